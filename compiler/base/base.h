@@ -1,0 +1,168 @@
+/* What every stage stands on and what knows nothing of compilers: arenas, interned
+ * strings, growable arrays, source files with places, and collected diagnostics.
+ *
+ * `Compile` is the context of one compilation.  It owns everything that the
+ * compilation makes: nothing inside is freed one by one and nothing inside points
+ * out, so closing it frees it all.  Two contexts share nothing and may be used by
+ * two threads at once. */
+#ifndef TEGULA_BASE_H
+#define TEGULA_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+#if defined(__GNUC__)
+#define PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define NORETURN __attribute__((noreturn))
+#else
+#define PRINTF(f, a)
+#define NORETURN
+#endif
+
+/* Our own mistake: prints file, line and text to stderr and aborts.  Never for
+ * anything that a user can type or a file can contain. */
+NORETURN void die_at(const char *file, int line, const char *fmt, ...) PRINTF(3, 4);
+#define die(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
+#define unreachable() die("unreachable")
+
+/* arena.c: memory freed whole */
+
+typedef struct Arena Arena;
+
+Arena *arena_open(void);
+void arena_close(Arena *a);
+void arena_reset(Arena *a);                         /* frees what is in it, keeps it open */
+void *arena_alloc(Arena *a, size_t size);           /* zeroed, aligned to 16; never NULL */
+char *arena_strndup(Arena *a, const char *s, size_t n);
+char *arena_strdup(Arena *a, const char *s);
+char *arena_printf(Arena *a, const char *fmt, ...) PRINTF(2, 3);
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
+size_t arena_used(const Arena *a);                  /* bytes handed out since open or reset */
+
+#define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
+#define NEW_ARRAY(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)((n) > 0 ? (n) : 1)))
+
+/* vec: one growable array; `VEC(Op *) ops;` starts zeroed and grows in an arena */
+
+#define VEC(T)                                                                                     \
+	struct {                                                                                   \
+		T *at;                                                                             \
+		int n, cap;                                                                        \
+	}
+#define vec_push(a, v, x)                                                                          \
+	((v)->n == (v)->cap ? vec_grow((a), (void **)&(v)->at, &(v)->cap, sizeof *(v)->at)         \
+			    : (void)0,                                                             \
+	 (v)->at[(v)->n++] = (x))
+#define vec_pop(v) ((v)->at[--(v)->n])
+#define vec_last(v) ((v)->at[(v)->n - 1])
+void vec_grow(Arena *a, void **at, int *cap, size_t size);
+
+/* text: a string that grows in malloc'ed memory; for printers */
+
+typedef struct Text {
+	char *at;                                   /* always ends in NUL once written to */
+	size_t n, cap;
+} Text;
+
+void text_put(Text *t, const char *s);
+void text_putn(Text *t, const char *s, size_t n);
+void text_printf(Text *t, const char *fmt, ...) PRINTF(2, 3);
+void text_json(Text *t, const char *s);             /* s as a quoted JSON string */
+void text_close(Text *t);
+
+/* intern.c: equal strings become one pointer, compared by == */
+
+typedef struct Intern Intern;
+
+Intern *intern_open(Arena *a);                      /* lives and dies with the arena */
+const char *intern(Intern *in, const char *s);
+const char *intern_n(Intern *in, const char *s, size_t n);
+
+/* The candidate nearest to `name` by edit distance, or NULL if none is near enough to
+ * be worth offering (more than a third of its letters differ). */
+const char *nearest_name(const char *name, const char *const *candidates, int n);
+
+/* source.c: files and places */
+
+typedef struct Place {
+	int file;                                   /* index into Compile.files; -1: nowhere */
+	int line, col;                              /* 1-based; columns count bytes */
+	int end_line, end_col;                      /* one past the last byte */
+} Place;
+
+#define NOWHERE ((Place){.file = -1})
+Place place_join(Place from, Place to);             /* from the start of one to the end of the other */
+
+typedef struct SourceFile {
+	const char *path;                           /* as the user gave it, or "<text>" */
+	const char *text;                           /* NUL after size bytes */
+	size_t size;
+} SourceFile;
+
+typedef struct Compile Compile;
+
+/* The file's index, or -1 with an error reported (missing, unreadable, too large, not UTF-8, NUL byte). */
+int source_open(Compile *cx, const char *path, Place from);
+int source_text(Compile *cx, const char *name, const char *text, size_t size);
+/* Line `line` of a file without its newline; false if there is no such line. */
+bool source_line(const SourceFile *f, int line, const char **start, size_t *size);
+
+/* diag.c: errors are values; they are collected and the driver prints them */
+
+typedef enum DiagCode {
+#define DIAG(name, code, text) DIAG_##name,
+#include "base/diag.def"
+#undef DIAG
+	DIAG_COUNT
+} DiagCode;
+
+typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_NOTE } Severity;
+
+typedef struct Diag {
+	DiagCode code;
+	Severity severity;
+	Place place;
+	const char *text;                           /* the message, formatted */
+	const char *label;                          /* words after the caret, or NULL */
+	const char *help;                           /* the mend, or NULL */
+	struct Diag *notes;                         /* other places, each a SEV_NOTE, linked by next */
+	struct Diag *next;
+} Diag;
+
+struct Compile {
+	Arena *mem;                                 /* source, tree, IR, strings: to the end */
+	Arena *tmp;                                 /* one pass or stage; reset by the driver */
+	Intern *names;
+	VEC(SourceFile) files;
+	Diag *first, *last;                         /* in order of report */
+	int nerrors;
+	int muted;                                  /* > 0: reports are counted nowhere and dropped */
+};
+
+Compile *compile_open(void);
+void compile_close(Compile *cx);
+
+/* Reports a row of diag.def; the arguments fill its printf text.  Label, help and note
+ * then attach to the report just made (and are dropped with it when muted). */
+void diag_error(Compile *cx, Place at, DiagCode code, ...);
+void diag_warning(Compile *cx, Place at, DiagCode code, ...);
+void diag_label(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
+void diag_help(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
+void diag_note(Compile *cx, Place at, const char *fmt, ...) PRINTF(3, 4);
+
+const char *diag_code(DiagCode code);               /* "E0201" */
+const char *diag_text(DiagCode code);               /* the row's printf text */
+
+/* All reports as text with the source line and a caret, or as a JSON array; at most
+ * `max` errors (0: all), then a count.  Sorted by file and place. */
+void diag_print(Compile *cx, Text *out, int max, bool color);
+void diag_json(Compile *cx, Text *out, int max);
+
+#endif

@@ -1,0 +1,82 @@
+/* Runs a function of the tile IR on this CPU, tile by tile: the cpu device, the oracle that every
+ * other device is compared with, and the evaluator of references and examples.
+ *
+ * A Plan is made once from a verified Func: every value gets a slot in a scratch block, every op a
+ * C function.  A Worker is one thread's scratch.  A plan may be run by many workers at once; the
+ * caller spreads the programs (runtime/cpu.c has the thread pool). */
+#ifndef TEGULA_INTERP_H
+#define TEGULA_INTERP_H
+
+#include "ir/ir.h"
+
+typedef struct Plan Plan;
+typedef struct Worker Worker;
+typedef struct Shadow Shadow;
+
+/* One argument for each FuncParam, in order. */
+typedef struct PlanArg {
+	void *data;                                     /* tensor: its first element; pointer: where it points */
+	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* tensor: extents and strides, in elements */
+	char *low;                                      /* bounds of the allocation that data lies in, */
+	char *high;                                     /* for --sanitize; NULL, NULL: unknown */
+	int64_t i;                                      /* integer, bool or dim; floats as f64 in f */
+	double f;
+} PlanArg;
+
+/* Options; all zero is the fast, plain run. */
+typedef struct PlanOptions {
+	bool sanitize;                                  /* keep shadow memory; see Fault */
+	double perturb;                                 /* > 0: Monte Carlo arithmetic: every f64 result of arithmetic, and every
+	                                                   element entering a sum or dot, is scaled by 1 + perturb * (-1..1) */
+	uint64_t seed;                                  /* of perturb */
+	/* print(...) lines arrive here, whole, from any thread; NULL: dropped */
+	void (*print)(void *user, const char *line);
+	/* called after each op that gives values, if not NULL (--trace, --break-nan) */
+	void (*trace)(void *user, const Op *op, const int64_t program[MAX_AXES], int out, const void *data);
+	void *user;
+} PlanOptions;
+
+typedef enum FaultKind {
+	FAULT_NONE,
+	FAULT_ASSERT,                                   /* assert(...) was false */
+	FAULT_BOUNDS,                                   /* sanitize: a pointer left its buffer */
+	FAULT_RACE,                                     /* sanitize: two programs stored to one place, or one read what another stored */
+	FAULT_UNINIT,                                   /* sanitize: an out tensor or scratch was read before it was written */
+	FAULT_MEMORY,                                   /* no memory for the scratch block; text says how much */
+	FAULT_CANCELLED,
+} FaultKind;
+
+/* The first fault of a launch; kind FAULT_NONE if it went well. */
+typedef struct Fault {
+	FaultKind kind;
+	Place place, other;                             /* the op; for races the other op */
+	int64_t program[MAX_AXES], other_program[MAX_AXES];
+	const char *param;                              /* tensor or pointer parameter, or NULL */
+	int64_t element;                                /* linear index in it */
+	char text[512];                                 /* one whole sentence */
+} Fault;
+
+/* Prepares a function; NULL with *why (in cx->tmp) if it holds an op that only other targets run. */
+Plan *plan_open(Func *f, const PlanOptions *opt, const char **why);
+void plan_close(Plan *p);
+size_t plan_scratch_bytes(const Plan *p);               /* of one worker */
+
+/* Shadow memory of one launch, shared by its workers; NULL when the plan does not sanitize. */
+Shadow *shadow_open(const Plan *p, const PlanArg *args);
+void shadow_close(Shadow *s);
+
+Worker *worker_open(const Plan *p);                     /* NULL: no memory */
+void worker_close(Worker *w);
+
+/* Runs programs first .. first+count-1 of the grid (linear, first axis fastest) in order.  False, with *fault
+ * filled, at the first fault. */
+bool plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const int64_t grid[MAX_AXES],
+    int64_t first, int64_t count, Fault *fault);
+
+/* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
+double dtype_load_f64(DType t, const void *base, int64_t index);
+void dtype_store_f64(DType t, void *base, int64_t index, double v);     /* floats: to nearest even, fp8 saturates; integers truncate and saturate */
+int64_t dtype_load_i64(DType t, const void *base, int64_t index);
+void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */
+
+#endif

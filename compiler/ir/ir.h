@@ -1,0 +1,259 @@
+/* The tile IR: what one program of a grid computes, in structured SSA over whole tiles.
+ *
+ *     file 0 "softmax.tgl"
+ *     kernel @softmax(%x: in f32[R, C], %y: out f32[R, C], %R: dim, %C: dim) grid(row) {
+ *         %row = program_id {axis = 0} : i64 @2:10
+ *         %0 = const {value = 0} : i64 @5:18
+ *         %v = read %x, %row, %0 {index = "ip", extents = [1024]} : f32[1024] @5:13
+ *         %1 = reduce %v {fn = "max", axis = 0} : f32 @6:21
+ *         ...
+ *     }
+ *
+ * One table (ops.def) says what each op is called, takes, gives and means.  Control flow is
+ * regions: an op owns blocks, each ends in `yield`, and a value is visible in its block after its
+ * op and in every region inside.  Types are interned (== compares them).  A tile of rank 0 is a
+ * scalar.  Pointers to IR live as long as the module; all of it is in Compile.mem. */
+#ifndef TEGULA_IR_H
+#define TEGULA_IR_H
+
+#include "base/base.h"
+
+enum { MAX_RANK = 5 };                                  /* of tiles in kernels; references use up to MAX_RANK too */
+
+/* type.c */
+
+typedef enum DType {
+#define DTYPE(name, text, bits, class, ctype) TY_##name,
+#include "ir/dtypes.def"
+#undef DTYPE
+	DTYPE_COUNT
+} DType;
+
+typedef struct DTypeInfo {
+	const char *text;
+	int bits;
+	char class;                                     /* 'B' 'S' 'U' 'F' */
+} DTypeInfo;
+
+extern const DTypeInfo dtype_info[DTYPE_COUNT];
+
+static inline bool dtype_is_float(DType t) { return dtype_info[t].class == 'F'; }
+static inline bool dtype_is_signed(DType t) { return dtype_info[t].class == 'S'; }
+static inline bool dtype_is_unsigned(DType t) { return dtype_info[t].class == 'U'; }
+static inline bool dtype_is_int(DType t) { return dtype_is_signed(t) || dtype_is_unsigned(t); }
+static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; }
+int dtype_tile_size(DType t);                           /* bytes of one element in an interpreter tile */
+int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements in memory; packed: rounded up */
+bool dtype_named(const char *text, DType *out);
+
+typedef enum TypeKind { TYPE_TILE, TYPE_TENSOR } TypeKind;
+typedef enum PtrKind { PTR_NONE, PTR_CONST, PTR_MUT } PtrKind;
+
+/* f32[64, 32], f32 (rank 0), *f32[128] (tile of pointers), tensor<f32[?, 1000]>.
+ * Tile extents are >= 0 (0 only in references of zero-sized examples); a tensor's unknown extent is -1. */
+typedef struct Type {
+	TypeKind kind;
+	DType elem;
+	PtrKind ptr;                                    /* tile elements are pointers to elem */
+	int rank;
+	int64_t extent[MAX_RANK];
+} Type;
+
+typedef struct Module Module;
+typedef struct Func Func;
+typedef struct Block Block;
+typedef struct Op Op;
+typedef struct Value Value;
+
+const Type *type_tile(Module *m, DType elem, int rank, const int64_t *extent);
+const Type *type_scalar(Module *m, DType elem);
+const Type *type_ptr(Module *m, DType elem, bool mut, int rank, const int64_t *extent);
+const Type *type_tensor(Module *m, DType elem, int rank, const int64_t *extent);
+const Type *type_with_elem(Module *m, const Type *t, DType elem);      /* same shape, plain elements */
+const Type *type_with_shape(Module *m, const Type *t, int rank, const int64_t *extent);
+int64_t type_count(const Type *t);                      /* elements of a tile; 1 for rank 0 */
+bool type_same_shape(const Type *a, const Type *b);
+void type_print(const Type *t, Text *out);
+
+/* Attributes: small named constants on an op. */
+typedef enum AttrKind { ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_INTS, ATTR_TEXT } AttrKind;
+
+typedef struct Attr {
+	const char *name;                               /* interned */
+	AttrKind kind;
+	int64_t i;                                      /* INT, BOOL */
+	double f;                                       /* FLOAT; printed so that it reads back to the bit, nan and inf too */
+	const char *text;                               /* TEXT, interned */
+	const int64_t *ints;                            /* INTS */
+	int nints;
+} Attr;
+
+struct Value {
+	const Type *type;
+	Op *def;                                        /* NULL: a block argument */
+	Block *block;                                   /* of a block argument: its block; else the op's home */
+	int index;                                      /* which result or argument */
+	int nuses;                                      /* operands that name it; kept by build.c */
+	const char *name;                               /* the source's name as a hint for printing, or NULL */
+	int id;                                         /* dense within a Func after func_number; scratch for passes */
+	void *info;                                     /* analyses hang their facts here */
+};
+
+typedef enum OpKind {
+#define OP(name, text, in, out, infer, traits, meaning) OP_##name,
+#include "ir/ops.def"
+#undef OP
+	OP_COUNT
+} OpKind;
+
+/* Traits are words; a row of ops.def ORs them. */
+enum {
+	PURE = 1 << 0,                                  /* no effect, cannot trap: may be moved, merged, dropped */
+	ELEM = 1 << 1,                                  /* elementwise: operands and results have one shape */
+	COMM = 1 << 2,                                  /* the first two operands may be swapped */
+	READS = 1 << 3,                                 /* reads device memory */
+	WRITES = 1 << 4,                                /* writes device memory */
+	EFFECT = 1 << 5,                                /* must stay (assert, print); ordered with other effects */
+	REGION = 1 << 6,                                /* owns regions */
+	TERM = 1 << 7,                                  /* ends a block */
+	ANYF = 1 << 8,                                  /* elementwise operands must be floats */
+	ANYI = 1 << 9,                                  /* elementwise operands must be integers or bool */
+};
+
+enum { VAR = -1 };                                      /* ops.def: any number of operands or results */
+
+typedef struct OpInfo {
+	const char *name, *text;
+	int nin, nout;                                  /* VAR: any number */
+	unsigned traits;
+	const char *meaning;
+} OpInfo;
+
+extern const OpInfo op_info[OP_COUNT];
+bool op_named(const char *text, OpKind *out);
+
+struct Op {
+	OpKind kind;
+	Place place;
+	Block *home;
+	Op *prev, *next;
+	int nin, nout, nattr, nregion;
+	Value **in;
+	Value *out;                                     /* array of nout values */
+	Attr *attr;
+	Block **region;                                 /* each region is one block that ends in yield */
+};
+
+struct Block {
+	Op *parent;                                     /* NULL: a function's body */
+	Func *func;
+	Op *first, *last;
+	Value *arg;                                     /* array of narg values */
+	int narg;
+};
+
+typedef enum ParamKind { PARAM_TENSOR, PARAM_POINTER, PARAM_SCALAR, PARAM_DIM } ParamKind;
+typedef enum Access { ACCESS_IN, ACCESS_OUT, ACCESS_INOUT, ACCESS_SCRATCH } Access;
+
+/* A parameter is the body block's argument of the same index.  PARAM_DIM is a shape symbol (i64). */
+typedef struct FuncParam {
+	const char *name;
+	ParamKind kind;
+	Access access;                                  /* tensor */
+	bool strided;                                   /* tensor: strides are free */
+	int dim[MAX_RANK];                              /* tensor: index of the PARAM_DIM that names this dimension, or -1 */
+} FuncParam;
+
+enum { MAX_AXES = 3 };
+
+struct Func {
+	const char *name;
+	Module *module;
+	Place place;
+	FuncParam *param;
+	int nparam;
+	const char *axis[MAX_AXES];                     /* the grid's axes, first fastest */
+	int naxis;
+	Block *body;
+	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
+	int nvalues;                                    /* after func_number */
+};
+
+/* What a pass may rely on; a row of passes.def says needs / adds / drops. */
+enum { TYPED = 1 << 0, AXES = 1 << 1, LAYOUTS = 1 << 2, STAGED = 1 << 3, SMEM = 1 << 4, SYNCED = 1 << 5 };
+
+struct Module {
+	Compile *cx;
+	VEC(Func *) funcs;
+	unsigned facts;
+	const Type **types;                             /* the intern table */
+	int ntypes, captypes;
+};
+
+Module *module_open(Compile *cx);                       /* freed with cx->mem */
+
+/* build.c: make, insert, replace, erase; uses are counted */
+
+/* Where new ops go: before `before`, or at the end of `block` if NULL. */
+typedef struct Builder {
+	Module *m;
+	Block *block;
+	Op *before;
+	Place place;                                    /* given to each op made */
+} Builder;
+
+Func *func_make(Module *m, const char *name, const FuncParam *param, const Type *const *type, int nparam);
+Block *block_make(Func *f, Op *parent, const Type *const *arg, int narg);
+
+/* Makes and inserts an op; result types come from infer_types with `want` as the types asked for
+ * (needed where operands don't tell: const, cast, reshape, broadcast, read …; else NULL).  An op that
+ * does not infer is our mistake: dies with the reason. */
+Op *op_make(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *const *want, int nwant);
+/* The same for ops with regions: the caller then fills op->region[i] (blocks made by block_make). */
+Op *op_make_regions(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *const *want, int nwant, int nregion);
+/* Short forms that return the first result. */
+Value *build0(Builder *b, OpKind kind, const Type *want);
+Value *build1(Builder *b, OpKind kind, Value *x, const Type *want);
+Value *build2(Builder *b, OpKind kind, Value *x, Value *y);
+Value *build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z);
+Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any tile type */
+Value *build_float(Builder *b, const Type *t, double v);
+Op *build_yield(Builder *b, Value *const *in, int nin);
+
+Attr attr_int(Module *m, const char *name, int64_t v);
+Attr attr_bool(Module *m, const char *name, bool v);
+Attr attr_float(Module *m, const char *name, double v);
+Attr attr_text(Module *m, const char *name, const char *v);
+Attr attr_ints(Module *m, const char *name, const int64_t *v, int n);
+const Attr *op_attr(const Op *op, const char *name);            /* NULL if absent */
+int64_t op_int(const Op *op, const char *name, int64_t absent);
+bool op_bool(const Op *op, const char *name);                   /* absent: false */
+const char *op_text(const Op *op, const char *name);            /* absent: "" */
+void op_set_attr(Module *m, Op *op, Attr a);                    /* adds or replaces */
+
+void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */
+void op_set_in(Op *op, int i, Value *v);
+void op_move(Op *op, Block *to, Op *before);
+void op_erase(Op *op);                                          /* results must be unused */
+bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
+void func_number(Func *f);                                      /* dense ids in text order */
+
+/* infer.c: the rules named in ops.def, used by build, parse and verify alike.
+ * Fills out[0..nout) or returns false with a reason (in cx->tmp) that names expected and found. */
+bool infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *const *want, int nwant, const Type **out, int *nout, const char **why);
+
+/* print.c, parse.c: the text form; parse(print(m)) prints the same */
+
+void module_print(const Module *m, Text *out);
+void op_print(const Op *op, Text *out);                         /* one line, regions left out */
+Module *module_parse(Compile *cx, int file);                    /* NULL after errors (E09xx) */
+
+/* verify.c */
+
+/* Structure, types, and whatever facts the module claims.  Returns NULL, or what is wrong and where, in cx->tmp. */
+const char *module_verify(Module *m);
+
+#endif

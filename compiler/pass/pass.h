@@ -1,0 +1,46 @@
+/* The pass driver: runs rows of passes.def in order over a module, asserting needed facts, verifying, dumping and
+ * timing.  A pass is a function of module and target; it prints nothing and decides nothing about whether it runs. */
+#ifndef TEGULA_PASS_H
+#define TEGULA_PASS_H
+
+#include "ir/ir.h"
+
+typedef struct Target Target;                           /* target/target.h; NULL: the cpu device */
+
+typedef enum PassKind {
+#define PASS(name, needs, adds, drops, when, meaning) PASS_##name,
+#include "pass/passes.def"
+#undef PASS
+	PASS_COUNT
+} PassKind;
+
+enum { PASS_ALL = 1, PASS_GPU = 2 };                    /* passes.def: for which targets a row runs by itself */
+
+typedef struct PassInfo {
+	const char *name;
+	unsigned needs, adds, drops, when;
+	void (*run)(Module *m, const Target *t);
+	const char *meaning;
+} PassInfo;
+
+extern const PassInfo pass_info[PASS_COUNT];
+
+typedef struct PassOptions {
+	const char *only;                               /* comma list: just these, in the order given; NULL: the pipeline */
+	const char *skip;                               /* comma list */
+	const char *stop_after;                         /* pass name */
+	const char *dump;                               /* comma list or "all": the module after each of these goes to dump_to */
+	bool verify;                                    /* before and after every pass */
+	Text *dump_to;
+	Text *times;                                    /* if not NULL, one line a pass: name, ms, ops before and after */
+} PassOptions;
+
+/* False after errors: an unknown pass name in the options (E1001), a target that can't, or (verify) a broken
+ * module, which is our mistake and says which pass broke it. */
+bool passes_run(Module *m, const Target *t, const PassOptions *opt);
+
+#define PASS(name, needs, adds, drops, when, meaning) void pass_##name(Module *m, const Target *t);
+#include "pass/passes.def"
+#undef PASS
+
+#endif

@@ -1,0 +1,164 @@
+/* From names to tile IR.
+ *
+ * A Program is a parsed file with its imports, its items found by name and checked for what can be
+ * checked without values.  A kernel's header is evaluated for one set of arguments by `kernel_bind`; its
+ * body is then elaborated for one set of compile-time values by `kernel_module`: a single walk over the
+ * tree that resolves names, checks types and shapes, folds constants, inlines `fn` and emits tile IR.
+ * The IR is handed out only if nothing was reported.  A poisoned value (the result of something already
+ * reported) silences what follows from it. */
+#ifndef TEGULA_SEMA_H
+#define TEGULA_SEMA_H
+
+#include "ast/ast.h"
+#include "ir/ir.h"
+
+/* A compile-time value. */
+typedef enum ConstKind { CONST_NONE, CONST_INT, CONST_FLOAT, CONST_BOOL, CONST_DTYPE, CONST_TEXT } ConstKind;
+
+typedef struct Const {
+	ConstKind kind;
+	int64_t i;                                      /* INT, BOOL */
+	double f;                                       /* FLOAT */
+	DType dtype;
+	const char *text;
+} Const;
+
+typedef struct NamedConst {
+	const char *name;                               /* interned in the program's cx->names */
+	Const value;
+	Place place;                                    /* where it was said, for messages; NOWHERE: command line or API */
+} NamedConst;
+
+typedef struct Program Program;
+typedef struct Kernel Kernel;
+
+typedef struct ExampleItem {
+	const Item *item;
+	const char *label;                              /* "" if it has none */
+	bool is_bench;
+} ExampleItem;
+
+typedef struct KernelParam {
+	const Param *ast;
+	const char *name;
+	ParamKind kind;                                 /* TENSOR, POINTER or SCALAR */
+	Access access;
+	bool strided, has_fill;
+	PtrKind ptr;
+	bool dtype_known;                               /* else it is compile-time parameter `dtype_param` */
+	DType dtype;
+	int dtype_param;                                /* index into Kernel.ct, or -1 */
+	int rank;
+} KernelParam;
+
+struct Kernel {
+	Program *program;
+	const Item *item;
+	const char *name;
+	VEC(KernelParam) params;
+	VEC(const char *) symbols;                      /* dimension names, in order of first mention */
+	VEC(ExampleItem) examples;
+	const Item *reference;                          /* or NULL */
+	VEC(const Item *) expects;
+};
+
+struct Program {
+	Compile *cx;
+	Ast *ast;
+	VEC(Kernel *) kernels;                          /* of the file itself and of its imports, in order of text */
+	VEC(const Item *) items;                        /* every const, fn and kernel visible */
+};
+
+/* program.c */
+
+/* Parses, loads imports, collects.  Errors are in cx; never NULL. */
+Program *program_open(Compile *cx, int file);
+Kernel *program_kernel(Program *p, const char *name);   /* NULL if there is none (nearest_name helps the message) */
+/* Elaborates every kernel, reference and example with whatever values its first example gives, so that all errors
+ * of the file are reported in one go; a kernel without an example is checked as far as its values are known. */
+void program_check(Program *p);
+
+/* header.c: what the header says for one launch */
+
+/* What is known of one argument when binding; in order of Kernel.params. */
+typedef struct ArgInfo {
+	bool given;                                     /* false: an out or scratch tensor still to be made, or not known */
+	DType dtype;
+	int rank;
+	int64_t dim[MAX_RANK];
+	Const scalar;                                   /* scalars */
+} ArgInfo;
+
+typedef struct BoundParam {
+	DType dtype;
+	int rank;
+	int64_t dim[MAX_RANK];                          /* tensors: extents */
+	bool dim_const[MAX_RANK];                       /* an integer literal in the source: known at compile time */
+	bool has_fill;
+	Const fill;                                     /* y: out f32[N] = 0 */
+} BoundParam;
+
+/* The schedule: 0 (or -1 for bools) is the compiler's own choice. */
+typedef struct Schedule {
+	int warps, stages, group, ctas;
+	int persistent, specialize;
+} Schedule;
+
+typedef struct Bound {
+	const Kernel *kernel;
+	NamedConst *ct;                                 /* every compile-time parameter, in order */
+	int nct;
+	NamedConst *symbol;                             /* every dimension name and its value */
+	int nsymbol;
+	BoundParam *param;                              /* in order of Kernel.params */
+	int naxis;
+	int64_t grid[MAX_AXES];
+	Schedule schedule;
+} Bound;
+
+/* Evaluates the header: symbols from arguments and from `given` (which also sets compile-time parameters, symbols,
+ * scalars and schedule names), then defaults, then dimension expressions (checked), fills, `where`, the grid.
+ * False after an error (E05xx, E11xx): a symbol with two values or none, a wrong rank or dtype, `where` broken … */
+bool kernel_bind(Kernel *k, const ArgInfo *args, const NamedConst *given, int ngiven, Bound *out);
+/* The same with what an example says; `given` overrides it.  Fills `args` with what is known afterwards. */
+bool example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out);
+
+/* A tuning space: the names of `tune(...)` with their values, and whether one combination passes `where`. */
+typedef struct TuneName {
+	const char *name;
+	Const *value;
+	int nvalue;
+} TuneName;
+
+bool kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n);
+
+/* elaborate: kernel.c, expr.c, stmt.c, call.c, index.c, op_*.c … */
+
+/* What `target` is in the source: "cpu", "simt", "ptx", "metal". */
+Module *kernel_module(Kernel *k, const Bound *b, const char *target);   /* one Func; NULL after errors */
+
+/* The reference for these sizes: one Func, one program, whole tensors.  Its parameters are the kernel's, in order,
+ * tensors that the kernel writes being f64 where they are floats (an inout comes in with its first value).
+ * NULL if the kernel has none or after errors. */
+Module *reference_module(Kernel *k, const Bound *b);
+
+/* An example's right side for parameter `param` as a Func with parameters (every earlier tensor of the example as
+ * `in`, then the result as `out`), one program; `file("x.npy")` gives no module but the path in *npy.  Random
+ * distributions are Philox keyed by `seed` and the parameter's place.  NULL after errors, or if the example does not
+ * mention the parameter (*absent). */
+typedef struct ExampleInput {
+	Module *module;                                 /* params: earlier tensors in order of `uses`, then the result */
+	int *uses;                                      /* indices into Kernel.params */
+	int nuses;
+	const char *npy;                                /* file("…"): the path, relative to the .tgl file's folder */
+	bool absent;
+	Const scalar;                                   /* scalar parameters: the value */
+} ExampleInput;
+
+bool example_input(Kernel *k, const ExampleItem *ex, const Bound *b, int param, uint64_t seed, ExampleInput *out);
+/* The same for text given on the command line, `--arg x=normal(0,1)`. */
+bool expr_input(Kernel *k, const Expr *e, const Bound *b, int param, uint64_t seed, ExampleInput *out);
+/* tolerance(abs, rel) of an example; false if it says none. */
+bool example_tolerance(Kernel *k, const ExampleItem *ex, double *abs, double *rel);
+
+#endif
