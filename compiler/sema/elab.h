@@ -1,0 +1,159 @@
+/* Inside sema: the walk that turns a checked body into tile IR.  Only sema's own files include this. */
+#ifndef TEGULA_ELAB_H
+#define TEGULA_ELAB_H
+
+#include "sema/sema.h"
+
+typedef struct Elab Elab;
+typedef struct Scope Scope;
+typedef struct Val Val;
+
+/* What an expression came to. */
+typedef enum ValKind {
+	VAL_POISON,                                     /* already reported: silences what follows */
+	VAL_VOID,                                       /* a call that gives nothing */
+	VAL_INT,                                        /* compile-time integer: weak, takes the other side's type */
+	VAL_FLOAT,                                      /* compile-time float: weak */
+	VAL_BOOL,                                       /* compile-time bool */
+	VAL_DTYPE,
+	VAL_TEXT,                                       /* "text"; also words such as ieee, tf32 */
+	VAL_TUPLE,
+	VAL_LIST,                                       /* [M, N] */
+	VAL_TILE,                                       /* an IR value: scalar, tile, pointer or tile of pointers */
+	VAL_TENSOR,                                     /* a tensor parameter, perhaps seen through .T or permute */
+	VAL_FN,                                         /* a named fn or fn(a, b) => e with where it was written */
+} ValKind;
+
+struct Val {
+	ValKind kind;
+	Place place;                                    /* of the expression it came from */
+	int64_t i;                                      /* INT, BOOL */
+	double f;                                       /* FLOAT */
+	DType dtype;
+	const char *text;
+	Val *items;                                     /* TUPLE, LIST */
+	int n;
+	Value *v;                                       /* TILE: type is v->type */
+	int param;                                      /* TENSOR: index into Kernel.params (and Func.param) */
+	int rank;                                       /* TENSOR: of the view (= of the tensor) */
+	int perm[MAX_RANK];                             /* TENSOR: dimension d of the view is dimension perm[d] of the tensor */
+	const Item *fn;                                 /* FN: named */
+	const Expr *lambda;                             /* FN: in place */
+	Scope *scope;                                   /* FN in place: what it sees */
+};
+
+/* One evaluated argument of a builtin call. */
+typedef struct CallArg {
+	const char *name;                               /* NULL: positional */
+	Place place, name_place;
+	const Expr *e;                                  /* as written; atomics look at x[...] themselves */
+	Val val;                                        /* evaluated, unless the builtin takes it raw */
+} CallArg;
+
+struct Elab {
+	Compile *cx;
+	Program *program;
+	Kernel *kernel;                                 /* whose body, reference or example this is */
+	const Bound *bound;
+	Module *m;
+	Func *func;
+	Builder b;                                      /* where ops go; b.place is set per statement and expression */
+	Scope *scope;
+	const char *target;                             /* what `target` is: "cpu" … */
+	bool whole;                                     /* reference or example: whole tensors, every float is f64 */
+	uint64_t seed;                                  /* example: of its random distributions */
+	int depth;                                      /* nesting and inlining, limited */
+	/* statements keep their own state (returns, fn results …) behind this */
+	struct StmtState *stmt;
+};
+
+/* value.c: making, converting and matching values */
+
+Val val_poison(Place at);
+Val val_int(Place at, int64_t i);
+Val val_float(Place at, double f);
+Val val_bool(Place at, bool b);
+Val val_tile(Place at, Value *v);
+Val val_tuple(Elab *e, Place at, const Val *items, int n);
+static inline bool val_is_poison(const Val *v) { return v->kind == VAL_POISON; }
+static inline bool val_is_const(const Val *v) { return v->kind == VAL_INT || v->kind == VAL_FLOAT || v->kind == VAL_BOOL; }
+/* "f32[32, 64]", "the integer 3", "a tuple of 2", "the tensor x": for messages. */
+const char *val_describe(Elab *e, const Val *v);
+/* The dtype that a value has (const: i32, i64 if too big, f32 or f64 in whole mode, bool). */
+DType val_dtype(Elab *e, const Val *v);
+bool val_is_number(const Val *v);                       /* const or non-pointer tile */
+const Type *val_type(Elab *e, const Val *v);            /* tile type; consts are scalars */
+
+/* A value as an IR value: a const becomes a `const` op of dtype `want`; errors if a literal does not fit it. NULL after
+ * an error.  The second form chooses val_dtype. */
+Value *val_ir_as(Elab *e, const Val *v, DType want);
+Value *val_ir(Elab *e, const Val *v);
+/* Converts (as implied by promotion, never narrowing kinds silently): inserts `cast` if needed. In whole mode a float
+ * dtype means f64. */
+Value *ir_cast(Elab *e, Value *v, DType to);
+/* The common dtype of two operands by the promotion rules; false (reported) if there is none. */
+bool promote2(Elab *e, const Val *a, const Val *b, Place at, DType *out);
+/* Broadcasts to a shape as NumPy does (aligned right); NULL and an error naming both shapes if impossible. */
+Value *ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at);
+/* Promotes and broadcasts n values to one type and shape, in place of out[]; false after an error. */
+bool match_values(Elab *e, const Val *in, int n, Place at, Value **out);
+
+/* Compile-time extraction for arguments; each reports what was expected ("axis must be a compile-time integer") */
+bool val_const_int(Elab *e, const Val *v, const char *what, int64_t *out);
+bool val_const_bool(Elab *e, const Val *v, const char *what, bool *out);
+bool val_const_dtype(Elab *e, const Val *v, const char *what, DType *out);
+bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer */
+/* A run-time scalar as i64 (index, loop bound, extent); NULL after an error. */
+Value *val_index(Elab *e, const Val *v, const char *what);
+
+/* expr.c */
+
+Val elab_expr(Elab *e, const Expr *x);
+Val elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at);    /* also folds consts exactly */
+Val elab_unary(Elab *e, UnaryOp op, const Val *a, Place at);
+Val elab_cast(Elab *e, const Val *v, DType to, Place at);               /* x as T */
+/* Calls a fn value with these arguments; results: a tuple if several.  Used for fn calls, reduce and scan. */
+Val elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int n, Place at);
+
+/* stmt.c */
+
+/* A block of statements in a scope of its own. */
+void elab_stmts(Elab *e, const StmtList *list);
+
+/* call.c: builtins; one table (builtins.def) of name, family, parameters, function */
+
+bool builtin_exists(const char *name, const char *scope);               /* scope "fast" or NULL */
+/* A call of a builtin; evaluates its arguments itself (so that atomics can see x[...] as a place). */
+Val elab_builtin(Elab *e, const Expr *call);
+/* Names of all builtins, for nearest_name. */
+const char *const *builtin_names(int *n);
+
+/* index.c: x[...] of tensors and tiles */
+
+Val elab_index(Elab *e, const Expr *x);                                 /* EX_INDEX as a value */
+void elab_index_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Place at);   /* x[...] op= value; BIN_NONE: = */
+Val elab_member(Elab *e, const Expr *x);                                /* x.T */
+
+/* whole.c: references and examples use these two to set e up; see sema.h */
+
+/* elab.c: a fresh walk over a function whose parameters are made by the caller */
+Elab *elab_open(Kernel *k, const Bound *b, const char *target, bool whole);
+
+/* scope.c */
+
+/* What a name stands for.  Compile-time parameters, symbols (i64 scalars), grid axes, tensors, let, var, const, fn. */
+typedef struct Binding {
+	const char *name;
+	Place place;
+	Val val;
+	bool is_var;                                    /* may be assigned */
+	bool used;
+} Binding;
+
+Scope *scope_push(Elab *e);                             /* a new innermost scope */
+void scope_pop(Elab *e);
+Binding *scope_add(Elab *e, const char *name, Place at, Val val, bool is_var);   /* reports a second definition in one scope */
+Binding *scope_find(Elab *e, const char *name);         /* innermost first; NULL if unknown */
+const char *scope_nearest(Elab *e, const char *name);   /* the nearest visible name or builtin, or NULL */
+
+#endif
