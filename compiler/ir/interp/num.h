@@ -1,0 +1,112 @@
+/* The numerics of the interpreter: what a plan calls to compute whole tiles.  Nothing here knows of plans,
+ * slots or control flow; everything works on contiguous row-major tiles in the tile formats of dtypes.def.
+ *
+ * The loops are compiled several times for CPUs of different abilities; a plan asks cpu_level() once and
+ * passes it along.  Elementwise results, casts, scans and Philox are the same bits on every level: they use
+ * no fused multiply-add except in the op fma.  Float dots and sums may differ in the last bits between levels.
+ *
+ *     Elem e;
+ *     elem_make(&e, cpu_level(), OP_ADD, in, 2, TY_F16, 0);
+ *     elem_run(&e, out, (const void *[]){x, y}, 1u << 1, n);       y is one element, used for all n
+ */
+#ifndef TEGULA_NUM_H
+#define TEGULA_NUM_H
+
+#include "ir/ir.h"
+#include "ir/interp/interp.h"
+
+typedef enum CpuLevel { CPU_BASE, CPU_AVX2, CPU_AVX512, CPU_LEVELS } CpuLevel;
+
+CpuLevel cpu_level(void);                               /* the best that this machine runs */
+
+/* elem.c: every ELEM op but ptr_add and ptr_diff */
+
+enum {
+	ELEM_FAST = 1 << 0,                             /* {fast} */
+	ELEM_NAN = 1 << 1,                              /* {propagate_nan} of min and max */
+};
+
+/* n elements.  Bit i of `scalar`: operand i is one element that stands for all n.  out may be the same
+ * address as an operand whose elements have its size; else they do not overlap. */
+typedef void (*LoopFn)(void *out, const void *const *in, unsigned scalar, int64_t n);
+typedef void (*ToF32Fn)(const void *in, float *out, int64_t n);
+typedef void (*FromF32Fn)(const float *in, void *out, int64_t n);
+
+typedef struct Elem Elem;
+struct Elem {
+	void (*run)(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n);
+	LoopFn loop;                                    /* the work itself, on wide types */
+	LoopFn pre;                                     /* cast in two steps: to the type between */
+	ToF32Fn widen[3];                               /* narrow floats: how operands become f32 … */
+	FromF32Fn narrow;                               /* … and the result is rounded */
+	int nin, in_size[3], out_size, mid_size;
+};
+
+/* Prepares an op for operand types in[0..nin) and result type out.  False only for what is not an ELEM op
+ * on plain elements (select of pointers: give TY_I64 for them; bool tiles are TY_BOOL). */
+bool elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType out, unsigned flags);
+
+static inline void
+elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
+{
+	e->run(e, out, in, scalar, n);
+}
+
+void tile_fill(int size, void *out, const void *one, int64_t n);        /* n copies of one element of `size` bytes */
+void tile_iota(DType t, void *out, int64_t start, int64_t n);           /* start, start + 1, …; integers wrap */
+
+/* reduce.c: tiles seen as [outer, n, inner], reduced or scanned along the middle */
+
+typedef enum ReduceFn {
+	RED_SUM, RED_PROD, RED_MAX, RED_MIN, RED_ARGMAX, RED_ARGMIN, RED_ANY, RED_ALL, RED_XOR_SUM, RED_COUNT
+} ReduceFn;
+
+bool reduce_named(const char *text, ReduceFn *out);     /* "sum" … */
+
+typedef struct Reduce {
+	ReduceFn fn;
+	DType in, out;                                  /* sums and products are accumulated in out */
+	bool propagate_nan, reverse;                    /* reverse: of scans */
+	CpuLevel level;
+} Reduce;
+
+/* out[outer, inner].  Empty (n == 0): sum 0, prod 1, max the least value, arg 0, any false, all true, xor 0.
+ * argmax, argmin: the first of equals; NaN loses, unless propagate_nan: then the first NaN wins. */
+void reduce_run(const Reduce *r, const void *a, int64_t outer, int64_t n, int64_t inner, void *out);
+/* out[outer, n, inner]; fn sum, prod, max, min; strictly in order.  out may be a if the types are one. */
+void scan_run(const Reduce *r, const void *a, int64_t outer, int64_t n, int64_t inner, void *out);
+
+/* dot.c */
+
+typedef struct Dot {
+	DType a, b, out;                                /* out is also the type of acc */
+	int64_t batch, m, n, k;
+	int64_t a_batch, a_row, a_col;                  /* strides of a[batch, m, k], in elements, any */
+	int64_t b_batch, b_row, b_col;                  /* of b[batch, k, n] */
+	bool tf32;                                      /* f32 operands are rounded to tf32 first */
+	CpuLevel level;
+} Dot;
+
+/* Strides of contiguous operands. */
+void dot_dense(Dot *d);
+size_t dot_scratch(const Dot *d);                       /* bytes that dot_run wants; 0 is possible */
+/* out = a @ b + acc, out and acc contiguous [batch, m, n]; acc may be out, or NULL for zeros.  scratch is
+ * aligned to 64.  Floats multiply and add in f32 (f64 if out is), integers wrap in out. */
+void dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *out, void *scratch);
+
+/* philox.c: Philox 4x32-10.  Counter: low and high word of the offset, 0, 0.  Key: the words of the seed. */
+void philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, bool scalar, int64_t n,
+    uint32_t *const out[4]);
+
+/* convert.c: blocks between formats */
+
+ToF32Fn f32_from(CpuLevel level, DType t);              /* from tile elements of any type; integers round */
+FromF32Fn f32_to(CpuLevel level, DType t);              /* to tile elements of any float type */
+/* Packed 4-bit memory to and from tile elements; `at` counts elements from base. */
+void tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n);
+void tile_pack(DType t, const void *in, void *base, int64_t at, int64_t n);
+
+/* Monte Carlo arithmetic: each x becomes x * (1 + u * r), r uniform in (-1, 1). */
+void perturb_f64(double *x, int64_t n, double u, uint64_t *rng);
+
+#endif
