@@ -115,6 +115,19 @@ Val elab_cast(Elab *e, const Val *v, DType to, Place at);               /* x as 
 /* Calls a fn value with these arguments; results: a tuple if several.  Used for fn calls, reduce and scan. */
 Val elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int n, Place at);
 
+/* const.c: exact compile-time arithmetic */
+
+/* Folds a call of a builtin over compile-time arguments: cdiv floordiv pow2ceil min max abs log2 sqrt exp … True if
+ * `name` with n arguments folds (*out may then be poison, reported); builtins try this before they build an op. */
+bool const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val *out);
+/* Both operands compile-time; *out may be poison, reported. False: this operator doesn't fold on these. */
+bool const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out);
+bool const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out);
+bool const_equal(const Const *a, const Const *b);
+const char *const_describe(Compile *cx, const Const *c);
+Val val_of_const(Place at, const Const *c);
+bool const_of_val(const Val *v, Const *out);             /* false: not a compile-time number, bool, dtype or text */
+
 /* stmt.c */
 
 /* A block of statements in a scope of its own. */
@@ -136,7 +149,10 @@ Val elab_member(Elab *e, const Expr *x);                                /* x.T *
 
 /* whole.c: references and examples use these two to set e up; see sema.h */
 
-/* elab.c: a fresh walk over a function whose parameters are made by the caller */
+/* elab.c: a fresh walk over a function whose parameters are made by the caller: predeclared names and the file's
+ * const and fn are in scope, and either the compile-time parameters (kernels) or the symbols as integers (whole).
+ * e->b starts in a detached block, so that constants can be evaluated before the function exists; set e->func and
+ * e->b.block once it does. */
 Elab *elab_open(Kernel *k, const Bound *b, const char *target, bool whole);
 
 /* scope.c */
