@@ -4,8 +4,13 @@
  *     kernel @softmax(%x: in f32[R, C], %y: out f32[R, C], %R: dim, %C: dim) grid(row) {
  *         %row = program_id {axis = 0} : i64 @2:10
  *         %0 = const {value = 0} : i64 @5:18
- *         %v = read %x, %row, %0 {index = "ip", extents = [1024]} : f32[1024] @5:13
- *         %1 = reduce %v {fn = "max", axis = 0} : f32 @6:21
+ *         %1 = const {value = -inf} : f32 @5:34
+ *         %v = read %x, %row, %0, %1 {index = "ip", extents = [1024]} : f32[1024] @5:13
+ *         %2 = reduce %v {fn = "max", axis = 0} : f32 @6:21
+ *         %3 = for %lo, %hi, %step, %2 : f32 @7:5 do (%i: i64, %m: f32) {
+ *             %4 = add %m, %m : f32
+ *             yield %4
+ *         }
  *         ...
  *     }
  *
@@ -19,6 +24,7 @@
 #include "base/base.h"
 
 enum { MAX_RANK = 5 };                                  /* of tiles in kernels; references use up to MAX_RANK too */
+#define MAX_ELEMENTS (INT64_C(1) << 40)                 /* of any tile; a larger result does not infer */
 
 /* type.c */
 
@@ -45,6 +51,7 @@ static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; }
 int dtype_tile_size(DType t);                           /* bytes of one element in an interpreter tile */
 int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements in memory; packed: rounded up */
 bool dtype_named(const char *text, DType *out);
+int64_t int_wrap(DType t, int64_t v);                   /* v modulo the type's width, sign- or zero-extended; bool: v & 1 */
 
 typedef enum TypeKind { TYPE_TILE, TYPE_TENSOR } TypeKind;
 typedef enum PtrKind { PTR_NONE, PTR_CONST, PTR_MUT } PtrKind;
@@ -71,7 +78,7 @@ const Type *type_ptr(Module *m, DType elem, bool mut, int rank, const int64_t *e
 const Type *type_tensor(Module *m, DType elem, int rank, const int64_t *extent);
 const Type *type_with_elem(Module *m, const Type *t, DType elem);      /* same shape, plain elements */
 const Type *type_with_shape(Module *m, const Type *t, int rank, const int64_t *extent);
-int64_t type_count(const Type *t);                      /* elements of a tile; 1 for rank 0 */
+int64_t type_count(const Type *t);                      /* elements of a tile; 1 for rank 0; saturates */
 bool type_same_shape(const Type *a, const Type *b);
 void type_print(const Type *t, Text *out);
 
@@ -238,10 +245,30 @@ void op_set_in(Op *op, int i, Value *v);
 void op_move(Op *op, Block *to, Op *before);
 void op_erase(Op *op);                                          /* results must be unused */
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
+Op *op_after(const Op *op, const Block *within);                /* next in text order, regions entered; NULL at the end of `within` */
 void func_number(Func *f);                                      /* dense ids in text order */
 
+/* attr.c: which attributes an op takes (attrs.def) */
+
+typedef struct AttrInfo {
+	OpKind op;
+	const char *name;
+	AttrKind kind;                                  /* ATTR_KIND_ANY: the op's rule says */
+	bool required;
+	const char *choices;                            /* TEXT: the words allowed, between spaces; NULL: any text */
+} AttrInfo;
+
+enum { ATTR_KIND_ANY = -1 };
+extern const AttrInfo attr_info[];
+extern const int nattr_info;
+/* The row for an op's attribute, or NULL: the op does not take it. */
+const AttrInfo *attr_find(OpKind kind, const char *name);
+/* Every attribute known, of a fitting kind, and all required ones there; else false with a reason. */
+bool attrs_check(Module *m, OpKind kind, const Attr *attr, int nattr, const char **why);
+
 /* infer.c: the rules named in ops.def, used by build, parse and verify alike.
- * Fills out[0..nout) or returns false with a reason (in cx->tmp) that names expected and found. */
+ * Fills out[0..nout) or returns false with a reason (in cx->tmp) that names expected and found.
+ * `out` must have room for max(4, nin, nwant) types. */
 bool infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
     const Type *const *want, int nwant, const Type **out, int *nout, const char **why);
 
@@ -249,11 +276,14 @@ bool infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *
 
 void module_print(const Module *m, Text *out);
 void op_print(const Op *op, Text *out);                         /* one line, regions left out */
+const char *region_word(OpKind kind, int i);                    /* "do", "then" …: what introduces region i; NULL: no such region */
 Module *module_parse(Compile *cx, int file);                    /* NULL after errors (E09xx) */
 
 /* verify.c */
 
 /* Structure, types, and whatever facts the module claims.  Returns NULL, or what is wrong and where, in cx->tmp. */
 const char *module_verify(Module *m);
+/* The same; *at is the op to blame, or NULL. */
+const char *module_check(Module *m, const Op **at);
 
 #endif

@@ -1,0 +1,308 @@
+/* Makes, moves, changes and erases functions, blocks and ops.
+ *
+ * Every op is born through op_make, which asks infer_types for its result types, so that nothing
+ * ill-typed can be built; an op that does not infer is the builder's mistake and dies with the
+ * reason.  Uses are counted (Value.nuses) and not listed: a pass that replaces many values keeps
+ * its own forwarding table and rewrites operands in one walk. */
+#include "ir/ir.h"
+
+#include <string.h>
+
+const OpInfo op_info[OP_COUNT] = {
+#define OP(name, text, in, out, infer, traits, meaning)                                            \
+	[OP_##name] = {#name, text, in, out, traits, meaning},
+#include "ir/ops.def"
+#undef OP
+};
+
+bool
+op_named(const char *text, OpKind *out)
+{
+	for (int k = 0; k < OP_COUNT; k++) {
+		if (strcmp(op_info[k].text, text) != 0)
+			continue;
+		*out = (OpKind)k;
+		return true;
+	}
+	return false;
+}
+
+Module *
+module_open(Compile *cx)
+{
+	Module *m = NEW(cx->mem, Module);
+
+	m->cx = cx;
+	m->facts = TYPED;
+	return m;
+}
+
+Func *
+func_make(Module *m, const char *name, const FuncParam *param, const Type *const *type, int nparam)
+{
+	Func *f = NEW(m->cx->mem, Func);
+
+	f->name = intern(m->cx->names, name);
+	f->module = m;
+	f->place = NOWHERE;
+	f->param = NEW_ARRAY(m->cx->mem, FuncParam, nparam);
+	f->nparam = nparam;
+	f->body = block_make(f, NULL, type, nparam);
+	for (int i = 0; i < nparam; i++) {
+		f->param[i] = param[i];
+		f->param[i].name = intern(m->cx->names, param[i].name);
+		f->body->arg[i].name = f->param[i].name;
+	}
+	vec_push(m->cx->mem, &m->funcs, f);
+	return f;
+}
+
+Block *
+block_make(Func *f, Op *parent, const Type *const *arg, int narg)
+{
+	Arena *mem = f->module->cx->mem;
+	Block *b = NEW(mem, Block);
+
+	b->func = f;
+	b->parent = parent;
+	b->arg = NEW_ARRAY(mem, Value, narg);
+	b->narg = narg;
+	for (int i = 0; i < narg; i++)
+		b->arg[i] = (Value){.type = arg[i], .block = b, .index = i};
+	return b;
+}
+
+static void
+link_op(Op *op, Block *b, Op *before)
+{
+	op->home = b;
+	op->next = before;
+	op->prev = before ? before->prev : b->last;
+	if (op->prev)
+		op->prev->next = op;
+	else
+		b->first = op;
+	if (before)
+		before->prev = op;
+	else
+		b->last = op;
+	for (int i = 0; i < op->nout; i++)
+		op->out[i].block = b;
+}
+
+static void
+unlink_op(Op *op)
+{
+	Block *b = op->home;
+
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		b->first = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	else
+		b->last = op->prev;
+	op->prev = op->next = NULL;
+}
+
+Op *
+op_make(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *const *want, int nwant)
+{
+	return op_make_regions(b, kind, in, nin, attr, nattr, want, nwant, 0);
+}
+
+Op *
+op_make_regions(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *const *want, int nwant, int nregion)
+{
+	Arena *mem = b->m->cx->mem;
+	int room = MAX(4, MAX(nin, nwant)), nout = 0;
+	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, room);
+	const char *why = NULL;
+
+	if (!infer_types(b->m, kind, in, nin, attr, nattr, want, nwant, type, &nout, &why))
+		die("%s: %s", op_info[kind].text, why);
+
+	Op *op = NEW(mem, Op);
+	op->kind = kind;
+	op->place = b->place;
+	op->nin = nin;
+	op->in = NEW_ARRAY(mem, Value *, nin);
+	for (int i = 0; i < nin; i++) {
+		op->in[i] = in[i];
+		in[i]->nuses++;
+	}
+	op->nout = nout;
+	op->out = NEW_ARRAY(mem, Value, nout);
+	for (int i = 0; i < nout; i++)
+		op->out[i] = (Value){.type = type[i], .def = op, .index = i};
+	op->nattr = nattr;
+	op->attr = NEW_ARRAY(mem, Attr, nattr);
+	if (nattr)
+		memcpy(op->attr, attr, sizeof *attr * (size_t)nattr);
+	op->nregion = nregion;
+	op->region = NEW_ARRAY(mem, Block *, nregion);
+	link_op(op, b->block, b->before);
+	return op;
+}
+
+static Value *
+build(Builder *b, OpKind kind, Value *const *in, int nin, const Type *want)
+{
+	Op *op = op_make(b, kind, in, nin, NULL, 0, &want, want ? 1 : 0);
+
+	return op->nout ? &op->out[0] : NULL;
+}
+
+Value *
+build0(Builder *b, OpKind kind, const Type *want)
+{
+	return build(b, kind, NULL, 0, want);
+}
+
+Value *
+build1(Builder *b, OpKind kind, Value *x, const Type *want)
+{
+	return build(b, kind, (Value *[]){x}, 1, want);
+}
+
+Value *
+build2(Builder *b, OpKind kind, Value *x, Value *y)
+{
+	return build(b, kind, (Value *[]){x, y}, 2, NULL);
+}
+
+Value *
+build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z)
+{
+	return build(b, kind, (Value *[]){x, y, z}, 3, NULL);
+}
+
+Value *
+build_int(Builder *b, const Type *t, int64_t v)
+{
+	Attr value = dtype_is_float(t->elem) ? attr_float(b->m, "value", (double)v)
+	    : t->elem == TY_BOOL ? attr_bool(b->m, "value", v != 0)
+				 : attr_int(b->m, "value", int_wrap(t->elem, v));
+
+	return &op_make(b, OP_CONST, NULL, 0, &value, 1, &t, 1)->out[0];
+}
+
+Value *
+build_float(Builder *b, const Type *t, double v)
+{
+	if (!dtype_is_float(t->elem))
+		die("a float constant of type %s", dtype_info[t->elem].text);
+	Attr value = attr_float(b->m, "value", t->elem == TY_F32 ? (double)(float)v : v);
+
+	return &op_make(b, OP_CONST, NULL, 0, &value, 1, &t, 1)->out[0];
+}
+
+Op *
+build_yield(Builder *b, Value *const *in, int nin)
+{
+	return op_make(b, OP_YIELD, in, nin, NULL, 0, NULL, 0);
+}
+
+void
+value_replace(Value *from, Value *to)
+{
+	if (from == to || from->nuses == 0)
+		return;
+	for (Op *op = from->block->first; op; op = op_after(op, from->block)) {
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == from)
+				op_set_in(op, i, to);
+		if (from->nuses == 0)
+			return;
+	}
+}
+
+void
+op_set_in(Op *op, int i, Value *v)
+{
+	op->in[i]->nuses--;
+	op->in[i] = v;
+	v->nuses++;
+}
+
+void
+op_move(Op *op, Block *to, Op *before)
+{
+	unlink_op(op);
+	link_op(op, to, before);
+}
+
+/* Regions go with their op: their operands no longer count as uses. */
+void
+op_erase(Op *op)
+{
+	for (int r = 0; r < op->nregion; r++)
+		while (op->region[r] && op->region[r]->last) {
+			Op *last = op->region[r]->last;
+			for (int i = 0; i < last->nout; i++)
+				if (last->out[i].nuses)
+					die("erasing '%s' inside a region: a result is used", op_info[last->kind].text);
+			op_erase(last);
+		}
+	for (int i = 0; i < op->nout; i++)
+		if (op->out[i].nuses)
+			die("erasing '%s', whose result %d is used", op_info[op->kind].text, i);
+	for (int i = 0; i < op->nin; i++)
+		op->in[i]->nuses--;
+	unlink_op(op);
+	op->home = NULL;
+}
+
+bool
+op_inside(const Op *op, const Block *b)
+{
+	for (const Block *at = op->home; at; at = at->parent ? at->parent->home : NULL)
+		if (at == b)
+			return true;
+	return false;
+}
+
+Op *
+op_after(const Op *op, const Block *within)
+{
+	for (int r = 0; r < op->nregion; r++)
+		if (op->region[r] && op->region[r]->first)
+			return op->region[r]->first;
+	while (!op->next) {
+		Op *parent = op->home->parent;
+		int r = 0;
+		if (op->home == within || !parent)
+			return NULL;
+		while (parent->region[r] != op->home)
+			r++;
+		for (r++; r < parent->nregion; r++)
+			if (parent->region[r] && parent->region[r]->first)
+				return parent->region[r]->first;
+		op = parent;
+	}
+	return op->next;
+}
+
+static void
+number_block(Func *f, Block *b)
+{
+	for (int i = 0; i < b->narg; i++)
+		b->arg[i].id = f->nvalues++;
+	for (Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nout; i++)
+			op->out[i].id = f->nvalues++;
+		for (int r = 0; r < op->nregion; r++)
+			if (op->region[r])
+				number_block(f, op->region[r]);
+	}
+}
+
+void
+func_number(Func *f)
+{
+	f->nvalues = 0;
+	number_block(f, f->body);
+}

@@ -1,0 +1,468 @@
+/* The type rules named in ops.def: what an op's operands and attributes must be and what types
+ * its results have.  The builder, the reader and the verifier all ask here, so a rule is
+ * written once.  A rule that does not hold leaves a reason that names the operand, what it is and
+ * what was expected, counted from 1:
+ *
+ *     operand 2 is f32[64, 32]; expected f32[32, 64] as operand 1
+ *
+ * Here are the entry, what the rules share, and the rules of values from nowhere, elementwise ops
+ * and control; infer_shape.c and infer_memory.c have the rest. */
+#include "ir/infer.h"
+
+#include <string.h>
+
+bool
+infer_fail(Infer *x, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	*x->why = arena_vprintf(x->m->cx->tmp, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+const char *
+infer_text(Infer *x, const Type *t)
+{
+	Text text = {0};
+
+	type_print(t, &text);
+	const char *kept = arena_strdup(x->m->cx->tmp, text.at);
+	text_close(&text);
+	return kept;
+}
+
+bool
+infer_expect(Infer *x, int i, const char *expected, ...)
+{
+	va_list ap;
+
+	va_start(ap, expected);
+	const char *what = arena_vprintf(x->m->cx->tmp, expected, ap);
+	va_end(ap);
+	return infer_fail(x, "operand %d is %s; expected %s", i + 1, infer_text(x, infer_in(x, i)), what);
+}
+
+bool
+infer_out(Infer *x, const Type *t)
+{
+	int64_t bound = MAX_ELEMENTS;
+
+	if (type_count(t) > bound)
+		return infer_fail(x, "the result would be %s; a tile may have at most 2^40 elements",
+		    infer_text(x, t));
+	x->out[(*x->nout)++] = t;
+	return true;
+}
+
+const Attr *
+infer_attr(const Infer *x, const char *name)
+{
+	for (int i = 0; i < x->nattr; i++)
+		if (strcmp(x->attr[i].name, name) == 0)
+			return &x->attr[i];
+	return NULL;
+}
+
+int64_t
+infer_int(const Infer *x, const char *name)
+{
+	const Attr *a = infer_attr(x, name);
+
+	return a ? a->i : 0;
+}
+
+const char *
+infer_word(const Infer *x, const char *name)
+{
+	const Attr *a = infer_attr(x, name);
+
+	return a ? a->text : "";
+}
+
+bool
+infer_count(Infer *x, int least, int most)
+{
+	if (x->nin >= least && x->nin <= most)
+		return true;
+	if (most == INT32_MAX)
+		return infer_fail(x, "%d operands; expected at least %d", x->nin, least);
+	if (least == most)
+		return infer_fail(x, "%d operand%s; expected %d", x->nin, x->nin == 1 ? "" : "s", least);
+	return infer_fail(x, "%d operand%s; expected %d to %d", x->nin, x->nin == 1 ? "" : "s", least, most);
+}
+
+bool
+infer_tile(Infer *x, int i)
+{
+	const Type *t = infer_in(x, i);
+
+	if (t->kind == TYPE_TILE && t->ptr == PTR_NONE)
+		return true;
+	return infer_expect(x, i, "a tile of numbers or bools");
+}
+
+bool
+infer_int_tile(Infer *x, int i)
+{
+	const Type *t = infer_in(x, i);
+
+	if (t->kind == TYPE_TILE && t->ptr == PTR_NONE && dtype_is_int(t->elem) &&
+	    !dtype_is_packed(t->elem))
+		return true;
+	return infer_expect(x, i, "integers of 8 bits or more");
+}
+
+bool
+infer_i64(Infer *x, int i)
+{
+	if (infer_in(x, i) == type_scalar(x->m, TY_I64))
+		return true;
+	return infer_expect(x, i, "an i64 scalar");
+}
+
+bool
+infer_type(Infer *x, int i, const Type *t)
+{
+	if (infer_in(x, i) == t)
+		return true;
+	return infer_expect(x, i, "%s", infer_text(x, t));
+}
+
+bool
+infer_mask(Infer *x, int i, const Type *shape)
+{
+	return infer_type(x, i, type_with_elem(x->m, shape, TY_BOOL));
+}
+
+bool
+infer_axis(Infer *x, const Type *t, int *axis)
+{
+	int64_t at = infer_int(x, "axis");
+
+	if (at < 0 || at >= t->rank)
+		return infer_fail(x, "axis is %lld; %s has %d dimension%s", (long long)at,
+		    infer_text(x, t), t->rank, t->rank == 1 ? "" : "s");
+	*axis = (int)at;
+	return true;
+}
+
+bool
+infer_want(Infer *x)
+{
+	if (x->nwant != 1)
+		return infer_fail(x, "%d result types given; expected 1", x->nwant);
+	if (x->want[0]->kind != TYPE_TILE)
+		return infer_fail(x, "the result type is %s; expected a tile",
+		    infer_text(x, x->want[0]));
+	return true;
+}
+
+/* The constant's value must be one that its type has. */
+static bool
+const_value(Infer *x, const Type *t)
+{
+	const Attr *v = infer_attr(x, "value");
+	AttrKind kind = dtype_is_float(t->elem) ? ATTR_FLOAT : t->elem == TY_BOOL ? ATTR_BOOL : ATTR_INT;
+	const char *name = kind == ATTR_FLOAT ? "a float" : kind == ATTR_BOOL ? "true or false" : "an integer";
+
+	if (t->ptr != PTR_NONE)
+		return infer_fail(x, "the result type is %s; there are no constant pointers", infer_text(x, t));
+	if (v->kind != kind)
+		return infer_fail(x, "the value of a constant of %s must be %s", infer_text(x, t), name);
+	if (kind == ATTR_INT && int_wrap(t->elem, v->i) != v->i)
+		return infer_fail(x, "%lld is no value of %s", (long long)v->i, dtype_info[t->elem].text);
+	if (t->elem == TY_F32 && v->f == v->f && (double)(float)v->f != v->f)
+		return infer_fail(x, "%.17g is no value of f32; the nearest is %.17g", v->f,
+		    (double)(float)v->f);
+	return true;
+}
+
+RULE(want)
+{
+	if (x->kind == OP_CONST)
+		return infer_want(x) && const_value(x, x->want[0]) && infer_out(x, x->want[0]);
+	for (int i = 0; i < x->nin; i++)
+		if (infer_in(x, i)->kind != TYPE_TILE)
+			return infer_expect(x, i, "a tile");
+	for (int i = 0; i < x->nwant; i++) {
+		if (x->want[i]->kind != TYPE_TILE)
+			return infer_fail(x, "a result type is %s; expected a tile", infer_text(x, x->want[i]));
+		if (!infer_out(x, x->want[i]))
+			return false;
+	}
+	return true;
+}
+
+RULE(none)
+{
+	for (int i = 0; i < x->nin; i++)
+		if (infer_in(x, i)->kind != TYPE_TILE)
+			return infer_expect(x, i, "a tile");
+	if (x->kind != OP_ASSERT)
+		return true;
+	if (x->nin == 0)
+		return infer_fail(x, "no operand; expected the bool tile that must hold");
+	if (infer_in(x, 0)->elem != TY_BOOL || infer_in(x, 0)->ptr != PTR_NONE)
+		return infer_expect(x, 0, "a bool tile");
+	return true;
+}
+
+RULE(index)
+{
+	int64_t axis = infer_int(x, "axis");
+
+	if (axis < 0 || axis >= MAX_AXES)
+		return infer_fail(x, "axis is %lld; a grid has at most %d axes", (long long)axis, MAX_AXES);
+	return infer_out(x, type_scalar(x->m, TY_I64));
+}
+
+RULE(iota)
+{
+	int axis;
+
+	if (!infer_want(x))
+		return false;
+	const Type *t = x->want[0];
+	if (t->ptr != PTR_NONE || !dtype_is_int(t->elem) || dtype_is_packed(t->elem))
+		return infer_fail(x, "the result type is %s; expected integers of 8 bits or more",
+		    infer_text(x, t));
+	return infer_axis(x, t, &axis) && infer_out(x, t);
+}
+
+RULE(dim)
+{
+	int axis;
+
+	if (infer_in(x, 0)->kind != TYPE_TENSOR)
+		return infer_expect(x, 0, "a tensor parameter");
+	return infer_axis(x, infer_in(x, 0), &axis) && infer_out(x, type_scalar(x->m, TY_I64));
+}
+
+/* Which elements an elementwise op computes with. */
+static bool
+elements(Infer *x, int i)
+{
+	const Type *t = infer_in(x, i);
+	unsigned traits = op_info[x->kind].traits;
+
+	if (!infer_tile(x, i))
+		return false;
+	if (dtype_is_packed(t->elem))
+		return infer_expect(x, i, "elements of 8 bits or more (cast first)");
+	switch (x->kind) {
+	case OP_NOT:
+	case OP_AND:
+	case OP_OR:
+	case OP_XOR:
+		return !dtype_is_float(t->elem) || infer_expect(x, i, "integers or bools");
+	case OP_MIN:
+	case OP_MAX:
+	case OP_EQ:
+	case OP_NE:
+	case OP_LT:
+	case OP_LE:
+	case OP_GT:
+	case OP_GE:
+		return true;
+	default:
+		break;
+	}
+	if ((traits & ANYF) && !dtype_is_float(t->elem))
+		return infer_expect(x, i, "floats");
+	if ((traits & ANYI) && !dtype_is_int(t->elem))
+		return infer_expect(x, i, "integers");
+	if (t->elem == TY_BOOL)
+		return infer_expect(x, i, "integers or floats");
+	return true;
+}
+
+static bool
+all_equal(Infer *x, int from)
+{
+	for (int i = from + 1; i < x->nin; i++)
+		if (infer_in(x, i) != infer_in(x, from))
+			return infer_expect(x, i, "%s as operand %d",
+			    infer_text(x, infer_in(x, from)), from + 1);
+	return true;
+}
+
+RULE(same)
+{
+	int axis;
+
+	if (op_info[x->kind].traits & ELEM)
+		return elements(x, 0) && all_equal(x, 0) && infer_out(x, infer_in(x, 0));
+	if (!infer_tile(x, 0) || !infer_axis(x, infer_in(x, 0), &axis))
+		return false;
+	if (x->kind == OP_SORT && dtype_is_packed(infer_in(x, 0)->elem))
+		return infer_expect(x, 0, "elements of 8 bits or more (cast first)");
+	return infer_out(x, infer_in(x, 0));
+}
+
+RULE(cmp)
+{
+	return elements(x, 0) && all_equal(x, 0) &&
+	    infer_out(x, type_with_elem(x->m, infer_in(x, 0), TY_BOOL));
+}
+
+/* The type asked for, which must have operand 0's shape. */
+static bool
+want_shape(Infer *x)
+{
+	if (!infer_want(x))
+		return false;
+	if (!type_same_shape(x->want[0], infer_in(x, 0)))
+		return infer_fail(x, "the result type is %s; expected the shape of operand 1, %s",
+		    infer_text(x, x->want[0]), infer_text(x, infer_in(x, 0)));
+	return true;
+}
+
+RULE(cast)
+{
+	if (!infer_tile(x, 0) || !want_shape(x))
+		return false;
+	if (x->want[0]->ptr != PTR_NONE)
+		return infer_fail(x, "the result type is %s; a cast gives no pointers",
+		    infer_text(x, x->want[0]));
+	return infer_out(x, x->want[0]);
+}
+
+static int
+bits(const Type *t)
+{
+	return t->ptr == PTR_NONE ? dtype_info[t->elem].bits : 64;
+}
+
+static bool
+is_bool(const Type *t)
+{
+	return t->ptr == PTR_NONE && t->elem == TY_BOOL;
+}
+
+RULE(bitcast)
+{
+	const Type *t = infer_in(x, 0);
+
+	if (t->kind != TYPE_TILE || is_bool(t))
+		return infer_expect(x, 0, "a tile of numbers or pointers");
+	if (!want_shape(x))
+		return false;
+	if (is_bool(x->want[0]) || bits(x->want[0]) != bits(t))
+		return infer_fail(x, "the result type is %s; expected elements of %d bits as in %s",
+		    infer_text(x, x->want[0]), bits(t), infer_text(x, t));
+	return infer_out(x, x->want[0]);
+}
+
+RULE(ptr_add)
+{
+	const Type *p = infer_in(x, 0);
+
+	if (p->kind != TYPE_TILE || p->ptr == PTR_NONE)
+		return infer_expect(x, 0, "pointers");
+	if (!infer_int_tile(x, 1))
+		return false;
+	if (!type_same_shape(p, infer_in(x, 1)))
+		return infer_expect(x, 1, "the shape of operand 1, %s", infer_text(x, p));
+	return infer_out(x, p);
+}
+
+RULE(ptr_diff)
+{
+	const Type *a = infer_in(x, 0), *b = infer_in(x, 1);
+
+	if (a->kind != TYPE_TILE || a->ptr == PTR_NONE)
+		return infer_expect(x, 0, "pointers");
+	if (b->kind != TYPE_TILE || b->ptr == PTR_NONE || b->elem != a->elem || !type_same_shape(a, b))
+		return infer_expect(x, 1, "pointers as operand 1, %s", infer_text(x, a));
+	return infer_out(x, type_with_elem(x->m, a, TY_I64));
+}
+
+RULE(select)
+{
+	const Type *t = infer_in(x, 1);
+
+	if (t->kind != TYPE_TILE)
+		return infer_expect(x, 1, "a tile");
+	return infer_type(x, 0, type_with_elem(x->m, t, TY_BOOL)) && all_equal(x, 1) && infer_out(x, t);
+}
+
+RULE(philox)
+{
+	if (!infer_i64(x, 0) || !infer_int_tile(x, 1))
+		return false;
+	for (int i = 0; i < 4; i++)
+		if (!infer_out(x, type_with_elem(x->m, infer_in(x, 1), TY_U32)))
+			return false;
+	return true;
+}
+
+RULE(loop)
+{
+	int first = x->kind == OP_FOR ? 3 : 0;
+
+	if (!infer_count(x, first, INT32_MAX))
+		return false;
+	for (int i = 0; i < first; i++)
+		if (!infer_i64(x, i))
+			return false;
+	for (int i = first; i < x->nin; i++) {
+		if (infer_in(x, i)->kind != TYPE_TILE)
+			return infer_expect(x, i, "a tile");
+		if (!infer_out(x, infer_in(x, i)))
+			return false;
+	}
+	return true;
+}
+
+RULE(branch)
+{
+	if (!infer_type(x, 0, type_scalar(x->m, TY_BOOL)))
+		return false;
+	for (int i = 0; i < x->nwant; i++) {
+		if (x->want[i]->kind != TYPE_TILE)
+			return infer_fail(x, "a result type is %s; expected a tile", infer_text(x, x->want[i]));
+		if (!infer_out(x, x->want[i]))
+			return false;
+	}
+	return true;
+}
+
+typedef bool Rule(Infer *x);
+
+static Rule *const rule[OP_COUNT] = {
+#define OP(name, text, in, out, infer, traits, meaning) [OP_##name] = infer_rule_##infer,
+#include "ir/ops.def"
+#undef OP
+};
+
+/* The types asked for, where there are any, must be the ones inferred. */
+static bool
+check_want(Infer *x)
+{
+	if (x->nwant == 0 && !(op_info[x->kind].traits & REGION))
+		return true;
+	if (x->nwant == 0 && x->kind != OP_IF)
+		return true;
+	if (x->nwant != *x->nout)
+		return infer_fail(x, "%d result type%s given; expected %d", x->nwant,
+		    x->nwant == 1 ? "" : "s", *x->nout);
+	for (int i = 0; i < x->nwant; i++)
+		if (x->want[i] != x->out[i])
+			return infer_fail(x, "the result type is %s; expected %s",
+			    infer_text(x, x->want[i]), infer_text(x, x->out[i]));
+	return true;
+}
+
+bool
+infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *const *want, int nwant, const Type **out, int *nout, const char **why)
+{
+	Infer x = {m, kind, in, nin, attr, nattr, want, nwant, out, nout, why};
+
+	*nout = 0;
+	if (op_info[kind].nin != VAR && !infer_count(&x, op_info[kind].nin, op_info[kind].nin))
+		return false;
+	return attrs_check(m, kind, attr, nattr, why) && rule[kind](&x) && check_want(&x);
+}

@@ -1,0 +1,234 @@
+/* Type rules of the ops that touch device memory, and of extract, which indexes a tile in the same way.
+ *
+ * {index} has one letter a dimension: i drops it, p takes the next of {extents}, and the tiles of
+ * the g's, all of one shape, stand where the first g stands:
+ *
+ *     x: tensor<f32[?, ?, 64]>   read %x, %ids, %r, %c {index = "gip", extents = [8]}
+ *     ids: i64[4, 2]             =>  f32[4, 2, 8] */
+#include "ir/infer.h"
+
+#include <string.h>
+
+/* The shape that {index} and {extents} select with operands first, first+1 …, one a dimension.
+ * Gather tiles are allowed only of tensors. */
+static bool
+selected(Infer *x, const Type *of, int first, bool gathers, int *rank, int64_t *extent)
+{
+	const char *index = infer_word(x, "index");
+	const Attr *extents = infer_attr(x, "extents");
+	int next = 0, nextents = extents ? extents->nints : 0;
+	const Type *ids = NULL;
+
+	if ((int)strlen(index) != of->rank)
+		return infer_fail(x, "index is \"%s\"; expected a letter for each dimension of %s", index,
+		    infer_text(x, of));
+	if (x->nin < first + of->rank)
+		return infer_fail(x, "%d operands; expected at least %d, an index for each dimension of %s",
+		    x->nin, first + of->rank, infer_text(x, of));
+	*rank = 0;
+	for (int d = 0; d < of->rank; d++) {
+		int i = first + d;
+		if (index[d] == 'i') {
+			if (!infer_i64(x, i))
+				return false;
+		} else if (index[d] == 'p') {
+			if (!infer_i64(x, i))
+				return false;
+			if (next == nextents)
+				return infer_fail(x, "%d extents; expected one for each p of \"%s\"",
+				    nextents, index);
+			if (*rank == MAX_RANK)
+				return infer_fail(x, "the result has more than %d dimensions", MAX_RANK);
+			if (extents->ints[next] < 0)
+				return infer_fail(x, "extent %lld; expected 0 or more",
+				    (long long)extents->ints[next]);
+			extent[(*rank)++] = extents->ints[next++];
+		} else if (index[d] == 'g' && gathers) {
+			if (!infer_int_tile(x, i))
+				return false;
+			if (ids && !type_same_shape(ids, infer_in(x, i)))
+				return infer_expect(x, i, "the shape of the other gather indices, %s",
+				    infer_text(x, ids));
+			if (ids)
+				continue;
+			ids = infer_in(x, i);
+			if (*rank + ids->rank > MAX_RANK)
+				return infer_fail(x, "the result has more than %d dimensions", MAX_RANK);
+			for (int k = 0; k < ids->rank; k++)
+				extent[(*rank)++] = ids->extent[k];
+		} else {
+			return infer_fail(x, "index is \"%s\"; expected letters %s", index,
+			    gathers ? "i, p or g" : "i or p");
+		}
+	}
+	if (next != nextents)
+		return infer_fail(x, "%d extents; expected %d, one for each p of \"%s\"", nextents, next, index);
+	return true;
+}
+
+RULE(extract)
+{
+	const Type *t;
+	int64_t extent[MAX_RANK];
+	int rank, e = 0;
+
+	if (!infer_count(x, 1, 1 + MAX_RANK))
+		return false;
+	t = infer_in(x, 0);
+	if (t->kind != TYPE_TILE)
+		return infer_expect(x, 0, "a tile");
+	if (!selected(x, t, 1, false, &rank, extent) || !infer_count(x, 1 + t->rank, 1 + t->rank))
+		return false;
+	for (int d = 0; d < t->rank; d++) {
+		int64_t n = infer_word(x, "index")[d] == 'p' ? extent[e++] : 1;
+		if (n > t->extent[d])
+			return infer_fail(x, "%lld elements along dimension %d; %s has %lld", (long long)n, d,
+			    infer_text(x, t), (long long)t->extent[d]);
+	}
+	return infer_out(x, type_with_shape(x->m, t, rank, extent));
+}
+
+/* The tile type that an access to tensor operand 0 moves. */
+static bool
+accessed(Infer *x, const Type **tile)
+{
+	int64_t extent[MAX_RANK];
+	int rank;
+
+	if (x->nin == 0 || infer_in(x, 0)->kind != TYPE_TENSOR)
+		return x->nin ? infer_expect(x, 0, "a tensor parameter")
+			      : infer_fail(x, "no operands; expected a tensor and its indices");
+	if (!selected(x, infer_in(x, 0), 1, true, &rank, extent))
+		return false;
+	*tile = type_tile(x->m, infer_in(x, 0)->elem, rank, extent);
+	return true;
+}
+
+RULE(read)
+{
+	const Type *tile;
+
+	if (!accessed(x, &tile))
+		return false;
+	int base = 1 + infer_in(x, 0)->rank;
+	if (!infer_count(x, base, base + 1))
+		return false;
+	if (x->nin > base && infer_in(x, base) != tile && infer_in(x, base) != type_scalar(x->m, tile->elem))
+		return infer_expect(x, base, "a fill of %s or %s", dtype_info[tile->elem].text,
+		    infer_text(x, tile));
+	return infer_out(x, tile);
+}
+
+RULE(write)
+{
+	const Type *tile;
+
+	if (!accessed(x, &tile))
+		return false;
+	int base = 1 + infer_in(x, 0)->rank;
+	return infer_count(x, base + 1, base + 1) && infer_type(x, base, tile);
+}
+
+/* Which elements an atomic works on. */
+static bool
+atomic_elements(Infer *x, const Type *t)
+{
+	const char *fn = infer_word(x, "fn");
+	bool bits = strcmp(fn, "and") == 0 || strcmp(fn, "or") == 0 || strcmp(fn, "xor") == 0;
+
+	if (dtype_is_packed(t->elem) || t->ptr != PTR_NONE || t->elem == TY_BOOL ||
+	    (bits && dtype_is_float(t->elem)))
+		return infer_fail(x, "atomic %s on %s; expected %s of 8 bits or more", fn, infer_text(x, t),
+		    bits ? "integers" : "numbers");
+	return true;
+}
+
+static int
+atomic_values(const Infer *x)
+{
+	return strcmp(infer_word(x, "fn"), "cas") == 0 ? 2 : 1;
+}
+
+RULE(atomic)
+{
+	const Type *tile;
+	int n = atomic_values(x);
+
+	if (!accessed(x, &tile) || !atomic_elements(x, tile))
+		return false;
+	int base = 1 + infer_in(x, 0)->rank;
+	if (!infer_count(x, base + n, base + n))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (!infer_type(x, base + i, tile))
+			return false;
+	return infer_out(x, tile);
+}
+
+/* Operand 0: a tile of pointers; *elem is the tile that they point to. */
+static bool
+pointers(Infer *x, bool mut, const Type **elem)
+{
+	const Type *t = infer_in(x, 0);
+
+	if (t->kind != TYPE_TILE || t->ptr == PTR_NONE)
+		return infer_expect(x, 0, "pointers");
+	if (mut && t->ptr != PTR_MUT)
+		return infer_expect(x, 0, "pointers to store through (*mut %s)", dtype_info[t->elem].text);
+	if (dtype_is_packed(t->elem))
+		return infer_expect(x, 0, "pointers to elements of 8 bits or more");
+	*elem = type_with_elem(x->m, t, t->elem);
+	return true;
+}
+
+RULE(load)
+{
+	const Type *t;
+
+	if (!infer_count(x, 1, 3) || !pointers(x, false, &t))
+		return false;
+	if (x->nin > 1 && !infer_mask(x, 1, t))
+		return false;
+	if (x->nin > 2 && !infer_type(x, 2, t))
+		return false;
+	return infer_out(x, t);
+}
+
+RULE(store)
+{
+	const Type *t;
+
+	if (!infer_count(x, 2, 3) || !pointers(x, true, &t))
+		return false;
+	return infer_type(x, 1, t) && (x->nin < 3 || infer_mask(x, 2, t));
+}
+
+RULE(atomic_ptr)
+{
+	const Type *t;
+	bool masked = infer_int(x, "masked") != 0;
+	int n = 1 + atomic_values(x) + masked;
+
+	if (!infer_count(x, n, n) || !pointers(x, true, &t) || !atomic_elements(x, t))
+		return false;
+	for (int i = 1; i < n - masked; i++)
+		if (!infer_type(x, i, t))
+			return false;
+	return (!masked || infer_mask(x, n - 1, t)) && infer_out(x, t);
+}
+
+RULE(prefetch)
+{
+	const Type *t;
+
+	if (!infer_count(x, 1, INT32_MAX))
+		return false;
+	if (infer_in(x, 0)->kind == TYPE_TENSOR) {
+		int base = 1 + infer_in(x, 0)->rank;
+		return accessed(x, &t) && infer_count(x, base, base);
+	}
+	if (infer_attr(x, "index") || infer_attr(x, "extents"))
+		return infer_fail(x, "index and extents are for tensors; operand 1 is %s",
+		    infer_text(x, infer_in(x, 0)));
+	return infer_count(x, 1, 2) && pointers(x, false, &t) && (x->nin < 2 || infer_mask(x, 1, t));
+}

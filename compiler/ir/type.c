@@ -1,0 +1,211 @@
+/* Element types and interned tile, pointer and tensor types.
+ *
+ * A module keeps each distinct type once, in an open-addressed hash table, so that types are
+ * compared by address everywhere else.  The table holds pointers into Compile.mem and never
+ * shrinks; it is at most half full. */
+#include "ir/ir.h"
+
+#include <string.h>
+
+const DTypeInfo dtype_info[DTYPE_COUNT] = {
+#define DTYPE(name, text, bits, class, ctype) [TY_##name] = {text, bits, #class[0]},
+#include "ir/dtypes.def"
+#undef DTYPE
+};
+
+int
+dtype_tile_size(DType t)
+{
+	switch (t) {
+#define DTYPE(name, text, bits, class, ctype)                                                      \
+	case TY_##name:                                                                            \
+		return (int)sizeof(ctype);
+#include "ir/dtypes.def"
+#undef DTYPE
+	case DTYPE_COUNT:
+		break;
+	}
+	unreachable();
+}
+
+/* Split so that the product cannot overflow while the answer itself fits. */
+int64_t
+dtype_bytes(DType t, int64_t n)
+{
+	int bits = dtype_info[t].bits;
+
+	if (bits >= 8)
+		return n * (bits / 8);
+	return n / (8 / bits) + (n % (8 / bits) != 0);
+}
+
+bool
+dtype_named(const char *text, DType *out)
+{
+	for (int t = 0; t < DTYPE_COUNT; t++) {
+		if (strcmp(dtype_info[t].text, text) != 0)
+			continue;
+		*out = (DType)t;
+		return true;
+	}
+	return false;
+}
+
+int64_t
+int_wrap(DType t, int64_t v)
+{
+	int bits = t == TY_BOOL ? 1 : dtype_info[t].bits;
+
+	if (bits == 64)
+		return v;
+	uint64_t low = (uint64_t)v & ((UINT64_C(1) << bits) - 1);
+	if (dtype_is_signed(t) && low >> (bits - 1))
+		low |= ~((UINT64_C(1) << bits) - 1);
+	return (int64_t)low;
+}
+
+static uint64_t
+hash(const Type *t)
+{
+	uint64_t h = (uint64_t)t->kind * 31 + (uint64_t)t->elem * 7 + (uint64_t)t->ptr * 131 +
+	    (uint64_t)t->rank * 1031;
+
+	for (int i = 0; i < t->rank; i++) {
+		h = (h ^ (uint64_t)t->extent[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 29;
+	}
+	h *= UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 32;
+}
+
+static bool
+equal(const Type *a, const Type *b)
+{
+	return a->kind == b->kind && a->elem == b->elem && a->ptr == b->ptr && type_same_shape(a, b);
+}
+
+static const Type **
+slot(const Type **table, int cap, const Type *t)
+{
+	uint64_t at = hash(t) & (uint64_t)(cap - 1);
+
+	while (table[at] && !equal(table[at], t))
+		at = (at + 1) & (uint64_t)(cap - 1);
+	return &table[at];
+}
+
+static void
+grow(Module *m)
+{
+	int cap = m->captypes ? m->captypes * 2 : 64;
+	const Type **table = NEW_ARRAY(m->cx->mem, const Type *, cap);
+
+	for (int i = 0; i < m->captypes; i++)
+		if (m->types[i])
+			*slot(table, cap, m->types[i]) = m->types[i];
+	m->types = table;
+	m->captypes = cap;
+}
+
+static const Type *
+make(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const int64_t *extent)
+{
+	Type t = {.kind = kind, .elem = elem, .ptr = ptr, .rank = rank};
+
+	if (rank < 0 || rank > MAX_RANK)
+		die("type of rank %d", rank);
+	for (int i = 0; i < rank; i++) {
+		if (extent[i] < (kind == TYPE_TENSOR ? -1 : 0))
+			die("type with extent %lld", (long long)extent[i]);
+		t.extent[i] = extent[i];
+	}
+	if (m->ntypes * 2 >= m->captypes)
+		grow(m);
+	const Type **at = slot(m->types, m->captypes, &t);
+	if (!*at) {
+		Type *kept = NEW(m->cx->mem, Type);
+		*kept = t;
+		*at = kept;
+		m->ntypes++;
+	}
+	return *at;
+}
+
+const Type *
+type_tile(Module *m, DType elem, int rank, const int64_t *extent)
+{
+	return make(m, TYPE_TILE, elem, PTR_NONE, rank, extent);
+}
+
+const Type *
+type_scalar(Module *m, DType elem)
+{
+	return make(m, TYPE_TILE, elem, PTR_NONE, 0, NULL);
+}
+
+const Type *
+type_ptr(Module *m, DType elem, bool mut, int rank, const int64_t *extent)
+{
+	return make(m, TYPE_TILE, elem, mut ? PTR_MUT : PTR_CONST, rank, extent);
+}
+
+const Type *
+type_tensor(Module *m, DType elem, int rank, const int64_t *extent)
+{
+	return make(m, TYPE_TENSOR, elem, PTR_NONE, rank, extent);
+}
+
+const Type *
+type_with_elem(Module *m, const Type *t, DType elem)
+{
+	return make(m, t->kind, elem, PTR_NONE, t->rank, t->extent);
+}
+
+const Type *
+type_with_shape(Module *m, const Type *t, int rank, const int64_t *extent)
+{
+	return make(m, t->kind, t->elem, t->ptr, rank, extent);
+}
+
+/* Saturates: INT64_MAX stands for any count that does not fit. */
+int64_t
+type_count(const Type *t)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < t->rank; i++)
+		if (t->extent[i] == 0)
+			return 0;
+	for (int i = 0; i < t->rank; i++)
+		if (__builtin_mul_overflow(n, t->extent[i], &n))
+			return INT64_MAX;
+	return n;
+}
+
+bool
+type_same_shape(const Type *a, const Type *b)
+{
+	return a->rank == b->rank &&
+	    memcmp(a->extent, b->extent, sizeof a->extent[0] * (size_t)a->rank) == 0;
+}
+
+void
+type_print(const Type *t, Text *out)
+{
+	if (t->kind == TYPE_TENSOR)
+		text_put(out, "tensor<");
+	if (t->ptr != PTR_NONE)
+		text_put(out, t->ptr == PTR_MUT ? "*mut " : "*");
+	text_put(out, dtype_info[t->elem].text);
+	for (int i = 0; i < t->rank; i++) {
+		text_put(out, i ? ", " : "[");
+		if (t->extent[i] < 0)
+			text_put(out, "?");
+		else
+			text_printf(out, "%lld", (long long)t->extent[i]);
+	}
+	if (t->rank)
+		text_put(out, "]");
+	if (t->kind == TYPE_TENSOR)
+		text_put(out, ">");
+}
