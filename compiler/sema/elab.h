@@ -33,7 +33,7 @@ struct Val {
 	const char *text;
 	Val *items;                                     /* TUPLE, LIST */
 	int n;
-	Value *v;                                       /* TILE: type is v->type */
+	Value *v;                                       /* TILE: type is v->type; TENSOR: the tensor itself */
 	int param;                                      /* TENSOR: index into Kernel.params (and Func.param) */
 	int rank;                                       /* TENSOR: of the view (= of the tensor) */
 	int perm[MAX_RANK];                             /* TENSOR: dimension d of the view is dimension perm[d] of the tensor */
@@ -62,6 +62,7 @@ struct Elab {
 	const char *target;                             /* what `target` is: "cpu" … */
 	bool whole;                                     /* reference or example: whole tensors, every float is f64 */
 	uint64_t seed;                                  /* example: of its random distributions */
+	struct Example *example;                        /* an example's line is being elaborated (whole.c); else NULL */
 	int depth;                                      /* nesting and inlining, limited */
 	/* statements keep their own state (returns, fn results …) behind this */
 	struct StmtState *stmt;
@@ -147,7 +148,16 @@ Val elab_index(Elab *e, const Expr *x);                                 /* EX_IN
 void elab_index_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Place at);   /* x[...] op= value; BIN_NONE: = */
 Val elab_member(Elab *e, const Expr *x);                                /* x.T */
 
-/* whole.c: references and examples use these two to set e up; see sema.h */
+/* index.c, op_*.c: parts of expr.c's work that belong to a family */
+
+Val elab_matmul(Elab *e, const Val *a, const Val *b, Place at);         /* a @ b */
+/* a op b where at least one is a pointer (or a tile of them): + - and comparisons. */
+Val elab_pointer(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at);
+
+/* whole.c: in references and examples a pointer parameter is a tensor of rank 1 over its buffer.  Fills the element
+ * counts of pointer parameters in b->param (rank 1, dim[0]; -1 for file(...)) from what the example's lines come to;
+ * example_bind calls it last. */
+void example_pointers(Kernel *k, const ExampleItem *ex, Bound *b);
 
 /* elab.c: a fresh walk over a function whose parameters are made by the caller: predeclared names and the file's
  * const and fn are in scope, and either the compile-time parameters (kernels) or the symbols as integers (whole).

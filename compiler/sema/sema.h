@@ -85,14 +85,14 @@ typedef struct ArgInfo {
 	bool given;                                     /* false: an out or scratch tensor still to be made, or not known */
 	DType dtype;
 	int rank;
-	int64_t dim[MAX_RANK];
+	int64_t dim[MAX_RANK];                          /* a pointer has rank 1 and its buffer's count of elements */
 	Const scalar;                                   /* scalars */
 } ArgInfo;
 
 typedef struct BoundParam {
 	DType dtype;
 	int rank;
-	int64_t dim[MAX_RANK];                          /* tensors: extents */
+	int64_t dim[MAX_RANK];                          /* tensors: extents; pointers: rank 1, elements in the buffer */
 	bool dim_const[MAX_RANK];                       /* an integer literal in the source: known at compile time */
 	bool has_fill;
 	Const fill;                                     /* y: out f32[N] = 0 */
