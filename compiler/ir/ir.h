@@ -276,6 +276,9 @@ bool infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *
 
 void module_print(const Module *m, Text *out);
 void op_print(const Op *op, Text *out);                         /* one line, regions left out */
+bool name_is_valid(const char *s);                              /* a letter or _, then letters, digits and _ */
+extern const char *const access_text[4];                        /* "in" … by Access */
+extern const char *const fact_text[6];                          /* "TYPED" … by bit */
 const char *region_word(OpKind kind, int i);                    /* "do", "then" …: what introduces region i; NULL: no such region */
 Module *module_parse(Compile *cx, int file);                    /* NULL after errors (E09xx) */
 

@@ -1,0 +1,409 @@
+/* Prints a module as text that parse.c reads back.
+ *
+ * Every value gets a name: its hint if no earlier value of the function took it, else hint.1,
+ * hint.2 …, else the next number.  Names depend only on hints and on the order of definitions, and
+ * the reader keeps hints, so printing what was read gives the same text.  Files of places are
+ * numbered in the order in which they are first met, so that the header is short and stable. */
+#include "ir/ir.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From pointers to something, in tmp memory; open addressing, at most half full. */
+typedef struct Entry {
+	const void *key;
+	const char *name;                               /* of a value */
+	int count;                                      /* of a hint: how often taken; of a file: its number */
+} Entry;
+
+typedef struct Map {
+	Entry *at;
+	int n, cap;
+} Map;
+
+typedef struct Printer {
+	Arena *tmp;
+	Compile *cx;
+	Text *out;
+	Map values, hints;
+	int next;                                       /* number of the next value without a hint */
+	VEC(int) files;                                 /* Compile.files indices in printed order */
+} Printer;
+
+static Entry *
+lookup(Arena *a, Map *m, const void *key)
+{
+	if (m->n * 2 >= m->cap) {
+		Map old = *m;
+		m->cap = old.cap ? old.cap * 2 : 64;
+		m->at = NEW_ARRAY(a, Entry, m->cap);
+		m->n = 0;
+		for (int i = 0; i < old.cap; i++)
+			if (old.at[i].key)
+				*lookup(a, m, old.at[i].key) = old.at[i];
+	}
+	uint64_t h = ((uint64_t)(uintptr_t)key >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+	int i = (int)(h & (uint64_t)(m->cap - 1));
+	while (m->at[i].key && m->at[i].key != key)
+		i = (i + 1) & (m->cap - 1);
+	if (!m->at[i].key) {
+		m->at[i].key = key;
+		m->n++;
+	}
+	return &m->at[i];
+}
+
+static bool
+is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool
+name_is_valid(const char *s)
+{
+	if (!s || !is_letter(*s))
+		return false;
+	for (; *s; s++)
+		if (!is_letter(*s) && !(*s >= '0' && *s <= '9'))
+			return false;
+	return true;
+}
+
+static void
+name_value(Printer *p, const Value *v)
+{
+	const char *name;
+
+	if (name_is_valid(v->name)) {
+		const char *hint = intern(p->cx->names, v->name);
+		Entry *taken = lookup(p->tmp, &p->hints, hint);
+		name = taken->count ? arena_printf(p->tmp, "%s.%d", hint, taken->count) : hint;
+		taken->count++;
+	} else {
+		name = arena_printf(p->tmp, "%d", p->next++);
+	}
+	lookup(p->tmp, &p->values, v)->name = name;
+}
+
+static void
+name_block(Printer *p, const Block *b)
+{
+	for (int i = 0; i < b->narg; i++)
+		name_value(p, &b->arg[i]);
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nout; i++)
+			name_value(p, &op->out[i]);
+		for (int r = 0; r < op->nregion; r++)
+			if (op->region[r])
+				name_block(p, op->region[r]);
+	}
+}
+
+static void
+name_func(Printer *p, const Func *f)
+{
+	p->values = p->hints = (Map){0};
+	p->next = 0;
+	name_block(p, f->body);
+}
+
+static void
+put_value(Printer *p, const Value *v)
+{
+	const char *name = v ? lookup(p->tmp, &p->values, v)->name : NULL;
+
+	text_printf(p->out, "%%%s", name ? name : "<unknown>");
+}
+
+static void
+put_float(Text *out, double v)
+{
+	uint64_t bits;
+	char text[40];
+
+	memcpy(&bits, &v, sizeof bits);
+	if (isnan(v)) {
+		if (bits == UINT64_C(0x7ff8000000000000))
+			text_put(out, "nan");
+		else
+			text_printf(out, "nan(0x%llx)", (unsigned long long)bits);
+		return;
+	}
+	if (isinf(v)) {
+		text_put(out, v < 0 ? "-inf" : "inf");
+		return;
+	}
+	for (int digits = 6; digits <= 17; digits++) {
+		snprintf(text, sizeof text, "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	text_put(out, text);
+	if (!strpbrk(text, ".e"))
+		text_put(out, ".0");
+}
+
+static void
+put_string(Text *out, const char *s)
+{
+	text_put(out, "\"");
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		if (c == '"' || c == '\\')
+			text_printf(out, "\\%c", c);
+		else if (c == '\n')
+			text_put(out, "\\n");
+		else if (c == '\t')
+			text_put(out, "\\t");
+		else if (c < 0x20 || c == 0x7f)
+			text_printf(out, "\\x%02x", c);
+		else
+			text_putn(out, s, 1);
+	}
+	text_put(out, "\"");
+}
+
+static void
+put_attr(Text *out, const Attr *a)
+{
+	text_printf(out, "%s = ", a->name);
+	switch (a->kind) {
+	case ATTR_INT:
+		text_printf(out, "%lld", (long long)a->i);
+		break;
+	case ATTR_FLOAT:
+		put_float(out, a->f);
+		break;
+	case ATTR_BOOL:
+		text_put(out, a->i ? "true" : "false");
+		break;
+	case ATTR_TEXT:
+		put_string(out, a->text);
+		break;
+	case ATTR_INTS:
+		text_put(out, "[");
+		for (int i = 0; i < a->nints; i++)
+			text_printf(out, "%s%lld", i ? ", " : "", (long long)a->ints[i]);
+		text_put(out, "]");
+		break;
+	}
+}
+
+static void
+put_place(Printer *p, Place at)
+{
+	if (at.file < 0 || at.line <= 0)
+		return;
+	for (int i = 0; i < p->files.n; i++) {
+		if (p->files.at[i] != at.file)
+			continue;
+		if (i == 0)
+			text_printf(p->out, " @%d:%d", at.line, at.col);
+		else
+			text_printf(p->out, " @%d:%d:%d", i, at.line, at.col);
+		return;
+	}
+}
+
+static void
+put_op(Printer *p, const Op *op)
+{
+	for (int i = 0; i < op->nout; i++) {
+		put_value(p, &op->out[i]);
+		text_put(p->out, i + 1 < op->nout ? ", " : " = ");
+	}
+	text_put(p->out, op_info[op->kind].text);
+	for (int i = 0; i < op->nin; i++) {
+		text_put(p->out, i ? ", " : " ");
+		put_value(p, op->in[i]);
+	}
+	for (int i = 0; i < op->nattr; i++) {
+		text_put(p->out, i ? ", " : " {");
+		put_attr(p->out, &op->attr[i]);
+	}
+	if (op->nattr)
+		text_put(p->out, "}");
+	for (int i = 0; i < op->nout; i++) {
+		text_put(p->out, i ? ", " : " : ");
+		type_print(op->out[i].type, p->out);
+	}
+	put_place(p, op->place);
+}
+
+const char *
+region_word(OpKind kind, int i)
+{
+	switch (kind) {
+	case OP_FOR:
+		return i == 0 ? "do" : NULL;
+	case OP_WHILE:
+		return i == 0 ? "cond" : i == 1 ? "do" : NULL;
+	case OP_IF:
+		return i == 0 ? "then" : i == 1 ? "else" : NULL;
+	case OP_REDUCE_FN:
+	case OP_SCAN_FN:
+		return i == 0 ? "fn" : NULL;
+	default:
+		return NULL;
+	}
+}
+
+static void
+indent(Printer *p, int depth)
+{
+	for (int i = 0; i < depth; i++)
+		text_put(p->out, "\t");
+}
+
+static void
+put_block(Printer *p, const Block *b, int depth)
+{
+	for (const Op *op = b->first; op; op = op->next) {
+		indent(p, depth);
+		put_op(p, op);
+		for (int r = 0; r < op->nregion; r++) {
+			const Block *in = op->region[r];
+			const char *word = region_word(op->kind, r);
+			text_printf(p->out, " %s", word ? word : "region");
+			for (int i = 0; in && i < in->narg; i++) {
+				text_put(p->out, i ? ", " : " (");
+				put_value(p, &in->arg[i]);
+				text_put(p->out, ": ");
+				type_print(in->arg[i].type, p->out);
+			}
+			text_put(p->out, in && in->narg ? ") {\n" : " {\n");
+			if (in)
+				put_block(p, in, depth + 1);
+			indent(p, depth);
+			text_put(p->out, "}");
+		}
+		text_put(p->out, "\n");
+	}
+}
+
+/* f32[R, C = 1000, ?]: the name that a dimension binds, its extent if known, or neither. */
+static void
+put_tensor(Printer *p, const Func *f, const FuncParam *param, const Type *t)
+{
+	text_put(p->out, dtype_info[t->elem].text);
+	for (int d = 0; d < t->rank; d++) {
+		text_put(p->out, d ? ", " : "[");
+		bool named = param->dim[d] >= 0 && param->dim[d] < f->nparam;
+		if (named)
+			text_put(p->out, f->param[param->dim[d]].name);
+		if (t->extent[d] >= 0)
+			text_printf(p->out, "%s%lld", named ? " = " : "", (long long)t->extent[d]);
+		else if (!named)
+			text_put(p->out, "?");
+	}
+	if (t->rank)
+		text_put(p->out, "]");
+}
+
+const char *const access_text[] = {"in", "out", "inout", "scratch"};
+
+static void
+put_param(Printer *p, const Func *f, int i)
+{
+		const FuncParam *param = &f->param[i];
+
+	put_value(p, &f->body->arg[i]);
+	text_put(p->out, ": ");
+	if (param->kind == PARAM_TENSOR) {
+		text_printf(p->out, "%s %s", access_text[param->access], param->strided ? "strided " : "");
+		put_tensor(p, f, param, f->body->arg[i].type);
+	} else if (param->kind == PARAM_DIM) {
+		text_put(p->out, "dim");
+	} else {
+		type_print(f->body->arg[i].type, p->out);
+	}
+}
+
+static void
+put_func(Printer *p, const Func *f)
+{
+	name_func(p, f);
+	text_printf(p->out, "%s @%s(", f->is_reference ? "reference" : "kernel", f->name);
+	for (int i = 0; i < f->nparam; i++) {
+		text_put(p->out, i ? ", " : "");
+		put_param(p, f, i);
+	}
+	text_put(p->out, ")");
+	for (int i = 0; i < f->naxis; i++)
+		text_printf(p->out, "%s%s", i ? ", " : " grid(", f->axis[i]);
+	text_put(p->out, f->naxis ? ")" : "");
+	put_place(p, f->place);
+	text_put(p->out, " {\n");
+	put_block(p, f->body, 1);
+	text_put(p->out, "}\n");
+}
+
+static void
+note_file(Printer *p, Place at)
+{
+	if (at.file < 0 || at.file >= p->cx->files.n || at.line <= 0)
+		return;
+	for (int i = 0; i < p->files.n; i++)
+		if (p->files.at[i] == at.file)
+			return;
+	vec_push(p->tmp, &p->files, at.file);
+}
+
+static void
+note_files(Printer *p, const Func *f)
+{
+	note_file(p, f->place);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		note_file(p, op->place);
+}
+
+const char *const fact_text[] = {"TYPED", "AXES", "LAYOUTS", "STAGED", "SMEM", "SYNCED"};
+
+static void
+put_facts(Text *out, unsigned facts)
+{
+	bool any = false;
+
+	text_put(out, "facts(");
+	for (int i = 0; i < LEN(fact_text); i++) {
+		if (!(facts >> i & 1))
+			continue;
+		text_printf(out, "%s%s", any ? ", " : "", fact_text[i]);
+		any = true;
+	}
+	text_put(out, ")\n");
+}
+
+void
+module_print(const Module *m, Text *out)
+{
+	Printer p = {.tmp = m->cx->tmp, .cx = m->cx, .out = out};
+
+	for (int i = 0; i < m->funcs.n; i++)
+		note_files(&p, m->funcs.at[i]);
+	for (int i = 0; i < p.files.n; i++) {
+		text_printf(out, "file %d ", i);
+		put_string(out, m->cx->files.at[p.files.at[i]].path);
+		text_put(out, "\n");
+	}
+	if (m->facts != TYPED)
+		put_facts(out, m->facts);
+	for (int i = 0; i < m->funcs.n; i++) {
+		if (i || p.files.n || m->facts != TYPED)
+			text_put(out, "\n");
+		put_func(&p, m->funcs.at[i]);
+	}
+}
+
+void
+op_print(const Op *op, Text *out)
+{
+	const Func *f = op->home->func;
+	Printer p = {.tmp = f->module->cx->tmp, .cx = f->module->cx, .out = out};
+
+	note_files(&p, f);
+	name_func(&p, f);
+	put_op(&p, op);
+}
