@@ -1,0 +1,165 @@
+/* What a layout costs: vector width, memory sectors, bank conflicts.
+ *
+ * The widths come from the matrix.  The counts (sectors, bank passes) are made by walking one warp's
+ * lanes through the map, at most 32 addresses an access: that is what the hardware does, and it keeps
+ * the definition plain.  Because the maps are linear, every access of a layout touches a coset of the
+ * same subspace, so counting the first register group of each access counts them all. */
+#include "layout/layout.h"
+
+#include <assert.h>
+
+enum { SECTOR = 32, BANKS = 32, BANK_BYTES = 4, WARP_MAX = 64 };
+
+int
+layout_contiguous(const Layout *l, int dim)
+{
+	int at = layout_out_at(l, dim), n = 0;
+	while (n < l->in[IN_REGISTER] && n < l->out[dim] && l->map.col[n] == UINT64_C(1) << (at + n))
+		n++;
+	for (; n > 0; n--) {                        /* nothing else may move the low n bits */
+		uint64_t low = ((UINT64_C(1) << n) - 1) << at;
+		bool alone = true;
+		for (int i = n; i < l->map.nin; i++)
+			alone &= (l->map.col[i] & low) == 0;
+		if (alone)
+			break;
+	}
+	return n;
+}
+
+uint64_t
+layout_free_bits(const Layout *l, InDim d)
+{
+	F2 seen = f2_zero(0, l->map.nout);
+	uint64_t free = 0;
+	for (int i = 0; i < layout_in_at(l, d) + l->in[d]; i++) {
+		uint64_t x;
+		if (!f2_solve(&seen, l->map.col[i], &x))
+			seen.col[seen.nin++] = l->map.col[i];
+		else if (i >= layout_in_at(l, d))
+			free |= UINT64_C(1) << (i - layout_in_at(l, d));
+	}
+	return free;
+}
+
+/* Adds x to a small set; returns the new count. */
+static int
+add_once(int64_t *set, int n, int64_t x)
+{
+	for (int i = 0; i < n; i++)
+		if (set[i] == x)
+			return n;
+	set[n] = x;
+	return n + 1;
+}
+
+void
+layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *touched, int *least)
+{
+	int fast = l->rank > 0 ? l->out[l->rank - 1] : 0;
+	int width = bytes << vector;
+	int64_t sectors[WARP_MAX * 8], starts[WARP_MAX];
+	int nsectors = 0, nstarts = 0, lanes = 1 << l->in[IN_LANE];
+	assert(lanes <= WARP_MAX && width <= SECTOR * 4);
+	for (int lane = 0; lane < lanes; lane++) {
+		uint64_t at = f2_apply(&l->map, (uint64_t)lane << l->in[IN_REGISTER]);
+		int64_t row = (int64_t)(at >> fast), x = (int64_t)(at & ((UINT64_C(1) << fast) - 1));
+		int64_t address = row * row_bytes + x * bytes;
+		nstarts = add_once(starts, nstarts, address);
+		for (int64_t s = address / SECTOR; s <= (address + width - 1) / SECTOR; s++)
+			nsectors = add_once(sectors, nsectors, s);
+	}
+	*touched = nsectors;
+	*least = (nstarts * width + SECTOR - 1) / SECTOR;
+}
+
+int
+layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_bytes)
+{
+	F2 inverse, to;
+	if (!f2_invert(&shared->map, &inverse))
+		return 0;
+	to = f2_compose(&inverse, &l->map);
+	int n = 0;
+	while (n < l->in[IN_REGISTER] && bytes << (n + 1) <= max_bytes && to.col[n] == UINT64_C(1) << n)
+		n++;
+	for (; n > 0; n--) {
+		bool alone = true;
+		for (int i = n; i < to.nin; i++)
+			alone &= (to.col[i] & ((UINT64_C(1) << n) - 1)) == 0;
+		if (alone)
+			break;
+	}
+	return n;
+}
+
+/* Distinct words that the lanes [from, from + n) ask of the busiest bank. */
+static int
+worst_bank(const F2 *to, int registers, int bytes, int width, int from, int n, int *words)
+{
+	int64_t seen[WARP_MAX * 4];
+	int nseen = 0, count[BANKS] = {0}, worst = 0;
+	for (int lane = from; lane < from + n; lane++) {
+		int64_t address = (int64_t)f2_apply(to, (uint64_t)lane << registers) * bytes;
+		for (int64_t w = address / BANK_BYTES; w <= (address + width - 1) / BANK_BYTES; w++) {
+			int before = nseen;
+			nseen = add_once(seen, nseen, w);
+			count[w % BANKS] += nseen - before;
+			worst = MAX(worst, count[w % BANKS]);
+		}
+	}
+	*words += nseen;
+	return worst;
+}
+
+void
+layout_bank_passes(const Layout *l, const Layout *shared, int bytes, int vector, int *passes, int *least)
+{
+	F2 inverse, to;
+	int lanes = 1 << l->in[IN_LANE], width = bytes << vector;
+	bool ok = f2_invert(&shared->map, &inverse);
+	assert(ok && lanes <= WARP_MAX && width <= 16);
+	(void)ok;
+	to = f2_compose(&inverse, &l->map);
+	/* Accesses of 8 and 16 bytes go by half and quarter warps. */
+	int group = width <= BANK_BYTES ? lanes : MAX(1, lanes * BANK_BYTES / width);
+	*passes = *least = 0;
+	for (int from = 0; from < lanes; from += group) {
+		int words = 0;
+		*passes += worst_bank(&to, l->in[IN_REGISTER], bytes, width, from, group, &words);
+		*least += (words + BANKS - 1) / BANKS;
+	}
+}
+
+static int
+trip_cost(const Layout *l, const Layout *shared, int bytes)
+{
+	int passes, least, vector = layout_shared_vector(l, shared, bytes, 16);
+	layout_bank_passes(l, shared, bytes, vector, &passes, &least);
+	return passes << (l->in[IN_REGISTER] - vector);
+}
+
+Layout
+layout_best_shared(const Layout *src, const Layout *dst, int bytes)
+{
+	Layout best = {0};
+	int best_cost = -1;
+	for (int fast = src->rank - 1; fast >= 0; fast--) {
+		int order[LAYOUT_RANK] = {fast}, n = 1;
+		for (int d = src->rank - 1; d >= 0; d--)
+			if (d != fast)
+				order[n++] = d;
+		for (int vector = 0; vector <= 4 && bytes << vector <= 16; vector++)
+			for (int per_phase = 0; per_phase <= 3; per_phase++)
+				for (int phases = 0; phases <= 5; phases++) {
+					Layout s = layout_swizzled(src->rank, src->out, order, vector,
+					    per_phase, phases);
+					int cost = trip_cost(src, &s, bytes) + trip_cost(dst, &s, bytes);
+					if (best_cost < 0 || cost < best_cost) {
+						best = s;
+						best_cost = cost;
+					}
+				}
+	}
+	return best_cost < 0 ? layout_row_major(src->rank, src->out, (int[LAYOUT_RANK]){0}) : best;
+}

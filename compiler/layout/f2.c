@@ -1,0 +1,200 @@
+/* Linear algebra over F2 on maps of at most 40 bits.  A vector is a machine word, addition is
+ * exclusive or, and elimination keeps, beside each reduced vector, which inputs made it, so that
+ * rank, kernel, image and preimages all come from one routine. */
+#include "layout/layout.h"
+
+#include <assert.h>
+
+/* Vectors with distinct highest bits, each with the combination of inputs that gives it. */
+typedef struct Echelon {
+	int n;
+	uint64_t vec[F2_MAX], from[F2_MAX];
+	int nker;
+	uint64_t ker[F2_MAX];
+} Echelon;
+
+/* Reduces v by the basis; *from collects what was added. */
+static uint64_t
+reduce(const Echelon *e, uint64_t v, uint64_t *from)
+{
+	for (int i = 0; i < e->n; i++) {
+		if ((v ^ e->vec[i]) < v) {
+			v ^= e->vec[i];
+			*from ^= e->from[i];
+		}
+	}
+	return v;
+}
+
+/* Keeps vec sorted by falling highest bit, so that one sweep of `reduce` is enough. */
+static void
+insert(Echelon *e, uint64_t v, uint64_t from)
+{
+	int at = e->n++;
+	for (; at > 0 && e->vec[at - 1] < v; at--) {
+		e->vec[at] = e->vec[at - 1];
+		e->from[at] = e->from[at - 1];
+	}
+	e->vec[at] = v;
+	e->from[at] = from;
+}
+
+static Echelon
+eliminate(const F2 *m)
+{
+	Echelon e = {0};
+	for (int i = 0; i < m->nin; i++) {
+		uint64_t from = UINT64_C(1) << i;
+		uint64_t v = reduce(&e, m->col[i], &from);
+		if (v)
+			insert(&e, v, from);
+		else
+			e.ker[e.nker++] = from;
+	}
+	return e;
+}
+
+F2
+f2_zero(int nin, int nout)
+{
+	assert(nin >= 0 && nin <= F2_MAX && nout >= 0 && nout <= F2_MAX);
+	return (F2){.nin = nin, .nout = nout};
+}
+
+F2
+f2_identity(int n)
+{
+	F2 m = f2_zero(n, n);
+	for (int i = 0; i < n; i++)
+		m.col[i] = UINT64_C(1) << i;
+	return m;
+}
+
+uint64_t
+f2_apply(const F2 *m, uint64_t x)
+{
+	uint64_t y = 0;
+	for (int i = 0; i < m->nin; i++)
+		if (x >> i & 1)
+			y ^= m->col[i];
+	return y;
+}
+
+F2
+f2_compose(const F2 *outer, const F2 *inner)
+{
+	assert(inner->nout == outer->nin);
+	F2 m = f2_zero(inner->nin, outer->nout);
+	for (int i = 0; i < m.nin; i++)
+		m.col[i] = f2_apply(outer, inner->col[i]);
+	return m;
+}
+
+bool
+f2_equal(const F2 *a, const F2 *b)
+{
+	if (a->nin != b->nin || a->nout != b->nout)
+		return false;
+	for (int i = 0; i < a->nin; i++)
+		if (a->col[i] != b->col[i])
+			return false;
+	return true;
+}
+
+int
+f2_rank(const F2 *m)
+{
+	return eliminate(m).n;
+}
+
+bool
+f2_is_injective(const F2 *m)
+{
+	return f2_rank(m) == m->nin;
+}
+
+bool
+f2_is_surjective(const F2 *m)
+{
+	return f2_rank(m) == m->nout;
+}
+
+bool
+f2_solve(const F2 *m, uint64_t y, uint64_t *x)
+{
+	Echelon e = eliminate(m);
+	uint64_t from = 0;
+	if (reduce(&e, y, &from))
+		return false;
+	*x = from;
+	return true;
+}
+
+bool
+f2_invert(const F2 *m, F2 *out)
+{
+	return m->nin == m->nout && f2_right_inverse(m, out);
+}
+
+bool
+f2_right_inverse(const F2 *m, F2 *out)
+{
+	Echelon e = eliminate(m);
+	if (e.n != m->nout)
+		return false;
+	F2 r = f2_zero(m->nout, m->nin);
+	for (int i = 0; i < r.nin; i++)
+		reduce(&e, UINT64_C(1) << i, &r.col[i]);
+	*out = r;
+	return true;
+}
+
+int
+f2_kernel(const F2 *m, uint64_t *basis)
+{
+	Echelon e = eliminate(m);
+	for (int i = 0; i < e.nker; i++)
+		basis[i] = e.ker[i];
+	return e.nker;
+}
+
+int
+f2_image(const F2 *m, uint64_t *basis)
+{
+	Echelon e = eliminate(m);
+	for (int i = 0; i < e.n; i++)
+		basis[i] = e.vec[i];
+	return e.n;
+}
+
+bool
+f2_in_span(const uint64_t *basis, int n, uint64_t v)
+{
+	F2 m = f2_zero(n, F2_MAX);
+	for (int i = 0; i < n; i++)
+		m.col[i] = basis[i];
+	uint64_t x;
+	return f2_solve(&m, v, &x);
+}
+
+F2
+f2_join(const F2 *a, const F2 *b)
+{
+	assert(a->nout == b->nout);
+	F2 m = f2_zero(a->nin + b->nin, a->nout);
+	for (int i = 0; i < a->nin; i++)
+		m.col[i] = a->col[i];
+	for (int i = 0; i < b->nin; i++)
+		m.col[a->nin + i] = b->col[i];
+	return m;
+}
+
+F2
+f2_columns(const F2 *m, int from, int n)
+{
+	assert(from >= 0 && n >= 0 && from + n <= m->nin);
+	F2 r = f2_zero(n, m->nout);
+	for (int i = 0; i < n; i++)
+		r.col[i] = m->col[from + i];
+	return r;
+}

@@ -1,0 +1,305 @@
+/* Building layouts and taking them apart.
+ *
+ * A map's output packs the tile's coordinates with the fastest dimension lowest, so for a tile of
+ * 4 x 8 an image is yyxxx in binary.  The builders below only decide which tile bit each hardware
+ * bit moves; everything is said in powers of two (log2 figures), because nothing else is linear
+ * over F2.  Tiles of other extents are padded before they get a layout. */
+#include "layout/layout.h"
+
+#include <assert.h>
+#include <string.h>
+
+int
+layout_in_at(const Layout *l, InDim d)
+{
+	int at = 0;
+	for (int i = 0; i < (int)d; i++)
+		at += l->in[i];
+	return at;
+}
+
+int
+layout_in_bits(const Layout *l)
+{
+	return layout_in_at(l, IN_DIMS);
+}
+
+int
+layout_out_at(const Layout *l, int dim)
+{
+	int at = 0;
+	for (int i = l->rank - 1; i > dim; i--)
+		at += l->out[i];
+	return at;
+}
+
+int
+layout_out_bits(const Layout *l)
+{
+	return layout_out_at(l, -1);
+}
+
+/* Coordinate `dim` of a packed tile position. */
+static uint32_t
+coordinate(const Layout *l, uint64_t packed, int dim)
+{
+	return (uint32_t)(packed >> layout_out_at(l, dim) & ((UINT64_C(1) << l->out[dim]) - 1));
+}
+
+void
+layout_element(const Layout *l, const uint32_t in[IN_DIMS], uint32_t out[LAYOUT_RANK])
+{
+	uint64_t x = 0;
+	for (int d = 0; d < IN_DIMS; d++)
+		x |= (uint64_t)in[d] << layout_in_at(l, (InDim)d);
+	uint64_t y = f2_apply(&l->map, x);
+	for (int d = 0; d < l->rank; d++)
+		out[d] = coordinate(l, y, d);
+}
+
+bool
+layout_equal(const Layout *a, const Layout *b)
+{
+	if (a->rank != b->rank || memcmp(a->in, b->in, sizeof a->in) != 0)
+		return false;
+	for (int d = 0; d < a->rank; d++)
+		if (a->out[d] != b->out[d])
+			return false;
+	return f2_equal(&a->map, &b->map);
+}
+
+bool
+layout_valid(const Layout *l)
+{
+	return l->map.nin == layout_in_bits(l) && l->map.nout == layout_out_bits(l) &&
+	       f2_is_surjective(&l->map);
+}
+
+static Layout
+layout_empty(int rank, const int shape[LAYOUT_RANK])
+{
+	Layout l = {.rank = rank};
+	for (int d = 0; d < rank; d++)
+		l.out[d] = shape[d];
+	l.map = f2_zero(0, layout_out_bits(&l));
+	return l;
+}
+
+/* Appends input bits to the last input that was begun: the next unused bit of dimension dim, or 0 (a
+ * broadcast) where the dimension is used up and `keep` is set. */
+static void
+take_bits(Layout *l, InDim in, int dim, int n, int used[LAYOUT_RANK], bool keep)
+{
+	for (int i = 0; i < n; i++) {
+		bool more = used[dim] < l->out[dim];
+		if (!more && !keep)
+			return;
+		l->map.col[l->map.nin++] =
+		    more ? UINT64_C(1) << (layout_out_at(l, dim) + used[dim]++) : 0;
+		l->in[in]++;
+	}
+}
+
+/* Registers that hold what no thread holds yet go between the registers and the lanes. */
+static void
+add_register(Layout *l, uint64_t image)
+{
+	int at = l->in[IN_REGISTER]++;
+	memmove(&l->map.col[at + 1], &l->map.col[at], sizeof l->map.col[0] * (size_t)(l->map.nin - at));
+	l->map.col[at] = image;
+	l->map.nin++;
+}
+
+static void
+wrap_registers(Layout *l, const int order[LAYOUT_RANK], int used[LAYOUT_RANK])
+{
+	for (int i = 0; i < l->rank; i++)
+		for (int d = order[i]; used[d] < l->out[d]; used[d]++)
+			add_register(l, UINT64_C(1) << (layout_out_at(l, d) + used[d]));
+}
+
+Layout
+layout_blocked(const Blocked *b, const int shape[LAYOUT_RANK])
+{
+	Layout l = layout_empty(b->rank, shape);
+	int used[LAYOUT_RANK] = {0};
+	for (int i = 0; i < b->rank; i++)
+		take_bits(&l, IN_REGISTER, b->order[i], b->per_thread[b->order[i]], used, false);
+	for (int i = 0; i < b->rank; i++)
+		take_bits(&l, IN_LANE, b->order[i], b->lanes[b->order[i]], used, true);
+	for (int i = 0; i < b->rank; i++)
+		take_bits(&l, IN_WARP, b->order[i], b->warps[b->order[i]], used, true);
+	wrap_registers(&l, b->order, used);
+	return l;
+}
+
+/* Spreads `bits` over the dimensions in order, as far as each has room. */
+static void
+spread(int rank, const int order[LAYOUT_RANK], int room[LAYOUT_RANK], int bits, int out[LAYOUT_RANK])
+{
+	for (int i = 0; i < rank && bits > 0; i++) {
+		int d = order[i];
+		int take = MIN(room[d], bits);
+		if (i == rank - 1)
+			take = bits;
+		out[d] += take;
+		room[d] -= MIN(take, room[d]);
+		bits -= take;
+	}
+}
+
+Layout
+layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
+    int lanes, int warps)
+{
+	Blocked b = {.rank = rank};
+	int room[LAYOUT_RANK];
+	for (int d = 0; d < rank; d++) {
+		b.order[d] = order[d];
+		room[d] = shape[d];
+	}
+	if (rank > 0) {
+		b.per_thread[order[0]] = MIN(vector, shape[order[0]]);
+		room[order[0]] -= b.per_thread[order[0]];
+		spread(rank, order, room, lanes, b.lanes);
+		spread(rank, order, room, warps, b.warps);
+		return layout_blocked(&b, shape);
+	}
+	Layout l = layout_empty(0, shape);          /* a scalar: everybody holds it */
+	l.in[IN_LANE] = lanes;
+	l.in[IN_WARP] = warps;
+	l.map.nin = lanes + warps;
+	return l;
+}
+
+/* The same map seen in another shape: out dimension d of the result is dimension from[d] of l (-1: extent 1). */
+static Layout
+regroup(const Layout *l, int rank, const int from[LAYOUT_RANK])
+{
+	Layout r = {.rank = rank};
+	memcpy(r.in, l->in, sizeof r.in);
+	for (int d = 0; d < rank; d++)
+		r.out[d] = from[d] < 0 ? 0 : l->out[from[d]];
+	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
+	for (int i = 0; i < l->map.nin; i++)
+		for (int d = 0; d < rank; d++)
+			if (from[d] >= 0)
+				r.map.col[i] |= (uint64_t)coordinate(l, l->map.col[i], from[d])
+				                << layout_out_at(&r, d);
+	return r;
+}
+
+Layout
+layout_slice(const Layout *l, int dim)
+{
+	int from[LAYOUT_RANK], n = 0;
+	for (int d = 0; d < l->rank; d++)
+		if (d != dim)
+			from[n++] = d;
+	return regroup(l, n, from);
+}
+
+Layout
+layout_permute(const Layout *l, const int dims[LAYOUT_RANK])
+{
+	return regroup(l, l->rank, dims);
+}
+
+Layout
+layout_expand(const Layout *l, int dim)
+{
+	int from[LAYOUT_RANK], n = 0;
+	assert(l->rank < LAYOUT_RANK);
+	for (int d = 0; d <= l->rank; d++)
+		from[d] = d == dim ? -1 : n++;
+	return regroup(l, l->rank + 1, from);
+}
+
+Layout
+layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK])
+{
+	Layout r = *l;
+	r.rank = rank;
+	memset(r.out, 0, sizeof r.out);
+	for (int d = 0; d < rank; d++)
+		r.out[d] = shape[d];
+	assert(layout_out_bits(&r) == layout_out_bits(l));
+	return r;                                   /* packed row-major: the images stay */
+}
+
+Layout
+layout_drop_broadcast(const Layout *l)
+{
+	Layout r = *l;
+	F2 seen = f2_zero(0, l->map.nout);
+	r.map = f2_zero(0, l->map.nout);
+	r.in[IN_REGISTER] = 0;
+	for (int i = 0; i < l->map.nin; i++) {
+		uint64_t x;
+		if (i < l->in[IN_REGISTER]) {
+			if (f2_solve(&seen, l->map.col[i], &x))
+				continue;
+			seen.col[seen.nin++] = l->map.col[i];
+			r.in[IN_REGISTER]++;
+		}
+		r.map.col[r.map.nin++] = l->map.col[i];
+	}
+	return r;
+}
+
+Layout
+layout_fragment(int rank, const int shape[LAYOUT_RANK], const int in[IN_DIMS], const uint64_t *col)
+{
+	Layout l = layout_empty(rank, shape);
+	memcpy(l.in, in, sizeof l.in);
+	l.map.nin = layout_in_bits(&l);
+	memcpy(l.map.col, col, sizeof *col * (size_t)l.map.nin);
+	return l;
+}
+
+Layout
+layout_tile(const Layout *l, const int shape[LAYOUT_RANK], const int warps[LAYOUT_RANK])
+{
+	int from[LAYOUT_RANK], used[LAYOUT_RANK], order[LAYOUT_RANK];
+	Layout r = *l;
+	for (int d = 0; d < l->rank; d++) {
+		from[d] = d;
+		used[d] = l->out[d];
+		order[d] = l->rank - 1 - d;
+		r.out[d] = MAX(shape[d], l->out[d]);
+	}
+	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
+	for (int i = 0; i < l->map.nin; i++)
+		for (int d = 0; d < l->rank; d++)
+			r.map.col[i] |= (uint64_t)coordinate(l, l->map.col[i], from[d]) << layout_out_at(&r, d);
+	assert(l->in[IN_BLOCK] == 0);
+	for (int d = 0; d < l->rank; d++)
+		take_bits(&r, IN_WARP, d, warps[d], used, true);
+	wrap_registers(&r, order, used);
+	return r;
+}
+
+Layout
+layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK])
+{
+	return layout_swizzled(rank, shape, order, 0, 0, 0);
+}
+
+Layout
+layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int per_phase,
+    int phases)
+{
+	Layout l = layout_empty(rank, shape);
+	int used[LAYOUT_RANK] = {0};
+	for (int i = 0; i < rank; i++)
+		take_bits(&l, IN_REGISTER, order[i], shape[order[i]], used, false);
+	if (rank < 2)
+		return l;
+	int row = shape[order[0]];
+	for (int p = 0; p < phases && vector + p < row; p++) {
+		int i = row + per_phase + p;
+		if (i < l.map.nin)
+			l.map.col[i] ^= l.map.col[vector + p];
+	}
+	return l;
+}

@@ -1,0 +1,146 @@
+/* Where a tile's elements live, as linear maps over F2.
+ *
+ * A layout maps hardware coordinates (which register of which lane of which warp of which block in
+ * a cluster) to coordinates in a tile.  All extents are powers of two, coordinates are numbers in
+ * binary, and the map is linear: the element held by (r, l, w, b) is the exclusive or of the images
+ * of the bits that are set in r, l, w and b.  So a layout is a list of images, one a bit, and
+ * everything a compiler asks (vector width, coalescing, bank conflicts, broadcast, the cheapest
+ * conversion) is linear algebra on that list (Zhou et al., Linear Layouts: Efficient Tensor
+ * Computation Using F2, 2025).  A placement in shared memory is the same kind of object with one
+ * input, the element's offset.
+ *
+ * Pure functions on values: no IR, no memory, no failure but `false`. */
+#ifndef TEGULA_LAYOUT_H
+#define TEGULA_LAYOUT_H
+
+#include "base/base.h"
+
+enum { F2_MAX = 40 };                               /* bits on either side of a map */
+
+/* A linear map from `nin` bits to `nout` bits; col[i] is the image of input bit i. */
+typedef struct F2 {
+	int nin, nout;
+	uint64_t col[F2_MAX];
+} F2;
+
+/* f2.c */
+
+F2 f2_zero(int nin, int nout);
+F2 f2_identity(int n);
+uint64_t f2_apply(const F2 *m, uint64_t x);
+F2 f2_compose(const F2 *outer, const F2 *inner);    /* x -> outer(inner(x)); inner's nout is outer's nin */
+bool f2_equal(const F2 *a, const F2 *b);
+int f2_rank(const F2 *m);
+bool f2_is_injective(const F2 *m);
+bool f2_is_surjective(const F2 *m);
+bool f2_solve(const F2 *m, uint64_t y, uint64_t *x); /* some x with m(x) = y: free bits are 0 */
+bool f2_invert(const F2 *m, F2 *out);               /* square and regular only */
+bool f2_right_inverse(const F2 *m, F2 *out);        /* out: m(out(y)) = y; surjective m only; free bits 0 */
+int f2_kernel(const F2 *m, uint64_t *basis);        /* vectors that span { x : m(x) = 0 }; returns how many */
+int f2_image(const F2 *m, uint64_t *basis);         /* an echelon basis of the image */
+bool f2_in_span(const uint64_t *basis, int n, uint64_t v);
+F2 f2_join(const F2 *a, const F2 *b);               /* inputs of a, then inputs of b; outputs added: (x, y) -> a(x) ^ b(y) */
+F2 f2_columns(const F2 *m, int from, int n);        /* the map of n input bits from `from` on */
+
+/* layout.c */
+
+enum { LAYOUT_RANK = 5 };
+
+typedef enum InDim { IN_REGISTER, IN_LANE, IN_WARP, IN_BLOCK, IN_DIMS } InDim;
+
+/* `map` takes the bits of register, then lane, warp, block, low bits first, to the bits of the tile's
+ * coordinates, dimension rank-1 (the fastest) lowest.  A bit whose image is 0 is a broadcast: both
+ * of its values hold the same element. */
+typedef struct Layout {
+	int in[IN_DIMS];                            /* log2 of each input's extent */
+	int rank;
+	int out[LAYOUT_RANK];                       /* log2 of each dimension's extent */
+	F2 map;
+} Layout;
+
+int layout_in_bits(const Layout *l);                /* of all inputs */
+int layout_out_bits(const Layout *l);
+int layout_in_at(const Layout *l, InDim d);         /* index of the first map column of input d */
+int layout_out_at(const Layout *l, int dim);        /* index of the lowest output bit of dimension dim */
+void layout_element(const Layout *l, const uint32_t in[IN_DIMS], uint32_t out[LAYOUT_RANK]);
+bool layout_equal(const Layout *a, const Layout *b);
+bool layout_valid(const Layout *l);                 /* every element is held by someone: the map is surjective */
+
+/* Blocked: each thread holds `per_thread` neighbours, lanes then warps tile the rest in `order` (order[0]
+ * is the fastest dimension); what is left over wraps round in registers, what is too much is broadcast.
+ * All figures are log2, of rank `rank`. */
+typedef struct Blocked {
+	int rank;
+	int per_thread[LAYOUT_RANK], lanes[LAYOUT_RANK], warps[LAYOUT_RANK];
+	int order[LAYOUT_RANK];
+} Blocked;
+
+Layout layout_blocked(const Blocked *b, const int shape[LAYOUT_RANK]);
+/* The blocked layout for coalesced access: `vector` (log2) neighbours a thread along order[0]. */
+Layout layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
+    int lanes, int warps);
+Layout layout_slice(const Layout *l, int dim);      /* dimension dim summed away: what a reduction leaves */
+Layout layout_permute(const Layout *l, const int dims[LAYOUT_RANK]);
+Layout layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK]);
+Layout layout_expand(const Layout *l, int dim);     /* a new dimension of extent 1 before dim */
+Layout layout_drop_broadcast(const Layout *l);      /* registers that repeat others taken out */
+
+/* A fragment of a matrix instruction, from its table of images; see target/mma.def. */
+Layout layout_fragment(int rank, const int shape[LAYOUT_RANK], const int in[IN_DIMS], const uint64_t *col);
+/* `l` repeated to fill `shape`: warps along dimensions as given (log2), then registers. */
+Layout layout_tile(const Layout *l, const int shape[LAYOUT_RANK], const int warps[LAYOUT_RANK]);
+
+/* Shared memory: input "register" is the element's offset; the others are empty. */
+Layout layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK]);
+/* Rows of order[0] with their vectors of 2^vector elements exclusive-ored by the row's number: row r's vector v
+ * stands at v ^ ((r >> per_phase) & (2^phases - 1)). */
+Layout layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int per_phase,
+    int phases);
+
+/* Questions. */
+/* log2 of the most neighbours along dimension `dim` that one thread holds in consecutive registers, aligned. */
+int layout_contiguous(const Layout *l, int dim);
+/* Registers that hold distinct elements (log2), lanes and warps that repeat others' elements (bit masks). */
+uint64_t layout_free_bits(const Layout *l, InDim d);
+/* 32-byte sectors that one warp's access touches, and the fewest that could hold the bytes: elements of
+ * `bytes`, tile rows of dimension rank-1 contiguous in memory and each row `row_bytes` apart (aligned to 32). */
+void layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *touched, int *least);
+/* Passes that the worst access of a warp makes over the 32 banks, and the fewest that its bytes allow, when `l`
+ * is moved to or from shared memory laid out as `shared` in accesses of 2^vector elements of `bytes`. */
+void layout_bank_passes(const Layout *l, const Layout *shared, int bytes, int vector, int *passes, int *least);
+/* log2 of the widest access (in elements, at most max_bytes) between `l` and `shared`. */
+int layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_bytes);
+/* The placement in shared memory for a round trip from `src` to `dst` with the least bank passes. */
+Layout layout_best_shared(const Layout *src, const Layout *dst, int bytes);
+
+/* convert.c */
+
+typedef enum ConvertKind {
+	CONVERT_NONE,                               /* the same map */
+	CONVERT_REGISTERS,                          /* each thread has what it needs: rename */
+	CONVERT_SHUFFLE,                            /* each warp has it */
+	CONVERT_SHARED,                             /* through shared memory */
+} ConvertKind;
+
+/* Source of each destination element: with (register, lane, warp, block) of dst packed low to high as in map, `from`
+ * gives those of a holder in src: the one in the same thread, else warp, if there is one.  Linear, so a shuffle's plan
+ * can be read off its columns. */
+typedef struct Convert {
+	ConvertKind kind;
+	F2 from;
+} Convert;
+
+bool layout_convert(const Layout *src, const Layout *dst, Convert *out);     /* false: shapes differ */
+
+/* text.c: blocked and raw forms as text, and a picture */
+
+void layout_print(const Layout *l, Text *out);
+/* Reads what layout_print writes, or `blocked(shape = [..], per_thread = [..], lanes = [..], warps = [..], order =
+ * [..])`, `swizzled(shape = [..], vector = N, per_phase = N, phases = N)` and so on, extents as powers of two. NULL
+ * after success, else what is wrong (a constant string) with *at, where. */
+const char *layout_parse(const char *text, Layout *out, int *at);
+/* For rank 1 or 2: each cell says warp, lane and register ("w1 l03 r2") of its first holder, with the number of holders
+ * where there are several. */
+void layout_draw(const Layout *l, Text *out);
+
+#endif

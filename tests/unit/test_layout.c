@@ -1,0 +1,306 @@
+/* Properties of the layout algebra: exhaustive over small maps, random over larger ones (the seed is printed). */
+#include "layout/layout.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static uint64_t rng;
+
+static uint64_t
+next(void)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng;
+}
+
+static F2
+random_map(int nin, int nout)
+{
+	F2 m = f2_zero(nin, nout);
+	for (int i = 0; i < nin; i++)
+		m.col[i] = next() & ((UINT64_C(1) << nout) - 1);
+	return m;
+}
+
+/* How many distinct images a map has, by trying every input. */
+static int
+count_image(const F2 *m)
+{
+	static uint8_t seen[1 << 12];
+	int n = 0;
+	memset(seen, 0, sizeof seen);
+	for (uint64_t x = 0; x < UINT64_C(1) << m->nin; x++) {
+		uint64_t y = f2_apply(m, x);
+		n += !seen[y];
+		seen[y] = 1;
+	}
+	return n;
+}
+
+static void
+check_map(const F2 *m)
+{
+	uint64_t basis[F2_MAX], x;
+	int rank = f2_rank(m), n = f2_kernel(m, basis);
+	assert_int_equal(count_image(m), 1 << rank);
+	assert_int_equal(rank + n, m->nin);
+	for (int i = 0; i < n; i++) {
+		assert_true(basis[i] != 0);
+		assert_int_equal(f2_apply(m, basis[i]), 0);
+	}
+	for (uint64_t y = 0; y < UINT64_C(1) << m->nout; y++)
+		if (f2_solve(m, y, &x))
+			assert_int_equal(f2_apply(m, x), y);
+		else
+			assert_true(rank < m->nout);
+	F2 r;
+	assert_int_equal(f2_right_inverse(m, &r), f2_is_surjective(m));
+	if (f2_is_surjective(m)) {
+		F2 id = f2_compose(m, &r), one = f2_identity(m->nout);
+		assert_true(f2_equal(&id, &one));
+	}
+	assert_int_equal(f2_image(m, basis), rank);
+	for (int i = 0; i < m->nin; i++)
+		assert_true(f2_in_span(basis, rank, m->col[i]));
+}
+
+static void
+every_small_map(void **state)
+{
+	(void)state;
+	for (int nin = 0; nin <= 3; nin++)
+		for (int nout = 0; nout <= 3; nout++)
+			for (int bits = 0; bits < 1 << (nin * nout); bits++) {
+				F2 m = f2_zero(nin, nout);
+				for (int i = 0; i < nin; i++)
+					m.col[i] = (uint64_t)(bits >> (i * nout)) & ((1u << nout) - 1);
+				check_map(&m);
+			}
+}
+
+static void
+random_maps(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		F2 a = random_map((int)(next() % 9), (int)(next() % 9)), b, c;
+		check_map(&a);
+		b = random_map(a.nout, (int)(next() % 9));
+		c = random_map(b.nout, (int)(next() % 9));
+		F2 cb = f2_compose(&c, &b), ba = f2_compose(&b, &a);
+		F2 left = f2_compose(&cb, &a), right = f2_compose(&c, &ba);
+		assert_true(f2_equal(&left, &right));
+		F2 inverse, back;
+		if (f2_invert(&a, &inverse)) {
+			assert_true(f2_invert(&inverse, &back));
+			assert_true(f2_equal(&back, &a));
+		}
+	}
+}
+
+static Layout
+random_blocked(int rank)
+{
+	Blocked b = {.rank = rank};
+	int shape[LAYOUT_RANK] = {0}, lanes = 5, warps = (int)(next() % 4);
+	for (int d = 0; d < rank; d++) {
+		shape[d] = (int)(next() % 6);
+		b.per_thread[d] = (int)(next() % 3);
+		b.order[d] = d;
+	}
+	for (int d = rank - 1; d > 0; d--) {
+		int other = (int)(next() % (uint64_t)(d + 1)), t = b.order[d];
+		b.order[d] = b.order[other];
+		b.order[other] = t;
+	}
+	for (; lanes > 0; lanes--)
+		b.lanes[next() % (uint64_t)rank]++;
+	for (; warps > 0; warps--)
+		b.warps[next() % (uint64_t)rank]++;
+	return layout_blocked(&b, shape);
+}
+
+/* A layout holds each element, and slices, expansions and compaction keep that. */
+static void
+blocked_covers(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 400; i++) {
+		Layout l = random_blocked(1 + (int)(next() % 3));
+		assert_true(layout_valid(&l));
+		assert_int_equal(l.in[IN_LANE], 5);
+		for (int d = 0; d < l.rank; d++) {
+			Layout s = layout_slice(&l, d);
+			assert_true(layout_valid(&s));
+			assert_int_equal(s.rank, l.rank - 1);
+			Layout e = layout_expand(&s, d);
+			assert_true(layout_valid(&e));
+			assert_int_equal(e.out[d], 0);
+		}
+		Layout less = layout_drop_broadcast(&l);
+		assert_true(layout_valid(&less));
+		F2 regs = f2_columns(&less.map, 0, less.in[IN_REGISTER]);
+		assert_true(f2_is_injective(&regs));
+	}
+}
+
+/* 8 neighbours a thread, 16 lanes a row of 128, two rows a warp, four warps. */
+static void
+blocked_by_hand(void **state)
+{
+	(void)state;
+	Blocked b = {.rank = 2, .per_thread = {0, 3}, .lanes = {1, 4}, .warps = {2, 0}, .order = {1, 0}};
+	Layout l = layout_blocked(&b, (int[LAYOUT_RANK]){5, 7});
+	uint32_t at[LAYOUT_RANK];
+	layout_element(&l, (uint32_t[IN_DIMS]){3, 17, 2, 0}, at);
+	assert_int_equal(at[0], 1 + 2 * 2);
+	assert_int_equal(at[1], 8 + 3);
+	assert_int_equal(l.in[IN_REGISTER], 3 + 2); /* 32 rows, 8 at a time: four rounds */
+	layout_element(&l, (uint32_t[IN_DIMS]){8, 0, 0, 0}, at);
+	assert_int_equal(at[0], 8);
+	assert_int_equal(layout_contiguous(&l, 1), 3);
+	assert_int_equal(layout_contiguous(&l, 0), 0);
+}
+
+/* Every place of the destination is told a holder of its element; the kind's promise holds. */
+static void
+check_convert(const Layout *src, const Layout *dst)
+{
+	Convert c;
+	assert_true(layout_convert(src, dst, &c));
+	F2 through = f2_compose(&src->map, &c.from);
+	assert_true(f2_equal(&through, &dst->map));
+	int lane = layout_in_at(dst, IN_LANE), warp = layout_in_at(dst, IN_WARP);
+	for (int i = 0; i < dst->map.nin; i++) {
+		uint64_t at = c.from.col[i];
+		if (c.kind == CONVERT_REGISTERS || c.kind == CONVERT_NONE) {
+			uint64_t threads = at >> layout_in_at(src, IN_LANE);
+			assert_int_equal(threads, i < lane ? 0 : UINT64_C(1) << (i - lane));
+		} else if (c.kind == CONVERT_SHUFFLE) {
+			uint64_t warps = at >> layout_in_at(src, IN_WARP);
+			assert_int_equal(warps, i < warp ? 0 : UINT64_C(1) << (i - warp));
+		}
+	}
+}
+
+static void
+conversions(void **state)
+{
+	(void)state;
+	int kinds[4] = {0};
+	for (int i = 0; i < 600; i++) {
+		Layout a = random_blocked(2), b;
+		Blocked like = {.rank = 2, .order = {(int)(next() % 2)}};
+		like.order[1] = !like.order[0];
+		for (int n = 0; n < 5; n++)
+			like.lanes[next() % 2]++;
+		for (int n = 0; n < a.in[IN_WARP]; n++)
+			like.warps[next() % 2]++;
+		b = layout_blocked(&like, a.out);
+		check_convert(&a, &b);
+		check_convert(&b, &a);
+		check_convert(&a, &a);
+		Convert c;
+		layout_convert(&a, &b, &c);
+		kinds[c.kind]++;
+	}
+	assert_true(kinds[CONVERT_REGISTERS] + kinds[CONVERT_NONE] > 0);
+	assert_true(kinds[CONVERT_SHUFFLE] > 0 && kinds[CONVERT_SHARED] > 0);
+}
+
+static void
+coalescing(void **state)
+{
+	(void)state;
+	int touched, least;
+	/* 32 lanes of 4 floats: 512 bytes, 16 sectors. */
+	Layout l = layout_coalesced(2, (int[LAYOUT_RANK]){6, 7}, (int[LAYOUT_RANK]){1, 0}, 2, 5, 2);
+	layout_sectors(&l, 4, 512, 2, &touched, &least);
+	assert_int_equal(touched, 16);
+	assert_int_equal(least, 16);
+	/* The same tile walked down its columns: each lane a row of its own. */
+	Layout column = layout_coalesced(2, (int[LAYOUT_RANK]){6, 7}, (int[LAYOUT_RANK]){0, 1}, 0, 5, 2);
+	layout_sectors(&column, 4, 512, 0, &touched, &least);
+	assert_int_equal(touched, 32);
+	assert_int_equal(least, 4);
+}
+
+static void
+bank_conflicts(void **state)
+{
+	(void)state;
+	int passes, least, shape[LAYOUT_RANK] = {5, 5};
+	int order[LAYOUT_RANK] = {1, 0};
+	Layout rows = layout_coalesced(2, shape, order, 0, 5, 0);
+	Layout columns = layout_coalesced(2, shape, (int[LAYOUT_RANK]){0, 1}, 0, 5, 0);
+	Layout plain = layout_row_major(2, shape, order);
+	layout_bank_passes(&rows, &plain, 4, 0, &passes, &least);
+	assert_int_equal(passes, 1);
+	layout_bank_passes(&columns, &plain, 4, 0, &passes, &least);
+	assert_int_equal(passes, 32);
+	assert_int_equal(least, 1);
+	Layout swizzled = layout_swizzled(2, shape, order, 0, 0, 5);
+	assert_true(layout_valid(&swizzled) && f2_is_injective(&swizzled.map));
+	layout_bank_passes(&columns, &swizzled, 4, 0, &passes, &least);
+	assert_int_equal(passes, 1);
+	layout_bank_passes(&rows, &swizzled, 4, 0, &passes, &least);
+	assert_int_equal(passes, 1);
+	Layout best = layout_best_shared(&rows, &columns, 4);
+	layout_bank_passes(&columns, &best, 4, layout_shared_vector(&columns, &best, 4, 16), &passes, &least);
+	assert_int_equal(passes, least);
+}
+
+static void
+text_round_trip(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		Layout l = random_blocked(1 + (int)(next() % 3)), back;
+		Text text = {0};
+		int at;
+		layout_print(&l, &text);
+		assert_null(layout_parse(text.at, &back, &at));
+		assert_true(layout_equal(&l, &back));
+		for (size_t n = 0; n < text.n; n++) {   /* every truncation is refused, none crashes */
+			char *cut = malloc(n + 1);
+			memcpy(cut, text.at, n);
+			cut[n] = 0;
+			assert_non_null(layout_parse(cut, &back, &at));
+			assert_in_range(at, 0, n);
+			free(cut);
+		}
+		text_close(&text);
+	}
+	Layout l;
+	int at;
+	assert_null(layout_parse("blocked(shape = [8, 32], per_thread = [1, 4], lanes = [4, 8], order = [1, 0])", &l, &at));
+	assert_int_equal(layout_contiguous(&l, 1), 2);
+	assert_string_equal(layout_parse("blocked(shape = [8, 33])", &l, &at), "extents are powers of two");
+	assert_string_equal(layout_parse("layout(shape = [4], lane = [[1]])", &l, &at),
+	    "some element of the tile is held nowhere");
+}
+
+int
+main(void)
+{
+	rng = (uint64_t)time(NULL) * 2654435761u + 1;
+	printf("seed %llu\n", (unsigned long long)rng);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_small_map),
+		cmocka_unit_test(random_maps),
+		cmocka_unit_test(blocked_covers),
+		cmocka_unit_test(blocked_by_hand),
+		cmocka_unit_test(conversions),
+		cmocka_unit_test(coalescing),
+		cmocka_unit_test(bank_conflicts),
+		cmocka_unit_test(text_round_trip),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
