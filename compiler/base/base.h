@@ -143,7 +143,8 @@ struct Compile {
 	VEC(SourceFile) files;
 	Diag *first, *last;                         /* in order of report */
 	int nerrors;
-	int muted;                                  /* > 0: reports are counted nowhere and dropped */
+	int muted;                                  /* > 0: reports are dropped and only counted in nmuted */
+	int nmuted;
 };
 
 Compile *compile_open(void);

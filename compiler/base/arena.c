@@ -1,0 +1,163 @@
+/* Memory freed whole.  An arena hands out zeroed objects from blocks that grow, and frees them
+ * together.  Under AddressSanitizer each object is an allocation of its own, so that running over
+ * the end of one is seen. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define PER_OBJECT 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PER_OBJECT 1
+#endif
+#endif
+#ifndef PER_OBJECT
+#define PER_OBJECT 0
+#endif
+
+enum { FIRST_BLOCK = 16 << 10, LARGEST_BLOCK = 4 << 20, ALIGN = 16 };
+
+typedef struct Chunk {
+	struct Chunk *next;
+	size_t size, used;
+	_Alignas(16) char data[];
+} Chunk;
+
+struct Arena {
+	Chunk *chunks;                              /* the newest first; only it has room */
+	size_t used, next_size;
+};
+
+void
+die_at(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+	fprintf(stderr, "tegula: internal error at %s:%d: ", file, line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	abort();
+}
+
+Arena *
+arena_open(void)
+{
+	Arena *a = calloc(1, sizeof *a);
+	if (!a)
+		die("out of memory");
+	a->next_size = FIRST_BLOCK;
+	return a;
+}
+
+void
+arena_reset(Arena *a)
+{
+	while (a->chunks) {
+		Chunk *c = a->chunks;
+		a->chunks = c->next;
+		free(c);
+	}
+	a->used = 0;
+	a->next_size = FIRST_BLOCK;
+}
+
+void
+arena_close(Arena *a)
+{
+	if (a)
+		arena_reset(a);
+	free(a);
+}
+
+static Chunk *
+add_chunk(Arena *a, size_t size)
+{
+	Chunk *c = calloc(1, sizeof *c + size);
+	if (!c)
+		die("out of memory for %zu bytes", size);
+	c->size = size;
+	c->next = a->chunks;
+	a->chunks = c;
+	return c;
+}
+
+void *
+arena_alloc(Arena *a, size_t size)
+{
+	a->used += size;
+	if (PER_OBJECT) {
+		Chunk *c = add_chunk(a, size);
+		c->used = size;
+		return c->data;
+	}
+	size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+	Chunk *c = a->chunks;
+	if (!c || c->size - c->used < size) {
+		c = add_chunk(a, MAX(size, a->next_size));
+		if (a->next_size < LARGEST_BLOCK)
+			a->next_size *= 2;
+	}
+	void *p = c->data + c->used;
+	c->used += size;
+	return p;
+}
+
+char *
+arena_strndup(Arena *a, const char *s, size_t n)
+{
+	char *p = arena_alloc(a, n + 1);
+	memcpy(p, s, n);
+	return p;
+}
+
+char *
+arena_strdup(Arena *a, const char *s)
+{
+	return arena_strndup(a, s, strlen(s));
+}
+
+char *
+arena_vprintf(Arena *a, const char *fmt, va_list ap)
+{
+	va_list again;
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
+	if (n < 0)
+		return arena_strdup(a, "");
+	char *p = arena_alloc(a, (size_t)n + 1);
+	vsnprintf(p, (size_t)n + 1, fmt, ap);
+	return p;
+}
+
+char *
+arena_printf(Arena *a, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	char *p = arena_vprintf(a, fmt, ap);
+	va_end(ap);
+	return p;
+}
+
+size_t
+arena_used(const Arena *a)
+{
+	return a->used;
+}
+
+void
+vec_grow(Arena *a, void **at, int *cap, size_t size)
+{
+	int n = *cap ? *cap * 2 : 8;
+	if (n < *cap)
+		die("an array outgrew its count");
+	void *p = arena_alloc(a, (size_t)n * size);
+	if (*cap)
+		memcpy(p, *at, (size_t)*cap * size);
+	*at = p;
+	*cap = n;
+}

@@ -1,0 +1,124 @@
+/* Equal strings become one pointer: an open hash table whose strings live in the arena.  Also the
+ * nearest name to a misspelt one. */
+#include "base/base.h"
+
+#include <string.h>
+
+typedef struct Slot {
+	const char *s;
+	size_t n;
+	uint64_t hash;
+} Slot;
+
+struct Intern {
+	Arena *a;
+	Slot *slot;
+	size_t n, cap;                              /* cap is a power of two */
+};
+
+/* FNV-1a. */
+static uint64_t
+hash_bytes(const char *s, size_t n)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)s[i]) * UINT64_C(1099511628211);
+	return h;
+}
+
+Intern *
+intern_open(Arena *a)
+{
+	Intern *in = NEW(a, Intern);
+	in->a = a;
+	in->cap = 256;
+	in->slot = NEW_ARRAY(a, Slot, 256);
+	return in;
+}
+
+static Slot *
+find(const Intern *in, const char *s, size_t n, uint64_t hash)
+{
+	for (size_t i = hash;; i++) {
+		Slot *slot = &in->slot[i & (in->cap - 1)];
+		if (!slot->s || (slot->hash == hash && slot->n == n && memcmp(slot->s, s, n) == 0))
+			return slot;
+	}
+}
+
+static void
+grow(Intern *in)
+{
+	Slot *old = in->slot;
+	size_t n = in->cap;
+	in->cap *= 2;
+	in->slot = arena_alloc(in->a, in->cap * sizeof *in->slot);
+	for (size_t i = 0; i < n; i++)
+		if (old[i].s)
+			*find(in, old[i].s, old[i].n, old[i].hash) = old[i];
+}
+
+const char *
+intern_n(Intern *in, const char *s, size_t n)
+{
+	uint64_t hash = hash_bytes(s, n);
+	Slot *slot = find(in, s, n, hash);
+	if (slot->s)
+		return slot->s;
+	const char *copy = arena_strndup(in->a, s, n);
+	*slot = (Slot){copy, n, hash};
+	if (++in->n * 4 > in->cap * 3)
+		grow(in);
+	return copy;
+}
+
+const char *
+intern(Intern *in, const char *s)
+{
+	return intern_n(in, s, strlen(s));
+}
+
+enum { NAME_MAX_LETTERS = 64 };
+
+/* Edit distance with neighbours swapped counting once (optimal string alignment). */
+static int
+distance(const char *a, int na, const char *b, int nb)
+{
+	int row[3][NAME_MAX_LETTERS + 1];
+	for (int j = 0; j <= nb; j++)
+		row[0][j] = j;
+	for (int i = 1; i <= na; i++) {
+		int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+		now[0] = i;
+		for (int j = 1; j <= nb; j++) {
+			int d = up[j - 1] + (a[i - 1] != b[j - 1]);
+			d = MIN(d, MIN(up[j], now[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				d = MIN(d, up2[j - 2] + 1);
+			now[j] = d;
+		}
+	}
+	return row[na % 3][nb];
+}
+
+const char *
+nearest_name(const char *name, const char *const *candidates, int n)
+{
+	size_t na = strlen(name);
+	const char *best = NULL;
+	int best_distance = 0;
+	if (na > NAME_MAX_LETTERS)
+		return NULL;
+	for (int i = 0; i < n; i++) {
+		size_t nb = strlen(candidates[i]);
+		if (nb > NAME_MAX_LETTERS)
+			continue;
+		int d = distance(name, (int)na, candidates[i], (int)nb);
+		int most = (int)MAX(na, nb) / 3;
+		if (d > 0 && d <= MAX(most, na > 1 ? 1 : 0) && d < (int)MAX(na, nb) && (!best || d < best_distance)) {
+			best = candidates[i];
+			best_distance = d;
+		}
+	}
+	return best;
+}

@@ -1,0 +1,159 @@
+/* Source files and places in them.  A file is read whole and checked once: what later stages see is
+ * UTF-8 without NUL, of a size that offsets can hold. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FILE_LIMIT = 64 << 20 };
+
+Place
+place_join(Place from, Place to)
+{
+	if (from.file < 0)
+		return to;
+	if (to.file != from.file)
+		return from;
+	from.end_line = to.end_line;
+	from.end_col = to.end_col;
+	return from;
+}
+
+/* Bytes of the UTF-8 sequence at s, 0 if it is not one (RFC 3629: no surrogates, nothing overlong). */
+static size_t
+sequence(const unsigned char *s, size_t n)
+{
+	if (s[0] < 0x80)
+		return 1;
+	size_t len = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
+	if (len == 0 || len > n)
+		return 0;
+	for (size_t i = 1; i < len; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+	    (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+static int
+add_file(Compile *cx, const char *path, const char *text, size_t size)
+{
+	SourceFile f = {arena_strdup(cx->mem, path), text, size};
+	vec_push(cx->mem, &cx->files, f);
+	return cx->files.n - 1;
+}
+
+/* The place of byte `at`, for messages about bytes that are no text. */
+static Place
+place_at(int file, const char *text, size_t at)
+{
+	Place p = {file, 1, 1, 1, 2};
+	for (size_t i = 0; i < at; i++) {
+		p.col++;
+		if (text[i] == '\n') {
+			p.line++;
+			p.col = 1;
+		}
+	}
+	p.end_line = p.line;
+	p.end_col = p.col + 1;
+	return p;
+}
+
+static int
+check_text(Compile *cx, const char *name, const char *text, size_t size)
+{
+	int file = add_file(cx, name, text, size);
+	for (size_t i = 0; i < size;) {
+		size_t n = text[i] ? sequence((const unsigned char *)text + i, size - i) : 0;
+		if (n == 0) {
+			diag_error(cx, place_at(file, text, i), text[i] ? DIAG_FILE_UTF8 : DIAG_FILE_NUL, name);
+			diag_label(cx, "byte 0x%02x at offset %zu", (unsigned char)text[i], i);
+			return -1;
+		}
+		i += n;
+	}
+	return file;
+}
+
+int
+source_text(Compile *cx, const char *name, const char *text, size_t size)
+{
+	if (size > FILE_LIMIT) {
+		diag_error(cx, NOWHERE, DIAG_FILE_TOO_LARGE, name, (long long)size, (long long)FILE_LIMIT);
+		return -1;
+	}
+	return check_text(cx, name, arena_strndup(cx->mem, text, size), size);
+}
+
+/* Reads to the end, whatever the file says of its size (pipes, /proc); NULL with errno set. */
+static char *
+read_all(FILE *f, size_t *size)
+{
+	Text t = {0};
+	char buf[1 << 16];
+	size_t n;
+	while ((n = fread(buf, 1, sizeof buf, f)) > 0 && t.n <= FILE_LIMIT)
+		text_putn(&t, buf, n);
+	if (ferror(f)) {
+		int e = errno;
+		text_close(&t);
+		errno = e;
+		return NULL;
+	}
+	text_putn(&t, "", 0);
+	*size = t.n;
+	return t.at;
+}
+
+int
+source_open(Compile *cx, const char *path, Place from)
+{
+	struct stat st;
+	FILE *f = fopen(path, "rb");
+	if (f && fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
+		fclose(f);
+		f = NULL;
+		errno = EISDIR;
+	}
+	size_t size;
+	char *text = f ? read_all(f, &size) : NULL;
+	if (!text) {
+		diag_error(cx, from, DIAG_FILE_OPEN, path, strerror(errno));
+		if (f)
+			fclose(f);
+		return -1;
+	}
+	fclose(f);
+	int file = -1;
+	if (size > FILE_LIMIT)
+		diag_error(cx, from, DIAG_FILE_TOO_LARGE, path, (long long)size, (long long)FILE_LIMIT);
+	else
+		file = check_text(cx, path, arena_strndup(cx->mem, text, size), size);
+	free(text);
+	return file;
+}
+
+bool
+source_line(const SourceFile *f, int line, const char **start, size_t *size)
+{
+	const char *p = f->text, *end = f->text + f->size;
+	for (int i = 1; i < line; i++) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+		if (!nl)
+			return false;
+		p = nl + 1;
+	}
+	if (line < 1)
+		return false;
+	const char *nl = memchr(p, '\n', (size_t)(end - p));
+	*start = p;
+	*size = (size_t)((nl ? nl : end) - p);
+	if (*size > 0 && p[*size - 1] == '\r')
+		--*size;
+	return true;
+}

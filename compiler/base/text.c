@@ -1,0 +1,74 @@
+/* A string that grows: what printers write to. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+reserve(Text *t, size_t more)
+{
+	if (t->cap - t->n > more)
+		return;
+	size_t cap = MAX(t->cap * 2, t->n + more + 1);
+	cap = MAX(cap, 256);
+	t->at = realloc(t->at, cap);
+	if (!t->at)
+		die("out of memory for %zu bytes of text", cap);
+	t->cap = cap;
+}
+
+void
+text_putn(Text *t, const char *s, size_t n)
+{
+	reserve(t, n);
+	memcpy(t->at + t->n, s, n);
+	t->n += n;
+	t->at[t->n] = 0;
+}
+
+void
+text_put(Text *t, const char *s)
+{
+	text_putn(t, s, strlen(s));
+}
+
+void
+text_printf(Text *t, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	reserve(t, (size_t)n);
+	va_start(ap, fmt);
+	vsnprintf(t->at + t->n, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	t->n += (size_t)n;
+}
+
+void
+text_json(Text *t, const char *s)
+{
+	text_put(t, "\"");
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		if (c == '"' || c == '\\')
+			text_printf(t, "\\%c", c);
+		else if (c == '\n')
+			text_put(t, "\\n");
+		else if (c < 0x20)
+			text_printf(t, "\\u%04x", c);
+		else
+			text_putn(t, s, 1);
+	}
+	text_put(t, "\"");
+}
+
+void
+text_close(Text *t)
+{
+	free(t->at);
+	*t = (Text){0};
+}
