@@ -1,0 +1,274 @@
+/* Reads the text that print.c writes (the form is drawn at the top of ir.h).
+ *
+ * Bad text is the user's: every mistake is reported at its place, reading goes on with the next
+ * function, and no module is handed out.  Nesting is bounded because the walkers over regions
+ * recurse.  What inference and the verifier say about the ops is reported at the op's place in
+ * this text, which a side table keeps; the `@line:col` of an op is data. */
+#include "ir/parse.h"
+
+#include <string.h>
+
+enum { MAX_FILES = 4096 };
+
+/* A parameter as read: dimensions name dims that may come later in the list. */
+typedef struct ParamText {
+	FuncParam param;
+	const Type *type;
+	Name name;
+	Name dim[MAX_RANK];
+} ParamText;
+typedef VEC(ParamText) ParamTexts;
+
+/* [R, 1000, C = 64, ?] */
+static bool
+parse_dims(Reader *r, ParamText *p, DType elem)
+{
+	int64_t extent[MAX_RANK];
+	int rank = 0;
+
+	if (read_take(r, '[')) {
+		do {
+			if (rank == MAX_RANK) {
+				diag_error(r->cx, r->l.place, DIAG_TIR_RANK, MAX_RANK);
+				return false;
+			}
+			bool is_named = r->l.token == TOK_WORD;
+			extent[rank] = -1;
+			if (is_named) {
+				p->dim[rank] = (Name){r->l.text, r->l.place};
+				lex_next(&r->l);
+			}
+			if (!is_named || read_is_punct(r, '=')) {
+				read_take(r, '=');
+				if (!read_take(r, '?') &&
+				    !read_need_int(r, 0, INT64_MAX, &extent[rank], "an extent, a dim's name or '?'"))
+					return false;
+			}
+			rank++;
+		} while (read_take(r, ','));
+		if (!read_need(r, ']'))
+			return false;
+	}
+	p->type = type_tensor(r->m, elem, rank, extent);
+	return true;
+}
+
+static bool
+parse_param_type(Reader *r, ParamText *p)
+{
+	DType elem;
+
+	for (int a = 0; a < LEN(access_text); a++) {
+		if (!read_take_word(r, access_text[a]))
+			continue;
+		p->param.kind = PARAM_TENSOR;
+		p->param.access = (Access)a;
+		p->param.strided = read_take_word(r, "strided");
+		return read_dtype(r, &elem) && parse_dims(r, p, elem);
+	}
+	if (read_take_word(r, "dim")) {
+		p->param.kind = PARAM_DIM;
+		p->type = type_scalar(r->m, TY_I64);
+		return true;
+	}
+	p->param.kind = read_is_punct(r, '*') ? PARAM_POINTER : PARAM_SCALAR;
+	Place at = r->l.place;
+	if (!read_type(r, &p->type))
+		return false;
+	if (p->type->rank == 0)
+		return true;
+	diag_error(r->cx, at, DIAG_TIR_PARAM);
+	return false;
+}
+
+static bool
+parse_params(Reader *r, ParamTexts *params)
+{
+	if (read_is_punct(r, ')'))
+		return true;
+	do {
+		ParamText p = {.name = {r->l.text, r->l.place}};
+		if (r->l.token != TOK_VALUE)
+			return read_expected(r, "a parameter");
+		lex_next(&r->l);
+		if (!read_need(r, ':') || !parse_param_type(r, &p))
+			return false;
+		vec_push(r->cx->tmp, params, p);
+	} while (read_take(r, ','));
+	return true;
+}
+
+static bool
+resolve_dims(Reader *r, ParamTexts *params, ParamText *p)
+{
+	for (int d = 0; d < MAX_RANK; d++) {
+		p->param.dim[d] = -1;
+		if (!p->dim[d].text)
+			continue;
+		for (int i = 0; i < params->n; i++)
+			if (params->at[i].param.kind == PARAM_DIM && params->at[i].name.text == p->dim[d].text)
+				p->param.dim[d] = i;
+		if (p->param.dim[d] >= 0)
+			continue;
+		diag_error(r->cx, p->dim[d].place, DIAG_TIR_DIM, p->dim[d].text);
+		return false;
+	}
+	return true;
+}
+
+static bool
+make_func(Reader *r, const char *name, Place at, ParamTexts *params)
+{
+	FuncParam *param = NEW_ARRAY(r->cx->tmp, FuncParam, params->n);
+	const Type **type = NEW_ARRAY(r->cx->tmp, const Type *, params->n);
+
+	for (int i = 0; i < params->n; i++) {
+		ParamText *p = &params->at[i];
+		if (!resolve_dims(r, params, p))
+			return false;
+		if (!name_is_valid(p->name.text)) {
+			diag_error(r->cx, p->name.place, DIAG_TIR_NAME, p->name.text);
+			return false;
+		}
+		param[i] = p->param;
+		param[i].name = p->name.text;
+		type[i] = p->type;
+	}
+	r->f = func_make(r->m, name, param, type, params->n);
+	vec_push(r->cx->tmp, &r->func_place, at);
+	r->names = NULL;
+	r->nnames = r->capnames = r->depth = 0;
+	for (int i = 0; i < params->n; i++)
+		if (!read_bind(r, params->at[i].name.text, params->at[i].name.place, &r->f->body->arg[i]))
+			return false;
+	return true;
+}
+
+static bool
+parse_grid(Reader *r)
+{
+	Func *f = r->f;
+
+	if (!read_take_word(r, "grid"))
+		return true;
+	if (!read_need(r, '('))
+		return false;
+	do {
+		if (f->naxis == MAX_AXES)
+			return read_expected(r, "')': a grid has at most 3 axes");
+		if (!read_need_name(r, &f->axis[f->naxis], "the name of a grid axis"))
+			return false;
+		f->naxis++;
+	} while (read_take(r, ','));
+	return read_need(r, ')');
+}
+
+static bool
+parse_func(Reader *r)
+{
+	ParamTexts params = {0};
+	bool is_reference = read_is_word(r, "reference");
+	const char *name;
+	Place at;
+
+	lex_next(&r->l);
+	if (!read_need(r, '@'))
+		return false;
+	at = r->l.place;
+	if (!read_need_name(r, &name, "a function's name"))
+		return false;
+	for (int i = 0; i < r->m->funcs.n; i++)
+		if (r->m->funcs.at[i]->name == name) {
+			diag_error(r->cx, at, DIAG_TIR_FUNC, name);
+			return false;
+		}
+	if (!read_need(r, '(') || !parse_params(r, &params) || !read_need(r, ')') ||
+	    !make_func(r, name, at, &params))
+		return false;
+	r->f->is_reference = is_reference;
+	return parse_grid(r) && read_place(r, &r->f->place) && read_need(r, '{') &&
+	    read_block(r, r->f->body) && read_need(r, '}');
+}
+
+/* file 0 "softmax.tgl" */
+static bool
+parse_file(Reader *r)
+{
+	int64_t n;
+
+	if (!read_need_int(r, r->files.n, r->files.n, &n,
+		arena_printf(r->cx->tmp, "file number %d", r->files.n)))
+		return false;
+	if (r->l.token != TOK_STRING || n >= MAX_FILES)
+		return read_expected(r, "a path in quotes");
+	int file = source_text(r->cx, r->l.text, "", 0);
+	vec_push(r->cx->tmp, &r->files, file);
+	lex_next(&r->l);
+	return file >= 0;
+}
+
+static bool
+parse_facts(Reader *r)
+{
+	r->m->facts = 0;
+	if (!read_need(r, '('))
+		return false;
+	if (read_take(r, ')'))
+		return true;
+	do {
+		int i = 0;
+		while (i < LEN(fact_text) && !read_is_word(r, fact_text[i]))
+			i++;
+		if (i == LEN(fact_text))
+			return read_expected(r, "a fact (TYPED AXES LAYOUTS STAGED SMEM SYNCED)");
+		r->m->facts |= 1u << i;
+		lex_next(&r->l);
+	} while (read_take(r, ','));
+	return read_need(r, ')');
+}
+
+static bool
+parse_item(Reader *r)
+{
+	if (read_is_word(r, "kernel") || read_is_word(r, "reference"))
+		return parse_func(r);
+	if (r->m->funcs.n == 0 && read_take_word(r, "file"))
+		return parse_file(r);
+	if (r->m->funcs.n == 0 && read_take_word(r, "facts"))
+		return parse_facts(r);
+	return read_expected(r, "'kernel' or 'reference'");
+}
+
+/* What only the whole module shows: scopes of regions, terminators, what is written to. */
+static void
+verify(Reader *r)
+{
+	const Op *at;
+	const char *why = module_check(r->m, &at);
+	Place place = r->func_place.n ? r->func_place.at[0] : NOWHERE;
+
+	if (!why)
+		return;
+	for (int i = 0; at && i < r->ops.n; i++)
+		if (r->ops.at[i].op == at)
+			place = r->ops.at[i].place;
+	diag_error(r->cx, place, DIAG_TIR_INFER, at ? op_info[at->kind].text : "module", why);
+}
+
+Module *
+module_parse(Compile *cx, int file)
+{
+	Reader r = {.cx = cx, .m = module_open(cx)};
+	int before = cx->nerrors;
+
+	lex_open(&r.l, cx, file);
+	lex_next(&r.l);
+	while (r.l.token != TOK_END)
+		if (!parse_item(&r))
+			lex_resync(&r.l);
+	if (cx->nerrors == before && r.m->funcs.n == 0)
+		read_expected(&r, "'kernel' or 'reference'");
+	if (cx->nerrors == before)
+		verify(&r);
+	return cx->nerrors == before ? r.m : NULL;
+}
