@@ -44,7 +44,7 @@ void lex_resync(Lexer *l);
 
 enum { MAX_NESTING = 1000 };                            /* of regions: the walkers over them recurse */
 
-/* A value's name, which stands for it in its whole function. */
+/* A value's name.  Once the value is out of sight another may take the name. */
 typedef struct Binding {
 	const char *name;                               /* interned; NULL: free slot */
 	Value *value;

@@ -113,13 +113,13 @@ read_bind(Reader *r, const char *name, Place at, Value *v)
 	if (r->nnames * 2 >= r->capnames)
 		grow_names(r);
 	Binding *b = read_binding(r, name);
-	if (b->name) {
+	if (b->name && b->visible) {
 		diag_error(r->cx, at, DIAG_TIR_REDEFINED, name);
 		diag_note(r->cx, b->place, "the first is here");
 		return false;
 	}
+	r->nnames += !b->name;
 	*b = (Binding){name, v, at, true};
-	r->nnames++;
 	if (hint_of(r, name, &v->name))
 		return true;
 	diag_error(r->cx, at, DIAG_TIR_NAME, name);
