@@ -1,0 +1,667 @@
+/* .npy files: one tensor with its type and shape.
+ *
+ *     \x93NUMPY 1 0  <length>  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padding \n  data
+ *
+ * The header is the text of a Python dictionary; nothing but the three keys is taken.  The file's
+ * size is compared with what the header asks for before memory is, so that a header that lies is told as such.
+ * NumPy has no names for bf16, fp8 and packed types: their bits come as raw bytes (V) or as unsigned
+ * integers, and the caller says what they are.
+ *
+ * A file is written beside its place under another name, flushed to the disk, and then renamed: a reader
+ * sees the old file or the whole new one. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+enum { MAX_HEADER = 1 << 20, MAX_NPY_RANK = 32 };
+
+typedef struct Header {
+	char descr[32];
+	char order, kind;                               /* '<' '>' '|' '='; 'b' 'i' 'u' 'f' 'V' */
+	int size;                                       /* bytes of an element */
+	bool fortran;
+	int rank;
+	int64_t dim[MAX_NPY_RANK];
+	int64_t start;                                  /* offset of the data */
+} Header;
+
+/* ---- the header ---- */
+
+typedef struct Scan {
+	const char *s, *end;
+	const char *why;                                /* what is wrong, once something is */
+} Scan;
+
+static void
+skip_space(Scan *c)
+{
+	while (c->s < c->end && isspace((unsigned char)*c->s))
+		c->s++;
+}
+
+static bool
+take(Scan *c, char want)
+{
+	skip_space(c);
+	if (c->s == c->end || *c->s != want)
+		return false;
+	c->s++;
+	return true;
+}
+
+static bool
+wrong(Scan *c, const char *why)
+{
+	if (!c->why)
+		c->why = why;
+	return false;
+}
+
+static bool
+scan_string(Scan *c, char *out, size_t room)
+{
+	skip_space(c);
+	if (c->s == c->end || (*c->s != '\'' && *c->s != '"'))
+		return wrong(c, "expected a text in quotes");
+	char quote = *c->s++;
+	size_t n = 0;
+	while (c->s < c->end && *c->s != quote) {
+		if (*c->s == '\\' || (unsigned char)*c->s < 32 || n + 1 >= room)
+			return wrong(c, "a text in it is too long or has strange letters");
+		out[n++] = *c->s++;
+	}
+	out[n] = 0;
+	return c->s++ < c->end || wrong(c, "a text in it has no end");
+}
+
+static bool
+scan_word(Scan *c, const char *word)
+{
+	size_t n = strlen(word);
+	skip_space(c);
+	if ((size_t)(c->end - c->s) < n || memcmp(c->s, word, n) != 0)
+		return false;
+	c->s += n;
+	return true;
+}
+
+static bool
+scan_extent(Scan *c, int64_t *out)
+{
+	int64_t v = 0;
+	skip_space(c);
+	if (c->s == c->end || !isdigit((unsigned char)*c->s))
+		return wrong(c, "expected a number in 'shape'");
+	for (; c->s < c->end && isdigit((unsigned char)*c->s); c->s++)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *c->s - '0', &v))
+			return wrong(c, "an extent in 'shape' passes 2^63 - 1");
+	if (c->s < c->end && *c->s == 'L')
+		c->s++;
+	*out = v;
+	return true;
+}
+
+static bool
+scan_shape(Scan *c, Header *h)
+{
+	if (!take(c, '('))
+		return wrong(c, "'shape' is not a tuple");
+	while (!take(c, ')')) {
+		if (h->rank == MAX_NPY_RANK)
+			return wrong(c, "'shape' has more than 32 dimensions");
+		if (!scan_extent(c, &h->dim[h->rank++]))
+			return false;
+		if (!take(c, ',')) {
+			if (!take(c, ')'))
+				return wrong(c, "expected ',' or ')' in 'shape'");
+			break;
+		}
+	}
+	return true;
+}
+
+static bool
+scan_value(Scan *c, Header *h, const char *key, unsigned *seen)
+{
+	const char *const keys[] = {"descr", "fortran_order", "shape"};
+	int k = 0;
+	while (k < LEN(keys) && strcmp(keys[k], key) != 0)
+		k++;
+	if (k == LEN(keys))
+		return wrong(c, "it has a key that is not 'descr', 'fortran_order' or 'shape'");
+	if (*seen & 1u << k)
+		return wrong(c, "it has a key twice");
+	*seen |= 1u << k;
+	if (k == 2)
+		return scan_shape(c, h);
+	if (k == 1) {
+		h->fortran = scan_word(c, "True");
+		return h->fortran || scan_word(c, "False") || wrong(c, "'fortran_order' is not True or False");
+	}
+	skip_space(c);
+	if (c->s < c->end && *c->s == '[')
+		return wrong(c, "its elements are records of several fields");
+	return scan_string(c, h->descr, sizeof h->descr);
+}
+
+/* Takes '<f4' apart; what it can't is left with kind 0. */
+static void
+split_descr(Header *h)
+{
+	const char *s = h->descr;
+	char *end;
+	h->order = '=';
+	if (*s == '<' || *s == '>' || *s == '|' || *s == '=')
+		h->order = *s++;
+	if (!*s || !strchr("biufV", *s) || !isdigit((unsigned char)s[1]))
+		return;
+	long size = strtol(s + 1, &end, 10);
+	if (*end || size < 1 || size > 8)
+		return;
+	h->kind = *s;
+	h->size = (int)size;
+}
+
+static bool
+parse_header(const char *text, size_t size, Header *h, const char **why)
+{
+	Scan c = {text, text + size, NULL};
+	unsigned seen = 0;
+	char key[32];
+	bool ok = take(&c, '{') || wrong(&c, "it does not begin with '{'");
+	while (ok && !take(&c, '}')) {
+		ok = scan_string(&c, key, sizeof key) && (take(&c, ':') || wrong(&c, "expected ':' after a key")) &&
+		    scan_value(&c, h, key, &seen);
+		if (ok && !take(&c, ',')) {
+			ok = take(&c, '}') || wrong(&c, "expected ',' or '}'");
+			break;
+		}
+	}
+	skip_space(&c);
+	if (ok && c.s != c.end)
+		ok = wrong(&c, "something follows the '}'");
+	if (ok && seen != 7)
+		ok = wrong(&c, "'descr', 'fortran_order' or 'shape' is missing");
+	if (ok)
+		split_descr(h);
+	*why = c.why;
+	return ok;
+}
+
+/* ---- types ---- */
+
+static bool
+type_matches(const Header *h, TglDType want)
+{
+	DType t = (DType)want;
+	if (want == TGL_BOOL)
+		return h->kind == 'b' && h->size == 1;
+	if (want == TGL_BF16)
+		return (h->kind == 'V' || h->kind == 'u') && h->size == 2;
+	if (want == TGL_F8E4M3 || want == TGL_F8E5M2)
+		return strchr("Vuf", h->kind) && h->size == 1;
+	if (dtype_is_packed(t))
+		return (h->kind == 'V' || h->kind == 'u') && h->size == 1;
+	char kind = dtype_is_float(t) ? 'f' : dtype_is_signed(t) ? 'i' : 'u';
+	return h->kind == kind && h->size * 8 == dtype_info[t].bits;
+}
+
+static const char *
+type_descr(TglDType want)
+{
+	switch (want) {
+	case TGL_BOOL: return "|b1";
+	case TGL_I8: return "|i1";
+	case TGL_I16: return "<i2";
+	case TGL_I32: return "<i4";
+	case TGL_I64: return "<i8";
+	case TGL_U8: return "|u1";
+	case TGL_U16: return "<u2";
+	case TGL_U32: return "<u4";
+	case TGL_U64: return "<u8";
+	case TGL_F16: return "<f2";
+	case TGL_BF16: return "<V2";
+	case TGL_F32: return "<f4";
+	case TGL_F64: return "<f8";
+	case TGL_F8E4M3: case TGL_F8E5M2: return "|V1";
+	default: return "|u1";
+	}
+}
+
+static bool
+choose_type(Compile *cx, const char *path, Header *h, int want, TglDType *out)
+{
+	if (want != TGL_DTYPE_FROM_FILE) {
+		*out = (TglDType)want;
+		if (h->kind && type_matches(h, *out))
+			return true;
+		diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, type_descr(*out), tgl_dtype_name(*out));
+		return false;
+	}
+	/* In this order a raw two-byte type is bf16, and raw bytes, which may be many things, are refused. */
+	const TglDType known[] = {TGL_BOOL, TGL_I8, TGL_I16, TGL_I32, TGL_I64, TGL_U8, TGL_U16, TGL_U32, TGL_U64,
+	    TGL_F16, TGL_F32, TGL_F64, TGL_BF16};
+	for (int i = 0; h->kind && i < LEN(known); i++)
+		if (type_matches(h, known[i])) {
+			*out = known[i];
+			return true;
+		}
+	diag_error(cx, NOWHERE, DIAG_NPY_DTYPE, path, h->descr);
+	return false;
+}
+
+/* ---- reading ---- */
+
+static bool
+read_error(Compile *cx, const char *path, FILE *f)
+{
+	if (ferror(f))
+		diag_error(cx, NOWHERE, DIAG_NPY_READ, path, strerror(errno));
+	else
+		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, "the file ends within it");
+	return false;
+}
+
+static bool
+read_header(Compile *cx, const char *path, FILE *f, Header *h)
+{
+	unsigned char b[12];
+	size_t got = fread(b, 1, 6, f);
+	if (ferror(f))
+		return read_error(cx, path, f);
+	if (got < 6 || memcmp(b, "\x93NUMPY", 6) != 0) {
+		diag_error(cx, NOWHERE, DIAG_NPY_MAGIC, path);
+		return false;
+	}
+	if (fread(b + 6, 1, 2, f) != 2)
+		return read_error(cx, path, f);
+	if (b[6] < 1 || b[6] > 3 || b[7] != 0) {
+		diag_error(cx, NOWHERE, DIAG_NPY_VERSION, path, b[6], b[7]);
+		return false;
+	}
+	size_t nlength = b[6] == 1 ? 2 : 4, length = 0;
+	if (fread(b + 8, 1, nlength, f) != nlength)
+		return read_error(cx, path, f);
+	for (size_t i = 0; i < nlength; i++)
+		length |= (size_t)b[8 + i] << 8 * i;
+	if (length > MAX_HEADER) {
+		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, "it is longer than a mebibyte");
+		return false;
+	}
+	h->start = 8 + (int64_t)nlength + (int64_t)length;
+	char *text = malloc(length + 1);
+	const char *why = "no memory";
+	bool ok = text && fread(text, 1, length, f) == length;
+	if (text && !ok)
+		read_error(cx, path, f);
+	else if (!ok || !parse_header(text, length, h, &why)) {
+		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, why);
+		ok = false;
+	}
+	free(text);
+	return ok;
+}
+
+static bool
+data_size(const Header *h, int64_t *out)
+{
+	int64_t n = h->size;
+	for (int d = 0; d < h->rank; d++)
+		if (h->dim[d] == 0) {
+			*out = 0;
+			return true;
+		}
+	for (int d = 0; d < h->rank; d++)
+		if (__builtin_mul_overflow(n, h->dim[d], &n))
+			return false;
+	*out = n;
+	return n <= INT64_MAX - h->start;
+}
+
+/* Whether the file is as long as its header says; of a pipe the size is not known. */
+static bool
+check_size(Compile *cx, const char *path, FILE *f, const Header *h, int64_t bytes)
+{
+	struct stat st;
+	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == h->start + bytes)
+		return true;
+	diag_error(cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)st.st_size, (long long)(h->start + bytes));
+	return false;
+}
+
+static bool
+host_is_big_endian(void)
+{
+	const uint16_t one = 1;
+	return *(const unsigned char *)&one == 0;
+}
+
+static void
+swap_bytes(char *p, int64_t bytes, int size)
+{
+	for (int64_t i = 0; i + size <= bytes; i += size)
+		for (int a = 0, b = size - 1; a < b; a++, b--) {
+			char c = p[i + a];
+			p[i + a] = p[i + b];
+			p[i + b] = c;
+		}
+}
+
+/* Fortran order, first dimension fastest, to row-major order. */
+static void
+reorder(const Header *h, const char *from, char *to, int64_t bytes)
+{
+	int64_t index[MAX_NPY_RANK] = {0}, step[MAX_NPY_RANK];
+	int64_t at = 0;
+	for (int d = 0; d < h->rank; d++)
+		step[d] = d ? step[d - 1] * h->dim[d - 1] : 1;
+	for (int64_t i = 0; i < bytes; i += h->size) {
+		memcpy(to + i, from + at * h->size, (size_t)h->size);
+		for (int d = h->rank - 1; d >= 0; d--) {
+			at += step[d];
+			if (++index[d] < h->dim[d])
+				break;
+			at -= index[d] * step[d];
+			index[d] = 0;
+		}
+	}
+}
+
+static void
+repair(const Header *h, TglDType t, char *data, int64_t bytes)
+{
+	bool big = h->order == '>' || (h->order == '=' && host_is_big_endian());
+	if (h->size > 1 && big != host_is_big_endian())
+		swap_bytes(data, bytes, h->size);
+	for (int64_t i = 0; t == TGL_BOOL && i < bytes; i++)
+		data[i] = data[i] != 0;
+}
+
+/* The data into `to`, row-major and in this machine's byte order. */
+static bool
+read_data(Compile *cx, const char *path, FILE *f, const Header *h, TglDType t, char *to, int64_t bytes)
+{
+	bool turned = h->fortran && h->rank > 1;
+	char *raw = turned ? malloc((size_t)MAX(bytes, 1)) : to;
+	if (!raw) {
+		diag_error(cx, NOWHERE, DIAG_NPY_READ, path, "no memory to put it in row-major order");
+		return false;
+	}
+	size_t got = fread(raw, 1, (size_t)bytes, f);
+	bool ok = got == (size_t)bytes;
+	if (ferror(f))
+		diag_error(cx, NOWHERE, DIAG_NPY_READ, path, strerror(errno));
+	else if (!ok || fgetc(f) != EOF) {
+		diag_error(cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)(h->start + (int64_t)got + ok),
+		    (long long)(h->start + bytes));
+		ok = false;
+	}
+	if (ok && turned)
+		reorder(h, raw, to, bytes);
+	if (ok)
+		repair(h, t, to, bytes);
+	if (turned)
+		free(raw);
+	return ok;
+}
+
+static TglTensor *
+make(TglDevice *dev, Compile *cx, const char *path, Header *h, TglDType t)
+{
+	if (h->rank > TGL_MAX_RANK) {
+		diag_error(cx, NOWHERE, DIAG_NPY_RANK, path, h->rank, TGL_MAX_RANK);
+		return NULL;
+	}
+	int64_t dim[TGL_MAX_RANK] = {0};
+	for (int d = 0; d < h->rank; d++)
+		dim[d] = h->dim[d];
+	if (dtype_is_packed((DType)t)) {
+		if (h->rank == 0 || dim[h->rank - 1] > INT64_MAX / 2) {
+			diag_error(cx, NOWHERE, DIAG_NPY_WIDTH, path, tgl_dtype_name(t));
+			return NULL;
+		}
+		dim[h->rank - 1] *= 2;
+	}
+	return tensor_open(dev, cx, t, h->rank, dim, NULL);
+}
+
+static TglTensor *
+read_file(TglDevice *dev, Compile *cx, const char *path, FILE *f, int want)
+{
+	Header h = {0};
+	TglDType t;
+	int64_t bytes;
+	if (!read_header(cx, path, f, &h) || !choose_type(cx, path, &h, want, &t))
+		return NULL;
+	if (!data_size(&h, &bytes)) {
+		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, "the tensor has more than 2^63 - 1 bytes");
+		return NULL;
+	}
+	if (!check_size(cx, path, f, &h, bytes))
+		return NULL;
+	TglTensor *r = make(dev, cx, path, &h, t);
+	if (!r)
+		return NULL;
+	char *host = dev->dev.host ? r->data : malloc((size_t)MAX(bytes, 1));
+	bool ok = host && read_data(cx, path, f, &h, t, host, bytes);
+	if (ok && !dev->dev.host)
+		ok = tensor_copy_in(r, host);
+	if (host && !dev->dev.host)
+		free(host);
+	if (!ok) {
+		tensor_unref(r);
+		return NULL;
+	}
+	return r;
+}
+
+TglTensor *
+npy_open(TglDevice *dev, Compile *report, const char *path, int want)
+{
+	FILE *f = fopen(path, "rb");
+	struct stat st;
+	if (f && fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
+		fclose(f);
+		f = NULL;
+		errno = EISDIR;
+	}
+	if (!f) {
+		diag_error(report, NOWHERE, DIAG_NPY_OPEN, path, strerror(errno));
+		return NULL;
+	}
+	TglTensor *r = read_file(dev, report, path, f, want);
+	fclose(f);
+	return r;
+}
+
+TglTensor *
+tgl_tensor_npy(TglDevice *dev, const char *path, int want)
+{
+	if (!dev)
+		return NULL;
+	TglContext *cx = dev->cx;
+	context_begin(cx);
+	if (context_null(cx, path, "tgl_tensor_npy", "path"))
+		return NULL;
+	if (want < -1 || want >= TGL_DTYPES) {
+		diag_error(cx->own, NOWHERE, DIAG_TENSOR_DTYPE, want);
+		context_fail(cx, TGL_ERROR_USAGE, NULL);
+		return NULL;
+	}
+	TglTensor *r = npy_open(dev, cx->own, path, want);
+	if (!r) {
+		bool memory = cx->own->last && cx->own->last->code == DIAG_TENSOR_MEMORY;
+		context_fail(cx, memory ? TGL_ERROR_MEMORY : TGL_ERROR_FILE, NULL);
+	}
+	return r;
+}
+
+/* ---- writing ---- */
+
+static void
+header_text(const TglTensor *t, Text *out)
+{
+	text_printf(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", type_descr(t->dtype));
+	for (int d = 0; d < t->rank; d++) {
+		int64_t n = t->dim[d];
+		if (d == t->rank - 1 && dtype_is_packed((DType)t->dtype))
+			n = n / 2 + n % 2;
+		text_printf(out, "%lld%s", (long long)n, d == 0 || d < t->rank - 1 ? "," : "");
+		if (d < t->rank - 1)
+			text_put(out, " ");
+	}
+	text_put(out, "), }");
+	while ((10 + out->n + 1) % 64)
+		text_put(out, " ");
+	text_put(out, "\n");
+}
+
+static bool
+write_all(int fd, const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t k = write(fd, p, MIN(n, (size_t)1 << 30));
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			return false;
+		p += k;
+		n -= (size_t)k;
+	}
+	return true;
+}
+
+static bool
+write_tensor(int fd, const TglTensor *t)
+{
+	size_t bytes = tgl_tensor_bytes(t);
+	bool direct = t->dev->dev.host && tensor_is_contiguous(t) && !host_is_big_endian();
+	char *data = direct ? t->data : malloc(bytes ? bytes : 1);
+	if (!data)
+		return false;
+	if (!direct)
+		tensor_copy_out(t, data);
+	if (host_is_big_endian() && dtype_info[t->dtype].bits > 8)
+		swap_bytes(data, (int64_t)bytes, dtype_info[t->dtype].bits / 8);
+	Text head = {0};
+	header_text(t, &head);
+	unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, head.n & 255, head.n >> 8 & 255};
+	bool ok = write_all(fd, (char *)start, sizeof start) && write_all(fd, head.at, head.n) &&
+	    write_all(fd, data, bytes);
+	int keep = errno;
+	text_close(&head);
+	if (!direct)
+		free(data);
+	errno = keep;
+	return ok;
+}
+
+/* A new file in the folder of `path`, with the rights that `path` has or would get. */
+static int
+open_beside(const char *path, Text *name)
+{
+	struct stat st;
+	int fd = -1;
+	for (int i = 0; i < 100 && fd < 0; i++) {
+		name->n = 0;
+		text_printf(name, "%s.%ld-%d.part", path, (long)getpid(), i);
+		fd = open(name->at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd < 0 && errno != EEXIST)
+			return -1;
+	}
+	if (fd >= 0 && stat(path, &st) == 0 && fchmod(fd, st.st_mode & 07777) != 0)
+		errno = 0;
+	return fd;
+}
+
+static void
+sync_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, (size_t)MAX(slash - path, 1)) : strdup(".");
+	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+	free(folder);
+}
+
+static bool
+replace_file(const TglTensor *t, const char *path)
+{
+	Text name = {0};
+	int fd = open_beside(path, &name);
+	bool ok = fd >= 0 && write_tensor(fd, t) && fsync(fd) == 0;
+	int keep = errno;
+	if (fd >= 0 && close(fd) != 0 && ok) {
+		ok = false;
+		keep = errno;
+	}
+	if (ok && rename(name.at, path) != 0) {
+		ok = false;
+		keep = errno;
+	}
+	if (fd >= 0 && !ok)
+		unlink(name.at);
+	if (ok)
+		sync_folder(path);
+	text_close(&name);
+	errno = keep;
+	return ok;
+}
+
+/* What is no regular file (a pipe, /dev/null) is written to, not replaced. */
+static bool
+write_through(const TglTensor *t, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write_tensor(fd, t);
+	int keep = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = keep;
+	return ok;
+}
+
+bool
+npy_save(const TglTensor *t, Compile *report, const char *path)
+{
+	struct stat st;
+	char *real = realpath(path, NULL);              /* a link stays a link */
+	const char *target = real ? real : path;
+	bool ok;
+	errno = 0;
+	if (stat(target, &st) == 0 && S_ISDIR(st.st_mode)) {
+		ok = false;
+		errno = EISDIR;
+	} else if (stat(target, &st) == 0 && !S_ISREG(st.st_mode))
+		ok = write_through(t, target);
+	else
+		ok = replace_file(t, target);
+	if (!ok)
+		diag_error(report, NOWHERE, DIAG_NPY_WRITE, path, strerror(errno));
+	free(real);
+	return ok;
+}
+
+TglStatus
+tgl_tensor_save(TglTensor *t, const char *path)
+{
+	if (!t)
+		return TGL_ERROR_USAGE;
+	TglContext *cx = t->dev->cx;
+	context_begin(cx);
+	if (context_null(cx, path, "tgl_tensor_save", "path"))
+		return TGL_ERROR_USAGE;
+	if (!npy_save(t, cx->own, path))
+		return context_fail(cx, TGL_ERROR_FILE, NULL);
+	return TGL_OK;
+}

@@ -1,0 +1,171 @@
+/* Inside the runtime: what the files of this folder share.  Users see runtime/tgl.h alone.
+ *
+ * Every public function begins with context_begin, which forgets the last call's error, and ends a
+ * failure with context_fail, which renders what was reported.  Functions without the tgl_ prefix
+ * report into a Compile and return false; they never touch the context's error, so that they can call each
+ * other. */
+#ifndef TEGULA_RUNTIME_H
+#define TEGULA_RUNTIME_H
+
+#include "driver/compile.h"
+#include "runtime/device.h"
+
+typedef struct Instance Instance;
+
+struct TglContext {
+	int refs;                                       /* the user's handle and every object opened on it */
+	bool closed;
+	Compile *own;                                   /* reports that have no program */
+	TglError error;
+	Text text, json, message, file;
+	char code[8];
+	int limit;
+	bool color;
+	DeviceHooks hooks;
+	TglCompileOptions compile;                      /* texts are this context's copies */
+};
+
+struct TglDevice {
+	TglContext *cx;
+	int refs;
+	Device dev;
+	uint64_t allocated;                             /* bytes of its tensors */
+	DeviceHooks hooks;
+};
+
+struct TglTensor {
+	TglDevice *dev;
+	int refs;                                       /* views hold their base */
+	TglTensor *base;                                /* whose memory it is; NULL: its own or the caller's */
+	TglDType dtype;
+	int rank;
+	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];
+	char *data;
+	char *alloc;                                    /* guard zones and all; NULL: not ours */
+	size_t alloc_bytes;
+	char *low, *high;                               /* bounds of the memory that belongs to it */
+};
+
+struct TglKernel {
+	TglProgram *program;
+	Kernel *k;
+	const char **param_text;
+	Instance *instances;                            /* compiled forms, newest first */
+};
+
+struct TglProgram {
+	TglContext *cx;
+	int refs;
+	Compile *compile;
+	Program *program;
+	TglKernel *kernel;
+	int nkernels;
+};
+
+/* context.c */
+
+void context_begin(TglContext *cx);
+/* Renders what `from` holds (NULL: the context's own) as the call's error, empties it, returns `s`. */
+TglStatus context_fail(TglContext *cx, TglStatus s, Compile *from);
+/* The same for a call that went well but may have warned. */
+void context_done(TglContext *cx, Compile *from);
+void context_unref(TglContext *cx);
+/* Reports a NULL argument; false if all is well.  `f` is the function, `what` the argument. */
+bool context_null(TglContext *cx, const void *p, const char *f, const char *what);
+
+/* device.c */
+
+void device_unref(TglDevice *dev);
+
+/* tensor.c */
+
+enum { GUARD_BYTES = 64 };                              /* on both sides of what the library allocates */
+
+/* Bytes of a contiguous tensor; false if they pass 2^63 - 1. */
+bool tensor_size(TglDType t, int rank, const int64_t *dim, int64_t *count, int64_t *bytes);
+void tensor_contiguous(TglDType t, int rank, const int64_t *dim, int64_t *stride);
+bool tensor_is_contiguous(const TglTensor *t);
+TglTensor *tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim,
+    const int64_t *stride);
+void tensor_unref(TglTensor *t);
+void tensor_shape_text(const int64_t *dim, int rank, Text *out);        /* [4096, 1000] */
+PlanArg tensor_arg(const TglTensor *t);
+bool tensor_guard_whole(const TglTensor *t);            /* nothing wrote next to it */
+bool tensor_copy_in(TglTensor *t, const void *from);    /* contiguous host copy to tensor */
+bool tensor_copy_out(const TglTensor *t, void *to);
+void tensor_set(TglTensor *t, bool is_int, int64_t i, double f);        /* every element */
+void tensor_poison(TglTensor *t);
+/* First and one past the last byte that elements of it occupy; equal if there are none. */
+void tensor_span(const TglTensor *t, const char **low, const char **high);
+
+/* npy.c */
+
+TglTensor *npy_open(TglDevice *dev, Compile *report, const char *path, int want);
+bool npy_save(const TglTensor *t, Compile *report, const char *path);
+
+/* bind.c: from arguments as the user gives them to a bound header */
+
+typedef struct Binding {
+	Bound bound;
+	TglTensor **tensor;                             /* in order of Kernel.params; NULL: not given, or a scalar */
+	bool *given;
+	const TglArg **arg;                             /* the argument that set each parameter, or NULL */
+	ArgInfo *info;
+	NamedConst *value;                              /* given by name, and no parameter */
+	int nvalue;
+} Binding;
+
+/* Sorts arguments to parameters and names; all in `report`->mem, which is the program's. */
+bool binding_collect(TglKernel *k, const TglArg *args, int nargs, bool texts, Binding *out);
+bool binding_bind(TglKernel *k, Binding *b);
+/* What only a launch asks: everything given, on this device, contiguous, aligned, apart. */
+bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
+const char *param_type_text(Compile *cx, const KernelParam *p);
+
+/* launch.c */
+
+struct Instance {
+	Instance *next;
+	TglDevice *dev;
+	Module *module;
+	Func *func;
+	Loaded *loaded;
+	char *key;
+	size_t nkey;
+	TglTensor **scratch;                            /* in order of Kernel.params */
+};
+
+Instance *instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status);
+void instance_close_all(TglKernel *k);
+/* Runs with everything checked: fills, scratch, the grid. */
+TglStatus instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds);
+/* Grid's programs; false if they pass 2^63 - 1. */
+bool grid_count(const Bound *b, int64_t grid[MAX_AXES], int64_t *count);
+/* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound kernel. */
+PlanArg *func_args(Compile *cx, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
+    const ArgInfo *info);
+void fault_report(Compile *cx, const Fault *fault, const Kernel *k);
+
+/* work.c: floating point operations of one launch, from the tile IR; -1: not known */
+double work_flops(const Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);
+
+/* case.c */
+
+struct TglCase {
+	TglDevice *dev;
+	TglKernel *k;
+	const ExampleItem *example;                     /* or NULL */
+	Binding b;
+	TglArg *args;
+	int nargs;
+	char **value_text;                              /* "name", "value" pairs */
+	int nvalues;
+	void **first;                                   /* inout tensors' first values on the host, per parameter */
+	bool has_run;
+	struct Reference *reference;                    /* made by the first check */
+};
+
+/* check.c */
+void reference_close(struct Reference *r);
+
+#endif

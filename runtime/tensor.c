@@ -1,0 +1,522 @@
+/* Tensors: memory of a device with a dtype, extents and strides.
+ *
+ * What the library allocates has a guard zone on both sides, whose bytes tgl_case_check looks at
+ * after a launch.  Memory is refused, with both figures, when the tensors of a device would pass what
+ * the machine has: an operating system that promises more than it holds would end the whole process
+ * later, when the memory is first touched.
+ *
+ * Packed 4-bit types: two elements a byte along the last dimension, whose stride is 1, and each row
+ * starts on a byte; the other strides count elements and are even. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+#define DTYPE(name, text, bits, class, ctype)                                                      \
+	_Static_assert((int)TGL_##name == (int)TY_##name, "TglDType follows dtypes.def");
+#include "ir/dtypes.def"
+#undef DTYPE
+_Static_assert((int)TGL_DTYPES == (int)DTYPE_COUNT && (int)TGL_MAX_RANK == (int)MAX_RANK &&
+    (int)TGL_MAX_AXES == (int)MAX_AXES, "limits agree");
+
+enum { GUARD_BYTE = 0xc3 };
+
+/* ---- sizes ---- */
+
+void
+tensor_contiguous(TglDType t, int rank, const int64_t *dim, int64_t *stride)
+{
+	int64_t step = 1;
+	for (int d = rank - 1; d >= 0; d--) {
+		stride[d] = step;
+		int64_t n = MAX(dim[d], 1);
+		if (d == rank - 1 && dtype_is_packed((DType)t))
+			n += n & 1;
+		if (__builtin_mul_overflow(step, n, &step))
+			step = INT64_MAX;
+	}
+}
+
+bool
+tensor_size(TglDType t, int rank, const int64_t *dim, int64_t *count, int64_t *bytes)
+{
+	bool packed = dtype_is_packed((DType)t);
+	int64_t n = 1, rows = 1, row = packed ? 1 : dtype_info[t].bits / 8;
+	for (int d = 0; d < rank; d++)
+		if (dim[d] == 0) {
+			*count = *bytes = 0;
+			return true;
+		}
+	for (int d = 0; d < rank; d++) {
+		if (__builtin_mul_overflow(n, dim[d], &n))
+			return false;
+		if (packed && d == rank - 1)
+			row = dim[d] / 2 + dim[d] % 2;
+		else if (__builtin_mul_overflow(rows, dim[d], &rows))
+			return false;
+	}
+	*count = n;
+	return !__builtin_mul_overflow(rows, row, bytes);
+}
+
+/* Elements from the first to one past the last that strides reach; false past 2^63 - 1 bytes. */
+static bool
+span_elements(const TglTensor *t, int64_t *elements, int64_t *bytes)
+{
+	int64_t last = 0, step;
+	*elements = *bytes = 0;
+	for (int d = 0; d < t->rank; d++) {
+		if (t->dim[d] == 0)
+			return true;
+		if (__builtin_mul_overflow(t->dim[d] - 1, t->stride[d], &step) ||
+		    __builtin_add_overflow(last, step, &last))
+			return false;
+	}
+	if (last > INT64_MAX - 2)
+		return false;
+	*elements = last + 1;
+	if (dtype_is_packed((DType)t->dtype)) {
+		*bytes = *elements / 2 + *elements % 2;
+		return true;
+	}
+	return !__builtin_mul_overflow(*elements, (int64_t)(dtype_info[t->dtype].bits / 8), bytes);
+}
+
+bool
+tensor_is_contiguous(const TglTensor *t)
+{
+	int64_t want[TGL_MAX_RANK];
+	for (int d = 0; d < t->rank; d++)
+		if (t->dim[d] == 0)
+			return true;
+	tensor_contiguous(t->dtype, t->rank, t->dim, want);
+	for (int d = 0; d < t->rank; d++)
+		if (t->dim[d] > 1 && t->stride[d] != want[d])
+			return false;
+	return true;
+}
+
+void
+tensor_span(const TglTensor *t, const char **low, const char **high)
+{
+	int64_t elements, bytes;
+	span_elements(t, &elements, &bytes);
+	*low = t->data;
+	*high = t->data + bytes;
+}
+
+void
+tensor_shape_text(const int64_t *dim, int rank, Text *out)
+{
+	text_put(out, "[");
+	for (int d = 0; d < rank; d++)
+		text_printf(out, "%s%lld", d ? ", " : "", (long long)dim[d]);
+	text_put(out, "]");
+}
+
+/* ---- making ---- */
+
+static bool
+shape_check(Compile *cx, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+{
+	if ((unsigned)t >= TGL_DTYPES) {
+		diag_error(cx, NOWHERE, DIAG_TENSOR_DTYPE, (int)t);
+		return false;
+	}
+	if (rank < 0 || rank > TGL_MAX_RANK) {
+		diag_error(cx, NOWHERE, DIAG_TENSOR_RANK, rank, TGL_MAX_RANK);
+		return false;
+	}
+	bool packed = dtype_is_packed((DType)t);
+	for (int d = 0; d < rank; d++) {
+		if (dim[d] < 0) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_EXTENT, d, (long long)dim[d]);
+			return false;
+		}
+		if (!stride)
+			continue;
+		if (stride[d] < 0) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_STRIDE, d, (long long)stride[d]);
+			return false;
+		}
+		bool is_last = d == rank - 1;
+		if (packed && dim[d] > 1 && (is_last ? stride[d] != 1 : stride[d] & 1)) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_PACKED, dtype_info[t].text, d, (long long)stride[d]);
+			return false;
+		}
+	}
+	return true;
+}
+
+static TglTensor *
+make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+{
+	TglTensor *r = calloc(1, sizeof *r);
+	if (!r)
+		return NULL;
+	r->dev = dev;
+	r->refs = 1;
+	r->dtype = t;
+	r->rank = rank;
+	if (rank)
+		memcpy(r->dim, dim, sizeof *dim * (size_t)rank);
+	if (stride && rank)
+		memcpy(r->stride, stride, sizeof *stride * (size_t)rank);
+	else
+		tensor_contiguous(t, rank, dim, r->stride);
+	dev->refs++;
+	return r;
+}
+
+static void
+report_too_big(Compile *cx, const TglTensor *t)
+{
+	Text shape = {0};
+	tensor_shape_text(t->dim, t->rank, &shape);
+	diag_error(cx, NOWHERE, DIAG_TENSOR_BIG, dtype_info[t->dtype].text, shape.at);
+	text_close(&shape);
+}
+
+static void
+report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uint64_t all)
+{
+	Text shape = {0};
+	tensor_shape_text(t->dim, t->rank, &shape);
+	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape.at, (long long)bytes,
+	    (unsigned long long)all, t->dev->dev.name, (unsigned long long)used);
+	text_close(&shape);
+}
+
+static bool
+allocate(TglTensor *t, Compile *cx)
+{
+	int64_t elements, bytes;
+	if (!span_elements(t, &elements, &bytes)) {
+		report_too_big(cx, t);
+		return false;
+	}
+	TglDeviceInfo info = {0};
+	t->dev->dev.info(&t->dev->dev, &info);
+	uint64_t used = t->dev->allocated;
+	bool fits = !info.memory || (used <= info.memory && (uint64_t)bytes <= info.memory - used);
+	if (fits && (uint64_t)bytes < SIZE_MAX - 2 * GUARD_BYTES) {
+		t->alloc_bytes = (size_t)bytes + 2 * GUARD_BYTES;
+		t->alloc = t->dev->dev.alloc(&t->dev->dev, t->alloc_bytes);
+	}
+	if (!t->alloc) {
+		report_memory(cx, t, bytes, used, info.memory);
+		return false;
+	}
+	t->dev->allocated += t->alloc_bytes;
+	t->data = t->low = t->alloc + GUARD_BYTES;
+	t->high = t->low + bytes;
+	char guard[GUARD_BYTES];
+	memset(guard, GUARD_BYTE, sizeof guard);
+	t->dev->dev.copy_in(&t->dev->dev, t->alloc, guard, sizeof guard);
+	t->dev->dev.copy_in(&t->dev->dev, t->high, guard, sizeof guard);
+	return true;
+}
+
+TglTensor *
+tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+{
+	if (!shape_check(report, t, rank, dim, stride))
+		return NULL;
+	TglTensor *r = make(dev, t, rank, dim, stride);
+	if (r && !allocate(r, report)) {
+		tensor_unref(r);
+		return NULL;
+	}
+	return r;
+}
+
+void
+tensor_unref(TglTensor *t)
+{
+	if (--t->refs > 0)
+		return;
+	TglDevice *dev = t->dev;
+	if (t->alloc) {
+		dev->dev.free(&dev->dev, t->alloc, t->alloc_bytes);
+		dev->allocated -= t->alloc_bytes;
+	}
+	if (t->base)
+		tensor_unref(t->base);
+	free(t);
+	device_unref(dev);
+}
+
+void
+tgl_tensor_close(TglTensor **t)
+{
+	if (!t || !*t)
+		return;
+	tensor_unref(*t);
+	*t = NULL;
+}
+
+bool
+tensor_guard_whole(const TglTensor *t)
+{
+	char guard[2 * GUARD_BYTES];
+	const Device *d = &t->dev->dev;
+	if (!t->alloc)
+		return true;
+	t->dev->dev.copy_out(&t->dev->dev, guard, t->alloc, GUARD_BYTES);
+	d->copy_out(&t->dev->dev, guard + GUARD_BYTES, t->high, GUARD_BYTES);
+	for (int i = 0; i < LEN(guard); i++)
+		if ((unsigned char)guard[i] != GUARD_BYTE)
+			return false;
+	return true;
+}
+
+static TglTensor *
+open_for_user(TglDevice *dev, const char *f, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+{
+	context_begin(dev->cx);
+	if (rank > 0 && context_null(dev->cx, dim, f, "dim"))
+		return NULL;
+	TglTensor *r = tensor_open(dev, dev->cx->own, t, rank, dim, stride);
+	if (!r) {
+		bool memory = dev->cx->own->last && dev->cx->own->last->code == DIAG_TENSOR_MEMORY;
+		context_fail(dev->cx, memory ? TGL_ERROR_MEMORY : TGL_ERROR_USAGE, NULL);
+	}
+	return r;
+}
+
+TglTensor *
+tgl_tensor(TglDevice *dev, TglDType t, int rank, const int64_t *dim)
+{
+	return dev ? open_for_user(dev, "tgl_tensor", t, rank, dim, NULL) : NULL;
+}
+
+TglTensor *
+tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+{
+	if (!dev)
+		return NULL;
+	if (rank > 0) {
+		context_begin(dev->cx);
+		if (context_null(dev->cx, stride, "tgl_tensor_strided", "stride"))
+			return NULL;
+	}
+	return open_for_user(dev, "tgl_tensor_strided", t, rank, dim, stride);
+}
+
+TglTensor *
+tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride, void *data,
+    size_t size)
+{
+	if (!dev)
+		return NULL;
+	TglContext *cx = dev->cx;
+	context_begin(cx);
+	if (rank > 0 && context_null(cx, dim, "tgl_tensor_wrap", "dim"))
+		return NULL;
+	if (!shape_check(cx->own, t, rank, dim, stride)) {
+		context_fail(cx, TGL_ERROR_USAGE, NULL);
+		return NULL;
+	}
+	TglTensor *r = make(dev, t, rank, dim, stride);
+	if (!r)
+		return NULL;
+	int64_t elements, bytes = 0;
+	r->data = r->low = data;
+	r->high = r->low + size;
+	uintptr_t align = (uintptr_t)MAX(dtype_info[t].bits / 8, 1);
+	if (!span_elements(r, &elements, &bytes))
+		report_too_big(cx->own, r);
+	else if ((uint64_t)bytes > size)
+		diag_error(cx->own, NOWHERE, DIAG_TENSOR_BYTES, "tgl_tensor_wrap", (long long)bytes, (long long)size);
+	else if ((uintptr_t)data % align)
+		diag_error(cx->own, NOWHERE, DIAG_TENSOR_ALIGN, data, dtype_info[t].text, (int)align);
+	else if (!data && bytes)
+		diag_error(cx->own, NOWHERE, DIAG_API_NULL, "tgl_tensor_wrap", "data");
+	if (cx->own->nerrors) {
+		tensor_unref(r);
+		context_fail(cx, TGL_ERROR_USAGE, NULL);
+		return NULL;
+	}
+	return r;
+}
+
+static TglTensor *
+share(TglTensor *t)
+{
+	TglTensor *r = make(t->dev, t->dtype, t->rank, t->dim, t->stride);
+	if (!r)
+		return NULL;
+	r->base = t->base ? t->base : t;
+	r->base->refs++;
+	r->data = t->data;
+	r->low = t->low;
+	r->high = t->high;
+	return r;
+}
+
+static bool
+view_check(TglTensor *t, const int64_t *first, const int64_t *extent)
+{
+	Compile *cx = t->dev->cx->own;
+	bool packed = dtype_is_packed((DType)t->dtype);
+	for (int d = 0; d < t->rank; d++) {
+		if (first[d] < 0 || extent[d] < 0 || first[d] > t->dim[d] || extent[d] > t->dim[d] - first[d]) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW, (long long)first[d], (long long)extent[d], d,
+			    (long long)t->dim[d]);
+			return false;
+		}
+		bool to_edge = first[d] + extent[d] == t->dim[d];
+		if (packed && d == t->rank - 1 && (first[d] & 1 || (extent[d] & 1 && !to_edge))) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW_PACKED, dtype_info[t->dtype].text,
+			    (long long)first[d], (long long)extent[d]);
+			return false;
+		}
+	}
+	return true;
+}
+
+TglTensor *
+tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent)
+{
+	if (!t)
+		return NULL;
+	TglContext *cx = t->dev->cx;
+	context_begin(cx);
+	if (t->rank && (context_null(cx, first, "tgl_tensor_view", "first") ||
+		context_null(cx, extent, "tgl_tensor_view", "extent")))
+		return NULL;
+	if (!view_check(t, first, extent)) {
+		context_fail(cx, TGL_ERROR_USAGE, NULL);
+		return NULL;
+	}
+	TglTensor *r = share(t);
+	if (!r)
+		return NULL;
+	int64_t at = 0;
+	bool empty = false;
+	for (int d = 0; d < t->rank; d++) {
+		r->dim[d] = extent[d];
+		empty |= extent[d] == 0;
+		at += first[d] * t->stride[d];
+	}
+	if (!empty)
+		r->data += at * dtype_info[t->dtype].bits / 8;
+	return r;
+}
+
+TglTensor *
+tgl_tensor_permute(TglTensor *t, const int *order)
+{
+	if (!t)
+		return NULL;
+	TglContext *cx = t->dev->cx;
+	context_begin(cx);
+	if (t->rank && context_null(cx, order, "tgl_tensor_permute", "order"))
+		return NULL;
+	unsigned seen = 0;
+	for (int d = 0; d < t->rank; d++)
+		if (order[d] >= 0 && order[d] < t->rank)
+			seen |= 1u << order[d];
+	bool packed = dtype_is_packed((DType)t->dtype);
+	if (seen != (1u << t->rank) - 1 || (packed && t->rank && order[t->rank - 1] != t->rank - 1)) {
+		diag_error(cx->own, NOWHERE, DIAG_TENSOR_ORDER, t->rank,
+		    packed ? ", the last one staying last for a packed type" : "");
+		context_fail(cx, TGL_ERROR_USAGE, NULL);
+		return NULL;
+	}
+	TglTensor *r = share(t);
+	for (int d = 0; r && d < t->rank; d++) {
+		r->dim[d] = t->dim[order[d]];
+		r->stride[d] = t->stride[order[d]];
+	}
+	return r;
+}
+
+/* ---- asking ---- */
+
+TglDType
+tgl_tensor_dtype(const TglTensor *t)
+{
+	return t ? t->dtype : TGL_DTYPE_UNKNOWN;
+}
+
+int
+tgl_tensor_rank(const TglTensor *t)
+{
+	return t ? t->rank : -1;
+}
+
+int64_t
+tgl_tensor_dim(const TglTensor *t, int d)
+{
+	return t && d >= 0 && d < t->rank ? t->dim[d] : -1;
+}
+
+int64_t
+tgl_tensor_stride(const TglTensor *t, int d)
+{
+	return t && d >= 0 && d < t->rank ? t->stride[d] : -1;
+}
+
+int64_t
+tgl_tensor_count(const TglTensor *t)
+{
+	int64_t count = 0, bytes;
+	if (t)
+		tensor_size(t->dtype, t->rank, t->dim, &count, &bytes);
+	return count;
+}
+
+size_t
+tgl_tensor_bytes(const TglTensor *t)
+{
+	int64_t count, bytes = 0;
+	if (t)
+		tensor_size(t->dtype, t->rank, t->dim, &count, &bytes);
+	return (size_t)bytes;
+}
+
+void *
+tgl_tensor_data(TglTensor *t)
+{
+	return t ? t->data : NULL;
+}
+
+TglDevice *
+tgl_tensor_device(TglTensor *t)
+{
+	return t ? t->dev : NULL;
+}
+
+const char *
+tgl_dtype_name(TglDType t)
+{
+	return (unsigned)t < TGL_DTYPES ? dtype_info[t].text : "?";
+}
+
+bool
+tgl_dtype_named(const char *name, TglDType *out)
+{
+	DType t;
+	if (!name || !out || !dtype_named(name, &t))
+		return false;
+	*out = (TglDType)t;
+	return true;
+}
+
+int
+tgl_dtype_bits(TglDType t)
+{
+	return (unsigned)t < TGL_DTYPES ? dtype_info[t].bits : 0;
+}
+
+PlanArg
+tensor_arg(const TglTensor *t)
+{
+	PlanArg a = {.data = t->data, .low = t->low, .high = t->high};
+	memcpy(a.dim, t->dim, sizeof a.dim);
+	memcpy(a.stride, t->stride, sizeof a.stride);
+	return a;
+}
