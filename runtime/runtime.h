@@ -51,6 +51,7 @@ struct TglKernel {
 	Kernel *k;
 	const char **param_text;
 	Instance *instances;                            /* compiled forms, newest first */
+	struct Memo *memo;                              /* headers evaluated lately, or NULL */
 };
 
 struct TglProgram {
@@ -98,6 +99,10 @@ void tensor_poison(TglTensor *t);
 /* First and one past the last byte that elements of it occupy; equal if there are none. */
 void tensor_span(const TglTensor *t, const char **low, const char **high);
 
+/* overlap.c */
+bool tensor_overlaps(const TglTensor *a, const TglTensor *b);
+bool tensor_overlaps_itself(const TglTensor *t);        /* two different indices of it reach one byte */
+
 /* npy.c */
 
 TglTensor *npy_open(TglDevice *dev, Compile *report, const char *path, int want);
@@ -106,20 +111,26 @@ bool npy_save(const TglTensor *t, Compile *report, const char *path);
 /* bind.c: from arguments as the user gives them to a bound header */
 
 typedef struct Binding {
+	Arena *mem;                                     /* of the arrays here; what sema makes is the program's */
 	Bound bound;
 	TglTensor **tensor;                             /* in order of Kernel.params; NULL: not given, or a scalar */
-	bool *given;
 	const TglArg **arg;                             /* the argument that set each parameter, or NULL */
 	ArgInfo *info;
 	NamedConst *value;                              /* given by name, and no parameter */
 	int nvalue;
 } Binding;
 
-/* Sorts arguments to parameters and names; all in `report`->mem, which is the program's. */
+/* Sorts arguments to parameters and names; to be closed, also when it failed. */
 bool binding_collect(TglKernel *k, const TglArg *args, int nargs, bool texts, Binding *out);
 bool binding_bind(TglKernel *k, Binding *b);
+/* Whether tensor `t` fits what the header says of parameter i. */
+bool binding_fits(TglKernel *k, const Binding *b, int i, const TglTensor *t);
 /* What only a launch asks: everything given, on this device, contiguous, aligned, apart. */
 bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
+void binding_close(Binding *b);
+void binding_forget(TglKernel *k);                      /* headers remembered */
+
+/* program.c */
 const char *param_type_text(Compile *cx, const KernelParam *p);
 
 /* launch.c */
@@ -142,7 +153,7 @@ TglStatus instance_launch(TglKernel *k, Instance *in, const Binding *b, double *
 /* Grid's programs; false if they pass 2^63 - 1. */
 bool grid_count(const Bound *b, int64_t grid[MAX_AXES], int64_t *count);
 /* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound kernel. */
-PlanArg *func_args(Compile *cx, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
+PlanArg *func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
     const ArgInfo *info);
 void fault_report(Compile *cx, const Fault *fault, const Kernel *k);
 

@@ -1,0 +1,256 @@
+/* Programs and kernels as the user sees them: what a file holds, with the names and types that a
+ * caller needs to make arguments. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static void
+program_unref(TglProgram *p)
+{
+	if (--p->refs > 0)
+		return;
+	TglContext *cx = p->cx;
+	for (int i = 0; i < p->nkernels; i++) {
+		instance_close_all(&p->kernel[i]);
+		binding_forget(&p->kernel[i]);
+	}
+	free(p->kernel);
+	compile_close(p->compile);
+	free(p);
+	context_unref(cx);
+}
+
+void
+tgl_program_close(TglProgram **p)
+{
+	if (!p || !*p)
+		return;
+	program_unref(*p);
+	*p = NULL;
+}
+
+/* `T`, `*mut f32`, `in strided f16[N, cdiv(K, 128)]`: as fmt writes it. */
+const char *
+param_type_text(Compile *cx, const KernelParam *p)
+{
+	const TypeExpr *t = p->ast->type;
+	const char *const modes[] = {
+		[MODE_VALUE] = "", [MODE_IN] = "in ", [MODE_OUT] = "out ", [MODE_INOUT] = "inout ",
+		[MODE_SCRATCH] = "scratch ",
+	};
+	Text s = {0};
+	text_printf(&s, "%s%s%s", modes[t->mode], t->strided ? "strided " : "",
+	    t->pointer ? t->mut ? "*mut " : "*" : "");
+	expr_print(t->elem, &s);
+	if (t->has_dims) {
+		text_put(&s, "[");
+		for (int i = 0; i < t->dims.n; i++) {
+			if (i)
+				text_put(&s, ", ");
+			expr_print(t->dims.at[i], &s);
+		}
+		text_put(&s, "]");
+	}
+	const char *r = arena_strdup(cx->mem, s.at ? s.at : "");
+	text_close(&s);
+	return r;
+}
+
+static bool
+collect_kernels(TglProgram *p)
+{
+	p->nkernels = p->program->kernels.n;
+	p->kernel = calloc((size_t)MAX(p->nkernels, 1), sizeof *p->kernel);
+	if (!p->kernel)
+		return false;
+	for (int i = 0; i < p->nkernels; i++) {
+		Kernel *k = p->program->kernels.at[i];
+		TglKernel *t = &p->kernel[i];
+		t->program = p;
+		t->k = k;
+		t->param_text = NEW_ARRAY(p->compile->mem, const char *, k->params.n);
+		for (int j = 0; j < k->params.n; j++)
+			t->param_text[j] = param_type_text(p->compile, &k->params.at[j]);
+	}
+	return true;
+}
+
+/* Takes `compile`, in which `file` was opened (or not: -1). */
+static TglProgram *
+open_take(TglContext *cx, Compile *compile, int file)
+{
+	TglProgram *p = calloc(1, sizeof *p);
+	bool ok = p && file >= 0;
+	if (ok) {
+		p->program = program_open(compile, file);
+		if (compile->nerrors == 0)
+			program_check(p->program);
+		ok = compile->nerrors == 0;
+		p->compile = compile;
+		ok = ok && collect_kernels(p);
+	}
+	if (!ok) {
+		context_fail(cx, TGL_ERROR_SOURCE, compile);
+		compile_close(compile);
+		free(p);
+		return NULL;
+	}
+	p->cx = cx;
+	p->refs = 1;
+	cx->refs++;
+	context_done(cx, compile);
+	return p;
+}
+
+TglProgram *
+tgl_program_file(TglContext *cx, const char *path)
+{
+	if (!cx)
+		return NULL;
+	context_begin(cx);
+	if (context_null(cx, path, "tgl_program_file", "path"))
+		return NULL;
+	Compile *compile = compile_open();
+	return open_take(cx, compile, source_open(compile, path, NOWHERE));
+}
+
+TglProgram *
+tgl_program_text(TglContext *cx, const char *name, const char *text, size_t size)
+{
+	if (!cx)
+		return NULL;
+	context_begin(cx);
+	if (context_null(cx, text, "tgl_program_text", "text"))
+		return NULL;
+	Compile *compile = compile_open();
+	return open_take(cx, compile, source_text(compile, name ? name : "<text>", text, size));
+}
+
+int
+tgl_program_kernels(TglProgram *p)
+{
+	return p ? p->nkernels : 0;
+}
+
+TglKernel *
+tgl_program_kernel(TglProgram *p, int i)
+{
+	return p && i >= 0 && i < p->nkernels ? &p->kernel[i] : NULL;
+}
+
+static void
+report_no_kernel(TglProgram *p, const char *name)
+{
+	Compile *cx = p->compile;
+	const char **names = NEW_ARRAY(cx->tmp, const char *, p->nkernels);
+	for (int i = 0; i < p->nkernels; i++)
+		names[i] = p->kernel[i].k->name;
+	diag_error(cx, NOWHERE, DIAG_NO_KERNEL, cx->files.at[p->program->ast->file].path, name);
+	const char *near = nearest_name(name, names, p->nkernels);
+	if (near)
+		diag_help(cx, "did you mean '%s'?", near);
+}
+
+TglKernel *
+tgl_kernel(TglProgram *p, const char *name)
+{
+	if (!p)
+		return NULL;
+	context_begin(p->cx);
+	if (context_null(p->cx, name, "tgl_kernel", "name"))
+		return NULL;
+	for (int i = 0; i < p->nkernels; i++)
+		if (strcmp(p->kernel[i].k->name, name) == 0)
+			return &p->kernel[i];
+	report_no_kernel(p, name);
+	context_fail(p->cx, TGL_ERROR_NAME, p->compile);
+	return NULL;
+}
+
+const char *
+tgl_kernel_name(TglKernel *k)
+{
+	return k ? k->k->name : "";
+}
+
+const char *
+tgl_kernel_file(TglKernel *k)
+{
+	return k ? k->program->compile->files.at[k->k->item->place.file].path : "";
+}
+
+int
+tgl_kernel_line(TglKernel *k)
+{
+	return k ? k->k->item->place.line : 0;
+}
+
+TglProgram *
+tgl_kernel_program(TglKernel *k)
+{
+	return k ? k->program : NULL;
+}
+
+int
+tgl_kernel_params(TglKernel *k)
+{
+	return k ? k->k->params.n : 0;
+}
+
+bool
+tgl_kernel_param(TglKernel *k, int i, TglParam *out)
+{
+	if (!k || !out || i < 0 || i >= k->k->params.n)
+		return false;
+	const KernelParam *p = &k->k->params.at[i];
+	*out = (TglParam){
+		.name = p->name,
+		.kind = p->kind == PARAM_TENSOR ? TGL_PARAM_TENSOR : p->kind == PARAM_POINTER ? TGL_PARAM_POINTER
+											       : TGL_PARAM_SCALAR,
+		.access = p->kind == PARAM_POINTER ? p->ptr == PTR_MUT ? TGL_INOUT : TGL_IN : (TglAccess)p->access,
+		.dtype = p->dtype_known ? (int)p->dtype : TGL_DTYPE_UNKNOWN,
+		.rank = p->rank,
+		.strided = p->strided,
+		.has_fill = p->has_fill,
+		.text = k->param_text[i],
+	};
+	return true;
+}
+
+int
+tgl_kernel_param_named(TglKernel *k, const char *name)
+{
+	for (int i = 0; k && name && i < k->k->params.n; i++)
+		if (strcmp(k->k->params.at[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+bool
+tgl_kernel_has_reference(TglKernel *k)
+{
+	return k && k->k->reference;
+}
+
+const char *
+tgl_kernel_symbol(TglKernel *k, int i)
+{
+	return k && i >= 0 && i < k->k->symbols.n ? k->k->symbols.at[i] : NULL;
+}
+
+const char *
+tgl_kernel_constant(TglKernel *k, int i)
+{
+	return k && i >= 0 && i < k->k->item->ctparams.n ? k->k->item->ctparams.at[i].name : NULL;
+}
+
+bool
+tgl_kernel_example(TglKernel *k, int i, TglExample *out)
+{
+	if (!k || !out || i < 0 || i >= k->k->examples.n)
+		return false;
+	const ExampleItem *e = &k->k->examples.at[i];
+	*out = (TglExample){e->label ? e->label : "", e->is_bench};
+	return true;
+}
