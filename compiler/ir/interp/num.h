@@ -28,7 +28,7 @@ enum {
 
 /* n elements.  Bit i of `scalar`: operand i is one element that stands for all n.  out may be the same
  * address as an operand whose elements have its size; else they do not overlap. */
-typedef void (*LoopFn)(void *out, const void *const *in, unsigned scalar, int64_t n);
+typedef void (*LoopFn)(void *out, const void *const *in, int64_t n);
 typedef void (*ToF32Fn)(const void *in, float *out, int64_t n);
 typedef void (*FromF32Fn)(const float *in, void *out, int64_t n);
 
@@ -36,10 +36,10 @@ typedef struct Elem Elem;
 struct Elem {
 	void (*run)(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n);
 	LoopFn loop;                                    /* the work itself, on wide types */
-	LoopFn pre;                                     /* cast in two steps: to the type between */
+	LoopFn pre;                                     /* cast: a step before; 4-bit integers: the wrap after */
 	ToF32Fn widen[3];                               /* narrow floats: how operands become f32 … */
 	FromF32Fn narrow;                               /* … and the result is rounded */
-	int nin, in_size[3], out_size, mid_size;
+	int nin, in_size[3], out_size;
 };
 
 /* Prepares an op for operand types in[0..nin) and result type out.  False only for what is not an ELEM op
@@ -94,14 +94,15 @@ size_t dot_scratch(const Dot *d);                       /* bytes that dot_run wa
  * aligned to 64.  Floats multiply and add in f32 (f64 if out is), integers wrap in out. */
 void dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *out, void *scratch);
 
-/* philox.c: Philox 4x32-10.  Counter: low and high word of the offset, 0, 0.  Key: the words of the seed. */
+/* philox.c: Philox 4x32-10.  Counter: low and high word of the offset (of 32 bits and fewer: the offset, 0),
+ * 0, 0.  Key: the words of the seed. */
 void philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, bool scalar, int64_t n,
     uint32_t *const out[4]);
 
 /* convert.c: blocks between formats */
 
-ToF32Fn f32_from(CpuLevel level, DType t);              /* from tile elements of any type; integers round */
-FromF32Fn f32_to(CpuLevel level, DType t);              /* to tile elements of any float type */
+ToF32Fn f32_from(CpuLevel level, DType t);              /* from tile elements of a float type below f32; else NULL */
+FromF32Fn f32_to(CpuLevel level, DType t);              /* to them */
 /* Packed 4-bit memory to and from tile elements; `at` counts elements from base. */
 void tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n);
 void tile_pack(DType t, const void *in, void *base, int64_t at, int64_t n);
