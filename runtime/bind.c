@@ -113,10 +113,12 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 	return true;
 }
 
-/* Elements from a tensor's first to the end of its memory: what a pointer to it may reach. */
+/* Elements that a pointer to a tensor stands for: its own, or, if they are spread, all to the end of its memory. */
 static int64_t
 reach(const TglTensor *t)
 {
+	if (tensor_is_contiguous(t))
+		return tgl_tensor_count(t);
 	int bits = dtype_info[t->dtype].bits;
 	int64_t bytes = t->high - t->data;
 	return bits < 8 ? bytes * 2 : bytes / (bits / 8);

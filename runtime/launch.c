@@ -235,7 +235,7 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
 {
 	Compile *cx = k->program->compile;
 	int64_t grid[MAX_AXES], count;
-	TglTensor **tensor = NEW_ARRAY(b->mem, TglTensor *, k->k->params.n);
+	TglTensor **tensor = NEW_ARRAY(cx->tmp, TglTensor *, k->k->params.n);
 	if (!check_grid(k, &b->bound, grid, &count))
 		return TGL_ERROR_LAUNCH;
 	if (!make_scratch(k, in, b, tensor))
@@ -244,7 +244,7 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
 	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	in->dev->hooks.print = k->program->cx->hooks.print;
 	in->dev->hooks.print_user = k->program->cx->hooks.print_user;
-	const PlanArg *args = func_args(b->mem, in->func, k->k, &b->bound, tensor, b->info);
+	const PlanArg *args = func_args(cx->tmp, in->func, k->k, &b->bound, tensor, b->info);
 	if (count > 0 && !in->dev->dev.launch(&in->dev->dev, in->loaded, args, grid, seconds ? &time : NULL, &fault)) {
 		fault_report(cx, &fault, k->k);
 		return fault.kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
@@ -254,8 +254,8 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
 	return TGL_OK;
 }
 
-static bool
-check_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, const char *f)
+bool
+launch_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, const char *f)
 {
 	TglContext *cx = k->program->cx;
 	if (nargs && context_null(cx, args, f, "args"))
@@ -292,7 +292,7 @@ tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *
 	}
 	TglContext *cx = k->program->cx;
 	context_begin(cx);
-	if (context_null(cx, dev, "tgl_launch", "the device") || !check_handles(dev, k, args, nargs, "tgl_launch"))
+	if (context_null(cx, dev, "tgl_launch", "the device") || !launch_handles(dev, k, args, nargs, "tgl_launch"))
 		return TGL_ERROR_USAGE;
 	Binding b;
 	TglStatus s = launch(dev, k, args, nargs, &b, seconds);
@@ -312,7 +312,7 @@ tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *params, int64_
 	TglContext *cx = k->program->cx;
 	Binding b;
 	context_begin(cx);
-	if (!check_handles(NULL, k, args, nargs, "tgl_shapes"))
+	if (!launch_handles(NULL, k, args, nargs, "tgl_shapes"))
 		return TGL_ERROR_USAGE;
 	int64_t axes[MAX_AXES], count;
 	bool ok = binding_collect(k, args, nargs, false, &b) && binding_bind(k, &b) &&

@@ -5,7 +5,7 @@
 
 #include "runtime/runtime.h"
 
-static void
+void
 program_unref(TglProgram *p)
 {
 	if (--p->refs > 0)

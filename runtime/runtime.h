@@ -132,6 +132,7 @@ void binding_forget(TglKernel *k);                      /* headers remembered */
 
 /* program.c */
 const char *param_type_text(Compile *cx, const KernelParam *p);
+void program_unref(TglProgram *p);
 
 /* launch.c */
 
@@ -155,10 +156,12 @@ bool grid_count(const Bound *b, int64_t grid[MAX_AXES], int64_t *count);
 /* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound kernel. */
 PlanArg *func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
     const ArgInfo *info);
+/* Reports NULL arguments and objects of another context. */
+bool launch_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, const char *f);
 void fault_report(Compile *cx, const Fault *fault, const Kernel *k);
 
 /* work.c: floating point operations of one launch, from the tile IR; -1: not known */
-double work_flops(const Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);
+double work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);
 
 /* case.c */
 
@@ -167,14 +170,20 @@ struct TglCase {
 	TglKernel *k;
 	const ExampleItem *example;                     /* or NULL */
 	Binding b;
+	uint64_t seed;
 	TglArg *args;
 	int nargs;
-	char **value_text;                              /* "name", "value" pairs */
+	const char **value_name, **value_text;
 	int nvalues;
-	void **first;                                   /* inout tensors' first values on the host, per parameter */
+	void **first;                                   /* first values, on the host, of what the kernel changes */
+	bool holds;                                     /* b.tensor is counted */
 	bool has_run;
 	struct Reference *reference;                    /* made by the first check */
 };
+
+TglStatus case_run(TglCase *c, double *seconds);
+/* Runs a whole-tensor function as one program. */
+bool whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
 
 /* check.c */
 void reference_close(struct Reference *r);

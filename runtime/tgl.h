@@ -135,7 +135,7 @@ typedef struct TglDeviceOptions {
 	void *user;
 } TglDeviceOptions;
 
-/* `name` is "cpu" (NULL is too).  NULL: unknown (E1102) or not available (E1103). */
+/* `name` is "cpu" (NULL is too).  NULL: unknown (E1152) or not available (E1153). */
 TglDevice *tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *options);
 void tgl_device_close(TglDevice **dev);
 TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out);

@@ -1,0 +1,302 @@
+/* Floating point operations of one launch, counted from the tile IR without running it.
+ *
+ * Each op's count follows from its tiles' extents: 2 M N K for a dot, one an element for elementwise
+ * arithmetic and for what a reduction takes in.  Loops multiply by their trips, which are found by
+ * evaluating scalar integers: dimensions, scalar arguments, and arithmetic on them.  Where the count depends
+ * on the program's index (a causal loop), every program is counted, or evenly spread ones of a very large grid.
+ * Where it depends on what memory holds, it is not known. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+enum {
+	MAX_PROGRAMS = 1 << 16,                         /* counted one by one */
+	MAX_TRIPS = 1 << 16,                            /* of a loop whose body's count depends on the index */
+};
+
+typedef struct Env {
+	const PlanArg *args;
+	const Func *f;
+	bool *known;
+	int64_t *value;
+	bool has_program;                               /* program is known */
+	int64_t program[MAX_AXES], grid[MAX_AXES];
+} Env;
+
+static double count_block(Env *e, const Block *b);
+
+static void
+set(Env *e, const Value *v, bool known, int64_t value)
+{
+	e->known[v->id] = known;
+	e->value[v->id] = value;
+}
+
+static int64_t
+floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+/* a op b for scalars; false: not an op that is followed, or one that would overflow. */
+static bool
+apply(OpKind kind, int64_t a, int64_t b, int64_t *out)
+{
+	switch (kind) {
+	case OP_ADD: return !__builtin_add_overflow(a, b, out);
+	case OP_SUB: return !__builtin_sub_overflow(a, b, out);
+	case OP_MUL: return !__builtin_mul_overflow(a, b, out);
+	case OP_MIN: *out = MIN(a, b); return true;
+	case OP_MAX: *out = MAX(a, b); return true;
+	case OP_EQ: *out = a == b; return true;
+	case OP_NE: *out = a != b; return true;
+	case OP_LT: *out = a < b; return true;
+	case OP_LE: *out = a <= b; return true;
+	case OP_GT: *out = a > b; return true;
+	case OP_GE: *out = a >= b; return true;
+	case OP_AND: *out = a & b; return true;
+	case OP_OR: *out = a | b; return true;
+	case OP_XOR: *out = a ^ b; return true;
+	case OP_SHL: *out = b >= 0 && b < 62 && a >= 0 && a < (int64_t)1 << (62 - b) ? a << b : 0; return b < 62 && a >= 0;
+	case OP_SHR: *out = a >> (b & 63); return b >= 0 && b < 64;
+	default: break;
+	}
+	if (b == 0 || (b == -1 && a == INT64_MIN))
+		return false;
+	switch (kind) {
+	case OP_DIV: *out = a / b; return true;
+	case OP_REM: *out = a % b; return true;
+	case OP_FLOORDIV: *out = floor_div(a, b); return true;
+	case OP_CDIV: *out = -floor_div(-a, b); return a != INT64_MIN;
+	default: return false;
+	}
+}
+
+/* The value of a scalar integer op, where it is known. */
+static void
+evaluate(Env *e, const Op *op)
+{
+	const Value *out = &op->out[0];
+	int64_t axis = op_int(op, "axis", 0), v = 0;
+	bool known = false;
+	if (op->nout != 1 || out->type->kind != TYPE_TILE || out->type->ptr || out->type->rank != 0 ||
+	    dtype_is_float(out->type->elem))
+		return;
+	const Value *a = op->nin > 0 ? op->in[0] : NULL, *b = op->nin > 1 ? op->in[1] : NULL;
+	bool ka = a && e->known[a->id], kb = b && e->known[b->id];
+	switch (op->kind) {
+	case OP_CONST:
+		known = true;
+		v = op_attr(op, "value")->i;
+		break;
+	case OP_PROGRAM_ID:
+		known = e->has_program;
+		v = e->program[axis];
+		break;
+	case OP_NUM_PROGRAMS:
+		known = true;
+		v = e->grid[axis];
+		break;
+	case OP_DIM:
+	case OP_STRIDE:
+		known = !a->def;
+		if (known)
+			v = op->kind == OP_DIM ? e->args[a->index].dim[axis] : e->args[a->index].stride[axis];
+		break;
+	case OP_CAST:
+	case OP_NEG:
+		known = ka && !dtype_is_float(a->type->elem);
+		v = known ? op->kind == OP_NEG ? -e->value[a->id] : e->value[a->id] : 0;
+		break;
+	case OP_SELECT:
+		known = ka && e->known[op->in[e->value[a->id] ? 1 : 2]->id];
+		v = known ? e->value[op->in[e->value[a->id] ? 1 : 2]->id] : 0;
+		break;
+	default:
+		known = ka && kb && apply(op->kind, e->value[a->id], e->value[b->id], &v);
+	}
+	set(e, out, known, v);
+}
+
+static double
+dot_flops(const Op *op)
+{
+	const Type *a = op->in[0]->type;
+	return 2.0 * (double)type_count(op->out[0].type) * (double)a->extent[a->rank - 1];
+}
+
+/* One trip of the op itself, regions apart. */
+static double
+op_flops(const Op *op)
+{
+	if (op->kind == OP_DOT || op->kind == OP_DOT_SCALED)
+		return dot_flops(op);
+	if (op->nout == 0 || op->out[0].type->ptr || !dtype_is_float(op->out[0].type->elem))
+		return 0;
+	double n = (double)type_count(op->out[0].type);
+	switch (op->kind) {
+	case OP_CAST: case OP_BITCAST: case OP_SELECT:
+		return 0;
+	case OP_FMA:
+		return 2 * n;
+	case OP_REDUCE: case OP_SCAN:
+		return (double)type_count(op->in[0]->type);
+	case OP_ATOMIC: case OP_ATOMIC_PTR:
+		return n;
+	default:
+		return op_info[op->kind].traits & ELEM ? n : 0;
+	}
+}
+
+static bool
+is_known(const Env *e, const Value *v)
+{
+	return e->known[v->id];
+}
+
+/* Values carried by a loop are not followed. */
+static void
+forget_args(Env *e, const Block *b, int from)
+{
+	for (int i = from; i < b->narg; i++)
+		set(e, &b->arg[i], false, 0);
+}
+
+static double
+count_for(Env *e, const Op *op)
+{
+	Block *body = op->region[0];
+	set(e, &body->arg[0], false, 0);
+	forget_args(e, body, 1);
+	double once = count_block(e, body);
+	if (once == 0)
+		return 0;
+	if (!is_known(e, op->in[0]) || !is_known(e, op->in[1]) || !is_known(e, op->in[2]))
+		return -1;
+	int64_t lo = e->value[op->in[0]->id], hi = e->value[op->in[1]->id], step = e->value[op->in[2]->id];
+	double trips = step == 0 ? 0 : ceil(((double)hi - (double)lo) / (double)step);
+	if (trips <= 0)
+		return 0;
+	if (once > 0)
+		return trips * once;
+	if (trips > MAX_TRIPS)
+		return -1;
+	double sum = 0;
+	for (int64_t i = 0; i < (int64_t)trips; i++) {
+		set(e, &body->arg[0], true, lo + i * step);
+		once = count_block(e, body);
+		if (once < 0)
+			return -1;
+		sum += once;
+	}
+	return sum;
+}
+
+static double
+count_if(Env *e, const Op *op)
+{
+	if (is_known(e, op->in[0]))
+		return count_block(e, op->region[e->value[op->in[0]->id] ? 0 : 1]);
+	double yes = count_block(e, op->region[0]), no = count_block(e, op->region[1]);
+	return yes == no ? yes : -1;
+}
+
+/* A function applied elementwise by a reduction or scan: once an element. */
+static double
+count_fn(Env *e, const Op *op)
+{
+	forget_args(e, op->region[0], 0);
+	double once = count_block(e, op->region[0]);
+	return once < 0 ? -1 : once * (double)type_count(op->in[0]->type);
+}
+
+static double
+count_regions(Env *e, const Op *op)
+{
+	switch (op->kind) {
+	case OP_FOR:
+		return count_for(e, op);
+	case OP_IF:
+		return count_if(e, op);
+	case OP_REDUCE_FN:
+	case OP_SCAN_FN:
+		return count_fn(e, op);
+	default:
+		break;
+	}
+	double sum = 0;
+	for (int i = 0; i < op->nregion; i++) {
+		forget_args(e, op->region[i], 0);
+		sum += fabs(count_block(e, op->region[i]));
+	}
+	return sum > 0 ? -1 : 0;
+}
+
+/* -1: not known, and not 0. */
+static double
+count_block(Env *e, const Block *b)
+{
+	double sum = 0;
+	bool known = true;
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nout; i++)
+			set(e, &op->out[i], false, 0);
+		evaluate(e, op);
+		double n = op->nregion ? count_regions(e, op) : op_flops(op);
+		known &= n >= 0;
+		sum += n;
+	}
+	return known ? sum : -1;
+}
+
+static double
+count_programs(Env *e, int64_t total)
+{
+	int64_t n = MIN(total, MAX_PROGRAMS);
+	double sum = 0;
+	e->has_program = true;
+	for (int64_t i = 0; i < n; i++) {
+		int64_t at = total <= MAX_PROGRAMS ? i : (int64_t)((double)i * ((double)total / (double)n));
+		for (int d = 0; d < MAX_AXES; d++) {
+			e->program[d] = at % e->grid[d];
+			at /= e->grid[d];
+		}
+		double one = count_block(e, e->f->body);
+		if (one < 0)
+			return -1;
+		sum += one;
+	}
+	return sum * ((double)total / (double)n);
+}
+
+double
+work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	func_number(f);
+	Env e = {.args = args, .f = f};
+	int64_t total = 1;
+	for (int d = 0; d < MAX_AXES; d++) {
+		e.grid[d] = grid[d];
+		total *= grid[d];
+	}
+	if (total <= 0)
+		return 0;
+	e.known = calloc((size_t)MAX(f->nvalues, 1), sizeof *e.known);
+	e.value = calloc((size_t)MAX(f->nvalues, 1), sizeof *e.value);
+	double r = -1;
+	if (e.known && e.value) {
+		for (int i = 0; i < f->nparam; i++) {
+			const Type *t = f->body->arg[i].type;
+			bool whole = f->param[i].kind == PARAM_DIM ||
+			    (f->param[i].kind == PARAM_SCALAR && !dtype_is_float(t->elem));
+			set(&e, &f->body->arg[i], whole, args[i].i);
+		}
+		r = count_block(&e, f->body);
+		r = r < 0 ? count_programs(&e, total) : r * (double)total;
+	}
+	free(e.known);
+	free(e.value);
+	return r;
+}
