@@ -94,6 +94,7 @@ typedef struct BoundParam {
 	int rank;
 	int64_t dim[MAX_RANK];                          /* tensors: extents; pointers: rank 1, elements in the buffer */
 	bool dim_const[MAX_RANK];                       /* an integer literal in the source: known at compile time */
+	Const scalar;                                   /* scalars: the value, as far as it is known */
 	bool has_fill;
 	Const fill;                                     /* y: out f32[N] = 0 */
 } BoundParam;
@@ -142,8 +143,9 @@ Module *kernel_module(Kernel *k, const Bound *b, const char *target);   /* one F
  * NULL if the kernel has none or after errors. */
 Module *reference_module(Kernel *k, const Bound *b);
 
-/* An example's right side for parameter `param` as a Func with parameters (every earlier tensor of the example as
- * `in`, then the result as `out`), one program; `file("x.npy")` gives no module but the path in *npy.  Random
+/* An example's right side for parameter `param` as a Func with parameters (every earlier tensor that it names as `in`,
+ * then the result as `out`), one program; a pointer is a tensor of rank 1 whose extent in the result's type is the
+ * count of elements to allocate; `file("x.npy")` gives no module but the path in *npy.  Random
  * distributions are Philox keyed by `seed` and the parameter's place.  NULL after errors, or if the example does not
  * mention the parameter (*absent). */
 typedef struct ExampleInput {
