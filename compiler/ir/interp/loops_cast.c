@@ -50,7 +50,7 @@ widen_bits(uint32_t magnitude, uint32_t sign, int mantissa, int bias, uint32_t s
 	static void name(const void *in, float *out, int64_t n)                                    \
 	{                                                                                          \
 		const T *x = in;                                                                   \
-		for (int64_t i = 0; i < n; i++) {                                                  \
+		LOOP for (int64_t i = 0; i < n; i++) {                                             \
 			uint32_t h = x[i];                                                         \
 			out[i] = (expr);                                                           \
 		}                                                                                  \
@@ -81,16 +81,19 @@ narrow_bits(uint32_t u, int mantissa, int bias, uint32_t most, uint32_t nan)
 	/* a unit in the last place of this power of two is the format's least number */
 	uint32_t power = (uint32_t)(127 + (1 - bias - mantissa) + 23) << 23;
 	uint32_t small = bits_of(of_bits(u) + of_bits(power)) - power;
-	uint32_t r = u < (uint32_t)(128 - bias) << 23 ? small : normal;
+	/* choices by masks: compilers would make branches of ?: here, and no vectors */
+	uint32_t is_small = 0 - (uint32_t)(u < (uint32_t)(128 - bias) << 23);
+	uint32_t is_nan = 0 - (uint32_t)(u > 0x7f800000);
+	uint32_t r = (small & is_small) | (normal & ~is_small);
 	r = r > most ? most : r;
-	return u > 0x7f800000 ? nan : r;
+	return (nan & is_nan) | (r & ~is_nan);
 }
 
 #define NARROW(name, T, expr)                                                                      \
 	static void name(const float *in, void *out, int64_t n)                                    \
 	{                                                                                          \
 		T *o = out;                                                                        \
-		for (int64_t i = 0; i < n; i++) {                                                  \
+		LOOP for (int64_t i = 0; i < n; i++) {                                             \
 			uint32_t v = bits_of(in[i]), u = v & 0x7fffffff;                           \
 			o[i] = (T)(expr);                                                          \
 		}                                                                                  \
@@ -186,7 +189,7 @@ round_f64(double x, int bits, int least)
 	{                                                                                          \
 		float *o = out;                                                                    \
 		const double *x = in[0];                                                           \
-		for (int64_t i = 0; i < n; i++)                                                    \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
 			o[i] = (float)round_f64(x[i], bits, least);                                \
 	}
 

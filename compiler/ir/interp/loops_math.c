@@ -27,22 +27,42 @@ of_bits(uint64_t u)
 	return x;
 }
 
-/* Splits x = k ln2 + r with |r| <= ln2 / 2; gives 2^k and e^r - 1.  A NaN comes through. */
+/* e^r - 1 for |r| <= ln2 / 2 */
 ALWAYS_INLINE double
-exp_parts(double x, double *scale)
+exp_poly(double r)
 {
-	x = x > 200 ? 200 : x;
-	x = x < -200 ? -200 : x;
-	double t = x * 0x1.71547652b82fep+0 + MAGIC;
-	double r = x - (t - MAGIC) * 0x1.62e42fefa39efp-1;
 	double q = 0x1.a04a429a3a2adp-13;
 	q = q * r + 0x1.6d729f59453c6p-10;
 	q = q * r + 0x1.111178751ba2fp-7;
 	q = q * r + 0x1.5554b040c39eap-5;
 	q = q * r + 0x1.555554faef944p-3;
 	q = q * r + 0x1.00000026888d5p-1;
-	*scale = of_bits((bits_of(t) << 52) + 0x3ff0000000000000u);
 	return r + r * r * q;
+}
+
+/* 2^k for k = t - MAGIC */
+ALWAYS_INLINE double
+power_of_two(double t)
+{
+	return of_bits((bits_of(t) << 52) + 0x3ff0000000000000u);
+}
+
+/* Beyond this, e^x and 2^x are 0 or infinite in f32.  A NaN comes through. */
+ALWAYS_INLINE double
+clamp_200(double x)
+{
+	x = x > 200 ? 200 : x;
+	return x < -200 ? -200 : x;
+}
+
+/* Splits x = k ln2 + r with |r| <= ln2 / 2; gives 2^k and e^r - 1. */
+ALWAYS_INLINE double
+exp_parts(double x, double *scale)
+{
+	x = clamp_200(x);
+	double t = x * 0x1.71547652b82fep+0 + MAGIC;
+	*scale = power_of_two(t);
+	return exp_poly(x - (t - MAGIC) * 0x1.62e42fefa39efp-1);
 }
 
 ALWAYS_INLINE double
@@ -59,22 +79,11 @@ expm1_of(double x)
 	return (scale - 1) + scale * p;
 }
 
-/* e^x - 1 underflows with x: the least f32 keep their value. */
-ALWAYS_INLINE float
-expm1_f(float x)
-{
-	return (float)expm1_of(x);
-}
-
 ALWAYS_INLINE float
 exp2_f(float x)
 {
-	double y = x;
-	y = y > 200 ? 200 : y;
-	y = y < -200 ? -200 : y;
-	double t = y + MAGIC, scale = of_bits((bits_of(t) << 52) + 0x3ff0000000000000u), one;
-	double p = exp_parts((y - (t - MAGIC)) * 0x1.62e42fefa39efp-1, &one);
-	return (float)(scale * (one + one * p));
+	double y = clamp_200(x), t = y + MAGIC, scale = power_of_two(t);
+	return (float)(scale + scale * exp_poly((y - (t - MAGIC)) * 0x1.62e42fefa39efp-1));
 }
 
 ALWAYS_INLINE float
@@ -253,7 +262,7 @@ erf_f(float x)
 
 F32(exp, (float)exp_of(a))
 F32(exp2, exp2_f(a))
-F32(expm1, ODD(expm1_f(a)))
+F32(expm1, ODD((float)expm1_of(a)))
 F32(log, (float)log_of(a))
 F32(log2, (float)(log_of(a) * 0x1.71547652b82fep+0))
 F32(log1p, log1p_f(a))
