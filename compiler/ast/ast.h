@@ -12,6 +12,8 @@ typedef struct Stmt Stmt;
 typedef struct Item Item;
 typedef struct Ast Ast;
 
+enum { AST_DEPTH = 1000 };                          /* nesting beyond this is an error */
+
 typedef VEC(Expr *) ExprList;
 typedef VEC(Stmt *) StmtList;
 typedef VEC(Item *) ItemList;
@@ -114,6 +116,7 @@ struct Expr {
 	const char *name, *scope;
 	const char *spelling;                       /* EX_INT, EX_FLOAT: as written, for fmt */
 	bool parens;                                /* was written in parentheses */
+	int depth;                                  /* of the tree below, at most AST_DEPTH */
 	Expr *a, *b, *c;
 	ArgList args;
 	SubscriptList subs;
@@ -144,6 +147,7 @@ typedef enum StmtKind {
 struct Stmt {
 	StmtKind kind;
 	Place place;
+	int depth;
 	bool is_static;
 	bool has_else;
 	NameList names;

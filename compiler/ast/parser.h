@@ -1,0 +1,150 @@
+/* What the lexer, the grammar and parse.c share; only they and ast.c include this. */
+#ifndef TEGULA_PARSER_H
+#define TEGULA_PARSER_H
+
+#include "ast/ast.h"
+
+enum { PARSER_EXPECTED = 160 };                     /* more than there are tokens */
+
+typedef struct Pattern {
+	NameList names;
+	bool is_tuple;
+} Pattern;
+
+typedef struct Parser {
+	Compile *cx;
+	Ast *ast;
+	int file;
+	Expr *expr;                                 /* what START_EXPR parsed */
+	void *scanner;
+	int start;                                  /* token that says what is parsed; 0 once given out */
+	Place last;                                 /* of the token before the one being looked at */
+	Place now;
+	int line, col;                              /* of the lexer */
+	Place comment;                              /* of an open comment */
+	size_t comment_at, at;                      /* byte offsets in the text */
+	int brackets;                               /* open ( [ { */
+	bool gave_up;                               /* too deep: the rest is not read */
+	bool unread_brace;
+	/* what a header collects until its kernel takes it */
+	VEC(CtParam) ctparams;
+	VEC(Axis) axes;
+	VEC(Tune) tunes;
+	ExprList facts;
+} Parser;
+
+/* The value of a token or a nonterminal. */
+typedef union TokenValue {
+	const char *name;
+	Name id;
+	Pattern *names;
+	Expr *expr;
+	ExprList *exprs;
+	Arg arg;
+	ArgList *args;
+	Subscript sub;
+	SubscriptList *subs;
+	Stmt *stmt;
+	StmtList *stmts;
+	Item *item;
+	CtParam ctparam;
+	Param param;
+	ParamList *params;
+	TypeExpr *type;
+	Axis axis;
+	Tune tune;
+	int flag;
+	BinaryOp op;
+} TokenValue;
+
+static inline Place
+place_after(Place p)
+{
+	return (Place){p.file, p.end_line, p.end_col, p.end_line, p.end_col};
+}
+
+/* parse.c: for the lexer and the parser */
+
+void parser_advance(Parser *p, Place *place, const char *text, size_t n);
+const char *parser_intern(Parser *p, const char *text, size_t n);
+void parser_comment(Parser *p, Place *place, const char *text, size_t n);
+void parser_comment_open(Parser *p, Place *place);
+void parser_comment_close(Parser *p, Place *place);
+void parser_unclosed_comment(Parser *p);
+int parser_int(Parser *p, TokenValue *value, Place *place, const char *text, size_t n);
+int parser_float(Parser *p, TokenValue *value, Place *place, const char *text, size_t n);
+int parser_bad_number(Parser *p, TokenValue *value, Place *place, const char *text, size_t n);
+int parser_string(Parser *p, TokenValue *value, Place *place, const char *text, size_t n);
+int parser_unclosed_string(Parser *p, TokenValue *value, Place *place);
+void parser_bad_byte(Parser *p, Place *place, const char *text, size_t n);
+int parser_next(Parser *p, TokenValue *value, Place *place);
+void parser_unread_brace(Parser *p);
+void parser_too_deep(Parser *p, Place place);
+void parser_syntax_error(Parser *p, Place place, const char *found, const char *const *expected, int n);
+
+/* ast.c: one constructor for each production.  Lists are made by giving NULL as the list. */
+
+void ast_item_add(Parser *p, Item *item);
+Item *ast_import_item(Parser *p, Place at, const Expr *path);
+Item *ast_const(Parser *p, Place at, Name name, Expr *e);
+Item *ast_fn(Parser *p, Place at, Name name, ParamList *params, StmtList **body, Expr *arrow);
+Item *ast_kernel(Parser *p, Place at, Name name, int has_ctparams, ParamList *params);
+Item *ast_kernel_grid(Parser *p, Item *k, Place at, Place clause);
+Item *ast_kernel_tune(Parser *p, Item *k, Place at, Place clause);
+Item *ast_kernel_where(Parser *p, Item *k, Place at, Expr *e);
+Item *ast_kernel_body(Parser *p, Place at, Item *k, StmtList *body);
+Item *ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, StmtList *body);
+Item *ast_expect(Parser *p, Place at, Name name);
+void ast_facts_open(Parser *p);
+void ast_fact(Parser *p, Expr *e);
+CtParam ast_ctparam(Place at, Name name, const Name *type, Expr *value);
+void ast_ctparam_add(Parser *p, CtParam c, bool first);
+Axis ast_axis(Name name, Expr *count);
+void ast_axis_add(Parser *p, Axis a, bool first);
+Tune ast_tune(Name name, const ExprList *values);
+void ast_tune_add(Parser *p, Tune t, bool first);
+ParamList *ast_params(Parser *p, ParamList *list, Param param);
+Param ast_param(Parser *p, Place at, Name name, int is_const, TypeExpr *type, Expr *fill);
+TypeExpr *ast_type(Parser *p, Place at, int mode, int strided, const char *elem, Place elem_place, bool has_dims,
+    const ExprList *dims);
+TypeExpr *ast_pointer(Parser *p, Place at, int mut, const char *elem, Place elem_place);
+
+StmtList *ast_stmts(Parser *p, StmtList *list, Stmt *s);
+Stmt *ast_bind(Parser *p, StmtKind kind, Place at, const Pattern *names, Expr *e);
+Stmt *ast_expr_stmt(Parser *p, Place at, Expr *e);
+Stmt *ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e);
+Stmt *ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const StmtList *body);
+Stmt *ast_while(Parser *p, Place at, Expr *e, const StmtList *body);
+Stmt *ast_if(Parser *p, Place at, Expr *e, const StmtList *body);
+Stmt *ast_else(Parser *p, Place at, Stmt *s, const StmtList *orelse);
+Stmt *ast_else_if(Parser *p, Place at, Stmt *s, Stmt *orelse);
+Stmt *ast_static_if(Parser *p, Place at, Stmt *s);
+Stmt *ast_return(Parser *p, Place at, Expr *e);
+Stmt *ast_block(Parser *p, Place at, const StmtList *body);
+Stmt *ast_no_jump(Parser *p, Place at, const char *word);
+Pattern *ast_names(Parser *p, Pattern *list, Name name, bool is_tuple);
+
+ExprList *ast_exprs(Parser *p, ExprList *list, Expr *e);
+ExprList *ast_exprs_first(Parser *p, Expr *first, const ExprList *rest);
+Expr *ast_error(Parser *p, Place at);
+Expr *ast_literal(Parser *p, ExprKind kind, Place at);
+Expr *ast_name(Parser *p, Name name, const char *scope);
+Expr *ast_scoped(Parser *p, Place at, Name scope, Name name);
+Expr *ast_parens(Parser *p, Place at, Expr *e);
+Expr *ast_tuple(Parser *p, Place at, const ExprList *items);
+Expr *ast_list(Parser *p, Place at, const ExprList *items);
+Expr *ast_unary(Parser *p, Place at, UnaryOp op, Expr *a);
+Expr *ast_binary(Parser *p, Place at, BinaryOp op, Place op_place, Expr *a, Expr *b);
+Expr *ast_compare(Parser *p, Place at, BinaryOp op, Place op_place, Expr *a, Expr *b);
+Expr *ast_cond(Parser *p, Place at, Expr *a, Expr *b, Expr *c);
+Expr *ast_as(Parser *p, Place at, Expr *a, Name type);
+Expr *ast_fill(Parser *p, Place at, Expr *index, Expr *fill);
+Expr *ast_call(Parser *p, Place at, Expr *callee, const ArgList *args);
+Expr *ast_member(Parser *p, Place at, Expr *a, Name name);
+Expr *ast_index(Parser *p, Place at, Expr *a, const SubscriptList *subs);
+Expr *ast_lambda(Parser *p, Place at, const ParamList *params, Expr *e);
+Subscript ast_subscript(Place at, SubscriptKind kind, Expr *e, Expr *extent);
+SubscriptList *ast_subscripts(Parser *p, SubscriptList *list, Subscript s);
+ArgList *ast_args(Parser *p, ArgList *list, Arg a);
+
+#endif
