@@ -102,8 +102,8 @@ tanh_f(float x)
 ALWAYS_INLINE float
 sinh_f(float x)
 {
-	double e = expm1_of(x);
-	return (float)((e + e / (e + 1)) * 0.5);
+	double e = expm1_of(fabs((double)x));
+	return (float)copysign((e + e / (e + 1)) * 0.5, x);
 }
 
 ALWAYS_INLINE float
