@@ -1,0 +1,86 @@
+/* Moves pure ops whose operands come from outside a loop to just before it.
+ *
+ *     for %lo, %hi, %step do (%i: i64) {       %p = mul %a, %b : i64
+ *         %p = mul %a, %b : i64           =>   for %lo, %hi, %step do (%i: i64) {
+ *         store %q, %p                             store %q, %p
+ *     }                                        }
+ *
+ * Inner loops go first, so one walk lifts an op through as many loops as it can leave; an op that
+ * leaves an inner loop stands in the outer loop's block and is looked at there again.  Only PURE
+ * ops move, with their regions if they have any (reduce_fn): a load could pass the store that feeds
+ * it, and the pipeliner wants loads where they are.  A lifted op runs even if the loop does not, so
+ * an op that could trap must not be PURE.  Ops inside an `if` stay there: they may be the dear ones
+ * that the condition spares. */
+#include "pass/pass.h"
+
+/* Is v defined inside the region `loop`, at any depth? */
+static bool
+defined_in(const Value *v, const Block *loop)
+{
+	for (const Block *b = v->block; b; b = b->parent ? b->parent->home : NULL)
+		if (b == loop)
+			return true;
+	return false;
+}
+
+static bool
+operands_invariant(const Op *op, const Block *loop)
+{
+	for (int i = 0; i < op->nin; i++)
+		if (defined_in(op->in[i], loop))
+			return false;
+	return true;
+}
+
+/* A value that the op's own region defines is no obstacle, so regions are asked for what they
+ * take from the loop itself. */
+static bool
+region_invariant(const Block *region, const Block *loop)
+{
+	for (const Op *in = region->first; in; in = op_after(in, region))
+		for (int i = 0; i < in->nin; i++)
+			if (defined_in(in->in[i], loop) && !defined_in(in->in[i], region))
+				return false;
+	return true;
+}
+
+static bool
+invariant(const Op *op, const Block *loop)
+{
+	if (!(op_info[op->kind].traits & PURE) || !operands_invariant(op, loop))
+		return false;
+	for (int r = 0; r < op->nregion; r++)
+		if (!region_invariant(op->region[r], loop))
+			return false;
+	return true;
+}
+
+static void
+lift(Op *loop, Block *region)
+{
+	for (Op *op = region->first, *next; op; op = next) {
+		next = op->next;
+		if (invariant(op, region))
+			op_move(op, loop->home, loop);
+	}
+}
+
+static void
+walk(Block *b)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		for (int r = 0; r < op->nregion; r++)
+			walk(op->region[r]);
+		if (op->kind != OP_FOR && op->kind != OP_WHILE)
+			continue;
+		for (int r = 0; r < op->nregion; r++)
+			lift(op, op->region[r]);
+	}
+}
+
+void
+pass_licm(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n; i++)
+		walk(m->funcs.at[i]->body);
+}

@@ -1,0 +1,199 @@
+/* The pass driver: which rows of passes.def run, in which order, and what is checked, dumped and timed
+ * around them.  Every pass gets a scratch arena of its own that is gone when it returns. */
+#include "pass/pass.h"
+
+#include <string.h>
+#include <time.h>
+
+const PassInfo pass_info[PASS_COUNT] = {
+#define PASS(name, needs, adds, drops, when, meaning)                                              \
+	[PASS_##name] = {#name, needs, adds, drops, when, pass_##name, meaning},
+#include "pass/passes.def"
+#undef PASS
+};
+
+static const char *
+facts_text(Module *m, unsigned facts)
+{
+	char *all = "";
+
+	for (int i = 0; i < LEN(fact_text); i++)
+		if (facts >> i & 1)
+			all = arena_printf(m->cx->tmp, "%s%s%s", all, *all ? " " : "", fact_text[i]);
+	return all;
+}
+
+/* The next name of a comma list; false at its end. */
+static bool
+next_name(const char **list, const char **name, size_t *n)
+{
+	if (!*list || !**list)
+		return false;
+	*name = *list;
+	*n = strcspn(*list, ",");
+	*list += *n + ((*list)[*n] == ',');
+	return true;
+}
+
+static int
+pass_named(const char *name, size_t n)
+{
+	for (int p = 0; p < PASS_COUNT; p++)
+		if (strlen(pass_info[p].name) == n && memcmp(pass_info[p].name, name, n) == 0)
+			return p;
+	return -1;
+}
+
+static bool
+listed(const char *list, const char *pass)
+{
+	const char *name;
+	size_t n;
+
+	while (next_name(&list, &name, &n))
+		if (strlen(pass) == n && memcmp(pass, name, n) == 0)
+			return true;
+	return false;
+}
+
+static bool
+check_names(Module *m, const char *list)
+{
+	const char *text[PASS_COUNT], *name;
+	bool good = true;
+	size_t n;
+
+	for (int p = 0; p < PASS_COUNT; p++)
+		text[p] = pass_info[p].name;
+	while (next_name(&list, &name, &n)) {
+		if (pass_named(name, n) >= 0)
+			continue;
+		name = arena_strndup(m->cx->tmp, name, n);
+		const char *best = nearest_name(name, text, PASS_COUNT);
+		diag_error(m->cx, NOWHERE, DIAG_PASS_UNKNOWN, name);
+		if (best)
+			diag_help(m->cx, "did you mean '%s'?", best);
+		good = false;
+	}
+	return good;
+}
+
+static bool
+check_module(Module *m, const char *when, const char *pass)
+{
+	const char *why = module_verify(m);
+
+	if (why)
+		diag_error(m->cx, NOWHERE, DIAG_PASS_BROKEN, when, pass, why);
+	return !why;
+}
+
+static int
+count_ops(const Module *m)
+{
+	int n = 0;
+
+	for (int i = 0; i < m->funcs.n; i++) {
+		const Block *body = m->funcs.at[i]->body;
+		for (const Op *op = body->first; op; op = op_after(op, body))
+			n++;
+	}
+	return n;
+}
+
+static double
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void
+dump(Module *m, const PassInfo *p, const PassOptions *opt)
+{
+	if (!opt->dump || !opt->dump_to)
+		return;
+	if (strcmp(opt->dump, "all") != 0 && !listed(opt->dump, p->name))
+		return;
+	text_printf(opt->dump_to, "// after %s\n", p->name);
+	module_print(m, opt->dump_to);
+}
+
+static bool
+run_one(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
+{
+	unsigned missing = p->needs & ~m->facts;
+	int errors = m->cx->nerrors;
+
+	if (missing) {
+		diag_error(m->cx, NOWHERE, DIAG_PASS_NEEDS, p->name, facts_text(m, missing));
+		return false;
+	}
+	if (opt->verify && !check_module(m, "before", p->name))
+		return false;
+	int before = opt->times ? count_ops(m) : 0;
+	double start = now_ms();
+	p->run(m, t);
+	double ms = now_ms() - start;
+	m->facts = (m->facts & ~p->drops) | p->adds;
+	if (opt->times)
+		text_printf(opt->times, "%-12s %9.3f ms  %6d ops, then %d\n", p->name, ms, before,
+		    count_ops(m));
+	dump(m, p, opt);
+	if (opt->verify && !check_module(m, "after", p->name))
+		return false;
+	return m->cx->nerrors == errors;
+}
+
+static bool
+run_in_scratch(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
+{
+	Arena *kept = m->cx->tmp;
+
+	m->cx->tmp = arena_open();
+	bool good = run_one(m, t, p, opt);
+	arena_close(m->cx->tmp);
+	m->cx->tmp = kept;
+	return good;
+}
+
+static bool
+check_options(Module *m, const PassOptions *opt)
+{
+	bool good = check_names(m, opt->only);
+
+	good = check_names(m, opt->skip) && good;
+	good = check_names(m, opt->stop_after) && good;
+	return (!opt->dump || strcmp(opt->dump, "all") == 0 || check_names(m, opt->dump)) && good;
+}
+
+bool
+passes_run(Module *m, const Target *t, const PassOptions *opt)
+{
+	static const PassOptions none = {0};
+	int order[PASS_COUNT * 4], n = 0;
+	const char *list, *name;
+	size_t length;
+
+	if (!opt)
+		opt = &none;
+	if (!check_options(m, opt))
+		return false;
+	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
+		order[n++] = pass_named(name, length);
+	for (int p = 0; p < PASS_COUNT && !opt->only; p++)
+		if (pass_info[p].when & (t ? PASS_ALL | PASS_GPU : PASS_ALL))
+			order[n++] = p;
+	for (int i = 0; i < n; i++) {
+		const PassInfo *p = &pass_info[order[i]];
+		if (listed(opt->skip, p->name))
+			continue;
+		if (!run_in_scratch(m, t, p, opt))
+			return false;
+		if (opt->stop_after && listed(opt->stop_after, p->name))
+			break;
+	}
+	return true;
+}
