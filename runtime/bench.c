@@ -30,7 +30,7 @@ static TglStatus
 work(TglCase *c, double *bytes, double *flops)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
-	int64_t grid[MAX_AXES], count;
+	int64_t grid[MAX_AXES];
 	Instance *in = instance_find(c->k, &c->b.bound, c->dev, &s);
 	if (!in)
 		return s;
@@ -38,8 +38,9 @@ work(TglCase *c, double *bytes, double *flops)
 	const PlanArg *args = func_args(tmp, in->func, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
 	if (bytes)
 		*bytes = case_bytes(c);
+	grid_count(&c->b.bound, grid);
 	if (flops)
-		*flops = grid_count(&c->b.bound, grid, &count) ? work_flops(in->func, args, grid) : -1;
+		*flops = work_flops(in->func, args, grid);
 	return TGL_OK;
 }
 

@@ -280,8 +280,9 @@ bind_key(const Kernel *k, const Binding *b, Text *key)
 	}
 }
 
-bool
-binding_bind(TglKernel *k, Binding *b)
+/* The header's answer, from memory or from sema. */
+static bool
+bind_header(TglKernel *k, Binding *b)
 {
 	Text key = {0};
 	if (!k->memo && !(k->memo = calloc(1, sizeof *k->memo)))
@@ -304,6 +305,31 @@ binding_bind(TglKernel *k, Binding *b)
 	m->at[m->next].nkey = key.n;
 	m->at[m->next].bound = b->bound;
 	m->next = (m->next + 1) % MEMO_SIZE;
+	return true;
+}
+
+void
+binding_pointers(TglKernel *k, Binding *b)
+{
+	BoundParam *param = NEW_ARRAY(b->mem, BoundParam, k->k->params.n);
+	memcpy(param, b->bound.param, sizeof *param * (size_t)k->k->params.n);
+	b->bound.param = param;
+	for (int i = 0; i < k->k->params.n; i++) {
+		if (k->k->params.at[i].kind == PARAM_SCALAR)
+			param[i].scalar = b->info[i].scalar;
+		if (k->k->params.at[i].kind != PARAM_POINTER || !b->tensor[i])
+			continue;
+		param[i].rank = 1;
+		param[i].dim[0] = b->info[i].dim[0];
+	}
+}
+
+bool
+binding_bind(TglKernel *k, Binding *b)
+{
+	if (!bind_header(k, b))
+		return false;
+	binding_pointers(k, b);
 	return true;
 }
 
@@ -373,11 +399,6 @@ binding_fits(TglKernel *tk, const Binding *b, int i, const TglTensor *t)
 	Compile *cx = tk->program->compile;
 	const KernelParam *p = &tk->k->params.at[i];
 	const BoundParam *want = &b->bound.param[i];
-	if ((DType)t->dtype != want->dtype) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_DTYPE, p->name, dtype_info[t->dtype].text,
-		    dtype_info[want->dtype].text);
-		return false;
-	}
 	bool same = p->kind == PARAM_POINTER || t->rank == want->rank;
 	for (int d = 0; p->kind == PARAM_TENSOR && same && d < t->rank; d++)
 		same = t->dim[d] == want->dim[d];
@@ -398,18 +419,11 @@ check_tensor(TglKernel *tk, TglDevice *dev, const Binding *b, int i)
 	Compile *cx = tk->program->compile;
 	const KernelParam *p = &tk->k->params.at[i];
 	const TglTensor *t = b->tensor[i];
-	int align = MAX(dtype_info[t->dtype].bits / 8, 1);
 	if (t->dev != dev) {
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_DEVICE, p->name, dev->dev.name);
 		return false;
 	}
-	if (!binding_fits(tk, b, i, t) || !check_strides(cx, p, t))
-		return false;
-	if ((uintptr_t)t->data % (uintptr_t)align) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_ALIGN, p->name, t->data, align, dtype_info[t->dtype].text);
-		return false;
-	}
-	return true;
+	return binding_fits(tk, b, i, t) && check_strides(cx, p, t);
 }
 
 /* What the kernel writes as a tensor overlaps nothing, and what it writes through a pointer no tensor; pointers

@@ -127,10 +127,15 @@ whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], F
 	return ok;
 }
 
+/* A pointer's buffer is as long as the value of its line. */
 static TglTensor *
-new_tensor(TglCase *c, int i)
+new_tensor(TglCase *c, int i, const ExampleInput *in)
 {
-	const BoundParam *p = &c->b.bound.param[i];
+	BoundParam *p = &c->b.bound.param[i];
+	if (c->k->k->params.at[i].kind == PARAM_POINTER && in->module) {
+		p->rank = 1;
+		p->dim[0] = in->module->funcs.at[0]->body->arg[in->nuses].type->extent[0];
+	}
 	return tensor_open(c->dev, c->k->program->compile, (TglDType)p->dtype, p->rank, p->dim, NULL);
 }
 
@@ -154,7 +159,13 @@ load_file(TglCase *c, int i, const char *npy)
 	char *path = path_beside(cx, c->example ? c->example->item : c->k->k->item, npy);
 	c->b.tensor[i] = npy_open(c->dev, cx, path, (int)c->b.bound.param[i].dtype);
 	free(path);
-	return c->b.tensor[i] && binding_fits(c->k, &c->b, i, c->b.tensor[i]);
+	if (!c->b.tensor[i] || !binding_fits(c->k, &c->b, i, c->b.tensor[i]))
+		return false;
+	if (c->k->k->params.at[i].kind == PARAM_POINTER) {
+		c->b.bound.param[i].rank = 1;
+		c->b.bound.param[i].dim[0] = tgl_tensor_count(c->b.tensor[i]);
+	}
+	return true;
 }
 
 static bool
@@ -211,7 +222,7 @@ materialise(TglCase *c, int i)
 	for (int j = 0; j < in.nuses; j++)
 		if (!materialise(c, in.uses[j]))
 			return false;
-	c->b.tensor[i] = new_tensor(c, i);
+	c->b.tensor[i] = new_tensor(c, i, &in);
 	if (!c->b.tensor[i])
 		return false;
 	return in.absent || evaluate(c, &in, c->b.tensor[i]);
@@ -346,6 +357,7 @@ open_case(TglCase *c, const TglCaseOptions *o)
 			c->b.tensor[i]->refs++;
 	}
 	c->holds = true;
+	binding_pointers(c->k, &c->b);
 	for (int i = 0; i < c->k->k->params.n; i++)
 		if (!materialise(c, i)) {
 			const Diag *last = c->k->program->compile->last;
@@ -466,8 +478,9 @@ tgl_case_value(TglCase *c, int i, const char **name, const char **text)
 bool
 tgl_case_grid(TglCase *c, int64_t grid[TGL_MAX_AXES])
 {
-	int64_t count;
-	return c && grid && grid_count(&c->b.bound, grid, &count);
+	if (c && grid)
+		grid_count(&c->b.bound, grid);
+	return c && grid;
 }
 
 TglStatus

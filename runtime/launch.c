@@ -150,29 +150,18 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 	return arg;
 }
 
-bool
-grid_count(const Bound *b, int64_t grid[MAX_AXES], int64_t *count)
+int64_t
+grid_count(const Bound *b, int64_t grid[MAX_AXES])
 {
-	bool ok = true, empty = false;
-	*count = 1;
+	int64_t count = 1;
+	bool empty = false;
 	for (int i = 0; i < MAX_AXES; i++) {
 		grid[i] = i < b->naxis ? b->grid[i] : 1;
 		empty |= grid[i] <= 0;
-		ok &= !__builtin_mul_overflow(*count, grid[i], count);
 	}
-	if (empty)
-		*count = 0;
-	return ok || empty;
-}
-
-static bool
-check_grid(TglKernel *k, const Bound *b, int64_t grid[MAX_AXES], int64_t *count)
-{
-	if (grid_count(b, grid, count))
-		return true;
-	diag_error(k->program->compile, k->k->item->grid_place, DIAG_GRID_OVERFLOW, k->k->name, (long long)grid[0],
-	    (long long)grid[1], (long long)grid[2]);
-	return false;
+	for (int i = 0; i < MAX_AXES && !empty; i++)
+		count *= grid[i];
+	return empty ? 0 : count;
 }
 
 /* ---- running ---- */
@@ -234,10 +223,8 @@ TglStatus
 instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
 {
 	Compile *cx = k->program->compile;
-	int64_t grid[MAX_AXES], count;
+	int64_t grid[MAX_AXES];
 	TglTensor **tensor = NEW_ARRAY(cx->tmp, TglTensor *, k->k->params.n);
-	if (!check_grid(k, &b->bound, grid, &count))
-		return TGL_ERROR_LAUNCH;
 	if (!make_scratch(k, in, b, tensor))
 		return TGL_ERROR_MEMORY;
 	double fills = fill_outputs(k, &b->bound, tensor), time = 0;
@@ -245,7 +232,8 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
 	in->dev->hooks.print = k->program->cx->hooks.print;
 	in->dev->hooks.print_user = k->program->cx->hooks.print_user;
 	const PlanArg *args = func_args(cx->tmp, in->func, k->k, &b->bound, tensor, b->info);
-	if (count > 0 && !in->dev->dev.launch(&in->dev->dev, in->loaded, args, grid, seconds ? &time : NULL, &fault)) {
+	if (grid_count(&b->bound, grid) > 0 &&
+	    !in->dev->dev.launch(&in->dev->dev, in->loaded, args, grid, seconds ? &time : NULL, &fault)) {
 		fault_report(cx, &fault, k->k);
 		return fault.kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
 	}
@@ -314,16 +302,14 @@ tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *params, int64_
 	context_begin(cx);
 	if (!launch_handles(NULL, k, args, nargs, "tgl_shapes"))
 		return TGL_ERROR_USAGE;
-	int64_t axes[MAX_AXES], count;
-	bool ok = binding_collect(k, args, nargs, false, &b) && binding_bind(k, &b) &&
-	    check_grid(k, &b.bound, axes, &count);
+	bool ok = binding_collect(k, args, nargs, false, &b) && binding_bind(k, &b);
 	for (int i = 0; ok && params && i < k->k->params.n; i++) {
 		const BoundParam *p = &b.bound.param[i];
 		params[i] = (TglShape){.dtype = (int)p->dtype, .rank = p->rank};
 		memcpy(params[i].dim, p->dim, sizeof params[i].dim);
 	}
 	if (ok && grid)
-		memcpy(grid, axes, sizeof axes);
+		grid_count(&b.bound, grid);
 	binding_close(&b);
 	if (!ok)
 		return context_fail(cx, TGL_ERROR_LAUNCH, k->program->compile);

@@ -123,6 +123,8 @@ typedef struct Binding {
 /* Sorts arguments to parameters and names; to be closed, also when it failed. */
 bool binding_collect(TglKernel *k, const TglArg *args, int nargs, bool texts, Binding *out);
 bool binding_bind(TglKernel *k, Binding *b);
+/* Gives the bound header what only the arguments know (pointers' buffers, scalars), in a copy of its own. */
+void binding_pointers(TglKernel *k, Binding *b);
 /* Whether tensor `t` fits what the header says of parameter i. */
 bool binding_fits(TglKernel *k, const Binding *b, int i, const TglTensor *t);
 /* What only a launch asks: everything given, on this device, contiguous, aligned, apart. */
@@ -151,8 +153,8 @@ Instance *instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus 
 void instance_close_all(TglKernel *k);
 /* Runs with everything checked: fills, scratch, the grid. */
 TglStatus instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds);
-/* Grid's programs; false if they pass 2^63 - 1. */
-bool grid_count(const Bound *b, int64_t grid[MAX_AXES], int64_t *count);
+/* How many programs the grid has; the header was refused if they pass 2^63 - 1. */
+int64_t grid_count(const Bound *b, int64_t grid[MAX_AXES]);
 /* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound kernel. */
 PlanArg *func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
     const ArgInfo *info);
