@@ -36,11 +36,26 @@ cast_one(DType from, const void *x, DType to, void *out)
 	elem_run(&e, out, &x, 0, 1);
 }
 
+/* f32 and f64 take a short way: whole arrays go through here one by one. */
 double
 dtype_load_f64(DType t, const void *base, int64_t index)
 {
 	uint64_t raw = load_raw(t, base, index);
 	double v;
+	float f;
+	switch (t) {
+	case TY_F64:
+		memcpy(&v, &raw, sizeof v);
+		return v;
+	case TY_F32:
+		memcpy(&f, &raw, sizeof f);
+		return f;
+	default:
+		if (!dtype_is_float(t))
+			break;
+		loops_at[CPU_BASE].widen(t)(&raw, &f, 1);
+		return f;
+	}
 	cast_one(t, &raw, TY_F64, &v);
 	return v;
 }
@@ -49,7 +64,13 @@ void
 dtype_store_f64(DType t, void *base, int64_t index, double v)
 {
 	uint64_t raw = 0;
-	cast_one(TY_F64, &v, t, &raw);
+	float f = (float)v;
+	if (t == TY_F64)
+		memcpy(&raw, &v, sizeof v);
+	else if (t == TY_F32)
+		memcpy(&raw, &f, sizeof f);
+	else
+		cast_one(TY_F64, &v, t, &raw);
 	store_raw(t, base, index, &raw);
 }
 
