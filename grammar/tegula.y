@@ -40,7 +40,7 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %token END 0 "the end of the file"
 
 %type <name> word
-%type <id> name pattern_name
+%type <id> name arg_name pattern_name
 %type <names> names pattern
 %type <expr> expr cond lor land rel bor bxor band shift sum product cast unary postfix index primary value_opt
 %type <exprs> exprs exprs_opt
@@ -291,11 +291,12 @@ args:
 ;
 arg:
   expr                                  { $$ = (Arg){.e = $1}; }
-| name '=' expr                         { $$ = (Arg){$1.name, $1.place, $3}; }
+| arg_name '=' expr                     { $$ = (Arg){$1.name, $1.place, $3}; }
 | FN '(' lambda_params ')' ARROW expr   { $$ = (Arg){.e = ast_lambda(p, @$, $3, $6)}; }
-| name '=' FN '(' lambda_params ')' ARROW expr
+| arg_name '=' FN '(' lambda_params ')' ARROW expr
                                         { $$ = (Arg){$1.name, $1.place, ast_lambda(p, place_join(@3, @8), $5, $8)}; }
 ;
+arg_name: name | FN                     { $$ = (Name){parser_intern(p, "fn", 2), @1}; };
 lambda_params: fn_params_opt;
 
 %%

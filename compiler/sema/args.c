@@ -114,7 +114,7 @@ call_axis(Call *c, int i, int rank, int *axis)
 	}
 	if (a < -rank || a >= rank) {
 		diag_error(c->e->cx, c->arg[i].place, DIAG_AXIS_RANGE, c->def->name, (long long)a, rank);
-		diag_help(c->e->cx, "an axis is between 0 and %d, or counts from the end, -1 to -%d", rank - 1, rank);
+		diag_help(c->e->cx, "axes are 0 to %d, or -1 to -%d from the end", rank - 1, rank);
 		return false;
 	}
 	*axis = (int)(a < 0 ? a + rank : a);

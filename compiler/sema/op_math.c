@@ -133,7 +133,8 @@ math_extreme(Call *c)
 	Val v;
 	Value *x[2];
 	bool nan;
-	if (folded(c, &v))
+	if (val_is_const(&c->arg[0].val) && val_is_const(&c->arg[1].val) &&
+	    const_call(c->e, c->def->name, (Val[]){c->arg[0].val, c->arg[1].val}, 2, c->place, &v))
 		return v;
 	if (!call_bool(c, 4, &nan) || !matched(c, 2, IS_NUMBER, x))
 		return val_poison(c->place);
