@@ -48,6 +48,15 @@ doubles(DType t, const void *x, int64_t n)
 	return v;
 }
 
+static uint64_t *
+integers(DType t, const void *x, int64_t n)
+{
+	uint64_t *v = malloc((size_t)n * sizeof *v);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = (uint64_t)dtype_load_i64(t, x, i);
+	return v;
+}
+
 /* Small whole numbers and their like: sums of them are exact in f32, so that results must be equal. */
 static void
 fill(DType t, void *x, int64_t n, bool nans)
@@ -340,7 +349,7 @@ check_product(Dot d, const void *a, const void *b, const void *acc, const double
 
 /* Integers of 32 bits wrap; compare them as such. */
 static void
-check_integer_product(Dot d, const void *a, const void *b, const void *acc)
+check_integer_product(Dot d, const void *a, const void *b, const void *acc, const uint64_t *xs, const uint64_t *ys)
 {
 	int64_t count = d.batch * d.m * d.n;
 	char *out = malloc((size_t)count * 8 + 8), *space = aligned_alloc(64, (dot_scratch(&d) + 127) / 64 * 64);
@@ -349,8 +358,8 @@ check_integer_product(Dot d, const void *a, const void *b, const void *acc)
 		int64_t q = at / (d.m * d.n), i = at / d.n % d.m, j = at % d.n;
 		uint64_t want = acc ? (uint64_t)dtype_load_i64(d.out, acc, at) : 0;
 		for (int64_t p = 0; p < d.k; p++)
-			want += (uint64_t)dtype_load_i64(d.a, a, q * d.a_batch + i * d.a_row + p * d.a_col) *
-			    (uint64_t)dtype_load_i64(d.b, b, q * d.b_batch + p * d.b_row + j * d.b_col);
+			want += xs[q * d.a_batch + i * d.a_row + p * d.a_col] *
+			    ys[q * d.b_batch + p * d.b_row + j * d.b_col];
 		uint64_t got = (uint64_t)dtype_load_i64(d.out, out, at);
 		assert_true(d.out == TY_I64 ? got == want : (uint32_t)got == (uint32_t)want);
 	}
@@ -390,7 +399,10 @@ check_dot(DType a, DType b, DType out, int64_t batch, int64_t m, int64_t n, int6
 		free(xs);
 		free(ys);
 	} else {
-		check_integer_product(d, x, y, acc);
+		uint64_t *xs = integers(a, x, na), *ys = integers(b, y, nb);
+		check_integer_product(d, x, y, acc, xs, ys);
+		free(xs);
+		free(ys);
 	}
 	free(x);
 	free(y);
