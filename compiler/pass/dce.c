@@ -160,25 +160,35 @@ keep_values(Marks *k, Value *v, int first, const bool *keep, int *count)
 	return kept;
 }
 
-static void
-compact(Marks *k, Op *op)
+static bool
+loses_columns(const Marks *k, const Op *op)
 {
-	int n = op->nout, nkept = 0;
-	bool *keep = NEW_ARRAY(k->s->tmp, bool, n);
+	for (int i = 0; i < op->nout && has_columns(op); i++)
+		if (!k->needed[op->out[i].id])
+			return true;
+	return false;
+}
 
-	for (int i = 0; i < n; i++)
-		nkept += keep[i] = k->needed[op->out[i].id];
-	if (nkept == n)
-		return;
-	k->changed = true;
+static void
+drop_uses(Marks *k, Op *op)
+{
 	if (op->kind != OP_IF)
 		drop_operands(k, op, op->kind == OP_FOR ? 3 : 0, op);
-	for (int r = 0; r < op->nregion; r++) {
+	for (int r = 0; r < op->nregion; r++)
+		drop_operands(k, op->region[r]->last, op->kind == OP_WHILE && r == 0 ? 1 : 0, op);
+	k->changed = true;
+}
+
+static void
+drop_values(Marks *k, Op *op)
+{
+	bool *keep = NEW_ARRAY(k->s->tmp, bool, op->nout);
+
+	for (int i = 0; i < op->nout; i++)
+		keep[i] = k->needed[op->out[i].id];
+	for (int r = 0; r < op->nregion && op->kind != OP_IF; r++) {
 		Block *b = op->region[r];
-		int first = op->kind == OP_FOR ? 1 : 0;
-		drop_operands(k, b->last, op->kind == OP_WHILE && r == 0 ? 1 : 0, op);
-		if (op->kind != OP_IF)
-			b->arg = keep_values(k, b->arg, first, keep, &b->narg);
+		b->arg = keep_values(k, b->arg, op->kind == OP_FOR ? 1 : 0, keep, &b->narg);
 	}
 	op->out = keep_values(k, op->out, 0, keep, &op->nout);
 }
@@ -211,16 +221,17 @@ is_needed(const Marks *k, const Op *op)
 	return false;
 }
 
+/* For every op that stays and loses columns. */
 static void
-compact_block(Marks *k, Block *b)
+each_loser(Marks *k, Block *b, void (*act)(Marks *k, Op *op))
 {
 	for (Op *op = b->first; op; op = op->next) {
 		if (!op->nregion || !is_needed(k, op))
 			continue;
 		for (int r = 0; r < op->nregion; r++)
-			compact_block(k, op->region[r]);
-		if (has_columns(op))
-			compact(k, op);
+			each_loser(k, op->region[r], act);
+		if (loses_columns(k, op))
+			act(k, op);
 	}
 }
 
@@ -248,7 +259,9 @@ simplify_sweep(Simplify *s)
 	k.needed = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
 	k.moved = NEW_ARRAY(s->tmp, Value *, s->f->nvalues);
 	mark(&k);
-	compact_block(&k, s->f->body);
+	/* Uses are given up before any value moves, or a count would be left on the old copy. */
+	each_loser(&k, s->f->body, drop_uses);
+	each_loser(&k, s->f->body, drop_values);
 	if (k.changed)
 		rewrite(&k);
 	erase_dead(&k, s->f->body);

@@ -1,0 +1,360 @@
+/* Fuzzes the tile IR from both sides.
+ *
+ *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text]
+ *
+ * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
+ * every pass must leave all tensors, pointed-to memory and printed lines as they were, to the bit (NaNs are
+ * equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
+ * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
+ * a failing one can be run alone with --seed=N --count=1 --show. */
+#include "gen.h"
+#include "ir/interp/interp.h"
+#include "pass/pass.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_BYTES = 3000, CELLS = GEN_ROWS * GEN_COLS };
+
+typedef struct Rng {
+	uint64_t state;
+} Rng;
+
+static uint64_t
+rng_next(Rng *r)
+{
+	r->state += UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t z = r->state;
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static int
+rng_below(Rng *r, int n)
+{
+	return (int)(rng_next(r) % (uint64_t)n);
+}
+
+typedef struct Options {
+	const char *passes;
+	bool show, text_only;
+} Options;
+
+/* ---- running a module ---- */
+
+typedef struct Memory {
+	_Alignas(64) uint8_t tensor[GEN_TENSORS][CELLS * 8];
+	_Alignas(64) uint8_t pointed[GEN_POINTERS][GEN_POINTED * 4];
+	Text lines;
+} Memory;
+
+static void
+memory_fill(Memory *mem, uint64_t seed)
+{
+	Rng r = {seed};
+
+	memset(mem->tensor, 0, sizeof mem->tensor);
+	for (int i = 0; i < GEN_TENSORS; i++)
+		for (int k = 0; k < CELLS; k++) {
+			int v = rng_below(&r, 41) - 20;
+			if (gen_tensor_access(i) == ACCESS_OUT)
+				continue;
+			if (dtype_is_float(gen_tensor_type(i)))
+				dtype_store_f64(gen_tensor_type(i), mem->tensor[i], k, v / 4.0);
+			else
+				dtype_store_i64(gen_tensor_type(i), mem->tensor[i], k, v);
+		}
+	for (int k = 0; k < GEN_POINTED; k++) {
+		dtype_store_i64(TY_I32, mem->pointed[0], k, k * 3 - 50);
+		dtype_store_f64(TY_F32, mem->pointed[1], k, k * 0.25 - 4);
+	}
+}
+
+static void
+on_print(void *user, const char *line)
+{
+	text_printf(user, "%s\n", line);
+}
+
+/* False if the module cannot be run; faults are part of what is compared. */
+static bool
+run(Module *m, Memory *mem)
+{
+	PlanOptions opt = {.print = on_print, .user = &mem->lines};
+	PlanArg arg[GEN_TENSORS + GEN_POINTERS + 4] = {0};
+	const char *why = NULL;
+	Fault fault = {0};
+	Plan *plan = plan_open(m->funcs.at[0], &opt, &why);
+
+	if (!plan) {
+		fprintf(stderr, "no plan: %s\n", why);
+		return false;
+	}
+	for (int i = 0; i < GEN_TENSORS; i++)
+		arg[i] = (PlanArg){.data = mem->tensor[i], .dim = {GEN_ROWS, GEN_COLS}, .stride = {GEN_COLS, 1}};
+	for (int i = 0; i < GEN_POINTERS; i++)
+		arg[GEN_TENSORS + i].data = mem->pointed[i];
+	arg[GEN_TENSORS + GEN_POINTERS].i = 5;
+	arg[GEN_TENSORS + GEN_POINTERS + 1].f = 0.75;
+	arg[GEN_TENSORS + GEN_POINTERS + 2].i = GEN_ROWS;
+	arg[GEN_TENSORS + GEN_POINTERS + 3].i = GEN_COLS;
+	Worker *w = worker_open(plan);
+	if (!plan_run(plan, w, NULL, arg, (int64_t[MAX_AXES]){GEN_GRID, 1, 1}, 0, GEN_GRID, &fault))
+		text_printf(&mem->lines, "fault: %s\n", fault.text);
+	worker_close(w);
+	plan_close(plan);
+	return true;
+}
+
+static bool
+same_elements(DType t, const void *a, const void *b, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (!dtype_is_float(t)) {
+			if (dtype_load_i64(t, a, i) != dtype_load_i64(t, b, i))
+				return false;
+			continue;
+		}
+		double x = dtype_load_f64(t, a, i), y = dtype_load_f64(t, b, i);
+		if (isnan(x) != isnan(y) || (!isnan(x) && (x != y || signbit(x) != signbit(y))))
+			return false;
+	}
+	return true;
+}
+
+static void
+drop_nan_signs(char *s)
+{
+	for (char *at = s; at && (at = strstr(at, "-nan")); at++)
+		*at = ' ';
+}
+
+static bool
+same_memory(Memory *a, Memory *b)
+{
+	for (int i = 0; i < GEN_TENSORS; i++)
+		if (!same_elements(gen_tensor_type(i), a->tensor[i], b->tensor[i], CELLS)) {
+			fprintf(stderr, "tensor t%d differs\n", i);
+			return false;
+		}
+	for (int i = 0; i < GEN_POINTERS; i++)
+		if (!same_elements(i ? TY_F32 : TY_I32, a->pointed[i], b->pointed[i], GEN_POINTED)) {
+			fprintf(stderr, "memory of p%d differs\n", i);
+			return false;
+		}
+	drop_nan_signs(a->lines.at);
+	drop_nan_signs(b->lines.at);
+	if (strcmp(a->lines.at ? a->lines.at : "", b->lines.at ? b->lines.at : "") == 0)
+		return true;
+	fprintf(stderr, "printed lines differ:\n%s---\n%s", a->lines.at ? a->lines.at : "",
+	    b->lines.at ? b->lines.at : "");
+	return false;
+}
+
+/* ---- one seed ---- */
+
+static void
+show_reports(Compile *cx)
+{
+	Text text = {0};
+
+	diag_print(cx, &text, 0, false);
+	fputs(text.at ? text.at : "", stderr);
+	text_close(&text);
+}
+
+static Module *
+reread(Compile *cx, const Text *text)
+{
+	int file = source_text(cx, "generated", text->at, text->n);
+	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
+
+	if (!m)
+		show_reports(cx);
+	return m;
+}
+
+static bool
+check_round_trip(Compile *cx, const Text *text)
+{
+	Text again = {0};
+	Module *m = reread(cx, text);
+
+	if (!m)
+		return false;
+	module_print(m, &again);
+	bool same = strcmp(text->at, again.at) == 0;
+	if (!same)
+		fprintf(stderr, "text differs when read back:\n%s", again.at);
+	text_close(&again);
+	return same;
+}
+
+static bool
+check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
+{
+	static const char *const pipelines[] = {"simplify", "licm", "simplify,licm,simplify"};
+	Memory before = {0}, after;
+	Module *m = reread(cx, text);
+	bool good = m != NULL;
+
+	memory_fill(&before, seed);
+	good = good && run(m, &before);
+	for (int i = 0; good && i < (o->passes ? 1 : LEN(pipelines)); i++) {
+		PassOptions opt = {.only = o->passes ? o->passes : pipelines[i], .verify = true};
+		after = (Memory){0};
+		memory_fill(&after, seed);
+		m = reread(cx, text);
+		good = m && passes_run(m, NULL, &opt);
+		if (!good)
+			show_reports(cx);
+		good = good && run(m, &after) && same_memory(&before, &after);
+		if (!good) {
+			Text out = {0};
+			if (m)
+				module_print(m, &out);
+			fprintf(stderr, "after %s:\n%s", opt.only, out.at ? out.at : "");
+			text_close(&out);
+		}
+		text_close(&after.lines);
+	}
+	text_close(&before.lines);
+	return good;
+}
+
+/* Damages text: bytes changed, spans dropped, doubled, or swapped for others of its own. */
+static void
+damage(Rng *r, Text *text)
+{
+	static const char *const words[] = {"%", "{", "}", "\"", "9223372036854775807", "99999999999999999999", "[", "-1", "nan",
+	    "yield", "f32", "@", "*mut", "1048576", "for", ":", ", ", "\n", "kernel @f(", "while", "then {", "0x"};
+
+	for (int n = 1 + rng_below(r, 4); n > 0 && text->n > 2; n--) {
+		size_t at = rng_next(r) % (text->n - 1), length = (size_t)rng_below(r, 24) + 1, from;
+		length = MIN(length, text->n - at);
+		switch (rng_below(r, 5)) {
+		case 0:
+			text->at[at] = (char)(rng_below(r, 255) + 1);
+			break;
+		case 1:
+			memmove(text->at + at, text->at + at + length, text->n - at - length);
+			text->n -= length;
+			break;
+		case 2:
+			from = rng_next(r) % (text->n - 1);
+			length = MIN(length, text->n - from);
+			memmove(text->at + at, text->at + from, MIN(length, text->n - at));
+			break;
+		case 3:
+			text->n = rng_below(r, 8) ? text->n : at + 1;
+			break;
+		default: {
+			const char *word = words[rng_below(r, LEN(words))];
+			memcpy(text->at + at, word, MIN(strlen(word), text->n - at));
+			break;
+		}
+		}
+		text->at[text->n] = '\0';
+	}
+}
+
+static bool
+check_damaged(Compile *cx, const Text *text, uint64_t seed)
+{
+	Rng r = {seed ^ 0x5eed};
+
+	for (int i = 0; i < 8; i++) {
+		Text bad = {0};
+		PassOptions opt = {.verify = true};
+		text_putn(&bad, text->at, text->n);
+		damage(&r, &bad);
+		int file = source_text(cx, "damaged", bad.at, bad.n);
+		Module *m = file >= 0 ? module_parse(cx, file) : NULL;
+		bool good = !m || passes_run(m, NULL, &opt);
+		if (!good) {
+			fprintf(stderr, "damaged text:\n%s\n", bad.at);
+			show_reports(cx);
+		}
+		text_close(&bad);
+		if (!good)
+			return false;
+	}
+	return true;
+}
+
+static bool
+check_seed(uint64_t seed, const Options *o)
+{
+	uint8_t bytes[MAX_BYTES];
+	Rng r = {seed};
+	Compile *cx = compile_open();
+	Text text = {0};
+	int n = 40 + rng_below(&r, MAX_BYTES - 40);
+
+	for (int i = 0; i < n; i++)
+		bytes[i] = (uint8_t)rng_next(&r);
+	Module *m = gen_module(cx, (Bytes){bytes, bytes + n});
+	module_print(m, &text);
+	if (o->show) {
+		fputs(text.at, stdout);
+		fflush(stdout);
+	}
+	const char *why = module_verify(m);
+	if (why)
+		fprintf(stderr, "does not verify: %s\n", why);
+	bool good = !why && check_round_trip(cx, &text) && (o->text_only || check_passes(cx, &text, o, seed)) &&
+	    check_damaged(cx, &text, seed);
+	if (!good && !o->show)
+		fputs(text.at, stderr);
+	text_close(&text);
+	compile_close(cx);
+	return good;
+}
+
+static const char *
+option(const char *arg, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX, done = 0;
+	double seconds = 10;
+	Options o = {0};
+
+	for (int i = 1; i < argc; i++) {
+		const char *v;
+		if ((v = option(argv[i], "--seed=")))
+			seed = strtoull(v, NULL, 10);
+		else if ((v = option(argv[i], "--count=")))
+			count = strtoull(v, NULL, 10), seconds = 1e9;
+		else if ((v = option(argv[i], "--seconds=")))
+			seconds = strtod(v, NULL);
+		else if ((v = option(argv[i], "--passes=")))
+			o.passes = v;
+		else if (strcmp(argv[i], "--show") == 0)
+			o.show = true;
+		else if (strcmp(argv[i], "--text") == 0)
+			o.text_only = true;
+		else
+			return fprintf(stderr, "fuzz_ir: unknown option %s\n", argv[i]), 2;
+	}
+	printf("fuzz_ir: seeds from %llu\n", (unsigned long long)seed);
+	fflush(stdout);
+	time_t start = time(NULL);
+	for (; done < count && difftime(time(NULL), start) < seconds; done++) {
+		if (check_seed(seed + done, &o))
+			continue;
+		fprintf(stderr, "fuzz_ir: seed %llu fails\n", (unsigned long long)(seed + done));
+		return 1;
+	}
+	printf("fuzz_ir: %llu seeds are good\n", (unsigned long long)done);
+	return 0;
+}
