@@ -1,0 +1,318 @@
+/* Runs a group of elementwise ops strip by strip, so that what passes between them stays in the nearest
+ * cache:
+ *
+ *     for at in 0 .. count step strip:
+ *         bring the operands' strips (in place where they lie in a row)
+ *         run each member
+ *         put the last strip into the tensor, if a write ends the group
+ *
+ * Operands and results are numbered cells.  A cell is a pointer and how far it moves with each element:
+ * by 0 for single elements and for strip buffers.  Buffers are shared by values that are not needed at the
+ * same time; a member may write over an operand of its element size that it reads last. */
+#include "ir/interp/plan.h"
+
+#include <string.h>
+
+enum { MAX_CELLS = GROUP_MAX * 4 };
+
+typedef enum CellKind { CELL_ROW, CELL_ONE, CELL_WALK, CELL_STRIP } CellKind;
+
+typedef struct Cell {
+	CellKind kind;
+	Home home;                                      /* but for STRIP */
+	int size, buffer, last;                         /* of an element; strip buffer or -1; last member that reads it */
+	const Value *value;
+} Cell;
+
+typedef struct Member {
+	Micro micro;
+	int in[3], out;
+	unsigned scalar;
+} Member;
+
+typedef struct GroupStep {
+	Step step;
+	int64_t count, strip, buffer_size;
+	Cell *cell;
+	Member *member;
+	int ncells, nmembers, nwalks;
+	int sink;                                       /* cell that goes to the tensor, or -1 */
+	Access access;
+} GroupStep;
+
+static int
+find_cell(const GroupStep *s, const Value *v)
+{
+	for (int i = 0; i < s->ncells; i++)
+		if (s->cell[i].value == v)
+			return i;
+	return -1;
+}
+
+static CellKind
+cell_kind(const Home *h)
+{
+	if (h->kind == HOME_STRIP)
+		return CELL_STRIP;
+	if (h->kind == HOME_ONE)
+		return CELL_ONE;
+	return h->kind == HOME_VIEW && !h->dense ? CELL_WALK : CELL_ROW;
+}
+
+static int
+cell_for(Plan *p, GroupStep *s, const Value *v)
+{
+	int i = find_cell(s, v);
+
+	if (i >= 0)
+		return i;
+	Home h = value_home(p, v);
+	s->cell[s->ncells] = (Cell){cell_kind(&h), h, type_elem_size(v->type), -1, -1, v};
+	s->nwalks += s->cell[s->ncells].kind == CELL_WALK;
+	return s->ncells++;
+}
+
+static void
+make_members(Plan *p, GroupStep *s, const Node *n)
+{
+	for (int i = 0; i < n->member.n; i++) {
+		const Op *op = n->member.at[i];
+		Member *m = &s->member[s->nmembers++];
+		micro_make(p, &m->micro, op);
+		for (int k = 0; k < op->nin; k++) {
+			m->in[k] = cell_for(p, s, op->in[k]);
+			s->cell[m->in[k]].last = i;
+			if (s->cell[m->in[k]].kind == CELL_ONE)
+				m->scalar |= 1u << k;
+		}
+		m->out = cell_for(p, s, &op->out[0]);
+		s->cell[m->out].last = MAX(s->cell[m->out].last, i);
+	}
+}
+
+/* Frees the buffers of cells that member i reads last; those of another element size only `after` it wrote. */
+static void
+free_buffers(const GroupStep *s, int i, bool *taken, bool after)
+{
+	const Member *m = &s->member[i];
+
+	for (int k = 0; k < m->micro.nin; k++) {
+		const Cell *c = &s->cell[m->in[k]];
+		if (c->buffer >= 0 && c->last == i && (after || c->size == s->cell[m->out].size))
+			taken[c->buffer] = false;
+	}
+}
+
+static int
+take_buffer(bool *taken, int *n)
+{
+	int b = 0;
+
+	while (taken[b])
+		b++;
+	taken[b] = true;
+	*n = MAX(*n, b + 1);
+	return b;
+}
+
+static int
+share_buffers(GroupStep *s)
+{
+	bool taken[MAX_CELLS + 1] = {false};
+	int n = 0;
+
+	for (int i = 0; i < s->ncells; i++)
+		if (s->cell[i].kind == CELL_WALK)
+			s->cell[i].buffer = take_buffer(taken, &n);
+	for (int i = 0; i < s->nmembers; i++) {
+		Cell *out = &s->cell[s->member[i].out];
+		free_buffers(s, i, taken, false);
+		if (out->kind == CELL_STRIP)
+			out->buffer = take_buffer(taken, &n);
+		free_buffers(s, i, taken, true);
+		if (out->buffer >= 0 && out->last == i && s->member[i].out != s->sink)
+			taken[out->buffer] = false;
+	}
+	return n;
+}
+
+/* The longest strip with which all buffers and what streams by fit in STRIP_BYTES. */
+static void
+choose_strip(Plan *p, GroupStep *s, int nbuffers)
+{
+	int64_t bytes = 0, size = 1;
+
+	for (int i = 0; i < s->ncells; i++) {
+		size = MAX(size, s->cell[i].size);
+		if (s->cell[i].kind == CELL_ROW)
+			bytes += s->cell[i].size;
+	}
+	bytes += nbuffers * size;
+	int64_t strip = MIN(STRIP, MAX(256, STRIP_BYTES / MAX(bytes, 1) / 64 * 64));
+	s->strip = MIN(strip, s->count);
+	s->buffer_size = (s->strip * size + 63) / 64 * 64;
+	p->strips = MAX(p->strips, s->buffer_size * nbuffers);
+	plan_temp(p, (int64_t)sizeof(Walk) * s->nwalks);
+}
+
+/* What a run of a group knows of its cells. */
+typedef struct Cursor {
+	char *at[MAX_CELLS];
+	int64_t move[MAX_CELLS];                        /* bytes an element */
+	const Walk *walk[MAX_CELLS];                    /* brought strip by strip, or NULL */
+	Walk sink;
+	bool stores;                                    /* the sink is put strip by strip */
+} Cursor;
+
+static void
+place_cell(Worker *w, const GroupStep *s, int i, Cursor *c, Walk **walk)
+{
+	const Cell *cell = &s->cell[i];
+
+	c->walk[i] = NULL;
+	c->move[i] = cell->kind == CELL_ROW ? cell->size : 0;
+	if (cell->kind == CELL_STRIP) {
+		c->at[i] = w->strip + cell->buffer * s->buffer_size;
+		return;
+	}
+	if (cell->kind != CELL_WALK) {
+		c->at[i] = home_at(w, &cell->home);
+		return;
+	}
+	Walk *k = (*walk)++;
+	walk_make(k, &w->view[cell->home.view], cell->home.type);
+	if (k->flat) {
+		c->at[i] = k->at;
+		c->move[i] = cell->size;
+		return;
+	}
+	c->at[i] = w->strip + cell->buffer * s->buffer_size;
+	c->walk[i] = k;
+}
+
+static void
+place_sink(Worker *w, const GroupStep *s, Cursor *c)
+{
+	View v;
+
+	access_view(w, &s->access, NULL, &v);
+	walk_make(&c->sink, &v, s->access.tile);
+	c->stores = !c->sink.flat;
+	if (c->sink.flat) {
+		c->at[s->sink] = c->sink.at;
+		c->move[s->sink] = s->cell[s->sink].size;
+	}
+}
+
+static void
+run_strip(Worker *w, const GroupStep *s, const Cursor *c, int64_t at, int64_t n)
+{
+	const char *now[MAX_CELLS];
+	char *out;
+
+	for (int i = 0; i < s->ncells; i++) {
+		now[i] = c->at[i] + at * c->move[i];
+		if (c->walk[i])
+			walk_copy(c->walk[i], at, n, c->at[i]);
+	}
+	for (int i = 0; i < s->nmembers; i++) {
+		const Member *m = &s->member[i];
+		const void *in[3] = {now[m->in[0]], now[m->in[1]], now[m->in[2]]};
+		out = c->at[m->out] + at * c->move[m->out];
+		micro_run(w, &m->micro, out, in, m->scalar, n);
+	}
+	if (s->sink >= 0 && c->stores)
+		walk_store(&c->sink, at, n, c->at[s->sink]);
+}
+
+static bool
+run_group(Worker *w, const Step *step)
+{
+	const GroupStep *s = (const GroupStep *)step;
+	Walk *walk = (Walk *)w->temp;
+	Cursor c;
+
+	for (int i = 0; i < s->ncells; i++)
+		place_cell(w, s, i, &c, &walk);
+	if (s->sink >= 0)
+		place_sink(w, s, &c);
+	for (int64_t at = 0; at < s->count; at += s->strip)
+		run_strip(w, s, &c, at, MIN(s->strip, s->count - at));
+	return true;
+}
+
+Step *
+group_emit(Plan *p, const Node *n)
+{
+	GroupStep *s = STEP(p, n->member.at[0], GroupStep, run_group);
+
+	s->count = type_count(n->member.at[0]->out[0].type);
+	s->cell = NEW_ARRAY(p->mem, Cell, n->member.n * 4);
+	s->member = NEW_ARRAY(p->mem, Member, n->member.n);
+	s->sink = -1;
+	make_members(p, s, n);
+	if (n->op) {
+		s->sink = find_cell(s, n->op->in[n->op->nin - 1]);
+		access_make(p, &s->access, n->op, n->op->in[n->op->nin - 1]->type);
+	}
+	choose_strip(p, s, share_buffers(s));
+	return &s->step;
+}
+
+typedef struct ScalarStep {
+	Step step;
+	Micro micro;
+	int in[3], out;
+} ScalarStep;
+
+static bool
+run_scalar(Worker *w, const Step *step)
+{
+	const ScalarStep *s = (const ScalarStep *)step;
+	const void *in[3] = {w->reg[s->in[0]], w->reg[s->in[1]], w->reg[s->in[2]]};
+
+	micro_run(w, &s->micro, w->reg[s->out], in, 0, 1);
+	return true;
+}
+
+/* int64 arithmetic is most of what scalars do: indices and bounds. */
+#define RUN_I64(name, T, expr)                                                                     \
+	static bool run_##name(Worker *w, const Step *step)                                        \
+	{                                                                                          \
+		const ScalarStep *s = (const ScalarStep *)step;                                    \
+		uint64_t a = *(uint64_t *)w->reg[s->in[0]], b = *(uint64_t *)w->reg[s->in[1]];     \
+		*(T *)w->reg[s->out] = (T)(expr);                                                  \
+		return true;                                                                       \
+	}
+RUN_I64(add, uint64_t, a + b)
+RUN_I64(sub, uint64_t, a - b)
+RUN_I64(mul, uint64_t, a * b)
+RUN_I64(lt, uint8_t, (int64_t)a < (int64_t)b)
+RUN_I64(ge, uint8_t, (int64_t)a >= (int64_t)b)
+
+static StepFn *
+scalar_function(const Op *op)
+{
+	if (op->in[0]->type->ptr != PTR_NONE || op->in[0]->type->elem != TY_I64)
+		return run_scalar;
+	switch (op->kind) {
+	case OP_ADD: return run_add;
+	case OP_SUB: return run_sub;
+	case OP_MUL: return run_mul;
+	case OP_LT: return run_lt;
+	case OP_GE: return run_ge;
+	default: return run_scalar;
+	}
+}
+
+Step *
+scalar_emit(Plan *p, const Op *op)
+{
+	ScalarStep *s = STEP(p, op, ScalarStep, scalar_function(op));
+
+	micro_make(p, &s->micro, op);
+	for (int i = 0; i < op->nin; i++)
+		s->in[i] = value_home(p, op->in[i]).reg;
+	s->out = value_home(p, &op->out[0]).reg;
+	return &s->step;
+}

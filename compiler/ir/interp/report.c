@@ -1,0 +1,174 @@
+/* assert and print, and how values look in their lines:
+ *
+ *     row 3: max 4.5, first [1, 2.25, -inf]            print("row 3: max", m, "first", v) and its program
+ *
+ * Long tiles show their first and last elements. */
+#include "ir/interp/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EDGE = 3, SHORT = 16 };                          /* of a dimension longer than SHORT, EDGE elements at each end */
+
+/* The shortest decimal that reads back as the same element. */
+static void
+format_float(DType t, double x, Text *out)
+{
+	char buf[40];
+	int digits = t == TY_F64 ? 17 : t == TY_F32 ? 9 : 5;
+
+	if (isnan(x)) {
+		text_put(out, "nan");
+		return;
+	}
+	for (int n = 1; n <= digits; n++) {
+		double back;
+		snprintf(buf, sizeof buf, "%.*g", n, x);
+		back = strtod(buf, NULL);
+		if (t == TY_F32 ? (float)back == (float)x : back == x)
+			break;
+	}
+	text_put(out, buf);
+}
+
+static void
+format_element(const Type *t, const void *data, int64_t i, Text *out)
+{
+	if (t->ptr != PTR_NONE) {
+		text_printf(out, "0x%" PRIx64, ((const uint64_t *)data)[i]);
+		return;
+	}
+	if (t->elem == TY_BOOL) {
+		text_put(out, ((const uint8_t *)data)[i] ? "true" : "false");
+		return;
+	}
+	if (dtype_is_packed(t->elem)) {
+		uint8_t memory = ((const uint8_t *)data)[i] & 15;
+		if (t->elem == TY_F4E2M1)
+			format_float(t->elem, dtype_load_f64(t->elem, &memory, 0), out);
+		else
+			text_printf(out, "%" PRId64, dtype_load_i64(t->elem, &memory, 0));
+		return;
+	}
+	if (dtype_is_float(t->elem))
+		format_float(t->elem, dtype_load_f64(t->elem, data, i), out);
+	else if (t->elem == TY_U64)
+		text_printf(out, "%" PRIu64, ((const uint64_t *)data)[i]);
+	else
+		text_printf(out, "%" PRId64, dtype_load_i64(t->elem, data, i));
+}
+
+static void
+format_dimension(const Type *t, const void *data, int d, int64_t at, Text *out)
+{
+	if (d == t->rank) {
+		format_element(t, data, at, out);
+		return;
+	}
+	int64_t n = t->extent[d], step = 1;
+	for (int k = d + 1; k < t->rank; k++)
+		step *= t->extent[k];
+	text_put(out, "[");
+	for (int64_t i = 0; i < n; i++) {
+		if (i > 0)
+			text_put(out, ", ");
+		if (n > SHORT && i == EDGE) {
+			text_put(out, "..., ");
+			i = n - EDGE;
+		}
+		format_dimension(t, data, d + 1, at + i * step, out);
+	}
+	text_put(out, "]");
+}
+
+void
+value_format(const Type *t, const void *data, Text *out)
+{
+	format_dimension(t, data, 0, 0, out);
+}
+
+typedef struct ReportStep {
+	Step step;
+	Home *value;
+	int n;
+	const char *text;
+} ReportStep;
+
+static void
+format_program(const Worker *w, Text *out)
+{
+	int axes = MAX(w->plan->func->naxis, 1);
+
+	text_put(out, axes > 1 ? "program (" : "program ");
+	for (int a = 0; a < axes; a++)
+		text_printf(out, "%s%" PRId64, a ? ", " : "", w->program[a]);
+	if (axes > 1)
+		text_put(out, ")");
+}
+
+static void
+format_values(const Worker *w, const ReportStep *s, int first, Text *out)
+{
+	for (int i = first; i < s->n; i++) {
+		text_put(out, " ");
+		value_format(s->value[i].type, home_at(w, &s->value[i]), out);
+	}
+}
+
+static bool
+run_print(Worker *w, const Step *step)
+{
+	const ReportStep *s = (const ReportStep *)step;
+	const PlanOptions *opt = &w->plan->opt;
+	Text line = {0};
+
+	if (!opt->print)
+		return true;
+	format_program(w, &line);
+	text_put(&line, ": ");
+	text_put(&line, s->text);
+	format_values(w, s, 0, &line);
+	opt->print(opt->user, line.at);
+	text_close(&line);
+	return true;
+}
+
+static bool
+run_assert(Worker *w, const Step *step)
+{
+	const ReportStep *s = (const ReportStep *)step;
+	const Type *t = s->value[0].type;
+	int64_t n = type_count(t);
+	const char *tile = home_at(w, &s->value[0]), *bad = memchr(tile, 0, (size_t)n);
+	Text line = {0};
+
+	if (!bad)
+		return true;
+	text_put(&line, "assertion failed in ");
+	format_program(w, &line);
+	if (t->rank > 0)
+		text_printf(&line, " at element %" PRId64, (int64_t)(bad - tile));
+	text_put(&line, ": ");
+	text_put(&line, s->text);
+	format_values(w, s, 1, &line);
+	fault_at(w, step->op, FAULT_ASSERT, "%s", line.at);
+	if (w->fault)
+		w->fault->element = bad - tile;
+	text_close(&line);
+	return false;
+}
+
+Step *
+report_emit(Plan *p, const Op *op)
+{
+	ReportStep *s = STEP(p, op, ReportStep, op->kind == OP_PRINT ? run_print : run_assert);
+
+	s->value = NEW_ARRAY(p->mem, Home, op->nin);
+	s->n = op->nin;
+	for (int i = 0; i < op->nin; i++)
+		s->value[i] = value_home(p, op->in[i]);
+	s->text = op_text(op, "text");
+	return &s->step;
+}
