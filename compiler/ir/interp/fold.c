@@ -101,7 +101,7 @@ typedef struct FoldStep {
 	Home *result;
 } FoldStep;
 
-enum { MAX_FOLD = 64 };                                 /* tiles; sema's tuples are shorter */
+enum { MAX_FOLD = 16 };                                 /* tiles; sema's tuples are shorter */
 
 typedef struct Rows {
 	char *at[MAX_FOLD];
@@ -110,10 +110,10 @@ typedef struct Rows {
 static Rows
 rows_at(const FoldStep *s, const Rows *base, int64_t element)
 {
-	Rows r;
+	Rows r = *base;
 
 	for (int k = 0; k < s->count; k++)
-		r.at[k] = base->at[k] + element * s->size[k];
+		r.at[k] += element * s->size[k];
 	return r;
 }
 
@@ -160,7 +160,7 @@ combine(Worker *w, const FoldStep *s, const Rows *a, const Rows *b, const Rows *
 static Rows
 temporary(Worker *w, const FoldStep *s, int which)
 {
-	Rows r;
+	Rows r = {0};
 	char *at = w->temp;
 
 	for (int i = 0; i <= which; i++)
@@ -183,6 +183,35 @@ reduce_in_order(Worker *w, const FoldStep *s, const Rows *in, const Rows *out)
 	return true;
 }
 
+#define PAIRS(T)                                                                                   \
+	do {                                                                                       \
+		const T *x = (const T *)from;                                                      \
+		T *l = (T *)left, *r = (T *)right;                                                 \
+		for (int64_t i = 0; i < pairs; i++) {                                              \
+			l[i] = x[2 * i];                                                           \
+			r[i] = x[2 * i + 1];                                                       \
+		}                                                                                  \
+	} while (0)
+
+/* Parts even and odd rows of `inner` elements; left may be where the rows come from. */
+static void
+part_pairs(int size, const char *from, char *left, char *right, int64_t pairs, int64_t inner)
+{
+	int64_t row = inner * size;
+
+	switch (row) {
+	case 1: PAIRS(uint8_t); return;
+	case 2: PAIRS(uint16_t); return;
+	case 4: PAIRS(uint32_t); return;
+	case 8: PAIRS(uint64_t); return;
+	default: break;
+	}
+	for (int64_t i = 0; i < pairs; i++) {
+		memcpy(right + i * row, from + (2 * i + 1) * row, (size_t)row);
+		memmove(left + i * row, from + 2 * i * row, (size_t)row);
+	}
+}
+
 /* One row of n x inner: rounds of pairs.  The odd one out goes along at the end. */
 static bool
 reduce_by_pairs(Worker *w, const FoldStep *s, const Rows *in, const Rows *out)
@@ -192,16 +221,11 @@ reduce_by_pairs(Worker *w, const FoldStep *s, const Rows *in, const Rows *out)
 
 	while (n > 1) {
 		int64_t pairs = n / 2;
-		for (int64_t j = 0; j < pairs; j++) {
-			Rows a = rows_at(s, &from, 2 * j * inner), b = rows_at(s, &from, (2 * j + 1) * inner);
-			Rows la = rows_at(s, &left, j * inner), rb = rows_at(s, &right, j * inner);
-			rows_copy(s, &la, &a, inner);
-			rows_copy(s, &rb, &b, inner);
-		}
-		if (n & 1) {
-			Rows last = rows_at(s, &from, (n - 1) * inner), to = rows_at(s, &left, pairs * inner);
-			rows_copy(s, &to, &last, inner);
-		}
+		Rows last = rows_at(s, &from, (n - 1) * inner), odd = rows_at(s, &left, pairs * inner);
+		for (int k = 0; k < s->count; k++)
+			part_pairs(s->size[k], from.at[k], left.at[k], right.at[k], pairs, inner);
+		if (n & 1)
+			rows_copy(s, &odd, &last, inner);
 		if (!combine(w, s, &left, &right, &left, pairs * inner))
 			return false;
 		from = left;
@@ -215,7 +239,7 @@ static bool
 run_reduce_fn(Worker *w, const Step *step)
 {
 	const FoldStep *s = (const FoldStep *)step;
-	Rows in, out;
+	Rows in = {0}, out = {0};
 
 	for (int k = 0; k < s->count; k++) {
 		in.at[k] = home_at(w, &s->in[k]);
@@ -279,7 +303,7 @@ static bool
 run_scan_fn(Worker *w, const Step *step)
 {
 	const FoldStep *s = (const FoldStep *)step;
-	Rows in, out;
+	Rows in = {0}, out = {0};
 
 	for (int k = 0; k < s->count; k++) {
 		in.at[k] = home_at(w, &s->in[k]);

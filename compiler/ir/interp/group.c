@@ -37,7 +37,7 @@ typedef struct GroupStep {
 	Member *member;
 	int ncells, nmembers, nwalks;
 	int sink;                                       /* cell that goes to the tensor, or -1 */
-	Access access;
+	TensorAccess access;
 } GroupStep;
 
 static int

@@ -9,7 +9,7 @@
 #include <string.h>
 
 void
-access_make(Plan *p, Access *a, const Op *op, const Type *tile)
+access_make(Plan *p, TensorAccess *a, const Op *op, const Type *tile)
 {
 	const char *index = op_text(op, "index");
 	const Attr *extents = op_attr(op, "extents");
@@ -47,7 +47,7 @@ access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64_t *h
 }
 
 void
-access_view(const Worker *w, const Access *a, const char *fill, View *v)
+access_view(const Worker *w, const TensorAccess *a, const char *fill, View *v)
 {
 	const PlanArg *t = &w->args[a->param];
 	int size = dtype_tile_size(a->tile->elem), k = 0;
@@ -75,7 +75,7 @@ access_view(const Worker *w, const Access *a, const char *fill, View *v)
 
 typedef struct ReadStep {
 	Step step;
-	Access access;
+	TensorAccess access;
 	Home out, fill;
 	bool fills;                                     /* with the scalar or tile in `fill` */
 } ReadStep;
@@ -124,7 +124,7 @@ static bool
 read_scalar(Worker *w, const Step *step)
 {
 	const ReadStep *s = (const ReadStep *)step;
-	const Access *a = &s->access;
+	const TensorAccess *a = &s->access;
 	const PlanArg *t = &w->args[a->param];
 	int size = dtype_tile_size(s->out.type->elem);
 	uint64_t at = 0;
@@ -149,7 +149,7 @@ read_scalar(Worker *w, const Step *step)
 
 /* The rows of an access, for what cannot be a view: offsets in Worker.temp. */
 static bool
-check_row(Worker *w, const Step *s, const Access *a, int64_t row, int64_t n, int64_t stride, ShadowUse use)
+check_row(Worker *w, const Step *s, const TensorAccess *a, int64_t row, int64_t n, int64_t stride, ShadowUse use)
 {
 	for (int64_t i = 0; i < n; i++)
 		if (!shadow_tensor(w, s->op, a->param, row + i * stride, use))
@@ -158,14 +158,14 @@ check_row(Worker *w, const Step *s, const Access *a, int64_t row, int64_t n, int
 }
 
 static char *
-element(const Worker *w, const Access *a, int64_t at)
+element(const Worker *w, const TensorAccess *a, int64_t at)
 {
 	return (char *)w->args[a->param].data + at * dtype_tile_size(a->tile->elem);
 }
 
 /* Loads n elements of a row, or stores them. */
 static void
-move_run(const Worker *w, const Access *a, int64_t at, int64_t stride, int64_t n, char *tile, bool store)
+move_run(const Worker *w, const TensorAccess *a, int64_t at, int64_t stride, int64_t n, char *tile, bool store)
 {
 	int size = dtype_tile_size(a->tile->elem);
 	DType t = a->tile->elem;
@@ -194,7 +194,7 @@ static bool
 read_rows(Worker *w, const Step *step)
 {
 	const ReadStep *s = (const ReadStep *)step;
-	const Access *a = &s->access;
+	const TensorAccess *a = &s->access;
 	int64_t *row = (int64_t *)w->temp, lo, hi, stride, inner = access_inner(a);
 	int64_t n = access_rows(w, a, row, &lo, &hi, &stride);
 	int size = dtype_tile_size(a->tile->elem);
@@ -216,7 +216,7 @@ read_rows(Worker *w, const Step *step)
 
 typedef struct WriteStep {
 	Step step;
-	Access access;
+	TensorAccess access;
 	Home tile;
 } WriteStep;
 
@@ -249,7 +249,7 @@ static bool
 write_rows(Worker *w, const Step *step)
 {
 	const WriteStep *s = (const WriteStep *)step;
-	const Access *a = &s->access;
+	const TensorAccess *a = &s->access;
 	int64_t *row = (int64_t *)w->temp, lo, hi, stride, inner = access_inner(a);
 	int64_t n = access_rows(w, a, row, &lo, &hi, &stride);
 	View tmp;
@@ -275,7 +275,7 @@ write_rows(Worker *w, const Step *step)
 
 typedef struct AtomicStep {
 	Step step;
-	Access access;
+	TensorAccess access;
 	Atomic *atomic;
 	Home x, y, out;
 	bool returns;
@@ -285,7 +285,7 @@ static bool
 atomic_rows(Worker *w, const Step *step)
 {
 	const AtomicStep *s = (const AtomicStep *)step;
-	const Access *a = &s->access;
+	const TensorAccess *a = &s->access;
 	int64_t *row = (int64_t *)w->temp, lo, hi, stride, inner = access_inner(a);
 	int64_t n = access_rows(w, a, row, &lo, &hi, &stride);
 	int64_t size = dtype_tile_size(a->tile->elem);
@@ -307,7 +307,7 @@ atomic_rows(Worker *w, const Step *step)
 }
 
 static void
-want_rows(Plan *p, const Access *a)
+want_rows(Plan *p, const TensorAccess *a)
 {
 	int64_t inner = access_inner(a);
 

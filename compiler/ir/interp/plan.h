@@ -108,10 +108,14 @@ typedef struct Sched {
 	int depth;
 } Sched;
 
+typedef struct Span {
+	int from, to;
+} Span;
+
 typedef struct Web {
 	int link;                                       /* of the same storage; own index: a root */
 	int64_t size;
-	VEC(struct Span { int from, to; }) span;        /* positions at which it holds something */
+	VEC(Span) span;                                 /* points at which it holds something */
 	int reg;
 } Web;
 
@@ -233,7 +237,7 @@ bool code_run(Worker *w, const Code *c);
 Step *control_emit(Plan *p, const Node *n);
 
 /* memory.c, rows.c, pointer.c */
-typedef struct Access {                                 /* a read, write or atomic on a tensor, prepared */
+typedef struct TensorAccess {                                 /* a read, write or atomic on a tensor, prepared */
 	int param, nd, rank;
 	char letter[MAX_RANK];
 	Home index[MAX_RANK];
@@ -242,12 +246,12 @@ typedef struct Access {                                 /* a read, write or atom
 	bool gathers;
 	int gather_at, gather_rank;                     /* result dimensions that the gather shape takes */
 	const Type *gather_type;
-} Access;
-void access_make(Plan *p, Access *a, const Op *op, const Type *tile);
-void access_view(const Worker *w, const Access *a, const char *fill, View *v);
+} TensorAccess;
+void access_make(Plan *p, TensorAccess *a, const Op *op, const Type *tile);
+void access_view(const Worker *w, const TensorAccess *a, const char *fill, View *v);
 void access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64_t *hi);
-int64_t access_inner(const Access *a);
-int64_t access_rows(const Worker *w, const Access *a, int64_t *row, int64_t *lo, int64_t *hi, int64_t *stride);
+int64_t access_inner(const TensorAccess *a);
+int64_t access_rows(const Worker *w, const TensorAccess *a, int64_t *row, int64_t *lo, int64_t *hi, int64_t *stride);
 Step *memory_emit(Plan *p, const Node *n);
 Step *pointer_emit(Plan *p, const Op *op);
 

@@ -9,7 +9,7 @@
 
 /* Tensor dimension of result dimension `at`, or -1 if it belongs to the gather shape. */
 static int
-tensor_dimension(const Access *a, int at)
+tensor_dimension(const TensorAccess *a, int at)
 {
 	int k = 0;
 
@@ -29,13 +29,13 @@ tensor_dimension(const Access *a, int at)
 }
 
 static int
-inner_dimension(const Access *a)
+inner_dimension(const TensorAccess *a)
 {
 	return a->rank > 0 ? tensor_dimension(a, a->rank - 1) : -1;
 }
 
 int64_t
-access_inner(const Access *a)
+access_inner(const TensorAccess *a)
 {
 	int d = inner_dimension(a);
 
@@ -64,7 +64,7 @@ scaled(int64_t i, int64_t stride)
 
 /* Adds the gathered dimensions of element g of the index tiles; false if one is out of range. */
 static bool
-add_gathers(const Worker *w, const Access *a, int64_t g, uint64_t *at)
+add_gathers(const Worker *w, const TensorAccess *a, int64_t g, uint64_t *at)
 {
 	const PlanArg *t = &w->args[a->param];
 
@@ -89,7 +89,7 @@ typedef struct Rows {
 
 /* What all rows share: the single indices and the starts. */
 static void
-find_base(const Worker *w, const Access *a, Rows *r)
+find_base(const Worker *w, const TensorAccess *a, Rows *r)
 {
 	const PlanArg *t = &w->args[a->param];
 
@@ -111,7 +111,7 @@ find_base(const Worker *w, const Access *a, Rows *r)
 }
 
 static int64_t
-row_at(const Worker *w, const Access *a, const Rows *r)
+row_at(const Worker *w, const TensorAccess *a, const Rows *r)
 {
 	const PlanArg *t = &w->args[a->param];
 	uint64_t at = r->base;
@@ -135,7 +135,7 @@ row_at(const Worker *w, const Access *a, const Rows *r)
 }
 
 static void
-next_row(const Access *a, Rows *r)
+next_row(const TensorAccess *a, Rows *r)
 {
 	for (int k = r->rank - 1; k >= 0; k--) {
 		if (++r->index[k] < a->tile->extent[k])
@@ -147,7 +147,7 @@ next_row(const Access *a, Rows *r)
 /* Fills row[] with the element offset of each row's element 0, INT64_MIN if the row is outside; lo .. hi-1
  * are the elements of every row that are inside.  Gives the number of rows. */
 int64_t
-access_rows(const Worker *w, const Access *a, int64_t *row, int64_t *lo, int64_t *hi, int64_t *stride)
+access_rows(const Worker *w, const TensorAccess *a, int64_t *row, int64_t *lo, int64_t *hi, int64_t *stride)
 {
 	const PlanArg *t = &w->args[a->param];
 	int inner = inner_dimension(a);

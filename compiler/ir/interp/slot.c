@@ -104,7 +104,7 @@ give_web(Plan *p, Value *v)
 static void
 span_add(Plan *p, int web, int from, int to)
 {
-	struct Span s = {from, to};
+	Span s = {from, to};
 
 	vec_push(p->mem, &p->web.at[web].span, s);
 }
