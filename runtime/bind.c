@@ -124,6 +124,13 @@ reach(const TglTensor *t)
 	return bits < 8 ? bytes * 2 : bytes / (bits / 8);
 }
 
+bool
+binding_scalar(TglKernel *tk, int i, const TglArg *a, Binding *b)
+{
+	b->info[i].given = true;
+	return scalar_value(tk->program->compile, &tk->k->params.at[i], a, &b->info[i].scalar);
+}
+
 static bool
 set_param(TglKernel *tk, int i, const TglArg *a, bool texts, Binding *out)
 {
@@ -145,9 +152,9 @@ set_param(TglKernel *tk, int i, const TglArg *a, bool texts, Binding *out)
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_TEXT, p->name);
 		return false;
 	}
-	info->given = true;
 	if (p->kind == PARAM_SCALAR)
-		return scalar_value(cx, p, a, &info->scalar);
+		return binding_scalar(tk, i, a, out);
+	info->given = true;
 	if (a->kind != TGL_ARG_TENSOR || !a->tensor) {
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name, "a tensor",
 		    a->kind == TGL_ARG_TENSOR ? "NULL" : kind_text(a->kind));
@@ -320,7 +327,7 @@ binding_pointers(TglKernel *k, Binding *b)
 		if (k->k->params.at[i].kind != PARAM_POINTER || !b->tensor[i])
 			continue;
 		param[i].rank = 1;
-		param[i].dim[0] = b->info[i].dim[0];
+		param[i].dim[0] = reach(b->tensor[i]);
 	}
 }
 

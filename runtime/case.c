@@ -326,14 +326,101 @@ collect_arguments(TglCase *c)
 
 /* ---- opening ---- */
 
-/* Scalars as text are evaluated before the header, which may need them. */
+/* A number or truth written as text: what the header may need before anything else is known. */
+static bool
+plain_value(const Expr *e, Const *out)
+{
+	if (e->kind == EX_UNARY && e->un == UN_NEG && plain_value(e->a, out)) {
+		out->i = -out->i;
+		out->f = -out->f;
+		return out->kind != CONST_BOOL;
+	}
+	*out = (Const){.kind = CONST_NONE};
+	if (e->kind == EX_INT && e->u <= INT64_MAX)
+		*out = (Const){.kind = CONST_INT, .i = (int64_t)e->u};
+	else if (e->kind == EX_FLOAT)
+		*out = (Const){.kind = CONST_FLOAT, .f = e->f};
+	else if (e->kind == EX_NAME && !e->scope && (strcmp(e->name, "true") == 0 || strcmp(e->name, "false") == 0))
+		*out = (Const){.kind = CONST_BOOL, .i = e->name[0] == 't'};
+	return out->kind != CONST_NONE;
+}
+
+/* Scalars written as text become arguments like others. */
+static bool
+read_scalars(TglCase *c)
+{
+	for (int i = 0; i < c->k->k->params.n; i++) {
+		const KernelParam *p = &c->k->k->params.at[i];
+		const TglArg *a = c->b.arg[i];
+		Expr *e;
+		Const v;
+		if (p->kind != PARAM_SCALAR || !a || a->kind != TGL_ARG_TEXT)
+			continue;
+		if (!parse_argument(c, i, &e))
+			return false;
+		if (!plain_value(e, &v)) {
+			diag_error(c->k->program->compile, e->place, DIAG_LAUNCH_KIND, p->name, "a number", "an expression");
+			return false;
+		}
+		TglArg number = arg_of_const(p->name, &v);
+		if (!binding_scalar(c->k, i, &number, &c->b))
+			return false;
+	}
+	return true;
+}
+
+static void
+add_given(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
+{
+	for (int i = 0; i < *n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			return;
+	given[(*n)++] = (NamedConst){.name = intern(c->k->program->compile->names, name), .value = value,
+	    .place = NOWHERE};
+}
+
+/* What the caller's tensors say of dimensions and types goes before the example, as if given by name. */
+static void
+given_by_tensor(TglCase *c, int i, NamedConst *given, int *n)
+{
+	const Kernel *k = c->k->k;
+	const KernelParam *p = &k->params.at[i];
+	const TglTensor *t = c->b.tensor[i];
+	if (!p->dtype_known && p->dtype_param >= 0)
+		add_given(c, given, n, k->item->ctparams.at[p->dtype_param].name,
+		    (Const){.kind = CONST_DTYPE, .dtype = (DType)t->dtype});
+	if (p->kind != PARAM_TENSOR || t->rank != p->rank)
+		return;
+	for (int d = 0; d < p->rank; d++)
+		if (p->ast->type->dims.at[d]->kind == EX_NAME)
+			add_given(c, given, n, p->ast->type->dims.at[d]->name, (Const){.kind = CONST_INT, .i = t->dim[d]});
+}
+
+/* Scalars go by name too: the example's would contradict them as arguments. */
+static bool
+bind_example(TglCase *c)
+{
+	Kernel *k = c->k->k;
+	int n = c->b.nvalue;
+	NamedConst *given = NEW_ARRAY(c->b.mem, NamedConst, n + k->params.n * (MAX_RANK + 2));
+	memcpy(given, c->b.value, sizeof *given * (size_t)n);
+	for (int i = 0; i < k->params.n; i++) {
+		if (c->b.tensor[i])
+			given_by_tensor(c, i, given, &n);
+		if (k->params.at[i].kind == PARAM_SCALAR && c->b.info[i].given) {
+			add_given(c, given, &n, k->params.at[i].name, c->b.info[i].scalar);
+			c->b.info[i].given = false;
+		}
+	}
+	return example_bind(k, c->example, given, n, c->b.info, &c->b.bound);
+}
+
 static bool
 bind(TglCase *c)
 {
-	Kernel *k = c->k->k;
-	if (!c->example)
-		return kernel_bind(k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
-	return example_bind(k, c->example, c->b.value, c->b.nvalue, c->b.info, &c->b.bound);
+	if (!read_scalars(c))
+		return false;
+	return c->example ? bind_example(c) : kernel_bind(c->k->k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
 }
 
 static bool

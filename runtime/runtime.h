@@ -122,6 +122,8 @@ typedef struct Binding {
 
 /* Sorts arguments to parameters and names; to be closed, also when it failed. */
 bool binding_collect(TglKernel *k, const TglArg *args, int nargs, bool texts, Binding *out);
+/* Sets scalar parameter i. */
+bool binding_scalar(TglKernel *k, int i, const TglArg *a, Binding *b);
 bool binding_bind(TglKernel *k, Binding *b);
 /* Gives the bound header what only the arguments know (pointers' buffers, scalars), in a copy of its own. */
 void binding_pointers(TglKernel *k, Binding *b);
