@@ -214,8 +214,8 @@ check_one(Module *m, OpKind kind, const Attr *a, const char **why)
 		return fail(m, why, "attribute '%s' is %s; expected %s", a->name,
 		    kind_text(a->kind), kind_text(info->kind));
 	if (info->choices && !is_choice(info->choices, a->text))
-		return fail(m, why, "attribute '%s' is \"%s\"; expected one of%s", a->name, a->text,
-		    info->choices);
+		return fail(m, why, "attribute '%s' is \"%s\"; expected one of%.*s", a->name, a->text,
+		    (int)strlen(info->choices) - 1, info->choices);
 	return true;
 }
 

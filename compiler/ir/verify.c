@@ -124,7 +124,7 @@ check_yield(Verifier *v, const Op *op, int r, const Type *const *want, int n)
 	const Op *yield = op->region[r]->last;
 
 	if (!yield || yield->kind != OP_YIELD)
-		return fail(v, yield ? yield : op, "region '%s' does not end in yield",
+		return fail(v, op, "region '%s' does not end in yield",
 		    region_word(op->kind, r));
 	if (yield->nin != n)
 		return fail(v, yield, "%d value%s; region '%s' gives %d", yield->nin,
