@@ -131,8 +131,76 @@ bool const_of_val(const Val *v, Const *out);             /* false: not a compile
 
 /* stmt.c */
 
-/* A block of statements in a scope of its own. */
+/* A block of statements in a scope of its own: the body of a kernel, reference or example. */
 void elab_stmts(Elab *e, const StmtList *list);
+
+/* One function body that is being elaborated: the kernel's, or a fn's that is being inlined.  `return` under a
+ * run-time condition is turned into structure with the help of hidden variables: `slot` holds the results, `done`
+ * says that the function has returned; `done` is kept only where something follows that must then be skipped. */
+typedef struct Frame {
+	struct Frame *up;
+	const Item *fn;                                 /* NULL: a kernel or reference, whose return has no value */
+	Scope *base;                                    /* the scope of its parameters */
+	bool discover;                                  /* a first walk, muted, for the types of the results alone */
+	bool tail;                                      /* nothing of the function follows what is being elaborated */
+	VEC(Val) returns;                               /* discover: every returned value */
+	bool has_result;                                /* returned on a straight line: */
+	Val result;
+	Binding *slot, *done;                           /* NULL until needed */
+} Frame;
+
+typedef struct StmtState {
+	Frame *frame;
+	Scope *file;                                    /* what a fn's body sees besides its parameters */
+	int steps;                                      /* expressions elaborated so far, limited */
+	bool spent;                                     /* that limit was reported */
+	const struct ConstFrame *consts;                /* top-level constants being evaluated */
+} StmtState;
+
+void elab_stmt(Elab *e, const Stmt *s);
+/* Statements from..n of a list in the scope at hand; true if every path through them returned. */
+bool elab_list(Elab *e, const StmtList *list, int from);
+bool elab_if(Elab *e, const Stmt *s, const StmtList *rest, int from);
+void elab_for(Elab *e, const Stmt *s);
+void elab_while(Elab *e, const Stmt *s);
+bool elab_static_for(Elab *e, const Stmt *s);
+void elab_return(Elab *e, const Stmt *s);
+/* Runs `from`.. of a list unless the function has returned meanwhile. */
+bool elab_unless_done(Elab *e, const StmtList *list, int from);
+/* Gives a variable a new value of its own type and shape; reports and leaves it alone otherwise. */
+void binding_assign(Elab *e, Binding *b, const Val *v, Place at);
+bool val_to_var(Elab *e, Val *v, const char *name);      /* literals get their type; false: no such variable can be */
+
+/* scan.c: what statements do, seen from their text alone */
+
+typedef VEC(Binding *) BindingList;
+
+/* Adds the variables visible here that these statements assign, each once. */
+void scan_assigned(Elab *e, const StmtList *list, int from, BindingList *out);
+bool scan_returns(const StmtList *list, int from);       /* a return somewhere inside */
+bool stmt_returns(const Stmt *s);
+bool stmt_may_return(const Stmt *s);                     /* a return inside, under a run-time condition or loop */
+bool scan_ends(const StmtList *list);                    /* every path surely ends in a return */
+
+/* region.c: regions are elaborated into detached blocks and joined to their op afterwards */
+
+typedef struct Region {
+	Builder outer;
+	Block *block;
+} Region;
+
+Region region_begin(Elab *e, const Type *const *args, int n);
+void region_end(Elab *e, const Region *r);
+void region_attach(Op *op, int i, Block *block);
+bool region_is_cheap(const Block *b);                    /* pure, without regions, a few ops: may run always */
+void region_splice(Elab *e, Block *b);                   /* moves its ops to where e->b is */
+/* An `if` op of two detached blocks that yield n values each. */
+Op *region_if(Elab *e, Value *cond, Block *then, Value *const *tv, Block *els, Value *const *ev, int n);
+/* A run-time condition as a scalar bool; NULL after an error. */
+Value *val_condition(Elab *e, const Val *v);
+int val_flatten(Elab *e, const Val *v, Value **out, int max);   /* tiles of a tuple tree in order; -1: others inside */
+Val val_rebuild(Elab *e, const Val *like, Value *const *from, int *at);
+enum { MAX_CARRIED = 512 };
 
 /* call.c: builtins; one table (builtins.def) of name, family, parameters, function */
 
@@ -141,6 +209,8 @@ bool builtin_exists(const char *name, const char *scope);               /* scope
 Val elab_builtin(Elab *e, const Expr *call);
 /* Names of all builtins, for nearest_name. */
 const char *const *builtin_names(int *n);
+
+Val elab_matmul(Elab *e, const Val *a, const Val *b, Place at);         /* a @ b */
 
 /* index.c: x[...] of tensors and tiles */
 
@@ -164,6 +234,8 @@ void example_pointers(Kernel *k, const ExampleItem *ex, Bound *b);
  * e->b starts in a detached block, so that constants can be evaluated before the function exists; set e->func and
  * e->b.block once it does. */
 Elab *elab_open(Kernel *k, const Bound *b, const char *target, bool whole);
+/* The same without a kernel, for what stands at the top of a file; k and b may be NULL. */
+Elab *elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole);
 
 /* scope.c */
 

@@ -1,0 +1,384 @@
+/* Exact arithmetic at compile time.  Integers are 64 bits and overflow is an error, as is division by zero:
+ * a header that says BM * BN must mean the number that the reader computes.  Floats are f64.  Types and texts
+ * compare for equality only, so that `T == f32` and `target == "ptx"` can steer `static if`. */
+#include "sema/elab.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const binary_text[] = {
+#define X(name, text, strength) [BIN_##name] = text,
+	BINARY_OPS(X)
+#undef X
+};
+
+static double
+as_float(const Val *v)
+{
+	return v->kind == VAL_FLOAT ? v->f : (double)v->i;
+}
+
+static Val
+overflow(Elab *e, Place at)
+{
+	diag_error(e->cx, at, DIAG_CONST_OVERFLOW);
+	return val_poison(at);
+}
+
+static Val
+by_zero(Elab *e, Place at)
+{
+	diag_error(e->cx, at, DIAG_CONST_ZERO);
+	return val_poison(at);
+}
+
+static Val
+shift(Elab *e, BinaryOp op, int64_t a, int64_t b, Place at)
+{
+	if (b < 0) {
+		diag_error(e->cx, at, DIAG_CONST_SHIFT, (long long)b);
+		return val_poison(at);
+	}
+	if (op == BIN_SHR)
+		return val_int(at, b > 63 ? (a < 0 ? -1 : 0) : a >> b);
+	int64_t r;
+	if (a == 0)
+		return val_int(at, 0);
+	if (b > 62 || __builtin_mul_overflow(a, INT64_C(1) << b, &r))
+		return overflow(e, at);
+	return val_int(at, r);
+}
+
+static Val
+binary_int(Elab *e, BinaryOp op, int64_t a, int64_t b, Place at)
+{
+	int64_t r = 0;
+	bool bad = false;
+
+	switch (op) {
+	case BIN_ADD: bad = __builtin_add_overflow(a, b, &r); break;
+	case BIN_SUB: bad = __builtin_sub_overflow(a, b, &r); break;
+	case BIN_MUL: bad = __builtin_mul_overflow(a, b, &r); break;
+	case BIN_DIV:
+	case BIN_REM:
+		if (b == 0)
+			return by_zero(e, at);
+		if (b == -1) {
+			bad = op == BIN_DIV && a == INT64_MIN;
+			r = op == BIN_DIV && !bad ? -a : 0;
+		} else {
+			r = op == BIN_DIV ? a / b : a % b;
+		}
+		break;
+	case BIN_AND: r = a & b; break;
+	case BIN_OR: r = a | b; break;
+	case BIN_XOR: r = a ^ b; break;
+	case BIN_SHL:
+	case BIN_SHR: return shift(e, op, a, b, at);
+	default: unreachable();
+	}
+	return bad ? overflow(e, at) : val_int(at, r);
+}
+
+static bool
+compare(BinaryOp op, double order)
+{
+	switch (op) {
+	case BIN_EQ: return order == 0;
+	case BIN_NE: return !(order == 0);
+	case BIN_LT: return order < 0;
+	case BIN_LE: return order <= 0;
+	case BIN_GT: return order > 0;
+	case BIN_GE: return order >= 0;
+	default: unreachable();
+	}
+}
+
+static bool
+is_compare(BinaryOp op)
+{
+	return op >= BIN_EQ && op <= BIN_GE;
+}
+
+static bool
+compare_values(BinaryOp op, const Val *a, const Val *b)
+{
+	if (a->kind != VAL_FLOAT && b->kind != VAL_FLOAT)
+		return compare(op, a->i < b->i ? -1 : a->i > b->i);
+	double x = as_float(a), y = as_float(b);
+	return compare(op, isnan(x) || isnan(y) ? NAN : x < y ? -1 : x > y);
+}
+
+static bool
+equal_words(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out)
+{
+	bool same;
+
+	if (a->kind == VAL_DTYPE && b->kind == VAL_DTYPE)
+		same = a->dtype == b->dtype;
+	else if (a->kind == VAL_TEXT && b->kind == VAL_TEXT)
+		same = strcmp(a->text, b->text) == 0;
+	else
+		return false;
+	if (op != BIN_EQ && op != BIN_NE)
+		return false;
+	*out = val_bool(at, same == (op == BIN_EQ));
+	return true;
+}
+
+static Val
+binary_float(Elab *e, BinaryOp op, double a, double b, Place at)
+{
+	switch (op) {
+	case BIN_ADD: return val_float(at, a + b);
+	case BIN_SUB: return val_float(at, a - b);
+	case BIN_MUL: return val_float(at, a * b);
+	case BIN_DIV: return val_float(at, a / b);
+	case BIN_REM: return val_float(at, fmod(a, b));
+	default:
+		diag_error(e->cx, at, DIAG_BITS_OF_FLOAT, binary_text[op]);
+		return val_poison(at);
+	}
+}
+
+bool
+const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out)
+{
+	if (!val_is_const(a) || !val_is_const(b))
+		return equal_words(e, op, a, b, at, out);
+	bool bools = a->kind == VAL_BOOL && b->kind == VAL_BOOL;
+	if (op == BIN_MATMUL)
+		return false;
+	if (op == BIN_LAND || op == BIN_LOR) {
+		if (!bools)
+			return false;
+		*out = val_bool(at, op == BIN_LAND ? a->i && b->i : a->i || b->i);
+	} else if (is_compare(op)) {
+		*out = val_bool(at, compare_values(op, a, b));
+	} else if (a->kind == VAL_FLOAT || b->kind == VAL_FLOAT) {
+		*out = binary_float(e, op, as_float(a), as_float(b), at);
+	} else {
+		*out = binary_int(e, op, a->i, b->i, at);
+		if (bools && out->kind == VAL_INT && (op == BIN_AND || op == BIN_OR || op == BIN_XOR))
+			out->kind = VAL_BOOL;
+	}
+	return true;
+}
+
+bool
+const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
+{
+	if (!val_is_const(a))
+		return false;
+	switch (op) {
+	case UN_PLUS:
+		*out = *a;
+		out->place = at;
+		if (a->kind == VAL_BOOL)
+			out->kind = VAL_INT;
+		return true;
+	case UN_NEG:
+		if (a->kind == VAL_FLOAT)
+			*out = val_float(at, -a->f);
+		else
+			*out = a->i == INT64_MIN ? overflow(e, at) : val_int(at, -a->i);
+		return true;
+	case UN_NOT:
+		if (a->kind != VAL_BOOL)
+			return false;
+		*out = val_bool(at, !a->i);
+		return true;
+	case UN_INVERT:
+		if (a->kind == VAL_FLOAT)
+			return false;
+		*out = a->kind == VAL_BOOL ? val_bool(at, !a->i) : val_int(at, ~a->i);
+		return true;
+	}
+	unreachable();
+}
+
+/* Builtins over compile-time numbers.  F: floats; I: integers only; N: either, as its operands are. */
+
+typedef Val (*FoldFn)(Elab *e, const Val *a, Place at);
+
+static Val
+fold_cdiv(Elab *e, const Val *a, Place at)
+{
+	int64_t x = a[0].i, y = a[1].i;
+
+	if (y == 0)
+		return by_zero(e, at);
+	if (y == -1)
+		return x == INT64_MIN ? overflow(e, at) : val_int(at, -x);
+	return val_int(at, x / y + (x % y != 0 && (x < 0) == (y < 0)));
+}
+
+static Val
+fold_floordiv(Elab *e, const Val *a, Place at)
+{
+	int64_t x = a[0].i, y = a[1].i;
+
+	if (y == 0)
+		return by_zero(e, at);
+	if (y == -1)
+		return x == INT64_MIN ? overflow(e, at) : val_int(at, -x);
+	return val_int(at, x / y - (x % y != 0 && (x < 0) != (y < 0)));
+}
+
+static Val
+fold_pow2ceil(Elab *e, const Val *a, Place at)
+{
+	int64_t p = 1;
+
+	while (p < a->i) {
+		if (p > INT64_MAX / 2)
+			return overflow(e, at);
+		p *= 2;
+	}
+	return val_int(at, p);
+}
+
+static bool
+less(const Val *a, const Val *b)
+{
+	return compare_values(BIN_LT, a, b);
+}
+
+/* min and max ignore a NaN; a float among the operands makes the result one. */
+static Val
+fold_least(const Val *a, bool greatest, Place at)
+{
+	const Val *pick;
+
+	if (greatest)
+		pick = less(&a[0], &a[1]) ? &a[1] : &a[0];
+	else
+		pick = less(&a[1], &a[0]) ? &a[1] : &a[0];
+	if (a[0].kind == VAL_FLOAT && isnan(a[0].f))
+		pick = &a[1];
+	if (a[1].kind == VAL_FLOAT && isnan(a[1].f))
+		pick = &a[0];
+	if (a[0].kind == VAL_FLOAT || a[1].kind == VAL_FLOAT)
+		return val_float(at, as_float(pick));
+	return val_int(at, pick->i);
+}
+
+static Val
+fold_min(Elab *e, const Val *a, Place at)
+{
+	return fold_least(a, false, at);
+}
+
+static Val
+fold_max(Elab *e, const Val *a, Place at)
+{
+	return fold_least(a, true, at);
+}
+
+static Val
+fold_clamp(Elab *e, const Val *a, Place at)
+{
+	Val low = fold_least((Val[]){a[0], a[1]}, true, at);
+
+	return fold_least((Val[]){low, a[2]}, false, at);
+}
+
+static Val
+fold_abs(Elab *e, const Val *a, Place at)
+{
+	if (a->kind == VAL_FLOAT)
+		return val_float(at, fabs(a->f));
+	return a->i == INT64_MIN ? overflow(e, at) : val_int(at, a->i < 0 ? -a->i : a->i);
+}
+
+/* Of an integer that is a power of two it is that integer power, else a float. */
+static Val
+fold_log2(Elab *e, const Val *a, Place at)
+{
+	if (a->kind == VAL_INT && a->i > 0 && (a->i & (a->i - 1)) == 0)
+		return val_int(at, __builtin_ctzll((uint64_t)a->i));
+	return val_float(at, log2(as_float(a)));
+}
+
+static Val
+fold_pow(Elab *e, const Val *a, Place at)
+{
+	return val_float(at, pow(as_float(&a[0]), as_float(&a[1])));
+}
+
+static Val
+fold_where(Elab *e, const Val *a, Place at)
+{
+	Val v = a[0].i ? a[1] : a[2];
+
+	v.place = at;
+	if (a[1].kind == VAL_FLOAT || a[2].kind == VAL_FLOAT)
+		v = val_float(at, as_float(&v));
+	return v;
+}
+
+#define FOLD_FLOAT(X)                                                                              \
+	X(sqrt, sqrt(x)) X(rsqrt, 1 / sqrt(x)) X(exp, exp(x)) X(exp2, exp2(x)) X(expm1, expm1(x))  \
+	X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x)) X(cos, cos(x)) X(tan, tan(x))             \
+	X(sinh, sinh(x)) X(cosh, cosh(x)) X(tanh, tanh(x)) X(asin, asin(x)) X(acos, acos(x))       \
+	X(atan, atan(x)) X(erf, erf(x)) X(floor, floor(x)) X(ceil, ceil(x)) X(trunc, trunc(x))     \
+	X(round, nearbyint(x)) X(sigmoid, 1 / (1 + exp(-x)))
+
+#define X(name, formula)                                                                           \
+	static Val fold_##name(Elab *e, const Val *a, Place at)                                    \
+	{                                                                                          \
+		double x = as_float(a);                                                            \
+		return val_float(at, formula);                                                     \
+	}
+FOLD_FLOAT(X)
+#undef X
+
+typedef struct Fold {
+	const char *name;
+	int n;
+	char takes;                                     /* I: integers; N: numbers; B: a bool, then numbers */
+	FoldFn fn;
+} Fold;
+
+static const Fold folds[] = {
+	{"cdiv", 2, 'I', fold_cdiv},
+	{"floordiv", 2, 'I', fold_floordiv},
+	{"pow2ceil", 1, 'I', fold_pow2ceil},
+	{"min", 2, 'N', fold_min},
+	{"max", 2, 'N', fold_max},
+	{"clamp", 3, 'N', fold_clamp},
+	{"abs", 1, 'N', fold_abs},
+	{"log2", 1, 'N', fold_log2},
+	{"pow", 2, 'N', fold_pow},
+	{"where", 3, 'B', fold_where},
+#define X(name, formula) {#name, 1, 'N', fold_##name},
+	FOLD_FLOAT(X)
+#undef X
+};
+
+static bool
+takes_args(const Fold *f, const Val *args, int n)
+{
+	for (int i = 0; i < n; i++) {
+		bool want_bool = f->takes == 'B' && i == 0;
+		if (!val_is_const(&args[i]) || (args[i].kind == VAL_BOOL) != want_bool)
+			return false;
+		if (f->takes == 'I' && args[i].kind != VAL_INT)
+			return false;
+	}
+	return true;
+}
+
+bool
+const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val *out)
+{
+	for (int i = 0; i < LEN(folds); i++) {
+		const Fold *f = &folds[i];
+		if (f->n != n || strcmp(f->name, name) != 0 || !takes_args(f, args, n))
+			continue;
+		*out = f->fn(e, args, at);
+		return true;
+	}
+	return false;
+}

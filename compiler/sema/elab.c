@@ -1,0 +1,94 @@
+/* Opens an elaboration: a module, what is predeclared, the file's constants and functions, and the values
+ * that the header gave.  The builder starts in a detached block, so that whatever a constant's expression
+ * makes on its way has somewhere to be. */
+#include "sema/elab.h"
+
+#include <math.h>
+
+/* Words that an operation's argument may be; each stands for its own text unless something else has the name. */
+static const char *const words[] = {
+	"ieee", "tf32", "tf32x3", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys",
+	"ca", "cg", "cs", "cv", "wb", "wt", "evict_first", "evict_last", "evict_normal", "no_allocate",
+};
+
+static void
+predeclare(Elab *e, const char *name, Val v)
+{
+	scope_add(e, intern(e->cx->names, name), NOWHERE, v, false);
+}
+
+static void
+predeclare_all(Elab *e)
+{
+	for (int t = 0; t < DTYPE_COUNT; t++)
+		predeclare(e, dtype_info[t].text, (Val){.kind = VAL_DTYPE, .place = NOWHERE, .dtype = (DType)t});
+	predeclare(e, "true", val_bool(NOWHERE, true));
+	predeclare(e, "false", val_bool(NOWHERE, false));
+	predeclare(e, "inf", val_float(NOWHERE, INFINITY));
+	predeclare(e, "nan", val_float(NOWHERE, NAN));
+	predeclare(e, "pi", val_float(NOWHERE, 3.14159265358979323846));
+	predeclare(e, "target", (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = e->target});
+	for (int i = 0; i < LEN(words); i++)
+		predeclare(e, words[i], (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = words[i]});
+}
+
+/* The file's const and fn; a const is evaluated where it is used. */
+static void
+declare_items(Elab *e)
+{
+	for (int i = 0; i < e->program->items.n; i++) {
+		const Item *it = e->program->items.at[i];
+		if (it->kind != ITEM_CONST && it->kind != ITEM_FN)
+			continue;
+		Val v = {.kind = VAL_FN, .place = it->place, .fn = it};
+		scope_add(e, it->name, it->name_place, v, false);
+	}
+}
+
+static void
+declare_consts(Elab *e, const NamedConst *c, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (c[i].value.kind != CONST_NONE)
+			scope_add(e, c[i].name, c[i].place, val_of_const(c[i].place, &c[i].value), false);
+}
+
+Elab *
+elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole)
+{
+	Elab *e = NEW(p->cx->mem, Elab);
+
+	e->cx = p->cx;
+	e->program = p;
+	e->kernel = k;
+	e->bound = b;
+	e->m = module_open(p->cx);
+	e->target = intern(p->cx->names, target);
+	e->whole = whole;
+	e->stmt = NEW(p->cx->mem, StmtState);
+	e->func = func_make(e->m, "", NULL, NULL, 0);
+	e->m->funcs.n = 0;
+	e->b = (Builder){.m = e->m, .block = e->func->body, .place = k ? k->item->place : NOWHERE};
+	p->cx->muted++;                                 /* program_open reported items with one name */
+	scope_push(e);
+	predeclare_all(e);
+	e->stmt->file = scope_push(e);
+	declare_items(e);
+	scope_push(e);
+	if (b && whole)
+		declare_consts(e, b->symbol, b->nsymbol);
+	else if (b)
+		declare_consts(e, b->ct, b->nct);
+	p->cx->muted--;
+	Frame *f = NEW(p->cx->mem, Frame);
+	f->tail = true;
+	f->base = e->scope;
+	e->stmt->frame = f;
+	return e;
+}
+
+Elab *
+elab_open(Kernel *k, const Bound *b, const char *target, bool whole)
+{
+	return elab_open_file(k->program, k, b, target, whole);
+}

@@ -1,0 +1,265 @@
+/* Values of the elaborator: making them, describing them in messages, and taking compile-time facts out
+ * of them.  How two values meet (promotion, literals, broadcasting) is in promote.c. */
+#include "sema/elab.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+Val
+val_poison(Place at)
+{
+	return (Val){.kind = VAL_POISON, .place = at};
+}
+
+Val
+val_int(Place at, int64_t i)
+{
+	return (Val){.kind = VAL_INT, .place = at, .i = i};
+}
+
+Val
+val_float(Place at, double f)
+{
+	return (Val){.kind = VAL_FLOAT, .place = at, .f = f};
+}
+
+Val
+val_bool(Place at, bool b)
+{
+	return (Val){.kind = VAL_BOOL, .place = at, .i = b};
+}
+
+Val
+val_tile(Place at, Value *v)
+{
+	return v ? (Val){.kind = VAL_TILE, .place = at, .v = v} : val_poison(at);
+}
+
+Val
+val_tuple(Elab *e, Place at, const Val *items, int n)
+{
+	Val v = {.kind = VAL_TUPLE, .place = at, .n = n};
+
+	v.items = NEW_ARRAY(e->cx->mem, Val, n);
+	if (n)
+		memcpy(v.items, items, sizeof *items * (size_t)n);
+	return v;
+}
+
+Val
+val_of_const(Place at, const Const *c)
+{
+	switch (c->kind) {
+	case CONST_NONE: return val_poison(at);
+	case CONST_INT: return val_int(at, c->i);
+	case CONST_FLOAT: return val_float(at, c->f);
+	case CONST_BOOL: return val_bool(at, c->i != 0);
+	case CONST_DTYPE: return (Val){.kind = VAL_DTYPE, .place = at, .dtype = c->dtype};
+	case CONST_TEXT: return (Val){.kind = VAL_TEXT, .place = at, .text = c->text};
+	}
+	unreachable();
+}
+
+bool
+const_of_val(const Val *v, Const *out)
+{
+	switch (v->kind) {
+	case VAL_INT: *out = (Const){.kind = CONST_INT, .i = v->i}; return true;
+	case VAL_FLOAT: *out = (Const){.kind = CONST_FLOAT, .f = v->f}; return true;
+	case VAL_BOOL: *out = (Const){.kind = CONST_BOOL, .i = v->i}; return true;
+	case VAL_DTYPE: *out = (Const){.kind = CONST_DTYPE, .dtype = v->dtype}; return true;
+	case VAL_TEXT: *out = (Const){.kind = CONST_TEXT, .text = v->text}; return true;
+	default: return false;
+	}
+}
+
+bool
+const_equal(const Const *a, const Const *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case CONST_NONE: return true;
+	case CONST_INT:
+	case CONST_BOOL: return a->i == b->i;
+	case CONST_FLOAT: return a->f == b->f || (isnan(a->f) && isnan(b->f));
+	case CONST_DTYPE: return a->dtype == b->dtype;
+	case CONST_TEXT: return strcmp(a->text, b->text) == 0;
+	}
+	unreachable();
+}
+
+const char *
+const_describe(Compile *cx, const Const *c)
+{
+	switch (c->kind) {
+	case CONST_NONE: return "nothing";
+	case CONST_INT: return arena_printf(cx->mem, "%" PRId64, c->i);
+	case CONST_FLOAT: return arena_printf(cx->mem, "%.9g", c->f);
+	case CONST_BOOL: return c->i ? "true" : "false";
+	case CONST_DTYPE: return dtype_info[c->dtype].text;
+	case CONST_TEXT: return arena_printf(cx->mem, "\"%s\"", c->text);
+	}
+	unreachable();
+}
+
+/* A tile's type as users write it; scalars say that they are. */
+static const char *
+describe_type(Elab *e, const Type *t)
+{
+	Text text = {0};
+
+	if (t->rank == 0 && t->ptr == PTR_NONE)
+		text_put(&text, "a scalar ");
+	type_print(t, &text);
+	const char *s = arena_strdup(e->cx->mem, text.at);
+	text_close(&text);
+	return s;
+}
+
+const char *
+val_describe(Elab *e, const Val *v)
+{
+	Arena *mem = e->cx->mem;
+
+	switch (v->kind) {
+	case VAL_POISON: return "a broken value";
+	case VAL_VOID: return "nothing";
+	case VAL_INT: return arena_printf(mem, "the integer %" PRId64, v->i);
+	case VAL_FLOAT: return arena_printf(mem, "the number %.9g", v->f);
+	case VAL_BOOL: return v->i ? "true" : "false";
+	case VAL_DTYPE: return arena_printf(mem, "the type %s", dtype_info[v->dtype].text);
+	case VAL_TEXT: return arena_printf(mem, "the text \"%s\"", v->text);
+	case VAL_TUPLE: return arena_printf(mem, "a tuple of %d", v->n);
+	case VAL_LIST: return arena_printf(mem, "a list of %d", v->n);
+	case VAL_TILE: return describe_type(e, v->v->type);
+	case VAL_TENSOR:
+		return arena_printf(mem, "the tensor %s", e->kernel->params.at[v->param].name);
+	case VAL_FN:
+		if (v->fn)
+			return arena_printf(mem, "the function %s", v->fn->name);
+		return "a function";
+	}
+	unreachable();
+}
+
+static DType
+float_default(const Elab *e)
+{
+	return e->whole ? TY_F64 : TY_F32;
+}
+
+DType
+val_dtype(Elab *e, const Val *v)
+{
+	switch (v->kind) {
+	case VAL_INT: return v->i >= INT32_MIN && v->i <= INT32_MAX ? TY_I32 : TY_I64;
+	case VAL_FLOAT: return float_default(e);
+	case VAL_BOOL: return TY_BOOL;
+	case VAL_TILE: return v->v->type->elem;
+	case VAL_TENSOR: return e->func->body->arg[v->param].type->elem;
+	default: return TY_I32;
+	}
+}
+
+bool
+val_is_number(const Val *v)
+{
+	return val_is_const(v) || (v->kind == VAL_TILE && v->v->type->ptr == PTR_NONE);
+}
+
+const Type *
+val_type(Elab *e, const Val *v)
+{
+	return v->kind == VAL_TILE ? v->v->type : type_scalar(e->m, val_dtype(e, v));
+}
+
+/* Reports that `what` needs something else than it was given. */
+static bool
+wanted(Elab *e, const Val *v, const char *what, const char *expected)
+{
+	if (v->kind != VAL_POISON) {
+		diag_error(e->cx, v->place, DIAG_WANTED, what, expected, val_describe(e, v));
+		if (v->kind == VAL_TILE && v->v->type->rank == 0)
+			diag_help(e->cx, "this value is known only at run time; make it a compile-time "
+				"parameter of the kernel, as in <BLOCK = 128> or <BLOCK = pow2ceil(N)>");
+	}
+	return false;
+}
+
+bool
+val_const_int(Elab *e, const Val *v, const char *what, int64_t *out)
+{
+	if (v->kind != VAL_INT)
+		return wanted(e, v, what, "a compile-time integer");
+	*out = v->i;
+	return true;
+}
+
+bool
+val_const_bool(Elab *e, const Val *v, const char *what, bool *out)
+{
+	if (v->kind != VAL_BOOL)
+		return wanted(e, v, what, "a compile-time true or false");
+	*out = v->i != 0;
+	return true;
+}
+
+bool
+val_const_dtype(Elab *e, const Val *v, const char *what, DType *out)
+{
+	if (v->kind != VAL_DTYPE)
+		return wanted(e, v, what, "a type such as f32");
+	*out = v->dtype;
+	return true;
+}
+
+static bool
+shape_extent(Elab *e, const Val *v, int64_t *out)
+{
+	if (!val_const_int(e, v, "an extent", out))
+		return false;
+	if (*out >= (e->whole ? 0 : 1))
+		return true;
+	diag_error(e->cx, v->place, DIAG_EXTENT_RANGE, (long long)*out);
+	return false;
+}
+
+bool
+val_shape(Elab *e, const Val *v, int *rank, int64_t *extent)
+{
+	if (v->kind == VAL_INT) {
+		*rank = 1;
+		return shape_extent(e, v, &extent[0]);
+	}
+	if (v->kind != VAL_LIST && v->kind != VAL_TUPLE)
+		return wanted(e, v, "a shape", "a list of extents such as [64, 32]");
+	if (v->n > MAX_RANK) {
+		diag_error(e->cx, v->place, DIAG_RANK_TOO_LARGE, v->n, MAX_RANK);
+		return false;
+	}
+	int64_t count = 1;
+	*rank = v->n;
+	for (int i = 0; i < v->n; i++) {
+		if (!shape_extent(e, &v->items[i], &extent[i]))
+			return false;
+		if (__builtin_mul_overflow(count, MAX(extent[i], 1), &count) || count > INT64_C(1) << 40) {
+			diag_error(e->cx, v->place, DIAG_TILE_TOO_LARGE);
+			return false;
+		}
+	}
+	return true;
+}
+
+Value *
+val_index(Elab *e, const Val *v, const char *what)
+{
+	if (v->kind == VAL_INT)
+		return val_ir_as(e, v, TY_I64);
+	if (v->kind == VAL_TILE && v->v->type->rank == 0 && v->v->type->ptr == PTR_NONE &&
+	    dtype_is_int(v->v->type->elem))
+		return ir_cast(e, v->v, TY_I64);
+	wanted(e, v, what, "an integer scalar");
+	return NULL;
+}
