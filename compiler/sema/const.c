@@ -308,6 +308,27 @@ fold_pow(Elab *e, const Val *a, Place at)
 }
 
 static Val
+fold_atan2(Elab *e, const Val *a, Place at)
+{
+	return val_float(at, atan2(as_float(&a[0]), as_float(&a[1])));
+}
+
+static Val
+fold_fma(Elab *e, const Val *a, Place at)
+{
+	return val_float(at, fma(as_float(&a[0]), as_float(&a[1]), as_float(&a[2])));
+}
+
+static Val
+fold_div(Elab *e, const Val *a, Place at)
+{
+	Val v = val_poison(at);
+
+	const_binary(e, BIN_DIV, &a[0], &a[1], at, &v);
+	return v;
+}
+
+static Val
 fold_where(Elab *e, const Val *a, Place at)
 {
 	Val v = a[0].i ? a[1] : a[2];
@@ -351,6 +372,9 @@ static const Fold folds[] = {
 	{"abs", 1, 'N', fold_abs},
 	{"log2", 1, 'N', fold_log2},
 	{"pow", 2, 'N', fold_pow},
+	{"atan2", 2, 'N', fold_atan2},
+	{"div", 2, 'N', fold_div},
+	{"fma", 3, 'N', fold_fma},
 	{"where", 3, 'B', fold_where},
 #define X(name, formula) {#name, 1, 'N', fold_##name},
 	FOLD_FLOAT(X)

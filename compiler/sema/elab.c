@@ -66,9 +66,9 @@ elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool w
 	e->target = intern(p->cx->names, target);
 	e->whole = whole;
 	e->stmt = NEW(p->cx->mem, StmtState);
-	e->func = func_make(e->m, "", NULL, NULL, 0);
+	Func *scratch = func_make(e->m, "", NULL, NULL, 0);
 	e->m->funcs.n = 0;
-	e->b = (Builder){.m = e->m, .block = e->func->body, .place = k ? k->item->place : NOWHERE};
+	e->b = (Builder){.m = e->m, .block = scratch->body, .place = k ? k->item->place : NOWHERE};
 	p->cx->muted++;                                 /* program_open reported items with one name */
 	scope_push(e);
 	predeclare_all(e);

@@ -96,6 +96,8 @@ Value *ir_cast(Elab *e, Value *v, DType to);
 bool promote2(Elab *e, const Val *a, const Val *b, Place at, DType *out);
 /* Broadcasts to a shape as NumPy does (aligned right); NULL and an error naming both shapes if impossible. */
 Value *ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at);
+/* The shape that n values broadcast to (what is no tile is a scalar); false after an error that names two shapes. */
+bool match_shapes(Elab *e, const Val *in, int n, Place at, int *rank, int64_t *extent);
 /* Promotes and broadcasts n values to one type and shape, in place of out[]; false after an error. */
 bool match_values(Elab *e, const Val *in, int n, Place at, Value **out);
 
@@ -129,6 +131,11 @@ const char *const_describe(Compile *cx, const Const *c);
 Val val_of_const(Place at, const Const *c);
 bool const_of_val(const Val *v, Const *out);             /* false: not a compile-time number, bool, dtype or text */
 
+/* short.c: operators that may leave out a side */
+
+Val elab_binary_expr(Elab *e, const Expr *x);
+Val elab_cond(Elab *e, const Expr *x);
+
 /* stmt.c */
 
 /* A block of statements in a scope of its own: the body of a kernel, reference or example. */
@@ -139,7 +146,7 @@ void elab_stmts(Elab *e, const StmtList *list);
  * says that the function has returned; `done` is kept only where something follows that must then be skipped. */
 typedef struct Frame {
 	struct Frame *up;
-	const Item *fn;                                 /* NULL: a kernel or reference, whose return has no value */
+	const Item *fn;                                 /* NULL: a kernel, reference or example */
 	Scope *base;                                    /* the scope of its parameters */
 	bool discover;                                  /* a first walk, muted, for the types of the results alone */
 	bool tail;                                      /* nothing of the function follows what is being elaborated */
@@ -170,6 +177,10 @@ bool elab_unless_done(Elab *e, const StmtList *list, int from);
 /* Gives a variable a new value of its own type and shape; reports and leaves it alone otherwise. */
 void binding_assign(Elab *e, Binding *b, const Val *v, Place at);
 bool val_to_var(Elab *e, Val *v, const char *name);      /* literals get their type; false: no such variable can be */
+
+/* param.c: an argument of a fn against its parameter's declared type; may bind names that the type gives and turn a
+ * literal into a typed value.  False after an error. */
+bool param_check(Elab *e, const Param *param, const char *fn, Val *v);
 
 /* scan.c: what statements do, seen from their text alone */
 
@@ -209,8 +220,6 @@ bool builtin_exists(const char *name, const char *scope);               /* scope
 Val elab_builtin(Elab *e, const Expr *call);
 /* Names of all builtins, for nearest_name. */
 const char *const *builtin_names(int *n);
-
-Val elab_matmul(Elab *e, const Val *a, const Val *b, Place at);         /* a @ b */
 
 /* index.c: x[...] of tensors and tiles */
 

@@ -280,8 +280,8 @@ help_new_axis(Elab *e, const Type *a, const Type *b)
 	    shape_text(e, 1, a->extent), shape_text(e, 2, (int64_t[]){a->extent[0], 1}));
 }
 
-static bool
-common_shape(Elab *e, const Val *in, int n, Place at, int *rank, int64_t *extent)
+bool
+match_shapes(Elab *e, const Val *in, int n, Place at, int *rank, int64_t *extent)
 {
 	*rank = 0;
 	for (int i = 0; i < n; i++) {
@@ -311,7 +311,7 @@ match_values(Elab *e, const Val *in, int n, Place at, Value **out)
 			return false;
 	if (!promote_all(e, in, n, &dtype))
 		return false;
-	if (!common_shape(e, in, n, at, &rank, extent))
+	if (!match_shapes(e, in, n, at, &rank, extent))
 		return false;
 	for (int i = 0; i < n; i++) {
 		if (val_is_const(&in[i]))

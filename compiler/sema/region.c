@@ -6,7 +6,7 @@
 Region
 region_begin(Elab *e, const Type *const *args, int n)
 {
-	Region r = {.outer = e->b, .block = block_make(e->func, NULL, args, n)};
+	Region r = {.outer = e->b, .block = block_make(e->b.block->func, NULL, args, n)};
 
 	e->b.block = r.block;
 	e->b.before = NULL;

@@ -60,6 +60,7 @@ struct Kernel {
 	VEC(ExampleItem) examples;
 	const Item *reference;                          /* or NULL */
 	VEC(const Item *) expects;
+	bool broken;                                    /* its header was reported: nothing more can be said */
 };
 
 struct Program {

@@ -236,7 +236,7 @@ val_shape(Elab *e, const Val *v, int *rank, int64_t *extent)
 	if (v->kind != VAL_LIST && v->kind != VAL_TUPLE)
 		return wanted(e, v, "a shape", "a list of extents such as [64, 32]");
 	if (v->n > MAX_RANK) {
-		diag_error(e->cx, v->place, DIAG_RANK_TOO_LARGE, v->n, MAX_RANK);
+		diag_error(e->cx, v->place, DIAG_RANK_LIMIT, MAX_RANK, v->n);
 		return false;
 	}
 	int64_t count = 1;
@@ -245,7 +245,7 @@ val_shape(Elab *e, const Val *v, int *rank, int64_t *extent)
 		if (!shape_extent(e, &v->items[i], &extent[i]))
 			return false;
 		if (__builtin_mul_overflow(count, MAX(extent[i], 1), &count) || count > INT64_C(1) << 40) {
-			diag_error(e->cx, v->place, DIAG_TILE_TOO_LARGE);
+			diag_error(e->cx, v->place, DIAG_TILE_LIMIT, "that size");
 			return false;
 		}
 	}

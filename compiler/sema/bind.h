@@ -1,0 +1,38 @@
+/* Inside sema: one header being bound.  Slots are the names that a launch may set. */
+#ifndef TEGULA_BIND_H
+#define TEGULA_BIND_H
+
+#include "sema/header.h"
+
+typedef enum SlotKind { SLOT_CT, SLOT_SYMBOL, SLOT_SCALAR, SLOT_SCHEDULE } SlotKind;
+
+typedef struct Slot {
+	const char *name;
+	SlotKind kind;
+	int index;                                      /* into ctparams, symbols, params or schedule_names */
+	bool set, busy;                                 /* busy: its default is being evaluated */
+	Const value;
+	Place place;                                    /* where it was said */
+	const char *from;                               /* in words: "dimension 0 of 'x'" */
+} Slot;
+
+typedef struct Binder {
+	Kernel *k;
+	Compile *cx;
+	Elab *e;                                        /* for header expressions; names enter its scope as they are set */
+	Slot *slot;
+	int nslot;
+	const ArgInfo *args;                            /* or NULL */
+	bool lenient;                                   /* placeholders: values prove nothing */
+	int64_t extent;                                 /* lenient: of what nothing says */
+	Bound *out;
+} Binder;
+
+/* slot.c */
+
+void slots_make(Binder *b);
+Slot *slot_find(Binder *b, const char *name);
+/* Gives a slot its value; reports and returns false if the value is of the wrong kind or differs from one before. */
+bool slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from);
+
+#endif

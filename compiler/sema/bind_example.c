@@ -1,0 +1,158 @@
+/* Binds a header with what an example says.  Lines that name a symbol, scalar, compile-time parameter or schedule
+ * name are evaluated here, in order, each seeing those before it; lines that fill tensors are left to whole.c.
+ * Values given on the command line override the example's. */
+#include "sema/bind.h"
+
+#include <string.h>
+
+static const NamedConst *
+find_given(const NamedConst *given, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			return &given[i];
+	return NULL;
+}
+
+typedef VEC(NamedConst) NamedList;
+
+static bool
+is_tensor_line(const Kernel *k, const char *name)
+{
+	int i = param_of_kernel(k, name);
+
+	return i >= 0 && k->params.at[i].kind != PARAM_SCALAR;
+}
+
+/* One `name = e;` line; false after an error. */
+static bool
+line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
+{
+	if (s->kind == ST_EXPR || s->kind == ST_ERROR)
+		return true;
+	if (s->kind != ST_ASSIGN || s->op != BIN_NONE || s->target->kind != EX_NAME) {
+		diag_error(b->cx, s->place, DIAG_EXAMPLE_LINE);
+		diag_help(b->cx, "write 'name = value;' or 'tolerance(abs, rel);'");
+		return false;
+	}
+	const char *name = s->target->name;
+	Const c;
+	for (int i = 0; i < out->n; i++) {
+		if (out->at[i].name != name)
+			continue;
+		diag_error(b->cx, s->target->place, DIAG_EXAMPLE_LINE_TWICE, name);
+		diag_note(b->cx, out->at[i].place, "the first value is here");
+		return false;
+	}
+	if (is_tensor_line(b->k, name)) {
+		vec_push(b->cx->mem, out, ((NamedConst){name, {.kind = CONST_NONE}, s->target->place}));
+		return true;
+	}
+	if (!slot_find(b, name)) {
+		diag_error(b->cx, s->target->place, DIAG_GIVEN_UNKNOWN, b->k->name, name);
+		const char *near = header_nearest(b->k, name);
+		if (near)
+			diag_help(b->cx, "did you mean '%s'?", near);
+		return false;
+	}
+	const NamedConst *over = find_given(given, n, name);
+	if (over)
+		c = over->value;
+	else if (!header_eval(b->e, s->e, arena_printf(b->cx->mem, "'%s'", name), &c))
+		return false;
+	scope_add(b->e, name, s->target->place, val_of_const(s->target->place, &c), false);
+	vec_push(b->cx->mem, out, ((NamedConst){name, c, over ? over->place : s->target->place}));
+	return true;
+}
+
+/* The example's values and those given, the latter first. */
+static bool
+merge(Kernel *k, const ExampleItem *ex, const NamedConst *given, int n, NamedList *all)
+{
+	Bound unused;
+	Binder b = {.k = k, .cx = k->program->cx, .out = &unused};
+	NamedList lines = {0};
+	bool ok = true;
+
+	b.e = elab_open_file(k->program, k, NULL, "cpu", false);
+	slots_make(&b);
+	for (int i = 0; i < ex->item->body.n; i++)
+		ok &= line(&b, ex->item->body.at[i], given, n, &lines);
+	for (int i = 0; i < n; i++)
+		vec_push(b.cx->mem, all, given[i]);
+	for (int i = 0; i < lines.n; i++)
+		if (lines.at[i].value.kind != CONST_NONE && !find_given(given, n, lines.at[i].name))
+			vec_push(b.cx->mem, all, lines.at[i]);
+	return ok;
+}
+
+/* What is known of every argument once the header is bound. */
+static void
+fill_args(Kernel *k, const NamedConst *all, int n, const Bound *b, ArgInfo *args)
+{
+	for (int i = 0; i < k->params.n; i++) {
+		const KernelParam *p = &k->params.at[i];
+		ArgInfo *a = &args[i];
+		a->given = true;
+		a->dtype = b->param[i].dtype;
+		a->rank = b->param[i].rank;
+		memcpy(a->dim, b->param[i].dim, sizeof a->dim);
+		const NamedConst *c = p->kind == PARAM_SCALAR ? find_given(all, n, p->name) : NULL;
+		if (!c)
+			continue;
+		a->scalar = c->value;
+		if (dtype_is_float(a->dtype) && a->scalar.kind == CONST_INT)
+			a->scalar = (Const){.kind = CONST_FLOAT, .f = (double)a->scalar.i};
+	}
+}
+
+bool
+example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out)
+{
+	NamedList all = {0};
+
+	*out = (Bound){.kernel = k};
+	if (k->broken)
+		return false;
+	bool ok = merge(k, ex, given, ngiven, &all);
+	if (!ok || !kernel_bind(k, args, all.at, all.n, out))
+		return false;
+	int errors = k->program->cx->nerrors;
+	example_pointers(k, ex, out);
+	fill_args(k, all.at, all.n, out, args);
+	return k->program->cx->nerrors == errors;
+}
+
+static Elab *
+elab_bound(Kernel *k, const Bound *b)
+{
+	Elab *e = elab_open(k, b, "cpu", false);
+
+	for (int i = 0; i < b->nsymbol; i++)
+		scope_add(e, b->symbol[i].name, b->symbol[i].place, val_of_const(b->symbol[i].place, &b->symbol[i].value),
+		    false);
+	return e;
+}
+
+bool
+kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n)
+{
+	Elab *e = elab_bound(k, b);
+	bool ok = true;
+
+	*n = k->item->tune.n;
+	*names = NEW_ARRAY(e->cx->mem, TuneName, *n);
+	for (int i = 0; i < *n; i++) {
+		const Tune *t = &k->item->tune.at[i];
+		TuneName *name = &(*names)[i];
+		name->name = t->name;
+		name->value = NEW_ARRAY(e->cx->mem, Const, t->values.n);
+		for (int j = 0; j < t->values.n; j++)
+			if (header_eval(e, t->values.at[j], arena_printf(e->cx->mem, "a value of '%s'", t->name),
+				&name->value[name->nvalue]))
+				name->nvalue++;
+			else
+				ok = false;
+	}
+	return ok;
+}

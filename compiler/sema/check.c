@@ -1,0 +1,218 @@
+/* Checks a whole program so that all errors of a file come in one go: each kernel with the values of its first
+ * example, its reference, and every line of every example; constants and functions that nothing uses too.
+ *
+ * A kernel without an example is tried with several sizes.  What goes wrong for every one of them is wrong
+ * whatever the size, and is reported; what depends on the size is not. */
+#include "sema/header.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+by_place(const void *a, const void *b)
+{
+	const Diag *x = *(Diag *const *)a, *y = *(Diag *const *)b;
+	const Place *p = &x->place, *q = &y->place;
+
+	if (p->file != q->file)
+		return p->file < q->file ? -1 : 1;
+	if (p->line != q->line)
+		return p->line < q->line ? -1 : 1;
+	if (p->col != q->col)
+		return p->col < q->col ? -1 : 1;
+	return x->code < y->code ? -1 : x->code > y->code;
+}
+
+static void
+relink(Compile *cx, Diag **list, int n)
+{
+	cx->first = cx->last = NULL;
+	cx->nerrors = 0;
+	for (int i = 0; i < n; i++) {
+		if (!list[i])
+			continue;
+		list[i]->next = NULL;
+		if (cx->last)
+			cx->last->next = list[i];
+		else
+			cx->first = list[i];
+		cx->last = list[i];
+		cx->nerrors += list[i]->severity == SEV_ERROR;
+	}
+}
+
+static int
+list_diags(Compile *cx, Diag ***out)
+{
+	int n = 0, i = 0;
+
+	for (Diag *d = cx->first; d; d = d->next)
+		n++;
+	*out = NEW_ARRAY(cx->mem, Diag *, n);
+	for (Diag *d = cx->first; d; d = d->next)
+		(*out)[i++] = d;
+	return n;
+}
+
+typedef struct Ranked {
+	Diag *d;
+	int at;
+} Ranked;
+
+static int
+by_rank(const void *a, const void *b)
+{
+	const Ranked *x = a, *y = b;
+	int c = by_place(&x->d, &y->d);
+
+	return c ? c : x->at - y->at;
+}
+
+void
+sema_dedupe(Compile *cx)
+{
+	Diag **list;
+	int n = list_diags(cx, &list);
+	Ranked *r = NEW_ARRAY(cx->mem, Ranked, n);
+
+	if (n < 2)
+		return;
+	for (int i = 0; i < n; i++)
+		r[i] = (Ranked){list[i], i};
+	qsort(r, (size_t)n, sizeof *r, by_rank);
+	for (int i = 1; i < n; i++)
+		if (by_place(&r[i].d, &r[i - 1].d) == 0)
+			list[r[i].at] = NULL;
+	relink(cx, list, n);
+}
+
+static void
+check_inputs(Kernel *k, const ExampleItem *ex, const Bound *b)
+{
+	double abs, rel;
+
+	for (int i = 0; i < k->params.n; i++) {
+		ExampleInput in = {0};
+		example_input(k, ex, b, i, 1, &in);
+	}
+	example_tolerance(k, ex, &abs, &rel);
+}
+
+static void
+check_examples(Kernel *k)
+{
+	ArgInfo *args;
+	Bound b;
+	bool checked = false;
+
+	for (int i = 0; i < k->examples.n; i++) {
+		const ExampleItem *ex = &k->examples.at[i];
+		args = NEW_ARRAY(k->program->cx->mem, ArgInfo, k->params.n);
+		if (!example_bind(k, ex, NULL, 0, args, &b))
+			continue;
+		check_inputs(k, ex, &b);
+		if (checked)
+			continue;
+		checked = true;
+		TuneName *names;
+		int n;
+		kernel_module(k, &b, "cpu");
+		kernel_tune(k, &b, &names, &n);
+		if (k->reference)
+			reference_module(k, &b);
+	}
+}
+
+/* Elaborates with one guess at the sizes; the reports are taken off the list. */
+static int
+try_sizes(Kernel *k, int64_t extent, Diag ***out)
+{
+	Compile *cx = k->program->cx;
+	Diag *first = cx->first, *last = cx->last;
+	int errors = cx->nerrors;
+	Bound b;
+
+	cx->first = cx->last = NULL;
+	if (kernel_bind_placeholder(k, extent, &b)) {
+		kernel_module(k, &b, "cpu");
+		if (k->reference)
+			reference_module(k, &b);
+	}
+	int n = list_diags(cx, out);
+	cx->first = first;
+	cx->last = last;
+	cx->nerrors = errors;
+	return n;
+}
+
+static bool
+among(Diag *const *list, int n, Diag *const *d)
+{
+	for (int i = 0; i < n; i++)
+		if (by_place(&list[i], d) == 0)
+			return true;
+	return false;
+}
+
+static void
+check_guessing(Kernel *k)
+{
+	static const int64_t extents[] = {16, 64, 256, 1024};
+	Compile *cx = k->program->cx;
+	Diag **found[LEN(extents)], **old;
+	int n[LEN(extents)];
+
+	for (int i = 0; i < LEN(extents); i++) {
+		n[i] = try_sizes(k, extents[i], &found[i]);
+		if (n[i] == 0)
+			return;
+	}
+	int nold = list_diags(cx, &old), kept = nold;
+	Diag **all = NEW_ARRAY(cx->mem, Diag *, nold + n[0]);
+	if (nold)
+		memcpy(all, old, sizeof *all * (size_t)nold);
+	for (int i = 0; i < n[0]; i++) {
+		bool always = true;
+		for (int j = 1; j < LEN(extents); j++)
+			always &= among(found[j], n[j], &found[0][i]);
+		if (always)
+			all[kept++] = found[0][i];
+	}
+	relink(cx, all, kept);
+}
+
+/* A constant, or a function with every parameter unknown: names at least are checked. */
+static void
+check_item(Program *p, const Item *it)
+{
+	Elab *e = elab_open_file(p, NULL, NULL, "cpu", false);
+	Val fn = {.kind = VAL_FN, .place = it->place, .fn = it};
+
+	if (it->kind == ITEM_CONST) {
+		elab_expr(e, &(Expr){.kind = EX_NAME, .place = it->name_place, .name = it->name});
+		return;
+	}
+	Val *args = NEW_ARRAY(p->cx->mem, Val, it->params.n);
+	for (int i = 0; i < it->params.n; i++)
+		args[i] = val_poison(it->place);
+	e->func = e->b.block->func;
+	elab_call_fn(e, &fn, args, NULL, it->params.n, it->name_place);
+}
+
+void
+program_check(Program *p)
+{
+	for (int i = 0; i < p->items.n; i++)
+		if (p->items.at[i]->kind == ITEM_CONST || p->items.at[i]->kind == ITEM_FN)
+			check_item(p, p->items.at[i]);
+	for (int i = 0; i < p->kernels.n; i++) {
+		Kernel *k = p->kernels.at[i];
+		if (k->broken)
+			continue;
+		if (k->examples.n)
+			check_examples(k);
+		else
+			check_guessing(k);
+	}
+	sema_dedupe(p->cx);
+}

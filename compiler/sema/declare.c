@@ -1,0 +1,325 @@
+/* A kernel's header as far as it can be checked without values: its parameters with their types, which names are
+ * shape symbols, that no name means two things, that `tune` names what exists.
+ *
+ * A dimension that is a plain name is a symbol unless the name is a compile-time parameter, a scalar parameter or
+ * a top-level constant; then it is a requirement (or, for a compile-time parameter, gives it its value). */
+#include "sema/header.h"
+
+#include <string.h>
+
+const char *const schedule_names[SCHED_COUNT] = {
+	"warps", "stages", "group", "ctas", "persistent", "specialize",
+};
+
+int
+schedule_named(const char *name)
+{
+	for (int i = 0; i < SCHED_COUNT; i++)
+		if (strcmp(schedule_names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+int
+ctparam_named(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->item->ctparams.n; i++)
+		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+int
+symbol_named(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->symbols.n; i++)
+		if (strcmp(k->symbols.at[i], name) == 0)
+			return i;
+	return -1;
+}
+
+int
+param_of_kernel(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->params.n; i++)
+		if (strcmp(k->params.at[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+const char *
+header_nearest(const Kernel *k, const char *name)
+{
+	VEC(const char *) all = {0};
+	Arena *mem = k->program->cx->mem;
+
+	for (int i = 0; i < k->item->ctparams.n; i++)
+		vec_push(mem, &all, k->item->ctparams.at[i].name);
+	for (int i = 0; i < k->symbols.n; i++)
+		vec_push(mem, &all, k->symbols.at[i]);
+	for (int i = 0; i < k->params.n; i++)
+		vec_push(mem, &all, k->params.at[i].name);
+	for (int i = 0; i < SCHED_COUNT; i++)
+		vec_push(mem, &all, schedule_names[i]);
+	return nearest_name(name, all.at, all.n);
+}
+
+bool
+expr_mentions(const Expr *x, const char *name)
+{
+	if (!x)
+		return false;
+	if (x->kind == EX_NAME && x->name == name)
+		return true;
+	if (expr_mentions(x->a, name) || expr_mentions(x->b, name) || expr_mentions(x->c, name))
+		return true;
+	for (int i = 0; i < x->args.n; i++)
+		if (expr_mentions(x->args.at[i].e, name))
+			return true;
+	for (int i = 0; i < x->items.n; i++)
+		if (expr_mentions(x->items.at[i], name))
+			return true;
+	for (int i = 0; i < x->subs.n; i++)
+		if (expr_mentions(x->subs.at[i].e, name) || expr_mentions(x->subs.at[i].extent, name))
+			return true;
+	return false;
+}
+
+static Compile *
+context(const Kernel *k)
+{
+	return k->program->cx;
+}
+
+/* Reports into a kernel that cannot be elaborated any more. */
+#define BROKEN(k, ...) ((k)->broken = true, diag_error(context(k), __VA_ARGS__))
+
+static bool
+is_const_item(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->program->items.n; i++) {
+		const Item *it = k->program->items.at[i];
+		if (it->kind == ITEM_CONST && it->name == name)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_ctparams(Kernel *k)
+{
+	static const char *const types[] = {"dtype", "bool", "i32", "i64", "u32", "u64", "i8", "i16", "u8", "u16",
+		"f32", "f64"};
+
+	for (int i = 0; i < k->item->ctparams.n; i++) {
+		const CtParam *c = &k->item->ctparams.at[i];
+		bool known = c->type.name == NULL;
+		for (int j = 0; j < LEN(types) && !known; j++)
+			known = strcmp(types[j], c->type.name) == 0;
+		if (known)
+			continue;
+		BROKEN(k, c->type.place, DIAG_CTPARAM_TYPE, c->type.name);
+		const char *near = nearest_name(c->type.name, types, LEN(types));
+		diag_help(context(k), "write an integer type, bool or dtype, as in <%s: %s>", c->name,
+		    near ? near : "i32");
+	}
+}
+
+/* Is this compile-time parameter a dtype, by its type or its default? */
+static bool
+is_dtype_param(const CtParam *c)
+{
+	DType t;
+
+	if (c->type.name)
+		return strcmp(c->type.name, "dtype") == 0;
+	return c->value && c->value->kind == EX_NAME && dtype_named(c->value->name, &t);
+}
+
+static void
+element_type(Kernel *k, KernelParam *p, const TypeExpr *t)
+{
+	const Expr *elem = t->elem;
+
+	p->dtype_param = -1;
+	if (!elem || elem->kind != EX_NAME) {
+		k->broken = true;
+		return;
+	}
+	int c = ctparam_named(k, elem->name);
+	if (c >= 0 && is_dtype_param(&k->item->ctparams.at[c])) {
+		p->dtype_param = c;
+		return;
+	}
+	if (c < 0 && dtype_named(elem->name, &p->dtype)) {
+		p->dtype_known = true;
+		return;
+	}
+	BROKEN(k, elem->place, DIAG_TYPE_UNKNOWN, elem->name);
+	const char *names[DTYPE_COUNT];
+	for (int i = 0; i < DTYPE_COUNT; i++)
+		names[i] = dtype_info[i].text;
+	const char *near = nearest_name(elem->name, names, DTYPE_COUNT);
+	if (c >= 0)
+		diag_help(context(k), "declare it as a type: <%s: dtype = f32>", elem->name);
+	else if (near)
+		diag_help(context(k), "did you mean '%s'?", near);
+	else if (strcmp(elem->name, "dtype") == 0)
+		diag_help(context(k), "compile-time parameters stand in < >: kernel %s<%s: dtype = f32>(...)", k->name,
+		    p->name);
+	else
+		diag_help(context(k), "declare it as a compile-time parameter: kernel %s<%s: dtype = f32>(...)",
+		    k->name, elem->name);
+}
+
+static void
+tensor_param(Kernel *k, KernelParam *p, const TypeExpr *t)
+{
+	static const Access access[] = {[MODE_IN] = ACCESS_IN, [MODE_OUT] = ACCESS_OUT, [MODE_INOUT] = ACCESS_INOUT,
+		[MODE_SCRATCH] = ACCESS_SCRATCH};
+
+	p->kind = PARAM_TENSOR;
+	p->access = access[t->mode];
+	p->strided = t->strided;
+	p->rank = t->dims.n;
+	if (!t->has_dims) {
+		BROKEN(k, t->place, DIAG_TENSOR_DIMS, p->name);
+		diag_help(context(k), "a tensor says its dimensions, as in f32[N]; a scalar has no 'in' or 'out'");
+	} else if (t->dims.n > MAX_RANK) {
+		BROKEN(k, t->place, DIAG_TENSOR_RANK, p->name, t->dims.n, MAX_RANK);
+		p->rank = MAX_RANK;
+	}
+	if (t->pointer)
+		BROKEN(k, t->place, DIAG_TENSOR_POINTER, p->name);
+}
+
+static void
+check_param(Kernel *k, KernelParam *p, const Param *ast)
+{
+	const TypeExpr *t = ast->type;
+
+	if (!t) {
+		BROKEN(k, ast->name_place, DIAG_PARAM_UNTYPED, ast->name);
+		diag_help(context(k), "as in %s: in f32[N], %s: *f32 or %s: i32", ast->name, ast->name, ast->name);
+		return;
+	}
+	element_type(k, p, t);
+	if (t->mode != MODE_VALUE) {
+		tensor_param(k, p, t);
+	} else if (t->has_dims) {
+		BROKEN(k, t->place, DIAG_PARAM_MODE, ast->name);
+		diag_help(context(k), "say how the kernel uses it: in, out, inout or scratch");
+	} else {
+		p->kind = t->pointer ? PARAM_POINTER : PARAM_SCALAR;
+		p->ptr = !t->pointer ? PTR_NONE : t->mut ? PTR_MUT : PTR_CONST;
+	}
+	if (p->kind != PARAM_TENSOR && p->dtype_known && dtype_is_packed(p->dtype)) {
+		BROKEN(k, t->place, DIAG_PACKED_PARAM, dtype_info[p->dtype].text);
+		diag_help(context(k), "pass a tensor: %s: in %s[N]", ast->name, dtype_info[p->dtype].text);
+	}
+	if (ast->is_const)
+		BROKEN(k, ast->place, DIAG_PARAM_CONST, ast->name);
+	p->has_fill = ast->fill != NULL;
+	if (ast->fill && !(p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH))) {
+		BROKEN(k, ast->fill->place, DIAG_FILL_PLACE, ast->name);
+		diag_help(context(k), "only an 'out' or 'scratch' tensor is filled before the launch");
+	}
+}
+
+static void
+find_symbols(Kernel *k)
+{
+	for (int i = 0; i < k->params.n; i++) {
+		const KernelParam *p = &k->params.at[i];
+		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
+			const Expr *dim = p->ast->type->dims.at[d];
+			if (dim->kind != EX_NAME || ctparam_named(k, dim->name) >= 0 ||
+			    is_const_item(k, dim->name) || symbol_named(k, dim->name) >= 0)
+				continue;
+			int scalar = param_of_kernel(k, dim->name);
+			if (scalar >= 0 && k->params.at[scalar].kind == PARAM_SCALAR)
+				continue;
+			vec_push(context(k)->mem, &k->symbols, dim->name);
+		}
+	}
+}
+
+typedef struct Named {
+	const char *name, *what;
+	Place place;
+} Named;
+
+/* In a header each name means one thing. */
+static void
+check_names(Kernel *k)
+{
+	VEC(Named) all = {0};
+	Arena *mem = context(k)->mem;
+	const Item *it = k->item;
+
+	for (int i = 0; i < it->ctparams.n; i++)
+		vec_push(mem, &all, ((Named){it->ctparams.at[i].name, "a compile-time parameter",
+			it->ctparams.at[i].name_place}));
+	for (int i = 0; i < it->params.n; i++)
+		vec_push(mem, &all, ((Named){it->params.at[i].name, "a parameter", it->params.at[i].name_place}));
+	for (int i = 0; i < k->symbols.n; i++)
+		vec_push(mem, &all, ((Named){k->symbols.at[i], "a dimension", it->name_place}));
+	for (int i = 0; i < it->grid.n; i++)
+		vec_push(mem, &all, ((Named){it->grid.at[i].name, "a grid index", it->grid.at[i].name_place}));
+	for (int i = 0; i < all.n; i++) {
+		for (int j = 0; j < i; j++) {
+			if (all.at[i].name != all.at[j].name || !all.at[i].name)
+				continue;
+			const Named *a = &all.at[j], *b = &all.at[i];
+			BROKEN(k, b->place, DIAG_HEADER_TWICE, b->name, a->what, b->what);
+			diag_note(context(k), a->place, "the first is here");
+			break;
+		}
+	}
+}
+
+static void
+check_tune(Kernel *k)
+{
+	const Item *it = k->item;
+
+	for (int i = 0; i < it->tune.n; i++) {
+		const Tune *t = &it->tune.at[i];
+		for (int j = 0; j < i; j++)
+			if (it->tune.at[j].name == t->name)
+				BROKEN(k, t->name_place, DIAG_TUNE_TWICE, t->name);
+		if (ctparam_named(k, t->name) >= 0 || schedule_named(t->name) >= 0)
+			continue;
+		BROKEN(k, t->name_place, DIAG_TUNE_UNKNOWN, t->name);
+		const char *near = header_nearest(k, t->name);
+		if (near)
+			diag_help(context(k), "did you mean '%s'?", near);
+		else
+			diag_help(context(k), "declare it in < >, or use one of warps, stages, group, ctas, "
+				"persistent, specialize");
+	}
+	if (it->grid.n > MAX_AXES) {
+		BROKEN(k, it->grid_place, DIAG_GRID_AXES, it->grid.n, MAX_AXES);
+		diag_help(context(k), "fold two axes into one: grid(i: A * B), and take it apart with / and %%");
+	}
+}
+
+Kernel *
+kernel_declare(Program *p, const Item *item)
+{
+	Kernel *k = NEW(p->cx->mem, Kernel);
+
+	k->program = p;
+	k->item = item;
+	k->name = item->name;
+	check_ctparams(k);
+	for (int i = 0; i < item->params.n; i++) {
+		KernelParam param = {.ast = &item->params.at[i], .name = item->params.at[i].name};
+		check_param(k, &param, param.ast);
+		vec_push(p->cx->mem, &k->params, param);
+	}
+	find_symbols(k);
+	check_names(k);
+	check_tune(k);
+	return k;
+}

@@ -1,0 +1,536 @@
+/* Binds a header for one launch: which value every compile-time parameter, symbol, scalar, dimension and grid
+ * axis has.
+ *
+ * The order is that of authority.  What was given by name comes first, then the arguments (a tensor's plain
+ * dimensions and its element type), then defaults, which may use what is known by then and one another in any
+ * order.  Only after that are dimension expressions, fills, `where` and the grid evaluated: they check and never
+ * bind.  Expressions are evaluated by the same walk that elaborates bodies, over compile-time values alone. */
+#include "sema/bind.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool
+header_eval(Elab *e, const Expr *x, const char *what, Const *out)
+{
+	Val v = elab_expr(e, x);
+
+	if (v.kind == VAL_POISON)
+		return false;
+	if (const_of_val(&v, out))
+		return true;
+	/* `0 as i64` is a typed constant: its number is what a header wants. */
+	if (v.kind == VAL_TILE && v.v->def && v.v->def->kind == OP_CONST && v.v->type->rank == 0) {
+		const Attr *a = op_attr(v.v->def, "value");
+		if (a && a->kind == ATTR_FLOAT)
+			*out = (Const){.kind = CONST_FLOAT, .f = a->f};
+		else if (a)
+			*out = (Const){.kind = a->kind == ATTR_BOOL ? CONST_BOOL : CONST_INT, .i = a->i};
+		return a != NULL;
+	}
+	diag_error(e->cx, x->place, DIAG_NOT_COMPILE_TIME, what, val_describe(e, &v));
+	return false;
+}
+
+static bool
+eval_int(Binder *b, const Expr *x, const char *what, int64_t *out)
+{
+	Const c;
+
+	if (!header_eval(b->e, x, what, &c))
+		return false;
+	if (c.kind != CONST_INT) {
+		diag_error(b->cx, x->place, DIAG_HEADER_KIND, what, "an integer", const_describe(b->cx, &c));
+		return false;
+	}
+	*out = c.i;
+	return true;
+}
+
+static bool
+bind_given(Binder *b, const NamedConst *given, int n)
+{
+	bool ok = true;
+
+	for (int i = 0; i < n; i++) {
+		Slot *s = slot_find(b, given[i].name);
+		Place at = given[i].place.file < 0 ? b->k->item->name_place : given[i].place;
+		if (s) {
+			ok &= slot_set(b, s, &given[i].value, at, given[i].place.file < 0 ? NULL : "the example");
+			continue;
+		}
+		diag_error(b->cx, at, DIAG_GIVEN_UNKNOWN, b->k->name, given[i].name);
+		const char *near = header_nearest(b->k, given[i].name);
+		if (near)
+			diag_help(b->cx, "did you mean '%s'?", near);
+		ok = false;
+	}
+	return ok;
+}
+
+static const char *
+dim_words(Binder *b, const KernelParam *p, int d)
+{
+	return arena_printf(b->cx->mem, "dimension %d of '%s'", d, p->name);
+}
+
+static bool
+bind_dtype(Binder *b, const KernelParam *p, DType have)
+{
+	Place at = p->ast->type->place;
+
+	if (p->dtype_known) {
+		if (have == p->dtype)
+			return true;
+		diag_error(b->cx, at, DIAG_ARG_DTYPE, p->name, dtype_info[p->dtype].text, dtype_info[have].text);
+		return false;
+	}
+	Slot *s = slot_find(b, b->k->item->ctparams.at[p->dtype_param].name);
+	Const c = {.kind = CONST_DTYPE, .dtype = have};
+	return slot_set(b, s, &c, at, arena_printf(b->cx->mem, "the element type of '%s'", p->name));
+}
+
+/* What one tensor argument says: its element type and its plain dimensions. */
+static bool
+bind_tensor(Binder *b, const KernelParam *p, const ArgInfo *a)
+{
+	bool ok = bind_dtype(b, p, a->dtype);
+
+	if (a->rank != p->rank) {
+		diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank, p->rank == 1 ? "" : "s",
+		    a->rank);
+		return false;
+	}
+	for (int d = 0; d < p->rank; d++) {
+		const Expr *dim = p->ast->type->dims.at[d];
+		Slot *s = dim->kind == EX_NAME ? slot_find(b, dim->name) : NULL;
+		if (!s || (s->kind != SLOT_SYMBOL && s->kind != SLOT_CT))
+			continue;
+		Const c = {.kind = CONST_INT, .i = a->dim[d]};
+		ok &= slot_set(b, s, &c, dim->place, dim_words(b, p, d));
+	}
+	return ok;
+}
+
+static bool
+bind_args(Binder *b)
+{
+	bool ok = true;
+
+	for (int i = 0; b->args && i < b->k->params.n; i++) {
+		const KernelParam *p = &b->k->params.at[i];
+		const ArgInfo *a = &b->args[i];
+		if (!a->given)
+			continue;
+		if (p->kind == PARAM_TENSOR)
+			ok &= bind_tensor(b, p, a);
+		else if (p->kind == PARAM_POINTER)
+			ok &= bind_dtype(b, p, a->dtype);
+		else if (a->scalar.kind != CONST_NONE)
+			ok &= slot_set(b, slot_find(b, p->name), &a->scalar, p->ast->name_place,
+			    arena_printf(b->cx->mem, "the argument '%s'", p->name));
+	}
+	return ok;
+}
+
+/* Dimensions and scalars that nothing said: reported, or given their placeholder, and not reported again. */
+static bool
+fill_unknown(Binder *b)
+{
+	bool ok = true;
+
+	for (int i = 0; i < b->nslot; i++) {
+		Slot *s = &b->slot[i];
+		if (s->set || s->kind == SLOT_CT || s->kind == SLOT_SCHEDULE)
+			continue;
+		if (b->lenient) {
+			bool real = s->kind == SLOT_SCALAR && dtype_is_float(b->k->params.at[s->index].dtype);
+			Const c = {.kind = real ? CONST_FLOAT : CONST_INT, .i = b->extent, .f = (double)b->extent};
+			if (s->kind == SLOT_SCALAR && b->k->params.at[s->index].dtype == TY_BOOL)
+				c = (Const){.kind = CONST_BOOL, .i = 1};
+			else if (s->kind == SLOT_SCALAR && !real)
+				c.i = MIN(c.i, 64);
+			slot_set(b, s, &c, NOWHERE, "a guess");
+			continue;
+		}
+		diag_error(b->cx, b->k->item->name_place, DIAG_SLOT_UNSET,
+		    s->kind == SLOT_SYMBOL ? "dimension" : "scalar", s->name, b->k->name);
+		diag_help(b->cx, "give it with -D %s=..., or in an example: %s = 1024;", s->name, s->name);
+		scope_add(b->e, s->name, b->k->item->name_place, val_poison(NOWHERE), false);
+		ok = false;
+	}
+	return ok;
+}
+
+static bool
+default_kind_ok(Binder *b, const Slot *s, const Const *value)
+{
+	const CtParam *c = &b->k->item->ctparams.at[s->index];
+
+	if (c->type.name || value->kind == s->value.kind ||
+	    (value->kind == CONST_FLOAT && s->value.kind == CONST_INT))
+		return true;
+	static const char *const words[] = {"nothing", "an integer", "a number", "true or false", "a type", "a text"};
+	diag_error(b->cx, s->place, DIAG_SLOT_KIND, s->name, words[value->kind], const_describe(b->cx, &s->value));
+	return false;
+}
+
+static bool bind_default(Binder *b, Slot *s);
+
+/* Defaults that this expression needs come first. */
+static bool
+bind_needed(Binder *b, const Expr *x)
+{
+	bool ok = true;
+
+	for (int i = 0; i < b->nslot; i++)
+		if (b->slot[i].kind == SLOT_CT && !b->slot[i].set && expr_mentions(x, b->slot[i].name))
+			ok &= bind_default(b, &b->slot[i]);
+	return ok;
+}
+
+/* Nothing gives a compile-time parameter its value. */
+static bool
+no_default(Binder *b, Slot *s)
+{
+	const CtParam *c = &b->k->item->ctparams.at[s->index];
+	Const guess = {.kind = CONST_INT, .i = b->extent};
+
+	for (int i = 0; i < b->k->params.n; i++)
+		if (b->k->params.at[i].dtype_param == s->index && !b->k->params.at[i].dtype_known)
+			guess = (Const){.kind = CONST_DTYPE, .dtype = TY_F32};
+	if (c->type.name && strcmp(c->type.name, "dtype") == 0)
+		guess = (Const){.kind = CONST_DTYPE, .dtype = TY_F32};
+	else if (c->type.name && strcmp(c->type.name, "bool") == 0)
+		guess = (Const){.kind = CONST_BOOL, .i = 1};
+	if (b->lenient)
+		return slot_set(b, s, &guess, NOWHERE, "a guess");
+	diag_error(b->cx, c->name_place, DIAG_CT_UNSET, s->name, b->k->name);
+	diag_help(b->cx, "give it a default, <%s = ...>, a value in an example, or -D %s=...", s->name, s->name);
+	scope_add(b->e, s->name, c->name_place, val_poison(NOWHERE), false);
+	s->set = true;
+	return false;
+}
+
+static bool
+bind_default(Binder *b, Slot *s)
+{
+	const CtParam *c = &b->k->item->ctparams.at[s->index];
+	Const value;
+
+	if (s->busy) {
+		diag_error(b->cx, c->name_place, DIAG_CT_CYCLE, s->name);
+		return false;
+	}
+	if (!c->value)
+		return s->set || no_default(b, s);
+	if (s->set) {
+		/* The default is not wanted, but says of which kind the value must be. */
+		b->cx->muted++;
+		bool known = header_eval(b->e, c->value, "a default", &value);
+		b->cx->muted--;
+		return !known || default_kind_ok(b, s, &value);
+	}
+	s->busy = true;
+	bool ok = bind_needed(b, c->value) &&
+	    header_eval(b->e, c->value, arena_printf(b->cx->mem, "the default of '%s'", s->name), &value);
+	s->busy = false;
+	if (ok)
+		return slot_set(b, s, &value, c->value->place, "its default");
+	if (!s->set)
+		scope_add(b->e, s->name, c->name_place, val_poison(NOWHERE), false);
+	s->set = true;
+	return false;
+}
+
+static bool
+bind_defaults(Binder *b)
+{
+	bool ok = true;
+
+	for (int i = 0; i < b->nslot; i++)
+		if (b->slot[i].kind == SLOT_CT)
+			ok &= bind_default(b, &b->slot[i]);
+	return ok;
+}
+
+/* Does a dimension's value follow from compile-time parameters and constants alone? */
+static bool
+is_fixed(Binder *b, const Expr *dim)
+{
+	for (int i = 0; i < b->nslot; i++)
+		if (b->slot[i].kind != SLOT_CT && b->slot[i].kind != SLOT_SCHEDULE && expr_mentions(dim, b->slot[i].name))
+			return false;
+	return true;
+}
+
+static bool
+check_dim(Binder *b, const KernelParam *p, int d, const ArgInfo *a, BoundParam *out)
+{
+	const Expr *dim = p->ast->type->dims.at[d];
+	int64_t want;
+
+	if (!eval_int(b, dim, dim_words(b, p, d), &want))
+		return false;
+	out->dim[d] = want;
+	out->dim_const[d] = is_fixed(b, dim);
+	if (want < 0) {
+		if (b->lenient)
+			return false;
+		diag_error(b->cx, dim->place, DIAG_DIM_NEGATIVE, dim_words(b, p, d), (long long)want);
+		return false;
+	}
+	if (!a || !a->given || a->rank != p->rank || a->dim[d] == want)
+		return true;
+	Text t = {0};
+	expr_print(dim, &t);
+	diag_error(b->cx, dim->place, DIAG_DIM_MISMATCH, p->name, d, (long long)a->dim[d], t.at, (long long)want);
+	text_close(&t);
+	return false;
+}
+
+static bool
+bind_fill(Binder *b, const KernelParam *p, BoundParam *out)
+{
+	const Expr *x = p->ast->fill;
+	DType t = out->dtype;
+
+	if (!x)
+		return true;
+	if (!header_eval(b->e, x, arena_printf(b->cx->mem, "the fill of '%s'", p->name), &out->fill))
+		return false;
+	out->has_fill = true;
+	if (dtype_is_float(t) && out->fill.kind == CONST_INT)
+		out->fill = (Const){.kind = CONST_FLOAT, .f = (double)out->fill.i};
+	bool fits = dtype_is_float(t) ? out->fill.kind == CONST_FLOAT
+	    : t == TY_BOOL ? out->fill.kind == CONST_BOOL : out->fill.kind == CONST_INT;
+	if (fits)
+		return true;
+	diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);
+	return false;
+}
+
+/* More elements than addresses: refused here, so that no later arithmetic on sizes can overflow. */
+static bool
+check_size(Binder *b, const KernelParam *p, const BoundParam *out)
+{
+	int64_t n = 16;
+
+	for (int d = 0; d < p->rank; d++) {
+		if (!__builtin_mul_overflow(n, MAX(out->dim[d], 1), &n) && n < INT64_C(1) << 60)
+			continue;
+		diag_error(b->cx, p->ast->type->place, DIAG_TENSOR_SIZE, p->name);
+		return false;
+	}
+	return true;
+}
+
+static bool
+bind_params(Binder *b)
+{
+	bool ok = true;
+
+	b->out->param = NEW_ARRAY(b->cx->mem, BoundParam, b->k->params.n);
+	for (int i = 0; i < b->k->params.n; i++) {
+		const KernelParam *p = &b->k->params.at[i];
+		BoundParam *out = &b->out->param[i];
+		out->dtype = p->dtype;
+		out->rank = p->rank;
+		if (!p->dtype_known) {
+			Slot *s = slot_find(b, b->k->item->ctparams.at[p->dtype_param].name);
+			if (s->value.kind != CONST_DTYPE)
+				return false;
+			out->dtype = s->value.dtype;
+		}
+		bool sized = true;
+		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++)
+			sized &= check_dim(b, p, d, b->args ? &b->args[i] : NULL, out);
+		ok &= sized && bind_fill(b, p, out) && check_size(b, p, out);
+	}
+	return ok;
+}
+
+/* "BM = 256, BN = 256": the names of a constraint with their values. */
+static const char *
+named_values(Binder *b, const Expr *x)
+{
+	Text t = {0};
+
+	for (int i = 0; i < b->nslot; i++)
+		if (b->slot[i].set && expr_mentions(x, b->slot[i].name))
+			text_printf(&t, "%s%s = %s", t.n ? ", " : "", b->slot[i].name,
+			    const_describe(b->cx, &b->slot[i].value));
+	const char *s = arena_strdup(b->cx->mem, t.at ? t.at : "");
+	text_close(&t);
+	return s;
+}
+
+/* A constraint on a schedule value that is left to the compiler says nothing yet. */
+static bool
+speaks_of_unset(Binder *b, const Expr *x)
+{
+	for (int i = 0; i < b->nslot; i++)
+		if (!b->slot[i].set && expr_mentions(x, b->slot[i].name))
+			return true;
+	return false;
+}
+
+static bool
+check_where(Binder *b)
+{
+	bool ok = true;
+
+	for (int i = 0; i < b->k->item->where.n; i++) {
+		const Expr *x = b->k->item->where.at[i];
+		Const c;
+		if (speaks_of_unset(b, x))
+			continue;
+		if (!header_eval(b->e, x, "a 'where' clause", &c)) {
+			ok = false;
+		} else if (c.kind != CONST_BOOL) {
+			diag_error(b->cx, x->place, DIAG_HEADER_KIND, "a 'where' clause", "true or false",
+			    const_describe(b->cx, &c));
+			ok = false;
+		} else if (!c.i) {
+			ok = false;
+			if (b->lenient)
+				continue;
+			diag_error(b->cx, x->place, DIAG_WHERE, b->k->name);
+			const char *values = named_values(b, x);
+			if (values[0])
+				diag_label(b->cx, "%s", values);
+		}
+	}
+	return ok;
+}
+
+static bool
+bind_grid(Binder *b)
+{
+	const Item *it = b->k->item;
+	int64_t total = 1;
+	bool ok = true;
+
+	b->out->naxis = it->grid.n;
+	for (int i = 0; i < MAX_AXES; i++)
+		b->out->grid[i] = 1;
+	for (int i = 0; i < it->grid.n && i < MAX_AXES; i++) {
+		const Axis *a = &it->grid.at[i];
+		int64_t n;
+		if (!eval_int(b, a->count, arena_printf(b->cx->mem, "the grid's axis '%s'", a->name), &n)) {
+			ok = false;
+			continue;
+		}
+		b->out->grid[i] = n;
+		if (n < 0) {
+			ok = false;
+			if (!b->lenient)
+				diag_error(b->cx, a->count->place, DIAG_GRID_NEGATIVE, a->name, (long long)n);
+		} else if (__builtin_mul_overflow(total, MAX(n, 1), &total)) {
+			ok = false;
+			diag_error(b->cx, it->grid_place, DIAG_GRID_SIZE);
+		}
+	}
+	return ok;
+}
+
+static bool
+schedule_ok(int index, int64_t v)
+{
+	bool power = v > 0 && (v & (v - 1)) == 0;
+
+	switch (index) {
+	case SCHED_WARPS: return power && v <= 32;
+	case SCHED_STAGES: return v >= 1 && v <= 16;
+	case SCHED_GROUP: return v >= 1 && v <= 1 << 20;
+	case SCHED_CTAS: return power && v <= 16;
+	default: return v == 0 || v == 1;
+	}
+}
+
+static bool
+bind_schedule(Binder *b)
+{
+	static const char *const range[SCHED_COUNT] = {"a power of two up to 32", "1 to 16", "1 to 1048576",
+		"a power of two up to 16", "true or false", "true or false"};
+	int v[SCHED_COUNT] = {[SCHED_PERSISTENT] = -1, [SCHED_SPECIALIZE] = -1};
+	bool ok = true;
+
+	for (int i = 0; i < SCHED_COUNT; i++) {
+		const Slot *s = slot_find(b, schedule_names[i]);
+		if (!s || !s->set)
+			continue;
+		bool number = s->value.kind == CONST_INT || s->value.kind == CONST_BOOL;
+		if (!number || !schedule_ok(i, s->value.i)) {
+			diag_error(b->cx, s->place, DIAG_SCHEDULE_VALUE, s->name, range[i],
+			    const_describe(b->cx, &s->value));
+			ok = false;
+			continue;
+		}
+		v[i] = (int)s->value.i;
+	}
+	b->out->schedule = (Schedule){v[SCHED_WARPS], v[SCHED_STAGES], v[SCHED_GROUP], v[SCHED_CTAS],
+	    v[SCHED_PERSISTENT], v[SCHED_SPECIALIZE]};
+	return ok;
+}
+
+static NamedConst *
+collect(Binder *b, SlotKind kind, int *n)
+{
+	NamedConst *c = NEW_ARRAY(b->cx->mem, NamedConst, b->nslot);
+
+	*n = 0;
+	for (int i = 0; i < b->nslot; i++)
+		if (b->slot[i].kind == kind)
+			c[(*n)++] = (NamedConst){b->slot[i].name, b->slot[i].value, b->slot[i].place};
+	return c;
+}
+
+static Binder
+binder(Kernel *k, const ArgInfo *args, Bound *out)
+{
+	Binder b = {.k = k, .cx = k->program->cx, .args = args, .out = out};
+
+	*out = (Bound){.kernel = k};
+	b.e = elab_open_file(k->program, k, NULL, "cpu", false);
+	slots_make(&b);
+	return b;
+}
+
+static bool
+bind(Binder *b, const NamedConst *given, int n)
+{
+	if (b->k->broken)
+		return false;
+	bool ok = bind_given(b, given, n);
+	ok &= bind_args(b);
+	ok &= fill_unknown(b);
+	ok &= bind_defaults(b);
+	if (ok) {
+		ok = bind_params(b);
+		ok &= check_where(b);
+		ok &= bind_grid(b);
+		ok &= bind_schedule(b);
+	}
+	b->out->ct = collect(b, SLOT_CT, &b->out->nct);
+	b->out->symbol = collect(b, SLOT_SYMBOL, &b->out->nsymbol);
+	return ok;
+}
+
+bool
+kernel_bind(Kernel *k, const ArgInfo *args, const NamedConst *given, int ngiven, Bound *out)
+{
+	Binder b = binder(k, args, out);
+
+	return bind(&b, given, ngiven);
+}
+
+bool
+kernel_bind_placeholder(Kernel *k, int64_t extent, Bound *out)
+{
+	Binder b = binder(k, NULL, out);
+
+	b.lenient = true;
+	b.extent = extent;
+	return bind(&b, NULL, 0);
+}

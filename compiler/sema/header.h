@@ -1,0 +1,36 @@
+/* Inside sema: what a kernel's header says, before and after its values are known. */
+#ifndef TEGULA_HEADER_H
+#define TEGULA_HEADER_H
+
+#include "sema/elab.h"
+
+/* declare.c: a header as far as it can be checked without values */
+
+Kernel *kernel_declare(Program *p, const Item *item);
+
+/* The reserved schedule names. */
+enum { SCHED_WARPS, SCHED_STAGES, SCHED_GROUP, SCHED_CTAS, SCHED_PERSISTENT, SCHED_SPECIALIZE, SCHED_COUNT };
+extern const char *const schedule_names[SCHED_COUNT];
+int schedule_named(const char *name);                   /* -1 if it is none */
+int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
+int symbol_named(const Kernel *k, const char *name);
+int param_of_kernel(const Kernel *k, const char *name);
+const char *header_nearest(const Kernel *k, const char *name);  /* among everything that a launch may set */
+bool expr_mentions(const Expr *x, const char *name);
+
+/* header.c */
+
+/* Binds with placeholders for what nothing says: every symbol and integer is `extent`.  Value errors stay unsaid. */
+bool kernel_bind_placeholder(Kernel *k, int64_t extent, Bound *out);
+
+/* eval.c: header expressions */
+
+/* A compile-time value, or NULL (reported) if the expression has none. */
+bool header_eval(Elab *e, const Expr *x, const char *what, Const *out);
+
+/* check.c */
+
+/* Drops reports that repeat an earlier one at the same place with the same code. */
+void sema_dedupe(Compile *cx);
+
+#endif

@@ -1,0 +1,162 @@
+/* A file and its imports as a Program: items by name, each kernel with its reference, examples and facts, and
+ * whatever can be said of a header before any value is known (declare.c). */
+#include "sema/elab.h"
+#include "sema/header.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef VEC(const Ast *) AstList;
+
+static const char *
+item_kind(const Item *it)
+{
+	switch (it->kind) {
+	case ITEM_CONST: return "constant";
+	case ITEM_FN: return "function";
+	default: return "kernel";
+	}
+}
+
+static bool
+is_named(const Item *it)
+{
+	return it->kind == ITEM_CONST || it->kind == ITEM_FN || it->kind == ITEM_KERNEL;
+}
+
+/* Every item of a file and its imports once, depth first. */
+static void
+collect(Program *p, const Ast *ast, AstList *seen)
+{
+	for (int i = 0; i < seen->n; i++)
+		if (seen->at[i] == ast)
+			return;
+	vec_push(p->cx->mem, seen, ast);
+	for (int i = 0; i < ast->items.n; i++) {
+		const Item *it = ast->items.at[i];
+		if (it->kind == ITEM_IMPORT && it->imported)
+			collect(p, it->imported, seen);
+		else if (it->kind != ITEM_IMPORT && it->kind != ITEM_ERROR)
+			vec_push(p->cx->mem, &p->items, it);
+	}
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const Item *x = *(const Item *const *)a, *y = *(const Item *const *)b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	if (x->name_place.file != y->name_place.file)
+		return x->name_place.file < y->name_place.file ? -1 : 1;
+	return x->name_place.line != y->name_place.line ? (x->name_place.line < y->name_place.line ? -1 : 1)
+							: x->name_place.col - y->name_place.col;
+}
+
+/* Of constants, functions and kernels there is one of a name. */
+static void
+report_twice(Program *p)
+{
+	const Item **all = NEW_ARRAY(p->cx->mem, const Item *, p->items.n);
+	int n = 0;
+
+	for (int i = 0; i < p->items.n; i++)
+		if (is_named(p->items.at[i]))
+			all[n++] = p->items.at[i];
+	qsort(all, (size_t)n, sizeof *all, by_name);
+	for (int i = 1; i < n; i++) {
+		if (all[i]->name != all[i - 1]->name)
+			continue;
+		diag_error(p->cx, all[i]->name_place, DIAG_ITEM_TWICE, item_kind(all[i]), all[i]->name);
+		diag_note(p->cx, all[i - 1]->name_place, "the %s '%s' is here", item_kind(all[i - 1]), all[i]->name);
+	}
+}
+
+Kernel *
+program_kernel(Program *p, const char *name)
+{
+	for (int i = 0; i < p->kernels.n; i++)
+		if (strcmp(p->kernels.at[i]->name, name) == 0)
+			return p->kernels.at[i];
+	return NULL;
+}
+
+/* The kernel that a reference, example or expect belongs to; NULL after an error. */
+static Kernel *
+owner(Program *p, const Item *it, const char *what)
+{
+	Kernel *k = program_kernel(p, it->name);
+
+	if (k)
+		return k;
+	const char **names = NEW_ARRAY(p->cx->mem, const char *, p->kernels.n);
+	for (int i = 0; i < p->kernels.n; i++)
+		names[i] = p->kernels.at[i]->name;
+	diag_error(p->cx, it->name_place, DIAG_KERNEL_UNKNOWN, what, it->name);
+	const char *near = nearest_name(it->name, names, p->kernels.n);
+	if (near)
+		diag_help(p->cx, "did you mean '%s'?", near);
+	return NULL;
+}
+
+static void
+add_reference(Program *p, const Item *it)
+{
+	Kernel *k = owner(p, it, "reference");
+
+	if (k && k->reference) {
+		diag_error(p->cx, it->name_place, DIAG_REFERENCE_TWICE, it->name);
+		diag_note(p->cx, k->reference->name_place, "the first is here");
+	} else if (k) {
+		k->reference = it;
+	}
+}
+
+static void
+add_example(Program *p, const Item *it)
+{
+	Kernel *k = owner(p, it, "example");
+	ExampleItem ex = {it, it->label ? it->label : "", it->is_bench};
+
+	if (!k)
+		return;
+	for (int i = 0; i < k->examples.n; i++) {
+		if (strcmp(k->examples.at[i].label, ex.label) != 0)
+			continue;
+		diag_error(p->cx, it->label ? it->label_place : it->name_place, DIAG_EXAMPLE_TWICE, it->name,
+		    it->label ? " named " : " without a name", ex.label);
+		diag_help(p->cx, "tell them apart: example %s \"wide\" { ... }", it->name);
+		return;
+	}
+	vec_push(p->cx->mem, &k->examples, ex);
+}
+
+Program *
+program_open(Compile *cx, int file)
+{
+	Program *p = NEW(cx->mem, Program);
+	AstList seen = {0};
+
+	p->cx = cx;
+	p->ast = ast_parse(cx, file);
+	ast_import(cx, p->ast);
+	collect(p, p->ast, &seen);
+	report_twice(p);
+	for (int i = 0; i < p->items.n; i++)
+		if (p->items.at[i]->kind == ITEM_KERNEL)
+			vec_push(cx->mem, &p->kernels, kernel_declare(p, p->items.at[i]));
+	for (int i = 0; i < p->items.n; i++) {
+		const Item *it = p->items.at[i];
+		if (it->kind == ITEM_REFERENCE)
+			add_reference(p, it);
+		else if (it->kind == ITEM_EXAMPLE)
+			add_example(p, it);
+		else if (it->kind == ITEM_EXPECT) {
+			Kernel *k = owner(p, it, "expect");
+			if (k)
+				vec_push(cx->mem, &k->expects, it);
+		}
+	}
+	return p;
+}

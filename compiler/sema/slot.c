@@ -1,0 +1,150 @@
+/* The names that a launch may set, each with its value and who said it: so that when two disagree the message can
+ * name both.  Values are brought to the kind that the name has: a dtype may come as text from a command line, a
+ * bool as 0 or 1, a float as an integer. */
+#include "sema/bind.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void
+add(Binder *b, SlotKind kind, const char *name, int index)
+{
+	b->slot[b->nslot++] = (Slot){.name = intern(b->cx->names, name), .kind = kind, .index = index,
+	    .place = NOWHERE};
+}
+
+void
+slots_make(Binder *b)
+{
+	const Kernel *k = b->k;
+	int nct = k->item->ctparams.n;
+
+	b->slot = NEW_ARRAY(b->cx->mem, Slot, nct + k->symbols.n + k->params.n + SCHED_COUNT);
+	for (int i = 0; i < nct; i++)
+		add(b, SLOT_CT, k->item->ctparams.at[i].name, i);
+	for (int i = 0; i < k->symbols.n; i++)
+		add(b, SLOT_SYMBOL, k->symbols.at[i], i);
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR)
+			add(b, SLOT_SCALAR, k->params.at[i].name, i);
+	for (int i = 0; i < SCHED_COUNT; i++)
+		if (ctparam_named(k, schedule_names[i]) < 0)
+			add(b, SLOT_SCHEDULE, schedule_names[i], i);
+}
+
+Slot *
+slot_find(Binder *b, const char *name)
+{
+	for (int i = 0; i < b->nslot; i++)
+		if (strcmp(b->slot[i].name, name) == 0)
+			return &b->slot[i];
+	return NULL;
+}
+
+/* The type that a slot's value must have, in words; NULL: anything. */
+static const char *
+wanted_kind(Binder *b, const Slot *s, DType *t)
+{
+	*t = TY_I64;
+	switch (s->kind) {
+	case SLOT_SYMBOL: return "an integer";
+	case SLOT_SCHEDULE:
+		if (s->index != SCHED_PERSISTENT && s->index != SCHED_SPECIALIZE)
+			return "an integer";
+		*t = TY_BOOL;
+		return "true or false";
+	case SLOT_SCALAR: {
+		const KernelParam *p = &b->k->params.at[s->index];
+		if (!p->dtype_known)
+			return NULL;
+		*t = p->dtype;
+		break;
+	}
+	case SLOT_CT: {
+		const CtParam *c = &b->k->item->ctparams.at[s->index];
+		if (!c->type.name)
+			return NULL;
+		if (!dtype_named(c->type.name, t))
+			return "a type such as f32";
+		break;
+	}
+	}
+	return dtype_is_float(*t) ? "a number" : *t == TY_BOOL ? "true or false" : "an integer";
+}
+
+static bool
+in_range(DType t, int64_t v)
+{
+	int bits = dtype_info[t].bits;
+
+	if (dtype_is_unsigned(t))
+		return v >= 0 && (bits >= 63 || v < INT64_C(1) << bits);
+	return bits >= 64 || (v >= -(INT64_C(1) << (bits - 1)) && v < INT64_C(1) << (bits - 1));
+}
+
+static bool
+coerce(Binder *b, const Slot *s, Const *c)
+{
+	DType t, named;
+	const char *want = wanted_kind(b, s, &t);
+
+	if (c->kind == CONST_TEXT && dtype_named(c->text, &named))
+		*c = (Const){.kind = CONST_DTYPE, .dtype = named};
+	if (!want)
+		return c->kind != CONST_TEXT && c->kind != CONST_NONE;
+	if (want[0] == 'a' && want[2] == 't')
+		return c->kind == CONST_DTYPE;
+	if (dtype_is_float(t)) {
+		if (c->kind == CONST_INT)
+			*c = (Const){.kind = CONST_FLOAT, .f = (double)c->i};
+		return c->kind == CONST_FLOAT;
+	}
+	if (t == TY_BOOL) {
+		if (c->kind == CONST_INT && (c->i == 0 || c->i == 1))
+			c->kind = CONST_BOOL;
+		return c->kind == CONST_BOOL;
+	}
+	return c->kind == CONST_INT && in_range(t, c->i);
+}
+
+static const char *
+said_by(Binder *b, const Slot *s)
+{
+	return s->from ? s->from : "the command line";
+}
+
+bool
+slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
+{
+	Const c = *value;
+	DType t;
+
+	if (place.file < 0)
+		place = b->k->item->name_place;
+	if (!coerce(b, s, &c)) {
+		const char *want = wanted_kind(b, s, &t);
+		if (c.kind == CONST_INT && want && strcmp(want, "an integer") == 0)
+			want = arena_printf(b->cx->mem, "an integer that %s can hold", dtype_info[t].text);
+		diag_error(b->cx, place, DIAG_SLOT_KIND, s->name, want ? want : "a value", const_describe(b->cx, &c));
+		return false;
+	}
+	if (s->set && !const_equal(&s->value, &c)) {
+		if (b->lenient)
+			return true;
+		diag_error(b->cx, place, DIAG_SLOT_TWICE, s->name, const_describe(b->cx, &s->value), said_by(b, s),
+		    const_describe(b->cx, &c), from ? from : "the command line");
+		return false;
+	}
+	if (s->kind == SLOT_SYMBOL && c.i < 0) {
+		diag_error(b->cx, place, DIAG_DIM_NEGATIVE, s->name, (long long)c.i);
+		return false;
+	}
+	if (s->set)
+		return true;
+	s->set = true;
+	s->value = c;
+	s->place = place;
+	s->from = from;
+	scope_add(b->e, s->name, place, val_of_const(place, &c), false);
+	return true;
+}

@@ -1,0 +1,317 @@
+/* Statements that bind and assign.  `let` names any value; `var` names a place for tiles (or tuples of them) of
+ * one type and shape, so that loops and branches can carry it.  Assignments give such a place a new value: in the
+ * tile IR there are only values, and the binding says which is the newest. */
+#include "sema/elab.h"
+
+static bool
+is_blank(const char *name)
+{
+	return name[0] == '_' && !name[1];
+}
+
+/* Names a tile for the printed IR after the first `let` or `var` that holds it. */
+static void
+hint_name(const Val *v, const char *name)
+{
+	if (v->kind == VAL_TILE && v->v->def && !v->v->name && name[0] != ' ' && !is_blank(name))
+		v->v->name = name;
+}
+
+bool
+val_to_var(Elab *e, Val *v, const char *name)
+{
+	if (v->kind == VAL_TUPLE) {
+		Val copy = val_tuple(e, v->place, v->items, v->n);
+		for (int i = 0; i < copy.n; i++)
+			if (!val_to_var(e, &copy.items[i], name))
+				return false;
+		*v = copy;
+		return true;
+	}
+	if (v->kind == VAL_POISON)
+		return false;
+	if (v->kind != VAL_TILE && !val_is_const(v)) {
+		diag_error(e->cx, v->place, DIAG_VAR_KIND, name, val_describe(e, v));
+		if (v->kind == VAL_LIST)
+			diag_help(e->cx, "several values go into a tuple: (a, b)");
+		else
+			diag_help(e->cx, "a 'let' can name it; a 'var' holds numbers, tiles and tuples of them");
+		return false;
+	}
+	*v = val_tile(v->place, val_ir(e, v));
+	return v->kind == VAL_TILE;
+}
+
+static void
+bind(Elab *e, const Stmt *s, const Name *n, Val v)
+{
+	if (is_blank(n->name))
+		return;
+	if (v.kind == VAL_VOID) {
+		diag_error(e->cx, s->e->place, DIAG_NO_VALUE);
+		v = val_poison(s->e->place);
+	}
+	if (s->kind == ST_VAR && !val_to_var(e, &v, n->name))
+		v = val_poison(v.place);
+	hint_name(&v, n->name);
+	scope_add(e, n->name, n->place, v, s->kind == ST_VAR);
+}
+
+/* Takes a value apart into n; poison for all if it has another number of parts. */
+static void
+take_apart(Elab *e, const Val *v, int n, Place at, Val *out)
+{
+	for (int i = 0; i < n; i++)
+		out[i] = v->kind == VAL_TUPLE && v->n == n ? v->items[i] : val_poison(at);
+	if (v->kind == VAL_POISON || (v->kind == VAL_TUPLE && v->n == n))
+		return;
+	diag_error(e->cx, at, DIAG_TUPLE_COUNT, n, val_describe(e, v));
+}
+
+static void
+elab_let(Elab *e, const Stmt *s)
+{
+	Val v = elab_expr(e, s->e);
+
+	if (!s->is_tuple && s->names.n == 1) {
+		bind(e, s, &s->names.at[0], v);
+		return;
+	}
+	Val *part = NEW_ARRAY(e->cx->mem, Val, s->names.n);
+	take_apart(e, &v, s->names.n, s->e->place, part);
+	for (int i = 0; i < s->names.n; i++)
+		bind(e, s, &s->names.at[i], part[i]);
+}
+
+static void
+changed(Elab *e, Place at, const Binding *b, const char *what, const Type *old, const Val *v)
+{
+	Val was = {.kind = VAL_TILE, .v = &(Value){.type = old}};
+	const char *name = b->name[0] == ' ' ? "the result" : b->name;
+
+	diag_error(e->cx, at, DIAG_VAR_CHANGES, name, val_describe(e, &was), val_describe(e, v));
+	if (b->place.file >= 0)
+		diag_note(e->cx, b->place, "'%s' got its type here", name);
+	if (v->kind != VAL_TILE || v->v->type->ptr != PTR_NONE)
+		return;
+	if (what[0] == 't' && v->v->type->rank == 0)
+		diag_help(e->cx, "convert the value with 'as %s', or give '%s' the wider type where it is declared, "
+			"as in 'var %s = 0 as %s'", dtype_info[old->elem].text, name, name,
+		    dtype_info[v->v->type->elem].text);
+	else if (what[0] == 't')
+		diag_help(e->cx, "convert it with 'as %s'", dtype_info[old->elem].text);
+	else
+		diag_help(e->cx, "a variable keeps its first shape; declare it with this one, as in zeros([...], %s)",
+		    dtype_info[old->elem].text);
+}
+
+/* A value as one of the type that a variable has; NULL after an error.  Scalars fill a tile. */
+static Value *
+fit(Elab *e, const Binding *b, const Val *v, const Type *t, Place at)
+{
+	if (v->kind == VAL_POISON)
+		return NULL;
+	if (val_is_const(v) && t->ptr == PTR_NONE) {
+		bool kind_fits = dtype_is_float(t->elem) || v->kind == VAL_BOOL ||
+		    (v->kind == VAL_INT && t->elem != TY_BOOL);
+		if (!kind_fits || (v->kind == VAL_BOOL && t->elem != TY_BOOL)) {
+			changed(e, at, b, "type", t, v);
+			return NULL;
+		}
+		Value *x = val_ir_as(e, v, t->elem);
+		return x ? ir_broadcast(e, x, t->rank, t->extent, at) : NULL;
+	}
+	if (v->kind != VAL_TILE || v->v->type->elem != t->elem || v->v->type->ptr != t->ptr) {
+		changed(e, at, b, "type", t, v);
+		return NULL;
+	}
+	if (v->v->type->rank == 0 && t->rank > 0)
+		return ir_broadcast(e, v->v, t->rank, t->extent, at);
+	if (v->v->type != t) {
+		changed(e, at, b, "shape", t, v);
+		return NULL;
+	}
+	return v->v;
+}
+
+static bool
+fit_tree(Elab *e, const Binding *b, const Val *v, const Val *like, Place at, Val *out)
+{
+	if (v->kind == VAL_POISON)
+		return false;
+	if (like->kind == VAL_TILE) {
+		*out = val_tile(v->place, fit(e, b, v, like->v->type, at));
+		return out->kind == VAL_TILE;
+	}
+	if (v->kind != VAL_TUPLE || v->n != like->n) {
+		diag_error(e->cx, at, DIAG_VAR_CHANGES, b->name[0] == ' ' ? "the result" : b->name,
+		    val_describe(e, like), val_describe(e, v));
+		return false;
+	}
+	*out = val_tuple(e, v->place, v->items, v->n);
+	for (int i = 0; i < v->n; i++)
+		if (!fit_tree(e, b, &v->items[i], &like->items[i], at, &out->items[i]))
+			return false;
+	return true;
+}
+
+void
+binding_assign(Elab *e, Binding *b, const Val *v, Place at)
+{
+	Val fitted;
+
+	if (val_is_poison(&b->val) || !fit_tree(e, b, v, &b->val, at, &fitted))
+		return;
+	hint_name(&fitted, b->name);
+	b->val = fitted;
+}
+
+static const char *
+binding_kind(const Binding *b)
+{
+	if (b->place.file < 0)
+		return "a predeclared name";
+	switch (b->val.kind) {
+	case VAL_FN: return b->val.fn && b->val.fn->kind == ITEM_CONST ? "a constant" : "a function";
+	case VAL_TENSOR: return "a tensor";
+	default: return "not a variable";
+	}
+}
+
+/* The variable that a name in an assignment means; NULL after an error. */
+static Binding *
+find_var(Elab *e, const Expr *target)
+{
+	Binding *b = scope_find(e, target->name);
+
+	if (!b) {
+		elab_expr(e, target);                   /* reports the unknown name */
+		return NULL;
+	}
+	if (b->is_var)
+		return b;
+	if (val_is_poison(&b->val))
+		return NULL;
+	diag_error(e->cx, target->place, DIAG_ASSIGN_LET, target->name, binding_kind(b));
+	if (b->val.kind == VAL_TENSOR)
+		diag_help(e->cx, "write elements of it, as in %s[i, 0 +: BLOCK] = ...", target->name);
+	else if (b->place.file >= 0 && b->val.kind != VAL_FN)
+		diag_help(e->cx, "what changes is declared with 'var': var %s = ...", target->name);
+	if (b->place.file >= 0)
+		diag_note(e->cx, b->place, "'%s' is defined here", target->name);
+	return NULL;
+}
+
+static void
+assign_name(Elab *e, const Expr *target, BinaryOp op, Val v, Place at)
+{
+	if (is_blank(target->name) && op == BIN_NONE)
+		return;
+	Binding *b = find_var(e, target);
+	if (!b || val_is_poison(&v))
+		return;
+	if (v.kind == VAL_VOID) {
+		diag_error(e->cx, v.place, DIAG_NO_VALUE);
+		return;
+	}
+	if (op != BIN_NONE) {
+		Val old = b->val;
+		old.place = target->place;
+		v = elab_binary(e, op, &old, &v, at);
+	}
+	binding_assign(e, b, &v, v.place);
+}
+
+static void
+assign_tuple(Elab *e, const Stmt *s, const Val *v)
+{
+	const Expr *t = s->target;
+	Val *part = NEW_ARRAY(e->cx->mem, Val, t->items.n);
+
+	if (s->op != BIN_NONE) {
+		diag_error(e->cx, s->place, DIAG_TUPLE_COMPOUND);
+		return;
+	}
+	take_apart(e, v, t->items.n, s->e->place, part);
+	for (int i = 0; i < t->items.n; i++) {
+		const Expr *item = t->items.at[i];
+		if (item->kind == EX_NAME)
+			assign_name(e, item, BIN_NONE, part[i], s->place);
+		else if (item->kind == EX_INDEX)
+			elab_index_store(e, item, BIN_NONE, &part[i], item->place);
+		else if (item->kind != EX_ERROR)
+			diag_error(e->cx, item->place, DIAG_ASSIGN_TARGET);
+	}
+}
+
+static void
+elab_assign(Elab *e, const Stmt *s)
+{
+	Val v = elab_expr(e, s->e);
+
+	switch (s->target->kind) {
+	case EX_NAME: assign_name(e, s->target, s->op, v, s->place); break;
+	case EX_TUPLE: assign_tuple(e, s, &v); break;
+	case EX_INDEX: elab_index_store(e, s->target, s->op, &v, s->place); break;
+	case EX_ERROR: break;
+	default:
+		diag_error(e->cx, s->target->place, DIAG_ASSIGN_TARGET);
+		diag_help(e->cx, "a variable, x[...] of a tensor, or a tuple of names can be assigned");
+	}
+}
+
+/* True if an op from `op` on does more than compute. */
+static bool
+has_effect(const Op *op)
+{
+	for (; op; op = op->next) {
+		if (op_info[op->kind].traits & (WRITES | EFFECT))
+			return true;
+		for (int i = 0; i < op->nregion; i++)
+			if (op->region[i] && has_effect(op->region[i]->first))
+				return true;
+	}
+	return false;
+}
+
+static void
+elab_expr_stmt(Elab *e, const Stmt *s)
+{
+	const Op *before = e->b.block->last;
+	int errors = e->cx->nerrors;
+	Val v = elab_expr(e, s->e);
+
+	if (v.kind == VAL_POISON || v.kind == VAL_VOID || e->cx->nerrors != errors)
+		return;
+	if (has_effect(before ? before->next : e->b.block->first))
+		return;
+	diag_warning(e->cx, s->place, DIAG_UNUSED_RESULT);
+	if (s->e->kind == EX_BINARY && s->e->bin == BIN_EQ)
+		diag_help(e->cx, "to assign, write '='");
+}
+
+void
+elab_stmt(Elab *e, const Stmt *s)
+{
+	e->b.place = s->place;
+	switch (s->kind) {
+	case ST_ERROR: return;
+	case ST_LET:
+	case ST_VAR: elab_let(e, s); return;
+	case ST_ASSIGN: elab_assign(e, s); return;
+	case ST_FOR: elab_for(e, s); return;
+	case ST_WHILE: elab_while(e, s); return;
+	case ST_RETURN: elab_return(e, s); return;
+	case ST_EXPR: elab_expr_stmt(e, s); return;
+	case ST_IF:
+	case ST_BLOCK: unreachable();                   /* elab_list takes these */
+	}
+}
+
+void
+elab_stmts(Elab *e, const StmtList *list)
+{
+	scope_push(e);
+	elab_list(e, list, 0);
+	scope_pop(e);
+}
