@@ -186,7 +186,7 @@ tensor_param(Kernel *k, KernelParam *p, const TypeExpr *t)
 		BROKEN(k, t->place, DIAG_TENSOR_DIMS, p->name);
 		diag_help(context(k), "a tensor says its dimensions, as in f32[N]; a scalar has no 'in' or 'out'");
 	} else if (t->dims.n > MAX_RANK) {
-		BROKEN(k, t->place, DIAG_TENSOR_RANK, p->name, t->dims.n, MAX_RANK);
+		BROKEN(k, t->place, DIAG_PARAM_RANK, p->name, t->dims.n, MAX_RANK);
 		p->rank = MAX_RANK;
 	}
 	if (t->pointer)

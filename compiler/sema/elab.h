@@ -6,6 +6,7 @@
 
 typedef struct Elab Elab;
 typedef struct Scope Scope;
+typedef struct Binding Binding;
 typedef struct Val Val;
 
 /* What an expression came to. */
@@ -249,13 +250,13 @@ Elab *elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, 
 /* scope.c */
 
 /* What a name stands for.  Compile-time parameters, symbols (i64 scalars), grid axes, tensors, let, var, const, fn. */
-typedef struct Binding {
+struct Binding {
 	const char *name;
 	Place place;
 	Val val;
 	bool is_var;                                    /* may be assigned */
 	bool used;
-} Binding;
+};
 
 Scope *scope_push(Elab *e);                             /* a new innermost scope */
 void scope_pop(Elab *e);

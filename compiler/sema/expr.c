@@ -417,7 +417,7 @@ too_much(Elab *e, const Expr *x)
 	}
 	if (e->depth < MAX_DEPTH)
 		return false;
-	diag_error(e->cx, x->place, DIAG_TOO_DEEP, MAX_DEPTH);
+	diag_error(e->cx, x->place, DIAG_ELAB_DEPTH, MAX_DEPTH);
 	return true;
 }
 

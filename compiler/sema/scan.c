@@ -80,17 +80,22 @@ add_name(Elab *e, const char *name, BindingList *out)
 	vec_push(e->cx->mem, out, b);
 }
 
+static void
+add_target(Elab *e, const Expr *t, BindingList *out)
+{
+	if (t->kind == EX_NAME)
+		add_name(e, t->name, out);
+	for (int i = 0; t->kind == EX_TUPLE && i < t->items.n; i++)
+		add_target(e, t->items.at[i], out);
+}
+
 void
 scan_assigned(Elab *e, const StmtList *list, int from, BindingList *out)
 {
 	for (int i = from; i < list->n; i++) {
 		const Stmt *s = list->at[i];
-		if (s->kind == ST_ASSIGN && s->target && s->target->kind == EX_NAME)
-			add_name(e, s->target->name, out);
-		if (s->kind == ST_ASSIGN && s->target && s->target->kind == EX_TUPLE)
-			for (int j = 0; j < s->target->items.n; j++)
-				if (s->target->items.at[j]->kind == EX_NAME)
-					add_name(e, s->target->items.at[j]->name, out);
+		if (s->kind == ST_ASSIGN && s->target)
+			add_target(e, s->target, out);
 		scan_assigned(e, &s->body, 0, out);
 		scan_assigned(e, &s->orelse, 0, out);
 	}

@@ -222,26 +222,20 @@ assign_name(Elab *e, const Expr *target, BinaryOp op, Val v, Place at)
 	binding_assign(e, b, &v, v.place);
 }
 
+/* A target that the parser allows: a name, x[...], or a tuple of targets. */
 static void
-assign_tuple(Elab *e, const Stmt *s, const Val *v)
+assign_target(Elab *e, const Expr *t, BinaryOp op, const Val *v, Place at)
 {
-	const Expr *t = s->target;
+	switch (t->kind) {
+	case EX_NAME: assign_name(e, t, op, *v, at); return;
+	case EX_INDEX: elab_index_store(e, t, op, v, at); return;
+	case EX_TUPLE: break;
+	default: return;
+	}
 	Val *part = NEW_ARRAY(e->cx->mem, Val, t->items.n);
-
-	if (s->op != BIN_NONE) {
-		diag_error(e->cx, s->place, DIAG_TUPLE_COMPOUND);
-		return;
-	}
-	take_apart(e, v, t->items.n, s->e->place, part);
-	for (int i = 0; i < t->items.n; i++) {
-		const Expr *item = t->items.at[i];
-		if (item->kind == EX_NAME)
-			assign_name(e, item, BIN_NONE, part[i], s->place);
-		else if (item->kind == EX_INDEX)
-			elab_index_store(e, item, BIN_NONE, &part[i], item->place);
-		else if (item->kind != EX_ERROR)
-			diag_error(e->cx, item->place, DIAG_ASSIGN_TARGET);
-	}
+	take_apart(e, v, t->items.n, v->place, part);
+	for (int i = 0; i < t->items.n; i++)
+		assign_target(e, t->items.at[i], op, &part[i], t->items.at[i]->place);
 }
 
 static void
@@ -249,15 +243,7 @@ elab_assign(Elab *e, const Stmt *s)
 {
 	Val v = elab_expr(e, s->e);
 
-	switch (s->target->kind) {
-	case EX_NAME: assign_name(e, s->target, s->op, v, s->place); break;
-	case EX_TUPLE: assign_tuple(e, s, &v); break;
-	case EX_INDEX: elab_index_store(e, s->target, s->op, &v, s->place); break;
-	case EX_ERROR: break;
-	default:
-		diag_error(e->cx, s->target->place, DIAG_ASSIGN_TARGET);
-		diag_help(e->cx, "a variable, x[...] of a tensor, or a tuple of names can be assigned");
-	}
+	assign_target(e, s->target, s->op, &v, s->place);
 }
 
 /* True if an op from `op` on does more than compute. */
