@@ -17,29 +17,21 @@ is_narrow_float(DType t)
 void
 tile_fill(int size, void *out, const void *one, int64_t n)
 {
-	char *o = out;
 	uint64_t word = 0;
 	memcpy(&word, one, (size_t)size);
-	if (word == 0) {
-		memset(out, 0, (size_t)n * (size_t)size);
-		return;
-	}
-	switch (size) {
-	case 1:
-		memset(out, (int)word, (size_t)n);
-		break;
-	case 2:
-		for (int64_t i = 0; i < n; i++)
-			((uint16_t *)out)[i] = (uint16_t)word;
-		break;
-	case 4:
-		for (int64_t i = 0; i < n; i++)
-			((uint32_t *)out)[i] = (uint32_t)word;
-		break;
-	default:
-		for (int64_t i = 0; i < n; i++)
-			memcpy(o + i * 8, &word, 8);
-	}
+	if (word == 0 || size == 1)
+		memset(out, (int)word, (size_t)n * (size_t)size);
+	else
+		loops_at[CPU_BASE].fill(size, out, word, n);
+}
+
+/* The same with this op's loops. */
+static void
+repeat(const Elem *e, int size, void *out, const void *one, int64_t n)
+{
+	uint64_t word = 0;
+	memcpy(&word, one, (size_t)size);
+	loops_at[e->level].fill(size, out, word, n);
 }
 
 void
@@ -81,7 +73,7 @@ run_wide(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 	}
 	if (is_uniform(e, scalar, n)) {
 		run_uniform(e, out, in);
-		tile_fill(e->out_size, out, out, n);
+		repeat(e, e->out_size, out, out, n);
 		return;
 	}
 	uint64_t repeated[3][BLOCK];
@@ -89,7 +81,7 @@ run_wide(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 	for (int i = 0; i < e->nin; i++) {
 		at[i] = in[i];
 		if (scalar >> i & 1) {
-			tile_fill(e->in_size[i], repeated[i], in[i], MIN(n, BLOCK));
+			repeat(e, e->in_size[i], repeated[i], in[i], MIN(n, BLOCK));
 			at[i] = repeated[i];
 		}
 	}
@@ -107,7 +99,7 @@ run_narrow(const Elem *e, void *out, const void *const *in, unsigned scalar, int
 {
 	if (is_uniform(e, scalar, n)) {
 		run_uniform(e, out, in);
-		tile_fill(e->out_size, out, out, n);
+		repeat(e, e->out_size, out, out, n);
 		return;
 	}
 	uint64_t wide[3][BLOCK];
@@ -128,7 +120,7 @@ run_narrow(const Elem *e, void *out, const void *const *in, unsigned scalar, int
 				x = (const char *)wide[i];
 			}
 			if (one)
-				tile_fill(size, wide[i], x, m);
+				repeat(e, size, wide[i], x, m);
 		}
 		char *o = (char *)out + done * e->out_size;
 		if (e->narrow) {
@@ -146,7 +138,7 @@ run_cast(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 {
 	if (is_uniform(e, scalar, n)) {
 		run_uniform(e, out, in);
-		tile_fill(e->out_size, out, out, n);
+		repeat(e, e->out_size, out, out, n);
 		return;
 	}
 	uint64_t first[BLOCK], second[BLOCK];
@@ -175,7 +167,7 @@ static void
 run_copy(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
 	if (scalar & 1)
-		tile_fill(e->out_size, out, in[0], n);
+		repeat(e, e->out_size, out, in[0], n);
 	else if (out != in[0])
 		memcpy(out, in[0], (size_t)n * (size_t)e->out_size);
 }
@@ -262,7 +254,7 @@ bool
 elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType out, unsigned flags)
 {
 	const Loops *l = &loops_at[level];
-	*e = (Elem){.nin = nin, .out_size = dtype_tile_size(out)};
+	*e = (Elem){.level = level, .nin = nin, .out_size = dtype_tile_size(out)};
 	for (int i = 0; i < nin; i++)
 		e->in_size[i] = dtype_tile_size(in[i]);
 	if (kind == OP_BITCAST) {
@@ -274,4 +266,26 @@ elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType 
 	if (kind == OP_SELECT)
 		return make_select(e, l, out);
 	return make_math(e, l, kind, in[0], out, flags & ELEM_NAN);
+}
+
+void
+elem_stream(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
+{
+	uint64_t block[BLOCK];
+	const void *at[3];
+	for (int64_t done = 0; done < n; done += BLOCK) {
+		int64_t m = MIN(BLOCK, n - done);
+		for (int i = 0; i < e->nin; i++)
+			at[i] = (const char *)in[i] + (scalar >> i & 1 ? 0 : done * e->in_size[i]);
+		e->run(e, block, at, scalar, m);
+		loops_at[e->level].stream((char *)out + done * e->out_size, block, (size_t)(m * e->out_size));
+	}
+}
+
+void
+stream_fence(void)
+{
+#if defined(NUM_X86)
+	__builtin_ia32_sfence();
+#endif
 }

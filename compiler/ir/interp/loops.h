@@ -68,6 +68,8 @@ typedef struct Loops {
 	const DotKernels *(*dot)(DType t);              /* f32, f64, u32, u64 */
 	void (*philox)(uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4]);
 	void (*tf32)(float *x, int64_t n);
+	void (*fill)(int size, void *out, uint64_t word, int64_t n);
+	void (*stream)(void *to, const void *from, size_t bytes);       /* past the caches, if the CPU can */
 } Loops;
 
 extern const Loops loops_at[CPU_LEVELS];

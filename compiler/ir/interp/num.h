@@ -40,6 +40,7 @@ struct Elem {
 	ToF32Fn widen[3];                               /* narrow floats: how operands become f32 … */
 	FromF32Fn narrow;                               /* … and the result is rounded */
 	int nin, in_size[3], out_size;
+	CpuLevel level;
 };
 
 /* Prepares an op for operand types in[0..nin) and result type out.  False only for what is not an ELEM op
@@ -51,6 +52,11 @@ elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 {
 	e->run(e, out, in, scalar, n);
 }
+
+/* The same for results that go to memory and are not looked at soon (tensors larger than the caches): whole
+ * cache lines are written past them.  stream_fence() before another thread may look. */
+void elem_stream(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n);
+void stream_fence(void);
 
 void tile_fill(int size, void *out, const void *one, int64_t n);        /* n copies of one element of `size` bytes */
 void tile_iota(DType t, void *out, int64_t start, int64_t n);           /* start, start + 1, …; integers wrap */
