@@ -1,0 +1,248 @@
+/* Parsing the command line by the tables of commands.def.  Options may stand anywhere after the command;
+ * `--` ends them.  A word that is not known gets the nearest one offered. */
+#include "driver/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const CommandInfo command_info[CMD_COUNT] = {
+#define COMMAND(id, name, args, summary, more) {name, args, summary, more},
+#include "driver/commands.def"
+};
+
+#define C(id) (1u << CMD_##id)
+const OptionInfo option_info[OPT_COUNT] = {
+#define OPTION(id, name, letter, value, commands, meaning) {name, letter, value, commands, meaning},
+#include "driver/commands.def"
+};
+#undef C
+
+static int
+complain(int status, const char *fmt, va_list ap)
+{
+	fputs("tegula: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	return status;
+}
+
+int
+cli_misuse(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	complain(EXIT_MISUSE, fmt, ap);
+	va_end(ap);
+	return EXIT_MISUSE;
+}
+
+int
+cli_wrong(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	complain(EXIT_WRONG, fmt, ap);
+	va_end(ap);
+	return EXIT_WRONG;
+}
+
+static bool
+takes(const Cli *cli, int o)
+{
+	return option_info[o].commands >> cli->command & 1;
+}
+
+static int
+find_long(const Cli *cli, const char *name, size_t n)
+{
+	for (int o = 0; o < OPT_COUNT; o++)
+		if (takes(cli, o) && strlen(option_info[o].name) == n && memcmp(option_info[o].name, name, n) == 0)
+			return o;
+	return -1;
+}
+
+static bool
+unknown_option(const Cli *cli, const char *word, const char *name)
+{
+	const char *known[OPT_COUNT];
+	int n = 0;
+	for (int o = 0; o < OPT_COUNT; o++)
+		if (takes(cli, o))
+			known[n++] = option_info[o].name;
+	const char *near = nearest_name(name, known, n);
+	const char *command = command_info[cli->command].name;
+	if (near)
+		cli_misuse("'%s' has no option '%s'; did you mean '--%s'?", command, word, near);
+	else
+		cli_misuse("'%s' has no option '%s'; see 'tegula help %s'", command, word, command);
+	return false;
+}
+
+/* NAME=VALUE into its list. */
+static bool
+add_pair(Cli *cli, int o, const char *text)
+{
+	const char *eq = strchr(text, '=');
+	if (!eq || eq == text) {
+		cli_misuse("--%s takes %s, found '%s'", option_info[o].name, option_info[o].value, text);
+		return false;
+	}
+	Pair pair = {arena_strndup(cli->mem, text, (size_t)(eq - text)), eq + 1};
+	if (o == OPT_DEFINE)
+		vec_push(cli->mem, &cli->define, pair);
+	else if (o == OPT_ARG)
+		vec_push(cli->mem, &cli->arg, pair);
+	else
+		vec_push(cli->mem, &cli->out, pair);
+	return true;
+}
+
+static bool
+set_option(Cli *cli, int o, const char *value)
+{
+	cli->value[o] = value ? value : "";
+	if (o == OPT_DEFINE || o == OPT_ARG || o == OPT_OUT)
+		return add_pair(cli, o, value);
+	return true;
+}
+
+/* One option word; *i moves on over a value of its own. */
+static bool
+option(Cli *cli, int argc, char **argv, int *i)
+{
+	const char *word = argv[*i], *value = NULL;
+	int o = -1;
+	if (word[1] == '-') {
+		const char *eq = strchr(word, '=');
+		size_t n = eq ? (size_t)(eq - word - 2) : strlen(word + 2);
+		o = find_long(cli, word + 2, n);
+		if (o < 0)
+			return unknown_option(cli, word, arena_strndup(cli->mem, word + 2, n));
+		value = eq ? eq + 1 : NULL;
+	} else {
+		for (int k = 0; k < OPT_COUNT; k++)
+			if (takes(cli, k) && option_info[k].letter == word[1])
+				o = k;
+		if (o < 0)
+			return unknown_option(cli, word, word + 1);
+		value = word[2] ? word + 2 : NULL;
+	}
+	if (!option_info[o].value && value) {
+		cli_misuse("--%s takes no value", option_info[o].name);
+		return false;
+	}
+	if (option_info[o].value && !value) {
+		if (*i + 1 >= argc) {
+			cli_misuse("--%s needs a value: %s", option_info[o].name, option_info[o].value);
+			return false;
+		}
+		value = argv[++*i];
+	}
+	return set_option(cli, o, value);
+}
+
+static bool
+find_command(Cli *cli, const char *name)
+{
+	const char *known[CMD_COUNT];
+	for (int c = 0; c < CMD_COUNT; c++) {
+		known[c] = command_info[c].name;
+		if (strcmp(name, known[c]) == 0) {
+			cli->command = (CommandId)c;
+			return true;
+		}
+	}
+	const char *near = nearest_name(name, known, CMD_COUNT);
+	if (near)
+		cli_misuse("there is no command '%s'; did you mean '%s'?", name, near);
+	else
+		cli_misuse("there is no command '%s'; 'tegula help' lists them", name);
+	return false;
+}
+
+static bool
+settings(Cli *cli)
+{
+	int64_t n;
+	if (!cli_number(cli, OPT_MAX_ERRORS, 20, &n))
+		return false;
+	cli->max_errors = (int)MIN(n, INT32_MAX);
+	cli->json = cli_has(cli, OPT_JSON);
+	cli->progress = isatty(2) && !cli->json;
+	const char *when = cli_has(cli, OPT_COLOR) ? cli->value[OPT_COLOR] : "auto";
+	if (strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 && strcmp(when, "never") != 0) {
+		cli_misuse("--color takes always, never or auto, found '%s'", when);
+		return false;
+	}
+	cli->color = strcmp(when, "always") == 0 || (strcmp(when, "auto") == 0 && isatty(2) && !getenv("NO_COLOR"));
+	return true;
+}
+
+bool
+cli_parse(Cli *cli, int argc, char **argv)
+{
+	int i = 2;
+	cli->command = CMD_help;
+	if (argc < 2)
+		return true;
+	if (argv[1][0] == '-' && argv[1][1])
+		i = 1;                              /* tegula --version, tegula --help */
+	else if (!find_command(cli, argv[1]))
+		return false;
+	for (; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			while (++i < argc)
+				vec_push(cli->mem, &cli->args, argv[i]);
+		} else if (argv[i][0] == '-' && argv[i][1]) {
+			if (!option(cli, argc, argv, &i))
+				return false;
+		} else {
+			vec_push(cli->mem, &cli->args, argv[i]);
+		}
+	}
+	return settings(cli);
+}
+
+bool
+cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out)
+{
+	*out = absent;
+	if (!cli_has(cli, o))
+		return true;
+	char *end;
+	errno = 0;
+	long long v = strtoll(cli->value[o], &end, 0);
+	if (errno || end == cli->value[o] || *end || v < 0) {
+		cli_misuse("--%s takes a whole number from 0 on, found '%s'", option_info[o].name, cli->value[o]);
+		return false;
+	}
+	*out = v;
+	return true;
+}
+
+bool
+cli_operands(const Cli *cli, int least, int most)
+{
+	const CommandInfo *c = &command_info[cli->command];
+	if (cli->args.n >= least && cli->args.n <= most)
+		return true;
+	if (cli->args.n < least)
+		cli_misuse("expected: tegula %s %s", c->name, c->args);
+	else
+		cli_misuse("'%s' is one word too many; expected: tegula %s %s", cli->args.at[most], c->name, c->args);
+	return false;
+}
+
+PassOptions
+cli_passes(const Cli *cli)
+{
+	return (PassOptions){
+		.only = cli->value[OPT_ONLY],
+		.skip = cli->value[OPT_SKIP],
+		.stop_after = cli->value[OPT_STOP_AFTER],
+		.dump = cli->value[OPT_DUMP],
+		.verify = cli_has(cli, OPT_VERIFY),
+	};
+}

@@ -1,0 +1,222 @@
+/* build, opt and fmt: from text to text. */
+#include "driver/cli.h"
+
+#include "driver/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+report(const Cli *cli, Compile *cx, int status)
+{
+	Text t = {0};
+	if (cx->first && cli->json)
+		diag_json(cx, &t, cli->max_errors);
+	else if (cx->first)
+		diag_print(cx, &t, cli->max_errors, cli->color);
+	fflush(stdout);
+	if (t.n)
+		fputs(t.at, stderr);
+	text_close(&t);
+	return cx->nerrors > 0 ? EXIT_WRONG : status;
+}
+
+/* A -D value as sema takes it. */
+static bool
+define(Compile *cx, const Pair *pair, NamedConst *out)
+{
+	char *end;
+	DType dtype;
+	*out = (NamedConst){.name = intern(cx->names, pair->name), .place = NOWHERE};
+	long long i = strtoll(pair->value, &end, 0);
+	if (end != pair->value && !*end) {
+		out->value = (Const){.kind = CONST_INT, .i = i};
+		return true;
+	}
+	if (dtype_named(pair->value, &dtype)) {
+		out->value = (Const){.kind = CONST_DTYPE, .dtype = dtype};
+		return true;
+	}
+	if (strcmp(pair->value, "true") == 0 || strcmp(pair->value, "false") == 0) {
+		out->value = (Const){.kind = CONST_BOOL, .i = pair->value[0] == 't'};
+		return true;
+	}
+	double f = strtod(pair->value, &end);
+	if (end != pair->value && !*end) {
+		out->value = (Const){.kind = CONST_FLOAT, .f = f};
+		return true;
+	}
+	cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name, pair->value);
+	return false;
+}
+
+/* The example asked for, or the first; NULL if there is none, *ok false if a named one is missing. */
+static const ExampleItem *
+choose_example(const Cli *cli, const Kernel *k, bool *ok)
+{
+	const char *want = cli->value[OPT_EXAMPLE];
+	*ok = true;
+	for (int i = 0; i < k->examples.n; i++)
+		if (!want || strcmp(k->examples.at[i].label, want) == 0)
+			return &k->examples.at[i];
+	if (want) {
+		cli_wrong("kernel '%s' has no example \"%s\"", k->name, want);
+		*ok = false;
+	}
+	return NULL;
+}
+
+static Module *
+build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
+{
+	Compile *cx = k->program->cx;
+	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
+	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
+	Bound bound = {0};
+	bool ok;
+	for (int i = 0; i < cli->define.n; i++)
+		if (!define(cx, &cli->define.at[i], &given[i])) {
+			*misuse = true;
+			return NULL;
+		}
+	const ExampleItem *ex = choose_example(cli, k, &ok);
+	if (!ok)
+		return NULL;
+	ok = ex ? example_bind(k, ex, given, cli->define.n, args, &bound)
+	        : kernel_bind(k, args, given, cli->define.n, &bound);
+	return ok ? compile_kernel(k, &bound, "cpu", passes) : NULL;
+}
+
+static int
+build_tir(const Cli *cli, Compile *cx, int file, Text *out)
+{
+	Program *p = program_open(cx, file);
+	const char *name = cli->args.n > 1 ? cli->args.at[1] : NULL;
+	PassOptions passes = cli_passes(cli);
+	Text dumps = {0}, times = {0};
+	bool misuse = false;
+	int n = 0, status = EXIT_GOOD;
+	if (cx->nerrors == 0)
+		program_check(p);
+	passes.dump_to = &dumps;
+	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
+	if (name && cx->nerrors == 0 && !program_kernel(p, name)) {
+		const char **names = NEW_ARRAY(cx->mem, const char *, p->kernels.n);
+		for (int i = 0; i < p->kernels.n; i++)
+			names[i] = p->kernels.at[i]->name;
+		const char *near = nearest_name(name, names, p->kernels.n);
+		return cli_wrong(near ? "there is no kernel '%s'; did you mean '%s'?" : "there is no kernel '%s'", name, near);
+	}
+	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
+		Kernel *k = p->kernels.at[i];
+		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
+			continue;
+		Module *m = build_kernel(cli, k, &passes, &misuse);
+		if (m)
+			module_print(m, out);
+		else
+			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
+		n++;
+	}
+	if (n == 0 && cx->nerrors == 0 && status == EXIT_GOOD)
+		status = cli_wrong("'%s' has no kernel", cli->args.at[0]);
+	if (dumps.n)
+		fputs(dumps.at, stdout);
+	if (times.n)
+		fputs(times.at, stderr);
+	text_close(&dumps);
+	text_close(&times);
+	return status;
+}
+
+int
+cmd_build(const Cli *cli)
+{
+	const char *stage = cli_has(cli, OPT_EMIT) ? cli->value[OPT_EMIT] : "tir";
+	bool is_ast = strcmp(stage, "ast") == 0;
+	if (!cli_operands(cli, 1, 2))
+		return EXIT_MISUSE;
+	if (!is_ast && strcmp(stage, "tir") != 0)
+		return cli_misuse("--emit takes ast or tir, found '%s'", stage);
+	Compile *cx = compile_open();
+	Text out = {0};
+	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
+	if (file >= 0 && is_ast) {
+		ast_dump(cx, ast_parse(cx, file), &out);
+		status = EXIT_GOOD;
+	} else if (file >= 0) {
+		status = build_tir(cli, cx, file, &out);
+	}
+	if (cx->nerrors == 0 && status == EXIT_GOOD)
+		status = cli_emit(cli, &out);
+	status = report(cli, cx, status);
+	text_close(&out);
+	compile_close(cx);
+	return status;
+}
+
+int
+cmd_opt(const Cli *cli)
+{
+	if (!cli_operands(cli, 1, 1))
+		return EXIT_MISUSE;
+	Compile *cx = compile_open();
+	Text out = {0}, dumps = {0}, times = {0};
+	PassOptions passes = cli_passes(cli);
+	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
+	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
+	passes.dump_to = &dumps;
+	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
+	if (m && passes_run(m, NULL, &passes)) {
+		if (dumps.n)
+			fputs(dumps.at, stdout);
+		module_print(m, &out);
+		status = cli_emit(cli, &out);
+	}
+	if (times.n)
+		fputs(times.at, stderr);
+	status = report(cli, cx, status);
+	text_close(&out);
+	text_close(&dumps);
+	text_close(&times);
+	compile_close(cx);
+	return status;
+}
+
+static int
+format_file(const Cli *cli, const char *path)
+{
+	Compile *cx = compile_open();
+	Text out = {0};
+	int status = EXIT_WRONG, file = source_open(cx, path, NOWHERE);
+	Ast *ast = file >= 0 ? ast_parse(cx, file) : NULL;
+	if (ast && cx->nerrors == 0) {
+		ast_print(cx, ast, &out);
+		const SourceFile *f = &cx->files.at[file];
+		bool same = out.n == f->size && memcmp(out.at, f->text, out.n) == 0;
+		status = EXIT_GOOD;
+		if (cli_has(cli, OPT_FMT_CHECK) && !same) {
+			printf("%s\n", path);
+			status = EXIT_WRONG;
+		} else if (cli_has(cli, OPT_IN_PLACE) && !same) {
+			status = cli_write_file(path, out.at, out.n) ? EXIT_GOOD : EXIT_WRONG;
+		} else if (!cli_has(cli, OPT_FMT_CHECK) && !cli_has(cli, OPT_IN_PLACE)) {
+			fwrite(out.at, 1, out.n, stdout);
+		}
+	}
+	status = report(cli, cx, status);
+	text_close(&out);
+	compile_close(cx);
+	return status;
+}
+
+int
+cmd_fmt(const Cli *cli)
+{
+	int status = EXIT_GOOD;
+	if (!cli_operands(cli, 1, INT32_MAX))
+		return EXIT_MISUSE;
+	for (int i = 0; i < cli->args.n; i++)
+		status = MAX(status, format_file(cli, cli->args.at[i]));
+	return status;
+}

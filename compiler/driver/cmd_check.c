@@ -1,0 +1,212 @@
+/* check: every example of every kernel of every file on every device, against the references. */
+#include "driver/cli.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef VEC(const char *) PathList;
+
+typedef struct Totals {
+	int good, wrong, failed, unchecked;
+	json_t *rows;                                       /* NULL: for people */
+} Totals;
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool
+is_source(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 4 && strcmp(name + n - 4, ".tgl") == 0;
+}
+
+/* The .tgl files of a folder and those below it, in order of name; or the file itself. */
+static bool
+collect(Arena *mem, const char *path, PathList *out)
+{
+	struct stat st;
+	if (stat(path, &st) != 0) {
+		cli_wrong("cannot read '%s': %s", path, strerror(errno));
+		return false;
+	}
+	if (!S_ISDIR(st.st_mode)) {
+		vec_push(mem, out, path);
+		return true;
+	}
+	DIR *d = opendir(path);
+	if (!d) {
+		cli_wrong("cannot read '%s': %s", path, strerror(errno));
+		return false;
+	}
+	PathList here = {0};
+	bool ok = true;
+	for (struct dirent *e; (e = readdir(d));) {
+		const char *full = arena_printf(mem, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", e->d_name);
+		if (e->d_name[0] != '.' && stat(full, &st) == 0 && (S_ISDIR(st.st_mode) || is_source(e->d_name)))
+			vec_push(mem, &here, full);
+	}
+	closedir(d);
+	if (here.n)
+		qsort(here.at, (size_t)here.n, sizeof *here.at, by_name);
+	for (int i = 0; i < here.n && ok; i++)
+		ok = collect(mem, here.at[i], out);
+	return ok;
+}
+
+static void
+row(Totals *t, TglKernel *k, const char *label, const char *device, const char *output, double ratio, const char *verdict)
+{
+	if (t->rows) {
+		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:s}", "file", tgl_kernel_file(k),
+		    "kernel", tgl_kernel_name(k), "example", label, "device", device, "output", output, "error_over_bound",
+		    isfinite(ratio) ? ratio : 1e308, "verdict", verdict));
+		return;
+	}
+	if (ratio < 0)
+		printf("%-22s %-24s %-5s %-12s %12s  %s\n", tgl_kernel_name(k), label, device, output, "-", verdict);
+	else
+		printf("%-22s %-24s %-5s %-12s %12.3g  %s\n", tgl_kernel_name(k), label, device, output, ratio, verdict);
+}
+
+static void
+check_outputs(Session *s, TglKernel *k, TglCase *c, const char *label, const char *device, Totals *t)
+{
+	bool more = true;
+	for (int i = 0; more; i++) {
+		TglCheck r;
+		if (tgl_case_check(c, i, &r, &more) != TGL_OK) {
+			session_error(s);
+			t->failed++;
+			return;
+		}
+		if (!more)
+			return;
+		row(t, k, label, device, r.param, r.ratio, r.passed ? "good" : "WRONG");
+		t->good += r.passed;
+		t->wrong += !r.passed;
+		if (r.passed || t->rows)
+			continue;
+		printf("    %lld of %lld elements; worst at [", (long long)r.nwrong, (long long)r.count);
+		for (int d = 0; d < r.rank; d++)
+			printf("%s%lld", d ? ", " : "", (long long)r.index[d]);
+		printf("]: got %.9g, expected %.9g, bound %.3g%s\n", r.got, r.want, r.bound,
+		    r.guard_broken ? "; something was written outside" : "");
+	}
+}
+
+static void
+check_example(Session *s, TglKernel *k, int index, const char *label, const char *device, uint64_t seed, Totals *t)
+{
+	TglArg *args;
+	int nargs;
+	TensorList opened = {0};
+	cli_progress(s->cli, "%s %s on %s", tgl_kernel_name(k), label, device);
+	if (!session_args(s, k, &args, &nargs, &opened)) {
+		t->failed++;
+		return;
+	}
+	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
+	TglCase *c = tgl_case_open(s->dev, k, &options);
+	bool ran = c && tgl_case_run(c, NULL) == TGL_OK;
+	cli_progress_end(s->cli);
+	if (!ran) {
+		row(t, k, label, device, "", -1, "FAILED");
+		session_error(s);
+		t->failed++;
+	} else if (!tgl_kernel_has_reference(k)) {
+		row(t, k, label, device, "", -1, "ran; no reference");
+		t->unchecked++;
+	} else {
+		check_outputs(s, k, c, label, device, t);
+	}
+	tgl_case_close(&c);
+	fflush(stdout);
+}
+
+static void
+check_kernel(Session *s, TglKernel *k, const char *device, uint64_t seed, Totals *t)
+{
+	TglExample ex;
+	const char *want = s->cli->value[OPT_EXAMPLE];
+	for (int i = 0; tgl_kernel_example(k, i, &ex); i++)
+		if (!ex.is_bench && (!want || strcmp(want, ex.label) == 0))
+			check_example(s, k, i, ex.label, device, seed, t);
+}
+
+static void
+check_file(Session *s, const char *path, const char *device, uint64_t seed, Totals *t)
+{
+	TglProgram *p = tgl_program_file(s->cx, path);
+	if (!p) {
+		session_error(s);
+		t->failed++;
+		return;
+	}
+	session_warnings(s);
+	for (int i = 0; i < tgl_program_kernels(p); i++) {
+		TglKernel *k = tgl_program_kernel(p, i);
+		if (strcmp(tgl_kernel_file(k), path) == 0)
+			check_kernel(s, k, device, seed, t);
+	}
+	tgl_program_close(&p);
+}
+
+static int
+check_all(Session *s, const PathList *paths, uint64_t seed)
+{
+	Totals t = {.rows = s->cli->json ? json_array() : NULL};
+	TglDeviceInfo info;
+	const char *only = s->cli->value[OPT_DEVICE];
+	if (!t.rows)
+		printf("%-22s %-24s %-5s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+	for (int d = 0; tgl_device_list(s->cx, d, &info); d++) {
+		if (only ? strcmp(only, info.name) != 0 : !info.available)
+			continue;
+		char name[32];
+		snprintf(name, sizeof name, "%s", info.name);
+		if (!session_device(s, name))
+			return EXIT_WRONG;
+		for (int i = 0; i < paths->n; i++)
+			check_file(s, paths->at[i], name, seed, &t);
+		only = only ? "" : NULL;
+	}
+	if (only && *only && !session_device(s, only))
+		return EXIT_WRONG;                          /* reports that there is no such device */
+	if (t.rows) {
+		json_dumpf(t.rows, stdout, JSON_INDENT(1));
+		putchar('\n');
+		json_decref(t.rows);
+	} else {
+		printf("%d good, %d wrong, %d failed, %d without a reference\n", t.good, t.wrong, t.failed, t.unchecked);
+	}
+	if (t.good + t.wrong + t.failed + t.unchecked == 0)
+		return cli_wrong("there was no example to check");
+	return t.wrong + t.failed ? EXIT_WRONG : EXIT_GOOD;
+}
+
+int
+cmd_check(const Cli *cli)
+{
+	Session s;
+	PathList paths = {0};
+	int64_t seed;
+	if (!cli_operands(cli, 1, INT32_MAX) || !cli_number(cli, OPT_SEED, 0, &seed))
+		return EXIT_MISUSE;
+	for (int i = 0; i < cli->args.n; i++)
+		if (!collect(cli->mem, cli->args.at[i], &paths))
+			return EXIT_WRONG;
+	if (!session_open(&s, cli))
+		return EXIT_WRONG;
+	int status = check_all(&s, &paths, (uint64_t)seed);
+	session_close(&s);
+	return status;
+}
