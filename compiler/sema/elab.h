@@ -234,6 +234,9 @@ Val elab_matmul(Elab *e, const Val *a, const Val *b, Place at);         /* a @ b
 /* a op b where at least one is a pointer (or a tile of them): + - and comparisons. */
 Val elab_pointer(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at);
 
+/* ptx.c: every inline_ptx of a kernel stands under a static if with an else */
+void ptx_check(Compile *cx, const Item *kernel);
+
 /* whole.c: in references and examples a pointer parameter is a tensor of rank 1 over its buffer.  Fills the element
  * counts of pointer parameters in b->param (rank 1, dim[0]; -1 for file(...)) from what the example's lines come to;
  * example_bind calls it last. */
