@@ -209,6 +209,7 @@ program_check(Program *p)
 		Kernel *k = p->kernels.at[i];
 		if (k->broken)
 			continue;
+		ptx_check(p->cx, k->item);
 		if (k->examples.n)
 			check_examples(k);
 		else
