@@ -199,15 +199,16 @@ check_regions(Verifier *v, const Op *op)
 	return check_signature(v, op);
 }
 
-/* Inside the region of a reduction: scalars, constants and elementwise ops, so that a device may
- * run it on many elements at once. */
+/* Inside the region of a reduction: scalars, constants, elementwise ops and control flow, so that a
+ * device may run it on many elements at once or, where it loops, on each. */
 static bool
 check_fn_op(Verifier *v, const Op *op)
 {
 	unsigned traits = op_info[op->kind].traits;
 
-	if (op->kind != OP_CONST && op->kind != OP_YIELD && !((traits & PURE) && (traits & ELEM)))
-		return fail(v, op, "the function of a reduction or scan may hold constants and elementwise ops only");
+	bool control = op->kind == OP_YIELD || op->kind == OP_IF || op->kind == OP_FOR || op->kind == OP_WHILE;
+	if (op->kind != OP_CONST && !control && !((traits & PURE) && (traits & ELEM)))
+		return fail(v, op, "the function of a reduction or scan may hold constants, elementwise ops and control flow only");
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->rank)
 			return fail(v, op, "operand %d is %s; the function of a reduction or scan works on scalars",

@@ -792,7 +792,7 @@ def control():
         t0 = k.op("add " + k.op("iota {axis = 0}", "i64[3]") + ", " + k.const(7, "i64[3]"), "i64[3]")
         ones = k.const(1, "i64[3]")
         n_, t = k.op(f"while {k.const(start)}, {t0}", "i64", "i64[3]")
-        k.lines[-1] += " do (%n: i64, %t: i64[3]) {"
+        k.lines[-1] += " cond (%n: i64, %t: i64[3]) {"
         c = k.op(f"ne %n, {one}", "bool")
         k.op(f"yield {c}, %n, %t")
         k.lines.append("  } do (%m: i64, %u: i64[3]) {")
@@ -844,7 +844,7 @@ def chains():
         f = np.where(e == 1, d, b).astype(np.float32)
         g = f.astype(np.int32)
         xv, yv = k.tensor("x", "in", "f32", x), k.tensor("y", "in", "f32", y)
-        outs = [k.tensor(f"o{i}", "out", t, np.zeros(n), w) for i, (t, w) in
+        outs = [k.tensor(f"o{i}", "out", t, np.zeros(np.shape(w)), w) for i, (t, w) in
                 enumerate((("f32", b), ("f32", f), ("i32", g), ("bool", e), ("f32", f.max())))]
         t = f"f32[{n}]"
         vx, vy = k.read(xv, "f32", (n,)), k.read(yv, "f32", (n,))
