@@ -13,7 +13,10 @@
 
 #include <string.h>
 
-enum { MAX_CELLS = GROUP_MAX * 4 };
+enum {
+	MAX_CELLS = GROUP_MAX * 4,
+	STREAM_BYTES = 32 << 20,                        /* size from which a tensor's writes go past the caches */
+};
 
 typedef enum CellKind { CELL_ROW, CELL_ONE, CELL_WALK, CELL_STRIP } CellKind;
 
@@ -37,6 +40,7 @@ typedef struct GroupStep {
 	Member *member;
 	int ncells, nmembers, nwalks;
 	int sink;                                       /* cell that goes to the tensor, or -1 */
+	bool streams;                                   /* may go past the caches: see streams_well */
 	TensorAccess access;
 } GroupStep;
 
@@ -162,6 +166,7 @@ typedef struct Cursor {
 	const Walk *walk[MAX_CELLS];                    /* brought strip by strip, or NULL */
 	Walk sink;
 	bool stores;                                    /* the sink is put strip by strip */
+	bool streams;                                   /* the sink's tensor is too large to stay in a cache */
 } Cursor;
 
 static void
@@ -190,6 +195,16 @@ place_cell(Worker *w, const GroupStep *s, int i, Cursor *c, Walk **walk)
 	c->walk[i] = k;
 }
 
+static bool
+is_large(const PlanArg *a, int rank, int size)
+{
+	int64_t bytes = size;
+
+	for (int d = 0; d < rank; d++)
+		bytes *= a->dim[d];
+	return bytes >= STREAM_BYTES;
+}
+
 static void
 place_sink(Worker *w, const GroupStep *s, Cursor *c)
 {
@@ -201,6 +216,7 @@ place_sink(Worker *w, const GroupStep *s, Cursor *c)
 	if (c->sink.flat) {
 		c->at[s->sink] = c->sink.at;
 		c->move[s->sink] = s->cell[s->sink].size;
+		c->streams = s->streams && is_large(&w->args[s->access.param], s->access.nd, s->cell[s->sink].size);
 	}
 }
 
@@ -219,7 +235,10 @@ run_strip(Worker *w, const GroupStep *s, const Cursor *c, int64_t at, int64_t n)
 		const Member *m = &s->member[i];
 		const void *in[3] = {now[m->in[0]], now[m->in[1]], now[m->in[2]]};
 		out = c->at[m->out] + at * c->move[m->out];
-		micro_run(w, &m->micro, out, in, m->scalar, n);
+		if (c->streams && m->out == s->sink)
+			elem_stream(&m->micro.elem, out, in, m->scalar, n);
+		else
+			micro_run(w, &m->micro, out, in, m->scalar, n);
 	}
 	if (s->sink >= 0 && c->stores)
 		walk_store(&c->sink, at, n, c->at[s->sink]);
@@ -232,6 +251,7 @@ run_group(Worker *w, const Step *step)
 	Walk *walk = (Walk *)w->temp;
 	Cursor c;
 
+	c.streams = false;
 	for (int i = 0; i < s->ncells; i++)
 		place_cell(w, s, i, &c, &walk);
 	if (s->sink >= 0)
@@ -239,6 +259,22 @@ run_group(Worker *w, const Step *step)
 	for (int64_t at = 0; at < s->count; at += s->strip)
 		run_strip(w, s, &c, at, MIN(s->strip, s->count - at));
 	return true;
+}
+
+/* Writing past the caches pays where memory is what a group waits for.  Mathematical functions give the caches
+ * time to write back by themselves, and a burst of such writes would then be waited for.  The last member must
+ * make the sink, of numbers. */
+static bool
+streams_well(const GroupStep *s, const Node *n)
+{
+	const Member *last = &s->member[s->nmembers - 1];
+
+	for (int i = 0; i < n->member.n; i++) {
+		OpKind k = n->member.at[i]->kind;
+		if ((k >= OP_EXP && k <= OP_SIGMOID) || k == OP_POW || k == OP_ATAN2 || k == OP_REM)
+			return false;
+	}
+	return last->out == s->sink && !last->micro.ptr_size && !last->micro.perturbs;
 }
 
 Step *
@@ -254,6 +290,7 @@ group_emit(Plan *p, const Node *n)
 	if (n->op) {
 		s->sink = find_cell(s, n->op->in[n->op->nin - 1]);
 		access_make(p, &s->access, n->op, n->op->in[n->op->nin - 1]->type);
+		s->streams = streams_well(s, n);
 	}
 	choose_strip(p, s, share_buffers(s));
 	return &s->step;

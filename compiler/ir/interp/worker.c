@@ -133,11 +133,12 @@ plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const int64_t
 		return true;
 	if (!start_launch(w))
 		return false;
-	for (int64_t i = first; i < first + count; i++) {
+	bool well = true;
+	for (int64_t i = first; well && i < first + count; i++) {
 		find_program(w, i);
 		w->rng = p->opt.seed + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
-		if (!code_run(w, &p->code_body))
-			return false;
+		well = code_run(w, &p->code_body);
 	}
-	return true;
+	stream_fence();
+	return well;
 }
