@@ -1,12 +1,12 @@
 /* Fuzzes the tile IR from both sides.
  *
- *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text]
+ *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text] [--shrink]
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
  * every pass must leave all tensors, pointed-to memory and printed lines as they were, to the bit (NaNs are
  * equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
- * a failing one can be run alone with --seed=N --count=1 --show. */
+ * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails. */
 #include "gen.h"
 #include "ir/interp/interp.h"
 #include "pass/pass.h"
@@ -14,7 +14,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_BYTES = 3000, CELLS = GEN_ROWS * GEN_COLS };
 
@@ -285,18 +287,30 @@ check_damaged(Compile *cx, const Text *text, uint64_t seed)
 	return true;
 }
 
-static bool
-check_seed(uint64_t seed, const Options *o)
-{
+typedef struct Input {
 	uint8_t bytes[MAX_BYTES];
+	int n;
+	uint64_t seed;
+} Input;
+
+static void
+input_make(Input *in, uint64_t seed)
+{
 	Rng r = {seed};
+
+	in->seed = seed;
+	in->n = 40 + rng_below(&r, MAX_BYTES - 40);
+	for (int i = 0; i < in->n; i++)
+		in->bytes[i] = (uint8_t)rng_next(&r);
+}
+
+static bool
+check_input(const Input *in, const Options *o)
+{
 	Compile *cx = compile_open();
 	Text text = {0};
-	int n = 40 + rng_below(&r, MAX_BYTES - 40);
+	Module *m = gen_module(cx, (Bytes){in->bytes, in->bytes + in->n});
 
-	for (int i = 0; i < n; i++)
-		bytes[i] = (uint8_t)rng_next(&r);
-	Module *m = gen_module(cx, (Bytes){bytes, bytes + n});
 	module_print(m, &text);
 	if (o->show) {
 		fputs(text.at, stdout);
@@ -305,13 +319,49 @@ check_seed(uint64_t seed, const Options *o)
 	const char *why = module_verify(m);
 	if (why)
 		fprintf(stderr, "does not verify: %s\n", why);
-	bool good = !why && check_round_trip(cx, &text) && (o->text_only || check_passes(cx, &text, o, seed)) &&
-	    check_damaged(cx, &text, seed);
+	bool good = !why && check_round_trip(cx, &text) &&
+	    (o->text_only || check_passes(cx, &text, o, in->seed)) && check_damaged(cx, &text, in->seed);
 	if (!good && !o->show)
 		fputs(text.at, stderr);
 	text_close(&text);
 	compile_close(cx);
 	return good;
+}
+
+/* The same in a process of its own, silently, so that a crash is a failure like others. */
+static bool
+check_apart(const Input *in, const Options *o)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+			_exit(0);
+		alarm(20);
+		_exit(check_input(in, o) ? 0 : 1);
+	}
+	return child < 0 || waitpid(child, &status, 0) < 0 || status == 0;
+}
+
+/* Drops and clears bytes as long as the input still fails. */
+static void
+shrink(Input *in, const Options *o)
+{
+	for (int size = in->n / 2; size > 0; size = size > 1 ? size / 2 : 0)
+		for (int at = in->n - size; at >= 0; at -= size) {
+			Input less = *in;
+			memmove(less.bytes + at, less.bytes + at + size, (size_t)(less.n - at - size));
+			less.n -= size;
+			if (!check_apart(&less, o))
+				*in = less;
+		}
+	for (int at = 0; at < in->n; at++) {
+		Input less = *in;
+		less.bytes[at] = 0;
+		if (in->bytes[at] && !check_apart(&less, o))
+			*in = less;
+	}
 }
 
 static const char *
@@ -327,7 +377,9 @@ main(int argc, char **argv)
 {
 	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX, done = 0;
 	double seconds = 10;
+	bool shrinks = false;
 	Options o = {0};
+	Input in;
 
 	for (int i = 1; i < argc; i++) {
 		const char *v;
@@ -341,6 +393,8 @@ main(int argc, char **argv)
 			o.passes = v;
 		else if (strcmp(argv[i], "--show") == 0)
 			o.show = true;
+		else if (strcmp(argv[i], "--shrink") == 0)
+			shrinks = true;
 		else if (strcmp(argv[i], "--text") == 0)
 			o.text_only = true;
 		else
@@ -350,7 +404,10 @@ main(int argc, char **argv)
 	fflush(stdout);
 	time_t start = time(NULL);
 	for (; done < count && difftime(time(NULL), start) < seconds; done++) {
-		if (check_seed(seed + done, &o))
+		input_make(&in, seed + done);
+		if (shrinks && !check_apart(&in, &o))
+			shrink(&in, &o);
+		if (check_input(&in, &o))
 			continue;
 		fprintf(stderr, "fuzz_ir: seed %llu fails\n", (unsigned long long)(seed + done));
 		return 1;
