@@ -1,12 +1,13 @@
 /* Fuzzes the tile IR from both sides.
  *
- *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text] [--shrink]
+ *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text] [--shrink] [FILE]
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
  * every pass must leave all tensors, pointed-to memory and printed lines as they were, to the bit (NaNs are
  * equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
- * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails. */
+ * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
+ * A FILE of tile IR with a generated kernel's parameters is checked instead, as far as the passes go. */
 #include "gen.h"
 #include "ir/interp/interp.h"
 #include "pass/pass.h"
@@ -364,6 +365,26 @@ shrink(Input *in, const Options *o)
 	}
 }
 
+/* A file of tile IR with the parameters that generated kernels have. */
+static bool
+check_file(const char *path, const Options *o)
+{
+	Compile *cx = compile_open();
+	Text text = {0};
+	int file = source_open(cx, path, NOWHERE);
+
+	if (file < 0) {
+		show_reports(cx);
+		compile_close(cx);
+		return false;
+	}
+	text_putn(&text, cx->files.at[file].text, cx->files.at[file].size);
+	bool good = check_passes(cx, &text, o, 0);
+	text_close(&text);
+	compile_close(cx);
+	return good;
+}
+
 static const char *
 option(const char *arg, const char *name)
 {
@@ -397,6 +418,8 @@ main(int argc, char **argv)
 			shrinks = true;
 		else if (strcmp(argv[i], "--text") == 0)
 			o.text_only = true;
+		else if (argv[i][0] != '-')
+			return check_file(argv[i], &o) ? 0 : 1;
 		else
 			return fprintf(stderr, "fuzz_ir: unknown option %s\n", argv[i]), 2;
 	}

@@ -68,9 +68,9 @@ web_make(Plan *p, int64_t size)
 
 /* The same bytes as the operand: a reshape, or a scalar that stands for a tile. */
 static bool
-shares_storage(const Plan *p, const Op *op)
+shares_storage(const Plan *p, const Op *op, const Value *v)
 {
-	Home to = value_home(p, &op->out[0]), from = value_home(p, op->in[0]);
+	Home to = value_home(p, v), from = value_home(p, op->in[0]);
 
 	if (op->kind == OP_RESHAPE && !p->plain)
 		return to.kind == from.kind && (to.kind == HOME_REG || to.kind == HOME_ONE);
@@ -85,7 +85,7 @@ give_web(Plan *p, Value *v)
 
 	x->web = -1;
 	if (op && op_is_view(op->kind)) {
-		if (shares_storage(p, op)) {
+		if (shares_storage(p, op, v)) {
 			x->web = value_info(p, op->in[0])->web;
 			return;
 		}
