@@ -102,7 +102,7 @@ free_buffers(const GroupStep *s, int i, bool *taken, bool after)
 
 	for (int k = 0; k < m->micro.nin; k++) {
 		const Cell *c = &s->cell[m->in[k]];
-		if (c->buffer >= 0 && c->last == i && (after || c->size == s->cell[m->out].size))
+		if (c->buffer >= 0 && c->last == i && after == (c->size != s->cell[m->out].size))
 			taken[c->buffer] = false;
 	}
 }
