@@ -202,9 +202,6 @@ check_item(Program *p, const Item *it)
 void
 program_check(Program *p)
 {
-	for (int i = 0; i < p->items.n; i++)
-		if (p->items.at[i]->kind == ITEM_CONST || p->items.at[i]->kind == ITEM_FN)
-			check_item(p, p->items.at[i]);
 	for (int i = 0; i < p->kernels.n; i++) {
 		Kernel *k = p->kernels.at[i];
 		if (k->broken)
@@ -215,5 +212,8 @@ program_check(Program *p)
 		else
 			check_guessing(k);
 	}
+	for (int i = 0; i < p->items.n; i++)
+		if (p->items.at[i]->kind == ITEM_CONST || p->items.at[i]->kind == ITEM_FN)
+			check_item(p, p->items.at[i]);
 	sema_dedupe(p->cx);
 }

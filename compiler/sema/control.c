@@ -331,15 +331,9 @@ range_vals(Elab *e, const Stmt *s, Val out[3])
 	bool ok = s->range.n >= 1 && s->range.n <= 3;
 	Val v[3];
 
-	for (int i = 0; i < s->range.n; i++) {
-		Val got = elab_expr(e, s->range.at[i]);
-		if (i < 3)
-			v[i] = got;
-		ok &= !val_is_poison(&got);
-	}
-	if (s->range.n < 1 || s->range.n > 3) {
-		diag_error(e->cx, s->place, DIAG_RANGE_COUNT, s->range.n);
-		diag_help(e->cx, "range(end), range(start, end) or range(start, end, step)");
+	for (int i = 0; i < s->range.n && i < 3; i++) {         /* the parser saw to 1 to 3 */
+		v[i] = elab_expr(e, s->range.at[i]);
+		ok &= !val_is_poison(&v[i]);
 	}
 	if (!ok)
 		return false;
@@ -376,7 +370,7 @@ run_loop_body(Elab *e, const Stmt *s, Block *body, int first, const BindingList 
 	if (s->kind == ST_FOR && s->names.n > 0) {
 		body->arg[0].name = s->names.at[0].name;
 		scope_add(e, s->names.at[0].name, s->names.at[0].place,
-		    val_tile(s->names.at[0].place, &body->arg[0]), false);
+		    val_tile(s->names.at[0].place, &body->arg[0]), false)->what = "a loop's counter";
 	}
 	if (s->kind == ST_FOR && f->done && stmt_returns(s))
 		elab_unless_done(e, &s->body, 0);
@@ -515,7 +509,7 @@ unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 		scope_push(e);
 		if (s->names.n > 0)
 			scope_add(e, s->names.at[0].name, s->names.at[0].place,
-			    val_int(s->names.at[0].place, i), false);
+			    val_int(s->names.at[0].place, i), false)->what = "a loop's counter";
 		e->stmt->steps++;
 		bool ended = frame(e)->done && stmt_may_return(s) ? elab_unless_done(e, &s->body, 0)
 								  : elab_list(e, &s->body, 0);

@@ -182,15 +182,10 @@ tensor_param(Kernel *k, KernelParam *p, const TypeExpr *t)
 	p->access = access[t->mode];
 	p->strided = t->strided;
 	p->rank = t->dims.n;
-	if (!t->has_dims) {
-		BROKEN(k, t->place, DIAG_TENSOR_DIMS, p->name);
-		diag_help(context(k), "a tensor says its dimensions, as in f32[N]; a scalar has no 'in' or 'out'");
-	} else if (t->dims.n > MAX_RANK) {
+	if (t->dims.n > MAX_RANK) {
 		BROKEN(k, t->place, DIAG_PARAM_RANK, p->name, t->dims.n, MAX_RANK);
 		p->rank = MAX_RANK;
 	}
-	if (t->pointer)
-		BROKEN(k, t->place, DIAG_TENSOR_POINTER, p->name);
 }
 
 static void
@@ -198,9 +193,8 @@ check_param(Kernel *k, KernelParam *p, const Param *ast)
 {
 	const TypeExpr *t = ast->type;
 
-	if (!t) {
-		BROKEN(k, ast->name_place, DIAG_PARAM_UNTYPED, ast->name);
-		diag_help(context(k), "as in %s: in f32[N], %s: *f32 or %s: i32", ast->name, ast->name, ast->name);
+	if (!t) {                                       /* the parser asks for one */
+		k->broken = true;
 		return;
 	}
 	element_type(k, p, t);
@@ -217,8 +211,6 @@ check_param(Kernel *k, KernelParam *p, const Param *ast)
 		BROKEN(k, t->place, DIAG_PACKED_PARAM, dtype_info[p->dtype].text);
 		diag_help(context(k), "pass a tensor: %s: in %s[N]", ast->name, dtype_info[p->dtype].text);
 	}
-	if (ast->is_const)
-		BROKEN(k, ast->place, DIAG_PARAM_CONST, ast->name);
 	p->has_fill = ast->fill != NULL;
 	if (ast->fill && !(p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH))) {
 		BROKEN(k, ast->fill->place, DIAG_FILL_PLACE, ast->name);
@@ -244,6 +236,21 @@ find_symbols(Kernel *k)
 	}
 }
 
+/* Where a symbol is first mentioned. */
+static Place
+symbol_place(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->params.n; i++) {
+		const KernelParam *p = &k->params.at[i];
+		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
+			const Expr *dim = p->ast->type->dims.at[d];
+			if (dim->kind == EX_NAME && dim->name == name)
+				return dim->place;
+		}
+	}
+	return k->item->name_place;
+}
+
 typedef struct Named {
 	const char *name, *what;
 	Place place;
@@ -263,7 +270,7 @@ check_names(Kernel *k)
 	for (int i = 0; i < it->params.n; i++)
 		vec_push(mem, &all, ((Named){it->params.at[i].name, "a parameter", it->params.at[i].name_place}));
 	for (int i = 0; i < k->symbols.n; i++)
-		vec_push(mem, &all, ((Named){k->symbols.at[i], "a dimension", it->name_place}));
+		vec_push(mem, &all, ((Named){k->symbols.at[i], "a dimension", symbol_place(k, k->symbols.at[i])}));
 	for (int i = 0; i < it->grid.n; i++)
 		vec_push(mem, &all, ((Named){it->grid.at[i].name, "a grid index", it->grid.at[i].name_place}));
 	for (int i = 0; i < all.n; i++) {

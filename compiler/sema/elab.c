@@ -46,11 +46,11 @@ declare_items(Elab *e)
 }
 
 static void
-declare_consts(Elab *e, const NamedConst *c, int n)
+declare_consts(Elab *e, const NamedConst *c, int n, const char *what)
 {
 	for (int i = 0; i < n; i++)
 		if (c[i].value.kind != CONST_NONE)
-			scope_add(e, c[i].name, c[i].place, val_of_const(c[i].place, &c[i].value), false);
+			scope_add(e, c[i].name, c[i].place, val_of_const(c[i].place, &c[i].value), false)->what = what;
 }
 
 Elab *
@@ -76,9 +76,9 @@ elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool w
 	declare_items(e);
 	scope_push(e);
 	if (b && whole)
-		declare_consts(e, b->symbol, b->nsymbol);
+		declare_consts(e, b->symbol, b->nsymbol, "a dimension");
 	else if (b)
-		declare_consts(e, b->ct, b->nct);
+		declare_consts(e, b->ct, b->nct, "a compile-time parameter");
 	p->cx->muted--;
 	Frame *f = NEW(p->cx->mem, Frame);
 	f->tail = true;

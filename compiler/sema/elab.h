@@ -129,6 +129,7 @@ bool const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Va
 bool const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out);
 bool const_equal(const Const *a, const Const *b);
 const char *const_describe(Compile *cx, const Const *c);
+const char *float_text(Compile *cx, double f);           /* "1.0": never without a point */
 Val val_of_const(Place at, const Const *c);
 bool const_of_val(const Val *v, Const *out);             /* false: not a compile-time number, bool, dtype or text */
 
@@ -258,6 +259,7 @@ struct Binding {
 	Place place;
 	Val val;
 	bool is_var;                                    /* may be assigned */
+	const char *what;                               /* "the grid index"; NULL: a let */
 	bool used;
 };
 

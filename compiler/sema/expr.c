@@ -72,6 +72,8 @@ unknown_name(Elab *e, const Expr *x)
 		diag_help(e->cx, "call it, or wrap it: fn(a, b) => %s(a, b)", x->name);
 		return val_poison(x->place);
 	}
+	if (e->program->partial)
+		return val_poison(x->place);
 	diag_error(e->cx, x->place, DIAG_NAME_UNKNOWN, x->name);
 	const char *near = scope_nearest(e, x->name);
 	if (near)
@@ -154,8 +156,8 @@ both_bool(Elab *e, BinaryOp op, const Val *a, const Val *b)
 			continue;
 		diag_error(e->cx, side[i]->place, DIAG_LOGIC_OPERAND, binary_text[op], val_describe(e, side[i]));
 		if (val_is_number(side[i]))
-			diag_help(e->cx, "compare it first, as in 'x != 0'%s", op == BIN_LAND
-				? "; the bits of integers are combined by '&'" : "; the bits of integers are combined by '|'");
+			diag_help(e->cx, "compare it first, as in 'x != 0'%s", !dtype_is_int(val_dtype(e, side[i])) ? ""
+				: op == BIN_LAND ? "; bits are combined by '&'" : "; bits are combined by '|'");
 		return false;
 	}
 	return true;
@@ -356,11 +358,15 @@ elab_call(Elab *e, const Expr *x)
 		Binding *b = f->scope ? NULL : scope_find(e, f->name);
 		if (!b && builtin_exists(f->name, f->scope))
 			return elab_builtin(e, x);
+		if (!b && e->program->partial)
+			return val_poison(x->place);
 		if (!b) {
 			diag_error(e->cx, f->place, DIAG_FUNCTION_UNKNOWN, f->scope ? f->scope : "",
 			    f->scope ? "::" : "", f->name);
 			const char *near = scope_nearest(e, f->name);
-			if (near)
+			if (f->scope && strcmp(f->scope, "fast") != 0)
+				diag_help(e->cx, "only fast:: exists, as in fast::exp(x)");
+			else if (near)
 				diag_help(e->cx, "did you mean '%s'?", near);
 			for (int i = 0; i < x->args.n; i++)
 				elab_expr(e, x->args.at[i].e);

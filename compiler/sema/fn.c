@@ -110,7 +110,7 @@ bind_params(Elab *e, const CallFrame *c, const Val *args, const CallArg *named, 
 		if (!param_check(e, param, c->name, &v))
 			v = val_poison(v.place);
 		if (param->name[0] != '_' || param->name[1])
-			scope_add(e, param->name, param->name_place, v, false);
+			scope_add(e, param->name, param->name_place, v, false)->what = "a parameter";
 	}
 	return ok;
 }
@@ -254,6 +254,15 @@ run_arrow(Elab *e, const Item *fn, const Expr *result)
 	return v;
 }
 
+/* An error in the call itself needs no note that says which call it was. */
+static bool
+place_inside(const Place *p, const Place *in)
+{
+	if (p->file != in->file || p->line < in->line || p->end_line > in->end_line)
+		return false;
+	return (p->line > in->line || p->col >= in->col) && (p->end_line < in->end_line || p->end_col <= in->end_col);
+}
+
 Val
 elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int n, Place at)
 {
@@ -282,7 +291,7 @@ elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int 
 	else if (ok)
 		v = run_arrow(e, item, item ? item->e : fn->lambda->a);
 	e->scope = caller;
-	if (item && e->cx->last != last && !e->cx->muted && ok)
+	if (item && e->cx->last != last && !e->cx->muted && ok && !place_inside(&e->cx->last->place, &at))
 		diag_note(e->cx, at, "in this call of '%s'", item->name);
 	v.place = at;
 	return v;

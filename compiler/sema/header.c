@@ -167,7 +167,7 @@ default_kind_ok(Binder *b, const Slot *s, const Const *value)
 {
 	const CtParam *c = &b->k->item->ctparams.at[s->index];
 
-	if (c->type.name || value->kind == s->value.kind ||
+	if (c->type.name || value->kind == s->value.kind || s->value.kind == CONST_NONE ||
 	    (value->kind == CONST_FLOAT && s->value.kind == CONST_INT))
 		return true;
 	static const char *const words[] = {"nothing", "an integer", "a number", "true or false", "a type", "a text"};
@@ -284,7 +284,7 @@ check_dim(Binder *b, const KernelParam *p, int d, const ArgInfo *a, BoundParam *
 		return true;
 	Text t = {0};
 	expr_print(dim, &t);
-	diag_error(b->cx, dim->place, DIAG_DIM_MISMATCH, p->name, d, (long long)a->dim[d], t.at, (long long)want);
+	diag_error(b->cx, dim->place, DIAG_DIM_MISMATCH, d, p->name, (long long)a->dim[d], t.at, (long long)want);
 	text_close(&t);
 	return false;
 }

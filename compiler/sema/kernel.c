@@ -71,11 +71,11 @@ bind_params(Elab *e)
 			for (int d = 0; d < p->rank; d++)
 				v.perm[d] = d;
 		}
-		scope_add(e, p->name, p->ast->name_place, v, false);
+		scope_add(e, p->name, p->ast->name_place, v, false)->what = p->kind == PARAM_TENSOR ? "a tensor" : "a parameter";
 	}
 	for (int i = 0; i < k->symbols.n; i++)
 		scope_add(e, k->symbols.at[i], k->item->name_place,
-		    val_tile(k->item->name_place, &arg[k->params.n + i]), false);
+		    val_tile(k->item->name_place, &arg[k->params.n + i]), false)->what = "a dimension";
 }
 
 static void
@@ -91,7 +91,7 @@ bind_axes(Elab *e)
 		e->b.place = a->name_place;
 		Value *v = &op_make(&e->b, OP_PROGRAM_ID, NULL, 0, &axis, 1, NULL, 0)->out[0];
 		v->name = a->name;
-		scope_add(e, a->name, a->name_place, val_tile(a->name_place, v), false);
+		scope_add(e, a->name, a->name_place, val_tile(a->name_place, v), false)->what = "a grid index";
 	}
 }
 

@@ -65,7 +65,7 @@ dimension(Check *c, const Expr *dim, int d, int64_t extent, Value *run_time)
 		return false;
 	if (want == extent)
 		return true;
-	diag_error(e->cx, c->v->place, DIAG_PARAM_EXTENT, c->fn, c->param->name, d, (long long)want,
+	diag_error(e->cx, c->v->place, DIAG_PARAM_EXTENT, c->fn, d, c->param->name, (long long)want,
 	    (long long)extent);
 	return false;
 }
@@ -148,6 +148,26 @@ check_const(Check *c)
 	return true;
 }
 
+/* "f32[M, 4]" as the parameter is declared, or "a scalar f32". */
+static const char *
+tile_text(Check *c, const char *elem)
+{
+	const TypeExpr *t = c->param->type;
+	Text text = {0};
+
+	if (!t->has_dims)
+		return arena_printf(c->e->cx->mem, "a scalar %s", elem);
+	text_printf(&text, "%s[", elem);
+	for (int d = 0; d < t->dims.n; d++) {
+		text_put(&text, d ? ", " : "");
+		expr_print(t->dims.at[d], &text);
+	}
+	text_put(&text, "]");
+	const char *s = arena_strdup(c->e->cx->mem, text.at);
+	text_close(&text);
+	return s;
+}
+
 static bool
 check_value(Check *c)
 {
@@ -168,8 +188,7 @@ check_value(Check *c)
 	int rank = t->has_dims ? t->dims.n : 0;
 	if (!same_type(e, have->elem, want) || have->rank != rank) {
 		const char *text = dtype_info[want].text;
-		refuse(c, rank ? arena_printf(e->cx->mem, "%s in %d dimensions", text, rank)
-			       : arena_printf(e->cx->mem, "a scalar %s", text));
+		refuse(c, tile_text(c, text));
 		if (have->rank != rank && !rank)
 			diag_help(e->cx, "a tile is declared as %s: %s[N]; or leave the type out", c->param->name, text);
 		else if (have->rank == rank)

@@ -90,6 +90,8 @@ owner(Program *p, const Item *it, const char *what)
 
 	if (k)
 		return k;
+	if (p->partial)
+		return NULL;
 	const char **names = NEW_ARRAY(p->cx->mem, const char *, p->kernels.n);
 	for (int i = 0; i < p->kernels.n; i++)
 		names[i] = p->kernels.at[i]->name;
@@ -141,6 +143,7 @@ program_open(Compile *cx, int file)
 	p->cx = cx;
 	p->ast = ast_parse(cx, file);
 	ast_import(cx, p->ast);
+	p->partial = cx->nerrors > 0;
 	collect(p, p->ast, &seen);
 	report_twice(p);
 	for (int i = 0; i < p->items.n; i++)

@@ -61,12 +61,12 @@ literal_fits(Elab *e, const Val *v, DType want)
 		double f = v->kind == VAL_FLOAT ? v->f : (double)v->i;
 		if (!isfinite(f) || fabs(f) < float_largest(want))
 			return true;
-		diag_error(e->cx, v->place, DIAG_LITERAL_FLOAT_RANGE, f, text);
+		diag_error(e->cx, v->place, DIAG_LITERAL_FLOAT_RANGE, float_text(e->cx, f), text);
 		diag_help(e->cx, "convert the other operand first, for example with 'as f32'");
 		return false;
 	}
 	if (v->kind == VAL_FLOAT) {
-		diag_error(e->cx, v->place, DIAG_LITERAL_KIND, v->f, text);
+		diag_error(e->cx, v->place, DIAG_LITERAL_KIND, float_text(e->cx, v->f), text);
 		return false;
 	}
 	int64_t low, high;

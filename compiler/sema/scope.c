@@ -45,7 +45,9 @@ scope_add(Elab *e, const char *name, Place at, Val val, bool is_var)
 		if (old->place.file >= 0)
 			diag_note(e->cx, old->place, "'%s' was first defined here", name);
 		if (old->is_var)
-			diag_help(e->cx, "to give it a new value, write '%s = ...' without 'let'", name);
+			diag_help(e->cx, "to give it a new value, write '%s = ...'", name);
+		else
+			diag_help(e->cx, "take another name, or declare the first with 'var' and assign it");
 	}
 	vec_push(e->cx->mem, &e->scope->names, b);
 	return b;

@@ -126,6 +126,9 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 		if (c.kind == CONST_INT && want && strcmp(want, "an integer") == 0)
 			want = arena_printf(b->cx->mem, "an integer that %s can hold", dtype_info[t].text);
 		diag_error(b->cx, place, DIAG_SLOT_KIND, s->name, want ? want : "a value", const_describe(b->cx, &c));
+		if (!s->set)
+			scope_add(b->e, s->name, place, val_poison(place), false);
+		s->set = true;                          /* reported: nothing more is said of it */
 		return false;
 	}
 	if (s->set && !const_equal(&s->value, &c)) {

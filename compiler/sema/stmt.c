@@ -150,7 +150,8 @@ fit_tree(Elab *e, const Binding *b, const Val *v, const Val *like, Place at, Val
 	}
 	*out = val_tuple(e, v->place, v->items, v->n);
 	for (int i = 0; i < v->n; i++)
-		if (!fit_tree(e, b, &v->items[i], &like->items[i], at, &out->items[i]))
+		if (!fit_tree(e, b, &v->items[i], &like->items[i],
+			v->items[i].place.file >= 0 ? v->items[i].place : at, &out->items[i]))
 			return false;
 	return true;
 }
@@ -171,11 +172,11 @@ binding_kind(const Binding *b)
 {
 	if (b->place.file < 0)
 		return "a predeclared name";
-	switch (b->val.kind) {
-	case VAL_FN: return b->val.fn && b->val.fn->kind == ITEM_CONST ? "a constant" : "a function";
-	case VAL_TENSOR: return "a tensor";
-	default: return "not a variable";
-	}
+	if (b->what)
+		return b->what;
+	if (b->val.kind == VAL_FN && b->val.fn)
+		return b->val.fn->kind == ITEM_CONST ? "a constant" : "a function";
+	return b->val.kind == VAL_TENSOR ? "a tensor" : "bound by 'let'";
 }
 
 /* The variable that a name in an assignment means; NULL after an error. */
@@ -195,8 +196,10 @@ find_var(Elab *e, const Expr *target)
 	diag_error(e->cx, target->place, DIAG_ASSIGN_LET, target->name, binding_kind(b));
 	if (b->val.kind == VAL_TENSOR)
 		diag_help(e->cx, "write elements of it, as in %s[i, 0 +: BLOCK] = ...", target->name);
-	else if (b->place.file >= 0 && b->val.kind != VAL_FN)
+	else if (!b->what && b->place.file >= 0 && b->val.kind != VAL_FN)
 		diag_help(e->cx, "what changes is declared with 'var': var %s = ...", target->name);
+	else if (b->what)
+		diag_help(e->cx, "copy it into a variable: var n = %s;", target->name);
 	if (b->place.file >= 0)
 		diag_note(e->cx, b->place, "'%s' is defined here", target->name);
 	return NULL;

@@ -91,12 +91,20 @@ const_equal(const Const *a, const Const *b)
 }
 
 const char *
+float_text(Compile *cx, double f)
+{
+	const char *s = arena_printf(cx->mem, "%.9g", f);
+
+	return strpbrk(s, ".en") ? s : arena_printf(cx->mem, "%s.0", s);
+}
+
+const char *
 const_describe(Compile *cx, const Const *c)
 {
 	switch (c->kind) {
 	case CONST_NONE: return "nothing";
 	case CONST_INT: return arena_printf(cx->mem, "%" PRId64, c->i);
-	case CONST_FLOAT: return arena_printf(cx->mem, "%.9g", c->f);
+	case CONST_FLOAT: return float_text(cx, c->f);
 	case CONST_BOOL: return c->i ? "true" : "false";
 	case CONST_DTYPE: return dtype_info[c->dtype].text;
 	case CONST_TEXT: return arena_printf(cx->mem, "\"%s\"", c->text);
@@ -127,7 +135,7 @@ val_describe(Elab *e, const Val *v)
 	case VAL_POISON: return "a broken value";
 	case VAL_VOID: return "nothing";
 	case VAL_INT: return arena_printf(mem, "the integer %" PRId64, v->i);
-	case VAL_FLOAT: return arena_printf(mem, "the number %.9g", v->f);
+	case VAL_FLOAT: return arena_printf(mem, "the number %s", float_text(e->cx, v->f));
 	case VAL_BOOL: return v->i ? "true" : "false";
 	case VAL_DTYPE: return arena_printf(mem, "the type %s", dtype_info[v->dtype].text);
 	case VAL_TEXT: return arena_printf(mem, "the text \"%s\"", v->text);
@@ -181,7 +189,9 @@ wanted(Elab *e, const Val *v, const char *what, const char *expected)
 {
 	if (v->kind != VAL_POISON) {
 		diag_error(e->cx, v->place, DIAG_WANTED, what, expected, val_describe(e, v));
-		if (v->kind == VAL_TILE && v->v->type->rank == 0)
+		if (v->kind == VAL_TILE && v->v->type->elem == TY_BOOL)
+			diag_help(e->cx, "what is known only at run time is decided by a plain 'if'");
+		else if (v->kind == VAL_TILE && v->v->type->rank == 0)
 			diag_help(e->cx, "this value is known only at run time; make it a compile-time "
 				"parameter of the kernel, as in <BLOCK = 128> or <BLOCK = pow2ceil(N)>");
 	}
