@@ -251,6 +251,9 @@ Elab *elab_open(Kernel *k, const Bound *b, const char *target, bool whole);
 /* The same without a kernel, for what stands at the top of a file; k and b may be NULL. */
 Elab *elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole);
 
+/* program.c: a name whose definition stands in the text but did not parse: not unknown, and not reported again */
+bool program_lost(const Program *p, const char *name);
+
 /* scope.c */
 
 /* What a name stands for.  Compile-time parameters, symbols (i64 scalars), grid axes, tensors, let, var, const, fn. */

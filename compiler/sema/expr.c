@@ -72,7 +72,7 @@ unknown_name(Elab *e, const Expr *x)
 		diag_help(e->cx, "call it, or wrap it: fn(a, b) => %s(a, b)", x->name);
 		return val_poison(x->place);
 	}
-	if (e->program->partial)
+	if (program_lost(e->program, x->name))
 		return val_poison(x->place);
 	diag_error(e->cx, x->place, DIAG_NAME_UNKNOWN, x->name);
 	const char *near = scope_nearest(e, x->name);
@@ -358,7 +358,7 @@ elab_call(Elab *e, const Expr *x)
 		Binding *b = f->scope ? NULL : scope_find(e, f->name);
 		if (!b && builtin_exists(f->name, f->scope))
 			return elab_builtin(e, x);
-		if (!b && e->program->partial)
+		if (!b && program_lost(e->program, f->name))
 			return val_poison(x->place);
 		if (!b) {
 			diag_error(e->cx, f->place, DIAG_FUNCTION_UNKNOWN, f->scope ? f->scope : "",

@@ -82,6 +82,43 @@ program_kernel(Program *p, const char *name)
 	return NULL;
 }
 
+static bool
+is_word(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Does the text say `word name` somewhere? */
+static bool
+text_defines(const SourceFile *f, const char *word, const char *name)
+{
+	size_t nword = strlen(word), nname = strlen(name);
+	const char *end = f->text + f->size;
+
+	for (const char *s = f->text; (s = strstr(s, word)) != NULL; s += nword) {
+		const char *at = s + nword;
+		if (s > f->text && is_word(s[-1]))
+			continue;
+		while (at < end && (*at == ' ' || *at == '\t' || *at == '('))
+			at++;
+		if (at > s + nword && (size_t)(end - at) >= nname && memcmp(at, name, nname) == 0 && !is_word(at[nname]))
+			return true;
+	}
+	return false;
+}
+
+bool
+program_lost(const Program *p, const char *name)
+{
+	static const char *const words[] = {"kernel", "fn", "const", "let", "var"};
+
+	for (int i = 0; p->partial && i < p->cx->files.n; i++)
+		for (int j = 0; j < LEN(words); j++)
+			if (text_defines(&p->cx->files.at[i], words[j], name))
+				return true;
+	return false;
+}
+
 /* The kernel that a reference, example or expect belongs to; NULL after an error. */
 static Kernel *
 owner(Program *p, const Item *it, const char *what)
@@ -90,7 +127,7 @@ owner(Program *p, const Item *it, const char *what)
 
 	if (k)
 		return k;
-	if (p->partial)
+	if (program_lost(p, it->name))
 		return NULL;
 	const char **names = NEW_ARRAY(p->cx->mem, const char *, p->kernels.n);
 	for (int i = 0; i < p->kernels.n; i++)

@@ -68,7 +68,7 @@ struct Program {
 	Ast *ast;
 	VEC(Kernel *) kernels;                          /* of the file itself and of its imports, in order of text */
 	VEC(const Item *) items;                        /* every const, fn and kernel visible */
-	bool partial;                                   /* something did not parse: an unknown name may be its fault */
+	bool partial;                                   /* something did not parse */
 };
 
 /* program.c */
