@@ -869,6 +869,39 @@ def chains():
     k.done()
 
 
+def graphs():
+    """Random graphs of integer ops on tiles of two element sizes, some results written: strip buffers must
+    not be given away while a later op reads them."""
+    for seed in range(40):
+        r = np.random.default_rng(seed)
+        n = [5, 64, 700, 2100][seed % 4] if seed < 8 else 9
+        k = K(f"graph_{seed}")
+        vals = []
+        for j, d in enumerate(("i32", "i64", "i32")):
+            x = r.integers(-5, 6, n).astype(NP[d])
+            vals.append((d, k.read(k.tensor(f"x{j}", "in", d, x), d, (n,)), x))
+        vals.append(("i32", k.const(3, f"i32[{n}]"), np.full(n, 3, np.int32)))
+        outs, body = [], []
+        for j in range(30):
+            d, a, x = vals[r.integers(max(0, len(vals) - 9), len(vals))]
+            same = [v for v in vals if v[0] == d]
+            _, b, y = same[r.integers(max(0, len(same) - 7), len(same))]
+            what = r.integers(0, 6)
+            if what == 0:
+                t = "i64" if d == "i32" else "i32"
+                vals.append((t, k.op(f"cast {a}", f"{t}[{n}]"), x.astype(NP[t])))
+                if t == "i32":
+                    vals[-1] = (t, vals[-1][1], np.clip(x, -2**31, 2**31 - 1).astype(np.int32))
+                continue
+            op, f = (("add", np.add), ("sub", np.subtract), ("max", np.maximum), ("min", np.minimum),
+                     ("xor", np.bitwise_xor))[what - 1]
+            vals.append((d, k.op(f"{op} {a}, {b}", f"{d}[{n}]"), f(x, y)))
+        for j in sorted(r.choice(np.arange(8, len(vals)), 4, replace=False)):
+            d, v, x = vals[j]
+            k.write(k.tensor(f"o{j}", "out", d, np.zeros(n), x), v, (n,))
+        k.done()
+
+
 def main():
     reductions()
     scans()
@@ -884,6 +917,7 @@ def main():
     dots()
     control()
     chains()
+    graphs()
 
 
 if __name__ == "__main__":

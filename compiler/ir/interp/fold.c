@@ -11,6 +11,7 @@
  * element by element. */
 #include "ir/interp/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { WIDE = 16 };                                     /* inner extents from which rows are combined in order */
@@ -31,29 +32,15 @@ typedef struct PlainStep {
 	Reduce how;
 	Home in, out;
 	int64_t outer, n, inner;
-	bool perturbs;
+	bool perturbs;                                  /* what enters the sum, and partial sums */
 } PlainStep;
-
-/* What enters a sum is disturbed, in a copy. */
-static const void *
-disturbed(Worker *w, const PlainStep *s)
-{
-	const void *in = home_at(w, &s->in);
-	int64_t count = s->outer * s->n * s->inner;
-
-	if (!s->perturbs)
-		return in;
-	memcpy(w->temp, in, (size_t)count * 8);
-	perturb_f64((double *)w->temp, count, w->plan->opt.perturb, &w->rng);
-	return w->temp;
-}
 
 static bool
 run_reduce(Worker *w, const Step *step)
 {
 	const PlainStep *s = (const PlainStep *)step;
 
-	reduce_run(&s->how, disturbed(w, s), s->outer, s->n, s->inner, w->reg[s->out.reg]);
+	reduce_run(&s->how, home_at(w, &s->in), s->outer, s->n, s->inner, w->reg[s->out.reg]);
 	return true;
 }
 
@@ -62,7 +49,57 @@ run_scan(Worker *w, const Step *step)
 {
 	const PlainStep *s = (const PlainStep *)step;
 
-	scan_run(&s->how, disturbed(w, s), s->outer, s->n, s->inner, w->reg[s->out.reg]);
+	scan_run(&s->how, home_at(w, &s->in), s->outer, s->n, s->inner, w->reg[s->out.reg]);
+	return true;
+}
+
+/* What enters a sum is disturbed, in a copy. */
+static const double *
+disturbed(Worker *w, const PlainStep *s)
+{
+	int64_t count = s->outer * s->n * s->inner;
+
+	memcpy(w->temp, home_at(w, &s->in), (size_t)count * 8);
+	perturb_f64((double *)w->temp, count, w->plan->opt.perturb, &w->rng);
+	return (const double *)w->temp;
+}
+
+double
+accumulation_noise(const Plan *p, int64_t n)
+{
+	return MIN(p->opt.perturb, 0x1p-24) * sqrt((double)n) / 2;
+}
+
+static bool
+reduce_disturbed(Worker *w, const Step *step)
+{
+	const PlainStep *s = (const PlainStep *)step;
+	double *out = (double *)w->reg[s->out.reg];
+
+	reduce_run(&s->how, disturbed(w, s), s->outer, s->n, s->inner, out);
+	perturb_f64(out, s->outer * s->inner, accumulation_noise(w->plan, s->n), &w->rng);
+	return true;
+}
+
+/* Every partial sum is rounded by a device that scans in order. */
+static bool
+scan_disturbed(Worker *w, const Step *step)
+{
+	const PlainStep *s = (const PlainStep *)step;
+	const double *in = disturbed(w, s);
+	double *out = (double *)w->reg[s->out.reg];
+	int64_t n = s->n, inner = s->inner, by = s->how.reverse ? -inner : inner;
+
+	for (int64_t o = 0; o < s->outer && n > 0; o++) {
+		int64_t at = o * n * inner + (s->how.reverse ? (n - 1) * inner : 0);
+		memcpy(out + at, in + at, (size_t)inner * 8);
+		for (int64_t j = 1; j < n; j++) {
+			at += by;
+			for (int64_t i = at; i < at + inner; i++)
+				out[i] = s->how.fn == RED_PROD ? out[i - by] * in[i] : out[i - by] + in[i];
+			perturb_f64(out + at, inner, accumulation_noise(w->plan, 4), &w->rng);
+		}
+	}
 	return true;
 }
 
@@ -82,8 +119,10 @@ emit_plain(Plan *p, const Op *op)
 	s->how.level = p->cpu;
 	s->perturbs = p->opt.perturb > 0 && s->how.in == TY_F64 &&
 	    (s->how.fn == RED_SUM || s->how.fn == RED_PROD);
-	if (s->perturbs)
+	if (s->perturbs) {
+		s->step.run = op->kind == OP_REDUCE ? reduce_disturbed : scan_disturbed;
 		plan_temp(p, s->outer * s->n * s->inner * 8);
+	}
 	return &s->step;
 }
 

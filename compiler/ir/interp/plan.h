@@ -268,6 +268,9 @@ void flat_run(Worker *w, const Flat *f, const char *const *arg, char *const *out
 /* shape.c, fold.c, order.c, product.c, report.c */
 Step *shape_emit(Plan *p, const Node *n);
 Step *fold_emit(Plan *p, const Node *n);
+/* perturb: the scale of what n additions in a row lose.  Devices accumulate in f32 at least, whatever coarser
+ * type the kernel computes in besides; the loss grows as a random walk. */
+double accumulation_noise(const Plan *p, int64_t n);
 Step *order_emit(Plan *p, const Op *op);
 Step *product_emit(Plan *p, const Op *op);
 Step *report_emit(Plan *p, const Op *op);

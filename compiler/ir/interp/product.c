@@ -74,6 +74,9 @@ run_dot(Worker *w, const Step *step)
 	d.b_row = b_stride[1];
 	d.b_col = b_stride[2];
 	dot_run(&d, a, b, accumulator(w, s), w->reg[s->out.reg], scratch);
+	if (s->perturbs)
+		perturb_f64((double *)w->reg[s->out.reg], type_count(s->out.type),
+		    accumulation_noise(w->plan, d.k), &w->rng);
 	return true;
 }
 
