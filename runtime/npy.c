@@ -2,17 +2,14 @@
  *
  *     \x93NUMPY 1 0  <length>  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padding \n  data
  *
- * The header is the text of a Python dictionary; nothing but the three keys is taken.  The file's
- * size is compared with what the header asks for before memory is, so that a header that lies is told as such.
+ * npy_header.c reads the dictionary.  The file's size is compared with what the header asks for before memory is, so that a header that lies is told as such.
  * NumPy has no names for bf16, fp8 and packed types: their bits come as raw bytes (V) or as unsigned
  * integers, and the caller says what they are.
  *
  * A file is written beside its place under another name, flushed to the disk, and then renamed: a reader
  * sees the old file or the whole new one. */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,185 +17,12 @@
 
 #include "runtime/runtime.h"
 
-enum { MAX_HEADER = 1 << 20, MAX_NPY_RANK = 32 };
-
-typedef struct Header {
-	char descr[32];
-	char order, kind;                               /* '<' '>' '|' '='; 'b' 'i' 'u' 'f' 'V' */
-	int size;                                       /* bytes of an element */
-	bool fortran;
-	int rank;
-	int64_t dim[MAX_NPY_RANK];
-	int64_t start;                                  /* offset of the data */
-} Header;
-
-/* ---- the header ---- */
-
-typedef struct Scan {
-	const char *s, *end;
-	const char *why;                                /* what is wrong, once something is */
-} Scan;
-
-static void
-skip_space(Scan *c)
-{
-	while (c->s < c->end && isspace((unsigned char)*c->s))
-		c->s++;
-}
-
-static bool
-take(Scan *c, char want)
-{
-	skip_space(c);
-	if (c->s == c->end || *c->s != want)
-		return false;
-	c->s++;
-	return true;
-}
-
-static bool
-wrong(Scan *c, const char *why)
-{
-	if (!c->why)
-		c->why = why;
-	return false;
-}
-
-static bool
-scan_string(Scan *c, char *out, size_t room)
-{
-	skip_space(c);
-	if (c->s == c->end || (*c->s != '\'' && *c->s != '"'))
-		return wrong(c, "expected a text in quotes");
-	char quote = *c->s++;
-	size_t n = 0;
-	while (c->s < c->end && *c->s != quote) {
-		if (*c->s == '\\' || (unsigned char)*c->s < 32 || n + 1 >= room)
-			return wrong(c, "a text in it is too long or has strange letters");
-		out[n++] = *c->s++;
-	}
-	out[n] = 0;
-	return c->s++ < c->end || wrong(c, "a text in it has no end");
-}
-
-static bool
-scan_word(Scan *c, const char *word)
-{
-	size_t n = strlen(word);
-	skip_space(c);
-	if ((size_t)(c->end - c->s) < n || memcmp(c->s, word, n) != 0)
-		return false;
-	c->s += n;
-	return true;
-}
-
-static bool
-scan_extent(Scan *c, int64_t *out)
-{
-	int64_t v = 0;
-	skip_space(c);
-	if (c->s == c->end || !isdigit((unsigned char)*c->s))
-		return wrong(c, "expected a number in 'shape'");
-	for (; c->s < c->end && isdigit((unsigned char)*c->s); c->s++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *c->s - '0', &v))
-			return wrong(c, "an extent in 'shape' passes 2^63 - 1");
-	if (c->s < c->end && *c->s == 'L')
-		c->s++;
-	*out = v;
-	return true;
-}
-
-static bool
-scan_shape(Scan *c, Header *h)
-{
-	if (!take(c, '('))
-		return wrong(c, "'shape' is not a tuple");
-	while (!take(c, ')')) {
-		if (h->rank == MAX_NPY_RANK)
-			return wrong(c, "'shape' has more than 32 dimensions");
-		if (!scan_extent(c, &h->dim[h->rank++]))
-			return false;
-		if (!take(c, ',')) {
-			if (!take(c, ')'))
-				return wrong(c, "expected ',' or ')' in 'shape'");
-			break;
-		}
-	}
-	return true;
-}
-
-static bool
-scan_value(Scan *c, Header *h, const char *key, unsigned *seen)
-{
-	const char *const keys[] = {"descr", "fortran_order", "shape"};
-	int k = 0;
-	while (k < LEN(keys) && strcmp(keys[k], key) != 0)
-		k++;
-	if (k == LEN(keys))
-		return wrong(c, "it has a key that is not 'descr', 'fortran_order' or 'shape'");
-	if (*seen & 1u << k)
-		return wrong(c, "it has a key twice");
-	*seen |= 1u << k;
-	if (k == 2)
-		return scan_shape(c, h);
-	if (k == 1) {
-		h->fortran = scan_word(c, "True");
-		return h->fortran || scan_word(c, "False") || wrong(c, "'fortran_order' is not True or False");
-	}
-	skip_space(c);
-	if (c->s < c->end && *c->s == '[')
-		return wrong(c, "its elements are records of several fields");
-	return scan_string(c, h->descr, sizeof h->descr);
-}
-
-/* Takes '<f4' apart; what it can't is left with kind 0. */
-static void
-split_descr(Header *h)
-{
-	const char *s = h->descr;
-	char *end;
-	h->order = '=';
-	if (*s == '<' || *s == '>' || *s == '|' || *s == '=')
-		h->order = *s++;
-	if (!*s || !strchr("biufV", *s) || !isdigit((unsigned char)s[1]))
-		return;
-	long size = strtol(s + 1, &end, 10);
-	if (*end || size < 1 || size > 8)
-		return;
-	h->kind = *s;
-	h->size = (int)size;
-}
-
-static bool
-parse_header(const char *text, size_t size, Header *h, const char **why)
-{
-	Scan c = {text, text + size, NULL};
-	unsigned seen = 0;
-	char key[32];
-	bool ok = take(&c, '{') || wrong(&c, "it does not begin with '{'");
-	while (ok && !take(&c, '}')) {
-		ok = scan_string(&c, key, sizeof key) && (take(&c, ':') || wrong(&c, "expected ':' after a key")) &&
-		    scan_value(&c, h, key, &seen);
-		if (ok && !take(&c, ',')) {
-			ok = take(&c, '}') || wrong(&c, "expected ',' or '}'");
-			break;
-		}
-	}
-	skip_space(&c);
-	if (ok && c.s != c.end)
-		ok = wrong(&c, "something follows the '}'");
-	if (ok && seen != 7)
-		ok = wrong(&c, "'descr', 'fortran_order' or 'shape' is missing");
-	if (ok)
-		split_descr(h);
-	*why = c.why;
-	return ok;
-}
+enum { MAX_HEADER = 1 << 20 };
 
 /* ---- types ---- */
 
 static bool
-type_matches(const Header *h, TglDType want)
+type_matches(const NpyHeader *h, TglDType want)
 {
 	DType t = (DType)want;
 	if (want == TGL_BOOL)
@@ -236,7 +60,7 @@ type_descr(TglDType want)
 }
 
 static bool
-choose_type(Compile *cx, const char *path, Header *h, int want, TglDType *out)
+choose_type(Compile *cx, const char *path, NpyHeader *h, int want, TglDType *out)
 {
 	if (want != TGL_DTYPE_FROM_FILE) {
 		*out = (TglDType)want;
@@ -270,7 +94,7 @@ read_error(Compile *cx, const char *path, FILE *f)
 }
 
 static bool
-read_header(Compile *cx, const char *path, FILE *f, Header *h)
+read_header(Compile *cx, const char *path, FILE *f, NpyHeader *h)
 {
 	unsigned char b[12];
 	size_t got = fread(b, 1, 6, f);
@@ -301,7 +125,7 @@ read_header(Compile *cx, const char *path, FILE *f, Header *h)
 	bool ok = text && fread(text, 1, length, f) == length;
 	if (text && !ok)
 		read_error(cx, path, f);
-	else if (!ok || !parse_header(text, length, h, &why)) {
+	else if (!ok || !npy_parse_header(text, length, h, &why)) {
 		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, why);
 		ok = false;
 	}
@@ -310,7 +134,7 @@ read_header(Compile *cx, const char *path, FILE *f, Header *h)
 }
 
 static bool
-data_size(const Header *h, int64_t *out)
+data_size(const NpyHeader *h, int64_t *out)
 {
 	int64_t n = h->size;
 	for (int d = 0; d < h->rank; d++)
@@ -327,7 +151,7 @@ data_size(const Header *h, int64_t *out)
 
 /* Whether the file is as long as its header says; of a pipe the size is not known. */
 static bool
-check_size(Compile *cx, const char *path, FILE *f, const Header *h, int64_t bytes)
+check_size(Compile *cx, const char *path, FILE *f, const NpyHeader *h, int64_t bytes)
 {
 	struct stat st;
 	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == h->start + bytes)
@@ -356,7 +180,7 @@ swap_bytes(char *p, int64_t bytes, int size)
 
 /* Fortran order, first dimension fastest, to row-major order. */
 static void
-reorder(const Header *h, const char *from, char *to, int64_t bytes)
+reorder(const NpyHeader *h, const char *from, char *to, int64_t bytes)
 {
 	int64_t index[MAX_NPY_RANK] = {0}, step[MAX_NPY_RANK];
 	int64_t at = 0;
@@ -375,7 +199,7 @@ reorder(const Header *h, const char *from, char *to, int64_t bytes)
 }
 
 static void
-repair(const Header *h, TglDType t, char *data, int64_t bytes)
+repair(const NpyHeader *h, TglDType t, char *data, int64_t bytes)
 {
 	bool big = h->order == '>' || (h->order == '=' && host_is_big_endian());
 	if (h->size > 1 && big != host_is_big_endian())
@@ -386,7 +210,7 @@ repair(const Header *h, TglDType t, char *data, int64_t bytes)
 
 /* The data into `to`, row-major and in this machine's byte order. */
 static bool
-read_data(Compile *cx, const char *path, FILE *f, const Header *h, TglDType t, char *to, int64_t bytes)
+read_data(Compile *cx, const char *path, FILE *f, const NpyHeader *h, TglDType t, char *to, int64_t bytes)
 {
 	bool turned = h->fortran && h->rank > 1;
 	char *raw = turned ? malloc((size_t)MAX(bytes, 1)) : to;
@@ -413,7 +237,7 @@ read_data(Compile *cx, const char *path, FILE *f, const Header *h, TglDType t, c
 }
 
 static TglTensor *
-make(TglDevice *dev, Compile *cx, const char *path, Header *h, TglDType t)
+make(TglDevice *dev, Compile *cx, const char *path, NpyHeader *h, TglDType t)
 {
 	if (h->rank > TGL_MAX_RANK) {
 		diag_error(cx, NOWHERE, DIAG_NPY_RANK, path, h->rank, TGL_MAX_RANK);
@@ -435,7 +259,7 @@ make(TglDevice *dev, Compile *cx, const char *path, Header *h, TglDType t)
 static TglTensor *
 read_file(TglDevice *dev, Compile *cx, const char *path, FILE *f, int want)
 {
-	Header h = {0};
+	NpyHeader h = {0};
 	TglDType t;
 	int64_t bytes;
 	if (!read_header(cx, path, f, &h) || !choose_type(cx, path, &h, want, &t))

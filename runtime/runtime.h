@@ -103,6 +103,23 @@ void tensor_span(const TglTensor *t, const char **low, const char **high);
 bool tensor_overlaps(const TglTensor *a, const TglTensor *b);
 bool tensor_overlaps_itself(const TglTensor *t);        /* two different indices of it reach one byte */
 
+/* npy_header.c: what a .npy file says of its data */
+
+enum { MAX_NPY_RANK = 32 };
+
+typedef struct NpyHeader {
+	char descr[32];
+	char order, kind;                               /* '<' '>' '|' '='; 'b' 'i' 'u' 'f' 'V' */
+	int size;                                       /* bytes of an element */
+	bool fortran;
+	int rank;
+	int64_t dim[MAX_NPY_RANK];
+	int64_t start;                                  /* offset of the data */
+} NpyHeader;
+
+/* False: *why says what is wrong. */
+bool npy_parse_header(const char *text, size_t size, NpyHeader *h, const char **why);
+
 /* npy.c */
 
 TglTensor *npy_open(TglDevice *dev, Compile *report, const char *path, int want);
@@ -186,6 +203,13 @@ struct TglCase {
 };
 
 TglStatus case_run(TglCase *c, double *seconds);
+
+/* case_input.c */
+
+bool case_bind(TglCase *c);                             /* the header, from arguments and the example */
+bool case_materialise(TglCase *c, int i);               /* makes tensor i, after those that its line uses */
+bool case_missing(TglCase *c, int i);                   /* reports that nothing gives parameter i; false */
+TglArg case_arg(const char *name, const Const *v);
 /* Runs a whole-tensor function as one program. */
 bool whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
 
