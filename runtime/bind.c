@@ -453,19 +453,27 @@ check_apart(TglKernel *tk, const Binding *b, int i, int j)
 }
 
 bool
-binding_check(TglKernel *tk, TglDevice *dev, const Binding *b)
+binding_complete(TglKernel *tk, const Binding *b)
 {
-	Compile *cx = tk->program->compile;
 	bool ok = true;
 	for (int i = 0; i < tk->k->params.n; i++) {
 		const KernelParam *p = &tk->k->params.at[i];
+		if (b->info[i].given || (p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH))
+			continue;
+		diag_error(tk->program->compile, p->ast->place, DIAG_LAUNCH_MISSING, p->name, tk->k->name,
+		    tk->param_text[i]);
+		ok = false;
+	}
+	return ok;
+}
+
+bool
+binding_check(TglKernel *tk, TglDevice *dev, const Binding *b)
+{
+	bool ok = true;
+	for (int i = 0; i < tk->k->params.n; i++)
 		if (b->tensor[i])
 			ok &= check_tensor(tk, dev, b, i);
-		else if (!b->info[i].given && !(p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH)) {
-			diag_error(cx, p->ast->place, DIAG_LAUNCH_MISSING, p->name, tk->k->name, tk->param_text[i]);
-			ok = false;
-		}
-	}
 	for (int i = 0; ok && i < tk->k->params.n; i++)
 		for (int j = i + 1; j < tk->k->params.n; j++)
 			ok &= check_apart(tk, b, i, j);

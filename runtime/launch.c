@@ -262,7 +262,8 @@ static TglStatus
 launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Binding *b, double *seconds)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
-	if (!binding_collect(k, args, nargs, false, b) || !binding_bind(k, b) || !binding_check(k, dev, b))
+	if (!binding_collect(k, args, nargs, false, b) || !binding_complete(k, b) || !binding_bind(k, b) ||
+	    !binding_check(k, dev, b))
 		return s;
 	Instance *in = instance_find(k, &b->bound, dev, &s);
 	return in ? instance_launch(k, in, b, seconds) : s;

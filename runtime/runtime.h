@@ -146,7 +146,9 @@ bool binding_bind(TglKernel *k, Binding *b);
 void binding_pointers(TglKernel *k, Binding *b);
 /* Whether tensor `t` fits what the header says of parameter i. */
 bool binding_fits(TglKernel *k, const Binding *b, int i, const TglTensor *t);
-/* What only a launch asks: everything given, on this device, contiguous, aligned, apart. */
+/* Every argument is given, as a launch asks; else reports those that are not. */
+bool binding_complete(TglKernel *k, const Binding *b);
+/* What only a launch asks: tensors on this device, contiguous, apart. */
 bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
 void binding_close(Binding *b);
 void binding_forget(TglKernel *k);                      /* headers remembered */
