@@ -154,7 +154,6 @@ test_wrong_ones_fail(void **state)
 	TglCheck r = check(f, "bad_softmax", NULL);
 	assert_false(r.passed);
 	assert_true(r.ratio > 1);
-	print_message("%g %g %g %d\n", r.ratio, r.error, r.bound, (int)r.nwrong);
 	assert_true(r.nwrong > 3000);
 	assert_string_equal(r.param, "y");
 	assert_int_equal(r.rank, 2);
@@ -221,7 +220,7 @@ test_overriding_an_example(void **state)
 	for (int i = 0; i < 33 * 17; i++) {
 		double v;
 		tgl_tensor_element(x, i, &v, NULL);
-		if (!(v >= 2 && v <= 3)) print_message("%d %g\n", i, v);
+
 		assert_true(v >= 2 && v <= 3);
 	}
 	assert_null(tgl_case_tensor(c, "z"));
