@@ -143,22 +143,28 @@ option(Cli *cli, int argc, char **argv, int *i)
 	return set_option(cli, o, value);
 }
 
+int
+cli_no_command(const char *name)
+{
+	const char *known[CMD_COUNT];
+	for (int c = 0; c < CMD_COUNT; c++)
+		known[c] = command_info[c].name;
+	const char *near = nearest_name(name, known, CMD_COUNT);
+	if (near)
+		return cli_misuse("there is no command '%s'; did you mean '%s'?", name, near);
+	return cli_misuse("there is no command '%s'; 'tegula help' lists them", name);
+}
+
 static bool
 find_command(Cli *cli, const char *name)
 {
-	const char *known[CMD_COUNT];
 	for (int c = 0; c < CMD_COUNT; c++) {
-		known[c] = command_info[c].name;
-		if (strcmp(name, known[c]) == 0) {
+		if (strcmp(name, command_info[c].name) == 0) {
 			cli->command = (CommandId)c;
 			return true;
 		}
 	}
-	const char *near = nearest_name(name, known, CMD_COUNT);
-	if (near)
-		cli_misuse("there is no command '%s'; did you mean '%s'?", name, near);
-	else
-		cli_misuse("there is no command '%s'; 'tegula help' lists them", name);
+	cli_no_command(name);
 	return false;
 }
 
@@ -219,6 +225,30 @@ cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out)
 		return false;
 	}
 	*out = v;
+	return true;
+}
+
+bool
+cli_value(const Pair *pair, TglArg *out)
+{
+	char *end;
+	TglDType dtype;
+	const char *text = pair->value;
+	errno = 0;
+	long long i = strtoll(text, &end, 0);
+	if (!errno && end != text && !*end) {
+		*out = tgl_arg_int(pair->name, i);
+		return true;
+	}
+	double f = strtod(text, &end);
+	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+		*out = tgl_arg_bool(pair->name, text[0] == 't');
+	else if (tgl_dtype_named(text, &dtype))
+		*out = tgl_arg_dtype(pair->name, dtype);
+	else if (end != text && !*end)
+		*out = tgl_arg_float(pair->name, f);
+	else
+		return cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name, text), false;
 	return true;
 }
 

@@ -5,6 +5,8 @@
 #include "pass/pass.h"
 #include "runtime/tgl.h"
 
+#include <jansson.h>
+
 enum { EXIT_GOOD = 0, EXIT_WRONG = 1, EXIT_MISUSE = 2 };
 
 typedef enum CommandId {
@@ -59,9 +61,13 @@ static inline bool cli_has(const Cli *cli, OptionId o) { return cli->value[o] !=
 bool cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out);
 int cli_misuse(const char *fmt, ...) PRINTF(1, 2);          /* prints, returns EXIT_MISUSE */
 int cli_wrong(const char *fmt, ...) PRINTF(1, 2);           /* prints, returns EXIT_WRONG */
+/* The value of a -D as an argument of the library: a number, true, false or a dtype; false after printing. */
+bool cli_value(const Pair *pair, TglArg *out);
 /* The operands of a command are between least and most; false after printing. */
 bool cli_operands(const Cli *cli, int least, int most);
 PassOptions cli_passes(const Cli *cli);
+/* The nearest command to a word that is none: prints, returns EXIT_MISUSE. */
+int cli_no_command(const char *name);
 
 /* cli_out.c */
 
@@ -82,6 +88,8 @@ void cli_progress_end(const Cli *cli);
 void cli_show_tensor(TglTensor *t, Text *out);
 void cli_show_seconds(double s, Text *out);                 /* 12.3 us */
 const char *cli_shape(Arena *mem, TglTensor *t);            /* "f32[100, 1000]" */
+json_t *cli_json_number(double v);                          /* what JSON has no number for as "nan", "inf", "-inf" */
+void cli_print_json(json_t *take);                          /* to standard output */
 
 /* cli_case.c: what run and check share */
 
@@ -89,13 +97,14 @@ typedef struct Session {
 	const Cli *cli;
 	TglContext *cx;
 	TglDevice *dev;
+	int status;                                         /* what to exit with once a session_ function failed */
 } Session;
 
 /* A context with the options of the command line; false after printing. */
 bool session_open(Session *s, const Cli *cli);
 bool session_device(Session *s, const char *name);          /* opens (another) device */
 void session_close(Session *s);
-/* Prints what the last call reported, as text or JSON; returns EXIT_WRONG. */
+/* Prints what the last call reported, as text or JSON; returns EXIT_WRONG, which is also the session's status. */
 int session_error(Session *s);
 void session_warnings(Session *s);                          /* prints warnings of a call that went well */
 /* The kernel named, or the only one of the file; NULL after printing. */

@@ -1,24 +1,29 @@
 /* What run and check share: a context set up by the options, the kernel asked for, arguments. */
 #include "driver/cli.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* What kernels print and what passes dump goes to standard output, unless that is JSON. */
+static FILE *
+output(void *user)
+{
+	const Cli *cli = user;
+	return cli->json ? stderr : stdout;
+}
 
 static void
 print_line(void *user, const char *line)
 {
-	(void)user;
-	fputs(line, stdout);
+	FILE *to = output(user);
+	fputs(line, to);
 	if (!*line || line[strlen(line) - 1] != '\n')
-		fputc('\n', stdout);
+		fputc('\n', to);
 }
 
 static void
 print_dump(void *user, const char *text)
 {
-	(void)user;
-	fputs(text, stdout);
+	fputs(text, output(user));
 }
 
 bool
@@ -28,15 +33,16 @@ session_open(Session *s, const Cli *cli)
 	TglCompileOptions compile = {
 		.only = passes.only, .skip = passes.skip, .stop_after = passes.stop_after, .dump = passes.dump,
 		.verify = passes.verify, .times = cli_has(cli, OPT_TIME), .write = print_dump,
+		.user = (void *)cli,
 	};
-	*s = (Session){.cli = cli, .cx = tgl_context_open()};
+	*s = (Session){.cli = cli, .cx = tgl_context_open(), .status = EXIT_WRONG};
 	if (!s->cx) {
 		cli_wrong("out of memory");
 		return false;
 	}
 	tgl_error_limit(s->cx, cli->max_errors);
 	tgl_error_color(s->cx, cli->color);
-	tgl_context_print(s->cx, print_line, NULL);
+	tgl_context_print(s->cx, print_line, (void *)cli);
 	if (tgl_context_compile(s->cx, &compile) != TGL_OK) {
 		session_error(s);
 		session_close(s);
@@ -49,8 +55,10 @@ bool
 session_device(Session *s, const char *name)
 {
 	int64_t threads;
-	if (!cli_number(s->cli, OPT_THREADS, 0, &threads))
+	if (!cli_number(s->cli, OPT_THREADS, 0, &threads)) {
+		s->status = EXIT_MISUSE;
 		return false;
+	}
 	TglDeviceOptions options = {
 		.threads = (int)MIN(threads, 1024),
 		.sanitize = cli_has(s->cli, OPT_SANITIZE),
@@ -75,7 +83,7 @@ session_error(Session *s)
 	const TglError *e = tgl_error(s->cx);
 	fflush(stdout);
 	fputs(s->cli->json ? e->json : e->text, stderr);
-	return EXIT_WRONG;
+	return s->status = EXIT_WRONG;
 }
 
 void
@@ -108,35 +116,9 @@ session_kernel(Session *s, TglProgram *p, const char *path, const char *name)
 	if (n == 0)
 		cli_wrong("'%s' has no kernel", path);
 	else if (n > 1)
-		cli_misuse("'%s' has %d kernels: name one of %s", path, n, names.at);
+		s->status = cli_misuse("'%s' has %d kernels: name one of %s", path, n, names.at);
 	text_close(&names);
 	return n == 1 ? only : NULL;
-}
-
-/* -D values: numbers, true, false, a dtype. */
-static bool
-define(const Pair *pair, TglArg *out)
-{
-	char *end;
-	TglDType dtype;
-	errno = 0;
-	long long i = strtoll(pair->value, &end, 0);
-	if (!errno && end != pair->value && !*end) {
-		*out = tgl_arg_int(pair->name, i);
-		return true;
-	}
-	double f = strtod(pair->value, &end);
-	if (end != pair->value && !*end && !tgl_dtype_named(pair->value, &dtype)) {
-		*out = tgl_arg_float(pair->name, f);
-		return true;
-	}
-	if (strcmp(pair->value, "true") == 0 || strcmp(pair->value, "false") == 0)
-		*out = tgl_arg_bool(pair->name, pair->value[0] == 't');
-	else if (tgl_dtype_named(pair->value, &dtype))
-		*out = tgl_arg_dtype(pair->name, dtype);
-	else
-		return cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name, pair->value), false;
-	return true;
 }
 
 static bool
@@ -171,8 +153,8 @@ session_args(Session *s, TglKernel *k, TglArg **args, int *n, TensorList *opened
 	*args = NEW_ARRAY(cli->mem, TglArg, cli->define.n + cli->arg.n);
 	*n = 0;
 	for (int i = 0; i < cli->define.n; i++)
-		if (!define(&cli->define.at[i], &(*args)[(*n)++]))
-			return false;
+		if (!cli_value(&cli->define.at[i], &(*args)[(*n)++]))
+			return s->status = EXIT_MISUSE, false;
 	for (int i = 0; i < cli->arg.n; i++)
 		if (!argument(s, k, &cli->arg.at[i], &(*args)[(*n)++], opened))
 			return false;

@@ -69,15 +69,19 @@ cli_write_file(const char *path, const char *text, size_t size)
 {
 	struct stat st;
 	bool exists = stat(path, &st) == 0, ok;
+	char *real = exists ? realpath(path, NULL) : NULL;      /* a link stays a link */
 	if (exists && !S_ISREG(st.st_mode)) {
 		ok = write_direct(path, text, size);
+	} else if (exists && access(path, W_OK) != 0) {
+		ok = false;                         /* renaming would replace even a file that is read-only */
 	} else {
 		mode_t mask = umask(0);
 		umask(mask);
-		ok = write_renamed(path, text, size, exists ? st.st_mode & 0777 : 0666 & ~mask);
+		ok = write_renamed(real ? real : path, text, size, exists ? st.st_mode & 0777 : 0666 & ~mask);
 	}
 	if (!ok)
 		cli_wrong("cannot write '%s': %s", path, strerror(errno));
+	free(real);
 	return ok;
 }
 
@@ -94,8 +98,9 @@ cli_emit(const Cli *cli, const Text *text)
 int
 cli_finish(int status)
 {
+	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		cli_wrong("cannot write to standard output: %s", strerror(errno));
+		cli_wrong("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
 		return status == EXIT_GOOD ? EXIT_WRONG : status;
 	}
 	return status;

@@ -2,6 +2,7 @@
 #include "driver/cli.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { EDGE = 3, SHORT = 6 };
@@ -82,4 +83,20 @@ cli_shape(Arena *mem, TglTensor *t)
 	char *s = arena_strdup(mem, text.at);
 	text_close(&text);
 	return s;
+}
+
+json_t *
+cli_json_number(double v)
+{
+	if (isfinite(v))
+		return json_real(v);
+	return json_string(isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+}
+
+void
+cli_print_json(json_t *take)
+{
+	json_dumpf(take, stdout, JSON_INDENT(1));
+	putchar('\n');
+	json_decref(take);
 }

@@ -3,7 +3,6 @@
 
 #include "driver/compile.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int
@@ -25,29 +24,19 @@ report(const Cli *cli, Compile *cx, int status)
 static bool
 define(Compile *cx, const Pair *pair, NamedConst *out)
 {
-	char *end;
-	DType dtype;
+	TglArg arg;
+	if (!cli_value(pair, &arg))
+		return false;
 	*out = (NamedConst){.name = intern(cx->names, pair->name), .place = NOWHERE};
-	long long i = strtoll(pair->value, &end, 0);
-	if (end != pair->value && !*end) {
-		out->value = (Const){.kind = CONST_INT, .i = i};
-		return true;
+	switch (arg.kind) {
+	case TGL_ARG_INT: out->value = (Const){.kind = CONST_INT, .i = arg.i}; break;
+	case TGL_ARG_BOOL: out->value = (Const){.kind = CONST_BOOL, .i = arg.i}; break;
+	case TGL_ARG_FLOAT: out->value = (Const){.kind = CONST_FLOAT, .f = arg.f}; break;
+	default:
+		out->value.kind = CONST_DTYPE;
+		dtype_named(tgl_dtype_name((TglDType)arg.i), &out->value.dtype);
 	}
-	if (dtype_named(pair->value, &dtype)) {
-		out->value = (Const){.kind = CONST_DTYPE, .dtype = dtype};
-		return true;
-	}
-	if (strcmp(pair->value, "true") == 0 || strcmp(pair->value, "false") == 0) {
-		out->value = (Const){.kind = CONST_BOOL, .i = pair->value[0] == 't'};
-		return true;
-	}
-	double f = strtod(pair->value, &end);
-	if (end != pair->value && !*end) {
-		out->value = (Const){.kind = CONST_FLOAT, .f = f};
-		return true;
-	}
-	cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name, pair->value);
-	return false;
+	return true;
 }
 
 /* The example asked for, or the first; NULL if there is none, *ok false if a named one is missing. */
@@ -167,9 +156,10 @@ cmd_opt(const Cli *cli)
 	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
 	passes.dump_to = &dumps;
 	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
-	if (m && passes_run(m, NULL, &passes)) {
-		if (dumps.n)
-			fputs(dumps.at, stdout);
+	bool ran = m && passes_run(m, NULL, &passes);
+	if (dumps.n)
+		fputs(dumps.at, stdout);
+	if (ran) {
 		module_print(m, &out);
 		status = cli_emit(cli, &out);
 	}

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +65,9 @@ static void
 row(Totals *t, TglKernel *k, const char *label, const char *device, const char *output, double ratio, const char *verdict)
 {
 	if (t->rows) {
-		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:s}", "file", tgl_kernel_file(k),
+		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "file", tgl_kernel_file(k),
 		    "kernel", tgl_kernel_name(k), "example", label, "device", device, "output", output, "error_over_bound",
-		    isfinite(ratio) ? ratio : 1e308, "verdict", verdict));
+		    ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
 		return;
 	}
 	if (ratio < 0)
@@ -182,9 +181,7 @@ check_all(Session *s, const PathList *paths, uint64_t seed)
 	if (only && *only && !session_device(s, only))
 		return EXIT_WRONG;                          /* reports that there is no such device */
 	if (t.rows) {
-		json_dumpf(t.rows, stdout, JSON_INDENT(1));
-		putchar('\n');
-		json_decref(t.rows);
+		cli_print_json(t.rows);
 	} else {
 		printf("%d good, %d wrong, %d failed, %d without a reference\n", t.good, t.wrong, t.failed, t.unchecked);
 	}

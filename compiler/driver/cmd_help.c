@@ -74,7 +74,7 @@ cmd_help(const Cli *cli)
 		if (strcmp(cli->args.at[0], command_info[c].name) == 0)
 			return help_command(c);
 	if (cli->args.n == 1)
-		return cli_misuse("there is no command '%s'; 'tegula help' lists them", cli->args.at[0]);
+		return cli_no_command(cli->args.at[0]);
 	printf("Usage: tegula COMMAND [OPTION]... [OPERAND]...\n\n"
 	       "A compiler for GPU kernels: tile programs in .tgl files.\n\nCommands:\n");
 	for (int c = 0; c < CMD_COUNT; c++)

@@ -3,7 +3,6 @@
 
 #include "layout/layout.h"
 
-#include <jansson.h>
 #include <string.h>
 
 int
@@ -23,11 +22,10 @@ cmd_devices(const Cli *cli)
 		else
 			printf("%-8s %s\n", info.name, info.available ? info.text : info.why_not);
 	}
-	if (cli->json) {
-		json_dumpf(all, stdout, JSON_INDENT(1));
-		putchar('\n');
-	}
-	json_decref(all);
+	if (cli->json)
+		cli_print_json(all);
+	else
+		json_decref(all);
 	session_close(&s);
 	return EXIT_GOOD;
 }
@@ -52,16 +50,17 @@ cell(const char *s)
 	}
 }
 
+static const struct {
+	unsigned bit;
+	const char *word;
+} traits[] = {
+	{PURE, "pure"},     {ELEM, "elementwise"}, {COMM, "commutes"},     {READS, "reads"}, {WRITES, "writes"},
+	{EFFECT, "effect"}, {REGION, "regions"},   {TERM, "ends a block"}, {ANYF, "floats"}, {ANYI, "integers"},
+};
+
 int
 cmd_ops(const Cli *cli)
 {
-	static const struct {
-		unsigned bit;
-		const char *word;
-	} traits[] = {
-		{PURE, "pure"}, {ELEM, "elementwise"}, {COMM, "commutes"}, {READS, "reads"}, {WRITES, "writes"},
-		{EFFECT, "effect"}, {REGION, "regions"}, {TERM, "ends a block"}, {ANYF, "floats"}, {ANYI, "integers"},
-	};
 	bool markdown = cli_has(cli, OPT_MARKDOWN);
 	if (!cli_operands(cli, 0, 0))
 		return EXIT_MISUSE;
@@ -87,10 +86,11 @@ cmd_ops(const Cli *cli)
 	return EXIT_GOOD;
 }
 
+static const char *const words[] = {"TYPED", "AXES", "LAYOUTS", "STAGED", "SMEM", "SYNCED"};
+
 static void
 facts_text(unsigned facts, Text *out)
 {
-	static const char *const words[] = {"TYPED", "AXES", "LAYOUTS", "STAGED", "SMEM", "SYNCED"};
 	int n = 0;
 	for (int i = 0; i < LEN(words); i++)
 		if (facts >> i & 1)

@@ -1,7 +1,6 @@
 /* run: one kernel on one device, with everything worth knowing about how it went. */
 #include "driver/cli.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,8 @@ report_values(Report *r)
 {
 	const char *name, *text;
 	json_t *values = json_object();
-	for (int i = 0; tgl_case_value(r->c, i, &name, &text); i++) {
+	int i = 0;
+	for (; tgl_case_value(r->c, i, &name, &text); i++) {
 		if (r->json)
 			json_object_set_new(values, name, json_string(text));
 		else
@@ -29,7 +29,7 @@ report_values(Report *r)
 	}
 	if (r->json)
 		json_object_set(r->json, "values", values);
-	else
+	else if (i > 0)
 		putchar('\n');
 	json_decref(values);
 }
@@ -70,11 +70,10 @@ report_check(Report *r, const TglCheck *c, json_t *checks)
 {
 	r->passed &= c->passed;
 	if (r->json) {
-		json_array_append_new(checks, json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "output", c->param,
-		    "passed", c->passed, "error_over_bound", isfinite(c->ratio) ? c->ratio : 1e308, "error",
-		    isfinite(c->error) ? c->error : 1e308, "bound", isfinite(c->bound) ? c->bound : 1e308, "got",
-		    isfinite(c->got) ? c->got : 1e308, "want", isfinite(c->want) ? c->want : 1e308, "element",
-		    (json_int_t)c->element, "wrong", (json_int_t)c->nwrong));
+		json_array_append_new(checks, json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "output", c->param,
+		    "passed", c->passed, "error_over_bound", cli_json_number(c->ratio), "error",
+		    cli_json_number(c->error), "bound", cli_json_number(c->bound), "got", cli_json_number(c->got), "want",
+		    cli_json_number(c->want), "element", (json_int_t)c->element, "wrong", (json_int_t)c->nwrong));
 		return;
 	}
 	printf("  check %s: %s, greatest error / bound %.3g\n", c->param, c->passed ? "good" : "WRONG", c->ratio);
@@ -130,16 +129,30 @@ report_time(Report *r)
 	text_close(&t);
 }
 
+/* Before anything runs: every --out names a tensor. */
+static bool
+outs_are_tensors(Report *r)
+{
+	const Cli *cli = r->s->cli;
+	TglParam p;
+	for (int i = 0; i < cli->out.n; i++) {
+		const char *name = cli->out.at[i].name;
+		int k = tgl_kernel_param_named(r->k, name);
+		if (k >= 0 && tgl_kernel_param(r->k, k, &p) && p.kind != TGL_PARAM_SCALAR && p.access != TGL_SCRATCH)
+			continue;
+		r->s->status = cli_misuse("--out: kernel '%s' has no tensor '%s'", tgl_kernel_name(r->k), name);
+		return false;
+	}
+	return true;
+}
+
 static int
 save_outputs(Report *r)
 {
 	const Cli *cli = r->s->cli;
 	for (int i = 0; i < cli->out.n; i++) {
 		const Pair *p = &cli->out.at[i];
-		TglTensor *t = tgl_case_tensor(r->c, p->name);
-		if (!t)
-			return cli_misuse("--out: kernel '%s' has no tensor '%s'", tgl_kernel_name(r->k), p->name);
-		if (tgl_tensor_save(t, p->value) != TGL_OK)
+		if (tgl_tensor_save(tgl_case_tensor(r->c, p->name), p->value) != TGL_OK)
 			return session_error(r->s);
 	}
 	return EXIT_GOOD;
@@ -152,13 +165,18 @@ static int
 run_case(Report *r)
 {
 	TglBenchOptions quick = {.seconds = QUICK_SECONDS, .least = 1, .most = QUICK_RUNS};
-	if (tgl_case_run(r->c, &r->first) != TGL_OK)
+	TglDeviceInfo device;
+	cli_progress(r->s->cli, "running %s", tgl_kernel_name(r->k));
+	TglStatus ran = tgl_case_run(r->c, &r->first);
+	cli_progress_end(r->s->cli);
+	if (ran != TGL_OK)
 		return session_error(r->s);
 	int status = save_outputs(r);
 	if (status != EXIT_GOOD)
 		return status;
-	if (!r->json)
-		printf("%s%s%s on %s\n", tgl_kernel_name(r->k), *tgl_case_label(r->c) ? " " : "", tgl_case_label(r->c), "cpu");
+	if (!r->json && tgl_device_info(r->s->dev, &device) == TGL_OK)
+		printf("%s%s%s on %s\n", tgl_kernel_name(r->k), *tgl_case_label(r->c) ? " " : "", tgl_case_label(r->c),
+		    device.name);
 	report_values(r);
 	report_outputs(r);
 	if (tgl_kernel_has_reference(r->k)) {
@@ -176,37 +194,44 @@ run_case(Report *r)
 	return r->passed ? EXIT_GOOD : EXIT_WRONG;
 }
 
+/* The case that the command line describes; NULL after printing. */
+static TglCase *
+open_case(Report *r, uint64_t seed, TensorList *opened)
+{
+	const Cli *cli = r->s->cli;
+	TglArg *args;
+	int nargs;
+	if (!outs_are_tensors(r) || !session_args(r->s, r->k, &args, &nargs, opened))
+		return NULL;
+	TglCaseOptions options = {.example = cli->value[OPT_EXAMPLE], .args = args, .nargs = nargs, .seed = seed};
+	cli_progress(cli, "preparing %s", tgl_kernel_name(r->k));
+	TglCase *c = tgl_case_open(r->s->dev, r->k, &options);
+	cli_progress_end(cli);
+	if (!c)
+		session_error(r->s);
+	return c;
+}
+
 static int
 run_kernel(Session *s, TglProgram *p)
 {
 	const Cli *cli = s->cli;
 	int64_t seed;
-	int status = EXIT_WRONG, nargs;
 	TensorList opened = {0};
-	TglArg *args;
 	Report r = {.s = s, .passed = true};
-	r.k = session_kernel(s, p, cli->args.at[0], cli->args.n > 1 ? cli->args.at[1] : NULL);
 	if (!cli_number(cli, OPT_SEED, 0, &seed))
 		return EXIT_MISUSE;
-	if (!r.k)
-		return EXIT_WRONG;
-	if (session_args(s, r.k, &args, &nargs, &opened)) {
-		TglCaseOptions options = {
-			.example = cli->value[OPT_EXAMPLE], .args = args, .nargs = nargs, .seed = (uint64_t)seed,
-		};
-		r.c = tgl_case_open(s->dev, r.k, &options);
-		if (!r.c) {
-			session_error(s);
-		} else {
-			r.json = cli->json ? json_pack("{s:s, s:s, s:I}", "kernel", tgl_kernel_name(r.k), "example",
-			    tgl_case_label(r.c), "seed", (json_int_t)seed) : NULL;
-			status = run_case(&r);
-			if (r.json) {
-				json_dumpf(r.json, stdout, JSON_INDENT(1));
-				putchar('\n');
-			}
-			json_decref(r.json);
-		}
+	r.k = session_kernel(s, p, cli->args.at[0], cli->args.n > 1 ? cli->args.at[1] : NULL);
+	r.c = r.k ? open_case(&r, (uint64_t)seed, &opened) : NULL;
+	int status = s->status;
+	if (r.c) {
+		r.json = cli->json ? json_pack("{s:s, s:s, s:I}", "kernel", tgl_kernel_name(r.k), "example",
+		    tgl_case_label(r.c), "seed", (json_int_t)seed) : NULL;
+		status = run_case(&r);
+		if (r.json && status == EXIT_WRONG && r.passed)
+			json_decref(r.json);        /* the error was the result */
+		else if (r.json)
+			cli_print_json(r.json);
 	}
 	tgl_case_close(&r.c);
 	for (int i = 0; i < opened.n; i++)
@@ -218,7 +243,6 @@ int
 cmd_run(const Cli *cli)
 {
 	Session s;
-	int status = EXIT_WRONG;
 	if (!cli_operands(cli, 1, 2))
 		return EXIT_MISUSE;
 	if (!session_open(&s, cli))
@@ -227,12 +251,12 @@ cmd_run(const Cli *cli)
 		TglProgram *p = tgl_program_file(s.cx, cli->args.at[0]);
 		if (p) {
 			session_warnings(&s);
-			status = run_kernel(&s, p);
+			s.status = run_kernel(&s, p);
 		} else {
 			session_error(&s);
 		}
 		tgl_program_close(&p);
 	}
 	session_close(&s);
-	return status;
+	return s.status;
 }
