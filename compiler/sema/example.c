@@ -402,24 +402,16 @@ fill(Elab *e, const Line *l, const ExampleInput *out, bool elementwise)
 	return fill_chunks(e, l, out, split, step + (step > 1 && step % 2));
 }
 
-/* A scalar parameter takes a compile-time number that its type can hold. */
+/* A scalar's value; the header has checked that it is a number of the right kind. */
 static bool
 scalar_value(Elab *e, const Line *l, Const *out)
 {
-	DType t = l->b->param[l->param].dtype;
 	Val v = elab_expr(e, l->e);
-	if (val_is_poison(&v))
+	if (val_is_poison(&v) || !const_of_val(&v, out))
 		return false;
-	bool fits_kind = v.kind == VAL_BOOL ? t == TY_BOOL : v.kind == VAL_INT ? t != TY_BOOL
-	    : v.kind == VAL_FLOAT && dtype_is_float(t);
-	if (!fits_kind) {
-		diag_error(e->cx, l->e->place, DIAG_EXAMPLE_SCALAR, l->k->params.at[l->param].name, val_describe(e, &v));
-		diag_help(e->cx, "its type is %s", dtype_info[t].text);
-		return false;
-	}
-	if (v.kind == VAL_INT && dtype_is_float(t))
-		v = val_float(v.place, (double)v.i);
-	return const_of_val(&v, out);
+	if (out->kind == CONST_INT && dtype_is_float(l->b->param[l->param].dtype))
+		*out = (Const){.kind = CONST_FLOAT, .f = (double)out->i};
+	return true;
 }
 
 /* file("x.npy") as a whole line. */

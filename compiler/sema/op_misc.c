@@ -121,13 +121,13 @@ misc_inline_ptx(Call *c)
 	const Type *want[MAX_RESULTS];
 	Val out[MAX_RESULTS];
 	const char *text = text_of(c, 0);
+	int nout = text ? ptx_results(c, dtype, MAX_RESULTS) : -1;
 	if (strcmp(e->target, "ptx") != 0) {
 		diag_error(e->cx, c->place, DIAG_PTX_GUARD);
 		diag_help(e->cx, "what stands in the else runs on every other device");
 		return val_poison(c->place);
 	}
 	Value **in = NEW_ARRAY(e->cx->mem, Value *, c->nrest);
-	int nout = text ? ptx_results(c, dtype, MAX_RESULTS) : -1;
 	int n = nout < 0 ? -1 : rest_values(c, in, 0);
 	if (n < 0)
 		return val_poison(c->place);
