@@ -1,7 +1,9 @@
 /* Scans of whole tiles, strictly in order.
  *
  * Along the last dimension a line is converted to the accumulated type a piece at a time and run through one
- * scalar loop.  Along others whole rows are combined by the elementwise op, which is a vector operation. */
+ * scalar loop.  Along others whole rows are combined by the elementwise op, which is a vector operation.
+ * Sums and products of floats run in f64 and each result is rounded once: in order, the errors of f32 would
+ * grow with the length of the line, which those of a parallel scan do not. */
 #include <math.h>
 #include <string.h>
 
@@ -89,6 +91,8 @@ static void
 scan_open(Scan *s, const Reduce *r)
 {
 	*s = (Scan){.r = r, .work = work_type(r)};
+	if (s->work == TY_F32 && r->fn <= RED_PROD)
+		s->work = TY_F64;
 	s->in_size = dtype_tile_size(r->in);
 	s->out_size = dtype_tile_size(r->out);
 	s->work_size = dtype_tile_size(s->work);
