@@ -84,8 +84,7 @@ open_take(TglContext *cx, Compile *compile, int file)
 	bool ok = p && file >= 0;
 	if (ok) {
 		p->program = program_open(compile, file);
-		if (compile->nerrors == 0)
-			program_check(p->program);
+		program_check(p->program);
 		ok = compile->nerrors == 0;
 		p->compile = compile;
 		ok = ok && collect_kernels(p);

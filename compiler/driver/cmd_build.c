@@ -85,8 +85,7 @@ build_tir(const Cli *cli, Compile *cx, int file, Text *out)
 	Text dumps = {0}, times = {0};
 	bool misuse = false;
 	int n = 0, status = EXIT_GOOD;
-	if (cx->nerrors == 0)
-		program_check(p);
+	program_check(p);
 	passes.dump_to = &dumps;
 	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
 	if (name && cx->nerrors == 0 && !program_kernel(p, name)) {

@@ -181,6 +181,15 @@ check_guessing(Kernel *k)
 	relink(cx, all, kept);
 }
 
+static bool
+was_called(const Program *p, const Item *fn)
+{
+	for (int i = 0; i < p->called.n; i++)
+		if (p->called.at[i] == fn)
+			return true;
+	return false;
+}
+
 /* A constant, or a function with every parameter unknown: names at least are checked. */
 static void
 check_item(Program *p, const Item *it)
@@ -213,7 +222,8 @@ program_check(Program *p)
 			check_guessing(k);
 	}
 	for (int i = 0; i < p->items.n; i++)
-		if (p->items.at[i]->kind == ITEM_CONST || p->items.at[i]->kind == ITEM_FN)
+		if (p->items.at[i]->kind == ITEM_CONST ||
+		    (p->items.at[i]->kind == ITEM_FN && !was_called(p, p->items.at[i])))
 			check_item(p, p->items.at[i]);
 	sema_dedupe(p->cx);
 }

@@ -120,8 +120,12 @@ check_ctparams(Kernel *k)
 			continue;
 		BROKEN(k, c->type.place, DIAG_CTPARAM_TYPE, c->type.name);
 		const char *near = nearest_name(c->type.name, types, LEN(types));
-		diag_help(context(k), "write an integer type, bool or dtype, as in <%s: %s>", c->name,
-		    near ? near : "i32");
+		const char *hint = name_hint(c->type.name);
+		if (hint)
+			diag_help(context(k), "%s", hint);
+		else
+			diag_help(context(k), "write an integer type, bool or dtype, as in <%s: %s>", c->name,
+			    near ? near : "i32");
 	}
 }
 
@@ -159,8 +163,10 @@ element_type(Kernel *k, KernelParam *p, const TypeExpr *t)
 	const char *names[DTYPE_COUNT];
 	for (int i = 0; i < DTYPE_COUNT; i++)
 		names[i] = dtype_info[i].text;
-	const char *near = nearest_name(elem->name, names, DTYPE_COUNT);
-	if (c >= 0)
+	const char *near = nearest_name(elem->name, names, DTYPE_COUNT), *hint = name_hint(elem->name);
+	if (hint)
+		diag_help(context(k), "%s", hint);
+	else if (c >= 0)
 		diag_help(context(k), "declare it as a type: <%s: dtype = f32>", elem->name);
 	else if (near)
 		diag_help(context(k), "did you mean '%s'?", near);

@@ -251,6 +251,9 @@ Elab *elab_open(Kernel *k, const Bound *b, const char *target, bool whole);
 /* The same without a kernel, for what stands at the top of a file; k and b may be NULL. */
 Elab *elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole);
 
+/* hint.c: what a name that people bring from elsewhere is called here, or NULL */
+const char *name_hint(const char *name);
+
 /* program.c: a name whose definition stands in the text but did not parse: not unknown, and not reported again */
 bool program_lost(const Program *p, const char *name);
 

@@ -75,8 +75,10 @@ unknown_name(Elab *e, const Expr *x)
 	if (program_lost(e->program, x->name))
 		return val_poison(x->place);
 	diag_error(e->cx, x->place, DIAG_NAME_UNKNOWN, x->name);
-	const char *near = scope_nearest(e, x->name);
-	if (near)
+	const char *near = scope_nearest(e, x->name), *hint = name_hint(x->name);
+	if (hint)
+		diag_help(e->cx, "%s", hint);
+	else if (near)
 		diag_help(e->cx, "did you mean '%s'?", near);
 	return val_poison(x->place);
 }
@@ -363,8 +365,10 @@ elab_call(Elab *e, const Expr *x)
 		if (!b) {
 			diag_error(e->cx, f->place, DIAG_FUNCTION_UNKNOWN, f->scope ? f->scope : "",
 			    f->scope ? "::" : "", f->name);
-			const char *near = scope_nearest(e, f->name);
-			if (f->scope && strcmp(f->scope, "fast") != 0)
+			const char *near = scope_nearest(e, f->name), *hint = name_hint(f->name);
+			if (hint && !f->scope)
+				diag_help(e->cx, "%s", hint);
+			else if (f->scope && strcmp(f->scope, "fast") != 0)
 				diag_help(e->cx, "only fast:: exists, as in fast::exp(x)");
 			else if (near)
 				diag_help(e->cx, "did you mean '%s'?", near);

@@ -263,6 +263,15 @@ place_inside(const Place *p, const Place *in)
 	return (p->line > in->line || p->col >= in->col) && (p->end_line < in->end_line || p->end_col <= in->end_col);
 }
 
+static void
+note_called(Program *p, const Item *fn)
+{
+	for (int i = 0; i < p->called.n; i++)
+		if (p->called.at[i] == fn)
+			return;
+	vec_push(p->cx->mem, &p->called, fn);
+}
+
 Val
 elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int n, Place at)
 {
@@ -286,6 +295,8 @@ elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int 
 	scope_push(e);
 	bool ok = bind_params(e, &c, args, named, n, caller);
 	Val v = val_poison(at);
+	if (item)
+		note_called(e->program, item);
 	if (ok && item && !item->is_arrow)
 		v = run_body(e, item, at);
 	else if (ok)

@@ -68,6 +68,7 @@ struct Program {
 	Ast *ast;
 	VEC(Kernel *) kernels;                          /* of the file itself and of its imports, in order of text */
 	VEC(const Item *) items;                        /* every const, fn and kernel visible */
+	VEC(const Item *) called;                       /* every fn that was inlined so far, for program_check */
 	bool partial;                                   /* something did not parse */
 };
 
