@@ -75,6 +75,8 @@ unknown_option(const Cli *cli, const char *word, const char *name)
 	const char *command = command_info[cli->command].name;
 	if (near)
 		cli_misuse("'%s' has no option '%s'; did you mean '--%s'?", command, word, near);
+	else if (cli->command == CMD_help)
+		cli_misuse("there is no option '%s'; see 'tegula help'", word);
 	else
 		cli_misuse("'%s' has no option '%s'; see 'tegula help %s'", command, word, command);
 	return false;
@@ -258,10 +260,11 @@ cli_operands(const Cli *cli, int least, int most)
 	const CommandInfo *c = &command_info[cli->command];
 	if (cli->args.n >= least && cli->args.n <= most)
 		return true;
+	const char *blank = *c->args ? " " : "";
 	if (cli->args.n < least)
-		cli_misuse("expected: tegula %s %s", c->name, c->args);
+		cli_misuse("expected: tegula %s%s%s", c->name, blank, c->args);
 	else
-		cli_misuse("'%s' is one word too many; expected: tegula %s %s", cli->args.at[most], c->name, c->args);
+		cli_misuse("'%s' is one word too many; expected: tegula %s%s%s", cli->args.at[most], c->name, blank, c->args);
 	return false;
 }
 

@@ -206,6 +206,7 @@ cmd_fmt(const Cli *cli)
 	if (!cli_operands(cli, 1, INT32_MAX))
 		return EXIT_MISUSE;
 	for (int i = 0; i < cli->args.n; i++)
-		status = MAX(status, format_file(cli, cli->args.at[i]));
+		if (format_file(cli, cli->args.at[i]) != EXIT_GOOD)
+			status = EXIT_WRONG;
 	return status;
 }

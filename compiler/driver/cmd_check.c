@@ -11,7 +11,7 @@
 typedef VEC(const char *) PathList;
 
 typedef struct Totals {
-	int good, wrong, failed, unchecked;
+	int good, wrong, failed, unchecked, nrows;
 	json_t *rows;                                       /* NULL: for people */
 } Totals;
 
@@ -70,6 +70,8 @@ row(Totals *t, TglKernel *k, const char *label, const char *device, const char *
 		    ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
 		return;
 	}
+	if (t->nrows++ == 0)
+		printf("%-22s %-24s %-5s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
 	if (ratio < 0)
 		printf("%-22s %-24s %-5s %-12s %12s  %s\n", tgl_kernel_name(k), label, device, output, "-", verdict);
 	else
@@ -159,32 +161,41 @@ check_file(Session *s, const char *path, const char *device, uint64_t seed, Tota
 	tgl_program_close(&p);
 }
 
+static bool
+check_device(Session *s, const char *device, const PathList *paths, uint64_t seed, Totals *t)
+{
+	if (!session_device(s, device))
+		return false;
+	for (int i = 0; i < paths->n; i++)
+		check_file(s, paths->at[i], device, seed, t);
+	return true;
+}
+
+/* On the device asked for, or on all that are there. */
+static bool
+check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
+{
+	TglDeviceInfo info;
+	if (cli_has(s->cli, OPT_DEVICE))
+		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
+	for (int d = 0; tgl_device_list(s->cx, d, &info); d++)
+		if (info.available && !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))
+			return false;
+	return true;
+}
+
 static int
 check_all(Session *s, const PathList *paths, uint64_t seed)
 {
 	Totals t = {.rows = s->cli->json ? json_array() : NULL};
-	TglDeviceInfo info;
-	const char *only = s->cli->value[OPT_DEVICE];
-	if (!t.rows)
-		printf("%-22s %-24s %-5s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
-	for (int d = 0; tgl_device_list(s->cx, d, &info); d++) {
-		if (only ? strcmp(only, info.name) != 0 : !info.available)
-			continue;
-		char name[32];
-		snprintf(name, sizeof name, "%s", info.name);
-		if (!session_device(s, name))
-			return EXIT_WRONG;
-		for (int i = 0; i < paths->n; i++)
-			check_file(s, paths->at[i], name, seed, &t);
-		only = only ? "" : NULL;
+	if (!check_devices(s, paths, seed, &t)) {
+		json_decref(t.rows);
+		return s->status;
 	}
-	if (only && *only && !session_device(s, only))
-		return EXIT_WRONG;                          /* reports that there is no such device */
-	if (t.rows) {
+	if (t.rows)
 		cli_print_json(t.rows);
-	} else {
+	else
 		printf("%d good, %d wrong, %d failed, %d without a reference\n", t.good, t.wrong, t.failed, t.unchecked);
-	}
 	if (t.good + t.wrong + t.failed + t.unchecked == 0)
 		return cli_wrong("there was no example to check");
 	return t.wrong + t.failed ? EXIT_WRONG : EXIT_GOOD;

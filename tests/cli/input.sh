@@ -1,0 +1,75 @@
+# Files that are broken, hostile or not there: a message and exit 1, whatever they hold.
+. "$(dirname "$0")/expect"
+
+# Codes of messages that no .tgl file in a folder of tests can provoke.
+expect 1 "E0001" build missing.tgl
+expect 1 "E0001" build .
+expect 1 "E0001" fmt missing.tgl
+holds test "$(wc -l <"$err")" = 1
+expect 1 "E0001" opt missing.tir
+expect 1 "cannot read 'missing'" check missing
+: >unreadable.tgl
+chmod 000 unreadable.tgl
+[ -r unreadable.tgl ] || expect 1 "E0001" build unreadable.tgl
+truncate -s 65M large.tgl
+expect 1 "E0002" build large.tgl
+printf 'kernel k\000() grid(p: 1) {}\n' >nul.tgl
+expect 1 "nul.tgl:1:9: error: .*E0003" build nul.tgl
+expect 1 "nul.tgl:1:9: error: .*E0003" opt nul.tgl
+printf 'const A = 1;\n// \377\n' >latin.tgl
+expect 1 "latin.tgl:2:4: error: .*E0004" fmt latin.tgl
+printf '\357\273\277const A = 1;\n' >mark.tgl
+"$tegula" build mark.tgl >/dev/null 2>"$err"
+holds test $? -le 1
+
+# An empty file is a file without kernels.
+: >empty.tgl
+expect 1 "has no kernel" run empty.tgl
+expect 1 "has no kernel" build empty.tgl
+expect 1 "no example to check" check empty.tgl
+holds "$tegula" fmt empty.tgl
+
+# Noise, a line of 10 MB, a million levels of nesting.
+head -c 100000 "$tegula" >noise.tgl
+expect 1 "error: " build noise.tgl
+awk 'BEGIN { printf "const A = 1"; for (i = 0; i < 2500000; i++) printf " + 1"; print " + nothing;" }' >line.tgl
+expect 1 "error: " build line.tgl
+holds test "$(wc -c <"$err")" -lt 5000
+for open in '(' '-' '[' '{' 'if (a) {' '1 + (' 'f(' 'x[' 'a ? ' '/*'; do
+	awk -v open="$open" 'BEGIN { printf "fn f(a) { let b = "; for (i = 0; i < 1000000; i++) printf "%s", open }' >deep.tgl
+	expect 1 "error: " build deep.tgl
+	awk -v open="$open" 'BEGIN { printf "fn f(a) { "; for (i = 0; i < 100000; i++) printf "%s ", open }' >deep.tgl
+	expect 1 "error: " fmt deep.tgl
+	holds test "$(wc -c <"$err")" -lt 20000
+done
+
+# Every way to cut a program short, and to lose one of its bytes.
+cp "$top/dsl_examples/attention.tgl" whole.tgl
+size=$(wc -c <whole.tgl)
+at=1
+while [ "$at" -lt "$size" ]; do
+	head -c "$at" whole.tgl >cut.tgl
+	"$tegula" build cut.tgl attention >/dev/null 2>"$err"
+	[ $? -le 1 ] || { fail "crash on the first $at bytes of attention.tgl"; head -n 5 "$err"; }
+	{ head -c "$((at - 1))" whole.tgl; tail -c "+$((at + 1))" whole.tgl; } >cut.tgl
+	"$tegula" build cut.tgl attention >/dev/null 2>"$err"
+	[ $? -le 1 ] || { fail "crash on attention.tgl without byte $at"; head -n 5 "$err"; }
+	ran=$((ran + 2))
+	at=$((at + 23))
+done
+
+# All errors in one go, as many as asked for, as JSON too.
+awk 'BEGIN { for (i = 0; i < 30; i++) print "const A" i " = nothing" i ";" }' >many.tgl
+expect 1 "30 errors, of which 20 are shown" build many.tgl
+holds test "$(grep -c ': error: ' "$err")" = 20
+expect 1 "30 errors, of which 3 are shown" build many.tgl --max-errors=3
+expect 1 "nothing29" build many.tgl --max-errors=0
+refuse "are shown"
+expect 1 '"code": "E02' build many.tgl --json --max-errors=2
+if command -v python3 >/dev/null; then
+	holds python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert len(d) == 2 and d[0]["line"] == 1, d' "$err"
+fi
+expect 1 "$(printf '\033')" build many.tgl --color=always
+expect 1 "error" build many.tgl
+refuse "$(printf '\033')"
+finish

@@ -1,0 +1,44 @@
+# What is wrong with the command line itself: exit 2, and the nearest name offered.
+. "$(dirname "$0")/expect"
+cp "$top/dsl_examples/saxpy.tgl" "$top/dsl_examples/gelu.tgl" .
+
+expect 2 "no command 'rnu'; did you mean 'run'" rnu saxpy.tgl
+expect 2 "no command 'zzzzzz'; 'tegula help' lists them" zzzzzz
+expect 2 "no command 'rn'; did you mean 'run'" help rn
+expect 2 "did you mean '--version'" --versoin
+expect 2 "no option '-x'; see 'tegula help'" -x
+expect 2 "'run' has no option '--exmaple'; did you mean '--example'" run saxpy.tgl --exmaple x
+expect 2 "'fmt' has no option '--device'" fmt --device cpu saxpy.tgl
+expect 2 "expected: tegula run FILE \[KERNEL\]" run
+expect 2 "expected: tegula check FILE" check
+expect 2 "expected: tegula opt FILE.tir" opt
+expect 2 "'c' is one word too many" run saxpy.tgl saxpy c
+expect 2 "'x' is one word too many; expected: tegula ops$" ops x
+expect 2 "needs a value: NAME=VALUE" run saxpy.tgl -D
+expect 2 "takes NAME=VALUE, found 'N'" run saxpy.tgl -D N
+expect 2 "takes NAME=VALUE, found '=3'" run saxpy.tgl -D =3
+expect 2 "a number, true, false or a dtype, found 'abc'" run saxpy.tgl -D N=abc
+expect 2 "a number, true, false or a dtype, found ''" build saxpy.tgl -D N=
+expect 2 "takes no value" run saxpy.tgl --sanitize=yes
+expect 2 "whole number from 0 on, found '-1'" run saxpy.tgl --threads -1
+expect 2 "whole number from 0 on, found '1x'" run saxpy.tgl --seed 1x
+expect 2 "whole number from 0 on, found ''" run saxpy.tgl --seed=
+expect 2 "whole number from 0 on, found '99999999999999999999'" check saxpy.tgl --seed=99999999999999999999
+expect 2 "whole number from 0 on" build saxpy.tgl --max-errors=many
+expect 2 "always, never or auto" run saxpy.tgl --color=blue
+expect 2 "ast or tir, found 'ptx'" build --emit=ptx saxpy.tgl
+expect 2 "bash and zsh, not for 'fish'" completion fish
+expect 2 "has 2 kernels: name one of gelu_erf, gelu_tanh" run gelu.tgl
+expect 2 "has no tensor 'q'" run saxpy.tgl --out q=q.npy
+expect 2 "has no tensor 'a'" run saxpy.tgl --out a=q.npy
+holds test ! -e q.npy
+expect 2 "Usage: tegula COMMAND"
+
+# `--` ends the options; values may stand apart or joined.
+cp saxpy.tgl ./-odd.tgl
+expect 0 "check y: good" run -- -odd.tgl
+expect 0 "N = 7," run saxpy.tgl -DN=7
+expect 0 "N = 7," run saxpy.tgl -D N=7
+expect 0 "N = 7," run saxpy.tgl --define=N=7
+expect 1 "'N' is given twice" run -D N=7 saxpy.tgl -D N=8
+finish

@@ -1,0 +1,70 @@
+# Files that the command writes appear whole or not at all, and what cannot be written is said.
+. "$(dirname "$0")/expect"
+cp "$top/dsl_examples/saxpy.tgl" .
+full=/dev/full
+
+# Standard output.
+if [ -w $full ]; then
+	for command in "build saxpy.tgl" "fmt saxpy.tgl" "run saxpy.tgl" "run saxpy.tgl --json" "check saxpy.tgl" help ops man \
+	    "completion bash"; do
+		ran=$((ran + 1))
+		"$tegula" $command >$full 2>"$err"
+		[ $? = 1 ] && grep -q 'cannot write to standard output' "$err" || fail "tegula $command >/dev/full"
+	done
+	expect 1 "cannot write '/dev/full'" build saxpy.tgl -o $full
+	expect 1 "cannot write '/dev/full'.*E1211" run saxpy.tgl --out y=$full
+	holds test -c $full
+fi
+
+# -o
+expect 1 "cannot write 'no/where'" build saxpy.tgl -o no/where
+expect 1 "cannot write '.'" build saxpy.tgl -o .
+expect 0 "" build saxpy.tgl -o a.tir
+holds test ! -s "$out"
+holds grep -q 'kernel @saxpy' a.tir
+holds test "$(stat -c %a a.tir 2>/dev/null || stat -f %Lp a.tir)" = "$(printf '%o' $((0666 & ~$(umask))))"
+expect 0 "" opt a.tir -o b.tir
+holds cmp a.tir b.tir
+echo before >kept
+expect 1 "error" build missing.tgl -o kept
+holds grep -q before kept
+
+# A link stays a link, modes stay, a file that is read-only stays as it is.
+echo old >real
+chmod 640 real
+ln -s real link
+expect 0 "" build saxpy.tgl -o link
+holds test -L link
+holds grep -q 'kernel @saxpy' real
+holds test "$(stat -c %a real 2>/dev/null || stat -f %Lp real)" = 640
+if [ "$(id -u)" != 0 ]; then
+	echo old >locked
+	chmod 400 locked
+	expect 1 "cannot write 'locked'" build saxpy.tgl -o locked
+	mkdir closed
+	chmod 500 closed
+	expect 1 "cannot write 'closed/x'" build saxpy.tgl -o closed/x
+	expect 1 "cannot write 'closed/x.npy'" run saxpy.tgl --out y=closed/x.npy
+fi
+
+# fmt
+printf 'kernel   k( y:out f32[N] )grid( p:N ){y[p]=1.0;}\n' >ugly.tgl
+cp ugly.tgl same.tgl
+expect 1 "^ugly.tgl$" fmt --check ugly.tgl
+holds cmp -s ugly.tgl same.tgl
+expect 0 "^kernel k(y: out f32\[N\])" fmt ugly.tgl
+expect 0 "" fmt -i ugly.tgl
+expect 0 "" fmt --check ugly.tgl
+holds test ! -s "$out"
+cp ugly.tgl same.tgl
+expect 0 "" fmt -i ugly.tgl
+holds cmp -s ugly.tgl same.tgl
+printf 'kernel k(' >broken.tgl
+expect 1 "error" fmt -i broken.tgl ugly.tgl
+holds test "$(cat broken.tgl)" = 'kernel k('
+expect 0 "kernel" fmt ugly.tgl saxpy.tgl
+holds test "$(grep -c '^kernel' "$out")" = 2
+
+# Nothing is left behind.
+holds test -z "$(find . -name '*.??????' ! -name '*.tgl' | grep -v '[.]tir$')"
+finish

@@ -1,0 +1,77 @@
+# run and check: values in and out, seeds, threads, exits.
+. "$(dirname "$0")/expect"
+cp "$top/dsl_examples/saxpy.tgl" "$top/dsl_examples/softmax.tgl" .
+
+expect 0 "check y: good" run saxpy.tgl
+holds grep -q 'N = 4096,' "$out"
+holds grep -q '  y: f32\[4096\]' "$out"
+holds grep -q 'GB/s.*GFLOP/s' "$out"
+expect 0 "saxpy ragged on cpu" run saxpy.tgl saxpy --example ragged
+expect 1 'no example "nope"' run saxpy.tgl --example nope
+expect 1 "no kernel 'sxapy'" run saxpy.tgl sxapy
+expect 1 "did you mean 'saxpy'" build saxpy.tgl sxapy
+expect 1 "no device 'cuda'" run saxpy.tgl --device cuda
+expect 1 "no device 'cuda'" check saxpy.tgl --device cuda
+
+# What one run writes another reads; the same seed gives the same numbers, on any number of threads.
+expect 0 "good" run saxpy.tgl --out x=x.npy --out y=y.npy
+expect 0 "good" run saxpy.tgl --out x=x2.npy --out y=y2.npy --seed 0 --threads 1
+holds cmp -s x.npy x2.npy
+holds cmp -s y.npy y2.npy
+expect 0 "good" run saxpy.tgl --out x=x2.npy --seed 1 --threads 3
+holds test "$(cmp -s x.npy x2.npy; echo $?)" = 1
+expect 0 "good" run saxpy.tgl --arg x=x.npy --arg y=zeros --arg a=1.0 --out y=copy.npy
+holds cmp -s x.npy copy.npy
+expect 0 "N = 4096, .*a = -2" run saxpy.tgl --arg x=x.npy -D a=-2.0
+expect 1 "E1201" run saxpy.tgl --arg x=none.npy
+cp saxpy.tgl fake.npy
+expect 1 "E1202" run saxpy.tgl --arg x=fake.npy
+head -c 1000 x.npy >cut.npy
+expect 1 "E1208" run saxpy.tgl --arg x=cut.npy
+expect 1 "rank\|shape\|dimension" run softmax.tgl --arg x=x.npy
+expect 1 "'T' is bf16 by the command line, but f32" run softmax.tgl -D T=bf16 --arg x=x.npy
+expect 1 "'z'" run saxpy.tgl --arg z=1
+expect 1 "<argument x>:1:8: error" run saxpy.tgl --arg 'x=normal('
+expect 1 "'Q'" run saxpy.tgl -D Q=1
+expect 1 "N" run saxpy.tgl --arg x=x.npy -D N=5
+
+# Nothing to do, and too much.
+expect 0 "y: f32\[0\]" run saxpy.tgl -D N=0
+expect 0 "N = 1," run saxpy.tgl -D N=1
+expect 1 "error" run saxpy.tgl -D N=-4
+expect 1 "no memory for a tensor f32\[99999999999999\]" run saxpy.tgl -D N=99999999999999
+expect 1 "error" run saxpy.tgl -D N=9223372036854775807
+
+# JSON stands alone on standard output.
+expect 0 '"kernel": "saxpy"' run saxpy.tgl --json --dump=all
+if command -v python3 >/dev/null; then
+	holds python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["checks"][0]["passed"] and d["values"]["N"] == "4096"' "$out"
+	expect 0 verdict check saxpy.tgl --json
+	holds python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert len(d) == 2 and d[0]["verdict"] == "good"' "$out"
+	expect 0 cpu devices --json
+	holds python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))[0]["name"] == "cpu"' "$out"
+fi
+
+# A wrong kernel is found, in files, folders and both ways to ask.
+mkdir -p folder/deep
+sed '1,6s/a \* x/a - x/' saxpy.tgl >folder/deep/wrong.tgl
+cp saxpy.tgl folder/good.tgl
+expect 1 "check y: WRONG" run folder/deep/wrong.tgl
+holds grep -q 'elements are wrong; the worst is y\[' "$out"
+expect 1 "2 good, 2 wrong, 0 failed" check folder
+expect 1 "2 good, 2 wrong, 0 failed" check folder/good.tgl folder/deep
+printf 'kernel broken(' >folder/broken.tgl
+expect 1 "2 good, 2 wrong, 1 failed" check folder
+rm folder/broken.tgl folder/deep/wrong.tgl
+expect 0 "2 good, 0 wrong, 0 failed" check folder
+expect 0 "1 good, 0 wrong, 0 failed" check folder --example ragged
+expect 1 "no example to check" check folder --example nope
+
+# Options of the passes reach every command.
+expect 0 "// after simplify" run saxpy.tgl --dump=simplify
+expect 0 "// after licm" build saxpy.tgl --dump=licm
+expect 0 "simplify" build saxpy.tgl --time
+expect 0 "check y: good" run saxpy.tgl --skip=simplify,licm --verify
+expect 1 "E1001" check saxpy.tgl --only=nosuch
+expect 1 "did you mean 'simplify'" build saxpy.tgl --stop-after=simplfy
+finish
