@@ -1,0 +1,148 @@
+/* What one thread can be told to do: the interface between lowering, which knows tiles and layouts, and
+ * the emitters, which know LLVM IR, Metal text or nothing at all (trace).
+ *
+ * Values are registers of one thread: small numbers that the emitter gives out.  Control is structured, so that
+ * emitters of text never have to rebuild it; a loop's or branch's carried values are given and taken at its
+ * ends.  Lowering never asks which emitter it has: it asks the target's bits. */
+#ifndef TEGULA_EMITTER_H
+#define TEGULA_EMITTER_H
+
+#include "target/target.h"
+
+typedef int Reg;                                        /* a value of one thread; 0 is none */
+
+/* Types of registers.  A pointer is 64 bits wide, or 32 into shared memory. */
+typedef enum RegType {
+	REG_PRED, REG_I8, REG_I16, REG_I32, REG_I64, REG_F16, REG_BF16, REG_F32, REG_F64, REG_GLOBAL, REG_SHARED,
+	REG_TYPES,
+} RegType;
+
+typedef enum Space { SPACE_GLOBAL, SPACE_SHARED, SPACE_PARAM } Space;
+
+/* Arithmetic: name, operands.  Integer division and shifts are as ops.def says; lowering adds what a machine lacks. */
+#define EMIT_OPS(X)                                                                                \
+	X(ADD, 2) X(SUB, 2) X(MUL, 2) X(SDIV, 2) X(UDIV, 2) X(SREM, 2) X(UREM, 2)                  \
+	X(AND, 2) X(OR, 2) X(XOR, 2) X(NOT, 1) X(SHL, 2) X(LSHR, 2) X(ASHR, 2)                     \
+	X(MULHI_U, 2) X(MULHI_S, 2) X(SMIN, 2) X(SMAX, 2) X(UMIN, 2) X(UMAX, 2)                    \
+	X(POPCOUNT, 1) X(CLZ, 1) X(FNEG, 1) X(FABS, 1) X(FADD, 2) X(FSUB, 2) X(FMUL, 2)            \
+	X(FDIV, 2) X(FDIV_FAST, 2) X(FMA, 3) X(FMIN, 2) X(FMAX, 2) X(FSQRT, 1) X(FSQRT_FAST, 1)    \
+	X(FRSQRT_FAST, 1) X(FRCP_FAST, 1) X(EXP2_FAST, 1) X(LOG2_FAST, 1) X(SIN_FAST, 1)           \
+	X(COS_FAST, 1) X(TANH_FAST, 1) X(FFLOOR, 1) X(FCEIL, 1) X(FROUND, 1) X(FTRUNC, 1)          \
+	X(EQ, 2) X(NE, 2) X(SLT, 2) X(SLE, 2) X(ULT, 2) X(ULE, 2) X(FEQ, 2) X(FNE, 2) X(FLT, 2)    \
+	X(FLE, 2) X(FUNO, 2) X(SELECT, 3)
+
+typedef enum EmitOp {
+#define X(name, n) EMIT_##name,
+	EMIT_OPS(X)
+#undef X
+	EMIT_OPS_COUNT
+} EmitOp;
+
+/* How a value becomes another type. */
+typedef enum EmitCast {
+	CAST_SEXT, CAST_ZEXT, CAST_TRUNC,               /* integers */
+	CAST_S2F, CAST_U2F, CAST_F2S, CAST_F2U,         /* to integers: towards zero, saturating, NaN gives 0 */
+	CAST_FEXT, CAST_FTRUNC,                         /* floats; to nearest even */
+	CAST_BITS,                                      /* same width */
+} EmitCast;
+
+typedef enum CacheHint { CACHE_NONE, CACHE_STREAM, CACHE_KEEP, CACHE_READ_ONLY } CacheHint;
+typedef enum AtomicKind {
+	ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCHANGE, ATOMIC_CAS,
+} AtomicKind;
+
+typedef enum PrimKind {
+#define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt) PRIM_##id,
+#include "lower/prims.def"
+#undef PRIM
+	PRIM_COUNT
+} PrimKind;
+
+enum { CONV = 1 << 0, MEM = 1 << 1 };                   /* flags of prims.def */
+
+typedef struct PrimInfo {
+	const char *text;
+	int nin, nout;
+	unsigned needs, flags;
+	const char *ptx, *msl, *simt;
+} PrimInfo;
+
+extern const PrimInfo prim_info[PRIM_COUNT];
+extern const int emit_op_operands[EMIT_OPS_COUNT];
+extern const char *const emit_op_text[EMIT_OPS_COUNT];
+extern const char *const reg_type_text[REG_TYPES];
+
+/* One memory access of a thread: `n` neighbouring elements of `type` at base + offset bytes. */
+typedef struct EmitAccess {
+	Space space;
+	RegType type;
+	int n;                                          /* 1, 2, 4 …: at most vector_bytes together */
+	Reg base;                                       /* REG_GLOBAL or REG_SHARED */
+	Reg offset;                                     /* REG_I32 or REG_I64 bytes, or 0 */
+	int64_t constant;                               /* bytes more */
+	int align;                                      /* bytes that the address is known to be a multiple of */
+	Reg mask;                                       /* REG_PRED: only where it is true; 0: always */
+	CacheHint cache;
+} EmitAccess;
+
+typedef struct EmitParam {
+	const char *name;
+	RegType type;
+	bool is_read_only, is_aliased;                  /* of a pointer's memory, for the whole launch */
+	int align;
+} EmitParam;
+
+typedef struct EmitKernel {
+	const char *name;
+	const EmitParam *param;
+	int nparam;
+	int threads, min_blocks;                        /* of a block; resident blocks asked for, or 0 */
+	int shared_bytes, shared_align;
+} EmitKernel;
+
+typedef struct Emitter Emitter;
+
+struct Emitter {
+	const Target *target;
+	Arena *mem;
+	void *state;
+
+	/* kernels */
+	void (*kernel_begin)(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared);
+	void (*kernel_end)(Emitter *e);
+	void (*place)(Emitter *e, Place at);            /* of everything until the next one */
+	void (*name)(Emitter *e, Reg r, const char *name);      /* a hint for text */
+
+	/* values */
+	Reg (*int_const)(Emitter *e, RegType t, int64_t v);
+	Reg (*float_const)(Emitter *e, RegType t, double v);
+	Reg (*op)(Emitter *e, EmitOp op, Reg a, Reg b, Reg c);
+	Reg (*cast)(Emitter *e, EmitCast c, RegType to, Reg a);
+	RegType (*type)(Emitter *e, Reg r);
+
+	/* memory */
+	void (*load)(Emitter *e, const EmitAccess *at, Reg *out);       /* where the mask is false: 0 */
+	void (*store)(Emitter *e, const EmitAccess *at, const Reg *v);
+	Reg (*atomic)(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare);      /* the old value */
+	Reg (*pointer)(Emitter *e, Reg base, Reg offset);       /* base moved by bytes */
+
+	/* control: carried values go in at begin, come out as registers inside, and out of end */
+	Reg (*loop_begin)(Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n);   /* the index */
+	void (*loop_end)(Emitter *e, const Reg *next, Reg *after, int n);
+	void (*while_begin)(Emitter *e, const Reg *init, Reg *inside, int n);
+	void (*while_test)(Emitter *e, Reg pred);
+	void (*while_end)(Emitter *e, const Reg *next, Reg *after, int n);
+	void (*if_begin)(Emitter *e, Reg pred);
+	void (*if_else)(Emitter *e, const Reg *then, int n);
+	void (*if_end)(Emitter *e, const Reg *otherwise, Reg *after, int n);
+	void (*trap)(Emitter *e);
+
+	/* warps and blocks */
+	void (*prim)(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout);
+	void (*mma)(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out);
+};
+
+/* emit/trace.c: prints every call, one a line, to `out` */
+Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);
+
+#endif

@@ -1,0 +1,74 @@
+/* What machines are like: data, no code that decides.  Passes and lowering ask a row's bits and figures,
+ * never its name. */
+#ifndef TEGULA_TARGET_H
+#define TEGULA_TARGET_H
+
+#include "ir/ir.h"
+#include "layout/layout.h"
+
+typedef enum TargetKind { TARGET_PTX, TARGET_METAL } TargetKind;
+
+/* Capabilities. */
+enum {
+	HAS_CP_ASYNC = 1 << 0,                          /* asynchronous copies of 4, 8, 16 bytes to shared memory */
+	HAS_LDMATRIX = 1 << 1,
+	HAS_STMATRIX = 1 << 2,
+	HAS_BF16 = 1 << 3,                              /* bf16 arithmetic and conversion in hardware */
+	HAS_FP8 = 1 << 4,                               /* packed conversions between fp8 and f16 */
+	HAS_MBARRIER = 1 << 5,
+	HAS_TMA = 1 << 6,                               /* bulk tensor copies */
+	HAS_WGMMA = 1 << 7,
+	HAS_SETMAXNREG = 1 << 8,
+	HAS_CLUSTER = 1 << 9,
+	HAS_REDUX = 1 << 10,                            /* integer reductions over a warp */
+	HAS_ATOMIC_F16X2 = 1 << 11,
+	HAS_TCGEN05 = 1 << 12,
+	HAS_SIMDGROUP_MATRIX = 1 << 13,
+	HAS_F64 = 1 << 14,
+};
+
+/* One matrix instruction: D[m, n] = A[m, k] B[k, n] + C, held by `warps` warps together. */
+typedef struct MmaInfo {
+	const char *name;                               /* "mma.m16n8k16.f16" */
+	int m, n, k, warps;
+	DType a, b, acc;                                /* element types of operands and accumulator */
+	unsigned needs;                                 /* capability bits */
+	int least;                                      /* least compute capability (75, 80 …), or Apple family */
+	bool b_shared, a_shared;                        /* operands that are read from shared memory through descriptors */
+	/* Fragments: images of register bits, then lane bits (then warp bits), packed as layout.h packs them. */
+	int a_in[IN_DIMS], b_in[IN_DIMS], c_in[IN_DIMS];
+	uint64_t a_col[16], b_col[16], c_col[16];
+} MmaInfo;
+
+extern const MmaInfo mma_info[];
+extern const int mma_count;
+
+struct Target {
+	const char *name;                               /* "sm_90a" */
+	TargetKind kind;
+	int capability;                                 /* 75, 80, 86, 89, 90, 100; Apple family 7, 8, 9 */
+	const char *cpu, *features;                     /* for LLVM: "sm_90a", "+ptx80" */
+	unsigned has;
+	int lanes;                                      /* of a warp or simdgroup */
+	int max_threads;                                /* of a block */
+	int shared_bytes;                               /* that one block may have */
+	int shared_bytes_unit;                          /* of one multiprocessor */
+	int registers;                                  /* 32-bit registers of one multiprocessor */
+	int max_registers;                              /* of one thread */
+	int max_warps;                                  /* resident on one multiprocessor */
+	int vector_bytes;                               /* widest access of a thread */
+};
+
+typedef struct Target Target;
+
+/* NULL if there is none of that name; target_at gives them all, NULL past the last. */
+const Target *target_named(const char *name);
+const Target *target_at(int i);
+/* The matrix instruction for operand types on a target, largest k first; NULL if there is none (then the dot is made
+ * of multiplications and additions, and `inspect` says so). */
+const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warps);
+Layout mma_layout_a(const MmaInfo *i);                  /* the fragment of one instruction, rank 2 */
+Layout mma_layout_b(const MmaInfo *i);
+Layout mma_layout_c(const MmaInfo *i);
+
+#endif
