@@ -477,6 +477,35 @@ check_op(OpKind k, DType t, uint64_t *rng)
 	}
 }
 
+/* Results that go past the caches are the same, wherever lines begin, and nothing else is touched. */
+static void
+test_stream(void **state)
+{
+	enum { N = 1500 };
+	const OpKind kinds[] = {OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MAX, OP_LT};
+	const DType types[] = {TY_F32, TY_F64, TY_F16, TY_I32, TY_U8};
+	static uint64_t x[2][N], want[N + 32], got[N + 32];
+	uint64_t rng = 5;
+	for (int k = 0; k < LEN(kinds); k++)
+		for (int t = 0; t < LEN(types); t++)
+			for (int at = 0; at < 20; at += 3) {
+				DType two[2] = {types[t], types[t]}, to = is_compare(kinds[k]) ? TY_BOOL : types[t];
+				const void *in[2] = {x[0], x[1]};
+				int size = dtype_tile_size(to), n = N - at * 70;
+				unsigned scalar = (unsigned)(at % 4);
+				Elem e;
+				fill_random(types[t], x[0], N, &rng);
+				fill_random(types[t], x[1], N, &rng);
+				memset(want, 0x33, sizeof want);
+				memset(got, 0x33, sizeof got);
+				elem_make(&e, cpu_level(), kinds[k], two, 2, to, 0);
+				elem_run(&e, (char *)want + at * size, in, scalar, n);
+				elem_stream(&e, (char *)got + at * size, in, scalar, n);
+				stream_fence();
+				expect_same(to, want, got, (N + 32) * 8 / size, "stream", kinds[k]);
+			}
+}
+
 static void
 test_every_op(void **state)
 {
@@ -597,6 +626,7 @@ main(void)
 		cmocka_unit_test(test_casts),
 		cmocka_unit_test(test_all_halves),
 		cmocka_unit_test(test_every_op),
+		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_every_cast),
 		cmocka_unit_test(test_philox),
 		cmocka_unit_test(test_packed),

@@ -265,6 +265,7 @@ elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType 
 		return make_cast(e, l, in[0], out);
 	if (kind == OP_SELECT)
 		return make_select(e, l, out);
+	e->streaming = l->streaming(kind, in[0]);
 	return make_math(e, l, kind, in[0], out, flags & ELEM_NAN);
 }
 
@@ -273,6 +274,10 @@ elem_stream(const Elem *e, void *out, const void *const *in, unsigned scalar, in
 {
 	uint64_t block[BLOCK];
 	const void *at[3];
+	if (e->streaming && scalar == 0) {
+		e->streaming(out, in, n);
+		return;
+	}
 	for (int64_t done = 0; done < n; done += BLOCK) {
 		int64_t m = MIN(BLOCK, n - done);
 		for (int i = 0; i < e->nin; i++)

@@ -70,6 +70,7 @@ typedef struct Loops {
 	void (*tf32)(float *x, int64_t n);
 	void (*fill)(int size, void *out, uint64_t word, int64_t n);
 	void (*stream)(void *to, const void *from, size_t bytes);       /* past the caches, if the CPU can */
+	LoopFn (*streaming)(OpKind kind, DType t);      /* an op whose results go there; NULL: none */
 } Loops;
 
 extern const Loops loops_at[CPU_LEVELS];

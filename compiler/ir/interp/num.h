@@ -37,6 +37,7 @@ struct Elem {
 	void (*run)(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n);
 	LoopFn loop;                                    /* the work itself, on wide types */
 	LoopFn pre;                                     /* cast: a step before; 4-bit integers: the wrap after */
+	LoopFn streaming;                               /* the same, writing past the caches, or NULL */
 	ToF32Fn widen[3];                               /* narrow floats: how operands become f32 … */
 	FromF32Fn narrow;                               /* … and the result is rounded */
 	int nin, in_size[3], out_size;
