@@ -35,7 +35,8 @@ work(TglCase *c, double *bytes, double *flops)
 	if (!in)
 		return s;
 	Arena *tmp = c->k->program->compile->tmp;
-	const PlanArg *args = func_args(tmp, in->func, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
+	const PlanArg *args =
+	    func_args(tmp, in->func, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
 	if (bytes)
 		*bytes = case_bytes(c);
 	grid_count(&c->b.bound, grid);
@@ -71,7 +72,8 @@ measure(TglCase *c, const TglBenchOptions *o, double *times, TglBench *out)
 	int least = o->least > 0 ? o->least : 5, most = MAX(o->most > 0 ? o->most : 1000, least);
 	TglStatus s = case_run(c, NULL);
 	double start = device_clock();
-	while (s == TGL_OK && out->runs < most && (out->runs < least || device_clock() - start < limit)) {
+	while (s == TGL_OK && out->runs < most &&
+	       (out->runs < least || device_clock() - start < limit)) {
 		double *t = &times[out->runs];
 		s = case_run(c, t);
 		arena_reset(c->k->program->compile->tmp);

@@ -7,7 +7,8 @@
 
 #include "runtime/runtime.h"
 
-static const char *const schedule_names[] = {"warps", "stages", "group", "persistent", "specialize", "ctas"};
+static const char *const schedule_names[] = {
+    "warps", "stages", "group", "persistent", "specialize", "ctas"};
 
 static bool
 is_value_name(const Kernel *k, const char *name)
@@ -45,7 +46,8 @@ report_unknown(Compile *cx, const Kernel *k, const char *name)
 static const char *
 kind_text(TglArgKind kind)
 {
-	const char *const text[] = {"nothing", "a tensor", "an integer", "a float", "a bool", "a dtype", "an expression"};
+	const char *const text[] = {
+	    "nothing", "a tensor", "an integer", "a float", "a bool", "a dtype", "an expression"};
 	return (unsigned)kind < (unsigned)LEN(text) ? text[kind] : "something else";
 }
 
@@ -54,20 +56,11 @@ value_of(const TglArg *a, Const *out)
 {
 	*out = (Const){.kind = CONST_NONE};
 	switch (a->kind) {
-	case TGL_ARG_INT:
-		out->kind = CONST_INT;
-		break;
-	case TGL_ARG_BOOL:
-		out->kind = CONST_BOOL;
-		break;
-	case TGL_ARG_FLOAT:
-		out->kind = CONST_FLOAT;
-		break;
-	case TGL_ARG_DTYPE:
-		out->kind = CONST_DTYPE;
-		break;
-	default:
-		return false;
+	case TGL_ARG_INT: out->kind = CONST_INT; break;
+	case TGL_ARG_BOOL: out->kind = CONST_BOOL; break;
+	case TGL_ARG_FLOAT: out->kind = CONST_FLOAT; break;
+	case TGL_ARG_DTYPE: out->kind = CONST_DTYPE; break;
+	default: return false;
 	}
 	out->i = a->i;
 	out->f = a->f;
@@ -97,8 +90,9 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 		bool is_float = dtype_is_float(p->dtype);
 		if (is_float && out->kind == CONST_INT)
 			*out = (Const){.kind = CONST_FLOAT, .f = (double)a->i};
-		ok = is_float ? out->kind == CONST_FLOAT
-		    : p->dtype == TY_BOOL ? out->kind == CONST_BOOL : out->kind == CONST_INT;
+		ok = is_float              ? out->kind == CONST_FLOAT
+		     : p->dtype == TY_BOOL ? out->kind == CONST_BOOL
+					   : out->kind == CONST_INT;
 	}
 	if (!ok) {
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name,
@@ -113,7 +107,8 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 	return true;
 }
 
-/* Elements that a pointer to a tensor stands for: its own, or, if they are spread, all to the end of its memory. */
+/* Elements that a pointer to a tensor stands for: its own, or, if they are spread, all to the end
+ * of its memory. */
 static int64_t
 reach(const TglTensor *t)
 {
@@ -187,7 +182,8 @@ set_value(TglKernel *tk, const TglArg *a, Binding *out)
 			return false;
 		}
 	if (!value_of(a, &v->value)) {
-		diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_KIND, a->name, "a value", kind_text(a->kind));
+		diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_KIND, a->name, "a value",
+		    kind_text(a->kind));
 		return false;
 	}
 	out->nvalue++;
@@ -198,7 +194,7 @@ static int
 next_positional(const Kernel *k, int from)
 {
 	while (from < k->params.n && k->params.at[from].kind == PARAM_TENSOR &&
-	    k->params.at[from].access == ACCESS_SCRATCH)
+	       k->params.at[from].access == ACCESS_SCRATCH)
 		from++;
 	return from;
 }
@@ -207,11 +203,13 @@ static bool
 report_many(TglKernel *tk, const TglArg *args, int nargs)
 {
 	int takes = 0, given = 0;
-	for (int i = next_positional(tk->k, 0); i < tk->k->params.n; i = next_positional(tk->k, i + 1))
+	for (int i = next_positional(tk->k, 0); i < tk->k->params.n;
+	     i = next_positional(tk->k, i + 1))
 		takes++;
 	for (int i = 0; i < nargs; i++)
 		given += !args[i].name;
-	diag_error(tk->program->compile, tk->k->item->name_place, DIAG_LAUNCH_MANY, tk->k->name, takes, given);
+	diag_error(tk->program->compile, tk->k->item->name_place, DIAG_LAUNCH_MANY, tk->k->name,
+	    takes, given);
 	return false;
 }
 
@@ -222,11 +220,11 @@ binding_collect(TglKernel *tk, const TglArg *args, int nargs, bool texts, Bindin
 	bool ok = true;
 	Arena *mem = arena_open();
 	*out = (Binding){
-		.mem = mem,
-		.tensor = NEW_ARRAY(mem, TglTensor *, n),
-		.arg = NEW_ARRAY(mem, const TglArg *, n),
-		.info = NEW_ARRAY(mem, ArgInfo, n),
-		.value = NEW_ARRAY(mem, NamedConst, nargs),
+	    .mem = mem,
+	    .tensor = NEW_ARRAY(mem, TglTensor *, n),
+	    .arg = NEW_ARRAY(mem, const TglArg *, n),
+	    .info = NEW_ARRAY(mem, ArgInfo, n),
+	    .value = NEW_ARRAY(mem, NamedConst, nargs),
 	};
 	for (int i = 0; i < nargs; i++) {
 		const TglArg *a = &args[i];
@@ -262,7 +260,7 @@ typedef struct Memo {
 		size_t nkey;
 		Bound bound;
 	} at[MEMO_SIZE];
-	int next;                                       /* the one to go */
+	int next; /* the one to go */
 } Memo;
 
 static void
@@ -298,7 +296,8 @@ bind_header(TglKernel *k, Binding *b)
 	text_put(&key, "");
 	bind_key(k->k, b, &key);
 	for (int i = 0; i < MEMO_SIZE; i++)
-		if (m->at[i].key && m->at[i].nkey == key.n && memcmp(m->at[i].key, key.at, key.n) == 0) {
+		if (m->at[i].key && m->at[i].nkey == key.n &&
+		    memcmp(m->at[i].key, key.at, key.n) == 0) {
 			b->bound = m->at[i].bound;
 			text_close(&key);
 			return true;
@@ -355,7 +354,7 @@ static bool
 writes(const KernelParam *p)
 {
 	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
-	    : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
+				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
 }
 
 static void
@@ -433,8 +432,8 @@ check_tensor(TglKernel *tk, TglDevice *dev, const Binding *b, int i)
 	return binding_fits(tk, b, i, t) && check_strides(cx, p, t);
 }
 
-/* What the kernel writes as a tensor overlaps nothing, and what it writes through a pointer no tensor; pointers
- * among themselves may, as in any pointer program. */
+/* What the kernel writes as a tensor overlaps nothing, and what it writes through a pointer no
+ * tensor; pointers among themselves may, as in any pointer program. */
 static bool
 check_apart(TglKernel *tk, const Binding *b, int i, int j)
 {
@@ -460,8 +459,8 @@ binding_complete(TglKernel *tk, const Binding *b)
 		const KernelParam *p = &tk->k->params.at[i];
 		if (b->info[i].given || (p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH))
 			continue;
-		diag_error(tk->program->compile, p->ast->place, DIAG_LAUNCH_MISSING, p->name, tk->k->name,
-		    tk->param_text[i]);
+		diag_error(tk->program->compile, p->ast->place, DIAG_LAUNCH_MISSING, p->name,
+		    tk->k->name, tk->param_text[i]);
 		ok = false;
 	}
 	return ok;

@@ -1,8 +1,8 @@
 /* Cases: a kernel with everything that it needs to run.  An example of the source gives sizes and
  * inputs, the caller's arguments go before it, and what the kernel writes is made here.
  *
- * Outputs are poisoned before each run, so that an element that the kernel forgets shows; tensors that a kernel
- * reads and writes get their first values back. */
+ * Outputs are poisoned before each run, so that an element that the kernel forgets shows; tensors
+ * that a kernel reads and writes get their first values back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@
 static bool
 is_changed(const KernelParam *p)
 {
-	return (p->kind == PARAM_TENSOR && p->access == ACCESS_INOUT) || (p->kind == PARAM_POINTER && p->ptr == PTR_MUT);
+	return (p->kind == PARAM_TENSOR && p->access == ACCESS_INOUT) ||
+	       (p->kind == PARAM_POINTER && p->ptr == PTR_MUT);
 }
 
 /* ---- choosing the example ---- */
@@ -63,7 +64,8 @@ choose_example(TglCase *c, const TglCaseOptions *o)
 	if (o->no_example)
 		return true;
 	if (o->by_index)
-		c->example = o->index >= 0 && o->index < k->examples.n ? &k->examples.at[o->index] : NULL;
+		c->example =
+		    o->index >= 0 && o->index < k->examples.n ? &k->examples.at[o->index] : NULL;
 	else
 		c->example = o->example ? example_labelled(k, o->example) : example_first(k);
 	if (c->example || (!o->by_index && !o->example))
@@ -109,17 +111,10 @@ add_value(TglCase *c, const char *name, const Const *v)
 {
 	Text t = {0};
 	switch (v->kind) {
-	case CONST_FLOAT:
-		text_printf(&t, "%.9g", v->f);
-		break;
-	case CONST_BOOL:
-		text_put(&t, v->i ? "true" : "false");
-		break;
-	case CONST_DTYPE:
-		text_put(&t, dtype_info[v->dtype].text);
-		break;
-	default:
-		text_printf(&t, "%lld", (long long)v->i);
+	case CONST_FLOAT: text_printf(&t, "%.9g", v->f); break;
+	case CONST_BOOL: text_put(&t, v->i ? "true" : "false"); break;
+	case CONST_DTYPE: text_put(&t, dtype_info[v->dtype].text); break;
+	default: text_printf(&t, "%lld", (long long)v->i);
 	}
 	c->value_name[c->nvalues] = name;
 	c->value_text[c->nvalues++] = arena_strdup(c->b.mem, t.at);
@@ -159,7 +154,8 @@ static bool
 check_scalars(TglCase *c)
 {
 	for (int i = 0; i < c->k->k->params.n; i++)
-		if (c->k->k->params.at[i].kind == PARAM_SCALAR && c->b.info[i].scalar.kind == CONST_NONE)
+		if (c->k->k->params.at[i].kind == PARAM_SCALAR &&
+		    c->b.info[i].scalar.kind == CONST_NONE)
 			return case_missing(c, i);
 	return true;
 }
@@ -169,7 +165,8 @@ open_case(TglCase *c, const TglCaseOptions *o)
 {
 	if (!choose_example(c, o))
 		return TGL_ERROR_NAME;
-	if (!binding_collect(c->k, o->args, o->nargs, true, &c->b) || !case_bind(c) || !check_scalars(c))
+	if (!binding_collect(c->k, o->args, o->nargs, true, &c->b) || !case_bind(c) ||
+	    !check_scalars(c))
 		return TGL_ERROR_LAUNCH;
 	for (int i = 0; i < c->k->k->params.n; i++) {
 		if (c->b.tensor[i])
@@ -180,7 +177,8 @@ open_case(TglCase *c, const TglCaseOptions *o)
 	for (int i = 0; i < c->k->k->params.n; i++)
 		if (!case_materialise(c, i)) {
 			const Diag *last = c->k->program->compile->last;
-			bool memory = last && (last->code == DIAG_TENSOR_MEMORY || last->code == DIAG_FAULT_MEMORY);
+			bool memory = last && (last->code == DIAG_TENSOR_MEMORY ||
+						  last->code == DIAG_FAULT_MEMORY);
 			return memory ? TGL_ERROR_MEMORY : TGL_ERROR_LAUNCH;
 		}
 	for (int i = 0; i < c->k->k->params.n; i++)

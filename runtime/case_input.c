@@ -1,7 +1,7 @@
 /* Where a case's arguments come from: the caller first, then the example's lines.
  *
- * The right side of a line is a function of the tile IR over whole tensors, run on this machine as one
- * program; it may use tensors of earlier lines, which are made first. */
+ * The right side of a line is a function of the tile IR over whole tensors, run on this machine as
+ * one program; it may use tensors of earlier lines, which are made first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +17,10 @@ TglArg
 case_arg(const char *name, const Const *v)
 {
 	switch (v->kind) {
-	case CONST_FLOAT:
-		return tgl_arg_float(name, v->f);
-	case CONST_BOOL:
-		return tgl_arg_bool(name, v->i != 0);
-	case CONST_DTYPE:
-		return tgl_arg_dtype(name, (TglDType)v->dtype);
-	default:
-		return tgl_arg_int(name, v->i);
+	case CONST_FLOAT: return tgl_arg_float(name, v->f);
+	case CONST_BOOL: return tgl_arg_bool(name, v->i != 0);
+	case CONST_DTYPE: return tgl_arg_dtype(name, (TglDType)v->dtype);
+	default: return tgl_arg_int(name, v->i);
 	}
 }
 
@@ -63,8 +59,8 @@ whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], F
 	if (!w) {
 		fault->kind = FAULT_MEMORY;
 		snprintf(fault->text, sizeof fault->text,
-		    "no memory for whole tensors: they take %zu bytes, and this machine has %llu", need,
-		    (unsigned long long)all);
+		    "no memory for whole tensors: they take %zu bytes, and this machine has %llu",
+		    need, (unsigned long long)all);
 		return false;
 	}
 	bool ok = plan_run(plan, w, NULL, args, grid, 0, 1, fault);
@@ -81,7 +77,8 @@ new_tensor(TglCase *c, int i, const ExampleInput *in)
 		p->rank = 1;
 		p->dim[0] = in->module->funcs.at[0]->body->arg[in->nuses].type->extent[0];
 	}
-	return tensor_open(c->dev, c->k->program->compile, (TglDType)p->dtype, p->rank, p->dim, NULL);
+	return tensor_open(
+	    c->dev, c->k->program->compile, (TglDType)p->dtype, p->rank, p->dim, NULL);
 }
 
 /* The path as it is, or from the folder of the file that holds the example. */
@@ -121,7 +118,8 @@ case_missing(TglCase *c, int i)
 	diag_error(cx, p->ast->place, DIAG_CASE_MISSING, p->name, c->k->k->name);
 	if (c->example)
 		diag_note(cx, c->example->item->name_place, "this example does not mention it");
-	diag_help(cx, "give it, as in `--arg %s=...`, or add `%s = ...;` to an example", p->name, p->name);
+	diag_help(cx, "give it, as in `--arg %s=...`, or add `%s = ...;` to an example", p->name,
+	    p->name);
 	return false;
 }
 
@@ -144,12 +142,14 @@ input_of(TglCase *c, int i, ExampleInput *in)
 	if (c->b.arg[i] && c->b.arg[i]->kind == TGL_ARG_TEXT) {
 		Expr *e;
 		in->absent = false;
-		return parse_argument(c, i, &e) && expr_input(c->k->k, e, &c->b.bound, i, c->seed, in);
+		return parse_argument(c, i, &e) &&
+		       expr_input(c->k->k, e, &c->b.bound, i, c->seed, in);
 	}
 	return !c->example || example_input(c->k->k, c->example, &c->b.bound, i, c->seed, in);
 }
 
-/* Makes tensor i, after those that its line uses.  The checker lets a line use only earlier ones. */
+/* Makes tensor i, after those that its line uses.  The checker lets a line use only earlier ones.
+ */
 bool
 case_materialise(TglCase *c, int i)
 {
@@ -189,7 +189,8 @@ plain_value(const Expr *e, Const *out)
 		*out = (Const){.kind = CONST_INT, .i = (int64_t)e->u};
 	else if (e->kind == EX_FLOAT)
 		*out = (Const){.kind = CONST_FLOAT, .f = e->f};
-	else if (e->kind == EX_NAME && !e->scope && (strcmp(e->name, "true") == 0 || strcmp(e->name, "false") == 0))
+	else if (e->kind == EX_NAME && !e->scope &&
+		 (strcmp(e->name, "true") == 0 || strcmp(e->name, "false") == 0))
 		*out = (Const){.kind = CONST_BOOL, .i = e->name[0] == 't'};
 	return out->kind != CONST_NONE;
 }
@@ -208,7 +209,8 @@ read_scalars(TglCase *c)
 		if (!parse_argument(c, i, &e))
 			return false;
 		if (!plain_value(e, &v)) {
-			diag_error(c->k->program->compile, e->place, DIAG_LAUNCH_KIND, p->name, "a number", "an expression");
+			diag_error(c->k->program->compile, e->place, DIAG_LAUNCH_KIND, p->name,
+			    "a number", "an expression");
 			return false;
 		}
 		TglArg number = case_arg(p->name, &v);
@@ -224,11 +226,12 @@ add_given(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
 	for (int i = 0; i < *n; i++)
 		if (strcmp(given[i].name, name) == 0)
 			return;
-	given[(*n)++] = (NamedConst){.name = intern(c->k->program->compile->names, name), .value = value,
-	    .place = NOWHERE};
+	given[(*n)++] = (NamedConst){
+	    .name = intern(c->k->program->compile->names, name), .value = value, .place = NOWHERE};
 }
 
-/* What the caller's tensors say of dimensions and types goes before the example, as if given by name. */
+/* What the caller's tensors say of dimensions and types goes before the example, as if given by
+ * name. */
 static void
 given_by_tensor(TglCase *c, int i, NamedConst *given, int *n)
 {
@@ -242,7 +245,8 @@ given_by_tensor(TglCase *c, int i, NamedConst *given, int *n)
 		return;
 	for (int d = 0; d < p->rank; d++)
 		if (p->ast->type->dims.at[d]->kind == EX_NAME)
-			add_given(c, given, n, p->ast->type->dims.at[d]->name, (Const){.kind = CONST_INT, .i = t->dim[d]});
+			add_given(c, given, n, p->ast->type->dims.at[d]->name,
+			    (Const){.kind = CONST_INT, .i = t->dim[d]});
 }
 
 /* Scalars go by name too: the example's would contradict them as arguments. */
@@ -269,5 +273,6 @@ case_bind(TglCase *c)
 {
 	if (!read_scalars(c))
 		return false;
-	return c->example ? bind_example(c) : kernel_bind(c->k->k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
+	return c->example ? bind_example(c)
+			  : kernel_bind(c->k->k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
 }

@@ -1,17 +1,18 @@
 /* Compares what a kernel left in its outputs with its reference.
  *
- * The reference is whole-tensor arithmetic in f64, run once as it is.  How far a right kernel may be
- * off follows from the arithmetic that it does, by Monte Carlo arithmetic (Parker 1997): the reference runs three
- * times more with each of its operations disturbed at random by up to one unit of roundoff u of the coarsest type
- * that the kernel calculates in.  What such disturbances do to an element is what rounding in that type may do
- * to it, cancellation and long sums included.  With d the greatest of the three deviations there, and r the root mean
- * square of all deviations in the tensor, an element may be off by
+ * The reference is whole-tensor arithmetic in f64, run once as it is.  How far a right kernel may
+ * be off follows from the arithmetic that it does, by Monte Carlo arithmetic (Parker 1997): the
+ * reference runs three times more with each of its operations disturbed at random by up to one unit
+ * of roundoff u of the coarsest type that the kernel calculates in.  What such disturbances do to
+ * an element is what rounding in that type may do to it, cancellation and long sums included.  With
+ * d the greatest of the three deviations there, and r the root mean square of all deviations in the
+ * tensor, an element may be off by
  *
  *     16 * max(d, r)  +  one rounding of the output's type  +  its least number
  *
  * The factor covers that three samples are few, and that a kernel's order of operations is another.
- * Reads do not count for u, as they are exact, nor does the conversion that a final store does, as it is the
- * rounding in the sum.  Integers must be equal. */
+ * Reads do not count for u, as they are exact, nor does the conversion that a final store does, as
+ * it is the rounding in the sum.  Integers must be equal. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,22 +20,22 @@
 
 #include "runtime/runtime.h"
 
-enum { RUNS = 4, SLACK = 16 };                          /* the exact run first */
+enum { RUNS = 4, SLACK = 16 }; /* the exact run first */
 
 typedef struct Output {
-	int param;                                      /* of the kernel */
-	int func_param;                                 /* of the reference */
-	DType elem;                                     /* in the reference: f64, or the integer type */
+	int param;      /* of the kernel */
+	int func_param; /* of the reference */
+	DType elem;     /* in the reference: f64, or the integer type */
 	int64_t count, bytes;
 	char *buffer[RUNS];
-	double *deviation;                              /* NULL: integers */
+	double *deviation; /* NULL: integers */
 	double rms;
 } Output;
 
 typedef struct Reference {
 	Output *out;
 	int n;
-	double roundoff, least;                         /* of the kernel's arithmetic */
+	double roundoff, least; /* of the kernel's arithmetic */
 } Reference;
 
 void
@@ -86,19 +87,45 @@ static bool
 is_exact(const Op *op)
 {
 	switch (op->kind) {
-	case OP_CONST: case OP_IOTA: case OP_READ: case OP_LOAD: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX:
-	case OP_SELECT: case OP_BITCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CAT: case OP_JOIN:
-	case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_SORT: case OP_TOPK: case OP_GATHER: case OP_FOR:
-	case OP_WHILE: case OP_IF: case OP_REDUCE_FN: case OP_SCAN_FN: case OP_FLOOR: case OP_CEIL: case OP_ROUND:
-	case OP_TRUNC: case OP_PTR_ADD:
-		return true;
-	case OP_REDUCE: case OP_SCAN:
-		return strcmp(op_text(op, "fn"), "sum") != 0 && strcmp(op_text(op, "fn"), "prod") != 0;
+	case OP_CONST:
+	case OP_IOTA:
+	case OP_READ:
+	case OP_LOAD:
+	case OP_NEG:
+	case OP_ABS:
+	case OP_MIN:
+	case OP_MAX:
+	case OP_SELECT:
+	case OP_BITCAST:
+	case OP_RESHAPE:
+	case OP_PERMUTE:
+	case OP_BROADCAST:
+	case OP_CAT:
+	case OP_JOIN:
+	case OP_SPLIT:
+	case OP_FLIP:
+	case OP_EXTRACT:
+	case OP_SORT:
+	case OP_TOPK:
+	case OP_GATHER:
+	case OP_FOR:
+	case OP_WHILE:
+	case OP_IF:
+	case OP_REDUCE_FN:
+	case OP_SCAN_FN:
+	case OP_FLOOR:
+	case OP_CEIL:
+	case OP_ROUND:
+	case OP_TRUNC:
+	case OP_PTR_ADD: return true;
+	case OP_REDUCE:
+	case OP_SCAN:
+		return strcmp(op_text(op, "fn"), "sum") != 0 &&
+		       strcmp(op_text(op, "fn"), "prod") != 0;
 	case OP_CAST:
 		return type_roundoff(op->in[0]->type->elem) > 0 &&
-		    type_roundoff(op->in[0]->type->elem) >= type_roundoff(op->out[0].type->elem);
-	default:
-		return false;
+		       type_roundoff(op->in[0]->type->elem) >= type_roundoff(op->out[0].type->elem);
+	default: return false;
 	}
 }
 
@@ -132,13 +159,15 @@ coarsest(const Block *b, const bool *used, Reference *r)
 			continue;
 		for (int i = 0; i < op->nout; i++) {
 			const Type *t = op->out[i].type;
-			if (t->ptr || !dtype_is_float(t->elem) || (op->kind == OP_CAST && !used[op->out[i].id]))
+			if (t->ptr || !dtype_is_float(t->elem) ||
+			    (op->kind == OP_CAST && !used[op->out[i].id]))
 				continue;
 			r->roundoff = MAX(r->roundoff, type_roundoff(t->elem));
 			r->least = MAX(r->least, type_least(t->elem));
 		}
 		if (op->kind == OP_DOT && strncmp(op_text(op, "precision"), "tf32", 4) == 0)
-			r->roundoff = MAX(r->roundoff, op_text(op, "precision")[4] ? 0x1p-22 : 0x1p-11);
+			r->roundoff =
+			    MAX(r->roundoff, op_text(op, "precision")[4] ? 0x1p-22 : 0x1p-11);
 		if (op_bool(op, "fast"))
 			r->roundoff = MAX(r->roundoff, 0x1p-21);
 	}
@@ -180,7 +209,7 @@ static bool
 is_output(const KernelParam *p)
 {
 	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
-	    : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
+				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
 }
 
 static int
@@ -199,7 +228,9 @@ set_first(const TglCase *c, const Output *o, char *to)
 	const BoundParam *p = &c->b.bound.param[o->param];
 	DType t = (DType)c->b.tensor[o->param]->dtype;
 	const char *first = c->first[o->param];
-	int64_t width = c->b.tensor[o->param]->rank ? c->b.tensor[o->param]->dim[c->b.tensor[o->param]->rank - 1] : 1;
+	int64_t width = c->b.tensor[o->param]->rank
+			    ? c->b.tensor[o->param]->dim[c->b.tensor[o->param]->rank - 1]
+			    : 1;
 	int64_t row = dtype_is_packed(t) ? width + (width & 1) : width;
 	if (!first && !p->has_fill) {
 		memset(to, o->elem == TY_F64 ? 0xff : 0xa5, (size_t)o->bytes);
@@ -208,10 +239,13 @@ set_first(const TglCase *c, const Output *o, char *to)
 	for (int64_t i = 0; i < o->count; i++) {
 		int64_t at = i / width * row + i % width;
 		if (dtype_is_float(o->elem))
-			dtype_store_f64(o->elem, to, at, first ? dtype_load_f64(t, first, at)
-			    : p->fill.kind == CONST_FLOAT ? p->fill.f : (double)p->fill.i);
+			dtype_store_f64(o->elem, to, at,
+			    first                         ? dtype_load_f64(t, first, at)
+			    : p->fill.kind == CONST_FLOAT ? p->fill.f
+							  : (double)p->fill.i);
 		else
-			dtype_store_i64(o->elem, to, at, first ? dtype_load_i64(t, first, at) : p->fill.i);
+			dtype_store_i64(
+			    o->elem, to, at, first ? dtype_load_i64(t, first, at) : p->fill.i);
 	}
 }
 
@@ -221,7 +255,8 @@ make_outputs(const TglCase *c, const Func *f, Reference *r)
 	const Kernel *k = c->k->k;
 	r->out = calloc((size_t)MAX(k->params.n, 1), sizeof *r->out);
 	for (int i = 0; r->out && i < k->params.n; i++) {
-		int at = is_output(&k->params.at[i]) ? func_param_named(f, k->params.at[i].name) : -1;
+		int at =
+		    is_output(&k->params.at[i]) ? func_param_named(f, k->params.at[i].name) : -1;
 		if (at < 0)
 			continue;
 		const TglTensor *t = c->b.tensor[i];
@@ -278,7 +313,8 @@ run_all(const TglCase *c, Compile *cx, Func *f, const Reference *r)
 	int step = !ok ? n : MIN(MAX(info.threads, 1), n);
 	for (int from = 0; ok && from < n; from += step) {
 		int to = MIN(from + step, n), started = from + 1;
-		while (started < to && pthread_create(&run[started].thread, NULL, run_main, &run[started]) == 0)
+		while (started < to &&
+		       pthread_create(&run[started].thread, NULL, run_main, &run[started]) == 0)
 			started++;
 		run_main(&run[from]);
 		for (int i = started; i < to; i++)
@@ -364,7 +400,7 @@ make_reference(TglCase *c)
 /* ---- comparing ---- */
 
 typedef struct Bounds {
-	bool fixed;                                     /* tolerance(abs, rel) */
+	bool fixed; /* tolerance(abs, rel) */
 	double abs, rel;
 	double roundoff, least;
 } Bounds;
@@ -395,7 +431,8 @@ is_same(DType t, double got, double want)
 }
 
 static void
-take_worst(TglCheck *out, double ratio, double error, double bound, double got, double want, int64_t e)
+take_worst(
+    TglCheck *out, double ratio, double error, double bound, double got, double want, int64_t e)
 {
 	if (out->element >= 0 && !(ratio > out->ratio))
 		return;
@@ -408,7 +445,8 @@ take_worst(TglCheck *out, double ratio, double error, double bound, double got, 
 }
 
 static void
-compare_floats(const TglTensor *t, const Output *o, const Bounds *b, const char *got_data, TglCheck *out)
+compare_floats(
+    const TglTensor *t, const Output *o, const Bounds *b, const char *got_data, TglCheck *out)
 {
 	DType type = (DType)t->dtype;
 	const double *exact = (const double *)o->buffer[0];
@@ -431,13 +469,16 @@ compare_floats(const TglTensor *t, const Output *o, const Bounds *b, const char 
 }
 
 static void
-compare_integers(const TglTensor *t, const Output *o, const Bounds *b, const char *got_data, TglCheck *out)
+compare_integers(
+    const TglTensor *t, const Output *o, const Bounds *b, const char *got_data, TglCheck *out)
 {
 	DType type = (DType)t->dtype;
 	for (int64_t e = 0; e < o->count; e++) {
 		int64_t at = element_at(t, e);
-		int64_t got = dtype_load_i64(type, got_data, at), want = dtype_load_i64(o->elem, o->buffer[0], at);
-		double error = fabs((double)got - (double)want), bound = 0, ratio = got == want ? 0 : INFINITY;
+		int64_t got = dtype_load_i64(type, got_data, at),
+			want = dtype_load_i64(o->elem, o->buffer[0], at);
+		double error = fabs((double)got - (double)want), bound = 0,
+		       ratio = got == want ? 0 : INFINITY;
 		if (b->fixed && got != want) {
 			bound = b->abs + b->rel * fabs((double)want);
 			ratio = bound > 0 ? error / bound : INFINITY;
@@ -453,9 +494,13 @@ compare(TglCase *c, const Output *o, TglCheck *out)
 {
 	const TglTensor *t = c->b.tensor[o->param];
 	DType type = (DType)t->dtype;
-	Bounds b = {.roundoff = type_roundoff(type), .least = MAX(type_least(type), c->reference->least)};
+	Bounds b = {
+	    .roundoff = type_roundoff(type), .least = MAX(type_least(type), c->reference->least)};
 	b.fixed = c->example && example_tolerance(c->k->k, c->example, &b.abs, &b.rel);
-	*out = (TglCheck){.param = c->k->k->params.at[o->param].name, .element = -1, .rank = t->rank, .count = o->count};
+	*out = (TglCheck){.param = c->k->k->params.at[o->param].name,
+	    .element = -1,
+	    .rank = t->rank,
+	    .count = o->count};
 	size_t bytes = tgl_tensor_bytes(t);
 	char *got = malloc(bytes ? bytes : 1);
 	if (!got || !tensor_copy_out(t, got)) {

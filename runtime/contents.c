@@ -1,8 +1,8 @@
 /* What is in a tensor: copies to and from the host, fills, poison, single elements.
  *
- * The host side is always contiguous and row-major.  A tensor that is not is walked row by row; on a device
- * whose memory the host can't reach, an image of its whole span is fetched first, and sent back
- * after changes. */
+ * The host side is always contiguous and row-major.  A tensor that is not is walked row by row; on
+ * a device whose memory the host can't reach, an image of its whole span is fetched first, and sent
+ * back after changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@
 typedef struct Rows {
 	const TglTensor *t;
 	int64_t index[TGL_MAX_RANK];
-	int64_t left;                                   /* rows still to come, this one included */
-	int64_t at;                                     /* element offset of this row's first element */
-	int64_t n, step;                                /* elements in a row and between neighbours */
+	int64_t left;    /* rows still to come, this one included */
+	int64_t at;      /* element offset of this row's first element */
+	int64_t n, step; /* elements in a row and between neighbours */
 } Rows;
 
 static Rows
@@ -174,7 +174,8 @@ tgl_tensor_read(TglTensor *t, void *to, size_t size)
 
 /* ---- fills ---- */
 
-/* `n` copies of the element at `one`, `step` elements apart; packed elements come doubled in a byte. */
+/* `n` copies of the element at `one`, `step` elements apart; packed elements come doubled in a
+ * byte. */
 static void
 fill_row(char *row, const char *one, size_t size, int64_t n, int64_t step)
 {
@@ -229,7 +230,7 @@ fill(TglTensor *t, const char *one)
 	return ok;
 }
 
-void
+bool
 tensor_set(TglTensor *t, bool is_int, int64_t i, double f)
 {
 	char one[16] = {0};
@@ -240,15 +241,15 @@ tensor_set(TglTensor *t, bool is_int, int64_t i, double f)
 		else
 			dtype_store_f64((DType)t->dtype, one, e, is_int ? (double)i : f);
 	}
-	fill(t, one);
+	return fill(t, one);
 }
 
-void
+bool
 tensor_poison(TglTensor *t)
 {
 	char one[16];
 	memset(one, dtype_is_float((DType)t->dtype) ? 0xff : 0xa5, sizeof one);
-	fill(t, one);
+	return fill(t, one);
 }
 
 TglStatus
@@ -257,8 +258,7 @@ tgl_tensor_fill(TglTensor *t, double v)
 	if (!t)
 		return TGL_ERROR_USAGE;
 	context_begin(t->dev->cx);
-	tensor_set(t, false, 0, v);
-	return TGL_OK;
+	return copied(t, "tgl_tensor_fill", tensor_set(t, false, 0, v));
 }
 
 TglStatus
@@ -267,8 +267,7 @@ tgl_tensor_poison(TglTensor *t)
 	if (!t)
 		return TGL_ERROR_USAGE;
 	context_begin(t->dev->cx);
-	tensor_poison(t);
-	return TGL_OK;
+	return copied(t, "tgl_tensor_poison", tensor_poison(t));
 }
 
 TglStatus
@@ -279,7 +278,8 @@ tgl_tensor_element(TglTensor *t, int64_t index, double *f, int64_t *i)
 	context_begin(t->dev->cx);
 	int64_t count = tgl_tensor_count(t), at = 0, left = index;
 	if (index < 0 || index >= count) {
-		diag_error(t->dev->cx->own, NOWHERE, DIAG_TENSOR_ELEMENT, (long long)index, (long long)count);
+		diag_error(t->dev->cx->own, NOWHERE, DIAG_TENSOR_ELEMENT, (long long)index,
+		    (long long)count);
 		return context_fail(t->dev->cx, TGL_ERROR_USAGE, NULL);
 	}
 	for (int d = t->rank - 1; d >= 0; d--) {
@@ -295,6 +295,7 @@ tgl_tensor_element(TglTensor *t, int64_t index, double *f, int64_t *i)
 	if (f)
 		*f = dtype_load_f64((DType)t->dtype, one, half);
 	if (i)
-		*i = dtype_is_float((DType)t->dtype) ? 0 : dtype_load_i64((DType)t->dtype, one, half);
+		*i = dtype_is_float((DType)t->dtype) ? 0
+						     : dtype_load_i64((DType)t->dtype, one, half);
 	return TGL_OK;
 }

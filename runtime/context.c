@@ -1,8 +1,8 @@
 /* The context: what the last call reported, options, and the count of objects that keep it.
  *
  * Reports are collected in a Compile (the program's, or the context's own for what concerns no
- * program), rendered once when a call fails, and then emptied, so that the texts the user holds do not
- * depend on objects that may be closed meanwhile. */
+ * program), rendered once when a call fails, and then emptied, so that the texts the user holds do
+ * not depend on objects that may be closed meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ tgl_version(void)
 const char *
 tgl_status_name(TglStatus s)
 {
-	const char *const names[] = {"ok", "usage", "source", "name", "launch", "file", "memory", "fault", "device"};
+	const char *const names[] = {
+	    "ok", "usage", "source", "name", "launch", "file", "memory", "fault", "device"};
 	return (unsigned)s < (unsigned)LEN(names) ? names[s] : "?";
 }
 
@@ -161,11 +162,11 @@ context_null(TglContext *cx, const void *p, const char *f, const char *what)
 }
 
 static const TglError no_context = {
-	.status = TGL_ERROR_USAGE,
-	.code = "E1150",
-	.message = "the context is NULL",
-	.text = "error[E1150]: the context is NULL\n",
-	.json = "[]",
+    .status = TGL_ERROR_USAGE,
+    .code = "E1150",
+    .message = "the context is NULL",
+    .text = "error[E1150]: the context is NULL\n",
+    .json = "[]",
 };
 
 const TglError *

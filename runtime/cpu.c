@@ -1,9 +1,9 @@
 /* The cpu device: tile IR run by ir/interp, the programs of a grid spread over a pool of threads.
  *
  * The pool lives as long as the device.  A launch hands out the grid in chunks of consecutive
- * programs, in order; the calling thread works too, so that a device of one thread has no pool.  Each
- * thread keeps its own scratch (a Worker) in the loaded kernel, made when it first takes a chunk, so
- * that repeated launches allocate nothing.
+ * programs, in order; the calling thread works too, so that a device of one thread has no pool.
+ * Each thread keeps its own scratch (a Worker) in the loaded kernel, made when it first takes a
+ * chunk, so that repeated launches allocate nothing.
  *
  * A fault stops the handing out.  Chunks before the faulty one are already under way and run to
  * their end; of several faults that of the first chunk in the grid's order is reported.  So the
@@ -18,8 +18,8 @@
 
 enum {
 	MAX_THREADS = 1024,
-	CHUNKS_PER_THREAD = 16,                         /* enough that a slow program does not leave others idle */
-	MAX_CHUNK = 256,                                /* programs, so that a fault stops the rest soon */
+	CHUNKS_PER_THREAD = 16, /* enough that a slow program does not leave others idle */
+	MAX_CHUNK = 256,        /* programs, so that a fault stops the rest soon */
 };
 
 typedef struct Job {
@@ -28,10 +28,10 @@ typedef struct Job {
 	const PlanArg *args;
 	int64_t grid[MAX_AXES];
 	int64_t total, chunk;
-	_Atomic int64_t next;                           /* first program not handed out */
+	_Atomic int64_t next; /* first program not handed out */
 	_Atomic bool stop;
-	pthread_mutex_t lock;                           /* of the fault */
-	int64_t fault_at;                               /* the faulty chunk's first program; -1: none */
+	pthread_mutex_t lock; /* of the fault */
+	int64_t fault_at;     /* the faulty chunk's first program; -1: none */
 	Fault fault;
 } Job;
 
@@ -39,18 +39,18 @@ typedef struct Pool Pool;
 
 typedef struct PoolThread {
 	Pool *pool;
-	int id;                                         /* 1 and up; 0 is the thread that launches */
+	int id; /* 1 and up; 0 is the thread that launches */
 	pthread_t thread;
 } PoolThread;
 
 struct Pool {
-	int nthreads;                                   /* the launching one counts */
+	int nthreads; /* the launching one counts */
 	PoolThread *thread;
 	pthread_mutex_t lock;
 	pthread_cond_t start, done;
 	Job *job;
-	unsigned turn;                                  /* grows with each job */
-	int busy;                                       /* pool threads still on this job */
+	unsigned turn; /* grows with each job */
+	int busy;      /* pool threads still on this job */
 	bool quit;
 };
 
@@ -65,7 +65,7 @@ typedef struct CpuState {
 struct Loaded {
 	Plan *plan;
 	int nthreads;
-	Worker **worker;                                /* per thread, NULL until needed */
+	Worker **worker; /* per thread, NULL until needed */
 };
 
 /* ---- the pool ---- */
@@ -100,7 +100,8 @@ job_work(Job *job, int id)
 			return;
 		}
 		int64_t count = MIN(job->chunk, job->total - first);
-		if (!plan_run(job->loaded->plan, *w, job->shadow, job->args, job->grid, first, count, &fault))
+		if (!plan_run(job->loaded->plan, *w, job->shadow, job->args, job->grid, first,
+			count, &fault))
 			job_fault(job, first, &fault);
 	}
 }
@@ -228,8 +229,8 @@ cpu_open(Device *d, const TglDeviceOptions *opt, const DeviceHooks *hooks, const
 	s->sanitize = opt->sanitize;
 	s->hooks = hooks;
 	pthread_mutex_init(&s->print_lock, NULL);
-	snprintf(s->text, sizeof s->text, "%d thread%s%s; the tile IR is interpreted", s->pool.nthreads,
-	    s->pool.nthreads == 1 ? "" : "s", s->sanitize ? ", sanitizing" : "");
+	snprintf(s->text, sizeof s->text, "%d thread%s%s; the tile IR is interpreted",
+	    s->pool.nthreads, s->pool.nthreads == 1 ? "" : "s", s->sanitize ? ", sanitizing" : "");
 	d->state = s;
 	return true;
 }
@@ -246,8 +247,8 @@ cpu_close(Device *d)
 static void *
 cpu_alloc(Device *d, size_t size)
 {
-	/* calloc leaves large blocks untouched until they are used; 64 more bytes make room to align, and
-	 * the pointer to give back stands just before the block. */
+	/* calloc leaves large blocks untouched until they are used; 64 more bytes make room to
+	 * align, and the pointer to give back stands just before the block. */
 	if (size > SIZE_MAX - 128)
 		return NULL;
 	char *p = calloc(1, size + 64 + sizeof(void *));
@@ -291,8 +292,11 @@ cpu_trace(void *user, const Op *op, const int64_t program[MAX_AXES], int out, co
 	const Value *v = &op->out[out];
 	const Type *t = v->type;
 	const Compile *cx = op->home->func->module->cx;
-	TglTrace r = {.op = op_info[op->kind].text, .name = v->name ? v->name : "", .dtype = (int)t->elem,
-	    .rank = t->rank, .data = data};
+	TglTrace r = {.op = op_info[op->kind].text,
+	    .name = v->name ? v->name : "",
+	    .dtype = (int)t->elem,
+	    .rank = t->rank,
+	    .data = data};
 	if (op->place.file >= 0) {
 		r.file = cx->files.at[op->place.file].path;
 		r.line = op->place.line;
@@ -338,7 +342,8 @@ cpu_load(Device *d, Func *f, const char **why)
 }
 
 static bool
-cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds, Fault *fault)
+cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds,
+    Fault *fault)
 {
 	CpuState *s = d->state;
 	Job job = {.loaded = l, .args = args, .total = 1, .fault_at = -1};
@@ -371,19 +376,19 @@ cpu_sync(Device *d, Fault *fault)
 }
 
 const Device device_cpu = {
-	.name = "cpu",
-	.target = "cpu",
-	.host = true,
-	.probe = cpu_probe,
-	.open = cpu_open,
-	.close = cpu_close,
-	.info = cpu_info,
-	.alloc = cpu_alloc,
-	.free = cpu_free,
-	.copy_in = cpu_copy,
-	.copy_out = cpu_copy,
-	.load = cpu_load,
-	.unload = cpu_unload,
-	.launch = cpu_launch,
-	.sync = cpu_sync,
+    .name = "cpu",
+    .target = "cpu",
+    .host = true,
+    .probe = cpu_probe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .launch = cpu_launch,
+    .sync = cpu_sync,
 };

@@ -1,8 +1,8 @@
 /* Launching: finds or makes the compiled form of a kernel, fills what is to be filled, and runs the
  * grid.
  *
- * A kernel is compiled once for a set of compile-time values, dtypes and schedule on a device; the values
- * of dimensions are arguments.  Compiled forms are kept with the kernel, newest first. */
+ * A kernel is compiled once for a set of compile-time values, dtypes and schedule on a device; the
+ * values of dimensions are arguments.  Compiled forms are kept with the kernel, newest first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,8 @@
 static void
 key_const(Text *key, const Const *c)
 {
-	text_printf(key, "%d:%lld:%a:%d:%s;", c->kind, (long long)c->i, c->f, c->dtype, c->text ? c->text : "");
+	text_printf(key, "%d:%lld:%a:%d:%s;", c->kind, (long long)c->i, c->f, c->dtype,
+	    c->text ? c->text : "");
 }
 
 static void
@@ -24,7 +25,8 @@ instance_key(const Kernel *k, const Bound *b, Text *key)
 	for (int i = 0; i < k->params.n; i++)
 		text_printf(key, "%d,", b->param[i].dtype);
 	const Schedule *s = &b->schedule;
-	text_printf(key, "%d,%d,%d,%d,%d,%d", s->warps, s->stages, s->group, s->ctas, s->persistent, s->specialize);
+	text_printf(key, "%d,%d,%d,%d,%d,%d", s->warps, s->stages, s->group, s->ctas, s->persistent,
+	    s->specialize);
 }
 
 /* Compiles with the context's options and hands dumps and times over. */
@@ -33,8 +35,13 @@ compile(TglKernel *k, const Bound *b, const char *target)
 {
 	const TglCompileOptions *o = &k->program->cx->compile;
 	Text dump = {0}, times = {0};
-	PassOptions opt = {.only = o->only, .skip = o->skip, .stop_after = o->stop_after, .dump = o->dump,
-	    .verify = o->verify, .dump_to = &dump, .times = o->times ? &times : NULL};
+	PassOptions opt = {.only = o->only,
+	    .skip = o->skip,
+	    .stop_after = o->stop_after,
+	    .dump = o->dump,
+	    .verify = o->verify,
+	    .dump_to = &dump,
+	    .times = o->times ? &times : NULL};
 	Module *m = compile_kernel(k->k, b, target, &opt);
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
@@ -65,7 +72,8 @@ make_instance(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
 		    loaded ? "no memory" : why);
 		return NULL;
 	}
-	*in = (Instance){.dev = dev, .module = m, .func = m->funcs.at[0], .loaded = loaded, .scratch = scratch};
+	*in = (Instance){
+	    .dev = dev, .module = m, .func = m->funcs.at[0], .loaded = loaded, .scratch = scratch};
 	dev->refs++;
 	return in;
 }
@@ -130,7 +138,8 @@ symbol_value(const Bound *b, const char *name)
 }
 
 PlanArg *
-func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor, const ArgInfo *info)
+func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
+    const ArgInfo *info)
 {
 	PlanArg *arg = NEW_ARRAY(mem, PlanArg, f->nparam);
 	for (int i = 0; i < f->nparam; i++) {
@@ -182,7 +191,8 @@ make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 			t = NULL;
 		}
 		if (!t)
-			t = tensor_open(in->dev, k->program->compile, (TglDType)want->dtype, want->rank, want->dim, NULL);
+			t = tensor_open(in->dev, k->program->compile, (TglDType)want->dtype,
+			    want->rank, want->dim, NULL);
 		in->scratch[i] = tensor[i] = t;
 		if (!t)
 			return false;
@@ -206,10 +216,13 @@ void
 fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 {
 	const DiagCode code[] = {
-		[FAULT_NONE] = DIAG_FAULT_ASSERT, [FAULT_ASSERT] = DIAG_FAULT_ASSERT,
-		[FAULT_BOUNDS] = DIAG_FAULT_BOUNDS, [FAULT_RACE] = DIAG_FAULT_RACE,
-		[FAULT_UNINIT] = DIAG_FAULT_UNINIT, [FAULT_MEMORY] = DIAG_FAULT_MEMORY,
-		[FAULT_CANCELLED] = DIAG_FAULT_ASSERT,
+	    [FAULT_NONE] = DIAG_FAULT_ASSERT,
+	    [FAULT_ASSERT] = DIAG_FAULT_ASSERT,
+	    [FAULT_BOUNDS] = DIAG_FAULT_BOUNDS,
+	    [FAULT_RACE] = DIAG_FAULT_RACE,
+	    [FAULT_UNINIT] = DIAG_FAULT_UNINIT,
+	    [FAULT_MEMORY] = DIAG_FAULT_MEMORY,
+	    [FAULT_CANCELLED] = DIAG_FAULT_ASSERT,
 	};
 	Place at = fault->place;
 	if (at.file < 0 || at.file >= cx->files.n)
@@ -232,8 +245,8 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
 	in->dev->hooks.print = k->program->cx->hooks.print;
 	in->dev->hooks.print_user = k->program->cx->hooks.print_user;
 	const PlanArg *args = func_args(cx->tmp, in->func, k->k, &b->bound, tensor, b->info);
-	if (grid_count(&b->bound, grid) > 0 &&
-	    !in->dev->dev.launch(&in->dev->dev, in->loaded, args, grid, seconds ? &time : NULL, &fault)) {
+	if (grid_count(&b->bound, grid) > 0 && !in->dev->dev.launch(&in->dev->dev, in->loaded, args,
+						   grid, seconds ? &time : NULL, &fault)) {
 		fault_report(cx, &fault, k->k);
 		return fault.kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
 	}
@@ -250,10 +263,12 @@ launch_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, cons
 		return false;
 	bool foreign = dev && dev->cx != cx;
 	for (int i = 0; i < nargs && !foreign; i++)
-		foreign = args[i].kind == TGL_ARG_TENSOR && args[i].tensor && args[i].tensor->dev->cx != cx;
+		foreign = args[i].kind == TGL_ARG_TENSOR && args[i].tensor &&
+			  args[i].tensor->dev->cx != cx;
 	if (!foreign)
 		return true;
-	diag_error(cx->own, NOWHERE, DIAG_API_FOREIGN, f, dev && dev->cx != cx ? "the device" : "a tensor");
+	diag_error(cx->own, NOWHERE, DIAG_API_FOREIGN, f,
+	    dev && dev->cx != cx ? "the device" : "a tensor");
 	context_fail(cx, TGL_ERROR_USAGE, NULL);
 	return false;
 }
@@ -262,8 +277,8 @@ static TglStatus
 launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Binding *b, double *seconds)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
-	if (!binding_collect(k, args, nargs, false, b) || !binding_complete(k, b) || !binding_bind(k, b) ||
-	    !binding_check(k, dev, b))
+	if (!binding_collect(k, args, nargs, false, b) || !binding_complete(k, b) ||
+	    !binding_bind(k, b) || !binding_check(k, dev, b))
 		return s;
 	Instance *in = instance_find(k, &b->bound, dev, &s);
 	return in ? instance_launch(k, in, b, seconds) : s;
@@ -281,7 +296,8 @@ tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *
 	}
 	TglContext *cx = k->program->cx;
 	context_begin(cx);
-	if (context_null(cx, dev, "tgl_launch", "the device") || !launch_handles(dev, k, args, nargs, "tgl_launch"))
+	if (context_null(cx, dev, "tgl_launch", "the device") ||
+	    !launch_handles(dev, k, args, nargs, "tgl_launch"))
 		return TGL_ERROR_USAGE;
 	Binding b;
 	TglStatus s = launch(dev, k, args, nargs, &b, seconds);
@@ -294,7 +310,8 @@ tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *
 }
 
 TglStatus
-tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *params, int64_t grid[TGL_MAX_AXES])
+tgl_shapes(
+    TglKernel *k, const TglArg *args, int nargs, TglShape *params, int64_t grid[TGL_MAX_AXES])
 {
 	if (!k)
 		return TGL_ERROR_USAGE;

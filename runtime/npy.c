@@ -1,13 +1,15 @@
 /* .npy files: one tensor with its type and shape.
  *
- *     \x93NUMPY 1 0  <length>  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padding \n  data
+ *     \x93NUMPY 1 0  <length>  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padding
+ * \n  data
  *
- * npy_header.c reads the dictionary.  The file's size is compared with what the header asks for before memory is, so that a header that lies is told as such.
- * NumPy has no names for bf16, fp8 and packed types: their bits come as raw bytes (V) or as unsigned
- * integers, and the caller says what they are.
+ * npy_header.c reads the dictionary.  The file's size is compared with what the header asks for
+ * before memory is, so that a header that lies is told as such. NumPy has no names for bf16, fp8
+ * and packed types: their bits come as raw bytes (V) or as unsigned integers, and the caller says
+ * what they are.
  *
- * A file is written beside its place under another name, flushed to the disk, and then renamed: a reader
- * sees the old file or the whole new one. */
+ * A file is written beside its place under another name, flushed to the disk, and then renamed: a
+ * reader sees the old file or the whole new one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -54,7 +56,8 @@ type_descr(TglDType want)
 	case TGL_BF16: return "<V2";
 	case TGL_F32: return "<f4";
 	case TGL_F64: return "<f8";
-	case TGL_F8E4M3: case TGL_F8E5M2: return "|V1";
+	case TGL_F8E4M3:
+	case TGL_F8E5M2: return "|V1";
 	default: return "|u1";
 	}
 }
@@ -66,12 +69,14 @@ choose_type(Compile *cx, const char *path, NpyHeader *h, int want, TglDType *out
 		*out = (TglDType)want;
 		if (h->kind && type_matches(h, *out))
 			return true;
-		diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, type_descr(*out), tgl_dtype_name(*out));
+		diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, type_descr(*out),
+		    tgl_dtype_name(*out));
 		return false;
 	}
-	/* In this order a raw two-byte type is bf16, and raw bytes, which may be many things, are refused. */
-	const TglDType known[] = {TGL_BOOL, TGL_I8, TGL_I16, TGL_I32, TGL_I64, TGL_U8, TGL_U16, TGL_U32, TGL_U64,
-	    TGL_F16, TGL_F32, TGL_F64, TGL_BF16};
+	/* In this order a raw two-byte type is bf16, and raw bytes, which may be many things, are
+	 * refused. */
+	const TglDType known[] = {TGL_BOOL, TGL_I8, TGL_I16, TGL_I32, TGL_I64, TGL_U8, TGL_U16,
+	    TGL_U32, TGL_U64, TGL_F16, TGL_F32, TGL_F64, TGL_BF16};
 	for (int i = 0; h->kind && i < LEN(known); i++)
 		if (type_matches(h, known[i])) {
 			*out = known[i];
@@ -156,7 +161,8 @@ check_size(Compile *cx, const char *path, FILE *f, const NpyHeader *h, int64_t b
 	struct stat st;
 	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == h->start + bytes)
 		return true;
-	diag_error(cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)st.st_size, (long long)(h->start + bytes));
+	diag_error(
+	    cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)st.st_size, (long long)(h->start + bytes));
 	return false;
 }
 
@@ -210,12 +216,14 @@ repair(const NpyHeader *h, TglDType t, char *data, int64_t bytes)
 
 /* The data into `to`, row-major and in this machine's byte order. */
 static bool
-read_data(Compile *cx, const char *path, FILE *f, const NpyHeader *h, TglDType t, char *to, int64_t bytes)
+read_data(
+    Compile *cx, const char *path, FILE *f, const NpyHeader *h, TglDType t, char *to, int64_t bytes)
 {
 	bool turned = h->fortran && h->rank > 1;
 	char *raw = turned ? malloc((size_t)MAX(bytes, 1)) : to;
 	if (!raw) {
-		diag_error(cx, NOWHERE, DIAG_NPY_READ, path, "no memory to put it in row-major order");
+		diag_error(
+		    cx, NOWHERE, DIAG_NPY_READ, path, "no memory to put it in row-major order");
 		return false;
 	}
 	size_t got = fread(raw, 1, (size_t)bytes, f);
@@ -223,8 +231,8 @@ read_data(Compile *cx, const char *path, FILE *f, const NpyHeader *h, TglDType t
 	if (ferror(f))
 		diag_error(cx, NOWHERE, DIAG_NPY_READ, path, strerror(errno));
 	else if (!ok || fgetc(f) != EOF) {
-		diag_error(cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)(h->start + (int64_t)got + ok),
-		    (long long)(h->start + bytes));
+		diag_error(cx, NOWHERE, DIAG_NPY_SIZE, path,
+		    (long long)(h->start + (int64_t)got + ok), (long long)(h->start + bytes));
 		ok = false;
 	}
 	if (ok && turned)
@@ -265,7 +273,8 @@ read_file(TglDevice *dev, Compile *cx, const char *path, FILE *f, int want)
 	if (!read_header(cx, path, f, &h) || !choose_type(cx, path, &h, want, &t))
 		return NULL;
 	if (!data_size(&h, &bytes)) {
-		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, "the tensor has more than 2^63 - 1 bytes");
+		diag_error(
+		    cx, NOWHERE, DIAG_NPY_HEADER, path, "the tensor has more than 2^63 - 1 bytes");
 		return NULL;
 	}
 	if (!check_size(cx, path, f, &h, bytes))
@@ -332,7 +341,8 @@ tgl_tensor_npy(TglDevice *dev, const char *path, int want)
 static void
 header_text(const TglTensor *t, Text *out)
 {
-	text_printf(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", type_descr(t->dtype));
+	text_printf(
+	    out, "{'descr': '%s', 'fortran_order': False, 'shape': (", type_descr(t->dtype));
 	for (int d = 0; d < t->rank; d++) {
 		int64_t n = t->dim[d];
 		if (d == t->rank - 1 && dtype_is_packed((DType)t->dtype))
@@ -376,9 +386,10 @@ write_tensor(int fd, const TglTensor *t)
 		swap_bytes(data, (int64_t)bytes, dtype_info[t->dtype].bits / 8);
 	Text head = {0};
 	header_text(t, &head);
-	unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, head.n & 255, head.n >> 8 & 255};
+	unsigned char start[10] = {
+	    0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, head.n & 255, head.n >> 8 & 255};
 	bool ok = write_all(fd, (char *)start, sizeof start) && write_all(fd, head.at, head.n) &&
-	    write_all(fd, data, bytes);
+		  write_all(fd, data, bytes);
 	int keep = errno;
 	text_close(&head);
 	if (!direct)
@@ -459,7 +470,7 @@ bool
 npy_save(const TglTensor *t, Compile *report, const char *path)
 {
 	struct stat st;
-	char *real = realpath(path, NULL);              /* a link stays a link */
+	char *real = realpath(path, NULL); /* a link stays a link */
 	const char *target = real ? real : path;
 	bool ok;
 	errno = 0;

@@ -1,4 +1,5 @@
-/* The header of a .npy file: the text of a Python dictionary, of which nothing but the three keys is taken.
+/* The header of a .npy file: the text of a Python dictionary, of which nothing but the three keys
+ * is taken.
  *
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  */
@@ -10,7 +11,7 @@
 
 typedef struct Scan {
 	const char *s, *end;
-	const char *why;                                /* what is wrong, once something is */
+	const char *why; /* what is wrong, once something is */
 } Scan;
 
 static void
@@ -117,7 +118,8 @@ scan_value(Scan *c, NpyHeader *h, const char *key, unsigned *seen)
 		return scan_shape(c, h);
 	if (k == 1) {
 		h->fortran = scan_word(c, "True");
-		return h->fortran || scan_word(c, "False") || wrong(c, "'fortran_order' is not True or False");
+		return h->fortran || scan_word(c, "False") ||
+		       wrong(c, "'fortran_order' is not True or False");
 	}
 	skip_space(c);
 	if (c->s < c->end && *c->s == '[')
@@ -151,8 +153,9 @@ npy_parse_header(const char *text, size_t size, NpyHeader *h, const char **why)
 	char key[32];
 	bool ok = take(&c, '{') || wrong(&c, "it does not begin with '{'");
 	while (ok && !take(&c, '}')) {
-		ok = scan_string(&c, key, sizeof key) && (take(&c, ':') || wrong(&c, "expected ':' after a key")) &&
-		    scan_value(&c, h, key, &seen);
+		ok = scan_string(&c, key, sizeof key) &&
+		     (take(&c, ':') || wrong(&c, "expected ':' after a key")) &&
+		     scan_value(&c, h, key, &seen);
 		if (ok && !take(&c, ',')) {
 			ok = take(&c, '}') || wrong(&c, "expected ',' or '}'");
 			break;

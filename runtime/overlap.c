@@ -1,11 +1,12 @@
 /* Whether two tensors share memory, exactly where that is cheap.
  *
- * Both are boxes of bytes: a base, and for each dimension an extent and a stride.  With equal strides
- * they meet if some difference of indices d, each |d[i]| below the extents, gives the difference of the
- * bases: sum of d[i] * stride[i].  The search goes from the greatest stride down and keeps only
- * what the smaller strides can still make up, which leaves two or three values a dimension for
- * tensors as people make them.  Strange strides may have many; past a limit of steps the answer is that of the
- * ranges of addresses, which may say yes where no is true, never the reverse. */
+ * Both are boxes of bytes: a base, and for each dimension an extent and a stride.  With equal
+ * strides they meet if some difference of indices d, each |d[i]| below the extents, gives the
+ * difference of the bases: sum of d[i] * stride[i].  The search goes from the greatest stride down
+ * and keeps only what the smaller strides can still make up, which leaves two or three values a
+ * dimension for tensors as people make them.  Strange strides may have many; past a limit of steps
+ * the answer is that of the ranges of addresses, which may say yes where no is true, never the
+ * reverse. */
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
@@ -14,16 +15,16 @@ enum { MAX_STEPS = 20000 };
 
 typedef struct Search {
 	int rank;
-	int64_t low[TGL_MAX_RANK], high[TGL_MAX_RANK];  /* of d[i] */
-	int64_t stride[TGL_MAX_RANK];                   /* falling */
-	int64_t width;                                  /* bytes of an element */
-	bool nonzero;                                   /* d = 0 does not count */
+	int64_t low[TGL_MAX_RANK], high[TGL_MAX_RANK]; /* of d[i] */
+	int64_t stride[TGL_MAX_RANK];                  /* falling */
+	int64_t width;                                 /* bytes of an element */
+	bool nonzero;                                  /* d = 0 does not count */
 	int steps;
 } Search;
 
 typedef struct Box {
 	int rank;
-	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];        /* in bytes */
+	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK]; /* in bytes */
 	int64_t width;
 } Box;
 
@@ -39,7 +40,8 @@ box_of(const TglTensor *t)
 		if (n == 1)
 			continue;
 		b.dim[b.rank] = n;
-		b.stride[b.rank++] = packed ? is_last ? 1 : t->stride[d] / 2 : t->stride[d] * b.width;
+		b.stride[b.rank++] =
+		    packed ? is_last ? 1 : t->stride[d] / 2 : t->stride[d] * b.width;
 	}
 	for (int i = 1; i < b.rank; i++)
 		for (int j = i; j > 0 && b.stride[j] > b.stride[j - 1]; j--) {
@@ -66,7 +68,7 @@ search(Search *s, int i, int64_t rest, bool is_zero)
 		return -1;
 	if (i == s->rank)
 		return llabs(rest) < s->width && !(s->nonzero && is_zero);
-	int64_t least = 0, most = 0;                    /* of what smaller strides give */
+	int64_t least = 0, most = 0; /* of what smaller strides give */
 	for (int j = i + 1; j < s->rank; j++) {
 		least += s->low[j] * s->stride[j];
 		most += s->high[j] * s->stride[j];

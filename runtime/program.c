@@ -36,8 +36,11 @@ param_type_text(Compile *cx, const KernelParam *p)
 {
 	const TypeExpr *t = p->ast->type;
 	const char *const modes[] = {
-		[MODE_VALUE] = "", [MODE_IN] = "in ", [MODE_OUT] = "out ", [MODE_INOUT] = "inout ",
-		[MODE_SCRATCH] = "scratch ",
+	    [MODE_VALUE] = "",
+	    [MODE_IN] = "in ",
+	    [MODE_OUT] = "out ",
+	    [MODE_INOUT] = "inout ",
+	    [MODE_SCRATCH] = "scratch ",
 	};
 	Text s = {0};
 	text_printf(&s, "%s%s%s", modes[t->mode], t->strided ? "strided " : "",
@@ -204,15 +207,17 @@ tgl_kernel_param(TglKernel *k, int i, TglParam *out)
 		return false;
 	const KernelParam *p = &k->k->params.at[i];
 	*out = (TglParam){
-		.name = p->name,
-		.kind = p->kind == PARAM_TENSOR ? TGL_PARAM_TENSOR : p->kind == PARAM_POINTER ? TGL_PARAM_POINTER
-											       : TGL_PARAM_SCALAR,
-		.access = p->kind == PARAM_POINTER ? p->ptr == PTR_MUT ? TGL_INOUT : TGL_IN : (TglAccess)p->access,
-		.dtype = p->dtype_known ? (int)p->dtype : TGL_DTYPE_UNKNOWN,
-		.rank = p->rank,
-		.strided = p->strided,
-		.has_fill = p->has_fill,
-		.text = k->param_text[i],
+	    .name = p->name,
+	    .kind = p->kind == PARAM_TENSOR    ? TGL_PARAM_TENSOR
+		    : p->kind == PARAM_POINTER ? TGL_PARAM_POINTER
+					       : TGL_PARAM_SCALAR,
+	    .access = p->kind == PARAM_POINTER ? p->ptr == PTR_MUT ? TGL_INOUT : TGL_IN
+					       : (TglAccess)p->access,
+	    .dtype = p->dtype_known ? (int)p->dtype : TGL_DTYPE_UNKNOWN,
+	    .rank = p->rank,
+	    .strided = p->strided,
+	    .has_fill = p->has_fill,
+	    .text = k->param_text[i],
 	};
 	return true;
 }

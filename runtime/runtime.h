@@ -94,8 +94,8 @@ PlanArg tensor_arg(const TglTensor *t);
 bool tensor_guard_whole(const TglTensor *t);            /* nothing wrote next to it */
 bool tensor_copy_in(TglTensor *t, const void *from);    /* contiguous host copy to tensor */
 bool tensor_copy_out(const TglTensor *t, void *to);
-void tensor_set(TglTensor *t, bool is_int, int64_t i, double f);        /* every element */
-void tensor_poison(TglTensor *t);
+bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f);        /* every element */
+bool tensor_poison(TglTensor *t);
 /* First and one past the last byte that elements of it occupy; equal if there are none. */
 void tensor_span(const TglTensor *t, const char **low, const char **high);
 

@@ -1,9 +1,9 @@
 /* Tensors: memory of a device with a dtype, extents and strides.
  *
  * What the library allocates has a guard zone on both sides, whose bytes tgl_case_check looks at
- * after a launch.  Memory is refused, with both figures, when the tensors of a device would pass what
- * the machine has: an operating system that promises more than it holds would end the whole process
- * later, when the memory is first touched.
+ * after a launch.  Memory is refused, with both figures, when the tensors of a device would pass
+ * what the machine has: an operating system that promises more than it holds would end the whole
+ * process later, when the memory is first touched.
  *
  * Packed 4-bit types: two elements a byte along the last dimension, whose stride is 1, and each row
  * starts on a byte; the other strides count elements and are even. */
@@ -19,7 +19,8 @@
 #include "ir/dtypes.def"
 #undef DTYPE
 _Static_assert((int)TGL_DTYPES == (int)DTYPE_COUNT && (int)TGL_MAX_RANK == (int)MAX_RANK &&
-    (int)TGL_MAX_AXES == (int)MAX_AXES, "limits agree");
+		   (int)TGL_MAX_AXES == (int)MAX_AXES,
+    "limits agree");
 
 enum { GUARD_BYTE = 0xc3 };
 
@@ -143,7 +144,8 @@ shape_check(Compile *cx, TglDType t, int rank, const int64_t *dim, const int64_t
 		}
 		bool is_last = d == rank - 1;
 		if (packed && dim[d] > 1 && (is_last ? stride[d] != 1 : stride[d] & 1)) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_PACKED, dtype_info[t].text, d, (long long)stride[d]);
+			diag_error(cx, NOWHERE, DIAG_TENSOR_PACKED, dtype_info[t].text, d,
+			    (long long)stride[d]);
 			return false;
 		}
 	}
@@ -184,8 +186,8 @@ report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uin
 {
 	Text shape = {0};
 	tensor_shape_text(t->dim, t->rank, &shape);
-	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape.at, (long long)bytes,
-	    (unsigned long long)all, t->dev->dev.name, (unsigned long long)used);
+	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape.at,
+	    (long long)bytes, (unsigned long long)all, t->dev->dev.name, (unsigned long long)used);
 	text_close(&shape);
 }
 
@@ -220,7 +222,8 @@ allocate(TglTensor *t, Compile *cx)
 }
 
 TglTensor *
-tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim,
+    const int64_t *stride)
 {
 	if (!shape_check(report, t, rank, dim, stride))
 		return NULL;
@@ -273,7 +276,8 @@ tensor_guard_whole(const TglTensor *t)
 }
 
 static TglTensor *
-open_for_user(TglDevice *dev, const char *f, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+open_for_user(
+    TglDevice *dev, const char *f, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
 {
 	context_begin(dev->cx);
 	if (rank > 0 && context_null(dev->cx, dim, f, "dim"))
@@ -306,8 +310,8 @@ tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_t *dim, con
 }
 
 TglTensor *
-tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride, void *data,
-    size_t size)
+tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride,
+    void *data, size_t size)
 {
 	if (!dev)
 		return NULL;
@@ -329,9 +333,11 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 	if (!span_elements(r, &elements, &bytes))
 		report_too_big(cx->own, r);
 	else if ((uint64_t)bytes > size)
-		diag_error(cx->own, NOWHERE, DIAG_TENSOR_BYTES, "tgl_tensor_wrap", (long long)bytes, (long long)size);
+		diag_error(cx->own, NOWHERE, DIAG_TENSOR_BYTES, "tgl_tensor_wrap", (long long)bytes,
+		    (long long)size);
 	else if ((uintptr_t)data % align)
-		diag_error(cx->own, NOWHERE, DIAG_TENSOR_ALIGN, data, dtype_info[t].text, (int)align);
+		diag_error(
+		    cx->own, NOWHERE, DIAG_TENSOR_ALIGN, data, dtype_info[t].text, (int)align);
 	else if (!data && bytes)
 		diag_error(cx->own, NOWHERE, DIAG_API_NULL, "tgl_tensor_wrap", "data");
 	if (cx->own->nerrors) {
@@ -362,9 +368,10 @@ view_check(TglTensor *t, const int64_t *first, const int64_t *extent)
 	Compile *cx = t->dev->cx->own;
 	bool packed = dtype_is_packed((DType)t->dtype);
 	for (int d = 0; d < t->rank; d++) {
-		if (first[d] < 0 || extent[d] < 0 || first[d] > t->dim[d] || extent[d] > t->dim[d] - first[d]) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW, (long long)first[d], (long long)extent[d], d,
-			    (long long)t->dim[d]);
+		if (first[d] < 0 || extent[d] < 0 || first[d] > t->dim[d] ||
+		    extent[d] > t->dim[d] - first[d]) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW, (long long)first[d],
+			    (long long)extent[d], d, (long long)t->dim[d]);
 			return false;
 		}
 		bool to_edge = first[d] + extent[d] == t->dim[d];
@@ -385,7 +392,7 @@ tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent)
 	TglContext *cx = t->dev->cx;
 	context_begin(cx);
 	if (t->rank && (context_null(cx, first, "tgl_tensor_view", "first") ||
-		context_null(cx, extent, "tgl_tensor_view", "extent")))
+			   context_null(cx, extent, "tgl_tensor_view", "extent")))
 		return NULL;
 	if (!view_check(t, first, extent)) {
 		context_fail(cx, TGL_ERROR_USAGE, NULL);
@@ -420,7 +427,8 @@ tgl_tensor_permute(TglTensor *t, const int *order)
 		if (order[d] >= 0 && order[d] < t->rank)
 			seen |= 1u << order[d];
 	bool packed = dtype_is_packed((DType)t->dtype);
-	if (seen != (1u << t->rank) - 1 || (packed && t->rank && order[t->rank - 1] != t->rank - 1)) {
+	if (seen != (1u << t->rank) - 1 ||
+	    (packed && t->rank && order[t->rank - 1] != t->rank - 1)) {
 		diag_error(cx->own, NOWHERE, DIAG_TENSOR_ORDER, t->rank,
 		    packed ? ", the last one staying last for a packed type" : "");
 		context_fail(cx, TGL_ERROR_USAGE, NULL);

@@ -248,7 +248,9 @@ TglStatus tgl_tensor_save(TglTensor *t, const char *path);
 
 /* ---- launching ---- */
 
-typedef enum TglArgKind { TGL_ARG_NONE, TGL_ARG_TENSOR, TGL_ARG_INT, TGL_ARG_FLOAT, TGL_ARG_BOOL, TGL_ARG_DTYPE, TGL_ARG_TEXT } TglArgKind;
+typedef enum TglArgKind {
+	TGL_ARG_NONE, TGL_ARG_TENSOR, TGL_ARG_INT, TGL_ARG_FLOAT, TGL_ARG_BOOL, TGL_ARG_DTYPE, TGL_ARG_TEXT,
+} TglArgKind;
 
 /* One argument.  With a name: the parameter, compile-time parameter, dimension (a check, or the value where no tensor
  * tells) or schedule value (warps, stages …) of that name.  Without: the next parameter in order, scratch ones left out.

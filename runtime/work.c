@@ -1,10 +1,11 @@
 /* Floating point operations of one launch, counted from the tile IR without running it.
  *
- * Each op's count follows from its tiles' extents: 2 M N K for a dot, one an element for elementwise
- * arithmetic and for what a reduction takes in.  Loops multiply by their trips, which are found by
- * evaluating scalar integers: dimensions, scalar arguments, and arithmetic on them.  Where the count depends
- * on the program's index (a causal loop), every program is counted, or evenly spread ones of a very large grid.
- * Where it depends on what memory holds, it is not known. */
+ * Each op's count follows from its tiles' extents: 2 M N K for a dot, one an element for
+ * elementwise arithmetic and for what a reduction takes in.  Loops multiply by their trips, which
+ * are found by evaluating scalar integers: dimensions, scalar arguments, and arithmetic on them.
+ * Where the count depends on the program's index (a causal loop), every program is counted, or
+ * evenly spread ones of a very large grid. Where it depends on what memory holds, it is not known.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "runtime/runtime.h"
 
 enum {
-	MAX_PROGRAMS = 1 << 16,                         /* counted one by one */
-	MAX_TRIPS = 1 << 16,                            /* of a loop whose body's count depends on the index */
+	MAX_PROGRAMS = 1 << 16, /* counted one by one */
+	MAX_TRIPS = 1 << 16,    /* of a loop whose body's count depends on the index */
 };
 
 typedef struct Env {
@@ -21,7 +22,7 @@ typedef struct Env {
 	const Func *f;
 	bool *known;
 	int64_t *value;
-	bool has_program;                               /* program is known */
+	bool has_program; /* program is known */
 	int64_t program[MAX_AXES], grid[MAX_AXES];
 } Env;
 
@@ -59,7 +60,9 @@ apply(OpKind kind, int64_t a, int64_t b, int64_t *out)
 	case OP_AND: *out = a & b; return true;
 	case OP_OR: *out = a | b; return true;
 	case OP_XOR: *out = a ^ b; return true;
-	case OP_SHL: *out = b >= 0 && b < 62 && a >= 0 && a < (int64_t)1 << (62 - b) ? a << b : 0; return b < 62 && a >= 0;
+	case OP_SHL:
+		*out = b >= 0 && b < 62 && a >= 0 && a < (int64_t)1 << (62 - b) ? a << b : 0;
+		return b < 62 && a >= 0;
 	case OP_SHR: *out = a >> (b & 63); return b >= 0 && b < 64;
 	default: break;
 	}
@@ -81,8 +84,8 @@ evaluate(Env *e, const Op *op)
 	const Value *out = &op->out[0];
 	int64_t axis = op_int(op, "axis", 0), v = 0;
 	bool known = false;
-	if (op->nout != 1 || out->type->kind != TYPE_TILE || out->type->ptr || out->type->rank != 0 ||
-	    dtype_is_float(out->type->elem))
+	if (op->nout != 1 || out->type->kind != TYPE_TILE || out->type->ptr ||
+	    out->type->rank != 0 || dtype_is_float(out->type->elem))
 		return;
 	const Value *a = op->nin > 0 ? op->in[0] : NULL, *b = op->nin > 1 ? op->in[1] : NULL;
 	bool ka = a && e->known[a->id], kb = b && e->known[b->id];
@@ -103,7 +106,8 @@ evaluate(Env *e, const Op *op)
 	case OP_STRIDE:
 		known = !a->def;
 		if (known)
-			v = op->kind == OP_DIM ? e->args[a->index].dim[axis] : e->args[a->index].stride[axis];
+			v = op->kind == OP_DIM ? e->args[a->index].dim[axis]
+					       : e->args[a->index].stride[axis];
 		break;
 	case OP_CAST:
 	case OP_NEG:
@@ -114,8 +118,7 @@ evaluate(Env *e, const Op *op)
 		known = ka && e->known[op->in[e->value[a->id] ? 1 : 2]->id];
 		v = known ? e->value[op->in[e->value[a->id] ? 1 : 2]->id] : 0;
 		break;
-	default:
-		known = ka && kb && apply(op->kind, e->value[a->id], e->value[b->id], &v);
+	default: known = ka && kb && apply(op->kind, e->value[a->id], e->value[b->id], &v);
 	}
 	set(e, out, known, v);
 }
@@ -137,16 +140,15 @@ op_flops(const Op *op)
 		return 0;
 	double n = (double)type_count(op->out[0].type);
 	switch (op->kind) {
-	case OP_CAST: case OP_BITCAST: case OP_SELECT:
-		return 0;
-	case OP_FMA:
-		return 2 * n;
-	case OP_REDUCE: case OP_SCAN:
-		return (double)type_count(op->in[0]->type);
-	case OP_ATOMIC: case OP_ATOMIC_PTR:
-		return n;
-	default:
-		return op_info[op->kind].traits & ELEM ? n : 0;
+	case OP_CAST:
+	case OP_BITCAST:
+	case OP_SELECT: return 0;
+	case OP_FMA: return 2 * n;
+	case OP_REDUCE:
+	case OP_SCAN: return (double)type_count(op->in[0]->type);
+	case OP_ATOMIC:
+	case OP_ATOMIC_PTR: return n;
+	default: return op_info[op->kind].traits & ELEM ? n : 0;
 	}
 }
 
@@ -175,7 +177,8 @@ count_for(Env *e, const Op *op)
 		return 0;
 	if (!is_known(e, op->in[0]) || !is_known(e, op->in[1]) || !is_known(e, op->in[2]))
 		return -1;
-	int64_t lo = e->value[op->in[0]->id], hi = e->value[op->in[1]->id], step = e->value[op->in[2]->id];
+	int64_t lo = e->value[op->in[0]->id], hi = e->value[op->in[1]->id],
+		step = e->value[op->in[2]->id];
 	double trips = step == 0 ? 0 : ceil(((double)hi - (double)lo) / (double)step);
 	if (trips <= 0)
 		return 0;
@@ -216,15 +219,11 @@ static double
 count_regions(Env *e, const Op *op)
 {
 	switch (op->kind) {
-	case OP_FOR:
-		return count_for(e, op);
-	case OP_IF:
-		return count_if(e, op);
+	case OP_FOR: return count_for(e, op);
+	case OP_IF: return count_if(e, op);
 	case OP_REDUCE_FN:
-	case OP_SCAN_FN:
-		return count_fn(e, op);
-	default:
-		break;
+	case OP_SCAN_FN: return count_fn(e, op);
+	default: break;
 	}
 	double sum = 0;
 	for (int i = 0; i < op->nregion; i++) {
@@ -258,7 +257,8 @@ count_programs(Env *e, int64_t total)
 	double sum = 0;
 	e->has_program = true;
 	for (int64_t i = 0; i < n; i++) {
-		int64_t at = total <= MAX_PROGRAMS ? i : (int64_t)((double)i * ((double)total / (double)n));
+		int64_t at =
+		    total <= MAX_PROGRAMS ? i : (int64_t)((double)i * ((double)total / (double)n));
 		for (int d = 0; d < MAX_AXES; d++) {
 			e->program[d] = at % e->grid[d];
 			at /= e->grid[d];
@@ -290,7 +290,7 @@ work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
 		for (int i = 0; i < f->nparam; i++) {
 			const Type *t = f->body->arg[i].type;
 			bool whole = f->param[i].kind == PARAM_DIM ||
-			    (f->param[i].kind == PARAM_SCALAR && !dtype_is_float(t->elem));
+				     (f->param[i].kind == PARAM_SCALAR && !dtype_is_float(t->elem));
 			set(&e, &f->body->arg[i], whole, args[i].i);
 		}
 		r = count_block(&e, f->body);

@@ -201,6 +201,7 @@ test_choosing_examples(void **state)
 	tgl_case_close(&c);
 	assert_null(tgl_case_open(f->dev, k, &(TglCaseOptions){.example = "wiide"}));
 	assert_int_equal(tgl_error(f->cx)->status, TGL_ERROR_NAME);
+	assert_string_equal(tgl_error(f->cx)->code, "E1157");
 	assert_non_null(strstr(tgl_error(f->cx)->text, "did you mean \"wide\"?"));
 	assert_null(tgl_case_open(f->dev, k, &(TglCaseOptions){.by_index = true, .index = 3}));
 	assert_int_equal(tgl_error(f->cx)->status, TGL_ERROR_NAME);
@@ -242,6 +243,7 @@ test_overriding_an_example(void **state)
 
 	assert_null(tgl_case_open(f->dev, tgl_kernel(f->p, "half_done"), &(TglCaseOptions){.args = (TglArg[]){tgl_arg_int("N", 3)}, .nargs = 1}));
 	assert_non_null(strstr(tgl_error(f->cx)->text, "nothing gives argument 'x' of kernel 'half_done'"));
+	assert_string_equal(tgl_error(f->cx)->code, "E1174");
 	TglArg broken[] = {tgl_arg_text("x", "normal(0,")};
 	assert_null(tgl_case_open(f->dev, tgl_kernel(f->p, "softmax"), &(TglCaseOptions){.args = broken, .nargs = 1}));
 	assert_int_equal(tgl_error(f->cx)->status, TGL_ERROR_LAUNCH);
@@ -323,6 +325,7 @@ test_files(void **state)
 	assert_ok(f->cx, tgl_tensor_save(t, path));
 	assert_null(tgl_case_open(f->dev, k, NULL));
 	assert_non_null(strstr(tgl_error(f->cx)->text, "argument 'x' has shape [5], expected [4]"));
+	assert_string_equal(tgl_error(f->cx)->code, "E1176");
 	tgl_tensor_close(&t);
 	t = tgl_tensor(f->dev, TGL_F64, 1, (int64_t[]){4});
 	assert_ok(f->cx, tgl_tensor_save(t, path));

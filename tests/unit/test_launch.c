@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/tgl.h"
+#include "runtime/runtime.h"
 
 typedef struct Fixture {
 	TglContext *cx;
@@ -51,6 +51,10 @@ static const char source[] =
 	"}\n"
 	"kernel past(x: *f32, y: out f32[1]) grid(i: 1) {\n"
 	"    y[0] = load(x + 1000);\n"
+	"}\n"
+	"kernel wide<B = 64>(y: out f32[N]) grid(i: N) {\n"
+	"    let s = cumsum(iota([B], 0, i32) as f32);\n"
+	"    y[i] = sum(sort(s));\n"
 	"}\n";
 
 static int
@@ -144,34 +148,37 @@ test_arguments_that_do_not_fit(void **state)
 	TglTensor *m2 = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){2, 4});
 	TglTensor *h = tgl_tensor(f->dev, TGL_F16, 2, (int64_t[]){2, 4});
 	TglArg a = tgl_arg_float("a", 1), tx = tgl_arg_tensor("x", x), ty = tgl_arg_tensor("y", y);
-#define REFUSED(kernel, status, words, ...)                                                        \
+/* The launch is refused with this code and these words in its message. */
+#define REFUSED(kernel, number, words, ...)                                                        \
 	do {                                                                                       \
 		TglArg given[] = {__VA_ARGS__};                                                    \
-		assert_int_equal(tgl_launch(f->dev, kernel, given, sizeof given / sizeof *given, NULL), status);       \
-		assert_failed(f->cx, status, words);                                               \
+		assert_int_equal(tgl_launch(f->dev, kernel, given, sizeof given / sizeof *given, NULL),                \
+		    TGL_ERROR_LAUNCH);                                                             \
+		assert_failed(f->cx, TGL_ERROR_LAUNCH, words);                                     \
+		assert_string_equal(tgl_error(f->cx)->code, number);                               \
 	} while (0)
-	REFUSED(k, TGL_ERROR_LAUNCH, "argument 'a' of kernel 'scale' is missing: expected f32", tx, ty);
-	REFUSED(k, TGL_ERROR_LAUNCH, "'y' of kernel 'scale' is missing: expected out f32[N]", tx, a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "has no parameter or dimension 'z'", tx, ty, a, tgl_arg_int("z", 1));
-	REFUSED(k, TGL_ERROR_LAUNCH, "did you mean 'BLOCK'", tx, ty, a, tgl_arg_int("BLOK", 1));
-	REFUSED(k, TGL_ERROR_LAUNCH, "'x' is given twice", tx, ty, a, tx);
-	REFUSED(k, TGL_ERROR_LAUNCH, "'N' is given twice", tx, ty, a, tgl_arg_int("N", 8), tgl_arg_int("N", 8));
-	REFUSED(k, TGL_ERROR_LAUNCH, "takes 3 arguments; 4 are given", tgl_arg_tensor(NULL, x), tgl_arg_tensor(NULL, y),
+	REFUSED(k, "E1163", "argument 'a' of kernel 'scale' is missing: expected f32", tx, ty);
+	REFUSED(k, "E1163", "'y' of kernel 'scale' is missing: expected out f32[N]", tx, a);
+	REFUSED(k, "E1160", "has no parameter or dimension 'z'", tx, ty, a, tgl_arg_int("z", 1));
+	REFUSED(k, "E1160", "did you mean 'BLOCK'", tx, ty, a, tgl_arg_int("BLOK", 1));
+	REFUSED(k, "E1161", "'x' is given twice", tx, ty, a, tx);
+	REFUSED(k, "E1161", "'N' is given twice", tx, ty, a, tgl_arg_int("N", 8), tgl_arg_int("N", 8));
+	REFUSED(k, "E1162", "takes 3 arguments; 4 are given", tgl_arg_tensor(NULL, x), tgl_arg_tensor(NULL, y),
 	    tgl_arg_float(NULL, 1), tgl_arg_float(NULL, 1));
-	REFUSED(k, TGL_ERROR_LAUNCH, "argument 'x': expected a tensor, found an integer", tgl_arg_int("x", 3), ty, a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "argument 'x': expected a tensor, found NULL", tgl_arg_tensor("x", NULL), ty, a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "argument 'a': expected f32, found a tensor", tx, ty, tgl_arg_tensor("a", x));
-	REFUSED(k, TGL_ERROR_LAUNCH, "argument 'a': expected f32, found a bool", tx, ty, tgl_arg_bool("a", true));
-	REFUSED(k, TGL_ERROR_LAUNCH, "'N': expected a value, found a tensor", tx, ty, a, tgl_arg_tensor("N", x));
-	REFUSED(k, TGL_ERROR_LAUNCH, "expression; a launch takes values", tgl_arg_text("x", "normal(0, 1)"), ty, a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "f32", tgl_arg_tensor("x", i), ty, a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "'x'", tgl_arg_tensor("x", m), ty, a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "'N'", tx, tgl_arg_tensor("y", z), a);
-	REFUSED(k, TGL_ERROR_LAUNCH, "'N'", tx, ty, a, tgl_arg_int("N", 9));
-	REFUSED(add, TGL_ERROR_LAUNCH, "'T'", tgl_arg_tensor("x", m), tgl_arg_tensor("y", h), tgl_arg_tensor("z", m2));
-	REFUSED(tgl_kernel(f->p, "pointers"), TGL_ERROR_LAUNCH, "1099511627776 is out of the range of i32",
+	REFUSED(k, "E1164", "argument 'x': expected a tensor, found an integer", tgl_arg_int("x", 3), ty, a);
+	REFUSED(k, "E1164", "argument 'x': expected a tensor, found NULL", tgl_arg_tensor("x", NULL), ty, a);
+	REFUSED(k, "E1164", "argument 'a': expected f32, found a tensor", tx, ty, tgl_arg_tensor("a", x));
+	REFUSED(k, "E1164", "argument 'a': expected f32, found a bool", tx, ty, tgl_arg_bool("a", true));
+	REFUSED(k, "E1164", "'N': expected a value, found a tensor", tx, ty, a, tgl_arg_tensor("N", x));
+	REFUSED(k, "E1171", "expression; a launch takes values", tgl_arg_text("x", "normal(0, 1)"), ty, a);
+	REFUSED(k, "E0524", "f32", tgl_arg_tensor("x", i), ty, a);
+	REFUSED(k, "E0525", "'x'", tgl_arg_tensor("x", m), ty, a);
+	REFUSED(k, "E0519", "'N'", tx, tgl_arg_tensor("y", z), a);
+	REFUSED(k, "E0519", "'N'", tx, ty, a, tgl_arg_int("N", 9));
+	REFUSED(add, "E0519", "'T'", tgl_arg_tensor("x", m), tgl_arg_tensor("y", h), tgl_arg_tensor("z", m2));
+	REFUSED(tgl_kernel(f->p, "pointers"), "E1175", "1099511627776 is out of the range of i32",
 	    tx, ty, tgl_arg_int("n", INT64_C(1) << 40));
-	REFUSED(tgl_kernel(f->p, "count_up"), TGL_ERROR_LAUNCH, "'s' is scratch", tgl_arg_tensor("x", i),
+	REFUSED(tgl_kernel(f->p, "count_up"), "E1170", "'s' is scratch", tgl_arg_tensor("x", i),
 	    tgl_arg_tensor("s", i));
 	TglTensor **all[] = {&x, &y, &z, &i, &m, &m2, &h};
 	for (int t = 0; t < 7; t++)
@@ -187,9 +194,9 @@ test_strides_and_overlap(void **state)
 	TglTensor *t = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){4, 4});
 	TglTensor *turned = tgl_tensor_permute(t, (int[]){1, 0});
 	TglTensor *z = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){4, 4});
-	REFUSED(add, TGL_ERROR_LAUNCH, "'x' is not contiguous: f32[4, 4] has strides [1, 4], expected [4, 1]",
+	REFUSED(add, "E1166", "'x' is not contiguous: f32[4, 4] has strides [1, 4], expected [4, 1]",
 	    tgl_arg_tensor("x", turned), tgl_arg_tensor("y", t), tgl_arg_tensor("z", z));
-	REFUSED(add, TGL_ERROR_LAUNCH, "arguments 'x' and 'z' overlap, and the kernel writes 'z'", tgl_arg_tensor("x", t),
+	REFUSED(add, "E1168", "arguments 'x' and 'z' overlap, and the kernel writes 'z'", tgl_arg_tensor("x", t),
 	    tgl_arg_tensor("y", z), tgl_arg_tensor("z", t));
 	TglArg twice[] = {tgl_arg_tensor("x", t), tgl_arg_tensor("y", t), tgl_arg_tensor("z", z)};
 	assert_ok(f->cx, tgl_launch(f->dev, add, twice, 3, NULL));
@@ -205,14 +212,14 @@ test_strides_and_overlap(void **state)
 	assert_memory_equal(out, ((int32_t[]){5, 8, 17, 20, 29, 32}), sizeof out);
 	tgl_tensor_read(left, out, sizeof out);
 	assert_memory_equal(out, ((int32_t[]){1, 2, 5, 6, 9, 10}), sizeof out);
-	REFUSED(rows, TGL_ERROR_LAUNCH, "overlap", tgl_arg_tensor("x", left), tgl_arg_tensor("y", middle));
-	REFUSED(rows, TGL_ERROR_LAUNCH, "overlap", tgl_arg_tensor("x", middle), tgl_arg_tensor("y", middle));
+	REFUSED(rows, "E1168", "overlap", tgl_arg_tensor("x", left), tgl_arg_tensor("y", middle));
+	REFUSED(rows, "E1168", "overlap", tgl_arg_tensor("x", middle), tgl_arg_tensor("y", middle));
 
 	TglTensor *still = tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1});
 	TglTensor *slide = tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 2}, (int64_t[]){1, 1});
-	REFUSED(rows, TGL_ERROR_LAUNCH, "'y' is written by the kernel, but its stride along dimension 0 is 0",
+	REFUSED(rows, "E1167", "'y' is written by the kernel, but its stride along dimension 0 is 0",
 	    tgl_arg_tensor("x", left), tgl_arg_tensor("y", still));
-	REFUSED(rows, TGL_ERROR_LAUNCH, "elements of it share memory: [3, 2] with strides [1, 1]",
+	REFUSED(rows, "E1172", "elements of it share memory: [3, 2] with strides [1, 1]",
 	    tgl_arg_tensor("x", left), tgl_arg_tensor("y", slide));
 	TglArg spread[] = {tgl_arg_tensor("x", still), tgl_arg_tensor("y", left)};
 	assert_ok(f->cx, tgl_launch(f->dev, rows, spread, 2, NULL));
@@ -262,8 +269,8 @@ test_nothing_to_do(void **state)
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "cube"), some, 2, NULL));
 	tgl_tensor_element(one, 0, NULL, &v);
 	assert_int_equal(v, 11 * 11 * 11);
-	REFUSED(tgl_kernel(f->p, "cube"), TGL_ERROR_LAUNCH, "grid", tgl_arg_tensor("y", one), tgl_arg_int("n", INT64_C(1) << 40));
-	REFUSED(tgl_kernel(f->p, "cube"), TGL_ERROR_LAUNCH, "grid", tgl_arg_tensor("y", one), tgl_arg_int("n", -1));
+	REFUSED(tgl_kernel(f->p, "cube"), "E0517", "grid", tgl_arg_tensor("y", one), tgl_arg_int("n", INT64_C(1) << 40));
+	REFUSED(tgl_kernel(f->p, "cube"), "E0516", "grid", tgl_arg_tensor("y", one), tgl_arg_int("n", -1));
 	tgl_tensor_close(&x);
 	tgl_tensor_close(&y);
 	tgl_tensor_close(&one);
@@ -299,6 +306,7 @@ test_assert_faults(void **state)
 	for (int i = 0; i < 50; i++) {
 		assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "careful"), args, 2, NULL), TGL_ERROR_FAULT);
 		assert_failed(f->cx, TGL_ERROR_FAULT, "negative");
+		assert_string_equal(tgl_error(f->cx)->code, "E1195");
 		assert_non_null(strstr(tgl_error(f->cx)->text, "1234"));
 		assert_int_equal(tgl_error(f->cx)->line, 16);
 		assert_string_equal(tgl_error(f->cx)->file, "test.tgl");
@@ -342,6 +350,7 @@ test_sanitizing_device(void **state)
 	assert_string_equal(tgl_error(f->cx)->code, "E1196");
 	assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "past"), args, 2, NULL), TGL_ERROR_LAUNCH);
 	assert_failed(f->cx, TGL_ERROR_LAUNCH, "another device");
+	assert_string_equal(tgl_error(f->cx)->code, "E1165");
 	tgl_tensor_close(&x);
 	tgl_tensor_close(&y);
 	tgl_device_close(&d);
@@ -393,12 +402,13 @@ static void
 test_programs(void **state)
 {
 	Fixture *f = *state;
-	assert_int_equal(tgl_program_kernels(f->p), 9);
+	assert_int_equal(tgl_program_kernels(f->p), 10);
 	assert_string_equal(tgl_kernel_name(tgl_program_kernel(f->p, 1)), "add");
-	assert_null(tgl_program_kernel(f->p, 9));
+	assert_null(tgl_program_kernel(f->p, 10));
 	assert_null(tgl_program_kernel(f->p, -1));
 	assert_null(tgl_kernel(f->p, "scal"));
 	assert_failed(f->cx, TGL_ERROR_NAME, "did you mean 'scale'?");
+	assert_string_equal(tgl_error(f->cx)->code, "E1156");
 	assert_null(tgl_kernel(f->p, NULL));
 	assert_failed(f->cx, TGL_ERROR_USAGE, "NULL");
 	TglKernel *k = tgl_kernel(f->p, "double_rows");
@@ -460,6 +470,7 @@ test_wrong_handles(void **state)
 	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 1)};
 	assert_int_equal(tgl_launch(f->dev, k, args, 3, NULL), TGL_ERROR_USAGE);
 	assert_failed(f->cx, TGL_ERROR_USAGE, "a tensor belongs to another context");
+	assert_string_equal(tgl_error(f->cx)->code, "E1151");
 	assert_int_equal(tgl_launch(dev, k, args, 3, NULL), TGL_ERROR_USAGE);
 	assert_failed(f->cx, TGL_ERROR_USAGE, "the device belongs to another context");
 	assert_int_equal(tgl_launch(NULL, k, args, 3, NULL), TGL_ERROR_USAGE);
@@ -480,6 +491,44 @@ keep_text(void *user, const char *text)
 {
 	char *to = user;
 	snprintf(to, 4000, "%s", text);
+}
+
+/* A device that turns kernels down. */
+static Loaded *
+refuse(Device *d, Func *f, const char **why)
+{
+	*why = "it is full";
+	return NULL;
+}
+
+static void
+test_device_that_refuses(void **state)
+{
+	Fixture *f = *state;
+	TglDevice *d = tgl_device_open(f->cx, "cpu", NULL);
+	TglTensor *y = tgl_tensor(d, TGL_I32, 1, (int64_t[]){4});
+	TglArg args[] = {tgl_arg_tensor("y", y)};
+	d->dev.load = refuse;
+	assert_int_equal(tgl_launch(d, tgl_kernel(f->p, "loud"), args, 1, NULL), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "kernel 'loud' cannot run on device 'cpu': it is full");
+	assert_string_equal(tgl_error(f->cx)->code, "E1155");
+	tgl_tensor_close(&y);
+	tgl_device_close(&d);
+}
+
+/* Tiles that no machine has memory for. */
+static void
+test_tiles_too_large(void **state)
+{
+	Fixture *f = *state;
+	TglTensor *y = tgl_tensor(f->dev, TGL_F32, 1, (int64_t[]){4});
+	TglArg args[] = {tgl_arg_tensor("y", y), tgl_arg_int("B", INT64_C(1) << 38)};
+	assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "wide"), args, 2, NULL), TGL_ERROR_MEMORY);
+	assert_failed(f->cx, TGL_ERROR_MEMORY, "memory");
+	assert_string_equal(tgl_error(f->cx)->code, "E1199");
+	args[1].i = 1000;
+	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "wide"), args, 2, NULL));
+	tgl_tensor_close(&y);
 }
 
 static void
@@ -570,6 +619,8 @@ main(void)
 		TEST(test_programs),
 		TEST(test_source_errors),
 		TEST(test_wrong_handles),
+		TEST(test_device_that_refuses),
+		TEST(test_tiles_too_large),
 		TEST(test_compile_options),
 		cmocka_unit_test(test_two_contexts),
 	};

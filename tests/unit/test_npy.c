@@ -318,6 +318,10 @@ test_broken_files(void **state)
 	assert_refused(f, TGL_F32, "E1201");
 	assert_null(tgl_tensor_npy(f->dev, f->folder, TGL_F32));
 	assert_string_equal(tgl_error(f->cx)->code, "E1201");
+	if (access("/proc/self/mem", R_OK) == 0) {      /* its first page can't be read */
+		assert_null(tgl_tensor_npy(f->dev, "/proc/self/mem", TGL_F32));
+		assert_string_equal(tgl_error(f->cx)->code, "E1210");
+	}
 	assert_null(tgl_tensor_npy(f->dev, NULL, TGL_F32));
 	assert_string_equal(tgl_error(f->cx)->code, "E1150");
 	assert_null(tgl_tensor_npy(f->dev, f->path, 99));

@@ -363,6 +363,38 @@ test_devices(void **state)
 	tgl_device_close(&d);
 }
 
+static bool
+fail_copy(Device *d, void *to, const void *from, size_t size)
+{
+	return false;
+}
+
+/* A device whose memory the host can't reach: strided tensors go through an image; copies may fail. */
+static void
+test_memory_out_of_reach(void **state)
+{
+	Fixture *f = *state;
+	f->dev->dev.host = false;
+	TglTensor *t = tgl_tensor_strided(f->dev, TGL_I16, 2, (int64_t[]){2, 3}, (int64_t[]){1, 2});
+	const int16_t in[6] = {1, 2, 3, 4, 5, 6};
+	int16_t out[6];
+	assert_int_equal(tgl_tensor_write(t, in, sizeof in), TGL_OK);
+	assert_int_equal(tgl_tensor_read(t, out, sizeof out), TGL_OK);
+	assert_memory_equal(in, out, sizeof in);
+	assert_int_equal(tgl_tensor_fill(t, 5), TGL_OK);
+	assert_int_equal(tgl_tensor_read(t, out, sizeof out), TGL_OK);
+	assert_int_equal(out[5], 5);
+	f->dev->dev.copy_in = f->dev->dev.copy_out = fail_copy;
+	assert_int_equal(tgl_tensor_write(t, in, sizeof in), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "E1154");
+	assert_int_equal(tgl_tensor_read(t, out, sizeof out), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "E1154");
+	assert_int_equal(tgl_tensor_element(t, 0, NULL, NULL), TGL_ERROR_DEVICE);
+	assert_int_equal(tgl_tensor_fill(t, 5), TGL_ERROR_DEVICE);
+	assert_int_equal(tgl_tensor_poison(t), TGL_ERROR_DEVICE);
+	tgl_tensor_close(&t);
+}
+
 /* Handles may be closed in any order. */
 static void
 test_close_order(void **state)
@@ -483,6 +515,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_copy_sizes, setup, teardown),
 		cmocka_unit_test(test_null_handles),
 		cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory_out_of_reach, setup, teardown),
 		cmocka_unit_test(test_close_order),
 		cmocka_unit_test_setup_teardown(test_overlap_is_exact, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_overlap_of_columns, setup, teardown),
