@@ -28,6 +28,7 @@ typedef struct Job {
 	const PlanArg *args;
 	int64_t grid[MAX_AXES];
 	int64_t total, chunk;
+	int nthreads;         /* that may work: memory for scratch sets a limit */
 	_Atomic int64_t next; /* first program not handed out */
 	_Atomic bool stop;
 	pthread_mutex_t lock; /* of the fault */
@@ -86,6 +87,8 @@ static void
 job_work(Job *job, int id)
 {
 	Worker **w = &job->loaded->worker[id];
+	if (id >= job->nthreads)
+		return;
 	while (!atomic_load(&job->stop)) {
 		int64_t first = atomic_fetch_add(&job->next, job->chunk);
 		if (first >= job->total)
@@ -341,6 +344,22 @@ cpu_load(Device *d, Func *f, const char **why)
 	return l;
 }
 
+/* How many threads the machine has memory for; 0, with a fault, if not even one. */
+static int
+threads_that_fit(const CpuState *s, const Plan *plan, Fault *fault)
+{
+	uint64_t all = device_host_memory(), need = plan_scratch_bytes(plan);
+	if (all == 0 || need <= all / (uint64_t)s->pool.nthreads)
+		return s->pool.nthreads;
+	if (need <= all)
+		return (int)(all / need);
+	fault->kind = FAULT_MEMORY;
+	snprintf(fault->text, sizeof fault->text,
+	    "one program's tiles take %llu bytes, and this machine has %llu",
+	    (unsigned long long)need, (unsigned long long)all);
+	return 0;
+}
+
 static bool
 cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds,
     Fault *fault)
@@ -353,6 +372,9 @@ cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXE
 	}
 	int64_t share = job.total / ((int64_t)s->pool.nthreads * CHUNKS_PER_THREAD);
 	job.chunk = share < 1 ? 1 : share > MAX_CHUNK ? MAX_CHUNK : share;
+	job.nthreads = threads_that_fit(s, l->plan, fault);
+	if (job.nthreads == 0)
+		return false;
 	pthread_mutex_init(&job.lock, NULL);
 	if (s->sanitize)
 		job.shadow = shadow_open(l->plan, args);
