@@ -45,24 +45,13 @@ work(TglCase *c, double *bytes, double *flops)
 	return TGL_OK;
 }
 
-static TglStatus
-ended(TglCase *c, TglStatus s)
-{
-	Compile *compile = c->k->program->compile;
-	arena_reset(compile->tmp);
-	if (s != TGL_OK)
-		return context_fail(c->dev->cx, s, compile);
-	context_done(c->dev->cx, compile);
-	return TGL_OK;
-}
-
 TglStatus
 tgl_case_work(TglCase *c, double *bytes, double *flops)
 {
 	if (!c)
 		return TGL_ERROR_USAGE;
 	context_begin(c->dev->cx);
-	return ended(c, work(c, bytes, flops));
+	return context_end(c->dev->cx, work(c, bytes, flops), c->k->program->compile);
 }
 
 static TglStatus
@@ -104,11 +93,11 @@ tgl_case_bench(TglCase *c, const TglBenchOptions *options, TglBench *out)
 	int most = MAX(options->most > 0 ? options->most : 1000, options->least);
 	double *times = calloc((size_t)MAX(most, 5), sizeof *times);
 	if (!times)
-		return ended(c, TGL_ERROR_MEMORY);
+		return context_fail(c->dev->cx, TGL_ERROR_MEMORY, NULL);
 	*out = (TglBench){0};
 	TglStatus s = measure(c, options, times, out);
 	if (s == TGL_OK)
 		s = work(c, &out->bytes, &out->flops);
 	free(times);
-	return ended(c, s);
+	return context_end(c->dev->cx, s, c->k->program->compile);
 }

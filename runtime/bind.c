@@ -246,7 +246,9 @@ binding_close(Binding *b)
 {
 	if (b->mem)
 		arena_close(b->mem);
-	b->mem = NULL;
+	if (b->scrap)
+		arena_close(b->scrap);
+	b->mem = b->scrap = NULL;
 }
 
 /* ---- the header ---- */
@@ -259,6 +261,7 @@ typedef struct Memo {
 		char *key;
 		size_t nkey;
 		Bound bound;
+		Arena *mem; /* all that sema made for it */
 	} at[MEMO_SIZE];
 	int next; /* the one to go */
 } Memo;
@@ -270,14 +273,16 @@ key_const(Text *key, const Const *c)
 }
 
 static void
-bind_key(const Kernel *k, const Binding *b, Text *key)
+bind_key(const TglKernel *tk, const Binding *b, Text *key)
 {
+	const Kernel *k = tk->k;
 	for (int i = 0; i < k->params.n; i++) {
 		const ArgInfo *a = &b->info[i];
 		text_printf(key, "%d,%d[", a->given, (int)a->dtype);
 		for (int d = 0; d < a->rank && d < MAX_RANK; d++)
 			text_printf(key, "%lld,", (long long)a->dim[d]);
-		key_const(key, &a->scalar);
+		if (k->params.at[i].kind == PARAM_SCALAR && tk->in_header[i])
+			key_const(key, &a->scalar);
 	}
 	for (int i = 0; i < b->nvalue; i++) {
 		text_put(key, b->value[i].name);
@@ -294,7 +299,7 @@ bind_header(TglKernel *k, Binding *b)
 		die("no memory");
 	Memo *m = k->memo;
 	text_put(&key, "");
-	bind_key(k->k, b, &key);
+	bind_key(k, b, &key);
 	for (int i = 0; i < MEMO_SIZE; i++)
 		if (m->at[i].key && m->at[i].nkey == key.n &&
 		    memcmp(m->at[i].key, key.at, key.n) == 0) {
@@ -302,14 +307,22 @@ bind_header(TglKernel *k, Binding *b)
 			text_close(&key);
 			return true;
 		}
-	if (!kernel_bind(k->k, b->info, b->value, b->nvalue, &b->bound)) {
+	Arena *mem = arena_open();
+	Arena *keep = compile_into(k->program->compile, mem);
+	bool ok = kernel_bind(k->k, b->info, b->value, b->nvalue, &b->bound);
+	compile_into(k->program->compile, keep);
+	if (!ok) {
+		b->scrap = mem;
 		text_close(&key);
 		return false;
 	}
 	free(m->at[m->next].key);
+	if (m->at[m->next].mem)
+		arena_close(m->at[m->next].mem);
 	m->at[m->next].key = key.at;
 	m->at[m->next].nkey = key.n;
 	m->at[m->next].bound = b->bound;
+	m->at[m->next].mem = mem;
 	m->next = (m->next + 1) % MEMO_SIZE;
 	return true;
 }
@@ -342,8 +355,11 @@ binding_bind(TglKernel *k, Binding *b)
 void
 binding_forget(TglKernel *k)
 {
-	for (int i = 0; k->memo && i < MEMO_SIZE; i++)
+	for (int i = 0; k->memo && i < MEMO_SIZE; i++) {
 		free(k->memo->at[i].key);
+		if (k->memo->at[i].mem)
+			arena_close(k->memo->at[i].mem);
+	}
 	free(k->memo);
 	k->memo = NULL;
 }

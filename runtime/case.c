@@ -232,15 +232,12 @@ tgl_case_open(TglDevice *dev, TglKernel *k, const TglCaseOptions *options)
 	c->k = k;
 	c->seed = options->seed;
 	TglStatus s = open_case(c, options);
-	arena_reset(k->program->compile->tmp);
-	if (s != TGL_OK) {
-		context_fail(cx, s, k->program->compile);
+	if (context_end(cx, s, k->program->compile) != TGL_OK) {
 		close_case(c);
 		return NULL;
 	}
 	dev->refs++;
 	k->program->refs++;
-	context_done(cx, k->program->compile);
 	return c;
 }
 
@@ -318,13 +315,6 @@ tgl_case_run(TglCase *c, double *seconds)
 {
 	if (!c)
 		return TGL_ERROR_USAGE;
-	TglContext *cx = c->dev->cx;
-	Compile *compile = c->k->program->compile;
-	context_begin(cx);
-	TglStatus s = case_run(c, seconds);
-	arena_reset(compile->tmp);
-	if (s != TGL_OK)
-		return context_fail(cx, s, compile);
-	context_done(cx, compile);
-	return TGL_OK;
+	context_begin(c->dev->cx);
+	return context_end(c->dev->cx, case_run(c, seconds), c->k->program->compile);
 }

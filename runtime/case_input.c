@@ -138,14 +138,25 @@ parse_argument(TglCase *c, int i, Expr **out)
 static bool
 input_of(TglCase *c, int i, ExampleInput *in)
 {
+	Compile *cx = c->k->program->compile;
+	Arena *keep = cx->mem;
 	*in = (ExampleInput){.absent = true};
 	if (c->b.arg[i] && c->b.arg[i]->kind == TGL_ARG_TEXT) {
 		Expr *e;
 		in->absent = false;
-		return parse_argument(c, i, &e) &&
-		       expr_input(c->k->k, e, &c->b.bound, i, c->seed, in);
+		if (!parse_argument(c, i, &e))
+			return false;
+		compile_into(cx, c->b.mem);
+		bool ok = expr_input(c->k->k, e, &c->b.bound, i, c->seed, in);
+		compile_into(cx, keep);
+		return ok;
 	}
-	return !c->example || example_input(c->k->k, c->example, &c->b.bound, i, c->seed, in);
+	if (!c->example)
+		return true;
+	compile_into(cx, c->b.mem);
+	bool ok = example_input(c->k->k, c->example, &c->b.bound, i, c->seed, in);
+	compile_into(cx, keep);
+	return ok;
 }
 
 /* Makes tensor i, after those that its line uses.  The checker lets a line use only earlier ones.
@@ -271,8 +282,13 @@ bind_example(TglCase *c)
 bool
 case_bind(TglCase *c)
 {
+	Compile *cx = c->k->program->compile;
 	if (!read_scalars(c))
 		return false;
-	return c->example ? bind_example(c)
-			  : kernel_bind(c->k->k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
+	Arena *keep = compile_into(cx, c->b.mem);
+	bool ok = c->example
+		      ? bind_example(c)
+		      : kernel_bind(c->k->k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
+	compile_into(cx, keep);
+	return ok;
 }

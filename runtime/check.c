@@ -385,7 +385,9 @@ make_reference(TglCase *c)
 	Instance *in = instance_find(c->k, &c->b.bound, c->dev, &s);
 	if (!in)
 		return s;
+	Arena *keep = compile_into(cx, c->b.mem);
 	Module *m = reference_module(k, &c->b.bound);
+	compile_into(cx, keep);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	c->reference = calloc(1, sizeof *c->reference);
@@ -548,14 +550,8 @@ tgl_case_check(TglCase *c, int i, TglCheck *out, bool *more)
 	if (!c)
 		return TGL_ERROR_USAGE;
 	TglContext *cx = c->dev->cx;
-	Compile *compile = c->k->program->compile;
 	context_begin(cx);
 	if (context_null(cx, out, "tgl_case_check", "out"))
 		return TGL_ERROR_USAGE;
-	TglStatus s = check(c, i, out, more ? more : &ignored);
-	arena_reset(compile->tmp);
-	if (s != TGL_OK)
-		return context_fail(cx, s, compile);
-	context_done(cx, compile);
-	return TGL_OK;
+	return context_end(cx, check(c, i, out, more ? more : &ignored), c->k->program->compile);
 }

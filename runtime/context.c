@@ -151,6 +151,16 @@ context_done(TglContext *cx, Compile *from)
 	set_pointers(cx);
 }
 
+TglStatus
+context_end(TglContext *cx, TglStatus s, Compile *program)
+{
+	arena_reset(program->tmp);
+	if (s != TGL_OK)
+		return context_fail(cx, s, program);
+	context_done(cx, program);
+	return TGL_OK;
+}
+
 bool
 context_null(TglContext *cx, const void *p, const char *f, const char *what)
 {

@@ -10,6 +10,8 @@
 
 /* ---- compiled forms ---- */
 
+enum { MAX_INSTANCES = 64 }; /* of a kernel; the one not used for longest goes */
+
 static void
 key_const(Text *key, const Const *c)
 {
@@ -51,53 +53,21 @@ compile(TglKernel *k, const Bound *b, const char *target)
 	return m;
 }
 
-static Instance *
-make_instance(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
+static void
+instance_close(Instance *in, int nparams)
 {
-	Compile *cx = k->program->compile;
-	const char *why = "";
-	*status = TGL_ERROR_SOURCE;
-	Module *m = compile(k, b, dev->dev.target);
-	if (!m)
-		return NULL;
-	*status = TGL_ERROR_DEVICE;
-	Loaded *loaded = dev->dev.load(&dev->dev, m->funcs.at[0], &why);
-	Instance *in = loaded ? calloc(1, sizeof *in) : NULL;
-	TglTensor **scratch = in ? calloc((size_t)MAX(k->k->params.n, 1), sizeof *scratch) : NULL;
-	if (!scratch) {
-		if (loaded)
-			dev->dev.unload(&dev->dev, loaded);
-		free(in);
-		diag_error(cx, k->k->item->name_place, DIAG_DEVICE_LOAD, k->k->name, dev->dev.name,
-		    loaded ? "no memory" : why);
-		return NULL;
+	for (int i = 0; in->scratch && i < nparams; i++)
+		if (in->scratch[i])
+			tensor_unref(in->scratch[i]);
+	if (in->loaded) {
+		in->dev->dev.unload(&in->dev->dev, in->loaded);
+		device_unref(in->dev);
 	}
-	*in = (Instance){
-	    .dev = dev, .module = m, .func = m->funcs.at[0], .loaded = loaded, .scratch = scratch};
-	dev->refs++;
-	return in;
-}
-
-Instance *
-instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
-{
-	Text key = {0};
-	instance_key(k->k, b, &key);
-	for (Instance *in = k->instances; in; in = in->next)
-		if (in->dev == dev && in->nkey == key.n && memcmp(in->key, key.at, key.n) == 0) {
-			text_close(&key);
-			return in;
-		}
-	Instance *in = make_instance(k, b, dev, status);
-	if (!in) {
-		text_close(&key);
-		return NULL;
-	}
-	in->key = key.at;
-	in->nkey = key.n;
-	in->next = k->instances;
-	k->instances = in;
-	return in;
+	if (in->mem)
+		arena_close(in->mem);
+	free(in->scratch);
+	free(in->key);
+	free(in);
 }
 
 void
@@ -106,15 +76,92 @@ instance_close_all(TglKernel *k)
 	while (k->instances) {
 		Instance *in = k->instances;
 		k->instances = in->next;
-		for (int i = 0; i < k->k->params.n; i++)
-			if (in->scratch[i])
-				tensor_unref(in->scratch[i]);
-		in->dev->dev.unload(&in->dev->dev, in->loaded);
-		device_unref(in->dev);
-		free(in->scratch);
-		free(in->key);
-		free(in);
+		instance_close(in, k->k->params.n);
 	}
+}
+
+/* Fills a new form; on failure the reports lie in its memory. */
+static TglStatus
+fill_instance(Instance *in, TglKernel *k, const Bound *b, TglDevice *dev)
+{
+	Compile *cx = k->program->compile;
+	const char *why = "";
+	Module *m = compile(k, b, dev->dev.target);
+	if (!m)
+		return TGL_ERROR_SOURCE;
+	in->func = m->funcs.at[0];
+	in->loaded = dev->dev.load(&dev->dev, in->func, &why);
+	if (!in->loaded) {
+		diag_error(
+		    cx, k->k->item->name_place, DIAG_DEVICE_LOAD, k->k->name, dev->dev.name, why);
+		return TGL_ERROR_DEVICE;
+	}
+	in->dev = dev;
+	dev->refs++;
+	return TGL_OK;
+}
+
+static Instance *
+make_instance(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
+{
+	Compile *cx = k->program->compile;
+	Instance *in = calloc(1, sizeof *in);
+	TglTensor **scratch = calloc((size_t)MAX(k->k->params.n, 1), sizeof *scratch);
+	if (!in || !scratch)
+		die("no memory");
+	in->scratch = scratch;
+	in->mem = arena_open();
+	Arena *keep = compile_into(cx, in->mem);
+	*status = fill_instance(in, k, b, dev);
+	compile_into(cx, keep);
+	if (*status == TGL_OK)
+		return in;
+	context_fail(k->program->cx, *status, cx);
+	instance_close(in, k->k->params.n);
+	return NULL;
+}
+
+/* The forms beyond the limit, at the list's end, are closed. */
+static void
+drop_old(TglKernel *k)
+{
+	Instance **at = &k->instances;
+	for (int i = 0; *at && i < MAX_INSTANCES; i++)
+		at = &(*at)->next;
+	while (*at) {
+		Instance *in = *at;
+		*at = in->next;
+		instance_close(in, k->k->params.n);
+	}
+}
+
+Instance *
+instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
+{
+	Text key = {0};
+	Instance *in = NULL;
+	instance_key(k->k, b, &key);
+	for (Instance **at = &k->instances; *at; at = &(*at)->next)
+		if ((*at)->dev == dev && (*at)->nkey == key.n &&
+		    memcmp((*at)->key, key.at, key.n) == 0) {
+			in = *at;
+			*at = in->next;
+			text_close(&key);
+			break;
+		}
+	if (!in) {
+		in = make_instance(k, b, dev, status);
+		if (!in) {
+			text_close(&key);
+			return NULL;
+		}
+		in->key = key.at;
+		in->nkey = key.n;
+	}
+	in->next = k->instances;
+	k->instances = in;
+	drop_old(k);
+	return in;
 }
 
 /* ---- arguments and the grid ---- */
@@ -301,12 +348,9 @@ tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *
 		return TGL_ERROR_USAGE;
 	Binding b;
 	TglStatus s = launch(dev, k, args, nargs, &b, seconds);
+	context_end(cx, s, k->program->compile);
 	binding_close(&b);
-	arena_reset(k->program->compile->tmp);
-	if (s != TGL_OK)
-		return context_fail(cx, s, k->program->compile);
-	context_done(cx, k->program->compile);
-	return TGL_OK;
+	return s;
 }
 
 TglStatus
@@ -328,9 +372,8 @@ tgl_shapes(
 	}
 	if (ok && grid)
 		grid_count(&b.bound, grid);
+	TglStatus status = ok ? TGL_OK : TGL_ERROR_LAUNCH;
+	context_end(cx, status, k->program->compile);
 	binding_close(&b);
-	if (!ok)
-		return context_fail(cx, TGL_ERROR_LAUNCH, k->program->compile);
-	context_done(cx, k->program->compile);
-	return TGL_OK;
+	return status;
 }

@@ -30,6 +30,14 @@ tgl_program_close(TglProgram **p)
 	*p = NULL;
 }
 
+Arena *
+compile_into(Compile *cx, Arena *mem)
+{
+	Arena *before = cx->mem;
+	cx->mem = mem;
+	return before;
+}
+
 /* `T`, `*mut f32`, `in strided f16[N, cdiv(K, 128)]`: as fmt writes it. */
 const char *
 param_type_text(Compile *cx, const KernelParam *p)
@@ -73,8 +81,11 @@ collect_kernels(TglProgram *p)
 		t->program = p;
 		t->k = k;
 		t->param_text = NEW_ARRAY(p->compile->mem, const char *, k->params.n);
-		for (int j = 0; j < k->params.n; j++)
+		t->in_header = NEW_ARRAY(p->compile->mem, bool, k->params.n);
+		for (int j = 0; j < k->params.n; j++) {
 			t->param_text[j] = param_type_text(p->compile, &k->params.at[j]);
+			t->in_header[j] = header_mentions(k, k->params.at[j].name);
+		}
 	}
 	return true;
 }

@@ -50,6 +50,7 @@ struct TglKernel {
 	TglProgram *program;
 	Kernel *k;
 	const char **param_text;
+	bool *in_header;                                /* per parameter: the header speaks of this scalar */
 	Instance *instances;                            /* compiled forms, newest first */
 	struct Memo *memo;                              /* headers evaluated lately, or NULL */
 };
@@ -70,6 +71,8 @@ void context_begin(TglContext *cx);
 TglStatus context_fail(TglContext *cx, TglStatus s, Compile *from);
 /* The same for a call that went well but may have warned. */
 void context_done(TglContext *cx, Compile *from);
+/* One or the other, at the end of a call that concerns a program; resets its temporary memory. */
+TglStatus context_end(TglContext *cx, TglStatus s, Compile *program);
 void context_unref(TglContext *cx);
 /* Reports a NULL argument; false if all is well.  `f` is the function, `what` the argument. */
 bool context_null(TglContext *cx, const void *p, const char *f, const char *what);
@@ -128,7 +131,8 @@ bool npy_save(const TglTensor *t, Compile *report, const char *path);
 /* bind.c: from arguments as the user gives them to a bound header */
 
 typedef struct Binding {
-	Arena *mem;                                     /* of the arrays here; what sema makes is the program's */
+	Arena *mem;                                     /* of the arrays here */
+	Arena *scrap;                                   /* what sema made before it failed: holds its reports */
 	Bound bound;
 	TglTensor **tensor;                             /* in order of Kernel.params; NULL: not given, or a scalar */
 	const TglArg **arg;                             /* the argument that set each parameter, or NULL */
@@ -154,6 +158,10 @@ void binding_close(Binding *b);
 void binding_forget(TglKernel *k);                      /* headers remembered */
 
 /* program.c */
+
+/* What the compiler makes from now on goes to `mem`, so that it can be freed apart from the program; returns where it
+ * went before.  Names that are interned stay the program's. */
+Arena *compile_into(Compile *cx, Arena *mem);
 const char *param_type_text(Compile *cx, const KernelParam *p);
 void program_unref(TglProgram *p);
 
@@ -165,6 +173,7 @@ struct Instance {
 	Module *module;
 	Func *func;
 	Loaded *loaded;
+	Arena *mem;                                     /* of the module */
 	char *key;
 	size_t nkey;
 	TglTensor **scratch;                            /* in order of Kernel.params */

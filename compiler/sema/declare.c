@@ -85,6 +85,31 @@ expr_mentions(const Expr *x, const char *name)
 	return false;
 }
 
+bool
+header_mentions(const Kernel *k, const char *name)
+{
+	const Item *it = k->item;
+
+	for (int i = 0; i < it->ctparams.n; i++)
+		if (expr_mentions(it->ctparams.at[i].value, name))
+			return true;
+	for (int i = 0; i < it->grid.n; i++)
+		if (expr_mentions(it->grid.at[i].count, name))
+			return true;
+	for (int i = 0; i < it->where.n; i++)
+		if (expr_mentions(it->where.at[i], name))
+			return true;
+	for (int i = 0; i < it->params.n; i++) {
+		const Param *p = &it->params.at[i];
+		if (expr_mentions(p->fill, name))
+			return true;
+		for (int d = 0; d < p->type->dims.n; d++)
+			if (expr_mentions(p->type->dims.at[d], name))
+				return true;
+	}
+	return false;
+}
+
 static Compile *
 context(const Kernel *k)
 {

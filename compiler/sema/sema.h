@@ -124,6 +124,9 @@ typedef struct Bound {
  * scalars and schedule names), then defaults, then dimension expressions (checked), fills, `where`, the grid.
  * False after an error (E05xx, E11xx): a symbol with two values or none, a wrong rank or dtype, `where` broken … */
 bool kernel_bind(Kernel *k, const ArgInfo *args, const NamedConst *given, int ngiven, Bound *out);
+/* Whether the header (dimensions, defaults, fills, `where`, the grid) speaks of a name: if not, its value changes
+ * nothing that binding finds out. */
+bool header_mentions(const Kernel *k, const char *name);
 /* The same with what an example says; `given` overrides it.  Fills `args` with what is known afterwards. */
 bool example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out);
 
