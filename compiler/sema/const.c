@@ -328,17 +328,6 @@ fold_div(Elab *e, const Val *a, Place at)
 	return v;
 }
 
-static Val
-fold_where(Elab *e, const Val *a, Place at)
-{
-	Val v = a[0].i ? a[1] : a[2];
-
-	v.place = at;
-	if (a[1].kind == VAL_FLOAT || a[2].kind == VAL_FLOAT)
-		v = val_float(at, as_float(&v));
-	return v;
-}
-
 #define FOLD_FLOAT(X)                                                                              \
 	X(sqrt, sqrt(x)) X(rsqrt, 1 / sqrt(x)) X(exp, exp(x)) X(exp2, exp2(x)) X(expm1, expm1(x))  \
 	X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x)) X(cos, cos(x)) X(tan, tan(x))             \
@@ -358,7 +347,7 @@ FOLD_FLOAT(X)
 typedef struct Fold {
 	const char *name;
 	int n;
-	char takes;                                     /* I: integers; N: numbers; B: a bool, then numbers */
+	char takes;                                     /* I: integers; N: numbers, but no bools */
 	FoldFn fn;
 } Fold;
 
@@ -375,7 +364,6 @@ static const Fold folds[] = {
 	{"atan2", 2, 'N', fold_atan2},
 	{"div", 2, 'N', fold_div},
 	{"fma", 3, 'N', fold_fma},
-	{"where", 3, 'B', fold_where},
 #define X(name, formula) {#name, 1, 'N', fold_##name},
 	FOLD_FLOAT(X)
 #undef X
@@ -385,8 +373,7 @@ static bool
 takes_args(const Fold *f, const Val *args, int n)
 {
 	for (int i = 0; i < n; i++) {
-		bool want_bool = f->takes == 'B' && i == 0;
-		if (!val_is_const(&args[i]) || (args[i].kind == VAL_BOOL) != want_bool)
+		if (!val_is_const(&args[i]) || args[i].kind == VAL_BOOL)
 			return false;
 		if (f->takes == 'I' && args[i].kind != VAL_INT)
 			return false;

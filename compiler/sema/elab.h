@@ -37,7 +37,7 @@ struct Val {
 	Value *v;                                       /* TILE: type is v->type; TENSOR: the tensor itself */
 	int param;                                      /* TENSOR: index into Kernel.params (and Func.param) */
 	int rank;                                       /* TENSOR: of the view (= of the tensor) */
-	int perm[MAX_RANK];                             /* TENSOR: dimension d of the view is dimension perm[d] of the tensor */
+	int perm[MAX_RANK];                             /* TENSOR: dimension d of the view is perm[d] of the tensor */
 	const Item *fn;                                 /* FN: named */
 	const Expr *lambda;                             /* FN: in place */
 	Scope *scope;                                   /* FN in place: what it sees */
@@ -226,7 +226,8 @@ const char *const *builtin_names(int *n);
 /* index.c: x[...] of tensors and tiles */
 
 Val elab_index(Elab *e, const Expr *x);                                 /* EX_INDEX as a value */
-void elab_index_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Place at);   /* x[...] op= value; BIN_NONE: = */
+/* x[...] op= value; BIN_NONE: = */
+void elab_index_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Place at);
 Val elab_member(Elab *e, const Expr *x);                                /* x.T */
 
 /* index.c, op_*.c: parts of expr.c's work that belong to a family */
@@ -271,7 +272,8 @@ struct Binding {
 
 Scope *scope_push(Elab *e);                             /* a new innermost scope */
 void scope_pop(Elab *e);
-Binding *scope_add(Elab *e, const char *name, Place at, Val val, bool is_var);   /* reports a second definition in one scope */
+/* Reports a second definition in one scope. */
+Binding *scope_add(Elab *e, const char *name, Place at, Val val, bool is_var);
 Binding *scope_find(Elab *e, const char *name);         /* innermost first; NULL if unknown */
 const char *scope_nearest(Elab *e, const char *name);   /* the nearest visible name or builtin, or NULL */
 

@@ -71,7 +71,8 @@ bind_params(Elab *e)
 			for (int d = 0; d < p->rank; d++)
 				v.perm[d] = d;
 		}
-		scope_add(e, p->name, p->ast->name_place, v, false)->what = p->kind == PARAM_TENSOR ? "a tensor" : "a parameter";
+		scope_add(e, p->name, p->ast->name_place, v, false)->what =
+		    p->kind == PARAM_TENSOR ? "a tensor" : "a parameter";
 	}
 	for (int i = 0; i < k->symbols.n; i++)
 		scope_add(e, k->symbols.at[i], k->item->name_place,
