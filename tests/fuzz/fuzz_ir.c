@@ -206,6 +206,8 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 
 	memory_fill(&before, seed);
 	good = good && run(m, &before);
+	if (o->show)
+		fputs(before.lines.at ? before.lines.at : "", stdout);
 	for (int i = 0; good && i < (o->passes ? 1 : LEN(pipelines)); i++) {
 		PassOptions opt = {.only = o->passes ? o->passes : pipelines[i], .verify = true};
 		after = (Memory){0};
