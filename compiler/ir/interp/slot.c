@@ -233,9 +233,11 @@ live_node(Plan *p, Node *n)
 		ValueInfo *x = value_info(p, &op->out[i]);
 		x->from = x->to = 2 * n->end + 1;
 	}
+	/* A fold reads its operands while it writes its results. */
+	bool folds = op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN;
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind == TYPE_TILE)
-			use_value(p, op->in[i], n, 2 * n->pos + !use_is_soft(op, i));
+			use_value(p, op->in[i], n, folds ? 2 * n->end + 1 : 2 * n->pos + !use_is_soft(op, i));
 	live_regions(p, n);
 }
 
