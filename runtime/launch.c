@@ -200,8 +200,10 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 			die("the function has a parameter '%s' that the kernel has not", p->name);
 		else if (p->kind == PARAM_SCALAR)
 			arg[i] = scalar_arg(&info[j].scalar);
-		else if (tensor[j])
+		else if (tensor[j]) {
 			arg[i] = tensor_arg(tensor[j]);
+			arg[i].filled = b->param[j].has_fill;
+		}
 	}
 	return arg;
 }

@@ -107,7 +107,7 @@ fibonacci_carries_swap(void **state)
 	    "  }\n"
 	    "  write %o, %z, %a {index = \"p\", extents = [4]}\n"
 	    "}\n",
-	    2, TENSOR(out, 4));
+	    1, TENSOR(out, 4));
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(out[i], 55);
 }

@@ -19,6 +19,7 @@ typedef struct PlanArg {
 	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* tensor: extents and strides, in elements */
 	char *low;                                      /* bounds of the allocation that data lies in, */
 	char *high;                                     /* for --sanitize; NULL, NULL: unknown */
+	bool filled;                                    /* an out tensor whose elements have a value before the launch */
 	int64_t i;                                      /* integer, bool or dim; floats as f64 in f */
 	double f;
 } PlanArg;

@@ -152,7 +152,7 @@ static bool
 check_row(Worker *w, const Step *s, const TensorAccess *a, int64_t row, int64_t n, int64_t stride, ShadowUse use)
 {
 	for (int64_t i = 0; i < n; i++)
-		if (!shadow_tensor(w, s->op, a->param, row + i * stride, use))
+		if (!shadow_tensor(w, s, a->param, row + i * stride, use))
 			return false;
 	return true;
 }
@@ -298,7 +298,7 @@ atomic_rows(Worker *w, const Step *step)
 			continue;
 		for (int64_t k = lo; k < hi; k++) {
 			int64_t at = (i * inner + k) * size, e = row[i] + k * stride;
-			if (w->shadow && !shadow_tensor(w, step->op, a->param, e, SHADOW_ATOMIC))
+			if (w->shadow && !shadow_tensor(w, step, a->param, e, SHADOW_ATOMIC))
 				return false;
 			atomic_run(s->atomic, element(w, a, e), x + at, y + at, old + at);
 		}

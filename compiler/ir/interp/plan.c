@@ -12,6 +12,8 @@ step_make(Plan *p, const Op *op, size_t size, StepFn *run)
 
 	s->run = run;
 	s->op = op;
+	s->site = p->site.n;
+	vec_push(p->mem, &p->site, op);
 	return s;
 }
 
@@ -162,6 +164,8 @@ plan_open(Func *f, const PlanOptions *opt, const char **why)
 	p->info = NEW_ARRAY(mem, ValueInfo, f->nvalues);
 	for (int i = 0; i < f->nvalues; i++)
 		p->info[i].web = -1;
+	if (p->opt.sanitize)
+		provenance_find(p);
 	homes_find(p);
 	schedule_make(p);
 	slots_assign(p);

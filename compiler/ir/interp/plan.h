@@ -28,6 +28,7 @@ typedef bool StepFn(Worker *w, const Step *s);          /* false: w->fault is fi
 struct Step {
 	StepFn *run;
 	const Op *op;                                   /* whose place is reported; may be NULL */
+	int site;                                       /* index into Plan.site */
 };
 
 typedef struct Code {
@@ -75,6 +76,7 @@ typedef struct ValueInfo {
 	bool needs_dense;                               /* some use wants all elements in a row */
 	int level;                                      /* 0: once a worker, 1: once a launch, 2: each program */
 	int web;                                        /* storage shared with other values, or -1 */
+	uint64_t origin;                                /* pointers: parameters they may come from (provenance.c) */
 	Value *base;                                    /* VIEW: the value whose storage it looks at, or NULL */
 	int from, to;                                   /* live at these points; see slot.c */
 	bool escapes;                                   /* used outside the group that computes it */
@@ -130,6 +132,7 @@ struct Plan {
 	Sched *once, *launch, *body;
 	VEC(Web) web;
 	VEC(int64_t) reg;                               /* sizes in bytes */
+	VEC(const Op *) site;                           /* the op of each step */
 	int64_t *reg_at;                                /* offsets in the worker's block */
 	int nview;
 	int64_t bytes, temp, strips;                    /* of all registers; of the largest step's temporary; of strip buffers */
@@ -279,10 +282,14 @@ void value_format(const Type *t, const void *data, Text *out);
 /* fault.c */
 bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);
 
+/* provenance.c: which pointer parameters a tile of pointers may come from; a bit each, all: unknown */
+void provenance_find(Plan *p);
+
 /* sanitize.c */
 typedef enum ShadowUse { SHADOW_READ, SHADOW_WRITE, SHADOW_ATOMIC } ShadowUse;
-/* One element of parameter `param` at element offset `at` from its start is about to be used by the op. */
-bool shadow_tensor(Worker *w, const Op *op, int param, int64_t at, ShadowUse use);
-bool shadow_pointer(Worker *w, const Op *op, const void *at, int size, ShadowUse use);
+/* The step is about to use the element of tensor parameter `param` that lies `at` elements from its first. */
+bool shadow_tensor(Worker *w, const Step *s, int param, int64_t at, ShadowUse use);
+/* … or `size` bytes through a pointer that comes from the parameters `from`. */
+bool shadow_pointer(Worker *w, const Step *s, uint64_t from, const void *at, int size, ShadowUse use);
 
 #endif

@@ -8,6 +8,7 @@ typedef struct PointerStep {
 	Home at, x, y, mask, out;                       /* x: other, or what is stored; y: cas's new value */
 	bool masked, has_other;
 	int size;
+	uint64_t from;                                  /* parameters that the pointers may come from */
 	Atomic *atomic;
 } PointerStep;
 
@@ -15,7 +16,7 @@ static bool
 check_pointers(Worker *w, const PointerStep *s, const char *const *at, const uint8_t *mask, int64_t n, ShadowUse use)
 {
 	for (int64_t i = 0; w->shadow && i < n; i++)
-		if ((!mask || mask[i]) && !shadow_pointer(w, s->step.op, at[i], s->size, use))
+		if ((!mask || mask[i]) && !shadow_pointer(w, &s->step, s->from, at[i], s->size, use))
 			return false;
 	return true;
 }
@@ -147,7 +148,7 @@ run_atomic(Worker *w, const Step *step)
 	for (int64_t i = 0; i < n; i++) {
 		if (mask && !mask[i])
 			continue;
-		if (w->shadow && !shadow_pointer(w, step->op, at[i], s->size, SHADOW_ATOMIC))
+		if (w->shadow && !shadow_pointer(w, step, s->from, at[i], s->size, SHADOW_ATOMIC))
 			return false;
 		atomic_run(s->atomic, at[i], x + i * s->size, y + i * s->size, old + i * s->size);
 	}
@@ -162,6 +163,7 @@ pointer_emit(Plan *p, const Op *op)
 	int last = op->nin - 1;
 
 	s->at = value_home(p, op->in[0]);
+	s->from = value_info(p, op->in[0])->origin;
 	s->size = dtype_tile_size(op->in[0]->type->elem);
 	s->masked = op->kind == OP_LOAD ? op->nin > 1 : op->kind == OP_STORE ? op->nin > 2 : op_bool(op, "masked");
 	if (s->masked)

@@ -1,29 +1,388 @@
-/* Shadow memory of a sanitized launch. */
+/* Shadow memory: for every place in the memory of a launch, who wrote and who read it.
+ *
+ * The memory that the arguments reach is cut into regions (arguments that overlap share one) and each region
+ * into cells of the smallest element that anyone uses there.  A cell remembers the program and the op that
+ * wrote it last, whether atomically, and a program that read it, with a mark if there was another.  A use by
+ * program p is a race if another program
+ *
+ *     wrote the place, unless both uses are atomic       read it, and p writes
+ *
+ * whatever the order in which this machine happened to run them: a GPU would run them at once.  Threads enter
+ * themselves with an atomic exchange and then look at the other half of the cell, so that of two racing uses at
+ * least one sees the other.
+ *
+ * Tensor accesses cannot leave their tensor.  Pointers can: they are held to the buffers of the parameters that
+ * they come from (provenance.c).  Cells of `out` and scratch tensors that nobody wrote must not be read. */
 #include "ir/interp/plan.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Program + 1 (0: nobody), then the op's site, then flags. */
+enum { FLAG_BITS = 1, SITE_BITS = 19, FLAG = 1 };       /* writer: was atomic; reader: more than one program */
+
+typedef struct Cell {
+	uint64_t writer, reader;
+} Cell;
+
+typedef struct Region {
+	char *low, *high;
+	int size;                                       /* bytes of a cell */
+	Cell *cell;
+	size_t mapped;
+} Region;
+
+typedef struct Watched {
+	int region;                                     /* or -1 */
+	bool starts_empty;                              /* out or scratch: nothing is there before it is written */
+} Watched;
+
 struct Shadow {
-	const Plan *plan;
+	Region *region;
+	Watched *param;
+	int nregions, nparams;
 };
+
+static uint64_t
+entry(const Worker *w, const Step *s, bool flag)
+{
+	return ((uint64_t)(w->linear + 1) << (SITE_BITS + FLAG_BITS)) |
+	    (uint64_t)(s->site & ((1 << SITE_BITS) - 1)) << FLAG_BITS | (flag ? FLAG : 0);
+}
+
+static int64_t
+entry_program(uint64_t e)
+{
+	return (int64_t)(e >> (SITE_BITS + FLAG_BITS)) - 1;
+}
+
+static const Op *
+entry_op(const Worker *w, uint64_t e)
+{
+	uint64_t site = e >> FLAG_BITS & ((1 << SITE_BITS) - 1);
+
+	return (int)site < w->plan->site.n ? w->plan->site.at[site] : NULL;
+}
+
+/* What a parameter reaches: a pointer its whole buffer, a tensor its elements. */
+static bool
+param_span(const FuncParam *f, const Type *t, const PlanArg *arg, char **low, char **high)
+{
+	int64_t from = 0, to = 0;
+
+	if (!arg->data)
+		return false;
+	if (f->kind == PARAM_POINTER) {
+		*low = arg->low;
+		*high = arg->high;
+		return *low < *high;
+	}
+	for (int d = 0; d < t->rank; d++) {
+		if (arg->dim[d] <= 0)
+			return false;
+		*(arg->stride[d] < 0 ? &from : &to) += (arg->dim[d] - 1) * arg->stride[d];
+	}
+	if (dtype_is_packed(t->elem)) {
+		*low = (char *)arg->data + from / 2;
+		*high = (char *)arg->data + to / 2 + 1;
+	} else {
+		*low = (char *)arg->data + from * dtype_tile_size(t->elem);
+		*high = (char *)arg->data + (to + 1) * dtype_tile_size(t->elem);
+	}
+	return true;
+}
+
+/* Adds a span; regions that it joins become one. */
+static void
+add_region(Shadow *s, Region r)
+{
+	int n = 0;
+
+	for (int i = 0; i < s->nregions; i++) {
+		Region *o = &s->region[i];
+		if (r.low < o->high && o->low < r.high) {
+			r.low = MIN(r.low, o->low);
+			r.high = MAX(r.high, o->high);
+			r.size = MIN(r.size, o->size);
+		} else {
+			s->region[n++] = *o;
+		}
+	}
+	s->region[n++] = r;
+	s->nregions = n;
+}
+
+static bool
+map_cells(Region *r)
+{
+	r->mapped = ((size_t)(r->high - r->low) / (size_t)r->size + 2) * sizeof(Cell);
+	void *at = mmap(NULL, r->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r->cell = at == MAP_FAILED ? NULL : at;
+	return r->cell != NULL;
+}
+
+static int
+region_of(const Shadow *s, const void *at)
+{
+	for (int i = 0; i < s->nregions; i++)
+		if ((const char *)at >= s->region[i].low && (const char *)at < s->region[i].high)
+			return i;
+	return -1;
+}
 
 Shadow *
 shadow_open(const Plan *p, const PlanArg *args)
 {
-	return NULL;
+	const Func *f = p->func;
+	Shadow *s = p->opt.sanitize ? calloc(1, sizeof *s) : NULL;
+	char *low, *high;
+
+	if (!s)
+		return NULL;
+	s->nparams = f->nparam;
+	s->region = calloc((size_t)f->nparam + 1, sizeof *s->region);
+	s->param = calloc((size_t)f->nparam + 1, sizeof *s->param);
+	for (int i = 0; s->region && s->param && i < f->nparam; i++) {
+		const Type *t = f->body->arg[i].type;
+		if (f->param[i].kind > PARAM_POINTER || !param_span(&f->param[i], t, &args[i], &low, &high))
+			continue;
+		add_region(s, (Region){low, high, dtype_tile_size(t->elem), NULL, 0});
+	}
+	bool made = s->region && s->param;
+	for (int i = 0; made && i < s->nregions; i++)
+		made = map_cells(&s->region[i]);
+	if (!made) {
+		shadow_close(s);
+		return NULL;
+	}
+	for (int i = 0; i < f->nparam; i++) {
+		Access a = f->param[i].access;
+		s->param[i].region = args[i].data ? region_of(s, args[i].data) : -1;
+		s->param[i].starts_empty = f->param[i].kind == PARAM_TENSOR && !args[i].filled &&
+		    (a == ACCESS_OUT || a == ACCESS_SCRATCH);
+	}
+	return s;
 }
 
 void
 shadow_close(Shadow *s)
 {
+	if (!s)
+		return;
+	for (int i = 0; i < s->nregions; i++)
+		if (s->region[i].cell)
+			munmap(s->region[i].cell, s->region[i].mapped);
+	free(s->region);
+	free(s->param);
+	free(s);
 }
 
-bool
-shadow_tensor(Worker *w, const Op *op, int param, int64_t at, ShadowUse use)
+static void
+program_text(const Worker *w, int64_t linear, int64_t index[MAX_AXES], char text[80])
 {
+	index[0] = linear % w->grid[0];
+	index[1] = linear / w->grid[0] % w->grid[1];
+	index[2] = linear / w->grid[0] / w->grid[1];
+	if (w->plan->func->naxis > 2)
+		snprintf(text, 80, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", index[0], index[1], index[2]);
+	else if (w->plan->func->naxis == 2)
+		snprintf(text, 80, "(%" PRId64 ", %" PRId64 ")", index[0], index[1]);
+	else
+		snprintf(text, 80, "%" PRId64, index[0]);
+}
+
+/* "element [3, 7] of 'x'", from the element's offset; plain offsets where the strides are free. */
+static void
+element_text(const Worker *w, int param, int64_t element, char text[160])
+{
+	const FuncParam *f = &w->plan->func->param[param];
+	const PlanArg *arg = &w->args[param];
+	int rank = f->kind == PARAM_TENSOR ? w->plan->func->body->arg[param].type->rank : 0;
+	int n = snprintf(text, 160, "element ");
+
+	if (rank <= 1 || f->strided) {
+		snprintf(text + n, (size_t)(160 - n), "%" PRId64 " of '%s'", element, f->name);
+		return;
+	}
+	for (int d = 0; d < rank && n < 120; d++) {
+		int64_t at = arg->stride[d] ? element / arg->stride[d] : 0;
+		element -= at * arg->stride[d];
+		n += snprintf(text + n, (size_t)(160 - n), "%s%" PRId64, d ? ", " : "[", at);
+	}
+	snprintf(text + n, (size_t)(160 - n), "] of '%s'", f->name);
+}
+
+static const char *
+use_text(ShadowUse use)
+{
+	return use == SHADOW_READ ? "reads" : use == SHADOW_WRITE ? "stores to" : "updates";
+}
+
+/* One use of one place, and the parameter by which it is reported. */
+typedef struct Use {
+	const Step *step;
+	ShadowUse kind;
+	int param;
+	int64_t element;
+} Use;
+
+static void
+name_param(Worker *w, const Use *u)
+{
+	if (!w->fault || u->param < 0)
+		return;
+	w->fault->param = w->plan->func->param[u->param].name;
+	w->fault->element = u->element;
+}
+
+static bool
+race(Worker *w, const Use *u, uint64_t other, const char *did)
+{
+	char me[80], them[80], place[160];
+	int64_t mine[MAX_AXES], theirs[MAX_AXES];
+	const Op *op = entry_op(w, other);
+
+	program_text(w, w->linear, mine, me);
+	program_text(w, entry_program(other), theirs, them);
+	element_text(w, u->param, u->element, place);
+	/* Of several readers a cell knows one, which may be this program itself. */
+	bool known = entry_program(other) != w->linear;
+	fault_at(w, u->step->op, FAULT_RACE, "program %s %s %s, which %s%s %s: they may run in any order", me,
+	    use_text(u->kind), place, known ? "program " : "another program", known ? them : "", did);
+	if (w->fault) {
+		w->fault->other = op ? op->place : NOWHERE;
+		memcpy(w->fault->other_program, theirs, sizeof theirs);
+	}
+	name_param(w, u);
+	return false;
+}
+
+static bool
+unwritten(Worker *w, const Use *u)
+{
+	char me[80], place[160];
+	int64_t mine[MAX_AXES];
+
+	program_text(w, w->linear, mine, me);
+	element_text(w, u->param, u->element, place);
+	fault_at(w, u->step->op, FAULT_UNINIT, "program %s %s %s, which nothing has written yet", me, use_text(u->kind),
+	    place);
+	name_param(w, u);
+	return false;
+}
+
+static bool
+is_others(const Worker *w, uint64_t e)
+{
+	return e && entry_program(e) != w->linear;
+}
+
+static bool
+use_read(Worker *w, const Use *u, Cell *c)
+{
+	uint64_t me = entry(w, u->step, false), reader = __atomic_load_n(&c->reader, __ATOMIC_SEQ_CST);
+
+	while (entry_program(reader) != w->linear && !(reader & FLAG)) {
+		uint64_t now = reader ? reader | FLAG : me;
+		if (__atomic_compare_exchange_n(&c->reader, &reader, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			break;
+	}
+	uint64_t writer = __atomic_load_n(&c->writer, __ATOMIC_SEQ_CST);
+	if (is_others(w, writer))
+		return race(w, u, writer, writer & FLAG ? "updated atomically" : "stored to");
+	if (!writer && w->shadow->param[u->param].starts_empty)
+		return unwritten(w, u);
+	return true;
+}
+
+static bool
+use_write(Worker *w, const Use *u, Cell *c)
+{
+	bool atomic = u->kind == SHADOW_ATOMIC;
+	uint64_t old = __atomic_exchange_n(&c->writer, entry(w, u->step, atomic), __ATOMIC_SEQ_CST);
+	uint64_t reader = __atomic_load_n(&c->reader, __ATOMIC_SEQ_CST);
+
+	if (is_others(w, old) && !(atomic && (old & FLAG)))
+		return race(w, u, old, old & FLAG ? "updated atomically" : "stored to");
+	if (reader && (is_others(w, reader) || (reader & FLAG)))
+		return race(w, u, reader, "read");
+	if (atomic && !old && w->shadow->param[u->param].starts_empty)
+		return unwritten(w, u);
+	return true;
+}
+
+static bool
+use_bytes(Worker *w, const Use *u, const char *at, int size)
+{
+	const Region *r = NULL;
+
+	for (int i = 0; i < w->shadow->nregions && !r; i++)
+		if (at >= w->shadow->region[i].low && at < w->shadow->region[i].high)
+			r = &w->shadow->region[i];
+	if (!r)
+		return true;
+	for (int64_t i = (at - r->low) / r->size; i <= (at + size - 1 - r->low) / r->size; i++)
+		if (!(u->kind == SHADOW_READ ? use_read : use_write)(w, u, &r->cell[i]))
+			return false;
 	return true;
 }
 
 bool
-shadow_pointer(Worker *w, const Op *op, const void *at, int size, ShadowUse use)
+shadow_tensor(Worker *w, const Step *s, int param, int64_t at, ShadowUse use)
 {
-	return true;
+	DType t = w->plan->func->body->arg[param].type->elem;
+	Use u = {s, use, param, at};
+	int64_t byte = dtype_is_packed(t) ? at / 2 : at * dtype_tile_size(t);
+
+	return use_bytes(w, &u, (const char *)w->args[param].data + byte, dtype_is_packed(t) ? 1 : dtype_tile_size(t));
+}
+
+/* The first parameter that the pointers may come from, for the report; the one whose buffer holds them if any. */
+static int
+param_of_pointer(const Worker *w, uint64_t from, const char *at, int size, bool *inside)
+{
+	const Func *f = w->plan->func;
+	int first = -1;
+
+	*inside = false;
+	for (int i = 0; i < f->nparam; i++) {
+		const PlanArg *arg = &w->args[i];
+		bool may = from == UINT64_MAX || (i < 63 && (from >> i & 1));
+		bool known = f->param[i].kind == PARAM_POINTER || (from == UINT64_MAX && f->param[i].kind == PARAM_TENSOR);
+		if (!may || !known)
+			continue;
+		if (first < 0)
+			first = i;
+		if (!arg->low || (at >= arg->low && at + size <= arg->high)) {
+			*inside = true;
+			return i;
+		}
+	}
+	return first;
+}
+
+bool
+shadow_pointer(Worker *w, const Step *s, uint64_t from, const void *at, int size, ShadowUse use)
+{
+	bool inside;
+	int param = param_of_pointer(w, from, at, size, &inside);
+	char me[80];
+	int64_t mine[MAX_AXES];
+
+	if (param < 0)
+		return true;
+	const PlanArg *arg = &w->args[param];
+	Use u = {s, use, param, ((const char *)at - (const char *)arg->data) / size};
+	if (inside)
+		return use_bytes(w, &u, at, size);
+	program_text(w, w->linear, mine, me);
+	int64_t held = (arg->high - (char *)arg->data) / size;
+	fault_at(w, s->op, FAULT_BOUNDS,
+	    "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer holds elements %" PRId64 " to %" PRId64,
+	    me, use_text(use), u.element, w->plan->func->param[param].name,
+	    ((char *)arg->low - (char *)arg->data) / size, held - 1);
+	name_param(w, &u);
+	return false;
 }
