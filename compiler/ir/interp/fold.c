@@ -11,7 +11,6 @@
  * element by element. */
 #include "ir/interp/plan.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { WIDE = 16 };                                     /* inner extents from which rows are combined in order */
@@ -53,41 +52,41 @@ run_scan(Worker *w, const Step *step)
 	return true;
 }
 
-/* What enters a sum is disturbed, in a copy. */
-static const double *
+/* perturb: what enters a sum is disturbed, in a copy, and then what its partial sums lose. */
+static double *
 disturbed(Worker *w, const PlainStep *s)
 {
 	int64_t count = s->outer * s->n * s->inner;
 
 	memcpy(w->temp, home_at(w, &s->in), (size_t)count * 8);
 	perturb_f64((double *)w->temp, count, w->plan->opt.perturb, &w->rng);
-	return (const double *)w->temp;
-}
-
-double
-accumulation_noise(const Plan *p, int64_t n)
-{
-	return MIN(p->opt.perturb, 0x1p-24) * sqrt((double)n) / 2;
+	return (double *)w->temp;
 }
 
 static bool
 reduce_disturbed(Worker *w, const Step *step)
 {
 	const PlainStep *s = (const PlainStep *)step;
-	double *out = (double *)w->reg[s->out.reg];
+	int64_t count = s->outer * s->n * s->inner;
+	double *x = disturbed(w, s), *squares = x + count, *out = (double *)w->reg[s->out.reg];
+	Reduce sum = s->how;
 
-	reduce_run(&s->how, disturbed(w, s), s->outer, s->n, s->inner, out);
-	perturb_f64(out, s->outer * s->inner, accumulation_noise(w->plan, s->n), &w->rng);
+	reduce_run(&s->how, x, s->outer, s->n, s->inner, out);
+	for (int64_t i = 0; i < count; i++)
+		x[i] = s->how.fn == RED_SUM ? x[i] * x[i] : 0;
+	sum.fn = RED_SUM;
+	reduce_run(&sum, x, s->outer, s->n, s->inner, squares);
+	disturb_sums(w, out, squares, s->outer * s->inner, s->n);
 	return true;
 }
 
-/* Every partial sum is rounded by a device that scans in order. */
+/* A scan is done in order, each partial result rounded. */
 static bool
 scan_disturbed(Worker *w, const Step *step)
 {
 	const PlainStep *s = (const PlainStep *)step;
 	const double *in = disturbed(w, s);
-	double *out = (double *)w->reg[s->out.reg];
+	double *out = (double *)w->reg[s->out.reg], u = accumulation_unit(w->plan);
 	int64_t n = s->n, inner = s->inner, by = s->how.reverse ? -inner : inner;
 
 	for (int64_t o = 0; o < s->outer && n > 0; o++) {
@@ -97,7 +96,7 @@ scan_disturbed(Worker *w, const Step *step)
 			at += by;
 			for (int64_t i = at; i < at + inner; i++)
 				out[i] = s->how.fn == RED_PROD ? out[i - by] * in[i] : out[i - by] + in[i];
-			perturb_f64(out + at, inner, accumulation_noise(w->plan, 4), &w->rng);
+			perturb_f64(out + at, inner, u, &w->rng);
 		}
 	}
 	return true;
@@ -121,7 +120,7 @@ emit_plain(Plan *p, const Op *op)
 	    (s->how.fn == RED_SUM || s->how.fn == RED_PROD);
 	if (s->perturbs) {
 		s->step.run = op->kind == OP_REDUCE ? reduce_disturbed : scan_disturbed;
-		plan_temp(p, s->outer * s->n * s->inner * 8);
+		plan_temp(p, (s->outer * s->n * s->inner + s->outer * s->inner) * 8);
 	}
 	return &s->step;
 }

@@ -271,9 +271,6 @@ void flat_run(Worker *w, const Flat *f, const char *const *arg, char *const *out
 /* shape.c, fold.c, order.c, product.c, report.c */
 Step *shape_emit(Plan *p, const Node *n);
 Step *fold_emit(Plan *p, const Node *n);
-/* perturb: the scale of what n additions in a row lose.  Devices accumulate in f32 at least, whatever coarser
- * type the kernel computes in besides; the loss grows as a random walk. */
-double accumulation_noise(const Plan *p, int64_t n);
 Step *order_emit(Plan *p, const Op *op);
 Step *product_emit(Plan *p, const Op *op);
 Step *report_emit(Plan *p, const Op *op);
@@ -281,6 +278,11 @@ void value_format(const Type *t, const void *data, Text *out);
 
 /* fault.c */
 bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);
+
+/* disturb.c */
+double accumulation_unit(const Plan *p);
+void disturb_sums(Worker *w, double *y, const double *squares, int64_t count, int64_t n);
+void disturb_dot(Worker *w, const Dot *d, const double *a, const double *b, double *out, double *temp);
 
 /* provenance.c: which pointer parameters a tile of pointers may come from; a bit each, all: unknown */
 void provenance_find(Plan *p);

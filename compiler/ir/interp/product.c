@@ -75,8 +75,7 @@ run_dot(Worker *w, const Step *step)
 	d.b_col = b_stride[2];
 	dot_run(&d, a, b, accumulator(w, s), w->reg[s->out.reg], scratch);
 	if (s->perturbs)
-		perturb_f64((double *)w->reg[s->out.reg], type_count(s->out.type),
-		    accumulation_noise(w->plan, d.k), &w->rng);
+		disturb_dot(w, &d, a, b, (double *)w->reg[s->out.reg], (double *)scratch);
 	return true;
 }
 
@@ -132,7 +131,8 @@ emit_dot(Plan *p, const Op *op)
 	s->a_bytes = temp_bytes(&s->a, s->perturbs);
 	s->b_bytes = temp_bytes(&s->b, s->perturbs);
 	dot_dense(&s->dot);
-	plan_temp(p, s->a_bytes + s->b_bytes + (int64_t)dot_scratch(&s->dot));
+	int64_t scratch = (int64_t)dot_scratch(&s->dot), norms = (s->dot.m + s->dot.n) * 8;
+	plan_temp(p, s->a_bytes + s->b_bytes + MAX(scratch, norms));
 	return &s->step;
 }
 
