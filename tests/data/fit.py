@@ -37,6 +37,8 @@ half_ln2, z = mp.log(2) / 2, mp.mpf(0)
 quarter = (mp.pi / 4) ** 2 * mp.mpf("1.001")
 fit("(e^r - 1 - r) / r^2", near_zero(lambda r: (mp.expm1(r) - r) / r ** 2, mp.mpf(1) / 2), -half_ln2, half_ln2, 5,
     lambda r: r * r / abs(mp.expm1(r)))
+fit("the same for exp in f32", near_zero(lambda r: (mp.expm1(r) - r) / r ** 2, mp.mpf(1) / 2), -half_ln2 * mp.mpf("1.001"),
+    half_ln2 * mp.mpf("1.001"), 4, lambda r: r * r / mp.exp(r))
 fit("(2 atanh(s) - 2 s) / s^3 in s^2", near_zero(lambda q: (2 * mp.atanh(mp.sqrt(q)) / mp.sqrt(q) - 2) / q, mp.mpf(2) / 3),
     z, ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2, 3, lambda q: q / 2)
 fit("(sin r - r) / r^3 in r^2", near_zero(lambda q: (mp.sin(mp.sqrt(q)) / mp.sqrt(q) - 1) / q, -mp.mpf(1) / 6),
