@@ -27,17 +27,22 @@ enum {
 	HAS_F64 = 1 << 14,
 };
 
+enum { MMA_REG_BITS = 6, MMA_LANE_BITS = 5 };
+
+/* Where the threads of a warp hold a matrix: images of register bits and lane bits, packed as layout.h packs them. */
+typedef struct Fragment {
+	int reg_bits;
+	uint64_t reg[MMA_REG_BITS], lane[MMA_LANE_BITS];
+} Fragment;
+
 /* One matrix instruction: D[m, n] = A[m, k] B[k, n] + C, held by `warps` warps together. */
 typedef struct MmaInfo {
-	const char *name;                               /* "mma.m16n8k16.f16" */
+	const char *name;                               /* "m16n8k16.f16" */
 	int m, n, k, warps;
 	DType a, b, acc;                                /* element types of operands and accumulator */
 	unsigned needs;                                 /* capability bits */
 	int least;                                      /* least compute capability (75, 80 …), or Apple family */
-	bool b_shared, a_shared;                        /* operands that are read from shared memory through descriptors */
-	/* Fragments: images of register bits, then lane bits (then warp bits), packed as layout.h packs them. */
-	int a_in[IN_DIMS], b_in[IN_DIMS], c_in[IN_DIMS];
-	uint64_t a_col[16], b_col[16], c_col[16];
+	const Fragment *fragment_a, *fragment_b, *fragment_c;
 } MmaInfo;
 
 extern const MmaInfo mma_info[];

@@ -1,0 +1,130 @@
+/* The rows, and finding one.  Figures of NVIDIA chips: CUDA C++ Programming Guide 13, "Technical Specifications per
+ * Compute Capability"; of Apple's: Metal Feature Set Tables. */
+#include "target/target.h"
+
+#include <string.h>
+
+enum { KB = 1024 };
+
+#define SM_75 (HAS_LDMATRIX | HAS_F64)
+#define SM_80 (SM_75 | HAS_CP_ASYNC | HAS_BF16 | HAS_REDUX | HAS_MBARRIER)
+#define SM_89 (SM_80 | HAS_FP8)
+#define SM_90A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_WGMMA | HAS_SETMAXNREG | HAS_CLUSTER)
+#define SM_100A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_TCGEN05 | HAS_SETMAXNREG | HAS_CLUSTER)
+
+#define NVIDIA                                                                                     \
+	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, .vector_bytes = 16
+
+static const Target targets[] = {
+	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx63", .has = SM_75,
+	    .shared_bytes = 64 * KB, .shared_bytes_unit = 64 * KB, .max_warps = 32},
+	{NVIDIA, .name = "sm_80", .capability = 80, .cpu = "sm_80", .features = "+ptx70", .has = SM_80,
+	    .shared_bytes = 163 * KB, .shared_bytes_unit = 164 * KB, .max_warps = 64},
+	{NVIDIA, .name = "sm_86", .capability = 86, .cpu = "sm_86", .features = "+ptx71", .has = SM_80,
+	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
+	{NVIDIA, .name = "sm_89", .capability = 89, .cpu = "sm_89", .features = "+ptx84", .has = SM_89,
+	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
+	{NVIDIA, .name = "sm_90a", .capability = 90, .cpu = "sm_90a", .features = "+ptx84", .has = SM_90A,
+	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
+	{NVIDIA, .name = "sm_100a", .capability = 100, .cpu = "sm_100a", .features = "+ptx86", .has = SM_100A,
+	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
+};
+
+/* A fragment is a linear map: for each register bit and each lane bit the element it moves to, as a row and a column in a
+ * matrix of 2^log columns. */
+#define AT(row, col, log) ((uint64_t)(row) << (log) | (uint64_t)(col))
+#define ROWS(log) AT(1, 0, log), AT(2, 0, log), AT(4, 0, log)
+#define COLS AT(0, 1, 3), AT(0, 2, 3), AT(0, 4, 3)
+
+/* Accumulators: pairs of columns, then row + 8; lanes: 4 pairs, 8 rows. */
+static const Fragment C_16x8 = {2, {AT(0, 1, 3), AT(8, 0, 3)}, {AT(0, 2, 3), AT(0, 4, 3), ROWS(3)}};
+static const Fragment C_8x8 = {1, {AT(0, 1, 3)}, {AT(0, 2, 3), AT(0, 4, 3), ROWS(3)}};
+/* 16-bit operands. */
+static const Fragment A_16x16 = {3, {AT(0, 1, 4), AT(8, 0, 4), AT(0, 8, 4)}, {AT(0, 2, 4), AT(0, 4, 4), ROWS(4)}};
+static const Fragment B_16x8 = {2, {AT(1, 0, 3), AT(8, 0, 3)}, {AT(2, 0, 3), AT(4, 0, 3), COLS}};
+static const Fragment A_16x8_H = {2, {AT(0, 1, 3), AT(8, 0, 3)}, {AT(0, 2, 3), AT(0, 4, 3), ROWS(3)}};
+static const Fragment B_8x8_H = {1, {AT(1, 0, 3)}, {AT(2, 0, 3), AT(4, 0, 3), COLS}};
+/* 32-bit operands (tf32). */
+static const Fragment A_16x8_T = {2, {AT(8, 0, 3), AT(0, 4, 3)}, {AT(0, 1, 3), AT(0, 2, 3), ROWS(3)}};
+static const Fragment B_8x8_T = {1, {AT(4, 0, 3)}, {AT(1, 0, 3), AT(2, 0, 3), COLS}};
+/* 8-bit operands. */
+static const Fragment A_16x32 = {
+    4, {AT(0, 1, 5), AT(0, 2, 5), AT(8, 0, 5), AT(0, 16, 5)}, {AT(0, 4, 5), AT(0, 8, 5), ROWS(5)}};
+static const Fragment B_32x8 = {3, {AT(1, 0, 3), AT(2, 0, 3), AT(16, 0, 3)}, {AT(4, 0, 3), AT(8, 0, 3), COLS}};
+static const Fragment A_8x16 = {2, {AT(0, 1, 4), AT(0, 2, 4)}, {AT(0, 4, 4), AT(0, 8, 4), ROWS(4)}};
+static const Fragment B_16x8_8 = {2, {AT(1, 0, 3), AT(2, 0, 3)}, {AT(4, 0, 3), AT(8, 0, 3), COLS}};
+
+const MmaInfo mma_info[] = {
+#define MMA(text, m_, n_, k_, w, ta, tb, tc, needs_, least_, fa, fb, fc)                           \
+	{.name = text, .m = m_, .n = n_, .k = k_, .warps = w, .a = TY_##ta, .b = TY_##tb,          \
+	    .acc = TY_##tc, .needs = needs_, .least = least_, .fragment_a = &fa, .fragment_b = &fb, .fragment_c = &fc},
+#include "target/mma.def"
+};
+const int mma_count = LEN(mma_info);
+
+const Target *
+target_at(int i)
+{
+	return i >= 0 && i < LEN(targets) ? &targets[i] : NULL;
+}
+
+const Target *
+target_named(const char *name)
+{
+	for (int i = 0; i < LEN(targets); i++)
+		if (strcmp(targets[i].name, name) == 0)
+			return &targets[i];
+	return NULL;
+}
+
+const MmaInfo *
+target_mma(const Target *t, DType a, DType b, DType acc, int warps)
+{
+	const MmaInfo *best = NULL;
+	for (int i = 0; i < mma_count; i++) {
+		const MmaInfo *m = &mma_info[i];
+		if (m->a != a || m->b != b || m->acc != acc || m->warps > warps || t->kind != TARGET_PTX ||
+		    t->capability < m->least || (m->needs & ~t->has))
+			continue;
+		if (!best || m->m * m->n * m->k > best->m * best->n * best->k)
+			best = m;
+	}
+	return best;
+}
+
+static int
+log2_of(int n)
+{
+	int l = 0;
+	while (1 << l < n)
+		l++;
+	return l;
+}
+
+static Layout
+fragment(int rows, int cols, const Fragment *f)
+{
+	uint64_t col[MMA_REG_BITS + MMA_LANE_BITS];
+	int shape[LAYOUT_RANK] = {log2_of(rows), log2_of(cols)}, in[IN_DIMS] = {f->reg_bits, MMA_LANE_BITS};
+	memcpy(col, f->reg, sizeof *f->reg * (size_t)f->reg_bits);
+	memcpy(col + f->reg_bits, f->lane, sizeof f->lane);
+	return layout_fragment(2, shape, in, col);
+}
+
+Layout
+mma_layout_a(const MmaInfo *i)
+{
+	return fragment(i->m, i->k, i->fragment_a);
+}
+
+Layout
+mma_layout_b(const MmaInfo *i)
+{
+	return fragment(i->k, i->n, i->fragment_b);
+}
+
+Layout
+mma_layout_c(const MmaInfo *i)
+{
+	return fragment(i->m, i->n, i->fragment_c);
+}

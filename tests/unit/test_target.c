@@ -1,0 +1,102 @@
+/* Fragment layouts against the formulas that the PTX ISA prints for each shape: lane l is groupID = l / 4 and
+ * threadID_in_group = l % 4, i counts the elements of a thread. */
+#include "target/target.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct At {
+	uint32_t row, col;
+} At;
+
+static At
+a_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
+{
+	bool wide = m->k == 32, bytes = wide || m->m == 8;
+	if (m->a == TY_F32)
+		return (At){g + (i & 1 ? 8 : 0), t + (i >= 2 ? 4 : 0)};
+	if (m->m == 8)
+		return (At){g, t * 4 + (i & 3)};
+	if (bytes)
+		return (At){i < 4 || (i >= 8 && i < 12) ? g : g + 8, t * 4 + (i & 3) + (i < 8 ? 0 : 16)};
+	if (m->k == 8)
+		return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
+	return (At){i < 2 || (i >= 4 && i < 6) ? g : g + 8, t * 2 + (i & 1) + (i < 4 ? 0 : 8)};
+}
+
+static At
+b_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
+{
+	if (m->a == TY_F32)
+		return (At){t + (i ? 4 : 0), g};
+	if (m->m == 8)
+		return (At){t * 4 + (i & 3), g};
+	if (m->k == 32)
+		return (At){t * 4 + (i & 3) + (i < 4 ? 0 : 16), g};
+	if (m->k == 8)
+		return (At){t * 2 + (i & 1), g};
+	return (At){t * 2 + (i & 1) + (i < 2 ? 0 : 8), g};
+}
+
+static At
+c_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
+{
+	(void)m;
+	return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
+}
+
+static void
+check(const MmaInfo *m, Layout l, At (*of)(const MmaInfo *, uint32_t, uint32_t, uint32_t))
+{
+	assert_true(layout_valid(&l));
+	assert_int_equal(l.in[IN_LANE], 5);
+	assert_int_equal(layout_in_bits(&l), layout_out_bits(&l));
+	for (uint32_t lane = 0; lane < 32; lane++)
+		for (uint32_t i = 0; i < 1u << l.in[IN_REGISTER]; i++) {
+			uint32_t at[LAYOUT_RANK];
+			At want = of(m, lane / 4, lane % 4, i);
+			layout_element(&l, (uint32_t[IN_DIMS]){i, lane, 0, 0}, at);
+			assert_int_equal(at[0], want.row);
+			assert_int_equal(at[1], want.col);
+		}
+}
+
+static void
+fragments(void **state)
+{
+	(void)state;
+	for (int i = 0; i < mma_count; i++) {
+		check(&mma_info[i], mma_layout_a(&mma_info[i]), a_of);
+		check(&mma_info[i], mma_layout_b(&mma_info[i]), b_of);
+		check(&mma_info[i], mma_layout_c(&mma_info[i]), c_of);
+	}
+}
+
+static void
+choice(void **state)
+{
+	(void)state;
+	const Target *t75 = target_named("sm_75"), *t80 = target_named("sm_80"), *t90 = target_named("sm_90a");
+	assert_string_equal(target_mma(t75, TY_F16, TY_F16, TY_F32, 4)->name, "m16n8k8.f16");
+	assert_string_equal(target_mma(t80, TY_F16, TY_F16, TY_F32, 4)->name, "m16n8k16.f16");
+	assert_null(target_mma(t75, TY_BF16, TY_BF16, TY_F32, 4));
+	assert_null(target_mma(t80, TY_F8E4M3, TY_F8E4M3, TY_F32, 4));
+	assert_string_equal(target_mma(t90, TY_F8E4M3, TY_F8E5M2, TY_F32, 4)->name, "m16n8k32.e4m3e5m2");
+	assert_null(target_mma(t90, TY_F64, TY_F64, TY_F64, 4));
+	assert_null(target_named("sm_12"));
+	for (int i = 0; target_at(i); i++) {
+		const Target *t = target_at(i);
+		assert_ptr_equal(target_named(t->name), t);
+		assert_true(t->shared_bytes <= t->shared_bytes_unit && t->max_threads <= t->max_warps * t->lanes);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(fragments), cmocka_unit_test(choice)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
