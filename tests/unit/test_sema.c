@@ -215,7 +215,7 @@ computes_constants(void **state)
 		Case c;
 		char text[256];
 		snprintf(text, sizeof text, "const W = N0 + 1;\nconst N0 = 4;\nfn twice(n) { return n * 2; }\n"
-			"kernel k<V = %s>(x: in f32[N]) grid(p: N) {}\n", sums[i].text);
+			"kernel k<V = (%s)>(x: in f32[N]) grid(p: N) {}\n", sums[i].text);
 		case_open(&c, text);
 		c.args[0] = tensor(TY_F32, 1, 100, 0);
 		if (!kernel_bind(c.kernel, c.args, NULL, 0, &c.bound))
