@@ -166,6 +166,8 @@ typedef struct StmtState {
 	const struct ConstFrame *consts;                /* top-level constants being evaluated */
 } StmtState;
 
+bool elab_enter(Elab *e, Place at);                      /* one level deeper (e->depth-- leaves it); false, reported: too deep */
+bool elab_step(Elab *e, Place at);                       /* false, reported once, when inlining and unrolling go too far */
 void elab_stmt(Elab *e, const Stmt *s);
 /* Statements from..n of a list in the scope at hand; true if every path through them returned. */
 bool elab_list(Elab *e, const StmtList *list, int from);
@@ -212,8 +214,23 @@ Op *region_if(Elab *e, Value *cond, Block *then, Value *const *tv, Block *els, V
 /* A run-time condition as a scalar bool; NULL after an error. */
 Value *val_condition(Elab *e, const Val *v);
 int val_flatten(Elab *e, const Val *v, Value **out, int max);   /* tiles of a tuple tree in order; -1: others inside */
-Val val_rebuild(Elab *e, const Val *like, Value *const *from, int *at);
+Val val_rebuild(Elab *e, const Val *like, Value *from, int *at);
 enum { MAX_CARRIED = 512 };
+
+/* control.c: what loops and branches share */
+
+typedef struct Flat {
+	Value **v;
+	int n;
+} Flat;
+
+/* The tiles of n values behind `room` free places; false, reported, if there are too many. */
+bool vals_flatten(Elab *e, const Val *v, int n, int room, Flat *out, Place at);
+Val *bindings_save(Elab *e, const BindingList *list);
+/* Gives each variable its tiles from consecutive results or block arguments, and those its name. */
+void bindings_take(Elab *e, const BindingList *vars, Value *from);
+void scan_hidden(Elab *e, BindingList *list);            /* adds the hidden variables that a return may set */
+Frame *frame_of(Elab *e);
 
 /* call.c: builtins; one table (builtins.def) of name, family, parameters, function */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Nested expressions and inlined functions; the parser allows a nesting of 1000. */
-enum { MAX_DEPTH = 1400, MAX_STEPS = 2000000 };
+enum { MAX_DEPTH = 1400, MAX_STEPS = 1000000 };
 
 typedef struct ConstFrame {
 	const struct ConstFrame *up;
@@ -416,29 +416,35 @@ elab_unary_expr(Elab *e, const Expr *x)
 	return elab_unary(e, x->un, &a, x->place);
 }
 
-static bool
-too_much(Elab *e, const Expr *x)
+bool
+elab_step(Elab *e, Place at)
 {
-	if (++e->stmt->steps > MAX_STEPS) {
-		if (!e->stmt->spent)
-			diag_error(e->cx, x->place, DIAG_TOO_LARGE, MAX_STEPS);
-		e->stmt->spent = true;
+	if (++e->stmt->steps <= MAX_STEPS)
 		return true;
-	}
-	if (e->depth < MAX_DEPTH)
+	if (!e->stmt->spent)
+		diag_error(e->cx, at, DIAG_TOO_LARGE, MAX_STEPS);
+	e->stmt->spent = true;
+	return false;
+}
+
+bool
+elab_enter(Elab *e, Place at)
+{
+	if (e->depth >= MAX_DEPTH) {
+		diag_error(e->cx, at, DIAG_ELAB_DEPTH, MAX_DEPTH);
 		return false;
-	diag_error(e->cx, x->place, DIAG_ELAB_DEPTH, MAX_DEPTH);
+	}
+	e->depth++;
 	return true;
 }
 
 Val
 elab_expr(Elab *e, const Expr *x)
 {
-	if (!x || too_much(e, x))
+	if (!x || !elab_step(e, x->place) || !elab_enter(e, x->place))
 		return val_poison(x ? x->place : e->b.place);
 	Place saved = e->b.place;
 	e->b.place = x->place;
-	e->depth++;
 	Val v = elab_kind(e, x);
 	e->depth--;
 	e->b.place = saved;

@@ -115,10 +115,10 @@ val_flatten(Elab *e, const Val *v, Value **out, int max)
 }
 
 Val
-val_rebuild(Elab *e, const Val *like, Value *const *from, int *at)
+val_rebuild(Elab *e, const Val *like, Value *from, int *at)
 {
 	if (like->kind != VAL_TUPLE)
-		return val_tile(like->place, from[(*at)++]);
+		return val_tile(like->place, &from[(*at)++]);
 	Val v = val_tuple(e, like->place, like->items, like->n);
 	for (int i = 0; i < like->n; i++)
 		v.items[i] = val_rebuild(e, &like->items[i], from, at);

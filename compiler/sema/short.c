@@ -104,13 +104,10 @@ convert_in(Elab *e, Block *b, const Val *v, const Type *t, Place at)
 
 typedef struct Choice {
 	Block *then, *els;
-	Value *cond;
-	bool inline_both;
-	Value *tv[MAX_CARRIED], *ev[MAX_CARRIED];
-	int n;
+	VEC(Value *) tv, ev;
 } Choice;
 
-/* Converts the two sides to common types, pairwise through tuples.  The result, with the then side's values. */
+/* Converts the two sides to common types, pairwise through tuples. */
 static bool
 choose(Elab *e, Choice *c, const Val *a, const Val *b, Place at)
 {
@@ -121,11 +118,14 @@ choose(Elab *e, Choice *c, const Val *a, const Val *b, Place at)
 		return true;
 	}
 	const Type *t;
-	if (c->n == MAX_CARRIED || !common_type(e, a, b, at, &t))
+	if (!common_type(e, a, b, at, &t))
 		return false;
-	c->tv[c->n] = convert_in(e, c->then, a, t, at);
-	c->ev[c->n] = convert_in(e, c->els, b, t, at);
-	return c->tv[c->n] && c->ev[c->n++];
+	Value *x = convert_in(e, c->then, a, t, at), *y = convert_in(e, c->els, b, t, at);
+	if (!x || !y)
+		return false;
+	vec_push(e->cx->mem, &c->tv, x);
+	vec_push(e->cx->mem, &c->ev, y);
+	return true;
 }
 
 static Val
@@ -142,7 +142,7 @@ like_tiles(Elab *e, const Val *v, Value *const *from, int *at)
 static Val
 cond_scalar(Elab *e, const Expr *x, Value *cond)
 {
-	Choice *c = NEW(e->cx->tmp, Choice);
+	Choice c = {0};
 	int at = 0;
 
 	Region then = region_begin(e, NULL, 0);
@@ -151,24 +151,24 @@ cond_scalar(Elab *e, const Expr *x, Value *cond)
 	Region els = region_begin(e, NULL, 0);
 	Val b = elab_expr(e, x->c);
 	region_end(e, &els);
-	c->then = then.block;
-	c->els = els.block;
-	if (!choose(e, c, &a, &b, x->place))
+	c.then = then.block;
+	c.els = els.block;
+	if (!choose(e, &c, &a, &b, x->place))
 		return val_poison(x->place);
-	if (!region_is_cheap(then.block) || !region_is_cheap(els.block)) {
-		Op *op = region_if(e, cond, then.block, c->tv, els.block, c->ev, c->n);
-		for (int i = 0; i < c->n; i++)
-			c->tv[i] = &op->out[i];
-		return like_tiles(e, &a, c->tv, &at);
+	if (!region_is_cheap(c.then) || !region_is_cheap(c.els)) {
+		Op *op = region_if(e, cond, c.then, c.tv.at, c.els, c.ev.at, c.tv.n);
+		for (int i = 0; i < c.tv.n; i++)
+			c.tv.at[i] = &op->out[i];
+		return like_tiles(e, &a, c.tv.at, &at);
 	}
-	region_splice(e, then.block);
-	region_splice(e, els.block);
-	for (int i = 0; i < c->n; i++) {
-		const Type *t = c->tv[i]->type;
+	region_splice(e, c.then);
+	region_splice(e, c.els);
+	for (int i = 0; i < c.tv.n; i++) {
+		const Type *t = c.tv.at[i]->type;
 		Value *mask = ir_broadcast(e, cond, t->rank, t->extent, x->place);
-		c->tv[i] = build3(&e->b, OP_SELECT, mask, c->tv[i], c->ev[i]);
+		c.tv.at[i] = build3(&e->b, OP_SELECT, mask, c.tv.at[i], c.ev.at[i]);
 	}
-	return like_tiles(e, &a, c->tv, &at);
+	return like_tiles(e, &a, c.tv.at, &at);
 }
 
 /* A tile of conditions: three shapes broadcast together. */

@@ -1,0 +1,188 @@
+/* Loops.  A loop must know what it carries before its body is elaborated, so it carries every variable that its
+ * text assigns, whatever that comes to.  `static for` is unrolled instead, its counter being a constant. */
+#include "sema/elab.h"
+
+/* The loop's bounds as lo, hi, step; false after an error. */
+static bool
+range_vals(Elab *e, const Stmt *s, Val out[3])
+{
+	bool ok = s->range.n >= 1 && s->range.n <= 3;
+	Val v[3];
+
+	for (int i = 0; i < s->range.n && i < 3; i++) {         /* the parser saw to 1 to 3 */
+		v[i] = elab_expr(e, s->range.at[i]);
+		ok &= !val_is_poison(&v[i]);
+	}
+	if (!ok)
+		return false;
+	out[0] = s->range.n == 1 ? val_int(v[0].place, 0) : v[0];
+	out[1] = s->range.n == 1 ? v[0] : v[1];
+	out[2] = s->range.n == 3 ? v[2] : val_int(s->place, 1);
+	if (out[2].kind == VAL_INT && out[2].i == 0) {
+		diag_error(e->cx, out[2].place, DIAG_RANGE_STEP);
+		return false;
+	}
+	return true;
+}
+
+/* What a loop carries: variables, and their values at entry, flattened behind `room` operands. */
+typedef struct Carried {
+	BindingList vars;
+	Flat flat;
+	int room, n;
+	const Type **type;                              /* the index first */
+} Carried;
+
+static Carried
+carried(Elab *e, const Stmt *s, int room)
+{
+	Carried c = {.room = room};
+
+	scan_assigned(e, &s->body, 0, &c.vars);
+	if (stmt_returns(s))
+		scan_hidden(e, &c.vars);
+	if (!vals_flatten(e, bindings_save(e, &c.vars), c.vars.n, room, &c.flat, s->place)) {
+		c.vars.n = 0;
+		vals_flatten(e, NULL, 0, room, &c.flat, s->place);
+	}
+	c.n = c.flat.n - room;
+	c.type = NEW_ARRAY(e->cx->mem, const Type *, c.n + 1);
+	c.type[0] = type_scalar(e->m, TY_I64);
+	for (int i = 0; i < c.n; i++)
+		c.type[i + 1] = c.flat.v[room + i]->type;
+	return c;
+}
+
+/* A loop's body; the carried variables are the region's arguments from `first` on, and what it yields. */
+static void
+run_body(Elab *e, const Stmt *s, Block *body, int first, const Carried *c)
+{
+	Region r = {.outer = e->b, .block = body};
+	Flat now;
+
+	bindings_take(e, &c->vars, body->arg + first);
+	e->b.block = body;
+	e->b.before = NULL;
+	scope_push(e);
+	if (s->kind == ST_FOR && s->names.n > 0) {
+		const Name *n = &s->names.at[0];
+		body->arg[0].name = n->name;
+		scope_add(e, n->name, n->place, val_tile(n->place, &body->arg[0]), false)->what = "a loop's counter";
+	}
+	if (s->kind == ST_FOR && frame_of(e)->done && stmt_returns(s))
+		elab_unless_done(e, &s->body, 0);
+	else
+		elab_list(e, &s->body, 0);
+	scope_pop(e);
+	e->b.place = s->place;
+	if (vals_flatten(e, bindings_save(e, &c->vars), c->vars.n, 0, &now, s->place))
+		build_yield(&e->b, now.v, now.n);
+	region_end(e, &r);
+}
+
+void
+elab_for(Elab *e, const Stmt *s)
+{
+	static const char *const what[] = {"the start of a range", "the end of a range", "the step of a range"};
+	Val range[3];
+	Value *bound[3];
+	bool ok = range_vals(e, s, range);
+
+	for (int i = 0; i < 3; i++) {
+		bound[i] = ok ? val_index(e, &range[i], what[i]) : NULL;
+		ok &= bound[i] != NULL;
+	}
+	for (int i = 0; i < 3 && !ok; i++)              /* still checks the body */
+		bound[i] = build_int(&e->b, type_scalar(e->m, TY_I64), 1);
+	Carried c = carried(e, s, 3);
+	for (int i = 0; i < 3; i++)
+		c.flat.v[i] = bound[i];
+	e->b.place = s->place;
+	Op *op = op_make_regions(&e->b, OP_FOR, c.flat.v, c.flat.n, NULL, 0, NULL, 0, 1);
+	op->region[0] = block_make(e->b.block->func, op, c.type, c.n + 1);
+	run_body(e, s, op->region[0], 1, &c);
+	bindings_take(e, &c.vars, op->out);
+}
+
+/* The condition region of a while loop: the condition, and not yet done. */
+static Value *
+while_condition(Elab *e, const Stmt *s)
+{
+	Frame *f = frame_of(e);
+
+	if (!f->done || !stmt_returns(s)) {
+		Val c = elab_expr(e, s->e);
+		return val_condition(e, &c);
+	}
+	Value *done = f->done->val.v;
+	Region then = region_begin(e, NULL, 0);
+	Value *no = build_int(&e->b, type_scalar(e->m, TY_BOOL), 0);
+	region_end(e, &then);
+	Region els = region_begin(e, NULL, 0);
+	Val c = elab_expr(e, s->e);
+	Value *cond = val_condition(e, &c);
+	region_end(e, &els);
+	return cond ? &region_if(e, done, then.block, &no, els.block, &cond, 1)->out[0] : NULL;
+}
+
+void
+elab_while(Elab *e, const Stmt *s)
+{
+	Carried c = carried(e, s, 0);
+	Op *op = op_make_regions(&e->b, OP_WHILE, c.flat.v, c.n, NULL, 0, NULL, 0, 2);
+	Value **yield = NEW_ARRAY(e->cx->mem, Value *, c.n + 1);
+	Region r = {.outer = e->b};
+
+	for (int i = 0; i < 2; i++)
+		op->region[i] = block_make(e->b.block->func, op, c.type + 1, c.n);
+	e->b.block = op->region[0];
+	e->b.before = NULL;
+	bindings_take(e, &c.vars, op->region[0]->arg);
+	yield[0] = while_condition(e, s);
+	if (!yield[0])
+		yield[0] = build_int(&e->b, type_scalar(e->m, TY_BOOL), 0);
+	for (int i = 0; i < c.n; i++)
+		yield[i + 1] = &op->region[0]->arg[i];
+	build_yield(&e->b, yield, c.n + 1);
+	region_end(e, &r);
+	run_body(e, s, op->region[1], 0, &c);
+	bindings_take(e, &c.vars, op->out);
+}
+
+/* The trips of an unrolled loop from `i` on.  After a trip that may have returned the rest stands under a guard. */
+static bool
+unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
+{
+	for (; step > 0 ? i < end : i > end; i += step) {
+		if (e->stmt->spent || !elab_step(e, s->place))
+			return false;
+		scope_push(e);
+		if (s->names.n > 0)
+			scope_add(e, s->names.at[0].name, s->names.at[0].place,
+			    val_int(s->names.at[0].place, i), false)->what = "a loop's counter";
+		bool ended = frame_of(e)->done && stmt_may_return(s) ? elab_unless_done(e, &s->body, 0)
+								  : elab_list(e, &s->body, 0);
+		scope_pop(e);
+		if (ended)
+			return true;
+		if (__builtin_add_overflow(i, step, &(int64_t){0}))
+			break;
+	}
+	return false;
+}
+
+bool
+elab_static_for(Elab *e, const Stmt *s)
+{
+	Val range[3];
+	int64_t at[3];
+	static const char *const what[] = {"the start of a 'static for'", "the end of a 'static for'",
+		"the step of a 'static for'"};
+
+	if (!range_vals(e, s, range))
+		return false;
+	for (int i = 0; i < 3; i++)
+		if (!val_const_int(e, &range[i], what[i], &at[i]))
+			return false;
+	return unroll(e, s, at[0], at[1], at[2]);
+}
