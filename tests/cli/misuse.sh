@@ -1,6 +1,6 @@
 # What is wrong with the command line itself: exit 2, and the nearest name offered.
 . "$(dirname "$0")/expect"
-cp "$top/dsl_examples/saxpy.tgl" "$top/dsl_examples/gelu.tgl" .
+cp "$top/tests/cli/saxpy.tgl" "$top/tests/cli/two.tgl" .
 
 expect 2 "no command 'rnu'; did you mean 'run'" rnu saxpy.tgl
 expect 2 "no command 'zzzzzz'; 'tegula help' lists them" zzzzzz
@@ -28,7 +28,7 @@ expect 2 "whole number from 0 on" build saxpy.tgl --max-errors=many
 expect 2 "always, never or auto" run saxpy.tgl --color=blue
 expect 2 "ast or tir, found 'ptx'" build --emit=ptx saxpy.tgl
 expect 2 "bash and zsh, not for 'fish'" completion fish
-expect 2 "has 2 kernels: name one of gelu_erf, gelu_tanh" run gelu.tgl
+expect 2 "has 2 kernels: name one of doubled, halved" run two.tgl
 expect 2 "has no tensor 'q'" run saxpy.tgl --out q=q.npy
 expect 2 "has no tensor 'a'" run saxpy.tgl --out a=q.npy
 holds test ! -e q.npy

@@ -1,6 +1,6 @@
 # Files that the command writes appear whole or not at all, and what cannot be written is said.
 . "$(dirname "$0")/expect"
-cp "$top/dsl_examples/saxpy.tgl" .
+cp "$top/tests/cli/saxpy.tgl" .
 full=/dev/full
 
 # Standard output.

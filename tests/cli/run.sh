@@ -1,6 +1,6 @@
 # run and check: values in and out, seeds, threads, exits.
 . "$(dirname "$0")/expect"
-cp "$top/dsl_examples/saxpy.tgl" "$top/dsl_examples/softmax.tgl" .
+cp "$top/tests/cli/saxpy.tgl" "$top/tests/cli/rows.tgl" "$top/tests/cli/two.tgl" .
 
 expect 0 "check y: good" run saxpy.tgl
 holds grep -q 'N = 4096,' "$out"
@@ -12,6 +12,11 @@ expect 1 "no kernel 'sxapy'" run saxpy.tgl sxapy
 expect 1 "did you mean 'saxpy'" build saxpy.tgl sxapy
 expect 1 "no device 'cuda'" run saxpy.tgl --device cuda
 expect 1 "no device 'cuda'" check saxpy.tgl --device cuda
+
+expect 0 "check: the kernel has no reference" run two.tgl halved
+expect 0 "y: f32\[10\]" run two.tgl doubled
+holds grep -q '\[0 2 4 ... 14 16 18\]' "$out"
+expect 0 "1 good, 0 wrong, 0 failed, 1 without a reference" check two.tgl
 
 # What one run writes another reads; the same seed gives the same numbers, on any number of threads.
 expect 0 "good" run saxpy.tgl --out x=x.npy --out y=y.npy
@@ -28,8 +33,8 @@ cp saxpy.tgl fake.npy
 expect 1 "E1202" run saxpy.tgl --arg x=fake.npy
 head -c 1000 x.npy >cut.npy
 expect 1 "E1208" run saxpy.tgl --arg x=cut.npy
-expect 1 "rank\|shape\|dimension" run softmax.tgl --arg x=x.npy
-expect 1 "'T' is bf16 by the command line, but f32" run softmax.tgl -D T=bf16 --arg x=x.npy
+expect 1 "rank\|shape\|dimension" run rows.tgl --arg x=x.npy
+expect 1 "'T' is bf16 by the command line, but f32" run rows.tgl -D T=bf16 --arg x=x.npy
 expect 1 "'z'" run saxpy.tgl --arg z=1
 expect 1 "<argument x>:1:8: error" run saxpy.tgl --arg 'x=normal('
 expect 1 "'Q'" run saxpy.tgl -D Q=1
