@@ -266,10 +266,16 @@ typedef struct Memo {
 	int next; /* the one to go */
 } Memo;
 
-static void
+/* Keys are bytes, compared whole; what varies in length carries its length. */
+void
 key_const(Text *key, const Const *c)
 {
-	text_printf(key, "%d:%lld:%a:%d;", c->kind, (long long)c->i, c->f, (int)c->dtype);
+	const int64_t word[4] = {
+	    (int64_t)c->kind, c->i, (int64_t)c->dtype, c->text ? (int64_t)strlen(c->text) : -1};
+	text_putn(key, (const char *)word, sizeof word);
+	text_putn(key, (const char *)&c->f, sizeof c->f);
+	if (c->text)
+		text_putn(key, c->text, strlen(c->text));
 }
 
 static void
@@ -278,14 +284,15 @@ bind_key(const TglKernel *tk, const Binding *b, Text *key)
 	const Kernel *k = tk->k;
 	for (int i = 0; i < k->params.n; i++) {
 		const ArgInfo *a = &b->info[i];
-		text_printf(key, "%d,%d[", a->given, (int)a->dtype);
-		for (int d = 0; d < a->rank && d < MAX_RANK; d++)
-			text_printf(key, "%lld,", (long long)a->dim[d]);
+		const int word[3] = {a->given, (int)a->dtype, a->rank};
+		text_putn(key, (const char *)word, sizeof word);
+		text_putn(
+		    key, (const char *)a->dim, sizeof *a->dim * (size_t)MIN(a->rank, MAX_RANK));
 		if (k->params.at[i].kind == PARAM_SCALAR && tk->in_header[i])
 			key_const(key, &a->scalar);
 	}
-	for (int i = 0; i < b->nvalue; i++) {
-		text_put(key, b->value[i].name);
+	for (int i = 0; i < b->nvalue; i++) { /* interned: the address is the name */
+		text_putn(key, (const char *)&b->value[i].name, sizeof b->value[i].name);
 		key_const(key, &b->value[i].value);
 	}
 }

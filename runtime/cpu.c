@@ -58,6 +58,7 @@ struct Pool {
 typedef struct CpuState {
 	Pool pool;
 	bool sanitize;
+	uint64_t memory; /* bytes that this process may use; 0: not known */
 	const DeviceHooks *hooks;
 	pthread_mutex_t print_lock;
 	char text[64];
@@ -211,7 +212,7 @@ static void
 cpu_info(const Device *d, TglDeviceInfo *out)
 {
 	const CpuState *s = d->state;
-	cpu_probe(out);
+	out->memory = s->memory;
 	out->text = s->text;
 	out->threads = s->pool.nthreads;
 }
@@ -230,6 +231,7 @@ cpu_open(Device *d, const TglDeviceOptions *opt, const DeviceHooks *hooks, const
 		return false;
 	}
 	s->sanitize = opt->sanitize;
+	s->memory = device_host_memory();
 	s->hooks = hooks;
 	pthread_mutex_init(&s->print_lock, NULL);
 	snprintf(s->text, sizeof s->text, "%d thread%s%s; the tile IR is interpreted",
@@ -348,7 +350,7 @@ cpu_load(Device *d, Func *f, const char **why)
 static int
 threads_that_fit(const CpuState *s, const Plan *plan, Fault *fault)
 {
-	uint64_t all = device_host_memory(), need = plan_scratch_bytes(plan);
+	uint64_t all = s->memory, need = plan_scratch_bytes(plan);
 	if (all == 0 || need <= all / (uint64_t)s->pool.nthreads)
 		return s->pool.nthreads;
 	if (need <= all)

@@ -13,22 +13,13 @@
 enum { MAX_INSTANCES = 64 }; /* of a kernel; the one not used for longest goes */
 
 static void
-key_const(Text *key, const Const *c)
-{
-	text_printf(key, "%d:%lld:%a:%d:%s;", c->kind, (long long)c->i, c->f, c->dtype,
-	    c->text ? c->text : "");
-}
-
-static void
 instance_key(const Kernel *k, const Bound *b, Text *key)
 {
 	for (int i = 0; i < b->nct; i++)
 		key_const(key, &b->ct[i].value);
 	for (int i = 0; i < k->params.n; i++)
-		text_printf(key, "%d,", b->param[i].dtype);
-	const Schedule *s = &b->schedule;
-	text_printf(key, "%d,%d,%d,%d,%d,%d", s->warps, s->stages, s->group, s->ctas, s->persistent,
-	    s->specialize);
+		text_putn(key, (const char *)&b->param[i].dtype, sizeof b->param[i].dtype);
+	text_putn(key, (const char *)&b->schedule, sizeof b->schedule);
 }
 
 /* Compiles with the context's options and hands dumps and times over. */
