@@ -77,8 +77,12 @@ new_tensor(TglCase *c, int i, const ExampleInput *in)
 		p->rank = 1;
 		p->dim[0] = in->module->funcs.at[0]->body->arg[in->nuses].type->extent[0];
 	}
-	return tensor_open(
-	    c->dev, c->k->program->compile, (TglDType)p->dtype, p->rank, p->dim, NULL);
+	Compile *cx = c->k->program->compile;
+	TglTensor *t = tensor_open(c->dev, cx, (TglDType)p->dtype, p->rank, p->dim, NULL);
+	const KernelParam *k = &c->k->k->params.at[i];
+	if (!t)
+		diag_note(cx, k->ast->place, "it is argument '%s'", k->name);
+	return t;
 }
 
 /* The path as it is, or from the folder of the file that holds the example. */

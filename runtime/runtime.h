@@ -225,7 +225,30 @@ TglArg case_arg(const char *name, const Const *v);
 /* Runs a whole-tensor function as one program. */
 bool whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
 
-/* check.c */
-void reference_close(struct Reference *r);
+/* reference.c */
+
+enum { REFERENCE_RUNS = 4 };                            /* the exact one first */
+
+typedef struct Output {
+	int param;      /* of the kernel */
+	int func_param; /* of the reference */
+	DType elem;     /* in the reference: f64, or the integer type */
+	int64_t count, bytes;
+	char *buffer[REFERENCE_RUNS];
+	double *deviation; /* NULL: integers */
+	double rms;
+} Output;
+
+typedef struct Reference {
+	int nruns; /* 1 if the kernel calculates with integers alone */
+	Output *out;
+	int n;
+	double roundoff, least; /* of the kernel's arithmetic */
+} Reference;
+
+TglStatus reference_make(TglCase *c);                   /* into c->reference, which may be half done on failure */
+void reference_close(Reference *r);
+double reference_roundoff(DType t);                     /* unit roundoff; 0: no float */
+double reference_least(DType t);                        /* the least number above 0 */
 
 #endif

@@ -187,7 +187,9 @@ report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uin
 	Text shape = {0};
 	tensor_shape_text(t->dim, t->rank, &shape);
 	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape.at,
-	    (long long)bytes, (unsigned long long)all, t->dev->dev.name, (unsigned long long)used);
+	    (long long)bytes, t->dev->dev.name, (unsigned long long)all);
+	if (used)
+		diag_help(cx, "other tensors take %llu bytes of it", (unsigned long long)used);
 	text_close(&shape);
 }
 

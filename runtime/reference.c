@@ -1,0 +1,416 @@
+/* Runs a kernel's reference: whole-tensor arithmetic in f64, once as it is, and three times more
+ * with each operation disturbed at random by up to one unit of roundoff of the coarsest type that
+ * the kernel calculates in (Monte Carlo arithmetic, Parker 1997).  What such disturbances do to an
+ * element is what rounding in that type may do to it, cancellation and long sums included; check.c
+ * makes bounds of it.
+ *
+ * The unit of roundoff comes from the kernel's own tile IR.  Reads do not count, as they are exact,
+ * nor does the conversion that a final store does, as check.c adds that rounding by itself. */
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+void
+reference_close(Reference *r)
+{
+	for (int i = 0; i < r->n; i++) {
+		for (int j = 0; j < REFERENCE_RUNS; j++)
+			free(r->out[i].buffer[j]);
+		free(r->out[i].deviation);
+	}
+	free(r->out);
+	free(r);
+}
+
+/* ---- the kernel's arithmetic ---- */
+
+double
+reference_roundoff(DType t)
+{
+	switch (t) {
+	case TY_F16: return 0x1p-11;
+	case TY_BF16: return 0x1p-8;
+	case TY_F32: return 0x1p-24;
+	case TY_F64: return 0x1p-53;
+	case TY_F8E4M3: return 0x1p-4;
+	case TY_F8E5M2: return 0x1p-3;
+	case TY_F4E2M1: return 0x1p-2;
+	default: return 0;
+	}
+}
+
+/* The least number above 0. */
+double
+reference_least(DType t)
+{
+	switch (t) {
+	case TY_F16: return 0x1p-24;
+	case TY_BF16: return 0x1p-133;
+	case TY_F32: return 0x1p-149;
+	case TY_F8E4M3: return 0x1p-9;
+	case TY_F8E5M2: return 0x1p-16;
+	case TY_F4E2M1: return 0.5;
+	default: return 0x1p-1074;
+	}
+}
+
+/* Ops whose results are elements of their operands, or exact: no rounding. */
+static bool
+is_exact(const Op *op)
+{
+	switch (op->kind) {
+	case OP_CONST:
+	case OP_IOTA:
+	case OP_READ:
+	case OP_LOAD:
+	case OP_NEG:
+	case OP_ABS:
+	case OP_MIN:
+	case OP_MAX:
+	case OP_SELECT:
+	case OP_BITCAST:
+	case OP_RESHAPE:
+	case OP_PERMUTE:
+	case OP_BROADCAST:
+	case OP_CAT:
+	case OP_JOIN:
+	case OP_SPLIT:
+	case OP_FLIP:
+	case OP_EXTRACT:
+	case OP_SORT:
+	case OP_TOPK:
+	case OP_GATHER:
+	case OP_FOR:
+	case OP_WHILE:
+	case OP_IF:
+	case OP_REDUCE_FN:
+	case OP_SCAN_FN:
+	case OP_FLOOR:
+	case OP_CEIL:
+	case OP_ROUND:
+	case OP_TRUNC:
+	case OP_PTR_ADD: return true;
+	case OP_REDUCE:
+	case OP_SCAN:
+		return strcmp(op_text(op, "fn"), "sum") != 0 &&
+		       strcmp(op_text(op, "fn"), "prod") != 0;
+	case OP_CAST:
+		return reference_roundoff(op->in[0]->type->elem) > 0 &&
+		       reference_roundoff(op->in[0]->type->elem) >=
+			   reference_roundoff(op->out[0].type->elem);
+	default: return false;
+	}
+}
+
+static bool
+moves_only(const Op *op)
+{
+	return op->kind == OP_RESHAPE || op->kind == OP_PERMUTE || op->kind == OP_BROADCAST;
+}
+
+/* Marks, from the end to the start, values that something other than a store takes. */
+static void
+mark_used(const Block *b, bool *used)
+{
+	for (const Op *op = b->last; op; op = op->prev) {
+		for (int i = op->nregion - 1; i >= 0; i--)
+			mark_used(op->region[i], used);
+		bool is_store = op->kind == OP_WRITE || op->kind == OP_STORE;
+		bool passes_on = moves_only(op) && !used[op->out[0].id];
+		for (int i = 0; i < op->nin && !is_store && !passes_on; i++)
+			used[op->in[i]->id] = true;
+	}
+}
+
+static void
+coarsest(const Block *b, const bool *used, Reference *r)
+{
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nregion; i++)
+			coarsest(op->region[i], used, r);
+		if (is_exact(op))
+			continue;
+		for (int i = 0; i < op->nout; i++) {
+			const Type *t = op->out[i].type;
+			if (t->ptr || !dtype_is_float(t->elem) ||
+			    (op->kind == OP_CAST && !used[op->out[i].id]))
+				continue;
+			r->roundoff = MAX(r->roundoff, reference_roundoff(t->elem));
+			r->least = MAX(r->least, reference_least(t->elem));
+		}
+		if (op->kind == OP_DOT && strncmp(op_text(op, "precision"), "tf32", 4) == 0)
+			r->roundoff =
+			    MAX(r->roundoff, op_text(op, "precision")[4] ? 0x1p-22 : 0x1p-11);
+		if (op_bool(op, "fast"))
+			r->roundoff = MAX(r->roundoff, 0x1p-21);
+	}
+}
+
+static bool
+measure_arithmetic(Func *f, Reference *r)
+{
+	func_number(f);
+	bool *used = calloc((size_t)MAX(f->nvalues, 1), sizeof *used);
+	if (!used)
+		return false;
+	mark_used(f->body, used);
+	coarsest(f->body, used, r);
+	free(used);
+	return true;
+}
+
+/* ---- running the reference ---- */
+
+typedef struct Run {
+	pthread_t thread;
+	Plan *plan;
+	PlanArg *args;
+	Fault fault;
+	bool ok;
+} Run;
+
+static void *
+run_main(void *arg)
+{
+	Run *r = arg;
+	const int64_t one[MAX_AXES] = {1, 1, 1};
+	r->ok = whole_run(r->plan, r->args, one, &r->fault);
+	return NULL;
+}
+
+static bool
+is_output(const KernelParam *p)
+{
+	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
+				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
+}
+
+static int
+func_param_named(const Func *f, const char *name)
+{
+	for (int i = 0; i < f->nparam; i++)
+		if (strcmp(f->param[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+/* The value that an output has before the reference runs: its first one, its fill, or poison. */
+static void
+set_first(const TglCase *c, const Output *o, char *to)
+{
+	const BoundParam *p = &c->b.bound.param[o->param];
+	DType t = (DType)c->b.tensor[o->param]->dtype;
+	const char *first = c->first[o->param];
+	int64_t width = c->b.tensor[o->param]->rank
+			    ? c->b.tensor[o->param]->dim[c->b.tensor[o->param]->rank - 1]
+			    : 1;
+	int64_t row = dtype_is_packed(t) ? width + (width & 1) : width;
+	if (!first && !p->has_fill) {
+		memset(to, o->elem == TY_F64 ? 0xff : 0xa5, (size_t)o->bytes);
+		return;
+	}
+	for (int64_t i = 0; i < o->count; i++) {
+		int64_t at = i / width * row + i % width;
+		if (dtype_is_float(o->elem))
+			dtype_store_f64(o->elem, to, at,
+			    first                         ? dtype_load_f64(t, first, at)
+			    : p->fill.kind == CONST_FLOAT ? p->fill.f
+							  : (double)p->fill.i);
+		else
+			dtype_store_i64(
+			    o->elem, to, at, first ? dtype_load_i64(t, first, at) : p->fill.i);
+	}
+}
+
+static bool
+list_outputs(const TglCase *c, const Func *f, Reference *r)
+{
+	const Kernel *k = c->k->k;
+	r->out = calloc((size_t)MAX(k->params.n, 1), sizeof *r->out);
+	for (int i = 0; r->out && i < k->params.n; i++) {
+		bool is_out = is_output(&k->params.at[i]);
+		int at = is_out ? func_param_named(f, k->params.at[i].name) : -1;
+		if (at < 0)
+			continue;
+		const TglTensor *t = c->b.tensor[i];
+		Output *o = &r->out[r->n++];
+		o->param = i;
+		o->func_param = at;
+		o->elem = f->body->arg[at].type->elem;
+		tensor_size((TglDType)o->elem, t->rank, t->dim, &o->count, &o->bytes);
+	}
+	return r->out != NULL;
+}
+
+/* Refused with both figures if the machine could not hold what checking needs beside the tensors.
+ */
+static bool
+enough_memory(const TglCase *c, const Reference *r)
+{
+	uint64_t all = device_host_memory();
+	double need = (double)c->dev->allocated;
+	for (int i = 0; i < r->n; i++)
+		need += (double)r->out[i].bytes * r->nruns + 8.0 * (double)r->out[i].count;
+	if (all == 0 || need <= (double)all)
+		return true;
+	Fault fault = {.kind = FAULT_MEMORY, .place = NOWHERE, .other = NOWHERE};
+	snprintf(fault.text, sizeof fault.text,
+	    "checking needs %.0f bytes for tensors and references, and this machine has %llu", need,
+	    (unsigned long long)all);
+	fault_report(c->k->program->compile, &fault, c->k->k);
+	return false;
+}
+
+static bool
+make_outputs(const TglCase *c, const Func *f, Reference *r)
+{
+	r->nruns = r->roundoff > 0 ? REFERENCE_RUNS : 1;
+	if (!list_outputs(c, f, r) || !enough_memory(c, r))
+		return false;
+	for (int i = 0; i < r->n; i++)
+		for (int j = 0; j < r->nruns; j++) {
+			r->out[i].buffer[j] = malloc((size_t)MAX(r->out[i].bytes, 1));
+			if (!r->out[i].buffer[j])
+				return false;
+			set_first(c, &r->out[i], r->out[i].buffer[j]);
+		}
+	return true;
+}
+
+static PlanArg *
+run_args(const TglCase *c, Arena *mem, const Func *f, const Reference *r, int run)
+{
+	PlanArg *args = func_args(mem, f, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
+	for (int i = 0; i < r->n; i++) {
+		const Output *o = &r->out[i];
+		const TglTensor *t = c->b.tensor[o->param];
+		PlanArg *a = &args[o->func_param];
+		a->data = a->low = o->buffer[run];
+		a->high = a->low + o->bytes;
+		tensor_contiguous((TglDType)o->elem, t->rank, t->dim, a->stride);
+	}
+	return args;
+}
+
+/* Runs from .. to - 1, each on a thread of its own as far as the system gives them. */
+static void
+run_together(Run *run, int from, int to)
+{
+	int started = from + 1;
+	while (started < to &&
+	       pthread_create(&run[started].thread, NULL, run_main, &run[started]) == 0)
+		started++;
+	run_main(&run[from]);
+	for (int i = started; i < to; i++)
+		run_main(&run[i]);
+	for (int i = from + 1; i < started; i++)
+		pthread_join(run[i].thread, NULL);
+}
+
+/* As many at once as the device has threads and the machine memory for whole tensors. */
+static int
+runs_at_once(const TglCase *c, const Plan *plan)
+{
+	TglDeviceInfo info = {0};
+	c->dev->dev.info(&c->dev->dev, &info);
+	uint64_t need = plan_scratch_bytes(plan), all = device_host_memory() / 2;
+	int n = MAX(info.threads, 1);
+	return all && need && all / need < (uint64_t)n ? (int)MAX(all / need, 1) : n;
+}
+
+static bool
+open_runs(const TglCase *c, Compile *cx, Func *f, const Reference *r, Run *run)
+{
+	for (int i = 0; i < r->nruns; i++) {
+		PlanOptions opt = {.perturb = i ? r->roundoff : 0, .seed = (uint64_t)i};
+		const char *why = "";
+		run[i].fault.place = run[i].fault.other = NOWHERE;
+		run[i].args = run_args(c, cx->tmp, f, r, i);
+		run[i].plan = plan_open(f, &opt, &why);
+		if (!run[i].plan) {
+			diag_error(cx, f->place, DIAG_DEVICE_LOAD, f->name, "cpu", why);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The exact run and the disturbed ones. */
+static TglStatus
+run_all(const TglCase *c, Compile *cx, Func *f, const Reference *r)
+{
+	Run run[REFERENCE_RUNS] = {0};
+	TglStatus s = open_runs(c, cx, f, r, run) ? TGL_OK : TGL_ERROR_DEVICE;
+	int step = s == TGL_OK ? runs_at_once(c, run[0].plan) : 1;
+	for (int from = 0; s == TGL_OK && from < r->nruns; from += step)
+		run_together(run, from, MIN(from + step, r->nruns));
+	for (int i = 0; i < r->nruns; i++) {
+		if (s == TGL_OK && !run[i].ok) {
+			fault_report(cx, &run[i].fault, c->k->k);
+			s = run[i].fault.kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
+		}
+		if (run[i].plan)
+			plan_close(run[i].plan);
+	}
+	return s;
+}
+
+static bool
+measure_deviation(Reference *r)
+{
+	for (int i = 0; i < r->n; i++) {
+		Output *o = &r->out[i];
+		if (!dtype_is_float(o->elem) || r->roundoff == 0)
+			continue;
+		const double *exact = (const double *)o->buffer[0];
+		double sum = 0;
+		o->deviation = calloc((size_t)MAX(o->count, 1), sizeof *o->deviation);
+		if (!o->deviation)
+			return false;
+		for (int64_t e = 0; e < o->count; e++) {
+			for (int j = 1; j < REFERENCE_RUNS; j++) {
+				double d = fabs(((const double *)o->buffer[j])[e] - exact[e]);
+				if (isfinite(d))
+					o->deviation[e] = MAX(o->deviation[e], d);
+			}
+			sum += o->deviation[e] * o->deviation[e];
+		}
+		o->rms = sqrt(sum / (double)MAX(o->count, 1));
+		for (int j = 1; j < REFERENCE_RUNS; j++) {
+			free(o->buffer[j]);
+			o->buffer[j] = NULL;
+		}
+	}
+	return true;
+}
+
+TglStatus
+reference_make(TglCase *c)
+{
+	Compile *cx = c->k->program->compile;
+	Kernel *k = c->k->k;
+	if (!k->reference) {
+		diag_error(cx, k->item->name_place, DIAG_NO_REFERENCE, k->name);
+		return TGL_ERROR_NAME;
+	}
+	TglStatus s;
+	Instance *in = instance_find(c->k, &c->b.bound, c->dev, &s);
+	if (!in)
+		return s;
+	Arena *keep = compile_into(cx, c->b.mem);
+	Module *m = reference_module(k, &c->b.bound);
+	compile_into(cx, keep);
+	if (!m)
+		return TGL_ERROR_SOURCE;
+	c->reference = calloc(1, sizeof *c->reference);
+	if (!c->reference || !measure_arithmetic(in->func, c->reference) ||
+	    !make_outputs(c, m->funcs.at[0], c->reference))
+		return TGL_ERROR_MEMORY;
+	s = run_all(c, cx, m->funcs.at[0], c->reference);
+	if (s != TGL_OK)
+		return s;
+	return measure_deviation(c->reference) ? TGL_OK : TGL_ERROR_MEMORY;
+}
