@@ -269,13 +269,15 @@ list_tile(Elab *e, const Val *v, DType t, Place at)
 		return x ? ir_reshape(e, x, 1, extent) : NULL;
 	}
 	Value **part = NEW_ARRAY(e->cx->mem, Value *, v->n);
+	const Type *row = NULL;
 	for (int i = 0; i < v->n; i++) {
 		bool nested = v->items[i].kind == VAL_LIST;
 		part[i] = list_tile(e, &v->items[i], t, at);
 		if (!part[i])
 			return NULL;
 		int rank = part[i]->type->rank;
-		bool same = i == 0 || type_same_shape(part[i]->type, part[0]->type) || !nested;
+		row = row ? row : part[i]->type;
+		bool same = type_same_shape(part[i]->type, row) && nested == (v->items[0].kind == VAL_LIST);
 		if (!same || rank == MAX_RANK) {
 			diag_error(e->cx, at, DIAG_EXAMPLE_LIST, "rows of different lengths");
 			return NULL;
