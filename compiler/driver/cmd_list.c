@@ -58,6 +58,21 @@ static const struct {
 	{EFFECT, "effect"}, {REGION, "regions"},   {TERM, "ends a block"}, {ANYF, "floats"}, {ANYI, "integers"},
 };
 
+/* `fn` (sum prod …), `axis`, [`reverse`]: what stands in brackets may be left out. */
+static void
+put_attrs(OpKind op)
+{
+	for (int i = 0, n = 0; i < nattr_info; i++) {
+		const AttrInfo *a = &attr_info[i];
+		if (a->op != op)
+			continue;
+		printf(a->required ? "%s`%s`" : "%s[`%s`", n++ ? ", " : "", a->name);
+		if (a->choices)
+			printf(" (%.*s)", (int)strlen(a->choices) - 2, a->choices + 1);
+		fputs(a->required ? "" : "]", stdout);
+	}
+}
+
 int
 cmd_ops(const Cli *cli)
 {
@@ -65,13 +80,18 @@ cmd_ops(const Cli *cli)
 	if (!cli_operands(cli, 0, 0))
 		return EXIT_MISUSE;
 	if (markdown)
-		printf("| op | operands | results | traits | meaning |\n| --- | --- | --- | --- | --- |\n");
+		printf("| op | operands | results | attributes | traits | meaning |\n"
+		       "| --- | --- | --- | --- | --- | --- |\n");
 	for (int i = 0; i < OP_COUNT; i++) {
 		const OpInfo *op = &op_info[i];
 		char in[8], out[8];
 		count_text(op->nin, in);
 		count_text(op->nout, out);
 		printf(markdown ? "| `%s` | %s | %s | " : "%-13s %3s in %3s out  ", op->text, in, out);
+		if (markdown) {
+			put_attrs((OpKind)i);
+			fputs(" | ", stdout);
+		}
 		for (int t = 0, n = 0; markdown && t < LEN(traits); t++)
 			if (op->traits & traits[t].bit)
 				printf("%s%s", n++ ? ", " : "", traits[t].word);
