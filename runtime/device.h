@@ -8,35 +8,40 @@
 #include "runtime/tgl.h"
 
 typedef struct Device Device;
-typedef struct Loaded Loaded;                           /* a kernel, ready to run; each device has its own */
+typedef struct Loaded Loaded;           /* a kernel, ready to run; each device has its own */
 
-/* How launches speak to the host: shared by everything on a context, changed between launches only. */
+/* How launches speak to the host: shared by everything on a context, changed between launches
+ * only. */
 typedef struct DeviceHooks {
-	void (*print)(void *user, const char *line);    /* NULL: dropped; the device calls it one at a time */
+	/* NULL: dropped; the device calls it one at a time */
+	void (*print)(void *user, const char *line);
 	void *print_user;
 	void (*trace)(void *user, const TglTrace *t);
 	void *trace_user;
 } DeviceHooks;
 
 struct Device {
-	const char *name, *target;                      /* "cpu"; what `target` is in the source */
-	bool host;                                      /* its memory can be read and written by the host as it is */
-	bool (*probe)(TglDeviceInfo *out);              /* fills text, threads, memory, why_not */
+	const char *name, *target;      /* "cpu"; what `target` is in the source */
+	/* its memory can be read and written by the host as it is */
+	bool host;
+	bool (*probe)(TglDeviceInfo *out); /* fills text, threads, memory, why_not */
 	/* False: not available, *why says why. */
-	bool (*open)(Device *d, const TglDeviceOptions *opt, const DeviceHooks *hooks, const char **why);
-	void (*close)(Device *d);                       /* nothing is loaded any more */
+	bool (*open)(Device *d, const TglDeviceOptions *opt, const DeviceHooks *hooks,
+	    const char **why);
+	void (*close)(Device *d);       /* nothing is loaded any more */
 	void (*info)(const Device *d, TglDeviceInfo *out);
-	void *(*alloc)(Device *d, size_t size);         /* zeroed, aligned to 64; NULL: no memory */
+	void *(*alloc)(Device *d, size_t size); /* zeroed, aligned to 64; NULL: no memory */
 	void (*free)(Device *d, void *p, size_t size);
-	bool (*copy_in)(Device *d, void *to, const void *from, size_t size);    /* host to device */
-	bool (*copy_out)(Device *d, void *to, const void *from, size_t size);   /* device to host */
+	bool (*copy_in)(Device *d, void *to, const void *from, size_t size); /* host to device */
+	bool (*copy_out)(Device *d, void *to, const void *from, size_t size); /* device to host */
 	/* NULL: this device can't run it, *why (in the module's cx->tmp) says what. */
 	Loaded *(*load)(Device *d, Func *f, const char **why);
 	void (*unload)(Device *d, Loaded *l);
-	/* Runs the whole grid.  False with *fault filled; a device that runs behind the host's back reports at sync.
-	 * *seconds, if not NULL, is the time it took (and is waited for). */
-	bool (*launch)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds,
-	    Fault *fault);
+	/* Runs the whole grid.  False with *fault filled; a device that runs behind the host's
+	 * back reports at sync. *seconds, if not NULL, is the time it took (and is waited
+	 * for). */
+	bool (*launch)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES],
+	    double *seconds, Fault *fault);
 	bool (*sync)(Device *d, Fault *fault);
 	void *state;
 };
@@ -45,9 +50,9 @@ struct Device {
 extern const Device *const device_rows[];
 extern const int device_nrows;
 
-extern const Device device_cpu;                         /* cpu.c */
+extern const Device device_cpu;         /* cpu.c */
 
-double device_clock(void);                              /* seconds, monotonic */
-uint64_t device_host_memory(void);                      /* bytes of memory and swap that this process may use */
+double device_clock(void);              /* seconds, monotonic */
+uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */
 
 #endif

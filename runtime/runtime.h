@@ -1,9 +1,9 @@
 /* Inside the runtime: what the files of this folder share.  Users see runtime/tgl.h alone.
  *
- * Every public function begins with context_begin, which forgets the last call's error, and ends a
- * failure with context_fail, which renders what was reported.  Functions without the tgl_ prefix
- * report into a Compile and return false; they never touch the context's error, so that they can call each
- * other. */
+ * Every public function begins with context_begin, which forgets the last call's error, and
+ * ends a failure with context_fail, which renders what was reported.  Functions without the
+ * tgl_ prefix report into a Compile and return false; they never touch the context's error, so
+ * that they can call each other. */
 #ifndef TEGULA_RUNTIME_H
 #define TEGULA_RUNTIME_H
 
@@ -13,46 +13,46 @@
 typedef struct Instance Instance;
 
 struct TglContext {
-	int refs;                                       /* the user's handle and every object opened on it */
+	int refs;                       /* the user's handle and every object opened on it */
 	bool closed;
-	Compile *own;                                   /* reports that have no program */
+	Compile *own;                   /* reports that have no program */
 	TglError error;
 	Text text, json, message, file;
 	char code[8];
 	int limit;
 	bool color;
 	DeviceHooks hooks;
-	TglCompileOptions compile;                      /* texts are this context's copies */
+	TglCompileOptions compile;      /* texts are this context's copies */
 };
 
 struct TglDevice {
 	TglContext *cx;
 	int refs;
 	Device dev;
-	uint64_t allocated;                             /* bytes of its tensors */
+	uint64_t allocated;             /* bytes of its tensors */
 	DeviceHooks hooks;
 };
 
 struct TglTensor {
 	TglDevice *dev;
-	int refs;                                       /* views hold their base */
-	TglTensor *base;                                /* whose memory it is; NULL: its own or the caller's */
+	int refs;                       /* views hold their base */
+	TglTensor *base;                /* whose memory it is; NULL: its own or the caller's */
 	TglDType dtype;
 	int rank;
 	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];
 	char *data;
-	char *alloc;                                    /* guard zones and all; NULL: not ours */
+	char *alloc;                    /* guard zones and all; NULL: not ours */
 	size_t alloc_bytes;
-	char *low, *high;                               /* bounds of the memory that belongs to it */
+	char *low, *high;               /* bounds of the memory that belongs to it */
 };
 
 struct TglKernel {
 	TglProgram *program;
 	Kernel *k;
 	const char **param_text;
-	bool *in_header;                                /* per parameter: the header speaks of this scalar */
-	Instance *instances;                            /* compiled forms, newest first */
-	struct Memo *memo;                              /* headers evaluated lately, or NULL */
+	bool *in_header;                /* per parameter: the header speaks of this scalar */
+	Instance *instances;            /* compiled forms, newest first */
+	struct Memo *memo;              /* headers evaluated lately, or NULL */
 };
 
 struct TglProgram {
@@ -67,7 +67,8 @@ struct TglProgram {
 /* context.c */
 
 void context_begin(TglContext *cx);
-/* Renders what `from` holds (NULL: the context's own) as the call's error, empties it, returns `s`. */
+/* Renders what `from` holds (NULL: the context's own) as the call's error, empties it, returns
+ * `s`. */
 TglStatus context_fail(TglContext *cx, TglStatus s, Compile *from);
 /* The same for a call that went well but may have warned. */
 void context_done(TglContext *cx, Compile *from);
@@ -83,7 +84,7 @@ void device_unref(TglDevice *dev);
 
 /* tensor.c */
 
-enum { GUARD_BYTES = 64 };                              /* on both sides of what the library allocates */
+enum { GUARD_BYTES = 64 };              /* on both sides of what the library allocates */
 
 /* Bytes of a contiguous tensor; false if they pass 2^63 - 1. */
 bool tensor_size(TglDType t, int rank, const int64_t *dim, int64_t *count, int64_t *bytes);
@@ -92,19 +93,19 @@ bool tensor_is_contiguous(const TglTensor *t);
 TglTensor *tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim,
     const int64_t *stride);
 void tensor_unref(TglTensor *t);
-void tensor_shape_text(const int64_t *dim, int rank, Text *out);        /* [4096, 1000] */
+void tensor_shape_text(const int64_t *dim, int rank, Text *out); /* [4096, 1000] */
 PlanArg tensor_arg(const TglTensor *t);
-bool tensor_guard_whole(const TglTensor *t);            /* nothing wrote next to it */
-bool tensor_copy_in(TglTensor *t, const void *from);    /* contiguous host copy to tensor */
+bool tensor_guard_whole(const TglTensor *t); /* nothing wrote next to it */
+bool tensor_copy_in(TglTensor *t, const void *from); /* contiguous host copy to tensor */
 bool tensor_copy_out(const TglTensor *t, void *to);
-bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f);        /* every element */
+bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f); /* every element */
 bool tensor_poison(TglTensor *t);
 /* First and one past the last byte that elements of it occupy; equal if there are none. */
 void tensor_span(const TglTensor *t, const char **low, const char **high);
 
 /* overlap.c */
 bool tensor_overlaps(const TglTensor *a, const TglTensor *b);
-bool tensor_overlaps_itself(const TglTensor *t);        /* two different indices of it reach one byte */
+bool tensor_overlaps_itself(const TglTensor *t); /* two different indices of it reach one byte */
 
 /* npy_header.c: what a .npy file says of its data */
 
@@ -112,12 +113,12 @@ enum { MAX_NPY_RANK = 32 };
 
 typedef struct NpyHeader {
 	char descr[32];
-	char order, kind;                               /* '<' '>' '|' '='; 'b' 'i' 'u' 'f' 'V' */
-	int size;                                       /* bytes of an element */
+	char order, kind;               /* '<' '>' '|' '='; 'b' 'i' 'u' 'f' 'V' */
+	int size;                       /* bytes of an element */
 	bool fortran;
 	int rank;
 	int64_t dim[MAX_NPY_RANK];
-	int64_t start;                                  /* offset of the data */
+	int64_t start;                  /* offset of the data */
 } NpyHeader;
 
 /* False: *why says what is wrong. */
@@ -131,13 +132,14 @@ bool npy_save(const TglTensor *t, Compile *report, const char *path);
 /* bind.c: from arguments as the user gives them to a bound header */
 
 typedef struct Binding {
-	Arena *mem;                                     /* of the arrays here */
-	Arena *scrap;                                   /* what sema made before it failed: holds its reports */
+	Arena *mem;                     /* of the arrays here */
+	Arena *scrap;                   /* what sema made before it failed: holds its reports */
 	Bound bound;
-	TglTensor **tensor;                             /* in order of Kernel.params; NULL: not given, or a scalar */
-	const TglArg **arg;                             /* the argument that set each parameter, or NULL */
+	/* in order of Kernel.params; NULL: not given, or a scalar */
+	TglTensor **tensor;
+	const TglArg **arg;             /* the argument that set each parameter, or NULL */
 	ArgInfo *info;
-	NamedConst *value;                              /* given by name, and no parameter */
+	NamedConst *value;              /* given by name, and no parameter */
 	int nvalue;
 } Binding;
 
@@ -146,7 +148,8 @@ bool binding_collect(TglKernel *k, const TglArg *args, int nargs, bool texts, Bi
 /* Sets scalar parameter i. */
 bool binding_scalar(TglKernel *k, int i, const TglArg *a, Binding *b);
 bool binding_bind(TglKernel *k, Binding *b);
-/* Gives the bound header what only the arguments know (pointers' buffers, scalars), in a copy of its own. */
+/* Gives the bound header what only the arguments know (pointers' buffers, scalars), in a copy
+ * of its own. */
 void binding_pointers(TglKernel *k, Binding *b);
 /* Whether tensor `t` fits what the header says of parameter i. */
 bool binding_fits(TglKernel *k, const Binding *b, int i, const TglTensor *t);
@@ -154,14 +157,14 @@ bool binding_fits(TglKernel *k, const Binding *b, int i, const TglTensor *t);
 bool binding_complete(TglKernel *k, const Binding *b);
 /* What only a launch asks: tensors on this device, contiguous, apart. */
 bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
-void key_const(Text *key, const Const *c);               /* appends a value to a key */
+void key_const(Text *key, const Const *c); /* appends a value to a key */
 void binding_close(Binding *b);
-void binding_forget(TglKernel *k);                      /* headers remembered */
+void binding_forget(TglKernel *k);      /* headers remembered */
 
 /* program.c */
 
-/* What the compiler makes from now on goes to `mem`, so that it can be freed apart from the program; returns where it
- * went before.  Names that are interned stay the program's. */
+/* What the compiler makes from now on goes to `mem`, so that it can be freed apart from the
+ * program; returns where it went before.  Names that are interned stay the program's. */
 Arena *compile_into(Compile *cx, Arena *mem);
 const char *param_type_text(Compile *cx, const KernelParam *p);
 void program_unref(TglProgram *p);
@@ -174,10 +177,10 @@ struct Instance {
 	Module *module;
 	Func *func;
 	Loaded *loaded;
-	Arena *mem;                                     /* of the module */
+	Arena *mem;                     /* of the module */
 	char *key;
 	size_t nkey;
-	TglTensor **scratch;                            /* in order of Kernel.params */
+	TglTensor **scratch;            /* in order of Kernel.params */
 };
 
 Instance *instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status);
@@ -186,9 +189,10 @@ void instance_close_all(TglKernel *k);
 TglStatus instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds);
 /* How many programs the grid has; the header was refused if they pass 2^63 - 1. */
 int64_t grid_count(const Bound *b, int64_t grid[MAX_AXES]);
-/* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound kernel. */
-PlanArg *func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor *const *tensor,
-    const ArgInfo *info);
+/* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound
+ * kernel. */
+PlanArg *func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b,
+    TglTensor *const *tensor, const ArgInfo *info);
 /* Reports NULL arguments and objects of another context. */
 bool launch_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, const char *f);
 void fault_report(Compile *cx, const Fault *fault, const Kernel *k);
@@ -201,54 +205,54 @@ double work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);
 struct TglCase {
 	TglDevice *dev;
 	TglKernel *k;
-	const ExampleItem *example;                     /* or NULL */
+	const ExampleItem *example;     /* or NULL */
 	Binding b;
 	uint64_t seed;
 	TglArg *args;
 	int nargs;
 	const char **value_name, **value_text;
 	int nvalues;
-	void **first;                                   /* first values, on the host, of what the kernel changes */
-	bool holds;                                     /* b.tensor is counted */
+	void **first;                   /* first values, on the host, of what the kernel changes */
+	bool holds;                     /* b.tensor is counted */
 	bool has_run;
-	struct Reference *reference;                    /* made by the first check */
+	struct Reference *reference;    /* made by the first check */
 };
 
 TglStatus case_run(TglCase *c, double *seconds);
 
 /* case_input.c */
 
-bool case_bind(TglCase *c);                             /* the header, from arguments and the example */
-bool case_materialise(TglCase *c, int i);               /* makes tensor i, after those that its line uses */
-bool case_missing(TglCase *c, int i);                   /* reports that nothing gives parameter i; false */
+bool case_bind(TglCase *c);             /* the header, from arguments and the example */
+bool case_materialise(TglCase *c, int i); /* makes tensor i, after those that its line uses */
+bool case_missing(TglCase *c, int i);   /* reports that nothing gives parameter i; false */
 TglArg case_arg(const char *name, const Const *v);
 /* Runs a whole-tensor function as one program. */
 bool whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
 
 /* reference.c */
 
-enum { REFERENCE_RUNS = 4 };                            /* the exact one first */
+enum { REFERENCE_RUNS = 4 };            /* the exact one first */
 
 typedef struct Output {
-	int param;      /* of the kernel */
-	int func_param; /* of the reference */
-	DType elem;     /* in the reference: f64, or the integer type */
+	int param;                      /* of the kernel */
+	int func_param;                 /* of the reference */
+	DType elem;                     /* in the reference: f64, or the integer type */
 	int64_t count, bytes;
 	char *buffer[REFERENCE_RUNS];
-	double *deviation; /* NULL: integers */
+	double *deviation;              /* NULL: integers */
 	double rms;
 } Output;
 
 typedef struct Reference {
-	int nruns; /* 1 if the kernel calculates with integers alone */
+	int nruns;                      /* 1 if the kernel calculates with integers alone */
 	Output *out;
 	int n;
-	double roundoff, least; /* of the kernel's arithmetic */
+	double roundoff, least;         /* of the kernel's arithmetic */
 } Reference;
 
-TglStatus reference_make(TglCase *c);                   /* into c->reference, which may be half done on failure */
+TglStatus reference_make(TglCase *c);   /* into c->reference, which may be half done on failure */
 void reference_close(Reference *r);
-double reference_roundoff(DType t);                     /* unit roundoff; 0: no float */
-double reference_least(DType t);                        /* the least number above 0 */
+double reference_roundoff(DType t);     /* unit roundoff; 0: no float */
+double reference_least(DType t);        /* the least number above 0 */
 
 #endif

@@ -10,19 +10,19 @@
  *     if (tgl_launch(dev, k, args, 2, NULL) != TGL_OK)
  *         fputs(tgl_error(cx)->text, stderr);
  *
- * Errors.  A function that can fail returns a TglStatus or NULL, and tgl_error(cx) then says what
- * happened, until the next call on that context.  A handle that is NULL is itself an error that is
- * reported where a context can be found, so that a chain of calls needs one test at its end.
- * Nothing is printed and nothing exits.
+ * Errors.  A function that can fail returns a TglStatus or NULL, and tgl_error(cx) then says
+ * what happened, until the next call on that context.  A handle that is NULL is itself an
+ * error that is reported where a context can be found, so that a chain of calls needs one test
+ * at its end. Nothing is printed and nothing exits.
  *
- * Lifetimes.  What tgl_X_open or a function that makes an X returned is ended by tgl_X_close(&x),
- * which sets x to NULL; closing NULL does nothing.  Things may be closed in any order: a tensor keeps
- * its device alive, everything keeps its context.  A TglKernel belongs to its program and is not
- * closed.  Texts that are returned belong to the object asked and live as long as it, or, for a
- * context, to the next call on it.
+ * Lifetimes.  What tgl_X_open or a function that makes an X returned is ended by
+ * tgl_X_close(&x), which sets x to NULL; closing NULL does nothing.  Things may be closed in
+ * any order: a tensor keeps its device alive, everything keeps its context.  A TglKernel
+ * belongs to its program and is not closed.  Texts that are returned belong to the object
+ * asked and live as long as it, or, for a context, to the next call on it.
  *
- * Threads.  Contexts share nothing: two threads may use two contexts at once.  One context, with all
- * that was opened on it, is used by one thread at a time.
+ * Threads.  Contexts share nothing: two threads may use two contexts at once.  One context,
+ * with all that was opened on it, is used by one thread at a time.
  *
  * Units: extents and strides count elements, sizes are bytes, times are seconds. */
 #ifndef TGL_H
@@ -45,56 +45,64 @@ typedef struct TglKernel TglKernel;
 typedef struct TglTensor TglTensor;
 typedef struct TglCase TglCase;
 
-const char *tgl_version(void);                          /* "0.1.0" */
+const char *tgl_version(void);          /* "0.1.0" */
 
 /* ---- errors ---- */
 
 typedef enum TglStatus {
 	TGL_OK = 0,
-	TGL_ERROR_USAGE,                                /* a call that cannot be meant: NULL, another context's object */
-	TGL_ERROR_SOURCE,                               /* the program has errors; every one is in TglError.text */
-	TGL_ERROR_NAME,                                 /* no kernel, parameter, example or device of that name */
-	TGL_ERROR_LAUNCH,                               /* arguments do not fit the kernel */
-	TGL_ERROR_FILE,                                 /* a data file is missing, malformed or cannot be written */
-	TGL_ERROR_MEMORY,                               /* not enough memory for a tensor */
-	TGL_ERROR_FAULT,                                /* the kernel itself failed: an assert, or what --sanitize reports */
-	TGL_ERROR_DEVICE,                               /* the device failed or cannot run this */
+	/* a call that cannot be meant: NULL, another context's object */
+	TGL_ERROR_USAGE,
+	TGL_ERROR_SOURCE,               /* the program has errors; every one is in TglError.text */
+	TGL_ERROR_NAME,                 /* no kernel, parameter, example or device of that name */
+	TGL_ERROR_LAUNCH,               /* arguments do not fit the kernel */
+	TGL_ERROR_FILE,                 /* a data file is missing, malformed or cannot be written */
+	TGL_ERROR_MEMORY,               /* not enough memory for a tensor */
+	/* the kernel itself failed: an assert, or what --sanitize reports */
+	TGL_ERROR_FAULT,
+	TGL_ERROR_DEVICE,               /* the device failed or cannot run this */
 } TglStatus;
 
 typedef struct TglError {
-	TglStatus status;                               /* of the last call; TGL_OK if it went well */
-	const char *code;                               /* of the first report, "E1103"; "" if none */
-	const char *message;                            /* the first report in one line; "" if none */
-	const char *file;                               /* where, or NULL if no source text is to blame */
-	int line, col;                                  /* 1-based; 0: nowhere */
-	const char *text;                               /* every report with its source line and caret; ends in newline */
-	const char *json;                               /* the same as a JSON array, as `tegula --json` prints it */
-	int nwarnings;                                  /* a call that went well may still have text */
+	TglStatus status;               /* of the last call; TGL_OK if it went well */
+	const char *code;               /* of the first report, "E1168"; "" if none */
+	const char *message;            /* the first report in one line; "" if none */
+	const char *file;               /* where, or NULL if no source text is to blame */
+	int line, col;                  /* 1-based; 0: nowhere */
+	/* every report with its source line and caret; ends in newline */
+	const char *text;
+	const char *json;               /* the same as a JSON array, as `tegula --json` prints it */
+	int nwarnings;                  /* a call that went well may still have text */
 } TglError;
 
-/* What the last call on `cx` (or on anything of it) reported.  Never NULL, also for a NULL context. */
+/* What the last call on `cx` (or on anything of it) reported.  Never NULL, also for a NULL
+ * context. */
 const TglError *tgl_error(TglContext *cx);
 /* At most `max` errors in TglError.text and .json (0: all; at first 20). */
 void tgl_error_limit(TglContext *cx, int max);
 /* Colors in TglError.text. */
 void tgl_error_color(TglContext *cx, bool on);
-const char *tgl_status_name(TglStatus s);               /* "launch" */
+const char *tgl_status_name(TglStatus s); /* "launch" */
 
 /* ---- context ---- */
 
-TglContext *tgl_context_open(void);                     /* NULL: no memory */
+TglContext *tgl_context_open(void);     /* NULL: no memory */
 void tgl_context_close(TglContext **cx);
 
-/* Lines that kernels print, whole, from any thread of a device but one at a time; NULL: dropped (the start). */
+/* Lines that kernels print, whole, from any thread of a device but one at a time; NULL:
+ * dropped (the start). */
 void tgl_context_print(TglContext *cx, void (*print)(void *user, const char *line), void *user);
 
 /* How kernels are compiled; all zero is the usual way.  Texts are copied. */
 typedef struct TglCompileOptions {
-	const char *only, *skip, *stop_after;           /* comma lists of passes; NULL: the pipeline as it is */
-	const char *dump;                               /* comma list of passes, or "all": text to `write` after each */
-	bool verify;                                    /* check the tile IR before and after every pass */
-	bool times;                                     /* one line a pass to `write` */
-	void (*write)(void *user, const char *text);    /* called once a compile with all dumps, then all times */
+	/* comma lists of passes; NULL: the pipeline as it is */
+	const char *only, *skip, *stop_after;
+	/* comma list of passes, or "all": text to `write` after each */
+	const char *dump;
+	bool verify;                    /* check the tile IR before and after every pass */
+	bool times;                     /* one line a pass to `write` */
+	/* called once a compile with all dumps, then all times */
+	void (*write)(void *user, const char *text);
 	void *user;
 } TglCompileOptions;
 
@@ -104,13 +112,13 @@ TglStatus tgl_context_compile(TglContext *cx, const TglCompileOptions *options);
 /* ---- devices ---- */
 
 typedef struct TglDeviceInfo {
-	const char *name;                               /* "cpu": what tgl_device_open takes */
-	const char *text;                               /* "2 threads, tile IR interpreter": a line for people */
-	const char *target;                             /* what `target` is in the source */
-	int threads;                                    /* programs that run at once; 0: not known */
-	uint64_t memory;                                /* bytes in all; 0: not known */
+	const char *name;               /* "cpu": what tgl_device_open takes */
+	const char *text;               /* "2 threads, tile IR interpreter": a line for people */
+	const char *target;             /* what `target` is in the source */
+	int threads;                    /* programs that run at once; 0: not known */
+	uint64_t memory;                /* bytes in all; 0: not known */
 	bool available;
-	const char *why_not;                            /* if not available; else NULL */
+	const char *why_not;            /* if not available; else NULL */
 } TglDeviceInfo;
 
 /* The devices that this build knows, present or not.  False past the last. */
@@ -118,20 +126,21 @@ bool tgl_device_list(TglContext *cx, int i, TglDeviceInfo *out);
 
 /* One element tile as an op produced it, for a debugger.  Called from any thread. */
 typedef struct TglTrace {
-	const char *op, *name;                          /* "exp"; the source's name of the value, or "" */
-	const char *file;                               /* where the op was written; NULL: nowhere */
+	const char *op, *name;          /* "exp"; the source's name of the value, or "" */
+	const char *file;               /* where the op was written; NULL: nowhere */
 	int line, col;
 	int64_t program[TGL_MAX_AXES];
-	int dtype, rank;                                /* TglDType */
+	int dtype, rank;                /* TglDType */
 	int64_t dim[TGL_MAX_RANK];
-	const void *data;                               /* row-major; packed 4-bit one a byte */
+	const void *data;               /* row-major; packed 4-bit one a byte */
 } TglTrace;
 
 /* All zero is the plain, fast device. */
 typedef struct TglDeviceOptions {
-	int threads;                                    /* 0: as many as the machine has processors */
-	bool sanitize;                                  /* report out-of-bounds pointers, races, uninitialised reads */
-	void (*trace)(void *user, const TglTrace *t);   /* NULL: none.  Slow. */
+	int threads;                    /* 0: as many as the machine has processors */
+	/* report out-of-bounds pointers, races, uninitialised reads */
+	bool sanitize;
+	void (*trace)(void *user, const TglTrace *t); /* NULL: none.  Slow. */
 	void *user;
 } TglDeviceOptions;
 
@@ -139,32 +148,34 @@ typedef struct TglDeviceOptions {
 TglDevice *tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *options);
 void tgl_device_close(TglDevice **dev);
 TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out);
-/* Waits until everything launched is done; the status of the first launch since the last wait that failed.
- * On the cpu device launches are done when they return. */
+/* Waits until everything launched is done; the status of the first launch since the last wait
+ * that failed. On the cpu device launches are done when they return. */
 TglStatus tgl_device_sync(TglDevice *dev);
 
 /* ---- programs and kernels ---- */
 
-/* Parses and checks a file with its imports, or text (`name` stands in messages for the file; imports are
- * relative to the folder in `name`).  NULL after errors (TGL_ERROR_SOURCE). */
+/* Parses and checks a file with its imports, or text (`name` stands in messages for the file;
+ * imports are relative to the folder in `name`).  NULL after errors (TGL_ERROR_SOURCE). */
 TglProgram *tgl_program_file(TglContext *cx, const char *path);
 TglProgram *tgl_program_text(TglContext *cx, const char *name, const char *text, size_t size);
 void tgl_program_close(TglProgram **p);
 
-int tgl_program_kernels(TglProgram *p);                 /* how many */
-TglKernel *tgl_program_kernel(TglProgram *p, int i);    /* in order of the text; NULL past the last */
-TglKernel *tgl_kernel(TglProgram *p, const char *name); /* NULL: none of that name; the message offers the nearest */
+int tgl_program_kernels(TglProgram *p); /* how many */
+TglKernel *tgl_program_kernel(TglProgram *p, int i); /* in order of the text; NULL past the last */
+/* NULL: none of that name; the message offers the nearest */
+TglKernel *tgl_kernel(TglProgram *p, const char *name);
 
 typedef enum TglDType {
 	TGL_BOOL, TGL_I8, TGL_I16, TGL_I32, TGL_I64, TGL_U8, TGL_U16, TGL_U32, TGL_U64,
 	TGL_F16, TGL_BF16, TGL_F32, TGL_F64, TGL_F8E4M3, TGL_F8E5M2,
-	TGL_I4, TGL_U4, TGL_F4E2M1,                     /* packed: two in a byte, low half first, rows start on a byte */
-	TGL_DTYPES,                                     /* how many */
-	TGL_DTYPE_UNKNOWN = -1,                         /* of a parameter: a compile-time parameter decides */
+	/* packed: two in a byte, low half first, rows start on a byte */
+	TGL_I4, TGL_U4, TGL_F4E2M1,
+	TGL_DTYPES,                     /* how many */
+	TGL_DTYPE_UNKNOWN = -1,         /* of a parameter: a compile-time parameter decides */
 	TGL_DTYPE_FROM_FILE = -1,
 } TglDType;
 
-const char *tgl_dtype_name(TglDType t);                 /* "bf16"; "?" if there is none such */
+const char *tgl_dtype_name(TglDType t); /* "bf16"; "?" if there is none such */
 bool tgl_dtype_named(const char *name, TglDType *out);
 int tgl_dtype_bits(TglDType t);
 
@@ -174,62 +185,69 @@ typedef enum TglAccess { TGL_IN, TGL_OUT, TGL_INOUT, TGL_SCRATCH } TglAccess;
 typedef struct TglParam {
 	const char *name;
 	TglParamKind kind;
-	TglAccess access;                               /* tensors; pointers: TGL_INOUT if *mut, else TGL_IN */
-	int dtype;                                      /* TglDType, or TGL_DTYPE_UNKNOWN */
-	int rank;                                       /* tensors */
-	bool strided;                                   /* tensors: any strides will do */
-	bool has_fill;                                  /* filled before each launch */
-	const char *text;                               /* the type as written: "in T[M, K]" */
+	TglAccess access;               /* tensors; pointers: TGL_INOUT if *mut, else TGL_IN */
+	int dtype;                      /* TglDType, or TGL_DTYPE_UNKNOWN */
+	int rank;                       /* tensors */
+	bool strided;                   /* tensors: any strides will do */
+	bool has_fill;                  /* filled before each launch */
+	const char *text;               /* the type as written: "in T[M, K]" */
 } TglParam;
 
 const char *tgl_kernel_name(TglKernel *k);
-const char *tgl_kernel_file(TglKernel *k);              /* the file that it stands in */
+const char *tgl_kernel_file(TglKernel *k); /* the file that it stands in */
 int tgl_kernel_line(TglKernel *k);
 TglProgram *tgl_kernel_program(TglKernel *k);
-int tgl_kernel_params(TglKernel *k);                    /* how many; scratch parameters count */
-bool tgl_kernel_param(TglKernel *k, int i, TglParam *out);      /* false past the last */
-int tgl_kernel_param_named(TglKernel *k, const char *name);     /* -1: none */
+int tgl_kernel_params(TglKernel *k);    /* how many; scratch parameters count */
+bool tgl_kernel_param(TglKernel *k, int i, TglParam *out); /* false past the last */
+int tgl_kernel_param_named(TglKernel *k, const char *name); /* -1: none */
 bool tgl_kernel_has_reference(TglKernel *k);
-/* Names of dimensions (tgl_kernel_symbol) and compile-time parameters (tgl_kernel_constant); NULL past the last. */
+/* Names of dimensions (tgl_kernel_symbol) and compile-time parameters (tgl_kernel_constant);
+ * NULL past the last. */
 const char *tgl_kernel_symbol(TglKernel *k, int i);
 const char *tgl_kernel_constant(TglKernel *k, int i);
 
 typedef struct TglExample {
-	const char *label;                              /* "" if it has none */
-	bool is_bench;                                  /* for bench and tune only */
+	const char *label;              /* "" if it has none */
+	bool is_bench;                  /* for bench and tune only */
 } TglExample;
 
-bool tgl_kernel_example(TglKernel *k, int i, TglExample *out);  /* false past the last */
+bool tgl_kernel_example(TglKernel *k, int i, TglExample *out); /* false past the last */
 
 /* ---- tensors ---- */
 
-/* A tensor in a device's memory, contiguous row-major, every byte 0.  Rank 0 to 5, extents 0 and up.  NULL:
- * a negative extent, a size past 2^63 - 1 bytes or more than the machine has (both figures are in the message). */
+/* A tensor in a device's memory, contiguous row-major, every byte 0.  Rank 0 to 5, extents 0
+ * and up.  NULL: a negative extent, a size past 2^63 - 1 bytes or more than the machine has
+ * (both figures are in the message). */
 TglTensor *tgl_tensor(TglDevice *dev, TglDType t, int rank, const int64_t *dim);
-/* The same with strides in elements, 0 and up (row-major order is not asked for; the allocation spans what they
- * reach).  Packed types: even strides, but 1 along the last dimension. */
-TglTensor *tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride);
-/* Memory of the caller's that the device can reach (cpu: any), at least `size` bytes, which outlives the tensor and
- * is not copied.  stride NULL: contiguous.  NULL: it is too small, or misaligned for the type. */
-TglTensor *tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride,
-    void *data, size_t size);
-/* Part of a tensor, sharing its memory, which it keeps alive: per dimension first element and extent. */
+/* The same with strides in elements, 0 and up (row-major order is not asked for; the
+ * allocation spans what they reach).  Packed types: even strides, but 1 along the last
+ * dimension. */
+TglTensor *tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_t *dim,
+    const int64_t *stride);
+/* Memory of the caller's that the device can reach (cpu: any), at least `size` bytes, which
+ * outlives the tensor and is not copied.  stride NULL: contiguous.  NULL: it is too small, or
+ * misaligned for the type. */
+TglTensor *tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim,
+    const int64_t *stride, void *data, size_t size);
+/* Part of a tensor, sharing its memory, which it keeps alive: per dimension first element and
+ * extent. */
 TglTensor *tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent);
-/* Another order of the dimensions, sharing the memory: dimension i of the result is order[i] of t. */
+/* Another order of the dimensions, sharing the memory: dimension i of the result is order[i]
+ * of t. */
 TglTensor *tgl_tensor_permute(TglTensor *t, const int *order);
 void tgl_tensor_close(TglTensor **t);
 
 TglDType tgl_tensor_dtype(const TglTensor *t);
 int tgl_tensor_rank(const TglTensor *t);
-int64_t tgl_tensor_dim(const TglTensor *t, int d);      /* -1: no such dimension */
+int64_t tgl_tensor_dim(const TglTensor *t, int d); /* -1: no such dimension */
 int64_t tgl_tensor_stride(const TglTensor *t, int d);
-int64_t tgl_tensor_count(const TglTensor *t);           /* elements */
-size_t tgl_tensor_bytes(const TglTensor *t);            /* of a contiguous copy: what the copies below move */
-void *tgl_tensor_data(TglTensor *t);                    /* the device's address of the first element */
+int64_t tgl_tensor_count(const TglTensor *t); /* elements */
+size_t tgl_tensor_bytes(const TglTensor *t); /* of a contiguous copy: what the copies below move */
+void *tgl_tensor_data(TglTensor *t);    /* the device's address of the first element */
 TglDevice *tgl_tensor_device(TglTensor *t);
 
-/* Whole tensor from or to host memory, contiguous row-major, exactly tgl_tensor_bytes; `size` is what the caller has
- * and must equal it.  Waits until done. */
+/* Whole tensor from or to host memory, contiguous row-major, exactly tgl_tensor_bytes; `size`
+ * is what the caller has and must equal it.  Waits until done. */
 TglStatus tgl_tensor_write(TglTensor *t, const void *from, size_t size);
 TglStatus tgl_tensor_read(TglTensor *t, void *to, size_t size);
 /* Every element `v`, converted to the dtype (to nearest even; integers truncate and saturate). */
@@ -239,27 +257,31 @@ TglStatus tgl_tensor_poison(TglTensor *t);
 /* One element by its linear row-major index, as f64 and (integers) as i64; either may be NULL. */
 TglStatus tgl_tensor_element(TglTensor *t, int64_t index, double *f, int64_t *i);
 
-/* A .npy file (format 1, 2 or 3; C or Fortran order; little or big endian).  `want` says what the elements are, for
- * those that NumPy has no name for: bf16 from '<u2' or '<V2', fp8 from '|u1' or '|V1', packed 4-bit from u8 of half
- * the width.  TGL_DTYPE_FROM_FILE takes the file's type.  NULL: TGL_ERROR_FILE, E1201 and up. */
+/* A .npy file (format 1, 2 or 3; C or Fortran order; little or big endian).  `want` says what
+ * the elements are, for those that NumPy has no name for: bf16 from '<u2' or '<V2', fp8 from
+ * '|u1' or '|V1', packed 4-bit from u8 of half the width.  TGL_DTYPE_FROM_FILE takes the
+ * file's type.  NULL: TGL_ERROR_FILE, E1201 and up. */
 TglTensor *tgl_tensor_npy(TglDevice *dev, const char *path, int want);
-/* Writes a file whole or not at all.  bf16 and fp8 as '<V2' and '|V1', packed as u8 of half the width. */
+/* Writes a file whole or not at all.  bf16 and fp8 as '<V2' and '|V1', packed as u8 of half
+ * the width. */
 TglStatus tgl_tensor_save(TglTensor *t, const char *path);
 
 /* ---- launching ---- */
 
 typedef enum TglArgKind {
-	TGL_ARG_NONE, TGL_ARG_TENSOR, TGL_ARG_INT, TGL_ARG_FLOAT, TGL_ARG_BOOL, TGL_ARG_DTYPE, TGL_ARG_TEXT,
+	TGL_ARG_NONE, TGL_ARG_TENSOR, TGL_ARG_INT, TGL_ARG_FLOAT, TGL_ARG_BOOL, TGL_ARG_DTYPE,
+	TGL_ARG_TEXT,
 } TglArgKind;
 
-/* One argument.  With a name: the parameter, compile-time parameter, dimension (a check, or the value where no tensor
- * tells) or schedule value (warps, stages …) of that name.  Without: the next parameter in order, scratch ones left out.
- * TGL_ARG_TEXT is for cases: an expression of the language, "normal(0, 1)". */
+/* One argument.  With a name: the parameter, compile-time parameter, dimension (a check, or
+ * the value where no tensor tells) or schedule value (warps, stages …) of that name.  Without:
+ * the next parameter in order, scratch ones left out. TGL_ARG_TEXT is for cases: an expression
+ * of the language, "normal(0, 1)". */
 typedef struct TglArg {
 	const char *name;
 	TglArgKind kind;
 	TglTensor *tensor;
-	int64_t i;                                      /* INT, BOOL, DTYPE */
+	int64_t i;                      /* INT, BOOL, DTYPE */
 	double f;
 	const char *text;
 } TglArg;
@@ -306,42 +328,49 @@ tgl_arg_text(const char *name, const char *expr)
 	return a;
 }
 
-/* Runs a kernel once.  Tensors for pointer parameters give their first element's address.  Scratch tensors are made
- * and kept by the library; every other parameter must be given.  Checked before anything runs (TGL_ERROR_LAUNCH):
- * rank, dtype, shape, agreement of dimensions, strides (only `strided` parameters take other than contiguous ones),
- * overlap of what the kernel writes with any other tensor, zero strides and alignment.  A grid of zero programs runs
- * nothing.  *seconds, if not NULL, is the time on the device, fills included, compiling and waiting excluded; asking
- * for it waits.  The first launch for a set of compile-time values compiles; later ones find the result. */
+/* Runs a kernel once.  Tensors for pointer parameters give their first element's address. 
+ * Scratch tensors are made and kept by the library; every other parameter must be given.
+ * Checked before anything runs (TGL_ERROR_LAUNCH): rank, dtype, shape, agreement of
+ * dimensions, strides (only `strided` parameters take other than contiguous ones), overlap of
+ * what the kernel writes with any other tensor, zero strides and alignment.  A grid of zero
+ * programs runs nothing.  *seconds, if not NULL, is the time on the device, fills included,
+ * compiling and waiting excluded; asking for it waits.  The first launch for a set of compile-
+ * time values compiles; later ones find the result. */
 TglStatus tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *seconds);
 
-/* What a launch would be: every parameter's dtype and shape (`params` has room for all of the kernel's), and the grid.
- * Output tensors need not be given: this is how to learn their shapes.  Either may be NULL. */
+/* What a launch would be: every parameter's dtype and shape (`params` has room for all of the
+ * kernel's), and the grid. Output tensors need not be given: this is how to learn their
+ * shapes.  Either may be NULL. */
 typedef struct TglShape {
-	int dtype;                                      /* TglDType */
+	int dtype;                      /* TglDType */
 	int rank;
 	int64_t dim[TGL_MAX_RANK];
 } TglShape;
 
-TglStatus tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *params, int64_t grid[TGL_MAX_AXES]);
+TglStatus tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *params,
+    int64_t grid[TGL_MAX_AXES]);
 
 /* ---- cases: a kernel with everything that it needs to run, checked and timed ---- */
 
 typedef struct TglCaseOptions {
-	const char *example;                            /* its label ("" too); NULL: the first that is not `bench`, if there is one */
-	int index;                                      /* if `by_index`: the example's number instead */
+	/* its label ("" too); NULL: the first that is not `bench`, if there is one */
+	const char *example;
+	int index;                      /* if `by_index`: the example's number instead */
 	bool by_index;
-	bool no_example;                                /* only what args say */
-	const TglArg *args;                             /* go before what the example says */
+	bool no_example;                /* only what args say */
+	const TglArg *args;             /* go before what the example says */
 	int nargs;
-	uint64_t seed;                                  /* of random inputs */
+	uint64_t seed;                  /* of random inputs */
 } TglCaseOptions;
 
-/* Materialises inputs on the device and makes outputs.  NULL after errors: no such example, an argument that
- * nothing gives, … */
+/* Materialises inputs on the device and makes outputs.  NULL after errors: no such example, an
+ * argument that nothing gives, … */
 TglCase *tgl_case_open(TglDevice *dev, TglKernel *k, const TglCaseOptions *options);
 void tgl_case_close(TglCase **c);
-const char *tgl_case_label(TglCase *c);                 /* the example's label, "" if it has none or there is none */
-TglTensor *tgl_case_tensor(TglCase *c, const char *param);      /* stays the case's; NULL: none of that name */
+/* the example's label, "" if it has none or there is none */
+const char *tgl_case_label(TglCase *c);
+/* stays the case's; NULL: none of that name */
+TglTensor *tgl_case_tensor(TglCase *c, const char *param);
 /* All arguments, for tgl_launch; they stay the case's. */
 const TglArg *tgl_case_args(TglCase *c, int *n);
 /* Values of dimensions, compile-time parameters and scalars, by index; false past the last. */
@@ -354,38 +383,41 @@ TglStatus tgl_case_run(TglCase *c, double *seconds);
 /* One output compared with the reference. */
 typedef struct TglCheck {
 	const char *param;
-	bool passed;                                    /* no element's error above its bound */
-	double ratio;                                   /* greatest error / bound; infinite: a wrong integer, a NaN, an infinity */
-	double error, bound, got, want;                 /* at the element where the ratio is greatest */
-	double max_error;                               /* greatest |got - want| of all finite ones */
-	int64_t element;                                /* that element's linear index; -1: no elements */
+	bool passed;                    /* no element's error above its bound */
+	/* greatest error / bound; infinite: a wrong integer, a NaN, an infinity */
+	double ratio;
+	double error, bound, got, want; /* at the element where the ratio is greatest */
+	double max_error;               /* greatest |got - want| of all finite ones */
+	int64_t element;                /* that element's linear index; -1: no elements */
 	int rank;
 	int64_t index[TGL_MAX_RANK];
-	int64_t count, nwrong;                          /* elements in all and above their bound */
-	bool guard_broken;                              /* something wrote just outside of the tensor */
+	int64_t count, nwrong;          /* elements in all and above their bound */
+	bool guard_broken;              /* something wrote just outside of the tensor */
 } TglCheck;
 
-/* Compares what tgl_case_run left in output `i` (in order of parameters that the kernel writes) with the kernel's
- * reference, run once in f64.  The bound of an element is 16 times its deviation (or the tensor's root mean square
- * one, if greater) when every operation of the reference is disturbed by one unit of roundoff of the arithmetic that
- * the kernel does, plus a rounding of the output's type; `tolerance(abs, rel)` in the example replaces it.  Integers
+/* Compares what tgl_case_run left in output `i` (in order of parameters that the kernel
+ * writes) with the kernel's reference, run once in f64.  The bound of an element is 16 times
+ * its deviation (or the tensor's root mean square one, if greater) when every operation of the
+ * reference is disturbed by one unit of roundoff of the arithmetic that the kernel does, plus
+ * a rounding of the output's type; `tolerance(abs, rel)` in the example replaces it.  Integers
  * must be equal.  *more is false past the last.  TGL_ERROR_NAME: the kernel has no reference. */
 TglStatus tgl_case_check(TglCase *c, int i, TglCheck *out, bool *more);
 
 /* ---- timing ---- */
 
 typedef struct TglBenchOptions {
-	double seconds;                                 /* keep going this long; 0: half a second */
-	int least, most;                                /* runs; 0: 5 and 1000 */
-	bool (*progress)(void *user, int run, double seconds);  /* false stops; NULL: none */
+	double seconds;                 /* keep going this long; 0: half a second */
+	int least, most;                /* runs; 0: 5 and 1000 */
+	bool (*progress)(void *user, int run, double seconds); /* false stops; NULL: none */
 	void *user;
 } TglBenchOptions;
 
 typedef struct TglBench {
 	int runs;
-	double median, least, most;                     /* seconds a launch */
-	double bytes;                                   /* of every tensor read or written once */
-	double flops;                                   /* floating point operations, counted from the tile IR; -1: not known */
+	double median, least, most;     /* seconds a launch */
+	double bytes;                   /* of every tensor read or written once */
+	/* floating point operations, counted from the tile IR; -1: not known */
+	double flops;
 } TglBench;
 
 /* A warm-up, then launches until the time is up. */

@@ -1,5 +1,5 @@
-/* A program that embeds Tegula: it compiles a kernel from text, runs it on its own numbers, and shows what a
- * mistake looks like.
+/* A program that embeds Tegula: it compiles a kernel from text, runs it on its own numbers, and
+ * shows what a mistake looks like.
  *
  *     cc embed.c $(pkg-config --cflags --libs --static tegula) -o embed && ./embed */
 #include <math.h>
@@ -10,12 +10,12 @@
 #include <tgl.h>
 
 static const char source[] =
-	"// Each row of x becomes probabilities.\n"
-	"kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
-	"    let v = x[row, 0 +: BLOCK] else -inf;\n"
-	"    let e = exp(v - max(v));\n"
-	"    y[row, 0 +: BLOCK] = e / sum(e);\n"
-	"}\n";
+    "// Each row of x becomes probabilities.\n"
+    "kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
+    "    let v = x[row, 0 +: BLOCK] else -inf;\n"
+    "    let e = exp(v - max(v));\n"
+    "    y[row, 0 +: BLOCK] = e / sum(e);\n"
+    "}\n";
 
 enum { ROWS = 4, COLUMNS = 10 };
 

@@ -1,5 +1,5 @@
-/* Cases: examples materialised, outputs compared with references (right and wrong ones), timing and counts of
- * work. */
+/* Cases: examples materialised, outputs compared with references (right and wrong ones), timing and
+ * counts of work. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,56 +20,60 @@ typedef struct Fixture {
 } Fixture;
 
 static const char source[] =
-	"kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
-	"    let v = x[row, 0 +: BLOCK] else -inf;\n"
-	"    let e = exp(v - max(v));\n"
-	"    y[row, 0 +: BLOCK] = e / sum(e);\n"
-	"}\n"
-	"reference softmax {\n"
-	"    let e = exp(x[:, :] - max(x[:, :], axis = 1)[:, new]);\n"
-	"    y[:, :] = e / sum(e, axis = 1)[:, new];\n"
-	"}\n"
-	"example softmax { R = 33; C = 100; x = normal(0, 1); }\n"
-	"example softmax \"wide\" { R = 3; C = 1000; x = uniform(-5, 5); }\n"
-	"example softmax \"big\" bench { R = 64; C = 64; x = normal(0, 1); }\n"
-	"kernel bad_softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
-	"    let v = x[row, 0 +: BLOCK] else -inf;\n"
-	"    let e = exp(v - max(v));\n"
-	"    y[row, 0 +: BLOCK] = e / (sum(e) + 0.001);\n"
-	"}\n"
-	"reference bad_softmax {\n"
-	"    let e = exp(x[:, :] - max(x[:, :], axis = 1)[:, new]);\n"
-	"    y[:, :] = e / sum(e, axis = 1)[:, new];\n"
-	"}\n"
-	"example bad_softmax { R = 33; C = 100; x = normal(0, 1); }\n"
-	"kernel forgets(x: in f16[N], y: out f16[N]) grid(i: cdiv(N, 16) - 1) { y[i * 16 +: 16] = x[i * 16 +: 16]; }\n"
-	"reference forgets { y[:] = x[:]; }\n"
-	"example forgets { N = 40; x = normal(0, 1); }\n"
-	"kernel matmul(a: in f16[M, K], b: in f16[K, N], c: out f16[M, N]) grid(m: cdiv(M, 32), n: cdiv(N, 32)) {\n"
-	"    var acc = zeros([32, 32], f32);\n"
-	"    for k in range(0, K, 16) { acc += a[m * 32 +: 32, k +: 16] @ b[k +: 16, n * 32 +: 32]; }\n"
-	"    c[m * 32 +: 32, n * 32 +: 32] = acc as f16;\n"
-	"}\n"
-	"reference matmul { c[:, :] = a[:, :] @ b[:, :]; }\n"
-	"example matmul { M = 70; N = 40; K = 48; a = normal(0, 1); b = normal(0, 1); }\n"
-	"kernel increment(x: inout i32[N], by: i32) grid(i: cdiv(N, 8)) { x[i * 8 +: 8] = x[i * 8 +: 8] + by; }\n"
-	"reference increment { x[:] = x[:] + by; }\n"
-	"example increment { N = 20; x = arange; by = 3; }\n"
-	"kernel wrong_integer(x: in i32[N], y: out i32[N]) grid(i: N) { y[i] = x[i] + (i == 7 ? 1 : 0) as i32; }\n"
-	"reference wrong_integer { y[:] = x[:]; }\n"
-	"example wrong_integer { N = 20; x = integers(0, 100); }\n"
-	"kernel pointers(x: *f32, y: *mut f32, n: i32) grid(b: cdiv(n, 16)) {\n"
-	"    let i = b * 16 + arange(0, 16);\n"
-	"    store(y + i, load(x + i, i < n) * 2.0, i < n);\n"
-	"}\n"
-	"reference pointers { y[:] = x[:] * 2.0; }\n"
-	"example pointers { n = 50; x = normal(0, 1, shape = [50]); y = zeros([50], f32); }\n"
-	"kernel half_done(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
-	"kernel from_file(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
-	"example from_file { N = 4; x = file(\"in.npy\"); }\n"
-	"kernel loose(x: in f32[N], y: out i8[N]) grid(i: N) { y[i] = (x[i] * 10.0 + 0.01) as i8; }\n"
-	"reference loose { y[:] = (x[:] * 10.0) as i8; }\n"
-	"example loose { N = 200; x = uniform(0, 10); tolerance(1, 0); }\n";
+    "kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
+    "    let v = x[row, 0 +: BLOCK] else -inf;\n"
+    "    let e = exp(v - max(v));\n"
+    "    y[row, 0 +: BLOCK] = e / sum(e);\n"
+    "}\n"
+    "reference softmax {\n"
+    "    let e = exp(x[:, :] - max(x[:, :], axis = 1)[:, new]);\n"
+    "    y[:, :] = e / sum(e, axis = 1)[:, new];\n"
+    "}\n"
+    "example softmax { R = 33; C = 100; x = normal(0, 1); }\n"
+    "example softmax \"wide\" { R = 3; C = 1000; x = uniform(-5, 5); }\n"
+    "example softmax \"big\" bench { R = 64; C = 64; x = normal(0, 1); }\n"
+    "kernel bad_softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
+    "    let v = x[row, 0 +: BLOCK] else -inf;\n"
+    "    let e = exp(v - max(v));\n"
+    "    y[row, 0 +: BLOCK] = e / (sum(e) + 0.001);\n"
+    "}\n"
+    "reference bad_softmax {\n"
+    "    let e = exp(x[:, :] - max(x[:, :], axis = 1)[:, new]);\n"
+    "    y[:, :] = e / sum(e, axis = 1)[:, new];\n"
+    "}\n"
+    "example bad_softmax { R = 33; C = 100; x = normal(0, 1); }\n"
+    "kernel forgets(x: in f16[N], y: out f16[N]) grid(i: cdiv(N, 16) - 1) { y[i * 16 +: 16] = x[i "
+    "* 16 +: 16]; }\n"
+    "reference forgets { y[:] = x[:]; }\n"
+    "example forgets { N = 40; x = normal(0, 1); }\n"
+    "kernel matmul(a: in f16[M, K], b: in f16[K, N], c: out f16[M, N]) grid(m: cdiv(M, 32), n: "
+    "cdiv(N, 32)) {\n"
+    "    var acc = zeros([32, 32], f32);\n"
+    "    for k in range(0, K, 16) { acc += a[m * 32 +: 32, k +: 16] @ b[k +: 16, n * 32 +: 32]; }\n"
+    "    c[m * 32 +: 32, n * 32 +: 32] = acc as f16;\n"
+    "}\n"
+    "reference matmul { c[:, :] = a[:, :] @ b[:, :]; }\n"
+    "example matmul { M = 70; N = 40; K = 48; a = normal(0, 1); b = normal(0, 1); }\n"
+    "kernel increment(x: inout i32[N], by: i32) grid(i: cdiv(N, 8)) { x[i * 8 +: 8] = x[i * 8 +: "
+    "8] + by; }\n"
+    "reference increment { x[:] = x[:] + by; }\n"
+    "example increment { N = 20; x = arange; by = 3; }\n"
+    "kernel wrong_integer(x: in i32[N], y: out i32[N]) grid(i: N) { y[i] = x[i] + (i == 7 ? 1 : 0) "
+    "as i32; }\n"
+    "reference wrong_integer { y[:] = x[:]; }\n"
+    "example wrong_integer { N = 20; x = integers(0, 100); }\n"
+    "kernel pointers(x: *f32, y: *mut f32, n: i32) grid(b: cdiv(n, 16)) {\n"
+    "    let i = b * 16 + arange(0, 16);\n"
+    "    store(y + i, load(x + i, i < n) * 2.0, i < n);\n"
+    "}\n"
+    "reference pointers { y[:] = x[:] * 2.0; }\n"
+    "example pointers { n = 50; x = normal(0, 1, shape = [50]); y = zeros([50], f32); }\n"
+    "kernel half_done(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
+    "kernel from_file(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
+    "example from_file { N = 4; x = file(\"in.npy\"); }\n"
+    "kernel loose(x: in f32[N], y: out i8[N]) grid(i: N) { y[i] = (x[i] * 10.0 + 0.01) as i8; }\n"
+    "reference loose { y[:] = (x[:] * 10.0) as i8; }\n"
+    "example loose { N = 200; x = uniform(0, 10); tolerance(1, 0); }\n";
 
 static int
 setup(void **state)
@@ -135,7 +139,8 @@ test_right_ones_pass(void **state)
 	for (int i = 0; i < 5; i++) {
 		TglCheck r = check(f, kernels[i], NULL);
 		if (!r.passed)
-			print_error("%s: got %g, expected %g, error %g, bound %g\n", kernels[i], r.got, r.want, r.error, r.bound);
+			print_error("%s: got %g, expected %g, error %g, bound %g\n", kernels[i],
+			    r.got, r.want, r.error, r.bound);
 		assert_true(r.passed);
 		assert_true(r.count > 0);
 		assert_int_equal(r.nwrong, 0);
@@ -241,11 +246,14 @@ test_overriding_an_example(void **state)
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "softmax"), args, n, NULL));
 	tgl_case_close(&c);
 
-	assert_null(tgl_case_open(f->dev, tgl_kernel(f->p, "half_done"), &(TglCaseOptions){.args = (TglArg[]){tgl_arg_int("N", 3)}, .nargs = 1}));
-	assert_non_null(strstr(tgl_error(f->cx)->text, "nothing gives argument 'x' of kernel 'half_done'"));
+	assert_null(tgl_case_open(f->dev, tgl_kernel(f->p, "half_done"),
+	    &(TglCaseOptions){.args = (TglArg[]){tgl_arg_int("N", 3)}, .nargs = 1}));
+	assert_non_null(
+	    strstr(tgl_error(f->cx)->text, "nothing gives argument 'x' of kernel 'half_done'"));
 	assert_string_equal(tgl_error(f->cx)->code, "E1174");
 	TglArg broken[] = {tgl_arg_text("x", "normal(0,")};
-	assert_null(tgl_case_open(f->dev, tgl_kernel(f->p, "softmax"), &(TglCaseOptions){.args = broken, .nargs = 1}));
+	assert_null(tgl_case_open(
+	    f->dev, tgl_kernel(f->p, "softmax"), &(TglCaseOptions){.args = broken, .nargs = 1}));
 	assert_int_equal(tgl_error(f->cx)->status, TGL_ERROR_LAUNCH);
 }
 
@@ -342,7 +350,7 @@ test_files(void **state)
 	double v;
 	tgl_tensor_element(tgl_case_tensor(c, "y"), 3, &v, NULL);
 	assert_true(v == 6);
-	tgl_program_close(&p);                          /* the case keeps it */
+	tgl_program_close(&p); /* the case keeps it */
 	assert_ok(f->cx, tgl_case_run(c, NULL));
 	tgl_case_close(&c);
 	unlink(path);
@@ -381,13 +389,15 @@ test_bench(void **state)
 	Fixture *f = *state;
 	TglCase *c = case_of(f, "softmax", &(TglCaseOptions){.example = "big"});
 	TglBench b;
-	assert_ok(f->cx, tgl_case_bench(c, &(TglBenchOptions){.seconds = 0.01, .least = 7, .most = 9}, &b));
+	assert_ok(f->cx,
+	    tgl_case_bench(c, &(TglBenchOptions){.seconds = 0.01, .least = 7, .most = 9}, &b));
 	assert_true(b.runs >= 7 && b.runs <= 9);
 	assert_true(b.least <= b.median && b.median <= b.most && b.least > 0);
 	assert_true(b.bytes == 2.0 * 64 * 64 * 4);
 	assert_true(b.flops > 0);
 	int calls = 0;
-	assert_ok(f->cx, tgl_case_bench(c, &(TglBenchOptions){.progress = stop_at_three, .user = &calls}, &b));
+	assert_ok(f->cx,
+	    tgl_case_bench(c, &(TglBenchOptions){.progress = stop_at_three, .user = &calls}, &b));
 	assert_int_equal(b.runs, 3);
 	assert_int_equal(calls, 3);
 	assert_int_equal(tgl_case_bench(c, NULL, NULL), TGL_ERROR_USAGE);
@@ -400,16 +410,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_right_ones_pass),
-		TEST(test_wrong_ones_fail),
-		TEST(test_choosing_examples),
-		TEST(test_overriding_an_example),
-		TEST(test_seeds),
-		TEST(test_inout_is_restored),
-		TEST(test_nothing_to_check),
-		TEST(test_files),
-		TEST(test_work),
-		TEST(test_bench),
+	    TEST(test_right_ones_pass),
+	    TEST(test_wrong_ones_fail),
+	    TEST(test_choosing_examples),
+	    TEST(test_overriding_an_example),
+	    TEST(test_seeds),
+	    TEST(test_inout_is_restored),
+	    TEST(test_nothing_to_check),
+	    TEST(test_files),
+	    TEST(test_work),
+	    TEST(test_bench),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Programs, kernels and launches through the public interface: what works, and the message for everything
- * that does not. */
+/* Programs, kernels and launches through the public interface: what works, and the message for
+ * everything that does not. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -20,38 +20,40 @@ typedef struct Fixture {
 } Fixture;
 
 static const char source[] =
-	"kernel scale<BLOCK = 64>(x: in f32[N], y: out f32[N], a: f32) grid(i: cdiv(N, BLOCK)) {\n"
-	"    y[i * BLOCK +: BLOCK] = a * x[i * BLOCK +: BLOCK];\n"
-	"}\n"
-	"kernel add<T: dtype = f32>(x: in T[M, N], y: in T[M, N], z: out T[M, N]) grid(r: M, c: cdiv(N, 32)) {\n"
-	"    z[r, c * 32 +: 32] = x[r, c * 32 +: 32] + y[r, c * 32 +: 32];\n"
-	"}\n"
-	"kernel double_rows(x: in strided i32[M, N], y: inout strided i32[M, N]) grid(r: M, c: cdiv(N, 8)) {\n"
-	"    y[r, c * 8 +: 8] = 2 * x[r, c * 8 +: 8] + y[r, c * 8 +: 8];\n"
-	"}\n"
-	"kernel count_up(x: in i32[N], total: out i32[1] = 5, s: scratch i32[N] = 0) grid(i: N) {\n"
-	"    s[i] = x[i];\n"
-	"    atomic_add(total[0], s[i]);\n"
-	"}\n"
-	"kernel careful(x: in i32[N], y: out i32[N]) grid(i: N) {\n"
-	"    let v = x[i];\n"
-	"    assert(v >= 0, \"negative\", v);\n"
-	"    y[i] = v;\n"
-	"}\n"
-	"kernel loud(y: out i32[N]) grid(i: N) {\n"
-	"    print(\"hello\", i);\n"
-	"    y[i] = 1;\n"
-	"}\n"
-	"kernel pointers(x: *f32, y: *mut f32, n: i32) grid(b: cdiv(n, 16)) {\n"
-	"    let i = b * 16 + arange(0, 16);\n"
-	"    store(y + i, load(x + i, i < n) + 1.0, i < n);\n"
-	"}\n"
-	"kernel cube(y: out i32[1] = 0, n: i64) grid(a: n, b: n, c: n) {\n"
-	"    atomic_add(y[0], 1);\n"
-	"}\n"
-	"kernel past(x: *f32, y: out f32[1]) grid(i: 1) {\n"
-	"    y[0] = load(x + 1000);\n"
-	"}\n";
+    "kernel scale<BLOCK = 64>(x: in f32[N], y: out f32[N], a: f32) grid(i: cdiv(N, BLOCK)) {\n"
+    "    y[i * BLOCK +: BLOCK] = a * x[i * BLOCK +: BLOCK];\n"
+    "}\n"
+    "kernel add<T: dtype = f32>(x: in T[M, N], y: in T[M, N], z: out T[M, N]) grid(r: M, c: "
+    "cdiv(N, 32)) {\n"
+    "    z[r, c * 32 +: 32] = x[r, c * 32 +: 32] + y[r, c * 32 +: 32];\n"
+    "}\n"
+    "kernel double_rows(x: in strided i32[M, N], y: inout strided i32[M, N]) grid(r: M, c: cdiv(N, "
+    "8)) {\n"
+    "    y[r, c * 8 +: 8] = 2 * x[r, c * 8 +: 8] + y[r, c * 8 +: 8];\n"
+    "}\n"
+    "kernel count_up(x: in i32[N], total: out i32[1] = 5, s: scratch i32[N] = 0) grid(i: N) {\n"
+    "    s[i] = x[i];\n"
+    "    atomic_add(total[0], s[i]);\n"
+    "}\n"
+    "kernel careful(x: in i32[N], y: out i32[N]) grid(i: N) {\n"
+    "    let v = x[i];\n"
+    "    assert(v >= 0, \"negative\", v);\n"
+    "    y[i] = v;\n"
+    "}\n"
+    "kernel loud(y: out i32[N]) grid(i: N) {\n"
+    "    print(\"hello\", i);\n"
+    "    y[i] = 1;\n"
+    "}\n"
+    "kernel pointers(x: *f32, y: *mut f32, n: i32) grid(b: cdiv(n, 16)) {\n"
+    "    let i = b * 16 + arange(0, 16);\n"
+    "    store(y + i, load(x + i, i < n) + 1.0, i < n);\n"
+    "}\n"
+    "kernel cube(y: out i32[1] = 0, n: i64) grid(a: n, b: n, c: n) {\n"
+    "    atomic_add(y[0], 1);\n"
+    "}\n"
+    "kernel past(x: *f32, y: out f32[1]) grid(i: 1) {\n"
+    "    y[0] = load(x + 1000);\n"
+    "}\n";
 
 static int
 setup(void **state)
@@ -123,8 +125,8 @@ test_launch_by_name_and_position(void **state)
 	tgl_tensor_read(y, out, sizeof out);
 	for (int i = 0; i < 100; i++)
 		assert_true(out[i] == 3 * in[i]);
-	TglArg mixed[] = {tgl_arg_int("BLOCK", 7), tgl_arg_tensor(NULL, x), tgl_arg_tensor(NULL, y), tgl_arg_int("a", 2),
-	    tgl_arg_int("N", 100)};
+	TglArg mixed[] = {tgl_arg_int("BLOCK", 7), tgl_arg_tensor(NULL, x), tgl_arg_tensor(NULL, y),
+	    tgl_arg_int("a", 2), tgl_arg_int("N", 100)};
 	assert_ok(f->cx, tgl_launch(f->dev, k, mixed, 5, NULL));
 	tgl_tensor_read(y, out, sizeof out);
 	for (int i = 0; i < 100; i++)
@@ -138,7 +140,8 @@ test_arguments_that_do_not_fit(void **state)
 {
 	Fixture *f = *state;
 	TglKernel *k = tgl_kernel(f->p, "scale"), *add = tgl_kernel(f->p, "add");
-	TglTensor *x = floats(f->dev, 8, NULL), *y = floats(f->dev, 8, NULL), *z = floats(f->dev, 9, NULL);
+	TglTensor *x = floats(f->dev, 8, NULL), *y = floats(f->dev, 8, NULL),
+		  *z = floats(f->dev, 9, NULL);
 	TglTensor *i = tgl_tensor(f->dev, TGL_I32, 1, (int64_t[]){8});
 	TglTensor *m = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){2, 4});
 	TglTensor *m2 = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){2, 4});
@@ -148,7 +151,8 @@ test_arguments_that_do_not_fit(void **state)
 #define REFUSED(kernel, number, words, ...)                                                        \
 	do {                                                                                       \
 		TglArg given[] = {__VA_ARGS__};                                                    \
-		assert_int_equal(tgl_launch(f->dev, kernel, given, sizeof given / sizeof *given, NULL),                \
+		assert_int_equal(                                                                  \
+		    tgl_launch(f->dev, kernel, given, sizeof given / sizeof *given, NULL),         \
 		    TGL_ERROR_LAUNCH);                                                             \
 		assert_failed(f->cx, TGL_ERROR_LAUNCH, words);                                     \
 		assert_string_equal(tgl_error(f->cx)->code, number);                               \
@@ -158,20 +162,28 @@ test_arguments_that_do_not_fit(void **state)
 	REFUSED(k, "E1160", "has no parameter or dimension 'z'", tx, ty, a, tgl_arg_int("z", 1));
 	REFUSED(k, "E1160", "did you mean 'BLOCK'", tx, ty, a, tgl_arg_int("BLOK", 1));
 	REFUSED(k, "E1161", "'x' is given twice", tx, ty, a, tx);
-	REFUSED(k, "E1161", "'N' is given twice", tx, ty, a, tgl_arg_int("N", 8), tgl_arg_int("N", 8));
-	REFUSED(k, "E1162", "takes 3 arguments; 4 are given", tgl_arg_tensor(NULL, x), tgl_arg_tensor(NULL, y),
-	    tgl_arg_float(NULL, 1), tgl_arg_float(NULL, 1));
-	REFUSED(k, "E1164", "argument 'x': expected a tensor, found an integer", tgl_arg_int("x", 3), ty, a);
-	REFUSED(k, "E1164", "argument 'x': expected a tensor, found NULL", tgl_arg_tensor("x", NULL), ty, a);
-	REFUSED(k, "E1164", "argument 'a': expected f32, found a tensor", tx, ty, tgl_arg_tensor("a", x));
-	REFUSED(k, "E1164", "argument 'a': expected f32, found a bool", tx, ty, tgl_arg_bool("a", true));
-	REFUSED(k, "E1164", "'N': expected a value, found a tensor", tx, ty, a, tgl_arg_tensor("N", x));
-	REFUSED(k, "E1171", "expression; a launch takes values", tgl_arg_text("x", "normal(0, 1)"), ty, a);
+	REFUSED(
+	    k, "E1161", "'N' is given twice", tx, ty, a, tgl_arg_int("N", 8), tgl_arg_int("N", 8));
+	REFUSED(k, "E1162", "takes 3 arguments; 4 are given", tgl_arg_tensor(NULL, x),
+	    tgl_arg_tensor(NULL, y), tgl_arg_float(NULL, 1), tgl_arg_float(NULL, 1));
+	REFUSED(k, "E1164", "argument 'x': expected a tensor, found an integer",
+	    tgl_arg_int("x", 3), ty, a);
+	REFUSED(k, "E1164", "argument 'x': expected a tensor, found NULL",
+	    tgl_arg_tensor("x", NULL), ty, a);
+	REFUSED(k, "E1164", "argument 'a': expected f32, found a tensor", tx, ty,
+	    tgl_arg_tensor("a", x));
+	REFUSED(k, "E1164", "argument 'a': expected f32, found a bool", tx, ty,
+	    tgl_arg_bool("a", true));
+	REFUSED(
+	    k, "E1164", "'N': expected a value, found a tensor", tx, ty, a, tgl_arg_tensor("N", x));
+	REFUSED(k, "E1171", "expression; a launch takes values", tgl_arg_text("x", "normal(0, 1)"),
+	    ty, a);
 	REFUSED(k, "E0524", "f32", tgl_arg_tensor("x", i), ty, a);
 	REFUSED(k, "E0525", "'x'", tgl_arg_tensor("x", m), ty, a);
 	REFUSED(k, "E0519", "'N'", tx, tgl_arg_tensor("y", z), a);
 	REFUSED(k, "E0519", "'N'", tx, ty, a, tgl_arg_int("N", 9));
-	REFUSED(add, "E0519", "'T'", tgl_arg_tensor("x", m), tgl_arg_tensor("y", h), tgl_arg_tensor("z", m2));
+	REFUSED(add, "E0519", "'T'", tgl_arg_tensor("x", m), tgl_arg_tensor("y", h),
+	    tgl_arg_tensor("z", m2));
 	REFUSED(tgl_kernel(f->p, "pointers"), "E1175", "1099511627776 is out of the range of i32",
 	    tx, ty, tgl_arg_int("n", INT64_C(1) << 40));
 	REFUSED(tgl_kernel(f->p, "count_up"), "E1170", "'s' is scratch", tgl_arg_tensor("x", i),
@@ -190,10 +202,11 @@ test_strides_and_overlap(void **state)
 	TglTensor *t = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){4, 4});
 	TglTensor *turned = tgl_tensor_permute(t, (int[]){1, 0});
 	TglTensor *z = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){4, 4});
-	REFUSED(add, "E1166", "'x' is not contiguous: f32[4, 4] has strides [1, 4], expected [4, 1]",
+	REFUSED(add, "E1166",
+	    "'x' is not contiguous: f32[4, 4] has strides [1, 4], expected [4, 1]",
 	    tgl_arg_tensor("x", turned), tgl_arg_tensor("y", t), tgl_arg_tensor("z", z));
-	REFUSED(add, "E1168", "arguments 'x' and 'z' overlap, and the kernel writes 'z'", tgl_arg_tensor("x", t),
-	    tgl_arg_tensor("y", z), tgl_arg_tensor("z", t));
+	REFUSED(add, "E1168", "arguments 'x' and 'z' overlap, and the kernel writes 'z'",
+	    tgl_arg_tensor("x", t), tgl_arg_tensor("y", z), tgl_arg_tensor("z", t));
 	TglArg twice[] = {tgl_arg_tensor("x", t), tgl_arg_tensor("y", t), tgl_arg_tensor("z", z)};
 	assert_ok(f->cx, tgl_launch(f->dev, add, twice, 3, NULL));
 
@@ -211,9 +224,12 @@ test_strides_and_overlap(void **state)
 	REFUSED(rows, "E1168", "overlap", tgl_arg_tensor("x", left), tgl_arg_tensor("y", middle));
 	REFUSED(rows, "E1168", "overlap", tgl_arg_tensor("x", middle), tgl_arg_tensor("y", middle));
 
-	TglTensor *still = tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1});
-	TglTensor *slide = tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 2}, (int64_t[]){1, 1});
-	REFUSED(rows, "E1167", "'y' is written by the kernel, but its stride along dimension 0 is 0",
+	TglTensor *still =
+	    tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1});
+	TglTensor *slide =
+	    tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 2}, (int64_t[]){1, 1});
+	REFUSED(rows, "E1167",
+	    "'y' is written by the kernel, but its stride along dimension 0 is 0",
 	    tgl_arg_tensor("x", left), tgl_arg_tensor("y", still));
 	REFUSED(rows, "E1172", "elements of it share memory: [3, 2] with strides [1, 1]",
 	    tgl_arg_tensor("x", left), tgl_arg_tensor("y", slide));
@@ -265,8 +281,10 @@ test_nothing_to_do(void **state)
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "cube"), some, 2, NULL));
 	tgl_tensor_element(one, 0, NULL, &v);
 	assert_int_equal(v, 11 * 11 * 11);
-	REFUSED(tgl_kernel(f->p, "cube"), "E0517", "grid", tgl_arg_tensor("y", one), tgl_arg_int("n", INT64_C(1) << 40));
-	REFUSED(tgl_kernel(f->p, "cube"), "E0516", "grid", tgl_arg_tensor("y", one), tgl_arg_int("n", -1));
+	REFUSED(tgl_kernel(f->p, "cube"), "E0517", "grid", tgl_arg_tensor("y", one),
+	    tgl_arg_int("n", INT64_C(1) << 40));
+	REFUSED(tgl_kernel(f->p, "cube"), "E0516", "grid", tgl_arg_tensor("y", one),
+	    tgl_arg_int("n", -1));
 	tgl_tensor_close(&x);
 	tgl_tensor_close(&y);
 	tgl_tensor_close(&one);
@@ -294,13 +312,15 @@ test_assert_faults(void **state)
 {
 	Fixture *f = *state;
 	enum { N = 3000 };
-	TglTensor *x = tgl_tensor(f->dev, TGL_I32, 1, (int64_t[]){N}), *y = tgl_tensor(f->dev, TGL_I32, 1, (int64_t[]){N});
+	TglTensor *x = tgl_tensor(f->dev, TGL_I32, 1, (int64_t[]){N}),
+		  *y = tgl_tensor(f->dev, TGL_I32, 1, (int64_t[]){N});
 	int32_t *v = tgl_tensor_data(x);
 	for (int i = 0; i < N; i++)
 		v[i] = i < 1234 ? i : -i;
 	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y)};
 	for (int i = 0; i < 50; i++) {
-		assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "careful"), args, 2, NULL), TGL_ERROR_FAULT);
+		assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "careful"), args, 2, NULL),
+		    TGL_ERROR_FAULT);
 		assert_failed(f->cx, TGL_ERROR_FAULT, "negative");
 		assert_string_equal(tgl_error(f->cx)->code, "E1195");
 		assert_non_null(strstr(tgl_error(f->cx)->text, "1234"));
@@ -344,7 +364,8 @@ test_sanitizing_device(void **state)
 	assert_int_equal(tgl_launch(d, tgl_kernel(f->p, "past"), args, 2, NULL), TGL_ERROR_FAULT);
 	assert_failed(f->cx, TGL_ERROR_FAULT, "x");
 	assert_string_equal(tgl_error(f->cx)->code, "E1196");
-	assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "past"), args, 2, NULL), TGL_ERROR_LAUNCH);
+	assert_int_equal(
+	    tgl_launch(f->dev, tgl_kernel(f->p, "past"), args, 2, NULL), TGL_ERROR_LAUNCH);
 	assert_failed(f->cx, TGL_ERROR_LAUNCH, "another device");
 	assert_string_equal(tgl_error(f->cx)->code, "E1165");
 	tgl_tensor_close(&x);
@@ -364,7 +385,8 @@ test_trace(void **state)
 {
 	Fixture *f = *state;
 	int n = 0;
-	TglDevice *d = tgl_device_open(f->cx, "cpu", &(TglDeviceOptions){.trace = count_traces, .user = &n});
+	TglDevice *d =
+	    tgl_device_open(f->cx, "cpu", &(TglDeviceOptions){.trace = count_traces, .user = &n});
 	TglTensor *x = floats(d, 640, NULL), *y = floats(d, 640, NULL);
 	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 2)};
 	assert_ok(f->cx, tgl_launch(d, tgl_kernel(f->p, "scale"), args, 3, NULL));
@@ -506,7 +528,8 @@ test_device_that_refuses(void **state)
 	TglArg args[] = {tgl_arg_tensor("y", y)};
 	d->dev.load = refuse;
 	assert_int_equal(tgl_launch(d, tgl_kernel(f->p, "loud"), args, 1, NULL), TGL_ERROR_DEVICE);
-	assert_failed(f->cx, TGL_ERROR_DEVICE, "kernel 'loud' cannot run on device 'cpu': it is full");
+	assert_failed(
+	    f->cx, TGL_ERROR_DEVICE, "kernel 'loud' cannot run on device 'cpu': it is full");
 	assert_string_equal(tgl_error(f->cx)->code, "E1155");
 	tgl_tensor_close(&y);
 	tgl_device_close(&d);
@@ -514,7 +537,8 @@ test_device_that_refuses(void **state)
 
 /* A device whose machine is full. */
 static bool
-run_out(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds, Fault *fault)
+run_out(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds,
+    Fault *fault)
 {
 	fault->kind = FAULT_MEMORY;
 	strcpy(fault->text, "one program's tiles take 5 bytes, and this machine has 4");
@@ -544,7 +568,8 @@ test_compile_options(void **state)
 	TglTensor *x = floats(f->dev, 4, NULL), *y = floats(f->dev, 4, NULL);
 	TglKernel *k = tgl_kernel(f->p, "scale");
 	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 1)};
-	tgl_context_compile(f->cx, &(TglCompileOptions){.dump = "all", .verify = true, .write = keep_text, .user = text});
+	tgl_context_compile(f->cx,
+	    &(TglCompileOptions){.dump = "all", .verify = true, .write = keep_text, .user = text});
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
 	assert_non_null(strstr(text, "@scale"));
 	text[0] = 0;
@@ -574,7 +599,8 @@ run_context(void *arg)
 		for (int i = 0; i < 100; i++)
 			v[i] = (float)(i + round);
 		TglTensor *x = floats(d, 100, v), *y = floats(d, 100, NULL);
-		TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 2)};
+		TglArg args[] = {
+		    tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 2)};
 		for (int i = 0; i < 20; i++)
 			bad += tgl_launch(d, tgl_kernel(p, "scale"), args, 3, NULL) != TGL_OK;
 		tgl_tensor_read(y, out, sizeof out);
@@ -610,24 +636,24 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_launch_by_name_and_position),
-		TEST(test_arguments_that_do_not_fit),
-		TEST(test_strides_and_overlap),
-		TEST(test_fills_and_scratch),
-		TEST(test_nothing_to_do),
-		TEST(test_pointers),
-		TEST(test_assert_faults),
-		TEST(test_prints),
-		TEST(test_sanitizing_device),
-		TEST(test_trace),
-		TEST(test_shapes),
-		TEST(test_programs),
-		TEST(test_source_errors),
-		TEST(test_wrong_handles),
-		TEST(test_device_that_refuses),
-		TEST(test_device_out_of_memory),
-		TEST(test_compile_options),
-		cmocka_unit_test(test_two_contexts),
+	    TEST(test_launch_by_name_and_position),
+	    TEST(test_arguments_that_do_not_fit),
+	    TEST(test_strides_and_overlap),
+	    TEST(test_fills_and_scratch),
+	    TEST(test_nothing_to_do),
+	    TEST(test_pointers),
+	    TEST(test_assert_faults),
+	    TEST(test_prints),
+	    TEST(test_sanitizing_device),
+	    TEST(test_trace),
+	    TEST(test_shapes),
+	    TEST(test_programs),
+	    TEST(test_source_errors),
+	    TEST(test_wrong_handles),
+	    TEST(test_device_that_refuses),
+	    TEST(test_device_out_of_memory),
+	    TEST(test_compile_options),
+	    cmocka_unit_test(test_two_contexts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* .npy files: every type there and back, orders and byte orders that NumPy writes, and every way in which a
- * file can be broken. */
+/* .npy files: every type there and back, orders and byte orders that NumPy writes, and every way in
+ * which a file can be broken. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ teardown(void **state)
 	Fixture *f = *state;
 	chmod(f->folder, 0700);
 	unlink(f->path);
-	int left = rmdir(f->folder);                    /* fails if something was left lying there */
+	int left = rmdir(f->folder); /* fails if something was left lying there */
 	tgl_device_close(&f->dev);
 	tgl_context_close(&f->cx);
 	free(f);
@@ -161,7 +161,8 @@ test_header_as_numpy_writes_it(void **state)
 	Fixture *f = *state;
 	TglTensor *x = tgl_tensor(f->dev, TGL_I16, 2, (int64_t[]){2, 3});
 	const int16_t v[6] = {1, 2, 3, 4, 5, 6};
-	char want[140] = "\x93NUMPY\x01\0v\0{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }";
+	char want[140] =
+	    "\x93NUMPY\x01\0v\0{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }";
 	char got[141];
 	for (int i = 10 + 59; i < 127; i++)
 		want[i] = ' ';
@@ -183,18 +184,21 @@ test_orders(void **state)
 	const double want[6] = {1, 2, 3, 4, 5, 6};
 	const int16_t turned[6] = {1, 4, 2, 5, 3, 6};
 	const unsigned char big[12] = {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6};
-	put_npy(f, 2, "{'shape': (2, 3), 'fortran_order': True, 'descr': '<i2'}\n", turned, sizeof turned);
+	put_npy(f, 2, "{'shape': (2, 3), 'fortran_order': True, 'descr': '<i2'}\n", turned,
+	    sizeof turned);
 	TglTensor *t = tgl_tensor_npy(f->dev, f->path, TGL_DTYPE_FROM_FILE);
 	assert_non_null(t);
 	assert_int_equal(tgl_tensor_stride(t, 0), 3);
 	assert_elements(t, want, 6);
 	tgl_tensor_close(&t);
-	put_npy(f, 3, "{\"descr\": \">i2\", \"fortran_order\": False, \"shape\": (2L, 3L,), }   \n", big, sizeof big);
+	put_npy(f, 3, "{\"descr\": \">i2\", \"fortran_order\": False, \"shape\": (2L, 3L,), }   \n",
+	    big, sizeof big);
 	t = tgl_tensor_npy(f->dev, f->path, TGL_I16);
 	assert_non_null(t);
 	assert_elements(t, want, 6);
 	tgl_tensor_close(&t);
-	put_npy(f, 1, "{'descr':'>f8','fortran_order':False,'shape':()}", "\x40\x04\0\0\0\0\0\0", 8);
+	put_npy(
+	    f, 1, "{'descr':'>f8','fortran_order':False,'shape':()}", "\x40\x04\0\0\0\0\0\0", 8);
 	t = tgl_tensor_npy(f->dev, f->path, TGL_DTYPE_FROM_FILE);
 	assert_non_null(t);
 	assert_elements(t, (double[]){2.5}, 1);
@@ -209,7 +213,8 @@ test_types_without_a_name(void **state)
 	const char *const descr[] = {"<V2", "|V2", "<u2"};
 	char header[100];
 	for (int i = 0; i < 3; i++) {
-		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (2,)}", descr[i]);
+		snprintf(header, sizeof header,
+		    "{'descr': '%s', 'fortran_order': False, 'shape': (2,)}", descr[i]);
 		put_npy(f, 1, header, ones, 4);
 		TglTensor *t = tgl_tensor_npy(f->dev, f->path, TGL_BF16);
 		assert_non_null(t);
@@ -243,10 +248,12 @@ static void
 test_types_nobody_knows(void **state)
 {
 	Fixture *f = *state;
-	const char *const descr[] = {"<c8", "<f3", "<U4", "|O", "<M8[ns]", "f", "<f99999999999999999999", "", "<f4x", "<f16"};
+	const char *const descr[] = {"<c8", "<f3", "<U4", "|O", "<M8[ns]", "f",
+	    "<f99999999999999999999", "", "<f4x", "<f16"};
 	char header[120];
 	for (int i = 0; i < (int)(sizeof descr / sizeof *descr); i++) {
-		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (1,)}", descr[i]);
+		snprintf(header, sizeof header,
+		    "{'descr': '%s', 'fortran_order': False, 'shape': (1,)}", descr[i]);
 		put_npy(f, 1, header, "12345678", 8);
 		assert_refused(f, TGL_DTYPE_FROM_FILE, "E1205");
 		assert_refused(f, TGL_F32, "E1206");
@@ -258,30 +265,42 @@ test_broken_headers(void **state)
 {
 	Fixture *f = *state;
 	const char *const bad[] = {
-		"", "{", "}", "[]", "{}", "{'descr'", "{'descr': ", "{'descr': '<f4", "{'descr': '<f4'}",
-		"{'descr': '<f4', 'fortran_order': False}", "{'fortran_order': False, 'shape': (1,)}",
-		"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': [1]}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1 2)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}",
-		"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}",
-		"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
-		"{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}",
-		"{'descr': '\\x41', 'fortran_order': False, 'shape': (1,)}",
-		"{'descr': '<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4', 'fortran_order': False, 'shape': (1,)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-		"1,1,1,1,1,1,1,1)}",
+	    "",
+	    "{",
+	    "}",
+	    "[]",
+	    "{}",
+	    "{'descr'",
+	    "{'descr': ",
+	    "{'descr': '<f4",
+	    "{'descr': '<f4'}",
+	    "{'descr': '<f4', 'fortran_order': False}",
+	    "{'fortran_order': False, 'shape': (1,)}",
+	    "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': [1]}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (1 2)}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (1,",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}",
+	    "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}",
+	    "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+	    "{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}",
+	    "{'descr': '\\x41', 'fortran_order': False, 'shape': (1,)}",
+	    "{'descr': '<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4<f4', 'fortran_order': False, 'shape': "
+	    "(1,)}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
+	    "{'descr': '<f4', 'fortran_order': False, 'shape': "
+	    "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+	    "1,1,1,1,1,1,1,1)}",
 	};
 	for (int i = 0; i < (int)(sizeof bad / sizeof *bad); i++) {
 		put_npy(f, 1 + i % 3, bad[i], "1234", 4);
 		assert_refused(f, TGL_DTYPE_FROM_FILE, "E1204");
 	}
-	put_npy(f, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1)}", "1234", 4);
+	put_npy(
+	    f, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1)}", "1234", 4);
 	assert_refused(f, TGL_DTYPE_FROM_FILE, "E1207");
 }
 
@@ -312,13 +331,14 @@ test_broken_files(void **state)
 	assert_refused(f, TGL_F32, "E1208");
 	put_npy(f, 1, header, "0123456789abcdefg", 17);
 	assert_refused(f, TGL_F32, "E1208");
-	put_npy(f, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000000000)}", "1234", 4);
+	put_npy(f, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000000000)}",
+	    "1234", 4);
 	assert_refused(f, TGL_F32, "E1208");
 	unlink(f->path);
 	assert_refused(f, TGL_F32, "E1201");
 	assert_null(tgl_tensor_npy(f->dev, f->folder, TGL_F32));
 	assert_string_equal(tgl_error(f->cx)->code, "E1201");
-	if (access("/proc/self/mem", R_OK) == 0) {      /* its first page can't be read */
+	if (access("/proc/self/mem", R_OK) == 0) { /* its first page can't be read */
 		assert_null(tgl_tensor_npy(f->dev, "/proc/self/mem", TGL_F32));
 		assert_string_equal(tgl_error(f->cx)->code, "E1210");
 	}
@@ -420,17 +440,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_every_dtype_there_and_back),
-		TEST(test_every_rank),
-		TEST(test_header_as_numpy_writes_it),
-		TEST(test_orders),
-		TEST(test_types_without_a_name),
-		TEST(test_types_nobody_knows),
-		TEST(test_broken_headers),
-		TEST(test_broken_files),
-		TEST(test_every_byte_changed),
-		TEST(test_writing),
-		TEST(test_strided_is_saved_in_order),
+	    TEST(test_every_dtype_there_and_back),
+	    TEST(test_every_rank),
+	    TEST(test_header_as_numpy_writes_it),
+	    TEST(test_orders),
+	    TEST(test_types_without_a_name),
+	    TEST(test_types_nobody_knows),
+	    TEST(test_broken_headers),
+	    TEST(test_broken_files),
+	    TEST(test_every_byte_changed),
+	    TEST(test_writing),
+	    TEST(test_strided_is_saved_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

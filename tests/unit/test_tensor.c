@@ -1,5 +1,5 @@
-/* Tensors through the public interface: making, copying, views, fills, sizes that cannot be, and when two of
- * them share memory (against counting every byte). */
+/* Tensors through the public interface: making, copying, views, fills, sizes that cannot be, and
+ * when two of them share memory (against counting every byte). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,7 +134,7 @@ test_views_share(void **state)
 	TglTensor *v = tgl_tensor_view(t, (int64_t[]){1, 1}, (int64_t[]){2, 2});
 	TglTensor *p = tgl_tensor_permute(v, (int[]){1, 0});
 	float out[4];
-	tgl_tensor_close(&t);                           /* the views keep the memory */
+	tgl_tensor_close(&t); /* the views keep the memory */
 	assert_int_equal(tgl_tensor_read(v, out, sizeof out), TGL_OK);
 	assert_memory_equal(out, ((float[]){5, 6, 9, 10}), sizeof out);
 	assert_int_equal(tgl_tensor_read(p, out, sizeof out), TGL_OK);
@@ -221,7 +221,8 @@ test_wrap(void **state)
 {
 	Fixture *f = *state;
 	float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-	TglTensor *t = tgl_tensor_wrap(f->dev, TGL_F32, 2, (int64_t[]){2, 4}, NULL, data, sizeof data);
+	TglTensor *t =
+	    tgl_tensor_wrap(f->dev, TGL_F32, 2, (int64_t[]){2, 4}, NULL, data, sizeof data);
 	assert_non_null(t);
 	assert_ptr_equal(tgl_tensor_data(t), data);
 	tgl_tensor_fill(t, 3);
@@ -234,7 +235,8 @@ test_wrap(void **state)
 	tgl_tensor_close(&t);
 	assert_null(tgl_tensor_wrap(f->dev, TGL_F32, 2, (int64_t[]){2, 4}, NULL, data, 31));
 	assert_failed(f->cx, TGL_ERROR_USAGE, "E1187");
-	assert_null(tgl_tensor_wrap(f->dev, TGL_F32, 1, (int64_t[]){2}, (int64_t[]){8}, data, sizeof data));
+	assert_null(
+	    tgl_tensor_wrap(f->dev, TGL_F32, 1, (int64_t[]){2}, (int64_t[]){8}, data, sizeof data));
 	assert_failed(f->cx, TGL_ERROR_USAGE, "E1187");
 	assert_null(tgl_tensor_wrap(f->dev, TGL_F32, 1, (int64_t[]){2}, NULL, (char *)data + 1, 8));
 	assert_failed(f->cx, TGL_ERROR_USAGE, "E1188");
@@ -274,7 +276,8 @@ test_sizes_that_cannot_be(void **state)
 	assert_failed(f->cx, TGL_ERROR_USAGE, "E1180");
 	assert_null(tgl_tensor_strided(f->dev, TGL_F32, 1, (int64_t[]){2}, NULL));
 	assert_failed(f->cx, TGL_ERROR_USAGE, "E1150");
-	assert_null(tgl_tensor_strided(f->dev, TGL_F32, 2, (int64_t[]){3, 3}, (int64_t[]){INT64_MAX, 1}));
+	assert_null(
+	    tgl_tensor_strided(f->dev, TGL_F32, 2, (int64_t[]){3, 3}, (int64_t[]){INT64_MAX, 1}));
 	assert_failed(f->cx, TGL_ERROR_USAGE, "E1185");
 }
 
@@ -287,7 +290,7 @@ test_memory_adds_up(void **state)
 	tgl_device_info(f->dev, &info);
 	int64_t most = (int64_t)(info.memory / 3 * 2);
 	TglTensor *a = tgl_tensor(f->dev, TGL_U8, 1, &most);
-	if (!a)                                         /* a machine that promises no more than it has may refuse */
+	if (!a) /* a machine that promises no more than it has may refuse */
 		skip();
 	assert_null(tgl_tensor(f->dev, TGL_U8, 1, &most));
 	assert_failed(f->cx, TGL_ERROR_MEMORY, "E1186");
@@ -369,7 +372,8 @@ fail_copy(Device *d, void *to, const void *from, size_t size)
 	return false;
 }
 
-/* A device whose memory the host can't reach: strided tensors go through an image; copies may fail. */
+/* A device whose memory the host can't reach: strided tensors go through an image; copies may fail.
+ */
 static void
 test_memory_out_of_reach(void **state)
 {
@@ -457,7 +461,8 @@ test_overlap_is_exact(void **state)
 		}
 		int64_t at = next(&seed) % 40;
 		TglTensor *a = tgl_tensor_wrap(f->dev, TGL_I16, 2, da, stride, memory, SIZE);
-		TglTensor *b = tgl_tensor_wrap(f->dev, TGL_I16, 2, db, stride, memory + 2 * at, SIZE - 80);
+		TglTensor *b =
+		    tgl_tensor_wrap(f->dev, TGL_I16, 2, db, stride, memory + 2 * at, SIZE - 80);
 		memset(bytes, 0, SIZE);
 		assert_int_equal(tensor_overlaps_itself(a), paint(a, memory, bytes, 1));
 		paint(b, memory, bytes, 2);
@@ -503,22 +508,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_shapes_and_strides, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rank_zero_and_empty, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_strided_copies, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_views_share, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_packed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fill_every_dtype, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wrap, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sizes_that_cannot_be, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory_adds_up, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_copy_sizes, setup, teardown),
-		cmocka_unit_test(test_null_handles),
-		cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory_out_of_reach, setup, teardown),
-		cmocka_unit_test(test_close_order),
-		cmocka_unit_test_setup_teardown(test_overlap_is_exact, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_overlap_of_columns, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_shapes_and_strides, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_rank_zero_and_empty, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_strided_copies, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_views_share, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_packed, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_fill_every_dtype, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_wrap, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_sizes_that_cannot_be, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_memory_adds_up, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_copy_sizes, setup, teardown),
+	    cmocka_unit_test(test_null_handles),
+	    cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_memory_out_of_reach, setup, teardown),
+	    cmocka_unit_test(test_close_order),
+	    cmocka_unit_test_setup_teardown(test_overlap_is_exact, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_overlap_of_columns, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
