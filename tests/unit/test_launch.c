@@ -53,6 +53,12 @@ static const char source[] =
     "}\n"
     "kernel past(x: *f32, y: out f32[1]) grid(i: 1) {\n"
     "    y[0] = load(x + 1000);\n"
+    "}\n"
+    "kernel racy(y: out f32[1]) grid(i: 4) {\n"
+    "    y[0] = i as f32;\n"
+    "}\n"
+    "kernel early(y: out f32[1], s: scratch f32[4]) grid(i: 1) {\n"
+    "    y[0] = s[2];\n"
     "}\n";
 
 static int
@@ -368,6 +374,14 @@ test_sanitizing_device(void **state)
 	    tgl_launch(f->dev, tgl_kernel(f->p, "past"), args, 2, NULL), TGL_ERROR_LAUNCH);
 	assert_failed(f->cx, TGL_ERROR_LAUNCH, "another device");
 	assert_string_equal(tgl_error(f->cx)->code, "E1165");
+	assert_int_equal(tgl_launch(d, tgl_kernel(f->p, "racy"), args + 1, 1, NULL), TGL_ERROR_FAULT);
+	assert_failed(f->cx, TGL_ERROR_FAULT, "'y'");
+	assert_string_equal(tgl_error(f->cx)->code, "E1197");
+	assert_int_equal(tgl_error(f->cx)->line, 34);
+	assert_int_equal(
+	    tgl_launch(d, tgl_kernel(f->p, "early"), args + 1, 1, NULL), TGL_ERROR_FAULT);
+	assert_failed(f->cx, TGL_ERROR_FAULT, "'s'");
+	assert_string_equal(tgl_error(f->cx)->code, "E1198");
 	tgl_tensor_close(&x);
 	tgl_tensor_close(&y);
 	tgl_device_close(&d);
@@ -420,9 +434,9 @@ static void
 test_programs(void **state)
 {
 	Fixture *f = *state;
-	assert_int_equal(tgl_program_kernels(f->p), 9);
+	assert_int_equal(tgl_program_kernels(f->p), 11);
 	assert_string_equal(tgl_kernel_name(tgl_program_kernel(f->p, 1)), "add");
-	assert_null(tgl_program_kernel(f->p, 9));
+	assert_null(tgl_program_kernel(f->p, 11));
 	assert_null(tgl_program_kernel(f->p, -1));
 	assert_null(tgl_kernel(f->p, "scal"));
 	assert_failed(f->cx, TGL_ERROR_NAME, "did you mean 'scale'?");
