@@ -595,6 +595,25 @@ test_packed(void **state)
 	assert_true(dtype_load_f64(TY_F4E2M1, copy, 1) == -1.5);
 }
 
+/* Bits stay; in a tile only i4 is sign-extended. */
+static void
+test_bitcast(void **state)
+{
+	const DType types[] = {TY_I4, TY_U4, TY_F4E2M1};
+	for (int a = 0; a < 3; a++)
+		for (int b = 0; b < 3; b++)
+			for (int code = 0; code < 16; code++) {
+				uint8_t in = (uint8_t)(types[a] == TY_I4 && code > 7 ? code - 16 : code), out;
+				apply(cpu_level(), OP_BITCAST, &types[a], 1, types[b], (const void *[]){&in}, 0, 1, &out);
+				assert_int_equal(out, (uint8_t)(types[b] == TY_I4 && code > 7 ? code - 16 : code));
+			}
+	const DType f = TY_F32;
+	float x = -1.5f;
+	uint32_t u;
+	apply(cpu_level(), OP_BITCAST, &f, 1, TY_U32, (const void *[]){&x}, 0, 1, &u);
+	assert_int_equal(u, 0xbfc00000);
+}
+
 static void
 test_perturb(void **state)
 {
@@ -630,6 +649,7 @@ main(void)
 		cmocka_unit_test(test_every_cast),
 		cmocka_unit_test(test_philox),
 		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_bitcast),
 		cmocka_unit_test(test_perturb),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

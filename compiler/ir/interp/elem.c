@@ -207,6 +207,18 @@ make_cast(Elem *e, const Loops *l, DType from, DType to)
 	return e->loop != NULL;
 }
 
+/* In tiles, i4 is sign-extended to a byte and the other types of four bits are not. */
+static bool
+make_bitcast(Elem *e, const Loops *l, DType from, DType to)
+{
+	e->run = run_copy;
+	if (dtype_is_packed(to) && from != to) {
+		e->run = run_wide;
+		e->loop = l->cast(TY_U8, to == TY_I4 ? TY_I4 : TY_U4);
+	}
+	return true;
+}
+
 static LoopFn
 find_loop(const Loops *l, OpKind kind, DType t, bool nan)
 {
@@ -257,10 +269,8 @@ elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType 
 	*e = (Elem){.level = level, .nin = nin, .out_size = dtype_tile_size(out)};
 	for (int i = 0; i < nin; i++)
 		e->in_size[i] = dtype_tile_size(in[i]);
-	if (kind == OP_BITCAST) {
-		e->run = run_copy;
-		return true;
-	}
+	if (kind == OP_BITCAST)
+		return make_bitcast(e, l, in[0], out);
 	if (kind == OP_CAST)
 		return make_cast(e, l, in[0], out);
 	if (kind == OP_SELECT)
