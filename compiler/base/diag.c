@@ -273,7 +273,8 @@ diag_print(Compile *cx, Text *out, int max, bool color)
 		print_one(cx, r[i].d, out, color);
 	}
 	if (shown < cx->nerrors)
-		text_printf(out, "tegula: %d errors, of which %d are shown; --max-errors=0 shows all\n", cx->nerrors, shown);
+		text_printf(out, "tegula: %d errors, of which %d are shown; --max-errors=0 shows all\n",
+		    cx->nerrors, shown);
 	free(r);
 }
 
@@ -281,7 +282,8 @@ static void
 json_one(const Compile *cx, const Diag *d, Text *out)
 {
 	const Place *p = &d->place;
-	text_printf(out, "{\"severity\": \"%s\", \"code\": \"%s\", \"message\": ", severity_name[d->severity], diag_code(d->code));
+	text_printf(out, "{\"severity\": \"%s\", \"code\": \"%s\", \"message\": ", severity_name[d->severity],
+	    diag_code(d->code));
 	text_json(out, d->text);
 	if (p->file >= 0 && p->file < cx->files.n) {
 		text_put(out, ", \"file\": ");

@@ -264,7 +264,8 @@ cli_operands(const Cli *cli, int least, int most)
 	if (cli->args.n < least)
 		cli_misuse("expected: tegula %s%s%s", c->name, blank, c->args);
 	else
-		cli_misuse("'%s' is one word too many; expected: tegula %s%s%s", cli->args.at[most], c->name, blank, c->args);
+		cli_misuse("'%s' is one word too many; expected: tegula %s%s%s", cli->args.at[most], c->name,
+		    blank, c->args);
 	return false;
 }
 

@@ -93,7 +93,9 @@ build_tir(const Cli *cli, Compile *cx, int file, Text *out)
 		for (int i = 0; i < p->kernels.n; i++)
 			names[i] = p->kernels.at[i]->name;
 		const char *near = nearest_name(name, names, p->kernels.n);
-		return cli_wrong(near ? "there is no kernel '%s'; did you mean '%s'?" : "there is no kernel '%s'", name, near);
+		if (near)
+			return cli_wrong("there is no kernel '%s'; did you mean '%s'?", name, near);
+		return cli_wrong("there is no kernel '%s'", name);
 	}
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];

@@ -18,7 +18,8 @@ cmd_devices(const Cli *cli)
 	for (int i = 0; tgl_device_list(s.cx, i, &info); i++) {
 		if (cli->json)
 			json_array_append_new(all, json_pack("{s:s, s:s, s:b, s:i}", "name", info.name, "text",
-			    info.available ? info.text : info.why_not, "available", info.available, "threads", info.threads));
+			    info.available ? info.text : info.why_not, "available", info.available, "threads",
+			    info.threads));
 		else
 			printf("%-8s %s\n", info.name, info.available ? info.text : info.why_not);
 	}

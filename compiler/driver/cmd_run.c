@@ -79,7 +79,8 @@ report_check(Report *r, const TglCheck *c, json_t *checks)
 	printf("  check %s: %s, greatest error / bound %.3g\n", c->param, c->passed ? "good" : "WRONG", c->ratio);
 	if (c->passed)
 		return;
-	printf("    %lld of %lld elements are wrong; the worst is %s[", (long long)c->nwrong, (long long)c->count, c->param);
+	printf("    %lld of %lld elements are wrong; the worst is %s[", (long long)c->nwrong, (long long)c->count,
+	    c->param);
 	for (int d = 0; d < c->rank; d++)
 		printf("%s%lld", d ? ", " : "", (long long)c->index[d]);
 	printf("]: got %.9g, expected %.9g, error %.3g, bound %.3g\n", c->got, c->want, c->error, c->bound);
@@ -186,7 +187,8 @@ run_case(Report *r)
 	} else if (!r->json) {
 		puts("  check: the kernel has no reference");
 	}
-	if (!cli_has(r->s->cli, OPT_SANITIZE) && r->first < QUICK_SECONDS && tgl_case_bench(r->c, &quick, &r->bench) != TGL_OK)
+	bool again = !cli_has(r->s->cli, OPT_SANITIZE) && r->first < QUICK_SECONDS;
+	if (again && tgl_case_bench(r->c, &quick, &r->bench) != TGL_OK)
 		return session_error(r->s);
 	if (tgl_case_work(r->c, &r->bytes, &r->flops) != TGL_OK)
 		return session_error(r->s);

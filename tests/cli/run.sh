@@ -59,7 +59,7 @@ fi
 
 # A wrong kernel is found, in files, folders and both ways to ask.
 mkdir -p folder/deep
-sed '1,6s/a \* x/a - x/' saxpy.tgl >folder/deep/wrong.tgl
+sed '1,8s/a \* x/a - x/' saxpy.tgl >folder/deep/wrong.tgl
 cp saxpy.tgl folder/good.tgl
 expect 1 "check y: WRONG" run folder/deep/wrong.tgl
 holds grep -q 'elements are wrong; the worst is y\[' "$out"
