@@ -40,6 +40,7 @@ typedef struct GroupStep {
 	Member *member;
 	int ncells, nmembers, nwalks;
 	int sink;                                       /* cell that goes to the tensor, or -1 */
+	bool only_sink;                                 /* no other result leaves the group */
 	bool streams;                                   /* may go past the caches: see streams_well */
 	TensorAccess access;
 } GroupStep;
@@ -167,6 +168,7 @@ typedef struct Cursor {
 	Walk sink;
 	bool stores;                                    /* the sink is put strip by strip */
 	bool streams;                                   /* the sink's tensor is too large to stay in a cache */
+	int64_t from, to;                               /* elements that are wanted */
 } Cursor;
 
 static void
@@ -212,12 +214,17 @@ place_sink(Worker *w, const GroupStep *s, Cursor *c)
 
 	access_view(w, &s->access, NULL, &v);
 	walk_make(&c->sink, &v, s->access.tile);
-	c->stores = !c->sink.flat;
-	if (c->sink.flat) {
-		c->at[s->sink] = c->sink.at;
-		c->move[s->sink] = s->cell[s->sink].size;
-		c->streams = s->streams && is_large(&w->args[s->access.param], s->access.nd, s->cell[s->sink].size);
-	}
+	const Walk *k = &c->sink;
+	bool one_run = k->rank == 1 && k->stride[0] == 1 && !k->packed && !k->empty;
+	c->stores = !k->flat && !(one_run && s->only_sink);
+	if (c->stores)
+		return;
+	/* What is clipped away is not even computed. */
+	c->from = k->lo[0];
+	c->to = k->hi[0];
+	c->at[s->sink] = k->at;
+	c->move[s->sink] = s->cell[s->sink].size;
+	c->streams = s->streams && is_large(&w->args[s->access.param], s->access.nd, s->cell[s->sink].size);
 }
 
 static void
@@ -252,12 +259,14 @@ run_group(Worker *w, const Step *step)
 	Cursor c;
 
 	c.streams = false;
+	c.from = 0;
+	c.to = s->count;
 	for (int i = 0; i < s->ncells; i++)
 		place_cell(w, s, i, &c, &walk);
 	if (s->sink >= 0)
 		place_sink(w, s, &c);
-	for (int64_t at = 0; at < s->count; at += s->strip)
-		run_strip(w, s, &c, at, MIN(s->strip, s->count - at));
+	for (int64_t at = c.from; at < c.to; at += s->strip)
+		run_strip(w, s, &c, at, MIN(s->strip, c.to - at));
 	return true;
 }
 
@@ -277,6 +286,15 @@ streams_well(const GroupStep *s, const Node *n)
 	return last->out == s->sink && !last->micro.ptr_size && !last->micro.perturbs;
 }
 
+static bool
+defined_here(const Node *n, const Value *v)
+{
+	for (int i = 0; i < n->member.n; i++)
+		if (v->def == n->member.at[i])
+			return true;
+	return false;
+}
+
 Step *
 group_emit(Plan *p, const Node *n)
 {
@@ -286,7 +304,11 @@ group_emit(Plan *p, const Node *n)
 	s->cell = NEW_ARRAY(p->mem, Cell, n->member.n * 4);
 	s->member = NEW_ARRAY(p->mem, Member, n->member.n);
 	s->sink = -1;
+	s->only_sink = true;
 	make_members(p, s, n);
+	for (int i = 0; i < s->ncells; i++)
+		if (defined_here(n, s->cell[i].value) && s->cell[i].kind != CELL_STRIP)
+			s->only_sink = false;
 	if (n->op) {
 		s->sink = find_cell(s, n->op->in[n->op->nin - 1]);
 		access_make(p, &s->access, n->op, n->op->in[n->op->nin - 1]->type);
