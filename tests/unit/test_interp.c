@@ -151,6 +151,211 @@ pointers_with_mask(void **state)
 		assert_true(out[i] == (float)(11 * i));
 }
 
+/* A tensor of more than 2^31 elements, all of them the same few bytes: starts and strides must not be cut. */
+static void
+huge_tensor(void **state)
+{
+	float x[4] = {5, 6, 7, 8}, y[6];
+	int64_t n = INT64_C(1) << 33;
+	Buffer bx = {.arg = {.data = x, .low = (char *)x, .high = (char *)(x + 4), .dim = {n, 4}, .stride = {0, 1}},
+	    .bytes = sizeof x};
+
+	RUN("kernel @k(%x: in strided f32[N, 4], %y: out f32[2, 3], %N: dim) grid(p) {\n"
+	    "  %r = const {value = 8589934591} : i64\n"
+	    "  %c = const {value = 1} : i64\n"
+	    "  %z = const {value = 0} : i64\n"
+	    "  %v = read %x, %r, %c {index = \"pp\", extents = [2, 3]} : f32[2, 3]\n"
+	    "  write %y, %z, %z, %v {index = \"pp\", extents = [2, 3]}\n"
+	    "}\n",
+	    1, bx, TENSOR(y, 2, 3), SCALAR(n));
+	const float want[6] = {6, 7, 8, 0, 0, 0};
+	assert_memory_equal(y, want, sizeof y);
+}
+
+static void
+unaligned_bases(void **state)
+{
+	float memory[2200], out[2200];
+
+	for (int i = 0; i < 2200; i++)
+		memory[i] = (float)i;
+	for (int shift = 0; shift < 5; shift++) {
+		memset(out, 0, sizeof out);
+		RUN("kernel @k(%x: in f32[2100], %y: out f32[2100]) grid(p) {\n"
+		    "  %z = const {value = 0} : i64\n"
+		    "  %v = read %x, %z {index = \"p\", extents = [2100]} : f32[2100]\n"
+		    "  %w = add %v, %v : f32[2100]\n"
+		    "  write %y, %z, %w {index = \"p\", extents = [2100]}\n"
+		    "}\n",
+		    1, tensor_of(memory + shift, 2100 * 4, DIMS(2100)), tensor_of(out + 2 * shift, 2100 * 4, DIMS(2100)));
+		for (int i = 0; i < 2100; i++)
+			assert_true(out[2 * shift + i] == (float)(2 * (i + shift)));
+	}
+}
+
+static void
+tile_beyond_memory(void **state)
+{
+	Compile *cx = compile_open();
+	Module *m = parse_module(cx,
+	    "kernel @k(%y: out f32[4]) grid(p) {\n"
+	    "  %z = const {value = 0} : i64\n"
+	    "  %i = iota {axis = 0} : i64[1048576, 524288]\n"
+	    "  %s = sort %i {axis = 0} : i64[1048576, 524288]\n"
+	    "  %r = reduce %s {fn = \"sum\", axis = 0} : i64[524288]\n"
+	    "  %t = reduce %r {fn = \"sum\", axis = 0} : i64\n"
+	    "  %f = cast %t : f32\n"
+	    "  write %y, %z, %f {index = \"i\"}\n"
+	    "}\n");
+	const char *why;
+	Plan *p = plan_open(m->funcs.at[0], NULL, &why);
+
+	assert_non_null(p);
+	assert_true(plan_scratch_bytes(p) > (size_t)1 << 42);
+	assert_null(worker_open(p));
+	plan_close(p);
+	compile_close(cx);
+}
+
+static const char reports[] =
+    "file 0 \"k.tgl\"\n"
+    "kernel @k(%x: in i32[4]) grid(p, q) {\n"
+    "  %p = program_id {axis = 0} : i64 @2:1\n"
+    "  %q = program_id {axis = 1} : i64 @2:1\n"
+    "  %z = const {value = 0} : i64 @2:1\n"
+    "  %v = read %x, %z {index = \"p\", extents = [4]} : i32[4] @3:1\n"
+    "  %h = const {value = 0.1} : f64 @4:1\n"
+    "  print %h, %v, %q {text = \"x is\"} @4:1\n"
+    "  %three = const {value = 3} : i32[4] @5:1\n"
+    "  %ok = lt %v, %three : bool[4] @5:1\n"
+    "  assert %ok, %p {text = \"too large\"} @6:3\n"
+    "}\n";
+
+static void
+collect(void *user, const char *line)
+{
+	text_printf(user, "%s|", line);
+}
+
+static void
+asserts_and_prints(void **state)
+{
+	int32_t x[4] = {1, -2, 5, 0};
+	const int64_t grid[3] = {2, 2, 1};
+	Compile *cx = compile_open();
+	Text lines = {0};
+	PlanOptions opt = {.print = collect, .user = &lines};
+	Buffer b[] = {TENSOR(x, 4)};
+	Module *m = parse_module(cx, reports);
+	Fault f;
+
+	run_once(m, &opt, b, 1, grid, &f);
+	assert_string_equal(lines.at, "program (0, 0): x is 0.1 [1, -2, 5, 0] 0|");
+	assert_int_equal(f.kind, FAULT_ASSERT);
+	assert_int_equal(f.place.line, 6);
+	assert_int_equal(f.element, 2);
+	assert_string_equal(f.text, "assertion failed in program (0, 0) at element 2: too large 0");
+	text_close(&lines);
+	lines = (Text){0};
+	x[2] = 2;
+	run_once(m, &opt, b, 1, grid, &f);
+	assert_int_equal(f.kind, FAULT_NONE);
+	assert_non_null(strstr(lines.at, "program (1, 0): x is 0.1 [1, -2, 2, 0] 0|"));
+	assert_non_null(strstr(lines.at, "program (1, 1): x is 0.1 [1, -2, 2, 0] 1|"));
+	text_close(&lines);
+	compile_close(cx);
+}
+
+typedef struct Traced {
+	int ops, values;
+	double last;
+} Traced;
+
+static void
+count_trace(void *user, const Op *op, const int64_t program[MAX_AXES], int out, const void *data)
+{
+	Traced *t = user;
+
+	t->ops += out == 0;
+	t->values++;
+	if (op->kind == OP_CAST)
+		t->last = *(const double *)data;
+}
+
+/* Every op with results is traced in every trip, whole, whatever a plain run would have fused. */
+static void
+trace_sees_every_value(void **state)
+{
+	float x[4] = {1, 2, 3, 4};
+	const int64_t grid[3] = {1, 1, 1};
+	Compile *cx = compile_open();
+	Traced t = {0};
+	PlanOptions opt = {.trace = count_trace, .user = &t};
+	Buffer b[] = {TENSOR(x, 4)};
+	Fault f;
+
+	run_once(parse_module(cx,
+		     "kernel @k(%x: inout f32[4]) grid(p) {\n"
+		     "  %z = const {value = 0} : i64\n"
+		     "  %n = const {value = 3} : i64\n"
+		     "  %one = const {value = 1} : i64\n"
+		     "  %v = read %x, %z {index = \"p\", extents = [4]} : f32[4]\n"
+		     "  %r = for %z, %n, %one, %v : f32[4] do (%i: i64, %a: f32[4]) {\n"
+		     "    %b = add %a, %a : f32[4]\n"
+		     "    yield %b\n"
+		     "  }\n"
+		     "  %c = cast %r : f64[4]\n"
+		     "}\n"),
+	    &opt, b, 1, grid, &f);
+	assert_int_equal(t.ops, 3 + 1 + 3 + 1 + 1);
+	assert_int_equal(t.values, t.ops);
+	assert_true(t.last == 8);
+	compile_close(cx);
+}
+
+static double
+perturbed_sum(double u, uint64_t seed)
+{
+	static double x[1000];
+	double y;
+	const int64_t grid[3] = {1, 1, 1};
+	Compile *cx = compile_open();
+	PlanOptions opt = {.perturb = u, .seed = seed};
+	Buffer b[] = {TENSOR(x, 1000), tensor_of(&y, 8, DIMS(1))};
+	Fault f;
+
+	for (int i = 0; i < 1000; i++)
+		x[i] = 1;
+	run_once(parse_module(cx,
+		     "reference @k(%x: in f64[1000], %y: out f64[1]) {\n"
+		     "  %z = const {value = 0} : i64\n"
+		     "  %v = read %x, %z {index = \"p\", extents = [1000]} : f64[1000]\n"
+		     "  %r = reduce %v {fn = \"sum\", axis = 0} : f64\n"
+		     "  write %y, %z, %r {index = \"i\"}\n"
+		     "}\n"),
+	    &opt, b, 2, grid, &f);
+	compile_close(cx);
+	return y;
+}
+
+/* With u = 2^-24 the sum of 1000 ones strays by u * 1000 * sqrt(1000 / 3) at most from partial sums, besides a
+ * little from the terms: neither nothing nor far more, and the same again for the same seed. */
+static void
+perturb_strays_as_rounding_does(void **state)
+{
+	double worst = 0;
+
+	assert_true(perturbed_sum(0, 1) == 1000);
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		double off = perturbed_sum(0x1p-24, seed) - 1000;
+		assert_true(off != 0);
+		worst = MAX(worst, off < 0 ? -off : off);
+	}
+	assert_true(worst > 0x1p-24 * 1000 * 3 && worst < 0x1p-24 * 1000 * 20);
+	assert_true(perturbed_sum(0x1p-24, 7) == perturbed_sum(0x1p-24, 7));
+	assert_true(perturbed_sum(0x1p-24, 7) != perturbed_sum(0x1p-24, 8));
+}
+
 int
 main(void)
 {
@@ -160,6 +365,12 @@ main(void)
 		cmocka_unit_test(matmul),
 		cmocka_unit_test(fibonacci_carries_swap),
 		cmocka_unit_test(pointers_with_mask),
+		cmocka_unit_test(huge_tensor),
+		cmocka_unit_test(unaligned_bases),
+		cmocka_unit_test(tile_beyond_memory),
+		cmocka_unit_test(asserts_and_prints),
+		cmocka_unit_test(trace_sees_every_value),
+		cmocka_unit_test(perturb_strays_as_rounding_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -477,6 +477,18 @@ compare_order(const void *a, const void *b)
 	return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : x->web - y->web;
 }
 
+/* Webs come by their first point, so what ended before it is of no more interest. */
+static void
+forget_before(Web *taken, int point)
+{
+	int n = 0;
+
+	for (int i = 0; i < taken->span.n; i++)
+		if (taken->span.at[i].to >= point)
+			taken->span.at[n++] = taken->span.at[i];
+	taken->span.n = n;
+}
+
 /* First fit; `taken` has, for each register, all that lives in it. */
 static void
 assign_registers(Plan *p)
@@ -495,6 +507,7 @@ assign_registers(Plan *p)
 		for (; r < taken.n; r++) {
 			if (taken.at[r].size != w->size)
 				continue;
+			forget_before(&taken.at[r], order[i].first);
 			if (++tried > 64)
 				r = taken.n;
 			if (r == taken.n || !spans_overlap(&taken.at[r], w))
