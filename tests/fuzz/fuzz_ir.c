@@ -3,8 +3,8 @@
  *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text] [--shrink] [FILE]
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
- * every pass must leave all tensors, pointed-to memory and printed lines as they were, to the bit (NaNs are
- * equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
+ * every pass, and a traced run, must leave all tensors, pointed-to memory and printed lines as they were, to the
+ * bit (NaNs are equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
  * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
  * A FILE of tile IR with a generated kernel's parameters is checked instead, as far as the passes go. */
@@ -82,11 +82,17 @@ on_print(void *user, const char *line)
 	text_printf(user, "%s\n", line);
 }
 
-/* False if the module cannot be run; faults are part of what is compared. */
-static bool
-run(Module *m, Memory *mem)
+static void
+on_trace(void *user, const Op *op, const int64_t program[MAX_AXES], int out, const void *data)
 {
-	PlanOptions opt = {.print = on_print, .user = &mem->lines};
+}
+
+/* False if the module cannot be run; faults are part of what is compared.  A traced run computes each op on its
+ * own, with no views, groups or results in place. */
+static bool
+run(Module *m, Memory *mem, bool traced)
+{
+	PlanOptions opt = {.print = on_print, .user = &mem->lines, .trace = traced ? on_trace : NULL};
 	PlanArg arg[GEN_TENSORS + GEN_POINTERS + 4] = {0};
 	const char *why = NULL;
 	Fault fault = {0};
@@ -205,7 +211,15 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 	bool good = m != NULL;
 
 	memory_fill(&before, seed);
-	good = good && run(m, &before);
+	good = good && run(m, &before, false);
+	after = (Memory){0};
+	memory_fill(&after, seed);
+	good = good && run(m, &after, true);
+	if (good && !same_memory(&before, &after)) {
+		fprintf(stderr, "between a plain and a traced run\n");
+		good = false;
+	}
+	text_close(&after.lines);
 	if (o->show)
 		fputs(before.lines.at ? before.lines.at : "", stdout);
 	for (int i = 0; good && i < (o->passes ? 1 : LEN(pipelines)); i++) {
@@ -216,7 +230,7 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 		good = m && passes_run(m, NULL, &opt);
 		if (!good)
 			show_reports(cx);
-		good = good && run(m, &after) && same_memory(&before, &after);
+		good = good && run(m, &after, false) && same_memory(&before, &after);
 		if (!good) {
 			Text out = {0};
 			if (m)
