@@ -1,7 +1,11 @@
 /* The grammar.  Every action is one ast_ call; names, types and shapes are sema's.
  *
  * Words that matter only in their place are names elsewhere (`word`).  `else` binds directly to the index
- * before it and gives an operand.  Comparisons are parsed as a chain so that chaining can be reported. */
+ * before it and gives an operand.  Comparisons are parsed as a chain so that chaining can be reported.
+ *
+ * After an error, recover.c skips tokens, balanced, to where the construct ends, and errors that follow are
+ * reported again: the rules that hold `error` do nothing but call it.  States take their default reductions
+ * first, so that what was complete before a missing ';' is kept and what was expected is told shortly. */
 %code requires {
 #include "ast/parser.h"
 #define YYMAXDEPTH 40000
@@ -12,6 +16,14 @@
 #include <string.h>
 static int yylex(YYSTYPE *value, Place *place, Parser *p);
 static void yyerror(Place *place, Parser *p, const char *text);
+
+/* The lookahead becomes the token to go on with. */
+#define RECOVER(how)                                                                               \
+	do {                                                                                       \
+		if (parser_recover(p, how, yychar, &yylval, &yylloc))                             \
+			yyerrok;                                                                   \
+		yychar = p->resume;                                                                \
+	} while (0)
 }
 
 %define api.pure full
@@ -20,7 +32,6 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %define parse.error custom
 %define api.value.type {TokenValue}
 %locations
-%define parse.lac full
 %param {Parser *p}
 %expect 0
 
@@ -43,9 +54,9 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %type <id> name arg_name pattern_name
 %type <names> names pattern
 %type <expr> expr cond lor land rel bor bxor band shift sum product cast unary postfix index primary value_opt
-%type <exprs> exprs exprs_opt
+%type <exprs> exprs expr_list expr_square
 %type <arg> arg
-%type <args> args args_opt
+%type <args> args arg_list
 %type <sub> subscript
 %type <subs> subscripts
 %type <stmt> stmt if_stmt if_head
@@ -53,7 +64,7 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %type <item> item kernel_head
 %type <ctparam> ctparam
 %type <param> param fn_param
-%type <params> params params_opt fn_params fn_params_opt lambda_params
+%type <params> params param_list fn_params fn_param_list
 %type <type> type fn_type
 %type <flag> mode strided_opt mut_opt bench_opt ctparams_opt
 %type <expr> string_opt
@@ -71,20 +82,32 @@ start:
 items:
   %empty
 | items item                            { ast_item_add(p, $2); }
-| items error
 ;
 
+end: ';' | error                        { RECOVER(RECOVER_END); };
+lost_stmt: error                        { RECOVER(RECOVER_STMT); };
+lost_head: error                        { RECOVER(RECOVER_HEAD); };
+lost_list: error                        { RECOVER(RECOVER_LIST); };
+lost_item: error                        { RECOVER(RECOVER_ITEM); };
+
 item:
-  IMPORT STRING ';'                     { $$ = ast_import_item(p, @$, $2); }
-| CONST name '=' expr ';'               { $$ = ast_const(p, @$, $2, $4); }
-| FN name '(' fn_params_opt ')' block   { $$ = ast_fn(p, @$, $2, $4, &$6, NULL); }
-| FN name '(' fn_params_opt ')' ARROW expr ';'
-                                        { $$ = ast_fn(p, @$, $2, $4, NULL, $7); }
+  IMPORT STRING end                     { $$ = ast_import_item(p, @$, $2); }
+| CONST name '=' expr end               { $$ = ast_const(p, @$, $2, $4); }
+| CONST name '=' lost_stmt              { $$ = ast_const(p, @$, $2, ast_error(p, @4)); }
+| FN name fn_param_list block           { $$ = ast_fn(p, @$, $2, $3, &$4, NULL); }
+| FN name fn_param_list ARROW expr end
+                                        { $$ = ast_fn(p, @$, $2, $3, NULL, $5); }
+| FN name fn_param_list ARROW lost_stmt
+                                        { $$ = ast_fn(p, @$, $2, $3, NULL, ast_error(p, @5)); }
+| FN name fn_param_list lost_head block
+                                        { $$ = ast_lost(p, @$, $2); }
+| FN name '(' lost_list block           { $$ = ast_lost(p, @$, $2); }
 | kernel_head block                     { $$ = ast_kernel_body(p, @$, $1, $2); }
 | REFERENCE name block                  { $$ = ast_block_item(p, ITEM_REFERENCE, @$, $2, NULL, 0, $3); }
 | EXAMPLE name string_opt bench_opt block
                                         { $$ = ast_block_item(p, ITEM_EXAMPLE, @$, $2, $3, $4, $5); }
 | EXPECT name '{' facts '}'             { $$ = ast_expect(p, @$, $2); }
+| lost_item                             { $$ = ast_lost(p, @$, (Name){NULL, @1}); }
 ;
 
 string_opt: %empty { $$ = NULL; } | STRING;
@@ -92,16 +115,20 @@ bench_opt: %empty { $$ = 0; } | BENCH { $$ = 1; };
 
 facts:
   %empty                                { ast_facts_open(p); }
-| facts expr ';'                        { ast_fact(p, $2); }
-| facts error ';'
+| facts expr end                        { ast_fact(p, $2); }
+| facts lost_stmt
 ;
 
 kernel_head:
-  KERNEL name ctparams_opt '(' params_opt ')'
-                                        { $$ = ast_kernel(p, @$, $2, $3, $5); }
+  KERNEL name ctparams_opt param_list
+                                        { $$ = ast_kernel(p, @$, $2, $3, $4); }
+| KERNEL name ctparams_opt '(' lost_list
+                                        { $$ = ast_lost(p, @$, $2); }
+| KERNEL name lost_head                 { $$ = ast_lost(p, @$, $2); }
 | kernel_head GRID '(' axes ')'         { $$ = ast_kernel_grid(p, $1, @$, place_join(@2, @5)); }
 | kernel_head TUNE '(' tunes ')'        { $$ = ast_kernel_tune(p, $1, @$, place_join(@2, @5)); }
 | kernel_head WHERE expr                { $$ = ast_kernel_where(p, $1, @$, $3); }
+| kernel_head lost_head                 { $$ = ast_lost(p, @$, (Name){$1->name, $1->name_place}); }
 ;
 
 ctparams_opt: %empty { $$ = 0; } | '<' ctparams '>' { $$ = 1; } | '<' ctparams ',' '>' { $$ = 1; };
@@ -117,7 +144,7 @@ ctparam:
 | name ':' name '=' bor                 { $$ = ast_ctparam(@$, $1, &$3, $5); }
 ;
 
-params_opt: %empty { $$ = NULL; } | params | params ',';
+param_list: '(' ')' { $$ = NULL; } | '(' params ')' { $$ = $2; } | '(' params ',' ')' { $$ = $2; };
 params:
   param                                 { $$ = ast_params(p, NULL, $1); }
 | params ',' param                      { $$ = ast_params(p, $1, $3); }
@@ -130,9 +157,9 @@ param:
 value_opt: %empty { $$ = NULL; } | '=' expr { $$ = $2; };
 
 type:
-  mode strided_opt NAME '[' exprs_opt ']' { $$ = ast_type(p, @$, $1, $2, $3, @3, true, $5); }
+  mode strided_opt NAME expr_square      { $$ = ast_type(p, @$, $1, $2, $3, @3, true, $4); }
 | NAME                                  { $$ = ast_type(p, @$, MODE_VALUE, 0, $1, @1, false, NULL); }
-| NAME '[' exprs_opt ']'                { $$ = ast_type(p, @$, MODE_VALUE, 0, $1, @1, true, $3); }
+| NAME expr_square                      { $$ = ast_type(p, @$, MODE_VALUE, 0, $1, @1, true, $2); }
 | '*' mut_opt NAME                      { $$ = ast_pointer(p, @$, $2, $3, @3); }
 ;
 
@@ -140,7 +167,7 @@ mode: IN { $$ = MODE_IN; } | OUT { $$ = MODE_OUT; } | INOUT { $$ = MODE_INOUT; }
 strided_opt: %empty { $$ = 0; } | STRIDED { $$ = 1; };
 mut_opt: %empty { $$ = 0; } | MUT { $$ = 1; };
 
-fn_params_opt: %empty { $$ = NULL; } | fn_params | fn_params ',';
+fn_param_list: '(' ')' { $$ = NULL; } | '(' fn_params ')' { $$ = $2; } | '(' fn_params ',' ')' { $$ = $2; };
 fn_params:
   fn_param                              { $$ = ast_params(p, NULL, $1); }
 | fn_params ',' fn_param                { $$ = ast_params(p, $1, $3); }
@@ -157,7 +184,7 @@ axes: axis { ast_axis_add(p, $1, true); } | axes ',' axis { ast_axis_add(p, $3, 
 axis: name ':' expr                     { $$ = ast_axis($1, $3); };
 
 tunes: tune_name { ast_tune_add(p, $1, true); } | tunes ',' tune_name { ast_tune_add(p, $3, false); };
-tune_name: name '=' '{' exprs_opt '}'   { $$ = ast_tune($1, $4); };
+tune_name: name '=' '{' exprs '}'       { $$ = ast_tune($1, $4); };
 
 block:
   '{' stmts '}'                         { $$ = $2; }
@@ -169,28 +196,36 @@ stmts:
 ;
 
 stmt:
-  LET pattern '=' expr ';'              { $$ = ast_bind(p, ST_LET, @$, $2, $4); }
-| VAR pattern '=' expr ';'              { $$ = ast_bind(p, ST_VAR, @$, $2, $4); }
-| expr ';'                              { $$ = ast_expr_stmt(p, @$, $1); }
-| expr '=' expr ';'                     { $$ = ast_assign(p, @$, $1, BIN_NONE, $3); }
-| expr ASSIGN_OP expr ';'               { $$ = ast_assign(p, @$, $1, $2, $3); }
-| FOR name IN name '(' exprs_opt ')' block
-                                        { $$ = ast_for(p, @$, 0, $2, $4, $6, $8); }
-| STATIC FOR name IN name '(' exprs_opt ')' block
-                                        { $$ = ast_for(p, @$, 1, $3, $5, $7, $9); }
+  LET pattern '=' expr end              { $$ = ast_bind(p, ST_LET, @$, $2, $4); }
+| VAR pattern '=' expr end              { $$ = ast_bind(p, ST_VAR, @$, $2, $4); }
+| LET pattern '=' lost_stmt             { $$ = ast_bind(p, ST_LET, @$, $2, ast_error(p, @4)); }
+| VAR pattern '=' lost_stmt             { $$ = ast_bind(p, ST_VAR, @$, $2, ast_error(p, @4)); }
+| expr end                              { $$ = ast_expr_stmt(p, @$, $1); }
+| expr '=' lost_stmt                    { $$ = ast_assign(p, @$, $1, BIN_NONE, ast_error(p, @3)); }
+| expr ASSIGN_OP lost_stmt              { $$ = ast_assign(p, @$, $1, $2, ast_error(p, @3)); }
+| expr '=' expr end                     { $$ = ast_assign(p, @$, $1, BIN_NONE, $3); }
+| expr ASSIGN_OP expr end               { $$ = ast_assign(p, @$, $1, $2, $3); }
+| FOR name IN name expr_list block      { $$ = ast_for(p, @$, 0, $2, $4, $5, $6); }
+| FOR name IN lost_head block           { $$ = ast_for_lost(p, @$, $2, @4, $5); }
+| FOR lost_head block                   { $$ = ast_block(p, @$, $3); }
+| STATIC FOR name IN name expr_list block
+                                        { $$ = ast_for(p, @$, 1, $3, $5, $6, $7); }
 | WHILE expr block                      { $$ = ast_while(p, @$, $2, $3); }
+| WHILE lost_head block                 { $$ = ast_while(p, @$, ast_error(p, @2), $3); }
 | if_stmt                               { $$ = $1; }
 | STATIC if_stmt                        { $$ = ast_static_if(p, @$, $2); }
-| RETURN ';'                            { $$ = ast_return(p, @$, NULL); }
-| RETURN expr ';'                       { $$ = ast_return(p, @$, $2); }
+| RETURN end                            { $$ = ast_return(p, @$, NULL); }
+| RETURN expr end                       { $$ = ast_return(p, @$, $2); }
 | block                                 { $$ = ast_block(p, @$, $1); }
-| BREAK ';'                             { $$ = ast_no_jump(p, @1, "break"); }
-| CONTINUE ';'                          { $$ = ast_no_jump(p, @1, "continue"); }
-| error ';'                             { $$ = NULL; }
-| error '}'                             { $$ = NULL; parser_unread_brace(p); }
+| BREAK end                             { $$ = ast_no_jump(p, @1, "break"); }
+| CONTINUE end                          { $$ = ast_no_jump(p, @1, "continue"); }
+| lost_stmt                             { $$ = NULL; }
 ;
 
-if_head: IF expr block                  { $$ = ast_if(p, @$, $2, $3); };
+if_head:
+  IF expr block                         { $$ = ast_if(p, @$, $2, $3); }
+| IF lost_head block                    { $$ = ast_if(p, @$, ast_error(p, @2), $3); }
+;
 if_stmt:
   if_head                               { $$ = $1; }
 | if_head ELSE block                    { $$ = ast_else(p, @$, $1, $3); }
@@ -211,7 +246,8 @@ names:
 name: word                              { $$ = (Name){parser_intern(p, $1, strlen($1)), @1}; };
 word: NAME | IN | OUT | INOUT | SCRATCH | STRIDED | MUT | WHERE | GRID | TUNE | BENCH | EXPECT;
 
-exprs_opt: %empty { $$ = NULL; } | exprs | exprs ',';
+expr_list: '(' ')' { $$ = NULL; } | '(' exprs ')' { $$ = $2; } | '(' exprs ',' ')' { $$ = $2; };
+expr_square: '[' ']' { $$ = NULL; } | '[' exprs ']' { $$ = $2; } | '[' exprs ',' ']' { $$ = $2; };
 exprs:
   expr                                  { $$ = ast_exprs(p, NULL, $1); }
 | exprs ',' expr                        { $$ = ast_exprs(p, $1, $3); }
@@ -258,7 +294,7 @@ unary:
 postfix:
   primary
 | index
-| postfix '(' args_opt ')'              { $$ = ast_call(p, @$, $1, $3); }
+| postfix arg_list                      { $$ = ast_call(p, @$, $1, $2); }
 | postfix '.' name                      { $$ = ast_member(p, @$, $1, $3); }
 ;
 index: postfix '[' subscripts ']'       { $$ = ast_index(p, @$, $1, $3); };
@@ -270,8 +306,7 @@ primary:
 | '(' expr ',' ')'                      { $$ = ast_tuple(p, @$, ast_exprs(p, NULL, $2)); }
 | '(' expr ',' exprs ')'                { $$ = ast_tuple(p, @$, ast_exprs_first(p, $2, $4)); }
 | '(' expr ',' exprs ',' ')'            { $$ = ast_tuple(p, @$, ast_exprs_first(p, $2, $4)); }
-| '[' exprs_opt ']'                     { $$ = ast_list(p, @$, $2); }
-| '(' error ')'                         { $$ = ast_error(p, @$); }
+| expr_square                           { $$ = ast_list(p, @$, $1); }
 ;
 
 subscripts:
@@ -284,7 +319,7 @@ subscript:
 | expr PLUSCOLON expr                   { $$ = ast_subscript(@$, SUB_PART, $1, $3); }
 ;
 
-args_opt: %empty { $$ = NULL; } | args | args ',';
+arg_list: '(' ')' { $$ = NULL; } | '(' args ')' { $$ = $2; } | '(' args ',' ')' { $$ = $2; };
 args:
   arg                                   { $$ = ast_args(p, NULL, $1); }
 | args ',' arg                          { $$ = ast_args(p, $1, $3); }
@@ -292,12 +327,11 @@ args:
 arg:
   expr                                  { $$ = (Arg){.e = $1}; }
 | arg_name '=' expr                     { $$ = (Arg){$1.name, $1.place, $3}; }
-| FN '(' lambda_params ')' ARROW expr   { $$ = (Arg){.e = ast_lambda(p, @$, $3, $6)}; }
-| arg_name '=' FN '(' lambda_params ')' ARROW expr
-                                        { $$ = (Arg){$1.name, $1.place, ast_lambda(p, place_join(@3, @8), $5, $8)}; }
+| FN fn_param_list ARROW expr           { $$ = (Arg){.e = ast_lambda(p, @$, $2, $4)}; }
+| arg_name '=' FN fn_param_list ARROW expr
+                                        { $$ = (Arg){$1.name, $1.place, ast_lambda(p, place_join(@3, @6), $4, $6)}; }
 ;
 arg_name: name | FN                     { $$ = (Name){parser_intern(p, "fn", 2), @1}; };
-lambda_params: fn_params_opt;
 
 %%
 
@@ -322,8 +356,6 @@ yyreport_syntax_error(const yypcontext_t *context, Parser *p)
 	int n = yypcontext_expected_tokens(context, expected, PARSER_EXPECTED);
 	for (int i = 0; i < n; i++)
 		names[i] = yysymbol_name(expected[i]);
-	yysymbol_kind_t found = yypcontext_token(context);
-	parser_syntax_error(p, *yypcontext_location(context), found == YYSYMBOL_YYEMPTY ? "nothing" : yysymbol_name(found),
-	    names, n > 0 ? n : 0);
+	parser_syntax_error(p, *yypcontext_location(context), yysymbol_name(yypcontext_token(context)), names, MAX(n, 0));
 	return 0;
 }

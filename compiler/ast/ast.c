@@ -261,6 +261,13 @@ ast_expect(Parser *p, Place at, Name name)
 	return item;
 }
 
+/* An item whose head did not parse; a name keeps its reference and examples from being blamed. */
+Item *
+ast_lost(Parser *p, Place at, Name name)
+{
+	return item_new(p, ITEM_ERROR, at, name);
+}
+
 /* Lists that a header collects start afresh with their first element. */
 #define COLLECT(p, vec, x, first)                                                                  \
 	do {                                                                                       \
@@ -417,6 +424,17 @@ ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprLi
 		return s;
 	}
 	s->kind = ST_ERROR;
+	return s;
+}
+
+/* A loop whose range did not parse: the body is checked, its index being what it may. */
+Stmt *
+ast_for_lost(Parser *p, Place at, Name index, Place range, const StmtList *body)
+{
+	Stmt *s = stmt_new(p, ST_FOR, at, depth_of_stmts(body));
+	vec_push(p->cx->mem, &s->names, index);
+	vec_push(p->cx->mem, &s->range, ast_error(p, range));
+	LIST_COPY(s->body, body);
 	return s;
 }
 

@@ -1,8 +1,4 @@
-/* Between flex, bison and the rest: places, literals, messages in the user's terms, limits, imports.
- *
- * What nests is limited twice: brackets are counted as they are read, so that a million of them cost no
- * stack, and the tree's depth is counted as it is built, so that long chains of operators count too.
- * Either is reported once and the parser then sees the end of the file. */
+/* Between flex and the rest: places, comments, literals, and the entry points with their imports. */
 #include "ast/parser.h"
 #include "tegula.tab.h"
 
@@ -134,6 +130,7 @@ int
 parser_bad_number(Parser *p, TokenValue *value, Place *place, const char *text, size_t n)
 {
 	diag_error(p->cx, *place, DIAG_BAD_NUMBER, parser_intern(p, text, MIN(n, (size_t)60)));
+	p->bad = *place;
 	value->expr = ast_error(p, *place);
 	return INT;
 }
@@ -176,6 +173,7 @@ parser_string(Parser *p, TokenValue *value, Place *place, const char *text, size
 int
 parser_unclosed_string(Parser *p, TokenValue *value, Place *place)
 {
+	p->bad = *place;
 	diag_error(p->cx, *place, DIAG_UNCLOSED_STRING);
 	value->expr = ast_literal(p, EX_STRING, *place);
 	value->expr->name = "";
@@ -193,164 +191,13 @@ parser_bad_byte(Parser *p, Place *place, const char *text, size_t n)
 	diag_error(p->cx, *place, DIAG_BAD_CHARACTER, what);
 }
 
-/* tokens for bison */
-
-void
-parser_too_deep(Parser *p, Place place)
-{
-	if (p->gave_up)
-		return;
-	p->gave_up = true;
-	diag_error(p->cx, place, DIAG_TOO_DEEP, AST_DEPTH);
-}
-
-void
-parser_unread_brace(Parser *p)
-{
-	p->unread_brace = true;
-}
-
 int
-parser_next(Parser *p, TokenValue *value, Place *place)
+parser_scan(Parser *p, TokenValue *value, Place *place)
 {
-	if (p->start) {
-		int start = p->start;
-		*place = (Place){p->file, 1, 1, 1, 1};
-		p->start = 0;
-		return start;
-	}
-	if (p->unread_brace) {
-		p->unread_brace = false;
-		*place = p->now;
-		return '}';
-	}
-	p->last = p->now;
-	int token = p->gave_up ? 0 : tegula_lex_lex(value, place, p->scanner);
+	int token = tegula_lex_lex(value, place, p->scanner);
 	if (token == 0)
 		*place = (Place){p->file, p->line, p->col, p->line, p->col};
-	p->now = *place;
-	if (token == '(' || token == '[' || token == '{')
-		p->brackets++;
-	if (token == ')' || token == ']' || token == '}')
-		p->brackets--;
-	if (p->brackets > AST_DEPTH) {
-		parser_too_deep(p, *place);
-		return 0;
-	}
 	return token;
-}
-
-/* Operators go on after an operand nearly everywhere: they are worth no mention unless nothing else is. */
-static bool
-is_operator(const char *name)
-{
-	static const char *const operators[] = {
-		"'+'", "'-'", "'*'", "'/'", "'%'", "'@'", "'&'", "'|'", "'^'", "'<'", "'>'", "'?'", "'.'", "'['", "'('",
-		"||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "as", "+:", "::", "an assignment", "'!'", "'~'",
-	};
-	for (int i = 0; i < LEN(operators); i++)
-		if (strcmp(name, operators[i]) == 0)
-			return true;
-	return false;
-}
-
-/* What begins an expression is told as one thing; the words that are names elsewhere are no extra news. */
-static bool
-is_part_of(const char *name, bool expr, bool word)
-{
-	static const char *const starts[] = {"an integer", "a number", "a string", "a name"};
-	static const char *const words[] = {
-		"in", "out", "inout", "scratch", "strided", "mut", "where", "grid", "tune", "bench", "expect",
-	};
-	for (int i = 0; expr && i < LEN(starts); i++)
-		if (strcmp(name, starts[i]) == 0)
-			return true;
-	for (int i = 0; word && i < LEN(words); i++)
-		if (strcmp(name, words[i]) == 0)
-			return true;
-	return false;
-}
-
-static bool
-among(const char *const *names, int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
-static const char *
-quoted(Parser *p, const char *name)
-{
-	bool plain = name[0] == '\'' || strncmp(name, "a ", 2) == 0 || strncmp(name, "an ", 3) == 0 ||
-	             strncmp(name, "the ", 4) == 0;
-	return plain ? name : arena_printf(p->cx->mem, "'%s'", name);
-}
-
-enum { SHOWN = 5 };
-
-static const char *
-describe_expected(Parser *p, const char *const *names, int n)
-{
-	const char *shown[SHOWN];
-	int count = 0;
-	bool expr = among(names, n, "an integer"), word = among(names, n, "a name");
-	bool statement = among(names, n, "let"), item = among(names, n, "kernel");
-	if (statement)
-		return among(names, n, "'}'") ? "a statement or '}'" : "a statement";
-	if (item)
-		return "kernel, fn, const, import, reference, example or expect";
-	if (expr)
-		shown[count++] = "an expression";
-	for (int pass = 0; pass < 2 && count == 0; pass++)
-		for (int i = 0; i < n; i++) {
-			if ((pass == 0 && is_operator(names[i])) || is_part_of(names[i], expr, word))
-				continue;
-			if (count == SHOWN)
-				return "something else";
-			shown[count++] = quoted(p, names[i]);
-		}
-	if (expr)
-		for (int i = 0; i < n && count < SHOWN; i++)
-			if (!is_operator(names[i]) && !is_part_of(names[i], expr, word))
-				shown[count++] = quoted(p, names[i]);
-	if (count == 0)
-		return "something else";
-	Text t = {0};
-	for (int i = 0; i < count; i++)
-		text_printf(&t, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", shown[i]);
-	const char *s = arena_strdup(p->cx->mem, t.at);
-	text_close(&t);
-	return s;
-}
-
-/* The token as written if it is short, else its kind. */
-static const char *
-describe_found(Parser *p, Place at, const char *name)
-{
-	const char *line;
-	size_t size;
-	if (strcmp(name, "the end of the file") == 0 || name[0] == '\'' || at.line != at.end_line ||
-	    at.end_col - at.col > 30 || !source_line(&p->cx->files.at[p->file], at.line, &line, &size) ||
-	    (size_t)at.end_col - 1 > size)
-		return quoted(p, name);
-	return arena_printf(p->cx->mem, "'%.*s'", at.end_col - at.col, line + at.col - 1);
-}
-
-void
-parser_syntax_error(Parser *p, Place place, const char *found, const char *const *expected, int n)
-{
-	if (p->gave_up)
-		return;
-	const char *want = describe_expected(p, expected, n), *got = describe_found(p, place, found);
-	bool missing = among(expected, n, "';'") && (p->last.end_line < place.line || strcmp(found, "'}'") == 0);
-	if (missing) {
-		diag_error(p->cx, place_after(p->last), DIAG_SYNTAX, "';'", got);
-		diag_label(p->cx, "the statement ends here");
-	} else {
-		diag_error(p->cx, place, DIAG_SYNTAX, want, got);
-	}
 }
 
 /* entry points */

@@ -5,33 +5,12 @@
 #include "ast/ast.h"
 
 enum { PARSER_EXPECTED = 160 };                     /* more than there are tokens */
+enum { PARSER_NO_TOKEN = -2 };                      /* bison's YYEMPTY */
 
 typedef struct Pattern {
 	NameList names;
 	bool is_tuple;
 } Pattern;
-
-typedef struct Parser {
-	Compile *cx;
-	Ast *ast;
-	int file;
-	Expr *expr;                                 /* what START_EXPR parsed */
-	void *scanner;
-	int start;                                  /* token that says what is parsed; 0 once given out */
-	Place last;                                 /* of the token before the one being looked at */
-	Place now;
-	int line, col;                              /* of the lexer */
-	Place comment;                              /* of an open comment */
-	size_t comment_at, at;                      /* byte offsets in the text */
-	int brackets;                               /* open ( [ { */
-	bool gave_up;                               /* too deep: the rest is not read */
-	bool unread_brace;
-	/* what a header collects until its kernel takes it */
-	VEC(CtParam) ctparams;
-	VEC(Axis) axes;
-	VEC(Tune) tunes;
-	ExprList facts;
-} Parser;
 
 /* The value of a token or a nonterminal. */
 typedef union TokenValue {
@@ -57,6 +36,41 @@ typedef union TokenValue {
 	BinaryOp op;
 } TokenValue;
 
+typedef struct Unread {
+	int token;
+	TokenValue value;
+	Place place;
+} Unread;
+
+typedef struct Bracket {
+	int token;                                  /* ( [ { */
+	Place place;
+} Bracket;
+
+typedef struct Parser {
+	Compile *cx;
+	Ast *ast;
+	int file;
+	Expr *expr;                                 /* what START_EXPR parsed */
+	void *scanner;
+	int start;                                  /* token that says what is parsed; 0 once given out */
+	Place last;                                 /* of the token before the one being looked at */
+	Place now;
+	int line, col;                              /* of the lexer */
+	Place bad;                                  /* of the last token that was reported itself */
+	Place comment;                              /* of an open comment */
+	size_t comment_at, at;                      /* byte offsets in the text */
+	VEC(Bracket) open;                          /* ( [ { not yet closed */
+	VEC(Unread) unread;                         /* tokens to hand out before those of the text, the last first */
+	int resume;                                 /* the lookahead after recovery, or none */
+	bool gave_up;                               /* too deep: the rest is not read */
+	/* what a header collects until its kernel takes it */
+	VEC(CtParam) ctparams;
+	VEC(Axis) axes;
+	VEC(Tune) tunes;
+	ExprList facts;
+} Parser;
+
 static inline Place
 place_after(Place p)
 {
@@ -76,10 +90,27 @@ int parser_float(Parser *p, TokenValue *value, Place *place, const char *text, s
 int parser_bad_number(Parser *p, TokenValue *value, Place *place, const char *text, size_t n);
 int parser_string(Parser *p, TokenValue *value, Place *place, const char *text, size_t n);
 int parser_unclosed_string(Parser *p, TokenValue *value, Place *place);
+int parser_scan(Parser *p, TokenValue *value, Place *place);
 void parser_bad_byte(Parser *p, Place *place, const char *text, size_t n);
+
+/* recover.c: tokens for bison, and what happens after an error */
+
+typedef enum Recover {
+	RECOVER_END,                                /* a ';' is missing: nothing is skipped if a line ends here */
+	RECOVER_STMT,                               /* past this statement */
+	RECOVER_HEAD,                               /* to the body that follows, or to the next clause of a header */
+	RECOVER_LIST,                               /* past the parenthesis that closes a list of parameters */
+	RECOVER_ITEM,                               /* past this item */
+} Recover;
+
 int parser_next(Parser *p, TokenValue *value, Place *place);
-void parser_unread_brace(Parser *p);
+/* Skips, beginning with the token given (or PARSER_NO_TOKEN), and leaves the token to go on with in p->resume.  True if errors
+ * from there on are worth a report. */
+bool parser_recover(Parser *p, Recover how, int token, TokenValue *value, Place *place);
 void parser_too_deep(Parser *p, Place place);
+
+/* message.c */
+
 void parser_syntax_error(Parser *p, Place place, const char *found, const char *const *expected, int n);
 
 /* ast.c: one constructor for each production.  Lists are made by giving NULL as the list. */
@@ -95,6 +126,7 @@ Item *ast_kernel_where(Parser *p, Item *k, Place at, Expr *e);
 Item *ast_kernel_body(Parser *p, Place at, Item *k, StmtList *body);
 Item *ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, StmtList *body);
 Item *ast_expect(Parser *p, Place at, Name name);
+Item *ast_lost(Parser *p, Place at, Name name);
 void ast_facts_open(Parser *p);
 void ast_fact(Parser *p, Expr *e);
 CtParam ast_ctparam(Place at, Name name, const Name *type, Expr *value);
@@ -114,6 +146,7 @@ Stmt *ast_bind(Parser *p, StmtKind kind, Place at, const Pattern *names, Expr *e
 Stmt *ast_expr_stmt(Parser *p, Place at, Expr *e);
 Stmt *ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e);
 Stmt *ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const StmtList *body);
+Stmt *ast_for_lost(Parser *p, Place at, Name index, Place range, const StmtList *body);
 Stmt *ast_while(Parser *p, Place at, Expr *e, const StmtList *body);
 Stmt *ast_if(Parser *p, Place at, Expr *e, const StmtList *body);
 Stmt *ast_else(Parser *p, Place at, Stmt *s, const StmtList *orelse);

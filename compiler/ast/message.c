@@ -1,0 +1,193 @@
+/* Syntax errors in the user's terms.
+ *
+ * Bison says which tokens it would take; a list of thirty helps nobody.  What begins an expression is told as
+ * one thing, operators are mentioned only when nothing else could follow, and a ';' that is missing at the end
+ * of a line is reported there and not at the next line.  Where the mistake is a habit from another language,
+ * the help says how it is written here. */
+#include "ast/parser.h"
+
+#include <string.h>
+
+enum { SHOWN = 5 };                                 /* expected tokens told at most */
+
+static bool
+among(const char *const *names, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Operators go on after an operand nearly everywhere. */
+static bool
+is_operator(const char *name)
+{
+	static const char *const operators[] = {
+		"'+'", "'-'", "'*'", "'/'", "'%'", "'@'", "'&'", "'|'", "'^'", "'<'", "'>'", "'?'", "'.'", "'['", "'('",
+		"||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "as", "+:", "::", "an assignment", "'!'", "'~'",
+	};
+	return among(operators, LEN(operators), name);
+}
+
+/* What begins an expression is told as one thing; the words that are names elsewhere are no extra news. */
+static bool
+is_part_of(const char *name, bool expr, bool word)
+{
+	static const char *const starts[] = {"an integer", "a number", "a string", "a name"};
+	static const char *const words[] = {
+		"in", "out", "inout", "scratch", "strided", "mut", "where", "grid", "tune", "bench", "expect",
+	};
+	return (expr && among(starts, LEN(starts), name)) || (word && among(words, LEN(words), name));
+}
+
+static const char *
+quoted(Parser *p, const char *name)
+{
+	bool plain = name[0] == '\'' || strncmp(name, "a ", 2) == 0 || strncmp(name, "an ", 3) == 0 ||
+	             strncmp(name, "the ", 4) == 0;
+	return plain ? name : arena_printf(p->cx->mem, "'%s'", name);
+}
+
+static const char *
+join(Parser *p, const char *const *shown, int n)
+{
+	Text t = {0};
+	for (int i = 0; i < n; i++)
+		text_printf(&t, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", shown[i]);
+	const char *s = arena_strdup(p->cx->mem, t.at);
+	text_close(&t);
+	return s;
+}
+
+static const char *
+describe_expected(Parser *p, const char *const *names, int n)
+{
+	const char *shown[SHOWN];
+	int count = 0;
+	bool expr = among(names, n, "an integer"), word = among(names, n, "a name");
+	if (among(names, n, "kernel"))
+		return "kernel, fn, const, import, reference, example or expect";
+	if (among(names, n, "let"))
+		return among(names, n, "'}'") ? "a statement or '}'" : "a statement";
+	if (among(names, n, "'*'") && among(names, n, "inout"))
+		return "a type such as f32, in f32[N] or *f32";
+	if (expr)
+		shown[count++] = "an expression";
+	for (int i = 0; i < n; i++) {
+		if (is_operator(names[i]) || is_part_of(names[i], expr, word))
+			continue;
+		if (count == SHOWN)
+			return "something else";
+		shown[count++] = quoted(p, names[i]);
+	}
+	for (int i = 0; i < n && count < SHOWN && !expr; i++)
+		if (is_operator(names[i]) && count == 0 && n <= SHOWN)
+			shown[count++] = quoted(p, names[i]);
+	if (count == 1 && strcmp(shown[0], "';'") == 0)
+		return "';' or an operator";
+	return count ? join(p, shown, count) : "something else";
+}
+
+/* The token's own text, "" if it is long or there is none. */
+static const char *
+token_text(Parser *p, Place at)
+{
+	const char *line;
+	size_t size;
+	if (at.line != at.end_line || at.end_col - at.col > 30 ||
+	    !source_line(&p->cx->files.at[p->file], at.line, &line, &size) || (size_t)at.end_col - 1 > size)
+		return "";
+	return arena_strndup(p->cx->mem, line + at.col - 1, (size_t)(at.end_col - at.col));
+}
+
+static bool
+is_keyword(const char *word)
+{
+	static const char *const keywords[] = {
+		"kernel", "fn", "reference", "example", "import", "const", "let", "var", "for", "while", "if", "else", "return",
+		"static", "as", "break", "continue",
+	};
+	return among(keywords, LEN(keywords), word);
+}
+
+/* Words of other languages, met where a statement or an operator should stand. */
+static const char *
+foreign(const char *word)
+{
+	static const char *const table[][2] = {
+		{"and", "'and' is written &&"},
+		{"or", "'or' is written ||"},
+		{"not", "'not' is written !"},
+		{"elif", "'elif' is written else if"},
+		{"def", "a helper is written fn name(a, b) { ... }"},
+		{"func", "a helper is written fn name(a, b) { ... }"},
+	};
+	for (int i = 0; i < LEN(table); i++)
+		if (strcmp(table[i][0], word) == 0)
+			return table[i][1];
+	return NULL;
+}
+
+/* The mend, where the mistake is a common one; NULL if it is not. */
+static const char *
+mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
+{
+	bool expr = among(expected, n, "an integer");
+	const char *before = token_text(p, p->last);
+	if (foreign(word))
+		return foreign(word);
+	if (foreign(before))
+		return foreign(before);
+	if (is_keyword(word) && among(expected, n, "a name") && !expr)
+		return arena_printf(p->cx->mem, "'%s' is a word of the language and cannot be a name", word);
+	if (strcmp(word, "fn") == 0 && expr)
+		return "fn(a, b) => e stands only as an argument of a call";
+	if (strcmp(word, ":") == 0 && p->open.n && p->open.at[p->open.n - 1].token == '[')
+		return "a part of a tensor is written start +: extent, and ':' alone is the whole dimension";
+	if (strcmp(word, "=") == 0 && among(expected, n, "'{'"))
+		return "equality is written ==";
+	if (n == 1 && among(expected, n, "'('") && strcmp(before, ">") == 0)
+		return "a default in <...> that compares needs parentheses: <A = (x > y)>";
+	if (at.line == p->last.line && strcmp(before, word) == 0 && (strcmp(word, "+") == 0 || strcmp(word, "-") == 0))
+		return arena_printf(p->cx->mem, "to step a variable write i %s= 1", word);
+	return NULL;
+}
+
+/* Where a list or an index that should be closed began, if that is on another line. */
+static void
+note_opener(Parser *p, Place at, const char *const *expected, int n)
+{
+	const Bracket *b = p->open.n ? &p->open.at[p->open.n - 1] : NULL;
+	if (!b || b->token == '{' || b->place.line == at.line)
+		return;
+	if (among(expected, n, b->token == '(' ? "')'" : "']'"))
+		diag_note(p->cx, b->place, "this '%c' is open", b->token);
+}
+
+static bool
+same_start(Place a, Place b)
+{
+	return a.line == b.line && a.col == b.col;
+}
+
+void
+parser_syntax_error(Parser *p, Place place, const char *found, const char *const *expected, int n)
+{
+	if (p->gave_up || same_start(p->bad, place) || same_start(p->bad, p->last))
+		return;
+	const char *text = token_text(p, place);
+	bool literal = found[0] == '\'' || strcmp(found, "the end of the file") == 0 || !text[0];
+	const char *got = literal ? quoted(p, found) : arena_printf(p->cx->mem, "'%s'", text);
+	bool ends = p->last.end_line < place.line || strcmp(found, "'}'") == 0;
+	if (among(expected, n, "';'") && !among(expected, n, "an integer") && ends) {
+		diag_error(p->cx, place_after(p->last), DIAG_SYNTAX, "';'", got);
+		diag_label(p->cx, "the statement ends here");
+		return;
+	}
+	diag_error(p->cx, place, DIAG_SYNTAX, describe_expected(p, expected, n), got);
+	const char *help = mend(p, place, text, expected, n);
+	if (help)
+		diag_help(p->cx, "%s", help);
+	note_opener(p, place, expected, n);
+}
