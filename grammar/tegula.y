@@ -60,7 +60,8 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %type <sub> subscript
 %type <subs> subscripts
 %type <stmt> stmt if_stmt if_head
-%type <stmts> stmts block
+%type <stmts> stmts
+%type <block> block
 %type <item> item kernel_head
 %type <ctparam> ctparam
 %type <param> param fn_param
@@ -94,7 +95,7 @@ item:
   IMPORT STRING end                     { $$ = ast_import_item(p, @$, $2); }
 | CONST name '=' expr end               { $$ = ast_const(p, @$, $2, $4); }
 | CONST name '=' lost_stmt              { $$ = ast_const(p, @$, $2, ast_error(p, @4)); }
-| FN name fn_param_list block           { $$ = ast_fn(p, @$, $2, $3, &$4, NULL); }
+| FN name fn_param_list block           { $$ = ast_fn(p, @$, $2, $3, $4, NULL); }
 | FN name fn_param_list ARROW expr end
                                         { $$ = ast_fn(p, @$, $2, $3, NULL, $5); }
 | FN name fn_param_list ARROW lost_stmt
@@ -106,7 +107,7 @@ item:
 | REFERENCE name block                  { $$ = ast_block_item(p, ITEM_REFERENCE, @$, $2, NULL, 0, $3); }
 | EXAMPLE name string_opt bench_opt block
                                         { $$ = ast_block_item(p, ITEM_EXAMPLE, @$, $2, $3, $4, $5); }
-| EXPECT name '{' facts '}'             { $$ = ast_expect(p, @$, $2); }
+| EXPECT name '{' facts '}'             { $$ = ast_expect(p, @$, $2, place_join(@3, @5)); }
 | lost_item                             { $$ = ast_lost(p, @$, (Name){NULL, @1}); }
 ;
 
@@ -187,7 +188,7 @@ tunes: tune_name { ast_tune_add(p, $1, true); } | tunes ',' tune_name { ast_tune
 tune_name: name '=' '{' exprs '}'       { $$ = ast_tune($1, $4); };
 
 block:
-  '{' stmts '}'                         { $$ = $2; }
+  '{' stmts '}'                         { $$ = ast_braces(p, @$, $2); }
 ;
 
 stmts:
@@ -230,6 +231,7 @@ if_stmt:
   if_head                               { $$ = $1; }
 | if_head ELSE block                    { $$ = ast_else(p, @$, $1, $3); }
 | if_head ELSE if_stmt                  { $$ = ast_else_if(p, @$, $1, $3); }
+| if_head ELSE STATIC if_stmt           { $$ = ast_else_if(p, @$, $1, ast_static_if(p, place_join(@3, @4), $4)); }
 ;
 
 pattern:

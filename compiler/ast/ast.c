@@ -146,6 +146,13 @@ item_new(Parser *p, ItemKind kind, Place at, Name name)
 	return item;
 }
 
+static void
+item_body(Item *item, const Block *body)
+{
+	item->body = body->stmts;
+	item->body_place = body->place;
+}
+
 void
 ast_item_add(Parser *p, Item *item)
 {
@@ -170,12 +177,12 @@ ast_const(Parser *p, Place at, Name name, Expr *e)
 }
 
 Item *
-ast_fn(Parser *p, Place at, Name name, ParamList *params, StmtList **body, Expr *arrow)
+ast_fn(Parser *p, Place at, Name name, ParamList *params, const Block *body, Expr *arrow)
 {
 	Item *item = item_new(p, ITEM_FN, at, name);
 	LIST_COPY(item->params, params);
 	if (body)
-		LIST_COPY(item->body, *body);
+		item_body(item, body);
 	item->e = arrow;
 	item->is_arrow = arrow != NULL;
 	return item;
@@ -232,16 +239,16 @@ ast_kernel_where(Parser *p, Item *k, Place at, Expr *e)
 }
 
 Item *
-ast_kernel_body(Parser *p, Place at, Item *k, StmtList *body)
+ast_kernel_body(Parser *p, Place at, Item *k, const Block *body)
 {
 	(void)p;
-	LIST_COPY(k->body, body);
+	item_body(k, body);
 	k->place = at;
 	return k;
 }
 
 Item *
-ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, StmtList *body)
+ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, const Block *body)
 {
 	Item *item = item_new(p, kind, at, name);
 	if (label) {
@@ -249,15 +256,16 @@ ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label,
 		item->label_place = label->place;
 	}
 	item->is_bench = is_bench;
-	LIST_COPY(item->body, body);
+	item_body(item, body);
 	return item;
 }
 
 Item *
-ast_expect(Parser *p, Place at, Name name)
+ast_expect(Parser *p, Place at, Name name, Place braces)
 {
 	Item *item = item_new(p, ITEM_EXPECT, at, name);
 	item->facts = p->facts;
+	item->body_place = braces;
 	return item;
 }
 
@@ -361,6 +369,22 @@ ast_pointer(Parser *p, Place at, int mut, const char *elem, Place elem_place)
 
 /* statements */
 
+static void
+stmt_body(Stmt *s, const Block *body)
+{
+	s->body = body->stmts;
+	s->body_place = body->place;
+}
+
+Block *
+ast_braces(Parser *p, Place at, const StmtList *stmts)
+{
+	Block *b = NEW(p->cx->mem, Block);
+	LIST_COPY(b->stmts, stmts);
+	b->place = at;
+	return b;
+}
+
 Stmt *
 ast_bind(Parser *p, StmtKind kind, Place at, const Pattern *names, Expr *e)
 {
@@ -407,13 +431,13 @@ ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e)
 }
 
 Stmt *
-ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const StmtList *body)
+ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const Block *body)
 {
-	Stmt *s = stmt_new(p, ST_FOR, at, MAX(depth_of_list(args), depth_of_stmts(body)));
+	Stmt *s = stmt_new(p, ST_FOR, at, MAX(depth_of_list(args), depth_of_stmts(&body->stmts)));
 	s->is_static = is_static;
 	vec_push(p->cx->mem, &s->names, index);
 	LIST_COPY(s->range, args);
-	LIST_COPY(s->body, body);
+	stmt_body(s, body);
 	if (strcmp(range.name, "range") != 0) {
 		diag_error(p->cx, range.place, DIAG_FOR_RANGE, range.name);
 		diag_help(p->cx, "write: for %s in range(from, to, step)", index.name);
@@ -429,47 +453,50 @@ ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprLi
 
 /* A loop whose range did not parse: the body is checked, its index being what it may. */
 Stmt *
-ast_for_lost(Parser *p, Place at, Name index, Place range, const StmtList *body)
+ast_for_lost(Parser *p, Place at, Name index, Place range, const Block *body)
 {
-	Stmt *s = stmt_new(p, ST_FOR, at, depth_of_stmts(body));
+	Stmt *s = stmt_new(p, ST_FOR, at, depth_of_stmts(&body->stmts));
 	vec_push(p->cx->mem, &s->names, index);
 	vec_push(p->cx->mem, &s->range, ast_error(p, range));
-	LIST_COPY(s->body, body);
+	stmt_body(s, body);
 	return s;
 }
 
 Stmt *
-ast_while(Parser *p, Place at, Expr *e, const StmtList *body)
+ast_while(Parser *p, Place at, Expr *e, const Block *body)
 {
-	Stmt *s = stmt_new(p, ST_WHILE, at, MAX(depth_of(e), depth_of_stmts(body)));
+	Stmt *s = stmt_new(p, ST_WHILE, at, MAX(depth_of(e), depth_of_stmts(&body->stmts)));
 	s->e = e;
-	LIST_COPY(s->body, body);
+	stmt_body(s, body);
 	return s;
 }
 
 Stmt *
-ast_if(Parser *p, Place at, Expr *e, const StmtList *body)
+ast_if(Parser *p, Place at, Expr *e, const Block *body)
 {
-	Stmt *s = stmt_new(p, ST_IF, at, MAX(depth_of(e), depth_of_stmts(body)));
+	Stmt *s = stmt_new(p, ST_IF, at, MAX(depth_of(e), depth_of_stmts(&body->stmts)));
 	s->e = e;
-	LIST_COPY(s->body, body);
+	stmt_body(s, body);
 	return s;
 }
 
 Stmt *
-ast_else(Parser *p, Place at, Stmt *s, const StmtList *orelse)
+ast_else(Parser *p, Place at, Stmt *s, const Block *orelse)
 {
 	s->place = at;
 	s->has_else = true;
-	LIST_COPY(s->orelse, orelse);
-	s->depth = MAX(s->depth, deepen(p, at, depth_of_stmts(orelse)));
+	s->orelse = orelse->stmts;
+	s->orelse_place = orelse->place;
+	s->depth = MAX(s->depth, deepen(p, at, depth_of_stmts(&orelse->stmts)));
 	return s;
 }
 
 Stmt *
 ast_else_if(Parser *p, Place at, Stmt *s, Stmt *orelse)
 {
-	return ast_else(p, at, s, ast_stmts(p, NULL, orelse));
+	Block b = {0};                              /* without braces */
+	vec_push(p->cx->mem, &b.stmts, orelse);
+	return ast_else(p, at, s, &b);
 }
 
 Stmt *
@@ -477,7 +504,7 @@ ast_static_if(Parser *p, Place at, Stmt *s)
 {
 	(void)p;
 	s->place = at;
-	for (Stmt *t = s; t; t = t->orelse.n == 1 && t->orelse.at[0]->kind == ST_IF ? t->orelse.at[0] : NULL)
+	for (Stmt *t = s; t; t = t->has_else && t->orelse_place.line == 0 ? t->orelse.at[0] : NULL)
 		t->is_static = true;                /* an else-if chain is static as a whole */
 	return s;
 }
@@ -491,10 +518,10 @@ ast_return(Parser *p, Place at, Expr *e)
 }
 
 Stmt *
-ast_block(Parser *p, Place at, const StmtList *body)
+ast_block(Parser *p, Place at, const Block *body)
 {
-	Stmt *s = stmt_new(p, ST_BLOCK, at, depth_of_stmts(body));
-	LIST_COPY(s->body, body);
+	Stmt *s = stmt_new(p, ST_BLOCK, at, depth_of_stmts(&body->stmts));
+	stmt_body(s, body);
 	return s;
 }
 

@@ -156,6 +156,7 @@ struct Stmt {
 	Expr *target, *e;
 	ExprList range;                             /* ST_FOR: the 1 to 3 arguments of range */
 	StmtList body, orelse;
+	Place body_place, orelse_place;             /* with their braces; of an else-if: nowhere (line 0) */
 };
 
 typedef enum ItemKind {
@@ -196,6 +197,7 @@ struct Item {
 	VEC(Tune) tune;
 	ExprList where;
 	StmtList body;                              /* kernel, fn, reference; example: ST_ASSIGN and ST_EXPR (tolerance) */
+	Place body_place;                           /* with its braces; expect: of the facts; line 0: no block */
 	bool is_arrow;                              /* fn f(a) => e; */
 	bool is_bench;                              /* example … bench */
 	ExprList facts;                             /* expect */

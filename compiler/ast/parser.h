@@ -7,6 +7,11 @@
 enum { PARSER_EXPECTED = 160 };                     /* more than there are tokens */
 enum { PARSER_NO_TOKEN = -2 };                      /* bison's YYEMPTY */
 
+typedef struct Block {
+	StmtList stmts;
+	Place place;
+} Block;
+
 typedef struct Pattern {
 	NameList names;
 	bool is_tuple;
@@ -25,6 +30,7 @@ typedef union TokenValue {
 	SubscriptList *subs;
 	Stmt *stmt;
 	StmtList *stmts;
+	Block *block;
 	Item *item;
 	CtParam ctparam;
 	Param param;
@@ -118,14 +124,14 @@ void parser_syntax_error(Parser *p, Place place, const char *found, const char *
 void ast_item_add(Parser *p, Item *item);
 Item *ast_import_item(Parser *p, Place at, const Expr *path);
 Item *ast_const(Parser *p, Place at, Name name, Expr *e);
-Item *ast_fn(Parser *p, Place at, Name name, ParamList *params, StmtList **body, Expr *arrow);
+Item *ast_fn(Parser *p, Place at, Name name, ParamList *params, const Block *body, Expr *arrow);
 Item *ast_kernel(Parser *p, Place at, Name name, int has_ctparams, ParamList *params);
 Item *ast_kernel_grid(Parser *p, Item *k, Place at, Place clause);
 Item *ast_kernel_tune(Parser *p, Item *k, Place at, Place clause);
 Item *ast_kernel_where(Parser *p, Item *k, Place at, Expr *e);
-Item *ast_kernel_body(Parser *p, Place at, Item *k, StmtList *body);
-Item *ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, StmtList *body);
-Item *ast_expect(Parser *p, Place at, Name name);
+Item *ast_kernel_body(Parser *p, Place at, Item *k, const Block *body);
+Item *ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, const Block *body);
+Item *ast_expect(Parser *p, Place at, Name name, Place braces);
 Item *ast_lost(Parser *p, Place at, Name name);
 void ast_facts_open(Parser *p);
 void ast_fact(Parser *p, Expr *e);
@@ -141,19 +147,20 @@ TypeExpr *ast_type(Parser *p, Place at, int mode, int strided, const char *elem,
     const ExprList *dims);
 TypeExpr *ast_pointer(Parser *p, Place at, int mut, const char *elem, Place elem_place);
 
+Block *ast_braces(Parser *p, Place at, const StmtList *stmts);
 StmtList *ast_stmts(Parser *p, StmtList *list, Stmt *s);
 Stmt *ast_bind(Parser *p, StmtKind kind, Place at, const Pattern *names, Expr *e);
 Stmt *ast_expr_stmt(Parser *p, Place at, Expr *e);
 Stmt *ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e);
-Stmt *ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const StmtList *body);
-Stmt *ast_for_lost(Parser *p, Place at, Name index, Place range, const StmtList *body);
-Stmt *ast_while(Parser *p, Place at, Expr *e, const StmtList *body);
-Stmt *ast_if(Parser *p, Place at, Expr *e, const StmtList *body);
-Stmt *ast_else(Parser *p, Place at, Stmt *s, const StmtList *orelse);
+Stmt *ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const Block *body);
+Stmt *ast_for_lost(Parser *p, Place at, Name index, Place range, const Block *body);
+Stmt *ast_while(Parser *p, Place at, Expr *e, const Block *body);
+Stmt *ast_if(Parser *p, Place at, Expr *e, const Block *body);
+Stmt *ast_else(Parser *p, Place at, Stmt *s, const Block *orelse);
 Stmt *ast_else_if(Parser *p, Place at, Stmt *s, Stmt *orelse);
 Stmt *ast_static_if(Parser *p, Place at, Stmt *s);
 Stmt *ast_return(Parser *p, Place at, Expr *e);
-Stmt *ast_block(Parser *p, Place at, const StmtList *body);
+Stmt *ast_block(Parser *p, Place at, const Block *body);
 Stmt *ast_no_jump(Parser *p, Place at, const char *word);
 Pattern *ast_names(Parser *p, Pattern *list, Name name, bool is_tuple);
 

@@ -1,0 +1,40 @@
+/* What print.c, layout.c and format.c share: source text from the tree.  Private to ast/. */
+#ifndef TEGULA_AST_PRINT_H
+#define TEGULA_AST_PRINT_H
+
+#include "ast/ast.h"
+
+enum { WIDTH = 100, INDENT = 4 };
+
+enum { STRENGTH_COND = 1, STRENGTH_AS = 11, STRENGTH_UNARY = 12, STRENGTH_POSTFIX = 13 };
+
+typedef struct Printer {
+	const Ast *ast;
+	Text *out;
+	int indent;
+	int comment;                                /* the next one to print */
+	int line;                                   /* last source line printed, 0 at the start of a block or file */
+} Printer;
+
+/* print.c: on one line */
+
+int expr_strength(const Expr *e);
+int binary_op_strength(BinaryOp op);
+const char *binary_op_text(BinaryOp op);
+const char *unary_op_text(UnaryOp op);
+bool expr_needs_parens(const Expr *e, int least);
+void expr_put(const Expr *e, int least, Text *out);     /* in parentheses if it binds more loosely than `least` */
+bool expr_fits(const Expr *e, int least, int room);     /* takes time in proportion to the room at most */
+void param_put(const Param *p, Text *out);
+void subscript_put(const Subscript *s, Text *out);
+void arg_put(const Arg *a, Text *out);
+
+/* layout.c: on as many lines as it takes; `after` columns follow on the last one */
+
+int text_column(const Text *t);
+int layout_indent(const Printer *p);                    /* columns */
+void layout_break(Printer *p);                          /* a new line, indented */
+void layout_expr(Printer *p, const Expr *e, int least, int after);
+void layout_exprs(Printer *p, const ExprList *l, int after);
+
+#endif
