@@ -12,6 +12,13 @@ const PassInfo pass_info[PASS_COUNT] = {
 #undef PASS
 };
 
+static const PassKind pipeline[] = {
+#define PASS(name, needs, adds, drops, when, meaning) PASS_##name,
+#define AGAIN(name, why) PASS_##name,
+#include "pass/passes.def"
+#undef PASS
+};
+
 static const char *
 facts_text(Module *m, unsigned facts)
 {
@@ -173,7 +180,9 @@ bool
 passes_run(Module *m, const Target *t, const PassOptions *opt)
 {
 	static const PassOptions none = {0};
-	int order[PASS_COUNT * 4], n = 0;
+	_Static_assert(LEN(pipeline) <= PASS_COUNT * 4, "order holds the pipeline");
+	PassKind order[PASS_COUNT * 4];
+	int n = 0;
 	const char *list, *name;
 	size_t length;
 
@@ -182,10 +191,10 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 	if (!check_options(m, opt))
 		return false;
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
-		order[n++] = pass_named(name, length);
-	for (int p = 0; p < PASS_COUNT && !opt->only; p++)
-		if (pass_info[p].when & (t ? PASS_ALL | PASS_GPU : PASS_ALL))
-			order[n++] = p;
+		order[n++] = (PassKind)pass_named(name, length);
+	for (int i = 0; i < LEN(pipeline) && !opt->only; i++)
+		if (pass_info[pipeline[i]].when & (t ? PASS_ALL | PASS_GPU : PASS_ALL))
+			order[n++] = pipeline[i];
 	for (int i = 0; i < n; i++) {
 		const PassInfo *p = &pass_info[order[i]];
 		if (listed(opt->skip, p->name))

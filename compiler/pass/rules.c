@@ -43,13 +43,30 @@ chain(Simplify *s, Op *op, Value *x, Value *y)
 	return simplify_emit2(s, op, op->kind, inner->in[0], both);
 }
 
+/* x + (a @ b + 0) is a @ b + x; of floats too, but rounded in another order. */
+static Value *
+into_dot(Simplify *s, Op *op, Value *x, Value *product)
+{
+	Op *dot = product->def;
+
+	if (!dot || dot->kind != OP_DOT || product->nuses != 1 || !const_is_int(dot->in[2], 0))
+		return NULL;
+	return simplify_emit(s, op, OP_DOT, (Value *[]){dot->in[0], dot->in[1], x}, 3, dot->attr, dot->nattr, NULL);
+}
+
 static Value *
 rule_add(Simplify *s, Op *op, Value *x, Value *y)
 {
-	bool is_int = !dtype_is_float(x->type->elem);
+	Value *v = NULL;
 
-	if (is_int)
-		return const_is_int(y, 0) ? x : chain(s, op, x, y);
+	if (!dtype_is_float(x->type->elem)) {
+		if (const_is_int(y, 0))
+			return x;
+		v = into_dot(s, op, x, y);
+		if (!v)
+			v = into_dot(s, op, y, x);
+		return v ? v : chain(s, op, x, y);
+	}
 	return is_wide_float(x->type->elem) && const_is_float(y, -0.0) ? x : NULL;
 }
 
@@ -251,6 +268,19 @@ holds(DType from, DType to)
 	return is_wide_float(to) && b->bits > a->bits;
 }
 
+/* Indices that the narrower type did not wrap are the indices of the other type. */
+static Value *
+cast_iota(Simplify *s, Op *op, Value *x)
+{
+	const Attr *axis = op_attr(x->def, "axis");
+	int bits = dtype_info[x->type->elem].bits - dtype_is_signed(x->type->elem);
+
+	if (!dtype_is_int(op->out[0].type->elem) || dtype_is_packed(op->out[0].type->elem) ||
+	    (bits < 62 && x->type->extent[axis->i] > INT64_C(1) << bits))
+		return NULL;
+	return simplify_emit(s, op, OP_IOTA, NULL, 0, axis, 1, op->out[0].type);
+}
+
 /* A cast of a cast is one if the type between holds every value.  Not so: an integer that is to wrap in
  * a narrower integer and would saturate on its way through a float; and e5m2, whose infinities a
  * conversion to e5m2 saturates. */
@@ -262,6 +292,8 @@ rule_cast(Simplify *s, Op *op, Value *x)
 
 	if (x->type == to && to->elem != TY_F8E5M2)
 		return x;
+	if (x->def && x->def->kind == OP_IOTA)
+		return cast_iota(s, op, x);
 	if (!inner)
 		return NULL;
 	DType from = inner->type->elem, between = x->type->elem;
