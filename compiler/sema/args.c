@@ -172,6 +172,20 @@ ir_const_int(Elab *e, DType t, int64_t i)
 	return dtype_is_float(t) ? build_float(&e->b, type, (double)i) : build_int(&e->b, type, i);
 }
 
+bool
+val_is_integer(const Val *v)
+{
+	if (v->kind != VAL_TILE)
+		return v->kind == VAL_INT;
+	return !v->v->type->ptr && dtype_is_int(v->v->type->elem) && !dtype_is_packed(v->v->type->elem);
+}
+
+const char *
+type_shape_text(Elab *e, const Type *t)
+{
+	return shape_text(e, t->rank, t->extent);
+}
+
 const char *
 shape_text(Elab *e, int rank, const int64_t *extent)
 {

@@ -73,6 +73,9 @@ Value *ir_convert(Elab *e, Value *v, DType to);
 Value *ir_reshape(Elab *e, Value *v, int rank, const int64_t *extent);
 Value *ir_permute(Elab *e, Value *v, const int *dims);
 Value *ir_const_int(Elab *e, DType t, int64_t i);
+/* A compile-time integer, an integer scalar or a tile of integers. */
+bool val_is_integer(const Val *v);
+const char *type_shape_text(Elab *e, const Type *t);            /* of a tile type */
 const char *shape_text(Elab *e, int rank, const int64_t *extent);       /* "[32, 64]" */
 /* Shape limits; reports. */
 bool shape_check(Elab *e, Place at, int rank, const int64_t *extent);
@@ -111,8 +114,8 @@ typedef struct TensorAccess {
 	int rank;                                       /* of the result as the source sees it */
 	int64_t shape[MAX_RANK];
 	int perm[MAX_RANK];                             /* source dimension d is dimension perm[d] of the op's result */
-	int64_t last_start, last_extent;                /* of the part along the tensor's last dimension; start -1: not known */
-	int nnew, newdim[MAX_RANK];                     /* dimensions of extent 1 that `new` adds, positions in the result */
+	int64_t last_start, last_extent;                /* of the part along the tensor's last dimension; -1: unknown */
+	int nnew, newdim[MAX_RANK];                     /* dimensions that `new` adds, positions in the result */
 } TensorAccess;
 
 /* Evaluates base and subscripts of an EX_INDEX whose base is a tensor; false after an error. */

@@ -166,7 +166,8 @@ typedef struct StmtState {
 	const struct ConstFrame *consts;                /* top-level constants being evaluated */
 } StmtState;
 
-bool elab_enter(Elab *e, Place at);                      /* one level deeper (e->depth-- leaves it); false, reported: too deep */
+/* One level deeper (e->depth-- leaves it); false, reported: too deep. */
+bool elab_enter(Elab *e, Place at);
 bool elab_step(Elab *e, Place at);                       /* false, reported once, when inlining and unrolling go too far */
 void elab_stmt(Elab *e, const Stmt *s);
 /* Statements from..n of a list in the scope at hand; true if every path through them returned. */

@@ -29,7 +29,7 @@ typedef struct Names {
 	Kernel *k;
 	bool used[64];
 	Place place[64];
-	bool elementwise;                               /* nothing but constants, distributions and elementwise math so far */
+	bool elementwise;                               /* nothing but constants, distributions and elementwise math */
 } Names;
 
 static void names_in(const Expr *x, Names *n);
@@ -221,7 +221,7 @@ converted(Elab *e, const Line *l, const Val *v, int rank, const int64_t *extent)
 	const char *name = l->k->params.at[l->param].name;
 	DType t = l->b->param[l->param].dtype;
 	if (v->kind == VAL_TILE && !fits(v->v->type, rank, extent)) {
-		diag_error(e->cx, l->e->place, DIAG_EXAMPLE_SHAPE, shape_text(e, v->v->type->rank, v->v->type->extent), name,
+		diag_error(e->cx, l->e->place, DIAG_EXAMPLE_SHAPE, type_shape_text(e, v->v->type), name,
 		    shape_text(e, rank, extent));
 		return NULL;
 	}

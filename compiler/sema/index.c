@@ -63,9 +63,7 @@ plain_index(Elab *e, const Subscript *s, int dim, TensorAccess *a)
 	Val v = elab_expr(e, s->e);
 	if (val_is_poison(&v))
 		return false;
-	bool is_int = v.kind == VAL_INT || (v.kind == VAL_TILE && !v.v->type->ptr && dtype_is_int(v.v->type->elem) &&
-	    !dtype_is_packed(v.v->type->elem));
-	if (!is_int) {
+	if (!val_is_integer(&v)) {
 		diag_error(e->cx, s->place, DIAG_INDEX_TYPE, val_describe(e, &v));
 		if (v.kind == VAL_TILE && !v.v->type->ptr && dtype_is_float(v.v->type->elem))
 			diag_help(e->cx, "convert it: `… as i32`");
@@ -98,7 +96,8 @@ subscript(Elab *e, const Subscript *s, int d, int64_t *extent, TensorAccess *a)
 	if (s->kind == SUB_ALL) {
 		if (t->extent[dim] < 0) {
 			diag_error(e->cx, s->place, DIAG_ALL_UNKNOWN, d, tensor_name(e, &a->tensor));
-			diag_help(e->cx, "write a part with a compile-time extent, `0 +: BLOCK`, and let <BLOCK = pow2ceil(N)> cover it");
+			diag_help(e->cx, "write a part with a compile-time extent, `0 +: BLOCK`, "
+			    "and let <BLOCK = pow2ceil(N)> cover it");
 			return false;
 		}
 		Val zero = val_int(s->place, 0);
@@ -137,7 +136,7 @@ match_gathers(Elab *e, TensorAccess *a, const Type **like)
 			int64_t *to = &extent[rank - t->rank + d];
 			if (*to != 1 && t->extent[d] != 1 && *to != t->extent[d]) {
 				diag_error(e->cx, a->place, DIAG_GATHER_SHAPES, shape_text(e, rank, extent),
-				    shape_text(e, t->rank, t->extent));
+				    type_shape_text(e, t));
 				return false;
 			}
 			*to = *to == 1 ? t->extent[d] : *to;

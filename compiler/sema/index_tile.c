@@ -55,7 +55,8 @@ cut_part(Elab *e, const Subscript *s, int64_t of, Value **start, int64_t *extent
 		return false;
 	}
 	if (n.i > of) {
-		diag_error(e->cx, s->place, DIAG_TILE_RANGE, (long long)(v.kind == VAL_INT ? v.i : 0), (long long)n.i, (long long)of);
+		long long first = v.kind == VAL_INT ? v.i : 0;
+		diag_error(e->cx, s->place, DIAG_TILE_RANGE, first, (long long)n.i, (long long)of);
 		return false;
 	}
 	return *start && in_range(e, s->place, &v, n.i, of);

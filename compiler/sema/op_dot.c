@@ -31,7 +31,8 @@ types_fit(Elab *e, const char *name, Value **a, Value **b, bool packed_ok, Place
 	bool packed = dtype_is_packed(s) || dtype_is_packed(t);
 	if (s == TY_BOOL || t == TY_BOOL || dtype_is_float(s) != dtype_is_float(t) || (packed && !packed_ok)) {
 		diag_error(e->cx, at, DIAG_DOT_TYPE, name, dtype_info[s].text, dtype_info[t].text);
-		diag_help(e->cx, "convert with `as`, for instance `x as %s`", packed || s == TY_BOOL ? "f16" : dtype_info[s].text);
+		diag_help(e->cx, "convert with `as`, for instance `x as %s`",
+		    packed || s == TY_BOOL ? "f16" : dtype_info[s].text);
 		return false;
 	}
 	if (s == t || packed || (dtype_info[s].bits <= 8 && dtype_info[t].bits <= 8))
@@ -77,8 +78,8 @@ inner_fits(Elab *e, const char *name, Value *a, Value *b, Place at)
 	if (k == l)
 		return true;
 	diag_error(e->cx, at, DIAG_DOT_INNER, name, (long long)k, (long long)l);
-	diag_label(e->cx, "%s by %s; expected %lld rows on the right", shape_text(e, a->type->rank, a->type->extent),
-	    shape_text(e, b->type->rank, b->type->extent), (long long)k);
+	diag_label(e->cx, "%s by %s; expected %lld rows on the right", type_shape_text(e, a->type),
+	    type_shape_text(e, b->type), (long long)k);
 	return false;
 }
 
@@ -163,7 +164,7 @@ scale(Call *c, int i, Value *of, int64_t outer, int64_t k, int64_t block)
 	if (v->type->rank == of->type->rank && memcmp(v->type->extent, want, sizeof *want * (size_t)v->type->rank) == 0)
 		return v;
 	diag_error(e->cx, c->arg[i].place, DIAG_DOT_SCALE, c->def->name, c->arg[i].name,
-	    shape_text(e, of->type->rank, want), shape_text(e, v->type->rank, v->type->extent));
+	    shape_text(e, of->type->rank, want), type_shape_text(e, v->type));
 	return NULL;
 }
 
@@ -188,7 +189,8 @@ dot_scaled(Call *c)
 	const Type *t = product_type(e, a, b);
 	Value *as = scale(c, 1, a, a->type->extent[rank - 2], k, block);
 	Value *bs = as ? scale(c, 3, b, b->type->extent[rank - 1], k, block) : NULL;
-	Value *acc = bs && shape_check(e, c->place, t->rank, t->extent) ? accumulator(e, "dot_scaled", &c->arg[4].val, t) : NULL;
+	bool fits = bs && shape_check(e, c->place, t->rank, t->extent);
+	Value *acc = fits ? accumulator(e, "dot_scaled", &c->arg[4].val, t) : NULL;
 	if (!acc)
 		return val_poison(c->place);
 	Attr attr = attr_int(e->m, "block", block);

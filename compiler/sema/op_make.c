@@ -310,8 +310,7 @@ shape_cat(Call *c)
 			fits = d == axis || x[i]->type->extent[d] == x[0]->type->extent[d];
 		if (!fits) {
 			diag_error(e->cx, items[i].place, DIAG_CAT_SHAPES, "cat",
-			    shape_text(e, x[0]->type->rank, x[0]->type->extent),
-			    shape_text(e, x[i]->type->rank, x[i]->type->extent), axis);
+			    type_shape_text(e, x[0]->type), type_shape_text(e, x[i]->type), axis);
 			return val_poison(c->place);
 		}
 		extent[axis] += x[i]->type->extent[axis];
@@ -345,7 +344,7 @@ shape_split(Call *c)
 	if (!x)
 		return val_poison(c->place);
 	if (x->type->rank == 0 || x->type->extent[x->type->rank - 1] != 2) {
-		diag_error(e->cx, c->place, DIAG_SPLIT_LAST, shape_text(e, x->type->rank, x->type->extent));
+		diag_error(e->cx, c->place, DIAG_SPLIT_LAST, type_shape_text(e, x->type));
 		diag_help(e->cx, "reshape brings the dimension about: split(reshape(x, [N, 2]))");
 		return val_poison(c->place);
 	}

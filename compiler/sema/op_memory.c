@@ -63,7 +63,7 @@ stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, cons
 	for (int d = 0; fits && d < t->rank; d++)
 		fits = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
 	if (!fits) {
-		diag_error(e->cx, at, DIAG_STORE_SHAPE, name, shape_text(e, t->rank, t->extent), shape_text(e, rank, extent));
+		diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, t), shape_text(e, rank, extent));
 		return NULL;
 	}
 	return ir_broadcast(e, x, rank, extent, at);
@@ -289,9 +289,7 @@ memory_prefetch(Call *c)
 static Val
 offset(Elab *e, const Val *p, const Val *by, bool back, Place at)
 {
-	bool is_int = by->kind == VAL_INT || (by->kind == VAL_TILE && !by->v->type->ptr && dtype_is_int(by->v->type->elem) &&
-	    !dtype_is_packed(by->v->type->elem));
-	if (!is_int)
+	if (!val_is_integer(by))
 		return val_poison(NOWHERE);
 	Value *v = by->kind == VAL_INT ? val_ir_as(e, by, TY_I64) : back ? ir_convert(e, by->v, TY_I64) : by->v;
 	if (back)

@@ -68,8 +68,8 @@ order_gather(Call *c)
 	for (int d = 0; fits && d < x->type->rank; d++)
 		fits = d == axis || index->type->extent[d] == x->type->extent[d];
 	if (!fits) {
-		diag_error(e->cx, c->arg[1].place, DIAG_GATHER_SHAPE, shape_text(e, index->type->rank, index->type->extent),
-		    shape_text(e, x->type->rank, x->type->extent), axis);
+		diag_error(e->cx, c->arg[1].place, DIAG_GATHER_SHAPE, type_shape_text(e, index->type),
+		    type_shape_text(e, x->type), axis);
 		diag_help(e->cx, "the index has the tile's shape but for the axis");
 		return val_poison(c->place);
 	}

@@ -95,7 +95,8 @@ reduce_max(Call *c)
 		return extreme(c, 2, IS_NUMBER);
 	if (call_has(c, 2)) {
 		diag_error(c->e->cx, c->arg[2].place, DIAG_ARG_UNKNOWN, c->def->name, "axis");
-		diag_help(c->e->cx, "%s(x, y) is elementwise; %s(x, axis = …) reduces one tile", c->def->name, c->def->name);
+		diag_help(c->e->cx, "%s(x, y) is elementwise; %s(x, axis = …) reduces one tile", c->def->name,
+		    c->def->name);
 		return val_poison(c->place);
 	}
 	return math_extreme(c);
@@ -219,7 +220,8 @@ results(Call *c, const Val *got, Block *region, int n, Value **out)
 		if (!fits) {
 			if (!val_is_poison(item))
 				diag_error(e->cx, c->arg[2].place, DIAG_FN_RESULTS, c->def->name,
-				    arena_printf(e->cx->mem, "%s for element %d", dtype_info[t].text, i), val_describe(e, item));
+				    arena_printf(e->cx->mem, "%s for element %d", dtype_info[t].text, i),
+				    val_describe(e, item));
 			return false;
 		}
 		out[i] = ir_convert(e, out[i], t);
