@@ -7,9 +7,10 @@ A worker process (bench/worker.c) holds each kernel of dsl_examples/ with its in
 forms, whole arrays at once.  With more than one thread NumPy's elementwise work is cut into as many slices of rows
 and given to a pool, and OpenBLAS gets as many threads.  In each round every side has a turn, and who goes first
 changes from round to round; a turn is an untimed call and then two timed ones.  The table gives medians and their
-ratio; the worker checks its results against the kernel's reference before the first round.
+ratio, and the ratio of the best times, which what else the machine does disturbs least; the worker checks its results
+against the kernel's reference before the first round.
 
-Exits with 1 if a kernel is below its target."""
+Exits with 1 if a kernel's ratio of medians is below its target."""
 import argparse
 import os
 import platform
@@ -148,7 +149,8 @@ def compare(args, name, row, make):
         for i in ((0, 1), (1, 0))[r % 2]:
             times[i].extend(turn(sides[i]))
     sides[0].close()
-    return statistics.median(times[0]), statistics.median(times[1]), sides[0].ratio
+    middle = [statistics.median(t) for t in times]
+    return middle[0], middle[1], min(times[1]) / min(times[0]), sides[0].ratio
 
 
 def cpu_text():
@@ -168,19 +170,19 @@ def main():
     from concurrent.futures import ThreadPoolExecutor
     lines = [f"{cpu_text()}; {args.threads} thread{'s' * (args.threads > 1)} on both sides; NumPy {np.__version__}; "
              f"{args.rounds} rounds", "",
-             "| kernel | size | tegula ms | NumPy ms | NumPy / tegula | target | |",
-             "| --- | --- | ---: | ---: | ---: | ---: | --- |"]
+             "| kernel | size | tegula ms | NumPy ms | NumPy / tegula | of bests | target | |",
+             "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |"]
     good = True
     with ThreadPoolExecutor(args.threads) as pool:
         make = numpy_sides(np, pool, args.threads)
         for row in KERNELS:
             if args.only and row[0] not in args.only.split(","):
                 continue
-            ours, theirs, error = compare(args, row[0], row, make)
+            ours, theirs, best, error = compare(args, row[0], row, make)
             reached = theirs / ours >= row[4] and error <= 1
             good &= reached
             lines.append(f"| {row[0]} | {row[3]} | {ours * 1e3:.2f} | {theirs * 1e3:.2f} | {theirs / ours:.2f} | "
-                         f"{row[4]:.2f} | {'reached' if reached else 'MISSED' if error <= 1 else 'WRONG'} |")
+                         f"{best:.2f} | {row[4]:.2f} | {'reached' if reached else 'MISSED' if error <= 1 else 'WRONG'} |")
             print(lines[-1], file=sys.stderr)
     text = "\n".join(lines) + "\n"
     print(text, end="")
