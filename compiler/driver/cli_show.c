@@ -20,6 +20,8 @@ show_element(TglTensor *t, int64_t at, Text *out)
 		text_printf(out, "%lld", (long long)i);
 	else if (type == TGL_U64)
 		text_printf(out, "%llu", (unsigned long long)(uint64_t)i);
+	else if (isnan(f))
+		text_put(out, "nan");
 	else
 		text_printf(out, "%.5g", f);
 }

@@ -117,6 +117,7 @@ check_example(Session *s, TglKernel *k, int index, const char *label, const char
 	}
 	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
 	TglCase *c = tgl_case_open(s->dev, k, &options);
+	session_guard(s, k);
 	bool ran = c && tgl_case_run(c, NULL) == TGL_OK;
 	cli_progress_end(s->cli);
 	if (!ran) {

@@ -51,13 +51,13 @@ report_outputs(Report *r)
 			continue;
 		Text text = {0};
 		const char *shape = cli_shape(r->s->cli->mem, t);
-		if (r->json) {
-			json_array_append_new(outputs, json_pack("{s:s, s:s}", "name", p.name, "type", shape));
-		} else {
+		if (!r->json)
 			text_printf(&text, "  %s: %s\n    ", p.name, shape);
-			cli_show_tensor(t, &text);
+		cli_show_tensor(t, &text);
+		if (r->json)
+			json_array_append_new(outputs, json_pack("{s:s, s:s, s:s}", "name", p.name, "type", shape, "text", text.at));
+		else
 			puts(text.at);
-		}
 		text_close(&text);
 	}
 	if (r->json)
@@ -167,6 +167,7 @@ run_case(Report *r)
 {
 	TglBenchOptions quick = {.seconds = QUICK_SECONDS, .least = 1, .most = QUICK_RUNS};
 	TglDeviceInfo device;
+	session_guard(r->s, r->k);
 	cli_progress(r->s->cli, "running %s", tgl_kernel_name(r->k));
 	TglStatus ran = tgl_case_run(r->c, &r->first);
 	cli_progress_end(r->s->cli);
@@ -188,6 +189,7 @@ run_case(Report *r)
 		puts("  check: the kernel has no reference");
 	}
 	bool again = !cli_has(r->s->cli, OPT_SANITIZE) && r->first < QUICK_SECONDS;
+	tgl_context_print(r->s->cx, NULL, NULL);    /* once is enough */
 	if (again && tgl_case_bench(r->c, &quick, &r->bench) != TGL_OK)
 		return session_error(r->s);
 	if (tgl_case_work(r->c, &r->bytes, &r->flops) != TGL_OK)

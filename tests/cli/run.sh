@@ -72,6 +72,34 @@ expect 0 "2 good, 0 wrong, 0 failed" check folder
 expect 0 "1 good, 0 wrong, 0 failed" check folder --example ragged
 expect 1 "no example to check" check folder --example nope
 
+# Kernels without an example run on what the command line says; what a kernel prints comes once.
+cat >loose.tgl <<'END'
+kernel scale<BLOCK = 64>(x: in f32[N], s: f32, y: out f32[N]) grid(p: cdiv(N, BLOCK)) {
+    y[p * BLOCK +: BLOCK] = s * x[p * BLOCK +: BLOCK];
+}
+kernel roots(y: out f32[4]) grid(p: 1) {
+    y[0 +: 4] = sqrt(arange(0, 4) as f32 - 2.0);
+    print("hello", p);
+}
+kernel race(y: out i32[1]) grid(p: 4) { y[0] = p as i32; }
+kernel stray(x: *f32, y: out f32[4]) grid(p: 1) { y[0 +: 4] = load(x + arange(0, 4) + 100000000); }
+kernel claim(y: out i32[1]) grid(p: 4) {
+    assert(p < 2, "p is large", p);
+    y[0] = 1;
+}
+END
+expect 0 "N = 100, BLOCK = 64, s = 2$" run loose.tgl scale --arg 'x=normal(0, 1)' -D N=100 -D s=2
+expect 1 "nothing says what dimension 'N'.*E0520" run loose.tgl scale -D s=2.0
+expect 1 "E0520" build loose.tgl scale
+expect 0 "kernel @scale" build loose.tgl scale -D N=100 -D s=1.0
+expect 0 "\[nan nan 0 1\]" run loose.tgl roots
+holds test "$(grep -c hello "$out")" = 1
+expect 0 "y: i32" run loose.tgl race
+expect 1 "E1197" run loose.tgl race --sanitize
+expect 1 "E1196" run loose.tgl stray --arg 'x=ones([4])' --sanitize
+expect 1 "a pointer has left its buffer; --sanitize says which" run loose.tgl stray --arg 'x=ones([4])'
+expect 1 "assertion failed in program [23]: p is large [23].*E1195" run loose.tgl claim
+
 # Options of the passes reach every command.
 expect 0 "// after simplify" run saxpy.tgl --dump=simplify
 expect 0 "// after licm" build saxpy.tgl --dump=licm
