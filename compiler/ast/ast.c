@@ -8,11 +8,11 @@
 
 /* A node's depth from its children's; too deep gives 0 and a report. */
 static int
-deepen(Parser *p, Place at, int below)
+deepen(Parser *p, int below)
 {
 	if (below < AST_DEPTH)
 		return below + 1;
-	parser_too_deep(p, at);
+	parser_too_deep(p, p->now);
 	return 0;
 }
 
@@ -45,7 +45,7 @@ expr_new(Parser *p, ExprKind kind, Place at, int below)
 {
 	Expr *e = NEW(p->cx->mem, Expr);
 	e->place = at;
-	e->depth = deepen(p, at, below);
+	e->depth = deepen(p, below);
 	e->kind = e->depth ? kind : EX_ERROR;
 	return e;
 }
@@ -55,7 +55,7 @@ stmt_new(Parser *p, StmtKind kind, Place at, int below)
 {
 	Stmt *s = NEW(p->cx->mem, Stmt);
 	s->place = at;
-	s->depth = deepen(p, at, below);
+	s->depth = deepen(p, below);
 	s->kind = s->depth ? kind : ST_ERROR;
 	s->op = BIN_NONE;
 	return s;
@@ -487,7 +487,7 @@ ast_else(Parser *p, Place at, Stmt *s, const Block *orelse)
 	s->has_else = true;
 	s->orelse = orelse->stmts;
 	s->orelse_place = orelse->place;
-	s->depth = MAX(s->depth, deepen(p, at, depth_of_stmts(&orelse->stmts)));
+	s->depth = MAX(s->depth, deepen(p, depth_of_stmts(&orelse->stmts)));
 	return s;
 }
 

@@ -110,7 +110,10 @@ static void
 dump_header(const Item *item, Text *out)
 {
 	for (int i = 0; i < item->ctparams.n; i++) {
-		line(out, 1, item->ctparams.at[i].place, "ctparam", item->ctparams.at[i].name);
+		const CtParam *c = &item->ctparams.at[i];
+		line(out, 1, c->place, "ctparam", c->name);
+		if (c->type.name)
+			line(out, 2, c->type.place, "type", c->type.name);
 		if (item->ctparams.at[i].value)
 			dump_expr(item->ctparams.at[i].value, 2, out);
 	}

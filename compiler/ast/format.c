@@ -257,6 +257,10 @@ put_params(Printer *p, const ParamList *l)
 		text_close(&one);
 	}
 	p->indent -= 2;
+	if (apart && pending(p) && pending(p)->place.line == last->place.end_line) {
+		end_line(p, last->place.end_line);
+		put_indent(p);
+	}
 	text_put(p->out, ")");
 }
 

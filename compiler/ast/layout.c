@@ -208,9 +208,10 @@ layout_expr(Printer *p, const Expr *e, int least, int after)
 		return;
 	}
 	bool parens = expr_needs_parens(e, least);
-	p->indent++;
+	bool deeper = e->kind != EX_UNARY && e->kind != EX_AS && e->kind != EX_MEMBER && e->kind != EX_FN;
+	p->indent += deeper;
 	text_put(p->out, parens ? "(" : "");
 	layout_open(p, e, after + parens);
 	text_put(p->out, parens ? ")" : "");
-	p->indent--;
+	p->indent -= deeper;
 }

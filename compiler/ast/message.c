@@ -84,8 +84,8 @@ describe_expected(Parser *p, const char *const *names, int n)
 	for (int i = 0; i < n && count < SHOWN && !expr; i++)
 		if (is_operator(names[i]) && count == 0 && n <= SHOWN)
 			shown[count++] = quoted(p, names[i]);
-	if (count == 1 && strcmp(shown[0], "';'") == 0)
-		return "';' or an operator";
+	if (!expr && count < SHOWN && among(shown, count, "';'"))
+		shown[count++] = "an operator";
 	return count ? join(p, shown, count) : "something else";
 }
 
@@ -149,8 +149,8 @@ mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
 		return "equality is written ==";
 	if (n == 1 && among(expected, n, "'('") && strcmp(before, ">") == 0)
 		return "a default in <...> that compares needs parentheses: <A = (x > y)>";
-	if (at.line == p->last.line && strcmp(before, word) == 0 && (strcmp(word, "+") == 0 || strcmp(word, "-") == 0))
-		return arena_printf(p->cx->mem, "to step a variable write i %s= 1", word);
+	if (strcmp(word, ";") == 0 && expr && (strcmp(before, "+") == 0 || strcmp(before, "-") == 0))
+		return arena_printf(p->cx->mem, "to step a variable write i %s= 1", before);
 	return NULL;
 }
 

@@ -130,6 +130,7 @@ int
 parser_bad_number(Parser *p, TokenValue *value, Place *place, const char *text, size_t n)
 {
 	diag_error(p->cx, *place, DIAG_BAD_NUMBER, parser_intern(p, text, MIN(n, (size_t)60)));
+	diag_help(p->cx, "numbers are written 42, 1_000, 0x2a, 0o52, 0b101, 0.5 and 1e-5, without a suffix");
 	p->bad = *place;
 	value->expr = ast_error(p, *place);
 	return INT;
@@ -189,12 +190,18 @@ parser_bad_byte(Parser *p, Place *place, const char *text, size_t n)
 	                 : c < 0x20 || c == 0x7f ? arena_printf(p->cx->mem, "byte 0x%02x", c)
 	                                         : arena_printf(p->cx->mem, "character '%c'", c);
 	diag_error(p->cx, *place, DIAG_BAD_CHARACTER, what);
+	if (c >= 0x80)
+		diag_help(p->cx, "other characters than ASCII stand only in comments and texts");
+	p->skipped = true;
 }
 
 int
 parser_scan(Parser *p, TokenValue *value, Place *place)
 {
+	p->skipped = false;
 	int token = tegula_lex_lex(value, place, p->scanner);
+	if (p->skipped)
+		p->bad = *place;
 	if (token == 0)
 		*place = (Place){p->file, p->line, p->col, p->line, p->col};
 	return token;

@@ -63,6 +63,7 @@ typedef struct Parser {
 	Place last;                                 /* of the token before the one being looked at */
 	Place now;
 	int line, col;                              /* of the lexer */
+	bool skipped;                               /* characters that begin nothing, before the token now read */
 	Place bad;                                  /* of the last token that was reported itself */
 	Place comment;                              /* of an open comment */
 	size_t comment_at, at;                      /* byte offsets in the text */

@@ -1,0 +1,283 @@
+/* Bytes at the front door: damaged source text through the parser and the checker.
+ *
+ *     fuzz_text [--seed=N] [--seconds=N | --count=N] [--show] [--parse-only] FILE...
+ *
+ * Each round takes one of the files, or two spliced, and damages it a few times: spans go, are doubled, move or change
+ * places, tokens and bytes are put in.  Whatever comes out, the compiler must come back with a tree and messages whose
+ * places lie in the text; what parses without a message must print to text of the same tree, and printing again must change
+ * nothing.  The seed of a round is seed + round; --count=1 --seed=N --show repeats one and prints its text. */
+#include "ast/ast.h"
+#include "driver/compile.h"
+#include "sema/sema.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Options {
+	bool show, parse_only;
+} Options;
+
+static const char *const tokens[] = {
+	"kernel ", "fn ", "reference ", "example ", "expect ", "import ", "const ", "let ", "var ", "for ", "static ", "while ",
+	"if ", "else ", "return ", "as ", "in ", "out ", "inout ", "scratch ", "strided ", "mut ", "grid", "tune", "where ",
+	"bench ", "range", "new", "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", ":", "::", "+:", "=>", "=", "==", "+=", "+",
+	"-", "*", "/", "%", "@", "&&", "||", "!", "~", "?", ".", "0", "1", "0x7fffffffffffffff", "1e308", "9223372036854775807",
+	"inf", "nan", "f32", "i8", "u4", "bf16", "f8e4m3", "bool", "\"", "\"text\"", "//", "/*", "*/", "\n", "\\", "\xff", "\xc3\xa9",
+	"sum(", "max(", "reshape(", "x[0 +: 8]", "arange(0, 8)", "zeros([4, 4], f32)", "(1, 2)", "fn(a, b) => a + b",
+};
+
+static uint64_t
+next(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static size_t
+below(uint64_t *state, size_t n)
+{
+	return n ? (size_t)(next(state) % n) : 0;
+}
+
+/* A new text: t with its bytes from .. to replaced. */
+static void
+splice(Text *t, size_t from, size_t to, const char *with, size_t n)
+{
+	Text r = {0};
+	text_putn(&r, t->at, from);
+	text_putn(&r, with, n);
+	text_putn(&r, t->at + to, t->n - to);
+	text_close(t);
+	*t = r;
+}
+
+static size_t
+span_end(uint64_t *state, const Text *t, size_t from)
+{
+	size_t most = next(state) % 4 == 0 ? 200 : 12;
+	return from + below(state, MIN(most, t->n - from) + 1);
+}
+
+static void
+damage(Text *t, uint64_t *state)
+{
+	size_t a = below(state, t->n + 1), b = span_end(state, t, a);
+	char *copy = malloc(b - a + 1), byte = (char)next(state);
+	if (!copy)
+		die("out of memory");
+	memcpy(copy, t->at + a, b - a);
+	switch (next(state) % 6) {
+	case 0: splice(t, a, b, "", 0); break;
+	case 1: splice(t, b, b, copy, b - a); break;
+	case 2: {
+		size_t to = below(state, t->n + 1);
+		splice(t, to, to, copy, b - a);
+		break;
+	}
+	case 3: splice(t, a, a + (a < t->n), &byte, byte != 0); break;
+	default: {
+		const char *s = tokens[below(state, LEN(tokens))];
+		splice(t, a, next(state) % 2 ? a : b, s, strlen(s));
+		break;
+	}
+	}
+	free(copy);
+}
+
+static void
+make(Text *t, const Text *files, int nfiles, uint64_t seed)
+{
+	uint64_t state = seed;
+	const Text *f = &files[below(&state, (size_t)nfiles)];
+	text_putn(t, f->at, f->n);
+	if (next(&state) % 4 == 0) {
+		const Text *g = &files[below(&state, (size_t)nfiles)];
+		size_t from = below(&state, g->n + 1), to = from + below(&state, MIN((size_t)400, g->n - from) + 1);
+		size_t at = below(&state, t->n + 1);
+		splice(t, at, at, g->at + from, to - from);
+	}
+	for (size_t n = 1 + below(&state, 6); n > 0; n--)
+		damage(t, &state);
+}
+
+/* checks */
+
+static bool
+complain(const char *what)
+{
+	fprintf(stderr, "fuzz_text: %s\n", what);
+	return false;
+}
+
+static bool
+places_lie_inside(const Compile *cx)
+{
+	for (const Diag *d = cx->first; d; d = d->next) {
+		const char *line;
+		size_t size;
+		if (d->place.file < 0)
+			continue;
+		if (d->place.file >= cx->files.n || d->place.line < 1 || d->place.col < 1)
+			return complain("a message stands nowhere");
+		if (!source_line(&cx->files.at[d->place.file], d->place.line, &line, &size))
+			return complain("a message stands behind the last line");
+		if ((size_t)d->place.col > size + 1)
+			return complain("a message stands behind the end of its line");
+		if (d->place.end_line < d->place.line)
+			return complain("a message ends before it begins");
+	}
+	return true;
+}
+
+/* The dump without its places. */
+static void
+tree(Compile *cx, const Ast *ast, Text *out)
+{
+	Text dump = {0};
+	ast_dump(cx, ast, &dump);
+	for (char *s = dump.at; s && *s;) {
+		char *end = strchr(s, '\n'), *at = end;
+		while (at > s && *at != '@')
+			at--;
+		text_putn(out, s, (size_t)(at - s));
+		text_put(out, "\n");
+		s = end + 1;
+	}
+	text_put(out, "");
+	text_close(&dump);
+}
+
+static bool
+check_format(Compile *cx, const Ast *ast)
+{
+	Text once = {0}, twice = {0}, before = {0}, after = {0};
+	ast_print(cx, ast, &once);
+	const Ast *again = ast_parse(cx, source_text(cx, "<fmt>", once.at, once.n));
+	bool good = cx->nerrors == 0 || complain("what fmt prints does not parse");
+	if (good) {
+		ast_print(cx, again, &twice);
+		tree(cx, ast, &before);
+		tree(cx, again, &after);
+		good = strcmp(once.at, twice.at) == 0 || complain("fmt of fmt differs");
+		good = (strcmp(before.at, after.at) == 0 || complain("fmt changes the tree")) && good;
+		good = (again->comments.n == ast->comments.n || complain("fmt loses comments")) && good;
+	}
+	text_close(&once);
+	text_close(&twice);
+	text_close(&before);
+	text_close(&after);
+	return good;
+}
+
+/* What no message speaks against is elaborated, as `tegula build` does. */
+static bool
+check_sema(const Text *t)
+{
+	Compile *cx = compile_open();
+	int file = source_text(cx, "<fuzz>", t->at, t->n);
+	bool good = true;
+	if (file >= 0) {
+		program_check(program_open(cx, file));
+		good = places_lie_inside(cx);
+	}
+	compile_close(cx);
+	return good;
+}
+
+static bool
+check_text(const Text *t, const Options *o)
+{
+	Compile *cx = compile_open();
+	Text messages = {0};
+	int file = source_text(cx, "<fuzz>", t->at, t->n);
+	bool good = true;
+	if (file >= 0) {
+		const Ast *ast = ast_parse(cx, file);
+		good = places_lie_inside(cx) && (cx->nerrors > 0 || check_format(cx, ast));
+	}
+	diag_print(cx, &messages, 20, false);
+	if (o->show)
+		fputs(messages.at ? messages.at : "", stdout);
+	text_close(&messages);
+	compile_close(cx);
+	return good && (o->parse_only || check_sema(t));
+}
+
+static bool
+read_file(const char *path, Text *t)
+{
+	char buffer[4096];
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		return false;
+	for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;)
+		text_putn(t, buffer, n);
+	fclose(f);
+	return t->n > 0;
+}
+
+static const char *
+option(const char *arg, const char *name)
+{
+	size_t n = strlen(name);
+	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
+}
+
+static uint64_t
+run(const Text *files, int nfiles, uint64_t seed, uint64_t count, double seconds, const Options *o)
+{
+	time_t start = time(NULL);
+	uint64_t done = 0;
+	for (; done < count && difftime(time(NULL), start) < seconds; done++) {
+		Text t = {0};
+		text_put(&t, "");
+		make(&t, files, nfiles, seed + done);
+		if (o->show)
+			printf("%s\n----\n", t.at);
+		bool good = check_text(&t, o);
+		text_close(&t);
+		if (!good) {
+			fprintf(stderr, "fuzz_text: seed %llu fails\n", (unsigned long long)(seed + done));
+			exit(1);
+		}
+	}
+	return done;
+}
+
+int
+main(int argc, char **argv)
+{
+	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX;
+	double seconds = 10;
+	Options o = {0};
+	Text *files = calloc((size_t)argc, sizeof *files);
+	int nfiles = 0;
+	for (int i = 1; i < argc; i++) {
+		const char *v;
+		if ((v = option(argv[i], "--seed=")))
+			seed = strtoull(v, NULL, 10);
+		else if ((v = option(argv[i], "--count=")))
+			count = strtoull(v, NULL, 10), seconds = 1e9;
+		else if ((v = option(argv[i], "--seconds=")))
+			seconds = strtod(v, NULL);
+		else if (strcmp(argv[i], "--show") == 0)
+			o.show = true;
+		else if (strcmp(argv[i], "--parse-only") == 0)
+			o.parse_only = true;
+		else if (argv[i][0] == '-' || !read_file(argv[i], &files[nfiles++]))
+			return fprintf(stderr, "fuzz_text: cannot use %s\n", argv[i]), 2;
+	}
+	if (nfiles == 0)
+		return fprintf(stderr, "fuzz_text: no files\n"), 2;
+	printf("fuzz_text: seeds from %llu\n", (unsigned long long)seed);
+	fflush(stdout);
+	uint64_t done = run(files, nfiles, seed, count, seconds, &o);
+	printf("fuzz_text: %llu seeds are good\n", (unsigned long long)done);
+	for (int i = 0; i < nfiles; i++)
+		text_close(&files[i]);
+	free(files);
+	return 0;
+}
