@@ -45,6 +45,7 @@ class K:
         self.name, self.lines, self.params, self.args, self.n, self.ind = name, [], [], [], 0, "  "
         self.grid = 1
         self.zero = None
+        self.kind = "kernel"
 
     def fresh(self):
         self.n += 1
@@ -66,6 +67,17 @@ class K:
             line += " = " + " ".join(text(v) for v in np.asarray(after).reshape(-1))
         self.args.append(line)
         return "%" + name
+
+    def pointer(self, name, dtype, data, after=None):
+        self.params.append(f"%{name}: *{'mut ' if after is not None else ''}{dtype}")
+        line = f"ptr {dtype} {len(data)} 1 : " + " ".join(text(v) for v in data)
+        self.args.append(line + ("" if after is None else " = " + " ".join(text(v) for v in np.asarray(after))))
+        return "%" + name
+
+    def at(self, name, t, index, shape):
+        """The pointers name + index."""
+        p = self.op(f"broadcast {name}", ty(t, shape))
+        return self.op(f"ptr_add {p}, {index}", ty(t, shape))
 
     def op(self, line, *types):
         names = [self.fresh() for _ in types]
@@ -103,7 +115,7 @@ class K:
     def done(self):
         print("case", self.name)
         print("ir")
-        print(f"kernel @k({', '.join(self.params)}) grid(p) {{")
+        print(f"{self.kind} @k({', '.join(self.params)}) {'grid(p) ' if self.kind == 'kernel' else ''}{{")
         print("\n".join(self.lines))
         print("}")
         print("end")
@@ -902,6 +914,119 @@ def graphs():
         k.done()
 
 
+def pointers():
+    for dtype in ("i8", "f16", "f32", "i64"):
+        for n, kind in ((40, "row"), (40, "tail"), (9, "row"), (40, "scattered"), (40, "holes"), (40, "none")):
+            x, other = numbers(dtype, (64,)), numbers(dtype, (n,))
+            idx = np.arange(n) + 3 if kind != "scattered" else rng.permutation(64)[:n]
+            mask = {"row": np.ones(n), "none": np.zeros(n), "tail": np.arange(n) < 23,
+                    "scattered": rng.integers(0, 2, n), "holes": rng.integers(0, 2, n)}[kind].astype(np.uint8)
+            got = x[idx]
+            k = K(f"pointers_{dtype}_{n}_{kind}")
+            after = np.zeros(64, NP[dtype])
+            after[idx[mask == 1]] = got[mask == 1]
+            xv, yv = k.pointer("x", dtype, x), k.pointer("y", dtype, np.zeros(64), after)
+            iv, mv, ov = k.tensor("i", "in", "i32", idx), k.tensor("m", "in", "bool", mask), k.tensor("f", "in", dtype, other)
+            outs = [k.tensor(f"o{j}", "out", dtype, np.zeros(n), w) for j, w in
+                    enumerate((got, np.where(mask, got, 0), np.where(mask, got, other)))]
+            i, m, o = k.read(iv, "i32", (n,)), k.read(mv, "bool", (n,)), k.read(ov, dtype, (n,))
+            p, q = k.at(xv, "*" + dtype, i, (n,)), k.at(yv, "*mut " + dtype, i, (n,))
+            t = ty(dtype, (n,))
+            loads = [k.op(f"load {p}", t), k.op(f"load {p}, {m}", t), k.op(f"load {p}, {m}, {o}", t)]
+            k.op(f"store {q}, {loads[0]}, {m}")
+            for out, v in zip(outs, loads):
+                k.write(out, v, (n,))
+            k.done()
+    ids = np.array([0, 2, 2, 4, 1, 0, 2, 3])
+    mask = np.array([1, 1, 0, 1, 1, 1, 1, 0], np.uint8)
+    for dtype in ("i32", "f32", "f64", "u16"):
+        for fn, f in (("add", lambda a, b: a + b), ("max", max), ("exchange", lambda a, b: b)):
+            x, before = numbers(dtype, (8,)), numbers(dtype, (5,))
+            after, old = before.copy(), np.zeros(8, NP[dtype])
+            for j, e in enumerate(ids):
+                if mask[j]:
+                    old[j], after[e] = after[e], f(after[e], x[j])
+            k = K(f"atomic_ptr_{fn}_{dtype}")
+            xv, iv, mv = k.tensor("x", "in", dtype, x), k.tensor("i", "in", "i64", ids), k.tensor("m", "in", "bool", mask)
+            o = k.tensor("o", "out", dtype, np.zeros(8), old)
+            yv = k.pointer("y", dtype, before, after)
+            q = k.at(yv, "*mut " + dtype, k.read(iv, "i64", (8,)), (8,))
+            k.write(o, k.op(f"atomic_ptr {q}, {k.read(xv, dtype, (8,))}, {k.read(mv, 'bool', (8,))} "
+                            f"{{fn = \"{fn}\", masked = true}}", ty(dtype, (8,))), (8,))
+            k.done()
+    k = K("atomic_ptr_cas_float_and_difference")
+    yv = k.pointer("y", "f32", [1, 2, 3], [1, 9, 3])
+    o, d = k.tensor("o", "out", "f32", np.zeros(3), [1, 2, 3]), k.tensor("d", "out", "i64", np.zeros(3), [0, 1, 2])
+    i = k.op("iota {axis = 0}", "i64[3]")
+    q = k.at(yv, "*mut f32", i, (3,))
+    k.write(d, k.op(f"ptr_diff {q}, " + k.op(f"broadcast {yv}", "*mut f32[3]"), "i64[3]"), (3,))
+    k.write(o, k.op(f"atomic_ptr {q}, " + k.const(2.0, "f32[3]") + ", " + k.const(9.0, "f32[3]") + " {fn = \"cas\"}",
+                    "f32[3]"), (3,))
+    k.done()
+
+
+def empties():
+    """Extents of 0, which references of zero-sized examples have."""
+    for fn, dtype, want in (("sum", "f32", 0), ("prod", "f32", 1), ("max", "f32", -np.inf), ("min", "f32", np.inf),
+                            ("sum", "i32", 0), ("max", "i32", -2**31), ("any", "bool", 0), ("all", "bool", 1),
+                            ("xor_sum", "i32", 0)):
+        k = K(f"empty_{fn}_{dtype}")
+        k.kind = "reference"
+        xv = k.tensor("x", "in", dtype, np.zeros((3, 0)))
+        o = k.tensor("o", "out", dtype, np.zeros(3), np.full(3, want))
+        k.write(o, k.op(f"reduce {k.read(xv, dtype, (3, 0))} {{fn = \"{fn}\", axis = 1}}", ty(dtype, (3,))), (3,))
+        k.done()
+    k = K("empty_everything")
+    k.kind = "reference"
+    xv = k.tensor("x", "in", "f32", np.zeros((0, 4)))
+    o = k.tensor("o", "out", "f32", np.zeros((4, 0)))
+    q = k.tensor("q", "out", "f32", np.zeros((4, 4)), np.ones((4, 4)))
+    v = k.read(xv, "f32", (0, 4))
+    t = k.op("permute " + k.op(f"exp {v}", "f32[0, 4]") + " {dims = [1, 0]}", "f32[4, 0]")
+    s = k.op(f"scan {t} {{fn = \"sum\", axis = 1}}", "f32[4, 0]")
+    s = k.op(f"sort {s} {{axis = 1}}", "f32[4, 0]")
+    k.write(o, s, (4, 0))
+    k.write(q, k.op(f"dot {t}, {v}, " + k.const(1.0, "f32[4, 4]"), "f32[4, 4]"), (4, 4))
+    k.done()
+
+
+def philox(seed, offset):
+    c, key = [offset & 0xffffffff, offset >> 32, 0, 0], [seed & 0xffffffff, seed >> 32]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ key[0], b & 0xffffffff, (a >> 32) ^ c[3] ^ key[1], a & 0xffffffff]
+        key = [(key[0] + 0x9E3779B9) & 0xffffffff, (key[1] + 0xBB67AE85) & 0xffffffff]
+    return c
+
+
+def products():
+    k = K("philox")
+    seed, n = 0x123456789abc, 20
+    words = np.array([philox(seed, j + 5) for j in range(n)], np.int64)
+    outs = [k.tensor(f"o{j}", "out", "u32", np.zeros(n), words[:, j]) for j in range(4)]
+    off = k.op("add " + k.op("iota {axis = 0}", f"i32[{n}]") + ", " + k.const(5, f"i32[{n}]"), f"i32[{n}]")
+    for o, v in zip(outs, k.op(f"philox {k.const(seed)}, {off}", *[f"u32[{n}]"] * 4)):
+        k.write(o, v, (n,))
+    k.done()
+    for dtype in ("f16", "f32"):
+        for scales in ("u8", "f32"):
+            for batch in ((), (2,)):
+                m, n, kk, block = 3, 5, 8, 4
+                a, b = numbers(dtype, batch + (m, kk)), numbers(dtype, batch + (kk, n))
+                e, g = rng.integers(-2, 3, batch + (m, kk // block)), rng.integers(-2, 3, batch + (n, kk // block))
+                c = numbers("f32", batch + (m, n))
+                sa, sb = 2.0 ** np.repeat(e, block, -1), np.swapaxes(2.0 ** np.repeat(g, block, -1), -1, -2)
+                want = (a * sa) @ (b * sb) + c
+                k = K(f"dot_scaled_{dtype}_{scales}_{len(batch)}")
+                put = (lambda x: x + 127) if scales == "u8" else (lambda x: 2.0 ** x)
+                args = [k.tensor(nm, "in", d, x) for nm, d, x in (("a", dtype, a), ("sa", scales, put(e)), ("b", dtype, b),
+                                                                  ("sb", scales, put(g)), ("c", "f32", c))]
+                o = k.tensor("o", "out", "f32", np.zeros(want.shape), want)
+                vs = [k.read(v, d, x.shape) for v, d, x in zip(args, (dtype, scales, dtype, scales, "f32"), (a, e, b, g, c))]
+                k.write(o, k.op(f"dot_scaled {', '.join(vs)} {{block = {block}}}", ty("f32", want.shape)), want.shape)
+                k.done()
+
+
 def main():
     reductions()
     scans()
@@ -918,6 +1043,9 @@ def main():
     control()
     chains()
     graphs()
+    pointers()
+    empties()
+    products()
 
 
 if __name__ == "__main__":

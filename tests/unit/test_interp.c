@@ -172,6 +172,25 @@ huge_tensor(void **state)
 	assert_memory_equal(y, want, sizeof y);
 }
 
+/* Colliding elements of one write leave one of the values, whole. */
+static void
+colliding_scatter(void **state)
+{
+	int32_t ids[6] = {1, 0, 1, 2, 1, 0};
+	double x[6] = {10.5, 20.5, 30.5, 40.5, 50.5, 60.5}, y[4] = {0, 0, 0, 7};
+
+	RUN("kernel @k(%i: in i32[6], %x: in f64[6], %y: out f64[4]) grid(p) {\n"
+	    "  %z = const {value = 0} : i64\n"
+	    "  %g = read %i, %z {index = \"p\", extents = [6]} : i32[6]\n"
+	    "  %v = read %x, %z {index = \"p\", extents = [6]} : f64[6]\n"
+	    "  write %y, %g, %v {index = \"g\", extents = []}\n"
+	    "}\n",
+	    1, TENSOR(ids, 6), TENSOR(x, 6), TENSOR(y, 4));
+	assert_true(y[0] == 20.5 || y[0] == 60.5);
+	assert_true(y[1] == 10.5 || y[1] == 30.5 || y[1] == 50.5);
+	assert_true(y[2] == 40.5 && y[3] == 7);
+}
+
 static void
 unaligned_bases(void **state)
 {
@@ -366,6 +385,7 @@ main(void)
 		cmocka_unit_test(fibonacci_carries_swap),
 		cmocka_unit_test(pointers_with_mask),
 		cmocka_unit_test(huge_tensor),
+		cmocka_unit_test(colliding_scatter),
 		cmocka_unit_test(unaligned_bases),
 		cmocka_unit_test(tile_beyond_memory),
 		cmocka_unit_test(asserts_and_prints),

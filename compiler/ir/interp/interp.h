@@ -27,8 +27,9 @@ typedef struct PlanArg {
 /* Options; all zero is the fast, plain run. */
 typedef struct PlanOptions {
 	bool sanitize;                                  /* keep shadow memory; see Fault */
-	double perturb;                                 /* > 0: Monte Carlo arithmetic: every f64 result of arithmetic, and every
-	                                                   element entering a sum or dot, is scaled by 1 + perturb * (-1..1) */
+	/* > 0: Monte Carlo arithmetic: every f64 result of arithmetic, and every element entering a sum or dot, is
+	 * scaled by 1 + perturb * (-1..1); sums lose a little besides (disturb.c) */
+	double perturb;
 	uint64_t seed;                                  /* of perturb */
 	/* print(...) lines arrive here, whole, from any thread; NULL: dropped */
 	void (*print)(void *user, const char *line);
@@ -41,8 +42,8 @@ typedef enum FaultKind {
 	FAULT_NONE,
 	FAULT_ASSERT,                                   /* assert(...) was false */
 	FAULT_BOUNDS,                                   /* sanitize: a pointer left its buffer */
-	FAULT_RACE,                                     /* sanitize: two programs stored to one place, or one read what another stored */
-	FAULT_UNINIT,                                   /* sanitize: an out tensor or scratch was read before it was written */
+	FAULT_RACE,                                     /* sanitize: two programs met in one place, one of them storing */
+	FAULT_UNINIT,                                   /* sanitize: an out or scratch tensor was read before written */
 	FAULT_MEMORY,                                   /* no memory for the scratch block; text says how much */
 	FAULT_CANCELLED,
 } FaultKind;
@@ -76,7 +77,8 @@ bool plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const in
 
 /* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
 double dtype_load_f64(DType t, const void *base, int64_t index);
-void dtype_store_f64(DType t, void *base, int64_t index, double v);     /* floats: to nearest even, fp8 saturates; integers truncate and saturate */
+/* floats: to nearest even, fp8 saturates; integers truncate and saturate */
+void dtype_store_f64(DType t, void *base, int64_t index, double v);
 int64_t dtype_load_i64(DType t, const void *base, int64_t index);
 void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */
 

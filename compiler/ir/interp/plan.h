@@ -1,6 +1,7 @@
 /* What the files of the interpreter share: how a plan is laid out and what a worker holds.
  *
- *     Func ─ schedule.c ─► nodes ─ home.c, slot.c ─► homes, registers ─ plan.c ─► steps ─ worker.c ─► runs
+ *     Func ─ home.c, schedule.c ─► nodes
+ *          ─ slot.c ─► registers ─ plan.c ─► steps ─ worker.c ─► runs
  *
  * A value lives in one of three ways, its home:
  *   REG   all elements, row-major, in a register: memory of the worker, reached through a pointer that
@@ -135,7 +136,7 @@ struct Plan {
 	VEC(const Op *) site;                           /* the op of each step */
 	int64_t *reg_at;                                /* offsets in the worker's block */
 	int nview;
-	int64_t bytes, temp, strips;                    /* of all registers; of the largest step's temporary; of strip buffers */
+	int64_t bytes, temp, strips;                    /* of all registers, the largest temporary, strip buffers */
 	Code code_once, code_launch, code_body;
 	const char *why;
 };

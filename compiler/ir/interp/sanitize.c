@@ -380,7 +380,8 @@ shadow_pointer(Worker *w, const Step *s, uint64_t from, const void *at, int size
 	program_text(w, w->linear, mine, me);
 	int64_t held = (arg->high - (char *)arg->data) / size;
 	fault_at(w, s->op, FAULT_BOUNDS,
-	    "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer holds elements %" PRId64 " to %" PRId64,
+	    "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer holds elements %" PRId64
+	    " to %" PRId64,
 	    me, use_text(use), u.element, w->plan->func->param[param].name,
 	    ((char *)arg->low - (char *)arg->data) / size, held - 1);
 	name_param(w, &u);
