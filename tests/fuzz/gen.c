@@ -166,12 +166,43 @@ elementwise(Gen *g)
 	bool with_nan = (kind == OP_MIN || kind == OP_MAX) && pick(g, 3) == 1;
 
 	for (int i = 1; i < op_info[kind].nin; i++)
-		in[i] = of_type(g, x->type);
+		in[i] = pick(g, 3) == 1 ? constant(g, x->type) : of_type(g, x->type);
 	if (op_info[kind].nin == 2 && pick(g, 4) == 1) {
 		in[0] = in[1];
 		in[1] = x;
 	}
 	op1(g, kind, in, op_info[kind].nin, &nan, with_nan, NULL);
+}
+
+/* The same op again, or the same with the operands swapped: what common subexpressions are made of. */
+static void
+again(Gen *g)
+{
+	Op *op = any(g)->def;
+	Value *in[8];
+	const Type *want[1];
+
+	if (!op || op->nin > LEN(in) || op->nregion || op->nout != 1 || (op_info[op->kind].traits & (WRITES | EFFECT)))
+		return;
+	for (int i = 0; i < op->nin; i++)
+		in[i] = op->in[i];
+	if (op->nin == 2 && in[0]->type == in[1]->type && pick(g, 3) == 1) {
+		in[0] = op->in[1];
+		in[1] = op->in[0];
+	}
+	want[0] = op->out[0].type;
+	keep(g, &op_make(&g->b, op->kind, in, op->nin, op->attr, op->nattr, want, 1)->out[0]);
+}
+
+static void
+casts(Gen *g)
+{
+	Value *x = any(g);
+
+	for (int n = 2 + pick(g, 2); n > 0; n--) {
+		const Type *t = type_with_elem(g->m, x->type, pick_dtype(g));
+		x = op1(g, OP_CAST, &x, 1, NULL, 0, t);
+	}
 }
 
 static void
@@ -352,6 +383,24 @@ reduce(Gen *g)
 	op1(g, OP_REDUCE, &x, 1, a, 2 + (name[0] == 'm' && pick(g, 3) == 1), NULL);
 }
 
+/* if a > b then x else x, by a branch that has something in it. */
+static Value *
+greater(Gen *g, Value *x, Value *a, Value *b)
+{
+	Value *c = build2(&g->b, OP_GT, a, b);
+	Op *op = op_make_regions(&g->b, OP_IF, &c, 1, NULL, 0, &x->type, 1, 2);
+	Builder outer = g->b;
+
+	for (int r = 0; r < 2; r++) {
+		op->region[r] = block_make(g->f, op, NULL, 0);
+		g->b = (Builder){.m = g->m, .block = op->region[r], .place = NOWHERE};
+		Value *out = build2(&g->b, OP_ADD, x, build_int(&g->b, x->type, 0));
+		build_yield(&g->b, &out, 1);
+	}
+	g->b = outer;
+	return &op->out[0];
+}
+
 /* A reduction or scan of one or two tiles by adds, mins and so on. */
 static void
 reduce_fn(Gen *g)
@@ -377,6 +426,8 @@ reduce_fn(Gen *g)
 		out[i] = build2(&g->b, kind, a, b);
 		if (pick(g, 3) == 1)
 			out[i] = build2(&g->b, OP_ADD, out[i], build_int(&g->b, a->type, 0));
+		if (pick(g, 4) == 1)
+			out[i] = greater(g, out[i], a, b);
 	}
 	build_yield(&g->b, out, n);
 	g->b = outer;
@@ -507,6 +558,23 @@ write_tensor(Gen *g)
 		return;
 	}
 	op_make(&g->b, OP_WRITE, in, 4, attr, 2, NULL, 0);
+}
+
+/* Reads a corner of a tensor, writes it changed, and may read it again: a read that merges over the write shows. */
+static void
+update(Gen *g)
+{
+	int i = 2 + pick(g, GEN_TENSORS - 2);
+	Value *in[4] = {&g->f->body->arg[i], scalar_int(g, 0), scalar_int(g, 0), NULL};
+	Attr attr[] = {attr_text(g->m, "index", "pp"), attr_ints(g->m, "extents", (int64_t[]){2, 3}, 2)};
+	Value *old = op1(g, OP_READ, in, 3, attr, 2, NULL);
+
+	if (pick(g, 3) == 1)
+		return;
+	in[3] = build2(&g->b, OP_ADD, old, build_int(&g->b, old->type, 1 + pick(g, 3)));
+	op_make(&g->b, OP_WRITE, in, 4, attr, 2, NULL, 0);
+	if (pick(g, 2))
+		op1(g, OP_READ, in, 3, attr, 2, NULL);
 }
 
 /* Pointers that stay in their buffer: base + (index & 63). */
@@ -663,9 +731,9 @@ uncounted(Gen *g)
 static void
 step(Gen *g)
 {
-	static void (*const family[])(Gen *) = {elementwise, elementwise, elementwise, elementwise, select_or_cast,
-	    select_or_cast, fresh, reshape, broadcast, permute, extract, combine, reduce, reduce_fn, order, dot, read_tensor,
-	    write_tensor, load_or_store, say, branch, counted, counted, uncounted};
+	static void (*const family[])(Gen *) = {elementwise, elementwise, elementwise, elementwise, again, again, casts,
+	    select_or_cast, select_or_cast, fresh, reshape, broadcast, permute, extract, combine, reduce, reduce_fn, order, dot, read_tensor,
+	    write_tensor, update, update, load_or_store, say, branch, counted, counted, uncounted};
 	int control = 4, n = g->depth < MAX_DEPTH ? LEN(family) : LEN(family) - control;
 
 	family[pick(g, n)](g);
