@@ -69,7 +69,10 @@ unknown_name(Elab *e, const Expr *x)
 	}
 	if (builtin_exists(x->name, NULL)) {
 		diag_error(e->cx, x->place, DIAG_OPERATION_NAME, x->name);
-		diag_help(e->cx, "call it, or wrap it: fn(a, b) => %s(a, b)", x->name);
+		if (e->whole)
+			diag_help(e->cx, "call it, as in %s(0, N)", x->name);
+		else
+			diag_help(e->cx, "call it, or wrap it: fn(a, b) => %s(a, b)", x->name);
 		return val_poison(x->place);
 	}
 	if (program_lost(e->program, x->name))

@@ -94,10 +94,10 @@ changed(Elab *e, Place at, const Binding *b, const char *what, const Type *old, 
 		diag_note(e->cx, b->place, "'%s' got its type here", name);
 	if (v->kind != VAL_TILE || v->v->type->ptr != PTR_NONE)
 		return;
-	if (what[0] == 't' && v->v->type->rank == 0)
-		diag_help(e->cx, "convert the value with 'as %s', or give '%s' the wider type where it is declared, "
-			"as in 'var %s = 0 as %s'", dtype_info[old->elem].text, name, name,
-		    dtype_info[v->v->type->elem].text);
+	if (what[0] == 't' && v->v->type->rank == 0 && b->name[0] != ' ')
+		diag_help(e->cx, "give '%s' that type where it is declared, as in 'var %s = %s%s', or convert the "
+			"value with 'as %s'", name, name, v->v->type->elem == TY_F32 ? "0.0" : "0 as ",
+		    v->v->type->elem == TY_F32 ? "" : dtype_info[v->v->type->elem].text, dtype_info[old->elem].text);
 	else if (what[0] == 't')
 		diag_help(e->cx, "convert it with 'as %s'", dtype_info[old->elem].text);
 	else
