@@ -107,11 +107,31 @@ text_defines(const SourceFile *f, const char *word, const char *name)
 	return false;
 }
 
+static bool
+line_says(const Compile *cx, const Place *at, const char *name)
+{
+	const char *line;
+	size_t size, n = strlen(name);
+
+	if (at->file < 0 || !source_line(&cx->files.at[at->file], at->line, &line, &size))
+		return false;
+	for (size_t i = 0; i + n <= size; i++)
+		if (memcmp(line + i, name, n) == 0 && (i == 0 || !is_word(line[i - 1])) &&
+		    (i + n == size || !is_word(line[i + n])))
+			return true;
+	return false;
+}
+
+/* The definition may be in a line that did not parse, or under a header that did not. */
 bool
 program_lost(const Program *p, const char *name)
 {
 	static const char *const words[] = {"kernel", "fn", "const", "let", "var"};
+	int looked = 0;
 
+	for (const Diag *d = p->partial ? p->cx->first : NULL; d && looked < 100; d = d->next, looked++)
+		if (strncmp(diag_code(d->code), "E01", 3) == 0 && line_says(p->cx, &d->place, name))
+			return true;
 	for (int i = 0; p->partial && i < p->cx->files.n; i++)
 		for (int j = 0; j < LEN(words); j++)
 			if (text_defines(&p->cx->files.at[i], words[j], name))
