@@ -129,6 +129,24 @@ foreign(const char *word)
 	return NULL;
 }
 
+/* `i++`: the second sign is the token before this one, and the first stands right before it. */
+static bool
+is_step(Parser *p, const char *before)
+{
+	Place one = p->last;
+	if (one.col < 2 || (strcmp(before, "+") != 0 && strcmp(before, "-") != 0))
+		return false;
+	one.col--;
+	one.end_col--;
+	return strcmp(token_text(p, one), before) == 0;
+}
+
+static bool
+is_name(const char *word)
+{
+	return word[0] == '_' || (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z');
+}
+
 /* The mend, where the mistake is a common one; NULL if it is not. */
 static const char *
 mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
@@ -149,8 +167,20 @@ mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
 		return "equality is written ==";
 	if (n == 1 && among(expected, n, "'('") && strcmp(before, ">") == 0)
 		return "a default in <...> that compares needs parentheses: <A = (x > y)>";
-	if (strcmp(word, ";") == 0 && expr && (strcmp(before, "+") == 0 || strcmp(before, "-") == 0))
+	if (strcmp(word, "if") == 0 && among(expected, n, "';'"))
+		return "a choice is written c ? a : b";
+	if (strcmp(word, "-") == 0 && among(expected, n, "'=>'"))
+		return "a function's result has no declared type";
+	if (strcmp(word, "(") == 0 && strcmp(before, "for") == 0)
+		return "a loop is written for i in range(0, n) { ... }";
+	if (strcmp(word, ":") == 0 && among(expected, n, "'='"))
+		return "the type follows from the value; to convert it write = e as f32";
+	if (is_name(word) && is_name(before) && !is_keyword(before) && among(expected, n, "'='"))
+		return arena_printf(p->cx->mem, "declare it as 'let %s = ...', or 'var %s = ...' if it changes", word, word);
+	if (expr && is_step(p, before))
 		return arena_printf(p->cx->mem, "to step a variable write i %s= 1", before);
+	if (strcmp(before, "*") == 0 && strcmp(word, "*") == 0)
+		return "a power is written pow(x, y)";
 	return NULL;
 }
 
