@@ -27,7 +27,7 @@ LEVEL(loop_fill)(int size, void *out, uint64_t word, int64_t n)
 
 /* Whole cache lines are written without being read first, which saves a third of the traffic of a sum whose
  * result nobody looks at soon.  o is aligned to a line. */
-typedef float Line __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float Line __attribute__((vector_size(64), aligned(1), may_alias));
 
 ALWAYS_INLINE void
 put_line(char *o, Line v)
