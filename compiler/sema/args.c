@@ -87,7 +87,12 @@ call_bool(Call *c, int i, bool *out)
 bool
 call_dtype(Call *c, int i, DType *out)
 {
-	return val_const_dtype(c->e, &c->arg[i].val, c->arg[i].name, out);
+	if (val_const_dtype(c->e, &c->arg[i].val, c->arg[i].name, out))
+		return true;
+	if (c->arg[i].val.kind == VAL_INT && i > 0 && c->arg[i - 1].val.kind == VAL_INT)
+		diag_help(c->e->cx, "several extents stand in brackets: %s([%lld, %lld])", c->def->name,
+		    (long long)c->arg[i - 1].val.i, (long long)c->arg[i].val.i);
+	return false;
 }
 
 const char *

@@ -178,6 +178,21 @@ absent_value(Call *c, const ParamText *p)
 	return val_int(c->place, sign * i);
 }
 
+/* What other libraries call the same thing. */
+static const char *
+synonym(const char *name)
+{
+	static const char *const pair[][2] = {
+		{"dim", "axis"}, {"dims", "axis"}, {"keepdim", "keep_dims"}, {"keepdims", "keep_dims"}, {"sem", "order"},
+		{"size", "shape"}, {"fill_value", "value"}, {"input_precision", "precision"}, {"combine_fn", "fn"},
+		{"propagate_nans", "propagate_nan"}, {"bins", "num_bins"}, {"largest", "descending"}, {"input", "x"},
+	};
+	for (int i = 0; i < LEN(pair); i++)
+		if (strcmp(pair[i][0], name) == 0)
+			return pair[i][1];
+	return name;
+}
+
 /* Where a named argument goes; -1 after an error. */
 static int
 find_named(Call *c, const ParamText *p, int n, const Arg *a)
@@ -192,7 +207,10 @@ find_named(Call *c, const ParamText *p, int n, const Arg *a)
 		known[nknown++] = p[i].name;
 	}
 	diag_error(c->e->cx, a->name_place, DIAG_ARG_UNKNOWN, c->def->name, a->name);
-	const char *near = nearest_name(a->name, known, nknown);
+	const char *meant = synonym(a->name), *near = nearest_name(meant, known, nknown);
+	for (int i = 0; i < nknown; i++)
+		if (strcmp(known[i], meant) == 0)
+			near = meant;
 	if (near)
 		diag_help(c->e->cx, "did you mean '%s'?  the arguments are %s(%s)", near, c->def->name, c->def->params);
 	else
@@ -224,7 +242,10 @@ match(Call *c, const ParamText *p, int n, const ArgList *args, const Arg **to, c
 			continue;
 		} else if (next >= n) {
 			diag_error(e->cx, a->e->place, DIAG_ARG_TOO_MANY, c->def->name, plain, args->n);
-			help_signature(c);
+			if (n > 0 && strcmp(p[n - 1].name, "shape") == 0 && a->e->kind == EX_INT)
+				diag_help(e->cx, "several extents stand in brackets, as in [64, 32]");
+			else
+				help_signature(c);
 			return false;
 		} else {
 			next++;
