@@ -175,8 +175,8 @@ fn_params:
 ;
 
 fn_param:
-  name fn_type                          { $$ = ast_param(p, @$, $1, 0, $2, NULL); }
-| CONST name fn_type                    { $$ = ast_param(p, @$, $2, 1, $3, NULL); }
+  name fn_type value_opt                { $$ = ast_param(p, @$, $1, 0, $2, $3); }
+| CONST name fn_type value_opt          { $$ = ast_param(p, @$, $2, 1, $3, $4); }
 ;
 
 fn_type: %empty { $$ = NULL; } | ':' type { $$ = $2; };

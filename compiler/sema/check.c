@@ -98,7 +98,7 @@ check_inputs(Kernel *k, const ExampleItem *ex, const Bound *b)
 	example_tolerance(k, ex, &abs, &rel);
 }
 
-static void
+static bool
 check_examples(Kernel *k)
 {
 	ArgInfo *args;
@@ -121,6 +121,7 @@ check_examples(Kernel *k)
 		if (k->reference)
 			reference_module(k, &b);
 	}
+	return checked;
 }
 
 /* Elaborates with one guess at the sizes; the reports are taken off the list. */
@@ -216,9 +217,7 @@ program_check(Program *p)
 		if (k->broken)
 			continue;
 		ptx_check(p->cx, k->item);
-		if (k->examples.n)
-			check_examples(k);
-		else
+		if (!check_examples(k))
 			check_guessing(k);
 	}
 	for (int i = 0; i < p->items.n; i++)

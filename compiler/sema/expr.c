@@ -75,6 +75,11 @@ unknown_name(Elab *e, const Expr *x)
 			diag_help(e->cx, "call it, or wrap it: fn(a, b) => %s(a, b)", x->name);
 		return val_poison(x->place);
 	}
+	if (program_kernel(e->program, x->name)) {
+		diag_error(e->cx, x->place, DIAG_KERNEL_NAME, x->name);
+		diag_help(e->cx, "kernels are launched from outside; what they share is a 'fn'");
+		return val_poison(x->place);
+	}
 	if (program_lost(e->program, x->name))
 		return val_poison(x->place);
 	diag_error(e->cx, x->place, DIAG_NAME_UNKNOWN, x->name);
@@ -365,6 +370,8 @@ elab_call(Elab *e, const Expr *x)
 		Binding *b = f->scope ? NULL : scope_find(e, f->name);
 		if (!b && builtin_exists(f->name, f->scope))
 			return elab_builtin(e, x);
+		if (!b && program_kernel(e->program, f->name) && !f->scope)
+			return unknown_name(e, f);
 		if (!b && program_lost(e->program, f->name))
 			return val_poison(x->place);
 		if (!b) {

@@ -129,6 +129,9 @@ program_lost(const Program *p, const char *name)
 	static const char *const words[] = {"kernel", "fn", "const", "let", "var"};
 	int looked = 0;
 
+	for (int i = 0; i < p->items.n; i++)
+		if (p->items.at[i]->name == name)
+			return false;
 	for (const Diag *d = p->partial ? p->cx->first : NULL; d && looked < 100; d = d->next, looked++)
 		if (strncmp(diag_code(d->code), "E01", 3) == 0 && line_says(p->cx, &d->place, name))
 			return true;
