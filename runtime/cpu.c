@@ -7,7 +7,8 @@
  *
  * A fault stops the handing out.  Chunks before the faulty one are already under way and run to
  * their end; of several faults that of the first chunk in the grid's order is reported.  So the
- * fault does not depend on the number of threads, unless programs race. */
+ * fault does not depend on the number of threads, unless programs race.  A sanitizing device runs
+ * on one thread: a race is found by who wrote where, and is then reported the same way each time. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -377,6 +378,8 @@ cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXE
 	job.nthreads = threads_that_fit(s, l->plan, fault);
 	if (job.nthreads == 0)
 		return false;
+	if (s->sanitize)
+		job.nthreads = 1;
 	pthread_mutex_init(&job.lock, NULL);
 	if (s->sanitize)
 		job.shadow = shadow_open(l->plan, args);

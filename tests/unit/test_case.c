@@ -71,6 +71,21 @@ static const char source[] =
     "kernel half_done(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
     "kernel from_file(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
     "example from_file { N = 4; x = file(\"in.npy\"); }\n"
+    "kernel stomp(y: *mut f32, n: i32) grid(i: 1) { store(y + arange(0, 32), 1.0, arange(0, 32) <= n); }\n"
+    "reference stomp { y[:] = 1.0; }\n"
+    "example stomp { n = 16; y = zeros([16], f32); }\n"
+    "kernel triangle(a: in f32[N, N], y: out f32[N]) grid(i: N) {\n"
+    "    var s = 0.0 as f32;\n"
+    "    for k in range(0, i + 1) { s += a[i, k]; }\n"
+    "    y[i] = s;\n"
+    "}\n"
+    "example triangle { N = 30; a = normal(0, 1); }\n"
+    "kernel searches(a: in i32[N], y: out f32[1]) grid(i: 1) {\n"
+    "    var s = 1.0 as f32;\n"
+    "    for k in range(0, a[0]) { s = s * 2.0; }\n"
+    "    y[0] = s;\n"
+    "}\n"
+    "example searches { N = 3; a = integers(1, 4); }\n"
     "kernel loose(x: in f32[N], y: out i8[N]) grid(i: N) { y[i] = (x[i] * 10.0 + 0.01) as i8; }\n"
     "reference loose { y[:] = (x[:] * 10.0) as i8; }\n"
     "example loose { N = 200; x = uniform(0, 10); tolerance(1, 0); }\n";
@@ -376,6 +391,36 @@ test_work(void **state)
 	tgl_case_close(&c);
 }
 
+/* Loops whose trips depend on the program's index are counted, those that depend on memory not. */
+static void
+test_work_of_loops(void **state)
+{
+	Fixture *f = *state;
+	double flops;
+	TglCase *c = case_of(f, "triangle", NULL);
+	assert_ok(f->cx, tgl_case_work(c, NULL, &flops));
+	assert_true(flops == 30 * 31 / 2);
+	tgl_case_close(&c);
+	c = case_of(f, "searches", NULL);
+	assert_ok(f->cx, tgl_case_work(c, NULL, &flops));
+	assert_true(flops == -1);
+	tgl_case_close(&c);
+}
+
+static void
+test_guards(void **state)
+{
+	Fixture *f = *state;
+	TglCheck r = check(f, "stomp", NULL);
+	assert_true(r.guard_broken);
+	assert_false(r.passed);
+	assert_int_equal(r.nwrong, 0);
+	TglArg args[] = {tgl_arg_int("n", 15)};
+	r = check(f, "stomp", &(TglCaseOptions){.args = args, .nargs = 1});
+	assert_false(r.guard_broken);
+	assert_true(r.passed);
+}
+
 static bool
 stop_at_three(void *user, int run, double seconds)
 {
@@ -419,6 +464,8 @@ main(void)
 	    TEST(test_nothing_to_check),
 	    TEST(test_files),
 	    TEST(test_work),
+	    TEST(test_work_of_loops),
+	    TEST(test_guards),
 	    TEST(test_bench),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
