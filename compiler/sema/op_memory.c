@@ -34,8 +34,15 @@ widen_pointer(Call *c, Value *p, int i)
 Value *
 stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at)
 {
+	Val listed;
 	if (val_is_poison(v))
 		return NULL;
+	if (e->whole && v->kind == VAL_LIST && v->n > 0) {
+		listed = val_tile(at, whole_list(e, v, at));
+		v = &listed;
+		if (val_is_poison(v))
+			return NULL;
+	}
 	Value *x = NULL;
 	bool is_value = val_is_const(v) || (v->kind == VAL_TILE && !v->v->type->ptr);
 	DType from = is_value ? val_dtype(e, v) : TY_BOOL;
