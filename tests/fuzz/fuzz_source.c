@@ -2,8 +2,8 @@
  *
  *     fuzz_source [--seed=N] [--count=N] [--seconds=N] [--show] FILE...
  *
- * Each seed picks one of the files and damages it: bytes, words and pieces of other files, in one to eight
- * places.  Nothing may crash, hang (20 s) or trip a sanitizer; what parses must print to text that parses to
+ * Each seed picks one of the files and damages it: bytes, words and pieces of other files, in one to four
+ * places.  Nothing may crash, hang (60 s) or trip a sanitizer; what parses must print to text that parses to
  * the same text; what sema accepts must verify before and after the passes.  Seeds count up from the one given
  * (else from the clock; it is printed).  A child does the work, so that a seed that kills it is reported, with
  * its text beside, and the rest goes on. */
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FILES = 1000, HANG_SECONDS = 20, BATCH = 500 };
+enum { MAX_FILES = 1000, HANG_SECONDS = 60, BATCH = 500 };
 
 typedef struct Corpus {
 	Text file[MAX_FILES];
@@ -104,7 +104,7 @@ make_input(const Corpus *c, uint64_t seed, Text *out)
 	uint64_t rng = seed;
 	const Text *base = &c->file[below(&rng, (size_t)c->n)];
 	text_putn(out, base->at, base->n);
-	for (size_t i = 1 + below(&rng, 8); i > 0; i--)
+	for (size_t i = 1 + below(&rng, 4); i > 0; i--)
 		damage(out, c, &rng);
 }
 
