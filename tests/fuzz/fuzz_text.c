@@ -5,14 +5,21 @@
  * Each round takes one of the files, or two spliced, and damages it a few times: spans go, are doubled, move or change
  * places, tokens and bytes are put in.  Whatever comes out, the compiler must come back with a tree and messages whose
  * places lie in the text; what parses without a message must print to text of the same tree, and printing again must change
- * nothing.  The seed of a round is seed + round; --count=1 --seed=N --show repeats one and prints its text. */
+ * nothing; the tile IR of what sema accepts must verify before and after every pass.  The seed of a round is seed + round;
+ * --count=1 --seed=N --show repeats one and prints its text.  A child does the rounds, so that the seed of one that
+ * crashes, hangs or trips a sanitizer can be told. */
 #include "ast/ast.h"
-#include "driver/compile.h"
+#include "pass/pass.h"
 #include "sema/sema.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { HANG_SECONDS = 60, EXAMPLES = 2 };
 
 typedef struct Options {
 	bool show, parse_only;
@@ -172,6 +179,20 @@ check_format(Compile *cx, const Ast *ast)
 	return good;
 }
 
+static bool
+check_module(Kernel *k, const ExampleItem *example)
+{
+	Compile *cx = k->program->cx;
+	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
+	Bound bound = {0};
+	PassOptions passes = {.verify = true};
+	Module *m = example_bind(k, example, NULL, 0, args, &bound) ? kernel_module(k, &bound, "cpu") : NULL;
+	if (!m)
+		return true;
+	const char *why = module_verify(m);
+	return why ? complain(why) : passes_run(m, NULL, &passes) || complain("the passes fail on what sema made");
+}
+
 /* What no message speaks against is elaborated, as `tegula build` does. */
 static bool
 check_sema(const Text *t)
@@ -180,8 +201,12 @@ check_sema(const Text *t)
 	int file = source_text(cx, "<fuzz>", t->at, t->n);
 	bool good = true;
 	if (file >= 0) {
-		program_check(program_open(cx, file));
+		Program *p = program_open(cx, file);
+		program_check(p);
 		good = places_lie_inside(cx);
+		for (int i = 0; i < p->kernels.n && cx->nerrors == 0; i++)
+			for (int k = 0; k < MIN(p->kernels.at[i]->examples.n, EXAMPLES) && good; k++)
+				good = check_module(p->kernels.at[i], &p->kernels.at[i]->examples.at[k]);
 	}
 	compile_close(cx);
 	return good;
@@ -226,25 +251,36 @@ option(const char *arg, const char *name)
 	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
-static uint64_t
-run(const Text *files, int nfiles, uint64_t seed, uint64_t count, double seconds, const Options *o)
+/* Rounds from *done on, in a child; *done is shared, so that the parent knows where it ended. */
+static int
+run(const Text *files, int nfiles, uint64_t seed, uint64_t count, double seconds, const Options *o, uint64_t *done)
 {
 	time_t start = time(NULL);
-	uint64_t done = 0;
-	for (; done < count && difftime(time(NULL), start) < seconds; done++) {
+	pid_t child = fork();
+	int status;
+	if (child < 0)
+		return 2;
+	if (child > 0) {
+		if (waitpid(child, &status, 0) < 0 || status == 0)
+			return 0;
+		fprintf(stderr, "fuzz_text: seed %llu fails\n", (unsigned long long)(seed + *done));
+		return 1;
+	}
+	for (; *done < count && difftime(time(NULL), start) < seconds; ++*done) {
 		Text t = {0};
 		text_put(&t, "");
-		make(&t, files, nfiles, seed + done);
+		make(&t, files, nfiles, seed + *done);
 		if (o->show)
 			printf("%s\n----\n", t.at);
+		fflush(stdout);
+		alarm(HANG_SECONDS);
 		bool good = check_text(&t, o);
 		text_close(&t);
-		if (!good) {
-			fprintf(stderr, "fuzz_text: seed %llu fails\n", (unsigned long long)(seed + done));
-			exit(1);
-		}
+		if (!good)
+			_exit(1);
 	}
-	return done;
+	fflush(stdout);
+	_exit(0);
 }
 
 int
@@ -274,10 +310,13 @@ main(int argc, char **argv)
 		return fprintf(stderr, "fuzz_text: no files\n"), 2;
 	printf("fuzz_text: seeds from %llu\n", (unsigned long long)seed);
 	fflush(stdout);
-	uint64_t done = run(files, nfiles, seed, count, seconds, &o);
-	printf("fuzz_text: %llu seeds are good\n", (unsigned long long)done);
+	uint64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (done == MAP_FAILED)
+		return fprintf(stderr, "fuzz_text: no memory\n"), 2;
+	int status = run(files, nfiles, seed, count, seconds, &o, done);
+	printf("fuzz_text: %llu seeds are good\n", (unsigned long long)*done);
 	for (int i = 0; i < nfiles; i++)
 		text_close(&files[i]);
 	free(files);
-	return 0;
+	return status;
 }
