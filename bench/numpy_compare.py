@@ -160,7 +160,8 @@ def cpu_text():
         level = ", AVX-512" if " avx512bw" in flags else ", AVX2" if " avx2" in flags else ""
     except OSError:
         pass
-    return f"{platform.machine()}{level}, {os.cpu_count()} processors"
+    load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    return f"{platform.machine()}{level}, {os.cpu_count()} processors{load}"
 
 
 def main():
