@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the cpu device with NumPy on this machine, in one run, with as many threads on both sides.
 
-    cmake --build build && python3 bench/numpy_compare.py [--threads N] [--rounds N] [--output FILE]
+    cmake --preset release && cmake --build --preset release && python3 bench/numpy_compare.py [--threads N]
 
 A worker process (bench/worker.c) holds each kernel of dsl_examples/ with its inputs; NumPy runs here, with out=
 forms, whole arrays at once.  With more than one thread NumPy's elementwise work is cut into as many slices of rows
@@ -36,7 +36,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--rounds", type=int, default=15)
-    p.add_argument("--build", default=os.path.join(ROOT, "build"))
+    p.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
     p.add_argument("--output", help="also write the table to this file")
     p.add_argument("--only", help="names of kernels, with commas between")
     return p.parse_args()
