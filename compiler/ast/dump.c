@@ -10,15 +10,16 @@
 static void
 line(Text *out, int depth, Place at, const char *what, const char *more)
 {
-	text_printf(out, "%*s%s%s%s @%d:%d\n", depth * 2, "", what, more && *more ? " " : "", more ? more : "", at.line, at.col);
+	text_printf(out, "%*s%s%s%s @%d:%d\n", depth * 2, "", what, more && *more ? " " : "", more ? more : "",
+	    at.line, at.col);
 }
 
 static void
 dump_expr(const Expr *e, int depth, Text *out)
 {
 	static const char *const kind[] = {
-		"error", "int", "float", "string", "name", "unary", "binary", "cond", "call", "index", "as", "member", "list",
-		"tuple", "fn",
+		"error", "int", "float", "string", "name", "unary", "binary", "cond", "call", "index", "as", "member",
+		"list", "tuple", "fn",
 	};
 	static const char *const unary[] = {
 #define X(name, text) text,
@@ -97,7 +98,8 @@ dump_param(const Param *p, int depth, Text *out)
 	line(out, depth, p->place, "param", p->name);
 	if (p->type) {
 		static const char *const mode[] = {"value", "in", "out", "inout", "scratch"};
-		line(out, depth + 1, p->type->place, p->type->pointer ? p->type->mut ? "pointer mut" : "pointer" : mode[p->type->mode],
+		line(out, depth + 1, p->type->place,
+		    p->type->pointer ? p->type->mut ? "pointer mut" : "pointer" : mode[p->type->mode],
 		    p->type->elem->name);
 		for (int i = 0; i < p->type->dims.n; i++)
 			dump_expr(p->type->dims.at[i], depth + 2, out);

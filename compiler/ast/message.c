@@ -105,8 +105,8 @@ static bool
 is_keyword(const char *word)
 {
 	static const char *const keywords[] = {
-		"kernel", "fn", "reference", "example", "import", "const", "let", "var", "for", "while", "if", "else", "return",
-		"static", "as", "break", "continue",
+		"kernel", "fn", "reference", "example", "import", "const", "let", "var", "for", "while", "if", "else",
+		"return", "static", "as", "break", "continue",
 	};
 	return among(keywords, LEN(keywords), word);
 }

@@ -111,8 +111,8 @@ typedef enum Recover {
 } Recover;
 
 int parser_next(Parser *p, TokenValue *value, Place *place);
-/* Skips, beginning with the token given (or PARSER_NO_TOKEN), and leaves the token to go on with in p->resume.  True if errors
- * from there on are worth a report. */
+/* Skips, beginning with the token given (or PARSER_NO_TOKEN), and leaves the token to go on with in p->resume.
+ * True if errors from there on are worth a report. */
 bool parser_recover(Parser *p, Recover how, int token, TokenValue *value, Place *place);
 void parser_too_deep(Parser *p, Place place);
 

@@ -55,7 +55,8 @@ report_outputs(Report *r)
 			text_printf(&text, "  %s: %s\n    ", p.name, shape);
 		cli_show_tensor(t, &text);
 		if (r->json)
-			json_array_append_new(outputs, json_pack("{s:s, s:s, s:s}", "name", p.name, "type", shape, "text", text.at));
+			json_array_append_new(outputs, json_pack("{s:s, s:s, s:s}", "name", p.name, "type", shape,
+			    "text", text.at));
 		else
 			puts(text.at);
 		text_close(&text);

@@ -89,7 +89,7 @@ typedef struct Attr {
 	const char *name;                               /* interned */
 	AttrKind kind;
 	int64_t i;                                      /* INT, BOOL */
-	double f;                                       /* FLOAT; printed so that it reads back to the bit, nan and inf too */
+	double f;                                       /* FLOAT; reads back to the bit, nan and inf too */
 	const char *text;                               /* TEXT, interned */
 	const int64_t *ints;                            /* INTS */
 	int nints;
@@ -168,7 +168,7 @@ typedef struct FuncParam {
 	ParamKind kind;
 	Access access;                                  /* tensor */
 	bool strided;                                   /* tensor: strides are free */
-	int dim[MAX_RANK];                              /* tensor: index of the PARAM_DIM that names this dimension, or -1 */
+	int dim[MAX_RANK];                              /* tensor: the PARAM_DIM that names this dimension, or -1 */
 } FuncParam;
 
 enum { MAX_AXES = 3 };
@@ -245,7 +245,7 @@ void op_set_in(Op *op, int i, Value *v);
 void op_move(Op *op, Block *to, Op *before);
 void op_erase(Op *op);                                          /* results must be unused */
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
-Op *op_after(const Op *op, const Block *within);                /* next in text order, regions entered; NULL at the end of `within` */
+Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
 void func_number(Func *f);                                      /* dense ids in text order */
 
 /* attr.c: which attributes an op takes (attrs.def) */
@@ -279,7 +279,7 @@ void op_print(const Op *op, Text *out);                         /* one line, reg
 bool name_is_valid(const char *s);                              /* a letter or _, then letters, digits and _ */
 extern const char *const access_text[4];                        /* "in" … by Access */
 extern const char *const fact_text[6];                          /* "TYPED" … by bit */
-const char *region_word(OpKind kind, int i);                    /* "do", "then" …: what introduces region i; NULL: no such region */
+const char *region_word(OpKind kind, int i);            /* "do", "then" …: what introduces region i; NULL: none */
 Module *module_parse(Compile *cx, int file);                    /* NULL after errors (E09xx) */
 
 /* verify.c */

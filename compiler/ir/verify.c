@@ -208,7 +208,8 @@ check_fn_op(Verifier *v, const Op *op)
 
 	bool control = op->kind == OP_YIELD || op->kind == OP_IF || op->kind == OP_FOR || op->kind == OP_WHILE;
 	if (op->kind != OP_CONST && !control && !((traits & PURE) && (traits & ELEM)))
-		return fail(v, op, "the function of a reduction or scan may hold constants, elementwise ops and control flow only");
+		return fail(v, op, "the function of a reduction or scan may hold constants, elementwise ops and "
+				   "control flow only");
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->rank)
 			return fail(v, op, "operand %d is %s; the function of a reduction or scan works on scalars",

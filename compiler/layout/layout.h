@@ -39,7 +39,7 @@ bool f2_right_inverse(const F2 *m, F2 *out);        /* out: m(out(y)) = y; surje
 int f2_kernel(const F2 *m, uint64_t *basis);        /* vectors that span { x : m(x) = 0 }; returns how many */
 int f2_image(const F2 *m, uint64_t *basis);         /* an echelon basis of the image */
 bool f2_in_span(const uint64_t *basis, int n, uint64_t v);
-F2 f2_join(const F2 *a, const F2 *b);               /* inputs of a, then inputs of b; outputs added: (x, y) -> a(x) ^ b(y) */
+F2 f2_join(const F2 *a, const F2 *b);               /* inputs of a, then of b; outputs added: (x, y) -> a(x) ^ b(y) */
 F2 f2_columns(const F2 *m, int from, int n);        /* the map of n input bits from `from` on */
 
 /* layout.c */

@@ -29,7 +29,7 @@ typedef struct PassOptions {
 	const char *only;                               /* comma list: just these, in the order given; NULL: the pipeline */
 	const char *skip;                               /* comma list */
 	const char *stop_after;                         /* pass name */
-	const char *dump;                               /* comma list or "all": the module after each of these goes to dump_to */
+	const char *dump;                               /* comma list or "all": the module after each, to dump_to */
 	bool verify;                                    /* before and after every pass */
 	Text *dump_to;
 	Text *times;                                    /* if not NULL, one line a pass: name, ms, ops before and after */
