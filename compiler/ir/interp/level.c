@@ -19,14 +19,18 @@
 	void loop_tf32_##level(float *x, int64_t n);                                               \
 	void loop_fill_##level(int size, void *out, uint64_t word, int64_t n);                     \
 	void loop_stream_##level(void *to, const void *from, size_t bytes);                        \
-	LoopFn loop_streaming_##level(OpKind kind, DType t);
+	LoopFn loop_streaming_##level(OpKind kind, DType t);                                       \
+	void loop_point_##level(uint64_t *out, const uint64_t *at, const void *index, DType t,     \
+	    unsigned scalar, uint64_t size, int64_t n);                                            \
+	bool loop_neighbours_##level(const uint64_t *at, uint64_t step, int64_t n);
 #define LOOPS(level)                                                                               \
 	{                                                                                          \
 		loop_integer_##level, loop_real_##level, loop_math_##level, loop_select_##level,   \
 		loop_cast_##level, loop_sticky_##level, loop_round_to_##level,                     \
 		loop_widen_##level, loop_narrow_##level, loop_rows_##level,                        \
 		loop_columns_##level, loop_dot_##level, loop_philox_##level, loop_tf32_##level,    \
-		loop_fill_##level, loop_stream_##level, loop_streaming_##level                     \
+		loop_fill_##level, loop_stream_##level, loop_streaming_##level, loop_point_##level, \
+		loop_neighbours_##level                                                            \
 	}
 
 DECLARE(base)

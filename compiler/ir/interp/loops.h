@@ -71,6 +71,9 @@ typedef struct Loops {
 	void (*fill)(int size, void *out, uint64_t word, int64_t n);
 	void (*stream)(void *to, const void *from, size_t bytes);       /* past the caches, if the CPU can */
 	LoopFn (*streaming)(OpKind kind, DType t);      /* an op whose results go there; NULL: none */
+	void (*point)(uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, uint64_t size,
+	    int64_t n);
+	bool (*neighbours)(const uint64_t *at, uint64_t step, int64_t n);
 } Loops;
 
 extern const Loops loops_at[CPU_LEVELS];

@@ -1,5 +1,6 @@
 /* One elementwise op on a row of elements: what groups, scalar steps and the regions of folds are made of.
  * Numbers go to elem.c; pointers, which are only added to and subtracted, are dealt with here. */
+#include "ir/interp/loops.h"
 #include "ir/interp/plan.h"
 
 static DType
@@ -52,41 +53,26 @@ micro_make(Plan *p, Micro *m, const Op *op)
 	m->perturbs = p->opt.perturb > 0 && out->elem == TY_F64 && out->ptr == PTR_NONE && rounds(op->kind);
 }
 
-#define ADD_INDEX(T)                                                                               \
-	do {                                                                                       \
-		const T *x = in[1];                                                                \
-		for (int64_t i = 0; i < n; i++)                                                    \
-			o[i] = a[i * da] + (uint64_t)(int64_t)x[i * db] * size;                    \
-	} while (0)
-
 static void
-run_pointers(const Micro *m, void *out, const void *const *in, unsigned scalar, int64_t n)
+run_pointers(Worker *w, const Micro *m, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
-	uint64_t *o = out, size = (uint64_t)m->ptr_size;
+	uint64_t *o = out;
 	const uint64_t *a = in[0], *b = in[1];
 	int64_t da = !(scalar & 1), db = !(scalar & 2);
 
-	if (m->is_diff) {
-		for (int64_t i = 0; i < n; i++)
-			o[i] = (uint64_t)((int64_t)(a[i * da] - b[i * db]) / m->ptr_size);
+	if (!m->is_diff) {
+		loops_at[w->plan->cpu].point(o, a, b, m->index, scalar, (uint64_t)m->ptr_size, n);
 		return;
 	}
-	switch (m->index) {
-	case TY_I8: ADD_INDEX(int8_t); break;
-	case TY_I16: ADD_INDEX(int16_t); break;
-	case TY_I32: ADD_INDEX(int32_t); break;
-	case TY_U8: ADD_INDEX(uint8_t); break;
-	case TY_U16: ADD_INDEX(uint16_t); break;
-	case TY_U32: ADD_INDEX(uint32_t); break;
-	default: ADD_INDEX(uint64_t); break;
-	}
+	for (int64_t i = 0; i < n; i++)
+		o[i] = (uint64_t)((int64_t)(a[i * da] - b[i * db]) / m->ptr_size);
 }
 
 void
 micro_run(Worker *w, const Micro *m, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
 	if (m->ptr_size)
-		run_pointers(m, out, in, scalar, n);
+		run_pointers(w, m, out, in, scalar, n);
 	else
 		elem_run(&m->elem, out, in, scalar, n);
 	if (m->perturbs)

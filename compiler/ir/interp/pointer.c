@@ -1,4 +1,5 @@
 /* Loads and stores through tiles of pointers, and atomics through them. */
+#include "ir/interp/loops.h"
 #include "ir/interp/plan.h"
 
 #include <string.h>
@@ -69,18 +70,14 @@ store_all(int size, const void *in, char *const *at, const uint8_t *mask, int64_
 	}
 }
 
-/* The pointers 0 .. n-1 with a true mask are neighbours, and so are the masked-off ones: then `*count` of
- * them, from the first on, can be copied as one block. */
+/* All the pointers are neighbours and the mask is true up to some element and false from there: then the first
+ * `*count` elements can be copied as one block. */
 static bool
-is_one_block(const char *const *at, const uint8_t *mask, int64_t n, int size, int64_t *count)
+is_one_block(const Worker *w, const char *const *at, const uint8_t *mask, int64_t n, int size, int64_t *count)
 {
-	int64_t step = size, broken = 0, on = n;
+	int64_t on = n;
 
-	if (n < 16 || at[n - 1] != at[0] + (n - 1) * step)
-		return false;
-	for (int64_t i = 0; i < n; i++)
-		broken |= (int64_t)((uintptr_t)at[i] - (uintptr_t)at[0]) ^ (i * step);
-	if (broken)
+	if (n < 16 || (uintptr_t)at[n - 1] - (uintptr_t)at[0] != (uint64_t)(n - 1) * (uint64_t)size)
 		return false;
 	if (mask) {
 		const uint8_t *off = memchr(mask, 0, (size_t)n);
@@ -89,7 +86,7 @@ is_one_block(const char *const *at, const uint8_t *mask, int64_t n, int size, in
 			return false;
 	}
 	*count = on;
-	return true;
+	return loops_at[w->plan->cpu].neighbours((const uint64_t *)at, (uint64_t)size, n);
 }
 
 static bool
@@ -104,7 +101,7 @@ run_load(Worker *w, const Step *step)
 
 	if (!check_pointers(w, s, at, mask, n, SHADOW_READ))
 		return false;
-	if (!is_one_block(at, mask, n, s->size, &on)) {
+	if (!is_one_block(w, at, mask, n, s->size, &on)) {
 		load_all(s->size, out, at, mask, other, n);
 		return true;
 	}
@@ -127,7 +124,7 @@ run_store(Worker *w, const Step *step)
 
 	if (!check_pointers(w, s, (const char *const *)at, mask, n, SHADOW_WRITE))
 		return false;
-	if (is_one_block((const char *const *)at, mask, n, s->size, &on))
+	if (is_one_block(w, (const char *const *)at, mask, n, s->size, &on))
 		memcpy(at[0], x, (size_t)(on * s->size));
 	else
 		store_all(s->size, x, at, mask, n);
