@@ -16,9 +16,10 @@ typedef struct Cut {
 static bool
 in_range(Elab *e, Place at, const Val *start, int64_t extent, int64_t of)
 {
-	if (start->kind != VAL_INT || (start->i >= 0 && start->i <= of - extent))
+	bool known = start->kind == VAL_INT;
+	if (extent <= of && (!known || (start->i >= 0 && start->i <= of - extent)))
 		return true;
-	diag_error(e->cx, at, DIAG_TILE_RANGE, (long long)start->i, (long long)extent, (long long)of);
+	diag_error(e->cx, at, DIAG_TILE_RANGE, known ? (long long)start->i : 0, (long long)extent, (long long)of);
 	return false;
 }
 

@@ -77,6 +77,16 @@ reduce_mean(Call *c)
 	return finish(c, &a, build2(&e->b, OP_DIV, sum, n));
 }
 
+/* Results without elements to choose them from. */
+static bool
+chooses_from_none(const Along *a)
+{
+	int64_t results = 1;
+	for (int d = 0; d < a->x->type->rank; d++)
+		results *= d == a->axis ? 1 : a->x->type->extent[d];
+	return results > 0 && a->x->type->extent[a->axis] == 0;
+}
+
 static Val
 extreme(Call *c, int iaxis, unsigned kinds)
 {
@@ -85,6 +95,10 @@ extreme(Call *c, int iaxis, unsigned kinds)
 	Value *x = call_tile(c, 0, kinds);
 	if (!x || !along(c, x, iaxis, iaxis + 1, &a) || !call_bool(c, iaxis + 2, &nan))
 		return val_poison(c->place);
+	if (c->def->run == reduce_arg && chooses_from_none(&a)) {
+		diag_error(c->e->cx, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name, type_shape_text(c->e, x->type));
+		return val_poison(c->place);
+	}
 	return finish(c, &a, emit(c, &a, c->def->name, nan));
 }
 
