@@ -213,10 +213,12 @@ live_regions(Plan *p, Node *n)
 	}
 }
 
+/* May the op's results lie where the operand does?  A dot's may not where the operand is a view: it would write over
+ * elements that it still has to read. */
 static bool
-use_is_soft(const Op *op, int i)
+use_is_soft(const Plan *p, const Op *op, int i)
 {
-	return (op->kind == OP_DOT && i == 2) || op->kind == OP_YIELD || (op->kind == OP_FOR && i >= 3) ||
+	return (op->kind == OP_DOT && i == 2 && !value_info(p, op->in[i])->base) || op->kind == OP_YIELD || (op->kind == OP_FOR && i >= 3) ||
 	    op->kind == OP_WHILE;
 }
 
@@ -237,7 +239,7 @@ live_node(Plan *p, Node *n)
 	bool folds = op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN;
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind == TYPE_TILE)
-			use_value(p, op->in[i], n, folds ? 2 * n->end + 1 : 2 * n->pos + !use_is_soft(op, i));
+			use_value(p, op->in[i], n, folds ? 2 * n->end + 1 : 2 * n->pos + !use_is_soft(p, op, i));
 	live_regions(p, n);
 }
 
