@@ -176,7 +176,8 @@ mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
 	if (strcmp(word, ":") == 0 && among(expected, n, "'='"))
 		return "the type follows from the value; to convert it write = e as f32";
 	if (is_name(word) && is_name(before) && !is_keyword(before) && among(expected, n, "'='"))
-		return arena_printf(p->cx->mem, "declare it as 'let %s = ...', or 'var %s = ...' if it changes", word, word);
+		return arena_printf(p->cx->mem, "declare it as 'let %s = ...', or 'var %s = ...' if it changes", word,
+		    word);
 	if (expr && is_step(p, before))
 		return arena_printf(p->cx->mem, "to step a variable write i %s= 1", before);
 	if (strcmp(before, "*") == 0 && strcmp(word, "*") == 0)
