@@ -1,13 +1,13 @@
 /* Fuzzes the tile IR from both sides.
  *
- *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text] [--shrink] [FILE]
+ *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--show] [--text] [--shrink] [FILE...]
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
  * every pass, and a traced run, must leave all tensors, pointed-to memory and printed lines as they were, to the
  * bit (NaNs are equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
  * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
- * A FILE of tile IR with a generated kernel's parameters is checked instead, as far as the passes go. */
+ * FILEs of tile IR with a generated kernel's parameters are checked instead, as far as the passes go. */
 #include "gen.h"
 #include "ir/interp/interp.h"
 #include "pass/pass.h"
@@ -415,6 +415,7 @@ main(int argc, char **argv)
 	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX, done = 0;
 	double seconds = 10;
 	bool shrinks = false;
+	int nfiles = 0, nbad = 0;
 	Options o = {0};
 	Input in;
 
@@ -435,9 +436,13 @@ main(int argc, char **argv)
 		else if (strcmp(argv[i], "--text") == 0)
 			o.text_only = true;
 		else if (argv[i][0] != '-')
-			return check_file(argv[i], &o) ? 0 : 1;
+			nfiles++, nbad += !check_file(argv[i], &o);
 		else
 			return fprintf(stderr, "fuzz_ir: unknown option %s\n", argv[i]), 2;
+	}
+	if (nfiles) {
+		printf("fuzz_ir: %d of %d files are good\n", nfiles - nbad, nfiles);
+		return nbad > 0;
 	}
 	printf("fuzz_ir: seeds from %llu\n", (unsigned long long)seed);
 	fflush(stdout);
