@@ -60,6 +60,11 @@ typedef struct ParamText {
 
 enum { MAX_PARAM_TEXT = MAX_CALL_PARAMS + 1 };
 
+typedef struct Signature {
+	ParamText param[MAX_PARAM_TEXT];
+	int n;
+} Signature;
+
 static char *
 trim(char *s)
 {
@@ -85,10 +90,10 @@ read_words(Elab *e, ParamText *p, char *text)
 	p->absent = p->word[0];
 }
 
-static int
-read_params(Elab *e, const Builtin *b, ParamText *p)
+static Signature *
+read_params(Elab *e, const Builtin *b)
 {
-	int n = 0;
+	Signature *s = NEW(e->cx->mem, Signature);
 	char *text = arena_strdup(e->cx->mem, b->params);
 	while (text && *text) {
 		char *comma = strchr(text, ',');
@@ -97,7 +102,7 @@ read_params(Elab *e, const Builtin *b, ParamText *p)
 		char *equals = strchr(text, '=');
 		if (equals)
 			*equals++ = 0;
-		ParamText *q = &p[n++];
+		ParamText *q = &s->param[s->n++];
 		*q = (ParamText){.name = trim(text)};
 		q->rest = strcmp(q->name, "...") == 0;
 		q->raw = q->name[0] == '&';
@@ -108,7 +113,19 @@ read_params(Elab *e, const Builtin *b, ParamText *p)
 			q->absent = trim(equals);
 		text = comma;
 	}
-	return n;
+	return s;
+}
+
+/* Read once in a walk. */
+static const Signature *
+signature_of(Elab *e, const Builtin *b)
+{
+	if (!e->signature)
+		e->signature = NEW_ARRAY(e->cx->mem, Signature *, LEN(table));
+	Signature **s = &e->signature[b - table];
+	if (!*s)
+		*s = read_params(e, b);
+	return *s;
 }
 
 /* The signature as messages show it. */
@@ -320,10 +337,11 @@ static Val
 run(Call *c, const ArgList *args)
 {
 	Elab *e = c->e;
-	ParamText p[MAX_PARAM_TEXT];
+	const Signature *sig = signature_of(e, c->def);
+	const ParamText *p = sig->param;
 	const Arg *to[MAX_PARAM_TEXT] = {0};
 	const Arg **rest = NEW_ARRAY(e->cx->mem, const Arg *, args->n);
-	int n = read_params(e, c->def, p);
+	int n = sig->n;
 	bool ok = match(c, p, n, args, to, rest);
 	if (!ok || !allowed_here(c)) {
 		int before = e->cx->nerrors;

@@ -63,6 +63,7 @@ struct Elab {
 	const char *target;                             /* what `target` is: "cpu" … */
 	bool whole;                                     /* reference or example: whole tensors, every float is f64 */
 	uint64_t seed;                                  /* example: of its random distributions */
+	struct Signature **signature;                   /* call.c: of each builtin that was called; NULL until the first */
 	struct Example *example;                        /* an example's line is being elaborated (whole.c); else NULL */
 	int depth;                                      /* nesting and inlining, limited */
 	/* statements keep their own state (returns, fn results …) behind this */
