@@ -328,8 +328,9 @@ elab_list(Elab *e, const StmtList *list, int from)
 
 	for (int i = from; i < list->n && !e->stmt->spent; i++) {
 		const Stmt *s = list->at[i];
-		if (ended) {
-			diag_warning(e->cx, s->place, DIAG_UNREACHABLE);
+		if (ended) {                            /* a static return may well leave something behind it */
+			if (list->at[i - 1]->kind == ST_RETURN)
+				diag_warning(e->cx, s->place, DIAG_UNREACHABLE);
 			break;
 		}
 		if (stmt_may_return(s))
