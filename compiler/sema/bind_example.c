@@ -106,6 +106,13 @@ fill_args(Kernel *k, const NamedConst *all, int n, const Bound *b, ArgInfo *args
 	}
 }
 
+/* A report inside the example needs no note that says which example it was. */
+static bool
+place_within(const Place *at, const Place *in)
+{
+	return at->file == in->file && at->line >= in->line && at->line <= in->end_line;
+}
+
 bool
 example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out)
 {
@@ -114,9 +121,15 @@ example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiv
 	*out = (Bound){.kernel = k};
 	if (k->broken)
 		return false;
-	bool ok = merge(k, ex, given, ngiven, &all);
-	if (!ok || !kernel_bind(k, args, all.at, all.n, out))
+	Compile *cx = k->program->cx;
+	if (!merge(k, ex, given, ngiven, &all))
 		return false;
+	const Diag *last = cx->last;
+	if (!kernel_bind(k, args, all.at, all.n, out)) {
+		if (cx->last != last && !cx->muted && !place_within(&cx->last->place, &ex->item->place))
+			diag_note(cx, ex->item->name_place, "with the values of this example");
+		return false;
+	}
 	int errors = k->program->cx->nerrors;
 	example_pointers(k, ex, out);
 	fill_args(k, all.at, all.n, out, args);

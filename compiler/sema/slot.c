@@ -140,6 +140,8 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 	}
 	if (s->kind == SLOT_SYMBOL && c.i < 0) {
 		diag_error(b->cx, place, DIAG_DIM_NEGATIVE, s->name, (long long)c.i);
+		scope_add(b->e, s->name, place, val_poison(place), false);
+		s->set = true;
 		return false;
 	}
 	if (s->set)
