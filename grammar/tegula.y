@@ -88,6 +88,7 @@ items:
 end: ';' | error                        { RECOVER(RECOVER_END); };
 lost_stmt: error                        { RECOVER(RECOVER_STMT); };
 lost_head: error                        { RECOVER(RECOVER_HEAD); };
+lost_clause: error                      { RECOVER(RECOVER_CLAUSE); };
 lost_list: error                        { RECOVER(RECOVER_LIST); };
 lost_item: error                        { RECOVER(RECOVER_ITEM); };
 
@@ -125,11 +126,11 @@ kernel_head:
                                         { $$ = ast_kernel(p, @$, $2, $3, $4); }
 | KERNEL name ctparams_opt '(' lost_list
                                         { $$ = ast_lost(p, @$, $2); }
-| KERNEL name lost_head                 { $$ = ast_lost(p, @$, $2); }
+| KERNEL name lost_clause               { $$ = ast_lost(p, @$, $2); }
 | kernel_head GRID '(' axes ')'         { $$ = ast_kernel_grid(p, $1, @$, place_join(@2, @5)); }
 | kernel_head TUNE '(' tunes ')'        { $$ = ast_kernel_tune(p, $1, @$, place_join(@2, @5)); }
 | kernel_head WHERE expr                { $$ = ast_kernel_where(p, $1, @$, $3); }
-| kernel_head lost_head                 { $$ = ast_lost(p, @$, (Name){$1->name, $1->name_place}); }
+| kernel_head lost_clause               { $$ = ast_lost(p, @$, (Name){$1->name, $1->name_place}); }
 ;
 
 ctparams_opt: %empty { $$ = 0; } | '<' ctparams '>' { $$ = 1; } | '<' ctparams ',' '>' { $$ = 1; };

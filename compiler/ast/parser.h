@@ -69,6 +69,8 @@ typedef struct Parser {
 	size_t comment_at, at;                      /* byte offsets in the text */
 	VEC(Bracket) open;                          /* ( [ { not yet closed */
 	VEC(Unread) unread;                         /* tokens to hand out before those of the text, the last first */
+	int stuck;                                  /* times that recovery began at one place */
+	Place stuck_at;
 	int resume;                                 /* the lookahead after recovery, or none */
 	bool gave_up;                               /* too deep: the rest is not read */
 	/* what a header collects until its kernel takes it */
@@ -105,7 +107,8 @@ void parser_bad_byte(Parser *p, Place *place, const char *text, size_t n);
 typedef enum Recover {
 	RECOVER_END,                                /* a ';' is missing: nothing is skipped if a line ends here */
 	RECOVER_STMT,                               /* past this statement */
-	RECOVER_HEAD,                               /* to the body that follows, or to the next clause of a header */
+	RECOVER_HEAD,                               /* to the body that follows */
+	RECOVER_CLAUSE,                             /* to the body of a kernel or the next clause of its header */
 	RECOVER_LIST,                               /* past the parenthesis that closes a list of parameters */
 	RECOVER_ITEM,                               /* past this item */
 } Recover;

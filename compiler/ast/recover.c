@@ -171,16 +171,16 @@ skip_stmt(Parser *p, int token, TokenValue *value, Place *place)
 
 /* To a body's '{', or in a kernel's header to the next clause; if neither comes, an empty body is made up. */
 static int
-skip_head(Parser *p, bool list, int token, TokenValue *value, Place *place)
+skip_head(Parser *p, Recover how, int token, TokenValue *value, Place *place)
 {
 	for (int before = 0; token != 0; before = token, token = parser_next(p, value, place)) {
 		bool is_set = token == '{' && before == '=';
 		bool outside = p->open.n == 0;
-		if (list && outside && token == ')')
+		if (how == RECOVER_LIST && outside && token == ')')
 			return PARSER_NO_TOKEN;
 		if (token == '{' && !is_set)
 			return token;
-		if (outside && (token == GRID || token == TUNE || token == WHERE))
+		if (how == RECOVER_CLAUSE && outside && (token == GRID || token == TUNE || token == WHERE))
 			return token;
 		if (token == ';' || begins_item(token) || begins_item_or_argument(token) ||
 		    (token == '}' && before != 0 && top(p) != '('))
@@ -207,12 +207,27 @@ skip_item(Parser *p, int token, TokenValue *value, Place *place)
 	return token;
 }
 
+/* Every rule for recovery leaves a token that is taken next, so that this is never needed; a parser that would
+ * loop for ever were it not so is too high a price. */
+static bool
+is_stuck(Parser *p, Place at)
+{
+	bool same = at.line == p->stuck_at.line && at.col == p->stuck_at.col;
+	p->stuck = same ? p->stuck + 1 : 0;
+	p->stuck_at = at;
+	return p->stuck > 8;
+}
+
 bool
 parser_recover(Parser *p, Recover how, int token, TokenValue *value, Place *place)
 {
 	bool report = true;
 	if (token < 0)
 		token = parser_next(p, value, place);
+	if (is_stuck(p, *place)) {
+		p->resume = token ? parser_next(p, value, place) : 0;
+		return false;
+	}
 	bool line_ends = place->line > p->last.end_line || token == '}' || token == 0 || begins_item(token);
 	if (how == RECOVER_END && line_ends)
 		report = can_begin(token);
@@ -221,7 +236,7 @@ parser_recover(Parser *p, Recover how, int token, TokenValue *value, Place *plac
 	else if (how == RECOVER_ITEM)
 		token = skip_item(p, token, value, place);
 	else
-		token = skip_head(p, how == RECOVER_LIST, token, value, place);
+		token = skip_head(p, how, token, value, place);
 	keep_braces(p);
 	p->resume = token;
 	return report && token != 0;
