@@ -89,16 +89,16 @@ describe_expected(Parser *p, const char *const *names, int n)
 	return count ? join(p, shown, count) : "something else";
 }
 
-/* The token's own text, "" if it is long or there is none. */
+/* The token's own text, "" if it is long or stands on another line than the one being read (a line is found by its
+ * number only from the start of the file, and there may be an error on each). */
 static const char *
 token_text(Parser *p, Place at)
 {
-	const char *line;
-	size_t size;
-	if (at.line != at.end_line || at.end_col - at.col > 30 ||
-	    !source_line(&p->cx->files.at[p->file], at.line, &line, &size) || (size_t)at.end_col - 1 > size)
+	const SourceFile *f = &p->cx->files.at[p->file];
+	size_t start = p->line_at + (size_t)at.col - 1, size = (size_t)(at.end_col - at.col);
+	if (at.line != p->line || at.line != at.end_line || size > 30 || start + size > f->size)
 		return "";
-	return arena_strndup(p->cx->mem, line + at.col - 1, (size_t)(at.end_col - at.col));
+	return arena_strndup(p->cx->mem, f->text + start, size);
 }
 
 static bool

@@ -21,6 +21,7 @@ parser_advance(Parser *p, Place *place, const char *text, size_t n)
 		if (text[i] == '\n') {
 			p->line++;
 			p->col = 1;
+			p->line_at = p->at + i + 1;
 		}
 	}
 	place->end_line = p->line;

@@ -67,6 +67,7 @@ typedef struct Parser {
 	Place bad;                                  /* of the last token that was reported itself */
 	Place comment;                              /* of an open comment */
 	size_t comment_at, at;                      /* byte offsets in the text */
+	size_t line_at;                             /* of the start of the lexer's line */
 	VEC(Bracket) open;                          /* ( [ { not yet closed */
 	VEC(Unread) unread;                         /* tokens to hand out before those of the text, the last first */
 	int stuck;                                  /* times that recovery began at one place */
