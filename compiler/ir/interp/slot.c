@@ -218,7 +218,8 @@ live_regions(Plan *p, Node *n)
 static bool
 use_is_soft(const Plan *p, const Op *op, int i)
 {
-	return (op->kind == OP_DOT && i == 2 && !value_info(p, op->in[i])->base) || op->kind == OP_YIELD || (op->kind == OP_FOR && i >= 3) ||
+	return (op->kind == OP_DOT && i == 2 && !value_info(p, op->in[i])->base) || op->kind == OP_YIELD ||
+	    (op->kind == OP_FOR && i >= 3) ||
 	    op->kind == OP_WHILE;
 }
 
