@@ -42,6 +42,7 @@ struct Call {
 	CallArg arg[MAX_CALL_PARAMS];                   /* in order of the row's parameters, named as there */
 	CallArg *rest;
 	int nrest;
+	Call *next;                                     /* of the spare ones */
 };
 
 /* call.c */

@@ -371,15 +371,27 @@ run(Call *c, const ArgList *args)
 	return v;
 }
 
+static Call *
+take_call(Elab *e)
+{
+	Call *c = e->spare_calls;
+	if (!c)
+		return NEW(e->cx->mem, Call);
+	e->spare_calls = c->next;
+	return c;
+}
+
 Val
 elab_builtin(Elab *e, const Expr *x)
 {
-	Call c = {.e = e, .place = x->place};
 	if (x->a->kind == EX_MEMBER)
 		return elab_method(e, x);
-	c.def = find(x->a->name);
-	c.fast = x->a->scope != NULL;
-	if (!c.def)
+	Call *c = take_call(e);
+	*c = (Call){.e = e, .place = x->place, .def = find(x->a->name), .fast = x->a->scope != NULL};
+	if (!c->def)
 		die("'%s' is no builtin", x->a->name);
-	return run(&c, &x->args);
+	Val v = run(c, &x->args);
+	c->next = e->spare_calls;
+	e->spare_calls = c;
+	return v;
 }

@@ -64,6 +64,7 @@ struct Elab {
 	bool whole;                                     /* reference or example: whole tensors, every float is f64 */
 	uint64_t seed;                                  /* example: of its random distributions */
 	struct Signature **signature;                   /* call.c: of each builtin that was called; NULL until the first */
+	struct Call *spare_calls;                       /* call.c: kept off the stack, which deep nesting needs */
 	struct Example *example;                        /* an example's line is being elaborated (whole.c); else NULL */
 	int depth;                                      /* nesting and inlining, limited */
 	/* statements keep their own state (returns, fn results …) behind this */
