@@ -546,7 +546,8 @@ put_item(Printer *p, const Item *item)
 	}
 }
 
-/* Comments of an item's header come before the item, but for those among its parameters if there are any. */
+/* Comments of an item's header come before the item, those in its first parameter too, but for those among its
+ * parameters if there are any. */
 static void
 put_item_comments(Printer *p, const Item *item)
 {
@@ -555,7 +556,7 @@ put_item_comments(Printer *p, const Item *item)
 	int line = item->body_place.line ? item->body_place.line : at.end_line;
 	int col = item->body_place.line ? item->body_place.col : at.end_col;
 	if (l->n) {
-		put_comments(p, at, l->at[0].place.line, l->at[0].place.col);
+		put_comments(p, at, l->at[0].place.end_line, l->at[0].place.end_col);
 		if (comment_before(p, last.line, last.col))
 			return;
 	}
