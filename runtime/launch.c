@@ -35,7 +35,7 @@ compile(TglKernel *k, const Bound *b, const char *target)
 	    .verify = o->verify,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
-	Module *m = compile_kernel(k->k, b, target, &opt);
+	Module *m = compile_kernel(k->k, b, target, NULL, &opt);
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
 		o->write(o->user, dump.at);

@@ -73,7 +73,7 @@ build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
 		return NULL;
 	ok = ex ? example_bind(k, ex, given, cli->define.n, args, &bound)
 	        : kernel_bind(k, args, given, cli->define.n, &bound);
-	return ok ? compile_kernel(k, &bound, "cpu", passes) : NULL;
+	return ok ? compile_kernel(k, &bound, "cpu", NULL, passes) : NULL;
 }
 
 static int

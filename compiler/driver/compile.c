@@ -2,7 +2,7 @@
 #include "driver/compile.h"
 
 Module *
-compile_kernel(Kernel *k, const Bound *b, const char *target, const PassOptions *opt)
+compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
 {
 	PassOptions plain = {0};
 	Module *m = kernel_module(k, b, target);

@@ -4,9 +4,18 @@
 
 #include "pass/pass.h"
 #include "sema/sema.h"
+#include "lower/artefact.h"
 
-/* Elaborates a kernel for `b` and runs the pipeline for a target name ("cpu" for now).  NULL after errors, which are
- * in the program's cx. */
-Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const PassOptions *opt);
+/* What a launch promises about arguments, in order of Kernel.params and of Bound.symbol; see FuncParam.multiple. */
+typedef struct Promises {
+	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
+	const int64_t *symbol;
+} Promises;
+
+/* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `promises` may be NULL: then
+ * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */
+Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt);
+/* From a module that went through a GPU's pipeline to what its device loads. */
+bool compile_artefact(Module *m, const Target *t, Artefact *out);
 
 #endif

@@ -22,6 +22,7 @@
 #define TEGULA_IR_H
 
 #include "base/base.h"
+#include "layout/layout.h"
 
 enum { MAX_RANK = 5 };                                  /* of tiles in kernels; references use up to MAX_RANK too */
 #define MAX_ELEMENTS (INT64_C(1) << 40)                 /* of any tile; a larger result does not infer */
@@ -104,6 +105,7 @@ struct Value {
 	const char *name;                               /* the source's name as a hint for printing, or NULL */
 	int id;                                         /* dense within a Func after func_number; scratch for passes */
 	void *info;                                     /* analyses hang their facts here */
+	const Layout *layout;                           /* where the tile lives (interned by layout_intern); NULL: a scalar, or not assigned yet */
 };
 
 typedef enum OpKind {
@@ -169,9 +171,18 @@ typedef struct FuncParam {
 	Access access;                                  /* tensor */
 	bool strided;                                   /* tensor: strides are free */
 	int dim[MAX_RANK];                              /* tensor: the PARAM_DIM that names this dimension, or -1 */
+	int64_t multiple;                               /* the address (bytes) or the integer is known to be a multiple of it; 0: nothing known */
 } FuncParam;
 
 enum { MAX_AXES = 3 };
+
+/* The schedule as the passes for a GPU read it: printed after the grid where it is not 0, `warps(4) stages(3)`. */
+typedef struct FuncSchedule {
+	int warps;                                      /* of a block; 0: the compiler's choice, made by pass coalesce */
+	int stages;                                     /* of a pipelined loop; 0: the compiler's choice */
+	int group;                                      /* rows of programs walked together; 0 or 1: none */
+	int persistent, specialize, ctas;
+} FuncSchedule;
 
 struct Func {
 	const char *name;
@@ -182,6 +193,7 @@ struct Func {
 	const char *axis[MAX_AXES];                     /* the grid's axes, first fastest */
 	int naxis;
 	Block *body;
+	FuncSchedule schedule;
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 };
@@ -195,7 +207,12 @@ struct Module {
 	unsigned facts;
 	const Type **types;                             /* the intern table */
 	int ntypes, captypes;
+	const Layout **layouts;                         /* likewise; numbered #0, #1 … in text */
+	int nlayouts, caplayouts;
 };
+
+/* One object for equal layouts, so that == compares them; lives as long as the module. */
+const Layout *layout_intern(Module *m, const Layout *l);
 
 Module *module_open(Compile *cx);                       /* freed with cx->mem */
 

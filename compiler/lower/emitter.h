@@ -119,6 +119,8 @@ struct Emitter {
 	Reg (*op)(Emitter *e, EmitOp op, Reg a, Reg b, Reg c);
 	Reg (*cast)(Emitter *e, EmitCast c, RegType to, Reg a);
 	RegType (*type)(Emitter *e, Reg r);
+	Reg (*pack)(Emitter *e, const Reg *v, int n);   /* one REG_I32 of n elements of 32 / n bits, the first lowest */
+	void (*unpack)(Emitter *e, Reg word, RegType t, Reg *out, int n);       /* and back */
 
 	/* memory */
 	void (*load)(Emitter *e, const EmitAccess *at, Reg *out);       /* where the mask is false: 0 */
@@ -139,10 +141,9 @@ struct Emitter {
 
 	/* warps and blocks */
 	void (*prim)(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout);
+	/* operands as the PTX instruction takes them: a and b packed in REG_I32 words (f32 bits for tf32), c and out one
+	 * REG_F32 or REG_I32 an element, all in the order of the fragment's registers */
 	void (*mma)(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out);
 };
-
-/* emit/trace.c: prints every call, one a line, to `out` */
-Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);
 
 #endif

@@ -1,0 +1,58 @@
+/* What a compile hands over: bytes for a device and all that a launch must know of them. */
+#ifndef TEGULA_ARTEFACT_H
+#define TEGULA_ARTEFACT_H
+
+#include "ir/ir.h"
+#include "target/target.h"
+
+/* What the runtime passes for each parameter of the compiled kernel, in order.  All are by value: pointers and i64 8
+ * bytes, i32 and f32 4, i16 2, i8 and bool 1. */
+typedef enum AbiKind {
+	ABI_POINTER,                                    /* of tensor or pointer parameter `param` */
+	ABI_STRIDE,                                     /* i64, elements: strided tensor `param`, dimension `dim` */
+	ABI_SCALAR,                                     /* scalar parameter `param`, its type's bytes */
+	ABI_DIM,                                        /* i64: shape symbol parameter `param` */
+	ABI_GRID,                                       /* i32: programs along grid axis `dim` */
+	ABI_FAULTS,                                     /* pointer: a buffer of faults (assert), FAULT_BYTES, zeroed */
+	ABI_COUNTER,                                    /* pointer: a work counter, 8 bytes, zeroed */
+} AbiKind;
+
+typedef struct AbiParam {
+	AbiKind kind;
+	int param, dim;
+	int bytes;
+} AbiParam;
+
+enum { FAULT_BYTES = 64 };                              /* see lower/control.c for what stands in it */
+
+typedef enum ArtefactForm { FORM_PTX, FORM_CUBIN, FORM_MSL } ArtefactForm;
+
+/* Plain malloc throughout, the caller's: artefact_close frees it. */
+typedef struct Artefact {
+	ArtefactForm form;
+	char *bytes;                                    /* PTX text with its final 0, or a cubin */
+	size_t size;
+	char *kernel;                                   /* the entry's name */
+	char target[16];                                /* "sm_90a" */
+	AbiParam *abi;
+	int nabi;
+	int threads, warps;                             /* of a block */
+	int64_t shared_bytes;                           /* dynamic shared memory of a block */
+	int naxis;
+	bool persistent;                                /* the grid is min(programs, what fits), each block walks on */
+	int cluster;                                    /* blocks of a cluster; 1 */
+	/* what the text or the driver says, -1: not known */
+	int registers, spill_bytes, stack_bytes;
+} Artefact;
+
+/* artefact.c */
+
+/* The kernel's parameters for a function: in order of its own parameters (a strided tensor's strides behind it), then
+ * what is derived. */
+AbiParam *artefact_abi(const Func *f, Arena *mem, int *n);
+void artefact_close(Artefact *a);                       /* of what it holds; a zeroed one is fine */
+/* One block of bytes that artefact_read takes back, for a cache; false if the bytes are not whole. */
+void artefact_write(const Artefact *a, Text *out);
+bool artefact_read(const char *bytes, size_t size, Artefact *out);
+
+#endif

@@ -1,0 +1,85 @@
+/* From tile ops with layouts to what one thread does: each tile becomes as many registers as its layout says that a
+ * thread holds elements, in the order of the layout's register bits.
+ *
+ *     %v = read %x, %row, %0 {index = "ip", extents = [1024], vector = 4} : f32[1024] #0
+ *  =>
+ *     r10 = load.global.f32x4 [r3 + r9] mask r8        once for every four registers
+ *
+ * One walk over the structured ops calls the emitter; a file a family of ops.  What is decided here is only how; where
+ * tiles live, how wide accesses are, which instruction multiplies and where barriers stand was decided by the passes
+ * and is read off layouts and attributes. */
+#ifndef TEGULA_LOWER_H
+#define TEGULA_LOWER_H
+
+#include "ir/ir.h"
+#include "lower/emitter.h"
+
+typedef struct Lower {
+	Emitter *e;
+	const Target *t;
+	Compile *cx;
+	Func *f;
+	Arena *mem;
+	Reg **regs;                                     /* by Value.id; see lower_regs */
+	Reg *param;                                     /* in order of the kernel's parameters, artefact.h's */
+	Reg thread, lane, warp;                         /* REG_I32: within the block; the warp's number is uniform */
+	Reg block;                                      /* REG_I32: this block's linear index */
+	Reg shared;                                     /* REG_SHARED: start of the block's shared memory */
+	int warps;
+	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
+} Lower;
+
+/* lower.c */
+
+/* The type of a register that holds an element: bool REG_PRED; i8, u8, fp8 and 4-bit values REG_I8 (4-bit sign- or
+ * zero-extended), f16 REG_F16, pointers REG_GLOBAL. */
+RegType lower_type(const Type *t);
+/* How many registers hold a value: 2^register bits of its layout, 1 for a scalar. */
+int lower_count(const Value *v);
+Reg *lower_regs(Lower *l, const Value *v);              /* lower_count(v) of them, made before */
+Reg *lower_new(Lower *l, Value *v);                     /* room for a result's registers */
+void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
+void lower_op(Lower *l, Op *op);
+
+/* coordinates.c: which elements a thread holds */
+
+/* The thread's part of coordinate `dim` (REG_I32): what lane and warp bits give.  Made once for each layout and kept. */
+Reg lower_thread_coordinate(Lower *l, const Layout *layout, int dim);
+/* Register r's part of it, a constant.  Coordinate = thread part ^ register part, and where the two share no bits
+ * (every layout that passes make) also their sum. */
+uint32_t lower_register_coordinate(const Layout *layout, int r, int dim);
+/* True in one of the threads that hold the same element (lane and warp bits that repeat are 0); 0 if all are different. */
+Reg lower_is_first_holder(Lower *l, const Layout *layout);
+/* Byte offset in shared memory (REG_I32, from op's region) at which register r's element of a tile in `layout` stands
+ * under `shared`; the constant part apart, so that it can go into the access. */
+Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant);
+
+/* one file a family */
+void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
+void lower_cast(Lower *l, Op *op);                      /* cast.c */
+void lower_math(Lower *l, Op *op);                      /* math.c: functions made of arithmetic; ops with a float result */
+void lower_memory(Lower *l, Op *op);                    /* memory.c: read write load store prefetch */
+void lower_atomic(Lower *l, Op *op);                    /* atomic.c */
+void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
+void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast cat join split flip extract gather */
+void lower_convert(Lower *l, Op *op);                   /* convert.c */
+/* The same for any value: its registers in layout `to`, through `scratch` bytes of shared memory if it must. */
+void lower_to_layout(Lower *l, const Reg *from, const Layout *src, const Layout *dst, RegType type, int64_t scratch,
+    Reg *out);
+void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce reduce_fn */
+void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
+void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
+void lower_order(Lower *l, Op *op);                     /* order.c: sort topk histogram */
+void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buffers, asynchronous copies, mbarriers */
+void lower_philox(Lower *l, Op *op);                    /* philox.c */
+
+/* One scalar block (a reduce_fn's or scan_fn's region) on registers. */
+void lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out);
+
+/* Bytes of shared scratch that an op needs while it runs (for pass smem; attribute `smem` is its offset), 0: none. */
+int64_t lower_scratch_bytes(const Op *op, const Target *t);
+
+/* The whole function; the emitter has the kernel when it returns.  False after errors in l->cx. */
+bool lower_func(Func *f, const Target *t, Emitter *e, Arena *mem);
+
+#endif
