@@ -1,0 +1,162 @@
+"""The memory-bound problems and the matrix products: their tensors, what the result must be, and what moves.
+
+make() gives one set of tensors; several sets are made so that together they exceed the L2 cache.  `outputs` are
+poisoned before a check; `bytes` counts each input read once and each output written once."""
+import math
+
+import torch
+import torch.nn.functional as F
+
+import triton_kernels as tk
+
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+
+
+class Problem:
+    def __init__(self, name, make, outputs, reference, triton, eager, tegula, cuda=None, flops=0, tolerance=None,
+                 compiled=True):
+        self.name, self.make, self.outputs, self.reference = name, make, outputs, reference
+        self.triton, self.eager, self.tegula, self.cuda, self.flops = triton, eager, tegula, cuda, flops
+        self.tolerance, self.compiled = tolerance, compiled
+
+
+def randn(*shape, dtype=F32):
+    return torch.randn(*shape, device="cuda", dtype=F32).to(dtype)
+
+
+def vectors(n, dtype, binary=False):
+    def make():
+        t = {"x": randn(n, dtype=dtype)}
+        if binary:
+            t["y"] = randn(n, dtype=dtype)
+        t["z" if binary else "y"] = torch.empty(n, device="cuda", dtype=dtype)
+        return t
+    return make
+
+
+def matrix(R, C, dtype, out=None, **more):
+    """x [R, C] and y of the same shape (or `out`), with vectors of C values."""
+    def make():
+        t = {"x": randn(R, C, dtype=dtype)}
+        for name in more.get("vectors", ()):
+            t[name] = randn(C, dtype=dtype)
+        shape, kind = out or ((R, C), dtype)
+        t["y"] = torch.empty(*shape, device="cuda", dtype=kind)
+        return t
+    return make
+
+
+def rope_reference(t, half, dtype):
+    S, H, D = t["x"].shape
+    i = torch.arange(D // 2, device="cuda", dtype=dtype)
+    a = t["position"].to(dtype)[:, None] * torch.exp2(-math.log2(10000.0) * i / (D // 2))[None, :]
+    c, s = a.cos()[:, None, :], a.sin()[:, None, :]
+    x = t["x"].to(dtype)
+    u, v = x[..., :D // 2], x[..., D // 2:]
+    return torch.cat([u * c - v * s, v * c + u * s], -1)
+
+
+def int4_tensors(R, C):
+    def make():
+        return {"q": torch.randint(0, 256, (R, C // 2), device="cuda", dtype=torch.uint8),
+                "scale": torch.rand(R, C // 128, device="cuda").to(BF16) * 0.1,
+                "zero": torch.randint(6, 10, (R, C // 128), device="cuda", dtype=torch.uint8),
+                "w": torch.empty(R, C, device="cuda", dtype=BF16)}
+    return make
+
+
+def int4_value(t, dtype):
+    q = t["q"]
+    v = torch.stack([q & 15, q >> 4], -1).reshape(q.shape[0], -1, 128).to(dtype)
+    return ((v - t["zero"].to(dtype)[..., None]) * t["scale"].to(dtype)[..., None]).reshape(q.shape[0], -1)
+
+
+def fp8_tensors(R, C):
+    def make():
+        return {"x": randn(R, C, dtype=BF16),
+                "q": torch.empty(R, C, device="cuda", dtype=torch.float8_e4m3fn),
+                "scale": torch.empty(R, device="cuda", dtype=F32)}
+    return make
+
+
+def fp8_value(t, dtype):
+    x = t["x"].to(dtype)
+    s = x.abs().amax(1) / 448.0
+    return {"q": (x / s[:, None]).to(torch.float8_e4m3fn), "scale": s}
+
+
+def memory_problems():
+    p = []
+    for k in (20, 24, 28):
+        p.append(Problem(f"vadd f32 2^{k}", vectors(1 << k, F32, True), ["z"], lambda t, d: t["x"].to(d) + t["y"].to(d), tk.add,
+                         lambda t: torch.add(t["x"], t["y"], out=t["z"]), ("vector_add", {}, "x y z"),
+                         ("elementwise.cu", "vector_add_f32", lambda t: (-(-t["x"].numel() // 2048), 512))))
+    for name, kernel, fn in (("silu", "silu", F.silu), ("gelu-tanh", "gelu_tanh", lambda x: F.gelu(x, approximate="tanh")),
+                             ("gelu-erf", "gelu_erf", F.gelu)):
+        p.append(Problem(f"{name} bf16 2^27", vectors(1 << 27, BF16), ["y"], lambda t, d, fn=fn: fn(t["x"].to(d)),
+                         tk.unary(kernel), lambda t, fn=fn: fn(t["x"]), (kernel, {"T": "bf16"}, "x y"),
+                         ("elementwise.cu", f"{kernel}_bf16", lambda t: (-(-t["x"].numel() // 2048), 256))))
+    threads = {("f32", 1024): 64, ("f32", 4096): 512, ("f32", 8192): 1024,
+               ("bf16", 1024): 64, ("bf16", 4096): 64, ("bf16", 8192): 512}
+    for dtype, text in ((F32, "f32"), (BF16, "bf16")):
+        for R, C in ((4096, 1024), (8192, 8192), (32768, 4096), (128, 131072)):
+            cuda = ("rows.cu", f"softmax_{text}_{C}", lambda t, n=threads.get((text, C)): (t["x"].shape[0], n))
+            p.append(Problem(f"softmax {text} {R}x{C}", matrix(R, C, dtype), ["y"], lambda t, d: t["x"].to(d).softmax(1),
+                             tk.softmax, lambda t: torch.softmax(t["x"], 1),
+                             ("softmax" if C <= 16384 else "softmax_online", {"T": text}, "x y"),
+                             cuda if C <= 8192 else None))
+    for R, C in ((8192, 4096), (4096, 8192)):
+        p.append(Problem(f"layernorm bf16 {R}x{C}", matrix(R, C, BF16, vectors=("w", "b")), ["y"],
+                         lambda t, d, C=C: F.layer_norm(t["x"].to(d), (C,), t["w"].to(d), t["b"].to(d), 1e-5), tk.norm(True),
+                         lambda t, C=C: F.layer_norm(t["x"], (C,), t["w"], t["b"], 1e-5),
+                         ("layernorm", {"T": "bf16"}, "x w b y eps=1e-5"),
+                         ("rows.cu", f"layernorm_bf16_{C}", lambda t: (t["x"].shape[0], 256))))
+    for R, C in ((8192, 4096), (4096, 8192)):
+        p.append(Problem(f"rmsnorm bf16 {R}x{C}", matrix(R, C, BF16, vectors=("w",)), ["y"],
+                         lambda t, d, C=C: F.rms_norm(t["x"].to(d), (C,), t["w"].to(d), 1e-5), tk.norm(False),
+                         lambda t, C=C: F.rms_norm(t["x"], (C,), t["w"], 1e-5),
+                         ("rmsnorm", {"T": "bf16"}, "x w y eps=1e-5"),
+                         ("rows.cu", f"rmsnorm_bf16_{C}", lambda t, n=256 if C == 4096 else 512: (t["x"].shape[0], n))))
+    for dtype, text, tile in ((F32, "f32", 64), (BF16, "bf16", 128)):
+        p.append(Problem(f"transpose {text} 8192x8192", matrix(8192, 8192, dtype), ["y"], lambda t, d: t["x"].to(d).T,
+                         tk.transpose, lambda t: t["y"].copy_(t["x"].T), ("transpose", {"T": text}, "x y"),
+                         ("shapes.cu", f"transpose_{text}", lambda t, n=tile: ((8192 // n) ** 2, 512))))
+    for dtype, text in ((F32, "f32"), (BF16, "bf16")):
+        p.append(Problem(f"colsum {text} 8192x8192", matrix(8192, 8192, dtype, out=((8192,), F32)), ["y"],
+                         lambda t, d: t["x"].to(d).sum(0), tk.column_sum, lambda t: torch.sum(t["x"], 0, dtype=F32, out=t["y"]),
+                         ("column_sums", {"T": text}, "x y"),
+                         ("shapes.cu", f"column_sums_{text}", lambda t: (8192 * t["x"].element_size() // 512, 512))))
+    for dtype, text in ((F32, "f32"), (BF16, "bf16")):
+        p.append(Problem(f"rowsum {text} 8192x8192", matrix(8192, 8192, dtype, out=((8192,), F32)), ["y"],
+                         lambda t, d: t["x"].to(d).sum(1), tk.row_sum, lambda t: torch.sum(t["x"], 1, dtype=F32, out=t["y"]),
+                         ("row_sums", {"T": text}, "x y"), ("rows.cu", f"row_sums_{text}_8192", lambda t: (8192, 256))))
+
+    def rope_make():
+        return {"x": randn(16384, 32, 128, dtype=BF16),
+                "position": torch.arange(4096, device="cuda", dtype=torch.int32).repeat(4),
+                "y": torch.empty(16384, 32, 128, device="cuda", dtype=BF16)}
+    p.append(Problem("rope bf16 4x4096x32x128", rope_make, ["y"], lambda t, d: rope_reference(t, 64, d), tk.rope,
+                     lambda t: rope_reference(t, 64, F32).to(BF16), ("rope", {"T": "bf16"}, "x position y base=10000.0"),
+                     ("shapes.cu", "rope_bf16", lambda t: (16384, 256))))
+    p.append(Problem("int4->bf16 16384x8192 g128", int4_tensors(16384, 8192), ["w"], int4_value, tk.int4,
+                     lambda t: int4_value(t, F32).to(BF16), ("dequantize_int4", {"T": "bf16"}, "q scale zero w"),
+                     ("shapes.cu", "dequantize_int4_bf16", lambda t: (16384 * 8192 // 2048, 256))))
+    p.append(Problem("fp8 quantize rows 8192x8192", fp8_tensors(8192, 8192), ["q", "scale"], fp8_value, tk.fp8,
+                     lambda t: fp8_value(t, F32), ("quantize_fp8", {"T": "bf16"}, "x q scale"),
+                     ("rows.cu", "quantize_fp8_8192", lambda t: (8192, 256))))
+    p.append(Problem("cumsum f32 8192x8192", matrix(8192, 8192, F32), ["y"], lambda t, d: t["x"].to(d).cumsum(1), tk.cumsum,
+                     lambda t: torch.cumsum(t["x"], 1, out=t["y"]), ("cumsum:running_sums", {}, "x y"),
+                     ("shapes.cu", "running_sums_8192", lambda t: (8192, 1024))))
+    return p
+
+
+def matmul_problems(sizes=(4096,)):
+    p = []
+    for n in sizes:
+        def make(n=n):
+            return {"a": randn(n, n, dtype=BF16), "b": randn(n, n, dtype=BF16),
+                    "c": torch.empty(n, n, device="cuda", dtype=BF16)}
+        p.append(Problem(f"mm bf16 NN {n}", make, ["c"], lambda t, d: t["a"].to(d) @ t["b"].to(d), tk.matmul,
+                         lambda t: torch.matmul(t["a"], t["b"], out=t["c"]), ("matmul", {"T": "bf16"}, "a b c"),
+                         flops=2 * n ** 3, compiled=False))
+    return p
