@@ -21,6 +21,12 @@ const AttrInfo attr_info[] = {
 };
 const int nattr_info = LEN(attr_info);
 
+/* What the passes for a GPU note on any op: where its scratch stands in the block's shared memory, and whether
+ * a barrier of the block goes before it. */
+static const AttrInfo any_op[] = {
+    {.op = OP_COUNT, .name = "smem", .kind = ATTR_INT},
+    {.op = OP_COUNT, .name = "sync", .kind = ATTR_BOOL},
+};
 static const AttrInfo fast = {.op = OP_COUNT, .name = "fast", .kind = ATTR_BOOL};
 
 static Attr
@@ -140,6 +146,9 @@ attr_find(OpKind kind, const char *name)
 
 	if ((traits & ELEM) && !(traits & ANYI) && strcmp(name, fast.name) == 0)
 		return &fast;
+	for (int i = 0; i < LEN(any_op); i++)
+		if (strcmp(name, any_op[i].name) == 0)
+			return &any_op[i];
 	for (int i = 0; i < nattr_info; i++)
 		if (attr_info[i].op == kind && strcmp(attr_info[i].name, name) == 0)
 			return &attr_info[i];

@@ -88,6 +88,24 @@ RULE(extract)
 	return infer_out(x, type_with_shape(x->m, t, rank, extent));
 }
 
+/* {valid}: extents of the tile before padding, within the tile's. */
+static bool
+valid_extents(Infer *x, const Type *tile)
+{
+	const Attr *valid = infer_attr(x, "valid");
+
+	if (!valid)
+		return true;
+	if (valid->nints != tile->rank)
+		return infer_fail(x, "%d valid extents; expected one for each dimension of %s", valid->nints,
+		    infer_text(x, tile));
+	for (int d = 0; d < tile->rank; d++)
+		if (valid->ints[d] < 0 || valid->ints[d] > tile->extent[d])
+			return infer_fail(x, "valid extent %lld; expected 0 to %lld", (long long)valid->ints[d],
+			    (long long)tile->extent[d]);
+	return true;
+}
+
 /* The tile type that an access to tensor operand 0 moves. */
 static bool
 accessed(Infer *x, const Type **tile)
@@ -101,7 +119,7 @@ accessed(Infer *x, const Type **tile)
 	if (!selected(x, infer_in(x, 0), 1, true, &rank, extent))
 		return false;
 	*tile = type_tile(x->m, infer_in(x, 0)->elem, rank, extent);
-	return true;
+	return valid_extents(x, *tile);
 }
 
 RULE(read)

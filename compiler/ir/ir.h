@@ -184,6 +184,12 @@ typedef struct FuncSchedule {
 	int persistent, specialize, ctas;
 } FuncSchedule;
 
+/* The figures by their words in text, in order. */
+enum { SCHEDULE_FIGURES = 6 };
+extern const char *const schedule_text[SCHEDULE_FIGURES];
+void schedule_figures(const FuncSchedule *s, int figure[SCHEDULE_FIGURES]);
+void schedule_set(FuncSchedule *s, int i, int figure);
+
 struct Func {
 	const char *name;
 	Module *module;
@@ -211,7 +217,7 @@ struct Module {
 	int nlayouts, caplayouts;
 };
 
-/* One object for equal layouts, so that == compares them; lives as long as the module. */
+/* layouts.c: one object for equal layouts, so that == compares them; lives as long as the module. */
 const Layout *layout_intern(Module *m, const Layout *l);
 
 Module *module_open(Compile *cx);                       /* freed with cx->mem */
@@ -305,5 +311,7 @@ Module *module_parse(Compile *cx, int file);                    /* NULL after er
 const char *module_verify(Module *m);
 /* The same; *at is the op to blame, or NULL. */
 const char *module_check(Module *m, const Op **at);
+/* verify_layout.c: layouts fit their values, and under LAYOUTS each tile has one. */
+const char *layouts_check(Func *f, const Op **at);
 
 #endif

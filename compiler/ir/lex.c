@@ -253,7 +253,7 @@ lex_next(Lexer *l)
 	} else {
 		l->at++;
 		l->punct = c;
-		if (strchr("{}()[]<>,:=@*?", c))
+		if (strchr("{}()[]<>,:=@*?#", c))
 			finish(l, start, TOK_PUNCT);
 		else
 			bad(l, start, DIAG_TIR_BYTE,
@@ -261,6 +261,19 @@ lex_next(Lexer *l)
 				? arena_printf(l->cx->tmp, "byte 0x%02x", (unsigned char)c)
 				: arena_printf(l->cx->tmp, "'%c'", c));
 	}
+}
+
+const char *
+lex_line(Lexer *l)
+{
+	const char *eol = memchr(l->at, '\n', (size_t)(l->end - l->at)), *start = l->at;
+	size_t n = (size_t)((eol ? eol : l->end) - start);
+
+	for (size_t i = 0; i + 1 < n; i++)
+		if (start[i] == '/' && start[i + 1] == '/')
+			n = i;
+	l->at = start + n;
+	return arena_strndup(l->cx->tmp, start, n);
 }
 
 const char *

@@ -81,6 +81,16 @@ parse_param_type(Reader *r, ParamText *p)
 	return false;
 }
 
+/* multiple(16): what the address or the integer is known to be a multiple of. */
+static bool
+parse_multiple(Reader *r, ParamText *p)
+{
+	if (!read_take_word(r, "multiple"))
+		return true;
+	return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.multiple, "a number of 1 or more") &&
+	    read_need(r, ')');
+}
+
 static bool
 parse_params(Reader *r, ParamTexts *params)
 {
@@ -91,7 +101,7 @@ parse_params(Reader *r, ParamTexts *params)
 		if (r->l.token != TOK_VALUE)
 			return read_expected(r, "a parameter");
 		lex_next(&r->l);
-		if (!read_need(r, ':') || !parse_param_type(r, &p))
+		if (!read_need(r, ':') || !parse_param_type(r, &p) || !parse_multiple(r, &p))
 			return false;
 		vec_push(r->cx->tmp, params, p);
 	} while (read_take(r, ','));
@@ -163,6 +173,23 @@ parse_grid(Reader *r)
 	return read_need(r, ')');
 }
 
+/* warps(4) stages(3) */
+static bool
+parse_schedule(Reader *r)
+{
+	int64_t n;
+
+	for (int i = 0; i < SCHEDULE_FIGURES; i++) {
+		if (!read_take_word(r, schedule_text[i]))
+			continue;
+		if (!read_need(r, '(') || !read_need_int(r, 1, 1 << 20, &n, "a number of 1 or more") ||
+		    !read_need(r, ')'))
+			return false;
+		schedule_set(&r->f->schedule, i, (int)n);
+	}
+	return true;
+}
+
 static bool
 parse_func(Reader *r)
 {
@@ -186,7 +213,7 @@ parse_func(Reader *r)
 	    !make_func(r, name, at, &params))
 		return false;
 	r->f->is_reference = is_reference;
-	return parse_grid(r) && read_place(r, &r->f->place) && read_need(r, '{') &&
+	return parse_grid(r) && parse_schedule(r) && read_place(r, &r->f->place) && read_need(r, '{') &&
 	    read_block(r, r->f->body) && read_need(r, '}');
 }
 
@@ -227,6 +254,33 @@ parse_facts(Reader *r)
 	return read_need(r, ')');
 }
 
+/* layout #0 = layout(shape = [4, 8], …), to the end of the line */
+static bool
+parse_layout(Reader *r)
+{
+	int64_t n;
+	int at;
+	Layout l;
+
+	if (!read_need(r, '#') ||
+	    !read_need_int(r, r->layouts.n, r->layouts.n, &n,
+		arena_printf(r->cx->tmp, "layout number %d", r->layouts.n)))
+		return false;
+	if (!read_is_punct(r, '='))
+		return read_expected(r, "'='");
+	Place place = r->l.place;
+	const char *why = layout_parse(lex_line(&r->l), &l, &at);
+	if (why) {
+		place.col = place.end_col + at;
+		place.end_col = place.col + 1;
+		diag_error(r->cx, place, DIAG_TIR_LAYOUT, why);
+		return false;
+	}
+	vec_push(r->cx->tmp, &r->layouts, layout_intern(r->m, &l));
+	lex_next(&r->l);
+	return true;
+}
+
 static bool
 parse_item(Reader *r)
 {
@@ -236,6 +290,8 @@ parse_item(Reader *r)
 		return parse_file(r);
 	if (r->m->funcs.n == 0 && read_take_word(r, "facts"))
 		return parse_facts(r);
+	if (r->m->funcs.n == 0 && read_take_word(r, "layout"))
+		return parse_layout(r);
 	return read_expected(r, "'kernel' or 'reference'");
 }
 

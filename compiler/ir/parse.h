@@ -37,6 +37,8 @@ void lex_open(Lexer *l, Compile *cx, int file);
 void lex_next(Lexer *l);
 /* What the token is, for a message: "'kernel'", "the end of the file". */
 const char *lex_describe(const Lexer *l);
+/* What is left of the token's line after it, without a comment; the next token is then on another line. */
+const char *lex_line(Lexer *l);
 /* Goes on from the next line that begins with `kernel` or `reference`, or to the end. */
 void lex_resync(Lexer *l);
 
@@ -67,6 +69,7 @@ typedef struct Reader {
 	VEC(Place) func_place;                          /* of each Module.funcs in this text */
 	VEC(OpPlace) ops;
 	VEC(int) files;                                 /* `file N`: Compile.files index */
+	VEC(const Layout *) layouts;                    /* `layout #N = …` */
 	int depth;
 } Reader;
 
@@ -94,6 +97,7 @@ Value *read_resolve(Reader *r, const char *name, Place at);
 
 bool read_dtype(Reader *r, DType *t);
 bool read_type(Reader *r, const Type **out);
+bool read_layout(Reader *r, const Layout **out);        /* #N of a layout declared above, or nothing: NULL */
 bool read_place(Reader *r, Place *out);                 /* @line:col, @file:line:col, or nothing */
 bool read_block(Reader *r, Block *b);                   /* ops up to the closing brace */
 

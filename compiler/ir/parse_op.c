@@ -55,6 +55,26 @@ read_type(Reader *r, const Type **out)
 	return false;
 }
 
+bool
+read_layout(Reader *r, const Layout **out)
+{
+	int64_t n;
+	Place at = r->l.place;
+
+	*out = NULL;
+	if (!read_take(r, '#'))
+		return true;
+	if (!read_need_int(r, 0, INT32_MAX, &n, "the number of a layout"))
+		return false;
+	if (n < r->layouts.n) {
+		*out = r->layouts.at[n];
+		return true;
+	}
+	diag_error(r->cx, at, DIAG_TIR_LAYOUT, arena_printf(r->cx->tmp,
+	    "#%lld is not declared: expected a line 'layout #%lld = ...' above", (long long)n, (long long)n));
+	return false;
+}
+
 /* @line:col, @file:line:col, or nothing */
 bool
 read_place(Reader *r, Place *out)
@@ -87,6 +107,7 @@ read_place(Reader *r, Place *out)
 typedef VEC(Value *) Values;
 typedef VEC(Attr) Attrs;
 typedef VEC(const Type *) Types;
+typedef VEC(const Layout *) Layouts;
 
 static bool
 parse_ints(Reader *r, const char *name, Attr *a)
@@ -196,16 +217,18 @@ parse_operands(Reader *r, Values *in)
 }
 
 static bool
-parse_types(Reader *r, Types *types)
+parse_types(Reader *r, Types *types, Layouts *layouts)
 {
 	const Type *t;
+	const Layout *l;
 
 	if (!read_take(r, ':'))
 		return true;
 	do {
-		if (!read_type(r, &t))
+		if (!read_type(r, &t) || !read_layout(r, &l))
 			return false;
 		vec_push(r->cx->tmp, types, t);
+		vec_push(r->cx->tmp, layouts, l);
 	} while (read_take(r, ','));
 	return true;
 }
@@ -224,7 +247,9 @@ parse_region(Reader *r, Op *op, int i)
 	VEC(const char *) names = {0};
 	Names args = {0};
 	Types types = {0};
+	Layouts layouts = {0};
 	const Type *t;
+	const Layout *l;
 
 	if (read_take(r, '(')) {
 		do {
@@ -232,19 +257,22 @@ parse_region(Reader *r, Op *op, int i)
 			if (r->l.token != TOK_VALUE)
 				return read_expected(r, "a value");
 			lex_next(&r->l);
-			if (!read_need(r, ':') || !read_type(r, &t))
+			if (!read_need(r, ':') || !read_type(r, &t) || !read_layout(r, &l))
 				return false;
 			vec_push(r->cx->tmp, &args, n);
 			vec_push(r->cx->tmp, &names, n.text);
 			vec_push(r->cx->tmp, &types, t);
+			vec_push(r->cx->tmp, &layouts, l);
 		} while (read_take(r, ','));
 		if (!read_need(r, ')'))
 			return false;
 	}
 	Block *b = op->region[i] = block_make(r->f, op, types.at, types.n);
-	for (int k = 0; k < args.n; k++)
+	for (int k = 0; k < args.n; k++) {
+		b->arg[k].layout = layouts.at[k];
 		if (!read_bind(r, args.at[k].text, args.at[k].place, &b->arg[k]))
 			return false;
+	}
 	if (!read_need(r, '{') || !read_block(r, b) || !read_need(r, '}'))
 		return false;
 	hide_block(r, b, names.at);
@@ -309,6 +337,7 @@ parse_op(Reader *r, Block *b, Names *defined)
 	Values in = {0};
 	Attrs attrs = {0};
 	Types types = {0};
+	Layouts layouts = {0};
 	Place at = r->l.place, said;
 	OpKind kind;
 
@@ -316,9 +345,11 @@ parse_op(Reader *r, Block *b, Names *defined)
 		return false;
 	at = names.n ? place_join(at, r->l.place) : r->l.place;
 	if (!parse_kind(r, &kind) || !parse_operands(r, &in) || !parse_attrs(r, &attrs) ||
-	    !parse_types(r, &types) || !read_place(r, &said))
+	    !parse_types(r, &types, &layouts) || !read_place(r, &said))
 		return false;
 	Op *op = make_op(r, b, at, said, kind, &in, &attrs, &types);
+	for (int i = 0; op && i < op->nout && i < layouts.n; i++)
+		op->out[i].layout = layouts.at[i];
 	if (!op || !parse_regions(r, op) || !bind_results(r, op, &names, at))
 		return false;
 	for (int i = 0; i < names.n; i++)

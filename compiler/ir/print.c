@@ -29,6 +29,7 @@ typedef struct Printer {
 	Map values, hints;
 	int next;                                       /* number of the next value without a hint */
 	VEC(int) files;                                 /* Compile.files indices in printed order */
+	VEC(const Layout *) layouts;                    /* in printed order */
 } Printer;
 
 static Entry *
@@ -207,6 +208,16 @@ put_place(Printer *p, Place at)
 	}
 }
 
+/* f32[64, 32] #0 */
+static void
+put_type(Printer *p, const Value *v)
+{
+	type_print(v->type, p->out);
+	for (int i = 0; v->layout && i < p->layouts.n; i++)
+		if (p->layouts.at[i] == v->layout)
+			text_printf(p->out, " #%d", i);
+}
+
 static void
 put_op(Printer *p, const Op *op)
 {
@@ -227,7 +238,7 @@ put_op(Printer *p, const Op *op)
 		text_put(p->out, "}");
 	for (int i = 0; i < op->nout; i++) {
 		text_put(p->out, i ? ", " : " : ");
-		type_print(op->out[i].type, p->out);
+		put_type(p, &op->out[i]);
 	}
 	put_place(p, op->place);
 }
@@ -271,7 +282,7 @@ put_block(Printer *p, const Block *b, int depth)
 				text_put(p->out, i ? ", " : " (");
 				put_value(p, &in->arg[i]);
 				text_put(p->out, ": ");
-				type_print(in->arg[i].type, p->out);
+				put_type(p, &in->arg[i]);
 			}
 			text_put(p->out, in && in->narg ? ") {\n" : " {\n");
 			if (in)
@@ -319,6 +330,19 @@ put_param(Printer *p, const Func *f, int i)
 	} else {
 		type_print(f->body->arg[i].type, p->out);
 	}
+	if (param->multiple > 1)
+		text_printf(p->out, " multiple(%lld)", (long long)param->multiple);
+}
+
+static void
+put_schedule(Printer *p, const FuncSchedule *s)
+{
+	int figure[SCHEDULE_FIGURES];
+
+	schedule_figures(s, figure);
+	for (int i = 0; i < SCHEDULE_FIGURES; i++)
+		if (figure[i])
+			text_printf(p->out, " %s(%d)", schedule_text[i], figure[i]);
 }
 
 static void
@@ -334,6 +358,7 @@ put_func(Printer *p, const Func *f)
 	for (int i = 0; i < f->naxis; i++)
 		text_printf(p->out, "%s%s", i ? ", " : " grid(", f->axis[i]);
 	text_put(p->out, f->naxis ? ")" : "");
+	put_schedule(p, &f->schedule);
 	put_place(p, f->place);
 	text_put(p->out, " {\n");
 	put_block(p, f->body, 1);
@@ -359,6 +384,39 @@ note_files(Printer *p, const Func *f)
 		note_file(p, op->place);
 }
 
+static void
+note_layout(Printer *p, const Layout *l)
+{
+	for (int i = 0; i < p->layouts.n; i++)
+		if (p->layouts.at[i] == l)
+			return;
+	if (l)
+		vec_push(p->tmp, &p->layouts, l);
+}
+
+/* In text order, so that they are numbered as they are met. */
+static void
+note_layouts(Printer *p, const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		for (int i = 0; i < op->nout; i++)
+			note_layout(p, op->out[i].layout);
+		for (int r = 0; r < op->nregion; r++)
+			for (int i = 0; op->region[r] && i < op->region[r]->narg; i++)
+				note_layout(p, op->region[r]->arg[i].layout);
+	}
+}
+
+static void
+put_layouts(Printer *p)
+{
+	for (int i = 0; i < p->layouts.n; i++) {
+		text_printf(p->out, "layout #%d = ", i);
+		layout_print(p->layouts.at[i], p->out);
+		text_put(p->out, "\n");
+	}
+}
+
 const char *const fact_text[] = {"TYPED", "AXES", "LAYOUTS", "STAGED", "SMEM", "SYNCED"};
 
 static void
@@ -381,8 +439,10 @@ module_print(const Module *m, Text *out)
 {
 	Printer p = {.tmp = m->cx->tmp, .cx = m->cx, .out = out};
 
-	for (int i = 0; i < m->funcs.n; i++)
+	for (int i = 0; i < m->funcs.n; i++) {
 		note_files(&p, m->funcs.at[i]);
+		note_layouts(&p, m->funcs.at[i]);
+	}
 	for (int i = 0; i < p.files.n; i++) {
 		text_printf(out, "file %d ", i);
 		put_string(out, m->cx->files.at[p.files.at[i]].path);
@@ -390,8 +450,9 @@ module_print(const Module *m, Text *out)
 	}
 	if (m->facts != TYPED)
 		put_facts(out, m->facts);
+	put_layouts(&p);
 	for (int i = 0; i < m->funcs.n; i++) {
-		if (i || p.files.n || m->facts != TYPED)
+		if (i || p.files.n || m->facts != TYPED || p.layouts.n)
 			text_put(out, "\n");
 		put_func(&p, m->funcs.at[i]);
 	}
@@ -404,6 +465,7 @@ op_print(const Op *op, Text *out)
 	Printer p = {.tmp = f->module->cx->tmp, .cx = f->module->cx, .out = out};
 
 	note_files(&p, f);
+	note_layouts(&p, f);
 	name_func(&p, f);
 	put_op(&p, op);
 }

@@ -354,7 +354,10 @@ check_func(Verifier *v)
 	v->visible = NEW_ARRAY(tmp, bool, f->nvalues);
 	v->uses = NEW_ARRAY(tmp, int, f->nvalues);
 	own_block(v, f->body);
-	return check_block(v, f->body) && check_uses(v);
+	if (!check_block(v, f->body) || !check_uses(v))
+		return false;
+	v->why = layouts_check(f, &v->at);
+	return !v->why;
 }
 
 const char *

@@ -151,7 +151,7 @@ same(const Op *a, const Op *b)
 	    !same_operands(a, b))
 		return false;
 	for (int i = 0; i < a->nout; i++)
-		if (a->out[i].type != b->out[i].type)
+		if (a->out[i].type != b->out[i].type || a->out[i].layout != b->out[i].layout)
 			return false;
 	for (int i = 0; i < a->nattr; i++)
 		if (!same_attr(&a->attr[i], op_attr(b, a->attr[i].name)))

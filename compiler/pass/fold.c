@@ -177,6 +177,7 @@ simplify_fold(Simplify *s, Op *op)
 	case OP_RESHAPE:
 	case OP_PERMUTE:
 	case OP_BROADCAST:
+	case OP_CONVERT:
 	case OP_FLIP:
 	case OP_EXTRACT:
 	case OP_CAT:

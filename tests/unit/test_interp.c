@@ -375,6 +375,36 @@ perturb_strays_as_rounding_does(void **state)
 	assert_true(perturbed_sum(0x1p-24, 7) != perturbed_sum(0x1p-24, 8));
 }
 
+/* Elements beyond the extents before padding are not in memory: the fill on reading, dropped on writing. */
+static void
+valid_extents(void **state)
+{
+	float x[4 * 4], y[4 * 4] = {0};
+	int32_t ids[4] = {3, 2, 1, 0}, z[4 * 4] = {0};
+
+	for (int i = 0; i < 16; i++)
+		x[i] = (float)i + 1;
+	RUN("layout #0 = blocked(shape = [4, 4], lanes = [4, 4])\n"
+	    "kernel @k(%x: in f32[R, 4], %y: inout f32[R, 4], %ids: in i32[4], %z: inout i32[4, 4], %R: dim) {\n"
+	    "	%0 = const {value = 0} : i64\n"
+	    "	%f = const {value = 9.0} : f32\n"
+	    "	%a = read %x, %0, %0, %f {index = \"pp\", extents = [4, 4], valid = [3, 2]} : f32[4, 4]\n"
+	    "	%b = convert %a : f32[4, 4] #0\n"
+	    "	write %y, %0, %0, %b {index = \"pp\", extents = [4, 4], valid = [4, 3]}\n"
+	    "	%g = read %ids, %0 {index = \"p\", extents = [4]} : i32[4]\n"
+	    "	%one = const {value = 1} : i32[4, 4]\n"
+	    "	%o = atomic %z, %g, %0, %one {index = \"gp\", extents = [4], valid = [3, 2], fn = \"add\"} : i32[4, 4]\n"
+	    "	write %z, %0, %0, %o {index = \"pp\", extents = [4, 4], valid = [0, 4]}\n"
+	    "}\n",
+	    1, TENSOR(x, 4, 4), TENSOR(y, 4, 4), TENSOR(ids, 4), TENSOR(z, 4, 4), SCALAR(4));
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < 4; k++) {
+			float want = k == 3 ? 0 : i < 3 && k < 2 ? x[i * 4 + k] : 9;
+			assert_true(y[i * 4 + k] == want);
+			assert_int_equal(z[i * 4 + k], i > 0 && k < 2);
+		}
+}
+
 int
 main(void)
 {
@@ -390,6 +420,7 @@ main(void)
 		cmocka_unit_test(tile_beyond_memory),
 		cmocka_unit_test(asserts_and_prints),
 		cmocka_unit_test(trace_sees_every_value),
+		cmocka_unit_test(valid_extents),
 		cmocka_unit_test(perturb_strays_as_rounding_does),
 	};
 

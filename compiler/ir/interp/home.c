@@ -15,7 +15,7 @@ bool
 op_is_view(OpKind k)
 {
 	return k == OP_BROADCAST || k == OP_PERMUTE || k == OP_FLIP || k == OP_SPLIT || k == OP_EXTRACT ||
-	    k == OP_RESHAPE;
+	    op_is_reshape(k);
 }
 
 bool
@@ -84,7 +84,7 @@ static void
 pass_on_dense(Plan *p, Op *const *op, int n)
 {
 	for (int i = n - 1; i >= 0; i--)
-		if (op[i]->kind == OP_RESHAPE && value_info(p, &op[i]->out[0])->needs_dense)
+		if (op_is_reshape(op[i]->kind) && value_info(p, &op[i]->out[0])->needs_dense)
 			value_info(p, op[i]->in[0])->needs_dense = true;
 }
 
@@ -114,7 +114,7 @@ view_op_home(const Plan *p, const Op *op, const ValueInfo *v)
 
 	if (from.kind == HOME_ONE || (scalar && op->kind == OP_BROADCAST))
 		return (Home){.kind = v->needs_dense ? HOME_REG : HOME_ONE};
-	if (op->kind == OP_RESHAPE) {
+	if (op_is_reshape(op->kind)) {
 		if (from.kind == HOME_REG)
 			return (Home){.kind = HOME_REG};
 		if (from.dense)

@@ -19,6 +19,7 @@ access_make(Plan *p, TensorAccess *a, const Op *op, const Type *tile)
 	a->nd = op->in[0]->type->rank;
 	a->tile = tile;
 	a->rank = tile->rank;
+	a->valid = op_attr(op, "valid") ? op_attr(op, "valid")->ints : NULL;
 	for (int d = 0; d < a->nd; d++) {
 		a->letter[d] = index[d];
 		a->index[d] = value_home(p, op->in[1 + d]);
@@ -65,6 +66,8 @@ access_view(const Worker *w, const TensorAccess *a, const char *fill, View *v)
 		}
 		v->stride[k] = t->stride[d];
 		access_clip(start, a->extent[d], t->dim[d], &v->lo[k], &v->hi[k]);
+		if (a->valid)
+			v->hi[k] = MAX(v->lo[k], MIN(v->hi[k], a->valid[k]));
 		k++;
 	}
 	v->outside = !inside;

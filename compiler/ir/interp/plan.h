@@ -203,6 +203,7 @@ bool region_is_flat(const Block *b);                    /* only elementwise ops,
 void homes_find(Plan *p);
 bool operand_takes_view(const Op *op, int i);
 bool op_is_fused(const Plan *p, const Op *op);          /* elementwise, on tiles: computed in a group */
+static inline bool op_is_reshape(OpKind k) { return k == OP_RESHAPE || k == OP_CONVERT; }  /* the same elements in order */
 bool op_is_view(OpKind k);                              /* gives a view of its operand */
 
 /* slot.c */
@@ -247,6 +248,7 @@ typedef struct TensorAccess {                                 /* a read, write o
 	Home index[MAX_RANK];
 	const Type *tile;                               /* that it moves */
 	int64_t extent[MAX_RANK];                       /* p: its extent, by tensor dimension */
+	const int64_t *valid;                           /* by dimension of the tile: its extent before padding; or NULL */
 	bool gathers;
 	int gather_at, gather_rank;                     /* result dimensions that the gather shape takes */
 	const Type *gather_type;

@@ -121,6 +121,8 @@ row_at(const Worker *w, const TensorAccess *a, const Rows *r)
 		return INT64_MIN;
 	for (int k = 0; k < r->rank; k++) {
 		int d = r->dimension[k];
+		if (a->valid && r->index[k] >= a->valid[k])
+			return INT64_MIN;
 		if (d < 0) {
 			g = g * a->tile->extent[k] + r->index[k];
 			continue;
@@ -160,6 +162,8 @@ access_rows(const Worker *w, const TensorAccess *a, int64_t *row, int64_t *lo, i
 	if (inner >= 0) {
 		access_clip(home_i64(w, &a->index[inner]), a->extent[inner], t->dim[inner], lo, hi);
 		*stride = t->stride[inner];
+		if (a->valid)
+			*hi = MAX(*lo, MIN(*hi, a->valid[a->rank - 1]));
 	}
 	for (int k = 0; k < r.rank; k++)
 		n *= a->tile->extent[k];

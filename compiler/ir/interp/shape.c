@@ -306,6 +306,7 @@ prepare_view(Plan *p, ViewStep *s, const Op *op)
 			s->dim[k] = (int)dims->ints[k];
 		break;
 	case OP_RESHAPE:
+	case OP_CONVERT:
 		s->make = make_permute;
 		match_units(s);
 		break;
@@ -336,11 +337,11 @@ emit_view(Plan *p, const Op *op, int k)
 
 	if (out.kind == HOME_NONE || (out.kind == HOME_ONE && in.reg == out.reg))
 		return NULL;
-	if (out.kind == in.kind && out.kind == HOME_REG && out.reg == in.reg && op->kind == OP_RESHAPE)
+	if (out.kind == in.kind && out.kind == HOME_REG && out.reg == in.reg && op_is_reshape(op->kind))
 		return NULL;
 	if (out.kind == HOME_VIEW && in.kind == HOME_VIEW && out.view == in.view)
 		return NULL;
-	if (op->kind == OP_RESHAPE && out.kind == HOME_REG)
+	if (op_is_reshape(op->kind) && out.kind == HOME_REG)
 		run = run_reshape;
 	ViewStep *s = STEP(p, op, ViewStep, run);
 	s->in = in;

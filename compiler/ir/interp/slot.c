@@ -72,7 +72,7 @@ shares_storage(const Plan *p, const Op *op, const Value *v)
 {
 	Home to = value_home(p, v), from = value_home(p, op->in[0]);
 
-	if (op->kind == OP_RESHAPE && !p->plain)
+	if (op_is_reshape(op->kind) && !p->plain)
 		return to.kind == from.kind && (to.kind == HOME_REG || to.kind == HOME_ONE);
 	return op_is_view(op->kind) && to.kind == HOME_ONE;
 }
@@ -97,7 +97,7 @@ give_web(Plan *p, Value *v)
 		x->web = web_make(p, size);
 	if (x->home.kind != HOME_VIEW)
 		return;
-	bool same_view = op->kind == OP_RESHAPE && x->home.dense;
+	bool same_view = op_is_reshape(op->kind) && x->home.dense;
 	x->home.view = same_view ? value_home(p, op->in[0]).view : p->nview++;
 }
 

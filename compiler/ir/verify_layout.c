@@ -1,0 +1,159 @@
+/* Checks where tiles live.  A layout, wherever there is one, fits its value; a module that claims LAYOUTS has one
+ * for every tile, and what must lie alike does: the operands and results of elementwise ops, and what a loop or a
+ * branch hands over.
+ *
+ *     %b = convert %a : f32[64, 32] #1                    %a is in #0: a conversion changes the layout alone
+ *     %c = add %b, %d : f32[64, 32] #1                    %b and %d are in #1 */
+#include "ir/ir.h"
+
+typedef struct Check {
+	Module *m;
+	Func *f;
+	bool all;                                       /* the module claims LAYOUTS */
+	int lanes, warps;                               /* log2, or -1 until the first layout */
+	const char *why;
+} Check;
+
+static bool PRINTF(2, 3)
+fail(Check *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	c->why = arena_vprintf(c->m->cx->tmp, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool
+fits_shape(const Layout *l, const Type *t)
+{
+	if (l->rank != t->rank)
+		return false;
+	for (int d = 0; d < t->rank; d++)
+		if (l->out[d] > 40 || INT64_C(1) << l->out[d] != t->extent[d])
+			return false;
+	return true;
+}
+
+static bool
+check_machine(Check *c, const Layout *l)
+{
+	if (c->lanes < 0)
+		c->lanes = l->in[IN_LANE];
+	if (c->warps < 0)
+		c->warps = l->in[IN_WARP];
+	if (l->in[IN_LANE] != c->lanes)
+		return fail(c, "a layout of %d lanes; others have %d", 1 << l->in[IN_LANE], 1 << c->lanes);
+	if (l->in[IN_WARP] != c->warps)
+		return fail(c, "a layout of %d warps; expected %d", 1 << l->in[IN_WARP], 1 << c->warps);
+	return true;
+}
+
+static bool
+check_value(Check *c, const Value *v, const char *what, int i)
+{
+	const Type *t = v->type;
+	Text text = {0};
+
+	if (!v->layout && (!c->all || t->kind != TYPE_TILE || t->rank == 0))
+		return true;
+	if (!v->layout)
+		return fail(c, "%s %d has no layout, though the module claims LAYOUTS", what, i + 1);
+	if (t->kind == TYPE_TILE && t->rank && fits_shape(v->layout, t))
+		return check_machine(c, v->layout);
+	type_print(t, &text);
+	fail(c, "the layout of %s %d does not fit its type %s", what, i + 1, text.at);
+	text_close(&text);
+	return false;
+}
+
+static bool
+same(Check *c, const Value *a, const Value *b, const char *what)
+{
+	if (a->layout == b->layout || !c->all)
+		return true;
+	return fail(c, "%s differ in layout", what);
+}
+
+static bool
+check_elementwise(Check *c, const Op *op)
+{
+	for (int i = 0; i < op->nin; i++)
+		if (!same(c, op->in[i], &op->out[0], "operands and result of an elementwise op"))
+			return false;
+	for (int i = 1; i < op->nout; i++)
+		if (!same(c, &op->out[i], &op->out[0], "the results of an elementwise op"))
+			return false;
+	return true;
+}
+
+/* Region r's arguments from `arg` on, and what it yields from `given` on, lie as the results do. */
+static bool
+check_carried(Check *c, const Op *op, int r, int arg, int given)
+{
+	const Block *b = op->region[r];
+
+	for (int i = 0; i < op->nout; i++) {
+		if (arg >= 0 && !same(c, &b->arg[arg + i], &op->out[i], "an argument of the region and the result"))
+			return false;
+		if (!same(c, b->last->in[given + i], &op->out[i], "what the region yields and the result"))
+			return false;
+	}
+	return true;
+}
+
+static bool
+check_control(Check *c, const Op *op)
+{
+	int first = op->kind == OP_FOR ? 3 : 0;
+
+	for (int i = 0; i < op->nout && op->kind != OP_IF; i++)
+		if (!same(c, op->in[first + i], &op->out[i], "the start of a carried value and the result"))
+			return false;
+	switch (op->kind) {
+	case OP_FOR:
+		return check_carried(c, op, 0, 1, 0);
+	case OP_WHILE:
+		return check_carried(c, op, 0, 0, 1) && check_carried(c, op, 1, 0, 0);
+	default:
+		return check_carried(c, op, 0, -1, 0) && check_carried(c, op, 1, -1, 0);
+	}
+}
+
+static bool
+check_op(Check *c, const Op *op)
+{
+	for (int i = 0; i < op->nout; i++)
+		if (!check_value(c, &op->out[i], "result", i))
+			return false;
+	for (int r = 0; r < op->nregion; r++)
+		for (int i = 0; i < op->region[r]->narg; i++)
+			if (!check_value(c, &op->region[r]->arg[i], "argument", i))
+				return false;
+	if ((op_info[op->kind].traits & ELEM) && op->nout)
+		return check_elementwise(c, op);
+	if (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF)
+		return check_control(c, op);
+	return true;
+}
+
+const char *
+layouts_check(Func *f, const Op **at)
+{
+	Check c = {.m = f->module, .f = f, .all = f->module->facts & LAYOUTS, .lanes = -1, .warps = -1};
+
+	if (f->is_reference)
+		return NULL;
+	for (int w = f->schedule.warps; w > 1; w /= 2)
+		c.warps = c.warps < 0 ? 1 : c.warps + 1;
+	if (f->schedule.warps == 1)
+		c.warps = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		*at = op;
+		if (!check_op(&c, op))
+			return c.why;
+	}
+	*at = NULL;
+	return NULL;
+}
