@@ -41,6 +41,8 @@ typedef struct Artefact {
 	int naxis;
 	bool persistent;                                /* the grid is min(programs, what fits), each block walks on */
 	int cluster;                                    /* blocks of a cluster; 1 */
+	char **asserts;                                 /* of each assert, in text order: "FILE:LINE:COL: its text" */
+	int nasserts;
 	/* what the text or the driver says, -1: not known */
 	int registers, spill_bytes, stack_bytes;
 } Artefact;

@@ -19,7 +19,9 @@ typedef enum RegType {
 
 typedef enum Space { SPACE_GLOBAL, SPACE_SHARED, SPACE_PARAM } Space;
 
-/* Arithmetic: name, operands.  Integer division and shifts are as ops.def says; lowering adds what a machine lacks. */
+/* Arithmetic: name, operands.  Lowering sees to it that no divisor is 0 or overflows and that no shift reaches the
+ * width.  FMIN and FMAX: a NaN loses to a number, and -0 is less than 0.  FNE and FUNO are true of a NaN, the other
+ * comparisons false.  Integers are of any width; ADD, SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
 #define EMIT_OPS(X)                                                                                \
 	X(ADD, 2) X(SUB, 2) X(MUL, 2) X(SDIV, 2) X(UDIV, 2) X(SREM, 2) X(UREM, 2)                  \
 	X(AND, 2) X(OR, 2) X(XOR, 2) X(NOT, 1) X(SHL, 2) X(LSHR, 2) X(ASHR, 2)                     \
@@ -47,9 +49,14 @@ typedef enum EmitCast {
 } EmitCast;
 
 typedef enum CacheHint { CACHE_NONE, CACHE_STREAM, CACHE_KEEP, CACHE_READ_ONLY } CacheHint;
+/* Emitters know these on REG_I32 and REG_I64, ADD also on REG_F16, REG_BF16, REG_F32 and REG_F64, CAS also on REG_I16;
+ * lowering makes everything else of CAS.  MIN and MAX are signed. */
 typedef enum AtomicKind {
-	ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCHANGE, ATOMIC_CAS,
+	ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_UMIN, ATOMIC_UMAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR,
+	ATOMIC_EXCHANGE, ATOMIC_CAS,
 } AtomicKind;
+typedef enum AtomicOrder { ORDER_RELAXED, ORDER_ACQUIRE, ORDER_RELEASE, ORDER_ACQ_REL } AtomicOrder;
+typedef enum AtomicScope { SCOPE_GPU, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_SYS } AtomicScope;
 
 typedef enum PrimKind {
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt) PRIM_##id,
@@ -83,6 +90,8 @@ typedef struct EmitAccess {
 	int align;                                      /* bytes that the address is known to be a multiple of */
 	Reg mask;                                       /* REG_PRED: only where it is true; 0: always */
 	CacheHint cache;
+	AtomicOrder order;                              /* of atomics */
+	AtomicScope scope;
 } EmitAccess;
 
 typedef struct EmitParam {
@@ -141,6 +150,10 @@ struct Emitter {
 
 	/* warps and blocks */
 	void (*prim)(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout);
+	/* a line of PTX as the source gives it: $0 $1 … are results, then operands; has effects; NULL: not on this target */
+	void (*inline_ptx)(Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout);
+	/* printf's format and values (REG_I32, REG_I64, REG_F64) to the device's output; NULL: there is none */
+	void (*print)(Emitter *e, const char *format, const Reg *v, int n);
 	/* operands as the PTX instruction takes them: a and b packed in REG_I32 words (f32 bits for tf32), c and out one
 	 * REG_F32 or REG_I32 an element, all in the order of the fragment's registers */
 	void (*mma)(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out);

@@ -11,8 +11,15 @@
 #ifndef TEGULA_LOWER_H
 #define TEGULA_LOWER_H
 
-#include "ir/ir.h"
+#include "lower/artefact.h"
 #include "lower/emitter.h"
+
+/* A register made once where it is first wanted and good to the end of the region that it stands in. */
+typedef struct LowerKept {
+	uint64_t key[F2_MAX];                           /* what it is the value of: see coordinates.c */
+	int n;
+	Reg of, r;
+} LowerKept;
 
 typedef struct Lower {
 	Emitter *e;
@@ -22,11 +29,16 @@ typedef struct Lower {
 	Arena *mem;
 	Reg **regs;                                     /* by Value.id; see lower_regs */
 	Reg *param;                                     /* in order of the kernel's parameters, artefact.h's */
+	AbiParam *abi;
+	int nabi;
 	Reg thread, lane, warp;                         /* REG_I32: within the block; the warp's number is uniform */
 	Reg block;                                      /* REG_I32: this block's linear index */
 	Reg shared;                                     /* REG_SHARED: start of the block's shared memory */
 	int warps;
 	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
+	VEC(LowerKept) kept;
+	int nscratch;                                   /* trips through its scratch that the op at hand has made */
+	int nasserts;                                   /* lowered so far */
 } Lower;
 
 /* lower.c */
@@ -41,6 +53,36 @@ Reg *lower_new(Lower *l, Value *v);                     /* room for a result's r
 void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
 void lower_op(Lower *l, Op *op);
 
+/* The parameter of that kind; 0 if the kernel has none. */
+Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
+/* The constant that a value is (also every element of a tile), seen through broadcasts and conversions. */
+bool lower_constant(const Value *v, int64_t *out);
+/* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
+Reg lower_dim(Lower *l, const Value *tensor, int dim);
+Reg lower_stride(Lower *l, const Value *tensor, int dim);
+/* Elements between neighbours where it is known when compiling, else -1. */
+int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
+/* What cannot be done on the target: reports it at the op. */
+void lower_refuse(Lower *l, const Op *op, const char *what);
+/* A block's barrier. */
+void lower_barrier(Lower *l);
+/* Where op's scratch begins (REG_SHARED), ready to be written: the second trip of an op waits for the first one's end. */
+Reg lower_scratch(Lower *l, const Op *op);
+/* Operand i in layout `want` (equal shapes), through the op's scratch if it must; NULL: as it is. */
+const Reg *lower_operand(Lower *l, const Op *op, int i, const Layout *want);
+/* Bytes of scratch that this takes. */
+int64_t lower_operand_bytes(const Value *v, const Layout *want);
+
+/* Short forms of calls to the emitter. */
+static inline Reg lower_i32(Lower *l, int64_t v) { return l->e->int_const(l->e, REG_I32, v); }
+static inline Reg lower_i64(Lower *l, int64_t v) { return l->e->int_const(l->e, REG_I64, v); }
+static inline Reg lower_op1(Lower *l, EmitOp op, Reg a) { return l->e->op(l->e, op, a, 0, 0); }
+static inline Reg lower_op2(Lower *l, EmitOp op, Reg a, Reg b) { return l->e->op(l->e, op, a, b, 0); }
+static inline Reg lower_op3(Lower *l, EmitOp op, Reg a, Reg b, Reg c) { return l->e->op(l->e, op, a, b, c); }
+static inline Reg lower_as(Lower *l, EmitCast c, RegType to, Reg a) { return l->e->cast(l->e, c, to, a); }
+/* Both, where 0 stands for true. */
+static inline Reg lower_both(Lower *l, Reg a, Reg b) { return a && b ? lower_op2(l, EMIT_AND, a, b) : a ? a : b; }
+
 /* coordinates.c: which elements a thread holds */
 
 /* The thread's part of coordinate `dim` (REG_I32): what lane and warp bits give.  Made once for each layout and kept. */
@@ -50,6 +92,8 @@ Reg lower_thread_coordinate(Lower *l, const Layout *layout, int dim);
 uint32_t lower_register_coordinate(const Layout *layout, int r, int dim);
 /* True in one of the threads that hold the same element (lane and warp bits that repeat are 0); 0 if all are different. */
 Reg lower_is_first_holder(Lower *l, const Layout *layout);
+/* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first.  Kept. */
+Reg lower_thread_map(Lower *l, const uint64_t *image, int n);
 /* Byte offset in shared memory (REG_I32, from op's region) at which register r's element of a tile in `layout` stands
  * under `shared`; the constant part apart, so that it can go into the access. */
 Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant);
@@ -61,11 +105,15 @@ void lower_math(Lower *l, Op *op);                      /* math.c: functions mad
 void lower_memory(Lower *l, Op *op);                    /* memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* atomic.c */
 void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
-void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast cat join split flip extract gather */
+void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast */
+void lower_move(Lower *l, Op *op);                      /* move.c: cat join split flip extract gather */
 void lower_convert(Lower *l, Op *op);                   /* convert.c */
-/* The same for any value: its registers in layout `to`, through `scratch` bytes of shared memory if it must. */
-void lower_to_layout(Lower *l, const Reg *from, const Layout *src, const Layout *dst, RegType type, int64_t scratch,
+/* The same for any registers of a tile: out[] in layout `dst`, through op's scratch in shared memory if they must. */
+void lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type,
     Reg *out);
+/* Bytes of scratch that this takes: 0 where registers and shuffles do. */
+int64_t lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type);
+int lower_type_bytes(RegType t);                        /* in memory; REG_PRED 1 */
 void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce reduce_fn */
 void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
 void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
@@ -76,7 +124,16 @@ void lower_philox(Lower *l, Op *op);                    /* philox.c */
 /* One scalar block (a reduce_fn's or scan_fn's region) on registers. */
 void lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out);
 
-/* Bytes of shared scratch that an op needs while it runs (for pass smem; attribute `smem` is its offset), 0: none. */
+/* Bytes of shared scratch that an op needs while it runs (for pass smem; attribute `smem` is its offset), 0: none.
+ * Each family answers for its ops. */
+int64_t lower_memory_scratch(const Op *op);
+int64_t lower_atomic_scratch(const Op *op);
+int64_t lower_shape_scratch(const Op *op);
+int64_t lower_move_scratch(const Op *op);
+int64_t lower_reduce_scratch(const Op *op);
+int64_t lower_scan_scratch(const Op *op);
+int64_t lower_dot_scratch(const Op *op, const Target *t);
+int64_t lower_order_scratch(const Op *op);
 int64_t lower_scratch_bytes(const Op *op, const Target *t);
 
 /* The whole function; the emitter has the kernel when it returns.  False after errors in l->cx. */
