@@ -100,7 +100,10 @@ Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, in
 
 /* one file a family */
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
-void lower_cast(Lower *l, Op *op);                      /* cast.c */
+void lower_cast(Lower *l, Op *op);                      /* cast.c: cast, bitcast */
+/* A float below f32 (f16 … f4e2m1) as REG_F32, and an f32 rounded to one; other types stay as they are. */
+Reg lower_widen(Lower *l, DType t, Reg r);
+Reg lower_narrow(Lower *l, DType t, Reg f32);
 void lower_math(Lower *l, Op *op);                      /* math.c: functions made of arithmetic; ops with a float result */
 void lower_memory(Lower *l, Op *op);                    /* memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* atomic.c */

@@ -1,0 +1,461 @@
+/* The walk over a function: its parameters become registers, then each op of the body goes to the file of its family.
+ *
+ * A kernel is launched over a line of blocks.  Block b runs program b, or, if the schedule says persistent, the programs
+ * b, b + blocks, b + 2 blocks …; the program's place on the grid is found by division, the first axis fastest.  With
+ * `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis 1, so that
+ * what neighbours read stays in the second cache:
+ *
+ *     group 2 on a grid of 4 x 3        0 2 4      (row: axis 0)
+ *                                       1 3 5
+ *                                       6 8 10
+ *                                       7 9 11
+ *
+ * Scalars are computed by every thread alike.  Registers that are made where they are first wanted (coordinates, offsets)
+ * are kept for others to use until the end of the region that they stand in. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+RegType
+lower_type(const Type *t)
+{
+	if (t->kind == TYPE_TENSOR || t->ptr != PTR_NONE)
+		return REG_GLOBAL;
+	switch (t->elem) {
+	case TY_BOOL: return REG_PRED;
+	case TY_I16: case TY_U16: return REG_I16;
+	case TY_I32: case TY_U32: return REG_I32;
+	case TY_I64: case TY_U64: return REG_I64;
+	case TY_F16: return REG_F16;
+	case TY_BF16: return REG_BF16;
+	case TY_F32: return REG_F32;
+	case TY_F64: return REG_F64;
+	default: return REG_I8;
+	}
+}
+
+int
+lower_type_bytes(RegType t)
+{
+	static const int bytes[REG_TYPES] = {
+		[REG_PRED] = 1, [REG_I8] = 1, [REG_I16] = 2, [REG_I32] = 4, [REG_I64] = 8, [REG_F16] = 2, [REG_BF16] = 2,
+		[REG_F32] = 4, [REG_F64] = 8, [REG_GLOBAL] = 8, [REG_SHARED] = 4,
+	};
+	return bytes[t];
+}
+
+int
+lower_count(const Value *v)
+{
+	return v->layout ? 1 << v->layout->in[IN_REGISTER] : 1;
+}
+
+Reg *
+lower_regs(Lower *l, const Value *v)
+{
+	if (!l->regs[v->id])
+		die("a value that was not lowered: %s", op_info[v->def ? v->def->kind : OP_FOR].text);
+	return l->regs[v->id];
+}
+
+Reg *
+lower_new(Lower *l, Value *v)
+{
+	return l->regs[v->id] = NEW_ARRAY(l->mem, Reg, lower_count(v));
+}
+
+Reg
+lower_param(const Lower *l, AbiKind kind, int param, int dim)
+{
+	for (int i = 0; i < l->nabi; i++)
+		if (l->abi[i].kind == kind && l->abi[i].param == param && l->abi[i].dim == dim)
+			return l->param[i];
+	return 0;
+}
+
+bool
+lower_constant(const Value *v, int64_t *out)
+{
+	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT || v->def->kind == OP_RESHAPE))
+		v = v->def->in[0];
+	if (!v->def || v->def->kind != OP_CONST)
+		return false;
+	const Attr *a = op_attr(v->def, "value");
+	if (a->kind != ATTR_INT && a->kind != ATTR_BOOL)
+		return false;
+	*out = a->i;
+	return true;
+}
+
+void
+lower_refuse(Lower *l, const Op *op, const char *what)
+{
+	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, l->t->name);
+}
+
+void
+lower_barrier(Lower *l)
+{
+	l->e->prim(l->e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+}
+
+Reg
+lower_scratch(Lower *l, const Op *op)
+{
+	int64_t at = op_int(op, "smem", 0);
+	if (l->nscratch++ > 0)
+		lower_barrier(l);
+	return at ? l->e->pointer(l->e, l->shared, lower_i32(l, at)) : l->shared;
+}
+
+/* ---- tensors ---- */
+
+static int
+tensor_param(const Value *tensor)
+{
+	return tensor->index;                           /* tensors are nothing but parameters */
+}
+
+/* The extent as a number, or -1. */
+static int64_t
+known_dim(const Value *tensor, int dim)
+{
+	return tensor->type->extent[dim];
+}
+
+Reg
+lower_dim(Lower *l, const Value *tensor, int dim)
+{
+	int64_t n = known_dim(tensor, dim);
+	if (n >= 0)
+		return lower_i64(l, n);
+	return lower_param(l, ABI_DIM, l->f->param[tensor_param(tensor)].dim[dim], 0);
+}
+
+int64_t
+lower_known_stride(Lower *l, const Value *tensor, int dim)
+{
+	int64_t stride = 1;
+	if (l->f->param[tensor_param(tensor)].strided)
+		return -1;
+	for (int d = dim + 1; d < tensor->type->rank; d++) {
+		if (known_dim(tensor, d) < 0)
+			return -1;
+		stride *= known_dim(tensor, d);
+	}
+	return stride;
+}
+
+Reg
+lower_stride(Lower *l, const Value *tensor, int dim)
+{
+	int p = tensor_param(tensor);
+	int64_t known = lower_known_stride(l, tensor, dim);
+	if (known >= 0)
+		return lower_i64(l, known);
+	if (l->f->param[p].strided)
+		return lower_param(l, ABI_STRIDE, p, dim);
+	Reg r = lower_dim(l, tensor, dim + 1);
+	for (int d = dim + 2; d < tensor->type->rank; d++)
+		if (known_dim(tensor, d) != 1)
+			r = lower_op2(l, EMIT_MUL, r, lower_dim(l, tensor, d));
+	return r;
+}
+
+/* ---- ops ---- */
+
+static void
+lower_index(Lower *l, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	Reg r;
+	switch (op->kind) {
+	case OP_PROGRAM_ID: r = l->program[axis]; break;
+	case OP_NUM_PROGRAMS: r = l->programs[axis]; break;
+	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;
+	default: r = lower_stride(l, op->in[0], axis); break;
+	}
+	lower_new(l, &op->out[0])[0] = r;
+}
+
+/* Functions made of arithmetic, on floats. */
+static bool
+is_math(const Op *op)
+{
+	OpKind k = op->kind;
+	return (k >= OP_EXP && k <= OP_SIGMOID) || k == OP_POW || k == OP_ATAN2 ||
+	    (k == OP_REM && dtype_is_float(op->in[0]->type->elem));
+}
+
+static void
+dispatch(Lower *l, Op *op)
+{
+	switch (op->kind) {
+	case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_DIM: case OP_STRIDE:
+		lower_index(l, op);
+		return;
+	case OP_CONST: case OP_IOTA: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
+		lower_shape(l, op);
+		return;
+	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
+		lower_move(l, op);
+		return;
+	case OP_CONVERT:
+		lower_convert(l, op);
+		return;
+	case OP_CAST: case OP_BITCAST:
+		lower_cast(l, op);
+		return;
+	case OP_PHILOX:
+		lower_philox(l, op);
+		return;
+	case OP_DOT: case OP_DOT_SCALED:
+		lower_dot(l, op);
+		return;
+	case OP_REDUCE: case OP_REDUCE_FN:
+		lower_reduce(l, op);
+		return;
+	case OP_SCAN: case OP_SCAN_FN:
+		lower_scan(l, op);
+		return;
+	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
+		lower_order(l, op);
+		return;
+	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
+		lower_memory(l, op);
+		return;
+	case OP_ATOMIC: case OP_ATOMIC_PTR:
+		lower_atomic(l, op);
+		return;
+	case OP_FOR: case OP_WHILE: case OP_IF: case OP_ASSERT: case OP_PRINT: case OP_INLINE_PTX:
+		lower_control(l, op);
+		return;
+	default:
+		break;
+	}
+	if (is_math(op))
+		lower_math(l, op);
+	else if (op_info[op->kind].traits & ELEM)
+		lower_elementwise(l, op);
+	else
+		lower_buffer(l, op);
+}
+
+int64_t
+lower_scratch_bytes(const Op *op, const Target *t)
+{
+	switch (op->kind) {
+	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
+		return lower_move_scratch(op);
+	case OP_DOT: case OP_DOT_SCALED:
+		return lower_dot_scratch(op, t);
+	case OP_REDUCE: case OP_REDUCE_FN:
+		return lower_reduce_scratch(op);
+	case OP_SCAN: case OP_SCAN_FN:
+		return lower_scan_scratch(op);
+	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
+		return lower_order_scratch(op);
+	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
+		return lower_memory_scratch(op);
+	case OP_ATOMIC: case OP_ATOMIC_PTR:
+		return lower_atomic_scratch(op);
+	case OP_CONVERT: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
+		return lower_shape_scratch(op);
+	default:
+		return 0;
+	}
+}
+
+/* Until the passes have placed barriers, there is one before every op that uses scratch. */
+static bool
+wants_barrier(const Lower *l, const Op *op)
+{
+	return l->f->module->facts & SYNCED ? op_bool(op, "sync") : lower_scratch_bytes(op, l->t) > 0;
+}
+
+void
+lower_op(Lower *l, Op *op)
+{
+	l->e->place(l->e, op->place);
+	l->nscratch = 0;
+	if (wants_barrier(l, op))
+		lower_barrier(l);
+	dispatch(l, op);
+}
+
+void
+lower_block(Lower *l, const Block *b)
+{
+	for (Op *op = b->first; op && op->kind != OP_YIELD; op = op->next)
+		lower_op(l, op);
+}
+
+void
+lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out)
+{
+	for (int i = 0; i < region->narg; i++)
+		lower_new(l, &region->arg[i])[0] = in[i];
+	lower_block(l, region);
+	for (int i = 0; i < region->last->nin; i++)
+		out[i] = lower_regs(l, region->last->in[i])[0];
+}
+
+/* ---- the kernel ---- */
+
+static int64_t
+shared_bytes(const Func *f, const Target *t)
+{
+	int64_t n = 0;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int64_t bytes = lower_scratch_bytes(op, t);
+		n = bytes ? MAX(n, op_int(op, "smem", 0) + bytes) : n;
+	}
+	return n;
+}
+
+static bool
+writes_through_pointers(const Func *f)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || op->kind == OP_INLINE_PTX)
+			return true;
+	return false;
+}
+
+static void
+make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
+{
+	static const char *const derived[] = {[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter"};
+	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
+	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
+	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1};
+	switch (a->kind) {
+	case ABI_POINTER:
+		out->type = REG_GLOBAL;
+		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers;
+		out->is_aliased = p->kind == PARAM_POINTER || pointers;
+		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
+		break;
+	case ABI_STRIDE:
+		out->name = arena_printf(l->mem, "%s_stride%d", p->name, a->dim);
+		out->type = REG_I64;
+		break;
+	case ABI_DIM:
+		out->type = REG_I64;
+		break;
+	case ABI_SCALAR:
+		out->type = t->elem == TY_BOOL ? REG_I8 : lower_type(t);
+		break;
+	case ABI_GRID:
+		out->name = arena_printf(l->mem, "grid%d", a->dim);
+		out->type = REG_I32;
+		break;
+	default:
+		out->type = REG_GLOBAL;
+		out->is_aliased = true;
+	}
+}
+
+static void
+begin(Lower *l)
+{
+	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
+	bool pointers = writes_through_pointers(l->f);
+	for (int i = 0; i < l->nabi; i++)
+		make_param(l, &l->abi[i], pointers, &param[i]);
+	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
+		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = 16};
+	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
+	l->e->kernel_begin(l->e, &k, l->param, &l->shared);
+	l->e->prim(l->e, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
+	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
+	int lanes_log2 = 0;
+	while (1 << lanes_log2 < l->t->lanes)
+		lanes_log2++;
+	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, lanes_log2));
+	l->e->prim(l->e, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
+}
+
+/* A parameter of the function is a register of the kernel; a tensor's is its pointer. */
+static void
+bind_params(Lower *l)
+{
+	for (int i = 0; i < l->f->nparam; i++) {
+		Value *v = &l->f->body->arg[i];
+		ParamKind k = l->f->param[i].kind;
+		AbiKind abi = k == PARAM_DIM ? ABI_DIM : k == PARAM_SCALAR ? ABI_SCALAR : ABI_POINTER;
+		Reg r = lower_param(l, abi, i, 0);
+		if (k == PARAM_SCALAR && v->type->elem == TY_BOOL)
+			r = lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, REG_I8, 0));
+		lower_new(l, v)[0] = r;
+	}
+}
+
+/* Where on the grid program number `at` (REG_I32) stands; see above. */
+static void
+find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
+{
+	int n = l->f->naxis, group = l->f->schedule.group;
+	Reg place[MAX_AXES];
+	if (group > 1 && n >= 2) {
+		Reg rows = lower_i32(l, group), plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
+		Reg inside = n > 2 ? lower_op2(l, EMIT_UREM, at, plane) : at;
+		Reg whole = lower_op2(l, EMIT_MUL, rows, grid[1]);
+		Reg first = lower_op2(l, EMIT_MUL, lower_op2(l, EMIT_UDIV, inside, whole), rows);
+		Reg height = lower_op2(l, EMIT_UMIN, lower_op2(l, EMIT_SUB, grid[0], first), rows);
+		Reg rest = lower_op2(l, EMIT_UREM, inside, whole);
+		place[0] = lower_op2(l, EMIT_ADD, first, lower_op2(l, EMIT_UREM, rest, height));
+		place[1] = lower_op2(l, EMIT_UDIV, rest, height);
+		if (n > 2)
+			place[2] = lower_op2(l, EMIT_UDIV, at, plane);
+	} else {
+		for (int d = 0; d < n; d++) {
+			place[d] = d + 1 < n ? lower_op2(l, EMIT_UREM, at, grid[d]) : at;
+			if (d + 1 < n)
+				at = lower_op2(l, EMIT_UDIV, at, grid[d]);
+		}
+	}
+	for (int d = 0; d < n; d++)
+		l->program[d] = lower_as(l, CAST_ZEXT, REG_I64, place[d]);
+}
+
+static void
+lower_programs(Lower *l)
+{
+	Reg grid[MAX_AXES], total = 0, blocks;
+	for (int d = 0; d < l->f->naxis; d++) {
+		grid[d] = lower_param(l, ABI_GRID, 0, d);
+		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
+		total = total ? lower_op2(l, EMIT_MUL, total, l->programs[d]) : l->programs[d];
+	}
+	if (!l->f->schedule.persistent || !total) {
+		find_program(l, l->block, grid);
+		lower_block(l, l->f->body);
+		return;
+	}
+	l->e->prim(l->e, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	Reg at = l->e->loop_begin(l->e, lower_as(l, CAST_ZEXT, REG_I64, l->block), total,
+	    lower_as(l, CAST_ZEXT, REG_I64, blocks), NULL, NULL, 0);
+	if (shared_bytes(l->f, l->t))
+		lower_barrier(l);                       /* the last program may still read its scratch */
+	l->block = lower_as(l, CAST_TRUNC, REG_I32, at);
+	find_program(l, l->block, grid);
+	lower_block(l, l->f->body);
+	l->e->loop_end(l->e, NULL, NULL, 0);
+}
+
+bool
+lower_func(Func *f, const Target *t, Emitter *e, Arena *mem)
+{
+	Lower l = {.e = e, .t = t, .cx = f->module->cx, .f = f, .mem = mem};
+	int errors = l.cx->nerrors;
+	l.warps = f->schedule.warps ? f->schedule.warps : 4;
+	func_number(f);
+	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);
+	l.abi = artefact_abi(f, mem, &l.nabi);
+	begin(&l);
+	bind_params(&l);
+	lower_programs(&l);
+	e->kernel_end(e);
+	return l.cx->nerrors == errors;
+}
