@@ -48,7 +48,10 @@ typedef enum EmitCast {
 	CAST_BITS,                                      /* same width */
 } EmitCast;
 
-typedef enum CacheHint { CACHE_NONE, CACHE_STREAM, CACHE_KEEP, CACHE_READ_ONLY } CacheHint;
+typedef enum CacheHint {
+	CACHE_NONE, CACHE_STREAM, CACHE_KEEP, CACHE_READ_ONLY,
+	CACHE_VOLATILE,                                 /* from memory each time, and never left out */
+} CacheHint;
 /* Emitters know these on REG_I32 and REG_I64, ADD also on REG_F16, REG_BF16, REG_F32 and REG_F64, CAS also on REG_I16;
  * lowering makes everything else of CAS.  MIN and MAX are signed. */
 typedef enum AtomicKind {

@@ -67,9 +67,12 @@ lower_new(Lower *l, Value *v)
 Reg
 lower_param(const Lower *l, AbiKind kind, int param, int dim)
 {
-	for (int i = 0; i < l->nabi; i++)
-		if (l->abi[i].kind == kind && l->abi[i].param == param && l->abi[i].dim == dim)
+	for (int i = 0; i < l->nabi; i++) {
+		const AbiParam *a = &l->abi[i];
+		bool same_dim = (kind != ABI_STRIDE && kind != ABI_GRID) || a->dim == dim;
+		if (a->kind == kind && same_dim && (kind >= ABI_GRID || a->param == param))
 			return l->param[i];
+	}
 	return 0;
 }
 
@@ -360,9 +363,9 @@ static void
 begin(Lower *l)
 {
 	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
-	bool pointers = writes_through_pointers(l->f);
+	l->stores_through_pointers = writes_through_pointers(l->f);
 	for (int i = 0; i < l->nabi; i++)
-		make_param(l, &l->abi[i], pointers, &param[i]);
+		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = 16};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);

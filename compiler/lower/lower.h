@@ -38,7 +38,7 @@ typedef struct Lower {
 	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
 	VEC(LowerKept) kept;
 	int nscratch;                                   /* trips through its scratch that the op at hand has made */
-	int nasserts;                                   /* lowered so far */
+	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
 } Lower;
 
 /* lower.c */
@@ -90,6 +90,11 @@ Reg lower_thread_coordinate(Lower *l, const Layout *layout, int dim);
 /* Register r's part of it, a constant.  Coordinate = thread part ^ register part, and where the two share no bits
  * (every layout that passes make) also their sum. */
 uint32_t lower_register_coordinate(const Layout *layout, int r, int dim);
+/* Coordinate `dim` of register r: a register (REG_I32) of the thread, to which a constant is to be added. */
+Reg lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *constant);
+/* What was kept for a key, else 0; `of` is a register that it was made from.  lower_keep returns r. */
+Reg lower_kept(const Lower *l, const uint64_t *key, int n, Reg of);
+Reg lower_keep(Lower *l, const uint64_t *key, int n, Reg of, Reg r);
 /* True in one of the threads that hold the same element (lane and warp bits that repeat are 0); 0 if all are different. */
 Reg lower_is_first_holder(Lower *l, const Layout *layout);
 /* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first.  Kept. */
@@ -98,12 +103,53 @@ Reg lower_thread_map(Lower *l, const uint64_t *image, int n);
  * under `shared`; the constant part apart, so that it can go into the access. */
 Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant);
 
+/* access.c: where the elements of a tile stand in a tensor */
+
+typedef struct LowerAccess {
+	const Op *op;
+	const Value *tensor;
+	const Type *tile;
+	const Layout *layout;                           /* of the tile that moves; NULL: a scalar */
+	int unit;                                       /* bytes of an element; packed types: 1, and offsets count elements */
+	int nd;
+	struct {
+		char letter;                            /* of {index} */
+		int at;                                 /* p: which dimension of the tile; g: the first one */
+		const Value *index;
+		const Reg *gather;                      /* g: in the order of the layout's registers */
+		int64_t known_stride;                   /* units; -1: not known */
+		Reg stride;                             /* REG_I64, units; made if it is not known */
+		Reg lo, hi;                             /* p: REG_I32, coordinates that are inside; 0: all are.  g: hi, the limit */
+	} dim[MAX_RANK];
+	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
+	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
+	int vector;
+} LowerAccess;
+
+/* `tile` and `layout`: of what moves; the indices are operands 1 and on. */
+void lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout);
+/* Register r's element: base, constant and mask (0: always) of `out`; the rest is the caller's. */
+void lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
+/* Packed types: the element's number (REG_I64). */
+Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
+Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
+int64_t lower_access_bytes(const Op *op, const Layout *layout);         /* scratch for gather indices */
+CacheHint lower_cache(const Op *op, CacheHint otherwise);
+/* A value between its bounds: false if nothing is known. */
+bool lower_range(const Value *v, int64_t *lo, int64_t *hi);
+
 /* one file a family */
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
+/* One of them on plain elements: operands of t, no constants known. */
+Reg lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b);
 void lower_cast(Lower *l, Op *op);                      /* cast.c: cast, bitcast */
 /* A float below f32 (f16 … f4e2m1) as REG_F32, and an f32 rounded to one; other types stay as they are. */
 Reg lower_widen(Lower *l, DType t, Reg r);
 Reg lower_narrow(Lower *l, DType t, Reg f32);
+/* An integer wrapped into its type: 4-bit ones to their low half, extended; others stay as they are. */
+Reg lower_wrap(Lower *l, DType t, Reg r);
+Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);
+RegType lower_float_type(DType t);                      /* f16, bf16, f64; else REG_F32 */
 void lower_math(Lower *l, Op *op);                      /* math.c: functions made of arithmetic; ops with a float result */
 void lower_memory(Lower *l, Op *op);                    /* memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* atomic.c */
@@ -116,6 +162,18 @@ void lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src,
     Reg *out);
 /* Bytes of scratch that this takes: 0 where registers and shuffles do. */
 int64_t lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type);
+/* The parts of it: a tile to and from shared memory laid out as `shared` at `base` (barriers are the caller's) … */
+void lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
+void lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
+/* … v[r] becomes v[r ^ sum of the images of the bits set in the thread's number] … */
+void lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage);
+/* … and one element as it stands in memory and back: bool a byte, pointers i64. */
+Reg lower_to_memory(Lower *l, RegType t, Reg r);
+Reg lower_from_memory(Lower *l, RegType t, Reg r);
+/* shuffle.c: where the plan is CONVERT_SHUFFLE, whether shuffles are worth it, and they */
+bool lower_can_shuffle(const Convert *c, const Layout *src, const Layout *dst);
+void lower_shuffle(Lower *l, const Convert *c, const Layout *src, const Layout *dst, const Reg *from, RegType type,
+    Reg *out);
 int lower_type_bytes(RegType t);                        /* in memory; REG_PRED 1 */
 void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce reduce_fn */
 void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */

@@ -1,0 +1,499 @@
+/* Where the elements of a tile stand in a tensor, and which of them are inside it.
+ *
+ * An access is a tensor and, for each dimension of it, a scalar index, a start and an extent, or a tile of indices.  All
+ * of a thread's addresses are one 64-bit pointer, tensor + sum over d of (start_d + thread part of coordinate_d) *
+ * stride_d, and constants that its registers add; where a stride is not known when compiling, the registers of each
+ * distinct coordinate share a pointer of their own.  Arithmetic is modulo 2^64, so that addresses of elements outside,
+ * which are never used, may be anything.
+ *
+ * Bounds are compared in 32 bits.  For a start and an extent the coordinates inside are lo <= c < hi with
+ *
+ *     hi = min(max(dim - start, 0), extent)     lo = min(max(-start, 0), extent)
+ *
+ * computed once for all threads; lo only where the start may be negative. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+/* ---- what is known of a scalar ---- */
+
+static bool
+range_of(const Value *v, int depth, int64_t *lo, int64_t *hi)
+{
+	const int64_t far = INT64_C(1) << 62;
+	int64_t a, b, c, d;
+	const Op *op = v->def;
+
+	if (!op) {
+		const Op *loop = v->block->parent;
+		if (!loop) {
+			*lo = 0;
+			*hi = INT64_C(1) << 40;
+			return v->block->func->param[v->index].kind == PARAM_DIM;
+		}
+		/* a loop's index lies between its start and its end, if it counts up */
+		if (loop->kind != OP_FOR || v->index != 0 || depth == 0 || !range_of(loop->in[0], depth - 1, lo, &b) ||
+		    !range_of(loop->in[1], depth - 1, &a, hi) || !lower_constant(loop->in[2], &c) || c <= 0)
+			return false;
+		*hi = MAX(*hi, *lo);
+		return true;
+	}
+	if (lower_constant(v, &a)) {
+		*lo = *hi = a;
+		return a > -far && a < far;
+	}
+	if (op->kind == OP_PROGRAM_ID || op->kind == OP_NUM_PROGRAMS || op->kind == OP_DIM) {
+		*lo = 0;
+		*hi = op->kind == OP_DIM ? INT64_C(1) << 40 : INT64_C(1) << 31;
+		return true;
+	}
+	if (depth == 0 || op->nin != 2 || !range_of(op->in[0], depth - 1, &a, &b) ||
+	    !range_of(op->in[1], depth - 1, &c, &d))
+		return false;
+	switch (op->kind) {
+	case OP_ADD:
+		*lo = a + c;
+		*hi = b + d;
+		break;
+	case OP_MUL:
+		if (a < 0 || c < 0 || (d > 0 && b > far / d))
+			return false;
+		*lo = a * c;
+		*hi = b * d;
+		break;
+	case OP_MIN:
+		*lo = MIN(a, c);
+		*hi = MIN(b, d);
+		break;
+	case OP_MAX:
+		*lo = MAX(a, c);
+		*hi = MAX(b, d);
+		break;
+	case OP_DIV:
+	case OP_FLOORDIV:
+	case OP_CDIV:
+		if (a < 0 || c < 0)
+			return false;
+		*lo = 0;
+		*hi = b;
+		break;
+	case OP_REM:
+		if (a < 0 || c < 0)
+			return false;
+		*lo = 0;
+		*hi = b;
+		break;
+	default:
+		return false;
+	}
+	return *lo > -far && *hi < far;
+}
+
+bool
+lower_range(const Value *v, int64_t *lo, int64_t *hi)
+{
+	return v->type->rank == 0 && v->type->elem == TY_I64 && v->type->ptr == PTR_NONE && range_of(v, 8, lo, hi);
+}
+
+static bool
+may_be_negative(const Value *v)
+{
+	int64_t lo, hi;
+	return !lower_range(v, &lo, &hi) || lo < 0;
+}
+
+/* ---- making one ---- */
+
+CacheHint
+lower_cache(const Op *op, CacheHint otherwise)
+{
+	const char *text = op_text(op, "cache");
+	if (strstr(text, "cv") || strstr(text, "wt"))
+		return CACHE_VOLATILE;
+	if (strstr(text, "cs") || strstr(text, "evict_first"))
+		return CACHE_STREAM;
+	if (strstr(text, "evict_last"))
+		return CACHE_KEEP;
+	return otherwise;
+}
+
+/* The layout of a gather index that stands at dimension `at` of the tile: the other dimensions summed away. */
+static Layout
+gather_layout(const Layout *layout, int at, int rank)
+{
+	Layout s = *layout;
+	for (int d = layout->rank - 1; d >= 0; d--)
+		if (d < at || d >= at + rank)
+			s = layout_slice(&s, d);
+	return s;
+}
+
+/* Which dimension of the tile each p and g moves along. */
+static void
+place_letters(LowerAccess *a)
+{
+	const char *index = op_text(a->op, "index");
+	int next = 0;
+	bool gathers = false;
+	for (int d = 0, g = -1; d < a->nd; d++) {
+		a->dim[d].letter = index[d];
+		a->dim[d].index = a->op->in[1 + d];
+		a->dim[d].at = next;
+		if (index[d] == 'p') {
+			next++;
+		} else if (index[d] == 'g') {
+			if (!gathers) {
+				g = next;
+				next += a->dim[d].index->type->rank;
+			}
+			gathers = true;
+			a->dim[d].at = g;
+		}
+	}
+}
+
+int64_t
+lower_access_bytes(const Op *op, const Layout *layout)
+{
+	LowerAccess a = {.op = op, .nd = op->in[0]->type->rank};
+	int64_t most = 0;
+	if (!layout)
+		return 0;
+	place_letters(&a);
+	for (int d = 0; d < a.nd; d++) {
+		const Value *v = a.dim[d].index;
+		if (a.dim[d].letter != 'g' || v->type->rank == 0)
+			continue;
+		Layout want = gather_layout(layout, a.dim[d].at, v->type->rank);
+		most = MAX(most, lower_operand_bytes(v, &want));
+	}
+	return most;
+}
+
+static bool
+proven_inside(const LowerAccess *a, int d)
+{
+	const Attr *inside = op_attr(a->op, "inside");
+	return inside && d < inside->nints && inside->ints[d];
+}
+
+/* v between 0 and `most`, as REG_I32. */
+static Reg
+clamp(Lower *l, Reg v, Reg most)
+{
+	v = lower_op2(l, EMIT_SMIN, lower_op2(l, EMIT_SMAX, v, lower_i64(l, 0)), most);
+	return lower_as(l, CAST_TRUNC, REG_I32, v);
+}
+
+static void
+limit_part(Lower *l, LowerAccess *a, int d)
+{
+	int at = a->dim[d].at;
+	const Attr *valid = op_attr(a->op, "valid");
+	int64_t extent = a->tile->extent[at], real = valid && at < valid->nints ? valid->ints[at] : extent;
+	int64_t start, size = a->tensor->type->extent[d];
+	const Value *v = a->dim[d].index;
+	bool inside = proven_inside(a, d);
+	if (lower_constant(v, &start) && size >= 0 && start >= 0 && start <= size) {
+		real = MIN(real, size - start);         /* known altogether */
+		inside = true;
+	}
+	if (inside) {
+		if (real < extent)
+			a->dim[d].hi = lower_i32(l, real);
+		return;
+	}
+	Reg at_start = lower_regs(l, v)[0];
+	bool from_zero = lower_constant(v, &start) && start == 0;
+	Reg room = from_zero ? lower_dim(l, a->tensor, d)
+			     : lower_op2(l, EMIT_SUB, lower_dim(l, a->tensor, d), at_start);
+	a->dim[d].hi = clamp(l, room, lower_i64(l, real));
+	if (may_be_negative(v))
+		a->dim[d].lo = clamp(l, lower_op2(l, EMIT_SUB, lower_i64(l, 0), at_start), lower_i64(l, real));
+}
+
+static void
+limit_scalar(Lower *l, LowerAccess *a, int d)
+{
+	if (proven_inside(a, d))
+		return;
+	Reg in = lower_op2(l, EMIT_ULT, lower_regs(l, a->dim[d].index)[0], lower_dim(l, a->tensor, d));
+	a->uniform = lower_both(l, a->uniform, in);
+}
+
+/* Indices below 64 bits are compared as 32 bits, negative ones as great. */
+static bool
+is_short_index(const Value *v)
+{
+	DType t = v->type->elem;
+	return dtype_info[t].bits < 32 || t == TY_I32;
+}
+
+static void
+limit_gather(Lower *l, LowerAccess *a, int d)
+{
+	if (proven_inside(a, d))
+		return;
+	Reg size = lower_dim(l, a->tensor, d);
+	if (is_short_index(a->dim[d].index))
+		size = lower_as(l, CAST_TRUNC, REG_I32,
+		    lower_op2(l, EMIT_SMIN, size, lower_i64(l, INT64_C(1) << 31)));
+	a->dim[d].hi = size;
+}
+
+/* start * stride in units, 0 where it is none. */
+static Reg
+scaled(Lower *l, const LowerAccess *a, int d, Reg r)
+{
+	int64_t s = a->dim[d].known_stride;
+	if (s == 1)
+		return r;
+	return lower_op2(l, EMIT_MUL, r, s >= 0 ? lower_i64(l, s) : a->dim[d].stride);
+}
+
+static Reg
+sum_of(Lower *l, Reg a, Reg b)
+{
+	return a && b ? lower_op2(l, EMIT_ADD, a, b) : a ? a : b;
+}
+
+static void
+find_strides(Lower *l, LowerAccess *a)
+{
+	for (int d = 0; d < a->nd; d++) {
+		int64_t known = lower_known_stride(l, a->tensor, d);
+		a->dim[d].known_stride = known < 0 ? -1 : known * a->unit;
+		if (known >= 0)
+			continue;
+		Reg s = lower_stride(l, a->tensor, d);
+		a->dim[d].stride = a->unit == 1 ? s : lower_op2(l, EMIT_MUL, s, lower_i64(l, a->unit));
+	}
+}
+
+/* What all threads move by: the scalar indices and starts. */
+static void
+find_base(Lower *l, LowerAccess *a)
+{
+	Reg sum = 0;
+	int64_t v;
+	for (int d = 0; d < a->nd; d++) {
+		const Value *index = a->dim[d].index;
+		if (a->dim[d].letter == 'g' || (lower_constant(index, &v) && v == 0))
+			continue;
+		sum = sum_of(l, sum, scaled(l, a, d, lower_regs(l, index)[0]));
+	}
+	Reg tensor = lower_regs(l, a->tensor)[0];
+	if (dtype_is_packed(a->tile->elem))
+		a->base = sum ? sum : lower_i64(l, 0);
+	else
+		a->base = sum ? l->e->pointer(l->e, tensor, sum) : tensor;
+}
+
+static void
+find_gather(Lower *l, LowerAccess *a, int d)
+{
+	const Value *v = a->dim[d].index;
+	const Reg *given = lower_regs(l, v);
+	a->dim[d].gather = given;
+	if (a->layout && v->type->rank > 0) {
+		Layout want = gather_layout(a->layout, a->dim[d].at, v->type->rank);
+		a->dim[d].gather = lower_operand(l, a->op, 1 + d, &want);
+	} else if (a->layout) {
+		Reg *all = NEW_ARRAY(l->mem, Reg, 1 << a->layout->in[IN_REGISTER]);
+		for (int r = 0; r < 1 << a->layout->in[IN_REGISTER]; r++)
+			all[r] = given[0];
+		a->dim[d].gather = all;
+	}
+}
+
+void
+lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout)
+{
+	bool packed = dtype_is_packed(tile->elem);
+	*a = (LowerAccess){.op = op, .tensor = op->in[0], .tile = tile, .layout = layout, .nd = op->in[0]->type->rank};
+	a->unit = packed ? 1 : dtype_tile_size(tile->elem);
+	a->vector = layout ? (int)MAX(op_int(op, "vector", 1), 1) : 1;
+	a->vector = MIN(a->vector, layout ? 1 << layout->in[IN_REGISTER] : 1);
+	while (a->vector > 1 && (a->vector * dtype_info[tile->elem].bits + 7) / 8 > l->t->vector_bytes)
+		a->vector /= 2;
+	place_letters(a);
+	find_strides(l, a);
+	for (int d = 0; d < a->nd; d++) {
+		if (a->dim[d].letter == 'p')
+			limit_part(l, a, d);
+		else if (a->dim[d].letter == 'i')
+			limit_scalar(l, a, d);
+		else
+			limit_gather(l, a, d);
+		if (a->dim[d].letter == 'g')
+			find_gather(l, a, d);
+	}
+	find_base(l, a);
+}
+
+/* ---- one register ---- */
+
+/* An index as REG_I64. */
+static Reg
+index_i64(Lower *l, const Value *v, Reg r)
+{
+	if (dtype_info[v->type->elem].bits == 64)
+		return r;
+	return lower_as(l, dtype_is_signed(v->type->elem) ? CAST_SEXT : CAST_ZEXT, REG_I64, r);
+}
+
+/* Keys of what is kept for an access begin with one of these. */
+enum { KEY_MASK = 1, KEY_OFFSET, KEY_POINTER, KEY_GATHER };
+
+/* The whole offset in units of register r from the access's base but for *constant, REG_I64; 0: none.  The parts that
+ * fit are added in 32 bits. */
+static Reg
+offset_of(Lower *l, const LowerAccess *a, int r, int64_t *constant)
+{
+	Reg narrow = 0, wide = 0;
+	int64_t most = 0;
+	*constant = 0;
+	for (int d = 0; d < a->nd; d++) {
+		int64_t add = 0, s = a->dim[d].known_stride;
+		if (a->dim[d].letter == 'g') {
+			Reg at = index_i64(l, a->dim[d].index, a->dim[d].gather[r]);
+			wide = sum_of(l, wide, scaled(l, a, d, at));
+			continue;
+		}
+		if (a->dim[d].letter == 'i' || !a->layout || a->tile->extent[a->dim[d].at] == 1)
+			continue;
+		Reg c = lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		int64_t reach = s >= 0 && s < INT32_MAX ? s * a->tile->extent[a->dim[d].at] : INT64_MAX / 2;
+		if (s >= 0)
+			*constant += add * s;
+		if (s >= 0 && most + reach < INT32_MAX) {
+			most += reach;
+			Reg part = s == 1 ? c : lower_op2(l, EMIT_MUL, c, lower_i32(l, s));
+			narrow = sum_of(l, narrow, part);
+			continue;
+		}
+		if (s < 0 && add)
+			c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
+		wide = sum_of(l, wide, scaled(l, a, d, lower_as(l, CAST_ZEXT, REG_I64, c)));
+	}
+	if (narrow)
+		narrow = lower_as(l, CAST_ZEXT, REG_I64, narrow);
+	return sum_of(l, wide, narrow);
+}
+
+/* What an offset was made of, but for its constant: equal keys, equal offsets. */
+static int
+offset_key(Lower *l, const LowerAccess *a, int r, int kind, uint64_t *key)
+{
+	int n = 0;
+	key[n++] = (uint64_t)kind;
+	key[n++] = (uint64_t)a->tile->elem;
+	for (int d = 0; d < a->nd; d++) {
+		int64_t add = 0;
+		key[n++] = (uint64_t)a->dim[d].known_stride;
+		key[n++] = (uint64_t)a->dim[d].stride;
+		if (a->dim[d].letter == 'g')
+			key[n++] = (uint64_t)a->dim[d].gather[r];
+		else if (a->dim[d].letter == 'p' && a->layout)
+			key[n++] = (uint64_t)lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		key[n++] = a->dim[d].known_stride < 0 ? (uint64_t)add : 0;
+	}
+	return n;
+}
+
+/* The constant parts of register r's coordinates, in units. */
+static int64_t
+constant_of(Lower *l, const LowerAccess *a, int r)
+{
+	int64_t sum = 0;
+	for (int d = 0; d < a->nd; d++) {
+		int64_t add = 0;
+		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride < 0)
+			continue;
+		lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		sum += add * a->dim[d].known_stride;
+	}
+	return sum;
+}
+
+static Reg
+mask_part(Lower *l, const LowerAccess *a, int d, int r)
+{
+	int64_t add;
+	Reg hi = a->dim[d].hi, lo = a->dim[d].lo;
+	if (!hi)
+		return 0;
+	Reg c = lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+	uint64_t key[] = {KEY_MASK, (uint64_t)lo, (uint64_t)hi, (uint64_t)add};
+	Reg found = lower_kept(l, key, LEN(key), c);
+	if (found)
+		return found;
+	Reg end = add ? lower_op2(l, EMIT_SUB, hi, lower_i32(l, add)) : hi;
+	Reg mask = lower_op2(l, EMIT_SLT, c, end);
+	if (lo) {
+		Reg from = add ? lower_op2(l, EMIT_SUB, lo, lower_i32(l, add)) : lo;
+		mask = lower_op2(l, EMIT_AND, mask, lower_op2(l, EMIT_SLE, from, c));
+	}
+	return lower_keep(l, key, LEN(key), c, mask);
+}
+
+static Reg
+mask_gather(Lower *l, const LowerAccess *a, int d, int r)
+{
+	const Value *v = a->dim[d].index;
+	Reg hi = a->dim[d].hi, at = a->dim[d].gather[r];
+	if (!hi)
+		return 0;
+	uint64_t key[] = {KEY_GATHER, (uint64_t)hi};
+	Reg found = lower_kept(l, key, LEN(key), at);
+	if (found)
+		return found;
+	Reg index = at;
+	if (is_short_index(v) && dtype_info[v->type->elem].bits < 32)
+		index = lower_as(l, dtype_is_signed(v->type->elem) ? CAST_SEXT : CAST_ZEXT, REG_I32, at);
+	else if (!is_short_index(v))
+		index = index_i64(l, v, at);
+	return lower_keep(l, key, LEN(key), at, lower_op2(l, EMIT_ULT, index, hi));
+}
+
+Reg
+lower_access_mask(Lower *l, const LowerAccess *a, int r)
+{
+	Reg mask = a->uniform;
+	for (int d = 0; d < a->nd; d++) {
+		if (a->dim[d].letter == 'p' && a->layout)
+			mask = lower_both(l, mask, mask_part(l, a, d, r));
+		else if (a->dim[d].letter == 'g')
+			mask = lower_both(l, mask, mask_gather(l, a, d, r));
+	}
+	return mask;
+}
+
+void
+lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
+{
+	uint64_t key[F2_MAX];
+	int64_t constant;
+	int n = offset_key(l, a, r, KEY_POINTER, key);
+	Reg found = lower_kept(l, key, n, a->base);
+	if (!found) {
+		Reg offset = offset_of(l, a, r, &constant);
+		found = lower_keep(l, key, n, a->base, offset ? l->e->pointer(l->e, a->base, offset) : a->base);
+	}
+	out->space = SPACE_GLOBAL;
+	out->base = found;
+	out->constant = constant_of(l, a, r);
+	out->mask = lower_access_mask(l, a, r);
+}
+
+Reg
+lower_access_element(Lower *l, const LowerAccess *a, int r)
+{
+	uint64_t key[F2_MAX];
+	int64_t constant = constant_of(l, a, r), ignored;
+	int n = offset_key(l, a, r, KEY_OFFSET, key);
+	Reg found = lower_kept(l, key, n, a->base);
+	if (!found)
+		found = lower_keep(l, key, n, a->base, sum_of(l, a->base, offset_of(l, a, r, &ignored)));
+	return constant ? lower_op2(l, EMIT_ADD, found, lower_i64(l, constant)) : found;
+}

@@ -1,0 +1,279 @@
+/* Atomics on elements of tensors and through pointers.
+ *
+ * Of the threads that hold the same element the first one acts; where the old values are used, the others get them from
+ * it through shared memory.  What a machine has no atomic for (narrow types, the least and greatest of floats) is made
+ * of compare-and-swap on the element, or for bytes on the word around it:
+ *
+ *     old = load                                    until nobody came between
+ *     loop: new = fn(old, v); old = cas(old, new)
+ */
+#include "lower/lower.h"
+
+#include <string.h>
+
+typedef struct Atomic {
+	const Op *op;
+	const char *fn;
+	DType t;
+	RegType reg;
+	AtomicKind kind;                                /* where the emitter has it */
+	OpKind combine;                                 /* else; OP_COUNT: none, exchange or cas */
+	bool native, is_cas, is_float;
+} Atomic;
+
+static const struct {
+	const char *fn;
+	AtomicKind s, u;
+	OpKind combine;
+} kinds[] = {
+	{"add", ATOMIC_ADD, ATOMIC_ADD, OP_ADD},
+	{"min", ATOMIC_MIN, ATOMIC_UMIN, OP_MIN},
+	{"max", ATOMIC_MAX, ATOMIC_UMAX, OP_MAX},
+	{"and", ATOMIC_AND, ATOMIC_AND, OP_AND},
+	{"or", ATOMIC_OR, ATOMIC_OR, OP_OR},
+	{"xor", ATOMIC_XOR, ATOMIC_XOR, OP_XOR},
+	{"exchange", ATOMIC_EXCHANGE, ATOMIC_EXCHANGE, OP_COUNT},
+	{"cas", ATOMIC_CAS, ATOMIC_CAS, OP_COUNT},
+};
+
+static Atomic
+make(const Op *op, const Type *tile)
+{
+	Atomic a = {.op = op, .fn = op_text(op, "fn"), .t = tile->elem, .reg = lower_type(tile)};
+	int k = 0;
+	while (strcmp(kinds[k].fn, a.fn) != 0)
+		k++;
+	a.kind = dtype_is_unsigned(a.t) ? kinds[k].u : kinds[k].s;
+	a.combine = kinds[k].combine;
+	a.is_cas = a.kind == ATOMIC_CAS;
+	a.is_float = dtype_is_float(a.t);
+	bool word = dtype_info[a.t].bits >= 32;
+	if (a.is_float)
+		a.native = a.kind == ATOMIC_ADD ? a.reg != REG_I8 : a.combine == OP_COUNT && word;
+	else
+		a.native = word;
+	a.native = a.native || (a.is_cas && dtype_info[a.t].bits == 16);
+	return a;
+}
+
+static AtomicOrder
+order_of(const Op *op)
+{
+	static const char *const words[] = {"relaxed", "acquire", "release", "acq_rel"};
+	for (int i = 0; i < LEN(words); i++)
+		if (strcmp(op_text(op, "order"), words[i]) == 0)
+			return (AtomicOrder)i;
+	return ORDER_ACQ_REL;
+}
+
+static AtomicScope
+scope_of(const Op *op)
+{
+	static const char *const words[] = {"gpu", "cta", "cluster", "sys"};
+	for (int i = 0; i < LEN(words); i++)
+		if (strcmp(op_text(op, "scope"), words[i]) == 0)
+			return (AtomicScope)i;
+	return SCOPE_GPU;
+}
+
+/* The integer register of a type's width. */
+static RegType
+bits_type(DType t)
+{
+	int bits = dtype_info[t].bits;
+	return bits == 64 ? REG_I64 : bits == 32 ? REG_I32 : bits == 16 ? REG_I16 : REG_I8;
+}
+
+static Reg
+to_bits(Lower *l, const Atomic *a, Reg r)
+{
+	return a->is_float && a->reg != REG_I8 ? lower_as(l, CAST_BITS, bits_type(a->t), r) : r;
+}
+
+static Reg
+from_bits(Lower *l, const Atomic *a, Reg r)
+{
+	return a->is_float && a->reg != REG_I8 ? lower_as(l, CAST_BITS, a->reg, r) : r;
+}
+
+static Reg
+run_native(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
+{
+	if (a->kind == ATOMIC_ADD) {
+		at->type = a->reg;
+		return l->e->atomic(l->e, a->kind, at, v, 0);
+	}
+	at->type = bits_type(a->t);
+	Reg old = l->e->atomic(l->e, a->kind, at, to_bits(l, a, v), a->is_cas ? to_bits(l, a, compare) : 0);
+	return from_bits(l, a, old);
+}
+
+/* ---- by compare-and-swap ---- */
+
+/* What a byte's access becomes: the word around it, and the byte's first bit there. */
+static Reg
+widen_access(Lower *l, EmitAccess *at)
+{
+	Reg address = lower_as(l, CAST_BITS, REG_I64, at->base);
+	if (at->constant)
+		address = lower_op2(l, EMIT_ADD, address, lower_i64(l, at->constant));
+	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
+	at->base = l->e->pointer(l->e, at->base,
+	    lower_op2(l, EMIT_SUB, lower_i64(l, at->constant), past));
+	at->constant = 0;
+	at->align = 4;
+	return lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
+}
+
+static Reg
+element_of(Lower *l, const Atomic *a, Reg held, Reg shift)
+{
+	if (!shift)
+		return from_bits(l, a, held);
+	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, EMIT_LSHR, held, shift));
+}
+
+static Reg
+put_element(Lower *l, const Atomic *a, Reg held, Reg shift, Reg v)
+{
+	if (!shift)
+		return to_bits(l, a, v);
+	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 255), shift));
+	Reg put = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I32, v), shift);
+	return lower_op2(l, EMIT_OR, lower_op2(l, EMIT_AND, held, hole), put);
+}
+
+/* The loop; the mask is known to hold. */
+static Reg
+swap_loop(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
+{
+	Reg shift = a->reg == REG_I8 ? widen_access(l, at) : 0, init[2], inside[2], next[2], after[2];
+	at->type = shift ? REG_I32 : bits_type(a->t);
+	at->n = 1;
+	at->mask = 0;
+	EmitAccess first = *at;
+	first.cache = CACHE_VOLATILE;
+	l->e->load(l->e, &first, &init[0]);
+	init[1] = l->e->int_const(l->e, REG_PRED, 1);
+	l->e->while_begin(l->e, init, inside, 2);
+	l->e->while_test(l->e, inside[1]);
+	Reg old = element_of(l, a, inside[0], shift), stop = 0, new = v;
+	if (a->is_cas)
+		stop = lower_op2(l, EMIT_NE, to_bits(l, a, old), to_bits(l, a, compare));
+	else if (a->combine != OP_COUNT)
+		new = lower_arithmetic(l, a->combine, a->t, old, v);
+	Reg put = put_element(l, a, inside[0], shift, new);
+	if (stop)                                       /* what is there is put back */
+		put = lower_op3(l, EMIT_SELECT, stop, inside[0], put);
+	next[0] = l->e->atomic(l->e, ATOMIC_CAS, at, put, inside[0]);
+	next[1] = lower_op2(l, EMIT_NE, next[0], inside[0]);
+	l->e->while_end(l->e, next, after, 2);
+	return element_of(l, a, after[0], shift);
+}
+
+static Reg
+run_swap(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
+{
+	Reg mask = at->mask, old, zero, after;
+	if (!mask)
+		return swap_loop(l, a, at, v, compare);
+	l->e->if_begin(l->e, mask);
+	old = to_bits(l, a, swap_loop(l, a, at, v, compare));
+	l->e->if_else(l->e, &old, 1);
+	zero = l->e->int_const(l->e, bits_type(a->t), 0);
+	l->e->if_end(l->e, &zero, &after, 1);
+	return from_bits(l, a, after);
+}
+
+/* ---- ops ---- */
+
+/* Old values from the first holders to the others. */
+static void
+share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
+{
+	Reg base = lower_scratch(l, op);
+	if (layout) {
+		Layout shared = layout_best_shared(layout, layout, lower_type_bytes(type));
+		lower_to_shared(l, base, old, layout, &shared, type);
+		lower_barrier(l);
+		lower_from_shared(l, base, old, layout, &shared, type);
+		return;
+	}
+	EmitAccess at = {.space = SPACE_SHARED, .type = type, .n = 1, .base = base, .align = lower_type_bytes(type)};
+	at.mask = lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	l->e->store(l->e, &at, old);
+	lower_barrier(l);
+	at.mask = 0;
+	l->e->load(l->e, &at, old);
+}
+
+static bool
+must_share(const Op *op)
+{
+	const Layout *layout = op->out[0].layout;
+	if (op->out[0].nuses == 0)
+		return false;
+	return !layout || layout_free_bits(layout, IN_LANE) || layout_free_bits(layout, IN_WARP);
+}
+
+int64_t
+lower_atomic_scratch(const Op *op)
+{
+	const Layout *layout = op->out[0].layout;
+	int64_t most = 0, bytes = lower_type_bytes(lower_type(op->out[0].type));
+	if (must_share(op))
+		most = layout ? bytes << layout_out_bits(layout) : bytes;
+	if (op->kind == OP_ATOMIC)
+		most = MAX(most, lower_access_bytes(op, layout));
+	for (int i = op->kind == OP_ATOMIC ? 1 + op->in[0]->type->rank : 0; i < op->nin; i++)
+		most = MAX(most, lower_operand_bytes(op->in[i], layout));
+	return most;
+}
+
+/* Address and mask of register r. */
+static void
+place_register(Lower *l, const Atomic *a, const LowerAccess *tensor, const Reg *pointer, const Reg *mask, int r,
+    EmitAccess *at)
+{
+	*at = (EmitAccess){.space = SPACE_GLOBAL, .n = 1, .align = dtype_info[a->t].bits / 8, .order = order_of(a->op),
+		.scope = scope_of(a->op)};
+	if (!pointer) {
+		lower_access_at(l, tensor, r, at);
+		return;
+	}
+	at->base = pointer[r];
+	at->mask = mask ? mask[r] : 0;
+}
+
+void
+lower_atomic(Lower *l, Op *op)
+{
+	Value *v = &op->out[0];
+	const Layout *layout = v->layout;
+	Atomic a = make(op, v->type);
+	bool masked = op_bool(op, "masked"), through = op->kind == OP_ATOMIC_PTR;
+	int at_data = through ? 1 : 1 + op->in[0]->type->rank;
+	uint64_t repeats = layout ? layout_free_bits(layout, IN_REGISTER) : 0;
+	LowerAccess tensor = {0};
+	if (!through)
+		lower_access_make(l, &tensor, op, v->type, layout);
+	const Reg *pointer = through ? lower_operand(l, op, 0, layout) : NULL;
+	const Reg *mask = masked ? lower_operand(l, op, op->nin - 1, layout) : NULL;
+	const Reg *first = lower_operand(l, op, at_data, layout);
+	const Reg *second = a.is_cas ? lower_operand(l, op, at_data + 1, layout) : NULL;
+	Reg *out = lower_new(l, v);
+	Reg acts = layout ? lower_is_first_holder(l, layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	for (int r = 0; r < lower_count(v); r++) {
+		EmitAccess at;
+		if ((uint64_t)r & repeats)
+			continue;
+		place_register(l, &a, &tensor, pointer, mask, r, &at);
+		at.mask = lower_both(l, acts, at.mask);
+		Reg put = second ? second[r] : first[r], compare = second ? first[r] : 0;
+		out[r] = a.native ? run_native(l, &a, &at, put, compare) : run_swap(l, &a, &at, put, compare);
+	}
+	for (int r = 0; r < lower_count(v); r++)
+		out[r] = out[(uint64_t)r & ~repeats];
+	if (must_share(op))
+		share(l, op, out, layout, a.reg);
+}

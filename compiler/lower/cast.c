@@ -1,0 +1,336 @@
+/* Conversions between element types, to the bit as the interpreter makes them.
+ *
+ * Floats narrower than f32 come from it and go to it; widening is exact.  f16 and bf16 are the machine's; fp8 too where
+ * it converts them (two at once), else, as f4 always, their fields are moved and rounded as integers: a magnitude's bits
+ * rounded at the cut, below the least normal number by adding a power of two.  f8 and f4 saturate, infinity too.
+ *
+ * What has more bits than f32 (f64, wide integers) must not round twice on its way to a narrow float: it goes to f32
+ * rounded to odd, which keeps in the last bit whether anything was lost. */
+#include "lower/lower.h"
+
+typedef struct Format {
+	int mantissa, bias;
+	uint32_t most, nan;
+} Format;
+
+static Format
+format_of(DType t)
+{
+	switch (t) {
+	case TY_F8E4M3: return (Format){3, 7, 0x7e, 0x7f};
+	case TY_F8E5M2: return (Format){2, 15, 0x7b, 0x7f};
+	default: return (Format){1, 1, 7, 7};
+	}
+}
+
+static bool
+is_byte_float(DType t)
+{
+	return t == TY_F8E4M3 || t == TY_F8E5M2 || t == TY_F4E2M1;
+}
+
+static bool
+is_narrow_float(DType t)
+{
+	return is_byte_float(t) || t == TY_F16 || t == TY_BF16;
+}
+
+/* ---- narrow floats to f32 ---- */
+
+static Reg
+widen_fields(Lower *l, DType t, Reg r)
+{
+	Format f = format_of(t);
+	uint32_t sign = t == TY_F4E2M1 ? 8 : 0x80;
+	Reg bits = lower_as(l, CAST_ZEXT, REG_I32, r);
+	Reg magnitude = lower_op2(l, EMIT_AND, bits, lower_i32(l, sign - 1));
+	Reg x = lower_op2(l, EMIT_SHL, magnitude, lower_i32(l, 23 - f.mantissa));
+	Reg scale = lower_i32(l, (int64_t)(254 - f.bias) << 23);
+	x = lower_op2(l, EMIT_FMUL, lower_as(l, CAST_BITS, REG_F32, x), lower_as(l, CAST_BITS, REG_F32, scale));
+	x = lower_as(l, CAST_BITS, REG_I32, x);
+	if (t == TY_F8E4M3) {
+		Reg is_nan = lower_op2(l, EMIT_EQ, magnitude, lower_i32(l, 0x7f));
+		x = lower_op3(l, EMIT_SELECT, is_nan, lower_i32(l, 0x7fc00000), x);
+	}
+	Reg s = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_AND, bits, lower_i32(l, sign)),
+	    lower_i32(l, t == TY_F4E2M1 ? 28 : 24));
+	return lower_as(l, CAST_BITS, REG_F32, lower_op2(l, EMIT_OR, x, s));
+}
+
+Reg
+lower_widen(Lower *l, DType t, Reg r)
+{
+	Reg half[2];
+	if (t == TY_F16 || t == TY_BF16)
+		return lower_as(l, CAST_FEXT, REG_F32, r);
+	if (t == TY_F8E5M2) {                           /* the upper byte of an f16 */
+		r = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I16, r), l->e->int_const(l->e, REG_I16, 8));
+		return lower_as(l, CAST_FEXT, REG_F32, lower_as(l, CAST_BITS, REG_F16, r));
+	}
+	if (t == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
+		r = lower_as(l, CAST_ZEXT, REG_I32, r);
+		l->e->prim(l->e, PRIM_UNPACK_E4M3, &r, 1, NULL, 0, &r, 1);
+		l->e->unpack(l->e, r, REG_F16, half, 2);
+		return lower_as(l, CAST_FEXT, REG_F32, half[0]);
+	}
+	return is_byte_float(t) ? widen_fields(l, t, r) : r;
+}
+
+/* ---- f32 to narrow floats ---- */
+
+static Reg
+narrow_fields(Lower *l, DType t, Reg x)
+{
+	Format f = format_of(t);
+	int cut = 23 - f.mantissa;
+	uint32_t power = (uint32_t)(127 + (1 - f.bias - f.mantissa) + 23) << 23;
+	Reg bits = lower_as(l, CAST_BITS, REG_I32, x);
+	Reg u = lower_op2(l, EMIT_AND, bits, lower_i32(l, 0x7fffffff));
+	Reg odd = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, u, lower_i32(l, cut)), lower_i32(l, 1));
+	Reg normal = lower_op2(l, EMIT_ADD, u, lower_i32(l, (INT64_C(1) << (cut - 1)) - 1));
+	normal = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, normal, odd), lower_i32(l, cut));
+	normal = lower_op2(l, EMIT_SUB, normal, lower_i32(l, (int64_t)(127 - f.bias) << f.mantissa));
+	/* a unit in the last place of this power of two is the format's least number */
+	Reg small = lower_op2(l, EMIT_FADD, lower_as(l, CAST_BITS, REG_F32, u),
+	    lower_as(l, CAST_BITS, REG_F32, lower_i32(l, power)));
+	small = lower_op2(l, EMIT_SUB, lower_as(l, CAST_BITS, REG_I32, small), lower_i32(l, power));
+	Reg is_small = lower_op2(l, EMIT_ULT, u, lower_i32(l, (int64_t)(128 - f.bias) << 23));
+	Reg is_nan = lower_op2(l, EMIT_ULT, lower_i32(l, 0x7f800000), u);
+	Reg r = lower_op3(l, EMIT_SELECT, is_small, small, normal);
+	r = lower_op2(l, EMIT_UMIN, r, lower_i32(l, f.most));
+	Reg sign = lower_op2(l, EMIT_LSHR, bits, lower_i32(l, t == TY_F4E2M1 ? 28 : 24));
+	sign = lower_op2(l, EMIT_AND, sign, lower_i32(l, t == TY_F4E2M1 ? 8 : 0x80));
+	r = lower_op3(l, EMIT_SELECT, is_nan, lower_i32(l, f.nan), lower_op2(l, EMIT_OR, r, sign));
+	return lower_as(l, CAST_TRUNC, REG_I8, r);
+}
+
+static bool
+has_pack(const Lower *l, DType t)
+{
+	return (t == TY_F8E4M3 || t == TY_F8E5M2) && (l->t->has & HAS_FP8);
+}
+
+static Reg
+pack_two(Lower *l, DType t, Reg a, Reg b)
+{
+	Reg in[2] = {a, b}, out;
+	l->e->prim(l->e, t == TY_F8E4M3 ? PRIM_PACK_E4M3 : PRIM_PACK_E5M2, in, 2, NULL, 0, &out, 1);
+	return out;
+}
+
+Reg
+lower_narrow(Lower *l, DType t, Reg x)
+{
+	if (t == TY_F16 || t == TY_BF16)
+		return lower_as(l, CAST_FTRUNC, lower_float_type(t), x);
+	if (has_pack(l, t))
+		return lower_as(l, CAST_TRUNC, REG_I8, pack_two(l, t, x, l->e->float_const(l->e, REG_F32, 0)));
+	return is_byte_float(t) ? narrow_fields(l, t, x) : x;
+}
+
+RegType
+lower_float_type(DType t)
+{
+	return t == TY_F16 ? REG_F16 : t == TY_BF16 ? REG_BF16 : t == TY_F64 ? REG_F64 : REG_F32;
+}
+
+/* ---- without rounding twice ---- */
+
+/* An f64 as the f32 on its side of 0, its last bit set if anything was lost. */
+static Reg
+odd_f32(Lower *l, Reg x)
+{
+	Reg f = lower_as(l, CAST_FTRUNC, REG_F32, x), back = lower_as(l, CAST_FEXT, REG_F64, f);
+	Reg bits = lower_as(l, CAST_BITS, REG_I32, f);
+	Reg away = lower_op2(l, EMIT_FLT, lower_op1(l, EMIT_FABS, x), lower_op1(l, EMIT_FABS, back));
+	Reg cut = lower_op2(l, EMIT_SUB, bits, lower_as(l, CAST_ZEXT, REG_I32, away));
+	cut = lower_op2(l, EMIT_OR, cut, lower_i32(l, 1));
+	bits = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FNE, back, x), cut, bits);
+	return lower_as(l, CAST_BITS, REG_F32, bits);
+}
+
+/* The low `cut` bits of a magnitude that has more than `keep` become one bit that says whether any was set. */
+static Reg
+fold_low(Lower *l, RegType t, Reg a, int keep, int cut)
+{
+	Reg zero = l->e->int_const(l->e, t, 0), low = l->e->int_const(l->e, t, (INT64_C(1) << cut) - 1);
+	Reg lost = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, a, low), zero);
+	Reg sticky = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, t, lost), l->e->int_const(l->e, t, cut));
+	Reg folded = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, low)), sticky);
+	Reg big = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_LSHR, a, l->e->int_const(l->e, t, keep)), zero);
+	return lower_op3(l, EMIT_SELECT, big, folded, a);
+}
+
+/* A wide integer as an f32 that rounds to narrow floats as it would itself. */
+static Reg
+odd_integer(Lower *l, DType t, Reg r)
+{
+	bool wide = dtype_info[t].bits == 64, is_signed = dtype_is_signed(t);
+	RegType type = wide ? REG_I64 : REG_I32, to = wide ? REG_F64 : REG_F32;
+	Reg zero = l->e->int_const(l->e, type, 0), negative = 0;
+	if (is_signed) {
+		negative = lower_op2(l, EMIT_SLT, r, zero);
+		r = lower_op3(l, EMIT_SELECT, negative, lower_op2(l, EMIT_SUB, zero, r), r);
+	}
+	Reg x = lower_as(l, CAST_U2F, to, wide ? fold_low(l, type, r, 53, 11) : fold_low(l, type, r, 24, 8));
+	if (is_signed)
+		x = lower_op3(l, EMIT_SELECT, negative, lower_op1(l, EMIT_FNEG, x), x);
+	return wide ? odd_f32(l, x) : x;
+}
+
+/* ---- one element ---- */
+
+Reg
+lower_wrap(Lower *l, DType t, Reg r)
+{
+	if (t == TY_U4 || t == TY_F4E2M1)
+		return lower_op2(l, EMIT_AND, r, l->e->int_const(l->e, REG_I8, 15));
+	if (t != TY_I4)
+		return r;
+	Reg four = l->e->int_const(l->e, REG_I8, 4);
+	return lower_op2(l, EMIT_ASHR, lower_op2(l, EMIT_SHL, r, four), four);
+}
+
+static Reg
+resize(Lower *l, RegType from, RegType to, bool is_signed, Reg r)
+{
+	int a = lower_type_bytes(from), b = lower_type_bytes(to);
+	if (a == b)
+		return r;
+	return lower_as(l, a > b ? CAST_TRUNC : is_signed ? CAST_SEXT : CAST_ZEXT, to, r);
+}
+
+static RegType
+int_type(DType t)
+{
+	switch (dtype_info[t].bits) {
+	case 64: return REG_I64;
+	case 32: return REG_I32;
+	case 16: return REG_I16;
+	default: return REG_I8;
+	}
+}
+
+static Reg
+float_to_int(Lower *l, DType to, Reg x)
+{
+	if (!dtype_is_packed(to))
+		return lower_as(l, dtype_is_signed(to) ? CAST_F2S : CAST_F2U, int_type(to), x);
+	Reg r = lower_as(l, CAST_F2S, REG_I32, x);
+	r = lower_op2(l, EMIT_SMIN, r, lower_i32(l, to == TY_I4 ? 7 : 15));
+	r = lower_op2(l, EMIT_SMAX, r, lower_i32(l, to == TY_I4 ? -8 : 0));
+	return lower_as(l, CAST_TRUNC, REG_I8, r);
+}
+
+static Reg
+int_to_float(Lower *l, DType from, DType to, Reg r)
+{
+	bool narrow = is_narrow_float(to);
+	if (narrow && dtype_info[from].bits >= 32)
+		return lower_narrow(l, to, odd_integer(l, from, r));
+	r = lower_as(l, dtype_is_signed(from) ? CAST_S2F : CAST_U2F, to == TY_F64 ? REG_F64 : REG_F32, r);
+	return lower_narrow(l, to, r);
+}
+
+static Reg
+float_to_float(Lower *l, DType from, DType to, Reg r)
+{
+	if (from == TY_F64)
+		return to == TY_F32 ? lower_as(l, CAST_FTRUNC, REG_F32, r) : lower_narrow(l, to, odd_f32(l, r));
+	r = lower_widen(l, from, r);
+	return to == TY_F64 ? lower_as(l, CAST_FEXT, REG_F64, r) : lower_narrow(l, to, r);
+}
+
+Reg
+lower_cast_one(Lower *l, DType from, DType to, Reg r)
+{
+	if (from == to)
+		return r;
+	if (to == TY_BOOL && dtype_is_float(from))
+		return lower_op2(l, EMIT_FNE, lower_widen(l, from, r),
+		    l->e->float_const(l->e, from == TY_F64 ? REG_F64 : REG_F32, 0));
+	if (to == TY_BOOL)
+		return lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, int_type(from), 0));
+	if (from == TY_BOOL) {
+		r = lower_as(l, CAST_ZEXT, REG_I8, r);
+		from = TY_U8;
+	}
+	if (dtype_is_float(from))
+		return dtype_is_float(to) ? float_to_float(l, from, to, r)
+					  : float_to_int(l, to, lower_widen(l, from, r));
+	if (dtype_is_float(to))
+		return int_to_float(l, from, to, r);
+	return lower_wrap(l, to, resize(l, int_type(from), int_type(to), dtype_is_signed(from), r));
+}
+
+/* ---- ops ---- */
+
+static Reg
+bitcast_one(Lower *l, DType from, DType to, Reg r)
+{
+	RegType a = dtype_is_float(from) ? lower_float_type(from) : int_type(from);
+	RegType b = dtype_is_float(to) ? lower_float_type(to) : int_type(to);
+	if (is_byte_float(from))
+		a = REG_I8;
+	if (is_byte_float(to))
+		b = REG_I8;
+	if (from == to)
+		return r;
+	if (from == TY_BOOL)
+		r = lower_as(l, CAST_ZEXT, REG_I8, r);
+	if (to == TY_BOOL)
+		return lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, REG_I8, 0));
+	if (dtype_is_packed(to))
+		return lower_wrap(l, to, r);
+	return a == b ? r : lower_as(l, CAST_BITS, b, r);
+}
+
+/* Four at a time where the machine converts two. */
+static void
+narrow_fours(Lower *l, DType t, const Reg *x, Reg *out, int n)
+{
+	for (int r = 0; r < n; r += 4) {
+		Reg low = pack_two(l, t, x[r], x[r + 1]), high = pack_two(l, t, x[r + 2], x[r + 3]);
+		high = lower_op2(l, EMIT_SHL, high, lower_i32(l, 16));
+		l->e->unpack(l->e, lower_op2(l, EMIT_OR, low, high), REG_I8, &out[r], 4);
+	}
+}
+
+static void
+widen_fours(Lower *l, const Reg *in, Reg *out, int n)
+{
+	for (int r = 0; r < n; r += 4) {
+		Reg word[2] = {l->e->pack(l->e, &in[r], 4)}, half[4];
+		word[1] = lower_op2(l, EMIT_LSHR, word[0], lower_i32(l, 16));
+		for (int i = 0; i < 2; i++) {
+			l->e->prim(l->e, PRIM_UNPACK_E4M3, &word[i], 1, NULL, 0, &word[i], 1);
+			l->e->unpack(l->e, word[i], REG_F16, &half[2 * i], 2);
+		}
+		for (int i = 0; i < 4; i++)
+			out[r + i] = lower_as(l, CAST_FEXT, REG_F32, half[i]);
+	}
+}
+
+void
+lower_cast(Lower *l, Op *op)
+{
+	DType from = op->in[0]->type->elem, to = op->out[0].type->elem;
+	const Reg *in = lower_operand(l, op, 0, op->out[0].layout);
+	int n = lower_count(&op->out[0]);
+	Reg *out = lower_new(l, &op->out[0]), *wide = NEW_ARRAY(l->mem, Reg, n);
+	bool fours = op->kind == OP_CAST && from != to && n % 4 == 0;
+	if (fours && from == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
+		widen_fours(l, in, wide, n);
+		for (int r = 0; r < n; r++)
+			out[r] = lower_cast_one(l, TY_F32, to, wide[r]);
+		return;
+	}
+	if (fours && has_pack(l, to) && (from == TY_F32 || from == TY_F16 || from == TY_BF16)) {
+		for (int r = 0; r < n; r++)
+			wide[r] = lower_widen(l, from, in[r]);
+		narrow_fours(l, to, wide, out, n);
+		return;
+	}
+	for (int r = 0; r < n; r++)
+		out[r] = op->kind == OP_CAST ? lower_cast_one(l, from, to, in[r]) : bitcast_one(l, from, to, in[r]);
+}

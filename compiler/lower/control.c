@@ -1,0 +1,353 @@
+/* Loops, branches, and what leaves the kernel besides tensors.
+ *
+ * Conditions and bounds are scalars, which all threads hold alike, so that a block stays together and barriers may
+ * stand in any region.  Carried tiles travel as their registers, one after the other.  The emitter tests a while at
+ * its head, so its first region is lowered twice, before the loop and at the end of the body:
+ *
+ *     while (test) body     =>     test; while (go) { body; test }
+ *
+ * A false assert leaves a FaultRecord (artefact.h): the thread that changes its number from 0 fills in the rest, and the
+ * kernel goes on; the launch reports it. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+/* The registers of values one after the other; NULL and 0 where there are none. */
+static int
+count_all(const Value *const *v, int n)
+{
+	int sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += lower_count(v[i]);
+	return sum;
+}
+
+static Reg *
+gather_all(Lower *l, Value *const *v, int n)
+{
+	int sum = count_all((const Value *const *)v, n), at = 0;
+	Reg *all = NEW_ARRAY(l->mem, Reg, sum);
+	for (int i = 0; i < n; i++) {
+		memcpy(all + at, lower_regs(l, v[i]), sizeof *all * (size_t)lower_count(v[i]));
+		at += lower_count(v[i]);
+	}
+	return all;
+}
+
+static void
+scatter_all(Lower *l, Value *v, int n, const Reg *all)
+{
+	for (int i = 0; i < n; i++) {
+		memcpy(lower_new(l, &v[i]), all, sizeof *all * (size_t)lower_count(&v[i]));
+		all += lower_count(&v[i]);
+	}
+}
+
+static int
+count_results(const Op *op)
+{
+	int sum = 0;
+	for (int i = 0; i < op->nout; i++)
+		sum += lower_count(&op->out[i]);
+	return sum;
+}
+
+/* What is kept inside a region is forgotten after it. */
+static void
+region(Lower *l, const Block *b)
+{
+	int kept = l->kept.n;
+	lower_block(l, b);
+	l->kept.n = kept;
+}
+
+/* ---- loops ---- */
+
+/* Trips of a loop whose step may be of any sign; with step 0 none. */
+static Reg
+count_trips(Lower *l, Reg lo, Reg hi, Reg step)
+{
+	Reg zero = lower_i64(l, 0), one = lower_i64(l, 1);
+	Reg up = lower_op2(l, EMIT_SLT, zero, step), down = lower_op2(l, EMIT_SLT, step, zero);
+	Reg rises = lower_op2(l, EMIT_AND, up, lower_op2(l, EMIT_SLT, lo, hi));
+	Reg falls = lower_op2(l, EMIT_AND, down, lower_op2(l, EMIT_SLT, hi, lo));
+	Reg span = lower_op3(l, EMIT_SELECT, up, lower_op2(l, EMIT_SUB, hi, lo), lower_op2(l, EMIT_SUB, lo, hi));
+	Reg size = lower_op3(l, EMIT_SELECT, up, step, lower_op2(l, EMIT_SUB, zero, step));
+	Reg trips = lower_op2(l, EMIT_UDIV, lower_op2(l, EMIT_SUB, span, one), lower_op2(l, EMIT_UMAX, size, one));
+	trips = lower_op2(l, EMIT_ADD, trips, one);
+	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_OR, rises, falls), trips, zero);
+}
+
+static void
+lower_for(Lower *l, Op *op)
+{
+	Block *b = op->region[0];
+	Reg lo = lower_regs(l, op->in[0])[0], hi = lower_regs(l, op->in[1])[0], step = lower_regs(l, op->in[2])[0];
+	int n = count_results(op), kept = l->kept.n;
+	int64_t by;
+	bool plain = lower_constant(op->in[2], &by) && by > 0;
+	Reg *init = gather_all(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
+	if (plain) {
+		index = l->e->loop_begin(l->e, lo, hi, step, init, inside, n);
+	} else {
+		Reg trips = count_trips(l, lo, hi, step);
+		Reg i = l->e->loop_begin(l->e, lower_i64(l, 0), trips, lower_i64(l, 1), init, inside, n);
+		index = lower_op2(l, EMIT_ADD, lo, lower_op2(l, EMIT_MUL, i, step));
+	}
+	lower_new(l, &b->arg[0])[0] = index;
+	scatter_all(l, b->arg + 1, b->narg - 1, inside);
+	lower_block(l, b);
+	Reg *next = gather_all(l, b->last->in, b->last->nin);
+	l->kept.n = kept;
+	l->e->loop_end(l->e, next, inside, n);
+	scatter_all(l, op->out, op->nout, inside);
+}
+
+/* The test on carried registers: whether to go on, and what it yields. */
+static Reg
+test(Lower *l, const Block *b, const Reg *carried, Reg **yields)
+{
+	scatter_all(l, b->arg, b->narg, carried);
+	lower_block(l, b);
+	*yields = gather_all(l, b->last->in + 1, b->last->nin - 1);
+	return lower_regs(l, b->last->in[0])[0];
+}
+
+static void
+lower_while(Lower *l, Op *op)
+{
+	Block *body = op->region[1];
+	int n = count_results(op), kept = l->kept.n;
+	Reg *values, *inside = NEW_ARRAY(l->mem, Reg, n + 1), *next = NEW_ARRAY(l->mem, Reg, n + 1);
+	next[n] = test(l, op->region[0], gather_all(l, op->in, op->nin), &values);
+	memcpy(next, values, sizeof *next * (size_t)n);
+	l->e->while_begin(l->e, next, inside, n + 1);
+	l->e->while_test(l->e, inside[n]);
+	scatter_all(l, body->arg, body->narg, inside);
+	lower_block(l, body);
+	next[n] = test(l, op->region[0], gather_all(l, body->last->in, body->last->nin), &values);
+	memcpy(next, values, sizeof *next * (size_t)n);
+	l->kept.n = kept;
+	l->e->while_end(l->e, next, inside, n + 1);
+	scatter_all(l, op->out, op->nout, inside);
+}
+
+static void
+lower_if(Lower *l, Op *op)
+{
+	int n = count_results(op);
+	Reg *after = NEW_ARRAY(l->mem, Reg, n);
+	l->e->if_begin(l->e, lower_regs(l, op->in[0])[0]);
+	region(l, op->region[0]);
+	l->e->if_else(l->e, gather_all(l, op->region[0]->last->in, op->region[0]->last->nin), n);
+	region(l, op->region[1]);
+	l->e->if_end(l->e, gather_all(l, op->region[1]->last->in, op->region[1]->last->nin), after, n);
+	scatter_all(l, op->out, op->nout, after);
+}
+
+/* ---- asserts ---- */
+
+/* An assert's place among those of its function, in text order, from 1. */
+static int
+assert_number(const Op *op, const Func *f)
+{
+	int n = 0;
+	for (const Op *o = f->body->first; o; o = op_after(o, f->body)) {
+		n += o->kind == OP_ASSERT;
+		if (o == op)
+			break;
+	}
+	return n;
+}
+
+static void
+put_fault(Lower *l, Reg faults, int64_t offset, RegType type, Reg v)
+{
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = faults, .constant = offset,
+		.align = lower_type_bytes(type)};
+	l->e->store(l->e, &at, &v);
+}
+
+/* Which element of the tile a register of this thread holds. */
+static Reg
+element_number(Lower *l, const Value *v, int r)
+{
+	Reg sum = 0;
+	int64_t stride = 1, constant = 0, add;
+	for (int d = v->type->rank - 1; d >= 0; d--) {
+		Reg c = lower_coordinate(l, v->layout, r, d, &add);
+		c = stride == 1 ? c : lower_op2(l, EMIT_MUL, c, lower_i32(l, stride));
+		sum = sum ? lower_op2(l, EMIT_ADD, sum, c) : c;
+		constant += add * stride;
+		stride *= v->type->extent[d];
+	}
+	return lower_op2(l, EMIT_ADD, sum, lower_i32(l, constant));
+}
+
+static Reg
+find_element(Lower *l, const Value *v)
+{
+	const Reg *cond = lower_regs(l, v);
+	Reg at = lower_i32(l, 0);
+	if (!v->layout)
+		return at;
+	for (int r = lower_count(v) - 1; r >= 0; r--) {
+		Reg here = lower_op2(l, EMIT_ADD, element_number(l, v, r), lower_i32(l, 1));
+		at = lower_op3(l, EMIT_SELECT, cond[r], at, here);
+	}
+	return at;
+}
+
+static void
+put_value(Lower *l, Reg faults, int i, const Value *v)
+{
+	DType t = v->type->elem;
+	Reg r = lower_regs(l, v)[0];
+	FaultValueKind kind;
+	if (t == TY_BOOL)
+		kind = FAULT_VALUE_BOOL;
+	else if (dtype_is_float(t))
+		kind = FAULT_VALUE_FLOAT;
+	else
+		kind = dtype_is_signed(t) ? FAULT_VALUE_INT : FAULT_VALUE_UNSIGNED;
+	DType as = kind == FAULT_VALUE_FLOAT ? TY_F64 : kind == FAULT_VALUE_INT ? TY_I64 : TY_U64;
+	r = lower_cast_one(l, t, as, r);
+	put_fault(l, faults, (int64_t)offsetof(FaultRecord, kind) + i, REG_I8, l->e->int_const(l->e, REG_I8, kind));
+	put_fault(l, faults, (int64_t)offsetof(FaultRecord, value) + 8 * i, as == TY_F64 ? REG_F64 : REG_I64, r);
+}
+
+static void
+record_fault(Lower *l, const Op *op, Reg faults)
+{
+	put_fault(l, faults, offsetof(FaultRecord, element), REG_I32, find_element(l, op->in[0]));
+	for (int d = 0; d < l->f->naxis; d++)
+		put_fault(l, faults, (int64_t)offsetof(FaultRecord, program) + 8 * d, REG_I64, l->program[d]);
+	for (int i = 1, n = 0; i < op->nin && n < FAULT_VALUES; i++)
+		if (op->in[i]->type->rank == 0 && op->in[i]->type->ptr == PTR_NONE)
+			put_value(l, faults, n++, op->in[i]);
+}
+
+static void
+lower_assert(Lower *l, Op *op)
+{
+	const Value *v = op->in[0];
+	const Reg *cond = lower_regs(l, v);
+	Reg holds = cond[0], faults = lower_param(l, ABI_FAULTS, 0, 0);
+	int kept = l->kept.n;
+	for (int r = 1; r < lower_count(v); r++)
+		holds = cond[r] == holds ? holds : lower_op2(l, EMIT_AND, holds, cond[r]);
+	l->e->if_begin(l->e, lower_op1(l, EMIT_NOT, holds));
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = faults, .align = 4};
+	Reg zero = lower_i32(l, 0);
+	Reg old = l->e->atomic(l->e, ATOMIC_CAS, &at, lower_i32(l, assert_number(op, l->f)), zero);
+	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, old, zero));
+	record_fault(l, op, faults);
+	l->e->if_else(l->e, NULL, 0);
+	l->e->if_end(l->e, NULL, NULL, 0);
+	l->e->if_else(l->e, NULL, 0);
+	l->e->if_end(l->e, NULL, NULL, 0);
+	l->kept.n = kept;
+}
+
+/* ---- print ---- */
+
+/* A text as part of a format. */
+static void
+put_text(Text *out, const char *s)
+{
+	for (; *s; s++)
+		text_printf(out, *s == '%' ? "%%%%" : "%c", *s);
+}
+
+static Reg
+print_value(Lower *l, const Value *v, Text *format)
+{
+	DType t = v->type->elem;
+	Reg r = lower_regs(l, v)[0];
+	if (v->type->ptr != PTR_NONE) {
+		text_put(format, " 0x%llx");
+		return lower_as(l, CAST_BITS, REG_I64, r);
+	}
+	if (dtype_is_float(t)) {
+		text_put(format, t == TY_F64 ? " %.17g" : t == TY_F32 ? " %.9g" : " %.5g");
+		return lower_cast_one(l, t, TY_F64, r);
+	}
+	text_put(format, dtype_is_signed(t) ? " %lld" : " %llu");
+	return lower_cast_one(l, t, dtype_is_signed(t) ? TY_I64 : TY_U64, r);
+}
+
+/* "program (1, 2): text 3 4.5" by the block's first thread. */
+static void
+lower_print(Lower *l, Op *op)
+{
+	Text format = {0};
+	Reg *v = NEW_ARRAY(l->mem, Reg, op->nin + MAX_AXES);
+	int n = 0, axes = MAX(l->f->naxis, 1), kept = l->kept.n;
+	for (int i = 0; i < op->nin; i++)
+		if (op->in[i]->type->rank > 0) {
+			lower_refuse(l, op, "printing a tile");
+			return;
+		}
+	if (!l->e->print) {
+		lower_refuse(l, op, "print");
+		return;
+	}
+	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	text_put(&format, axes > 1 ? "program (" : "program ");
+	for (int d = 0; d < axes; d++) {
+		text_put(&format, d ? ", %lld" : "%lld");
+		v[n++] = l->program[d] ? l->program[d] : lower_i64(l, 0);
+	}
+	text_put(&format, axes > 1 ? "): " : ": ");
+	put_text(&format, op_text(op, "text"));
+	for (int i = 0; i < op->nin; i++)
+		v[n++] = print_value(l, op->in[i], &format);
+	text_put(&format, "\n");
+	l->e->print(l->e, arena_strdup(l->mem, format.at), v, n);
+	text_close(&format);
+	l->e->if_else(l->e, NULL, 0);
+	l->e->if_end(l->e, NULL, NULL, 0);
+	l->kept.n = kept;
+}
+
+/* ---- PTX of the user's own, elementwise ---- */
+
+static void
+lower_inline_ptx(Lower *l, Op *op)
+{
+	const Layout *layout = op->nout ? op->out[0].layout : op->nin ? op->in[0]->layout : NULL;
+	int count = op->nout ? lower_count(&op->out[0]) : op->nin ? lower_count(op->in[0]) : 1;
+	Reg in[32], out[32], **results = NEW_ARRAY(l->mem, Reg *, op->nout);
+	const Reg **operands = NEW_ARRAY(l->mem, const Reg *, op->nin);
+	RegType type[32];
+	if (!l->e->inline_ptx || op->nin > 32 || op->nout > 32) {
+		lower_refuse(l, op, l->e->inline_ptx ? "inline_ptx of more than 32 operands" : "inline_ptx");
+		return;
+	}
+	for (int i = 0; i < op->nin; i++)
+		operands[i] = lower_operand(l, op, i, layout);
+	for (int i = 0; i < op->nout; i++) {
+		results[i] = lower_new(l, &op->out[i]);
+		type[i] = lower_type(op->out[i].type);
+	}
+	for (int r = 0; r < count; r++) {
+		for (int i = 0; i < op->nin; i++)
+			in[i] = operands[i][r];
+		l->e->inline_ptx(l->e, op_text(op, "text"), in, op->nin, type, out, op->nout);
+		for (int i = 0; i < op->nout; i++)
+			results[i][r] = out[i];
+	}
+}
+
+void
+lower_control(Lower *l, Op *op)
+{
+	switch (op->kind) {
+	case OP_FOR: lower_for(l, op); return;
+	case OP_WHILE: lower_while(l, op); return;
+	case OP_IF: lower_if(l, op); return;
+	case OP_ASSERT: lower_assert(l, op); return;
+	case OP_PRINT: lower_print(l, op); return;
+	default: lower_inline_ptx(l, op); return;
+	}
+}

@@ -1,0 +1,182 @@
+/* Moves a tile's registers from one layout to another: by other names where each thread has what it needs, by shuffles
+ * within warps (shuffle.c), else through shared memory.
+ *
+ * Where a thread's choice of register depends on its lane or warp, registers change places under each such bit:
+ *
+ *     out[r] = in[r ^ (lane bit 0 ? 2 : 0)]     =>     out[0] = bit ? in[2] : in[0];  out[2] = bit ? in[0] : in[2] …
+ *
+ * Shared memory is laid out so that both sides use wide accesses and meet few bank conflicts (layout_best_shared).  The
+ * whole tile is there at once; one barrier stands between writing and reading. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+/* True where bit `i` of the thread's number is set. */
+static Reg
+thread_bit(Lower *l, int i)
+{
+	Reg bit = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, INT64_C(1) << i));
+	return lower_op2(l, EMIT_NE, bit, lower_i32(l, 0));
+}
+
+void
+lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage)
+{
+	for (int i = 0; i < nimage; i++) {
+		int by = (int)image[i];
+		if (by == 0)
+			continue;
+		Reg bit = thread_bit(l, i);
+		for (int r = 0; r < n; r++) {
+			Reg a = v[r], b = v[r ^ by];
+			if (r > (r ^ by) || a == b)
+				continue;
+			v[r] = lower_op3(l, EMIT_SELECT, bit, b, a);
+			v[r ^ by] = lower_op3(l, EMIT_SELECT, bit, a, b);
+		}
+	}
+}
+
+static void
+name_anew(Lower *l, const Convert *c, const Layout *src, const Layout *dst, const Reg *from, Reg *out)
+{
+	int n = 1 << src->in[IN_REGISTER], nthread = dst->in[IN_LANE] + dst->in[IN_WARP];
+	uint64_t image[F2_MAX], mask = (uint64_t)n - 1;
+	Reg *v = NEW_ARRAY(l->mem, Reg, n);
+	memcpy(v, from, sizeof *v * (size_t)n);
+	for (int i = 0; i < nthread; i++)
+		image[i] = c->from.col[dst->in[IN_REGISTER] + i] & mask;
+	lower_exchange(l, v, n, image, nthread);
+	for (int r = 0; r < 1 << dst->in[IN_REGISTER]; r++)
+		out[r] = v[f2_apply(&c->from, (uint64_t)r) & mask];
+}
+
+/* ---- through shared memory ---- */
+
+/* The type that stands in memory. */
+static RegType
+memory_type(RegType t)
+{
+	return t == REG_PRED ? REG_I8 : t == REG_GLOBAL ? REG_I64 : t;
+}
+
+Reg
+lower_to_memory(Lower *l, RegType t, Reg r)
+{
+	if (t == REG_PRED)
+		return lower_as(l, CAST_ZEXT, REG_I8, r);
+	return t == REG_GLOBAL ? lower_as(l, CAST_BITS, REG_I64, r) : r;
+}
+
+Reg
+lower_from_memory(Lower *l, RegType t, Reg r)
+{
+	if (t == REG_PRED)
+		return lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, REG_I8, 0));
+	return t == REG_GLOBAL ? lower_as(l, CAST_BITS, REG_GLOBAL, r) : r;
+}
+
+static EmitAccess
+shared_access(Lower *l, Reg base, const Layout *layout, const Layout *shared, RegType type, int r, int vector)
+{
+	int bytes = lower_type_bytes(type);
+	EmitAccess a = {.space = SPACE_SHARED, .type = memory_type(type), .n = 1 << vector, .base = base,
+		.align = bytes << vector};
+	a.offset = lower_shared_offset(l, layout, shared, bytes, r, &a.constant);
+	return a;
+}
+
+void
+lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type)
+{
+	int bytes = lower_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
+	uint64_t repeats = layout_free_bits(layout, IN_REGISTER);
+	Reg v[16], first = lower_is_first_holder(l, layout);
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
+		if ((uint64_t)r & repeats)
+			continue;
+		EmitAccess a = shared_access(l, base, layout, shared, type, r, vector);
+		a.mask = first;
+		for (int i = 0; i < a.n; i++)
+			v[i] = lower_to_memory(l, type, from[r + i]);
+		l->e->store(l->e, &a, v);
+	}
+}
+
+void
+lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
+{
+	int bytes = lower_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
+	uint64_t repeats = layout_free_bits(layout, IN_REGISTER);
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
+		if ((uint64_t)r & repeats)
+			continue;
+		EmitAccess a = shared_access(l, base, layout, shared, type, r, vector);
+		l->e->load(l->e, &a, &out[r]);
+		for (int i = 0; i < a.n; i++)
+			out[r + i] = lower_from_memory(l, type, out[r + i]);
+	}
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
+		out[r] = out[(uint64_t)r & ~repeats];
+}
+
+/* ---- any way ---- */
+
+static bool
+needs_shared(const Layout *src, const Layout *dst, Convert *c)
+{
+	if (!layout_convert(src, dst, c))
+		die("a conversion between layouts of different tiles");
+	return c->kind == CONVERT_SHARED || (c->kind == CONVERT_SHUFFLE && !lower_can_shuffle(c, src, dst));
+}
+
+int64_t
+lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type)
+{
+	Convert c;
+	return needs_shared(src, dst, &c) ? (int64_t)lower_type_bytes(type) << layout_out_bits(src) : 0;
+}
+
+void
+lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type, Reg *out)
+{
+	Convert c;
+	if (needs_shared(src, dst, &c)) {
+		Layout shared = layout_best_shared(src, dst, lower_type_bytes(type));
+		Reg base = lower_scratch(l, op);
+		lower_to_shared(l, base, from, src, &shared, type);
+		lower_barrier(l);
+		lower_from_shared(l, base, out, dst, &shared, type);
+	} else if (c.kind == CONVERT_SHUFFLE) {
+		lower_shuffle(l, &c, src, dst, from, type, out);
+	} else {
+		name_anew(l, &c, src, dst, from, out);
+	}
+}
+
+int64_t
+lower_operand_bytes(const Value *v, const Layout *want)
+{
+	if (!want || !v->layout || layout_equal(v->layout, want))
+		return 0;
+	return lower_to_layout_bytes(v->layout, want, lower_type(v->type));
+}
+
+const Reg *
+lower_operand(Lower *l, const Op *op, int i, const Layout *want)
+{
+	const Value *v = op->in[i];
+	const Reg *given = lower_regs(l, v);
+	if (!want || !v->layout || layout_equal(v->layout, want))
+		return given;
+	Reg *out = NEW_ARRAY(l->mem, Reg, 1 << want->in[IN_REGISTER]);
+	lower_to_layout(l, op, given, v->layout, want, lower_type(v->type), out);
+	return out;
+}
+
+void
+lower_convert(Lower *l, Op *op)
+{
+	const Reg *in = lower_operand(l, op, 0, op->out[0].layout);
+	memcpy(lower_new(l, &op->out[0]), in, sizeof *in * (size_t)lower_count(&op->out[0]));
+}

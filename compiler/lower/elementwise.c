@@ -1,0 +1,310 @@
+/* Elementwise arithmetic, register by register, as ops.def says it.
+ *
+ * A machine's integers are not so: division by zero and the least integer over -1 are undefined, shifts are too from
+ * the width on.  Operands are guarded and results chosen, except where a constant operand says that nothing can happen.
+ * Floats below f32 are computed in f32 and rounded once; 4-bit integers in bytes and wrapped; bool by logic. */
+#include "lower/lower.h"
+
+typedef struct Elem {
+	OpKind kind;
+	DType t;                                        /* of the first operand */
+	RegType reg;
+	bool is_signed, fast, propagate_nan;
+	bool has_divisor;                               /* the second operand is this constant */
+	int64_t divisor;
+} Elem;
+
+static Reg
+number(Lower *l, const Elem *x, int64_t v)
+{
+	return l->e->int_const(l->e, x->reg, v);
+}
+
+/* ---- integers ---- */
+
+static Reg
+quotient(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	Reg zero = number(l, x, 0), one = number(l, x, 1);
+	if (x->has_divisor && x->divisor == 0)
+		return zero;
+	if (x->has_divisor && x->divisor != -1)
+		return lower_op2(l, x->is_signed ? EMIT_SDIV : EMIT_UDIV, a, b);
+	if (!x->is_signed) {
+		Reg q = lower_op2(l, EMIT_UDIV, a, lower_op2(l, EMIT_UMAX, b, one));
+		return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_EQ, b, zero), zero, q);
+	}
+	/* neither 0 nor -1 */
+	Reg plain = lower_op2(l, EMIT_ULT, one, lower_op2(l, EMIT_ADD, b, one));
+	Reg q = lower_op2(l, EMIT_SDIV, a, lower_op3(l, EMIT_SELECT, plain, b, one));
+	Reg is_zero = lower_op2(l, EMIT_EQ, b, zero);
+	Reg other = lower_op3(l, EMIT_SELECT, is_zero, zero, lower_op2(l, EMIT_SUB, zero, a));
+	return lower_op3(l, EMIT_SELECT, plain, q, other);
+}
+
+static Reg
+remainder_of(Lower *l, const Elem *x, Reg a, Reg b, Reg q)
+{
+	if (x->has_divisor && x->divisor != 0 && x->divisor != -1)
+		return lower_op2(l, x->is_signed ? EMIT_SREM : EMIT_UREM, a, b);
+	return lower_op2(l, EMIT_SUB, a, lower_op2(l, EMIT_MUL, q, b));
+}
+
+/* a / b rounded down, or up. */
+static Reg
+rounded(Lower *l, const Elem *x, Reg a, Reg b, bool up)
+{
+	Reg zero = number(l, x, 0), q = quotient(l, x, a, b);
+	if (!x->is_signed && !up)
+		return q;
+	Reg r = remainder_of(l, x, a, b, q), move = lower_op2(l, EMIT_NE, r, zero);
+	if (x->is_signed) {
+		Reg below = lower_op2(l, EMIT_SLT, r, zero);
+		if (!(x->has_divisor && x->divisor > 0))
+			below = lower_op2(l, EMIT_XOR, below, lower_op2(l, EMIT_SLT, b, zero));
+		else if (!up)
+			move = 0;                       /* below zero says so */
+		if (up)
+			below = lower_op1(l, EMIT_NOT, below);
+		move = lower_both(l, move, below);
+	}
+	if (!x->has_divisor)
+		move = lower_op2(l, EMIT_AND, move, lower_op2(l, EMIT_NE, b, zero));
+	else if (x->divisor == 0)
+		return q;
+	return lower_op2(l, up ? EMIT_ADD : EMIT_SUB, q, lower_as(l, CAST_ZEXT, x->reg, move));
+}
+
+static Reg
+shift(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	bool left = x->kind == OP_SHL, keeps_sign = !left && x->is_signed;
+	int width = 8 * lower_type_bytes(x->reg);
+	EmitOp how = left ? EMIT_SHL : keeps_sign ? EMIT_ASHR : EMIT_LSHR;
+	Reg most = number(l, x, width - 1);
+	if (x->has_divisor && x->divisor >= 0 && x->divisor < width)
+		return lower_op2(l, how, a, b);
+	if (keeps_sign)
+		return lower_op2(l, how, a, lower_op2(l, EMIT_UMIN, b, most));
+	Reg in = lower_op2(l, EMIT_ULE, b, most);
+	Reg r = lower_op2(l, how, a, lower_op2(l, EMIT_AND, b, most));
+	return lower_op3(l, EMIT_SELECT, in, r, number(l, x, 0));
+}
+
+/* Of 32 bits at least, with a's bits above zero: what counts bits and multiplies high. */
+static Reg
+by_word(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	int width = 8 * lower_type_bytes(x->reg);
+	OpKind k = x->kind;
+	EmitOp how = k == OP_POPCOUNT ? EMIT_POPCOUNT : k == OP_CLZ ? EMIT_CLZ : EMIT_MULHI_U;
+	if (width >= 32)
+		return lower_op2(l, how, a, k == OP_UMULHI ? b : 0);
+	a = lower_as(l, CAST_ZEXT, REG_I32, a);
+	Reg r;
+	if (k == OP_UMULHI)
+		r = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_MUL, a, lower_as(l, CAST_ZEXT, REG_I32, b)),
+		    lower_i32(l, width));
+	else
+		r = lower_op1(l, how, a);
+	if (k == OP_CLZ)
+		r = lower_op2(l, EMIT_SUB, r, lower_i32(l, 32 - width));
+	return lower_as(l, CAST_TRUNC, x->reg, r);
+}
+
+static Reg
+compare(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	EmitOp less = x->is_signed ? EMIT_SLT : EMIT_ULT, least = x->is_signed ? EMIT_SLE : EMIT_ULE;
+	switch (x->kind) {
+	case OP_EQ: return lower_op2(l, EMIT_EQ, a, b);
+	case OP_NE: return lower_op2(l, EMIT_NE, a, b);
+	case OP_LT: return lower_op2(l, less, a, b);
+	case OP_LE: return lower_op2(l, least, a, b);
+	case OP_GT: return lower_op2(l, less, b, a);
+	default: return lower_op2(l, least, b, a);
+	}
+}
+
+static bool
+is_compare(OpKind k)
+{
+	return k >= OP_EQ && k <= OP_GE;
+}
+
+static Reg
+integer(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	switch (x->kind) {
+	case OP_NEG: return lower_op2(l, EMIT_SUB, number(l, x, 0), a);
+	case OP_NOT: return lower_op1(l, EMIT_NOT, a);
+	case OP_ABS:
+		return x->is_signed ? lower_op2(l, EMIT_SMAX, a, lower_op2(l, EMIT_SUB, number(l, x, 0), a)) : a;
+	case OP_ADD: return lower_op2(l, EMIT_ADD, a, b);
+	case OP_SUB: return lower_op2(l, EMIT_SUB, a, b);
+	case OP_MUL: return lower_op2(l, EMIT_MUL, a, b);
+	case OP_AND: return lower_op2(l, EMIT_AND, a, b);
+	case OP_OR: return lower_op2(l, EMIT_OR, a, b);
+	case OP_XOR: return lower_op2(l, EMIT_XOR, a, b);
+	case OP_MIN: return lower_op2(l, x->is_signed ? EMIT_SMIN : EMIT_UMIN, a, b);
+	case OP_MAX: return lower_op2(l, x->is_signed ? EMIT_SMAX : EMIT_UMAX, a, b);
+	case OP_DIV: return quotient(l, x, a, b);
+	case OP_REM: return x->has_divisor && x->divisor == 0 ? a : remainder_of(l, x, a, b, quotient(l, x, a, b));
+	case OP_FLOORDIV: return rounded(l, x, a, b, false);
+	case OP_CDIV: return rounded(l, x, a, b, true);
+	case OP_SHL:
+	case OP_SHR: return shift(l, x, a, b);
+	case OP_POPCOUNT:
+	case OP_CLZ:
+	case OP_UMULHI: return by_word(l, x, a, b);
+	default: die("%s of integers", op_info[x->kind].text);
+	}
+}
+
+/* ---- bool: sums are "or", products "and"; the rest as numbers 0 and 1, not 0 is true ---- */
+
+static Reg
+logic(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	switch (x->kind) {
+	case OP_NOT: return lower_op1(l, EMIT_NOT, a);
+	case OP_NEG: case OP_ABS: case OP_POPCOUNT: case OP_SHL: return a;
+	case OP_CLZ: return l->e->int_const(l->e, REG_PRED, 1);
+	case OP_UMULHI: return l->e->int_const(l->e, REG_PRED, 0);
+	case OP_ADD: case OP_OR: case OP_MAX: return lower_op2(l, EMIT_OR, a, b);
+	case OP_MUL: case OP_AND: case OP_MIN: case OP_DIV: case OP_FLOORDIV: case OP_CDIV:
+		return lower_op2(l, EMIT_AND, a, b);
+	case OP_SUB: case OP_XOR: case OP_NE: return lower_op2(l, EMIT_XOR, a, b);
+	case OP_EQ: return lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_XOR, a, b));
+	case OP_LT: return lower_op2(l, EMIT_AND, lower_op1(l, EMIT_NOT, a), b);
+	case OP_LE: return lower_op2(l, EMIT_OR, lower_op1(l, EMIT_NOT, a), b);
+	case OP_GT: case OP_REM: case OP_SHR: return lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, b));
+	case OP_GE: return lower_op2(l, EMIT_OR, a, lower_op1(l, EMIT_NOT, b));
+	default: die("%s of bool", op_info[x->kind].text);
+	}
+}
+
+/* ---- floats ---- */
+
+static Reg
+order(Lower *l, const Elem *x, Reg a, Reg b)
+{
+	Reg r = lower_op2(l, x->kind == OP_MIN ? EMIT_FMIN : EMIT_FMAX, a, b);
+	if (!x->propagate_nan)
+		return r;
+	Reg nan = lower_op2(l, EMIT_FUNO, a, b);
+	return lower_op3(l, EMIT_SELECT, nan, lower_op2(l, EMIT_FADD, a, b), r);
+}
+
+static Reg
+real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
+{
+	switch (x->kind) {
+	case OP_NEG: return lower_op1(l, EMIT_FNEG, a);
+	case OP_ABS: return lower_op1(l, EMIT_FABS, a);
+	case OP_FLOOR: return lower_op1(l, EMIT_FFLOOR, a);
+	case OP_CEIL: return lower_op1(l, EMIT_FCEIL, a);
+	case OP_ROUND: return lower_op1(l, EMIT_FROUND, a);
+	case OP_TRUNC: return lower_op1(l, EMIT_FTRUNC, a);
+	case OP_ADD: return lower_op2(l, EMIT_FADD, a, b);
+	case OP_SUB: return lower_op2(l, EMIT_FSUB, a, b);
+	case OP_MUL: return lower_op2(l, EMIT_FMUL, a, b);
+	case OP_DIV: return lower_op2(l, x->fast ? EMIT_FDIV_FAST : EMIT_FDIV, a, b);
+	case OP_MIN:
+	case OP_MAX: return order(l, x, a, b);
+	case OP_FMA: return lower_op3(l, EMIT_FMA, a, b, c);
+	case OP_EQ: return lower_op2(l, EMIT_FEQ, a, b);
+	case OP_NE: return lower_op2(l, EMIT_FNE, a, b);
+	case OP_LT: return lower_op2(l, EMIT_FLT, a, b);
+	case OP_LE: return lower_op2(l, EMIT_FLE, a, b);
+	case OP_GT: return lower_op2(l, EMIT_FLT, b, a);
+	case OP_GE: return lower_op2(l, EMIT_FLE, b, a);
+	default: die("%s of floats", op_info[x->kind].text);
+	}
+}
+
+static Reg
+rounded_real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
+{
+	OpKind k = x->kind;
+	bool same_bits = (k == OP_NEG || k == OP_ABS) && (x->reg == REG_F16 || x->reg == REG_BF16);
+	if (x->t == TY_F32 || x->t == TY_F64 || same_bits)
+		return real(l, x, a, b, c);
+	Reg r = real(l, x, lower_widen(l, x->t, a), b ? lower_widen(l, x->t, b) : 0, c ? lower_widen(l, x->t, c) : 0);
+	return is_compare(k) ? r : lower_narrow(l, x->t, r);
+}
+
+/* ---- pointers ---- */
+
+static Reg
+address(Lower *l, Reg p)
+{
+	return lower_as(l, CAST_BITS, REG_I64, p);
+}
+
+static Reg
+pointer_op(Lower *l, const Elem *x, DType index, Reg a, Reg b)
+{
+	int size = (dtype_info[x->t].bits + 7) / 8, log2 = size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0;
+	if (x->kind == OP_PTR_DIFF)
+		return lower_op2(l, EMIT_ASHR, lower_op2(l, EMIT_SUB, address(l, a), address(l, b)),
+		    lower_i64(l, log2));
+	if (x->kind != OP_PTR_ADD)
+		return compare(l, x, address(l, a), address(l, b));
+	if (dtype_info[index].bits < 64)
+		b = lower_as(l, dtype_is_signed(index) ? CAST_SEXT : CAST_ZEXT, REG_I64, b);
+	if (log2)
+		b = lower_op2(l, EMIT_SHL, b, lower_i64(l, log2));
+	return l->e->pointer(l->e, a, b);
+}
+
+/* ---- the op ---- */
+
+static Reg
+one(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
+{
+	if (x->t == TY_BOOL)
+		return logic(l, x, a, b);
+	if (dtype_is_float(x->t))
+		return rounded_real(l, x, a, b, c);
+	if (is_compare(x->kind))
+		return compare(l, x, a, b);
+	return lower_wrap(l, x->t, integer(l, x, a, b));
+}
+
+Reg
+lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b)
+{
+	Elem x = {.kind = kind, .t = t, .reg = l->e->type(l->e, a), .is_signed = dtype_is_signed(t)};
+	return one(l, &x, a, b, 0);
+}
+
+void
+lower_elementwise(Lower *l, Op *op)
+{
+	const Type *t = op->in[0]->type;
+	const Reg *in[3] = {0};
+	Elem x = {.kind = op->kind, .t = t->elem, .reg = lower_type(t), .fast = op_bool(op, "fast"),
+		.propagate_nan = op_bool(op, "propagate_nan")};
+	x.is_signed = dtype_is_signed(x.t) && t->ptr == PTR_NONE;
+	x.has_divisor = op->nin > 1 && lower_constant(op->in[1], &x.divisor);
+	for (int i = 0; i < op->nin; i++)
+		in[i] = lower_operand(l, op, i, op->out[0].layout);
+	Reg *out = lower_new(l, &op->out[0]);
+	for (int r = 0; r < lower_count(&op->out[0]); r++) {
+		Reg v[3] = {0};
+		bool same = r > 0;                      /* as register 0: a broadcast */
+		for (int i = 0; i < op->nin; i++) {
+			v[i] = in[i][r];
+			same = same && v[i] == in[i][0];
+		}
+		if (same)
+			out[r] = out[0];
+		else if (op->kind == OP_SELECT)
+			out[r] = lower_op3(l, EMIT_SELECT, v[0], v[1], v[2]);
+		else if (t->ptr != PTR_NONE)
+			out[r] = pointer_op(l, &x, op->in[op->nin - 1]->type->elem, v[0], v[1]);
+		else
+			out[r] = one(l, &x, v[0], v[1], v[2]);
+	}
+}

@@ -1,0 +1,344 @@
+/* Reads and writes of tensors, loads and stores through pointers.
+ *
+ * An access moves `vector` registers at once; the low register bits are then neighbours in memory and inside or outside
+ * together, so the first one's address and mask stand for all.  Every thread reads what it holds; of the threads that
+ * hold the same element only the first one writes it.
+ *
+ * Packed 4-bit types: an access of two elements and more is of whole bytes.  A single one is read with its byte and
+ * taken out of it.  A single one is written by two atomics on the word that it stands in, which clear and set its four
+ * bits: other threads may be writing the other half of the byte. */
+#include "ir/interp/interp.h"
+#include "lower/lower.h"
+
+#include <string.h>
+
+/* The type in which a tile's elements stand in memory. */
+static RegType
+memory_type(const Type *t)
+{
+	RegType r = t->ptr != PTR_NONE ? REG_GLOBAL : lower_type(t);
+	return r == REG_PRED ? REG_I8 : r == REG_GLOBAL ? REG_I64 : r;
+}
+
+static int
+registers_of(const Layout *layout)
+{
+	return layout ? 1 << layout->in[IN_REGISTER] : 1;
+}
+
+static uint64_t
+repeated_registers(const Layout *layout)
+{
+	return layout ? layout_free_bits(layout, IN_REGISTER) : 0;
+}
+
+/* Where a tile without a layout, a scalar, is written: by thread 0. */
+static Reg
+writer(Lower *l, const Layout *layout)
+{
+	return layout ? lower_is_first_holder(l, layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+}
+
+/* The fewest bits of repeated registers must not cut an access in two. */
+static int
+vector_of(int vector, uint64_t repeats)
+{
+	while (vector > 1 && (repeats & (uint64_t)(vector - 1)))
+		vector /= 2;
+	return vector;
+}
+
+/* ---- packed elements ---- */
+
+/* Where the element with this number stands: the address of its byte, and its half's first bit (REG_I32). */
+static Reg
+byte_address(Lower *l, const Value *tensor, Reg element)
+{
+	return l->e->pointer(l->e, lower_regs(l, tensor)[0], lower_op2(l, EMIT_ASHR, element, lower_i64(l, 1)));
+}
+
+static Reg
+half_shift(Lower *l, Reg element)
+{
+	Reg odd = lower_op2(l, EMIT_AND, lower_as(l, CAST_TRUNC, REG_I32, element), lower_i32(l, 1));
+	return lower_op2(l, EMIT_SHL, odd, lower_i32(l, 2));
+}
+
+/* A tile's element from the low or high half of a byte. */
+static Reg
+take_half(Lower *l, DType t, Reg byte, bool high)
+{
+	Reg four = l->e->int_const(l->e, REG_I8, 4);
+	if (high)
+		return lower_op2(l, t == TY_I4 ? EMIT_ASHR : EMIT_LSHR, byte, four);
+	return lower_wrap(l, t, byte);
+}
+
+static void
+read_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *out)
+{
+	Reg element = lower_access_element(l, a, r), byte[16];
+	at->base = byte_address(l, a->tensor, element);
+	at->n = MAX(n / 2, 1);
+	at->type = REG_I8;
+	l->e->load(l->e, at, byte);
+	for (int i = 0; n > 1 && i < n; i++)
+		out[i] = take_half(l, a->tile->elem, byte[i / 2], i & 1);
+	if (n == 1) {
+		Reg word = lower_as(l, CAST_ZEXT, REG_I32, byte[0]);
+		word = lower_op2(l, EMIT_LSHR, word, half_shift(l, element));
+		out[0] = lower_wrap(l, a->tile->elem, lower_as(l, CAST_TRUNC, REG_I8, word));
+	}
+}
+
+/* The four bits at `element` through the aligned word around them. */
+static void
+write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
+{
+	Reg base = lower_regs(l, a->tensor)[0];
+	Reg address = lower_as(l, CAST_BITS, REG_I64, byte_address(l, a->tensor, element));
+	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
+	Reg shift = lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
+	shift = lower_op2(l, EMIT_ADD, shift, half_shift(l, element));
+	Reg aligned = lower_op2(l, EMIT_SUB, address, past);
+	Reg delta = lower_op2(l, EMIT_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
+		.base = l->e->pointer(l->e, base, delta)};
+	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 15), shift));
+	Reg bits = lower_op2(l, EMIT_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
+	l->e->atomic(l->e, ATOMIC_AND, &at, hole, 0);
+	l->e->atomic(l->e, ATOMIC_OR, &at, lower_op2(l, EMIT_SHL, bits, shift), 0);
+}
+
+static void
+write_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const Reg *v)
+{
+	Reg element = lower_access_element(l, a, r), byte[16];
+	if (n == 1) {
+		write_half(l, a, element, at->mask, v[0]);
+		return;
+	}
+	at->base = byte_address(l, a->tensor, element);
+	at->n = n / 2;
+	at->type = REG_I8;
+	for (int i = 0; i < n / 2; i++) {
+		Reg low = lower_op2(l, EMIT_AND, v[2 * i], l->e->int_const(l->e, REG_I8, 15));
+		Reg high = lower_op2(l, EMIT_SHL, v[2 * i + 1], l->e->int_const(l->e, REG_I8, 4));
+		byte[i] = lower_op2(l, EMIT_OR, low, high);
+	}
+	l->e->store(l->e, at, byte);
+}
+
+/* ---- tensors ---- */
+
+/* Whether the fill is what masked loads give anyway. */
+static bool
+is_zero(const Value *v)
+{
+	int64_t i;
+	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT))
+		v = v->def->in[0];
+	if (lower_constant(v, &i))
+		return i == 0;
+	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+	return a && a->kind == ATTR_FLOAT && a->f == 0 && !__builtin_signbit(a->f);
+}
+
+/* What stands where a read or load is masked, by register; NULL: 0. */
+static const Reg *
+fill_of(Lower *l, const Op *op, int i, const Layout *layout)
+{
+	if (i >= op->nin || is_zero(op->in[i]))
+		return NULL;
+	if (op->in[i]->type->rank > 0)
+		return lower_operand(l, op, i, layout);
+	Reg *all = NEW_ARRAY(l->mem, Reg, registers_of(layout));
+	for (int r = 0; r < registers_of(layout); r++)
+		all[r] = lower_regs(l, op->in[i])[0];
+	return all;
+}
+
+/* After a load of n registers: bool from bytes, the fill where the mask is false. */
+static void
+finish_load(Lower *l, RegType t, Reg mask, const Reg *fill, int n, Reg *out)
+{
+	for (int i = 0; i < n; i++) {
+		out[i] = lower_from_memory(l, t, out[i]);
+		if (mask && fill)
+			out[i] = lower_op3(l, EMIT_SELECT, mask, out[i], fill[i]);
+	}
+}
+
+static void
+repeat_registers(Reg *out, int n, uint64_t repeats)
+{
+	for (int r = 0; r < n; r++)
+		out[r] = out[(uint64_t)r & ~repeats];
+}
+
+/* Nobody writes a tensor that is `in`, but through pointers. */
+static CacheHint
+read_hint(const Lower *l, const Op *op)
+{
+	const FuncParam *p = &l->f->param[op->in[0]->index];
+	return lower_cache(op, p->access == ACCESS_IN && !l->stores_through_pointers ? CACHE_READ_ONLY : CACHE_NONE);
+}
+
+static void
+lower_read(Lower *l, Op *op)
+{
+	Value *v = &op->out[0];
+	LowerAccess a;
+	int n = lower_count(v), base = 1 + op->in[0]->type->rank;
+	uint64_t repeats = repeated_registers(v->layout);
+	bool packed = dtype_is_packed(v->type->elem);
+	lower_access_make(l, &a, op, v->type, v->layout);
+	int vector = vector_of(a.vector, repeats);
+	const Reg *fill = fill_of(l, op, base, v->layout);
+	Reg *out = lower_new(l, v);
+	for (int r = 0; r < n; r += vector) {
+		EmitAccess at = {.type = memory_type(v->type), .n = vector, .cache = read_hint(l, op)};
+		if ((uint64_t)r & repeats)
+			continue;
+		at.align = MAX(a.unit * vector >> packed, 1);
+		if (packed) {
+			at.mask = lower_access_mask(l, &a, r);
+			read_packed(l, &a, r, vector, &at, &out[r]);
+		} else {
+			lower_access_at(l, &a, r, &at);
+			l->e->load(l->e, &at, &out[r]);
+		}
+		finish_load(l, lower_type(v->type), at.mask, fill ? fill + r : NULL, vector, &out[r]);
+	}
+	repeat_registers(out, n, repeats);
+}
+
+static void
+lower_write(Lower *l, Op *op)
+{
+	const Value *v = op->in[op->nin - 1];
+	LowerAccess a;
+	uint64_t repeats = repeated_registers(v->layout);
+	bool packed = dtype_is_packed(v->type->elem);
+	const Reg *data = lower_regs(l, v);
+	Reg first = writer(l, v->layout), all[16];
+	lower_access_make(l, &a, op, v->type, v->layout);
+	int vector = vector_of(a.vector, repeats);
+	for (int r = 0; r < lower_count(v); r += vector) {
+		EmitAccess at = {.type = memory_type(v->type), .n = vector, .cache = lower_cache(op, CACHE_NONE)};
+		if ((uint64_t)r & repeats)
+			continue;
+		at.align = MAX(a.unit * vector >> packed, 1);
+		if (packed) {
+			at.mask = lower_both(l, first, lower_access_mask(l, &a, r));
+			at.space = SPACE_GLOBAL;
+			write_packed(l, &a, r, vector, &at, &data[r]);
+			continue;
+		}
+		lower_access_at(l, &a, r, &at);
+		at.mask = lower_both(l, first, at.mask);
+		for (int i = 0; i < vector; i++)
+			all[i] = lower_to_memory(l, lower_type(v->type), data[r + i]);
+		l->e->store(l->e, &at, all);
+	}
+}
+
+/* ---- pointers ---- */
+
+/* Elements that one access through a tile of pointers moves. */
+static int
+pointer_vector(const Lower *l, const Op *op, const Value *v, uint64_t repeats)
+{
+	int size = dtype_tile_size(v->type->elem);
+	int n = v->layout ? (int)MIN(op_int(op, "vector", 1), lower_count(v)) : 1;
+	while (n > 1 && n * size > l->t->vector_bytes)
+		n /= 2;
+	return vector_of(MAX(n, 1), repeats);
+}
+
+static void
+lower_load(Lower *l, Op *op)
+{
+	Value *v = &op->out[0];
+	int n = lower_count(v);
+	uint64_t repeats = repeated_registers(v->layout);
+	int vector = pointer_vector(l, op, v, repeats);
+	const Reg *at_reg = lower_operand(l, op, 0, v->layout);
+	const Reg *mask = op->nin > 1 ? lower_operand(l, op, 1, v->layout) : NULL;
+	const Reg *fill = fill_of(l, op, 2, v->layout);
+	Reg *out = lower_new(l, v);
+	for (int r = 0; r < n; r += vector) {
+		EmitAccess at = {.space = SPACE_GLOBAL, .type = memory_type(v->type), .n = vector, .base = at_reg[r],
+			.align = vector * dtype_tile_size(v->type->elem), .mask = mask ? mask[r] : 0,
+			.cache = lower_cache(op, CACHE_NONE)};
+		if ((uint64_t)r & repeats)
+			continue;
+		l->e->load(l->e, &at, &out[r]);
+		finish_load(l, lower_type(v->type), at.mask, fill ? fill + r : NULL, vector, &out[r]);
+	}
+	repeat_registers(out, n, repeats);
+}
+
+static void
+lower_store(Lower *l, Op *op)
+{
+	const Value *v = op->in[1];
+	uint64_t repeats = repeated_registers(v->layout);
+	int vector = pointer_vector(l, op, v, repeats);
+	const Reg *data = lower_regs(l, v), *at_reg = lower_operand(l, op, 0, v->layout);
+	const Reg *mask = op->nin > 2 ? lower_operand(l, op, 2, v->layout) : NULL;
+	Reg first = writer(l, v->layout), all[16];
+	for (int r = 0; r < lower_count(v); r += vector) {
+		EmitAccess at = {.space = SPACE_GLOBAL, .type = memory_type(v->type), .n = vector, .base = at_reg[r],
+			.align = vector * dtype_tile_size(v->type->elem), .cache = lower_cache(op, CACHE_NONE)};
+		if ((uint64_t)r & repeats)
+			continue;
+		at.mask = lower_both(l, first, mask ? mask[r] : 0);
+		for (int i = 0; i < vector; i++)
+			all[i] = lower_to_memory(l, lower_type(v->type), data[r + i]);
+		l->e->store(l->e, &at, all);
+	}
+}
+
+/* ---- scratch ---- */
+
+int64_t
+lower_memory_scratch(const Op *op)
+{
+	int64_t most = 0;
+	if (op->kind == OP_READ || op->kind == OP_WRITE) {
+		const Layout *layout = op->kind == OP_READ ? op->out[0].layout : op->in[op->nin - 1]->layout;
+		int fill = 1 + op->in[0]->type->rank;
+		most = lower_access_bytes(op, layout);
+		if (op->kind == OP_READ && op->nin > fill)
+			most = MAX(most, lower_operand_bytes(op->in[fill], layout));
+		return most;
+	}
+	if (op->kind == OP_PREFETCH)
+		return 0;
+	const Layout *layout = op->kind == OP_LOAD ? op->out[0].layout : op->in[1]->layout;
+	for (int i = 0; i < op->nin; i++)
+		most = MAX(most, lower_operand_bytes(op->in[i], layout));
+	return most;
+}
+
+void
+lower_memory(Lower *l, Op *op)
+{
+	switch (op->kind) {
+	case OP_READ:
+		lower_read(l, op);
+		return;
+	case OP_WRITE:
+		lower_write(l, op);
+		return;
+	case OP_LOAD:
+		lower_load(l, op);
+		return;
+	case OP_STORE:
+		lower_store(l, op);
+		return;
+	default:
+		return;                                 /* a prefetch is a hint, and the reads ask early enough */
+	}
+}

@@ -1,0 +1,129 @@
+/* Constants, indices, and tiles seen in another shape.
+ *
+ * A reshape, a permutation or a broadcast moves nothing by itself: the operand's layout, seen through it, is a layout
+ * of the result, and the registers go on under other names.  Where passes chose another layout for the result, the
+ * registers are converted to it. */
+#include "ir/interp/interp.h"
+#include "lower/lower.h"
+
+#include <string.h>
+
+static int
+log2_of(int64_t n)
+{
+	int k = 0;
+	while (INT64_C(1) << k < n)
+		k++;
+	return k;
+}
+
+static void
+lower_const(Lower *l, Op *op)
+{
+	const Attr *a = op_attr(op, "value");
+	const Type *type = op->out[0].type;
+	RegType t = lower_type(type);
+	Reg *out = lower_new(l, &op->out[0]), v;
+	double f = a->kind == ATTR_FLOAT ? a->f : (double)a->i;
+	uint8_t byte = 0;
+	if (type->ptr != PTR_NONE) {
+		v = lower_as(l, CAST_BITS, REG_GLOBAL, lower_i64(l, a->i));
+	} else if (dtype_is_float(type->elem) && t == REG_I8) {
+		dtype_store_f64(type->elem, &byte, 0, f);
+		v = l->e->int_const(l->e, t, byte);
+	} else if (dtype_is_float(type->elem)) {
+		v = l->e->float_const(l->e, t, f);
+	} else {
+		v = l->e->int_const(l->e, t, int_wrap(type->elem, a->kind == ATTR_FLOAT ? (int64_t)a->f : a->i));
+	}
+	for (int r = 0; r < lower_count(&op->out[0]); r++)
+		out[r] = v;
+}
+
+static void
+lower_iota(Lower *l, Op *op)
+{
+	const Value *v = &op->out[0];
+	int axis = (int)op_int(op, "axis", 0);
+	RegType t = lower_type(v->type);
+	Reg *out = lower_new(l, &op->out[0]);
+	for (int r = 0; r < lower_count(v); r++) {
+		int64_t add;
+		Reg c = lower_coordinate(l, v->layout, r, axis, &add);
+		if (t != REG_I32)
+			c = lower_as(l, t == REG_I64 ? CAST_ZEXT : CAST_TRUNC, t, c);
+		if (add)
+			c = lower_op2(l, EMIT_ADD, c, l->e->int_const(l->e, t, add));
+		out[r] = lower_wrap(l, v->type->elem, c);
+	}
+}
+
+/* The result's layout as the operand must have it before the op: what each register of the result shows of it. */
+static Layout
+wanted(const Op *op)
+{
+	const Type *in = op->in[0]->type;
+	const Layout *out = op->out[0].layout;
+	Layout l = *out;
+	int shape[LAYOUT_RANK] = {0};
+	for (int d = 0; d < in->rank; d++)
+		shape[d] = log2_of(in->extent[d]);
+	if (op->kind == OP_RESHAPE)
+		return layout_reshape(out, in->rank, shape);
+	if (op->kind == OP_PERMUTE) {
+		const Attr *dims = op_attr(op, "dims");
+		int back[LAYOUT_RANK] = {0};
+		for (int d = 0; d < dims->nints; d++)
+			back[dims->ints[d]] = d;
+		return layout_permute(out, back);
+	}
+	/* A broadcast: where the operand has one element along a dimension, coordinates there do not count. */
+	for (int d = 0; d < in->rank; d++) {
+		if (shape[d] == l.out[d])
+			continue;
+		l = layout_slice(&l, d);
+		l = layout_expand(&l, d);
+	}
+	return l;
+}
+
+static bool
+is_shape(const Op *op)
+{
+	return op->kind == OP_RESHAPE || op->kind == OP_PERMUTE || op->kind == OP_BROADCAST;
+}
+
+int64_t
+lower_shape_scratch(const Op *op)
+{
+	if (!op->in[0]->layout || !op->out[0].layout)
+		return 0;
+	Layout want = is_shape(op) ? wanted(op) : *op->out[0].layout;
+	return lower_operand_bytes(op->in[0], &want);
+}
+
+static void
+lower_view(Lower *l, Op *op)
+{
+	int n = lower_count(&op->out[0]);
+	Reg *out = lower_new(l, &op->out[0]);
+	if (op->in[0]->layout && op->out[0].layout) {
+		Layout want = wanted(op);
+		memcpy(out, lower_operand(l, op, 0, &want), sizeof *out * (size_t)n);
+		return;
+	}
+	/* from a scalar: everywhere; to a scalar: everyone holds the one element, in all its registers */
+	for (int r = 0; r < n; r++)
+		out[r] = lower_regs(l, op->in[0])[0];
+}
+
+void
+lower_shape(Lower *l, Op *op)
+{
+	if (op->kind == OP_CONST)
+		lower_const(l, op);
+	else if (op->kind == OP_IOTA)
+		lower_iota(l, op);
+	else
+		lower_view(l, op);
+}
