@@ -82,13 +82,20 @@ extern const int emit_op_operands[EMIT_OPS_COUNT];
 extern const char *const emit_op_text[EMIT_OPS_COUNT];
 extern const char *const reg_type_text[REG_TYPES];
 
+/* Registers of one thread that a matrix instruction takes and gives. */
+typedef struct MmaWords {
+	int a, b, c;                                    /* words of operands; elements of the accumulator */
+} MmaWords;
+
+MmaWords mma_words(const MmaInfo *i);
+
 /* One memory access of a thread: `n` neighbouring elements of `type` at base + offset bytes. */
 typedef struct EmitAccess {
 	Space space;
 	RegType type;
 	int n;                                          /* 1, 2, 4 …: at most vector_bytes together */
 	Reg base;                                       /* REG_GLOBAL or REG_SHARED */
-	Reg offset;                                     /* REG_I32 or REG_I64 bytes, or 0 */
+	Reg offset;                                     /* REG_I32 or REG_I64 bytes, signed, or 0 */
 	int64_t constant;                               /* bytes more */
 	int align;                                      /* bytes that the address is known to be a multiple of */
 	Reg mask;                                       /* REG_PRED: only where it is true; 0: always */
@@ -137,10 +144,13 @@ struct Emitter {
 	/* memory */
 	void (*load)(Emitter *e, const EmitAccess *at, Reg *out);       /* where the mask is false: 0 */
 	void (*store)(Emitter *e, const EmitAccess *at, const Reg *v);
-	Reg (*atomic)(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare);      /* the old value */
+	/* the old value, where the mask is false 0; ADD of two F16 or BF16 (n is 2): v and the result are packed REG_I32 */
+	Reg (*atomic)(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare);
 	Reg (*pointer)(Emitter *e, Reg base, Reg offset);       /* base moved by bytes */
 
-	/* control: carried values go in at begin, come out as registers inside, and out of end */
+	/* control: carried values go in at begin, come out as registers inside, and out of end.  A loop's index goes from lo
+	 * up to hi by a positive step, down by a negative one, and not at all by 0.  A while's registers of its test are
+	 * good in its body and after it; `after` is what was carried into the test that ended it. */
 	Reg (*loop_begin)(Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n);   /* the index */
 	void (*loop_end)(Emitter *e, const Reg *next, Reg *after, int n);
 	void (*while_begin)(Emitter *e, const Reg *init, Reg *inside, int n);
