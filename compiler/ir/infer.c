@@ -198,7 +198,7 @@ RULE(want)
 RULE(none)
 {
 	for (int i = 0; i < x->nin; i++)
-		if (infer_in(x, i)->kind != TYPE_TILE)
+		if (infer_in(x, i)->kind != TYPE_TILE && (x->kind != OP_YIELD || infer_in(x, i)->kind != TYPE_TOKEN))
 			return infer_expect(x, i, "a tile");
 	if (x->kind != OP_ASSERT)
 		return true;
@@ -408,8 +408,8 @@ RULE(loop)
 		if (!infer_i64(x, i))
 			return false;
 	for (int i = first; i < x->nin; i++) {
-		if (infer_in(x, i)->kind != TYPE_TILE)
-			return infer_expect(x, i, "a tile");
+		if (infer_in(x, i)->kind != TYPE_TILE && infer_in(x, i)->kind != TYPE_TOKEN)
+			return infer_expect(x, i, "a tile or a token");
 		if (!infer_out(x, infer_in(x, i)))
 			return false;
 	}

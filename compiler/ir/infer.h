@@ -18,6 +18,9 @@ typedef struct Infer {
 	const char **why;
 } Infer;
 
+/* infer_memory.c: the tile that an access to tensor operand 0 moves */
+bool infer_accessed(Infer *x, const Type **tile);
+
 /* infer.c */
 
 /* Each leaves its reason and returns false. */
@@ -89,5 +92,17 @@ RULE(load);
 RULE(store);
 RULE(atomic_ptr);
 RULE(prefetch);
+/* infer_buffer.c */
+RULE(alloc);
+RULE(slot);
+RULE(get);
+RULE(put);
+RULE(copy);
+RULE(token);
+RULE(mbarrier);
+RULE(arrive);
+RULE(await);
+RULE(dot_start);
+RULE(dot_wait);
 
 #endif

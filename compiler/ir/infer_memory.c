@@ -106,9 +106,8 @@ valid_extents(Infer *x, const Type *tile)
 	return true;
 }
 
-/* The tile type that an access to tensor operand 0 moves. */
-static bool
-accessed(Infer *x, const Type **tile)
+bool
+infer_accessed(Infer *x, const Type **tile)
 {
 	int64_t extent[MAX_RANK];
 	int rank;
@@ -126,7 +125,7 @@ RULE(read)
 {
 	const Type *tile;
 
-	if (!accessed(x, &tile))
+	if (!infer_accessed(x, &tile))
 		return false;
 	int base = 1 + infer_in(x, 0)->rank;
 	if (!infer_count(x, base, base + 1))
@@ -141,7 +140,7 @@ RULE(write)
 {
 	const Type *tile;
 
-	if (!accessed(x, &tile))
+	if (!infer_accessed(x, &tile))
 		return false;
 	int base = 1 + infer_in(x, 0)->rank;
 	return infer_count(x, base + 1, base + 1) && infer_type(x, base, tile);
@@ -172,7 +171,7 @@ RULE(atomic)
 	const Type *tile;
 	int n = atomic_values(x);
 
-	if (!accessed(x, &tile) || !atomic_elements(x, tile))
+	if (!infer_accessed(x, &tile) || !atomic_elements(x, tile))
 		return false;
 	int base = 1 + infer_in(x, 0)->rank;
 	if (!infer_count(x, base + n, base + n))
@@ -243,7 +242,7 @@ RULE(prefetch)
 		return false;
 	if (infer_in(x, 0)->kind == TYPE_TENSOR) {
 		int base = 1 + infer_in(x, 0)->rank;
-		return accessed(x, &t) && infer_count(x, base, base);
+		return infer_accessed(x, &t) && infer_count(x, base, base);
 	}
 	if (infer_attr(x, "index") || infer_attr(x, "extents"))
 		return infer_fail(x, "index and extents are for tensors; operand 1 is %s",

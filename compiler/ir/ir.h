@@ -54,10 +54,11 @@ int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements i
 bool dtype_named(const char *text, DType *out);
 int64_t int_wrap(DType t, int64_t v);                   /* v modulo the type's width, sign- or zero-extended; bool: v & 1 */
 
-typedef enum TypeKind { TYPE_TILE, TYPE_TENSOR } TypeKind;
+typedef enum TypeKind { TYPE_TILE, TYPE_TENSOR, TYPE_BUFFER, TYPE_TOKEN, TYPE_MBARRIER } TypeKind;
 typedef enum PtrKind { PTR_NONE, PTR_CONST, PTR_MUT } PtrKind;
 
-/* f32[64, 32], f32 (rank 0), *f32[128] (tile of pointers), tensor<f32[?, 1000]>.
+/* f32[64, 32], f32 (rank 0), *f32[128] (tile of pointers), tensor<f32[?, 1000]>, and of shared memory
+ * buffer<3 x f16[128, 32]>, token, mbarrier<3>.
  * Tile extents are >= 0 (0 only in references of zero-sized examples); a tensor's unknown extent is -1. */
 typedef struct Type {
 	TypeKind kind;
@@ -65,6 +66,7 @@ typedef struct Type {
 	PtrKind ptr;                                    /* tile elements are pointers to elem */
 	int rank;
 	int64_t extent[MAX_RANK];
+	int slots;                                      /* of a buffer, or mbarriers of a ring */
 } Type;
 
 typedef struct Module Module;
@@ -77,6 +79,9 @@ const Type *type_tile(Module *m, DType elem, int rank, const int64_t *extent);
 const Type *type_scalar(Module *m, DType elem);
 const Type *type_ptr(Module *m, DType elem, bool mut, int rank, const int64_t *extent);
 const Type *type_tensor(Module *m, DType elem, int rank, const int64_t *extent);
+const Type *type_buffer(Module *m, DType elem, int slots, int rank, const int64_t *extent);
+const Type *type_token(Module *m);
+const Type *type_mbarrier(Module *m, int slots);
 const Type *type_with_elem(Module *m, const Type *t, DType elem);      /* same shape, plain elements */
 const Type *type_with_shape(Module *m, const Type *t, int rank, const int64_t *extent);
 int64_t type_count(const Type *t);                      /* elements of a tile; 1 for rank 0; saturates */
@@ -200,6 +205,7 @@ struct Func {
 	int naxis;
 	Block *body;
 	FuncSchedule schedule;
+	int64_t shared_bytes;                           /* of a block, set by pass smem: `shared(12288)` after the schedule */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 };

@@ -75,7 +75,7 @@ parse_param_type(Reader *r, ParamText *p)
 	Place at = r->l.place;
 	if (!read_type(r, &p->type))
 		return false;
-	if (p->type->rank == 0)
+	if (p->type->rank == 0 && p->type->kind == TYPE_TILE)
 		return true;
 	diag_error(r->cx, at, DIAG_TIR_PARAM);
 	return false;
@@ -173,7 +173,7 @@ parse_grid(Reader *r)
 	return read_need(r, ')');
 }
 
-/* warps(4) stages(3) */
+/* warps(4) stages(3) shared(12288) */
 static bool
 parse_schedule(Reader *r)
 {
@@ -187,6 +187,9 @@ parse_schedule(Reader *r)
 			return false;
 		schedule_set(&r->f->schedule, i, (int)n);
 	}
+	if (read_take_word(r, "shared"))
+		return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &r->f->shared_bytes, "bytes, 1 or more") &&
+		    read_need(r, ')');
 	return true;
 }
 

@@ -24,8 +24,8 @@ read_dtype(Reader *r, DType *t)
 }
 
 /* f32[64, 32], *mut f32[128] */
-bool
-read_type(Reader *r, const Type **out)
+static bool
+read_tile(Reader *r, const Type **out)
 {
 	int64_t extent[MAX_RANK];
 	Place at = r->l.place;
@@ -53,6 +53,47 @@ read_type(Reader *r, const Type **out)
 		return true;
 	diag_error(r->cx, at, DIAG_TIR_LARGE);
 	return false;
+}
+
+/* buffer<3 x f16[64, 32]>, mbarrier<3> */
+static bool
+read_ring(Reader *r, const Type **out)
+{
+	bool is_buffer = read_is_word(r, "buffer");
+	const Type *slot;
+	int64_t n;
+
+	lex_next(&r->l);
+	if (!read_need(r, '<') || !read_need_int(r, 1, 1 << 16, &n, "a number of slots, 1 to 65536"))
+		return false;
+	if (!is_buffer) {
+		*out = type_mbarrier(r->m, (int)n);
+		return read_need(r, '>');
+	}
+	if (!read_take_word(r, "x"))
+		return read_expected(r, "'x' and the type of a slot");
+	Place at = r->l.place;
+	if (!read_type(r, &slot) || !read_need(r, '>'))
+		return false;
+	if (slot->kind != TYPE_TILE || slot->ptr != PTR_NONE || slot->rank == 0) {
+		diag_error(r->cx, at, DIAG_TIR_SLOT);
+		return false;
+	}
+	*out = type_buffer(r->m, slot->elem, (int)n, slot->rank, slot->extent);
+	return true;
+}
+
+/* f32[64, 32], *mut f32[128], buffer<3 x f16[64, 32]>, token */
+bool
+read_type(Reader *r, const Type **out)
+{
+	if (read_is_word(r, "buffer") || read_is_word(r, "mbarrier"))
+		return read_ring(r, out);
+	if (read_take_word(r, "token")) {
+		*out = type_token(r->m);
+		return true;
+	}
+	return read_tile(r, out);
 }
 
 bool
@@ -200,9 +241,9 @@ parse_kind(Reader *r, OpKind *kind)
 }
 
 static bool
-parse_operands(Reader *r, Values *in)
+parse_operands(Reader *r, OpKind kind, Values *in)
 {
-	if (r->l.token != TOK_VALUE)
+	if (r->l.token != TOK_VALUE || op_info[kind].nin == 0)
 		return true;
 	do {
 		if (r->l.token != TOK_VALUE)
@@ -344,7 +385,7 @@ parse_op(Reader *r, Block *b, Names *defined)
 	if (!parse_results(r, &names))
 		return false;
 	at = names.n ? place_join(at, r->l.place) : r->l.place;
-	if (!parse_kind(r, &kind) || !parse_operands(r, &in) || !parse_attrs(r, &attrs) ||
+	if (!parse_kind(r, &kind) || !parse_operands(r, kind, &in) || !parse_attrs(r, &attrs) ||
 	    !parse_types(r, &types, &layouts) || !read_place(r, &said))
 		return false;
 	Op *op = make_op(r, b, at, said, kind, &in, &attrs, &types);

@@ -253,6 +253,8 @@ region_word(OpKind kind, int i)
 		return i == 0 ? "cond" : i == 1 ? "do" : NULL;
 	case OP_IF:
 		return i == 0 ? "then" : i == 1 ? "else" : NULL;
+	case OP_ROLES:
+		return i == 0 ? "producer" : i == 1 ? "consumer" : NULL;
 	case OP_REDUCE_FN:
 	case OP_SCAN_FN:
 		return i == 0 ? "fn" : NULL;
@@ -359,6 +361,8 @@ put_func(Printer *p, const Func *f)
 		text_printf(p->out, "%s%s", i ? ", " : " grid(", f->axis[i]);
 	text_put(p->out, f->naxis ? ")" : "");
 	put_schedule(p, &f->schedule);
+	if (f->shared_bytes)
+		text_printf(p->out, " shared(%lld)", (long long)f->shared_bytes);
 	put_place(p, f->place);
 	text_put(p->out, " {\n");
 	put_block(p, f->body, 1);

@@ -68,7 +68,7 @@ static uint64_t
 hash(const Type *t)
 {
 	uint64_t h = (uint64_t)t->kind * 31 + (uint64_t)t->elem * 7 + (uint64_t)t->ptr * 131 +
-	    (uint64_t)t->rank * 1031;
+	    (uint64_t)t->rank * 1031 + (uint64_t)t->slots * 8191;
 
 	for (int i = 0; i < t->rank; i++) {
 		h = (h ^ (uint64_t)t->extent[i]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -81,7 +81,8 @@ hash(const Type *t)
 static bool
 equal(const Type *a, const Type *b)
 {
-	return a->kind == b->kind && a->elem == b->elem && a->ptr == b->ptr && type_same_shape(a, b);
+	return a->kind == b->kind && a->elem == b->elem && a->ptr == b->ptr && a->slots == b->slots &&
+	    type_same_shape(a, b);
 }
 
 static const Type **
@@ -108,9 +109,9 @@ grow(Module *m)
 }
 
 static const Type *
-make(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const int64_t *extent)
+make_slots(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const int64_t *extent, int slots)
 {
-	Type t = {.kind = kind, .elem = elem, .ptr = ptr, .rank = rank};
+	Type t = {.kind = kind, .elem = elem, .ptr = ptr, .rank = rank, .slots = slots};
 
 	if (rank < 0 || rank > MAX_RANK)
 		die("type of rank %d", rank);
@@ -129,6 +130,12 @@ make(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const int64_t 
 		m->ntypes++;
 	}
 	return *at;
+}
+
+static const Type *
+make(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const int64_t *extent)
+{
+	return make_slots(m, kind, elem, ptr, rank, extent, 0);
 }
 
 const Type *
@@ -153,6 +160,24 @@ const Type *
 type_tensor(Module *m, DType elem, int rank, const int64_t *extent)
 {
 	return make(m, TYPE_TENSOR, elem, PTR_NONE, rank, extent);
+}
+
+const Type *
+type_buffer(Module *m, DType elem, int slots, int rank, const int64_t *extent)
+{
+	return make_slots(m, TYPE_BUFFER, elem, PTR_NONE, rank, extent, slots);
+}
+
+const Type *
+type_token(Module *m)
+{
+	return make(m, TYPE_TOKEN, TY_I64, PTR_NONE, 0, NULL);
+}
+
+const Type *
+type_mbarrier(Module *m, int slots)
+{
+	return make_slots(m, TYPE_MBARRIER, TY_I64, PTR_NONE, 0, NULL, slots);
 }
 
 const Type *
@@ -192,8 +217,17 @@ type_same_shape(const Type *a, const Type *b)
 void
 type_print(const Type *t, Text *out)
 {
+	if (t->kind == TYPE_TOKEN || t->kind == TYPE_MBARRIER) {
+		if (t->kind == TYPE_TOKEN)
+			text_put(out, "token");
+		else
+			text_printf(out, "mbarrier<%d>", t->slots);
+		return;
+	}
 	if (t->kind == TYPE_TENSOR)
 		text_put(out, "tensor<");
+	if (t->kind == TYPE_BUFFER)
+		text_printf(out, "buffer<%d x ", t->slots);
 	if (t->ptr != PTR_NONE)
 		text_put(out, t->ptr == PTR_MUT ? "*mut " : "*");
 	text_put(out, dtype_info[t->elem].text);
@@ -206,6 +240,6 @@ type_print(const Type *t, Text *out)
 	}
 	if (t->rank)
 		text_put(out, "]");
-	if (t->kind == TYPE_TENSOR)
+	if (t->kind == TYPE_TENSOR || t->kind == TYPE_BUFFER)
 		text_put(out, ">");
 }

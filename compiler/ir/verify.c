@@ -155,6 +155,10 @@ check_signature(Verifier *v, const Op *op)
 	case OP_IF:
 		return check_args(v, op, 0, NULL, 0) && check_yield(v, op, 0, t + 1, n) &&
 		    check_args(v, op, 1, NULL, 0) && check_yield(v, op, 1, t + 1, n);
+	case OP_ROLES:
+		t[0] = type_scalar(v->m, TY_I64);
+		return check_args(v, op, 0, NULL, 0) && check_yield(v, op, 0, NULL, 0) &&
+		    check_args(v, op, 1, t, 1) && check_yield(v, op, 1, NULL, 0);
 	case OP_REDUCE_FN:
 	case OP_SCAN_FN:
 		for (int i = 0; i < n; i++)
@@ -189,8 +193,8 @@ check_regions(Verifier *v, const Op *op)
 		if (!b || b->parent != op || b->func != v->f)
 			return fail(v, op, "region '%s' does not belong to its op", region_word(op->kind, r));
 		for (int i = 0; i < b->narg; i++)
-			if (b->arg[i].type->kind != TYPE_TILE)
-				return fail(v, op, "argument %d of region '%s' is %s; expected a tile", i + 1,
+			if (b->arg[i].type->kind != TYPE_TILE && b->arg[i].type->kind != TYPE_TOKEN)
+				return fail(v, op, "argument %d of region '%s' is %s; expected a tile or a token", i + 1,
 				    region_word(op->kind, r), text(v, b->arg[i].type));
 		if (!check_block(v, b))
 			return false;
@@ -221,6 +225,27 @@ check_fn_op(Verifier *v, const Op *op)
 	return true;
 }
 
+/* Two roles, the producer and the consumers, each of some warps. */
+static bool
+check_roles(Verifier *v, const Op *op)
+{
+	const char *const name[] = {"warps", "copies", "regs"};
+
+	for (int i = 0; i < LEN(name); i++) {
+		const Attr *a = op_attr(op, name[i]);
+		if (a && a->nints != 2)
+			return fail(v, op, "%d %s; expected 2, of the producer and the consumers", a->nints, name[i]);
+		for (int k = 0; a && k < 2; k++)
+			if (a->ints[k] < 1 || a->ints[k] > 256)
+				return fail(v, op, "%lld %s; expected 1 to 256", (long long)a->ints[k], name[i]);
+	}
+	if (op_attr(op, "copies")->ints[0] != 1)
+		return fail(v, op, "%lld producers; expected 1", (long long)op_attr(op, "copies")->ints[0]);
+	if (op->home->parent)
+		return fail(v, op, "roles stand in the function's body, in no region");
+	return true;
+}
+
 static bool
 check_op(Verifier *v, const Op *op)
 {
@@ -229,6 +254,7 @@ check_op(Verifier *v, const Op *op)
 	if (op->kind == OP_YIELD && (op->next || !op->home->parent))
 		return fail(v, op, "yield may only stand at the end of a region");
 	return check_operands(v, op) && check_types(v, op) && check_access(v, op) &&
+	    (op->kind != OP_ROLES || check_roles(v, op)) &&
 	    (!v->in_fn || check_fn_op(v, op)) && check_regions(v, op);
 }
 

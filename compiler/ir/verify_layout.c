@@ -10,7 +10,7 @@ typedef struct Check {
 	Module *m;
 	Func *f;
 	bool all;                                       /* the module claims LAYOUTS */
-	int lanes, warps;                               /* log2, or -1 until the first layout */
+	int lanes, warps;                               /* log2, or -1 until the first layout; of a role within it */
 	const char *why;
 } Check;
 
@@ -56,12 +56,14 @@ check_value(Check *c, const Value *v, const char *what, int i)
 	const Type *t = v->type;
 	Text text = {0};
 
-	if (!v->layout && (!c->all || t->kind != TYPE_TILE || t->rank == 0))
+	if (!v->layout && (!c->all || (t->kind != TYPE_TILE && t->kind != TYPE_BUFFER) || t->rank == 0))
 		return true;
 	if (!v->layout)
 		return fail(c, "%s %d has no layout, though the module claims LAYOUTS", what, i + 1);
 	if (t->kind == TYPE_TILE && t->rank && fits_shape(v->layout, t))
 		return check_machine(c, v->layout);
+	if (t->kind == TYPE_BUFFER && fits_shape(v->layout, t) && !v->layout->in[IN_LANE] && !v->layout->in[IN_WARP])
+		return true;
 	type_print(t, &text);
 	fail(c, "the layout of %s %d does not fit its type %s", what, i + 1, text.at);
 	text_close(&text);
@@ -131,11 +133,36 @@ check_op(Check *c, const Op *op)
 		for (int i = 0; i < op->region[r]->narg; i++)
 			if (!check_value(c, &op->region[r]->arg[i], "argument", i))
 				return false;
+	if (op->kind == OP_SLOT && !same(c, op->in[0], &op->out[0], "a buffer and its slot"))
+		return false;
 	if ((op_info[op->kind].traits & ELEM) && op->nout)
 		return check_elementwise(c, op);
 	if (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF)
 		return check_control(c, op);
 	return true;
+}
+
+static const Op *
+in_role(const Op *op)
+{
+	while (op->home->parent && op->home->parent->kind != OP_ROLES)
+		op = op->home->parent;
+	return op->home->parent ? op : NULL;
+}
+
+/* log2 of the warps that the op's role has, or all of them. */
+static int
+role_warps(const Op *op, int all)
+{
+	const Op *outer = in_role(op);
+	int log = 0;
+
+	if (!outer)
+		return all;
+	const Op *roles = outer->home->parent;
+	while (INT64_C(1) << log < op_attr(roles, "warps")->ints[roles->region[1] == outer->home])
+		log++;
+	return log;
 }
 
 const char *
@@ -149,10 +176,14 @@ layouts_check(Func *f, const Op **at)
 		c.warps = c.warps < 0 ? 1 : c.warps + 1;
 	if (f->schedule.warps == 1)
 		c.warps = 0;
+	int warps = c.warps;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		*at = op;
+		c.warps = role_warps(op, warps);
 		if (!check_op(&c, op))
 			return c.why;
+		if (warps < 0 && !in_role(op))
+			warps = c.warps;
 	}
 	*at = NULL;
 	return NULL;

@@ -117,7 +117,7 @@ run_ways(const char *text, Buffer *b, int n, int64_t g0, int64_t g1, int64_t g2,
 		if (i == 0)
 			save_buffers(b, n, after);
 		if (fault[i].kind != fault[0].kind)
-			fail_msg("way %d: fault %d %s", i, fault[i].kind, fault[i].text);
+			fail_msg("way %d: fault %d %s; way 0: %d %s", i, fault[i].kind, fault[i].text, fault[0].kind, fault[0].text);
 		for (int k = 0; k < n && fault[0].kind == FAULT_NONE; k++)
 			if (b[k].bytes && memcmp(b[k].arg.data, after[k], b[k].bytes) != 0)
 				fail_msg("way %d leaves other bytes in argument %d than way 0", i, k);

@@ -23,6 +23,7 @@ operand_takes_view(const Op *op, int i)
 {
 	switch (op->kind) {
 	case OP_DOT:
+	case OP_PUT:
 	case OP_CAT:
 	case OP_JOIN:
 	case OP_YIELD:
@@ -199,7 +200,7 @@ level_of(const Plan *p, const Op *op)
 		if (type_count(op->out[i].type) > BIG_TILE && value_home(p, &op->out[i]).kind != HOME_ONE)
 			return 2;
 	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->type->kind == TYPE_TILE)
+		if (op->in[i]->type->kind != TYPE_TENSOR)
 			level = MAX(level, value_info(p, op->in[i])->level);
 	return level;
 }
@@ -208,7 +209,7 @@ static void
 find_argument_homes(Plan *p, Block *b, int level)
 {
 	for (int i = 0; i < b->narg; i++) {
-		set_home(p, &b->arg[i], (Home){.kind = b->arg[i].type->kind == TYPE_TILE ? HOME_REG : HOME_NONE});
+		set_home(p, &b->arg[i], (Home){.kind = b->arg[i].type->kind == TYPE_TENSOR ? HOME_NONE : HOME_REG});
 		value_info(p, &b->arg[i])->level = level;
 	}
 }

@@ -317,6 +317,20 @@ want_rows(Plan *p, const TensorAccess *a)
 	plan_temp(p, 8 * (inner ? type_count(a->tile) / inner : 0) + 8);
 }
 
+Step *
+memory_read_into(Plan *p, const Op *op, const Type *tile, Home out)
+{
+	ReadStep *s = STEP(p, op, ReadStep, read_copy);
+
+	access_make(p, &s->access, op, tile);
+	s->out = out;
+	if (p->opt.sanitize || s->access.gathers) {
+		s->step.run = read_rows;
+		want_rows(p, &s->access);
+	}
+	return &s->step;
+}
+
 static Step *
 emit_read(Plan *p, const Op *op)
 {

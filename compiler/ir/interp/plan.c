@@ -87,6 +87,24 @@ node_emit(Plan *p, const Node *n)
 		return report_emit(p, op);
 	case OP_PREFETCH:
 		return NULL;
+	case OP_ALLOC:
+	case OP_SLOT:
+	case OP_GET:
+	case OP_PUT:
+	case OP_COPY:
+	case OP_COMMIT:
+	case OP_WAIT:
+	case OP_MBARRIER:
+	case OP_EXPECT:
+	case OP_ARRIVE:
+	case OP_AWAIT:
+	case OP_PROXY_FENCE:
+		return buffer_emit(p, op);
+	case OP_ROLES:
+		return roles_emit(p, n);
+	case OP_DOT_START:
+	case OP_DOT_WAIT:
+		return product_emit(p, op);
 	case OP_INLINE_PTX:
 		p->why = "inline_ptx runs on PTX devices only; this device takes the `else` of a static if";
 		return NULL;
@@ -114,7 +132,7 @@ run_trace(Worker *w, const Step *step)
 static void
 emit_trace(Plan *p, Code *c, const Op *op)
 {
-	for (int i = 0; i < op->nout; i++) {
+	for (int i = 0; i < op->nout && op->out[i].type->kind == TYPE_TILE; i++) {
 		TraceStep *s = STEP(p, op, TraceStep, run_trace);
 		s->out = value_home(p, &op->out[i]);
 		s->index = i;

@@ -136,6 +136,7 @@ struct Plan {
 	VEC(const Op *) site;                           /* the op of each step */
 	int64_t *reg_at;                                /* offsets in the worker's block */
 	int nview;
+	int64_t shared;                                 /* bytes of shared buffers */
 	int64_t bytes, temp, strips;                    /* of all registers, the largest temporary, strip buffers */
 	Code code_once, code_launch, code_body;
 	const char *why;
@@ -147,7 +148,10 @@ struct Worker {
 	size_t mapped;
 	char **reg;
 	View *view;
-	char *temp, *strip;
+	char *temp, *strip, *shared;                    /* shared: buffers and mbarriers; of a role, its parent's */
+	struct Flight *flight;                          /* copies under way, in order */
+	int64_t groups;                                 /* committed */
+	struct Roles *roles;                            /* that it is one of, or NULL */
 	bool ready;                                     /* `once` has run */
 	const PlanArg *args;
 	Shadow *shadow;
@@ -159,7 +163,7 @@ struct Worker {
 static inline int
 type_elem_size(const Type *t)
 {
-	return t->ptr != PTR_NONE ? 8 : dtype_tile_size(t->elem);
+	return t->ptr != PTR_NONE || t->kind == TYPE_BUFFER ? 8 : dtype_tile_size(t->elem);
 }
 
 static inline ValueInfo *
@@ -259,6 +263,8 @@ void access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64
 int64_t access_inner(const TensorAccess *a);
 int64_t access_rows(const Worker *w, const TensorAccess *a, int64_t *row, int64_t *lo, int64_t *hi, int64_t *stride);
 Step *memory_emit(Plan *p, const Node *n);
+/* What a copy reads, as a tile of a type, into the register of `out`. */
+Step *memory_read_into(Plan *p, const Op *op, const Type *tile, Home out);
 Step *pointer_emit(Plan *p, const Op *op);
 
 /* atomic.c */
@@ -278,6 +284,16 @@ Step *order_emit(Plan *p, const Op *op);
 Step *product_emit(Plan *p, const Op *op);
 Step *report_emit(Plan *p, const Op *op);
 void value_format(const Type *t, const void *data, Text *out);
+
+/* buffer.c: shared memory; roles.c: who runs in a block */
+typedef struct Flight Flight;
+typedef struct Roles Roles;
+Step *buffer_emit(Plan *p, const Op *op);
+void flights_drop(Worker *w);                           /* those that nobody waited for */
+Step *roles_emit(Plan *p, const Node *n);
+void roles_progress(Worker *w);                         /* a phase ended */
+bool roles_give_way(Worker *w, const Op *op);           /* let others run; false after a fault */
+Worker *worker_clone(const Worker *w);                  /* its registers as they are now, its shared memory; NULL: no memory */
 
 /* fault.c */
 bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);

@@ -19,8 +19,15 @@ static const void *
 operand(Worker *w, const Home *h, bool copy, char *temp, int64_t stride[3])
 {
 	View tmp;
-	const View *v = home_view(w, h, &tmp);
 	int rank = h->type->rank;
+
+	if (h->type->kind == TYPE_BUFFER) {
+		stride[2] = 1;
+		stride[1] = h->type->extent[1];
+		stride[0] = 0;
+		return *(char **)w->reg[h->reg];
+	}
+	const View *v = home_view(w, h, &tmp);
 
 	if (!copy && v->whole && !v->packed && rank <= 3) {
 		for (int k = 0; k < 3; k++)
@@ -133,6 +140,52 @@ emit_dot(Plan *p, const Op *op)
 	dot_dense(&s->dot);
 	int64_t scratch = (int64_t)dot_scratch(&s->dot), norms = (s->dot.m + s->dot.n) * 8;
 	plan_temp(p, s->a_bytes + s->b_bytes + MAX(scratch, norms));
+	return &s->step;
+}
+
+typedef struct FinishStep {
+	Step step;
+	Home acc, out;
+} FinishStep;
+
+/* A dot that was begun is done at once, so finishing it only hands on. */
+static bool
+run_finish(Worker *w, const Step *step)
+{
+	const FinishStep *s = (const FinishStep *)step;
+
+	home_copy(w, &s->acc, w->reg[s->out.reg]);
+	return true;
+}
+
+static Step *
+finish(Plan *p, const Op *op, int i)
+{
+	FinishStep *s = STEP(p, op, FinishStep, run_finish);
+
+	s->acc = value_home(p, op->in[i]);
+	s->out = value_home(p, &op->out[i]);
+	return &s->step;
+}
+
+typedef struct FinishAll {
+	Step step;
+	Code each;
+} FinishAll;
+
+static bool
+run_finish_all(Worker *w, const Step *step)
+{
+	return code_run(w, &((const FinishAll *)step)->each);
+}
+
+static Step *
+emit_finish(Plan *p, const Op *op)
+{
+	FinishAll *s = STEP(p, op, FinishAll, run_finish_all);
+
+	for (int i = 0; i < op->nin; i++)
+		code_push(p, &s->each, finish(p, op, i));
 	return &s->step;
 }
 
@@ -249,7 +302,10 @@ product_emit(Plan *p, const Op *op)
 {
 	switch (op->kind) {
 	case OP_DOT:
+	case OP_DOT_START:
 		return emit_dot(p, op);
+	case OP_DOT_WAIT:
+		return emit_finish(p, op);
 	case OP_DOT_SCALED:
 		return emit_scaled(p, op);
 	default:

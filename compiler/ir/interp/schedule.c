@@ -177,7 +177,8 @@ schedule_constants(Plan *p, Block *b)
 static bool
 is_unused(const Plan *p, const Op *op)
 {
-	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & WRITES) || p->plain)
+	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & (WRITES | EFFECT)) ||
+	    p->plain)
 		return false;
 	for (int i = 0; i < op->nout; i++)
 		if (value_info(p, &op->out[i])->nuses > 0)

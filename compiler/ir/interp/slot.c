@@ -48,6 +48,8 @@ storage_size(const Op *op, const Home *h)
 
 	if (h->kind == HOME_NONE || h->kind == HOME_STRIP)
 		return -1;
+	if (t->kind == TYPE_BUFFER)
+		return 8;
 	if (h->kind == HOME_ONE)
 		return 8;
 	if (h->kind == HOME_VIEW && op->kind == OP_IOTA)
@@ -239,7 +241,7 @@ live_node(Plan *p, Node *n)
 	/* A fold reads its operands while it writes its results. */
 	bool folds = op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN;
 	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->type->kind == TYPE_TILE)
+		if (op->in[i]->type->kind != TYPE_TENSOR)
 			use_value(p, op->in[i], n, folds ? 2 * n->end + 1 : 2 * n->pos + !use_is_soft(p, op, i));
 	live_regions(p, n);
 }

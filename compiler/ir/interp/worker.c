@@ -22,7 +22,7 @@ block_bytes(const Plan *p)
 	int64_t n = align_up(p->bytes);
 
 	if (__builtin_add_overflow(n, align_up(p->temp), &n) ||
-	    __builtin_add_overflow(n, align_up(p->strips) + 128, &n))
+	    __builtin_add_overflow(n, align_up(p->strips) + 128, &n) || __builtin_add_overflow(n, p->shared, &n))
 		return INT64_MAX / 4;
 	return n;
 }
@@ -65,6 +65,7 @@ worker_open(const Plan *p)
 		w->reg[r] = w->block + p->reg_at[r];
 	w->temp = w->block + align_up(p->bytes);
 	w->strip = w->temp + align_up(p->temp);
+	w->shared = w->strip + align_up(p->strips) + 64;
 	return w;
 }
 
@@ -75,9 +76,34 @@ worker_close(Worker *w)
 		return;
 	if (w->block != MAP_FAILED)
 		munmap(w->block, w->mapped);
+	flights_drop(w);
 	free(w->view);
 	free(w->reg);
 	free(w);
+}
+
+Worker *
+worker_clone(const Worker *w)
+{
+	const Plan *p = w->plan;
+	Worker *c = worker_open(p);
+
+	if (!c)
+		return NULL;
+	memcpy(c->block, w->block, (size_t)align_up(p->bytes));
+	for (int r = 0; r < p->reg.n; r++)
+		c->reg[r] = c->block + (w->reg[r] - w->block);
+	memcpy(c->view, w->view, sizeof *c->view * (size_t)p->nview);
+	c->shared = w->shared;
+	c->ready = w->ready;
+	c->args = w->args;
+	c->shadow = w->shadow;
+	c->fault = w->fault;
+	memcpy(c->grid, w->grid, sizeof c->grid);
+	memcpy(c->program, w->program, sizeof c->program);
+	c->linear = w->linear;
+	c->rng = w->rng;
+	return c;
 }
 
 static void
@@ -138,6 +164,7 @@ plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const int64_t
 		find_program(w, i);
 		w->rng = p->opt.seed + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
 		well = code_run(w, &p->code_body);
+		flights_drop(w);
 	}
 	stream_fence();
 	return well;

@@ -1,0 +1,148 @@
+/* Type rules of shared memory: buffers, tokens, mbarriers, and dots that run by themselves. */
+#include "ir/infer.h"
+
+#include <string.h>
+
+static bool
+is_slot(const Type *t)
+{
+	return t->kind == TYPE_BUFFER && t->slots == 1;
+}
+
+static const Type *
+tile_of(Infer *x, const Type *slot)
+{
+	return type_tile(x->m, slot->elem, slot->rank, slot->extent);
+}
+
+static bool
+tokens(Infer *x, int first)
+{
+	for (int i = first; i < x->nin; i++)
+		if (infer_in(x, i)->kind != TYPE_TOKEN)
+			return infer_expect(x, i, "a token");
+	return true;
+}
+
+static bool
+need_slot(Infer *x, int i)
+{
+	return is_slot(infer_in(x, i)) || infer_expect(x, i, "a buffer of one slot");
+}
+
+static bool
+wanted(Infer *x, TypeKind kind, const char *what)
+{
+	if (x->nwant == 1 && x->want[0]->kind == kind)
+		return infer_out(x, x->want[0]);
+	return x->nwant == 1 ? infer_fail(x, "the result type is %s; expected %s", infer_text(x, x->want[0]), what)
+			     : infer_fail(x, "%d result types given; expected 1", x->nwant);
+}
+
+RULE(alloc)
+{
+	return wanted(x, TYPE_BUFFER, "a buffer");
+}
+
+RULE(mbarrier)
+{
+	if (infer_int(x, "count") < 1)
+		return infer_fail(x, "%lld arrivals; expected 1 or more", (long long)infer_int(x, "count"));
+	return wanted(x, TYPE_MBARRIER, "mbarrier<N>");
+}
+
+RULE(slot)
+{
+	const Type *t = infer_in(x, 0);
+
+	if (t->kind != TYPE_BUFFER)
+		return infer_expect(x, 0, "a buffer");
+	return infer_i64(x, 1) && infer_out(x, type_buffer(x->m, t->elem, 1, t->rank, t->extent));
+}
+
+RULE(get)
+{
+	return infer_count(x, 1, INT32_MAX) && need_slot(x, 0) && tokens(x, 1) &&
+	    infer_out(x, tile_of(x, infer_in(x, 0)));
+}
+
+RULE(put)
+{
+	return need_slot(x, 0) && infer_type(x, 1, tile_of(x, infer_in(x, 0)));
+}
+
+/* Tensor, indices, slot, and for bulk copies an mbarrier with its index. */
+RULE(copy)
+{
+	const Type *tile;
+	const char *kind = infer_word(x, "kind");
+	bool counts = strcmp(kind, "bulk") == 0 || strcmp(kind, "multicast") == 0;
+
+	if (!infer_accessed(x, &tile))
+		return false;
+	int at = 1 + infer_in(x, 0)->rank, n = at + (counts ? 3 : 1);
+	if (!infer_count(x, n, n) || !need_slot(x, at))
+		return false;
+	if (tile_of(x, infer_in(x, at)) != tile)
+		return infer_expect(x, at, "a buffer of one slot of %s", infer_text(x, tile));
+	if (counts && infer_in(x, at + 1)->kind != TYPE_MBARRIER)
+		return infer_expect(x, at + 1, "an mbarrier");
+	return (!counts || infer_i64(x, at + 2)) && infer_out(x, type_token(x->m));
+}
+
+RULE(token)
+{
+	if (infer_int(x, "left") < 0)
+		return infer_fail(x, "%lld groups left; expected 0 or more", (long long)infer_int(x, "left"));
+	return tokens(x, 0) && infer_out(x, type_token(x->m));
+}
+
+static bool
+mbarrier_at(Infer *x)
+{
+	if (infer_in(x, 0)->kind != TYPE_MBARRIER)
+		return infer_expect(x, 0, "an mbarrier");
+	return infer_i64(x, 1);
+}
+
+RULE(arrive)
+{
+	return mbarrier_at(x);
+}
+
+RULE(await)
+{
+	return mbarrier_at(x) && infer_i64(x, 2);
+}
+
+/* Operands as of a dot of rank 2, each a tile or a slot that holds it. */
+RULE(dot_start)
+{
+	const Type *t[2], *acc = infer_in(x, 2);
+
+	for (int i = 0; i < 2; i++) {
+		t[i] = is_slot(infer_in(x, i)) ? tile_of(x, infer_in(x, i)) : infer_in(x, i);
+		if (t[i]->kind != TYPE_TILE || t[i]->ptr != PTR_NONE || t[i]->rank != 2 || dtype_is_packed(t[i]->elem))
+			return infer_expect(x, i, "a matrix of numbers, as a tile or in a buffer of one slot");
+	}
+	if (acc->kind != TYPE_TILE || acc->ptr != PTR_NONE || acc->rank != 2)
+		return infer_expect(x, 2, "a matrix of numbers");
+	if (t[0]->extent[1] != t[1]->extent[0] || t[0]->extent[0] != acc->extent[0] || t[1]->extent[1] != acc->extent[1])
+		return infer_fail(x, "shapes %s, %s and %s do not fit; expected [M, K], [K, N] and [M, N]",
+		    infer_text(x, t[0]), infer_text(x, t[1]), infer_text(x, acc));
+	if (dtype_is_float(t[0]->elem) != dtype_is_float(acc->elem) || dtype_is_float(t[1]->elem) != dtype_is_float(acc->elem))
+		return infer_fail(x, "elements are floats in some operands and integers in others");
+	return infer_out(x, acc);
+}
+
+RULE(dot_wait)
+{
+	if (!infer_count(x, 1, INT32_MAX))
+		return false;
+	if (infer_int(x, "left") < 0)
+		return infer_fail(x, "%lld dots left; expected 0 or more", (long long)infer_int(x, "left"));
+	for (int i = 0; i < x->nin; i++)
+		if (!infer_tile(x, i) || !infer_out(x, infer_in(x, i)))
+			return false;
+	return true;
+}
