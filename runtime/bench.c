@@ -31,17 +31,20 @@ work(TglCase *c, double *bytes, double *flops)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
 	int64_t grid[MAX_AXES];
-	Instance *in = instance_find(c->k, &c->b.bound, c->dev, &s);
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
 	if (!in)
 		return s;
+	Func *f = instance_func(c->k, in, &c->b);
+	if (!f)
+		return TGL_ERROR_SOURCE;
 	Arena *tmp = c->k->program->compile->tmp;
 	const PlanArg *args =
-	    func_args(tmp, in->func, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
+	    func_args(tmp, f, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
 	if (bytes)
 		*bytes = case_bytes(c);
 	grid_count(&c->b.bound, grid);
 	if (flops)
-		*flops = work_flops(in->func, args, grid);
+		*flops = work_flops(f, args, grid);
 	return TGL_OK;
 }
 

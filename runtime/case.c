@@ -92,16 +92,18 @@ keep_first(TglCase *c)
 	return c->first;
 }
 
-static void
+static bool
 restore(TglCase *c)
 {
+	bool ok = true;
 	for (int i = 0; i < c->k->k->params.n; i++) {
 		const KernelParam *p = &c->k->k->params.at[i];
 		if (c->first[i])
-			tensor_copy_in(c->b.tensor[i], c->first[i]);
+			ok &= tensor_copy_in(c->b.tensor[i], c->first[i]);
 		else if (p->kind == PARAM_TENSOR && p->access == ACCESS_OUT)
-			tensor_poison(c->b.tensor[i]);
+			ok &= tensor_poison(c->b.tensor[i]);
 	}
+	return ok;
 }
 
 /* ---- arguments and values to show ---- */
@@ -301,11 +303,14 @@ TglStatus
 case_run(TglCase *c, double *seconds)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
-	Instance *in = instance_find(c->k, &c->b.bound, c->dev, &s);
+	double ignored;
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
+	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
 	if (!in)
 		return s;
-	restore(c);
-	s = instance_launch(c->k, in, &c->b, seconds);
+	if (!restore(c))
+		return device_report(c->dev, c->k->program->compile, NULL, c->k->k);
+	s = instance_launch(c->k, in, &c->b, tensor, seconds ? seconds : &ignored);
 	c->has_run = s == TGL_OK;
 	return s;
 }

@@ -24,7 +24,23 @@ case_arg(const char *name, const Const *v)
 	}
 }
 
-/* Runs a whole-tensor function; its parameters are `uses`, then the result. */
+static void
+free_images(Image *image, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(image[i].memory);
+}
+
+/* Copies between host and device failed. */
+static bool
+fetched(TglCase *c, Image *image, int n)
+{
+	free_images(image, n);
+	device_report(c->dev, c->k->program->compile, NULL, c->k->k);
+	return false;
+}
+
+/* Runs a whole-tensor function on the host; its parameters are `uses`, then the result. */
 static bool
 evaluate(TglCase *c, const ExampleInput *in, TglTensor *result)
 {
@@ -33,12 +49,20 @@ evaluate(TglCase *c, const ExampleInput *in, TglTensor *result)
 	PlanOptions opt = {0};
 	const char *why = "";
 	PlanArg *args = func_args(c->b.mem, f, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
-	for (int i = 0; i < in->nuses; i++)
-		args[i] = tensor_arg(c->b.tensor[in->uses[i]]);
-	args[in->nuses] = tensor_arg(result);
+	Image *image = NEW_ARRAY(c->b.mem, Image, in->nuses + 1);
+	for (int i = 0; i <= in->nuses; i++) {
+		const TglTensor *t = i < in->nuses ? c->b.tensor[in->uses[i]] : result;
+		args[i] = tensor_arg(t);
+		if (c->dev->dev.host)
+			continue;
+		if (!tensor_image(t, &image[i]))
+			return fetched(c, image, i + 1);
+		image_arg(&image[i], &args[i]);
+	}
 	Plan *plan = plan_open(f, &opt, &why);
 	if (!plan) {
 		diag_error(cx, f->place, DIAG_DEVICE_LOAD, c->k->k->name, "cpu", why);
+		free_images(image, in->nuses + 1);
 		return false;
 	}
 	Fault fault = {.place = NOWHERE, .other = NOWHERE};
@@ -47,6 +71,9 @@ evaluate(TglCase *c, const ExampleInput *in, TglTensor *result)
 	if (!ok)
 		fault_report(cx, &fault, c->k->k);
 	plan_close(plan);
+	if (ok && !c->dev->dev.host)
+		ok = tensor_copy_in(result, image[in->nuses].memory) || fetched(c, image, 0);
+	free_images(image, in->nuses + 1);
 	return ok;
 }
 

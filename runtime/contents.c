@@ -2,7 +2,7 @@
  *
  * The host side is always contiguous and row-major.  A tensor that is not is walked row by row; on
  * a device whose memory the host can't reach, an image of its whole span is fetched first, and sent
- * back after changes. */
+ * back after changes.  Contiguous ones are filled by the device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ image_open(const TglTensor *t, size_t *size)
 	tensor_span(t, &low, &high);
 	*size = (size_t)(high - low);
 	char *image = malloc(*size ? *size : 1);
-	if (image && !t->dev->dev.copy_out(&t->dev->dev, image, low, *size)) {
+	if (image && !t->dev->dev.copy_out(&t->dev->dev, image, low, *size, true)) {
 		free(image);
 		return NULL;
 	}
@@ -89,11 +89,27 @@ image_open(const TglTensor *t, size_t *size)
 }
 
 bool
+tensor_image(const TglTensor *t, Image *out)
+{
+	Device *d = &t->dev->dev;
+	out->size = (size_t)(t->high - t->data);
+	out->memory = malloc(out->size ? out->size : 1);
+	return out->memory && d->copy_out(d, out->memory, t->data, out->size, true);
+}
+
+void
+image_arg(const Image *m, PlanArg *a)
+{
+	a->data = a->low = m->memory;
+	a->high = a->low + m->size;
+}
+
+bool
 tensor_copy_in(TglTensor *t, const void *from)
 {
 	Device *d = &t->dev->dev;
 	if (tensor_is_contiguous(t))
-		return d->copy_in(d, t->data, from, tgl_tensor_bytes(t));
+		return d->copy_in(d, t->data, from, tgl_tensor_bytes(t), true);
 	if (d->host) {
 		move_rows(t, t->data, (char *)from, true);
 		return true;
@@ -103,7 +119,7 @@ tensor_copy_in(TglTensor *t, const void *from)
 	if (!image)
 		return false;
 	move_rows(t, image, (char *)from, true);
-	bool ok = d->copy_in(d, t->data, image, size);
+	bool ok = d->copy_in(d, t->data, image, size, true);
 	free(image);
 	return ok;
 }
@@ -113,7 +129,7 @@ tensor_copy_out(const TglTensor *t, void *to)
 {
 	Device *d = &t->dev->dev;
 	if (tensor_is_contiguous(t))
-		return d->copy_out(d, to, t->data, tgl_tensor_bytes(t));
+		return d->copy_out(d, to, t->data, tgl_tensor_bytes(t), true);
 	if (d->host) {
 		move_rows(t, t->data, to, false);
 		return true;
@@ -146,6 +162,8 @@ copied(TglTensor *t, const char *f, bool ok)
 {
 	if (ok)
 		return TGL_OK;
+	if (t->dev->dev.error.what != DEVICE_WELL)
+		return context_fail(t->dev->cx, device_report(t->dev, t->dev->cx->own, NULL, NULL), NULL);
 	diag_error(t->dev->cx->own, NOWHERE, DIAG_DEVICE_COPY, f, t->dev->dev.name);
 	return context_fail(t->dev->cx, TGL_ERROR_DEVICE, NULL);
 }
@@ -221,11 +239,15 @@ fill(TglTensor *t, const char *one)
 		return true;
 	}
 	size_t size;
+	if (d->fill && tensor_is_contiguous(t)) {
+		size = (size_t)MAX(dtype_info[t->dtype].bits / 8, 1);
+		return d->fill(d, t->data, one, size, tgl_tensor_bytes(t) / size);
+	}
 	char *image = image_open(t, &size);
 	if (!image)
 		return false;
 	fill_host(t, image, one);
-	bool ok = d->copy_in(d, t->data, image, size);
+	bool ok = d->copy_in(d, t->data, image, size, true);
 	free(image);
 	return ok;
 }
@@ -289,7 +311,7 @@ tgl_tensor_element(TglTensor *t, int64_t index, double *f, int64_t *i)
 	char one[16] = {0};
 	int bits = dtype_info[t->dtype].bits;
 	const char *from = t->data + (bits < 8 ? at / 2 : at * (bits / 8));
-	if (!t->dev->dev.copy_out(&t->dev->dev, one, from, (size_t)MAX(bits / 8, 1)))
+	if (!t->dev->dev.copy_out(&t->dev->dev, one, from, (size_t)MAX(bits / 8, 1), true))
 		return copied(t, "tgl_tensor_element", false);
 	int64_t half = bits < 8 ? at & 1 : 0;
 	if (f)

@@ -62,6 +62,7 @@ typedef struct CpuState {
 	uint64_t memory; /* bytes that this process may use; 0: not known */
 	const DeviceHooks *hooks;
 	pthread_mutex_t print_lock;
+	double start; /* of what is timed */
 	char text[64];
 } CpuState;
 
@@ -201,35 +202,50 @@ processors(void)
 }
 
 static bool
-cpu_probe(TglDeviceInfo *out)
+cpu_probe(int index, DeviceProbe *out)
 {
-	out->text = "this machine's processors; the tile IR is interpreted";
-	out->threads = processors();
-	out->memory = device_host_memory();
-	return true;
+	*out = (DeviceProbe){0};
+	out->info = (TglDeviceInfo){
+	    .name = "cpu",
+	    .text = "this machine's processors; the tile IR is interpreted",
+	    .target = "cpu",
+	    .threads = processors(),
+	    .memory = device_host_memory(),
+	    .available = true,
+	};
+	return index == 0;
 }
 
 static void
 cpu_info(const Device *d, TglDeviceInfo *out)
 {
 	const CpuState *s = d->state;
+	out->name = "cpu";
+	out->target = "cpu";
 	out->memory = s->memory;
 	out->text = s->text;
 	out->threads = s->pool.nthreads;
 }
 
 static bool
-cpu_open(Device *d, const TglDeviceOptions *opt, const DeviceHooks *hooks, const char **why)
+fail(Device *d, DeviceFailure what, const char *text)
 {
-	if (opt->threads < 0 || opt->threads > MAX_THREADS) {
-		*why = "it runs on 1 to 1024 threads";
-		return false;
-	}
+	d->error.what = what;
+	snprintf(d->error.text, sizeof d->error.text, "%s", text);
+	return false;
+}
+
+static bool
+cpu_open(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
+{
+	if (index > 0)
+		return fail(d, DEVICE_FAILED, "there is one, numbered 0");
+	if (opt->threads < 0 || opt->threads > MAX_THREADS)
+		return fail(d, DEVICE_FAILED, "it runs on 1 to 1024 threads");
 	CpuState *s = calloc(1, sizeof *s);
 	if (!s || !pool_open(&s->pool, opt->threads ? opt->threads : processors())) {
 		free(s);
-		*why = "no memory";
-		return false;
+		return fail(d, DEVICE_NO_MEMORY, "no memory");
 	}
 	s->sanitize = opt->sanitize;
 	s->memory = device_host_memory();
@@ -273,7 +289,7 @@ cpu_free(Device *d, void *p, size_t size)
 }
 
 static bool
-cpu_copy(Device *d, void *to, const void *from, size_t size)
+cpu_copy(Device *d, void *to, const void *from, size_t size, bool wait)
 {
 	if (size)
 		memmove(to, from, size);
@@ -364,8 +380,8 @@ threads_that_fit(const CpuState *s, const Plan *plan, Fault *fault)
 }
 
 static bool
-cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds,
-    Fault *fault)
+cpu_launch(
+    Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
 	CpuState *s = d->state;
 	Job job = {.loaded = l, .args = args, .total = 1, .fault_at = -1};
@@ -383,17 +399,28 @@ cpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXE
 	pthread_mutex_init(&job.lock, NULL);
 	if (s->sanitize)
 		job.shadow = shadow_open(l->plan, args);
-	double start = device_clock();
 	if (job.total > 0)
 		pool_run(&s->pool, &job);
-	if (seconds)
-		*seconds = device_clock() - start;
 	if (job.shadow)
 		shadow_close(job.shadow);
 	pthread_mutex_destroy(&job.lock);
 	if (job.fault_at >= 0)
 		*fault = job.fault;
 	return job.fault_at < 0;
+}
+
+static bool
+cpu_time_begin(Device *d)
+{
+	((CpuState *)d->state)->start = device_clock();
+	return true;
+}
+
+static bool
+cpu_time_end(Device *d, double *seconds)
+{
+	*seconds = device_clock() - ((CpuState *)d->state)->start;
+	return true;
 }
 
 static bool
@@ -417,5 +444,7 @@ const Device device_cpu = {
     .load = cpu_load,
     .unload = cpu_unload,
     .launch = cpu_launch,
+    .time_begin = cpu_time_begin,
+    .time_end = cpu_time_end,
     .sync = cpu_sync,
 };

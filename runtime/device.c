@@ -13,7 +13,7 @@
 
 #include "runtime/runtime.h"
 
-const Device *const device_rows[] = {&device_cpu};
+const Device *const device_rows[] = {&device_cpu, &device_cuda};
 const int device_nrows = LEN(device_rows);
 
 double
@@ -62,29 +62,44 @@ device_host_memory(void)
 bool
 tgl_device_list(TglContext *cx, int i, TglDeviceInfo *out)
 {
-	if (!cx || !out || i < 0 || i >= device_nrows)
+	if (!cx || !out || i < 0)
 		return false;
-	const Device *d = device_rows[i];
-	*out = (TglDeviceInfo){.name = d->name, .target = d->target};
-	out->available = d->probe(out);
-	return true;
+	for (int row = 0; row < device_nrows; row++)
+		for (int n = 0; device_rows[row]->probe(n, &cx->probe); n++)
+			if (i-- == 0) {
+				*out = cx->probe.info;
+				return true;
+			}
+	return false;
 }
 
-static const Device *
-row_named(TglContext *cx, const char *name)
+/* A GPU where there is one, unless the options ask for what only the cpu device does. */
+static const char *
+default_name(const TglDeviceOptions *o)
 {
-	const char *names[16];
-	int n = 0;
-	for (int i = 0; i < device_nrows; i++) {
-		if (strcmp(device_rows[i]->name, name) == 0)
+	DeviceProbe p;
+	if (o->sanitize || o->trace || o->threads)
+		return "cpu";
+	return device_cuda.probe(0, &p) && p.info.available ? "cuda" : "cpu";
+}
+
+/* "cuda" is number 0, "cuda:1" number 1. */
+static const Device *
+row_named(TglContext *cx, const char *name, int *index)
+{
+	size_t n = strcspn(name, ":");
+	char *end = (char *)name + n;
+	long number = *end ? strtol(name + n + 1, &end, 10) : 0;
+	bool is_number = !name[n] || (end != name + n + 1 && name[n + 1] >= '0' && name[n + 1] <= '9');
+	*index = (int)MIN(number, INT32_MAX);
+	for (int i = 0; i < device_nrows; i++)
+		if (!*end && is_number && strlen(device_rows[i]->name) == n &&
+		    memcmp(device_rows[i]->name, name, n) == 0)
 			return device_rows[i];
-		if (n < LEN(names))
-			names[n++] = device_rows[i]->name;
-	}
 	diag_error(cx->own, NOWHERE, DIAG_DEVICE_UNKNOWN, name);
 	Text all = {0};
-	for (int i = 0; i < n; i++)
-		text_printf(&all, "%s'%s'", i ? ", " : "", names[i]);
+	for (int i = 0; i < device_nrows; i++)
+		text_printf(&all, "%s'%s'", i ? ", " : "", device_rows[i]->name);
 	diag_help(cx->own, "devices of this build: %s", all.at);
 	text_close(&all);
 	return NULL;
@@ -97,14 +112,14 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 		return NULL;
 	context_begin(cx);
 	TglDeviceOptions plain = {0};
-	const char *why = "";
-	const Device *row = row_named(cx, name ? name : "cpu");
+	int index;
+	if (!options)
+		options = &plain;
+	const Device *row = row_named(cx, name ? name : default_name(options), &index);
 	if (!row) {
 		context_fail(cx, TGL_ERROR_NAME, NULL);
 		return NULL;
 	}
-	if (!options)
-		options = &plain;
 	TglDevice *dev = calloc(1, sizeof *dev);
 	if (dev) {
 		dev->cx = cx;
@@ -113,14 +128,39 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 		dev->hooks.trace = options->trace;
 		dev->hooks.trace_user = options->user;
 	}
-	if (!dev || !dev->dev.open(&dev->dev, options, &dev->hooks, &why)) {
-		diag_error(cx->own, NOWHERE, DIAG_DEVICE_GONE, row->name, dev ? why : "no memory");
+	if (!dev || !dev->dev.open(&dev->dev, index, options, &dev->hooks)) {
+		diag_error(cx->own, NOWHERE, DIAG_DEVICE_GONE, name ? name : row->name,
+		    dev ? dev->dev.error.text : "no memory");
+		if (dev && *dev->dev.error.help)
+			diag_help(cx->own, "%s", dev->dev.error.help);
 		free(dev);
 		context_fail(cx, TGL_ERROR_DEVICE, NULL);
 		return NULL;
 	}
 	cx->refs++;
 	return dev;
+}
+
+TglStatus
+device_report(TglDevice *dev, Compile *cx, const Fault *fault, const Kernel *k)
+{
+	const TglStatus status[] = {
+	    [DEVICE_WELL] = TGL_ERROR_MEMORY, /* the host's */
+	    [DEVICE_FAILED] = TGL_ERROR_DEVICE,
+	    [DEVICE_NO_MEMORY] = TGL_ERROR_MEMORY,
+	    [DEVICE_KERNEL] = TGL_ERROR_FAULT,
+	};
+	DeviceError e = dev->dev.error;
+	dev->dev.error = (DeviceError){0};
+	if (fault && fault->kind != FAULT_NONE) {
+		fault_report(cx, fault, k);
+		return fault->kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
+	}
+	diag_error(cx, k ? k->item->name_place : NOWHERE, DIAG_DEVICE_FAILED, dev->dev.name,
+	    e.what == DEVICE_WELL ? "no memory" : e.text);
+	if (*e.help)
+		diag_help(cx, "%s", e.help);
+	return status[e.what];
 }
 
 void
@@ -151,7 +191,7 @@ tgl_device_info(TglDevice *dev, TglDeviceInfo *out)
 	context_begin(dev->cx);
 	if (context_null(dev->cx, out, "tgl_device_info", "out"))
 		return TGL_ERROR_USAGE;
-	*out = (TglDeviceInfo){.name = dev->dev.name, .target = dev->dev.target, .available = true};
+	*out = (TglDeviceInfo){.available = true};
 	dev->dev.info(&dev->dev, out);
 	return TGL_OK;
 }
@@ -162,10 +202,8 @@ tgl_device_sync(TglDevice *dev)
 	if (!dev)
 		return TGL_ERROR_USAGE;
 	context_begin(dev->cx);
-	Fault fault = {0};
+	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	if (dev->dev.sync(&dev->dev, &fault))
 		return TGL_OK;
-	fault.place = fault.other = NOWHERE;
-	fault_report(dev->cx->own, &fault, NULL);
-	return context_fail(dev->cx, TGL_ERROR_FAULT, NULL);
+	return context_fail(dev->cx, device_report(dev, dev->cx->own, &fault, NULL), NULL);
 }

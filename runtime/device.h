@@ -1,10 +1,15 @@
 /* What the runtime asks of a device: one small struct of functions.  A device knows memory, loads
- * a kernel's tile IR in whatever form it runs, and runs it over a grid; it knows nothing of
- * tensors, arguments or files. */
+ * a kernel in whatever form it runs, and runs it over a grid; it knows nothing of tensors,
+ * arguments or files.
+ *
+ * There are two kinds.  One runs tile IR (`load`, `launch`); the other takes what the compiler makes
+ * for its target (`load_artefact`, `pack`, `launch_packed`) and has a queue of its own: what is
+ * asked of it happens in order on its stream, later than the call. */
 #ifndef TEGULA_DEVICE_H
 #define TEGULA_DEVICE_H
 
 #include "ir/interp/interp.h"
+#include "lower/artefact.h"
 #include "runtime/tgl.h"
 
 typedef struct Device Device;
@@ -20,37 +25,109 @@ typedef struct DeviceHooks {
 	void *trace_user;
 } DeviceHooks;
 
+typedef enum DeviceFailure {
+	DEVICE_WELL,
+	DEVICE_FAILED,                  /* the call, or the machine */
+	DEVICE_NO_MEMORY,
+	DEVICE_KERNEL,                  /* a kernel did something that ended all work on it */
+} DeviceFailure;
+
+/* Why the last function that returned false or NULL did so. */
+typedef struct DeviceError {
+	DeviceFailure what;
+	char text[512], help[256];      /* a sentence without its full stop; the mend, or "" */
+} DeviceError;
+
+/* What there is to say of a device without opening it. */
+typedef struct DeviceProbe {
+	TglDeviceInfo info;
+	char name[32], text[1024];      /* room for what `info` points to */
+} DeviceProbe;
+
+/* Arguments of one launch as the machine takes them.  To launch again with other pointers, change
+ * `value`. */
+typedef struct Packed {
+	Loaded *loaded;
+	uint64_t *value;                /* by the artefact's ABI, each in its low bytes */
+	void **at;                      /* &value[i] */
+	unsigned blocks;                /* 0: nothing to run */
+} Packed;
+
+/* Streams, events and graphs of a device that runs behind the host's back.  Handles are the
+ * machine's own, so that they can be shared with others. */
+typedef struct DeviceQueue {
+	bool (*stream_open)(Device *d, void **stream);
+	void (*stream_close)(Device *d, void *stream);
+	bool (*stream_wait)(Device *d, void *stream, void *event);
+	bool (*event_open)(Device *d, void **event);
+	void (*event_close)(Device *d, void *event);
+	bool (*event_record)(Device *d, void *event, void *stream);
+	bool (*event_sync)(Device *d, void *event);
+	bool (*event_seconds)(Device *d, void *from, void *to, double *out);
+	bool (*graph_begin)(Device *d, void *stream); /* what `stream` is given is recorded */
+	bool (*graph_end)(Device *d, void *stream, void **graph);
+	bool (*graph_launch)(Device *d, void *graph, void *stream);
+	void (*graph_close)(Device *d, void *graph);
+	bool (*host_alloc)(Device *d, void **p, size_t size); /* memory that copies fast */
+	void (*host_free)(Device *d, void *p);
+} DeviceQueue;
+
 struct Device {
-	const char *name, *target;      /* "cpu"; what `target` is in the source */
+	const char *name;               /* "cpu", "cuda"; of an opened one of several "cuda:1" */
+	const char *target;             /* what kernels are compiled for: "cpu", "sm_90a" */
 	/* its memory can be read and written by the host as it is */
 	bool host;
-	bool (*probe)(TglDeviceInfo *out); /* fills text, threads, memory, why_not */
-	/* False: not available, *why says why. */
-	bool (*open)(Device *d, const TglDeviceOptions *opt, const DeviceHooks *hooks,
-	    const char **why);
+	/* Fills what there is of number `index`; false past the last.  One that is not available
+	 * says why_not; there is always a number 0. */
+	bool (*probe)(int index, DeviceProbe *out);
+	/* False: not available, d->error says why. */
+	bool (*open)(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks);
 	void (*close)(Device *d);       /* nothing is loaded any more */
 	void (*info)(const Device *d, TglDeviceInfo *out);
+
 	void *(*alloc)(Device *d, size_t size); /* zeroed, aligned to 64; NULL: no memory */
 	void (*free)(Device *d, void *p, size_t size);
-	bool (*copy_in)(Device *d, void *to, const void *from, size_t size); /* host to device */
-	bool (*copy_out)(Device *d, void *to, const void *from, size_t size); /* device to host */
+	/* Host to device and back.  With `wait` the copy is done on return. */
+	bool (*copy_in)(Device *d, void *to, const void *from, size_t size, bool wait);
+	bool (*copy_out)(Device *d, void *to, const void *from, size_t size, bool wait);
+	/* `n` times the `size` bytes at `one` (1, 2, 4 or 8), one behind the other.  NULL: the host
+	 * does it. */
+	bool (*fill)(Device *d, void *to, const void *one, size_t size, size_t n);
+	/* Whether memory of the caller's can be reached from the device; NULL: any can. */
+	bool (*reaches)(Device *d, const void *p, size_t size);
+
 	/* NULL: this device can't run it, *why (in the module's cx->tmp) says what. */
 	Loaded *(*load)(Device *d, Func *f, const char **why);
+	/* NULL: d->error says why.  The artefact stays the caller's, and must live as long. */
+	Loaded *(*load_artefact)(Device *d, const Artefact *a);
 	void (*unload)(Device *d, Loaded *l);
-	/* Runs the whole grid.  False with *fault filled; a device that runs behind the host's
-	 * back reports at sync. *seconds, if not NULL, is the time it took (and is waited
-	 * for). */
+	/* Runs the whole grid.  False with *fault filled, or d->error set. */
 	bool (*launch)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES],
-	    double *seconds, Fault *fault);
+	    Fault *fault);
+	/* Fills a Packed whose arrays have room for the artefact's ABI; `args` are by its function's
+	 * parameters. */
+	bool (*pack)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES],
+	    Packed *out);
+	bool (*launch_packed)(Device *d, const Packed *p);
+	/* Time on the device between the two; the second waits. */
+	bool (*time_begin)(Device *d);
+	bool (*time_end)(Device *d, double *seconds);
+	/* Waits until everything is done.  False: d->error, or *fault of a kernel launched since
+	 * the last time. */
 	bool (*sync)(Device *d, Fault *fault);
+
+	const DeviceQueue *queue;       /* NULL: everything is done when a call returns */
+	void *stream;                   /* where work goes; NULL: the device's own */
+	DeviceError error;
 	void *state;
 };
 
-/* Every device of this build, in the order of `tegula devices`. */
+/* Every kind of device of this build, in the order of `tegula devices`. */
 extern const Device *const device_rows[];
 extern const int device_nrows;
 
 extern const Device device_cpu;         /* cpu.c */
+extern const Device device_cuda;        /* cuda.c */
 
 double device_clock(void);              /* seconds, monotonic */
 uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */

@@ -1,166 +1,15 @@
-/* Launching: finds or makes the compiled form of a kernel, fills what is to be filled, and runs the
- * grid.
- *
- * A kernel is compiled once for a set of compile-time values, dtypes and schedule on a device; the
- * values of dimensions are arguments.  Compiled forms are kept with the kernel, newest first. */
+/* Launching: fills what is to be filled, gives the compiled form its arguments, and runs the grid. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
 
-/* ---- compiled forms ---- */
-
-enum { MAX_INSTANCES = 64 }; /* of a kernel; the one not used for longest goes */
-
-static void
-instance_key(const Kernel *k, const Bound *b, Text *key)
-{
-	for (int i = 0; i < b->nct; i++)
-		key_const(key, &b->ct[i].value);
-	for (int i = 0; i < k->params.n; i++)
-		text_putn(key, (const char *)&b->param[i].dtype, sizeof b->param[i].dtype);
-	text_putn(key, (const char *)&b->schedule, sizeof b->schedule);
-}
-
-/* Compiles with the context's options and hands dumps and times over. */
-static Module *
-compile(TglKernel *k, const Bound *b, const char *target)
-{
-	const TglCompileOptions *o = &k->program->cx->compile;
-	Text dump = {0}, times = {0};
-	PassOptions opt = {.only = o->only,
-	    .skip = o->skip,
-	    .stop_after = o->stop_after,
-	    .dump = o->dump,
-	    .verify = o->verify,
-	    .dump_to = &dump,
-	    .times = o->times ? &times : NULL};
-	Module *m = compile_kernel(k->k, b, target, NULL, &opt);
-	text_put(&dump, times.at ? times.at : "");
-	if (o->write && dump.n)
-		o->write(o->user, dump.at);
-	text_close(&dump);
-	text_close(&times);
-	return m;
-}
-
-static void
-instance_close(Instance *in, int nparams)
-{
-	for (int i = 0; in->scratch && i < nparams; i++)
-		if (in->scratch[i])
-			tensor_unref(in->scratch[i]);
-	if (in->loaded) {
-		in->dev->dev.unload(&in->dev->dev, in->loaded);
-		device_unref(in->dev);
-	}
-	if (in->mem)
-		arena_close(in->mem);
-	free(in->scratch);
-	free(in->key);
-	free(in);
-}
-
-void
-instance_close_all(TglKernel *k)
-{
-	while (k->instances) {
-		Instance *in = k->instances;
-		k->instances = in->next;
-		instance_close(in, k->k->params.n);
-	}
-}
-
-/* Fills a new form; on failure the reports lie in its memory. */
-static TglStatus
-fill_instance(Instance *in, TglKernel *k, const Bound *b, TglDevice *dev)
-{
-	Compile *cx = k->program->compile;
-	const char *why = "";
-	Module *m = compile(k, b, dev->dev.target);
-	if (!m)
-		return TGL_ERROR_SOURCE;
-	in->func = m->funcs.at[0];
-	in->loaded = dev->dev.load(&dev->dev, in->func, &why);
-	if (!in->loaded) {
-		diag_error(
-		    cx, k->k->item->name_place, DIAG_DEVICE_LOAD, k->k->name, dev->dev.name, why);
-		return TGL_ERROR_DEVICE;
-	}
-	in->dev = dev;
-	dev->refs++;
-	return TGL_OK;
-}
-
-static Instance *
-make_instance(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
-{
-	Compile *cx = k->program->compile;
-	Instance *in = calloc(1, sizeof *in);
-	TglTensor **scratch = calloc((size_t)MAX(k->k->params.n, 1), sizeof *scratch);
-	if (!in || !scratch)
-		die("no memory");
-	in->scratch = scratch;
-	in->mem = arena_open();
-	Arena *keep = compile_into(cx, in->mem);
-	*status = fill_instance(in, k, b, dev);
-	compile_into(cx, keep);
-	if (*status == TGL_OK)
-		return in;
-	context_fail(k->program->cx, *status, cx);
-	instance_close(in, k->k->params.n);
-	return NULL;
-}
-
-/* The forms beyond the limit, at the list's end, are closed. */
-static void
-drop_old(TglKernel *k)
-{
-	Instance **at = &k->instances;
-	for (int i = 0; *at && i < MAX_INSTANCES; i++)
-		at = &(*at)->next;
-	while (*at) {
-		Instance *in = *at;
-		*at = in->next;
-		instance_close(in, k->k->params.n);
-	}
-}
-
-Instance *
-instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status)
-{
-	Text key = {0};
-	Instance *in = NULL;
-	instance_key(k->k, b, &key);
-	for (Instance **at = &k->instances; *at; at = &(*at)->next)
-		if ((*at)->dev == dev && (*at)->nkey == key.n &&
-		    memcmp((*at)->key, key.at, key.n) == 0) {
-			in = *at;
-			*at = in->next;
-			text_close(&key);
-			break;
-		}
-	if (!in) {
-		in = make_instance(k, b, dev, status);
-		if (!in) {
-			text_close(&key);
-			return NULL;
-		}
-		in->key = key.at;
-		in->nkey = key.n;
-	}
-	in->next = k->instances;
-	k->instances = in;
-	drop_old(k);
-	return in;
-}
-
 /* ---- arguments and the grid ---- */
 
 static PlanArg
-scalar_arg(const Const *c)
+scalar_arg(const Const *c, DType t)
 {
-	return (PlanArg){.i = c->i, .f = c->kind == CONST_FLOAT ? c->f : (double)c->i};
+	return (PlanArg){.i = c->i, .f = c->kind == CONST_FLOAT ? c->f : (double)c->i, .dtype = t};
 }
 
 static int64_t
@@ -190,12 +39,28 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 		else if (j == k->params.n)
 			die("the function has a parameter '%s' that the kernel has not", p->name);
 		else if (p->kind == PARAM_SCALAR)
-			arg[i] = scalar_arg(&info[j].scalar);
+			arg[i] = scalar_arg(&info[j].scalar, b->param[j].dtype);
 		else if (tensor[j]) {
 			arg[i] = tensor_arg(tensor[j]);
 			arg[i].filled = b->param[j].has_fill;
 		}
 	}
+	return arg;
+}
+
+/* The same for a compiled form that has no function at hand: a kernel's parameters, then its
+ * dimensions. */
+static PlanArg *
+kernel_args(Arena *mem, const Kernel *k, const Bound *b, TglTensor *const *tensor, const ArgInfo *info)
+{
+	PlanArg *arg = NEW_ARRAY(mem, PlanArg, k->params.n + k->symbols.n);
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR)
+			arg[i] = scalar_arg(&info[i].scalar, b->param[i].dtype);
+		else if (tensor[i])
+			arg[i] = tensor_arg(tensor[i]);
+	for (int i = 0; i < k->symbols.n; i++)
+		arg[k->params.n + i].i = symbol_value(b, k->symbols.at[i]);
 	return arg;
 }
 
@@ -240,16 +105,16 @@ make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 	return true;
 }
 
-static double
+static bool
 fill_outputs(TglKernel *k, const Bound *b, TglTensor *const *tensor)
 {
-	double start = device_clock();
+	bool ok = true;
 	for (int i = 0; i < k->k->params.n; i++) {
 		const BoundParam *p = &b->param[i];
 		if (p->has_fill && tensor[i])
-			tensor_set(tensor[i], p->fill.kind != CONST_FLOAT, p->fill.i, p->fill.f);
+			ok &= tensor_set(tensor[i], p->fill.kind != CONST_FLOAT, p->fill.i, p->fill.f);
 	}
-	return device_clock() - start;
+	return ok;
 }
 
 void
@@ -272,27 +137,49 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 		diag_note(cx, fault->other, "the other access is here");
 }
 
+static bool
+run(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Fault *fault)
+{
+	Device *d = &in->dev->dev;
+	Arena *mem = k->program->compile->tmp;
+	int64_t grid[MAX_AXES];
+	if (!fill_outputs(k, &b->bound, tensor))
+		return false;
+	if (grid_count(&b->bound, grid) == 0)
+		return true;
+	const PlanArg *args = d->load_artefact
+				  ? kernel_args(mem, k->k, &b->bound, tensor, b->info)
+				  : func_args(mem, in->func, k->k, &b->bound, tensor, b->info);
+	return d->launch(d, in->loaded, args, grid, fault);
+}
+
+bool
+instance_pack(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Packed *out)
+{
+	Device *d = &in->dev->dev;
+	int64_t grid[MAX_AXES];
+	int64_t count = grid_count(&b->bound, grid);
+	const PlanArg *args =
+	    kernel_args(k->program->compile->tmp, k->k, &b->bound, tensor, b->info);
+	bool ok = d->pack(d, in->loaded, args, grid, out);
+	if (count == 0)
+		out->blocks = 0;
+	return ok;
+}
+
 TglStatus
-instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds)
+instance_launch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor, double *seconds)
 {
 	Compile *cx = k->program->compile;
-	int64_t grid[MAX_AXES];
-	TglTensor **tensor = NEW_ARRAY(cx->tmp, TglTensor *, k->k->params.n);
+	Device *d = &in->dev->dev;
+	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	if (!make_scratch(k, in, b, tensor))
 		return TGL_ERROR_MEMORY;
-	double fills = fill_outputs(k, &b->bound, tensor), time = 0;
-	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	in->dev->hooks.print = k->program->cx->hooks.print;
 	in->dev->hooks.print_user = k->program->cx->hooks.print_user;
-	const PlanArg *args = func_args(cx->tmp, in->func, k->k, &b->bound, tensor, b->info);
-	if (grid_count(&b->bound, grid) > 0 && !in->dev->dev.launch(&in->dev->dev, in->loaded, args,
-						   grid, seconds ? &time : NULL, &fault)) {
-		fault_report(cx, &fault, k->k);
-		return fault.kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
-	}
-	if (seconds)
-		*seconds = time + fills;
-	return TGL_OK;
+	bool ok = (!seconds || d->time_begin(d)) && run(k, in, b, tensor, &fault) &&
+		  (!seconds || (d->time_end(d, seconds) && d->sync(d, &fault)));
+	return ok ? TGL_OK : device_report(in->dev, cx, &fault, k->k);
 }
 
 bool
@@ -320,8 +207,12 @@ launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Binding *b, 
 	if (!binding_collect(k, args, nargs, false, b) || !binding_complete(k, b) ||
 	    !binding_bind(k, b) || !binding_check(k, dev, b))
 		return s;
-	Instance *in = instance_find(k, &b->bound, dev, &s);
-	return in ? instance_launch(k, in, b, seconds) : s;
+	Instance *in = instance_find(k, b, dev, &s);
+	TglTensor **tensor = NEW_ARRAY(k->program->compile->tmp, TglTensor *, k->k->params.n);
+	s = in ? instance_launch(k, in, b, tensor, seconds) : s;
+	if (s == TGL_OK && dev->dev.launch_packed)
+		again_keep(k, in, args, nargs, b, tensor);
+	return s;
 }
 
 TglStatus
@@ -335,12 +226,15 @@ tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *
 		return TGL_ERROR_USAGE;
 	}
 	TglContext *cx = k->program->cx;
+	TglStatus s;
+	if (dev && !seconds && k->again && again_launch(dev, k, args, nargs, &s))
+		return s;
 	context_begin(cx);
 	if (context_null(cx, dev, "tgl_launch", "the device") ||
 	    !launch_handles(dev, k, args, nargs, "tgl_launch"))
 		return TGL_ERROR_USAGE;
 	Binding b;
-	TglStatus s = launch(dev, k, args, nargs, &b, seconds);
+	s = launch(dev, k, args, nargs, &b, seconds);
 	context_end(cx, s, k->program->compile);
 	binding_close(&b);
 	return s;

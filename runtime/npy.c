@@ -284,8 +284,10 @@ read_file(TglDevice *dev, Compile *cx, const char *path, FILE *f, int want)
 		return NULL;
 	char *host = dev->dev.host ? r->data : malloc((size_t)MAX(bytes, 1));
 	bool ok = host && read_data(cx, path, f, &h, t, host, bytes);
-	if (ok && !dev->dev.host)
-		ok = tensor_copy_in(r, host);
+	if (ok && !dev->dev.host && !tensor_copy_in(r, host)) {
+		device_report(dev, cx, NULL, NULL);
+		ok = false;
+	}
 	if (host && !dev->dev.host)
 		free(host);
 	if (!ok) {
@@ -380,8 +382,11 @@ write_tensor(int fd, const TglTensor *t)
 	char *data = direct ? t->data : malloc(bytes ? bytes : 1);
 	if (!data)
 		return false;
-	if (!direct)
-		tensor_copy_out(t, data);
+	if (!direct && !tensor_copy_out(t, data)) {
+		free(data);
+		errno = EIO;
+		return false;
+	}
 	if (host_is_big_endian() && dtype_info[t->dtype].bits > 8)
 		swap_bytes(data, (int64_t)bytes, dtype_info[t->dtype].bits / 8);
 	Text head = {0};

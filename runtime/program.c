@@ -12,6 +12,7 @@ program_unref(TglProgram *p)
 		return;
 	TglContext *cx = p->cx;
 	for (int i = 0; i < p->nkernels; i++) {
+		again_forget(&p->kernel[i], NULL);
 		instance_close_all(&p->kernel[i]);
 		binding_forget(&p->kernel[i]);
 	}

@@ -16,6 +16,9 @@
 void
 reference_close(Reference *r)
 {
+	for (int i = 0; i < r->nimages; i++)
+		free(r->image[i].memory);
+	free(r->image);
 	for (int i = 0; i < r->n; i++) {
 		for (int j = 0; j < REFERENCE_RUNS; j++)
 			free(r->out[i].buffer[j]);
@@ -280,10 +283,29 @@ make_outputs(const TglCase *c, const Func *f, Reference *r)
 	return true;
 }
 
+/* On a device whose memory the host can't reach, what the reference reads is brought over. */
+static bool
+fetch_inputs(const TglCase *c, Reference *r)
+{
+	const Kernel *k = c->k->k;
+	if (c->dev->dev.host)
+		return true;
+	r->image = calloc((size_t)MAX(k->params.n, 1), sizeof *r->image);
+	for (int i = 0; r->image && i < k->params.n; i++) {
+		r->nimages = i + 1;
+		if (c->b.tensor[i] && !tensor_image(c->b.tensor[i], &r->image[i]))
+			return false;
+	}
+	return r->image != NULL;
+}
+
 static PlanArg *
 run_args(const TglCase *c, Arena *mem, const Func *f, const Reference *r, int run)
 {
 	PlanArg *args = func_args(mem, f, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
+	for (int i = 0; i < f->nparam && i < r->nimages; i++)
+		if (r->image[i].memory)
+			image_arg(&r->image[i], &args[i]);
 	for (int i = 0; i < r->n; i++) {
 		const Output *o = &r->out[i];
 		const TglTensor *t = c->b.tensor[o->param];
@@ -397,16 +419,19 @@ reference_make(TglCase *c)
 		return TGL_ERROR_NAME;
 	}
 	TglStatus s;
-	Instance *in = instance_find(c->k, &c->b.bound, c->dev, &s);
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
 	if (!in)
 		return s;
+	Func *f = instance_func(c->k, in, &c->b);
+	if (!f)
+		return TGL_ERROR_SOURCE;
 	Arena *keep = compile_into(cx, c->b.mem);
 	Module *m = reference_module(k, &c->b.bound);
 	compile_into(cx, keep);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	c->reference = calloc(1, sizeof *c->reference);
-	if (!c->reference || !measure_arithmetic(in->func, c->reference) ||
+	if (!c->reference || !fetch_inputs(c, c->reference) || !measure_arithmetic(f, c->reference) ||
 	    !make_outputs(c, m->funcs.at[0], c->reference))
 		return TGL_ERROR_MEMORY;
 	s = run_all(c, cx, m->funcs.at[0], c->reference);

@@ -23,6 +23,7 @@ struct TglContext {
 	bool color;
 	DeviceHooks hooks;
 	TglCompileOptions compile;      /* texts are this context's copies */
+	DeviceProbe probe;              /* what tgl_device_list said last */
 };
 
 struct TglDevice {
@@ -53,6 +54,7 @@ struct TglKernel {
 	bool *in_header;                /* per parameter: the header speaks of this scalar */
 	Instance *instances;            /* compiled forms, newest first */
 	struct Memo *memo;              /* headers evaluated lately, or NULL */
+	struct Again *again;            /* launches made lately, or NULL */
 };
 
 struct TglProgram {
@@ -81,6 +83,8 @@ bool context_null(TglContext *cx, const void *p, const char *f, const char *what
 /* device.c */
 
 void device_unref(TglDevice *dev);
+/* Reports a fault, or else the device's error (forgotten then), under kernel `k`; the status that it makes. */
+TglStatus device_report(TglDevice *dev, Compile *cx, const Fault *fault, const Kernel *k);
 
 /* tensor.c */
 
@@ -98,6 +102,14 @@ PlanArg tensor_arg(const TglTensor *t);
 bool tensor_guard_whole(const TglTensor *t); /* nothing wrote next to it */
 bool tensor_copy_in(TglTensor *t, const void *from); /* contiguous host copy to tensor */
 bool tensor_copy_out(const TglTensor *t, void *to);
+/* A copy on the host of a tensor's memory, from its first element to the end of what it owns. */
+typedef struct Image {
+	char *memory;
+	size_t size;
+} Image;
+
+bool tensor_image(const TglTensor *t, Image *out); /* false: no memory, or the device failed */
+void image_arg(const Image *m, PlanArg *a); /* the tensor's argument now speaks of the copy */
 bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f); /* every element */
 bool tensor_poison(TglTensor *t);
 /* First and one past the last byte that elements of it occupy; equal if there are none. */
@@ -169,13 +181,13 @@ Arena *compile_into(Compile *cx, Arena *mem);
 const char *param_type_text(Compile *cx, const KernelParam *p);
 void program_unref(TglProgram *p);
 
-/* launch.c */
+/* instance.c */
 
 struct Instance {
 	Instance *next;
 	TglDevice *dev;
-	Module *module;
-	Func *func;
+	Func *func;                     /* NULL until asked for, where `loaded` is an artefact */
+	Artefact artefact;
 	Loaded *loaded;
 	Arena *mem;                     /* of the module */
 	char *key;
@@ -183,10 +195,28 @@ struct Instance {
 	TglTensor **scratch;            /* in order of Kernel.params */
 };
 
-Instance *instance_find(TglKernel *k, const Bound *b, TglDevice *dev, TglStatus *status);
+Instance *instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status);
+/* The tile IR, simplified; NULL after errors. */
+Func *instance_func(TglKernel *k, Instance *in, const Binding *b);
 void instance_close_all(TglKernel *k);
-/* Runs with everything checked: fills, scratch, the grid. */
-TglStatus instance_launch(TglKernel *k, Instance *in, const Binding *b, double *seconds);
+
+/* again.c: a launch like an earlier one, with other pointers */
+
+/* False: none like it, nothing happened. */
+bool again_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglStatus *status);
+/* Remembers a launch that went well; `tensor` in order of Kernel.params, scratch ones too. */
+void again_keep(TglKernel *k, Instance *in, const TglArg *args, int nargs, const Binding *b,
+    TglTensor *const *tensor);
+void again_forget(TglKernel *k, const Instance *in); /* NULL: all */
+
+/* launch.c */
+
+/* Runs with everything checked: fills, scratch, the grid.  Puts the tensors of the launch, scratch
+ * ones too, into `tensor`. */
+TglStatus instance_launch(
+    TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor, double *seconds);
+/* The same launch as values for the device, which has artefacts. */
+bool instance_pack(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Packed *out);
 /* How many programs the grid has; the header was refused if they pass 2^63 - 1. */
 int64_t grid_count(const Bound *b, int64_t grid[MAX_AXES]);
 /* Arguments of a function by its parameters' names: tensors, scalars and dimensions of a bound
@@ -244,6 +274,8 @@ typedef struct Output {
 } Output;
 
 typedef struct Reference {
+	Image *image;                   /* in order of Kernel.params; NULL: the host reads tensors as they are */
+	int nimages;
 	int nruns;                      /* 1 if the kernel calculates with integers alone */
 	Output *out;
 	int n;

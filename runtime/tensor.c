@@ -190,6 +190,11 @@ report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uin
 	    (long long)bytes, t->dev->dev.name, (unsigned long long)all);
 	if (used)
 		diag_help(cx, "other tensors take %llu bytes of it", (unsigned long long)used);
+	else if (t->dev->dev.error.what != DEVICE_WELL)
+		diag_help(cx, "%s", t->dev->dev.error.help);
+	if (t->dev->dev.error.what != DEVICE_WELL)
+		diag_note(cx, NOWHERE, "%s", t->dev->dev.error.text);
+	t->dev->dev.error = (DeviceError){0};
 	text_close(&shape);
 }
 
@@ -218,9 +223,12 @@ allocate(TglTensor *t, Compile *cx)
 	t->high = t->low + bytes;
 	char guard[GUARD_BYTES];
 	memset(guard, GUARD_BYTE, sizeof guard);
-	t->dev->dev.copy_in(&t->dev->dev, t->alloc, guard, sizeof guard);
-	t->dev->dev.copy_in(&t->dev->dev, t->high, guard, sizeof guard);
-	return true;
+	Device *d = &t->dev->dev;
+	if (d->copy_in(d, t->alloc, guard, sizeof guard, true) &&
+	    d->copy_in(d, t->high, guard, sizeof guard, true))
+		return true;
+	device_report(t->dev, cx, NULL, NULL);
+	return false;
 }
 
 TglTensor *
@@ -266,11 +274,12 @@ bool
 tensor_guard_whole(const TglTensor *t)
 {
 	char guard[2 * GUARD_BYTES];
-	const Device *d = &t->dev->dev;
+	Device *d = &t->dev->dev;
 	if (!t->alloc)
 		return true;
-	t->dev->dev.copy_out(&t->dev->dev, guard, t->alloc, GUARD_BYTES);
-	d->copy_out(&t->dev->dev, guard + GUARD_BYTES, t->high, GUARD_BYTES);
+	if (!d->copy_out(d, guard, t->alloc, GUARD_BYTES, true) ||
+	    !d->copy_out(d, guard + GUARD_BYTES, t->high, GUARD_BYTES, true))
+		return false;
 	for (int i = 0; i < LEN(guard); i++)
 		if ((unsigned char)guard[i] != GUARD_BYTE)
 			return false;
@@ -286,8 +295,13 @@ open_for_user(
 		return NULL;
 	TglTensor *r = tensor_open(dev, dev->cx->own, t, rank, dim, stride);
 	if (!r) {
-		bool memory = dev->cx->own->last && dev->cx->own->last->code == DIAG_TENSOR_MEMORY;
-		context_fail(dev->cx, memory ? TGL_ERROR_MEMORY : TGL_ERROR_USAGE, NULL);
+		const Diag *last = dev->cx->own->last;
+		TglStatus s = TGL_ERROR_USAGE;
+		if (last && last->code == DIAG_TENSOR_MEMORY)
+			s = TGL_ERROR_MEMORY;
+		else if (last && last->code == DIAG_DEVICE_FAILED)
+			s = TGL_ERROR_DEVICE;
+		context_fail(dev->cx, s, NULL);
 	}
 	return r;
 }
@@ -309,6 +323,16 @@ tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_t *dim, con
 			return NULL;
 	}
 	return open_for_user(dev, "tgl_tensor_strided", t, rank, dim, stride);
+}
+
+static void
+report_reach(TglTensor *t)
+{
+	DeviceError *e = &t->dev->dev.error;
+	diag_error(
+	    t->dev->cx->own, NOWHERE, DIAG_DEVICE_REACH, "tgl_tensor_wrap", t->dev->dev.name, e->text);
+	diag_help(t->dev->cx->own, "%s", e->help);
+	*e = (DeviceError){0};
 }
 
 TglTensor *
@@ -342,6 +366,8 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 		    cx->own, NOWHERE, DIAG_TENSOR_ALIGN, data, dtype_info[t].text, (int)align);
 	else if (!data && bytes)
 		diag_error(cx->own, NOWHERE, DIAG_API_NULL, "tgl_tensor_wrap", "data");
+	else if (dev->dev.reaches && !dev->dev.reaches(&dev->dev, data, (size_t)bytes))
+		report_reach(r);
 	if (cx->own->nerrors) {
 		tensor_unref(r);
 		context_fail(cx, TGL_ERROR_USAGE, NULL);

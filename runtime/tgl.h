@@ -112,16 +112,16 @@ TglStatus tgl_context_compile(TglContext *cx, const TglCompileOptions *options);
 /* ---- devices ---- */
 
 typedef struct TglDeviceInfo {
-	const char *name;               /* "cpu": what tgl_device_open takes */
+	const char *name;               /* "cpu", "cuda:0": what tgl_device_open takes */
 	const char *text;               /* "2 threads, tile IR interpreter": a line for people */
-	const char *target;             /* what `target` is in the source */
-	int threads;                    /* programs that run at once; 0: not known */
+	const char *target;             /* what kernels are compiled for: "cpu", "sm_90a" */
+	int threads;                    /* programs that run at once; of a GPU its multiprocessors */
 	uint64_t memory;                /* bytes in all; 0: not known */
 	bool available;
 	const char *why_not;            /* if not available; else NULL */
 } TglDeviceInfo;
 
-/* The devices that this build knows, present or not.  False past the last. */
+/* The devices that this build knows, present or not, each GPU by itself.  False past the last. */
 bool tgl_device_list(TglContext *cx, int i, TglDeviceInfo *out);
 
 /* One element tile as an op produced it, for a debugger.  Called from any thread. */
@@ -144,7 +144,13 @@ typedef struct TglDeviceOptions {
 	void *user;
 } TglDeviceOptions;
 
-/* `name` is "cpu" (NULL is too).  NULL: unknown (E1152) or not available (E1153). */
+/* `name` is "cpu", "cuda" (the first GPU), "cuda:1" …; NULL: the first GPU if there is one and the
+ * options ask for nothing that only the cpu device does, else the cpu.  NULL: unknown (E1152) or
+ * not available (E1153).
+ *
+ * A GPU is used through its primary context, which is shared with everyone in the process who does
+ * the same (CUDA's runtime library, PyTorch).  Each call makes it current and puts the caller's
+ * back; a thread without one keeps it. */
 TglDevice *tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *options);
 void tgl_device_close(TglDevice **dev);
 TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out);

@@ -71,11 +71,11 @@ row(Totals *t, TglKernel *k, const char *label, const char *device, const char *
 		return;
 	}
 	if (t->nrows++ == 0)
-		printf("%-22s %-24s %-5s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+		printf("%-22s %-24s %-6s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
 	if (ratio < 0)
-		printf("%-22s %-24s %-5s %-12s %12s  %s\n", tgl_kernel_name(k), label, device, output, "-", verdict);
+		printf("%-22s %-24s %-6s %-12s %12s  %s\n", tgl_kernel_name(k), label, device, output, "-", verdict);
 	else
-		printf("%-22s %-24s %-5s %-12s %12.3g  %s\n", tgl_kernel_name(k), label, device, output, ratio, verdict);
+		printf("%-22s %-24s %-6s %-12s %12.3g  %s\n", tgl_kernel_name(k), label, device, output, ratio, verdict);
 }
 
 static void
@@ -179,8 +179,9 @@ check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 	TglDeviceInfo info;
 	if (cli_has(s->cli, OPT_DEVICE))
 		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
+	bool cpu_only = cli_has(s->cli, OPT_SANITIZE);
 	for (int d = 0; tgl_device_list(s->cx, d, &info); d++)
-		if (info.available && !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))
+		if (info.available && (!cpu_only || strcmp(info.name, "cpu") == 0) && !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))
 			return false;
 	return true;
 }

@@ -252,7 +252,7 @@ cmd_run(const Cli *cli)
 		return EXIT_MISUSE;
 	if (!session_open(&s, cli))
 		return EXIT_WRONG;
-	if (session_device(&s, cli_has(cli, OPT_DEVICE) ? cli->value[OPT_DEVICE] : "cpu")) {
+	if (session_device(&s, cli_has(cli, OPT_DEVICE) ? cli->value[OPT_DEVICE] : NULL)) {
 		TglProgram *p = tgl_program_file(s.cx, cli->args.at[0]);
 		if (p) {
 			session_warnings(&s);

@@ -10,8 +10,8 @@ expect 0 "saxpy ragged on cpu" run saxpy.tgl saxpy --example ragged
 expect 1 'no example "nope"' run saxpy.tgl --example nope
 expect 1 "no kernel 'sxapy'" run saxpy.tgl sxapy
 expect 1 "did you mean 'saxpy'" build saxpy.tgl sxapy
-expect 1 "no device 'cuda'" run saxpy.tgl --device cuda
-expect 1 "no device 'cuda'" check saxpy.tgl --device cuda
+expect 1 "no device 'tpu'" run saxpy.tgl --device tpu
+expect 1 "no device 'tpu'" check saxpy.tgl --device tpu
 
 expect 0 "check: the kernel has no reference" run two.tgl halved
 expect 0 "y: f32\[10\]" run two.tgl doubled

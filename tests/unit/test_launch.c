@@ -551,8 +551,7 @@ test_device_that_refuses(void **state)
 
 /* A device whose machine is full. */
 static bool
-run_out(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], double *seconds,
-    Fault *fault)
+run_out(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
 	fault->kind = FAULT_MEMORY;
 	strcpy(fault->text, "one program's tiles take 5 bytes, and this machine has 4");

@@ -367,7 +367,7 @@ test_devices(void **state)
 }
 
 static bool
-fail_copy(Device *d, void *to, const void *from, size_t size)
+fail_copy(Device *d, void *to, const void *from, size_t size, bool wait)
 {
 	return false;
 }

@@ -22,6 +22,7 @@ typedef struct PlanArg {
 	bool filled;                                    /* an out tensor whose elements have a value before the launch */
 	int64_t i;                                      /* integer, bool or dim; floats as f64 in f */
 	double f;
+	DType dtype;                                    /* of a scalar, where a device asks */
 } PlanArg;
 
 /* Options; all zero is the fast, plain run. */

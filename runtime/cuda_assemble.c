@@ -1,0 +1,186 @@
+/* PTX to machine code without the driver: for drivers older than the PTX, and those that come
+ * without a compiler.  CUDA's libnvJitLink is asked first, then its ptxas.
+ *
+ * Both are slower to start than the driver's own compiler (the library alone takes 0.2 s to load),
+ * so they come second. */
+#include <dlfcn.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/cuda.h"
+
+extern char **environ;
+
+/* ---- libnvJitLink ---- */
+
+typedef struct Linker {
+	int (*create)(void **handle, uint32_t n, const char **options);
+	int (*add)(void *handle, int kind, const void *data, size_t size, const char *name);
+	int (*complete)(void *handle);
+	int (*size)(void *handle, size_t *size);
+	int (*cubin)(void *handle, void *to);
+	int (*log_size)(void *handle, size_t *size);
+	int (*log)(void *handle, char *to);
+	int (*destroy)(void **handle);
+} Linker;
+
+enum { LINKER_PTX = 2 };
+
+/* The library exports its names plain, older ones with the version that they came with. */
+static bool
+find(void *lib, const char *name, void *out)
+{
+	char versioned[64];
+	void *p = dlsym(lib, name);
+	for (int v = 12; !p && v <= 13; v++) {
+		snprintf(versioned, sizeof versioned, "__%s_%d_0", name, v);
+		p = dlsym(lib, versioned);
+	}
+	*(void **)out = p;
+	return p != NULL;
+}
+
+static void *
+linker_open(Linker *l)
+{
+	const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12",
+	    "/usr/local/cuda/lib64/libnvJitLink.so.13", "/usr/local/cuda/lib64/libnvJitLink.so.12"};
+	void *lib = NULL;
+	for (int i = 0; i < LEN(names) && !lib; i++)
+		lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (!lib)
+		return NULL;
+	if (find(lib, "nvJitLinkCreate", &l->create) && find(lib, "nvJitLinkAddData", &l->add) &&
+	    find(lib, "nvJitLinkComplete", &l->complete) &&
+	    find(lib, "nvJitLinkGetLinkedCubinSize", &l->size) &&
+	    find(lib, "nvJitLinkGetLinkedCubin", &l->cubin) &&
+	    find(lib, "nvJitLinkGetErrorLogSize", &l->log_size) &&
+	    find(lib, "nvJitLinkGetErrorLog", &l->log) && find(lib, "nvJitLinkDestroy", &l->destroy))
+		return lib;
+	dlclose(lib);
+	return NULL;
+}
+
+static char *
+take_cubin(const Linker *l, void *handle, size_t *size)
+{
+	if (l->complete(handle) != 0 || l->size(handle, size) != 0)
+		return NULL;
+	char *cubin = malloc(*size ? *size : 1);
+	if (cubin && l->cubin(handle, cubin) == 0)
+		return cubin;
+	free(cubin);
+	return NULL;
+}
+
+static void
+take_log(const Linker *l, void *handle, Text *why)
+{
+	size_t n = 0;
+	char *log = l->log_size(handle, &n) == 0 && n > 0 ? calloc(1, n + 1) : NULL;
+	if (log && l->log(handle, log) == 0)
+		text_printf(why, "; nvJitLink: %s", log);
+	else
+		text_put(why, "; nvJitLink refused it");
+	free(log);
+}
+
+static char *
+by_linker(const Artefact *a, const char *arch, size_t *size, Text *why)
+{
+	Linker l;
+	void *handle = NULL;
+	char option[32];
+	const char *options[] = {option};
+	void *lib = linker_open(&l);
+	if (!lib) {
+		text_put(why, "; there is no libnvJitLink");
+		return NULL;
+	}
+	snprintf(option, sizeof option, "-arch=%s", arch);
+	char *cubin = NULL;
+	if (l.create(&handle, 1, options) != 0) {
+		text_printf(why, "; nvJitLink does not know %s", arch);
+	} else {
+		if (l.add(handle, LINKER_PTX, a->bytes, a->size, a->kernel) == 0)
+			cubin = take_cubin(&l, handle, size);
+		if (!cubin)
+			take_log(&l, handle, why);
+		l.destroy(&handle);
+	}
+	dlclose(lib);
+	return cubin;
+}
+
+/* ---- ptxas ---- */
+
+static bool
+spawn_wait(const char *program, char *const argv[])
+{
+	pid_t pid;
+	int status;
+	if (posix_spawnp(&pid, program, NULL, NULL, argv, environ) != 0)
+		return false;
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool
+write_file(const char *path, const char *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+	if (!f)
+		return false;
+	bool ok = fwrite(bytes, 1, n, f) == n;
+	return fclose(f) == 0 && ok;
+}
+
+static char *
+read_file(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rb");
+	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+	char *r = n > 0 ? malloc((size_t)n) : NULL;
+	if (r && (fseek(f, 0, SEEK_SET) != 0 || fread(r, 1, (size_t)n, f) != (size_t)n)) {
+		free(r);
+		r = NULL;
+	}
+	if (f)
+		fclose(f);
+	*size = r ? (size_t)n : 0;
+	return r;
+}
+
+static char *
+by_ptxas(const Artefact *a, const char *arch, size_t *size, Text *why)
+{
+	const char *tmp = getenv("TMPDIR");
+	char folder[256], in[288], out[288], option[32];
+	char *argv[] = {"ptxas", option, in, "-o", out, NULL};
+	snprintf(folder, sizeof folder, "%s/tegulaXXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(folder)) {
+		text_printf(why, "; no folder for ptxas can be made: %s", folder);
+		return NULL;
+	}
+	snprintf(in, sizeof in, "%s/in.ptx", folder);
+	snprintf(out, sizeof out, "%s/out.cubin", folder);
+	snprintf(option, sizeof option, "-arch=%s", arch);
+	bool ran = write_file(in, a->bytes, strlen(a->bytes)) &&
+		   (spawn_wait("ptxas", argv) || spawn_wait("/usr/local/cuda/bin/ptxas", argv));
+	char *cubin = ran ? read_file(out, size) : NULL;
+	if (!cubin)
+		text_put(why, "; ptxas is not there or refused it");
+	unlink(in);
+	unlink(out);
+	rmdir(folder);
+	return cubin;
+}
+
+char *
+cuda_assemble(const Artefact *a, const char *arch, size_t *size, Text *why)
+{
+	char *cubin = by_linker(a, arch, size, why);
+	return cubin ? cubin : by_ptxas(a, arch, size, why);
+}

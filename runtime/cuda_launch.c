@@ -1,0 +1,270 @@
+/* Launches: arguments to the machine's values, the grid as one row of blocks, times by events, and
+ * what kernels report once they are done.
+ *
+ * A launch must cost little above the driver's own: what can be known when a kernel is loaded or
+ * its arguments are packed is not asked again, and launching again with other pointers is one call
+ * of the driver. */
+#include "runtime/cuda.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+/* ---- arguments ---- */
+
+/* A scalar's bits, in its low bytes.  Floats come as f64 and are known by their parameter's type. */
+static uint64_t
+scalar_bits(DType t, const PlanArg *a)
+{
+	uint64_t bits = 0;
+	if (t == TY_BOOL)
+		return a->i != 0;
+	if (dtype_is_float(t))
+		dtype_store_f64(t, &bits, 0, a->f);
+	else
+		bits = (uint64_t)a->i;
+	return bits;
+}
+
+static uint64_t
+value_of(const AbiParam *p, const Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	switch (p->kind) {
+	case ABI_POINTER: return (uint64_t)(uintptr_t)args[p->param].data;
+	case ABI_STRIDE: return (uint64_t)args[p->param].stride[p->dim];
+	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
+	case ABI_DIM: return (uint64_t)args[p->param].i;
+	case ABI_GRID: return (uint64_t)grid[p->dim];
+	case ABI_FAULTS: return l->faults;
+	case ABI_COUNTER: return 0;
+	}
+	unreachable();
+}
+
+static bool
+grid_blocks(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned *out)
+{
+	int64_t n = 1;
+	bool fits = true;
+	for (int i = 0; i < MAX_AXES; i++) {
+		if (l->grid_at[i] >= 0 && grid[i] > INT32_MAX) {
+			device_fail(d, DEVICE_FAILED, "larger tiles", "the grid has %" PRId64
+			    " programs along axis %d, and an axis of a GPU's goes up to %d", grid[i], i, INT32_MAX);
+			return false;
+		}
+		fits &= !__builtin_mul_overflow(n, grid[i], &n);
+	}
+	if (l->resident)
+		n = fits && n < l->resident ? n : (int64_t)l->resident;
+	else if (!fits || n > INT32_MAX) {
+		device_fail(d, DEVICE_FAILED, "larger tiles, or a persistent schedule (-D persistent=true)",
+		    "the grid has more programs than the %d blocks that a GPU takes in one launch", INT32_MAX);
+		return false;
+	}
+	*out = (unsigned)n;
+	return true;
+}
+
+bool
+cuda_pack(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Packed *out)
+{
+	const Artefact *a = l->artefact;
+	out->loaded = l;
+	if (!grid_blocks(d, l, grid, &out->blocks))
+		return false;
+	for (int i = 0; i < a->nabi; i++) {
+		out->value[i] = value_of(&a->abi[i], l, args, grid);
+		out->at[i] = &out->value[i];
+	}
+	return true;
+}
+
+/* ---- launching ---- */
+
+static bool
+take_counter(Device *d, uint64_t *value)
+{
+	CudaState *s = CUDA_STATE(d);
+	*value = s->counters + 8 * (s->next_counter++ % MAX_COUNTERS);
+	return CUDA_CALL(d, cuMemsetD32Async, *value, 0, 2, d->stream);
+}
+
+static bool
+launch_cluster(Device *d, const Loaded *l, const Packed *p)
+{
+	CudaState *s = CUDA_STATE(d);
+	CudaAttribute cluster = {.id = LAUNCH_ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
+	CudaLaunch launch = {p->blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, &cluster, 1};
+	if (s->cuda.cuLaunchKernelEx)
+		return CUDA_CALL(d, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
+	device_fail(d, DEVICE_FAILED, "update the NVIDIA driver", "the driver can't launch clusters of blocks");
+	return false;
+}
+
+static bool
+launch_now(Device *d, const Packed *p)
+{
+	CudaState *s = CUDA_STATE(d);
+	Loaded *l = p->loaded;
+	if (l->counter_at >= 0 && !take_counter(d, &p->value[l->counter_at]))
+		return false;
+	if (l->faults && !l->is_launched) {
+		l->is_launched = true;
+		l->next_launched = s->launched;
+		s->launched = l;
+	}
+	if (l->cluster > 1)
+		return launch_cluster(d, l, p);
+	return CUDA_CALL(d, cuLaunchKernel, l->function, p->blocks, 1, 1, l->threads, 1, 1, l->shared,
+	    d->stream, p->at, NULL);
+}
+
+bool
+cuda_launch_packed(Device *d, const Packed *p)
+{
+	if (p->blocks == 0)
+		return true;
+	void *before = cuda_enter(d);
+	bool ok = launch_now(d, p);
+	cuda_leave(d, before);
+	return ok;
+}
+
+bool
+cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	return cuda_pack(d, l, args, grid, &l->own) && cuda_launch_packed(d, &l->own);
+}
+
+/* ---- times ---- */
+
+bool
+cuda_time_begin(Device *d)
+{
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuEventRecord, CUDA_STATE(d)->timer[0], d->stream);
+	cuda_leave(d, before);
+	return ok;
+}
+
+bool
+cuda_time_end(Device *d, double *seconds)
+{
+	CudaState *s = CUDA_STATE(d);
+	float ms = 0;
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuEventRecord, s->timer[1], d->stream) &&
+		  CUDA_CALL(d, cuEventSynchronize, s->timer[1]) &&
+		  CUDA_CALL(d, cuEventElapsedTime, &ms, s->timer[0], s->timer[1]);
+	cuda_leave(d, before);
+	*seconds = (double)ms * 1e-3;
+	return ok;
+}
+
+/* ---- waiting ---- */
+
+static void
+format_value(const FaultRecord *r, int i, Text *out)
+{
+	double f;
+	memcpy(&f, &r->value[i], sizeof f);
+	switch ((FaultValueKind)r->kind[i]) {
+	case FAULT_VALUE_INT: text_printf(out, " %" PRId64, (int64_t)r->value[i]); break;
+	case FAULT_VALUE_UNSIGNED: text_printf(out, " %" PRIu64, r->value[i]); break;
+	case FAULT_VALUE_FLOAT: text_printf(out, " %.9g", f); break;
+	case FAULT_VALUE_BOOL: text_put(out, r->value[i] ? " true" : " false"); break;
+	case FAULT_VALUE_NONE: break;
+	}
+}
+
+/* "FILE:LINE:COL: text" comes apart from its end, as files may hold colons. */
+static const char *
+assert_text(const char *s, Fault *fault)
+{
+	const char *colon[3] = {0};
+	for (const char *p = s; *p; p++)
+		if (p[0] == ':' && p[1] == ' ') {
+			int line = 0, col = 0;
+			const char *q = p;
+			while (q > s && q[-1] != ':')
+				q--;
+			colon[0] = q > s ? q - 1 : NULL;
+			for (q = colon[0]; q && q > s && q[-1] != ':';)
+				q--;
+			colon[1] = q && q > s ? q - 1 : NULL;
+			if (colon[1] && sscanf(colon[1], ":%d:%d", &line, &col) == 2) {
+				fault->place.line = line;
+				fault->place.col = col;
+				return p + 2;
+			}
+		}
+	return s;
+}
+
+/* The same words as the cpu device's. */
+static void
+describe_fault(const Loaded *l, const FaultRecord *r, Fault *fault)
+{
+	const Artefact *a = l->artefact;
+	const char *text = r->number <= (uint32_t)a->nasserts ? a->asserts[r->number - 1] : "";
+	int axes = MAX(a->naxis, 1);
+	Text t = {0};
+	*fault = (Fault){.kind = FAULT_ASSERT, .place = NOWHERE, .other = NOWHERE, .param = NULL};
+	memcpy(fault->program, r->program, sizeof fault->program);
+	text_put(&t, axes > 1 ? "assertion failed in program (" : "assertion failed in program ");
+	for (int i = 0; i < axes; i++)
+		text_printf(&t, "%s%" PRId64, i ? ", " : "", r->program[i]);
+	text_put(&t, axes > 1 ? ")" : "");
+	if (r->element) {
+		fault->element = (int64_t)r->element - 1;
+		text_printf(&t, " at element %" PRId64, fault->element);
+	}
+	text_printf(&t, ": %s", assert_text(text, fault));
+	for (int i = 0; i < FAULT_VALUES; i++)
+		format_value(r, i, &t);
+	snprintf(fault->text, sizeof fault->text, "%s", t.at);
+	text_close(&t);
+}
+
+/* Looks at what kernels with asserts left, and clears it. */
+static bool
+collect_faults(Device *d, Fault *fault)
+{
+	CudaState *s = CUDA_STATE(d);
+	bool ok = true;
+	while (s->launched) {
+		Loaded *l = s->launched;
+		FaultRecord r = {0};
+		s->launched = l->next_launched;
+		l->is_launched = false;
+		if (!CUDA_CALL(d, cuMemcpyDtoHAsync_v2, &r, l->faults, sizeof r, d->stream) ||
+		    !CUDA_CALL(d, cuStreamSynchronize, d->stream))
+			return false;
+		if (r.number == 0)
+			continue;
+		describe_fault(l, &r, fault);
+		ok = false;
+		if (!CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream))
+			return false;
+	}
+	return ok;
+}
+
+bool
+cuda_sync(Device *d, Fault *fault)
+{
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuCtxSynchronize) && collect_faults(d, fault);
+	cuda_leave(d, before);
+	return ok;
+}
+
+void
+cuda_forget(CudaState *s, const Loaded *l)
+{
+	for (Loaded **at = &s->launched; *at; at = &(*at)->next_launched)
+		if (*at == l) {
+			*at = l->next_launched;
+			return;
+		}
+}

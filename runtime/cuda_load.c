@@ -1,0 +1,201 @@
+/* Loads what the compiler made: PTX through the driver's compiler, or, where that can't, as machine
+ * code from CUDA's own tools; and finds out what launches of it need.
+ *
+ * More than 48 KB of shared memory must be asked for, a kernel with asserts gets the record that
+ * they fill, and a persistent grid is as many blocks as fit on the GPU at once. */
+#include "runtime/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLAIN_SHARED = 48 * 1024, LOG_BYTES = 4096 };
+
+static bool
+load_image(Device *d, Loaded *l, const char *image, char log[LOG_BYTES])
+{
+	int option[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
+	void *value[] = {log, (void *)(uintptr_t)LOG_BYTES};
+	log[0] = 0;
+	return CUDA_CALL(d, cuModuleLoadDataEx, &l->module, image, LEN(option), option, value);
+}
+
+/* The PTX compiler's first complaint says more than the result. */
+static void
+add_log(Device *d, const char *log)
+{
+	size_t n = strlen(d->error.text);
+	int line = (int)strcspn(log, "\n");
+	if (line > 0)
+		snprintf(d->error.text + n, sizeof d->error.text - n, "; %.*s", line, log);
+}
+
+/* What the GPU's machine code is called: kernels for one chip alone keep their name. */
+static void
+machine_name(const CudaState *s, const Artefact *a, char out[16])
+{
+	const Target *t = target_named(a->target);
+	bool one_chip = t && t->name[strlen(t->name) - 1] == 'a';
+	if (one_chip)
+		snprintf(out, 16, "%s", t->name);
+	else
+		snprintf(out, 16, "sm_%d", s->capability);
+}
+
+/* The driver's compiler is missing, switched off or too old. */
+static bool
+load_by_tools(Device *d, Loaded *l, CudaResult r)
+{
+	char arch[16], log[LOG_BYTES];
+	size_t size;
+	Text why = {0};
+	machine_name(CUDA_STATE(d), l->artefact, arch);
+	char *cubin = cuda_assemble(l->artefact, arch, &size, &why);
+	if (!cubin) {
+		size_t n = strlen(d->error.text);
+		snprintf(d->error.text + n, sizeof d->error.text - n, "%s", why.at ? why.at : "");
+	}
+	bool ok = cubin && load_image(d, l, cubin, log);
+	free(cubin);
+	text_close(&why);
+	return ok;
+}
+
+static bool
+load_module(Device *d, Loaded *l)
+{
+	char log[LOG_BYTES];
+	CudaState *s = CUDA_STATE(d);
+	if (load_image(d, l, l->artefact->bytes, log))
+		return true;
+	if (l->artefact->form == FORM_PTX &&
+	    (s->last == CUDA_OLD_PTX || s->last == CUDA_NO_PTX_COMPILER || s->last == CUDA_PTX_DISABLED))
+		return load_by_tools(d, l, s->last);
+	add_log(d, log);
+	return false;
+}
+
+static bool
+check_shared(Device *d, Loaded *l)
+{
+	CudaState *s = CUDA_STATE(d);
+	int64_t need = l->artefact->shared_bytes;
+	int fixed = 0;
+	if (!CUDA_CALL(d, cuFuncGetAttribute, &fixed, FUNC_ATTRIBUTE_SHARED_STATIC, l->function))
+		return false;
+	if (need + fixed > s->max_shared) {
+		device_fail(d, DEVICE_FAILED, "smaller tiles, or fewer stages (-D stages=2)",
+		    "a block needs %lld bytes of shared memory, and %s has %d", (long long)(need + fixed),
+		    s->name, s->max_shared);
+		return false;
+	}
+	l->shared = (unsigned)need;
+	return need + fixed <= PLAIN_SHARED ||
+	       CUDA_CALL(d, cuFuncSetAttribute, l->function, FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)need);
+}
+
+static bool
+check_threads(Device *d, Loaded *l)
+{
+	int most = 0;
+	if (!CUDA_CALL(d, cuFuncGetAttribute, &most, FUNC_ATTRIBUTE_MAX_THREADS, l->function))
+		return false;
+	if (l->artefact->threads > most) {
+		device_fail(d, DEVICE_FAILED, "fewer warps (-D warps=4) or smaller tiles",
+		    "a block has %d threads, and %s runs at most %d of this kernel's in one block",
+		    l->artefact->threads, CUDA_STATE(d)->name, most);
+		return false;
+	}
+	l->threads = (unsigned)l->artefact->threads;
+	return true;
+}
+
+static bool
+find_resident(Device *d, Loaded *l)
+{
+	int blocks = 0;
+	if (!l->artefact->persistent)
+		return true;
+	if (!CUDA_CALL(d, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, l->function,
+		l->artefact->threads, l->shared))
+		return false;
+	l->resident = (unsigned)(MAX(blocks, 1) * CUDA_STATE(d)->multiprocessors);
+	return true;
+}
+
+/* Where in the values stand those that are no argument. */
+static bool
+read_abi(Device *d, Loaded *l)
+{
+	const Artefact *a = l->artefact;
+	int faults_at = -1;
+	l->counter_at = -1;
+	for (int i = 0; i < MAX_AXES; i++)
+		l->grid_at[i] = -1;
+	for (int i = 0; i < a->nabi; i++) {
+		if (a->abi[i].kind == ABI_GRID)
+			l->grid_at[a->abi[i].dim] = i;
+		if (a->abi[i].kind == ABI_COUNTER)
+			l->counter_at = i;
+		if (a->abi[i].kind == ABI_FAULTS)
+			faults_at = i;
+	}
+	l->own.loaded = l;
+	l->own.value = calloc((size_t)MAX(a->nabi, 1), sizeof *l->own.value);
+	l->own.at = calloc((size_t)MAX(a->nabi, 1), sizeof *l->own.at);
+	if (!l->own.value || !l->own.at) {
+		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
+		return false;
+	}
+	return faults_at < 0 || (CUDA_CALL(d, cuMemAlloc_v2, &l->faults, FAULT_BYTES) &&
+				    CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream));
+}
+
+static bool
+fill_loaded(Device *d, Loaded *l)
+{
+	return load_module(d, l) &&
+	       CUDA_CALL(d, cuModuleGetFunction, &l->function, l->module, l->artefact->kernel) &&
+	       check_threads(d, l) && check_shared(d, l) && find_resident(d, l) && read_abi(d, l);
+}
+
+static void
+free_loaded(Device *d, Loaded *l)
+{
+	CudaState *s = CUDA_STATE(d);
+	if (l->faults)
+		s->cuda.cuMemFree_v2(l->faults);
+	if (l->module)
+		s->cuda.cuModuleUnload(l->module);
+	free(l->own.value);
+	free(l->own.at);
+	free(l);
+}
+
+Loaded *
+cuda_load(Device *d, const Artefact *a)
+{
+	Loaded *l = calloc(1, sizeof *l);
+	if (!l) {
+		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
+		return NULL;
+	}
+	l->artefact = a;
+	l->cluster = (unsigned)MAX(a->cluster, 1);
+	void *before = cuda_enter(d);
+	bool ok = fill_loaded(d, l);
+	if (!ok)
+		free_loaded(d, l);
+	cuda_leave(d, before);
+	return ok ? l : NULL;
+}
+
+/* Code must not go while it runs. */
+void
+cuda_unload(Device *d, Loaded *l)
+{
+	void *before = cuda_enter(d);
+	CUDA_STATE(d)->cuda.cuCtxSynchronize();
+	cuda_forget(CUDA_STATE(d), l);
+	free_loaded(d, l);
+	cuda_leave(d, before);
+}
