@@ -62,6 +62,9 @@ check_value(Check *c, const Value *v, const char *what, int i)
 		return fail(c, "%s %d has no layout, though the module claims LAYOUTS", what, i + 1);
 	if (t->kind == TYPE_TILE && t->rank && fits_shape(v->layout, t))
 		return check_machine(c, v->layout);
+	if (t->kind == TYPE_TOKEN && v->def && v->def->kind == OP_COPY &&
+	    fits_shape(v->layout, v->def->in[1 + v->def->in[0]->type->rank]->type))
+		return check_machine(c, v->layout);
 	if (t->kind == TYPE_BUFFER && fits_shape(v->layout, t) && !v->layout->in[IN_LANE] && !v->layout->in[IN_WARP])
 		return true;
 	type_print(t, &text);

@@ -103,8 +103,8 @@ lower_thread_coordinate(Lower *l, const Layout *layout, int dim)
 }
 
 /* The map's image `at` of a register, the bits that threads do not move apart from those they do. */
-static Reg
-join_register(Lower *l, const uint64_t *image, int n, uint64_t at, int64_t *constant)
+Reg
+lower_thread_offset(Lower *l, const uint64_t *image, int n, uint64_t at, int64_t *constant)
 {
 	uint64_t moves = 0;
 	for (int i = 0; i < n; i++)
@@ -124,7 +124,7 @@ lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *consta
 {
 	uint64_t image[F2_MAX];
 	int n = thread_images(layout, dim, image);
-	return join_register(l, image, n, lower_register_coordinate(layout, r, dim), constant);
+	return lower_thread_offset(l, image, n, lower_register_coordinate(layout, r, dim), constant);
 }
 
 uint32_t
@@ -160,5 +160,5 @@ lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int by
 	to = f2_compose(&inverse, &layout->map);
 	for (int i = 0; i < n; i++)
 		image[i] = to.col[from + i] * (uint64_t)bytes;
-	return join_register(l, image, n, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes, constant);
+	return lower_thread_offset(l, image, n, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes, constant);
 }

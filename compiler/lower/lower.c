@@ -47,7 +47,7 @@ lower_type_bytes(RegType t)
 int
 lower_count(const Value *v)
 {
-	return v->layout ? 1 << v->layout->in[IN_REGISTER] : 1;
+	return v->layout && v->type->kind == TYPE_TILE ? 1 << v->layout->in[IN_REGISTER] : 1;
 }
 
 Reg *
@@ -308,7 +308,7 @@ lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out)
 static int64_t
 shared_bytes(const Func *f, const Target *t)
 {
-	int64_t n = 0;
+	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem placed them */
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		int64_t bytes = lower_scratch_bytes(op, t);
 		n = bytes ? MAX(n, op_int(op, "smem", 0) + bytes) : n;
@@ -367,7 +367,7 @@ begin(Lower *l)
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
-		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = 16};
+		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
 	l->e->kernel_begin(l->e, &k, l->param, &l->shared);
 	l->e->prim(l->e, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);

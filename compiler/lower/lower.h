@@ -99,6 +99,8 @@ Reg lower_keep(Lower *l, const uint64_t *key, int n, Reg of, Reg r);
 Reg lower_is_first_holder(Lower *l, const Layout *layout);
 /* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first.  Kept. */
 Reg lower_thread_map(Lower *l, const uint64_t *image, int n);
+/* The same, exclusive-ored with `at`: what of `at` no thread's bit touches apart, in *constant, to be added. */
+Reg lower_thread_offset(Lower *l, const uint64_t *image, int n, uint64_t at, int64_t *constant);
 /* Byte offset in shared memory (REG_I32, from op's region) at which register r's element of a tile in `layout` stands
  * under `shared`; the constant part apart, so that it can go into the access. */
 Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant);
@@ -179,6 +181,8 @@ void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce redu
 void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
 void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
 void lower_order(Lower *l, Op *op);                     /* order.c: sort topk histogram */
+/* matrix.c: a tile from shared memory by ldmatrix, if its layout is made of the fragments that it loads; else false */
+bool lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
 void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buffers, asynchronous copies, mbarriers */
 void lower_philox(Lower *l, Op *op);                    /* philox.c */
 

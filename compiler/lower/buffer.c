@@ -1,0 +1,311 @@
+/* Shared buffers, copies that go on by themselves, and mbarriers.
+ *
+ * A buffer is a register, the address of its first slot, and a slot one too.  A tile is read from a slot by ldmatrix
+ * where the fragments of its layout are rows of 16 bytes there (matrix.c), else by the widest loads that its layout
+ * allows; it is written like the scratch of a conversion.
+ *
+ * A copy's token carries the layout that says which thread moves which elements, as a read's result would:
+ *
+ *     %t = copy %x, %i, %k, %s {index = "pp", extents = [128, 32], kind = "cp_async", vector = 8} : token #2
+ *  =>
+ *     cp_async_16 r20, r21, r22        16 bytes from r21 to r20, or (r22 is 0) 16 zeros; once for every 8 registers
+ *
+ * One thread of a block sets up mbarriers; arriving is done once for all threads of a role, after they have met. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+static Reg
+address(Lower *l, Reg base, int64_t bytes)
+{
+	return bytes ? l->e->pointer(l->e, base, lower_i32(l, bytes)) : base;
+}
+
+static int64_t
+slot_bytes(const Type *t)
+{
+	return t->kind == TYPE_MBARRIER ? 8 : type_count(t) * dtype_tile_size(t->elem);
+}
+
+/* Where number `index` of a ring stands. */
+static Reg
+slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
+{
+	const Type *t = ring->type;
+	int64_t n = t->slots, at;
+	Reg base = lower_regs(l, ring)[0];
+
+	if (lower_constant(index, &at))
+		return address(l, base, ((at % n + n) % n) * slot_bytes(t));
+	if (n == 1)
+		return base;
+	Reg i = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, index)[0]);
+	if (!in_range && (n & (n - 1)) == 0) {
+		i = lower_op2(l, EMIT_AND, i, lower_i32(l, n - 1));
+	} else if (!in_range) {
+		Reg rest = lower_op2(l, EMIT_SREM, lower_regs(l, index)[0], lower_i64(l, n));
+		i = lower_as(l, CAST_TRUNC, REG_I32, rest);
+		Reg below = lower_op2(l, EMIT_SLT, i, lower_i32(l, 0));
+		i = lower_op3(l, EMIT_SELECT, below, lower_op2(l, EMIT_ADD, i, lower_i32(l, n)), i);
+	}
+	return l->e->pointer(l->e, base, lower_op2(l, EMIT_MUL, i, lower_i32(l, slot_bytes(t))));
+}
+
+static void
+lower_own(Lower *l, Op *op)
+{
+	lower_new(l, &op->out[0])[0] = address(l, l->shared, op_int(op, "smem", 0));
+}
+
+/* Of a copy, its token's; without one, rows along the last dimension, 16 bytes a thread. */
+static Layout
+copy_layout(const Lower *l, const Op *op, const Type *slot)
+{
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, lanes = 0, warps = 0, vector = 0;
+
+	if (op->out[0].layout)
+		return *op->out[0].layout;
+	for (int d = 0; d < slot->rank; d++) {
+		order[d] = slot->rank - 1 - d;
+		while (INT64_C(1) << shape[d] < slot->extent[d])
+			shape[d]++;
+	}
+	while (1 << lanes < l->t->lanes)
+		lanes++;
+	while (1 << warps < l->warps)
+		warps++;
+	while (1 << vector < op_int(op, "vector", 1))
+		vector++;
+	return layout_coalesced(slot->rank, shape, order, vector, lanes, warps);
+}
+
+static Layout
+row_major(const Type *t)
+{
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0};
+
+	for (int d = 0; d < t->rank; d++) {
+		order[d] = t->rank - 1 - d;
+		while (INT64_C(1) << shape[d] < t->extent[d])
+			shape[d]++;
+	}
+	return layout_row_major(t->rank, shape, order);
+}
+
+static Layout
+slot_layout(const Value *slot)
+{
+	return slot->layout ? *slot->layout : row_major(slot->type);
+}
+
+/* Elements from device memory through registers. */
+static void
+copy_plain(Lower *l, RegType type, int n, EmitAccess *from, EmitAccess *to)
+{
+	Reg v[16];
+
+	from->type = to->type = type == REG_PRED ? REG_I8 : type;
+	from->n = to->n = n;
+	l->e->load(l->e, from, v);
+	l->e->store(l->e, to, v);
+}
+
+static void
+copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to)
+{
+	Reg whole = lower_i32(l, bytes);
+	Reg size = from->mask ? lower_op3(l, EMIT_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
+	Reg src = from->constant ? l->e->pointer(l->e, from->base, lower_i64(l, from->constant)) : from->base;
+	Reg dst = to->offset ? l->e->pointer(l->e, to->base, to->offset) : to->base;
+	Reg in[] = {address(l, dst, to->constant), src, size};
+
+	if (bytes == 16)
+		l->e->prim(l->e, PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
+	else
+		l->e->prim(l->e, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
+}
+
+static void
+lower_copy(Lower *l, Op *op)
+{
+	const Value *slot = op->in[1 + op->in[0]->type->rank];
+	const Type *tile = type_tile(l->f->module, slot->type->elem, slot->type->rank, slot->type->extent);
+	Layout layout = copy_layout(l, op, slot->type), shared = slot_layout(slot);
+	bool is_async = strcmp(op_text(op, "kind"), "cp_async") == 0;
+	int size = dtype_tile_size(tile->elem);
+	LowerAccess a;
+
+	lower_new(l, &op->out[0])[0] = 0;
+	if (!is_async && strcmp(op_text(op, "kind"), "plain") != 0) {
+		lower_refuse(l, op, "a bulk copy");
+		return;
+	}
+	if (dtype_is_packed(tile->elem)) {
+		lower_refuse(l, op, "a copy of packed elements into shared memory");
+		return;
+	}
+	lower_access_make(l, &a, op, tile, &layout);
+	int vector = MIN(a.vector, 1 << layout_shared_vector(&layout, &shared, size, l->t->vector_bytes));
+	if (is_async && (!(l->t->has & HAS_CP_ASYNC) || vector * size < 4)) {
+		lower_refuse(l, op, "an asynchronous copy of fewer than 4 bytes a thread");
+		return;
+	}
+	uint64_t repeats = layout_free_bits(&layout, IN_REGISTER);
+	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
+		EmitAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
+		EmitAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
+		if ((uint64_t)r & repeats)
+			continue;
+		lower_access_at(l, &a, r, &from);
+		to.offset = lower_shared_offset(l, &layout, &shared, size, r, &to.constant);
+		if (is_async)
+			copy_async(l, size * vector, &from, &to);
+		else
+			copy_plain(l, lower_type(tile), vector, &from, &to);
+	}
+}
+
+static void
+lower_get(Lower *l, Op *op)
+{
+	const Value *slot = op->in[0];
+	Value *v = &op->out[0];
+	Layout shared = slot_layout(slot);
+	Reg *out = lower_new(l, v), base = lower_regs(l, slot)[0];
+
+	if (dtype_is_packed(v->type->elem))
+		lower_refuse(l, op, "a tile of packed elements in shared memory");
+	else if (!lower_matrix_load(l, base, out, v->layout, &shared, lower_type(v->type)))
+		lower_from_shared(l, base, out, v->layout, &shared, lower_type(v->type));
+}
+
+static void
+lower_put(Lower *l, Op *op)
+{
+	const Value *v = op->in[1];
+	Layout shared = slot_layout(op->in[0]);
+
+	if (dtype_is_packed(v->type->elem))
+		lower_refuse(l, op, "a tile of packed elements in shared memory");
+	else
+		lower_to_shared(l, lower_regs(l, op->in[0])[0], lower_regs(l, v), v->layout, &shared, lower_type(v->type));
+}
+
+static void
+lower_tokens(Lower *l, Op *op)
+{
+	int64_t left = op_int(op, "left", 0);
+
+	lower_new(l, &op->out[0])[0] = 0;
+	if (!(l->t->has & HAS_CP_ASYNC))
+		return;
+	if (op->kind == OP_COMMIT)
+		l->e->prim(l->e, PRIM_CP_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+	else
+		l->e->prim(l->e, PRIM_CP_WAIT, NULL, 0, &left, 1, NULL, 0);
+}
+
+/* ---- mbarriers ---- */
+
+static void
+by_first_thread(Lower *l)
+{
+	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+}
+
+static void
+end_if(Lower *l)
+{
+	l->e->if_else(l->e, NULL, 0);
+	l->e->if_end(l->e, NULL, NULL, 0);
+}
+
+static void
+lower_mbarrier(Lower *l, Op *op)
+{
+	lower_own(l, op);
+	by_first_thread(l);
+	for (int i = 0; i < op->out[0].type->slots; i++) {
+		Reg in[] = {address(l, lower_regs(l, &op->out[0])[0], 8 * i), lower_i32(l, op_int(op, "count", 1))};
+		l->e->prim(l->e, PRIM_MBAR_INIT, in, 2, NULL, 0, NULL, 0);
+	}
+	if (l->t->has & HAS_CLUSTER)
+		l->e->prim(l->e, PRIM_FENCE_MBAR, NULL, 0, NULL, 0, NULL, 0);
+	end_if(l);
+}
+
+static void
+lower_arrive(Lower *l, Op *op)
+{
+	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_i32(l, op_int(op, "bytes", 0))};
+
+	lower_barrier(l);
+	by_first_thread(l);
+	if (op->kind == OP_EXPECT)
+		l->e->prim(l->e, PRIM_MBAR_EXPECT, in, 2, NULL, 0, NULL, 0);
+	else
+		l->e->prim(l->e, PRIM_MBAR_ARRIVE, in, 1, NULL, 0, NULL, 0);
+	end_if(l);
+}
+
+static void
+lower_await(Lower *l, Op *op)
+{
+	Reg phase = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, op->in[2])[0]);
+	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_op2(l, EMIT_AND, phase, lower_i32(l, 1))};
+
+	l->e->prim(l->e, PRIM_MBAR_WAIT, in, 2, NULL, 0, NULL, 0);
+}
+
+static bool
+wants_hopper(OpKind k)
+{
+	return k == OP_EXPECT || k == OP_AWAIT || k == OP_PROXY_FENCE || k == OP_ROLES || k == OP_DOT_START ||
+	    k == OP_DOT_WAIT;
+}
+
+void
+lower_buffer(Lower *l, Op *op)
+{
+	if ((wants_hopper(op->kind) && !(l->t->has & HAS_TMA)) ||
+	    ((op->kind == OP_MBARRIER || op->kind == OP_ARRIVE) && !(l->t->has & HAS_MBARRIER))) {
+		lower_refuse(l, op, op_info[op->kind].text);
+		return;
+	}
+	switch (op->kind) {
+	case OP_ALLOC:
+		lower_own(l, op);
+		break;
+	case OP_SLOT:
+		lower_new(l, &op->out[0])[0] = slot_at(l, op->in[0], op->in[1], op_bool(op, "wrapped"));
+		break;
+	case OP_GET:
+		lower_get(l, op);
+		break;
+	case OP_PUT:
+		lower_put(l, op);
+		break;
+	case OP_COPY:
+		lower_copy(l, op);
+		break;
+	case OP_COMMIT:
+	case OP_WAIT:
+		lower_tokens(l, op);
+		break;
+	case OP_MBARRIER:
+		lower_mbarrier(l, op);
+		break;
+	case OP_EXPECT:
+	case OP_ARRIVE:
+		lower_arrive(l, op);
+		break;
+	case OP_AWAIT:
+		lower_await(l, op);
+		break;
+	case OP_PROXY_FENCE:
+		l->e->prim(l->e, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
+		break;
+	default:
+		lower_refuse(l, op, op_info[op->kind].text);
+	}
+}
