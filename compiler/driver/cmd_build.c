@@ -55,6 +55,30 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 	return NULL;
 }
 
+static int64_t
+power_dividing(int64_t v)
+{
+	int64_t p = PROMISED_MOST;
+	while (v % p != 0)
+		p /= 2;
+	return p;
+}
+
+/* What a launch with just these sizes, on tensors of its own, would promise. */
+static Promises
+promises_of(Arena *mem, const Bound *b)
+{
+	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const Const *c = &b->param[i].scalar;
+		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
+		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? power_dividing(c->i) : 0;
+	}
+	for (int i = 0; i < b->nsymbol; i++)
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? power_dividing(b->symbol[i].value.i) : 0;
+	return (Promises){param, symbol};
+}
+
 static Module *
 build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
 {
@@ -62,6 +86,7 @@ build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
 	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
 	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
 	Bound bound = {0};
+	const char *target = cli_has(cli, OPT_TARGET) ? cli->value[OPT_TARGET] : "cpu";
 	bool ok;
 	for (int i = 0; i < cli->define.n; i++)
 		if (!define(cx, &cli->define.at[i], &given[i])) {
@@ -73,7 +98,10 @@ build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
 		return NULL;
 	ok = ex ? example_bind(k, ex, given, cli->define.n, args, &bound)
 	        : kernel_bind(k, args, given, cli->define.n, &bound);
-	return ok ? compile_kernel(k, &bound, "cpu", NULL, passes) : NULL;
+	if (!ok)
+		return NULL;
+	Promises promises = promises_of(cx->mem, &bound);
+	return compile_kernel(k, &bound, target, &promises, passes);
 }
 
 static int
@@ -145,6 +173,19 @@ cmd_build(const Cli *cli)
 	return status;
 }
 
+/* The row named by --target, NULL for the cpu device; false after an error. */
+static bool
+choose_target(const Cli *cli, Compile *cx, const Target **out)
+{
+	const char *name = cli->value[OPT_TARGET];
+	if (!cli_has(cli, OPT_TARGET) || strcmp(name, "cpu") == 0)
+		return true;
+	*out = target_named(name);
+	if (!*out)
+		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
+	return *out != NULL;
+}
+
 int
 cmd_opt(const Cli *cli)
 {
@@ -154,10 +195,12 @@ cmd_opt(const Cli *cli)
 	Text out = {0}, dumps = {0}, times = {0};
 	PassOptions passes = cli_passes(cli);
 	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
-	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
+	const Target *target = NULL;
+	bool known = choose_target(cli, cx, &target);
+	Module *m = known && file >= 0 ? module_parse(cx, file) : NULL;
 	passes.dump_to = &dumps;
 	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
-	bool ran = m && passes_run(m, NULL, &passes);
+	bool ran = m && passes_run(m, target, &passes);
 	if (dumps.n)
 		fputs(dumps.at, stdout);
 	if (ran) {

@@ -7,6 +7,8 @@
 #include "lower/artefact.h"
 
 /* What a launch promises about arguments, in order of Kernel.params and of Bound.symbol; see FuncParam.multiple. */
+enum { PROMISED_MOST = 16 };                             /* nothing greater is promised: code would be compiled too often */
+
 typedef struct Promises {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
 	const int64_t *symbol;
