@@ -149,11 +149,13 @@ elab_while(Elab *e, const Stmt *s)
 	bindings_take(e, &c.vars, op->out);
 }
 
-/* The trips of an unrolled loop from `i` on.  After a trip that may have returned the rest stands under a guard. */
+/* The trips of an unrolled loop from `i` on.  After a trip that may have returned the rest stands under a guard.  A trip
+ * with errors is the last: the others would only repeat them. */
 static bool
 unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 {
 	for (; step > 0 ? i < end : i > end; i += step) {
+		int reported = e->cx->nerrors + e->cx->nmuted;
 		if (e->stmt->spent || !elab_step(e, s->place))
 			return false;
 		scope_push(e);
@@ -165,6 +167,8 @@ unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 		scope_pop(e);
 		if (ended)
 			return true;
+		if (e->cx->nerrors + e->cx->nmuted > reported)
+			return false;
 		if (__builtin_add_overflow(i, step, &(int64_t){0}))
 			break;
 	}

@@ -367,7 +367,7 @@ home_copy(const Worker *w, const Home *h, void *out)
 	if (h->kind == HOME_ONE)
 		tile_fill(size, out, w->reg[h->reg], n);
 	else if (h->kind == HOME_REG || h->dense)
-		memcpy(out, home_at(w, h), (size_t)(n * size));
+		memmove(out, home_at(w, h), (size_t)(n * size)); /* a view of what `out` holds may move along in it */
 	else
 		view_copy(home_view(w, h, &tmp), h->type, out);
 }
