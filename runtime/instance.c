@@ -1,6 +1,6 @@
 /* Compiled forms of a kernel.
  *
- * A kernel is compiled once for a set of compile-time values, dtypes and schedule on a device; the
+ * A kernel is compiled once for what specialise.c finds in its arguments, on a device; the
  * values of dimensions are arguments.  Forms are kept with the kernel, newest first.  A device that
  * takes artefacts is given what the compiler made for its target; the tile IR of such a form, which
  * counting work and checking results ask for, is made when it is first asked for. */
@@ -11,19 +11,9 @@
 
 enum { MAX_INSTANCES = 64 }; /* of a kernel; the one not used for longest goes */
 
-static void
-instance_key(const Kernel *k, const Bound *b, Text *key)
-{
-	for (int i = 0; i < b->nct; i++)
-		key_const(key, &b->ct[i].value);
-	for (int i = 0; i < k->params.n; i++)
-		text_putn(key, (const char *)&b->param[i].dtype, sizeof b->param[i].dtype);
-	text_putn(key, (const char *)&b->schedule, sizeof b->schedule);
-}
-
 /* Compiles with the context's options and hands dumps and times over. */
 static Module *
-compile(TglKernel *k, const Bound *b, const char *target)
+compile(TglKernel *k, const Bound *b, const char *target, const Promises *promises)
 {
 	const TglCompileOptions *o = &k->program->cx->compile;
 	Text dump = {0}, times = {0};
@@ -34,7 +24,7 @@ compile(TglKernel *k, const Bound *b, const char *target)
 	    .verify = o->verify,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
-	Module *m = compile_kernel(k->k, b, target, NULL, &opt);
+	Module *m = compile_kernel(k->k, b, target, promises, &opt);
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
 		o->write(o->user, dump.at);
@@ -75,10 +65,10 @@ instance_close_all(TglKernel *k)
 
 /* What the compiler makes for a device's target. */
 static TglStatus
-make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
+make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
 {
 	Compile *cx = k->program->compile;
-	Module *m = compile(k, &b->bound, dev->dev.target);
+	Module *m = compile(k, &b->bound, dev->dev.target, promises);
 	if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
 		return TGL_ERROR_SOURCE;
 	in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
@@ -89,7 +79,7 @@ static TglStatus
 make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
 {
 	const char *why = "";
-	Module *m = compile(k, &b->bound, dev->dev.target);
+	Module *m = compile(k, &b->bound, dev->dev.target, NULL);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];
@@ -103,9 +93,9 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
 
 /* Fills a new form; on failure the reports lie in its memory. */
 static TglStatus
-fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
+fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
 {
-	TglStatus s = dev->dev.load_artefact ? make_artefact(in, k, b, dev) : make_plan(in, k, b, dev);
+	TglStatus s = promises ? make_artefact(in, k, b, dev, promises) : make_plan(in, k, b, dev);
 	if (s == TGL_OK) {
 		in->dev = dev;
 		dev->refs++;
@@ -128,7 +118,7 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 }
 
 static Instance *
-make_instance(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
+make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, TglStatus *status)
 {
 	Compile *cx = k->program->compile;
 	Instance *in = calloc(1, sizeof *in);
@@ -138,7 +128,7 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
 	in->scratch = scratch;
 	in->mem = arena_open();
 	Arena *keep = compile_into(cx, in->mem);
-	*status = fill_instance(in, k, b, dev);
+	*status = fill_instance(in, k, b, dev, promises);
 	compile_into(cx, keep);
 	if (*status == TGL_OK)
 		return in;
@@ -166,7 +156,12 @@ instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
 {
 	Text key = {0};
 	Instance *in = NULL;
-	instance_key(k->k, &b->bound, &key);
+	Promises made, *promises = NULL;
+	if (dev->dev.load_artefact) {
+		promises = &made;
+		specialise(k, b, k->program->compile->tmp, promises);
+	}
+	specialise_key(k, &b->bound, promises, &key);
 	for (Instance **at = &k->instances; *at; at = &(*at)->next)
 		if ((*at)->dev == dev && (*at)->nkey == key.n &&
 		    memcmp((*at)->key, key.at, key.n) == 0) {
@@ -176,7 +171,7 @@ instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
 			break;
 		}
 	if (!in) {
-		in = make_instance(k, b, dev, status);
+		in = make_instance(k, b, dev, promises, status);
 		if (!in) {
 			text_close(&key);
 			return NULL;

@@ -9,6 +9,7 @@
 
 #include "driver/compile.h"
 #include "runtime/device.h"
+#include "runtime/hash.h"
 
 typedef struct Instance Instance;
 
@@ -64,6 +65,8 @@ struct TglProgram {
 	Program *program;
 	TglKernel *kernel;
 	int nkernels;
+	bool hashed;
+	Hash hash;                      /* of its files, once `hashed` */
 };
 
 /* context.c */
@@ -180,6 +183,16 @@ void binding_forget(TglKernel *k);      /* headers remembered */
 Arena *compile_into(Compile *cx, Arena *mem);
 const char *param_type_text(Compile *cx, const KernelParam *p);
 void program_unref(TglProgram *p);
+
+/* specialise.c */
+
+int64_t promise_of(uint64_t v);         /* the largest power of two up to 16 that divides it */
+/* What a launch promises of its arguments; arrays in `mem`. */
+void specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out);
+/* A form's name within its kernel and device; promises NULL: none are used. */
+void specialise_key(const TglKernel *k, const Bound *b, const Promises *promises, Text *key);
+/* Its name on disk. */
+Hash artefact_hash(const TglKernel *k, const char *target, const char *key, size_t nkey);
 
 /* instance.c */
 

@@ -1,0 +1,120 @@
+/* What a compiled form is made for, and its names in memory and on disk.
+ *
+ * A kernel is compiled for its compile-time values, the dtypes and constant extents of its
+ * arguments, its schedule, and what the launch promises: the largest power of two up to 16 that
+ * divides each address (in bytes), each integer scalar and each dimension.  16 bytes are what one
+ * thread moves at most, so that more would part forms that are equal.  Dimensions themselves are
+ * arguments; where a kernel's header computes a compile-time value from one (pow2ceil(C)), that
+ * value is part of the key and the dimension is not.
+ *
+ * In memory a form's name is these facts as bytes, compared whole.  On disk it is their hash together
+ * with all else that the bytes of an artefact depend on: the text and the path of every file of the
+ * program (places are in the code), the kernel, the target, the passes left out, and the compiler
+ * itself, by the hash of its own sources (cmake/build_id.cmake). */
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+enum { MAX_PROMISE = 16 };
+
+int64_t
+promise_of(uint64_t v)
+{
+	v |= MAX_PROMISE;
+	return (int64_t)(v & (~v + 1));
+}
+
+static int64_t
+param_promise(const KernelParam *p, const BoundParam *bound, const TglTensor *t, const Const *scalar)
+{
+	if (p->kind != PARAM_SCALAR) /* scratch is the library's own, aligned to 64 */
+		return t ? promise_of((uint64_t)(uintptr_t)t->data) : MAX_PROMISE;
+	return dtype_is_int(bound->dtype) && scalar->kind == CONST_INT ? promise_of((uint64_t)scalar->i) : 0;
+}
+
+void
+specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out)
+{
+	int nparams = k->k->params.n;
+	int64_t *param = NEW_ARRAY(mem, int64_t, nparams);
+	int64_t *symbol = NEW_ARRAY(mem, int64_t, b->bound.nsymbol);
+	for (int i = 0; i < nparams; i++)
+		param[i] = param_promise(
+		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
+	for (int i = 0; i < b->bound.nsymbol; i++)
+		symbol[i] = promise_of((uint64_t)b->bound.symbol[i].value.i);
+	*out = (Promises){param, symbol};
+}
+
+void
+specialise_key(const TglKernel *k, const Bound *b, const Promises *promises, Text *key)
+{
+	int nparams = k->k->params.n;
+	for (int i = 0; i < b->nct; i++)
+		key_const(key, &b->ct[i].value);
+	for (int i = 0; i < nparams; i++) {
+		const BoundParam *p = &b->param[i];
+		text_putn(key, (const char *)&p->dtype, sizeof p->dtype);
+		for (int d = 0; d < p->rank; d++) {
+			int64_t extent = p->dim_const[d] ? p->dim[d] : -1;
+			text_putn(key, (const char *)&extent, sizeof extent);
+		}
+	}
+	text_putn(key, (const char *)&b->schedule, sizeof b->schedule);
+	if (!promises)
+		return;
+	text_putn(key, (const char *)promises->param, sizeof *promises->param * (size_t)nparams);
+	text_putn(key, (const char *)promises->symbol, sizeof *promises->symbol * (size_t)b->nsymbol);
+}
+
+/* A text and its end, so that two of them can't run together. */
+static void
+put_text(Text *key, const char *s, size_t n)
+{
+	uint64_t size = n;
+	text_putn(key, (const char *)&size, sizeof size);
+	text_putn(key, s, n);
+}
+
+static void
+put_word(Text *key, const char *s)
+{
+	put_text(key, s ? s : "", s ? strlen(s) : 0);
+}
+
+/* All files of a program, hashed once. */
+static const Hash *
+program_hash(TglProgram *p)
+{
+	if (p->hashed)
+		return &p->hash;
+	Text all = {0};
+	for (int i = 0; i < p->compile->files.n; i++) {
+		const SourceFile *f = &p->compile->files.at[i];
+		put_word(&all, f->path);
+		put_text(&all, f->text, f->size);
+	}
+	p->hash = hash_bytes(all.at ? all.at : "", all.n);
+	p->hashed = true;
+	text_close(&all);
+	return &p->hash;
+}
+
+Hash
+artefact_hash(const TglKernel *k, const char *target, const char *key, size_t nkey)
+{
+	const TglCompileOptions *o = &k->program->cx->compile;
+	Text all = {0};
+	put_word(&all, "tegula artefact 1");
+	put_word(&all, build_id);
+	put_text(&all, (const char *)program_hash(k->program)->byte, HASH_BYTES);
+	put_word(&all, k->k->name);
+	put_word(&all, target);
+	put_word(&all, o->only);
+	put_word(&all, o->skip);
+	put_word(&all, o->stop_after);
+	put_text(&all, key, nkey);
+	Hash h = hash_bytes(all.at, all.n);
+	text_close(&all);
+	return h;
+}
