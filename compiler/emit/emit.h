@@ -12,6 +12,7 @@ typedef struct EmitLlvm EmitLlvm;
 
 typedef struct EmitLlvmOptions {
 	bool lines;                                     /* .loc lines with the places of the source (on by default in builds) */
+	bool verify;                                    /* have LLVM check the module first */
 	const Compile *cx;                              /* whose files places speak of */
 } EmitLlvmOptions;
 

@@ -1,0 +1,317 @@
+/* What is NVIDIA's: kernels, primitives, PTX of the source's own, matrix instructions, printf. */
+#include "emit/llvm.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PTX_KERNEL = 71 };                               /* calling convention */
+
+static void
+text_attribute(EmitLlvm *l, const char *name, const char *value)
+{
+	LLVMAttributeRef a =
+	    LLVMCreateStringAttribute(l->cx, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
+	LLVMAddAttributeAtIndex(l->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void
+param_attribute(EmitLlvm *l, int param, const char *name, uint64_t value)
+{
+	unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+	LLVMAddAttributeAtIndex(l->fn, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(l->cx, kind, value));
+}
+
+static void
+describe_param(EmitLlvm *l, int i, const EmitParam *p)
+{
+	if (p->type != REG_GLOBAL)
+		return;
+	if (!p->is_aliased)
+		param_attribute(l, i, "noalias", 0);
+	if (p->is_read_only)
+		param_attribute(l, i, "readonly", 0);
+	if (p->align > 1)
+		param_attribute(l, i, "align", (uint64_t)p->align);
+}
+
+static void
+shared_memory(EmitLlvm *l, const EmitKernel *k, Reg *shared)
+{
+	if (k->shared_bytes == 0) {
+		*shared = llvm_add(l, REG_SHARED, llvm_i32(l, 0));
+		return;
+	}
+	LLVMTypeRef bytes = LLVMArrayType2(l->type[REG_I8], 0);
+	l->shared = LLVMAddGlobalInAddressSpace(l->m, bytes, "shared", 3);
+	LLVMSetLinkage(l->shared, LLVMExternalLinkage);
+	LLVMSetAlignment(l->shared, (unsigned)MAX(k->shared_align, 16));
+	*shared = llvm_add(l, REG_SHARED, LLVMConstPtrToInt(l->shared, l->type[REG_I32]));
+}
+
+static void
+kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
+{
+	EmitLlvm *l = llvm_state(e);
+	LLVMTypeRef *types = NEW_ARRAY(e->mem, LLVMTypeRef, k->nparam);
+	for (int i = 0; i < k->nparam; i++)
+		types[i] = l->type[k->param[i].type];
+	l->fn = LLVMAddFunction(l->m, k->name, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
+	l->kernel = k->name;
+	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);
+	text_attribute(l, "nvvm.reqntid", arena_printf(e->mem, "%d", k->threads));
+	if (k->min_blocks)
+		text_attribute(l, "nvvm.minctasm", arena_printf(e->mem, "%d", k->min_blocks));
+	LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->cx, l->fn, "entry"));
+	for (int i = 0; i < k->nparam; i++) {
+		LLVMValueRef v = LLVMGetParam(l->fn, (unsigned)i);
+		describe_param(l, i, &k->param[i]);
+		LLVMSetValueName2(v, k->param[i].name, strlen(k->param[i].name));
+		param[i] = llvm_add(l, k->param[i].type, v);
+	}
+	shared_memory(l, k, shared);
+}
+
+static void
+kernel_end(Emitter *e)
+{
+	EmitLlvm *l = llvm_state(e);
+	if (l->region.n)
+		die("the kernel ends inside a region");
+	LLVMBuildRetVoid(l->b);
+}
+
+/* primitives */
+
+static LLVMTypeRef
+param_type(LLVMTypeRef fn, int i)
+{
+	LLVMTypeRef types[8];
+	if (LLVMCountParamTypes(fn) > LEN(types))
+		die("an intrinsic with more than %d operands", LEN(types));
+	LLVMGetParamTypes(fn, types);
+	return types[i];
+}
+
+/* "llvm.nvvm.shfl.sync.idx.i32 -1, %0, %1, 31" */
+static LLVMValueRef
+prim_intrinsic(EmitLlvm *l, const char *text, const Reg *in, int nin, const int64_t *imm, int nimm)
+{
+	LLVMValueRef arg[8];
+	size_t length = strcspn(text, " ");
+	unsigned id = LLVMLookupIntrinsicID(text, length);
+	if (id == 0)
+		die("LLVM has no intrinsic '%.*s'", (int)length, text);
+	LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->m, id, NULL, 0);
+	LLVMTypeRef type = LLVMGlobalGetValueType(f);
+	int n = 0;
+	for (const char *s = text + length; *s; n++) {
+		s += strspn(s, " ,");
+		char *end, mark = *s;
+		long v = strtol(mark == '%' || mark == '$' ? s + 1 : s, &end, 10);
+		if (end == s || (mark == '%' && v >= nin) || (mark == '$' && v >= nimm))
+			die("'%s': no such operand or immediate", text);
+		if (mark == '%')
+			arg[n] = llvm_value(l, in[v]);
+		else
+			arg[n] = LLVMConstInt(param_type(type, n), (uint64_t)(mark == '$' ? imm[v] : v), true);
+		s = end;
+	}
+	return LLVMBuildCall2(l->b, type, f, arg, (unsigned)n, "");
+}
+
+static void
+prim_results(EmitLlvm *l, LLVMValueRef call, Reg *out, int nout)
+{
+	for (int i = 0; i < nout; i++) {
+		LLVMValueRef v = nout == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
+		out[i] = llvm_add(l, LLVMTypeOf(v) == l->type[REG_PRED] ? REG_PRED : REG_I32, v);
+	}
+}
+
+/* %rN, %qN, %N and $N of a row become LLVM's $N. */
+static void
+prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, int nimm, Reg *out)
+{
+	LlvmAsm a = {.l = l};
+	Text t = {0};
+	RegType type[8];
+	LLVMValueRef v[8];
+	for (int i = 0; i < info->nout; i++) {
+		type[i] = strstr(info->ptx, (char[]){'%', 'q', (char)('0' + i), 0}) ? REG_PRED : REG_I32;
+		llvm_asm_result(&a, type[i]);
+	}
+	for (int i = 0; i < info->nin; i++)
+		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
+	for (const char *s = info->ptx; *s; s++) {
+		bool is_result = s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && isdigit((unsigned char)s[2]);
+		int n = is_result ? s[2] - '0' : s[1] - '0';
+		if (is_result) {
+			text_printf(&t, "$%d", n);
+			s += 2;
+		} else if (s[0] == '%' && isdigit((unsigned char)s[1])) {
+			text_printf(&t, "$%d", info->nout + n);
+			s++;
+		} else if (s[0] == '$') {
+			if (n >= nimm)
+				die("%s: an immediate is missing", info->text);
+			text_printf(&t, "%lld", (long long)imm[n]);
+			s++;
+		} else {
+			text_putn(&t, s, 1);
+		}
+	}
+	unsigned flags = (info->flags & MEM ? ASM_MEMORY : 0) | (info->flags & CONV ? ASM_CONVERGENT : 0);
+	llvm_asm_make(&a, t.at, flags, type, v);
+	for (int i = 0; i < info->nout; i++)
+		out[i] = llvm_add(l, type[i], v[i]);
+	text_close(&t);
+}
+
+static void
+prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
+{
+	EmitLlvm *l = llvm_state(e);
+	const PrimInfo *info = &prim_info[k];
+	if (nin != info->nin || nout != info->nout)
+		die("%s takes %d and gives %d, not %d and %d", info->text, info->nin, info->nout, nin, nout);
+	if (info->needs & ~e->target->has)
+		die("%s: %s has it not", info->text, e->target->name);
+	if (strncmp(info->ptx, "llvm.", 5) == 0)
+		prim_results(l, prim_intrinsic(l, info->ptx, in, nin, imm, nimm), out, nout);
+	else
+		prim_text(l, info, in, imm, nimm, out);
+}
+
+/* The source's own line: $N stands, every other dollar is doubled. */
+static void
+inline_ptx(Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout)
+{
+	EmitLlvm *l = llvm_state(e);
+	LlvmAsm a = {.l = l};
+	Text t = {0};
+	LLVMValueRef *v = NEW_ARRAY(e->mem, LLVMValueRef, nout);
+	for (int i = 0; i < nout; i++)
+		llvm_asm_result(&a, type[i]);
+	for (int i = 0; i < nin; i++)
+		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
+	for (const char *s = text; *s; s++) {
+		bool is_operand = s[0] == '$' && isdigit((unsigned char)s[1]) && atoi(s + 1) < nin + nout;
+		text_put(&t, s[0] == '$' && !is_operand ? "$" : "");
+		text_putn(&t, s, 1);
+	}
+	llvm_asm_make(&a, t.at ? t.at : "", ASM_MEMORY | ASM_CONVERGENT, type, v);
+	for (int i = 0; i < nout; i++)
+		out[i] = llvm_add(l, type[i], v[i]);
+	text_close(&t);
+}
+
+/* printf's values stand in a struct of their own, each aligned to itself. */
+static void
+print(Emitter *e, const char *format, const Reg *v, int n)
+{
+	EmitLlvm *l = llvm_state(e);
+	LLVMTypeRef *field = NEW_ARRAY(e->mem, LLVMTypeRef, n), in[2] = {l->generic, l->generic};
+	LLVMTypeRef type = LLVMFunctionType(l->type[REG_I32], in, 2, false);
+	LLVMValueRef f = LLVMGetNamedFunction(l->m, "vprintf"), arg[2] = {0, LLVMConstNull(l->generic)};
+	if (!f)
+		f = LLVMAddFunction(l->m, "vprintf", type);
+	for (int i = 0; i < n; i++)
+		field[i] = l->type[llvm_reg_type(l, v[i])];
+	if (n > 0) {
+		LLVMTypeRef all = LLVMStructTypeInContext(l->cx, field, (unsigned)n, false);
+		LLVMBasicBlockRef at = LLVMGetInsertBlock(l->b), entry = LLVMGetEntryBasicBlock(l->fn);
+		LLVMValueRef first = LLVMGetFirstInstruction(entry);
+		if (first)
+			LLVMPositionBuilderBefore(l->b, first);
+		LLVMValueRef room = LLVMBuildAlloca(l->b, all, "");
+		LLVMPositionBuilderAtEnd(l->b, at);
+		for (int i = 0; i < n; i++)
+			LLVMBuildStore(l->b, llvm_value(l, v[i]), LLVMBuildStructGEP2(l->b, all, room, (unsigned)i, ""));
+		arg[1] = LLVMBuildAddrSpaceCast(l->b, room, l->generic, "");
+	}
+	LLVMValueRef string = LLVMConstStringInContext2(l->cx, format, strlen(format), false);
+	LLVMValueRef global = LLVMAddGlobalInAddressSpace(l->m, LLVMTypeOf(string), "format", 1);
+	LLVMSetInitializer(global, string);
+	LLVMSetLinkage(global, LLVMPrivateLinkage);
+	LLVMSetGlobalConstant(global, true);
+	arg[0] = LLVMBuildAddrSpaceCast(l->b, global, l->generic, "");
+	LLVMBuildCall2(l->b, type, f, arg, 2, "");
+}
+
+/* matrix instructions */
+
+static const char *
+mma_type(DType t)
+{
+	switch (t) {
+	case TY_F16: return "f16";
+	case TY_BF16: return "bf16";
+	case TY_F32: return "tf32";                     /* as an operand; an accumulator is f32 */
+	case TY_I8: return "s8";
+	case TY_U8: return "u8";
+	case TY_F8E4M3: return "e4m3";
+	case TY_F8E5M2: return "e5m2";
+	default: die("no matrix instruction takes this type");
+	}
+}
+
+static void
+put_words(Text *t, int *at, int n)
+{
+	text_put(t, "{");
+	for (int i = 0; i < n; i++)
+		text_printf(t, "%s$%d", i ? ", " : "", (*at)++);
+	text_put(t, "}");
+}
+
+static void
+mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out)
+{
+	EmitLlvm *l = llvm_state(e);
+	MmaWords w = mma_words(i);
+	LlvmAsm as = {.l = l};
+	Text t = {0};
+	RegType acc = i->acc == TY_F32 ? REG_F32 : REG_I32, type[16];
+	const char *d = i->acc == TY_F32 ? "f32" : "s32";
+	LLVMValueRef v[16];
+	int at = 0;
+	if (i->warps != 1 || w.c > LEN(v))
+		die("%s is no instruction of one warp", i->name);
+	for (int k = 0; k < w.c; k++) {
+		type[k] = acc;
+		llvm_asm_result(&as, acc);
+	}
+	for (int k = 0; k < w.a; k++)
+		llvm_asm_in(&as, llvm_value(l, a[k]), REG_I32);
+	for (int k = 0; k < w.b; k++)
+		llvm_asm_in(&as, llvm_value(l, b[k]), REG_I32);
+	for (int k = 0; k < w.c; k++)
+		llvm_asm_in(&as, llvm_value(l, c[k]), acc);
+	text_printf(&t, "mma.sync.aligned.m%dn%dk%d.row.col.%s.%s.%s.%s ", i->m, i->n, i->k, d, mma_type(i->a),
+	    mma_type(i->b), d);
+	put_words(&t, &at, w.c);
+	text_put(&t, ", ");
+	put_words(&t, &at, w.a);
+	text_put(&t, ", ");
+	put_words(&t, &at, w.b);
+	text_put(&t, ", ");
+	put_words(&t, &at, w.c);
+	text_put(&t, ";");
+	llvm_asm_make(&as, t.at, ASM_CONVERGENT, type, v);
+	for (int k = 0; k < w.c; k++)
+		out[k] = llvm_add(l, acc, v[k]);
+	text_close(&t);
+}
+
+void
+llvm_nvptx_open(EmitLlvm *l)
+{
+	Emitter *e = &l->e;
+	e->kernel_begin = kernel_begin;
+	e->kernel_end = kernel_end;
+	e->prim = prim;
+	e->inline_ptx = inline_ptx;
+	e->print = print;
+	e->mma = mma;
+}
