@@ -11,7 +11,7 @@ Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);
 typedef struct EmitLlvm EmitLlvm;
 
 typedef struct EmitLlvmOptions {
-	bool lines;                                     /* .loc lines with the places of the source (on by default in builds) */
+	bool lines;                                     /* .loc lines with the places of the source */
 	bool verify;                                    /* have LLVM check the module first */
 	const Compile *cx;                              /* whose files places speak of */
 } EmitLlvmOptions;

@@ -1,13 +1,15 @@
-/* LLVM 22 through its C interface: a context, a module and a target machine for one kernel; then the passes and PTX.
+/* LLVM 22 through its C interface: a context, a module and a target machine for one kernel; then
+ * the passes and PTX.
  *
- * The passes are few: lowering already emits what it wants, so equal expressions are merged, address arithmetic is
- * tidied and what loops repeat is moved out of them; LLVM's own code generator does the rest.  Loops are not unrolled
- * here.
+ * The passes are few: lowering already emits what it wants, so equal expressions are merged,
+ * address arithmetic is tidied and what loops repeat is moved out of them; LLVM's own code
+ * generator does the rest.  Loops are not unrolled here.
  *
- * LLVM reports most errors to the context's handler and goes on, so that errors are counted; a few ("cannot select")
- * end the process unless a handler of the process leaves by longjmp.  That handler and the thread's place to return to
- * are the only state that outlives a compilation (tests/house knows them by name).  After such an error what LLVM holds
- * is left alone: it may be in any state. */
+ * LLVM reports most errors to the context's handler and goes on, so that errors are counted; a few
+ * ("cannot select") end the process unless a handler of the process leaves by longjmp.  That
+ * handler and the thread's place to return to are the only state that outlives a compilation
+ * (tests/house knows them by name).  After such an error what LLVM holds is left alone: it may be
+ * in any state. */
 #include "emit/llvm.h"
 
 #include <llvm-c/Analysis.h>
@@ -21,7 +23,8 @@
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 static const char pipeline[] =
-    "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
+    "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse<"
+    "memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
 
 typedef struct Escape {
 	jmp_buf to;
@@ -35,7 +38,7 @@ static void
 fatal(const char *reason)
 {
 	if (!llvm_escape)
-		return;                                 /* not one of ours: LLVM ends the process as it would */
+		return; /* not one of ours: LLVM ends the process as it would */
 	snprintf(llvm_escape->why, sizeof llvm_escape->why, "%s", reason);
 	longjmp(llvm_escape->to, 1);
 }
@@ -77,16 +80,18 @@ open_lines(EmitLlvm *l, Place at)
 	LLVMMetadataRef file = file_of(l, at.file);
 	size_t n = strlen(l->kernel);
 	LLVMDWARFEmissionKind directives_only = (LLVMDWARFEmissionKind)3;
-	LLVMDIBuilderCreateCompileUnit(l->di, LLVMDWARFSourceLanguageC, file, "tegula", 6, true, "", 0, 0, "", 0,
-	    directives_only, 0, false, false, "", 0, "", 0);
-	LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(l->di, file, NULL, 0, LLVMDIFlagZero);
-	l->program = LLVMDIBuilderCreateFunction(l->di, file, l->kernel, n, l->kernel, n, file, (unsigned)at.line, type,
-	    false, true, (unsigned)at.line, LLVMDIFlagZero, true);
+	LLVMDIBuilderCreateCompileUnit(l->di, LLVMDWARFSourceLanguageC, file, "tegula", 6, true, "",
+	    0, 0, "", 0, directives_only, 0, false, false, "", 0, "", 0);
+	LLVMMetadataRef type =
+	    LLVMDIBuilderCreateSubroutineType(l->di, file, NULL, 0, LLVMDIFlagZero);
+	l->program = LLVMDIBuilderCreateFunction(l->di, file, l->kernel, n, l->kernel, n, file,
+	    (unsigned)at.line, type, false, true, (unsigned)at.line, LLVMDIFlagZero, true);
 	LLVMSetSubprogram(l->fn, l->program);
 	l->scope = NEW_ARRAY(l->e.mem, LLVMMetadataRef, l->opt.cx->files.n);
 	l->scope[at.file] = l->program;
 	LLVMValueRef version = llvm_i32(l, LLVMDebugMetadataVersion());
-	LLVMAddModuleFlag(l->m, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18, LLVMValueAsMetadata(version));
+	LLVMAddModuleFlag(l->m, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
+	    LLVMValueAsMetadata(version));
 }
 
 static void
@@ -98,9 +103,11 @@ place(Emitter *e, Place at)
 	if (!l->program)
 		open_lines(l, at);
 	if (!l->scope[at.file])
-		l->scope[at.file] = LLVMDIBuilderCreateLexicalBlockFile(l->di, l->program, file_of(l, at.file), 0);
-	LLVMSetCurrentDebugLocation2(l->b, LLVMDIBuilderCreateDebugLocation(l->cx, (unsigned)at.line, (unsigned)at.col,
-	    l->scope[at.file], NULL));
+		l->scope[at.file] =
+		    LLVMDIBuilderCreateLexicalBlockFile(l->di, l->program, file_of(l, at.file), 0);
+	LLVMSetCurrentDebugLocation2(
+	    l->b, LLVMDIBuilderCreateDebugLocation(
+		      l->cx, (unsigned)at.line, (unsigned)at.col, l->scope[at.file], NULL));
 }
 
 static void
@@ -147,8 +154,8 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	l->e = (Emitter){.target = t, .mem = mem, .state = l, .place = place, .name = name};
 	l->opt = opt ? *opt : (EmitLlvmOptions){0};
 	l->opt.lines = l->opt.lines && l->opt.cx;
-	l->machine = LLVMCreateTargetMachine(target, triple, t->cpu, t->features, LLVMCodeGenLevelDefault, LLVMRelocDefault,
-	    LLVMCodeModelDefault);
+	l->machine = LLVMCreateTargetMachine(target, triple, t->cpu, t->features,
+	    LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
 	l->cx = LLVMContextCreate();
 	LLVMContextSetDiagnosticHandler(l->cx, complain, l);
 	l->m = LLVMModuleCreateWithNameInContext("tegula", l->cx);
@@ -202,7 +209,8 @@ write_ptx(EmitLlvm *l, Text *out, const char **why)
 {
 	LLVMMemoryBufferRef buffer;
 	char *complaint = NULL;
-	if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->m, LLVMAssemblyFile, &complaint, &buffer)) {
+	if (LLVMTargetMachineEmitToMemoryBuffer(
+		l->machine, l->m, LLVMAssemblyFile, &complaint, &buffer)) {
 		*why = arena_strdup(l->e.mem, complaint);
 		LLVMDisposeMessage(complaint);
 		return false;
@@ -236,7 +244,7 @@ emit_llvm_ptx(EmitLlvm *l, Text *out, const char **why)
 	if (setjmp(escape.to)) {
 		llvm_escape = NULL;
 		*why = arena_strdup(l->e.mem, escape.why);
-		l->m = NULL;                            /* see above: nothing of it is touched again */
+		l->m = NULL; /* see above: nothing of it is touched again */
 		return false;
 	}
 	llvm_escape = &escape;

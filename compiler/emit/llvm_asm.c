@@ -1,10 +1,12 @@
-/* PTX text among LLVM's instructions, for what LLVM has no instruction for: predicated accesses, cache hints, atomics
- * with order and scope, approximations, matrix instructions.
+/* PTX text among LLVM's instructions, for what LLVM has no instruction for: predicated accesses,
+ * cache hints, atomics with order and scope, approximations, matrix instructions.
  *
- *     call { i32, i32 } asm sideeffect "@$3 ld.global.v2.b32 {$0, $1}, [$2+16];", "=&r,=&r,l,b"(ptr %p, i1 %m)
+ *     call { i32, i32 } asm sideeffect "@$3 ld.global.v2.b32 {$0, $1}, [$2+16];", "=&r,=&r,l,b"(ptr
+ * %p, i1 %m)
  *
- * Text without effects is declared to touch no memory, so that equal ones merge and unused ones go; text that reads
- * memory that may change has an effect, so that nothing moves it across barriers and stores. */
+ * Text without effects is declared to touch no memory, so that equal ones merge and unused ones go;
+ * text that reads memory that may change has an effect, so that nothing moves it across barriers
+ * and stores. */
 #include "emit/llvm.h"
 
 #include <string.h>
@@ -69,7 +71,8 @@ static void
 attribute(EmitLlvm *l, LLVMValueRef call, const char *name)
 {
 	unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-	LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(l->cx, kind, 0));
+	LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+	    LLVMCreateEnumAttribute(l->cx, kind, 0));
 }
 
 static LLVMTypeRef
@@ -92,16 +95,18 @@ llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type,
 	for (int i = 0; i < a->nin; i++)
 		types[i] = LLVMTypeOf(a->in[i]);
 	LLVMTypeRef fn = LLVMFunctionType(results_type(a), types, (unsigned)a->nin, false);
-	LLVMValueRef code = LLVMGetInlineAsm(fn, text, strlen(text), a->constraints.at ? a->constraints.at : "",
-	    a->constraints.n, (flags & (ASM_EFFECT | ASM_MEMORY)) != 0, false, LLVMInlineAsmDialectATT, false);
+	LLVMValueRef code = LLVMGetInlineAsm(fn, text, strlen(text),
+	    a->constraints.at ? a->constraints.at : "", a->constraints.n,
+	    (flags & (ASM_EFFECT | ASM_MEMORY)) != 0, false, LLVMInlineAsmDialectATT, false);
 	LLVMValueRef call = LLVMBuildCall2(l->b, fn, code, a->in, (unsigned)a->nin, "");
 	attribute(l, call, "nounwind");
 	if (flags & ASM_CONVERGENT)
 		attribute(l, call, "convergent");
 	if (!(flags & (ASM_EFFECT | ASM_MEMORY)))
-		attribute(l, call, "memory");           /* value 0: none */
+		attribute(l, call, "memory"); /* value 0: none */
 	for (int i = 0; i < a->nresult; i++) {
-		LLVMValueRef v = a->nresult == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
+		LLVMValueRef v =
+		    a->nresult == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
 		if (type[i] == REG_I8)
 			v = LLVMBuildTrunc(l->b, v, l->type[REG_I8], "");
 		else if (LLVMTypeOf(v) != l->type[type[i]])

@@ -1,6 +1,7 @@
 /* Structured control as blocks and phis.
  *
- * A counted loop is written as its guard and a body that tests at its end, the form into which LLVM would turn it:
+ * A counted loop is written as its guard and a body that tests at its end, the form into which LLVM
+ * would turn it:
  *
  *     before:  br (lo < hi), body, after
  *     body:    i = phi [lo, before], [i + step, end];  carried values likewise
@@ -45,7 +46,8 @@ close_region(EmitLlvm *l, int n)
 	return vec_pop(&l->region);
 }
 
-/* Phis of the values that come in from where the builder stood, at the start of the block where it stands now. */
+/* Phis of the values that come in from where the builder stood, at the start of the block where it
+ * stands now. */
 static void
 carry(EmitLlvm *l, LlvmRegion *r, const Reg *init, Reg *inside)
 {
@@ -70,11 +72,13 @@ feed(EmitLlvm *l, LlvmRegion *r, const Reg *next)
 
 /* Where the builder stands now: one of two values, by the block it came from. */
 static void
-join(EmitLlvm *l, const LlvmRegion *r, LLVMBasicBlockRef from, const Reg *v, LLVMBasicBlockRef other, Reg *after)
+join(EmitLlvm *l, const LlvmRegion *r, LLVMBasicBlockRef from, const Reg *v,
+    LLVMBasicBlockRef other, Reg *after)
 {
 	for (int i = 0; i < r->n; i++) {
 		RegType type = llvm_reg_type(l, v[i]);
-		LLVMValueRef in[2] = {llvm_value(l, v[i]), r->value[i]}, phi = LLVMBuildPhi(l->b, l->type[type], "");
+		LLVMValueRef in[2] = {llvm_value(l, v[i]), r->value[i]},
+			     phi = LLVMBuildPhi(l->b, l->type[type], "");
 		LLVMBasicBlockRef blocks[2] = {from, other};
 		LLVMAddIncoming(phi, in, blocks, 2);
 		after[i] = llvm_add(l, type, phi);
@@ -92,7 +96,8 @@ goes_on(EmitLlvm *l, LLVMValueRef i, LLVMValueRef hi, LLVMValueRef step)
 		return LLVMBuildICmp(l->b, s > 0 ? LLVMIntSLT : LLVMIntSGT, i, hi, "");
 	}
 	LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(step));
-	LLVMValueRef up = LLVMBuildICmp(l->b, LLVMIntSGT, step, zero, ""), down = LLVMBuildICmp(l->b, LLVMIntSLT, step, zero, "");
+	LLVMValueRef up = LLVMBuildICmp(l->b, LLVMIntSGT, step, zero, ""),
+		     down = LLVMBuildICmp(l->b, LLVMIntSLT, step, zero, "");
 	up = LLVMBuildAnd(l->b, up, LLVMBuildICmp(l->b, LLVMIntSLT, i, hi, ""), "");
 	down = LLVMBuildAnd(l->b, down, LLVMBuildICmp(l->b, LLVMIntSGT, i, hi, ""), "");
 	return LLVMBuildOr(l->b, up, down, "");

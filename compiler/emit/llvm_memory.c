@@ -1,11 +1,13 @@
 /* Memory: loads, stores and atomics of a thread.
  *
- * A plain access is LLVM's own load or store.  A masked access, or one with a cache hint, is PTX text under a predicate:
+ * A plain access is LLVM's own load or store.  A masked access, or one with a cache hint, is PTX
+ * text under a predicate:
  *
  *     mov.b32 $0, 0;  mov.b32 $1, 0;  @$3 ld.global.v2.b32 {$0, $1}, [$2+16];
  *
- * A branch would do the same, but ptxas schedules straight code better and LLVM is faster with few blocks.  Elements of
- * less than 32 bits travel as words.  Addresses: the constant part stays in the instruction. */
+ * A branch would do the same, but ptxas schedules straight code better and LLVM is faster with few
+ * blocks.  Elements of less than 32 bits travel as words.  Addresses: the constant part stays in
+ * the instruction. */
 #include "emit/llvm.h"
 
 #include <string.h>
@@ -65,7 +67,8 @@ address(EmitLlvm *l, const EmitAccess *at)
 static LLVMValueRef
 place_of(EmitLlvm *l, const EmitAccess *at)
 {
-	LLVMValueRef p = address(l, at), constant = LLVMConstInt(l->type[REG_I64], (uint64_t)at->constant, true);
+	LLVMValueRef p = address(l, at),
+		     constant = LLVMConstInt(l->type[REG_I64], (uint64_t)at->constant, true);
 	if (at->space == SPACE_SHARED)
 		p = LLVMBuildIntToPtr(l->b, p, LLVMPointerTypeInContext(l->cx, 3), "");
 	return at->constant ? LLVMBuildGEP2(l->b, l->type[REG_I8], p, &constant, 1, "") : p;
@@ -173,7 +176,8 @@ in_one(Units u)
 }
 
 static void
-load_text(EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
+load_text(
+    EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
 {
 	LlvmAsm a = {.l = l};
 	Text t = {0};
@@ -199,7 +203,8 @@ load_text(EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValu
 	text_close(&t);
 }
 
-/* Elements are aligned to themselves; pieces of `n` units are only made where the access is aligned for them. */
+/* Elements are aligned to themselves; pieces of `n` units are only made where the access is aligned
+ * for them. */
 static int
 piece(const EmitAccess *at, Units u)
 {
@@ -233,8 +238,9 @@ load(Emitter *e, const EmitAccess *at, Reg *out)
 		if (u.per > 1)
 			llvm_split(l, word[i], at->type, part, u.per);
 		else
-			part[0] = at->type != REG_PRED ? word[i] :
-			    LLVMBuildICmp(l->b, LLVMIntNE, word[i], LLVMConstNull(l->type[REG_I8]), "");
+			part[0] = at->type != REG_PRED ? word[i]
+						       : LLVMBuildICmp(l->b, LLVMIntNE, word[i],
+							     LLVMConstNull(l->type[REG_I8]), "");
 		for (int k = 0; k < u.per; k++)
 			out[i * u.per + k] = llvm_add(l, at->type, part[k]);
 	}
@@ -253,7 +259,8 @@ store_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *v)
 }
 
 static void
-store_text(EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
+store_text(
+    EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
 {
 	LlvmAsm a = {.l = l};
 	Text t = {0};
@@ -301,11 +308,20 @@ store(Emitter *e, const EmitAccess *at, const Reg *v)
 
 /* atomics */
 
-static const char *const atomic_name[] = {
-    [ATOMIC_ADD] = "add", [ATOMIC_MIN] = "min", [ATOMIC_MAX] = "max", [ATOMIC_UMIN] = "min", [ATOMIC_UMAX] = "max",
-    [ATOMIC_AND] = "and", [ATOMIC_OR] = "or", [ATOMIC_XOR] = "xor", [ATOMIC_EXCHANGE] = "exch", [ATOMIC_CAS] = "cas"};
-static const char *const order_name[] = {
-    [ORDER_RELAXED] = "relaxed", [ORDER_ACQUIRE] = "acquire", [ORDER_RELEASE] = "release", [ORDER_ACQ_REL] = "acq_rel"};
+static const char *const atomic_name[] = {[ATOMIC_ADD] = "add",
+    [ATOMIC_MIN] = "min",
+    [ATOMIC_MAX] = "max",
+    [ATOMIC_UMIN] = "min",
+    [ATOMIC_UMAX] = "max",
+    [ATOMIC_AND] = "and",
+    [ATOMIC_OR] = "or",
+    [ATOMIC_XOR] = "xor",
+    [ATOMIC_EXCHANGE] = "exch",
+    [ATOMIC_CAS] = "cas"};
+static const char *const order_name[] = {[ORDER_RELAXED] = "relaxed",
+    [ORDER_ACQUIRE] = "acquire",
+    [ORDER_RELEASE] = "release",
+    [ORDER_ACQ_REL] = "acq_rel"};
 static const char *const scope_name[] = {
     [SCOPE_GPU] = "gpu", [SCOPE_CTA] = "cta", [SCOPE_CLUSTER] = "cluster", [SCOPE_SYS] = "sys"};
 
@@ -321,7 +337,8 @@ atomic_type(AtomicKind k, const EmitAccess *at)
 	case REG_F64: return "f64";
 	default: break;
 	}
-	if (k == ATOMIC_AND || k == ATOMIC_OR || k == ATOMIC_XOR || k == ATOMIC_EXCHANGE || k == ATOMIC_CAS)
+	if (k == ATOMIC_AND || k == ATOMIC_OR || k == ATOMIC_XOR || k == ATOMIC_EXCHANGE ||
+	    k == ATOMIC_CAS)
 		return bits == 16 ? "b16" : bits == 32 ? "b32" : "b64";
 	if (k == ATOMIC_MIN || k == ATOMIC_MAX)
 		return bits == 32 ? "s32" : "s64";
@@ -329,7 +346,8 @@ atomic_type(AtomicKind k, const EmitAccess *at)
 }
 
 static LLVMValueRef
-atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMValueRef v, LLVMValueRef compare)
+atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMValueRef v,
+    LLVMValueRef compare)
 {
 	LlvmAsm a = {.l = l};
 	Text t = {0};
@@ -345,8 +363,9 @@ atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMV
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
 		text_printf(&t, "mov.b%d $0, 0; @$%d ", bits, n + 1);
 	}
-	text_printf(&t, "atom.%s.%s.%s.%s.%s $0, [$1+%lld], $2%s;", order_name[at->order], scope_name[at->scope], space(at),
-	    atomic_name[k], atomic_type(k, at), (long long)at->constant, compare ? ", $3" : "");
+	text_printf(&t, "atom.%s.%s.%s.%s.%s $0, [$1+%lld], $2%s;", order_name[at->order],
+	    scope_name[at->scope], space(at), atomic_name[k], atomic_type(k, at),
+	    (long long)at->constant, compare ? ", $3" : "");
 	llvm_asm_make(&a, t.at, ASM_MEMORY, &type, &old);
 	text_close(&t);
 	return old;
@@ -357,7 +376,8 @@ static Reg
 add_by_swap(Emitter *e, const EmitAccess *at, Reg v)
 {
 	EmitAccess word = *at;
-	Reg zero = e->int_const(e, REG_I16, 0), on = e->int_const(e, REG_PRED, 1), state[2], next[2], after[2], old;
+	Reg zero = e->int_const(e, REG_I16, 0), on = e->int_const(e, REG_PRED, 1), state[2],
+	    next[2], after[2], old;
 	word.type = REG_I16;
 	word.mask = 0;
 	e->if_begin(e, at->mask ? at->mask : on);
@@ -396,7 +416,8 @@ atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
 		return llvm_add(l, type, LLVMConstNull(l->type[type]));
 	if (at->type == REG_BF16 && e->target->capability < 90)
 		return at->n == 2 ? add_pair_by_swap(e, at, v) : add_by_swap(e, at, v);
-	LLVMValueRef old = atomic_text(l, k, at, type, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
+	LLVMValueRef old =
+	    atomic_text(l, k, at, type, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
 	return llvm_add(l, type, old);
 }
 
@@ -405,7 +426,9 @@ pointer(Emitter *e, Reg base, Reg offset)
 {
 	EmitLlvm *l = llvm_state(e);
 	RegType type = llvm_reg_type(l, base);
-	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL, .base = base, .offset = offset};
+	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL,
+	    .base = base,
+	    .offset = offset};
 	return llvm_add(l, type, address(l, &at));
 }
 

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PTX_KERNEL = 71 };                               /* calling convention */
+enum { PTX_KERNEL = 71 }; /* calling convention */
 
 static void
 text_attribute(EmitLlvm *l, const char *name, const char *value)
 {
-	LLVMAttributeRef a =
-	    LLVMCreateStringAttribute(l->cx, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
+	LLVMAttributeRef a = LLVMCreateStringAttribute(
+	    l->cx, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
 	LLVMAddAttributeAtIndex(l->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
@@ -19,7 +19,8 @@ static void
 param_attribute(EmitLlvm *l, int param, const char *name, uint64_t value)
 {
 	unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-	LLVMAddAttributeAtIndex(l->fn, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(l->cx, kind, value));
+	LLVMAddAttributeAtIndex(
+	    l->fn, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(l->cx, kind, value));
 }
 
 static void
@@ -56,7 +57,8 @@ kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 	LLVMTypeRef *types = NEW_ARRAY(e->mem, LLVMTypeRef, k->nparam);
 	for (int i = 0; i < k->nparam; i++)
 		types[i] = l->type[k->param[i].type];
-	l->fn = LLVMAddFunction(l->m, k->name, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
+	l->fn = LLVMAddFunction(
+	    l->m, k->name, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
 	l->kernel = k->name;
 	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);
 	text_attribute(l, "nvvm.reqntid", arena_printf(e->mem, "%d", k->threads));
@@ -114,7 +116,8 @@ prim_intrinsic(EmitLlvm *l, const char *text, const Reg *in, int nin, const int6
 		if (mark == '%')
 			arg[n] = llvm_value(l, in[v]);
 		else
-			arg[n] = LLVMConstInt(param_type(type, n), (uint64_t)(mark == '$' ? imm[v] : v), true);
+			arg[n] = LLVMConstInt(
+			    param_type(type, n), (uint64_t)(mark == '$' ? imm[v] : v), true);
 		s = end;
 	}
 	return LLVMBuildCall2(l->b, type, f, arg, (unsigned)n, "");
@@ -124,7 +127,8 @@ static void
 prim_results(EmitLlvm *l, LLVMValueRef call, Reg *out, int nout)
 {
 	for (int i = 0; i < nout; i++) {
-		LLVMValueRef v = nout == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
+		LLVMValueRef v =
+		    nout == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
 		out[i] = llvm_add(l, LLVMTypeOf(v) == l->type[REG_PRED] ? REG_PRED : REG_I32, v);
 	}
 }
@@ -138,13 +142,15 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, 
 	RegType type[8];
 	LLVMValueRef v[8];
 	for (int i = 0; i < info->nout; i++) {
-		type[i] = strstr(info->ptx, (char[]){'%', 'q', (char)('0' + i), 0}) ? REG_PRED : REG_I32;
+		type[i] =
+		    strstr(info->ptx, (char[]){'%', 'q', (char)('0' + i), 0}) ? REG_PRED : REG_I32;
 		llvm_asm_result(&a, type[i]);
 	}
 	for (int i = 0; i < info->nin; i++)
 		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
 	for (const char *s = info->ptx; *s; s++) {
-		bool is_result = s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && isdigit((unsigned char)s[2]);
+		bool is_result =
+		    s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && isdigit((unsigned char)s[2]);
 		int n = is_result ? s[2] - '0' : s[1] - '0';
 		if (is_result) {
 			text_printf(&t, "$%d", n);
@@ -161,7 +167,8 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, 
 			text_putn(&t, s, 1);
 		}
 	}
-	unsigned flags = (info->flags & MEM ? ASM_MEMORY : 0) | (info->flags & CONV ? ASM_CONVERGENT : 0);
+	unsigned flags =
+	    (info->flags & MEM ? ASM_MEMORY : 0) | (info->flags & CONV ? ASM_CONVERGENT : 0);
 	llvm_asm_make(&a, t.at, flags, type, v);
 	for (int i = 0; i < info->nout; i++)
 		out[i] = llvm_add(l, type[i], v[i]);
@@ -169,12 +176,14 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, 
 }
 
 static void
-prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
+prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out,
+    int nout)
 {
 	EmitLlvm *l = llvm_state(e);
 	const PrimInfo *info = &prim_info[k];
 	if (nin != info->nin || nout != info->nout)
-		die("%s takes %d and gives %d, not %d and %d", info->text, info->nin, info->nout, nin, nout);
+		die("%s takes %d and gives %d, not %d and %d", info->text, info->nin, info->nout,
+		    nin, nout);
 	if (info->needs & ~e->target->has)
 		die("%s: %s has it not", info->text, e->target->name);
 	if (strncmp(info->ptx, "llvm.", 5) == 0)
@@ -185,7 +194,8 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 
 /* The source's own line: $N stands, every other dollar is doubled. */
 static void
-inline_ptx(Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout)
+inline_ptx(
+    Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout)
 {
 	EmitLlvm *l = llvm_state(e);
 	LlvmAsm a = {.l = l};
@@ -196,7 +206,8 @@ inline_ptx(Emitter *e, const char *text, const Reg *in, int nin, const RegType *
 	for (int i = 0; i < nin; i++)
 		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
 	for (const char *s = text; *s; s++) {
-		bool is_operand = s[0] == '$' && isdigit((unsigned char)s[1]) && atoi(s + 1) < nin + nout;
+		bool is_operand =
+		    s[0] == '$' && isdigit((unsigned char)s[1]) && atoi(s + 1) < nin + nout;
 		text_put(&t, s[0] == '$' && !is_operand ? "$" : "");
 		text_putn(&t, s, 1);
 	}
@@ -213,21 +224,24 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 	EmitLlvm *l = llvm_state(e);
 	LLVMTypeRef *field = NEW_ARRAY(e->mem, LLVMTypeRef, n), in[2] = {l->generic, l->generic};
 	LLVMTypeRef type = LLVMFunctionType(l->type[REG_I32], in, 2, false);
-	LLVMValueRef f = LLVMGetNamedFunction(l->m, "vprintf"), arg[2] = {0, LLVMConstNull(l->generic)};
+	LLVMValueRef f = LLVMGetNamedFunction(l->m, "vprintf"),
+		     arg[2] = {0, LLVMConstNull(l->generic)};
 	if (!f)
 		f = LLVMAddFunction(l->m, "vprintf", type);
 	for (int i = 0; i < n; i++)
 		field[i] = l->type[llvm_reg_type(l, v[i])];
 	if (n > 0) {
 		LLVMTypeRef all = LLVMStructTypeInContext(l->cx, field, (unsigned)n, false);
-		LLVMBasicBlockRef at = LLVMGetInsertBlock(l->b), entry = LLVMGetEntryBasicBlock(l->fn);
+		LLVMBasicBlockRef at = LLVMGetInsertBlock(l->b),
+				  entry = LLVMGetEntryBasicBlock(l->fn);
 		LLVMValueRef first = LLVMGetFirstInstruction(entry);
 		if (first)
 			LLVMPositionBuilderBefore(l->b, first);
 		LLVMValueRef room = LLVMBuildAlloca(l->b, all, "");
 		LLVMPositionBuilderAtEnd(l->b, at);
 		for (int i = 0; i < n; i++)
-			LLVMBuildStore(l->b, llvm_value(l, v[i]), LLVMBuildStructGEP2(l->b, all, room, (unsigned)i, ""));
+			LLVMBuildStore(l->b, llvm_value(l, v[i]),
+			    LLVMBuildStructGEP2(l->b, all, room, (unsigned)i, ""));
 		arg[1] = LLVMBuildAddrSpaceCast(l->b, room, l->generic, "");
 	}
 	LLVMValueRef string = LLVMConstStringInContext2(l->cx, format, strlen(format), false);
@@ -247,7 +261,7 @@ mma_type(DType t)
 	switch (t) {
 	case TY_F16: return "f16";
 	case TY_BF16: return "bf16";
-	case TY_F32: return "tf32";                     /* as an operand; an accumulator is f32 */
+	case TY_F32: return "tf32"; /* as an operand; an accumulator is f32 */
 	case TY_I8: return "s8";
 	case TY_U8: return "u8";
 	case TY_F8E4M3: return "e4m3";
@@ -288,8 +302,8 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 		llvm_asm_in(&as, llvm_value(l, b[k]), REG_I32);
 	for (int k = 0; k < w.c; k++)
 		llvm_asm_in(&as, llvm_value(l, c[k]), acc);
-	text_printf(&t, "mma.sync.aligned.m%dn%dk%d.row.col.%s.%s.%s.%s ", i->m, i->n, i->k, d, mma_type(i->a),
-	    mma_type(i->b), d);
+	text_printf(&t, "mma.sync.aligned.m%dn%dk%d.row.col.%s.%s.%s.%s ", i->m, i->n, i->k, d,
+	    mma_type(i->a), mma_type(i->b), d);
 	put_words(&t, &at, w.c);
 	text_put(&t, ", ");
 	put_words(&t, &at, w.a);

@@ -1,8 +1,9 @@
 /* Values: constants, arithmetic, conversions.
  *
- * What PTX does by itself is not spelled out: a conversion of a float to 32 bits saturates and takes NaN to 0, as the
- * language wants; from f64 or to 64 bits NaN gives the sign bit alone, so a select puts the 0 (PTX ISA, cvt).  Floats of
- * 16 bits add and multiply in LLVM's own types (it knows what a target has) and do everything else in f32. */
+ * What PTX does by itself is not spelled out: a conversion of a float to 32 bits saturates and
+ * takes NaN to 0, as the language wants; from f64 or to 64 bits NaN gives the sign bit alone, so a
+ * select puts the 0 (PTX ISA, cvt).  Floats of 16 bits add and multiply in LLVM's own types (it
+ * knows what a target has) and do everything else in f32. */
 #include "emit/llvm.h"
 
 #include <string.h>
@@ -37,7 +38,9 @@ int_const(Emitter *e, RegType type, int64_t v)
 {
 	EmitLlvm *l = llvm_state(e);
 	if (type == REG_GLOBAL)
-		return llvm_add(l, type, LLVMConstIntToPtr(LLVMConstInt(l->type[REG_I64], (uint64_t)v, true), l->type[type]));
+		return llvm_add(l, type,
+		    LLVMConstIntToPtr(
+			LLVMConstInt(l->type[REG_I64], (uint64_t)v, true), l->type[type]));
 	return llvm_add(l, type, LLVMConstInt(l->type[type], (uint64_t)v, true));
 }
 
@@ -69,9 +72,12 @@ upper_half(EmitLlvm *l, LLVMValueRef *v, bool is_signed)
 	LLVMTypeRef wide = LLVMIntTypeInContext(l->cx, 2 * bits);
 	LLVMValueRef w[2];
 	for (int i = 0; i < 2; i++)
-		w[i] = is_signed ? LLVMBuildSExt(l->b, v[i], wide, "") : LLVMBuildZExt(l->b, v[i], wide, "");
+		w[i] = is_signed ? LLVMBuildSExt(l->b, v[i], wide, "")
+				 : LLVMBuildZExt(l->b, v[i], wide, "");
 	LLVMValueRef product = LLVMBuildMul(l->b, w[0], w[1], "");
-	return LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, product, LLVMConstInt(wide, bits, false), ""), LLVMTypeOf(v[0]), "");
+	return LLVMBuildTrunc(l->b,
+	    LLVMBuildLShr(l->b, product, LLVMConstInt(wide, bits, false), ""), LLVMTypeOf(v[0]),
+	    "");
 }
 
 static LLVMValueRef
@@ -207,7 +213,8 @@ emit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
 	for (int i = 0; i < n; i++)
 		v[i] = llvm_value(l, in[i]);
 	if (op == EMIT_SELECT)
-		return llvm_add(l, llvm_reg_type(l, b), LLVMBuildSelect(l->b, v[0], v[1], v[2], ""));
+		return llvm_add(
+		    l, llvm_reg_type(l, b), LLVMBuildSelect(l->b, v[0], v[1], v[2], ""));
 	if ((r = compare(l, op, v)))
 		return llvm_add(l, REG_PRED, r);
 	if ((r = integer(l, op, v)) || (r = floating(l, op, v, type)))
@@ -227,11 +234,13 @@ emit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
 static LLVMValueRef
 float_to_word(EmitLlvm *l, LLVMValueRef v, bool is_f64, bool is_64, bool is_signed)
 {
-	const char *name = arena_printf(l->e.mem, "llvm.nvvm.%c2%s%s.rz", is_f64 ? 'd' : 'f', is_signed ? "" : "u", is_64 ? "ll" : "i");
+	const char *name = arena_printf(l->e.mem, "llvm.nvvm.%c2%s%s.rz", is_f64 ? 'd' : 'f',
+	    is_signed ? "" : "u", is_64 ? "ll" : "i");
 	LLVMValueRef r = llvm_call(l, name, NULL, 0, &v, 1);
 	if (!is_f64 && !is_64)
 		return r;
-	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealUNO, v, v, ""), LLVMConstNull(LLVMTypeOf(r)), r, "");
+	return LLVMBuildSelect(
+	    l->b, LLVMBuildFCmp(l->b, LLVMRealUNO, v, v, ""), LLVMConstNull(LLVMTypeOf(r)), r, "");
 }
 
 static LLVMValueRef
@@ -256,9 +265,11 @@ static LLVMValueRef
 same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to)
 {
 	if (from == REG_GLOBAL && to != REG_GLOBAL)
-		return LLVMBuildBitCast(l->b, LLVMBuildPtrToInt(l->b, v, l->type[REG_I64], ""), l->type[to], "");
+		return LLVMBuildBitCast(
+		    l->b, LLVMBuildPtrToInt(l->b, v, l->type[REG_I64], ""), l->type[to], "");
 	if (to == REG_GLOBAL && from != REG_GLOBAL)
-		return LLVMBuildIntToPtr(l->b, LLVMBuildBitCast(l->b, v, l->type[REG_I64], ""), l->type[to], "");
+		return LLVMBuildIntToPtr(
+		    l->b, LLVMBuildBitCast(l->b, v, l->type[REG_I64], ""), l->type[to], "");
 	return LLVMBuildBitCast(l->b, v, l->type[to], "");
 }
 
@@ -330,9 +341,11 @@ llvm_word(EmitLlvm *l, const Reg *v, int n)
 	if (n <= 4)
 		return LLVMBuildBitCast(l->b, vector(l, l->type[type], part, n), word, "");
 	LLVMValueRef sum = LLVMConstNull(word);
-	for (int i = 0; i < n; i++) {                   /* 4-bit values in registers of 8 */
-		LLVMValueRef nibble = LLVMBuildAnd(l->b, LLVMBuildZExt(l->b, part[i], word, ""), llvm_i32(l, 15), "");
-		sum = LLVMBuildOr(l->b, sum, LLVMBuildShl(l->b, nibble, llvm_i32(l, 4 * i), ""), "");
+	for (int i = 0; i < n; i++) { /* 4-bit values in registers of 8 */
+		LLVMValueRef nibble =
+		    LLVMBuildAnd(l->b, LLVMBuildZExt(l->b, part[i], word, ""), llvm_i32(l, 15), "");
+		sum =
+		    LLVMBuildOr(l->b, sum, LLVMBuildShl(l->b, nibble, llvm_i32(l, 4 * i), ""), "");
 	}
 	return sum;
 }
@@ -351,7 +364,8 @@ llvm_split(EmitLlvm *l, LLVMValueRef word, RegType type, LLVMValueRef *out, int 
 			out[i] = LLVMBuildExtractElement(l->b, word, llvm_i32(l, i), "");
 			continue;
 		}
-		LLVMValueRef nibble = LLVMBuildAnd(l->b, LLVMBuildLShr(l->b, word, llvm_i32(l, 4 * i), ""), llvm_i32(l, 15), "");
+		LLVMValueRef nibble = LLVMBuildAnd(
+		    l->b, LLVMBuildLShr(l->b, word, llvm_i32(l, 4 * i), ""), llvm_i32(l, 15), "");
 		out[i] = LLVMBuildTrunc(l->b, nibble, l->type[REG_I8], "");
 	}
 }

@@ -21,15 +21,23 @@ const char *const emit_op_text[EMIT_OPS_COUNT] = {
 };
 
 const char *const reg_type_text[REG_TYPES] = {
-    [REG_PRED] = "pred", [REG_I8] = "i8", [REG_I16] = "i16", [REG_I32] = "i32", [REG_I64] = "i64",
-    [REG_F16] = "f16", [REG_BF16] = "bf16", [REG_F32] = "f32", [REG_F64] = "f64",
-    [REG_GLOBAL] = "global", [REG_SHARED] = "shared",
+    [REG_PRED] = "pred",
+    [REG_I8] = "i8",
+    [REG_I16] = "i16",
+    [REG_I32] = "i32",
+    [REG_I64] = "i64",
+    [REG_F16] = "f16",
+    [REG_BF16] = "bf16",
+    [REG_F32] = "f32",
+    [REG_F64] = "f64",
+    [REG_GLOBAL] = "global",
+    [REG_SHARED] = "shared",
 };
 
 MmaWords
 mma_words(const MmaInfo *i)
 {
 	int threads = 32 * i->warps, word = 32 * threads;
-	return (MmaWords){i->m * i->k * dtype_info[i->a].bits / word, i->k * i->n * dtype_info[i->b].bits / word,
-	    i->m * i->n / threads};
+	return (MmaWords){i->m * i->k * dtype_info[i->a].bits / word,
+	    i->k * i->n * dtype_info[i->b].bits / word, i->m * i->n / threads};
 }

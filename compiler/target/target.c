@@ -16,7 +16,7 @@ enum { KB = 1024 };
 	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, .vector_bytes = 16
 
 static const Target targets[] = {
-	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx63", .has = SM_75,
+	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx70", .has = SM_75,
 	    .shared_bytes = 64 * KB, .shared_bytes_unit = 64 * KB, .max_warps = 32},
 	{NVIDIA, .name = "sm_80", .capability = 80, .cpu = "sm_80", .features = "+ptx70", .has = SM_80,
 	    .shared_bytes = 163 * KB, .shared_bytes_unit = 164 * KB, .max_warps = 64},

@@ -1,0 +1,446 @@
+/* Every call of the emitter, for every target: LLVM takes what the LLVM emitter builds, and ptxas, where there is one,
+ * takes the PTX that comes out. */
+#include "emit/emit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef struct Bench {
+	Arena *mem;
+	const Target *t;
+	EmitLlvm *l;
+	Emitter *e;
+	Reg in, out, shared, n;                         /* pointers in and out, i32 n */
+	Reg offset;                                     /* of this thread in out, moved on by every keep */
+	int kept;
+} Bench;
+
+static bool
+have_ptxas(void)
+{
+	return system("PATH=$PATH:/usr/local/cuda/bin command -v ptxas >/dev/null 2>&1") == 0;
+}
+
+static void
+begin(Bench *b, const Target *t)
+{
+	static const EmitParam param[] = {
+	    {"in", REG_GLOBAL, true, false, 16}, {"out", REG_GLOBAL, false, false, 16}, {"n", REG_I32, false, false, 0}};
+	const EmitLlvmOptions opt = {.verify = true};
+	const EmitKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024};
+	const char *why = NULL;
+	Reg r[3];
+	*b = (Bench){.mem = arena_open(), .t = t};
+	b->l = emit_llvm_open(b->mem, t, &opt, &why);
+	if (!b->l)
+		fail_msg("%s: %s", t->name, why);
+	Emitter *e = b->e = emit_llvm_emitter(b->l);
+	e->kernel_begin(e, &k, r, &b->shared);
+	b->in = r[0];
+	b->out = r[1];
+	b->n = r[2];
+}
+
+/* Into the output, so that it is not dropped. */
+static void
+keep(Bench *b, Reg v)
+{
+	Emitter *e = b->e;
+	RegType type = e->type(e, v);
+	if (type == REG_SHARED || type == REG_GLOBAL)
+		v = e->cast(e, CAST_BITS, type = type == REG_SHARED ? REG_I32 : REG_I64, v);
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->out, .constant = 8 * b->kept++, .align = 8};
+	e->store(e, &at, &v);
+}
+
+static Reg
+get(Bench *b, RegType type)
+{
+	Emitter *e = b->e;
+	Reg r;
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->in, .constant = 8 * b->kept++, .align = 8};
+	if (type == REG_SHARED)
+		return e->pointer(e, b->shared, b->n);
+	e->load(e, &at, &r);
+	return r;
+}
+
+static void
+ptxas(Bench *b, const Text *ptx, const char *what)
+{
+	char path[] = "/tmp/tegula_emit_XXXXXX";
+	int fd = mkstemp(path);
+	if (!have_ptxas())
+		return;
+	assert_true(fd >= 0 && write(fd, ptx->at, ptx->n) == (ssize_t)ptx->n);
+	close(fd);
+	char *run = arena_printf(b->mem, "PATH=$PATH:/usr/local/cuda/bin ptxas -O1 -arch=%s -o /dev/null %s 2>&1 | head -n 20 >&2; "
+	    "PATH=$PATH:/usr/local/cuda/bin ptxas -O1 -arch=%s -o /dev/null %s >/dev/null 2>&1", b->t->name, path, b->t->name, path);
+	int status = system(run);
+	if (status != 0)
+		fail_msg("%s: ptxas refuses %s: %s", b->t->name, what, path);
+	unlink(path);
+}
+
+static void
+end(Bench *b, const char *what)
+{
+	const char *why = NULL;
+	Text ptx = {0};
+	b->e->kernel_end(b->e);
+	if (!emit_llvm_ptx(b->l, &ptx, &why))
+		fail_msg("%s: %s: %s", b->t->name, what, why);
+	assert_non_null(strstr(ptx.at, ".visible .entry probe("));
+	if (getenv("TEGULA_SHOW"))
+		fputs(ptx.at, stderr);
+	ptxas(b, &ptx, what);
+	text_close(&ptx);
+	emit_llvm_close(b->l);
+	arena_close(b->mem);
+}
+
+#define EACH_TARGET(b)                                                                             \
+	Bench b;                                                                                   \
+	for (int which_ = 0; target_at(which_) && target_at(which_)->kind == TARGET_PTX &&         \
+	                     (begin(&b, target_at(which_)), true); which_++)
+
+static bool
+takes(EmitOp op, RegType t)
+{
+	bool is_float = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;
+	bool is_int = t == REG_I8 || t == REG_I16 || t == REG_I32 || t == REG_I64;
+	if (op == EMIT_SELECT)
+		return true;
+	if (t == REG_PRED)
+		return op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR || op == EMIT_NOT;
+	if (t == REG_F64 && op >= EMIT_EXP2_FAST && op <= EMIT_TANH_FAST)
+		return false;
+	if ((op >= EMIT_FNEG && op <= EMIT_FTRUNC) || (op >= EMIT_FEQ && op <= EMIT_FUNO))
+		return is_float;
+	return is_int;
+}
+
+static void
+test_ops(void **unused)
+{
+	EACH_TARGET(b) {
+		for (int op = 0; op < EMIT_OPS_COUNT; op++)
+			for (RegType t = REG_PRED; t <= REG_F64; t++) {
+				if (!takes((EmitOp)op, t))
+					continue;
+				Reg in[3] = {0};
+				for (int i = 0; i < emit_op_operands[op]; i++)
+					in[i] = get(&b, op == EMIT_SELECT && i == 0 ? REG_PRED : t);
+				keep(&b, b.e->op(b.e, (EmitOp)op, in[0], in[1], in[2]));
+			}
+		end(&b, "arithmetic");
+	}
+}
+
+static void
+test_casts(void **unused)
+{
+	static const RegType ints[] = {REG_PRED, REG_I8, REG_I16, REG_I32, REG_I64};
+	static const RegType floats[] = {REG_F16, REG_BF16, REG_F32, REG_F64};
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		for (int i = 0; i < LEN(ints); i++)
+			for (int k = 0; k < LEN(ints); k++) {
+				EmitCast c = i < k ? CAST_SEXT : CAST_TRUNC;
+				if (i != k)
+					keep(&b, e->cast(e, c, ints[k], get(&b, ints[i])));
+				if (i < k)
+					keep(&b, e->cast(e, CAST_ZEXT, ints[k], get(&b, ints[i])));
+			}
+		for (int i = 0; i < LEN(floats); i++)
+			for (int k = 0; k < LEN(ints); k++) {
+				keep(&b, e->cast(e, CAST_S2F, floats[i], get(&b, ints[k])));
+				keep(&b, e->cast(e, CAST_U2F, floats[i], get(&b, ints[k])));
+				if (ints[k] == REG_PRED)
+					continue;
+				keep(&b, e->cast(e, CAST_F2S, ints[k], get(&b, floats[i])));
+				keep(&b, e->cast(e, CAST_F2U, ints[k], get(&b, floats[i])));
+			}
+		for (int i = 0; i < 2; i++) {
+			keep(&b, e->cast(e, CAST_FEXT, REG_F32, get(&b, floats[i])));
+			keep(&b, e->cast(e, CAST_FEXT, REG_F64, get(&b, floats[i])));
+			keep(&b, e->cast(e, CAST_FTRUNC, floats[i], get(&b, REG_F32)));
+			keep(&b, e->cast(e, CAST_FTRUNC, floats[i], get(&b, REG_F64)));
+			keep(&b, e->cast(e, CAST_BITS, REG_I16, get(&b, floats[i])));
+			keep(&b, e->cast(e, CAST_BITS, floats[i], get(&b, REG_I16)));
+		}
+		keep(&b, e->cast(e, CAST_FEXT, REG_F64, get(&b, REG_F32)));
+		keep(&b, e->cast(e, CAST_FTRUNC, REG_F32, get(&b, REG_F64)));
+		keep(&b, e->cast(e, CAST_BITS, REG_F32, get(&b, REG_I32)));
+		keep(&b, e->cast(e, CAST_BITS, REG_I64, get(&b, REG_F64)));
+		keep(&b, e->cast(e, CAST_BITS, REG_I64, e->cast(e, CAST_BITS, REG_GLOBAL, get(&b, REG_I64))));
+		end(&b, "conversions");
+	}
+}
+
+static void
+test_words(void **unused)
+{
+	static const struct { RegType type; int n; } rows[] = {
+	    {REG_I8, 4}, {REG_I8, 8}, {REG_I16, 2}, {REG_F16, 2}, {REG_BF16, 2}, {REG_F32, 1}, {REG_I32, 1}};
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		for (int i = 0; i < LEN(rows); i++) {
+			Reg v[8];
+			e->unpack(e, get(&b, REG_I32), rows[i].type, v, rows[i].n);
+			for (int k = 0; k < rows[i].n / 2; k++) {
+				Reg swap = v[k];
+				v[k] = v[rows[i].n - 1 - k];
+				v[rows[i].n - 1 - k] = swap;
+			}
+			keep(&b, e->pack(e, v, rows[i].n));
+		}
+		for (RegType t = REG_F16; t <= REG_BF16; t++) {
+			Reg v[2] = {e->cast(e, CAST_FTRUNC, t, get(&b, REG_F32)), e->cast(e, CAST_FTRUNC, t, get(&b, REG_F32))};
+			keep(&b, e->pack(e, v, 2));
+		}
+		end(&b, "packing");
+	}
+}
+
+/* Every width from one element to 16 bytes, plain and masked, with every hint, in both memories. */
+static void
+accesses(Bench *b, RegType type, int bytes, Space space)
+{
+	Emitter *e = b->e;
+	Reg mask = get(b, REG_PRED), index = get(b, REG_I32), v[16];
+	for (int n = 1; n * bytes <= 16; n *= 2)
+		for (int how = 0; how < 8; how++)
+			for (int align = bytes; align <= n * bytes; align *= 4) {
+				EmitAccess at = {.space = space, .type = type, .n = n, .offset = index, .constant = 16 * how, .align = align};
+				at.base = space == SPACE_SHARED ? b->shared : b->in;
+				at.mask = how & 1 ? mask : 0;
+				at.cache = (CacheHint)(how / 2);
+				e->load(e, &at, v);
+				at.base = space == SPACE_SHARED ? b->shared : b->out;
+				e->store(e, &at, v);
+			}
+}
+
+static void
+test_memory(void **unused)
+{
+	static const int bytes[REG_TYPES] = {1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 4};
+	EACH_TARGET(b) {
+		for (RegType t = REG_PRED; t <= REG_GLOBAL; t++) {
+			accesses(&b, t, bytes[t], SPACE_GLOBAL);
+			accesses(&b, t, bytes[t], SPACE_SHARED);
+		}
+		end(&b, "loads and stores");
+	}
+}
+
+static void
+test_known_masks(void **unused)
+{
+	Bench b;
+	begin(&b, target_at(0));
+	Emitter *e = b.e;
+	Reg v;
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.in, .align = 4};
+	at.mask = e->int_const(e, REG_PRED, 0);
+	e->load(e, &at, &v);
+	keep(&b, v);
+	at.base = b.out;
+	e->store(e, &at, &v);
+	keep(&b, e->atomic(e, ATOMIC_ADD, &at, v, 0));
+	at.mask = e->int_const(e, REG_PRED, 1);
+	e->load(e, &at, &v);
+	keep(&b, v);
+	end(&b, "masks that are known");
+}
+
+static void
+atomics(Bench *b, RegType type, Space space)
+{
+	Emitter *e = b->e;
+	bool is_int = type == REG_I32 || type == REG_I64;
+	int orders = 0;
+	for (AtomicKind k = ATOMIC_ADD; k <= ATOMIC_CAS; k++) {
+		if (type == REG_I16 ? k != ATOMIC_CAS : !is_int && k != ATOMIC_ADD)
+			continue;
+		for (int masked = 0; masked < 2; masked++, orders++) {
+			EmitAccess at = {.space = space, .type = type, .n = 1, .constant = 64, .align = 8};
+			at.base = space == SPACE_SHARED ? b->shared : b->out;
+			at.mask = masked ? get(b, REG_PRED) : 0;
+			at.order = (AtomicOrder)(orders % 4);
+			at.scope = orders / 4 % 2 ? SCOPE_SYS : orders / 8 % 2 ? SCOPE_CTA : SCOPE_GPU;
+			if (b->t->has & HAS_CLUSTER && orders % 3 == 0)
+				at.scope = SCOPE_CLUSTER;
+			keep(b, e->atomic(e, k, &at, get(b, type), k == ATOMIC_CAS ? get(b, type) : 0));
+		}
+	}
+}
+
+static void
+test_atomics(void **unused)
+{
+	static const RegType types[] = {REG_I16, REG_I32, REG_I64, REG_F16, REG_BF16, REG_F32, REG_F64};
+	EACH_TARGET(b) {
+		for (int i = 0; i < LEN(types); i++) {
+			atomics(&b, types[i], SPACE_GLOBAL);
+			atomics(&b, types[i], SPACE_SHARED);
+		}
+		for (RegType t = REG_F16; t <= REG_BF16; t++) {
+			EmitAccess at = {.space = SPACE_GLOBAL, .type = t, .n = 2, .base = b.out, .align = 4, .mask = get(&b, REG_PRED)};
+			keep(&b, b.e->atomic(b.e, ATOMIC_ADD, &at, get(&b, REG_I32), 0));
+		}
+		end(&b, "atomics");
+	}
+}
+
+static void
+test_control(void **unused)
+{
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		const Reg zero = e->int_const(e, REG_I32, 0), one = e->int_const(e, REG_I32, 1), steps[] = {one,
+		    e->int_const(e, REG_I32, -2), b.n, zero};
+		for (int i = 0; i < LEN(steps); i++) {
+			Reg init[2] = {get(&b, REG_F32), get(&b, REG_I32)}, in[2], after[2], inner[1];
+			Reg k = e->loop_begin(e, zero, b.n, steps[i], init, in, 2);
+			e->if_begin(e, e->op(e, EMIT_SLT, k, in[1], 0));
+			Reg sum = e->op(e, EMIT_FADD, in[0], get(&b, REG_F32), 0);
+			e->if_else(e, &sum, 1);
+			e->if_end(e, &in[0], inner, 1);
+			Reg next[2] = {inner[0], e->op(e, EMIT_ADD, in[1], k, 0)};
+			e->loop_end(e, next, after, 2);
+			keep(&b, after[0]);
+			keep(&b, after[1]);
+		}
+		Reg v = get(&b, REG_I64), in, after, limit = get(&b, REG_I64);
+		e->while_begin(e, &v, &in, 1);
+		Reg twice = e->op(e, EMIT_MUL, in, in, 0);
+		e->while_test(e, e->op(e, EMIT_ULT, twice, limit, 0));
+		e->while_end(e, &twice, &after, 1);
+		keep(&b, after);
+		keep(&b, twice);
+		e->if_begin(e, e->op(e, EMIT_EQ, after, limit, 0));
+		e->trap(e);
+		e->if_else(e, NULL, 0);
+		e->if_end(e, NULL, NULL, 0);
+		end(&b, "control");
+	}
+}
+
+static RegType
+prim_operand(PrimKind k, int i)
+{
+	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_VOTE_BALLOT)
+		return REG_PRED;
+	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)
+		return REG_F32;
+	if (k == PRIM_PREFETCH_L2 || ((k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16) && i == 1))
+		return REG_GLOBAL;
+	if (i == 0 && k >= PRIM_CP_ASYNC)
+		return REG_SHARED;
+	return REG_I32;
+}
+
+static void
+test_prims(void **unused)
+{
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		for (PrimKind k = 0; k < PRIM_COUNT; k++) {
+			const PrimInfo *info = &prim_info[k];
+			int64_t imm[2] = {8, 64};
+			Reg in[8], out[8];
+			if (!info->ptx || info->needs & ~b.t->has)
+				continue;
+			if (k == PRIM_REGISTERS_MORE || k == PRIM_REGISTERS_LESS)
+				imm[0] = 40;
+			for (int i = 0; i < info->nin; i++)
+				in[i] = get(&b, prim_operand(k, i));
+			e->prim(e, k, in, info->nin, imm, 2, out, info->nout);
+			for (int i = 0; i < info->nout; i++)
+				keep(&b, out[i]);
+		}
+		end(&b, "primitives");
+	}
+}
+
+static void
+test_mma(void **unused)
+{
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		for (int i = 0; i < mma_count; i++) {
+			const MmaInfo *m = &mma_info[i];
+			MmaWords w = mma_words(m);
+			Reg in[3][16], out[16];
+			if (m->warps != 1 || m->least > b.t->capability || m->needs & ~b.t->has)
+				continue;
+			for (int k = 0; k < w.a; k++)
+				in[0][k] = get(&b, REG_I32);
+			for (int k = 0; k < w.b; k++)
+				in[1][k] = get(&b, REG_I32);
+			for (int k = 0; k < w.c; k++)
+				in[2][k] = get(&b, m->acc == TY_F32 ? REG_F32 : REG_I32);
+			e->mma(e, m, in[0], in[1], in[2], out);
+			for (int k = 0; k < w.c; k++)
+				keep(&b, out[k]);
+		}
+		end(&b, "matrix instructions");
+	}
+}
+
+static void
+test_text(void **unused)
+{
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		const RegType type = REG_I32;
+		Reg out, in[2] = {get(&b, REG_I32), b.n};
+		e->inline_ptx(e, "{ .reg .b32 t; mov.u32 t, %tid.x; add.u32 $0, $1, t; mad.lo.u32 $0, $0, $2, 5; }", in, 2, &type, &out, 1);
+		keep(&b, out);
+		Reg v[3] = {get(&b, REG_F64), get(&b, REG_I64), out};
+		e->print(e, "%f %lld %d\n", v, 3);
+		e->print(e, "nothing\n", NULL, 0);
+		end(&b, "text");
+	}
+}
+
+/* What LLVM cannot do comes back as a reason. */
+static void
+test_refusal(void **unused)
+{
+	Bench b;
+	const char *why = NULL;
+	Text ptx = {0};
+	begin(&b, target_named("sm_75"));
+	Reg v = get(&b, REG_I32), out;
+	const RegType type = REG_F64;
+	b.e->inline_ptx(b.e, "mov.b64 $0, $1;", (Reg[]){v}, 1, &type, &out, 1);
+	b.e->kernel_end(b.e);
+	b.e->prim(b.e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);        /* after the end: the module is not sound */
+	assert_false(emit_llvm_ptx(b.l, &ptx, &why));
+	assert_non_null(why);
+	text_close(&ptx);
+	emit_llvm_close(b.l);
+	arena_close(b.mem);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_ops), cmocka_unit_test(test_casts), cmocka_unit_test(test_words),
+	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
+	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma),
+	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
+	};
+	if (!have_ptxas())
+		fprintf(stderr, "test_emit: no ptxas here; only LLVM judges\n");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
