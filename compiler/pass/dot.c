@@ -1,0 +1,234 @@
+/* Decides how each dot is computed: by which matrix instruction, with how many warps along either side, or by
+ * multiplications and additions, with the reason.
+ *
+ *     %p = dot %a, %b, %0 : f32[64, 64]          %p = dot %a, %b, %acc {mma = "m16n8k16.f16"} : f32[64, 64] #0
+ *     %s = add %acc, %p                     =>
+ *
+ * Sums go into the accumulator.  Operands that no instruction takes become ones that it does where that is exact (8-bit
+ * floats are f16 on older chips); what is smaller than the instruction is repeated to its size, with zeros along K.  A dot
+ * whose product feeds another's left operand has all of its warps along M, as has the other: then the product is that
+ * operand without leaving its thread. */
+#include "pass/dot.h"
+
+#include <string.h>
+
+static bool
+is_zero(const Value *v)
+{
+	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+	return a && (a->kind == ATTR_FLOAT ? a->f == 0.0 : a->i == 0);
+}
+
+/* x + dot(a, b, 0), where the dot has no other use: the sum is the accumulator's work. */
+static void
+fold_sum(Op *add)
+{
+	for (int i = 0; i < 2; i++) {
+		Op *dot = add->in[i]->def;
+		Value *acc = add->in[1 - i];
+		if (!dot || dot->kind != OP_DOT || dot->home != add->home || dot->out[0].nuses != 1 || !is_zero(dot->in[2]) ||
+		    acc == add->in[i])
+			continue;
+		op_set_in(dot, 2, acc);
+		op_move(dot, add->home, add);
+		value_replace(&add->out[0], &dot->out[0]);
+		dot->out[0].name = add->out[0].name;
+		op_erase(add);
+		return;
+	}
+}
+
+static Builder
+before(Op *op)
+{
+	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
+}
+
+static void
+cast_operand(Op *dot, int i, DType to)
+{
+	Builder b = before(dot);
+	op_set_in(dot, i, build1(&b, OP_CAST, dot->in[i], type_with_elem(b.m, dot->in[i]->type, to)));
+}
+
+static bool
+is_fp8(DType t)
+{
+	return t == TY_F8E4M3 || t == TY_F8E5M2;
+}
+
+/* The instruction with the largest k that fits, else the one with the least. */
+static const MmaInfo *
+find_mma(const Target *t, DType a, DType b, DType acc, int64_t k)
+{
+	const MmaInfo *best = NULL;
+	for (int i = 0; i < mma_count; i++) {
+		const MmaInfo *m = &mma_info[i];
+		if (m->a != a || m->b != b || m->acc != acc || m->warps > 1 || t->kind != TARGET_PTX ||
+		    t->capability < m->least || (m->needs & ~t->has))
+			continue;
+		bool fits = m->k <= k, had = best && best->k <= k;
+		if (!best || (fits && !had) || (fits == had && (fits ? m->m * m->k > best->m * best->k : m->k < best->k)))
+			best = m;
+	}
+	return best;
+}
+
+static const MmaInfo *
+choose_mma(Op *dot, const Target *t, const char **reason)
+{
+	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
+	int64_t k = dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
+	const char *precision = op_text(dot, "precision");
+	bool exact = a == TY_F32 && (*precision == 0 || strcmp(precision, "ieee") == 0);
+	const MmaInfo *m = exact ? NULL : find_mma(t, a, b, acc, k);
+	if (!m && is_fp8(a) && is_fp8(b) && (m = find_mma(t, TY_F16, TY_F16, acc, k)) != NULL) {
+		cast_operand(dot, 0, TY_F16);
+		cast_operand(dot, 1, TY_F16);
+	}
+	if (!m)
+		*reason = exact ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
+		                : arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s",
+		                      t->name, dtype_info[a].text, dtype_info[b].text, dtype_info[acc].text);
+	return m;
+}
+
+/* Through elementwise ops: does the product become operand 0 of another dot? */
+static Op *
+next_dot(const Func *f, const Value *v, int depth)
+{
+	for (Op *op = depth > 0 ? f->body->first : NULL; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nin; i++) {
+			if (op->in[i] != v)
+				continue;
+			if (op->kind == OP_DOT && i == 0)
+				return op;
+			if ((op_info[op->kind].traits & ELEM) && op->nout == 1) {
+				Op *found = next_dot(f, &op->out[0], depth - 1);
+				if (found)
+					return found;
+			}
+		}
+	return NULL;
+}
+
+enum { CHAIN_DEPTH = 8, FMA_BITS = 2, FMA_LANES = 3 };
+
+/* log2 warps along each dimension: batches first, then so that as little as possible is read twice: M rows for each warp
+ * along N, and N columns for each along M. */
+static void
+spread_warps(const Type *t, int m, int n, int warps, bool chained, int out[LAYOUT_RANK])
+{
+	int rows = MAX(log2_exact(t->extent[t->rank - 2]) - m, 0), cols = MAX(log2_exact(t->extent[t->rank - 1]) - n, 0);
+	memset(out, 0, sizeof *out * LAYOUT_RANK);
+	for (int d = 0; d < t->rank - 2; d++) {
+		out[d] = MIN(log2_exact(t->extent[d]), warps);
+		warps -= out[d];
+	}
+	int *wm = &out[t->rank - 2], *wn = &out[t->rank - 1];
+	for (; warps > 0; warps--) {
+		int64_t rows_each = t->extent[t->rank - 2] >> *wm, cols_each = t->extent[t->rank - 1] >> *wn;
+		bool more_rows = *wm < rows, more_cols = *wn < cols;
+		if (more_rows && (chained || !more_cols || rows_each >= cols_each))
+			++*wm;
+		else if (more_cols && !(chained && more_rows))
+			++*wn;
+		else
+			++*wm;
+	}
+}
+
+static Layout
+fragment_in(const Layout *fragment, int rank)
+{
+	Layout l = *fragment;
+	for (int i = 2; i < rank; i++)
+		l = layout_expand(&l, 0);
+	return l;
+}
+
+static void
+place_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
+{
+	const Type *t = dot->out[0].type;
+	int shape[LAYOUT_RANK] = {0}, along[LAYOUT_RANK];
+	Layout c = mma_layout_c(mma);
+	c = fragment_in(&c, t->rank);
+	for (int d = 0; d < t->rank; d++)
+		shape[d] = log2_exact(t->extent[d]);
+	spread_warps(t, log2_exact(mma->m), log2_exact(mma->n), warps, chained, along);
+	c = layout_tile(&c, shape, along);
+	Module *m = dot->home->func->module;
+	dot->out[0].layout = layout_intern(m, &c);
+	op_set_attr(m, dot, attr_text(m, "mma", mma->name));
+}
+
+/* Each thread has a little square; eight lanes along N. */
+static void
+place_fma(Op *dot, int lanes, int warps, const char *reason)
+{
+	const Type *t = dot->out[0].type;
+	Module *m = dot->home->func->module;
+	int shape[LAYOUT_RANK] = {0}, total = 0, row = t->rank - 2, col = t->rank - 1;
+	Blocked b = {.rank = t->rank};
+	for (int d = 0; d < t->rank; d++) {
+		b.order[d] = t->rank - 1 - d;
+		shape[d] = log2_exact(t->extent[d]);
+		total += shape[d];
+	}
+	int spare = MAX(total - lanes - warps, 0);
+	b.per_thread[col] = MIN(MIN(FMA_BITS, shape[col]), (spare + 1) / 2);
+	b.per_thread[row] = MIN(MIN(FMA_BITS, shape[row]), spare - b.per_thread[col]);
+	b.lanes[col] = MIN(MIN(FMA_LANES, lanes), shape[col] - b.per_thread[col]);
+	b.lanes[row] = lanes - b.lanes[col];
+	spread_warps(t, b.per_thread[row] + b.lanes[row], b.per_thread[col] + b.lanes[col], warps, false, b.warps);
+	Layout l = layout_blocked(&b, shape);
+	dot->out[0].layout = layout_intern(m, &l);
+	op_set_attr(m, dot, attr_text(m, "fma_reason", reason));
+}
+
+static void
+place_dot(Op *dot, const Target *t)
+{
+	Func *f = dot->home->func;
+	const char *reason = "";
+	int warps = log2_exact(MAX(f->schedule.warps, 1));
+	bool chained = next_dot(f, &dot->out[0], CHAIN_DEPTH);
+	for (Op *op = f->body->first; op && !chained; op = op_after(op, f->body))
+		chained = op->kind == OP_DOT && op != dot && next_dot(f, &op->out[0], CHAIN_DEPTH) == dot;
+	const MmaInfo *mma = choose_mma(dot, t, &reason);
+	Op *fits = mma ? dot_fit(dot, mma) : NULL;
+	if (fits)
+		place_mma(fits, mma, warps, chained);
+	else
+		place_fma(dot, log2_exact(t->lanes), warps, mma ? "a dot of five dimensions smaller than an instruction" : reason);
+}
+
+static void
+visit(Func *f, const Target *t)
+{
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (op->kind == OP_ADD && dtype_is_float(op->out[0].type->elem))
+			fold_sum(op);
+	}
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (op->kind == OP_DOT && strcmp(op_text(op, "precision"), "tf32x3") == 0)
+			dot_split_tf32(op);
+	}
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (op->kind == OP_DOT)
+			place_dot(op, t);
+	}
+	func_number(f);
+}
+
+void
+pass_dot(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n; i++)
+		if (!m->funcs.at[i]->is_reference)
+			visit(m->funcs.at[i], t);
+}
