@@ -1,0 +1,122 @@
+/* Accesses of the lockstep machine.
+ *
+ * Each byte of shared memory remembers which warp wrote it last and which read it, and when (a count of barriers).  A
+ * warp that touches what another has written since the last barrier, or writes what another has read since, depends on
+ * who is faster: that is an error even where, as here, the order happens to come out right. */
+#include "emit/lockstep.h"
+
+#include <string.h>
+
+typedef struct Touch {
+	uint32_t wrote, read;                           /* epochs; 0: never */
+	int16_t writer, reader;                         /* warps; reader -1: several */
+	int32_t unused;
+} Touch;
+_Static_assert(sizeof(Touch) == 16, "as the machine makes room for them");
+
+static bool
+touch(Machine *m, Touch *b, int warp, bool writes)
+{
+	bool foreign_write = b->wrote == m->epoch && b->writer != warp;
+	bool foreign_read = b->read == m->epoch && b->reader != warp;
+	if (foreign_write || (writes && foreign_read))
+		return lockstep_fail(m, "warps %d and %d meet in shared memory with no barrier between: %s after %s", warp,
+		    foreign_write ? b->writer : b->reader, writes ? "a write" : "a read",
+		    foreign_write ? "a write" : "a read");
+	if (writes) {
+		b->wrote = m->epoch;
+		b->writer = (int16_t)warp;
+	} else {
+		b->reader = b->read == m->epoch && b->reader != warp ? -1 : (int16_t)warp;
+		b->read = m->epoch;
+	}
+	return true;
+}
+
+char *
+lockstep_shared(Machine *m, int thread, uint64_t at, int bytes, bool writes)
+{
+	if (at + (uint64_t)bytes > (uint64_t)m->s->shared_bytes) {
+		lockstep_fail(m, "shared memory at %llu, of %d bytes", (unsigned long long)at, m->s->shared_bytes);
+		return NULL;
+	}
+	for (int i = 0; i < bytes; i++)
+		if (!touch(m, &m->touch[at + (uint64_t)i], thread / m->s->target->lanes, writes))
+			return NULL;
+	return m->shared + at;
+}
+
+static uint64_t
+address_of(const Machine *m, const EmitAccess *at, int t)
+{
+	uint64_t a = lockstep_at(m, at->base)[t] + (uint64_t)at->constant;
+	if (at->offset) {
+		uint64_t o = lockstep_at(m, at->offset)[t];
+		a += m->s->type.at[at->offset - 1] == REG_I32 ? (uint64_t)(int64_t)(int32_t)o : o;
+	}
+	return at->space == SPACE_SHARED ? (uint32_t)a : a;
+}
+
+static uint64_t
+combine(AtomicKind k, RegType t, uint64_t old, uint64_t v, uint64_t compare)
+{
+	static const EmitOp ops[] = {
+		[ATOMIC_MIN] = EMIT_SMIN, [ATOMIC_MAX] = EMIT_SMAX, [ATOMIC_UMIN] = EMIT_UMIN, [ATOMIC_UMAX] = EMIT_UMAX,
+		[ATOMIC_AND] = EMIT_AND, [ATOMIC_OR] = EMIT_OR, [ATOMIC_XOR] = EMIT_XOR,
+	};
+	if (k == ATOMIC_EXCHANGE)
+		return v;
+	if (k == ATOMIC_CAS)
+		return old == compare ? v : old;
+	bool real = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;
+	return lockstep_op(k == ATOMIC_ADD ? real ? EMIT_FADD : EMIT_ADD : ops[k], t, old, v, 0);
+}
+
+static bool
+access_one(Machine *m, const Ins *i, int t)
+{
+	const EmitAccess *at = &i->at;
+	int size = (lockstep_width(at->type) + 7) / 8;
+	bool writes = i->kind != INS_LOAD;
+	uint64_t address = address_of(m, at, t);
+	if (at->align > 1 && address % (uint64_t)at->align)
+		return lockstep_fail(m, "thread %d: an address is not a multiple of %d", t, at->align);
+	char *p = at->space == SPACE_SHARED ? lockstep_shared(m, t, address, size * at->n, writes)
+					    : (char *)(uintptr_t)address;
+	if (!p)
+		return at->space == SPACE_SHARED ? false : lockstep_fail(m, "thread %d: address 0", t);
+	for (int k = 0; k < at->n; k++) {
+		if (i->kind == INS_LOAD) {
+			uint64_t v = 0;
+			memcpy(&v, p + k * size, (size_t)size);
+			lockstep_at(m, i->out[k])[t] = v;
+		} else if (i->kind == INS_STORE) {
+			memcpy(p + k * size, &lockstep_at(m, i->in[k])[t], (size_t)size);
+		}
+	}
+	if (i->kind == INS_ATOMIC) {
+		uint64_t old = 0, compare = i->nin > 1 ? lockstep_at(m, i->in[1])[t] : 0;
+		memcpy(&old, p, (size_t)size);
+		uint64_t v = combine((AtomicKind)i->sub, at->type, old, lockstep_at(m, i->in[0])[t], compare);
+		memcpy(p, &v, (size_t)size);
+		lockstep_at(m, i->out[0])[t] = old;
+	}
+	return true;
+}
+
+bool
+lockstep_access(Machine *m, const Ins *i)
+{
+	for (int t = 0; t < m->s->threads; t++) {
+		if (!m->active[t])
+			continue;
+		if (i->at.mask && !lockstep_at(m, i->at.mask)[t]) {
+			for (int k = 0; k < i->nout; k++)
+				lockstep_at(m, i->out[k])[t] = 0;
+			continue;
+		}
+		if (!access_one(m, i, t))
+			return false;
+	}
+	return true;
+}
