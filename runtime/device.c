@@ -13,7 +13,7 @@
 
 #include "runtime/runtime.h"
 
-const Device *const device_rows[] = {&device_cpu, &device_cuda};
+const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_simt};
 const int device_nrows = LEN(device_rows);
 
 double
