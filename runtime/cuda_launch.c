@@ -32,6 +32,7 @@ value_of(const AbiParam *p, const Loaded *l, const PlanArg *args, const int64_t 
 	switch (p->kind) {
 	case ABI_POINTER: return (uint64_t)(uintptr_t)args[p->param].data;
 	case ABI_STRIDE: return (uint64_t)args[p->param].stride[p->dim];
+	case ABI_EXTENT: return (uint64_t)args[p->param].dim[p->dim];
 	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
 	case ABI_DIM: return (uint64_t)args[p->param].i;
 	case ABI_GRID: return (uint64_t)grid[p->dim];

@@ -128,6 +128,7 @@ extern const int device_nrows;
 
 extern const Device device_cpu;         /* cpu.c */
 extern const Device device_cuda;        /* cuda.c */
+extern const Device device_simt;         /* simt.c */
 
 double device_clock(void);              /* seconds, monotonic */
 uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */

@@ -118,6 +118,8 @@ value_of(const AbiParam *p, Loaded *l, const PlanArg *args, const int64_t grid[M
 		return (uint64_t)(uintptr_t)args[p->param].data;
 	case ABI_STRIDE:
 		return (uint64_t)args[p->param].stride[p->dim];
+	case ABI_EXTENT:
+		return (uint64_t)args[p->param].dim[p->dim];
 	case ABI_SCALAR: {
 		const Type *t = l->func->body->arg[p->param].type;
 		if (dtype_is_float(t->elem))

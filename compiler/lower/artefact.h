@@ -11,6 +11,7 @@ typedef enum AbiKind {
 	ABI_POINTER,                                    /* of tensor or pointer parameter `param` */
 	ABI_STRIDE,                                     /* i64, elements: strided tensor `param`, dimension `dim` */
 	ABI_SCALAR,                                     /* scalar parameter `param`, its type's bytes */
+	ABI_EXTENT,                                     /* i64: of tensor `param`, dimension `dim`, that no symbol names */
 	ABI_DIM,                                        /* i64: shape symbol parameter `param` */
 	ABI_GRID,                                       /* i32: programs along grid axis `dim` */
 	ABI_FAULTS,                                     /* pointer: a buffer of faults (assert), FAULT_BYTES, zeroed */
@@ -61,7 +62,7 @@ typedef struct Artefact {
 	int registers, spill_bytes, stack_bytes;
 } Artefact;
 
-/* artefact.c */
+/* abi.c */
 
 /* The kernel's parameters for a function: in order of its own parameters (a strided tensor's strides behind it), then
  * what is derived. */

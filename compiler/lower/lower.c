@@ -69,7 +69,8 @@ lower_param(const Lower *l, AbiKind kind, int param, int dim)
 {
 	for (int i = 0; i < l->nabi; i++) {
 		const AbiParam *a = &l->abi[i];
-		bool same_dim = (kind != ABI_STRIDE && kind != ABI_GRID) || a->dim == dim;
+		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_GRID;
+		bool same_dim = !by_dim || a->dim == dim;
 		if (a->kind == kind && same_dim && (kind >= ABI_GRID || a->param == param))
 			return l->param[i];
 	}
@@ -90,10 +91,19 @@ lower_constant(const Value *v, int64_t *out)
 	return true;
 }
 
+/* The results are zeros, so that lowering can go on and find what else there is. */
 void
 lower_refuse(Lower *l, const Op *op, const char *what)
 {
 	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, l->t->name);
+	for (int i = 0; i < op->nout; i++) {
+		RegType t = lower_type(op->out[i].type);
+		bool real = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;
+		Reg zero = real ? l->e->float_const(l->e, t, 0) : l->e->int_const(l->e, t, 0);
+		Reg *out = lower_new(l, &op->out[i]);
+		for (int r = 0; r < lower_count(&op->out[i]); r++)
+			out[r] = zero;
+	}
 }
 
 void
@@ -132,7 +142,8 @@ lower_dim(Lower *l, const Value *tensor, int dim)
 	int64_t n = known_dim(tensor, dim);
 	if (n >= 0)
 		return lower_i64(l, n);
-	return lower_param(l, ABI_DIM, l->f->param[tensor_param(tensor)].dim[dim], 0);
+	int p = tensor_param(tensor), symbol = l->f->param[p].dim[dim];
+	return symbol >= 0 ? lower_param(l, ABI_DIM, symbol, 0) : lower_param(l, ABI_EXTENT, p, dim);
 }
 
 int64_t
@@ -341,6 +352,10 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 		break;
 	case ABI_STRIDE:
 		out->name = arena_printf(l->mem, "%s_stride%d", p->name, a->dim);
+		out->type = REG_I64;
+		break;
+	case ABI_EXTENT:
+		out->name = arena_printf(l->mem, "%s_dim%d", p->name, a->dim);
 		out->type = REG_I64;
 		break;
 	case ABI_DIM:

@@ -1,0 +1,50 @@
+/* The kernel's parameters for a function: what the runtime passes, in order.  The function's own parameters come first,
+ * a tensor's pointer with its strides behind it, if they are free, and those of its extents that neither its type nor a
+ * dim parameter knows; then the grid, and what is derived. */
+#include "lower/artefact.h"
+
+typedef VEC(AbiParam) AbiList;
+
+static void
+add_tensor(AbiList *l, Arena *mem, const Func *f, int i)
+{
+	const FuncParam *p = &f->param[i];
+	const Type *t = f->body->arg[i].type;
+	vec_push(mem, l, ((AbiParam){ABI_POINTER, i, 0, 8}));
+	for (int d = 0; p->strided && d < t->rank; d++)
+		vec_push(mem, l, ((AbiParam){ABI_STRIDE, i, d, 8}));
+	for (int d = 0; d < t->rank; d++)
+		if (t->extent[d] < 0 && p->dim[d] < 0)
+			vec_push(mem, l, ((AbiParam){ABI_EXTENT, i, d, 8}));
+}
+
+static bool
+has_assert(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_ASSERT)
+			return true;
+	return false;
+}
+
+AbiParam *
+artefact_abi(const Func *f, Arena *mem, int *n)
+{
+	AbiList l = {0};
+	for (int i = 0; i < f->nparam; i++) {
+		const Type *t = f->body->arg[i].type;
+		int bytes = MAX(dtype_info[t->elem].bits / 8, 1);
+		switch (f->param[i].kind) {
+		case PARAM_TENSOR: add_tensor(&l, mem, f, i); break;
+		case PARAM_POINTER: vec_push(mem, &l, ((AbiParam){ABI_POINTER, i, 0, 8})); break;
+		case PARAM_SCALAR: vec_push(mem, &l, ((AbiParam){ABI_SCALAR, i, 0, bytes})); break;
+		case PARAM_DIM: vec_push(mem, &l, ((AbiParam){ABI_DIM, i, 0, 8})); break;
+		}
+	}
+	for (int d = 0; d < f->naxis; d++)
+		vec_push(mem, &l, ((AbiParam){ABI_GRID, 0, d, 4}));
+	if (has_assert(f))
+		vec_push(mem, &l, ((AbiParam){ABI_FAULTS, 0, 0, 8}));
+	*n = l.n;
+	return l.at;
+}
