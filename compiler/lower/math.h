@@ -1,0 +1,82 @@
+/* What the files of mathematical functions share: short names for arithmetic on one float of a thread. */
+#ifndef TEGULA_MATH_H
+#define TEGULA_MATH_H
+
+#include "lower/lower.h"
+
+/* In f32 or f64; bits: an integer of the same width. */
+typedef struct Math {
+	Lower *l;
+	RegType t, bits;
+	bool wide;                                      /* f64 */
+} Math;
+
+static inline Reg math_const(Math m, double v) { return m.l->e->float_const(m.l->e, m.t, v); }
+static inline Reg math_int(Math m, int64_t v) { return m.l->e->int_const(m.l->e, m.bits, v); }
+static inline Reg math_op1(Math m, EmitOp op, Reg a) { return lower_op1(m.l, op, a); }
+static inline Reg math_op2(Math m, EmitOp op, Reg a, Reg b) { return lower_op2(m.l, op, a, b); }
+static inline Reg math_add(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FADD, a, b); }
+static inline Reg math_sub(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FSUB, a, b); }
+static inline Reg math_mul(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FMUL, a, b); }
+static inline Reg math_fma(Math m, Reg a, Reg b, Reg c) { return lower_op3(m.l, EMIT_FMA, a, b, c); }
+static inline Reg math_neg(Math m, Reg a) { return lower_op1(m.l, EMIT_FNEG, a); }
+static inline Reg math_abs(Math m, Reg a) { return lower_op1(m.l, EMIT_FABS, a); }
+static inline Reg math_less(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FLT, a, b); }
+static inline Reg math_select(Math m, Reg p, Reg a, Reg b) { return lower_op3(m.l, EMIT_SELECT, p, a, b); }
+static inline Reg math_to_bits(Math m, Reg a) { return lower_as(m.l, CAST_BITS, m.bits, a); }
+static inline Reg math_of_bits(Math m, Reg a) { return lower_as(m.l, CAST_BITS, m.t, a); }
+static inline Reg math_scale(Math m, Reg a, double by) { return math_mul(m, a, math_const(m, by)); }
+static inline Reg math_is_nan(Math m, Reg a) { return lower_op2(m.l, EMIT_FUNO, a, a); }
+static inline int math_mantissa(Math m) { return m.wide ? 52 : 23; }
+static inline int math_bias(Math m) { return m.wide ? 1023 : 127; }
+
+/* A polynomial, the lowest power first. */
+Reg math_poly(Math m, const double *c, int n, Reg x);
+#define POLY(m, name, x)                                                                           \
+	((m).wide ? math_poly(m, name##_64, LEN(name##_64), x) : math_poly(m, name##_32, LEN(name##_32), x))
+
+Reg math_copysign(Math m, Reg magnitude, Reg sign);
+/* 1 / a: rounded correctly in f64, within one unit in f32. */
+Reg math_reciprocal(Math m, Reg a);
+/* 2^k for an integer register k of m.bits within the normal range. */
+Reg math_power_of_two(Math m, Reg k);
+/* The nearest integer to x (|x| < 2^21): as a float, and *k as m.bits. */
+Reg math_round(Math m, Reg x, Reg *k);
+/* 2^x times a constant `by`, a power of two; x is a + b, |b| small. */
+Reg math_exp2_sum(Math m, Reg a, Reg b, double by);
+/* x = m 2^e for x > 0: m from 2/3 to 4/3, e as a float. */
+Reg math_split(Math m, Reg x, Reg *e);
+
+/* math_exp.c */
+Reg math_exp(Math m, Reg x, double by);                 /* e^x times a power of two */
+Reg math_exp2(Math m, Reg x);
+Reg math_expm1(Math m, Reg x);
+Reg math_sigmoid(Math m, Reg x);
+Reg math_tanh(Math m, Reg x);
+Reg math_sinh(Math m, Reg x);
+Reg math_cosh(Math m, Reg x);
+Reg math_erf(Math m, Reg x);
+
+/* math_log.c */
+Reg math_log(Math m, Reg x);
+Reg math_log2(Math m, Reg x);
+Reg math_log1p(Math m, Reg x);
+Reg math_pow(Math m, Reg a, Reg b);
+Reg math_rsqrt(Math m, Reg x);
+
+/* math_angle.c */
+Reg math_sin(Math m, Reg x);
+Reg math_cos(Math m, Reg x);
+Reg math_tan(Math m, Reg x);
+Reg math_asin(Math m, Reg x);
+Reg math_acos(Math m, Reg x);
+Reg math_atan(Math m, Reg x);
+Reg math_atan2(Math m, Reg y, Reg x);
+
+/* math_rem.c */
+Reg math_rem(Math m, Reg a, Reg b);
+
+/* One function in f32 or f64; 0 if op is none. */
+Reg math_one(Math m, OpKind op, bool fast, Reg a, Reg b);
+
+#endif

@@ -1,0 +1,264 @@
+/* Reductions along an axis.
+ *
+ *     f32[4, 256] over dimension 1:  registers that differ along it        a tree in each thread
+ *                                    lanes that differ along it            butterflies of shuffles
+ *                                    warps that differ along it            one trip through scratch
+ *
+ * Every thread that held some element of a row ends with the row's result, so the result's layout is the operand's with
+ * the dimension summed away, and a whole tile's reduction leaves a scalar in all threads.  The order is fixed, so the
+ * same bits come out of every run.  A fold that a region describes need not commute: its steps are taken in the order of
+ * the axis's bits, the lowest first, each time the lower block of elements before the higher one. */
+#include "lower/fold.h"
+
+#include <string.h>
+
+typedef struct State {
+	Fold f;
+	Layout layout;                                  /* of the operands */
+	uint64_t live;                                  /* register bits that tell states apart */
+	uint64_t lanes;                                 /* lane bits that do */
+	Reg **at;                                       /* by register */
+	AxisRun run[F2_MAX];
+	int nruns;
+} State;
+
+static uint64_t
+moving(const Layout *l, InDim d)
+{
+	uint64_t m = 0;
+	for (int i = 0; i < l->in[d]; i++)
+		m |= l->map.col[layout_in_at(l, d) + i] ? UINT64_C(1) << i : 0;
+	return m;
+}
+
+static void
+state_make(State *s, const Op *op)
+{
+	AxisBits bits;
+	int axis = (int)op_int(op, "axis", 0);
+	*s = (State){.layout = axis_layout(op->in[0]->layout, axis)};
+	fold_shape(&s->f, op);
+	axis_bits(&s->layout, axis, &bits);
+	s->nruns = axis_runs(&bits, fold_is_commutative(&s->f), s->run);
+	s->live = moving(&s->layout, IN_REGISTER);
+	s->lanes = moving(&s->layout, IN_LANE);
+}
+
+/* Elements become states; an index is wanted of some folds. */
+static void
+enter(State *s, Lower *l, const Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0), n = 1 << s->layout.in[IN_REGISTER];
+	const Reg *in[FOLD_MAX] = {0};
+	Reg element[FOLD_MAX], thread = 0;
+	for (int k = 0; k < op->nin; k++)
+		in[k] = lower_operand(l, op, k, &s->layout);
+	if (fold_wants_index(&s->f))
+		thread = lower_thread_coordinate(l, &s->layout, axis);
+	s->at = NEW_ARRAY(l->mem, Reg *, n);
+	for (int r = 0; r < n; r++) {
+		if ((uint64_t)r & ~s->live)
+			continue;
+		Reg index = thread;
+		uint32_t own = lower_register_coordinate(&s->layout, r, axis);
+		if (thread && own)
+			index = lower_op2(l, EMIT_XOR, thread, lower_i32(l, own));
+		for (int k = 0; k < op->nin; k++)
+			element[k] = in[k][r];
+		s->at[r] = NEW_ARRAY(l->mem, Reg, FOLD_MAX);
+		fold_enter(&s->f, element, index, s->at[r]);
+	}
+}
+
+static void
+over_registers(State *s, const AxisRun *run)
+{
+	for (int i = 0; i < run->n; i++) {
+		uint64_t bit = UINT64_C(1) << run->bit[i], r = 0;
+		s->live &= ~bit;
+		do {
+			fold_combine(&s->f, s->at[r], s->at[r | bit], s->at[r]);
+			r = subset_next(r, s->live);
+		} while (r);
+	}
+}
+
+static bool
+is_whole_warp(const AxisRun *run, const Target *t)
+{
+	return 1 << run->n == t->lanes;
+}
+
+/* The warp's own reduction of words, where the machine has one. */
+static bool
+redux(State *s, const AxisRun *run)
+{
+	const Fold *f = &s->f;
+	Lower *l = f->l;
+	if (f->kind != FOLD_SUM || f->type[0] != REG_I32 || !is_whole_warp(run, l->t) ||
+	    !(l->t->has & prim_info[PRIM_REDUX_ADD].needs))
+		return false;
+	uint64_t r = 0;
+	do {
+		l->e->prim(l->e, PRIM_REDUX_ADD, s->at[r], 1, NULL, 0, s->at[r], 1);
+		r = subset_next(r, s->live);
+	} while (r);
+	return true;
+}
+
+static void
+over_lane(State *s, int bit)
+{
+	Fold *f = &s->f;
+	Lower *l = f->l;
+	bool ordered = !fold_is_commutative(f);
+	Reg other[FOLD_MAX], first[FOLD_MAX], second[FOLD_MAX], high = 0;
+	if (ordered) {
+		Reg masked = lower_op2(l, EMIT_AND, l->lane, lower_i32(l, INT64_C(1) << bit));
+		high = lower_op2(l, EMIT_NE, masked, lower_i32(l, 0));
+	}
+	uint64_t r = 0;
+	do {
+		Reg *mine = s->at[r];
+		fold_lane_xor(f, mine, 1 << bit, other);
+		if (ordered) {
+			fold_select(f, high, other, mine, first);
+			fold_select(f, high, mine, other, second);
+			fold_combine(f, first, second, mine);
+		} else {
+			fold_combine(f, mine, other, mine);
+		}
+		r = subset_next(r, s->live);
+	} while (r);
+}
+
+static void
+over_lanes(State *s, const AxisRun *run)
+{
+	for (int i = 0; i < run->n; i++)
+		s->lanes &= ~(UINT64_C(1) << run->bit[i]);
+	if (redux(s, run))
+		return;
+	for (int i = 0; i < run->n; i++)
+		over_lane(s, run->bit[i]);
+}
+
+/* Neighbours pairwise, again and again: the order is kept. */
+static void
+tree(const Fold *f, Reg **v, int n)
+{
+	for (; n > 1; n /= 2)
+		for (int i = 0; i < n / 2; i++) {
+			Reg out[FOLD_MAX];
+			fold_combine(f, v[2 * i], v[2 * i + 1], out);
+			memcpy(v[i], out, sizeof *out * (size_t)f->n);
+		}
+}
+
+enum { FEW_WARPS = 3 };                                 /* log2: from more on lanes share the reading */
+
+static void
+over_warps(State *s, const AxisRun *run)
+{
+	Fold *f = &s->f;
+	Lower *l = f->l;
+	Trip t;
+	int nregs = 1 << __builtin_popcountll(s->live), n = 1 << run->n, i = 0;
+	Reg **all = NEW_ARRAY(l->mem, Reg *, nregs), **v = NEW_ARRAY(l->mem, Reg *, n);
+	uint64_t r = 0;
+	do {
+		all[i++] = s->at[r];
+		r = subset_next(r, s->live);
+	} while (r);
+	trip_make(&t, &s->layout, s->lanes, run);
+	Reg base = lower_scratch(l, f->op);
+	trip_write(f, &t, base, all, nregs);
+	lower_barrier(l);
+	if (nregs == 1 && s->lanes == 0 && run->n > FEW_WARPS && n <= l->t->lanes) {
+		trip_read_by_lane(f, &t, base, all[0]);
+		for (int b = 0; b < run->n; b++)
+			over_lane(s, b);
+		return;
+	}
+	for (i = 0; i < n; i++)
+		v[i] = NEW_ARRAY(l->mem, Reg, FOLD_MAX);
+	for (i = 0; i < nregs; i++) {
+		trip_read(f, &t, base, i, nregs, v);
+		tree(f, v, n);
+		memcpy(all[i], v[0], sizeof(Reg) * (size_t)f->n);
+	}
+}
+
+/* Result k, of registers in the operand's layout without the axis, in the layout that it must have. */
+static void
+leave(State *s, Lower *l, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0), n = 1 << s->layout.in[IN_REGISTER];
+	Layout slice = layout_slice(&s->layout, axis);
+	Reg **result = NEW_ARRAY(l->mem, Reg *, n);
+	for (int r = 0; r < n; r++) {
+		if ((uint64_t)r & ~s->live)
+			continue;
+		result[r] = NEW_ARRAY(l->mem, Reg, FOLD_MAX);
+		fold_leave(&s->f, s->at[r], result[r]);
+	}
+	for (int k = 0; k < op->nout; k++) {
+		Value *v = &op->out[k];
+		Reg *regs = NEW_ARRAY(l->mem, Reg, n), *out = lower_new(l, v);
+		for (int r = 0; r < n; r++)
+			regs[r] = result[(uint64_t)r & s->live][k];
+		if (!v->layout)
+			out[0] = regs[0];
+		else
+			lower_to_layout(l, op, regs, &slice, v->layout, lower_type(v->type), out);
+	}
+}
+
+void
+lower_reduce(Lower *l, Op *op)
+{
+	State s;
+	state_make(&s, op);
+	s.f.l = l;
+	enter(&s, l, op);
+	for (int i = 0; i < s.nruns; i++)
+		switch (s.run[i].in) {
+		case IN_REGISTER:
+			over_registers(&s, &s.run[i]);
+			break;
+		case IN_LANE:
+			over_lanes(&s, &s.run[i]);
+			break;
+		default:
+			over_warps(&s, &s.run[i]);
+		}
+	leave(&s, l, op);
+}
+
+int64_t
+lower_reduce_scratch(const Op *op)
+{
+	State s;
+	state_make(&s, op);
+	Layout slice = layout_slice(&s.layout, (int)op_int(op, "axis", 0));
+	int64_t most = 0;
+	for (int i = 0; i < s.nruns; i++) {
+		const AxisRun *run = &s.run[i];
+		Trip t;
+		for (int b = 0; b < run->n; b++) {
+			uint64_t bit = UINT64_C(1) << run->bit[b];
+			s.live &= run->in == IN_REGISTER ? ~bit : ~UINT64_C(0);
+			s.lanes &= run->in == IN_LANE ? ~bit : ~UINT64_C(0);
+		}
+		if (run->in != IN_WARP)
+			continue;
+		trip_make(&t, &s.layout, s.lanes, run);
+		most = MAX(most, trip_bytes(&s.f, &t, 1 << __builtin_popcountll(s.live)));
+	}
+	for (int k = 0; k < op->nin; k++)
+		most = MAX(most, lower_operand_bytes(op->in[k], &s.layout));
+	for (int k = 0; k < op->nout; k++)
+		if (op->out[k].layout)
+			most = MAX(most, lower_to_layout_bytes(&slice, op->out[k].layout, lower_type(op->out[k].type)));
+	return most;
+}
