@@ -1,0 +1,323 @@
+/* Running folds along an axis, each result with its own element in it.
+ *
+ * The axis's bits are gone through from the lowest, so that at each step a block of neighbours becomes one twice (or
+ * 2^n times) as long.  Kept are
+ *
+ *     scan     by register: what stands in the result so far, within the registers that one thread holds together
+ *     before   by group of registers: the fold of all elements of the block that come before the group's
+ *     total    by group: the fold of the whole block, which all its threads know
+ *
+ *     lanes:  other = total of the lane across;  total = lower with higher;
+ *             higher half: before = other's total, then before
+ *
+ * and at the end each group's `before` is put before its registers.  Warps exchange totals through scratch.  A reversed
+ * scan is the same with the halves exchanged; a fold by a region never takes its operands in another order than the
+ * scan's. */
+#include "lower/fold.h"
+
+#include <string.h>
+
+typedef struct Group {
+	Reg *total, *before;
+	bool has_before;                                /* in every thread … */
+	Reg valid;                                      /* … or, if it is not 0, in those where it is true */
+} Group;
+
+typedef struct Scan {
+	Fold f;
+	Layout layout;
+	bool reverse;
+	uint64_t live, lanes;                           /* register and lane bits that tell groups apart */
+	Reg **scan;                                     /* by register */
+	Group *group;                                   /* by register, of its group's first */
+	AxisRun run[F2_MAX];
+	int nruns;
+} Scan;
+
+static void
+scan_make(Scan *s, const Op *op)
+{
+	AxisBits bits;
+	int axis = (int)op_int(op, "axis", 0);
+	*s = (Scan){.layout = axis_layout(op->in[0]->layout, axis), .reverse = op_bool(op, "reverse")};
+	fold_shape(&s->f, op);
+	axis_bits(&s->layout, axis, &bits);
+	s->nruns = axis_runs(&bits, false, s->run);
+	s->live = (UINT64_C(1) << s->layout.in[IN_REGISTER]) - 1;
+	for (int i = 0; i < s->layout.in[IN_LANE]; i++)
+		s->lanes |= s->layout.map.col[layout_in_at(&s->layout, IN_LANE) + i] ? UINT64_C(1) << i : 0;
+}
+
+static Reg *
+state_new(const Scan *s)
+{
+	return NEW_ARRAY(s->f.l->mem, Reg, FOLD_MAX);
+}
+
+static void
+copy(const Scan *s, Reg *to, const Reg *from)
+{
+	memcpy(to, from, sizeof *to * (size_t)s->f.n);
+}
+
+static void
+enter(Scan *s, Lower *l, const Op *op)
+{
+	int n = 1 << s->layout.in[IN_REGISTER];
+	const Reg *in[FOLD_MAX] = {0};
+	Reg element[FOLD_MAX];
+	s->scan = NEW_ARRAY(l->mem, Reg *, n);
+	s->group = NEW_ARRAY(l->mem, Group, n);
+	for (int k = 0; k < op->nin; k++)
+		in[k] = lower_operand(l, op, k, &s->layout);
+	for (int r = 0; r < n; r++) {
+		for (int k = 0; k < op->nin; k++)
+			element[k] = in[k][r];
+		s->scan[r] = state_new(s);
+		fold_enter(&s->f, element, 0, s->scan[r]);
+		s->group[r] = (Group){.total = state_new(s), .before = state_new(s)};
+		copy(s, s->group[r].total, s->scan[r]);
+	}
+}
+
+/* Puts `state` before all that is before group g already, in the threads where `where` is true (0: all). */
+static void
+put_before(Scan *s, Group *g, const Reg *state, Reg where)
+{
+	Lower *l = s->f.l;
+	Reg both[FOLD_MAX], next[FOLD_MAX];
+	if (!g->has_before && !g->valid) {
+		copy(s, g->before, state);
+		g->has_before = !where;
+		g->valid = where;
+		return;
+	}
+	fold_combine(&s->f, state, g->before, both);
+	copy(s, next, both);
+	if (g->valid)
+		fold_select(&s->f, g->valid, both, state, next);
+	if (where)
+		fold_select(&s->f, where, next, g->before, next);
+	copy(s, g->before, next);
+	if (!where) {
+		g->has_before = true;
+		g->valid = 0;
+	} else if (g->valid) {
+		g->valid = lower_op2(l, EMIT_OR, g->valid, where);
+	}
+}
+
+/* All registers whose group's first is r: r itself and those that runs of registers joined to it. */
+static void
+put_before_all(Scan *s, uint64_t r, const Reg *state, Reg where, uint64_t joined)
+{
+	uint64_t at = 0;
+	do {
+		put_before(s, &s->group[r | at], state, where);
+		at = subset_next(at, joined);
+	} while (at);
+}
+
+/* Number i of a run's 2^n blocks, in the order of the scan, as bits of registers. */
+static uint64_t
+run_at(const Scan *s, const AxisRun *run, int i)
+{
+	uint64_t at = 0;
+	if (s->reverse)
+		i = (1 << run->n) - 1 - i;
+	for (int b = 0; b < run->n; b++)
+		at |= (uint64_t)(i >> b & 1) << run->bit[b];
+	return at;
+}
+
+/* Registers: groups are joined in order.  The first run of all makes the scan of a thread's neighbours itself. */
+static void
+over_registers(Scan *s, const AxisRun *run, bool first, uint64_t joined)
+{
+	uint64_t base = 0;
+	for (int b = 0; b < run->n; b++)
+		s->live &= ~(UINT64_C(1) << run->bit[b]);
+	do {
+		Reg carry[FOLD_MAX];
+		for (int i = 0; i < 1 << run->n; i++) {
+			uint64_t r = base | run_at(s, run, i);
+			Group *g = &s->group[r];
+			if (i == 0) {
+				copy(s, carry, g->total);
+				continue;
+			}
+			if (first)
+				fold_combine(&s->f, carry, s->scan[r], s->scan[r]);
+			else
+				put_before_all(s, r, carry, 0, joined);
+			if (first)
+				copy(s, carry, s->scan[r]);
+			else
+				fold_combine(&s->f, carry, g->total, carry);
+		}
+		copy(s, s->group[base].total, carry);
+		base = subset_next(base, s->live);
+	} while (base);
+}
+
+/* True in the lanes (or warps) whose bit says that they come later. */
+static Reg
+is_later(const Scan *s, Reg number, int bit)
+{
+	Lower *l = s->f.l;
+	Reg set = lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << bit));
+	return lower_op2(l, s->reverse ? EMIT_EQ : EMIT_NE, set, lower_i32(l, 0));
+}
+
+static void
+over_lanes(Scan *s, const AxisRun *run, uint64_t joined)
+{
+	Lower *l = s->f.l;
+	for (int b = 0; b < run->n; b++) {
+		int bit = run->bit[b];
+		Reg later = is_later(s, l->lane, bit), other[FOLD_MAX], a[FOLD_MAX], z[FOLD_MAX];
+		uint64_t r = 0;
+		do {
+			Group *g = &s->group[r];
+			fold_lane_xor(&s->f, g->total, 1 << bit, other);
+			put_before_all(s, r, other, later, joined);
+			fold_select(&s->f, later, other, g->total, a);
+			fold_select(&s->f, later, g->total, other, z);
+			fold_combine(&s->f, a, z, g->total);
+			r = subset_next(r, s->live);
+		} while (r);
+		s->lanes &= ~(UINT64_C(1) << bit);
+	}
+}
+
+/* The warp's place among its group's, in the order of the scan, and the totals before it. */
+static void
+over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined)
+{
+	Lower *l = s->f.l;
+	int n = 1 << run->n;
+	Reg place = 0, sum[FOLD_MAX], mine[FOLD_MAX];
+	for (int b = 0; b < run->n; b++) {
+		Reg bit = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, l->warp, lower_i32(l, run->bit[b])), lower_i32(l, 1));
+		bit = b ? lower_op2(l, EMIT_SHL, bit, lower_i32(l, b)) : bit;
+		place = place ? lower_op2(l, EMIT_OR, place, bit) : bit;
+	}
+	if (s->reverse)
+		place = lower_op2(l, EMIT_XOR, place, lower_i32(l, n - 1));
+	for (int i = 0; i < n; i++) {
+		Reg *t = total[s->reverse ? n - 1 - i : i];
+		if (i == 0) {
+			copy(s, sum, t);
+			copy(s, mine, t);
+			continue;
+		}
+		if (i > 1)
+			fold_select(&s->f, lower_op2(l, EMIT_EQ, place, lower_i32(l, i)), sum, mine, mine);
+		fold_combine(&s->f, sum, t, sum);
+	}
+	put_before_all(s, r, mine, lower_op2(l, EMIT_NE, place, lower_i32(l, 0)), joined);
+	copy(s, s->group[r].total, sum);
+}
+
+static void
+over_warps(Scan *s, const AxisRun *run, uint64_t joined)
+{
+	Lower *l = s->f.l;
+	int nregs = 1 << __builtin_popcountll(s->live), n = 1 << run->n, i = 0;
+	Reg **all = NEW_ARRAY(l->mem, Reg *, nregs), **v = NEW_ARRAY(l->mem, Reg *, n);
+	uint64_t r = 0;
+	Trip t;
+	do {
+		all[i++] = s->group[r].total;
+		r = subset_next(r, s->live);
+	} while (r);
+	trip_make(&t, &s->layout, s->lanes, run);
+	Reg base = lower_scratch(l, s->f.op);
+	trip_write(&s->f, &t, base, all, nregs);
+	lower_barrier(l);
+	for (i = 0; i < n; i++)
+		v[i] = state_new(s);
+	i = 0;
+	do {
+		trip_read(&s->f, &t, base, i++, nregs, v);
+		over_group(s, run, r, v, joined);
+		r = subset_next(r, s->live);
+	} while (r);
+}
+
+/* Elements within a thread's neighbours, and what was before them all. */
+static void
+leave(Scan *s, Lower *l, Op *op, uint64_t inner)
+{
+	int n = 1 << s->layout.in[IN_REGISTER];
+	Reg *out[FOLD_MAX], *regs[FOLD_MAX];
+	for (int k = 0; k < op->nout; k++) {
+		out[k] = lower_new(l, &op->out[k]);
+		regs[k] = NEW_ARRAY(l->mem, Reg, n);
+	}
+	for (int r = 0; r < n; r++) {
+		const Group *g = &s->group[(uint64_t)r & ~inner];
+		Reg both[FOLD_MAX], result[FOLD_MAX];
+		if (g->has_before || g->valid) {
+			fold_combine(&s->f, g->before, s->scan[r], both);
+			if (g->valid)
+				fold_select(&s->f, g->valid, both, s->scan[r], both);
+			copy(s, s->scan[r], both);
+		}
+		fold_leave(&s->f, s->scan[r], result);
+		for (int k = 0; k < op->nout; k++)
+			regs[k][r] = result[k];
+	}
+	for (int k = 0; k < op->nout; k++)
+		lower_to_layout(l, op, regs[k], &s->layout, op->out[k].layout, lower_type(op->out[k].type), out[k]);
+}
+
+void
+lower_scan(Lower *l, Op *op)
+{
+	Scan s;
+	uint64_t inner = 0, joined = 0;                 /* register bits of the first run, if it is of registers; of later ones */
+	scan_make(&s, op);
+	s.f.l = l;
+	enter(&s, l, op);
+	for (int i = 0; i < s.nruns; i++) {
+		const AxisRun *run = &s.run[i];
+		if (run->in == IN_LANE) {
+			over_lanes(&s, run, joined);
+		} else if (run->in == IN_WARP) {
+			over_warps(&s, run, joined);
+		} else {
+			over_registers(&s, run, i == 0, joined);
+			for (int b = 0; b < run->n; b++)
+				*(i == 0 ? &inner : &joined) |= UINT64_C(1) << run->bit[b];
+		}
+	}
+	leave(&s, l, op, inner);
+}
+
+int64_t
+lower_scan_scratch(const Op *op)
+{
+	Scan s;
+	int64_t most = 0;
+	scan_make(&s, op);
+	for (int i = 0; i < s.nruns; i++) {
+		const AxisRun *run = &s.run[i];
+		Trip t;
+		for (int b = 0; b < run->n; b++) {
+			uint64_t bit = UINT64_C(1) << run->bit[b];
+			s.live &= run->in == IN_REGISTER ? ~bit : ~UINT64_C(0);
+			s.lanes &= run->in == IN_LANE ? ~bit : ~UINT64_C(0);
+		}
+		if (run->in != IN_WARP)
+			continue;
+		trip_make(&t, &s.layout, s.lanes, run);
+		most = MAX(most, trip_bytes(&s.f, &t, 1 << __builtin_popcountll(s.live)));
+	}
+	for (int k = 0; k < op->nin; k++) {
+		const Layout *out = op->out[k].layout;
+		most = MAX(most, lower_operand_bytes(op->in[k], &s.layout));
+		most = MAX(most, lower_to_layout_bytes(&s.layout, out, lower_type(op->out[k].type)));
+	}
+	return most;
+}
