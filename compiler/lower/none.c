@@ -12,15 +12,10 @@
 		return 0;                                                                          \
 	}
 
-NONE(lower_math)
-NONE(lower_reduce)
-NONE(lower_scan)
 NONE(lower_dot)
 NONE(lower_order)
 NONE(lower_move)
 NO_SCRATCH(lower_move_scratch)
-NO_SCRATCH(lower_reduce_scratch)
-NO_SCRATCH(lower_scan_scratch)
 NO_SCRATCH(lower_order_scratch)
 
 __attribute__((weak)) int64_t
