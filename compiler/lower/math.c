@@ -51,7 +51,7 @@ math_round(Math m, Reg x, Reg *k)
 }
 
 Reg
-math_split(Math m, Reg x, Reg *e)
+math_split(Math m, Reg x, bool even, Reg *e)
 {
 	Lower *l = m.l;
 	int mantissa = math_mantissa(m);
@@ -60,7 +60,8 @@ math_split(Math m, Reg x, Reg *e)
 	x = math_select(m, tiny, math_scale(m, x, up), x);
 	Reg bits = math_to_bits(m, x);
 	int64_t two_thirds = m.wide ? INT64_C(0x3fe5555555555555) : 0x3f2aaaab;
-	Reg above = math_op2(m, EMIT_SUB, bits, math_int(m, two_thirds));
+	int64_t half_root = m.wide ? INT64_C(0x3fe6a09e667f3bcd) : 0x3f3504f3;
+	Reg above = math_op2(m, EMIT_SUB, bits, math_int(m, even ? half_root : two_thirds));
 	Reg whole = math_op2(m, EMIT_ASHR, above, math_int(m, mantissa));
 	Reg part = math_op2(m, EMIT_SUB, bits, math_op2(m, EMIT_SHL, whole, math_int(m, mantissa)));
 	Reg adjust = math_select(m, tiny, math_int(m, m.wide ? -54 : -25), math_int(m, 0));

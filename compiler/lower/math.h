@@ -44,8 +44,8 @@ Reg math_power_of_two(Math m, Reg k);
 Reg math_round(Math m, Reg x, Reg *k);
 /* 2^x times a constant `by`, a power of two; x is a + b, |b| small. */
 Reg math_exp2_sum(Math m, Reg a, Reg b, double by);
-/* x = m 2^e for x > 0: m from 2/3 to 4/3, e as a float. */
-Reg math_split(Math m, Reg x, Reg *e);
+/* x = m 2^e for x > 0, e as a float: m from 2/3 to 4/3, or, if `even`, from 1/sqrt(2) to sqrt(2). */
+Reg math_split(Math m, Reg x, bool even, Reg *e);
 
 /* math_exp.c */
 Reg math_exp(Math m, Reg x, double by);                 /* e^x times a power of two */

@@ -60,6 +60,21 @@ pi_window(Math m, Reg at, Reg window[WINDOW])
 	}
 }
 
+/* (high + low 2^-width) 2^(2 - width) pi/2, where high is signed and low is not. */
+static Reg
+times_half_pi(Math m, Reg high, Reg low)
+{
+	Lower *l = m.l;
+	const double *part = m.wide ? half_pi_64 : half_pi_32;
+	double unit = m.wide ? 0x1p-62 : 0x1p-30, low_unit = m.wide ? 0x1p-64 : 0x1p-32;
+	/* as a sum of two floats */
+	Reg a = lower_as(l, CAST_S2F, m.t, high);
+	Reg lost = math_op2(m, EMIT_SUB, high, lower_as(l, CAST_F2S, m.bits, a));
+	Reg b = math_fma(m, lower_as(l, CAST_U2F, m.t, low), math_const(m, low_unit), lower_as(l, CAST_S2F, m.t, lost));
+	Reg r = math_fma(m, a, math_const(m, part[1] * unit), math_scale(m, b, part[0] * unit));
+	return math_fma(m, a, math_const(m, part[0] * unit), r);
+}
+
 /* r and k of a great x. */
 static Reg
 reduce_great(Math m, Reg x, Reg *k)
@@ -81,9 +96,7 @@ reduce_great(Math m, Reg x, Reg *k)
 	Reg turned = math_op2(m, EMIT_ADD, high, math_int(m, INT64_C(1) << (width - 3)));
 	Reg turns = math_op2(m, EMIT_LSHR, turned, math_int(m, width - 2));
 	high = math_op2(m, EMIT_SUB, high, math_op2(m, EMIT_SHL, turns, math_int(m, width - 2)));
-	Reg r = lower_as(m.l, CAST_S2F, m.t, high), rest = lower_as(m.l, CAST_U2F, m.t, sum);
-	r = math_fma(m, rest, math_const(m, m.wide ? 0x1p-64 : 0x1p-32), r);
-	r = math_scale(m, r, m.wide ? half_pi_64[0] * 0x1p-62 : half_pi_32[0] * 0x1p-30);
+	Reg r = times_half_pi(m, high, sum);
 	Reg below = math_less(m, x, math_const(m, 0));
 	*k = math_select(m, below, math_op2(m, EMIT_SUB, math_int(m, 0), turns), turns);
 	r = math_select(m, below, math_neg(m, r), r);

@@ -2,7 +2,7 @@
  *
  *     e^x = 2^k 2^f,  k = x log2 e rounded, f the rest, |f| <= 1/2
  *
- * In f32 the machine's 2^f does it.  k is found in fixed point: x / 252 log2 e + 1/2, held to 0 .. 1, times 252, is
+ * In f32 the machine's 2^f does it.  k is found in fixed point: x / 253 log2 e + 126 / 253, held to 0 .. 1, times 253, and 1 is
  * the exponent's field itself, so that one shift makes 2^k; beyond either end f grows instead, which gives infinity, 0
  * and the denormals between as they should be.  In f64, e^r is a polynomial and 2^k goes in two steps. */
 #include "lower/math.h"
@@ -14,7 +14,7 @@ exp2_f32(Math m, Reg k_part, Reg a, double a_by, double a_low, double by)
 {
 	Reg zero = math_const(m, 0), one = math_const(m, 1);
 	Reg held = math_op2(m, EMIT_FMIN, math_op2(m, EMIT_FMAX, k_part, zero), one);
-	Reg t = math_fma(m, held, math_const(m, 252), math_const(m, 0x1.8p23 + 1));
+	Reg t = math_fma(m, held, math_const(m, 253), math_const(m, 0x1.8p23 + 1));
 	Reg k = math_sub(m, t, math_const(m, 0x1.8p23 + 127));
 	Reg f = math_fma(m, a, math_const(m, a_by), math_neg(m, k));
 	if (a_low != 0)
@@ -69,7 +69,7 @@ Reg
 math_exp(Math m, Reg x, double by)
 {
 	if (!m.wide) {
-		Reg part = math_fma(m, x, math_const(m, 0x1.715476p0 / 252), math_const(m, 0.5));
+		Reg part = math_fma(m, x, math_const(m, 0x1.715476p0 / 253), math_const(m, 126.0 / 253));
 		return exp2_f32(m, part, x, 0x1.715476p0, 0x1.4ae0c0p-26, by);
 	}
 	Reg k;
@@ -82,7 +82,7 @@ Reg
 math_exp2(Math m, Reg x)
 {
 	if (!m.wide) {
-		Reg part = math_fma(m, x, math_const(m, 1.0 / 252), math_const(m, 0.5));
+		Reg part = math_fma(m, x, math_const(m, 1.0 / 253), math_const(m, 126.0 / 253));
 		return exp2_f32(m, part, x, 1, 0, 1);
 	}
 	return math_exp2_sum(m, x, math_const(m, 0), 1);
@@ -135,12 +135,13 @@ math_tanh(Math m, Reg x)
 		Reg far = math_less(m, math_const(m, 22), a);
 		return math_copysign(m, math_select(m, far, one, r), x);
 	}
-	Reg z = math_mul(m, x, x), zx = math_mul(m, z, x);
-	Reg near = math_fma(m, zx, math_poly(m, tanh_fit_32, LEN(tanh_fit_32), z), x);
+	Reg z = math_mul(m, a, a), za = math_mul(m, z, a);
+	Reg near = math_fma(m, za, math_poly(m, tanh_fit_32, LEN(tanh_fit_32), z), a);
 	Reg e = math_op1(m, EMIT_EXP2_FAST, math_scale(m, a, 0x1.715476p1));
 	Reg inverse = math_reciprocal(m, math_add(m, e, one));
-	Reg far = math_copysign(m, math_fma(m, inverse, math_const(m, -2), one), x);
-	return math_select(m, math_op2(m, EMIT_FLE, math_const(m, 0.55), a), far, near);
+	Reg far = math_fma(m, inverse, math_const(m, -2), one);
+	Reg r = math_select(m, math_op2(m, EMIT_FLE, math_const(m, 0.55), a), far, near);
+	return math_copysign(m, r, x);
 }
 
 Reg

@@ -26,14 +26,19 @@ static const double log2_fit_32[] = {
 	-0x1.ecd1600000000p-3, 0x1.9de54c0000000p-3, -0x1.6849f20000000p-3, 0x1.9ce0ba0000000p-3,
 	-0x1.7beec20000000p-3,
 };
-/* (2 atanh(s) - 2 s) / s^3 in s^2: 2^-30.2 */
-static const double atanh_fit_32[] = {
-	0x1.55557a0000000p-1, 0x1.995ecc0000000p-2, 0x1.31e23e0000000p-2,
-};
 /* (2 atanh(s) - 2 s) / s^3 in s^2: 2^-66.7 */
 static const double atanh_fit_64[] = {
 	0x1.5555555555555p-1, 0x1.9999999999e08p-2, 0x1.249249242a99fp-2, 0x1.c71c7259be96bp-3,
 	0x1.745cddfa13c90p-3, 0x1.3b20b5a66ec5ap-3, 0x1.0f5be6a46fdbfp-3, 0x1.0f6b16739766ep-3,
+};
+/* (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2: 2^-36.8 */
+static const double atanh_rest_fit_32[] = {
+	0x1.999a000000000p-2, 0x1.24527a0000000p-2, 0x1.dfa3020000000p-3,
+};
+/* (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2: 2^-73.5 */
+static const double atanh_rest_fit_64[] = {
+	0x1.9999999999996p-2, 0x1.2492492493051p-2, 0x1.c71c71c57d36fp-3, 0x1.745d1833ceaf9p-3,
+	0x1.3b1362532adb3p-3, 0x1.1120c4366928ap-3, 0x1.de3129abdda16p-4, 0x1.eb23dbf933b39p-4,
 };
 /* (sin r - r) / r^3 in r^2: 2^-28.0 */
 static const double sin_fit_32[] = {

@@ -28,7 +28,7 @@ static Reg
 log1p_f64(Math m, Reg f)
 {
 	Reg s = math_op2(m, EMIT_FDIV, f, math_add(m, f, math_const(m, 2)));
-	Reg z = math_mul(m, s, s), q = math_mul(m, z, POLY(m, atanh_fit, z));
+	Reg z = math_mul(m, s, s), q = math_mul(m, z, math_poly(m, atanh_fit_64, LEN(atanh_fit_64), z));
 	/* 2 s = f - s f, so that f's rounding error stays out */
 	Reg r = math_fma(m, s, math_sub(m, q, f), f);
 	return r;
@@ -55,14 +55,14 @@ add_exponent(Math m, Reg e, Reg y)
 Reg
 math_log(Math m, Reg x)
 {
-	Reg e, f = math_sub(m, math_split(m, x, &e), math_const(m, 1));
+	Reg e, f = math_sub(m, math_split(m, x, false, &e), math_const(m, 1));
 	return log_edges(m, x, add_exponent(m, e, log1p_part(m, f)));
 }
 
 Reg
 math_log2(Math m, Reg x)
 {
-	Reg e, y, f = math_sub(m, math_split(m, x, &e), math_const(m, 1));
+	Reg e, y, f = math_sub(m, math_split(m, x, false, &e), math_const(m, 1));
 	if (m.wide) {
 		y = log1p_f64(m, f);
 		y = math_fma(m, y, math_const(m, LOG2_E), math_scale(m, y, LOG2_E_LOW));
@@ -103,25 +103,42 @@ math_rsqrt(Math m, Reg x)
 	return math_select(m, tiny, math_scale(m, r, 0x1p12), r);
 }
 
-/* log2 of x > 0 as high + low. */
+/* 2/3 s^3 as a sum of two, s as well. */
+static void
+two_thirds_cube(Math m, Reg s, Reg s_low, Reg *high, Reg *low)
+{
+	double third = m.wide ? 0x1.5555555555555p-1 : 0x1.555556p-1, rest = m.wide ? 0x1.5555555555555p-55 : -0x1.555556p-26;
+	Reg z = math_mul(m, s, s), z_low = math_fma(m, s, s, math_neg(m, z));
+	z_low = math_fma(m, math_add(m, s, s), s_low, z_low);
+	Reg p = math_mul(m, z, s), p_low = math_fma(m, z, s, math_neg(m, p));
+	p_low = math_fma(m, z, s_low, math_fma(m, z_low, s, p_low));
+	Reg c = math_const(m, third);
+	*high = math_mul(m, p, c);
+	*low = math_fma(m, p, c, math_neg(m, *high));
+	*low = math_fma(m, p_low, c, math_fma(m, p, math_const(m, rest), *low));
+}
+
+/* log2 of x > 0 as high + low.  With m about 1 in both directions, |log2 m| <= 1/2 and e - sum is exact. */
 static void
 log2_sum(Math m, Reg x, Reg *high, Reg *low)
 {
-	Reg e, one = math_const(m, 1), part = math_split(m, x, &e), f = math_sub(m, part, one);
+	Reg e, one = math_const(m, 1), part = math_split(m, x, true, &e), f = math_sub(m, part, one);
 	double l_high = m.wide ? LOG2_E : 0x1.715476p0, l_low = m.wide ? LOG2_E_LOW : 0x1.4ae0c0p-26;
 	/* s = f / (m + 1) as a sum; m + 1 = t + t_low exactly */
 	Reg t = math_add(m, part, one), t_low = math_sub(m, part, math_sub(m, t, one));
 	Reg r = math_reciprocal(m, t), s = math_mul(m, f, r);
 	Reg rest = math_fma(m, math_neg(m, s), t, f);
 	rest = math_fma(m, math_neg(m, s), t_low, rest);
-	Reg s_low = math_mul(m, rest, r), z = math_mul(m, s, s);
-	Reg cube = math_mul(m, math_mul(m, s, z), POLY(m, atanh_fit, z));
-	Reg factor = math_const(m, 2 * l_high);
-	Reg sum = math_fma(m, s, factor, e);
-	Reg err = math_fma(m, s, factor, math_sub(m, e, sum));
+	Reg s_low = math_mul(m, rest, r), cube, cube_low;
+	two_thirds_cube(m, s, s_low, &cube, &cube_low);
+	Reg z = math_mul(m, s, s), fifth = math_mul(m, math_mul(m, math_mul(m, z, z), s), POLY(m, atanh_rest_fit, z));
+	Reg factor = math_const(m, 2 * l_high), log2_e = math_const(m, l_high);
+	Reg first = math_fma(m, s, factor, e), sum = math_fma(m, cube, log2_e, first);
+	Reg err = math_fma(m, math_add(m, cube_low, fifth), log2_e, math_scale(m, cube, l_low));
 	err = math_fma(m, s, math_const(m, 2 * l_low), err);
 	err = math_fma(m, s_low, factor, err);
-	err = math_fma(m, cube, math_const(m, l_high), err);
+	err = math_add(m, err, math_fma(m, cube, log2_e, math_sub(m, first, sum)));
+	err = math_add(m, err, math_fma(m, s, factor, math_sub(m, e, first)));
 	*high = math_add(m, sum, err);
 	*low = math_add(m, math_sub(m, sum, *high), err);
 }

@@ -96,8 +96,11 @@ fit32("log1p_fit", "(log(1 + f) - f) / f^2", log1p_q, -third, third, 8,
 fit32("log2_fit", "(log2(1 + f) - f log2 e) / f^2", lambda f: log1p_q(f) / mp.log(2), -third, third, 8,
       lambda f: f * f * mp.log(2) / abs(mp.log1p(f)) if abs(f) > 1e-9 else abs(f))
 atanh_q = near_zero(lambda q: (2 * mp.atanh(mp.sqrt(q)) / mp.sqrt(q) - 2) / q, mp.mpf(2) / 3)
-for fit, d in ((fit32, 2), (fit64, 7)):
+for fit, d in ((fit64, 7),):
     fit("atanh_fit", "(2 atanh(s) - 2 s) / s^3 in s^2", atanh_q, 0, root2, d, lambda q: q / 2)
+rest_q = near_zero(lambda q: ((2 * mp.atanh(mp.sqrt(q)) / mp.sqrt(q) - 2) / q - mp.mpf(2) / 3) / q, mp.mpf(2) / 5)
+for fit, d in ((fit32, 2), (fit64, 7)):
+    fit("atanh_rest_fit", "(2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2", rest_q, 0, root2, d, lambda q: q * q / 2)
 sin_q = near_zero(lambda q: (mp.sin(mp.sqrt(q)) / mp.sqrt(q) - 1) / q, -one / 6)
 cos_q = near_zero(lambda q: (mp.cos(mp.sqrt(q)) - 1 + q / 2) / q ** 2, one / 24)
 for fit, d in ((fit32, 2), (fit64, 6)):

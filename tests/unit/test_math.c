@@ -1,0 +1,472 @@
+/* How far the mathematical functions that lowering makes are from the truth.
+ *
+ * An emitter that computes at once, many values side by side, runs the very calls that a GPU would.  Results are compared
+ * with libm's in the next wider type.  The machine's approximations are taken as rounded correctly and then, in a second
+ * run, moved by as much as they are known to err (PTX ISA 9.0, section 9.7.3; CUDA C++ Programming Guide, section 17.2):
+ * both must stay within what docs/math.md says, which reads the table below. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "lower/math.h"
+
+enum { WIDTH = 2048, MAX_REGS = 2048 };
+
+__extension__ typedef unsigned __int128 U128;
+
+typedef struct Machine {
+	Emitter e;
+	RegType type[MAX_REGS];
+	uint64_t *at[MAX_REGS];                         /* WIDTH values each, as bits */
+	int n;
+	double sway;                                    /* approximations move by this many halves of a unit */
+	uint64_t *pred[8];                              /* of open branches */
+	Reg then[8][4];
+	int depth;
+} Machine;
+
+static Machine *
+of(Emitter *e)
+{
+	return e->state;
+}
+
+static Reg
+fresh(Machine *m, RegType t)
+{
+	assert_true(m->n < MAX_REGS);
+	m->type[m->n] = t;
+	if (!m->at[m->n])
+		m->at[m->n] = malloc(WIDTH * sizeof(uint64_t));
+	return m->n++;
+}
+
+static double
+real(RegType t, uint64_t b)
+{
+	if (t == REG_F64) {
+		double d;
+		memcpy(&d, &b, sizeof d);
+		return d;
+	}
+	float f;
+	uint32_t w = (uint32_t)b;
+	memcpy(&f, &w, sizeof f);
+	return (double)f;
+}
+
+static uint64_t
+bits(RegType t, double d)
+{
+	uint64_t b;
+	if (t == REG_F64) {
+		memcpy(&b, &d, sizeof b);
+		return b;
+	}
+	float f = (float)d;
+	uint32_t w;
+	memcpy(&w, &f, sizeof w);
+	return w;
+}
+
+static int
+width(RegType t)
+{
+	return t == REG_I64 || t == REG_F64 ? 64 : t == REG_PRED ? 1 : 32;
+}
+
+static uint64_t
+cut(RegType t, uint64_t v)
+{
+	return width(t) == 64 ? v : v & ((UINT64_C(1) << width(t)) - 1);
+}
+
+static int64_t
+extend(RegType t, uint64_t v)
+{
+	return width(t) == 64 ? (int64_t)v : (int64_t)(int32_t)v;
+}
+
+static Reg
+do_int(Emitter *e, RegType t, int64_t v)
+{
+	Machine *m = of(e);
+	Reg r = fresh(m, t);
+	for (int i = 0; i < WIDTH; i++)
+		m->at[r][i] = cut(t, (uint64_t)v);
+	return r;
+}
+
+static Reg
+do_float(Emitter *e, RegType t, double v)
+{
+	Machine *m = of(e);
+	Reg r = fresh(m, t);
+	for (int i = 0; i < WIDTH; i++)
+		m->at[r][i] = bits(t, v);
+	return r;
+}
+
+static RegType
+do_type(Emitter *e, Reg r)
+{
+	return of(e)->type[r];
+}
+
+/* What an approximation gives: denormals are 0 on both sides, the error is within `units` of 2^-24 of the result. */
+static double
+approximate(const Machine *m, double y, double units, uint64_t noise)
+{
+	double by = m->sway * units * 0x1p-24;
+	if (noise * UINT64_C(0x9e3779b97f4a7c15) >> 63)
+		by = -by;
+	float f = (float)(y * (1 + by));
+	return fabsf(f) < 0x1p-126f ? copysign(0, y) : (double)f;
+}
+
+static double
+flushed(double x)
+{
+	return fabs(x) < 0x1p-126 ? copysign(0, x) : x;
+}
+
+static double
+float_op(const Machine *m, EmitOp op, RegType t, double a, double b, double c, uint64_t noise)
+{
+	bool wide = t == REG_F64;
+	switch (op) {
+	case EMIT_FNEG: return -a;
+	case EMIT_FABS: return fabs(a);
+	case EMIT_FADD: return a + b;
+	case EMIT_FSUB: return a - b;
+	case EMIT_FMUL: return a * b;
+	case EMIT_FDIV: return a / b;
+	case EMIT_FMA: return wide ? fma(a, b, c) : (double)fmaf((float)a, (float)b, (float)c);
+	case EMIT_FMIN: return fmin(a, b);
+	case EMIT_FMAX: return fmax(a, b);
+	case EMIT_FSQRT: return sqrt(a);
+	case EMIT_FTRUNC: return trunc(a);
+	case EMIT_FRCP_FAST: return approximate(m, 1 / flushed(a), 1, noise);
+	case EMIT_FRSQRT_FAST: return approximate(m, 1 / sqrt(flushed(a)), 1.5, noise);
+	case EMIT_EXP2_FAST: return approximate(m, exp2(flushed(a)), 1, noise);
+	default: fail_msg("op %s is not modelled", emit_op_text[op]); return 0;
+	}
+}
+
+static uint64_t
+int_op(EmitOp op, RegType t, uint64_t a, uint64_t b)
+{
+	int64_t x = extend(t, a), y = extend(t, b);
+	switch (op) {
+	case EMIT_ADD: return a + b;
+	case EMIT_SUB: return a - b;
+	case EMIT_MUL: return a * b;
+	case EMIT_AND: return a & b;
+	case EMIT_OR: return a | b;
+	case EMIT_XOR: return a ^ b;
+	case EMIT_NOT: return ~a;
+	case EMIT_SHL: assert_true(b < 64); return a << b;
+	case EMIT_LSHR: return a >> b;
+	case EMIT_ASHR: return (uint64_t)(x >> b);
+	case EMIT_UREM: return a % b;
+	case EMIT_UMAX: return MAX(a, b);
+	case EMIT_SMAX: return (uint64_t)MAX(x, y);
+	case EMIT_SMIN: return (uint64_t)MIN(x, y);
+	case EMIT_MULHI_U: return (uint64_t)((U128)a * b >> width(t));
+	case EMIT_EQ: return a == b;
+	case EMIT_NE: return a != b;
+	case EMIT_SLT: return x < y;
+	case EMIT_ULT: return a < b;
+	default: fail_msg("op %s is not modelled", emit_op_text[op]); return 0;
+	}
+}
+
+static bool
+is_compare(EmitOp op)
+{
+	return op >= EMIT_EQ && op <= EMIT_FUNO;
+}
+
+static uint64_t
+compare_floats(EmitOp op, double a, double b)
+{
+	switch (op) {
+	case EMIT_FEQ: return a == b;
+	case EMIT_FNE: return a != b;
+	case EMIT_FLT: return a < b;
+	case EMIT_FLE: return a <= b;
+	default: return a != a || b != b;
+	}
+}
+
+static Reg
+do_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
+{
+	Machine *m = of(e);
+	RegType t = m->type[op == EMIT_SELECT ? b : a];
+	bool is_float = t == REG_F32 || t == REG_F64;
+	Reg r = fresh(m, is_compare(op) ? REG_PRED : t);
+	const uint64_t *x = m->at[a], *y = m->at[b], *z = m->at[c];
+	if (b && op != EMIT_SELECT)
+		assert_int_equal(m->type[a], m->type[b]);
+	for (int i = 0; i < WIDTH; i++) {
+		uint64_t out;
+		if (op == EMIT_SELECT)
+			out = x[i] ? y[i] : z[i];
+		else if (op >= EMIT_FEQ && op <= EMIT_FUNO)
+			out = compare_floats(op, real(t, x[i]), real(t, y[i]));
+		else if (is_float)
+			out = bits(t, float_op(m, op, t, real(t, x[i]), b ? real(t, y[i]) : 0, c ? real(t, z[i]) : 0,
+			    x[i]));
+		else
+			out = cut(m->type[r], int_op(op, t, x[i], b ? y[i] : 0));
+		m->at[r][i] = out;
+	}
+	return r;
+}
+
+static Reg
+do_cast(Emitter *e, EmitCast c, RegType to, Reg a)
+{
+	Machine *m = of(e);
+	RegType t = m->type[a];
+	Reg r = fresh(m, to);
+	for (int i = 0; i < WIDTH; i++) {
+		uint64_t x = m->at[a][i];
+		if (c == CAST_S2F)
+			x = to == REG_F64 ? bits(to, (double)extend(t, x)) : bits(to, (double)(float)extend(t, x));
+		else if (c == CAST_U2F)
+			x = to == REG_F64 ? bits(to, (double)x) : bits(to, (double)(float)x);
+		else if (c == CAST_F2S)
+			x = (uint64_t)(fabs(real(t, x)) < 0x1p63 ? (int64_t)real(t, x) : INT64_MAX);
+		else if (c == CAST_SEXT)
+			x = (uint64_t)extend(t, x);
+		m->at[r][i] = cut(to, x);
+	}
+	return r;
+}
+
+static void
+do_if(Emitter *e, Reg pred)
+{
+	Machine *m = of(e);
+	m->pred[m->depth++] = m->at[pred];
+}
+
+static void
+do_else(Emitter *e, const Reg *then, int n)
+{
+	Machine *m = of(e);
+	memcpy(m->then[m->depth - 1], then, sizeof *then * (size_t)n);
+}
+
+static void
+do_end(Emitter *e, const Reg *otherwise, Reg *after, int n)
+{
+	Machine *m = of(e);
+	const uint64_t *p = m->pred[--m->depth];
+	for (int k = 0; k < n; k++) {
+		Reg t = m->then[m->depth][k];
+		after[k] = fresh(m, m->type[t]);
+		for (int i = 0; i < WIDTH; i++)
+			m->at[after[k]][i] = p[i] ? m->at[t][i] : m->at[otherwise[k]][i];
+	}
+}
+
+static void
+machine_open(Machine *m, Lower *l)
+{
+	memset(m, 0, sizeof *m);
+	m->n = 1;
+	m->e = (Emitter){.state = m, .int_const = do_int, .float_const = do_float, .op = do_op, .cast = do_cast,
+		.type = do_type, .if_begin = do_if, .if_else = do_else, .if_end = do_end};
+	*l = (Lower){.e = &m->e};
+}
+
+static void
+machine_close(Machine *m)
+{
+	for (int i = 0; i < MAX_REGS; i++)
+		free(m->at[i]);
+}
+
+/* ---- the truth ---- */
+
+static long double
+truth(OpKind op, long double a, long double b)
+{
+	switch (op) {
+	case OP_EXP: return expl(a);
+	case OP_EXP2: return exp2l(a);
+	case OP_EXPM1: return expm1l(a);
+	case OP_LOG: return logl(a);
+	case OP_LOG2: return log2l(a);
+	case OP_LOG1P: return log1pl(a);
+	case OP_SQRT: return sqrtl(a);
+	case OP_RSQRT: return 1 / sqrtl(a);
+	case OP_SIN: return sinl(a);
+	case OP_COS: return cosl(a);
+	case OP_TAN: return tanl(a);
+	case OP_SINH: return sinhl(a);
+	case OP_COSH: return coshl(a);
+	case OP_TANH: return tanhl(a);
+	case OP_ASIN: return asinl(a);
+	case OP_ACOS: return acosl(a);
+	case OP_ATAN: return atanl(a);
+	case OP_ERF: return erfl(a);
+	case OP_SIGMOID: return a < 0 ? expl(a) / (1 + expl(a)) : 1 / (1 + expl(-a));
+	case OP_POW: return powl(a, b);
+	default: return atan2l(a, b);
+	}
+}
+
+/* Units in the last place of `want` between it and `got`; a great number where one is not finite and the other is, or
+ * where a zero has the wrong sign. */
+static double
+units(bool wide, double got, long double want)
+{
+	const double wrong = 1e9;
+	long double most = wide ? 0x1.fffffffffffff8p1023L : 0x1.ffffffp127L, least = wide ? 0x1p-1074L : 0x1p-149L;
+	if (want != want || got != got)
+		return want != want && got != got ? 0 : wrong;
+	if (fabsl(want) >= most) {
+		long double top = wide ? 0x1.fffffffffffffp1023L : 0x1.fffffep127L;
+		return got == copysign(INFINITY, (double)want) ? 0 : fabsl(got) == top && (got > 0) == (want > 0) ? 1 : wrong;
+	}
+	if (fabs(got) == INFINITY)
+		return fabsl(want) > most * (1 - (wide ? 0x1p-50L : 0x1p-21L)) && (got > 0) == (want > 0) ? 1 : wrong;
+	if (want == 0)
+		return got == 0 && !signbit(got) == !signbit(want) ? 0 : wrong;
+	if (fabsl(want) > least && got != 0 && (got > 0) != (want > 0))
+		return wrong;
+	int e;
+	frexpl(want, &e);
+	long double unit = fmaxl(ldexpl(1, e - (wide ? 53 : 24)), least);
+	return (double)(fabsl(got - want) / unit);
+}
+
+/* ---- the table: what docs/math.md says ---- */
+
+typedef struct Row {
+	OpKind op;
+	const char *name;
+	double f32, f64;                                /* most units in the last place */
+} Row;
+
+static const Row rows[] = {
+	{OP_EXP, "exp", 2, 1}, {OP_EXP2, "exp2", 1.6, 1.1}, {OP_EXPM1, "expm1", 1.4, 2},
+	{OP_LOG, "log", 1, 1.2}, {OP_LOG2, "log2", 1.4, 2.2}, {OP_LOG1P, "log1p", 1.5, 1.9},
+	{OP_SQRT, "sqrt", 0.5, 0.5}, {OP_RSQRT, "rsqrt", 2, 1.5},
+	{OP_SIN, "sin", 1.7, 1.6}, {OP_COS, "cos", 1.7, 1.6}, {OP_TAN, "tan", 3.5, 3.2},
+	{OP_SINH, "sinh", 2.7, 1.5}, {OP_COSH, "cosh", 2.5, 1.5}, {OP_TANH, "tanh", 2.4, 2.4},
+	{OP_ASIN, "asin", 2.3, 2.3}, {OP_ACOS, "acos", 1.2, 1.2}, {OP_ATAN, "atan", 1.8, 1.7},
+	{OP_ERF, "erf", 1.5, 1.2}, {OP_SIGMOID, "sigmoid", 4, 2.2},
+	{OP_POW, "pow", 2, 2}, {OP_ATAN2, "atan2", 1.4, 1.6},
+};
+
+static uint64_t
+random_bits(uint64_t *s)
+{
+	*s ^= *s << 13;
+	*s ^= *s >> 7;
+	*s ^= *s << 17;
+	return *s * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+typedef struct Batch {
+	bool wide;
+	uint64_t next, step, seed;                      /* f32: every step'th pattern of bits */
+} Batch;
+
+/* Values all over the range: patterns of bits in even steps, and for f64 also of moderate size. */
+static double
+sample(Batch *b, int i)
+{
+	static const double edge[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, -0.5, 2, 88.72, 88.73, -87.3, -103.9,
+		-104.1, 709.78, 709.79, -745.2, 128, -126, -149, -150, 1024, -1074, 0x1p-149, 0x1p-1074, 4, 6, 0.55, 1e5, 1e6, 1e30};
+	if (b->next == 0 && i < LEN(edge))
+		return edge[i];
+	if (!b->wide) {
+		b->next += b->step;
+		return real(REG_F32, b->next & UINT32_MAX);
+	}
+	b->next++;
+	uint64_t r = random_bits(&b->seed);
+	if (r & 1)
+		return real(REG_F64, random_bits(&b->seed));
+	return ldexp((double)(int64_t)random_bits(&b->seed), -63 + (int)(r >> 8 & 15) - 4);
+}
+
+static double
+measure(Machine *mc, Lower *l, const Row *row, bool wide, double sway, double *worst_at)
+{
+	Math m = {l, wide ? REG_F64 : REG_F32, wide ? REG_I64 : REG_I32, wide};
+	bool two = op_info[row->op].nin == 2;
+	Batch s = {wide, 0, 16411, 88172645463325252u};
+	int batches = wide ? 40 : 128;
+	double worst = 0;
+	mc->sway = sway;
+	for (int k = 0; k < batches; k++) {
+		mc->n = 1;
+		Reg a = fresh(mc, m.t), b = two ? fresh(mc, m.t) : 0;
+		for (int i = 0; i < WIDTH; i++) {
+			mc->at[a][i] = bits(m.t, sample(&s, i));
+			if (!two)
+				continue;
+			/* powers that stay in range about half of the time */
+			double x = real(m.t, mc->at[a][i]), y = sample(&s, i * 7 % WIDTH);
+			uint64_t pick = random_bits(&s.seed);
+			if (row->op == OP_POW && (pick & 3) && x > 0 && x < INFINITY && x != 1)
+				y = (wide ? 1000 : 120) * ((double)(pick >> 11) * 0x1p-52 - 1) / log2(x);
+			if ((pick & 28) == 0)
+				y = (double)(int64_t)(pick >> 58);
+			mc->at[b][i] = bits(m.t, y);
+		}
+		Reg r = math_one(m, row->op, false, a, b);
+		for (int i = 0; i < WIDTH; i++) {
+			double x = real(m.t, mc->at[a][i]), y = two ? real(m.t, mc->at[b][i]) : 0;
+			double u = units(wide, real(m.t, mc->at[r][i]), truth(row->op, x, y));
+			if (u > worst) {
+				worst = u;
+				worst_at[0] = x;
+				worst_at[1] = y;
+			}
+		}
+	}
+	return worst;
+}
+
+static void
+errors_stay_within_the_table(void **state)
+{
+	(void)state;
+	Machine *mc = calloc(1, sizeof *mc);
+	Lower l;
+	int bad = 0;
+	machine_open(mc, &l);
+	for (int i = 0; i < LEN(rows); i++)
+		for (int wide = 0; wide < 2; wide++)
+			for (int sway = 0; sway < 2 - wide; sway++) {
+				double at[2] = {0}, u = measure(mc, &l, &rows[i], wide, sway, at);
+				double most = wide ? rows[i].f64 : rows[i].f32;
+				if (u > most || getenv("MATH_TABLE"))
+					print_message("%-8s %s%s: %.3f units at %a %a (most %g)\n", rows[i].name,
+					    wide ? "f64" : "f32", sway ? ", swayed" : "", u, at[0], at[1], most);
+				bad += u > most;
+			}
+	machine_close(mc);
+	free(mc);
+	assert_int_equal(bad, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(errors_stay_within_the_table),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
