@@ -3,6 +3,7 @@
 #define TEGULA_CLI_H
 
 #include "pass/pass.h"
+#include "target/target.h"
 #include "runtime/tgl.h"
 
 #include <jansson.h>
@@ -81,6 +82,11 @@ int cli_finish(int status);
 /* One line of progress on a terminal, rewritten in place; NULL clears it. */
 void cli_progress(const Cli *cli, const char *fmt, ...) PRINTF(2, 3);
 void cli_progress_end(const Cli *cli);
+
+/* cli_cuda.c */
+
+/* PTX as a cubin, or its instructions as text, by the tools of a CUDA toolkit; false after printing. */
+bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out);
 
 /* cli_show.c: values for people */
 

@@ -104,8 +104,43 @@ build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
 	return compile_kernel(k, &bound, target, &promises, passes);
 }
 
+/* What --emit names. */
+typedef enum Stage { EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_TRACE, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMITS } Stage;
+
+static const char *const stage_text[EMITS] = {"ast", "tir", "layouts", "trace", "llvm", "ptx", "cubin", "sass"};
+
+static void
+draw_layouts(const Module *m, Text *out)
+{
+	for (int i = 0; i < m->nlayouts; i++) {
+		text_printf(out, "%slayout #%d = ", i ? "\n" : "", i);
+		layout_print(m->layouts[i], out);
+		text_put(out, "\n");
+		layout_draw(m->layouts[i], out);
+	}
+}
+
+/* Appends a kernel's stage to out; false after errors in m->cx or printing. */
+static bool
+put_stage(Module *m, const Target *t, Stage stage, Text *out, Text *times)
+{
+	Text ptx = {0};
+	bool ok = true;
+	switch (stage) {
+	case EMIT_TIR: module_print(m, out); break;
+	case EMIT_LAYOUTS: draw_layouts(m, out); break;
+	case EMIT_TRACE: ok = compile_text(m, t, STAGE_TRACE, out, times); break;
+	case EMIT_LLVM: ok = compile_text(m, t, STAGE_LLVM, out, times); break;
+	case EMIT_PTX: ok = compile_text(m, t, STAGE_PTX, out, times); break;
+	default:
+		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, stage == EMIT_SASS, out);
+		text_close(&ptx);
+	}
+	return ok;
+}
+
 static int
-build_tir(const Cli *cli, Compile *cx, int file, Text *out)
+build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *t, Text *out)
 {
 	Program *p = program_open(cx, file);
 	const char *name = cli->args.n > 1 ? cli->args.at[1] : NULL;
@@ -130,9 +165,7 @@ build_tir(const Cli *cli, Compile *cx, int file, Text *out)
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
 		Module *m = build_kernel(cli, k, &passes, &misuse);
-		if (m)
-			module_print(m, out);
-		else
+		if (!m || !put_stage(m, t, stage, out, passes.times))
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 		n++;
 	}
@@ -147,32 +180,6 @@ build_tir(const Cli *cli, Compile *cx, int file, Text *out)
 	return status;
 }
 
-int
-cmd_build(const Cli *cli)
-{
-	const char *stage = cli_has(cli, OPT_EMIT) ? cli->value[OPT_EMIT] : "tir";
-	bool is_ast = strcmp(stage, "ast") == 0;
-	if (!cli_operands(cli, 1, 2))
-		return EXIT_MISUSE;
-	if (!is_ast && strcmp(stage, "tir") != 0)
-		return cli_misuse("--emit takes ast or tir, found '%s'", stage);
-	Compile *cx = compile_open();
-	Text out = {0};
-	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
-	if (file >= 0 && is_ast) {
-		ast_dump(cx, ast_parse(cx, file), &out);
-		status = EXIT_GOOD;
-	} else if (file >= 0) {
-		status = build_tir(cli, cx, file, &out);
-	}
-	if (cx->nerrors == 0 && status == EXIT_GOOD)
-		status = cli_emit(cli, &out);
-	status = report(cli, cx, status);
-	text_close(&out);
-	compile_close(cx);
-	return status;
-}
-
 /* The row named by --target, NULL for the cpu device; false after an error. */
 static bool
 choose_target(const Cli *cli, Compile *cx, const Target **out)
@@ -184,6 +191,49 @@ choose_target(const Cli *cli, Compile *cx, const Target **out)
 	if (!*out)
 		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
 	return *out != NULL;
+}
+
+/* The stage named by --emit; EMITS after printing that there is none. */
+static Stage
+choose_stage(const Cli *cli, const Target *t)
+{
+	const char *name = cli_has(cli, OPT_EMIT) ? cli->value[OPT_EMIT] : "tir";
+	int stage = 0;
+	while (stage < EMITS && strcmp(name, stage_text[stage]) != 0)
+		stage++;
+	if (stage == EMITS)
+		cli_misuse("--emit takes ast, tir, layouts, trace, llvm, ptx, cubin or sass, found '%s'", name);
+	else if (stage > EMIT_TIR && !t)
+		cli_misuse("--emit=%s is of a GPU: say which with --target, as in --target=sm_90a", name);
+	else
+		return (Stage)stage;
+	return EMITS;
+}
+
+int
+cmd_build(const Cli *cli)
+{
+	if (!cli_operands(cli, 1, 2))
+		return EXIT_MISUSE;
+	Compile *cx = compile_open();
+	Text out = {0};
+	const Target *t = NULL;
+	bool known = choose_target(cli, cx, &t);
+	Stage stage = known ? choose_stage(cli, t) : EMIT_TIR;
+	int status = stage == EMITS ? EXIT_MISUSE : EXIT_WRONG;
+	int file = known && stage != EMITS ? source_open(cx, cli->args.at[0], NOWHERE) : -1;
+	if (file >= 0 && stage == EMIT_AST) {
+		ast_dump(cx, ast_parse(cx, file), &out);
+		status = EXIT_GOOD;
+	} else if (file >= 0) {
+		status = build_kernels(cli, cx, file, stage, t, &out);
+	}
+	if (cx->nerrors == 0 && status == EXIT_GOOD)
+		status = cli_emit(cli, &out);
+	status = report(cli, cx, status);
+	text_close(&out);
+	compile_close(cx);
+	return status;
 }
 
 int

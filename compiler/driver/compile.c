@@ -1,8 +1,14 @@
 /* One call from a bound kernel to tile IR that a device can load: elaborate, note the schedule and what is promised of
- * arguments, then the pipeline of the target. */
+ * arguments, then the pipeline of the target.  And on from there: lowering, LLVM, and PTX with all that a launch must
+ * know of it. */
 #include "driver/compile.h"
 
+#include "emit/emit.h"
+#include "lower/lower.h"
+
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The word for a target that a kernel's source compares `target` with. */
 static const char *
@@ -59,4 +65,158 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 			set_promises(m->funcs.at[0], k, promises);
 	}
 	return passes_run(m, t, opt) ? m : NULL;
+}
+
+/* ---- from tile IR to PTX ---- */
+
+static double
+now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void
+note_time(Text *times, const char *what, double since)
+{
+	if (times)
+		text_printf(times, "%-12s %8.3f ms\n", what, now_ms() - since);
+}
+
+static bool
+fits(const Func *f, const Target *t, const Emitter *e)
+{
+	if (e->kernel.shared_bytes <= t->shared_bytes)
+		return true;
+	diag_error(f->module->cx, f->place, DIAG_SHARED_BYTES, f->name, (long long)e->kernel.shared_bytes, t->name,
+	    (long long)t->shared_bytes);
+	return false;
+}
+
+static bool
+lower_with(Func *f, const Target *t, Emitter *e, Arena *mem, Text *times)
+{
+	double start = now_ms();
+	bool ok = lower_func(f, t, e, mem) && fits(f, t, e);
+	note_time(times, "lower", start);
+	return ok;
+}
+
+/* Lowers a function into LLVM's hands and takes the IR's text or PTX; *kernel is what lowering said of it. */
+static bool
+through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out, Text *times, EmitKernel *kernel)
+{
+	const char *why = "";
+	Compile *cx = f->module->cx;
+	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
+	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
+	bool ok = l != NULL, lowered = ok && lower_with(f, t, emit_llvm_emitter(l), mem, times);
+	double start = now_ms();
+	if (lowered && stage == STAGE_LLVM)
+		emit_llvm_text(l, out);
+	else if (lowered)
+		ok = emit_llvm_ptx(l, out, &why);
+	if (lowered)
+		*kernel = emit_llvm_emitter(l)->kernel;
+	note_time(times, "llvm", start);
+	if (!ok)
+		diag_error(cx, f->place, DIAG_LLVM_FAILED, f->name, t->name, why);
+	emit_llvm_close(l);
+	return ok && lowered;
+}
+
+bool
+compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times)
+{
+	Arena *mem = arena_open();
+	bool ok = true;
+	for (int i = 0; i < m->funcs.n && ok; i++) {
+		EmitKernel kernel;
+		if (stage == STAGE_TRACE)
+			ok = lower_with(m->funcs.at[i], t, emit_trace_open(mem, t, out), mem, times);
+		else
+			ok = through_llvm(m->funcs.at[i], t, stage, mem, out, times, &kernel);
+	}
+	arena_close(mem);
+	return ok;
+}
+
+static char *
+copy(const char *s)
+{
+	char *c = strdup(s);
+	if (!c)
+		die("out of memory");
+	return c;
+}
+
+/* "softmax.tgl:12:5: a row must not be empty" */
+static char *
+assert_text(const Compile *cx, const Op *op)
+{
+	Text t = {0};
+	if (op->place.file >= 0)
+		text_printf(&t, "%s:%d:%d: ", cx->files.at[op->place.file].path, op->place.line, op->place.col);
+	text_put(&t, op_text(op, "text"));
+	return t.at ? t.at : copy("");
+}
+
+static void
+list_asserts(const Func *f, Artefact *out)
+{
+	VEC(char *) list = {0};
+	Arena *mem = arena_open();
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_ASSERT)
+			vec_push(mem, &list, assert_text(f->module->cx, op));
+	out->nasserts = list.n;
+	out->asserts = calloc((size_t)list.n + 1, sizeof *out->asserts);
+	if (!out->asserts)
+		die("out of memory");
+	for (int i = 0; i < list.n; i++)
+		out->asserts[i] = list.at[i];
+	arena_close(mem);
+}
+
+static void
+describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefact *out)
+{
+	const AbiParam *abi = artefact_abi(f, mem, &out->nabi);
+	size_t size = sizeof *abi * (size_t)out->nabi;
+	out->kernel = copy(k->name);
+	snprintf(out->target, sizeof out->target, "%s", t->name);
+	out->abi = malloc(size + 1);
+	if (!out->abi)
+		die("out of memory");
+	if (size)
+		memcpy(out->abi, abi, size);
+	out->threads = k->threads;
+	out->warps = k->threads / t->lanes;
+	out->shared_bytes = k->shared_bytes;
+	out->naxis = f->naxis;
+	out->persistent = f->schedule.persistent != 0;
+	out->cluster = 1;
+	out->registers = out->spill_bytes = out->stack_bytes = -1;
+	list_asserts(f, out);
+}
+
+bool
+compile_artefact(Module *m, const Target *t, Artefact *out)
+{
+	Arena *mem = arena_open();
+	Func *f = m->funcs.at[0];
+	Text ptx = {0};
+	EmitKernel kernel;
+	*out = (Artefact){.form = FORM_PTX};
+	bool ok = through_llvm(f, t, STAGE_PTX, mem, &ptx, NULL, &kernel);
+	if (ok) {
+		describe(f, t, &kernel, mem, out);
+		out->bytes = ptx.at;
+		out->size = ptx.n + 1;
+	} else {
+		text_close(&ptx);
+	}
+	arena_close(mem);
+	return ok;
 }

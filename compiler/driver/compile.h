@@ -17,7 +17,13 @@ typedef struct Promises {
 /* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `promises` may be NULL: then
  * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */
 Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt);
-/* From a module that went through a GPU's pipeline to what its device loads. */
+/* From a module that went through a GPU's pipeline to what its device loads.  False after errors in m->cx. */
 bool compile_artefact(Module *m, const Target *t, Artefact *out);
+
+/* What a module becomes on that way, as text. */
+typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
+
+/* `times`, if not NULL, gets a line for lowering and one for LLVM. */
+bool compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times);
 
 #endif

@@ -60,6 +60,7 @@ kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 	l->fn = LLVMAddFunction(
 	    l->m, k->name, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
 	l->kernel = k->name;
+	e->kernel = *k;
 	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);
 	text_attribute(l, "nvvm.reqntid", arena_printf(e->mem, "%d", k->threads));
 	if (k->min_blocks)

@@ -111,6 +111,7 @@ static void
 kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 {
 	Trace *t = state(e);
+	e->kernel = *k;
 	text_printf(t->out, "kernel @%s(", k->name);
 	for (int i = 0; i < k->nparam; i++) {
 		const EmitParam *p = &k->param[i];

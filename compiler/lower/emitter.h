@@ -125,6 +125,7 @@ struct Emitter {
 	const Target *target;
 	Arena *mem;
 	void *state;
+	EmitKernel kernel;                              /* the one begun last, where the emitter keeps it */
 
 	/* kernels */
 	void (*kernel_begin)(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared);

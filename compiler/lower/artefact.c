@@ -1,0 +1,190 @@
+/* Artefacts as bytes and back: a cache's file holds what artefact_write made.
+ *
+ * The form is ours alone and is not meant for another machine: a line that names form and version, then every field in
+ * order, numbers as 8 bytes, texts with their length before them, and a sum over all of it at the end.  A file that was
+ * cut short or damaged is refused, never half read. */
+#include "lower/artefact.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char heading[] = "tegula artefact 1\n";
+
+enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
+
+void
+artefact_close(Artefact *a)
+{
+	for (int i = 0; i < a->nasserts; i++)
+		free(a->asserts[i]);
+	free(a->asserts);
+	free(a->bytes);
+	free(a->kernel);
+	free(a->abi);
+	*a = (Artefact){0};
+}
+
+static uint64_t
+sum(const char *bytes, size_t n)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);      /* FNV-1a */
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static void
+put_number(Text *out, int64_t v)
+{
+	text_putn(out, (const char *)&v, sizeof v);
+}
+
+static void
+put_bytes(Text *out, const char *s, size_t n)
+{
+	put_number(out, (int64_t)n);
+	text_putn(out, s, n);
+}
+
+void
+artefact_write(const Artefact *a, Text *out)
+{
+	size_t start = out->n;
+	text_put(out, heading);
+	put_number(out, a->form);
+	put_bytes(out, a->bytes, a->size);
+	put_bytes(out, a->kernel, strlen(a->kernel));
+	put_bytes(out, a->target, strlen(a->target));
+	put_number(out, a->nabi);
+	for (int i = 0; i < a->nabi; i++) {
+		put_number(out, a->abi[i].kind);
+		put_number(out, a->abi[i].param);
+		put_number(out, a->abi[i].dim);
+		put_number(out, a->abi[i].bytes);
+	}
+	const int64_t figures[] = {a->threads, a->warps, a->shared_bytes, a->naxis, a->persistent, a->cluster, a->registers,
+	    a->spill_bytes, a->stack_bytes};
+	for (int i = 0; i < LEN(figures); i++)
+		put_number(out, figures[i]);
+	put_number(out, a->nasserts);
+	for (int i = 0; i < a->nasserts; i++)
+		put_bytes(out, a->asserts[i], strlen(a->asserts[i]));
+	put_number(out, (int64_t)sum(out->at + start, out->n - start));
+}
+
+/* reading: once something does not fit, every further answer is 0 */
+
+typedef struct Reader {
+	const char *at, *end;
+	bool bad;
+} Reader;
+
+static int64_t
+get_number(Reader *r)
+{
+	int64_t v = 0;
+	if (r->bad || (size_t)(r->end - r->at) < sizeof v) {
+		r->bad = true;
+		return 0;
+	}
+	memcpy(&v, r->at, sizeof v);
+	r->at += sizeof v;
+	return v;
+}
+
+/* A count of things of at least `least` bytes each, of which there is still room in the file. */
+static int
+get_count(Reader *r, int least)
+{
+	int64_t n = get_number(r);
+	if (n < 0 || n > MOST || n * least > r->end - r->at)
+		r->bad = true;
+	return r->bad ? 0 : (int)n;
+}
+
+static char *
+get_bytes(Reader *r, size_t *size)
+{
+	int n = get_count(r, 1);
+	char *s = calloc((size_t)n + 1, 1);
+	if (!s)
+		r->bad = true;
+	*size = r->bad ? 0 : (size_t)n;
+	if (s && *size)
+		memcpy(s, r->at, *size);
+	r->at += *size;
+	return s;
+}
+
+static void
+get_abi(Reader *r, Artefact *out)
+{
+	out->nabi = get_count(r, 4 * (int)sizeof(int64_t));
+	out->abi = calloc((size_t)out->nabi + 1, sizeof *out->abi);
+	if (!out->abi)
+		r->bad = true;
+	for (int i = 0; i < out->nabi && !r->bad; i++) {
+		AbiParam *p = &out->abi[i];
+		p->kind = (AbiKind)get_number(r);
+		p->param = (int)get_number(r);
+		p->dim = (int)get_number(r);
+		p->bytes = (int)get_number(r);
+	}
+}
+
+static void
+get_asserts(Reader *r, Artefact *out)
+{
+	int n = get_count(r, (int)sizeof(int64_t));
+	size_t size;
+	out->asserts = calloc((size_t)n + 1, sizeof *out->asserts);
+	if (!out->asserts)
+		r->bad = true;
+	for (; out->nasserts < n && !r->bad; out->nasserts++)
+		out->asserts[out->nasserts] = get_bytes(r, &size);
+}
+
+static void
+get_all(Reader *r, Artefact *out)
+{
+	size_t size;
+	out->form = (ArtefactForm)get_number(r);
+	out->bytes = get_bytes(r, &out->size);
+	out->kernel = get_bytes(r, &size);
+	char *target = get_bytes(r, &size);
+	if (size < sizeof out->target && target)
+		memcpy(out->target, target, size);
+	else
+		r->bad = true;
+	free(target);
+	get_abi(r, out);
+	out->threads = (int)get_number(r);
+	out->warps = (int)get_number(r);
+	out->shared_bytes = get_number(r);
+	out->naxis = (int)get_number(r);
+	out->persistent = get_number(r) != 0;
+	out->cluster = (int)get_number(r);
+	out->registers = (int)get_number(r);
+	out->spill_bytes = (int)get_number(r);
+	out->stack_bytes = (int)get_number(r);
+	get_asserts(r, out);
+}
+
+bool
+artefact_read(const char *bytes, size_t size, Artefact *out)
+{
+	size_t head = strlen(heading);
+	uint64_t want;
+	*out = (Artefact){0};
+	if (size < head + sizeof want || memcmp(bytes, heading, head) != 0)
+		return false;
+	memcpy(&want, bytes + size - sizeof want, sizeof want);
+	if (sum(bytes, size - sizeof want) != want)
+		return false;
+	Reader r = {.at = bytes + head, .end = bytes + size - sizeof want};
+	get_all(&r, out);
+	if (!r.bad && r.at == r.end)
+		return true;
+	artefact_close(out);
+	return false;
+}
