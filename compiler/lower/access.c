@@ -190,7 +190,7 @@ limit_part(Lower *l, LowerAccess *a, int d)
 {
 	int at = a->dim[d].at;
 	const Attr *valid = op_attr(a->op, "valid");
-	int64_t extent = a->tile->extent[at], real = valid && at < valid->nints ? valid->ints[at] : extent;
+	int64_t extent = INT64_C(1) << a->layout->out[at], real = valid && at < valid->nints ? valid->ints[at] : a->tile->extent[at];
 	int64_t start, size = a->tensor->type->extent[d];
 	const Value *v = a->dim[d].index;
 	bool inside = proven_inside(a, d);
@@ -343,16 +343,15 @@ index_i64(Lower *l, const Value *v, Reg r)
 }
 
 /* Keys of what is kept for an access begin with one of these. */
-enum { KEY_MASK = 1, KEY_OFFSET, KEY_POINTER, KEY_GATHER };
+enum { KEY_MASK = 1, KEY_OFFSET, KEY_POINTER, KEY_GATHER, KEY_ROW };
 
-/* The whole offset in units of register r from the access's base but for *constant, REG_I64; 0: none.  The parts that
- * fit are added in 32 bits. */
+/* The thread's part of register r's offset in units from the access's base, REG_I64; 0: none.  The parts that fit are
+ * added in 32 bits. */
 static Reg
-offset_of(Lower *l, const LowerAccess *a, int r, int64_t *constant)
+offset_of(Lower *l, const LowerAccess *a, int r)
 {
 	Reg narrow = 0, wide = 0;
 	int64_t most = 0;
-	*constant = 0;
 	for (int d = 0; d < a->nd; d++) {
 		int64_t add = 0, s = a->dim[d].known_stride;
 		if (a->dim[d].letter == 'g') {
@@ -364,16 +363,12 @@ offset_of(Lower *l, const LowerAccess *a, int r, int64_t *constant)
 			continue;
 		Reg c = lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
 		int64_t reach = s >= 0 && s < INT32_MAX ? s * a->tile->extent[a->dim[d].at] : INT64_MAX / 2;
-		if (s >= 0)
-			*constant += add * s;
 		if (s >= 0 && most + reach < INT32_MAX) {
 			most += reach;
 			Reg part = s == 1 ? c : lower_op2(l, EMIT_MUL, c, lower_i32(l, s));
 			narrow = sum_of(l, narrow, part);
 			continue;
 		}
-		if (s < 0 && add)
-			c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
 		wide = sum_of(l, wide, scaled(l, a, d, lower_as(l, CAST_ZEXT, REG_I64, c)));
 	}
 	if (narrow)
@@ -381,7 +376,7 @@ offset_of(Lower *l, const LowerAccess *a, int r, int64_t *constant)
 	return sum_of(l, wide, narrow);
 }
 
-/* What an offset was made of, but for its constant: equal keys, equal offsets. */
+/* What it was made of: equal keys, equal offsets. */
 static int
 offset_key(Lower *l, const LowerAccess *a, int r, int kind, uint64_t *key)
 {
@@ -396,9 +391,30 @@ offset_key(Lower *l, const LowerAccess *a, int r, int kind, uint64_t *key)
 			key[n++] = (uint64_t)a->dim[d].gather[r];
 		else if (a->dim[d].letter == 'p' && a->layout)
 			key[n++] = (uint64_t)lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
-		key[n++] = a->dim[d].known_stride < 0 ? (uint64_t)add : 0;
 	}
 	return n;
+}
+
+/* What register r adds to it where strides are not known, the same for all threads; 0: nothing. */
+static Reg
+row_of(Lower *l, const LowerAccess *a, int r)
+{
+	Reg sum = 0;
+	for (int d = 0; d < a->nd; d++) {
+		int64_t add = 0;
+		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride >= 0)
+			continue;
+		lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		if (!add)
+			continue;
+		uint64_t key[] = {KEY_ROW, (uint64_t)add};
+		Reg row = lower_kept(l, key, LEN(key), a->dim[d].stride);
+		if (!row)
+			row = lower_keep(l, key, LEN(key), a->dim[d].stride,
+			    lower_op2(l, EMIT_MUL, a->dim[d].stride, lower_i64(l, add)));
+		sum = sum_of(l, sum, row);
+	}
+	return sum;
 }
 
 /* The constant parts of register r's coordinates, in units. */
@@ -473,12 +489,17 @@ void
 lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
 {
 	uint64_t key[F2_MAX];
-	int64_t constant;
 	int n = offset_key(l, a, r, KEY_POINTER, key);
 	Reg found = lower_kept(l, key, n, a->base);
 	if (!found) {
-		Reg offset = offset_of(l, a, r, &constant);
+		Reg offset = offset_of(l, a, r);
 		found = lower_keep(l, key, n, a->base, offset ? l->e->pointer(l->e, a->base, offset) : a->base);
+	}
+	Reg row = row_of(l, a, r);
+	if (row) {
+		uint64_t row_key[] = {KEY_ROW, (uint64_t)row};
+		Reg moved = lower_kept(l, row_key, LEN(row_key), found);
+		found = moved ? moved : lower_keep(l, row_key, LEN(row_key), found, l->e->pointer(l->e, found, row));
 	}
 	out->space = SPACE_GLOBAL;
 	out->base = found;
@@ -490,10 +511,11 @@ Reg
 lower_access_element(Lower *l, const LowerAccess *a, int r)
 {
 	uint64_t key[F2_MAX];
-	int64_t constant = constant_of(l, a, r), ignored;
+	int64_t constant = constant_of(l, a, r);
 	int n = offset_key(l, a, r, KEY_OFFSET, key);
 	Reg found = lower_kept(l, key, n, a->base);
 	if (!found)
-		found = lower_keep(l, key, n, a->base, sum_of(l, a->base, offset_of(l, a, r, &ignored)));
+		found = lower_keep(l, key, n, a->base, sum_of(l, a->base, offset_of(l, a, r)));
+	found = sum_of(l, found, row_of(l, a, r));
 	return constant ? lower_op2(l, EMIT_ADD, found, lower_i64(l, constant)) : found;
 }
