@@ -170,7 +170,7 @@ again_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglSta
 		k->again = a;
 		break;
 	}
-	if (!a || !apart(a, args))
+	if (!a || dev->recording || !apart(a, args))
 		return false;
 	TglContext *cx = k->program->cx;
 	if (cx->error.status != TGL_OK || cx->text.n)

@@ -143,8 +143,8 @@ tensor_copy_out(const TglTensor *t, void *to)
 	return true;
 }
 
-static bool
-copy_check(TglTensor *t, const char *f, const void *host, size_t size)
+bool
+tensor_copy_check(TglTensor *t, const char *f, const void *host, size_t size)
 {
 	TglContext *cx = t->dev->cx;
 	size_t want = tgl_tensor_bytes(t);
@@ -174,7 +174,7 @@ tgl_tensor_write(TglTensor *t, const void *from, size_t size)
 	if (!t)
 		return TGL_ERROR_USAGE;
 	context_begin(t->dev->cx);
-	if (!copy_check(t, "tgl_tensor_write", from, size))
+	if (!tensor_copy_check(t, "tgl_tensor_write", from, size))
 		return TGL_ERROR_USAGE;
 	return copied(t, "tgl_tensor_write", tensor_copy_in(t, from));
 }
@@ -185,7 +185,7 @@ tgl_tensor_read(TglTensor *t, void *to, size_t size)
 	if (!t)
 		return TGL_ERROR_USAGE;
 	context_begin(t->dev->cx);
-	if (!copy_check(t, "tgl_tensor_read", to, size))
+	if (!tensor_copy_check(t, "tgl_tensor_read", to, size))
 		return TGL_ERROR_USAGE;
 	return copied(t, "tgl_tensor_read", tensor_copy_out(t, to));
 }

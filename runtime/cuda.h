@@ -129,6 +129,9 @@ bool cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[M
 bool cuda_time_begin(Device *d);
 bool cuda_time_end(Device *d, double *seconds);
 bool cuda_sync(Device *d, Fault *fault);
+/* Looks at what kernels with asserts left by now, and clears it, on a stream; false: *fault has the first, or d->error. */
+bool cuda_collect(Device *d, void *stream, Fault *fault);
+void cuda_note(CudaState *s, Loaded *l); /* it was launched */
 void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */
 
 /* cuda_queue.c */

@@ -4,6 +4,7 @@
  * Both are slower to start than the driver's own compiler (the library alone takes 0.2 s to load),
  * so they come second. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,14 +118,21 @@ by_linker(const Artefact *a, const char *arch, size_t *size, Text *why)
 
 /* ---- ptxas ---- */
 
+/* False: it is not there. */
 static bool
-spawn_wait(const char *program, char *const argv[])
+spawn_wait(const char *program, char *const argv[], const char *log, int *status)
 {
 	pid_t pid;
-	int status;
-	if (posix_spawnp(&pid, program, NULL, NULL, argv, environ) != 0)
+	posix_spawn_file_actions_t files;
+	*status = -1;
+	if (posix_spawn_file_actions_init(&files) != 0)
 		return false;
-	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	posix_spawn_file_actions_adddup2(&files, 1, 2);
+	bool ok = posix_spawnp(&pid, program, &files, NULL, argv, environ) == 0 &&
+		  waitpid(pid, status, 0) == pid;
+	posix_spawn_file_actions_destroy(&files);
+	return ok && !(WIFEXITED(*status) && WEXITSTATUS(*status) == 127);
 }
 
 static bool
@@ -153,12 +161,24 @@ read_file(const char *path, size_t *size)
 	return r;
 }
 
+/* The first line of what ptxas said. */
+static void
+add_complaint(const char *log, Text *why)
+{
+	size_t n;
+	char *text = read_file(log, &n);
+	char *end = text ? memchr(text, '\n', n) : NULL;
+	text_printf(why, "; ptxas: %.*s", text ? (int)(end ? (size_t)(end - text) : n) : 0, text ? text : "");
+	free(text);
+}
+
 static char *
 by_ptxas(const Artefact *a, const char *arch, size_t *size, Text *why)
 {
 	const char *tmp = getenv("TMPDIR");
-	char folder[256], in[288], out[288], option[32];
-	char *argv[] = {"ptxas", option, in, "-o", out, NULL};
+	char folder[256], in[288], out[288], log[288], option[32];
+	char *argv[] = {"ptxas", option, in, "-o", out, NULL}, *cubin = NULL;
+	int status;
 	snprintf(folder, sizeof folder, "%s/tegulaXXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder)) {
 		text_printf(why, "; no folder for ptxas can be made: %s", folder);
@@ -166,14 +186,20 @@ by_ptxas(const Artefact *a, const char *arch, size_t *size, Text *why)
 	}
 	snprintf(in, sizeof in, "%s/in.ptx", folder);
 	snprintf(out, sizeof out, "%s/out.cubin", folder);
+	snprintf(log, sizeof log, "%s/log", folder);
 	snprintf(option, sizeof option, "-arch=%s", arch);
-	bool ran = write_file(in, a->bytes, strlen(a->bytes)) &&
-		   (spawn_wait("ptxas", argv) || spawn_wait("/usr/local/cuda/bin/ptxas", argv));
-	char *cubin = ran ? read_file(out, size) : NULL;
-	if (!cubin)
-		text_put(why, "; ptxas is not there or refused it");
+	if (!write_file(in, a->bytes, strlen(a->bytes)))
+		text_printf(why, "; %s cannot be written", in);
+	else if (!spawn_wait("ptxas", argv, log, &status) &&
+		 !spawn_wait("/usr/local/cuda/bin/ptxas", argv, log, &status))
+		text_put(why, "; there is no ptxas");
+	else if (status != 0)
+		add_complaint(log, why);
+	else if (!(cubin = read_file(out, size)))
+		text_put(why, "; ptxas wrote nothing");
 	unlink(in);
 	unlink(out);
+	unlink(log);
 	rmdir(folder);
 	return cubin;
 }

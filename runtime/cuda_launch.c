@@ -90,6 +90,16 @@ take_counter(Device *d, uint64_t *value)
 	return CUDA_CALL(d, cuMemsetD32Async, *value, 0, 2, d->stream);
 }
 
+void
+cuda_note(CudaState *s, Loaded *l)
+{
+	if (!l->faults || l->is_launched)
+		return;
+	l->is_launched = true;
+	l->next_launched = s->launched;
+	s->launched = l;
+}
+
 static bool
 launch_cluster(Device *d, const Loaded *l, const Packed *p)
 {
@@ -109,11 +119,7 @@ launch_now(Device *d, const Packed *p)
 	Loaded *l = p->loaded;
 	if (l->counter_at >= 0 && !take_counter(d, &p->value[l->counter_at]))
 		return false;
-	if (l->faults && !l->is_launched) {
-		l->is_launched = true;
-		l->next_launched = s->launched;
-		s->launched = l;
-	}
+	cuda_note(s, l);
 	if (l->cluster > 1)
 		return launch_cluster(d, l, p);
 	return CUDA_CALL(d, cuLaunchKernel, l->function, p->blocks, 1, 1, l->threads, 1, 1, l->shared,
@@ -227,26 +233,24 @@ describe_fault(const Loaded *l, const FaultRecord *r, Fault *fault)
 	text_close(&t);
 }
 
-/* Looks at what kernels with asserts left, and clears it. */
-static bool
-collect_faults(Device *d, Fault *fault)
+bool
+cuda_collect(Device *d, void *stream, Fault *fault)
 {
 	CudaState *s = CUDA_STATE(d);
 	bool ok = true;
-	while (s->launched) {
+	while (s->launched && ok) {
 		Loaded *l = s->launched;
 		FaultRecord r = {0};
 		s->launched = l->next_launched;
 		l->is_launched = false;
-		if (!CUDA_CALL(d, cuMemcpyDtoHAsync_v2, &r, l->faults, sizeof r, d->stream) ||
-		    !CUDA_CALL(d, cuStreamSynchronize, d->stream))
+		if (!CUDA_CALL(d, cuMemcpyDtoHAsync_v2, &r, l->faults, sizeof r, stream) ||
+		    !CUDA_CALL(d, cuStreamSynchronize, stream))
 			return false;
 		if (r.number == 0)
 			continue;
 		describe_fault(l, &r, fault);
+		CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, stream);
 		ok = false;
-		if (!CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream))
-			return false;
 	}
 	return ok;
 }
@@ -255,7 +259,7 @@ bool
 cuda_sync(Device *d, Fault *fault)
 {
 	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuCtxSynchronize) && collect_faults(d, fault);
+	bool ok = CUDA_CALL(d, cuCtxSynchronize) && cuda_collect(d, d->stream, fault);
 	cuda_leave(d, before);
 	return ok;
 }

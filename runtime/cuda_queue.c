@@ -22,6 +22,21 @@ stream_close(Device *d, void *stream)
 }
 
 static bool
+stream_sync(Device *d, void *stream, Fault *fault)
+{
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, fault);
+	cuda_leave(d, before);
+	return ok;
+}
+
+static void
+will_run(Device *d, Loaded *l)
+{
+	cuda_note(CUDA_STATE(d), l);
+}
+
+static bool
 stream_wait(Device *d, void *stream, void *event)
 {
 	void *before = cuda_enter(d);
@@ -135,6 +150,7 @@ host_free(Device *d, void *p)
 const DeviceQueue cuda_queue = {
     .stream_open = stream_open,
     .stream_close = stream_close,
+    .stream_sync = stream_sync,
     .stream_wait = stream_wait,
     .event_open = event_open,
     .event_close = event_close,
@@ -145,6 +161,7 @@ const DeviceQueue cuda_queue = {
     .graph_end = graph_end,
     .graph_launch = graph_launch,
     .graph_close = graph_close,
+    .will_run = will_run,
     .host_alloc = host_alloc,
     .host_free = host_free,
 };

@@ -58,6 +58,7 @@ typedef struct Packed {
 typedef struct DeviceQueue {
 	bool (*stream_open)(Device *d, void **stream);
 	void (*stream_close)(Device *d, void *stream);
+	bool (*stream_sync)(Device *d, void *stream, Fault *fault); /* as sync, but this stream alone */
 	bool (*stream_wait)(Device *d, void *stream, void *event);
 	bool (*event_open)(Device *d, void **event);
 	void (*event_close)(Device *d, void *event);
@@ -68,6 +69,7 @@ typedef struct DeviceQueue {
 	bool (*graph_end)(Device *d, void *stream, void **graph);
 	bool (*graph_launch)(Device *d, void *graph, void *stream);
 	void (*graph_close)(Device *d, void *graph);
+	void (*will_run)(Device *d, Loaded *l); /* a graph has it: the next sync looks at its faults */
 	bool (*host_alloc)(Device *d, void **p, size_t size); /* memory that copies fast */
 	void (*host_free)(Device *d, void *p);
 } DeviceQueue;

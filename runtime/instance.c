@@ -146,6 +146,10 @@ drop_old(TglKernel *k)
 		at = &(*at)->next;
 	while (*at) {
 		Instance *in = *at;
+		if (in->pins) {
+			at = &in->next;
+			continue;
+		}
 		*at = in->next;
 		instance_close(k, in);
 	}

@@ -179,6 +179,8 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor
 	in->dev->hooks.print_user = k->program->cx->hooks.print_user;
 	bool ok = (!seconds || d->time_begin(d)) && run(k, in, b, tensor, &fault) &&
 		  (!seconds || (d->time_end(d, seconds) && d->sync(d, &fault)));
+	if (in->dev->recording)
+		graph_keep(in->dev->recording, k, in, tensor);
 	return ok ? TGL_OK : device_report(in->dev, cx, &fault, k->k);
 }
 

@@ -32,7 +32,15 @@ struct TglDevice {
 	int refs;
 	Device dev;
 	uint64_t allocated;             /* bytes of its tensors */
+	TglStream *stream;              /* where its work goes; NULL: its own */
+	TglGraph *recording;
 	DeviceHooks hooks;
+};
+
+struct TglStream {
+	TglDevice *dev;
+	void *handle;
+	bool owned;
 };
 
 struct TglTensor {
@@ -89,6 +97,18 @@ void device_unref(TglDevice *dev);
 /* Reports a fault, or else the device's error (forgotten then), under kernel `k`; the status that it makes. */
 TglStatus device_report(TglDevice *dev, Compile *cx, const Fault *fault, const Kernel *k);
 
+/* stream.c */
+
+/* Makes a device's work go to a stream; where it went before. */
+TglStream *stream_use(TglDevice *dev, TglStream *s);
+bool stream_check(TglDevice *dev, const TglStream *s, const char *f); /* it is this device's, or NULL */
+TglStatus queue_end(TglDevice *dev, bool ok); /* reports the device's error if not */
+
+/* graph.c */
+
+/* A launch went into a graph: it keeps the compiled form and scratch tensors. */
+void graph_keep(TglGraph *g, TglKernel *k, Instance *in, TglTensor *const *tensor);
+
 /* tensor.c */
 
 enum { GUARD_BYTES = 64 };              /* on both sides of what the library allocates */
@@ -105,6 +125,7 @@ PlanArg tensor_arg(const TglTensor *t);
 bool tensor_guard_whole(const TglTensor *t); /* nothing wrote next to it */
 bool tensor_copy_in(TglTensor *t, const void *from); /* contiguous host copy to tensor */
 bool tensor_copy_out(const TglTensor *t, void *to);
+bool tensor_copy_check(TglTensor *t, const char *f, const void *host, size_t size); /* the size fits */
 /* A copy on the host of a tensor's memory, from its first element to the end of what it owns. */
 typedef struct Image {
 	char *memory;
@@ -202,6 +223,7 @@ struct Instance {
 	Func *func;                     /* NULL until asked for, where `loaded` is an artefact */
 	Artefact artefact;
 	Loaded *loaded;
+	int pins;                       /* graphs that have it: it must stay */
 	Arena *mem;                     /* of the module */
 	char *key;
 	size_t nkey;

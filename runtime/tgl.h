@@ -44,6 +44,9 @@ typedef struct TglProgram TglProgram;
 typedef struct TglKernel TglKernel;
 typedef struct TglTensor TglTensor;
 typedef struct TglCase TglCase;
+typedef struct TglStream TglStream;
+typedef struct TglEvent TglEvent;
+typedef struct TglGraph TglGraph;
 
 const char *tgl_version(void);          /* "0.1.0" */
 
@@ -154,8 +157,10 @@ typedef struct TglDeviceOptions {
 TglDevice *tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *options);
 void tgl_device_close(TglDevice **dev);
 TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out);
-/* Waits until everything launched is done; the status of the first launch since the last wait
- * that failed. On the cpu device launches are done when they return. */
+/* Waits until everything launched is done, on all streams; the status of a launch since the last
+ * wait that failed (TGL_ERROR_FAULT: an assert was false, or the GPU stopped a kernel; after the
+ * latter the process can use this GPU no more).  On the cpu device launches are done when they
+ * return. */
 TglStatus tgl_device_sync(TglDevice *dev);
 
 /* ---- programs and kernels ---- */
@@ -230,9 +235,10 @@ TglTensor *tgl_tensor(TglDevice *dev, TglDType t, int rank, const int64_t *dim);
  * dimension. */
 TglTensor *tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_t *dim,
     const int64_t *stride);
-/* Memory of the caller's that the device can reach (cpu: any), at least `size` bytes, which
- * outlives the tensor and is not copied.  stride NULL: contiguous.  NULL: it is too small, or
- * misaligned for the type. */
+/* Memory of the caller's that the device can reach (cpu: any; a GPU: its own, as cuMemAlloc,
+ * cudaMalloc or PyTorch's data_ptr() give it, or pinned host memory), at least `size` bytes, which
+ * outlives the tensor and is not copied.  stride NULL: contiguous.  NULL: it is too small,
+ * misaligned for the type, or the host's or another GPU's (E1141). */
 TglTensor *tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim,
     const int64_t *stride, void *data, size_t size);
 /* Part of a tensor, sharing its memory, which it keeps alive: per dimension first element and
@@ -356,6 +362,52 @@ typedef struct TglShape {
 TglStatus tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *params,
     int64_t grid[TGL_MAX_AXES]);
 
+/* ---- streams, events and graphs ---- */
+
+/* A GPU does what it is given behind the host's back: a launch returns before it has run.  What goes
+ * to one stream is done in order.  A device starts on a stream of its own, on a GPU the context's
+ * default stream, which is ordered with what CUDA's runtime and PyTorch put there.  Copies that
+ * return data, tgl_case_* and launches that are timed wait; nothing else does.
+ *
+ * On the cpu device all of this works and means little: everything is done on return. */
+TglStream *tgl_stream_open(TglDevice *dev); /* runs beside the device's own; NULL: TGL_ERROR_DEVICE */
+/* Somebody else's: a CUstream or cudaStream_t, NULL being the default one.  It must outlive this. */
+TglStream *tgl_stream_wrap(TglDevice *dev, void *handle);
+void *tgl_stream_handle(TglStream *s);  /* the CUstream; NULL: the default one, or cpu */
+void tgl_stream_close(TglStream **s);   /* what it was given is still done */
+/* Launches, fills and copies of the device go there from now on; NULL: to its own. */
+TglStatus tgl_device_use(TglDevice *dev, TglStream *s);
+/* tgl_launch to this stream instead, without waiting. */
+TglStatus tgl_launch_on(TglStream *s, TglKernel *k, const TglArg *args, int nargs);
+TglStatus tgl_stream_sync(TglStream *s); /* as tgl_device_sync, for this stream alone */
+TglStatus tgl_stream_wait(TglStream *s, TglEvent *e); /* what comes after waits for the event */
+
+/* A point in a stream.  Record, then wait for it or take the time between two (seconds; a GPU's
+ * resolution is half a microsecond).  An event that was never recorded: TGL_ERROR_USAGE (E1144). */
+TglEvent *tgl_event_open(TglDevice *dev);
+void tgl_event_close(TglEvent **e);
+TglStatus tgl_event_record(TglEvent *e, TglStream *s); /* NULL: where the device's work goes */
+TglStatus tgl_event_sync(TglEvent *e);
+TglStatus tgl_event_seconds(TglEvent *from, TglEvent *to, double *out); /* waits for `to` */
+
+/* Whole tensor as tgl_tensor_write and _read, without waiting: `from` must stay as it is, and `to`
+ * is not yet filled, until the stream has come by.  Truly beside other work only for memory of
+ * tgl_host_alloc.  Tensors that are not contiguous are copied with waiting. */
+TglStatus tgl_tensor_write_async(TglTensor *t, const void *from, size_t size);
+TglStatus tgl_tensor_read_async(TglTensor *t, void *to, size_t size);
+/* Host memory that a GPU copies to and from at full speed.  NULL: there is none left. */
+void *tgl_host_alloc(TglDevice *dev, size_t size);
+void tgl_host_free(TglDevice *dev, void *p);
+
+/* Records what the stream is given from begin to end instead of doing it, to be launched as a whole
+ * any number of times; launches and fills of the device go to the stream meanwhile.  Launch each
+ * kernel once before, so that it is compiled.  The graph keeps kernels and scratch tensors; the
+ * arguments' tensors must live as long as it.  The cpu device has no graphs (E1142). */
+TglStatus tgl_graph_begin(TglStream *s); /* of tgl_stream_open */
+TglGraph *tgl_graph_end(TglStream *s);
+TglStatus tgl_graph_launch(TglGraph *g, TglStream *s); /* NULL: where the device's work goes */
+void tgl_graph_close(TglGraph **g);
+
 /* ---- cases: a kernel with everything that it needs to run, checked and timed ---- */
 
 typedef struct TglCaseOptions {
@@ -428,6 +480,10 @@ typedef struct TglBench {
 
 /* A warm-up, then launches until the time is up. */
 TglStatus tgl_case_bench(TglCase *c, const TglBenchOptions *options, TglBench *out);
+/* Seconds a launch, without what launching costs the host: a graph of `launches` of them, replayed
+ * `replays` times; the median.  Tensors that the kernel changes are not set back between.  The cpu
+ * device launches one by one. */
+TglStatus tgl_case_replay(TglCase *c, int launches, int replays, double *seconds);
 /* Bytes and flops of one launch, without running it. */
 TglStatus tgl_case_work(TglCase *c, double *bytes, double *flops);
 

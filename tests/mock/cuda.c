@@ -104,7 +104,7 @@ EXPORT const char *mock_last_launch(void);
 EXPORT int mock_context_refs(int device);
 
 int mock_calls(const char *name) { return count_of(name)->n; }
-void mock_forget(void) { ncounts = 0; for (int i = 0; i < MAX_DEVICES; i++) contexts[i].lost = 0; }
+void mock_forget(void) { ncounts = 0; memset(counts, 0, sizeof counts); for (int i = 0; i < MAX_DEVICES; i++) contexts[i].lost = 0; }
 const char *mock_last_launch(void) { return last_launch; }
 int mock_context_refs(int device) { return contexts[device].refs; }
 
@@ -809,6 +809,19 @@ cuLaunchKernelEx(const void *config, Function *f, void **params, void **extra)
 
 /* ---- streams, events, graphs ---- */
 
+static void
+graph_free(Graph *g)
+{
+	while (g->first) {
+		Node *n = g->first;
+		g->first = n->next;
+		free(n);
+	}
+	g->magic = 0;
+	free(g);
+	nlive--;
+}
+
 EXPORT int cuStreamCreate(Stream **out, unsigned flags);
 int
 cuStreamCreate(Stream **out, unsigned flags)
@@ -828,6 +841,8 @@ cuStreamDestroy_v2(Stream *s)
 	TRY(begin("cuStreamDestroy_v2"));
 	if (!IS(s, MAGIC_STREAM))
 		return BAD_HANDLE;
+	if (s->capture)
+		graph_free(s->capture);
 	s->magic = 0;
 	free(s);
 	nlive--;
@@ -935,19 +950,6 @@ cuStreamEndCapture(Stream *s, Graph **out)
 	*out = s->capture;
 	s->capture = NULL;
 	return OK;
-}
-
-static void
-graph_free(Graph *g)
-{
-	while (g->first) {
-		Node *n = g->first;
-		g->first = n->next;
-		free(n);
-	}
-	g->magic = 0;
-	free(g);
-	nlive--;
 }
 
 EXPORT int cuGraphInstantiateWithFlags(Graph **exec, Graph *g, unsigned long long flags);
