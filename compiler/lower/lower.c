@@ -287,14 +287,31 @@ wants_barrier(const Lower *l, const Op *op)
 	return l->f->module->facts & SYNCED ? op_bool(op, "sync") : lower_scratch_bytes(op, l->t) > 0;
 }
 
+/* After a refusal: zeros for results, so that the walk can go on and find what else is not possible. */
+static void
+stand_in(Lower *l, Op *op)
+{
+	for (int i = 0; i < op->nout; i++) {
+		Value *v = &op->out[i];
+		RegType type = lower_type(v->type);
+		bool is_float = type >= REG_F16 && type <= REG_F64;
+		Reg *r = l->regs[v->id] ? l->regs[v->id] : lower_new(l, v);
+		for (int k = 0; k < lower_count(v); k++)
+			r[k] = is_float ? l->e->float_const(l->e, type, 0) : l->e->int_const(l->e, type, 0);
+	}
+}
+
 void
 lower_op(Lower *l, Op *op)
 {
+	int errors = l->cx->nerrors;
 	l->e->place(l->e, op->place);
 	l->nscratch = 0;
 	if (wants_barrier(l, op))
 		lower_barrier(l);
 	dispatch(l, op);
+	if (l->cx->nerrors > errors && op->nregion == 0)
+		stand_in(l, op);
 }
 
 void
