@@ -113,6 +113,10 @@ int layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int m
 /* The placement in shared memory for a round trip from `src` to `dst` with the least bank passes. */
 Layout layout_best_shared(const Layout *src, const Layout *dst, int bytes);
 
+/* matrix.c: can ldmatrix bring a tile of elements of `bytes` from `shared` into `l`?  Then *to maps (register, lane,
+ * warp) to offsets in elements, and *transposed says in which of its two ways. */
+bool layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
+
 /* convert.c */
 
 typedef enum ConvertKind {

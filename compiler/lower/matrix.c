@@ -1,14 +1,9 @@
 /* Tiles from shared memory by ldmatrix: a warp loads 8 x 8 matrices whose rows are 16 bytes, each row's address from
  * one lane, and each lane gets a word of each matrix.
  *
- * With `to` the map from (register, lane, warp) to the offset in shared memory, and w the log2 of a word's elements, a
- * layout fits when (elements of 16 bits: w = 1)
- *
- *     plain         register bit 0 -> 1     lane bits 0 1 -> 2 4          lane bits 2 3 4: the row
- *     transposed    lane bits 2 3 4 -> 1 2 4                              register bit 0, lane bits 0 1: the row
- *
- * and every other image is a multiple of 16 bytes.  The row's address is then to(row) plus what warps and the other
- * registers add; the next two register bits number up to four matrices, which lanes 8 .. 31 give the addresses of:
+ * Which layouts fit is said in layout/matrix.c.  The row's address is to(row bits) plus what warps and the other
+ * registers add; the two register bits above a word's number up to four matrices, which lanes 8 .. 31 give the
+ * addresses of:
  *
  *     lane bits 0 1 2 -> to(row bits)     lane bits 3 4 -> to(matrix bits) */
 #include "lower/lower.h"
@@ -23,61 +18,19 @@ typedef struct Matrices {
 	int lanes_at, warps;                            /* first lane bit of `to`; warp bits */
 } Matrices;
 
-/* Does each of `want` bits from `at` on move by 1 << (from + i) elements? */
-static bool
-counts_up(const F2 *to, int at, int want, int from)
-{
-	for (int i = 0; i < want; i++)
-		if (to->col[at + i] != UINT64_C(1) << (from + i))
-			return false;
-	return true;
-}
-
-static bool
-is_column_bit(const Matrices *m, int i)
-{
-	int lane = i - m->lanes_at;
-
-	if (m->transposed)
-		return lane >= 2 && lane < 5;
-	return i < m->word || (lane >= 0 && lane < 2);
-}
-
-static bool
-rows_aligned(const Matrices *m)
-{
-	for (int i = 0; i < m->to.nin; i++)
-		if (!is_column_bit(m, i) && (m->to.col[i] & ((UINT64_C(4) << m->word) - 1)))
-			return false;
-	return true;
-}
-
-static bool
-fits(Matrices *m, int registers)
-{
-	if (registers < m->word)
-		return false;
-	m->transposed = false;
-	if (counts_up(&m->to, 0, m->word, 0) && counts_up(&m->to, m->lanes_at, 2, m->word) && rows_aligned(m))
-		return true;
-	m->transposed = true;
-	return m->word == 1 && counts_up(&m->to, m->lanes_at + 2, 3, 0) && rows_aligned(m);
-}
-
 static bool
 plan(const Lower *l, Matrices *m, const Layout *layout, const Layout *shared, RegType type)
 {
-	int bytes = lower_type_bytes(type), registers = layout->in[IN_REGISTER];
-	F2 inverse;
+	int bytes = lower_type_bytes(type);
 
-	if (!(l->t->has & HAS_LDMATRIX) || type == REG_PRED || bytes > 4 || layout->in[IN_LANE] != 5 ||
-	    layout_free_bits(layout, IN_REGISTER) || !f2_invert(&shared->map, &inverse))
+	*m = (Matrices){.lanes_at = layout->in[IN_REGISTER], .warps = layout->in[IN_WARP]};
+	if (!(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
+	    !layout_fits_matrix(layout, shared, bytes, &m->to, &m->transposed))
 		return false;
-	*m = (Matrices){.to = f2_compose(&inverse, &layout->map), .lanes_at = registers, .warps = layout->in[IN_WARP]};
 	while (bytes << m->word < 4)
 		m->word++;
-	m->many = MIN(2, registers - m->word);
-	return registers >= m->word && fits(m, registers);
+	m->many = MIN(2, m->lanes_at - m->word);
+	return true;
 }
 
 /* Bytes by which each bit of the thread's number moves the row that it gives. */

@@ -76,4 +76,8 @@ Layout mma_layout_a(const MmaInfo *i);                  /* the fragment of one i
 Layout mma_layout_b(const MmaInfo *i);
 Layout mma_layout_c(const MmaInfo *i);
 
+/* lower/lower.c: bytes of shared scratch that an op needs while it runs, 0: none (attribute `smem` is its offset).  An op
+ * that has some fills it, meets the block (a barrier of all its threads), and reads it; then the bytes are free. */
+int64_t lower_scratch_bytes(const Op *op, const Target *t);
+
 #endif

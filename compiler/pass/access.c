@@ -1,0 +1,263 @@
+/* When two accesses to device memory by one program may meet in one place from different threads.
+ *
+ * A tile's element is read or written by the threads whose layout holds it.  So an access with the same tensor, the same
+ * indices and the same layout touches each element in the same thread, and the thread's own order is enough, unless
+ * the layout repeats elements: then any of the holders may read, but only the first writes.
+ *
+ *     %a = read %x, %i … #0            %c = add %a, %b            write %x, %i, %c …         no barrier
+ *
+ * In a loop the same access comes again, elsewhere: `for %lo, %hi, %step` moves what depends on the index by a known
+ * distance each trip, and if that is the extent at least, trips do not meet.  Tensors that a launch keeps apart
+ * (`out` and `inout` overlap no other) meet only themselves; pointers meet everything that may be written. */
+#include "pass/barrier.h"
+
+#include <string.h>
+
+bool
+defined_in(const Value *v, const Block *b)
+{
+	for (const Block *at = v->block; at; at = at->parent ? at->parent->home : NULL)
+		if (at == b)
+			return true;
+	return false;
+}
+
+static bool
+is_tensor_access(const Op *op)
+{
+	return op->nin > 0 && op->in[0]->type->kind == TYPE_TENSOR;
+}
+
+/* The tile that moves, whose layout says which thread moves what. */
+static const Value *
+moved(const Op *op)
+{
+	if (op->kind == OP_READ || op->kind == OP_LOAD)
+		return &op->out[0];
+	if (op->kind == OP_WRITE)
+		return op->in[op->nin - 1];
+	if (op->kind == OP_STORE)
+		return op->in[1];
+	if (op->kind == OP_ATOMIC)
+		return op->in[1 + op->in[0]->type->rank];
+	return op->kind == OP_ATOMIC_PTR ? op->in[1] : NULL;
+}
+
+/* Does each element belong to one thread, the same for both? */
+static bool
+same_threads(const Op *a, const Op *b)
+{
+	const Value *x = moved(a), *y = moved(b);
+
+	if (!x || !y || x->layout != y->layout || x->type->rank == 0 || !x->layout)
+		return false;
+	return !layout_free_bits(x->layout, IN_LANE) && !layout_free_bits(x->layout, IN_WARP) &&
+	    x->layout->in[IN_BLOCK] == 0;
+}
+
+static bool
+same_ints(const Attr *a, const Attr *b)
+{
+	if (!a || !b)
+		return !a && !b;
+	return a->nints == b->nints && memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->nints) == 0;
+}
+
+/* Do both name the same places, element by element, in one trip? */
+static bool
+same_places(const Op *a, const Op *b)
+{
+	int n = is_tensor_access(a) ? 1 + a->in[0]->type->rank : 1;
+
+	if (is_tensor_access(a) != is_tensor_access(b) || strcmp(op_text(a, "index"), op_text(b, "index")) != 0 ||
+	    !same_ints(op_attr(a, "extents"), op_attr(b, "extents")))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (a->in[i] != b->in[i])
+			return false;
+	return true;
+}
+
+/* How far v moves with each trip of the loop whose body is b; false if that is not known. */
+static bool
+trip_distance(const Value *v, const Block *b, int64_t *d)
+{
+	const Op *def = v->def, *loop = b->parent;
+	int64_t x, y;
+
+	*d = 0;
+	if (!defined_in(v, b))
+		return true;
+	if (v == &b->arg[0] && loop->kind == OP_FOR) {
+		const Op *step = loop->in[2]->def;
+		*d = step && step->kind == OP_CONST ? op_int(step, "value", 0) : 0;
+		return *d != 0;
+	}
+	if (!def || def->home->func != b->func)
+		return false;
+	switch (def->kind) {
+	case OP_BROADCAST:
+	case OP_CONVERT:
+	case OP_RESHAPE:
+		return trip_distance(def->in[0], b, d);
+	case OP_ADD:
+	case OP_SUB:
+	case OP_PTR_ADD:
+		if (!trip_distance(def->in[0], b, &x) || !trip_distance(def->in[1], b, &y))
+			return false;
+		return !__builtin_add_overflow(x, def->kind == OP_SUB ? -y : y, d);
+	case OP_MUL:
+		for (int i = 0; i < 2; i++) {
+			const Op *c = def->in[i]->def;
+			if (c && c->kind == OP_CONST && !dtype_is_float(def->out[0].type->elem) &&
+			    trip_distance(def->in[1 - i], b, &x))
+				return !__builtin_mul_overflow(x, op_int(c, "value", 0), d);
+		}
+		return false;
+	default:
+		return false;
+	}
+}
+
+/* How far apart elements of one tile of integers or pointers may be; false if that is not known. */
+static bool
+tile_span(const Value *v, int64_t *n)
+{
+	const Op *def = v->def;
+	int64_t x, y;
+
+	*n = 0;
+	if (v->type->rank == 0)
+		return true;
+	if (!def)
+		return false;
+	switch (def->kind) {
+	case OP_CONST:
+		return true;
+	case OP_IOTA:
+		*n = def->out[0].type->extent[op_int(def, "axis", 0)] - 1;
+		return true;
+	case OP_BROADCAST:
+	case OP_CONVERT:
+	case OP_RESHAPE:
+		return tile_span(def->in[0], n);
+	case OP_ADD:
+	case OP_PTR_ADD:
+		return tile_span(def->in[0], &x) && tile_span(def->in[1], &y) && !__builtin_add_overflow(x, y, n);
+	case OP_MUL:
+		for (int i = 0; i < 2; i++) {
+			const Op *c = def->in[i]->def;
+			int64_t by = c && c->kind == OP_CONST ? op_int(c, "value", -1) : -1;
+			if (by >= 0 && tile_span(def->in[1 - i], &x))
+				return !__builtin_mul_overflow(x, by, n);
+		}
+		return false;
+	default:
+		return false;
+	}
+}
+
+static bool
+passes_by(int64_t distance, int64_t extent)
+{
+	return distance >= extent || distance <= -extent;
+}
+
+/* Both name the same places as functions of the trip, and each trip's lie beyond the last one's. */
+static bool
+trips_apart(const Op *a, const Block *b)
+{
+	const char *index = op_text(a, "index");
+	const Attr *extents = op_attr(a, "extents");
+	int64_t d, span;
+	int e = 0;
+
+	if (!is_tensor_access(a))
+		return trip_distance(a->in[0], b, &d) && tile_span(a->in[0], &span) && d != 0 && passes_by(d, span + 1);
+	for (int i = 0; i < a->in[0]->type->rank; i++) {
+		int64_t extent = index[i] == 'p' ? extents->ints[e++] : 1;
+		if (index[i] != 'g' && trip_distance(a->in[1 + i], b, &d) && d != 0 && passes_by(d, extent))
+			return true;
+	}
+	return false;
+}
+
+/* Constant starts that do not meet. */
+static bool
+constants_apart(const Op *a, const Op *b)
+{
+	int ea = 0, eb = 0;
+
+	if (!is_tensor_access(a) || !is_tensor_access(b))
+		return false;
+	for (int i = 0; i < a->in[0]->type->rank; i++) {
+		char p = op_text(a, "index")[i], q = op_text(b, "index")[i];
+		int64_t na = p == 'p' ? op_attr(a, "extents")->ints[ea++] : 1;
+		int64_t nb = q == 'p' ? op_attr(b, "extents")->ints[eb++] : 1;
+		const Op *x = a->in[1 + i]->def, *y = b->in[1 + i]->def;
+		if (p == 'g' || q == 'g' || !x || !y || x->kind != OP_CONST || y->kind != OP_CONST)
+			continue;
+		int64_t sa = op_int(x, "value", 0), sb = op_int(y, "value", 0);
+		if ((sa >= sb && sa - sb >= nb) || (sb >= sa && sb - sa >= na))
+			return true;
+	}
+	return false;
+}
+
+static bool
+may_alias(const Op *a, const Op *b)
+{
+	bool ta = is_tensor_access(a), tb = is_tensor_access(b);
+
+	if (ta && tb)
+		return a->in[0] == b->in[0];
+	if (!ta && !tb)
+		return true;
+	const Op *tensor = ta ? a : b;
+	return tensor->home->func->param[tensor->in[0]->index].access == ACCESS_IN;
+}
+
+/* Does the loop leave all of a's operands alone? */
+static bool
+stays(const Op *a, const Block *b)
+{
+	int n = is_tensor_access(a) ? 1 + a->in[0]->type->rank : 1;
+
+	for (int i = 0; i < n; i++)
+		if (defined_in(a->in[i], b))
+			return false;
+	return true;
+}
+
+static bool
+both_count(const Use *a, const Use *b)
+{
+	return a->atomic && b->atomic && strcmp(op_text(a->op, "fn"), op_text(b->op, "fn")) == 0 &&
+	    a->op->out[0].nuses == 0 && b->op->out[0].nuses == 0;
+}
+
+static bool
+global_conflict(const Use *a, const Use *b)
+{
+	if (a->acquires && !b->atomic)
+		return true;
+	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_count(a, b) || constants_apart(a->op, b->op))
+		return false;
+	if (!same_places(a->op, b->op))
+		return true;
+	if (a->is_old && trips_apart(a->op, a->loop))
+		return false;
+	if (a->is_old && !stays(a->op, a->loop))
+		return true;
+	return !same_threads(a->op, b->op);
+}
+
+bool
+uses_conflict(const Use *a, const Use *b)
+{
+	if (a->global != b->global)
+		return false;
+	if (a->global)
+		return global_conflict(a, b);
+	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi;
+}

@@ -1,0 +1,335 @@
+/* Puts a barrier of the block (`sync`) before each op that another thread might otherwise overtake: one that writes what
+ * a former op may still be reading or wrote, or reads what another thread wrote.
+ *
+ *     %b = convert %a {smem = 0}                          writes and reads its scratch, with a meeting of its own between
+ *     %c = convert %b {smem = 0, sync = true}             may not write before all have read
+ *
+ * One walk in the order of execution keeps the uses since the last barrier.  An op that conflicts with one gets the
+ * barrier, and then nothing is left.  A loop's body is walked twice, the second time after itself, so that what its end
+ * left is seen at its start; branches are walked apart and what both leave is joined.  Scratch brings its own meeting
+ * of all threads, after which only its readers are left.
+ *
+ * Copies that go on by themselves write when they are waited for, each thread for its own: a wait is a write of all that
+ * such copies fill.  A persistent block meets before each program (lower/lower.c).  Inside roles there is no barrier of the block: mbarriers order what goes through buffers there. */
+#include "pass/barrier.h"
+
+#include "target/target.h"
+
+#include <string.h>
+
+typedef VEC(Use) Uses;
+
+typedef struct Barrier {
+	Module *m;
+	Arena *tmp;
+	const Target *t;
+	Uses open;                                      /* since the last barrier */
+	VEC(const Op *) filled;                         /* allocs that copies fill by themselves */
+} Barrier;
+
+static bool
+same_use(const Use *a, const Use *b)
+{
+	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
+	    a->is_old == b->is_old && a->loop == b->loop;
+}
+
+static void
+open_add(Barrier *k, Use u)
+{
+	for (int i = 0; i < k->open.n; i++)
+		if (same_use(&k->open.at[i], &u))
+			return;
+	vec_push(k->tmp, &k->open, u);
+}
+
+static Uses
+copy_uses(Barrier *k)
+{
+	Uses u = {0};
+
+	for (int i = 0; i < k->open.n; i++)
+		vec_push(k->tmp, &u, k->open.at[i]);
+	return u;
+}
+
+static void
+join_uses(Barrier *k, const Uses *other)
+{
+	for (int i = 0; i < other->n; i++)
+		open_add(k, other->at[i]);
+}
+
+static const Op *
+owner(const Value *v)
+{
+	while (v->def && v->def->kind == OP_SLOT)
+		v = v->def->in[0];
+	return v->def && (v->def->kind == OP_ALLOC || v->def->kind == OP_MBARRIER) ? v->def : NULL;
+}
+
+/* The bytes of a buffer or a slot of it; all of it where the slot's number is not constant. */
+static void
+bytes_of(const Value *v, Use *u)
+{
+	const Op *of = owner(v);
+	const Type *t = of->out[0].type;
+	int64_t slot = of->kind == OP_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
+
+	u->lo = op_int(of, "smem", 0);
+	u->hi = u->lo + slot * t->slots;
+	if (v->def->kind != OP_SLOT || v->def->in[1]->def == NULL || v->def->in[1]->def->kind != OP_CONST)
+		return;
+	int64_t i = op_int(v->def->in[1]->def, "value", 0) % t->slots;
+	u->lo += slot * (i < 0 ? i + t->slots : i);
+	u->hi = u->lo + slot;
+}
+
+static void
+add_shared(Barrier *k, Uses *out, const Op *op, const Value *v, bool write)
+{
+	Use u = {.op = op, .write = write};
+
+	if (!owner(v))
+		return;
+	bytes_of(v, &u);
+	vec_push(k->tmp, out, u);
+}
+
+static void
+add_filled(Barrier *k, Uses *out, const Op *op)
+{
+	for (int i = 0; i < k->filled.n; i++)
+		add_shared(k, out, op, &k->filled.at[i]->out[0], true);
+}
+
+/* What the op does with buffers as it begins. */
+static void
+shared_uses(Barrier *k, Uses *out, const Op *op)
+{
+	switch (op->kind) {
+	case OP_GET:
+		add_shared(k, out, op, op->in[0], false);
+		break;
+	case OP_PUT:
+	case OP_MBARRIER:
+		add_shared(k, out, op, op->kind == OP_PUT ? op->in[0] : &op->out[0], true);
+		break;
+	case OP_COPY:
+		add_shared(k, out, op, op->in[1 + op->in[0]->type->rank], true);
+		break;
+	case OP_WAIT:
+		add_filled(k, out, op);
+		break;
+	case OP_DOT_START:
+		for (int i = 0; i < 2; i++)
+			add_shared(k, out, op, op->in[i], false);
+		break;
+	case OP_EXPECT:
+	case OP_ARRIVE:
+	case OP_AWAIT:
+		add_shared(k, out, op, op->in[0], false);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool
+is_open_order(const Op *op)
+{
+	return strcmp(op_text(op, "order"), "relaxed") != 0 && strcmp(op_text(op, "order"), "acquire") != 0;
+}
+
+static void
+global_uses(Barrier *k, Uses *out, const Op *op)
+{
+	unsigned traits = op_info[op->kind].traits;
+	bool atomic = op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR;
+	Use u = {.op = op, .global = true, .atomic = atomic, .write = traits & WRITES};
+
+	if (!(traits & (READS | WRITES)) || (op->nregion > 0))
+		return;
+	u.acquires = atomic && op->out[0].nuses > 0 && strcmp(op_text(op, "order"), "relaxed") != 0 &&
+	    strcmp(op_text(op, "order"), "release") != 0;
+	vec_push(k->tmp, out, u);
+}
+
+/* A release after plain writes by any thread must come after all of them. */
+static bool
+releases(const Barrier *k, const Op *op)
+{
+	if ((op->kind != OP_ATOMIC && op->kind != OP_ATOMIC_PTR) || !is_open_order(op))
+		return false;
+	for (int i = 0; i < k->open.n; i++)
+		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic)
+			return true;
+	return false;
+}
+
+/* A wait itself touches nothing: what it says is that copies, each put where it might, have now written. */
+static bool
+conflicts(const Barrier *k, const Uses *uses)
+{
+	if (uses->n && uses->at[0].op->kind == OP_WAIT)
+		return false;
+	for (int i = 0; i < k->open.n; i++)
+		for (int n = 0; n < uses->n; n++)
+			if (uses_conflict(&k->open.at[i], &uses->at[n]))
+				return true;
+	return false;
+}
+
+static void
+sync_before(Barrier *k, Op *op)
+{
+	op_set_attr(k->m, op, attr_bool(k->m, "sync", true));
+	k->open.n = 0;
+}
+
+/* A copy that goes on by itself has written only when it is waited for; its slot must be free when it begins. */
+static bool
+is_done_later(const Op *op, const Use *u)
+{
+	return op->kind == OP_COPY && !u->global && strcmp(op_text(op, "kind"), "plain") != 0;
+}
+
+static void
+visit(Barrier *k, Op *op)
+{
+	int64_t scratch = lower_scratch_bytes(op, k->t);
+	Use own = {.op = op, .write = true, .lo = op_int(op, "smem", 0)};
+	Uses uses = {0};
+
+	own.hi = own.lo + scratch;
+	shared_uses(k, &uses, op);
+	global_uses(k, &uses, op);
+	if (op_bool(op, "sync"))
+		k->open.n = 0;
+	else if (conflicts(k, &uses) || (scratch && conflicts(k, &(Uses){&own, 1, 1})) || releases(k, op))
+		sync_before(k, op);
+	if (scratch) {
+		k->open.n = 0;
+		own.write = false;
+		open_add(k, own);
+	}
+	for (int i = 0; i < uses.n; i++)
+		if (!is_done_later(op, &uses.at[i]))
+			open_add(k, uses.at[i]);
+}
+
+static void walk(Barrier *k, Block *b);
+
+static void
+grow_old(Barrier *k, const Block *loop)
+{
+	for (int i = 0; i < k->open.n; i++) {
+		Use *u = &k->open.at[i];
+		if (!u->global || !op_inside(u->op, loop))
+			continue;
+		u->is_old = true;
+		u->loop = loop;
+	}
+}
+
+static void
+walk_loop(Barrier *k, Op *op)
+{
+	Block *body = op->region[op->nregion - 1];
+	Uses at_exit;
+
+	for (int trip = 0; trip < 2; trip++) {
+		if (op->kind == OP_WHILE)
+			walk(k, op->region[0]);
+		if (trip == 0)
+			at_exit = copy_uses(k);
+		walk(k, body);
+		grow_old(k, body);
+	}
+	if (op->kind == OP_WHILE)
+		walk(k, op->region[0]);
+	join_uses(k, &at_exit);
+}
+
+/* A copy that runs ahead stands in a branch that asks whether there is more to copy, and must come after those who read
+ * its slot last.  What follows the branch needs the same barrier, so there is one, before the branch. */
+static bool
+copies_too_soon(Barrier *k, const Op *branch)
+{
+	for (int r = 0; r < branch->nregion; r++)
+		for (const Op *op = branch->region[r]->first; op; op = op_after(op, branch->region[r])) {
+			Uses uses = {0};
+			if (op->kind == OP_COPY)
+				shared_uses(k, &uses, op);
+			if (conflicts(k, &uses))
+				return true;
+		}
+	return false;
+}
+
+static void
+walk_branch(Barrier *k, Op *op)
+{
+	if (op_bool(op, "sync"))
+		k->open.n = 0;
+	else if (copies_too_soon(k, op))
+		sync_before(k, op);
+	Uses before = copy_uses(k);
+
+	walk(k, op->region[0]);
+	Uses then = copy_uses(k);
+	k->open = before;
+	walk(k, op->region[1]);
+	join_uses(k, &then);
+}
+
+/* All threads part here, once all see what was set up; they meet no more. */
+static void
+walk_roles(Barrier *k, Op *op)
+{
+	if (k->open.n)
+		sync_before(k, op);
+}
+
+static void
+walk(Barrier *k, Block *b)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		if (op->kind == OP_FOR || op->kind == OP_WHILE)
+			walk_loop(k, op);
+		else if (op->kind == OP_IF)
+			walk_branch(k, op);
+		else if (op->kind == OP_ROLES)
+			walk_roles(k, op);
+		else
+			visit(k, op);
+	}
+}
+
+static void
+find_filled(Barrier *k, Block *body)
+{
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind != OP_COPY || strcmp(op_text(op, "kind"), "plain") == 0)
+			continue;
+		const Op *of = owner(op->in[1 + op->in[0]->type->rank]);
+		bool known = !of;
+		for (int i = 0; i < k->filled.n; i++)
+			known = known || k->filled.at[i] == of;
+		if (!known)
+			vec_push(k->tmp, &k->filled, of);
+	}
+}
+
+void
+pass_barrier(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		Barrier k = {.m = m, .tmp = m->cx->tmp, .t = t};
+		if (f->is_reference)
+			continue;
+		find_filled(&k, f->body);
+		walk(&k, f->body);
+	}
+}

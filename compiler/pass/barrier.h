@@ -1,0 +1,24 @@
+/* What the files of pass barrier share; private to them. */
+#ifndef TEGULA_BARRIER_H
+#define TEGULA_BARRIER_H
+
+#include "pass/pass.h"
+
+/* One thing that an op does to memory that other threads of the block may touch: bytes lo .. hi-1 of shared memory, or a
+ * tensor or pointers in device memory (lo and hi are 0). */
+typedef struct Use {
+	const Op *op;
+	bool global, write, atomic, acquires;
+	bool is_old;                                    /* of an earlier trip of a loop that moves what op touches */
+	const Block *loop;                              /* that loop's body */
+	int64_t lo, hi;
+} Use;
+
+/* access.c */
+
+/* May a later op touch, from another thread, what the earlier one touched?  Same places by the same threads are no
+ * matter, nor are tensors that the launch keeps apart, nor what a loop has left behind. */
+bool uses_conflict(const Use *before, const Use *after);
+bool defined_in(const Value *v, const Block *b);
+
+#endif

@@ -1,0 +1,225 @@
+/* Places what a block keeps in shared memory: the scratch of ops (a conversion, a reduction across warps), shared
+ * buffers and mbarriers.  Each has a time in which it lives, counted in ops in text order, and two that never live at
+ * once may stand in the same bytes.
+ *
+ *     %b = alloc : buffer<3 x f16[64, 32]> #1         0 .. 12287          from alloc to its last use, whole loops
+ *     %s = reduce %x {axis = 1} …                     12288 .. 12543      while the op runs
+ *     %t = reduce %y {axis = 1} …                     12544 .. 12799
+ *     %u = convert %t …                               0 .. 8191           %b is dead by now
+ *
+ * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
+ * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
+ * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  What a copy
+ * fills by itself lives at least until the last wait. */
+#include "pass/pass.h"
+
+#include "target/target.h"
+
+enum {
+	SCRATCH_ALIGN = 128,                            /* a row of the banks */
+	BUFFER_ALIGN = 1024,                            /* what swizzled bulk copies and matrix descriptors ask for */
+	SMALL_BYTES = 4096,                             /* scratch up to here is kept apart from its neighbours' */
+};
+
+typedef struct Item {
+	Op *op;
+	int64_t bytes, align, offset;
+	int from, to;                                   /* ops, in text order, during which it lives */
+	bool is_scratch, is_filled;                     /* filled: by copies that go on by themselves */
+} Item;
+
+/* An op in text order: it and its regions are ops `at` .. `end`. */
+typedef struct Span {
+	Op *op;
+	int end, parent;                                /* parent: of the op that owns its region, or -1 */
+} Span;
+
+typedef struct Smem {
+	Module *m;
+	Arena *tmp;
+	const Target *t;
+	VEC(Item) items;
+	VEC(Span) spans;
+	int waited;                                     /* the last op that waits for copies */
+} Smem;
+
+static void
+find_spans(Smem *s, Block *b, int parent)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		int at = s->spans.n;
+		Span span = {op, at, parent};
+		vec_push(s->tmp, &s->spans, span);
+		for (int r = 0; r < op->nregion; r++)
+			find_spans(s, op->region[r], at);
+		s->spans.at[at].end = s->spans.n - 1;
+	}
+}
+
+static int64_t
+own_bytes(const Op *op)
+{
+	const Type *t = op->out[0].type;
+
+	if (op->kind == OP_MBARRIER)
+		return 8 * t->slots;
+	return dtype_bytes(t->elem, type_count(t)) * t->slots;
+}
+
+static void
+add_item(Smem *s, int at)
+{
+	Op *op = s->spans.at[at].op;
+	bool owns = op->kind == OP_ALLOC || op->kind == OP_MBARRIER;
+	Item i = {.op = op, .align = owns ? BUFFER_ALIGN : SCRATCH_ALIGN, .from = at, .to = at, .is_scratch = !owns};
+
+	if (op->kind == OP_MBARRIER)
+		i.align = 8;
+	i.bytes = owns ? own_bytes(op) : lower_scratch_bytes(op, s->t);
+	if (i.bytes)
+		vec_push(s->tmp, &s->items, i);
+}
+
+static Item *
+item_of(Smem *s, const Op *op)
+{
+	for (int i = 0; i < s->items.n; i++)
+		if (s->items.at[i].op == op)
+			return &s->items.at[i];
+	return NULL;
+}
+
+/* The alloc or mbarrier that a value comes from, or NULL. */
+static const Op *
+owner(const Value *v)
+{
+	while (v->def && v->def->kind == OP_SLOT)
+		v = v->def->in[0];
+	return v->def && (v->def->kind == OP_ALLOC || v->def->kind == OP_MBARRIER) ? v->def : NULL;
+}
+
+/* The op at `at` needs the item: so does, to its end, the op of the item's own block that holds it. */
+static void
+extend(Smem *s, Item *i, int at)
+{
+	while (at >= 0 && s->spans.at[at].op->home != i->op->home)
+		at = s->spans.at[at].parent;
+	if (at >= 0)
+		i->to = MAX(i->to, s->spans.at[at].end);
+}
+
+static void
+find_uses(Smem *s)
+{
+	for (int at = 0; at < s->spans.n; at++) {
+		const Op *op = s->spans.at[at].op;
+		if (op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT)
+			s->waited = at;
+		for (int k = 0; k < op->nin; k++) {
+			const Op *of = owner(op->in[k]);
+			Item *i = of ? item_of(s, of) : NULL;
+			if (!i)
+				continue;
+			extend(s, i, at);
+			i->is_filled = i->is_filled || op->kind == OP_COPY || op->kind == OP_DOT_START;
+		}
+	}
+	for (int k = 0; k < s->items.n; k++)
+		if (s->items.at[k].is_filled)
+			extend(s, &s->items.at[k], s->waited);
+}
+
+/* Small scratch stands until its follower in the same block has run. */
+static void
+keep_apart(Smem *s)
+{
+	for (int k = 0; k + 1 < s->items.n; k++) {
+		Item *i = &s->items.at[k], *next = &s->items.at[k + 1];
+		if (i->is_scratch && next->is_scratch && i->bytes <= SMALL_BYTES && next->bytes <= SMALL_BYTES)
+			i->to = MAX(i->to, next->from);
+	}
+}
+
+static bool
+comes_before(const Item *a, const Item *b)
+{
+	return a->bytes != b->bytes ? a->bytes > b->bytes : a->from < b->from;
+}
+
+static bool
+overlap(const Item *a, int64_t offset, const Item *b)
+{
+	return a->from <= b->to && b->from <= a->to && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
+}
+
+/* The lowest offset at which nothing stands in the way: 0, or just after something. */
+static int64_t
+find_offset(Item *const *placed, int n, const Item *i)
+{
+	int64_t best = -1;
+
+	for (int c = -1; c < n; c++) {
+		int64_t at = c < 0 ? 0 : placed[c]->offset + placed[c]->bytes;
+		at = (at + i->align - 1) / i->align * i->align;
+		bool is_free = best < 0 || at < best;
+		for (int k = 0; k < n && is_free; k++)
+			is_free = !overlap(i, at, placed[k]);
+		if (is_free)
+			best = at;
+	}
+	return best;
+}
+
+static void
+place_items(Smem *s, Func *f)
+{
+	Item **order = NEW_ARRAY(s->tmp, Item *, s->items.n);
+
+	for (int k = 0; k < s->items.n; k++) {
+		int at = k;
+		for (; at > 0 && comes_before(&s->items.at[k], order[at - 1]); at--)
+			order[at] = order[at - 1];
+		order[at] = &s->items.at[k];
+	}
+	f->shared_bytes = 0;
+	for (int k = 0; k < s->items.n; k++) {
+		Item *i = order[k];
+		i->offset = find_offset(order, k, i);
+		f->shared_bytes = MAX(f->shared_bytes, i->offset + i->bytes);
+		op_set_attr(s->m, i->op, attr_int(s->m, "smem", i->offset));
+	}
+}
+
+static void
+check_size(Smem *s, const Func *f)
+{
+	const Item *largest = NULL;
+
+	if (f->shared_bytes <= s->t->shared_bytes)
+		return;
+	for (int k = 0; k < s->items.n; k++)
+		if (!largest || s->items.at[k].bytes > largest->bytes)
+			largest = &s->items.at[k];
+	diag_error(s->m->cx, largest->op->place, DIAG_SMEM_LARGE, (long long)f->shared_bytes, s->t->name,
+	    (long long)s->t->shared_bytes);
+	diag_help(s->m->cx, "%s takes %lld bytes of them; smaller tiles, fewer stages or more warps need less",
+	    op_info[largest->op->kind].text, (long long)largest->bytes);
+}
+
+void
+pass_smem(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		Smem s = {.m = m, .tmp = m->cx->tmp, .t = t, .waited = -1};
+		if (f->is_reference)
+			continue;
+		find_spans(&s, f->body, -1);
+		for (int k = 0; k < s.spans.n; k++)
+			add_item(&s, k);
+		find_uses(&s);
+		keep_apart(&s);
+		place_items(&s, f);
+		check_size(&s, f);
+	}
+}
