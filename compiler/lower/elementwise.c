@@ -161,25 +161,20 @@ integer(Lower *l, const Elem *x, Reg a, Reg b)
 	}
 }
 
-/* ---- bool: sums are "or", products "and"; the rest as numbers 0 and 1, not 0 is true ---- */
+/* ---- bool ---- */
 
 static Reg
 logic(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	switch (x->kind) {
 	case OP_NOT: return lower_op1(l, EMIT_NOT, a);
-	case OP_NEG: case OP_ABS: case OP_POPCOUNT: case OP_SHL: return a;
-	case OP_CLZ: return l->e->int_const(l->e, REG_PRED, 1);
-	case OP_UMULHI: return l->e->int_const(l->e, REG_PRED, 0);
-	case OP_ADD: case OP_OR: case OP_MAX: return lower_op2(l, EMIT_OR, a, b);
-	case OP_MUL: case OP_AND: case OP_MIN: case OP_DIV: case OP_FLOORDIV: case OP_CDIV:
-		return lower_op2(l, EMIT_AND, a, b);
-	case OP_SUB: case OP_XOR: case OP_NE: return lower_op2(l, EMIT_XOR, a, b);
+	case OP_AND: return lower_op2(l, EMIT_AND, a, b);
+	case OP_OR: return lower_op2(l, EMIT_OR, a, b);
+	case OP_XOR:
+	case OP_NE: return lower_op2(l, EMIT_XOR, a, b);
 	case OP_EQ: return lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_XOR, a, b));
-	case OP_LT: return lower_op2(l, EMIT_AND, lower_op1(l, EMIT_NOT, a), b);
-	case OP_LE: return lower_op2(l, EMIT_OR, lower_op1(l, EMIT_NOT, a), b);
-	case OP_GT: case OP_REM: case OP_SHR: return lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, b));
-	case OP_GE: return lower_op2(l, EMIT_OR, a, lower_op1(l, EMIT_NOT, b));
+	case OP_MIN: return lower_op2(l, EMIT_AND, a, b);
+	case OP_MAX: return lower_op2(l, EMIT_OR, a, b);
 	default: die("%s of bool", op_info[x->kind].text);
 	}
 }
