@@ -67,7 +67,7 @@ static int
 cheapness(const Assign *a, const Value *v)
 {
 	const Op *op = v->def;
-	int sum = op ? op_cheapness(op) : 0;
+	int sum = op && value_is_placed(v) ? op_cheapness(op) : 0;
 	if (sum == 0)
 		return 0;
 	for (int i = 0; i < op->nin; i++) {

@@ -26,8 +26,8 @@ fold_sum(Op *add)
 	for (int i = 0; i < 2; i++) {
 		Op *dot = add->in[i]->def;
 		Value *acc = add->in[1 - i];
-		if (!dot || dot->kind != OP_DOT || dot->home != add->home || dot->out[0].nuses != 1 || !is_zero(dot->in[2]) ||
-		    acc == add->in[i])
+		bool is_dot = dot && dot->kind == OP_DOT && dot->home == add->home;
+		if (!is_dot || dot->out[0].nuses != 1 || !is_zero(dot->in[2]))
 			continue;
 		op_set_in(dot, 2, acc);
 		op_move(dot, add->home, add);
@@ -119,7 +119,8 @@ enum { CHAIN_DEPTH = 8, FMA_BITS = 2, FMA_LANES = 3 };
 static void
 spread_warps(const Type *t, int m, int n, int warps, bool chained, int out[LAYOUT_RANK])
 {
-	int rows = MAX(log2_exact(t->extent[t->rank - 2]) - m, 0), cols = MAX(log2_exact(t->extent[t->rank - 1]) - n, 0);
+	int rows = MAX(log2_exact(t->extent[t->rank - 2]) - m, 0);
+	int cols = MAX(log2_exact(t->extent[t->rank - 1]) - n, 0);
 	memset(out, 0, sizeof *out * LAYOUT_RANK);
 	for (int d = 0; d < t->rank - 2; d++) {
 		out[d] = MIN(log2_exact(t->extent[d]), warps);
@@ -198,10 +199,12 @@ place_dot(Op *dot, const Target *t)
 		chained = op->kind == OP_DOT && op != dot && next_dot(f, &op->out[0], CHAIN_DEPTH) == dot;
 	const MmaInfo *mma = choose_mma(dot, t, &reason);
 	Op *fits = mma ? dot_fit(dot, mma) : NULL;
+	if (mma && !fits)
+		reason = "a dot of five dimensions is smaller than an instruction";
 	if (fits)
 		place_mma(fits, mma, warps, chained);
 	else
-		place_fma(dot, log2_exact(t->lanes), warps, mma ? "a dot of five dimensions smaller than an instruction" : reason);
+		place_fma(dot, log2_exact(t->lanes), warps, reason);
 }
 
 static void

@@ -12,9 +12,9 @@ const PassInfo pass_info[PASS_COUNT] = {
 #undef PASS
 };
 
-static const PassKind pipeline[] = {
-#define PASS(name, needs, adds, drops, when, meaning) PASS_##name,
-#define AGAIN(name, why) PASS_##name,
+static const struct { PassKind pass; unsigned when; } pipeline[] = {
+#define PASS(name, needs, adds, drops, when, meaning) {PASS_##name, when},
+#define AGAIN(name, when, why) {PASS_##name, when},
 #include "pass/passes.def"
 #undef PASS
 };
@@ -197,8 +197,8 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
 		order[n++] = (PassKind)pass_named(name, length);
 	for (int i = 0; i < LEN(pipeline) && !opt->only; i++)
-		if (pass_info[pipeline[i]].when & (t ? PASS_ALL | PASS_GPU : PASS_ALL))
-			order[n++] = pipeline[i];
+		if (pipeline[i].when & (t ? PASS_ALL | PASS_GPU : PASS_ALL))
+			order[n++] = pipeline[i].pass;
 	for (int i = 0; i < n; i++) {
 		const PassInfo *p = &pass_info[order[i]];
 		if (listed(opt->skip, p->name))

@@ -233,6 +233,8 @@ place_result(const Op *op, const Layout *place, int i)
 	case OP_REDUCE: case OP_REDUCE_FN:
 		return keep(op, layout_slice(place, (int)op_int(op, "axis", 0)));
 	case OP_RESHAPE:
+		if (!value_is_placed(op->in[0]))
+			return place;
 		shape_of(t, shape);
 		l = layout_reshape(place, t->rank, shape);
 		return layout_intern(m, &l);
@@ -310,6 +312,8 @@ place_of_result(const Op *op, int i, const Layout *l)
 			return l;
 		return NULL;
 	case OP_RESHAPE:
+		if (!value_is_placed(op->in[0]))
+			return l;
 		shape_of(op->in[0]->type, shape);
 		p = layout_reshape(l, op->in[0]->type->rank, shape);
 		return layout_intern(op->home->func->module, &p);
@@ -322,7 +326,9 @@ const Type *
 place_type(const Op *op)
 {
 	switch (op->kind) {
-	case OP_RESHAPE: case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_PREFETCH:
+	case OP_RESHAPE:
+		return value_is_placed(op->in[0]) ? op->in[0]->type : op->out[0].type;
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_PREFETCH:
 		return op->in[0]->type;
 	case OP_CAT:
 		return place_is_free(op) ? op->out[0].type : op->in[0]->type;
