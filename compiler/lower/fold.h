@@ -4,7 +4,7 @@
 
 #include "lower/lower.h"
 
-enum { FOLD_MAX = 16 };                                 /* tiles of a tuple */
+enum { FOLD_MAX = 20 };                                 /* tiles of a tuple, flags among them */
 
 typedef enum FoldKind {
 	FOLD_SUM, FOLD_PROD, FOLD_MOST, FOLD_LEAST, FOLD_AND, FOLD_OR, FOLD_XOR,
