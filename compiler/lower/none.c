@@ -12,14 +12,7 @@
 		return 0;                                                                          \
 	}
 
-NONE(lower_dot)
 NONE(lower_order)
 NONE(lower_move)
 NO_SCRATCH(lower_move_scratch)
 NO_SCRATCH(lower_order_scratch)
-
-__attribute__((weak)) int64_t
-lower_dot_scratch(const Op *op, const Target *t)
-{
-	return 0;
-}
