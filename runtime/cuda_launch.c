@@ -184,27 +184,21 @@ format_value(const FaultRecord *r, int i, Text *out)
 	}
 }
 
-/* "FILE:LINE:COL: text" comes apart from its end, as files may hold colons. */
+/* "FILE:LINE:COL: text": the first place where two numbers stand between colons, as files may hold
+ * colons.  Returns the text. */
 static const char *
 assert_text(const char *s, Fault *fault)
 {
-	const char *colon[3] = {0};
-	for (const char *p = s; *p; p++)
-		if (p[0] == ':' && p[1] == ' ') {
-			int line = 0, col = 0;
-			const char *q = p;
-			while (q > s && q[-1] != ':')
-				q--;
-			colon[0] = q > s ? q - 1 : NULL;
-			for (q = colon[0]; q && q > s && q[-1] != ':';)
-				q--;
-			colon[1] = q && q > s ? q - 1 : NULL;
-			if (colon[1] && sscanf(colon[1], ":%d:%d", &line, &col) == 2) {
-				fault->place.line = line;
-				fault->place.col = col;
-				return p + 2;
-			}
-		}
+	for (const char *p = strchr(s, ':'); p; p = strchr(p + 1, ':')) {
+		int line, col, n = 0;
+		if (sscanf(p, ":%d:%d: %n", &line, &col, &n) != 2 || n == 0)
+			continue;
+		fault->place.line = line;
+		fault->place.col = col;
+		fault->path = s;
+		fault->path_size = (int)(p - s);
+		return p + n;
+	}
 	return s;
 }
 

@@ -130,9 +130,17 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 	    [FAULT_CANCELLED] = DIAG_FAULT_ASSERT,
 	};
 	Place at = fault->place;
-	if (at.file < 0 || at.file >= cx->files.n)
+	for (int i = 0; i < cx->files.n && fault->path; i++)
+		if (strlen(cx->files.at[i].path) == (size_t)fault->path_size &&
+		    memcmp(cx->files.at[i].path, fault->path, (size_t)fault->path_size) == 0)
+			at.file = i;
+	bool known = at.file >= 0 && at.file < cx->files.n;
+	if (!known)
 		at = k ? k->item->name_place : NOWHERE;
 	diag_error(cx, at, code[fault->kind], fault->text);
+	if (!known && fault->path)
+		diag_note(cx, NOWHERE, "the assert is at %.*s:%d:%d", fault->path_size, fault->path,
+		    fault->place.line, fault->place.col);
 	if (fault->kind == FAULT_RACE && fault->other.file >= 0 && fault->other.file < cx->files.n)
 		diag_note(cx, fault->other, "the other access is here");
 }

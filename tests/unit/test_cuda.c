@@ -74,11 +74,12 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 	Text ptx = {0};
 	*out = (Artefact){.form = FORM_PTX, .kernel = strdup(f->name), .threads = plan.threads ? plan.threads : 128,
 	    .shared_bytes = plan.shared, .naxis = f->naxis, .persistent = plan.persistent, .cluster = plan.cluster,
-	    .abi = calloc(64, sizeof(AbiParam)), .nasserts = 2};
+	    .abi = calloc(64, sizeof(AbiParam)), .nasserts = 3};
 	snprintf(out->target, sizeof out->target, "%s", t->name);
-	out->asserts = calloc(2, sizeof *out->asserts);
+	out->asserts = calloc(3, sizeof *out->asserts);
 	out->asserts[0] = strdup("a.tgl:1:2: first");
 	out->asserts[1] = strdup("b:c.tgl:30:4: must hold: x");
+	out->asserts[2] = strdup("b:c.tgl:4:3: here");
 	list_abi(f, out);
 	text_printf(&ptx, "%s.target %s\n.address_size 64\n.visible .entry %s(\n", plan.broken ? "" : ".version 8.4\n",
 	    t->name, f->name);
@@ -662,12 +663,19 @@ test_asserts(void **state)
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
 	assert_int_equal(tgl_device_sync(f->dev), TGL_ERROR_FAULT);
 	assert_failed(f->cx, TGL_ERROR_FAULT, "assertion failed in program 1 at element 5: must hold: x -7 0.5");
+	assert_failed(f->cx, TGL_ERROR_FAULT, "the assert is at b:c.tgl:30:4");
 	assert_string_equal(tgl_error(f->cx)->code, "E1195");
 	assert_ok(f->cx, tgl_device_sync(f->dev));          /* told once */
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL)); /* the short way: it is seen again */
 	TglStream *s = tgl_stream_open(f->dev);
 	assert_int_equal(tgl_stream_sync(s), TGL_ERROR_FAULT);
 	assert_int_equal(tgl_launch(f->dev, k, args, 2, &seconds), TGL_ERROR_FAULT);
+	tgl_program_close(&f->p);
+	f->p = tgl_program_text(f->cx, "b:c.tgl", source, strlen(source));
+	k = tgl_kernel(f->p, "copy");
+	plan.mock = "// mock: fault 3 3";
+	assert_int_equal(tgl_launch(f->dev, k, args, 2, &seconds), TGL_ERROR_FAULT);
+	assert_failed(f->cx, TGL_ERROR_FAULT, "b:c.tgl:4:3: error: assertion failed in program 1 at element 5: here -7 0.5");
 	tgl_stream_close(&s);
 	tgl_tensor_close(&x);
 	tgl_tensor_close(&y);

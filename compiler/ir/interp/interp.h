@@ -56,6 +56,8 @@ typedef struct Fault {
 	int64_t program[MAX_AXES], other_program[MAX_AXES];
 	const char *param;                              /* tensor or pointer parameter, or NULL */
 	int64_t element;                                /* linear index in it */
+	const char *path;                               /* place's file by name, where its number is not known; else NULL */
+	int path_size;
 	char text[512];                                 /* one whole sentence */
 } Fault;
 
