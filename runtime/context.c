@@ -50,6 +50,7 @@ context_unref(TglContext *cx)
 	if (--cx->refs > 0)
 		return;
 	compile_close(cx->own);
+	cache_close(cx->cache);
 	text_close(&cx->text);
 	text_close(&cx->json);
 	text_close(&cx->message);

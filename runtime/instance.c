@@ -63,16 +63,62 @@ instance_close_all(TglKernel *k)
 	}
 }
 
-/* What the compiler makes for a device's target. */
+/* One that another process, or an earlier run of this one, left in the cache.  What is asked to be shown of
+ * a compilation needs one. */
+static bool
+take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
+{
+	TglContext *cx = k->program->cx;
+	Text bytes = {0};
+	if (cx->compile.dump || cx->compile.times || cx->compile.verify)
+		return false;
+	bool found = cache_get(context_cache(cx), name, &bytes) && artefact_read(bytes.at, bytes.n, &in->artefact);
+	text_close(&bytes);
+	if (!found)
+		return false;
+	in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
+	if (!in->loaded) { /* made where the driver was another, perhaps */
+		dev->dev.error = (DeviceError){0};
+		artefact_close(&in->artefact);
+		in->artefact = (Artefact){0};
+	}
+	cx->found += in->loaded != NULL;
+	return in->loaded;
+}
+
+static void
+keep(const Instance *in, TglKernel *k, const Bound *b, const Hash *name)
+{
+	Text bytes = {0}, values = {0};
+	const Compile *c = k->program->compile;
+	bound_text(b, &values);
+	artefact_write(&in->artefact, &bytes);
+	CacheAbout about = {.kernel = k->k->name,
+	    .file = c->files.at[k->k->item->place.file].path,
+	    .target = in->artefact.target,
+	    .values = values.at};
+	cache_put(context_cache(k->program->cx), name, &about, bytes.at, bytes.n);
+	text_close(&bytes);
+	text_close(&values);
+}
+
+/* What the compiler makes for a device's target, or made once. */
 static TglStatus
 make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
 {
 	Compile *cx = k->program->compile;
+	Hash name = artefact_hash(k, dev->dev.target, in->key, in->nkey);
+	if (take_kept(in, k, dev, &name))
+		return TGL_OK;
 	Module *m = compile(k, &b->bound, dev->dev.target, promises);
 	if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
 		return TGL_ERROR_SOURCE;
+	k->program->cx->compiled++;
 	in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
-	return in->loaded ? TGL_OK : device_report(dev, cx, NULL, k->k);
+	if (!in->loaded)
+		return device_report(dev, cx, NULL, k->k);
+	keep(in, k, &b->bound, &name);
+	return TGL_OK;
 }
 
 static TglStatus
@@ -118,7 +164,8 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 }
 
 static Instance *
-make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, TglStatus *status)
+make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Text *take_key,
+    TglStatus *status)
 {
 	Compile *cx = k->program->compile;
 	Instance *in = calloc(1, sizeof *in);
@@ -126,10 +173,13 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *pr
 	if (!in || !scratch)
 		die("no memory");
 	in->scratch = scratch;
+	in->key = take_key->at;
+	in->nkey = take_key->n;
 	in->mem = arena_open();
-	Arena *keep = compile_into(cx, in->mem);
+	Arena *before = compile_into(cx, in->mem);
 	*status = fill_instance(in, k, b, dev, promises);
-	compile_into(cx, keep);
+	compile_into(cx, before);
+	context_cache_warn(k->program->cx, cx);
 	if (*status == TGL_OK)
 		return in;
 	context_fail(k->program->cx, *status, cx);
@@ -174,15 +224,8 @@ instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
 			text_close(&key);
 			break;
 		}
-	if (!in) {
-		in = make_instance(k, b, dev, promises, status);
-		if (!in) {
-			text_close(&key);
-			return NULL;
-		}
-		in->key = key.at;
-		in->nkey = key.n;
-	}
+	if (!in && !(in = make_instance(k, b, dev, promises, &key, status)))
+		return NULL;
 	in->next = k->instances;
 	k->instances = in;
 	drop_old(k);

@@ -8,6 +8,7 @@
 #define TEGULA_RUNTIME_H
 
 #include "driver/compile.h"
+#include "runtime/cache.h"
 #include "runtime/device.h"
 #include "runtime/hash.h"
 
@@ -25,6 +26,9 @@ struct TglContext {
 	DeviceHooks hooks;
 	TglCompileOptions compile;      /* texts are this context's copies */
 	DeviceProbe probe;              /* what tgl_device_list said last */
+	Cache *cache;                   /* NULL until needed */
+	TglTuning tuning;
+	int64_t compiled, found;        /* artefacts made, and found in the cache */
 };
 
 struct TglDevice {
@@ -205,6 +209,13 @@ Arena *compile_into(Compile *cx, Arena *mem);
 const char *param_type_text(Compile *cx, const KernelParam *p);
 void program_unref(TglProgram *p);
 
+/* cache_api.c */
+
+Cache *context_cache(TglContext *cx);
+TglTuning context_tuning(const TglContext *cx); /* never TGL_TUNING_DEFAULT */
+/* Reports into `to` what the cache has to complain of, if anything. */
+void context_cache_warn(TglContext *cx, Compile *to);
+
 /* specialise.c */
 
 int64_t promise_of(uint64_t v);         /* the largest power of two up to 16 that divides it */
@@ -214,6 +225,9 @@ void specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out)
 void specialise_key(const TglKernel *k, const Bound *b, const Promises *promises, Text *key);
 /* Its name on disk. */
 Hash artefact_hash(const TglKernel *k, const char *target, const char *key, size_t nkey);
+/* "BLOCK = 1024, warps = 4": compile-time values and what is set of the schedule, for people. */
+void bound_text(const Bound *b, Text *out);
+void const_text(const Const *c, Text *out);
 
 /* instance.c */
 

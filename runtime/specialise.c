@@ -118,3 +118,37 @@ artefact_hash(const TglKernel *k, const char *target, const char *key, size_t nk
 	text_close(&all);
 	return h;
 }
+
+/* ---- for people ---- */
+
+void
+const_text(const Const *c, Text *out)
+{
+	switch (c->kind) {
+	case CONST_FLOAT: text_printf(out, "%.9g", c->f); break;
+	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); break;
+	case CONST_DTYPE: text_put(out, dtype_info[c->dtype].text); break;
+	case CONST_TEXT: text_json(out, c->text); break;
+	default: text_printf(out, "%lld", (long long)c->i);
+	}
+}
+
+void
+bound_text(const Bound *b, Text *out)
+{
+	const Schedule *s = &b->schedule;
+	const struct {
+		const char *name;
+		int value;
+	} figure[] = {
+	    {"warps", s->warps}, {"stages", s->stages}, {"group", s->group}, {"ctas", s->ctas},
+	    {"persistent", s->persistent}, {"specialize", s->specialize}};
+	text_put(out, "");
+	for (int i = 0; i < b->nct; i++) {
+		text_printf(out, "%s%s = ", out->n ? ", " : "", b->ct[i].name);
+		const_text(&b->ct[i].value, out);
+	}
+	for (int i = 0; i < LEN(figure); i++)
+		if (figure[i].value > 0)
+			text_printf(out, "%s%s = %d", out->n ? ", " : "", figure[i].name, figure[i].value);
+}

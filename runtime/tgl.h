@@ -112,6 +112,58 @@ typedef struct TglCompileOptions {
 /* For kernels compiled from now on; NULL: the usual way. */
 TglStatus tgl_context_compile(TglContext *cx, const TglCompileOptions *options);
 
+/* ---- the cache ---- */
+
+/* What is compiled for a GPU, and what tuning found, is kept in the user's cache folder
+ * ($TEGULA_CACHE_DIR, $XDG_CACHE_HOME/tegula, ~/.cache/tegula; macOS ~/Library/Caches/tegula), so that
+ * no process compiles what another has.  Many may use it at once.  It is bounded: what was not
+ * used for longest goes.  It never makes a call fail; what goes wrong with it is a warning (W0401), once.
+ *
+ * All zero is the usual one; what is not set here is what the environment says: TEGULA_CACHE=off,
+ * TEGULA_CACHE_DIR, TEGULA_CACHE_LIMIT (512M without it), TEGULA_TUNE. */
+typedef enum TglTuning {
+	TGL_TUNING_DEFAULT,             /* as TEGULA_TUNE says, else TGL_TUNING_ON */
+	TGL_TUNING_ON,                  /* launches use what is known; tgl_case_tune measures */
+	TGL_TUNING_FROZEN,              /* TEGULA_TUNE=off: launches use what is known, nothing is measured */
+	TGL_TUNING_IGNORED,             /* TEGULA_TUNE=ignore: launches use the source's defaults too */
+} TglTuning;
+
+typedef struct TglCacheOptions {
+	const char *folder;
+	uint64_t limit;                 /* bytes of compiled kernels */
+	bool off;
+	TglTuning tuning;
+} TglCacheOptions;
+
+/* Before the first launch on the context. */
+TglStatus tgl_context_cache(TglContext *cx, const TglCacheOptions *options);
+
+typedef struct TglCacheInfo {
+	const char *path;               /* of the database, there or not; NULL: the cache is off */
+	int64_t entries;
+	uint64_t bytes, limit;
+	int64_t tunings;                /* results of tuning */
+	int64_t compiled, found;        /* by this context: kernels for a GPU that it compiled, and found kept */
+} TglCacheInfo;
+
+typedef struct TglCacheEntry {
+	const char *key;                /* hexadecimal */
+	const char *kernel, *file, *target;
+	const char *values;             /* "BLOCK = 1024, warps = 4" */
+	bool current;                   /* made by this version of the compiler: others are never used */
+	uint64_t bytes;
+	int64_t made, used;             /* seconds since 1970 */
+} TglCacheEntry;
+
+TglStatus tgl_cache_info(TglContext *cx, TglCacheInfo *out);
+/* Every compiled kernel, used last first, until `each` returns false.  Texts live until it returns. */
+TglStatus tgl_cache_list(TglContext *cx, bool (*each)(void *user, const TglCacheEntry *e), void *user);
+/* Removes what other versions of the compiler made and the longest unused down to `limit` bytes (0: the
+ * cache's own); *removed, if not NULL, is how many. */
+TglStatus tgl_cache_prune(TglContext *cx, uint64_t limit, int64_t *removed);
+/* Removes every compiled kernel, and with `tuning` every result of tuning. */
+TglStatus tgl_cache_clear(TglContext *cx, bool tuning, int64_t *removed);
+
 /* ---- devices ---- */
 
 typedef struct TglDeviceInfo {

@@ -1,0 +1,171 @@
+/* The cache as the user sees it: options, what it holds, pruning and clearing. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "runtime/runtime.h"
+
+static void
+open_cache(TglContext *cx, const TglCacheOptions *given)
+{
+	Arena *mem = arena_open();
+	CacheOptions o = {.folder = given->folder,
+	    .limit = (int64_t)MIN(given->limit, (uint64_t)INT64_MAX),
+	    .off = given->off};
+	o = cache_options(&o, mem);
+	cache_close(cx->cache);
+	cx->cache = cache_open(&o);
+	arena_close(mem);
+}
+
+Cache *
+context_cache(TglContext *cx)
+{
+	if (!cx->cache)
+		open_cache(cx, &(TglCacheOptions){0});
+	return cx->cache;
+}
+
+TglTuning
+context_tuning(const TglContext *cx)
+{
+	const char *s = getenv("TEGULA_TUNE");
+	if (cx->tuning != TGL_TUNING_DEFAULT)
+		return cx->tuning;
+	if (s && strcasecmp(s, "off") == 0)
+		return TGL_TUNING_FROZEN;
+	return s && strcasecmp(s, "ignore") == 0 ? TGL_TUNING_IGNORED : TGL_TUNING_ON;
+}
+
+void
+context_cache_warn(TglContext *cx, Compile *to)
+{
+	const char *s = cache_complaint(cx->cache);
+	if (s)
+		diag_warning(to, NOWHERE, DIAG_CACHE, s);
+}
+
+TglStatus
+tgl_context_cache(TglContext *cx, const TglCacheOptions *options)
+{
+	TglCacheOptions plain = {0};
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	open_cache(cx, options ? options : &plain);
+	cx->tuning = options ? options->tuning : TGL_TUNING_DEFAULT;
+	return TGL_OK;
+}
+
+/* ---- what there is ---- */
+
+static TglStatus
+end(TglContext *cx)
+{
+	context_cache_warn(cx, cx->own);
+	if (cx->own->first)
+		context_done(cx, cx->own);
+	return TGL_OK;
+}
+
+static bool
+count(void *user, const TuneEntry *e)
+{
+	++*(int64_t *)user;
+	return true;
+}
+
+TglStatus
+tgl_cache_info(TglContext *cx, TglCacheInfo *out)
+{
+	int64_t bytes;
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	if (context_null(cx, out, "tgl_cache_info", "out"))
+		return TGL_ERROR_USAGE;
+	Cache *c = context_cache(cx);
+	*out = (TglCacheInfo){.path = cache_path(c),
+	    .limit = (uint64_t)cache_limit(c),
+	    .compiled = cx->compiled,
+	    .found = cx->found};
+	cache_total(c, &out->entries, &bytes);
+	out->bytes = (uint64_t)bytes;
+	tune_each(c, count, &out->tunings);
+	return end(cx);
+}
+
+typedef struct Listing {
+	bool (*each)(void *user, const TglCacheEntry *e);
+	void *user;
+} Listing;
+
+static bool
+hand_over(void *user, const CacheEntry *e)
+{
+	const Listing *l = user;
+	char key[2 * HASH_BYTES + 1];
+	hash_text(&e->key, HASH_BYTES, key);
+	TglCacheEntry t = {
+	    .key = key,
+	    .kernel = e->about.kernel,
+	    .file = e->about.file,
+	    .target = e->about.target,
+	    .values = e->about.values,
+	    .current = strcmp(e->compiler, build_id) == 0,
+	    .bytes = (uint64_t)e->bytes,
+	    .made = e->made,
+	    .used = e->used,
+	};
+	return l->each(l->user, &t);
+}
+
+TglStatus
+tgl_cache_list(TglContext *cx, bool (*each)(void *user, const TglCacheEntry *e), void *user)
+{
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	if (!each) {
+		context_null(cx, NULL, "tgl_cache_list", "each");
+		return TGL_ERROR_USAGE;
+	}
+	Listing l = {each, user};
+	cache_each(context_cache(cx), hand_over, &l);
+	return end(cx);
+}
+
+/* ---- removing ---- */
+
+static TglStatus
+removed(TglContext *cx, int64_t n, int64_t *out)
+{
+	if (out)
+		*out = MAX(n, 0);
+	if (n >= 0)
+		return end(cx);
+	const char *s = cache_complaint(cx->cache);
+	diag_error(cx->own, NOWHERE, DIAG_CACHE_REMOVE, s ? s : "others are using it");
+	return context_fail(cx, TGL_ERROR_FILE, NULL);
+}
+
+TglStatus
+tgl_cache_prune(TglContext *cx, uint64_t limit, int64_t *n)
+{
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	Cache *c = context_cache(cx);
+	return removed(cx, cache_prune(c, limit ? (int64_t)MIN(limit, (uint64_t)INT64_MAX) : cache_limit(c)), n);
+}
+
+TglStatus
+tgl_cache_clear(TglContext *cx, bool tuning, int64_t *n)
+{
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	int64_t gone = cache_clear(context_cache(cx));
+	int64_t results = tuning && gone >= 0 ? tune_clear(cx->cache) : 0;
+	return removed(cx, results < 0 ? -1 : gone + results, n);
+}
