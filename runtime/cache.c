@@ -166,6 +166,12 @@ cache_limit(const Cache *c)
 	return c->limit;
 }
 
+int
+cache_rebuilds(const Cache *c)
+{
+	return c->rebuilds;
+}
+
 int64_t
 cache_now(const Cache *c)
 {

@@ -34,6 +34,7 @@ int64_t cache_limit(const Cache *c);
 /* What went wrong, once; else NULL.  Until the next call. */
 const char *cache_complaint(Cache *c);
 int64_t cache_now(const Cache *c);
+int cache_rebuilds(const Cache *c);     /* how often a damaged database was set aside */
 
 /* For those who keep things: the database, NULL if there is none to read or (`write`) to write to. */
 struct sqlite3 *cache_database(Cache *c, bool write);

@@ -108,34 +108,46 @@ total_bytes(Cache *c)
 }
 
 /* Ends what BEGIN began; a failure leaves the database as it was. */
-static bool
+static int
 finish(Cache *c, int r)
 {
 	sqlite3 *db = cache_database(c, true);
-	if (db && r == SQLITE_OK)
+	if (!db)
+		return SQLITE_ABORT;
+	if (r == SQLITE_OK)
 		r = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-	if (db && r == SQLITE_OK)
-		return true;
-	if (db && r != SQLITE_ABORT)
+	if (r != SQLITE_OK && r != SQLITE_ABORT)
 		cache_failed(c, r, true);
 	db = cache_database(c, false);
 	if (db && !sqlite3_get_autocommit(db))
 		sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-	return false;
+	return r;
+}
+
+static bool
+put_once(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size)
+{
+	int64_t limit = cache_limit(c);
+	if (!cache_run(c, "BEGIN IMMEDIATE"))
+		return false;
+	int r = insert(c, key, about, bytes, size);
+	bool evicts = r == SQLITE_OK && total_bytes(c) > limit;
+	if (evicts)
+		r = evict(c, limit / 10 * 9); /* so that not every one that comes makes one go */
+	r = finish(c, r);
+	if (r == SQLITE_OK && evicts)
+		cache_run(c, "PRAGMA incremental_vacuum");
+	return r == SQLITE_OK;
 }
 
 void
 cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size)
 {
-	int64_t limit = cache_limit(c);
-	if ((int64_t)size > limit || !cache_run(c, "BEGIN IMMEDIATE"))
+	int before = cache_rebuilds(c);
+	if ((int64_t)size > cache_limit(c) || put_once(c, key, about, bytes, size))
 		return;
-	int r = insert(c, key, about, bytes, size);
-	bool evicts = r == SQLITE_OK && total_bytes(c) > limit;
-	if (evicts)
-		r = evict(c, limit / 10 * 9); /* so that not every one that comes makes one go */
-	if (finish(c, r) && evicts)
-		cache_run(c, "PRAGMA incremental_vacuum");
+	if (cache_rebuilds(c) > before) /* a new one was begun */
+		put_once(c, key, about, bytes, size);
 }
 
 /* ---- what there is ---- */
@@ -211,7 +223,7 @@ remove_some(Cache *c, bool all, int64_t limit)
 	int r = all ? SQLITE_OK : remove_foreign(c);
 	if (r == SQLITE_OK)
 		r = evict(c, all ? -1 : limit);
-	if (!finish(c, r))
+	if (finish(c, r) != SQLITE_OK)
 		return -1;
 	cache_total(c, &after, &bytes);
 	cache_run(c, "PRAGMA incremental_vacuum");
