@@ -22,6 +22,8 @@ typedef struct AgainArg {
 	unsigned align;                 /* the address's lowest bits */
 	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];
 	int64_t span;                   /* bytes from its first element to its end */
+	bool is_free;                   /* a scalar that no compiled form depends on beyond `divides` */
+	int64_t divides;                /* the power of two that its value is a multiple of */
 	int64_t i;
 	double f;
 } AgainArg;
@@ -104,6 +106,19 @@ same_tensor(const Again *a, const AgainArg *want, const TglTensor *t)
 	return t->high - t->data >= want->span;
 }
 
+/* Other values of a scalar are welcome where they need neither another header nor another compiled
+ * form. */
+static bool
+same_value(const AgainArg *want, const TglArg *arg)
+{
+	DType t = (DType)want->dtype;
+	if (want->kind == TGL_ARG_FLOAT)
+		return want->is_free || memcmp(&arg->f, &want->f, sizeof want->f) == 0;
+	if (want->kind != TGL_ARG_INT || !want->is_free)
+		return arg->i == want->i;
+	return !dtype_is_int(t) || (promise_of((uint64_t)arg->i) == want->divides && dtype_holds(t, arg->i));
+}
+
 static bool
 same_args(const Again *a, const TglArg *args, int nargs)
 {
@@ -114,9 +129,7 @@ same_args(const Again *a, const TglArg *args, int nargs)
 		if (args[i].kind != want->kind || !same_name(args[i].name, want->name))
 			return false;
 		if (want->kind == TGL_ARG_TENSOR ? !same_tensor(a, want, args[i].tensor)
-		    : want->kind == TGL_ARG_FLOAT
-			? memcmp(&args[i].f, &want->f, sizeof want->f) != 0
-			: args[i].i != want->i)
+						 : !same_value(want, &args[i]))
 			return false;
 	}
 	return true;
@@ -155,6 +168,15 @@ fill_all(const Again *a, const TglArg *args)
 	return true;
 }
 
+static uint64_t
+value_of(const AgainArg *want, const TglArg *arg)
+{
+	if (want->kind == TGL_ARG_TENSOR)
+		return (uint64_t)(uintptr_t)arg->tensor->data;
+	const PlanArg v = {.i = arg->i, .f = arg->kind == TGL_ARG_FLOAT ? arg->f : (double)arg->i};
+	return scalar_bits((DType)want->dtype, &v);
+}
+
 bool
 again_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglStatus *status)
 {
@@ -177,7 +199,7 @@ again_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglSta
 		context_begin(cx);
 	for (int i = 0; i < nargs; i++)
 		if (a->arg[i].slot >= 0)
-			a->packed.value[a->arg[i].slot] = (uint64_t)(uintptr_t)args[i].tensor->data;
+			a->packed.value[a->arg[i].slot] = value_of(&a->arg[i], &args[i]);
 	*status = TGL_OK;
 	if (fill_all(a, args) && dev->dev.launch_packed(&dev->dev, &a->packed))
 		return true;
@@ -205,16 +227,17 @@ is_written(const KernelParam *p)
 }
 
 static int
-slot_of(const Instance *in, int param)
+slot_of(const Instance *in, AbiKind kind, int param)
 {
 	for (int i = 0; param >= 0 && i < in->artefact.nabi; i++)
-		if (in->artefact.abi[i].kind == ABI_POINTER && in->artefact.abi[i].param == param)
+		if (in->artefact.abi[i].kind == kind && in->artefact.abi[i].param == param)
 			return i;
 	return -1;
 }
 
 static void
-keep_arg(AgainArg *to, const TglKernel *k, const Instance *in, const TglArg *arg, int param)
+keep_arg(AgainArg *to, const TglKernel *k, const Instance *in, const TglArg *arg, int param,
+    const Binding *b)
 {
 	const TglTensor *t = arg->tensor;
 	const char *low, *high;
@@ -222,13 +245,20 @@ keep_arg(AgainArg *to, const TglKernel *k, const Instance *in, const TglArg *arg
 	to->name = arg->name ? strdup(arg->name) : NULL;
 	if (arg->name && !to->name)
 		die("no memory");
-	if (arg->kind != TGL_ARG_TENSOR)
+	if (arg->kind != TGL_ARG_TENSOR) {
+		if (param < 0 || k->in_header[param])
+			return;
+		to->is_free = true;
+		to->dtype = (TglDType)b->bound.param[param].dtype;
+		to->divides = promise_of((uint64_t)arg->i);
+		to->slot = slot_of(in, ABI_SCALAR, param);
 		return;
+	}
 	tensor_span(t, &low, &high);
 	to->writes = is_written(&k->k->params.at[param]);
 	to->dtype = t->dtype;
 	to->rank = t->rank;
-	to->slot = slot_of(in, param);
+	to->slot = slot_of(in, ABI_POINTER, param);
 	to->align = alignment(t->data);
 	to->span = high - low;
 	if (k->k->params.at[param].kind == PARAM_POINTER)
@@ -298,7 +328,7 @@ again_keep(TglKernel *k, Instance *in, const TglArg *args, int nargs, const Bind
 	a->in = in;
 	a->dev = in->dev;
 	for (int i = 0; i < nargs; i++)
-		keep_arg(&a->arg[i], k, in, &args[i], param_of(k, b, &args[i]));
+		keep_arg(&a->arg[i], k, in, &args[i], param_of(k, b, &args[i]), b);
 	keep_fills(a, k, args, b, tensor);
 	if (!instance_pack(k, in, b, tensor, &a->packed)) {
 		again_close(a);

@@ -72,8 +72,8 @@ value_of(const TglArg *a, Const *out)
 	return true;
 }
 
-static bool
-in_range(DType t, int64_t v)
+bool
+dtype_holds(DType t, int64_t v)
 {
 	int bits = dtype_info[t].bits;
 	if (dtype_is_unsigned(t))
@@ -99,7 +99,7 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 		    p->dtype_known ? dtype_info[p->dtype].text : "a number", kind_text(a->kind));
 		return false;
 	}
-	if (p->dtype_known && dtype_is_int(p->dtype) && !in_range(p->dtype, out->i)) {
+	if (p->dtype_known && dtype_is_int(p->dtype) && !dtype_holds(p->dtype, out->i)) {
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_RANGE, p->name, (long long)out->i,
 		    dtype_info[p->dtype].text);
 		return false;

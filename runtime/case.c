@@ -315,6 +315,33 @@ case_run(TglCase *c, double *seconds)
 	return s;
 }
 
+static TglStatus
+resources(TglCase *c, TglResources *out)
+{
+	TglStatus s = TGL_ERROR_LAUNCH;
+	Compile *cx = c->k->program->compile;
+	Device *d = &c->dev->dev;
+	if (!d->resources) {
+		diag_error(cx, NOWHERE, DIAG_DEVICE_LACKS, "tgl_case_resources", d->name, "registers");
+		return TGL_ERROR_DEVICE;
+	}
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
+	if (!in)
+		return s;
+	return d->resources(d, in->loaded, out) ? TGL_OK : device_report(c->dev, cx, NULL, c->k->k);
+}
+
+TglStatus
+tgl_case_resources(TglCase *c, TglResources *out)
+{
+	if (!c)
+		return TGL_ERROR_USAGE;
+	context_begin(c->dev->cx);
+	if (context_null(c->dev->cx, out, "tgl_case_resources", "out"))
+		return TGL_ERROR_USAGE;
+	return context_end(c->dev->cx, resources(c, out), c->k->program->compile);
+}
+
 TglStatus
 tgl_case_run(TglCase *c, double *seconds)
 {

@@ -62,6 +62,7 @@ describe(CudaState *s, DeviceError *error)
 	s->capability = attribute(c, DEVICE_ATTRIBUTE_MAJOR, s->device) * 10 +
 			attribute(c, DEVICE_ATTRIBUTE_MINOR, s->device);
 	s->multiprocessors = attribute(c, DEVICE_ATTRIBUTE_MULTIPROCESSORS, s->device);
+	s->resident_threads = attribute(c, DEVICE_ATTRIBUTE_RESIDENT_THREADS, s->device);
 	s->max_shared = attribute(c, DEVICE_ATTRIBUTE_SHARED_OPTIN, s->device);
 	s->target = best_target(s->capability);
 	snprintf(s->name, sizeof s->name, "cuda:%d", s->index);
@@ -183,7 +184,7 @@ cuda_close_device(Device *d)
 		cuda_leave(d, before);
 		void *now = NULL;
 		s->cuda.cuCtxGetCurrent(&now);
-		if (now == s->context) /* cuda_enter left it there */
+		if (now == s->context && s->left_current && pthread_equal(s->left_in, pthread_self()))
 			s->cuda.cuCtxSetCurrent(NULL);
 		s->cuda.cuDevicePrimaryCtxRelease_v2(s->device);
 	}
@@ -362,6 +363,7 @@ const Device device_cuda = {
     .reaches = cuda_reaches,
     .load_artefact = cuda_load,
     .unload = cuda_unload,
+    .resources = cuda_resources,
     .launch = cuda_launch,
     .pack = cuda_pack,
     .launch_packed = cuda_launch_packed,

@@ -4,6 +4,8 @@
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
 
+#include <pthread.h>
+
 #include "base/base.h"
 #include "runtime/device.h"
 
@@ -33,6 +35,7 @@ enum {
 	CUDA_NO_MEMORY = 2,
 	CUDA_OLD_PTX = 222, CUDA_NO_PTX_COMPILER = 221, CUDA_PTX_DISABLED = 223,
 	DEVICE_ATTRIBUTE_MULTIPROCESSORS = 16,
+	DEVICE_ATTRIBUTE_RESIDENT_THREADS = 39,
 	DEVICE_ATTRIBUTE_MAJOR = 75,
 	DEVICE_ATTRIBUTE_MINOR = 76,
 	DEVICE_ATTRIBUTE_SHARED_OPTIN = 97,
@@ -69,8 +72,11 @@ typedef struct CudaState {
 	void *context;                  /* the device's primary one, shared with whoever has it */
 	const Target *target;
 	int capability;                 /* 90 */
-	int multiprocessors, max_shared; /* of a block, with the opt-in */
+	int multiprocessors, resident_threads; /* of one multiprocessor */
+	int max_shared;                 /* of a block, with the opt-in */
 	uint64_t memory;
+	bool left_current;              /* cuda_enter left our context in a thread that had none … */
+	pthread_t left_in;              /* … this one */
 	void *timer[2];                 /* events */
 	CudaPointer counters;           /* of 8 bytes, taken in turn by launches that ask for one */
 	unsigned next_counter;
@@ -115,6 +121,7 @@ void device_fail(Device *d, DeviceFailure what, const char *help, const char *fm
 
 Loaded *cuda_load(Device *d, const Artefact *a);
 void cuda_unload(Device *d, Loaded *l);
+bool cuda_resources(Device *d, Loaded *l, TglResources *out);
 
 /* cuda_assemble.c */
 

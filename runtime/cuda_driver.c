@@ -145,6 +145,8 @@ cuda_enter(Device *d)
 		return NULL;
 	if (!now) {
 		s->cuda.cuCtxSetCurrent(s->context);
+		s->left_current = true;
+		s->left_in = pthread_self();
 		return NULL;
 	}
 	s->cuda.cuCtxPushCurrent_v2(s->context);

@@ -12,20 +12,6 @@
 
 /* ---- arguments ---- */
 
-/* A scalar's bits, in its low bytes.  Floats come as f64 and are known by their parameter's type. */
-static uint64_t
-scalar_bits(DType t, const PlanArg *a)
-{
-	uint64_t bits = 0;
-	if (t == TY_BOOL)
-		return a->i != 0;
-	if (dtype_is_float(t))
-		dtype_store_f64(t, &bits, 0, a->f);
-	else
-		bits = (uint64_t)a->i;
-	return bits;
-}
-
 static uint64_t
 value_of(const AbiParam *p, const Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
 {

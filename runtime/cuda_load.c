@@ -189,6 +189,25 @@ cuda_load(Device *d, const Artefact *a)
 	return ok ? l : NULL;
 }
 
+bool
+cuda_resources(Device *d, Loaded *l, TglResources *out)
+{
+	CudaState *s = CUDA_STATE(d);
+	int fixed = 0;
+	*out = (TglResources){.threads = (int)l->threads};
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuFuncGetAttribute, &out->registers, FUNC_ATTRIBUTE_REGISTERS, l->function) &&
+		  CUDA_CALL(d, cuFuncGetAttribute, &out->local_bytes, FUNC_ATTRIBUTE_LOCAL, l->function) &&
+		  CUDA_CALL(d, cuFuncGetAttribute, &fixed, FUNC_ATTRIBUTE_SHARED_STATIC, l->function) &&
+		  CUDA_CALL(d, cuOccupancyMaxActiveBlocksPerMultiprocessor, &out->resident_blocks,
+		      l->function, out->threads, l->shared);
+	cuda_leave(d, before);
+	out->shared_bytes = (int)l->shared + fixed;
+	if (s->resident_threads > 0)
+		out->occupancy = (double)out->resident_blocks * out->threads / s->resident_threads;
+	return ok;
+}
+
 /* Code must not go while it runs. */
 void
 cuda_unload(Device *d, Loaded *l)

@@ -141,6 +141,20 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 	return dev;
 }
 
+/* A scalar's bits, in its low bytes.  Floats come as f64 and are known by their parameter's type. */
+uint64_t
+scalar_bits(DType t, const PlanArg *a)
+{
+	uint64_t bits = 0;
+	if (t == TY_BOOL)
+		return a->i != 0;
+	if (dtype_is_float(t))
+		dtype_store_f64(t, &bits, 0, a->f);
+	else
+		bits = (uint64_t)a->i;
+	return bits;
+}
+
 TglStatus
 device_report(TglDevice *dev, Compile *cx, const Fault *fault, const Kernel *k)
 {

@@ -103,6 +103,7 @@ struct Device {
 	/* NULL: d->error says why.  The artefact stays the caller's, and must live as long. */
 	Loaded *(*load_artefact)(Device *d, const Artefact *a);
 	void (*unload)(Device *d, Loaded *l);
+	bool (*resources)(Device *d, Loaded *l, TglResources *out); /* NULL: it has none to count */
 	/* Runs the whole grid.  False with *fault filled, or d->error set. */
 	bool (*launch)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES],
 	    Fault *fault);
@@ -131,6 +132,9 @@ extern const int device_nrows;
 extern const Device device_cpu;         /* cpu.c */
 extern const Device device_cuda;        /* cuda.c */
 extern const Device device_simt;         /* simt.c */
+
+/* a scalar's bits as a GPU's kernel takes them, in the low bytes */
+uint64_t scalar_bits(DType t, const PlanArg *a);
 
 double device_clock(void);              /* seconds, monotonic */
 uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */

@@ -197,6 +197,7 @@ bool binding_fits(TglKernel *k, const Binding *b, int i, const TglTensor *t);
 bool binding_complete(TglKernel *k, const Binding *b);
 /* What only a launch asks: tensors on this device, contiguous, apart. */
 bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
+bool dtype_holds(DType t, int64_t v);   /* an integer type */
 void key_const(Text *key, const Const *c); /* appends a value to a key */
 void binding_close(Binding *b);
 void binding_forget(TglKernel *k);      /* headers remembered */

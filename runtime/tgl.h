@@ -513,6 +513,19 @@ typedef struct TglCheck {
  * must be equal.  *more is false past the last.  TGL_ERROR_NAME: the kernel has no reference. */
 TglStatus tgl_case_check(TglCase *c, int i, TglCheck *out, bool *more);
 
+/* What a case's kernel takes of a GPU, as the driver says. */
+typedef struct TglResources {
+	int threads;                    /* of a block */
+	int registers;                  /* of a thread */
+	int local_bytes;                /* of a thread: registers spilled to memory, and its stack */
+	int shared_bytes;               /* of a block */
+	int resident_blocks;            /* on one multiprocessor at once */
+	double occupancy;               /* their threads as a share of those that it can hold */
+} TglResources;
+
+/* TGL_ERROR_DEVICE (E1142): the cpu device has no such things. */
+TglStatus tgl_case_resources(TglCase *c, TglResources *out);
+
 /* ---- timing ---- */
 
 typedef struct TglBenchOptions {

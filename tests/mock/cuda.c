@@ -273,6 +273,7 @@ cuDeviceGetAttribute(int *v, int what, int d)
 	TRY(call("cuDeviceGetAttribute", " %d %d", what, d));
 	switch (what) {
 	case 16: *v = 4; break;
+	case 39: *v = 2048; break;
 	case 75: *v = (int)(capability / 10); break;
 	case 76: *v = (int)(capability % 10); break;
 	case 97: *v = MAX_SHARED; break;

@@ -510,6 +510,20 @@ test_values(void **state)
 		assert_non_null(strstr(f->last(), " 3fc00000 c000 fffffffffffffffd 1 4 6 4 3 "));
 		assert_ok(f->cx, tgl_tensor_fill(y, 0));
 	}
+	/* other scalars take the short way too, unless the form was made for what they are */
+	int header = f->calls("cuLaunchKernel");
+	TglStatus s;
+	args[2].f = 0.5;
+	args[4].i = 5;
+	assert_true(again_launch(f->dev, k, args, 6, &s));
+	assert_non_null(strstr(f->last(), " 3f000000 c000 5 1 4 6 4 3 "));
+	args[4].i = 4;
+	assert_false(again_launch(f->dev, k, args, 6, &s));
+	args[4].i = 5;
+	args[5].i = false;
+	assert_false(again_launch(f->dev, k, args, 6, &s));
+	assert_int_equal(f->calls("cuLaunchKernel"), header + 1);
+	args[5].i = true;
 	TglTensor *scratch = k->instances->scratch[2];
 	assert_float_equal(at(scratch, 3), 1.5, 0);
 	TglTensor *more = tgl_tensor_strided(f->dev, TGL_I16, 2, (int64_t[]){5, 6}, (int64_t[]){8, 1});
@@ -727,6 +741,9 @@ test_cases(void **state)
 	assert_float_equal(b.median, 10e-6, 1e-9);
 	assert_ok(f->cx, tgl_case_work(c, &bytes, &flops));
 	assert_float_equal(bytes, 800, 0);
+	TglResources r2;
+	assert_ok(f->cx, tgl_case_resources(c, &r2));
+	assert_true(r2.threads == 128 && r2.registers == 24 && r2.resident_blocks == 16 && r2.occupancy == 1);
 	assert_ok(f->cx, tgl_case_replay(c, 10, 5, &seconds));
 	assert_float_equal(seconds, 10e-6, 1e-9);
 	assert_int_equal(f->calls("cuGraphLaunch"), 6);

@@ -1,0 +1,55 @@
+#!/bin/sh
+# The command with a GPU, which is the stand-in driver of tests/mock: what devices are listed, which one is taken, and what
+# people read when something is missing.  Kernels do not run there, so outputs keep the poison that checks look for.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+mock=$(dirname "$TEGULA")/mock
+[ -f "$mock/libcuda.so.1" ] || exit 77
+passed=0; failed=0
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+cd "$here" || exit 2
+# status, a pattern (grep -E) that a line of the output matches, settings, then the arguments
+try() {
+	want=$1; pattern=$2; settings=$3; shift 3
+	# shellcheck disable=SC2086
+	env LD_LIBRARY_PATH="$mock" $settings "$TEGULA" "$@" >"$tmp/out" 2>&1
+	got=$?
+	if [ $got != "$want" ]; then
+		echo "FAIL exit $got, expected $want: $settings tegula $*"; cat "$tmp/out"; failed=$((failed + 1))
+	elif ! grep -Eq -- "$pattern" "$tmp/out"; then
+		echo "FAIL no line matches '$pattern': $settings tegula $*"; cat "$tmp/out"; failed=$((failed + 1))
+	else
+		passed=$((passed + 1))
+	fi
+}
+try 0 '^cuda:0   Mock GPU 0, compute capability 9.0, .* for sm_90a$' '' devices
+try 0 '^cuda:1   Mock GPU 1' MOCK_CUDA_DEVICES=2 devices
+try 0 'no CUDA-capable device' MOCK_CUDA_DEVICES=0 devices
+try 0 'driver is too old: it is made for CUDA 11.2' MOCK_CUDA_DRIVER=11020 devices
+try 0 'compute capability 7.0, and 7.5 is the least' MOCK_CUDA_CAPABILITY=70 devices
+try 0 '"name": "cuda:1"' MOCK_CUDA_DEVICES=2 devices --json
+try 1 '^saxpy on cuda:0$' '' run saxpy.tgl
+try 1 'on cuda:1$' MOCK_CUDA_DEVICES=2 run saxpy.tgl --device=cuda:1
+try 1 'elements are wrong' '' run saxpy.tgl --device=cuda
+try 0 'on cpu$' MOCK_CUDA_DEVICES=0 run saxpy.tgl
+try 0 'on cpu$' '' run saxpy.tgl --sanitize
+try 0 'on cpu$' '' run saxpy.tgl --threads=1
+try 1 "device 'cuda:1' cannot be opened: there is 1 GPU, numbered from 0" '' run saxpy.tgl --device=cuda:1
+try 1 "it cannot sanitize" '' run saxpy.tgl --device=cuda --sanitize
+try 1 '  cuda:1 .*WRONG' MOCK_CUDA_DEVICES=2 check saxpy.tgl
+try 1 '  cpu .*good' MOCK_CUDA_DEVICES=2 check saxpy.tgl
+try 0 '  cpu .*good' '' check saxpy.tgl --sanitize
+try 1 'no memory for a tensor .* of [0-9]+ bytes' MOCK_CUDA_MEMORY=9000 run saxpy.tgl
+try 1 'cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY' MOCK_CUDA_FAIL=cuMemAlloc_v2:3:2 run saxpy.tgl
+try 1 'cuLaunchKernel failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.*E1140' MOCK_CUDA_FAIL=cuLaunchKernel:1:701 run saxpy.tgl
+try 1 'cuEventSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS' MOCK_CUDA_FAIL=cuEventSynchronize:0:700 run saxpy.tgl
+try 1 'cuStreamSynchronize failed: unknown to the driver, result 12345' MOCK_CUDA_FAIL=cuStreamSynchronize:3:12345 run saxpy.tgl
+# Without the stand-in: either a real driver, or words about where it comes from.
+"$TEGULA" devices >"$tmp/out" 2>&1
+if grep -Eq '^cuda' "$tmp/out" && ! grep -q Mock "$tmp/out"; then
+	passed=$((passed + 1))
+else
+	echo "FAIL tegula devices"; cat "$tmp/out"; failed=$((failed + 1))
+fi
+echo "cuda.sh: $passed passed, $failed failed"
+[ $failed = 0 ]
