@@ -16,11 +16,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 3000, CELLS = GEN_ROWS * GEN_COLS };
+enum { HANG_SECONDS = 60, MAX_BYTES = 3000, CELLS = GEN_ROWS * GEN_COLS };
 
 typedef struct Rng {
 	uint64_t state;
@@ -443,15 +444,40 @@ option(const char *arg, const char *name)
 	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
+/* Rounds from *done on, in a child, so that the seed of one that crashes or hangs can be told; *done is shared. */
+static int
+rounds(uint64_t seed, uint64_t count, double seconds, bool shrinks, const Options *o, uint64_t *done)
+{
+	time_t start = time(NULL);
+	pid_t child = fork();
+	int status = 0;
+	Input in;
+
+	if (child > 0 && waitpid(child, &status, 0) == child && status != 0)
+		fprintf(stderr, "fuzz_ir: seed %llu fails\n", (unsigned long long)(seed + *done));
+	if (child != 0)
+		return child < 0 ? 2 : status != 0;
+	for (; *done < count && difftime(time(NULL), start) < seconds; ++*done) {
+		input_make(&in, seed + *done);
+		if (shrinks && !check_apart(&in, o))
+			shrink(&in, o);
+		fflush(stdout);
+		alarm(shrinks ? 0 : HANG_SECONDS);
+		if (!check_input(&in, o))
+			_exit(1);
+	}
+	fflush(stdout);
+	_exit(0);
+}
+
 int
 main(int argc, char **argv)
 {
-	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX, done = 0;
+	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX;
 	double seconds = 10;
 	bool shrinks = false;
 	int nfiles = 0, nbad = 0;
 	Options o = {0};
-	Input in;
 
 	for (int i = 1; i < argc; i++) {
 		const char *v;
@@ -482,16 +508,10 @@ main(int argc, char **argv)
 	}
 	printf("fuzz_ir: seeds from %llu\n", (unsigned long long)seed);
 	fflush(stdout);
-	time_t start = time(NULL);
-	for (; done < count && difftime(time(NULL), start) < seconds; done++) {
-		input_make(&in, seed + done);
-		if (shrinks && !check_apart(&in, &o))
-			shrink(&in, &o);
-		if (check_input(&in, &o))
-			continue;
-		fprintf(stderr, "fuzz_ir: seed %llu fails\n", (unsigned long long)(seed + done));
-		return 1;
-	}
-	printf("fuzz_ir: %llu seeds are good\n", (unsigned long long)done);
-	return 0;
+	uint64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (done == MAP_FAILED)
+		return fprintf(stderr, "fuzz_ir: no memory\n"), 2;
+	int status = rounds(seed, count, seconds, shrinks, &o, done);
+	printf("fuzz_ir: %llu seeds are good\n", (unsigned long long)*done);
+	return status;
 }

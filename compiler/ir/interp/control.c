@@ -31,28 +31,30 @@ run_edge(Worker *w, const Edge *e)
 		w->reg[e->to[i]] = old[i];
 }
 
-static bool
-contains(const int *list, int n, int x)
+static int
+index_of(const int *list, int n, int x)
 {
 	for (int i = 0; i < n; i++)
 		if (list[i] == x)
-			return true;
-	return false;
+			return i;
+	return -1;
 }
 
-/* Registers that gave their pointer away take those that are left over. */
+/* A register that gave its pointer away and got none takes the one that is left over at the other end of its chain,
+ * whose registers are all of one size. */
 static void
 close_cycles(Edge *e)
 {
-	int n = e->nmoves, next = 0;
+	int n = e->nmoves;
 
 	for (int i = 0; i < n; i++) {
-		if (contains(e->to, n, e->from[i]))
+		if (index_of(e->to, n, e->from[i]) >= 0)
 			continue;
-		while (contains(e->from, n, e->to[next]))
-			next++;
+		int last = i;
+		for (int k = i; k >= 0; k = index_of(e->from, n, e->to[k]))
+			last = k;
 		e->to[e->nmoves] = e->from[i];
-		e->from[e->nmoves++] = e->to[next++];
+		e->from[e->nmoves++] = e->to[last];
 	}
 }
 
