@@ -52,7 +52,7 @@ static void yyerror(Place *place, Parser *p, const char *text);
 
 %type <name> word
 %type <id> name arg_name pattern_name
-%type <names> names pattern
+%type <pattern> pattern patterns nested
 %type <expr> expr cond lor land rel bor bxor band shift sum product cast unary postfix index primary value_opt
 %type <exprs> exprs expr_list expr_square
 %type <arg> arg
@@ -236,14 +236,19 @@ if_stmt:
 ;
 
 pattern:
-  pattern_name                          { $$ = ast_names(p, NULL, $1, false); }
-| '(' names ')'                         { $$ = $2; }
-| '(' names ',' ')'                     { $$ = $2; }
+  pattern_name                          { $$ = ast_pattern(p, $1); }
+| '(' patterns ')'                      { $$ = ast_pattern_tuple(p, @$, $2); }
+| '(' patterns ',' ')'                  { $$ = ast_pattern_tuple(p, @$, $2); }
 ;
 pattern_name: name;
-names:
-  name                                  { $$ = ast_names(p, NULL, $1, true); }
-| names ',' name                        { $$ = ast_names(p, $1, $3, true); }
+patterns:
+  nested                                { $$ = ast_patterns(p, NULL, $1); }
+| patterns ',' nested                   { $$ = ast_patterns(p, $1, $3); }
+;
+nested:
+  name                                  { $$ = ast_pattern(p, $1); }
+| '(' patterns ')'                      { $$ = ast_pattern_tuple(p, @$, $2); }
+| '(' patterns ',' ')'                  { $$ = ast_pattern_tuple(p, @$, $2); }
 ;
 
 name: word                              { $$ = (Name){parser_intern(p, $1, strlen($1)), @1}; };

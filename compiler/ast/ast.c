@@ -124,12 +124,27 @@ ast_args(Parser *p, ArgList *list, Arg a)
 }
 
 Pattern *
-ast_names(Parser *p, Pattern *list, Name name, bool is_tuple)
+ast_pattern(Parser *p, Name name)
+{
+	Pattern *pattern = NEW(p->cx->mem, Pattern);
+	pattern->name = name.name;
+	pattern->place = name.place;
+	return pattern;
+}
+
+Pattern *
+ast_patterns(Parser *p, Pattern *list, Pattern *item)
 {
 	if (!list)
 		list = NEW(p->cx->mem, Pattern);
-	list->is_tuple = is_tuple;
-	vec_push(p->cx->mem, &list->names, name);
+	vec_push(p->cx->mem, &list->items, item);
+	return list;
+}
+
+Pattern *
+ast_pattern_tuple(Parser *p, Place at, Pattern *list)
+{
+	list->place = at;
 	return list;
 }
 
@@ -386,11 +401,10 @@ ast_braces(Parser *p, Place at, const StmtList *stmts)
 }
 
 Stmt *
-ast_bind(Parser *p, StmtKind kind, Place at, const Pattern *names, Expr *e)
+ast_bind(Parser *p, StmtKind kind, Place at, Pattern *pattern, Expr *e)
 {
 	Stmt *s = stmt_new(p, kind, at, depth_of(e));
-	s->names = names->names;
-	s->is_tuple = names->is_tuple;
+	s->pattern = pattern;
 	s->e = e;
 	return s;
 }
@@ -435,7 +449,7 @@ ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprLi
 {
 	Stmt *s = stmt_new(p, ST_FOR, at, MAX(depth_of_list(args), depth_of_stmts(&body->stmts)));
 	s->is_static = is_static;
-	vec_push(p->cx->mem, &s->names, index);
+	s->index = index;
 	LIST_COPY(s->range, args);
 	stmt_body(s, body);
 	if (strcmp(range.name, "range") != 0) {
@@ -456,7 +470,7 @@ Stmt *
 ast_for_lost(Parser *p, Place at, Name index, Place range, const Block *body)
 {
 	Stmt *s = stmt_new(p, ST_FOR, at, depth_of_stmts(&body->stmts));
-	vec_push(p->cx->mem, &s->names, index);
+	s->index = index;
 	vec_push(p->cx->mem, &s->range, ast_error(p, range));
 	stmt_body(s, body);
 	return s;

@@ -129,14 +129,21 @@ typedef struct Name {
 	Place place;
 } Name;
 
-typedef VEC(Name) NameList;
+/* What a let or var binds: a name, or a tuple of patterns. */
+typedef struct Pattern Pattern;
+
+struct Pattern {
+	const char *name;                           /* NULL: a tuple */
+	Place place;
+	VEC(Pattern *) items;
+};
 
 typedef enum StmtKind {
 	ST_ERROR,
-	ST_LET,                                     /* let names = e  (more than one name: tuple) */
-	ST_VAR,                                     /* var names = e */
+	ST_LET,                                     /* let pattern = e */
+	ST_VAR,                                     /* var pattern = e */
 	ST_ASSIGN,                                  /* target op= e; target EX_NAME, EX_INDEX or EX_TUPLE of names */
-	ST_FOR,                                     /* [static] for names[0] in range(args) body */
+	ST_FOR,                                     /* [static] for index in range(args) body */
 	ST_WHILE,                                   /* while e body */
 	ST_IF,                                      /* [static] if e body else orelse (an else-if is one ST_IF in orelse) */
 	ST_RETURN,                                  /* return [e] */
@@ -150,8 +157,8 @@ struct Stmt {
 	int depth;
 	bool is_static;
 	bool has_else;
-	NameList names;
-	bool is_tuple;                              /* let (a, b) = …; also with one name in parentheses */
+	Pattern *pattern;                           /* ST_LET, ST_VAR */
+	Name index;                                 /* ST_FOR: its counter; name NULL where it was lost */
 	BinaryOp op;                                /* ST_ASSIGN: BIN_NONE for '=' */
 	Expr *target, *e;
 	ExprList range;                             /* ST_FOR: the 1 to 3 arguments of range */

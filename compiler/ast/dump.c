@@ -60,6 +60,23 @@ dump_expr(const Expr *e, int depth, Text *out)
 
 static void dump_stmts(const StmtList *l, int depth, Text *out);
 
+/* `a`, `a b`, `a (b c)` */
+static void
+dump_pattern(const Pattern *p, Text *out)
+{
+	if (p->name) {
+		text_put(out, p->name);
+		return;
+	}
+	for (int i = 0; i < p->items.n; i++) {
+		const Pattern *item = p->items.at[i];
+		text_put(out, i ? " " : "");
+		text_put(out, item->name ? "" : "(");
+		dump_pattern(item, out);
+		text_put(out, item->name ? "" : ")");
+	}
+}
+
 static void
 dump_stmt(const Stmt *s, int depth, Text *out)
 {
@@ -68,8 +85,10 @@ dump_stmt(const Stmt *s, int depth, Text *out)
 	};
 	Text more = {0};
 	text_put(&more, s->is_static ? "static" : "");
-	for (int i = 0; i < s->names.n; i++)
-		text_printf(&more, "%s%s", more.n ? " " : "", s->names.at[i].name);
+	if (s->index.name)
+		text_printf(&more, "%s%s", more.n ? " " : "", s->index.name);
+	if (s->pattern)
+		dump_pattern(s->pattern, &more);
 	line(out, depth, s->place, kind[s->kind], more.at);
 	text_close(&more);
 	if (s->target)

@@ -78,12 +78,18 @@ end_line(Printer *p, int line)
 /* statements */
 
 static void
-put_names(Printer *p, const Stmt *s)
+put_pattern(Printer *p, const Pattern *pattern)
 {
-	text_put(p->out, s->is_tuple ? "(" : "");
-	for (int i = 0; i < s->names.n; i++)
-		text_printf(p->out, "%s%s", i ? ", " : "", s->names.at[i].name);
-	text_put(p->out, s->is_tuple ? ")" : "");
+	if (pattern->name) {
+		text_put(p->out, pattern->name);
+		return;
+	}
+	text_put(p->out, "(");
+	for (int i = 0; i < pattern->items.n; i++) {
+		text_put(p->out, i ? ", " : "");
+		put_pattern(p, pattern->items.at[i]);
+	}
+	text_put(p->out, ")");
 }
 
 static void
@@ -92,7 +98,7 @@ put_simple(Printer *p, const Stmt *s)
 	switch (s->kind) {
 	case ST_LET: case ST_VAR:
 		text_put(p->out, s->kind == ST_LET ? "let " : "var ");
-		put_names(p, s);
+		put_pattern(p, s->pattern);
 		text_put(p->out, " = ");
 		layout_expr(p, s->e, 0, 1);
 		break;
@@ -155,7 +161,7 @@ put_stmt(Printer *p, const Stmt *s)
 		text_put(p->out, "static ");
 	switch (s->kind) {
 	case ST_FOR:
-		text_printf(p->out, "for %s in range(", s->names.at[0].name);
+		text_printf(p->out, "for %s in range(", s->index.name);
 		p->indent++;
 		layout_exprs(p, &s->range, 3);
 		p->indent--;

@@ -12,16 +12,11 @@ typedef struct Block {
 	Place place;
 } Block;
 
-typedef struct Pattern {
-	NameList names;
-	bool is_tuple;
-} Pattern;
-
 /* The value of a token or a nonterminal. */
 typedef union TokenValue {
 	const char *name;
 	Name id;
-	Pattern *names;
+	Pattern *pattern;
 	Expr *expr;
 	ExprList *exprs;
 	Arg arg;
@@ -154,7 +149,7 @@ TypeExpr *ast_pointer(Parser *p, Place at, int mut, const char *elem, Place elem
 
 Block *ast_braces(Parser *p, Place at, const StmtList *stmts);
 StmtList *ast_stmts(Parser *p, StmtList *list, Stmt *s);
-Stmt *ast_bind(Parser *p, StmtKind kind, Place at, const Pattern *names, Expr *e);
+Stmt *ast_bind(Parser *p, StmtKind kind, Place at, Pattern *pattern, Expr *e);
 Stmt *ast_expr_stmt(Parser *p, Place at, Expr *e);
 Stmt *ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e);
 Stmt *ast_for(Parser *p, Place at, int is_static, Name index, Name range, const ExprList *args, const Block *body);
@@ -167,7 +162,9 @@ Stmt *ast_static_if(Parser *p, Place at, Stmt *s);
 Stmt *ast_return(Parser *p, Place at, Expr *e);
 Stmt *ast_block(Parser *p, Place at, const Block *body);
 Stmt *ast_no_jump(Parser *p, Place at, const char *word);
-Pattern *ast_names(Parser *p, Pattern *list, Name name, bool is_tuple);
+Pattern *ast_pattern(Parser *p, Name name);
+Pattern *ast_patterns(Parser *p, Pattern *list, Pattern *item);
+Pattern *ast_pattern_tuple(Parser *p, Place at, Pattern *list);
 
 ExprList *ast_exprs(Parser *p, ExprList *list, Expr *e);
 ExprList *ast_exprs_first(Parser *p, Expr *first, const ExprList *rest);

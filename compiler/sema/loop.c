@@ -64,8 +64,8 @@ run_body(Elab *e, const Stmt *s, Block *body, int first, const Carried *c)
 	e->b.block = body;
 	e->b.before = NULL;
 	scope_push(e);
-	if (s->kind == ST_FOR && s->names.n > 0) {
-		const Name *n = &s->names.at[0];
+	if (s->kind == ST_FOR && s->index.name) {
+		const Name *n = &s->index;
 		body->arg[0].name = n->name;
 		scope_add(e, n->name, n->place, val_tile(n->place, &body->arg[0]), false)->what = "a loop's counter";
 	}
@@ -159,9 +159,8 @@ unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 		if (e->stmt->spent || !elab_step(e, s->place))
 			return false;
 		scope_push(e);
-		if (s->names.n > 0)
-			scope_add(e, s->names.at[0].name, s->names.at[0].place,
-			    val_int(s->names.at[0].place, i), false)->what = "a loop's counter";
+		if (s->index.name)
+			scope_add(e, s->index.name, s->index.place, val_int(s->index.place, i), false)->what = "a loop's counter";
 		bool ended = frame_of(e)->done && stmt_may_return(s) ? elab_unless_done(e, &s->body, 0)
 								  : elab_list(e, &s->body, 0);
 		scope_pop(e);

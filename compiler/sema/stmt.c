@@ -43,7 +43,7 @@ val_to_var(Elab *e, Val *v, const char *name)
 }
 
 static void
-bind(Elab *e, const Stmt *s, const Name *n, Val v)
+bind(Elab *e, const Stmt *s, const Pattern *n, Val v)
 {
 	if (is_blank(n->name))
 		return;
@@ -69,18 +69,24 @@ take_apart(Elab *e, const Val *v, int n, Place at, Val *out)
 }
 
 static void
+bind_pattern(Elab *e, const Stmt *s, const Pattern *p, const Val *v, Place at)
+{
+	if (p->name) {
+		bind(e, s, p, *v);
+		return;
+	}
+	Val *part = NEW_ARRAY(e->cx->mem, Val, p->items.n);
+	take_apart(e, v, p->items.n, at, part);
+	for (int i = 0; i < p->items.n; i++)
+		bind_pattern(e, s, p->items.at[i], &part[i], p->items.at[i]->place);
+}
+
+static void
 elab_let(Elab *e, const Stmt *s)
 {
 	Val v = elab_expr(e, s->e);
 
-	if (!s->is_tuple && s->names.n == 1) {
-		bind(e, s, &s->names.at[0], v);
-		return;
-	}
-	Val *part = NEW_ARRAY(e->cx->mem, Val, s->names.n);
-	take_apart(e, &v, s->names.n, s->e->place, part);
-	for (int i = 0; i < s->names.n; i++)
-		bind(e, s, &s->names.at[i], part[i]);
+	bind_pattern(e, s, s->pattern, &v, s->e->place);
 }
 
 static void
