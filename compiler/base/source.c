@@ -1,5 +1,5 @@
 /* Source files and places in them.  A file is read whole and checked once: what later stages see is
- * UTF-8 without NUL, of a size that offsets can hold. */
+ * UTF-8 without NUL and without a byte order mark at its start, of a size that offsets can hold. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -67,12 +67,15 @@ place_at(int file, const char *text, size_t at)
 static int
 check_text(Compile *cx, const char *name, const char *text, size_t size)
 {
+	size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	text += mark;
+	size -= mark;
 	int file = add_file(cx, name, text, size);
 	for (size_t i = 0; i < size;) {
 		size_t n = text[i] ? sequence((const unsigned char *)text + i, size - i) : 0;
 		if (n == 0) {
 			diag_error(cx, place_at(file, text, i), text[i] ? DIAG_FILE_UTF8 : DIAG_FILE_NUL, name);
-			diag_label(cx, "byte 0x%02x at offset %zu", (unsigned char)text[i], i);
+			diag_label(cx, "byte 0x%02x at offset %zu", (unsigned char)text[i], i + mark);
 			return -1;
 		}
 		i += n;
