@@ -8,7 +8,10 @@
 
 #include <string.h>
 
-enum { SHOWN = 5 };                                 /* expected tokens told at most */
+enum {
+	SHOWN = 5,                                  /* expected tokens told at most */
+	HELPED = 1000,                              /* errors of a file that come with help */
+};
 
 static bool
 among(const char *const *names, int n, const char *name)
@@ -87,6 +90,28 @@ describe_expected(Parser *p, const char *const *names, int n)
 	if (!expr && count < SHOWN && among(shown, count, "';'"))
 		shown[count++] = "an operator";
 	return count ? join(p, shown, count) : "something else";
+}
+
+typedef struct Described {
+	const char *names[PARSER_EXPECTED];
+	const char *text;
+	int n;
+} Described;
+
+/* The same, remembered: a file of a million mistakes makes few kinds of them. */
+static const char *
+described_expected(Parser *p, const char *const *names, int n)
+{
+	int slot = (n + (n ? names[n - 1][0] : 0)) % LEN(p->described);
+	Described *d = p->described[slot];
+
+	if (!d)
+		d = p->described[slot] = NEW(p->cx->mem, Described);
+	if (!d->text || d->n != n || memcmp(d->names, names, sizeof *names * (size_t)n) != 0) {
+		*d = (Described){.text = describe_expected(p, names, n), .n = n};
+		memcpy(d->names, names, sizeof *names * (size_t)n);
+	}
+	return d->text;
 }
 
 /* The token's own text, "" if it is long or stands on another line than the one being read (a line is found by its
@@ -216,7 +241,9 @@ parser_syntax_error(Parser *p, Place place, const char *found, const char *const
 		diag_label(p->cx, "the statement ends here");
 		return;
 	}
-	diag_error(p->cx, place, DIAG_SYNTAX, describe_expected(p, expected, n), got);
+	diag_error(p->cx, place, DIAG_SYNTAX, described_expected(p, expected, n), got);
+	if (++p->nsyntax > HELPED)
+		return;
 	const char *help = mend(p, place, text, expected, n);
 	if (help)
 		diag_help(p->cx, "%s", help);

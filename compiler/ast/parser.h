@@ -69,6 +69,8 @@ typedef struct Parser {
 	Place stuck_at;
 	int resume;                                 /* the lookahead after recovery, or none */
 	bool gave_up;                               /* too deep: the rest is not read */
+	struct Described *described[8];             /* lists of tokens that were described lately */
+	int nsyntax;                                /* syntax errors so far */
 	/* what a header collects until its kernel takes it */
 	VEC(CtParam) ctparams;
 	VEC(Axis) axes;

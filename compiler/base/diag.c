@@ -244,6 +244,26 @@ by_place(const void *x, const void *y)
 	return a->order - b->order;
 }
 
+/* Of reports of one code at one place the first stays: they are what another example or call makes of one mistake.
+ * Without a place they must say the same. */
+static int
+drop_repeated(Ranked *r, int n)
+{
+	int kept = 0, from = 0;
+	for (int i = 0; i < n; i++) {
+		const Diag *d = r[i].d;
+		if (kept == 0 || d->place.file != r[from].d->place.file || d->place.line != r[from].d->place.line ||
+		    d->place.col != r[from].d->place.col)
+			from = kept;
+		int k = MAX(from, kept - DIAG_COUNT);
+		while (k < kept && (r[k].d->code != d->code || (d->place.file < 0 && strcmp(r[k].d->text, d->text) != 0)))
+			k++;
+		if (k == kept)
+			r[kept++] = r[i];
+	}
+	return kept;
+}
+
 static Ranked *
 sorted(const Compile *cx, int *n)
 {
@@ -257,24 +277,25 @@ sorted(const Compile *cx, int *n)
 	for (const Diag *d = cx->first; d; d = d->next, i++)
 		r[i] = (Ranked){d, i};
 	qsort(r, (size_t)*n, sizeof *r, by_place);
+	*n = drop_repeated(r, *n);
 	return r;
 }
 
 void
 diag_print(Compile *cx, Text *out, int max, bool color)
 {
-	int n, shown = 0;
+	int n, shown = 0, nerrors = 0;
 	Ranked *r = sorted(cx, &n);
 	for (int i = 0; i < n; i++) {
 		bool is_error = r[i].d->severity == SEV_ERROR;
+		nerrors += is_error;
 		if (is_error && max > 0 && shown == max)
 			continue;
 		shown += is_error;
 		print_one(cx, r[i].d, out, color);
 	}
-	if (shown < cx->nerrors)
-		text_printf(out, "tegula: %d errors, of which %d are shown; --max-errors=0 shows all\n",
-		    cx->nerrors, shown);
+	if (shown < nerrors)
+		text_printf(out, "tegula: %d errors, of which %d are shown; --max-errors=0 shows all\n", nerrors, shown);
 	free(r);
 }
 

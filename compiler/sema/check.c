@@ -54,38 +54,6 @@ list_diags(Compile *cx, Diag ***out)
 	return n;
 }
 
-typedef struct Ranked {
-	Diag *d;
-	int at;
-} Ranked;
-
-static int
-by_rank(const void *a, const void *b)
-{
-	const Ranked *x = a, *y = b;
-	int c = by_place(&x->d, &y->d);
-
-	return c ? c : x->at - y->at;
-}
-
-void
-sema_dedupe(Compile *cx)
-{
-	Diag **list;
-	int n = list_diags(cx, &list);
-	Ranked *r = NEW_ARRAY(cx->mem, Ranked, n);
-
-	if (n < 2)
-		return;
-	for (int i = 0; i < n; i++)
-		r[i] = (Ranked){list[i], i};
-	qsort(r, (size_t)n, sizeof *r, by_rank);
-	for (int i = 1; i < n; i++)
-		if (by_place(&r[i].d, &r[i - 1].d) == 0)
-			list[r[i].at] = NULL;
-	relink(cx, list, n);
-}
-
 static void
 check_inputs(Kernel *k, const ExampleItem *ex, const Bound *b)
 {
@@ -193,26 +161,28 @@ was_called(const Program *p, const Item *fn)
 
 /* A constant, or a function with every parameter unknown: names at least are checked. */
 static void
-check_item(Program *p, const Item *it)
+check_item(Elab *e, const Item *it)
 {
-	Elab *e = elab_open_file(p, NULL, NULL, "cpu", false);
 	Val fn = {.kind = VAL_FN, .place = it->place, .fn = it};
 
 	if (it->kind == ITEM_CONST) {
 		elab_expr(e, &(Expr){.kind = EX_NAME, .place = it->name_place, .name = it->name});
 		return;
 	}
-	Val *args = NEW_ARRAY(p->cx->mem, Val, it->params.n);
+	Val *args = NEW_ARRAY(e->cx->mem, Val, it->params.n);
 	for (int i = 0; i < it->params.n; i++)
 		args[i] = val_poison(it->place);
 	e->func = e->b.block->func;
 	elab_call_fn(e, &fn, args, NULL, it->params.n, it->name_place);
 }
 
+/* Nobody mends a thousand errors at a time, and the file may be no source at all. */
+enum { ENOUGH = 1000 };
+
 void
 program_check(Program *p)
 {
-	for (int i = 0; i < p->kernels.n; i++) {
+	for (int i = 0; i < p->kernels.n && p->cx->nerrors < ENOUGH; i++) {
 		Kernel *k = p->kernels.at[i];
 		if (k->broken)
 			continue;
@@ -220,9 +190,12 @@ program_check(Program *p)
 		if (!check_examples(k))
 			check_guessing(k);
 	}
-	for (int i = 0; i < p->items.n; i++)
+	Elab *e = elab_open_file(p, NULL, NULL, "cpu", false);
+	for (int i = 0; i < p->items.n && p->cx->nerrors < ENOUGH; i++) {
+		e->stmt->steps = 0;
+		e->stmt->spent = false;
 		if (p->items.at[i]->kind == ITEM_CONST ||
 		    (p->items.at[i]->kind == ITEM_FN && !was_called(p, p->items.at[i])))
-			check_item(p, p->items.at[i]);
-	sema_dedupe(p->cx);
+			check_item(e, p->items.at[i]);
+	}
 }

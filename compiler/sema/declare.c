@@ -119,17 +119,6 @@ context(const Kernel *k)
 /* Reports into a kernel that cannot be elaborated any more. */
 #define BROKEN(k, ...) ((k)->broken = true, diag_error(context(k), __VA_ARGS__))
 
-static bool
-is_const_item(const Kernel *k, const char *name)
-{
-	for (int i = 0; i < k->program->items.n; i++) {
-		const Item *it = k->program->items.at[i];
-		if (it->kind == ITEM_CONST && it->name == name)
-			return true;
-	}
-	return false;
-}
-
 static void
 check_ctparams(Kernel *k)
 {
@@ -257,7 +246,7 @@ find_symbols(Kernel *k)
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
 			const Expr *dim = p->ast->type->dims.at[d];
 			if (dim->kind != EX_NAME || ctparam_named(k, dim->name) >= 0 ||
-			    is_const_item(k, dim->name) || symbol_named(k, dim->name) >= 0)
+			    program_const(k->program, dim->name) || symbol_named(k, dim->name) >= 0)
 				continue;
 			int scalar = param_of_kernel(k, dim->name);
 			if (scalar >= 0 && k->params.at[scalar].kind == PARAM_SCALAR)

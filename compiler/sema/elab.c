@@ -41,7 +41,7 @@ declare_items(Elab *e)
 		if (it->kind != ITEM_CONST && it->kind != ITEM_FN)
 			continue;
 		Val v = {.kind = VAL_FN, .place = it->place, .fn = it};
-		scope_add(e, it->name, it->name_place, v, false);
+		scope_put(e, it->name, it->name_place, v);
 	}
 }
 

@@ -277,6 +277,7 @@ const char *name_hint(const char *name);
 
 /* program.c: a name whose definition stands in the text but did not parse: not unknown, and not reported again */
 bool program_lost(const Program *p, const char *name);
+bool program_const(const Program *p, const char *name); /* is there a constant of that name? */
 
 /* scope.c */
 
@@ -294,6 +295,7 @@ Scope *scope_push(Elab *e);                             /* a new innermost scope
 void scope_pop(Elab *e);
 /* Reports a second definition in one scope. */
 Binding *scope_add(Elab *e, const char *name, Place at, Val val, bool is_var);
+void scope_put(Elab *e, const char *name, Place at, Val val);           /* does not look for a second one */
 Binding *scope_find(Elab *e, const char *name);         /* innermost first; NULL if unknown */
 const char *scope_nearest(Elab *e, const char *name);   /* the nearest visible name or builtin, or NULL */
 

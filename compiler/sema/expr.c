@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Nested expressions and inlined functions; the parser allows a nesting of 1000. */
-enum { MAX_DEPTH = 1400, MAX_STEPS = 1000000 };
+/* Nested expressions and inlined functions (the parser allows a nesting of 1000); errors with a name offered. */
+enum { MAX_DEPTH = 1400, MAX_STEPS = 1000000, HINTED = 20 };
 
 typedef struct ConstFrame {
 	const struct ConstFrame *up;
@@ -83,6 +83,8 @@ unknown_name(Elab *e, const Expr *x)
 	if (program_lost(e->program, x->name))
 		return val_poison(x->place);
 	diag_error(e->cx, x->place, DIAG_NAME_UNKNOWN, x->name);
+	if (e->cx->nerrors > HINTED)
+		return val_poison(x->place);
 	const char *near = scope_nearest(e, x->name), *hint = name_hint(x->name);
 	if (hint)
 		diag_help(e->cx, "%s", hint);

@@ -28,9 +28,4 @@ bool kernel_bind_placeholder(Kernel *k, int64_t extent, Bound *out);
 /* A compile-time value, or NULL (reported) if the expression has none. */
 bool header_eval(Elab *e, const Expr *x, const char *what, Const *out);
 
-/* check.c */
-
-/* Drops reports that repeat an earlier one at the same place with the same code. */
-void sema_dedupe(Compile *cx);
-
 #endif

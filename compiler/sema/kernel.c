@@ -109,6 +109,5 @@ kernel_module(Kernel *k, const Bound *b, const char *target)
 	bind_params(e);
 	bind_axes(e);
 	elab_stmts(e, &k->item->body);
-	sema_dedupe(cx);
 	return cx->nerrors == errors ? e->m : NULL;
 }

@@ -88,58 +88,106 @@ is_word(char c)
 	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Does the text say `word name` somewhere? */
-static bool
-text_defines(const SourceFile *f, const char *word, const char *name)
+/* The words in text .. end, of a pattern up to the line's end or '='. */
+static void
+add_words(Program *p, NameSet *set, const char *text, const char *end, bool pattern)
 {
-	size_t nword = strlen(word), nname = strlen(name);
+	while (text < end && !(pattern && (*text == '\n' || *text == '='))) {
+		const char *from = text;
+		while (text < end && is_word(*text))
+			text++;
+		if (text > from)
+			vec_push(p->cx->mem, set, intern_n(p->cx->names, from, (size_t)(text - from)));
+		else
+			text++;
+	}
+}
+
+/* What the text defines with this word: one name, or those of a pattern. */
+static void
+add_defined(Program *p, NameSet *set, const SourceFile *f, const char *word)
+{
+	size_t n = strlen(word);
 	const char *end = f->text + f->size;
 
-	for (const char *s = f->text; (s = strstr(s, word)) != NULL; s += nword) {
-		const char *at = s + nword;
-		if (s > f->text && is_word(s[-1]))
+	for (const char *s = f->text; (s = strstr(s, word)) != NULL; s += n) {
+		const char *at = s + n, *stop;
+		if ((s > f->text && is_word(s[-1])) || is_word(*at))
 			continue;
-		while (at < end && (*at == ' ' || *at == '\t' || *at == '('))
+		while (*at == ' ' || *at == '\t')
 			at++;
-		if (at > s + nword && (size_t)(end - at) >= nname && memcmp(at, name, nname) == 0 && !is_word(at[nname]))
-			return true;
+		for (stop = at; is_word(*stop);)
+			stop++;
+		add_words(p, set, at, *at == '(' ? end : stop, true);
 	}
-	return false;
+}
+
+/* What stands in lines that did not parse. */
+static void
+add_broken_lines(Program *p, NameSet *set)
+{
+	const char *line;
+	size_t size;
+	int looked = 0;
+	Place last = NOWHERE;
+
+	for (const Diag *d = p->cx->first; d && looked < 100; d = d->next, looked++) {
+		bool again = d->place.file == last.file && d->place.line == last.line;
+		last = d->place;
+		if (strncmp(diag_code(d->code), "E01", 3) != 0 || d->place.file < 0 || again)
+			continue;
+		if (source_line(&p->cx->files.at[d->place.file], d->place.line, &line, &size))
+			add_words(p, set, line, line + size, false);
+	}
+}
+
+static int
+by_address(const void *a, const void *b)
+{
+	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+
+	return (x > y) - (x < y);
 }
 
 static bool
-line_says(const Compile *cx, const Place *at, const char *name)
+set_has(const NameSet *set, const char *name)
 {
-	const char *line;
-	size_t size, n = strlen(name);
+	return set->n && bsearch(&name, set->at, (size_t)set->n, sizeof *set->at, by_address);
+}
 
-	if (at->file < 0 || !source_line(&cx->files.at[at->file], at->line, &line, &size))
-		return false;
-	for (size_t i = 0; i + n <= size; i++)
-		if (memcmp(line + i, name, n) == 0 && (i == 0 || !is_word(line[i - 1])) &&
-		    (i + n == size || !is_word(line[i + n])))
-			return true;
-	return false;
+/* The names of the items, and those that only the text has. */
+static void
+list_names(Program *p)
+{
+	static const char *const words[] = {"kernel", "fn", "const", "let", "var"};
+
+	for (int i = 0; i < p->items.n; i++) {
+		vec_push(p->cx->mem, &p->known, p->items.at[i]->name);
+		if (p->items.at[i]->kind == ITEM_CONST)
+			vec_push(p->cx->mem, &p->consts, p->items.at[i]->name);
+	}
+	if (p->partial)
+		add_broken_lines(p, &p->lost);
+	for (int i = 0; p->partial && i < p->cx->files.n; i++)
+		for (int j = 0; j < LEN(words); j++)
+			add_defined(p, &p->lost, &p->cx->files.at[i], words[j]);
+	NameSet *const sets[] = {&p->known, &p->consts, &p->lost};
+	for (int i = 0; i < LEN(sets); i++)
+		if (sets[i]->n)
+			qsort(sets[i]->at, (size_t)sets[i]->n, sizeof *sets[i]->at, by_address);
+}
+
+bool
+program_const(const Program *p, const char *name)
+{
+	return set_has(&p->consts, name);
 }
 
 /* The definition may be in a line that did not parse, or under a header that did not. */
 bool
 program_lost(const Program *p, const char *name)
 {
-	static const char *const words[] = {"kernel", "fn", "const", "let", "var"};
-	int looked = 0;
-
-	for (int i = 0; i < p->items.n; i++)
-		if (p->items.at[i]->name == name)
-			return false;
-	for (const Diag *d = p->partial ? p->cx->first : NULL; d && looked < 100; d = d->next, looked++)
-		if (strncmp(diag_code(d->code), "E01", 3) == 0 && line_says(p->cx, &d->place, name))
-			return true;
-	for (int i = 0; p->partial && i < p->cx->files.n; i++)
-		for (int j = 0; j < LEN(words); j++)
-			if (text_defines(&p->cx->files.at[i], words[j], name))
-				return true;
-	return false;
+	return !set_has(&p->known, name) && set_has(&p->lost, name);
 }
 
 /* The kernel that a reference, example or expect belongs to; NULL after an error. */
@@ -205,6 +253,7 @@ program_open(Compile *cx, int file)
 	ast_import(cx, p->ast);
 	p->partial = cx->nerrors > 0;
 	collect(p, p->ast, &seen);
+	list_names(p);
 	report_twice(p);
 	for (int i = 0; i < p->items.n; i++)
 		if (p->items.at[i]->kind == ITEM_KERNEL)

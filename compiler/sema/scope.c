@@ -53,6 +53,15 @@ scope_add(Elab *e, const char *name, Place at, Val val, bool is_var)
 	return b;
 }
 
+void
+scope_put(Elab *e, const char *name, Place at, Val val)
+{
+	Binding *b = NEW(e->cx->mem, Binding);
+
+	*b = (Binding){.name = name, .place = at, .val = val};
+	vec_push(e->cx->mem, &e->scope->names, b);
+}
+
 Binding *
 scope_find(Elab *e, const char *name)
 {

@@ -63,6 +63,8 @@ struct Kernel {
 	bool broken;                                    /* its header was reported: nothing more can be said */
 };
 
+typedef VEC(const char *) NameSet;                 /* interned, by address */
+
 struct Program {
 	Compile *cx;
 	Ast *ast;
@@ -70,6 +72,7 @@ struct Program {
 	VEC(const Item *) items;                        /* every const, fn and kernel visible */
 	VEC(const Item *) called;                       /* every fn that was inlined so far, for program_check */
 	bool partial;                                   /* something did not parse */
+	NameSet known, consts, lost;                    /* of items, of constants, in text that did not parse */
 };
 
 /* program.c */

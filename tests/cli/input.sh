@@ -18,9 +18,18 @@ expect 1 "nul.tgl:1:9: error: .*E0003" build nul.tgl
 expect 1 "nul.tgl:1:9: error: .*E0003" opt nul.tgl
 printf 'const A = 1;\n// \377\n' >latin.tgl
 expect 1 "latin.tgl:2:4: error: .*E0004" fmt latin.tgl
-printf '\357\273\277const A = 1;\n' >mark.tgl
-"$tegula" build mark.tgl >/dev/null 2>"$err"
-holds test $? -le 1
+
+# A byte order mark at the start is no part of the text; elsewhere it is.
+{ printf '\357\273\277'; cat "$top/tests/cli/saxpy.tgl"; } >mark.tgl
+expect 0 "check y: good" run mark.tgl
+expect 0 "" fmt mark.tgl
+holds cmp "$out" "$top/tests/cli/saxpy.tgl"
+printf '\357\273\277const A = nothing;\n' >mark.tgl
+expect 1 "mark.tgl:1:11: error: " build mark.tgl
+printf '\357\273\277// \377\n' >mark.tgl
+expect 1 "offset 6" build mark.tgl
+printf 'const A = \357\273\2771;\n' >mark.tgl
+expect 1 "E0106" build mark.tgl
 
 # An empty file is a file without kernels.
 : >empty.tgl
@@ -42,6 +51,28 @@ for open in '(' '-' '[' '{' 'if (a) {' '1 + (' 'f(' 'x[' 'a ? ' '/*'; do
 	expect 1 "error: " fmt deep.tgl
 	holds test "$(wc -c <"$err")" -lt 20000
 done
+
+# Errors without end, of syntax and of names: counted in time that grows with the file.
+awk 'BEGIN { print "fn f(a) {"; for (i = 0; i < 300000; i++) print "let = 3;"; print "}" }' >many.tgl
+expect 1 "300000 errors, of which 20 are shown" build many.tgl
+awk 'BEGIN { for (i = 0; i < 100000; i++) print "const A" i " = nothing" i ";"; print "let = 3;" }' >many.tgl
+expect 1 " errors, of which 20 are shown" build many.tgl
+awk 'BEGIN { for (i = 0; i < 20000; i++) print "kernel k" i "(x: in f33[N]) { y[0] = z" i "; }" }' >many.tgl
+expect 1 "20000 errors, of which 20 are shown" build many.tgl
+
+# One mistake is told once, however many trips or examples come past it.
+cat >once.tgl <<'END'
+kernel k<B = 32>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) {
+    var a = 0;
+    static for i in range(0, 1000000000) { a += i5; }
+    y[p * B +: B] = 1.0;
+}
+example k "one" { N = 100; x = normal(0, 1) }
+example k "two" { N = 200; x = normal(0, 1); }
+END
+expect 1 "unknown name 'i5'" build once.tgl
+holds test "$(grep -c "unknown name" "$err")" = 1
+refuse "more than [0-9]* expressions"
 
 # Every way to cut a program short, and to lose one of its bytes.
 cp "$top/dsl_examples/attention.tgl" whole.tgl
