@@ -1,0 +1,135 @@
+"""Tegula's C library through ctypes, for the comparison in one process: tensors are torch's, wrapped, and launches go
+to torch's current stream, so that they are captured in its graphs."""
+import ctypes
+
+import torch
+
+DTYPES = {torch.bool: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.uint8: 5,
+          torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12, torch.float8_e4m3fn: 13,
+          torch.float8_e5m2: 14}
+NAMES = {"f32": 11, "f16": 9, "bf16": 10}
+U4 = 16
+
+
+class Arg(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("tensor", ctypes.c_void_p), ("i", ctypes.c_int64),
+                ("f", ctypes.c_double), ("text", ctypes.c_char_p)]
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("code", ctypes.c_char_p), ("message", ctypes.c_char_p)]
+
+
+class Tegula:
+    def __init__(self, library, root):
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")
+        self.lib = lib = ctypes.CDLL(library)
+        self.root = root
+        for name in ("tgl_context_open", "tgl_device_open", "tgl_program_file", "tgl_kernel", "tgl_tensor_wrap"):
+            getattr(lib, name).restype = ctypes.c_void_p
+        lib.tgl_error.restype = ctypes.POINTER(Error)
+        self.cx = ctypes.c_void_p(lib.tgl_context_open())
+        self.device = ctypes.c_void_p(lib.tgl_device_open(self.cx, b"cuda", None))
+        if not self.device:
+            raise OSError(self.error())
+        self.programs, self.tensors = {}, {}
+
+    def error(self):
+        return self.lib.tgl_error(self.cx).contents.message.decode()
+
+    def kernel(self, name):
+        file, _, kernel = name.partition(":")
+        if name not in self.programs:
+            p = self.lib.tgl_program_file(self.cx, str(self.root / "dsl_examples" / f"{file}.tgl").encode())
+            if not p:
+                raise RuntimeError(self.error())
+            k = self.lib.tgl_kernel(ctypes.c_void_p(p), (kernel or file).encode())
+            if not k:
+                raise RuntimeError(self.error())
+            self.programs[name] = ctypes.c_void_p(k)
+        return self.programs[name]
+
+    def tensor(self, t, name):
+        key = (t.data_ptr(), tuple(t.shape), t.dtype)
+        if key not in self.tensors:
+            dtype, shape = DTYPES[t.dtype], list(t.shape)
+            if name == "q" and t.dtype == torch.uint8:
+                dtype, shape[-1] = U4, shape[-1] * 2
+            dim = (ctypes.c_int64 * len(shape))(*shape)
+            w = self.lib.tgl_tensor_wrap(self.device, dtype, len(shape), dim, None, ctypes.c_void_p(t.data_ptr()),
+                                         ctypes.c_size_t(t.numel() * t.element_size()))
+            if not w:
+                raise RuntimeError(self.error())
+            self.tensors[key] = (ctypes.c_void_p(w), t)
+        return self.tensors[key][0]
+
+    def args(self, spec, constants, s):
+        out = []
+        for word in spec.split():
+            name, _, value = word.partition("=")
+            if value:
+                out.append(Arg(name.encode(), 3, None, 0, float(value), None))
+            else:
+                out.append(Arg(name.encode(), 1, self.tensor(s[name], name), 0, 0, None))
+        for name, value in constants.items():
+            if isinstance(value, str):
+                out.append(Arg(name.encode(), 5, None, NAMES[value], 0, None))
+            else:
+                out.append(Arg(name.encode(), 2, None, value, 0, None))
+        return (Arg * len(out))(*out), len(out)
+
+    def call(self, problem, sets, constants):
+        name, fixed, spec = problem.tegula
+        k = self.kernel(name)
+        made = {id(s): self.args(spec, {**fixed, **constants}, s) for s in sets}
+
+        def launch(s):
+            self.lib.tgl_device_stream(self.device, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
+            args, n = made[id(s)]
+            if self.lib.tgl_launch(self.device, k, args, n, None):
+                raise RuntimeError(self.error())
+        return launch
+
+    def candidates(self, problem, sets, seconds):
+        yield "default", self.call(problem, sets, {})
+        if seconds:
+            for label, constants in SPACES.get(problem.tegula[0], {}).items():
+                yield label, self.call(problem, sets, constants)
+
+    def foreign(self, problem, sets):
+        """The handwritten kernel, compiled here by NVRTC."""
+        file, name, shape = problem.cuda
+        source = self.root / "bench" / "handwritten" / file
+        f = compile_cuda(source, name)
+        spec = problem.tegula[2]
+        symbols = foreign_symbols(problem, sets[0])
+        grid, block = shape(sets[0])
+
+        def launch(s):
+            values = []
+            for word in spec.split():
+                n, _, value = word.partition("=")
+                values.append(float(value) if value else s[n])
+            f((grid, 1, 1), (block, 1, 1), tuple(values) + tuple(symbols))
+        yield name, launch
+
+
+def foreign_symbols(problem, s):
+    """Shape symbols in order of first mention."""
+    file = problem.tegula[0].split(":")[0]
+    if file in ("vector_add", "silu", "gelu_tanh", "gelu_erf"):
+        return list(s["x"].shape)
+    if file == "dequantize_int4":
+        return list(s["w"].shape)
+    return list(s["x"].shape)
+
+
+def compile_cuda(source, name):
+    """One kernel of a file, through torch's own NVRTC."""
+    text = source.read_text().replace('#include "common.cuh"', (source.parent / "common.cuh").read_text()
+                                      .replace("#pragma once", ""))
+    return torch.cuda._compile_kernel(text, name, cuda_include_dirs=["/usr/local/cuda/include"])
+
+
+SPACES = {}
