@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import problems as P
 from tegula_api import Tegula
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(os.environ.get('TEGULA_ROOT', pathlib.Path(__file__).resolve().parents[2]))
 L2 = 64 << 20
 
 

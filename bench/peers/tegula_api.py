@@ -26,17 +26,24 @@ class Tegula:
         torch.zeros(1, device="cuda")
         self.lib = lib = ctypes.CDLL(library)
         self.root = root
-        for name in ("tgl_context_open", "tgl_device_open", "tgl_program_file", "tgl_kernel", "tgl_tensor_wrap"):
+        for name in ("tgl_context_open", "tgl_device_open", "tgl_program_file", "tgl_kernel", "tgl_tensor_wrap", "tgl_stream_wrap"):
             getattr(lib, name).restype = ctypes.c_void_p
         lib.tgl_error.restype = ctypes.POINTER(Error)
         self.cx = ctypes.c_void_p(lib.tgl_context_open())
         self.device = ctypes.c_void_p(lib.tgl_device_open(self.cx, b"cuda", None))
         if not self.device:
             raise OSError(self.error())
-        self.programs, self.tensors = {}, {}
+        self.programs, self.tensors, self.streams = {}, {}, {}
 
     def error(self):
         return self.lib.tgl_error(self.cx).contents.message.decode()
+
+    def stream(self):
+        """torch's current stream, wrapped once."""
+        handle = torch.cuda.current_stream().cuda_stream
+        if handle not in self.streams:
+            self.streams[handle] = ctypes.c_void_p(self.lib.tgl_stream_wrap(self.device, ctypes.c_void_p(handle)))
+        return self.streams[handle]
 
     def kernel(self, name):
         file, _, kernel = name.partition(":")
@@ -85,9 +92,8 @@ class Tegula:
         made = {id(s): self.args(spec, {**fixed, **constants}, s) for s in sets}
 
         def launch(s):
-            self.lib.tgl_device_stream(self.device, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
             args, n = made[id(s)]
-            if self.lib.tgl_launch(self.device, k, args, n, None):
+            if self.lib.tgl_launch_on(self.stream(), k, args, n):
                 raise RuntimeError(self.error())
         return launch
 
