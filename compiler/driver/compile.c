@@ -85,20 +85,10 @@ note_time(Text *times, const char *what, double since)
 }
 
 static bool
-fits(const Func *f, const Target *t, const Emitter *e)
-{
-	if (e->kernel.shared_bytes <= t->shared_bytes)
-		return true;
-	diag_error(f->module->cx, f->place, DIAG_SHARED_BYTES, f->name, (long long)e->kernel.shared_bytes, t->name,
-	    (long long)t->shared_bytes);
-	return false;
-}
-
-static bool
 lower_with(Func *f, const Target *t, Emitter *e, Arena *mem, Text *times)
 {
 	double start = now_ms();
-	bool ok = lower_func(f, t, e, mem) && fits(f, t, e);
+	bool ok = lower_func(f, t, e, mem);
 	note_time(times, "lower", start);
 	return ok;
 }

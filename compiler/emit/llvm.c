@@ -139,23 +139,42 @@ make_types(EmitLlvm *l)
 	l->generic = LLVMPointerTypeInContext(cx, 0);
 }
 
-EmitLlvm *
-emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why)
+static LLVMTargetMachineRef
+make_machine(Arena *mem, const Target *t, const char **why)
 {
+	Escape escape;
 	LLVMTargetRef target;
+	LLVMTargetMachineRef machine;
 	char *complaint = NULL;
-	pthread_once(&llvm_once, once);
 	if (LLVMGetTargetFromTriple(triple, &target, &complaint)) {
 		*why = arena_strdup(mem, complaint);
 		LLVMDisposeMessage(complaint);
 		return NULL;
 	}
+	if (setjmp(escape.to)) {
+		llvm_escape = NULL;
+		*why = arena_strdup(mem, escape.why);
+		return NULL;
+	}
+	llvm_escape = &escape;
+	machine = LLVMCreateTargetMachine(target, triple, t->cpu, t->features, LLVMCodeGenLevelDefault,
+	    LLVMRelocDefault, LLVMCodeModelDefault);
+	llvm_escape = NULL;
+	return machine;
+}
+
+EmitLlvm *
+emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why)
+{
+	pthread_once(&llvm_once, once);
+	LLVMTargetMachineRef machine = make_machine(mem, t, why);
+	if (!machine)
+		return NULL;
 	EmitLlvm *l = NEW(mem, EmitLlvm);
 	l->e = (Emitter){.target = t, .mem = mem, .state = l, .place = place, .name = name};
 	l->opt = opt ? *opt : (EmitLlvmOptions){0};
 	l->opt.lines = l->opt.lines && l->opt.cx;
-	l->machine = LLVMCreateTargetMachine(target, triple, t->cpu, t->features,
-	    LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
+	l->machine = machine;
 	l->cx = LLVMContextCreate();
 	LLVMContextSetDiagnosticHandler(l->cx, complain, l);
 	l->m = LLVMModuleCreateWithNameInContext("tegula", l->cx);

@@ -491,6 +491,9 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 	const PrimInfo *info = &prim_info[k];
 	if (nin != info->nin || nout != info->nout)
 		die("%s takes %d and gives %d, not %d and %d", info->text, info->nin, info->nout, nin, nout);
+	Reg *from = NEW_ARRAY(e->mem, Reg, nin);        /* a result may stand where an operand stood */
+	for (int i = 0; i < nin; i++)
+		from[i] = in[i];
 	for (int i = 0; i < nout; i++)
 		out[i] = add(e, prim_result(k), NULL);
 	start(t);
@@ -499,7 +502,7 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 	for (int i = 0; i < nimm; i++)
 		text_printf(t->out, ".%lld", (long long)imm[i]);
 	text_put(t->out, nin ? " " : "");
-	uses(t, in, nin);
+	uses(t, from, nin);
 	text_put(t->out, "\n");
 }
 
@@ -535,6 +538,9 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 {
 	Trace *t = state(e);
 	MmaWords w = mma_words(i);
+	Reg *from = NEW_ARRAY(e->mem, Reg, w.c);        /* out may be c */
+	for (int k = 0; k < w.c; k++)
+		from[k] = c[k];
 	for (int k = 0; k < w.c; k++)
 		out[k] = add(e, i->acc == TY_F32 ? REG_F32 : REG_I32, NULL);
 	start(t);
@@ -542,7 +548,7 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 	text_printf(t->out, " = mma.%s ", i->name);
 	list(t, "", a, w.a);
 	list(t, ", ", b, w.b);
-	list(t, ", ", c, w.c);
+	list(t, ", ", from, w.c);
 	text_put(t->out, "\n");
 }
 

@@ -1,5 +1,6 @@
 /* Every call of the emitter, for every target: LLVM takes what the LLVM emitter builds, and ptxas, where there is one,
  * takes the PTX that comes out. */
+#include "driver/compile.h"
 #include "emit/emit.h"
 
 #include <setjmp.h>
@@ -431,6 +432,74 @@ test_refusal(void **unused)
 	arena_close(b.mem);
 }
 
+/* A target that LLVM has not heard of: an error that names kernel and target, by way of LLVM's fatal-error handler. */
+static void
+test_failure(void **unused)
+{
+	static const char text[] = "facts(TYPED, AXES, LAYOUTS, SMEM, SYNCED)\nkernel @k(%x: out f32[1]) grid(b) warps(1) {\n}\n";
+	Target t = *target_named("sm_90a");
+	Compile *cx = compile_open();
+	Module *m = module_parse(cx, source_text(cx, "k.tir", text, strlen(text)));
+	Artefact a;
+	t.features = "+ptx32";
+	assert_non_null(m);
+	assert_false(compile_artefact(m, &t, &a));
+	assert_int_equal(cx->nerrors, 1);
+	assert_int_equal(cx->first->code, DIAG_LLVM_FAILED);
+	assert_non_null(strstr(cx->first->text, "'k' for sm_90a"));
+	assert_true(compile_artefact(m, target_named("sm_90a"), &a));   /* and the next one is well again */
+	artefact_close(&a);
+	compile_close(cx);
+}
+
+static Artefact
+sample(void)
+{
+	static const char text[] = "facts(TYPED, AXES, LAYOUTS, SMEM, SYNCED)\n"
+	                           "kernel @k(%x: out strided f32[2, 3], %n: i16) grid(a, b) warps(2) {\n"
+	                           "\t%0 = const {value = true} : bool\n\tassert %0 {text = \"why\"}\n}\n";
+	Compile *cx = compile_open();
+	Module *m = module_parse(cx, source_text(cx, "k.tir", text, strlen(text)));
+	Artefact a = {0};
+	assert_non_null(m);
+	assert_true(compile_artefact(m, target_named("sm_80"), &a));
+	compile_close(cx);
+	return a;
+}
+
+/* What a launch must know comes out, and comes back from a file. */
+static void
+test_artefact(void **unused)
+{
+	Artefact a = sample(), b;
+	Text file = {0};
+	static const AbiKind kinds[] = {ABI_POINTER, ABI_STRIDE, ABI_STRIDE, ABI_SCALAR, ABI_GRID, ABI_GRID, ABI_FAULTS};
+	artefact_write(&a, &file);
+	assert_true(artefact_read(file.at, file.n, &b));
+	assert_int_equal(b.nabi, LEN(kinds));
+	for (int i = 0; i < LEN(kinds); i++) {
+		assert_int_equal(b.abi[i].kind, kinds[i]);
+		assert_memory_equal(&a.abi[i], &b.abi[i], sizeof a.abi[i]);
+	}
+	assert_int_equal(b.threads, 64);
+	assert_int_equal(b.naxis, 2);
+	assert_int_equal(b.nasserts, 1);
+	assert_string_equal(b.asserts[0], a.asserts[0]);
+	assert_string_equal(b.kernel, "k");
+	assert_string_equal(b.target, "sm_80");
+	assert_string_equal(b.bytes, a.bytes);
+	artefact_close(&b);
+	for (size_t n = 0; n < file.n; n++)             /* a file cut short, and one with a byte changed */
+		assert_false(artefact_read(file.at, n, &b));
+	for (size_t i = 0; i < file.n; i++) {
+		file.at[i] ^= 4;
+		assert_false(artefact_read(file.at, file.n, &b));
+		file.at[i] ^= 4;
+	}
+	text_close(&file);
+	artefact_close(&a);
+}
+
 int
 main(void)
 {
@@ -439,6 +508,7 @@ main(void)
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
 	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma),
 	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
+	    cmocka_unit_test(test_failure), cmocka_unit_test(test_artefact),
 	};
 	if (!have_ptxas())
 		fprintf(stderr, "test_emit: no ptxas here; only LLVM judges\n");
