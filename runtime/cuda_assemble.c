@@ -44,7 +44,8 @@ find(void *lib, const char *name, void *out)
 	return p != NULL;
 }
 
-static void *
+/* It stays open: starting it is slow, and it does not give all back that it takes. */
+static bool
 linker_open(Linker *l)
 {
 	const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12",
@@ -53,16 +54,16 @@ linker_open(Linker *l)
 	for (int i = 0; i < LEN(names) && !lib; i++)
 		lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
-		return NULL;
+		return false;
 	if (find(lib, "nvJitLinkCreate", &l->create) && find(lib, "nvJitLinkAddData", &l->add) &&
 	    find(lib, "nvJitLinkComplete", &l->complete) &&
 	    find(lib, "nvJitLinkGetLinkedCubinSize", &l->size) &&
 	    find(lib, "nvJitLinkGetLinkedCubin", &l->cubin) &&
 	    find(lib, "nvJitLinkGetErrorLogSize", &l->log_size) &&
 	    find(lib, "nvJitLinkGetErrorLog", &l->log) && find(lib, "nvJitLinkDestroy", &l->destroy))
-		return lib;
+		return true;
 	dlclose(lib);
-	return NULL;
+	return false;
 }
 
 static char *
@@ -96,8 +97,7 @@ by_linker(const Artefact *a, const char *arch, size_t *size, Text *why)
 	void *handle = NULL;
 	char option[32];
 	const char *options[] = {option};
-	void *lib = linker_open(&l);
-	if (!lib) {
+	if (!linker_open(&l)) {
 		text_put(why, "; there is no libnvJitLink");
 		return NULL;
 	}
@@ -112,7 +112,6 @@ by_linker(const Artefact *a, const char *arch, size_t *size, Text *why)
 			take_log(&l, handle, why);
 		l.destroy(&handle);
 	}
-	dlclose(lib);
 	return cubin;
 }
 

@@ -8,6 +8,7 @@ mock=$(dirname "$TEGULA")/mock
 passed=0; failed=0
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 cd "$here" || exit 2
+export TEGULA_CACHE_DIR="$tmp/cache"
 # status, a pattern (grep -E) that a line of the output matches, settings, then the arguments
 try() {
 	want=$1; pattern=$2; settings=$3; shift 3
