@@ -38,10 +38,62 @@ set_schedule(Func *f, const Schedule *s)
 	};
 }
 
+static int64_t
+power_dividing(int64_t v)
+{
+	int64_t p = 1;
+	while (p < PROMISED_MOST && v % (p * 2) == 0)
+		p *= 2;
+	return p;
+}
+
+static int64_t
+name_multiple(const Bound *b, const Promises *p, const char *name)
+{
+	for (int i = 0; i < b->nsymbol; i++)
+		if (b->symbol[i].name == name)
+			return p->symbol && p->symbol[i] > 0 ? p->symbol[i] : 1;
+	for (int i = 0; i < b->nct; i++)
+		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
+			return power_dividing(b->ct[i].value.i);
+	return 1;
+}
+
+/* What a dimension like 2 * C is a multiple of, where C is promised to be one of 16: 32. */
+static int64_t
+expr_multiple(const Bound *b, const Promises *p, const Expr *e)
+{
+	int64_t x, y;
+	if (e->kind == EX_INT)
+		return power_dividing((int64_t)(e->u % PROMISED_MOST));
+	if (e->kind == EX_NAME)
+		return name_multiple(b, p, e->name);
+	if (e->kind != EX_BINARY)
+		return 1;
+	x = expr_multiple(b, p, e->a);
+	y = expr_multiple(b, p, e->b);
+	switch (e->bin) {
+	case BIN_MUL: return x * y > PROMISED_MOST * PROMISED_MOST ? PROMISED_MOST * PROMISED_MOST : x * y;
+	case BIN_ADD: case BIN_SUB: return x < y ? x : y;
+	default: return 1;
+	}
+}
+
+static void
+promise_dims(FuncParam *f, const KernelParam *k, const Bound *b, const Promises *p)
+{
+	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
+		if (f->dim[d] < 0 && d < k->ast->type->dims.n)
+			f->dim_multiple[d] = expr_multiple(b, p, k->ast->type->dims.at[d]);
+}
+
 /* The function's parameters are the kernel's, then its symbols. */
 static void
-set_promises(Func *f, const Kernel *k, const Promises *p)
+set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
 {
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_TENSOR)
+			promise_dims(&f->param[i], &k->params.at[i], b, p);
 	for (int i = 0; i < f->nparam; i++)
 		f->param[i].multiple =
 		    i < k->params.n ? p->param ? p->param[i] : 0 : p->symbol ? p->symbol[i - k->params.n] : 0;
@@ -62,7 +114,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 	if (t) {
 		set_schedule(m->funcs.at[0], &b->schedule);
 		if (promises)
-			set_promises(m->funcs.at[0], k, promises);
+			set_promises(m->funcs.at[0], k, b, promises);
 	}
 	return passes_run(m, t, opt) ? m : NULL;
 }

@@ -177,6 +177,7 @@ typedef struct FuncParam {
 	bool strided;                                   /* tensor: strides are free */
 	int dim[MAX_RANK];                              /* tensor: the PARAM_DIM that names this dimension, or -1 */
 	int64_t multiple;                               /* the address (bytes) or the integer is known to be a multiple of it; 0: nothing known */
+	int64_t dim_multiple[MAX_RANK];                 /* tensor: the same of a dimension that no symbol names */
 } FuncParam;
 
 enum { MAX_AXES = 3 };

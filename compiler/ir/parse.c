@@ -81,14 +81,19 @@ parse_param_type(Reader *r, ParamText *p)
 	return false;
 }
 
-/* multiple(16): what the address or the integer is known to be a multiple of. */
+/* multiple(16): what the address or the integer is known to be a multiple of; then, maybe, a tensor's dimensions. */
 static bool
 parse_multiple(Reader *r, ParamText *p)
 {
 	if (!read_take_word(r, "multiple"))
 		return true;
-	return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.multiple, "a number of 1 or more") &&
-	    read_need(r, ')');
+	int rank = p->param.kind == PARAM_TENSOR ? p->type->rank : 0;
+	if (!read_need(r, '(') || !read_need_int(r, 1, INT64_MAX, &p->param.multiple, "a number of 1 or more"))
+		return false;
+	for (int d = 0; d < rank && read_take(r, ','); d++)
+		if (!read_need_int(r, 1, INT64_MAX, &p->param.dim_multiple[d], "a number of 1 or more"))
+			return false;
+	return read_need(r, ')');
 }
 
 static bool

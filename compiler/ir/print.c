@@ -317,6 +317,23 @@ put_tensor(Printer *p, const Func *f, const FuncParam *param, const Type *t)
 
 const char *const access_text[] = {"in", "out", "inout", "scratch"};
 
+/* multiple(16): the address; multiple(16, 1, 32): then each dimension. */
+static void
+put_multiple(Printer *p, const FuncParam *param, int rank)
+{
+	int n = 0;
+
+	for (int d = 0; param->kind == PARAM_TENSOR && d < rank; d++)
+		if (param->dim_multiple[d] > 1)
+			n = rank;
+	if (n == 0 && param->multiple <= 1)
+		return;
+	text_printf(p->out, " multiple(%lld", (long long)MAX(param->multiple, 1));
+	for (int d = 0; d < n; d++)
+		text_printf(p->out, ", %lld", (long long)MAX(param->dim_multiple[d], 1));
+	text_put(p->out, ")");
+}
+
 static void
 put_param(Printer *p, const Func *f, int i)
 {
@@ -332,8 +349,7 @@ put_param(Printer *p, const Func *f, int i)
 	} else {
 		type_print(f->body->arg[i].type, p->out);
 	}
-	if (param->multiple > 1)
-		text_printf(p->out, " multiple(%lld)", (long long)param->multiple);
+	put_multiple(p, param, f->body->arg[i].type->rank);
 }
 
 static void

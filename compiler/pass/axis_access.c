@@ -33,6 +33,11 @@ dim_div(const Axes *a, const Value *tensor, int d)
 		AxisInfo x = axis_constant(type_scalar(a->f->module, TY_I64), extent);
 		return x.div[0];
 	}
+	const FuncParam *p = tensor_param(a, tensor);
+	if (!symbol && p && p->dim_multiple[d] > 1) {
+		AxisInfo x = axis_constant(type_scalar(a->f->module, TY_I64), p->dim_multiple[d]);
+		return x.div[0];
+	}
 	return symbol ? axis_of(a, symbol)->div[0] : 0;
 }
 
