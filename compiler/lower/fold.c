@@ -108,21 +108,19 @@ int_of(const Fold *f, RegType t, int64_t v)
 	return f->l->e->int_const(f->l->e, t, v);
 }
 
-/* Floats as integers of their width in the same order; a NaN is the least or the greatest of all. */
-static Reg
-float_key(const Fold *f, RegType t, Reg x)
+Reg
+lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest)
 {
-	Lower *l = f->l;
+	Emitter *e = l->e;
 	RegType as = t == REG_F64 ? REG_I64 : REG_I32;
 	int64_t most = t == REG_F64 ? INT64_MAX : INT32_MAX;
-	Reg zero = int_of(f, as, 0), bits = lower_as(l, CAST_BITS, as, x);
-	Reg fl = l->e->float_const(l->e, t, 0);
-	Reg magnitude = lower_op2(l, EMIT_AND, bits, int_of(f, as, most));
+	Reg zero = e->int_const(e, as, 0), bits = lower_as(l, CAST_BITS, as, x);
+	Reg magnitude = lower_op2(l, EMIT_AND, bits, e->int_const(e, as, most));
 	Reg negative = lower_op2(l, EMIT_SUB, zero, magnitude);
-	Reg key = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FLT, x, fl), negative, magnitude);
-	bool high = f->propagates_nan != f->is_least;
-	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FUNO, x, x),
-	    int_of(f, as, high ? most : -most - 1), key);
+	Reg below = lower_op2(l, EMIT_FLT, x, e->float_const(e, t, 0));
+	Reg key = lower_op3(l, EMIT_SELECT, below, negative, magnitude);
+	Reg nan = e->int_const(e, as, nan_is_greatest ? most : -most - 1);
+	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FUNO, x, x), nan, key);
 }
 
 /* The element in 32 bits, or 64 if it has them. */
@@ -142,7 +140,8 @@ key_of(const Fold *f, Reg x)
 	Reg key;
 	RegType as = f->kind == FOLD_PAIR ? REG_I64 : REG_I32;
 	if (dtype_is_float(f->from)) {
-		key = float_key(f, f->from == TY_F64 ? REG_F64 : REG_F32, lower_widen(l, f->from, x));
+		key = lower_float_key(l, f->from == TY_F64 ? REG_F64 : REG_F32, lower_widen(l, f->from, x),
+		    f->propagates_nan != f->is_least);
 	} else {
 		key = as_word(f, x);
 		int bits = as == REG_I64 ? 64 : 32;

@@ -84,6 +84,12 @@ void trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out);
 Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);
 Reg lower_lane_from(Lower *l, RegType type, Reg v, Reg lane);
 
+/* move.c: an integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
+Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
+
+/* fold.c: floats as integers of their width in the same order (-0 as 0); a NaN is the greatest of all, or the least. */
+Reg lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest);
+
 /* Masks and loops over the set bits of a mask as subsets: 0, then each next, then 0 again. */
 static inline uint64_t subset_next(uint64_t at, uint64_t mask) { return (at - mask) & mask; }
 

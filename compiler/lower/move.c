@@ -1,16 +1,466 @@
-/* Moving elements about. */
-#include "lower/lower.h"
+/* Tiles put together, taken apart and looked up.
+ *
+ * Where the place of an element tells which operand it comes from, operands are brought into the result's layout and
+ * registers are renamed, or chosen by the thread's number:
+ *
+ *     join, cat of equal parts     each operand in the result's layout without the bits that tell operands apart
+ *     split                        the operand with the pair in its lowest register bit
+ *     flip                         a fixed exclusive or of registers and lanes
+ *
+ * Everything else goes through scratch: the operand stands there row by row, and after a barrier each register of the
+ * result is read from where its element is. */
+#include "lower/fold.h"
+
+#include <string.h>
+
+static int
+log2_of(int64_t n)
+{
+	int k = 0;
+	while (INT64_C(1) << k < n)
+		k++;
+	return k;
+}
+
+static Layout
+row_major(const Layout *l)
+{
+	int order[LAYOUT_RANK] = {0};
+	for (int d = 0; d < l->rank; d++)
+		order[d] = l->rank - 1 - d;
+	return layout_row_major(l->rank, l->out, order);
+}
+
+static int64_t
+tile_bytes(const Value *v)
+{
+	return type_count(v->type) * lower_type_bytes(lower_type(v->type));
+}
+
+/* ---- offsets into scratch ---- */
+
+/* A tile's coordinate along each dimension moves the offset by 1 << shift[d] elements; -1: not at all. */
+typedef struct Strides {
+	int shift[LAYOUT_RANK];
+	int bytes;
+} Strides;
+
+static Strides
+row_strides(const Type *t)
+{
+	Strides s = {.bytes = lower_type_bytes(lower_type(t))};
+	for (int d = t->rank - 1, at = 0; d >= 0; at += log2_of(t->extent[d--]))
+		s.shift[d] = at;
+	return s;
+}
+
+static uint64_t
+offset_of(const Strides *s, const Layout *l, uint64_t place)
+{
+	uint64_t at = 0;
+	for (int d = 0; d < l->rank; d++) {
+		uint64_t c = place >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
+		at |= s->shift[d] < 0 ? 0 : c << s->shift[d];
+	}
+	return at * (uint64_t)s->bytes;
+}
+
+/* The offset in bytes of register r's element: a register (REG_I32) and a constant to add.  NULL: a scalar. */
+static Reg
+element_offset(Lower *l, const Strides *s, const Layout *layout, int r, int64_t *constant)
+{
+	uint64_t image[F2_MAX], moves = 0;
+	*constant = 0;
+	if (!layout)
+		return 0;
+	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
+	for (int i = 0; i < n; i++) {
+		image[i] = offset_of(s, layout, layout->map.col[from + i]);
+		moves |= image[i];
+	}
+	uint64_t own = offset_of(s, layout, f2_apply(&layout->map, (uint64_t)r));
+	Reg thread = lower_thread_map(l, image, n);
+	*constant = (int64_t)(own & ~moves);
+	return own & moves ? lower_op2(l, EMIT_XOR, thread, lower_i32(l, (int64_t)(own & moves))) : thread;
+}
+
+static Reg
+read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant, Reg mask)
+{
+	int bytes = lower_type_bytes(type);
+	Reg v;
+	EmitAccess a = {.space = SPACE_SHARED, .type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type,
+		.n = 1, .base = base, .offset = offset, .constant = constant, .align = bytes, .mask = mask};
+	l->e->load(l->e, &a, &v);
+	return lower_from_memory(l, type, v);
+}
+
+/* Operand 0 in scratch, row by row; every thread may read it. */
+static Reg
+stage(Lower *l, const Op *op)
+{
+	const Value *v = op->in[0];
+	Layout rows = row_major(v->layout);
+	Reg base = lower_scratch(l, op);
+	lower_to_shared(l, base, lower_regs(l, v), v->layout, &rows, lower_type(v->type));
+	lower_barrier(l);
+	return base;
+}
+
+/* ---- join, split, cat, flip ---- */
+
+/* `l` of a tile whose extent along `axis` is 1 << bits: coordinates' higher bits there do not count. */
+static Layout
+shortened(const Layout *l, int axis, int bits)
+{
+	Layout r = {.rank = l->rank};
+	memcpy(r.in, l->in, sizeof r.in);
+	memcpy(r.out, l->out, sizeof r.out);
+	r.out[axis] = bits;
+	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
+	for (int i = 0; i < l->map.nin; i++)
+		for (int d = 0; d < l->rank; d++) {
+			uint64_t c = l->map.col[i] >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
+			r.map.col[i] |= (c & ((UINT64_C(1) << r.out[d]) - 1)) << layout_out_at(&r, d);
+		}
+	return r;
+}
+
+/* part[k][r] where k is coordinate `axis` of register r, its lowest `low` bits left out. */
+static void
+choose(Lower *l, const Layout *layout, int axis, int low, const Reg *const *part, int n, Reg *out)
+{
+	Reg thread = lower_thread_coordinate(l, layout, axis);
+	uint64_t moves = 0;
+	for (int i = layout->in[IN_REGISTER]; i < layout->map.nin; i++)
+		moves |= layout->map.col[i] >> layout_out_at(layout, axis);
+	moves = (moves & ((UINT64_C(1) << layout->out[axis]) - 1)) >> low;
+	Reg number = low ? lower_op2(l, EMIT_LSHR, thread, lower_i32(l, low)) : thread;
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++) {
+		uint64_t own = lower_register_coordinate(layout, r, axis) >> low;
+		out[r] = part[own][r];
+		for (uint64_t k = 1; moves && k < (uint64_t)n; k++) {
+			if (k & ~moves)
+				continue;
+			Reg is = lower_op2(l, EMIT_EQ, moves == (uint64_t)n - 1 ? number
+			    : lower_op2(l, EMIT_AND, number, lower_i32(l, (int64_t)moves)), lower_i32(l, (int64_t)k));
+			out[r] = lower_op3(l, EMIT_SELECT, is, part[own ^ k][r], out[r]);
+		}
+	}
+}
+
+static void
+lower_join(Lower *l, Op *op)
+{
+	const Layout *to = op->out[0].layout;
+	int last = to->rank - 1;
+	const Reg *part[2];
+	Reg *out = lower_new(l, &op->out[0]);
+	if (!op->in[0]->layout) {
+		Reg one[2] = {lower_regs(l, op->in[0])[0], lower_regs(l, op->in[1])[0]};
+		Reg *both[2];
+		for (int i = 0; i < 2; i++) {
+			both[i] = NEW_ARRAY(l->mem, Reg, lower_count(&op->out[0]));
+			for (int r = 0; r < lower_count(&op->out[0]); r++)
+				both[i][r] = one[i];
+			part[i] = both[i];
+		}
+	} else {
+		Layout want = layout_slice(to, last);
+		for (int i = 0; i < 2; i++)
+			part[i] = lower_operand(l, op, i, &want);
+	}
+	choose(l, to, last, 0, part, 2, out);
+}
+
+/* `l` with a register bit below all that is coordinate 1 of a new last dimension of 2. */
+static Layout
+with_pair(const Layout *l)
+{
+	Layout r = layout_expand(l, l->rank);
+	r.out[l->rank] = 1;
+	for (int i = 0; i < r.map.nin; i++)
+		r.map.col[i] <<= 1;
+	memmove(&r.map.col[1], &r.map.col[0], sizeof r.map.col[0] * (size_t)r.map.nin);
+	r.map.col[0] = 1;
+	r.map.nin++;
+	r.map.nout++;
+	r.in[IN_REGISTER]++;
+	return r;
+}
+
+/* The layout in which every thread has all of a tile of rank 1: for results that are scalars. */
+static Layout
+everywhere(const Layout *like, int bits)
+{
+	Layout r = {.rank = 1, .out = {bits}};
+	memcpy(r.in, like->in, sizeof r.in);
+	r.in[IN_REGISTER] = bits;
+	r.map = f2_zero(layout_in_bits(&r), bits);
+	for (int i = 0; i < bits; i++)
+		r.map.col[i] = UINT64_C(1) << i;
+	return r;
+}
+
+static Layout
+split_from(const Op *op)
+{
+	return op->out[0].layout ? with_pair(op->out[0].layout) : everywhere(op->in[0]->layout, 1);
+}
+
+static void
+lower_split(Lower *l, Op *op)
+{
+	Layout want = split_from(op);
+	const Reg *in = lower_operand(l, op, 0, &want);
+	const Layout *made = op->out[0].layout;
+	for (int i = 0; i < 2; i++) {
+		Value *v = &op->out[i];
+		Reg *out = lower_new(l, v), *half = NEW_ARRAY(l->mem, Reg, lower_count(&op->out[0]));
+		for (int r = 0; r < lower_count(&op->out[0]); r++)
+			half[r] = in[2 * r + i];
+		if (made)
+			lower_to_layout(l, op, half, made, v->layout, lower_type(v->type), out);
+		else
+			out[0] = half[0];
+	}
+}
+
+/* Are all parts of a cat alike, and a power of two of them? */
+static bool
+is_even_cat(const Op *op)
+{
+	for (int i = 1; i < op->nin; i++)
+		if (op->in[i]->type != op->in[0]->type)
+			return false;
+	return (op->nin & (op->nin - 1)) == 0 && op->nin <= 8;
+}
+
+static Layout
+part_layout(const Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	return shortened(op->out[0].layout, axis, log2_of(op->in[0]->type->extent[axis]));
+}
+
+static void
+cat_by_scratch(Lower *l, Op *op)
+{
+	Value *to = &op->out[0];
+	int axis = (int)op_int(op, "axis", 0);
+	RegType type = lower_type(to->type);
+	Strides s = row_strides(to->type);
+	Reg base = lower_scratch(l, op), *out;
+	int64_t start = 0;
+	for (int i = 0; i < op->nin; start += op->in[i++]->type->extent[axis]) {
+		const Layout *from = op->in[i]->layout;
+		const Reg *in = lower_regs(l, op->in[i]);
+		uint64_t repeats = layout_free_bits(from, IN_REGISTER);
+		EmitAccess a = {.space = SPACE_SHARED, .n = 1, .base = base, .align = s.bytes,
+			.type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type};
+		a.mask = lower_is_first_holder(l, from);
+		for (int r = 0; r < 1 << from->in[IN_REGISTER]; r++) {
+			if ((uint64_t)r & repeats)
+				continue;
+			a.offset = element_offset(l, &s, from, r, &a.constant);
+			a.constant += start * s.bytes << s.shift[axis];
+			Reg v = lower_to_memory(l, type, in[r]);
+			l->e->store(l->e, &a, &v);
+		}
+	}
+	lower_barrier(l);
+	out = lower_new(l, to);
+	for (int r = 0; r < lower_count(to); r++) {
+		int64_t constant;
+		Reg at = element_offset(l, &s, to->layout, r, &constant);
+		out[r] = read_element(l, base, type, at, constant, 0);
+	}
+}
+
+static void
+lower_cat(Lower *l, Op *op)
+{
+	if (!is_even_cat(op)) {
+		cat_by_scratch(l, op);
+		return;
+	}
+	int axis = (int)op_int(op, "axis", 0);
+	Layout want = part_layout(op);
+	const Reg **part = NEW_ARRAY(l->mem, const Reg *, op->nin);
+	for (int i = 0; i < op->nin; i++)
+		part[i] = lower_operand(l, op, i, &want);
+	choose(l, op->out[0].layout, axis, want.out[axis], part, op->nin, lower_new(l, &op->out[0]));
+}
+
+/* What to exchange so that coordinate `axis` is inverted: registers' bits, then lanes'. */
+static bool
+flip_plan(const Op *op, uint64_t *exchange)
+{
+	const Layout *l = op->out[0].layout;
+	int axis = (int)op_int(op, "axis", 0);
+	F2 near = f2_columns(&l->map, 0, l->in[IN_REGISTER] + l->in[IN_LANE]);
+	uint64_t all = ((UINT64_C(1) << l->out[axis]) - 1) << layout_out_at(l, axis);
+	return f2_solve(&near, all, exchange);
+}
+
+static void
+lower_flip(Lower *l, Op *op)
+{
+	Value *v = &op->out[0];
+	const Layout *to = v->layout;
+	RegType type = lower_type(v->type);
+	int regs = to->in[IN_REGISTER];
+	uint64_t exchange;
+	Reg *out = lower_new(l, v);
+	if (flip_plan(op, &exchange)) {
+		const Reg *in = lower_operand(l, op, 0, to);
+		int lanes = (int)(exchange >> regs);
+		uint64_t own = exchange & ((UINT64_C(1) << regs) - 1);
+		for (int r = 0; r < 1 << regs; r++) {
+			Reg x = in[(uint64_t)r ^ own];
+			out[r] = lanes ? lower_lane_xor(l, type, x, lanes) : x;
+		}
+		return;
+	}
+	int axis = (int)op_int(op, "axis", 0);
+	Strides s = row_strides(v->type);
+	Reg base = stage(l, op);
+	int64_t turn = (v->type->extent[axis] - 1) * s.bytes << s.shift[axis];
+	for (int r = 0; r < 1 << regs; r++) {
+		int64_t constant;
+		Reg at = element_offset(l, &s, to, r, &constant);
+		at = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_ADD, at, lower_i32(l, constant)), lower_i32(l, turn));
+		out[r] = read_element(l, base, type, at, 0, 0);
+	}
+}
+
+/* ---- extract, gather ---- */
+
+/* The starts' part of the offset (bytes, REG_I32), each held within the tile; 0: nothing. */
+static Reg
+start_offset(Lower *l, const Op *op, const Strides *s)
+{
+	const Attr *extents = op_attr(op, "extents");
+	const char *index = op_text(op, "index");
+	const Type *t = op->in[0]->type;
+	Reg sum = 0;
+	for (int d = 0, e = 0; d < t->rank; d++) {
+		int64_t n = index[d] == 'p' ? extents->ints[e++] : 1, most = t->extent[d] - n, known;
+		Reg at;
+		if (most == 0)
+			continue;
+		if (lower_constant(op->in[1 + d], &known)) {
+			known = MAX(MIN(known, most), 0);
+			at = lower_i32(l, known * s->bytes << s->shift[d]);
+		} else {
+			at = lower_op2(l, EMIT_SMIN, lower_regs(l, op->in[1 + d])[0], lower_i64(l, most));
+			at = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_SMAX, at, lower_i64(l, 0)));
+			at = lower_op2(l, EMIT_MUL, at, lower_i32(l, (int64_t)s->bytes << s->shift[d]));
+		}
+		sum = sum ? lower_op2(l, EMIT_ADD, sum, at) : at;
+	}
+	return sum;
+}
+
+static void
+lower_extract(Lower *l, Op *op)
+{
+	Value *v = &op->out[0];
+	RegType type = lower_type(v->type);
+	const char *index = op_text(op, "index");
+	Strides whole = row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
+	Reg base = stage(l, op), start = start_offset(l, op, &whole), *out = lower_new(l, v);
+	if (start)
+		base = l->e->pointer(l->e, base, start);
+	for (int d = 0, at = 0; d < op->in[0]->type->rank; d++)
+		if (index[d] == 'p')
+			s.shift[at++] = whole.shift[d];
+	for (int r = 0; r < lower_count(v); r++) {
+		int64_t constant;
+		Reg at = element_offset(l, &s, v->layout, r, &constant);
+		out[r] = read_element(l, base, type, at, constant, 0);
+	}
+}
+
+Reg
+lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside)
+{
+	bool is_wide = dtype_info[t].bits == 64;
+	if (dtype_info[t].bits < 32)
+		index = lower_as(l, dtype_is_signed(t) ? CAST_SEXT : CAST_ZEXT, REG_I32, index);
+	*inside = lower_op2(l, EMIT_ULT, index, is_wide ? lower_i64(l, n) : lower_i32(l, n));
+	return is_wide ? lower_as(l, CAST_TRUNC, REG_I32, index) : index;
+}
+
+static void
+lower_gather(Lower *l, Op *op)
+{
+	Value *v = &op->out[0];
+	const Type *t = op->in[0]->type;
+	RegType type = lower_type(v->type);
+	int axis = (int)op_int(op, "axis", 0);
+	const Reg *index = lower_operand(l, op, 1, v->layout);
+	Reg base = stage(l, op), *out = lower_new(l, v);
+	Strides s = row_strides(t);
+	int shift = s.shift[axis];
+	s.shift[axis] = -1;
+	for (int r = 0; r < lower_count(v); r++) {
+		int64_t constant;
+		Reg inside, at = element_offset(l, &s, v->layout, r, &constant);
+		Reg i = lower_bounded_index(l, op->in[1]->type->elem, index[r], t->extent[axis], &inside);
+		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)s.bytes << shift));
+		at = lower_op2(l, EMIT_ADD, at, i);
+		out[r] = read_element(l, base, type, at, constant, inside);
+	}
+}
 
 void
 lower_move(Lower *l, Op *op)
 {
-	lower_refuse(l, op, "this op");
-	for (int i = 0; i < op->nout; i++)
-		lower_new(l, &op->out[i]);
+	switch (op->kind) {
+	case OP_JOIN: lower_join(l, op); return;
+	case OP_SPLIT: lower_split(l, op); return;
+	case OP_CAT: lower_cat(l, op); return;
+	case OP_FLIP: lower_flip(l, op); return;
+	case OP_EXTRACT: lower_extract(l, op); return;
+	default: lower_gather(l, op);
+	}
+}
+
+static int64_t
+operands_bytes(const Op *op, const Layout *want)
+{
+	int64_t most = 0;
+	for (int i = 0; i < op->nin; i++)
+		if (op->in[i]->layout)
+			most = MAX(most, lower_operand_bytes(op->in[i], want));
+	return most;
 }
 
 int64_t
 lower_move_scratch(const Op *op)
 {
-	return 0;
+	const Layout *to = op->out[0].layout;
+	Layout want;
+	uint64_t exchange;
+	switch (op->kind) {
+	case OP_JOIN:
+		want = layout_slice(to, to->rank - 1);
+		return operands_bytes(op, &want);
+	case OP_SPLIT:
+		want = split_from(op);
+		return MAX(operands_bytes(op, &want),
+		    to ? lower_to_layout_bytes(to, op->out[1].layout, lower_type(op->out[1].type)) : 0);
+	case OP_CAT:
+		if (!is_even_cat(op))
+			return tile_bytes(&op->out[0]);
+		want = part_layout(op);
+		return operands_bytes(op, &want);
+	case OP_FLIP:
+		return flip_plan(op, &exchange) ? operands_bytes(op, to) : tile_bytes(&op->out[0]);
+	case OP_GATHER:
+		return MAX(tile_bytes(op->in[0]), lower_operand_bytes(op->in[1], to));
+	default:
+		return tile_bytes(op->in[0]);
+	}
 }

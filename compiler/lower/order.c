@@ -1,16 +1,443 @@
-/* Sorting and counting. */
-#include "lower/lower.h"
+/* Sorting, the greatest few, and counting.
+ *
+ * A sort is Batcher's bitonic network on the bits of the axis, whichever of them are registers, lanes or warps:
+ *
+ *     for s = 1 .. n                 runs of 2^s elements, every other one falling
+ *         for j = s - 1 .. 0         elements whose positions differ in bit j are put in order
+ *
+ * Elements are compared as (key, index), so no two are equal and the result is the stable one; keys are integers in the
+ * elements' order, inverted to sort falling.  For elements of up to 32 bits both are one word of 64 bits.  What cannot be
+ * had back from the key (floats: -0 and the bits of a NaN) goes along.
+ *
+ * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two
+ * elements stay, which are a bitonic run of k again.
+ *
+ * Counting is by atomic additions in shared memory. */
+#include "lower/fold.h"
+
+#include <string.h>
+
+/* The state of an element: key (with the index in its low half, or apart), then what else goes along. */
+enum { MOST_STATE = 3 };
+
+typedef struct Sort {
+	Lower *l;
+	const Op *op;
+	DType t;
+	Layout layout;
+	AxisBits axis;
+	bool falls, is_wide;                            /* is_wide: 64-bit keys, the index apart */
+	bool keeps_value;                               /* the element goes along */
+	int n;                                          /* registers of a state */
+	RegType type[MOST_STATE];
+	uint64_t repeats;                               /* register bits */
+	Reg (*at)[MOST_STATE];                          /* by register */
+} Sort;
+
+static void
+sort_shape(Sort *s, const Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	const Value *v = op->in[0];
+	*s = (Sort){.op = op, .t = v->type->elem, .layout = axis_layout(v->layout, axis)};
+	axis_bits(&s->layout, axis, &s->axis);
+	s->falls = op->kind == OP_TOPK || op_bool(op, "descending");
+	s->is_wide = dtype_info[s->t].bits == 64;
+	s->keeps_value = dtype_is_float(s->t);
+	s->type[s->n++] = REG_I64;
+	if (s->is_wide)
+		s->type[s->n++] = REG_I32;
+	if (s->keeps_value)
+		s->type[s->n++] = lower_type(v->type);
+	s->repeats = layout_free_bits(&s->layout, IN_REGISTER);
+}
+
+/* ---- keys ---- */
+
+/* An integer as a signed one in the same order, and back: in 32 bits or 64. */
+static Reg
+turn_sign(const Sort *s, Reg x)
+{
+	Lower *l = s->l;
+	if (dtype_is_signed(s->t) || dtype_info[s->t].bits < 32)
+		return x;
+	return lower_op2(l, EMIT_XOR, x, s->is_wide ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
+}
+
+static Reg
+key_of(const Sort *s, Reg x)
+{
+	Lower *l = s->l;
+	Reg key;
+	if (dtype_is_float(s->t))
+		key = lower_float_key(l, s->is_wide ? REG_F64 : REG_F32, lower_widen(l, s->t, x), true);
+	else if (dtype_info[s->t].bits < 32)
+		key = lower_as(l, dtype_is_signed(s->t) ? CAST_SEXT : CAST_ZEXT, REG_I32, x);
+	else
+		key = turn_sign(s, x);
+	return s->falls ? lower_op1(l, EMIT_NOT, key) : key;
+}
+
+static void
+enter(Sort *s, const Reg *in)
+{
+	Lower *l = s->l;
+	int axis = (int)op_int(s->op, "axis", 0), count = 1 << s->layout.in[IN_REGISTER];
+	Reg thread = lower_thread_coordinate(l, &s->layout, axis);
+	s->at = arena_alloc(l->mem, sizeof *s->at * (size_t)count);
+	for (int r = 0; r < count; r++) {
+		if ((uint64_t)r & s->repeats)
+			continue;
+		Reg *state = s->at[r], key = key_of(s, in[r]), index = thread;
+		uint32_t own = lower_register_coordinate(&s->layout, r, axis);
+		if (own)
+			index = lower_op2(l, EMIT_XOR, thread, lower_i32(l, own));
+		if (s->is_wide) {
+			state[0] = key;
+			state[1] = index;
+		} else {
+			Reg high = lower_op2(l, EMIT_SHL, lower_as(l, CAST_SEXT, REG_I64, key), lower_i64(l, 32));
+			state[0] = lower_op2(l, EMIT_OR, high, lower_as(l, CAST_ZEXT, REG_I64, index));
+		}
+		if (s->keeps_value)
+			state[s->n - 1] = in[r];
+	}
+}
+
+static Reg
+index_of(const Sort *s, const Reg *state)
+{
+	return s->is_wide ? state[1] : lower_as(s->l, CAST_TRUNC, REG_I32, state[0]);
+}
+
+static Reg
+element_of(const Sort *s, const Reg *state)
+{
+	Lower *l = s->l;
+	if (s->keeps_value)
+		return state[s->n - 1];
+	Reg key = state[0];
+	if (!s->is_wide)
+		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_ASHR, key, lower_i64(l, 32)));
+	key = turn_sign(s, s->falls ? lower_op1(l, EMIT_NOT, key) : key);
+	if (s->t == TY_BOOL)
+		return lower_op2(l, EMIT_NE, key, lower_i32(l, 0));
+	int bits = dtype_info[s->t].bits;
+	return bits < 32 ? lower_as(l, CAST_TRUNC, bits == 16 ? REG_I16 : REG_I8, key) : key;
+}
+
+/* ---- comparing and exchanging ---- */
+
+static Reg
+less(const Sort *s, const Reg *a, const Reg *b)
+{
+	Lower *l = s->l;
+	Reg is = lower_op2(l, EMIT_SLT, a[0], b[0]);
+	if (!s->is_wide)
+		return is;
+	Reg same = lower_op2(l, EMIT_EQ, a[0], b[0]), before = lower_op2(l, EMIT_ULT, a[1], b[1]);
+	return lower_op2(l, EMIT_OR, is, lower_op2(l, EMIT_AND, same, before));
+}
+
+static void
+select_state(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out)
+{
+	for (int k = 0; k < s->n; k++)
+		out[k] = lower_op3(s->l, EMIT_SELECT, pred, a[k], b[k]);
+}
+
+/* Bit `bit` of register r's position on the axis: known (*set), or a predicate of the thread. */
+static Reg
+position_bit(const Sort *s, int bit, int r, bool *set)
+{
+	Lower *l = s->l;
+	int i = s->axis.bit[bit];
+	*set = false;
+	if (s->axis.in[bit] == IN_REGISTER) {
+		*set = r >> i & 1;
+		return 0;
+	}
+	Reg number = s->axis.in[bit] == IN_LANE ? l->lane : l->warp;
+	Reg is = lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << i));
+	return lower_op2(l, EMIT_NE, is, lower_i32(l, 0));
+}
+
+/* Whether the run of register r falls: bit `by` of its position; by < 0: no run does. */
+static Reg
+run_falls(const Sort *s, int by, int r, bool *known)
+{
+	*known = false;
+	return by < 0 || by >= s->axis.n ? 0 : position_bit(s, by, r, known);
+}
+
+static void
+exchange_registers(Sort *s, int j, int by)
+{
+	int bit = 1 << s->axis.bit[j];
+	for (int r = 0; r < 1 << s->layout.in[IN_REGISTER]; r++) {
+		bool falls;
+		Reg a[MOST_STATE], b[MOST_STATE], where;
+		if (((uint64_t)r & s->repeats) || (r & bit))
+			continue;
+		where = run_falls(s, by, r, &falls);
+		memcpy(a, s->at[r], sizeof a);
+		memcpy(b, s->at[r | bit], sizeof b);
+		Reg first = falls ? less(s, b, a) : less(s, a, b);
+		if (where)
+			first = lower_op2(s->l, EMIT_XOR, first, where);
+		select_state(s, first, a, b, s->at[r]);
+		select_state(s, first, b, a, s->at[r | bit]);
+	}
+}
+
+/* The states of the threads across bit j, for all registers: by shuffles, or by a trip through scratch. */
+static void
+states_across(Sort *s, int j, Reg (*out)[MOST_STATE])
+{
+	Lower *l = s->l;
+	int count = 1 << s->layout.in[IN_REGISTER], i = s->axis.bit[j], threads = l->warps * l->t->lanes;
+	if (s->axis.in[j] == IN_LANE) {
+		for (int r = 0; r < count; r++)
+			for (int k = 0; k < s->n && !((uint64_t)r & s->repeats); k++)
+				out[r][k] = lower_lane_xor(l, s->type[k], s->at[r][k], 1 << i);
+		return;
+	}
+	Reg base = lower_scratch(l, s->op);
+	Reg other = lower_op2(l, EMIT_XOR, l->thread, lower_i32(l, (int64_t)l->t->lanes << i));
+	for (int pass = 0; pass < 2; pass++) {
+		int64_t at = 0;
+		for (int k = 0; k < s->n; k++) {
+			int bytes = lower_type_bytes(s->type[k]);
+			EmitAccess a = {.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes};
+			a.offset = lower_op2(l, EMIT_MUL, pass ? other : l->thread, lower_i32(l, bytes));
+			for (int r = 0; r < count; r++) {
+				if ((uint64_t)r & s->repeats)
+					continue;
+				a.constant = at;
+				at += (int64_t)bytes * threads;
+				if (pass)
+					l->e->load(l->e, &a, &out[r][k]);
+				else
+					l->e->store(l->e, &a, &s->at[r][k]);
+			}
+		}
+		if (pass == 0)
+			lower_barrier(l);
+	}
+}
+
+static void
+exchange_threads(Sort *s, int j, int by)
+{
+	Lower *l = s->l;
+	int count = 1 << s->layout.in[IN_REGISTER];
+	Reg (*other)[MOST_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
+	bool unused;
+	Reg upper = position_bit(s, j, 0, &unused);
+	states_across(s, j, other);
+	for (int r = 0; r < count; r++) {
+		bool falls;
+		if ((uint64_t)r & s->repeats)
+			continue;
+		Reg where = run_falls(s, by, r, &falls), mine = less(s, s->at[r], other[r]);
+		mine = lower_op2(l, EMIT_XOR, mine, upper);
+		if (where)
+			mine = lower_op2(l, EMIT_XOR, mine, where);
+		if (falls)
+			mine = lower_op1(l, EMIT_NOT, mine);
+		select_state(s, mine, s->at[r], other[r], s->at[r]);
+	}
+}
+
+static void
+exchange(Sort *s, int j, int by)
+{
+	if (s->axis.in[j] == IN_REGISTER)
+		exchange_registers(s, j, by);
+	else
+		exchange_threads(s, j, by);
+}
+
+/* Of each two elements across bit j the lesser stays, in both places. */
+static void
+keep_lesser(Sort *s, int j)
+{
+	Lower *l = s->l;
+	int count = 1 << s->layout.in[IN_REGISTER], bit = 1 << s->axis.bit[j];
+	if (s->axis.in[j] != IN_REGISTER) {
+		Reg (*other)[MOST_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
+		states_across(s, j, other);
+		for (int r = 0; r < count; r++)
+			if (!((uint64_t)r & s->repeats))
+				select_state(s, less(s, s->at[r], other[r]), s->at[r], other[r], s->at[r]);
+		return;
+	}
+	for (int r = 0; r < count; r++)
+		if (!((uint64_t)r & s->repeats) && !(r & bit))
+			select_state(s, less(s, s->at[r], s->at[r | bit]), s->at[r], s->at[r | bit], s->at[r]);
+	s->repeats |= (uint64_t)bit;
+}
+
+/* Runs of 2^to are sorted, the last merge's direction by bit `to` of the position. */
+static void
+sort_runs(Sort *s, int to)
+{
+	for (int run = 1; run <= to; run++)
+		for (int j = run - 1; j >= 0; j--)
+			exchange(s, j, run);
+}
+
+/* Result k of registers in layout `from`. */
+static void
+leave(Sort *s, Value *v, const Layout *from, bool index)
+{
+	Lower *l = s->l;
+	int count = 1 << s->layout.in[IN_REGISTER];
+	Reg *regs = NEW_ARRAY(l->mem, Reg, count);
+	for (int r = 0; r < count; r++) {
+		const Reg *state = s->at[(uint64_t)r & ~s->repeats];
+		if ((uint64_t)r & s->repeats)
+			regs[r] = regs[(uint64_t)r & ~s->repeats];
+		else
+			regs[r] = index ? index_of(s, state) : element_of(s, state);
+	}
+	lower_to_layout(l, s->op, regs, from, v->layout, lower_type(v->type), lower_new(l, v));
+}
+
+/* The layout of the first 2^bits elements, which every holder of a run has. */
+static Layout
+first_run(const Layout *l, int axis, int bits)
+{
+	Layout r = {.rank = l->rank};
+	memcpy(r.in, l->in, sizeof r.in);
+	memcpy(r.out, l->out, sizeof r.out);
+	r.out[axis] = bits;
+	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
+	for (int i = 0; i < l->map.nin; i++)
+		for (int d = 0; d < l->rank; d++) {
+			uint64_t c = l->map.col[i] >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
+			r.map.col[i] |= (c & ((UINT64_C(1) << r.out[d]) - 1)) << layout_out_at(&r, d);
+		}
+	return r;
+}
+
+static int
+kept_bits(const Op *op)
+{
+	int64_t k = op->out[0].type->extent[op_int(op, "axis", 0)];
+	int bits = 0;
+	while (INT64_C(1) << bits < k)
+		bits++;
+	return bits;
+}
+
+static void
+lower_sort(Lower *l, Op *op)
+{
+	Sort s;
+	sort_shape(&s, op);
+	s.l = l;
+	enter(&s, lower_operand(l, op, 0, &s.layout));
+	if (op->kind == OP_SORT) {
+		sort_runs(&s, s.axis.n);
+		leave(&s, &op->out[0], &s.layout, false);
+		return;
+	}
+	int bits = kept_bits(op);
+	sort_runs(&s, bits);
+	for (int b = bits; b < s.axis.n; b++) {
+		keep_lesser(&s, b);
+		for (int j = bits - 1; j >= 0; j--)
+			exchange(&s, j, b + 1);
+	}
+	Layout run = first_run(&s.layout, (int)op_int(op, "axis", 0), bits);
+	leave(&s, &op->out[0], &run, false);
+	leave(&s, &op->out[1], &run, true);
+}
+
+static int64_t
+sort_scratch(const Op *op)
+{
+	Sort s;
+	int64_t state = 0, most;
+	sort_shape(&s, op);
+	most = lower_operand_bytes(op->in[0], &s.layout);
+	for (int k = 0; k < s.n; k++)
+		state += lower_type_bytes(s.type[k]);
+	bool trips = false;
+	for (int i = 0; i < s.axis.n; i++)
+		trips |= s.axis.in[i] == IN_WARP;
+	int regs = s.layout.in[IN_REGISTER] - __builtin_popcountll(s.repeats);
+	if (trips)
+		most = MAX(most, state << (regs + s.layout.in[IN_LANE] + s.layout.in[IN_WARP]));
+	Layout run = op->kind == OP_SORT ? s.layout
+	                                 : first_run(&s.layout, (int)op_int(op, "axis", 0), kept_bits(op));
+	for (int k = 0; k < op->nout; k++)
+		most = MAX(most, lower_to_layout_bytes(&run, op->out[k].layout, lower_type(op->out[k].type)));
+	return most;
+}
+
+/* ---- counting ---- */
+
+static void
+zero_bins(Lower *l, Reg base, int64_t bins)
+{
+	int threads = l->warps * l->t->lanes;
+	EmitAccess a = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = base, .align = 4};
+	Reg zero = lower_i32(l, 0);
+	a.offset = lower_op2(l, EMIT_MUL, l->thread, lower_i32(l, 4));
+	for (int64_t at = 0; at < bins; at += threads, a.constant += 4 * threads) {
+		if (bins - at < threads)
+			a.mask = lower_op2(l, EMIT_ULT, l->thread, lower_i32(l, bins - at));
+		l->e->store(l->e, &a, &zero);
+	}
+}
+
+static void
+lower_histogram(Lower *l, Op *op)
+{
+	const Value *v = op->in[0];
+	Value *to = &op->out[0];
+	const Reg *in = lower_regs(l, v);
+	int64_t bins = to->type->extent[0];
+	uint64_t repeats = v->layout ? layout_free_bits(v->layout, IN_REGISTER) : 0;
+	Reg base = lower_scratch(l, op), one = lower_i32(l, 1), *out = lower_new(l, to), first;
+	first = v->layout ? lower_is_first_holder(l, v->layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	zero_bins(l, base, bins);
+	lower_barrier(l);
+	for (int r = 0; r < lower_count(v); r++) {
+		if ((uint64_t)r & repeats)
+			continue;
+		Reg inside, i = lower_bounded_index(l, v->type->elem, in[r], bins, &inside);
+		EmitAccess a = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = base, .align = 4,
+			.order = ORDER_RELAXED, .scope = SCOPE_CTA};
+		a.offset = lower_op2(l, EMIT_MUL, i, lower_i32(l, 4));
+		a.mask = lower_both(l, inside, first);
+		l->e->atomic(l->e, ATOMIC_ADD, &a, one, 0);
+	}
+	lower_barrier(l);
+	for (int r = 0; r < lower_count(to); r++) {
+		uint32_t own = lower_register_coordinate(to->layout, r, 0);
+		EmitAccess a = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = base, .align = 4};
+		Reg c = lower_thread_coordinate(l, to->layout, 0);
+		if (own)
+			c = lower_op2(l, EMIT_XOR, c, lower_i32(l, own));
+		a.offset = lower_op2(l, EMIT_MUL, c, lower_i32(l, 4));
+		l->e->load(l->e, &a, &out[r]);
+	}
+}
 
 void
 lower_order(Lower *l, Op *op)
 {
-	lower_refuse(l, op, "sort");
-	for (int i = 0; i < op->nout; i++)
-		lower_new(l, &op->out[i]);
+	if (op->kind == OP_HISTOGRAM)
+		lower_histogram(l, op);
+	else
+		lower_sort(l, op);
 }
 
 int64_t
 lower_order_scratch(const Op *op)
 {
-	return 0;
+	return op->kind == OP_HISTOGRAM ? op->out[0].type->extent[0] * 4 : sort_scratch(op);
 }
