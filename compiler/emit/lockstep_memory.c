@@ -2,48 +2,58 @@
  *
  * Each byte of shared memory remembers which warp wrote it last and which read it, and when (a count of barriers).  A
  * warp that touches what another has written since the last barrier, or writes what another has read since, depends on
- * who is faster: that is an error even where, as here, the order happens to come out right. */
+ * who is faster: that is an error even where, as here, the order happens to come out right.  Atomic operations may meet
+ * each other. */
 #include "emit/lockstep.h"
 
 #include <string.h>
 
 typedef struct Touch {
-	uint32_t wrote, read;                           /* epochs; 0: never */
-	int16_t writer, reader;                         /* warps; reader -1: several */
-	int32_t unused;
+	uint32_t wrote, read, joined;                   /* epochs; 0: never; joined: by an atomic operation */
+	int16_t writer, reader;                         /* warps; -1: several */
 } Touch;
 _Static_assert(sizeof(Touch) == 16, "as the machine makes room for them");
 
+typedef enum TouchKind { TOUCH_READ, TOUCH_WRITE, TOUCH_ATOMIC } TouchKind;
+
 static bool
-touch(Machine *m, Touch *b, int warp, bool writes)
+touch(Machine *m, Touch *b, int warp, TouchKind how)
 {
-	bool foreign_write = b->wrote == m->epoch && b->writer != warp;
+	bool plain = b->wrote == m->epoch, joined = b->joined == m->epoch && how != TOUCH_ATOMIC;
+	bool foreign_write = (plain || joined) && b->writer != warp;
 	bool foreign_read = b->read == m->epoch && b->reader != warp;
-	if (foreign_write || (writes && foreign_read))
+	if (foreign_write || (how != TOUCH_READ && foreign_read))
 		return lockstep_fail(m, "warps %d and %d meet in shared memory with no barrier between: %s after %s", warp,
-		    foreign_write ? b->writer : b->reader, writes ? "a write" : "a read",
+		    foreign_write ? b->writer : b->reader, how != TOUCH_READ ? "a write" : "a read",
 		    foreign_write ? "a write" : "a read");
-	if (writes) {
-		b->wrote = m->epoch;
-		b->writer = (int16_t)warp;
-	} else {
+	if (how == TOUCH_READ) {
 		b->reader = b->read == m->epoch && b->reader != warp ? -1 : (int16_t)warp;
 		b->read = m->epoch;
+		return true;
 	}
+	bool several = how == TOUCH_ATOMIC && b->joined == m->epoch && b->writer != warp;
+	b->writer = several ? -1 : (int16_t)warp;
+	*(how == TOUCH_ATOMIC ? &b->joined : &b->wrote) = m->epoch;
 	return true;
 }
 
-char *
-lockstep_shared(Machine *m, int thread, uint64_t at, int bytes, bool writes)
+static char *
+shared_at(Machine *m, int thread, uint64_t at, int bytes, TouchKind how)
 {
 	if (at + (uint64_t)bytes > (uint64_t)m->s->shared_bytes) {
 		lockstep_fail(m, "shared memory at %llu, of %d bytes", (unsigned long long)at, m->s->shared_bytes);
 		return NULL;
 	}
 	for (int i = 0; i < bytes; i++)
-		if (!touch(m, &m->touch[at + (uint64_t)i], thread / m->s->target->lanes, writes))
+		if (!touch(m, &m->touch[at + (uint64_t)i], thread / m->s->target->lanes, how))
 			return NULL;
 	return m->shared + at;
+}
+
+char *
+lockstep_shared(Machine *m, int thread, uint64_t at, int bytes, bool writes)
+{
+	return shared_at(m, thread, at, bytes, writes ? TOUCH_WRITE : TOUCH_READ);
 }
 
 static uint64_t
@@ -77,11 +87,11 @@ access_one(Machine *m, const Ins *i, int t)
 {
 	const EmitAccess *at = &i->at;
 	int size = (lockstep_width(at->type) + 7) / 8;
-	bool writes = i->kind != INS_LOAD;
+	TouchKind how = i->kind == INS_LOAD ? TOUCH_READ : i->kind == INS_STORE ? TOUCH_WRITE : TOUCH_ATOMIC;
 	uint64_t address = address_of(m, at, t);
 	if (at->align > 1 && address % (uint64_t)at->align)
 		return lockstep_fail(m, "thread %d: an address is not a multiple of %d", t, at->align);
-	char *p = at->space == SPACE_SHARED ? lockstep_shared(m, t, address, size * at->n, writes)
+	char *p = at->space == SPACE_SHARED ? shared_at(m, t, address, size * at->n, how)
 					    : (char *)(uintptr_t)address;
 	if (!p)
 		return at->space == SPACE_SHARED ? false : lockstep_fail(m, "thread %d: address 0", t);
