@@ -119,6 +119,8 @@ check_example(Session *s, TglKernel *k, int index, const char *label, const char
 	TglCase *c = tgl_case_open(s->dev, k, &options);
 	session_guard(s, k);
 	bool ran = c && tgl_case_run(c, NULL) == TGL_OK;
+	if (ran)
+		session_warnings(s);
 	cli_progress_end(s->cli);
 	if (!ran) {
 		row(t, k, label, device, "", -1, "FAILED");

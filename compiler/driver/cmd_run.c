@@ -174,6 +174,7 @@ run_case(Report *r)
 	cli_progress_end(r->s->cli);
 	if (ran != TGL_OK)
 		return session_error(r->s);
+	session_warnings(r->s);
 	int status = save_outputs(r);
 	if (status != EXIT_GOOD)
 		return status;

@@ -962,6 +962,7 @@ test_every_failure(void **state)
 int
 main(void)
 {
+	setenv("TEGULA_CACHE", "off", 1);                   /* each test makes its own artefacts */
 	const struct CMUnitTest tests[] = {
 	    CASE(test_listing),
 	    CASE(test_opening),
