@@ -247,16 +247,19 @@ cmd_opt(const Cli *cli)
 	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
 	const Target *target = NULL;
 	bool known = choose_target(cli, cx, &target);
+	Stage stage = known ? choose_stage(cli, target) : EMIT_TIR;
+	if (stage == EMIT_AST)
+		cli_misuse("--emit=ast is of source: tile IR has no tree");
+	known = known && stage != EMITS && stage != EMIT_AST;
+	status = stage == EMITS || stage == EMIT_AST ? EXIT_MISUSE : status;
 	Module *m = known && file >= 0 ? module_parse(cx, file) : NULL;
 	passes.dump_to = &dumps;
 	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
 	bool ran = m && passes_run(m, target, &passes);
 	if (dumps.n)
 		fputs(dumps.at, stdout);
-	if (ran) {
-		module_print(m, &out);
+	if (ran && put_stage(m, target, stage, &out, passes.times))
 		status = cli_emit(cli, &out);
-	}
 	if (times.n)
 		fputs(times.at, stderr);
 	status = report(cli, cx, status);

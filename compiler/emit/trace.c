@@ -552,6 +552,22 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 	text_put(t->out, "\n");
 }
 
+static void
+wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, const Reg *c, Reg *out)
+{
+	Trace *t = state(e);
+	int n = i->n / 2;
+	Reg in[] = {a, b};
+	for (int k = 0; k < n; k++)
+		out[k] = add(e, i->acc == TY_F32 ? REG_F32 : REG_I32, NULL);
+	start(t);
+	results(t, out, n);
+	text_printf(t->out, " = %s ", i->name);
+	list(t, "", in, 2);
+	list(t, ", ", c, n);
+	text_put(t->out, "\n");
+}
+
 Emitter *
 emit_trace_open(Arena *mem, const Target *target, Text *out)
 {
@@ -568,6 +584,7 @@ emit_trace_open(Arena *mem, const Target *target, Text *out)
 	    .while_begin = while_begin, .while_test = while_test, .while_end = while_end,
 	    .if_begin = if_begin, .if_else = if_else, .if_end = if_end, .trap = trap,
 	    .prim = prim, .inline_ptx = inline_ptx, .print = print, .mma = mma,
+	    .wgmma = wgmma,
 	};
 	return e;
 }

@@ -125,6 +125,49 @@ copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to)
 		l->e->prim(l->e, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
 }
 
+/* Does the slot hold its rows (of the last dimension) one after the other, each whole? */
+static bool
+has_whole_rows(const Layout *shared)
+{
+	for (int i = 0; i < shared->map.nin; i++)
+		if (shared->map.col[i] != UINT64_C(1) << i)
+			return false;
+	return true;
+}
+
+/* Row by row, the threads taking turns: no tensor map is needed where the whole tile is known to be inside. */
+static void
+copy_bulk(Lower *l, const Op *op, const Type *tile, const Layout *shared)
+{
+	int rank = op->in[0]->type->rank, size = dtype_tile_size(tile->elem), r = tile->rank;
+	const Attr *inside = op_attr(op, "inside");
+	int64_t row = tile->extent[r - 1] * size;
+	bool fits = inside && !op_attr(op, "valid") && has_whole_rows(shared) && r <= 2 && row % 16 == 0 &&
+	    !dtype_is_packed(tile->elem) && lower_known_stride(l, op->in[0], rank - 1) == 1;
+	LowerAccess a;
+
+	for (int d = 0; d < rank && fits; d++)
+		fits = inside->ints[d] && op_text(op, "index")[d] != 'g';
+	if (!fits) {
+		lower_refuse(l, op, "a bulk copy whose tile is not known to be whole rows inside the tensor");
+		return;
+	}
+	lower_access_make(l, &a, op, tile, shared);
+	Reg bar = slot_at(l, op->in[rank + 2], op->in[rank + 3], false), slot = lower_regs(l, op->in[rank + 1])[0];
+	int64_t rows = r == 2 ? tile->extent[0] : 1;
+	Reg stride = 0;
+	for (int d = 0; d < rank && r == 2; d++)
+		if (a.dim[d].letter == 'p' && a.dim[d].at == 0)
+			stride = a.dim[d].known_stride >= 0 ? lower_i64(l, a.dim[d].known_stride) : a.dim[d].stride;
+	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->thread);
+	Reg i = l->e->loop_begin(l->e, first, lower_i64(l, rows), lower_i64(l, l->warps * l->t->lanes), NULL, NULL, 0);
+	Reg from = stride ? l->e->pointer(l->e, a.base, lower_op2(l, EMIT_MUL, i, stride)) : a.base;
+	Reg to = lower_op2(l, EMIT_MUL, lower_as(l, CAST_TRUNC, REG_I32, i), lower_i32(l, row));
+	Reg in[] = {l->e->pointer(l->e, slot, to), from, lower_i32(l, row), bar};
+	l->e->prim(l->e, PRIM_BULK_COPY, in, 4, NULL, 0, NULL, 0);
+	l->e->loop_end(l->e, NULL, NULL, 0);
+}
+
 static void
 lower_copy(Lower *l, Op *op)
 {
@@ -135,9 +178,13 @@ lower_copy(Lower *l, Op *op)
 	int size = dtype_tile_size(tile->elem);
 	LowerAccess a;
 
-	lower_new(l, &op->out[0])[0] = 0;
+	lower_new(l, &op->out[0])[0] = lower_i32(l, 0);
+	if (strcmp(op_text(op, "kind"), "bulk") == 0) {
+		copy_bulk(l, op, tile, &shared);
+		return;
+	}
 	if (!is_async && strcmp(op_text(op, "kind"), "plain") != 0) {
-		lower_refuse(l, op, "a bulk copy");
+		lower_refuse(l, op, "a copy to all blocks of a cluster");
 		return;
 	}
 	if (dtype_is_packed(tile->elem)) {
@@ -196,7 +243,7 @@ lower_tokens(Lower *l, Op *op)
 {
 	int64_t left = op_int(op, "left", 0);
 
-	lower_new(l, &op->out[0])[0] = 0;
+	lower_new(l, &op->out[0])[0] = lower_i32(l, 0);
 	if (!(l->t->has & HAS_CP_ASYNC))
 		return;
 	if (op->kind == OP_COMMIT)
@@ -304,6 +351,15 @@ lower_buffer(Lower *l, Op *op)
 		break;
 	case OP_PROXY_FENCE:
 		l->e->prim(l->e, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
+		break;
+	case OP_ROLES:
+		lower_roles(l, op);
+		break;
+	case OP_DOT_START:
+		lower_dot_start(l, op);
+		break;
+	case OP_DOT_WAIT:
+		lower_dot_wait(l, op);
 		break;
 	default:
 		lower_refuse(l, op, op_info[op->kind].text);

@@ -171,6 +171,9 @@ struct Emitter {
 	/* operands as the PTX instruction takes them: a and b packed in REG_I32 words (f32 bits for tf32), c and out one
 	 * REG_F32 or REG_I32 an element, all in the order of the fragment's registers */
 	void (*mma)(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out);
+	/* begins a warpgroup's instruction: descriptors (REG_I64) of A and B in shared memory, n / 2 elements of c and out;
+	 * NULL: not on this target */
+	void (*wgmma)(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, const Reg *c, Reg *out);
 };
 
 #endif

@@ -109,7 +109,10 @@ lower_refuse(Lower *l, const Op *op, const char *what)
 void
 lower_barrier(Lower *l)
 {
-	l->e->prim(l->e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	if (l->role)
+		l->e->prim(l->e, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, l->warps * l->t->lanes}, 2, NULL, 0);
+	else
+		l->e->prim(l->e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 }
 
 Reg

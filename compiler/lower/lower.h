@@ -37,6 +37,7 @@ typedef struct Lower {
 	int warps;
 	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
 	VEC(LowerKept) kept;
+	int role;                                       /* within roles: 1 and on, which of them; its barrier's number */
 	int nscratch;                                   /* trips through its scratch that the op at hand has made */
 	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
 } Lower;
@@ -183,6 +184,9 @@ void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled
 void lower_order(Lower *l, Op *op);                     /* order.c: sort topk histogram */
 /* matrix.c: a tile from shared memory by ldmatrix, if its layout is made of the fragments that it loads; else false */
 bool lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
+void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and dots that a warpgroup begins and waits for */
+void lower_dot_start(Lower *l, Op *op);
+void lower_dot_wait(Lower *l, Op *op);
 void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buffers, asynchronous copies, mbarriers */
 void lower_philox(Lower *l, Op *op);                    /* philox.c */
 

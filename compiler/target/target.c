@@ -62,6 +62,13 @@ const MmaInfo mma_info[] = {
 };
 const int mma_count = LEN(mma_info);
 
+const WgmmaInfo wgmma_info[] = {
+#define WGMMA(text, n_, k_, ta, tb, tc, needs_, least_)                                            \
+	{.name = text, .n = n_, .k = k_, .a = TY_##ta, .b = TY_##tb, .acc = TY_##tc, .needs = needs_, .least = least_},
+#include "target/mma.def"
+};
+const int wgmma_count = LEN(wgmma_info);
+
 const Target *
 target_at(int i)
 {
@@ -127,4 +134,23 @@ Layout
 mma_layout_c(const MmaInfo *i)
 {
 	return fragment(i->m, i->n, i->fragment_c);
+}
+
+Layout
+wgmma_layout_c(const WgmmaInfo *i, int blocks)
+{
+	int cols = log2_of(i->n), n = 0, shape[LAYOUT_RANK] = {6 + blocks, cols};
+	uint64_t col[F2_MAX];
+	col[n++] = 1;
+	col[n++] = UINT64_C(8) << cols;
+	for (int b = 3; b < cols; b++)
+		col[n++] = UINT64_C(1) << b;
+	for (int b = 0; b < blocks; b++)
+		col[n++] = UINT64_C(64) << b << cols;
+	int in[IN_DIMS] = {n, 5, 2};
+	col[n++] = 2;
+	col[n++] = 4;
+	for (int b = 0; b < 5; b++)
+		col[n++] = UINT64_C(1) << (b < 3 ? b : b + 1) << cols;
+	return layout_fragment(2, shape, in, col);
 }

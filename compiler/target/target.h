@@ -45,6 +45,17 @@ typedef struct MmaInfo {
 	const Fragment *fragment_a, *fragment_b, *fragment_c;
 } MmaInfo;
 
+/* One instruction of a warpgroup: rows are 64, warps 4. */
+typedef struct WgmmaInfo {
+	const char *name;                               /* "wgmma.n128k16.bf16" */
+	int n, k;
+	DType a, b, acc;
+	unsigned needs;
+	int least;
+} WgmmaInfo;
+
+extern const WgmmaInfo wgmma_info[];
+extern const int wgmma_count;
 extern const MmaInfo mma_info[];
 extern const int mma_count;
 
@@ -75,6 +86,8 @@ const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warp
 Layout mma_layout_a(const MmaInfo *i);                  /* the fragment of one instruction, rank 2 */
 Layout mma_layout_b(const MmaInfo *i);
 Layout mma_layout_c(const MmaInfo *i);
+/* How a warpgroup holds an accumulator of 64 << blocks rows: block after block in the highest register bits. */
+Layout wgmma_layout_c(const WgmmaInfo *i, int blocks);
 
 /* lower/lower.c: bytes of shared scratch that an op needs while it runs, 0: none (attribute `smem` is its offset).  An op
  * that has some fills it, meets the block (a barrier of all its threads), and reads it; then the bytes are free. */

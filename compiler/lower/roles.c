@@ -1,0 +1,171 @@
+/* Warps that part to do different things, and the dots of a warpgroup.
+ *
+ *     roles {warps = [4, 4], copies = [1, 2], regs = [40, 232]} producer {A} consumer (%i: i64) {B}
+ *  =>
+ *     if warp < 4          { registers_less 40;  A }
+ *     if 4 <= warp < 8     { registers_more 232; B with %i = 0 }
+ *     if 8 <= warp < 12    { registers_more 232; B with %i = 1 }
+ *
+ * Within a role, thread and warp count from its first, so that layouts are the role's own, and a barrier has the role's
+ * number and its threads.
+ *
+ * A dot that is begun reads both operands from shared memory, which descriptors speak of: where it begins, how it is
+ * swizzled, and how far apart groups of 8 rows are.  Rows lie along K; they are 128, 64 or 32 bytes long, and their
+ * 16-byte chunks are exclusive-ored by the row's number, which is the layout that pass pipeline chooses.  The
+ * accumulator's blocks of 64 rows are instructions of their own. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+/* ---- roles ---- */
+
+static void
+lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
+{
+	Lower outer = *l;
+	const Attr *regs = op_attr(op, "regs");
+	int kept = l->kept.n, total = l->warps;
+	Reg past = lower_op2(l, EMIT_SLE, lower_i32(l, first), l->warp);
+	Reg in = first + n < total ? lower_op2(l, EMIT_SLT, l->warp, lower_i32(l, first + n)) : 0;
+
+	l->e->if_begin(l->e, lower_both(l, past, in));
+	if (regs)
+		l->e->prim(l->e, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->ints[region], 1, NULL, 0);
+	l->thread = lower_op2(l, EMIT_SUB, l->thread, lower_i32(l, (int64_t)first * l->t->lanes));
+	l->warp = lower_op2(l, EMIT_SUB, l->warp, lower_i32(l, first));
+	l->warps = n;
+	l->role = 1 + region + copy;
+	if (region)
+		lower_new(l, &op->region[1]->arg[0])[0] = lower_i64(l, copy);
+	lower_block(l, op->region[region]);
+	l->e->if_else(l->e, NULL, 0);
+	l->e->if_end(l->e, NULL, NULL, 0);
+	l->thread = outer.thread;
+	l->warp = outer.warp;
+	l->warps = outer.warps;
+	l->role = 0;
+	l->kept.n = kept;
+}
+
+void
+lower_roles(Lower *l, Op *op)
+{
+	const Attr *warps = op_attr(op, "warps"), *copies = op_attr(op, "copies");
+	int64_t total = warps->ints[0] * copies->ints[0] + warps->ints[1] * copies->ints[1];
+	int first = 0;
+
+	if (total != l->warps || copies->ints[1] > 14) {
+		lower_refuse(l, op, "roles of other warps than the block has, or of more than 14 consumers");
+		return;
+	}
+	if (op_attr(op, "regs") && (!(l->t->has & HAS_SETMAXNREG) || warps->ints[0] % 4 || warps->ints[1] % 4)) {
+		lower_refuse(l, op, "registers by role where a role is not of 4 warps");
+		return;
+	}
+	for (int r = 0; r < 2; r++)
+		for (int c = 0; c < copies->ints[r]; c++) {
+			lower_role(l, op, r, c, first, (int)warps->ints[r]);
+			first += (int)warps->ints[r];
+		}
+}
+
+/* ---- dots of a warpgroup ---- */
+
+/* An operand in shared memory, [rows, k]: the constant part of its descriptor, bytes from one block of rows (8 of them)
+ * to the next; false if no descriptor says how it lies. */
+static bool
+describe(const Value *slot, int k_dim, int *row_bytes, uint64_t *constant)
+{
+	const Type *t = slot->type;
+	int bytes = dtype_tile_size(t->elem), order[LAYOUT_RANK] = {k_dim, 1 - k_dim}, vector = 0, phases = 0;
+
+	if (t->kind != TYPE_BUFFER || t->rank != 2 || !slot->layout)
+		return false;
+	*row_bytes = (int)MIN(t->extent[k_dim] * bytes, 1 << 20);
+	if (*row_bytes != 32 && *row_bytes != 64 && *row_bytes != 128)
+		return false;
+	while (bytes << vector < 16)
+		vector++;
+	while (16 << phases < *row_bytes)
+		phases++;
+	Layout want = layout_swizzled(2, slot->layout->out, order, vector, 3 - phases, phases);
+	if (!layout_equal(&want, slot->layout))
+		return false;
+	uint64_t apart = (uint64_t)(8 * *row_bytes) >> 4, mode = phases == 3 ? 1 : phases == 2 ? 2 : 3;
+	*constant = UINT64_C(1) << 16 | apart << 32 | mode << 62;
+	return true;
+}
+
+static Reg
+descriptor(Lower *l, Reg base, int64_t offset, uint64_t constant)
+{
+	Reg at = l->e->cast(l->e, CAST_BITS, REG_I32, offset ? l->e->pointer(l->e, base, lower_i32(l, offset)) : base);
+	Reg field = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_AND, at, lower_i32(l, 0x3ffff)), lower_i32(l, 4));
+
+	return lower_op2(l, EMIT_OR, lower_as(l, CAST_ZEXT, REG_I64, field), lower_i64(l, (int64_t)constant));
+}
+
+static const WgmmaInfo *
+info_of(const Lower *l, const Op *op)
+{
+	for (int i = 0; i < wgmma_count; i++) {
+		const WgmmaInfo *w = &wgmma_info[i];
+		if (strcmp(w->name, op_text(op, "mma")) == 0 && w->a == op->in[0]->type->elem &&
+		    w->b == op->in[1]->type->elem && w->acc == op->out[0].type->elem && w->n == op->out[0].type->extent[1] &&
+		    !(w->needs & ~l->t->has))
+			return w;
+	}
+	return NULL;
+}
+
+/* log2 of the accumulator's blocks of 64 rows, -1: it lies otherwise. */
+static int
+blocks_of(const WgmmaInfo *w, const Value *acc)
+{
+	int blocks = 0;
+
+	while (64 << blocks < acc->type->extent[0])
+		blocks++;
+	if (64 << blocks != acc->type->extent[0] || blocks > 2 || !acc->layout)
+		return -1;
+	Layout want = wgmma_layout_c(w, blocks);
+	return layout_equal(&want, acc->layout) ? blocks : -1;
+}
+
+void
+lower_dot_start(Lower *l, Op *op)
+{
+	const WgmmaInfo *w = info_of(l, op);
+	uint64_t fixed_a = 0, fixed_b = 0;
+	int row_a = 0, row_b = 0, blocks = w && l->warps == 4 ? blocks_of(w, &op->out[0]) : -1;
+	Reg *out = lower_new(l, &op->out[0]);
+	const Reg *in = lower_regs(l, op->in[2]);
+
+	memcpy(out, in, sizeof *out * (size_t)lower_count(&op->out[0]));
+	if (blocks < 0 || !l->e->wgmma || !layout_equal(op->in[2]->layout, op->out[0].layout) ||
+	    !describe(op->in[0], 1, &row_a, &fixed_a) || !describe(op->in[1], 0, &row_b, &fixed_b)) {
+		lower_refuse(l, op, "a dot of these operands that runs by itself");
+		return;
+	}
+	Reg a = lower_regs(l, op->in[0])[0], b = lower_regs(l, op->in[1])[0];
+	int n = w->n / 2, size = dtype_tile_size(w->a);
+	l->e->prim(l->e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+	for (int k = 0; k * w->k < op->in[0]->type->extent[1]; k++)
+		for (int r = 0; r < 1 << blocks; r++) {
+			int64_t along = (int64_t)k * w->k * size;
+			Reg da = descriptor(l, a, along + (int64_t)r * 64 * row_a, fixed_a);
+			Reg db = descriptor(l, b, along, fixed_b);
+			l->e->wgmma(l->e, w, da, db, out + r * n, out + r * n);
+		}
+	l->e->prim(l->e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+}
+
+void
+lower_dot_wait(Lower *l, Op *op)
+{
+	int64_t left = op_int(op, "left", 0);
+
+	l->e->prim(l->e, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+	for (int i = 0; i < op->nin; i++)
+		memcpy(lower_new(l, &op->out[i]), lower_regs(l, op->in[i]), sizeof(Reg) * (size_t)lower_count(op->in[i]));
+}
