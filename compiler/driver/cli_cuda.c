@@ -30,10 +30,9 @@ work_open(Work *w, const Text *ptx)
 static void
 work_close(Work *w)
 {
-	static const char *const made[] = {"in.ptx", "out.cubin"};
 	char path[300];
-	for (int i = 0; i < LEN(made); i++) {
-		snprintf(path, sizeof path, "%s/%s", w->folder, made[i]);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/%s", w->folder, i ? "out.cubin" : "in.ptx");
 		unlink(path);
 	}
 	rmdir(w->folder);
@@ -70,8 +69,8 @@ assemble(const Work *w, const Target *t)
 	char command[200];
 	Text said = {0};
 	if (!has_tool(w, "ptxas")) {
-		cli_wrong("there is no ptxas: machine code is made by the CUDA toolkit; expected it in PATH, $CUDA_HOME/bin or "
-		          "/usr/local/cuda/bin");
+		cli_wrong("there is no ptxas: machine code is made by the CUDA toolkit; expected it in PATH, "
+		          "$CUDA_HOME/bin or /usr/local/cuda/bin");
 		return false;
 	}
 	snprintf(command, sizeof command, "ptxas -arch=%s in.ptx -o out.cubin 2>&1", t->name);
@@ -87,12 +86,13 @@ assemble(const Work *w, const Target *t)
 static bool
 disassemble(const Work *w, Text *out)
 {
-	const char *command = has_tool(w, "cuobjdump") ? "cuobjdump -sass out.cubin" :
-	    has_tool(w, "nvdisasm")                    ? "nvdisasm -c out.cubin" :
-							 NULL;
-	if (command && run(w, command, out) == 0 && out->n)
+	const char *command = has_tool(w, "cuobjdump") ? "cuobjdump -sass out.cubin" : "nvdisasm -c out.cubin";
+	if (command[0] == 'n' && !has_tool(w, "nvdisasm"))
+		cli_wrong("there is no cuobjdump and no nvdisasm: they come with the CUDA toolkit");
+	else if (run(w, command, out) == 0 && out->n)
 		return true;
-	cli_wrong(command ? "'%s' failed" : "there is no cuobjdump and no nvdisasm: they come with the CUDA toolkit", command);
+	else
+		cli_wrong("'%s' failed", command);
 	return false;
 }
 

@@ -105,7 +105,9 @@ build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
 }
 
 /* What --emit names. */
-typedef enum Stage { EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_TRACE, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMITS } Stage;
+typedef enum Stage {
+	EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_TRACE, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMITS,
+} Stage;
 
 static const char *const stage_text[EMITS] = {"ast", "tir", "layouts", "trace", "llvm", "ptx", "cubin", "sass"};
 

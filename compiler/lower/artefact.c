@@ -62,8 +62,8 @@ artefact_write(const Artefact *a, Text *out)
 		put_number(out, a->abi[i].dim);
 		put_number(out, a->abi[i].bytes);
 	}
-	const int64_t figures[] = {a->threads, a->warps, a->shared_bytes, a->naxis, a->persistent, a->cluster, a->registers,
-	    a->spill_bytes, a->stack_bytes};
+	const int64_t figures[] = {a->threads, a->warps, a->shared_bytes, a->naxis, a->persistent, a->cluster,
+	    a->registers, a->spill_bytes, a->stack_bytes};
 	for (int i = 0; i < LEN(figures); i++)
 		put_number(out, figures[i]);
 	put_number(out, a->nasserts);

@@ -149,10 +149,11 @@ struct Emitter {
 	Reg (*atomic)(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare);
 	Reg (*pointer)(Emitter *e, Reg base, Reg offset);       /* base moved by bytes */
 
-	/* control: carried values go in at begin, come out as registers inside, and out of end.  A loop's index goes from lo
-	 * up to hi by a positive step, down by a negative one, and not at all by 0.  A while's registers of its test are
-	 * good in its body and after it; `after` is what was carried into the test that ended it. */
-	Reg (*loop_begin)(Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n);   /* the index */
+	/* control: carried values go in at begin, come out as registers inside, and out of end.  A loop's index goes
+	 * from lo up to hi by a positive step, down by a negative one, and not at all by 0.  A while's registers of its
+	 * test are good in its body and after it; `after` is what was carried into the test that ended it. */
+	/* the index */
+	Reg (*loop_begin)(Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n);
 	void (*loop_end)(Emitter *e, const Reg *next, Reg *after, int n);
 	void (*while_begin)(Emitter *e, const Reg *init, Reg *inside, int n);
 	void (*while_test)(Emitter *e, Reg pred);
@@ -164,7 +165,8 @@ struct Emitter {
 
 	/* warps and blocks */
 	void (*prim)(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout);
-	/* a line of PTX as the source gives it: $0 $1 … are results, then operands; has effects; NULL: not on this target */
+	/* a line of PTX as the source gives it: $0 $1 … are results, then operands; has effects; NULL: the target takes
+	 * none */
 	void (*inline_ptx)(Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout);
 	/* printf's format and values (REG_I32, REG_I64, REG_F64) to the device's output; NULL: there is none */
 	void (*print)(Emitter *e, const char *format, const Reg *v, int n);
