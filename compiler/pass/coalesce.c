@@ -8,7 +8,7 @@
  * These are wishes: pass assign decides. */
 #include "pass/axis.h"
 
-enum { ELEMENTS_FEW = 8, ELEMENTS_MORE = 16, WARPS_FEW = 4, WARPS_MOST = 32, DOT_ELEMENTS = 1024, DOT_WARPS = 8 };
+enum { ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32, DOT_ELEMENTS = 1024, DOT_WARPS = 8 };
 
 static bool
 is_access(const Op *op)
@@ -19,25 +19,61 @@ is_access(const Op *op)
 	}
 }
 
-/* Few warps for small tiles; many elements a thread only where there are many warps already. */
+/* What the tiles of a function are like, as far as the warps go. */
+typedef struct Load {
+	int64_t most, dot;                              /* elements of the largest tile, of the largest product */
+	int bytes;                                      /* of the largest element that moves in a tile of that size */
+	bool reduces;
+} Load;
+
+static void
+count_tile(Load *x, const Type *t, bool moves)
+{
+	int bytes = t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
+	int64_t n = type_count(t);
+	if (t->kind != TYPE_TILE || t->rank == 0)
+		return;
+	if (n > x->most) {
+		x->most = n;
+		x->bytes = 0;
+	}
+	if (n == x->most && moves)
+		x->bytes = MAX(x->bytes, bytes);
+}
+
+static Load
+count_tiles(const Func *f)
+{
+	Load x = {.most = 1};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind == OP_DOT)
+			x.dot = MAX(x.dot, type_count(op->out[0].type));
+		x.reduces |= op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN || op->kind == OP_SCAN || op->kind == OP_SCAN_FN;
+		for (int i = 0; i < op->nout; i++)
+			count_tile(&x, op->out[i].type, op->kind == OP_READ || op->kind == OP_LOAD);
+		if (op->kind == OP_WRITE)
+			count_tile(&x, op->in[access_data(op)]->type, true);
+		if (op->kind == OP_STORE)
+			count_tile(&x, op->in[1]->type, true);
+	}
+	return x;
+}
+
+/* A thread has at least two accesses of 16 bytes under way, and twice as many where there are some warps already; where
+ * tiles are reduced, so many that few warps have to meet. */
 static int
 choose_warps(const Func *f, const Target *t)
 {
-	int64_t most = 1, dot = 0;
+	Load x = count_tiles(f);
 	int warps = 1, limit = MIN(WARPS_MOST, t->max_threads / t->lanes);
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_DOT)
-			dot = MAX(dot, type_count(op->out[0].type));
-		for (int i = 0; i < op->nout && !dot; i++)
-			if (value_is_placed(&op->out[i]))
-				most = MAX(most, type_count(op->out[i].type));
-	}
-	if (dot > 0) {
-		while (warps < DOT_WARPS && (int64_t)warps * DOT_ELEMENTS < dot)
+	if (x.dot > 0) {
+		while (warps < DOT_WARPS && (int64_t)warps * DOT_ELEMENTS < x.dot)
 			warps *= 2;
 		return warps;
 	}
-	while (warps < limit && most > (int64_t)warps * t->lanes * (warps < WARPS_FEW ? ELEMENTS_FEW : ELEMENTS_MORE))
+	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
+	int more = MIN(2 * few, ELEMENTS_MOST);
+	while (warps < limit && x.most > (int64_t)warps * t->lanes * (x.reduces || warps >= WARPS_FEW ? more : few))
 		warps *= 2;
 	return warps;
 }
