@@ -7,8 +7,10 @@
  *
  * These are wishes: pass assign decides. */
 #include "pass/axis.h"
+#include "pass/dot.h"
 
-enum { ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32, DOT_ELEMENTS = 1024, DOT_WARPS = 8 };
+enum { ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32 };
+enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_WARPS = 8 };
 
 static bool
 is_access(const Op *op)
@@ -59,6 +61,25 @@ count_tiles(const Func *f)
 	return x;
 }
 
+/* A square of 64 by 64 for each warp of a large product, less for smaller ones.  Where one product is the next one's operand,
+ * sixteen rows: the threads hold both. */
+static int
+dot_warps(const Func *f, const Load *x)
+{
+	int64_t rows = 0;
+	int warps = 1;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_DOT && dot_next(f, &op->out[0]))
+			rows = MAX(rows, op->out[0].type->extent[op->out[0].type->rank - 2]);
+	while (rows > 0 && warps < DOT_WARPS && warps * 16 < rows)
+		warps *= 2;
+	if (rows > 0)
+		return warps;
+	while (warps < DOT_WARPS && warps * (warps < WARPS_FEW ? DOT_FEW : DOT_MOST) < x->dot)
+		warps *= 2;
+	return warps;
+}
+
 /* A thread has at least two accesses of 16 bytes under way, and twice as many where there are some warps already; where
  * tiles are reduced, so many that few warps have to meet. */
 static int
@@ -66,11 +87,8 @@ choose_warps(const Func *f, const Target *t)
 {
 	Load x = count_tiles(f);
 	int warps = 1, limit = MIN(WARPS_MOST, t->max_threads / t->lanes);
-	if (x.dot > 0) {
-		while (warps < DOT_WARPS && (int64_t)warps * DOT_ELEMENTS < x.dot)
-			warps *= 2;
-		return warps;
-	}
+	if (x.dot > 0)
+		return dot_warps(f, &x);
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
 	while (warps < limit && x.most > (int64_t)warps * t->lanes * (x.reduces || warps >= WARPS_FEW ? more : few))

@@ -93,26 +93,7 @@ choose_mma(Op *dot, const Target *t, const char **reason)
 	return m;
 }
 
-/* Through elementwise ops: does the product become operand 0 of another dot? */
-static Op *
-next_dot(const Func *f, const Value *v, int depth)
-{
-	for (Op *op = depth > 0 ? f->body->first : NULL; op; op = op_after(op, f->body))
-		for (int i = 0; i < op->nin; i++) {
-			if (op->in[i] != v)
-				continue;
-			if (op->kind == OP_DOT && i == 0)
-				return op;
-			if ((op_info[op->kind].traits & ELEM) && op->nout == 1) {
-				Op *found = next_dot(f, &op->out[0], depth - 1);
-				if (found)
-					return found;
-			}
-		}
-	return NULL;
-}
-
-enum { CHAIN_DEPTH = 8, FMA_BITS = 2, FMA_LANES = 3 };
+enum { FMA_BITS = 2, FMA_LANES = 3 };
 
 /* log2 warps along each dimension: batches first, then so that as little as possible is read twice: M rows for each warp
  * along N, and N columns for each along M. */
@@ -194,9 +175,9 @@ place_dot(Op *dot, const Target *t)
 	Func *f = dot->home->func;
 	const char *reason = "";
 	int warps = log2_exact(MAX(f->schedule.warps, 1));
-	bool chained = next_dot(f, &dot->out[0], CHAIN_DEPTH);
+	bool chained = dot_next(f, &dot->out[0]);
 	for (Op *op = f->body->first; op && !chained; op = op_after(op, f->body))
-		chained = op->kind == OP_DOT && op != dot && next_dot(f, &op->out[0], CHAIN_DEPTH) == dot;
+		chained = op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
 	const MmaInfo *mma = choose_mma(dot, t, &reason);
 	Op *fits = mma ? dot_fit(dot, mma) : NULL;
 	if (mma && !fits)
@@ -210,6 +191,9 @@ place_dot(Op *dot, const Target *t)
 static void
 visit(Func *f, const Target *t)
 {
+	func_number(f);
+	if (f->schedule.group == 0)
+		f->schedule.group = dot_group(f);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op->kind == OP_ADD && dtype_is_float(op->out[0].type->elem))

@@ -4,6 +4,13 @@
 
 #include "pass/place.h"
 
+/* dot_chain.c */
+/* The dot whose operand 0 the value becomes through elementwise ops, or NULL. */
+Op *dot_next(const Func *f, const Value *v);
+/* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
+ * first axis of the grid and the other on the second. */
+int dot_group(const Func *f);
+
 /* dot_fit.c: repeats operands that are smaller than the instruction to its size; the result's part is taken out again.  The
  * dot that there is then, or NULL: it has too many dimensions. */
 Op *dot_fit(Op *dot, const MmaInfo *mma);
