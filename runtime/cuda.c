@@ -361,6 +361,7 @@ const Device device_cuda = {
     .copy_out = cuda_copy_out,
     .fill = cuda_fill,
     .reaches = cuda_reaches,
+    .finish = cuda_finish,
     .load_artefact = cuda_load,
     .unload = cuda_unload,
     .resources = cuda_resources,

@@ -1,5 +1,5 @@
 /* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
- * errors, cuda.c is the device and its memory, cuda_load.c makes PTX runnable, cuda_launch.c
+ * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c loads it, cuda_launch.c
  * launches and waits, cuda_queue.c has streams, events and graphs. */
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
@@ -49,7 +49,8 @@ enum {
 	FUNC_ATTRIBUTE_LOCAL = 3,
 	FUNC_ATTRIBUTE_REGISTERS = 4,
 	FUNC_ATTRIBUTE_SHARED_DYNAMIC = 8,
-	JIT_INFO_LOG = 3, JIT_INFO_LOG_SIZE = 4, JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6,
+	JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6, JIT_LINES = 13,
+	JIT_PTX = 1,
 	LAUNCH_ATTRIBUTE_CLUSTER = 4,
 	STREAM_NON_BLOCKING = 1,
 	CAPTURE_RELAXED = 2,
@@ -125,8 +126,7 @@ bool cuda_resources(Device *d, Loaded *l, TglResources *out);
 
 /* cuda_assemble.c */
 
-/* Machine code for `arch` ("sm_90a") from an artefact's PTX; to be freed.  NULL: *why is added to, "; there is …". */
-char *cuda_assemble(const Artefact *a, const char *arch, size_t *size, Text *why);
+bool cuda_finish(Device *d, Artefact *a);
 
 /* cuda_launch.c */
 

@@ -1,8 +1,8 @@
-/* PTX to machine code without the driver: for drivers older than the PTX, and those that come
- * without a compiler.  CUDA's libnvJitLink is asked first, then its ptxas.
+/* PTX to machine code, which can be kept and loads at once.
  *
- * Both are slower to start than the driver's own compiler (the library alone takes 0.2 s to load),
- * so they come second. */
+ * The driver's own compiler comes first: it is there already.  Where it is older than the PTX, or
+ * missing, CUDA's libnvJitLink is asked, then its ptxas; both are slower to start (the library alone
+ * takes 0.2 s to load). */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -28,7 +28,7 @@ typedef struct Linker {
 	int (*destroy)(void **handle);
 } Linker;
 
-enum { LINKER_PTX = 2 };
+enum { LINKER_PTX = 2, LOG_BYTES = 4096 };
 
 /* The library exports its names plain, older ones with the version that they came with. */
 static bool
@@ -203,9 +203,90 @@ by_ptxas(const Artefact *a, const char *arch, size_t *size, Text *why)
 	return cubin;
 }
 
-char *
-cuda_assemble(const Artefact *a, const char *arch, size_t *size, Text *why)
+/* ---- the driver ---- */
+
+static void
+add_log(Device *d, const char *log)
 {
-	char *cubin = by_linker(a, arch, size, why);
-	return cubin ? cubin : by_ptxas(a, arch, size, why);
+	size_t n = strlen(d->error.text);
+	int line = (int)strcspn(log, "\n");
+	if (line > 0)
+		snprintf(d->error.text + n, sizeof d->error.text - n, "; %.*s", line, log);
+}
+
+/* NULL: d->error, with the compiler's first complaint. */
+static char *
+by_driver(Device *d, const Artefact *a, size_t *size)
+{
+	char log[LOG_BYTES] = "";
+	int option[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_LINES};
+	void *value[] = {log, (void *)(uintptr_t)LOG_BYTES, (void *)(uintptr_t)1};
+	void *linker = NULL, *code = NULL;
+	char *copy = NULL;
+	if (!CUDA_CALL(d, cuLinkCreate_v2, LEN(option), option, value, &linker))
+		return NULL;
+	bool ok = CUDA_CALL(d, cuLinkAddData_v2, linker, JIT_PTX, a->bytes, strlen(a->bytes) + 1, a->kernel, 0,
+		      NULL, NULL) &&
+		  CUDA_CALL(d, cuLinkComplete, linker, &code, size);
+	if (ok && !(copy = malloc(*size)))
+		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
+	if (copy)
+		memcpy(copy, code, *size);
+	if (!ok)
+		add_log(d, log);
+	CUDA_STATE(d)->cuda.cuLinkDestroy(linker);
+	return copy;
+}
+
+/* What the GPU's machine code is called: kernels for one chip alone keep their name. */
+static void
+machine_name(const CudaState *s, const Artefact *a, char out[16])
+{
+	const Target *t = target_named(a->target);
+	bool one_chip = t && t->name[strlen(t->name) - 1] == 'a';
+	if (one_chip)
+		snprintf(out, 16, "%s", t->name);
+	else
+		snprintf(out, 16, "sm_%d", s->capability);
+}
+
+/* The driver's compiler is missing, switched off or too old. */
+static char *
+by_tools(Device *d, const Artefact *a, size_t *size)
+{
+	char arch[16];
+	Text why = {0};
+	size_t n = strlen(d->error.text);
+	machine_name(CUDA_STATE(d), a, arch);
+	char *code = by_linker(a, arch, size, &why);
+	if (!code)
+		code = by_ptxas(a, arch, size, &why);
+	if (!code)
+		snprintf(d->error.text + n, sizeof d->error.text - n, "%s", why.at);
+	text_close(&why);
+	return code;
+}
+
+bool
+cuda_finish(Device *d, Artefact *a)
+{
+	CudaState *s = CUDA_STATE(d);
+	size_t size = 0;
+	if (a->form != FORM_PTX)
+		return true;
+	void *before = cuda_enter(d);
+	char *code = by_driver(d, a, &size);
+	if (!code && (s->last == CUDA_OLD_PTX || s->last == CUDA_NO_PTX_COMPILER || s->last == CUDA_PTX_DISABLED)) {
+		code = by_tools(d, a, &size);
+		if (code)
+			d->error = (DeviceError){0};
+	}
+	cuda_leave(d, before);
+	if (!code)
+		return false;
+	free(a->bytes);
+	a->bytes = code;
+	a->size = size;
+	a->form = FORM_CUBIN;
+	return true;
 }

@@ -239,7 +239,7 @@ bool
 cuda_sync(Device *d, Fault *fault)
 {
 	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuCtxSynchronize) && cuda_collect(d, d->stream, fault);
+	bool ok = cuda_check(d, CUDA_STATE(d)->cuda.cuCtxSynchronize(), "cuCtxSynchronize") && cuda_collect(d, d->stream, fault);
 	cuda_leave(d, before);
 	return ok;
 }

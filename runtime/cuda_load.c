@@ -1,77 +1,18 @@
-/* Loads what the compiler made: PTX through the driver's compiler, or, where that can't, as machine
- * code from CUDA's own tools; and finds out what launches of it need.
+/* Loads machine code (or PTX, which the driver then compiles) and finds out what launches of it
+ * need.
  *
  * More than 48 KB of shared memory must be asked for, a kernel with asserts gets the record that
  * they fill, and a persistent grid is as many blocks as fit on the GPU at once. */
 #include "runtime/cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { PLAIN_SHARED = 48 * 1024, LOG_BYTES = 4096 };
-
-static bool
-load_image(Device *d, Loaded *l, const char *image, char log[LOG_BYTES])
-{
-	int option[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
-	void *value[] = {log, (void *)(uintptr_t)LOG_BYTES};
-	log[0] = 0;
-	return CUDA_CALL(d, cuModuleLoadDataEx, &l->module, image, LEN(option), option, value);
-}
-
-/* The PTX compiler's first complaint says more than the result. */
-static void
-add_log(Device *d, const char *log)
-{
-	size_t n = strlen(d->error.text);
-	int line = (int)strcspn(log, "\n");
-	if (line > 0)
-		snprintf(d->error.text + n, sizeof d->error.text - n, "; %.*s", line, log);
-}
-
-/* What the GPU's machine code is called: kernels for one chip alone keep their name. */
-static void
-machine_name(const CudaState *s, const Artefact *a, char out[16])
-{
-	const Target *t = target_named(a->target);
-	bool one_chip = t && t->name[strlen(t->name) - 1] == 'a';
-	if (one_chip)
-		snprintf(out, 16, "%s", t->name);
-	else
-		snprintf(out, 16, "sm_%d", s->capability);
-}
-
-/* The driver's compiler is missing, switched off or too old. */
-static bool
-load_by_tools(Device *d, Loaded *l, CudaResult r)
-{
-	char arch[16], log[LOG_BYTES];
-	size_t size;
-	Text why = {0};
-	machine_name(CUDA_STATE(d), l->artefact, arch);
-	char *cubin = cuda_assemble(l->artefact, arch, &size, &why);
-	if (!cubin) {
-		size_t n = strlen(d->error.text);
-		snprintf(d->error.text + n, sizeof d->error.text - n, "%s", why.at ? why.at : "");
-	}
-	bool ok = cubin && load_image(d, l, cubin, log);
-	free(cubin);
-	text_close(&why);
-	return ok;
-}
+enum { PLAIN_SHARED = 48 * 1024 };
 
 static bool
 load_module(Device *d, Loaded *l)
 {
-	char log[LOG_BYTES];
-	CudaState *s = CUDA_STATE(d);
-	if (load_image(d, l, l->artefact->bytes, log))
-		return true;
-	if (l->artefact->form == FORM_PTX &&
-	    (s->last == CUDA_OLD_PTX || s->last == CUDA_NO_PTX_COMPILER || s->last == CUDA_PTX_DISABLED))
-		return load_by_tools(d, l, s->last);
-	add_log(d, log);
-	return false;
+	return CUDA_CALL(d, cuModuleLoadDataEx, &l->module, l->artefact->bytes, 0, NULL, NULL);
 }
 
 static bool

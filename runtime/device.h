@@ -100,6 +100,8 @@ struct Device {
 
 	/* NULL: this device can't run it, *why (in the module's cx->tmp) says what. */
 	Loaded *(*load)(Device *d, Func *f, const char **why);
+	/* Turns what the compiler made into what is best kept and loaded; NULL: it is that. */
+	bool (*finish)(Device *d, Artefact *a);
 	/* NULL: d->error says why.  The artefact stays the caller's, and must live as long. */
 	Loaded *(*load_artefact)(Device *d, const Artefact *a);
 	void (*unload)(Device *d, Loaded *l);

@@ -114,7 +114,8 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 	if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
 		return TGL_ERROR_SOURCE;
 	k->program->cx->compiled++;
-	in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
+	if (!dev->dev.finish || dev->dev.finish(&dev->dev, &in->artefact))
+		in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
 	if (!in->loaded)
 		return device_report(dev, cx, NULL, k->k);
 	keep(in, k, &b->bound, &name);

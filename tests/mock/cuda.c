@@ -30,7 +30,7 @@
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_READY = 3, NO_DEVICE = 100, BAD_DEVICE = 101, BAD_IMAGE = 200, NO_CONTEXT = 201,
 	BAD_PTX = 218, OLD = 222, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_CAPTURE = 900, IMPLICIT_CAPTURE = 906 };
 enum { MAX_DEVICES = 8, MAX_PARAMS = 64, PLAIN_SHARED = 48 * 1024, MAX_SHARED = 232448, MAX_THREADS = 1024 };
-enum { MAGIC_CONTEXT = 0x11, MAGIC_MODULE, MAGIC_FUNCTION, MAGIC_STREAM, MAGIC_EVENT, MAGIC_GRAPH, MAGIC_EXEC };
+enum { MAGIC_CONTEXT = 0x11, MAGIC_MODULE, MAGIC_FUNCTION, MAGIC_STREAM, MAGIC_EVENT, MAGIC_GRAPH, MAGIC_EXEC, MAGIC_LINKER };
 
 typedef uint64_t Pointer;
 
@@ -667,17 +667,84 @@ check_text(const char *text, unsigned n, const int *option, void **value)
 	return major * 10 + minor > setting("MOCK_CUDA_PTX", 90) ? OLD : OK;
 }
 
+/* Machine code of the stand-in is the text with a word in front. */
+static const char elf[] = "\177ELFmock";
+
+typedef struct Linker { int magic; unsigned n; int option[8]; void *value[8]; char *code; size_t size; } Linker;
+
+EXPORT int cuLinkCreate_v2(unsigned n, int *option, void **value, Linker **out);
+int
+cuLinkCreate_v2(unsigned n, int *option, void **value, Linker **out)
+{
+	TRY(begin("cuLinkCreate_v2"));
+	if (n > 8)
+		return INVALID;
+	*out = calloc(1, sizeof **out);
+	(*out)->magic = MAGIC_LINKER;
+	(*out)->n = n;
+	memcpy((*out)->option, option, n * sizeof *option);
+	memcpy((*out)->value, value, n * sizeof *value);
+	nlive++;
+	return OK;
+}
+
+EXPORT int cuLinkAddData_v2(Linker *l, int kind, void *data, size_t size, const char *name, unsigned n, int *option, void **value);
+int
+cuLinkAddData_v2(Linker *l, int kind, void *data, size_t size, const char *name, unsigned n, int *option, void **value)
+{
+	(void)n, (void)option, (void)value, (void)name;
+	TRY(begin("cuLinkAddData_v2"));
+	if (!IS(l, MAGIC_LINKER) || kind != 1 || ((char *)data)[size - 1])
+		return INVALID;
+	TRY(check_text(data, l->n, l->option, l->value));
+	l->size = sizeof elf - 1 + size;
+	l->code = malloc(l->size);
+	memcpy(l->code, elf, sizeof elf - 1);
+	memcpy(l->code + sizeof elf - 1, data, size);
+	return OK;
+}
+
+EXPORT int cuLinkComplete(Linker *l, void **code, size_t *size);
+int
+cuLinkComplete(Linker *l, void **code, size_t *size)
+{
+	TRY(begin("cuLinkComplete"));
+	if (!IS(l, MAGIC_LINKER) || !l->code)
+		return INVALID;
+	*code = l->code;
+	*size = l->size;
+	return OK;
+}
+
+EXPORT int cuLinkDestroy(Linker *l);
+int
+cuLinkDestroy(Linker *l)
+{
+	TRY(begin("cuLinkDestroy"));
+	if (!IS(l, MAGIC_LINKER))
+		return BAD_HANDLE;
+	l->magic = 0;
+	free(l->code);
+	free(l);
+	nlive--;
+	return OK;
+}
+
 EXPORT int cuModuleLoadDataEx(Module **out, const void *image, unsigned n, int *option, void **value);
 int
 cuModuleLoadDataEx(Module **out, const void *image, unsigned n, int *option, void **value)
 {
 	TRY(begin("cuModuleLoadDataEx"));
-	bool elf = memcmp(image, "\177ELF", 4) == 0;
-	if (!elf)
+	bool code = memcmp(image, elf, 4) == 0;
+	if (!code)
 		TRY(check_text(image, n, option, value));
+	else if (memcmp(image, elf, sizeof elf - 1) == 0)
+		image = (const char *)image + sizeof elf - 1;
+	else
+		image = "";                                 /* from CUDA's own tools */
 	Module *m = calloc(1, sizeof *m);
 	m->magic = MAGIC_MODULE;
-	m->text = strdup(elf ? "" : image);
+	m->text = strdup(image);
 	read_entries(m);
 	nlive++;
 	*out = m;
