@@ -175,6 +175,10 @@ logic(Lower *l, const Elem *x, Reg a, Reg b)
 	case OP_EQ: return lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_XOR, a, b));
 	case OP_MIN: return lower_op2(l, EMIT_AND, a, b);
 	case OP_MAX: return lower_op2(l, EMIT_OR, a, b);
+	case OP_LT: return lower_op2(l, EMIT_AND, lower_op1(l, EMIT_NOT, a), b);
+	case OP_LE: return lower_op2(l, EMIT_OR, lower_op1(l, EMIT_NOT, a), b);
+	case OP_GT: return lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, b));
+	case OP_GE: return lower_op2(l, EMIT_OR, a, lower_op1(l, EMIT_NOT, b));
 	default: die("%s of bool", op_info[x->kind].text);
 	}
 }

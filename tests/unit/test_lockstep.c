@@ -304,7 +304,7 @@ arithmetic(void **state)
 				continue;
 			if (kind >= OP_EQ && kind <= OP_GE)
 				out = TY_BOOL;
-			bool logical = kind == OP_NOT || (kind >= OP_AND && kind <= OP_XOR) || kind == OP_EQ || kind == OP_NE;
+			bool logical = kind == OP_NOT || (kind >= OP_AND && kind <= OP_XOR) || (kind >= OP_MIN && kind <= OP_GE);
 			if (t == TY_BOOL && !logical)
 				continue;               /* does not infer */
 			if (dtype_is_packed((DType)t) || (kind == OP_REM && real))
