@@ -177,12 +177,13 @@ proven_inside(const LowerAccess *a, int d)
 	return inside && d < inside->nints && inside->ints[d];
 }
 
-/* v between 0 and `most`, as REG_I32. */
+/* v between 0 and `most`, as REG_I32; an extent is never below 0. */
 static Reg
-clamp(Lower *l, Reg v, Reg most)
+clamp(Lower *l, Reg v, Reg most, bool is_extent)
 {
-	v = lower_op2(l, EMIT_SMIN, lower_op2(l, EMIT_SMAX, v, lower_i64(l, 0)), most);
-	return lower_as(l, CAST_TRUNC, REG_I32, v);
+	if (!is_extent)
+		v = lower_op2(l, EMIT_SMAX, v, lower_i64(l, 0));
+	return lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_SMIN, v, most));
 }
 
 static void
@@ -207,9 +208,10 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	bool from_zero = lower_constant(v, &start) && start == 0;
 	Reg room = from_zero ? lower_dim(l, a->tensor, d)
 			     : lower_op2(l, EMIT_SUB, lower_dim(l, a->tensor, d), at_start);
-	a->dim[d].hi = clamp(l, room, lower_i64(l, real));
+	a->dim[d].hi = clamp(l, room, lower_i64(l, real), from_zero);
 	if (may_be_negative(v))
-		a->dim[d].lo = clamp(l, lower_op2(l, EMIT_SUB, lower_i64(l, 0), at_start), lower_i64(l, real));
+		a->dim[d].lo = clamp(l, lower_op2(l, EMIT_SUB, lower_i64(l, 0), at_start), lower_i64(l, real),
+		    false);
 }
 
 static void
