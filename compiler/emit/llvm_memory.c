@@ -195,7 +195,7 @@ load_text(
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
 		text_printf(&t, "@$%d ", where + 1);
 	}
-	text_printf(&t, "ld.%s%s", space(at), hint(l, at, true));
+	text_printf(&t, "ld.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, true));
 	put_width(&t, n, bytes);
 	put_list(&t, 0, n);
 	text_printf(&t, ", [$%d+%lld];", where, (long long)at->constant + (long long)first * bytes);
@@ -272,7 +272,7 @@ store_text(
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
 		text_printf(&t, "@$%d ", n + 1);
 	}
-	text_printf(&t, "st.%s%s", space(at), hint(l, at, false));
+	text_printf(&t, "st.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, false));
 	put_width(&t, n, bytes);
 	text_printf(&t, "[$0+%lld], ", (long long)at->constant + (long long)first * bytes);
 	put_list(&t, 1, n);

@@ -35,7 +35,7 @@ typedef struct Trace {
 
 static const char *const cast_text[] = {
     "sext", "zext", "trunc", "s2f", "u2f", "f2s", "f2u", "fext", "ftrunc", "bits"};
-static const char *const cache_text[] = {"", " stream", " keep", " readonly"};
+static const char *const cache_text[] = {"", " stream", " keep", " readonly", " volatile"};
 static const char *const space_text[] = {"global", "shared", "param"};
 static const char *const atomic_text[] = {
     "add", "min", "max", "umin", "umax", "and", "or", "xor", "exchange", "cas"};

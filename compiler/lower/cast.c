@@ -57,6 +57,15 @@ widen_fields(Lower *l, DType t, Reg r)
 	return lower_as(l, CAST_BITS, REG_F32, lower_op2(l, EMIT_OR, x, s));
 }
 
+/* Two e4m3 in the low half of a word. */
+static void
+unpack_two(Lower *l, Reg word, Reg half[2])
+{
+	Reg both;
+	l->e->prim(l->e, PRIM_UNPACK_E4M3, &word, 1, NULL, 0, &both, 1);
+	l->e->unpack(l->e, both, REG_F16, half, 2);
+}
+
 Reg
 lower_widen(Lower *l, DType t, Reg r)
 {
@@ -68,9 +77,7 @@ lower_widen(Lower *l, DType t, Reg r)
 		return lower_as(l, CAST_FEXT, REG_F32, lower_as(l, CAST_BITS, REG_F16, r));
 	}
 	if (t == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
-		r = lower_as(l, CAST_ZEXT, REG_I32, r);
-		l->e->prim(l->e, PRIM_UNPACK_E4M3, &r, 1, NULL, 0, &r, 1);
-		l->e->unpack(l->e, r, REG_F16, half, 2);
+		unpack_two(l, lower_as(l, CAST_ZEXT, REG_I32, r), half);
 		return lower_as(l, CAST_FEXT, REG_F32, half[0]);
 	}
 	return is_byte_float(t) ? widen_fields(l, t, r) : r;
@@ -302,10 +309,8 @@ widen_fours(Lower *l, const Reg *in, Reg *out, int n)
 	for (int r = 0; r < n; r += 4) {
 		Reg word[2] = {l->e->pack(l->e, &in[r], 4)}, half[4];
 		word[1] = lower_op2(l, EMIT_LSHR, word[0], lower_i32(l, 16));
-		for (int i = 0; i < 2; i++) {
-			l->e->prim(l->e, PRIM_UNPACK_E4M3, &word[i], 1, NULL, 0, &word[i], 1);
-			l->e->unpack(l->e, word[i], REG_F16, &half[2 * i], 2);
-		}
+		for (int i = 0; i < 2; i++)
+			unpack_two(l, word[i], &half[2 * i]);
 		for (int i = 0; i < 4; i++)
 			out[r + i] = lower_as(l, CAST_FEXT, REG_F32, half[i]);
 	}

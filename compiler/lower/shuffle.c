@@ -6,15 +6,20 @@
  *
  * A shuffle moves one register a lane, so the sender s must know from its own number which register is wanted.  Where D
  * tells lanes apart, t = D^-1 (s + C r + E w), and the sender puts forward A r + G (s + C r) + … with G = B D^-1: its
- * registers change places under its own lane bits, once for all shuffles.  Directions t in D's kernel stay unknown to
- * it; where B moves along such a direction, both registers are sent and the receiver chooses by its bit.  More than one
- * such direction is dearer than shared memory. */
+ * registers change places under its own lane bits, once for all shuffles.
+ *
+ * Where D does not (lanes become registers), receivers take their registers in different orders: in round q lane t asks
+ * for its register q + P t, with P chosen so that D + C P tells lanes apart, and afterwards the receiver's registers
+ * change places under its lane bits.  Directions for which there is no such P stay unknown to the sender; if B moves
+ * along one, both registers are sent and the receiver chooses by its bit.  More than one of these is dearer than shared
+ * memory. */
 #include "lower/lower.h"
 
 #include <string.h>
 
 typedef struct Plan {
 	F2 g;                                           /* of sender's lane bits to register bits */
+	uint64_t turn[F2_MAX];                          /* P: of the receiver's lane bits to its register bits */
 	int nkernel;
 	int bit[F2_MAX];                                /* of the receiver's lane, one for each direction … */
 	uint64_t by[F2_MAX];                            /* … and the registers that it moves by */
@@ -44,20 +49,61 @@ lane_part(const Convert *c, Sizes z, int i)
 	return c->from.col[i] >> z.src_regs & ((UINT64_C(1) << z.src_lanes) - 1);
 }
 
-static void
-make_plan(const Convert *c, Sizes z, Plan *p)
+static F2
+lanes_asked(const Convert *c, Sizes z)
 {
-	F2 d = f2_zero(z.dst_lanes, z.src_lanes), b = f2_zero(z.dst_lanes, z.src_regs), inverse;
-	uint64_t kernel[F2_MAX];
-	for (int i = 0; i < z.dst_lanes; i++) {
+	F2 d = f2_zero(z.dst_lanes, z.src_lanes);
+	for (int i = 0; i < z.dst_lanes; i++)
 		d.col[i] = lane_part(c, z, z.dst_regs + i);
+	return d;
+}
+
+static F2
+registers_asked(const Convert *c, Sizes z)
+{
+	F2 b = f2_zero(z.dst_lanes, z.src_regs);
+	for (int i = 0; i < z.dst_lanes; i++)
 		b.col[i] = register_part(c, z, z.dst_regs + i);
-	}
-	*p = (Plan){0};
-	uint64_t free = 0;
+	return b;
+}
+
+static int
+top_bit(uint64_t v)
+{
+	return 63 - __builtin_clzll(v);
+}
+
+/* One more direction that senders can tell, by P: false if there is none. */
+static bool
+turn_one(Convert *c, Sizes z, Plan *p)
+{
+	F2 d = lanes_asked(c, z), b = registers_asked(c, z);
+	uint64_t kernel[F2_MAX], x;
 	int n = f2_kernel(&d, kernel);
 	for (int k = 0; k < n; k++) {
-		int top = 63 - __builtin_clzll(kernel[k]);      /* in no other vector of the kernel */
+		int lane = top_bit(kernel[k]);
+		for (int e = 0; f2_apply(&b, kernel[k]) && e < z.dst_regs; e++) {
+			if (f2_solve(&d, lane_part(c, z, e), &x))
+				continue;
+			c->from.col[z.dst_regs + lane] ^= c->from.col[e];
+			p->turn[lane] ^= UINT64_C(1) << e;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+make_plan(Convert *c, Sizes z, Plan *p)
+{
+	*p = (Plan){0};
+	while (turn_one(c, z, p))
+		;
+	F2 d = lanes_asked(c, z), b = registers_asked(c, z), inverse;
+	uint64_t kernel[F2_MAX], free = 0;
+	int n = f2_kernel(&d, kernel);
+	for (int k = 0; k < n; k++) {
+		int top = top_bit(kernel[k]);           /* in no other vector of the kernel */
 		free |= UINT64_C(1) << top;
 		uint64_t by = f2_apply(&b, kernel[k]);
 		if (!by)
@@ -89,7 +135,8 @@ bool
 lower_can_shuffle(const Convert *c, const Layout *src, const Layout *dst)
 {
 	Plan p;
-	make_plan(c, sizes(src, dst), &p);
+	Convert turned = *c;
+	make_plan(&turned, sizes(src, dst), &p);
 	return p.nkernel <= 1;
 }
 
@@ -174,14 +221,15 @@ put_forward(Lower *l, const Convert *c, const Plan *p, Sizes z, const Reg *from)
 }
 
 void
-lower_shuffle(Lower *l, const Convert *c, const Layout *src, const Layout *dst, const Reg *from, RegType type, Reg *out)
+lower_shuffle(Lower *l, const Convert *given, const Layout *src, const Layout *dst, const Reg *from, RegType type, Reg *out)
 {
 	Sizes z = sizes(src, dst);
+	Convert c = *given;
 	Plan p;
-	make_plan(c, z, &p);
-	Reg *v = put_forward(l, c, &p, z, from), asked = lane_asked(l, c, z);
+	make_plan(&c, z, &p);
+	Reg *v = put_forward(l, &c, &p, z, from), asked = lane_asked(l, &c, z);
 	for (int r = 0; r < 1 << z.dst_regs; r++) {
-		uint64_t at = f2_apply(&c->from, (uint64_t)r);
+		uint64_t at = f2_apply(&c.from, (uint64_t)r);
 		uint64_t reg = at & ((UINT64_C(1) << z.src_regs) - 1), lane = at >> z.src_regs;
 		lane &= (UINT64_C(1) << z.src_lanes) - 1;
 		reg ^= f2_apply(&p.g, lane);
@@ -194,4 +242,5 @@ lower_shuffle(Lower *l, const Convert *c, const Layout *src, const Layout *dst, 
 		bit = lower_op2(l, EMIT_NE, bit, lower_i32(l, 0));
 		out[r] = lower_op3(l, EMIT_SELECT, bit, other, out[r]);
 	}
+	lower_exchange(l, out, 1 << z.dst_regs, p.turn, z.dst_lanes);
 }
