@@ -239,7 +239,8 @@ bool
 cuda_sync(Device *d, Fault *fault)
 {
 	void *before = cuda_enter(d);
-	bool ok = cuda_check(d, CUDA_STATE(d)->cuda.cuCtxSynchronize(), "cuCtxSynchronize") && cuda_collect(d, d->stream, fault);
+	CudaResult r = CUDA_STATE(d)->cuda.cuCtxSynchronize();
+	bool ok = cuda_check(d, r, "cuCtxSynchronize") && cuda_collect(d, d->stream, fault);
 	cuda_leave(d, before);
 	return ok;
 }

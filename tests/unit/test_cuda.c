@@ -830,7 +830,7 @@ test_graphs(void **state)
 	assert_failed(f->cx, TGL_ERROR_DEVICE, "cuStreamBeginCapture_v2 failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED");
 	assert_ok(f->cx, tgl_graph_begin(s));
 	assert_int_equal(tgl_graph_begin(s), TGL_ERROR_USAGE);
-	assert_failed(f->cx, TGL_ERROR_USAGE, "E1145");
+	assert_failed(f->cx, TGL_ERROR_USAGE, "E1146");
 	assert_ok(f->cx, tgl_tensor_fill(y, 0));
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
