@@ -149,6 +149,13 @@ lower_dim(Lower *l, const Value *tensor, int dim)
 	return symbol >= 0 ? lower_param(l, ABI_DIM, symbol, 0) : lower_param(l, ABI_EXTENT, p, dim);
 }
 
+/* Rows of packed elements start on a byte. */
+static bool
+rows_are_even(const Value *tensor, int dim)
+{
+	return dtype_is_packed(tensor->type->elem) && dim == tensor->type->rank - 1;
+}
+
 int64_t
 lower_known_stride(Lower *l, const Value *tensor, int dim)
 {
@@ -156,9 +163,10 @@ lower_known_stride(Lower *l, const Value *tensor, int dim)
 	if (l->f->param[tensor_param(tensor)].strided)
 		return -1;
 	for (int d = dim + 1; d < tensor->type->rank; d++) {
-		if (known_dim(tensor, d) < 0)
+		int64_t n = known_dim(tensor, d);
+		if (n < 0)
 			return -1;
-		stride *= known_dim(tensor, d);
+		stride *= rows_are_even(tensor, d) ? n + (n & 1) : n;
 	}
 	return stride;
 }
@@ -172,10 +180,14 @@ lower_stride(Lower *l, const Value *tensor, int dim)
 		return lower_i64(l, known);
 	if (l->f->param[p].strided)
 		return lower_param(l, ABI_STRIDE, p, dim);
-	Reg r = lower_dim(l, tensor, dim + 1);
-	for (int d = dim + 2; d < tensor->type->rank; d++)
-		if (known_dim(tensor, d) != 1)
-			r = lower_op2(l, EMIT_MUL, r, lower_dim(l, tensor, d));
+	Reg r = 0;
+	for (int d = dim + 1; d < tensor->type->rank; d++) {
+		Reg n = lower_dim(l, tensor, d);
+		if (rows_are_even(tensor, d))
+			n = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_ADD, n, lower_i64(l, 1)), lower_i64(l, -2));
+		if (known_dim(tensor, d) != 1 || rows_are_even(tensor, d))
+			r = r ? lower_op2(l, EMIT_MUL, r, n) : n;
+	}
 	return r;
 }
 
