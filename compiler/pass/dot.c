@@ -74,22 +74,36 @@ find_mma(const Target *t, DType a, DType b, DType acc, int64_t k)
 	return best;
 }
 
+/* f32 is multiplied exactly unless the source allows less. */
+static bool
+is_exact(const Op *dot)
+{
+	const char *precision = op_text(dot, "precision");
+	return dot->in[0]->type->elem == TY_F32 && (*precision == 0 || strcmp(precision, "ieee") == 0);
+}
+
+const MmaInfo *
+dot_mma(const Op *dot, const Target *t)
+{
+	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
+	int64_t k = dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
+	const MmaInfo *m = is_exact(dot) ? NULL : find_mma(t, a, b, acc, k);
+	return !m && is_fp8(a) && is_fp8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
+}
+
 static const MmaInfo *
 choose_mma(Op *dot, const Target *t, const char **reason)
 {
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
-	int64_t k = dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
-	const char *precision = op_text(dot, "precision");
-	bool exact = a == TY_F32 && (*precision == 0 || strcmp(precision, "ieee") == 0);
-	const MmaInfo *m = exact ? NULL : find_mma(t, a, b, acc, k);
-	if (!m && is_fp8(a) && is_fp8(b) && (m = find_mma(t, TY_F16, TY_F16, acc, k)) != NULL) {
-		cast_operand(dot, 0, TY_F16);
-		cast_operand(dot, 1, TY_F16);
+	const MmaInfo *m = dot_mma(dot, t);
+	if (m && m->a != a) {
+		cast_operand(dot, 0, m->a);
+		cast_operand(dot, 1, m->b);
 	}
 	if (!m)
-		*reason = exact ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
-		                : arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s",
-		                      t->name, dtype_info[a].text, dtype_info[b].text, dtype_info[acc].text);
+		*reason = is_exact(dot) ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
+		                        : arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s",
+		                              t->name, dtype_info[a].text, dtype_info[b].text, dtype_info[acc].text);
 	return m;
 }
 

@@ -4,6 +4,9 @@
 
 #include "pass/place.h"
 
+/* dot.c: the instruction for a dot's types, also after its operands become f16; NULL: none. */
+const MmaInfo *dot_mma(const Op *dot, const Target *t);
+
 /* dot_chain.c */
 /* The dot whose operand 0 the value becomes through elementwise ops, or NULL. */
 Op *dot_next(const Func *f, const Value *v);

@@ -36,14 +36,12 @@ padded(int64_t n)
 	return n <= 0 ? 1 : INT64_C(1) << log2_exact(n);
 }
 
-const Type *
-pad_type(Module *m, const Type *t)
+static const Type *
+padded_type(Module *m, const Type *t, const int64_t *least)
 {
 	int64_t extent[MAX_RANK];
-	if (t->kind != TYPE_TILE)
-		return t;
 	for (int d = 0; d < t->rank; d++)
-		extent[d] = padded(t->extent[d]);
+		extent[d] = MAX(padded(t->extent[d]), least[d]);
 	return type_with_shape(m, t, t->rank, extent);
 }
 
@@ -94,14 +92,20 @@ static void
 pad_access(const Pad *p, Op *op, const Value *tile)
 {
 	const Type *was = pad_was(p, tile);
-	const Attr *extents = op_attr(op, "extents");
+	const char *index = op_text(op, "index");
 	int64_t to[MAX_RANK];
-	if (extents) {
-		for (int i = 0; i < extents->nints; i++)
-			to[i] = padded(extents->ints[i]);
-		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, extents->nints));
+	int at = 0, n = 0;
+	bool gathers = false;
+	for (int i = 0; index[i]; i++) {
+		if (index[i] == 'p')
+			to[n++] = tile->type->extent[at++];
+		else if (index[i] == 'g' && !gathers)
+			at += op->in[1 + i]->type->rank;
+		gathers |= index[i] == 'g';
 	}
-	if (tile && was != tile->type && !op_attr(op, "valid"))
+	if (op_attr(op, "extents"))
+		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, n));
+	if (was != tile->type && !op_attr(op, "valid"))
 		op_set_attr(p->m, op, attr_ints(p->m, "valid", was->extent, was->rank));
 }
 
@@ -215,7 +219,9 @@ pad_block(const Pad *p, Block *b)
 static bool
 widen(Pad *p, Value *v)
 {
-	const Type *to = pad_type(p->m, v->type);
+	if (v->type->kind != TYPE_TILE)
+		return false;
+	const Type *to = padded_type(p->m, v->type, p->least + p->first[v->id]);
 	p->was[v->id] = v->type;
 	p->of[v->id] = v;
 	if (to == v->type)
@@ -241,7 +247,7 @@ widen_all(Pad *p)
 }
 
 static void
-pad(Module *m, Func *f)
+pad(Module *m, Func *f, const Target *t)
 {
 	Pad p = {.m = m, .f = f};
 	for (Op *op = f->body->first, *next; op; op = next) {
@@ -253,6 +259,7 @@ pad(Module *m, Func *f)
 	p.n = f->nvalues;
 	p.was = NEW_ARRAY(m->cx->tmp, const Type *, p.n);
 	p.of = NEW_ARRAY(m->cx->tmp, const Value *, p.n);
+	p.least = pad_needs(f, t, &p.first);
 	if (widen_all(&p))
 		pad_block(&p, f->body);
 	func_number(f);
@@ -261,8 +268,7 @@ pad(Module *m, Func *f)
 void
 pass_pad(Module *m, const Target *t)
 {
-	(void)t;
 	for (int i = 0; i < m->funcs.n; i++)
 		if (!m->funcs.at[i]->is_reference)
-			pad(m, m->funcs.at[i]);
+			pad(m, m->funcs.at[i], t);
 }

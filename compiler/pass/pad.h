@@ -10,11 +10,12 @@ typedef struct Pad {
 	const Type **was;                               /* by Value.id: its type before … */
 	const Value **of;                               /* … of this value; others were made here */
 	int n;
+	const int64_t *least;                           /* what each dimension must have at least: pad_class.c */
+	int *first;
 } Pad;
 
 /* The type that a value had, or has if it was made here. */
 const Type *pad_was(const Pad *p, const Value *v);
-const Type *pad_type(Module *m, const Type *t);
 /* `to` stands for `from`, whose type before it takes on. */
 void pad_replace(const Pad *p, Value *from, Value *to);
 Builder pad_builder(Op *op);
@@ -26,6 +27,10 @@ Value *pad_below(Builder *b, const Type *t, int d, int64_t valid);
 Value *pad_valid(Builder *b, const Type *t, const Type *was);
 /* Operand i with `other` along dimension d from its old extent on. */
 void pad_fill(const Pad *p, Op *op, int i, int d, Value *other);
+
+/* pad_class.c: the least extent that each dimension should have, from *first of its value on, so that dots fit their
+ * instructions; f is numbered. */
+int64_t *pad_needs(Func *f, const Target *t, int **first);
 
 /* pad_shape.c: ops that move elements about */
 void pad_reshape(const Pad *p, Op *op);
