@@ -168,6 +168,18 @@ copied(TglTensor *t, const char *f, bool ok)
 	return context_fail(t->dev->cx, TGL_ERROR_DEVICE, NULL);
 }
 
+/* Data that comes back is looked at: a launch before that failed must not go unnoticed. */
+TglStatus
+tensor_fetched(TglTensor *t, const char *f, bool ok)
+{
+	TglDevice *dev = t->dev;
+	Fault fault = {.place = NOWHERE, .other = NOWHERE};
+	const DeviceQueue *q = dev->dev.queue;
+	if (!ok || !q || q->stream_sync(&dev->dev, dev->dev.stream, &fault))
+		return copied(t, f, ok);
+	return context_fail(dev->cx, device_report(dev, dev->cx->own, &fault, NULL), NULL);
+}
+
 TglStatus
 tgl_tensor_write(TglTensor *t, const void *from, size_t size)
 {
@@ -187,7 +199,7 @@ tgl_tensor_read(TglTensor *t, void *to, size_t size)
 	context_begin(t->dev->cx);
 	if (!tensor_copy_check(t, "tgl_tensor_read", to, size))
 		return TGL_ERROR_USAGE;
-	return copied(t, "tgl_tensor_read", tensor_copy_out(t, to));
+	return tensor_fetched(t, "tgl_tensor_read", tensor_copy_out(t, to));
 }
 
 /* ---- fills ---- */
@@ -319,5 +331,5 @@ tgl_tensor_element(TglTensor *t, int64_t index, double *f, int64_t *i)
 	if (i)
 		*i = dtype_is_float((DType)t->dtype) ? 0
 						     : dtype_load_i64((DType)t->dtype, one, half);
-	return TGL_OK;
+	return tensor_fetched(t, "tgl_tensor_element", true);
 }

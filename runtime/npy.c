@@ -501,6 +501,9 @@ tgl_tensor_save(TglTensor *t, const char *path)
 	context_begin(cx);
 	if (context_null(cx, path, "tgl_tensor_save", "path"))
 		return TGL_ERROR_USAGE;
+	TglStatus s = tensor_fetched(t, "tgl_tensor_save", true);
+	if (s != TGL_OK)
+		return s;
 	if (!npy_save(t, cx->own, path))
 		return context_fail(cx, TGL_ERROR_FILE, NULL);
 	return TGL_OK;

@@ -129,6 +129,7 @@ PlanArg tensor_arg(const TglTensor *t);
 bool tensor_guard_whole(const TglTensor *t); /* nothing wrote next to it */
 bool tensor_copy_in(TglTensor *t, const void *from); /* contiguous host copy to tensor */
 bool tensor_copy_out(const TglTensor *t, void *to);
+TglStatus tensor_fetched(TglTensor *t, const char *f, bool ok); /* waits, and looks for faults of kernels */
 bool tensor_copy_check(TglTensor *t, const char *f, const void *host, size_t size); /* the size fits */
 /* A copy on the host of a tensor's memory, from its first element to the end of what it owns. */
 typedef struct Image {

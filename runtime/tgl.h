@@ -93,7 +93,8 @@ TglContext *tgl_context_open(void);     /* NULL: no memory */
 void tgl_context_close(TglContext **cx);
 
 /* Lines that kernels print, whole, from any thread of a device but one at a time; NULL:
- * dropped (the start). */
+ * dropped (the start).  A GPU's driver writes its kernels' lines to standard output itself, when the
+ * device is waited for. */
 void tgl_context_print(TglContext *cx, void (*print)(void *user, const char *line), void *user);
 
 /* How kernels are compiled; all zero is the usual way.  Texts are copied. */
@@ -311,7 +312,8 @@ void *tgl_tensor_data(TglTensor *t);    /* the device's address of the first ele
 TglDevice *tgl_tensor_device(TglTensor *t);
 
 /* Whole tensor from or to host memory, contiguous row-major, exactly tgl_tensor_bytes; `size`
- * is what the caller has and must equal it.  Waits until done. */
+ * is what the caller has and must equal it.  Waits until done; a read reports a launch before it
+ * that failed (TGL_ERROR_FAULT). */
 TglStatus tgl_tensor_write(TglTensor *t, const void *from, size_t size);
 TglStatus tgl_tensor_read(TglTensor *t, void *to, size_t size);
 /* Every element `v`, converted to the dtype (to nearest even; integers truncate and saturate). */

@@ -682,6 +682,13 @@ test_asserts(void **state)
 	assert_string_equal(tgl_error(f->cx)->code, "E1195");
 	assert_ok(f->cx, tgl_device_sync(f->dev));          /* told once */
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL)); /* the short way: it is seen again */
+	float v[4];
+	assert_int_equal(tgl_tensor_read(y, v, sizeof v), TGL_ERROR_FAULT);
+	assert_failed(f->cx, TGL_ERROR_FAULT, "must hold");
+	assert_ok(f->cx, tgl_tensor_read(y, v, sizeof v));
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
+	assert_int_equal(tgl_tensor_save(y, "/nowhere/y.npy"), TGL_ERROR_FAULT);
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
 	TglStream *s = tgl_stream_open(f->dev);
 	assert_int_equal(tgl_stream_sync(s), TGL_ERROR_FAULT);
 	assert_int_equal(tgl_launch(f->dev, k, args, 2, &seconds), TGL_ERROR_FAULT);
