@@ -16,7 +16,7 @@ transpose(const T *__restrict__ x, T *__restrict__ y, dim_t M, dim_t N)
 	}
 	__syncthreads();
 	for (int i = threadIdx.x; i < TILE * VECTORS; i += THREADS) {
-		int c = i % TILE, r = i / TILE;         // column c of rows r * n ...
+		int r = i % VECTORS, c = i / VECTORS;   // column c of rows r * n ...
 		Vec<T> a;
 		for (int j = 0; j < n; j++)
 			a.v[j] = tile[r * n + j][((c / n) ^ (r % VECTORS)) * n + c % n];
@@ -32,18 +32,20 @@ transpose_bf16(const __nv_bfloat16 *__restrict__ x, __nv_bfloat16 *__restrict__ 
 	transpose<__nv_bfloat16, 128, 512>(x, y, M, N);
 }
 
-// Columns in strips of 32 vectors; 16 warps share the rows of a strip.   grid C / (32 * elements a vector), block 512
+// Columns in strips of 32 vectors, rows in 8 parts; 16 warps share the rows of a strip, and parts meet in y, which was
+// zeroed.   grid 8 * C / (32 * elements a vector), block 512
 template <typename T> __device__ __forceinline__ void
 column_sum(const T *__restrict__ x, float *__restrict__ y, dim_t R, dim_t C)
 {
 	constexpr int n = Vec<T>::n;
 	__shared__ float part[16][32 * n];
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	dim_t c = ((dim_t)blockIdx.x * 32 + lane) * n;
+	dim_t strip = blockIdx.x / 8, rows = (R + 7) / 8, first = blockIdx.x % 8 * rows;
+	dim_t c = (strip * 32 + lane) * n, last = first + rows < R ? first + rows : R;
 	float s[n] = {};
 	if (c < C) {
 #pragma unroll 8
-		for (dim_t r = warp; r < R; r += 16) {
+		for (dim_t r = first + warp; r < last; r += 16) {
 			Vec<T> a = load16(x + r * C + c);
 			for (int j = 0; j < n; j++)
 				s[j] += to_float(a.v[j]);
@@ -56,8 +58,8 @@ column_sum(const T *__restrict__ x, float *__restrict__ y, dim_t R, dim_t C)
 		float total = 0;
 		for (int w = 0; w < 16; w++)
 			total += part[w][i];
-		if ((dim_t)blockIdx.x * 32 * n + i < C)
-			y[(dim_t)blockIdx.x * 32 * n + i] = total;
+		if (strip * 32 * n + i < C)
+			atomicAdd(&y[strip * 32 * n + i], total);
 	}
 }
 

@@ -32,7 +32,7 @@ def size(t):
 
 def moved(problem, t):
     """Bytes that the kernel must move: each tensor once."""
-    return sum(size(v) for v in t.values())
+    return sum(size(v) for k, v in t.items() if not k.startswith("_"))
 
 
 def as_double(x):

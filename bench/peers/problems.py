@@ -125,7 +125,7 @@ def memory_problems():
         p.append(Problem(f"colsum {text} 8192x8192", matrix(8192, 8192, dtype, out=((8192,), F32)), ["y"],
                          lambda t, d: t["x"].to(d).sum(0), tk.column_sum, lambda t: torch.sum(t["x"], 0, dtype=F32, out=t["y"]),
                          ("column_sums", {"T": text}, "x y"),
-                         ("shapes.cu", f"column_sums_{text}", lambda t: (8192 * t["x"].element_size() // 512, 512))))
+                         ("shapes.cu", f"column_sums_{text}", lambda t: (8 * 8192 * t["x"].element_size() // 512, 512))))
     for dtype, text in ((F32, "f32"), (BF16, "bf16")):
         p.append(Problem(f"rowsum {text} 8192x8192", matrix(8192, 8192, dtype, out=((8192,), F32)), ["y"],
                          lambda t, d: t["x"].to(d).sum(1), tk.row_sum, lambda t: torch.sum(t["x"], 1, dtype=F32, out=t["y"]),

@@ -113,6 +113,8 @@ class Tegula:
         grid, block = shape(sets[0])
 
         def launch(s):
+            if name.startswith("column_sums"):
+                s["y"].zero_()
             values = []
             for word in spec.split():
                 n, _, value = word.partition("=")
