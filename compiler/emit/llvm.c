@@ -190,6 +190,7 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	llvm_memory_open(l);
 	llvm_control_open(l);
 	llvm_nvptx_open(l);
+	llvm_matrix_open(l);
 	return l;
 }
 

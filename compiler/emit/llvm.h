@@ -67,22 +67,23 @@ enum { ASM_EFFECT = 1 << 0, ASM_MEMORY = 1 << 1, ASM_CONVERGENT = 1 << 2 };
 typedef struct LlvmAsm {
 	EmitLlvm *l;
 	Text constraints;
-	LLVMTypeRef result[64 + 8];
-	LLVMValueRef in[64 + 8];
-	int nresult, nin;
+	VEC(LLVMTypeRef) result;
+	VEC(LLVMValueRef) in;
 } LlvmAsm;
 
 void llvm_asm_result(LlvmAsm *a, RegType type);
 void llvm_asm_in(LlvmAsm *a, LLVMValueRef v, RegType type);
+void llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result);      /* what stands in a result's register before */
 /* Makes the call; results in out as values of the types they were added with. */
 void llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type, LLVMValueRef *out);
 /* One result, up to three operands of one type. */
 LLVMValueRef llvm_asm_op(EmitLlvm *l, const char *text, RegType type, const LLVMValueRef *in, int n);
 
-/* llvm_memory.c, llvm_control.c, llvm_nvptx.c: their part of the emitter */
+/* llvm_memory.c, llvm_control.c, llvm_nvptx.c, llvm_matrix.c: their part of the emitter */
 
 void llvm_memory_open(EmitLlvm *l);
 void llvm_control_open(EmitLlvm *l);
 void llvm_nvptx_open(EmitLlvm *l);
+void llvm_matrix_open(EmitLlvm *l);
 
 #endif

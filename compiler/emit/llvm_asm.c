@@ -46,10 +46,8 @@ constrain(LlvmAsm *a, const char *before, RegType type)
 void
 llvm_asm_result(LlvmAsm *a, RegType type)
 {
-	if (a->nresult >= LEN(a->result))
-		die("too many results of PTX text");
 	constrain(a, "=&", type);
-	a->result[a->nresult++] = asm_type(a->l, type);
+	vec_push(a->l->e.mem, &a->result, asm_type(a->l, type));
 }
 
 void
@@ -57,14 +55,19 @@ llvm_asm_in(LlvmAsm *a, LLVMValueRef v, RegType type)
 {
 	LLVMBuilderRef b = a->l->b;
 	LLVMTypeRef want = asm_type(a->l, type);
-	if (a->nin >= LEN(a->in))
-		die("too many operands of PTX text");
 	if (type == REG_I8)
 		v = LLVMBuildZExt(b, v, want, "");
 	else if (want != a->l->type[type])
 		v = LLVMBuildBitCast(b, v, want, "");
 	constrain(a, "", type);
-	a->in[a->nin++] = v;
+	vec_push(a->l->e.mem, &a->in, v);
+}
+
+void
+llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result)
+{
+	text_printf(&a->constraints, ",%d", result);
+	vec_push(a->l->e.mem, &a->in, v);
 }
 
 static void
@@ -78,35 +81,35 @@ attribute(EmitLlvm *l, LLVMValueRef call, const char *name)
 static LLVMTypeRef
 results_type(LlvmAsm *a)
 {
-	if (a->nresult == 0)
+	if (a->result.n == 0)
 		return a->l->none;
-	if (a->nresult == 1)
-		return a->result[0];
-	return LLVMStructTypeInContext(a->l->cx, a->result, (unsigned)a->nresult, false);
+	if (a->result.n == 1)
+		return a->result.at[0];
+	return LLVMStructTypeInContext(a->l->cx, a->result.at, (unsigned)a->result.n, false);
 }
 
 void
 llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type, LLVMValueRef *out)
 {
 	EmitLlvm *l = a->l;
-	LLVMTypeRef types[LEN(a->in)];
+	LLVMTypeRef *types = NEW_ARRAY(l->e.mem, LLVMTypeRef, a->in.n);
 	if (flags & ASM_MEMORY)
 		text_printf(&a->constraints, "%s~{memory}", a->constraints.n ? "," : "");
-	for (int i = 0; i < a->nin; i++)
-		types[i] = LLVMTypeOf(a->in[i]);
-	LLVMTypeRef fn = LLVMFunctionType(results_type(a), types, (unsigned)a->nin, false);
+	for (int i = 0; i < a->in.n; i++)
+		types[i] = LLVMTypeOf(a->in.at[i]);
+	LLVMTypeRef fn = LLVMFunctionType(results_type(a), types, (unsigned)a->in.n, false);
 	LLVMValueRef code = LLVMGetInlineAsm(fn, text, strlen(text),
 	    a->constraints.at ? a->constraints.at : "", a->constraints.n,
 	    (flags & (ASM_EFFECT | ASM_MEMORY)) != 0, false, LLVMInlineAsmDialectATT, false);
-	LLVMValueRef call = LLVMBuildCall2(l->b, fn, code, a->in, (unsigned)a->nin, "");
+	LLVMValueRef call = LLVMBuildCall2(l->b, fn, code, a->in.at, (unsigned)a->in.n, "");
 	attribute(l, call, "nounwind");
 	if (flags & ASM_CONVERGENT)
 		attribute(l, call, "convergent");
 	if (!(flags & (ASM_EFFECT | ASM_MEMORY)))
 		attribute(l, call, "memory"); /* value 0: none */
-	for (int i = 0; i < a->nresult; i++) {
+	for (int i = 0; i < a->result.n; i++) {
 		LLVMValueRef v =
-		    a->nresult == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
+		    a->result.n == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
 		if (type[i] == REG_I8)
 			v = LLVMBuildTrunc(l->b, v, l->type[REG_I8], "");
 		else if (LLVMTypeOf(v) != l->type[type[i]])

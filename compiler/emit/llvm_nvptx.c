@@ -254,71 +254,6 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 	LLVMBuildCall2(l->b, type, f, arg, 2, "");
 }
 
-/* matrix instructions */
-
-static const char *
-mma_type(DType t)
-{
-	switch (t) {
-	case TY_F16: return "f16";
-	case TY_BF16: return "bf16";
-	case TY_F32: return "tf32"; /* as an operand; an accumulator is f32 */
-	case TY_I8: return "s8";
-	case TY_U8: return "u8";
-	case TY_F8E4M3: return "e4m3";
-	case TY_F8E5M2: return "e5m2";
-	default: die("no matrix instruction takes this type");
-	}
-}
-
-static void
-put_words(Text *t, int *at, int n)
-{
-	text_put(t, "{");
-	for (int i = 0; i < n; i++)
-		text_printf(t, "%s$%d", i ? ", " : "", (*at)++);
-	text_put(t, "}");
-}
-
-static void
-mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out)
-{
-	EmitLlvm *l = llvm_state(e);
-	MmaWords w = mma_words(i);
-	LlvmAsm as = {.l = l};
-	Text t = {0};
-	RegType acc = i->acc == TY_F32 ? REG_F32 : REG_I32, type[16];
-	const char *d = i->acc == TY_F32 ? "f32" : "s32";
-	LLVMValueRef v[16];
-	int at = 0;
-	if (i->warps != 1 || w.c > LEN(v))
-		die("%s is no instruction of one warp", i->name);
-	for (int k = 0; k < w.c; k++) {
-		type[k] = acc;
-		llvm_asm_result(&as, acc);
-	}
-	for (int k = 0; k < w.a; k++)
-		llvm_asm_in(&as, llvm_value(l, a[k]), REG_I32);
-	for (int k = 0; k < w.b; k++)
-		llvm_asm_in(&as, llvm_value(l, b[k]), REG_I32);
-	for (int k = 0; k < w.c; k++)
-		llvm_asm_in(&as, llvm_value(l, c[k]), acc);
-	text_printf(&t, "mma.sync.aligned.m%dn%dk%d.row.col.%s.%s.%s.%s ", i->m, i->n, i->k, d,
-	    mma_type(i->a), mma_type(i->b), d);
-	put_words(&t, &at, w.c);
-	text_put(&t, ", ");
-	put_words(&t, &at, w.a);
-	text_put(&t, ", ");
-	put_words(&t, &at, w.b);
-	text_put(&t, ", ");
-	put_words(&t, &at, w.c);
-	text_put(&t, ";");
-	llvm_asm_make(&as, t.at, ASM_CONVERGENT, type, v);
-	for (int k = 0; k < w.c; k++)
-		out[k] = llvm_add(l, acc, v[k]);
-	text_close(&t);
-}
-
 void
 llvm_nvptx_open(EmitLlvm *l)
 {
@@ -328,5 +263,4 @@ llvm_nvptx_open(EmitLlvm *l)
 	e->prim = prim;
 	e->inline_ptx = inline_ptx;
 	e->print = print;
-	e->mma = mma;
 }

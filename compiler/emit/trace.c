@@ -553,18 +553,36 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 }
 
 static void
-wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, const Reg *c, Reg *out)
+wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *c, Reg *out)
 {
 	Trace *t = state(e);
 	int n = i->n / 2;
+	Reg *from = NEW_ARRAY(e->mem, Reg, n);
+	for (int k = 0; k < n; k++)
+		from[k] = c[k];
 	Reg in[] = {a, b};
 	for (int k = 0; k < n; k++)
 		out[k] = add(e, i->acc == TY_F32 ? REG_F32 : REG_I32, NULL);
 	start(t);
 	results(t, out, n);
-	text_printf(t->out, " = %s ", i->name);
+	text_printf(t->out, " = %s%s%s ", i->name, turned & TURN_A ? ".turn_a" : "", turned & TURN_B ? ".turn_b" : "");
 	list(t, "", in, 2);
-	list(t, ", ", c, n);
+	list(t, ", ", from, n);
+	text_put(t->out, "\n");
+}
+
+static void
+settle(Emitter *e, const Reg *v, Reg *out, int n)
+{
+	Trace *t = state(e);
+	Reg *from = NEW_ARRAY(e->mem, Reg, n);
+	for (int k = 0; k < n; k++)
+		from[k] = v[k];
+	for (int k = 0; k < n; k++)
+		out[k] = add(e, type(e, from[k]), NULL);
+	start(t);
+	results(t, out, n);
+	list(t, " = settle ", from, n);
 	text_put(t->out, "\n");
 }
 
@@ -584,7 +602,7 @@ emit_trace_open(Arena *mem, const Target *target, Text *out)
 	    .while_begin = while_begin, .while_test = while_test, .while_end = while_end,
 	    .if_begin = if_begin, .if_else = if_else, .if_end = if_end, .trap = trap,
 	    .prim = prim, .inline_ptx = inline_ptx, .print = print, .mma = mma,
-	    .wgmma = wgmma,
+	    .wgmma = wgmma, .settle = settle,
 	};
 	return e;
 }

@@ -155,7 +155,7 @@ lower_dot_start(Lower *l, Op *op)
 			int64_t along = (int64_t)k * w->k * size;
 			Reg da = descriptor(l, a, along + (int64_t)r * 64 * row_a, fixed_a);
 			Reg db = descriptor(l, b, along, fixed_b);
-			l->e->wgmma(l->e, w, da, db, out + r * n, out + r * n);
+			l->e->wgmma(l->e, w, da, db, 0, out + r * n, out + r * n);
 		}
 	l->e->prim(l->e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 }
@@ -166,6 +166,13 @@ lower_dot_wait(Lower *l, Op *op)
 	int64_t left = op_int(op, "left", 0);
 
 	l->e->prim(l->e, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
-	for (int i = 0; i < op->nin; i++)
-		memcpy(lower_new(l, &op->out[i]), lower_regs(l, op->in[i]), sizeof(Reg) * (size_t)lower_count(op->in[i]));
+	for (int i = 0; i < op->nin; i++) {
+		const Reg *v = lower_regs(l, op->in[i]);
+		Reg *out = lower_new(l, &op->out[i]);
+		int n = lower_count(op->in[i]);
+		if (l->e->settle)
+			l->e->settle(l->e, v, out, n);
+		else
+			memcpy(out, v, sizeof *out * (size_t)n);
+	}
 }

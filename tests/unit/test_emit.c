@@ -396,6 +396,39 @@ test_mma(void **unused)
 	}
 }
 
+/* A warpgroup's product in a loop, as lowering builds it. */
+static void
+test_wgmma(void **unused)
+{
+	for (int i = 0; i < wgmma_count; i++) {
+		const WgmmaInfo *w = &wgmma_info[i];
+		Bench b;
+		Reg acc[128], first[128], in[128], next[128], after[128], descriptor[2];
+		const int64_t left = 0;
+		begin(&b, target_named("sm_90a"));
+		Emitter *e = b.e;
+		int n = w->n / 2;
+		Reg zero = w->acc == TY_F32 ? e->float_const(e, REG_F32, 0) : e->int_const(e, REG_I32, 0);
+		for (int k = 0; k < n; k++)
+			acc[k] = zero;
+		for (int k = 0; k < 2; k++)
+			descriptor[k] = get(&b, REG_I64);
+		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		e->wgmma(e, w, descriptor[0], descriptor[1], TURN_B, acc, first);
+		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+		e->loop_begin(e, e->int_const(e, REG_I32, 0), b.n, e->int_const(e, REG_I32, 1), first, in, n);
+		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		e->wgmma(e, w, descriptor[0], descriptor[1], 0, in, next);
+		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+		e->loop_end(e, next, after, n);
+		e->prim(e, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+		e->settle(e, after, after, n);
+		for (int k = 0; k < n; k++)
+			keep(&b, after[k]);
+		end(&b, w->name);
+	}
+}
+
 static void
 test_text(void **unused)
 {
@@ -506,7 +539,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_ops), cmocka_unit_test(test_casts), cmocka_unit_test(test_words),
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
-	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma),
+	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
 	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
 	    cmocka_unit_test(test_failure), cmocka_unit_test(test_artefact),
 	};
