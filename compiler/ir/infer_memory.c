@@ -123,7 +123,7 @@ infer_accessed(Infer *x, const Type **tile)
 
 RULE(read)
 {
-	const Type *tile;
+	const Type *tile = NULL;
 
 	if (!infer_accessed(x, &tile))
 		return false;
@@ -138,7 +138,7 @@ RULE(read)
 
 RULE(write)
 {
-	const Type *tile;
+	const Type *tile = NULL;
 
 	if (!infer_accessed(x, &tile))
 		return false;
@@ -168,7 +168,7 @@ atomic_values(const Infer *x)
 
 RULE(atomic)
 {
-	const Type *tile;
+	const Type *tile = NULL;
 	int n = atomic_values(x);
 
 	if (!infer_accessed(x, &tile) || !atomic_elements(x, tile))
@@ -200,7 +200,7 @@ pointers(Infer *x, bool mut, const Type **elem)
 
 RULE(load)
 {
-	const Type *t;
+	const Type *t = NULL;
 
 	if (!infer_count(x, 1, 3) || !pointers(x, false, &t))
 		return false;
@@ -213,7 +213,7 @@ RULE(load)
 
 RULE(store)
 {
-	const Type *t;
+	const Type *t = NULL;
 
 	if (!infer_count(x, 2, 3) || !pointers(x, true, &t))
 		return false;
@@ -222,7 +222,7 @@ RULE(store)
 
 RULE(atomic_ptr)
 {
-	const Type *t;
+	const Type *t = NULL;
 	bool masked = infer_int(x, "masked") != 0;
 	int n = 1 + atomic_values(x) + masked;
 
@@ -236,7 +236,7 @@ RULE(atomic_ptr)
 
 RULE(prefetch)
 {
-	const Type *t;
+	const Type *t = NULL;
 
 	if (!infer_count(x, 1, INT32_MAX))
 		return false;
