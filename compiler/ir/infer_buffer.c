@@ -130,7 +130,8 @@ RULE(dot_start)
 	if (t[0]->extent[1] != t[1]->extent[0] || t[0]->extent[0] != acc->extent[0] || t[1]->extent[1] != acc->extent[1])
 		return infer_fail(x, "shapes %s, %s and %s do not fit; expected [M, K], [K, N] and [M, N]",
 		    infer_text(x, t[0]), infer_text(x, t[1]), infer_text(x, acc));
-	if (dtype_is_float(t[0]->elem) != dtype_is_float(acc->elem) || dtype_is_float(t[1]->elem) != dtype_is_float(acc->elem))
+	if (dtype_is_float(t[0]->elem) != dtype_is_float(acc->elem) ||
+	    dtype_is_float(t[1]->elem) != dtype_is_float(acc->elem))
 		return infer_fail(x, "elements are floats in some operands and integers in others");
 	return infer_out(x, acc);
 }

@@ -206,7 +206,7 @@ struct Func {
 	int naxis;
 	Block *body;
 	FuncSchedule schedule;
-	int64_t shared_bytes;                           /* of a block, set by pass smem: `shared(12288)` after the schedule */
+	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 };

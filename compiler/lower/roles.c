@@ -30,7 +30,8 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 
 	l->e->if_begin(l->e, lower_both(l, past, in));
 	if (regs)
-		l->e->prim(l->e, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->ints[region], 1, NULL, 0);
+		l->e->prim(l->e, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->ints[region], 1,
+		    NULL, 0);
 	l->thread = lower_op2(l, EMIT_SUB, l->thread, lower_i32(l, (int64_t)first * l->t->lanes));
 	l->warp = lower_op2(l, EMIT_SUB, l->warp, lower_i32(l, first));
 	l->warps = n;
@@ -111,7 +112,8 @@ info_of(const Lower *l, const Op *op)
 	for (int i = 0; i < wgmma_count; i++) {
 		const WgmmaInfo *w = &wgmma_info[i];
 		if (strcmp(w->name, op_text(op, "mma")) == 0 && w->a == op->in[0]->type->elem &&
-		    w->b == op->in[1]->type->elem && w->acc == op->out[0].type->elem && w->n == op->out[0].type->extent[1] &&
+		    w->b == op->in[1]->type->elem && w->acc == op->out[0].type->elem &&
+		    w->n == op->out[0].type->extent[1] &&
 		    !(w->needs & ~l->t->has))
 			return w;
 	}

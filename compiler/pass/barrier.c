@@ -10,7 +10,8 @@
  * of all threads, after which only its readers are left.
  *
  * Copies that go on by themselves write when they are waited for, each thread for its own: a wait is a write of all that
- * such copies fill.  A persistent block meets before each program (lower/lower.c).  Inside roles there is no barrier of the block: mbarriers order what goes through buffers there. */
+ * such copies fill.  A persistent block meets before each program (lower/lower.c).  Inside roles there is no barrier of
+ * the block: mbarriers order what goes through buffers there. */
 #include "pass/barrier.h"
 
 #include "target/target.h"

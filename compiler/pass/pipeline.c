@@ -365,7 +365,8 @@ pipeline_gets(Pipeline *p, const Staged *s, Value *slot)
 	/* What was on the way to a convert may be left without a use, and then it goes. */
 	for (Op *op = p->body->last, *prev; op != after; op = prev) {
 		prev = op->prev;
-		if (op->nout == 1 && op->out[0].nuses == 0 && (op_info[op->kind].traits & PURE) && is_behind(p, s, &op->out[0]))
+		bool unused = op->nout == 1 && op->out[0].nuses == 0 && (op_info[op->kind].traits & PURE);
+		if (unused && is_behind(p, s, &op->out[0]))
 			op_erase(op);
 	}
 	if (after->out[0].nuses) {

@@ -46,7 +46,8 @@ read_if(Pipeline *p, Builder *b, Value *index)
 		for (int i = 0; i < p->reads.n; i++) {
 			const Staged *s = &p->reads.at[i];
 			in.place = s->read->place;
-			give[i] = r == 0 ? &pipeline_access(p, &in, s, OP_READ, NULL, index)->out[0] : build_int(&in, type[i], 0);
+			give[i] = r == 0 ? &pipeline_access(p, &in, s, OP_READ, NULL, index)->out[0]
+			                 : build_int(&in, type[i], 0);
 			give[i]->layout = branch->out[i].layout = s->read->out[0].layout;
 		}
 		build_yield(&in, give, p->reads.n);

@@ -293,7 +293,7 @@ void flights_drop(Worker *w);                           /* those that nobody wai
 Step *roles_emit(Plan *p, const Node *n);
 void roles_progress(Worker *w);                         /* a phase ended */
 bool roles_give_way(Worker *w, const Op *op);           /* let others run; false after a fault */
-Worker *worker_clone(const Worker *w);                  /* its registers as they are now, its shared memory; NULL: no memory */
+Worker *worker_clone(const Worker *w);                  /* its registers as they are now; shares memory; NULL: none left */
 
 /* fault.c */
 bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);
