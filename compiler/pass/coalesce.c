@@ -10,7 +10,7 @@
 #include "pass/dot.h"
 
 enum { ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32 };
-enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_WARPS = 8 };
+enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8 };
 
 static bool
 is_access(const Op *op)
@@ -43,6 +43,12 @@ count_tile(Load *x, const Type *t, bool moves)
 		x->bytes = MAX(x->bytes, bytes);
 }
 
+static bool
+is_reduction(OpKind kind)
+{
+	return kind == OP_REDUCE || kind == OP_REDUCE_FN || kind == OP_SCAN || kind == OP_SCAN_FN;
+}
+
 static Load
 count_tiles(const Func *f)
 {
@@ -50,7 +56,7 @@ count_tiles(const Func *f)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->kind == OP_DOT)
 			x.dot = MAX(x.dot, type_count(op->out[0].type));
-		x.reduces |= op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN || op->kind == OP_SCAN || op->kind == OP_SCAN_FN;
+		x.reduces |= is_reduction(op->kind);
 		for (int i = 0; i < op->nout; i++)
 			count_tile(&x, op->out[i].type, op->kind == OP_READ || op->kind == OP_LOAD);
 		if (op->kind == OP_WRITE)
@@ -61,8 +67,8 @@ count_tiles(const Func *f)
 	return x;
 }
 
-/* A square of 64 by 64 for each warp of a large product, less for smaller ones.  Where one product is the next one's operand,
- * sixteen rows: the threads hold both. */
+/* A square of 64 by 64 for each warp of a large product, less for smaller ones.  Where one product is the next one's
+ * operand, sixteen rows, since the threads hold both, or as many warps as hold the largest tile. */
 static int
 dot_warps(const Func *f, const Load *x)
 {
@@ -71,7 +77,7 @@ dot_warps(const Func *f, const Load *x)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_DOT && dot_next(f, &op->out[0]))
 			rows = MAX(rows, op->out[0].type->extent[op->out[0].type->rank - 2]);
-	while (rows > 0 && warps < DOT_WARPS && warps * 16 < rows)
+	while (rows > 0 && warps < DOT_WARPS && (warps * 16 < rows || warps * DOT_HELD < x->most))
 		warps *= 2;
 	if (rows > 0)
 		return warps;

@@ -91,19 +91,25 @@ dot_mma(const Op *dot, const Target *t)
 	return !m && is_fp8(a) && is_fp8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
 }
 
+static const char *
+no_instruction(const Op *dot, const Target *t)
+{
+	return arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s", t->name,
+	    dtype_info[dot->in[0]->type->elem].text, dtype_info[dot->in[1]->type->elem].text,
+	    dtype_info[dot->out[0].type->elem].text);
+}
+
 static const MmaInfo *
 choose_mma(Op *dot, const Target *t, const char **reason)
 {
-	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
 	const MmaInfo *m = dot_mma(dot, t);
-	if (m && m->a != a) {
+	if (m && m->a != dot->in[0]->type->elem) {
 		cast_operand(dot, 0, m->a);
 		cast_operand(dot, 1, m->b);
 	}
 	if (!m)
 		*reason = is_exact(dot) ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
-		                        : arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s",
-		                              t->name, dtype_info[a].text, dtype_info[b].text, dtype_info[acc].text);
+		                        : no_instruction(dot, t);
 	return m;
 }
 
