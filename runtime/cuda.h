@@ -96,7 +96,8 @@ struct Loaded {
 	int grid_at[MAX_AXES];          /* values that are the grid, -1: none */
 	int counter_at;                 /* the value that is a counter, -1: none */
 	CudaPointer faults;             /* its FaultRecord, 0: it has none */
-	bool is_launched;
+	bool is_launched, on_many;      /* on more streams than one */
+	void *stream;                   /* or on this one */
 	Loaded *next_launched;
 	Packed own;                     /* for launches by PlanArg */
 };
@@ -136,9 +137,9 @@ bool cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[M
 bool cuda_time_begin(Device *d);
 bool cuda_time_end(Device *d, double *seconds);
 bool cuda_sync(Device *d, Fault *fault);
-/* Looks at what kernels with asserts left by now, and clears it, on a stream; false: *fault has the first, or d->error. */
-bool cuda_collect(Device *d, void *stream, Fault *fault);
-void cuda_note(CudaState *s, Loaded *l); /* it was launched */
+/* Looks at what kernels with asserts left, all or those of a stream that was waited for, and clears it; false: *fault has the first, or d->error. */
+bool cuda_collect(Device *d, void *stream, bool all, Fault *fault);
+void cuda_note(CudaState *s, Loaded *l, void *stream); /* it was launched */
 void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */
 
 /* cuda_queue.c */

@@ -77,11 +77,16 @@ take_counter(Device *d, uint64_t *value)
 }
 
 void
-cuda_note(CudaState *s, Loaded *l)
+cuda_note(CudaState *s, Loaded *l, void *stream)
 {
-	if (!l->faults || l->is_launched)
+	if (!l->faults)
 		return;
+	if (l->is_launched) {
+		l->on_many |= l->stream != stream;
+		return;
+	}
 	l->is_launched = true;
+	l->stream = stream;
 	l->next_launched = s->launched;
 	s->launched = l;
 }
@@ -105,7 +110,7 @@ launch_now(Device *d, const Packed *p)
 	Loaded *l = p->loaded;
 	if (l->counter_at >= 0 && !take_counter(d, &p->value[l->counter_at]))
 		return false;
-	cuda_note(s, l);
+	cuda_note(s, l, d->stream);
 	if (l->cluster > 1)
 		return launch_cluster(d, l, p);
 	return CUDA_CALL(d, cuLaunchKernel, l->function, p->blocks, 1, 1, l->threads, 1, 1, l->shared,
@@ -213,24 +218,33 @@ describe_fault(const Loaded *l, const FaultRecord *r, Fault *fault)
 	text_close(&t);
 }
 
-bool
-cuda_collect(Device *d, void *stream, Fault *fault)
+static bool
+collect(Device *d, Loaded *l, void *stream, Fault *fault)
 {
-	CudaState *s = CUDA_STATE(d);
+	FaultRecord r = {0};
+	if (!CUDA_CALL(d, cuMemcpyDtoHAsync_v2, &r, l->faults, sizeof r, stream) ||
+	    !CUDA_CALL(d, cuStreamSynchronize, stream))
+		return false;
+	if (r.number == 0)
+		return true;
+	describe_fault(l, &r, fault);
+	CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, stream);
+	return false;
+}
+
+bool
+cuda_collect(Device *d, void *stream, bool all, Fault *fault)
+{
 	bool ok = true;
-	while (s->launched && ok) {
-		Loaded *l = s->launched;
-		FaultRecord r = {0};
-		s->launched = l->next_launched;
-		l->is_launched = false;
-		if (!CUDA_CALL(d, cuMemcpyDtoHAsync_v2, &r, l->faults, sizeof r, stream) ||
-		    !CUDA_CALL(d, cuStreamSynchronize, stream))
-			return false;
-		if (r.number == 0)
+	for (Loaded **at = &CUDA_STATE(d)->launched; *at && ok;) {
+		Loaded *l = *at;
+		if (!all && (l->on_many || l->stream != stream)) {
+			at = &l->next_launched; /* it may still run */
 			continue;
-		describe_fault(l, &r, fault);
-		CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, stream);
-		ok = false;
+		}
+		*at = l->next_launched;
+		l->is_launched = l->on_many = false;
+		ok = collect(d, l, stream, fault);
 	}
 	return ok;
 }
@@ -240,7 +254,7 @@ cuda_sync(Device *d, Fault *fault)
 {
 	void *before = cuda_enter(d);
 	CudaResult r = CUDA_STATE(d)->cuda.cuCtxSynchronize();
-	bool ok = cuda_check(d, r, "cuCtxSynchronize") && cuda_collect(d, d->stream, fault);
+	bool ok = cuda_check(d, r, "cuCtxSynchronize") && cuda_collect(d, d->stream, true, fault);
 	cuda_leave(d, before);
 	return ok;
 }

@@ -25,15 +25,15 @@ static bool
 stream_sync(Device *d, void *stream, Fault *fault)
 {
 	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, fault);
+	bool ok = CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, false, fault);
 	cuda_leave(d, before);
 	return ok;
 }
 
 static void
-will_run(Device *d, Loaded *l)
+will_run(Device *d, Loaded *l, void *stream)
 {
-	cuda_note(CUDA_STATE(d), l);
+	cuda_note(CUDA_STATE(d), l, stream);
 }
 
 static bool

@@ -69,7 +69,8 @@ typedef struct DeviceQueue {
 	bool (*graph_end)(Device *d, void *stream, void **graph);
 	bool (*graph_launch)(Device *d, void *graph, void *stream);
 	void (*graph_close)(Device *d, void *graph);
-	void (*will_run)(Device *d, Loaded *l); /* a graph has it: the next sync looks at its faults */
+	/* a graph with it goes to `stream`: the next wait looks at its faults */
+	void (*will_run)(Device *d, Loaded *l, void *stream);
 	bool (*host_alloc)(Device *d, void **p, size_t size); /* memory that copies fast */
 	void (*host_free)(Device *d, void *p);
 } DeviceQueue;

@@ -149,10 +149,10 @@ tgl_graph_launch(TglGraph *g, TglStream *s)
 	context_begin(dev->cx);
 	if (!stream_check(dev, s, "tgl_graph_launch"))
 		return TGL_ERROR_USAGE;
+	void *stream = s ? s->handle : dev->dev.stream;
 	for (int i = 0; i < g->nholds; i++)
 		if (g->hold[i].in)
-			dev->dev.queue->will_run(&dev->dev, g->hold[i].in->loaded);
-	void *stream = s ? s->handle : dev->dev.stream;
+			dev->dev.queue->will_run(&dev->dev, g->hold[i].in->loaded, stream);
 	return queue_end(dev, dev->dev.queue->graph_launch(&dev->dev, g->handle, stream));
 }
 

@@ -690,6 +690,10 @@ test_asserts(void **state)
 	assert_int_equal(tgl_tensor_save(y, "/nowhere/y.npy"), TGL_ERROR_FAULT);
 	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
 	TglStream *s = tgl_stream_open(f->dev);
+	assert_ok(f->cx, tgl_stream_sync(s));               /* it was no launch of this stream */
+	assert_int_equal(tgl_device_sync(f->dev), TGL_ERROR_FAULT);
+	assert_ok(f->cx, tgl_launch_on(s, k, args, 2));
+	assert_ok(f->cx, tgl_tensor_read(y, v, sizeof v));
 	assert_int_equal(tgl_stream_sync(s), TGL_ERROR_FAULT);
 	assert_int_equal(tgl_launch(f->dev, k, args, 2, &seconds), TGL_ERROR_FAULT);
 	tgl_program_close(&f->p);
