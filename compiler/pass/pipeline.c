@@ -497,16 +497,35 @@ stage_bytes(const Pipeline *p)
 	return n;
 }
 
-/* As asked, else as many as leave room for two blocks, but two at least if one block has room for them. */
+/* 32-bit registers that a thread needs at least: the greatest of the body's dots, and some for addresses. */
+static int
+thread_registers(const Pipeline *p)
+{
+	enum { OTHERS = 32 };
+	int most = 0;
+
+	for (const Op *op = p->body->first; op; op = op->next) {
+		int n = OTHERS;
+		for (int i = 0; i < op->nin && op->kind == OP_DOT; i++)
+			n += (dtype_tile_size(op->in[i]->type->elem) << op->in[i]->layout->in[IN_REGISTER]) / 4;
+		most = MAX(most, n);
+	}
+	return MIN(most, p->t->max_registers);
+}
+
+/* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
+ * for them. */
 static int
 choose_stages(const Pipeline *p)
 {
-	int64_t each = stage_bytes(p), half = (p->t->shared_bytes_unit - 2048) / 2;
-	int n = DEFAULT_STAGES;
+	int64_t each = stage_bytes(p), room = (p->t->shared_bytes_unit - 2048) / 2;
+	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
 
 	if (p->f->schedule.stages)
 		return MIN(p->f->schedule.stages, MAX_STAGES);
-	while (n > 2 && n * each > half)
+	if (2 * threads * thread_registers(p) > p->t->registers)
+		room = p->t->shared_bytes;
+	while (n > 2 && n * each > room)
 		n--;
 	return n * each <= p->t->shared_bytes ? n : 1;
 }
