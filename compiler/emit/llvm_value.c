@@ -170,19 +170,20 @@ floating_wide(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
 	}
 }
 
-/* One instruction of the special function unit. */
+/* One instruction that LLVM has no name for, most of the special function unit. */
 static LLVMValueRef
 approximate(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
 {
 	switch (op) {
 	case EMIT_FDIV_FAST: return llvm_asm_op(l, "div.full.f32 $0, $1, $2;", REG_F32, v, 2);
 	case EMIT_FSQRT_FAST: return llvm_asm_op(l, "sqrt.approx.f32 $0, $1;", REG_F32, v, 1);
-	case EMIT_FRSQRT_FAST: return llvm_asm_op(l, "rsqrt.approx.f32 $0, $1;", REG_F32, v, 1);
-	case EMIT_FRCP_FAST: return llvm_asm_op(l, "rcp.approx.f32 $0, $1;", REG_F32, v, 1);
-	case EMIT_EXP2_FAST: return llvm_asm_op(l, "ex2.approx.f32 $0, $1;", REG_F32, v, 1);
+	case EMIT_FRSQRT_FAST: return llvm_asm_op(l, "rsqrt.approx.ftz.f32 $0, $1;", REG_F32, v, 1);
+	case EMIT_FRCP_FAST: return llvm_asm_op(l, "rcp.approx.ftz.f32 $0, $1;", REG_F32, v, 1);
+	case EMIT_EXP2_FAST: return llvm_asm_op(l, "ex2.approx.ftz.f32 $0, $1;", REG_F32, v, 1);
 	case EMIT_LOG2_FAST: return llvm_asm_op(l, "lg2.approx.f32 $0, $1;", REG_F32, v, 1);
 	case EMIT_SIN_FAST: return llvm_asm_op(l, "sin.approx.f32 $0, $1;", REG_F32, v, 1);
 	case EMIT_COS_FAST: return llvm_asm_op(l, "cos.approx.f32 $0, $1;", REG_F32, v, 1);
+	case EMIT_FMA_SAT: return llvm_asm_op(l, "fma.rn.sat.f32 $0, $1, $2, $3;", REG_F32, v, 3);
 	case EMIT_TANH_FAST: return llvm_asm_op(l, "tanh.approx.f32 $0, $1;", REG_F32, v, 1);
 	default: return NULL;
 	}

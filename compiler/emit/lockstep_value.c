@@ -133,6 +133,7 @@ real(EmitOp op, double a, double b, double c)
 	case EMIT_LOG2_FAST: return log2(a);
 	case EMIT_SIN_FAST: return sin(a);
 	case EMIT_COS_FAST: return cos(a);
+	case EMIT_FMA_SAT: return fmin(fmax(fma(a, b, c), 0), 1);
 	case EMIT_TANH_FAST: return tanh(a);
 	case EMIT_FFLOOR: return floor(a);
 	case EMIT_FCEIL: return ceil(a);
@@ -167,7 +168,7 @@ lockstep_op(EmitOp op, RegType t, uint64_t a, uint64_t b, uint64_t c)
 	double x = lockstep_real(t, a), y = lockstep_real(t, b);
 	if (op >= EMIT_FEQ)
 		return compare(op, x, y);
-	return lockstep_bits(t, real(op, x, y, op == EMIT_FMA ? lockstep_real(t, c) : 0));
+	return lockstep_bits(t, real(op, x, y, op == EMIT_FMA || op == EMIT_FMA_SAT ? lockstep_real(t, c) : 0));
 }
 
 static uint64_t

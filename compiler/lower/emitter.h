@@ -21,7 +21,9 @@ typedef enum Space { SPACE_GLOBAL, SPACE_SHARED, SPACE_PARAM } Space;
 
 /* Arithmetic: name, operands.  Lowering sees to it that no divisor is 0 or overflows and that no shift reaches the
  * width.  FMIN and FMAX: a NaN loses to a number, and -0 is less than 0.  FNE and FUNO are true of a NaN, the other
- * comparisons false.  Integers are of any width; ADD, SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
+ * comparisons false.  FRCP_FAST, FRSQRT_FAST and EXP2_FAST of REG_F32 may take and give 0 for what is denormal.
+ * FMA_SAT, held to 0 .. 1 (a NaN is 0), and those after EXP2_FAST are not of REG_F64.  Integers are of any width; ADD,
+ * SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
 #define EMIT_OPS(X)                                                                                \
 	X(ADD, 2) X(SUB, 2) X(MUL, 2) X(SDIV, 2) X(UDIV, 2) X(SREM, 2) X(UREM, 2)                  \
 	X(AND, 2) X(OR, 2) X(XOR, 2) X(NOT, 1) X(SHL, 2) X(LSHR, 2) X(ASHR, 2)                     \
@@ -29,7 +31,7 @@ typedef enum Space { SPACE_GLOBAL, SPACE_SHARED, SPACE_PARAM } Space;
 	X(POPCOUNT, 1) X(CLZ, 1) X(FNEG, 1) X(FABS, 1) X(FADD, 2) X(FSUB, 2) X(FMUL, 2)            \
 	X(FDIV, 2) X(FDIV_FAST, 2) X(FMA, 3) X(FMIN, 2) X(FMAX, 2) X(FSQRT, 1) X(FSQRT_FAST, 1)    \
 	X(FRSQRT_FAST, 1) X(FRCP_FAST, 1) X(EXP2_FAST, 1) X(LOG2_FAST, 1) X(SIN_FAST, 1)           \
-	X(COS_FAST, 1) X(TANH_FAST, 1) X(FFLOOR, 1) X(FCEIL, 1) X(FROUND, 1) X(FTRUNC, 1)          \
+	X(COS_FAST, 1) X(FMA_SAT, 3) X(TANH_FAST, 1) X(FFLOOR, 1) X(FCEIL, 1) X(FROUND, 1) X(FTRUNC, 1)          \
 	X(EQ, 2) X(NE, 2) X(SLT, 2) X(SLE, 2) X(ULT, 2) X(ULE, 2) X(FEQ, 2) X(FNE, 2) X(FLT, 2)    \
 	X(FLE, 2) X(FUNO, 2) X(SELECT, 3)
 

@@ -80,7 +80,6 @@ approximate(Math m, OpKind op, Reg a, Reg b)
 	case OP_LOG: return math_scale(m, math_op1(m, EMIT_LOG2_FAST, a), 0x1.62e430p-1);
 	case OP_LOG2: return math_op1(m, EMIT_LOG2_FAST, a);
 	case OP_SQRT: return math_op1(m, EMIT_FSQRT_FAST, a);
-	case OP_RSQRT: return math_op1(m, EMIT_FRSQRT_FAST, a);
 	case OP_SIN: return math_op1(m, EMIT_SIN_FAST, a);
 	case OP_COS: return math_op1(m, EMIT_COS_FAST, a);
 	case OP_TAN:

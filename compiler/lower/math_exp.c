@@ -8,17 +8,16 @@
 #include "lower/math.h"
 #include "lower/math_fit.h"
 
-/* f32: by 2^(a + b), where t = a + b to a few units is used to find k. */
+/* f32: 2^(a (log2 + low)) times a power of two. */
 static Reg
-exp2_f32(Math m, Reg k_part, Reg a, double a_by, double a_low, double by)
+exp2_f32(Math m, Reg a, double log2, double low, double by)
 {
-	Reg zero = math_const(m, 0), one = math_const(m, 1);
-	Reg held = math_op2(m, EMIT_FMIN, math_op2(m, EMIT_FMAX, k_part, zero), one);
+	Reg held = lower_op3(m.l, EMIT_FMA_SAT, a, math_const(m, log2 / 253), math_const(m, 126.0 / 253));
 	Reg t = math_fma(m, held, math_const(m, 253), math_const(m, 0x1.8p23 + 1));
 	Reg k = math_sub(m, t, math_const(m, 0x1.8p23 + 127));
-	Reg f = math_fma(m, a, math_const(m, a_by), math_neg(m, k));
-	if (a_low != 0)
-		f = math_fma(m, a, math_const(m, a_low), f);
+	Reg f = math_fma(m, a, math_const(m, log2), math_neg(m, k));
+	if (low != 0)
+		f = math_fma(m, a, math_const(m, low), f);
 	Reg e = math_op1(m, EMIT_EXP2_FAST, f);
 	if (by != 1)
 		e = math_scale(m, e, by);
@@ -68,10 +67,8 @@ scale_twice(Math m, Reg y, Reg k, double by)
 Reg
 math_exp(Math m, Reg x, double by)
 {
-	if (!m.wide) {
-		Reg part = math_fma(m, x, math_const(m, 0x1.715476p0 / 253), math_const(m, 126.0 / 253));
-		return exp2_f32(m, part, x, 0x1.715476p0, 0x1.4ae0c0p-26, by);
-	}
+	if (!m.wide)
+		return exp2_f32(m, x, 0x1.715476p0, 0x1.4ae0c0p-26, by);
 	Reg k;
 	x = clamp(m, x, -760, 720);
 	Reg r = reduce_ln2(m, x, &k);
@@ -81,10 +78,8 @@ math_exp(Math m, Reg x, double by)
 Reg
 math_exp2(Math m, Reg x)
 {
-	if (!m.wide) {
-		Reg part = math_fma(m, x, math_const(m, 1.0 / 253), math_const(m, 126.0 / 253));
-		return exp2_f32(m, part, x, 1, 0, 1);
-	}
+	if (!m.wide)
+		return exp2_f32(m, x, 1, 0, 1);
 	return math_exp2_sum(m, x, math_const(m, 0), 1);
 }
 

@@ -145,6 +145,7 @@ float_op(const Machine *m, EmitOp op, RegType t, double a, double b, double c, u
 	case EMIT_FMUL: return a * b;
 	case EMIT_FDIV: return a / b;
 	case EMIT_FMA: return wide ? fma(a, b, c) : (double)fmaf((float)a, (float)b, (float)c);
+	case EMIT_FMA_SAT: return fmin(fmax((double)fmaf((float)a, (float)b, (float)c), 0), 1);
 	case EMIT_FMIN: return fmin(a, b);
 	case EMIT_FMAX: return fmax(a, b);
 	case EMIT_FSQRT: return sqrt(a);
