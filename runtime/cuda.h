@@ -137,7 +137,8 @@ bool cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[M
 bool cuda_time_begin(Device *d);
 bool cuda_time_end(Device *d, double *seconds);
 bool cuda_sync(Device *d, Fault *fault);
-/* Looks at what kernels with asserts left, all or those of a stream that was waited for, and clears it; false: *fault has the first, or d->error. */
+/* Looks at what kernels with asserts left, all or those of a stream that was waited for, and clears
+ * it; false: *fault has the first, or d->error. */
 bool cuda_collect(Device *d, void *stream, bool all, Fault *fault);
 void cuda_note(CudaState *s, Loaded *l, void *stream); /* it was launched */
 void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */

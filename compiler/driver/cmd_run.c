@@ -131,6 +131,25 @@ report_time(Report *r)
 	text_close(&t);
 }
 
+/* What the kernel takes of a GPU; other devices have nothing to say. */
+static void
+report_resources(Report *r)
+{
+	TglResources u;
+	if (tgl_case_resources(r->c, &u) != TGL_OK)
+		return;
+	if (r->json) {
+		json_object_set_new(r->json, "resources", json_pack("{s:i, s:i, s:i, s:i, s:i, s:f}", "threads", u.threads,
+		    "registers", u.registers, "local_bytes", u.local_bytes, "shared_bytes", u.shared_bytes,
+		    "resident_blocks", u.resident_blocks, "occupancy", u.occupancy));
+		return;
+	}
+	printf("  a block has %d threads of %d registers and %d bytes of shared memory; %d at once on a "
+	       "multiprocessor (%.0f %%)\n", u.threads, u.registers, u.shared_bytes, u.resident_blocks, 100 * u.occupancy);
+	if (u.local_bytes > 0)
+		printf("  %d bytes a thread are in local memory: registers spilled, or its stack\n", u.local_bytes);
+}
+
 /* Before anything runs: every --out names a tensor. */
 static bool
 outs_are_tensors(Report *r)
@@ -197,6 +216,7 @@ run_case(Report *r)
 	if (tgl_case_work(r->c, &r->bytes, &r->flops) != TGL_OK)
 		return session_error(r->s);
 	report_time(r);
+	report_resources(r);
 	return r->passed ? EXIT_GOOD : EXIT_WRONG;
 }
 

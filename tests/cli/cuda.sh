@@ -30,6 +30,8 @@ try 0 'driver is too old: it is made for CUDA 11.2' MOCK_CUDA_DRIVER=11020 devic
 try 0 'compute capability 7.0, and 7.5 is the least' MOCK_CUDA_CAPABILITY=70 devices
 try 0 '"name": "cuda:1"' MOCK_CUDA_DEVICES=2 devices --json
 try 1 '^saxpy on cuda:0$' '' run saxpy.tgl
+try 1 'a block has [0-9]+ threads of 24 registers and 0 bytes of shared memory; [0-9]+ at once on a multiprocessor' '' run saxpy.tgl
+try 1 '"registers": 24' '' run saxpy.tgl --json
 try 1 'on cuda:1$' MOCK_CUDA_DEVICES=2 run saxpy.tgl --device=cuda:1
 try 1 'elements are wrong' '' run saxpy.tgl --device=cuda
 try 0 'on cpu$' MOCK_CUDA_DEVICES=0 run saxpy.tgl
