@@ -199,8 +199,8 @@ lower_index(Lower *l, Op *op)
 	int axis = (int)op_int(op, "axis", 0);
 	Reg r;
 	switch (op->kind) {
-	case OP_PROGRAM_ID: r = l->program[axis]; break;
-	case OP_NUM_PROGRAMS: r = l->programs[axis]; break;
+	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
+	case OP_NUM_PROGRAMS: r = axis < l->f->naxis ? l->programs[axis] : lower_i64(l, 1); break;
 	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;
 	default: r = lower_stride(l, op->in[0], axis); break;
 	}

@@ -1,15 +1,20 @@
 /* Fuzzes the tile IR from both sides.
  *
- *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--target=NAME] [--show] [--text] [--shrink] [FILE...]
+ *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--target=NAME] [--show] [--text] [--lockstep]
+ *         [--shrink] [FILE...]
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
  * every pass, and a traced run, must leave all tensors, pointed-to memory and printed lines as they were, to the
  * bit (NaNs are equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
  * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
+ * With --lockstep each kernel goes all the way to a GPU's code instead, which is run on this machine (emit/lockstep.c) and
+ * must leave what the interpreter leaves, but for the last bits of sums and mathematical functions.
  * FILEs of tile IR with a generated kernel's parameters are checked instead, as far as the passes go. */
+#include "emit/emit.h"
 #include "gen.h"
 #include "ir/interp/interp.h"
+#include "lower/lower.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -54,7 +59,7 @@ rng_below(Rng *r, int n)
 
 typedef struct Options {
 	const char *passes, *target;
-	bool show, text_only;
+	bool show, text_only, lockstep;
 } Options;
 
 /* ---- running a module ---- */
@@ -288,6 +293,106 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 	return good;
 }
 
+/* ---- through lowering ---- */
+
+/* One launch of the GPU's code.  An assert that does not hold is a line, as in run(). */
+static bool
+run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem)
+{
+	Lockstep *s = emit_lockstep_open(cx->mem, t);
+	FaultRecord faults = {0};
+	char why[512] = "";
+	int n;
+	const AbiParam *abi = artefact_abi(f, cx->mem, &n);
+	uint64_t *value = NEW_ARRAY(cx->mem, uint64_t, n);
+	float third = 0.75f;
+
+	if (!lower_func(f, t, emit_lockstep_emitter(s), cx->mem))
+		return false;
+	for (int i = 0; i < n; i++) {
+		int p = abi[i].param;
+		if (abi[i].kind == ABI_POINTER)
+			value[i] = (uint64_t)(uintptr_t)(p < GEN_TENSORS ? mem->tensor[p] : mem->pointed[p - GEN_TENSORS]);
+		else if (abi[i].kind == ABI_SCALAR && dtype_is_float(f->body->arg[p].type->elem))
+			memcpy(&value[i], &third, sizeof third);
+		else if (abi[i].kind == ABI_SCALAR)
+			value[i] = 5;
+		else if (abi[i].kind == ABI_DIM)
+			value[i] = p == GEN_TENSORS + GEN_POINTERS + 2 ? GEN_ROWS : GEN_COLS;
+		else if (abi[i].kind == ABI_GRID)
+			value[i] = abi[i].dim == 0 ? GEN_GRID : 1;
+		else
+			value[i] = (uint64_t)(uintptr_t)&faults;
+	}
+	for (int b = 0; b < GEN_GRID; b++)
+		if (!emit_lockstep_run(s, value, b, GEN_GRID, on_print, &mem->lines, why, sizeof why)) {
+			fprintf(stderr, "block %d: %s\n", b, why);
+			return false;
+		}
+	if (faults.number)
+		text_put(&mem->lines, "fault: an assert\n");
+	return true;
+}
+
+/* Sums in another order and other polynomials: a few units of what the type holds. */
+static bool
+near_elements(DType t, const void *a, const void *b, int n)
+{
+	double unit = t == TY_F16 ? 0x1p-9 : t == TY_F64 ? 0x1p-40 : t == TY_F32 ? 0x1p-18 : 0x1p-6;
+
+	if (!dtype_is_float(t))
+		return same_elements(t, a, b, n);
+	for (int i = 0; i < n; i++) {
+		double x = dtype_load_f64(t, a, i), y = dtype_load_f64(t, b, i);
+		if (isnan(x) != isnan(y) || (x != y && !isnan(x) && !(fabs(x - y) <= unit * (1 + fabs(x)))))
+			return false;
+	}
+	return true;
+}
+
+static bool
+check_lockstep(Compile *cx, const Text *text, const Options *o, uint64_t seed)
+{
+	const Target *t = target_named(o->target ? o->target : seed & 1 ? "sm_90a" : "sm_80");
+	PassOptions opt = {.verify = true};
+	Memory before = {0}, after = {0};
+	Module *m = reread(cx, text);
+	bool good = run_without_prints(cx, text, &before, seed);
+
+	memory_fill(&after, seed);
+	if (m)
+		drop_prints(m);
+	good = good && m && passes_run(m, t, &opt);
+	good = good && run_lowered(cx, m->funcs.at[0], t, &after);
+	if (!good)
+		show_reports(cx);
+	bool stopped = before.lines.n > 0;
+	if (good && stopped != (after.lines.n > 0)) {
+		fprintf(stderr, "only one of them fails: %s", stopped ? before.lines.at : after.lines.at);
+		good = false;
+	}
+	/* a GPU goes on after an assert */
+	for (int i = 0; good && !stopped && i < GEN_TENSORS; i++)
+		if (!near_elements(gen_tensor_type(i), before.tensor[i], after.tensor[i], CELLS)) {
+			fprintf(stderr, "tensor t%d differs\n", i);
+			good = false;
+		}
+	for (int i = 0; good && !stopped && i < GEN_POINTERS; i++)
+		if (!near_elements(i ? TY_F32 : TY_I32, before.pointed[i], after.pointed[i], GEN_POINTED)) {
+			fprintf(stderr, "memory of p%d differs\n", i);
+			good = false;
+		}
+	if (!good && m) {
+		Text out = {0};
+		module_print(m, &out);
+		fprintf(stderr, "after the passes of %s:\n%s", t->name, out.at ? out.at : "");
+		text_close(&out);
+	}
+	text_close(&before.lines);
+	text_close(&after.lines);
+	return good;
+}
+
 /* Damages text: bytes changed, spans dropped, doubled, or swapped for others of its own. */
 static void
 damage(Rng *r, Text *text)
@@ -380,8 +485,11 @@ check_input(const Input *in, const Options *o)
 	const char *why = module_verify(m);
 	if (why)
 		fprintf(stderr, "does not verify: %s\n", why);
-	bool good = !why && check_round_trip(cx, &text) &&
-	    (o->text_only || check_passes(cx, &text, o, in->seed)) && check_damaged(cx, &text, in->seed);
+	bool good = !why && check_round_trip(cx, &text);
+	if (o->lockstep)
+		good = good && check_lockstep(cx, &text, o, in->seed);
+	else
+		good = good && (o->text_only || check_passes(cx, &text, o, in->seed)) && check_damaged(cx, &text, in->seed);
 	if (!good && !o->show)
 		fputs(text.at, stderr);
 	text_close(&text);
@@ -506,6 +614,8 @@ main(int argc, char **argv)
 			shrinks = true;
 		else if (strcmp(argv[i], "--text") == 0)
 			o.text_only = true;
+		else if (strcmp(argv[i], "--lockstep") == 0)
+			o.lockstep = true;
 		else if (argv[i][0] != '-')
 			nfiles++, nbad += !check_file(argv[i], &o);
 		else
