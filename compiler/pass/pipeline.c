@@ -29,7 +29,8 @@
  * and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Where a convert changes the tile
  * right behind the read (or behind a cast or a permute), the get gives the convert's layout and the convert goes.
  *
- * Targets without asynchronous copies, and `stages(1)`, hold the next tile in registers instead (staged.c). */
+ * Targets without asynchronous copies, and `stages(1)`, hold the next tile in registers instead, where there are enough
+ * (staged.c). */
 #include "pass/pipeline.h"
 
 #include <string.h>
@@ -513,6 +514,19 @@ thread_registers(const Pipeline *p)
 	return MIN(most, p->t->max_registers);
 }
 
+/* That tiles which wait in registers take besides. */
+static int
+held_registers(const Pipeline *p)
+{
+	int n = 0;
+
+	for (int i = 0; i < p->reads.n; i++) {
+		const Value *v = &p->reads.at[i].read->out[0];
+		n += (dtype_tile_size(v->type->elem) << v->layout->in[IN_REGISTER]) / 4;
+	}
+	return n;
+}
+
 /* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
  * for them. */
 static int
@@ -556,7 +570,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	int stages = choose_stages(&p);
 	if (p.is_async && stages >= 2)
 		run_ahead(&p, stages);
-	else
+	else if (thread_registers(&p) + held_registers(&p) <= t->max_registers)
 		pipeline_hold(&p);
 }
 
