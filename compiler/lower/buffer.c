@@ -79,6 +79,13 @@ copy_layout(const Lower *l, const Op *op, const Type *slot)
 	return layout_coalesced(slot->rank, shape, order, vector, lanes, warps);
 }
 
+/* For tiles of indices that lie otherwise. */
+int64_t
+lower_copy_scratch(const Op *op)
+{
+	return lower_access_bytes(op, op->out[0].layout);
+}
+
 static Layout
 row_major(const Type *t)
 {

@@ -290,6 +290,8 @@ lower_scratch_bytes(const Op *op, const Target *t)
 		return lower_atomic_scratch(op);
 	case OP_CONVERT: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
 		return lower_shape_scratch(op);
+	case OP_COPY:
+		return lower_copy_scratch(op);
 	default:
 		return 0;
 	}

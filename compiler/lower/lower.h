@@ -198,6 +198,7 @@ void lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out);
 int64_t lower_memory_scratch(const Op *op);
 int64_t lower_atomic_scratch(const Op *op);
 int64_t lower_shape_scratch(const Op *op);
+int64_t lower_copy_scratch(const Op *op);
 int64_t lower_move_scratch(const Op *op);
 int64_t lower_reduce_scratch(const Op *op);
 int64_t lower_scan_scratch(const Op *op);

@@ -25,7 +25,7 @@
  * a trip.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as it is.
  *
  * A read takes part if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
- * indices follow from the loop's index and what the loop leaves alone; if nothing in the loop may write its tensor;
+ * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the loop may write its tensor;
  * and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Where a convert changes the tile
  * right behind the read (or behind a cast or a permute), the get gives the convert's layout and the convert goes.
  *
@@ -48,20 +48,6 @@ in_body(const Value *v, const Block *body)
 	return false;
 }
 
-bool
-pipeline_can_shift(const Pipeline *p, const Value *v, int depth)
-{
-	if (!in_body(v, p->body) || v == &p->body->arg[0])
-		return true;
-	if (!v->def || v->def->home != p->body || v->type->rank > 0 || depth == 0 || v->def->nregion ||
-	    !(op_info[v->def->kind].traits & PURE))
-		return false;
-	for (int i = 0; i < v->def->nin; i++)
-		if (v->def->in[i]->type->kind == TYPE_TILE && !pipeline_can_shift(p, v->def->in[i], depth - 1))
-			return false;
-	return true;
-}
-
 static bool
 may_be_written(const Pipeline *p, const Value *tensor)
 {
@@ -76,6 +62,28 @@ may_be_written(const Pipeline *p, const Value *tensor)
 			return true;
 	}
 	return false;
+}
+
+/* Pure, or a scalar read of what the loop does not write: page tables hold starts. */
+static bool
+may_run_ahead(const Pipeline *p, const Op *op)
+{
+	if (op->kind == OP_READ)
+		return !may_be_written(p, op->in[0]);
+	return (op_info[op->kind].traits & PURE) && op->nregion == 0;
+}
+
+bool
+pipeline_can_shift(const Pipeline *p, const Value *v, int depth)
+{
+	if (!in_body(v, p->body) || v == &p->body->arg[0])
+		return true;
+	if (!v->def || v->def->home != p->body || v->type->rank > 0 || depth == 0 || !may_run_ahead(p, v->def))
+		return false;
+	for (int i = 0; i < v->def->nin; i++)
+		if (v->def->in[i]->type->kind == TYPE_TILE && !pipeline_can_shift(p, v->def->in[i], depth - 1))
+			return false;
+	return true;
 }
 
 static bool
@@ -109,8 +117,8 @@ takes_part(const Pipeline *p, const Op *op)
 {
 	const Value *v = &op->out[0];
 
-	if (op->kind != OP_READ || op->home != p->body || !v->layout || strchr(op_text(op, "index"), 'g') ||
-	    dtype_is_packed(v->type->elem) || v->type->elem == TY_BOOL || !is_zero_fill(op) || may_be_written(p, op->in[0]))
+	if (op->kind != OP_READ || op->home != p->body || !v->layout || dtype_is_packed(v->type->elem) ||
+	    v->type->elem == TY_BOOL || !is_zero_fill(op) || may_be_written(p, op->in[0]))
 		return false;
 	for (int i = 0; i < op->in[0]->type->rank; i++)
 		if (!pipeline_can_shift(p, op->in[1 + i], 16))
@@ -227,7 +235,7 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 	const Op *read = s->read;
 	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;
 	Value *in[MAX_RANK + 2] = {read->in[0]};
-	Attr attr[8];
+	Attr attr[LEN(kept) + 1];
 
 	for (int i = 0; i < rank; i++)
 		in[1 + i] = shift(p, b, read->in[1 + i], index);
