@@ -26,6 +26,7 @@ const int nattr_info = LEN(attr_info);
 static const AttrInfo any_op[] = {
     {.op = OP_COUNT, .name = "smem", .kind = ATTR_INT},
     {.op = OP_COUNT, .name = "sync", .kind = ATTR_BOOL},
+    {.op = OP_COUNT, .name = "equal", .kind = ATTR_INT},
 };
 static const AttrInfo fast = {.op = OP_COUNT, .name = "fast", .kind = ATTR_BOOL};
 

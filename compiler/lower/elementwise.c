@@ -278,6 +278,16 @@ lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b)
 	return one(l, &x, a, b, 0);
 }
 
+/* How many registers in a row hold equal values, as pass axis found ({equal} neighbours along the last dimension). */
+static int
+equal_registers(const Op *op)
+{
+	const Layout *layout = op->out[0].layout;
+	int64_t equal = op_int(op, "equal", 1);
+	int64_t neighbours = layout ? INT64_C(1) << layout_contiguous(layout, layout->rank - 1) : 1;
+	return (int)MIN(equal, neighbours);
+}
+
 void
 lower_elementwise(Lower *l, Op *op)
 {
@@ -290,8 +300,13 @@ lower_elementwise(Lower *l, Op *op)
 	for (int i = 0; i < op->nin; i++)
 		in[i] = lower_operand(l, op, i, op->out[0].layout);
 	Reg *out = lower_new(l, &op->out[0]);
+	int group = equal_registers(op);
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
 		Reg v[3] = {0};
+		if (r % group) {
+			out[r] = out[r - r % group];
+			continue;
+		}
 		bool same = r > 0;                      /* as register 0: a broadcast */
 		for (int i = 0; i < op->nin; i++) {
 			v[i] = in[i][r];

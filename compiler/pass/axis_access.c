@@ -284,6 +284,17 @@ make_constant(const Axes *a, Op *op)
 	value_replace(v, c);
 }
 
+/* Integers, and masks above all, of which neighbours are equal are computed once for a group of them. */
+static void
+note_equal(const Axes *a, Op *op)
+{
+	const Value *v = &op->out[0];
+	int rank = v->type->rank, equal = rank > 0 ? axis_of(a, v)->equal[rank - 1] : 0;
+	bool counts = v->type->elem == TY_BOOL || dtype_is_int(v->type->elem);
+	if (equal > 0 && counts && v->type->ptr == PTR_NONE && (op_info[op->kind].traits & ELEM))
+		op_set_attr(a->f->module, op, attr_int(a->f->module, "equal", INT64_C(1) << MIN(equal, 30)));
+}
+
 /* A mask that is always true says nothing. */
 static void
 drop_mask(const Axes *a, Op *op)
@@ -317,6 +328,8 @@ note_op(const Axes *a, Op *op)
 		drop_mask(a, op);
 		break;
 	default:
+		if (op->nout == 1)
+			note_equal(a, op);
 		break;
 	}
 }

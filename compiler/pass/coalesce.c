@@ -97,7 +97,11 @@ choose_warps(const Func *f, const Target *t)
 		return dot_warps(f, &x);
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
-	while (warps < limit && x.most > (int64_t)warps * t->lanes * (x.reduces || warps >= WARPS_FEW ? more : few))
+	if (x.reduces) {
+		few = ELEMENTS_MOST / 2;
+		more = ELEMENTS_MOST;
+	}
+	while (warps < limit && x.most > (int64_t)warps * t->lanes * (warps >= WARPS_FEW ? more : few))
 		warps *= 2;
 	return warps;
 }

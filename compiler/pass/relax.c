@@ -9,7 +9,8 @@
  * The approximations are good to a few units in the last place of f32 (exp: to 2^-17 of its value), the rounding that
  * follows loses 2^-12 of it and more.  What stands between must carry a small relative error on as a small relative
  * error: products, quotients, roots, choices and moves do; a sum does if its terms have one sign, for else they may
- * cancel and leave the error alone.  A loop's carried values, reductions and stores of f32 end the search. */
+ * cancel and leave the error alone.  A loop's carried values and stores of f32 end the search.  A tile that is divided by
+ * few numbers is multiplied by their inverses. */
 #include "pass/pass.h"
 
 #include <string.h>
@@ -70,6 +71,8 @@ tolerates(const Op *op, int i)
 		return dtype_is_float(op->out->type->elem) && dtype_info[op->out->type->elem].bits <= 16;
 	case OP_SELECT:
 		return i > 0 && !is_exact(op->out);
+	case OP_REDUCE:
+		return !is_exact(op->out) && is_positive(op->out, 0);
 	case OP_ADD:
 		return !is_exact(op->out) && is_positive(op->in[0], 0) && is_positive(op->in[1], 0);
 	case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
@@ -86,6 +89,20 @@ has_approximation(OpKind k)
 	return k == OP_DIV || k == OP_EXP || k == OP_EXP2 || k == OP_SQRT || k == OP_RSQRT || k == OP_SIGMOID;
 }
 
+/* Many elements divided by one: by its inverse, which is computed once. */
+static void
+invert_divisor(Module *m, Op *op)
+{
+	Op *spread = op->kind == OP_DIV && op->out->type->rank > 0 ? op->in[1]->def : NULL;
+	if (!spread || spread->kind != OP_BROADCAST || type_count(spread->in[0]->type) * 4 > type_count(op->out->type))
+		return;
+	Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+	Value *divisor = spread->in[0], *one = build_float(&b, divisor->type, 1.0);
+	Value *inverse = build2(&b, OP_DIV, one, divisor);
+	Value *all = build1(&b, OP_BROADCAST, inverse, op->out->type);
+	value_replace(op->out, build2(&b, OP_MUL, op->in[0], all));
+}
+
 /* Users stand behind what they use, so the walk goes backwards: a result's flag is final when its op is reached. */
 static void
 walk(Module *m, Block *b)
@@ -93,8 +110,10 @@ walk(Module *m, Block *b)
 	for (Op *op = b->last; op; op = op->prev) {
 		for (int r = op->nregion - 1; r >= 0; r--)
 			walk(m, op->region[r]);
-		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out) && has_approximation(op->kind))
+		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out) && has_approximation(op->kind)) {
 			op_set_attr(m, op, attr_bool(m, "fast", true));
+			invert_divisor(m, op);
+		}
 		for (int i = 0; i < op->nin; i++)
 			if (!tolerates(op, i))
 				op->in[i]->id = 1;
