@@ -222,5 +222,5 @@ lower_dot_scratch(const Op *op, const Target *t)
 	Arena *tmp = op->home->func->module->cx->tmp;
 	if (op->kind == OP_DOT_SCALED || (product_make(&p, op) && product_plan(&p, tmp)))
 		return 0;
-	return dot_fma_scratch(op);
+	return dot_fma_scratch(op, t);
 }

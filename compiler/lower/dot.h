@@ -9,6 +9,6 @@ uint64_t dot_share(const Layout *from, uint64_t image, int lost, const Layout *t
 
 /* dot_fma.c: by multiplications and additions, any types and layouts */
 void dot_fma(Lower *l, Op *op, Reg *out);
-int64_t dot_fma_scratch(const Op *op);
+int64_t dot_fma_scratch(const Op *op, const Target *t);
 
 #endif
