@@ -94,9 +94,82 @@ choice(void **state)
 	}
 }
 
+static int
+log2_of(int n)
+{
+	int l = 0;
+	while (1 << l < n)
+		l++;
+	return l;
+}
+
+/* Rows of 16-byte chunks along `fast`, exclusive-ored by the row's number, as pass pipeline lays rings out. */
+static Layout
+ring(const int shape[LAYOUT_RANK], int fast, int bytes)
+{
+	int vector = log2_of(16 / bytes), chunks = shape[fast] - vector, per_phase = MAX(0, 3 - chunks);
+	return layout_swizzled(2, shape, (int[LAYOUT_RANK]){fast, 1 - fast}, vector, per_phase, MIN(chunks, 3));
+}
+
+/* Operands of matrix instructions come from rows along K by ldmatrix, 16-bit ones from rows across it too; the eight rows
+ * of a matrix are in different banks; and each element comes from where it stands. */
+static void
+matrix_loads(void **state)
+{
+	(void)state;
+	for (int i = 0; i < mma_count; i++)
+		for (int side = 0; side < 4; side++) {
+			const MmaInfo *m = &mma_info[i];
+			int bytes = dtype_tile_size(side & 1 ? m->b : m->a), along = side & 1 ? 0 : 1, across = side >> 1;
+			Layout f = side & 1 ? mma_layout_b(m) : mma_layout_a(m), l;
+			int shape[LAYOUT_RANK] = {0}, warps[LAYOUT_RANK] = {0};
+			shape[along] = MAX(log2_of(32 / bytes), f.out[along]) + 1;
+			shape[1 - along] = 6;
+			l = layout_tile(&f, shape, warps);
+			Layout shared = ring(shape, across ? 1 - along : along, bytes);
+			F2 to;
+			bool transposed = false;
+			bool fits = layout_fits_matrix(&l, &shared, bytes, &to, &transposed);
+			assert_int_equal(fits, !across || bytes == 2);
+			if (!fits)
+				continue;
+			assert_int_equal(transposed, across);
+			const uint64_t *lane = &to.col[l.in[IN_REGISTER]];
+			uint64_t row[3] = {across ? to.col[0] : lane[2], across ? lane[0] : lane[3], across ? lane[1] : lane[4]};
+			unsigned banks = 0;
+			for (unsigned r = 0; r < 8; r++) {
+				uint64_t at = 0;
+				for (int b = 0; b < 3; b++)
+					at ^= r >> b & 1 ? row[b] * (uint64_t)bytes : 0;
+				assert_int_equal(at % 16, 0);
+				banks |= 1u << (at / 16 % 8);
+			}
+			assert_int_equal(banks, 255);
+			for (uint64_t x = 0; x < UINT64_C(1) << to.nin; x++)
+				assert_int_equal(f2_apply(&shared.map, f2_apply(&to, x)), f2_apply(&l.map, x));
+		}
+}
+
+/* A warpgroup's accumulator: each warp 16 rows, pairs of columns, every element once. */
+static void
+warpgroups(void **state)
+{
+	(void)state;
+	for (int i = 0; i < wgmma_count; i++)
+		for (int blocks = 0; blocks < 2; blocks++) {
+			Layout l = wgmma_layout_c(&wgmma_info[i], blocks);
+			uint32_t at[LAYOUT_RANK];
+			assert_true(f2_is_injective(&l.map) && f2_is_surjective(&l.map));
+			layout_element(&l, (uint32_t[IN_DIMS]){5, 6, 2, 0}, at);
+			assert_int_equal(at[0], 2 * 16 + 6 / 4);
+			assert_int_equal(at[1], 8 + 2 * (6 % 4) + 1);
+		}
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(fragments), cmocka_unit_test(choice)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(fragments), cmocka_unit_test(choice),
+	    cmocka_unit_test(matrix_loads), cmocka_unit_test(warpgroups)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
