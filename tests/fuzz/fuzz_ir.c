@@ -218,6 +218,21 @@ check_round_trip(Compile *cx, const Text *text)
 	return same;
 }
 
+/* Has a tile no elements?  References have such tiles, kernels on a GPU do not. */
+static bool
+has_empty(const Block *b)
+{
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nout; i++)
+			if (op->out[i].type->kind == TYPE_TILE && type_count(op->out[i].type) == 0)
+				return true;
+		for (int i = 0; i < op->nregion; i++)
+			if (has_empty(op->region[i]))
+				return true;
+	}
+	return false;
+}
+
 /* A GPU prints no tile whose extents are no powers of two, and all do that are generated: for its passes prints go. */
 static void
 drop_prints(Module *m)
@@ -272,6 +287,8 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 		after = (Memory){0};
 		memory_fill(&after, seed);
 		m = reread(cx, text);
+		if (m && target && has_empty(m->funcs.at[0]->body))
+			continue;
 		if (m && target) {
 			good = run_without_prints(cx, text, &before, seed);
 			drop_prints(m);

@@ -272,7 +272,7 @@ step(Gen *g)
 	    gen_elementwise, gen_elementwise, gen_elementwise, gen_elementwise, gen_again,
 	    gen_again, gen_casts, gen_select_or_cast, gen_select_or_cast, gen_fresh, gen_reshape,
 	    gen_broadcast, gen_permute, gen_extract, gen_combine, gen_reduce, gen_reduce_fn,
-	    gen_order, gen_dot, read_tensor, write_tensor, update, update, load_or_store, say,
+	    gen_order, gen_dot, gen_packed, gen_dot_scaled, read_tensor, write_tensor, update, update, load_or_store, say,
 	    branch, counted, counted, uncounted};
 	int control = 4, n = g->depth < MAX_DEPTH ? LEN(family) : LEN(family) - control;
 

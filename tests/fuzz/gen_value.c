@@ -37,7 +37,7 @@ pick_shape(Gen *g, int64_t *extent)
 	int rank = gen_pick(g, 4);
 
 	for (int i = 0; i < rank; i++)
-		extent[i] = some[gen_pick(g, rank == 3 ? 4 : LEN(some))];
+		extent[i] = gen_pick(g, 40) == 39 ? 0 : some[gen_pick(g, rank == 3 ? 4 : LEN(some))];
 	return rank;
 }
 
@@ -286,10 +286,11 @@ gen_extract(Gen *g)
 	int n = 0;
 
 	for (int d = 0; d < x->type->rank; d++) {
-		bool part = gen_pick(g, 3) > 0;
+		int most = (int)x->type->extent[d];
+		bool part = gen_pick(g, 3) > 0 || most == 0;
 		index[d] = part ? 'p' : 'i';
 		if (part)
-			extents[n++] = 1 + gen_pick(g, (int)x->type->extent[d]);
+			extents[n++] = most ? 1 + gen_pick(g, most) : 0;
 		in[1 + d] = gen_pick(g, 2) ? gen_of_type(g, type_scalar(g->m, TY_I64)) : gen_scalar_int(g, gen_pick(g, 9) - 4);
 	}
 	Attr a[] = {attr_text(g->m, "index", index), attr_ints(g->m, "extents", extents, n)};
@@ -403,9 +404,9 @@ void
 gen_order(Gen *g)
 {
 	Value *x = of_rank(g, 1);
-	int axis = gen_pick(g, x->type->rank);
+	int axis = gen_pick(g, x->type->rank), most = (int)x->type->extent[axis];
 	Attr a[] = {attr_int(g->m, "axis", axis), attr_bool(g->m, "descending", gen_pick(g, 2)),
-	    attr_int(g->m, "k", 1 + gen_pick(g, (int)x->type->extent[axis])), attr_int(g->m, "bins", 1 + gen_pick(g, 8))};
+	    attr_int(g->m, "k", most ? 1 + gen_pick(g, most) : 0), attr_int(g->m, "bins", 1 + gen_pick(g, 8))};
 
 	if (x->type->elem == TY_BOOL)
 		x = gen_as(g, x, TY_I32);

@@ -41,5 +41,7 @@ void gen_reduce(Gen *g);
 void gen_reduce_fn(Gen *g);
 void gen_order(Gen *g);
 void gen_dot(Gen *g);
+void gen_packed(Gen *g);                                /* gen_packed.c */
+void gen_dot_scaled(Gen *g);
 
 #endif
