@@ -133,7 +133,8 @@ bind_args(Binder *b)
 	return ok;
 }
 
-/* Dimensions and scalars that nothing said: reported, or given their placeholder, and not reported again. */
+/* Dimensions and scalars that nothing said: reported, or given their placeholder, and not reported again.  A scalar
+ * of which the header says nothing is a matter for the launch. */
 static bool
 fill_unknown(Binder *b)
 {
@@ -142,6 +143,8 @@ fill_unknown(Binder *b)
 	for (int i = 0; i < b->nslot; i++) {
 		Slot *s = &b->slot[i];
 		if (s->set || s->kind == SLOT_CT || s->kind == SLOT_SCHEDULE)
+			continue;
+		if (!b->lenient && s->kind == SLOT_SCALAR && !header_mentions(b->k, s->name))
 			continue;
 		if (b->lenient) {
 			bool real = s->kind == SLOT_SCALAR && dtype_is_float(b->k->params.at[s->index].dtype);

@@ -91,7 +91,10 @@ END
 expect 0 "N = 100, BLOCK = 64, s = 2$" run loose.tgl scale --arg 'x=normal(0, 1)' -D N=100 -D s=2
 expect 1 "nothing says what dimension 'N'.*E0520" run loose.tgl scale -D s=2.0
 expect 1 "E0520" build loose.tgl scale
+refuse "scalar 's'"
+expect 0 "kernel @scale" build loose.tgl scale -D N=100
 expect 0 "kernel @scale" build loose.tgl scale -D N=100 -D s=1.0
+expect 1 "nothing gives argument 's'.*E1174" run loose.tgl scale --arg 'x=normal(0, 1)' -D N=100
 expect 0 "\[nan nan 0 1\]" run loose.tgl roots
 holds test "$(grep -c hello "$out")" = 1
 expect 0 "y: i32" run loose.tgl race

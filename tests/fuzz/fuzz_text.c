@@ -292,6 +292,14 @@ run(const Text *files, int nfiles, uint64_t seed, uint64_t count, double seconds
 	_exit(0);
 }
 
+static void
+files_close(Text *files, int nfiles)
+{
+	for (int i = 0; i < nfiles; i++)
+		text_close(&files[i]);
+	free(files);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -312,11 +320,17 @@ main(int argc, char **argv)
 			o.show = true;
 		else if (strcmp(argv[i], "--parse-only") == 0)
 			o.parse_only = true;
-		else if (argv[i][0] == '-' || !read_file(argv[i], &files[nfiles++]))
-			return fprintf(stderr, "fuzz_text: cannot use %s\n", argv[i]), 2;
+		else if (argv[i][0] == '-' || !read_file(argv[i], &files[nfiles++])) {
+			fprintf(stderr, "fuzz_text: cannot use %s\n", argv[i]);
+			files_close(files, nfiles);
+			return 2;
+		}
 	}
-	if (nfiles == 0)
-		return fprintf(stderr, "fuzz_text: no files\n"), 2;
+	if (nfiles == 0) {
+		fprintf(stderr, "fuzz_text: no files\n");
+		files_close(files, nfiles);
+		return 2;
+	}
 	printf("fuzz_text: seeds from %llu\n", (unsigned long long)seed);
 	fflush(stdout);
 	uint64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -324,8 +338,6 @@ main(int argc, char **argv)
 		return fprintf(stderr, "fuzz_text: no memory\n"), 2;
 	int status = run(files, nfiles, seed, count, seconds, &o, done);
 	printf("fuzz_text: %llu seeds are good\n", (unsigned long long)*done);
-	for (int i = 0; i < nfiles; i++)
-		text_close(&files[i]);
-	free(files);
+	files_close(files, nfiles);
 	return status;
 }

@@ -340,6 +340,8 @@ gen_reduce(Gen *g)
 		x = gen_as(g, x, TY_I32);
 	if (x->type->elem == TY_BOOL && (name[0] == 'm' || name[0] == 's' || name[0] == 'p' || strncmp(name, "arg", 3) == 0))
 		x = gen_as(g, x, TY_U8);
+	if (strncmp(name, "arg", 3) == 0 && type_count(x->type) == 0)
+		return;
 	if (gen_pick(g, 4) == 1 && (name[0] == 's' || name[0] == 'p' || name[0] == 'm')) {
 		Attr scan[] = {a[0], a[1], attr_bool(g->m, "reverse", gen_pick(g, 2))};
 		gen_op1(g, OP_SCAN, &x, 1, scan, 3, NULL);
