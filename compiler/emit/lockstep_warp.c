@@ -123,8 +123,9 @@ run_thread(const Machine *m, const Ins *i, int t, uint64_t *out)
 
 /* 8 x 8 matrices from rows that lanes 8 k … 8 k + 7 give the addresses of. */
 static bool
-run_ldmatrix(Machine *m, const Ins *i, int first, bool transposed)
+run_ldmatrix(Machine *m, const Ins *i, int first)
 {
+	bool transposed = i->sub == PRIM_LDMATRIX_T || i->sub == PRIM_LDMATRIX_T_1 || i->sub == PRIM_LDMATRIX_T_2;
 	for (int k = 0; k < i->nout; k++) {
 		uint16_t matrix[8][8];
 		for (int row = 0; row < 8; row++) {
@@ -178,7 +179,7 @@ lockstep_prim(Machine *m, const Ins *i)
 			continue;
 		case PRIM_LDMATRIX: case PRIM_LDMATRIX_1: case PRIM_LDMATRIX_2:
 		case PRIM_LDMATRIX_T: case PRIM_LDMATRIX_T_1: case PRIM_LDMATRIX_T_2:
-			if (t % lanes == 0 && !run_ldmatrix(m, i, t, i->sub >= PRIM_LDMATRIX_T_1 && i->sub <= PRIM_LDMATRIX_T))
+			if (t % lanes == 0 && !run_ldmatrix(m, i, t))
 				return false;
 			continue;
 		default:

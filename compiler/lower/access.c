@@ -191,7 +191,8 @@ limit_part(Lower *l, LowerAccess *a, int d)
 {
 	int at = a->dim[d].at;
 	const Attr *valid = op_attr(a->op, "valid");
-	int64_t extent = INT64_C(1) << a->layout->out[at], real = valid && at < valid->nints ? valid->ints[at] : a->tile->extent[at];
+	int64_t extent = INT64_C(1) << a->layout->out[at];
+	int64_t real = valid && at < valid->nints ? valid->ints[at] : a->tile->extent[at];
 	int64_t start, size = a->tensor->type->extent[d];
 	const Value *v = a->dim[d].index;
 	bool inside = proven_inside(a, d);

@@ -113,7 +113,7 @@ typedef struct LowerAccess {
 	const Value *tensor;
 	const Type *tile;
 	const Layout *layout;                           /* of the tile that moves; NULL: a scalar */
-	int unit;                                       /* bytes of an element; packed types: 1, and offsets count elements */
+	int unit;                                       /* bytes of an element; packed types: 1: offsets count elements */
 	int nd;
 	struct {
 		char letter;                            /* of {index} */
@@ -122,7 +122,7 @@ typedef struct LowerAccess {
 		const Reg *gather;                      /* g: in the order of the layout's registers */
 		int64_t known_stride;                   /* units; -1: not known */
 		Reg stride;                             /* REG_I64, units; made if it is not known */
-		Reg lo, hi;                             /* p: REG_I32, coordinates that are inside; 0: all are.  g: hi, the limit */
+		Reg lo, hi;                             /* p: coordinates inside (REG_I32), 0: all are; g: hi, the limit */
 	} dim[MAX_RANK];
 	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
