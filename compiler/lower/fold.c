@@ -52,6 +52,57 @@ work_type(DType t)
 	return dtype_info[t].bits == 64 ? REG_I64 : REG_I32;
 }
 
+/* ---- does a region commute? ---- */
+
+enum { MOST_COMPARED = 4096 };
+
+static bool
+same_attrs(const Op *a, const Op *b)
+{
+	if (a->nattr != b->nattr)
+		return false;
+	for (int i = 0; i < a->nattr; i++) {
+		const Attr *x = &a->attr[i], *y = op_attr(b, x->name);
+		if (!y || x->kind != y->kind || x->i != y->i || memcmp(&x->f, &y->f, sizeof x->f) != 0 || x->text != y->text ||
+		    x->nints || y->nints)
+			return false;
+	}
+	return true;
+}
+
+/* Is x what y is with the region's operands exchanged?  budget: comparisons left. */
+static bool
+is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
+{
+	int n = region->narg / 2;
+	if (--*budget < 0 || x->type != y->type || x->index != (x->def ? y->index : x->index))
+		return false;
+	if (!x->def || !y->def)
+		return !x->def && !y->def && (x->block == region && y->block == region ? y->index == (x->index + n) % (2 * n) : x == y);
+	const Op *a = x->def, *b = y->def;
+	if (a->home != region || b->home != region)
+		return x == y;
+	if (a->kind != b->kind || a->nin != b->nin || a->nregion || !(op_info[a->kind].traits & PURE) || !same_attrs(a, b))
+		return false;
+	bool straight = true, crossed = op_info[a->kind].traits & COMM && a->nin >= 2;
+	for (int i = 0; i < a->nin && straight; i++)
+		straight = is_mirrored(region, a->in[i], b->in[i], budget);
+	for (int i = 0; i < a->nin && crossed && !straight; i++)
+		crossed = is_mirrored(region, a->in[i], b->in[i < 2 ? 1 - i : i], budget);
+	return straight || crossed;
+}
+
+/* By its shape alone: max(a, b) + c * exp(a - b) and the like are seen through, cleverer ones are not. */
+static bool
+region_commutes(const Block *region)
+{
+	int budget = MOST_COMPARED;
+	for (int i = 0; i < region->last->nin; i++)
+		if (!is_mirrored(region, region->last->in[i], region->last->in[i], &budget))
+			return false;
+	return true;
+}
+
 void
 fold_shape(Fold *f, const Op *op)
 {
@@ -64,6 +115,7 @@ fold_shape(Fold *f, const Op *op)
 	switch (f->kind) {
 	case FOLD_REGION:
 		f->n = op->nin;
+		f->commutes = region_commutes(op->region[0]);
 		for (int i = 0; i < op->nin; i++)
 			f->type[i] = lower_type(op->in[i]->type);
 		break;
@@ -93,7 +145,7 @@ fold_open(Fold *f, Lower *l, const Op *op)
 bool
 fold_is_commutative(const Fold *f)
 {
-	return f->kind != FOLD_REGION;
+	return f->kind != FOLD_REGION || f->commutes;
 }
 
 bool

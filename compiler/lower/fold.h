@@ -22,6 +22,7 @@ typedef struct Fold {
 	RegType type[FOLD_MAX];
 	DType from, to;                                 /* elements that enter, and results */
 	bool is_least, is_signed, propagates_nan;
+	bool commutes;                                  /* a region: it gives the same with its operands exchanged */
 } Fold;
 
 void fold_open(Fold *f, Lower *l, const Op *op);
@@ -33,7 +34,7 @@ bool fold_wants_index(const Fold *f);
 void fold_enter(const Fold *f, const Reg *element, Reg index, Reg *state);
 /* a comes before b; out may be either. */
 void fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out);
-/* What the fold of nothing would be; false: there is no such thing. */
+/* What changes nothing (sums and products); false: there is no such thing. */
 bool fold_identity(const Fold *f, Reg *state);
 void fold_leave(const Fold *f, const Reg *state, Reg *result);
 /* pred ? a : b, each register. */

@@ -89,18 +89,33 @@ is_whole_warp(const AxisRun *run, const Target *t)
 	return 1 << run->n == t->lanes;
 }
 
-/* The warp's own reduction of words, where the machine has one. */
+/* The warp's own reduction of words, where the machine has one; PRIM_COUNT: none. */
+static PrimKind
+redux_of(const Fold *f)
+{
+	if (f->n != 1 || f->type[0] != REG_I32)
+		return PRIM_COUNT;
+	switch (f->kind) {
+	case FOLD_SUM: return PRIM_REDUX_ADD;
+	case FOLD_MOST: return f->is_signed ? PRIM_REDUX_MAX : PRIM_REDUX_UMAX;
+	case FOLD_LEAST: return f->is_signed ? PRIM_REDUX_MIN : PRIM_REDUX_UMIN;
+	case FOLD_AND: return PRIM_REDUX_AND;
+	case FOLD_OR: return PRIM_REDUX_OR;
+	case FOLD_XOR: return PRIM_REDUX_XOR;
+	default: return PRIM_COUNT;
+	}
+}
+
 static bool
 redux(State *s, const AxisRun *run)
 {
-	const Fold *f = &s->f;
-	Lower *l = f->l;
-	if (f->kind != FOLD_SUM || f->type[0] != REG_I32 || !is_whole_warp(run, l->t) ||
-	    !(l->t->has & prim_info[PRIM_REDUX_ADD].needs))
+	Lower *l = s->f.l;
+	PrimKind prim = redux_of(&s->f);
+	if (prim == PRIM_COUNT || !is_whole_warp(run, l->t) || (l->t->has & prim_info[prim].needs) != prim_info[prim].needs)
 		return false;
 	uint64_t r = 0;
 	do {
-		l->e->prim(l->e, PRIM_REDUX_ADD, s->at[r], 1, NULL, 0, s->at[r], 1);
+		l->e->prim(l->e, prim, s->at[r], 1, NULL, 0, s->at[r], 1);
 		r = subset_next(r, s->live);
 	} while (r);
 	return true;

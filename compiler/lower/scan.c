@@ -85,7 +85,15 @@ static void
 put_before(Scan *s, Group *g, const Reg *state, Reg where)
 {
 	Lower *l = s->f.l;
-	Reg both[FOLD_MAX], next[FOLD_MAX];
+	Reg both[FOLD_MAX], next[FOLD_MAX], none[FOLD_MAX];
+	if (where && fold_identity(&s->f, none)) {
+		fold_select(&s->f, where, state, none, next);
+		if (g->has_before)
+			fold_combine(&s->f, next, g->before, next);
+		copy(s, g->before, next);
+		g->has_before = true;
+		return;
+	}
 	if (!g->has_before && !g->valid) {
 		copy(s, g->before, state);
 		g->has_before = !where;
@@ -181,9 +189,13 @@ over_lanes(Scan *s, const AxisRun *run, uint64_t joined)
 			Group *g = &s->group[r];
 			fold_lane_xor(&s->f, g->total, 1 << bit, other);
 			put_before_all(s, r, other, later, joined);
-			fold_select(&s->f, later, other, g->total, a);
-			fold_select(&s->f, later, g->total, other, z);
-			fold_combine(&s->f, a, z, g->total);
+			if (fold_is_commutative(&s->f)) {
+				fold_combine(&s->f, g->total, other, g->total);
+			} else {
+				fold_select(&s->f, later, other, g->total, a);
+				fold_select(&s->f, later, g->total, other, z);
+				fold_combine(&s->f, a, z, g->total);
+			}
 			r = subset_next(r, s->live);
 		} while (r);
 		s->lanes &= ~(UINT64_C(1) << bit);
