@@ -354,7 +354,7 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 		return NULL;
 	int64_t elements, bytes = 0;
 	r->data = r->low = data;
-	r->high = r->low + size;
+	r->high = data ? r->low + size : r->low;
 	uintptr_t align = (uintptr_t)MAX(dtype_info[t].bits / 8, 1);
 	if (!span_elements(r, &elements, &bytes))
 		report_too_big(cx->own, r);

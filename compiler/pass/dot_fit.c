@@ -131,7 +131,8 @@ static Value *
 lower_part(Builder *b, Value *v, Value *upper)
 {
 	Value *x = build2(b, OP_SUB, v, upper);
-	return build3(b, OP_SELECT, build2(b, OP_NE, x, x), build_float(b, v->type, 0), x);
+	Value *zero = build_float(b, v->type, 0);
+	return build3(b, OP_SELECT, build2(b, OP_NE, x, x), zero, x);
 }
 
 static Value *

@@ -27,8 +27,9 @@ power(Builder *b, Value *x)
 	const Type *bits = type_with_elem(b->m, x->type, TY_U32), *f = type_with_elem(b->m, x->type, TY_F32);
 	Value *i = build1(b, OP_CAST, x, bits);
 	Value *v = build1(b, OP_BITCAST, build2(b, OP_SHL, i, build_int(b, bits, 23)), f);
-	v = build3(b, OP_SELECT, build2(b, OP_EQ, i, build_int(b, bits, 0)), build_float(b, f, ldexp(1, -127)), v);
-	return build3(b, OP_SELECT, build2(b, OP_EQ, i, build_int(b, bits, 255)), build_float(b, f, NAN), v);
+	Value *least = build_float(b, f, ldexp(1, -127)), *nan = build_float(b, f, NAN);
+	v = build3(b, OP_SELECT, build2(b, OP_EQ, i, build_int(b, bits, 0)), least, v);
+	return build3(b, OP_SELECT, build2(b, OP_EQ, i, build_int(b, bits, 255)), nan, v);
 }
 
 static Value *

@@ -26,7 +26,8 @@ expect 2 "whole number from 0 on, found ''" run saxpy.tgl --seed=
 expect 2 "whole number from 0 on, found '99999999999999999999'" check saxpy.tgl --seed=99999999999999999999
 expect 2 "whole number from 0 on" build saxpy.tgl --max-errors=many
 expect 2 "always, never or auto" run saxpy.tgl --color=blue
-expect 2 "ast or tir, found 'ptx'" build --emit=ptx saxpy.tgl
+expect 2 "say which with --target" build --emit=ptx saxpy.tgl
+expect 2 "takes ast, tir.*found 'pxt'" build --emit=pxt saxpy.tgl
 expect 2 "bash and zsh, not for 'fish'" completion fish
 expect 2 "has 2 kernels: name one of doubled, halved" run two.tgl
 expect 2 "has no tensor 'q'" run saxpy.tgl --out q=q.npy

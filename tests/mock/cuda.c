@@ -152,7 +152,8 @@ call(const char *name, const char *fmt, ...)
 		    (at == 0 || at == n))
 			return code;
 		s = strchr(s, ',');
-		s += s != NULL;
+		if (s)
+			s++;
 	}
 	return OK;
 }
