@@ -36,6 +36,14 @@ describe_param(EmitLlvm *l, int i, const EmitParam *p)
 		param_attribute(l, i, "align", (uint64_t)p->align);
 }
 
+/* A kernel may be called what PTX or its printf is called. */
+static const char *
+kernel_name(EmitLlvm *l, const char *name)
+{
+	bool is_taken = strcmp(name, "WARP_SZ") == 0 || strcmp(name, "vprintf") == 0;
+	return is_taken ? arena_printf(l->e.mem, "%s_", name) : name;
+}
+
 static void
 shared_memory(EmitLlvm *l, const EmitKernel *k, Reg *shared)
 {
@@ -55,12 +63,12 @@ kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 {
 	EmitLlvm *l = llvm_state(e);
 	LLVMTypeRef *types = NEW_ARRAY(e->mem, LLVMTypeRef, k->nparam);
+	e->kernel = *k;
+	l->kernel = e->kernel.name = kernel_name(l, k->name);
 	for (int i = 0; i < k->nparam; i++)
 		types[i] = l->type[k->param[i].type];
 	l->fn = LLVMAddFunction(
-	    l->m, k->name, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
-	l->kernel = k->name;
-	e->kernel = *k;
+	    l->m, l->kernel, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
 	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);
 	text_attribute(l, "nvvm.reqntid", arena_printf(e->mem, "%d", k->threads));
 	if (k->min_blocks)

@@ -128,7 +128,7 @@ struct Emitter {
 	const Target *target;
 	Arena *mem;
 	void *state;
-	EmitKernel kernel;                              /* the one begun last, where the emitter keeps it */
+	EmitKernel kernel;                              /* the one begun last, by the name that the device knows */
 
 	/* kernels */
 	void (*kernel_begin)(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared);

@@ -481,6 +481,32 @@ test_refusal(void **unused)
 	arena_close(b.mem);
 }
 
+/* Kernels may have names that PTX keeps for itself. */
+static void
+test_names(void **unused)
+{
+	static const char *const names[] = {"WARP_SZ", "vprintf", "shared", "add", "entry"};
+	for (int i = 0; i < LEN(names); i++) {
+		Bench b;
+		const char *why = NULL;
+		Text ptx = {0};
+		const EmitKernel k = {.name = names[i], .threads = 32, .shared_bytes = 16};
+		begin(&b, target_named("sm_80"));
+		emit_llvm_close(b.l);
+		b.l = emit_llvm_open(b.mem, b.t, &(EmitLlvmOptions){.verify = true}, &why);
+		b.e = emit_llvm_emitter(b.l);
+		b.e->kernel_begin(b.e, &k, NULL, &b.shared);
+		b.e->print(b.e, "%d", (Reg[]){b.e->int_const(b.e, REG_I32, 5)}, 1);
+		b.e->kernel_end(b.e);
+		assert_true(emit_llvm_ptx(b.l, &ptx, &why));
+		assert_non_null(strstr(ptx.at, arena_printf(b.mem, ".visible .entry %s(", b.e->kernel.name)));
+		ptxas(&b, &ptx, names[i]);
+		text_close(&ptx);
+		emit_llvm_close(b.l);
+		arena_close(b.mem);
+	}
+}
+
 /* A target that LLVM has not heard of: an error that names kernel and target, by way of LLVM's fatal-error handler. */
 static void
 test_failure(void **unused)
@@ -559,7 +585,7 @@ main(void)
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
 	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
 	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
-	    cmocka_unit_test(test_failure), cmocka_unit_test(test_artefact),
+	    cmocka_unit_test(test_names), cmocka_unit_test(test_failure), cmocka_unit_test(test_artefact),
 	};
 	if (!have_ptxas())
 		fprintf(stderr, "test_emit: no ptxas here; only LLVM judges\n");
