@@ -291,6 +291,7 @@ bind_key(const TglKernel *tk, const Binding *b, Text *key)
 		if (k->params.at[i].kind == PARAM_SCALAR && tk->in_header[i])
 			key_const(key, &a->scalar);
 	}
+	text_putn(key, (const char *)&b->dev, sizeof b->dev);
 	for (int i = 0; i < b->nvalue; i++) { /* interned: the address is the name */
 		text_putn(key, (const char *)&b->value[i].name, sizeof b->value[i].name);
 		key_const(key, &b->value[i].value);
@@ -318,6 +319,8 @@ bind_header(TglKernel *k, Binding *b)
 	Arena *keep = compile_into(k->program->compile, mem);
 	bool ok = kernel_bind(k->k, b->info, b->value, b->nvalue, &b->bound);
 	compile_into(k->program->compile, keep);
+	if (ok)
+		tune_apply(k, b, NULL, mem);
 	if (!ok) {
 		b->scrap = mem;
 		text_close(&key);

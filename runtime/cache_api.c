@@ -169,3 +169,71 @@ tgl_cache_clear(TglContext *cx, bool tuning, int64_t *n)
 	int64_t results = tuning && gone >= 0 ? tune_clear(cx->cache) : 0;
 	return removed(cx, results < 0 ? -1 : gone + results, n);
 }
+
+/* ---- tuning results as text ---- */
+
+typedef struct Lines {
+	void (*write)(void *user, const char *line);
+	void *user;
+} Lines;
+
+static bool
+write_line(void *user, const TuneEntry *e)
+{
+	const Lines *l = user;
+	Text t = {0};
+	tune_print(e, &t);
+	l->write(l->user, t.at);
+	text_close(&t);
+	return true;
+}
+
+TglStatus
+tgl_tuning_export(TglContext *cx, void (*write)(void *user, const char *line), void *user)
+{
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	if (!write) {
+		context_null(cx, NULL, "tgl_tuning_export", "write");
+		return TGL_ERROR_USAGE;
+	}
+	Lines l = {write, user};
+	tune_each(context_cache(cx), write_line, &l);
+	return end(cx);
+}
+
+typedef struct Import {
+	Cache *c;
+	int64_t n;
+} Import;
+
+static bool
+import_one(void *user, const TuneEntry *e)
+{
+	Import *i = user;
+	i->n++;
+	return tune_put(i->c, e);
+}
+
+TglStatus
+tgl_tuning_import(TglContext *cx, const char *text, size_t size, int64_t *count)
+{
+	int line;
+	const char *why = "";
+	if (!cx)
+		return TGL_ERROR_USAGE;
+	context_begin(cx);
+	if (context_null(cx, text, "tgl_tuning_import", "text"))
+		return TGL_ERROR_USAGE;
+	Arena *mem = arena_open();
+	Import i = {.c = context_cache(cx)};
+	bool ok = tune_read(arena_strndup(mem, text, size), import_one, &i, &line, &why);
+	arena_close(mem);
+	if (count)
+		*count = i.n;
+	if (ok)
+		return end(cx);
+	diag_error(cx->own, NOWHERE, DIAG_TUNE_TEXT, line, why);
+	return context_fail(cx, TGL_ERROR_FILE, NULL);
+}

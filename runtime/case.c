@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tune.h"
 
 static bool
 is_changed(const KernelParam *p)
@@ -129,7 +129,8 @@ collect_arguments(TglCase *c)
 	const Kernel *k = c->k->k;
 	const Bound *b = &c->b.bound;
 	int room = b->nsymbol + b->nct + k->params.n;
-	c->args = NEW_ARRAY(c->b.mem, TglArg, room + c->b.nvalue);
+	const char *const figure[] = {"warps", "stages", "group", "ctas", "persistent", "specialize"};
+	c->args = NEW_ARRAY(c->b.mem, TglArg, room + LEN(figure));
 	c->value_name = NEW_ARRAY(c->b.mem, const char *, room);
 	c->value_text = NEW_ARRAY(c->b.mem, const char *, room);
 	for (int i = 0; i < k->params.n; i++) {
@@ -148,6 +149,11 @@ collect_arguments(TglCase *c)
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add_value(c, k->params.at[i].name, &c->b.info[i].scalar);
+	for (int i = 0; i < LEN(figure); i++) {
+		Const v;
+		if (bound_value(b, figure[i], &v))
+			c->args[c->nargs++] = case_arg(figure[i], &v);
+	}
 }
 
 /* ---- opening ---- */
@@ -167,7 +173,10 @@ open_case(TglCase *c, const TglCaseOptions *o)
 {
 	if (!choose_example(c, o))
 		return TGL_ERROR_NAME;
-	if (!binding_collect(c->k, o->args, o->nargs, true, &c->b) || !case_bind(c) ||
+	bool sorted = binding_collect(c->k, o->args, o->nargs, true, &c->b);
+	c->b.dev = c->dev;
+	c->b.untuned = o->untuned;
+	if (!sorted || !case_bind(c) ||
 	    !check_scalars(c))
 		return TGL_ERROR_LAUNCH;
 	for (int i = 0; i < c->k->k->params.n; i++) {

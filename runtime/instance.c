@@ -9,7 +9,7 @@
 
 #include "runtime/runtime.h"
 
-enum { MAX_INSTANCES = 64 }; /* of a kernel; the one not used for longest goes */
+enum { MAX_INSTANCES = 256 }; /* of a kernel; the one not used for longest goes */
 
 /* Compiles with the context's options and hands dumps and times over. */
 static Module *
@@ -104,16 +104,21 @@ keep(const Instance *in, TglKernel *k, const Bound *b, const Hash *name)
 
 /* What the compiler makes for a device's target, or made once. */
 static TglStatus
-make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
+make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Artefact *take)
 {
 	Compile *cx = k->program->compile;
 	Hash name = artefact_hash(k, dev->dev.target, in->key, in->nkey);
-	if (take_kept(in, k, dev, &name))
+	if (take) {
+		in->artefact = *take;
+		*take = (Artefact){0};
+	} else if (take_kept(in, k, dev, &name)) {
 		return TGL_OK;
-	Module *m = compile(k, &b->bound, dev->dev.target, promises);
-	if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
-		return TGL_ERROR_SOURCE;
-	k->program->cx->compiled++;
+	} else {
+		Module *m = compile(k, &b->bound, dev->dev.target, promises);
+		if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
+			return TGL_ERROR_SOURCE;
+		k->program->cx->compiled++;
+	}
 	if (!dev->dev.finish || dev->dev.finish(&dev->dev, &in->artefact))
 		in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
 	if (!in->loaded)
@@ -140,9 +145,9 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
 
 /* Fills a new form; on failure the reports lie in its memory. */
 static TglStatus
-fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
+fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Artefact *take)
 {
-	TglStatus s = promises ? make_artefact(in, k, b, dev, promises) : make_plan(in, k, b, dev);
+	TglStatus s = promises ? make_artefact(in, k, b, dev, promises, take) : make_plan(in, k, b, dev);
 	if (s == TGL_OK) {
 		in->dev = dev;
 		dev->refs++;
@@ -166,7 +171,7 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 
 static Instance *
 make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Text *take_key,
-    TglStatus *status)
+    Artefact *take, TglStatus *status)
 {
 	Compile *cx = k->program->compile;
 	Instance *in = calloc(1, sizeof *in);
@@ -178,7 +183,7 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *pr
 	in->nkey = take_key->n;
 	in->mem = arena_open();
 	Arena *before = compile_into(cx, in->mem);
-	*status = fill_instance(in, k, b, dev, promises);
+	*status = fill_instance(in, k, b, dev, promises, take);
 	compile_into(cx, before);
 	context_cache_warn(k->program->cx, cx);
 	if (*status == TGL_OK)
@@ -207,7 +212,7 @@ drop_old(TglKernel *k)
 }
 
 Instance *
-instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
+instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status)
 {
 	Text key = {0};
 	Instance *in = NULL;
@@ -225,10 +230,16 @@ instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
 			text_close(&key);
 			break;
 		}
-	if (!in && !(in = make_instance(k, b, dev, promises, &key, status)))
+	if (!in && !(in = make_instance(k, b, dev, promises, &key, take, status)))
 		return NULL;
 	in->next = k->instances;
 	k->instances = in;
 	drop_old(k);
 	return in;
+}
+
+Instance *
+instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status)
+{
+	return instance_adopt(k, b, dev, NULL, status);
 }

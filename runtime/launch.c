@@ -214,7 +214,9 @@ static TglStatus
 launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Binding *b, double *seconds)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
-	if (!binding_collect(k, args, nargs, false, b) || !binding_complete(k, b) ||
+	bool sorted = binding_collect(k, args, nargs, false, b);
+	b->dev = dev;
+	if (!sorted || !binding_complete(k, b) ||
 	    !binding_bind(k, b) || !binding_check(k, dev, b))
 		return s;
 	Instance *in = instance_find(k, b, dev, &s);

@@ -68,6 +68,8 @@ struct TglKernel {
 	Instance *instances;            /* compiled forms, newest first */
 	struct Memo *memo;              /* headers evaluated lately, or NULL */
 	struct Again *again;            /* launches made lately, or NULL */
+	bool text_hashed;
+	Hash text_hash;                 /* of its text and what it can see, once text_hashed */
 };
 
 struct TglProgram {
@@ -182,6 +184,8 @@ typedef struct Binding {
 	ArgInfo *info;
 	NamedConst *value;              /* given by name, and no parameter */
 	int nvalue;
+	TglDevice *dev;                 /* that tuning results are looked up for; NULL: they are not */
+	bool untuned;                   /* they are not in any case */
 } Binding;
 
 /* Sorts arguments to parameters and names; to be closed, also when it failed. */
@@ -218,6 +222,11 @@ TglTuning context_tuning(const TglContext *cx); /* never TGL_TUNING_DEFAULT */
 /* Reports into `to` what the cache has to complain of, if anything. */
 void context_cache_warn(TglContext *cx, Compile *to);
 
+/* tune_lookup.c */
+
+/* Binds again with what tuning found for these sizes, if anything, into `into`. */
+void tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into);
+
 /* specialise.c */
 
 int64_t promise_of(uint64_t v);         /* the largest power of two up to 16 that divides it */
@@ -247,6 +256,9 @@ struct Instance {
 };
 
 Instance *instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status);
+/* The same for a GPU's artefact that was made elsewhere (NULL: it is made here); it is taken unless there is such a form
+ * already. */
+Instance *instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status);
 /* The tile IR, simplified; NULL after errors. */
 Func *instance_func(TglKernel *k, Instance *in, const Binding *b);
 void instance_close_all(TglKernel *k);

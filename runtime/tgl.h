@@ -473,6 +473,7 @@ typedef struct TglCaseOptions {
 	const TglArg *args;             /* go before what the example says */
 	int nargs;
 	uint64_t seed;                  /* of random inputs */
+	bool untuned;                   /* the source's defaults, whatever tuning found */
 } TglCaseOptions;
 
 /* Materialises inputs on the device and makes outputs.  NULL after errors: no such example, an
@@ -527,6 +528,65 @@ typedef struct TglResources {
 
 /* TGL_ERROR_DEVICE (E1142): the cpu device has no such things. */
 TglStatus tgl_case_resources(TglCase *c, TglResources *out);
+
+/* ---- tuning ---- */
+
+typedef enum TglTuneState {
+	TGL_TUNE_WON,
+	TGL_TUNE_SLOWER,                /* measured, and not the winner */
+	TGL_TUNE_PRUNED,                /* not tried: it cannot run, or is the same as another */
+	TGL_TUNE_WRONG,                 /* it computed something else */
+	TGL_TUNE_FAILED,                /* it did not compile or run */
+	TGL_TUNE_SKIPPED,               /* the budget was spent */
+} TglTuneState;
+
+/* One combination of the values of `tune(...)`. */
+typedef struct TglTuneCandidate {
+	const char *values;             /* "BM = 64, warps = 4" */
+	bool is_default;                /* the source's defaults; the first candidate */
+	TglTuneState state;
+	const char *why;
+	int samples;
+	double median, noise;           /* seconds; noise: half of the interval of 99 % */
+} TglTuneCandidate;
+
+typedef struct TglTuneOptions {
+	double budget;                  /* seconds; 0: 30 */
+	int threads;                    /* that compile; 0: as many as the machine has processors */
+	bool no_keep;                   /* the result is not kept */
+	/* What is going on, "measuring 12", and how far of the whole, 0 to 1; false stops with what is known.
+	 * NULL: none. */
+	bool (*progress)(void *user, const char *what, double part);
+	void *user;
+} TglTuneOptions;
+
+typedef struct TglTune {
+	TglTuneCandidate *candidate;
+	int n, winner;                  /* winner -1: `spent`, or stopped, before one was measured */
+	int64_t combinations;           /* of the whole space, those that `where` refuses too */
+	const char *why;                /* the winner won, in a sentence */
+	const char *device;             /* its model, as results are kept by */
+	const char *dtypes, *sizes;
+	bool kept;                      /* the result was kept */
+	bool frozen;                    /* nothing was measured: `known` is what there is */
+	const char *known;              /* "BM = 64, warps = 4", found earlier; NULL: nothing */
+	bool spent;                     /* the budget ended it */
+	void *memory;
+} TglTune;
+
+/* Finds the best values of the kernel's `tune(...)` for the case: what cannot run is left out, the rest is
+ * compiled, run, compared with the reference (where that is quick) or with what the defaults compute, and
+ * measured in turn with early stopping.  The default wins where nothing is faster beyond noise.  The winner is
+ * kept for this device's model, the kernel's text, dtypes, and sizes up to the next power of two, and later
+ * launches, of this process too, use it: what the caller or an example says goes before it, the source's defaults
+ * behind it.  Values that the caller or the example has set are not tuned.  TGL_ERROR_NAME: the kernel has no
+ * `tune`.  To be closed also after an error. */
+TglStatus tgl_case_tune(TglCase *c, const TglTuneOptions *options, TglTune *out);
+void tgl_tune_close(TglTune *t);
+/* Every kept result as a line of text, in a fixed order, and back: for version control.  A text that is not
+ * such is TGL_ERROR_FILE, naming the line; lines before it are kept. */
+TglStatus tgl_tuning_export(TglContext *cx, void (*write)(void *user, const char *line), void *user);
+TglStatus tgl_tuning_import(TglContext *cx, const char *text, size_t size, int64_t *count);
 
 /* ---- timing ---- */
 

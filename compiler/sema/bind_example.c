@@ -136,6 +136,17 @@ example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiv
 	return k->program->cx->nerrors == errors;
 }
 
+bool
+example_sets(const ExampleItem *ex, const char *name)
+{
+	for (int i = 0; i < ex->item->body.n; i++) {
+		const Stmt *s = ex->item->body.at[i];
+		if (s->kind == ST_ASSIGN && s->target->kind == EX_NAME && strcmp(s->target->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static Elab *
 elab_bound(Kernel *k, const Bound *b)
 {

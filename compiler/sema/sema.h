@@ -133,13 +133,15 @@ bool header_mentions(const Kernel *k, const char *name);
 /* The same with what an example says; `given` overrides it.  Fills `args` with what is known afterwards. */
 bool example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out);
 
-/* A tuning space: the names of `tune(...)` with their values, and whether one combination passes `where`. */
+/* A tuning space: the names of `tune(...)` with their values. */
 typedef struct TuneName {
 	const char *name;
 	Const *value;
 	int nvalue;
 } TuneName;
 
+/* Whether an example has a line that sets `name`. */
+bool example_sets(const ExampleItem *ex, const char *name);
 bool kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n);
 
 /* elaborate: kernel.c, expr.c, stmt.c, call.c, index.c, op_*.c … */

@@ -1,0 +1,118 @@
+/* Inside the tuner: what its files share.
+ *
+ * tune_values.c speaks of values by name, tune_lookup.c finds what is known for a launch, tune_space.c
+ * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, tune_race.c
+ * measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
+#ifndef TEGULA_TUNE_H
+#define TEGULA_TUNE_H
+
+#include "runtime/runtime.h"
+
+/* tune_values.c */
+
+/* The value that a bound kernel has for a compile-time parameter, dimension or schedule name; false: it is
+ * left to the compiler, or there is no such name. */
+bool bound_value(const Bound *b, const char *name, Const *out);
+/* All that is not free to be tuned, as values by name: dimensions, and what `fixed` says.  In `mem`. */
+typedef bool (*FixedName)(void *user, const char *name);
+NamedConst *bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n);
+/* "BM = 128, T = f16" as values; false: it is something else.  Names are interned in the program. */
+bool values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n);
+void values_print(const NamedConst *v, int n, Text *out);
+bool same_const(const Const *a, const Const *b);
+/* Binds without a word: false if the header refuses, with the reason in `why` (unless NULL). */
+bool bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n, Arena *mem, Bound *out, Text *why);
+
+/* tune_lookup.c */
+
+void tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, Arena *mem, TuneKey *out);
+/* Whether the caller or the example has set a name, so that tuning leaves it alone. */
+bool tune_is_fixed(const Binding *b, const ExampleItem *ex, const char *name);
+
+/* tune_race.c: which of several is the fastest, by measuring them in turn */
+
+typedef struct Racer {
+	double *sample;                 /* seconds */
+	int n;
+	bool out;                       /* not measured any more */
+	double median, noise;           /* noise: half of the interval that holds the true median, 99 of 100 times */
+	const char *why;                /* it is out: in the race's memory */
+	bool slower;                    /* it is out for being slower, not for failing */
+} Racer;
+
+typedef struct Race {
+	Arena *mem;
+	Racer *racer;
+	int n, favourite;               /* favourite: wins where it is not slower beyond noise; -1: none */
+	bool (*measure)(void *user, int racer, double *seconds); /* false: it failed, and is out */
+	double (*now)(void *user);
+	/* false: stop.  `rounds` of about `of`. */
+	bool (*progress)(void *user, int alive, int rounds, int of);
+	void *user;
+	double deadline;                /* by now(); the first round is run to its end by then, or not at all */
+	int winner;                     /* -1: none was measured */
+	bool spent, stopped;
+} Race;
+
+enum { MAX_SAMPLES = 64 };
+
+void race_run(Race *r);
+/* Median and noise of samples. */
+void race_figures(Racer *r);
+
+/* tune_space.c */
+
+typedef struct Candidate {
+	Const *value;                   /* in order of Tuner.name; kind CONST_NONE: left to the compiler */
+	Bound bound;
+	TglTuneState state;
+	const char *why;
+	bool dropped;                   /* never measured, state and why say why */
+	Artefact artefact;              /* made ahead, if bytes is set */
+	bool kept;                      /* it was in the cache */
+} Candidate;
+
+typedef struct Tuner {
+	TglCase *c;
+	TglKernel *k;
+	TglDevice *dev;
+	Arena *mem;
+	const Target *target;           /* NULL: the device runs tile IR */
+	Binding binding;                /* the case's, with the default's values */
+	TuneKey key;
+	TuneName *name;                 /* that are not fixed */
+	int nname;
+	NamedConst *fixed;
+	int nfixed;
+	VEC(Candidate) at;              /* the default first */
+	int64_t combinations;           /* of the whole space */
+	int *racing;                    /* candidates by number of their racer */
+	Race race;
+	const TglTuneOptions *options;
+	double start, budget;
+	char **first;                   /* what the first good one computed, by parameter */
+	bool by_reference;
+	int reps;                       /* launches in one measurement */
+	bool stopped;
+} Tuner;
+
+/* False after a report. */
+bool tune_space(Tuner *t);
+void candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...) PRINTF(4, 5);
+/* Drops those that need what the target has not, and those that are the same code as another. */
+void tune_prune_built(Tuner *t);
+
+/* tune_build.c */
+
+/* Compiles candidates for a GPU, several at a time. */
+void tune_build(Tuner *t);
+
+/* tune_compare.c */
+
+/* Keeps what the case's tensors hold now as that which others must compute. */
+bool tune_keep_first(Tuner *t);
+/* Whether the outputs are right; if not, *why (in t->mem) says what is wrong.  *failed: it could not be found out. */
+bool tune_compare(Tuner *t, const char **why, bool *failed);
+void tune_forget_first(Tuner *t);
+
+#endif
