@@ -627,6 +627,7 @@ emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, int64
 	why[0] = 0;
 	if (!m.value || !m.active || !m.shared || !m.touch)
 		die("no memory");
+	m.copies = lockstep_copies_open(s->threads);
 	memset(m.active, 1, threads);
 	for (int i = 0; i < s->nparam; i++)
 		for (size_t t = 0; t < threads; t++)
@@ -638,6 +639,7 @@ emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, int64
 	free(m.value);
 	free(m.active);
 	free(m.shared);
+	lockstep_copies_close(m.copies);
 	free(m.touch);
 	return ok;
 }

@@ -50,6 +50,7 @@ typedef struct Machine {
 	char *shared;
 	struct Touch *touch;                            /* by byte of shared memory: who came last */
 	uint32_t epoch;                                 /* grows at each barrier */
+	struct Copies *copies;                          /* asynchronous ones under way */
 	int64_t block, nblocks;
 	const Ins *at;
 	char *why;                                      /* what went wrong; empty: nothing */
@@ -69,6 +70,10 @@ int lockstep_width(RegType t);                          /* bits */
 bool lockstep_prim(Machine *m, const Ins *i);
 bool lockstep_mma(Machine *m, const Ins *i);
 bool lockstep_access(Machine *m, const Ins *i);
+/* lockstep_copy.c: cp.async, commit, wait */
+struct Copies *lockstep_copies_open(int threads);
+void lockstep_copies_close(struct Copies *c);
+bool lockstep_copy(Machine *m, const Ins *i);
 bool lockstep_fail(Machine *m, const char *fmt, ...) PRINTF(2, 3);
 /* Bytes of shared memory; NULL after a failure. */
 char *lockstep_shared(Machine *m, int thread, uint64_t at, int bytes, bool writes);

@@ -145,24 +145,14 @@ run_ldmatrix(Machine *m, const Ins *i, int first)
 	return true;
 }
 
-static bool
-run_copy(Machine *m, const Ins *i, int t, int bytes)
-{
-	uint64_t given = lockstep_at(m, i->in[2])[t];
-	char *to = lockstep_shared(m, t, lockstep_at(m, i->in[0])[t], bytes, true);
-	if (!to)
-		return false;
-	memset(to, 0, (size_t)bytes);
-	memcpy(to, (const void *)(uintptr_t)lockstep_at(m, i->in[1])[t], (size_t)MIN(given, (uint64_t)bytes));
-	return true;
-}
-
 bool
 lockstep_prim(Machine *m, const Ins *i)
 {
 	int lanes = m->s->target->lanes;
 	if (i->sub == PRIM_BARRIER)
 		return run_barrier(m);
+	if (i->sub == PRIM_CP_ASYNC || i->sub == PRIM_CP_ASYNC_16 || i->sub == PRIM_CP_COMMIT || i->sub == PRIM_CP_WAIT)
+		return lockstep_copy(m, i);
 	for (int t = 0; t < m->s->threads; t++) {
 		uint64_t out;
 		if (t % lanes == 0 && needs_warp(i) && !warp_is_whole(m, t))
@@ -170,12 +160,7 @@ lockstep_prim(Machine *m, const Ins *i)
 		if (!m->active[t])
 			continue;
 		switch (i->sub) {
-		case PRIM_WARP_BARRIER: case PRIM_CP_COMMIT: case PRIM_CP_WAIT: case PRIM_FENCE_GPU: case PRIM_PREFETCH_L2:
-			continue;
-		case PRIM_CP_ASYNC:
-		case PRIM_CP_ASYNC_16:
-			if (!run_copy(m, i, t, i->sub == PRIM_CP_ASYNC_16 ? 16 : (int)i->imm[0]))
-				return false;
+		case PRIM_WARP_BARRIER: case PRIM_FENCE_GPU: case PRIM_PREFETCH_L2:
 			continue;
 		case PRIM_LDMATRIX: case PRIM_LDMATRIX_1: case PRIM_LDMATRIX_2:
 		case PRIM_LDMATRIX_T: case PRIM_LDMATRIX_T_1: case PRIM_LDMATRIX_T_2:
