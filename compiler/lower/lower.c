@@ -408,6 +408,16 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	}
 }
 
+/* Registers by role are shares of what one block has, so that must be said. */
+static bool
+parts_registers(const Func *f)
+{
+	for (Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_ROLES && op_attr(op, "regs"))
+			return true;
+	return false;
+}
+
 static void
 begin(Lower *l)
 {
@@ -416,7 +426,8 @@ begin(Lower *l)
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
-		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16};
+		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
+		.min_blocks = parts_registers(l->f) ? 1 : 0};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
 	l->e->kernel_begin(l->e, &k, l->param, &l->shared);
 	l->e->prim(l->e, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
