@@ -535,21 +535,36 @@ held_registers(const Pipeline *p)
 	return n;
 }
 
+/* Shared scratch that the body needs beside the rings: converts of what rings hold go. */
+static int64_t
+scratch_bytes(const Pipeline *p)
+{
+	int64_t most = 0;
+
+	for (const Op *op = p->body->first; op; op = op_after(op, p->body)) {
+		bool goes = false;
+		for (int i = 0; i < p->reads.n && op->kind == OP_CONVERT; i++)
+			goes = goes || is_behind(p, &p->reads.at[i], op->in[0]);
+		most = goes ? most : MAX(most, lower_scratch_bytes(op, p->t));
+	}
+	return most;
+}
+
 /* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
  * for them. */
 static int
 choose_stages(const Pipeline *p)
 {
-	int64_t each = stage_bytes(p), room = (p->t->shared_bytes_unit - 2048) / 2;
+	int64_t each = stage_bytes(p), scratch = scratch_bytes(p), room = (p->t->shared_bytes_unit - 2048) / 2;
 	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
 
 	if (p->f->schedule.stages)
 		return MIN(p->f->schedule.stages, MAX_STAGES);
 	if (2 * threads * thread_registers(p) > p->t->registers)
 		room = p->t->shared_bytes;
-	while (n > 2 && n * each > room)
+	while (n > 2 && n * each + scratch > room)
 		n--;
-	return n * each <= p->t->shared_bytes ? n : 1;
+	return n * each + scratch <= p->t->shared_bytes ? n : 1;
 }
 
 static bool
@@ -578,8 +593,9 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	int stages = choose_stages(&p);
 	if (p.is_async && stages >= 2)
 		run_ahead(&p, stages);
-	else if (thread_registers(&p) + held_registers(&p) <= t->max_registers)
-		pipeline_hold(&p);
+	else if (thread_registers(&p) + held_registers(&p) <= t->max_registers &&
+	    stage_bytes(&p) + scratch_bytes(&p) <= t->shared_bytes)
+		pipeline_hold(&p, (t->shared_bytes - scratch_bytes(&p)) / 2);
 }
 
 static void

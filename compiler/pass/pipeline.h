@@ -41,6 +41,7 @@ Value *pipeline_next(Pipeline *p, Builder *b, Value *v, int n);
 
 /* staged.c: the same without asynchronous copies */
 
-void pipeline_hold(Pipeline *p);
+/* Two slots where they take no more than `room` bytes. */
+void pipeline_hold(Pipeline *p, int64_t room);
 
 #endif

@@ -62,10 +62,10 @@ put(Builder *b, Value *slot, Value *tile)
 }
 
 void
-pipeline_hold(Pipeline *p)
+pipeline_hold(Pipeline *p, int64_t room)
 {
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
-	int n = p->reads.n, slots = 2 * ring_bytes(p) <= p->t->shared_bytes / 2 ? 2 : 1;
+	int n = p->reads.n, slots = 2 * ring_bytes(p) <= room ? 2 : 1;
 	Value **init = NEW_ARRAY(p->tmp, Value *, n + 1), **next = NEW_ARRAY(p->tmp, Value *, n + 1);
 
 	pipeline_rings(p, &b, slots);
