@@ -252,6 +252,33 @@ global_conflict(const Use *a, const Use *b)
 	return !same_threads(a->op, b->op);
 }
 
+/* Does the number go up by one each trip, back to 0 at n? */
+static bool
+turns(const Value *v, int64_t n)
+{
+	const Op *loop = v->def ? NULL : v->block->parent;
+
+	if (!loop || loop->kind != OP_FOR || v->index == 0)
+		return false;
+	const Op *wrap = v->block->last->in[v->index - 1]->def;
+	const Op *test = wrap && wrap->kind == OP_SELECT ? wrap->in[0]->def : NULL;
+	const Op *up = wrap && wrap->kind == OP_SELECT ? wrap->in[2]->def : NULL;
+	if (!test || !up || test->kind != OP_EQ || up->kind != OP_ADD || up->in[0] != v || test->in[0] != &up->out[0])
+		return false;
+	const Op *one = up->in[1]->def, *end = test->in[1]->def, *zero = wrap->in[1]->def;
+	return one && end && zero && one->kind == OP_CONST && end->kind == OP_CONST && zero->kind == OP_CONST &&
+	    op_int(one, "value", 0) == 1 && op_int(end, "value", 0) == n && op_int(zero, "value", 1) == 0;
+}
+
+/* The slot of a trip not so long ago, of a ring that turns: another one. */
+static bool
+slots_apart(const Use *a, const Use *b)
+{
+	if (!a->ring || a->ring != b->ring || a->slot != b->slot || a->age == 0)
+		return false;
+	return a->age % a->ring->type->slots != 0 && turns(a->slot, a->ring->type->slots);
+}
+
 bool
 uses_conflict(const Use *a, const Use *b)
 {
@@ -259,5 +286,5 @@ uses_conflict(const Use *a, const Use *b)
 		return false;
 	if (a->global)
 		return global_conflict(a, b);
-	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi;
+	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi && !slots_apart(a, b);
 }

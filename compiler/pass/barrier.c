@@ -32,7 +32,7 @@ static bool
 same_use(const Use *a, const Use *b)
 {
 	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
-	    a->is_old == b->is_old && a->loop == b->loop;
+	    a->is_old == b->is_old && a->loop == b->loop && a->age == b->age;
 }
 
 static void
@@ -79,6 +79,10 @@ bytes_of(const Value *v, Use *u)
 
 	u->lo = op_int(of, "smem", 0);
 	u->hi = u->lo + slot * t->slots;
+	if (v->def->kind == OP_SLOT) {
+		u->ring = v->def->in[0];
+		u->slot = v->def->in[1];
+	}
 	if (v->def->kind != OP_SLOT || v->def->in[1]->def == NULL || v->def->in[1]->def->kind != OP_CONST)
 		return;
 	int64_t i = op_int(v->def->in[1]->def, "value", 0) % t->slots;
@@ -226,11 +230,25 @@ grow_old(Barrier *k, const Block *loop)
 {
 	for (int i = 0; i < k->open.n; i++) {
 		Use *u = &k->open.at[i];
-		if (!u->global || !op_inside(u->op, loop))
+		if (!op_inside(u->op, loop))
+			continue;
+		if (u->slot && u->slot->block == loop)
+			u->age++;
+		if (!u->global)
 			continue;
 		u->is_old = true;
 		u->loop = loop;
 	}
+}
+
+/* What turns with a ring comes round again after as many trips as it has slots: that must be seen too. */
+static bool
+has_old_slot(const Barrier *k)
+{
+	for (int i = 0; i < k->open.n; i++)
+		if (k->open.at[i].ring && k->open.at[i].age >= 2)
+			return true;
+	return false;
 }
 
 static void
@@ -239,7 +257,7 @@ walk_loop(Barrier *k, Op *op)
 	Block *body = op->region[op->nregion - 1];
 	Uses at_exit;
 
-	for (int trip = 0; trip < 2; trip++) {
+	for (int trip = 0; trip < 2 || (trip < 4 && has_old_slot(k)); trip++) {
 		if (op->kind == OP_WHILE)
 			walk(k, op->region[0]);
 		if (trip == 0)
@@ -250,6 +268,10 @@ walk_loop(Barrier *k, Op *op)
 	if (op->kind == OP_WHILE)
 		walk(k, op->region[0]);
 	join_uses(k, &at_exit);
+	/* Where a ring stood when the loop ended is not known, nor where it begins when it is met again. */
+	for (int i = 0; i < k->open.n; i++)
+		if (k->open.at[i].slot && k->open.at[i].slot->block == body)
+			k->open.at[i].ring = NULL;
 }
 
 /* A copy that runs ahead stands in a branch that asks whether there is more to copy, and must come after those who read

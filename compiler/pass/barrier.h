@@ -12,6 +12,8 @@ typedef struct Use {
 	bool is_old;                                    /* of an earlier trip of a loop that moves what op touches */
 	const Block *loop;                              /* that loop's body */
 	int64_t lo, hi;
+	const Value *ring, *slot;                       /* a slot of a buffer by a number that is not constant */
+	int age;                                        /* trips ago, of a loop that turns the ring */
 } Use;
 
 /* access.c */
