@@ -5,8 +5,8 @@
  *     %m = reduce %p {axis = 1}        valid, and nothing is taken apart and put together around the dot
  *     write … %o
  *
- * A class that meets an op which asks for its very size (a part of a cat, an extent of 1 that is spread) stays as it is; the
- * dot then repeats its operands itself (dot_fit.c). */
+ * A class that meets an op which asks for its very size (a part of a cat, an extent of 1 that is spread) stays as it is;
+ * the dot then repeats its operands itself (dot_fit.c). */
 #include "pass/dot.h"
 #include "pass/pad.h"
 
