@@ -87,6 +87,24 @@ pad_fill(const Pad *p, Op *op, int i, int d, Value *other)
 	op_set_in(op, i, build3(&b, OP_SELECT, pad_below(&b, v->type, d, pad_was(p, v)->extent[d]), v, other));
 }
 
+/* Where indices were added, one of them points outside: at -1. */
+static void
+pad_indices(const Pad *p, Op *op)
+{
+	const char *index = op_text(op, "index");
+	int i = (int)strcspn(index, "g");
+	if (index[i] != 'g')
+		return;
+	Builder b = pad_builder(op);
+	Value *v = op->in[1 + i], *valid = pad_valid(&b, v->type, pad_was(p, v));
+	DType t = v->type->elem;
+	if (!valid)
+		return;
+	if (dtype_is_unsigned(t) || dtype_info[t].bits < 32)
+		v = build1(&b, OP_CAST, v, type_with_elem(p->m, v->type, TY_I64));
+	op_set_in(op, 1 + i, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
+}
+
 /* {extents} and {valid} of an access to a tensor, from the tile that it moves. */
 static void
 pad_access(const Pad *p, Op *op, const Value *tile)
@@ -105,6 +123,7 @@ pad_access(const Pad *p, Op *op, const Value *tile)
 	}
 	if (op_attr(op, "extents"))
 		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, n));
+	pad_indices(p, op);
 	if (was != tile->type && !op_attr(op, "valid"))
 		op_set_attr(p->m, op, attr_ints(p->m, "valid", was->extent, was->rank));
 }
