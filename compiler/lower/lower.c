@@ -343,7 +343,9 @@ lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out)
 {
 	for (int i = 0; i < region->narg; i++)
 		lower_new(l, &region->arg[i])[0] = in[i];
+	int trips = l->nscratch;                        /* of the op around it */
 	lower_block(l, region);
+	l->nscratch = trips;
 	for (int i = 0; i < region->last->nin; i++)
 		out[i] = lower_regs(l, region->last->in[i])[0];
 }
