@@ -247,7 +247,8 @@ side_read(Lower *l, const Product *p, const Side *s, Reg base, int k, Reg **out)
 	for (int i = 0; i < 1 << p->chunk; i += by_k)
 		for (int r = 0; r < 1 << s->nregs; r += by_r) {
 			EmitAccess a = {.space = SPACE_SHARED, .type = p->type, .n = n, .base = base, .align = bytes * n};
-			a.offset = lower_shared_offset(l, &s->want, &s->shared, bytes, want_at(p, s, r, k + i), &a.constant);
+			int at = want_at(p, s, r, k + i);
+			a.offset = lower_shared_offset(l, &s->want, &s->shared, bytes, at, &a.constant);
 			l->e->load(l->e, &a, v);
 			for (int j = 0; j < n; j++)
 				out[i + (s->k_first ? j : 0)][r + (s->k_first ? 0 : j)] = v[j];

@@ -63,8 +63,8 @@ same_attrs(const Op *a, const Op *b)
 		return false;
 	for (int i = 0; i < a->nattr; i++) {
 		const Attr *x = &a->attr[i], *y = op_attr(b, x->name);
-		if (!y || x->kind != y->kind || x->i != y->i || memcmp(&x->f, &y->f, sizeof x->f) != 0 || x->text != y->text ||
-		    x->nints || y->nints)
+		if (!y || x->kind != y->kind || x->i != y->i || x->text != y->text || x->nints || y->nints ||
+		    memcmp(&x->f, &y->f, sizeof x->f) != 0)
 			return false;
 	}
 	return true;
@@ -77,8 +77,10 @@ is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
 	int n = region->narg / 2;
 	if (--*budget < 0 || x->type != y->type || x->index != (x->def ? y->index : x->index))
 		return false;
+	if (!x->def && !y->def && x->block == region && y->block == region)
+		return y->index == (x->index + n) % (2 * n);
 	if (!x->def || !y->def)
-		return !x->def && !y->def && (x->block == region && y->block == region ? y->index == (x->index + n) % (2 * n) : x == y);
+		return x == y;
 	const Op *a = x->def, *b = y->def;
 	if (a->home != region || b->home != region)
 		return x == y;

@@ -82,8 +82,10 @@ approximate(Math m, OpKind op, Reg a, Reg b)
 	case OP_SQRT: return math_op1(m, EMIT_FSQRT_FAST, a);
 	case OP_SIN: return math_op1(m, EMIT_SIN_FAST, a);
 	case OP_COS: return math_op1(m, EMIT_COS_FAST, a);
-	case OP_TAN:
-		return math_mul(m, math_op1(m, EMIT_SIN_FAST, a), math_op1(m, EMIT_FRCP_FAST, math_op1(m, EMIT_COS_FAST, a)));
+	case OP_TAN: {
+		Reg inverse = math_op1(m, EMIT_FRCP_FAST, math_op1(m, EMIT_COS_FAST, a));
+		return math_mul(m, math_op1(m, EMIT_SIN_FAST, a), inverse);
+	}
 	case OP_TANH: return math_op1(m, EMIT_TANH_FAST, a);
 	case OP_SIGMOID: {
 		Reg e = math_op1(m, EMIT_EXP2_FAST, math_scale(m, a, -0x1.715476p0));

@@ -107,7 +107,8 @@ math_rsqrt(Math m, Reg x)
 static void
 two_thirds_cube(Math m, Reg s, Reg s_low, Reg *high, Reg *low)
 {
-	double third = m.wide ? 0x1.5555555555555p-1 : 0x1.555556p-1, rest = m.wide ? 0x1.5555555555555p-55 : -0x1.555556p-26;
+	double third = m.wide ? 0x1.5555555555555p-1 : 0x1.555556p-1;
+	double rest = m.wide ? 0x1.5555555555555p-55 : -0x1.555556p-26;
 	Reg z = math_mul(m, s, s), z_low = math_fma(m, s, s, math_neg(m, z));
 	z_low = math_fma(m, math_add(m, s, s), s_low, z_low);
 	Reg p = math_mul(m, z, s), p_low = math_fma(m, z, s, math_neg(m, p));

@@ -210,7 +210,8 @@ over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined
 	int n = 1 << run->n;
 	Reg place = 0, sum[FOLD_MAX], mine[FOLD_MAX];
 	for (int b = 0; b < run->n; b++) {
-		Reg bit = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, l->warp, lower_i32(l, run->bit[b])), lower_i32(l, 1));
+		Reg bit = lower_op2(l, EMIT_LSHR, l->warp, lower_i32(l, run->bit[b]));
+		bit = lower_op2(l, EMIT_AND, bit, lower_i32(l, 1));
 		bit = b ? lower_op2(l, EMIT_SHL, bit, lower_i32(l, b)) : bit;
 		place = place ? lower_op2(l, EMIT_OR, place, bit) : bit;
 	}
@@ -288,7 +289,7 @@ void
 lower_scan(Lower *l, Op *op)
 {
 	Scan s;
-	uint64_t inner = 0, joined = 0;                 /* register bits of the first run, if it is of registers; of later ones */
+	uint64_t inner = 0, joined = 0;                 /* register bits of the first run, if it has any; of later ones */
 	scan_make(&s, op);
 	s.f.l = l;
 	enter(&s, l, op);
