@@ -116,7 +116,7 @@ try_flood(Search *s, int var, const Layout *l)
 }
 
 static bool
-try_edge(Search *s, const Edge *e)
+try_edge(Search *s, Edge *e)
 {
 	Assign *a = s->a;
 	const Layout *have = assign_value_layout(a, e->value), *want = assign_required(a, e);

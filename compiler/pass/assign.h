@@ -15,6 +15,8 @@ typedef struct Var {
 	double weight;                                  /* how often it runs */
 	int first, nedge;                               /* edges to its operands */
 	int mark;                                       /* of the flood that reached it last */
+	const Layout *costed;                           /* the layout whose cost `cost` is */
+	double cost;
 } Var;
 
 /* Operand `index` of `op` must lie as var `user` says. */
@@ -24,6 +26,7 @@ typedef struct Edge {
 	int index, user;
 	bool tie;                                       /* user is a carried value: its layout is asked for as it is */
 	int next;                                       /* another edge of the same value, or -1 */
+	const Layout *place, *required;                 /* what was asked last, and what followed */
 } Edge;
 
 typedef struct CostEntry {
@@ -37,6 +40,7 @@ typedef struct ValueNote {
 	int cheap;                                      /* > 0: what computing it again takes, in operations */
 	int edges;                                      /* first of its list, or -1 */
 	double weight;                                  /* how often it is defined */
+	const Layout *place, *layout;                   /* what was asked last, and what followed */
 	int *ties;                                      /* of a loop's or branch's first result: the unknowns of all */
 } ValueNote;
 
@@ -58,7 +62,7 @@ typedef struct Assign {
 /* assign_graph.c: unknowns and edges of a function, numbered as axis_analyse left it */
 void assign_collect(Assign *a);
 const Layout *assign_value_layout(const Assign *a, const Value *v);
-const Layout *assign_required(const Assign *a, const Edge *e);
+const Layout *assign_required(const Assign *a, Edge *e);
 const Layout *default_layout(const Assign *a, const Type *t);
 /* Which ways a choice spreads from an op to its neighbours. */
 enum { FLOOD_BACK = 1, FLOOD_FORWARD = 2 };

@@ -149,7 +149,7 @@ value_cost(Assign *a, int id)
 	double sum = 0;
 	int nseen = 0;
 	for (int i = n->edges; i >= 0; i = a->edges.at[i].next) {
-		const Edge *e = &a->edges.at[i];
+		Edge *e = &a->edges.at[i];
 		const Layout *want = assign_required(a, e);
 		bool again = false;
 		if (!have)
@@ -172,9 +172,14 @@ double
 assign_cost(Assign *a)
 {
 	double sum = 0;
-	for (int i = 0; i < a->vars.n; i++)
-		if (a->vars.at[i].layout)
-			sum += op_cost(a, &a->vars.at[i]) * a->vars.at[i].weight;
+	for (int i = 0; i < a->vars.n; i++) {
+		Var *x = &a->vars.at[i];
+		if (x->layout && x->costed != x->layout) {
+			x->costed = x->layout;
+			x->cost = op_cost(a, x) * x->weight;
+		}
+		sum += x->layout ? x->cost : 0;
+	}
 	for (int i = 0; i < a->f->nvalues; i++)
 		if (a->note[i].edges >= 0)
 			sum += value_cost(a, i);

@@ -31,18 +31,27 @@ assign_value_layout(const Assign *a, const Value *v)
 {
 	int var = a->note[v->id].var;
 	const Var *x = var < 0 ? NULL : &a->vars.at[var];
-	if (!x || !x->layout)
-		return NULL;
-	return x->op ? place_result(x->op, x->layout, v->index) : x->layout;
+	if (!x || !x->layout || !x->op)
+		return x ? x->layout : NULL;
+	ValueNote *n = &a->note[v->id];
+	if (n->place != x->layout) {
+		n->place = x->layout;
+		n->layout = place_result(x->op, x->layout, v->index);
+	}
+	return n->layout;
 }
 
 const Layout *
-assign_required(const Assign *a, const Edge *e)
+assign_required(const Assign *a, Edge *e)
 {
 	const Var *x = &a->vars.at[e->user];
-	if (!x->layout)
-		return NULL;
-	return e->tie ? x->layout : place_operand(e->op, x->layout, e->index);
+	if (!x->layout || e->tie)
+		return x->layout;
+	if (e->place != x->layout) {
+		e->place = x->layout;
+		e->required = place_operand(e->op, x->layout, e->index);
+	}
+	return e->required;
 }
 
 /* Operations that computing the value again takes; 0: it is not cheap. */
@@ -282,7 +291,7 @@ reach(Assign *a, int var, const Layout *l, int ways)
 }
 
 static void
-flood_back(Assign *a, const Edge *e, int ways)
+flood_back(Assign *a, Edge *e, int ways)
 {
 	int from = a->note[e->value->id].var;
 	const Layout *want = assign_required(a, e);
@@ -297,7 +306,7 @@ flood_uses(Assign *a, const Value *v, int ways)
 {
 	const Layout *have = assign_value_layout(a, v);
 	for (int i = a->note[v->id].edges; have && i >= 0; i = a->edges.at[i].next) {
-		const Edge *e = &a->edges.at[i];
+		Edge *e = &a->edges.at[i];
 		if (assign_required(a, e) == have)
 			continue;
 		reach(a, e->user, e->tie ? have : place_of_operand(e->op, e->index, have), ways);

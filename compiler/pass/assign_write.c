@@ -140,7 +140,7 @@ place_operand_of(Writer *w, Op *op, int i)
 	if (!value_is_placed(v) || v->id >= a->f->nvalues)
 		return;
 	for (int k = a->note[v->id].edges; k >= 0; k = a->edges.at[k].next) {
-		const Edge *e = &a->edges.at[k];
+		Edge *e = &a->edges.at[k];
 		const Layout *l = e->op == op && e->index == i ? assign_required(a, e) : NULL;
 		if (!l)
 			continue;

@@ -10,10 +10,12 @@ enum { DEPTH = 8, GROUP = 8 };
 static Op *
 next_dot(const Func *f, const Value *v, int depth)
 {
-	for (Op *op = depth > 0 && v->nuses > 0 ? f->body->first : NULL; op; op = op_after(op, f->body))
+	int uses = depth > 0 ? v->nuses : 0;
+	for (Op *op = v->def ? v->def : f->body->first; op && uses > 0; op = op_after(op, f->body))
 		for (int i = 0; i < op->nin; i++) {
 			if (op->in[i] != v)
 				continue;
+			uses--;
 			if (op->kind == OP_DOT && i == 0)
 				return op;
 			bool goes_on = (op_info[op->kind].traits & ELEM) || op->kind == OP_CONVERT;
