@@ -10,7 +10,7 @@
 
 #include "runtime/tune.h"
 
-static const double BUDGET = 30, REFERENCE_FLOPS = 2e7, BATCH_SECONDS = 200e-6;
+static const double BUDGET = 30, HOPELESS = 4, REFERENCE_FLOPS = 2e7, BATCH_SECONDS = 200e-6;
 enum { MAX_REPS = 16, REFERENCE_ELEMENTS = 1 << 22 };
 
 /* ---- running one ---- */
@@ -48,24 +48,12 @@ run_once(Tuner *t, Candidate *c, double *seconds)
 	return ok;
 }
 
-/* Several launches in a row, for kernels too short for the clock. */
+/* Several launches in a row, without the host between them, for kernels shorter than a launch. */
 static bool
 run_batch(Tuner *t, Candidate *c, double *seconds)
 {
-	TglStatus s;
-	Compile *cx = t->k->program->compile;
-	Device *d = &t->dev->dev;
-	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	take_place(t, c);
-	Instance *in = instance_find(t->k, &t->c->b, t->dev, &s);
-	TglTensor **tensor = NEW_ARRAY(cx->tmp, TglTensor *, t->k->k->params.n);
-	bool ok = in && d->time_begin(d);
-	for (int i = 0; ok && i < t->reps; i++)
-		ok = instance_launch(t->k, in, &t->c->b, tensor, NULL) == TGL_OK;
-	ok = ok && d->time_end(d, seconds) && d->sync(d, &fault);
-	*seconds /= t->reps;
-	arena_reset(cx->tmp);
-	return ok;
+	return tgl_case_replay(t->c, t->reps, 1, seconds) == TGL_OK;
 }
 
 static bool
@@ -118,7 +106,7 @@ launches(Tuner *t, double seconds)
 	for (int i = 0; i < t->k->k->params.n; i++)
 		if (is_changed(&t->k->k->params.at[i]))
 			return 1;
-	if (!t->dev->dev.load_artefact || seconds >= BATCH_SECONDS / 2)
+	if (!t->dev->dev.queue || seconds >= BATCH_SECONDS / 2)
 		return 1;
 	return (int)MIN(BATCH_SECONDS / MAX(seconds, 1e-6), (double)MAX_REPS);
 }
@@ -135,6 +123,11 @@ try_one(Tuner *t, int i, bool *first)
 		candidate_drop(t, c, TGL_TUNE_FAILED, "%s", take_report(t));
 		return false;
 	}
+	if (!*first && seconds > HOPELESS * t->quickest && run_once(t, c, &seconds) && seconds > HOPELESS * t->quickest) {
+		candidate_drop(t, c, TGL_TUNE_SLOWER, "more than four times the time of the best when it was tried");
+		return false;
+	}
+	t->quickest = *first ? seconds : MIN(seconds, t->quickest);
 	if (*first) {
 		t->by_reference = reference_is_quick(t);
 		t->reps = launches(t, seconds);
@@ -158,7 +151,8 @@ try_all(Tuner *t)
 	char what[64];
 	int n = 0;
 	t->racing = NEW_ARRAY(t->mem, int, t->at.n);
-	for (int i = 0; i < t->at.n && !t->stopped; i++) {
+	for (int k = 0; k < t->at.n && !t->stopped; k++) {
+		int i = t->order[k];
 		if (t->at.at[i].dropped)
 			continue;
 		if (!first && device_clock() > t->start + 0.8 * t->budget) {
@@ -167,8 +161,8 @@ try_all(Tuner *t)
 		}
 		if (try_one(t, i, &first))
 			t->racing[n++] = i;
-		snprintf(what, sizeof what, "trying %d of %d", i + 1, t->at.n);
-		tell(t, what, 0.3 + 0.3 * i / t->at.n);
+		snprintf(what, sizeof what, "trying %d of %d", k + 1, t->at.n);
+		tell(t, what, 0.3 + 0.3 * k / t->at.n);
 	}
 	return n;
 }

@@ -85,6 +85,7 @@ typedef struct Tuner {
 	NamedConst *fixed;
 	int nfixed;
 	VEC(Candidate) at;              /* the default first */
+	int *order;                     /* in which they are compiled and tried */
 	int64_t combinations;           /* of the whole space */
 	int *racing;                    /* candidates by number of their racer */
 	Race race;
@@ -92,6 +93,7 @@ typedef struct Tuner {
 	double start, budget;
 	char **first;                   /* what the first good one computed, by parameter */
 	bool by_reference;
+	double quickest;                /* seconds of the best so far, when they are tried */
 	int reps;                       /* launches in one measurement */
 	bool stopped;
 } Tuner;

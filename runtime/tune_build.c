@@ -64,6 +64,17 @@ own_names(Compile *cx, const Order *o)
 	return v;
 }
 
+/* To machine code, with the thread's own view of the device, since that holds the last error. */
+static void
+finish_one(const Works *w, Order *o)
+{
+	Device mine = w->t->dev->dev;
+	if (!mine.finish || mine.finish(&mine, &o->c->artefact))
+		return;
+	o->why = strdup(mine.error.text);
+	artefact_close(&o->c->artefact);
+}
+
 static void
 build_one(const Works *w, Order *o, Kernel *k)
 {
@@ -81,6 +92,8 @@ build_one(const Works *w, Order *o, Kernel *k)
 		const Diag *d = cx->first;
 		o->why = strdup(d ? d->text : "it does not compile");
 		artefact_close(&o->c->artefact);
+	} else {
+		finish_one(w, o);
 	}
 	cx->first = cx->last = NULL;
 	cx->nerrors = 0;
@@ -141,10 +154,11 @@ place_orders(Works *w)
 	w->info = NEW_ARRAY(t->mem, ArgInfo, nparams);
 	memcpy(w->info, t->binding.info, sizeof *w->info * (size_t)nparams);
 	for (int i = 0; i < nparams; i++)
-		w->info[i].given &= t->k->k->params.at[i].access != ACCESS_SCRATCH || t->k->k->params.at[i].kind != PARAM_TENSOR;
+		if (t->k->k->params.at[i].kind == PARAM_TENSOR)
+			w->info[i].given &= t->k->k->params.at[i].access != ACCESS_SCRATCH;
 	for (w->n = 0; w->n < t->at.n; w->n++) {
 		Order *o = &w->order[w->n];
-		o->c = &t->at.at[w->n];
+		o->c = &t->at.at[t->order[w->n]];
 		if (o->c->dropped)
 			continue;
 		Binding b = t->binding;

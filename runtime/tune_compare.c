@@ -83,8 +83,10 @@ same_float(double got, double want, double bound)
 
 /* The first element that differs; -1: none.  Packed rows are padded to whole bytes, alike in both. */
 static int64_t
-first_difference(DType type, const char *got, const char *want, int64_t n)
+first_difference(DType type, const char *got, const char *want, int64_t n, size_t bytes)
 {
+	if (memcmp(got, want, bytes) == 0)
+		return -1;
 	if (!dtype_is_float(type)) {
 		for (int64_t i = 0; i < n; i++)
 			if (dtype_load_i64(type, got, i) != dtype_load_i64(type, want, i))
@@ -112,7 +114,7 @@ compare_one(Tuner *t, int param, const char **why, bool *failed)
 		return false;
 	}
 	int64_t n = (int64_t)tgl_tensor_bytes(x) * 8 / dtype_info[type].bits;
-	int64_t at = first_difference(type, got, t->first[param], n);
+	int64_t at = first_difference(type, got, t->first[param], n, tgl_tensor_bytes(x));
 	if (at >= 0)
 		*why = arena_printf(t->mem, "element %lld of '%s' is %.9g, and %.9g by the first that ran", (long long)at,
 		    t->k->k->params.at[param].name, dtype_load_f64(type, got, at),

@@ -7,9 +7,10 @@
  * enough.  One sample of more than thrice the best median is reason enough to go at once.
  *
  * Noise is half of the interval that holds the true median 99 times of 100, from the samples' median
- * deviation (1.4826 of it is a normal distribution's sigma; the median's own is 1.2533 sigma / sqrt n),
- * and never below 0.2 %.  Of up to six samples it is half of their range, if that is more: all of four lie on one
- * side of the true median once in eight times.  A difference within the noise is none: then the favourite wins, which is the default. */
+ * deviation (1.4826 of it is a normal distribution's sigma; the median's own is 1.2533 sigma / sqrt n), and
+ * never below 0.2 %.  Of up to six samples it is half of their range, if that is more: all of four lie on
+ * one side of the true median once in eight times.  A difference within the noise is none: then the favourite
+ * wins, which is the default. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,5 +193,6 @@ race_run(Race *r)
 		r->racer[r->winner].why = NULL;
 	for (int i = 0; i < r->n; i++)
 		if (!r->racer[i].out && i != r->winner && r->winner >= 0)
-			r->racer[i].why = told_apart(&r->racer[i], &r->racer[r->winner]) ? "slower" : "as fast, within noise";
+			r->racer[i].why =
+			    told_apart(&r->racer[i], &r->racer[r->winner]) ? "slower" : "as fast, within noise";
 }

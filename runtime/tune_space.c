@@ -77,7 +77,7 @@ take_names(Tuner *t)
 	diag_error(k->program->cx, k->item->name_place, DIAG_TUNE_NONE, k->name,
 	    !n          ? ": its header has no tune(...)"
 	    : t->target ? ": every name of its tune(...) is given"
-			: ": every name of its tune(...) is given, or is a schedule's, of which this device takes no notice");
+			: ": every name of its tune(...) is given, or is the schedule's, which is for GPUs");
 	return false;
 }
 
@@ -175,6 +175,25 @@ combination(const Tuner *t, int64_t number, Const *value)
 	}
 }
 
+static int
+common_divisor(int a, int b)
+{
+	return b ? common_divisor(b, a % b) : a;
+}
+
+/* The default first, then the others spread over the whole space, so that a small budget sees some of all of
+ * it: steps of about the golden ratio. */
+static void
+spread(Tuner *t)
+{
+	int n = t->at.n - 1, step = MAX((int)(0.618 * n), 1);
+	while (n && common_divisor(step, n) != 1)
+		step++;
+	t->order = NEW_ARRAY(t->mem, int, t->at.n);
+	for (int i = 0; i < n; i++)
+		t->order[i + 1] = 1 + (int)((int64_t)i * step % n);
+}
+
 bool
 tune_space(Tuner *t)
 {
@@ -194,6 +213,7 @@ tune_space(Tuner *t)
 		if (!same_names(t, value, t->at.at[0].value))
 			add(t, value);
 	}
+	spread(t);
 	return true;
 }
 

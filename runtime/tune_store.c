@@ -1,6 +1,6 @@
 /* Tuning results: in the database, and as lines of text for version control.
  *
- *     "NVIDIA H200" softmax 0f6c…16 bytes…9a "f32, f32" "C = 1024, R = 4096": BLOCK = 1024, warps = 4 (12.3 us, default 15 us)
+ *     "NVIDIA H200" softmax 0f6c…16 bytes…9a "f32, f32" "C = 1024": BLOCK = 1024, warps = 4 (12.3 us, default 15 us)
  *
  * What the text says in brackets is for people, but is read back all the same. */
 #include "runtime/cache.h"

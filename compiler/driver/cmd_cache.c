@@ -38,9 +38,9 @@ list_row(void *user, const TglCacheEntry *e)
 	Rows *r = user;
 	r->n++;
 	if (r->json) {
-		json_array_append_new(r->json, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I}", "key", e->key, "kernel",
-		    e->kernel, "file", e->file, "target", e->target, "values", e->values, "current", e->current, "bytes",
-		    (json_int_t)e->bytes, "made", (json_int_t)e->made, "used", (json_int_t)e->used));
+		json_array_append_new(r->json, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I}", "key", e->key,
+		    "kernel", e->kernel, "file", e->file, "target", e->target, "values", e->values, "current", e->current,
+		    "bytes", (json_int_t)e->bytes, "made", (json_int_t)e->made, "used", (json_int_t)e->used));
 		return true;
 	}
 	char bytes[16], used[24];

@@ -118,13 +118,14 @@ json_result(TglKernel *k, const char *label, const TglTune *t)
 	for (int i = 0; i < t->n; i++) {
 		const TglTuneCandidate *c = &t->candidate[i];
 		json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:b, s:i, s:f, s:f}", "values", c->values, "state",
-		    state_word[c->state], "why", c->why, "default", c->is_default, "samples", c->samples, "seconds", c->median,
-		    "noise", c->noise));
+		    state_word[c->state], "why", c->why, "default", c->is_default, "samples", c->samples, "seconds",
+		    c->median, "noise", c->noise));
 	}
-	return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:s?, s:s?, s:b, s:b, s:b, s:s?}", "kernel", tgl_kernel_name(k),
-	    "example", label, "device", t->device, "dtypes", t->dtypes, "sizes", t->sizes, "combinations",
-	    (json_int_t)t->combinations, "candidates", all, "winner", t->winner >= 0 ? t->candidate[t->winner].values : NULL,
-	    "why", t->why, "kept", t->kept, "spent", t->spent, "frozen", t->frozen, "known", t->known);
+	return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:s?, s:s?, s:b, s:b, s:b, s:s?}", "kernel",
+	    tgl_kernel_name(k), "example", label, "device", t->device, "dtypes", t->dtypes, "sizes", t->sizes,
+	    "combinations", (json_int_t)t->combinations, "candidates", all, "winner",
+	    t->winner >= 0 ? t->candidate[t->winner].values : NULL, "why", t->why, "kept", t->kept, "spent", t->spent,
+	    "frozen", t->frozen, "known", t->known);
 }
 
 /* ---- tuning ---- */

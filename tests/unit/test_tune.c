@@ -533,8 +533,8 @@ static void
 test_nothing_to_tune(void **state)
 {
 	Fixture *f = *state;
-	refused(f, "plain", NULL, TGL_ERROR_NAME, "E1146", "its header has no tune");
-	refused(f, "double", &(TglCaseOptions){.example = "set"}, TGL_ERROR_NAME, "E1146", "every name");
+	refused(f, "plain", NULL, TGL_ERROR_NAME, "E1149", "its header has no tune");
+	refused(f, "double", &(TglCaseOptions){.example = "set"}, TGL_ERROR_NAME, "E1149", "every name");
 	memset(script.fails, 1, sizeof script.fails);
 	refused(f, "double", NULL, TGL_ERROR_DEVICE, "E1148", "the script says so");
 	TglTune t;

@@ -1,0 +1,55 @@
+# Tuning from the command line, on the cpu device: what is printed and kept, and results as text.
+. "$(dirname "$0")/expect"
+unset TEGULA_CACHE TEGULA_CACHE_LIMIT TEGULA_TUNE
+export TEGULA_CACHE_DIR="$work/cache"
+
+cat >scale.tgl <<'END'
+kernel scale<BLOCK = 4>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, BLOCK))
+    tune(BLOCK = {4, 1024, 2048, 4096}, warps = {2, 4}) where BLOCK <= 2048
+{
+    y[p * BLOCK +: BLOCK] = 2.0 * x[p * BLOCK +: BLOCK];
+}
+reference scale { y[:] = 2.0 * x[:]; }
+example scale { N = 200000; x = normal(0, 1); }
+example scale "timed" bench { N = 300000; x = normal(0, 1); }
+kernel plain(x: in f32[N], y: out f32[N]) grid(p: N) { y[p] = x[p]; }
+example plain { N = 8; x = zeros; }
+END
+
+on='--device cpu --threads 1'
+expect 0 "^scale timed on cpu, 1 threads" tune scale.tgl scale $on --budget 5
+holds grep -q "f32, f32; N = 524288" "$out"
+holds grep -q "^  4 combinations" "$out"
+holds grep -q "BLOCK = 4 (default): more than" "$out"
+holds grep -q "pruned  BLOCK = 4096: where BLOCK <= 2048" "$out"
+holds grep -q "won: BLOCK = [12]0[24][48]: .* times as fast as the default" "$out"
+holds grep -q "kept in $work/cache/cache1.db" "$out"
+holds test ! -s "$err"
+expect 0 "BLOCK = [12]0" run scale.tgl scale $on -D N=290000
+expect 0 "BLOCK = 4$" run scale.tgl scale $on
+TEGULA_TUNE=ignore expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
+expect 0 "BLOCK = 16$" run scale.tgl scale $on -D N=290000 -D BLOCK=16
+TEGULA_TUNE=off expect 0 "frozen: BLOCK = [12]0" tune scale.tgl scale $on
+TEGULA_TUNE=off expect 0 "frozen: nothing is known" tune scale.tgl scale $on --example ""
+TEGULA_TUNE=off expect 0 '"frozen": true' tune scale.tgl scale $on --json
+expect 0 '"winner": "BLOCK = ' tune scale.tgl scale $on --example "" --json --budget 5
+holds python3 -m json.tool "$out" /dev/null
+expect 0 "2 tuning results" cache list
+
+expect 0 "" tune --export results.txt
+holds test "$(grep -c '^"cpu, 1 threads" scale' results.txt)" = 2
+expect 0 "^2 removed" cache clear --tuning
+expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
+expect 0 "^2 results taken" tune --import results.txt
+expect 0 "BLOCK = [12]0" run scale.tgl scale $on -D N=290000
+expect 0 "" tune --export -
+holds cmp "$out" results.txt
+echo nonsense >>results.txt
+expect 1 "line 5 of the tuning results: .*E1147" tune --import results.txt
+expect 1 "cannot read 'absent.txt'" tune --import absent.txt
+
+expect 1 "kernel 'plain' has nothing to tune: its header has no tune.*E1149" tune scale.tgl plain $on
+expect 1 "every name of its tune(...) is given" tune scale.tgl scale $on -D BLOCK=8
+expect 2 "seconds above 0, found 'soon'" tune scale.tgl scale $on --budget soon
+expect 2 "expected: tegula tune" tune
+finish
