@@ -317,10 +317,71 @@ arithmetic(void **state)
 		}
 }
 
+/* ---- atomics ---- */
+
+/* 128 elements meet in four places: sums of small whole numbers, extremes and bits come out the same in any order. */
+static void
+check_atomic(const char *fn, OpKind kind, DType t, const char *target, uint64_t *seed)
+{
+	uint8_t x[128 * 8] = {0}, want[4 * 8] = {0}, *got = calloc(4, 8), *data = calloc(128, 8);
+	uint64_t param[3] = {(uint64_t)(uintptr_t)data, (uint64_t)(uintptr_t)got, 1};
+	int size = dtype_tile_size(t);
+	Text text = {0};
+	Elem e;
+	for (int i = 0; i < 128; i++)
+		dtype_store_f64(t, x, i, below(seed, 3) + (kind == OP_ADD ? 0 : i % 7));
+	memcpy(data, x, (size_t)(128 * size));
+	for (int i = 0; i < 4; i++)
+		dtype_store_f64(t, want, i, kind == OP_AND ? 7 : i);
+	memcpy(got, want, (size_t)(4 * size));
+	text_printf(&text,
+	    "facts(TYPED, LAYOUTS)\n"
+	    "layout #0 = layout(shape = [128], register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [[64], [0]], "
+	    "block = [])\n"
+	    "kernel @k(%%x: in %s[128], %%y: inout %s[4]) grid(i) warps(4) {\n"
+	    "    %%0 = const {value = 0} : i64\n"
+	    "    %%v = read %%x, %%0 {index = \"p\", extents = [128]} : %s[128] #0\n"
+	    "    %%i = iota {axis = 0} : i32[128] #0\n"
+	    "    %%3 = const {value = 3} : i32[128] #0\n"
+	    "    %%at = and %%i, %%3 : i32[128] #0\n"
+	    "    %%old = atomic %%y, %%at, %%v {index = \"g\", fn = \"%s\", order = \"relaxed\"} : %s[128] #0\n"
+	    "}\n",
+	    dtype_info[t].text, dtype_info[t].text, dtype_info[t].text, fn, dtype_info[t].text);
+	assert_true(elem_make(&e, CPU_BASE, kind, (DType[]){t, t}, 2, t, 0));
+	for (int i = 0; i < 128; i++) {
+		uint8_t *at = want + (i & 3) * size;
+		elem_run(&e, at, (const void *[]){at, x + i * size}, 0, 1);
+	}
+	run_text(text.at, target, param);
+	if (memcmp(got, want, (size_t)(4 * size)) != 0)
+		fail_msg("%s\non %s: wrong", text.at, target);
+	text_close(&text);
+	free(got);
+	free(data);
+}
+
+static void
+atomics(void **state)
+{
+	static const struct {
+		const char *fn;
+		OpKind kind;
+	} fns[] = {{"add", OP_ADD}, {"min", OP_MIN}, {"max", OP_MAX}, {"and", OP_AND}, {"or", OP_OR}, {"xor", OP_XOR}};
+	uint64_t seed = 5;
+	for (int f = 0; f < LEN(fns); f++)
+		for (int t = 0; t < DTYPE_COUNT; t++) {
+			bool eight = t == TY_F8E4M3 || t == TY_F8E5M2;  /* their sums are rounded on the way */
+			if (t == TY_BOOL || dtype_is_packed((DType)t) || (f > 2 && dtype_is_float((DType)t)) || (f == 0 && eight))
+				continue;
+			check_atomic(fns[f].fn, fns[f].kind, (DType)t, targets[t & 1], &seed);
+		}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(conversions), cmocka_unit_test(casts), cmocka_unit_test(arithmetic)};
+	    cmocka_unit_test(conversions), cmocka_unit_test(casts), cmocka_unit_test(arithmetic),
+	    cmocka_unit_test(atomics)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
