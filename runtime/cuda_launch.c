@@ -161,20 +161,6 @@ cuda_time_end(Device *d, double *seconds)
 
 /* ---- waiting ---- */
 
-static void
-format_value(const FaultRecord *r, int i, Text *out)
-{
-	double f;
-	memcpy(&f, &r->value[i], sizeof f);
-	switch ((FaultValueKind)r->kind[i]) {
-	case FAULT_VALUE_INT: text_printf(out, " %" PRId64, (int64_t)r->value[i]); break;
-	case FAULT_VALUE_UNSIGNED: text_printf(out, " %" PRIu64, r->value[i]); break;
-	case FAULT_VALUE_FLOAT: text_printf(out, " %.9g", f); break;
-	case FAULT_VALUE_BOOL: text_put(out, r->value[i] ? " true" : " false"); break;
-	case FAULT_VALUE_NONE: break;
-	}
-}
-
 /* "FILE:LINE:COL: text": the first place where two numbers stand between colons, as files may hold
  * colons.  Returns the text. */
 static const char *
@@ -193,29 +179,13 @@ assert_text(const char *s, Fault *fault)
 	return s;
 }
 
-/* The same words as the cpu device's. */
 static void
 describe_fault(const Loaded *l, const FaultRecord *r, Fault *fault)
 {
 	const Artefact *a = l->artefact;
 	const char *text = r->number <= (uint32_t)a->nasserts ? a->asserts[r->number - 1] : "";
-	int axes = MAX(a->naxis, 1);
-	Text t = {0};
 	*fault = (Fault){.kind = FAULT_ASSERT, .place = NOWHERE, .other = NOWHERE, .param = NULL};
-	memcpy(fault->program, r->program, sizeof fault->program);
-	text_put(&t, axes > 1 ? "assertion failed in program (" : "assertion failed in program ");
-	for (int i = 0; i < axes; i++)
-		text_printf(&t, "%s%" PRId64, i ? ", " : "", r->program[i]);
-	text_put(&t, axes > 1 ? ")" : "");
-	if (r->element) {
-		fault->element = (int64_t)r->element - 1;
-		text_printf(&t, " at element %" PRId64, fault->element);
-	}
-	text_printf(&t, ": %s", assert_text(text, fault));
-	for (int i = 0; i < FAULT_VALUES; i++)
-		format_value(r, i, &t);
-	snprintf(fault->text, sizeof fault->text, "%s", t.at);
-	text_close(&t);
+	device_assert_fault(r, a->naxis, assert_text(text, fault), fault);
 }
 
 static bool

@@ -139,6 +139,9 @@ extern const Device device_simt;         /* simt.c */
 /* a scalar's bits as a GPU's kernel takes them, in the low bytes */
 uint64_t scalar_bits(DType t, const PlanArg *a);
 
+/* assert.c: completes the fault of an assert; kind and place are the caller's. */
+void device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fault);
+
 double device_clock(void);              /* seconds, monotonic */
 uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */
 

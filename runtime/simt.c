@@ -3,7 +3,6 @@
  * in shared memory, a barrier that some threads miss or a misaligned access is an error with its line.
  *
  * It is not in the list of devices, so that nobody runs on it by chance; it is opened by name. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,10 +148,7 @@ report_assert(const Loaded *l, Fault *fault)
 		if (op->kind == OP_ASSERT && ++n == l->faults.number)
 			found = op;
 	*fault = (Fault){.kind = FAULT_ASSERT, .place = found->place, .other = NOWHERE};
-	memcpy(fault->program, l->faults.program, sizeof fault->program);
-	fault->element = (int64_t)l->faults.element - 1;
-	snprintf(fault->text, sizeof fault->text, "assertion failed in program %" PRId64 ": %s",
-	    l->faults.program[0], op_text(found, "text"));
+	device_assert_fault(&l->faults, l->func->naxis, op_text(found, "text"), fault);
 }
 
 static bool

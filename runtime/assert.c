@@ -1,0 +1,40 @@
+/* What an assert that did not hold left behind on a GPU, in the words of the cpu device. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/device.h"
+
+static void
+format_value(const FaultRecord *r, int i, Text *out)
+{
+	double f;
+	memcpy(&f, &r->value[i], sizeof f);
+	switch ((FaultValueKind)r->kind[i]) {
+	case FAULT_VALUE_INT: text_printf(out, " %" PRId64, (int64_t)r->value[i]); break;
+	case FAULT_VALUE_UNSIGNED: text_printf(out, " %" PRIu64, r->value[i]); break;
+	case FAULT_VALUE_FLOAT: text_printf(out, " %.9g", f); break;
+	case FAULT_VALUE_BOOL: text_put(out, r->value[i] ? " true" : " false"); break;
+	case FAULT_VALUE_NONE: break;
+	}
+}
+
+void
+device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fault)
+{
+	int axes = MAX(naxis, 1);
+	Text t = {0};
+	memcpy(fault->program, r->program, sizeof fault->program);
+	text_put(&t, axes > 1 ? "assertion failed in program (" : "assertion failed in program ");
+	for (int i = 0; i < axes; i++)
+		text_printf(&t, "%s%" PRId64, i ? ", " : "", r->program[i]);
+	text_put(&t, axes > 1 ? ")" : "");
+	if (r->element) {
+		fault->element = (int64_t)r->element - 1;
+		text_printf(&t, " at element %" PRId64, fault->element);
+	}
+	text_printf(&t, ": %s", text);
+	for (int i = 0; i < FAULT_VALUES; i++)
+		format_value(r, i, &t);
+	snprintf(fault->text, sizeof fault->text, "%s", t.at);
+	text_close(&t);
+}
