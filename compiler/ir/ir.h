@@ -110,7 +110,7 @@ struct Value {
 	const char *name;                               /* the source's name as a hint for printing, or NULL */
 	int id;                                         /* dense within a Func after func_number; scratch for passes */
 	void *info;                                     /* analyses hang their facts here */
-	const Layout *layout;                           /* where the tile lives (interned by layout_intern); NULL: a scalar, or not assigned yet */
+	const Layout *layout;                           /* where the tile lives (layout_intern); NULL: a scalar, or not yet known */
 };
 
 typedef enum OpKind {
@@ -176,7 +176,7 @@ typedef struct FuncParam {
 	Access access;                                  /* tensor */
 	bool strided;                                   /* tensor: strides are free */
 	int dim[MAX_RANK];                              /* tensor: the PARAM_DIM that names this dimension, or -1 */
-	int64_t multiple;                               /* the address (bytes) or the integer is known to be a multiple of it; 0: nothing known */
+	int64_t multiple;                               /* of the address (bytes) or the integer; 0: nothing known */
 	int64_t dim_multiple[MAX_RANK];                 /* tensor: the same of a dimension that no symbol names */
 } FuncParam;
 

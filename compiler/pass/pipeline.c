@@ -25,9 +25,10 @@
  * a trip.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as it is.
  *
  * A read takes part if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
- * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the loop may write its tensor;
- * and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Where a convert changes the tile
- * right behind the read (or behind a cast or a permute), the get gives the convert's layout and the convert goes.
+ * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the
+ * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Where a
+ * convert changes the tile right behind the read (or behind a cast or a permute), the get gives the convert's layout and
+ * the convert goes.
  *
  * Targets without asynchronous copies, and `stages(1)`, hold the next tile in registers instead, where there are enough
  * (staged.c). */
