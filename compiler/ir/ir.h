@@ -110,7 +110,7 @@ struct Value {
 	const char *name;                               /* the source's name as a hint for printing, or NULL */
 	int id;                                         /* dense within a Func after func_number; scratch for passes */
 	void *info;                                     /* analyses hang their facts here */
-	const Layout *layout;                           /* where the tile lives (layout_intern); NULL: a scalar, or not yet known */
+	const Layout *layout;                           /* where it lives (layout_intern); NULL: a scalar, or not known */
 };
 
 typedef enum OpKind {
