@@ -341,8 +341,9 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem)
 		else
 			value[i] = (uint64_t)(uintptr_t)&faults;
 	}
-	for (int b = 0; b < GEN_GRID; b++)
-		if (!emit_lockstep_run(s, value, b, GEN_GRID, on_print, &mem->lines, why, sizeof why)) {
+	int blocks = f->schedule.persistent ? 1 : GEN_GRID;    /* programs in order, for they write to the same places */
+	for (int b = 0; b < blocks; b++)
+		if (!emit_lockstep_run(s, value, b, blocks, on_print, &mem->lines, why, sizeof why)) {
 			fprintf(stderr, "block %d: %s\n", b, why);
 			return false;
 		}
@@ -404,6 +405,12 @@ check_lockstep(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 		return true;
 	memory_fill(&before, seed);
 	memory_fill(&after, seed);
+	if (good) {
+		Rng r = {seed};
+		m->funcs.at[0]->schedule.warps = 1 << rng_below(&r, 4);
+		m->funcs.at[0]->schedule.persistent = rng_below(&r, 4) == 0;
+		m->funcs.at[0]->schedule.stages = rng_below(&r, 4);
+	}
 	good = good && run(plain, &before, false) && passes_run(m, t, &opt);
 	good = good && run_lowered(cx, m->funcs.at[0], t, &after);
 	if (!good)
