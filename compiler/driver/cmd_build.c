@@ -76,7 +76,7 @@ promises_of(Arena *mem, const Bound *b)
 	}
 	for (int i = 0; i < b->nsymbol; i++)
 		symbol[i] = b->symbol[i].value.kind == CONST_INT ? power_dividing(b->symbol[i].value.i) : 0;
-	return (Promises){param, symbol};
+	return (Promises){.param = param, .symbol = symbol};
 }
 
 static Module *

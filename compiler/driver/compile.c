@@ -94,6 +94,8 @@ set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_TENSOR)
 			promise_dims(&f->param[i], &k->params.at[i], b, p);
+	for (int i = 0; i < k->params.n && p->contiguous; i++)
+		f->param[i].strided &= !p->contiguous[i];
 	for (int i = 0; i < f->nparam; i++)
 		f->param[i].multiple =
 		    i < k->params.n ? p->param ? p->param[i] : 0 : p->symbol ? p->symbol[i - k->params.n] : 0;

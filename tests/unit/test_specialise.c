@@ -22,6 +22,9 @@ static const char source[] =
     "kernel fixed(x: in f32[8, N], y: out f32[8, N], s: scratch f32[N]) grid(i: N) {\n"
     "    s[i] = x[0, i];\n"
     "    y[0 +: 8, i] = x[0 +: 8, i];\n"
+    "}\n"
+    "kernel rows(x: in strided f32[M, 512], y: out f32[M, 512]) grid(i: M) {\n"
+    "    y[i, :] = x[i, :];\n"
     "}\n";
 
 typedef struct Fixture {
@@ -213,6 +216,34 @@ test_scratch_and_constants(void **state)
 	assert_int_equal(forms(f, NULL), 1);
 }
 
+/* A strided parameter that gets a contiguous tensor is one of known strides, with wide accesses. */
+static void
+test_contiguous(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "rows");
+	TglTensor *wide = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){16, 1024});
+	TglTensor *y = tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){16, 512});
+	TglTensor *x[] = {tgl_tensor_view(wide, (int64_t[]){0, 0}, (int64_t[]){16, 512}),
+	    tgl_tensor(f->dev, TGL_F32, 2, (int64_t[]){16, 512})};
+	for (int i = 0; i < 2; i++) {
+		TglArg args[] = {tgl_arg_tensor("x", x[i]), tgl_arg_tensor("y", y)};
+		if (tgl_launch(f->dev, k, args, 2, NULL) != TGL_OK)
+			fail_msg("%s", tgl_error(f->cx)->text);
+		const Artefact *a = &k->instances->artefact;
+		int strides = 0;
+		for (int j = 0; j < a->nabi; j++)
+			strides += a->abi[j].kind == ABI_STRIDE;
+		assert_int_equal(strides, i ? 0 : 2);
+		assert_int_equal(strstr(a->bytes, "ld.global.v4") != NULL || strstr(a->bytes, "ld.global.nc.v4") != NULL, i);
+	}
+	assert_int_equal(forms(f, NULL), 2);
+	tgl_tensor_close(&wide);
+	tgl_tensor_close(&y);
+	tgl_tensor_close(&x[0]);
+	tgl_tensor_close(&x[1]);
+}
+
 /* What one process compiled, no other does: the files and all else being the same. */
 static void
 test_warm(void **state)
@@ -386,6 +417,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(test_shared_forms),
 	    TEST(test_scratch_and_constants),
+	    TEST(test_contiguous),
 	    TEST(test_warm),
 	    TEST(test_other_compilations),
 	    TEST(test_other_version),
