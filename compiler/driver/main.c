@@ -1,6 +1,8 @@
 /* The `tegula` command: finds the command in the table and calls it. */
 #include "driver/cli.h"
 
+#include <signal.h>
+
 static int (*const run[CMD_COUNT])(const Cli *cli) = {
 #define COMMAND(id, name, args, summary, more) cmd_##id,
 #include "driver/commands.def"
@@ -10,6 +12,7 @@ int
 main(int argc, char **argv)
 {
 	Cli cli = {.mem = arena_open()};
+	signal(SIGXFSZ, SIG_IGN);                   /* a file beyond its limit fails as a full disk does */
 	int status = EXIT_MISUSE;
 	if (cli_parse(&cli, argc, argv)) {
 		if (cli_has(&cli, OPT_VERSION)) {

@@ -86,7 +86,7 @@ static void
 check_outputs(Elab *e)
 {
 	const Kernel *k = e->kernel;
-	for (int i = 0; i < k->params.n; i++) {
+	for (int i = 0; i < k->params.n && !e->program->partial; i++) {
 		const KernelParam *p = &k->params.at[i];
 		if (p->kind != PARAM_TENSOR || p->access != ACCESS_OUT || writes(e->func->body, &e->func->body->arg[i]))
 			continue;

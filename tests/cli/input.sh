@@ -52,6 +52,12 @@ for open in '(' '-' '[' '{' 'if (a) {' '1 + (' 'f(' 'x[' 'a ? ' '/*'; do
 	holds test "$(wc -c <"$err")" -lt 20000
 done
 
+# What was cut off is not missed a second time.
+sed '/^reference/,$d' "$top/tests/cli/saxpy.tgl" >cut.tgl
+echo 'reference saxpy { y[:]' >>cut.tgl
+expect 1 "E01" build cut.tgl
+refuse "never writes"
+
 # Errors without end, of syntax and of names: counted in time that grows with the file.
 awk 'BEGIN { print "fn f(a) {"; for (i = 0; i < 300000; i++) print "let = 3;"; print "}" }' >many.tgl
 expect 1 "300000 errors, of which 20 are shown" build many.tgl

@@ -29,6 +29,10 @@ echo before >kept
 expect 1 "error" build missing.tgl -o kept
 holds grep -q before kept
 
+# A file that may not grow so large.
+(ulimit -f 8; expect 1 "cannot write 'large.npy'" run saxpy.tgl -D N=1000000 --out y=large.npy; [ "$failed" = 0 ]) || fail "a limit of sizes"
+holds test -z "$(ls large.npy* 2>/dev/null)"
+
 # A link stays a link, modes stay, a file that is read-only stays as it is.
 echo old >real
 chmod 640 real
