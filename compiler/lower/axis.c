@@ -178,3 +178,34 @@ trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out)
 		out[k] = lower_from_memory(f->l, f->type[k], v);
 	}
 }
+
+/* ---- offsets ---- */
+
+static uint64_t
+offset_of(const LowerStrides *s, const Layout *l, uint64_t place)
+{
+	uint64_t at = 0;
+	for (int d = 0; d < l->rank; d++) {
+		uint64_t c = place >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
+		at |= s->shift[d] < 0 ? 0 : c << s->shift[d];
+	}
+	return at * (uint64_t)s->bytes;
+}
+
+Reg
+lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int r, int64_t *constant)
+{
+	uint64_t image[F2_MAX], moves = 0;
+	*constant = 0;
+	if (!layout)
+		return 0;
+	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
+	for (int i = 0; i < n; i++) {
+		image[i] = offset_of(s, layout, layout->map.col[from + i]);
+		moves |= image[i];
+	}
+	uint64_t own = offset_of(s, layout, f2_apply(&layout->map, (uint64_t)r));
+	Reg thread = lower_thread_map(l, image, n);
+	*constant = (int64_t)(own & ~moves);
+	return own & moves ? lower_op2(l, EMIT_XOR, thread, lower_i32(l, (int64_t)(own & moves))) : thread;
+}

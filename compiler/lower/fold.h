@@ -85,6 +85,15 @@ void trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out);
 Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);
 Reg lower_lane_from(Lower *l, RegType type, Reg v, Reg lane);
 
+/* axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not at all. */
+typedef struct LowerStrides {
+	int shift[LAYOUT_RANK];
+	int bytes;                                      /* of an element */
+} LowerStrides;
+
+/* The offset in bytes of register r's element: a register (REG_I32; 0: a scalar's) and a constant to add. */
+Reg lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int r, int64_t *constant);
+
 /* move.c: an integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
 Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
 

@@ -2,10 +2,9 @@
  *
  *     e^x = 2^k 2^f,  k = x log2 e rounded, f the rest, |f| <= 1/2
  *
- * In f32 the machine's 2^f does it.  k is found in fixed point: x / 253 log2 e + 126 / 253, held to 0 .. 1, times 253, and
- * 1, is
- * the exponent's field itself, so that one shift makes 2^k; beyond either end f grows instead, which gives infinity, 0
- * and the denormals between as they should be.  In f64, e^r is a polynomial and 2^k goes in two steps. */
+ * In f32 the machine's 2^f does it.  k is found in fixed point: x / 253 log2 e + 126 / 253, held to 0 .. 1, times 253,
+ * and 1, is the exponent's field itself, so that one shift makes 2^k; beyond either end f grows instead, which gives
+ * infinity, 0 and the denormals between as they should be.  In f64, e^r is a polynomial and 2^k goes in two steps. */
 #include "lower/math.h"
 #include "lower/math_fit.h"
 

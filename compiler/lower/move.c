@@ -39,58 +39,22 @@ tile_bytes(const Value *v)
 
 /* ---- offsets into scratch ---- */
 
-/* A tile's coordinate along each dimension moves the offset by 1 << shift[d] elements; -1: not at all. */
-typedef struct Strides {
-	int shift[LAYOUT_RANK];
-	int bytes;
-} Strides;
-
-static Strides
+static LowerStrides
 row_strides(const Type *t)
 {
-	Strides s = {.bytes = lower_type_bytes(lower_type(t))};
+	LowerStrides s = {.bytes = lower_type_bytes(lower_type(t))};
 	for (int d = t->rank - 1, at = 0; d >= 0; at += log2_of(t->extent[d--]))
 		s.shift[d] = at;
 	return s;
 }
 
-static uint64_t
-offset_of(const Strides *s, const Layout *l, uint64_t place)
-{
-	uint64_t at = 0;
-	for (int d = 0; d < l->rank; d++) {
-		uint64_t c = place >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
-		at |= s->shift[d] < 0 ? 0 : c << s->shift[d];
-	}
-	return at * (uint64_t)s->bytes;
-}
-
-/* The offset in bytes of register r's element: a register (REG_I32) and a constant to add.  NULL: a scalar. */
 static Reg
-element_offset(Lower *l, const Strides *s, const Layout *layout, int r, int64_t *constant)
-{
-	uint64_t image[F2_MAX], moves = 0;
-	*constant = 0;
-	if (!layout)
-		return 0;
-	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
-	for (int i = 0; i < n; i++) {
-		image[i] = offset_of(s, layout, layout->map.col[from + i]);
-		moves |= image[i];
-	}
-	uint64_t own = offset_of(s, layout, f2_apply(&layout->map, (uint64_t)r));
-	Reg thread = lower_thread_map(l, image, n);
-	*constant = (int64_t)(own & ~moves);
-	return own & moves ? lower_op2(l, EMIT_XOR, thread, lower_i32(l, (int64_t)(own & moves))) : thread;
-}
-
-static Reg
-read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant, Reg mask)
+read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant)
 {
 	int bytes = lower_type_bytes(type);
 	Reg v;
 	EmitAccess a = {.space = SPACE_SHARED, .type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type,
-		.n = 1, .base = base, .offset = offset, .constant = constant, .align = bytes, .mask = mask};
+		.n = 1, .base = base, .offset = offset, .constant = constant, .align = bytes};
 	l->e->load(l->e, &a, &v);
 	return lower_from_memory(l, type, v);
 }
@@ -249,7 +213,7 @@ cat_by_scratch(Lower *l, Op *op)
 	Value *to = &op->out[0];
 	int axis = (int)op_int(op, "axis", 0);
 	RegType type = lower_type(to->type);
-	Strides s = row_strides(to->type);
+	LowerStrides s = row_strides(to->type);
 	Reg base = lower_scratch(l, op), *out;
 	int64_t start = 0;
 	for (int i = 0; i < op->nin; start += op->in[i++]->type->extent[axis]) {
@@ -262,7 +226,7 @@ cat_by_scratch(Lower *l, Op *op)
 		for (int r = 0; r < 1 << from->in[IN_REGISTER]; r++) {
 			if ((uint64_t)r & repeats)
 				continue;
-			a.offset = element_offset(l, &s, from, r, &a.constant);
+			a.offset = lower_element_offset(l, &s, from, r, &a.constant);
 			a.constant += start * s.bytes << s.shift[axis];
 			Reg v = lower_to_memory(l, type, in[r]);
 			l->e->store(l->e, &a, &v);
@@ -272,8 +236,8 @@ cat_by_scratch(Lower *l, Op *op)
 	out = lower_new(l, to);
 	for (int r = 0; r < lower_count(to); r++) {
 		int64_t constant;
-		Reg at = element_offset(l, &s, to->layout, r, &constant);
-		out[r] = read_element(l, base, type, at, constant, 0);
+		Reg at = lower_element_offset(l, &s, to->layout, r, &constant);
+		out[r] = read_element(l, base, type, at, constant);
 	}
 }
 
@@ -323,14 +287,14 @@ lower_flip(Lower *l, Op *op)
 		return;
 	}
 	int axis = (int)op_int(op, "axis", 0);
-	Strides s = row_strides(v->type);
+	LowerStrides s = row_strides(v->type);
 	Reg base = stage(l, op);
 	int64_t turn = (v->type->extent[axis] - 1) * s.bytes << s.shift[axis];
 	for (int r = 0; r < 1 << regs; r++) {
 		int64_t constant;
-		Reg at = element_offset(l, &s, to, r, &constant);
+		Reg at = lower_element_offset(l, &s, to, r, &constant);
 		at = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_ADD, at, lower_i32(l, constant)), lower_i32(l, turn));
-		out[r] = read_element(l, base, type, at, 0, 0);
+		out[r] = read_element(l, base, type, at, 0);
 	}
 }
 
@@ -338,7 +302,7 @@ lower_flip(Lower *l, Op *op)
 
 /* The starts' part of the offset (bytes, REG_I32), each held within the tile; 0: nothing. */
 static Reg
-start_offset(Lower *l, const Op *op, const Strides *s)
+start_offset(Lower *l, const Op *op, const LowerStrides *s)
 {
 	const Attr *extents = op_attr(op, "extents");
 	const char *index = op_text(op, "index");
@@ -368,7 +332,7 @@ lower_extract(Lower *l, Op *op)
 	Value *v = &op->out[0];
 	RegType type = lower_type(v->type);
 	const char *index = op_text(op, "index");
-	Strides whole = row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
+	LowerStrides whole = row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
 	Reg base = stage(l, op), start = start_offset(l, op, &whole), *out = lower_new(l, v);
 	if (start)
 		base = l->e->pointer(l->e, base, start);
@@ -377,8 +341,8 @@ lower_extract(Lower *l, Op *op)
 			s.shift[at++] = whole.shift[d];
 	for (int r = 0; r < lower_count(v); r++) {
 		int64_t constant;
-		Reg at = element_offset(l, &s, v->layout, r, &constant);
-		out[r] = read_element(l, base, type, at, constant, 0);
+		Reg at = lower_element_offset(l, &s, v->layout, r, &constant);
+		out[r] = read_element(l, base, type, at, constant);
 	}
 }
 
@@ -401,16 +365,19 @@ lower_gather(Lower *l, Op *op)
 	int axis = (int)op_int(op, "axis", 0);
 	const Reg *index = lower_operand(l, op, 1, v->layout);
 	Reg base = stage(l, op), *out = lower_new(l, v);
-	Strides s = row_strides(t);
+	LowerStrides s = row_strides(t);
+	bool is_float = type == REG_F16 || type == REG_BF16 || type == REG_F32 || type == REG_F64;
+	Reg zero = is_float ? l->e->float_const(l->e, type, 0) : l->e->int_const(l->e, type, 0);
 	int shift = s.shift[axis];
 	s.shift[axis] = -1;
 	for (int r = 0; r < lower_count(v); r++) {
 		int64_t constant;
-		Reg inside, at = element_offset(l, &s, v->layout, r, &constant);
+		Reg inside, at = lower_element_offset(l, &s, v->layout, r, &constant);
 		Reg i = lower_bounded_index(l, op->in[1]->type->elem, index[r], t->extent[axis], &inside);
+		i = lower_op2(l, EMIT_UMIN, i, lower_i32(l, t->extent[axis] - 1));
 		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)s.bytes << shift));
 		at = lower_op2(l, EMIT_ADD, at, i);
-		out[r] = read_element(l, base, type, at, constant, inside);
+		out[r] = lower_op3(l, EMIT_SELECT, inside, read_element(l, base, type, at, constant), zero);
 	}
 }
 

@@ -12,27 +12,12 @@
  * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two
  * elements stay, which are a bitonic run of k again.
  *
+ * Threads with very many elements would take very much code: they sort in shared memory, in loops (order_loops.c).
+ *
  * Counting is by atomic additions in shared memory. */
-#include "lower/fold.h"
+#include "lower/order.h"
 
 #include <string.h>
-
-/* The state of an element: key (with the index in its low half, or apart), then what else goes along. */
-enum { MOST_STATE = 3 };
-
-typedef struct Sort {
-	Lower *l;
-	const Op *op;
-	DType t;
-	Layout layout;
-	AxisBits axis;
-	bool falls, is_wide;                            /* is_wide: 64-bit keys, the index apart */
-	bool keeps_value;                               /* the element goes along */
-	int n;                                          /* registers of a state */
-	RegType type[MOST_STATE];
-	uint64_t repeats;                               /* register bits */
-	Reg (*at)[MOST_STATE];                          /* by register */
-} Sort;
 
 static void
 sort_shape(Sort *s, const Op *op)
@@ -128,8 +113,8 @@ element_of(const Sort *s, const Reg *state)
 
 /* ---- comparing and exchanging ---- */
 
-static Reg
-less(const Sort *s, const Reg *a, const Reg *b)
+Reg
+sort_less(const Sort *s, const Reg *a, const Reg *b)
 {
 	Lower *l = s->l;
 	Reg is = lower_op2(l, EMIT_SLT, a[0], b[0]);
@@ -139,8 +124,8 @@ less(const Sort *s, const Reg *a, const Reg *b)
 	return lower_op2(l, EMIT_OR, is, lower_op2(l, EMIT_AND, same, before));
 }
 
-static void
-select_state(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out)
+void
+sort_select(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out)
 {
 	for (int k = 0; k < s->n; k++)
 		out[k] = lower_op3(s->l, EMIT_SELECT, pred, a[k], b[k]);
@@ -182,11 +167,11 @@ exchange_registers(Sort *s, int j, int by)
 		where = run_falls(s, by, r, &falls);
 		memcpy(a, s->at[r], sizeof a);
 		memcpy(b, s->at[r | bit], sizeof b);
-		Reg first = falls ? less(s, b, a) : less(s, a, b);
+		Reg first = falls ? sort_less(s, b, a) : sort_less(s, a, b);
 		if (where)
 			first = lower_op2(s->l, EMIT_XOR, first, where);
-		select_state(s, first, a, b, s->at[r]);
-		select_state(s, first, b, a, s->at[r | bit]);
+		sort_select(s, first, a, b, s->at[r]);
+		sort_select(s, first, b, a, s->at[r | bit]);
 	}
 }
 
@@ -239,13 +224,13 @@ exchange_threads(Sort *s, int j, int by)
 		bool falls;
 		if ((uint64_t)r & s->repeats)
 			continue;
-		Reg where = run_falls(s, by, r, &falls), mine = less(s, s->at[r], other[r]);
+		Reg where = run_falls(s, by, r, &falls), mine = sort_less(s, s->at[r], other[r]);
 		mine = lower_op2(l, EMIT_XOR, mine, upper);
 		if (where)
 			mine = lower_op2(l, EMIT_XOR, mine, where);
 		if (falls)
 			mine = lower_op1(l, EMIT_NOT, mine);
-		select_state(s, mine, s->at[r], other[r], s->at[r]);
+		sort_select(s, mine, s->at[r], other[r], s->at[r]);
 	}
 }
 
@@ -269,12 +254,12 @@ keep_lesser(Sort *s, int j)
 		states_across(s, j, other);
 		for (int r = 0; r < count; r++)
 			if (!((uint64_t)r & s->repeats))
-				select_state(s, less(s, s->at[r], other[r]), s->at[r], other[r], s->at[r]);
+				sort_select(s, sort_less(s, s->at[r], other[r]), s->at[r], other[r], s->at[r]);
 		return;
 	}
 	for (int r = 0; r < count; r++)
 		if (!((uint64_t)r & s->repeats) && !(r & bit))
-			select_state(s, less(s, s->at[r], s->at[r | bit]), s->at[r], s->at[r | bit], s->at[r]);
+			sort_select(s, sort_less(s, s->at[r], s->at[r | bit]), s->at[r], s->at[r | bit], s->at[r]);
 	s->repeats |= (uint64_t)bit;
 }
 
@@ -331,28 +316,42 @@ kept_bits(const Op *op)
 	return bits;
 }
 
+/* Runs of 2^bits, of which each two become the better one. */
+static void
+keep_best(Sort *s, int bits)
+{
+	sort_runs(s, bits);
+	for (int b = bits; b < s->axis.n; b++) {
+		keep_lesser(s, b);
+		for (int j = bits - 1; j >= 0; j--)
+			exchange(s, j, b + 1);
+	}
+}
+
+static Layout
+result_layout(const Sort *s)
+{
+	if (s->op->kind == OP_SORT)
+		return s->layout;
+	return first_run(&s->layout, (int)op_int(s->op, "axis", 0), kept_bits(s->op));
+}
+
 static void
 lower_sort(Lower *l, Op *op)
 {
 	Sort s;
 	sort_shape(&s, op);
 	s.l = l;
+	Layout result = result_layout(&s);
 	enter(&s, lower_operand(l, op, 0, &s.layout));
-	if (op->kind == OP_SORT) {
+	if (sort_is_long(&s))
+		sort_by_loops(&s, &result);
+	else if (op->kind == OP_SORT)
 		sort_runs(&s, s.axis.n);
-		leave(&s, &op->out[0], &s.layout, false);
-		return;
-	}
-	int bits = kept_bits(op);
-	sort_runs(&s, bits);
-	for (int b = bits; b < s.axis.n; b++) {
-		keep_lesser(&s, b);
-		for (int j = bits - 1; j >= 0; j--)
-			exchange(&s, j, b + 1);
-	}
-	Layout run = first_run(&s.layout, (int)op_int(op, "axis", 0), bits);
-	leave(&s, &op->out[0], &run, false);
-	leave(&s, &op->out[1], &run, true);
+	else
+		keep_best(&s, kept_bits(op));
+	for (int k = 0; k < op->nout; k++)
+		leave(&s, &op->out[k], &result, k == 1);
 }
 
 static int64_t
@@ -368,12 +367,13 @@ sort_scratch(const Op *op)
 	for (int i = 0; i < s.axis.n; i++)
 		trips |= s.axis.in[i] == IN_WARP;
 	int regs = s.layout.in[IN_REGISTER] - __builtin_popcountll(s.repeats);
-	if (trips)
+	if (sort_is_long(&s))
+		most = MAX(most, sort_loops_bytes(&s));
+	else if (trips)
 		most = MAX(most, state << (regs + s.layout.in[IN_LANE] + s.layout.in[IN_WARP]));
-	Layout run = op->kind == OP_SORT ? s.layout
-	                                 : first_run(&s.layout, (int)op_int(op, "axis", 0), kept_bits(op));
+	Layout result = result_layout(&s);
 	for (int k = 0; k < op->nout; k++)
-		most = MAX(most, lower_to_layout_bytes(&run, op->out[k].layout, lower_type(op->out[k].type)));
+		most = MAX(most, lower_to_layout_bytes(&result, op->out[k].layout, lower_type(op->out[k].type)));
 	return most;
 }
 

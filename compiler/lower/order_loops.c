@@ -1,0 +1,137 @@
+/* The bitonic network as loops over shared memory, for threads that have very many elements: in registers every step of
+ * the network is code of its own for every register.
+ *
+ *     all states to scratch, lines one after the other
+ *     for s = 1 .. n
+ *         for j = s - 1 .. 0
+ *             barrier
+ *             for p = thread; p < elements / 2; p += threads
+ *                 e = p with a 0 put in at bit j;  put e and e + 2^j in order, falling if bit s of e's place is set
+ *     barrier, and back */
+#include "lower/order.h"
+
+enum { MOST_EXCHANGES = 1600 };                         /* of a thread, in registers */
+
+bool
+sort_is_long(const Sort *s)
+{
+	int64_t regs = INT64_C(1) << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
+	return regs > 1 && regs * s->axis.n * (s->axis.n + 1) / 2 > MOST_EXCHANGES;
+}
+
+/* Elements of one register of a state come together; where part k begins for `count` elements. */
+static int64_t
+part_at(const Sort *s, int k, int64_t count)
+{
+	int64_t at = 0;
+	for (int i = 0; i < k; i++)
+		at += (lower_type_bytes(s->type[i]) * count + 15) / 16 * 16;
+	return at;
+}
+
+int64_t
+sort_loops_bytes(const Sort *s)
+{
+	return part_at(s, s->n, INT64_C(1) << layout_out_bits(&s->layout));
+}
+
+/* The axis fastest, then the others. */
+static LowerStrides
+strides(const Sort *s, int bytes)
+{
+	int axis = (int)op_int(s->op, "axis", 0), at = s->layout.out[axis];
+	LowerStrides r = {.bytes = bytes};
+	for (int d = s->layout.rank - 1; d >= 0; d--) {
+		if (d == axis)
+			continue;
+		r.shift[d] = at;
+		at += s->layout.out[d];
+	}
+	r.shift[axis] = 0;
+	return r;
+}
+
+static EmitAccess
+access_at(const Sort *s, int k, Reg base, int64_t count)
+{
+	int bytes = lower_type_bytes(s->type[k]);
+	return (EmitAccess){.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes,
+		.constant = part_at(s, k, count)};
+}
+
+/* Registers' states to scratch or back, `layout` saying where they stand. */
+static void
+move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
+{
+	Lower *l = s->l;
+	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
+		for (int k = 0; k < s->n && !((uint64_t)r & s->repeats); k++) {
+			LowerStrides by = strides(s, lower_type_bytes(s->type[k]));
+			EmitAccess a = access_at(s, k, base, count);
+			int64_t constant;
+			a.offset = lower_element_offset(l, &by, layout, r, &constant);
+			a.constant += constant;
+			a.mask = mask;
+			if (back)
+				l->e->load(l->e, &a, &s->at[r][k]);
+			else
+				l->e->store(l->e, &a, &s->at[r][k]);
+		}
+}
+
+static void
+move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool store)
+{
+	Lower *l = s->l;
+	for (int k = 0; k < s->n; k++) {
+		EmitAccess a = access_at(s, k, base, count);
+		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, lower_type_bytes(s->type[k])));
+		if (store)
+			l->e->store(l->e, &a, &state[k]);
+		else
+			l->e->load(l->e, &a, &state[k]);
+	}
+}
+
+/* Pair p of those 2^j apart in runs of 2^run. */
+static void
+exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j)
+{
+	Lower *l = s->l;
+	Reg one = lower_i32(l, 1), apart = lower_op2(l, EMIT_SHL, one, j), a[MOST_STATE], b[MOST_STATE], x[MOST_STATE];
+	Reg low = lower_op2(l, EMIT_AND, p, lower_op2(l, EMIT_SUB, apart, one));
+	Reg first = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_XOR, p, low), one);
+	first = lower_op2(l, EMIT_OR, first, low);
+	Reg second = lower_op2(l, EMIT_OR, first, apart);
+	Reg place = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << s->axis.n) - 1));
+	Reg falls = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, place, run), one);
+	move_state(s, base, count, first, a, false);
+	move_state(s, base, count, second, b, false);
+	Reg swap = lower_op2(l, EMIT_XOR, sort_less(s, b, a), lower_op2(l, EMIT_NE, falls, lower_i32(l, 0)));
+	sort_select(s, swap, b, a, x);
+	move_state(s, base, count, first, x, true);
+	sort_select(s, swap, a, b, x);
+	move_state(s, base, count, second, x, true);
+}
+
+void
+sort_by_loops(Sort *s, const Layout *result)
+{
+	Lower *l = s->l;
+	Emitter *e = l->e;
+	int64_t count = INT64_C(1) << layout_out_bits(&s->layout);
+	Reg base = lower_scratch(l, s->op), zero = lower_i32(l, 0), one = lower_i32(l, 1);
+	move_states(s, &s->layout, base, count, false);
+	Reg run = e->loop_begin(e, one, lower_i32(l, s->axis.n + 1), one, NULL, NULL, 0);
+	Reg step = e->loop_begin(e, zero, run, one, NULL, NULL, 0);
+	Reg j = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SUB, run, step), one);
+	lower_barrier(l);
+	Reg p = e->loop_begin(e, l->thread, lower_i32(l, count / 2), lower_i32(l, l->warps * l->t->lanes), NULL, NULL, 0);
+	exchange_pair(s, base, count, p, run, j);
+	e->loop_end(e, NULL, NULL, 0);
+	e->loop_end(e, NULL, NULL, 0);
+	e->loop_end(e, NULL, NULL, 0);
+	lower_barrier(l);
+	move_states(s, result, base, count, true);
+}
