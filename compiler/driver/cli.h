@@ -88,6 +88,10 @@ void cli_progress_end(const Cli *cli);
 /* PTX as a cubin, or its instructions as text, by the tools of a CUDA toolkit; false after printing. */
 bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out);
 
+/* What ptxas says that a thread takes: registers, bytes of spills and of stack.  False, and nothing printed, where there is
+ * no ptxas or it refuses the PTX. */
+bool cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack);
+
 /* cli_show.c: values for people */
 
 /* A tensor as NumPy prints one: [[1.  2.] ... [3.  4.]], long dimensions cut to their ends. */

@@ -106,3 +106,34 @@ cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out)
 	work_close(&w);
 	return ok;
 }
+
+/* The number before a word of ptxas's report, or 0. */
+static int
+number_before(const char *report, const char *word)
+{
+	const char *at = strstr(report, word), *p = at;
+	while (p && p > report && (p[-1] == ' ' || (p[-1] >= '0' && p[-1] <= '9')))
+		p--;
+	return p ? atoi(p) : 0;
+}
+
+bool
+cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack)
+{
+	Work w;
+	Text said = {0};
+	char command[200];
+	if (!work_open(&w, ptx))
+		return false;
+	snprintf(command, sizeof command, "ptxas -v -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	bool ok = has_tool(&w, "ptxas") && run(&w, command, &said) == 0 && said.n;
+	if (ok) {
+		const char *used = strstr(said.at, "Used ");
+		*registers = used ? atoi(used + strlen("Used ")) : 0;
+		*spills = number_before(said.at, " bytes spill stores") + number_before(said.at, " bytes spill loads");
+		*stack = number_before(said.at, " bytes stack frame");
+	}
+	work_close(&w);
+	text_close(&said);
+	return ok;
+}

@@ -1,108 +1,7 @@
 /* build, opt and fmt: from text to text. */
-#include "driver/cli.h"
-
-#include "driver/compile.h"
+#include "driver/cli_build.h"
 
 #include <string.h>
-
-static int
-report(const Cli *cli, Compile *cx, int status)
-{
-	Text t = {0};
-	if (cx->first && cli->json)
-		diag_json(cx, &t, cli->max_errors);
-	else if (cx->first)
-		diag_print(cx, &t, cli->max_errors, cli->color);
-	fflush(stdout);
-	if (t.n)
-		fputs(t.at, stderr);
-	text_close(&t);
-	return cx->nerrors > 0 ? EXIT_WRONG : status;
-}
-
-/* A -D value as sema takes it. */
-static bool
-define(Compile *cx, const Pair *pair, NamedConst *out)
-{
-	TglArg arg;
-	if (!cli_value(pair, &arg))
-		return false;
-	*out = (NamedConst){.name = intern(cx->names, pair->name), .place = NOWHERE};
-	switch (arg.kind) {
-	case TGL_ARG_INT: out->value = (Const){.kind = CONST_INT, .i = arg.i}; break;
-	case TGL_ARG_BOOL: out->value = (Const){.kind = CONST_BOOL, .i = arg.i}; break;
-	case TGL_ARG_FLOAT: out->value = (Const){.kind = CONST_FLOAT, .f = arg.f}; break;
-	default:
-		out->value.kind = CONST_DTYPE;
-		dtype_named(tgl_dtype_name((TglDType)arg.i), &out->value.dtype);
-	}
-	return true;
-}
-
-/* The example asked for, or the first; NULL if there is none, *ok false if a named one is missing. */
-static const ExampleItem *
-choose_example(const Cli *cli, const Kernel *k, bool *ok)
-{
-	const char *want = cli->value[OPT_EXAMPLE];
-	*ok = true;
-	for (int i = 0; i < k->examples.n; i++)
-		if (!want || strcmp(k->examples.at[i].label, want) == 0)
-			return &k->examples.at[i];
-	if (want) {
-		cli_wrong("kernel '%s' has no example \"%s\"", k->name, want);
-		*ok = false;
-	}
-	return NULL;
-}
-
-static int64_t
-power_dividing(int64_t v)
-{
-	int64_t p = PROMISED_MOST;
-	while (v % p != 0)
-		p /= 2;
-	return p;
-}
-
-/* What a launch with just these sizes, on tensors of its own, would promise. */
-static Promises
-promises_of(Arena *mem, const Bound *b)
-{
-	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		const Const *c = &b->param[i].scalar;
-		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
-		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? power_dividing(c->i) : 0;
-	}
-	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? power_dividing(b->symbol[i].value.i) : 0;
-	return (Promises){.param = param, .symbol = symbol};
-}
-
-static Module *
-build_kernel(const Cli *cli, Kernel *k, const PassOptions *passes, bool *misuse)
-{
-	Compile *cx = k->program->cx;
-	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
-	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
-	Bound bound = {0};
-	const char *target = cli_has(cli, OPT_TARGET) ? cli->value[OPT_TARGET] : "cpu";
-	bool ok;
-	for (int i = 0; i < cli->define.n; i++)
-		if (!define(cx, &cli->define.at[i], &given[i])) {
-			*misuse = true;
-			return NULL;
-		}
-	const ExampleItem *ex = choose_example(cli, k, &ok);
-	if (!ok)
-		return NULL;
-	ok = ex ? example_bind(k, ex, given, cli->define.n, args, &bound)
-	        : kernel_bind(k, args, given, cli->define.n, &bound);
-	if (!ok)
-		return NULL;
-	Promises promises = promises_of(cx->mem, &bound);
-	return compile_kernel(k, &bound, target, &promises, passes);
-}
 
 /* What --emit names. */
 typedef enum Stage {
@@ -166,7 +65,7 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 		Kernel *k = p->kernels.at[i];
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
-		Module *m = build_kernel(cli, k, &passes, &misuse);
+		Module *m = cli_kernel_module(cli, k, NULL, cli_has(cli, OPT_TARGET) ? cli->value[OPT_TARGET] : "cpu", &passes, &misuse);
 		if (!m || !put_stage(m, t, stage, out, passes.times))
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 		n++;
@@ -180,19 +79,6 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 	text_close(&dumps);
 	text_close(&times);
 	return status;
-}
-
-/* The row named by --target, NULL for the cpu device; false after an error. */
-static bool
-choose_target(const Cli *cli, Compile *cx, const Target **out)
-{
-	const char *name = cli->value[OPT_TARGET];
-	if (!cli_has(cli, OPT_TARGET) || strcmp(name, "cpu") == 0)
-		return true;
-	*out = target_named(name);
-	if (!*out)
-		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
-	return *out != NULL;
 }
 
 /* The stage named by --emit; EMITS after printing that there is none. */
@@ -220,7 +106,7 @@ cmd_build(const Cli *cli)
 	Compile *cx = compile_open();
 	Text out = {0};
 	const Target *t = NULL;
-	bool known = choose_target(cli, cx, &t);
+	bool known = cli_target(cli, cx, &t);
 	Stage stage = known ? choose_stage(cli, t) : EMIT_TIR;
 	int status = stage == EMITS ? EXIT_MISUSE : EXIT_WRONG;
 	int file = known && stage != EMITS ? source_open(cx, cli->args.at[0], NOWHERE) : -1;
@@ -232,7 +118,7 @@ cmd_build(const Cli *cli)
 	}
 	if (cx->nerrors == 0 && status == EXIT_GOOD)
 		status = cli_emit(cli, &out);
-	status = report(cli, cx, status);
+	status = cli_report(cli, cx, status);
 	text_close(&out);
 	compile_close(cx);
 	return status;
@@ -248,7 +134,7 @@ cmd_opt(const Cli *cli)
 	PassOptions passes = cli_passes(cli);
 	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
 	const Target *target = NULL;
-	bool known = choose_target(cli, cx, &target);
+	bool known = cli_target(cli, cx, &target);
 	Stage stage = known ? choose_stage(cli, target) : EMIT_TIR;
 	if (stage == EMIT_AST)
 		cli_misuse("--emit=ast is of source: tile IR has no tree");
@@ -264,7 +150,7 @@ cmd_opt(const Cli *cli)
 		status = cli_emit(cli, &out);
 	if (times.n)
 		fputs(times.at, stderr);
-	status = report(cli, cx, status);
+	status = cli_report(cli, cx, status);
 	text_close(&out);
 	text_close(&dumps);
 	text_close(&times);
@@ -293,7 +179,7 @@ format_file(const Cli *cli, const char *path)
 			fwrite(out.at, 1, out.n, stdout);
 		}
 	}
-	status = report(cli, cx, status);
+	status = cli_report(cli, cx, status);
 	text_close(&out);
 	compile_close(cx);
 	return status;

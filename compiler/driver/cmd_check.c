@@ -1,5 +1,5 @@
 /* check: every example of every kernel of every file on every device, against the references. */
-#include "driver/cli.h"
+#include "driver/cli_build.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 typedef VEC(const char *) PathList;
 
 typedef struct Totals {
-	int good, wrong, failed, unchecked, nrows;
+	int good, wrong, failed, unchecked, unknown, nrows;
 	json_t *rows;                                       /* NULL: for people */
 } Totals;
 
@@ -188,6 +188,26 @@ check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 	return true;
 }
 
+/* A fact of an expect block. */
+static void
+expect_row(void *user, const char *kernel, const char *target, const char *fact, const char *found, FactResult r)
+{
+	Totals *t = user;
+	const char *verdict = r == FACT_TRUE ? "good" : r == FACT_UNKNOWN ? "not known: there is no ptxas" : "WRONG";
+	t->good += r == FACT_TRUE;
+	t->wrong += r == FACT_FALSE;
+	t->unknown += r == FACT_UNKNOWN;
+	if (t->rows) {
+		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kernel", kernel, "device", target, "fact", fact,
+		    "found", found, "verdict", verdict));
+		return;
+	}
+	if (t->nrows++ == 0)
+		printf("%-22s %-24s %-6s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+	printf("%-22s %-24s %-6s %-25s  %s", kernel, "expect", target, fact, verdict);
+	printf(r == FACT_FALSE && *found ? ": it is %s\n" : "\n", found);
+}
+
 static int
 check_all(Session *s, const PathList *paths, uint64_t seed)
 {
@@ -196,6 +216,9 @@ check_all(Session *s, const PathList *paths, uint64_t seed)
 		json_decref(t.rows);
 		return s->status;
 	}
+	const char *device = s->cli->value[OPT_DEVICE];
+	for (int i = 0; i < paths->n && (!device || strcmp(device, "cpu") != 0); i++)
+		t.failed += !cli_expect(s->cli, paths->at[i], expect_row, &t);
 	if (t.rows)
 		cli_print_json(t.rows);
 	else

@@ -33,8 +33,8 @@ is_positive(const Value *v, int depth)
 		if (op->in[0] == op->in[1])
 			return true;
 		break;
-	case OP_ADD: case OP_DIV: case OP_MIN: case OP_MAX: case OP_CAST: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
-	case OP_CONVERT:
+	case OP_ADD: case OP_DIV: case OP_MIN: case OP_MAX: case OP_CAST: case OP_RESHAPE: case OP_PERMUTE:
+	case OP_BROADCAST: case OP_CONVERT:
 		break;
 	case OP_REDUCE:
 		if (strcmp(op_text(op, "fn"), "sum") != 0 && strcmp(op_text(op, "fn"), "max") != 0)
@@ -110,7 +110,8 @@ walk(Module *m, Block *b)
 	for (Op *op = b->last; op; op = op->prev) {
 		for (int r = op->nregion - 1; r >= 0; r--)
 			walk(m, op->region[r]);
-		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out) && has_approximation(op->kind)) {
+		bool relaxes = has_approximation(op->kind) && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out);
+		if (relaxes) {
 			op_set_attr(m, op, attr_bool(m, "fast", true));
 			invert_divisor(m, op);
 		}

@@ -1,0 +1,130 @@
+/* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
+#include "driver/cli_build.h"
+
+#include <string.h>
+
+int
+cli_report(const Cli *cli, Compile *cx, int status)
+{
+	Text t = {0};
+	if (cx->first && cli->json)
+		diag_json(cx, &t, cli->max_errors);
+	else if (cx->first)
+		diag_print(cx, &t, cli->max_errors, cli->color);
+	fflush(stdout);
+	if (t.n)
+		fputs(t.at, stderr);
+	text_close(&t);
+	return cx->nerrors > 0 ? EXIT_WRONG : status;
+}
+
+/* A -D value as sema takes it. */
+static bool
+define(Compile *cx, const Pair *pair, NamedConst *out)
+{
+	TglArg arg;
+	if (!cli_value(pair, &arg))
+		return false;
+	*out = (NamedConst){.name = intern(cx->names, pair->name), .place = NOWHERE};
+	switch (arg.kind) {
+	case TGL_ARG_INT: out->value = (Const){.kind = CONST_INT, .i = arg.i}; break;
+	case TGL_ARG_BOOL: out->value = (Const){.kind = CONST_BOOL, .i = arg.i}; break;
+	case TGL_ARG_FLOAT: out->value = (Const){.kind = CONST_FLOAT, .f = arg.f}; break;
+	default:
+		out->value.kind = CONST_DTYPE;
+		dtype_named(tgl_dtype_name((TglDType)arg.i), &out->value.dtype);
+	}
+	return true;
+}
+
+/* The example asked for, or the first; NULL if there is none, *ok false if a named one is missing. */
+static const ExampleItem *
+choose_example(const Cli *cli, const Kernel *k, bool *ok)
+{
+	const char *want = cli->value[OPT_EXAMPLE];
+	*ok = true;
+	for (int i = 0; i < k->examples.n; i++)
+		if (!want || strcmp(k->examples.at[i].label, want) == 0)
+			return &k->examples.at[i];
+	if (want) {
+		cli_wrong("kernel '%s' has no example \"%s\"", k->name, want);
+		*ok = false;
+	}
+	return NULL;
+}
+
+static int64_t
+power_dividing(int64_t v)
+{
+	int64_t p = PROMISED_MOST;
+	while (v % p != 0)
+		p /= 2;
+	return p;
+}
+
+/* What a launch with just these sizes, on tensors of its own, would promise. */
+static Promises
+promises_of(Arena *mem, const Bound *b)
+{
+	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const Const *c = &b->param[i].scalar;
+		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
+		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? power_dividing(c->i) : 0;
+	}
+	for (int i = 0; i < b->nsymbol; i++)
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? power_dividing(b->symbol[i].value.i) : 0;
+	return (Promises){.param = param, .symbol = symbol};
+}
+
+Module *
+cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse)
+{
+	Compile *cx = k->program->cx;
+	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
+	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
+	Bound bound = {0};
+	bool ok = true;
+	for (int i = 0; i < cli->define.n; i++)
+		if (!define(cx, &cli->define.at[i], &given[i])) {
+			*misuse = true;
+			return NULL;
+		}
+	if (!ex)
+		ex = choose_example(cli, k, &ok);
+	if (!ok)
+		return NULL;
+	ok = ex ? example_bind(k, ex, given, cli->define.n, args, &bound)
+	        : kernel_bind(k, args, given, cli->define.n, &bound);
+	if (!ok)
+		return NULL;
+	Promises promises = promises_of(cx->mem, &bound);
+	return compile_kernel(k, &bound, target, &promises, passes);
+}
+
+/* The row named by --target, NULL for the cpu device; false after an error. */
+bool
+cli_target(const Cli *cli, Compile *cx, const Target **out)
+{
+	const char *name = cli->value[OPT_TARGET];
+	if (!cli_has(cli, OPT_TARGET) || strcmp(name, "cpu") == 0)
+		return true;
+	*out = target_named(name);
+	if (!*out)
+		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
+	return *out != NULL;
+}
+
+bool
+cli_inspect(Module *m, const Target *t, Inspection *out)
+{
+	Text ptx = {0};
+	int registers, spills, stack;
+	inspect_func(m->funcs.at[0], t, m->cx->mem, out);
+	bool ok = compile_text(m, t, STAGE_PTX, &ptx, NULL);
+	if (ok && cli_resources(t, &ptx, &registers, &spills, &stack))
+		inspect_resources(out, registers, spills, stack);
+	text_close(&ptx);
+	return ok;
+}

@@ -1,0 +1,27 @@
+/* Compiling from the command line: what build, opt, inspect and check share. */
+#ifndef TEGULA_CLI_BUILD_H
+#define TEGULA_CLI_BUILD_H
+
+#include "driver/cli.h"
+#include "driver/compile.h"
+#include "driver/inspect.h"
+
+/* Prints what was reported; EXIT_WRONG if there were errors, else `status`. */
+int cli_report(const Cli *cli, Compile *cx, int status);
+/* The row named by --target, NULL for the cpu device; false after an error. */
+bool cli_target(const Cli *cli, Compile *cx, const Target **out);
+/* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D.  NULL
+ * after errors in its cx, or (*misuse) after printing. */
+Module *cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse);
+/* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
+ * after errors in m->cx. */
+bool cli_inspect(Module *m, const Target *t, Inspection *out);
+
+/* cli_expect.c */
+
+typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact, const char *found, FactResult r);
+/* Every fact that the expect blocks of a file state goes to `row`.  False after printing what is wrong with one. */
+bool cli_expect(const Cli *cli, const char *path, ExpectRow row, void *user);
+
+#endif

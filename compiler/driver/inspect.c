@@ -1,0 +1,241 @@
+/* Reads the figures off layouts and attributes of a module that went through a GPU's pipeline.
+ *
+ * Nothing is estimated that the compiler decides: widths, ways of conversion and places in shared memory are what
+ * lowering will do.  Sectors are counted for tensors whose rows are aligned to a sector; gathers by index tiles, whose
+ * addresses no one knows, count as if indices were neighbours.  Banks are those of a warp's worst access. */
+#include "driver/inspect.h"
+
+#include "lower/lower.h"
+#include "pass/place.h"
+
+#include <string.h>
+
+enum { ROW_BYTES = 1 << 16 };                           /* between rows of a tensor, for counting sectors */
+
+static int
+element_bytes(const Type *t)
+{
+	return t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
+}
+
+static const char *
+tensor_name(const Value *v)
+{
+	if (!v->def && !v->block->parent)
+		return v->block->func->param[v->index].name;
+	return v->name ? v->name : "";
+}
+
+static const char *
+bounds_tested(const Op *op, Arena *mem)
+{
+	const Attr *inside = op_attr(op, "inside");
+	Text t = {0};
+	for (int d = 0; d < op->in[0]->type->rank; d++)
+		if (!inside || d >= inside->nints || !inside->ints[d])
+			text_printf(&t, "%s%d", t.n ? ", " : "", d);
+	const char *s = arena_strdup(mem, t.n ? t.at : "");
+	text_close(&t);
+	return s;
+}
+
+/* How a tile of that layout moves between threads and device memory. */
+static void
+measure_access(InspectLine *x, const Op *op)
+{
+	int vector = (int)op_int(op, "vector", 1), bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits, v = 0;
+	x->bytes = MAX(vector * bits / 8, 1);
+	x->accesses = 1;
+	x->touched = x->least = 1;
+	if (!x->layout)
+		return;
+	while (2 << v <= vector)
+		v++;
+	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1);
+	layout_sectors(x->layout, element_bytes(x->tile), ROW_BYTES, v, &x->touched, &x->least);
+}
+
+static InspectBanks
+banks(const Layout *threads, const Layout *shared, int bytes, const Target *t)
+{
+	InspectBanks b = {0};
+	int vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
+	b.bytes = bytes << vector;
+	layout_bank_passes(threads, shared, bytes, vector, &b.passes, &b.least);
+	return b;
+}
+
+/* The data operand or result of an access. */
+static const Value *
+moved(const Op *op)
+{
+	switch (op->kind) {
+	case OP_WRITE: return op->in[access_data(op)];
+	case OP_STORE: return op->in[1];
+	default: return &op->out[0];
+	}
+}
+
+static void
+note_access(InspectLine *x, const Op *op, Arena *mem)
+{
+	const Value *v = moved(op);
+	bool is_tensor = op->in[0]->type->kind == TYPE_TENSOR;
+	x->kind = INSPECT_ACCESS;
+	x->what = arena_printf(mem, "%s %s", op_info[op->kind].text, tensor_name(op->in[0]));
+	x->tile = v->type;
+	x->layout = v->layout;
+	x->tested = is_tensor ? bounds_tested(op, mem) : "";
+	measure_access(x, op);
+}
+
+static void
+note_copy(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+{
+	const Value *slot = NULL;
+	for (int i = 0; i < op->nin && !slot; i++)
+		if (op->in[i]->type->kind == TYPE_BUFFER)
+			slot = op->in[i];
+	x->kind = INSPECT_COPY;
+	x->what = arena_printf(mem, "copy %s", tensor_name(op->in[0]));
+	x->tile = slot->type;
+	x->layout = op->out[0].layout;
+	x->tested = bounds_tested(op, mem);
+	x->way = op_text(op, "kind");
+	if (!x->layout)
+		return;
+	measure_access(x, op);
+	if (slot->layout)
+		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), t);
+}
+
+static void
+note_convert(InspectLine *x, const Op *op, const Target *t)
+{
+	static const char *const way[] = {"nothing", "registers", "shuffles", "shared memory"};
+	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
+	Convert c;
+	x->kind = INSPECT_CONVERT;
+	x->what = "convert";
+	x->tile = op->out[0].type;
+	x->layout = to;
+	x->way = from && to && layout_convert(from, to, &c) ? way[c.kind] : way[CONVERT_SHARED];
+	if (strcmp(x->way, way[CONVERT_SHARED]) == 0 && from && to) {
+		int bytes = element_bytes(x->tile);
+		Layout shared = layout_best_shared(from, to, bytes);
+		x->in = banks(from, &shared, bytes, t);
+		x->out = banks(to, &shared, bytes, t);
+	}
+}
+
+static void
+note_dot(InspectLine *x, const Op *op, Arena *mem)
+{
+	const char *mma = op_text(op, "mma");
+	const Type *a = op->in[0]->type, *b = op->in[1]->type;
+	x->kind = INSPECT_DOT;
+	x->tile = op->out[0].type;
+	x->layout = op->out[0].layout;
+	x->what = arena_printf(mem, "dot %lldx%lldx%lld %s", (long long)a->extent[a->rank - 2],
+	    (long long)b->extent[b->rank - 1], (long long)a->extent[a->rank - 1], *mma ? mma : "by multiplications");
+	x->reason = *mma ? NULL : *op_text(op, "fma_reason") ? op_text(op, "fma_reason") : "no reason was noted";
+}
+
+/* A buffer to threads, or the other way. */
+static void
+note_shared(InspectLine *x, const Op *op, const Target *t)
+{
+	const Value *slot = op->in[0], *tile = op->kind == OP_PUT ? op->in[1] : &op->out[0];
+	InspectBanks b = {0};
+	x->kind = INSPECT_SHARED;
+	x->what = op_info[op->kind].text;
+	x->tile = tile->type;
+	x->layout = tile->layout;
+	if (!slot->layout || !tile->layout)
+		return;
+	F2 to;
+	bool transposed;
+	int bytes = element_bytes(tile->type);
+	if (op->kind == OP_GET && (t->has & HAS_LDMATRIX) && layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
+		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
+		return;
+	}
+	b = banks(tile->layout, slot->layout, bytes, t);
+	if (op->kind == OP_PUT)
+		x->in = b;
+	else
+		x->out = b;
+}
+
+static int64_t
+buffer_bytes(const Type *t)
+{
+	return t->elem == TY_BOOL ? t->slots * type_count(t) : t->slots * dtype_bytes(t->elem, type_count(t));
+}
+
+static bool
+note_op(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+{
+	*x = (InspectLine){.op = op, .tested = "", .smem = op_int(op, "smem", 0)};
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: case OP_ATOMIC: case OP_LOAD: case OP_STORE: case OP_ATOMIC_PTR:
+		note_access(x, op, mem);
+		break;
+	case OP_COPY:
+		note_copy(x, op, t, mem);
+		break;
+	case OP_CONVERT:
+		note_convert(x, op, t);
+		break;
+	case OP_DOT:
+		note_dot(x, op, mem);
+		break;
+	case OP_GET: case OP_PUT:
+		note_shared(x, op, t);
+		break;
+	case OP_ALLOC:
+		x->kind = INSPECT_SHARED;
+		x->what = "buffer";
+		x->tile = op->out[0].type;
+		break;
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
+		x->kind = INSPECT_REDUCE;
+		x->what = op_info[op->kind].text;
+		x->tile = op->in[0]->type;
+		x->layout = op->in[0]->layout;
+		break;
+	default:
+		return false;
+	}
+	x->smem_bytes = op->kind == OP_ALLOC ? buffer_bytes(op->out[0].type) : lower_scratch_bytes(op, t);
+	return true;
+}
+
+void
+inspect_func(const Func *f, const Target *t, Arena *mem, Inspection *out)
+{
+	*out = (Inspection){.f = f, .t = t, .all_mma = true, .registers = -1, .spills = -1, .stack = -1};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		InspectLine x;
+		if (!note_op(&x, op, t, mem))
+			continue;
+		vec_push(mem, &out->lines, x);
+		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
+		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;
+		out->all_mma &= x.kind != INSPECT_DOT || !x.reason;
+	}
+}
+
+void
+inspect_resources(Inspection *x, int registers, int spills, int stack)
+{
+	int warps = MAX(x->f->schedule.warps, 1), blocks = x->t->max_warps / warps;
+	x->registers = registers;
+	x->spills = spills;
+	x->stack = stack;
+	if (registers > 0)                              /* given out to a warp in eights for each thread */
+		blocks = MIN(blocks, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps));
+	if (x->f->shared_bytes > 0)                     /* of which the driver keeps 1 KB for each block */
+		blocks = MIN(blocks, (int)(x->t->shared_bytes_unit / (x->f->shared_bytes + 1024)));
+	x->blocks = MIN(blocks, 32);
+}

@@ -1,0 +1,58 @@
+/* What the compiler made of each line that touches memory or multiplies matrices, as figures that people read and
+ * `expect` blocks check. */
+#ifndef TEGULA_INSPECT_H
+#define TEGULA_INSPECT_H
+
+#include "driver/compile.h"
+
+typedef enum InspectKind { INSPECT_ACCESS, INSPECT_COPY, INSPECT_CONVERT, INSPECT_SHARED, INSPECT_REDUCE, INSPECT_DOT } InspectKind;
+
+/* How a thread's tile goes to or from shared memory: passes over the banks of its worst access, and the fewest
+ * possible. */
+typedef struct InspectBanks {
+	int bytes;                                      /* of one access of a thread; 0: it does not */
+	int passes, least;
+} InspectBanks;
+
+typedef struct InspectLine {
+	InspectKind kind;
+	const Op *op;
+	const char *what;                               /* "read x", "convert", "dot m16n8k16.bf16" */
+	const Type *tile;
+	const Layout *layout;                           /* of the threads; NULL: a scalar */
+	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
+	int touched, least;                             /* sectors of 32 bytes of a warp's access; fewest that hold the bytes */
+	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
+	InspectBanks in, out;                           /* to shared memory, and from it */
+	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" */
+	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
+	const char *reason;                             /* dots without a matrix instruction: why; else NULL */
+} InspectLine;
+
+typedef struct Inspection {
+	const Func *f;
+	const Target *t;
+	VEC(InspectLine) lines;                         /* in order of the text of the tile IR */
+	int conversions;                                /* through shared memory */
+	int bank_conflicts;                             /* passes beyond the fewest, over all lines */
+	bool all_mma;                                   /* every dot by a matrix instruction */
+	int registers, spills, stack;                   /* bytes of the last two; -1: not known */
+	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
+} Inspection;
+
+/* Of a function after the whole pipeline of `t`; everything lives in mem. */
+void inspect_func(const Func *f, const Target *t, Arena *mem, Inspection *out);
+/* What an assembler said: fills registers, spills, stack and blocks. */
+void inspect_resources(Inspection *x, int registers, int spills, int stack);
+void inspect_print(const Inspection *x, Text *out);
+
+typedef enum FactResult {
+	FACT_FALSE, FACT_TRUE,
+	FACT_UNKNOWN,                                   /* it takes an assembler, and there is none */
+	FACT_MEANINGLESS,                               /* *why says what cannot be asked */
+} FactResult;
+
+/* A fact of an `expect` block.  *found is what its left side came to, as text. */
+FactResult inspect_fact(const Inspection *x, const Expr *fact, Arena *mem, const char **found, const char **why);
+
+#endif
