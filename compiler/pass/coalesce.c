@@ -10,7 +10,7 @@
 #include "pass/dot.h"
 
 enum { ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32 };
-enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8 };
+enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
 
 static bool
 is_access(const Op *op)
@@ -161,11 +161,31 @@ coalesce_op(const Axes *a, Op *op, const Target *t)
 		wish_operand(a, op, 1, l);
 }
 
+/* A tile lives in the threads' registers: some that spill are slow, very many would never be compiled. */
+static bool
+tiles_fit(const Func *f, const Target *t)
+{
+	int threads = f->schedule.warps * t->lanes;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nout; i++) {
+			int64_t n = value_is_placed(&op->out[i]) ? type_count(op->out[i].type) : 0;
+			if (n <= (int64_t)threads * REGISTERS_MOST)
+				continue;
+			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n, (long long)(n / threads), threads,
+			    REGISTERS_MOST);
+			diag_help(f->module->cx, "take smaller tiles in a loop, or more warps");
+			return false;
+		}
+	return true;
+}
+
 static void
 coalesce(Func *f, const Target *t)
 {
 	if (f->schedule.warps == 0)
 		f->schedule.warps = choose_warps(f, t);
+	if (!tiles_fit(f, t))
+		return;
 	const Axes *a = axis_analyse(f, f->module->cx->tmp);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
