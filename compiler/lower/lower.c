@@ -270,6 +270,17 @@ dispatch(Lower *l, Op *op)
 		lower_buffer(l, op);
 }
 
+/* Elementwise ops take their operands as they are, where passes gave them the result's layout, as they should. */
+static int64_t
+operands_scratch(const Op *op)
+{
+	const Layout *layout = op->nout ? op->out[0].layout : op->nin ? op->in[0]->layout : NULL;
+	int64_t most = 0;
+	for (int i = 0; layout && i < op->nin; i++)
+		most = op->in[i]->layout == layout ? most : MAX(most, lower_operand_bytes(op->in[i], layout));
+	return most;
+}
+
 int64_t
 lower_scratch_bytes(const Op *op, const Target *t)
 {
@@ -293,7 +304,8 @@ lower_scratch_bytes(const Op *op, const Target *t)
 	case OP_COPY:
 		return lower_copy_scratch(op);
 	default:
-		return 0;
+		return (op_info[op->kind].traits & ELEM) || op->kind == OP_PHILOX || op->kind == OP_INLINE_PTX
+		    ? operands_scratch(op) : 0;
 	}
 }
 
