@@ -618,14 +618,15 @@ emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, int64
     void (*print)(void *user, const char *line), void *user, char *why, size_t why_size)
 {
 	Machine m = {.s = s, .block = block, .nblocks = nblocks, .why = why, .why_size = why_size, .print = print,
-		.print_user = user, .epoch = 1};
+		.print_user = user, .tick = 1, .block_met = 1};
 	size_t threads = (size_t)s->threads;
 	m.value = calloc((size_t)(s->type.n + 1) * threads, sizeof *m.value);
 	m.active = malloc(threads);
 	m.shared = calloc(1, (size_t)s->shared_bytes + 1);
-	m.touch = calloc((size_t)s->shared_bytes + 1, 16);
+	m.touch = calloc((size_t)s->shared_bytes + 1, TOUCH_BYTES);
+	m.warp_met = calloc(threads, sizeof *m.warp_met);
 	why[0] = 0;
-	if (!m.value || !m.active || !m.shared || !m.touch)
+	if (!m.warp_met || !m.value || !m.active || !m.shared || !m.touch)
 		die("no memory");
 	m.copies = lockstep_copies_open(s->threads);
 	memset(m.active, 1, threads);
@@ -639,6 +640,7 @@ emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, int64
 	free(m.value);
 	free(m.active);
 	free(m.shared);
+	free(m.warp_met);
 	lockstep_copies_close(m.copies);
 	free(m.touch);
 	return ok;

@@ -40,6 +40,8 @@ struct Lockstep {
 	Place place;
 };
 
+enum { TOUCH_BYTES = 24 };                              /* see lockstep_memory.c */
+
 /* One block at work. */
 typedef struct Machine {
 	const Lockstep *s;
@@ -49,7 +51,8 @@ typedef struct Machine {
 	int depth, depth_most;
 	char *shared;
 	struct Touch *touch;                            /* by byte of shared memory: who came last */
-	uint32_t epoch;                                 /* grows at each barrier */
+	uint32_t tick;                                  /* grows at each barrier */
+	uint32_t block_met, *warp_met;                  /* the tick when the block met last, and each warp */
 	struct Copies *copies;                          /* asynchronous ones under way */
 	int64_t block, nblocks;
 	const Ins *at;

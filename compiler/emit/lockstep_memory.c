@@ -1,39 +1,59 @@
 /* Accesses of the lockstep machine.
  *
- * Each byte of shared memory remembers which warp wrote it last and which read it, and when (a count of barriers).  A
- * warp that touches what another has written since the last barrier, or writes what another has read since, depends on
- * who is faster: that is an error even where, as here, the order happens to come out right.  Atomic operations may meet
- * each other. */
+ * Each byte of shared memory remembers which thread wrote it last, which read it and which did something atomic, and when
+ * (a count of barriers).  A thread that touches what another has written since they last met, or writes what another has
+ * read since, depends on who is faster: that is an error even where, as here, the order happens to come out right.
+ * Atomic operations may meet each other.  Threads of a block meet at a barrier, those of a warp at its own too; a
+ * shuffle orders no memory. */
 #include "emit/lockstep.h"
 
 #include <string.h>
 
-typedef struct Touch {
-	uint32_t wrote, read, joined;                   /* epochs; 0: never; joined: by an atomic operation */
-	int16_t writer, reader;                         /* warps; -1: several */
-} Touch;
-_Static_assert(sizeof(Touch) == 16, "as the machine makes room for them");
+typedef enum TouchKind { TOUCH_READ, TOUCH_WRITE, TOUCH_ATOMIC, TOUCHES } TouchKind;
 
-typedef enum TouchKind { TOUCH_READ, TOUCH_WRITE, TOUCH_ATOMIC } TouchKind;
+typedef struct Touched {
+	uint32_t tick;                                  /* 0: never */
+	int16_t thread, warp;                           /* -1: several */
+} Touched;
+
+typedef struct Touch {
+	Touched by[TOUCHES];
+} Touch;
+_Static_assert(sizeof(Touch) == TOUCH_BYTES, "as the machine makes room for them");
+
+/* Whether what another thread did may be going on still. */
+static bool
+is_open(const Machine *m, int thread, const Touched *b)
+{
+	int warp = thread / m->s->target->lanes;
+	if (b->tick == 0)
+		return false;
+	if (b->warp != warp)
+		return b->tick >= m->block_met;
+	return b->thread != thread && b->tick >= m->warp_met[warp];
+}
+
+static void
+note(const Machine *m, int thread, Touched *b)
+{
+	int warp = thread / m->s->target->lanes;
+	bool open = b->tick && b->tick >= m->block_met;
+	b->warp = open && b->warp != warp ? -1 : (int16_t)warp;
+	b->thread = open && b->thread != thread ? -1 : (int16_t)thread;
+	b->tick = m->tick;
+}
 
 static bool
-touch(Machine *m, Touch *b, int warp, TouchKind how)
+touch(Machine *m, Touch *b, int thread, TouchKind how)
 {
-	bool plain = b->wrote == m->epoch, joined = b->joined == m->epoch && how != TOUCH_ATOMIC;
-	bool foreign_write = (plain || joined) && b->writer != warp;
-	bool foreign_read = b->read == m->epoch && b->reader != warp;
-	if (foreign_write || (how != TOUCH_READ && foreign_read))
-		return lockstep_fail(m, "warps %d and %d meet in shared memory with no barrier between: %s after %s", warp,
-		    foreign_write ? b->writer : b->reader, how != TOUCH_READ ? "a write" : "a read",
-		    foreign_write ? "a write" : "a read");
-	if (how == TOUCH_READ) {
-		b->reader = b->read == m->epoch && b->reader != warp ? -1 : (int16_t)warp;
-		b->read = m->epoch;
-		return true;
+	static const char *const text[] = {"a read", "a write", "an atomic operation"};
+	for (int other = 0; other < TOUCHES; other++) {
+		bool may_meet = other == (int)how && how != TOUCH_WRITE;
+		if (!may_meet && is_open(m, thread, &b->by[other]))
+			return lockstep_fail(m, "%s of thread %d in shared memory with no barrier after %s of another",
+			    text[how], thread, text[other]);
 	}
-	bool several = how == TOUCH_ATOMIC && b->joined == m->epoch && b->writer != warp;
-	b->writer = several ? -1 : (int16_t)warp;
-	*(how == TOUCH_ATOMIC ? &b->joined : &b->wrote) = m->epoch;
+	note(m, thread, &b->by[how]);
 	return true;
 }
 
@@ -45,7 +65,7 @@ shared_at(Machine *m, int thread, uint64_t at, int bytes, TouchKind how)
 		return NULL;
 	}
 	for (int i = 0; i < bytes; i++)
-		if (!touch(m, &m->touch[at + (uint64_t)i], thread / m->s->target->lanes, how))
+		if (!touch(m, &m->touch[at + (uint64_t)i], thread, how))
 			return NULL;
 	return m->shared + at;
 }

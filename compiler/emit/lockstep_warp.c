@@ -28,7 +28,9 @@ run_barrier(Machine *m)
 	for (int t = 0; t < m->s->threads; t++)
 		if (!m->active[t])
 			return lockstep_fail(m, "a barrier that thread %d does not reach", t);
-	m->epoch++;
+	m->block_met = ++m->tick;
+	for (int w = 0; w < m->s->threads / m->s->target->lanes; w++)
+		m->warp_met[w] = m->tick;
 	return true;
 }
 
@@ -160,7 +162,11 @@ lockstep_prim(Machine *m, const Ins *i)
 		if (!m->active[t])
 			continue;
 		switch (i->sub) {
-		case PRIM_WARP_BARRIER: case PRIM_FENCE_GPU: case PRIM_PREFETCH_L2:
+		case PRIM_WARP_BARRIER:
+			if (t % lanes == 0)
+				m->warp_met[t / lanes] = ++m->tick;
+			continue;
+		case PRIM_FENCE_GPU: case PRIM_PREFETCH_L2:
 			continue;
 		case PRIM_LDMATRIX: case PRIM_LDMATRIX_1: case PRIM_LDMATRIX_2:
 		case PRIM_LDMATRIX_T: case PRIM_LDMATRIX_T_1: case PRIM_LDMATRIX_T_2:

@@ -70,13 +70,13 @@ put_layout(Text *out, int n, int rows, int cols, uint64_t *seed)
 		text_close(&part[p]);
 }
 
-/* Lowers the one function of a text and runs one block of it over `param`. */
-static void
-run_text(const char *text, const char *target, const uint64_t *param)
+/* Lowers the one function of a text and runs one block of it over `param`; false, why filled, if the block does what
+ * none may. */
+static bool
+try_text(const char *text, const char *target, const uint64_t *param, char *why, size_t why_size)
 {
 	Compile *cx = compile_open();
 	const Target *t = target_named(target);
-	char why[512];
 	int file = source_text(cx, "test.tir", text, strlen(text));
 	Module *m = module_parse(cx, file);
 	Text report = {0};
@@ -86,10 +86,18 @@ run_text(const char *text, const char *target, const uint64_t *param)
 	}
 	Lockstep *s = emit_lockstep_open(cx->mem, t);
 	assert_true(lower_func(m->funcs.at[0], t, emit_lockstep_emitter(s), cx->mem));
-	if (!emit_lockstep_run(s, param, 0, 1, NULL, NULL, why, sizeof why))
-		fail_msg("%s\n%s", text, why);
+	bool ok = emit_lockstep_run(s, param, 0, 1, NULL, NULL, why, why_size);
 	text_close(&report);
 	compile_close(cx);
+	return ok;
+}
+
+static void
+run_text(const char *text, const char *target, const uint64_t *param)
+{
+	char why[512];
+	if (!try_text(text, target, param, why, sizeof why))
+		fail_msg("%s\n%s", text, why);
 }
 
 static void
@@ -377,11 +385,53 @@ atomics(void **state)
 		}
 }
 
+/* ---- what the machine must find ---- */
+
+static void
+check_found(const char *text, const uint64_t *param, const char *want)
+{
+	char why[512] = "";
+	assert_false(try_text(text, "sm_90a", param, why, sizeof why));
+	if (!strstr(why, want))
+		fail_msg("found \"%s\", not \"%s\"", why, want);
+}
+
+static void
+findings(void **state)
+{
+	_Alignas(16) uint8_t memory[64 * 64 * 4] = {0};
+	uint64_t aligned[3] = {(uint64_t)(uintptr_t)memory, 1}, shifted[3] = {(uint64_t)(uintptr_t)memory + 4, 1};
+	static const char layouts[] =
+	    "facts(TYPED, LAYOUTS, SMEM, SYNCED)\n"
+	    "layout #0 = layout(shape = [32, 32], register = [[0, 1], [0, 2], [16, 0]], lane = [[0, 4], [0, 8], [0, 16], "
+	    "[1, 0], [2, 0]], warp = [[4, 0], [8, 0]], block = [])\n"
+	    "layout #1 = layout(shape = [32, 32], register = [[1, 0], [2, 0], [0, 16]], lane = [[4, 0], [8, 0], [16, 0], "
+	    "[0, 1], [0, 2]], warp = [[0, 4], [0, 8]], block = [])\n"
+	    "kernel @k(%y: inout f32[32, 32]) grid(i) warps(4) {\n"
+	    "    %0 = const {value = 0} : i64\n"
+	    "    %v = read %y, %0, %0 {index = \"pp\", extents = [32, 32], vector = 4} : f32[32, 32] #0\n";
+	static const char *const second[] = {"", ", sync = true"};
+	for (int i = 0; i < 2; i++) {
+		Text text = {0};
+		text_printf(&text, "%s    %%w = convert %%v {smem = 0} : f32[32, 32] #1\n"
+		    "    %%x = convert %%v {smem = 0%s} : f32[32, 32] #1\n"
+		    "    %%z = add %%w, %%x : f32[32, 32] #1\n"
+		    "    write %%y, %%0, %%0, %%z {index = \"pp\", extents = [32, 32]}\n}\n", layouts, second[i]);
+		if (i == 0)
+			check_found(text.at, aligned, "no barrier after a read of another");
+		else
+			run_text(text.at, "sm_90a", aligned);
+		if (i == 1)
+			check_found(text.at, shifted, "not a multiple of 16");
+		text_close(&text);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(conversions), cmocka_unit_test(casts), cmocka_unit_test(arithmetic),
-	    cmocka_unit_test(atomics)};
+	    cmocka_unit_test(atomics), cmocka_unit_test(findings)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
