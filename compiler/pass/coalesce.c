@@ -171,8 +171,8 @@ tiles_fit(const Func *f, const Target *t)
 			int64_t n = value_is_placed(&op->out[i]) ? type_count(op->out[i].type) : 0;
 			if (n <= (int64_t)threads * REGISTERS_MOST)
 				continue;
-			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n, (long long)(n / threads), threads,
-			    REGISTERS_MOST);
+			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n,
+			    (long long)(n / threads), threads, REGISTERS_MOST);
 			diag_help(f->module->cx, "take smaller tiles in a loop, or more warps");
 			return false;
 		}
