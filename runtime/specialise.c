@@ -1,12 +1,12 @@
 /* What a compiled form is made for, and its names in memory and on disk.
  *
- * A kernel is compiled for its compile-time values, the dtypes and constant extents of its
- * arguments, its schedule, and what the launch promises: the largest power of two up to 16 that
- * divides each address (in bytes), each integer scalar and each dimension.  16 bytes are what one
- * thread moves at most, so that more would part forms that are equal.  A `strided` parameter that gets a
- * contiguous tensor is compiled as if it were not strided: with the strides known its accesses are wide.  Dimensions themselves are
- * arguments; where a kernel's header computes a compile-time value from one (pow2ceil(C)), that
- * value is part of the key and the dimension is not.
+ * A kernel is compiled for its compile-time values, the dtypes and constant extents of its arguments,
+ * its schedule, and what the launch promises: the largest power of two up to 16 that divides each
+ * address (in bytes), each integer scalar and each dimension.  16 bytes are what one thread moves at
+ * most, so that more would part forms that are equal.  A `strided` parameter that gets a contiguous
+ * tensor is compiled as if it were not strided: with the strides known its accesses are wide.
+ * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
+ * (pow2ceil(C)), that value is part of the key and the dimension is not.
  *
  * In memory a form's name is these facts as bytes, compared whole.  On disk it is their hash together
  * with all else that the bytes of an artefact depend on: the text and the path of every file of the

@@ -405,8 +405,9 @@ tgl_arg_text(const char *name, const char *expr)
 TglStatus tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *seconds);
 
 /* What a launch would be: every parameter's dtype and shape (`params` has room for all of the
- * kernel's), and the grid. Output tensors need not be given: this is how to learn their
- * shapes.  Either may be NULL. */
+ * kernel's), and the grid, by the source's defaults where no value is given (a launch may know better
+ * ones from tuning). Output tensors need not be given: this is how to learn their shapes.  Either may be
+ * NULL. */
 typedef struct TglShape {
 	int dtype;                      /* TglDType */
 	int rank;

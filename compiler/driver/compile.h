@@ -12,7 +12,7 @@ enum { PROMISED_MOST = 16 };                             /* nothing greater is p
 typedef struct Promises {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
 	const int64_t *symbol;
-	const bool *contiguous;                         /* strided tensors: this one is row-major all the same; NULL: none */
+	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
 } Promises;
 
 /* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `promises` may be NULL: then
