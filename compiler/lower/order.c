@@ -263,13 +263,13 @@ keep_lesser(Sort *s, int j)
 	s->repeats |= (uint64_t)bit;
 }
 
-/* Runs of 2^to are sorted, the last merge's direction by bit `to` of the position. */
+/* Runs of 2^to are sorted, the last merge's direction by bit `by` of the position. */
 static void
-sort_runs(Sort *s, int to)
+sort_runs(Sort *s, int to, int by)
 {
 	for (int run = 1; run <= to; run++)
 		for (int j = run - 1; j >= 0; j--)
-			exchange(s, j, run);
+			exchange(s, j, run < to ? run : by);
 }
 
 /* Result k of registers in layout `from`. */
@@ -316,15 +316,28 @@ kept_bits(const Op *op)
 	return bits;
 }
 
+int
+sort_halvings(const Sort *s, int kept, int *bit)
+{
+	int n = 0;
+	for (int in = IN_REGISTER; in < IN_DIMS; in++)
+		for (int b = kept; b < s->axis.n; b++)
+			if ((int)s->axis.in[b] == in)
+				bit[n++] = b;
+	return n;
+}
+
 /* Runs of 2^bits, of which each two become the better one. */
 static void
 keep_best(Sort *s, int bits)
 {
-	sort_runs(s, bits);
-	for (int b = bits; b < s->axis.n; b++) {
-		keep_lesser(s, b);
+	int bit[F2_MAX], n = sort_halvings(s, bits, bit);
+	bit[n] = s->axis.n;
+	sort_runs(s, bits, bit[0]);
+	for (int i = 0; i < n; i++) {
+		keep_lesser(s, bit[i]);
 		for (int j = bits - 1; j >= 0; j--)
-			exchange(s, j, b + 1);
+			exchange(s, j, bit[i + 1]);
 	}
 }
 
@@ -344,10 +357,10 @@ lower_sort(Lower *l, Op *op)
 	s.l = l;
 	Layout result = result_layout(&s);
 	enter(&s, lower_operand(l, op, 0, &s.layout));
-	if (sort_is_long(&s))
+	if (sort_is_long(&s, result.out[op_int(op, "axis", 0)]))
 		sort_by_loops(&s, &result);
 	else if (op->kind == OP_SORT)
-		sort_runs(&s, s.axis.n);
+		sort_runs(&s, s.axis.n, s.axis.n);
 	else
 		keep_best(&s, kept_bits(op));
 	for (int k = 0; k < op->nout; k++)
@@ -360,6 +373,7 @@ sort_scratch(const Op *op)
 	Sort s;
 	int64_t state = 0, most;
 	sort_shape(&s, op);
+	Layout result = result_layout(&s);
 	most = lower_operand_bytes(op->in[0], &s.layout);
 	for (int k = 0; k < s.n; k++)
 		state += lower_type_bytes(s.type[k]);
@@ -367,11 +381,10 @@ sort_scratch(const Op *op)
 	for (int i = 0; i < s.axis.n; i++)
 		trips |= s.axis.in[i] == IN_WARP;
 	int regs = s.layout.in[IN_REGISTER] - __builtin_popcountll(s.repeats);
-	if (sort_is_long(&s))
+	if (sort_is_long(&s, result.out[op_int(op, "axis", 0)]))
 		most = MAX(most, sort_loops_bytes(&s));
 	else if (trips)
 		most = MAX(most, state << (regs + s.layout.in[IN_LANE] + s.layout.in[IN_WARP]));
-	Layout result = result_layout(&s);
 	for (int k = 0; k < op->nout; k++)
 		most = MAX(most, lower_to_layout_bytes(&result, op->out[k].layout, lower_type(op->out[k].type)));
 	return most;

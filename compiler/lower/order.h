@@ -23,10 +23,12 @@ typedef struct Sort {
 
 /* order.c */
 Reg sort_less(const Sort *s, const Reg *a, const Reg *b);
+/* Bits of the axis above the lowest `kept`, registers first: the order in which runs are halved.  Returns how many. */
+int sort_halvings(const Sort *s, int kept, int *bit);
 void sort_select(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out);
 
 /* order_loops.c: where registers would take too much code */
-bool sort_is_long(const Sort *s);
+bool sort_is_long(const Sort *s, int kept);             /* the first 2^kept are wanted */
 /* Sorts all states in scratch; then each register has the state at its place in `result`, whose inputs are s->layout's. */
 void sort_by_loops(Sort *s, const Layout *result);
 int64_t sort_loops_bytes(const Sort *s);

@@ -10,13 +10,27 @@
  *     barrier, and back */
 #include "lower/order.h"
 
-enum { MOST_EXCHANGES = 1600 };                         /* of a thread, in registers */
+enum { MOST_EXCHANGES = 500 };                         /* of a thread, in registers */
 
-bool
-sort_is_long(const Sort *s)
+/* Exchanges that a thread's registers take part in; the greatest 2^kept: runs of that length, of which half stay. */
+static int64_t
+exchanges(const Sort *s, int kept)
 {
 	int64_t regs = INT64_C(1) << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
-	return regs > 1 && regs * s->axis.n * (s->axis.n + 1) / 2 > MOST_EXCHANGES;
+	int64_t sum = regs * kept * (kept + 1) / 2;
+	int bit[F2_MAX], n = sort_halvings(s, kept, bit);
+	for (int i = 0; i < n; i++) {
+		regs = s->axis.in[bit[i]] == IN_REGISTER ? regs / 2 : regs;
+		sum += regs * (kept + 1);
+	}
+	return sum;
+}
+
+bool
+sort_is_long(const Sort *s, int kept)
+{
+	int regs = s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats);
+	return regs > 0 && exchanges(s, kept) > MOST_EXCHANGES;
 }
 
 /* Elements of one register of a state come together; where part k begins for `count` elements. */
