@@ -24,6 +24,7 @@ from tegula_api import Tegula
 
 ROOT = pathlib.Path(os.environ.get('TEGULA_ROOT', pathlib.Path(__file__).resolve().parents[2]))
 L2 = 64 << 20
+VERBOSE = bool(os.environ.get("VERBOSE"))
 
 
 def size(t):
@@ -110,6 +111,8 @@ def fastest(problem, peer, candidates, sets, launches, log):
             log(f"  {peer} {label}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}")
             torch.cuda.synchronize()
             continue
+        if VERBOSE:
+            log(f"  {peer} {label}: {us:.2f}")
         if best is None or us < best:
             best, kept = us, t
     return kept

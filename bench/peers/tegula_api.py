@@ -140,4 +140,23 @@ def compile_cuda(source, name):
     return torch.cuda._compile_kernel(text, name, cuda_include_dirs=["/usr/local/cuda/include"])
 
 
-SPACES = {}
+def warps(*counts):
+    return {f"warps {w}": {"warps": w} for w in counts}
+
+
+ROWS = warps(1, 2, 4, 8, 16, 32)
+# What --tune tries besides the defaults.
+SPACES = {
+    "softmax": ROWS, "layernorm": ROWS, "rmsnorm": ROWS, "quantize_fp8": ROWS, "row_sums": ROWS, "rope": ROWS,
+    "cumsum:running_sums": {f"BLOCK {b} warps {w}": {"BLOCK": b, "warps": w}
+                            for b in (1024, 2048, 4096, 8192) for w in (4, 8, 16, 32) if b // w >= 128},
+    "softmax_online": {f"BLOCK {b} warps {w}": {"BLOCK": b, "warps": w}
+                       for b in (4096, 8192, 16384, 32768) for w in (8, 16, 32) if b // w >= 256},
+    "column_sums": {f"{r}x{c} strip {s} warps {w}": {"BR": r, "BC": c, "STRIP": s, "warps": w}
+                    for r in (16, 32, 64) for c in (64, 128) for s in (512, 1024) for w in (4, 8)},
+    "transpose": {f"{m}x{n} warps {w}": {"BM": m, "BN": n, "warps": w}
+                  for m in (32, 64, 128) for n in (32, 64, 128) for w in (4, 8, 16)},
+    "matmul": {f"{m}x{n}x{k} st{st} w{w} g{g}": {"BM": m, "BN": n, "BK": k, "stages": st, "warps": w, "group": g}
+               for m, n, k in ((128, 128, 32), (128, 128, 64), (128, 256, 32), (128, 256, 64), (256, 128, 32), (256, 128, 64))
+               for st in (3, 4) for w in (4, 8) for g in (1, 8)},
+}
