@@ -48,6 +48,39 @@ work(TglCase *c, double *bytes, double *flops)
 	return TGL_OK;
 }
 
+/* The type of what the first product of the block multiplies. */
+static bool
+find_product(const Block *b, DType *out)
+{
+	for (const Op *op = b->first; op; op = op->next) {
+		if (op->kind == OP_DOT || op->kind == OP_DOT_SCALED) {
+			*out = op->in[0]->type->elem;
+			return true;
+		}
+		for (int i = 0; i < op->nregion; i++)
+			if (find_product(op->region[i], out))
+				return true;
+	}
+	return false;
+}
+
+bool
+tgl_case_product(TglCase *c, TglDType *operand)
+{
+	TglStatus s = TGL_OK;
+	DType t = TY_F32;
+	if (!c)
+		return false;
+	context_begin(c->dev->cx);
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
+	const Func *f = in ? instance_func(c->k, in, &c->b) : NULL;
+	bool found = f && find_product(f->body, &t);
+	if (operand)
+		*operand = (TglDType)t;
+	context_end(c->dev->cx, in && f ? TGL_OK : TGL_ERROR_SOURCE, c->k->program->compile);
+	return found;
+}
+
 TglStatus
 tgl_case_work(TglCase *c, double *bytes, double *flops)
 {

@@ -92,8 +92,8 @@ keep_first(TglCase *c)
 	return c->first;
 }
 
-static bool
-restore(TglCase *c)
+bool
+case_restore(TglCase *c)
 {
 	bool ok = true;
 	for (int i = 0; i < c->k->k->params.n; i++) {
@@ -317,7 +317,7 @@ case_run(TglCase *c, double *seconds)
 	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
 	if (!in)
 		return s;
-	if (!restore(c))
+	if (!case_restore(c))
 		return device_report(c->dev, c->k->program->compile, NULL, c->k->k);
 	s = instance_launch(c->k, in, &c->b, tensor, seconds ? seconds : &ignored);
 	c->has_run = s == TGL_OK;

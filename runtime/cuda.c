@@ -63,6 +63,7 @@ describe(CudaState *s, DeviceError *error)
 			attribute(c, DEVICE_ATTRIBUTE_MINOR, s->device);
 	s->multiprocessors = attribute(c, DEVICE_ATTRIBUTE_MULTIPROCESSORS, s->device);
 	s->resident_threads = attribute(c, DEVICE_ATTRIBUTE_RESIDENT_THREADS, s->device);
+	s->cache = (uint64_t)attribute(c, DEVICE_ATTRIBUTE_CACHE, s->device);
 	s->max_shared = attribute(c, DEVICE_ATTRIBUTE_SHARED_OPTIN, s->device);
 	s->target = best_target(s->capability);
 	snprintf(s->name, sizeof s->name, "cuda:%d", s->index);
@@ -89,6 +90,7 @@ fill_info(const CudaState *s, TglDeviceInfo *out)
 	out->target = s->target ? s->target->name : "";
 	out->threads = s->multiprocessors;
 	out->memory = s->memory;
+	out->cache = s->cache;
 }
 
 static void
@@ -278,6 +280,15 @@ cuda_copy_out(Device *d, void *to, const void *from, size_t size, bool wait)
 	return ok;
 }
 
+static bool
+cuda_copy_within(Device *d, void *to, const void *from, size_t size)
+{
+	void *before = cuda_enter(d);
+	bool ok = !size || CUDA_CALL(d, cuMemcpyDtoDAsync_v2, address(to), address(from), size, d->stream);
+	cuda_leave(d, before);
+	return ok;
+}
+
 /* Elements of 8 bytes whose halves differ are two columns of words. */
 static bool
 fill_words(Device *d, CudaPointer to, const uint32_t half[2], size_t n)
@@ -359,9 +370,11 @@ const Device device_cuda = {
     .free = cuda_free,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
+    .copy_within = cuda_copy_within,
     .fill = cuda_fill,
     .reaches = cuda_reaches,
     .finish = cuda_finish,
+    .foreign = cuda_foreign,
     .load_artefact = cuda_load,
     .unload = cuda_unload,
     .resources = cuda_resources,

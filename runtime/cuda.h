@@ -1,6 +1,6 @@
 /* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
  * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c loads it, cuda_launch.c
- * launches and waits, cuda_queue.c has streams, events and graphs. */
+ * launches and waits, cuda_queue.c has streams, events and graphs, nvrtc.c compiles handwritten kernels. */
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
 
@@ -35,6 +35,7 @@ enum {
 	CUDA_NO_MEMORY = 2,
 	CUDA_OLD_PTX = 222, CUDA_NO_PTX_COMPILER = 221, CUDA_PTX_DISABLED = 223,
 	DEVICE_ATTRIBUTE_MULTIPROCESSORS = 16,
+	DEVICE_ATTRIBUTE_CACHE = 38,
 	DEVICE_ATTRIBUTE_RESIDENT_THREADS = 39,
 	DEVICE_ATTRIBUTE_MAJOR = 75,
 	DEVICE_ATTRIBUTE_MINOR = 76,
@@ -75,7 +76,7 @@ typedef struct CudaState {
 	int capability;                 /* 90 */
 	int multiprocessors, resident_threads; /* of one multiprocessor */
 	int max_shared;                 /* of a block, with the opt-in */
-	uint64_t memory;
+	uint64_t memory, cache;         /* bytes; of the L2 cache */
 	bool left_current;              /* cuda_enter left our context in a thread that had none … */
 	pthread_t left_in;              /* … this one */
 	void *timer[2];                 /* events */
@@ -128,6 +129,11 @@ bool cuda_resources(Device *d, Loaded *l, TglResources *out);
 /* cuda_assemble.c */
 
 bool cuda_finish(Device *d, Artefact *a);
+
+/* nvrtc.c */
+
+/* CUDA C++ to machine code of this GPU (Device.foreign). */
+bool cuda_foreign(Device *d, const char *path, const char *text, Artefact *out, Text *log);
 
 /* cuda_launch.c */
 

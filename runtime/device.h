@@ -93,6 +93,8 @@ struct Device {
 	/* Host to device and back.  With `wait` the copy is done on return. */
 	bool (*copy_in)(Device *d, void *to, const void *from, size_t size, bool wait);
 	bool (*copy_out)(Device *d, void *to, const void *from, size_t size, bool wait);
+	/* Without waiting.  NULL: the host does it. */
+	bool (*copy_within)(Device *d, void *to, const void *from, size_t size);
 	/* `n` times the `size` bytes at `one` (1, 2, 4 or 8), one behind the other.  NULL: the host
 	 * does it. */
 	bool (*fill)(Device *d, void *to, const void *one, size_t size, size_t n);
@@ -103,6 +105,10 @@ struct Device {
 	Loaded *(*load)(Device *d, Func *f, const char **why);
 	/* Turns what the compiler made into what is best kept and loaded; NULL: it is that. */
 	bool (*finish)(Device *d, Artefact *a);
+	/* Compiles a file of handwritten kernels for load_artefact: fills what the bytes are; the caller
+	 * knows the rest.  False: d->error, or, if *log is not empty, the compiler refused the text.
+	 * NULL: there are no such kernels. */
+	bool (*foreign)(Device *d, const char *path, const char *text, Artefact *out, Text *log);
 	/* NULL: d->error says why.  The artefact stays the caller's, and must live as long. */
 	Loaded *(*load_artefact)(Device *d, const Artefact *a);
 	void (*unload)(Device *d, Loaded *l);

@@ -48,9 +48,7 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 	return arg;
 }
 
-/* The same for a compiled form that has no function at hand: a kernel's parameters, then its
- * dimensions. */
-static PlanArg *
+PlanArg *
 kernel_args(Arena *mem, const Kernel *k, const Bound *b, TglTensor *const *tensor, const ArgInfo *info)
 {
 	PlanArg *arg = NEW_ARRAY(mem, PlanArg, k->params.n + k->symbols.n);
@@ -105,7 +103,7 @@ make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 	return true;
 }
 
-static bool
+bool
 fill_outputs(TglKernel *k, const Bound *b, TglTensor *const *tensor)
 {
 	bool ok = true;

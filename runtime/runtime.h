@@ -286,6 +286,9 @@ int64_t grid_count(const Bound *b, int64_t grid[MAX_AXES]);
  * kernel. */
 PlanArg *func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b,
     TglTensor *const *tensor, const ArgInfo *info);
+/* The same for a form that has no function at hand: a kernel's parameters, then its dimensions. */
+PlanArg *kernel_args(Arena *mem, const Kernel *k, const Bound *b, TglTensor *const *tensor, const ArgInfo *info);
+bool fill_outputs(TglKernel *k, const Bound *b, TglTensor *const *tensor);
 /* Reports NULL arguments and objects of another context. */
 bool launch_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, const char *f);
 void fault_report(Compile *cx, const Fault *fault, const Kernel *k);
@@ -312,6 +315,19 @@ struct TglCase {
 };
 
 TglStatus case_run(TglCase *c, double *seconds);
+bool case_restore(TglCase *c);          /* first values, poison */
+
+/* foreign.c */
+
+struct TglForeign {
+	TglDevice *dev;
+	TglKernel *k;                   /* whose arguments it takes */
+	Artefact artefact;
+	Loaded *loaded;
+	int64_t blocks;
+};
+
+TglStatus foreign_launch(TglForeign *f, TglCase *c, double *seconds);
 
 /* case_input.c */
 

@@ -159,6 +159,12 @@ elab_bound(Kernel *k, const Bound *b)
 }
 
 bool
+bound_eval(Kernel *k, const Bound *b, const Expr *e, const char *what, Const *out)
+{
+	return header_eval(elab_bound(k, b), e, what, out);
+}
+
+bool
 kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n)
 {
 	Elab *e = elab_bound(k, b);

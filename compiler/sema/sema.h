@@ -143,6 +143,8 @@ typedef struct TuneName {
 /* Whether an example has a line that sets `name`. */
 bool example_sets(const ExampleItem *ex, const char *name);
 bool kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n);
+/* The value of an expression over a bound header's symbols and compile-time values; false: reported. */
+bool bound_eval(Kernel *k, const Bound *b, const Expr *e, const char *what, Const *out);
 
 /* elaborate: kernel.c, expr.c, stmt.c, call.c, index.c, op_*.c … */
 
