@@ -117,8 +117,8 @@ bench_print(const Bench *b)
 	if (b->nrunners > 1)
 		printf("  ratio %.3f (%.3f .. %.3f): %s's time / tegula's\n", r->ratio.median, r->ratio.least, r->ratio.most,
 		    b->runner[1].name);
-	printf("  %d rounds of %d launches over %d input set%s\n", r->rounds, r->launches, b->nsets,
-	    b->nsets == 1 ? "" : "s");
+	printf("  %d round%s of %d launch%s over %d input set%s\n", r->rounds, r->rounds == 1 ? "" : "s", r->launches,
+	    r->launches == 1 ? "" : "es", b->nsets, b->nsets == 1 ? "" : "s");
 }
 
 /* ---- JSON ---- */

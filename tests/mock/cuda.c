@@ -57,10 +57,10 @@ typedef struct Module { int magic; char *text; Function *functions; } Module;
 
 typedef struct Node {                                       /* one thing done, now or when a graph is launched */
 	struct Node *next;
-	enum { NODE_KERNEL, NODE_SET, NODE_COPY_IN, NODE_COPY_OUT } kind;
+	enum { NODE_KERNEL, NODE_SET, NODE_COPY_IN, NODE_COPY_OUT, NODE_COPY } kind;
 	Function *f;
 	uint64_t value[MAX_PARAMS];
-	Pointer at;
+	Pointer at, from;
 	void *host;
 	uint64_t word;
 	size_t size, pitch, n;
@@ -274,6 +274,7 @@ cuDeviceGetAttribute(int *v, int what, int d)
 	TRY(call("cuDeviceGetAttribute", " %d %d", what, d));
 	switch (what) {
 	case 16: *v = 4; break;
+	case 38: *v = 1 << 16; break;                       /* bytes of cache */
 	case 39: *v = 2048; break;
 	case 75: *v = (int)(capability / 10); break;
 	case 76: *v = (int)(capability % 10); break;
@@ -547,11 +548,12 @@ directive(const Function *f, const uint64_t *value, const char *s)
 static int
 node_run(const Node *n)
 {
-	char *p;
+	char *p, *from;
+	const char *end = n->kind == NODE_KERNEL && *n->f->text ? strstr(n->f->text + 7, ".entry ") : NULL;
 	clock_ms += n->kind == NODE_KERNEL ? 0.01 : 0.001;
 	switch (n->kind) {
 	case NODE_KERNEL:
-		for (const char *s = n->f->text; (s = strstr(s, "// mock: ")); s += 9) {
+		for (const char *s = n->f->text; (s = strstr(s, "// mock: ")) && (!end || s < end); s += 9) {
 			int r = directive(n->f, n->value, s + 9);
 			if (r)
 				current->lost = r;          /* seen by whoever asks next */
@@ -563,6 +565,13 @@ node_run(const Node *n)
 				return INVALID;
 			memcpy(p, &n->word, n->size);
 		}
+		return OK;
+	case NODE_COPY:
+		p = reach(n->at, n->size);
+		from = reach(n->from, n->size);
+		if (!p || !from)
+			return INVALID;
+		memmove(p, from, n->size);
 		return OK;
 	case NODE_COPY_IN:
 	case NODE_COPY_OUT:
@@ -598,6 +607,14 @@ cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t n, Stream *s)
 {
 	TRY(begin("cuMemcpyHtoDAsync_v2"));
 	return node_do(&(Node){.kind = NODE_COPY_IN, .at = to, .host = (void *)from, .size = n}, s);
+}
+
+EXPORT int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Stream *s);
+int
+cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Stream *s)
+{
+	TRY(begin("cuMemcpyDtoDAsync_v2"));
+	return node_do(&(Node){.kind = NODE_COPY, .at = to, .from = from, .size = n}, s);
 }
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, Pointer from, size_t n, Stream *s);
