@@ -468,14 +468,16 @@ bind_params(Lower *l)
 	}
 }
 
-/* Where on the grid program number `at` (REG_I32) stands; see above. */
+/* Where on the grid program number `at` stands; see above.  `grid` is of at's type. */
 static void
 find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 {
 	int n = l->f->naxis, group = l->f->schedule.group;
+	RegType t = l->e->type(l->e, at);
 	Reg place[MAX_AXES];
 	if (group > 1 && n >= 2) {
-		Reg rows = lower_i32(l, group), plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
+		Reg rows = lower_op2(l, EMIT_UMIN, l->e->int_const(l->e, t, group), grid[0]);
+		Reg plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
 		Reg inside = n > 2 ? lower_op2(l, EMIT_UREM, at, plane) : at;
 		Reg whole = lower_op2(l, EMIT_MUL, rows, grid[1]);
 		Reg first = lower_op2(l, EMIT_MUL, lower_op2(l, EMIT_UDIV, inside, whole), rows);
@@ -493,7 +495,7 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 		}
 	}
 	for (int d = 0; d < n; d++)
-		l->program[d] = lower_as(l, CAST_ZEXT, REG_I64, place[d]);
+		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);
 }
 
 static void
@@ -515,8 +517,7 @@ lower_programs(Lower *l)
 	    lower_as(l, CAST_ZEXT, REG_I64, blocks), NULL, NULL, 0);
 	if (shared_bytes(l->f, l->t))
 		lower_barrier(l);                       /* the last program may still read its scratch */
-	l->block = lower_as(l, CAST_TRUNC, REG_I32, at);
-	find_program(l, l->block, grid);
+	find_program(l, at, l->programs);               /* there may be more of them than 32 bits count */
 	lower_block(l, l->f->body);
 	l->e->loop_end(l->e, NULL, NULL, 0);
 }
