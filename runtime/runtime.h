@@ -229,7 +229,6 @@ void tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into);
 
 /* specialise.c */
 
-int64_t promise_of(uint64_t v);         /* the largest power of two up to 16 that divides it */
 /* What a launch promises of its arguments; arrays in `mem`. */
 void specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out);
 /* A form's name within its kernel and device; promises NULL: none are used. */

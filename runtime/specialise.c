@@ -18,13 +18,6 @@
 
 enum { MAX_PROMISE = 16 };
 
-int64_t
-promise_of(uint64_t v)
-{
-	v |= MAX_PROMISE;
-	return (int64_t)(v & (~v + 1));
-}
-
 static int64_t
 param_promise(const KernelParam *p, const BoundParam *bound, const TglTensor *t, const Const *scalar)
 {

@@ -53,15 +53,6 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 	return NULL;
 }
 
-static int64_t
-power_dividing(int64_t v)
-{
-	int64_t p = PROMISED_MOST;
-	while (v % p != 0)
-		p /= 2;
-	return p;
-}
-
 /* What a launch with just these sizes, on tensors of its own, would promise. */
 static Promises
 promises_of(Arena *mem, const Bound *b)
@@ -70,10 +61,10 @@ promises_of(Arena *mem, const Bound *b)
 	for (int i = 0; i < b->kernel->params.n; i++) {
 		const Const *c = &b->param[i].scalar;
 		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
-		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? power_dividing(c->i) : 0;
+		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
 	}
 	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? power_dividing(b->symbol[i].value.i) : 0;
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of((uint64_t)b->symbol[i].value.i) : 0;
 	return (Promises){.param = param, .symbol = symbol};
 }
 

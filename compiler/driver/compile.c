@@ -38,13 +38,11 @@ set_schedule(Func *f, const Schedule *s)
 	};
 }
 
-static int64_t
-power_dividing(int64_t v)
+int64_t
+promise_of(uint64_t v)
 {
-	int64_t p = 1;
-	while (p < PROMISED_MOST && v % (p * 2) == 0)
-		p *= 2;
-	return p;
+	v |= PROMISED_MOST;
+	return (int64_t)(v & (~v + 1));
 }
 
 static int64_t
@@ -55,7 +53,7 @@ name_multiple(const Bound *b, const Promises *p, const char *name)
 			return p->symbol && p->symbol[i] > 0 ? p->symbol[i] : 1;
 	for (int i = 0; i < b->nct; i++)
 		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
-			return power_dividing(b->ct[i].value.i);
+			return promise_of((uint64_t)b->ct[i].value.i);
 	return 1;
 }
 
@@ -65,7 +63,7 @@ expr_multiple(const Bound *b, const Promises *p, const Expr *e)
 {
 	int64_t x, y;
 	if (e->kind == EX_INT)
-		return power_dividing((int64_t)(e->u % PROMISED_MOST));
+		return promise_of(e->u);
 	if (e->kind == EX_NAME)
 		return name_multiple(b, p, e->name);
 	if (e->kind != EX_BINARY)

@@ -9,6 +9,8 @@
 /* What a launch promises about arguments, in order of Kernel.params and of Bound.symbol; see FuncParam.multiple. */
 enum { PROMISED_MOST = 16 };                             /* nothing greater is promised: code would be compiled too often */
 
+int64_t promise_of(uint64_t v);                           /* the largest power of two up to that which divides it */
+
 typedef struct Promises {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
 	const int64_t *symbol;
