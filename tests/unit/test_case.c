@@ -1,23 +1,12 @@
 /* Cases: examples materialised, outputs compared with references (right and wrong ones), timing and
  * counts of work. */
+#include "runtime_help.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "runtime/tgl.h"
-
-typedef struct Fixture {
-	TglContext *cx;
-	TglDevice *dev;
-	TglProgram *p;
-} Fixture;
 
 static const char source[] =
     "kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(row: R) {\n"
@@ -93,33 +82,7 @@ static const char source[] =
 static int
 setup(void **state)
 {
-	Fixture *f = calloc(1, sizeof *f);
-	f->cx = tgl_context_open();
-	f->dev = tgl_device_open(f->cx, "cpu", &(TglDeviceOptions){.threads = 2});
-	f->p = tgl_program_text(f->cx, "case.tgl", source, strlen(source));
-	if (!f->p)
-		print_error("%s", tgl_error(f->cx)->text);
-	*state = f;
-	return f->p && f->dev ? 0 : -1;
-}
-
-static int
-teardown(void **state)
-{
-	Fixture *f = *state;
-	tgl_program_close(&f->p);
-	tgl_device_close(&f->dev);
-	tgl_context_close(&f->cx);
-	free(f);
-	return 0;
-}
-
-static void
-assert_ok(TglContext *cx, TglStatus s)
-{
-	if (s != TGL_OK)
-		print_error("%s", tgl_error(cx)->text);
-	assert_string_equal(tgl_status_name(s), "ok");
+	return fixture_open(state, "case.tgl", source, 2);
 }
 
 static TglCase *

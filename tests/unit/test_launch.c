@@ -1,23 +1,13 @@
 /* Programs, kernels and launches through the public interface: what works, and the message for
  * everything that does not. */
+#include "runtime_help.h"
+#include "runtime/runtime.h"
+
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include "runtime/runtime.h"
-
-typedef struct Fixture {
-	TglContext *cx;
-	TglDevice *dev;
-	TglProgram *p;
-} Fixture;
 
 static const char source[] =
     "kernel scale<BLOCK = 64>(x: in f32[N], y: out f32[N], a: f32) grid(i: cdiv(N, BLOCK)) {\n"
@@ -64,33 +54,7 @@ static const char source[] =
 static int
 setup(void **state)
 {
-	Fixture *f = calloc(1, sizeof *f);
-	f->cx = tgl_context_open();
-	f->dev = tgl_device_open(f->cx, "cpu", &(TglDeviceOptions){.threads = 3});
-	f->p = tgl_program_text(f->cx, "test.tgl", source, strlen(source));
-	if (!f->p)
-		print_error("%s", tgl_error(f->cx)->text);
-	*state = f;
-	return f->p && f->dev ? 0 : -1;
-}
-
-static int
-teardown(void **state)
-{
-	Fixture *f = *state;
-	tgl_program_close(&f->p);
-	tgl_device_close(&f->dev);
-	tgl_context_close(&f->cx);
-	free(f);
-	return 0;
-}
-
-static void
-assert_ok(TglContext *cx, TglStatus s)
-{
-	if (s != TGL_OK)
-		print_error("%s", tgl_error(cx)->text);
-	assert_string_equal(tgl_status_name(s), "ok");
+	return fixture_open(state, "test.tgl", source, 3);
 }
 
 /* The last call failed with this status and, unless NULL, these words somewhere in its text. */
