@@ -15,7 +15,6 @@ typedef struct Pending {
 	uint32_t group;                                 /* of its thread's commits */
 	uint64_t to, given;
 	const char *from;
-	const Ins *ins;
 } Pending;
 
 struct Copies {
@@ -46,7 +45,7 @@ issue(Machine *m, const Ins *i, int t, int bytes)
 {
 	struct Copies *c = m->copies;
 	Pending p = {.thread = t, .bytes = bytes, .group = c->group[t], .to = lockstep_at(m, i->in[0])[t],
-		.from = (const char *)(uintptr_t)lockstep_at(m, i->in[1])[t], .given = lockstep_at(m, i->in[2])[t], .ins = i};
+		.from = (const char *)(uintptr_t)lockstep_at(m, i->in[1])[t], .given = lockstep_at(m, i->in[2])[t]};
 	char *to = lockstep_shared(m, t, p.to, bytes, true);
 	if (!to)
 		return false;
