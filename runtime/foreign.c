@@ -90,25 +90,47 @@ next_kernel(const Artefact *a, const char *from)
 	return p && memchr(p, 0, (size_t)(end - p)) ? p + sizeof section - 1 : NULL;
 }
 
+typedef VEC(const char *) Names;
+
+static bool
+has_name(const Names *all, const char *name)
+{
+	for (int i = 0; i < all->n; i++)
+		if (strcmp(all->at[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void
+help_name(Compile *cx, const Names *all, const char *name)
+{
+	const char *near = nearest_name(name, all->at, all->n);
+	Text list = {0};
+	for (int i = 0; i < all->n; i++)
+		if (strncmp(all->at[i], "_Z", 2) == 0 && strstr(all->at[i], name)) {
+			diag_help(cx, "declare it extern \"C\", so that its name stays as it is written");
+			return;
+		}
+	for (int i = 0; i < all->n; i++)
+		text_printf(&list, "%s%s", i ? ", " : "", all->at[i]);
+	if (near)
+		diag_help(cx, "did you mean '%s'?", near);
+	else if (all->n)
+		diag_help(cx, "it has %s", list.at);
+	text_close(&list);
+}
+
 static bool
 has_kernel(Compile *cx, const Artefact *a, const char *path, const char *name)
 {
-	Text all = {0};
-	bool mangled = false;
-	for (const char *p = a->bytes; (p = next_kernel(a, p));) {
-		if (strcmp(p, name) == 0) {
-			text_close(&all);
-			return true;
-		}
-		mangled |= strncmp(p, "_Z", 2) == 0 && strstr(p, name);
-		text_printf(&all, "%s%s", all.n ? ", " : "", p);
-	}
+	Names all = {0};
+	for (const char *p = a->bytes; (p = next_kernel(a, p));)
+		if (!has_name(&all, p))
+			vec_push(cx->tmp, &all, p);
+	if (has_name(&all, name))
+		return true;
 	diag_error(cx, NOWHERE, DIAG_FOREIGN_NAME, path, name);
-	if (mangled)
-		diag_help(cx, "declare it extern \"C\", so that its name stays as it is written");
-	else if (all.n)
-		diag_help(cx, "it has %s", all.at);
-	text_close(&all);
+	help_name(cx, &all, name);
 	return false;
 }
 

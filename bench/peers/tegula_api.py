@@ -119,7 +119,7 @@ class Tegula:
             for word in spec.split():
                 n, _, value = word.partition("=")
                 values.append(float(value) if value else s[n])
-            f((grid, 1, 1), (block, 1, 1), tuple(values) + tuple(symbols))
+            launch_cuda(f, grid, block, values + symbols)
         yield name, launch
 
 
@@ -138,6 +138,21 @@ def compile_cuda(source, name):
     text = source.read_text().replace('#include "common.cuh"', (source.parent / "common.cuh").read_text()
                                       .replace("#pragma once", ""))
     return torch.cuda._compile_kernel(text, name, cuda_include_dirs=["/usr/local/cuda/include"])
+
+
+DRIVER = ctypes.CDLL("libcuda.so.1")
+
+
+def launch_cuda(kernel, grid, block, values):
+    """Tensors as pointers, floats as f32, whole numbers as 64 bits: torch's own call passes doubles and 32 bits, of which
+    a `float` parameter then reads the low half (a RoPE base of 10000.0 became 0)."""
+    kinds = {float: ctypes.c_float, int: ctypes.c_longlong}
+    held = [kinds[type(v)](v) if type(v) in kinds else ctypes.c_void_p(v.data_ptr()) for v in values]
+    at = (ctypes.c_void_p * len(held))(*[ctypes.addressof(h) for h in held])
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    result = DRIVER.cuLaunchKernel(kernel.func, grid, 1, 1, block, 1, 1, 0, stream, at, None)
+    if result:
+        raise RuntimeError(f"cuLaunchKernel failed with result {result}")
 
 
 def warps(*counts):

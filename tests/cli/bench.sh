@@ -96,7 +96,8 @@ vs 1 "error: NVRTC refuses 'bad.cu' .E1222" '' bad.cu:hand
 holds grep -q '^bad.cu(1): error: #error this is not for compiling' out
 holds grep -q '1 error detected' out
 vs 1 "error: 'copy.cu' has no kernel 'hadn'.*E1223" '' copy.cu:hadn
-holds grep -q 'it has hand, wrong' out
+holds grep -q "did you mean 'hand'?" out
+vs 1 'it has hand, wrong, _Z4evenPKfPfx, bad$' '' copy.cu:something_else
 vs 1 'declare it extern "C"' '' copy.cu:even
 vs 1 'CUDA_ERROR_ILLEGAL_ADDRESS, result 700' '' copy.cu:bad
 vs 1 'NVRTC 13.0 failed for sm_90a with result 5' MOCK_NVRTC_FAIL=5 copy.cu:hand
@@ -112,6 +113,17 @@ try 1 'a block needs [0-9]+ bytes of shared memory' '' --vs copy.cu:hand --grid 
 mv part.cuh elsewhere.cuh
 vs 1 'cannot open source file "part.cuh"' '' copy.cu:hand
 mv elsewhere.cuh part.cuh
+# The real NVRTC, where there is one, takes every handwritten kernel of the benchmark.
+top=$(cd "$here/../.." && pwd)
+LIBRARIES="$build/mock"
+real() { try "$1" "$2" '' --vs "$top/bench/handwritten/$3" --grid 1 --block 32 --no-check --rounds=1; }
+if [ -f "$top/bench/handwritten/rows.cu" ] && { [ -e /usr/local/cuda/lib64/libnvrtc.so.13 ] || [ -e /usr/local/cuda/lib64/libnvrtc.so.12 ]; }; then
+	real 0 "ratio .*: vector_add_f32's" elementwise.cu:vector_add_f32
+	real 1 "did you mean 'rope_f16'" shapes.cu:rope_f15
+	real 1 "did you mean 'softmax_f32_1024'" rows.cu:softmax_f32_1023
+	echo 'extern "C" __global__ void k(float *x) { x[0] = y; }' >real.cu
+	try 1 'real.cu.1.: error: identifier "y" is undefined' '' --vs real.cu:k --grid 1 --block 32
+fi
 # No NVRTC, DIAG_FOREIGN_COMPILER: what stands in for it is no library, and there is no toolkit.
 mkdir empty
 : >empty/libnvrtc.so.13

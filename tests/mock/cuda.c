@@ -224,6 +224,16 @@ device_count(void)
 	return (int)setting("MOCK_CUDA_DEVICES", 1);
 }
 
+/* NVIDIA's own libraries ask for it: NVRTC, when it finds a driver. */
+EXPORT int cuGetExportTable(const void **out, const void *id);
+int
+cuGetExportTable(const void **out, const void *id)
+{
+	(void)id;
+	*out = NULL;
+	return NOT_FOUND;
+}
+
 EXPORT int cuDeviceGetCount(int *n);
 int
 cuDeviceGetCount(int *n)

@@ -1,0 +1,28 @@
+# libtegula.so, for programs that open the library at run time (bench/peers does, from Python): `--target tegula_shared`.
+# Everything is compiled once more, position independent, and only tgl_ names are visible.
+add_library(tegula_shared SHARED EXCLUDE_FROM_ALL ${COMPILER_SOURCES} ${RUNTIME_SOURCES} ${GENERATED}
+	${CMAKE_BINARY_DIR}/build_id.c)
+set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula)
+get_target_property(shared_definitions tegula_lib COMPILE_DEFINITIONS)
+if(shared_definitions)
+	target_compile_definitions(tegula_shared PRIVATE ${shared_definitions})
+endif()
+target_link_libraries(tegula_shared PRIVATE tegula_flags tegula_llvm m ${CMAKE_DL_LIBS} Threads::Threads
+	PkgConfig::SQLITE PkgConfig::JANSSON)
+foreach(level ${LOOP_LEVELS})
+	get_target_property(shared_definitions loops_${level} COMPILE_DEFINITIONS)
+	get_target_property(shared_options loops_${level} COMPILE_OPTIONS)
+	add_library(shared_loops_${level} OBJECT EXCLUDE_FROM_ALL ${LOOP_SOURCES})
+	target_link_libraries(shared_loops_${level} PRIVATE tegula_flags)
+	target_compile_definitions(shared_loops_${level} PRIVATE ${shared_definitions})
+	target_compile_options(shared_loops_${level} PRIVATE ${shared_options})
+	set_target_properties(shared_loops_${level} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+	target_sources(tegula_shared PRIVATE $<TARGET_OBJECTS:shared_loops_${level}>)
+endforeach()
+if(APPLE)
+	target_link_options(tegula_shared PRIVATE "-Wl,-exported_symbol,_tgl_*")
+else()
+	target_link_options(tegula_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/tegula.map
+		$<$<NOT:$<BOOL:${TEGULA_SANITIZE}>>:-Wl,-z,defs>)
+	set_target_properties(tegula_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/tegula.map)
+endif()
