@@ -301,6 +301,8 @@ lower_elementwise(Lower *l, Op *op)
 		in[i] = lower_operand(l, op, i, op->out[0].layout);
 	Reg *out = lower_new(l, &op->out[0]);
 	int group = equal_registers(op);
+	if (op->kind == OP_DIV && !x.fast && lower_divide(l, in[0], in[1], lower_count(&op->out[0]), out))
+		return;
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
 		Reg v[3] = {0};
 		if (r % group) {

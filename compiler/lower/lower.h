@@ -145,6 +145,8 @@ bool lower_range(const Value *v, int64_t *lo, int64_t *hi);
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
 /* One of them on plain elements: operands of t, no constants known. */
 Reg lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b);
+/* divide.c: n f32 elements by one that all have in common; false: they have none, or are not worth it. */
+bool lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out);
 void lower_cast(Lower *l, Op *op);                      /* cast.c: cast, bitcast */
 /* A float below f32 (f16 … f4e2m1) as REG_F32, and an f32 rounded to one; other types stay as they are. */
 Reg lower_widen(Lower *l, DType t, Reg r);

@@ -1,0 +1,50 @@
+/* Many f32 elements divided by one: three operations an element instead of a division, and the same result.
+ *
+ * With r the rounded inverse of s and q the rounded a r, the remainder a - q s is exact in a fused multiply-add, and
+ * q + r (a - q s) rounded is the quotient rounded (Markstein, "Computation of elementary functions on the IBM RISC
+ * System/6000 processor", 1990).  That holds as long as nothing overflows on the way: s has to lie between 2^-100 and
+ * 2^100, which all lanes ask together, else each divides; where the remainder is 0 or not finite (a is 0 or infinite, or
+ * the quotient overflows) q is the answer already.  A quotient that is denormal, or of a dividend below 2^-102, may be
+ * one unit of its last place off. */
+#include "lower/lower.h"
+
+#include <math.h>
+
+enum { FEW = 8 };                                       /* elements for which an inverse pays */
+
+static Reg
+quotient(Lower *l, Reg a, Reg s, Reg inverse)
+{
+	Emitter *e = l->e;
+	Reg zero = e->float_const(e, REG_F32, 0), infinite = e->float_const(e, REG_F32, INFINITY);
+	Reg q = e->op(e, EMIT_FMUL, a, inverse, 0);
+	Reg rest = e->op(e, EMIT_FMA, e->op(e, EMIT_FNEG, q, 0, 0), s, a);
+	Reg better = e->op(e, EMIT_FMA, rest, inverse, q);
+	Reg size = e->op(e, EMIT_FABS, rest, 0, 0);
+	Reg counts = e->op(e, EMIT_AND, e->op(e, EMIT_FLT, zero, size, 0), e->op(e, EMIT_FLT, size, infinite, 0), 0);
+	return e->op(e, EMIT_SELECT, counts, better, q);
+}
+
+bool
+lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
+{
+	Emitter *e = l->e;
+	if (n < FEW || e->type(e, a[0]) != REG_F32)
+		return false;
+	for (int i = 1; i < n; i++)
+		if (s[i] != s[0])
+			return false;
+	Reg size = e->op(e, EMIT_FABS, s[0], 0, 0);
+	Reg above = e->op(e, EMIT_FLE, e->float_const(e, REG_F32, 0x1p-100), size, 0);
+	Reg below = e->op(e, EMIT_FLE, size, e->float_const(e, REG_F32, 0x1p100), 0);
+	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n);
+	e->if_begin(e, e->op(e, EMIT_AND, above, below, 0));
+	Reg inverse = e->op(e, EMIT_FDIV, e->float_const(e, REG_F32, 1), s[0], 0);
+	for (int i = 0; i < n; i++)
+		quick[i] = quotient(l, a[i], s[0], inverse);
+	e->if_else(e, quick, n);
+	for (int i = 0; i < n; i++)
+		slow[i] = e->op(e, EMIT_FDIV, a[i], s[0], 0);
+	e->if_end(e, slow, out, n);
+	return true;
+}
