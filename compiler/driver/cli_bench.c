@@ -89,8 +89,11 @@ static void
 print_resources(const Runner *r, int width)
 {
 	const TglResources *u = &r->resources;
-	printf("  %-*s %d threads of %d registers and %d bytes of shared memory a block; %d at once on a multiprocessor "
-	       "(%.0f %%)", width, r->name, u->threads, u->registers, u->shared_bytes, u->resident_blocks, 100 * u->occupancy);
+	printf("  %-*s %d threads of %d registers and %d bytes of shared memory a block; %d at "
+	       "once on a multiprocessor "
+	       "(%.0f %%)",
+	    width, r->name, u->threads, u->registers, u->shared_bytes, u->resident_blocks,
+	    100 * u->occupancy);
 	if (u->local_bytes > 0)
 		printf("; %d bytes of local memory a thread", u->local_bytes);
 	putchar('\n');
@@ -115,8 +118,8 @@ bench_print(const Bench *b)
 		if (b->runner[i].has_resources)
 			print_resources(&b->runner[i], width);
 	if (b->nrunners > 1)
-		printf("  ratio %.3f (%.3f .. %.3f): %s's time / tegula's\n", r->ratio.median, r->ratio.least, r->ratio.most,
-		    b->runner[1].name);
+		printf("  ratio %.3f (%.3f .. %.3f): %s's time / tegula's\n", r->ratio.median,
+		    r->ratio.least, r->ratio.most, b->runner[1].name);
 	printf("  %d round%s of %d launch%s over %d input set%s\n", r->rounds, r->rounds == 1 ? "" : "s", r->launches,
 	    r->launches == 1 ? "" : "es", b->nsets, b->nsets == 1 ? "" : "s");
 }
@@ -208,7 +211,8 @@ csv_values(const Bench *b, Text *out)
 void
 bench_csv(const Bench *b, Text *out)
 {
-	text_put(out, "kernel,example,values,device,by,seconds,least,most,GB/s,TFLOP/s,of_copy,of_products,ratio,ratio_least,"
+	text_put(out, "kernel,example,values,device,by,seconds,least,most,GB/s,TFLOP/"
+		      "s,of_copy,of_products,ratio,ratio_least,"
 		      "ratio_most\n");
 	for (int i = 0; i < b->nrunners; i++) {
 		const Runner *r = &b->runner[i];

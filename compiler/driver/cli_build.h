@@ -20,7 +20,8 @@ bool cli_inspect(Module *m, const Target *t, Inspection *out);
 
 /* cli_expect.c */
 
-typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact, const char *found, FactResult r);
+typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact,
+    const char *found, FactResult r);
 /* Every fact that the expect blocks of a file state goes to `row`.  False after printing what is wrong with one. */
 bool cli_expect(const Cli *cli, const char *path, ExpectRow row, void *user);
 

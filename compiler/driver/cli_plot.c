@@ -137,7 +137,9 @@ draw_roofline(const Bench *b, Text *out)
 		high = fmax(high, bench_rate(b, &b->runner[i]) / 1e12);
 	}
 	high = fmax(high, b->products / 1e12);
-	Axes a = {.x0 = (int)floor(log10(intensity)) - 1, .y0 = (int)floor(log10(low)), .y1 = (int)ceil(log10(high) + 0.05)};
+	Axes a = {.x0 = (int)floor(log10(intensity)) - 1,
+	    .y0 = (int)floor(log10(low)),
+	    .y1 = (int)ceil(log10(high) + 0.05)};
 	a.x1 = a.x0 + 3;
 	if (b->products > 0)
 		a.x1 = MAX(a.x1, (int)ceil(log10(b->products / b->race.copy.median) + 0.3));

@@ -39,7 +39,9 @@ split_vs(const Cli *cli, Wish *w)
 		const OptionId only[] = {OPT_GRID, OPT_BLOCK, OPT_SHARED};
 		for (int i = 0; i < LEN(only); i++)
 			if (cli_has(cli, only[i]))
-				return cli_misuse("--%s is of the kernel that --vs names", option_info[only[i]].name), false;
+				return cli_misuse("--%s is of the kernel that --vs names",
+					   option_info[only[i]].name),
+				       false;
 		return true;
 	}
 	if (!colon || colon == vs || !colon[1])

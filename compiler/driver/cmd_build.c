@@ -65,7 +65,8 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 		Kernel *k = p->kernels.at[i];
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
-		Module *m = cli_kernel_module(cli, k, NULL, cli_has(cli, OPT_TARGET) ? cli->value[OPT_TARGET] : "cpu", &passes, &misuse);
+		Module *m = cli_kernel_module(cli, k, NULL,
+		    cli_has(cli, OPT_TARGET) ? cli->value[OPT_TARGET] : "cpu", &passes, &misuse);
 		if (!m || !put_stage(m, t, stage, out, passes.times))
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 		n++;

@@ -183,7 +183,8 @@ check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
 	bool cpu_only = cli_has(s->cli, OPT_SANITIZE);
 	for (int d = 0; tgl_device_list(s->cx, d, &info); d++)
-		if (info.available && (!cpu_only || strcmp(info.name, "cpu") == 0) && !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))
+		if (info.available && (!cpu_only || strcmp(info.name, "cpu") == 0) &&
+		    !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))
 			return false;
 	return true;
 }
@@ -198,8 +199,9 @@ expect_row(void *user, const char *kernel, const char *target, const char *fact,
 	t->wrong += r == FACT_FALSE;
 	t->unknown += r == FACT_UNKNOWN;
 	if (t->rows) {
-		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kernel", kernel, "device", target, "fact", fact,
-		    "found", found, "verdict", verdict));
+		json_array_append_new(
+		    t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kernel", kernel, "device",
+				 target, "fact", fact, "found", found, "verdict", verdict));
 		return;
 	}
 	if (t->nrows++ == 0)

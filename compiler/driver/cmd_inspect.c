@@ -6,7 +6,9 @@
 static json_t *
 banks_json(const InspectBanks *b)
 {
-	return b->bytes ? json_pack("{s:i, s:i, s:i}", "bytes", b->bytes, "passes", b->passes, "least", b->least) : json_null();
+	return b->bytes ? json_pack("{s:i, s:i, s:i}", "bytes", b->bytes, "passes", b->passes,
+			      "least", b->least)
+			: json_null();
 }
 
 static json_t *
@@ -29,10 +31,11 @@ inspection_json(const Inspection *x)
 	json_t *lines = json_array();
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
-	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:i, s:o}", "kernel", x->f->name, "target", x->t->name,
-	    "warps", x->f->schedule.warps, "shared_bytes", (json_int_t)x->f->shared_bytes, "conversions", x->conversions,
-	    "bank_conflicts", x->bank_conflicts, "mma", x->all_mma, "registers", x->registers, "spills", x->spills, "stack",
-	    x->stack, "blocks", x->blocks, "lines", lines);
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:i, s:o}", "kernel",
+	    x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
+	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
+	    x->bank_conflicts, "mma", x->all_mma, "registers", x->registers, "spills", x->spills,
+	    "stack", x->stack, "blocks", x->blocks, "lines", lines);
 }
 
 static int
@@ -66,7 +69,8 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		text_close(&out);
 	}
 	if (n == 0 && cx->nerrors == 0)
-		status = name ? cli_wrong("there is no kernel '%s'", name) : cli_wrong("'%s' has no kernel", cli->args.at[0]);
+		status = name ? cli_wrong("there is no kernel '%s'", name)
+			      : cli_wrong("'%s' has no kernel", cli->args.at[0]);
 	if (all && status == EXIT_GOOD)
 		cli_print_json(all);
 	else

@@ -43,7 +43,8 @@ bounds_tested(const Op *op, Arena *mem)
 static void
 measure_access(InspectLine *x, const Op *op)
 {
-	int vector = (int)op_int(op, "vector", 1), bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits, v = 0;
+	int vector = (int)op_int(op, "vector", 1),
+	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits, v = 0;
 	x->bytes = MAX(vector * bits / 8, 1);
 	x->accesses = 1;
 	x->touched = x->least = 1;
@@ -156,7 +157,8 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 	F2 to;
 	bool transposed;
 	int bytes = element_bytes(tile->type);
-	if (op->kind == OP_GET && (t->has & HAS_LDMATRIX) && layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
+	if (op->kind == OP_GET && (t->has & HAS_LDMATRIX) &&
+	    layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
 		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
 		return;
 	}

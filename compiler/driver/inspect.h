@@ -5,7 +5,14 @@
 
 #include "driver/compile.h"
 
-typedef enum InspectKind { INSPECT_ACCESS, INSPECT_COPY, INSPECT_CONVERT, INSPECT_SHARED, INSPECT_REDUCE, INSPECT_DOT } InspectKind;
+typedef enum InspectKind {
+	INSPECT_ACCESS,
+	INSPECT_COPY,
+	INSPECT_CONVERT,
+	INSPECT_SHARED,
+	INSPECT_REDUCE,
+	INSPECT_DOT
+} InspectKind;
 
 /* How a thread's tile goes to or from shared memory: passes over the banks of its worst access, and the fewest
  * possible. */
@@ -21,7 +28,7 @@ typedef struct InspectLine {
 	const Type *tile;
 	const Layout *layout;                           /* of the threads; NULL: a scalar */
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
-	int touched, least;                             /* sectors of 32 bytes of a warp's access; fewest that hold the bytes */
+	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	InspectBanks in, out;                           /* to shared memory, and from it */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" */

@@ -3,7 +3,7 @@
  *     vector(a)        fewest bytes of a thread's access to a        sectors(a)     most sectors touched over the fewest
  *     bank_conflicts   passes over banks beyond the fewest           conversions    tiles that go through shared memory
  *     shared_bytes     of a block                                    warps          of a block
- *     mma              every dot is a matrix instruction             registers, spills, stack     of a thread, as ptxas says */
+ *     mma              every dot is a matrix instruction       registers, spills, stack  of a thread, by ptxas */
 #include "driver/inspect.h"
 
 #include <math.h>
@@ -59,8 +59,11 @@ of_kernel(Asking *a, const char *name)
 	for (int i = 0; i < LEN(facts); i++)
 		if (strcmp(facts[i].name, name) == 0)
 			return a->unknown |= !facts[i].known, facts[i].value;
-	return refuse(a, arena_printf(a->mem, "there is no fact '%s'; expected vector(x), sectors(x), bank_conflicts, conversions, "
-	    "shared_bytes, warps, mma, registers, spills or stack", name));
+	return refuse(a, arena_printf(a->mem,
+			     "there is no fact '%s'; expected vector(x), sectors(x), "
+			     "bank_conflicts, conversions, "
+			     "shared_bytes, warps, mma, registers, spills or stack",
+			     name));
 }
 
 static double value(Asking *a, const Expr *e);

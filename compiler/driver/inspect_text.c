@@ -21,8 +21,8 @@ put_memory(const InspectLine *x, Text *out)
 {
 	if (x->bytes == 0)
 		return;
-	text_printf(out, "%d access%s of %d byte%s a thread, %d of %d sectors", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
-	    x->bytes == 1 ? "" : "s", x->touched, x->least);
+	text_printf(out, "%d access%s of %d byte%s a thread, %d of %d sectors", x->accesses,
+	    x->accesses == 1 ? "" : "es", x->bytes, x->bytes == 1 ? "" : "s", x->touched, x->least);
 	if (*x->tested)
 		text_printf(out, "; bounds tested along %s", x->tested);
 }
@@ -53,7 +53,9 @@ put_details(const InspectLine *x, Text *out)
 	put_banks(&x->in, "into", out);
 	put_banks(&x->out, "from", out);
 	if (x->smem_bytes > 0)
-		text_printf(out, "%s%lld bytes at %lld of shared memory", x->way || x->kind != INSPECT_SHARED ? "; " : "", (long long)x->smem_bytes, (long long)x->smem);
+		text_printf(out, "%s%lld bytes at %lld of shared memory",
+		    x->way || x->kind != INSPECT_SHARED ? "; " : "", (long long)x->smem_bytes,
+		    (long long)x->smem);
 }
 
 static void
@@ -93,6 +95,8 @@ inspect_print(const Inspection *x, Text *out)
 	text_close(&last);
 	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);
 	if (x->registers >= 0)
-		text_printf(out, "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a multiprocessor\n", x->registers,
-		    x->spills, x->stack, x->blocks * warps, x->t->max_warps);
+		text_printf(out,
+		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a "
+		    "multiprocessor\n",
+		    x->registers, x->spills, x->stack, x->blocks * warps, x->t->max_warps);
 }

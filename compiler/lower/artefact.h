@@ -28,13 +28,19 @@ typedef struct AbiParam {
  * compare-and-swap of `number` from 0, then fills the rest; the host looks once the launch is over. */
 enum { FAULT_BYTES = 64, FAULT_VALUES = 3 };
 
-typedef enum FaultValueKind { FAULT_VALUE_NONE, FAULT_VALUE_INT, FAULT_VALUE_UNSIGNED, FAULT_VALUE_FLOAT, FAULT_VALUE_BOOL } FaultValueKind;
+typedef enum FaultValueKind {
+	FAULT_VALUE_NONE,
+	FAULT_VALUE_INT,
+	FAULT_VALUE_UNSIGNED,
+	FAULT_VALUE_FLOAT,
+	FAULT_VALUE_BOOL
+} FaultValueKind;
 
 typedef struct FaultRecord {
 	uint32_t number;                                /* which assert, from 1: Artefact.asserts[number - 1] */
-	uint32_t element;                               /* linear index of the false element plus 1; 0: the condition is a scalar */
+	uint32_t element;                               /* index of the false element plus 1; 0: a scalar */
 	int64_t program[MAX_AXES];
-	uint8_t kind[4];                                /* FaultValueKind of the first scalar values that the assert prints */
+	uint8_t kind[4];                                /* FaultValueKind of the first values printed */
 	uint32_t unused;
 	uint64_t value[FAULT_VALUES];                   /* i64, u64, the bits of an f64, or 0 and 1 */
 } FaultRecord;

@@ -160,7 +160,9 @@ unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 			return false;
 		scope_push(e);
 		if (s->index.name)
-			scope_add(e, s->index.name, s->index.place, val_int(s->index.place, i), false)->what = "a loop's counter";
+			scope_add(
+			    e, s->index.name, s->index.place, val_int(s->index.place, i), false)
+			    ->what = "a loop's counter";
 		bool ended = frame_of(e)->done && stmt_may_return(s) ? elab_unless_done(e, &s->body, 0)
 								  : elab_list(e, &s->body, 0);
 		scope_pop(e);
