@@ -157,14 +157,24 @@ simt_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AX
 	SimtState *s = d->state;
 	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
 	int64_t total = 1;
-	bool ok = value != NULL;
+	bool ok = value != NULL, known = true;
 	for (int i = 0; i < MAX_AXES; i++)
 		total *= grid[i];
 	int64_t blocks = l->func->schedule.persistent ? MIN(total, RESIDENT) : total;
 	l->faults = (FaultRecord){0};
 	l->counter = 0;
-	for (int i = 0; ok && i < l->nabi; i++)
+	emit_lockstep_clear_bounds(l->code);
+	emit_lockstep_bounds(l->code, (const char *)&l->faults, (const char *)(&l->faults + 1));
+	emit_lockstep_bounds(l->code, (const char *)&l->counter, (const char *)(&l->counter + 1));
+	for (int i = 0; ok && i < l->nabi; i++) {
 		value[i] = value_of(&l->abi[i], l, args, grid);
+		if (l->abi[i].kind != ABI_POINTER)
+			continue;
+		known = known && args[l->abi[i].param].low;
+		emit_lockstep_bounds(l->code, args[l->abi[i].param].low, args[l->abi[i].param].high);
+	}
+	if (!known)
+		emit_lockstep_clear_bounds(l->code);
 	d->error.what = ok ? DEVICE_KERNEL : DEVICE_NO_MEMORY;
 	for (int64_t b = 0; ok && b < blocks; b++)
 		ok = emit_lockstep_run(l->code, value, b, blocks, s->hooks->print, s->hooks->print_user, d->error.text,

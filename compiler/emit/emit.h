@@ -12,6 +12,9 @@ typedef struct Lockstep Lockstep;
 
 Lockstep *emit_lockstep_open(Arena *mem, const Target *t);
 Emitter *emit_lockstep_emitter(Lockstep *s);
+/* Where global memory may be touched, if anything is said: whoever leaves all the ranges is found. */
+void emit_lockstep_bounds(Lockstep *s, const char *low, const char *high);
+void emit_lockstep_clear_bounds(Lockstep *s);
 /* One block; param: a word for each parameter of the kernel, pointers to host memory.  False, why filled: what no block
  * may do, or this machine can't. */
 bool emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, int64_t nblocks,

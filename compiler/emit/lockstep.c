@@ -349,6 +349,20 @@ emit_lockstep_emitter(Lockstep *s)
 	return &s->emitter;
 }
 
+void
+emit_lockstep_bounds(Lockstep *s, const char *low, const char *high)
+{
+	/* single halves of packed bytes go through the aligned word around them */
+	uintptr_t from = (uintptr_t)low & ~(uintptr_t)3, to = ((uintptr_t)high + 3) & ~(uintptr_t)3;
+	vec_push(s->mem, &s->ranges, ((LockstepRange){from, to}));
+}
+
+void
+emit_lockstep_clear_bounds(Lockstep *s)
+{
+	s->ranges.n = 0;
+}
+
 /* ---- running ---- */
 
 bool

@@ -28,6 +28,10 @@ typedef struct Ins {
 	Place place;
 } Ins;
 
+typedef struct LockstepRange {
+	uintptr_t low, high;
+} LockstepRange;
+
 struct Lockstep {
 	Arena *mem;
 	const Target *target;
@@ -38,6 +42,7 @@ struct Lockstep {
 	int threads, nparam, shared_bytes;
 	Reg *param, shared;
 	Place place;
+	VEC(LockstepRange) ranges;                      /* of global memory */
 };
 
 enum { TOUCH_BYTES = 24 };                              /* see lockstep_memory.c */
@@ -78,6 +83,8 @@ struct Copies *lockstep_copies_open(int threads);
 void lockstep_copies_close(struct Copies *c);
 bool lockstep_copy(Machine *m, const Ins *i);
 bool lockstep_fail(Machine *m, const char *fmt, ...) PRINTF(2, 3);
+/* Whether global memory may be touched there; else fails. */
+bool lockstep_global(Machine *m, int thread, uint64_t at, int bytes);
 /* Bytes of shared memory; NULL after a failure. */
 char *lockstep_shared(Machine *m, int thread, uint64_t at, int bytes, bool writes);
 

@@ -47,7 +47,7 @@ issue(Machine *m, const Ins *i, int t, int bytes)
 	Pending p = {.thread = t, .bytes = bytes, .group = c->group[t], .to = lockstep_at(m, i->in[0])[t],
 		.from = (const char *)(uintptr_t)lockstep_at(m, i->in[1])[t], .given = lockstep_at(m, i->in[2])[t]};
 	char *to = lockstep_shared(m, t, p.to, bytes, true);
-	if (!to)
+	if (!to || (p.given && !lockstep_global(m, t, (uint64_t)(uintptr_t)p.from, (int)MIN(p.given, (uint64_t)bytes))))
 		return false;
 	if (p.to % (uint64_t)bytes || (p.given && (uintptr_t)p.from % (uintptr_t)bytes))
 		return lockstep_fail(m, "thread %d: an address of a copy is not a multiple of %d", t, bytes);

@@ -76,6 +76,16 @@ lockstep_shared(Machine *m, int thread, uint64_t at, int bytes, bool writes)
 	return shared_at(m, thread, at, bytes, writes ? TOUCH_WRITE : TOUCH_READ);
 }
 
+bool
+lockstep_global(Machine *m, int thread, uint64_t at, int bytes)
+{
+	const Lockstep *s = m->s;
+	for (int i = 0; i < s->ranges.n; i++)
+		if (at >= s->ranges.at[i].low && at + (uint64_t)bytes <= s->ranges.at[i].high)
+			return true;
+	return s->ranges.n == 0 || lockstep_fail(m, "thread %d touches memory that is no argument's", thread);
+}
+
 static uint64_t
 address_of(const Machine *m, const EmitAccess *at, int t)
 {
@@ -111,6 +121,8 @@ access_one(Machine *m, const Ins *i, int t)
 	uint64_t address = address_of(m, at, t);
 	if (at->align > 1 && address % (uint64_t)at->align)
 		return lockstep_fail(m, "thread %d: an address is not a multiple of %d", t, at->align);
+	if (at->space != SPACE_SHARED && !lockstep_global(m, t, address, size * at->n))
+		return false;
 	char *p = at->space == SPACE_SHARED ? shared_at(m, t, address, size * at->n, how)
 					    : (char *)(uintptr_t)address;
 	if (!p)

@@ -341,6 +341,12 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem)
 		else
 			value[i] = (uint64_t)(uintptr_t)&faults;
 	}
+	for (int i = 0; i < GEN_TENSORS; i++)
+		emit_lockstep_bounds(s, (char *)mem->tensor[i],
+		    (char *)mem->tensor[i] + CELLS * dtype_tile_size(gen_tensor_type(i)));
+	for (int i = 0; i < GEN_POINTERS; i++)
+		emit_lockstep_bounds(s, (char *)mem->pointed[i], (char *)mem->pointed[i] + GEN_POINTED * 4);
+	emit_lockstep_bounds(s, (char *)&faults, (char *)(&faults + 1));
 	int blocks = f->schedule.persistent ? 1 : GEN_GRID;    /* programs in order, for they write to the same places */
 	for (int b = 0; b < blocks; b++)
 		if (!emit_lockstep_run(s, value, b, blocks, on_print, &mem->lines, why, sizeof why)) {

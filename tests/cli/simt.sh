@@ -1,0 +1,23 @@
+#!/bin/sh
+# The simt device: results and reports of a GPU's code on this machine.
+. "$(dirname "$0")/expect"
+export TEGULA_CACHE=off
+
+cat >k.tgl <<'END'
+kernel far(x: *f32, y: out f32[128], by: i32) grid(p: 1) { y[0 +: 128] = load(x + (arange(0, 128) + by)); }
+kernel sure(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, 100)) {
+    let v = x[i * 100 +: 100];
+    assert(v < 10, "too great", i, 2.5);
+    y[i * 100 +: 100] = v;
+}
+reference sure { y[:] = x[:]; }
+example sure { N = 250; x = uniform(0, 9); }
+END
+expect 0 '' run k.tgl far --arg 'x=ones([129])' --arg by=1 --device=simt
+expect 1 "touches memory that is no argument's" run k.tgl far --arg 'x=ones([128])' --arg by=100000 --device=simt
+expect 0 '^sure .* y .* good$' check k.tgl --device=simt
+expect 1 'assertion failed in program 2 at element 0: too great 2 2.5' \
+    run k.tgl sure --arg 'x=where(iota([250], 0) < 200, 1.0, 11.0)' --device=simt
+expect 0 cpu devices
+refuse simt
+finish
