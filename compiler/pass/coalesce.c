@@ -9,7 +9,7 @@
 #include "pass/axis.h"
 #include "pass/dot.h"
 
-enum { ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32 };
+enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32 };
 enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
 
 static bool
@@ -101,6 +101,8 @@ choose_warps(const Func *f, const Target *t)
 		few = ELEMENTS_MOST / 2;
 		more = ELEMENTS_MOST;
 	}
+	if (x.reduces && x.most <= FEW_SUFFICE)         /* small blocks fill a multiprocessor better than large ones */
+		limit = MIN(limit, WARPS_FEW);
 	while (warps < limit && x.most > (int64_t)warps * t->lanes * (warps >= WARPS_FEW ? more : few))
 		warps *= 2;
 	return warps;
