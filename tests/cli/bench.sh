@@ -90,6 +90,20 @@ holds grep -q '^cuMemcpyDtoDAsync_v2$' log
 vs 0 '"ratio": [{]$' '' copy.cu:hand --no-check --json
 vs 0 ',"hand",' '' copy.cu:hand --no-check --csv --plot=vs.svg
 holds grep -q 'ratio 1.000' vs.svg
+# Products have a ceiling of their own, measured by a kernel that the command writes.
+product() {
+	sed "s/TYPE/$1/; s/SUM/$2/; s/VALUES/$3/g" >product.tgl <<'END'
+kernel product<T: dtype = TYPE>(a: in T[M, K], b: in T[K, N], c: out SUM[M, N]) grid(p: 1) {
+    c[0 +: 64, 0 +: 64] = a[0 +: 64, 0 +: 32] @ b[0 +: 32, 0 +: 64];
+}
+example product { M = 64; N = 64; K = 32; a = VALUES; b = VALUES; }
+END
+	env LD_LIBRARY_PATH="$LIBRARIES" MOCK_CUDA_MEMORY=16777216 "$TEGULA" bench product.tgl --rounds=1 --no-check --plot=product.svg >out 2>&1
+	holds grep -Eq "^  products of $1 tiles alone: [0-9.]+ TFLOP/s" out
+	holds grep -q 'products [0-9]* TFLOP/s' product.svg
+}
+product bf16 f32 'normal(0, 1)'
+product i8 i32 'randint(0, 4)'
 # What goes wrong: DIAG_FOREIGN_FILE, DIAG_FOREIGN_SOURCE, DIAG_FOREIGN_NAME, DIAG_FOREIGN_GRID, DIAG_FOREIGN_BLOCK.
 vs 1 "error: cannot read 'none.cu': No such file.*E1220" '' none.cu:hand
 vs 1 "error: NVRTC refuses 'bad.cu' .E1222" '' bad.cu:hand
