@@ -664,7 +664,8 @@ typedef struct TglRace {
 
 /* Times the case's kernel, the handwritten one and a copy in turn, each as a graph of launches that
  * go over all of `sets`: cases of one kernel and shape, whose tensors together should exceed the
- * device's cache.  Each round begins with another.  The cpu device launches one by one. */
+ * device's cache.  Each round begins with another.  Tensors that a kernel changes are not set back
+ * between.  The cpu device launches one by one. */
 TglStatus tgl_case_race(TglCase *const *sets, int nsets, const TglRaceOptions *options, TglRace *out);
 
 #ifdef __cplusplus

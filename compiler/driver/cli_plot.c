@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 860, HEIGHT = 380, LEFT = 64, TOP = 64, PANEL = 400, TALL = 250, BARS = 560, BAR_ROOM = 190 };
+enum { WIDTH = 860, HEIGHT = 400, LEFT = 64, TOP = 84, PANEL = 400, TALL = 250, BARS = 560, BAR_ROOM = 190 };
 
 /* A panel with logarithmic axes; bounds are decades. */
 typedef struct Axes {
@@ -116,7 +116,8 @@ draw_roof(const Bench *b, const Axes *a, Text *out)
 		return;
 	line("line", at_x(a, from), at_y(a, copy * from), at_x(a, knee), at_y(a, copy * knee), out);
 	snprintf(label, sizeof label, "copy %.0f GB/s", copy * 1e3);
-	words(at_x(a, knee) - 8, at_y(a, copy * knee) - 6, "end", label, out);
+	double middle = sqrt(from * knee);
+	words(at_x(a, middle) - 8, at_y(a, copy * middle) - 6, "end", label, out);
 	if (b->products <= 0)
 		return;
 	line("line", at_x(a, knee), at_y(a, top), LEFT + PANEL, at_y(a, top), out);
@@ -158,7 +159,7 @@ static void
 draw_bar(const Bench *b, int i, double most, Text *out)
 {
 	const Runner *r = &b->runner[i];
-	double y = TOP + 20 + 78 * i, scale = BAR_ROOM / most;
+	double y = TOP + 20 + 94 * i, scale = BAR_ROOM / most;
 	Text t = {0};
 	words(BARS, y, "start", r->name, out);
 	text_printf(out, "<rect class=\"k%d\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"22\"/>\n", i, BARS, y + 8,
@@ -169,6 +170,11 @@ draw_bar(const Bench *b, int i, double most, Text *out)
 		text_printf(&t, ", %.0f GB/s, %.1f %% of copy", bench_bandwidth(b, r) / 1e9,
 		    100 * bench_bandwidth(b, r) / b->race.copy.median);
 	words(BARS, y + 46, "start", t.at, out);
+	if (b->products > 0) {
+		text_close(&t);
+		text_printf(&t, "%.1f TFLOP/s, %.1f %% of products", bench_rate(b, r) / 1e12, 100 * bench_rate(b, r) / b->products);
+		words(BARS, y + 62, "start", t.at, out);
+	}
 	text_close(&t);
 }
 
@@ -186,7 +192,7 @@ draw_bars(const Bench *b, Text *out)
 		return;
 	snprintf(ratio, sizeof ratio, "ratio %.3f (%.3f .. %.3f)", b->race.ratio.median, b->race.ratio.least,
 	    b->race.ratio.most);
-	words(BARS, TOP + 190, "start", ratio, out);
+	words(BARS, TOP + 216, "start", ratio, out);
 }
 
 void
@@ -194,14 +200,15 @@ bench_plot(const Bench *b, Text *out)
 {
 	Text title = {0};
 	const char *name, *text;
-	text_printf(&title, "%s on %s:", tgl_kernel_name(b->k), b->device_text);
+	text_printf(&title, "%s:", tgl_kernel_name(b->k));
 	for (int i = 0; tgl_case_value(b->set[0], i, &name, &text); i++)
 		text_printf(&title, "%s %s = %s", i ? "," : "", name, text);
 	text_printf(out, head, WIDTH, HEIGHT, WIDTH, HEIGHT);
 	escape(title.at, out);
 	text_put(out, "\">\n");
 	text_put(out, style);
-	words(8, 24, "start", title.at, out);
+	words(8, 20, "start", title.at, out);
+	words(8, 40, "start", b->device_text, out);
 	draw_roofline(b, out);
 	draw_bars(b, out);
 	text_put(out, "</svg>\n");

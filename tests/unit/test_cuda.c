@@ -880,6 +880,101 @@ test_graphs(void **state)
 	tgl_tensor_close(&y);
 }
 
+/* ---- handwritten kernels, and races ---- */
+
+static const char hand[] =
+    "//ptx .version 8.0\n"
+    "//ptx .visible .entry hand(.param .u64 x, .param .u64 y, .param .u64 N)\n"
+    "//ptx { // mock: copy 1 0 2\n"
+    "//ptx }\n"
+    "//ptx .visible .entry all(.param .u64 x, .param .u64 y, .param .f32 a, .param .b16 b, .param .u64 n, .param .b8 t,\n"
+    "//ptx .param .u64 M, .param .u64 N)\n"
+    "//ptx { }\n";
+
+/* A file with these kernels, in the folder of the tests' temporary files. */
+static const char *
+hand_file(void)
+{
+	static const char path[] = "/tmp/tegula_test_cuda_hand.cu";
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(hand, f);
+	fclose(f);
+	return path;
+}
+
+static void
+test_foreign(void **state)
+{
+	Fixture *f = *state;
+	plan.mock = "";                                     /* ours writes nothing */
+	TglForeignOptions o = {.path = hand_file(), .name = "hand", .grid = "cdiv(N, 32)", .block = 32, .shared = 60000};
+	TglCase *c = tgl_case_open(f->dev, tgl_kernel(f->p, "copy"), &(TglCaseOptions){.example = "small"});
+	TglCase *d = tgl_case_open(f->dev, tgl_kernel(f->p, "copy"), &(TglCaseOptions){.example = "small", .seed = 1});
+	TglForeign *h = tgl_foreign_open(c, &o);
+	TglResources r;
+	TglCheck check;
+	TglRace race;
+	double seconds;
+	bool more;
+	if (!h)
+		print_error("%s", tgl_error(f->cx)->text);
+	assert_non_null(h);
+	assert_ok(f->cx, tgl_foreign_run(h, c, &seconds));
+	assert_float_equal(seconds, 10e-6, 1e-9);
+	assert_non_null(strstr(f->last(), "hand blocks 4 threads 32 shared 60000"));
+	assert_non_null(strstr(f->last(), " 64"));          /* N = 100 */
+	assert_ok(f->cx, tgl_case_check(c, 0, &check, &more));
+	assert_true(check.passed);
+	assert_ok(f->cx, tgl_case_run(c, NULL));
+	assert_ok(f->cx, tgl_case_check(c, 0, &check, &more));
+	assert_int_equal(check.nwrong, 100);
+	assert_ok(f->cx, tgl_foreign_resources(h, &r));
+	assert_true(r.threads == 32 && r.shared_bytes == 60000);
+	f->forget();
+	assert_ok(f->cx, tgl_case_race((TglCase *[]){c, d}, 2, &(TglRaceOptions){.foreign = h, .rounds = 6, .seconds = 60}, &race));
+	assert_int_equal(race.rounds, 6);
+	assert_int_equal(race.launches, 400);               /* of 10 us, 4 ms */
+	assert_float_equal(race.ours.median, 10e-6, 1e-9);
+	assert_float_equal(race.theirs.most, 10e-6, 1e-9);
+	assert_float_equal(race.ratio.median, 1, 1e-6);
+	assert_true(race.copy.median > 0);
+	assert_int_equal(f->calls("cuGraphLaunch"), 3 * (6 + 1));
+	assert_ok(f->cx, tgl_case_race(&c, 1, NULL, &race));
+	assert_true(race.theirs.median == 0 && race.ratio.median == 0);
+
+	o.name = "all";
+	assert_null(tgl_foreign_open(NULL, &o));
+	assert_null(tgl_foreign_open(c, NULL));
+	assert_string_equal(tgl_error(f->cx)->code, "E1150");
+	assert_null(tgl_foreign_open(c, &(TglForeignOptions){.path = o.path, .name = "hand", .block = 32}));
+	assert_non_null(strstr(tgl_error(f->cx)->text, "the grid is NULL"));
+	TglCase *values = tgl_case_open(f->dev, tgl_kernel(f->p, "values"), &(TglCaseOptions){
+	    .args = (TglArg[]){tgl_arg_int("M", 2), tgl_arg_int("N", 3), tgl_arg_text("x", "zeros([M, N], i16)"), tgl_arg_float("a", 1.5),
+	        tgl_arg_float("b", -2), tgl_arg_int("n", -5), tgl_arg_bool("t", true)}, .nargs = 7});
+	if (!values)
+		print_error("%s", tgl_error(f->cx)->text);
+	assert_non_null(values);
+	o.grid = "M";
+	o.shared = 0;
+	TglForeign *all = tgl_foreign_open(values, &o);
+	assert_non_null(all);
+	assert_ok(f->cx, tgl_foreign_run(all, values, NULL));
+	/* no scratch; 1.5 as f32, -2 as bf16, -5, true, then M and N */
+	assert_non_null(strstr(f->last(), " 3fc00000 c000 fffffffffffffffb 1 2 3"));
+	assert_failed(f->cx, tgl_foreign_run(all, c, NULL) == TGL_ERROR_USAGE ? TGL_ERROR_USAGE : TGL_OK, "E1151");
+	assert_int_equal(tgl_case_race((TglCase *[]){c, values}, 2, NULL, &race), TGL_ERROR_USAGE);
+	assert_int_equal(tgl_case_race((TglCase *[]){c}, 1, &(TglRaceOptions){.foreign = all}, &race), TGL_ERROR_USAGE);
+	assert_int_equal(tgl_case_race(NULL, 0, NULL, &race), TGL_ERROR_USAGE);
+	assert_false(tgl_case_product(c, NULL));
+	tgl_case_close(&values);
+	tgl_foreign_close(&all);
+	tgl_case_close(&d);
+	tgl_case_close(&c);                                 /* in any order */
+	tgl_foreign_close(&h);
+	tgl_foreign_close(&h);
+}
+
 /* ---- every call may fail ---- */
 
 /* All that a program does; the status of the first call that failed. */
@@ -920,6 +1015,10 @@ everything(TglContext *cx)
 		c = s ? NULL : tgl_case_open(d, k, NULL);
 		s = s ? s : c ? tgl_case_run(c, NULL) : TGL_ERROR_DEVICE;
 		s = s ? s : tgl_case_replay(c, 2, 2, &seconds);
+		TglForeign *h = s ? NULL : tgl_foreign_open(c, &(TglForeignOptions){hand_file(), "hand", "2", 32, 0});
+		s = s ? s : h ? tgl_foreign_run(h, c, NULL) : tgl_error(cx)->status;
+		s = s ? s : tgl_case_race(&c, 1, &(TglRaceOptions){.foreign = h, .rounds = 1}, &(TglRace){0});
+		tgl_foreign_close(&h);
 	} else {
 		s = tgl_error(cx)->status ? tgl_error(cx)->status : TGL_ERROR_DEVICE;
 	}
@@ -959,6 +1058,7 @@ test_every_failure(void **state)
 			f->forget();
 			snprintf(fail, sizeof fail, "%s:%d:999", names[i], n);
 			setenv("MOCK_CUDA_FAIL", fail, 1);
+			setenv("MOCK_CUDA_MEMORY", "4194304", 1);   /* what a race copies is a part of it */
 			TglStatus s = everything(f->cx);
 			if (s != TGL_OK && tgl_error(f->cx)->status != TGL_OK && strstr(tgl_error(f->cx)->text, names[i]))
 				failed++;
@@ -996,6 +1096,7 @@ main(void)
 	    CASE(test_cases),
 	    CASE(test_streams),
 	    CASE(test_graphs),
+	    CASE(test_foreign),
 	    CASE(test_every_failure),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
