@@ -172,7 +172,8 @@ draw_bar(const Bench *b, int i, double most, Text *out)
 	words(BARS, y + 46, "start", t.at, out);
 	if (b->products > 0) {
 		text_close(&t);
-		text_printf(&t, "%.1f TFLOP/s, %.1f %% of products", bench_rate(b, r) / 1e12, 100 * bench_rate(b, r) / b->products);
+		text_printf(&t, "%.1f TFLOP/s, %.1f %% of products", bench_rate(b, r) / 1e12,
+		    100 * bench_rate(b, r) / b->products);
 		words(BARS, y + 62, "start", t.at, out);
 	}
 	text_close(&t);
