@@ -198,7 +198,8 @@ constants_apart(const Op *a, const Op *b)
 		if (p == 'g' || q == 'g' || !x || !y || x->kind != OP_CONST || y->kind != OP_CONST)
 			continue;
 		int64_t sa = op_int(x, "value", 0), sb = op_int(y, "value", 0);
-		if ((sa >= sb && sa - sb >= nb) || (sb >= sa && sb - sa >= na))
+		uint64_t apart = sa >= sb ? (uint64_t)sa - (uint64_t)sb : (uint64_t)sb - (uint64_t)sa;
+		if (apart >= (uint64_t)(sa >= sb ? nb : na))
 			return true;
 	}
 	return false;
