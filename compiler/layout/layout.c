@@ -228,6 +228,37 @@ layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK])
 }
 
 Layout
+layout_shorten(const Layout *l, int dim, int bits)
+{
+	Layout r = {.rank = l->rank};
+	memcpy(r.in, l->in, sizeof r.in);
+	memcpy(r.out, l->out, sizeof r.out);
+	r.out[dim] = bits;
+	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
+	for (int i = 0; i < l->map.nin; i++)
+		for (int d = 0; d < l->rank; d++) {
+			uint64_t c = l->map.col[i] >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
+			r.map.col[i] |= (c & ((UINT64_C(1) << r.out[d]) - 1)) << layout_out_at(&r, d);
+		}
+	return r;
+}
+
+Layout
+layout_pair(const Layout *l)
+{
+	Layout r = layout_expand(l, l->rank);
+	r.out[l->rank] = 1;
+	for (int i = 0; i < r.map.nin; i++)
+		r.map.col[i] <<= 1;
+	memmove(&r.map.col[1], &r.map.col[0], sizeof r.map.col[0] * (size_t)r.map.nin);
+	r.map.col[0] = 1;
+	r.map.nin++;
+	r.map.nout++;
+	r.in[IN_REGISTER]++;
+	return r;
+}
+
+Layout
 layout_drop_broadcast(const Layout *l)
 {
 	Layout r = *l;

@@ -83,6 +83,8 @@ Layout layout_slice(const Layout *l, int dim);      /* dimension dim summed away
 Layout layout_permute(const Layout *l, const int dims[LAYOUT_RANK]);
 Layout layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK]);
 Layout layout_expand(const Layout *l, int dim);     /* a new dimension of extent 1 before dim */
+Layout layout_shorten(const Layout *l, int dim, int bits);   /* the first 2^bits along dim, upper bits of images left out */
+Layout layout_pair(const Layout *l);                /* a new last dimension of 2, in the lowest register bit */
 Layout layout_drop_broadcast(const Layout *l);      /* registers that repeat others taken out */
 
 /* A fragment of a matrix instruction, from its table of images; see target/mma.def. */

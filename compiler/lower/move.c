@@ -73,23 +73,6 @@ stage(Lower *l, const Op *op)
 
 /* ---- join, split, cat, flip ---- */
 
-/* `l` of a tile whose extent along `axis` is 1 << bits: coordinates' higher bits there do not count. */
-static Layout
-shortened(const Layout *l, int axis, int bits)
-{
-	Layout r = {.rank = l->rank};
-	memcpy(r.in, l->in, sizeof r.in);
-	memcpy(r.out, l->out, sizeof r.out);
-	r.out[axis] = bits;
-	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
-	for (int i = 0; i < l->map.nin; i++)
-		for (int d = 0; d < l->rank; d++) {
-			uint64_t c = l->map.col[i] >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
-			r.map.col[i] |= (c & ((UINT64_C(1) << r.out[d]) - 1)) << layout_out_at(&r, d);
-		}
-	return r;
-}
-
 /* part[k][r] where k is coordinate `axis` of register r, its lowest `low` bits left out. */
 static void
 choose(Lower *l, const Layout *layout, int axis, int low, const Reg *const *part, int n, Reg *out)
@@ -137,22 +120,6 @@ lower_join(Lower *l, Op *op)
 	choose(l, to, last, 0, part, 2, out);
 }
 
-/* `l` with a register bit below all that is coordinate 1 of a new last dimension of 2. */
-static Layout
-with_pair(const Layout *l)
-{
-	Layout r = layout_expand(l, l->rank);
-	r.out[l->rank] = 1;
-	for (int i = 0; i < r.map.nin; i++)
-		r.map.col[i] <<= 1;
-	memmove(&r.map.col[1], &r.map.col[0], sizeof r.map.col[0] * (size_t)r.map.nin);
-	r.map.col[0] = 1;
-	r.map.nin++;
-	r.map.nout++;
-	r.in[IN_REGISTER]++;
-	return r;
-}
-
 /* The layout in which every thread has all of a tile of rank 1: for results that are scalars. */
 static Layout
 everywhere(const Layout *like, int bits)
@@ -169,7 +136,7 @@ everywhere(const Layout *like, int bits)
 static Layout
 split_from(const Op *op)
 {
-	return op->out[0].layout ? with_pair(op->out[0].layout) : everywhere(op->in[0]->layout, 1);
+	return op->out[0].layout ? layout_pair(op->out[0].layout) : everywhere(op->in[0]->layout, 1);
 }
 
 static void
@@ -204,7 +171,7 @@ static Layout
 part_layout(const Op *op)
 {
 	int axis = (int)op_int(op, "axis", 0);
-	return shortened(op->out[0].layout, axis, log2_of(op->in[0]->type->extent[axis]));
+	return layout_shorten(op->out[0].layout, axis, log2_of(op->in[0]->type->extent[axis]));
 }
 
 static void

@@ -289,23 +289,6 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 	lower_to_layout(l, s->op, regs, from, v->layout, lower_type(v->type), lower_new(l, v));
 }
 
-/* The layout of the first 2^bits elements, which every holder of a run has. */
-static Layout
-first_run(const Layout *l, int axis, int bits)
-{
-	Layout r = {.rank = l->rank};
-	memcpy(r.in, l->in, sizeof r.in);
-	memcpy(r.out, l->out, sizeof r.out);
-	r.out[axis] = bits;
-	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
-	for (int i = 0; i < l->map.nin; i++)
-		for (int d = 0; d < l->rank; d++) {
-			uint64_t c = l->map.col[i] >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
-			r.map.col[i] |= (c & ((UINT64_C(1) << r.out[d]) - 1)) << layout_out_at(&r, d);
-		}
-	return r;
-}
-
 static int
 kept_bits(const Op *op)
 {
@@ -346,7 +329,7 @@ result_layout(const Sort *s)
 {
 	if (s->op->kind == OP_SORT)
 		return s->layout;
-	return first_run(&s->layout, (int)op_int(s->op, "axis", 0), kept_bits(s->op));
+	return layout_shorten(&s->layout, (int)op_int(s->op, "axis", 0), kept_bits(s->op));
 }
 
 static void

@@ -76,22 +76,6 @@ permuted(const Op *op, bool inverse, int dims[LAYOUT_RANK])
 		dims[inverse ? (int)a->ints[d] : d] = inverse ? d : (int)a->ints[d];
 }
 
-/* `l` with a register in front whose image is coordinate 1 of a new last dimension of 2. */
-static Layout
-add_pair(const Layout *l)
-{
-	Layout r = layout_expand(l, l->rank);
-	r.out[l->rank] = 1;
-	for (int i = 0; i < r.map.nin; i++)
-		r.map.col[i] <<= 1;
-	memmove(&r.map.col[1], &r.map.col[0], sizeof r.map.col[0] * (size_t)r.map.nin);
-	r.map.col[0] = 1;
-	r.map.nin++;
-	r.map.nout++;
-	r.in[IN_REGISTER]++;
-	return r;
-}
-
 /* A cat of as many equal parts as a power of two keeps them in the upper registers. */
 static bool
 cat_in_registers(const Op *op)
@@ -205,7 +189,7 @@ place_operand(const Op *op, const Layout *place, int i)
 	case OP_BROADCAST:
 		return keep(op, collapse(place, op->in[0]->type));
 	case OP_SPLIT:
-		l = add_pair(place);
+		l = layout_pair(place);
 		return layout_intern(op->home->func->module, &l);
 	case OP_GATHER:
 		return i == 1 ? place : NULL;
@@ -239,7 +223,7 @@ place_result(const Op *op, const Layout *place, int i)
 		l = layout_reshape(place, t->rank, shape);
 		return layout_intern(m, &l);
 	case OP_JOIN:
-		l = add_pair(place);
+		l = layout_pair(place);
 		return layout_intern(m, &l);
 	case OP_CAT:
 		if (place_is_free(op))

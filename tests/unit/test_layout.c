@@ -287,6 +287,34 @@ text_round_trip(void **state)
 	    "some element of the tile is held nowhere");
 }
 
+/* Shortened, each place holds the element that it held, modulo the new extent; paired, the lowest register bit tells
+ * the two of a new last dimension apart and the rest is as it was. */
+static void
+shortened_and_paired(void **state)
+{
+	Layout l = layout_coalesced(2, (int[LAYOUT_RANK]){4, 6}, (int[LAYOUT_RANK]){1, 0}, 2, 5, 2);
+	Layout s = layout_shorten(&l, 1, 3), p = layout_pair(&l);
+	assert_int_equal(s.out[1], 3);
+	assert_int_equal(p.rank, 3);
+	assert_true(layout_valid(&s));
+	assert_true(layout_valid(&p));
+	for (uint32_t reg = 0; reg < 1u << l.in[IN_REGISTER]; reg++)
+		for (uint32_t t = 0; t < 128; t++) {
+			uint32_t in[IN_DIMS] = {reg, t % 32, t / 32, 0}, was[LAYOUT_RANK], now[LAYOUT_RANK];
+			layout_element(&l, in, was);
+			layout_element(&s, in, now);
+			assert_int_equal(now[0], was[0]);
+			assert_int_equal(now[1], was[1] % 8);
+			for (uint32_t half = 0; half < 2; half++) {
+				uint32_t twice[IN_DIMS] = {2 * reg + half, t % 32, t / 32, 0};
+				layout_element(&p, twice, now);
+				assert_int_equal(now[0], was[0]);
+				assert_int_equal(now[1], was[1]);
+				assert_int_equal(now[2], half);
+			}
+		}
+}
+
 int
 main(void)
 {
@@ -300,6 +328,7 @@ main(void)
 		cmocka_unit_test(conversions),
 		cmocka_unit_test(coalescing),
 		cmocka_unit_test(bank_conflicts),
+		cmocka_unit_test(shortened_and_paired),
 		cmocka_unit_test(text_round_trip),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
