@@ -36,10 +36,6 @@ def moved(problem, t):
     return sum(size(v) for k, v in t.items() if not k.startswith("_"))
 
 
-def as_double(x):
-    return x.to(torch.float64)
-
-
 def wrong(problem, t):
     """None, or what is wrong with the outputs of set t."""
     want = problem.reference(t, torch.float32 if t[problem.outputs[0]].numel() > 1 << 26 else torch.float64)

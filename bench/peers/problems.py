@@ -46,7 +46,7 @@ def matrix(R, C, dtype, out=None, **more):
     return make
 
 
-def rope_reference(t, half, dtype):
+def rope_reference(t, dtype):
     S, H, D = t["x"].shape
     i = torch.arange(D // 2, device="cuda", dtype=dtype)
     a = t["position"].to(dtype)[:, None] * torch.exp2(-math.log2(10000.0) * i / (D // 2))[None, :]
@@ -135,8 +135,8 @@ def memory_problems():
         return {"x": randn(16384, 32, 128, dtype=BF16),
                 "position": torch.arange(4096, device="cuda", dtype=torch.int32).repeat(4),
                 "y": torch.empty(16384, 32, 128, device="cuda", dtype=BF16)}
-    p.append(Problem("rope bf16 4x4096x32x128", rope_make, ["y"], lambda t, d: rope_reference(t, 64, d), tk.rope,
-                     lambda t: rope_reference(t, 64, F32).to(BF16), ("rope", {"T": "bf16"}, "x position y base=10000.0"),
+    p.append(Problem("rope bf16 4x4096x32x128", rope_make, ["y"], lambda t, d: rope_reference(t, d), tk.rope,
+                     lambda t: rope_reference(t, F32).to(BF16), ("rope", {"T": "bf16"}, "x position y base=10000.0"),
                      ("shapes.cu", "rope_bf16", lambda t: (16384, 256))))
     p.append(Problem("int4->bf16 16384x8192 g128", int4_tensors(16384, 8192), ["w"], int4_value, tk.int4,
                      lambda t: int4_value(t, F32).to(BF16), ("dequantize_int4", {"T": "bf16"}, "q scale zero w"),
