@@ -46,7 +46,8 @@ widen_fields(Lower *l, DType t, Reg r)
 	Reg magnitude = lower_op2(l, EMIT_AND, bits, lower_i32(l, sign - 1));
 	Reg x = lower_op2(l, EMIT_SHL, magnitude, lower_i32(l, 23 - f.mantissa));
 	Reg scale = lower_i32(l, (int64_t)(254 - f.bias) << 23);
-	x = lower_op2(l, EMIT_FMUL, lower_as(l, CAST_BITS, REG_F32, x), lower_as(l, CAST_BITS, REG_F32, scale));
+	x = lower_as(l, CAST_BITS, REG_F32, x);
+	x = lower_op2(l, EMIT_FMUL, x, lower_as(l, CAST_BITS, REG_F32, scale));
 	x = lower_as(l, CAST_BITS, REG_I32, x);
 	if (t == TY_F8E4M3) {
 		Reg is_nan = lower_op2(l, EMIT_EQ, magnitude, lower_i32(l, 0x7f));
@@ -98,8 +99,8 @@ narrow_fields(Lower *l, DType t, Reg x)
 	normal = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, normal, odd), lower_i32(l, cut));
 	normal = lower_op2(l, EMIT_SUB, normal, lower_i32(l, (int64_t)(127 - f.bias) << f.mantissa));
 	/* a unit in the last place of this power of two is the format's least number */
-	Reg small = lower_op2(l, EMIT_FADD, lower_as(l, CAST_BITS, REG_F32, u),
-	    lower_as(l, CAST_BITS, REG_F32, lower_i32(l, power)));
+	Reg small = lower_as(l, CAST_BITS, REG_F32, u);
+	small = lower_op2(l, EMIT_FADD, small, lower_as(l, CAST_BITS, REG_F32, lower_i32(l, power)));
 	small = lower_op2(l, EMIT_SUB, lower_as(l, CAST_BITS, REG_I32, small), lower_i32(l, power));
 	Reg is_small = lower_op2(l, EMIT_ULT, u, lower_i32(l, (int64_t)(128 - f.bias) << 23));
 	Reg is_nan = lower_op2(l, EMIT_ULT, lower_i32(l, 0x7f800000), u);
@@ -149,7 +150,8 @@ odd_f32(Lower *l, Reg x)
 {
 	Reg f = lower_as(l, CAST_FTRUNC, REG_F32, x), back = lower_as(l, CAST_FEXT, REG_F64, f);
 	Reg bits = lower_as(l, CAST_BITS, REG_I32, f);
-	Reg away = lower_op2(l, EMIT_FLT, lower_op1(l, EMIT_FABS, x), lower_op1(l, EMIT_FABS, back));
+	Reg size = lower_op1(l, EMIT_FABS, x);
+	Reg away = lower_op2(l, EMIT_FLT, size, lower_op1(l, EMIT_FABS, back));
 	Reg cut = lower_op2(l, EMIT_SUB, bits, lower_as(l, CAST_ZEXT, REG_I32, away));
 	cut = lower_op2(l, EMIT_OR, cut, lower_i32(l, 1));
 	bits = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FNE, back, x), cut, bits);

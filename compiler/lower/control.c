@@ -71,9 +71,11 @@ count_trips(Lower *l, Reg lo, Reg hi, Reg step)
 	Reg up = lower_op2(l, EMIT_SLT, zero, step), down = lower_op2(l, EMIT_SLT, step, zero);
 	Reg rises = lower_op2(l, EMIT_AND, up, lower_op2(l, EMIT_SLT, lo, hi));
 	Reg falls = lower_op2(l, EMIT_AND, down, lower_op2(l, EMIT_SLT, hi, lo));
-	Reg span = lower_op3(l, EMIT_SELECT, up, lower_op2(l, EMIT_SUB, hi, lo), lower_op2(l, EMIT_SUB, lo, hi));
+	Reg rise = lower_op2(l, EMIT_SUB, hi, lo), fall = lower_op2(l, EMIT_SUB, lo, hi);
+	Reg span = lower_op3(l, EMIT_SELECT, up, rise, fall);
 	Reg size = lower_op3(l, EMIT_SELECT, up, step, lower_op2(l, EMIT_SUB, zero, step));
-	Reg trips = lower_op2(l, EMIT_UDIV, lower_op2(l, EMIT_SUB, span, one), lower_op2(l, EMIT_UMAX, size, one));
+	Reg reach = lower_op2(l, EMIT_SUB, span, one);
+	Reg trips = lower_op2(l, EMIT_UDIV, reach, lower_op2(l, EMIT_UMAX, size, one));
 	trips = lower_op2(l, EMIT_ADD, trips, one);
 	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_OR, rises, falls), trips, zero);
 }

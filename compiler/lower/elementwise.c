@@ -229,7 +229,10 @@ rounded_real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	bool same_bits = (k == OP_NEG || k == OP_ABS) && (x->reg == REG_F16 || x->reg == REG_BF16);
 	if (x->t == TY_F32 || x->t == TY_F64 || same_bits)
 		return real(l, x, a, b, c);
-	Reg r = real(l, x, lower_widen(l, x->t, a), b ? lower_widen(l, x->t, b) : 0, c ? lower_widen(l, x->t, c) : 0);
+	a = lower_widen(l, x->t, a);                    /* one after the other: the order of arguments is the compiler's own */
+	b = b ? lower_widen(l, x->t, b) : 0;
+	c = c ? lower_widen(l, x->t, c) : 0;
+	Reg r = real(l, x, a, b, c);
 	return is_compare(k) ? r : lower_narrow(l, x->t, r);
 }
 

@@ -513,8 +513,8 @@ lower_programs(Lower *l)
 		return;
 	}
 	l->e->prim(l->e, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
-	Reg at = l->e->loop_begin(l->e, lower_as(l, CAST_ZEXT, REG_I64, l->block), total,
-	    lower_as(l, CAST_ZEXT, REG_I64, blocks), NULL, NULL, 0);
+	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->block), step = lower_as(l, CAST_ZEXT, REG_I64, blocks);
+	Reg at = l->e->loop_begin(l->e, first, total, step, NULL, NULL, 0);
 	if (shared_bytes(l->f, l->t))
 		lower_barrier(l);                       /* the last program may still read its scratch */
 	find_program(l, at, l->programs);               /* there may be more of them than 32 bits count */
