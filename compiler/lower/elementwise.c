@@ -229,7 +229,7 @@ rounded_real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	bool same_bits = (k == OP_NEG || k == OP_ABS) && (x->reg == REG_F16 || x->reg == REG_BF16);
 	if (x->t == TY_F32 || x->t == TY_F64 || same_bits)
 		return real(l, x, a, b, c);
-	a = lower_widen(l, x->t, a);                    /* one after the other: the order of arguments is the compiler's own */
+	a = lower_widen(l, x->t, a);                    /* in this order, not the compiler's own for arguments */
 	b = b ? lower_widen(l, x->t, b) : 0;
 	c = c ? lower_widen(l, x->t, c) : 0;
 	Reg r = real(l, x, a, b, c);
