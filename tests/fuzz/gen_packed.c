@@ -87,7 +87,7 @@ gen_dot_scaled(Gen *g)
 	Value *in[] = {
 		operand(g, m, k), gen_of_type(g, type_tile(g->m, scale, 2, (int64_t[]){m, k / block})),
 		operand(g, k, n), gen_of_type(g, type_tile(g->m, scale, 2, (int64_t[]){n, k / block})),
-		gen_of_type(g, type_tile(g->m, TY_F32, 2, (int64_t[]){m, n})),
+		gen_acc(g, type_tile(g->m, TY_F32, 2, (int64_t[]){m, n})),
 	};
 
 	gen_op1(g, OP_DOT_SCALED, in, 5, &a, 1, NULL);

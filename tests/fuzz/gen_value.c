@@ -432,6 +432,15 @@ gen_order(Gen *g)
 	}
 }
 
+/* An accumulator.  A zero's sign is not a dot's to keep (what stands beyond K is added too): plus 0.0 it is no -0.0. */
+Value *
+gen_acc(Gen *g, const Type *t)
+{
+	Value *acc = gen_of_type(g, t);
+
+	return dtype_is_float(t->elem) ? build2(&g->b, OP_ADD, acc, build_float(&g->b, t, 0.0)) : acc;
+}
+
 void
 gen_dot(Gen *g)
 {
@@ -447,6 +456,6 @@ gen_dot(Gen *g)
 	extent[t->rank - 1] = 1 + gen_pick(g, 4);
 	Value *y = gen_of_type(g, type_tile(g->m, x->type->elem, t->rank, extent));
 	extent[t->rank - 2] = t->extent[t->rank - 2];
-	Value *acc = gen_of_type(g, type_tile(g->m, is_float ? TY_F32 : TY_I32, t->rank, extent));
+	Value *acc = gen_acc(g, type_tile(g->m, is_float ? TY_F32 : TY_I32, t->rank, extent));
 	gen_op1(g, OP_DOT, (Value *[]){x, y, acc}, 3, NULL, 0, NULL);
 }
