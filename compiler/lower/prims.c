@@ -3,7 +3,7 @@
 
 const PrimInfo prim_info[PRIM_COUNT] = {
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt)                                    \
-	[PRIM_##id] = {text, nin, nout, needs, flags, ptx, msl, simt},
+	[PRIM_##id] = {text, nin, nout, needs, flags, ptx, msl, #simt},
 #include "lower/prims.def"
 #undef PRIM
 };
