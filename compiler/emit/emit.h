@@ -23,10 +23,18 @@ bool emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, 
 /* llvm.c, llvm_nvptx.c: LLVM IR through LLVM-C, then PTX */
 typedef struct EmitLlvm EmitLlvm;
 
+/* A function or table that compiled code may name. */
+typedef struct EmitSymbol {
+	const char *name;
+	void (*address)(void);
+} EmitSymbol;
+
 typedef struct EmitLlvmOptions {
 	bool lines;                                     /* .loc lines with the places of the source */
 	bool verify;                                    /* have LLVM check the module first */
 	const Compile *cx;                              /* whose files places speak of */
+	bool host;                                      /* for this machine: see llvm_simt.c */
+	bool checks;                                    /* of the host's code: each access by a call */
 } EmitLlvmOptions;
 
 /* False, *why (in mem): LLVM has no such target. */
@@ -35,5 +43,15 @@ Emitter *emit_llvm_emitter(EmitLlvm *l);
 void emit_llvm_text(EmitLlvm *l, Text *out);            /* LLVM IR as emitted, or as optimised after emit_llvm_ptx */
 bool emit_llvm_ptx(EmitLlvm *l, Text *out, const char **why);   /* optimises and writes PTX */
 void emit_llvm_close(EmitLlvm *l);
+
+/* llvm_simt.c, llvm_jit.c: the per-thread code of a GPU for this machine (opened with `host`), by the contract in
+ * runtime/simt/simt.h.  Code outlives the emitter. */
+typedef struct EmitCode EmitCode;
+
+/* NULL, *why (in the emitter's mem): a name that is not among the symbols, or LLVM's complaint. */
+EmitCode *emit_llvm_code(EmitLlvm *l, const EmitSymbol *symbol, int nsymbol, const char **why);
+void (*emit_code_entry(const EmitCode *c))(void);
+const Place *emit_code_sites(const EmitCode *c, int *n);        /* by the thread's site number */
+void emit_code_close(EmitCode *c);
 
 #endif

@@ -11,11 +11,12 @@
 
 #include <stdint.h>
 
-#include "lower/emitter.h"
+#include "emit/emit.h"
 
 enum { SIMT_LANES = 32 };
 
 typedef struct SimtBlock SimtBlock;                     /* block.c */
+typedef struct SimtLaunch SimtLaunch;
 
 /* What one thread is, for compiled code and primitives.  Compiled code knows the offsets of the fields up to `steps`. */
 typedef struct SimtThread {
@@ -62,13 +63,86 @@ typedef enum SimtAccess {
 	SIMT_ATOMIC = 1 << 2,
 	SIMT_ASYNC = 1 << 3,                            /* by an asynchronous copy: at any time until it is waited for */
 	SIMT_TENSOR = 1 << 4,                           /* by the async proxy (bulk copies, wgmma) */
+	SIMT_ACQUIRE = 1 << 5, SIMT_RELEASE = 1 << 6,   /* with SIMT_ATOMIC: what it orders */
+	SIMT_VOLATILE = 1 << 7,
 } SimtAccess;
 
+/* An access of 2, 4, 8 or 16 bytes must be aligned to its size in shared memory, to `align` in global memory. */
 uint8_t *simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access);
 uint8_t *simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access);
 
-/* Ends the launch with a report; does not return. */
+/* What block.c tells it, if the launch has checks: a block begins (its shared memory is undefined) and ends, the launch
+ * begins and ends (state: what simt_check_state gives to all its OS threads). */
+void *simt_check_open(const SimtLaunch *launch);
+void simt_check_close(void *state);
+void simt_check_begin(SimtBlock *b);
+void simt_check_end(SimtBlock *b);
+/* All of them met: what each did before it comes before what each does after.  (A warp that met for a shuffle does not
+ * count: no memory is ordered by it.) */
+void simt_check_met(SimtThread *const *who, int n);
+/* What t did so far comes before whatever a thread does after it has seen the object (an mbarrier, a barrier that is
+ * not waited for, …: any address or offset as a key). */
+void simt_check_arrive(SimtThread *t, uint64_t object);
+void simt_check_see(SimtThread *t, uint64_t object);
+
+/* ---- machine.c: a launch ---- */
+
+typedef void SimtKernel(SimtThread *t, const uint64_t *param);
+
+/* Memory that a launch may touch. */
+typedef struct SimtRange {
+	const char *name;                               /* as the source has it; NULL: the machinery's own, not checked */
+	uint64_t low, high, first;                      /* addresses; where its element 0 lies */
+	DType dtype;
+	bool undefined;                                 /* nothing has been written there yet */
+} SimtRange;
+
+struct SimtLaunch {
+	SimtKernel *kernel;
+	const uint64_t *param;
+	const Target *target;
+	int threads, shared_bytes, cluster;             /* of a block; blocks of a cluster (0: 1) */
+	int64_t nblocks;
+	const Place *site;                              /* of t->site */
+	int nsite;
+	bool checks;
+	uint64_t seed;                                  /* 0: warps in order; else they run in an order of its own */
+	int64_t turns_most;                             /* of loops, of one thread; 0: SIMT_TURNS */
+	int workers;                                    /* OS threads; 0: as many as there are processors */
+	const SimtRange *range;
+	int nrange;                                     /* 0: any memory */
+	void (*print)(void *user, const char *line);
+	void *print_user;
+};
+
+/* How it ended. */
+typedef struct SimtReport {
+	bool failed;
+	char text[1024];                                /* a sentence without its full stop */
+	Place place, other;
+	int64_t block;
+	int thread;
+} SimtReport;
+
+typedef struct SimtMachine SimtMachine;                 /* stacks and shared memory, kept from launch to launch */
+
+SimtMachine *simt_open(void);
+void simt_close(SimtMachine *m);
+/* False: report->text. */
+bool simt_run(SimtMachine *m, const SimtLaunch *launch, SimtReport *report);
+/* What compiled code calls. */
+const EmitSymbol *simt_symbols(int *n);
+
+/* Of a thread while it runs. */
+const SimtLaunch *simt_launch(const SimtThread *t);
+void *simt_check_state(const SimtThread *t);            /* what simt_check_open gave */
+SimtThread *simt_thread_of(SimtBlock *b, int thread);
+void **simt_check_slot(SimtBlock *b);                   /* a pointer of check.c's, a block */
+
+/* Ends the launch with a report of t's place; does not return. */
 _Noreturn void simt_fail(SimtThread *t, const char *fmt, ...) PRINTF(2, 3);
+/* The same of two places: `other` is a site. */
+_Noreturn void simt_fail_at(SimtThread *t, int other, const char *fmt, ...) PRINTF(3, 4);
 
 /* ---- warp.c, matrix.c, copy.c, mbarrier.c, bulk.c, wgmma.c: the primitives ---- */
 
@@ -80,9 +154,16 @@ _Noreturn void simt_fail(SimtThread *t, const char *fmt, ...) PRINTF(2, 3);
 #include "lower/prims.def"
 #undef PRIM
 
-/* Emitter's mma, wgmma, settle, atomic, print and trap. */
+/* Emitter's mma and wgmma. */
 void simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out);
 void simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned turned, const uint32_t *c,
     uint32_t *out);
+
+/* What compiled code calls besides: number.c, block.c.  simt_steps: t->steps is used up; simt_spin: one more turn of a
+ * loop that may be waiting for another thread. */
+void simt_steps(SimtThread *t);
+void simt_spin(SimtThread *t);
+_Noreturn void simt_trap(SimtThread *t);
+void simt_print(SimtThread *t, const char *format, const uint64_t *value, const int *type, int n);
 
 #endif
