@@ -56,6 +56,9 @@ void **simt_block_local(SimtThread *t, const void *key);
 /* Has done(user) run when the block ends, however it ends. */
 void simt_at_end(SimtThread *t, void (*done)(void *user), void *user);
 
+/* A thread of the block of that rank in t's cluster, NULL: there is none.  Blocks of a cluster share an OS thread. */
+SimtThread *simt_cluster_peer(SimtThread *t, int rank);
+
 /* ---- check.c: every access goes through these; they return where the bytes are on this machine ---- */
 
 typedef enum SimtAccess {
@@ -84,6 +87,17 @@ void simt_check_met(SimtThread *const *who, int n);
  * not waited for, …: any address or offset as a key). */
 void simt_check_arrive(SimtThread *t, uint64_t object);
 void simt_check_see(SimtThread *t, uint64_t object);
+
+/* Told only if the launch has checks, as those above: an access that t began with SIMT_ASYNC is over.  It was waited for by t itself (mbarrier is -1), or it counts for an
+ * mbarrier of t's block: then it is before what threads do that see the mbarrier. */
+void simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
+
+typedef enum SimtFence {
+	SIMT_FENCE_GPU,                                 /* of all memory, towards the whole device */
+	SIMT_FENCE_MBAR,                                /* of mbarriers just set up, towards the cluster */
+	SIMT_FENCE_ASYNC,                               /* t's accesses to shared memory, towards the async proxy */
+} SimtFence;
+void simt_fenced(SimtThread *t, SimtFence kind);
 
 /* ---- machine.c: a launch ---- */
 
@@ -154,10 +168,12 @@ _Noreturn void simt_fail_at(SimtThread *t, int other, const char *fmt, ...) PRIN
 #include "lower/prims.def"
 #undef PRIM
 
-/* Emitter's mma and wgmma. */
+/* Emitter's mma, wgmma and settle. */
 void simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out);
+/* Hands out what stands for the result until it is waited for; simt_settle, after the wait, makes that the result. */
 void simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned turned, const uint32_t *c,
     uint32_t *out);
+void simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n);
 
 /* What compiled code calls besides: number.c, block.c.  simt_steps: t->steps is used up; simt_spin: one more turn of a
  * loop that may be waiting for another thread. */
