@@ -281,12 +281,6 @@ record_trap(Emitter *e)
 	add(e, INS_TRAP, 0, NULL, 0, 0);
 }
 
-static RegType
-prim_type(PrimKind k)
-{
-	return k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_MBAR_POLL ? REG_PRED : REG_I32;
-}
-
 static void
 record_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
 {
@@ -297,7 +291,7 @@ record_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, 
 	if (nimm)
 		memcpy(i->imm, imm, sizeof *imm * (size_t)nimm);
 	for (int n = 0; n < nout; n++)
-		out[n] = i->out[n] = make_reg(s, prim_type(k));
+		out[n] = i->out[n] = make_reg(s, prim_result(k));
 }
 
 static void

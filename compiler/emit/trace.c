@@ -478,12 +478,6 @@ trap(Emitter *e)
 
 /* warps and blocks */
 
-static RegType
-prim_result(PrimKind k)
-{
-	return k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_MBAR_POLL ? REG_PRED : REG_I32;
-}
-
 static void
 prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
 {

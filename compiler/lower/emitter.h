@@ -81,6 +81,7 @@ typedef struct PrimInfo {
 } PrimInfo;
 
 extern const PrimInfo prim_info[PRIM_COUNT];
+RegType prim_result(PrimKind k);                         /* what its results are: REG_I32 or REG_PRED */
 extern const int emit_op_operands[EMIT_OPS_COUNT];
 extern const char *const emit_op_text[EMIT_OPS_COUNT];
 extern const char *const reg_type_text[REG_TYPES];

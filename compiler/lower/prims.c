@@ -1,6 +1,8 @@
 /* The names and rows behind emitter.h: primitives, operations and types of registers as tables. */
 #include "lower/emitter.h"
 
+#include <string.h>
+
 const PrimInfo prim_info[PRIM_COUNT] = {
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt)                                    \
 	[PRIM_##id] = {text, nin, nout, needs, flags, ptx, msl, #simt},
@@ -33,6 +35,13 @@ const char *const reg_type_text[REG_TYPES] = {
     [REG_GLOBAL] = "global",
     [REG_SHARED] = "shared",
 };
+
+RegType
+prim_result(PrimKind k)
+{
+	bool is_truth = k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || strstr(prim_info[k].ptx, "%q");
+	return is_truth ? REG_PRED : REG_I32;
+}
 
 MmaWords
 mma_words(const MmaInfo *i)

@@ -357,11 +357,17 @@ prim_operand(PrimKind k, int i)
 		return REG_PRED;
 	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)
 		return REG_F32;
-	if (k == PRIM_PREFETCH_L2 || ((k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16) && i == 1))
+	bool is_bulk = k >= PRIM_BULK_COPY && k <= PRIM_TENSOR_STORE_5;
+	int global = k == PRIM_PREFETCH_L2 || k == PRIM_TENSOR_MAP || k == PRIM_BULK_STORE ? 0 :
+	    k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16 || (is_bulk && k != PRIM_BULK_SEND) ? 1 : -1;
+	int barrier = k == PRIM_BULK_COPY || k == PRIM_BULK_COPY_MULTI ? 3 :
+	    k >= PRIM_TENSOR_LOAD_1 && k <= PRIM_TENSOR_MULTI_5 ? 2 : -1;
+	if (i == global)
 		return REG_GLOBAL;
-	if (i == 0 && k >= PRIM_CP_ASYNC)
-		return REG_SHARED;
-	return REG_I32;
+	if (k == PRIM_BULK_SEND || k == PRIM_BULK_STORE)
+		return i == 1 ? REG_SHARED : REG_I32;
+	bool is_word = k == PRIM_CLUSTER_LOAD || k == PRIM_CLUSTER_STORE || k == PRIM_CLUSTER_SIGNAL;
+	return (i == 0 && k >= PRIM_CP_ASYNC && !is_word) || i == barrier ? REG_SHARED : REG_I32;
 }
 
 static void
@@ -372,7 +378,7 @@ test_prims(void **unused)
 		for (PrimKind k = 0; k < PRIM_COUNT; k++) {
 			const PrimInfo *info = &prim_info[k];
 			int64_t imm[2] = {8, 64};
-			Reg in[8], out[8];
+			Reg in[10], out[8];
 			if (!info->ptx || info->needs & ~b.t->has)
 				continue;
 			if (k == PRIM_REGISTERS_MORE || k == PRIM_REGISTERS_LESS)
