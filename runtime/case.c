@@ -324,6 +324,15 @@ case_run(TglCase *c, double *seconds)
 	return s;
 }
 
+TglStatus
+case_launch(TglCase *c)
+{
+	TglStatus s = TGL_ERROR_LAUNCH;
+	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
+	return in ? instance_launch(c->k, in, &c->b, tensor, NULL) : s;
+}
+
 static TglStatus
 resources(TglCase *c, TglResources *out)
 {

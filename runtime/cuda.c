@@ -280,15 +280,6 @@ cuda_copy_out(Device *d, void *to, const void *from, size_t size, bool wait)
 	return ok;
 }
 
-static bool
-cuda_copy_within(Device *d, void *to, const void *from, size_t size)
-{
-	void *before = cuda_enter(d);
-	bool ok = !size || CUDA_CALL(d, cuMemcpyDtoDAsync_v2, address(to), address(from), size, d->stream);
-	cuda_leave(d, before);
-	return ok;
-}
-
 /* Elements of 8 bytes whose halves differ are two columns of words. */
 static bool
 fill_words(Device *d, CudaPointer to, const uint32_t half[2], size_t n)
@@ -370,7 +361,6 @@ const Device device_cuda = {
     .free = cuda_free,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
-    .copy_within = cuda_copy_within,
     .fill = cuda_fill,
     .reaches = cuda_reaches,
     .finish = cuda_finish,

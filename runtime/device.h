@@ -93,8 +93,6 @@ struct Device {
 	/* Host to device and back.  With `wait` the copy is done on return. */
 	bool (*copy_in)(Device *d, void *to, const void *from, size_t size, bool wait);
 	bool (*copy_out)(Device *d, void *to, const void *from, size_t size, bool wait);
-	/* Without waiting.  NULL: the host does it. */
-	bool (*copy_within)(Device *d, void *to, const void *from, size_t size);
 	/* `n` times the `size` bytes at `one` (1, 2, 4 or 8), one behind the other.  NULL: the host
 	 * does it. */
 	bool (*fill)(Device *d, void *to, const void *one, size_t size, size_t n);

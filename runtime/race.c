@@ -1,27 +1,26 @@
-/* Times that may be compared: our kernel, a handwritten one and a copy take turns, so that clocks,
- * heat and neighbours meet all alike.
+/* Times that may be compared: our kernel, a handwritten one, a copy and what else is asked for take turns, so that
+ * clocks, heat and neighbours meet all alike.
  *
  * Each runner is a graph of launches (on devices without graphs, launches one by one) that go over
  * several cases, whose tensors together exceed the cache: a kernel that is measured on the data that
  * it has just left there looks faster than it is. A replay lasts some milliseconds, so that what
  * starting it costs does not show. Each round begins with another runner. */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "runtime/runtime.h"
 
-enum { OURS, THEIRS, COPY, RUNNERS };
-enum { ROUNDS = 21, LEAST_ROUNDS = 5, MOST_LAUNCHES = 1000, MOST_ROUNDS = 100000 };
+enum { OURS, THEIRS, COPY, BESIDE, RUNNERS };
+enum { ROUNDS = 21, LEAST_ROUNDS = 5, MOST_LAUNCHES = 1000, MOST_ROUNDS = 100000, COPIES = 8 };
 static const double REPLAY_SECONDS = 4e-3, SECONDS = 2;
-static const int64_t COPY_BYTES = 512 << 20, HOST_COPY_BYTES = 64 << 20;
 
 typedef struct Race {
 	TglCase *const *sets;
 	int nsets;
 	TglForeign *foreign;
 	TglDevice *dev;
-	TglTensor *from, *to;
+	TglCase *beside;                /* NULL: none */
+	Copier copier;
 	TglStream *stream;              /* NULL: no graphs */
 	int launches[RUNNERS];          /* 0: it does not run */
 	TglGraph *graph[RUNNERS];
@@ -51,25 +50,11 @@ compile_of(const Race *r)
 
 /* ---- one launch of each ---- */
 
+/* A launch of another program's, whose reports are not those of the case's. */
 static TglStatus
-launch_ours(TglCase *c)
+launched(Race *r, TglStatus s, const TglCase *c)
 {
-	TglStatus s = TGL_ERROR_LAUNCH;
-	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
-	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
-	return in ? instance_launch(c->k, in, &c->b, tensor, NULL) : s;
-}
-
-static TglStatus
-launch_copy(Race *r)
-{
-	Device *d = &r->dev->dev;
-	size_t size = tgl_tensor_bytes(r->from);
-	if (!d->copy_within)
-		memcpy(r->to->data, r->from->data, size);
-	else if (!d->copy_within(d, r->to->data, r->from->data, size))
-		return device_report(r->dev, compile_of(r), NULL, NULL);
-	return TGL_OK;
+	return s == TGL_OK || !c ? s : context_end(r->dev->cx, s, c->k->program->compile);
 }
 
 static TglStatus
@@ -77,9 +62,10 @@ launch(Race *r, int runner, int i)
 {
 	TglCase *c = r->sets[i % r->nsets];
 	switch (runner) {
-	case OURS: return launch_ours(c);
+	case OURS: return case_launch(c);
 	case THEIRS: return foreign_launch(r->foreign, c, NULL);
-	default: return launch_copy(r);
+	case COPY: return launched(r, copier_launch(&r->copier), r->copier.c);
+	default: return launched(r, case_launch(r->beside), r->beside);
 	}
 }
 
@@ -133,13 +119,13 @@ time_runner(Race *r, int runner, double *seconds)
 
 /* How many launches one replay has: some milliseconds of them, each set equally often. */
 static int
-choose_launches(const Race *r, double one)
+choose_launches(const Race *r, double one, int nsets)
 {
 	double n = one > 0 ? REPLAY_SECONDS / one : MOST_LAUNCHES;
 	int whole = n > MOST_LAUNCHES ? MOST_LAUNCHES : (int)n;
 	if (!r->stream)
 		return 1;
-	return MAX(whole / r->nsets, 1) * r->nsets;
+	return MAX(whole / nsets, 1) * nsets;
 }
 
 /* One launch of each on every set: what is compiled is compiled, memory is touched. */
@@ -152,7 +138,7 @@ warm_up(Race *r)
 		s = case_run(r->sets[i], &one);
 	if (s == TGL_OK && r->stream)
 		s = case_run(r->sets[0], &one); /* the first ones were cold */
-	r->launches[OURS] = choose_launches(r, one);
+	r->launches[OURS] = choose_launches(r, one, r->nsets);
 	for (int i = 0; i < r->nsets && s == TGL_OK && r->foreign; i++) {
 		s = case_restore(r->sets[i]) ? foreign_launch(r->foreign, r->sets[i], &one)
 					     : device_report(r->dev, compile_of(r), NULL, NULL);
@@ -161,27 +147,25 @@ warm_up(Race *r)
 	return s;
 }
 
-static bool
-open_copy(Race *r)
+static TglStatus
+open_others(Race *r)
 {
-	TglDeviceInfo info;
-	r->dev->dev.info(&r->dev->dev, &info);
-	int64_t size = r->dev->dev.host ? HOST_COPY_BYTES : COPY_BYTES;
-	if (info.memory && (int64_t)(info.memory / 16) < size)
-		size = (int64_t)(info.memory / 16) & ~4095ll;
-	size = MAX(size, 4096);
-	r->from = tensor_open(r->dev, compile_of(r), TGL_U8, 1, &size, NULL);
-	r->to = r->from ? tensor_open(r->dev, compile_of(r), TGL_U8, 1, &size, NULL) : NULL;
-	r->launches[COPY] = r->stream ? 8 : 1;
-	return r->to;
+	double one = 0;
+	TglStatus s = copier_open(r->dev, compile_of(r), &r->copier);
+	r->launches[COPY] = r->stream ? COPIES : 1;
+	if (s != TGL_OK || !r->beside)
+		return s;
+	for (int i = 0; i < 2 && s == TGL_OK; i++)      /* the first is cold */
+		s = launched(r, case_run(r->beside, &one), r->beside);
+	r->launches[BESIDE] = choose_launches(r, one, 1);
+	return s;
 }
 
 static TglStatus
 get_ready(Race *r)
 {
-	if (!open_copy(r))
-		return TGL_ERROR_MEMORY;
-	TglStatus s = warm_up(r);
+	TglStatus s = open_others(r);
+	s = s == TGL_OK ? warm_up(r) : s;
 	for (int i = 0; i < RUNNERS && s == TGL_OK && r->stream; i++)
 		if (r->launches[i])
 			s = record(r, i);
@@ -219,7 +203,7 @@ run_rounds(Race *r, const TglRaceOptions *o, int most, int *rounds)
 static void
 summarise(Race *r, int n, TglRace *out)
 {
-	double bytes = 2 * (double)tgl_tensor_bytes(r->from);
+	double bytes = 2 * (double)tgl_tensor_bytes(r->copier.from);
 	double *ratio = calloc((size_t)n, sizeof *ratio);
 	if (!ratio)
 		die("no memory");
@@ -233,6 +217,7 @@ summarise(Race *r, int n, TglRace *out)
 	out->ours = spread(r->times[OURS], n);
 	out->theirs = spread(r->times[THEIRS], n);
 	out->copy = spread(r->times[COPY], n);
+	out->beside = spread(r->times[BESIDE], n);
 	free(ratio);
 }
 
@@ -262,17 +247,17 @@ race_close(Race *r)
 		free(r->times[i]);
 	}
 	tgl_stream_close(&r->stream);
-	tgl_tensor_close(&r->from);
-	tgl_tensor_close(&r->to);
+	copier_close(&r->copier);
 }
 
 static bool
-are_alike(TglCase *const *sets, int n, const TglForeign *f)
+are_alike(TglCase *const *sets, int n, const TglRaceOptions *o)
 {
+	const TglForeign *f = o->foreign;
 	for (int i = 0; i < n; i++)
 		if (!sets[i] || sets[i]->k != sets[0]->k || sets[i]->dev != sets[0]->dev)
 			return false;
-	return !f || (f->k == sets[0]->k && f->dev == sets[0]->dev);
+	return (!f || (f->k == sets[0]->k && f->dev == sets[0]->dev)) && (!o->beside || o->beside->dev == sets[0]->dev);
 }
 
 TglStatus
@@ -287,11 +272,12 @@ tgl_case_race(TglCase *const *sets, int nsets, const TglRaceOptions *o, TglRace 
 	if (context_null(cx, out, "tgl_case_race", "out"))
 		return TGL_ERROR_USAGE;
 	*out = (TglRace){0};
-	if (!are_alike(sets, nsets, o->foreign)) {
+	if (!are_alike(sets, nsets, o)) {
 		diag_error(cx->own, NOWHERE, DIAG_API_FOREIGN, "tgl_case_race", "a case");
 		return context_fail(cx, TGL_ERROR_USAGE, NULL);
 	}
-	Race r = {.sets = sets, .nsets = nsets, .foreign = o->foreign, .dev = sets[0]->dev, .rest = o->rest};
+	Race r = {.sets = sets, .nsets = nsets, .foreign = o->foreign, .dev = sets[0]->dev,
+	    .beside = o->beside, .rest = o->rest};
 	if (r.dev->dev.queue && !(r.stream = tgl_stream_open(r.dev)))
 		return tgl_error(cx)->status;
 	TglStatus s = race(&r, o, out);

@@ -314,7 +314,22 @@ struct TglCase {
 };
 
 TglStatus case_run(TglCase *c, double *seconds);
+TglStatus case_launch(TglCase *c);      /* on what its tensors hold, without waiting where the device does not */
 bool case_restore(TglCase *c);          /* first values, poison */
+
+/* copier.c: the copy that a device's memory is measured by */
+
+typedef struct Copier {
+	TglDevice *dev;
+	TglTensor *from, *to;
+	TglProgram *program;
+	TglCase *c;                     /* NULL: the host copies */
+} Copier;
+
+/* What it opened is to be closed after a failure too. */
+TglStatus copier_open(TglDevice *dev, Compile *cx, Copier *out);
+TglStatus copier_launch(Copier *k);
+void copier_close(Copier *k);
 
 /* foreign.c */
 

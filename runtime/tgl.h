@@ -644,6 +644,7 @@ TglStatus tgl_foreign_resources(TglForeign *f, TglResources *out);
 
 typedef struct TglRaceOptions {
 	TglForeign *foreign;            /* or NULL */
+	TglCase *beside;                /* another kernel's, that takes part; or NULL */
 	int rounds;                     /* at most; 0: 21 */
 	double seconds;                 /* start no round after; 0: 2.  Five are made in any case */
 	double rest;                    /* idle, then one replay, before each time; 0: back to back */
@@ -659,10 +660,11 @@ typedef struct TglRace {
 	int rounds, launches;           /* launches are of one replay */
 	TglSpread ours, theirs;         /* seconds a launch, of rounds; theirs 0 without a foreign kernel */
 	TglSpread ratio;                /* theirs / ours within one round */
-	TglSpread copy;                 /* bytes a second of a copy from device to device, read and written */
+	TglSpread copy;                 /* bytes a second of a kernel that copies, read and written */
+	TglSpread beside;               /* seconds a launch */
 } TglRace;
 
-/* Times the case's kernel, the handwritten one and a copy in turn, each as a graph of launches that
+/* Times the case's kernel, the handwritten one, the case beside and a copy in turn, each as a graph of launches that
  * go over all of `sets`: cases of one kernel and shape, whose tensors together should exceed the
  * device's cache.  Each round begins with another.  Tensors that a kernel changes are not set back
  * between.  The cpu device launches one by one. */

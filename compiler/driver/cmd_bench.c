@@ -204,16 +204,15 @@ static const char products_text[] =
     "example products { P = %d; a = %s; b = %s; }\n";
 static const double PRODUCTS_FLOPS = 2.0 * 128 * 128 * 32 * 1024; /* of a program */
 
-/* Its rate stays unknown for types that it cannot be written for. */
-static void
-measure_products(Bench *b)
+/* NULL for types that it cannot be written for, and where there are no products. */
+static TglCase *
+open_products(Bench *b, double *flops)
 {
 	TglDeviceInfo info;
 	Text text = {0};
-	double seconds;
 	if (!tgl_case_product(b->set[0], &b->operand) || tgl_device_info(b->s->dev, &info) != TGL_OK ||
 	    strncmp(info.name, "cuda", 4) != 0)
-		return;
+		return NULL;
 	bool whole = b->operand <= TGL_U64;
 	const char *t = tgl_dtype_name(b->operand), *sum = whole ? "i32" : b->operand == TGL_F64 ? "f64" : "f32";
 	const char *values = whole ? "randint(0, 4)" : "uniform(0, 1)";
@@ -221,11 +220,13 @@ measure_products(Bench *b)
 	text_printf(&text, products_text, t, t, sum, sum, programs, values, values);
 	TglProgram *p = tgl_program_text(b->s->cx, "<products>", text.at, text.n);
 	TglCase *c = p ? tgl_case_open(b->s->dev, tgl_program_kernel(p, 0), NULL) : NULL;
-	if (c && tgl_case_replay(c, 4, 9, &seconds) == TGL_OK && seconds > 0)
-		b->products = PRODUCTS_FLOPS * programs / seconds;
-	tgl_case_close(&c);
+	double seconds;
+	if (c && tgl_case_replay(c, 1, 1, &seconds) != TGL_OK)
+		tgl_case_close(&c);
+	*flops = PRODUCTS_FLOPS * programs;
 	tgl_program_close(&p);
 	text_close(&text);
+	return c;
 }
 
 /* ---- the race ---- */
@@ -241,9 +242,12 @@ progress(void *user, int round, int rounds)
 static bool
 measure(Bench *b, const Wish *w)
 {
-	TglRaceOptions o = {.foreign = b->foreign, .rounds = (int)MIN(w->rounds, INT32_MAX), .seconds = w->seconds,
+	double flops = 0;
+	TglCase *products = open_products(b, &flops);
+	TglRaceOptions o = {.foreign = b->foreign, .beside = products, .rounds = (int)MIN(w->rounds, INT32_MAX), .seconds = w->seconds,
 		.rest = w->rest * 1e-3, .progress = progress, .user = b};
 	TglStatus got = tgl_case_race(b->set, b->nsets, &o, &b->race);
+	tgl_case_close(&products);
 	cli_progress_end(b->s->cli);
 	if (got != TGL_OK)
 		return session_error(b->s), false;
@@ -252,7 +256,7 @@ measure(Bench *b, const Wish *w)
 	b->runner[0].has_resources = tgl_case_resources(b->set[0], &b->runner[0].resources) == TGL_OK;
 	if (b->foreign)
 		b->runner[1].has_resources = tgl_foreign_resources(b->foreign, &b->runner[1].resources) == TGL_OK;
-	measure_products(b);
+	b->products = b->race.beside.median > 0 ? flops / b->race.beside.median : 0;
 	return true;
 }
 

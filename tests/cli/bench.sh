@@ -86,7 +86,6 @@ vs 0 '^  hand +128 threads of 24 registers and 512 bytes of shared memory a bloc
 vs 0 '^  1 round of ' MOCK_CUDA_LOG=log copy.cu:hand --no-check --rounds=1 --rest=1
 holds grep -q '^nvrtc --gpu-architecture=sm_90a$' log
 holds grep -q '^nvrtc -I[.]$' log
-holds grep -q '^cuMemcpyDtoDAsync_v2$' log
 vs 0 '"ratio": [{]$' '' copy.cu:hand --no-check --json
 vs 0 ',"hand",' '' copy.cu:hand --no-check --csv --plot=vs.svg
 holds grep -q 'ratio 1.000' vs.svg
@@ -116,7 +115,7 @@ vs 1 'declare it extern "C"' '' copy.cu:even
 vs 1 'CUDA_ERROR_ILLEGAL_ADDRESS, result 700' '' copy.cu:bad
 vs 1 'NVRTC 13.0 failed for sm_90a with result 5' MOCK_NVRTC_FAIL=5 copy.cu:hand
 holds grep -q 'install the newest NVRTC' out
-vs 1 'E1140' MOCK_CUDA_FAIL=cuMemcpyDtoDAsync_v2:1:701 copy.cu:hand --no-check
+vs 1 'E1140' MOCK_CUDA_FAIL=cuGraphLaunch:3:701 copy.cu:hand --no-check
 vs 1 'E1140' MOCK_CUDA_FAIL=cuGraphInstantiateWithFlags:2:2 copy.cu:hand --no-check
 try 1 "the grid '0 . N' has 0 blocks.*E1224" '' --vs copy.cu:hand --grid '0 * N' --block 128
 try 1 "the grid 'N / 2.0' has .* blocks" '' --vs copy.cu:hand --grid 'N / 2.0' --block 128

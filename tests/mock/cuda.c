@@ -57,10 +57,10 @@ typedef struct Module { int magic; char *text; Function *functions; } Module;
 
 typedef struct Node {                                       /* one thing done, now or when a graph is launched */
 	struct Node *next;
-	enum { NODE_KERNEL, NODE_SET, NODE_COPY_IN, NODE_COPY_OUT, NODE_COPY } kind;
+	enum { NODE_KERNEL, NODE_SET, NODE_COPY_IN, NODE_COPY_OUT } kind;
 	Function *f;
 	uint64_t value[MAX_PARAMS];
-	Pointer at, from;
+	Pointer at;
 	void *host;
 	uint64_t word;
 	size_t size, pitch, n;
@@ -558,7 +558,7 @@ directive(const Function *f, const uint64_t *value, const char *s)
 static int
 node_run(const Node *n)
 {
-	char *p, *from;
+	char *p;
 	const char *end = n->kind == NODE_KERNEL && *n->f->text ? strstr(n->f->text + 7, ".entry ") : NULL;
 	clock_ms += n->kind == NODE_KERNEL ? 0.01 : 0.001;
 	switch (n->kind) {
@@ -575,13 +575,6 @@ node_run(const Node *n)
 				return INVALID;
 			memcpy(p, &n->word, n->size);
 		}
-		return OK;
-	case NODE_COPY:
-		p = reach(n->at, n->size);
-		from = reach(n->from, n->size);
-		if (!p || !from)
-			return INVALID;
-		memmove(p, from, n->size);
 		return OK;
 	case NODE_COPY_IN:
 	case NODE_COPY_OUT:
@@ -617,14 +610,6 @@ cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t n, Stream *s)
 {
 	TRY(begin("cuMemcpyHtoDAsync_v2"));
 	return node_do(&(Node){.kind = NODE_COPY_IN, .at = to, .host = (void *)from, .size = n}, s);
-}
-
-EXPORT int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Stream *s);
-int
-cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Stream *s)
-{
-	TRY(begin("cuMemcpyDtoDAsync_v2"));
-	return node_do(&(Node){.kind = NODE_COPY, .at = to, .from = from, .size = n}, s);
 }
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, Pointer from, size_t n, Stream *s);
