@@ -267,6 +267,6 @@ tgl_kernel_example(TglKernel *k, int i, TglExample *out)
 	if (!k || !out || i < 0 || i >= k->k->examples.n)
 		return false;
 	const ExampleItem *e = &k->k->examples.at[i];
-	*out = (TglExample){e->label ? e->label : "", e->is_bench};
+	*out = (TglExample){e->label ? e->label : "", e->is_bench, k->program->compile->files.at[e->item->place.file].path};
 	return true;
 }

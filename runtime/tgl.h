@@ -275,6 +275,7 @@ const char *tgl_kernel_constant(TglKernel *k, int i);
 typedef struct TglExample {
 	const char *label;              /* "" if it has none */
 	bool is_bench;                  /* for bench and tune only */
+	const char *file;               /* it stands in: its kernel's, or one that imports that */
 } TglExample;
 
 bool tgl_kernel_example(TglKernel *k, int i, TglExample *out); /* false past the last */

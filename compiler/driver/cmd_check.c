@@ -62,24 +62,24 @@ collect(Arena *mem, const char *path, PathList *out)
 }
 
 static void
-row(Totals *t, TglKernel *k, const char *label, const char *device, const char *output, double ratio, const char *verdict)
+row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const char *output, double ratio, const char *verdict)
 {
 	if (t->rows) {
-		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "file", tgl_kernel_file(k),
-		    "kernel", tgl_kernel_name(k), "example", label, "device", device, "output", output, "error_over_bound",
+		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "file", ex->file,
+		    "kernel", tgl_kernel_name(k), "example", ex->label, "device", device, "output", output, "error_over_bound",
 		    ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
 		return;
 	}
 	if (t->nrows++ == 0)
 		printf("%-22s %-24s %-6s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
 	if (ratio < 0)
-		printf("%-22s %-24s %-6s %-12s %12s  %s\n", tgl_kernel_name(k), label, device, output, "-", verdict);
+		printf("%-22s %-24s %-6s %-12s %12s  %s\n", tgl_kernel_name(k), ex->label, device, output, "-", verdict);
 	else
-		printf("%-22s %-24s %-6s %-12s %12.3g  %s\n", tgl_kernel_name(k), label, device, output, ratio, verdict);
+		printf("%-22s %-24s %-6s %-12s %12.3g  %s\n", tgl_kernel_name(k), ex->label, device, output, ratio, verdict);
 }
 
 static void
-check_outputs(Session *s, TglKernel *k, TglCase *c, const char *label, const char *device, Totals *t)
+check_outputs(Session *s, TglKernel *k, TglCase *c, const TglExample *ex, const char *device, Totals *t)
 {
 	bool more = true;
 	for (int i = 0; more; i++) {
@@ -91,7 +91,7 @@ check_outputs(Session *s, TglKernel *k, TglCase *c, const char *label, const cha
 		}
 		if (!more)
 			return;
-		row(t, k, label, device, r.param, r.ratio, r.passed ? "good" : "WRONG");
+		row(t, k, ex, device, r.param, r.ratio, r.passed ? "good" : "WRONG");
 		t->good += r.passed;
 		t->wrong += !r.passed;
 		if (r.passed || t->rows)
@@ -105,12 +105,12 @@ check_outputs(Session *s, TglKernel *k, TglCase *c, const char *label, const cha
 }
 
 static void
-check_example(Session *s, TglKernel *k, int index, const char *label, const char *device, uint64_t seed, Totals *t)
+check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, Totals *t)
 {
 	TglArg *args;
 	int nargs;
 	TensorList opened = {0};
-	cli_progress(s->cli, "%s %s on %s", tgl_kernel_name(k), label, device);
+	cli_progress(s->cli, "%s %s on %s", tgl_kernel_name(k), ex->label, device);
 	if (!session_args(s, k, &args, &nargs, &opened)) {
 		t->failed++;
 		return;
@@ -123,27 +123,28 @@ check_example(Session *s, TglKernel *k, int index, const char *label, const char
 		session_warnings(s);
 	cli_progress_end(s->cli);
 	if (!ran) {
-		row(t, k, label, device, "", -1, "FAILED");
+		row(t, k, ex, device, "", -1, "FAILED");
 		session_error(s);
 		t->failed++;
 	} else if (!tgl_kernel_has_reference(k)) {
-		row(t, k, label, device, "", -1, "ran; no reference");
+		row(t, k, ex, device, "", -1, "ran; no reference");
 		t->unchecked++;
 	} else {
-		check_outputs(s, k, c, label, device, t);
+		check_outputs(s, k, c, ex, device, t);
 	}
 	tgl_case_close(&c);
 	fflush(stdout);
 }
 
+/* The examples that stand in the file, of whatever file's kernel. */
 static void
-check_kernel(Session *s, TglKernel *k, const char *device, uint64_t seed, Totals *t)
+check_kernel(Session *s, const char *path, TglKernel *k, const char *device, uint64_t seed, Totals *t)
 {
 	TglExample ex;
 	const char *want = s->cli->value[OPT_EXAMPLE];
 	for (int i = 0; tgl_kernel_example(k, i, &ex); i++)
-		if (!ex.is_bench && (!want || strcmp(want, ex.label) == 0))
-			check_example(s, k, i, ex.label, device, seed, t);
+		if (!ex.is_bench && strcmp(ex.file, path) == 0 && (!want || strcmp(want, ex.label) == 0))
+			check_example(s, k, i, &ex, device, seed, t);
 }
 
 static void
@@ -156,11 +157,8 @@ check_file(Session *s, const char *path, const char *device, uint64_t seed, Tota
 		return;
 	}
 	session_warnings(s);
-	for (int i = 0; i < tgl_program_kernels(p); i++) {
-		TglKernel *k = tgl_program_kernel(p, i);
-		if (strcmp(tgl_kernel_file(k), path) == 0)
-			check_kernel(s, k, device, seed, t);
-	}
+	for (int i = 0; i < tgl_program_kernels(p); i++)
+		check_kernel(s, path, tgl_program_kernel(p, i), device, seed, t);
 	tgl_program_close(&p);
 }
 
