@@ -3,24 +3,39 @@
 one process, on the same tensors.
 
     bench/run [--only TEXT] [--rounds N] [--library libtegula.so] [--tune SECONDS] [--quick] [--output FILE.md]
+    bench/run --dry-run [--matmul]
+
+--dry-run needs no GPU, no PyTorch and no Triton: it lists the rows with their peers and looks whether each kernel and each
+handwritten one is there and takes what the row gives it.
 
 Every candidate first writes poisoned outputs, which are compared with a reference in f64 (a tolerance of the output's
 type); those that are wrong are named and left out.  Of each peer's candidates the fastest in a short search stays.  Then
 each peer is captured in a CUDA graph that cycles through input sets which together exceed the L2 cache, and the graphs
 are replayed in rounds, rotating the order; medians of rounds.  Problems with `flops` rest 200 ms before each burst."""
 import argparse
-import ctypes
+import importlib
 import os
 import pathlib
+import re
 import statistics
 import sys
 import time
+import unittest.mock
+
+DRY = "--dry-run" in sys.argv       # what is not here is not needed
+for name in ("torch", "torch.nn", "torch.nn.functional", "triton", "triton.language", "triton.language.extra"):
+    try:
+        if DRY:
+            importlib.import_module(name)
+    except ImportError:
+        sys.modules[name] = unittest.mock.MagicMock()
 
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import problems as P
-from tegula_api import Tegula
+if not DRY:
+    from tegula_api import Tegula
 
 ROOT = pathlib.Path(os.environ.get('TEGULA_ROOT', pathlib.Path(__file__).resolve().parents[2]))
 L2 = 64 << 20
@@ -172,6 +187,52 @@ def run(problem, args, tegula, log):
     return {k: (statistics.median(t.times), min(t.times), max(t.times), t.label) for k, t in timed.items()}, moved(problem, one)
 
 
+def kernel_parameters(kernel):
+    """Names of the compile-time and of the other parameters of "file:kernel" in dsl_examples, or None."""
+    name = kernel.split(":")[-1]
+    path = ROOT / "dsl_examples" / (kernel.split(":")[0] + ".tgl")
+    m = re.search(rf"^kernel {name}(?:<(.*?)>)?\((.*?)\)\s*grid", path.read_text(), re.M | re.S) if path.exists() else None
+    if not m:
+        return None
+    constants = re.findall(r"(\w+)\s*(?::\s*\w+)?\s*=[^=]", m.group(1) or "")
+    return constants, re.findall(r"(\w+)\s*:", m.group(2))
+
+
+def faults(p):
+    """What keeps a row from being measured, as far as that shows without a GPU."""
+    kernel, constants, arguments = p.tegula
+    given = [a.split("=")[0] for a in arguments.split()]
+    found = kernel_parameters(kernel)
+    if not found:
+        yield f"dsl_examples has no kernel {kernel}"
+    else:
+        if sorted(found[1]) != sorted(given):
+            yield f"{kernel} takes {' '.join(found[1])}, not {' '.join(given)}"
+        for c in constants:
+            if c not in found[0]:
+                yield f"{kernel} has no {c}"
+        for o in p.outputs:
+            if o not in given:
+                yield f"{kernel} is not given its output {o}"
+    if p.cuda:
+        path = ROOT / "bench/handwritten" / p.cuda[0]
+        if not path.exists() or not re.search(rf"\b{p.cuda[1]}\b", path.read_text()):
+            yield f"{path} has no {p.cuda[1]}"
+
+
+def dry_run(todo):
+    bad = 0
+    print("| problem | tegula | cuda | triton | torch | compile |\n| --- | --- | --- | --- | --- | --- |")
+    for p in todo:
+        print(f"| {p.name} | {p.tegula[0]} | {p.cuda[1] if p.cuda else '-'} | {'yes' if p.triton else '-'} | yes | "
+              f"{'yes' if p.compiled else '-'} |")
+        for f in faults(p):
+            print(f"  {p.name}: {f}")
+            bad += 1
+    print(f"{len(todo)} rows, {bad} faults")
+    return 1 if bad or not todo else 0
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--only", action="append", default=[])
@@ -184,8 +245,13 @@ def main():
     a.add_argument("--no-compile", action="store_true")
     a.add_argument("--no-cuda", action="store_true")
     a.add_argument("--output")
+    a.add_argument("--dry-run", action="store_true", help="say what would be measured, and look whether it is there")
     args = a.parse_args()
     lines = []
+    todo = P.matmul_problems() if args.matmul else P.memory_problems()
+    todo = [p for p in todo if not args.only or any(o in p.name for o in args.only)]
+    if args.dry_run:
+        sys.exit(dry_run(todo))
 
     def log(text):
         print(text, flush=True)
@@ -196,7 +262,6 @@ def main():
     except OSError as e:
         log(f"no tegula: {e}")
     torch.manual_seed(1)
-    todo = P.matmul_problems() if args.matmul else P.memory_problems()
     peers = ["tegula", "cuda", "triton", "torch", "compile"]
     head = [f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Triton {P.tk.triton.__version__}, "
             f"{time.strftime('%Y-%m-%d')}; {' '.join(sys.argv[1:])}", "",
@@ -207,8 +272,6 @@ def main():
         log(line)
     lines += head
     for p in todo:
-        if args.only and not any(o in p.name for o in args.only):
-            continue
         try:
             r, nbytes = run(p, args, tegula, log)
         except Exception as e:

@@ -244,8 +244,8 @@ measure(Bench *b, const Wish *w)
 {
 	double flops = 0;
 	TglCase *products = open_products(b, &flops);
-	TglRaceOptions o = {.foreign = b->foreign, .beside = products, .rounds = (int)MIN(w->rounds, INT32_MAX), .seconds = w->seconds,
-		.rest = w->rest * 1e-3, .progress = progress, .user = b};
+	TglRaceOptions o = {.foreign = b->foreign, .beside = products, .rounds = (int)MIN(w->rounds, INT32_MAX),
+		.seconds = w->seconds, .rest = w->rest * 1e-3, .progress = progress, .user = b};
 	TglStatus got = tgl_case_race(b->set, b->nsets, &o, &b->race);
 	tgl_case_close(&products);
 	cli_progress_end(b->s->cli);

@@ -62,12 +62,13 @@ collect(Arena *mem, const char *path, PathList *out)
 }
 
 static void
-row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const char *output, double ratio, const char *verdict)
+row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const char *output, double ratio,
+    const char *verdict)
 {
 	if (t->rows) {
 		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "file", ex->file,
-		    "kernel", tgl_kernel_name(k), "example", ex->label, "device", device, "output", output, "error_over_bound",
-		    ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
+		    "kernel", tgl_kernel_name(k), "example", ex->label, "device", device, "output", output,
+		    "error_over_bound", ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
 		return;
 	}
 	if (t->nrows++ == 0)
@@ -75,7 +76,8 @@ row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const cha
 	if (ratio < 0)
 		printf("%-22s %-24s %-6s %-12s %12s  %s\n", tgl_kernel_name(k), ex->label, device, output, "-", verdict);
 	else
-		printf("%-22s %-24s %-6s %-12s %12.3g  %s\n", tgl_kernel_name(k), ex->label, device, output, ratio, verdict);
+		printf("%-22s %-24s %-6s %-12s %12.3g  %s\n", tgl_kernel_name(k), ex->label, device, output, ratio,
+		    verdict);
 }
 
 static void

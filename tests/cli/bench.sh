@@ -137,6 +137,17 @@ if [ -f "$top/bench/handwritten/rows.cu" ] && { [ -e /usr/local/cuda/lib64/libnv
 	echo 'extern "C" __global__ void k(float *x) { x[0] = y; }' >real.cu
 	try 1 'real.cu.1.: error: identifier "y" is undefined' '' --vs real.cu:k --grid 1 --block 32
 fi
+# bench/defaults: a table of defaults against tuned; where nothing differs, all are within a tenth.
+if command -v python3 >/dev/null; then
+	env LD_LIBRARY_PATH="$build/mock" MOCK_CUDA_MEMORY=400000000 python3 "$top/bench/defaults" --only vector_add --budget 4 >out 2>&1
+	holds test $? = 0
+	holds grep -q '^2 of 2 within a tenth of tuned[.]' out
+	holds grep -Eq '^. vector_add . N = 16777216 . 10[.]00 . 10[.]00 . 1[.]000 ' out
+	env LD_LIBRARY_PATH="$build/mock" MOCK_CUDA_MEMORY=1000000 python3 "$top/bench/defaults" --only vector_add --output table.md >out 2>&1
+	holds test $? = 1
+	holds grep -q 'no memory for a tensor' out
+	holds grep -q 'failed: vector_add, vector_add_pointers' table.md
+fi
 # No NVRTC, DIAG_FOREIGN_COMPILER: what stands in for it is no library, and there is no toolkit.
 mkdir empty
 : >empty/libnvrtc.so.13
