@@ -83,11 +83,18 @@ default_name(const TglDeviceOptions *o)
 	return device_cuda.probe(0, &p) && p.info.available ? "cuda" : "cpu";
 }
 
-/* "cuda" is number 0, "cuda:1" number 1. */
+/* "cuda" is number 0, "cuda:1" number 1; "simt:sm_80" runs another target's code. */
 static const Device *
-row_named(TglContext *cx, const char *name, int *index)
+row_named(TglContext *cx, const char *name, int *index, const char **target)
 {
 	size_t n = strcspn(name, ":");
+	const Target *other = name[n] ? target_named(name + n + 1) : NULL;
+	*target = NULL;
+	if (n == strlen(device_simt.name) && memcmp(device_simt.name, name, n) == 0 && other && other->kind == TARGET_PTX) {
+		*index = 0;
+		*target = other->name;
+		return &device_simt;
+	}
 	char *end = (char *)name + n;
 	long number = *end ? strtol(name + n + 1, &end, 10) : 0;
 	bool is_number = !name[n] || (end != name + n + 1 && name[n + 1] >= '0' && name[n + 1] <= '9');
@@ -113,9 +120,10 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 	context_begin(cx);
 	TglDeviceOptions plain = {0};
 	int index;
+	const char *target;
 	if (!options)
 		options = &plain;
-	const Device *row = row_named(cx, name ? name : default_name(options), &index);
+	const Device *row = row_named(cx, name ? name : default_name(options), &index, &target);
 	if (!row) {
 		context_fail(cx, TGL_ERROR_NAME, NULL);
 		return NULL;
@@ -125,6 +133,7 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 		dev->cx = cx;
 		dev->refs = 1;
 		dev->dev = *row;
+		dev->dev.target = target ? target : row->target;
 		dev->hooks.trace = options->trace;
 		dev->hooks.trace_user = options->user;
 	}

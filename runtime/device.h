@@ -138,7 +138,7 @@ extern const int device_nrows;
 
 extern const Device device_cpu;         /* cpu.c */
 extern const Device device_cuda;        /* cuda.c */
-extern const Device device_simt;         /* simt.c */
+extern const Device device_simt;        /* simt.c */
 
 /* a scalar's bits as a GPU's kernel takes them, in the low bytes */
 uint64_t scalar_bits(DType t, const PlanArg *a);

@@ -126,6 +126,7 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 	    [FAULT_UNINIT] = DIAG_FAULT_UNINIT,
 	    [FAULT_MEMORY] = DIAG_FAULT_MEMORY,
 	    [FAULT_CANCELLED] = DIAG_FAULT_ASSERT,
+	    [FAULT_KERNEL] = DIAG_FAULT_KERNEL,
 	};
 	Place at = fault->place;
 	for (int i = 0; i < cx->files.n && fault->path; i++)
@@ -139,8 +140,8 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 	if (!known && fault->path)
 		diag_note(cx, NOWHERE, "the assert is at %.*s:%d:%d", fault->path_size, fault->path,
 		    fault->place.line, fault->place.col);
-	if (fault->kind == FAULT_RACE && fault->other.file >= 0 && fault->other.file < cx->files.n)
-		diag_note(cx, fault->other, "the other access is here");
+	if (fault->other.file >= 0 && fault->other.file < cx->files.n)
+		diag_note(cx, fault->other, fault->kind == FAULT_RACE ? "the other access is here" : "the other is here");
 }
 
 static bool

@@ -1,29 +1,33 @@
-/* The simt device: what lowering makes for a GPU, run on this machine, a block at a time with its threads in lockstep
- * (emit/lockstep.c).  It is slow and meant for looking: results are those of the GPU's code, and what would be a race
- * in shared memory, a barrier that some threads miss or a misaligned access is an error with its line.
+/* The simt device: what lowering makes for a GPU, run on this machine by the emulator (runtime/simt), each thread of a
+ * block a fiber.  It is meant for looking: results are those of the GPU's code, and what would be a race, a barrier that
+ * some threads miss, an access out of bounds or misaligned is an error with its line.
  *
- * It is not in the list of devices, so that nobody runs on it by chance; it is opened by name. */
+ * It is not in the list of devices, so that nobody runs on it by chance; it is opened by name, "simt" or, for another
+ * GPU's code, "simt:sm_80". */
 #include <stdlib.h>
 #include <string.h>
 
-#include "emit/emit.h"
 #include "lower/lower.h"
 #include "runtime/device.h"
+#include "runtime/simt/simt.h"
 
 enum { RESIDENT = 3 }; /* blocks of a persistent grid: few, so that each walks over several programs */
 
 struct Loaded {
 	Arena *mem;
 	Func *func;
-	Lockstep *code;
+	SimtCode *code;
 	AbiParam *abi;
 	int nabi;
+	bool prints;
 	FaultRecord faults;
 	uint64_t counter;
 };
 
 typedef struct SimtState {
 	const DeviceHooks *hooks;
+	SimtMachine *machine;
+	TglDeviceOptions opt;
 	double began;
 } SimtState;
 
@@ -35,29 +39,33 @@ simt_probe(int index, DeviceProbe *out)
 }
 
 static bool
-simt_open(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
+open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
 	SimtState *s = index == 0 ? calloc(1, sizeof *s) : NULL;
-	if (!s) {
+	if (!s || !(s->machine = simt_open())) {
 		snprintf(d->error.text, sizeof d->error.text, "%s", index ? "there is one, numbered 0" : "no memory");
+		free(s);
 		return false;
 	}
 	s->hooks = hooks;
+	s->opt = *opt;
 	d->state = s;
 	return true;
 }
 
 static void
-simt_close(Device *d)
+close_device(Device *d)
 {
-	free(d->state);
+	SimtState *s = d->state;
+	simt_close(s->machine);
+	free(s);
 }
 
 static void
 simt_info(const Device *d, TglDeviceInfo *out)
 {
 	*out = (TglDeviceInfo){.name = "simt", .target = d->target, .available = true, .threads = 1,
-	    .memory = device_host_memory(), .text = "a GPU's code on this machine, its threads in lockstep"};
+	    .memory = device_host_memory(), .text = "a GPU's code on this machine, its threads as fibers"};
 }
 
 static void *
@@ -83,8 +91,18 @@ simt_copy(Device *d, void *to, const void *from, size_t size, bool wait)
 static void
 simt_unload(Device *d, Loaded *l)
 {
+	simt_code_close(l->code);
 	arena_close(l->mem);
 	free(l);
+}
+
+static bool
+has_print(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PRINT)
+			return true;
+	return false;
 }
 
 static Loaded *
@@ -98,10 +116,11 @@ simt_load(Device *d, Func *f, const char **why)
 	}
 	l->mem = arena_open();
 	l->func = f;
-	l->code = emit_lockstep_open(l->mem, t);
 	l->abi = artefact_abi(f, l->mem, &l->nabi);
-	if (!lower_func(f, t, emit_lockstep_emitter(l->code), l->mem)) {
-		*why = "it can't be lowered";
+	l->prints = has_print(f);
+	l->code = simt_code_open(f, t, !((SimtState *)d->state)->opt.unchecked, l->mem, why);
+	if (!l->code) {
+		*why = **why ? arena_strdup(f->module->cx->tmp, *why) : "it can't be lowered";
 		simt_unload(d, l);
 		return NULL;
 	}
@@ -151,41 +170,69 @@ report_assert(const Loaded *l, Fault *fault)
 	device_assert_fault(&l->faults, l->func->naxis, op_text(found, "text"), fault);
 }
 
-static bool
-simt_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+/* What a launch may touch: nothing is known where the allocation of an argument is not. */
+static int
+fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 {
-	SimtState *s = d->state;
-	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
-	int64_t total = 1;
-	bool ok = value != NULL, known = true;
-	for (int i = 0; i < MAX_AXES; i++)
-		total *= grid[i];
-	int64_t blocks = l->func->schedule.persistent ? MIN(total, RESIDENT) : total;
-	l->faults = (FaultRecord){0};
-	l->counter = 0;
-	emit_lockstep_clear_bounds(l->code);
-	emit_lockstep_bounds(l->code, (const char *)&l->faults, (const char *)(&l->faults + 1));
-	emit_lockstep_bounds(l->code, (const char *)&l->counter, (const char *)(&l->counter + 1));
-	for (int i = 0; ok && i < l->nabi; i++) {
-		value[i] = value_of(&l->abi[i], l, args, grid);
+	int n = 0;
+	uint64_t faults = (uint64_t)(uintptr_t)&l->faults, counter = (uint64_t)(uintptr_t)&l->counter;
+	range[n++] = (SimtRange){.low = faults, .high = faults + sizeof l->faults};
+	range[n++] = (SimtRange){.low = counter, .high = counter + sizeof l->counter};
+	for (int i = 0; i < l->nabi; i++) {
+		const FuncParam *p = &l->func->param[l->abi[i].param];
+		const PlanArg *a = &args[l->abi[i].param];
 		if (l->abi[i].kind != ABI_POINTER)
 			continue;
-		known = known && args[l->abi[i].param].low;
-		emit_lockstep_bounds(l->code, args[l->abi[i].param].low, args[l->abi[i].param].high);
+		if (!a->low)
+			return 0;
+		/* single halves of packed bytes go through the aligned word around them */
+		range[n++] = (SimtRange){.name = p->name, .low = (uint64_t)(uintptr_t)a->low & ~UINT64_C(3),
+		    .high = ((uint64_t)(uintptr_t)a->high + 3) & ~UINT64_C(3), .first = (uint64_t)(uintptr_t)a->data,
+		    .dtype = l->func->body->arg[l->abi[i].param].type->elem,
+		    .undefined = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH) && !a->filled};
 	}
-	if (!known)
-		emit_lockstep_clear_bounds(l->code);
-	d->error.what = ok ? DEVICE_KERNEL : DEVICE_NO_MEMORY;
-	for (int64_t b = 0; ok && b < blocks; b++)
-		ok = emit_lockstep_run(l->code, value, b, blocks, s->hooks->print, s->hooks->print_user, d->error.text,
-		    sizeof d->error.text);
+	return n;
+}
+
+static bool
+run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, int nrange, int64_t blocks, Fault *fault)
+{
+	SimtState *s = d->state;
+	SimtReport report;
+	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule, .range = range, .nrange = nrange,
+	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
+	simt_code_launch(l->code, &launch);
+	if (simt_run(s->machine, &launch, &report))
+		return true;
+	*fault = (Fault){.kind = report.kind, .place = report.place, .other = report.other, .element = -1};
+	snprintf(fault->text, sizeof fault->text, "%s", report.text);
+	return false;
+}
+
+static bool
+launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
+	SimtRange *range = calloc((size_t)l->nabi + 2, sizeof *range);
+	int64_t total = 1;
+	bool ok = value && range;
+	for (int i = 0; i < MAX_AXES; i++)
+		total *= grid[i];
+	l->faults = (FaultRecord){0};
+	l->counter = 0;
+	for (int i = 0; ok && i < l->nabi; i++)
+		value[i] = value_of(&l->abi[i], l, args, grid);
+	if (ok)
+		ok = run_blocks(d, l, value, range, fill_ranges(l, args, range),
+		    l->func->schedule.persistent ? MIN(total, RESIDENT) : total, fault);
+	else
+		d->error.what = DEVICE_NO_MEMORY;
 	free(value);
+	free(range);
 	if (ok && l->faults.number) {
 		report_assert(l, fault);
 		return false;
 	}
-	if (ok)
-		d->error.what = DEVICE_WELL;
 	return ok;
 }
 
@@ -214,8 +261,8 @@ const Device device_simt = {
     .target = "sm_90a",
     .host = true,
     .probe = simt_probe,
-    .open = simt_open,
-    .close = simt_close,
+    .open = open_device,
+    .close = close_device,
     .info = simt_info,
     .alloc = simt_alloc,
     .free = simt_free,
@@ -223,7 +270,7 @@ const Device device_simt = {
     .copy_out = simt_copy,
     .load = simt_load,
     .unload = simt_unload,
-    .launch = simt_launch,
+    .launch = launch_loaded,
     .time_begin = simt_time_begin,
     .time_end = simt_time_end,
     .sync = simt_sync,

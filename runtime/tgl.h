@@ -198,6 +198,10 @@ typedef struct TglDeviceOptions {
 	int threads;                    /* 0: as many as the machine has processors */
 	/* report out-of-bounds pointers, races, uninitialised reads */
 	bool sanitize;
+	/* simt: leave out the checks of the GPU's code, for speed */
+	bool unchecked;
+	/* simt: not 0: warps run in an order of its own, another for each number */
+	uint64_t schedule;
 	void (*trace)(void *user, const TglTrace *t); /* NULL: none.  Slow. */
 	void *user;
 } TglDeviceOptions;

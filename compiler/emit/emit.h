@@ -48,6 +48,12 @@ void emit_llvm_close(EmitLlvm *l);
  * runtime/simt/simt.h.  Code outlives the emitter. */
 typedef struct EmitCode EmitCode;
 
+/* Where the host's code finds what it reads of its thread, in bytes. */
+enum {
+	THREAD_SHARED = 0, THREAD_THREAD = 8, THREAD_LANE = 12, THREAD_BLOCK = 16, THREAD_NBLOCKS = 20,
+	THREAD_CLUSTER_RANK = 24, THREAD_SITE = 28, THREAD_STEPS = 32,
+};
+
 /* NULL, *why (in the emitter's mem): a name that is not among the symbols, or LLVM's complaint. */
 EmitCode *emit_llvm_code(EmitLlvm *l, const EmitSymbol *symbol, int nsymbol, const char **why);
 void (*emit_code_entry(const EmitCode *c))(void);

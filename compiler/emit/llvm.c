@@ -50,6 +50,8 @@ once(void)
 	LLVMInitializeNVPTXTarget();
 	LLVMInitializeNVPTXTargetMC();
 	LLVMInitializeNVPTXAsmPrinter();
+	LLVMInitializeNativeTarget();
+	LLVMInitializeNativeAsmPrinter();
 	LLVMInstallFatalErrorHandler(fatal);
 }
 
@@ -134,21 +136,42 @@ make_types(EmitLlvm *l)
 	t[REG_BF16] = LLVMBFloatTypeInContext(cx);
 	t[REG_F32] = LLVMFloatTypeInContext(cx);
 	t[REG_F64] = LLVMDoubleTypeInContext(cx);
-	t[REG_GLOBAL] = LLVMPointerTypeInContext(cx, 1);
+	t[REG_GLOBAL] = LLVMPointerTypeInContext(cx, l->opt.host ? 0 : 1);
 	l->none = LLVMVoidTypeInContext(cx);
 	l->generic = LLVMPointerTypeInContext(cx, 0);
 }
 
+/* What to compile for: LLVM's names. */
+typedef struct Machine {
+	const char *triple, *cpu, *features;
+} Machine;
+
+static const char *
+kept(Arena *mem, char *message)
+{
+	const char *s = arena_strdup(mem, message);
+	LLVMDisposeMessage(message);
+	return s;
+}
+
+static Machine
+machine_of(Arena *mem, const Target *t, bool host)
+{
+	if (!host)
+		return (Machine){triple, t->cpu, t->features};
+	return (Machine){kept(mem, LLVMGetDefaultTargetTriple()), kept(mem, LLVMGetHostCPUName()),
+	    kept(mem, LLVMGetHostCPUFeatures())};
+}
+
 static LLVMTargetMachineRef
-make_machine(Arena *mem, const Target *t, const char **why)
+make_machine(Arena *mem, const Machine *m, bool host, const char **why)
 {
 	Escape escape;
 	LLVMTargetRef target;
 	LLVMTargetMachineRef machine;
 	char *complaint = NULL;
-	if (LLVMGetTargetFromTriple(triple, &target, &complaint)) {
-		*why = arena_strdup(mem, complaint);
-		LLVMDisposeMessage(complaint);
+	if (LLVMGetTargetFromTriple(m->triple, &target, &complaint)) {
+		*why = kept(mem, complaint);
 		return NULL;
 	}
 	if (setjmp(escape.to)) {
@@ -157,8 +180,9 @@ make_machine(Arena *mem, const Target *t, const char **why)
 		return NULL;
 	}
 	llvm_escape = &escape;
-	machine = LLVMCreateTargetMachine(target, triple, t->cpu, t->features, LLVMCodeGenLevelDefault,
-	    LLVMRelocDefault, LLVMCodeModelDefault);
+	machine = LLVMCreateTargetMachine(target, m->triple, m->cpu, m->features,
+	    host ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault, host ? LLVMRelocPIC : LLVMRelocDefault,
+	    LLVMCodeModelDefault);
 	llvm_escape = NULL;
 	return machine;
 }
@@ -167,18 +191,20 @@ EmitLlvm *
 emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why)
 {
 	pthread_once(&llvm_once, once);
-	LLVMTargetMachineRef machine = make_machine(mem, t, why);
+	bool host = opt && opt->host;
+	const Machine to = machine_of(mem, t, host);
+	LLVMTargetMachineRef machine = make_machine(mem, &to, host, why);
 	if (!machine)
 		return NULL;
 	EmitLlvm *l = NEW(mem, EmitLlvm);
 	l->e = (Emitter){.target = t, .mem = mem, .state = l, .place = place, .name = name};
 	l->opt = opt ? *opt : (EmitLlvmOptions){0};
-	l->opt.lines = l->opt.lines && l->opt.cx;
+	l->opt.lines = l->opt.lines && l->opt.cx && !host;
 	l->machine = machine;
 	l->cx = LLVMContextCreate();
 	LLVMContextSetDiagnosticHandler(l->cx, complain, l);
 	l->m = LLVMModuleCreateWithNameInContext("tegula", l->cx);
-	LLVMSetTarget(l->m, triple);
+	LLVMSetTarget(l->m, to.triple);
 	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
 	LLVMSetModuleDataLayout(l->m, layout);
 	LLVMDisposeTargetData(layout);
@@ -187,8 +213,13 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 		l->di = LLVMCreateDIBuilder(l->m);
 	make_types(l);
 	llvm_value_open(l);
-	llvm_memory_open(l);
 	llvm_control_open(l);
+	if (host) {
+		l->host.has_half = strncmp(to.triple, "x86", 3) != 0 || strstr(to.features, "+f16c");
+		llvm_simt_open(l);
+		return l;
+	}
+	llvm_memory_open(l);
 	llvm_nvptx_open(l);
 	llvm_matrix_open(l);
 	return l;
@@ -225,21 +256,17 @@ optimise(EmitLlvm *l, const char **why)
 }
 
 static bool
-write_ptx(EmitLlvm *l, Text *out, const char **why)
+write_file(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, const char **why)
 {
-	LLVMMemoryBufferRef buffer;
 	char *complaint = NULL;
-	if (LLVMTargetMachineEmitToMemoryBuffer(
-		l->machine, l->m, LLVMAssemblyFile, &complaint, &buffer)) {
-		*why = arena_strdup(l->e.mem, complaint);
-		LLVMDisposeMessage(complaint);
+	if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->m, type, &complaint, out)) {
+		*why = kept(l->e.mem, complaint);
 		return false;
 	}
-	if (l->nerrors)
+	if (l->nerrors) {
 		*why = l->error;
-	else
-		text_putn(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-	LLVMDisposeMemoryBuffer(buffer);
+		LLVMDisposeMemoryBuffer(*out);
+	}
 	return l->nerrors == 0;
 }
 
@@ -255,7 +282,7 @@ is_sound(EmitLlvm *l, const char **why)
 }
 
 bool
-emit_llvm_ptx(EmitLlvm *l, Text *out, const char **why)
+llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, const char **why)
 {
 	Escape escape;
 	bool ok;
@@ -268,9 +295,20 @@ emit_llvm_ptx(EmitLlvm *l, Text *out, const char **why)
 		return false;
 	}
 	llvm_escape = &escape;
-	ok = (!l->opt.verify || is_sound(l, why)) && optimise(l, why) && write_ptx(l, out, why);
+	ok = (!l->opt.verify || is_sound(l, why)) && optimise(l, why) && write_file(l, type, out, why);
 	llvm_escape = NULL;
 	return ok;
+}
+
+bool
+emit_llvm_ptx(EmitLlvm *l, Text *out, const char **why)
+{
+	LLVMMemoryBufferRef buffer;
+	if (!llvm_finish(l, LLVMAssemblyFile, &buffer, why))
+		return false;
+	text_putn(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+	LLVMDisposeMemoryBuffer(buffer);
+	return true;
 }
 
 void

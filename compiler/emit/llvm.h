@@ -21,7 +21,20 @@ typedef struct LlvmRegion {
 	LLVMValueRef *phi, *value;                      /* carried: at the head; what came from before or from `then` */
 	int n;
 	bool has_else;
+	bool spins;                                     /* a while that looks at what others write */
 } LlvmRegion;
+
+/* What only code for this machine needs. */
+typedef struct LlvmHost {
+	LLVMValueRef thread, param, shared;             /* of the function; the block's shared memory */
+	LLVMValueRef room[2];                           /* operands and results of calls: words of 64 bits */
+	int words[2];
+	VEC(Place) site;                                /* 0: nowhere */
+	Place at;                                       /* that of what comes next */
+	int here;                                       /* its site, or -1: not made yet */
+	bool has_half;                                  /* the machine converts f16 by itself */
+	int nglobals;
+} LlvmHost;
 
 struct EmitLlvm {
 	Emitter e;
@@ -39,6 +52,7 @@ struct EmitLlvm {
 	LLVMDIBuilderRef di;
 	LLVMMetadataRef program, *scope;                /* the kernel; by file */
 	const char *kernel;
+	LlvmHost host;
 	/* what LLVM complained of first */
 	int nerrors;
 	const char *error;
@@ -49,6 +63,11 @@ static inline LLVMValueRef llvm_value(EmitLlvm *l, Reg r) { return l->reg.at[r -
 static inline RegType llvm_reg_type(EmitLlvm *l, Reg r) { return l->reg.at[r - 1].type; }
 static inline LLVMValueRef llvm_i32(EmitLlvm *l, int64_t v) { return LLVMConstInt(l->type[REG_I32], (uint64_t)v, true); }
 
+/* llvm.c */
+
+/* The module as a file of code, optimised; false: *why. */
+bool llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, const char **why);
+
 /* llvm_value.c */
 
 Reg llvm_add(EmitLlvm *l, RegType type, LLVMValueRef v);
@@ -57,6 +76,11 @@ LLVMValueRef llvm_call(EmitLlvm *l, const char *name, LLVMTypeRef *over, int nov
 /* n values of 32 / n bits as words of 32 bits, the first lowest; pairs of floats just narrowed become one instruction */
 LLVMValueRef llvm_word(EmitLlvm *l, const Reg *v, int n);
 void llvm_split(EmitLlvm *l, LLVMValueRef word, RegType type, LLVMValueRef *out, int n);
+/* Of integers; NULL: it is no such operation. */
+LLVMValueRef llvm_integer(EmitLlvm *l, EmitOp op, LLVMValueRef *v);
+LLVMValueRef llvm_compare(EmitLlvm *l, EmitOp op, LLVMValueRef *v);
+/* The same bits as another type. */
+LLVMValueRef llvm_same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to);
 void llvm_value_open(EmitLlvm *l);
 
 /* llvm_asm.c: PTX text among LLVM's instructions */
@@ -78,6 +102,26 @@ void llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result);      /* what stands i
 void llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type, LLVMValueRef *out);
 /* One result, up to three operands of one type. */
 LLVMValueRef llvm_asm_op(EmitLlvm *l, const char *text, RegType type, const LLVMValueRef *in, int n);
+
+/* llvm_memory.c */
+
+int llvm_type_bytes(RegType type);
+/* Of an access, but for the constant: a pointer to global, a 32-bit address of shared memory. */
+LLVMValueRef llvm_address(EmitLlvm *l, const EmitAccess *at);
+int llvm_known_mask(EmitLlvm *l, const EmitAccess *at);         /* 1: always, 0: never, -1: as the mask says */
+
+/* llvm_simt.c, llvm_simt_value.c, llvm_simt_memory.c: code for this machine */
+
+enum { HOST_PURE = 1 << 0, HOST_CONVERGENT = 1 << 1 };
+
+void llvm_simt_open(EmitLlvm *l);
+void llvm_simt_value_open(EmitLlvm *l);
+void llvm_simt_memory_open(EmitLlvm *l);
+/* A function of the emulator's; `result` may be l->none. */
+LLVMValueRef llvm_host_call(EmitLlvm *l, const char *name, LLVMTypeRef result, LLVMValueRef *arg, int n, unsigned flags);
+void llvm_host_site(EmitLlvm *l, bool own);             /* tells the thread where it is; own: a number of its own */
+void llvm_host_turn(EmitLlvm *l, bool spins);           /* of a loop */
+void llvm_host_spins(EmitLlvm *l);                      /* what is open is waiting for others, maybe */
 
 /* llvm_memory.c, llvm_control.c, llvm_nvptx.c, llvm_matrix.c: their part of the emitter */
 

@@ -127,6 +127,8 @@ loop_end(Emitter *e, const Reg *next, Reg *after, int n)
 	EmitLlvm *l = llvm_state(e);
 	LlvmRegion r = close_region(l, n);
 	LLVMValueRef index = LLVMBuildNSWAdd(l->b, r.index, r.step, "");
+	if (l->opt.host)
+		llvm_host_turn(l, false);
 	LLVMBasicBlockRef end = here(l);
 	LLVMAddIncoming(r.index, &index, &end, 1);
 	feed(l, &r, next);
@@ -163,6 +165,8 @@ while_end(Emitter *e, const Reg *next, Reg *after, int n)
 {
 	EmitLlvm *l = llvm_state(e);
 	LlvmRegion r = close_region(l, n);
+	if (l->opt.host)
+		llvm_host_turn(l, r.spins);
 	feed(l, &r, next);
 	LLVMBuildBr(l->b, r.body);
 	go(l, r.after);

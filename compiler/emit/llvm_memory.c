@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-static int
-type_bytes(RegType type)
+int
+llvm_type_bytes(RegType type)
 {
 	switch (type) {
 	case REG_PRED:
@@ -37,7 +37,7 @@ typedef struct Units {
 static Units
 units(const EmitAccess *at)
 {
-	int bytes = type_bytes(at->type), all = bytes * at->n;
+	int bytes = llvm_type_bytes(at->type), all = bytes * at->n;
 	if (at->type == REG_PRED)
 		return (Units){REG_I8, at->n, 1};
 	if (bytes < 4 && all % 4 == 0 && all >= 4)
@@ -45,9 +45,8 @@ units(const EmitAccess *at)
 	return (Units){at->type, at->n, 1};
 }
 
-/* The address but for the constant: a pointer to global, a 32-bit address of shared memory. */
-static LLVMValueRef
-address(EmitLlvm *l, const EmitAccess *at)
+LLVMValueRef
+llvm_address(EmitLlvm *l, const EmitAccess *at)
 {
 	LLVMValueRef p = llvm_value(l, at->base), offset;
 	if (!at->offset)
@@ -67,16 +66,15 @@ address(EmitLlvm *l, const EmitAccess *at)
 static LLVMValueRef
 place_of(EmitLlvm *l, const EmitAccess *at)
 {
-	LLVMValueRef p = address(l, at),
+	LLVMValueRef p = llvm_address(l, at),
 		     constant = LLVMConstInt(l->type[REG_I64], (uint64_t)at->constant, true);
 	if (at->space == SPACE_SHARED)
 		p = LLVMBuildIntToPtr(l->b, p, LLVMPointerTypeInContext(l->cx, 3), "");
 	return at->constant ? LLVMBuildGEP2(l->b, l->type[REG_I8], p, &constant, 1, "") : p;
 }
 
-/* 1: always, 0: never, -1: as the mask says */
-static int
-known_mask(EmitLlvm *l, const EmitAccess *at)
+int
+llvm_known_mask(EmitLlvm *l, const EmitAccess *at)
 {
 	LLVMValueRef m = at->mask ? llvm_value(l, at->mask) : NULL;
 	if (!m)
@@ -107,7 +105,7 @@ mark_invariant(EmitLlvm *l, LLVMValueRef load)
 static unsigned
 access_align(const EmitAccess *at)
 {
-	return (unsigned)(at->align ? at->align : type_bytes(at->type));
+	return (unsigned)(at->align ? at->align : llvm_type_bytes(at->type));
 }
 
 static void
@@ -171,7 +169,7 @@ space(const EmitAccess *at)
 static int
 in_one(Units u)
 {
-	int most = MIN(4, 16 / type_bytes(u.unit));
+	int most = MIN(4, 16 / llvm_type_bytes(u.unit));
 	return MIN(u.n, most);
 }
 
@@ -182,8 +180,8 @@ load_text(
 	LlvmAsm a = {.l = l};
 	Text t = {0};
 	RegType type[16];
-	int bytes = type_bytes(u.unit), where = n;
-	bool masked = known_mask(l, at) < 0;
+	int bytes = llvm_type_bytes(u.unit), where = n;
+	bool masked = llvm_known_mask(l, at) < 0;
 	for (int i = 0; i < n; i++) {
 		llvm_asm_result(&a, u.unit);
 		type[i] = u.unit;
@@ -208,7 +206,7 @@ load_text(
 static int
 piece(const EmitAccess *at, Units u)
 {
-	int n = in_one(u), bytes = type_bytes(u.unit), align = (int)access_align(at);
+	int n = in_one(u), bytes = llvm_type_bytes(u.unit), align = (int)access_align(at);
 	while (n > 1 && n * bytes > align)
 		n /= 2;
 	return n;
@@ -220,8 +218,8 @@ load(Emitter *e, const EmitAccess *at, Reg *out)
 	EmitLlvm *l = llvm_state(e);
 	Units u = units(at);
 	LLVMValueRef *word, part[4];
-	int mask = known_mask(l, at);
-	if ((int)access_align(at) < type_bytes(u.unit))
+	int mask = llvm_known_mask(l, at);
+	if ((int)access_align(at) < llvm_type_bytes(u.unit))
 		u = (Units){at->type == REG_PRED ? REG_I8 : at->type, at->n, 1};
 	word = NEW_ARRAY(e->mem, LLVMValueRef, u.n);
 	if (mask == 0) {
@@ -230,7 +228,7 @@ load(Emitter *e, const EmitAccess *at, Reg *out)
 	} else if (mask == 1 && is_plain(at)) {
 		load_plain(l, at, u, word);
 	} else {
-		LLVMValueRef p = address(l, at);
+		LLVMValueRef p = llvm_address(l, at);
 		for (int i = 0, n = piece(at, u); i < u.n; i += n)
 			load_text(l, at, u, i, n, p, word + i);
 	}
@@ -264,11 +262,11 @@ store_text(
 {
 	LlvmAsm a = {.l = l};
 	Text t = {0};
-	int bytes = type_bytes(u.unit);
+	int bytes = llvm_type_bytes(u.unit);
 	llvm_asm_in(&a, p, address_type(at));
 	for (int i = 0; i < n; i++)
 		llvm_asm_in(&a, v[i], u.unit);
-	if (known_mask(l, at) < 0) {
+	if (llvm_known_mask(l, at) < 0) {
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
 		text_printf(&t, "@$%d ", n + 1);
 	}
@@ -286,8 +284,8 @@ store(Emitter *e, const EmitAccess *at, const Reg *v)
 {
 	EmitLlvm *l = llvm_state(e);
 	Units u = units(at);
-	int mask = known_mask(l, at);
-	if ((int)access_align(at) < type_bytes(u.unit))
+	int mask = llvm_known_mask(l, at);
+	if ((int)access_align(at) < llvm_type_bytes(u.unit))
 		u = (Units){at->type == REG_PRED ? REG_I8 : at->type, at->n, 1};
 	LLVMValueRef *word = NEW_ARRAY(e->mem, LLVMValueRef, u.n);
 	if (mask == 0)
@@ -301,7 +299,7 @@ store(Emitter *e, const EmitAccess *at, const Reg *v)
 		store_plain(l, at, u, word);
 		return;
 	}
-	LLVMValueRef p = address(l, at);
+	LLVMValueRef p = llvm_address(l, at);
 	for (int i = 0, n = piece(at, u); i < u.n; i += n)
 		store_text(l, at, u, i, n, p, word + i);
 }
@@ -329,7 +327,7 @@ static const char *const scope_name[] = {
 static const char *
 atomic_type(AtomicKind k, const EmitAccess *at)
 {
-	int bits = 8 * type_bytes(at->type);
+	int bits = 8 * llvm_type_bytes(at->type);
 	switch (at->type) {
 	case REG_F16: return at->n == 2 ? "noftz.f16x2" : "noftz.f16";
 	case REG_BF16: return at->n == 2 ? "noftz.bf16x2" : "noftz.bf16";
@@ -352,10 +350,10 @@ atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMV
 	LlvmAsm a = {.l = l};
 	Text t = {0};
 	LLVMValueRef old;
-	int n = 2, bits = 8 * type_bytes(type);
-	bool masked = known_mask(l, at) < 0;
+	int n = 2, bits = 8 * llvm_type_bytes(type);
+	bool masked = llvm_known_mask(l, at) < 0;
 	llvm_asm_result(&a, type);
-	llvm_asm_in(&a, address(l, at), address_type(at));
+	llvm_asm_in(&a, llvm_address(l, at), address_type(at));
 	if (compare)
 		llvm_asm_in(&a, compare, type), n++;
 	llvm_asm_in(&a, v, type);
@@ -412,7 +410,7 @@ atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
 {
 	EmitLlvm *l = llvm_state(e);
 	RegType type = at->n == 2 ? REG_I32 : at->type;
-	if (known_mask(l, at) == 0)
+	if (llvm_known_mask(l, at) == 0)
 		return llvm_add(l, type, LLVMConstNull(l->type[type]));
 	if (at->type == REG_BF16 && e->target->capability < 90)
 		return at->n == 2 ? add_pair_by_swap(e, at, v) : add_by_swap(e, at, v);
@@ -429,7 +427,7 @@ pointer(Emitter *e, Reg base, Reg offset)
 	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL,
 	    .base = base,
 	    .offset = offset};
-	return llvm_add(l, type, address(l, &at));
+	return llvm_add(l, type, llvm_address(l, &at));
 }
 
 void

@@ -87,8 +87,8 @@ count_bits(EmitLlvm *l, EmitOp op, LLVMValueRef v)
 	return op == EMIT_CLZ ? call1(l, "llvm.ctlz", arg, 2) : call1(l, "llvm.ctpop", arg, 1);
 }
 
-static LLVMValueRef
-integer(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
+LLVMValueRef
+llvm_integer(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
 {
 	LLVMBuilderRef b = l->b;
 	switch (op) {
@@ -118,8 +118,8 @@ integer(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
 	}
 }
 
-static LLVMValueRef
-compare(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
+LLVMValueRef
+llvm_compare(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
 {
 	LLVMBuilderRef b = l->b;
 	switch (op) {
@@ -216,9 +216,9 @@ emit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
 	if (op == EMIT_SELECT)
 		return llvm_add(
 		    l, llvm_reg_type(l, b), LLVMBuildSelect(l->b, v[0], v[1], v[2], ""));
-	if ((r = compare(l, op, v)))
+	if ((r = llvm_compare(l, op, v)))
 		return llvm_add(l, REG_PRED, r);
-	if ((r = integer(l, op, v)) || (r = floating(l, op, v, type)))
+	if ((r = llvm_integer(l, op, v)) || (r = floating(l, op, v, type)))
 		return llvm_add(l, type, r);
 	for (int i = 0; i < n && is_narrow(type); i++)
 		v[i] = LLVMBuildFPExt(l->b, v[i], l->type[REG_F32], "");
@@ -262,8 +262,8 @@ float_to_int(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to, bool is_sign
 	return LLVMBuildTrunc(l->b, arg[0], l->type[to], "");
 }
 
-static LLVMValueRef
-same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to)
+LLVMValueRef
+llvm_same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to)
 {
 	if (from == REG_GLOBAL && to != REG_GLOBAL)
 		return LLVMBuildBitCast(
@@ -291,7 +291,7 @@ cast(Emitter *e, EmitCast c, RegType to, Reg a)
 	case CAST_F2U: v = float_to_int(l, v, from, to, false); break;
 	case CAST_FEXT: v = LLVMBuildFPExt(l->b, v, type, ""); break;
 	case CAST_FTRUNC: v = LLVMBuildFPTrunc(l->b, v, type, ""); break;
-	case CAST_BITS: v = same_bits(l, v, from, to); break;
+	case CAST_BITS: v = llvm_same_bits(l, v, from, to); break;
 	}
 	return llvm_add(l, to, v);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "emit/emit.h"
+#include "ir/interp/interp.h"
 
 enum { SIMT_LANES = 32 };
 
@@ -132,11 +133,24 @@ struct SimtLaunch {
 /* How it ended. */
 typedef struct SimtReport {
 	bool failed;
-	char text[1024];                                /* a sentence without its full stop */
+	FaultKind kind;
+	char text[500];                                 /* a sentence without its full stop */
 	Place place, other;
 	int64_t block;
 	int thread;
 } SimtReport;
+
+/* ---- code.c: a lowered function as code of this machine ---- */
+
+typedef struct SimtCode SimtCode;
+
+/* NULL, *why (in mem): LLVM's complaint, or a primitive that the emulator has not; "": it can't be lowered, and the
+ * module's cx says why. */
+SimtCode *simt_code_open(Func *f, const Target *t, bool checks, Arena *mem, const char **why);
+void simt_code_close(SimtCode *c);
+void simt_code_launch(const SimtCode *c, SimtLaunch *out);      /* its fields up to `cluster`, sites and checks */
+
+/* ---- machine.c again ---- */
 
 typedef struct SimtMachine SimtMachine;                 /* stacks and shared memory, kept from launch to launch */
 
@@ -155,8 +169,9 @@ void **simt_check_slot(SimtBlock *b);                   /* a pointer of check.c'
 
 /* Ends the launch with a report of t's place; does not return. */
 _Noreturn void simt_fail(SimtThread *t, const char *fmt, ...) PRINTF(2, 3);
-/* The same of two places: `other` is a site. */
+/* The same of two places: `other` is a site, or 0. */
 _Noreturn void simt_fail_at(SimtThread *t, int other, const char *fmt, ...) PRINTF(3, 4);
+_Noreturn void simt_fail_as(SimtThread *t, FaultKind kind, int other, const char *fmt, ...) PRINTF(4, 5);
 
 /* ---- warp.c, matrix.c, copy.c, mbarrier.c, bulk.c, wgmma.c: the primitives ---- */
 

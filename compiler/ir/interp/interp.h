@@ -47,6 +47,7 @@ typedef enum FaultKind {
 	FAULT_UNINIT,                                   /* sanitize: an out or scratch tensor was read before written */
 	FAULT_MEMORY,                                   /* no memory for the scratch block; text says how much */
 	FAULT_CANCELLED,
+	FAULT_KERNEL,                                   /* simt: what no block may do: a barrier that part of it misses … */
 } FaultKind;
 
 /* The first fault of a launch; kind FAULT_NONE if it went well. */

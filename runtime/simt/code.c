@@ -1,0 +1,60 @@
+/* From a function after the passes of a GPU to code of this machine. */
+#include <stdlib.h>
+
+#include "lower/lower.h"
+#include "runtime/simt/simt.h"
+
+struct SimtCode {
+	EmitCode *code;
+	const Target *target;
+	int threads, shared_bytes;
+	bool checks;
+};
+
+SimtCode *
+simt_code_open(Func *f, const Target *t, bool checks, Arena *mem, const char **why)
+{
+	const EmitLlvmOptions opt = {.cx = f->module->cx, .host = true, .checks = checks};
+	int nsymbol;
+	const EmitSymbol *symbol = simt_symbols(&nsymbol);
+	SimtCode *c = calloc(1, sizeof *c);
+	EmitLlvm *l = c ? emit_llvm_open(mem, t, &opt, why) : NULL;
+	if (!l) {
+		*why = c ? *why : "no memory";
+		free(c);
+		return NULL;
+	}
+	*c = (SimtCode){.target = t, .checks = checks};
+	*why = "";
+	if (lower_func(f, t, emit_llvm_emitter(l), mem)) {
+		c->threads = emit_llvm_emitter(l)->kernel.threads;
+		c->shared_bytes = emit_llvm_emitter(l)->kernel.shared_bytes;
+		c->code = emit_llvm_code(l, symbol, nsymbol, why);
+	}
+	emit_llvm_close(l);
+	if (c->code)
+		return c;
+	free(c);
+	return NULL;
+}
+
+void
+simt_code_close(SimtCode *c)
+{
+	if (!c)
+		return;
+	emit_code_close(c->code);
+	free(c);
+}
+
+void
+simt_code_launch(const SimtCode *c, SimtLaunch *out)
+{
+	out->kernel = (SimtKernel *)emit_code_entry(c->code);
+	out->target = c->target;
+	out->threads = c->threads;
+	out->shared_bytes = c->shared_bytes;
+	out->cluster = 1;
+	out->site = emit_code_sites(c->code, &out->nsite);
+	out->checks = c->checks;
+}

@@ -1,0 +1,320 @@
+/* A launch: blocks are dealt to OS threads, each with fibers of its own.
+ *
+ * Blocks begin in order.  When one fails, those before it go on to their end, so that the report is that of the first
+ * block in whose order the fault lies, however many OS threads there are; later ones stop. */
+#include "runtime/simt/block.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(offsetof(SimtThread, shared) == THREAD_SHARED && offsetof(SimtThread, thread) == THREAD_THREAD &&
+    offsetof(SimtThread, lane) == THREAD_LANE && offsetof(SimtThread, block_index) == THREAD_BLOCK &&
+    offsetof(SimtThread, nblocks) == THREAD_NBLOCKS && offsetof(SimtThread, cluster_rank) == THREAD_CLUSTER_RANK &&
+    offsetof(SimtThread, site) == THREAD_SITE && offsetof(SimtThread, steps) == THREAD_STEPS, "as compiled code has it");
+
+enum { WORKERS = 64, SHARED_UNIT = 4096 };
+
+struct SimtMachine {
+	Crew worker[WORKERS];
+};
+
+/* ---- of a thread while it runs ---- */
+
+const SimtLaunch *
+simt_launch(const SimtThread *t)
+{
+	return crew_of(t)->launch;
+}
+
+void *
+simt_check_state(const SimtThread *t)
+{
+	return crew_of(t)->run->check;
+}
+
+SimtThread *
+simt_thread_of(SimtBlock *b, int thread)
+{
+	return &b->worker->fiber[b->first + thread].t;
+}
+
+void **
+simt_check_slot(SimtBlock *b)
+{
+	return &b->check;
+}
+
+/* ---- reports ---- */
+
+static Place
+place_of(const SimtLaunch *l, int site)
+{
+	return site > 0 && site < l->nsite ? l->site[site] : NOWHERE;
+}
+
+static _Noreturn void
+fail(SimtThread *t, FaultKind kind, int other, const char *fmt, va_list ap)
+{
+	Crew *w = crew_of(t);
+	Run *run = w->run;
+	long long block = t->block->index;
+	pthread_mutex_lock(&run->lock);
+	if (block < atomic_load(&run->failed)) {
+		atomic_store(&run->failed, block);
+		*run->report = (SimtReport){.failed = true, .kind = kind, .place = place_of(w->launch, t->site),
+		    .other = place_of(w->launch, other), .block = block, .thread = t->thread};
+		vsnprintf(run->report->text, sizeof run->report->text, fmt, ap);
+	}
+	pthread_mutex_unlock(&run->lock);
+	w->failed = true;
+	crew_abandon(w);
+}
+
+void
+simt_fail(SimtThread *t, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fail(t, FAULT_KERNEL, 0, fmt, ap);
+}
+
+void
+simt_fail_at(SimtThread *t, int other, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fail(t, FAULT_KERNEL, other, fmt, ap);
+}
+
+void
+simt_fail_as(SimtThread *t, FaultKind kind, int other, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fail(t, kind, other, fmt, ap);
+}
+
+void
+simt_trap(SimtThread *t)
+{
+	simt_fail(t, "the kernel traps");
+}
+
+/* ---- workers ---- */
+
+static int
+cluster_of(const SimtLaunch *l)
+{
+	return MAX(l->cluster, 1);
+}
+
+static bool
+room_for(Crew *w, int n)
+{
+	if (n <= w->room)
+		return true;
+	stacks_close(&w->stacks);
+	free(w->fiber);
+	free(w->warp);
+	free(w->group);
+	free(w->met);
+	w->fiber = calloc((size_t)n, sizeof *w->fiber);
+	w->warp = calloc((size_t)n / SIMT_LANES + 1, sizeof *w->warp);
+	w->group = calloc((size_t)n / SIMT_LANES / 4 + 1, sizeof *w->group);
+	w->met = calloc((size_t)n, sizeof *w->met);
+	w->room = w->fiber && w->warp && w->group && w->met && stacks_open(&w->stacks, n) ? n : 0;
+	return w->room != 0;
+}
+
+static bool
+crew_prepare(Crew *w, Run *run)
+{
+	const SimtLaunch *l = run->launch;
+	w->run = run;
+	w->launch = l;
+	w->failed = false;
+	w->running = NULL;
+	w->per_block = l->threads;
+	w->nblocks = cluster_of(l);
+	w->nfibers = l->threads * w->nblocks;
+	w->nwarps = w->nfibers / SIMT_LANES;
+	w->shared_step = ((size_t)l->shared_bytes + SHARED_UNIT) / SHARED_UNIT * SHARED_UNIT;
+	size_t need = w->shared_step * (size_t)w->nblocks;
+	if (need > w->shared_room) {
+		free(w->shared);
+		w->shared = aligned_alloc(SHARED_UNIT, need);
+		w->shared_room = w->shared ? need : 0;
+	}
+	for (int i = 0; i < w->nblocks; i++)
+		if (!w->block[i].mem)
+			w->block[i].mem = arena_open();
+	return w->shared && room_for(w, w->nfibers) && guard_enter(w);
+}
+
+static void
+crew_close(Crew *w)
+{
+	stacks_close(&w->stacks);
+	free(w->fiber);
+	free(w->warp);
+	free(w->group);
+	free(w->met);
+	free(w->shared);
+	free(w->signal_stack);
+	for (int i = 0; i < SIMT_CLUSTER; i++)
+		if (w->block[i].mem)
+			arena_close(w->block[i].mem);
+}
+
+static void
+no_memory(Run *run)
+{
+	pthread_mutex_lock(&run->lock);
+	if (!run->report->failed)
+		*run->report = (SimtReport){.failed = true, .kind = FAULT_MEMORY, .text = "no memory for the threads of a block", .place = NOWHERE,
+		    .other = NOWHERE};
+	atomic_store(&run->failed, -1);
+	pthread_mutex_unlock(&run->lock);
+}
+
+static void *
+work(void *arg)
+{
+	Crew *w = arg;
+	Run *run = w->run;
+	if (!crew_prepare(w, run)) {
+		no_memory(run);
+		return NULL;
+	}
+	while (!w->failed) {
+		long long first = atomic_fetch_add(&run->next, w->nblocks);
+		if (first >= run->launch->nblocks || first >= atomic_load(&run->failed))
+			break;
+		crew_run(w, first);
+	}
+	guard_leave(w);
+	return NULL;
+}
+
+/* ---- launches ---- */
+
+static bool
+refuse(SimtReport *r, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	*r = (SimtReport){.failed = true, .kind = FAULT_KERNEL, .place = NOWHERE, .other = NOWHERE};
+	vsnprintf(r->text, sizeof r->text, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool
+fits(const SimtLaunch *l, SimtReport *r)
+{
+	const Target *t = l->target;
+	if (l->threads > MIN(t->max_threads, SIMT_WARPS * SIMT_LANES))
+		return refuse(r, "the kernel has %d threads a block; %s has %d at most", l->threads, t->name, t->max_threads);
+	if (l->threads <= 0 || l->threads % SIMT_LANES)
+		return refuse(r, "the kernel has %d threads a block; the emulator runs whole warps of %d", l->threads, SIMT_LANES);
+	if (l->shared_bytes > t->shared_bytes)
+		return refuse(r, "the kernel needs %d bytes of shared memory a block; %s has %d", l->shared_bytes, t->name,
+		    t->shared_bytes);
+	if (cluster_of(l) > SIMT_CLUSTER || l->nblocks % cluster_of(l))
+		return refuse(r, "%lld blocks can't be run in clusters of %d", (long long)l->nblocks, l->cluster);
+	return true;
+}
+
+static int
+workers_for(const SimtLaunch *l)
+{
+	int64_t clusters = l->nblocks / cluster_of(l), n = l->workers ? l->workers : sysconf(_SC_NPROCESSORS_ONLN);
+	return (int)MAX(MIN(MIN(n, WORKERS), clusters), 1);
+}
+
+bool
+simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
+{
+	*report = (SimtReport){.place = NOWHERE, .other = NOWHERE};
+	if (!fits(l, report))
+		return false;
+	Run run = {.launch = l, .failed = INT64_MAX, .report = report};
+	int n = workers_for(l), started = 1;
+	pthread_mutex_init(&run.lock, NULL);
+	if (l->checks)
+		run.check = simt_check_open(l);
+	for (int i = 0; i < n; i++)
+		m->worker[i].run = &run;
+	while (started < n && pthread_create(&m->worker[started].os, NULL, work, &m->worker[started]) == 0)
+		started++;
+	work(&m->worker[0]);
+	for (int i = 1; i < started; i++)
+		pthread_join(m->worker[i].os, NULL);
+	if (l->checks)
+		simt_check_close(run.check);
+	pthread_mutex_destroy(&run.lock);
+	return !report->failed;
+}
+
+SimtMachine *
+simt_open(void)
+{
+	return calloc(1, sizeof(SimtMachine));
+}
+
+void
+simt_close(SimtMachine *m)
+{
+	if (!m)
+		return;
+	for (int i = 0; i < WORKERS; i++)
+		crew_close(&m->worker[i]);
+	free(m);
+}
+
+/* ---- printing ---- */
+
+/* One value as "%…d" and the like want it; returns past the letter. */
+static const char *
+print_value(Text *line, const char *p, uint64_t v, int type)
+{
+	double d;
+	while (!strchr("gdux", *++p))
+		;
+	if (*p == 'g') {
+		memcpy(&d, &v, sizeof d);
+		text_printf(line, "%.9g", d);
+	} else if (*p == 'd') {
+		text_printf(line, "%lld", type == REG_I32 ? (long long)(int32_t)v : (long long)v);
+	} else {
+		text_printf(line, *p == 'x' ? "%llx" : "%llu", (unsigned long long)v);
+	}
+	return p;
+}
+
+void
+simt_print(SimtThread *t, const char *format, const uint64_t *value, const int *type, int n)
+{
+	const SimtLaunch *l = simt_launch(t);
+	Run *run = crew_of(t)->run;
+	Text line = {0};
+	int next = 0;
+	for (const char *p = format; *p; p++) {
+		if (*p == '%' && p[1] != '%' && next < n) {
+			p = print_value(&line, p, value[next], type[next]);
+			next++;
+			continue;
+		}
+		text_putn(&line, p, 1);
+		p += *p == '%';
+	}
+	if (line.n && line.at[line.n - 1] == '\n')
+		line.at[--line.n] = 0;
+	pthread_mutex_lock(&run->lock);
+	if (l->print)
+		l->print(l->print_user, line.at ? line.at : "");
+	pthread_mutex_unlock(&run->lock);
+	text_close(&line);
+}
