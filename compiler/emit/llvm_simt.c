@@ -240,7 +240,8 @@ field_of(PrimKind k)
 static RegType
 result_type(PrimKind k)
 {
-	return k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_MBAR_POLL ? REG_PRED : REG_I32;
+	bool truth = k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || strstr(prim_info[k].ptx, "%q0");
+	return truth ? REG_PRED : REG_I32;
 }
 
 /* A constant array that lives as long as the code. */
@@ -379,6 +380,18 @@ wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *
 	take_registers(l, i->acc == TY_F32 ? REG_F32 : REG_I32, out, n);
 }
 
+static void
+settle(Emitter *e, const Reg *v, Reg *out, int n)
+{
+	EmitLlvm *l = llvm_state(e);
+	put_registers(l, v, n, 0);
+	need(l, 1, (n + 1) / 2);
+	llvm_host_site(l, false);
+	LLVMValueRef arg[4] = {l->host.thread, l->host.room[0], l->host.room[1], llvm_i32(l, n)};
+	llvm_host_call(l, "simt_settle", l->none, arg, 4, HOST_CONVERGENT);
+	take_registers(l, llvm_reg_type(l, v[0]), out, n);
+}
+
 void
 llvm_simt_open(EmitLlvm *l)
 {
@@ -393,8 +406,10 @@ llvm_simt_open(EmitLlvm *l)
 	e->prim = prim;
 	e->print = print;
 	e->mma = mma;
-	if (e->target->has & HAS_WGMMA)
+	if (e->target->has & HAS_WGMMA) {
 		e->wgmma = wgmma;
+		e->settle = settle;
+	}
 	llvm_simt_value_open(l);
 	llvm_simt_memory_open(l);
 }

@@ -391,6 +391,13 @@ simt_at_end(SimtThread *t, void (*done)(void *user), void *user)
 
 /* ---- one cluster ---- */
 
+SimtThread *
+simt_cluster_peer(SimtThread *t, int rank)
+{
+	Crew *w = crew_of(t);
+	return rank >= 0 && rank < w->nblocks ? &w->fiber[w->block[rank].first].t : NULL;
+}
+
 static void
 begin_thread(Crew *w, SimtBlock *b, int thread)
 {

@@ -61,3 +61,13 @@ void
 simt_check_see(SimtThread *t, uint64_t object)
 {
 }
+
+void
+simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
+{
+}
+
+void
+simt_fenced(SimtThread *t, SimtFence kind)
+{
+}
