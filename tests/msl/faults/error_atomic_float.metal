@@ -1,0 +1,11 @@
+// check: k groups 1 threads 32
+// buffer 0 f32 64 = i
+#include <metal_stdlib>
+using namespace metal;
+
+[[max_total_threads_per_threadgroup(32)]]
+kernel void k(device float *x [[buffer(0)]])
+{
+	threadgroup atomic_float s;
+	atomic_fetch_add_explicit(&s, 1.0f, memory_order_relaxed); // ! error
+}

@@ -1,0 +1,11 @@
+// check: k groups 1 threads 32
+// buffer 0 f32 64 = i
+#include <metal_stdlib>
+using namespace metal;
+
+[[max_total_threads_per_threadgroup(32)]]
+kernel void k(device float *x [[buffer(0)]])
+{
+	device bfloat *b = (device bfloat *)x;
+	b[0] = 0.5f; // ! error
+}

@@ -1,0 +1,171 @@
+/* The checker of Metal text: compiles a .metal file with clang (C++ for OpenCL, the library in include/), runs its kernels
+ * on this machine with each thread of a threadgroup as a fiber, and reports what is wrong with them.
+ *
+ *     source.c   the text: signatures of its kernels, the compiler, the library that it makes
+ *     block.c    threadgroups: fibers that meet at barriers, simd functions and matrix operations
+ *     shadow.c   memory: what each byte was last written and read by
+ *     report.c   what was found, each once
+ *     fiber.c    switching stacks
+ *     host.c     launches as a .json description and a .tgl file say (main.c: the command)
+ *     facts.c    launches as comments in the .metal file say
+ */
+#ifndef TEGULA_TESTS_MSL_H
+#define TEGULA_TESTS_MSL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MSL_BUFFERS = 31, MSL_LANES = 32, MSL_MAX_THREADS = 1024, MSL_MAX_SHARED = 32768, MSL_MAX_BYTES = 32 };
+enum { MSL_MAX_REPORTS = 16, MSL_MAX_KERNELS = 16, MSL_MAX_ARRAYS = 64 };
+
+/* ---- report.c ---- */
+
+typedef struct MslReport {
+	const char *kind;                               /* race divergence bounds alignment uninitialised limit fragment … */
+	int line;                                       /* of the .metal file; 0: of none */
+	char text[400];
+} MslReport;
+
+typedef struct MslReports {
+	MslReport at[MSL_MAX_REPORTS];
+	int n;
+	int dropped;                                    /* found when there was no more room */
+} MslReports;
+
+void msl_report(MslReports *r, const char *kind, int line, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool msl_reported(const MslReports *r, const char *kind, int line);
+
+/* ---- source.c ---- */
+
+typedef enum MslParamKind { MSL_POINTER, MSL_REFERENCE, MSL_SHARED_POINTER, MSL_BUILTIN } MslParamKind;
+
+typedef struct MslParam {
+	MslParamKind kind;
+	char type[96], name[64];
+	int index;                                      /* of the buffer; which built-in value */
+	int components;                                 /* of a built-in value */
+	bool is_const, is_constant;                     /* const memory; the constant address space */
+} MslParam;
+
+typedef struct MslArray { uint64_t offset, size; char name[64]; } MslArray;    /* in threadgroup memory */
+
+typedef struct MslKernel {
+	char name[128];
+	int line, threads;                              /* max_total_threads_per_threadgroup, -1: not said */
+	MslParam param[48];
+	int nparam;
+	MslArray array[MSL_MAX_ARRAYS];
+	int narray;
+} MslKernel;
+
+typedef struct MslProgram {
+	char folder[64], text_path[512], library[128];
+	MslKernel kernel[MSL_MAX_KERNELS];
+	int nkernel;
+	bool names_elements;                            /* thread_elements() occurs: the text knows a fragment's layout */
+	void *handle;
+	uint8_t *base;                                  /* where the library lies */
+	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */
+	char *error;                                    /* what the compiler says, or NULL */
+} MslProgram;
+
+/* NULL: no memory.  An `error` in what comes back: it is good for nothing but msl_close. */
+MslProgram *msl_open(const char *path);
+void msl_close(MslProgram *p);
+const MslKernel *msl_kernel(const MslProgram *p, const char *name);
+/* Whether this machine has what msl_open needs. */
+bool msl_compiler(char *path, size_t room);
+/* The line of an address in the library; 0: not known. */
+int msl_line(const MslProgram *p, uint64_t offset);
+
+/* ---- block.c ---- */
+
+typedef struct MslBuffer {
+	void *at;                                       /* NULL: nothing is bound */
+	size_t size;
+	int grain;                                      /* bytes of an element, 1, 2, 4 or 8: how fine races are looked for */
+	bool unset;                                     /* its contents mean nothing at first */
+	bool constant;                                  /* set by value: reads alone */
+} MslBuffer;
+
+typedef struct MslLaunch {
+	const MslKernel *kernel;
+	MslBuffer buffer[MSL_BUFFERS];
+	int groups[3], threads[3];
+	int threadgroup_bytes;
+	/* another order of groups and threads, and another layout of fragments than Apple's, by number; 0: none */
+	int order, layout;
+} MslLaunch;
+
+void msl_launch(const MslProgram *p, const MslLaunch *l, MslReports *out);
+
+/* ---- library.c: half ---- */
+
+float __gnu_h2f_ieee(uint16_t h);
+uint16_t __gnu_f2h_ieee(float f);
+
+/* ---- inside ---- */
+
+typedef struct Fiber { void *stack, *top; void *context; } Fiber;
+
+bool fiber_open(Fiber *f, size_t size);
+void fiber_close(Fiber *f);
+/* A fiber at the beginning of `entry`, which never returns. */
+void fiber_start(Fiber *f, void (*entry)(void));
+/* Saves where this is in `from` and goes on where `to` is. */
+void fiber_switch(Fiber *from, Fiber *to);
+
+typedef enum MslState { READY, AT_BARRIER, AT_SIMD, DONE } MslState;
+
+typedef struct MslThread {
+	Fiber fiber;
+	MslState state;
+	int index, line;                                /* within the group; where it waits */
+	const char *what;                               /* for what */
+	uint32_t flags;                                 /* of the barrier that it waits at */
+	uint32_t ids[24];
+} MslThread;
+
+typedef struct MslSimd {
+	int lanes, arrived, turn;
+	uint32_t active;                                /* which lanes there are */
+	uint32_t shared_epoch, device_epoch;
+	uint8_t held[2][MSL_LANES][MSL_MAX_BYTES];
+} MslSimd;
+
+/* What one launch is while it runs; the functions that kernels call find it by themselves. */
+typedef struct MslRun {
+	const MslProgram *program;
+	const MslLaunch *launch;
+	MslReports *reports;
+	MslThread thread[MSL_MAX_THREADS], *current;
+	MslSimd simd[MSL_MAX_THREADS / MSL_LANES];
+	Fiber scheduler;
+	int nthreads, arrived, group;                   /* of the group; at the barrier; which group it is */
+	bool aborted;
+	struct Shadow *shadow;
+	uint32_t shared_serial, device_serial;          /* go up with every barrier for such memory, and every group */
+	uint32_t group_shared_serial, group_device_serial;      /* what they were when the group began */
+	uint8_t fragment[MSL_LANES][2], place[64];      /* element of a lane to row * 8 + column, and back */
+	uint64_t buffers[MSL_BUFFERS + 1];              /* threadgroup(0) last */
+	void (*entry)(const uint64_t *buffers, const uint32_t *ids);
+} MslRun;
+
+extern _Thread_local MslRun *msl_run;
+
+/* Ends the group: goes back to the scheduler for good. */
+_Noreturn void msl_abort(void);
+
+/* ---- shadow.c ---- */
+
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ATOMIC = 4 };
+
+struct Shadow *shadow_open(MslRun *r);
+void shadow_close(struct Shadow *s);
+/* A place in the text: of an address in the library, or a line. */
+uint32_t site_address(const MslRun *r, const void *pc);
+uint32_t site_line(int line);
+void shadow_access(const void *at, int bytes, int align, unsigned how, uint32_t site);
+
+#endif
