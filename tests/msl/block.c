@@ -12,18 +12,17 @@
 
 #include "tests/msl/msl.h"
 
-enum { STACK = 256 * 1024 };
 enum { MEM_DEVICE = 1, MEM_THREADGROUP = 2 };
 
 _Thread_local MslRun *msl_run;
 
-void shadow_add_shared(struct Shadow *s, void *at, size_t size);
 
 _Noreturn void
 msl_abort(void)
 {
-	msl_run->aborted = true;
-	fiber_switch(&msl_run->current->fiber, &msl_run->scheduler);
+	MslRun *r = msl_run;
+	r->aborted = true;
+	fiber_switch(&r->stacks, &r->current->context, r->scheduler, -1, true);
 	abort();
 }
 
@@ -31,7 +30,7 @@ static void
 wait_here(MslThread *t, MslState state)
 {
 	t->state = state;
-	fiber_switch(&t->fiber, &msl_run->scheduler);
+	fiber_switch(&msl_run->stacks, &t->context, msl_run->scheduler, -1, false);
 }
 
 /* ---- meeting ---- */
@@ -181,12 +180,13 @@ make_fragment(MslRun *r, int layout)
 /* ---- one group ---- */
 
 static void
-thread_main(void)
+thread_main(void *arg)
 {
-	MslRun *r = msl_run;
+	MslRun *r = arg;
+	fiber_arrived(&r->stacks);
 	r->entry(r->buffers, r->current->ids);
 	r->current->state = DONE;
-	fiber_switch(&r->current->fiber, &r->scheduler);
+	fiber_switch(&r->stacks, &r->current->context, r->scheduler, -1, true);
 	abort();
 }
 
@@ -258,7 +258,7 @@ run_group(MslRun *r, const int group[3])
 		t->index = i;
 		t->state = READY;
 		set_ids(t, l, group);
-		fiber_start(&t->fiber, thread_main);
+		t->context = fiber_start(&r->stacks, i, thread_main, r);
 	}
 	r->arrived = 0;
 	r->group_shared_serial = ++r->shared_serial;
@@ -270,7 +270,7 @@ run_group(MslRun *r, const int group[3])
 			MslThread *t = &r->thread[l->order ? r->nthreads - 1 - i : i];
 			if (t->state == READY) {
 				r->current = t;
-				fiber_switch(&r->scheduler, &t->fiber);
+				fiber_switch(&r->stacks, &r->scheduler, t->context, t->index, false);
 				r->current = NULL;
 				moved = true;
 			}
@@ -315,15 +315,6 @@ check_limits(const MslLaunch *l, MslReports *out)
 	return shared <= MSL_MAX_SHARED && !many && !more && !missing && l->threadgroup_bytes % 16 == 0;
 }
 
-static bool
-open_threads(MslRun *r)
-{
-	for (int i = 0; i < r->nthreads; i++)
-		if (!fiber_open(&r->thread[i].fiber, STACK))
-			return false;
-	return true;
-}
-
 static void
 poison_shared(const MslRun *r, void *dynamic)
 {
@@ -365,18 +356,17 @@ msl_launch(const MslProgram *p, const MslLaunch *l, MslReports *out)
 		r->buffers[i] = (uint64_t)(uintptr_t)l->buffer[i].at;
 	r->buffers[MSL_BUFFERS] = (uint64_t)(uintptr_t)dynamic;
 	make_fragment(r, l->layout);
-	r->shadow = shadow_open(r);
+	r->shadow = msl_shadow_open(r);
 	if (dynamic)
-		shadow_add_shared(r->shadow, dynamic, (size_t)l->threadgroup_bytes);
+		msl_shadow_add(r->shadow, dynamic, (size_t)l->threadgroup_bytes);
 	msl_run = r;
-	if (open_threads(r))
+	if (stacks_open(&r->stacks, r->nthreads))
 		run_groups(r, dynamic);
 	else
 		msl_report(out, "machine", 0, "no memory for %d stacks", r->nthreads);
 	msl_run = NULL;
-	for (int i = 0; i < r->nthreads; i++)
-		fiber_close(&r->thread[i].fiber);
-	shadow_close(r->shadow);
+	stacks_close(&r->stacks);
+	msl_shadow_close(r->shadow);
 	free(dynamic);
 	free(r);
 }

@@ -50,7 +50,7 @@ msl_atomic(int op, int type, volatile void *at, uint64_t value, uint64_t expecte
 	int bytes = type == TYPE_U64 ? 8 : 4;
 	uint64_t old = 0;
 	unsigned how = op == LOAD ? ACCESS_READ : op == STORE ? ACCESS_WRITE : ACCESS_READ | ACCESS_WRITE;
-	shadow_access((const void *)at, bytes, bytes, how | ACCESS_ATOMIC, site_line(line));
+	msl_access((const void *)at, bytes, bytes, how | ACCESS_ATOMIC, site_line(line));
 	memcpy(&old, (const void *)at, (size_t)bytes);
 	uint64_t new = combine(op, type, old, value, expected);
 	if (op != LOAD)

@@ -5,7 +5,6 @@
  *     block.c    threadgroups: fibers that meet at barriers, simd functions and matrix operations
  *     shadow.c   memory: what each byte was last written and read by
  *     report.c   what was found, each once
- *     fiber.c    switching stacks
  *     host.c     launches as a .json description and a .tgl file say (main.c: the command)
  *     facts.c    launches as comments in the .metal file say
  */
@@ -15,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "runtime/simt/fiber.h"
 
 enum { MSL_BUFFERS = 31, MSL_LANES = 32, MSL_MAX_THREADS = 1024, MSL_MAX_SHARED = 32768, MSL_MAX_BYTES = 32 };
 enum { MSL_MAX_REPORTS = 16, MSL_MAX_KERNELS = 16, MSL_MAX_ARRAYS = 64 };
@@ -64,6 +65,7 @@ typedef struct MslProgram {
 	MslKernel kernel[MSL_MAX_KERNELS];
 	int nkernel;
 	bool names_elements;                            /* thread_elements() occurs: the text knows a fragment's layout */
+	bool has_atomics;
 	void *handle;
 	uint8_t *base;                                  /* where the library lies */
 	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */
@@ -107,19 +109,10 @@ uint16_t __gnu_f2h_ieee(float f);
 
 /* ---- inside ---- */
 
-typedef struct Fiber { void *stack, *top; void *context; } Fiber;
-
-bool fiber_open(Fiber *f, size_t size);
-void fiber_close(Fiber *f);
-/* A fiber at the beginning of `entry`, which never returns. */
-void fiber_start(Fiber *f, void (*entry)(void));
-/* Saves where this is in `from` and goes on where `to` is. */
-void fiber_switch(Fiber *from, Fiber *to);
-
 typedef enum MslState { READY, AT_BARRIER, AT_SIMD, DONE } MslState;
 
 typedef struct MslThread {
-	Fiber fiber;
+	void *context;                                  /* where it goes on */
 	MslState state;
 	int index, line;                                /* within the group; where it waits */
 	const char *what;                               /* for what */
@@ -141,7 +134,8 @@ typedef struct MslRun {
 	MslReports *reports;
 	MslThread thread[MSL_MAX_THREADS], *current;
 	MslSimd simd[MSL_MAX_THREADS / MSL_LANES];
-	Fiber scheduler;
+	Stacks stacks;
+	void *scheduler;
 	int nthreads, arrived, group;                   /* of the group; at the barrier; which group it is */
 	bool aborted;
 	struct Shadow *shadow;
@@ -161,11 +155,13 @@ _Noreturn void msl_abort(void);
 
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ATOMIC = 4 };
 
-struct Shadow *shadow_open(MslRun *r);
-void shadow_close(struct Shadow *s);
+struct Shadow *msl_shadow_open(MslRun *r);
+/* threadgroup memory that the host sizes */
+void msl_shadow_add(struct Shadow *s, void *at, size_t size);
+void msl_shadow_close(struct Shadow *s);
 /* A place in the text: of an address in the library, or a line. */
 uint32_t site_address(const MslRun *r, const void *pc);
 uint32_t site_line(int line);
-void shadow_access(const void *at, int bytes, int align, unsigned how, uint32_t site);
+void msl_access(const void *at, int bytes, int align, unsigned how, uint32_t site);
 
 #endif

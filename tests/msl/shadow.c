@@ -47,7 +47,7 @@ add_region(Shadow *s, uint64_t at, uint64_t size, int grain, const char *name)
 }
 
 Shadow *
-shadow_open(MslRun *r)
+msl_shadow_open(MslRun *r)
 {
 	Shadow *s = calloc(1, sizeof *s);
 	const MslKernel *k = r->launch->kernel;
@@ -71,18 +71,16 @@ shadow_open(MslRun *r)
 	return s;
 }
 
-void shadow_add_shared(Shadow *s, void *at, size_t size);
 
-/* threadgroup memory that the host sizes */
 void
-shadow_add_shared(Shadow *s, void *at, size_t size)
+msl_shadow_add(Shadow *s, void *at, size_t size)
 {
 	add_region(s, (uint64_t)(uintptr_t)at, size, 1, "threadgroup(0)");
 	s->region[s->n - 1].shared = true;
 }
 
 void
-shadow_close(Shadow *s)
+msl_shadow_close(Shadow *s)
 {
 	for (int i = 0; s && i < s->n; i++)
 		free(s->region[i].grain);
@@ -238,14 +236,14 @@ stray(const MslRun *r, const Shadow *s, uint64_t at, int bytes, unsigned how, ui
 }
 
 void
-shadow_access(const void *pointer, int bytes, int align, unsigned how, uint32_t site)
+msl_access(const void *pointer, int bytes, int align, unsigned how, uint32_t site)
 {
 	MslRun *r = msl_run;
 	uint64_t at = (uint64_t)(uintptr_t)pointer;
 	if (!r || !r->current)
 		return;
-	const Fiber *f = &r->current->fiber;
-	if (at - (uint64_t)(uintptr_t)f->stack < (uint64_t)((char *)f->top - (char *)f->stack) ||
+	uint64_t stack = (uint64_t)(uintptr_t)r->stacks.base + (uint64_t)r->current->index * FIBER_STACK;
+	if (at - stack < FIBER_STACK ||
 	    at - (uint64_t)(uintptr_t)r < sizeof *r)
 		return;
 	if (at % (unsigned)align) {
@@ -272,7 +270,7 @@ shadow_access(const void *pointer, int bytes, int align, unsigned how, uint32_t 
 	void name(const void *at);                                                                                      \
 	void name(const void *at)                                                                                       \
 	{                                                                                                               \
-		shadow_access(at, bytes, align, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1));   \
+		msl_access(at, bytes, align, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1));   \
 	}
 #define HOOKS(n)                                                                                                       \
 	HOOK(__tsan_read##n, n, n, ACCESS_READ) HOOK(__tsan_write##n, n, n, ACCESS_WRITE)                               \
@@ -282,7 +280,7 @@ HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 void __tsan_init(void);
 void __tsan_init(void) {}
 
-#define RANGE(at, n, how) if (n) shadow_access(at, (int)(n), 1, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1))
+#define RANGE(at, n, how) if (n) msl_access(at, (int)(n), 1, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1))
 
 void *__tsan_memcpy(void *to, const void *from, size_t n);
 void *__tsan_memmove(void *to, const void *from, size_t n);
@@ -317,13 +315,13 @@ void msl_write(void *to, const void *from, int bytes, int line);
 void
 msl_read(void *to, const void *from, int bytes, int line)
 {
-	shadow_access(from, bytes, bytes, ACCESS_READ, site_line(line));
+	msl_access(from, bytes, bytes, ACCESS_READ, site_line(line));
 	memcpy(to, from, (size_t)bytes);
 }
 
 void
 msl_write(void *to, const void *from, int bytes, int line)
 {
-	shadow_access(to, bytes, bytes, ACCESS_WRITE, site_line(line));
+	msl_access(to, bytes, bytes, ACCESS_WRITE, site_line(line));
 	memcpy(to, from, (size_t)bytes);
 }

@@ -249,6 +249,7 @@ parse_kernels(MslProgram *p, const char *text)
 {
 	const char *end = text + strlen(text), *s = text;
 	p->names_elements = word_in(text, end, "thread_elements");
+	p->has_atomics = strstr(text, "atomic_");
 	while ((s = word_in(s, end, "kernel"))) {
 		const char *name = s + 6, *from = s;
 		s += 6;
