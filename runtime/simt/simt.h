@@ -190,6 +190,32 @@ void simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsig
     uint32_t *out);
 void simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n);
 
+/* tensor.c: what a bulk tensor copy is told of a tensor in global memory, as the driver's cuTensorMapEncodeTiled tells it
+ * to a GPU: extents, strides and boxes with the fastest dimension first. */
+enum { SIMT_TENSOR_RANK = 5 };
+typedef enum SimtSwizzle { SIMT_SWIZZLE_NONE, SIMT_SWIZZLE_32, SIMT_SWIZZLE_64, SIMT_SWIZZLE_128 } SimtSwizzle;
+
+typedef struct SimtTensorMap {
+	uint64_t mark, address;
+	uint64_t stride[SIMT_TENSOR_RANK];              /* bytes */
+	uint32_t extent[SIMT_TENSOR_RANK];
+	uint16_t box[SIMT_TENSOR_RANK];
+	uint8_t rank, dtype, swizzle, fills_nan;
+} SimtTensorMap;                                        /* at most 128 bytes, aligned to 64 where it is used */
+
+typedef struct SimtTensor {
+	DType dtype;
+	int rank;
+	uint64_t address;
+	int64_t extent[SIMT_TENSOR_RANK], stride[SIMT_TENSOR_RANK];     /* strides in bytes; the first is an element */
+	int box[SIMT_TENSOR_RANK];
+	SimtSwizzle swizzle;
+	bool fills_nan;                                 /* what is outside: NaN instead of 0 */
+} SimtTensor;
+
+/* NULL, or why there is no such map: what the driver refuses too. */
+const char *simt_tensor_encode(SimtTensorMap *map, const SimtTensor *tensor);
+
 /* What compiled code calls besides: number.c, block.c.  simt_steps: t->steps is used up; simt_spin: one more turn of a
  * loop that may be waiting for another thread. */
 void simt_steps(SimtThread *t);

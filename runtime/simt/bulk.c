@@ -1,0 +1,216 @@
+/* Bulk copies: one thread has many bytes moved between shared and global memory.
+ *
+ * A load counts for an mbarrier of the block that it writes to, and lands when somebody waits there (mbarrier.c).  Stores
+ * belong to the group that their thread commits next: they read shared memory when a wait asks for that, write when it
+ * asks for the whole, and those that nobody waited for read what a block's memory holds after its end: rubbish. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/simt/prims.h"
+
+static BulkCopy *
+new_copy(Async *a, const BulkCopy *like)
+{
+	BulkCopy *c = a->spare_bulk ? a->spare_bulk : NEW(a->mem, BulkCopy);
+	a->spare_bulk = a->spare_bulk ? a->spare_bulk->next : NULL;
+	*c = *like;
+	c->next = NULL;
+	return c;
+}
+
+static void
+check(SimtThread *t, uint64_t global, uint64_t shared, int64_t bytes, const char *what)
+{
+	if (global % 16 || shared % 16)
+		simt_fail(t, "%s: an address is not a multiple of 16", what);
+	if (bytes <= 0 || bytes % 16)
+		simt_fail(t, "%s of %lld bytes; it copies multiples of 16", what, (long long)bytes);
+}
+
+/* ---- loads ---- */
+
+/* A swizzle may move chunks about within the last row of its pattern. */
+static int
+touched(const BulkCopy *c)
+{
+	int row = c->map ? 16 << c->map->swizzle : 16;
+	return (c->bytes + row - 1) / row * row;
+}
+
+void
+simt_bulk_load(const BulkCopy *c, uint32_t mbarrier, const char *what)
+{
+	Mbarrier *m = simt_mbarrier(c->by, mbarrier, what);
+	uint8_t *to = simt_shared_at(c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR);
+	memset(to, SIMT_RUBBISH, (size_t)touched(c));
+	simt_mbarrier_copy(m, new_copy(simt_async(c->by), c));
+}
+
+void
+simt_bulk_land(BulkCopy *c, int64_t mbarrier)
+{
+	uint8_t *to = c->by->shared + c->shared;
+	bool checks = simt_launch(c->by)->checks;
+	if (c->map)
+		simt_box_load(c, to);
+	else
+		memcpy(to, c->from ? c->from->shared + c->from_at : c->global, (size_t)c->bytes);
+	if (checks)
+		simt_landed(c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
+	if (checks && c->from)
+		simt_landed(c->from, c->from_at, c->bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
+}
+
+PRIMITIVE(simt_bulk_copy)
+{
+	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy");
+	BulkCopy c = {.by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
+	c.global = simt_global_at(t, in[1], c.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
+	simt_bulk_load(&c, (uint32_t)in[3], "bulk_copy");
+}
+
+typedef struct Multi {
+	BulkCopy copy;
+	uint32_t mbarrier;
+} Multi;
+
+static void
+load_for(SimtThread *of, void *user)
+{
+	Multi *m = user;
+	m->copy.by = of;
+	simt_bulk_load(&m->copy, m->mbarrier, "bulk_copy_multi");
+}
+
+PRIMITIVE(simt_bulk_copy_multi)
+{
+	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy_multi");
+	Multi m = {{.shared = (uint32_t)in[0], .bytes = (int)in[2]}, (uint32_t)in[3]};
+	m.copy.global = simt_global_at(t, in[1], m.copy.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
+	simt_each_rank(t, in[4], "bulk_copy_multi", load_for, &m);
+}
+
+PRIMITIVE(simt_bulk_send)
+{
+	uint32_t at, mbarrier;
+	SimtThread *to = simt_cluster_at(t, in[0], &at, "bulk_send");
+	if (simt_cluster_at(t, in[3], &mbarrier, "bulk_send") != to)
+		simt_fail(t, "bulk_send: the mbarrier is of another block than the bytes");
+	check(t, at, in[1], (uint32_t)in[2], "bulk_send");
+	BulkCopy c = {.by = to, .shared = at, .bytes = (int)in[2], .from = t, .from_at = (uint32_t)in[1]};
+	simt_shared_at(t, c.from_at, c.bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
+	simt_bulk_load(&c, mbarrier, "bulk_send");
+}
+
+/* ---- stores ---- */
+
+static void
+read_bytes(BulkCopy *c)
+{
+	if (c->read)
+		return;
+	c->read = malloc((size_t)touched(c));
+	if (!c->read)
+		die("no memory");
+	memcpy(c->read, c->by->shared + c->shared, (size_t)touched(c));
+}
+
+static void
+write_bytes(const BulkCopy *c)
+{
+	if (c->map)
+		simt_box_store(c, c->read);
+	else
+		memcpy(c->global, c->read, (size_t)c->bytes);
+}
+
+/* By chance. */
+static void
+read_some(Async *a, ThreadAsync *mine)
+{
+	for (BulkCopy *c = mine->stores; a->random && c; c = c->next)
+		if (simt_chance(a))
+			read_bytes(c);
+}
+
+void
+simt_bulk_store_begin(const BulkCopy *like)
+{
+	SimtThread *t = like->by;
+	Async *a = simt_async(t);
+	ThreadAsync *mine = simt_async_of(a, t);
+	simt_shared_at(t, like->shared, touched(like), SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
+	BulkCopy *c = new_copy(a, like);
+	c->group = mine->store_commits;
+	*mine->last_store = c;
+	mine->last_store = &c->next;
+	read_some(a, mine);
+}
+
+PRIMITIVE(simt_bulk_store)
+{
+	check(t, in[0], in[1], (uint32_t)in[2], "bulk_store");
+	BulkCopy c = {.by = t, .shared = (uint32_t)in[1], .bytes = (int)in[2]};
+	c.global = simt_global_at(t, in[0], c.bytes, 16, SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR);
+	simt_bulk_store_begin(&c);
+}
+
+PRIMITIVE(simt_bulk_commit)
+{
+	Async *a = simt_async(t);
+	ThreadAsync *mine = simt_async_of(a, t);
+	mine->store_commits++;
+	read_some(a, mine);
+}
+
+/* The copies of all groups but the latest `left` have read what they copy. */
+static void
+wait_read(SimtThread *t, int64_t left)
+{
+	Async *a = simt_async(t);
+	ThreadAsync *mine = simt_async_of(a, t);
+	for (BulkCopy *c = mine->stores; c && (int64_t)c->group < (int64_t)mine->store_commits - left; c = c->next) {
+		if (c->is_read)
+			continue;
+		read_bytes(c);
+		c->is_read = true;
+		if (a->checks)
+			simt_landed(t, c->shared, touched(c), SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
+	}
+}
+
+PRIMITIVE(simt_bulk_wait_read)
+{
+	wait_read(t, imm[0]);
+}
+
+PRIMITIVE(simt_bulk_wait)
+{
+	Async *a = simt_async(t);
+	ThreadAsync *mine = simt_async_of(a, t);
+	wait_read(t, imm[0]);
+	while (mine->stores && (int64_t)mine->stores->group < (int64_t)mine->store_commits - imm[0]) {
+		BulkCopy *c = mine->stores;
+		write_bytes(c);
+		free(c->read);
+		mine->stores = c->next;
+		c->next = a->spare_bulk;
+		a->spare_bulk = c;
+	}
+	if (!mine->stores)
+		mine->last_store = &mine->stores;
+}
+
+void
+simt_stores_end(Async *a)
+{
+	for (int i = 0; i < a->nthread; i++)
+		for (BulkCopy *c = a->thread[i].stores; c; c = c->next) {
+			bool is_late = !c->is_read;
+			read_bytes(c);
+			if (is_late)
+				memset(c->read, SIMT_RUBBISH, (size_t)touched(c));
+			write_bytes(c);
+			free(c->read);
+		}
+}

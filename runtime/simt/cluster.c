@@ -1,0 +1,76 @@
+/* A cluster's blocks, which see each other's shared memory.
+ *
+ * An address in the cluster is a word: the place within a block in the low 24 bits, above them the block's rank and one
+ * more, or 0 for one's own block, whose addresses thus are addresses in the cluster too. */
+#include <string.h>
+
+#include "runtime/simt/prims.h"
+
+enum { PLACE_BITS = 24 };
+
+SimtThread *
+simt_rank(SimtThread *t, uint32_t rank, const char *what)
+{
+	SimtThread *peer = rank == (uint32_t)t->cluster_rank ? t : rank < 16 ? simt_cluster_peer(t, (int)rank) : NULL;
+	if (!peer)
+		simt_fail(t, "%s: the cluster has no block of rank %u", what, rank);
+	return peer;
+}
+
+SimtThread *
+simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
+{
+	uint32_t block = (uint32_t)word >> PLACE_BITS;
+	*at = (uint32_t)word & ((1u << PLACE_BITS) - 1);
+	return block ? simt_rank(t, block - 1, what) : t;
+}
+
+void
+simt_each_rank(SimtThread *t, uint64_t mask, const char *what, void (*each)(SimtThread *of, void *user), void *user)
+{
+	if (!(mask & 0xffff))
+		simt_fail(t, "%s to no block", what);
+	for (uint32_t rank = 0; rank < 16; rank++)
+		if (mask >> rank & 1)
+			each(simt_rank(t, rank, what), user);
+}
+
+PRIMITIVE(simt_cluster_rank)
+{
+	out[0] = (uint32_t)t->cluster_rank;
+}
+
+PRIMITIVE(simt_ncluster)
+{
+	int n = simt_launch(t)->cluster;
+	out[0] = n > 0 ? (uint32_t)n : 1;
+}
+
+PRIMITIVE(simt_cluster_address)
+{
+	uint32_t at = (uint32_t)in[0] & ((1u << PLACE_BITS) - 1), rank = (uint32_t)in[1];
+	simt_rank(t, rank, "cluster_address");
+	out[0] = at | (rank + 1) << PLACE_BITS;
+}
+
+PRIMITIVE(simt_cluster_load)
+{
+	uint32_t at, word;
+	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_load");
+	memcpy(&word, simt_shared_at(of, at, 4, SIMT_READ), sizeof word);
+	out[0] = word;
+}
+
+PRIMITIVE(simt_cluster_store)
+{
+	uint32_t at, word = (uint32_t)in[1];
+	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_store");
+	memcpy(simt_shared_at(of, at, 4, SIMT_WRITE), &word, sizeof word);
+}
+
+PRIMITIVE(simt_cluster_signal)
+{
+	uint32_t at;
+	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_signal");
+	simt_mbarrier_arrive(of, simt_mbarrier(of, at, "cluster_signal"), 0);
+}

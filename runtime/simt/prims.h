@@ -1,0 +1,101 @@
+/* What the primitives' files share: arithmetic of matrices, and what a block has under way by itself. */
+#ifndef TEGULA_SIMT_PRIMS_H
+#define TEGULA_SIMT_PRIMS_H
+
+#include "runtime/simt/simt.h"
+
+#define PRIMITIVE(symbol) void symbol(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+
+/* ---- mma.c ---- */
+
+/* n elements (a multiple of 8) of a type that a matrix instruction takes, as they lie in registers and in memory. */
+void simt_floats(DType type, const void *packed, int n, float *out);
+/* out[m, 8] = a[m, k] b[k, 8], rows of a `apart` elements from each other. */
+void simt_product(int m, int k, const float *a, int apart, const float *b, float *out);
+
+/* ---- async.c: what a block's threads have begun and not waited for ---- */
+
+typedef struct RowCopy RowCopy;                         /* cp.async */
+typedef struct BulkCopy BulkCopy;
+typedef struct Mbarrier Mbarrier;
+typedef struct Warpgroup Warpgroup;
+
+typedef struct ThreadAsync {
+	RowCopy *first, **last;
+	uint32_t commits, begun;                        /* groups of cp.async; copies begun so far */
+	BulkCopy *stores, **last_store;
+	uint32_t store_commits;
+} ThreadAsync;
+
+typedef struct Async {
+	Arena *mem;
+	bool checks;
+	uint64_t random;                                /* 0: copies land as late as they may */
+	ThreadAsync *thread;
+	int nthread;
+	RowCopy *spare;
+	BulkCopy *spare_bulk;
+	Mbarrier *mbarrier;
+	Warpgroup **group;
+} Async;
+
+Async *simt_async(SimtThread *t);
+ThreadAsync *simt_async_of(Async *a, const SimtThread *t);
+/* Whether something that goes on by itself happens now: never in the plain schedule. */
+bool simt_chance(Async *a);
+
+enum { SIMT_RUBBISH = 0xc9 };                           /* in bytes that a copy may or may not have written yet */
+
+/* ---- copy.c ---- */
+
+/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier, or (-1) t waited for them. */
+void simt_copies_land(SimtThread *t, uint32_t begun, int64_t mbarrier);
+
+/* ---- mbarrier.c ---- */
+
+/* The one at an address; fails if there is none. */
+Mbarrier *simt_mbarrier(SimtThread *t, uint32_t at, const char *what);
+void simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects);
+/* A copy that lands when the mbarrier's waiters cannot do without it any more. */
+void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);
+
+/* ---- bulk.c ---- */
+
+/* Bytes on their way between shared memory and global memory (one run of it, or a box of a tensor) or another block's. */
+struct BulkCopy {
+	BulkCopy *next;
+	SimtThread *by;                                 /* of the block whose shared memory `shared` is in */
+	uint32_t shared;
+	int bytes;                                      /* of shared memory */
+	uint8_t *global;                                /* one run, or */
+	const SimtTensorMap *map;                       /* the tensor, and the box's first element, */
+	int32_t first[SIMT_TENSOR_RANK];
+	SimtThread *from;                               /* or the sender's block, and where there */
+	uint32_t from_at;
+	uint32_t group;                                 /* of a store */
+	uint8_t *read;                                  /* what a store has read; NULL: nothing yet */
+	bool is_read;                                   /* and that was waited for */
+};
+
+/* Begins a load into the shared memory of by's block, which counts for an mbarrier there. */
+void simt_bulk_load(const BulkCopy *c, uint32_t mbarrier, const char *what);
+void simt_bulk_land(BulkCopy *c, int64_t mbarrier);
+void simt_bulk_store_begin(const BulkCopy *c);
+/* Ends the stores that are under way when the block ends: they read rubbish, as its memory is gone. */
+void simt_stores_end(Async *a);
+
+/* ---- tensor.c ---- */
+
+void simt_box_load(const BulkCopy *c, uint8_t *box);
+void simt_box_store(const BulkCopy *c, const uint8_t *box);     /* as it lay in shared memory */
+
+/* ---- cluster.c ---- */
+
+/* The thread that stands for the block of a rank, t itself for its own; fails if there is none. */
+SimtThread *simt_rank(SimtThread *t, uint32_t rank, const char *what);
+/* An address in the cluster: whose block and where there. */
+SimtThread *simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what);
+/* Calls each(a thread of the block) for the blocks of a mask of ranks. */
+void simt_each_rank(SimtThread *t, uint64_t mask, const char *what, void (*each)(SimtThread *of, void *user), void *user);
+
+#endif

@@ -1,0 +1,233 @@
+/* Bulk copies of a box of a tensor (cp.async.bulk.tensor, tiles).
+ *
+ * In shared memory a box is dense, its fastest dimension first.  A swizzle exchanges the 16-byte chunks of each row: the
+ * chunk's number (bits 4 … of its address) is exclusive-ored with bits 7 … of it; 1, 2 or 3 bits for rows of 32, 64 or 128
+ * bytes.  Elements outside of the tensor are the fill when loaded and are not stored.  Source: PTX ISA 9.0, 5.5; CUDA
+ * driver API, cuTensorMapEncodeTiled. */
+#include <string.h>
+
+#include "runtime/simt/prims.h"
+
+enum { CHUNK = 16 };
+static const uint64_t mark = 0x74656e736f726d61u;
+
+static int
+element_bytes(const SimtTensorMap *m)
+{
+	return dtype_info[m->dtype].bits / 8;
+}
+
+const char *
+simt_tensor_encode(SimtTensorMap *map, const SimtTensor *t)
+{
+	int size = dtype_info[t->dtype].bits / 8;
+	if (size < 1 || t->rank < 1 || t->rank > SIMT_TENSOR_RANK)
+		return "a tensor map has 1 to 5 dimensions of elements of whole bytes";
+	if (t->address % 16)
+		return "the tensor's address is not a multiple of 16";
+	if (t->fills_nan && !dtype_is_float(t->dtype))
+		return "only floats are filled with NaN";
+	int64_t row = (int64_t)t->box[0] * size;
+	if (row % CHUNK)
+		return "a row of the box is not a multiple of 16 bytes";
+	if (t->swizzle != SIMT_SWIZZLE_NONE && row > 16 << t->swizzle)
+		return "a row of the box is longer than the swizzle's";
+	*map = (SimtTensorMap){.mark = mark, .address = t->address, .rank = (uint8_t)t->rank, .dtype = (uint8_t)t->dtype,
+		.swizzle = (uint8_t)t->swizzle, .fills_nan = t->fills_nan};
+	for (int d = 0; d < t->rank; d++) {
+		int64_t stride = d ? t->stride[d] : size;
+		if (t->extent[d] < 1 || t->extent[d] > UINT32_MAX)
+			return "an extent of the tensor is not in 1 … 2^32 - 1";
+		if (t->box[d] < 1 || t->box[d] > 256)
+			return "an extent of the box is not in 1 … 256";
+		if (d && (stride % 16 || stride < 0 || stride >= INT64_C(1) << 40))
+			return "a stride of the tensor is not a multiple of 16 bytes below 2^40";
+		map->extent[d] = (uint32_t)t->extent[d];
+		map->stride[d] = (uint64_t)stride;
+		map->box[d] = (uint16_t)t->box[d];
+	}
+	return NULL;
+}
+
+/* ---- the rows of a box ---- */
+
+typedef struct Row {
+	int number;
+	bool is_inside;                                 /* in all dimensions but the fastest */
+	uint64_t at;                                    /* of its element 0 of the tensor, if inside */
+} Row;
+
+static int
+row_count(const SimtTensorMap *m)
+{
+	int n = 1;
+	for (int d = 1; d < m->rank; d++)
+		n *= m->box[d];
+	return n;
+}
+
+static Row
+row_of(const BulkCopy *c, int number)
+{
+	const SimtTensorMap *m = c->map;
+	Row r = {number, true, m->address};
+	for (int d = 1, left = number; d < m->rank; d++) {
+		int64_t i = (int64_t)c->first[d] + left % m->box[d];
+		left /= m->box[d];
+		r.is_inside = r.is_inside && i >= 0 && i < m->extent[d];
+		r.at += r.is_inside ? (uint64_t)i * m->stride[d] : 0;
+	}
+	return r;
+}
+
+/* Elements [*from, *to) of a row of the box are in the tensor. */
+static void
+clip(const BulkCopy *c, const Row *r, int *from, int *to)
+{
+	int64_t first = c->first[0], low = first < 0 ? -first : 0, high = (int64_t)c->map->extent[0] - first;
+	*from = (int)MIN(low, c->map->box[0]);
+	*to = (int)MAX(*from, MIN(high, c->map->box[0]));
+	if (!r->is_inside)
+		*to = *from;
+}
+
+/* Where a byte of the dense box lies, from the box's begin. */
+static uint32_t
+swizzled(const BulkCopy *c, uint32_t byte)
+{
+	uint32_t at = c->shared + byte, bits = (1u << c->map->swizzle) - 1;
+	return (at ^ (at >> 3 & bits << 4)) - c->shared;
+}
+
+static void
+fill(const SimtTensorMap *m, uint8_t *out, int from, int to)
+{
+	int size = element_bytes(m);
+	memset(out + from * size, 0, (size_t)((to - from) * size));
+	for (int i = from; m->fills_nan && i < to; i++)
+		memset(out + i * size, 0xff, (size_t)size);
+}
+
+/* Between a row as the tensor has it and the box. */
+static void
+move_row(const BulkCopy *c, int number, uint8_t *box, uint8_t *row, bool into_box)
+{
+	int bytes = c->map->box[0] * element_bytes(c->map);
+	for (int i = 0; i < bytes; i += CHUNK) {
+		uint8_t *there = box + swizzled(c, (uint32_t)(number * bytes + i));
+		memcpy(into_box ? there : row + i, into_box ? row + i : there, CHUNK);
+	}
+}
+
+void
+simt_box_load(const BulkCopy *c, uint8_t *box)
+{
+	const SimtTensorMap *m = c->map;
+	uint8_t line[256 * 8];
+	int n = row_count(m), size = element_bytes(m), from, to;
+	for (int i = 0; i < n; i++) {
+		Row r = row_of(c, i);
+		clip(c, &r, &from, &to);
+		fill(m, line, 0, m->box[0]);
+		if (to > from)
+			memcpy(line + from * size,
+			    (const uint8_t *)(uintptr_t)r.at + ((int64_t)c->first[0] + from) * size,
+			    (size_t)((to - from) * size));
+		move_row(c, i, box, line, true);
+	}
+}
+
+void
+simt_box_store(const BulkCopy *c, const uint8_t *box)
+{
+	const SimtTensorMap *m = c->map;
+	uint8_t line[256 * 8];
+	int n = row_count(m), size = element_bytes(m), from, to;
+	for (int i = 0; i < n; i++) {
+		Row r = row_of(c, i);
+		clip(c, &r, &from, &to);
+		if (to == from)
+			continue;
+		move_row(c, i, (uint8_t *)(uintptr_t)box, line, false);
+		memcpy((uint8_t *)(uintptr_t)r.at + ((int64_t)c->first[0] + from) * size, line + from * size,
+		    (size_t)((to - from) * size));
+	}
+}
+
+/* ---- primitives ---- */
+
+/* A box at the coordinates in[at …]; its part of the tensor is touched. */
+static BulkCopy
+box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, const char *what)
+{
+	const SimtTensorMap *m = (const SimtTensorMap *)(uintptr_t)in[1];
+	BulkCopy c = {.by = t, .shared = (uint32_t)in[0], .map = m};
+	if (in[1] % 64 || m->mark != mark)
+		simt_fail(t, "%s: there is no tensor map at its address", what);
+	if (m->rank != rank)
+		simt_fail(t, "%s: the tensor map has %d dimensions, not %d", what, m->rank, rank);
+	if (c.shared % 128)
+		simt_fail(t, "%s: the address %u in shared memory is not a multiple of 128", what, c.shared);
+	c.bytes = m->box[0] * element_bytes(m) * row_count(m);
+	for (int d = 0; d < rank; d++)
+		c.first[d] = (int32_t)(uint32_t)in[at + d];
+	for (int i = 0, n = row_count(m), from, to; i < n; i++) {
+		Row r = row_of(&c, i);
+		clip(&c, &r, &from, &to);
+		if (to > from)
+			simt_global_at(t, r.at + (uint64_t)(((int64_t)c.first[0] + from) * element_bytes(m)),
+			    (to - from) * element_bytes(m), element_bytes(m), access | SIMT_ASYNC | SIMT_TENSOR);
+	}
+	return c;
+}
+
+static void
+load(SimtThread *t, int rank, const uint64_t *in, const char *what)
+{
+	BulkCopy c = box_of(t, rank, in, 3, SIMT_READ, what);
+	simt_bulk_load(&c, (uint32_t)in[2], what);
+}
+
+typedef struct Multi {
+	BulkCopy copy;
+	uint32_t mbarrier;
+	const char *what;
+} Multi;
+
+static void
+load_for(SimtThread *of, void *user)
+{
+	Multi *m = user;
+	m->copy.by = of;
+	simt_bulk_load(&m->copy, m->mbarrier, m->what);
+}
+
+static void
+multi(SimtThread *t, int rank, const uint64_t *in, const char *what)
+{
+	Multi m = {box_of(t, rank, in, 4, SIMT_READ, what), (uint32_t)in[2], what};
+	simt_each_rank(t, in[3], what, load_for, &m);
+}
+
+static void
+store(SimtThread *t, int rank, const uint64_t *in, const char *what)
+{
+	BulkCopy c = box_of(t, rank, in, 2, SIMT_WRITE, what);
+	simt_bulk_store_begin(&c);
+}
+
+#define BOX(kind, rank)                                                                            \
+	PRIMITIVE(simt_tensor_##kind##_##rank)                                                     \
+	{                                                                                          \
+		kind(t, rank, in, "tensor_" #kind "_" #rank);                                      \
+	}
+#define BOXES(kind) BOX(kind, 1) BOX(kind, 2) BOX(kind, 3) BOX(kind, 4) BOX(kind, 5)
+BOXES(load)
+BOXES(multi)
+BOXES(store)
+#undef BOXES
+#undef BOX
+
+PRIMITIVE(simt_tensor_map_fetch)
+{
+}

@@ -1,0 +1,281 @@
+/* What a thread knows of itself, what the lanes of a warp tell each other, and what is done within one word.
+ *
+ * Lanes exchange values when all of them have met, so the order in which they came does not show. */
+#include <string.h>
+
+#include "ir/interp/interp.h"
+#include "runtime/simt/prims.h"
+
+/* ---- where a thread is ---- */
+
+PRIMITIVE(simt_thread)
+{
+	out[0] = (uint32_t)t->thread;
+}
+
+PRIMITIVE(simt_lane)
+{
+	out[0] = (uint32_t)t->lane;
+}
+
+PRIMITIVE(simt_block)
+{
+	out[0] = (uint32_t)t->block_index;
+}
+
+PRIMITIVE(simt_nblocks)
+{
+	out[0] = (uint32_t)t->nblocks;
+}
+
+/* ---- between lanes ---- */
+
+static void
+first_words(const SimtLanes *l, uint32_t *v)
+{
+	for (int k = 0; k < SIMT_LANES; k++)
+		v[k] = (uint32_t)l->in[k][0];
+}
+
+static void
+shuffle(const SimtLanes *l, const void *info)
+{
+	uint32_t v[SIMT_LANES], from[SIMT_LANES];
+	first_words(l, v);
+	for (int k = 0; k < SIMT_LANES; k++)
+		from[k] = (uint32_t)l->in[k][1] % SIMT_LANES;
+	for (int k = 0; k < SIMT_LANES; k++)
+		l->out[k][0] = v[from[k]];
+}
+
+static void
+shuffle_xor(const SimtLanes *l, const void *info)
+{
+	uint32_t v[SIMT_LANES];
+	int by = (int)*(const int64_t *)info & (SIMT_LANES - 1);
+	first_words(l, v);
+	for (int k = 0; k < SIMT_LANES; k++)
+		l->out[k][0] = v[k ^ by];
+}
+
+static void
+shuffle_up(const SimtLanes *l, const void *info)
+{
+	uint32_t v[SIMT_LANES];
+	int by = (int)*(const int64_t *)info & (SIMT_LANES - 1);
+	first_words(l, v);
+	for (int k = 0; k < SIMT_LANES; k++)
+		l->out[k][0] = v[k >= by ? k - by : k];
+}
+
+static void
+shuffle_down(const SimtLanes *l, const void *info)
+{
+	uint32_t v[SIMT_LANES];
+	int by = (int)*(const int64_t *)info & (SIMT_LANES - 1);
+	first_words(l, v);
+	for (int k = 0; k < SIMT_LANES; k++)
+		l->out[k][0] = v[k + by < SIMT_LANES ? k + by : k];
+}
+
+static uint32_t
+ballot(const SimtLanes *l)
+{
+	uint32_t bits = 0;
+	for (int k = 0; k < SIMT_LANES; k++)
+		bits |= (uint32_t)(l->in[k][0] & 1) << k;
+	return bits;
+}
+
+static void
+give_all(const SimtLanes *l, uint64_t v)
+{
+	for (int k = 0; k < SIMT_LANES; k++)
+		l->out[k][0] = v;
+}
+
+static void
+vote_any(const SimtLanes *l, const void *info)
+{
+	give_all(l, ballot(l) != 0);
+}
+
+static void
+vote_all(const SimtLanes *l, const void *info)
+{
+	give_all(l, ballot(l) == UINT32_MAX);
+}
+
+static void
+vote_ballot(const SimtLanes *l, const void *info)
+{
+	give_all(l, ballot(l));
+}
+
+static void
+elect(const SimtLanes *l, const void *info)
+{
+	for (int k = 0; k < SIMT_LANES; k++)
+		l->out[k][0] = k == 0;
+}
+
+/* Reductions: `a` is what the lanes before gave, `b` the next one's. */
+#define REDUX(name, result)                                                                        \
+	static void redux_##name(const SimtLanes *l, const void *info)                             \
+	{                                                                                          \
+		uint32_t v[SIMT_LANES], a;                                                         \
+		first_words(l, v);                                                                 \
+		a = v[0];                                                                          \
+		for (int k = 1; k < SIMT_LANES; k++) {                                             \
+			uint32_t b = v[k];                                                         \
+			a = (result);                                                              \
+		}                                                                                  \
+		give_all(l, a);                                                                    \
+	}
+REDUX(add, a + b)
+REDUX(min, (int32_t)a < (int32_t)b ? a : b)
+REDUX(max, (int32_t)a > (int32_t)b ? a : b)
+REDUX(umin, a < b ? a : b)
+REDUX(umax, a > b ? a : b)
+REDUX(and, a & b)
+REDUX(or, a | b)
+REDUX(xor, a ^ b)
+#undef REDUX
+
+#define MEETS(X)                                                                                   \
+	X(shuffle) X(shuffle_xor) X(shuffle_up) X(shuffle_down) X(vote_any) X(vote_all)            \
+	X(vote_ballot) X(elect) X(redux_add) X(redux_min) X(redux_max) X(redux_umin)               \
+	X(redux_umax) X(redux_and) X(redux_or) X(redux_xor)
+#define X(name)                                                                                    \
+	PRIMITIVE(simt_##name)                                                                     \
+	{                                                                                          \
+		simt_warp_meet(t, #name, name, imm, in, out);                                      \
+	}
+MEETS(X)
+#undef X
+
+/* ---- within a word ---- */
+
+PRIMITIVE(simt_byte_permute)
+{
+	uint64_t all = (uint32_t)in[0] | in[1] << 32;
+	uint32_t word = 0;
+	for (int k = 0; k < 4; k++) {
+		unsigned choice = in[2] >> (4 * k) & 15, byte = all >> (8 * (choice & 7)) & 255;
+		if (choice & 8)
+			byte = byte & 128 ? 255 : 0;    /* its sign, eight times */
+		word |= byte << (8 * k);
+	}
+	out[0] = word;
+}
+
+static float
+float_of(uint64_t word)
+{
+	uint32_t bits = (uint32_t)word;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+/* Too large is the largest, a NaN stays one. */
+static uint64_t
+pack(DType type, const uint64_t *in)
+{
+	uint8_t byte[2];
+	for (int k = 0; k < 2; k++)
+		dtype_store_f64(type, byte, k, (double)float_of(in[k]));
+	return (uint64_t)byte[0] | (uint64_t)byte[1] << 8;
+}
+
+static uint64_t
+unpack(DType type, uint64_t word)
+{
+	uint8_t byte[2] = {(uint8_t)word, (uint8_t)(word >> 8)};
+	uint16_t half[2];
+	for (int k = 0; k < 2; k++)
+		dtype_store_f64(TY_F16, half, k, dtype_load_f64(type, byte, k));
+	return (uint64_t)half[0] | (uint64_t)half[1] << 16;
+}
+
+PRIMITIVE(simt_pack_e4m3)
+{
+	out[0] = pack(TY_F8E4M3, in);
+}
+
+PRIMITIVE(simt_pack_e5m2)
+{
+	out[0] = pack(TY_F8E5M2, in);
+}
+
+PRIMITIVE(simt_unpack_e4m3)
+{
+	out[0] = unpack(TY_F8E4M3, in[0]);
+}
+
+PRIMITIVE(simt_unpack_e5m2)
+{
+	out[0] = unpack(TY_F8E5M2, in[0]);
+}
+
+/* To the nearest of 10 bits of fraction, away from zero between two. */
+PRIMITIVE(simt_to_tf32)
+{
+	uint32_t v = (uint32_t)in[0], size = v & 0x7fffffff;
+	if (size > 0x7f800000)
+		out[0] = 0x7fffffff;
+	else if (size == 0x7f800000)
+		out[0] = v;
+	else
+		out[0] = (v + 0x1000) & 0xffffe000;
+}
+
+/* A hint may name any address. */
+PRIMITIVE(simt_prefetch)
+{
+}
+
+/* ---- fences: this machine's threads see each other's memory; the checks are told ---- */
+
+static void
+fence(SimtThread *t, SimtFence kind)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (simt_launch(t)->checks)
+		simt_fenced(t, kind);
+}
+
+PRIMITIVE(simt_fence_gpu)
+{
+	fence(t, SIMT_FENCE_GPU);
+}
+
+PRIMITIVE(simt_fence_mbar)
+{
+	fence(t, SIMT_FENCE_MBAR);
+}
+
+PRIMITIVE(simt_fence_async)
+{
+	fence(t, SIMT_FENCE_ASYNC);
+}
+
+/* ---- registers of a warpgroup ---- */
+
+static void
+registers(const SimtLanes *l, const void *info)
+{
+	int64_t n = *(const int64_t *)info;
+	if (n < 24 || n > 256 || n % 8)
+		simt_fail(l->thread[0], "setmaxnreg of %lld registers; it takes 24 to 256, by eights", (long long)n);
+}
+
+PRIMITIVE(simt_registers_more)
+{
+	simt_warp_meet(t, "registers_more", registers, imm, in, out);
+}
+
+PRIMITIVE(simt_registers_less)
+{
+	simt_warp_meet(t, "registers_less", registers, imm, in, out);
+}

@@ -1,0 +1,420 @@
+/* Matrix instructions of a warpgroup: D[64, n] += A[64, k] B[k, n] with both operands in shared memory.
+ *
+ * They run by themselves.  What one hands out is not its result but numbers that stand for it, NaNs which name a sum kept
+ * here; given as the accumulator of a further instruction they go on with that sum.  The products are made when the warp
+ * waits for their group, as late as a GPU may, from what shared memory holds by then; each warp makes its own 16 rows.
+ * simt_settle turns the numbers into the sums.
+ *
+ * A descriptor tells where an operand begins and how 8 x 16-byte core matrices follow each other.  Of an operand that lies
+ * along K a chunk of 16 bytes is a piece of one row; of a turned one, 8 rows at one k.  Swizzled operands have 2, 4 or 8
+ * chunks side by side, exchanged as bulk tensor copies do it.  Source: PTX ISA 9.0, 9.7.15.5. */
+#include <string.h>
+
+#include "runtime/simt/prims.h"
+
+enum {
+	ROWS = 16,                                      /* of a warp */
+	K_BYTES = 32,                                   /* of all instructions: two chunks */
+	CHUNK = 16,
+	MOST_N = 256,
+	ELEMENT_BITS = 7, NUMBER_BITS = 15,             /* of a NaN's fraction */
+};
+#define NAME_MARK 0xffc00000u
+
+/* A warp's 16 rows of an accumulator, as its lanes hold them. */
+typedef struct Sums {
+	struct Sums *next;
+	uint32_t number;
+	int n;                                          /* elements of a lane */
+	int under_way;                                  /* products not made yet */
+	uint32_t taken;                                 /* lanes that have settled */
+	uint32_t v[SIMT_LANES][MOST_N / 2];
+} Sums;
+
+typedef struct Product {
+	struct Product *next;
+	Sums *sums;
+	const WgmmaInfo *info;
+	uint64_t a, b;
+	unsigned turned;
+	uint32_t group;
+} Product;
+
+typedef struct Warp {
+	Product *first, **last;
+	uint32_t commits;
+	bool has_fence;                                 /* since the last wait */
+	Sums *live;
+	uint32_t numbers;                               /* given out so far */
+} Warp;
+
+struct Warpgroup {
+	Warp warp[4];
+	Sums *spare;
+	Product *spare_product;
+};
+
+static Warpgroup *
+group_of(SimtThread *t)
+{
+	Async *a = simt_async(t);
+	Warpgroup **g = &a->group[t->thread / (4 * SIMT_LANES)];
+	if (!*g) {
+		*g = NEW(a->mem, Warpgroup);
+		for (int w = 0; w < 4; w++)
+			(*g)->warp[w].last = &(*g)->warp[w].first;
+	}
+	return *g;
+}
+
+static Warp *
+warp_of(SimtThread *t)
+{
+	return &group_of(t)->warp[t->thread / SIMT_LANES % 4];
+}
+
+/* ---- operands in shared memory ---- */
+
+typedef struct Operand {
+	uint32_t start, lead, stride, base;
+	int swizzle;                                    /* log2 of the chunks side by side */
+	bool is_turned;
+	DType type;
+} Operand;
+
+static Operand
+operand(uint64_t d, bool is_turned, DType type)
+{
+	static const int swizzle[] = {0, 3, 2, 1};
+	return (Operand){.start = (uint32_t)(d & 0x3fff) << 4, .lead = (uint32_t)(d >> 16 & 0x3fff) << 4,
+		.stride = (uint32_t)(d >> 32 & 0x3fff) << 4, .base = (uint32_t)(d >> 49 & 7), .swizzle = swizzle[d >> 62],
+		.is_turned = is_turned, .type = type};
+}
+
+/* The chunk of row `row` (of A; column, of B) and the along'th 16 bytes of K; or, turned, the chunk of the eight rows from
+ * 8 `row` on at k = `along`. */
+static uint32_t
+chunk_at(const Operand *o, int row, int along)
+{
+	uint32_t side = 1u << o->swizzle, r = (uint32_t)row, k = (uint32_t)along, at = o->start;
+	if (!o->is_turned)
+		at += r % 8 * side * CHUNK + r / 8 * o->stride + k * (o->swizzle ? CHUNK : o->lead);
+	else if (o->swizzle)
+		at += r % side * CHUNK + r / side * o->lead + k % 8 * side * CHUNK + k / 8 * o->stride;
+	else
+		at += r * o->stride + k % 8 * CHUNK + k / 8 * o->lead;
+	return at ^ (((at >> 7) - o->base) & (side - 1)) << 4;
+}
+
+/* Calls a chunk's address each: n rows, the first a multiple of 8. */
+typedef void EachChunk(SimtThread *t, uint32_t at, void *user);
+
+static void
+each_chunk(SimtThread *t, const Operand *o, int first, int n, EachChunk *each, void *user)
+{
+	int per = CHUNK * 8 / dtype_info[o->type].bits;
+	for (int r = o->is_turned ? first / 8 : first; r < (o->is_turned ? (first + n) / 8 : first + n); r++)
+		for (int k = 0; k < (o->is_turned ? 2 * per : 2); k++)
+			each(t, chunk_at(o, r, k), user);
+}
+
+static void
+touch(SimtThread *t, uint32_t at, void *user)
+{
+	simt_shared_at(t, at, CHUNK, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
+}
+
+static void
+leave(SimtThread *t, uint32_t at, void *user)
+{
+	simt_landed(t, at, CHUNK, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
+}
+
+/* n rows along K, each of `k` floats. */
+static void
+rows_along(const uint8_t *shared, const Operand *o, int first, int n, int k, float *out)
+{
+	for (int r = 0; r < n; r++) {
+		uint8_t row[K_BYTES];
+		memcpy(row, shared + chunk_at(o, first + r, 0), CHUNK);
+		memcpy(row + CHUNK, shared + chunk_at(o, first + r, 1), CHUNK);
+		simt_floats(o->type, row, k, out + r * k);
+	}
+}
+
+/* Eight rows of a turned operand: out[k, 8]. */
+static void
+eight_across(const uint8_t *shared, const Operand *o, int first, int k, float *out)
+{
+	for (int x = 0; x < k; x++)
+		simt_floats(o->type, shared + chunk_at(o, first / 8, x), 8, out + 8 * x);
+}
+
+static void
+transpose(int rows, int cols, const float *in, float *out)
+{
+	for (int r = 0; r < rows; r++)
+		for (int c = 0; c < cols; c++)
+			out[c * rows + r] = in[r * cols + c];
+}
+
+static void
+read_a(const uint8_t *shared, const Operand *o, int first, int k, float *a)
+{
+	float eight[8 * K_BYTES];
+	if (!o->is_turned) {
+		rows_along(shared, o, first, ROWS, k, a);
+		return;
+	}
+	for (int r = 0; r < ROWS; r += 8) {
+		eight_across(shared, o, first + r, k, eight);
+		transpose(k, 8, eight, a + r * k);
+	}
+}
+
+static void
+read_b(const uint8_t *shared, const Operand *o, int first, int k, float *b)
+{
+	float eight[8 * K_BYTES];
+	if (o->is_turned) {
+		eight_across(shared, o, first, k, b);
+		return;
+	}
+	rows_along(shared, o, first, 8, k, eight);
+	transpose(8, k, eight, b);
+}
+
+/* ---- products ---- */
+
+static void
+add(Sums *s, DType acc, int block, float product[ROWS][8])
+{
+	for (int lane = 0; lane < SIMT_LANES; lane++)
+		for (int r = 0; r < 4; r++) {
+			float by = product[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)], sum;
+			uint32_t *v = &s->v[lane][4 * block + r];
+			if (acc != TY_F32) {
+				*v += (uint32_t)(int32_t)by;
+				continue;
+			}
+			memcpy(&sum, v, sizeof sum);
+			sum += by;
+			memcpy(v, &sum, sizeof sum);
+		}
+}
+
+static void
+make(SimtThread *t, const Product *p, bool checks)
+{
+	int warp = t->thread / SIMT_LANES % 4;
+	const WgmmaInfo *i = p->info;
+	Operand a = operand(p->a, p->turned & TURN_A, i->a), b = operand(p->b, p->turned & TURN_B, i->b);
+	float rows[ROWS * K_BYTES], cols[8 * K_BYTES], product[ROWS][8];
+	read_a(t->shared, &a, ROWS * warp, i->k, rows);
+	for (int block = 0; block < i->n / 8; block++) {
+		read_b(t->shared, &b, 8 * block, i->k, cols);
+		simt_product(ROWS, i->k, rows, i->k, cols, product[0]);
+		add(p->sums, i->acc, block, product);
+	}
+	p->sums->under_way--;
+	if (checks) {
+		each_chunk(t, &a, ROWS * warp, ROWS, leave, NULL);
+		each_chunk(t, &b, 0, i->n, leave, NULL);
+	}
+}
+
+/* ---- names of sums ---- */
+
+static uint32_t
+name_of(const Sums *s, int element)
+{
+	return NAME_MARK | s->number << ELEMENT_BITS | (uint32_t)element;
+}
+
+/* The sum that v[0 … n - 1] name, NULL: they are numbers.  n is -1: as many as the sum has. */
+static Sums *
+named(SimtThread *t, Warp *w, const uint32_t *v, int n)
+{
+	uint32_t number = (v[0] & ~NAME_MARK) >> ELEMENT_BITS;
+	if ((v[0] & NAME_MARK) != NAME_MARK || v[0] % (1 << ELEMENT_BITS) || number == 0 || number > w->numbers)
+		return NULL;
+	Sums *s = w->live;
+	while (s && s->number != number)
+		s = s->next;
+	if (!s)
+		simt_fail(t, "a wgmma's accumulator is used again that was settled before");
+	if (n >= 0 && s->n != n)
+		simt_fail(t, "a wgmma goes on with the accumulator of another shape");
+	for (int k = 0; k < s->n; k++)
+		if (v[k] != name_of(s, k))
+			simt_fail(t, "something changed a wgmma's accumulator before it was waited for");
+	return s;
+}
+
+static Sums *
+new_sums(SimtThread *t, Warp *w, int n)
+{
+	Warpgroup *g = group_of(t);
+	Sums *s = g->spare ? g->spare : NEW(simt_async(t)->mem, Sums);
+	g->spare = g->spare ? g->spare->next : NULL;
+	w->numbers = w->numbers % ((1 << NUMBER_BITS) - 1) + 1;
+	s->next = w->live;
+	s->number = w->numbers;
+	s->n = n;
+	s->under_way = 0;
+	s->taken = 0;
+	w->live = s;
+	return s;
+}
+
+static void
+free_sums(SimtThread *t, Warp *w, Sums *s)
+{
+	Warpgroup *g = group_of(t);
+	Sums **link = &w->live;
+	while (*link != s)
+		link = &(*link)->next;
+	*link = s->next;
+	s->next = g->spare;
+	g->spare = s;
+}
+
+/* ---- primitives ---- */
+
+typedef struct Begin {
+	const WgmmaInfo *info;
+	unsigned turned;
+} Begin;
+
+enum { IN_A, IN_B, IN_C, IN_OUT, IN_COUNT };
+
+static const uint32_t *
+accumulator(const SimtLanes *l, int lane)
+{
+	return (const uint32_t *)(uintptr_t)l->in[lane][IN_C];
+}
+
+/* One warp's part. */
+static void
+begin_warp(const SimtLanes *l, int first, const Begin *x)
+{
+	SimtThread *t = l->thread[first];
+	Warpgroup *g = group_of(t);
+	Warp *w = warp_of(t);
+	int n = x->info->n / 2;
+	Sums *s = named(t, w, accumulator(l, first), n);
+	if (!s && !w->has_fence)
+		simt_fail(t, "%s: no wgmma_fence after the accumulator was written", x->info->name);
+	bool goes_on = s != NULL;
+	if (!s)
+		s = new_sums(t, w, n);
+	for (int lane = 0; lane < SIMT_LANES; lane++) {
+		const uint32_t *c = accumulator(l, first + lane);
+		uint32_t *out = (uint32_t *)(uintptr_t)l->in[first + lane][IN_OUT];
+		if (l->in[first + lane][IN_A] != l->in[0][IN_A] || l->in[first + lane][IN_B] != l->in[0][IN_B])
+			simt_fail(l->thread[first + lane], "%s: its threads do not give the same descriptors", x->info->name);
+		if (goes_on && named(l->thread[first + lane], w, c, n) != s)
+			simt_fail(l->thread[first + lane], "%s: the lanes' accumulators are of several instructions",
+			    x->info->name);
+		if (!goes_on)
+			memcpy(s->v[lane], c, sizeof *c * (size_t)n);
+		for (int k = 0; k < n; k++)
+			out[k] = name_of(s, k);
+	}
+	Product *p = g->spare_product ? g->spare_product : NEW(simt_async(t)->mem, Product);
+	g->spare_product = g->spare_product ? g->spare_product->next : NULL;
+	*p = (Product){.sums = s, .info = x->info, .a = l->in[0][IN_A], .b = l->in[0][IN_B], .turned = x->turned,
+		.group = w->commits};
+	s->under_way++;
+	*w->last = p;
+	w->last = &p->next;
+	Operand a = operand(p->a, p->turned & TURN_A, x->info->a), b = operand(p->b, p->turned & TURN_B, x->info->b);
+	each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch, NULL);
+	each_chunk(t, &b, 0, x->info->n, touch, NULL);
+}
+
+static void
+begin(const SimtLanes *l, const void *info)
+{
+	const Begin *x = info;
+	if (x->turned && dtype_info[x->info->a].bits != 16)
+		simt_fail(l->thread[0], "%s: only operands of 16 bits may be turned", x->info->name);
+	for (int first = 0; first < 4 * SIMT_LANES; first += SIMT_LANES)
+		begin_warp(l, first, x);
+}
+
+void
+simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned turned, const uint32_t *c, uint32_t *out)
+{
+	const Begin x = {i, turned};
+	const uint64_t in[IN_COUNT] = {a, b, (uintptr_t)c, (uintptr_t)out};
+	simt_group_meet(t, i->name, begin, &x, in, NULL);
+}
+
+void
+simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n)
+{
+	Warp *w = warp_of(t);
+	for (int k = 0; k < n; k++) {
+		Sums *s = named(t, w, v + k, -1);
+		if (!s) {
+			out[k] = v[k];
+			continue;
+		}
+		if (s->under_way)
+			simt_fail(t, "a wgmma's accumulator is read before it was waited for");
+		memcpy(out + k, s->v[t->lane], sizeof *out * (size_t)s->n);
+		k += s->n - 1;
+		s->taken |= 1u << t->lane;
+		if (s->taken == UINT32_MAX)
+			free_sums(t, w, s);
+	}
+}
+
+static void
+fence(const SimtLanes *l, const void *info)
+{
+	warp_of(l->thread[0])->has_fence = true;
+}
+
+static void
+commit(const SimtLanes *l, const void *info)
+{
+	warp_of(l->thread[0])->commits++;
+}
+
+/* Makes the products of all groups but the latest ones. */
+static void
+wait(const SimtLanes *l, const void *info)
+{
+	SimtThread *t = l->thread[0];
+	Warpgroup *g = group_of(t);
+	Warp *w = warp_of(t);
+	int64_t left = *(const int64_t *)info;
+	bool checks = simt_launch(t)->checks;
+	while (w->first && (int64_t)w->first->group < (int64_t)w->commits - left) {
+		Product *p = w->first;
+		make(t, p, checks);
+		w->first = p->next;
+		p->next = g->spare_product;
+		g->spare_product = p;
+	}
+	if (!w->first)
+		w->last = &w->first;
+	w->has_fence = false;
+}
+
+PRIMITIVE(simt_wgmma_fence)
+{
+	simt_warp_meet(t, "wgmma_fence", fence, NULL, in, out);
+}
+
+PRIMITIVE(simt_wgmma_commit)
+{
+	simt_warp_meet(t, "wgmma_commit", commit, NULL, in, out);
+}
+
+PRIMITIVE(simt_wgmma_wait)
+{
+	simt_warp_meet(t, "wgmma_wait", wait, imm, in, out);
+}
