@@ -35,11 +35,6 @@ simt_each_rank(SimtThread *t, uint64_t mask, const char *what, void (*each)(Simt
 			each(simt_rank(t, rank, what), user);
 }
 
-PRIMITIVE(simt_cluster_rank)
-{
-	out[0] = (uint32_t)t->cluster_rank;
-}
-
 PRIMITIVE(simt_ncluster)
 {
 	int n = simt_launch(t)->cluster;

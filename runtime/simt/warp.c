@@ -1,32 +1,10 @@
-/* What a thread knows of itself, what the lanes of a warp tell each other, and what is done within one word.
+/* What the lanes of a warp tell each other, and what is done within one word.
  *
  * Lanes exchange values when all of them have met, so the order in which they came does not show. */
 #include <string.h>
 
 #include "ir/interp/interp.h"
 #include "runtime/simt/prims.h"
-
-/* ---- where a thread is ---- */
-
-PRIMITIVE(simt_thread)
-{
-	out[0] = (uint32_t)t->thread;
-}
-
-PRIMITIVE(simt_lane)
-{
-	out[0] = (uint32_t)t->lane;
-}
-
-PRIMITIVE(simt_block)
-{
-	out[0] = (uint32_t)t->block_index;
-}
-
-PRIMITIVE(simt_nblocks)
-{
-	out[0] = (uint32_t)t->nblocks;
-}
 
 /* ---- between lanes ---- */
 

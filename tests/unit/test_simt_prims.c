@@ -137,7 +137,7 @@ reductions(void **state)
 typedef struct Words {
 	PrimKind prim;
 	int n;
-	const uint64_t (*in)[3];
+	uint64_t (*in)[3];
 	uint32_t *out;
 } Words;
 
@@ -152,7 +152,7 @@ body_words(SimtThread *t, void *user)
 static uint32_t
 word(PrimKind k, uint64_t a, uint64_t b, uint64_t c)
 {
-	const uint64_t in[][3] = {{a, b, c}};
+	uint64_t in[][3] = {{a, b, c}};
 	uint32_t out = 0;
 	Words w = {k, 1, in, &out};
 	runs(body_words, &w, (SimtLaunch){0});
@@ -175,7 +175,7 @@ packs(void **state)
 	for (int kind = 0; kind < 2; kind++) {
 		PrimKind pack = kind ? PRIM_PACK_E5M2 : PRIM_PACK_E4M3, unpack = kind ? PRIM_UNPACK_E5M2 : PRIM_UNPACK_E4M3;
 		DType t = kind ? TY_F8E5M2 : TY_F8E4M3;
-		static uint64_t in[256][3];
+		uint64_t in[256][3] = {{0}};
 		uint32_t half[256], back[256];
 		for (uint32_t v = 0; v < 256; v++)
 			in[v][0] = v | (255 - v) << 8;
