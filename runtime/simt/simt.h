@@ -89,8 +89,9 @@ void simt_check_met(SimtThread *const *who, int n);
 void simt_check_arrive(SimtThread *t, uint64_t object);
 void simt_check_see(SimtThread *t, uint64_t object);
 
-/* Told only if the launch has checks, as those above: an access that t began with SIMT_ASYNC is over.  It was waited for by t itself (mbarrier is -1), or it counts for an
- * mbarrier of t's block: then it is before what threads do that see the mbarrier. */
+/* Told only if the launch has checks, as those above: an access that t began with SIMT_ASYNC is over.  It was waited for
+ * by t itself (mbarrier is -1), or it counts for an mbarrier of t's block: then it is before what threads do that see the
+ * mbarrier. */
 void simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
 
 typedef enum SimtFence {

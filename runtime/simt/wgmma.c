@@ -312,7 +312,8 @@ begin_warp(const SimtLanes *l, int first, const Begin *x)
 		const uint32_t *c = accumulator(l, first + lane);
 		uint32_t *out = (uint32_t *)(uintptr_t)l->in[first + lane][IN_OUT];
 		if (l->in[first + lane][IN_A] != l->in[0][IN_A] || l->in[first + lane][IN_B] != l->in[0][IN_B])
-			simt_fail(l->thread[first + lane], "%s: its threads do not give the same descriptors", x->info->name);
+			simt_fail(l->thread[first + lane], "%s: its threads do not give the same descriptors",
+			    x->info->name);
 		if (goes_on && named(l->thread[first + lane], w, c, n) != s)
 			simt_fail(l->thread[first + lane], "%s: the lanes' accumulators are of several instructions",
 			    x->info->name);
