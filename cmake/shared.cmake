@@ -1,5 +1,6 @@
 # libtegula.so, for programs that open the library at run time (bench/peers does, from Python): `--target tegula_shared`.
-# Everything is compiled once more, position independent, and only tgl_ names are visible.
+# Everything is compiled once more, position independent, and only tgl_ names are visible.  With TEGULA_STATIC_LLVM it holds
+# LLVM too, but opens jansson and SQLite as shared libraries: the archives of distributions are not position independent.
 add_library(tegula_shared SHARED EXCLUDE_FROM_ALL ${COMPILER_SOURCES} ${RUNTIME_SOURCES} ${GENERATED}
 	${CMAKE_BINARY_DIR}/build_id.c)
 set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula)
@@ -7,8 +8,12 @@ get_target_property(shared_definitions tegula_lib COMPILE_DEFINITIONS)
 if(shared_definitions)
 	target_compile_definitions(tegula_shared PRIVATE ${shared_definitions})
 endif()
+if(NOT TEGULA_STATIC_LLVM)
+	set(JANSSON_SHARED PkgConfig::JANSSON)
+	set(SQLITE_SHARED PkgConfig::SQLITE)
+endif()
 target_link_libraries(tegula_shared PRIVATE tegula_flags tegula_llvm m ${CMAKE_DL_LIBS} Threads::Threads
-	PkgConfig::SQLITE PkgConfig::JANSSON)
+	${JANSSON_SHARED} ${SQLITE_SHARED})
 foreach(level ${LOOP_LEVELS})
 	get_target_property(shared_definitions loops_${level} COMPILE_DEFINITIONS)
 	get_target_property(shared_options loops_${level} COMPILE_OPTIONS)
