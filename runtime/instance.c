@@ -22,6 +22,7 @@ compile(TglKernel *k, const Bound *b, const char *target, const Promises *promis
 	    .stop_after = o->stop_after,
 	    .dump = o->dump,
 	    .verify = o->verify,
+	    .layouts = o->layouts,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
 	Module *m = compile_kernel(k->k, b, target, promises, &opt);
@@ -70,7 +71,7 @@ take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
 {
 	TglContext *cx = k->program->cx;
 	Text bytes = {0};
-	if (cx->compile.dump || cx->compile.times || cx->compile.verify)
+	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.layouts)
 		return false;
 	bool found = cache_get(context_cache(cx), name, &bytes) && artefact_read(bytes.at, bytes.n, &in->artefact);
 	text_close(&bytes);
@@ -123,7 +124,8 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 		in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
 	if (!in->loaded)
 		return device_report(dev, cx, NULL, k->k);
-	keep(in, k, &b->bound, &name);
+	if (!k->program->cx->compile.layouts)
+		keep(in, k, &b->bound, &name);
 	return TGL_OK;
 }
 

@@ -130,6 +130,10 @@ wished(const Axes *a, const Op *op, const Target *t)
 		shape[d] = log2_exact(tile->extent[d]);
 		total += shape[d];
 	}
+	if (a->f->module->draw) {
+		Layout any = layout_drawn(tile->rank, shape, lanes, warps, &a->f->module->draw);
+		return layout_intern(a->f->module, &any);
+	}
 	order_from(dim, tile->rank, order);
 	if (op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR)
 		k = 0;

@@ -194,6 +194,7 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 		opt = &none;
 	if (!check_options(m, opt))
 		return false;
+	m->draw = opt->layouts;
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
 		order[n++] = (PassKind)pass_named(name, length);
 	for (int i = 0; i < LEN(pipeline) && !opt->only; i++)

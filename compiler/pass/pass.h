@@ -31,6 +31,7 @@ typedef struct PassOptions {
 	const char *stop_after;                         /* pass name */
 	const char *dump;                               /* comma list or "all": the module after each, to dump_to */
 	bool verify;                                    /* before and after every pass */
+	uint64_t layouts;                               /* seed of layouts that are drawn, not chosen: a test; 0: chosen */
 	Text *dump_to;
 	Text *times;                                    /* if not NULL, one line a pass: name, ms, ops before and after */
 } PassOptions;
