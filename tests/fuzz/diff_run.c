@@ -1,0 +1,335 @@
+/* One kernel's text on the cpu device, and compared with what another device makes of it. */
+#include "diff_run.h"
+
+#include "runtime/runtime.h"
+#include "target/target.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const figure_name[DIFF_FIGURES] = {"warps", "stages", "group", "persistent"};
+
+const char *
+diff_kind_text(DiffKind k)
+{
+	static const char *const text[] = {"the same", "no good source", "results differ",
+	    "written outside of a tensor", "the compiler fails", "an assert fails",
+	    "the device reports", "a crash", "a hang", "refused"};
+	return (int)k < LEN(text) ? text[k] : "?";
+}
+
+/* ---- runs ---- */
+
+static int
+draw(uint64_t *state, int n)
+{
+	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (int)((*state >> 33) % (uint64_t)n);
+}
+
+static void
+draw_run(DiffRun *r, const char *target, uint64_t seed)
+{
+	uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15);
+	for (const char *p = target; *p; p++)
+		state = (state ^ (uint64_t)*p) * UINT64_C(0x100000001b3);
+	*r = (DiffRun){.figure = {-1, -1, -1, -1}};
+	snprintf(r->target, sizeof r->target, "%s", target);
+	draw(&state, 2);
+	if (seed == 0)
+		return;
+	r->figure[0] = draw(&state, 4) ? 1 << draw(&state, 4) : -1;
+	r->figure[1] = draw(&state, 2) ? 1 + draw(&state, 4) : -1;
+	r->figure[2] = draw(&state, 4) ? -1 : 1 + draw(&state, 4);
+	r->figure[3] = draw(&state, 3) ? -1 : draw(&state, 2);
+	r->layouts = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
+}
+
+static bool
+is_named(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *p = list; (p = strstr(p, name)); p += n)
+		if ((p == list || p[-1] == ',') && (p[n] == ',' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+int
+diff_runs(uint64_t seed, const char *targets, DiffRun run[DIFF_RUNS_MOST])
+{
+	const char *name[DIFF_RUNS_MOST];
+	int n = 0, nrun = 0;
+	for (int i = 0; target_at(i); i++)
+		if (target_at(i)->kind == TARGET_PTX && n < DIFF_RUNS_MOST)
+			name[n++] = target_at(i)->name;
+	uint64_t state = seed ^ 0x7a57e5;
+	draw(&state, 2);
+	int one = draw(&state, n), two = (one + 1 + draw(&state, n - 1)) % n;
+	for (int i = 0; i < n; i++) {
+		bool wanted = targets ? strcmp(targets, "all") == 0 || is_named(targets, name[i])
+				      : i == one || i == two;
+		if (wanted)
+			draw_run(&run[nrun++], name[i], seed);
+	}
+	DeviceProbe gpu;
+	bool there = device_cuda.probe(0, &gpu) && gpu.info.available;
+	if (there && (!targets || is_named(targets, "cuda")))
+		draw_run(&run[nrun++], "cuda", seed);
+	return nrun;
+}
+
+void
+diff_run_text(const DiffRun *r, Text *out)
+{
+	text_put(out, r->target);
+	for (int i = 0; i < DIFF_FIGURES; i++)
+		if (r->figure[i] >= 0)
+			text_printf(out, " %s=%d", figure_name[i], r->figure[i]);
+	if (r->layouts)
+		text_printf(out, " layouts=%llu", (unsigned long long)r->layouts);
+}
+
+static void
+read_word(DiffRun *r, const char *word)
+{
+	const char *eq = strchr(word, '=');
+	if (!eq) {
+		snprintf(r->target, sizeof r->target, "%.15s", word);
+		return;
+	}
+	for (int i = 0; i < DIFF_FIGURES; i++)
+		if (strncmp(word, figure_name[i], (size_t)(eq - word)) == 0)
+			r->figure[i] = atoi(eq + 1);
+	if (strncmp(word, "layouts=", 8) == 0)
+		r->layouts = strtoull(eq + 1, NULL, 10);
+}
+
+int
+diff_runs_named(const char *text, DiffRun run[DIFF_RUNS_MOST])
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, "// run: ")) && n < DIFF_RUNS_MOST; n++) {
+		DiffRun *r = &run[n];
+		*r = (DiffRun){.figure = {-1, -1, -1, -1}};
+		for (p += 8; *p && *p != '\n';) {
+			char word[64];
+			int length = (int)strcspn(p, " \n");
+			snprintf(word, sizeof word, "%.*s", length, p);
+			read_word(r, word);
+			p += length + (p[length] == ' ');
+		}
+	}
+	return n;
+}
+
+/* ---- one device ---- */
+
+typedef struct Opened {
+	TglContext *cx;
+	TglDevice *dev;
+	TglProgram *program;
+	TglKernel *k;
+	TglCase *c;
+} Opened;
+
+static void
+close_all(Opened *x)
+{
+	tgl_case_close(&x->c);
+	tgl_program_close(&x->program);
+	tgl_device_close(&x->dev);
+	tgl_context_close(&x->cx);
+}
+
+/* "sm_80" stands for the simt device of that target. */
+static TglDevice *
+open_device(TglContext *cx, const char *target)
+{
+	char name[32];
+	TglDeviceOptions one = {.threads = 1};
+	if (strcmp(target, "cpu") == 0)
+		return tgl_device_open(cx, "cpu", &one);
+	if (strncmp(target, "cuda", 4) == 0)
+		return tgl_device_open(cx, target, NULL);
+	snprintf(name, sizeof name, "simt:%s", target);
+	TglDevice *dev = tgl_device_open(cx, name, &one);
+	if (!dev && (dev = tgl_device_open(cx, "simt", &one)))
+		dev->dev.target = target_named(target)->name;
+	return dev;
+}
+
+/* False: tgl_error says why. */
+static bool
+run_case(Opened *x, const char *text, const DiffRun *r)
+{
+	TglArg args[DIFF_FIGURES];
+	TglCacheOptions no_cache = {.off = true};
+	TglCaseOptions opt = {.args = args, .seed = 1};
+	x->cx = tgl_context_open();
+	if (!x->cx)
+		die("no memory");
+	tgl_context_cache(x->cx, &no_cache);
+	tgl_context_compile(x->cx, &(TglCompileOptions){.verify = true, .layouts = r->layouts});
+	x->dev = open_device(x->cx, r->target);
+	x->program = x->dev ? tgl_program_text(x->cx, "generated.tgl", text, strlen(text)) : NULL;
+	x->k = x->program ? tgl_program_kernel(x->program, 0) : NULL;
+	for (int i = 0; i < DIFF_FIGURES; i++)
+		if (r->figure[i] >= 0)
+			args[opt.nargs++] = tgl_arg_int(figure_name[i], r->figure[i]);
+	x->c = x->k ? tgl_case_open(x->dev, x->k, &opt) : NULL;
+	return x->c && tgl_case_run(x->c, NULL) == TGL_OK;
+}
+
+static double
+bound_of(const char *text, const char *name)
+{
+	char want[64];
+	int n = snprintf(want, sizeof want, "// bound %s ", name);
+	const char *p = strstr(text, want);
+	return p ? strtod(p + n, NULL) : 0;
+}
+
+static bool
+is_output(TglKernel *k, int i, TglParam *p)
+{
+	return tgl_kernel_param(k, i, p) && p->kind != TGL_PARAM_SCALAR && p->access != TGL_IN &&
+	       p->access != TGL_SCRATCH;
+}
+
+DiffKind
+diff_open(Diff *d, const char *text)
+{
+	Opened x = {0};
+	TglParam p;
+	*d = (Diff){.text = text};
+	bool good = run_case(&x, text, &(DiffRun){.target = "cpu", .figure = {-1, -1, -1, -1}});
+	if (!good)
+		fputs(tgl_error(x.cx)->text, stderr);
+	for (int i = 0; good && tgl_kernel_param(x.k, i, &p); i++) {
+		if (!is_output(x.k, i, &p) || d->noutput == DIFF_OUTPUTS)
+			continue;
+		TglTensor *t = tgl_case_tensor(x.c, p.name);
+		DiffOutput *out = &d->output[d->noutput++];
+		snprintf(out->name, sizeof out->name, "%s", p.name);
+		out->size = tgl_tensor_bytes(t);
+		out->bytes = malloc(out->size + 1);
+		out->bound = bound_of(text, p.name);
+		if (!out->bytes)
+			die("no memory");
+		good = tgl_tensor_read(t, out->bytes, out->size) == TGL_OK;
+	}
+	close_all(&x);
+	return good ? DIFF_SAME : DIFF_BAD_SOURCE;
+}
+
+void
+diff_close(Diff *d)
+{
+	for (int i = 0; i < d->noutput; i++)
+		free(d->output[i].bytes);
+	d->noutput = 0;
+}
+
+/* ---- comparing ---- */
+
+static bool
+is_near(double x, double y, double bound)
+{
+	if (isnan(x) || isnan(y))
+		return isnan(x) && isnan(y);
+	return x == y || fabs(x - y) <= bound;
+}
+
+static bool
+same_elements(const DiffOutput *want, const void *got, TglTensor *t)
+{
+	DType type = (DType)tgl_tensor_dtype(t);
+	int64_t n = tgl_tensor_count(t);
+	if (dtype_is_packed(type)) {
+		if (memcmp(want->bytes, got, want->size) == 0)
+			return true;
+		fprintf(stderr, "%s: packed elements differ\n", want->name);
+		return false;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		if (dtype_is_float(type)) {
+			double a = dtype_load_f64(type, want->bytes, i),
+			       b = dtype_load_f64(type, got, i);
+			if (is_near(a, b, want->bound))
+				continue;
+			fprintf(stderr, "%s, element %lld: %.17g expected, not %.17g\n", want->name,
+			    (long long)i, a, b);
+			return false;
+		}
+		int64_t a = dtype_load_i64(type, want->bytes, i), b = dtype_load_i64(type, got, i);
+		if (a == b)
+			continue;
+		fprintf(stderr, "%s, element %lld: %lld expected, not %lld\n", want->name,
+		    (long long)i, (long long)a, (long long)b);
+		return false;
+	}
+	return true;
+}
+
+static DiffKind
+compare(const Diff *d, Opened *x)
+{
+	TglParam p;
+	for (int i = 0; i < d->noutput; i++) {
+		TglTensor *t = tgl_case_tensor(x->c, d->output[i].name);
+		void *got = malloc(d->output[i].size + 1);
+		if (!got)
+			die("no memory");
+		bool read = tgl_tensor_bytes(t) == d->output[i].size &&
+			    tgl_tensor_read(t, got, d->output[i].size) == TGL_OK;
+		bool same = read && same_elements(&d->output[i], got, t);
+		free(got);
+		if (!same)
+			return DIFF_OTHER;
+	}
+	for (int i = 0; tgl_kernel_param(x->k, i, &p); i++) {
+		TglTensor *t = p.kind == TGL_PARAM_SCALAR ? NULL : tgl_case_tensor(x->c, p.name);
+		if (t && !tensor_guard_whole(t)) {
+			fprintf(stderr, "%s: something is written next to it\n", p.name);
+			return DIFF_GUARD;
+		}
+	}
+	return DIFF_SAME;
+}
+
+static DiffKind
+kind_of_error(const TglError *e)
+{
+	static const DiagCode too_small[] = {DIAG_TILE_REGISTERS, DIAG_SMEM_LARGE};
+	for (int i = 0; i < LEN(too_small); i++)
+		if (strcmp(e->code, diag_code(too_small[i])) == 0)
+			return DIFF_REFUSED;
+	fputs(e->text, stderr);
+	switch (e->status) {
+	case TGL_ERROR_FAULT: return DIFF_FAULT;
+	case TGL_ERROR_DEVICE: return DIFF_REPORT;
+	default: return DIFF_COMPILER;
+	}
+}
+
+DiffKind
+diff_check(const Diff *d, const DiffRun *r)
+{
+	Opened x = {0};
+	DiffKind kind;
+	if (run_case(&x, d->text, r)) {
+		kind = compare(d, &x);
+	} else {
+		kind = kind_of_error(tgl_error(x.cx));
+	}
+	if (kind != DIFF_SAME && kind != DIFF_REFUSED) {
+		Text t = {0};
+		diff_run_text(r, &t);
+		fprintf(stderr, "on %s\n", t.at);
+		text_close(&t);
+	}
+	close_all(&x);
+	return kind;
+}

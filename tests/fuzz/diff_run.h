@@ -1,0 +1,52 @@
+/* One kernel's text on the cpu device, and compared with what another device makes of it. */
+#ifndef DIFF_RUN_H
+#define DIFF_RUN_H
+
+#include "base/base.h"
+
+enum { DIFF_RUNS_MOST = 32, DIFF_FIGURES = 4, DIFF_OUTPUTS = 32 };
+
+typedef enum DiffKind {
+	DIFF_SAME,
+	DIFF_BAD_SOURCE,                        /* it does not compile, or fails on the cpu device */
+	DIFF_OTHER,                             /* results differ */
+	DIFF_GUARD,                             /* something was written next to a tensor */
+	DIFF_COMPILER,                          /* the target's compiler reports an error */
+	DIFF_FAULT,                             /* an assert that does not hold */
+	DIFF_REPORT,                            /* the device reports something */
+	DIFF_CRASH, DIFF_HANG,
+	DIFF_REFUSED,                           /* the target is too small for it, and says so */
+} DiffKind;
+
+const char *diff_kind_text(DiffKind k);
+
+/* A device with a schedule; figures below 0 are the compiler's choice. */
+typedef struct DiffRun {
+	char target[16];                        /* "sm_80", "cuda" */
+	int figure[DIFF_FIGURES];               /* warps, stages, group, persistent */
+	uint64_t layouts;                       /* seed of drawn layouts; 0: the compiler's choice */
+} DiffRun;
+
+void diff_run_text(const DiffRun *r, Text *out); /* "sm_80 warps=2 layouts=7" */
+/* Runs on targets ("all", a comma list, or NULL: two of them), with schedules drawn from the seed; returns how many. */
+int diff_runs(uint64_t seed, const char *targets, DiffRun run[DIFF_RUNS_MOST]);
+int diff_runs_named(const char *text, DiffRun run[DIFF_RUNS_MOST]); /* by its lines "// run: …" */
+
+typedef struct DiffOutput {
+	char name[32];
+	void *bytes;                            /* as the cpu device left them */
+	size_t size;
+	double bound;
+} DiffOutput;
+
+typedef struct Diff {
+	const char *text;
+	DiffOutput output[DIFF_OUTPUTS];
+	int noutput;
+} Diff;
+
+DiffKind diff_open(Diff *d, const char *text); /* runs it on the cpu; closed also after a failure */
+DiffKind diff_check(const Diff *d, const DiffRun *r);
+void diff_close(Diff *d);
+
+#endif

@@ -1,0 +1,322 @@
+/* Terms that bring elements together: reductions, scans, order, products of matrices, random
+ * numbers. */
+#include "gen_tgl.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sums of n numbers, at most `most` of frac bits: does no order of adding round in type t? */
+static bool
+is_exact_sum(DType t, double n, double most, int frac)
+{
+	return frac < 60 && n * ldexp(most, frac) <= ldexp(1, type_mantissa(t));
+}
+
+/* Makes t such that n of them can be added exactly in type `sum`; where that is not asked for, the
+ * error is told. */
+static Term *
+make_summable(Maker *g, Term *t, DType sum, double n, bool exact, double *err)
+{
+	*err = 0;
+	if (!dtype_is_float(sum) || !dtype_is_float(t->form.elem))
+		return t;
+	if (is_exact_sum(sum, n, t->worth.most, t->worth.frac) && t->worth.err == 0)
+		return t;
+	if (exact)
+		return term_fit(g, t, fmin(floor(ldexp(1 / n, type_mantissa(sum))), 64), 0);
+	t = term_fit(g, t, 1000, FRAC_ANY);
+	*err = n * t->worth.err + n * n * ldexp(t->worth.most, 1 - type_mantissa(sum));
+	return t;
+}
+
+/* ---- reductions ---- */
+
+/* A type whose sum has type `to`. */
+static DType
+summed_type(Maker *g, DType to)
+{
+	static const DType f32[] = {TY_F32, TY_F32, TY_F16, TY_BF16, TY_F8E4M3, TY_F8E5M2};
+	static const DType i32[] = {TY_I32, TY_I32, TY_I16, TY_I8, TY_U8, TY_U16, TY_BOOL};
+	if (to == TY_F32)
+		return f32[pick(g, LEN(f32))];
+	return to == TY_I32 ? i32[pick(g, LEN(i32))] : to;
+}
+
+static bool
+is_sum_type(DType t)
+{
+	return t == TY_F32 || t == TY_F64 || (!dtype_is_float(t) && dtype_info[t].bits >= 32);
+}
+
+static Term *
+make_sum(Maker *g, Form f, Form from, int axis, bool exact, int depth)
+{
+	double n = extent_value(g->s, from.extent[axis]), err;
+	from.elem = summed_type(g, f.elem);
+	if (!is_sum_type(f.elem))
+		return NULL;
+	Term *t = make_summable(g, term_make(g, from, exact, depth), f.elem, n, exact, &err);
+	Worth w = {t->worth.most * n, t->worth.frac, err};
+	return term1(g, f, w, t, "sum($0, axis = %d)", axis);
+}
+
+static Term *
+make_mean(Maker *g, Form f, Form from, int axis, int depth)
+{
+	double n = extent_value(g->s, from.extent[axis]), err;
+	from.elem = f.elem == TY_F32 ? TY_F16 : f.elem;
+	if (f.elem != TY_F32 && f.elem != TY_F64)
+		return NULL;
+	Term *t = make_summable(g, term_make(g, from, true, depth), f.elem, n, true, &err);
+	Worth w = {t->worth.most, FRAC_ANY, ldexp(t->worth.most, 3 - type_mantissa(f.elem))};
+	return term1(g, f, w, t, "mean($0, axis = %d)", axis);
+}
+
+static Term *
+make_extreme(Maker *g, Form f, Form from, int axis, bool exact, int depth)
+{
+	static const char *const form[] = {"max($0, axis = %d)", "min($0, axis = %d)",
+	    "max($0, axis = %d, propagate_nan = true)", "reduce($0, %d, fn(a, b) => max(a, b))",
+	    "reduce($0, %d, fn(a, b) => (a < b ? a : b))"};
+	if (f.elem == TY_BOOL)
+		return NULL;
+	Term *t = term_make(g, from, exact, depth);
+	int op = pick(g, LEN(form));
+	if (op == 4 && !isfinite(t->worth.most) && dtype_is_float(f.elem))
+		op = 0; /* with NaNs that function is not associative */
+	if (op == 4 && t->worth.err > 0)
+		op = 1;
+	return term1(g, f, t->worth, t, form[op], axis);
+}
+
+static Term *
+make_bits(Maker *g, Form f, Form from, int axis, int depth)
+{
+	static const char *const form[] = {"xor_sum($0, axis = %d)",
+	    "reduce($0, %d, fn(a, b) => a & b)", "reduce($0, %d, fn(a, b) => a | b)",
+	    "reduce($0, %d, fn(a, b) => a + b)", "reduce($0, axis = %d, fn = fn(a, b) => a * b)"};
+	if (f.elem == TY_BOOL || dtype_is_float(f.elem))
+		return NULL;
+	Term *t = term_make(g, from, true, depth);
+	return term1(g, f, worth_of_type(f.elem), t, form[pick(g, LEN(form))], axis);
+}
+
+static Term *
+make_product(Maker *g, Form f, Form from, int axis, int depth)
+{
+	if (!is_sum_type(f.elem))
+		return NULL;
+	from.elem = summed_type(g, f.elem);
+	Term *t =
+	    term_fit(g, term_make(g, from, true, depth), dtype_is_float(f.elem) ? 1 : INFINITY, 0);
+	return term1(g, f, dtype_is_float(f.elem) ? worth_make(1, 0, 0) : worth_of_type(f.elem), t,
+	    "prod($0, axis = %d)", axis);
+}
+
+/* The greatest of an inner dimension as an index, whether any is true, how often each number
+ * occurs. */
+static Term *
+make_finding(Maker *g, Form f, Form from, int axis, int depth)
+{
+	if (f.elem == TY_BOOL) {
+		from.elem = chance(g, 70) ? TY_BOOL : pick_elem(g);
+		const char *text = chance(g, 50) ? "any($0, axis = %d)" : "all($0, axis = %d)";
+		return term1(
+		    g, f, worth_make(1, 0, 0), term_make(g, from, true, depth), text, axis);
+	}
+	if (f.elem != TY_I32)
+		return NULL;
+	do
+		from.elem = pick_elem(g);
+	while (from.elem == TY_BOOL);
+	Worth w = {extent_value(g->s, from.extent[axis]), 0, 0};
+	Term *t = term_make(g, from, true, depth);
+	const char *name = chance(g, 50) ? "argmax" : "argmin",
+		   *nan = chance(g, 20) ? ", propagate_nan = true" : "";
+	return term1(g, f, w, t, "%s($0, axis = %d%s)", name, axis, nan);
+}
+
+static Term *
+make_histogram(Maker *g, Form f, int depth)
+{
+	static const DType elem[] = {TY_I32, TY_I64, TY_U8, TY_I8, TY_U32};
+	Form from = pick_form(g, elem[pick(g, LEN(elem))], 1, 2);
+	if (f.elem != TY_I32 || f.rank != 1)
+		return NULL;
+	Term *t = term_make(g, from, true, depth);
+	if (chance(g, 80))
+		t = term_fit(g, t, extent_value(g->s, f.extent[0]), 0);
+	Worth w = {(double)form_count(g, from), 0, 0};
+	if (chance(g, 60))
+		return term1(g, f, w, t, "histogram($0, #%d#)", f.extent[0]);
+	return term2(g, f, w, t, term_make(g, form_elem(from, TY_BOOL), true, depth),
+	    "histogram($0, #%d#, $1)", f.extent[0]);
+}
+
+Term *
+rule_reduce(Maker *g, Form f, bool exact, int depth)
+{
+	if (f.rank == 1 && f.elem == TY_I32 && chance(g, 20))
+		return make_histogram(g, f, depth);
+	if (f.rank == FORM_RANK)
+		return NULL;
+	int axis = pick(g, f.rank + 1);
+	Form from = form_insert(f, axis, extent_named(g));
+	if (!form_fits(g, from))
+		return NULL;
+	switch (pick(g, 6)) {
+	case 0: return make_sum(g, f, from, axis, exact, depth);
+	case 1: return make_extreme(g, f, from, axis, exact, depth);
+	case 2: return make_bits(g, f, from, axis, depth);
+	case 3: return make_product(g, f, from, axis, depth);
+	case 4: return exact ? NULL : make_mean(g, f, from, axis, depth);
+	default: return make_finding(g, f, from, axis, depth);
+	}
+}
+
+/* ---- scans ---- */
+
+Term *
+rule_scan(Maker *g, Form f, bool exact, int depth)
+{
+	static const char *const fn[] = {
+	    "fn(a, b) => max(a, b)", "fn(a, b) => a ^ b", "fn(a, b) => a + b", "fn(a, b) => b"};
+	Form from = f;
+	double err;
+	if (f.rank == 0 || f.elem == TY_BOOL)
+		return NULL;
+	int axis = pick(g, f.rank), n = extent_value(g->s, f.extent[axis]);
+	const char *reverse = chance(g, 30) ? ", reverse = true" : "";
+	if (chance(g, 40)) {
+		int which = dtype_is_float(f.elem) ? 3 * pick(g, 2) : pick(g, LEN(fn));
+		Term *t = term_make(g, f, true, depth);
+		return term1(g, f, which == 2 ? worth_of_type(f.elem) : t->worth, t,
+		    "scan($0, %d, %s%s)", axis, fn[which], reverse);
+	}
+	if (!is_sum_type(f.elem))
+		return NULL;
+	from.elem = summed_type(g, f.elem);
+	if (chance(g, 30)) {
+		Term *t = term_fit(
+		    g, term_make(g, from, true, depth), dtype_is_float(f.elem) ? 1 : INFINITY, 0);
+		Worth w = dtype_is_float(f.elem) ? worth_make(1, 0, 0) : worth_of_type(f.elem);
+		return term1(g, f, w, t, "cumprod($0, %d%s)", axis, reverse);
+	}
+	Term *t = make_summable(g, term_make(g, from, exact, depth), f.elem, n, exact, &err);
+	return term1(g, f, worth_make(t->worth.most * n, t->worth.frac, err), t, "cumsum($0, %d%s)",
+	    axis, reverse);
+}
+
+/* ---- order ---- */
+
+Term *
+rule_order(Maker *g, Form f, bool exact, int depth)
+{
+	if (f.rank == 0)
+		return NULL;
+	int axis = pick(g, f.rank);
+	if (chance(g, 70)) {
+		Term *t = term_make(g, f, true, depth);
+		return term1(g, f, t->worth, t, "sort($0, %d%s)", axis,
+		    chance(g, 40) ? ", descending = true" : "");
+	}
+	Form from = f;
+	from.extent[axis] = extent_both(g, EXTENT_SUM, f.extent[axis], extent_named(g));
+	if (from.extent[axis] < 0 || !form_fits(g, from) || f.elem == TY_BOOL)
+		return NULL;
+	Term *t = term_make(g, from, true, depth);
+	/* a part of the sorted whole, which is what topk gives */
+	const char *all = "";
+	for (int d = 0; d < axis; d++)
+		all = arena_printf(g->s->mem, "%s:, ", all);
+	return term1(g, f, t->worth, t, "sort($0, %d, descending = true)[%s0 +: #%d#]", axis, all,
+	    f.extent[axis]);
+}
+
+/* ---- products of matrices ---- */
+
+static DType
+dot_type(Maker *g, DType to)
+{
+	static const DType f32[] = {TY_F16, TY_F16, TY_BF16, TY_F32, TY_F8E4M3, TY_F8E5M2};
+	static const DType i32[] = {TY_I8, TY_I8, TY_U8, TY_I16, TY_I32};
+	if (to == TY_F32)
+		return f32[pick(g, LEN(f32))];
+	return to == TY_I32 ? i32[pick(g, LEN(i32))] : to;
+}
+
+/* An operand whose elements are small enough that n products of two such are summed exactly in any
+ * order, also by instructions that keep 11 bits of an operand. */
+static Term *
+dot_operand(Maker *g, Form f, double n, int depth)
+{
+	Term *t = term_make(g, f, true, depth);
+	if (!dtype_is_float(f.elem))
+		return t;
+	int bits = MIN(f.elem == TY_F64 ? 50 : 22, 22);
+	if (t->worth.most <= 16 && t->worth.frac <= 2 &&
+	    n * ldexp(256, 2 * t->worth.frac) <= ldexp(1, bits))
+		return t;
+	return term_fit(g, t, n > 1000 ? 4 : 8, 0);
+}
+
+static const char *
+dot_text(Maker *g, DType elem, bool has_acc)
+{
+	static const char *const precision[] = {"ieee", "tf32", "tf32x3"};
+	const char *acc = has_acc ? ", $2" : "";
+	if (elem == TY_F32 && chance(g, 60))
+		return arena_printf(
+		    g->s->mem, "dot($0, $1%s, precision = %s)", acc, precision[pick(g, 3)]);
+	return !has_acc && chance(g, 60) ? "($0 @ $1)"
+					 : arena_printf(g->s->mem, "dot($0, $1%s)", acc);
+}
+
+Term *
+rule_dot(Maker *g, Form f, bool exact, int depth)
+{
+	Form a = f, b = f;
+	if (f.rank < 2 || !is_sum_type(f.elem))
+		return NULL;
+	int k = extent_named(g);
+	a.elem = b.elem = dot_type(g, f.elem);
+	if (a.elem == TY_F8E4M3 && chance(g, 30))
+		b.elem = TY_F8E5M2;
+	a.extent[f.rank - 1] = k;
+	b.extent[f.rank - 2] = k;
+	if (f.rank > 2 && chance(g, 30))
+		a = form_remove(a, 0);
+	else if (f.rank > 2 && chance(g, 30))
+		b.extent[0] = extent_number(g, 1);
+	if (!form_fits(g, a) || !form_fits(g, b))
+		return NULL;
+	double n = extent_value(g->s, k);
+	Term *x = dot_operand(g, a, n, depth), *y = dot_operand(g, b, n, depth), *acc = NULL;
+	Worth w = worth_of_type(f.elem);
+	if (dtype_is_float(f.elem))
+		w = (Worth){n * x->worth.most * y->worth.most, x->worth.frac + y->worth.frac, 0};
+	if (!chance(g, 40))
+		return term2(g, f, w, x, y, "%s", dot_text(g, a.elem, false));
+	acc = term_make(g, f, exact, depth);
+	if (dtype_is_float(f.elem)) {
+		acc = term_fit(g, acc, 100, 0);
+		w = worth_add(w, acc->worth);
+	}
+	return term3(g, f, w, x, y, acc, "%s", dot_text(g, a.elem, true));
+}
+
+/* ---- random numbers ---- */
+
+Term *
+rule_random(Maker *g, Form f, bool exact, int depth)
+{
+	Term *seed = term_scalar(g, TY_I32, 1),
+	     *at = term_make(g, form_elem(f, chance(g, 80) ? TY_I32 : TY_I64), true, MIN(depth, 1));
+	if (f.elem == TY_I32)
+		return term2(g, f, worth_of_type(TY_I32), seed, at, "randint($0, $1)");
+	if (f.elem != TY_F32)
+		return NULL;
+	if (exact || chance(g, 50))
+		return term2(g, f, worth_make(1, 40, 0), seed, at, "rand($0, $1)");
+	return term2(g, f, worth_make(8, FRAC_ANY, 1e-5), seed, at, "randn($0, $1)");
+}

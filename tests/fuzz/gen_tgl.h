@@ -1,0 +1,199 @@
+/* Random kernels as source text: what the makers, the printer and the shrinker share.
+ *
+ * A Source is a small tree beside its text: Steps are statements, Terms are expressions.  Each holds its text with
+ * holes, $0 … for its operands and #N# for extent number N, so that printing is filling in, and so that a part can be
+ * replaced by another of its form.  A Term knows its Form (element type and extents) and its Worth: what is known of
+ * its elements, which is how a maker tells whether a sum of them is exact in every order. */
+#ifndef GEN_TGL_H
+#define GEN_TGL_H
+
+#include "ir/ir.h"
+
+enum { FORM_RANK = 5, TERM_KIDS = 6, MAX_EXTENTS = 64, MAX_SIZES = 4, MAX_AXES_MADE = 3, FRAC_ANY = 1000 };
+
+/* ---- extents of tiles ---- */
+
+typedef enum ExtentKind { EXTENT_NUMBER, EXTENT_NAMED, EXTENT_SUM, EXTENT_PRODUCT } ExtentKind;
+
+typedef struct Extent {
+	ExtentKind kind;
+	int a, b;                               /* of what it is the sum or product */
+	int value;                              /* numbers and named ones */
+	bool is_const;                          /* named: a `const` of the file, else a parameter <E0 = 5> */
+} Extent;
+
+typedef struct Form {
+	DType elem;
+	int rank;
+	int extent[FORM_RANK];                  /* indices of Source.extent */
+} Form;
+
+/* Elements are multiples of 2^-frac, at most `most` in magnitude; infinite: they may be NaN and infinite too.  Devices
+ * may differ by `err`; 0: they agree to the last bit. */
+typedef struct Worth {
+	double most;
+	int frac;
+	double err;
+} Worth;
+
+static inline Worth
+worth_make(double most, int frac, double err)
+{
+	return (Worth){most, frac, err};
+}
+
+typedef struct Term {
+	const char *text;
+	Form form;
+	Worth worth;
+	int nkid;
+	struct Term *kid[TERM_KIDS];
+} Term;
+
+typedef struct Step Step;
+typedef VEC(Step *) Steps;
+
+struct Step {
+	const char *text;                       /* without ';' and '{' */
+	int nkid;
+	Term *kid[TERM_KIDS];
+	bool has_body, has_else, fixed;         /* fixed: what stands around it relies on it */
+	Steps body, orelse;
+};
+
+typedef enum ParamUse { USE_READ, USE_BLOCK, USE_OWN, USE_ATOMIC, USE_LOAD, USE_STORE, USE_SCALAR } ParamUse;
+
+typedef struct Param {
+	const char *name, *decl, *init;         /* "x0: in f16[N0, 4]", "x0 = integers(-4, 5);" or NULL */
+	ParamUse use;
+	DType elem;
+	int rank;
+	Worth worth;
+	const char *fixed[FORM_RANK];           /* what a dimension is indexed with, or NULL: anything */
+	int extent[FORM_RANK];                  /* of a dimension of known extent, else -1 */
+	Form form;                              /* of what one program has of it: USE_BLOCK, USE_OWN */
+	const char *op;                         /* USE_ATOMIC */
+	double err;                             /* outputs: how far devices may be apart */
+	int length;                             /* pointers: elements, of one program */
+} Param;
+
+typedef struct Axis {
+	const char *name, *count;
+	int size, extent;                       /* cdiv(N<size>, extent); extent -1: N<size>; size -1: a number */
+	int number;
+} Axis;
+
+typedef struct Helper {
+	const char *name;
+	DType elem;
+	int nresult;
+	Term *result[2];
+} Helper;
+
+typedef struct Source {
+	Arena *mem;
+	Extent extent[MAX_EXTENTS];
+	int nextent;
+	int size[MAX_SIZES];                    /* values of N0 … */
+	VEC(Param *) params;
+	VEC(Helper *) helpers;
+	Axis axis[MAX_AXES_MADE];
+	int naxis;
+	const char *tune;
+	Steps body;
+} Source;
+
+int extent_value(const Source *s, int id);
+int axis_count(const Source *s, const Axis *a);
+
+/* print_tgl.c */
+void source_print(const Source *s, Text *out);
+
+/* shrink_tgl.c: changes `s` as long as `fails` says that it still fails */
+void source_shrink(Source *s, bool (*fails)(void *user, const Source *s), void *user);
+
+/* ---- making ---- */
+
+typedef struct Named {
+	const char *name;
+	Form form;
+	Worth worth;
+	bool is_var;
+} Named;
+
+typedef struct Maker {
+	Source *s;
+	uint64_t state;
+	VEC(Named) scope;
+	int names;                              /* given so far */
+	int nesting;
+	int most_elements;                      /* of a tile */
+	bool plain;                             /* elementwise terms over what is in scope, and nothing else */
+} Maker;
+
+/* gen_tgl.c */
+Source *source_make(Arena *mem, uint64_t seed);
+int pick(Maker *g, int n);                      /* 0 .. n - 1 */
+bool chance(Maker *g, int percent);
+const char *new_name(Maker *g, const char *prefix);
+int extent_number(Maker *g, int value);
+int extent_named(Maker *g);
+int extent_both(Maker *g, ExtentKind kind, int a, int b); /* -1: too many */
+DType pick_elem(Maker *g);                      /* one that can be computed with */
+Form pick_form(Maker *g, DType elem, int least, int most);
+int64_t form_count(const Maker *g, Form f);
+bool form_equal(Form a, Form b);
+Form form_elem(Form f, DType elem);
+Form form_scalar(DType elem);
+Form form_insert(Form f, int axis, int extent);
+Form form_remove(Form f, int axis);
+Form form_narrow(Maker *g, Form f);             /* one that broadcasts to f */
+bool form_fits(const Maker *g, Form f);
+const char *form_shape(Maker *g, Form f);       /* "[#0#, #3#]" */
+void name_push(Maker *g, const char *name, Form f, Worth w, bool is_var);
+
+/* gen_worth.c */
+int type_mantissa(DType t);                     /* bits of a float's significand */
+double type_largest(DType t);
+Worth worth_of_type(DType t);                   /* anything at all */
+Worth worth_settle(DType t, Worth w);           /* after an operation whose exact result is w */
+Worth worth_both(Worth a, Worth b);             /* either */
+Worth worth_add(Worth a, Worth b);
+Worth worth_mul(Worth a, Worth b);
+Worth worth_cast(DType from, DType to, Worth w);
+bool worth_within(Worth a, Worth b);            /* all that b promises */
+
+/* gen_term.c.  With `exact` the devices must agree on it. */
+Term *term_make(Maker *g, Form f, bool exact, int depth);
+Term *term_scalar(Maker *g, DType elem, int depth);
+Term *term_literal(Maker *g, Form f);
+Term *term_fit(Maker *g, Term *t, double most, int frac);   /* kept within, if it is not */
+Term *term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const char *fmt, ...) PRINTF(6, 7);
+#define term0(g, f, w, ...) term_node(g, f, w, NULL, 0, __VA_ARGS__)
+#define term1(g, f, w, a, ...) term_node(g, f, w, (Term *[]){a}, 1, __VA_ARGS__)
+#define term2(g, f, w, a, b, ...) term_node(g, f, w, (Term *[]){a, b}, 2, __VA_ARGS__)
+#define term3(g, f, w, a, b, c, ...) term_node(g, f, w, (Term *[]){a, b, c}, 3, __VA_ARGS__)
+
+/* A way to make a term of a form; NULL: it has none this time. */
+typedef Term *TermRule(Maker *g, Form f, bool exact, int depth);
+
+TermRule rule_elementwise, rule_cast, rule_math, rule_helper;    /* gen_elem.c */
+TermRule rule_shape, rule_cut, rule_gather, rule_join;           /* gen_shape.c */
+TermRule rule_reduce, rule_scan, rule_order, rule_dot, rule_random;  /* gen_reduce.c */
+TermRule rule_read, rule_load, rule_read_own;                    /* gen_memory.c */
+
+/* gen_memory.c */
+void axes_make(Maker *g);
+Param *output_make(Maker *g, ParamUse use, DType elem);
+void step_memory(Maker *g, Steps *to);
+void step_outputs(Maker *g, Steps *to);
+
+/* gen_step.c */
+void steps_make(Maker *g, Steps *to, int n);
+Step *step_add(Maker *g, Steps *to, Term *const *kid, int nkid, const char *fmt, ...) PRINTF(5, 6);
+#define step0(g, to, ...) step_add(g, to, NULL, 0, __VA_ARGS__)
+#define step1(g, to, a, ...) step_add(g, to, (Term *[]){a}, 1, __VA_ARGS__)
+#define step2(g, to, a, b, ...) step_add(g, to, (Term *[]){a, b}, 2, __VA_ARGS__)
+void helpers_make(Maker *g);
+
+#endif
