@@ -294,6 +294,8 @@ RULE(same)
 
 	if (op_info[x->kind].traits & ELEM)
 		return elements(x, 0) && all_equal(x, 0) && infer_out(x, infer_in(x, 0));
+	if (x->kind == OP_CONVERT && infer_in(x, 0)->kind == TYPE_TILE)
+		return infer_out(x, infer_in(x, 0));    /* of pointers too */
 	if (!infer_tile(x, 0) || !infer_axis(x, infer_in(x, 0), &axis))
 		return false;
 	if (x->kind == OP_SORT && dtype_is_packed(infer_in(x, 0)->elem))
