@@ -3,7 +3,8 @@
  * A kernel is compiled for its compile-time values, the dtypes and constant extents of its arguments,
  * its schedule, and what the launch promises: the largest power of two up to 16 that divides each
  * address (in bytes), each integer scalar and each dimension.  16 bytes are what one thread moves at
- * most, so that more would part forms that are equal.  A `strided` parameter that gets a contiguous
+ * most, so that more would part forms that are equal; but a dimension that whole tiles fill is promised
+ * to be a multiple of the tile (promise_of_size), as such code tests no bounds.  A `strided` parameter that gets a contiguous
  * tensor is compiled as if it were not strided: with the strides known its accesses are wide.
  * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
  * (pow2ceil(C)), that value is part of the key and the dimension is not.
@@ -36,7 +37,7 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out)
 		param[i] = param_promise(
 		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
 	for (int i = 0; i < b->bound.nsymbol; i++)
-		symbol[i] = promise_of((uint64_t)b->bound.symbol[i].value.i);
+		symbol[i] = promise_of_size(&b->bound, b->bound.symbol[i].value.i);
 	bool *contiguous = NEW_ARRAY(mem, bool, nparams);
 	for (int i = 0; i < nparams; i++)
 		contiguous[i] = k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]);

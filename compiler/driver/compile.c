@@ -45,6 +45,24 @@ promise_of(uint64_t v)
 	return (int64_t)(v & (~v + 1));
 }
 
+static bool
+is_power(int64_t v)
+{
+	return v > 0 && (v & (v - 1)) == 0;
+}
+
+int64_t
+promise_of_size(const Bound *b, int64_t v)
+{
+	int64_t most = v > 0 ? promise_of((uint64_t)v) : 1;
+	for (int i = 0; i < b->nct && v > 0; i++) {
+		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
+		if (is_power(c) && c > most && v % c == 0)
+			most = c;
+	}
+	return most;
+}
+
 static int64_t
 name_multiple(const Bound *b, const Promises *p, const char *name)
 {
@@ -99,6 +117,41 @@ set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
 		    i < k->params.n ? p->param ? p->param[i] : 0 : p->symbol ? p->symbol[i - k->params.n] : 0;
 }
 
+/* Is it cdiv(SYMBOL, number), or a symbol alone, which is cdiv(SYMBOL, 1)? */
+static bool
+grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
+{
+	const Expr *of = e;
+	*per = 1;
+	if (e->kind == EX_CALL && e->a->kind == EX_NAME && !e->a->scope && strcmp(e->a->name, "cdiv") == 0 &&
+	    e->args.n == 2 && !e->args.at[0].name && !e->args.at[1].name) {
+		const Expr *by = e->args.at[1].e;
+		of = e->args.at[0].e;
+		*per = by->kind == EX_INT && by->u <= INT32_MAX ? (int64_t)by->u : 0;
+		for (int i = 0; i < b->nct && by->kind == EX_NAME && !by->scope; i++)
+			if (b->ct[i].name == by->name && b->ct[i].value.kind == CONST_INT)
+				*per = b->ct[i].value.i;
+	}
+	for (*symbol = 0; *symbol < b->nsymbol; ++*symbol)
+		if (of->kind == EX_NAME && !of->scope && b->symbol[*symbol].name == of->name)
+			return *per > 0;
+	return false;
+}
+
+/* What the header says of the number of programs, for pass axis. */
+static void
+note_grid(Func *f, const Kernel *k, const Bound *b)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int axis = op->kind == OP_PROGRAM_ID ? (int)op_int(op, "axis", 0) : -1, symbol;
+		int64_t per;
+		if (axis < 0 || axis >= k->item->grid.n || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
+			continue;
+		op_set_attr(f->module, op, attr_int(f->module, "dim", k->params.n + symbol));
+		op_set_attr(f->module, op, attr_int(f->module, "per", per));
+	}
+}
+
 Module *
 compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
 {
@@ -113,6 +166,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 		return NULL;
 	if (t) {
 		set_schedule(m->funcs.at[0], &b->schedule);
+		note_grid(m->funcs.at[0], k, b);
 		if (promises)
 			set_promises(m->funcs.at[0], k, b, promises);
 	}

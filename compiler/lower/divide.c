@@ -3,10 +3,12 @@
  * With r the rounded inverse of s and q the rounded a r, the remainder a - q s is exact in a fused multiply-add, and
  * q + r (a - q s) rounded is the quotient rounded (Markstein, "Computation of elementary functions on the IBM RISC
  * System/6000 processor", 1990).  That holds as long as nothing overflows on the way: s has to lie between 2^-100 and
- * 2^100, which all lanes ask together, else each divides; where the remainder is 0 or not finite (a is 0 or infinite, or
- * the quotient overflows) q is the answer already.  A quotient that is denormal, or of a dividend below 2^-102, may be
+ * 2^100, which all lanes ask together, else f64 does it: no quotient of f32 lies so near to the middle between two that a
+ * product with the inverse in f64 could be on the wrong side.  Where the remainder is 0 or not finite (a is 0 or infinite,
+ * or the quotient overflows) q is the answer already.  A quotient that is denormal, or of a dividend below 2^-102, may be
  * one unit of its last place off. */
 #include "lower/lower.h"
+#include "target/target.h"
 
 #include <math.h>
 
@@ -23,6 +25,24 @@ quotient(Lower *l, Reg a, Reg s, Reg inverse)
 	Reg size = e->op(e, EMIT_FABS, rest, 0, 0);
 	Reg counts = e->op(e, EMIT_AND, e->op(e, EMIT_FLT, zero, size, 0), e->op(e, EMIT_FLT, size, infinite, 0), 0);
 	return e->op(e, EMIT_SELECT, counts, better, q);
+}
+
+/* For any s; in few instructions, since code that hardly ever runs takes registers all the same. */
+static void
+divide_wide(Lower *l, const Reg *a, Reg s, int n, Reg *out)
+{
+	Emitter *e = l->e;
+	if (!(l->t->has & HAS_F64)) {
+		for (int i = 0; i < n; i++)
+			out[i] = e->op(e, EMIT_FDIV, a[i], s, 0);
+		return;
+	}
+	Reg one = e->float_const(e, REG_F64, 1), wide = e->cast(e, CAST_FEXT, REG_F64, s);
+	Reg inverse = e->op(e, EMIT_FDIV, one, wide, 0);
+	for (int i = 0; i < n; i++) {
+		Reg q = e->op(e, EMIT_FMUL, e->cast(e, CAST_FEXT, REG_F64, a[i]), inverse, 0);
+		out[i] = e->cast(e, CAST_FTRUNC, REG_F32, q);
+	}
 }
 
 bool
@@ -43,8 +63,7 @@ lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 	for (int i = 0; i < n; i++)
 		quick[i] = quotient(l, a[i], s[0], inverse);
 	e->if_else(e, quick, n);
-	for (int i = 0; i < n; i++)
-		slow[i] = e->op(e, EMIT_FDIV, a[i], s[0], 0);
+	divide_wide(l, a, s[0], n, slow);
 	e->if_end(e, slow, out, n);
 	return true;
 }

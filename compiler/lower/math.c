@@ -9,6 +9,8 @@
  * be exact is written with fma. */
 #include "lower/math.h"
 
+enum { KEY_WIDENED = 40 };                               /* of what lower_keep keeps; math_angle.c has 32 and on */
+
 Reg
 math_poly(Math m, const double *c, int n, Reg x)
 {
@@ -112,9 +114,9 @@ math_one(Math m, OpKind op, bool fast, Reg a, Reg b)
 	case OP_LOG1P: return math_log1p(m, a);
 	case OP_SQRT: return math_op1(m, EMIT_FSQRT, a);
 	case OP_RSQRT: return math_rsqrt(m, a);
-	case OP_SIN: return math_sin(m, a);
-	case OP_COS: return math_cos(m, a);
-	case OP_TAN: return math_tan(m, a);
+	case OP_SIN:
+	case OP_COS:
+	case OP_TAN: math_angles(m, op, &a, 1, &r); return r;
 	case OP_SINH: return math_sinh(m, a);
 	case OP_COSH: return math_cosh(m, a);
 	case OP_TANH: return math_tanh(m, a);
@@ -130,6 +132,22 @@ math_one(Math m, OpKind op, bool fast, Reg a, Reg b)
 	}
 }
 
+/* Widened angles are kept, so that the next function finds what the last one made of them. */
+static void
+angles(Math m, OpKind op, DType t, const Reg *a, int n, Reg *out)
+{
+	const uint64_t key[] = {KEY_WIDENED, (uint64_t)t};
+	Reg *x = NEW_ARRAY(m.l->mem, Reg, n);
+	for (int i = 0; i < n; i++) {
+		x[i] = lower_kept(m.l, key, LEN(key), a[i]);
+		if (!x[i])
+			x[i] = lower_keep(m.l, key, LEN(key), a[i], lower_widen(m.l, t, a[i]));
+	}
+	math_angles(m, op, x, n, out);
+	for (int i = 0; i < n; i++)
+		out[i] = lower_narrow(m.l, t, out[i]);
+}
+
 void
 lower_math(Lower *l, Op *op)
 {
@@ -139,6 +157,11 @@ lower_math(Lower *l, Op *op)
 	const Reg *a = lower_regs(l, op->in[0]), *b = op->nin > 1 ? lower_regs(l, op->in[1]) : NULL;
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]);
+	bool turns = op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN;
+	if (turns && (wide || !fast)) {
+		angles(m, op->kind, t, a, n, out);
+		return;
+	}
 	for (int i = 0; i < n; i++) {
 		Reg x = lower_widen(l, t, a[i]), y = b ? lower_widen(l, t, b[i]) : 0;
 		out[i] = lower_narrow(l, t, math_one(m, op->kind, fast, x, y));

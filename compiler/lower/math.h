@@ -65,9 +65,8 @@ Reg math_pow(Math m, Reg a, Reg b);
 Reg math_rsqrt(Math m, Reg x);
 
 /* math_angle.c */
-Reg math_sin(Math m, Reg x);
-Reg math_cos(Math m, Reg x);
-Reg math_tan(Math m, Reg x);
+/* Sines, cosines or tangents of n angles; what they share is made once. */
+void math_angles(Math m, OpKind op, const Reg *x, int n, Reg *out);
 Reg math_asin(Math m, Reg x);
 Reg math_acos(Math m, Reg x);
 Reg math_atan(Math m, Reg x);

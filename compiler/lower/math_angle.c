@@ -9,6 +9,7 @@
 #include "lower/math_fit.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double half_pi_32[] = {0x1.921fb6p0, -0x1.777a5cp-25, -0x1.ee59dap-50};
 static const double half_pi_64[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
@@ -104,23 +105,35 @@ reduce_great(Math m, Reg x, Reg *k)
 	return math_select(m, finite, r, math_const(m, NAN));
 }
 
-static Reg
-reduce(Math m, Reg x, Reg *k)
+/* x = k pi/2 + r for all of a thread's angles at once: they are looked at together, so that there is one branch, around
+ * arithmetic that few programs need. */
+static void
+reduce(Math m, const Reg *x, int n, Reg *r, Reg *k)
 {
-	Emitter *e = m.l->e;
+	Lower *l = m.l;
+	Emitter *e = l->e;
 	const double *part = m.wide ? half_pi_64 : half_pi_32;
-	Reg then[2], otherwise[2], after[2];
+	Reg *quick = NEW_ARRAY(l->mem, Reg, 2 * n), *great = NEW_ARRAY(l->mem, Reg, 2 * n);
+	Reg *after = NEW_ARRAY(l->mem, Reg, 2 * n), *far = NEW_ARRAY(l->mem, Reg, n), any = 0;
 	Reg limit = math_const(m, m.wide ? 0x1p30 : 105615);
-	e->if_begin(e, math_op2(m, EMIT_FLE, limit, math_abs(m, x)));
-	then[0] = reduce_great(m, x, &then[1]);
-	e->if_else(e, then, 2);
-	Reg t = math_round(m, math_scale(m, x, m.wide ? 0x1.45f306dc9c883p-1 : 0x1.45f306p-1), &otherwise[1]);
-	otherwise[0] = x;
-	for (int i = 0; i < 3; i++)
-		otherwise[0] = math_fma(m, t, math_const(m, -part[i]), otherwise[0]);
-	e->if_end(e, otherwise, after, 2);
-	*k = after[1];
-	return after[0];
+	for (int i = 0; i < n; i++) {
+		Reg t = math_round(m, math_scale(m, x[i], m.wide ? 0x1.45f306dc9c883p-1 : 0x1.45f306p-1), &quick[n + i]);
+		quick[i] = x[i];
+		for (int j = 0; j < 3; j++)
+			quick[i] = math_fma(m, t, math_const(m, -part[j]), quick[i]);
+		far[i] = math_op2(m, EMIT_FLE, limit, math_abs(m, x[i]));
+		any = i == 0 ? far[0] : math_op2(m, EMIT_OR, any, far[i]);
+	}
+	e->if_begin(e, any);
+	for (int i = 0; i < n; i++) {
+		Reg turns, rest = reduce_great(m, x[i], &turns);
+		great[i] = math_select(m, far[i], rest, quick[i]);
+		great[n + i] = math_select(m, far[i], turns, quick[n + i]);
+	}
+	e->if_else(e, great, 2 * n);
+	e->if_end(e, quick, after, 2 * n);
+	memcpy(r, after, sizeof *r * (size_t)n);
+	memcpy(k, after + n, sizeof *k * (size_t)n);
 }
 
 /* Sine and cosine of r. */
@@ -139,17 +152,6 @@ has_bit(Math m, Reg k, int bit)
 	return math_op2(m, EMIT_NE, math_op2(m, EMIT_AND, k, math_int(m, bit)), math_int(m, 0));
 }
 
-static Reg
-turned_sine(Math m, Reg x, int by)
-{
-	Reg k, s, c, r = reduce(m, x, &k);
-	both(m, r, &s, &c);
-	if (by)
-		k = math_op2(m, EMIT_ADD, k, math_int(m, by));
-	Reg y = math_select(m, has_bit(m, k, 1), c, s);
-	return math_select(m, has_bit(m, k, 2), math_neg(m, y), y);
-}
-
 /* -0 stays so. */
 static Reg
 odd_at_zero(Math m, Reg x, Reg y)
@@ -157,26 +159,71 @@ odd_at_zero(Math m, Reg x, Reg y)
 	return math_select(m, math_op2(m, EMIT_FEQ, x, math_const(m, 0)), x, y);
 }
 
-Reg
-math_sin(Math m, Reg x)
+static Reg
+turned_sine(Math m, Reg k, Reg s, Reg c, int by)
 {
-	return odd_at_zero(m, x, turned_sine(m, x, 0));
+	if (by)
+		k = math_op2(m, EMIT_ADD, k, math_int(m, by));
+	Reg y = math_select(m, has_bit(m, k, 1), c, s);
+	return math_select(m, has_bit(m, k, 2), math_neg(m, y), y);
 }
 
-Reg
-math_cos(Math m, Reg x)
+static Reg
+turned_tangent(Math m, Reg k, Reg s, Reg c)
 {
-	return turned_sine(m, x, 1);
+	Reg odd = has_bit(m, k, 1), top = math_select(m, odd, math_neg(m, c), s);
+	return math_op2(m, EMIT_FDIV, top, math_select(m, odd, s, c));
 }
 
-Reg
-math_tan(Math m, Reg x)
+/* What the sine, the cosine and the tangent of an angle have in common. */
+enum { KEY_ANGLE = 32, ANGLE_TURNS = 0, ANGLE_SINE, ANGLE_COSINE, ANGLE_PARTS };
+
+static void
+angle_key(Math m, int part, uint64_t key[2])
 {
-	Reg k, s, c, r = reduce(m, x, &k);
-	both(m, r, &s, &c);
-	Reg odd = has_bit(m, k, 1);
-	Reg y = math_op2(m, EMIT_FDIV, math_select(m, odd, math_neg(m, c), s), math_select(m, odd, s, c));
-	return odd_at_zero(m, x, y);
+	key[0] = KEY_ANGLE + (uint64_t)part;
+	key[1] = m.wide;
+}
+
+/* Makes the parts of all angles, and keeps them for the next function of the same ones. */
+static void
+make_angles(Math m, const Reg *x, int n, Reg *part[ANGLE_PARTS])
+{
+	uint64_t key[2];
+	bool found = true;
+	for (int p = 0; p < ANGLE_PARTS; p++) {
+		angle_key(m, p, key);
+		part[p] = NEW_ARRAY(m.l->mem, Reg, n);
+		for (int i = 0; i < n; i++)
+			found &= (part[p][i] = lower_kept(m.l, key, LEN(key), x[i])) != 0;
+	}
+	if (found)
+		return;
+	Reg *r = NEW_ARRAY(m.l->mem, Reg, n);
+	reduce(m, x, n, r, part[ANGLE_TURNS]);
+	for (int i = 0; i < n; i++) {
+		both(m, r[i], &part[ANGLE_SINE][i], &part[ANGLE_COSINE][i]);
+		for (int p = 0; p < ANGLE_PARTS; p++) {
+			angle_key(m, p, key);
+			lower_keep(m.l, key, LEN(key), x[i], part[p][i]);
+		}
+	}
+}
+
+void
+math_angles(Math m, OpKind op, const Reg *x, int n, Reg *out)
+{
+	Reg *part[ANGLE_PARTS];
+	make_angles(m, x, n, part);
+	for (int i = 0; i < n; i++) {
+		Reg k = part[ANGLE_TURNS][i], s = part[ANGLE_SINE][i], c = part[ANGLE_COSINE][i];
+		if (op == OP_TAN)
+			out[i] = odd_at_zero(m, x[i], turned_tangent(m, k, s, c));
+		else if (op == OP_SIN)
+			out[i] = odd_at_zero(m, x[i], turned_sine(m, k, s, c, 0));
+		else
+			out[i] = turned_sine(m, k, s, c, 1);
+	}
 }
 
 /* ---- inverses ---- */

@@ -113,7 +113,7 @@ param_info(Axes *a, int i)
 	int known = p->multiple > 0 ? trailing_zeros(p->multiple) : 0;
 	x.div[0] = MAX(known, axis_unit(v->type));
 	if (p->kind == PARAM_DIM) {
-		x.lo = 0;
+		x.lo = p->multiple > 1 ? p->multiple : 0;      /* what is promised of a dimension tells that it is not 0 */
 		x.hi = MAX_ELEMENTS;
 	}
 	a->of[v->id] = x;

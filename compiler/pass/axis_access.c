@@ -45,7 +45,8 @@ void
 dim_range(const Axes *a, const Value *tensor, int d, int64_t *lo, int64_t *hi)
 {
 	int64_t extent = tensor->type->extent[d];
-	*lo = extent >= 0 ? extent : 0;
+	const Value *symbol = dim_symbol(a, tensor, d);
+	*lo = extent >= 0 ? extent : symbol ? MAX(axis_of(a, symbol)->lo, 0) : 0;
 	*hi = extent >= 0 ? extent : MAX_ELEMENTS;
 }
 
@@ -219,13 +220,64 @@ access_vector(const Axes *a, const Op *op, const Layout *l, const Target *t)
 	return 1 << MIN(k, layout_contiguous(l, dim));
 }
 
+/* Is it the symbol, or the least of it and something else? */
+static bool
+is_below(const Value *v, const Value *symbol)
+{
+	const Op *op = v->def;
+	return v == symbol || (op && op->kind == OP_MIN && (op->in[0] == symbol || op->in[1] == symbol));
+}
+
+/* v as program_id * times + more. */
+static const Op *
+program_of(const Axes *a, const Value *v, int64_t *times, int64_t *more)
+{
+	const Op *op = v->def;
+	*times = 1;
+	*more = 0;
+	for (int i = 0; op && op->kind == OP_ADD && i < 2; i++) {
+		const AxisInfo *x = axis_of(a, op->in[i]);
+		if (x->lo != x->hi)
+			continue;
+		*more = x->lo;
+		op = op->in[1 - i]->def;
+		break;
+	}
+	for (int i = 0; op && op->kind == OP_MUL && i < 2; i++) {
+		const AxisInfo *x = axis_of(a, op->in[i]);
+		if (x->lo != x->hi)
+			continue;
+		*times = x->lo;
+		op = op->in[1 - i]->def;
+		break;
+	}
+	return op && op->kind == OP_PROGRAM_ID ? op : NULL;
+}
+
+/* start .. start + extent - 1 for a program's own part of the dimension, of which the grid has as many as there are.  The
+ * last part is whole if the dimension is divisible. */
+static bool
+program_stays_inside(const Axes *a, const Span *x, int d, const Value *start, int64_t extent)
+{
+	int64_t times, more, per;
+	const Op *program = program_of(a, start, &times, &more);
+	const FuncParam *p = tensor_param(a, x->tensor);
+	if (!program || !p || p->dim[d] < 0 || op_int(program, "dim", -1) != p->dim[d])
+		return false;
+	per = op_int(program, "per", 0);
+	if (times != per || more < 0 || extent > per - more)
+		return false;
+	int k = dim_div(a, x->tensor, d);
+	return (more == 0 && extent <= 1) || per == 1 || (k < 62 && (INT64_C(1) << k) % per == 0);
+}
+
 /* start .. start + extent - 1 for a loop's index that runs from `lo` to the dimension itself in whole steps. */
 static bool
 loop_stays_inside(const Axes *a, const Span *x, int d, const Value *start, int64_t extent)
 {
 	const Op *loop = start->def ? NULL : start->block->parent;
 	const Value *symbol = dim_symbol(a, x->tensor, d);
-	if (!loop || loop->kind != OP_FOR || start->index != 0 || !symbol || loop->in[1] != symbol)
+	if (!loop || loop->kind != OP_FOR || start->index != 0 || !symbol || !is_below(loop->in[1], symbol))
 		return false;
 	const AxisInfo *lo = axis_of(a, loop->in[0]), *step = axis_of(a, loop->in[2]);
 	if (lo->lo < 0 || step->lo != step->hi || step->lo <= 0)
@@ -249,7 +301,8 @@ access_is_inside(const Axes *a, const Op *op, int d)
 	dim_range(a, x.tensor, d, &lo, &hi);
 	if (i->lo >= 0 && i->hi <= lo - extent)
 		return true;
-	return x.index[d] != 'g' && loop_stays_inside(a, &x, d, v, extent);
+	return x.index[d] != 'g' &&
+	       (loop_stays_inside(a, &x, d, v, extent) || program_stays_inside(a, &x, d, v, extent));
 }
 
 static void

@@ -10,9 +10,13 @@
  * follows loses 2^-12 of it and more.  What stands between must carry a small relative error on as a small relative
  * error: products, quotients, roots, choices and moves do; a sum does if its terms have one sign, for else they may
  * cancel and leave the error alone.  A loop's carried values and stores of f32 end the search.  A tile that is divided by
- * few numbers is multiplied by their inverses. */
+ * few numbers is multiplied by their inverses.
+ *
+ * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
+ * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u). */
 #include "pass/pass.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Known not to be negative (a NaN may pass). */
@@ -103,17 +107,138 @@ invert_divisor(Module *m, Op *op)
 	value_replace(op->out, build2(&b, OP_MUL, op->in[0], all));
 }
 
-/* Users stand behind what they use, so the walk goes backwards: a result's flag is final when its op is reached. */
+/* A constant that may be multiplied by others of its kind. */
+static bool
+moderate_constant(const Value *v, double *c)
+{
+	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+	if (!a || a->kind != ATTR_FLOAT || !(fabs(a->f) >= 0x1p-40 && fabs(a->f) <= 0x1p40))
+		return false;
+	*c = a->f;
+	return true;
+}
+
+/* v as c times something; c is 1 if v is no such product. */
+static Value *
+split_constant(Value *v, double *c)
+{
+	Op *op = v->def;
+	*c = 1;
+	if (!op || op->kind != OP_MUL || v->nuses != 1)
+		return v;
+	for (int i = 0; i < 2; i++)
+		if (moderate_constant(op->in[i], c))
+			return op->in[1 - i];
+	return v;
+}
+
+/* c + c tanh u, or c - c tanh u. */
+static void
+join_tanh(Module *m, Op *op)
+{
+	double c, by;
+	for (int i = 0; i < 2; i++) {
+		if ((op->kind == OP_SUB && i != 0) || !moderate_constant(op->in[i], &c))
+			continue;
+		Value *tanh = split_constant(op->in[1 - i], &by);
+		if (!tanh->def || tanh->def->kind != OP_TANH || tanh->nuses != 1 || op_bool(tanh->def, "fast") || by != c)
+			continue;
+		Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+		Value *two = build_float(&b, tanh->type, op->kind == OP_ADD ? 2.0 : -2.0);
+		Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, tanh->def->in[0], two), NULL);
+		value_replace(op->out, build2(&b, OP_MUL, s, build_float(&b, tanh->type, 2 * c)));
+		return;
+	}
+}
+
+/* A factor that nobody else uses and that is a product itself. */
+static bool
+is_inner_product(const Value *v)
+{
+	return v->def && v->def->kind == OP_MUL && v->nuses == 1 && !is_exact(v);
+}
+
+static void
+count_constants(const Value *v, int depth, int *n, double *product)
+{
+	double c;
+	if (depth < 8 && (depth == 0 || is_inner_product(v))) {
+		count_constants(v->def->in[0], depth + 1, n, product);
+		count_constants(v->def->in[1], depth + 1, n, product);
+	} else if (moderate_constant(v, &c)) {
+		*product *= c;
+		++*n;
+	}
+}
+
+/* The product again, the first constant replaced by that of all, the others left out; NULL: nothing is left. */
+static Value *
+rebuild_product(Builder *b, Value *v, int depth, double *product)
+{
+	double c;
+	if (depth < 8 && (depth == 0 || is_inner_product(v))) {
+		Value *x = rebuild_product(b, v->def->in[0], depth + 1, product);
+		Value *y = rebuild_product(b, v->def->in[1], depth + 1, product);
+		return x && y ? build2(b, OP_MUL, x, y) : x ? x : y;
+	}
+	if (!moderate_constant(v, &c))
+		return v;
+	c = *product;
+	*product = 1;
+	return c == 1 ? NULL : build_float(b, v->type, c);
+}
+
+/* The constants of a product as one.  What stands between is no greater than it was but by that. */
+static void
+join_constants(Module *m, Op *op)
+{
+	int n = 0;
+	double product = 1;
+	count_constants(op->out, 0, &n, &product);
+	if (n < 2 || !(fabs(product) >= 0x1p-40 && fabs(product) <= 0x1p40))
+		return;
+	Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+	Value *v = rebuild_product(&b, op->out, 0, &product);
+	if (v)
+		value_replace(op->out, v);
+}
+
+static void
+relax_op(Module *m, Op *op)
+{
+	if (has_approximation(op->kind)) {
+		op_set_attr(m, op, attr_bool(m, "fast", true));
+		invert_divisor(m, op);
+	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
+		join_tanh(m, op);
+	} else if (op->kind == OP_MUL) {
+		join_constants(m, op);
+	}
+}
+
+static bool
+is_dead(const Op *op)
+{
+	for (int i = 0; i < op->nout; i++)
+		if (op->out[i].nuses > 0)
+			return false;
+	return op_info[op->kind].traits & PURE;
+}
+
+/* Users stand behind what they use, so the walk goes backwards: a result's flag is final when its op is reached.  What
+ * is made before an op is walked next. */
 static void
 walk(Module *m, Block *b)
 {
-	for (Op *op = b->last; op; op = op->prev) {
+	for (Op *op = b->last, *next; op; op = next) {
 		for (int r = op->nregion - 1; r >= 0; r--)
 			walk(m, op->region[r]);
-		bool relaxes = has_approximation(op->kind) && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out);
-		if (relaxes) {
-			op_set_attr(m, op, attr_bool(m, "fast", true));
-			invert_divisor(m, op);
+		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out))
+			relax_op(m, op);
+		next = op->prev;
+		if (is_dead(op)) {
+			op_erase(op);
+			continue;
 		}
 		for (int i = 0; i < op->nin; i++)
 			if (!tolerates(op, i))
@@ -132,8 +257,9 @@ clear(Block *b)
 void
 pass_relax(Module *m, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++) {
-		clear(m->funcs.at[i]->body);
-		walk(m, m->funcs.at[i]->body);
-	}
+	for (int i = 0; i < m->funcs.n; i++)
+		for (int round = 0; round < 2; round++) {       /* sums become products first, which join others then */
+			clear(m->funcs.at[i]->body);
+			walk(m, m->funcs.at[i]->body);
+		}
 }
