@@ -22,6 +22,7 @@ value_of(const AbiParam *p, const Loaded *l, const PlanArg *args, const int64_t 
 	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
 	case ABI_DIM: return (uint64_t)args[p->param].i;
 	case ABI_GRID: return (uint64_t)grid[p->dim];
+	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
 	case ABI_FAULTS: return l->faults;
 	case ABI_COUNTER: return 0;
 	}

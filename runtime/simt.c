@@ -150,6 +150,8 @@ value_of(const AbiParam *p, Loaded *l, const PlanArg *args, const int64_t grid[M
 		return (uint64_t)args[p->param].i;
 	case ABI_GRID:
 		return (uint64_t)grid[p->dim];
+	case ABI_INVERSE:
+		return grid_inverse(grid[p->dim]);
 	case ABI_FAULTS:
 		return (uint64_t)(uintptr_t)&l->faults;
 	case ABI_COUNTER:

@@ -57,8 +57,9 @@ promise_of_size(const Bound *b, int64_t v)
 	int64_t most = v > 0 ? promise_of((uint64_t)v) : 1;
 	for (int i = 0; i < b->nct && v > 0; i++) {
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
-		if (is_power(c) && c > most && v % c == 0)
-			most = c;
+		for (int twice = 0; twice < 2 && c < INT64_C(1) << 31; twice++, c *= 2)
+			if (is_power(c) && c > most && v % c == 0)
+				most = c;
 	}
 	return most;
 }

@@ -10,8 +10,8 @@
 enum { PROMISED_MOST = 16 };                             /* nothing greater is promised: code would be compiled too often */
 
 int64_t promise_of(uint64_t v);                           /* the largest power of two up to that which divides it */
-/* Of a dimension: the same, or a greater power of two if it is the value of a compile-time parameter, a tile's extent as
- * a rule, so that no tile stands out at the edge; 1 if the dimension is 0. */
+/* Of a dimension: the same, or a greater power of two if it is the value of a compile-time parameter or twice that, a
+ * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0. */
 int64_t promise_of_size(const Bound *b, int64_t v);
 
 typedef struct Promises {

@@ -43,6 +43,8 @@ artefact_abi(const Func *f, Arena *mem, int *n)
 	}
 	for (int d = 0; d < f->naxis; d++)
 		vec_push(mem, &l, ((AbiParam){ABI_GRID, 0, d, 4}));
+	for (int d = 0; d + 1 < f->naxis && f->schedule.group <= 1 && !f->schedule.persistent; d++)
+		vec_push(mem, &l, ((AbiParam){ABI_INVERSE, 0, d, 8}));
 	if (has_assert(f))
 		vec_push(mem, &l, ((AbiParam){ABI_FAULTS, 0, 0, 8}));
 	*n = l.n;

@@ -16,7 +16,21 @@ typedef enum AbiKind {
 	ABI_GRID,                                       /* i32: programs along grid axis `dim` */
 	ABI_FAULTS,                                     /* pointer: a buffer of faults (assert), FAULT_BYTES, zeroed */
 	ABI_COUNTER,                                    /* pointer: a work counter, 8 bytes, zeroed */
+	ABI_INVERSE,                                    /* i64: by which to multiply and shift rather than to divide by the
+	                                                 * programs along grid axis `dim`: grid_inverse */
 } AbiKind;
+
+/* n / d is (n + (n m >> 32)) >> s for every n below 2^31 and d from 1 to 2^31, s being the bits of d - 1 and
+ * m = (2^s - d) 2^32 / d + 1 rounded down (Granlund and Montgomery, "Division by invariant integers using
+ * multiplication", 1994): m | s << 32. */
+static inline uint64_t
+grid_inverse(int64_t programs)
+{
+	uint64_t d = programs > 1 ? (uint64_t)programs : 1, s = 0;
+	while (UINT64_C(1) << s < d && s < 31)
+		s++;
+	return ((((UINT64_C(1) << s) - d) << 32) / d + 1) | s << 32;
+}
 
 typedef struct AbiParam {
 	AbiKind kind;

@@ -6,7 +6,9 @@
  *
  *     old = load                                    until nobody came between
  *     loop: new = fn(old, v); old = cas(old, new)
- */
+ *
+ * The order asked for is not paid where nobody can tell: an atomic whose old value is not used and which is all that a
+ * program does to memory is relaxed. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -56,10 +58,28 @@ make(const Op *op, const Type *tile)
 	return a;
 }
 
+/* The only thing that a program does to memory, and without a loop: nothing stands before or behind it that others could
+ * see in another order. */
+static bool
+is_alone(const Lower *l, const Op *op)
+{
+	for (const Op *up = op->home->parent; up; up = up->home->parent)
+		if (up->kind != OP_IF)
+			return false;
+	for (const Op *other = l->f->body->first; other; other = op_after(other, l->f->body)) {
+		bool constant = other->kind == OP_READ && l->f->param[other->in[0]->index].access == ACCESS_IN;
+		if (other != op && !constant && (op_info[other->kind].traits & (READS | WRITES | EFFECT)))
+			return false;
+	}
+	return op->out[0].nuses == 0 && !l->f->schedule.persistent;
+}
+
 static AtomicOrder
-order_of(const Op *op)
+order_of(const Lower *l, const Op *op)
 {
 	static const char *const words[] = {"relaxed", "acquire", "release", "acq_rel"};
+	if (is_alone(l, op))
+		return ORDER_RELAXED;
 	for (int i = 0; i < LEN(words); i++)
 		if (strcmp(op_text(op, "order"), words[i]) == 0)
 			return (AtomicOrder)i;
@@ -235,7 +255,7 @@ static void
 place_register(Lower *l, const Atomic *a, const LowerAccess *tensor, const Reg *pointer, const Reg *mask, int r,
     EmitAccess *at)
 {
-	*at = (EmitAccess){.space = SPACE_GLOBAL, .n = 1, .align = dtype_info[a->t].bits / 8, .order = order_of(a->op),
+	*at = (EmitAccess){.space = SPACE_GLOBAL, .n = 1, .align = dtype_info[a->t].bits / 8, .order = order_of(l, a->op),
 		.scope = scope_of(a->op)};
 	if (!pointer) {
 		lower_access_at(l, tensor, r, at);

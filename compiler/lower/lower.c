@@ -69,7 +69,7 @@ lower_param(const Lower *l, AbiKind kind, int param, int dim)
 {
 	for (int i = 0; i < l->nabi; i++) {
 		const AbiParam *a = &l->abi[i];
-		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_GRID;
+		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_GRID || kind == ABI_INVERSE;
 		bool same_dim = !by_dim || a->dim == dim;
 		if (a->kind == kind && same_dim && (kind >= ABI_GRID || a->param == param))
 			return l->param[i];
@@ -387,14 +387,15 @@ writes_through_pointers(const Func *f)
 static void
 make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 {
-	static const char *const derived[] = {[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter"};
+	static const char *const derived[] = {
+		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse"};
 	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
 	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
 	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1};
 	switch (a->kind) {
 	case ABI_POINTER:
 		out->type = REG_GLOBAL;
-		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers;
+		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->waits_at_angles;
 		out->is_aliased = p->kind == PARAM_POINTER || pointers;
 		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
 		break;
@@ -415,6 +416,10 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	case ABI_GRID:
 		out->name = arena_printf(l->mem, "grid%d", a->dim);
 		out->type = REG_I32;
+		break;
+	case ABI_INVERSE:
+		out->name = arena_printf(l->mem, "inverse%d", a->dim);
+		out->type = REG_I64;
 		break;
 	default:
 		out->type = REG_GLOBAL;
@@ -437,6 +442,7 @@ begin(Lower *l)
 {
 	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
+	l->waits_at_angles = lower_waits_at_angles(l->f);
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
@@ -468,6 +474,31 @@ bind_params(Lower *l)
 	}
 }
 
+bool
+lower_waits_at_angles(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if ((op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !op_bool(op, "fast"))
+			return true;
+	return false;
+}
+
+/* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */
+static Reg
+divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
+{
+	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
+	if (!inverse || l->e->type(l->e, at) != REG_I32) {
+		*rest = lower_op2(l, EMIT_UREM, at, grid[d]);
+		return lower_op2(l, EMIT_UDIV, at, grid[d]);
+	}
+	Reg shift = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_LSHR, inverse, lower_i64(l, 32)));
+	q = lower_op2(l, EMIT_MULHI_U, at, lower_as(l, CAST_TRUNC, REG_I32, inverse));
+	q = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, q, at), shift);
+	*rest = lower_op2(l, EMIT_SUB, at, lower_op2(l, EMIT_MUL, q, grid[d]));
+	return q;
+}
+
 /* Where on the grid program number `at` stands; see above.  `grid` is of at's type. */
 static void
 find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
@@ -488,11 +519,10 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 		if (n > 2)
 			place[2] = lower_op2(l, EMIT_UDIV, at, plane);
 	} else {
-		for (int d = 0; d < n; d++) {
-			place[d] = d + 1 < n ? lower_op2(l, EMIT_UREM, at, grid[d]) : at;
-			if (d + 1 < n)
-				at = lower_op2(l, EMIT_UDIV, at, grid[d]);
-		}
+		for (int d = 0; d + 1 < n; d++)
+			at = divide_program(l, at, grid, d, &place[d]);
+		if (n > 0)
+			place[n - 1] = at;
 	}
 	for (int d = 0; d < n; d++)
 		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);

@@ -40,6 +40,7 @@ typedef struct Lower {
 	int role;                                       /* within roles: 1 and on, which of them; its barrier's number */
 	int nscratch;                                   /* trips through its scratch that the op at hand has made */
 	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
+	bool waits_at_angles;
 } Lower;
 
 /* lower.c */
@@ -54,6 +55,10 @@ Reg *lower_new(Lower *l, Value *v);                     /* room for a result's r
 void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
 void lower_op(Lower *l, Op *op);
 
+/* Functions of angles branch.  Compilers below move loads of read-only memory down past branches, to where they are used,
+ * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind a
+ * barrier of the warp, which no such load passes. */
+bool lower_waits_at_angles(const Func *f);
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
 /* The constant that a value is (also every element of a tile), seen through broadcasts and conversions. */

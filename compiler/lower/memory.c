@@ -181,7 +181,8 @@ static CacheHint
 read_hint(const Lower *l, const Op *op)
 {
 	const FuncParam *p = &l->f->param[op->in[0]->index];
-	return lower_cache(op, p->access == ACCESS_IN && !l->stores_through_pointers ? CACHE_READ_ONLY : CACHE_NONE);
+	bool constant = p->access == ACCESS_IN && !l->stores_through_pointers;
+	return lower_cache(op, constant && !(l->waits_at_angles && op->out[0].layout) ? CACHE_READ_ONLY : CACHE_NONE);
 }
 
 static void

@@ -136,7 +136,7 @@ split_constant(Value *v, double *c)
 static void
 join_tanh(Module *m, Op *op)
 {
-	double c, by;
+	double c, by, inner;
 	for (int i = 0; i < 2; i++) {
 		if ((op->kind == OP_SUB && i != 0) || !moderate_constant(op->in[i], &c))
 			continue;
@@ -144,8 +144,9 @@ join_tanh(Module *m, Op *op)
 		if (!tanh->def || tanh->def->kind != OP_TANH || tanh->nuses != 1 || op_bool(tanh->def, "fast") || by != c)
 			continue;
 		Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
-		Value *two = build_float(&b, tanh->type, op->kind == OP_ADD ? 2.0 : -2.0);
-		Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, tanh->def->in[0], two), NULL);
+		Value *u = split_constant(tanh->def->in[0], &inner);
+		Value *twice = build_float(&b, tanh->type, op->kind == OP_ADD ? 2 * inner : -2 * inner);
+		Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, twice), NULL);
 		value_replace(op->out, build2(&b, OP_MUL, s, build_float(&b, tanh->type, 2 * c)));
 		return;
 	}

@@ -338,6 +338,8 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem)
 			value[i] = p == GEN_TENSORS + GEN_POINTERS + 2 ? GEN_ROWS : GEN_COLS;
 		else if (abi[i].kind == ABI_GRID)
 			value[i] = abi[i].dim == 0 ? GEN_GRID : 1;
+		else if (abi[i].kind == ABI_INVERSE)
+			value[i] = grid_inverse(abi[i].dim == 0 ? GEN_GRID : 1);
 		else
 			value[i] = (uint64_t)(uintptr_t)&faults;
 	}
