@@ -4,8 +4,9 @@
  * its schedule, and what the launch promises: the largest power of two up to 16 that divides each
  * address (in bytes), each integer scalar and each dimension.  16 bytes are what one thread moves at
  * most, so that more would part forms that are equal; but a dimension that whole tiles fill is promised
- * to be a multiple of the tile (promise_of_size), as such code tests no bounds.  A `strided` parameter that gets a contiguous
- * tensor is compiled as if it were not strided: with the strides known its accesses are wide.
+ * to be a multiple of the tile (promise_of_size), as such code tests no bounds.  A `strided` parameter
+ * that gets a contiguous tensor is compiled as if it were not strided: with the strides known its
+ * accesses are wide.
  * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
  * (pow2ceil(C)), that value is part of the key and the dimension is not.
  *

@@ -124,7 +124,8 @@ reduce(Math m, const Reg *x, int n, Reg *r, Reg *k)
 		far[i] = math_op2(m, EMIT_FLE, limit, math_abs(m, x[i]));
 		any = i == 0 ? far[0] : math_op2(m, EMIT_OR, any, far[i]);
 	}
-	e->prim(e, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);       /* for loads to stay before, see lower_waits_at_angles */
+	/* so that loads stay before, see lower_waits_at_angles */
+	e->prim(e, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 	e->if_begin(e, any);
 	for (int i = 0; i < n; i++) {
 		Reg turns, rest = reduce_great(m, x[i], &turns);

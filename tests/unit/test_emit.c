@@ -550,13 +550,33 @@ sample(void)
 	return a;
 }
 
+/* Division of a program's number by a multiplication. */
+static void
+test_grid_inverse(void **unused)
+{
+	static const uint32_t numbers[] = {0, 1, 2, 3, 63, 64, 65, 1000, 65535, 65536, 0x3fffffff, 0x40000000, 0x7ffffffe, 0x7fffffff};
+	for (int shift = 0; shift < 31; shift++)
+		for (int64_t near = -3; near <= 3; near++) {
+			int64_t d = (INT64_C(1) << shift) + near * (shift > 12 ? 1237 : 1);
+			if (d < 1 || d > INT32_MAX)
+				continue;
+			uint64_t inverse = grid_inverse(d), m = inverse & UINT32_MAX;
+			for (int i = 0; i < 3 * LEN(numbers); i++) {
+				uint64_t n = i < LEN(numbers) ? numbers[i] : (uint64_t)d * (numbers[i % LEN(numbers)] % 5 + 1) - (uint64_t)(i & 1);
+				if (n <= INT32_MAX)
+					assert_int_equal((n + (n * m >> 32)) >> (inverse >> 32), n / (uint64_t)d);
+			}
+		}
+}
+
 /* What a launch must know comes out, and comes back from a file. */
 static void
 test_artefact(void **unused)
 {
 	Artefact a = sample(), b;
 	Text file = {0};
-	static const AbiKind kinds[] = {ABI_POINTER, ABI_STRIDE, ABI_STRIDE, ABI_SCALAR, ABI_GRID, ABI_GRID, ABI_FAULTS};
+	static const AbiKind kinds[] = {ABI_POINTER, ABI_STRIDE, ABI_STRIDE, ABI_SCALAR, ABI_GRID, ABI_GRID, ABI_INVERSE,
+	                                ABI_FAULTS};
 	artefact_write(&a, &file);
 	assert_true(artefact_read(file.at, file.n, &b));
 	assert_int_equal(b.nabi, LEN(kinds));
@@ -591,7 +611,8 @@ main(void)
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
 	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
 	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
-	    cmocka_unit_test(test_names), cmocka_unit_test(test_failure), cmocka_unit_test(test_artefact),
+	    cmocka_unit_test(test_names), cmocka_unit_test(test_failure), cmocka_unit_test(test_grid_inverse),
+	    cmocka_unit_test(test_artefact),
 	};
 	if (!have_ptxas())
 		fprintf(stderr, "test_emit: no ptxas here; only LLVM judges\n");

@@ -277,14 +277,21 @@ do_end(Emitter *e, const Reg *otherwise, Reg *after, int n)
 	}
 }
 
+/* A barrier of the warp. */
+static void
+do_prim(Emitter *e, PrimKind p, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
+{
+	assert_int_equal(p, PRIM_WARP_BARRIER);
+}
+
 static void
 machine_open(Machine *m, Lower *l)
 {
 	memset(m, 0, sizeof *m);
 	m->n = 1;
 	m->e = (Emitter){.state = m, .int_const = do_int, .float_const = do_float, .op = do_op, .cast = do_cast,
-		.type = do_type, .if_begin = do_if, .if_else = do_else, .if_end = do_end};
-	*l = (Lower){.e = &m->e};
+		.type = do_type, .if_begin = do_if, .if_else = do_else, .if_end = do_end, .prim = do_prim};
+	*l = (Lower){.e = &m->e, .mem = arena_open()};
 }
 
 static void
@@ -412,6 +419,7 @@ measure(Machine *mc, Lower *l, const Row *row, bool wide, double sway, double *w
 	mc->sway = sway;
 	for (int k = 0; k < batches; k++) {
 		mc->n = 1;
+		l->kept.n = 0;
 		Reg a = fresh(mc, m.t), b = two ? fresh(mc, m.t) : 0;
 		for (int i = 0; i < WIDTH; i++) {
 			mc->at[a][i] = bits(m.t, sample(&s, i));
@@ -459,6 +467,7 @@ errors_stay_within_the_table(void **state)
 				bad += u > most;
 			}
 	machine_close(mc);
+	arena_close(l.mem);
 	free(mc);
 	assert_int_equal(bad, 0);
 }
