@@ -201,7 +201,7 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 {
 	SimtState *s = d->state;
 	SimtReport report;
-	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule, .range = range, .nrange = nrange,
+	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule, .turns_most = s->opt.turns, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_code_launch(l->code, &launch);
 	if (simt_run(s->machine, &launch, &report))

@@ -204,6 +204,8 @@ typedef struct TglDeviceOptions {
 	bool unchecked;
 	/* simt: not 0: warps run in an order of its own, another for each number */
 	uint64_t schedule;
+	/* simt: turns of loops in a block until they count as endless; 0: 500 million */
+	int64_t turns;
 	void (*trace)(void *user, const TglTrace *t); /* NULL: none.  Slow. */
 	void *user;
 } TglDeviceOptions;

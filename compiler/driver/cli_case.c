@@ -56,14 +56,18 @@ session_open(Session *s, const Cli *cli)
 bool
 session_device(Session *s, const char *name)
 {
-	int64_t threads;
-	if (!cli_number(s->cli, OPT_THREADS, 0, &threads)) {
+	int64_t threads, schedule, turns;
+	if (!cli_number(s->cli, OPT_THREADS, 0, &threads) || !cli_number(s->cli, OPT_SCHEDULE, 0, &schedule) ||
+	    !cli_number(s->cli, OPT_TURNS, 0, &turns)) {
 		s->status = EXIT_MISUSE;
 		return false;
 	}
 	TglDeviceOptions options = {
 		.threads = (int)MIN(threads, 1024),
 		.sanitize = cli_has(s->cli, OPT_SANITIZE),
+		.unchecked = cli_has(s->cli, OPT_UNCHECKED),
+		.schedule = (uint64_t)schedule,
+		.turns = turns,
 	};
 	tgl_device_close(&s->dev);
 	s->dev = tgl_device_open(s->cx, name, &options);

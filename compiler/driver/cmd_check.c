@@ -72,11 +72,11 @@ row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const cha
 		return;
 	}
 	if (t->nrows++ == 0)
-		printf("%-22s %-24s %-6s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+		printf("%-22s %-24s %-12s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
 	if (ratio < 0)
-		printf("%-22s %-24s %-6s %-12s %12s  %s\n", tgl_kernel_name(k), ex->label, device, output, "-", verdict);
+		printf("%-22s %-24s %-12s %-12s %12s  %s\n", tgl_kernel_name(k), ex->label, device, output, "-", verdict);
 	else
-		printf("%-22s %-24s %-6s %-12s %12.3g  %s\n", tgl_kernel_name(k), ex->label, device, output, ratio,
+		printf("%-22s %-24s %-12s %-12s %12.3g  %s\n", tgl_kernel_name(k), ex->label, device, output, ratio,
 		    verdict);
 }
 
@@ -174,11 +174,25 @@ check_device(Session *s, const char *device, const PathList *paths, uint64_t see
 	return true;
 }
 
+/* The code of every target that the simt device runs. */
+static bool
+check_simt(Session *s, const PathList *paths, uint64_t seed, Totals *t)
+{
+	const Target *target;
+	for (int i = 0; (target = target_at(i)); i++)
+		if (target->kind == TARGET_PTX &&
+		    !check_device(s, arena_printf(s->cli->mem, "simt:%s", target->name), paths, seed, t))
+			return false;
+	return true;
+}
+
 /* On the device asked for, or on all that are there. */
 static bool
 check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 {
 	TglDeviceInfo info;
+	if (cli_has(s->cli, OPT_DEVICE) && strcmp(s->cli->value[OPT_DEVICE], "simt") == 0)
+		return check_simt(s, paths, seed, t);
 	if (cli_has(s->cli, OPT_DEVICE))
 		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
 	bool cpu_only = cli_has(s->cli, OPT_SANITIZE);
@@ -205,8 +219,8 @@ expect_row(void *user, const char *kernel, const char *target, const char *fact,
 		return;
 	}
 	if (t->nrows++ == 0)
-		printf("%-22s %-24s %-6s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
-	printf("%-22s %-24s %-6s %-25s  %s", kernel, "expect", target, fact, verdict);
+		printf("%-22s %-24s %-12s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+	printf("%-22s %-24s %-12s %-25s  %s", kernel, "expect", target, fact, verdict);
 	printf(r == FACT_FALSE && *found ? ": it is %s\n" : "\n", found);
 }
 

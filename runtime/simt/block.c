@@ -347,9 +347,9 @@ static void
 spend(Crew *w, Fiber *f, int64_t turns)
 {
 	int64_t most = w->launch->turns_most ? w->launch->turns_most : SIMT_TURNS;
-	f->turns += turns;
-	if (f->turns > most)
-		simt_fail(&f->t, "a loop does not end: thread %d has gone through %lld turns", f->t.thread, (long long)f->turns);
+	w->turns += turns;
+	if (w->turns > most)
+		simt_fail(&f->t, "a loop does not end: the block has gone through %lld turns", (long long)w->turns);
 	if (atomic_load_explicit(&w->run->failed, memory_order_relaxed) < f->t.block->index)
 		crew_abandon(w);
 }
@@ -444,6 +444,7 @@ crew_run(Crew *w, int64_t first)
 	memset(w->group, 0, sizeof *w->group * (size_t)(w->nwarps / 4 + 1));
 	w->ended = w->current = w->cluster_arrived = 0;
 	w->cluster_phase = 0;
+	w->turns = 0;
 	w->random = l->seed ? (l->seed * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(first + 1) << 20) | 1 : 0;
 	for (int i = 0; i < w->nblocks; i++)
 		begin_block(w, i, first + i);

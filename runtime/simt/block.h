@@ -17,7 +17,7 @@ enum {
 	SIMT_SLICE = 4096,                              /* turns of loops until others get theirs */
 	SIMT_SPIN = 400,                                /* what a turn counts that lets others run at once */
 };
-#define SIMT_TURNS INT64_C(400000000)                   /* of one thread, if the launch says nothing */
+#define SIMT_TURNS INT64_C(500000000)                   /* of loops, if the launch says nothing */
 
 typedef enum FiberState { FIBER_RUNS, FIBER_MEETS, FIBER_BARRIER, FIBER_WAITS, FIBER_ENDED } FiberState;
 
@@ -32,7 +32,6 @@ typedef struct Fiber {
 	const void *user;
 	const uint64_t *in;                             /* at a meeting */
 	uint64_t *out;
-	int64_t turns;
 	uint32_t cluster_phase;                         /* which it arrived in */
 	bool cluster_arrived;
 } Fiber;
@@ -113,6 +112,7 @@ struct Crew {
 	size_t shared_room, shared_step;
 	int cluster_arrived;
 	uint32_t cluster_phase;
+	int64_t turns;                                  /* of loops, of all fibers */
 	SimtThread **met;                               /* room for one list of fibers */
 	uintptr_t fault;                                /* guard.c: what was touched */
 	char *signal_stack;

@@ -123,7 +123,7 @@ struct SimtLaunch {
 	int nsite;
 	bool checks;
 	uint64_t seed;                                  /* 0: warps in order; else they run in an order of its own */
-	int64_t turns_most;                             /* of loops, of one thread; 0: SIMT_TURNS */
+	int64_t turns_most;                             /* of loops, of a cluster; 0: SIMT_TURNS */
 	int workers;                                    /* OS threads; 0: as many as there are processors */
 	const SimtRange *range;
 	int nrange;                                     /* 0: any memory */

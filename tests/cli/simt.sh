@@ -5,6 +5,11 @@ export TEGULA_CACHE=off
 
 cat >k.tgl <<'END'
 kernel far(x: *f32, y: out f32[128], by: i32) grid(p: 1) { y[0 +: 128] = load(x + (arange(0, 128) + by)); }
+kernel ever(n: i32, y: out i32[128]) grid(p: 1) {
+    var i = n - n;
+    while (i != n) { i += 2; }
+    y[0 +: 128] = full([128], i);
+}
 kernel sure(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, 100)) {
     let v = x[i * 100 +: 100];
     assert(v < 10, "too great", i, 2.5);
@@ -15,7 +20,11 @@ example sure { N = 250; x = uniform(0, 9); }
 END
 expect 0 '' run k.tgl far --arg 'x=ones([129])' --arg by=1 --device=simt
 expect 1 "touches memory that is no argument's" run k.tgl far --arg 'x=ones([128])' --arg by=100000 --device=simt
-expect 0 '^sure .* y .* good$' check k.tgl --device=simt
+expect 0 'i32.128.' run k.tgl ever --arg n=6 --device=simt:sm_80 --turns=100000
+expect 1 'k.tgl:4:.*a loop does not end' run k.tgl ever --arg n=7 --device=simt:sm_80 --turns=100000
+holds grep -q "E1194" "$err"
+expect 0 '^sure .* simt:sm_75 .* y .* good$' check k.tgl --device=simt
+expect 0 '^sure .* simt:sm_100a y .* good$' check k.tgl --device=simt --unchecked --schedule=7
 expect 1 'assertion failed in program 2 at element 0: too great 2 2.5' \
     run k.tgl sure --arg 'x=where(iota([250], 0) < 200, 1.0, 11.0)' --device=simt
 expect 0 cpu devices
