@@ -1,16 +1,14 @@
 /* Many f32 elements divided by one: three operations an element instead of a division, and the same result.
  *
- * With r the rounded inverse of s and q the rounded a r, the remainder a - q s is exact in a fused multiply-add, and
- * q + r (a - q s) rounded is the quotient rounded (Markstein, "Computation of elementary functions on the IBM RISC
+ * With r the rounded inverse of s and q the rounded a r, the excess q s - a is exact in a fused multiply-add, and
+ * q - r (q s - a) rounded is the quotient rounded (Markstein, "Computation of elementary functions on the IBM RISC
  * System/6000 processor", 1990).  That holds as long as nothing overflows on the way: s has to lie between 2^-100 and
  * 2^100, which all lanes ask together, else f64 does it: no quotient of f32 lies so near to the middle between two that a
- * product with the inverse in f64 could be on the wrong side.  Where the remainder is 0 or not finite (a is 0 or infinite,
- * or the quotient overflows) q is the answer already.  A quotient that is denormal, or of a dividend below 2^-102, may be
- * one unit of its last place off. */
+ * product with the inverse in f64 could be on the wrong side.  Zeros keep their sign since s is above 0.  Where that comes
+ * to no number (a is infinite or none, or the quotient overflows) q is the answer already.  A quotient that is denormal, or
+ * of a dividend below 2^-102, may be one unit of its last place off. */
 #include "lower/lower.h"
 #include "target/target.h"
-
-#include <math.h>
 
 enum { FEW = 8 };                                       /* elements for which an inverse pays */
 
@@ -18,13 +16,11 @@ static Reg
 quotient(Lower *l, Reg a, Reg s, Reg inverse)
 {
 	Emitter *e = l->e;
-	Reg zero = e->float_const(e, REG_F32, 0), infinite = e->float_const(e, REG_F32, INFINITY);
-	Reg q = e->op(e, EMIT_FMUL, a, inverse, 0);
-	Reg rest = e->op(e, EMIT_FMA, e->op(e, EMIT_FNEG, q, 0, 0), s, a);
-	Reg better = e->op(e, EMIT_FMA, rest, inverse, q);
-	Reg size = e->op(e, EMIT_FABS, rest, 0, 0);
-	Reg counts = e->op(e, EMIT_AND, e->op(e, EMIT_FLT, zero, size, 0), e->op(e, EMIT_FLT, size, infinite, 0), 0);
-	return e->op(e, EMIT_SELECT, counts, better, q);
+	Reg q = e->op(e, EMIT_FMUL, a, inverse, 0), minus = e->op(e, EMIT_FNEG, a, 0, 0);
+	Reg excess = e->op(e, EMIT_FMA, q, s, minus);
+	excess = e->op(e, EMIT_FNEG, excess, 0, 0);
+	Reg better = e->op(e, EMIT_FMA, excess, inverse, q);
+	return e->op(e, EMIT_SELECT, e->op(e, EMIT_FUNO, better, better, 0), q, better);
 }
 
 /* For any s; in few instructions, since code that hardly ever runs takes registers all the same. */
@@ -54,9 +50,8 @@ lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 	for (int i = 1; i < n; i++)
 		if (s[i] != s[0])
 			return false;
-	Reg size = e->op(e, EMIT_FABS, s[0], 0, 0);
-	Reg above = e->op(e, EMIT_FLE, e->float_const(e, REG_F32, 0x1p-100), size, 0);
-	Reg below = e->op(e, EMIT_FLE, size, e->float_const(e, REG_F32, 0x1p100), 0);
+	Reg above = e->op(e, EMIT_FLE, e->float_const(e, REG_F32, 0x1p-100), s[0], 0);
+	Reg below = e->op(e, EMIT_FLE, s[0], e->float_const(e, REG_F32, 0x1p100), 0);
 	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n);
 	e->if_begin(e, e->op(e, EMIT_AND, above, below, 0));
 	Reg inverse = e->op(e, EMIT_FDIV, e->float_const(e, REG_F32, 1), s[0], 0);
