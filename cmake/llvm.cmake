@@ -1,6 +1,6 @@
 # LLVM 22 through its C interface: TEGULA_LLVM is what a program links.
 #
-# The shared libLLVM by default.  With -DTEGULA_STATIC_LLVM=ON the archives of the one target that is written (NVPTX),
+# The shared libLLVM by default.  With -DTEGULA_STATIC_LLVM=ON the archives of NVPTX and of this machine (the simt device),
 # unused parts dropped: a binary that needs no more than libc and libm.  libz and libzstd are named by the archives but
 # never reached (they compress debug sections of object files): their archives are linked where there are any, else
 # names that stop the program stand in for them (cmake/unreached.c).
@@ -39,7 +39,7 @@ llvm_ask(llvm_libdir --libdir)
 add_library(tegula_llvm INTERFACE)
 target_include_directories(tegula_llvm SYSTEM INTERFACE ${llvm_include})
 if(TEGULA_STATIC_LLVM)
-	llvm_ask(llvm_libs --link-static --libs nvptx passes)
+	llvm_ask(llvm_libs --link-static --libs nvptx passes orcjit native)
 	separate_arguments(llvm_libs UNIX_COMMAND "${llvm_libs}")
 	find_program(LLVM_LLD NAMES ld.lld-${TEGULA_LLVM_VERSION} ld.lld lld-${TEGULA_LLVM_VERSION}
 		HINTS /usr/lib/llvm-${TEGULA_LLVM_VERSION}/bin)
