@@ -80,6 +80,8 @@ struct Device {
 	const char *target;             /* what kernels are compiled for: "cpu", "sm_90a" */
 	/* its memory can be read and written by the host as it is */
 	bool host;
+	/* tile IR is made for what a launch promises of its arguments, as artefacts are */
+	bool specialises;
 	/* Fills what there is of number `index`; false past the last.  One that is not available
 	 * says why_not; there is always a number 0. */
 	bool (*probe)(int index, DeviceProbe *out);
@@ -125,6 +127,9 @@ struct Device {
 	/* Waits until everything is done.  False: d->error, or *fault of a kernel launched since
 	 * the last time. */
 	bool (*sync)(Device *d, Fault *fault);
+
+	/* What its checks found in the last launch, as diagnostics; true if there was anything.  NULL: it has none. */
+	bool (*tell)(Device *d, Compile *cx);
 
 	const DeviceQueue *queue;       /* NULL: everything is done when a call returns */
 	void *stream;                   /* where work goes; NULL: the device's own */

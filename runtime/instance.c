@@ -130,10 +130,10 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 }
 
 static TglStatus
-make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
+make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
 {
 	const char *why = "";
-	Module *m = compile(k, &b->bound, dev->dev.target, NULL);
+	Module *m = compile(k, &b->bound, dev->dev.target, promises);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];
@@ -149,7 +149,8 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev)
 static TglStatus
 fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Artefact *take)
 {
-	TglStatus s = promises ? make_artefact(in, k, b, dev, promises, take) : make_plan(in, k, b, dev);
+	TglStatus s = dev->dev.load_artefact ? make_artefact(in, k, b, dev, promises, take)
+					     : make_plan(in, k, b, dev, promises);
 	if (s == TGL_OK) {
 		in->dev = dev;
 		dev->refs++;
@@ -219,7 +220,7 @@ instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, T
 	Text key = {0};
 	Instance *in = NULL;
 	Promises made, *promises = NULL;
-	if (dev->dev.load_artefact) {
+	if (dev->dev.load_artefact || dev->dev.specialises) {
 		promises = &made;
 		specialise(k, b, k->program->compile->tmp, promises);
 	}

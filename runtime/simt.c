@@ -28,6 +28,7 @@ typedef struct SimtState {
 	const DeviceHooks *hooks;
 	SimtMachine *machine;
 	TglDeviceOptions opt;
+	SimtFindings findings;          /* of the last launch */
 	double began;
 } SimtState;
 
@@ -58,6 +59,7 @@ close_device(Device *d)
 {
 	SimtState *s = d->state;
 	simt_close(s->machine);
+	simt_findings_close(&s->findings);
 	free(s);
 }
 
@@ -188,24 +190,36 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 		if (!a->low)
 			return 0;
 		/* single halves of packed bytes go through the aligned word around them */
-		range[n++] = (SimtRange){.name = p->name, .low = (uint64_t)(uintptr_t)a->low & ~UINT64_C(3),
+		SimtRange *r = &range[n++];
+		*r = (SimtRange){.name = p->name, .low = (uint64_t)(uintptr_t)a->low & ~UINT64_C(3),
 		    .high = ((uint64_t)(uintptr_t)a->high + 3) & ~UINT64_C(3), .first = (uint64_t)(uintptr_t)a->data,
 		    .dtype = l->func->body->arg[l->abi[i].param].type->elem,
-		    .undefined = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH) && !a->filled};
+		    .undefined = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH) && !a->filled,
+		    .is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN};
+		if (p->kind == PARAM_TENSOR && !dtype_is_packed(r->dtype)) {
+			r->rank = l->func->body->arg[l->abi[i].param].type->rank;
+			memcpy(r->dim, a->dim, sizeof r->dim);
+			memcpy(r->stride, a->stride, sizeof r->stride);
+		}
 	}
 	return n;
 }
 
 static bool
-run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, int nrange, int64_t blocks, Fault *fault)
+run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, int nrange, const int64_t grid[MAX_AXES],
+    int64_t blocks, Fault *fault)
 {
 	SimtState *s = d->state;
 	SimtReport report;
 	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule, .turns_most = s->opt.turns, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
+	simt_findings_close(&s->findings);
+	launch.func = l->func;
+	launch.findings = &s->findings;
+	memcpy(launch.grid, grid, sizeof launch.grid);
 	simt_code_launch(l->code, &launch);
 	if (simt_run(s->machine, &launch, &report))
-		return true;
+		return s->findings.n == 0;
 	*fault = (Fault){.kind = report.kind, .place = report.place, .other = report.other, .element = -1};
 	snprintf(fault->text, sizeof fault->text, "%s", report.text);
 	return false;
@@ -225,7 +239,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	for (int i = 0; ok && i < l->nabi; i++)
 		value[i] = value_of(&l->abi[i], l, args, grid);
 	if (ok)
-		ok = run_blocks(d, l, value, range, fill_ranges(l, args, range),
+		ok = run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
 		    l->func->schedule.persistent ? MIN(total, RESIDENT) : total, fault);
 	else
 		d->error.what = DEVICE_NO_MEMORY;
@@ -236,6 +250,15 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 		return false;
 	}
 	return ok;
+}
+
+static bool
+simt_tell(Device *d, Compile *cx)
+{
+	SimtFindings *f = &((SimtState *)d->state)->findings;
+	bool any = simt_findings_tell(f, cx);
+	f->n = 0;
+	return any;
 }
 
 static bool
@@ -262,6 +285,7 @@ const Device device_simt = {
     .name = "simt",
     .target = "sm_90a",
     .host = true,
+    .specialises = true,
     .probe = simt_probe,
     .open = open_device,
     .close = close_device,
@@ -276,4 +300,5 @@ const Device device_simt = {
     .time_begin = simt_time_begin,
     .time_end = simt_time_end,
     .sync = simt_sync,
+    .tell = simt_tell,
 };

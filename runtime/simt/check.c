@@ -1,21 +1,235 @@
-/* Accesses of a thread: bounds and alignment. */
-#include "runtime/simt/simt.h"
+/* Where every access of the emulator's threads passes: bounds and alignment always, and if the launch has checks the
+ * shadow memories, which this file leads to.
+ *
+ * A stray access is reported and sent to a sink, so that one run finds all there is; only a launch without checks, or
+ * one that keeps no findings, ends with the first. */
+#include "runtime/simt/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static Check *
+check_of(const SimtThread *t)
+{
+	return simt_launch(t)->checks ? *simt_check_slot(t->block) : NULL;
+}
+
+/* ---- a launch and its blocks ---- */
+
+void *
+simt_check_open(const SimtLaunch *launch)
+{
+	CheckLaunch *l = calloc(1, sizeof *l);
+	if (!launch->checks || !l) {
+		free(l);
+		return NULL;
+	}
+	pthread_mutex_init(&l->lock, NULL);
+	l->launch = launch;
+	l->mem = arena_open();
+	traffic_open(l);
+	return l;
+}
+
+static void
+check_close(Check *c)
+{
+	clocks_close(c);
+	cells_close(c);
+	costs_close(c->costs);
+	free(c);
+}
+
+void
+simt_check_close(void *state)
+{
+	CheckLaunch *l = state;
+	if (!l)
+		return;
+	for (Check *c = l->unused, *next; c; c = next) {
+		next = c->next_check;
+		check_close(c);
+	}
+	if (l->launch->findings)
+		l->launch->findings->is_partial |= l->is_partial;
+	traffic_close(l);
+	arena_close(l->mem);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static Check *
+check_open(CheckLaunch *l)
+{
+	Check *c = calloc(1, sizeof *c);
+	if (!c)
+		die("no memory for the checks of a block");
+	c->launch = l;
+	c->threads = l->launch->threads;
+	c->shared_bytes = (uint32_t)MAX(l->launch->shared_bytes, 0);
+	clocks_open(c);
+	cells_open(c);
+	c->costs = l->launch->findings && l->launch->findings->counts ? costs_open() : NULL;
+	return c;
+}
+
+void
+simt_check_begin(SimtBlock *b)
+{
+	CheckLaunch *l = simt_check_state(simt_thread_of(b, 0));
+	pthread_mutex_lock(&l->lock);
+	Check *c = l->unused;
+	if (c)
+		l->unused = c->next_check;
+	pthread_mutex_unlock(&l->lock);
+	if (!c)
+		c = check_open(l);
+	c->block = b;
+	c->range = NULL;
+	clocks_begin(c);
+	cells_begin(c);
+	costs_begin(c);
+	c->is_ended = false;
+	*simt_check_slot(b) = c;
+}
+
+void
+simt_check_end(SimtBlock *b)
+{
+	Check *c = *simt_check_slot(b);
+	if (!c)
+		return;
+	c->is_ended = true;
+	cells_settle(c);
+	clocks_end(c);
+	costs_end(c);
+	*simt_check_slot(b) = NULL;
+	pthread_mutex_lock(&c->launch->lock);
+	c->next_check = c->launch->unused;
+	c->launch->unused = c;
+	pthread_mutex_unlock(&c->launch->lock);
+}
+
+/* ---- who meets whom ---- */
+
+void
+simt_check_met(SimtThread *const *who, int n)
+{
+	Check *c = n ? check_of(who[0]) : NULL;
+	if (!c)
+		return;
+	cells_settle(c);
+	clocks_met(c, who, n);
+}
+
+void
+simt_check_arrive(SimtThread *t, uint64_t object)
+{
+	Check *c = check_of(t);
+	if (!c)
+		return;
+	cells_settle(c);
+	Order o = clocks_publish(c, &c->thread[t->thread], t->thread);
+	order_join(c, &clocks_object(c, object)->open, &o);
+}
+
+void
+simt_check_see(SimtThread *t, uint64_t object)
+{
+	Check *c = check_of(t);
+	if (!c)
+		return;
+	CheckObject *o = clocks_object(c, object);
+	order_join(c, &c->thread[t->thread].order, o->has_phases ? &o->done : &o->open);
+}
+
+void
+simt_check_phase(SimtThread *t, uint64_t object)
+{
+	Check *c = check_of(t);
+	if (!c)
+		return;
+	CheckObject *o = clocks_object(c, object);
+	order_drop(c, &o->done);
+	o->done = o->open;
+	o->open = (Order){0};
+	o->has_phases = true;
+	o->phase++;
+}
+
+void
+simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
+{
+	Check *c = check_of(t);
+	if (!c || (uint64_t)offset + (uint64_t)bytes > c->shared_bytes)
+		return;
+	cells_settle(c);
+	cells_land(c, t, offset, bytes, access, mbarrier);
+}
+
+void
+simt_fenced(SimtThread *t, SimtFence kind)
+{
+	Check *c = check_of(t);
+	if (!c || kind != SIMT_FENCE_ASYNC)
+		return;
+	CheckThread *ct = &c->thread[t->thread];
+	Order o = clocks_publish(c, ct, t->thread);
+	order_join(c, &ct->order, &(Order){.fenced = o.seen});
+}
+
+/* ---- accesses ---- */
+
+/* Room for an access that has nowhere to go. */
+static uint8_t *
+sink(Check *c, SimtThread *t, int bytes)
+{
+	if (bytes > SINK_BYTES)
+		simt_fail(t, "an access of %d bytes has nowhere to go", bytes);
+	memset(c->sink, 0, (size_t)bytes);
+	return c->sink;
+}
+
+static int
+shared_align(int bytes)
+{
+	return bytes <= 16 && !(bytes & (bytes - 1)) ? bytes : 16;
+}
+
+/* A launch that keeps no findings. */
+static uint8_t *
+plain_shared(SimtThread *t, const SimtLaunch *l, uint32_t offset, int bytes)
+{
+	if ((uint64_t)offset + (uint64_t)bytes > (uint64_t)l->shared_bytes)
+		simt_fail(t, "thread %d touches shared memory at %u, of %d bytes", t->thread, offset, l->shared_bytes);
+	if (offset % (uint32_t)shared_align(bytes))
+		simt_fail(t, "thread %d: the address %u in shared memory is not a multiple of %d", t->thread, offset,
+		    shared_align(bytes));
+	return t->shared + offset;
+}
 
 uint8_t *
 simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access)
 {
 	const SimtLaunch *l = simt_launch(t);
-	if ((uint64_t)offset + (uint64_t)bytes > (uint64_t)l->shared_bytes)
-		simt_fail(t, "thread %d touches shared memory at %u, of %d bytes", t->thread, offset, l->shared_bytes);
-	if (bytes <= 16 && offset % (uint32_t)bytes)
-		simt_fail(t, "thread %d: the address %u in shared memory is not a multiple of %d", t->thread, offset, bytes);
+	if (!l->checks)
+		return plain_shared(t, l, offset, bytes);
+	Check *c = *simt_check_slot(t->block);
+	if ((uint64_t)offset + (uint64_t)bytes > c->shared_bytes) {
+		report_shared_bounds(c, t, offset, bytes, access);
+		return sink(c, t, bytes);
+	}
+	if (offset % (uint32_t)shared_align(bytes))
+		report_align(c, t, offset, shared_align(bytes), access, true);
+	if (c->costs)
+		costs_touch(c->costs, t, offset, bytes, true, access & SIMT_WRITE, __builtin_return_address(0));
+	cells_touch(c, t, offset, bytes, access);
 	return t->shared + offset;
 }
 
-uint8_t *
-simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access)
+static uint8_t *
+plain_global(SimtThread *t, const SimtLaunch *l, uint64_t address, int bytes, int align)
 {
-	const SimtLaunch *l = simt_launch(t);
 	if (align > 1 && address % (uint64_t)align)
 		simt_fail(t, "thread %d: an address is not a multiple of %d", t->thread, align);
 	for (int i = 0; i < l->nrange; i++)
@@ -26,48 +240,22 @@ simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned a
 	return (uint8_t *)(uintptr_t)address;
 }
 
-void *
-simt_check_open(const SimtLaunch *launch)
+uint8_t *
+simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access)
 {
-	return NULL;
-}
-
-void
-simt_check_close(void *state)
-{
-}
-
-void
-simt_check_begin(SimtBlock *b)
-{
-}
-
-void
-simt_check_end(SimtBlock *b)
-{
-}
-
-void
-simt_check_met(SimtThread *const *who, int n)
-{
-}
-
-void
-simt_check_arrive(SimtThread *t, uint64_t object)
-{
-}
-
-void
-simt_check_see(SimtThread *t, uint64_t object)
-{
-}
-
-void
-simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
-{
-}
-
-void
-simt_fenced(SimtThread *t, SimtFence kind)
-{
+	const SimtLaunch *l = simt_launch(t);
+	if (!l->checks)
+		return plain_global(t, l, address, bytes, align);
+	Check *c = *simt_check_slot(t->block);
+	if (c->doubt.at)
+		cells_settle(c);
+	if (align > 1 && address % (uint64_t)align)
+		report_align(c, t, address, align, access, false);
+	if (!traffic_touch(c, t, address, bytes, access))
+		return sink(c, t, bytes);
+	if (c->costs)
+		costs_touch(c->costs, t, address, bytes, false, access & SIMT_WRITE, __builtin_return_address(0));
+	if (access & SIMT_ATOMIC)
+		traffic_order(c, t, address, access);
+	return (uint8_t *)(uintptr_t)address;
 }

@@ -101,6 +101,44 @@ typedef enum SimtFence {
 } SimtFence;
 void simt_fenced(SimtThread *t, SimtFence kind);
 
+/* The phase of an object is over: who sees it from here on sees what came until now, not what comes next. */
+void simt_check_phase(SimtThread *t, uint64_t object);
+
+/* report.c: what was found, each pair of places once. */
+typedef struct SimtFinding {
+	DiagCode code;
+	char part[3][160];                              /* what the message's text takes */
+	Place place, other;
+	char label[128], note[160], help[240];          /* note: of the other place, or "" */
+	int site, other_site;
+	int64_t block, times;
+} SimtFinding;
+
+/* costs.c: of one place, what the accesses of full warps took: passes over the banks, or sectors. */
+typedef struct SimtCost {
+	int site;
+	bool is_shared, is_write;
+	int bytes;                                      /* of a thread */
+	int worst, least;                               /* least: the fewest for so many bytes */
+	int64_t n;
+} SimtCost;
+
+enum { SIMT_FINDINGS = 20 };
+
+typedef struct SimtFindings {
+	SimtFinding at[SIMT_FINDINGS];
+	int n;
+	int64_t others;                                 /* at other places, once there is no room */
+	bool counts;                                    /* asked for: costs */
+	bool is_partial;                                /* a tensor was too large to be watched for races */
+	SimtCost *cost;                                 /* malloc'ed */
+	int ncosts, cost_room;
+} SimtFindings;
+
+/* As diagnostics of cx, by place; true if there were any. */
+bool simt_findings_tell(const SimtFindings *f, Compile *cx);
+void simt_findings_close(SimtFindings *f);              /* empties it */
+
 /* ---- machine.c: a launch ---- */
 
 typedef void SimtKernel(SimtThread *t, const uint64_t *param);
@@ -111,6 +149,9 @@ typedef struct SimtRange {
 	uint64_t low, high, first;                      /* addresses; where its element 0 lies */
 	DType dtype;
 	bool undefined;                                 /* nothing has been written there yet */
+	bool is_read_only;
+	int rank;                                       /* 0: elements one after the other */
+	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* in elements */
 } SimtRange;
 
 struct SimtLaunch {
@@ -127,6 +168,9 @@ struct SimtLaunch {
 	int workers;                                    /* OS threads; 0: as many as there are processors */
 	const SimtRange *range;
 	int nrange;                                     /* 0: any memory */
+	const Func *func;                               /* for the words of reports; may be NULL */
+	int64_t grid[MAX_AXES];
+	SimtFindings *findings;                         /* what checks find is kept there; NULL: the first ends the launch */
 	void (*print)(void *user, const char *line);
 	void *print_user;
 };

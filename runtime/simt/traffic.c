@@ -1,0 +1,376 @@
+/* Global memory's shadow: of every element that a kernel may write, who wrote it last and two that touched it since.
+ *
+ * Two are enough for races between blocks: they are kept of different blocks where there are such, and whoever writes
+ * then is not one of them.  Blocks are unordered but for atomics: a release leaves at its address who was known then,
+ * an acquire takes all that stands there.  What is so learned is a graph of sources that grows by a node each time and
+ * is only read (flattened, once) when two blocks did meet in one place.
+ *
+ * Threads of one store may collide in an element, as the language allows ("one of the values, whole"), so writes of the
+ * same instruction are no race within a block.  Tensors that a kernel only reads have no shadow. */
+#include "runtime/simt/check.h"
+
+#include "runtime/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct Touch {
+	uint32_t block;                                 /* plus 1; 0: none */
+	uint32_t clock, turn;
+	uint16_t who;                                   /* thread, and above it SimtAccess */
+	uint16_t site;
+} Touch;
+
+typedef struct GlobalCell {
+	Touch write, touch[2];
+} GlobalCell;
+
+enum { WHO_BITS = 10, STRIPES = 64, PLACES = 1 << 12 };
+
+struct Traffic {
+	GlobalCell *cell;                               /* NULL: there is none */
+	size_t size;
+	int shift;                                      /* log2 of an element's bytes */
+	bool starts_undefined;
+	uint8_t lock[STRIPES];
+};
+
+/* ---- what is learned from other blocks ---- */
+
+typedef struct Release {
+	uint32_t block, clock;
+	int thread;
+	const Seen *seen;                               /* of the others of its block */
+	const Known *known;
+} Release;
+
+typedef struct Location {
+	uint64_t address;
+	VEC(Release) release;
+	struct Location *next;
+} Location;
+
+struct Releases {
+	Location *at[PLACES];
+};
+
+/* By block: clocks of its threads. */
+typedef struct Flat {
+	uint32_t block;
+	uint32_t *at;
+	struct Flat *next;
+} Flat;
+
+struct Known {
+	const Known *a, *b;                             /* and what was learned at `from`, of its first n releases */
+	const Location *from;
+	int n;
+	bool is_flat, is_visited;
+	Flat *flat;
+};
+
+const Known *
+known_join(CheckLaunch *l, const Known *a, const Known *b)
+{
+	if (a == b || !b)
+		return a;
+	if (!a)
+		return b;
+	pthread_mutex_lock(&l->lock);
+	Known *k = NEW(l->mem, Known);
+	k->a = a;
+	k->b = b;
+	pthread_mutex_unlock(&l->lock);
+	return k;
+}
+
+static uint32_t *
+flat_of(CheckLaunch *l, Known *k, uint32_t block)
+{
+	for (Flat *f = k->flat; f; f = f->next)
+		if (f->block == block)
+			return f->at;
+	Flat *f = NEW(l->mem, Flat);
+	f->block = block;
+	f->at = NEW_ARRAY(l->mem, uint32_t, l->launch->threads);
+	f->next = k->flat;
+	k->flat = f;
+	return f->at;
+}
+
+static void
+add_release(CheckLaunch *l, Known *out, const Release *r)
+{
+	uint32_t *at = flat_of(l, out, r->block);
+	for (int i = 0; i < l->launch->threads; i++)
+		at[i] = MAX(at[i], i == r->thread ? r->clock : r->seen->at[i]);
+}
+
+/* Adds all that `k` leads to.  The graph has no cycles, and visits of one flattening are undone by `seen`. */
+static void
+flatten(CheckLaunch *l, Known *out, const Known *first)
+{
+	VEC(Known *) todo = {0}, seen = {0};
+	Arena *tmp = arena_open();
+	vec_push(tmp, &todo, (Known *)first);
+	while (todo.n) {
+		Known *k = vec_pop(&todo);
+		if (!k || k->is_visited)
+			continue;
+		k->is_visited = true;
+		vec_push(tmp, &seen, k);
+		vec_push(tmp, &todo, (Known *)k->a);
+		vec_push(tmp, &todo, (Known *)k->b);
+		for (int i = 0; i < k->n; i++) {
+			add_release(l, out, &k->from->release.at[i]);
+			vec_push(tmp, &todo, (Known *)k->from->release.at[i].known);
+		}
+	}
+	for (int i = 0; i < seen.n; i++)
+		seen.at[i]->is_visited = false;
+	arena_close(tmp);
+}
+
+bool
+known_has(CheckLaunch *l, const Known *known, uint32_t block, int thread, uint32_t clock)
+{
+	Known *k = (Known *)known;
+	bool has = false;
+	if (!k)
+		return false;
+	pthread_mutex_lock(&l->lock);
+	if (!k->is_flat) {
+		flatten(l, k, k);
+		k->is_flat = true;
+	}
+	for (Flat *f = k->flat; f && !has; f = f->next)
+		has = f->block == block && f->at[thread] >= clock;
+	pthread_mutex_unlock(&l->lock);
+	return has;
+}
+
+static Location *
+location(CheckLaunch *l, uint64_t address)
+{
+	Location **at = &l->releases->at[address * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+	for (Location *p = *at; p; p = p->next)
+		if (p->address == address)
+			return p;
+	Location *p = NEW(l->mem, Location);
+	p->address = address;
+	p->next = *at;
+	return *at = p;
+}
+
+/* The seen array stays as it is from now on, as long as the launch. */
+static void
+keep(CheckLaunch *l, Seen *s)
+{
+	if (s->is_kept)
+		return;
+	s->is_kept = true;
+	s->next = l->kept;
+	l->kept = s;
+}
+
+void
+traffic_order(Check *c, SimtThread *t, uint64_t address, unsigned access)
+{
+	CheckLaunch *l = c->launch;
+	CheckThread *ct = &c->thread[t->thread];
+	if (!(access & (SIMT_ACQUIRE | SIMT_RELEASE)) || l->launch->nblocks < 2)
+		return;
+	pthread_mutex_lock(&l->lock);
+	Location *p = location(l, address);
+	if ((access & SIMT_ACQUIRE) && p->release.n) {
+		Known *k = NEW(l->mem, Known);
+		k->a = ct->order.known;
+		k->from = p;
+		k->n = p->release.n;
+		ct->order.known = k;
+	}
+	if (access & SIMT_RELEASE) {
+		Release r = {(uint32_t)t->block_index, ct->clock++, t->thread, ct->order.seen, ct->order.known};
+		keep(l, ct->order.seen);
+		vec_push(l->mem, &p->release, r);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- the shadow ---- */
+
+static int
+by_address(const void *a, const void *b)
+{
+	const SimtRange *x = *(const SimtRange *const *)a, *y = *(const SimtRange *const *)b;
+	return (x->low > y->low) - (x->low < y->low);
+}
+
+static bool
+range_open(const SimtRange *r, Traffic *t, uint64_t *left)
+{
+	int bytes = MAX(dtype_info[r->dtype].bits / 8, 1);
+	while (1 << t->shift < bytes)
+		t->shift++;
+	t->size = (size_t)((r->high - r->low) >> t->shift) * sizeof *t->cell;
+	if (!r->name || r->is_read_only || t->size == 0 || t->size > *left)
+		return !r->name || r->is_read_only;
+	t->cell = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (t->cell == MAP_FAILED) {
+		t->cell = NULL;
+		return false;
+	}
+	*left -= t->size;
+	t->starts_undefined = r->undefined && !dtype_is_packed(r->dtype);
+	return true;
+}
+
+void
+traffic_open(CheckLaunch *l)
+{
+	int n = l->launch->nrange;
+	uint64_t left = device_host_memory() / 4;
+	l->traffic = NEW_ARRAY(l->mem, Traffic, n);
+	l->order = NEW_ARRAY(l->mem, const SimtRange *, n);
+	l->releases = NEW(l->mem, struct Releases);
+	for (int i = 0; i < n; i++) {
+		l->order[i] = &l->launch->range[i];
+		l->is_partial |= !range_open(&l->launch->range[i], &l->traffic[i], &left);
+	}
+	qsort(l->order, (size_t)n, sizeof *l->order, by_address);
+}
+
+void
+traffic_close(CheckLaunch *l)
+{
+	for (int i = 0; i < l->launch->nrange; i++)
+		if (l->traffic[i].cell)
+			munmap(l->traffic[i].cell, l->traffic[i].size);
+	for (Seen *s = l->kept, *next; s; s = next) {
+		next = s->next;
+		free(s);
+	}
+}
+
+/* The last range that begins at or before the address. */
+static const SimtRange *
+range_of(Check *c, uint64_t address)
+{
+	const CheckLaunch *l = c->launch;
+	int low = 0, high = l->launch->nrange;
+	if (c->range && address >= c->range->low && address < c->range->high)
+		return c->range;
+	while (low < high) {
+		int mid = (low + high) / 2;
+		if (l->order[mid]->low <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low ? l->order[low - 1] : NULL;
+}
+
+static int
+thread_of(const Touch *t)
+{
+	return t->who & ((1 << WHO_BITS) - 1);
+}
+
+static unsigned
+access_of(const Touch *t)
+{
+	return t->who >> WHO_BITS;
+}
+
+static bool
+comes_before(Check *c, const SimtThread *t, const Touch *r)
+{
+	const CheckThread *ct = &c->thread[t->thread];
+	if (r->block != (uint32_t)t->block_index + 1)
+		return known_has(c->launch, ct->order.known, r->block - 1, thread_of(r), r->clock);
+	return thread_of(r) == t->thread || r->clock < c->met || ct->order.seen->at[thread_of(r)] >= r->clock;
+}
+
+static bool
+may_meet(const Touch *a, const Touch *b)
+{
+	unsigned x = access_of(a), y = access_of(b);
+	bool one = a->block == b->block && a->site == b->site && a->turn == b->turn;
+	return !((x | y) & SIMT_WRITE) || (x & y & SIMT_ATOMIC) || (one && (x & y & SIMT_WRITE));
+}
+
+/* True: *race is what it meets without an order. */
+static bool
+look(Check *c, const SimtThread *t, const GlobalCell *cell, const Touch *now, Touch *race)
+{
+	const Touch *all[] = {&cell->write, &cell->touch[0], &cell->touch[1]};
+	for (int i = 0; i < LEN(all); i++)
+		if (all[i]->block && !may_meet(now, all[i]) && !comes_before(c, t, all[i])) {
+			*race = *all[i];
+			return true;
+		}
+	return false;
+}
+
+static void
+note(GlobalCell *cell, const Touch *now)
+{
+	unsigned access = access_of(now);
+	if ((access & SIMT_WRITE) && !(access & SIMT_ATOMIC)) {
+		*cell = (GlobalCell){.write = *now};
+		return;
+	}
+	int at = 0;
+	if (cell->touch[0].block && cell->touch[0].block != now->block)
+		at = 1;
+	cell->touch[at] = *now;
+}
+
+static void
+touch_element(Check *c, SimtThread *t, const SimtRange *range, uint64_t address, const Touch *now)
+{
+	Traffic *traffic = &c->launch->traffic[range - c->launch->launch->range];
+	uint64_t i = (address - range->low) >> traffic->shift;
+	GlobalCell *cell = &traffic->cell[i];
+	uint8_t *lock = &traffic->lock[i % STRIPES];
+	Touch race;
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		;
+	bool fresh = !cell->write.block && !(access_of(&cell->touch[0]) & SIMT_WRITE);
+	bool undefined = traffic->starts_undefined && fresh && (access_of(now) & SIMT_READ);
+	bool races = look(c, t, cell, now, &race);
+	note(cell, now);
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+	if (undefined)
+		report_global_undefined(c, t, range, address);
+	if (races) {
+		CheckParty mine = {t->block_index, t->thread, t->site, access_of(now)};
+		CheckParty other = {(int64_t)race.block - 1, thread_of(&race), race.site, access_of(&race)};
+		report_global_race(c, &mine, &other, range, address);
+	}
+}
+
+bool
+traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access)
+{
+	const SimtRange *r = range_of(c, address);
+	if (!r || address + (uint64_t)bytes > r->high) {
+		if (c->launch->launch->nrange == 0)
+			return true;
+		report_global_bounds(c, t, r, address, bytes, access);
+		return false;
+	}
+	c->range = r;
+	Traffic *traffic = &c->launch->traffic[r - c->launch->launch->range];
+	if (!traffic->cell)
+		return true;
+	unsigned kind = access & (SIMT_READ | SIMT_WRITE | SIMT_ATOMIC | SIMT_VOLATILE);
+	if (kind & SIMT_VOLATILE)
+		kind = (kind & ~(unsigned)SIMT_VOLATILE) | SIMT_ATOMIC;
+	Touch now = {.block = (uint32_t)t->block_index + 1, .clock = c->thread[t->thread].clock, .turn = (uint32_t)t->steps,
+		.who = (uint16_t)(t->thread | (int)kind << WHO_BITS), .site = (uint16_t)t->site};
+	for (int i = 0; i < bytes; i += 1 << traffic->shift)
+		touch_element(c, t, r, address + (uint64_t)i, &now);
+	return true;
+}
