@@ -9,7 +9,8 @@
 #include "pass/axis.h"
 #include "pass/dot.h"
 
-enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_MOST = 32, WARPS_FEW = 4, WARPS_MOST = 32 };
+enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
+enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_MOST = 32 };
 enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
 
 static bool
@@ -87,7 +88,7 @@ dot_warps(const Func *f, const Load *x)
 }
 
 /* A thread has at least two accesses of 16 bytes under way, and twice as many where there are some warps already; where
- * tiles are reduced, so many that few warps have to meet. */
+ * tiles are reduced, so many elements that few warps have to meet. */
 static int
 choose_warps(const Func *f, const Target *t)
 {
@@ -97,12 +98,10 @@ choose_warps(const Func *f, const Target *t)
 		return dot_warps(f, &x);
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
-	if (x.reduces) {
-		few = ELEMENTS_MOST / 2;
-		more = ELEMENTS_MOST;
-	}
+	if (x.reduces)
+		few = more = ELEMENTS_REDUCED;
 	if (x.reduces && x.most <= FEW_SUFFICE)         /* small blocks fill a multiprocessor better than large ones */
-		limit = MIN(limit, WARPS_FEW);
+		limit = MIN(limit, WARPS_REDUCED);
 	while (warps < limit && x.most > (int64_t)warps * t->lanes * (warps >= WARPS_FEW ? more : few))
 		warps *= 2;
 	return warps;
