@@ -8,120 +8,99 @@
 
 #include "runtime/simt/prims.h"
 
-enum { MOST = 16 * 32 };                                /* elements of an operand */
+enum { MOST = 16 * 32, WIDE = 8 };                      /* elements of an operand; floats of a vector */
 
-typedef float Four __attribute__((vector_size(16)));
+#define INLINE static inline __attribute__((always_inline))
 
-/* ---- elements to floats, by eights so that compilers see whole vectors ---- */
+/* ---- elements to floats, eight at a time (vectors stay local: not all compilers agree how they are passed) ---- */
 
-/* The bits of a float that has `bits` bits without its sign (the float's own are 31), `up` further up; too large by the
- * exponents' difference, which `scale` makes good. */
-static void
-small_floats(const uint32_t v[8], int bits, int up, float scale, uint32_t nan_from, uint32_t *out)
+typedef float Floats __attribute__((vector_size(4 * WIDE)));
+typedef uint32_t Words __attribute__((vector_size(4 * WIDE)));
+typedef int32_t Ints __attribute__((vector_size(4 * WIDE)));
+typedef uint16_t Halves __attribute__((vector_size(2 * WIDE)));
+typedef uint8_t Bytes __attribute__((vector_size(WIDE)));
+
+/* Floats of `bits` bits without their sign, whose fraction begins `up` bits further up in an f32; there they are too small
+ * by the difference of the exponents, which `scale` makes good.  From `special` on they are infinite or no numbers. */
+INLINE void
+small_floats(const Words *v, int bits, int up, float scale, int special, float *out)
 {
-	float f[8];
-	for (int k = 0; k < 8; k++)
-		out[k] = (v[k] & ((1u << bits) - 1)) << up;
-	memcpy(f, out, sizeof f);
-	for (int k = 0; k < 8; k++)
-		f[k] *= scale;
-	memcpy(out, f, sizeof f);
-	for (int k = 0; k < 8; k++) {
-		uint32_t special = (v[k] & ((1u << bits) - 1)) >= nan_from ? 0x7f800000u : 0;
-		out[k] |= special | (v[k] >> bits & 1) << 31;
-	}
+	Words size = *v & ((1u << bits) - 1);
+	Words all = (Words)((Floats)(size << up) * scale);
+	all |= (Words)((Ints)size >= special) & 0x7f800000u;
+	all |= (*v >> bits & 1) << 31;
+	memcpy(out, &all, sizeof all);
 }
 
-static void
-f16_floats(const uint16_t *in, int n, float *out)
+INLINE void
+halves(const uint8_t *in, Words *out)
 {
-	for (int i = 0; i < n; i += 8) {
-		uint32_t v[8], bits[8];
-		for (int k = 0; k < 8; k++)
-			v[k] = in[i + k];
-		small_floats(v, 15, 13, 0x1p112f, 0x7c00, bits);
-		memcpy(out + i, bits, sizeof bits);
-	}
+	Halves h;
+	memcpy(&h, in, sizeof h);
+	*out = __builtin_convertvector(h, Words);
 }
 
-static void
-bf16_floats(const uint16_t *in, int n, float *out)
+INLINE void
+bytes(const uint8_t *in, Words *out)
 {
-	for (int i = 0; i < n; i += 8) {
-		uint32_t v[8];
-		for (int k = 0; k < 8; k++)
-			v[k] = (uint32_t)in[i + k] << 16;
-		memcpy(out + i, v, sizeof v);
-	}
+	Bytes b;
+	memcpy(&b, in, sizeof b);
+	*out = __builtin_convertvector(b, Words);
 }
 
-/* e4m3 has no infinity: the greatest pattern is a NaN, whose fraction is all ones. */
-static void
-fp8_floats(DType type, const uint8_t *in, int n, float *out)
+INLINE void
+whole_numbers(const Words *v, int flip, float *out)
 {
-	for (int i = 0; i < n; i += 8) {
-		uint32_t v[8], bits[8];
-		for (int k = 0; k < 8; k++)
-			v[k] = in[i + k];
-		if (type == TY_F8E4M3)
-			small_floats(v, 7, 20, 0x1p120f, 0x7f, bits);
-		else
-			small_floats(v, 7, 21, 0x1p112f, 0x7c, bits);
-		memcpy(out + i, bits, sizeof bits);
-	}
+	Floats f = __builtin_convertvector((Ints)(*v ^ (uint32_t)flip) - flip, Floats);
+	memcpy(out, &f, sizeof f);
 }
 
-static void
-byte_floats(DType type, const uint8_t *in, int n, float *out)
+/* e4m3 has no infinity: the greatest pattern is a NaN.  Of tf32 the instruction does not look at the low 13 bits. */
+INLINE void
+floats(DType type, const uint8_t *in, int n, float *out)
 {
-	int flip = type == TY_I8 ? 128 : 0;
-	for (int i = 0; i < n; i += 8)
-		for (int k = 0; k < 8; k++)
-			out[i + k] = (float)((in[i + k] ^ flip) - flip);
-}
-
-/* The instruction does not look at the low 13 bits. */
-static void
-tf32_floats(const uint32_t *in, int n, float *out)
-{
-	for (int i = 0; i < n; i += 8) {
-		uint32_t v[8];
-		for (int k = 0; k < 8; k++)
-			v[k] = in[i + k] & 0xffffe000;
-		memcpy(out + i, v, sizeof v);
-	}
-}
-
-void
-simt_floats(DType type, const void *packed, int n, float *out)
-{
-	switch (type) {
-	case TY_F16: f16_floats(packed, n, out); break;
-	case TY_BF16: bf16_floats(packed, n, out); break;
-	case TY_F8E4M3:
-	case TY_F8E5M2: fp8_floats(type, packed, n, out); break;
-	case TY_I8:
-	case TY_U8: byte_floats(type, packed, n, out); break;
-	case TY_F32: tf32_floats(packed, n, out); break;
-	default: die("no matrix instruction takes this type");
-	}
-}
-
-void
-simt_product(int m, int k, const float *a, int apart, const float *b, float *out)
-{
-	for (int row = 0; row < m; row++, a += apart, out += 8) {
-		Four low = {0}, high = {0};
-		for (int x = 0; x < k; x++) {
-			Four l, h, by = {a[x], a[x], a[x], a[x]};
-			memcpy(&l, b + 8 * x, sizeof l);
-			memcpy(&h, b + 8 * x + 4, sizeof h);
-			low += by * l;
-			high += by * h;
+	int size = dtype_info[type].bits / 8;
+	Words v;
+	for (int i = 0; i < n; i += WIDE, in += WIDE * size, out += WIDE)
+		switch (type) {
+		case TY_F16: halves(in, &v), small_floats(&v, 15, 13, 0x1p112f, 0x7c00, out); break;
+		case TY_BF16: halves(in, &v), v <<= 16, memcpy(out, &v, sizeof v); break;
+		case TY_F8E4M3: bytes(in, &v), small_floats(&v, 7, 20, 0x1p120f, 0x7f, out); break;
+		case TY_F8E5M2: bytes(in, &v), small_floats(&v, 7, 21, 0x1p112f, 0x7c, out); break;
+		case TY_F32: memcpy(&v, in, sizeof v), v &= 0xffffe000, memcpy(out, &v, sizeof v); break;
+		case TY_I8: bytes(in, &v), whole_numbers(&v, 128, out); break;
+		case TY_U8: bytes(in, &v), whole_numbers(&v, 0, out); break;
+		default: die("no matrix instruction takes this type");
 		}
-		memcpy(out, &low, sizeof low);
-		memcpy(out + 4, &high, sizeof high);
+}
+
+/* Four rows at once, so that b is read once for them. */
+INLINE void
+product(int m, int k, const float *a, const float *b, float *out)
+{
+	for (int row = 0; row < m; row += 4, a += 4 * k, out += 4 * WIDE) {
+		Floats by, s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};      /* in registers at -O2 too */
+		for (int x = 0; x < k; x++) {
+			memcpy(&by, b + WIDE * x, sizeof by);
+			s0 += a[x] * by;
+			s1 += a[k + x] * by;
+			s2 += a[2 * k + x] * by;
+			s3 += a[3 * k + x] * by;
+		}
+		memcpy(out, &s0, sizeof s0);
+		memcpy(out + WIDE, &s1, sizeof s1);
+		memcpy(out + 2 * WIDE, &s2, sizeof s2);
+		memcpy(out + 3 * WIDE, &s3, sizeof s3);
 	}
+}
+
+/* [8, k] to [k, 8]. */
+INLINE void
+turn(int k, const float *in, float *out)
+{
+	for (int x = 0; x < k; x++)
+		for (int row = 0; row < WIDE; row++)
+			out[x * WIDE + row] = in[row * k + x];
 }
 
 /* ---- fragments ---- */
@@ -131,83 +110,134 @@ typedef struct Places {
 	uint16_t reg[1 << MMA_REG_BITS], lane[SIMT_LANES];
 } Places;
 
-static void
-spread(const uint64_t *image, int bits, uint16_t *out)
+INLINE void
+spread(const uint64_t *image, int bits, int turned_k, uint16_t *out)
 {
 	out[0] = 0;
-	for (int b = 0; b < bits; b++)
+	for (int b = 0; b < bits; b++) {
+		uint64_t by = image[b];
+		if (turned_k)
+			by = by % WIDE * (uint64_t)turned_k + by / WIDE;
 		for (int k = 0; k < 1 << b; k++)
-			out[k | 1 << b] = (uint16_t)(out[k] + image[b]);
+			out[k | 1 << b] = (uint16_t)(out[k] + by);
+	}
 }
 
-static void
-places(const Fragment *f, Places *p)
+/* turned_k: not 0 for [k, 8] that is wanted as [8, k]. */
+INLINE void
+places(const Fragment *f, int turned_k, Places *p)
 {
-	spread(f->reg, f->reg_bits, p->reg);
-	spread(f->lane, MMA_LANE_BITS, p->lane);
+	spread(f->reg, f->reg_bits, turned_k, p->reg);
+	spread(f->lane, MMA_LANE_BITS, turned_k, p->lane);
 }
 
-static const uint32_t *
+INLINE const uint32_t *
 words_of(const SimtLanes *l, int lane, int operand)
 {
 	return (const uint32_t *)(uintptr_t)l->in[lane][operand];
 }
 
-/* An operand, row-major, from `n` words a lane. */
-static void
-collect(const SimtLanes *l, int operand, DType type, int n, const Fragment *f, float *out)
+/* An operand with K fastest, from n words a lane; the elements of a word are neighbours along K. */
+INLINE void
+collect(const SimtLanes *l, int operand, DType type, int n, const Fragment *f, int turned_k, float *out)
 {
+	int per = 32 / dtype_info[type].bits, log_per = __builtin_ctz((unsigned)per);
 	uint32_t word[SIMT_LANES * 4];
-	float v[MOST];
 	Places p;
-	int each = 1 << f->reg_bits;
-	for (int lane = 0; lane < SIMT_LANES; lane++)
-		memcpy(word + lane * n, words_of(l, lane, operand), sizeof *word * (size_t)n);
-	simt_floats(type, word, SIMT_LANES * each, v);
-	places(f, &p);
-	for (int lane = 0; lane < SIMT_LANES; lane++)
-		for (int r = 0; r < each; r++)
-			out[p.lane[lane] + p.reg[r]] = v[lane * each + r];
+	places(f, turned_k, &p);
+	for (int lane = 0; lane < SIMT_LANES; lane++) {
+		const uint32_t *from = words_of(l, lane, operand);
+		for (int k = 0; k < n; k++)
+			word[(p.lane[lane] + p.reg[k << log_per]) >> log_per] = from[k];
+	}
+	floats(type, (const uint8_t *)word, SIMT_LANES * n * per, out);
 }
 
-static void
-accumulate(const SimtLanes *l, const MmaInfo *i, const float *product)
+/* Two neighbours at a time. */
+INLINE void
+accumulate(const SimtLanes *l, const MmaInfo *i, const float *sums)
 {
 	Places p;
 	int each = 1 << i->fragment_c->reg_bits;
 	bool is_float = dtype_is_float(i->acc);
-	places(i->fragment_c, &p);
+	places(i->fragment_c, 0, &p);
 	for (int lane = 0; lane < SIMT_LANES; lane++) {
 		const uint32_t *c = words_of(l, lane, 2);
 		uint32_t *out = (uint32_t *)(uintptr_t)l->in[lane][3];
-		for (int r = 0; r < each; r++) {
-			float sum = product[p.lane[lane] + p.reg[r]], from;
+		for (int r = 0; r < each; r += 2) {
+			const float *sum = sums + p.lane[lane] + p.reg[r];
+			float from[2];
 			if (is_float) {
-				memcpy(&from, c + r, sizeof from);
-				from += sum;
-				memcpy(out + r, &from, sizeof from);
+				memcpy(from, c + r, sizeof from);
+				from[0] += sum[0];
+				from[1] += sum[1];
+				memcpy(out + r, from, sizeof from);
 			} else {
-				out[r] = c[r] + (uint32_t)(int32_t)sum;
+				out[r] = c[r] + (uint32_t)(int32_t)sum[0];
+				out[r + 1] = c[r + 1] + (uint32_t)(int32_t)sum[1];
 			}
 		}
 	}
 }
 
-static void
-multiply(const SimtLanes *l, const void *info)
+INLINE void
+multiply(const SimtLanes *l, const MmaInfo *i)
 {
-	const MmaInfo *i = info;
 	MmaWords w = mma_words(i);
-	float a[MOST], b[MOST], product[16 * 8];
-	collect(l, 0, i->a, w.a, i->fragment_a, a);
-	collect(l, 1, i->b, w.b, i->fragment_b, b);
-	simt_product(i->m, i->k, a, i->k, b, product);
-	accumulate(l, i, product);
+	float a[MOST], b[MOST], turned[MOST], sums[16 * WIDE];
+	collect(l, 0, i->a, w.a, i->fragment_a, 0, a);
+	collect(l, 1, i->b, w.b, i->fragment_b, i->k, turned);
+	turn(i->k, turned, b);
+	product(i->m, i->k, a, b, sums);
+	accumulate(l, i, sums);
+}
+
+/* ---- the same for what this machine's vectors are like: the results don't depend on it ---- */
+
+static void
+multiply_plain(const SimtLanes *l, const void *info)
+{
+	multiply(l, info);
+}
+
+static void
+product_plain(int m, int k, const float *a, const float *b, float *out)
+{
+	product(m, k, a, b, out);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+multiply_avx2(const SimtLanes *l, const void *info)
+{
+	multiply(l, info);
+}
+
+__attribute__((target("avx2"))) static void
+product_avx2(int m, int k, const float *a, const float *b, float *out)
+{
+	product(m, k, a, b, out);
+}
+#define CHOOSE(name) (__builtin_cpu_supports("avx2") ? name##_avx2 : name##_plain)
+#else
+#define CHOOSE(name) name##_plain
+#endif
+
+void
+simt_product(int m, int k, const float *a, const float *b, float *out)
+{
+	CHOOSE(product)(m, k, a, b, out);
+}
+
+void
+simt_floats(DType type, const void *packed, int n, float *out)
+{
+	floats(type, packed, n, out);
 }
 
 void
 simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out)
 {
 	const uint64_t in[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)out};
-	simt_warp_meet(t, i->name, multiply, i, in, NULL);
+	simt_warp_meet(t, i->name, CHOOSE(multiply), i, in, NULL);
 }

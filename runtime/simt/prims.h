@@ -10,8 +10,8 @@
 
 /* n elements (a multiple of 8) of a type that a matrix instruction takes, as they lie in registers and in memory. */
 void simt_floats(DType type, const void *packed, int n, float *out);
-/* out[m, 8] = a[m, k] b[k, 8], rows of a `apart` elements from each other. */
-void simt_product(int m, int k, const float *a, int apart, const float *b, float *out);
+/* out[m, 8] = a[m, k] b[k, 8]; m is a multiple of 4. */
+void simt_product(int m, int k, const float *a, const float *b, float *out);
 
 /* ---- async.c: what a block's threads have begun and not waited for ---- */
 

@@ -213,7 +213,7 @@ make(SimtThread *t, const Product *p, bool checks)
 	read_a(t->shared, &a, ROWS * warp, i->k, rows);
 	for (int block = 0; block < i->n / 8; block++) {
 		read_b(t->shared, &b, 8 * block, i->k, cols);
-		simt_product(ROWS, i->k, rows, i->k, cols, product[0]);
+		simt_product(ROWS, i->k, rows, cols, product[0]);
 		add(p->sums, i->acc, block, product);
 	}
 	p->sums->under_way--;
