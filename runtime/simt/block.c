@@ -184,21 +184,22 @@ report_stuck(Crew *w)
 	simt_fail(&f->t, "deadlock: thread %d waits at %s for what never comes", f->t.thread, f->what);
 }
 
-/* ---- waiting ---- */
+/* ---- waiting ----
+ *
+ * Processors foresee where a function returns to by who called last, which another stack's calls make wrong.  So the way
+ * from a primitive to the switch has as few functions to come back through as may be: each ends in a call of the next. */
 
 void
 crew_leave(Crew *w, Fiber *f)
 {
 	Fiber *next = choose(w);
-	if (next == f) {
-		f->state = FIBER_RUNS;
-		return;
-	}
 	if (!next)
 		report_stuck(w);
+	next->state = FIBER_RUNS;
+	if (next == f)
+		return;
 	w->running = next;
 	fiber_switch(&w->stacks, &f->sp, next->sp, next->index, false);
-	f->state = FIBER_RUNS;
 }
 
 static void
@@ -216,6 +217,7 @@ fiber_main(void *arg)
 	Fiber *next = choose(w);
 	if (!next)
 		report_stuck(w);
+	next->state = FIBER_RUNS;
 	w->running = next;
 	fiber_switch(&w->stacks, &f->sp, next->sp, next->index, true);
 	abort();
@@ -254,12 +256,27 @@ gather(Crew *w, int first, int n, SimtLanes *all)
 	}
 }
 
-static void
+static inline void
 wait_there(Crew *w, Fiber *f, const char *what)
 {
 	f->state = FIBER_MEETS;
 	f->what = what;
 	crew_leave(w, f);
+}
+
+/* The last lane of a warp has come. */
+static __attribute__((noinline)) void
+warp_met(Crew *w, int warp, int lane, SimtCompute *compute, const void *info)
+{
+	Warp *p = &w->warp[warp];
+	uint32_t others = p->met & ~(UINT32_C(1) << lane);
+	SimtLanes all;
+	gather(w, warp * SIMT_LANES, SIMT_LANES, &all);
+	if (compute)
+		compute(&all, info);
+	p->meeting.n = 0;
+	p->met = 0;
+	crew_let_run(w, warp, others);
 }
 
 void
@@ -269,23 +286,15 @@ simt_warp_meet(SimtThread *t, const char *what, SimtCompute *compute, const void
 	Crew *w = crew_of(t);
 	int warp = f->index / SIMT_LANES;
 	Warp *p = &w->warp[warp];
-	SimtLanes all;
 	f->in = in;
 	f->out = out;
 	come(&p->meeting, f, what);
 	check_same(w, f, &p->meeting, what);
 	p->met |= UINT32_C(1) << t->lane;
-	if (p->meeting.n < SIMT_LANES) {
+	if (p->meeting.n < SIMT_LANES)
 		wait_there(w, f, what);
-		return;
-	}
-	uint32_t others = p->met & ~(UINT32_C(1) << t->lane);
-	gather(w, warp * SIMT_LANES, SIMT_LANES, &all);
-	if (compute)
-		compute(&all, info);
-	p->meeting.n = 0;
-	p->met = 0;
-	crew_let_run(w, warp, others);
+	else
+		warp_met(w, warp, t->lane, compute, info);
 }
 
 void

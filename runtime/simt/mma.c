@@ -238,6 +238,9 @@ simt_floats(DType type, const void *packed, int n, float *out)
 void
 simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out)
 {
-	const uint64_t in[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)out};
-	simt_warp_meet(t, i->name, CHOOSE(multiply), i, in, NULL);
+	t->in[0] = (uintptr_t)a;
+	t->in[1] = (uintptr_t)b;
+	t->in[2] = (uintptr_t)c;
+	t->in[3] = (uintptr_t)out;
+	simt_warp_meet(t, i->name, CHOOSE(multiply), i, t->in, NULL);
 }

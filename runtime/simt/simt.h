@@ -28,6 +28,7 @@ typedef struct SimtThread {
 	int64_t steps;                                  /* turns of loops left until simt_steps is called */
 	SimtBlock *block;
 	int warp;
+	uint64_t in[4];                                 /* room for what a primitive gives to a meeting */
 } SimtThread;
 
 /* The lanes of a warp (or the threads of a warpgroup) that met: each one's operands and results, by lane. */
