@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 24, MOST_PARAMS = 14 };
+enum { MOST_PROGRAMS = 24, MOST_PARAMS = 14, MOST_KEPT = 26 };
 
 /* ---- the grid ---- */
 
@@ -507,6 +507,26 @@ step_memory(Maker *g, Steps *to)
 }
 
 /* ---- the end ---- */
+
+void
+step_keep(Maker *g, Steps *to, const Named *v)
+{
+	const char *dims = "", *index = "";
+	if (v->form.rank + g->s->naxis > FORM_RANK || v->form.rank + g->s->naxis == 0 || g->s->params.n >= MOST_KEPT)
+		return;
+	for (int i = 0; i < g->s->naxis; i++) {
+		dims = arena_printf(g->s->mem, "%s%s%s", dims, *dims ? ", " : "", g->s->axis[i].count);
+		index = arena_printf(g->s->mem, "%s%s%s", index, *index ? ", " : "", g->s->axis[i].name);
+	}
+	for (int d = 0; d < v->form.rank; d++) {
+		dims = arena_printf(g->s->mem, "%s%s#%d#", dims, *dims ? ", " : "", v->form.extent[d]);
+		index = arena_printf(g->s->mem, "%s%s:", index, *index ? ", " : "");
+	}
+	Param *p = param_add(g, USE_BLOCK, v->form.elem, "y");
+	p->decl = arena_printf(g->s->mem, "%s: out %s[%s]", p->name, dtype_info[p->elem].text, dims);
+	p->err = v->worth.err;
+	step1(g, to, term0(g, v->form, v->worth, "%s", v->name), "%s[%s] = $0", p->name, index);
+}
 
 void
 step_outputs(Maker *g, Steps *to)

@@ -398,6 +398,7 @@ make_control(Maker *g, Steps *to)
 void
 steps_make(Maker *g, Steps *to, int n)
 {
+	int names = g->scope.n;
 	for (int i = 0; i < n; i++) {
 		int what = pick(g, 100);
 		if (what < 28)
@@ -417,6 +418,9 @@ steps_make(Maker *g, Steps *to, int n)
 		else
 			step_memory(g, to);
 	}
+	for (int i = names; i < g->scope.n; i++)
+		if (chance(g, 60))
+			step_keep(g, to, &g->scope.at[i]);
 }
 
 /* ---- helpers ---- */

@@ -192,7 +192,8 @@ term_make(Maker *g, Form f, bool exact, int depth)
 		return t ? t : term_literal(g, f);
 	}
 	for (int tries = 0; depth > 0 && tries < 6 && !chance(g, 12); tries++) {
-		Term *t = pick_rule(g)(g, f, exact, depth - 1);
+		bool calls = !exact && dtype_is_float(f.elem) && chance(g, 30);
+		Term *t = (calls ? rule_math : pick_rule(g))(g, f, exact, depth - 1);
 		if (t && form_equal(t->form, f) && (!exact || t->worth.err == 0) &&
 		    isfinite(t->worth.err))
 			return t;

@@ -187,6 +187,7 @@ void axes_make(Maker *g);
 Param *output_make(Maker *g, ParamUse use, DType elem);
 void step_memory(Maker *g, Steps *to);
 void step_outputs(Maker *g, Steps *to);
+void step_keep(Maker *g, Steps *to, const Named *v); /* writes it to an output, so that it is not dead code */
 
 /* gen_step.c */
 void steps_make(Maker *g, Steps *to, int n);
