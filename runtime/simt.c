@@ -120,7 +120,8 @@ simt_load(Device *d, Func *f, const char **why)
 	l->func = f;
 	l->abi = artefact_abi(f, l->mem, &l->nabi);
 	l->prints = has_print(f);
-	l->code = simt_code_open(f, t, !((SimtState *)d->state)->opt.unchecked, l->mem, why);
+	const TglDeviceOptions *opt = &((SimtState *)d->state)->opt;
+	l->code = simt_code_open(f, t, !opt->unchecked, opt->quick, l->mem, why);
 	if (!l->code) {
 		*why = **why ? arena_strdup(f->module->cx->tmp, *why) : "it can't be lowered";
 		simt_unload(d, l);

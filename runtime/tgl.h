@@ -202,6 +202,8 @@ typedef struct TglDeviceOptions {
 	bool sanitize;
 	/* simt: leave out the checks of the GPU's code, for speed */
 	bool unchecked;
+	/* simt: compile sooner to code that is slower: for kernels that run once */
+	bool quick;
 	/* simt: not 0: warps run in an order of its own, another for each number */
 	uint64_t schedule;
 	/* simt: turns of loops in a block until they count as endless; 0: 500 million */

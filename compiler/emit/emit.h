@@ -35,6 +35,7 @@ typedef struct EmitLlvmOptions {
 	const Compile *cx;                              /* whose files places speak of */
 	bool host;                                      /* for this machine: see llvm_simt.c */
 	bool checks;                                    /* of the host's code: each access by a call */
+	bool quick;                                     /* of the host's code: made sooner, and slower */
 } EmitLlvmOptions;
 
 /* False, *why (in mem): LLVM has no such target. */

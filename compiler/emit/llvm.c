@@ -164,7 +164,7 @@ machine_of(Arena *mem, const Target *t, bool host)
 }
 
 static LLVMTargetMachineRef
-make_machine(Arena *mem, const Machine *m, bool host, const char **why)
+make_machine(Arena *mem, const Machine *m, bool host, bool quick, const char **why)
 {
 	Escape escape;
 	LLVMTargetRef target;
@@ -180,8 +180,8 @@ make_machine(Arena *mem, const Machine *m, bool host, const char **why)
 		return NULL;
 	}
 	llvm_escape = &escape;
-	machine = LLVMCreateTargetMachine(target, m->triple, m->cpu, m->features,
-	    host ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault, host ? LLVMRelocPIC : LLVMRelocDefault,
+	LLVMCodeGenOptLevel level = quick ? LLVMCodeGenLevelNone : host ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+	machine = LLVMCreateTargetMachine(target, m->triple, m->cpu, m->features, level, host ? LLVMRelocPIC : LLVMRelocDefault,
 	    LLVMCodeModelDefault);
 	llvm_escape = NULL;
 	return machine;
@@ -193,7 +193,7 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	pthread_once(&llvm_once, once);
 	bool host = opt && opt->host;
 	const Machine to = machine_of(mem, t, host);
-	LLVMTargetMachineRef machine = make_machine(mem, &to, host, why);
+	LLVMTargetMachineRef machine = make_machine(mem, &to, host, host && opt->quick, why);
 	if (!machine)
 		return NULL;
 	EmitLlvm *l = NEW(mem, EmitLlvm);
@@ -244,6 +244,8 @@ emit_llvm_text(EmitLlvm *l, Text *out)
 static bool
 optimise(EmitLlvm *l, const char **why)
 {
+	if (l->opt.quick)
+		return true;
 	LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
 	LLVMErrorRef failed = LLVMRunPasses(l->m, pipeline, l->machine, options);
 	LLVMDisposePassBuilderOptions(options);

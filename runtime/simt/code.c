@@ -12,9 +12,9 @@ struct SimtCode {
 };
 
 SimtCode *
-simt_code_open(Func *f, const Target *t, bool checks, Arena *mem, const char **why)
+simt_code_open(Func *f, const Target *t, bool checks, bool quick, Arena *mem, const char **why)
 {
-	const EmitLlvmOptions opt = {.cx = f->module->cx, .host = true, .checks = checks};
+	const EmitLlvmOptions opt = {.cx = f->module->cx, .host = true, .checks = checks, .quick = quick};
 	int nsymbol;
 	const EmitSymbol *symbol = simt_symbols(&nsymbol);
 	SimtCode *c = calloc(1, sizeof *c);

@@ -44,6 +44,7 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	r->figure[2] = draw(&state, 4) ? -1 : 1 + draw(&state, 4);
 	r->figure[3] = draw(&state, 3) ? -1 : draw(&state, 2);
 	r->layouts = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
+	r->order = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
 }
 
 static bool
@@ -89,6 +90,8 @@ diff_run_text(const DiffRun *r, Text *out)
 			text_printf(out, " %s=%d", figure_name[i], r->figure[i]);
 	if (r->layouts)
 		text_printf(out, " layouts=%llu", (unsigned long long)r->layouts);
+	if (r->order)
+		text_printf(out, " order=%llu", (unsigned long long)r->order);
 }
 
 static void
@@ -104,6 +107,8 @@ read_word(DiffRun *r, const char *word)
 			r->figure[i] = atoi(eq + 1);
 	if (strncmp(word, "layouts=", 8) == 0)
 		r->layouts = strtoull(eq + 1, NULL, 10);
+	if (strncmp(word, "order=", 6) == 0)
+		r->order = strtoull(eq + 1, NULL, 10);
 }
 
 int
@@ -145,19 +150,16 @@ close_all(Opened *x)
 
 /* "sm_80" stands for the simt device of that target. */
 static TglDevice *
-open_device(TglContext *cx, const char *target)
+open_device(TglContext *cx, const char *target, uint64_t order)
 {
 	char name[32];
-	TglDeviceOptions one = {.threads = 1};
+	TglDeviceOptions one = {.threads = 1, .quick = true, .schedule = order};
 	if (strcmp(target, "cpu") == 0)
 		return tgl_device_open(cx, "cpu", &one);
 	if (strncmp(target, "cuda", 4) == 0)
 		return tgl_device_open(cx, target, NULL);
 	snprintf(name, sizeof name, "simt:%s", target);
-	TglDevice *dev = tgl_device_open(cx, name, &one);
-	if (!dev && (dev = tgl_device_open(cx, "simt", &one)))
-		dev->dev.target = target_named(target)->name;
-	return dev;
+	return tgl_device_open(cx, name, &one);
 }
 
 /* False: tgl_error says why. */
@@ -172,7 +174,7 @@ run_case(Opened *x, const char *text, const DiffRun *r)
 		die("no memory");
 	tgl_context_cache(x->cx, &no_cache);
 	tgl_context_compile(x->cx, &(TglCompileOptions){.verify = true, .layouts = r->layouts});
-	x->dev = open_device(x->cx, r->target);
+	x->dev = open_device(x->cx, r->target, r->order);
 	x->program = x->dev ? tgl_program_text(x->cx, "generated.tgl", text, strlen(text)) : NULL;
 	x->k = x->program ? tgl_program_kernel(x->program, 0) : NULL;
 	for (int i = 0; i < DIFF_FIGURES; i++)

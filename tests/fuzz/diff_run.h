@@ -25,6 +25,7 @@ typedef struct DiffRun {
 	char target[16];                        /* "sm_80", "cuda" */
 	int figure[DIFF_FIGURES];               /* warps, stages, group, persistent */
 	uint64_t layouts;                       /* seed of drawn layouts; 0: the compiler's choice */
+	uint64_t order;                         /* in which warps run; 0: the usual one */
 } DiffRun;
 
 void diff_run_text(const DiffRun *r, Text *out); /* "sm_80 warps=2 layouts=7" */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 24, MOST_PARAMS = 14, MOST_KEPT = 26 };
+enum { MOST_PROGRAMS = 12, MOST_PARAMS = 14, MOST_KEPT = 26 };
 
 /* ---- the grid ---- */
 

@@ -226,7 +226,7 @@ source_make(Arena *mem, uint64_t seed)
 	Source *s = NEW(mem, Source);
 	Maker g = {.s = s, .state = seed * UINT64_C(0xd1342543de82ef95) + 1};
 	s->mem = mem;
-	g.most_elements = chance(&g, 20) ? 4096 : chance(&g, 50) ? 1024 : 300;
+	g.most_elements = chance(&g, 5) ? 4096 : chance(&g, 25) ? 1024 : 256;
 	make_extents(&g);
 	axes_make(&g);
 	s->tune = make_tune(&g);
