@@ -58,7 +58,7 @@ simt_bulk_land(BulkCopy *c, int64_t mbarrier)
 	if (checks)
 		simt_landed(c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 	if (checks && c->from)
-		simt_landed(c->from, c->from_at, c->bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
+		simt_landed(c->from, c->from_at, c->bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
 }
 
 PRIMITIVE(simt_bulk_copy)

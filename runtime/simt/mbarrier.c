@@ -71,10 +71,12 @@ simt_mbarrier(SimtThread *t, uint32_t at, const char *what)
 static void
 end_phase(Mbarrier *m)
 {
-	if (m->pending == 0 && m->bytes == 0) {
-		m->phase++;
-		m->pending = m->count;
-	}
+	if (m->pending != 0 || m->bytes != 0)
+		return;
+	m->phase++;
+	m->pending = m->count;
+	if (simt_launch(m->block)->checks)
+		simt_check_phase(m->block, m->at);
 }
 
 static void
