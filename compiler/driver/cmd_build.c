@@ -5,10 +5,11 @@
 
 /* What --emit names. */
 typedef enum Stage {
-	EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_TRACE, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMITS,
+	EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_TRACE, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMIT_METAL,
+	EMITS,
 } Stage;
 
-static const char *const stage_text[EMITS] = {"ast", "tir", "layouts", "trace", "llvm", "ptx", "cubin", "sass"};
+static const char *const stage_text[EMITS] = {"ast", "tir", "layouts", "trace", "llvm", "ptx", "cubin", "sass", "metal"};
 
 static void
 draw_layouts(const Module *m, Text *out)
@@ -33,6 +34,7 @@ put_stage(Module *m, const Target *t, Stage stage, Text *out, Text *times)
 	case EMIT_TRACE: ok = compile_text(m, t, STAGE_TRACE, out, times); break;
 	case EMIT_LLVM: ok = compile_text(m, t, STAGE_LLVM, out, times); break;
 	case EMIT_PTX: ok = compile_text(m, t, STAGE_PTX, out, times); break;
+	case EMIT_METAL: ok = compile_text(m, t, STAGE_METAL, out, times); break;
 	default:
 		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, stage == EMIT_SASS, out);
 		text_close(&ptx);

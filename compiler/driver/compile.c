@@ -232,6 +232,8 @@ compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *ti
 		EmitKernel kernel;
 		if (stage == STAGE_TRACE)
 			ok = lower_with(m->funcs.at[i], t, emit_trace_open(mem, t, out), mem, times);
+		else if (stage == STAGE_METAL)
+			ok = lower_with(m->funcs.at[i], t, emit_msl_open(mem, t, m->cx, out), mem, times);
 		else
 			ok = through_llvm(m->funcs.at[i], t, stage, mem, out, times, &kernel);
 	}

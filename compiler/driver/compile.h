@@ -27,7 +27,7 @@ Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Prom
 bool compile_artefact(Module *m, const Target *t, Artefact *out);
 
 /* What a module becomes on that way, as text. */
-typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
+typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX, STAGE_METAL } CompileStage;
 
 /* `times`, if not NULL, gets a line for lowering and one for LLVM. */
 bool compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times);

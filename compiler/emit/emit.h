@@ -61,4 +61,8 @@ void (*emit_code_entry(const EmitCode *c))(void);
 const Place *emit_code_sites(const EmitCode *c, int *n);        /* by the thread's site number */
 void emit_code_close(EmitCode *c);
 
+/* msl.c: Metal Shading Language, appended to `out` when the kernel ends; what Metal cannot do is reported to cx */
+Emitter *emit_msl_open(Arena *mem, const Target *t, Compile *cx, Text *out);
+int emit_msl_buffer(const Emitter *e, int param);       /* the index of a parameter's buffer; -1: it is never read */
+
 #endif

@@ -45,7 +45,7 @@ bool
 lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 {
 	Emitter *e = l->e;
-	if (n < FEW || e->type(e, a[0]) != REG_F32)
+	if (n < FEW || !(l->t->has & HAS_LONG_DIVIDE) || e->type(e, a[0]) != REG_F32)
 		return false;
 	for (int i = 1; i < n; i++)
 		if (s[i] != s[0])

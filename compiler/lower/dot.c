@@ -155,7 +155,7 @@ product_make(Product *p, const Op *op)
 	    !side_make(&p->a, acc, op->in[0], &a, rank - 1, p->words.a) ||
 	    !side_make(&p->b, acc, op->in[1], &b, rank - 2, p->words.b))
 		return false;
-	p->a.to_tf32 = p->b.to_tf32 = p->mma->a == TY_F32;
+	p->a.to_tf32 = p->b.to_tf32 = p->mma->a == TY_F32 && !mma_is_exact(p->mma);
 	p->tiles = 1 << (acc->in[IN_REGISTER] - p->fragment);
 	p->steps = (1 << p->a.layout->out[rank - 1]) / p->mma->k;
 	return p->steps > 0;

@@ -113,6 +113,8 @@ typedef struct EmitParam {
 	RegType type;
 	bool is_read_only, is_aliased;                  /* of a pointer's memory, for the whole launch */
 	int align;
+	DType elem;                                     /* what a pointer points to */
+	int64_t least, most;                            /* of an integer, where most is greater */
 } EmitParam;
 
 typedef struct EmitKernel {
@@ -143,6 +145,11 @@ struct Emitter {
 	Reg (*op)(Emitter *e, EmitOp op, Reg a, Reg b, Reg c);
 	Reg (*cast)(Emitter *e, EmitCast c, RegType to, Reg a);
 	RegType (*type)(Emitter *e, Reg r);
+	/* A function of floats by the name of lowering's op.  0: it must be given first, between function_begin, which gives
+	 * its parameters, and function_end; then it can be called.  NULL: everything is spelled out where it is wanted. */
+	Reg (*call)(Emitter *e, const char *name, RegType result, const Reg *in, int nin);
+	void (*function_begin)(Emitter *e, const char *name, RegType result, const RegType *param, int n, Reg *inside);
+	void (*function_end)(Emitter *e, Reg result);
 	Reg (*pack)(Emitter *e, const Reg *v, int n);   /* one REG_I32 of n elements of 32 / n bits, the first lowest */
 	void (*unpack)(Emitter *e, Reg word, RegType t, Reg *out, int n);       /* and back */
 

@@ -330,6 +330,17 @@ stand_in(Lower *l, Op *op)
 	}
 }
 
+/* What the source calls them. */
+static void
+name_results(Lower *l, const Op *op)
+{
+	for (int i = 0; i < op->nout; i++) {
+		const Value *v = &op->out[i];
+		for (int r = 0; v->name && l->regs[v->id] && r < lower_count(v); r++)
+			l->e->name(l->e, l->regs[v->id][r], v->name);
+	}
+}
+
 void
 lower_op(Lower *l, Op *op)
 {
@@ -341,6 +352,7 @@ lower_op(Lower *l, Op *op)
 	dispatch(l, op);
 	if (l->cx->nerrors > errors && op->nregion == 0)
 		stand_in(l, op);
+	name_results(l, op);
 }
 
 void
@@ -391,7 +403,8 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse"};
 	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
 	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
-	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1};
+	const int64_t extent_most = INT64_C(1) << 40;
+	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1, .elem = t ? t->elem : TY_U8};
 	switch (a->kind) {
 	case ABI_POINTER:
 		out->type = REG_GLOBAL;
@@ -402,13 +415,19 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	case ABI_STRIDE:
 		out->name = arena_printf(l->mem, "%s_stride%d", p->name, a->dim);
 		out->type = REG_I64;
+		out->elem = TY_I64;
+		out->least = -extent_most;
+		out->most = extent_most;
 		break;
 	case ABI_EXTENT:
 		out->name = arena_printf(l->mem, "%s_dim%d", p->name, a->dim);
+		out->elem = TY_I64;
 		out->type = REG_I64;
+		out->most = extent_most;
 		break;
 	case ABI_DIM:
 		out->type = REG_I64;
+		out->most = extent_most;
 		break;
 	case ABI_SCALAR:
 		out->type = t->elem == TY_BOOL ? REG_I8 : lower_type(t);
@@ -416,6 +435,9 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	case ABI_GRID:
 		out->name = arena_printf(l->mem, "grid%d", a->dim);
 		out->type = REG_I32;
+		out->elem = TY_U32;
+		out->least = 1;
+		out->most = INT32_MAX;
 		break;
 	case ABI_INVERSE:
 		out->name = arena_printf(l->mem, "inverse%d", a->dim);

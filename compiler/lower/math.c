@@ -99,12 +99,10 @@ approximate(Math m, OpKind op, Reg a, Reg b)
 	}
 }
 
-Reg
-math_one(Math m, OpKind op, bool fast, Reg a, Reg b)
+static Reg
+spelled_out(Math m, OpKind op, Reg a, Reg b)
 {
-	Reg r = fast && !m.wide ? approximate(m, op, a, b) : 0;
-	if (r)
-		return r;
+	Reg r;
 	switch (op) {
 	case OP_EXP: return math_exp(m, a, 1);
 	case OP_EXP2: return math_exp2(m, a);
@@ -148,6 +146,36 @@ angles(Math m, OpKind op, DType t, const Reg *a, int n, Reg *out)
 		out[i] = lower_narrow(m.l, t, out[i]);
 }
 
+Reg
+math_call(Math m, OpKind op, Reg a, Reg b)
+{
+	const Reg in[] = {a, b};
+	return m.l->e->call && !m.wide ? m.l->e->call(m.l->e, op_info[op].text, m.t, in, b ? 2 : 1) : 0;
+}
+
+/* A function of its own, where the emitter has such. */
+static Reg
+called(Math m, OpKind op, Reg a, Reg b)
+{
+	Emitter *e = m.l->e;
+	Reg r = math_call(m, op, a, b), inside[2] = {0};
+	if (r || !e->call || m.wide)
+		return r;
+	const RegType type[] = {m.t, m.t};
+	e->function_begin(e, op_info[op].text, m.t, type, b ? 2 : 1, inside);
+	e->function_end(e, spelled_out(m, op, inside[0], inside[1]));
+	return math_call(m, op, a, b);
+}
+
+Reg
+math_one(Math m, OpKind op, bool fast, Reg a, Reg b)
+{
+	Reg r = fast && !m.wide ? approximate(m, op, a, b) : 0;
+	if (!r && op != OP_SQRT)
+		r = called(m, op, a, b);
+	return r ? r : spelled_out(m, op, a, b);
+}
+
 void
 lower_math(Lower *l, Op *op)
 {
@@ -158,7 +186,7 @@ lower_math(Lower *l, Op *op)
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]);
 	bool turns = op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN;
-	if (turns && (wide || !fast)) {
+	if (turns && (wide || !fast) && !(l->e->call && !wide)) {
 		angles(m, op->kind, t, a, n, out);
 		return;
 	}

@@ -67,9 +67,11 @@ scale_twice(Math m, Reg y, Reg k, double by)
 Reg
 math_exp(Math m, Reg x, double by)
 {
+	Reg k, own = by == 1 ? math_call(m, OP_EXP, x, 0) : 0;
+	if (own)
+		return own;
 	if (!m.wide)
 		return exp2_f32(m, x, 0x1.715476p0, 0x1.4ae0c0p-26, by);
-	Reg k;
 	x = clamp(m, x, -760, 720);
 	Reg r = reduce_ln2(m, x, &k);
 	return scale_twice(m, math_add(m, expm1_poly(m, r), math_const(m, 1)), k, by);

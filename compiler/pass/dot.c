@@ -64,8 +64,7 @@ find_mma(const Target *t, DType a, DType b, DType acc, int64_t k)
 	const MmaInfo *best = NULL;
 	for (int i = 0; i < mma_count; i++) {
 		const MmaInfo *m = &mma_info[i];
-		if (m->a != a || m->b != b || m->acc != acc || m->warps > 1 || t->kind != TARGET_PTX ||
-		    t->capability < m->least || (m->needs & ~t->has))
+		if (m->a != a || m->b != b || m->acc != acc || m->warps > 1 || !target_has_mma(t, m))
 			continue;
 		bool fits = m->k <= k, had = best && best->k <= k;
 		if (!best || (fits && !had) || (fits == had && (fits ? m->m * m->k > best->m * best->k : m->k < best->k)))
@@ -87,7 +86,9 @@ dot_mma(const Op *dot, const Target *t)
 {
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
 	int64_t k = dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
-	const MmaInfo *m = is_exact(dot) ? NULL : find_mma(t, a, b, acc, k);
+	const MmaInfo *m = find_mma(t, a, b, acc, k);
+	if (m && is_exact(dot) && !mma_is_exact(m))
+		return NULL;
 	return !m && is_fp8(a) && is_fp8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
 }
 
@@ -221,7 +222,7 @@ visit(Func *f, const Target *t)
 	}
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
-		if (op->kind == OP_DOT && strcmp(op_text(op, "precision"), "tf32x3") == 0)
+		if (op->kind == OP_DOT && strcmp(op_text(op, "precision"), "tf32x3") == 0 && !(t->has & HAS_SIMDGROUP_MATRIX))
 			dot_split_tf32(op);
 	}
 	for (Op *op = f->body->first, *next; op; op = next) {

@@ -6,7 +6,7 @@
 
 enum { KB = 1024 };
 
-#define SM_75 (HAS_LDMATRIX | HAS_F64)
+#define SM_75 (HAS_LDMATRIX | HAS_F64 | HAS_MMA_SYNC | HAS_ATOMIC_NARROW | HAS_ATOMIC_64 | HAS_LONG_DIVIDE)
 #define SM_80 (SM_75 | HAS_CP_ASYNC | HAS_BF16 | HAS_REDUX | HAS_MBARRIER)
 #define SM_89 (SM_80 | HAS_FP8)
 #define SM_90A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_WGMMA | HAS_SETMAXNREG | HAS_CLUSTER)
@@ -14,6 +14,12 @@ enum { KB = 1024 };
 
 #define NVIDIA                                                                                     \
 	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, .vector_bytes = 16
+
+/* Registers of a core and how many simdgroups it holds are measured, by others; Apple names neither. */
+#define APPLE                                                                                      \
+	.kind = TARGET_METAL, .lanes = 32, .max_threads = 1024, .registers = 53248, .max_registers = 128,  \
+	.vector_bytes = 16, .shared_bytes = 32 * KB, .shared_bytes_unit = 32 * KB, .max_warps = 96,        \
+	.has = HAS_SIMDGROUP_MATRIX | HAS_BF16 | HAS_SIMD_REDUCE
 
 static const Target targets[] = {
 	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx70", .has = SM_75,
@@ -28,6 +34,9 @@ static const Target targets[] = {
 	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
 	{NVIDIA, .name = "sm_100a", .capability = 100, .cpu = "sm_100a", .features = "+ptx86", .has = SM_100A,
 	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
+	{APPLE, .name = "apple7", .capability = 7},
+	{APPLE, .name = "apple8", .capability = 8},
+	{APPLE, .name = "apple9", .capability = 9},
 };
 
 /* A fragment is a linear map: for each register bit and each lane bit the element it moves to, as a row and a column in a
@@ -47,6 +56,9 @@ static const Fragment B_8x8_H = {1, {AT(1, 0, 3)}, {AT(2, 0, 3), AT(4, 0, 3), CO
 /* 32-bit operands (tf32). */
 static const Fragment A_16x8_T = {2, {AT(8, 0, 3), AT(0, 4, 3)}, {AT(0, 1, 3), AT(0, 2, 3), ROWS(3)}};
 static const Fragment B_8x8_T = {1, {AT(4, 0, 3)}, {AT(1, 0, 3), AT(2, 0, 3), COLS}};
+/* Apple's 8 x 8 matrices, all three operands alike: Metal does not specify it, all of its GPUs so far have it. */
+static const Fragment S_8x8 = {
+    1, {AT(0, 1, 3)}, {AT(0, 2, 3), AT(1, 0, 3), AT(2, 0, 3), AT(0, 4, 3), AT(4, 0, 3)}};
 /* 8-bit operands. */
 static const Fragment A_16x32 = {
     4, {AT(0, 1, 5), AT(0, 2, 5), AT(8, 0, 5), AT(0, 16, 5)}, {AT(0, 4, 5), AT(0, 8, 5), ROWS(5)}};
@@ -84,14 +96,19 @@ target_named(const char *name)
 	return NULL;
 }
 
+bool
+target_has_mma(const Target *t, const MmaInfo *i)
+{
+	return t->capability >= i->least && !(i->needs & ~t->has);
+}
+
 const MmaInfo *
 target_mma(const Target *t, DType a, DType b, DType acc, int warps)
 {
 	const MmaInfo *best = NULL;
 	for (int i = 0; i < mma_count; i++) {
 		const MmaInfo *m = &mma_info[i];
-		if (m->a != a || m->b != b || m->acc != acc || m->warps > warps || t->kind != TARGET_PTX ||
-		    t->capability < m->least || (m->needs & ~t->has))
+		if (m->a != a || m->b != b || m->acc != acc || m->warps > warps || !target_has_mma(t, m))
 			continue;
 		if (!best || m->m * m->n * m->k > best->m * best->n * best->k)
 			best = m;

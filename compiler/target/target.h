@@ -23,8 +23,13 @@ enum {
 	HAS_REDUX = 1 << 10,                            /* integer reductions over a warp */
 	HAS_ATOMIC_F16X2 = 1 << 11,
 	HAS_TCGEN05 = 1 << 12,
-	HAS_SIMDGROUP_MATRIX = 1 << 13,
+	HAS_SIMDGROUP_MATRIX = 1 << 13,                 /* 8 x 8 matrices held by a simdgroup */
 	HAS_F64 = 1 << 14,
+	HAS_MMA_SYNC = 1 << 15,                         /* matrix instructions of a warp on packed words */
+	HAS_SIMD_REDUCE = 1 << 16,                      /* sums, least and greatest of floats over a simdgroup */
+	HAS_ATOMIC_NARROW = 1 << 17,                    /* atomic sums of f16 and bf16, compare-and-swap of 16 bits */
+	HAS_ATOMIC_64 = 1 << 18,
+	HAS_LONG_DIVIDE = 1 << 19,                      /* a division is so many instructions that an inverse pays */
 };
 
 enum { MMA_REG_BITS = 6, MMA_LANE_BITS = 5 };
@@ -83,6 +88,9 @@ const Target *target_at(int i);
 /* The matrix instruction for operand types on a target, largest k first; NULL if there is none (then the dot is made
  * of multiplications and additions, and `inspect` says so). */
 const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warps);
+bool target_has_mma(const Target *t, const MmaInfo *i);
+/* Does it multiply f32 as they are?  Others round them to tf32. */
+static inline bool mma_is_exact(const MmaInfo *i) { return (i->needs & HAS_SIMDGROUP_MATRIX) != 0; }
 Layout mma_layout_a(const MmaInfo *i);                  /* the fragment of one instruction, rank 2 */
 Layout mma_layout_b(const MmaInfo *i);
 Layout mma_layout_c(const MmaInfo *i);
