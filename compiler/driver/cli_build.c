@@ -69,14 +69,14 @@ promises_of(Arena *mem, const Bound *b)
 }
 
 Module *
-cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse)
+cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse, Bound *bound)
 {
 	Compile *cx = k->program->cx;
 	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
 	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
-	Bound bound = {0};
 	bool ok = true;
+	*bound = (Bound){0};
 	for (int i = 0; i < cli->define.n; i++)
 		if (!define(cx, &cli->define.at[i], &given[i])) {
 			*misuse = true;
@@ -86,12 +86,20 @@ cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *
 		ex = choose_example(cli, k, &ok);
 	if (!ok)
 		return NULL;
-	ok = ex ? example_bind(k, ex, given, cli->define.n, args, &bound)
-	        : kernel_bind(k, args, given, cli->define.n, &bound);
+	ok = ex ? example_bind(k, ex, given, cli->define.n, args, bound)
+	        : kernel_bind(k, args, given, cli->define.n, bound);
 	if (!ok)
 		return NULL;
-	Promises promises = promises_of(cx->mem, &bound);
-	return compile_kernel(k, &bound, target, &promises, passes);
+	Promises promises = promises_of(cx->mem, bound);
+	return compile_kernel(k, bound, target, &promises, passes);
+}
+
+Module *
+cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse)
+{
+	Bound bound;
+	return cli_bound_module(cli, k, ex, target, passes, misuse, &bound);
 }
 
 /* The row named by --target, NULL for the cpu device; false after an error. */
@@ -113,8 +121,8 @@ cli_inspect(Module *m, const Target *t, Inspection *out)
 	Text ptx = {0};
 	int registers, spills, stack;
 	inspect_func(m->funcs.at[0], t, m->cx->mem, out);
-	bool ok = compile_text(m, t, STAGE_PTX, &ptx, NULL);
-	if (ok && cli_resources(t, &ptx, &registers, &spills, &stack))
+	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
+	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack))
 		inspect_resources(out, registers, spills, stack);
 	text_close(&ptx);
 	return ok;

@@ -14,9 +14,16 @@ bool cli_target(const Cli *cli, Compile *cx, const Target **out);
  * after errors in its cx, or (*misuse) after printing. */
 Module *cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse);
+/* The same; *bound is what the header said, in the kernel's cx. */
+Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse, Bound *bound);
 /* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
  * after errors in m->cx. */
 bool cli_inspect(Module *m, const Target *t, Inspection *out);
+
+/* cli_metal.c: appends Metal text to `out`; with -o NAME.metal the description of its launch (b: of what it was made for)
+ * goes to NAME.json.  False after errors. */
+bool cli_metal(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times);
 
 /* cli_expect.c */
 

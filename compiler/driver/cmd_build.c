@@ -24,7 +24,7 @@ draw_layouts(const Module *m, Text *out)
 
 /* Appends a kernel's stage to out; false after errors in m->cx or printing. */
 static bool
-put_stage(Module *m, const Target *t, Stage stage, Text *out, Text *times)
+put_stage(const Cli *cli, Module *m, const Target *t, Stage stage, const Bound *b, Text *out, Text *times)
 {
 	Text ptx = {0};
 	bool ok = true;
@@ -34,7 +34,7 @@ put_stage(Module *m, const Target *t, Stage stage, Text *out, Text *times)
 	case EMIT_TRACE: ok = compile_text(m, t, STAGE_TRACE, out, times); break;
 	case EMIT_LLVM: ok = compile_text(m, t, STAGE_LLVM, out, times); break;
 	case EMIT_PTX: ok = compile_text(m, t, STAGE_PTX, out, times); break;
-	case EMIT_METAL: ok = compile_text(m, t, STAGE_METAL, out, times); break;
+	case EMIT_METAL: ok = cli_metal(cli, m, t, b, out, times); break;
 	default:
 		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, stage == EMIT_SASS, out);
 		text_close(&ptx);
@@ -67,9 +67,9 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 		Kernel *k = p->kernels.at[i];
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
-		Module *m = cli_kernel_module(cli, k, NULL,
-		    cli_has(cli, OPT_TARGET) ? cli->value[OPT_TARGET] : "cpu", &passes, &misuse);
-		if (!m || !put_stage(m, t, stage, out, passes.times))
+		Bound bound;
+		Module *m = cli_bound_module(cli, k, NULL, t ? t->name : "cpu", &passes, &misuse, &bound);
+		if (!m || !put_stage(cli, m, t, stage, &bound, out, passes.times))
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 		n++;
 	}
@@ -86,19 +86,26 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 
 /* The stage named by --emit; EMITS after printing that there is none. */
 static Stage
-choose_stage(const Cli *cli, const Target *t)
+choose_stage(const Cli *cli, const Target **target)
 {
 	const char *name = cli_has(cli, OPT_EMIT) ? cli->value[OPT_EMIT] : "tir";
 	int stage = 0;
+	const Target *t = *target;
 	while (stage < EMITS && strcmp(name, stage_text[stage]) != 0)
 		stage++;
 	if (stage == EMITS)
-		cli_misuse("--emit takes ast, tir, layouts, trace, llvm, ptx, cubin or sass, found '%s'", name);
+		cli_misuse("--emit takes ast, tir, layouts, trace, llvm, ptx, cubin, sass or metal, found '%s'", name);
+	else if (stage == EMIT_METAL && !cli_has(cli, OPT_TARGET))
+		*target = target_named("apple7");       /* the least that there is a row for: what it takes, all take */
+	else if (stage == EMIT_METAL && (!t || t->kind != TARGET_METAL))
+		cli_misuse("--emit=metal is of Apple's GPUs: --target=apple7, apple8 or apple9");
+	else if (stage >= EMIT_LLVM && stage < EMIT_METAL && t && t->kind != TARGET_PTX)
+		cli_misuse("--emit=%s is of NVIDIA's GPUs; of %s there is --emit=metal", name, t->name);
 	else if (stage > EMIT_TIR && !t)
 		cli_misuse("--emit=%s is of a GPU: say which with --target, as in --target=sm_90a", name);
 	else
 		return (Stage)stage;
-	return EMITS;
+	return *target != t ? EMIT_METAL : EMITS;
 }
 
 int
@@ -110,7 +117,7 @@ cmd_build(const Cli *cli)
 	Text out = {0};
 	const Target *t = NULL;
 	bool known = cli_target(cli, cx, &t);
-	Stage stage = known ? choose_stage(cli, t) : EMIT_TIR;
+	Stage stage = known ? choose_stage(cli, &t) : EMIT_TIR;
 	int status = stage == EMITS ? EXIT_MISUSE : EXIT_WRONG;
 	int file = known && stage != EMITS ? source_open(cx, cli->args.at[0], NOWHERE) : -1;
 	if (file >= 0 && stage == EMIT_AST) {
@@ -138,7 +145,7 @@ cmd_opt(const Cli *cli)
 	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
 	const Target *target = NULL;
 	bool known = cli_target(cli, cx, &target);
-	Stage stage = known ? choose_stage(cli, target) : EMIT_TIR;
+	Stage stage = known ? choose_stage(cli, &target) : EMIT_TIR;
 	if (stage == EMIT_AST)
 		cli_misuse("--emit=ast is of source: tile IR has no tree");
 	known = known && stage != EMITS && stage != EMIT_AST;
@@ -149,7 +156,7 @@ cmd_opt(const Cli *cli)
 	bool ran = m && passes_run(m, target, &passes);
 	if (dumps.n)
 		fputs(dumps.at, stdout);
-	if (ran && put_stage(m, target, stage, &out, passes.times))
+	if (ran && put_stage(cli, m, target, stage, NULL, &out, passes.times))
 		status = cli_emit(cli, &out);
 	if (times.n)
 		fputs(times.at, stderr);

@@ -2,6 +2,7 @@
  * arguments, then the pipeline of the target.  And on from there: lowering, LLVM, and PTX with all that a launch must
  * know of it. */
 #include "driver/compile.h"
+#include "driver/metal.h"
 
 #include "emit/emit.h"
 #include "lower/lower.h"
@@ -232,11 +233,21 @@ compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *ti
 		EmitKernel kernel;
 		if (stage == STAGE_TRACE)
 			ok = lower_with(m->funcs.at[i], t, emit_trace_open(mem, t, out), mem, times);
-		else if (stage == STAGE_METAL)
-			ok = lower_with(m->funcs.at[i], t, emit_msl_open(mem, t, m->cx, out), mem, times);
 		else
 			ok = through_llvm(m->funcs.at[i], t, stage, mem, out, times, &kernel);
 	}
+	arena_close(mem);
+	return ok;
+}
+
+bool
+compile_metal(Module *m, const Target *t, const Bound *b, Text *out, Text *json, Text *times)
+{
+	Arena *mem = arena_open();
+	Emitter *e = emit_msl_open(mem, t, m->cx, out);
+	bool ok = lower_with(m->funcs.at[0], t, e, mem, times);
+	if (ok && b)
+		metal_describe(m->funcs.at[0], b, e, json);
 	arena_close(mem);
 	return ok;
 }
@@ -300,9 +311,36 @@ describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefa
 	list_asserts(f, out);
 }
 
+/* The kernel's parameters are those that the text has a buffer for, in the order of their indices. */
+static bool
+metal_artefact(Module *m, const Target *t, Artefact *out)
+{
+	Arena *mem = arena_open();
+	Text text = {0};
+	Emitter *e = emit_msl_open(mem, t, m->cx, &text);
+	bool ok = lower_with(m->funcs.at[0], t, e, mem, NULL);
+	*out = (Artefact){.form = FORM_MSL};
+	if (ok) {
+		int kept = 0;
+		describe(m->funcs.at[0], t, &e->kernel, mem, out);
+		for (int i = 0; i < out->nabi; i++)
+			if (emit_msl_buffer(e, i) >= 0)
+				out->abi[kept++] = out->abi[i];
+		out->nabi = kept;
+		out->bytes = text.at;
+		out->size = text.n + 1;
+	} else {
+		text_close(&text);
+	}
+	arena_close(mem);
+	return ok;
+}
+
 bool
 compile_artefact(Module *m, const Target *t, Artefact *out)
 {
+	if (t->kind == TARGET_METAL)
+		return metal_artefact(m, t, out);
 	Arena *mem = arena_open();
 	Func *f = m->funcs.at[0];
 	Text ptx = {0};

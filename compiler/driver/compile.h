@@ -27,9 +27,12 @@ Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Prom
 bool compile_artefact(Module *m, const Target *t, Artefact *out);
 
 /* What a module becomes on that way, as text. */
-typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX, STAGE_METAL } CompileStage;
+typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
 
 /* `times`, if not NULL, gets a line for lowering and one for LLVM. */
 bool compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times);
+
+/* Metal text, appended to `out`, and, if `b` is not NULL, the description of its launch (metal.c, docs/metal.md). */
+bool compile_metal(Module *m, const Target *t, const Bound *b, Text *out, Text *json, Text *times);
 
 #endif

@@ -190,8 +190,12 @@ make_machine(Arena *mem, const Machine *m, bool host, bool quick, const char **w
 EmitLlvm *
 emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why)
 {
-	pthread_once(&llvm_once, once);
 	bool host = opt && opt->host;
+	if (t->kind != TARGET_PTX && !host) {
+		*why = "LLVM makes no code for it";
+		return NULL;
+	}
+	pthread_once(&llvm_once, once);
 	const Machine to = machine_of(mem, t, host);
 	LLVMTargetMachineRef machine = make_machine(mem, &to, host, host && opt->quick, why);
 	if (!machine)

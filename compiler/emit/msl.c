@@ -126,8 +126,8 @@ put_signature(Msl *m, Text *t)
 		msl_cannot(m, arena_printf(m->e.mem, "a kernel of %d buffers (%d at most)", m->nbuffers, MSL_BUFFERS));
 	if (m->e.kernel.shared_bytes) {
 		const char *type = msl_shared_type(m);
-		int size = strcmp(type, "uchar") == 0 ? 1 : msl_bytes((RegType)(msl_def(m, m->shared)->points - 1));
-		text_printf(t, "    threadgroup %s%s %s[%d];\n", size < 16 ? "alignas(16) " : "", type, msl_def(m, m->shared)->name,
+		int size = strcmp(type, "uchar") == 0 ? 1 : msl_size((RegType)(msl_def(m, m->shared)->points - 1));
+		text_printf(t, "    alignas(16) threadgroup %s %s[%d];\n", type, msl_def(m, m->shared)->name,
 		    (m->e.kernel.shared_bytes + size - 1) / size);
 	}
 }

@@ -138,7 +138,7 @@ static inline MslNode *msl_def(const Msl *m, Reg r) { return m->reg.at[r - 1].de
 static inline int msl_at(const Msl *m, Reg r) { return m->reg.at[r - 1].at; }
 static inline RegType msl_type(const Msl *m, Reg r) { return m->reg.at[r - 1].type; }
 bool msl_const(const Msl *m, Reg r, int64_t *out);      /* an integer or bool that is known */
-int msl_bytes(RegType t);
+int msl_size(RegType t);
 bool msl_is_float(RegType t);
 
 /* msl_record.c */
@@ -217,7 +217,7 @@ void msl_store_text(Msl *m, MslNode *n);
 void msl_atomic_text(Msl *m, MslNode *n);
 
 /* msl_text.c */
-void msl_line(Msl *m, const char *fmt, ...) PRINTF(2, 3);
+void msl_say(Msl *m, const char *fmt, ...) PRINTF(2, 3);
 const char *msl_fresh(Msl *m, const char *hint);
 void msl_declare(Msl *m, MslNode *n, Expr x);
 void msl_block_text(Msl *m, MslBlock *b);

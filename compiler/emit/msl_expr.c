@@ -95,7 +95,7 @@ literal(Msl *m, const MslNode *n)
 		x.text = n->i ? "true" : "false";
 		return x;
 	case REG_I8: case REG_I16:
-		return int_literal(m, n->type == REG_I8 ? (uint8_t)n->i : (uint16_t)n->i, x.c);
+		return int_literal(m, n->type == REG_I8 ? (uint8_t)n->i : (uint16_t)n->i, C_INT);
 	case REG_I32:
 		return int_literal(m, n->i, C_INT);
 	case REG_I64:

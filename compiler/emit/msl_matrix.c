@@ -180,13 +180,13 @@ msl_matrix_begin(Msl *m, MslNode *loop)
 		const char *first = begins_as(m, &loop->init[i]), *name = msl_fresh(m, hint);
 		int n = alike(m, loop, i);
 		if (n <= FEW_ALIKE) {
-			msl_line(m, "simdgroup_float8x8 %s = %s;", name, first);
+			msl_say(m, "simdgroup_float8x8 %s = %s;", name, first);
 			keep_in(m, loop, i, name);
 			continue;
 		}
-		msl_line(m, "simdgroup_float8x8 %s[%d];", name, n);
-		msl_line(m, "for (int i = 0; i < %d; i++)", n);
-		msl_line(m, "    %s[i] = %s;", name, first);
+		msl_say(m, "simdgroup_float8x8 %s[%d];", name, n);
+		msl_say(m, "for (int i = 0; i < %d; i++)", n);
+		msl_say(m, "    %s[i] = %s;", name, first);
 		for (int k = 0; k < n; k++)
 			keep_in(m, loop, i + 2 * k, arena_printf(m->e.mem, "%s[%d]", name, k));
 	}
@@ -201,7 +201,7 @@ msl_matrix_next(Msl *m, const MslNode *loop)
 		if (!inside->matrix)
 			continue;
 		if (next && strcmp(next, inside->tile) != 0)
-			msl_line(m, "%s = %s;", inside->tile, next);
+			msl_say(m, "%s = %s;", inside->tile, next);
 		i++;
 	}
 }
@@ -213,7 +213,7 @@ msl_fragment_text(Msl *m, MslNode *n)
 	const char *v = pair_text(m, n->in, t == TY_F16 ? C_HALF : C_BFLOAT);
 	msl_comment(m, n->place);
 	n->tile = msl_fresh(m, n->hint);
-	msl_line(m, "%s %s = %s(%s);", matrix_type(t), n->tile, msl_helper(m, fragment_helper(t)), v);
+	msl_say(m, "%s %s = %s(%s);", matrix_type(t), n->tile, msl_helper(m, fragment_helper(t)), v);
 }
 
 /* An operand: its words are one of 16-bit elements, or two floats. */
@@ -235,7 +235,7 @@ operand(Msl *m, const MslNode *n, const Reg *words, DType t, const char *hint)
 	}
 	MslFragment f = {words[0], n->home, msl_fresh(m, hint)};
 	vec_push(m->e.mem, &m->fragments, f);
-	msl_line(m, "%s %s = %s(%s);", matrix_type(t), f.name, msl_helper(m, fragment_helper(t)), v);
+	msl_say(m, "%s %s = %s(%s);", matrix_type(t), f.name, msl_helper(m, fragment_helper(t)), v);
 	return f.name;
 }
 
@@ -249,11 +249,11 @@ msl_mma_text(Msl *m, MslNode *n)
 	n->tile = n->matrix && from ? from : msl_fresh(m, n->hint ? n->hint : "c");
 	if (n->tile != from) {
 		if (from) {
-			msl_line(m, "simdgroup_float8x8 %s;", n->tile);
+			msl_say(m, "simdgroup_float8x8 %s;", n->tile);
 		} else {
-			msl_line(m, "simdgroup_float8x8 %s = %s;", n->tile, begins_as(m, c));
+			msl_say(m, "simdgroup_float8x8 %s = %s;", n->tile, begins_as(m, c));
 			from = n->tile;
 		}
 	}
-	msl_line(m, "simdgroup_multiply_accumulate(%s, %s, %s, %s);", n->tile, a, b, from);
+	msl_say(m, "simdgroup_multiply_accumulate(%s, %s, %s, %s);", n->tile, a, b, from);
 }

@@ -14,7 +14,7 @@
 static int
 words_of(const MslNode *n)
 {
-	return n->width > 4 ? n->width * msl_bytes(n->at.type) / 4 : 0;
+	return n->width > 4 ? n->width * msl_size(n->at.type) / 4 : 0;
 }
 
 static const char *
@@ -53,7 +53,7 @@ void
 msl_load_text(Msl *m, MslNode *n)
 {
 	CType c = c_plain(n->at.type);
-	int words = words_of(n), vector = msl_bytes(n->at.type) * n->width;
+	int words = words_of(n), vector = msl_size(n->at.type) * n->width;
 	const char *at, *mask = n->at.mask ? msl_bool(m, n->at.mask, P_OROR) : NULL;
 	bool whole = n->at.align >= vector || n->width == 1;
 	if (!whole) {                                   /* element by element */
@@ -63,7 +63,7 @@ msl_load_text(Msl *m, MslNode *n)
 		text_printf(&t, "%s(", words ? word_type(m, n) : c_vector(m, c, n->width));
 		if (words)
 			die("a wide access that is not aligned");
-		for (int i = 0; i < n->width; i++, one.at.constant += msl_bytes(c == C_BOOL ? REG_I8 : n->at.type))
+		for (int i = 0; i < n->width; i++, one.at.constant += msl_size(c == C_BOOL ? REG_I8 : n->at.type))
 			text_printf(&t, "%s%s", i ? ", " : "", msl_place(m, &one, c, 1));
 		text_put(&t, ")");
 		at = arena_strdup(m->e.mem, t.at);
@@ -85,6 +85,8 @@ msl_load_text(Msl *m, MslNode *n)
 			at = msl_place(m, n, declared, 1);
 	}
 	Expr x = {.text = at, .strength = P_UNARY, .width = n->width, .c = declared};
+	if (mask && c == C_BFLOAT && !words)            /* both arms a value, not one a place */
+		at = arena_printf(m->e.mem, "%s(%s)", c_vector(m, c, n->width), at);
 	if (mask)
 		x.text = arena_printf(m->e.mem, "%s ? %s : %s", mask, at, otherwise(m, n, declared));
 	if (!words) {
@@ -92,13 +94,13 @@ msl_load_text(Msl *m, MslNode *n)
 		return;
 	}
 	n->name = msl_fresh(m, n->hint ? n->hint : "words");
-	msl_line(m, "%s %s = %s;", word_type(m, n), n->name, x.text);
+	msl_say(m, "%s %s = %s;", word_type(m, n), n->name, x.text);
 }
 
 Expr
 msl_wide_lanes(Msl *m, MslNode *n, int at, int w)
 {
-	int bytes = msl_bytes(n->at.type), per = 4 / bytes, word = at / per;
+	int bytes = msl_size(n->at.type), per = 4 / bytes, word = at / per;
 	CType c = c_plain(n->at.type);
 	Expr x = {.strength = P_NAME, .width = w, .c = c};
 	if (w == 4 && per == 2) {
@@ -117,7 +119,7 @@ static const char *
 packed_words(Msl *m, const MslNode *n)
 {
 	CType c = c_plain(n->at.type);
-	int per = 4 / msl_bytes(n->at.type), group = per == 2 ? 4 : per;
+	int per = 4 / msl_size(n->at.type), group = per == 2 ? 4 : per;
 	const MslNode *from = msl_def(m, n->in[0]);
 	bool copied = from->kind == MSL_LOAD && from->width == n->width;
 	for (int i = 0; i < n->width; i++)
@@ -142,7 +144,7 @@ store_part(Msl *m, const MslNode *n, int at, int w)
 {
 	MslNode part = *n;
 	CType c = c_plain(n->at.type);
-	part.at.constant += (int64_t)at * msl_bytes(n->at.type);
+	part.at.constant += (int64_t)at * msl_size(n->at.type);
 	const MslNode *root = msl_def(m, n->at.base);
 	while (root->kind == MSL_POINTER)
 		root = msl_def(m, root->in[0]);
@@ -164,7 +166,7 @@ store_lines(Msl *m, const MslNode *n, Text *out)
 		text_printf(out, "%s = %s;\n", msl_place(m, n, C_UINT, words), packed_words(m, n));
 		return;
 	}
-	int w = n->at.align >= msl_bytes(n->at.type) * n->width ? n->width : 1;
+	int w = n->at.align >= msl_size(n->at.type) * n->width ? n->width : 1;
 	for (int i = 0; i < n->width; i += w)
 		text_printf(out, "%s\n", store_part(m, n, i, w));
 }
@@ -181,17 +183,17 @@ msl_store_text(Msl *m, MslNode *n)
 	for (const char *p = t.at; *p; p++)
 		lines += *p == '\n';
 	if (mask) {
-		msl_line(m, lines > 1 ? "if (%s) {" : "if (%s)", mask);
+		msl_say(m, lines > 1 ? "if (%s) {" : "if (%s)", mask);
 		m->indent++;
 	}
 	for (char *p = t.at, *end; *p; p = end + 1) {
 		end = strchr(p, '\n');
-		msl_line(m, "%.*s", (int)(end - p), p);
+		msl_say(m, "%.*s", (int)(end - p), p);
 	}
 	if (mask) {
 		m->indent--;
 		if (lines > 1)
-			msl_line(m, "}");
+			msl_say(m, "}");
 	}
 	text_close(&t);
 }
@@ -254,9 +256,9 @@ msl_atomic_text(Msl *m, MslNode *n)
 	const char *mask = n->at.mask ? msl_bool(m, n->at.mask, P_SELECT) : NULL, *s = atomic_call(m, n, c);
 	if (n->uses == 0) {
 		if (mask)
-			msl_line(m, "if (%s)", mask);
+			msl_say(m, "if (%s)", mask);
 		m->indent += mask != NULL;
-		msl_line(m, "%s;", s);
+		msl_say(m, "%s;", s);
 		m->indent -= mask != NULL;
 		return;
 	}
@@ -267,8 +269,8 @@ msl_atomic_text(Msl *m, MslNode *n)
 	}
 	x.text = c == C_FLOAT ? "0.0f" : "0";
 	msl_declare(m, n, x);
-	msl_line(m, "if (%s)", mask);
+	msl_say(m, "if (%s)", mask);
 	m->indent++;
-	msl_line(m, "%s = %s;", n->name, s);
+	msl_say(m, "%s = %s;", n->name, s);
 	m->indent--;
 }

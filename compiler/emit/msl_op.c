@@ -138,7 +138,7 @@ shift_left(Msl *m, const MslNode *n)
 		a = msl_as(m, a, C_UINT, 1);
 	if (n->width > 1)
 		b = msl_as(m, b, c, b.width);
-	const char *s = arena_printf(m->e.mem, "%s << %s", msl_wrap(m, a, P_SHIFT + 1), msl_wrap(m, b, P_SHIFT + 1));
+	const char *s = arena_printf(m->e.mem, "%s << %s", msl_wrap(m, a, P_UNARY), msl_wrap(m, b, P_UNARY));
 	return small ? narrow_result(m, s, P_SHIFT, n->width, c) : expr(s, P_SHIFT, n->width, c);
 }
 
@@ -151,7 +151,7 @@ shift_right(Msl *m, const MslNode *n)
 	if (n->width > 1) {
 		a = msl_as(m, a, is_signed ? (CType)(c - 1) : c, n->width);
 		b = msl_as(m, b, a.c, b.width);
-		return expr(arena_printf(m->e.mem, "%s >> %s", msl_wrap(m, a, P_SHIFT + 1), msl_wrap(m, b, P_SHIFT + 1)), P_SHIFT,
+		return expr(arena_printf(m->e.mem, "%s >> %s", msl_wrap(m, a, P_UNARY), msl_wrap(m, b, P_UNARY)), P_SHIFT,
 		    n->width, a.c);
 	}
 	if (small && is_signed)
@@ -162,7 +162,7 @@ shift_right(Msl *m, const MslNode *n)
 	bool product = b.is_literal && !small && r.geometry && r.lo >= 0 && b.v < 31;
 	const char *s = product
 	    ? arena_printf(m->e.mem, "%s / %lld", msl_wrap(m, a, P_PRODUCT), (long long)(INT64_C(1) << b.v))
-	    : arena_printf(m->e.mem, "%s >> %s", msl_wrap(m, a, P_SHIFT + 1), msl_wrap(m, b, P_SHIFT + 1));
+	    : arena_printf(m->e.mem, "%s >> %s", msl_wrap(m, a, P_UNARY), msl_wrap(m, b, P_UNARY));
 	int strength = product ? P_PRODUCT : P_SHIFT;
 	return small ? narrow_result(m, s, strength, 1, c) : expr(s, strength, 1, MAX(a.c, C_INT));
 }
@@ -560,7 +560,7 @@ float_to_int(Msl *m, const MslNode *n, bool is_signed)
 	x = expr(arena_printf(m->e.mem, "%s(%s)", msl_helper(m, h), x.text), P_NAME, n->width, c);
 	if (!small)
 		return x;
-	int most = (1 << (8 * msl_bytes(n->type) - is_signed)) - 1;
+	int most = (1 << (8 * msl_size(n->type) - is_signed)) - 1;
 	const char *type = c_vector(m, c, n->width);
 	if (is_signed)
 		x.text = arena_printf(m->e.mem, "clamp(%s, %s(%d), %s(%d))",

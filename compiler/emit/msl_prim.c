@@ -50,11 +50,11 @@ msl_prim_text(Msl *m, MslNode *n)
 {
 	switch (n->op) {
 	case PRIM_BARRIER:
-		msl_line(m, m->barrier_device ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
+		msl_say(m, m->barrier_device ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 		                              : "threadgroup_barrier(mem_flags::mem_threadgroup);");
 		return;
 	case PRIM_WARP_BARRIER:
-		msl_line(m, "simdgroup_barrier(mem_flags::mem_threadgroup);");
+		msl_say(m, "simdgroup_barrier(mem_flags::mem_threadgroup);");
 		return;
 	default:
 		return;                                 /* refused when it was recorded */

@@ -67,7 +67,7 @@ ones(int64_t v)
 static MslRange
 shift(EmitOp op, RegType t, MslRange a, MslRange b)
 {
-	int bits = 8 * msl_bytes(t);
+	int bits = 8 * msl_size(t);
 	if (b.lo != b.hi || b.lo < 0 || b.lo >= bits)
 		return msl_range_any(t);
 	if (op == EMIT_SHL)
@@ -123,7 +123,7 @@ msl_range_cast(const Msl *m, EmitCast c, RegType to, Reg a)
 	case CAST_ZEXT:
 		if (r.lo >= 0)
 			return r;
-		return (MslRange){0, (INT64_C(1) << 8 * msl_bytes(from)) - 1, false};
+		return (MslRange){0, (INT64_C(1) << 8 * msl_size(from)) - 1, false};
 	case CAST_TRUNC: return r.lo >= any.lo && r.hi <= any.hi ? r : any;
 	default: return any;
 	}

@@ -14,7 +14,7 @@ state(const Emitter *e)
 }
 
 int
-msl_bytes(RegType t)
+msl_size(RegType t)
 {
 	static const int bytes[REG_TYPES] = {
 		[REG_PRED] = 1, [REG_I8] = 1, [REG_I16] = 2, [REG_I32] = 4, [REG_I64] = 8, [REG_F16] = 2, [REG_BF16] = 2,
@@ -175,7 +175,7 @@ int_const(Emitter *e, RegType type, int64_t v)
 {
 	Msl *m = state(e);
 	MslNode *n = loose(m, MSL_CONST, 0, type, NULL, 0);
-	int bits = 8 * msl_bytes(type);
+	int bits = 8 * msl_size(type);
 	n->i = type == REG_PRED ? v & 1 : bits < 64 ? (int64_t)((uint64_t)v << (64 - bits)) >> (64 - bits) : v;
 	n->range = (MslRange){n->i, n->i, true};
 	return pure(m, n);
@@ -201,7 +201,7 @@ static bool
 fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out)
 {
 	uint64_t x = (uint64_t)a, y = (uint64_t)b;
-	uint64_t mask = msl_bytes(t) == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * msl_bytes(t)) - 1;
+	uint64_t mask = msl_size(t) == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * msl_size(t)) - 1;
 	switch (op) {
 	case EMIT_ADD: *out = (int64_t)(x + y); return true;
 	case EMIT_SUB: *out = (int64_t)(x - y); return true;
@@ -397,7 +397,7 @@ cast(Emitter *e, EmitCast c, RegType to, Reg a)
 	if (c == CAST_BITS && (was == to || retype_shuffle(m, to, a)))
 		return a;
 	if (c <= CAST_TRUNC && msl_const(m, a, &v)) {
-		uint64_t mask = msl_bytes(was) == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * msl_bytes(was)) - 1;
+		uint64_t mask = msl_size(was) == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * msl_size(was)) - 1;
 		if (was == REG_PRED)
 			mask = 1;
 		return e->int_const(e, to, c == CAST_ZEXT ? (int64_t)((uint64_t)v & mask) : v);
@@ -456,7 +456,7 @@ access_node(Msl *m, MslKind kind, int op, RegType t, const EmitAccess *at, const
 	if (at->mask && msl_const(m, at->mask, &v) && v)
 		n->at.mask = 0;
 	msl_points(m, at->base, at->type);
-	int size = at->space == SPACE_SHARED ? msl_bytes(at->type) : msl_element_bytes(m, at->base);
+	int size = at->space == SPACE_SHARED ? msl_size(at->type) : msl_element_bytes(m, at->base);
 	Reg whole = at->offset ? msl_divided(m, at->offset, size) : 0;
 	n->i = whole ? size : 1;
 	n->at.offset = whole ? whole : at->offset;
@@ -676,7 +676,7 @@ trap(Emitter *e)
 /* ---- warps and blocks ---- */
 
 static RegType
-prim_result(PrimKind k, const Msl *m, const Reg *in, int nin)
+result_of(PrimKind k, const Msl *m, const Reg *in, int nin)
 {
 	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL)
 		return REG_PRED;
@@ -701,7 +701,7 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 	const PrimInfo *info = &prim_info[k];
 	if (!info->msl)
 		msl_cannot(m, arena_printf(e->mem, "'%s'", info->text));
-	RegType t = prim_result(k, m, in, nin);
+	RegType t = result_of(k, m, in, nin);
 	m->used_prim[k] = true;
 	MslNode *n = loose(m, MSL_PRIM, (int)k, t, in, nin);
 	n->range = place_range(m, k);

@@ -11,7 +11,7 @@
 enum { LONG = 76 };                                     /* an expression longer than that gets a name */
 
 void
-msl_line(Msl *m, const char *fmt, ...)
+msl_say(Msl *m, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -134,7 +134,7 @@ msl_declare(Msl *m, MslNode *n, Expr x)
 	const char *name = msl_fresh(m, hint_of(m, n));
 	if (n->type == REG_GLOBAL || n->type == REG_SHARED) {
 		const char *type = msl_pointer_type(m, n);
-		msl_line(m, "%s%s = %s;", type, name, x.text);
+		msl_say(m, "%s%s = %s;", type, name, x.text);
 		n->name = name;
 		return;
 	}
@@ -147,7 +147,7 @@ msl_declare(Msl *m, MslNode *n, Expr x)
 		c = c_is_signed(c) || msl_never_negative(n->range) ? C_LONG : C_ULONG;
 	if (x.width != n->width)
 		x = msl_as(m, x, c, n->width);
-	msl_line(m, "%s %s = %s;", c_vector(m, c, n->width), name, x.text);
+	msl_say(m, "%s %s = %s;", c_vector(m, c, n->width), name, x.text);
 	n->name = name;
 	n->c = c;
 }
@@ -169,7 +169,7 @@ msl_comment(Msl *m, Place at)
 	m->line = at.line;
 	if (m->body.n && m->body.at[m->body.n - 1] == '\n' && !(m->body.n > 1 && m->body.at[m->body.n - 2] == '{'))
 		text_put(&m->body, "\n");
-	msl_line(m, "// %d: %.*s", at.line, (int)size, start);
+	msl_say(m, "// %d: %.*s", at.line, (int)size, start);
 }
 
 /* ---- statements ---- */
@@ -259,11 +259,11 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 				const char *t = msl_fresh(m, "next");
 				const char *type = v->type == REG_GLOBAL || v->type == REG_SHARED
 				    ? msl_pointer_type(m, v) : arena_printf(m->e.mem, "%s ", c_vector(m, (CType)v->c, v->width));
-				msl_line(m, "%s%s = %s;", type, t, moves.at[j].from);
+				msl_say(m, "%s%s = %s;", type, t, moves.at[j].from);
 				moves.at[j].from = t;
 			}
 	for (int i = 0; i < moves.n; i++)
-		msl_line(m, "%s = %s;", moves.at[i].to, moves.at[i].from);
+		msl_say(m, "%s = %s;", moves.at[i].to, moves.at[i].from);
 	if (n->kind == MSL_LOOP)
 		msl_matrix_next(m, n);
 }
@@ -306,10 +306,10 @@ declare_carried(Msl *m, MslNode *n, bool begins)
 				bool plain = inside->type == REG_GLOBAL || inside->type == REG_SHARED;
 				x = plain || (x.is_literal && inside->c == C_INT) ? x : msl_as(m, x, (CType)inside->c, w);
 				name = msl_fresh(m, carried_hint(m, inside, after, n->init + i));
-				msl_line(m, "%s%s = %s;", type, name, x.text);
+				msl_say(m, "%s%s = %s;", type, name, x.text);
 			} else {
 				name = msl_fresh(m, carried_hint(m, NULL, after, n->next[0] + i));
-				msl_line(m, "%s%s;", type, name);
+				msl_say(m, "%s%s;", type, name);
 			}
 			inside->name = after->name = name;
 		}
@@ -339,7 +339,7 @@ loop_text(Msl *m, MslNode *n)
 	declare_carried(m, n, true);
 	if (hi.strength != P_NAME && !hi.is_literal) {
 		const char *end = msl_fresh(m, "end");
-		msl_line(m, "%s %s = %s;", c_text[c], end, hi.text);
+		msl_say(m, "%s %s = %s;", c_text[c], end, hi.text);
 		hi.text = end;
 	}
 	MslNode *index = msl_def(m, n->index);
@@ -347,18 +347,18 @@ loop_text(Msl *m, MslNode *n)
 	index->name = i;
 	index->c = (int)c;
 	if (known && by == 0)
-		msl_line(m, "for (%s %s = %s; false;) {", c_text[c], i, lo.text);
+		msl_say(m, "for (%s %s = %s; false;) {", c_text[c], i, lo.text);
 	else if (known)
-		msl_line(m, by == 1 ? "for (%s %s = %s; %s %s %s; %s++) {" : "for (%s %s = %s; %s %s %s; %s += %s) {", c_text[c], i,
+		msl_say(m, by == 1 ? "for (%s %s = %s; %s %s %s; %s++) {" : "for (%s %s = %s; %s %s %s; %s += %s) {", c_text[c], i,
 		    lo.text, i, by > 0 ? "<" : ">", hi.text, i, step.text);
 	else
-		msl_line(m, "for (%s %s = %s; %s > 0 ? %s < %s : %s < 0 && %s > %s; %s += %s) {", c_text[c], i, lo.text, step.text, i,
+		msl_say(m, "for (%s %s = %s; %s > 0 ? %s < %s : %s < 0 && %s > %s; %s += %s) {", c_text[c], i, lo.text, step.text, i,
 		    hi.text, step.text, i, hi.text, i, step.text);
 	m->indent++;
 	msl_block_text(m, n->region[0]);
 	assign(m, n, n->inside, n->next[0]);
 	m->indent--;
-	msl_line(m, "}");
+	msl_say(m, "}");
 	m->line = -1;
 }
 
@@ -379,16 +379,16 @@ while_text(Msl *m, MslNode *n)
 	MslNode *first = first_statement(n->region[0]);
 	declare_carried(m, n, true);
 	if (first && first->kind == MSL_RETURN) {
-		msl_line(m, "while (%s) {", msl_bool(m, first->in[0], P_SELECT));
+		msl_say(m, "while (%s) {", msl_bool(m, first->in[0], P_SELECT));
 		first->written = true;
 	} else {
-		msl_line(m, "while (true) {");
+		msl_say(m, "while (true) {");
 	}
 	m->indent++;
 	msl_block_text(m, n->region[0]);
 	assign(m, n, n->inside, n->next[0]);
 	m->indent--;
-	msl_line(m, "}");
+	msl_say(m, "}");
 	m->line = -1;
 }
 
@@ -417,13 +417,13 @@ if_text(Msl *m, MslNode *n)
 	declare_carried(m, n, false);
 	Text then = branch_lines(m, n, 0), otherwise = branch_lines(m, n, 1);
 	if (then.n || otherwise.n) {
-		msl_line(m, then.n ? "if (%s) {" : "if (!%s) {", then.n ? test.text : msl_wrap(m, test, P_UNARY));
+		msl_say(m, then.n ? "if (%s) {" : "if (!%s) {", then.n ? test.text : msl_wrap(m, test, P_UNARY));
 		text_put(&m->body, then.n ? then.at : otherwise.at);
 		if (then.n && otherwise.n) {
-			msl_line(m, "} else {");
+			msl_say(m, "} else {");
 			text_put(&m->body, otherwise.at);
 		}
-		msl_line(m, "}");
+		msl_say(m, "}");
 	}
 	text_close(&then);
 	text_close(&otherwise);
@@ -436,12 +436,12 @@ return_text(Msl *m, MslNode *n)
 	if (n->written)
 		return;
 	if (n->owner)
-		msl_line(m, "if (!%s)", msl_bool(m, n->in[0], P_UNARY));
+		msl_say(m, "if (!%s)", msl_bool(m, n->in[0], P_UNARY));
 	m->indent += n->owner != NULL;
 	if (n->owner)
-		msl_line(m, "break;");
+		msl_say(m, "break;");
 	else
-		msl_line(m, "return %s;", msl_as(m, msl_expr(m, n->in, 1), c_plain(n->type), 1).text);
+		msl_say(m, "return %s;", msl_as(m, msl_expr(m, n->in, 1), c_plain(n->type), 1).text);
 	m->indent -= n->owner != NULL;
 }
 

@@ -48,7 +48,7 @@ msl_dtype_bytes(const char *t)
 {
 	static const struct { const char *name; int bytes; } row[] = {{"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u32", 4},
 		{"i64", 8}, {"u64", 8}, {"i16", 2}, {"u16", 2}, {"i8", 1}, {"u8", 1}, {"bool", 1}, {"f8e4m3", 1}, {"f8e5m2", 1},
-		{"f64", 8}};
+		{"f64", 8}, {"i4", 1}, {"u4", 1}, {"f4e2m1", 1}};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
 		if (strcmp(row[i].name, t) == 0)
 			return row[i].bytes;

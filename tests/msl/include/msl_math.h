@@ -57,12 +57,12 @@ namespace fast {
 #define MSL_ONLY2(name, e) MSL_PURE float name(float x, float y) { return e; } MSL_VECTOR2(float, name)
 MSL_LIBRARY(MSL_ONLY1)
 MSL_LIBRARY2(MSL_ONLY2)
-MSL_PURE float divide(float x, float y) { return x / y; }
+MSL_ONLY2(divide, x / y)
 } // namespace fast
 namespace precise {
 MSL_LIBRARY(MSL_ONLY1)
 MSL_LIBRARY2(MSL_ONLY2)
-MSL_PURE float divide(float x, float y) { return x / y; }
+MSL_ONLY2(divide, x / y)
 } // namespace precise
 
 MSL_PURE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
