@@ -42,6 +42,7 @@ free_options(TglCompileOptions *o)
 	free((char *)o->skip);
 	free((char *)o->stop_after);
 	free((char *)o->dump);
+	free((char *)o->ir);
 }
 
 void
@@ -231,5 +232,6 @@ tgl_context_compile(TglContext *cx, const TglCompileOptions *options)
 	o->skip = copy_text(o->skip);
 	o->stop_after = copy_text(o->stop_after);
 	o->dump = copy_text(o->dump);
+	o->ir = copy_text(o->ir);
 	return TGL_OK;
 }

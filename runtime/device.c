@@ -190,6 +190,13 @@ device_report(TglDevice *dev, Compile *cx, const Fault *fault, const Kernel *k)
 }
 
 void
+tgl_device_schedule(TglDevice *dev, uint64_t schedule)
+{
+	if (dev && dev->dev.schedule)
+		dev->dev.schedule(&dev->dev, schedule);
+}
+
+void
 device_unref(TglDevice *dev)
 {
 	if (--dev->refs > 0)

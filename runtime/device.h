@@ -128,6 +128,8 @@ struct Device {
 	 * the last time. */
 	bool (*sync)(Device *d, Fault *fault);
 
+	/* Launches from here on run in another order.  NULL: they have none. */
+	void (*schedule)(Device *d, uint64_t number);
 	/* What its checks found in the last launch, as diagnostics; true if there was anything.  NULL: it has none. */
 	bool (*tell)(Device *d, Compile *cx);
 

@@ -11,6 +11,56 @@
 
 enum { MAX_INSTANCES = 256 }; /* of a kernel; the one not used for longest goes */
 
+/* Tile IR that was parsed has its files without their text: those of the source are known already. */
+static void
+find_files(Compile *cx, Func *f, int nfiles)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < nfiles && op->place.file >= nfiles; i++)
+			if (strcmp(cx->files.at[i].path, cx->files.at[op->place.file].path) == 0)
+				op->place.file = i;
+}
+
+static bool
+takes_the_same(const Kernel *k, const Func *f, const char **stranger)
+{
+	for (int i = 0; i < f->nparam; i++) {
+		bool known = false;
+		for (int j = 0; j < k->params.n && !known; j++)
+			known = strcmp(k->params.at[j].name, f->param[i].name) == 0;
+		for (int j = 0; j < k->symbols.n && !known; j++)
+			known = f->param[i].kind == PARAM_DIM && strcmp(k->symbols.at[j], f->param[i].name) == 0;
+		*stranger = f->param[i].name;
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
+/* The kernel as a file of tile IR has it; NULL after errors. */
+static Module *
+read_ir(TglKernel *k, const char *path)
+{
+	Compile *cx = k->program->compile;
+	const char *stranger;
+	int nfiles = cx->files.n, file = source_open(cx, path, NOWHERE);
+	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
+	for (int i = 0; m && i < m->funcs.n; i++) {
+		Func *f = m->funcs.at[i];
+		if (strcmp(f->name, k->k->name) != 0)
+			continue;
+		m->funcs.at[0] = f;
+		find_files(cx, f, nfiles);
+		if (takes_the_same(k->k, f, &stranger))
+			return m;
+		diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->k->name, stranger);
+		return NULL;
+	}
+	if (m)
+		diag_error(cx, NOWHERE, DIAG_NO_KERNEL, path, k->k->name);
+	return NULL;
+}
+
 /* Compiles with the context's options and hands dumps and times over. */
 static Module *
 compile(TglKernel *k, const Bound *b, const char *target, const Promises *promises)
@@ -25,7 +75,7 @@ compile(TglKernel *k, const Bound *b, const char *target, const Promises *promis
 	    .layouts = o->layouts,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
-	Module *m = compile_kernel(k->k, b, target, promises, &opt);
+	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, target, promises, &opt);
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
 		o->write(o->user, dump.at);
@@ -71,7 +121,7 @@ take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
 {
 	TglContext *cx = k->program->cx;
 	Text bytes = {0};
-	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.layouts)
+	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.layouts || cx->compile.ir)
 		return false;
 	bool found = cache_get(context_cache(cx), name, &bytes) && artefact_read(bytes.at, bytes.n, &in->artefact);
 	text_close(&bytes);
@@ -124,7 +174,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 		in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
 	if (!in->loaded)
 		return device_report(dev, cx, NULL, k->k);
-	if (!k->program->cx->compile.layouts)
+	if (!k->program->cx->compile.layouts && !k->program->cx->compile.ir)
 		keep(in, k, &b->bound, &name);
 	return TGL_OK;
 }

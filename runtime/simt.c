@@ -11,6 +11,7 @@
 #include "runtime/device.h"
 #include "runtime/simt/simt.h"
 
+enum { APART = 1 << 16 };
 enum { RESIDENT = 3 }; /* blocks of a persistent grid: few, so that each walks over several programs */
 
 struct Loaded {
@@ -20,6 +21,7 @@ struct Loaded {
 	AbiParam *abi;
 	int nabi;
 	bool prints;
+	bool is_costed;                 /* what its accesses cost was told */
 	FaultRecord faults;
 	uint64_t counter;
 };
@@ -70,16 +72,19 @@ simt_info(const Device *d, TglDeviceInfo *out)
 	    .memory = device_host_memory(), .text = "a GPU's code on this machine, its threads as fibers"};
 }
 
+/* With nothing near on both sides, so that what leaves a tensor does not come to lie in another. */
 static void *
 simt_alloc(Device *d, size_t size)
 {
-	return device_cpu.alloc(d, size);
+	char *p = size < SIZE_MAX - 2 * APART ? device_cpu.alloc(d, size + 2 * APART) : NULL;
+	return p ? p + APART : NULL;
 }
 
 static void
 simt_free(Device *d, void *p, size_t size)
 {
-	device_cpu.free(d, p, size);
+	if (p)
+		device_cpu.free(d, (char *)p - APART, size + 2 * APART);
 }
 
 static bool
@@ -215,12 +220,17 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule, .turns_most = s->opt.turns, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_findings_close(&s->findings);
+	s->findings.counts = s->opt.costs && !l->is_costed;
 	launch.func = l->func;
 	launch.findings = &s->findings;
 	memcpy(launch.grid, grid, sizeof launch.grid);
 	simt_code_launch(l->code, &launch);
-	if (simt_run(s->machine, &launch, &report))
+	if (simt_run(s->machine, &launch, &report)) {
+		if (s->findings.counts)
+			simt_costs_tell(&launch, l->func->module->cx);
+		l->is_costed |= s->findings.counts;
 		return s->findings.n == 0;
+	}
 	*fault = (Fault){.kind = report.kind, .place = report.place, .other = report.other, .element = -1};
 	snprintf(fault->text, sizeof fault->text, "%s", report.text);
 	return false;
@@ -251,6 +261,12 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 		return false;
 	}
 	return ok;
+}
+
+static void
+simt_schedule(Device *d, uint64_t number)
+{
+	((SimtState *)d->state)->opt.schedule = number;
 }
 
 static bool
@@ -301,5 +317,6 @@ const Device device_simt = {
     .time_begin = simt_time_begin,
     .time_end = simt_time_end,
     .sync = simt_sync,
+    .schedule = simt_schedule,
     .tell = simt_tell,
 };

@@ -104,6 +104,9 @@ typedef struct TglCompileOptions {
 	const char *only, *skip, *stop_after;
 	/* comma list of passes, or "all": text to `write` after each */
 	const char *dump;
+	/* a file of tile IR, as a dump prints it, that holds the kernel and runs in place of what the passes
+	 * make of the source; NULL: none */
+	const char *ir;
 	bool verify;                    /* check the tile IR before and after every pass */
 	bool times;                     /* one line a pass to `write` */
 	/* For tests: tiles lie over a GPU's threads in layouts drawn by this seed; 0: in those that are best. */
@@ -206,6 +209,8 @@ typedef struct TglDeviceOptions {
 	bool quick;
 	/* simt: not 0: warps run in an order of its own, another for each number */
 	uint64_t schedule;
+	/* simt: count what warps' accesses cost and warn where the compiler reckoned with less */
+	bool costs;
 	/* simt: turns of loops in a block until they count as endless; 0: 500 million */
 	int64_t turns;
 	void (*trace)(void *user, const TglTrace *t); /* NULL: none.  Slow. */
@@ -227,6 +232,8 @@ TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out);
  * latter the process can use this GPU no more).  On the cpu device launches are done when they
  * return. */
 TglStatus tgl_device_sync(TglDevice *dev);
+/* simt: the schedule of launches from here on (TglDeviceOptions.schedule); other devices have one alone. */
+void tgl_device_schedule(TglDevice *dev, uint64_t schedule);
 
 /* ---- programs and kernels ---- */
 

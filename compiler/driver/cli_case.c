@@ -35,7 +35,7 @@ session_open(Session *s, const Cli *cli)
 	TglCompileOptions compile = {
 		.only = passes.only, .skip = passes.skip, .stop_after = passes.stop_after, .dump = passes.dump,
 		.verify = passes.verify, .times = cli_has(cli, OPT_TIME), .write = print_dump,
-		.user = (void *)cli,
+		.user = (void *)cli, .ir = cli->value[OPT_IR],
 	};
 	*s = (Session){.cli = cli, .cx = tgl_context_open(), .status = EXIT_WRONG};
 	if (!s->cx) {
@@ -68,6 +68,7 @@ session_device(Session *s, const char *name)
 		.unchecked = cli_has(s->cli, OPT_UNCHECKED),
 		.schedule = (uint64_t)schedule,
 		.turns = turns,
+		.costs = s->cli->command == CMD_race,
 	};
 	tgl_device_close(&s->dev);
 	s->dev = tgl_device_open(s->cx, name, &options);

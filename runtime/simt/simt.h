@@ -136,6 +136,8 @@ typedef struct SimtFindings {
 	int ncosts, cost_room;
 } SimtFindings;
 
+/* reckon.c: warns in cx where accesses cost more than the compiler reckoned with; the launch is over and has a func. */
+void simt_costs_tell(const SimtLaunch *launch, Compile *cx);
 /* As diagnostics of cx, by place; true if there were any. */
 bool simt_findings_tell(const SimtFindings *f, Compile *cx);
 void simt_findings_close(SimtFindings *f);              /* empties it */

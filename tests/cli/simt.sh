@@ -19,7 +19,7 @@ reference sure { y[:] = x[:]; }
 example sure { N = 250; x = uniform(0, 9); }
 END
 expect 0 '' run k.tgl far --arg 'x=ones([129])' --arg by=1 --device=simt
-expect 1 "touches memory that is no argument's" run k.tgl far --arg 'x=ones([128])' --arg by=100000 --device=simt
+expect 1 "lies outside of 'x': it would be element 100000 of 128" run k.tgl far --arg 'x=ones([128])' --arg by=100000 --device=simt
 expect 0 'i32.128.' run k.tgl ever --arg n=6 --device=simt:sm_80 --turns=100000
 expect 1 'k.tgl:4:.*a loop does not end' run k.tgl ever --arg n=7 --device=simt:sm_80 --turns=100000
 holds grep -q "E1194" "$err"

@@ -1,0 +1,74 @@
+/* Compares what accesses cost when they were counted with what the compiler reckoned (driver/inspect.h), place by place.
+ *
+ * Reckoned are whole tiles in rows that begin on a sector, so only tensors with such rows count; and of several lines at
+ * one place that which allows most.  Less than was reckoned is no news. */
+#include "runtime/simt/check.h"
+
+#include "driver/inspect.h"
+
+#include <string.h>
+
+static bool
+is_at(const Op *op, Place p)
+{
+	return op->place.file == p.file && op->place.line == p.line && op->place.col == p.col;
+}
+
+/* Passes that a line takes for accesses of so many bytes; 0: it has none. */
+static int
+passes_of(const InspectLine *x, const SimtCost *c)
+{
+	const InspectBanks *b = c->is_write ? &x->in : &x->out;
+	if (b->bytes == c->bytes)
+		return b->passes;
+	return x->kind == INSPECT_SHARED && x->way && !c->is_write ? c->least : 0;
+}
+
+static bool
+rows_are_sectors(const SimtLaunch *l, const Op *op)
+{
+	const SimtRange *r = NULL;
+	const Value *v = op->in[0];
+	if (v->def || v->block->parent || v->type->kind != TYPE_TENSOR)
+		return false;
+	for (int i = 0; i < l->nrange && !r; i++)
+		if (l->range[i].name && strcmp(l->range[i].name, l->func->param[v->index].name) == 0)
+			r = &l->range[i];
+	if (!r || r->rank == 0 || r->first % 32)
+		return false;
+	for (int d = 0; d + 1 < r->rank; d++)
+		if (r->stride[d] * dtype_info[r->dtype].bits / 8 % 32)
+			return false;
+	return r->stride[r->rank - 1] == 1;
+}
+
+static int
+sectors_of(const SimtLaunch *l, const InspectLine *x, const SimtCost *c)
+{
+	bool is_access = x->kind == INSPECT_ACCESS || x->kind == INSPECT_COPY;
+	return is_access && x->bytes == c->bytes && rows_are_sectors(l, x->op) ? x->touched : 0;
+}
+
+void
+simt_costs_tell(const SimtLaunch *l, Compile *cx)
+{
+	const SimtFindings *f = l->findings;
+	Inspection x;
+	inspect_func(l->func, l->target, cx->tmp, &x);
+	for (int i = 0; i < f->ncosts; i++) {
+		const SimtCost *c = &f->cost[i];
+		Place at = c->site > 0 && c->site < l->nsite ? l->site[c->site] : NOWHERE;
+		int reckoned = 0;
+		for (int k = 0; k < x.lines.n; k++)
+			if (is_at(x.lines.at[k].op, at)) {
+				int n = c->is_shared ? passes_of(&x.lines.at[k], c) : sectors_of(l, &x.lines.at[k], c);
+				reckoned = MAX(reckoned, n);
+			}
+		if (reckoned == 0 || c->worst <= reckoned)
+			continue;
+		const char *unit = c->is_shared ? "passes over the banks" : "sectors";
+		const char *counted = arena_printf(cx->tmp, "%d %s", c->worst, unit);
+		diag_warning(cx, at, DIAG_SIMT_COST, c->is_write ? "write" : "read", counted, arena_printf(cx->tmp, "%d", reckoned));
+		diag_label(cx, "%d bytes a thread; %d would do", c->bytes, c->least);
+	}
+}
