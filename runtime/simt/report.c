@@ -191,8 +191,10 @@ buffer_words(const Op *op, int64_t byte, char *out, size_t size)
 		place /= (uint64_t)t->extent[d];
 	}
 	index_words(at, t->rank, element, sizeof element);
-	snprintf(out, size, "%s%s%s, element %s%s", name ? "the tile of '" : "a tile", name ? name : "", name ? "'" : "", element,
-	    t->slots > 1 ? i / count == 0 ? " of slot 0" : i / count == 1 ? " of slot 1" : " of a later slot" : "");
+	int n = snprintf(out, size, "%s%s%s, element %s", name ? "the tile of '" : "a tile", name ? name : "", name ? "'" : "",
+	    element);
+	if (t->slots > 1 && n < (int)size)
+		snprintf(out + n, size - (size_t)n, " of slot %" PRId64, i / count);
 }
 
 static void

@@ -403,6 +403,8 @@ wait(const SimtLanes *l, const void *info)
 	if (!w->first)
 		w->last = &w->first;
 	w->has_fence = false;
+	if (checks)                                     /* whichever lane says so to others, the warp's reads are over */
+		simt_check_met(l->thread, l->n);
 }
 
 PRIMITIVE(simt_wgmma_fence)
