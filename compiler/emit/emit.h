@@ -7,19 +7,6 @@
 /* trace.c: every call as a line of text; needs nothing */
 Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);
 
-/* lockstep.c: keeps the calls and runs a block's threads by them on this machine, all at each instruction together */
-typedef struct Lockstep Lockstep;
-
-Lockstep *emit_lockstep_open(Arena *mem, const Target *t);
-Emitter *emit_lockstep_emitter(Lockstep *s);
-/* Where global memory may be touched, if anything is said: whoever leaves all the ranges is found. */
-void emit_lockstep_bounds(Lockstep *s, const char *low, const char *high);
-void emit_lockstep_clear_bounds(Lockstep *s);
-/* One block; param: a word for each parameter of the kernel, pointers to host memory.  False, why filled: what no block
- * may do, or this machine can't. */
-bool emit_lockstep_run(const Lockstep *s, const uint64_t *param, int64_t block, int64_t nblocks,
-    void (*print)(void *user, const char *line), void *user, char *why, size_t why_size);
-
 /* llvm.c, llvm_nvptx.c: LLVM IR through LLVM-C, then PTX */
 typedef struct EmitLlvm EmitLlvm;
 

@@ -141,9 +141,11 @@ make_types(EmitLlvm *l)
 	l->generic = LLVMPointerTypeInContext(cx, 0);
 }
 
-/* What to compile for: LLVM's names. */
+/* What to compile for: LLVM's names.  Code with checks is calls for the most part, and is there sooner if LLVM takes
+ * less trouble with it. */
 typedef struct Machine {
 	const char *triple, *cpu, *features;
+	bool host, quick;
 } Machine;
 
 static const char *
@@ -155,16 +157,16 @@ kept(Arena *mem, char *message)
 }
 
 static Machine
-machine_of(Arena *mem, const Target *t, bool host)
+machine_of(Arena *mem, const Target *t, const EmitLlvmOptions *opt)
 {
-	if (!host)
-		return (Machine){triple, t->cpu, t->features};
+	if (!opt || !opt->host)
+		return (Machine){triple, t->cpu, t->features, false, false};
 	return (Machine){kept(mem, LLVMGetDefaultTargetTriple()), kept(mem, LLVMGetHostCPUName()),
-	    kept(mem, LLVMGetHostCPUFeatures())};
+	    kept(mem, LLVMGetHostCPUFeatures()), true, opt->checks || opt->quick};
 }
 
 static LLVMTargetMachineRef
-make_machine(Arena *mem, const Machine *m, bool host, bool quick, const char **why)
+make_machine(Arena *mem, const Machine *m, const char **why)
 {
 	Escape escape;
 	LLVMTargetRef target;
@@ -180,9 +182,9 @@ make_machine(Arena *mem, const Machine *m, bool host, bool quick, const char **w
 		return NULL;
 	}
 	llvm_escape = &escape;
-	LLVMCodeGenOptLevel level = quick ? LLVMCodeGenLevelNone : host ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-	machine = LLVMCreateTargetMachine(target, m->triple, m->cpu, m->features, level, host ? LLVMRelocPIC : LLVMRelocDefault,
-	    LLVMCodeModelDefault);
+	machine = LLVMCreateTargetMachine(target, m->triple, m->cpu, m->features,
+	    !m->host ? LLVMCodeGenLevelDefault : m->quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelLess,
+	    m->host ? LLVMRelocPIC : LLVMRelocDefault, LLVMCodeModelDefault);
 	llvm_escape = NULL;
 	return machine;
 }
@@ -190,20 +192,19 @@ make_machine(Arena *mem, const Machine *m, bool host, bool quick, const char **w
 EmitLlvm *
 emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why)
 {
-	bool host = opt && opt->host;
-	if (t->kind != TARGET_PTX && !host) {
+	if (t->kind != TARGET_PTX && !(opt && opt->host)) {
 		*why = "LLVM makes no code for it";
 		return NULL;
 	}
 	pthread_once(&llvm_once, once);
-	const Machine to = machine_of(mem, t, host);
-	LLVMTargetMachineRef machine = make_machine(mem, &to, host, host && opt->quick, why);
+	const Machine to = machine_of(mem, t, opt);
+	LLVMTargetMachineRef machine = make_machine(mem, &to, why);
 	if (!machine)
 		return NULL;
 	EmitLlvm *l = NEW(mem, EmitLlvm);
 	l->e = (Emitter){.target = t, .mem = mem, .state = l, .place = place, .name = name};
 	l->opt = opt ? *opt : (EmitLlvmOptions){0};
-	l->opt.lines = l->opt.lines && l->opt.cx && !host;
+	l->opt.lines = l->opt.lines && l->opt.cx && !to.host;
 	l->machine = machine;
 	l->cx = LLVMContextCreate();
 	LLVMContextSetDiagnosticHandler(l->cx, complain, l);
@@ -218,7 +219,7 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	make_types(l);
 	llvm_value_open(l);
 	llvm_control_open(l);
-	if (host) {
+	if (to.host) {
 		l->host.has_half = strncmp(to.triple, "x86", 3) != 0 || strstr(to.features, "+f16c");
 		llvm_simt_open(l);
 		return l;

@@ -1,6 +1,6 @@
 /* Fuzzes the tile IR from both sides.
  *
- *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--target=NAME] [--show] [--text] [--lockstep]
+ *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--target=NAME] [--show] [--text] [--simt]
  *         [--shrink] [FILE...]
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
@@ -8,13 +8,13 @@
  * bit (NaNs are equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
  * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
- * With --lockstep each kernel goes all the way to a GPU's code instead, which is run on this machine (emit/lockstep.c) and
+ * With --simt each kernel goes all the way to a GPU's code instead, which is run on this machine (runtime/simt) and
  * must leave what the interpreter leaves, but for the last bits of sums and mathematical functions.
  * FILEs of tile IR with a generated kernel's parameters are checked instead, as far as the passes go. */
-#include "emit/emit.h"
 #include "gen.h"
 #include "ir/interp/interp.h"
 #include "lower/lower.h"
+#include "runtime/simt/simt.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -59,7 +59,8 @@ rng_below(Rng *r, int n)
 
 typedef struct Options {
 	const char *passes, *target;
-	bool show, text_only, lockstep;
+	bool show, text_only, simt;
+	SimtMachine *machine;
 } Options;
 
 /* ---- running a module ---- */
@@ -312,20 +313,32 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 
 /* ---- through lowering ---- */
 
-/* One launch of the GPU's code.  An assert that does not hold is a line, as in run(). */
-static bool
-run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem)
+static void
+add_range(SimtRange *r, const void *p, size_t bytes)
 {
-	Lockstep *s = emit_lockstep_open(cx->mem, t);
+	r->low = r->first = (uint64_t)(uintptr_t)p;
+	r->high = r->low + bytes;
+}
+
+/* One launch of the GPU's code, warps in an order of the schedule's.  An assert that does not hold is a line, as in
+ * run(). */
+static bool
+run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem, SimtMachine *machine, uint64_t schedule)
+{
 	FaultRecord faults = {0};
-	char why[512] = "";
-	int n;
+	const char *why = "";
+	SimtRange range[GEN_TENSORS + GEN_POINTERS + 1] = {0};
+	SimtReport report;
+	int n, nrange = 0;
 	const AbiParam *abi = artefact_abi(f, cx->mem, &n);
 	uint64_t *value = NEW_ARRAY(cx->mem, uint64_t, n);
 	float third = 0.75f;
+	SimtCode *code = simt_code_open(f, t, true, cx->mem, &why);
 
-	if (!lower_func(f, t, emit_lockstep_emitter(s), cx->mem))
+	if (!code) {
+		fprintf(stderr, "%s\n", why);
 		return false;
+	}
 	for (int i = 0; i < n; i++) {
 		int p = abi[i].param;
 		if (abi[i].kind == ABI_POINTER)
@@ -344,17 +357,20 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem)
 			value[i] = (uint64_t)(uintptr_t)&faults;
 	}
 	for (int i = 0; i < GEN_TENSORS; i++)
-		emit_lockstep_bounds(s, (char *)mem->tensor[i],
-		    (char *)mem->tensor[i] + CELLS * dtype_tile_size(gen_tensor_type(i)));
+		add_range(&range[nrange++], mem->tensor[i], (size_t)CELLS * dtype_tile_size(gen_tensor_type(i)));
 	for (int i = 0; i < GEN_POINTERS; i++)
-		emit_lockstep_bounds(s, (char *)mem->pointed[i], (char *)mem->pointed[i] + GEN_POINTED * 4);
-	emit_lockstep_bounds(s, (char *)&faults, (char *)(&faults + 1));
-	int blocks = f->schedule.persistent ? 1 : GEN_GRID;    /* programs in order, for they write to the same places */
-	for (int b = 0; b < blocks; b++)
-		if (!emit_lockstep_run(s, value, b, blocks, on_print, &mem->lines, why, sizeof why)) {
-			fprintf(stderr, "block %d: %s\n", b, why);
-			return false;
-		}
+		add_range(&range[nrange++], mem->pointed[i], (size_t)GEN_POINTED * 4);
+	add_range(&range[nrange++], &faults, sizeof faults);
+	/* programs in order, for they write to the same places: one OS thread */
+	SimtLaunch l = {.param = value, .nblocks = f->schedule.persistent ? 1 : GEN_GRID, .workers = 1, .range = range,
+	    .nrange = nrange, .seed = schedule, .print = on_print, .print_user = &mem->lines};
+	simt_code_launch(code, &l);
+	bool good = simt_run(machine, &l, &report);
+	simt_code_close(code);
+	if (!good) {
+		fprintf(stderr, "block %lld, line %d: %s\n", (long long)report.block, report.place.line, report.text);
+		return false;
+	}
 	if (faults.number)
 		text_put(&mem->lines, "fault: an assert\n");
 	return true;
@@ -401,7 +417,7 @@ drop_undefined(Module *m)
 }
 
 static bool
-check_lockstep(Compile *cx, const Text *text, const Options *o, uint64_t seed)
+check_simt(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 {
 	const Target *t = target_named(o->target ? o->target : seed & 1 ? "sm_90a" : "sm_80");
 	PassOptions opt = {.verify = true};
@@ -420,7 +436,7 @@ check_lockstep(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 		m->funcs.at[0]->schedule.stages = rng_below(&r, 4);
 	}
 	good = good && run(plain, &before, false) && passes_run(m, t, &opt);
-	good = good && run_lowered(cx, m->funcs.at[0], t, &after);
+	good = good && run_lowered(cx, m->funcs.at[0], t, &after, o->machine, seed % 3 ? seed : 0);
 	if (!good)
 		show_reports(cx);
 	bool stopped = before.lines.n > 0;
@@ -543,8 +559,8 @@ check_input(const Input *in, const Options *o)
 	if (why)
 		fprintf(stderr, "does not verify: %s\n", why);
 	bool good = !why && check_round_trip(cx, &text);
-	if (o->lockstep)
-		good = good && check_lockstep(cx, &text, o, in->seed);
+	if (o->simt)
+		good = good && check_simt(cx, &text, o, in->seed);
 	else
 		good = good && (o->text_only || check_passes(cx, &text, o, in->seed)) && check_damaged(cx, &text, in->seed);
 	if (!good && !o->show)
@@ -671,8 +687,8 @@ main(int argc, char **argv)
 			shrinks = true;
 		else if (strcmp(argv[i], "--text") == 0)
 			o.text_only = true;
-		else if (strcmp(argv[i], "--lockstep") == 0)
-			o.lockstep = true;
+		else if (strcmp(argv[i], "--simt") == 0)
+			o.simt = (o.machine = simt_open()) != NULL;
 		else if (argv[i][0] != '-')
 			nfiles++, nbad += !check_file(argv[i], &o);
 		else

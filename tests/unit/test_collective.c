@@ -1,4 +1,4 @@
-/* Ops in which a tile's elements meet, lowered in layouts of every kind and run by the lockstep machine: reductions,
+/* Ops in which a tile's elements meet, lowered in layouts of every kind and run by the emulator: reductions,
  * scans, sorts, the greatest few, counting, gathers, parts, cats, flips, products.
  *
  * Layouts are random: single bits of the tile dealt to registers, lanes and warps, with repeats, and now and then a bit
@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "emit/emit.h"
 #include "ir/interp/num.h"
 #include "lower/lower.h"
+#include "lowered_help.h"
 
 enum { WARPS_LOG2 = 2, LANES_LOG2 = 5, MOST = 4096, TRIALS = 150 };
 
@@ -123,24 +123,20 @@ run(Case *c, int nparam, int nout, const int *count)
 	Compile *cx = compile_open();
 	const Target *t = target_named(targets[c->seed & 1]);
 	uint64_t param[6];
-	char why[512];
+	SimtReport ran;
 	Module *m = module_parse(cx, source_text(cx, "test.tir", c->text.at, c->text.n));
 	Text report = {0};
 	if (!m) {
 		diag_print(cx, &report, 0, false);
 		fail_msg("%s\n%s", c->text.at, report.at);
 	}
-	Lockstep *s = emit_lockstep_open(cx->mem, t);
-	if (!lower_func(m->funcs.at[0], t, emit_lockstep_emitter(s), cx->mem)) {
-		diag_print(cx, &report, 0, false);
-		fail_msg("%s\n%s", c->text.at, report.at);
-	}
 	for (int i = 0; i < nparam; i++)
 		param[i] = (uint64_t)(uintptr_t)c->memory[i < nparam - nout ? i : 3 + i - (nparam - nout)];
 	param[nparam] = 1;
-	if (!emit_lockstep_run(s, param, 0, 1, NULL, NULL, why, sizeof why)) {
+	if (!run_func(m->funcs.at[0], t, param, 1, &ran)) {
 		fprintf(stderr, "%s", c->text.at);
-		fail_msg("%s", why);
+		diag_print(cx, &report, 0, false);
+		fail_msg("%s\n%s", ran.text, report.at ? report.at : "");
 	}
 	for (int k = 0; k < nout; k++)
 		for (int i = 0; i < count[k]; i++) {

@@ -1,4 +1,4 @@
-/* Lowering without a GPU: small modules with layouts of every kind are lowered, run by the lockstep machine, and what
+/* Lowering without a GPU: small modules with layouts of every kind are lowered, run by the emulator, and what
  * they leave in memory is compared with what it must be.
  *
  * Conversions: an index tile in one random layout is converted to another and written; each element must be its own
@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "emit/emit.h"
 #include "ir/interp/num.h"
 #include "lower/lower.h"
+#include "lowered_help.h"
 
 enum { WARPS_LOG2 = 2, LANES_LOG2 = 5 };
 
@@ -84,9 +84,9 @@ try_text(const char *text, const char *target, const uint64_t *param, char *why,
 		diag_print(cx, &report, 0, false);
 		fail_msg("%s\n%s", text, report.at);
 	}
-	Lockstep *s = emit_lockstep_open(cx->mem, t);
-	assert_true(lower_func(m->funcs.at[0], t, emit_lockstep_emitter(s), cx->mem));
-	bool ok = emit_lockstep_run(s, param, 0, 1, NULL, NULL, why, why_size);
+	SimtReport r;
+	bool ok = run_func(m->funcs.at[0], t, param, 1, &r);
+	snprintf(why, why_size, "%s (line %d)", r.text, r.place.line);
 	text_close(&report);
 	compile_close(cx);
 	return ok;
