@@ -191,6 +191,7 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 	for (int i = 0; i < l->nabi; i++) {
 		const FuncParam *p = &l->func->param[l->abi[i].param];
 		const PlanArg *a = &args[l->abi[i].param];
+		bool is_result = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH);
 		if (l->abi[i].kind != ABI_POINTER)
 			continue;
 		if (!a->low)
@@ -200,7 +201,7 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 		*r = (SimtRange){.name = p->name, .low = (uint64_t)(uintptr_t)a->low & ~UINT64_C(3),
 		    .high = ((uint64_t)(uintptr_t)a->high + 3) & ~UINT64_C(3), .first = (uint64_t)(uintptr_t)a->data,
 		    .dtype = l->func->body->arg[l->abi[i].param].type->elem,
-		    .undefined = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH) && !a->filled,
+		    .undefined = is_result && !a->filled,
 		    .is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN};
 		if (p->kind == PARAM_TENSOR && !dtype_is_packed(r->dtype)) {
 			r->rank = l->func->body->arg[l->abi[i].param].type->rank;
@@ -217,7 +218,8 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 {
 	SimtState *s = d->state;
 	SimtReport report;
-	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule, .turns_most = s->opt.turns, .range = range, .nrange = nrange,
+	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule,
+	    .turns_most = s->opt.turns, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_findings_close(&s->findings);
 	s->findings.counts = s->opt.costs && !l->is_costed;

@@ -63,7 +63,8 @@ define(EmitLlvm *l, LLVMOrcLLJITRef jit, const EmitSymbol *symbol, int n, const 
 			continue;
 		pair[count].Name = LLVMOrcLLJITMangleAndIntern(jit, symbol[i].name);
 		pair[count].Sym.Address = (LLVMOrcExecutorAddress)(uintptr_t)symbol[i].address;
-		pair[count++].Sym.Flags.GenericFlags = LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable;
+		pair[count++].Sym.Flags.GenericFlags =
+		    LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable;
 	}
 	LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit);
 	return count == 0 ||

@@ -40,12 +40,13 @@ place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
 		p = LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
 	if (l->opt.checks) {
 		llvm_host_site(l, false);
-		LLVMValueRef how_much = llvm_i32(l, bytes), align = llvm_i32(l, first ? bytes : MAX(bytes, access_align(at)));
+		int known = access_align(at), align = first && known > bytes ? bytes : known;
+		LLVMValueRef how_much = llvm_i32(l, bytes);
 		LLVMValueRef in_shared[4] = {l->host.thread, p, how_much, llvm_i32(l, how)};
 		if (shared)
 			return llvm_host_call(l, "simt_shared_at", l->generic, in_shared, 4, 0);
 		LLVMValueRef in_global[5] = {l->host.thread, LLVMBuildPtrToInt(l->b, p, l->type[REG_I64], ""), how_much,
-		    access_align(at) < bytes ? llvm_i32(l, access_align(at)) : align, llvm_i32(l, how)};
+		    llvm_i32(l, align), llvm_i32(l, how)};
 		return llvm_host_call(l, "simt_global_at", l->generic, in_global, 5, 0);
 	}
 	if (shared) {

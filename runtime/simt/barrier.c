@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static const char whole_name[] = "a barrier", part_name[] = "a barrier of some warps", warp_name[] = "a barrier of the warp";
+static const char whole_name[] = "a barrier", part_name[] = "a barrier of some warps";
+static const char warp_name[] = "a barrier of the warp";
 
 /* What check.c knows the arrivals of one round by. */
 static uint64_t
@@ -74,8 +75,8 @@ check_arrival(Crew *w, Fiber *f, const Barrier *r, int id, int count)
 	if (r->arrived && r->expected != count)
 		simt_fail_at(t, r->site, "barrier %d is of %d threads here and of %d there", id, count, r->expected);
 	if (p->held && p->barrier_site != t->site)
-		simt_fail_at(t, p->barrier_site, "lanes of warp %d part: thread %d is at another barrier than the others", t->warp,
-		    t->thread);
+		simt_fail_at(t, p->barrier_site, "lanes of warp %d part: thread %d is at another barrier than the others",
+		    t->warp, t->thread);
 	if (r->arrived && r->is_whole && r->site != t->site)
 		simt_fail_at(t, r->site, "threads %d and %d wait for each other at different barriers", t->thread,
 		    w->fiber[r->first].t.thread);

@@ -173,8 +173,8 @@ no_memory(Run *run)
 {
 	pthread_mutex_lock(&run->lock);
 	if (!run->report->failed)
-		*run->report = (SimtReport){.failed = true, .kind = FAULT_MEMORY, .text = "no memory for the threads of a block", .place = NOWHERE,
-		    .other = NOWHERE};
+		*run->report = (SimtReport){.failed = true, .kind = FAULT_MEMORY, .place = NOWHERE, .other = NOWHERE,
+		    .text = "no memory for the threads of a block"};
 	atomic_store(&run->failed, -1);
 	pthread_mutex_unlock(&run->lock);
 }
@@ -216,9 +216,11 @@ fits(const SimtLaunch *l, SimtReport *r)
 {
 	const Target *t = l->target;
 	if (l->threads > MIN(t->max_threads, SIMT_WARPS * SIMT_LANES))
-		return refuse(r, "the kernel has %d threads a block; %s has %d at most", l->threads, t->name, t->max_threads);
+		return refuse(
+		    r, "the kernel has %d threads a block; %s has %d at most", l->threads, t->name, t->max_threads);
 	if (l->threads <= 0 || l->threads % SIMT_LANES)
-		return refuse(r, "the kernel has %d threads a block; the emulator runs whole warps of %d", l->threads, SIMT_LANES);
+		return refuse(
+		    r, "the kernel has %d threads a block; the emulator runs whole warps of %d", l->threads, SIMT_LANES);
 	if (l->shared_bytes > t->shared_bytes)
 		return refuse(r, "the kernel needs %d bytes of shared memory a block; %s has %d", l->shared_bytes, t->name,
 		    t->shared_bytes);
