@@ -418,7 +418,7 @@ findings(void **state)
 		    "    %%z = add %%w, %%x : f32[32, 32] #1\n"
 		    "    write %%y, %%0, %%0, %%z {index = \"pp\", extents = [32, 32]}\n}\n", layouts, second[i]);
 		if (i == 0)
-			check_found(text.at, aligned, "no barrier after a read of another");
+			check_found(text.at, aligned, "race in shared memory");
 		else
 			run_text(text.at, "sm_90a", aligned);
 		if (i == 1)
