@@ -60,21 +60,37 @@ wake_later(Crew *w)
 	return any;
 }
 
+/* With a seed one warp goes on only when nobody else can: what it waits for may be gone by then. */
+static bool
+is_asleep(const Crew *w, int warp)
+{
+	uint64_t h = w->launch->seed * 0x9E3779B97F4A7C15u;
+	return w->launch->seed && (h >> 33) % (uint64_t)w->nwarps == (uint64_t)warp;
+}
+
+static bool
+wake_lanes(Crew *w, int warp)
+{
+	uint32_t woken = 0;
+	for (uint32_t left = w->warp[warp].waiting; left; left &= left - 1) {
+		int lane = __builtin_ctz(left);
+		const Fiber *f = &w->fiber[warp * SIMT_LANES + lane];
+		woken |= (uint32_t)f->ready(f->user) << lane;
+	}
+	w->warp[warp].waiting &= ~woken;
+	crew_let_run(w, warp, woken);
+	return woken != 0;
+}
+
 /* Asks those who wait for something. */
 static bool
 wake_waiting(Crew *w)
 {
 	bool any = false;
-	for (int i = 0; i < w->nwarps; i++)
-		for (uint32_t left = w->warp[i].waiting; left; left &= left - 1) {
-			int lane = __builtin_ctz(left);
-			Fiber *f = &w->fiber[i * SIMT_LANES + lane];
-			if (!f->ready(f->user))
-				continue;
-			w->warp[i].waiting &= ~(UINT32_C(1) << lane);
-			crew_let_run(w, i, UINT32_C(1) << lane);
-			any = true;
-		}
+	for (int asleep = 0; asleep < 2 && !any; asleep++)
+		for (int i = 0; i < w->nwarps; i++)
+			if (w->warp[i].waiting && is_asleep(w, i) == asleep)
+				any |= wake_lanes(w, i);
 	return any;
 }
 
