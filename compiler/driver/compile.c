@@ -39,121 +39,6 @@ set_schedule(Func *f, const Schedule *s)
 	};
 }
 
-int64_t
-promise_of(uint64_t v)
-{
-	v |= PROMISED_MOST;
-	return (int64_t)(v & (~v + 1));
-}
-
-static bool
-is_power(int64_t v)
-{
-	return v > 0 && (v & (v - 1)) == 0;
-}
-
-int64_t
-promise_of_size(const Bound *b, int64_t v)
-{
-	int64_t most = v > 0 ? promise_of((uint64_t)v) : 1;
-	for (int i = 0; i < b->nct && v > 0; i++) {
-		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
-		for (int twice = 0; twice < 2 && c < INT64_C(1) << 31; twice++, c *= 2)
-			if (is_power(c) && c > most && v % c == 0)
-				most = c;
-	}
-	return most;
-}
-
-static int64_t
-name_multiple(const Bound *b, const Promises *p, const char *name)
-{
-	for (int i = 0; i < b->nsymbol; i++)
-		if (b->symbol[i].name == name)
-			return p->symbol && p->symbol[i] > 0 ? p->symbol[i] : 1;
-	for (int i = 0; i < b->nct; i++)
-		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
-			return promise_of((uint64_t)b->ct[i].value.i);
-	return 1;
-}
-
-/* What a dimension like 2 * C is a multiple of, where C is promised to be one of 16: 32. */
-static int64_t
-expr_multiple(const Bound *b, const Promises *p, const Expr *e)
-{
-	int64_t x, y;
-	if (e->kind == EX_INT)
-		return promise_of(e->u);
-	if (e->kind == EX_NAME)
-		return name_multiple(b, p, e->name);
-	if (e->kind != EX_BINARY)
-		return 1;
-	x = expr_multiple(b, p, e->a);
-	y = expr_multiple(b, p, e->b);
-	switch (e->bin) {
-	case BIN_MUL: return x * y > PROMISED_MOST * PROMISED_MOST ? PROMISED_MOST * PROMISED_MOST : x * y;
-	case BIN_ADD: case BIN_SUB: return x < y ? x : y;
-	default: return 1;
-	}
-}
-
-static void
-promise_dims(FuncParam *f, const KernelParam *k, const Bound *b, const Promises *p)
-{
-	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
-		if (f->dim[d] < 0 && d < k->ast->type->dims.n)
-			f->dim_multiple[d] = expr_multiple(b, p, k->ast->type->dims.at[d]);
-}
-
-/* The function's parameters are the kernel's, then its symbols. */
-static void
-set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
-{
-	for (int i = 0; i < k->params.n; i++)
-		if (k->params.at[i].kind == PARAM_TENSOR)
-			promise_dims(&f->param[i], &k->params.at[i], b, p);
-	for (int i = 0; i < k->params.n && p->contiguous; i++)
-		f->param[i].strided &= !p->contiguous[i];
-	for (int i = 0; i < f->nparam; i++)
-		f->param[i].multiple =
-		    i < k->params.n ? p->param ? p->param[i] : 0 : p->symbol ? p->symbol[i - k->params.n] : 0;
-}
-
-/* Is it cdiv(SYMBOL, number), or a symbol alone, which is cdiv(SYMBOL, 1)? */
-static bool
-grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
-{
-	const Expr *of = e;
-	*per = 1;
-	if (e->kind == EX_CALL && e->a->kind == EX_NAME && !e->a->scope && strcmp(e->a->name, "cdiv") == 0 &&
-	    e->args.n == 2 && !e->args.at[0].name && !e->args.at[1].name) {
-		const Expr *by = e->args.at[1].e;
-		of = e->args.at[0].e;
-		*per = by->kind == EX_INT && by->u <= INT32_MAX ? (int64_t)by->u : 0;
-		for (int i = 0; i < b->nct && by->kind == EX_NAME && !by->scope; i++)
-			if (b->ct[i].name == by->name && b->ct[i].value.kind == CONST_INT)
-				*per = b->ct[i].value.i;
-	}
-	for (*symbol = 0; *symbol < b->nsymbol; ++*symbol)
-		if (of->kind == EX_NAME && !of->scope && b->symbol[*symbol].name == of->name)
-			return *per > 0;
-	return false;
-}
-
-/* What the header says of the number of programs, for pass axis. */
-static void
-note_grid(Func *f, const Kernel *k, const Bound *b)
-{
-	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		int axis = op->kind == OP_PROGRAM_ID ? (int)op_int(op, "axis", 0) : -1, symbol;
-		int64_t per;
-		if (axis < 0 || axis >= k->item->grid.n || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
-			continue;
-		op_set_attr(f->module, op, attr_int(f->module, "dim", k->params.n + symbol));
-		op_set_attr(f->module, op, attr_int(f->module, "per", per));
-	}
-}
-
 Module *
 compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
 {
@@ -168,9 +53,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 		return NULL;
 	if (t) {
 		set_schedule(m->funcs.at[0], &b->schedule);
-		note_grid(m->funcs.at[0], k, b);
-		if (promises)
-			set_promises(m->funcs.at[0], k, b, promises);
+		promises_note(m->funcs.at[0], k, b, promises);
 	}
 	return passes_run(m, t, opt) ? m : NULL;
 }

@@ -11,14 +11,17 @@ enum { PROMISED_MOST = 16 };                             /* nothing greater is p
 
 int64_t promise_of(uint64_t v);                           /* the largest power of two up to that which divides it */
 /* Of a dimension: the same, or a greater power of two if it is the value of a compile-time parameter or twice that, a
- * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0. */
+ * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0; -v if v is such a value. */
 int64_t promise_of_size(const Bound *b, int64_t v);
 
 typedef struct Promises {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
-	const int64_t *symbol;
+	const int64_t *symbol;                          /* promise_of_size */
 	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
 } Promises;
+
+/* Writes both into the function: what is promised (NULL: nothing), and how many programs the grid's axes have. */
+void promises_note(Func *f, const Kernel *k, const Bound *b, const Promises *p);
 
 /* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `promises` may be NULL: then
  * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */

@@ -138,6 +138,16 @@ narrow(Axes *a, const Value *v, const AxisInfo *more)
 	return changed;
 }
 
+/* The greatest index below `end` that a loop may reach: steps count from `lo`, and keep what divides it. */
+static int64_t
+last_index(const AxisInfo *lo, int64_t end, const AxisInfo *step, int div)
+{
+	int64_t last = end - 1;
+	if (lo->lo == lo->hi && step->lo == step->hi && lo->lo >= 0 && last >= lo->lo)
+		return lo->lo + (last - lo->lo) / step->lo * step->lo;
+	return last >= 0 && div < 62 ? last >> div << div : last;
+}
+
 static void
 index_info(Axes *a, const Op *op)
 {
@@ -147,7 +157,7 @@ index_info(Axes *a, const Op *op)
 	x.div[0] = MIN(lo->div[0], step->div[0]);
 	if (step->lo > 0 && hi->hi > INT64_MIN) {
 		x.lo = lo->lo;
-		x.hi = MAX(hi->hi - 1, lo->lo);
+		x.hi = MAX(last_index(lo, hi->hi, step, x.div[0]), lo->lo);
 	}
 	a->of[i->id] = x;
 }

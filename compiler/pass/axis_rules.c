@@ -411,7 +411,7 @@ axis_rule(const Axes *a, const Op *op, const Value *out)
 	switch (op->kind) {
 	case OP_CONST: return rule_const(op, t);
 	case OP_IOTA: return rule_iota(op, t);
-	case OP_PROGRAM_ID: return rule_index(t, 0, INT32_MAX - 1);
+	case OP_PROGRAM_ID: return rule_index(t, 0, MAX(op_int(op, "count", INT32_MAX), 1) - 1);
 	case OP_NUM_PROGRAMS: return rule_index(t, 1, INT32_MAX);
 	case OP_DIM: return rule_dim(a, op, t);
 	case OP_BROADCAST: return rule_broadcast(a, op, t);

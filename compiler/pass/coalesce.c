@@ -98,8 +98,10 @@ choose_warps(const Func *f, const Target *t)
 		return dot_warps(f, &x);
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
-	if (x.reduces)
-		few = more = ELEMENTS_REDUCED;
+	if (x.reduces) {
+		few = ELEMENTS_REDUCED;
+		more = ELEMENTS_MOST;
+	}
 	if (x.reduces && x.most <= FEW_SUFFICE)         /* small blocks fill a multiprocessor better than large ones */
 		limit = MIN(limit, WARPS_REDUCED);
 	while (warps < limit && x.most > (int64_t)warps * t->lanes * (warps >= WARPS_FEW ? more : few))
