@@ -13,104 +13,20 @@
  * Its ops say of what lines they are, as those of a program do: `read … @11:16`.
  *
  * Unharmed it must agree with the interpreter and be reported by no check, in order and with random schedules.  What can
- * be planted is said at the emitter's calls below. */
+ * be planted is said in plant.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "plant.h"
 
 #include "lower/lower.h"
 #include "pass/pass.h"
 #include "runtime/simt/simt.h"
 
+static Plant plant;
+
 enum { MOST_PARAMS = 8, SCHEDULES = 8 };
-
-/* ---- planting: the emitter's calls go through these ---- */
-
-typedef struct Plant {
-	char kind[16];                                  /* "": none */
-	int number, seen;                               /* which of its kind; so many have gone by */
-	Emitter was;
-} Plant;
-
-static Plant plant;                                     /* an emitter has no room for it */
-
-static bool
-hits(const char *kind)
-{
-	return strcmp(plant.kind, kind) == 0 && ++plant.seen == plant.number;
-}
-
-/* shuffle: only the first half of the lanes reaches it */
-static void
-half_shuffle(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out)
-{
-	Reg lane;
-	plant.was.prim(e, PRIM_LANE, NULL, 0, NULL, 0, &lane, 1);
-	Reg half = e->int_const(e, REG_I32, 16);
-	e->if_begin(e, e->op(e, EMIT_ULT, lane, half, 0));
-	plant.was.prim(e, k, in, nin, imm, nimm, out, 1);
-	e->if_else(e, out, 1);
-	e->if_end(e, in, out, 1);
-}
-
-/* barrier, fence: left out; wait: one group more may be under way; parity: the other one; expect: 16 bytes more */
-static void
-prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
-{
-	Reg word[10];
-	int64_t more[2] = {0};
-	for (int i = 0; i < nin; i++)
-		word[i] = in[i];
-	for (int i = 0; i < nimm; i++)
-		more[i] = imm[i];
-	bool meets = k == PRIM_BARRIER || k == PRIM_BARRIER_PART || k == PRIM_WARP_BARRIER;
-	bool shuffles = k == PRIM_SHUFFLE || k == PRIM_SHUFFLE_XOR || k == PRIM_SHUFFLE_DOWN || k == PRIM_SHUFFLE_UP;
-	if ((meets && hits("barrier")) || (k == PRIM_FENCE_ASYNC && hits("fence")))
-		return;
-	if ((k == PRIM_CP_WAIT || k == PRIM_WGMMA_WAIT) && hits("wait"))
-		more[0]++;
-	if (k == PRIM_MBAR_WAIT && hits("parity"))
-		word[1] = e->op(e, EMIT_XOR, in[1], e->int_const(e, REG_I32, 1), 0);
-	if (k == PRIM_MBAR_EXPECT && hits("expect"))
-		word[1] = e->op(e, EMIT_ADD, in[1], e->int_const(e, REG_I32, 16), 0);
-	if (shuffles && hits("shuffle"))
-		half_shuffle(e, k, word, nin, more, nimm, out);
-	else
-		plant.was.prim(e, k, word, nin, more, nimm, out, nout);
-}
-
-/* fragment: the first two words of A change places */
-static void
-mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out)
-{
-	Reg word[8];
-	for (int k = 0; k < mma_words(i).a; k++)
-		word[k] = a[k];
-	if (hits("fragment")) {
-		word[0] = a[1];
-		word[1] = a[0];
-	}
-	plant.was.mma(e, i, word, b, c, out);
-}
-
-/* bound: < becomes <= */
-static Reg
-op(Emitter *e, EmitOp o, Reg a, Reg b, Reg c)
-{
-	if (o == EMIT_SLT && hits("bound"))
-		o = EMIT_SLE;
-	return plant.was.op(e, o, a, b, c);
-}
-
-static void
-into(Emitter *e)
-{
-	plant.was = *e;
-	plant.seen = 0;
-	e->prim = prim;
-	e->mma = mma;
-	e->op = op;
-}
 
 /* ---- a kernel and its arguments ---- */
 
@@ -250,7 +166,7 @@ emulate(Kernel *k, uint64_t seed, SimtFindings *found, SimtReport *report)
 	const EmitSymbol *symbol = simt_symbols(&nsymbol);
 	EmitLlvm *l = emit_llvm_open(mem, k->target, &opt, &why);
 	Emitter *e = emit_llvm_emitter(l);
-	into(e);
+	plant_into(&plant, e);
 	EmitCode *code = lower_func(k->f, k->target, e, mem) ? emit_llvm_code(l, symbol, nsymbol, &why) : NULL;
 	if (!code) {
 		complain(k, "no code: ", why);
@@ -338,7 +254,6 @@ judge(Kernel *k, const char *want)
 	for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
 		SimtFindings found = {0};
 		SimtReport report = {0};
-		plant.seen = 0;
 		bool ends = emulate(k, seed, &found, &report), good = is_found(k, ends, &found, &report, want);
 		if (plant.seen < plant.number)
 			complain(k, "there are not so many", "");
