@@ -219,25 +219,6 @@ shared_words(const SimtLaunch *l, uint32_t offset, Place a, Place b, char *out, 
 	    name ? name : "", name ? "'" : "");
 }
 
-/* Indices of an element by a tensor's strides; false: it is none. */
-static bool
-tensor_index(const SimtRange *r, int64_t element, int64_t at[MAX_RANK])
-{
-	bool done[MAX_RANK] = {0};
-	for (int k = 0; k < r->rank; k++) {
-		int most = -1;
-		for (int d = 0; d < r->rank; d++)
-			if (!done[d] && (most < 0 || r->stride[d] > r->stride[most]))
-				most = d;
-		done[most] = true;
-		at[most] = r->stride[most] > 0 && r->dim[most] > 1 ? element / r->stride[most] : 0;
-		element -= at[most] * r->stride[most];
-		if (at[most] < 0 || at[most] >= r->dim[most])
-			return false;
-	}
-	return element == 0;
-}
-
 static int64_t
 element_of(const SimtRange *r, uint64_t address)
 {
@@ -250,7 +231,7 @@ global_words(const SimtRange *r, uint64_t address, char *out, size_t size)
 {
 	int64_t at[MAX_RANK] = {0}, element = element_of(r, address);
 	char index[64];
-	if (r->rank && tensor_index(r, element, at)) {
+	if (r->rank && range_index(r, element, at)) {
 		index_words(at, r->rank, index, sizeof index);
 		snprintf(out, size, "'%s', element %s", r->name ? r->name : "memory", index);
 	} else {
@@ -436,6 +417,10 @@ report_global_bounds(Check *c, SimtThread *t, const SimtRange *before, uint64_t 
 	snprintf(x.part[1], WORDS, "%d bytes", bytes);
 	if (!r || !r->name) {
 		snprintf(x.part[2], WORDS, "all tensors");
+	} else if (r->rank && address >= r->low && address < r->high) {
+		index_words(r->dim, r->rank, index, sizeof index);
+		snprintf(x.part[2], WORDS, "'%s': its memory holds more, and this is no element of its %s%s", r->name,
+		    dtype_info[r->dtype].text, index);
 	} else if (r->rank) {
 		for (int d = 0; d < r->rank; d++)
 			count *= r->dim[d];

@@ -32,6 +32,7 @@ struct Traffic {
 	GlobalCell *cell;                               /* NULL: there is none */
 	size_t size;
 	int shift;                                      /* log2 of an element's bytes */
+	bool is_view;                                   /* of a part of its allocation, so that bounds do not say all */
 	bool starts_undefined;
 	uint8_t lock[STRIPES];
 };
@@ -207,15 +208,42 @@ by_address(const void *a, const void *b)
 	return (x->low > y->low) - (x->low < y->low);
 }
 
+bool
+range_index(const SimtRange *r, int64_t element, int64_t at[MAX_RANK])
+{
+	bool done[MAX_RANK] = {0};
+	for (int k = 0; k < r->rank; k++) {
+		int most = -1;
+		for (int d = 0; d < r->rank; d++)
+			if (!done[d] && (most < 0 || r->stride[d] > r->stride[most]))
+				most = d;
+		done[most] = true;
+		at[most] = r->stride[most] > 0 && r->dim[most] > 1 ? element / r->stride[most] : 0;
+		element -= at[most] * r->stride[most];
+		if (element < 0 || at[most] >= r->dim[most])
+			return false;
+	}
+	return element == 0;
+}
+
 static bool
-range_open(const SimtRange *r, Traffic *t, uint64_t *left)
+is_view(const SimtRange *r)
+{
+	int64_t count = 1;
+	for (int d = 0; d < r->rank; d++)
+		count *= r->dim[d];
+	return r->rank && count * dtype_info[r->dtype].bits / 8 + 8 <= (int64_t)(r->high - r->low);
+}
+
+static bool
+range_open(const SimtRange *r, bool is_read_only, Traffic *t, uint64_t *left)
 {
 	int bytes = MAX(dtype_info[r->dtype].bits / 8, 1);
 	while (1 << t->shift < bytes)
 		t->shift++;
 	t->size = (size_t)((r->high - r->low) >> t->shift) * sizeof *t->cell;
-	if (!r->name || r->is_read_only || t->size == 0 || t->size > *left)
-		return !r->name || r->is_read_only;
+	if (!r->name || is_read_only || t->size == 0 || t->size > *left)
+		return !r->name || is_read_only;
 	t->cell = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (t->cell == MAP_FAILED) {
 		t->cell = NULL;
@@ -234,11 +262,23 @@ traffic_open(CheckLaunch *l)
 	l->traffic = NEW_ARRAY(l->mem, Traffic, n);
 	l->order = NEW_ARRAY(l->mem, const SimtRange *, n);
 	l->releases = NEW(l->mem, struct Releases);
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		l->order[i] = &l->launch->range[i];
-		l->is_partial |= !range_open(&l->launch->range[i], &l->traffic[i], &left);
+	if (n)
+		qsort(l->order, (size_t)n, sizeof *l->order, by_address);
+	for (int i = 0; i < n; i++) {
+		const SimtRange *r = l->order[i];
+		bool is_read_only = r->is_read_only, is_alone = (i == 0 || l->order[i - 1]->low != r->low);
+		/* arguments of one allocation: what is found by address is the last of them */
+		for (int k = i - 1; k >= 0 && l->order[k]->low == r->low; k--)
+			is_read_only &= l->order[k]->is_read_only;
+		if (i + 1 < n && l->order[i + 1]->low == r->low)
+			continue;
+		Traffic *t = &l->traffic[r - l->launch->range];
+		l->is_partial |= !range_open(r, is_read_only, t, &left);
+		t->is_view = is_alone && is_view(r);
+		t->starts_undefined &= is_alone;
 	}
-	qsort(l->order, (size_t)n, sizeof *l->order, by_address);
 }
 
 void
@@ -351,6 +391,18 @@ touch_element(Check *c, SimtThread *t, const SimtRange *range, uint64_t address,
 	}
 }
 
+/* Are all elements there elements of the view? */
+static bool
+is_inside(const SimtRange *r, uint64_t address, int bytes)
+{
+	int size = MAX(dtype_info[r->dtype].bits / 8, 1);
+	int64_t at[MAX_RANK], first = (int64_t)(address - r->first) / size;
+	bool inside = address >= r->first;
+	for (int i = 0; i * size < bytes && inside; i++)
+		inside = range_index(r, first + i, at);
+	return inside;
+}
+
 bool
 traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access)
 {
@@ -363,6 +415,10 @@ traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned acc
 	}
 	c->range = r;
 	Traffic *traffic = &c->launch->traffic[r - c->launch->launch->range];
+	if (traffic->is_view && !is_inside(r, address, bytes)) {
+		report_global_bounds(c, t, r, address, bytes, access);
+		return false;
+	}
 	if (!traffic->cell)
 		return true;
 	unsigned kind = access & (SIMT_READ | SIMT_WRITE | SIMT_ATOMIC | SIMT_VOLATILE);

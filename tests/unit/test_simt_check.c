@@ -46,12 +46,12 @@ barrier(SimtThread *t)
 /* ---- running ---- */
 
 static void
-try_grid(Trial *r, SimtKernel *kernel, int64_t nblocks, int threads, uint64_t seed)
+try_on(Trial *r, SimtKernel *kernel, int64_t nblocks, int threads, uint64_t seed, int64_t side)
 {
 	SimtReport report = {0};
 	SimtRange range[] = {
 	    {.name = "x", .low = (uint64_t)(uintptr_t)r->x, .high = (uint64_t)(uintptr_t)(r->x + 64),
-	        .first = (uint64_t)(uintptr_t)r->x, .dtype = TY_F32, .rank = 2, .dim = {8, 8}, .stride = {8, 1}},
+	        .first = (uint64_t)(uintptr_t)r->x, .dtype = TY_F32, .rank = 2, .dim = {side, side}, .stride = {8, 1}},
 	    {.name = "y", .low = (uint64_t)(uintptr_t)r->y, .high = (uint64_t)(uintptr_t)(r->y + 64),
 	        .first = (uint64_t)(uintptr_t)r->y, .dtype = TY_F32, .undefined = true},
 	};
@@ -62,6 +62,12 @@ try_grid(Trial *r, SimtKernel *kernel, int64_t nblocks, int threads, uint64_t se
 	simt_findings_close(&r->found);
 	if (!simt_run(r->machine, &l, &report))
 		fail_msg("%s", report.text);
+}
+
+static void
+try_grid(Trial *r, SimtKernel *kernel, int64_t nblocks, int threads, uint64_t seed)
+{
+	try_on(r, kernel, nblocks, threads, seed, 8);
 }
 
 static void
@@ -357,6 +363,29 @@ stray_accesses(void **state)
 	assert_found(r, DIAG_SIMT_BOUNDS, 3, 0);
 	assert_found(r, DIAG_SIMT_ALIGN, 4, 0);
 	assert_found(r, DIAG_SIMT_UNDEFINED, 5, 0);
+}
+
+static void
+four_rows(SimtThread *t, const uint64_t *param)
+{
+	t->site = 1;
+	if (t->thread < 16)
+		memset(simt_global_at(t, param[0] + 4 * (uint64_t)(8 * (t->thread / 4) + t->thread % 4), 4, 4, SIMT_WRITE), 0, 4);
+	t->site = 2;
+	if (t->thread == 20)
+		memset(simt_global_at(t, param[0] + 4 * 12, 4, 4, SIMT_WRITE), 0, 4);
+}
+
+/* What lies in a tensor's allocation need not lie in the tensor. */
+static void
+part_of_an_allocation(void **state)
+{
+	Trial *r = *state;
+	try_on(r, four_rows, 1, 32, 0, 4);
+	assert_found(r, DIAG_SIMT_BOUNDS, 2, 0);
+	assert_int_equal(r->found.n, 1);
+	try(r, four_rows);
+	assert_clean(r);
 }
 
 /* ---- copies ---- */
@@ -834,7 +863,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(barrier_orders), cmocka_unit_test(missing_barrier), cmocka_unit_test(order_in_a_warp),
 	    cmocka_unit_test(named_barriers), cmocka_unit_test(bytes), cmocka_unit_test(atomics),
-	    cmocka_unit_test(stray_accesses), cmocka_unit_test(rows_of_copies), cmocka_unit_test(bulk_copies),
+	    cmocka_unit_test(stray_accesses), cmocka_unit_test(part_of_an_allocation),
+	    cmocka_unit_test(rows_of_copies), cmocka_unit_test(bulk_copies),
 	    cmocka_unit_test(phases), cmocka_unit_test(between_programs), cmocka_unit_test(one_program),
 	    cmocka_unit_test(many_accesses), cmocka_unit_test(costs), cmocka_unit_test(reckoned),
 	};
