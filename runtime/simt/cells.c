@@ -22,7 +22,7 @@
 
 struct Record {
 	uint32_t clock, prev, mask;                     /* mask: lanes; of what is under way its thread plus 1; else 1 */
-	uint32_t turn;                                  /* of a write: which turn of loops, so that instructions can be told apart */
+	uint32_t turn;                                  /* of a write: which turn of loops, to tell instructions apart */
 	int32_t site;
 	uint16_t agent;                                 /* threads: the warp's first; Check.agents: under way */
 	uint16_t access;
@@ -158,8 +158,8 @@ record_equal(const Record *a, const Record *b)
 static uint32_t
 record_make(Check *c, const Record *r)
 {
-	uint32_t h = r->clock * 0x9e3779b1u ^ r->prev * 0x85ebca6bu ^ r->mask * 0xc2b2ae35u ^ (uint32_t)r->site * 0x27d4eb2fu ^
-	    r->agent * 0x165667b1u ^ r->access ^ r->turn * 0x2545f491u;
+	uint32_t h = r->clock * 0x9e3779b1u ^ r->prev * 0x85ebca6bu ^ r->mask * 0xc2b2ae35u ^ r->turn * 0x2545f491u ^
+	    (uint32_t)r->site * 0x27d4eb2fu ^ r->agent * 0x165667b1u ^ r->access;
 	uint32_t *hint = &c->hint[(h ^ h >> 15) % HINTS];
 	const Record *known = record_at(c, *hint);
 	if (known && record_equal(known, r))

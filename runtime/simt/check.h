@@ -164,7 +164,8 @@ void report_shared_race(Check *c, const CheckParty *now, const CheckParty *befor
 void report_shared_undefined(Check *c, SimtThread *t, uint32_t offset, int bytes);
 void report_shared_bounds(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access);
 void report_align(Check *c, SimtThread *t, uint64_t at, int align, unsigned access, bool is_shared);
-void report_global_race(Check *c, const CheckParty *now, const CheckParty *before, const SimtRange *range, uint64_t address);
+void report_global_race(Check *c, const CheckParty *now, const CheckParty *before, const SimtRange *range,
+    uint64_t address);
 void report_global_undefined(Check *c, SimtThread *t, const SimtRange *range, uint64_t address);
 void report_global_bounds(Check *c, SimtThread *t, const SimtRange *nearest, uint64_t address, int bytes, unsigned access);
 

@@ -100,7 +100,8 @@ add_cost(SimtCost **all, int *n, int *room, const SimtCost *x)
 	SimtCost *c = NULL;
 	for (int i = 0; i < *n && !c; i++) {
 		SimtCost *o = &(*all)[i];
-		if (o->site == x->site && o->is_shared == x->is_shared && o->is_write == x->is_write && o->bytes == x->bytes)
+		bool same_kind = o->is_shared == x->is_shared && o->is_write == x->is_write;
+		if (o->site == x->site && same_kind && o->bytes == x->bytes)
 			c = o;
 	}
 	if (c) {
@@ -123,8 +124,8 @@ add_cost(SimtCost **all, int *n, int *room, const SimtCost *x)
 void
 costs_touch(Costs *c, const SimtThread *t, uint64_t at, int bytes, bool is_shared, bool is_write, const void *from)
 {
-	uint64_t h = ((uint64_t)(uintptr_t)from ^ (uint64_t)t->steps << 32 ^ (uint64_t)t->warp << 24 ^ (uint64_t)t->site << 44) *
-	    UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t where = (uint64_t)t->warp << 24 ^ (uint64_t)t->site << 44;
+	uint64_t h = ((uint64_t)(uintptr_t)from ^ (uint64_t)t->steps << 32 ^ where) * UINT64_C(0x9e3779b97f4a7c15);
 	Gathered *g = &c->slot[h >> 52];
 	if (bytes > LONGEST)
 		return;

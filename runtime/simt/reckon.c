@@ -1,7 +1,8 @@
 /* Compares what accesses cost when they were counted with what the compiler reckoned (driver/inspect.h), place by place.
  *
  * Reckoned are whole tiles in rows that begin on a sector, so only tensors with such rows count; and of several lines at
- * one place that which allows most.  Less than was reckoned is no news. */
+ * one place that which allows most, unless one of them has scratch of its own for which nothing is reckoned.  Less than
+ * was reckoned is no news. */
 #include "runtime/simt/check.h"
 
 #include "driver/inspect.h"
@@ -49,6 +50,21 @@ sectors_of(const SimtLaunch *l, const InspectLine *x, const SimtCost *c)
 	return is_access && x->bytes == c->bytes && rows_are_sectors(l, x->op) ? x->touched : 0;
 }
 
+static int
+reckoned_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place at)
+{
+	int most = 0;
+	for (int i = 0; i < x->lines.n; i++) {
+		const InspectLine *line = &x->lines.at[i];
+		if (!is_at(line->op, at))
+			continue;
+		if (c->is_shared && (line->kind == INSPECT_DOT || line->kind == INSPECT_REDUCE) && line->smem_bytes)
+			return 0;
+		most = MAX(most, c->is_shared ? passes_of(line, c) : sectors_of(l, line, c));
+	}
+	return most;
+}
+
 void
 simt_costs_tell(const SimtLaunch *l, Compile *cx)
 {
@@ -58,17 +74,13 @@ simt_costs_tell(const SimtLaunch *l, Compile *cx)
 	for (int i = 0; i < f->ncosts; i++) {
 		const SimtCost *c = &f->cost[i];
 		Place at = c->site > 0 && c->site < l->nsite ? l->site[c->site] : NOWHERE;
-		int reckoned = 0;
-		for (int k = 0; k < x.lines.n; k++)
-			if (is_at(x.lines.at[k].op, at)) {
-				int n = c->is_shared ? passes_of(&x.lines.at[k], c) : sectors_of(l, &x.lines.at[k], c);
-				reckoned = MAX(reckoned, n);
-			}
+		int reckoned = reckoned_at(l, &x, c, at);
 		if (reckoned == 0 || c->worst <= reckoned)
 			continue;
 		const char *unit = c->is_shared ? "passes over the banks" : "sectors";
 		const char *counted = arena_printf(cx->tmp, "%d %s", c->worst, unit);
-		diag_warning(cx, at, DIAG_SIMT_COST, c->is_write ? "write" : "read", counted, arena_printf(cx->tmp, "%d", reckoned));
+		diag_warning(cx, at, DIAG_SIMT_COST, c->is_write ? "write" : "read", counted,
+		    arena_printf(cx->tmp, "%d", reckoned));
 		diag_label(cx, "%d bytes a thread; %d would do", c->bytes, c->least);
 	}
 }

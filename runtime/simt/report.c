@@ -153,7 +153,8 @@ buffer_name(const Value *buffer)
 	if (buffer->name)
 		return buffer->name;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Value *slot = op->kind == OP_COPY ? op->in[1 + op->in[0]->type->rank] : op->kind == OP_PUT ? op->in[0] : NULL;
+		const Value *slot = op->kind == OP_COPY ? op->in[1 + op->in[0]->type->rank]
+		    : op->kind == OP_PUT ? op->in[0] : NULL;
 		if (slot && slot->def && slot->def->kind == OP_SLOT)
 			slot = slot->def->in[0];
 		if (slot != buffer)
@@ -176,12 +177,13 @@ op_name(const Op *op)
 }
 
 static void
-buffer_words(const Op *op, int64_t byte, char *out, size_t size)
+buffer_words(const Op *op, int64_t byte, char *out, size_t room)
 {
 	const Value *v = &op->out[0];
 	const Type *t = v->type;
 	const char *name = buffer_name(v);
-	int64_t count = MAX(type_count(t), 1), i = byte / MAX(t->elem == TY_BOOL ? 1 : dtype_bytes(t->elem, 1), 1), at[MAX_RANK];
+	int64_t count = MAX(type_count(t), 1), size = t->elem == TY_BOOL ? 1 : dtype_bytes(t->elem, 1);
+	int64_t i = byte / MAX(size, 1), at[MAX_RANK];
 	uint64_t place = (uint64_t)(i % count);
 	char element[64];
 	if (v->layout)
@@ -191,10 +193,10 @@ buffer_words(const Op *op, int64_t byte, char *out, size_t size)
 		place /= (uint64_t)t->extent[d];
 	}
 	index_words(at, t->rank, element, sizeof element);
-	int n = snprintf(out, size, "%s%s%s, element %s", name ? "the tile of '" : "a tile", name ? name : "", name ? "'" : "",
-	    element);
-	if (t->slots > 1 && n < (int)size)
-		snprintf(out + n, size - (size_t)n, " of slot %" PRId64, i / count);
+	const char *format = name ? "the tile of '%s', element %s" : "a tile%s, element %s";
+	int n = snprintf(out, room, format, name ? name : "", element);
+	if (t->slots > 1 && n < (int)room)
+		snprintf(out + n, room - (size_t)n, " of slot %" PRId64, i / count);
 }
 
 static void
@@ -215,8 +217,9 @@ shared_words(const SimtLaunch *l, uint32_t offset, Place a, Place b, char *out, 
 		return;
 	}
 	const char *name = op_name(op);
-	snprintf(out, size, "byte %" PRId64 " of what %s%s%s%s keeps there", byte, op_info[op->kind].text, name ? " of '" : "",
-	    name ? name : "", name ? "'" : "");
+	const char *format = name ? "byte %" PRId64 " of what %s of '%s' keeps there"
+				  : "byte %" PRId64 " of what %s%s keeps there";
+	snprintf(out, size, format, byte, op_info[op->kind].text, name ? name : "");
 }
 
 static int64_t
@@ -305,8 +308,8 @@ mend_race(const CheckParty *now, const CheckParty *before, bool by_proxy, char *
 {
 	bool copy = (before->access & SIMT_ASYNC) || (now->access & SIMT_ASYNC);
 	if (by_proxy)
-		snprintf(out, size, "what threads write reaches bulk copies and warpgroups' matrix instructions only behind a "
-		    "proxy fence (fence_async) and a barrier");
+		snprintf(out, size, "what threads write reaches bulk copies and warpgroups' matrix instructions only "
+		    "behind a proxy fence (fence_async) and a barrier");
 	else if (copy)
 		snprintf(out, size, "it may be under way still: wait for it, then let the threads meet at a barrier");
 	else if (now->thread >= 0 && before->thread >= 0 && now->thread / SIMT_LANES == before->thread / SIMT_LANES)
@@ -340,10 +343,10 @@ report_global_race(Check *c, const CheckParty *now, const CheckParty *before, co
 	party_words(l, now, false, x.label, sizeof x.label);
 	party_words(l, before, true, x.note, sizeof x.note);
 	if (now->block == before->block)
-		snprintf(x.help, sizeof x.help, "two threads of one program: the code that was made for it lacks a barrier");
+		snprintf(x.help, sizeof x.help, "two threads of one program: the code made for it lacks a barrier");
 	else
-		snprintf(x.help, sizeof x.help, "programs run in any order: let each write elements of its own, or use atomic "
-		    "operations");
+		snprintf(x.help, sizeof x.help, "programs run in any order: let each write elements of its own, or use "
+		    "atomic operations");
 	keep(c, &x, now->thread);
 }
 
@@ -428,8 +431,8 @@ report_global_bounds(Check *c, SimtThread *t, const SimtRange *before, uint64_t 
 		snprintf(x.part[2], WORDS, "'%s': it would be element %" PRId64 " of %" PRId64 ", of %s%s", r->name,
 		    element_of(r, address), count, dtype_info[r->dtype].text, index);
 	} else {
-		snprintf(x.part[2], WORDS, "'%s': it would be element %" PRId64 " of %" PRId64, r->name, element_of(r, address),
-		    (int64_t)(r->high - r->first) * 8 / dtype_info[r->dtype].bits);
+		snprintf(x.part[2], WORDS, "'%s': it would be element %" PRId64 " of %" PRId64, r->name,
+		    element_of(r, address), (int64_t)(r->high - r->first) * 8 / dtype_info[r->dtype].bits);
 	}
 	keep(c, &x, t->thread);
 }

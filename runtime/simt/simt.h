@@ -173,7 +173,7 @@ struct SimtLaunch {
 	int nrange;                                     /* 0: any memory */
 	const Func *func;                               /* for the words of reports; may be NULL */
 	int64_t grid[MAX_AXES];
-	SimtFindings *findings;                         /* what checks find is kept there; NULL: the first ends the launch */
+	SimtFindings *findings;                         /* what checks find goes there; NULL: the first ends the launch */
 	void (*print)(void *user, const char *line);
 	void *print_user;
 };
