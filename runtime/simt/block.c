@@ -169,6 +169,18 @@ count_at(const Crew *w, const Fiber *f, int n)
 	return count;
 }
 
+/* Another that waits, for something else or at another place. */
+static Fiber *
+elsewhere(Crew *w, const Fiber *f)
+{
+	for (int i = 0; i < w->nfibers; i++) {
+		Fiber *g = &w->fiber[i];
+		if (g->state != FIBER_ENDED && (g->what != f->what || g->t.site != f->t.site))
+			return g;
+	}
+	return NULL;
+}
+
 static _Noreturn void
 report_stuck(Crew *w)
 {
@@ -197,7 +209,11 @@ report_stuck(Crew *w)
 		barrier_report(w, f, &other, all, sizeof all);
 		simt_fail_at(&f->t, other, "%s", all);
 	}
-	simt_fail(&f->t, "deadlock: thread %d waits at %s for what never comes", f->t.thread, f->what);
+	Fiber *other = elsewhere(w, f);
+	if (!other)
+		simt_fail(&f->t, "deadlock: thread %d waits at %s for what never comes", f->t.thread, f->what);
+	simt_fail_at(&f->t, other->t.site, "deadlock: thread %d waits at %s for what never comes, and thread %d at %s",
+	    f->t.thread, f->what, other->t.thread, other->what);
 }
 
 /* ---- waiting ----

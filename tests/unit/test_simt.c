@@ -312,13 +312,17 @@ static void
 wait_in_vain(SimtThread *t, const uint64_t *param)
 {
 	t->site = 2;
-	simt_wait(t, "a flag", never, NULL);
+	if (t->warp == 3 && param)
+		t->site = 3;
+	simt_wait(t, t->site == 3 ? "another flag" : "a flag", never, NULL);
 }
 
 static void
 deadlock(void **state)
 {
 	expect_report((SimtLaunch){.kernel = wait_in_vain}, "deadlock: thread 0 waits at a flag for what never comes", 20, 0);
+	expect_report((SimtLaunch){.kernel = wait_in_vain, .param = (uint64_t[]){0}},
+	    "deadlock: thread 0 waits at a flag for what never comes, and thread 96 at another flag", 20, 30);
 }
 
 /* ---- loops, traps, stacks ---- */
