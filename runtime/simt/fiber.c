@@ -77,7 +77,7 @@ stacks_open(Stacks *s, int n)
 {
 	size_t size = (size_t)n * FIBER_STACK;
 	s->page = (size_t)sysconf(_SC_PAGESIZE);
-	s->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	s->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->base == MAP_FAILED) {
 		s->base = NULL;
 		return false;

@@ -403,7 +403,7 @@ stacks_end(void **state)
 	assert_true(run_with((SimtLaunch){.kernel = recurse, .param = (uint64_t[]){10}}).ok);
 	for (int i = 0; i < 3; i++)
 		expect_report((SimtLaunch){.kernel = recurse, .param = (uint64_t[]){100000}, .nblocks = 4},
-		    "thread 7 needs more stack than 128 KiB", 20, 0);
+		    "thread 7 needs more stack than 256 KiB", 20, 0);
 	expect_report((SimtLaunch){.kernel = touch_nothing, .param = (uint64_t[]){64}},
 	    "thread 0 touches memory that is not there, at 0x40", 10, 0);
 }
@@ -524,6 +524,31 @@ emit_print(Emitter *e, const Reg *param)
 	e->store(e, &at, &thread);
 }
 
+/* thread 0 waits for a flag that thread 63 puts up, then all write what it says */
+static void
+emit_spin(Emitter *e, const Reg *param)
+{
+	Reg thread, none = e->int_const(e, REG_I32, 0), flag, in[1], seen[1];
+	EmitAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = param[2], .align = 4, .cache = CACHE_VOLATILE};
+	e->place(e, (Place)AT(6));
+	e->prim(e, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
+	e->if_begin(e, e->op(e, EMIT_EQ, thread, none, 0));
+	e->store(e, &at, &none);
+	e->if_end(e, NULL, NULL, 0);
+	e->prim(e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	e->if_begin(e, e->op(e, EMIT_EQ, thread, none, 0));
+	e->while_begin(e, &none, in, 1);
+	e->while_test(e, e->op(e, EMIT_EQ, in[0], none, 0));
+	e->load(e, &at, &flag);
+	e->while_end(e, &flag, seen, 1);
+	EmitAccess out = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .align = 4};
+	e->store(e, &out, seen);
+	e->if_end(e, NULL, NULL, 0);
+	e->if_begin(e, e->op(e, EMIT_EQ, thread, e->int_const(e, REG_I32, 63), 0));
+	e->store(e, &at, &param[1]);
+	e->if_end(e, NULL, NULL, 0);
+}
+
 static Result
 run_emitted(void (*body)(Emitter *e, const Reg *param), bool checks, uint64_t *value, int64_t turns)
 {
@@ -571,6 +596,19 @@ compiled_loops(void **state)
 }
 
 static void
+compiled_spins(void **state)
+{
+	int out = 0;
+	Result r = run_emitted(emit_spin, false, (uint64_t[]){(uint64_t)(uintptr_t)&out, 77}, 0);
+	assert_true(r.ok);
+	assert_int_equal(out, 77);
+	r = run_emitted(emit_spin, false, (uint64_t[]){(uint64_t)(uintptr_t)&out, 0}, 100000);
+	assert_false(r.ok);
+	assert_non_null(strstr(r.report.text, "a loop does not end"));
+	assert_int_equal(r.report.place.line, 6);
+}
+
+static void
 compiled_prints(void **state)
 {
 	Result r = run_emitted(emit_print, true, (uint64_t[]){0, 4}, 0);
@@ -593,7 +631,7 @@ main(void)
 	    cmocka_unit_test(waits), cmocka_unit_test(deadlock), cmocka_unit_test(loops_end),
 	    cmocka_unit_test(first_report_wins), cmocka_unit_test(stacks_end), cmocka_unit_test(too_much),
 	    cmocka_unit_test(clusters), cmocka_unit_test(ends_are_told), cmocka_unit_test(compiled_loops),
-	    cmocka_unit_test(compiled_prints),
+	    cmocka_unit_test(compiled_spins), cmocka_unit_test(compiled_prints),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
