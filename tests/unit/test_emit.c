@@ -46,7 +46,8 @@ static void
 begin(Bench *b, const Target *t)
 {
 	static const EmitParam param[] = {
-	    {"in", REG_GLOBAL, true, false, 16}, {"out", REG_GLOBAL, false, false, 16}, {"n", REG_I32, false, false, 0}};
+	    {.name = "in", .type = REG_GLOBAL, .is_read_only = true, .align = 16},
+	    {.name = "out", .type = REG_GLOBAL, .align = 16}, {.name = "n", .type = REG_I32}};
 	const EmitLlvmOptions opt = {.verify = true};
 	const EmitKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024};
 	const char *why = NULL;
