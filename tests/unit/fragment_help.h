@@ -9,10 +9,26 @@ typedef struct At {
 	uint32_t row, col;
 } At;
 
+/* Of a simdgroup of Apple's, all three operands, as the matrices of MLX have it. */
+static inline At
+simdgroup_of(uint32_t lane, uint32_t i)
+{
+	uint32_t quad = lane / 4;
+	return (At){(quad & 4) + lane / 2 % 4, (quad & 2) * 2 + lane % 2 * 2 + i};
+}
+
+static inline bool
+is_simdgroup(const MmaInfo *m)
+{
+	return (m->needs & HAS_SIMDGROUP_MATRIX) != 0;
+}
+
 static inline At
 a_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 {
 	bool wide = m->k == 32, bytes = wide || m->m == 8;
+	if (is_simdgroup(m))
+		return simdgroup_of(4 * g + t, i);
 	if (m->a == TY_F32)
 		return (At){g + (i & 1 ? 8 : 0), t + (i >= 2 ? 4 : 0)};
 	if (m->m == 8)
@@ -27,6 +43,8 @@ a_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 static inline At
 b_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 {
+	if (is_simdgroup(m))
+		return simdgroup_of(4 * g + t, i);
 	if (m->a == TY_F32)
 		return (At){t + (i ? 4 : 0), g};
 	if (m->m == 8)
@@ -41,7 +59,8 @@ b_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 static inline At
 c_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 {
-	(void)m;
+	if (is_simdgroup(m))
+		return simdgroup_of(4 * g + t, i);
 	return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
 }
 

@@ -79,6 +79,8 @@ matrix_loads(void **state)
 	for (int i = 0; i < mma_count; i++)
 		for (int side = 0; side < 4; side++) {
 			const MmaInfo *m = &mma_info[i];
+			if (is_simdgroup(m))
+				continue;
 			int bytes = dtype_tile_size(side & 1 ? m->b : m->a), along = side & 1 ? 0 : 1, across = side >> 1;
 			Layout f = side & 1 ? mma_layout_b(m) : mma_layout_a(m), l;
 			int shape[LAYOUT_RANK] = {0}, warps[LAYOUT_RANK] = {0};
