@@ -38,7 +38,7 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out)
 		param[i] = param_promise(
 		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
 	for (int i = 0; i < b->bound.nsymbol; i++)
-		symbol[i] = promise_of_size(&b->bound, b->bound.symbol[i].value.i);
+		symbol[i] = promise_of_size(&b->bound, i);
 	bool *contiguous = NEW_ARRAY(mem, bool, nparams);
 	for (int i = 0; i < nparams; i++)
 		contiguous[i] = k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]);

@@ -64,7 +64,7 @@ promises_of(Arena *mem, const Bound *b)
 		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
 	}
 	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, b->symbol[i].value.i) : 0;
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, i) : 0;
 	return (Promises){.param = param, .symbol = symbol};
 }
 

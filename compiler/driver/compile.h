@@ -11,8 +11,9 @@ enum { PROMISED_MOST = 16 };                             /* nothing greater is p
 
 int64_t promise_of(uint64_t v);                           /* the largest power of two up to that which divides it */
 /* Of a dimension: the same, or a greater power of two if it is the value of a compile-time parameter or twice that, a
- * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0; -v if v is such a value. */
-int64_t promise_of_size(const Bound *b, int64_t v);
+ * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0.  Where such a parameter was
+ * computed from the dimension and equals it, less than 0: the dimension is that, negated. */
+int64_t promise_of_size(const Bound *b, int symbol);
 
 typedef struct Promises {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */

@@ -6,8 +6,8 @@
  *     R = 3000: a multiple of 8          %R: dim multiple(8), and %row = program_id {axis = 0, dim = 2, per = 1}
  *     C = 4096 = BLOCK: it is 4096       constants instead of %C, and in the tensors' types
  *
- * A dimension that equals a compile-time parameter costs hardly a form more: the parameter's value is part of the key
- * anyhow. */
+ * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
+ * of the key anyhow.  Another one's value is not taken for it, since loops over so few tiles would be unrolled. */
 #include "driver/compile.h"
 
 #include <string.h>
@@ -26,12 +26,12 @@ is_power(int64_t v)
 }
 
 int64_t
-promise_of_size(const Bound *b, int64_t v)
+promise_of_size(const Bound *b, int symbol)
 {
-	int64_t most = v > 0 ? promise_of((uint64_t)v) : 1;
+	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? promise_of((uint64_t)v) : 1;
 	for (int i = 0; i < b->nct && v > 0; i++) {
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
-		if (v == c && v > 1)
+		if (v == c && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
 			return -v;
 		for (int twice = 0; twice < 2 && c < INT64_C(1) << 31; twice++, c *= 2)
 			if (is_power(c) && c > most && v % c == 0)

@@ -16,7 +16,6 @@ int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);
 const char *header_nearest(const Kernel *k, const char *name);  /* among everything that a launch may set */
-bool expr_mentions(const Expr *x, const char *name);
 
 /* header.c */
 
