@@ -117,8 +117,9 @@ copy_plain(Lower *l, RegType type, int n, EmitAccess *from, EmitAccess *to)
 	l->e->store(l->e, to, v);
 }
 
+/* Threads that would copy what others do leave it to the first of them, who alone has `first`. */
 static void
-copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to)
+copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to, Reg first)
 {
 	Reg whole = lower_i32(l, bytes);
 	Reg size = from->mask ? lower_op3(l, EMIT_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
@@ -126,10 +127,16 @@ copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to)
 	Reg dst = to->offset ? l->e->pointer(l->e, to->base, to->offset) : to->base;
 	Reg in[] = {address(l, dst, to->constant), src, size};
 
+	if (first)
+		l->e->if_begin(l->e, first);
 	if (bytes == 16)
 		l->e->prim(l->e, PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
 	else
 		l->e->prim(l->e, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
+	if (first) {
+		l->e->if_else(l->e, NULL, 0);
+		l->e->if_end(l->e, NULL, NULL, 0);
+	}
 }
 
 /* Does the slot hold its rows (of the last dimension) one after the other, each whole? */
@@ -205,6 +212,7 @@ lower_copy(Lower *l, Op *op)
 		return;
 	}
 	uint64_t repeats = layout_free_bits(&layout, IN_REGISTER);
+	Reg first = lower_is_first_holder(l, &layout);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
 		EmitAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
 		EmitAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
@@ -213,7 +221,7 @@ lower_copy(Lower *l, Op *op)
 		lower_access_at(l, &a, r, &from);
 		to.offset = lower_shared_offset(l, &layout, &shared, size, r, &to.constant);
 		if (is_async)
-			copy_async(l, size * vector, &from, &to);
+			copy_async(l, size * vector, &from, &to, first);
 		else
 			copy_plain(l, lower_type(tile), vector, &from, &to);
 	}

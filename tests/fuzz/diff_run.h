@@ -12,7 +12,7 @@ typedef enum DiffKind {
 	DIFF_OTHER,                             /* results differ */
 	DIFF_GUARD,                             /* something was written next to a tensor */
 	DIFF_COMPILER,                          /* the target's compiler reports an error */
-	DIFF_FAULT,                             /* an assert that does not hold */
+	DIFF_FAULT,                             /* an assert that does not hold, or a race … */
 	DIFF_REPORT,                            /* the device reports something */
 	DIFF_CRASH, DIFF_HANG,
 	DIFF_REFUSED,                           /* the target is too small for it, and says so */
