@@ -23,6 +23,7 @@ typedef struct DeviceHooks {
 	void *print_user;
 	void (*trace)(void *user, const TglTrace *t);
 	void *trace_user;
+	struct Omit *omit;              /* simt: what a test leaves out of the code (emit/emit.h); or NULL */
 } DeviceHooks;
 
 typedef enum DeviceFailure {

@@ -125,8 +125,9 @@ simt_load(Device *d, Func *f, const char **why)
 	l->func = f;
 	l->abi = artefact_abi(f, l->mem, &l->nabi);
 	l->prints = has_print(f);
-	const TglDeviceOptions *opt = &((SimtState *)d->state)->opt;
-	l->code = simt_code_open(f, t, !opt->unchecked, opt->quick, l->mem, why);
+	const SimtState *s = d->state;
+	const SimtCodeOptions opt = {.checks = !s->opt.unchecked, .quick = s->opt.quick, .omit = s->hooks->omit};
+	l->code = simt_code_open(f, t, &opt, l->mem, why);
 	if (!l->code) {
 		*why = **why ? arena_strdup(f->module->cx->tmp, *why) : "it can't be lowered";
 		simt_unload(d, l);

@@ -7,6 +7,21 @@
 /* trace.c: every call as a line of text; needs nothing */
 Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);
 
+/* omit.c: hands all on to another emitter, but leaves one thing out: a test of the tests */
+typedef enum OmitKind { OMIT_BARRIER, OMIT_WAIT, OMIT_MASK, OMIT_SWIZZLE, OMIT_KINDS } OmitKind;
+enum { OMIT_SWIZZLES = 1024 };                          /* exclusive ors that are looked at */
+
+typedef struct Omit {
+	OmitKind kind;
+	int n;                                          /* which of them is left out; -1: none, they are counted */
+	int count;                                      /* how many there were; of swizzles once they are known */
+	Place place;                                    /* of the one left out */
+	const char *what;                               /* it is: "cp_wait", "store" */
+	uint64_t swizzle[OMIT_SWIZZLES / 64];           /* found by a run with n = -1, used by the others */
+} Omit;
+
+Emitter *emit_omit_open(Emitter *to, Omit *o);          /* `o` must live as long */
+
 /* llvm.c, llvm_nvptx.c: LLVM IR through LLVM-C, then PTX */
 typedef struct EmitLlvm EmitLlvm;
 

@@ -12,9 +12,9 @@ struct SimtCode {
 };
 
 SimtCode *
-simt_code_open(Func *f, const Target *t, bool checks, bool quick, Arena *mem, const char **why)
+simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, const char **why)
 {
-	const EmitLlvmOptions opt = {.cx = f->module->cx, .host = true, .checks = checks, .quick = quick};
+	const EmitLlvmOptions opt = {.cx = f->module->cx, .host = true, .checks = o->checks, .quick = o->quick};
 	int nsymbol;
 	const EmitSymbol *symbol = simt_symbols(&nsymbol);
 	SimtCode *c = calloc(1, sizeof *c);
@@ -24,11 +24,12 @@ simt_code_open(Func *f, const Target *t, bool checks, bool quick, Arena *mem, co
 		free(c);
 		return NULL;
 	}
-	*c = (SimtCode){.target = t, .checks = checks};
+	*c = (SimtCode){.target = t, .checks = o->checks};
 	*why = "";
-	if (lower_func(f, t, emit_llvm_emitter(l), mem)) {
-		c->threads = emit_llvm_emitter(l)->kernel.threads;
-		c->shared_bytes = emit_llvm_emitter(l)->kernel.shared_bytes;
+	Emitter *e = emit_llvm_emitter(l);
+	if (lower_func(f, t, o->omit ? emit_omit_open(e, o->omit) : e, mem)) {
+		c->threads = e->kernel.threads;
+		c->shared_bytes = e->kernel.shared_bytes;
 		c->code = emit_llvm_code(l, symbol, nsymbol, why);
 	}
 	emit_llvm_close(l);

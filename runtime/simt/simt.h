@@ -194,7 +194,12 @@ typedef struct SimtCode SimtCode;
 
 /* NULL, *why (in mem): LLVM's complaint, or a primitive that the emulator has not; "": it can't be lowered, and the
  * module's cx says why. */
-SimtCode *simt_code_open(Func *f, const Target *t, bool checks, bool quick, Arena *mem, const char **why);
+typedef struct SimtCodeOptions {
+	bool checks, quick;                             /* each access by a call; compiled sooner, to slower code */
+	struct Omit *omit;                              /* what is left out, in a test; or NULL */
+} SimtCodeOptions;
+
+SimtCode *simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, const char **why);
 void simt_code_close(SimtCode *c);
 void simt_code_launch(const SimtCode *c, SimtLaunch *out);      /* its fields up to `cluster`, sites and checks */
 

@@ -333,7 +333,7 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem, SimtMachine *mac
 	const AbiParam *abi = artefact_abi(f, cx->mem, &n);
 	uint64_t *value = NEW_ARRAY(cx->mem, uint64_t, n);
 	float third = 0.75f;
-	SimtCode *code = simt_code_open(f, t, true, true, cx->mem, &why);
+	SimtCode *code = simt_code_open(f, t, &(SimtCodeOptions){.checks = true, .quick = true}, cx->mem, &why);
 
 	if (!code) {
 		fprintf(stderr, "%s\n", why);

@@ -11,7 +11,7 @@ run_func(Func *f, const Target *t, const uint64_t *param, int64_t nblocks, SimtR
 	static SimtMachine *m;                          /* stacks stay */
 	const char *why = "";
 	SimtLaunch l = {.param = param, .nblocks = nblocks, .workers = 1};
-	SimtCode *c = simt_code_open(f, t, true, true, f->module->cx->mem, &why);
+	SimtCode *c = simt_code_open(f, t, &(SimtCodeOptions){.checks = true, .quick = true}, f->module->cx->mem, &why);
 	m = m ? m : simt_open();
 	*r = (SimtReport){.failed = true};
 	if (c && m) {

@@ -1,0 +1,276 @@
+/* An emitter that hands everything on to another one but for one call: the n-th barrier, wait, bounds check or swizzle of
+ * a kernel is left out.  It tests what tests the compiler: without something that matters, a check must speak or a result
+ * must be wrong.
+ *
+ *     store.shared [r5 + r9] r3                    store.shared [r5 + r9] r3
+ *     barrier                             =>
+ *     r11 = load.shared [r5 + r10]                 r11 = load.shared [r5 + r10]
+ *
+ * A swizzle is an exclusive or of 32 bits on the way to an address in shared memory.  That it is on such a way is seen only
+ * later, so a first run (n = -1) notes which those are, and what there is to leave out, and a second one leaves out. */
+#include "emit/emit.h"
+
+#include <string.h>
+
+typedef struct Way {
+	uint64_t *set;                                  /* exclusive ors that a register comes from, by number; NULL: none */
+} Way;
+
+typedef struct OmitState {
+	Emitter *to;
+	Omit *o;
+	VEC(Way) way;                                   /* by Reg */
+	int at;                                         /* exclusive ors so far */
+	Place place;
+} OmitState;
+
+static OmitState *
+state(const Emitter *e)
+{
+	return e->state;
+}
+
+/* One more that could be left out: is it the one? */
+static bool
+is_left_out(Emitter *e, OmitKind kind, const char *what)
+{
+	OmitState *s = state(e);
+	if (kind != s->o->kind)
+		return false;
+	int i = s->o->count++;
+	if (i != s->o->n)
+		return false;
+	s->o->place = s->place;
+	s->o->what = what;
+	return true;
+}
+
+/* ---- swizzles ---- */
+
+static Way *
+way_of(OmitState *s, Reg r)
+{
+	while (s->way.n <= r)
+		vec_push(s->to->mem, &s->way, ((Way){NULL}));
+	return &s->way.at[r];
+}
+
+static void
+join_ways(OmitState *s, Reg to, Reg from)
+{
+	if (from <= 0 || from >= s->way.n || !s->way.at[from].set || to <= 0)
+		return;
+	Way *w = way_of(s, to);
+	const uint64_t *other = s->way.at[from].set;
+	if (!w->set)
+		w->set = NEW_ARRAY(s->to->mem, uint64_t, OMIT_SWIZZLES / 64);
+	for (int i = 0; i < OMIT_SWIZZLES / 64; i++)
+		w->set[i] |= other[i];
+}
+
+/* An address in shared memory: what it comes from are swizzles. */
+static void
+note_address(Emitter *e, Reg r)
+{
+	OmitState *s = state(e);
+	if (s->o->n >= 0 || r <= 0 || r >= s->way.n || !s->way.at[r].set)
+		return;
+	for (int i = 0; i < OMIT_SWIZZLES / 64; i++)
+		s->o->swizzle[i] |= s->way.at[r].set[i];
+}
+
+static Reg
+omit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
+{
+	OmitState *s = state(e);
+	bool is_xor = op == EMIT_XOR && s->to->type(s->to, a) == REG_I32 && s->at < OMIT_SWIZZLES;
+	if (is_xor) {
+		int i = s->at++;
+		if ((s->o->swizzle[i / 64] >> i % 64 & 1) && s->o->n >= 0 && is_left_out(e, OMIT_SWIZZLE, "xor"))
+			return a;
+	}
+	Reg r = s->to->op(s->to, op, a, b, c);
+	join_ways(s, r, a);
+	join_ways(s, r, b);
+	join_ways(s, r, c);
+	if (is_xor && s->o->n < 0) {
+		Way *w = way_of(s, r);
+		if (!w->set)
+			w->set = NEW_ARRAY(s->to->mem, uint64_t, OMIT_SWIZZLES / 64);
+		w->set[(s->at - 1) / 64] |= UINT64_C(1) << (s->at - 1) % 64;
+	}
+	return r;
+}
+
+static Reg
+omit_cast(Emitter *e, EmitCast c, RegType to, Reg a)
+{
+	OmitState *s = state(e);
+	Reg r = s->to->cast(s->to, c, to, a);
+	join_ways(s, r, a);
+	return r;
+}
+
+static Reg
+omit_pointer(Emitter *e, Reg base, Reg offset)
+{
+	OmitState *s = state(e);
+	Reg r = s->to->pointer(s->to, base, offset);
+	join_ways(s, r, base);
+	join_ways(s, r, offset);
+	return r;
+}
+
+/* ---- bounds checks ---- */
+
+static EmitAccess
+checked(Emitter *e, const EmitAccess *at, const char *what)
+{
+	EmitAccess x = *at;
+	if (at->space == SPACE_SHARED) {
+		note_address(e, at->base);
+		note_address(e, at->offset);
+	}
+	if (at->mask && is_left_out(e, OMIT_MASK, what))
+		x.mask = 0;
+	return x;
+}
+
+static void
+omit_load(Emitter *e, const EmitAccess *at, Reg *out)
+{
+	const EmitAccess x = checked(e, at, "load");
+	state(e)->to->load(state(e)->to, &x, out);
+}
+
+static void
+omit_store(Emitter *e, const EmitAccess *at, const Reg *v)
+{
+	const EmitAccess x = checked(e, at, "store");
+	state(e)->to->store(state(e)->to, &x, v);
+}
+
+static Reg
+omit_atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
+{
+	const EmitAccess x = checked(e, at, "atomic");
+	return state(e)->to->atomic(state(e)->to, k, &x, v, compare);
+}
+
+/* ---- barriers and waits ---- */
+
+static bool
+is_barrier(PrimKind k)
+{
+	switch (k) {
+	case PRIM_BARRIER: case PRIM_BARRIER_PART: case PRIM_BARRIER_LEAVE: case PRIM_WARP_BARRIER:
+	case PRIM_CLUSTER_ARRIVE: case PRIM_CLUSTER_WAIT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+is_wait(PrimKind k)
+{
+	switch (k) {
+	case PRIM_CP_WAIT: case PRIM_CP_COMMIT: case PRIM_CP_ARRIVE: case PRIM_MBAR_WAIT: case PRIM_MBAR_ARRIVE:
+	case PRIM_BULK_WAIT: case PRIM_BULK_WAIT_READ: case PRIM_BULK_COMMIT: case PRIM_WGMMA_FENCE:
+	case PRIM_WGMMA_COMMIT: case PRIM_WGMMA_WAIT: case PRIM_FENCE_ASYNC: case PRIM_FENCE_MBAR: case PRIM_FENCE_GPU:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void
+omit_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
+{
+	OmitState *s = state(e);
+	Reg whole[3];
+	const char *what = prim_info[k].text;
+	if ((is_barrier(k) && is_left_out(e, OMIT_BARRIER, what)) || (is_wait(k) && is_left_out(e, OMIT_WAIT, what)))
+		return;
+	for (int i = 0; i < nin; i++)
+		if (s->to->type(s->to, in[i]) == REG_SHARED)
+			note_address(e, in[i]);
+	bool copies = k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16;
+	if (copies && is_left_out(e, OMIT_MASK, what)) {      /* as many bytes are read as there is room for */
+		memcpy(whole, in, sizeof whole);
+		whole[2] = s->to->int_const(s->to, REG_I32, k == PRIM_CP_ASYNC_16 ? 16 : imm[0]);
+		in = whole;
+	}
+	s->to->prim(s->to, k, in, nin, imm, nimm, out, nout);
+}
+
+/* ---- handed on ---- */
+
+static void
+omit_kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
+{
+	OmitState *s = state(e);
+	s->to->kernel_begin(s->to, k, param, shared);
+	e->kernel = s->to->kernel;
+}
+
+static void omit_kernel_end(Emitter *e) { state(e)->to->kernel_end(state(e)->to); }
+
+static void
+omit_place(Emitter *e, Place at)
+{
+	state(e)->place = at;
+	state(e)->to->place(state(e)->to, at);
+}
+
+#define HAND_ON(result, name, params, ...)                                                                              \
+	static result omit_##name params                                                                                \
+	{                                                                                                               \
+		Emitter *to = state(e)->to;                                                                             \
+		__VA_ARGS__;                                                                                            \
+	}
+
+HAND_ON(void, name, (Emitter *e, Reg r, const char *name), to->name(to, r, name))
+HAND_ON(Reg, int_const, (Emitter *e, RegType t, int64_t v), return to->int_const(to, t, v))
+HAND_ON(Reg, float_const, (Emitter *e, RegType t, double v), return to->float_const(to, t, v))
+HAND_ON(RegType, type, (Emitter *e, Reg r), return to->type(to, r))
+HAND_ON(Reg, pack, (Emitter *e, const Reg *v, int n), return to->pack(to, v, n))
+HAND_ON(void, unpack, (Emitter *e, Reg word, RegType t, Reg *out, int n), to->unpack(to, word, t, out, n))
+HAND_ON(Reg, loop_begin, (Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n),
+    return to->loop_begin(to, lo, hi, step, init, inside, n))
+HAND_ON(void, loop_end, (Emitter *e, const Reg *next, Reg *after, int n), to->loop_end(to, next, after, n))
+HAND_ON(void, while_begin, (Emitter *e, const Reg *init, Reg *inside, int n), to->while_begin(to, init, inside, n))
+HAND_ON(void, while_test, (Emitter *e, Reg pred), to->while_test(to, pred))
+HAND_ON(void, while_end, (Emitter *e, const Reg *next, Reg *after, int n), to->while_end(to, next, after, n))
+HAND_ON(void, if_begin, (Emitter *e, Reg pred), to->if_begin(to, pred))
+HAND_ON(void, if_else, (Emitter *e, const Reg *then, int n), to->if_else(to, then, n))
+HAND_ON(void, if_end, (Emitter *e, const Reg *otherwise, Reg *after, int n), to->if_end(to, otherwise, after, n))
+HAND_ON(void, trap, (Emitter *e), to->trap(to))
+HAND_ON(void, inline_ptx, (Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout),
+    to->inline_ptx(to, text, in, nin, type, out, nout))
+HAND_ON(void, print, (Emitter *e, const char *format, const Reg *v, int n), to->print(to, format, v, n))
+HAND_ON(void, mma, (Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out),
+    to->mma(to, i, a, b, c, out))
+HAND_ON(void, wgmma, (Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *c, Reg *out),
+    to->wgmma(to, i, a, b, turned, c, out))
+HAND_ON(void, settle, (Emitter *e, const Reg *v, Reg *out, int n), to->settle(to, v, out, n))
+#undef HAND_ON
+
+Emitter *
+emit_omit_open(Emitter *to, Omit *o)
+{
+	Emitter *e = NEW(to->mem, Emitter);
+	OmitState *s = NEW(to->mem, OmitState);
+	*s = (OmitState){.to = to, .o = o, .place = NOWHERE};
+	o->count = 0;
+	*e = (Emitter){.target = to->target, .mem = to->mem, .state = s, .kernel_begin = omit_kernel_begin,
+	    .kernel_end = omit_kernel_end, .place = omit_place, .name = omit_name, .int_const = omit_int_const,
+	    .float_const = omit_float_const, .op = omit_op, .cast = omit_cast, .type = omit_type, .pack = omit_pack,
+	    .unpack = omit_unpack, .load = omit_load, .store = omit_store, .atomic = omit_atomic, .pointer = omit_pointer,
+	    .loop_begin = omit_loop_begin, .loop_end = omit_loop_end, .while_begin = omit_while_begin,
+	    .while_test = omit_while_test, .while_end = omit_while_end, .if_begin = omit_if_begin, .if_else = omit_if_else,
+	    .if_end = omit_if_end, .trap = omit_trap, .prim = omit_prim,
+	    .inline_ptx = to->inline_ptx ? omit_inline_ptx : NULL, .print = to->print ? omit_print : NULL, .mma = omit_mma,
+	    .wgmma = to->wgmma ? omit_wgmma : NULL, .settle = to->settle ? omit_settle : NULL};
+	return e;
+}
