@@ -14,6 +14,7 @@
 
 typedef struct Way {
 	uint64_t *set;                                  /* exclusive ors that a register comes from, by number; NULL: none */
+	bool is_constant;
 } Way;
 
 typedef struct OmitState {
@@ -51,7 +52,7 @@ static Way *
 way_of(OmitState *s, Reg r)
 {
 	while (s->way.n <= r)
-		vec_push(s->to->mem, &s->way, ((Way){NULL}));
+		vec_push(s->to->mem, &s->way, ((Way){NULL, false}));
 	return &s->way.at[r];
 }
 
@@ -195,13 +196,22 @@ omit_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, in
 	for (int i = 0; i < nin; i++)
 		if (s->to->type(s->to, in[i]) == REG_SHARED)
 			note_address(e, in[i]);
-	bool copies = k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16;
+	bool copies = (k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16) && !way_of(s, in[2])->is_constant;
 	if (copies && is_left_out(e, OMIT_MASK, what)) {      /* as many bytes are read as there is room for */
 		memcpy(whole, in, sizeof whole);
 		whole[2] = s->to->int_const(s->to, REG_I32, k == PRIM_CP_ASYNC_16 ? 16 : imm[0]);
 		in = whole;
 	}
 	s->to->prim(s->to, k, in, nin, imm, nimm, out, nout);
+}
+
+static Reg
+omit_int_const(Emitter *e, RegType t, int64_t v)
+{
+	OmitState *s = state(e);
+	Reg r = s->to->int_const(s->to, t, v);
+	way_of(s, r)->is_constant = true;
+	return r;
 }
 
 /* ---- handed on ---- */
@@ -231,7 +241,6 @@ omit_place(Emitter *e, Place at)
 	}
 
 HAND_ON(void, name, (Emitter *e, Reg r, const char *name), to->name(to, r, name))
-HAND_ON(Reg, int_const, (Emitter *e, RegType t, int64_t v), return to->int_const(to, t, v))
 HAND_ON(Reg, float_const, (Emitter *e, RegType t, double v), return to->float_const(to, t, v))
 HAND_ON(RegType, type, (Emitter *e, Reg r), return to->type(to, r))
 HAND_ON(Reg, pack, (Emitter *e, const Reg *v, int n), return to->pack(to, v, n))

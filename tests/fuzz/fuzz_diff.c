@@ -161,6 +161,8 @@ rounds(const Options *o, time_t until)
 		arena_close(mem);
 		if (kind != DIFF_SAME)
 			_exit((int)kind);
+		if ((o->shared->done + 1) % 1000 == 0)
+			printf("fuzz_diff: %llu so far\n", (unsigned long long)o->shared->done + 1);
 	}
 	_exit(0);
 }
