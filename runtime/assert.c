@@ -38,3 +38,29 @@ device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fa
 	snprintf(fault->text, sizeof fault->text, "%s", t.at);
 	text_close(&t);
 }
+
+/* "FILE:LINE:COL: text": the first place where two numbers stand between colons, as files may hold
+ * colons.  Returns the text. */
+static const char *
+assert_text(const char *s, Fault *fault)
+{
+	for (const char *p = strchr(s, ':'); p; p = strchr(p + 1, ':')) {
+		int line, col, n = 0;
+		if (sscanf(p, ":%d:%d: %n", &line, &col, &n) != 2 || n == 0)
+			continue;
+		fault->place.line = line;
+		fault->place.col = col;
+		fault->path = s;
+		fault->path_size = (int)(p - s);
+		return p + n;
+	}
+	return s;
+}
+
+void
+artefact_fault(const Artefact *a, const FaultRecord *r, Fault *fault)
+{
+	const char *text = r->number <= (uint32_t)a->nasserts ? a->asserts[r->number - 1] : "";
+	*fault = (Fault){.kind = FAULT_ASSERT, .place = NOWHERE, .other = NOWHERE, .param = NULL};
+	device_assert_fault(r, a->naxis, assert_text(text, fault), fault);
+}

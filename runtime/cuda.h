@@ -115,7 +115,6 @@ bool cuda_check(Device *d, CudaResult r, const char *call);
 /* Makes the device's context current; what cuda_leave takes back. */
 void *cuda_enter(Device *d);
 void cuda_leave(Device *d, void *before);
-void device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
 
 #define CUDA_STATE(d) ((CudaState *)(d)->state)
 #define CUDA_CALL(d, name, ...) cuda_check((d), CUDA_STATE(d)->cuda.name(__VA_ARGS__), #name)

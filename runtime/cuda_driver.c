@@ -123,17 +123,6 @@ cuda_check(Device *d, CudaResult r, const char *call)
 	return false;
 }
 
-void
-device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...)
-{
-	va_list ap;
-	d->error.what = what;
-	va_start(ap, fmt);
-	vsnprintf(d->error.text, sizeof d->error.text, fmt, ap);
-	va_end(ap);
-	snprintf(d->error.help, sizeof d->error.help, "%s", help);
-}
-
 /* A thread that has no context yet keeps ours: that disturbs nobody, and later calls find it. */
 void *
 cuda_enter(Device *d)

@@ -162,33 +162,6 @@ cuda_time_end(Device *d, double *seconds)
 
 /* ---- waiting ---- */
 
-/* "FILE:LINE:COL: text": the first place where two numbers stand between colons, as files may hold
- * colons.  Returns the text. */
-static const char *
-assert_text(const char *s, Fault *fault)
-{
-	for (const char *p = strchr(s, ':'); p; p = strchr(p + 1, ':')) {
-		int line, col, n = 0;
-		if (sscanf(p, ":%d:%d: %n", &line, &col, &n) != 2 || n == 0)
-			continue;
-		fault->place.line = line;
-		fault->place.col = col;
-		fault->path = s;
-		fault->path_size = (int)(p - s);
-		return p + n;
-	}
-	return s;
-}
-
-static void
-describe_fault(const Loaded *l, const FaultRecord *r, Fault *fault)
-{
-	const Artefact *a = l->artefact;
-	const char *text = r->number <= (uint32_t)a->nasserts ? a->asserts[r->number - 1] : "";
-	*fault = (Fault){.kind = FAULT_ASSERT, .place = NOWHERE, .other = NOWHERE, .param = NULL};
-	device_assert_fault(r, a->naxis, assert_text(text, fault), fault);
-}
-
 static bool
 collect(Device *d, Loaded *l, void *stream, Fault *fault)
 {
@@ -198,7 +171,7 @@ collect(Device *d, Loaded *l, void *stream, Fault *fault)
 		return false;
 	if (r.number == 0)
 		return true;
-	describe_fault(l, &r, fault);
+	artefact_fault(l->artefact, &r, fault);
 	CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, stream);
 	return false;
 }

@@ -13,8 +13,19 @@
 
 #include "runtime/runtime.h"
 
-const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_simt};
+const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_metal, &device_simt};
 const int device_nrows = LEN(device_rows);
+
+void
+device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...)
+{
+	va_list ap;
+	d->error.what = what;
+	va_start(ap, fmt);
+	vsnprintf(d->error.text, sizeof d->error.text, fmt, ap);
+	va_end(ap);
+	snprintf(d->error.help, sizeof d->error.help, "%s", help);
+}
 
 double
 device_clock(void)

@@ -146,6 +146,7 @@ extern const int device_nrows;
 
 extern const Device device_cpu;         /* cpu.c */
 extern const Device device_cuda;        /* cuda.c */
+extern const Device device_metal;       /* metal.c */
 extern const Device device_simt;        /* simt.c */
 
 /* a scalar's bits as a GPU's kernel takes them, in the low bytes */
@@ -153,6 +154,11 @@ uint64_t scalar_bits(DType t, const PlanArg *a);
 
 /* assert.c: completes the fault of an assert; kind and place are the caller's. */
 void device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fault);
+/* The same for an artefact, whose texts say where each assert stands. */
+void artefact_fault(const Artefact *a, const FaultRecord *r, Fault *fault);
+
+/* device.c: fills d->error */
+void device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
 
 double device_clock(void);              /* seconds, monotonic */
 uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */

@@ -10,12 +10,19 @@
 
 #include "runtime/runtime.h"
 
+/* Whether to speak of it where there is none: other systems cannot have one. */
+#ifdef __APPLE__
+enum { METAL_LISTED = true };
+#else
+enum { METAL_LISTED = false };
+#endif
+
 /* ---- what there is ---- */
 
 static void
 release(const Metal *m, void **object)
 {
-	if (*object)
+	if (*object && m->objc_msgSend)
 		METAL_SEND(m, release)(*object, m->release);
 	*object = NULL;
 }
@@ -74,8 +81,6 @@ describe(MetalState *s, DeviceError *error)
 static bool
 open_gpu(MetalState *s, int index, DeviceError *error)
 {
-	if (!metal_open(&s->metal, error))
-		return false;
 	s->device = find_device(&s->metal, index);
 	if (s->device)
 		return describe(s, error);
@@ -106,14 +111,11 @@ metal_probe(int index, DeviceProbe *out)
 	out->info.target = "metal";
 	if (index > 0)
 		return false;
-	void *pool = NULL;
-#ifndef __APPLE__
-	if (!metal_open(&s.metal, &error))
-		return false;                           /* other systems do not list what they cannot have */
-#endif
 	bool open = metal_open(&s.metal, &error);
-	if (open)
-		pool = s.metal.objc_autoreleasePoolPush();
+	if (!open && !METAL_LISTED)
+		return false;
+	void *pool = open ? s.metal.objc_autoreleasePoolPush() : NULL;
+	void (*pop)(void *) = s.metal.objc_autoreleasePoolPop;
 	out->info.available = open && open_gpu(&s, 0, &error);
 	if (out->info.available) {
 		fill_info(&s, &out->info);
@@ -125,8 +127,8 @@ metal_probe(int index, DeviceProbe *out)
 		out->info.why_not = out->text;
 	}
 	release(&s.metal, &s.device);
-	if (pool)
-		s.metal.objc_autoreleasePoolPop(pool);
+	if (open)
+		pop(pool);
 	return true;
 }
 

@@ -11,13 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "tests/msl/formula.h"
 #include "tests/msl/msl.h"
 #include "tests/msl/main.h"
 
-enum { GUARD = 1 << 16, MAX_LAUNCHES = 8, MAX_EXPECTS = 64 };
+enum { MAX_LAUNCHES = 8, MAX_EXPECTS = 64 };
 
 typedef struct Slot {
 	bool used, unset, by_value;
@@ -214,24 +213,6 @@ formula_at(Facts *f, const char *text, int i)
 		f->bad = true;
 	}
 	return v;
-}
-
-/* Between pages that nothing may touch, its end at their edge. */
-void *
-msl_guarded(size_t size)
-{
-	size_t room = (size + 4095) & ~(size_t)4095;
-	char *at = mmap(NULL, room + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED || mprotect(at + GUARD, room, PROT_READ | PROT_WRITE) != 0)
-		return NULL;
-	return at + GUARD + ((room - size) & ~(size_t)63);
-}
-
-void
-msl_unguard(void *at, size_t size)
-{
-	size_t room = (size + 4095) & ~(size_t)4095;
-	munmap((char *)((uintptr_t)at & ~(uintptr_t)4095) - GUARD, room + 2 * GUARD);
 }
 
 static void

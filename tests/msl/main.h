@@ -11,7 +11,5 @@ extern bool msl_verbose;
 int msl_facts(const char *path);
 int msl_dtype_bytes(const char *t);                         /* 0: there is none of that name */
 void msl_put(const char *t, void *to, double v);
-void *msl_guarded(size_t size);
-void msl_unguard(void *at, size_t size);
 
 #endif

@@ -102,6 +102,11 @@ typedef struct MslLaunch {
 
 void msl_launch(const MslProgram *p, const MslLaunch *l, MslReports *out);
 
+/* ---- guard.c ---- */
+
+void *msl_guarded(size_t size);                             /* NULL: no memory */
+void msl_unguard(void *at, size_t size);
+
 /* ---- library.c: half ---- */
 
 float __gnu_h2f_ieee(uint16_t h);

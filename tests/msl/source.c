@@ -430,6 +430,9 @@ static void
 load(MslProgram *p)
 {
 	struct link_map *map;
+	Dl_info own;
+	if (dladdr(&builtin_name, &own))                /* so that kernels find what they call in a library that is hidden */
+		dlopen(own.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 	p->handle = dlopen(p->library, RTLD_NOW | RTLD_LOCAL);
 	if (!p->handle || dlinfo(p->handle, RTLD_DI_LINKMAP, &map) != 0) {
 		fail(p, "error: %s", dlerror());
