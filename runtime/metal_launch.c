@@ -195,6 +195,7 @@ set_argument(Device *d, const Loaded *l, void *encoder, int i, const PlanArg *ar
 	case ABI_SCALAR: v = scalar_bits(args[p->param].dtype, &args[p->param]); break;
 	case ABI_DIM: v = (uint64_t)args[p->param].i; break;
 	case ABI_GRID: v = (uint64_t)grid[p->dim]; break;
+	case ABI_INVERSE: v = grid_inverse(grid[p->dim]); break;
 	}
 	unsigned char bytes[METAL_BYTES];
 	for (int k = 0; k < METAL_BYTES; k++)

@@ -224,6 +224,8 @@ put_row(Host *h, const json_t *row)
 		put_extent(h, i, row, *kind == 's');
 	else if (strcmp(kind, "grid") == 0)
 		put_value(h, i, row, (uint64_t)h->c->b.bound.grid[number_of(row, "dim")]);
+	else if (strcmp(kind, "inverse") == 0)
+		put_value(h, i, row, grid_inverse(h->c->b.bound.grid[number_of(row, "dim")]));
 	else if (strcmp(kind, "faults") == 0) {
 		put_memory(h, i, FAULT_ROOM, 4, false, NULL);
 		h->faults = i;

@@ -44,7 +44,7 @@ static const char values_text[] =
     "kernel void values(device const short *x [[buffer(0)]], constant long &s0 [[buffer(1)]], constant long &s1 [[buffer(2)]],\n"
     "    device float *y [[buffer(3)]], constant float &a [[buffer(4)]], constant bfloat &b [[buffer(5)]],\n"
     "    constant long &n [[buffer(6)]], constant bool &t [[buffer(7)]], constant long &M [[buffer(8)]],\n"
-    "    constant long &N [[buffer(9)]], constant int &gi [[buffer(10)]], constant int &gj [[buffer(11)]],\n"
+    "    constant long &N [[buffer(9)]], constant int &gi [[buffer(10)]], constant int &gj [[buffer(11)]], constant ulong &inverse [[buffer(12)]],\n"
     "    threadgroup float *shared [[threadgroup(0)]],\n"
     "    uint group [[threadgroup_position_in_grid]], uint i [[thread_position_in_threadgroup]])\n"
     "{\n"
@@ -52,7 +52,7 @@ static const char values_text[] =
     "\tsimdgroup_barrier(mem_flags::mem_threadgroup);\n"
     "\tif (group != 0 || i != 0)\n\t\treturn;\n"
     "\ty[0] = shared[31];\n\ty[1] = float(as_type<ushort>(b));\n\ty[2] = float(n);\n\ty[3] = t ? 1.0f : 0.0f;\n"
-    "\ty[4] = float(x[s0 + s1]);\n\ty[5] = float(M * 100 + N);\n\ty[6] = float(gi * 100 + gj);\n\ty[7] = float(s0 * 100 + s1);\n}\n";
+    "\ty[4] = float(x[s0 + s1]);\n\ty[5] = float(M * 100 + N);\n\ty[6] = float(gi * 100 + gj) + (inverse == (1ul << 32 | 1ul) ? 0.5f : 0.0f);\n\ty[7] = float(s0 * 100 + s1);\n}\n";
 
 static const char sure_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -74,7 +74,7 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 {
 	const Func *f = m->funcs.at[0];
 	int n;
-	const AbiParam *abi = artefact_abi(f, m->mem, &n);
+	const AbiParam *abi = artefact_abi(f, m->cx->mem, &n);
 	*out = (Artefact){.form = FORM_MSL, .kernel = strdup(f->name), .threads = plan.threads, .warps = plan.threads / 32,
 	    .shared_bytes = plan.shared, .naxis = f->naxis, .cluster = 1, .abi = calloc((size_t)n, sizeof *abi), .nabi = n,
 	    .asserts = calloc(2, sizeof(char *)), .nasserts = 2, .registers = -1, .spill_bytes = -1, .stack_bytes = -1};
@@ -283,7 +283,7 @@ test_values(void **state)
 	    tgl_arg_int("n", 1 << 20), tgl_arg_bool("t", true)};
 	assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "values"), args, LEN(args), NULL), TGL_OK);
 	assert_int_equal(tgl_tensor_read(out, y, sizeof y), TGL_OK);
-	const float want[] = {0.5f, 0xc000, 1 << 20, 1, 40, 203, 203, 602};
+	const float want[] = {0.5f, 0xc000, 1 << 20, 1, 40, 203, 203.5f, 602};
 	for (int i = 0; i < 8; i++)
 		assert_true(y[i] == want[i]);
 	tgl_tensor_close(&in);
