@@ -22,7 +22,7 @@ static const char source[] =
     "kernel values(x: in strided i16[M, N], y: out f32[8], a: f32, b: bf16, n: i64, t: bool) grid(i: M, j: 3) {\n"
     "    y[0] = a;\n"
     "}\n"
-    "kernel sure(y: out f32[1]) grid(i: 1) { y[0] = 1; assert(true, \"here\"); }\n";
+    "kernel sure(y: out f32[1], n: i64) grid(i: 1) { y[0] = 1; assert(n < 3, \"here\"); }\n";
 
 static const char copy_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -36,7 +36,7 @@ static const char wrong_text[] =
     "[[max_total_threads_per_threadgroup(64)]]\n"
     "kernel void copy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant long &N [[buffer(2)]],\n"
     "    constant int &programs [[buffer(3)]], uint i [[thread_position_in_grid]])\n"
-    "{\n\ty[i] = x[i];\n}\n";
+    "{\n\ty[i] = x[i + 100000];\n}\n";
 
 static const char values_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -57,7 +57,7 @@ static const char values_text[] =
 static const char sure_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
     "[[max_total_threads_per_threadgroup(32)]]\n"
-    "kernel void sure(device float *y [[buffer(0)]], constant int &g [[buffer(1)]], device uint *faults [[buffer(2)]],\n"
+    "kernel void sure(device float *y [[buffer(0)]], constant long &n [[buffer(1)]], constant int &g [[buffer(2)]], device uint *faults [[buffer(3)]],\n"
     "    uint i [[thread_position_in_grid]])\n"
     "{\n\tif (i == 0) {\n\t\ty[0] = 1.0f;\n\t\tfaults[0] = 2;\n\t\tfaults[1] = 8;\n\t}\n}\n";
 
@@ -281,7 +281,10 @@ test_values(void **state)
 	assert_int_equal(tgl_tensor_write(in, x, sizeof x), TGL_OK);
 	TglArg args[] = {tgl_arg_tensor("x", in), tgl_arg_tensor("y", out), tgl_arg_float("a", 0.5), tgl_arg_float("b", -2.0),
 	    tgl_arg_int("n", 1 << 20), tgl_arg_bool("t", true)};
-	assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "values"), args, LEN(args), NULL), TGL_OK);
+	TglStatus s = tgl_launch(f->dev, tgl_kernel(f->p, "values"), args, LEN(args), NULL);
+	if (s != TGL_OK)
+		print_error("%s", tgl_error(f->cx)->text);
+	assert_int_equal(s, TGL_OK);
 	assert_int_equal(tgl_tensor_read(out, y, sizeof y), TGL_OK);
 	const float want[] = {0.5f, 0xc000, 1 << 20, 1, 40, 203, 203.5f, 602};
 	for (int i = 0; i < 8; i++)
@@ -374,9 +377,9 @@ test_assert(void **state)
 	plan.threads = 32;
 	open_device(f);
 	TglTensor *y = tgl_tensor(f->dev, TGL_F32, 1, &(int64_t){1});
-	TglArg arg = tgl_arg_tensor("y", y);
+	TglArg args[] = {tgl_arg_tensor("y", y), tgl_arg_int("n", 3)};
 	double seconds;
-	TglStatus s = tgl_launch(f->dev, tgl_kernel(f->p, "sure"), &arg, 1, &seconds);
+	TglStatus s = tgl_launch(f->dev, tgl_kernel(f->p, "sure"), args, 2, &seconds);
 	assert_said(f, s, TGL_ERROR_FAULT, "m.tgl:7:50: error: assertion failed in program 0 at element 7: here");
 	assert_int_equal(tgl_device_sync(f->dev), TGL_OK);      /* it is told once */
 	tgl_tensor_close(&y);
