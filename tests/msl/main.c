@@ -3,6 +3,8 @@
  *     msl_check [-v] FILE.metal...                        launches as the comments of the files say (facts.c)
  *     msl_check --tgl FILE.tgl [--kernel NAME] [--example LABEL] [-D NAME=VALUE]... --json FILE.json FILE.metal
  *                                                         a launch as the description says, for the case named (host.c)
+ *     msl_check --kernels FOLDER [--target apple9] [--all] [--kernel NAME] [--table FILE.md [--write]] [--keep FOLDER]
+ *                                                         everything in a folder of .tgl files (kernels.c)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +17,13 @@ bool msl_verbose;
 
 typedef struct Options {
 	const char *tgl, *kernel, *example, *json, *text;
+	KernelsOptions kernels;
 	TglArg arg[64];
 	int nargs;
 } Options;
 
-static char *
-read_file(const char *path)
+char *
+msl_read_file(const char *path)
 {
 	FILE *f = fopen(path, "rb");
 	Text t = {0};
@@ -52,7 +55,7 @@ run_description(const Options *o)
 	TglKernel *k = program ? o->kernel ? tgl_kernel(program, o->kernel) : tgl_program_kernel(program, 0) : NULL;
 	TglCaseOptions options = {.example = o->example, .args = o->arg, .nargs = o->nargs, .untuned = true};
 	TglCase *c = k ? tgl_case_open(dev, k, &options) : NULL;
-	char *json = read_file(o->json);
+	char *json = msl_read_file(o->json);
 	HostResult *r = calloc(1, sizeof *r);
 	int status = 1;
 	if (!c)
@@ -116,7 +119,7 @@ int
 main(int argc, char **argv)
 {
 	char clang[512];
-	Options o = {0};
+	Options o = {.kernels.target = "apple7"};
 	int n = 0;
 	if (!msl_compiler(clang, sizeof clang)) {
 		puts("msl: skipped, there is no clang here");
@@ -124,16 +127,25 @@ main(int argc, char **argv)
 	}
 	for (int i = 1; i < argc; i++) {
 		const char **to = strcmp(argv[i], "--tgl") == 0 ? &o.tgl : strcmp(argv[i], "--kernel") == 0 ? &o.kernel :
-		    strcmp(argv[i], "--example") == 0 ? &o.example : strcmp(argv[i], "--json") == 0 ? &o.json : NULL;
+		    strcmp(argv[i], "--example") == 0 ? &o.example : strcmp(argv[i], "--json") == 0 ? &o.json :
+		    strcmp(argv[i], "--kernels") == 0 ? &o.kernels.folder : strcmp(argv[i], "--target") == 0 ? &o.kernels.target :
+		    strcmp(argv[i], "--table") == 0 ? &o.kernels.document : strcmp(argv[i], "--keep") == 0 ? &o.kernels.keep : NULL;
 		if (to && i + 1 < argc)
 			*to = argv[++i];
 		else if (strcmp(argv[i], "-D") == 0 && i + 1 < argc && o.nargs < LEN(o.arg))
 			o.arg[o.nargs++] = definition(argv[++i]);
+		else if (strcmp(argv[i], "--write") == 0)
+			o.kernels.write = true;
+		else if (strcmp(argv[i], "--all") == 0)
+			o.kernels.all = true;
 		else if (strcmp(argv[i], "-v") == 0)
 			msl_verbose = true;
 		else
 			argv[n++] = argv[i];
 	}
 	o.text = n ? argv[0] : NULL;
+	o.kernels.only = o.kernel;
+	if (o.kernels.folder)
+		return msl_kernels(&o.kernels);
 	return o.tgl && o.json && o.text ? run_description(&o) : run_facts(argv, n);
 }

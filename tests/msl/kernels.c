@@ -1,0 +1,270 @@
+/* Every kernel of a folder through the Metal emitter and onto the checker, at friendly and awkward sizes: those of
+ * tests/sweep where a kernel has a file there, else its own examples.  The outcomes are the table that docs/metal.md
+ * keeps. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/msl/host.h"
+#include "tests/msl/main.h"
+
+enum { MAX_ROWS = 128, MAX_CASES = 12 };
+
+typedef struct Row {
+	char kernel[64], outcome[400];
+	int right, cases;
+	double ratio;
+} Row;
+
+typedef struct Kernels {
+	const KernelsOptions *o;
+	TglContext *cx;
+	TglDevice *dev;
+	Row row[MAX_ROWS];
+	int n;
+	Text text, json;                                /* the emitted ones of the case at hand */
+	Text compiled;                                  /* what `program` was made of */
+	MslProgram *program;
+} Kernels;
+
+/* ---- one case ---- */
+
+static const char *
+first_message(Compile *cx)
+{
+	Text t = {0};
+	const char *said = "it says nothing";
+	for (const Diag *d = cx->first; d; d = d->next)
+		if (d->severity == SEVERITY_ERROR) {
+			said = d->text;
+			break;
+		}
+	text_close(&t);
+	return said;
+}
+
+/* The text that the case's launch on a Mac would compile; false: refused, with the reason in `why`. */
+static bool
+emit(Kernels *k, TglCase *c, char *why, size_t room)
+{
+	Compile *cx = c->k->program->compile;
+	Promises promises;
+	PassOptions passes = {0};
+	Text times = {0};
+	k->text.n = k->json.n = 0;
+	specialise(c->k, &c->b, cx->tmp, &promises);
+	Module *m = compile_kernel(c->k->k, &c->b.bound, k->o->target, &promises, &passes);
+	bool ok = m && compile_metal(m, target_named(k->o->target), &c->b.bound, &k->text, &k->json, &times);
+	text_close(&times);
+	if (!ok)
+		snprintf(why, room, "%s", first_message(cx));
+	return ok;
+}
+
+/* Compiles the text, unless it is the last one again. */
+static const MslProgram *
+compiled(Kernels *k)
+{
+	if (k->program && k->compiled.n == k->text.n && memcmp(k->compiled.at, k->text.at, k->text.n) == 0)
+		return k->program;
+	char path[] = "/tmp/msl_kernel.XXXXXX";
+	int fd = mkstemp(path);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	msl_close(k->program);
+	k->program = NULL;
+	if (!f)
+		return NULL;
+	fwrite(k->text.at, 1, k->text.n, f);
+	fclose(f);
+	k->program = msl_open(path);
+	unlink(path);
+	k->compiled.n = 0;
+	text_putn(&k->compiled, k->text.at, k->text.n);
+	return k->program;
+}
+
+static void
+set_outcome(Row *r, const char *what, const char *why)
+{
+	if (!*r->outcome)
+		snprintf(r->outcome, sizeof r->outcome, "%s%s%.300s", what, *why ? ": " : "", why);
+}
+
+static void
+run_case(Kernels *k, Row *r, TglCase *c)
+{
+	char why[400];
+	r->cases++;
+	if (!emit(k, c, why, sizeof why)) {
+		set_outcome(r, "refused", why);
+		return;
+	}
+	const MslProgram *p = compiled(k);
+	HostResult *h = calloc(1, sizeof *h);
+	if (!p || p->error)
+		set_outcome(r, "does not compile", p ? p->error : "no file");
+	else if (host_run(p, k->json.at, c, h))
+		r->right++;
+	else if (*h->wrong)
+		set_outcome(r, "wrong", h->wrong);
+	else {
+		snprintf(why, sizeof why, "line %d: %s: %s", h->reports.at[0].line, h->reports.at[0].kind, h->reports.at[0].text);
+		set_outcome(r, "reported", why);
+	}
+	r->ratio = MAX(r->ratio, h->ratio);
+	if (*r->outcome && k->o->keep && p) {
+		char path[256];
+		snprintf(path, sizeof path, "%s/%s.metal", k->o->keep, r->kernel);
+		FILE *f = fopen(path, "w");
+		if (f) {
+			fwrite(k->text.at, 1, k->text.n, f);
+			fclose(f);
+		}
+	}
+	free(h);
+}
+
+/* ---- one kernel ---- */
+
+/* "f32, awkward" of the first dtype there is, or of all. */
+static bool
+is_wanted(const Kernels *k, const ExampleItem *ex, const char *dtype)
+{
+	if (ex->is_bench)
+		return false;
+	return k->o->all || !ex->label || !dtype || strncmp(ex->label, dtype, strlen(dtype)) == 0;
+}
+
+static void
+run_kernel(Kernels *k, TglKernel *kernel)
+{
+	char dtype[16] = "";
+	Row *r = &k->row[k->n++];
+	const Kernel *at = kernel->k;
+	snprintf(r->kernel, sizeof r->kernel, "%s", at->name);
+	for (int i = 0; i < at->examples.n && r->cases < MAX_CASES; i++) {
+		const ExampleItem *ex = &at->examples.at[i];
+		const char *comma = ex->label ? strstr(ex->label, ", ") : NULL;
+		bool swept = comma && (strcmp(comma, ", friendly") == 0 || strcmp(comma, ", awkward") == 0);
+		if (swept && !*dtype)
+			snprintf(dtype, sizeof dtype, "%.*s,", (int)(comma - ex->label), ex->label);
+		if (!is_wanted(k, ex, swept ? dtype : NULL))
+			continue;
+		TglCaseOptions o = {.index = i, .by_index = true, .untuned = true};
+		TglCase *c = tgl_case_open(k->dev, kernel, &o);
+		if (!c) {
+			set_outcome(r, "no case", tgl_error(k->cx)->text);
+			continue;
+		}
+		run_case(k, r, c);
+		tgl_case_close(&c);
+	}
+	if (!*r->outcome)
+		set_outcome(r, r->cases ? "right" : "no example", "");
+	printf("%-24s %2d of %2d  %8.3g  %s\n", r->kernel, r->right, r->cases, r->ratio, r->outcome);
+	fflush(stdout);
+}
+
+/* ---- a folder ---- */
+
+static int
+is_source(const struct dirent *d)
+{
+	size_t n = strlen(d->d_name);
+	return n > 4 && strcmp(d->d_name + n - 4, ".tgl") == 0;
+}
+
+/* The kernels that stand in `folder`/`name`, with the examples of tests/sweep's file of that name if there is one. */
+static void
+run_file(Kernels *k, const char *folder, const char *name)
+{
+	char own[512], sweep[512];
+	snprintf(own, sizeof own, "%s/%s", folder, name);
+	snprintf(sweep, sizeof sweep, "tests/sweep/%s", name);
+	TglProgram *p = tgl_program_file(k->cx, access(sweep, R_OK) == 0 ? sweep : own);
+	TglKernel *kernel;
+	if (!p)
+		printf("%s", tgl_error(k->cx)->text);
+	for (int i = 0; p && (kernel = tgl_program_kernel(p, i)) && k->n < MAX_ROWS; i++)
+		if (!k->o->only || strcmp(kernel->k->name, k->o->only) == 0)
+			run_kernel(k, kernel);
+	tgl_program_close(&p);
+}
+
+/* ---- the table ---- */
+
+static void
+put_table(const Kernels *k, Text *out)
+{
+	text_put(out, "| kernel | outcome |\n| --- | --- |\n");
+	for (int i = 0; i < k->n; i++) {
+		text_printf(out, "| `%s` | ", k->row[i].kernel);
+		for (const char *s = k->row[i].outcome; *s && *s != '\n'; s++)
+			text_printf(out, *s == '|' ? "\\%c" : "%c", *s);
+		text_put(out, " |\n");
+	}
+}
+
+static const char begin_mark[] = "<!-- kernels: generated by msl_check --kernels --write -->\n";
+static const char end_mark[] = "<!-- end -->\n";
+
+/* Whether the document has this table, after putting it there if that is asked. */
+static bool
+compare_table(const Kernels *k)
+{
+	char *doc = msl_read_file(k->o->document);
+	char *begin = doc ? strstr(doc, begin_mark) : NULL, *end = begin ? strstr(begin, end_mark) : NULL;
+	Text table = {0}, whole = {0};
+	put_table(k, &table);
+	bool same = end && (size_t)(end - begin) - strlen(begin_mark) == table.n &&
+		    memcmp(begin + strlen(begin_mark), table.at, table.n) == 0;
+	if (!end)
+		printf("%s has no place for the table\n", k->o->document);
+	else if (!same && !k->o->write)
+		printf("the table of %s is not this one: msl_check --kernels --all --write\n", k->o->document);
+	else if (!same) {
+		text_putn(&whole, doc, (size_t)(begin - doc) + strlen(begin_mark));
+		text_putn(&whole, table.at, table.n);
+		text_put(&whole, end);
+		FILE *f = fopen(k->o->document, "w");
+		same = f && fwrite(whole.at, 1, whole.n, f) == whole.n;
+		if (f)
+			same &= fclose(f) == 0;
+	}
+	text_close(&whole);
+	text_close(&table);
+	free(doc);
+	return same;
+}
+
+int
+msl_kernels(const KernelsOptions *o)
+{
+	Kernels *k = calloc(1, sizeof *k);
+	struct dirent **file;
+	int n = scandir(o->folder, &file, is_source, alphasort), right = 0;
+	k->o = o;
+	k->cx = tgl_context_open();
+	k->dev = tgl_device_open(k->cx, "cpu", NULL);
+	for (int i = 0; i < n; i++) {
+		run_file(k, o->folder, file[i]->d_name);
+		free(file[i]);
+	}
+	for (int i = 0; i < k->n; i++)
+		right += strcmp(k->row[i].outcome, "right") == 0;
+	printf("%d of %d kernels right on %s\n", right, k->n, o->target);
+	bool same = k->n > 0 && (o->only || !o->document || compare_table(k));
+	bool ok = same && (o->document || right == k->n);
+	msl_close(k->program);
+	text_close(&k->text);
+	text_close(&k->json);
+	text_close(&k->compiled);
+	tgl_device_close(&k->dev);
+	tgl_context_close(&k->cx);
+	if (n >= 0)
+		free(file);
+	free(k);
+	return !ok;
+}
