@@ -37,7 +37,7 @@ first_message(Compile *cx)
 	Text t = {0};
 	const char *said = "it says nothing";
 	for (const Diag *d = cx->first; d; d = d->next)
-		if (d->severity == SEVERITY_ERROR) {
+		if (d->severity == SEV_ERROR) {
 			said = d->text;
 			break;
 		}
