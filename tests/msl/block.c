@@ -74,6 +74,7 @@ meet_simd(const char *what, uint32_t flags, int line)
 
 const void *msl_meet(const char *what, const void *in, int bytes, uint32_t *lanes, int line);
 void msl_shuffle(const char *what, const void *in, void *out, int bytes, int from, int line);
+void msl_multiply(const char *what, const float *in, float *out, int line);
 void msl_simdgroup_barrier(uint32_t flags, int line);
 void msl_threadgroup_barrier(uint32_t flags, int line);
 
@@ -103,6 +104,44 @@ msl_shuffle(const char *what, const void *in, void *out, int bytes, int from, in
 		return;
 	}
 	memcpy(out, met + MSL_MAX_BYTES * from, (size_t)bytes);
+}
+
+/* What the lanes hold becomes three matrices, and the result goes back to them. */
+static void
+multiply(const MslRun *r, uint8_t (*held)[MSL_MAX_BYTES], float (*made)[2])
+{
+	float a[64], b[64], c[64], in[6];
+	for (int i = 0; i < MSL_LANES; i++) {
+		memcpy(in, held[i], sizeof in);
+		for (int e = 0; e < 2; e++) {
+			a[r->fragment[i][e]] = in[e];
+			b[r->fragment[i][e]] = in[2 + e];
+			c[r->fragment[i][e]] = in[4 + e];
+		}
+	}
+	for (int row = 0; row < 8; row++)
+		for (int k = 0; k < 8; k++)
+			for (int column = 0; column < 8; column++)
+				c[8 * row + column] += a[8 * row + k] * b[8 * k + column];
+	for (int i = 0; i < MSL_LANES; i++)
+		for (int e = 0; e < 2; e++)
+			made[i][e] = c[r->fragment[i][e]];
+}
+
+void
+msl_multiply(const char *what, const float *in, float *out, int line)
+{
+	MslThread *t = msl_run->current;
+	MslSimd *s = simd_of(t);
+	int turn = s->turn;
+	memcpy(s->held[turn][t->index % MSL_LANES], in, 6 * sizeof *in);
+	if (s->lanes < MSL_LANES)
+		msl_report(msl_run->reports, "lane", line, "%s in a simdgroup of %d threads", what, s->lanes);
+	if (meet_simd(what, 0, line)) {
+		s->turn ^= 1;
+		multiply(msl_run, s->held[turn], s->made[turn]);
+	}
+	memcpy(out, s->made[turn][t->index % MSL_LANES], 2 * sizeof *out);
 }
 
 void
@@ -141,12 +180,10 @@ msl_threadgroup_barrier(uint32_t flags, int line)
 
 uint32_t msl_lane(void);
 uint32_t msl_fragment_at(uint32_t lane, uint32_t e);
-uint32_t msl_fragment_of(uint32_t row, uint32_t column);
 void msl_fail(const char *what, int line);
 
 uint32_t msl_lane(void) { return (uint32_t)msl_run->current->index % MSL_LANES; }
 uint32_t msl_fragment_at(uint32_t lane, uint32_t e) { return msl_run->fragment[lane & 31][e & 1]; }
-uint32_t msl_fragment_of(uint32_t row, uint32_t column) { return msl_run->place[(row & 7) * 8 + (column & 7)]; }
 
 void
 msl_fail(const char *what, int line)
@@ -171,10 +208,7 @@ make_fragment(MslRun *r, int layout)
 		at[i] = at[j];
 		at[j] = a;
 	}
-	for (int i = 0; i < 64; i++) {
-		r->fragment[i / 2][i % 2] = at[i];
-		r->place[at[i]] = (uint8_t)i;
-	}
+	memcpy(r->fragment, at, sizeof r->fragment);
 }
 
 /* ---- one group ---- */

@@ -130,6 +130,7 @@ typedef struct MslSimd {
 	uint32_t active;                                /* which lanes there are */
 	uint32_t shared_epoch, device_epoch;
 	uint8_t held[2][MSL_LANES][MSL_MAX_BYTES];
+	float made[2][MSL_LANES][2];                    /* by a multiplication of matrices */
 } MslSimd;
 
 /* What one launch is while it runs; the functions that kernels call find it by themselves. */
@@ -146,7 +147,7 @@ typedef struct MslRun {
 	struct Shadow *shadow;
 	uint32_t shared_serial, device_serial;          /* go up with every barrier for such memory, and every group */
 	uint32_t group_shared_serial, group_device_serial;      /* what they were when the group began */
-	uint8_t fragment[MSL_LANES][2], place[64];      /* element of a lane to row * 8 + column, and back */
+	uint8_t fragment[MSL_LANES][2];                 /* element of a lane to row * 8 + column */
 	uint64_t buffers[MSL_BUFFERS + 1];              /* threadgroup(0) last */
 	void (*entry)(const uint64_t *buffers, const uint32_t *ids);
 } MslRun;

@@ -52,7 +52,7 @@ msl_matrix_at(uint e, ulong per_row, ulong2 origin, bool transpose)
 }
 
 template <class T, class P>
-MSL_INLINE void
+MSL_CALL void
 msl_matrix_load(thread simdgroup_matrix<T, 8, 8> &m, P from, ulong per_row, ulong2 origin, bool transpose, int line)
 {
 	uint lanes;
@@ -66,7 +66,7 @@ msl_matrix_load(thread simdgroup_matrix<T, 8, 8> &m, P from, ulong per_row, ulon
 }
 
 template <class T, class P>
-MSL_INLINE void
+MSL_CALL void
 msl_matrix_store(const thread simdgroup_matrix<T, 8, 8> &m, P to, ulong per_row, ulong2 origin, bool transpose, int line)
 {
 	uint lanes;
@@ -92,28 +92,16 @@ MSL_MATRIX_MEMORY(threadgroup)
 
 // D = A B + C; the four types are independent of each other
 template <class D, class A, class B, class C>
-MSL_INLINE void
+MSL_CALL void
 msl_matrix_multiply(thread simdgroup_matrix<D, 8, 8> &d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b,
     simdgroup_matrix<C, 8, 8> c, constant const char *what, int line)
 {
-	struct { float a[2], b[2]; } mine;
-	for (uint e = 0; e < 2; e++) {
-		mine.a[e] = float(a.msl_get(e));
-		mine.b[e] = float(b.msl_get(e));
-	}
-	uint lanes;
-	const char *met = (const char *)msl_meet(what, &mine, sizeof mine, &lanes, line);
-	for (uint e = 0; e < 2; e++) {
-		uint at = msl_fragment_at(msl_lane(), e);
-		float sum = float(c.msl_get(e));
-		for (uint k = 0; k < 8; k++) {
-			uint ha = msl_fragment_of(at / 8, k), hb = msl_fragment_of(k, at % 8);
-			float x = ((const float *)(met + 32 * (ha / 2)))[ha % 2];
-			float y = ((const float *)(met + 32 * (hb / 2)))[2 + hb % 2];
-			sum = __builtin_fmaf(x, y, sum);
-		}
-		d.msl_set(e, D(sum));
-	}
+	const float mine[6] = {float(a.msl_get(0)), float(a.msl_get(1)), float(b.msl_get(0)), float(b.msl_get(1)),
+		float(c.msl_get(0)), float(c.msl_get(1))};
+	float made[2];
+	msl_multiply(what, mine, made, line);
+	d.msl_set(0, D(made[0]));
+	d.msl_set(1, D(made[1]));
 }
 
 template <class D, class A, class B, class C>

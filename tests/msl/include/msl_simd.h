@@ -21,7 +21,7 @@ MSL_SIMD_TYPE(half) MSL_SIMD_TYPE(float)
 // ---- moving ----
 
 template <class T>
-MSL_INLINE T
+MSL_CALL T
 msl_move(constant const char *what, T v, int from, int line)
 {
 	MSL_SIMD_CHECK;
@@ -69,7 +69,7 @@ simd_shuffle_rotate_down(T v, ushort delta, MSL_AT)
 // ---- combining: by halves, as hardware does it ----
 
 template <class T, class F>
-MSL_INLINE T
+MSL_CALL T
 msl_reduce(constant const char *what, T v, F f, int line)
 {
 	MSL_SIMD_CHECK;
@@ -88,7 +88,7 @@ msl_reduce(constant const char *what, T v, F f, int line)
 }
 
 template <class T, class F>
-MSL_INLINE T
+MSL_CALL T
 msl_scan(constant const char *what, T v, T start, bool own, F f, int line)
 {
 	MSL_SIMD_CHECK;
@@ -123,7 +123,7 @@ public:
 	constexpr bool any() const { return msl_bits != 0; }
 };
 
-MSL_INLINE uint
+MSL_CALL uint
 msl_vote(constant const char *what, bool v, thread uint *lanes, int line)
 {
 	const char *met = (const char *)msl_meet(what, &v, sizeof v, lanes, line);
