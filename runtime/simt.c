@@ -230,7 +230,7 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	simt_code_launch(l->code, &launch);
 	if (simt_run(s->machine, &launch, &report)) {
 		if (s->findings.counts)
-			simt_costs_tell(&launch, l->func->module->cx);
+			simt_findings_warn(&launch, l->func->module->cx);
 		l->is_costed |= s->findings.counts;
 		return s->findings.n == 0;
 	}

@@ -50,8 +50,8 @@ simt_check_close(void *state)
 		next = c->next_check;
 		check_close(c);
 	}
-	if (l->launch->findings)
-		l->launch->findings->is_partial |= l->is_partial;
+	if (l->launch->findings && l->unwatched)
+		l->launch->findings->unwatched = l->unwatched;
 	traffic_close(l);
 	arena_close(l->mem);
 	pthread_mutex_destroy(&l->lock);

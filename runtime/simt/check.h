@@ -146,7 +146,7 @@ struct CheckLaunch {
 	Check *unused;
 	Traffic *traffic;                               /* one a range */
 	const SimtRange **order;                        /* ranges by address */
-	bool is_partial;                                /* some tensor was too large for a shadow */
+	const char *unwatched;                          /* a tensor that was too large for a shadow */
 	struct Releases *releases;
 	Arena *mem;                                     /* under the lock */
 	Seen *kept;

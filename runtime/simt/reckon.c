@@ -66,10 +66,12 @@ reckoned_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place a
 }
 
 void
-simt_costs_tell(const SimtLaunch *l, Compile *cx)
+simt_findings_warn(const SimtLaunch *l, Compile *cx)
 {
 	const SimtFindings *f = l->findings;
 	Inspection x;
+	if (f->unwatched)
+		diag_warning(cx, NOWHERE, DIAG_SIMT_PARTIAL, f->unwatched);
 	inspect_func(l->func, l->target, cx->tmp, &x);
 	for (int i = 0; i < f->ncosts; i++) {
 		const SimtCost *c = &f->cost[i];

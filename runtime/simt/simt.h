@@ -131,13 +131,14 @@ typedef struct SimtFindings {
 	int n;
 	int64_t others;                                 /* at other places, once there is no room */
 	bool counts;                                    /* asked for: costs */
-	bool is_partial;                                /* a tensor was too large to be watched for races */
+	const char *unwatched;                          /* a tensor that is too large to be watched for races; NULL: none */
 	SimtCost *cost;                                 /* malloc'ed */
 	int ncosts, cost_room;
 } SimtFindings;
 
-/* reckon.c: warns in cx where accesses cost more than the compiler reckoned with; the launch is over and has a func. */
-void simt_costs_tell(const SimtLaunch *launch, Compile *cx);
+/* reckon.c: warns in cx of what was not watched, and where accesses cost more than the compiler reckoned with; the launch
+ * is over and has a func. */
+void simt_findings_warn(const SimtLaunch *launch, Compile *cx);
 /* As diagnostics of cx, by place; true if there were any. */
 bool simt_findings_tell(const SimtFindings *f, Compile *cx);
 void simt_findings_close(SimtFindings *f);              /* empties it */

@@ -275,7 +275,8 @@ traffic_open(CheckLaunch *l)
 		if (i + 1 < n && l->order[i + 1]->low == r->low)
 			continue;
 		Traffic *t = &l->traffic[r - l->launch->range];
-		l->is_partial |= !range_open(r, is_read_only, t, &left);
+		if (!range_open(r, is_read_only, t, &left))
+			l->unwatched = r->name;
 		t->is_view = is_alone && is_view(r);
 		t->starts_undefined &= is_alone;
 	}

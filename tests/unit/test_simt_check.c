@@ -15,7 +15,7 @@ enum { THREADS = 128, SHARED = 4096, SITES = 16 };
 typedef struct Trial {
 	SimtMachine *machine;
 	SimtFindings found;
-	float x[64], y[64];
+	_Alignas(16) float x[64], y[64];
 } Trial;
 
 static Place sites[SITES];
@@ -765,6 +765,30 @@ many_accesses(void **state)
 	assert_int_equal(r->found.n, 1);
 }
 
+/* ---- a tensor that there is no room for a shadow of ---- */
+
+static void
+first_element(SimtThread *t, const uint64_t *param)
+{
+	store(t, 1, param[0], (float)t->thread);
+}
+
+static void
+too_large(void **state)
+{
+	Trial *r = *state;
+	SimtReport report = {0};
+	SimtRange range = {.name = "x", .low = (uint64_t)(uintptr_t)r->x, .first = (uint64_t)(uintptr_t)r->x, .dtype = TY_F32};
+	uint64_t param[] = {range.low};
+	SimtLaunch l = {.kernel = first_element, .param = param, .target = target_named("sm_90a"), .threads = 32, .nblocks = 2,
+	    .site = sites, .nsite = SITES, .checks = true, .workers = 1, .range = &range, .nrange = 1, .findings = &r->found};
+	simt_findings_close(&r->found);
+	range.high = range.low + (UINT64_C(1) << 46);
+	assert_true(simt_run(r->machine, &l, &report));
+	assert_string_equal(r->found.unwatched, "x");
+	assert_int_equal(r->found.n, 0);
+}
+
 /* ---- what accesses cost ---- */
 
 static void
@@ -829,10 +853,12 @@ reckoned(void **state)
 	SimtFindings f = {.cost = &c, .ncosts = 1};
 	SimtLaunch l = {.func = m->funcs.at[0], .target = target_named("sm_80"), .site = at, .nsite = 2, .findings = &f,
 	    .range = &x, .nrange = 1};
-	simt_costs_tell(&l, cx);
+	f.unwatched = "y";
+	simt_findings_warn(&l, cx);
 	assert_non_null(cx->first);
-	assert_int_equal(cx->first->code, DIAG_SIMT_COST);
-	assert_string_equal(cx->first->text, "a warp's read takes 7 sectors here; the compiler reckoned with 4");
+	assert_int_equal(cx->first->code, DIAG_SIMT_PARTIAL);
+	assert_int_equal(cx->last->code, DIAG_SIMT_COST);
+	assert_string_equal(cx->last->text, "a warp's read takes 7 sectors here; the compiler reckoned with 4");
 	compile_close(cx);
 }
 
@@ -866,7 +892,7 @@ main(void)
 	    cmocka_unit_test(stray_accesses), cmocka_unit_test(part_of_an_allocation),
 	    cmocka_unit_test(rows_of_copies), cmocka_unit_test(bulk_copies),
 	    cmocka_unit_test(phases), cmocka_unit_test(between_programs), cmocka_unit_test(one_program),
-	    cmocka_unit_test(many_accesses), cmocka_unit_test(costs), cmocka_unit_test(reckoned),
+	    cmocka_unit_test(many_accesses), cmocka_unit_test(too_large), cmocka_unit_test(costs), cmocka_unit_test(reckoned),
 	};
 	return cmocka_run_group_tests(tests, open_trial, close_trial);
 }
