@@ -94,6 +94,10 @@ stacks_open(Stacks *s, int n)
 void
 stacks_close(Stacks *s)
 {
+#ifdef FIBER_ASAN
+	if (s->base)                                    /* whoever is mapped there next knows nothing of frames */
+		ASAN_UNPOISON_MEMORY_REGION(s->base, (size_t)s->n * FIBER_STACK);
+#endif
 	if (s->base)
 		munmap(s->base, (size_t)s->n * FIBER_STACK);
 	*s = (Stacks){0};
