@@ -53,11 +53,12 @@ static void
 put_buffer(const Func *f, const Bound *b, const AbiParam *a, int index, Text *out)
 {
 	static const char *const kind[] = {
-		[ABI_POINTER] = "tensor", [ABI_STRIDE] = "stride", [ABI_SCALAR] = "scalar", [ABI_EXTENT] = "extent", [ABI_DIM] = "dim",
-		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter",
+		[ABI_POINTER] = "tensor", [ABI_STRIDE] = "stride", [ABI_SCALAR] = "scalar", [ABI_EXTENT] = "extent",
+		    [ABI_DIM] = "dim",
+		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse",
 	};
 	const FuncParam *p = a->kind < ABI_GRID ? &f->param[a->param] : NULL;
-	const char *name = p ? p->name : a->kind == ABI_GRID ? f->axis[a->dim] : kind[a->kind];
+	const char *name = p ? p->name : a->kind == ABI_GRID || a->kind == ABI_INVERSE ? f->axis[a->dim] : kind[a->kind];
 	DType t = a->kind == ABI_GRID ? TY_I32 : a->kind == ABI_FAULTS || a->kind == ABI_COUNTER ? TY_U8 : TY_I64;
 	if (a->kind == ABI_POINTER || a->kind == ABI_SCALAR)
 		t = f->body->arg[a->param].type->elem;
@@ -67,10 +68,11 @@ put_buffer(const Func *f, const Bound *b, const AbiParam *a, int index, Text *ou
 	if (a->kind == ABI_POINTER) {
 		const KernelParam *k = &b->kernel->params.at[a->param];
 		Access access = k->kind == PARAM_POINTER ? (k->ptr == PTR_CONST ? ACCESS_IN : ACCESS_INOUT) : k->access;
-		text_printf(out, ", \"access\": \"%s\"%s", access_word[access], access == ACCESS_SCRATCH ? ", \"scratch\": true" : "");
+		text_printf(out, ", \"access\": \"%s\"%s", access_word[access],
+		    access == ACCESS_SCRATCH ? ", \"scratch\": true" : "");
 		put_shape(k, &b->param[a->param], out);
 	}
-	if (a->kind == ABI_STRIDE || a->kind == ABI_EXTENT || a->kind == ABI_GRID)
+	if (a->kind == ABI_STRIDE || a->kind == ABI_EXTENT || a->kind == ABI_GRID || a->kind == ABI_INVERSE)
 		text_printf(out, ", \"dim\": %d", a->dim);
 	text_put(out, "}");
 }

@@ -50,9 +50,11 @@ kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 	n->name = msl_fresh(m, "scratch");
 	m->shared = *shared = msl_add(m, n, REG_SHARED);
 	if (k->threads > e->target->max_threads)
-		msl_cannot(m, arena_printf(e->mem, "a block of %d threads (%d at most)", k->threads, e->target->max_threads));
+		msl_cannot(m, arena_printf(e->mem, "a block of %d threads (%d at most)", k->threads,
+		    e->target->max_threads));
 	if (k->shared_bytes > e->target->shared_bytes)
-		msl_cannot(m, arena_printf(e->mem, "a block with %d bytes of threadgroup memory (%d at most)", k->shared_bytes,
+		msl_cannot(m, arena_printf(e->mem, "a block with %d bytes of threadgroup memory (%d at most)",
+		    k->shared_bytes,
 		    e->target->shared_bytes));
 }
 

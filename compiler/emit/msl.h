@@ -68,7 +68,7 @@ struct MslNode {
 	bool matrix;                                    /* carried as half of a simdgroup matrix; an mma adds in place */
 	const char *tile;                               /* the simdgroup matrix that it is, or is an element of */
 	MslNode *group;                                 /* the next store under the same mask */
-	int points;                                     /* a pointer: 0, or 1 + RegType of all that is read through it; -1: mixed */
+	int points;                                     /* of a pointer: 1 + RegType of what is read there; -1: mixed */
 };
 
 typedef struct MslValue {
@@ -147,6 +147,14 @@ Reg msl_add(Msl *m, MslNode *n, RegType type);          /* the node's next resul
 MslNode *msl_node(Msl *m, MslKind kind, int op, RegType type, const Reg *in, int nin);
 void msl_cannot(Msl *m, const char *what);
 
+/* Where a thread is: PRIM_LANE …, or PRIM_COUNT for its simdgroup's number; 0 .. most. */
+Reg msl_place_prim(Msl *m, int prim, int64_t most);
+
+/* msl_fold.c */
+bool msl_is_comparison(EmitOp op);
+/* A register that holds the operation's result already; 0: there is none. */
+Reg msl_simplified(Msl *m, EmitOp op, Reg a, Reg b, Reg c);
+
 /* msl_range.c */
 MslRange msl_range_of(const Msl *m, Reg r);
 MslRange msl_range_op(const Msl *m, EmitOp op, RegType t, const Reg *in);
@@ -205,6 +213,8 @@ Expr msl_pointer_expr(Msl *m, const MslNode *n);
 const char *msl_pointer_type(Msl *m, const MslNode *n); /* "device const float *" */
 /* "*(device const float4 *)(x + i)" or "x[i]": what stands at an address, as `width` of c */
 const char *msl_place(Msl *m, const MslNode *n, CType c, int width);
+/* A pointer as a pointer to that type. */
+const char *msl_pointer_to(Msl *m, Reg pointer, CType c);
 /* "(device atomic_uint *)(x + i)" */
 const char *msl_address(Msl *m, const MslNode *n, const char *type);
 CType msl_element(const EmitParam *p);
@@ -233,6 +243,7 @@ void msl_matrix_plan(Msl *m, MslBlock *b);
 void msl_matrix_begin(Msl *m, MslNode *loop);           /* accumulators that it carries */
 void msl_matrix_next(Msl *m, const MslNode *loop);
 void msl_fragment_text(Msl *m, MslNode *pack);
+void msl_fragment_load_text(Msl *m, MslNode *n);
 void msl_mma_text(Msl *m, MslNode *n);
 
 /* msl_helper.c: what the file's head must hold */

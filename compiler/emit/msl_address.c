@@ -84,9 +84,11 @@ msl_divided(Msl *m, Reg r, int size)
 	Reg x = n->in[0], y = n->nin > 1 ? n->in[1] : 0, a, b;
 	switch (n->op) {
 	case EMIT_MUL:
-		if ((b = msl_divided(m, y, size)))
-			return e->op(e, EMIT_MUL, x, b, 0);
-		return (a = msl_divided(m, x, size)) ? e->op(e, EMIT_MUL, a, y, 0) : 0;
+		if (msl_const(m, y, &v) && v == size)
+			return x;
+		if ((a = msl_divided(m, x, size)))      /* a stride in bytes is one in elements, its multiple stays */
+			return e->op(e, EMIT_MUL, a, y, 0);
+		return (b = msl_divided(m, y, size)) ? e->op(e, EMIT_MUL, x, b, 0) : 0;
 	case EMIT_SHL:
 		if (!msl_const(m, y, &v) || v > 30 || (INT64_C(1) << v) % size)
 			return 0;
@@ -151,7 +153,8 @@ index_expr(Msl *m, Reg r)
 {
 	const MslNode *n = msl_def(m, r);
 	Expr x = msl_expr(m, &r, 1);
-	if (n->kind != MSL_CAST || n->name || (n->op != CAST_ZEXT && n->op != CAST_SEXT) || msl_type(m, n->in[0]) == REG_PRED)
+	if (n->kind != MSL_CAST || n->name || (n->op != CAST_ZEXT && n->op != CAST_SEXT) || msl_type(m,
+	    n->in[0]) == REG_PRED)
 		return x;
 	Expr plain = msl_expr(m, n->in, 1);
 	bool same_sign = c_is_signed(plain.c) == (n->op == CAST_SEXT);
@@ -201,6 +204,14 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 		x.text = pointer_sum(m, base, n->in[1], 0, &in);
 	} else if (n->op == 1 && known && v % bytes == 0) {
 		x.text = pointer_sum(m, base, 0, v / bytes, &in);
+	} else if (n->op > 1 && n->op == c_bytes(want)) {
+		const char *start = base->name ? base->name : msl_wrap(m, msl_pointer_expr(m, base), P_UNARY);
+		Text t = {0};
+		text_printf(&t, "(%s)%s", msl_pointer_type(m, n), start);
+		put_sum(m, &t, n->in[1]);
+		x.text = arena_strdup(m->e.mem, t.at);
+		text_close(&t);
+		return x;
 	} else if (n->op == 1) {
 		Reg whole = msl_def(m, n->in[1])->kind == MSL_CONST ? 0 : n->in[1];
 		Expr o = msl_expr(m, &whole, 1);
@@ -248,6 +259,18 @@ msl_address(Msl *m, const MslNode *n, const char *type)
 	CType in;
 	const char *sum = address_sum(m, n, &in);
 	return arena_printf(m->e.mem, "(%s %s *)(%s)", space_text(m, root_of(m, n->at.base)), type, sum);
+}
+
+const char *
+msl_pointer_to(Msl *m, Reg pointer, CType c)
+{
+	const MslNode *n = msl_def(m, pointer);
+	CType has = counts_in(m, n);
+	Expr x = n->name ? (Expr){n->name, P_NAME, 1, C_DEVICE, false, 0} : msl_pointer_expr(m, n);
+	if (has == c)
+		return x.text;
+	return arena_printf(m->e.mem, "(%s %s *)%s", space_text(m, root_of(m, pointer)), c_text[c], msl_wrap(m, x,
+	    P_UNARY));
 }
 
 /* "x + (a + b)" is x[a + b]; other sums are dereferenced. */

@@ -15,7 +15,8 @@ c_plain(RegType t)
 {
 	static const CType c[REG_TYPES] = {
 		[REG_PRED] = C_BOOL, [REG_I8] = C_UCHAR, [REG_I16] = C_USHORT, [REG_I32] = C_UINT, [REG_I64] = C_ULONG,
-		[REG_F16] = C_HALF, [REG_BF16] = C_BFLOAT, [REG_F32] = C_FLOAT, [REG_F64] = C_FLOAT, [REG_GLOBAL] = C_DEVICE,
+		[REG_F16] = C_HALF, [REG_BF16] = C_BFLOAT, [REG_F32] = C_FLOAT, [REG_F64] = C_FLOAT,
+		    [REG_GLOBAL] = C_DEVICE,
 		[REG_SHARED] = C_THREADGROUP,
 	};
 	return c[t];
@@ -158,8 +159,15 @@ static const char lane_name[] = "xyzw";
 static Expr
 component(Msl *m, MslNode *n, int at, int w)
 {
+	if (n->tile && n->kind == MSL_PRIM && n->type == REG_I32) {     /* the pair as a word */
+		const char *pair = n->imm[2] == TY_F16 ? "half2" : "bfloat2";
+		return (Expr){arena_printf(m->e.mem,
+		    "as_type<uint>(%s(%s.thread_elements()[0], %s.thread_elements()[1]))", pair,
+			n->tile, n->tile), P_NAME, 1, C_UINT, false, 0};
+	}
 	if (n->tile && n->kind != MSL_PACK && w == 1)
-		return (Expr){arena_printf(m->e.mem, "%s.thread_elements()[%d]", n->tile, n->kind == MSL_MMA ? at : n->op & 1), P_NAME,
+		return (Expr){arena_printf(m->e.mem, "%s.thread_elements()[%d]", n->tile,
+		    n->kind == MSL_INSIDE ? n->op & 1 : at), P_NAME,
 			1, C_FLOAT, false, 0};
 	Expr x = msl_node_expr(m, n);
 	if (n->width == w)
@@ -167,7 +175,10 @@ component(Msl *m, MslNode *n, int at, int w)
 	if (n->width > 4)
 		return n->kind == MSL_LOAD ? msl_wide_lanes(m, n, at, w) : (Expr){arena_printf(m->e.mem,
 		    "uchar(%s >> %d & 15u)", msl_bool(m, n->in[0], P_SHIFT), 4 * at), P_NAME, 1, C_UCHAR, false, 0};
-	x.text = arena_printf(m->e.mem, "%s.%.*s", msl_wrap(m, x, P_NAME), w, lane_name + at);
+	if (n->type == REG_BF16 && w == 2)
+		x.text = arena_printf(m->e.mem, "bfloat2(%s.%c, %s.%c)", x.text, lane_name[at], x.text, lane_name[at + 1]);
+	else
+		x.text = arena_printf(m->e.mem, "%s.%.*s", msl_wrap(m, x, P_NAME), w, lane_name + at);
 	x.strength = P_NAME;
 	x.width = w;
 	return x;

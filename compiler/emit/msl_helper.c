@@ -9,7 +9,8 @@ static const struct {
 	[HELPER_TO_INT] = {"to_int",
 	    "// Towards zero, held to what fits; NaN is 0.\n"
 	    "static inline int to_int(float x) {\n"
-	    "    return x >= 2147483648.0f ? 2147483647 : x <= -2147483648.0f ? (-2147483647 - 1) : isnan(x) ? 0 : int(x);\n"
+	    "    return x >= 2147483648.0f ? 2147483647\n"
+	    "         : x <= -2147483648.0f ? (-2147483647 - 1) : isnan(x) ? 0 : int(x);\n"
 	    "}\n"
 	    "static inline int2 to_int(float2 x) { return int2(to_int(x.x), to_int(x.y)); }\n"
 	    "static inline int4 to_int(float4 x) { return int4(to_int(x.xy), to_int(x.zw)); }\n"},

@@ -88,6 +88,8 @@ plan_mma(Msl *m, MslNode *n)
 	n->matrix = (before && before->uses == 2) || (given->kind == MSL_INSIDE && given->matrix);
 	for (int i = 0; i < w.a + w.b; i++) {
 		MslNode *word = msl_def(m, n->in[i]);
+		if (word->kind == MSL_PRIM)
+			word->hint = i < w.a ? "a" : "b";
 		if (word->kind == MSL_PACK) {
 			word->owner = n;
 			word->hint = i < w.a ? "a" : "b";
@@ -216,12 +218,26 @@ msl_fragment_text(Msl *m, MslNode *n)
 	msl_say(m, "%s %s = %s(%s);", matrix_type(t), n->tile, msl_helper(m, fragment_helper(t)), v);
 }
 
+/* From the block's memory; the type is the third immediate. */
+void
+msl_fragment_load_text(Msl *m, MslNode *n)
+{
+	DType t = (DType)n->imm[2];
+	const char *at = msl_pointer_to(m, n->in[0], t == TY_F16 ? C_HALF : t == TY_BF16 ? C_BFLOAT : C_FLOAT);
+	n->tile = msl_fresh(m, n->hint ? n->hint : "f");
+	msl_say(m, "%s %s;", matrix_type(t), n->tile);
+	if (n->imm[1])
+		msl_say(m, "simdgroup_load(%s, %s, %lld, ulong2(0), true);", n->tile, at, (long long)n->imm[0]);
+	else
+		msl_say(m, "simdgroup_load(%s, %s, %lld);", n->tile, at, (long long)n->imm[0]);
+}
+
 /* An operand: its words are one of 16-bit elements, or two floats. */
 static const char *
 operand(Msl *m, const MslNode *n, const Reg *words, DType t, const char *hint)
 {
 	MslNode *word = msl_def(m, words[0]);
-	if (word->tile && t != TY_F32)
+	if (word->tile && (t != TY_F32 || word->kind == MSL_PRIM))
 		return word->tile;
 	const char *v;
 	if (t == TY_F32)

@@ -85,6 +85,9 @@ msl_load_text(Msl *m, MslNode *n)
 			at = msl_place(m, n, declared, 1);
 	}
 	Expr x = {.text = at, .strength = P_UNARY, .width = n->width, .c = declared};
+	if (n->at.cache == CACHE_VOLATILE && n->type == REG_I32 && n->width == 1)
+		x.text = at = arena_printf(m->e.mem, "atomic_load_explicit(%s, memory_order_relaxed)",
+		    msl_address(m, n, "atomic_uint"));
 	if (mask && c == C_BFLOAT && !words)            /* both arms a value, not one a place */
 		at = arena_printf(m->e.mem, "%s(%s)", c_vector(m, c, n->width), at);
 	if (mask)
@@ -104,7 +107,8 @@ msl_wide_lanes(Msl *m, MslNode *n, int at, int w)
 	CType c = c_plain(n->at.type);
 	Expr x = {.strength = P_NAME, .width = w, .c = c};
 	if (w == 4 && per == 2) {
-		x.text = arena_printf(m->e.mem, words_of(n) == 2 ? "as_type<%s4>(%s)" : "as_type<%s4>(%s.%s)", c_text[c], n->name,
+		x.text = arena_printf(m->e.mem, words_of(n) == 2 ? "as_type<%s4>(%s)" : "as_type<%s4>(%s.%s)",
+		    c_text[c], n->name,
 		    word ? "zw" : "xy");
 		return x;
 	}
@@ -224,18 +228,18 @@ needs_swap(const MslNode *n)
 static const char *
 atomic_call(Msl *m, const MslNode *n, CType c)
 {
-	const char *place = n->at.space == SPACE_SHARED ? "threadgroup" : "device";
 	if (n->op == ATOMIC_CAS) {
 		const char *at = msl_address(m, n, "atomic_uint");
-		Expr v = msl_as(m, msl_expr(m, n->in, 1), C_UINT, 1), compare = msl_as(m, msl_expr(m, n->in + 1, 1), C_UINT, 1);
+		Expr v = msl_as(m, msl_expr(m, n->in, 1), C_UINT, 1), compare = msl_as(m, msl_expr(m, n->in + 1, 1),
+		    C_UINT, 1);
 		const char *name = msl_helper(m, n->at.space == SPACE_SHARED ? HELPER_SWAP_SHARED : HELPER_SWAP);
 		return arena_printf(m->e.mem, "%s(%s, %s, %s)", name, at, compare.text, v.text);
 	}
 	if (needs_swap(n)) {
 		const char *at = msl_address(m, n, "atomic_uint");
-		return arena_printf(m->e.mem, "%s(%s, %s)", msl_helper(m, HELPER_ADD_SHARED), at, msl_expr(m, n->in, 1).text);
+		return arena_printf(m->e.mem, "%s(%s, %s)", msl_helper(m, HELPER_ADD_SHARED), at, msl_expr(m, n->in,
+		    1).text);
 	}
-	(void)place;
 	const char *type = c == C_FLOAT ? "atomic_float" : c == C_INT ? "atomic_int" : "atomic_uint";
 	const char *at = msl_address(m, n, type);
 	Expr v = msl_as(m, msl_expr(m, n->in, 1), c, 1);

@@ -201,7 +201,8 @@ join_carried(Msl *m, MslNode *loop)
 {
 	for (int i = 0; i < loop->carried;) {
 		int w = 4;
-		while (w > 1 && (i + w > loop->carried || !same_types(m, &loop->init[i], w) || !is_sequence(m, &loop->init[i], w)))
+		while (w > 1 && (i + w > loop->carried || !same_types(m, &loop->init[i], w) || !is_sequence(m,
+		    &loop->init[i], w)))
 			w /= 2;
 		for (int k = 0; k < w && w > 1; k++)
 			if (feeds_matrix(m, loop->region[0], loop->inside[i + k]))
@@ -236,7 +237,8 @@ take_fill(Merge *g, MslNode *s)
 	Msl *m = g->m;
 	int w = s->width;
 	MslNode *load = msl_def(m, s->in[w]);
-	if (s->kind != MSL_OP || s->op != EMIT_SELECT || load->kind != MSL_LOAD || load->width != w || w > 4 || load->fill ||
+	if (s->kind != MSL_OP || s->op != EMIT_SELECT || load->kind != MSL_LOAD || load->width != w || w > 4 ||
+	    load->fill ||
 	    load->home != s->home || !load->at.mask)
 		return;
 	for (int i = 0; i < w; i++) {

@@ -110,6 +110,8 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 		else
 			a = msl_as(m, a, without_sign(a.c), 1);
 	}
+	if (!safe && n->op == EMIT_MUL && b.is_literal && b.v < 0)
+		b = msl_as(m, b, t == REG_I64 ? C_ULONG : C_UINT, 1);
 	CType c = a.is_literal ? (b.is_literal ? a.c : MAX(b.c, C_INT)) : b.is_literal ? MAX(a.c, C_INT) : usual(a.c, b.c);
 	bool minus = b.is_literal && b.v < 0 && n->op == EMIT_ADD && b.v > INT32_MIN;
 	if (minus)
@@ -129,7 +131,8 @@ shift_left(Msl *m, const MslNode *n)
 	bool small = n->type == REG_I8 || n->type == REG_I16, safe = n->range.geometry || !is_full(n->range, n->type);
 	if (b.is_literal && safe && !small && n->width == 1 && b.v < 31) {
 		Expr x = a.is_literal ? msl_as(m, a, n->type == REG_I64 ? C_LONG : C_INT, 1) : a;
-		return expr(arena_printf(m->e.mem, "%s * %lld", msl_wrap(m, x, P_PRODUCT), (long long)(INT64_C(1) << b.v)), P_PRODUCT,
+		return expr(arena_printf(m->e.mem, "%s * %lld", msl_wrap(m, x, P_PRODUCT),
+		    (long long)(INT64_C(1) << b.v)), P_PRODUCT,
 		    1, MAX(x.c, C_INT));
 	}
 	if (!small)
@@ -175,9 +178,11 @@ bits(Msl *m, const MslNode *n, const char *sign, int strength)
 	int w = widest(a, b);
 	bool small = n->type == REG_I8 || n->type == REG_I16;
 	MslRange r = msl_range_of(m, n->in[0]);
-	if (n->op == EMIT_AND && n->width == 1 && !small && b.is_literal && b.v > 0 && (b.v & (b.v + 1)) == 0 && r.geometry &&
+	if (n->op == EMIT_AND && n->width == 1 && !small && b.is_literal && b.v > 0 && (b.v & (b.v + 1)) == 0 &&
+	    r.geometry &&
 	    r.lo >= 0)
-		return expr(arena_printf(m->e.mem, "%s %% %lld", msl_wrap(m, a, P_PRODUCT), (long long)b.v + 1), P_PRODUCT, 1,
+		return expr(arena_printf(m->e.mem, "%s %% %lld", msl_wrap(m, a, P_PRODUCT), (long long)b.v + 1),
+		    P_PRODUCT, 1,
 		    MAX(a.c, C_INT));
 	if (n->width > 1) {
 		a = msl_as(m, a, c, a.width);
@@ -203,8 +208,7 @@ divide(Msl *m, const MslNode *n, const char *sign, bool is_signed)
 		b = msl_as(m, lanes(m, n, 1), (CType)(c_plain(n->type) - 1), 1);
 	}
 	if (!small && !a.is_literal && !b.is_literal && c_is_signed(a.c) != c_is_signed(b.c)) {
-		CType c = (CType)(usual(a.c, b.c) & ~1);        /* both of one sign; the enum's unsigned are even */
-		c = is_signed && n->type == REG_I64 ? C_LONG : is_signed ? C_INT : n->type == REG_I64 ? C_ULONG : C_UINT;
+		CType c = is_signed ? (CType)(c_plain(n->type) - 1) : c_plain(n->type);
 		a = msl_as(m, a, c, 1);
 		b = msl_as(m, b, c, 1);
 	}
@@ -237,7 +241,7 @@ static Expr
 compare_ints(Msl *m, const MslNode *n, const char *sign, int strength, int is_signed)
 {
 	RegType t = msl_type(m, n->in[0]);
-	bool small = t == REG_I8 || t == REG_I16, pred = t == REG_PRED;
+	bool small = t == REG_I8 || t == REG_I16;
 	Expr a = lanes(m, n, 0), b = lanes(m, n, 1);
 	if (t == REG_I32 || t == REG_I64) {
 		MslRange x = msl_range_of(m, n->in[0]), y = msl_range_of(m, n->in[1]);
@@ -251,7 +255,8 @@ compare_ints(Msl *m, const MslNode *n, const char *sign, int strength, int is_si
 			}
 		}
 		if (!a.is_literal && !b.is_literal && c_is_signed(a.c) != c_is_signed(b.c)) {
-			CType c = is_signed == 1 || (plain && t == REG_I32) || (plain && t == REG_I64) ? (t == REG_I64 ? C_LONG : C_INT)
+			CType c = is_signed == 1 || (plain && t == REG_I32) || (plain &&
+			    t == REG_I64) ? (t == REG_I64 ? C_LONG : C_INT)
 			                                                                               : c_plain(t);
 			a = msl_as(m, a, c, 1);
 			b = msl_as(m, b, c, 1);
@@ -266,7 +271,6 @@ compare_ints(Msl *m, const MslNode *n, const char *sign, int strength, int is_si
 		a = msl_as(m, a, (CType)(a.c - 1), 1);
 		b = msl_as(m, b, (CType)(b.c - 1), 1);
 	}
-	(void)pred;
 	return expr(arena_printf(m->e.mem, "%s %s %s", msl_wrap(m, a, strength + 1), sign, msl_wrap(m, b, strength + 1)),
 	    strength, 1, C_BOOL);
 }
@@ -280,7 +284,8 @@ of_preds(Msl *m, const MslNode *n)
 	if (n->op == EMIT_NOT)
 		return expr(arena_printf(m->e.mem, "!%s", msl_wrap(m, a, P_UNARY)), P_UNARY, 1, C_BOOL);
 	Expr b = lanes(m, n, 1);
-	bool same_a = a.strength == strength && strength <= P_ANDAND, same_b = b.strength == strength && strength <= P_ANDAND;
+	bool same_a = a.strength == strength && strength <= P_ANDAND, same_b = b.strength == strength &&
+	    strength <= P_ANDAND;
 	return expr(arena_printf(m->e.mem, "%s %s %s", same_a ? a.text : msl_wrap(m, a, P_EQUAL), sign,
 	    same_b ? b.text : msl_wrap(m, b, P_EQUAL)), strength, 1, C_BOOL);
 }
@@ -357,7 +362,8 @@ reciprocal(Msl *m, const MslNode *n)
 {
 	bool widen = is_narrow(n->type);
 	Expr a = float_lanes(m, n, 0, widen);
-	return rounded(m, n, expr(arena_printf(m->e.mem, "1.0f / %s", msl_wrap(m, a, P_UNARY)), P_PRODUCT, n->width, C_FLOAT),
+	return rounded(m, n, expr(arena_printf(m->e.mem, "1.0f / %s", msl_wrap(m, a, P_UNARY)), P_PRODUCT, n->width,
+	    C_FLOAT),
 	    widen);
 }
 
@@ -377,7 +383,8 @@ compare_floats(Msl *m, const MslNode *n)
 	Expr a = float_lanes(m, n, 0, widen), b = float_lanes(m, n, 1, widen);
 	if (n->op == EMIT_FUNO)
 		return expr(n->in[0] == n->in[1] ? arena_printf(m->e.mem, "isnan(%s)", a.text)
-		                                 : arena_printf(m->e.mem, "isunordered(%s, %s)", a.text, b.text), P_NAME, 1, C_BOOL);
+		                                 : arena_printf(m->e.mem, "isunordered(%s, %s)", a.text, b.text),
+		    P_NAME, 1, C_BOOL);
 	int strength = n->op <= EMIT_FNE ? P_EQUAL : P_LESS;
 	return expr(arena_printf(m->e.mem, "%s %s %s", msl_wrap(m, a, strength + 1), sign[n->op - EMIT_FEQ],
 	    msl_wrap(m, b, strength + 1)), strength, 1, C_BOOL);
@@ -392,7 +399,8 @@ select(Msl *m, const MslNode *n)
 		    msl_wrap(m, b, P_OROR)), P_SELECT, 1, C_BOOL);
 	CType as = a.c;
 	if (a.is_literal || a.c != b.c)
-		as = b.is_literal && !a.is_literal ? a.c : a.is_literal && !b.is_literal ? b.c : a.c == b.c ? a.c : c_plain(n->type);
+		as = b.is_literal && !a.is_literal ? a.c : a.is_literal &&
+		    !b.is_literal ? b.c : a.c == b.c ? a.c : c_plain(n->type);
 	if (n->type == REG_I8 || n->type == REG_I16)
 		as = c_plain(n->type);
 	if (n->type != REG_GLOBAL && n->type != REG_SHARED) {
@@ -411,7 +419,8 @@ bit_not(Msl *m, const MslNode *n)
 	Expr a = lanes(m, n, 0);
 	bool small = n->type == REG_I8 || n->type == REG_I16;
 	const char *s = arena_printf(m->e.mem, "~%s", msl_wrap(m, a, P_UNARY));
-	return small ? narrow_result(m, s, P_UNARY, n->width, c_plain(n->type)) : expr(s, P_UNARY, n->width, MAX(a.c, C_INT));
+	return small ? narrow_result(m, s, P_UNARY, n->width, c_plain(n->type)) : expr(s, P_UNARY, n->width, MAX(a.c,
+	    C_INT));
 }
 
 static Expr
@@ -419,7 +428,8 @@ negated(Msl *m, const MslNode *n)
 {
 	bool widen = n->type == REG_BF16;
 	Expr a = float_lanes(m, n, 0, widen);
-	return rounded(m, n, expr(arena_printf(m->e.mem, "-%s", msl_wrap(m, a, P_UNARY + (a.text[0] == '-'))), P_UNARY, a.width,
+	return rounded(m, n, expr(arena_printf(m->e.mem, "-%s", msl_wrap(m, a, P_UNARY + (a.text[0] == '-'))), P_UNARY,
+	    a.width,
 	    a.c), widen);
 }
 
@@ -513,10 +523,12 @@ extended(Msl *m, const MslNode *n, bool is_signed)
 	Expr x = lanes(m, n, 0);
 	CType to = c_plain(n->type), c = is_signed ? (CType)(to - 1) : to;
 	if (from == REG_PRED && is_signed)
-		return expr(arena_printf(m->e.mem, "%s ? %s : %s", msl_wrap(m, x, P_OROR), n->type == REG_I64 ? "-1L" : "-1",
+		return expr(arena_printf(m->e.mem, "%s ? %s : %s", msl_wrap(m, x, P_OROR),
+		    n->type == REG_I64 ? "-1L" : "-1",
 		    n->type == REG_I64 ? "0L" : "0"), P_SELECT, 1, (CType)(to - 1));
 	if (from == REG_PRED || n->width > 1)
-		return msl_as(m, is_signed && !c_is_signed(x.c) && from != REG_PRED ? msl_as(m, x, (CType)(x.c - 1), x.width) : x, c,
+		return msl_as(m, is_signed && !c_is_signed(x.c) && from != REG_PRED ? msl_as(m, x, (CType)(x.c - 1),
+		    x.width) : x, c,
 		    n->width);
 	if (from == REG_I8 || from == REG_I16)
 		return msl_as(m, is_signed ? msl_as(m, x, (CType)(c_plain(from) - 1), 1) : x, c, 1);

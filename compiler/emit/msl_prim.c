@@ -28,6 +28,10 @@ msl_prim_expr(Msl *m, MslNode *n)
 	if (n->type == REG_I32 && msl_type(m, n->in[0]) == REG_I32)
 		v = msl_as(m, v, C_UINT, 1);
 	switch (n->op) {
+	case PRIM_REDUX_MIN: case PRIM_REDUX_MAX:
+		x.c = C_INT;
+		x.text = arena_printf(m->e.mem, "%s(%s)", name, msl_as(m, v, C_INT, 1).text);
+		return x;
 	case PRIM_SHUFFLE: {
 		Expr lane = msl_as(m, msl_expr(m, n->in + 1, 1), C_USHORT, 1);
 		x.text = arena_printf(m->e.mem, "simd_shuffle(%s, %s)", v.text, lane.text);
@@ -52,6 +56,9 @@ msl_prim_text(Msl *m, MslNode *n)
 	case PRIM_BARRIER:
 		msl_say(m, m->barrier_device ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 		                              : "threadgroup_barrier(mem_flags::mem_threadgroup);");
+		return;
+	case PRIM_FRAGMENT_LOAD: case PRIM_FRAGMENT_LOAD_F32:
+		msl_fragment_load_text(m, n);
 		return;
 	case PRIM_WARP_BARRIER:
 		msl_say(m, "simdgroup_barrier(mem_flags::mem_threadgroup);");

@@ -190,172 +190,29 @@ float_const(Emitter *e, RegType type, double v)
 	return pure(m, n);
 }
 
-static bool
-is_comparison(EmitOp op)
+Reg
+msl_place_prim(Msl *m, int prim, int64_t most)
 {
-	return op >= EMIT_EQ && op <= EMIT_FUNO;
-}
-
-/* What two known integers give; false: not folded. */
-static bool
-fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out)
-{
-	uint64_t x = (uint64_t)a, y = (uint64_t)b;
-	uint64_t mask = msl_size(t) == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * msl_size(t)) - 1;
-	switch (op) {
-	case EMIT_ADD: *out = (int64_t)(x + y); return true;
-	case EMIT_SUB: *out = (int64_t)(x - y); return true;
-	case EMIT_MUL: *out = (int64_t)(x * y); return true;
-	case EMIT_AND: *out = a & b; return true;
-	case EMIT_OR: *out = a | b; return true;
-	case EMIT_XOR: *out = a ^ b; return true;
-	case EMIT_SHL: *out = (int64_t)(x << (b & 63)); return true;
-	case EMIT_LSHR: *out = (int64_t)((x & mask) >> (b & 63)); return true;
-	case EMIT_EQ: *out = a == b; return true;
-	case EMIT_NE: *out = a != b; return true;
-	case EMIT_SLT: *out = a < b; return true;
-	case EMIT_SLE: *out = a <= b; return true;
-	case EMIT_SMIN: *out = MIN(a, b); return true;
-	case EMIT_SMAX: *out = MAX(a, b); return true;
-	default: return false;
-	}
-}
-
-/* An operand that changes nothing; 0: there is none. */
-static Reg
-neutral(const Msl *m, EmitOp op, RegType t, Reg a, Reg b)
-{
-	int64_t v;
-	if (msl_is_float(t) || !msl_const(m, b, &v))
-		return 0;
-	switch (op) {
-	case EMIT_ADD: case EMIT_SUB: case EMIT_SHL: case EMIT_LSHR: case EMIT_ASHR: case EMIT_XOR:
-		return v == 0 && t != REG_PRED ? a : 0;
-	case EMIT_OR:
-		return v == 0 ? a : t == REG_PRED ? b : 0;
-	case EMIT_MUL: case EMIT_SDIV: case EMIT_UDIV:
-		return v == 1 ? a : 0;
-	case EMIT_AND:
-		return t == REG_PRED ? (v ? a : b) : v == -1 ? a : v == 0 ? b : 0;
-	default:
-		return 0;
-	}
-}
-
-/* What ranges decide. */
-static Reg
-decided(Msl *m, EmitOp op, Reg a, Reg b)
-{
-	Emitter *e = &m->e;
-	MslRange x = msl_range_of(m, a), y = msl_range_of(m, b);
-	bool plain = msl_never_negative(x) && msl_never_negative(y);
-	switch (op) {
-	case EMIT_SMAX: return x.lo >= y.hi ? a : y.lo >= x.hi ? b : 0;
-	case EMIT_SMIN: return x.hi <= y.lo ? a : y.hi <= x.lo ? b : 0;
-	case EMIT_UMIN: return !plain ? 0 : x.hi <= y.lo ? a : y.hi <= x.lo ? b : 0;
-	case EMIT_UMAX: return !plain ? 0 : x.lo >= y.hi ? a : y.lo >= x.hi ? b : 0;
-	case EMIT_ULT: case EMIT_ULE:
-		if (!plain)
-			return 0;
-		/* fall through */
-	case EMIT_SLT: case EMIT_SLE: {
-		bool less = op == EMIT_SLT || op == EMIT_ULT;
-		if (less ? x.hi < y.lo : x.hi <= y.lo)
-			return e->int_const(e, REG_PRED, 1);
-		if (less ? x.lo >= y.hi : x.lo > y.hi)
-			return e->int_const(e, REG_PRED, 0);
-		return 0;
-	}
-	case EMIT_AND: {                                /* a mask that keeps all there can be */
-		int64_t v;
-		return plain && msl_const(m, b, &v) && v > 0 && (v & (v + 1)) == 0 && x.hi <= v ? a : 0;
-	}
-	default: return 0;
-	}
-}
-
-/* Division by a power of two of what is never negative. */
-static Reg
-divide_by_shift(Msl *m, EmitOp op, Reg a, Reg b)
-{
-	Emitter *e = &m->e;
-	int64_t v;
-	bool is_signed = op == EMIT_SDIV || op == EMIT_SREM;
-	if (!msl_const(m, b, &v) || v <= 0 || (v & (v - 1)) || (is_signed && !msl_never_negative(msl_range_of(m, a))))
-		return 0;
-	RegType t = msl_type(m, a);
-	if (op == EMIT_SREM || op == EMIT_UREM)
-		return e->op(e, EMIT_AND, a, e->int_const(e, t, v - 1), 0);
-	return 0;
-}
-
-/* The thread's lane and simdgroup, where they are computed from its number. */
-static Reg
-place_of_thread(Msl *m, EmitOp op, Reg a, Reg b)
-{
-	const MslNode *n = msl_def(m, a);
-	int64_t v;
-	int lanes = m->e.target->lanes, log2 = __builtin_ctz((unsigned)lanes);
-	if (n->kind != MSL_PRIM || n->op != PRIM_THREAD || !msl_const(m, b, &v))
-		return 0;
-	bool is_lane = op == EMIT_AND && v == lanes - 1, is_group = op == EMIT_LSHR && v == log2;
-	if (!is_lane && !is_group)
-		return 0;
-	MslNode *place = loose(m, MSL_PRIM, is_lane ? (int)PRIM_LANE : (int)PRIM_COUNT, REG_I32, NULL, 0);
-	int groups = (m->e.kernel.threads + lanes - 1) / lanes;
-	place->range = (MslRange){0, (is_lane ? lanes : groups) - 1, true};
-	return pure(m, place);
-}
-
-static Reg
-simplified(Msl *m, EmitOp op, Reg a, Reg b, Reg c)
-{
-	Emitter *e = &m->e;
-	RegType t = msl_type(m, a);
-	int64_t x, y, v;
-	if (op == EMIT_SELECT) {
-		if (b == c)
-			return b;
-		return msl_const(m, a, &v) ? v ? b : c : 0;
-	}
-	if (op == EMIT_NOT && t == REG_PRED && msl_const(m, a, &x))
-		return e->int_const(e, t, !x);
-	if (emit_op_operands[op] != 2 || msl_is_float(t))
-		return 0;
-	if (t != REG_GLOBAL && t != REG_SHARED && msl_const(m, a, &x) && msl_const(m, b, &y) && fold(op, t, x, y, &v))
-		return e->int_const(e, is_comparison(op) ? REG_PRED : t, v);
-	if ((op == EMIT_ADD || op == EMIT_MUL || op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR) && msl_const(m, a, &x)) {
-		Reg r = a;
-		a = b;
-		b = r;
-	}
-	Reg r = neutral(m, op, t, a, b);
-	if (!r && a == b && (op == EMIT_AND || op == EMIT_OR))
-		r = a;
-	if (!r && (t == REG_I32 || t == REG_I64))
-		r = decided(m, op, a, b);
-	if (!r)
-		r = place_of_thread(m, op, a, b);
-	if (!r && (op == EMIT_SREM || op == EMIT_UREM))
-		r = divide_by_shift(m, op, a, b);
-	return r;
+	MslNode *n = loose(m, MSL_PRIM, prim, REG_I32, NULL, 0);
+	n->range = (MslRange){0, most, true};
+	return pure(m, n);
 }
 
 static void
 refuse_wide(Msl *m, RegType t)
 {
 	if (t == REG_F64)
-		msl_cannot(m, "f64, which Metal does not have,");
+		msl_cannot(m, "f64");
 }
 
 static Reg
 emit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
 {
 	Msl *m = state(e);
-	Reg in[3] = {a, b, c}, r = simplified(m, op, a, b, c);
+	Reg in[3] = {a, b, c}, r = msl_simplified(m, op, a, b, c);
 	if (r)
 		return r;
-	RegType type = is_comparison(op) ? REG_PRED : op == EMIT_SELECT ? msl_type(m, b) : msl_type(m, a);
+	RegType type = msl_is_comparison(op) ? REG_PRED : op == EMIT_SELECT ? msl_type(m, b) : msl_type(m, a);
 	int64_t v;
 	if ((op == EMIT_ADD || op == EMIT_MUL || op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR) &&
 	    !msl_is_float(type) && msl_const(m, a, &v)) {
@@ -678,9 +535,21 @@ trap(Emitter *e)
 static RegType
 result_of(PrimKind k, const Msl *m, const Reg *in, int nin)
 {
+	if (k == PRIM_FRAGMENT_LOAD || k == PRIM_FRAGMENT_LOAD_F32)
+		return prim_result(k);
 	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL)
 		return REG_PRED;
 	return nin && msl_type(m, in[0]) == REG_F32 ? REG_F32 : REG_I32;
+}
+
+/* A pointer into the block's memory whose last step is counted in elements of `size` bytes. */
+static Reg
+element_pointer(Msl *m, Reg pointer, int size)
+{
+	const MslNode *n = msl_def(m, pointer);
+	Reg whole = n->kind == MSL_POINTER && n->op == 1 ? msl_divided(m, n->in[1], size) : 0;
+	Reg in[2] = {n->kind == MSL_POINTER ? n->in[0] : 0, whole};
+	return whole ? pure(m, loose(m, MSL_POINTER, size, n->type, in, 2)) : pointer;
 }
 
 static MslRange
@@ -703,6 +572,9 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 		msl_cannot(m, arena_printf(e->mem, "'%s'", info->text));
 	RegType t = result_of(k, m, in, nin);
 	m->used_prim[k] = true;
+	Reg at = k == PRIM_FRAGMENT_LOAD || k == PRIM_FRAGMENT_LOAD_F32 ? element_pointer(m, in[0],
+	    k == PRIM_FRAGMENT_LOAD ? 2 : 4) : 0;
+	in = at ? &at : in;
 	MslNode *n = loose(m, MSL_PRIM, (int)k, t, in, nin);
 	n->range = place_range(m, k);
 	int64_t *kept = NEW_ARRAY(e->mem, int64_t, nimm);
@@ -716,6 +588,8 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 		return;
 	}
 	vec_push(e->mem, &m->block->body, n);
+	if (k == PRIM_FRAGMENT_LOAD || k == PRIM_FRAGMENT_LOAD_F32)
+		msl_points(m, n->in[0], imm[2] == TY_F16 ? REG_F16 : imm[2] == TY_BF16 ? REG_BF16 : REG_F32);
 	add_all(m, n, t, out, nout);
 }
 
@@ -741,7 +615,8 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 static const char *
 builtin(const char *name)
 {
-	static const char *const known[] = {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh",
+	static const char *const known[] = {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh",
+	    "cosh",
 		"tanh", "asin", "acos", "atan", "atan2", "pow"};
 	for (int i = 0; i < LEN(known); i++)
 		if (strcmp(known[i], name) == 0)

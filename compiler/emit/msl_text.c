@@ -29,9 +29,11 @@ msl_say(Msl *m, const char *fmt, ...)
 static const char reserved[] =
     " alignas alignof and and_eq array as_type asm atomic auto bfloat bitand bitor bool break case catch char class compl "
     "complex const const_cast constant constexpr continue decltype default delete device do double dynamic_cast else enum "
-    "explicit export extern false fast float for fragment friend goto half if inline int kernel lane lid long metal mutable "
+    "explicit export extern false fast float for fragment friend goto half if inline int kernel lane lid long metal "
+    "mutable "
     "namespace new noexcept not not_eq nullptr operator or or_eq precise private protected public register "
-    "reinterpret_cast return sampler sg shared short signed simdgroup sizeof static static_assert static_cast struct switch "
+    "reinterpret_cast return sampler sg shared short signed simdgroup sizeof static static_assert static_cast struct "
+    "switch "
     "template texture tg tgs this thread thread_local threadgroup throw true try typedef typeid typename uchar uint ulong "
     "union unsigned ushort using vec vertex virtual void volatile wchar_t while xor xor_eq "
     "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered log log2 max min "
@@ -60,11 +62,13 @@ find_name(const Msl *m, const char *s)
 static bool
 is_vector_word(const char *s)
 {
-	static const char *const base[] = {"float", "half", "bfloat", "int", "uint", "long", "ulong", "char", "uchar", "short",
+	static const char *const base[] = {"float", "half", "bfloat", "int", "uint", "long", "ulong", "char", "uchar",
+	    "short",
 		"ushort", "bool"};
 	size_t n = strlen(s);
 	for (int i = 0; i < LEN(base); i++)
-		if (strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 && isdigit((unsigned char)s[n - 1]))
+		if (strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 &&
+		    isdigit((unsigned char)s[n - 1]))
 			return true;
 	return false;
 }
@@ -118,10 +122,10 @@ hint_of(Msl *m, const MslNode *n)
 		if (root && n->kind == MSL_POINTER)
 			return strcmp(root, "shared") == 0 ? "buffer" : arena_printf(m->e.mem, "%s_at", root);
 		if (root && strcmp(root, "shared") != 0)
-			return arena_printf(m->e.mem, "%s_in", root);
+			return arena_printf(m->e.mem, "%s_v", root);
 	}
 	switch (n->type) {
-	case REG_PRED: return "is";
+	case REG_PRED: return "ok";
 	case REG_I8: case REG_I16: case REG_I32: case REG_I64: return "n";
 	case REG_GLOBAL: case REG_SHARED: return "at";
 	default: return "t";
@@ -140,7 +144,8 @@ msl_declare(Msl *m, MslNode *n, Expr x)
 	}
 	CType c = x.c;
 	if (n->type == REG_I8 || n->type == REG_I16 || x.is_literal)
-		c = x.is_literal && n->type == REG_I64 ? C_LONG : x.is_literal && n->type == REG_I32 ? C_INT : c_plain(n->type);
+		c = n->width > 1 ? x.c : x.is_literal && n->type == REG_I64 ? C_LONG : x.is_literal &&
+		    n->type == REG_I32 ? C_INT : c_plain(n->type);
 	if (n->type == REG_I32 && n->width == 1 && msl_never_negative(n->range))
 		c = C_INT;
 	if (n->type == REG_I64 && (c < C_LONG || msl_never_negative(n->range)))
@@ -258,7 +263,8 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 				MslNode *v = moves.at[j].var;
 				const char *t = msl_fresh(m, "next");
 				const char *type = v->type == REG_GLOBAL || v->type == REG_SHARED
-				    ? msl_pointer_type(m, v) : arena_printf(m->e.mem, "%s ", c_vector(m, (CType)v->c, v->width));
+				    ? msl_pointer_type(m, v) : arena_printf(m->e.mem, "%s ", c_vector(m, (CType)v->c,
+				    v->width));
 				msl_say(m, "%s%s = %s;", type, t, moves.at[j].from);
 				moves.at[j].from = t;
 			}
@@ -349,10 +355,12 @@ loop_text(Msl *m, MslNode *n)
 	if (known && by == 0)
 		msl_say(m, "for (%s %s = %s; false;) {", c_text[c], i, lo.text);
 	else if (known)
-		msl_say(m, by == 1 ? "for (%s %s = %s; %s %s %s; %s++) {" : "for (%s %s = %s; %s %s %s; %s += %s) {", c_text[c], i,
+		msl_say(m, by == 1 ? "for (%s %s = %s; %s %s %s; %s++) {" : "for (%s %s = %s; %s %s %s; %s += %s) {",
+		    c_text[c], i,
 		    lo.text, i, by > 0 ? "<" : ">", hi.text, i, step.text);
 	else
-		msl_say(m, "for (%s %s = %s; %s > 0 ? %s < %s : %s < 0 && %s > %s; %s += %s) {", c_text[c], i, lo.text, step.text, i,
+		msl_say(m, "for (%s %s = %s; %s > 0 ? %s < %s : %s < 0 && %s > %s; %s += %s) {", c_text[c], i, lo.text,
+		    step.text, i,
 		    hi.text, step.text, i, hi.text, i, step.text);
 	m->indent++;
 	msl_block_text(m, n->region[0]);
@@ -482,7 +490,8 @@ group_stores(MslBlock *b)
 	MslNode *last = NULL;
 	for (int i = 0; i < b->body.n; i++) {
 		MslNode *n = b->body.at[i];
-		if (n->kind == MSL_STORE && last && n->at.mask && last->at.mask == n->at.mask && last->place.line == n->place.line) {
+		if (n->kind == MSL_STORE && last && n->at.mask && last->at.mask == n->at.mask &&
+		    last->place.line == n->place.line) {
 			last->group = n;
 			n->written = true;
 			last = n;

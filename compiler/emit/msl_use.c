@@ -103,7 +103,8 @@ count_roots(Msl *m, MslBlock *b)
 	for (int i = 0; i < b->body.n; i++) {
 		MslNode *n = b->body.at[i];
 		bool region = n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF;
-		if (n->kind == MSL_STORE || n->kind == MSL_ATOMIC || n->kind == MSL_TRAP || n->kind == MSL_RETURN || region ||
+		if (n->kind == MSL_STORE || n->kind == MSL_ATOMIC || n->kind == MSL_TRAP || n->kind == MSL_RETURN ||
+		    region ||
 		    (n->kind == MSL_PRIM && prim_info[n->op].flags & MEM))
 			count_node(m, n);
 		if (!region)

@@ -348,6 +348,23 @@ layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_
 }
 
 Layout
+layout_squares(int rank, const int shape[LAYOUT_RANK])
+{
+	Layout l = {.rank = rank};
+	int n = 0, row = rank - 2, col = rank - 1;
+	memcpy(l.out, shape, sizeof *shape * (size_t)rank);
+	for (int b = 0; b < 3; b++)
+		l.map.col[n++] = UINT64_C(1) << (layout_out_at(&l, col) + b);
+	for (int b = 0; b < 3; b++)
+		l.map.col[n++] = UINT64_C(1) << (layout_out_at(&l, row) + b);
+	for (int d = col; d >= 0; d--)
+		for (int b = d >= row ? 3 : 0; b < shape[d]; b++)
+			l.map.col[n++] = UINT64_C(1) << (layout_out_at(&l, d) + b);
+	l.map.nin = l.map.nout = l.in[IN_REGISTER] = n;
+	return l;
+}
+
+Layout
 layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int per_phase,
     int phases)
 {

@@ -101,6 +101,10 @@ Layout layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[
 Layout layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int per_phase,
     int phases);
 
+/* The last two dimensions in squares of 8 x 8, each whole and row by row; squares in row-major order.  Extents are 8 at
+ * least. */
+Layout layout_squares(int rank, const int shape[LAYOUT_RANK]);
+
 /* Questions. */
 /* log2 of the most neighbours along dimension `dim` that one thread holds in consecutive registers, aligned. */
 int layout_contiguous(const Layout *l, int dim);
@@ -120,6 +124,10 @@ Layout layout_best_shared(const Layout *src, const Layout *dst, int bytes);
 /* matrix.c: can ldmatrix bring a tile of elements of `bytes` from `shared` into `l`?  Then *to maps (register, lane,
  * warp) to offsets in elements, and *transposed says in which of its two ways. */
 bool layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
+
+/* The same for simdgroup_load: `l` is made of 8 x 8 fragments (two neighbours along the fast dimension a lane) that stand
+ * in `shared` with rows (or columns: *transposed) *stride elements apart. */
+bool layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed);
 
 /* convert.c */
 

@@ -48,3 +48,35 @@ layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, boo
 	*transposed = true;
 	return word == 1 && counts_up(to, registers + 2, 3, 0) && rows_aligned(to, registers, word, true);
 }
+
+/* Lane bits 0 3 and 1 2 4 are columns 2 4 and rows 1 2 4: target.c's S_8x8. */
+bool
+layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed)
+{
+	static const int column_lane[] = {0, 3}, row_lane[] = {1, 2, 4};
+	F2 inverse;
+	int lanes = l->in[IN_REGISTER];
+	uint64_t column[3], row[3], inside = 0;
+
+	if (l->in[IN_LANE] != 5 || l->in[IN_BLOCK] || lanes < 1 || layout_free_bits(l, IN_REGISTER) ||
+	    !f2_invert(&shared->map, &inverse))
+		return false;
+	*to = f2_compose(&inverse, &l->map);
+	column[0] = to->col[0];
+	for (int i = 0; i < 2; i++)
+		column[1 + i] = to->col[lanes + column_lane[i]];
+	for (int i = 0; i < 3; i++)
+		row[i] = to->col[lanes + row_lane[i]];
+	*transposed = column[0] != 1;
+	const uint64_t *near = *transposed ? row : column, *far = *transposed ? column : row;
+	for (int i = 0; i < 3; i++) {
+		if (near[i] != UINT64_C(1) << i || far[i] != far[0] << i || (far[0] & (far[0] - 1)) || far[0] < 8)
+			return false;
+		inside |= near[i] | far[i];
+	}
+	*stride = (int)far[0];
+	for (int i = 1; i < to->nin; i++)               /* whatever else moves, moves squares whole */
+		if ((i < lanes || i >= lanes + 5) && (to->col[i] & inside))
+			return false;
+	return true;
+}

@@ -177,6 +177,13 @@ proven_inside(const LowerAccess *a, int d)
 	return inside && d < inside->nints && inside->ints[d];
 }
 
+/* A hint for text, from the tensor's name. */
+static void
+name_after(Lower *l, const LowerAccess *a, Reg r, const char *format)
+{
+	l->e->name(l->e, r, arena_printf(l->mem, format, l->f->param[a->tensor->index].name));
+}
+
 /* v between 0 and `most`, as REG_I32; an extent is never below 0. */
 static Reg
 clamp(Lower *l, Reg v, Reg most, bool is_extent)
@@ -210,6 +217,7 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	Reg room = from_zero ? lower_dim(l, a->tensor, d)
 			     : lower_op2(l, EMIT_SUB, lower_dim(l, a->tensor, d), at_start);
 	a->dim[d].hi = clamp(l, room, lower_i64(l, real), from_zero);
+	name_after(l, a, a->dim[d].hi, "%s_left");
 	if (may_be_negative(v))
 		a->dim[d].lo = clamp(l, lower_op2(l, EMIT_SUB, lower_i64(l, 0), at_start), lower_i64(l, real),
 		    false);
@@ -453,6 +461,7 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 		Reg from = add ? lower_op2(l, EMIT_SUB, lo, lower_i32(l, add)) : lo;
 		mask = lower_op2(l, EMIT_AND, mask, lower_op2(l, EMIT_SLE, from, c));
 	}
+	name_after(l, a, mask, "in_%s");
 	return lower_keep(l, key, LEN(key), c, mask);
 }
 

@@ -21,6 +21,7 @@ typedef struct Atomic {
 	AtomicKind kind;                                /* where the emitter has it */
 	OpKind combine;                                 /* else; OP_COUNT: none, exchange or cas */
 	bool native, is_cas, is_float;
+	bool in_word;                                   /* swapped with the word around it */
 } Atomic;
 
 static const struct {
@@ -39,7 +40,7 @@ static const struct {
 };
 
 static Atomic
-make(const Op *op, const Type *tile)
+make(const Op *op, const Type *tile, const Target *t)
 {
 	Atomic a = {.op = op, .fn = op_text(op, "fn"), .t = tile->elem, .reg = lower_type(tile)};
 	int k = 0;
@@ -55,6 +56,9 @@ make(const Op *op, const Type *tile)
 	else
 		a.native = word;
 	a.native = a.native || (a.is_cas && dtype_info[a.t].bits == 16);
+	if (dtype_info[a.t].bits == 16 && !(t->has & HAS_ATOMIC_NARROW))
+		a.native = false;
+	a.in_word = dtype_info[a.t].bits == 8 || (dtype_info[a.t].bits == 16 && !(t->has & HAS_ATOMIC_NARROW));
 	return a;
 }
 
@@ -130,7 +134,7 @@ run_native(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 
 /* ---- by compare-and-swap ---- */
 
-/* What a byte's access becomes: the word around it, and the byte's first bit there. */
+/* What the access of a byte or two becomes: the word around it, and the first bit there. */
 static Reg
 widen_access(Lower *l, EmitAccess *at)
 {
@@ -150,7 +154,7 @@ element_of(Lower *l, const Atomic *a, Reg held, Reg shift)
 {
 	if (!shift)
 		return from_bits(l, a, held);
-	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, EMIT_LSHR, held, shift));
+	return from_bits(l, a, lower_as(l, CAST_TRUNC, bits_type(a->t), lower_op2(l, EMIT_LSHR, held, shift)));
 }
 
 static Reg
@@ -158,8 +162,9 @@ put_element(Lower *l, const Atomic *a, Reg held, Reg shift, Reg v)
 {
 	if (!shift)
 		return to_bits(l, a, v);
-	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 255), shift));
-	Reg put = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I32, v), shift);
+	int64_t all = (INT64_C(1) << dtype_info[a->t].bits) - 1;
+	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, all), shift));
+	Reg put = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I32, to_bits(l, a, v)), shift);
 	return lower_op2(l, EMIT_OR, lower_op2(l, EMIT_AND, held, hole), put);
 }
 
@@ -167,7 +172,7 @@ put_element(Lower *l, const Atomic *a, Reg held, Reg shift, Reg v)
 static Reg
 swap_loop(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 {
-	Reg shift = a->reg == REG_I8 ? widen_access(l, at) : 0, init[2], inside[2], next[2], after[2];
+	Reg shift = a->in_word ? widen_access(l, at) : 0, init[2], inside[2], next[2], after[2];
 	at->type = shift ? REG_I32 : bits_type(a->t);
 	at->n = 1;
 	at->mask = 0;
@@ -270,8 +275,12 @@ lower_atomic(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
 	const Layout *layout = v->layout;
-	Atomic a = make(op, v->type);
+	Atomic a = make(op, v->type, l->t);
 	bool masked = op_bool(op, "masked"), through = op->kind == OP_ATOMIC_PTR;
+	if (dtype_info[a.t].bits == 64 && !(l->t->has & HAS_ATOMIC_64)) {
+		lower_refuse(l, op, arena_printf(l->mem, "an atomic operation on %s", dtype_info[a.t].text));
+		return;
+	}
 	int at_data = through ? 1 : 1 + op->in[0]->type->rank;
 	uint64_t repeats = layout ? layout_free_bits(layout, IN_REGISTER) : 0;
 	LowerAccess tensor = {0};

@@ -200,6 +200,26 @@ find_element(Lower *l, const Value *v)
 	return at;
 }
 
+/* The bits of an f32 as an f64 (REG_I64), where there are none. */
+static Reg
+f64_bits(Lower *l, Reg x)
+{
+	Emitter *e = l->e;
+	Reg bits = lower_as(l, CAST_BITS, REG_I32, x), most = lower_i32(l, INT32_MAX);
+	Reg size = lower_op2(l, EMIT_AND, bits, most), sign = lower_op2(l, EMIT_AND, bits, lower_i32(l, INT32_MIN));
+	Reg up = lower_op2(l, EMIT_FMUL, x, e->float_const(e, REG_F32, 0x1p64));        /* a denormal is normal there */
+	Reg tiny = lower_op2(l, EMIT_ULT, size, lower_i32(l, 0x00800000));
+	Reg endless = lower_op2(l, EMIT_ULE, lower_i32(l, 0x7f800000), size);
+	Reg zero = lower_op2(l, EMIT_EQ, size, lower_i32(l, 0));
+	Reg scaled = lower_op2(l, EMIT_AND, lower_as(l, CAST_BITS, REG_I32, up), most);
+	size = lower_as(l, CAST_ZEXT, REG_I64, lower_op3(l, EMIT_SELECT, tiny, scaled, size));
+	Reg bias = lower_op3(l, EMIT_SELECT, tiny, lower_i64(l, INT64_C(832) << 52), lower_i64(l, INT64_C(896) << 52));
+	bias = lower_op3(l, EMIT_SELECT, endless, lower_i64(l, INT64_C(1792) << 52), bias);
+	Reg all = lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_SHL, size, lower_i64(l, 29)), bias);
+	all = lower_op3(l, EMIT_SELECT, zero, lower_i64(l, 0), all);
+	return lower_op2(l, EMIT_OR, all, lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I64, sign), lower_i64(l, 32)));
+}
+
 static void
 put_value(Lower *l, Reg faults, int i, const Value *v)
 {
@@ -213,7 +233,12 @@ put_value(Lower *l, Reg faults, int i, const Value *v)
 	else
 		kind = dtype_is_signed(t) ? FAULT_VALUE_INT : FAULT_VALUE_UNSIGNED;
 	DType as = kind == FAULT_VALUE_FLOAT ? TY_F64 : kind == FAULT_VALUE_INT ? TY_I64 : TY_U64;
-	r = lower_cast_one(l, t, as, r);
+	if (as == TY_F64 && !(l->t->has & HAS_F64)) {
+		r = f64_bits(l, lower_cast_one(l, t, TY_F32, r));
+		as = TY_I64;
+	} else {
+		r = lower_cast_one(l, t, as, r);
+	}
 	put_fault(l, faults, (int64_t)offsetof(FaultRecord, kind) + i, REG_I8, l->e->int_const(l->e, REG_I8, kind));
 	put_fault(l, faults, (int64_t)offsetof(FaultRecord, value) + 8 * i, as == TY_F64 ? REG_F64 : REG_I64, r);
 }

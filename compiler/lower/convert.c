@@ -137,15 +137,32 @@ lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type)
 	return needs_shared(src, dst, &c) ? (int64_t)lower_type_bytes(type) << layout_out_bits(src) : 0;
 }
 
+/* Squares, where a simdgroup will load them as matrices. */
+static Layout
+scratch_layout(const Lower *l, const Layout *src, const Layout *dst, int bytes)
+{
+	int r = src->rank, stride;
+	bool transposed;
+	F2 to;
+	if (l->t->has & HAS_SIMDGROUP_MATRIX && r >= 2 && src->out[r - 1] >= 3 && src->out[r - 2] >= 3) {
+		Layout squares = layout_squares(r, src->out);
+		if (layout_fits_squares(dst, &squares, &to, &stride, &transposed))
+			return squares;
+	}
+	return layout_best_shared(src, dst, bytes);
+}
+
 void
 lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type, Reg *out)
 {
 	Convert c;
 	if (needs_shared(src, dst, &c)) {
-		Layout shared = layout_best_shared(src, dst, lower_type_bytes(type));
+		Layout shared = scratch_layout(l, src, dst, lower_type_bytes(type));
 		Reg base = lower_scratch(l, op);
 		lower_to_shared(l, base, from, src, &shared, type);
 		lower_barrier(l);
+		if (l->t->has & HAS_SIMDGROUP_MATRIX && lower_matrix_load(l, base, out, dst, &shared, type))
+			return;
 		lower_from_shared(l, base, out, dst, &shared, type);
 	} else if (c.kind == CONVERT_SHUFFLE) {
 		lower_shuffle(l, &c, src, dst, from, type, out);

@@ -94,12 +94,21 @@ thread_images(const Layout *layout, int dim, uint64_t *image)
 	return n;
 }
 
+/* A coordinate with a hint for text. */
+static Reg
+named(Lower *l, const Layout *layout, int dim, Reg r)
+{
+	int from_last = layout->rank - 1 - dim;
+	l->e->name(l->e, r, layout->rank == 1 ? "i" : from_last == 0 ? "col" : from_last == 1 ? "row" : "plane");
+	return r;
+}
+
 Reg
 lower_thread_coordinate(Lower *l, const Layout *layout, int dim)
 {
 	uint64_t image[F2_MAX];
 	int n = thread_images(layout, dim, image);
-	return lower_thread_map(l, image, n);
+	return named(l, layout, dim, lower_thread_map(l, image, n));
 }
 
 /* The map's image `at` of a register, the bits that threads do not move apart from those they do. */
@@ -124,6 +133,7 @@ lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *consta
 {
 	uint64_t image[F2_MAX];
 	int n = thread_images(layout, dim, image);
+	named(l, layout, dim, lower_thread_map(l, image, n));
 	return lower_thread_offset(l, image, n, lower_register_coordinate(layout, r, dim), constant);
 }
 

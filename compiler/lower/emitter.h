@@ -145,8 +145,8 @@ struct Emitter {
 	Reg (*op)(Emitter *e, EmitOp op, Reg a, Reg b, Reg c);
 	Reg (*cast)(Emitter *e, EmitCast c, RegType to, Reg a);
 	RegType (*type)(Emitter *e, Reg r);
-	/* A function of floats by the name of lowering's op.  0: it must be given first, between function_begin, which gives
-	 * its parameters, and function_end; then it can be called.  NULL: everything is spelled out where it is wanted. */
+	/* A function of floats by the name of lowering's op.  0: it must be given first, between function_begin, which
+	 * gives its parameters, and function_end; then it can be called.  NULL: all is spelled out where it is wanted. */
 	Reg (*call)(Emitter *e, const char *name, RegType result, const Reg *in, int nin);
 	void (*function_begin)(Emitter *e, const char *name, RegType result, const RegType *param, int n, Reg *inside);
 	void (*function_end)(Emitter *e, Reg result);

@@ -510,7 +510,7 @@ static Reg
 divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 {
 	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
-	if (!inverse || l->e->type(l->e, at) != REG_I32) {
+	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || l->e->type(l->e, at) != REG_I32) {
 		*rest = lower_op2(l, EMIT_UREM, at, grid[d]);
 		return lower_op2(l, EMIT_UDIV, at, grid[d]);
 	}
@@ -546,8 +546,10 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 		if (n > 0)
 			place[n - 1] = at;
 	}
-	for (int d = 0; d < n; d++)
+	for (int d = 0; d < n; d++) {
 		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);
+		l->e->name(l->e, l->program[d], l->f->axis[d]);
+	}
 }
 
 static void

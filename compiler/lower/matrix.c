@@ -51,6 +51,36 @@ row_images(const Matrices *m, int bytes, uint64_t *image)
 	return 5 + m->warps;
 }
 
+/* The same by simdgroup_load, a square of 8 x 8 for every two registers. */
+static bool
+load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
+{
+	bool is_f32 = type == REG_F32, transposed;
+	int bytes = lower_type_bytes(type), stride, n = 5 + layout->in[IN_WARP], lanes = layout->in[IN_REGISTER];
+	DType elem = type == REG_F16 ? TY_F16 : type == REG_BF16 ? TY_BF16 : TY_F32;
+	uint64_t image[F2_MAX] = {0};
+	F2 to;
+
+	if ((type != REG_F16 && type != REG_BF16 && !is_f32) || !layout_fits_squares(layout, shared, &to, &stride,
+	    &transposed))
+		return false;
+	for (int i = 5; i < n; i++)
+		image[i] = to.col[lanes + i] * (uint64_t)bytes;
+	for (int r = 0; r < 1 << lanes; r += 2) {
+		int64_t constant;
+		Reg word[2], offset = lower_thread_offset(l, image, n, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes,
+		    &constant);
+		Reg at = l->e->pointer(l->e, base, lower_op2(l, EMIT_ADD, offset, lower_i32(l, constant)));
+		const int64_t imm[] = {stride, transposed, elem};
+		l->e->prim(l->e, is_f32 ? PRIM_FRAGMENT_LOAD_F32 : PRIM_FRAGMENT_LOAD, &at, 1, imm, 3,
+		    is_f32 ? &out[r] : word,
+		    is_f32 ? 2 : 1);
+		if (!is_f32)
+			l->e->unpack(l->e, word[0], type, &out[r], 2);
+	}
+	return true;
+}
+
 bool
 lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
 {
@@ -61,6 +91,8 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 	uint64_t image[F2_MAX];
 	Matrices m;
 
+	if (layout && l->t->has & HAS_SIMDGROUP_MATRIX)
+		return load_squares(l, base, out, layout, shared, type);
 	if (!layout || !plan(l, &m, layout, shared, type))
 		return false;
 	int n = row_images(&m, bytes, image), each = 1 << m.word;

@@ -39,8 +39,11 @@ const char *const reg_type_text[REG_TYPES] = {
 RegType
 prim_result(PrimKind k)
 {
-	bool is_truth = k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || strstr(prim_info[k].ptx, "%q");
-	return is_truth ? REG_PRED : REG_I32;
+	const char *ptx = prim_info[k].ptx;
+	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || (ptx && strstr(ptx, "%q")))
+		return REG_PRED;
+	bool is_float = (k >= PRIM_REDUX_FADD && k <= PRIM_REDUX_FMAX) || k == PRIM_FRAGMENT_LOAD_F32;
+	return is_float ? REG_F32 : REG_I32;
 }
 
 MmaWords

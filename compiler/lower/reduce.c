@@ -93,6 +93,11 @@ is_whole_warp(const AxisRun *run, const Target *t)
 static PrimKind
 redux_of(const Fold *f)
 {
+	if (f->n == 1 && f->type[0] == REG_F32 && !f->propagates_nan)
+		return f->kind == FOLD_SUM     ? PRIM_REDUX_FADD
+		    : f->kind == FOLD_MOST  ? PRIM_REDUX_FMAX
+		    : f->kind == FOLD_LEAST ? PRIM_REDUX_FMIN
+		                            : PRIM_COUNT;
 	if (f->n != 1 || f->type[0] != REG_I32)
 		return PRIM_COUNT;
 	switch (f->kind) {
@@ -204,6 +209,19 @@ over_warps(State *s, const AxisRun *run)
 	}
 }
 
+/* What text calls it where the source does not. */
+static const char *
+result_name(const Fold *f)
+{
+	switch (f->kind) {
+	case FOLD_SUM: return "total";
+	case FOLD_PROD: return "product";
+	case FOLD_MOST: return "most";
+	case FOLD_LEAST: return "least";
+	default: return "result";
+	}
+}
+
 /* Result k, of registers in the operand's layout without the axis, in the layout that it must have. */
 static void
 leave(State *s, Lower *l, Op *op)
@@ -222,6 +240,8 @@ leave(State *s, Lower *l, Op *op)
 		Reg *regs = NEW_ARRAY(l->mem, Reg, n), *out = lower_new(l, v);
 		for (int r = 0; r < n; r++)
 			regs[r] = result[(uint64_t)r & s->live][k];
+		for (int r = 0; !v->name && r < n; r++)
+			l->e->name(l->e, regs[r], result_name(&s->f));
 		if (!v->layout)
 			out[0] = regs[0];
 		else

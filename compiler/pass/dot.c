@@ -222,7 +222,8 @@ visit(Func *f, const Target *t)
 	}
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
-		if (op->kind == OP_DOT && strcmp(op_text(op, "precision"), "tf32x3") == 0 && !(t->has & HAS_SIMDGROUP_MATRIX))
+		if (op->kind == OP_DOT && strcmp(op_text(op, "precision"), "tf32x3") == 0 &&
+		    !(t->has & HAS_SIMDGROUP_MATRIX))
 			dot_split_tf32(op);
 	}
 	for (Op *op = f->body->first, *next; op; op = next) {

@@ -200,7 +200,13 @@ choose_shared(Pipeline *p, const Value *v, const Layout *want)
 	Layout l = swizzle(v->layout, bytes);
 	bool transposed;
 	F2 to;
+	int stride;
 
+	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
+		Layout squares = layout_squares(l.rank, l.out);
+		if (layout_fits_squares(want, &squares, &to, &stride, &transposed))
+			return layout_intern(p->m, &squares);
+	}
 	if (want && !layout_fits_matrix(want, &l, bytes, &to, &transposed)) {
 		Layout best = layout_best_shared(v->layout, want, bytes);
 		if (!p->is_async || bytes << layout_shared_vector(v->layout, &best, bytes, 16) >= 4)
@@ -615,6 +621,6 @@ void
 pass_pipeline(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++)
-		if (!m->funcs.at[i]->is_reference)
+		if (!m->funcs.at[i]->is_reference && t->has & HAS_PIPELINES)
 			walk(m, t, m->funcs.at[i], m->funcs.at[i]->body);
 }

@@ -29,6 +29,7 @@ enum {
 	HAS_SIMD_REDUCE = 1 << 16,                      /* sums, least and greatest of floats over a simdgroup */
 	HAS_ATOMIC_NARROW = 1 << 17,                    /* atomic sums of f16 and bf16, compare-and-swap of 16 bits */
 	HAS_ATOMIC_64 = 1 << 18,
+	HAS_PIPELINES = 1 << 20,                        /* loops are worth a software pipeline; else other blocks fill in */
 	HAS_LONG_DIVIDE = 1 << 19,                      /* a division is so many instructions that an inverse pays */
 };
 

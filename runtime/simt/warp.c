@@ -208,6 +208,12 @@ PRIMITIVE(simt_to_tf32)
 		out[0] = (v + 0x1000) & 0xffffe000;
 }
 
+/* What Apple's GPUs alone have: no code that runs here has it. */
+PRIMITIVE(simt_never)
+{
+	die("a primitive of Apple's");
+}
+
 /* A hint may name any address. */
 PRIMITIVE(simt_prefetch)
 {

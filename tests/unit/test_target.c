@@ -45,6 +45,11 @@ choice(void **state)
 	assert_null(target_mma(t80, TY_F8E4M3, TY_F8E4M3, TY_F32, 4));
 	assert_string_equal(target_mma(t90, TY_F8E4M3, TY_F8E5M2, TY_F32, 4)->name, "m16n8k32.e4m3e5m2");
 	assert_null(target_mma(t90, TY_F64, TY_F64, TY_F64, 4));
+	const Target *apple = target_named("apple7");
+	assert_string_equal(target_mma(apple, TY_BF16, TY_BF16, TY_F32, 4)->name, "s8x8x8.bf16");
+	assert_null(target_mma(apple, TY_I8, TY_I8, TY_I32, 4));
+	assert_true(mma_is_exact(target_mma(apple, TY_F32, TY_F32, TY_F32, 1)));
+	assert_false(mma_is_exact(target_mma(t90, TY_F32, TY_F32, TY_F32, 1)));
 	assert_null(target_named("sm_12"));
 	for (int i = 0; target_at(i); i++) {
 		const Target *t = target_at(i);
@@ -111,6 +116,35 @@ matrix_loads(void **state)
 		}
 }
 
+/* Squares of 8 x 8 in the block's memory: a fragment's elements stand where simdgroup_load takes them from, along rows or
+ * across them; rows that are exclusive-ored by their number do not fit. */
+static void
+square_loads(void **state)
+{
+	(void)state;
+	for (int i = 0; i < mma_count; i++)
+		for (int turned = 0; turned < 2 && is_simdgroup(&mma_info[i]); turned++) {
+			const int shape[LAYOUT_RANK] = {5, 6}, warps[LAYOUT_RANK] = {1, 1}, turn[LAYOUT_RANK] = {1, 0};
+			Layout f = mma_layout_a(&mma_info[i]), l = layout_tile(&f, shape, warps);
+			Layout squares = layout_squares(2, shape), swizzled = ring(shape, 1, 2);
+			F2 to;
+			int stride = 0;
+			bool transposed = false;
+			if (turned) {
+				const int other[LAYOUT_RANK] = {6, 5};
+				squares = layout_squares(2, other);
+				l = layout_permute(&l, turn);
+			}
+			assert_true(layout_valid(&squares) && f2_is_injective(&squares.map));
+			assert_true(layout_fits_squares(&l, &squares, &to, &stride, &transposed));
+			assert_int_equal(stride, 8);
+			assert_int_equal(transposed, turned);
+			for (uint64_t x = 0; x < UINT64_C(1) << to.nin; x++)
+				assert_int_equal(f2_apply(&squares.map, f2_apply(&to, x)), f2_apply(&l.map, x));
+			assert_false(!turned && layout_fits_squares(&l, &swizzled, &to, &stride, &transposed));
+		}
+}
+
 /* A warpgroup's accumulator: each warp 16 rows, pairs of columns, every element once. */
 static void
 warpgroups(void **state)
@@ -131,6 +165,6 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(fragments), cmocka_unit_test(choice),
-	    cmocka_unit_test(matrix_loads), cmocka_unit_test(warpgroups)};
+	    cmocka_unit_test(matrix_loads), cmocka_unit_test(square_loads), cmocka_unit_test(warpgroups)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,270 @@
+/* Metal text from the emitter's calls alone: what is folded, merged, named and written, piece by piece. */
+#include "emit/emit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct Build {
+	Compile *cx;
+	Emitter *e;
+	Text out;
+	Reg x, y, n, scale, shared, thread;
+} Build;
+
+/* kernel k(x: floats that are read, y: floats, n: an extent, scale: an i32), 64 threads. */
+static void
+begin(Build *b, int shared_bytes)
+{
+	static const EmitParam param[] = {
+		{.name = "x", .type = REG_GLOBAL, .is_read_only = true, .align = 16, .elem = TY_F32},
+		{.name = "y", .type = REG_GLOBAL, .align = 16, .elem = TY_F32},
+		{.name = "n", .type = REG_I64, .elem = TY_I64, .most = INT64_C(1) << 40},
+		{.name = "scale", .type = REG_I32, .elem = TY_I32},
+	};
+	const EmitKernel k = {.name = "k", .param = param, .nparam = LEN(param), .threads = 64, .shared_bytes = shared_bytes};
+	Reg at[LEN(param)];
+	*b = (Build){.cx = compile_open()};
+	b->e = emit_msl_open(b->cx->mem, target_named("apple8"), b->cx, &b->out);
+	b->e->kernel_begin(b->e, &k, at, &b->shared);
+	b->x = at[0];
+	b->y = at[1];
+	b->n = at[2];
+	b->scale = at[3];
+	b->e->prim(b->e, PRIM_THREAD, NULL, 0, NULL, 0, &b->thread, 1);
+}
+
+static void
+end(Build *b, const char *const *want, int n)
+{
+	b->e->kernel_end(b->e);
+	for (int i = 0; i < n; i++)
+		if (!strstr(b->out.at, want[i]))
+			fail_msg("no \"%s\" in\n%s", want[i], b->out.at);
+	text_close(&b->out);
+	compile_close(b->cx);
+}
+
+static Reg
+op(Build *b, EmitOp o, Reg x, Reg y)
+{
+	return b->e->op(b->e, o, x, y, 0);
+}
+
+static Reg
+i32(Build *b, int64_t v)
+{
+	return b->e->int_const(b->e, REG_I32, v);
+}
+
+static EmitAccess
+access(Build *b, Reg base, Reg offset, int n)
+{
+	(void)b;
+	return (EmitAccess){.space = SPACE_GLOBAL, .type = REG_F32, .n = n, .base = base, .offset = offset, .align = 4 * n};
+}
+
+/* Four elements of x at four times the thread's number. */
+static void
+load4(Build *b, Reg *v)
+{
+	EmitAccess at = access(b, b->x, op(b, EMIT_MUL, b->thread, i32(b, 16)), 4);
+	at.cache = CACHE_READ_ONLY;
+	b->e->load(b->e, &at, v);
+}
+
+static void
+store4(Build *b, const Reg *v)
+{
+	EmitAccess at = access(b, b->y, op(b, EMIT_MUL, b->thread, i32(b, 16)), 4);
+	b->e->store(b->e, &at, v);
+}
+
+/* Four scalar operations are one on vectors; offsets in bytes are offsets in elements. */
+static void
+vectors(void **state)
+{
+	static const char *const want[] = {
+		"device const float *x [[buffer(0)]]", "device float *y [[buffer(1)]]",
+		"float4 x_v = *(device const float4 *)(x + n1);", "*(device float4 *)(y + n1) = exp(x_v * 2.0f + 1.0f);",
+		"[[max_total_threads_per_threadgroup(64)]]",
+	};
+	Build b;
+	Reg v[4];
+	(void)state;
+	begin(&b, 0);
+	load4(&b, v);
+	for (int i = 0; i < 4; i++) {
+		v[i] = op(&b, EMIT_FADD, op(&b, EMIT_FMUL, v[i], b.e->float_const(b.e, REG_F32, 2)),
+		    b.e->float_const(b.e, REG_F32, 1));
+		v[i] = b.e->call(b.e, "exp", REG_F32, &v[i], 1);
+	}
+	store4(&b, v);
+	end(&b, want, LEN(want));
+}
+
+/* A fill that stands where the mask is false goes into the load; what ranges decide is not asked. */
+static void
+masks(void **state)
+{
+	static const char *const want[] = {
+		"float4 x_v = ok ? *(device const float4 *)(x + n1) : float4(-INFINITY);",
+		"bool ok = long(lid) < n;", "if (ok)\n        *(device float4 *)(y + n1) = x_v;",
+	};
+	Build b;
+	Reg v[4];
+	(void)state;
+	begin(&b, 0);
+	Reg ok = op(&b, EMIT_SLT, b.e->cast(b.e, CAST_ZEXT, REG_I64, b.thread), b.n);
+	Reg always = op(&b, EMIT_SLT, b.thread, i32(&b, 64));
+	EmitAccess at = access(&b, b.x, op(&b, EMIT_MUL, b.thread, i32(&b, 16)), 4);
+	at.mask = op(&b, EMIT_AND, always, ok);
+	b.e->load(b.e, &at, v);
+	for (int i = 0; i < 4; i++)
+		v[i] = b.e->op(b.e, EMIT_SELECT, ok, v[i], b.e->float_const(b.e, REG_F32, -__builtin_inf()));
+	at.base = b.y;
+	b.e->store(b.e, &at, v);
+	end(&b, want, LEN(want));
+}
+
+/* Arithmetic that may wrap has no sign; comparisons that read one have. */
+static void
+signs(void **state)
+{
+	static const char *const want[] = {"uint(scale) * 0x9e3779b9u", "int(", "< 0", "float(", ">> 3"};
+	Build b;
+	(void)state;
+	begin(&b, 0);
+	Reg hash = op(&b, EMIT_MUL, b.scale, i32(&b, INT64_C(0x9e3779b9)));
+	Reg low = op(&b, EMIT_SLT, hash, i32(&b, 0)), shifted = op(&b, EMIT_LSHR, hash, i32(&b, 3));
+	Reg v = b.e->op(b.e, EMIT_SELECT, low, b.e->cast(b.e, CAST_U2F, REG_F32, shifted), b.e->float_const(b.e, REG_F32, 0));
+	EmitAccess at = access(&b, b.y, 0, 1);
+	b.e->store(b.e, &at, &v);
+	end(&b, want, LEN(want));
+}
+
+/* Two values that change places round a loop do so at once. */
+static void
+loops(void **state)
+{
+	static const char *const want[] = {"for (long i = 0; i < n; i++) {", "float next = ", " = next;", "if (0.0f <"};
+	Build b;
+	Reg in[2], first[2], next[2];
+	(void)state;
+	begin(&b, 0);
+	first[0] = b.e->float_const(b.e, REG_F32, 1);
+	first[1] = b.e->cast(b.e, CAST_S2F, REG_F32, b.scale);
+	Reg zero = b.e->int_const(b.e, REG_I64, 0), one = b.e->int_const(b.e, REG_I64, 1);
+	b.e->loop_begin(b.e, zero, b.n, one, first, in, 2);
+	next[0] = in[1];
+	next[1] = in[0];
+	b.e->loop_end(b.e, next, in, 2);
+	b.e->if_begin(b.e, op(&b, EMIT_FLT, b.e->float_const(b.e, REG_F32, 0), in[0]));
+	EmitAccess at = access(&b, b.y, 0, 1);
+	b.e->store(b.e, &at, &in[1]);
+	b.e->if_else(b.e, NULL, 0);
+	b.e->if_end(b.e, NULL, NULL, 0);
+	end(&b, want, LEN(want));
+}
+
+/* What involves all lanes is a statement of its own, in no branch of ?:. */
+static void
+lanes(void **state)
+{
+	static const char *const want[] = {
+		"float t = x_v.x + simd_shuffle_xor(x_v.x, 1);", "lane == 0u ? t : 0.0f",
+		"uint lane [[thread_index_in_simdgroup]]", "threadgroup_barrier(mem_flags::mem_threadgroup);",
+		"alignas(16) threadgroup float scratch[64];", "scratch[lid] = ",
+	};
+	Build b;
+	Reg v[4], moved, at_lane;
+	const int64_t one = 1;
+	(void)state;
+	begin(&b, 256);
+	load4(&b, v);
+	Reg bits = b.e->cast(b.e, CAST_BITS, REG_I32, v[0]);
+	b.e->prim(b.e, PRIM_SHUFFLE_XOR, &bits, 1, &one, 1, &moved, 1);
+	Reg sum = op(&b, EMIT_FADD, v[0], b.e->cast(b.e, CAST_BITS, REG_F32, moved));
+	at_lane = op(&b, EMIT_AND, b.thread, i32(&b, 31));
+	Reg kept = b.e->op(b.e, EMIT_SELECT, op(&b, EMIT_EQ, at_lane, i32(&b, 0)), sum, b.e->float_const(b.e, REG_F32, 0));
+	EmitAccess at = {.space = SPACE_SHARED, .type = REG_F32, .n = 1, .base = b.shared, .align = 4};
+	at.offset = op(&b, EMIT_MUL, b.thread, i32(&b, 4));
+	b.e->store(b.e, &at, &kept);
+	b.e->prim(b.e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	end(&b, want, LEN(want));
+}
+
+/* An accumulator that a loop carries from product to product is one matrix. */
+static void
+matrices(void **state)
+{
+	static const char *const want[] = {
+		"simdgroup_float8x8 acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);", "simdgroup_half8x8 a = fragment(t.xy);",
+		"simdgroup_multiply_accumulate(acc, a, b, acc);", "= acc.thread_elements()[0];",
+	};
+	Build b;
+	Reg v[4], h[4], acc[2], next[2];
+	const MmaInfo *mma = target_mma(target_named("apple8"), TY_F16, TY_F16, TY_F32, 1);
+	(void)state;
+	begin(&b, 0);
+	load4(&b, v);
+	for (int i = 0; i < 4; i++)
+		h[i] = b.e->cast(b.e, CAST_FTRUNC, REG_F16, v[i]);
+	Reg zero = b.e->int_const(b.e, REG_I64, 0), one = b.e->int_const(b.e, REG_I64, 1);
+	Reg init[2] = {b.e->float_const(b.e, REG_F32, 0), b.e->float_const(b.e, REG_F32, 0)};
+	b.e->loop_begin(b.e, zero, b.n, one, init, acc, 2);
+	Reg left = b.e->pack(b.e, h, 2), right = b.e->pack(b.e, h + 2, 2);
+	b.e->mma(b.e, mma, &left, &right, acc, next);
+	b.e->loop_end(b.e, next, acc, 2);
+	EmitAccess at = access(&b, b.y, 0, 1);
+	b.e->store(b.e, &at, &acc[0]);
+	end(&b, want, LEN(want));
+}
+
+/* A function that Metal lacks is given once and stands above the kernel, with a form for vectors. */
+static void
+functions(void **state)
+{
+	static const char *const want[] = {
+		"static inline float twice(float x) {\n    return x + x;\n}", "static inline float4 twice(float4 x) {", "= twice(x_v);",
+	};
+	Build b;
+	Reg v[4], inside;
+	(void)state;
+	begin(&b, 0);
+	load4(&b, v);
+	assert_int_equal(b.e->call(b.e, "twice", REG_F32, &v[0], 1), 0);
+	b.e->function_begin(b.e, "twice", REG_F32, (RegType[]){REG_F32}, 1, &inside);
+	b.e->function_end(b.e, op(&b, EMIT_FADD, inside, inside));
+	for (int i = 0; i < 4; i++)
+		v[i] = b.e->call(b.e, "twice", REG_F32, &v[i], 1);
+	store4(&b, v);
+	end(&b, want, LEN(want));
+}
+
+/* What Metal has not is reported, not written. */
+static void
+refusals(void **state)
+{
+	Build b;
+	(void)state;
+	begin(&b, 65536);
+	assert_int_equal(b.cx->nerrors, 1);
+	Reg wide = b.e->cast(b.e, CAST_FEXT, REG_F64, b.e->cast(b.e, CAST_S2F, REG_F32, b.scale));
+	op(&b, EMIT_FADD, wide, wide);
+	assert_true(b.cx->nerrors >= 2);
+	b.e->kernel_end(b.e);
+	text_close(&b.out);
+	compile_close(b.cx);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(vectors), cmocka_unit_test(masks), cmocka_unit_test(signs),
+	    cmocka_unit_test(loops), cmocka_unit_test(lanes), cmocka_unit_test(matrices), cmocka_unit_test(functions),
+	    cmocka_unit_test(refusals)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
