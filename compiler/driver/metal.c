@@ -94,15 +94,39 @@ put_multiples(const Func *f, Text *out)
 	text_put(out, "},\n");
 }
 
-static void
-put_values(const Bound *b, Text *out)
+/* Was a dimension compiled as a number? */
+static bool
+is_fixed(const Func *f, const Bound *b, const char *symbol)
 {
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const KernelParam *p = &b->kernel->params.at[i];
+		const TypeExpr *type = p->ast->type;
+		for (int d = 0; p->kind == PARAM_TENSOR && type && type->has_dims && d < MIN(type->dims.n, p->rank); d++)
+			if (type->dims.at[d]->kind == EX_NAME && type->dims.at[d]->name == symbol &&
+			    f->body->arg[i].type->extent[d] >= 0)
+				return true;
+	}
+	return false;
+}
+
+static void
+put_values(const Func *f, const Bound *b, Text *out)
+{
+	int shown = b->nct;
 	text_put(out, "  \"values\": {");
 	for (int i = 0; i < b->nct; i++) {
 		text_put(out, i ? ", " : "");
 		text_json(out, b->ct[i].name);
 		text_put(out, ": ");
 		put_const(&b->ct[i].value, out);
+	}
+	for (int i = 0; i < b->nsymbol; i++) {
+		if (!is_fixed(f, b, b->symbol[i].name))
+			continue;
+		text_put(out, shown++ ? ", " : "");
+		text_json(out, b->symbol[i].name);
+		text_put(out, ": ");
+		put_const(&b->symbol[i].value, out);
 	}
 	text_put(out, "},\n");
 }
@@ -127,7 +151,7 @@ metal_describe(const Func *f, const Bound *b, const Emitter *e, Text *out)
 		put_formula(item->grid.at[i].count, out);
 	}
 	text_put(out, "],\n");
-	put_values(b, out);
+	put_values(f, b, out);
 	put_multiples(f, out);
 	text_put(out, "  \"buffers\": [\n");
 	for (int i = 0; i < n; i++) {

@@ -8,30 +8,28 @@ kernel void layernorm(device const float *x [[buffer(0)]],
                       device const float *b [[buffer(2)]],
                       device float *y [[buffer(3)]],
                       constant float &eps [[buffer(4)]],
-                      constant long &C [[buffer(5)]],
                       uint tg [[threadgroup_position_in_grid]],
                       uint lid [[thread_index_in_threadgroup]])
 {
     // 7: let v = x[row, 0 +: BLOCK] as f32;
-    long n = tg * C;
+    long n = long(tg) * 256;
     long n1 = long(lid * 4);
     device const float *x_at = x + n + n1;
     float4 v = *(device const float4 *)(x_at);
     float4 v1 = *(device const float4 *)(x_at + 128);
 
     // 8: let mean = sum(v) / C;
-    float t = float(C);
-    float mean = simd_sum(v.x + v.y + (v.z + v.w) + (v1.x + v1.y + (v1.z + v1.w))) / t;
+    float mean = simd_sum(v.x + v.y + (v.z + v.w) + (v1.x + v1.y + (v1.z + v1.w))) * 0.00390625f;
 
     // 9: let d = where(arange(0, BLOCK) < C, v - mean, 0);
     float4 d = v - mean;
     float4 d1 = v1 - mean;
 
     // 10: let scale = rsqrt(sum(d * d) / C + eps);
-    float4 t1 = d * d;
-    float4 t2 = d1 * d1;
-    float t3 = simd_sum(t1.x + t1.y + (t1.z + t1.w) + (t2.x + t2.y + (t2.z + t2.w))) / t;
-    float scale = rsqrt(t3 + eps);
+    float4 t = d * d;
+    float4 t1 = d1 * d1;
+    float t2 = simd_sum(t.x + t.y + (t.z + t.w) + (t1.x + t1.y + (t1.z + t1.w))) * 0.00390625f;
+    float scale = rsqrt(t2 + eps);
 
     // 11: y[row, 0 +: BLOCK] = d * scale * w[0 +: BLOCK] + b[0 +: BLOCK];
     device const float *w_at = w + n1;
