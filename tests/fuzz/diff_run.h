@@ -29,7 +29,7 @@ typedef struct DiffRun {
 } DiffRun;
 
 void diff_run_text(const DiffRun *r, Text *out); /* "sm_80 warps=2 layouts=7" */
-/* Runs on targets ("all", a comma list, or NULL: two of them), with schedules drawn from the seed; returns how many. */
+/* Runs on targets ("all", a comma list, or NULL: one of them), with schedules drawn from the seed; returns how many. */
 int diff_runs(uint64_t seed, const char *targets, DiffRun run[DIFF_RUNS_MOST]);
 int diff_runs_named(const char *text, DiffRun run[DIFF_RUNS_MOST]); /* by its lines "// run: …" */
 

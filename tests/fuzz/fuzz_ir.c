@@ -5,7 +5,8 @@
  *
  * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
  * every pass, and a traced run, must leave all tensors, pointed-to memory and printed lines as they were, to the
- * bit (NaNs are equal).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
+ * bit (NaNs are equal).  So must the passes of a GPU that remain when the module was changed behind the first few
+ * (mutate.c).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
  * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
  * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
  * With --simt each kernel goes all the way to a GPU's code instead, which is run on this machine (runtime/simt) and
@@ -311,6 +312,47 @@ check_passes(Compile *cx, const Text *text, const Options *o, uint64_t seed)
 	return good;
 }
 
+/* A module changed behind some passes must come out of all others computing what it does. */
+static bool
+check_mutated(Compile *cx, const Text *text, uint64_t seed)
+{
+	static const struct { const char *first, *rest; } at[] = {
+	    {"simplify", "licm,simplify,pad,simplify,axis,coalesce,dot,assign,pipeline,smem,barrier"},
+	    {"simplify,licm", "simplify,pad,simplify,axis,coalesce,dot,assign,pipeline,smem,barrier"},
+	    {"simplify,licm,simplify,pad", "simplify,axis,coalesce,dot,assign,pipeline,smem,barrier"},
+	};
+	int i = (int)(seed % LEN(at));
+	const Target *t = target_named(seed & 8 ? "sm_90a" : "sm_80");
+	PassOptions first = {.only = at[i].first, .verify = true}, rest = {.only = at[i].rest, .verify = true};
+	Memory before = {0}, after = {0};
+	Text changed = {0};
+	Module *m = reread(cx, text);
+	bool good = true;
+
+	if (!m || has_empty(m->funcs.at[0]->body))
+		return m;
+	drop_prints(m);
+	if (!passes_run(m, t, &first) || !gen_mutate(m, seed) || module_verify(m))
+		return true;
+	module_print(m, &changed);
+	memory_fill(&before, seed);
+	memory_fill(&after, seed);
+	rest.layouts = seed & 16 ? seed : 0;
+	Module *plain = reread(cx, &changed);
+	good = plain && run(plain, &before, false);
+	if (good && !passes_run(m, t, &rest)) {
+		show_reports(cx);
+		good = false;
+	}
+	good = good && run(m, &after, false) && same_memory(&before, &after);
+	if (!good)
+		fprintf(stderr, "changed behind %s:\n%sand then %s for %s\n", at[i].first, changed.at, at[i].rest, t->name);
+	text_close(&changed);
+	text_close(&before.lines);
+	text_close(&after.lines);
+	return good;
+}
+
 /* ---- through lowering ---- */
 
 static void
@@ -563,6 +605,8 @@ check_input(const Input *in, const Options *o)
 		good = good && check_simt(cx, &text, o, in->seed);
 	else
 		good = good && (o->text_only || check_passes(cx, &text, o, in->seed)) && check_damaged(cx, &text, in->seed);
+	for (uint64_t i = 0; good && !o->simt && !o->text_only && !o->passes && i < 3; i++)
+		good = check_mutated(cx, &text, in->seed * 3 + i);
 	if (!good && !o->show)
 		fputs(text.at, stderr);
 	text_close(&text);
