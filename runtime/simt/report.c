@@ -346,7 +346,7 @@ report_global_race(Check *c, const CheckParty *now, const CheckParty *before, co
 		snprintf(x.help, sizeof x.help, "two threads of one program: the code made for it lacks a barrier");
 	else
 		snprintf(x.help, sizeof x.help, "programs run in any order: let each write elements of its own, or use "
-		    "atomic operations");
+		    "atomic operations (order = acq_rel also orders what stands around them)");
 	keep(c, &x, now->thread);
 }
 

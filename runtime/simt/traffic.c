@@ -1,7 +1,7 @@
 /* Global memory's shadow: of every element that a kernel may write, who wrote it last and two that touched it since.
  *
  * Two are enough for races between blocks: they are kept of different blocks where there are such, and whoever writes
- * then is not one of them.  Blocks are unordered but for atomics: a release leaves at its address who was known then,
+ * then is not one of them.  Of one block they are the first and the last under a clock.  Blocks are unordered but for atomics: a release leaves at its address who was known then,
  * an acquire takes all that stands there.  What is so learned is a graph of sources that grows by a node each time and
  * is only read (flattened, once) when two blocks did meet in one place.
  *
@@ -362,10 +362,12 @@ note(GlobalCell *cell, const Touch *now)
 		*cell = (GlobalCell){.write = *now};
 		return;
 	}
-	int at = 0;
-	if (cell->touch[0].block && cell->touch[0].block != now->block)
-		at = 1;
-	cell->touch[at] = *now;
+	const Touch *first = &cell->touch[0], *second = &cell->touch[1];
+	bool is_other = first->block && first->block != now->block;
+	/* of one block two threads under one clock, while there is no other block */
+	bool is_twin = first->block == now->block && thread_of(first) != thread_of(now) && first->clock == now->clock &&
+	    (!second->block || second->block == now->block);
+	cell->touch[is_other || is_twin] = *now;
 }
 
 static void
