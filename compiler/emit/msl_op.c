@@ -7,6 +7,8 @@
  * float, which rounds to the same. */
 #include "emit/msl.h"
 
+#include <string.h>
+
 static Expr
 expr(const char *text, int strength, int width, CType c)
 {
@@ -391,6 +393,15 @@ compare_floats(Msl *m, const MslNode *n)
 }
 
 static Expr
+value_of(Msl *m, Expr x, int width)
+{
+	const char *type = c_vector(m, C_BFLOAT, width);
+	if (strncmp(x.text, "bfloat", 6) != 0)
+		x = expr(arena_printf(m->e.mem, "%s(%s)", type, x.text), P_NAME, width, C_BFLOAT);
+	return x;
+}
+
+static Expr
 select(Msl *m, const MslNode *n)
 {
 	Expr c = msl_expr(m, n->in, 1), a = lanes(m, n, 1), b = lanes(m, n, 2);
@@ -408,6 +419,10 @@ select(Msl *m, const MslNode *n)
 		if (!plain || !c_is_signed(as))
 			a = msl_as(m, a, as, n->width);
 		b = msl_as(m, b, as, n->width);
+	}
+	if (as == C_BFLOAT) {                           /* values, not places that they are in */
+		a = value_of(m, a, n->width);
+		b = value_of(m, b, n->width);
 	}
 	return expr(arena_printf(m->e.mem, "%s ? %s : %s", msl_wrap(m, c, P_OROR), msl_wrap(m, a, P_OROR),
 	    msl_wrap(m, b, P_OROR)), P_SELECT, n->width, as);
