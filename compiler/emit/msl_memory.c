@@ -114,7 +114,7 @@ msl_wide_lanes(Msl *m, MslNode *n, int at, int w)
 	}
 	x.text = arena_printf(m->e.mem, "as_type<%s%d>(%s.%c)", c_text[c], per, n->name, "xyzw"[word]);
 	if (w < per)
-		x.text = arena_printf(m->e.mem, "%s.%.*s", x.text, w, "xyzw" + at % per);
+		x.text = arena_printf(m->e.mem, "%s.%.*s", x.text, w, &"xyzw"[at % per]);
 	return x;
 }
 

@@ -38,7 +38,7 @@ static const char reserved[] =
     "union unsigned ushort using vec vertex virtual void volatile wchar_t while xor xor_eq "
     "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered log log2 max min "
     "mix mulhi popcount pow rint rsqrt saturate select sign sin sinh sqrt step tan tanh trunc "
-    "compare_and_swap to_int to_uint to_long to_ulong main NAN INFINITY ";
+    "event fragment generic global local pipe compare_and_swap to_int to_uint to_long to_ulong main NAN INFINITY ";
 
 static bool
 is_reserved(const char *s)
