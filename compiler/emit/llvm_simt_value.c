@@ -117,6 +117,22 @@ inverse_root(EmitLlvm *l, LLVMValueRef v, RegType type)
 	return narrow(l, wide, REG_F64, type);
 }
 
+/* The lesser or greater: a NaN loses, and -0 is less than 0.  (LLVM 22's own minimumnum gives a NaN on an x86 with AVX-512
+ * where it sees that the other operand is none.)  Equal ones differ in a zero's sign at most: of bits, or and and. */
+static LLVMValueRef
+lesser(EmitLlvm *l, LLVMValueRef *v, RegType type, bool greater)
+{
+	LLVMBuilderRef b = l->b;
+	RegType word = type == REG_F64 ? REG_I64 : REG_I32;
+	LLVMValueRef x = bits(l, v[0], word), y = bits(l, v[1], word);
+	LLVMValueRef same = bits(l, greater ? LLVMBuildAnd(b, x, y, "") : LLVMBuildOr(b, x, y, ""), type);
+	LLVMValueRef first = LLVMBuildFCmp(b, greater ? LLVMRealOGT : LLVMRealOLT, v[0], v[1], "");
+	LLVMValueRef lost = LLVMBuildFCmp(b, LLVMRealUNO, v[1], v[1], "");
+	LLVMValueRef equal = LLVMBuildFCmp(b, LLVMRealOEQ, v[0], v[1], "");
+	LLVMValueRef one = LLVMBuildSelect(b, LLVMBuildOr(b, first, lost, ""), v[0], v[1], "");
+	return LLVMBuildSelect(b, equal, same, one, "");
+}
+
 /* Of f32 or f64. */
 static LLVMValueRef
 wide_op(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
@@ -133,8 +149,8 @@ wide_op(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
 	case EMIT_FDIV_FAST: return LLVMBuildFDiv(b, v[0], v[1], "");
 	case EMIT_FMA: return intrinsic(l, "llvm.fma", v, 3);
 	case EMIT_FMA_SAT: return between_0_and_1(l, intrinsic(l, "llvm.fma", v, 3));
-	case EMIT_FMIN: return intrinsic(l, "llvm.minimumnum", v, 2);
-	case EMIT_FMAX: return intrinsic(l, "llvm.maximumnum", v, 2);
+	case EMIT_FMIN: return lesser(l, v, type, false);
+	case EMIT_FMAX: return lesser(l, v, type, true);
 	case EMIT_FSQRT:
 	case EMIT_FSQRT_FAST: return intrinsic(l, "llvm.sqrt", v, 1);
 	case EMIT_FRSQRT_FAST: return inverse_root(l, v[0], type);
