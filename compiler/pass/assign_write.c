@@ -32,6 +32,16 @@ add_copy(Writer *w, Value *v, const Layout *l, Value *copy)
 	return copy;
 }
 
+/* An operand may have become a copy already: what it is one of. */
+static Value *
+original(const Writer *w, Value *v)
+{
+	for (int i = 0; v->id >= w->a->f->nvalues && i < w->copies.n; i++)
+		if (w->copies.at[i].copy == v)
+			return w->copies.at[i].of;
+	return v;
+}
+
 static Value *want(Writer *w, Value *v, const Layout *l, Op *user);
 
 /* A cheap value once more, behind its definition, in layout l.  The first one asked for keeps the op. */
@@ -75,6 +85,7 @@ ancestor_in(const Value *v, Op *user)
 static Value *
 want(Writer *w, Value *v, const Layout *l, Op *user)
 {
+	v = original(w, v);
 	if (!l)
 		l = default_layout(w->a, v->type);
 	if (v->id < w->a->f->nvalues && w->a->note[v->id].cheap > 0)
