@@ -129,7 +129,7 @@ put_signature(Msl *m, Text *t)
 	if (m->e.kernel.shared_bytes) {
 		const char *type = msl_shared_type(m);
 		int size = strcmp(type, "uchar") == 0 ? 1 : msl_size((RegType)(msl_def(m, m->shared)->points - 1));
-		text_printf(t, "    alignas(16) threadgroup %s %s[%d];\n", type, msl_def(m, m->shared)->name,
+		text_printf(t, "    alignas(16) threadgroup %s %s[%d];\n\n", type, msl_def(m, m->shared)->name,
 		    (m->e.kernel.shared_bytes + size - 1) / size);
 	}
 }

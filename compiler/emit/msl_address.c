@@ -178,6 +178,11 @@ pointer_sum(Msl *m, const MslNode *n, Reg offset, int64_t constant, CType *in)
 	Text t = {0};
 	*in = counts_in(m, n);
 	text_put(&t, n->name ? n->name : msl_wrap(m, msl_pointer_expr(m, n), P_SUM));
+	int64_t v;
+	if (offset && msl_const(m, offset, &v)) {
+		constant += v;
+		offset = 0;
+	}
 	if (offset)
 		put_sum(m, &t, offset);
 	if (constant)
@@ -292,5 +297,6 @@ msl_place(Msl *m, const MslNode *n, CType c, int width)
 	const char *sum = address_sum(m, n, &in);
 	if (width == 1 && in == c)
 		return indexed(m, sum);
-	return arena_printf(m->e.mem, "*(%s %s *)(%s)", space_text(m, root_of(m, n->at.base)), c_vector(m, c, width), sum);
+	const char *format = strchr(sum, ' ') ? "*(%s %s *)(%s)" : "*(%s %s *)%s";
+	return arena_printf(m->e.mem, format, space_text(m, root_of(m, n->at.base)), c_vector(m, c, width), sum);
 }

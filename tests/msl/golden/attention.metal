@@ -35,6 +35,7 @@ kernel void attention(device const half *q [[buffer(0)]],
                       uint sg [[simdgroup_index_in_threadgroup]])
 {
     alignas(16) threadgroup half scratch[4096];
+
     int n = tg / grid0;
     long h = long(uint(n) % grid1);
     long b = long(uint(n) / grid1);
@@ -51,7 +52,7 @@ kernel void attention(device const half *q [[buffer(0)]],
     int n3 = lid % 4;
     long n4 = long(row * 32 + n3 * 8);
     device const half *q_at = q + n2 + n4;
-    uint4 query = *(device const uint4 *)(q_at);
+    uint4 query = *(device const uint4 *)q_at;
     uint4 query1 = *(device const uint4 *)(q_at + 1024);
 
     // 16: let score = where(t + arange(0, BN) < L, product * scale, -inf);
@@ -169,7 +170,7 @@ kernel void attention(device const half *q [[buffer(0)]],
         bool ok5 = ulong(g) < ulong(G);
         ulong n45 = b * G * L * 32 + ulong(g) * L * 32 + i * 32;
         device const half *k_at = k + n45 + n4;
-        uint4 words = ok5 ? *(device const uint4 *)(k_at) : uint4(0);
+        uint4 words = ok5 ? *(device const uint4 *)k_at : uint4(0);
         uint4 words1 = ok5 ? *(device const uint4 *)(k_at + 1024) : uint4(0);
         int n46 = row % 8;
         int n47 = (n3 * 512) | n46 | (sg * 64);
@@ -453,7 +454,7 @@ kernel void attention(device const half *q [[buffer(0)]],
         float4 t56 = acc2 * fade1;
         float2 t57 = acc3 * fade1;
         device const half *v_at = v + n45 + n4;
-        uint4 words2 = ok5 ? *(device const uint4 *)(v_at) : uint4(0);
+        uint4 words2 = ok5 ? *(device const uint4 *)v_at : uint4(0);
         uint4 words3 = ok5 ? *(device const uint4 *)(v_at + 1024) : uint4(0);
         threadgroup half *scratch_at = scratch + 2048;
         int n48 = (n3 * 64) | (n46 * 8) | (sg * 256);
@@ -697,6 +698,6 @@ kernel void attention(device const half *q [[buffer(0)]],
     half t103 = ok2 ? t88 : t86;
     half t104 = ok2 ? t86 : t88;
     device half *y_at = y + n2 + n4;
-    *(device uint4 *)(y_at) = uint4(as_type<uint2>(half4(ok3 ? t93 : t89, ok3 ? t95 : t91, ok3 ? t94 : t90, ok3 ? t96 : t92)), as_type<uint2>(half4(ok3 ? t89 : t93, ok3 ? t91 : t95, ok3 ? t90 : t94, ok3 ? t92 : t96)));
+    *(device uint4 *)y_at = uint4(as_type<uint2>(half4(ok3 ? t93 : t89, ok3 ? t95 : t91, ok3 ? t94 : t90, ok3 ? t96 : t92)), as_type<uint2>(half4(ok3 ? t89 : t93, ok3 ? t91 : t95, ok3 ? t90 : t94, ok3 ? t92 : t96)));
     *(device uint4 *)(y_at + 1024) = uint4(as_type<uint2>(half4(ok3 ? t101 : t97, ok3 ? t103 : t99, ok3 ? t102 : t98, ok3 ? t104 : t100)), as_type<uint2>(half4(ok3 ? t97 : t101, ok3 ? t99 : t103, ok3 ? t98 : t102, ok3 ? t100 : t104)));
 }

@@ -15,7 +15,7 @@ kernel void layernorm(device const float *x [[buffer(0)]],
     long n = long(tg) * 256;
     long n1 = long(lid * 4);
     device const float *x_at = x + n + n1;
-    float4 v = *(device const float4 *)(x_at);
+    float4 v = *(device const float4 *)x_at;
     float4 v1 = *(device const float4 *)(x_at + 128);
 
     // 8: let mean = sum(v) / C;
@@ -33,12 +33,12 @@ kernel void layernorm(device const float *x [[buffer(0)]],
 
     // 11: y[row, 0 +: BLOCK] = d * scale * w[0 +: BLOCK] + b[0 +: BLOCK];
     device const float *w_at = w + n1;
-    float4 w_v = *(device const float4 *)(w_at);
+    float4 w_v = *(device const float4 *)w_at;
     float4 w_v1 = *(device const float4 *)(w_at + 128);
     device const float *b_at = b + n1;
-    float4 b_v = *(device const float4 *)(b_at);
+    float4 b_v = *(device const float4 *)b_at;
     float4 b_v1 = *(device const float4 *)(b_at + 128);
     device float *y_at = y + n + n1;
-    *(device float4 *)(y_at) = d * scale * w_v + b_v;
+    *(device float4 *)y_at = d * scale * w_v + b_v;
     *(device float4 *)(y_at + 128) = d1 * scale * w_v1 + b_v1;
 }

@@ -15,6 +15,7 @@ kernel void matmul(device const half *a [[buffer(0)]],
                    uint sg [[simdgroup_index_in_threadgroup]])
 {
     alignas(16) threadgroup half scratch[4096];
+
     int n = min(8u, grid0);
     uint n1 = n * grid1;
     uint n2 = tg / n1 * n;
@@ -34,12 +35,12 @@ kernel void matmul(device const half *a [[buffer(0)]],
         int row = lid / 4;
         int n6 = lid % 4;
         device const half *a_at = a + (ulong(pm * 32) * K * 2 + i) + (row * K + n6 * 8);
-        uint4 words = *(device const uint4 *)(a_at);
+        uint4 words = *(device const uint4 *)a_at;
         uint4 words1 = *(device const uint4 *)(a_at + K * 32);
         int row1 = lid / 8;
         int n7 = lid % 8;
         device const half *b_at = b + (i * N + n5) + (row1 * N + n7 * 8);
-        uint4 words2 = *(device const uint4 *)(b_at);
+        uint4 words2 = *(device const uint4 *)b_at;
         uint4 words3 = *(device const uint4 *)(b_at + N * 16);
         int n8 = (n6 * 64) | (row % 8 * 8) | (sg * 256);
         *(threadgroup uint4 *)(scratch + n8) = words;
@@ -219,7 +220,7 @@ kernel void matmul(device const half *a [[buffer(0)]],
     uint4 words6 = *(threadgroup uint4 *)(scratch + n22 + 2048);
     uint4 words7 = *(threadgroup uint4 *)(scratch + n22 + 3072);
     device half *c_at = c + (ulong(pm * 32) * N * 2 + n5) + (row2 * N + col);
-    *(device uint4 *)(c_at) = words4;
+    *(device uint4 *)c_at = words4;
     *(device uint4 *)(c_at + N * 16) = words5;
     *(device uint4 *)(c_at + N * 32) = words6;
     *(device uint4 *)(c_at + N * 48) = words7;

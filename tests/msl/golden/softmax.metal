@@ -12,6 +12,7 @@ kernel void softmax(device const float *x [[buffer(0)]],
                     uint sg [[simdgroup_index_in_threadgroup]])
 {
     alignas(16) threadgroup float scratch[36];
+
     // 6: let v = (x[row, 0 +: BLOCK] else -inf) as f32;
     int x_left = int(min(C, 1024L));
     long n = tg * C;
@@ -57,7 +58,7 @@ kernel void softmax(device const float *x [[buffer(0)]],
     if (ok)
         scratch[sg] = t1;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    float2 scratch_v = *(threadgroup float2 *)(scratch + 0);
+    float2 scratch_v = *(threadgroup float2 *)scratch;
     float most = max(scratch_v.x, scratch_v.y);
     float e = exp(v - most);
     float e1 = exp(v1 - most);
@@ -83,7 +84,7 @@ kernel void softmax(device const float *x [[buffer(0)]],
     if (ok)
         scratch_at[sg] = t3;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    float2 scratch_v1 = *(threadgroup float2 *)(scratch_at + 0);
+    float2 scratch_v1 = *(threadgroup float2 *)scratch_at;
     float total = scratch_v1.x + scratch_v1.y;
     device float *y_at = y + n + n1;
     if (in_x)
