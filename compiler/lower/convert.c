@@ -122,12 +122,26 @@ lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 
 /* ---- any way ---- */
 
+/* Is it made of fragments that a simdgroup loads as 8 x 8 matrices?  No other target has such layouts. */
+static bool
+is_squares(const Layout *l)
+{
+	int r = l->rank, stride;
+	bool transposed;
+	F2 to;
+	if (r < 2 || l->in[IN_LANE] != 5 || l->out[r - 1] < 3 || l->out[r - 2] < 3)
+		return false;
+	Layout squares = layout_squares(r, l->out);
+	return layout_fits_squares(l, &squares, &to, &stride, &transposed);
+}
+
 static bool
 needs_shared(const Layout *src, const Layout *dst, Convert *c)
 {
 	if (!layout_convert(src, dst, c))
 		die("a conversion between layouts of different tiles");
-	return c->kind == CONVERT_SHARED || (c->kind == CONVERT_SHUFFLE && !lower_can_shuffle(c, src, dst));
+	bool shuffles = c->kind == CONVERT_SHUFFLE && !is_squares(dst) && lower_can_shuffle(c, src, dst);
+	return c->kind == CONVERT_SHARED || (c->kind == CONVERT_SHUFFLE && !shuffles);
 }
 
 int64_t
@@ -141,14 +155,8 @@ lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type)
 static Layout
 scratch_layout(const Lower *l, const Layout *src, const Layout *dst, int bytes)
 {
-	int r = src->rank, stride;
-	bool transposed;
-	F2 to;
-	if (l->t->has & HAS_SIMDGROUP_MATRIX && r >= 2 && src->out[r - 1] >= 3 && src->out[r - 2] >= 3) {
-		Layout squares = layout_squares(r, src->out);
-		if (layout_fits_squares(dst, &squares, &to, &stride, &transposed))
-			return squares;
-	}
+	if (l->t->has & HAS_SIMDGROUP_MATRIX && is_squares(dst))
+		return layout_squares(src->rank, src->out);
 	return layout_best_shared(src, dst, bytes);
 }
 
