@@ -118,7 +118,6 @@ struct Msl {
 	int outer_scope;
 	Reg *param, shared;
 	int nparam;
-	bool used_prim[PRIM_COUNT];
 	bool stores_device, reads_stored;               /* device memory is written, and may be read again */
 
 	/* text */

@@ -571,7 +571,6 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 	if (!info->msl)
 		msl_cannot(m, arena_printf(e->mem, "'%s'", info->text));
 	RegType t = result_of(k, m, in, nin);
-	m->used_prim[k] = true;
 	Reg at = k == PRIM_FRAGMENT_LOAD || k == PRIM_FRAGMENT_LOAD_F32 ? element_pointer(m, in[0],
 	    k == PRIM_FRAGMENT_LOAD ? 2 : 4) : 0;
 	in = at ? &at : in;

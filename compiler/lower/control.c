@@ -43,6 +43,15 @@ scatter_all(Lower *l, Value *v, int n, const Reg *all)
 	}
 }
 
+/* What the source calls what a region begins with, as hints for text. */
+static void
+name_args(Lower *l, const Block *b)
+{
+	for (int i = 0; i < b->narg; i++)
+		for (int r = 0; b->arg[i].name && r < lower_count(&b->arg[i]); r++)
+			l->e->name(l->e, lower_regs(l, &b->arg[i])[r], b->arg[i].name);
+}
+
 static int
 count_results(const Op *op)
 {
@@ -98,6 +107,7 @@ lower_for(Lower *l, Op *op)
 	}
 	lower_new(l, &b->arg[0])[0] = index;
 	scatter_all(l, b->arg + 1, b->narg - 1, inside);
+	name_args(l, b);
 	lower_block(l, b);
 	Reg *next = gather_all(l, b->last->in, b->last->nin);
 	l->kept.n = kept;
@@ -126,6 +136,7 @@ lower_while(Lower *l, Op *op)
 	l->e->while_begin(l->e, next, inside, n + 1);
 	l->e->while_test(l->e, inside[n]);
 	scatter_all(l, body->arg, body->narg, inside);
+	name_args(l, body);
 	lower_block(l, body);
 	next[n] = test(l, op->region[0], gather_all(l, body->last->in, body->last->nin), &values);
 	memcpy(next, values, sizeof *next * (size_t)n);

@@ -30,16 +30,16 @@ kernel void matmul(device const half *a [[buffer(0)]],
     simdgroup_float8x8 acc[16];
     for (int i = 0; i < 16; i++)
         acc[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    for (long i = 0; i < K; i += 32) {
+    for (long k = 0; k < K; k += 32) {
         // 11: acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN];
         int row = lid / 4;
         int n6 = lid % 4;
-        device const half *a_at = a + (ulong(pm * 32) * K * 2 + i) + (row * K + n6 * 8);
+        device const half *a_at = a + (ulong(pm * 32) * K * 2 + k) + (row * K + n6 * 8);
         uint4 words = *(device const uint4 *)a_at;
         uint4 words1 = *(device const uint4 *)(a_at + K * 32);
         int row1 = lid / 8;
         int n7 = lid % 8;
-        device const half *b_at = b + (i * N + n5) + (row1 * N + n7 * 8);
+        device const half *b_at = b + (k * N + n5) + (row1 * N + n7 * 8);
         uint4 words2 = *(device const uint4 *)b_at;
         uint4 words3 = *(device const uint4 *)(b_at + N * 16);
         int n8 = (n6 * 64) | (row % 8 * 8) | (sg * 256);
