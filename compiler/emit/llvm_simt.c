@@ -150,6 +150,8 @@ kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 	LLVMTypeRef types[2] = {l->generic, l->generic};
 	e->kernel = *k;
 	l->fn = LLVMAddFunction(l->m, "kernel", LLVMFunctionType(l->none, types, 2, false));
+	/* a frame larger than the guard page behind the stack touches it all the same */
+	LLVMAddTargetDependentFunctionAttr(l->fn, "probe-stack", "inline-asm");
 	attribute(l, l->fn, "nounwind");
 	attribute(l, l->fn, "convergent");
 	l->host.thread = LLVMGetParam(l->fn, 0);

@@ -322,7 +322,7 @@ diff_check(const Diff *d, const DiffRun *r)
 	Opened x = {0};
 	DiffKind kind;
 	bool ran = run_case(&x, d->text, r, true);
-	if (!ran && strstr(tgl_error(x.cx)->message, "more stack")) { /* code that was made quickly takes much */
+	if (!ran && strstr(tgl_error(x.cx)->message, " needs more stack")) { /* code that was made quickly takes much */
 		close_all(&x);
 		ran = run_case(&x, d->text, r, false);
 	}
