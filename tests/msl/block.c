@@ -60,7 +60,7 @@ meet_simd(const char *what, uint32_t flags, int line)
 	t->line = line;
 	t->flags = flags;
 	for (int i = 0; i < s->lanes; i++)
-		if (lane[i].state == AT_SIMD && (lane[i].line != line || strcmp(lane[i].what, what) != 0 || lane[i].flags != flags))
+		if (lane[i].state == AT_SIMD && (lane[i].line != line || (lane[i].what != what && strcmp(lane[i].what, what) != 0) || lane[i].flags != flags))
 			differ(t, &lane[i], what, line);
 	if (++s->arrived < s->lanes) {
 		wait_here(t, AT_SIMD);

@@ -4,6 +4,7 @@
  *     msl_check --tgl FILE.tgl [--kernel NAME] [--example LABEL] [-D NAME=VALUE]... --json FILE.json FILE.metal
  *                                                         a launch as the description says, for the case named (host.c)
  *     msl_check --kernels FOLDER [--target apple9] [--all] [--kernel NAME] [--table FILE.md [--write]] [--keep FOLDER]
+ *         [--part 0/3]
  *                                                         everything in a folder of .tgl files (kernels.c)
  */
 #include <stdio.h>
@@ -134,6 +135,8 @@ main(int argc, char **argv)
 			*to = argv[++i];
 		else if (strcmp(argv[i], "-D") == 0 && i + 1 < argc && o.nargs < LEN(o.arg))
 			o.arg[o.nargs++] = definition(argv[++i]);
+		else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc)
+			sscanf(argv[++i], "%d/%d", &o.kernels.part, &o.kernels.parts);
 		else if (strcmp(argv[i], "--write") == 0)
 			o.kernels.write = true;
 		else if (strcmp(argv[i], "--all") == 0)

@@ -20,6 +20,7 @@ typedef struct KernelsOptions {
 	const char *only;                               /* this kernel alone, or NULL */
 	const char *document;                           /* that has the table, or NULL */
 	const char *keep;                               /* a folder for texts that are not right, or NULL */
+	int part, parts;                                /* every so-manieth file from this one on; 0: all */
 	bool write, all;                                /* put the table there; all dtypes */
 } KernelsOptions;
 

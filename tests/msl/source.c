@@ -364,7 +364,7 @@ compile(MslProgram *p)
 	}
 	snprintf(log, sizeof log, "%s/log", p->folder);
 	snprintf(command, sizeof command,
-	    "cd '%s' && '%s' -x cl -cl-std=clc++2021 -cl-no-stdinc -O1 -fno-inline -gdwarf-4 -fPIC -ffp-contract=off -Werror=uninitialized "
+	    "cd '%s' && '%s' -x cl -cl-std=clc++2021 -cl-no-stdinc -O1 -fno-inline -gline-tables-only -gdwarf-4 -fPIC -ffp-contract=off -Werror=uninitialized "
 	    "-Xclang -cl-ext=+all,-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables,"
 	    "-__opencl_c_device_enqueue,-__opencl_c_pipes "
 	    "-Wno-unknown-attributes -Wno-double-promotion -Wno-unused-command-line-argument -fsanitize=thread -fdata-sections "
