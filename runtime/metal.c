@@ -166,7 +166,8 @@ static bool
 metal_open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
 	if (opt->sanitize || opt->trace) {
-		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that", "it cannot %s", opt->sanitize ? "sanitize" : "trace");
+		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that", "it cannot %s",
+		    opt->sanitize ? "sanitize" : "trace");
 		return false;
 	}
 	MetalState *s = calloc(1, sizeof *s);
@@ -240,10 +241,12 @@ metal_alloc(Device *d, size_t size)
 	const Metal *m = &s->metal;
 	unsigned long most = METAL_SEND(m, max_buffer)(s->device, m->max_buffer);
 	if (size > most) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "a buffer of %zu bytes; %s has at most %lu in one", size, s->name, most);
+		device_fail(d, DEVICE_NO_MEMORY, "", "a buffer of %zu bytes; %s has at most %lu in one", size,
+		    s->name, most);
 		return NULL;
 	}
-	MetalBuffer b = {.object = METAL_SEND(m, new_buffer)(s->device, m->new_buffer, MAX(size, 1), 0), .size = MAX(size, 1)};
+	MetalBuffer b = {.object = METAL_SEND(m, new_buffer)(s->device, m->new_buffer, MAX(size, 1), 0),
+	    .size = MAX(size, 1)};
 	if (b.object)
 		b.bytes = METAL_SEND(m, contents)(b.object, m->contents);
 	if (!b.bytes || !keep_buffer(s, b)) {
@@ -280,7 +283,8 @@ metal_reaches(Device *d, const void *p, size_t size)
 {
 	if (size == 0 || metal_buffer_of(METAL_STATE(d), p, size))
 		return true;
-	device_fail(d, DEVICE_FAILED, "copy the data with tgl_tensor_write", "memory at %p is in no buffer of the GPU's", p);
+	device_fail(d, DEVICE_FAILED, "copy the data with tgl_tensor_write",
+	    "memory at %p is in no buffer of the GPU's", p);
 	return false;
 }
 

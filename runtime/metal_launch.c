@@ -45,7 +45,8 @@ compile_text(Device *d, Loaded *l)
 	    options, &error);
 	release(m, options);
 	if (!l->library)
-		device_fail(d, DEVICE_FAILED, "keep the text with --emit=metal, and report it", "Metal refuses kernel '%s': %s",
+		device_fail(d, DEVICE_FAILED, "keep the text with --emit=metal, and report it",
+		    "Metal refuses kernel '%s': %s",
 		    l->artefact->kernel, metal_words(m, error));
 	return l->library;
 }
@@ -78,9 +79,11 @@ check_pipeline(Device *d, Loaded *l)
 	unsigned long fixed = METAL_SEND(m, static_shared)(l->pipeline, m->static_shared);
 	if ((unsigned long)l->artefact->threads > most)
 		device_fail(d, DEVICE_FAILED, "fewer warps (-D warps=4) or smaller tiles",
-		    "a threadgroup has %d threads, and %s runs at most %lu of this kernel's in one", l->artefact->threads, s->name, most);
+		    "a threadgroup has %d threads, and %s runs at most %lu of this kernel's in one",
+		    l->artefact->threads, s->name, most);
 	else if (width != 32)
-		device_fail(d, DEVICE_FAILED, "", "the kernel was made for simdgroups of 32 threads, and %s has %lu", s->name, width);
+		device_fail(d, DEVICE_FAILED, "",
+		    "the kernel was made for simdgroups of 32 threads, and %s has %lu", s->name, width);
 	else if ((unsigned long)l->artefact->shared_bytes + fixed > s->max_shared)
 		device_fail(d, DEVICE_FAILED, "smaller tiles", "a threadgroup needs %lu bytes of memory, and %s has %lu",
 		    (unsigned long)l->artefact->shared_bytes + fixed, s->name, s->max_shared);
@@ -94,7 +97,8 @@ make_records(Device *d, Loaded *l)
 {
 	bool ok = l->artefact->nabi <= METAL_BUFFERS;
 	if (!ok)
-		device_fail(d, DEVICE_FAILED, "", "the kernel has %d parameters, and Metal takes %d", l->artefact->nabi, METAL_BUFFERS);
+		device_fail(d, DEVICE_FAILED, "", "the kernel has %d parameters, and Metal takes %d",
+		    l->artefact->nabi, METAL_BUFFERS);
 	for (int i = 0; ok && i < l->artefact->nabi; i++) {
 		AbiKind kind = l->artefact->abi[i].kind;
 		void **to = kind == ABI_FAULTS ? &l->faults : kind == ABI_COUNTER ? &l->counter : NULL;
@@ -142,7 +146,8 @@ metal_resources(Device *d, Loaded *l, TglResources *out)
 {
 	const Metal *m = &METAL_STATE(d)->metal;
 	*out = (TglResources){.threads = l->artefact->threads};
-	out->shared_bytes = (int)METAL_SEND(m, static_shared)(l->pipeline, m->static_shared) + (int)l->artefact->shared_bytes;
+	unsigned long fixed = METAL_SEND(m, static_shared)(l->pipeline, m->static_shared);
+	out->shared_bytes = (int)fixed + (int)l->artefact->shared_bytes;
 	return true;
 }
 
@@ -162,7 +167,8 @@ grid_groups(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned l
 	*out = (unsigned long)n;
 	if (fits && n <= INT32_MAX)
 		return true;
-	device_fail(d, DEVICE_FAILED, "larger tiles", "the grid has more programs than the %d threadgroups of one launch", INT32_MAX);
+	device_fail(d, DEVICE_FAILED, "larger tiles",
+	    "the grid has more programs than the %d threadgroups of one launch", INT32_MAX);
 	return false;
 }
 
@@ -172,7 +178,8 @@ set_pointer(Device *d, void *encoder, const void *p, int index)
 	const MetalState *s = METAL_STATE(d);
 	const MetalBuffer *b = metal_buffer_of(s, p, 1);
 	if (!b && p) {
-		device_fail(d, DEVICE_FAILED, "copy the data with tgl_tensor_write", "memory at %p is in no buffer of the GPU's", p);
+		device_fail(d, DEVICE_FAILED, "copy the data with tgl_tensor_write",
+		    "memory at %p is in no buffer of the GPU's", p);
 		return false;
 	}
 	METAL_SEND(&s->metal, set_buffer)(encoder, s->metal.set_buffer, b ? b->object : NULL,

@@ -8,8 +8,12 @@
 #include <string.h>
 
 #ifdef __APPLE__
-static const char *const library[] = {"/usr/lib/libobjc.A.dylib", "/System/Library/Frameworks/Foundation.framework/Foundation",
-	"/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics", "/System/Library/Frameworks/Metal.framework/Metal"};
+static const char *const library[] = {
+	"/usr/lib/libobjc.A.dylib",
+	"/System/Library/Frameworks/Foundation.framework/Foundation",
+	"/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics",
+	"/System/Library/Frameworks/Metal.framework/Metal",
+};
 #else
 static const char *const library[] = {"libobjc.A.dylib"};
 #endif

@@ -24,7 +24,8 @@
 #define EXPORT __attribute__((visibility("default")))
 
 typedef enum Kind {
-	ANY, CLASS, STRING, ERROR, ARRAY, DEVICE, QUEUE, BUFFER, OPTIONS, LIBRARY, FUNCTION, PIPELINE, COMMANDS, ENCODER, KINDS
+	ANY, CLASS, STRING, ERROR, ARRAY, DEVICE, QUEUE, BUFFER, OPTIONS, LIBRARY, FUNCTION, PIPELINE, COMMANDS,
+	ENCODER, KINDS
 } Kind;
 
 static const char *const kind_name[KINDS] = {"NSObject", "Class", "NSString", "NSError", "NSArray", "MTLDevice",
@@ -265,7 +266,14 @@ m_supportsFamily(Object *o, Selector *s, long family)
 }
 
 static unsigned long long m_workingSet(Object *o, Selector *s) { SELF(DEVICE, 0); return 8ull << 30; }
-static unsigned long m_maxBuffer(Object *o, Selector *s) { SELF(DEVICE, 0); return (unsigned long)setting("MOCK_METAL_BUFFER", 1 << 30); }
+
+static unsigned long
+m_maxBuffer(Object *o, Selector *s)
+{
+	SELF(DEVICE, 0);
+	return (unsigned long)setting("MOCK_METAL_BUFFER", 1 << 30);
+}
+
 static unsigned long m_maxShared(Object *o, Selector *s) { SELF(DEVICE, 0); return MSL_MAX_SHARED; }
 
 static void *
@@ -311,7 +319,8 @@ m_newLibrary(Object *o, Selector *s, Object *text, Object *options, Object **err
 	if (!self_of(text, STRING, "newLibraryWithSource") || !self_of(options, OPTIONS, "newLibraryWithSource"))
 		return NULL;
 	if (options->version < 0x30001 || options->math != 0)
-		misuse("kernels are compiled for Metal 3.1 without fast arithmetic, not %lx, mode %d", options->version, options->math);
+		misuse("kernels are compiled for Metal 3.1 without fast arithmetic, not %lx, mode %d",
+		    options->version, options->math);
 	int fd = mkstemp(path);
 	if (fd < 0 || write(fd, text->text, strlen(text->text)) != (ssize_t)strlen(text->text))
 		misuse("no temporary file");
@@ -371,7 +380,13 @@ m_maxThreads(Object *o, Selector *s)
 	return said >= 0 && (unsigned long)said < most ? (unsigned long)said : most;
 }
 
-static unsigned long m_width(Object *o, Selector *s) { SELF(PIPELINE, 0); return (unsigned long)setting("MOCK_METAL_WIDTH", 32); }
+static unsigned long
+m_width(Object *o, Selector *s)
+{
+	SELF(PIPELINE, 0);
+	return (unsigned long)setting("MOCK_METAL_WIDTH", 32);
+}
+
 
 static unsigned long
 m_staticShared(Object *o, Selector *s)
@@ -486,7 +501,8 @@ m_dispatch(Object *o, Selector *s, Size groups, Size threads)
 	MslReports *r = calloc(1, sizeof *r);
 	MslLaunch *l = &o->launch;
 	l->kernel = kernel_of(o->pipeline);
-	const unsigned long g[3] = {groups.width, groups.height, groups.depth}, t[3] = {threads.width, threads.height, threads.depth};
+	const unsigned long g[3] = {groups.width, groups.height, groups.depth};
+	const unsigned long t[3] = {threads.width, threads.height, threads.depth};
 	for (int i = 0; i < 3; i++) {
 		l->groups[i] = (int)g[i];
 		l->threads[i] = (int)t[i];
@@ -553,10 +569,13 @@ static Selector selectors[] = {
 	ROW("code", m_code), ROW("count", m_count), ROW("objectAtIndex:", m_objectAtIndex), ROW("name", m_name),
 	ROW("supportsFamily:", m_supportsFamily), ROW("recommendedMaxWorkingSetSize", m_workingSet),
 	ROW("maxBufferLength", m_maxBuffer), ROW("maxThreadgroupMemoryLength", m_maxShared),
-	ROW("newCommandQueue", m_newCommandQueue), ROW("newBufferWithLength:options:", m_newBuffer), ROW("contents", m_contents),
-	ROW("setLanguageVersion:", m_setVersion), ROW("setMathMode:", m_setMathMode), ROW("setFastMathEnabled:", m_setFastMath),
+	ROW("newCommandQueue", m_newCommandQueue), ROW("newBufferWithLength:options:", m_newBuffer),
+	ROW("contents", m_contents),
+	ROW("setLanguageVersion:", m_setVersion), ROW("setMathMode:", m_setMathMode),
+	ROW("setFastMathEnabled:", m_setFastMath),
 	ROW("newLibraryWithSource:options:error:", m_newLibrary), ROW("newFunctionWithName:", m_newFunction),
-	ROW("newComputePipelineStateWithFunction:error:", m_newPipeline), ROW("maxTotalThreadsPerThreadgroup", m_maxThreads),
+	ROW("newComputePipelineStateWithFunction:error:", m_newPipeline),
+	ROW("maxTotalThreadsPerThreadgroup", m_maxThreads),
 	ROW("threadExecutionWidth", m_width), ROW("staticThreadgroupMemoryLength", m_staticShared),
 	ROW("commandBuffer", m_commandBuffer), ROW("computeCommandEncoder", m_encoder),
 	ROW("setComputePipelineState:", m_setPipeline), ROW("setBuffer:offset:atIndex:", m_setBuffer),

@@ -44,9 +44,16 @@ simd_of(const MslThread *t)
 static _Noreturn void
 differ(const MslThread *t, const MslThread *other, const char *what, int line)
 {
-	msl_report(msl_run->reports, "divergence", line, "thread %d is at %s here, while thread %d is at %s (line %d)", t->index,
+	msl_report(msl_run->reports, "divergence", line,
+	    "thread %d is at %s here, while thread %d is at %s (line %d)", t->index,
 	    what, other->index, other->what, other->line);
 	msl_abort();
+}
+
+static bool
+is_same_place(const MslThread *t, const char *what, uint32_t flags, int line)
+{
+	return t->line == line && t->flags == flags && (t->what == what || strcmp(t->what, what) == 0);
 }
 
 /* Arrives with the simdgroup's other lanes; true for the last one, who lets them go. */
@@ -60,7 +67,7 @@ meet_simd(const char *what, uint32_t flags, int line)
 	t->line = line;
 	t->flags = flags;
 	for (int i = 0; i < s->lanes; i++)
-		if (lane[i].state == AT_SIMD && (lane[i].line != line || (lane[i].what != what && strcmp(lane[i].what, what) != 0) || lane[i].flags != flags))
+		if (lane[i].state == AT_SIMD && !is_same_place(&lane[i], what, flags, line))
 			differ(t, &lane[i], what, line);
 	if (++s->arrived < s->lanes) {
 		wait_here(t, AT_SIMD);
@@ -272,10 +279,12 @@ report_stuck(MslRun *r)
 			other = t;
 	}
 	if (other)
-		msl_report(r->reports, "divergence", waits->line, "%d of %d threads wait at %s for ever: thread %d is at %s (line %d)", n,
+		msl_report(r->reports, "divergence", waits->line,
+		    "%d of %d threads wait at %s for ever: thread %d is at %s (line %d)", n,
 		    r->nthreads, waits->what, other->index, other->what, other->line);
 	else
-		msl_report(r->reports, "divergence", waits->line, "%d of %d threads wait at %s for ever: %d have returned", n, r->nthreads,
+		msl_report(r->reports, "divergence", waits->line,
+		    "%d of %d threads wait at %s for ever: %d have returned", n, r->nthreads,
 		    waits->what, done);
 }
 
@@ -330,14 +339,18 @@ check_limits(const MslLaunch *l, MslReports *out)
 	for (int i = 0; i < k->narray; i++)
 		shared = ((shared + 15) & ~15ull) + k->array[i].size;
 	if (shared > MSL_MAX_SHARED)
-		msl_report(out, "limit", k->line, "%llu bytes of threadgroup memory; there are %d", (unsigned long long)shared, MSL_MAX_SHARED);
+		msl_report(out, "limit", k->line, "%llu bytes of threadgroup memory; there are %d",
+		    (unsigned long long)shared, MSL_MAX_SHARED);
 	bool many = threads < 1 || threads > MSL_MAX_THREADS, more = k->threads >= 0 && threads > k->threads;
 	if (many)
-		msl_report(out, "limit", k->line, "%d threads a threadgroup; there are at most %d", threads, MSL_MAX_THREADS);
+		msl_report(out, "limit", k->line, "%d threads a threadgroup; there are at most %d", threads,
+		    MSL_MAX_THREADS);
 	else if (more)
-		msl_report(out, "limit", k->line, "launched with %d threads, the kernel says at most %d", threads, k->threads);
+		msl_report(out, "limit", k->line, "launched with %d threads, the kernel says at most %d",
+		    threads, k->threads);
 	if (l->threadgroup_bytes % 16)
-		msl_report(out, "limit", k->line, "%d bytes of threadgroup memory: not a multiple of 16", l->threadgroup_bytes);
+		msl_report(out, "limit", k->line, "%d bytes of threadgroup memory: not a multiple of 16",
+		    l->threadgroup_bytes);
 	for (int i = 0; i < k->nparam; i++) {
 		const MslParam *p = &k->param[i];
 		bool memory = p->kind == MSL_POINTER || p->kind == MSL_REFERENCE;
@@ -366,7 +379,8 @@ run_groups(MslRun *r, void *dynamic)
 	int n = l->groups[0] * l->groups[1] * l->groups[2];
 	for (int i = 0; i < n && !r->aborted; i++) {
 		r->group = l->order ? n - 1 - i : i;
-		int group[3] = {r->group % l->groups[0], r->group / l->groups[0] % l->groups[1], r->group / l->groups[0] / l->groups[1]};
+		int group[3] = {r->group % l->groups[0], r->group / l->groups[0] % l->groups[1],
+		    r->group / l->groups[0] / l->groups[1]};
 		poison_shared(r, dynamic);
 		run_group(r, group);
 	}

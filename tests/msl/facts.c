@@ -46,8 +46,10 @@ typedef struct Facts {
 int
 msl_dtype_bytes(const char *t)
 {
-	static const struct { const char *name; int bytes; } row[] = {{"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u32", 4},
-		{"i64", 8}, {"u64", 8}, {"i16", 2}, {"u16", 2}, {"i8", 1}, {"u8", 1}, {"bool", 1}, {"f8e4m3", 1}, {"f8e5m2", 1},
+	static const struct { const char *name; int bytes; } row[] = {{"f32", 4}, {"f16", 2}, {"bf16", 2},
+	    {"i32", 4}, {"u32", 4},
+		{"i64", 8}, {"u64", 8}, {"i16", 2}, {"u16", 2}, {"i8", 1}, {"u8", 1}, {"bool", 1}, {"f8e4m3",
+		    1}, {"f8e5m2", 1},
 		{"f64", 8}, {"i4", 1}, {"u4", 1}, {"f4e2m1", 1}};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
 		if (strcmp(row[i].name, t) == 0)
@@ -177,7 +179,8 @@ read_facts(const char *path, Facts *out)
 		Launch *l = out->n ? &out->launch[out->n - 1] : NULL;
 		if (!out->elements_line && strstr(row, "thread_elements"))
 			out->elements_line = line;
-		for (char *word = mark ? strtok(mark + 5, " ") : NULL; word && out->nwant < MAX_EXPECTS; word = strtok(NULL, " ")) {
+		for (char *word = mark ? strtok(mark + 5, " ") : NULL; word &&
+		    out->nwant < MAX_EXPECTS; word = strtok(NULL, " ")) {
 			out->want[out->nwant].line = line;
 			strncpy(out->want[out->nwant++].text, word, sizeof out->want->text - 1);
 		}
@@ -303,7 +306,8 @@ report_errors(const char *path, const char *said, MslReports *out)
 		const char *error = strstr(s, "error: "), *at = strstr(s, name);
 		if (!error || error > s + n)
 			continue;
-		int line = at && at < error ? atoi(at + strlen(name) + 1) : at && strncmp(at - 1, "/", 1) == 0 ? line_noted(error, name) : atoi(s);
+		int line = at && at < error ? atoi(at + strlen(name) + 1) : at && strncmp(at - 1, "/", 1) == 0
+		    ? line_noted(error, name) : atoi(s);
 		if (line || !out->n)
 			msl_report(out, "error", line, "%.*s", (int)(s + n - error - 7), error + 7);
 	}

@@ -152,7 +152,8 @@ put_tensor(Host *h, int i, const json_t *row)
 	}
 	TglTensor *t = h->c->b.tensor[p];
 	bool unset = strcmp(access, "write") == 0 && !b->has_fill;
-	if (!grain || (k->params.at[p].kind == PARAM_TENSOR && strcmp(dtype, dtype_info[t->dtype].text) != 0 && !strchr(dtype, '4')))
+	if (!grain || (k->params.at[p].kind == PARAM_TENSOR && strcmp(dtype, dtype_info[t->dtype].text) != 0 &&
+	    !strchr(dtype, '4')))
 		wrong(h, "buffer %d, '%s', is of %s, not %s", i, word_of(row, "name"), dtype_info[t->dtype].text, dtype);
 	h->tensor[i] = t;
 	put_memory(h, i, tgl_tensor_bytes(t), grain ? grain : 1, unset, t->data);
@@ -251,7 +252,8 @@ find_grid(Host *h)
 		if (!text || !formula_value(&(Formula){named, h, true}, text, &v))
 			wrong(h, "'%s' is no formula", text ? text : "");
 		else if ((int64_t)v != want[i])
-			wrong(h, "axis %d of the grid is %s = %lld, and should be %lld", i, text, (long long)v, (long long)want[i]);
+			wrong(h, "axis %d of the grid is %s = %lld, and should be %lld", i, text, (long long)v,
+			    (long long)want[i]);
 		all *= (int64_t)v;
 	}
 	return all;
@@ -267,7 +269,8 @@ prepare(Host *h)
 	if (!h->launch.kernel)
 		wrong(h, "the text has no kernel '%s'", word_of(h->json, "kernel"));
 	else if (h->launch.kernel->threads != number_of(h->json, "threads"))
-		wrong(h, "%d threads, but the kernel says at most %d", number_of(h->json, "threads"), h->launch.kernel->threads);
+		wrong(h, "%d threads, but the kernel says at most %d", number_of(h->json, "threads"),
+		    h->launch.kernel->threads);
 	check_values(h);
 	json_array_foreach(json_object_get(h->json, "buffers"), i, row)
 		put_row(h, row);
@@ -310,7 +313,8 @@ compare(Host *h)
 		h->out->ratio = fmax(h->out->ratio, check.ratio);
 		if (!check.passed)
 			wrong(h, "'%s' at %lld is %g, not %g: %g times its bound, %lld of %lld elements wrong", check.param,
-			    (long long)check.element, check.got, check.want, check.ratio, (long long)check.nwrong, (long long)check.count);
+			    (long long)check.element, check.got, check.want, check.ratio,
+			    (long long)check.nwrong, (long long)check.count);
 	}
 }
 

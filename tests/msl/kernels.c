@@ -110,7 +110,8 @@ run_case(Kernels *k, Row *r, TglCase *c)
 	else if (*h->wrong)
 		set_outcome(r, "wrong", h->wrong);
 	else {
-		snprintf(why, sizeof why, "line %d: %s: %.300s", h->reports.at[0].line, h->reports.at[0].kind, h->reports.at[0].text);
+		snprintf(why, sizeof why, "line %d: %s: %.300s", h->reports.at[0].line, h->reports.at[0].kind,
+		    h->reports.at[0].text);
 		set_outcome(r, "reported", why);
 	}
 	r->ratio = MAX(r->ratio, h->ratio);

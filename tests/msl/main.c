@@ -44,7 +44,8 @@ print_result(const char *what, const MslProgram *p, const HostResult *r)
 	if (*r->wrong)
 		printf("%s: %s\n", what, r->wrong);
 	for (int i = 0; i < r->reports.n; i++)
-		printf("%s:%d: %s: %s\n", p->text_path, r->reports.at[i].line, r->reports.at[i].kind, r->reports.at[i].text);
+		printf("%s:%d: %s: %s\n", p->text_path, r->reports.at[i].line, r->reports.at[i].kind,
+		    r->reports.at[i].text);
 }
 
 static int
@@ -129,8 +130,10 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		const char **to = strcmp(argv[i], "--tgl") == 0 ? &o.tgl : strcmp(argv[i], "--kernel") == 0 ? &o.kernel :
 		    strcmp(argv[i], "--example") == 0 ? &o.example : strcmp(argv[i], "--json") == 0 ? &o.json :
-		    strcmp(argv[i], "--kernels") == 0 ? &o.kernels.folder : strcmp(argv[i], "--target") == 0 ? &o.kernels.target :
-		    strcmp(argv[i], "--table") == 0 ? &o.kernels.document : strcmp(argv[i], "--keep") == 0 ? &o.kernels.keep : NULL;
+		    strcmp(argv[i], "--kernels") == 0 ? &o.kernels.folder : strcmp(argv[i], "--target") == 0
+		    ? &o.kernels.target :
+		    strcmp(argv[i], "--table") == 0 ? &o.kernels.document : strcmp(argv[i], "--keep") == 0
+		    ? &o.kernels.keep : NULL;
 		if (to && i + 1 < argc)
 			*to = argv[++i];
 		else if (strcmp(argv[i], "-D") == 0 && i + 1 < argc && o.nargs < LEN(o.arg))

@@ -23,7 +23,7 @@ enum { MSL_MAX_REPORTS = 16, MSL_MAX_KERNELS = 16, MSL_MAX_ARRAYS = 64 };
 /* ---- report.c ---- */
 
 typedef struct MslReport {
-	const char *kind;                               /* race divergence bounds alignment uninitialised limit fragment … */
+	const char *kind;                               /* race divergence bounds alignment limit fragment … */
 	int line;                                       /* of the .metal file; 0: of none */
 	char text[400];
 } MslReport;
@@ -86,7 +86,7 @@ int msl_line(const MslProgram *p, uint64_t offset);
 typedef struct MslBuffer {
 	void *at;                                       /* NULL: nothing is bound */
 	size_t size;
-	int grain;                                      /* bytes of an element, 1, 2, 4 or 8: how fine races are looked for */
+	int grain;                                      /* bytes of an element, 1, 2, 4 or 8: how fine races are told */
 	bool unset;                                     /* its contents mean nothing at first */
 	bool constant;                                  /* set by value: reads alone */
 } MslBuffer;

@@ -62,7 +62,8 @@ msl_shadow_open(MslRun *r)
 		s->region[s->n - 1].unset = b->unset;
 	}
 	for (int i = 0; i < k->narray; i++) {
-		add_region(s, (uint64_t)(uintptr_t)r->program->base + k->array[i].offset, k->array[i].size, 1, k->array[i].name);
+		add_region(s, (uint64_t)(uintptr_t)r->program->base + k->array[i].offset, k->array[i].size, 1,
+		    k->array[i].name);
 		s->region[s->n - 1].shared = true;
 	}
 	if (r->program->constants_end)
@@ -169,7 +170,8 @@ report_race(const MslRun *r, const Region *g, uint64_t offset, uint64_t then, ui
 		    r->group, writes ? "writes" : "reads", (unsigned long long)offset, g->name, did, other);
 	else
 		msl_report(r->reports, "race", line,
-		    "thread %d %s byte %llu of '%s', which thread %d %s (line %d) with no barrier between", r->current->index,
+		    "thread %d %s byte %llu of '%s', which thread %d %s (line %d) with no barrier between",
+		    r->current->index,
 		    writes ? "writes" : "reads", (unsigned long long)offset, g->name, THREAD(then), did, other);
 }
 
@@ -227,8 +229,10 @@ stray(const MslRun *r, const Shadow *s, uint64_t at, int bytes, unsigned how, ui
 	}
 	const char *does = how & ACCESS_WRITE ? "writes" : "reads";
 	if (near)
-		msl_report(r->reports, "bounds", line_of(r, site), "thread %d of threadgroup %d %s %d bytes at %lld of '%s', which has %llu",
-		    r->current->index, r->group, does, bytes, (long long)(at - near->at), near->name, (unsigned long long)near->size);
+		msl_report(r->reports, "bounds", line_of(r, site),
+		    "thread %d of threadgroup %d %s %d bytes at %lld of '%s', which has %llu",
+		    r->current->index, r->group, does, bytes, (long long)(at - near->at), near->name,
+		    (unsigned long long)near->size);
 	else
 		msl_report(r->reports, "bounds", line_of(r, site), "thread %d of threadgroup %d %s %d bytes of no buffer",
 		    r->current->index, r->group, does, bytes);
@@ -247,7 +251,8 @@ msl_access(const void *pointer, int bytes, int align, unsigned how, uint32_t sit
 	    at - (uint64_t)(uintptr_t)r < sizeof *r)
 		return;
 	if (at % (unsigned)align) {
-		msl_report(r->reports, "alignment", line_of(r, site), "thread %d %s %d bytes at an address that is a multiple of %d",
+		msl_report(r->reports, "alignment", line_of(r, site),
+		    "thread %d %s %d bytes at an address that is a multiple of %d",
 		    r->current->index, how & ACCESS_WRITE ? "writes" : "reads", bytes, (int)(at & -at));
 		msl_abort();
 	}
@@ -280,7 +285,9 @@ HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 void __tsan_init(void);
 void __tsan_init(void) {}
 
-#define RANGE(at, n, how) if (n) msl_access(at, (int)(n), 1, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1))
+#define RANGE(at, n, how)                                                                                              \
+	if (n)                                                                                                          \
+	msl_access(at, (int)(n), 1, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1))
 
 void *__tsan_memcpy(void *to, const void *from, size_t n);
 void *__tsan_memmove(void *to, const void *from, size_t n);

@@ -170,7 +170,8 @@ parse_param(MslProgram *p, MslKernel *k, const char *s, const char *end, int lin
 {
 	MslParam *to = &k->param[k->nparam++];
 	char attribute[96];
-	const char *open = memmem(s, (size_t)(end - s), "[[", 2), *close = open ? memmem(open, (size_t)(end - open), "]]", 2) : NULL;
+	const char *open = memmem(s, (size_t)(end - s), "[[", 2), *close = open ? memmem(open,
+	    (size_t)(end - open), "]]", 2) : NULL;
 	if (!close) {
 		char text[96];
 		copy_trimmed(text, sizeof text, s, end);
@@ -191,7 +192,8 @@ parse_param(MslProgram *p, MslKernel *k, const char *s, const char *end, int lin
 		if (to->index < 0 || to->index >= MSL_BUFFERS)
 			fail(p, "%d: error: 'buffer' attribute parameter is out of bounds: must be between 0 and 30", line);
 		for (int i = 0; i < k->nparam - 1; i++)
-			if ((k->param[i].kind == MSL_POINTER || k->param[i].kind == MSL_REFERENCE) && k->param[i].index == to->index)
+			if ((k->param[i].kind == MSL_POINTER || k->param[i].kind == MSL_REFERENCE) &&
+			    k->param[i].index == to->index)
 				fail(p, "%d: error: buffer(%d) is '%s' already", line, to->index, k->param[i].name);
 	} else if (sscanf(attribute, "threadgroup ( %d )", &to->index) == 1) {
 		parse_memory(p, to, line);
@@ -297,7 +299,8 @@ put_argument(FILE *f, const MslParam *a)
 	case MSL_BUILTIN:
 		fprintf(f, "%s(", a->type);
 		for (int i = 0; i < a->components; i++)
-			fprintf(f, "%si[%d /* %c */]", i ? ", " : "", a->index < POSITIONS ? 3 * a->index + i : 18 + a->index - POSITIONS,
+			fprintf(f, "%si[%d /* %c */]", i ? ", " : "", a->index < POSITIONS ? 3 * a->index + i
+			    : 18 + a->index - POSITIONS,
 			    axis[i]);
 		fprintf(f, ")");
 	}
@@ -343,7 +346,8 @@ msl_compiler(char *path, size_t room)
 	static const char *const name[] = {"clang-22", "clang", "clang-14"};
 	char tool[512];
 	const char *own = getenv("MSL_CLANG");
-	if (!in_path("objcopy", tool, sizeof tool) || !in_path("addr2line", tool, sizeof tool) || !in_path("cc", tool, sizeof tool))
+	if (!in_path("objcopy", tool, sizeof tool) || !in_path("addr2line", tool, sizeof tool) || !in_path("cc",
+	    tool, sizeof tool))
 		return false;
 	if (own && *own)
 		return snprintf(path, room, "%s", own) < (int)room && access(own, X_OK) == 0;
@@ -431,7 +435,8 @@ load(MslProgram *p)
 {
 	struct link_map *map;
 	Dl_info own;
-	if (dladdr(&builtin_name, &own))                /* so that kernels find what they call in a library that is hidden */
+	if (dladdr(&builtin_name,
+	    &own))                /* so that kernels find what they call in a library that is hidden */
 		dlopen(own.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 	p->handle = dlopen(p->library, RTLD_NOW | RTLD_LOCAL);
 	if (!p->handle || dlinfo(p->handle, RTLD_DI_LINKMAP, &map) != 0) {
@@ -514,7 +519,8 @@ msl_line(const MslProgram *p, uint64_t offset)
 {
 	char command[512], row[1024];
 	int line = 0;
-	snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%llx 2>/dev/null", p->library, (unsigned long long)offset);
+	snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%llx 2>/dev/null", p->library,
+	    (unsigned long long)offset);
 	FILE *f = popen(command, "r");
 	while (f && !line && fgets(row, sizeof row, f)) {
 		char *colon = strrchr(row, ':');

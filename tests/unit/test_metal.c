@@ -41,10 +41,12 @@ static const char wrong_text[] =
 static const char values_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
     "[[max_total_threads_per_threadgroup(32)]]\n"
-    "kernel void values(device const short *x [[buffer(0)]], constant long &s0 [[buffer(1)]], constant long &s1 [[buffer(2)]],\n"
+    "kernel void values(device const short *x [[buffer(0)]], constant long &s0 [[buffer(1)]],\n"
+    "    constant long &s1 [[buffer(2)]],\n"
     "    device float *y [[buffer(3)]], constant float &a [[buffer(4)]], constant bfloat &b [[buffer(5)]],\n"
     "    constant long &n [[buffer(6)]], constant bool &t [[buffer(7)]], constant long &M [[buffer(8)]],\n"
-    "    constant long &N [[buffer(9)]], constant int &gi [[buffer(10)]], constant int &gj [[buffer(11)]], constant ulong &inverse [[buffer(12)]],\n"
+    "    constant long &N [[buffer(9)]], constant int &gi [[buffer(10)]], constant int &gj [[buffer(11)]],\n"
+    "    constant ulong &inverse [[buffer(12)]],\n"
     "    threadgroup float *shared [[threadgroup(0)]],\n"
     "    uint group [[threadgroup_position_in_grid]], uint i [[thread_position_in_threadgroup]])\n"
     "{\n"
@@ -52,12 +54,15 @@ static const char values_text[] =
     "\tsimdgroup_barrier(mem_flags::mem_threadgroup);\n"
     "\tif (group != 0 || i != 0)\n\t\treturn;\n"
     "\ty[0] = shared[31];\n\ty[1] = float(as_type<ushort>(b));\n\ty[2] = float(n);\n\ty[3] = t ? 1.0f : 0.0f;\n"
-    "\ty[4] = float(x[s0 + s1]);\n\ty[5] = float(M * 100 + N);\n\ty[6] = float(gi * 100 + gj) + (inverse == (1ul << 32 | 1ul) ? 0.5f : 0.0f);\n\ty[7] = float(s0 * 100 + s1);\n}\n";
+    "\ty[4] = float(x[s0 + s1]);\n\ty[5] = float(M * 100 + N);\n"
+    "\ty[6] = float(gi * 100 + gj) + (inverse == (1ul << 32 | 1ul) ? 0.5f : 0.0f);\n"
+    "\ty[7] = float(s0 * 100 + s1);\n}\n";
 
 static const char sure_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
     "[[max_total_threads_per_threadgroup(32)]]\n"
-    "kernel void sure(device float *y [[buffer(0)]], constant long &n [[buffer(1)]], constant int &g [[buffer(2)]], device uint *faults [[buffer(3)]],\n"
+    "kernel void sure(device float *y [[buffer(0)]], constant long &n [[buffer(1)]], constant int &g [[buffer(2)]],\n"
+    "    device uint *faults [[buffer(3)]],\n"
     "    uint i [[thread_position_in_grid]])\n"
     "{\n\tif (i == 0) {\n\t\ty[0] = 1.0f;\n\t\tfaults[0] = 2;\n\t\tfaults[1] = 8;\n\t}\n}\n";
 
@@ -279,7 +284,8 @@ test_values(void **state)
 	open_device(f);
 	TglTensor *in = tgl_tensor_strided(f->dev, TGL_I16, 2, dim, stride), *out = tgl_tensor(f->dev, TGL_F32, 1, &eight);
 	assert_int_equal(tgl_tensor_write(in, x, sizeof x), TGL_OK);
-	TglArg args[] = {tgl_arg_tensor("x", in), tgl_arg_tensor("y", out), tgl_arg_float("a", 0.5), tgl_arg_float("b", -2.0),
+	TglArg args[] = {tgl_arg_tensor("x", in), tgl_arg_tensor("y", out), tgl_arg_float("a", 0.5),
+	    tgl_arg_float("b", -2.0),
 	    tgl_arg_int("n", 1 << 20), tgl_arg_bool("t", true)};
 	TglStatus s = tgl_launch(f->dev, tgl_kernel(f->p, "values"), args, LEN(args), NULL);
 	if (s != TGL_OK)
@@ -333,10 +339,12 @@ test_pipeline(void **state)
 	TglCheck check;
 	open_device(f);
 	setenv("MOCK_METAL_FAIL", "pipeline", 1);
-	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_DEVICE, "Metal makes no pipeline of kernel 'copy': too many registers");
+	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_DEVICE,
+	    "Metal makes no pipeline of kernel 'copy': too many registers");
 	unsetenv("MOCK_METAL_FAIL");
 	setenv("MOCK_METAL_THREADS", "32", 1);
-	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_DEVICE, "a threadgroup has 64 threads, and Mock M1 runs at most 32");
+	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_DEVICE,
+	    "a threadgroup has 64 threads, and Mock M1 runs at most 32");
 	unsetenv("MOCK_METAL_THREADS");
 	setenv("MOCK_METAL_WIDTH", "64", 1);
 	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_DEVICE, "simdgroups of 32 threads, and Mock M1 has 64");
