@@ -220,7 +220,7 @@ put_row(const Row *r, Text *out)
 	text_put(out, " |\n");
 }
 
-static const char begin_mark[] = "<!-- kernels: made by msl_check --kernels dsl_examples --all --table docs/metal.md --write -->\n";
+static const char begin_mark[] = "<!-- kernels: made by msl_check --kernels dsl_examples --table docs/metal.md --write -->\n";
 static const char end_mark[] = "<!-- end -->\n";
 
 static bool
