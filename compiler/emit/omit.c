@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct Way {
-	uint64_t *set;                                  /* exclusive ors that a register comes from, by number; NULL: none */
+	uint64_t *set;          /* exclusive ors that a register comes from, by number; NULL: none */
 	bool is_constant;
 } Way;
 

@@ -1,9 +1,10 @@
 /* Global memory's shadow: of every element that a kernel may write, who wrote it last and two that touched it since.
  *
  * Two are enough for races between blocks: they are kept of different blocks where there are such, and whoever writes
- * then is not one of them.  Of one block they are the first and the last under a clock.  Blocks are unordered but for atomics: a release leaves at its address who was known then,
- * an acquire takes all that stands there.  What is so learned is a graph of sources that grows by a node each time and
- * is only read (flattened, once) when two blocks did meet in one place.
+ * then is not one of them.  Of one block they are the first and the last under a clock.  Blocks are unordered but for
+ * atomics: a release leaves at its address who was known then, an acquire takes all that stands there.  What is so
+ * learned is a graph of sources that grows by a node each time and is only read (flattened, once) when two blocks did
+ * meet in one place.
  *
  * Threads of one store may collide in an element, as the language allows ("one of the values, whole"), so writes of the
  * same instruction are no race within a block.  Tensors that a kernel only reads have no shadow. */

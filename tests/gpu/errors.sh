@@ -67,7 +67,7 @@ expect 1 'CUDA_ERROR_ILLEGAL_ADDRESS' run faults.tgl wild --arg 'x=zeros([4])' -
 holds grep -q -e '--device=cpu --sanitize' "$err"
 expect 1 "stores to element 1099511627776 of 'x'" run faults.tgl wild --arg 'x=zeros([4])' -D at=1099511627776 --device=cpu --sanitize
 hand 1 'CUDA_ERROR_ILLEGAL_ADDRESS, result 700' wild --block 64
-expect 1 'assertion failed in program 3.*: must be small: 3' run faults.tgl careful --arg 'x=arange(0, 8) as f32' -D N=8 --device=cuda
+expect 1 'assertion failed in program [3-7].*: must be small: [3-7]' run faults.tgl careful --arg 'x=arange(0, 8) as f32' -D N=8 --device=cuda
 expect 0 '^careful on cuda:0$' run faults.tgl careful --arg 'x=zeros([8])' -D N=8 --device=cuda
 expect 1 'no.such.instruction\|ptxas\|CUDA_ERROR_INVALID_PTX' run faults.tgl refused --device=cuda
 

@@ -153,12 +153,12 @@ value_of(DType t, uint32_t v)
 	}
 }
 
-/* Every row from one to another was called by this program's tests. */
+/* Every row from one to another that PTX has was called by this program's tests. */
 static inline void
 all_called(PrimKind first, PrimKind last)
 {
 	for (PrimKind k = first; k <= last; k++)
-		if (!called.row[k])
+		if (!called.row[k] && prim_info[k].ptx)
 			fail_msg("nothing calls %s", prim_info[k].text);
 }
 
