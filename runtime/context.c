@@ -43,6 +43,7 @@ free_options(TglCompileOptions *o)
 	free((char *)o->stop_after);
 	free((char *)o->dump);
 	free((char *)o->ir);
+	free((char *)o->trace);
 }
 
 void
@@ -233,5 +234,10 @@ tgl_context_compile(TglContext *cx, const TglCompileOptions *options)
 	o->stop_after = copy_text(o->stop_after);
 	o->dump = copy_text(o->dump);
 	o->ir = copy_text(o->ir);
-	return TGL_OK;
+	o->trace = copy_text(o->trace);
+	TraceWish wish;
+	if (!o->trace || trace_parse(cx->own->names, o->trace, &wish))
+		return TGL_OK;
+	diag_error(cx->own, NOWHERE, DIAG_TRACE_TEXT, o->trace);
+	return context_fail(cx, TGL_ERROR_USAGE, NULL);
 }

@@ -198,9 +198,9 @@ cuda_close_device(Device *d)
 static bool
 cuda_open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
-	if (opt->sanitize || opt->trace) {
+	if (opt->sanitize || opt->trace || opt->break_nan) {
 		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that",
-		    "it cannot %s", opt->sanitize ? "sanitize" : "trace");
+		    "it cannot %s", opt->sanitize ? "sanitize" : opt->trace ? "trace" : "look for NaN");
 		return false;
 	}
 	d->state = calloc(1, sizeof(CudaState));

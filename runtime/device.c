@@ -89,7 +89,7 @@ static const char *
 default_name(const TglDeviceOptions *o)
 {
 	DeviceProbe p;
-	if (o->sanitize || o->trace || o->threads)
+	if (o->sanitize || o->trace || o->break_nan || o->threads)
 		return "cpu";
 	return device_cuda.probe(0, &p) && p.info.available ? "cuda" : "cpu";
 }

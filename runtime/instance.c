@@ -75,7 +75,11 @@ compile(TglKernel *k, const Bound *b, const char *target, const Promises *promis
 	    .layouts = o->layouts,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
+	TraceWish wish;
+	Compile *cx = k->program->compile;
+	cx->trace = o->trace && trace_parse(cx->names, o->trace, &wish) ? &wish : NULL;
 	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, target, promises, &opt);
+	cx->trace = NULL;
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
 		o->write(o->user, dump.at);
@@ -121,7 +125,8 @@ take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
 {
 	TglContext *cx = k->program->cx;
 	Text bytes = {0};
-	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.layouts || cx->compile.ir)
+	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.layouts || cx->compile.ir ||
+	    cx->compile.trace)
 		return false;
 	bool found = cache_get(context_cache(cx), name, &bytes) && artefact_read(bytes.at, bytes.n, &in->artefact);
 	text_close(&bytes);
@@ -174,7 +179,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 		in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
 	if (!in->loaded)
 		return device_report(dev, cx, NULL, k->k);
-	if (!k->program->cx->compile.layouts && !k->program->cx->compile.ir)
+	if (!k->program->cx->compile.layouts && !k->program->cx->compile.ir && !k->program->cx->compile.trace)
 		keep(in, k, &b->bound, &name);
 	return TGL_OK;
 }

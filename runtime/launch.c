@@ -127,6 +127,7 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 	    [FAULT_MEMORY] = DIAG_FAULT_MEMORY,
 	    [FAULT_CANCELLED] = DIAG_FAULT_ASSERT,
 	    [FAULT_KERNEL] = DIAG_FAULT_KERNEL,
+	    [FAULT_NAN] = DIAG_FAULT_NAN,
 	};
 	Place at = fault->place;
 	for (int i = 0; i < cx->files.n && fault->path; i++)

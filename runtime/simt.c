@@ -44,6 +44,12 @@ simt_probe(int index, DeviceProbe *out)
 static bool
 open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
+	if (opt->break_nan) {
+		d->error.what = DEVICE_FAILED;
+		snprintf(d->error.text, sizeof d->error.text, "it cannot look for NaN");
+		snprintf(d->error.help, sizeof d->error.help, "open the device 'cpu' for that (--device=cpu)");
+		return false;
+	}
 	SimtState *s = index == 0 ? calloc(1, sizeof *s) : NULL;
 	if (!s || !(s->machine = simt_open())) {
 		snprintf(d->error.text, sizeof d->error.text, "%s", index ? "there is one, numbered 0" : "no memory");

@@ -107,6 +107,9 @@ typedef struct TglCompileOptions {
 	/* a file of tile IR, as a dump prints it, that holds the kernel and runs in place of what the passes
 	 * make of the source; NULL: none */
 	const char *ir;
+	/* "NAME@LINE" or "NAME@LINE,program=(i,j)": kernels print the values that the name is given there (cpu and
+	 * simt); NULL: none */
+	const char *trace;
 	bool verify;                    /* check the tile IR before and after every pass */
 	bool times;                     /* one line a pass to `write` */
 	/* For tests: tiles lie over a GPU's threads in layouts drawn by this seed; 0: in those that are best. */
@@ -203,6 +206,8 @@ typedef struct TglDeviceOptions {
 	int threads;                    /* 0: as many as the machine has processors */
 	/* report out-of-bounds pointers, races, uninitialised reads */
 	bool sanitize;
+	/* cpu: stop at the first NaN or infinity that is not in what made it */
+	bool break_nan;
 	/* simt: leave out the checks of the GPU's code, for speed */
 	bool unchecked;
 	/* simt: compile sooner to code that is slower: for kernels that run once */

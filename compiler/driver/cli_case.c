@@ -35,7 +35,7 @@ session_open(Session *s, const Cli *cli)
 	TglCompileOptions compile = {
 		.only = passes.only, .skip = passes.skip, .stop_after = passes.stop_after, .dump = passes.dump,
 		.verify = passes.verify, .times = cli_has(cli, OPT_TIME), .write = print_dump,
-		.user = (void *)cli, .ir = cli->value[OPT_IR],
+		.user = (void *)cli, .ir = cli->value[OPT_IR], .trace = cli->value[OPT_TRACE],
 	};
 	*s = (Session){.cli = cli, .cx = tgl_context_open(), .status = EXIT_WRONG};
 	if (!s->cx) {
@@ -65,6 +65,7 @@ session_device(Session *s, const char *name)
 	TglDeviceOptions options = {
 		.threads = (int)MIN(threads, 1024),
 		.sanitize = cli_has(s->cli, OPT_SANITIZE),
+		.break_nan = cli_has(s->cli, OPT_BREAK_NAN),
 		.unchecked = cli_has(s->cli, OPT_UNCHECKED),
 		.schedule = (uint64_t)schedule,
 		.turns = turns,

@@ -322,6 +322,16 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 	llvm_host_call(l, "simt_print", l->none, arg, 5, HOST_CONVERGENT);
 }
 
+static void
+trace(Emitter *e, int number, const Reg *v, int n)
+{
+	EmitLlvm *l = llvm_state(e);
+	store_operands(l, v, n);
+	llvm_host_site(l, false);
+	LLVMValueRef arg[4] = {l->host.thread, llvm_i32(l, number), l->host.room[0], llvm_i32(l, n)};
+	llvm_host_call(l, "simt_trace", l->none, arg, 4, HOST_CONVERGENT);
+}
+
 /* ---- matrix instructions ---- */
 
 /* Registers of 32 bits from number `at` of a room on. */
@@ -407,6 +417,7 @@ llvm_simt_open(EmitLlvm *l)
 	e->trap = trap;
 	e->prim = prim;
 	e->print = print;
+	e->trace = trace;
 	e->mma = mma;
 	if (e->target->has & HAS_WGMMA) {
 		e->wgmma = wgmma;

@@ -181,6 +181,10 @@ struct Emitter {
 	void (*inline_ptx)(Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout);
 	/* printf's format and values (REG_I32, REG_I64, REG_F64) to the device's output; NULL: there is none */
 	void (*print)(Emitter *e, const char *format, const Reg *v, int n);
+	/* an element of a tile that a print with {trace} shows, the print being of that number among its function's,
+	 * from 1: v[0] is the element's number in the tile (REG_I32), v[1] its bits (REG_I64), then the program;
+	 * NULL: there is none */
+	void (*trace)(Emitter *e, int number, const Reg *v, int n);
 	/* operands as the PTX instruction takes them: a and b packed in REG_I32 words (f32 bits for tf32), c and out one
 	 * REG_F32 or REG_I32 an element, all in the order of the fragment's registers */
 	void (*mma)(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out);

@@ -175,8 +175,14 @@ pad_assert(const Pad *p, Op *op)
 }
 
 static void
-refuse_print(const Pad *p, const Op *op)
+pad_print(const Pad *p, Op *op)
 {
+	if (op_bool(op, "trace")) {
+		const Type *was = pad_was(p, op->in[0]);
+		if (was != op->in[0]->type)
+			op_set_attr(p->m, op, attr_ints(p->m, "valid", was->extent, was->rank));
+		return;
+	}
 	for (int i = 0; i < op->nin; i++)
 		if (pad_was(p, op->in[i]) != op->in[i]->type) {
 			diag_error(p->m->cx, op->place, DIAG_PRINT_PADDED);
@@ -216,7 +222,7 @@ pad_op(const Pad *p, Op *op)
 	case OP_HISTOGRAM: pad_histogram(p, op); break;
 	case OP_DOT: pad_dot(p, op); break;
 	case OP_ASSERT: pad_assert(p, op); break;
-	case OP_PRINT: refuse_print(p, op); break;
+	case OP_PRINT: pad_print(p, op); break;
 	default: break;
 	}
 }

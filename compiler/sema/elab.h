@@ -69,7 +69,15 @@ struct Elab {
 	int depth;                                      /* nesting and inlining, limited */
 	/* statements keep their own state (returns, fn results …) behind this */
 	struct StmtState *stmt;
+	struct Traced *traced;                          /* trace.c: which names got values; NULL until the first */
 };
+
+/* trace.c */
+
+typedef struct Traced Traced;
+/* A name has just got a value: prints it if that is what --trace asks for. */
+void trace_value(Elab *e, const char *name, Place at, const Val *v);
+void trace_end(Elab *e);                                /* at a kernel's end: an error if nothing was found */
 
 /* value.c: making, converting and matching values */
 

@@ -109,5 +109,6 @@ kernel_module(Kernel *k, const Bound *b, const char *target)
 	bind_params(e);
 	bind_axes(e);
 	elab_stmts(e, &k->item->body);
+	trace_end(e);
 	return cx->nerrors == errors ? e->m : NULL;
 }

@@ -40,6 +40,7 @@ scope_add(Elab *e, const char *name, Place at, Val val, bool is_var)
 	Binding *old = find_here(e->scope, name);
 
 	*b = (Binding){.name = name, .place = at, .val = val, .is_var = is_var};
+	trace_value(e, name, at, &b->val);
 	if (old && name[0] != '_' && name[0] != ' ') {
 		diag_error(e->cx, at, DIAG_NAME_TWICE, name);
 		if (old->place.file >= 0)

@@ -147,6 +147,19 @@ bool kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n);
 /* The value of an expression over a bound header's symbols and compile-time values; false: reported. */
 bool bound_eval(Kernel *k, const Bound *b, const Expr *e, const char *what, Const *out);
 
+/* trace.c: --trace */
+
+/* Compile.trace: kernels print the values that a name gets at a line. */
+typedef struct TraceWish {
+	const char *name;                               /* interned */
+	int line;
+	int naxis;                                      /* of `program`; 0: of every program */
+	int64_t program[MAX_AXES];
+} TraceWish;
+
+/* "v@12", "v@12,program=3", "v@12,program=(1,2)"; false: something else. */
+bool trace_parse(Intern *names, const char *text, TraceWish *out);
+
 /* elaborate: kernel.c, expr.c, stmt.c, call.c, index.c, op_*.c … */
 
 /* What `target` is in the source: "cpu", "simt", "ptx", "metal". */

@@ -229,6 +229,7 @@ assign_name(Elab *e, const Expr *target, BinaryOp op, Val v, Place at)
 		v = elab_binary(e, op, &old, &v, at);
 	}
 	binding_assign(e, b, &v, v.place);
+	trace_value(e, target->name, target->place, &b->val);
 }
 
 /* A target that the parser allows: a name, x[...], or a tuple of targets. */

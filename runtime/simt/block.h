@@ -89,6 +89,7 @@ typedef struct Run {
 	atomic_llong next, failed;                      /* the next cluster; the least block that failed */
 	pthread_mutex_t lock;
 	SimtReport *report;
+	struct Gathered *gathered;                      /* tiles on their way to a print (trace.c), oldest first */
 } Run;
 
 struct Crew {
@@ -122,6 +123,10 @@ struct Crew {
 
 static inline Fiber *fiber_of(SimtThread *t) { return (Fiber *)t; }
 static inline Crew *crew_of(const SimtThread *t) { return t->block->worker; }
+
+/* trace.c */
+
+void traces_close(Run *run);                            /* tiles that were never whole are forgotten */
 
 /* block.c */
 

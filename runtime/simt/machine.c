@@ -256,6 +256,7 @@ simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
 		pthread_join(m->worker[i].os, NULL);
 	if (l->checks)
 		simt_check_close(run.check);
+	traces_close(&run);
 	pthread_mutex_destroy(&run.lock);
 	return !report->failed;
 }

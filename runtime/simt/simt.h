@@ -275,6 +275,8 @@ const char *simt_tensor_encode(SimtTensorMap *map, const SimtTensor *tensor);
 void simt_steps(SimtThread *t);
 void simt_spin(SimtThread *t);
 _Noreturn void simt_trap(SimtThread *t);
+/* One element of a tile that a print with {trace} shows: value[0] its number, then its bits, then the program's index. */
+void simt_trace(SimtThread *t, int number, const uint64_t *value, int n);
 void simt_print(SimtThread *t, const char *format, const uint64_t *value, const int *type, int n);
 
 #endif

@@ -99,13 +99,7 @@ typedef struct ReportStep {
 static void
 format_program(const Worker *w, Text *out)
 {
-	int axes = MAX(w->plan->func->naxis, 1);
-
-	text_put(out, axes > 1 ? "program (" : "program ");
-	for (int a = 0; a < axes; a++)
-		text_printf(out, "%s%" PRId64, a ? ", " : "", w->program[a]);
-	if (axes > 1)
-		text_put(out, ")");
+	program_format(w->plan->func, w->program, out);
 }
 
 static void
@@ -126,6 +120,12 @@ run_print(Worker *w, const Step *step)
 
 	if (!opt->print)
 		return true;
+	if (op_bool(step->op, "trace")) {
+		if (tile_trace(step->op, w->program, home_at(w, &s->value[0]), &line))
+			opt->print(opt->user, line.at);
+		text_close(&line);
+		return true;
+	}
 	format_program(w, &line);
 	text_put(&line, ": ");
 	text_put(&line, s->text);

@@ -1,0 +1,90 @@
+#!/bin/sh
+# --trace and --break-nan: a tile at a line as NumPy prints it, the same on cpu and on simt; which names there are; the
+# first NaN or infinity.
+. "$(dirname "$0")/expect"
+export TEGULA_CACHE=off
+
+cat >k.tgl <<'END2'
+kernel norm(x: in f32[M, N], y: out f32[M, N]) grid(i: cdiv(M, 2), j: 2) {
+    let t = x[i * 2 +: 2, j * 3 +: 3];
+    var s = t * 0.5;
+    for k in range(2) {
+        s = s + k as f32;
+    }
+    let (m, b) = (max(t, axis=1), t < 5);
+    y[i * 2 +: 2, j * 3 +: 3] = s;
+}
+reference norm { y[:, :] = x[:, :] * 0.5 + 1; }
+example norm { M = 3; N = 6; x = iota([3, 6], 1) as f32 * 2.25; }
+kernel wide(x: in f32[N], y: out f32[N]) grid(i: 1) {
+    let v = x[0 +: 1500];
+    y[0 +: 1500] = sqrt(v - 4);
+}
+example wide { N = 1500; x = iota([1500], 0) as f32; }
+kernel endless(x: in f32[64], y: out f32[64]) grid(i: 1) {
+    let v = where(arange(0, 64) < 60, x[0 +: 64], -inf);
+    let e = exp(v - max(v, axis=0));
+    y[0 +: 64] = e / (x[0 +: 64] - 7);
+}
+example endless { x = iota([64], 0) as f32; }
+END2
+
+# What is printed, but for the report of the run; the order of programs is the threads'.
+traced()
+{
+	"$tegula" run k.tgl norm "$@" | sed '/^norm /,$d'
+}
+cat >want <<'END2'
+program (1, 0): t@2: f32[2, 3]
+[[0.   2.25 4.5 ]
+ [0.   0.   0.  ]]
+END2
+for device in cpu simt simt:sm_75; do
+	traced --device=$device '--trace=t@2,program=(1, 0)' >got
+	holds cmp -s want got
+done
+cat >want <<'END2'
+program (0, 1): s@5: f32[2, 3]
+[[3.375 4.5   5.625]
+ [3.375 4.5   5.625]]
+program (0, 1): s@5: f32[2, 3]
+[[4.375 5.5   6.625]
+ [4.375 5.5   6.625]]
+END2
+for device in cpu simt simt:sm_100a; do
+	traced --device=$device '--trace=s@5,program=(0,1)' >got
+	holds cmp -s want got
+done
+printf 'program (1, 1): b@7: bool[2, 3]\n[[False False False]\n [ True  True  True]]\n' >want
+for device in cpu simt:sm_80; do
+	traced --device=$device '--trace=b@7,program=(1,1)' >got
+	holds cmp -s want got
+done
+expect 0 '^program (0, 1): k@4: i64 1$' run k.tgl norm --device=simt '--trace=k@4'
+expect 0 '^program (1, 0): i@1: i64 1$' run k.tgl norm --trace=i@1
+expect 0 '^\[0.000e+00 1.000e+00 2.000e+00 ... 1.497e+03 1.498e+03 1.499e+03\]$' run k.tgl wide --trace=v@13
+expect 0 '^\[0.000e+00 1.000e+00 2.000e+00 ... 1.497e+03 1.498e+03 1.499e+03\]$' \
+    run k.tgl wide --trace=v@13 --device=simt
+expect 0 '^program (0, 1): m@7: f32.2.$' check k.tgl --trace=m@7 --device=cpu
+holds grep -q "W1217" "$err"
+
+# names and lines that are none
+expect 1 "E1217" run k.tgl norm --trace=zz@3
+holds grep -q 'names of that line: s@3$' "$err"
+expect 1 "E1217" run k.tgl norm --trace=s@8
+holds grep -q 'the name gets values at s@3, s@5$' "$err"
+expect 1 "E1217" run k.tgl norm --trace=zz@8 --device=simt
+holds grep -q 'there are .*t@2, s@3, k@4, s@5, m@7, b@7$' "$err"
+for text in s s@ @3 s@0 s@3, s@3,program=x 's@3,program=(1,2' 's@3,program=(1,2,3,4)' s@3,program=1,2; do
+	expect 1 "E1216" run k.tgl norm "--trace=$text"
+done
+
+# the first that was not there before: a mask's -inf is
+expect 1 "E1215" run k.tgl wide --break-nan
+holds grep -q 'k.tgl:14:20: error: program 0: sqrt makes nan at .0. of f32.1500.' "$err"
+expect 1 "E1215" run k.tgl endless --break-nan
+holds grep -q 'k.tgl:20:18: error: program 0: div makes inf at .7. of f32.64.' "$err"
+expect 0 'good' run k.tgl norm --break-nan
+expect 1 'it cannot look for NaN' run k.tgl norm --break-nan --device=simt
+holds grep -q 'device=cpu' "$err"
+finish
