@@ -30,25 +30,25 @@ static const struct {
 	    "static inline ulong to_ulong(float x) {\n"
 	    "    return x >= 18446744073709551616.0f ? 0xfffffffffffffffful : x > 0.0f ? ulong(x) : 0ul;\n"
 	    "}\n"},
-	[HELPER_FRAGMENT_HALF] = {"fragment",
+	[HELPER_FRAGMENT_HALF] = {"matrix_of",
 	    "// Two elements of each lane as an 8 x 8 matrix.\n"
-	    "static inline simdgroup_half8x8 fragment(half2 v) {\n"
+	    "static inline simdgroup_half8x8 matrix_of(half2 v) {\n"
 	    "    simdgroup_half8x8 m;\n"
 	    "    m.thread_elements()[0] = v.x;\n"
 	    "    m.thread_elements()[1] = v.y;\n"
 	    "    return m;\n"
 	    "}\n"},
-	[HELPER_FRAGMENT_BFLOAT] = {"fragment",
+	[HELPER_FRAGMENT_BFLOAT] = {"matrix_of",
 	    "// Two elements of each lane as an 8 x 8 matrix.\n"
-	    "static inline simdgroup_bfloat8x8 fragment(bfloat2 v) {\n"
+	    "static inline simdgroup_bfloat8x8 matrix_of(bfloat2 v) {\n"
 	    "    simdgroup_bfloat8x8 m;\n"
 	    "    m.thread_elements()[0] = v.x;\n"
 	    "    m.thread_elements()[1] = v.y;\n"
 	    "    return m;\n"
 	    "}\n"},
-	[HELPER_FRAGMENT_FLOAT] = {"fragment",
+	[HELPER_FRAGMENT_FLOAT] = {"matrix_of",
 	    "// Two elements of each lane as an 8 x 8 matrix.\n"
-	    "static inline simdgroup_float8x8 fragment(float2 v) {\n"
+	    "static inline simdgroup_float8x8 matrix_of(float2 v) {\n"
 	    "    simdgroup_float8x8 m;\n"
 	    "    m.thread_elements()[0] = v.x;\n"
 	    "    m.thread_elements()[1] = v.y;\n"

@@ -5,7 +5,7 @@
  *
  *     simdgroup_float8x8 acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
  *     for (…) {
- *         simdgroup_half8x8 a = fragment(half2(…));
+ *         simdgroup_half8x8 a = matrix_of(half2(…));
  *         simdgroup_multiply_accumulate(acc, a, b, acc);
  *     }
  *     … acc.thread_elements()[0] …

@@ -202,7 +202,7 @@ static void
 refuse_wide(Msl *m, RegType t)
 {
 	if (t == REG_F64)
-		msl_cannot(m, "f64");
+		msl_cannot(m, "f64 (Metal has no double)");
 }
 
 static Reg

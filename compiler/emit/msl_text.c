@@ -27,18 +27,34 @@ msl_say(Msl *m, const char *fmt, ...)
 
 /* What a variable must not be called: Metal's words, and its functions that the text may call. */
 static const char reserved[] =
-    " alignas alignof and and_eq array as_type asm atomic auto bfloat bitand bitor bool break case catch char class compl "
-    "complex const const_cast constant constexpr continue decltype default delete device do double dynamic_cast else enum "
-    "explicit export extern false fast float for fragment friend goto half if inline int kernel lane lid long metal "
-    "mutable "
-    "namespace new noexcept not not_eq nullptr operator or or_eq precise private protected public register "
-    "reinterpret_cast return sampler sg shared short signed simdgroup sizeof static static_assert static_cast struct "
-    "switch "
-    "template texture tg tgs this thread thread_local threadgroup throw true try typedef typeid typename uchar uint ulong "
-    "union unsigned ushort using vec vertex virtual void volatile wchar_t while xor xor_eq "
-    "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered log log2 max min "
-    "mix mulhi popcount pow rint rsqrt saturate select sign sin sinh sqrt step tan tanh trunc "
-    "event fragment generic global local pipe compare_and_swap to_int to_uint to_long to_ulong main NAN INFINITY ";
+    " alignas alignof and and_eq array as_type asm assert atomic auto bfloat bitand bitor bool break case "
+    "catch char char16_t char32_t class compl complex const const_cast constant constexpr continue decltype "
+    "default delete device do double dynamic_cast else enum explicit export extern false fast float for "
+    "fragment friend goto half if imageblock inline int kernel lane lid long mem_flags memory_order_relaxed "
+    "metal mutable namespace new noexcept not not_eq nullptr object_data operator or or_eq precise private "
+    "protected public ray_data register reinterpret_cast return sampler sg shared short signed simdgroup "
+    "sizeof static static_assert static_cast struct switch template texture tg tgs this thread thread_local "
+    "threadgroup threadgroup_barrier threadgroup_imageblock throw true try typedef typeid typename typeof "
+    "uchar uint ulong union unsigned ushort using vec vertex virtual void volatile wchar_t while xor xor_eq "
+    "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered "
+    "log log2 max min mix mulhi popcount pow rint rsqrt saturate select sign sin sinh sqrt step tan tanh "
+    "trunc make_filled_simdgroup_matrix "
+    "erf expm1 log1p rem sigmoid event generic global local pipe add_atomically ballot compare_and_swap "
+    "matrix_of to_int to_uint to_long to_ulong main NAN INFINITY MAXFLOAT MAXHALF HUGE_VALF HUGE_VALH "
+    "VARIABLE_TRACEPOINT STATIC_DATA_TRACEPOINT ";
+
+/* Metal's headers have macros of these families. */
+static const char *const reserved_start[] = {"simd", "atomic", "__", "METAL_", "M_", "FLT_", "DBL_", "HALF_", "BFLOAT_",
+	"CHAR_", "SCHAR_", "UCHAR_", "SHRT_", "USHRT_", "INT_", "UINT_", "LONG_", "ULONG_", "FP_"};
+
+static bool
+starts_reserved(const char *s)
+{
+	for (int i = 0; i < LEN(reserved_start); i++)
+		if (strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0)
+			return true;
+	return false;
+}
 
 static bool
 is_reserved(const char *s)
@@ -47,7 +63,7 @@ is_reserved(const char *s)
 	for (const char *p = strstr(reserved, s); p; p = strstr(p + 1, s))
 		if (p[-1] == ' ' && p[n] == ' ')
 			return true;
-	return strncmp(s, "simd", 4) == 0 || strncmp(s, "atomic", 6) == 0;
+	return false;
 }
 
 static int
@@ -83,6 +99,8 @@ take_name(Msl *m, const char *s)
 const char *
 msl_fresh(Msl *m, const char *hint)
 {
+	if (starts_reserved(hint))
+		hint = arena_printf(m->e.mem, "v_%s", hint);
 	int at = find_name(m, hint);
 	bool taken = is_reserved(hint) || is_vector_word(hint);
 	if (at < 0 && !taken) {
