@@ -54,6 +54,21 @@ neutral(const Msl *m, EmitOp op, RegType t, Reg a, Reg b)
 	}
 }
 
+/* c < n + k is c - k < n where n + k does not wrap, as a reader would write it; what else it is: 0. */
+static Reg
+less_by(Msl *m, Reg a, Reg b, bool less)
+{
+	Emitter *e = &m->e;
+	const MslNode *n = msl_def(m, b);
+	int64_t c, k;
+	if (n->kind != MSL_OP || n->op != EMIT_ADD || n->width != 1 || !msl_const(m, a, &c) ||
+	    !msl_const(m, n->in[1], &k) || k <= 0 || c < k)
+		return 0;
+	if (!msl_never_negative(msl_range_of(m, n->in[0])) || !msl_never_negative(msl_range_of(m, b)))
+		return 0;
+	return e->op(e, less ? EMIT_SLT : EMIT_SLE, e->int_const(e, msl_type(m, b), c - k), n->in[0], 0);
+}
+
 /* What ranges decide. */
 static Reg
 decided(Msl *m, EmitOp op, Reg a, Reg b)
@@ -76,7 +91,7 @@ decided(Msl *m, EmitOp op, Reg a, Reg b)
 			return e->int_const(e, REG_PRED, 1);
 		if (less ? x.lo >= y.hi : x.lo > y.hi)
 			return e->int_const(e, REG_PRED, 0);
-		return 0;
+		return less_by(m, a, b, less);
 	}
 	case EMIT_AND: {                                /* a mask that keeps all there can be */
 		int64_t v;

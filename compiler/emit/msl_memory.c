@@ -125,11 +125,14 @@ packed_words(Msl *m, const MslNode *n)
 	CType c = c_plain(n->at.type);
 	int per = 4 / msl_size(n->at.type), group = per == 2 ? 4 : per;
 	const MslNode *from = msl_def(m, n->in[0]);
-	bool copied = from->kind == MSL_LOAD && from->width == n->width;
+	int at = msl_at(m, n->in[0]);
+	bool copied = from->kind == MSL_LOAD && from->width > 4 && from->at.type == n->at.type && at % per == 0;
 	for (int i = 0; i < n->width; i++)
-		copied = copied && msl_def(m, n->in[i]) == from && msl_at(m, n->in[i]) == i;
-	if (copied)
+		copied = copied && msl_def(m, n->in[i]) == from && msl_at(m, n->in[i]) == at + i;
+	if (copied && from->width == n->width)
 		return from->name;
+	if (copied)
+		return arena_printf(m->e.mem, "%s.%.*s", from->name, n->width / per, &"xyzw"[at / per]);
 	Text t = {0};
 	text_printf(&t, "%s(", word_type(m, n));
 	for (int i = 0; i < n->width; i += group) {

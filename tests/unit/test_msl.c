@@ -201,7 +201,7 @@ static void
 matrices(void **state)
 {
 	static const char *const want[] = {
-		"simdgroup_float8x8 acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);", "simdgroup_half8x8 a = fragment(t.xy);",
+		"simdgroup_float8x8 acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);", "simdgroup_half8x8 a = matrix_of(t.xy);",
 		"simdgroup_multiply_accumulate(acc, a, b, acc);", "= acc.thread_elements()[0];",
 	};
 	Build b;

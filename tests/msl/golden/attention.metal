@@ -41,7 +41,7 @@ kernel void attention(device const half *q [[buffer(0)]],
     long b = long(uint(n) / grid1);
 
     // 8: let g = h / (H / G);
-    bool ok = 1 < G + 1;
+    bool ok = 0 < G;
     long n1 = ok ? H / (ok ? G : 1L) : (G == 0 ? 0L : 0L - H);
     bool ok1 = 1ul < ulong(n1) + 1;
     long g = ok1 ? h / (ok1 ? n1 : 1L) : (n1 == 0 ? 0L : 0L - h);
