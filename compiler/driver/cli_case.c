@@ -37,6 +37,10 @@ session_open(Session *s, const Cli *cli)
 		.verify = passes.verify, .times = cli_has(cli, OPT_TIME), .write = print_dump,
 		.user = (void *)cli, .ir = cli->value[OPT_IR], .trace = cli->value[OPT_TRACE],
 	};
+	if (cli_has(cli, OPT_TRACE) && cli_has(cli, OPT_IR)) {
+		cli_wrong("--trace looks for names in the source, and --ir runs something else: one of them");
+		return false;
+	}
 	*s = (Session){.cli = cli, .cx = tgl_context_open(), .status = EXIT_WRONG};
 	if (!s->cx) {
 		cli_wrong("out of memory");
@@ -71,6 +75,8 @@ session_device(Session *s, const char *name)
 		.turns = turns,
 		.costs = s->cli->command == CMD_race,
 	};
+	if (!name && cli_has(s->cli, OPT_TRACE))
+		name = "cpu";                       /* GPUs don't trace */
 	tgl_device_close(&s->dev);
 	s->dev = tgl_device_open(s->cx, name, &options);
 	if (!s->dev)

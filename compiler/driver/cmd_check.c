@@ -195,7 +195,7 @@ check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 		return check_simt(s, paths, seed, t);
 	if (cli_has(s->cli, OPT_DEVICE))
 		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
-	bool cpu_only = cli_has(s->cli, OPT_SANITIZE);
+	bool cpu_only = cli_has(s->cli, OPT_SANITIZE) || cli_has(s->cli, OPT_BREAK_NAN) || cli_has(s->cli, OPT_TRACE);
 	for (int d = 0; tgl_device_list(s->cx, d, &info); d++)
 		if (info.available && (!cpu_only || strcmp(info.name, "cpu") == 0) &&
 		    !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))

@@ -79,6 +79,41 @@ for text in s s@ @3 s@0 s@3, s@3,program=x 's@3,program=(1,2' 's@3,program=(1,2,
 	expect 1 "E1216" run k.tgl norm "--trace=$text"
 done
 
+expect 1 'looks for names in the source' run k.tgl norm --trace=t@2 --ir=none.tir
+
+# warps that are a turn ahead
+cat >want <<'END2'
+program (0, 1): s@5: f32[2, 3]
+[[3.375 4.5   5.625]
+ [3.375 4.5   5.625]]
+program (0, 1): s@5: f32[2, 3]
+[[4.375 5.5   6.625]
+ [4.375 5.5   6.625]]
+END2
+for schedule in 1 2 3; do
+	traced --device=simt --schedule=$schedule '--trace=s@5,program=(0,1)' >got
+	holds cmp -s want got
+done
+
+# every kind of element
+cat >mix.tgl <<'END2'
+kernel mix(a: in f64[N], b: in bf16[N], c: in i8[N], d: in f8e4m3[N], e: in i4[N], u: in u64[N], y: out f32[N])
+    grid(i: cdiv(N, 8)) {
+    let o = i * 8;
+    let (ta, tb, tc, td, te, tu) = (a[o +: 8] * 3, b[o +: 8], c[o +: 8] - 3, d[o +: 8], e[o +: 8], u[o +: 8]);
+    y[i * 8 +: 8] = ta as f32;
+}
+END2
+for name in ta tb tc td te tu; do
+	for device in cpu simt; do
+		"$tegula" run mix.tgl --device=$device --trace=$name@4,program=1 -D N=11 --arg 'a=normal(0, 1)' \
+		    --arg 'b=normal(0, 1)' --arg 'c=randint(-9, 9)' --arg 'd=normal(0, 1)' --arg 'e=randint(-8, 7)' \
+		    --arg 'u=randint(0, 99)' | sed '/^mix/,$d' >got.$device
+	done
+	holds grep -q "^program 1: $name@4: [a-z0-9]*.8.\$" got.cpu
+	holds cmp -s got.cpu got.simt
+done
+
 # the first that was not there before: a mask's -inf is
 expect 1 "E1215" run k.tgl wide --break-nan
 holds grep -q 'k.tgl:14:20: error: program 0: sqrt makes nan at .0. of f32.1500.' "$err"
