@@ -3,6 +3,7 @@
 
 #include "runtime/runtime.h"
 #include "target/target.h"
+#include "tests/opened.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -130,23 +131,6 @@ diff_runs_named(const char *text, DiffRun run[DIFF_RUNS_MOST])
 }
 
 /* ---- one device ---- */
-
-typedef struct Opened {
-	TglContext *cx;
-	TglDevice *dev;
-	TglProgram *program;
-	TglKernel *k;
-	TglCase *c;
-} Opened;
-
-static void
-close_all(Opened *x)
-{
-	tgl_case_close(&x->c);
-	tgl_program_close(&x->program);
-	tgl_device_close(&x->dev);
-	tgl_context_close(&x->cx);
-}
 
 /* "sm_80" stands for the simt device of that target. */
 static TglDevice *

@@ -11,6 +11,7 @@
  * pipeline is, and a bounds check may keep out what a zero elsewhere keeps out too.) */
 #include "emit/emit.h"
 #include "runtime/runtime.h"
+#include "tests/opened.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -59,23 +60,6 @@ typedef struct Tally {
 } Tally;
 
 /* ---- one run ---- */
-
-typedef struct Opened {
-	TglContext *cx;
-	TglDevice *dev;
-	TglProgram *program;
-	TglKernel *k;
-	TglCase *c;
-} Opened;
-
-static void
-close_all(Opened *x)
-{
-	tgl_case_close(&x->c);
-	tgl_program_close(&x->program);
-	tgl_device_close(&x->dev);
-	tgl_context_close(&x->cx);
-}
 
 static bool
 open_case(const Subject *s, Omit *omit, int variant, int order, Opened *x)
