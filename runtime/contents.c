@@ -2,7 +2,7 @@
  *
  * The host side is always contiguous and row-major.  A tensor that is not is walked row by row; on
  * a device whose memory the host can't reach, an image of its whole span is fetched first, and sent
- * back after changes.  Contiguous ones are filled by the device. */
+ * back after changes.  Those without gaps are filled by the device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,6 +241,29 @@ fill_host(const TglTensor *t, char *image, const char *one)
 	}
 }
 
+/* Whether its elements fill their span, each once, in whatever order: a transposed tensor does. */
+static bool
+is_dense(const TglTensor *t)
+{
+	int64_t step = 1;
+	unsigned seen = 0;
+	if (tensor_is_contiguous(t))
+		return true;
+	if (dtype_is_packed((DType)t->dtype))
+		return false;
+	for (int left = t->rank; left > 0; left--) {
+		int next = -1;
+		for (int d = 0; d < t->rank; d++)
+			if (!(seen >> d & 1) && (t->dim[d] == 1 || t->stride[d] == step))
+				next = d;
+		if (next < 0)
+			return false;
+		seen |= 1u << next;
+		step *= t->dim[next];
+	}
+	return true;
+}
+
 /* Fills every element with the bytes at `one`. */
 static bool
 fill(TglTensor *t, const char *one)
@@ -251,7 +274,7 @@ fill(TglTensor *t, const char *one)
 		return true;
 	}
 	size_t size;
-	if (d->fill && tensor_is_contiguous(t)) {
+	if (d->fill && is_dense(t)) {
 		size = (size_t)MAX(dtype_info[t->dtype].bits / 8, 1);
 		return d->fill(d, t->data, one, size, tgl_tensor_bytes(t) / size);
 	}

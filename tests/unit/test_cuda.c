@@ -339,6 +339,35 @@ test_tensors(void **state)
 	tgl_tensor_close(&t);
 }
 
+/* A view without gaps is filled by the device, one with gaps or with elements that share a place is not. */
+static void
+test_dense_views(void **state)
+{
+	Fixture *f = *state;
+	TglTensor *t = tgl_tensor(f->dev, TGL_F32, 3, (int64_t[]){3, 4, 5});
+	TglTensor *turned = tgl_tensor_permute(t, (int[]){2, 0, 1});
+	TglTensor *part = tgl_tensor_view(turned, (int64_t[]){0, 1, 0}, (int64_t[]){5, 1, 4});
+	TglTensor *gaps = tgl_tensor_view(turned, (int64_t[]){1, 0, 0}, (int64_t[]){3, 3, 4});
+	assert_true(turned && part && gaps);
+	assert_ok(f->cx, tgl_tensor_fill(t, 1));
+	int before = f->calls("cuMemcpyDtoHAsync_v2") + f->calls("cuMemcpyDtoH_v2");
+	assert_ok(f->cx, tgl_tensor_fill(turned, 2));
+	assert_ok(f->cx, tgl_tensor_fill(part, 3));         /* 20 elements in a row, its dimension of 1 elsewhere */
+	assert_int_equal(f->calls("cuMemcpyDtoHAsync_v2") + f->calls("cuMemcpyDtoH_v2"), before);
+	assert_ok(f->cx, tgl_tensor_fill(gaps, 4));
+	assert_true(f->calls("cuMemcpyDtoHAsync_v2") + f->calls("cuMemcpyDtoH_v2") > before);
+	for (int i = 0; i < 60; i++) {
+		int last = i % 5;
+		float want = last >= 1 && last <= 3 ? 4 : i >= 20 && i < 40 ? 3 : 2;
+		assert_float_equal(at(t, i), want, 0);
+	}
+	assert_true(tensor_guard_whole(t));
+	tgl_tensor_close(&gaps);
+	tgl_tensor_close(&part);
+	tgl_tensor_close(&turned);
+	tgl_tensor_close(&t);
+}
+
 static void
 test_fills(void **state)
 {
@@ -1080,6 +1109,7 @@ main(void)
 	    CASE(test_opening),
 	    CASE(test_context),
 	    CASE(test_tensors),
+	    CASE(test_dense_views),
 	    CASE(test_fills),
 	    CASE(test_out_of_memory),
 	    CASE(test_wrapping),
