@@ -55,7 +55,7 @@ evaluate(TglCase *c, const ExampleInput *in, TglTensor *result)
 		args[i] = tensor_arg(t);
 		if (c->dev->dev.host)
 			continue;
-		if (!tensor_image(t, &image[i]))
+		if (i < in->nuses ? !tensor_image(t, &image[i]) : !image_room(t, &image[i]))
 			return fetched(c, image, i + 1);
 		image_arg(&image[i], &args[i]);
 	}

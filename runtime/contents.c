@@ -89,6 +89,14 @@ image_open(const TglTensor *t, size_t *size)
 }
 
 bool
+image_room(const TglTensor *t, Image *out)
+{
+	out->size = (size_t)(t->high - t->data);
+	out->memory = calloc(1, out->size ? out->size : 1);
+	return out->memory;
+}
+
+bool
 tensor_image(const TglTensor *t, Image *out)
 {
 	Device *d = &t->dev->dev;

@@ -214,27 +214,38 @@ add_log(Device *d, const char *log)
 		snprintf(d->error.text + n, sizeof d->error.text - n, "; %.*s", line, log);
 }
 
-/* NULL: d->error, with the compiler's first complaint. */
-static char *
-by_driver(Device *d, const Artefact *a, size_t *size)
+/* Several threads compile at once, each with a Device of its own and one CudaState: nothing is kept there. */
+static bool
+went_well(Device *d, CudaResult r, const char *call, CudaResult *last)
 {
+	*last = r;
+	if (r != 0)
+		cuda_explain(&CUDA_STATE(d)->cuda, r, call, &d->error);
+	return r == 0;
+}
+
+/* NULL: d->error, with the compiler's first complaint, and *last. */
+static char *
+by_driver(Device *d, const Artefact *a, size_t *size, CudaResult *last)
+{
+	const Cuda *c = &CUDA_STATE(d)->cuda;
 	char log[LOG_BYTES] = "";
 	int option[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_LINES};
 	void *value[] = {log, (void *)(uintptr_t)LOG_BYTES, (void *)(uintptr_t)1};
 	void *linker = NULL, *code = NULL;
 	char *copy = NULL;
-	if (!CUDA_CALL(d, cuLinkCreate_v2, LEN(option), option, value, &linker))
+	if (!went_well(d, c->cuLinkCreate_v2(LEN(option), option, value, &linker), "cuLinkCreate_v2", last))
 		return NULL;
-	bool ok = CUDA_CALL(d, cuLinkAddData_v2, linker, JIT_PTX, a->bytes, strlen(a->bytes) + 1, a->kernel, 0,
-		      NULL, NULL) &&
-		  CUDA_CALL(d, cuLinkComplete, linker, &code, size);
+	CudaResult r = c->cuLinkAddData_v2(linker, JIT_PTX, a->bytes, strlen(a->bytes) + 1, a->kernel, 0, NULL, NULL);
+	bool ok = went_well(d, r, "cuLinkAddData_v2", last) &&
+		  went_well(d, c->cuLinkComplete(linker, &code, size), "cuLinkComplete", last);
 	if (ok && !(copy = malloc(*size)))
 		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
 	if (copy)
 		memcpy(copy, code, *size);
 	if (!ok)
 		add_log(d, log);
-	CUDA_STATE(d)->cuda.cuLinkDestroy(linker);
+	c->cuLinkDestroy(linker);
 	return copy;
 }
 
@@ -270,18 +281,20 @@ by_tools(Device *d, const Artefact *a, size_t *size)
 bool
 cuda_finish(Device *d, Artefact *a)
 {
-	CudaState *s = CUDA_STATE(d);
+	const CudaState *s = CUDA_STATE(d);
 	size_t size = 0;
+	CudaResult last = 0;
+	void *ours;
 	if (a->form != FORM_PTX)
 		return true;
-	void *before = cuda_enter(d);
-	char *code = by_driver(d, a, &size);
-	if (!code && (s->last == CUDA_OLD_PTX || s->last == CUDA_NO_PTX_COMPILER || s->last == CUDA_PTX_DISABLED)) {
+	s->cuda.cuCtxPushCurrent_v2(s->context);
+	char *code = by_driver(d, a, &size, &last);
+	if (!code && (last == CUDA_OLD_PTX || last == CUDA_NO_PTX_COMPILER || last == CUDA_PTX_DISABLED)) {
 		code = by_tools(d, a, &size);
 		if (code)
 			d->error = (DeviceError){0};
 	}
-	cuda_leave(d, before);
+	s->cuda.cuCtxPopCurrent_v2(&ours);
 	if (!code)
 		return false;
 	free(a->bytes);

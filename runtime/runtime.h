@@ -140,6 +140,7 @@ typedef struct Image {
 } Image;
 
 bool tensor_image(const TglTensor *t, Image *out); /* false: no memory, or the device failed */
+bool image_room(const TglTensor *t, Image *out); /* zeros as long, of what is yet to be made */
 void image_arg(const Image *m, PlanArg *a); /* the tensor's argument now speaks of the copy */
 bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f); /* every element */
 bool tensor_poison(TglTensor *t);

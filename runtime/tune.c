@@ -359,6 +359,7 @@ tune_measured(TglCase *c, const TglTuneOptions *options, Arena *mem, TglTune *ou
 	t.budget = options->budget > 0 ? options->budget : BUDGET;
 	t.target = c->dev->dev.load_artefact ? target_named(c->dev->dev.target) : NULL;
 	TglStatus s = tune_with(&t, out);
+	tune_build_end(&t);
 	for (int i = 0; i < t.at.n; i++)
 		artefact_close(&t.at.at[i].artefact);
 	tune_forget_first(&t);

@@ -72,6 +72,8 @@ typedef struct Candidate {
 	bool kept;                      /* it was in the cache */
 } Candidate;
 
+typedef struct TuneWorks TuneWorks;
+
 typedef struct Tuner {
 	TglCase *c;
 	TglKernel *k;
@@ -93,6 +95,10 @@ typedef struct Tuner {
 	double start, budget;
 	char **first;                   /* what the first good one computed, by parameter */
 	bool by_reference;
+	char *got;                      /* what one has computed, while it is looked at */
+	size_t got_bytes;
+	double *mean;                   /* root mean square of first[], by parameter; -1: not known yet */
+	TuneWorks *works;
 	double quickest;                /* seconds of the best so far, when they are tried */
 	int reps;                       /* launches in one measurement */
 	bool stopped;
@@ -106,8 +112,10 @@ void tune_prune_built(Tuner *t);
 
 /* tune_build.c */
 
-/* Compiles candidates for a GPU, several at a time. */
+/* Compiles candidates for a GPU, several at a time; in half of the budget. */
 void tune_build(Tuner *t);
+/* Waits for those that went on. */
+void tune_build_end(Tuner *t);
 
 /* tune_compare.c */
 

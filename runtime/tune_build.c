@@ -2,7 +2,8 @@
  *
  * A compilation is one thread's, so each thread reads the program anew, from the text that the caller's has,
  * and binds by the values that the caller found.  What is compiled is taken over by number; the caller's
- * thread alone touches the cache. */
+ * thread alone touches the cache.  A compilation cannot be broken off: one that takes longer than there is
+ * goes on beside the measuring, and what it makes is dropped. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,12 +20,17 @@ typedef struct Order {
 	NamedConst *given;              /* every value by name */
 	int ngiven;
 	Promises promises;
-	bool todo, done;
+	bool todo;
+	_Atomic bool done;              /* the thread's last word: what follows is there to be taken */
+	Artefact artefact;
 	char *why;                      /* plain malloc: of a thread */
 } Order;
 
-typedef struct Works {
+struct TuneWorks {
 	Tuner *t;
+	Device device;                  /* as it was at first: the caller's goes on working */
+	pthread_t thread[MAX_BUILDERS];
+	int nthreads;
 	Order *order;
 	int n;
 	ArgInfo *info;                  /* scratch is not given */
@@ -32,13 +38,13 @@ typedef struct Works {
 	int nfiles;
 	_Atomic int next, finished, running;
 	_Atomic bool stop, unreadable;
-} Works;
+};
 
 /* ---- a thread ---- */
 
 /* The program again; NULL if its files have changed meanwhile. */
 static Kernel *
-read_again(const Works *w, Compile *cx)
+read_again(const TuneWorks *w, Compile *cx)
 {
 	const char *name = w->t->k->k->name;
 	const SourceFile *f = &w->file[w->t->k->k->program->ast->file];
@@ -66,32 +72,32 @@ own_names(Compile *cx, const Order *o)
 
 /* To machine code, with the thread's own view of the device, since that holds the last error. */
 static void
-finish_one(const Works *w, Order *o)
+finish_one(const TuneWorks *w, Order *o)
 {
-	Device mine = w->t->dev->dev;
-	if (!mine.finish || mine.finish(&mine, &o->c->artefact))
+	Device mine = w->device;
+	if (!mine.finish || mine.finish(&mine, &o->artefact))
 		return;
 	o->why = strdup(mine.error.text);
-	artefact_close(&o->c->artefact);
+	artefact_close(&o->artefact);
 }
 
 static void
-build_one(const Works *w, Order *o, Kernel *k)
+build_one(const TuneWorks *w, Order *o, Kernel *k)
 {
 	Compile *cx = k->program->cx;
 	const TglCompileOptions *opt = &w->t->k->program->cx->compile;
 	PassOptions passes = {.only = opt->only, .skip = opt->skip, .stop_after = opt->stop_after};
-	const char *target = w->t->dev->dev.target;
+	const char *target = w->device.target;
 	Bound b;
 	bool ok = kernel_bind(k, w->info, own_names(cx, o), o->ngiven, &b);
 	for (int i = 0; ok && i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_POINTER)
 			b.param[i] = o->c->bound.param[i];
 	Module *m = ok ? compile_kernel(k, &b, target, &o->promises, &passes) : NULL;
-	if (!m || !compile_artefact(m, target_named(target), &o->c->artefact)) {
+	if (!m || !compile_artefact(m, target_named(target), &o->artefact)) {
 		const Diag *d = cx->first;
 		o->why = strdup(d ? d->text : "it does not compile");
-		artefact_close(&o->c->artefact);
+		artefact_close(&o->artefact);
 	} else {
 		finish_one(w, o);
 	}
@@ -103,7 +109,7 @@ build_one(const Works *w, Order *o, Kernel *k)
 static void *
 thread_main(void *arg)
 {
-	Works *w = arg;
+	TuneWorks *w = arg;
 	Compile *cx = compile_open();
 	Kernel *k = read_again(w, cx);
 	if (!k)
@@ -114,7 +120,7 @@ thread_main(void *arg)
 			break;
 		if (w->order[i].todo) {
 			build_one(w, &w->order[i], k);
-			w->order[i].done = true;
+			atomic_store(&w->order[i].done, true);
 			atomic_fetch_add(&w->finished, 1);
 		}
 	}
@@ -146,7 +152,7 @@ in_cache(Tuner *t, const Binding *b, const Promises *p, Artefact *out)
 }
 
 static void
-place_orders(Works *w)
+place_orders(TuneWorks *w)
 {
 	Tuner *t = w->t;
 	int nparams = t->k->k->params.n;
@@ -170,15 +176,20 @@ place_orders(Works *w)
 	}
 }
 
-/* The calling thread watches the clock. */
+/* The calling thread watches the clock.  The default is waited for in any case. */
 static void
-watch(Works *w, int todo)
+watch(TuneWorks *w, int todo)
 {
 	Tuner *t = w->t;
 	const struct timespec tick = {.tv_nsec = 20 * 1000 * 1000};
 	double until = t->start + t->budget / 2;
 	char what[64];
-	while (atomic_load(&w->running) > 0 && device_clock() < until) {
+	while (atomic_load(&w->running) > 0) {
+		bool late = device_clock() >= until;
+		if (late)
+			atomic_store(&w->stop, true);
+		if (late && (!w->order[0].todo || atomic_load(&w->order[0].done)))
+			break;
 		int done = atomic_load(&w->finished);
 		snprintf(what, sizeof what, "compiling %d of %d", done, todo);
 		if (t->options->progress && !t->options->progress(t->options->user, what, 0.3 * done / todo)) {
@@ -187,23 +198,25 @@ watch(Works *w, int todo)
 		}
 		nanosleep(&tick, NULL);
 	}
-	if (t->stopped || device_clock() >= until)
-		atomic_store(&w->stop, true);
 }
 
 /* What no thread could compile, since the files have changed, is left to the caller's. */
 static void
-take_over(Works *w)
+take_over(TuneWorks *w)
 {
 	bool unreadable = atomic_load(&w->unreadable);
 	for (int i = 0; i < w->n; i++) {
 		Order *o = &w->order[i];
-		w->t->k->program->cx->compiled += o->done && !o->why;
-		if (o->why)
-			candidate_drop(w->t, o->c, TGL_TUNE_FAILED, "%s", o->why);
-		else if (o->todo && !o->done && i > 0 && !unreadable) /* the default is compiled in any case */
+		if (o->todo && atomic_load(&o->done)) {
+			o->c->artefact = o->artefact;
+			o->artefact = (Artefact){0};
+			o->todo = false;
+			w->t->k->program->cx->compiled += !o->why;
+			if (o->why)
+				candidate_drop(w->t, o->c, TGL_TUNE_FAILED, "%s", o->why);
+		} else if (o->todo && i > 0 && !unreadable) {
 			candidate_drop(w->t, o->c, TGL_TUNE_SKIPPED, "the budget was spent on compiling");
-		free(o->why);
+		}
 	}
 }
 
@@ -211,23 +224,37 @@ void
 tune_build(Tuner *t)
 {
 	const Compile *cx = t->k->program->compile;
-	Works w = {.t = t, .file = cx->files.at, .nfiles = cx->files.n};
-	pthread_t thread[MAX_BUILDERS];
-	int todo = 0, n = 0, want = t->options->threads > 0 ? t->options->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
-	place_orders(&w);
-	for (int i = 0; i < w.n; i++)
-		todo += w.order[i].todo;
+	TuneWorks *w = t->works = NEW(t->mem, TuneWorks);
+	int todo = 0, want = t->options->threads > 0 ? t->options->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	*w = (TuneWorks){.t = t, .device = t->dev->dev, .file = cx->files.at, .nfiles = cx->files.n};
+	place_orders(w);
+	for (int i = 0; i < w->n; i++)
+		todo += w->order[i].todo;
 	want = MIN(MIN(want, todo), MAX_BUILDERS);
-	for (; n < want; n++) {
-		atomic_fetch_add(&w.running, 1);
-		if (pthread_create(&thread[n], NULL, thread_main, &w) != 0) {
-			atomic_fetch_sub(&w.running, 1);
+	for (; w->nthreads < want; w->nthreads++) {
+		atomic_fetch_add(&w->running, 1);
+		if (pthread_create(&w->thread[w->nthreads], NULL, thread_main, w) != 0) {
+			atomic_fetch_sub(&w->running, 1);
 			break;
 		}
 	}
-	watch(&w, MAX(todo, 1));
-	for (int i = 0; i < n; i++)
-		pthread_join(thread[i], NULL);
-	if (n)
-		take_over(&w);
+	watch(w, MAX(todo, 1));
+	if (w->nthreads)
+		take_over(w);
+}
+
+void
+tune_build_end(Tuner *t)
+{
+	TuneWorks *w = t->works;
+	if (!w)
+		return;
+	atomic_store(&w->stop, true);
+	for (int i = 0; i < w->nthreads; i++)
+		pthread_join(w->thread[i], NULL);
+	for (int i = 0; i < w->n; i++) {
+		artefact_close(&w->order[i].artefact);
+		free(w->order[i].why);
+	}
+	t->works = NULL;
 }

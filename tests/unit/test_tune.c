@@ -2,11 +2,13 @@
  * scripted, so that what wins is known. */
 #include <math.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -208,6 +210,10 @@ static const char source[] =
     "    y[i] = sum(x[i * B +: B]);\n"
     "}\n"
     "example sized { N = 1024; x = normal(0, 1); }\n"
+    "kernel far<B = 4096>(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, B)) tune(B = {4096, 8192}) {\n"
+    "    y[i * B +: B] = 2.0 * x[i * B +: B];\n"
+    "}\n"
+    "example far { N = 300001; x = normal(0, 1); }\n"
     "kernel plain(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
     "example plain { N = 8; x = zeros; }\n"
     "kernel heavy<B = 128>(x: in f16[N, N], y: out f16[N, N]) grid(i: cdiv(N, B))\n"
@@ -229,6 +235,8 @@ static struct {
 	bool fails[2048], wrong[2048];
 	int runs[2048];
 	int block, programs;            /* of the last launch */
+	int wrong_at;                   /* 0: 77 */
+	float wrong_by;                 /* 0: 0.25 */
 	unsigned seed;
 	bool (*launch)(Device *, Loaded *, const PlanArg *, const int64_t *, Fault *);
 } script;
@@ -247,7 +255,7 @@ script_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	if (!script.launch(d, l, args, grid, fault))
 		return false;
 	if (script.wrong[script.block])
-		((float *)args[1].data)[77] += 0.25f;
+		((float *)args[1].data)[script.wrong_at ? script.wrong_at : 77] += script.wrong_by > 0 ? script.wrong_by : 0.25f;
 	return true;
 }
 
@@ -516,6 +524,26 @@ test_wrong_and_failing(void **state)
 	tgl_tune_close(&t);
 }
 
+/* One element in many that several threads look at, wherever it is; a rounding is none. */
+static void
+test_wrong_far(void **state)
+{
+	Fixture *f = *state;
+	const int at[] = {1, 4686, 4687, 150000, 299967, 300000};
+	script.wrong[1024 / 37] = true;                     /* programs of B = 8192 */
+	for (int i = 0; i <= LEN(at); i++) {
+		char says[64];
+		script.wrong_at = at[i % LEN(at)];
+		script.wrong_by = i < LEN(at) ? 0 : 1e-4f;
+		TglTune t = tune(f, "far", NULL, &(TglTuneOptions){.no_keep = true});
+		const TglTuneCandidate *c = candidate(&t, "B = 8192");
+		snprintf(says, sizeof says, "element %d of 'y' is ", script.wrong_at);
+		assert_int_equal(c->state == TGL_TUNE_WRONG, i < LEN(at));
+		assert_true(i == LEN(at) || strstr(c->why, says));
+		tgl_tune_close(&t);
+	}
+}
+
 static void
 refused(Fixture *f, const char *kernel, const TglCaseOptions *o, TglStatus status, const char *code, const char *says)
 {
@@ -665,6 +693,28 @@ gpu_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXE
 	return true;
 }
 
+static _Atomic int gpu_launches, gpu_waited;
+
+static bool
+gpu_count_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	atomic_fetch_add(&gpu_launches, 1);
+	return gpu_launch(d, l, args, grid, fault);
+}
+
+/* Blocks of 256 threads take an assembler until something was launched. */
+static bool
+gpu_slow_finish(Device *d, Artefact *a)
+{
+	for (int ms = 0; a->threads == 256 && !atomic_load(&gpu_launches); ms++) {
+		if (ms == 60 * 1000)
+			return false;
+		atomic_store(&gpu_waited, 1);
+		nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+	}
+	return true;
+}
+
 static void
 open_gpu(Fixture *f)
 {
@@ -710,6 +760,25 @@ test_gpu(void **state)
 	}
 }
 
+/* A compilation that takes longer than there is does not hold up the others. */
+static void
+test_slow_to_compile(void **state)
+{
+	Fixture *f = *state;
+	int skipped = 0;
+	open_gpu(f);
+	f->dev->dev.launch = gpu_count_launch;
+	f->dev->dev.finish = gpu_slow_finish;
+	TglTune t = tune(f, "heavy", NULL, &(TglTuneOptions){.threads = 3, .no_keep = true, .budget = 1});
+	assert_int_equal(atomic_load(&gpu_waited), 1);
+	assert_true(t.winner >= 0 && t.candidate[0].samples > 0);
+	for (int i = 0; i < t.n; i++)
+		if (t.candidate[i].state != TGL_TUNE_PRUNED && strstr(t.candidate[i].values, "warps = 8"))
+			skipped += t.candidate[i].state == TGL_TUNE_SKIPPED && strstr(t.candidate[i].why, "spent on compiling");
+	assert_true(skipped > 0);
+	tgl_tune_close(&t);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -728,12 +797,14 @@ main(void)
 	    TEST(test_other_text),
 	    TEST(test_frozen),
 	    TEST(test_wrong_and_failing),
+	    TEST(test_wrong_far),
 	    TEST(test_nothing_to_tune),
 	    TEST(test_other_shapes),
 	    TEST(test_stopped),
 	    TEST(test_export),
 	    TEST(test_useless_results),
 	    TEST(test_gpu),
+	    TEST(test_slow_to_compile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
