@@ -8,8 +8,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/runtime.h"
+
+enum { LEAST_EARLY_DRIVER = 12030 };    /* CUDA 12.3, as its version call answers */
 
 /* ---- what there is ---- */
 
@@ -158,11 +161,23 @@ open_gpu(Device *d)
 	       CUDA_CALL(d, cuDevicePrimaryCtxRetain, &s->context, s->device);
 }
 
+/* The attribute came with CUDA 11.8, and streams that are recorded take it since 12.3. */
+static bool
+may_start_early(const CudaState *s)
+{
+	const char *wanted = getenv("TEGULA_PDL");
+	int version = 0;
+	bool off = wanted && (strcasecmp(wanted, "off") == 0 || strcmp(wanted, "0") == 0);
+	return !off && s->capability >= 90 && s->cuda.cuLaunchKernelEx && s->cuda.cuDriverGetVersion(&version) == 0 &&
+	       version >= LEAST_EARLY_DRIVER;
+}
+
 static bool
 open_resources(Device *d)
 {
 	CudaState *s = CUDA_STATE(d);
 	size_t bytes = 8 * MAX_COUNTERS;
+	s->starts_early = may_start_early(s);
 	void *before = cuda_enter(d);
 	bool ok = CUDA_CALL(d, cuEventCreate, &s->timer[0], 0) &&
 		  CUDA_CALL(d, cuEventCreate, &s->timer[1], 0) &&
@@ -177,6 +192,7 @@ cuda_close_device(Device *d)
 {
 	CudaState *s = CUDA_STATE(d);
 	if (s->context) {
+		cuda_fill_close(d);
 		void *before = cuda_enter(d);
 		for (int i = 0; i < LEN(s->timer); i++)
 			if (s->timer[i])
@@ -276,36 +292,6 @@ cuda_copy_out(Device *d, void *to, const void *from, size_t size, bool wait)
 {
 	void *before = cuda_enter(d);
 	bool ok = !size || copied(d, CUDA_CALL(d, cuMemcpyDtoHAsync_v2, to, address(from), size, d->stream), wait);
-	cuda_leave(d, before);
-	return ok;
-}
-
-/* Elements of 8 bytes whose halves differ are two columns of words. */
-static bool
-fill_words(Device *d, CudaPointer to, const uint32_t half[2], size_t n)
-{
-	if (half[0] == half[1])
-		return CUDA_CALL(d, cuMemsetD32Async, to, half[0], 2 * n, d->stream);
-	return CUDA_CALL(d, cuMemsetD2D32Async, to, 8, half[0], 1, n, d->stream) &&
-	       CUDA_CALL(d, cuMemsetD2D32Async, to + 4, 8, half[1], 1, n, d->stream);
-}
-
-static bool
-cuda_fill(Device *d, void *to, const void *one, size_t size, size_t n)
-{
-	uint32_t half[2] = {0, 0};
-	bool ok = true;
-	if (n == 0)
-		return true;
-	memcpy(half, one, size);
-	void *before = cuda_enter(d);
-	switch (size) {
-	case 1: ok = CUDA_CALL(d, cuMemsetD8Async, address(to), (unsigned char)half[0], n, d->stream); break;
-	case 2: ok = CUDA_CALL(d, cuMemsetD16Async, address(to), (unsigned short)half[0], n, d->stream); break;
-	case 4: ok = CUDA_CALL(d, cuMemsetD32Async, address(to), half[0], n, d->stream); break;
-	case 8: ok = fill_words(d, address(to), half, n); break;
-	default: unreachable();
-	}
 	cuda_leave(d, before);
 	return ok;
 }

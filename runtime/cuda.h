@@ -1,6 +1,7 @@
 /* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
- * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c loads it, cuda_launch.c
- * launches and waits, cuda_queue.c has streams, events and graphs, nvrtc.c compiles handwritten kernels. */
+ * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c
+ * loads it, cuda_launch.c launches and waits, cuda_fill.c fills, cuda_queue.c has streams, events and
+ * graphs, nvrtc.c compiles handwritten kernels. */
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
 
@@ -19,6 +20,7 @@ typedef struct CudaAttribute {
 		struct {
 			unsigned x, y, z;
 		} cluster;
+		int programmatic;
 		char room[64];
 	} value;
 } CudaAttribute;
@@ -29,6 +31,8 @@ typedef struct CudaLaunch {
 	CudaAttribute *attribute;
 	unsigned nattribute;
 } CudaLaunch;
+
+enum { MAX_LAUNCH_ATTRIBUTES = 2 };
 
 /* Numbers of the driver's enums. */
 enum {
@@ -53,6 +57,7 @@ enum {
 	JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6, JIT_LINES = 13,
 	JIT_PTX = 1,
 	LAUNCH_ATTRIBUTE_CLUSTER = 4,
+	LAUNCH_ATTRIBUTE_PROGRAMMATIC = 6,      /* programmatic stream serialization */
 	STREAM_NON_BLOCKING = 1,
 	CAPTURE_RELAXED = 2,
 };
@@ -76,12 +81,16 @@ typedef struct CudaState {
 	int capability;                 /* 90 */
 	int multiprocessors, resident_threads; /* of one multiprocessor */
 	int max_shared;                 /* of a block, with the opt-in */
+	bool starts_early;              /* kernels that wait may start before what comes before them is over */
 	uint64_t memory, cache;         /* bytes; of the L2 cache */
 	bool left_current;              /* cuda_enter left our context in a thread that had none … */
 	pthread_t left_in;              /* … this one */
 	void *timer[2];                 /* events */
 	CudaPointer counters;           /* of 8 bytes, taken in turn by launches that ask for one */
 	unsigned next_counter;
+	Artefact fill_code;
+	Loaded *fill;                   /* the kernel that fills, or NULL */
+	bool fill_tried;
 	Loaded *launched;               /* kernels with asserts, launched since the last sync */
 	CudaResult last;                /* what the last failure was */
 	CudaResult broken;              /* a result that stays: nothing works any more */
@@ -93,6 +102,8 @@ struct Loaded {
 	void *module, *function;
 	int naxis;
 	unsigned threads, shared, cluster;
+	CudaAttribute attribute[MAX_LAUNCH_ATTRIBUTES];
+	unsigned nattribute;            /* 0: launched the plain way */
 	unsigned resident;              /* blocks that fit at once, for a persistent grid; else 0 */
 	int grid_at[MAX_AXES];          /* values that are the grid, -1: none */
 	int counter_at;                 /* the value that is a counter, -1: none */
@@ -147,6 +158,11 @@ bool cuda_sync(Device *d, Fault *fault);
 bool cuda_collect(Device *d, void *stream, bool all, Fault *fault);
 void cuda_note(CudaState *s, Loaded *l, void *stream); /* it was launched */
 void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */
+
+/* cuda_fill.c */
+
+bool cuda_fill(Device *d, void *to, const void *one, size_t size, size_t n);
+void cuda_fill_close(Device *d);
 
 /* cuda_queue.c */
 

@@ -93,15 +93,10 @@ cuda_note(CudaState *s, Loaded *l, void *stream)
 }
 
 static bool
-launch_cluster(Device *d, const Loaded *l, const Packed *p)
+launch_with_attributes(Device *d, Loaded *l, const Packed *p)
 {
-	CudaState *s = CUDA_STATE(d);
-	CudaAttribute cluster = {.id = LAUNCH_ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
-	CudaLaunch launch = {p->blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, &cluster, 1};
-	if (s->cuda.cuLaunchKernelEx)
-		return CUDA_CALL(d, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
-	device_fail(d, DEVICE_FAILED, "update the NVIDIA driver", "the driver can't launch clusters of blocks");
-	return false;
+	CudaLaunch launch = {p->blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->attribute, l->nattribute};
+	return CUDA_CALL(d, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
 }
 
 static bool
@@ -112,8 +107,8 @@ launch_now(Device *d, const Packed *p)
 	if (l->counter_at >= 0 && !take_counter(d, &p->value[l->counter_at]))
 		return false;
 	cuda_note(s, l, d->stream);
-	if (l->cluster > 1)
-		return launch_cluster(d, l, p);
+	if (l->nattribute)
+		return launch_with_attributes(d, l, p);
 	return CUDA_CALL(d, cuLaunchKernel, l->function, p->blocks, 1, 1, l->threads, 1, 1, l->shared,
 	    d->stream, p->at, NULL);
 }

@@ -91,12 +91,32 @@ read_abi(Device *d, Loaded *l)
 				    CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream));
 }
 
+/* How it is launched.  A kernel that waits in its code for what comes before it may start earlier; of others nobody knows
+ * that they do, and a kernel behind a copy, a fill of the driver's or an event starts as ever. */
+static bool
+choose_attributes(Device *d, Loaded *l)
+{
+	CudaState *s = CUDA_STATE(d);
+	if (l->cluster > 1 && !s->cuda.cuLaunchKernelEx) {
+		device_fail(d, DEVICE_FAILED, "update the NVIDIA driver", "the driver can't launch clusters of blocks");
+		return false;
+	}
+	if (l->cluster > 1)
+		l->attribute[l->nattribute++] =
+		    (CudaAttribute){.id = LAUNCH_ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
+	if (l->artefact->waits && s->starts_early)
+		l->attribute[l->nattribute++] =
+		    (CudaAttribute){.id = LAUNCH_ATTRIBUTE_PROGRAMMATIC, .value.programmatic = 1};
+	return true;
+}
+
 static bool
 fill_loaded(Device *d, Loaded *l)
 {
 	return load_module(d, l) &&
 	       CUDA_CALL(d, cuModuleGetFunction, &l->function, l->module, l->artefact->kernel) &&
-	       check_threads(d, l) && check_shared(d, l) && find_resident(d, l) && read_abi(d, l);
+	       check_threads(d, l) && check_shared(d, l) && find_resident(d, l) && read_abi(d, l) &&
+	       choose_attributes(d, l);
 }
 
 static void

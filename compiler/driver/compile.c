@@ -234,6 +234,7 @@ compile_artefact(Module *m, const Target *t, Artefact *out)
 		describe(f, t, &kernel, mem, out);
 		out->bytes = ptx.at;
 		out->size = ptx.n + 1;
+		out->waits = ptx_waits_first(ptx.at);
 	} else {
 		text_close(&ptx);
 	}

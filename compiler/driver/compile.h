@@ -30,6 +30,9 @@ Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Prom
 /* From a module that went through a GPU's pipeline to what its device loads.  False after errors in m->cx. */
 bool compile_artefact(Module *m, const Target *t, Artefact *out);
 
+/* ptx.c: its kernel waits for the grid before it, before it touches memory. */
+bool ptx_waits_first(const char *text);
+
 /* What a module becomes on that way, as text. */
 typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
 

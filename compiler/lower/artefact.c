@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 1\n";
+static const char heading[] = "tegula artefact 2\n";
 
 enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
 
@@ -62,7 +62,7 @@ artefact_write(const Artefact *a, Text *out)
 		put_number(out, a->abi[i].dim);
 		put_number(out, a->abi[i].bytes);
 	}
-	const int64_t figures[] = {a->threads, a->warps, a->shared_bytes, a->naxis, a->persistent, a->cluster,
+	const int64_t figures[] = {a->threads, a->warps, a->shared_bytes, a->naxis, a->persistent, a->waits, a->cluster,
 	    a->registers, a->spill_bytes, a->stack_bytes};
 	for (int i = 0; i < LEN(figures); i++)
 		put_number(out, figures[i]);
@@ -163,6 +163,7 @@ get_all(Reader *r, Artefact *out)
 	out->shared_bytes = get_number(r);
 	out->naxis = (int)get_number(r);
 	out->persistent = get_number(r) != 0;
+	out->waits = get_number(r) != 0;
 	out->cluster = (int)get_number(r);
 	out->registers = (int)get_number(r);
 	out->spill_bytes = (int)get_number(r);

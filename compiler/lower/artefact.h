@@ -75,6 +75,7 @@ typedef struct Artefact {
 	int64_t shared_bytes;                           /* dynamic shared memory of a block */
 	int naxis;
 	bool persistent;                                /* the grid is min(programs, what fits), each block walks on */
+	bool waits;                                     /* its code waits for the grid before it: it may start early */
 	int cluster;                                    /* blocks of a cluster; 1 */
 	char **asserts;                                 /* of each assert, in text order: "FILE:LINE:COL: its text" */
 	int nasserts;

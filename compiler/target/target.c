@@ -10,8 +10,9 @@ enum { KB = 1024 };
 	HAS_PIPELINES)
 #define SM_80 (SM_75 | HAS_CP_ASYNC | HAS_BF16 | HAS_REDUX | HAS_MBARRIER)
 #define SM_89 (SM_80 | HAS_FP8)
-#define SM_90A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_WGMMA | HAS_SETMAXNREG | HAS_CLUSTER)
-#define SM_100A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_TCGEN05 | HAS_SETMAXNREG | HAS_CLUSTER)
+#define SM_90A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_WGMMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT)
+#define SM_100A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_TCGEN05 | HAS_SETMAXNREG | HAS_CLUSTER | \
+	HAS_GRID_WAIT)
 
 #define NVIDIA                                                                                     \
 	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, .vector_bytes = 16

@@ -234,6 +234,15 @@ PRIMITIVE(simt_fence_gpu)
 	fence(t, SIMT_FENCE_GPU);
 }
 
+/* Launches run one after the other here: there is nothing to wait for. */
+PRIMITIVE(simt_grid_next)
+{
+}
+
+PRIMITIVE(simt_grid_wait)
+{
+}
+
 PRIMITIVE(simt_fence_mbar)
 {
 	fence(t, SIMT_FENCE_MBAR);

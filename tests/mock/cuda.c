@@ -10,6 +10,10 @@
  *     // mock: fault P NUMBER         a FaultRecord as lowering leaves it: assert NUMBER, element 5, program 1 2 3, -7 and 0.5
  *     // mock: crash CODE             the context is lost with that result
  *
+ * and the fill that the runtime brings itself, by its name.  A kernel that is to start before what comes before it is over
+ * must be of a GPU that can, have griddepcontrol.wait before anything that touches memory, and, where a stream is recorded,
+ * be given to a driver that knows such edges.
+ *
  * The environment says what there is: MOCK_CUDA_DEVICES (1), MOCK_CUDA_CAPABILITY (90), MOCK_CUDA_DRIVER (13000),
  * MOCK_CUDA_MEMORY (bytes, 2^30), MOCK_CUDA_PTX (the newest version known, 90), MOCK_CUDA_FAIL (NAME:N:CODE, the N-th call
  * of NAME from now on fails with CODE; several with commas; N 0: every one), MOCK_CUDA_LOG (a file that gets a line a call). */
@@ -555,6 +559,23 @@ directive(const Function *f, const uint64_t *value, const char *s)
 	return OK;
 }
 
+static bool
+is_called(const Function *f, const char *name)
+{
+	size_t n = strlen(name);
+	return *f->text && strncmp(f->text + 7, name, n) == 0 && strchr("( \n", f->text[7 + n]);
+}
+
+/* (to, word, bytes) */
+static int
+fill(const uint64_t *value)
+{
+	char *to = reach(value[0], value[2]);
+	for (uint64_t i = 0; to && i < value[2]; i++)
+		to[i] = (char)(value[1] >> 8 * (i % 8));
+	return to ? OK : 700;
+}
+
 static int
 node_run(const Node *n)
 {
@@ -568,6 +589,8 @@ node_run(const Node *n)
 			if (r)
 				current->lost = r;          /* seen by whoever asks next */
 		}
+		if (is_called(n->f, "tegula_fill") && fill(n->value) != OK)
+			current->lost = fill(n->value);
 		return OK;
 	case NODE_SET:
 		for (size_t i = 0; i < n->n; i++) {
@@ -845,22 +868,62 @@ cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, Function *f, int threads, si
 
 /* ---- launches ---- */
 
+/* How a launch differs from a plain one. */
+typedef struct Ways { unsigned cluster; bool early; } Ways;
+
+typedef struct Attribute { int id; char pad[4]; union { unsigned cluster[3]; int on; char room[64]; } value; } Attribute;
+
+typedef struct Config { unsigned gx, gy, gz, bx, by, bz, shared; Stream *stream; Attribute *attribute; unsigned nattribute; } Config;
+
+/* The kernel's text waits for the grid before it, and nothing before that touches memory. */
+static bool
+waits_first(const Function *f)
+{
+	const char *body = strchr(f->text, '{'), *wait = body ? strstr(body, "griddepcontrol.wait;") : NULL;
+	const char *access = body ? strstr(body, ".global") : NULL;
+	return wait && (!access || wait < access);
+}
+
 static int
-launch(Function *f, unsigned blocks_, unsigned threads, unsigned shared, Stream *s, void **params)
+read_ways(const Config *c, const Function *f, Ways *out)
+{
+	*out = (Ways){.cluster = 1};
+	for (unsigned i = 0; i < c->nattribute; i++) {
+		const Attribute *a = &c->attribute[i];
+		if (a->id == 4 && a->value.cluster[0] > 0 && a->value.cluster[1] == 1 && a->value.cluster[2] == 1)
+			out->cluster = a->value.cluster[0];
+		else if (a->id == 6 && a->value.on == 1)
+			out->early = true;
+		else
+			return INVALID;
+	}
+	if (out->early && setting("MOCK_CUDA_CAPABILITY", 90) < 90)
+		return INVALID;
+	if (out->early && IS(f, MAGIC_FUNCTION) && !waits_first(f))
+		return INVALID;                             /* the real one would run it, and it would read too early */
+	if (out->early && IS(c->stream, MAGIC_STREAM) && c->stream->capture && setting("MOCK_CUDA_DRIVER", 13000) < 12030)
+		return BAD_CAPTURE;
+	return c->gx % out->cluster ? INVALID : OK;
+}
+
+static int
+launch(Function *f, const Config *c, const Ways *w, void **params)
 {
 	Node n = {.kind = NODE_KERNEL, .f = f};
 	int at = 0;
 	if (!IS(f, MAGIC_FUNCTION))
 		return BAD_HANDLE;
-	if (blocks_ == 0 || blocks_ > INT32_MAX || threads == 0 || threads > MAX_THREADS || (int)shared > f->shared)
+	if (c->gx == 0 || c->gx > INT32_MAX || c->bx == 0 || c->bx > MAX_THREADS || (int)c->shared > f->shared ||
+	    c->gy != 1 || c->gz != 1 || c->by != 1 || c->bz != 1)
 		return INVALID;
-	at += snprintf(last_launch, sizeof last_launch, "%.*s blocks %u threads %u shared %u stream %d:",
-	    (int)strcspn(f->text + (*f->text ? 7 : 0), "(\n "), f->text + (*f->text ? 7 : 0), blocks_, threads, shared, s != NULL);
+	at += snprintf(last_launch, sizeof last_launch, "%.*s blocks %u threads %u shared %u stream %d%s:",
+	    (int)strcspn(f->text + (*f->text ? 7 : 0), "(\n "), f->text + (*f->text ? 7 : 0), c->gx, c->bx, c->shared,
+	    c->stream != NULL, w->early ? " early" : "");
 	for (int i = 0; i < f->nparams; i++) {
 		memcpy(&n.value[i], params[i], (size_t)f->bytes[i]);
 		at += snprintf(last_launch + at, sizeof last_launch - (size_t)at, " %llx", (unsigned long long)n.value[i]);
 	}
-	return node_do(&n, s);
+	return node_do(&n, c->stream);
 }
 
 EXPORT int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -870,22 +933,21 @@ cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     Stream *s, void **params, void **extra)
 {
 	TRY(begin("cuLaunchKernel"));
-	if (gy != 1 || gz != 1 || by != 1 || bz != 1 || extra)
-		return INVALID;
-	return launch(f, gx, bx, shared, s, params);
-}
-
-EXPORT int cuLaunchKernelEx(const void *config, Function *f, void **params, void **extra);
-int
-cuLaunchKernelEx(const void *config, Function *f, void **params, void **extra)
-{
-	const unsigned *w = config;
-	Stream *s;
-	TRY(begin("cuLaunchKernelEx"));
-	memcpy(&s, (const char *)config + 32, sizeof s);
 	if (extra)
 		return INVALID;
-	return launch(f, w[0], w[3], w[6], s, params);
+	return launch(f, &(Config){gx, gy, gz, bx, by, bz, shared, s, NULL, 0}, &(Ways){1, false}, params);
+}
+
+EXPORT int cuLaunchKernelEx(const Config *c, Function *f, void **params, void **extra);
+int
+cuLaunchKernelEx(const Config *c, Function *f, void **params, void **extra)
+{
+	Ways w;
+	TRY(begin("cuLaunchKernelEx"));
+	TRY(read_ways(c, f, &w));
+	if (extra)
+		return INVALID;
+	return launch(f, c, &w, params);
 }
 
 /* ---- streams, events, graphs ---- */
@@ -1030,6 +1092,15 @@ cuStreamEndCapture(Stream *s, Graph **out)
 		return INVALID;
 	*out = s->capture;
 	s->capture = NULL;
+	return OK;
+}
+
+EXPORT int cuStreamIsCapturing(Stream *s, int *status);
+int
+cuStreamIsCapturing(Stream *s, int *status)
+{
+	TRY(begin("cuStreamIsCapturing"));
+	*status = s && s->capture ? 1 : 0;
 	return OK;
 }
 

@@ -32,7 +32,7 @@ static struct {
 	const char *mock;                                   /* lines of the kernel */
 	int threads;
 	int64_t shared;
-	bool grid, faults, counter, persistent, broken;
+	bool grid, faults, counter, persistent, broken, waits;
 	int cluster;
 } plan;
 
@@ -74,6 +74,7 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 	Text ptx = {0};
 	*out = (Artefact){.form = FORM_PTX, .kernel = strdup(f->name), .threads = plan.threads ? plan.threads : 128,
 	    .shared_bytes = plan.shared, .naxis = f->naxis, .persistent = plan.persistent, .cluster = plan.cluster,
+	    .waits = plan.waits,
 	    .abi = calloc(64, sizeof(AbiParam)), .nasserts = 3};
 	snprintf(out->target, sizeof out->target, "%s", t->name);
 	out->asserts = calloc(3, sizeof *out->asserts);
@@ -86,7 +87,8 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 	for (int i = 0; i < out->nabi; i++)
 		text_printf(&ptx, "%s\t.param .u%d %s_param_%d", i ? ",\n" : "", 8 * out->abi[i].bytes, f->name, i);
 	bool fills = strcmp(f->name, "scatter") == 0;       /* what a race's copy reads: it has other parameters */
-	text_printf(&ptx, "\n)\n{\n%s\n\tret;\n}\n", plan.mock && !fills ? plan.mock : "");
+	text_printf(&ptx, "\n)\n{\n%s%s\n\tret;\n}\n", plan.waits ? "\tgriddepcontrol.wait;\n" : "",
+	    plan.mock && !fills ? plan.mock : "");
 	out->bytes = ptx.at;
 	out->size = ptx.n + 1;
 	return true;
@@ -124,6 +126,7 @@ setup(void **state)
 	clear_settings();
 	memset(&plan, 0, sizeof plan);
 	setenv("TEGULA_CACHE", "off", 1);                   /* what is made here is no code */
+	unsetenv("TEGULA_PDL");
 	f->lib = dlopen("libcuda.so.1", RTLD_NOW);
 	*(void **)&f->calls = f->lib ? dlsym(f->lib, "mock_calls") : NULL;
 	if (!f->calls) {
@@ -368,10 +371,21 @@ test_dense_views(void **state)
 	tgl_tensor_close(&t);
 }
 
+/* The device again, as what the environment says now makes it. */
 static void
-test_fills(void **state)
+reopen(Fixture *f)
 {
-	Fixture *f = *state;
+	tgl_program_close(&f->p);
+	tgl_device_close(&f->dev);
+	f->dev = tgl_device_open(f->cx, "cuda", NULL);
+	f->p = tgl_program_text(f->cx, "test.tgl", source, strlen(source));
+	assert_non_null(f->dev);
+	assert_non_null(f->p);
+}
+
+static void
+fill_all_types(Fixture *f)
+{
 	for (int t = 0; t < TGL_DTYPES; t++) {
 		TglTensor *x = tgl_tensor(f->dev, (TglDType)t, 2, (int64_t[]){3, 7});
 		double got;
@@ -384,7 +398,56 @@ test_fills(void **state)
 		assert_true(tensor_guard_whole(x));
 		tgl_tensor_close(&x);
 	}
+}
+
+/* By a kernel that starts early; what is too large or not aligned for it, and all where nothing starts early, by the
+ * driver. */
+static void
+test_fills(void **state)
+{
+	Fixture *f = *state;
+	fill_all_types(f);
+	assert_int_equal(f->calls("cuMemsetD2D32Async"), 0);
+	assert_non_null(strstr(f->last(), "tegula_fill blocks 1 threads 256 shared 0 stream 0 early: "));
+	TglTensor *x = floats(f->dev, 2000, 0), *view = tgl_tensor_view(x, (int64_t[]){1}, (int64_t[]){1999});
+	int launches = f->calls("cuLaunchKernelEx"), sets = f->calls("cuMemsetD32Async");
+	assert_ok(f->cx, tgl_tensor_fill(x, 4));
+	assert_non_null(strstr(f->last(), "tegula_fill blocks 2 threads 256"));
+	assert_ok(f->cx, tgl_tensor_fill(view, 5));
+	assert_int_equal(f->calls("cuLaunchKernelEx"), launches + 1);
+	assert_int_equal(f->calls("cuMemsetD32Async"), sets + 1);
+	assert_float_equal(at(x, 0), 4, 0);
+	assert_float_equal(at(x, 1), 5, 0);
+	assert_float_equal(at(x, 1999), 5, 0);
+	TglTensor *large = floats(f->dev, 5 << 20, 0);
+	launches = f->calls("cuLaunchKernelEx");
+	assert_ok(f->cx, tgl_tensor_fill(large, 1));
+	assert_int_equal(f->calls("cuLaunchKernelEx"), launches);
+	assert_float_equal(at(large, (5 << 20) - 1), 1, 0);
+	tgl_tensor_close(&large);
+	tgl_tensor_close(&view);
+	tgl_tensor_close(&x);
+	setenv("TEGULA_PDL", "off", 1);
+	reopen(f);
+	launches = f->calls("cuLaunchKernelEx");
+	fill_all_types(f);
+	assert_int_equal(f->calls("cuLaunchKernelEx"), launches);
 	assert_int_equal(f->calls("cuMemsetD2D32Async"), 3 * 2); /* i64, u64, f64: 1 is two unlike words */
+}
+
+/* A driver that does not take the kernel that fills: it fills itself, and nobody hears of it. */
+static void
+test_fills_all_the_same(void **state)
+{
+	Fixture *f = *state;
+	const char *const fail[] = {"cuLinkAddData_v2:0:218", "cuModuleLoadDataEx:0:200", "cuStreamIsCapturing:0:906"};
+	for (int i = 0; i < LEN(fail); i++) {
+		setenv("MOCK_CUDA_FAIL", fail[i], 1);
+		fill_all_types(f);
+		assert_int_equal(f->calls("cuLaunchKernelEx"), 0);
+		unsetenv("MOCK_CUDA_FAIL");
+		reopen(f);
+	}
 }
 
 static void
@@ -657,6 +720,71 @@ test_clusters(void **state)
 	assert_ok(f->cx, launch_copy(f));
 	assert_int_equal(f->calls("cuLaunchKernelEx"), 1);
 	assert_int_equal(f->calls("cuLaunchKernel"), 0);
+}
+
+/* A launch of `copy`, and whether it was to start early. */
+static bool
+starts_early(Fixture *f)
+{
+	reopen(f);
+	plan.mock = copy_lines;
+	assert_ok(f->cx, launch_copy(f));
+	assert_non_null(strstr(f->last(), "copy blocks"));
+	return strstr(f->last(), " early:");
+}
+
+/* Kernels start early if their code waits, the GPU and the driver can, and nobody says no. */
+static void
+test_early(void **state)
+{
+	Fixture *f = *state;
+	assert_false(starts_early(f));
+	plan.waits = true;
+	assert_true(starts_early(f));
+	plan.cluster = 2;
+	assert_true(starts_early(f));
+	plan.cluster = 1;
+	const char *const off[][2] = {{"TEGULA_PDL", "off"}, {"TEGULA_PDL", "0"}, {"MOCK_CUDA_DRIVER", "12020"},
+	    {"MOCK_CUDA_CAPABILITY", "89"}};
+	for (int i = 0; i < LEN(off); i++) {
+		setenv(off[i][0], off[i][1], 1);
+		assert_false(starts_early(f));
+		unsetenv(off[i][0]);
+	}
+	setenv("TEGULA_PDL", "on", 1);
+	setenv("MOCK_CUDA_DRIVER", "12030", 1);
+	assert_true(starts_early(f));
+}
+
+/* Fill and launch as kernels of a graph; a fill that comes first while someone records is the driver's. */
+static void
+test_early_in_graphs(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "copy");
+	TglTensor *x = floats(f->dev, 64, 5), *y = floats(f->dev, 64, 0);
+	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y)};
+	TglStream *s = tgl_stream_open(f->dev);
+	plan.mock = copy_lines;
+	plan.waits = true;
+	for (int round = 0; round < 2; round++) {
+		int launches = f->calls("cuLaunchKernelEx"), sets = f->calls("cuMemsetD32Async");
+		assert_ok(f->cx, tgl_graph_begin(s));
+		assert_ok(f->cx, tgl_tensor_fill(x, 3 + round));
+		assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
+		TglGraph *g = tgl_graph_end(s);
+		assert_non_null(g);
+		assert_int_equal(f->calls("cuLaunchKernelEx"), launches + 1 + round);
+		assert_int_equal(f->calls("cuMemsetD32Async"), sets + 1 - round);
+		assert_ok(f->cx, tgl_graph_launch(g, s));
+		assert_ok(f->cx, tgl_device_sync(f->dev));
+		assert_float_equal(at(y, 63), 3 + round, 0);
+		tgl_graph_close(&g);
+		assert_ok(f->cx, tgl_tensor_fill(x, 0));
+	}
+	tgl_stream_close(&s);
+	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
 }
 
 /* ---- code that the driver refuses ---- */
@@ -1111,6 +1239,7 @@ main(void)
 	    CASE(test_tensors),
 	    CASE(test_dense_views),
 	    CASE(test_fills),
+	    CASE(test_fills_all_the_same),
 	    CASE(test_out_of_memory),
 	    CASE(test_wrapping),
 	    CASE(test_launching),
@@ -1120,6 +1249,8 @@ main(void)
 	    CASE(test_grids),
 	    CASE(test_limits),
 	    CASE(test_clusters),
+	    CASE(test_early),
+	    CASE(test_early_in_graphs),
 	    CASE(test_bad_code),
 	    CASE(test_old_driver),
 	    CASE(test_asserts),
