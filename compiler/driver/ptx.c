@@ -17,14 +17,16 @@ starts(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* A line of text that touches no memory but parameters, and goes nowhere else. */
+/* A line of one instruction at most that touches no memory but parameters, and goes nowhere else. */
 static bool
 is_harmless(const char *s)
 {
 	static const char *const start[] = {"//", ".", "ld.param.", "mov.", "cvta.", "griddepcontrol.launch_dependents;"};
-	size_t n = strcspn(s, "\n");
+	size_t n = strcspn(s, "\n"), first = strcspn(s, ";\n");
 	if (n == 0 || s[n - 1] == ':')
 		return true;
+	if (first + 1 < n && !starts(s, "//"))
+		return false;
 	for (int i = 0; i < LEN(start); i++)
 		if (starts(s, start[i]))
 			return true;

@@ -94,6 +94,14 @@ access_type(EmitLlvm *l, Units u)
 	return u.n == 1 ? l->type[u.unit] : LLVMVectorType(l->type[u.unit], (unsigned)u.n);
 }
 
+/* PTX's read-only loads are of what nobody writes while the kernel runs.  A kernel that waits for the grid before it runs
+ * while that one may still write, and ptxas moves such loads up past the wait. */
+static bool
+has_read_only_loads(const EmitLlvm *l)
+{
+	return !(l->e.target->has & HAS_GRID_WAIT);
+}
+
 static void
 mark_invariant(EmitLlvm *l, LLVMValueRef load)
 {
@@ -113,7 +121,7 @@ load_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *out)
 {
 	LLVMValueRef v = LLVMBuildLoad2(l->b, access_type(l, u), place_of(l, at), "");
 	LLVMSetAlignment(v, access_align(at));
-	if (at->cache == CACHE_READ_ONLY)
+	if (at->cache == CACHE_READ_ONLY && has_read_only_loads(l))
 		mark_invariant(l, v);
 	for (int i = 0; i < u.n; i++)
 		out[i] = u.n == 1 ? v : LLVMBuildExtractElement(l->b, v, llvm_i32(l, i), "");
@@ -148,7 +156,7 @@ hint(EmitLlvm *l, const EmitAccess *at, bool is_load)
 	switch (at->cache) {
 	case CACHE_STREAM: return version >= 74 ? ".L1::evict_first" : ".cs";
 	case CACHE_KEEP: return version >= 74 ? ".L1::evict_last" : "";
-	case CACHE_READ_ONLY: return is_load ? ".nc" : "";
+	case CACHE_READ_ONLY: return is_load && has_read_only_loads(l) ? ".nc" : "";
 	default: return "";
 	}
 }

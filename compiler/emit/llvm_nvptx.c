@@ -23,14 +23,17 @@ param_attribute(EmitLlvm *l, int param, const char *name, uint64_t value)
 	    l->fn, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(l->cx, kind, value));
 }
 
+/* LLVM makes read-only loads of all that is behind a pointer without alias that nothing is stored through; where there must
+ * be none (llvm_memory.c), those that are stored through are said to have none, which tells as much. */
 static void
 describe_param(EmitLlvm *l, int i, const EmitParam *p)
 {
 	if (p->type != REG_GLOBAL)
 		return;
-	if (!p->is_aliased)
+	bool is_read_only = p->is_read_only && !(l->e.target->has & HAS_GRID_WAIT);
+	if (!p->is_aliased && p->is_read_only == is_read_only)
 		param_attribute(l, i, "noalias", 0);
-	if (p->is_read_only)
+	if (is_read_only)
 		param_attribute(l, i, "readonly", 0);
 	if (p->align > 1)
 		param_attribute(l, i, "align", (uint64_t)p->align);

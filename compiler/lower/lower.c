@@ -408,9 +408,8 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	switch (a->kind) {
 	case ABI_POINTER:
 		out->type = REG_GLOBAL;
-		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers &&
-				    !l->waits_at_angles && !l->waits_for_grids;
-		out->is_aliased = p->kind == PARAM_POINTER || pointers || (l->waits_for_grids && p->access == ACCESS_IN);
+		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->waits_at_angles;
+		out->is_aliased = p->kind == PARAM_POINTER || pointers;
 		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
 		break;
 	case ABI_STRIDE:
@@ -463,12 +462,11 @@ parts_registers(const Func *f)
 /* A grid may start while the one before it still runs, if the runtime says so and that one has told that its blocks all
  * started: then the cost of starting is hidden.  Each thread waits before it touches memory, so that whatever came before
  * is over and seen; and as every grid waits, so is what came before that.  The wait stands first in the text, where
- * ptx_waits_first looks for it; what needs no memory is moved before it further down.  No load may be of the read-only
- * kind, as ptxas moves those up past the wait. */
+ * ptx_waits_first looks for it; what needs no memory may be moved before it further down. */
 static void
 wait_for_grids(Lower *l)
 {
-	if (!l->waits_for_grids)
+	if (!(l->t->has & HAS_GRID_WAIT))
 		return;
 	l->e->prim(l->e, PRIM_GRID_NEXT, NULL, 0, NULL, 0, NULL, 0);
 	l->e->prim(l->e, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
@@ -480,7 +478,6 @@ begin(Lower *l)
 	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
 	l->waits_at_angles = lower_waits_at_angles(l->f);
-	l->waits_for_grids = (l->t->has & HAS_GRID_WAIT) != 0;
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,

@@ -41,7 +41,6 @@ typedef struct Lower {
 	int nscratch;                                   /* trips through its scratch that the op at hand has made */
 	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
 	bool waits_at_angles;
-	bool waits_for_grids;                           /* it starts while what comes before it may still write */
 } Lower;
 
 /* lower.c */

@@ -176,12 +176,12 @@ repeat_registers(Reg *out, int n, uint64_t repeats)
 		out[r] = out[(uint64_t)r & ~repeats];
 }
 
-/* Nobody writes a tensor that is `in`, but through pointers, and before the kernel waited for the grid before it. */
+/* Nobody writes a tensor that is `in`, but through pointers. */
 static CacheHint
 read_hint(const Lower *l, const Op *op)
 {
 	const FuncParam *p = &l->f->param[op->in[0]->index];
-	bool constant = p->access == ACCESS_IN && !l->stores_through_pointers && !l->waits_for_grids;
+	bool constant = p->access == ACCESS_IN && !l->stores_through_pointers;
 	return lower_cache(op, constant && !(l->waits_at_angles && op->out[0].layout) ? CACHE_READ_ONLY : CACHE_NONE);
 }
 
