@@ -57,11 +57,14 @@ msl_prim_text(Msl *m, MslNode *n)
 		msl_say(m, m->barrier_device ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 		                              : "threadgroup_barrier(mem_flags::mem_threadgroup);");
 		return;
+	case PRIM_HOLD:                                 /* loads stay where they are */
+		return;
 	case PRIM_FRAGMENT_LOAD: case PRIM_FRAGMENT_LOAD_F32:
 		msl_fragment_load_text(m, n);
 		return;
 	case PRIM_WARP_BARRIER:
-		msl_say(m, "simdgroup_barrier(mem_flags::mem_threadgroup);");
+		msl_say(m, m->barrier_device ? "simdgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
+		                              : "simdgroup_barrier(mem_flags::mem_threadgroup);");
 		return;
 	default:
 		return;                                 /* refused when it was recorded */

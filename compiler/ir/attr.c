@@ -22,10 +22,11 @@ const AttrInfo attr_info[] = {
 const int nattr_info = LEN(attr_info);
 
 /* What the passes for a GPU note on any op: where its scratch stands in the block's shared memory, and whether
- * a barrier of the block goes before it. */
+ * a barrier of the block, or one of each warp, goes before it. */
 static const AttrInfo any_op[] = {
     {.op = OP_COUNT, .name = "smem", .kind = ATTR_INT},
     {.op = OP_COUNT, .name = "sync", .kind = ATTR_BOOL},
+    {.op = OP_COUNT, .name = "sync_warp", .kind = ATTR_BOOL},
     {.op = OP_COUNT, .name = "equal", .kind = ATTR_INT},
 };
 static const AttrInfo fast = {.op = OP_COUNT, .name = "fast", .kind = ATTR_BOOL};

@@ -153,11 +153,59 @@ lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type)
 
 /* Squares, where a simdgroup will load them as matrices. */
 static Layout
-scratch_layout(const Lower *l, const Layout *src, const Layout *dst, int bytes)
+scratch_layout(const Target *t, const Layout *src, const Layout *dst, int bytes)
 {
-	if (l->t->has & HAS_SIMDGROUP_MATRIX && is_squares(dst))
+	if (t->has & HAS_SIMDGROUP_MATRIX && is_squares(dst))
 		return layout_squares(src->rank, src->out);
 	return layout_best_shared(src, dst, bytes);
+}
+
+/* Does every thread read only what its own warp has written? */
+static bool
+stays_in_warps(const Layout *src, const Layout *dst)
+{
+	F2 holder, to;
+	if (src->in[IN_WARP] != dst->in[IN_WARP] || src->in[IN_BLOCK] || dst->in[IN_BLOCK] ||
+	    !f2_right_inverse(&src->map, &holder))
+		return false;
+	to = f2_compose(&holder, &dst->map);
+	int from = layout_in_at(src, IN_WARP), at = layout_in_at(dst, IN_WARP);
+	for (int i = 0; i < dst->map.nin; i++)
+		if (to.col[i] >> from != (i < at ? 0 : UINT64_C(1) << (i - at)))
+			return false;
+	return true;
+}
+
+bool
+lower_converts_in_warps(const Op *op)
+{
+	return op->kind == OP_CONVERT && lower_shape_scratch(op) && stays_in_warps(op->in[0]->layout, op->out[0].layout);
+}
+
+/* Of a tile in layout `held` that goes to memory (only its first holders write) or comes from there. */
+static bool
+owners(const Layout *held, const Layout *shared, int bytes, bool reads, LowerOwners *out)
+{
+	F2 holder;
+	if (held->in[IN_BLOCK] || (reads && layout_free_bits(held, IN_WARP)) || !f2_right_inverse(&held->map, &holder))
+		return false;
+	*out = (LowerOwners){.lanes = held->in[IN_LANE], .is_exact = !reads || !layout_free_bits(held, IN_LANE)};
+	while (1 << out->n < bytes)
+		out->n++;
+	for (int i = 0; i < shared->map.nin; i++)
+		out->thread[out->n++] = (uint32_t)(f2_apply(&holder, shared->map.col[i]) >> held->in[IN_REGISTER]);
+	return true;
+}
+
+bool
+lower_convert_owners(const Op *op, const Target *t, bool reads, LowerOwners *out)
+{
+	const Layout *src = op->in[0]->layout, *dst = op->out[0].layout;
+	if (op->kind != OP_CONVERT || t->has & HAS_SIMDGROUP_MATRIX)
+		return false;
+	int bytes = lower_type_bytes(lower_type(op->out[0].type));
+	Layout shared = scratch_layout(t, src, dst, bytes);
+	return owners(reads ? dst : src, &shared, bytes, reads, out);
 }
 
 void
@@ -165,10 +213,13 @@ lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, cons
 {
 	Convert c;
 	if (needs_shared(src, dst, &c)) {
-		Layout shared = scratch_layout(l, src, dst, lower_type_bytes(type));
+		Layout shared = scratch_layout(l->t, src, dst, lower_type_bytes(type));
 		Reg base = lower_scratch(l, op);
 		lower_to_shared(l, base, from, src, &shared, type);
-		lower_barrier(l);
+		if (op->kind == OP_CONVERT && stays_in_warps(src, dst))
+			lower_warp_barrier(l);
+		else
+			lower_barrier(l);
 		if (l->t->has & HAS_SIMDGROUP_MATRIX && lower_matrix_load(l, base, out, dst, &shared, type))
 			return;
 		lower_from_shared(l, base, out, dst, &shared, type);

@@ -111,8 +111,16 @@ lower_barrier(Lower *l)
 {
 	if (l->role)
 		l->e->prim(l->e, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, l->warps * l->t->lanes}, 2, NULL, 0);
+	else if (l->warps == 1)
+		lower_warp_barrier(l);
 	else
 		l->e->prim(l->e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+}
+
+void
+lower_warp_barrier(Lower *l)
+{
+	l->e->prim(l->e, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 }
 
 Reg
@@ -349,6 +357,8 @@ lower_op(Lower *l, Op *op)
 	l->nscratch = 0;
 	if (wants_barrier(l, op))
 		lower_barrier(l);
+	else if (op_bool(op, "sync_warp"))
+		lower_warp_barrier(l);
 	dispatch(l, op);
 	if (l->cx->nerrors > errors && op->nregion == 0)
 		stand_in(l, op);

@@ -56,8 +56,8 @@ void lower_block(Lower *l, const Block *b);             /* every op of it but th
 void lower_op(Lower *l, Op *op);
 
 /* Functions of angles branch.  Compilers below move loads of read-only memory down past branches, to where they are used,
- * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind a
- * barrier of the warp, which no such load passes. */
+ * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind
+ * what no such load passes (PRIM_HOLD, of which no instruction is left). */
 bool lower_waits_at_angles(const Func *f);
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
@@ -70,8 +70,9 @@ Reg lower_stride(Lower *l, const Value *tensor, int dim);
 int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
 /* What cannot be done on the target: reports it at the op. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
-/* A block's barrier. */
+/* A block's barrier, or a warp's. */
 void lower_barrier(Lower *l);
+void lower_warp_barrier(Lower *l);
 /* Where op's scratch begins (REG_SHARED), ready to be written: the second trip of an op waits for the first one's end. */
 Reg lower_scratch(Lower *l, const Op *op);
 /* Operand i in layout `want` (equal shapes), through the op's scratch if it must; NULL: as it is. */

@@ -125,7 +125,7 @@ reduce(Math m, const Reg *x, int n, Reg *r, Reg *k)
 		any = i == 0 ? far[0] : math_op2(m, EMIT_OR, any, far[i]);
 	}
 	/* so that loads stay before, see lower_waits_at_angles */
-	e->prim(e, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	e->prim(e, PRIM_HOLD, NULL, 0, NULL, 0, NULL, 0);
 	e->if_begin(e, any);
 	for (int i = 0; i < n; i++) {
 		Reg turns, rest = reduce_great(m, x[i], &turns);

@@ -182,22 +182,59 @@ trips_apart(const Op *a, const Block *b)
 	return false;
 }
 
-/* Constant starts that do not meet. */
-static bool
-constants_apart(const Op *a, const Op *b)
+/* v is `base` (NULL: none) and a constant. */
+static const Value *
+base_of(const Value *v, int64_t *constant)
 {
+	int64_t more;
+
+	*constant = 0;
+	while (v->def && v->type->rank == 0) {
+		const Op *def = v->def, *c = def->nin == 2 ? def->in[1]->def : NULL;
+		if (def->kind == OP_CONST)
+			return __builtin_add_overflow(*constant, op_int(def, "value", 0), constant) ? v : NULL;
+		if ((def->kind != OP_ADD && def->kind != OP_SUB) || v->type->elem != TY_I64)
+			return v;
+		int k = def->kind == OP_ADD && !(c && c->kind == OP_CONST) ? 1 : 0;
+		c = def->in[1 - k]->def;
+		if (!c || c->kind != OP_CONST)
+			return v;
+		more = op_int(c, "value", 0);
+		if (def->kind == OP_SUB ? __builtin_sub_overflow(*constant, more, &more)
+		                        : __builtin_add_overflow(*constant, more, &more))
+			return v;
+		*constant = more;
+		v = def->in[k];
+	}
+	return v;
+}
+
+/* Elements along the e-th range that really move; behind gathers, {valid} counts dimensions otherwise. */
+static int64_t
+moved_extent(const Op *op, int e)
+{
+	const Attr *valid = strchr(op_text(op, "index"), 'g') ? NULL : op_attr(op, "valid");
+
+	return (valid ? valid : op_attr(op, "extents"))->ints[e];
+}
+
+/* Starts a constant apart that do not meet, in one trip. */
+static bool
+starts_apart(const Use *before, const Use *after)
+{
+	const Op *a = before->op, *b = after->op;
 	int ea = 0, eb = 0;
 
 	if (!is_tensor_access(a) || !is_tensor_access(b))
 		return false;
 	for (int i = 0; i < a->in[0]->type->rank; i++) {
 		char p = op_text(a, "index")[i], q = op_text(b, "index")[i];
-		int64_t na = p == 'p' ? op_attr(a, "extents")->ints[ea++] : 1;
-		int64_t nb = q == 'p' ? op_attr(b, "extents")->ints[eb++] : 1;
-		const Op *x = a->in[1 + i]->def, *y = b->in[1 + i]->def;
-		if (p == 'g' || q == 'g' || !x || !y || x->kind != OP_CONST || y->kind != OP_CONST)
+		int64_t na = p == 'p' ? moved_extent(a, ea++) : 1, nb = q == 'p' ? moved_extent(b, eb++) : 1, sa, sb;
+		if (p == 'g' || q == 'g')
 			continue;
-		int64_t sa = op_int(x, "value", 0), sb = op_int(y, "value", 0);
+		const Value *x = base_of(a->in[1 + i], &sa), *y = base_of(b->in[1 + i], &sb);
+		if (x != y || (x && before->is_old && defined_in(x, before->loop)))
+			continue;
 		uint64_t apart = sa >= sb ? (uint64_t)sa - (uint64_t)sb : (uint64_t)sb - (uint64_t)sa;
 		if (apart >= (uint64_t)(sa >= sb ? nb : na))
 			return true;
@@ -242,7 +279,7 @@ global_conflict(const Use *a, const Use *b)
 {
 	if (a->acquires && !b->atomic)
 		return true;
-	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_count(a, b) || constants_apart(a->op, b->op))
+	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_count(a, b) || starts_apart(a, b))
 		return false;
 	if (!same_places(a->op, b->op))
 		return true;
@@ -280,12 +317,33 @@ slots_apart(const Use *a, const Use *b)
 	return a->age % a->ring->type->slots != 0 && turns(a->slot, a->ring->type->slots);
 }
 
-bool
+/* Both touch the same bytes: from which threads? */
+static Meet
+owners_meet(const Use *a, const Use *b)
+{
+	const LowerOwners *x = a->owners, *y = b->owners;
+	bool known = x && y && a->lo == b->lo && x->lanes == y->lanes;
+	Meet meet = known && x->is_exact && y->is_exact ? MEET_NONE : MEET_WARP;
+
+	if (!known)
+		return MEET_BLOCK;
+	for (int i = 0; i < MIN(x->n, y->n); i++) {
+		if (x->thread[i] >> x->lanes != y->thread[i] >> y->lanes)
+			return MEET_BLOCK;
+		if (x->thread[i] != y->thread[i])
+			meet = MEET_WARP;
+	}
+	return meet == MEET_WARP && a->met ? MEET_NONE : meet;
+}
+
+Meet
 uses_conflict(const Use *a, const Use *b)
 {
 	if (a->global != b->global)
-		return false;
+		return MEET_NONE;
 	if (a->global)
-		return global_conflict(a, b);
-	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi && !slots_apart(a, b);
+		return global_conflict(a, b) ? MEET_BLOCK : MEET_NONE;
+	if ((!a->write && !b->write) || a->lo >= b->hi || b->lo >= a->hi || slots_apart(a, b))
+		return MEET_NONE;
+	return owners_meet(a, b);
 }

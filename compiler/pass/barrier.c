@@ -5,9 +5,12 @@
  *     %c = convert %b {smem = 0, sync = true}             may not write before all have read
  *
  * One walk in the order of execution keeps the uses since the last barrier.  An op that conflicts with one gets the
- * barrier, and then nothing is left.  A loop's body is walked twice, the second time after itself, so that what its end
+ * barrier, and then nothing is left.  Where all that it conflicts with are bytes that the same warp touched, by layouts
+ * and the placement in shared memory, each warp meets by itself (`sync_warp`), and where the same thread did, none need.
+ * A loop's body is walked twice, the second time after itself, so that what its end
  * left is seen at its start; branches are walked apart and what both leave is joined.  Scratch brings its own meeting
- * of all threads, after which only its readers are left.
+ * of all threads, after which only its readers are left; a convert in which no warp reads what another wrote brings one of
+ * each warp.
  *
  * Copies that go on by themselves write when they are waited for, each thread for its own: a wait is a write of all that
  * such copies fill.  A persistent block meets before each program (lower/lower.c).  Inside roles there is no barrier of
@@ -32,7 +35,7 @@ static bool
 same_use(const Use *a, const Use *b)
 {
 	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
-	    a->is_old == b->is_old && a->loop == b->loop && a->age == b->age;
+	    a->is_old == b->is_old && a->loop == b->loop && a->age == b->age && a->met == b->met;
 }
 
 static void
@@ -173,16 +176,26 @@ releases(const Barrier *k, const Op *op)
 }
 
 /* A wait itself touches nothing: what it says is that copies, each put where it might, have now written. */
-static bool
+static Meet
 conflicts(const Barrier *k, const Uses *uses)
 {
+	Meet most = MEET_NONE;
+
 	if (uses->n && uses->at[0].op->kind == OP_WAIT)
-		return false;
+		return MEET_NONE;
 	for (int i = 0; i < k->open.n; i++)
-		for (int n = 0; n < uses->n; n++)
-			if (uses_conflict(&k->open.at[i], &uses->at[n]))
-				return true;
-	return false;
+		for (int n = 0; n < uses->n; n++) {
+			Meet meet = uses_conflict(&k->open.at[i], &uses->at[n]);
+			most = MAX(most, meet);
+		}
+	return most;
+}
+
+static void
+warps_meet(Barrier *k)
+{
+	for (int i = 0; i < k->open.n; i++)
+		k->open.at[i].met = true;
 }
 
 static void
@@ -192,11 +205,41 @@ sync_before(Barrier *k, Op *op)
 	k->open.n = 0;
 }
 
+static void
+sync_warps_before(Barrier *k, Op *op)
+{
+	op_set_attr(k->m, op, attr_bool(k->m, "sync_warp", true));
+	warps_meet(k);
+}
+
 /* A copy that goes on by itself has written only when it is waited for; its slot must be free when it begins. */
 static bool
 is_done_later(const Op *op, const Use *u)
 {
 	return op->kind == OP_COPY && !u->global && strcmp(op_text(op, "kind"), "plain") != 0;
+}
+
+static const LowerOwners *
+owners_of(Barrier *k, const Op *op, bool reads)
+{
+	LowerOwners *o = NEW(k->tmp, LowerOwners);
+
+	return lower_convert_owners(op, k->t, reads, o) ? o : NULL;
+}
+
+/* Written, a meeting of all who use it, read. */
+static void
+add_scratch(Barrier *k, Use *own)
+{
+	if (lower_converts_in_warps(own->op)) {
+		open_add(k, *own);
+		warps_meet(k);
+	} else {
+		k->open.n = 0;
+	}
+	own->write = false;
+	own->owners = owners_of(k, own->op, true);
+	open_add(k, *own);
 }
 
 static void
@@ -205,19 +248,27 @@ visit(Barrier *k, Op *op)
 	int64_t scratch = lower_scratch_bytes(op, k->t);
 	Use own = {.op = op, .write = true, .lo = op_int(op, "smem", 0)};
 	Uses uses = {0};
+	Meet meet;
 
 	own.hi = own.lo + scratch;
+	own.owners = scratch ? owners_of(k, op, false) : NULL;
 	shared_uses(k, &uses, op);
 	global_uses(k, &uses, op);
+	meet = conflicts(k, &uses);
+	if (scratch) {
+		Meet ours = conflicts(k, &(Uses){&own, 1, 1});
+		meet = MAX(meet, ours);
+	}
 	if (op_bool(op, "sync"))
 		k->open.n = 0;
-	else if (conflicts(k, &uses) || (scratch && conflicts(k, &(Uses){&own, 1, 1})) || releases(k, op))
+	else if (meet == MEET_BLOCK || releases(k, op))
 		sync_before(k, op);
-	if (scratch) {
-		k->open.n = 0;
-		own.write = false;
-		open_add(k, own);
-	}
+	else if (op_bool(op, "sync_warp"))
+		warps_meet(k);
+	else if (meet == MEET_WARP)
+		sync_warps_before(k, op);
+	if (scratch)
+		add_scratch(k, &own);
 	for (int i = 0; i < uses.n; i++)
 		if (!is_done_later(op, &uses.at[i]))
 			open_add(k, uses.at[i]);

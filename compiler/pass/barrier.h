@@ -4,6 +4,11 @@
 
 #include "pass/pass.h"
 
+#include "target/target.h"
+
+/* Who must meet between two accesses. */
+typedef enum Meet { MEET_NONE, MEET_WARP, MEET_BLOCK } Meet;
+
 /* One thing that an op does to memory that other threads of the block may touch: bytes lo .. hi-1 of shared memory, or a
  * tensor or pointers in device memory (lo and hi are 0). */
 typedef struct Use {
@@ -14,13 +19,16 @@ typedef struct Use {
 	int64_t lo, hi;
 	const Value *ring, *slot;                       /* a slot of a buffer by a number that is not constant */
 	int age;                                        /* trips ago, of a loop that turns the ring */
+	bool met;                                       /* each warp has met since */
+	const LowerOwners *owners;                      /* who touches what from lo on; NULL: anybody */
 } Use;
 
 /* access.c */
 
 /* May a later op touch, from another thread, what the earlier one touched?  Same places by the same threads are no
- * matter, nor are tensors that the launch keeps apart, nor what a loop has left behind. */
-bool uses_conflict(const Use *before, const Use *after);
+ * matter, nor are tensors that the launch keeps apart, nor what a loop has left behind.  Bytes of shared memory that the
+ * same warp touches both times ask for a meeting of that warp alone. */
+Meet uses_conflict(const Use *before, const Use *after);
 bool defined_in(const Value *v, const Block *b);
 
 #endif

@@ -17,12 +17,12 @@
  *         %e = dot %d, …, %c
  *         yield %e, (%now + 1, wrapped), %now
  *     }
- *     wait {left = 0}
  *
  * So `stages` tiles have room, of which `stages` - 1 are under way when a trip begins.  A group is committed in every
- * trip, empty or not, so that the count of those left is right whatever the number of trips.  The copy goes into the
- * slot that the last trip read, which the barrier between the wait and the copy makes safe: there is one barrier
- * a trip.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as it is.
+ * trip, empty or not, so that the count of those left is right whatever the number of trips.  Each trip has waited for
+ * its own group, and only trips that there are copy: behind the loop nothing is under way, and nothing waits.  The copy
+ * goes into the slot that the last trip read, which the barrier between the wait and the copy makes safe: there is one
+ * barrier a trip.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as it is.
  *
  * A read takes part if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
  * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the
@@ -495,8 +495,6 @@ run_ahead(Pipeline *p, int stages)
 		pipeline_gets(p, &p->reads.at[i], now[i]);
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};
 	pipeline_yield(p, (Value *[]){pipeline_next(p, &b, &slot[0], stages), &slot[0]}, 2);
-	b = (Builder){.m = p->m, .block = p->loop->home, .before = p->loop->next, .place = p->loop->place};
-	token_op(p, &b, OP_WAIT, 0);
 }
 
 /* ---- how many stages ---- */

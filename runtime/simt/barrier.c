@@ -147,6 +147,12 @@ simt_warp_barrier(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_
 	simt_warp_meet(t, warp_name, warp_met, NULL, NULL, NULL);
 }
 
+/* What stands before it stays before it anyway: nobody meets, and nothing is ordered. */
+void
+simt_hold(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+{
+}
+
 /* ---- of a cluster ---- */
 
 static uint64_t

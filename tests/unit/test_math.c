@@ -277,11 +277,11 @@ do_end(Emitter *e, const Reg *otherwise, Reg *after, int n)
 	}
 }
 
-/* A barrier of the warp. */
+/* What loads do not pass. */
 static void
 do_prim(Emitter *e, PrimKind p, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
 {
-	assert_int_equal(p, PRIM_WARP_BARRIER);
+	assert_int_equal(p, PRIM_HOLD);
 }
 
 static void

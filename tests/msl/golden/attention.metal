@@ -72,7 +72,7 @@ kernel void attention(device const half *q [[buffer(0)]],
     int n16 = (n3 * 64) | (n14 * 8) | n15;
     *(threadgroup uint4 *)(scratch + n16) = query;
     *(threadgroup uint4 *)(scratch + n16 + 1024) = query1;
-    threadgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
     simdgroup_half8x8 a;
     simdgroup_load(a, scratch + n15, 8);
     simdgroup_half8x8 a1;
