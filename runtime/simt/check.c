@@ -244,6 +244,8 @@ uint8_t *
 simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access)
 {
 	const SimtLaunch *l = simt_launch(t);
+	if (l->starts_early && !t->has_waited)
+		simt_fail(t, "thread %d touches memory before it waited for the grid before", t->thread);
 	if (!l->checks)
 		return plain_global(t, l, address, bytes, align);
 	Check *c = *simt_check_slot(t->block);

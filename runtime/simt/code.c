@@ -58,4 +58,5 @@ simt_code_launch(const SimtCode *c, SimtLaunch *out)
 	out->cluster = 1;
 	out->site = emit_code_sites(c->code, &out->nsite);
 	out->checks = c->checks;
+	out->starts_early = (c->target->has & HAS_GRID_WAIT) != 0;
 }

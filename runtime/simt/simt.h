@@ -29,6 +29,7 @@ typedef struct SimtThread {
 	SimtBlock *block;
 	int warp;
 	uint64_t in[4];                                 /* room for what a primitive gives to a meeting */
+	bool has_waited;                                /* for the grid before */
 } SimtThread;
 
 /* The lanes of a warp (or the threads of a warpgroup) that met: each one's operands and results, by lane. */
@@ -167,6 +168,7 @@ struct SimtLaunch {
 	const Place *site;                              /* of t->site */
 	int nsite;
 	bool checks;
+	bool starts_early;                              /* threads wait before they touch global memory */
 	uint64_t seed;                                  /* 0: warps in order; else they run in an order of its own */
 	int64_t turns_most;                             /* of loops, of a cluster; 0: SIMT_TURNS */
 	int workers;                                    /* OS threads; 0: as many as there are processors */

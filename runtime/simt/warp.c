@@ -234,15 +234,6 @@ PRIMITIVE(simt_fence_gpu)
 	fence(t, SIMT_FENCE_GPU);
 }
 
-/* Launches run one after the other here: there is nothing to wait for. */
-PRIMITIVE(simt_grid_next)
-{
-}
-
-PRIMITIVE(simt_grid_wait)
-{
-}
-
 PRIMITIVE(simt_fence_mbar)
 {
 	fence(t, SIMT_FENCE_MBAR);
@@ -251,6 +242,17 @@ PRIMITIVE(simt_fence_mbar)
 PRIMITIVE(simt_fence_async)
 {
 	fence(t, SIMT_FENCE_ASYNC);
+}
+
+/* ---- other grids: launches run one after the other here, so that there is nothing to wait for ---- */
+
+PRIMITIVE(simt_grid_next)
+{
+}
+
+PRIMITIVE(simt_grid_wait)
+{
+	t->has_waited = true;
 }
 
 /* ---- registers of a warpgroup ---- */

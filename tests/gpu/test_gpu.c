@@ -43,6 +43,12 @@ static const char source[] =
     "}\n"
     "kernel step<BLOCK = 256>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, BLOCK)) {\n"
     "    y[p * BLOCK +: BLOCK] = 2.0 * x[p * BLOCK +: BLOCK] + 1.0;\n"
+    "}\n"
+    "kernel turn<BLOCK = 256>(x: in f32[N], y: out f32[N]) grid(p: N / BLOCK) {\n"
+    "    y[p * BLOCK +: BLOCK] = x[(N / BLOCK - 1 - p) * BLOCK +: BLOCK] + 1.0;\n"
+    "}\n"
+    "kernel count<BLOCK = 1024>(x: in f32[N], n: out i32[1] = 0, want: f32) grid(p: cdiv(N, BLOCK)) {\n"
+    "    atomic_add(n[0], sum((x[p * BLOCK +: BLOCK] == want) as i32));\n"
     "}\n";
 
 typedef struct Fixture {
@@ -247,6 +253,119 @@ test_graphs(void **state)
 	tgl_tensor_close(&y);
 }
 
+/* ---- kernels that may start before the last one ends ---- */
+
+enum { STEPS = 100 };
+
+typedef struct Chain {
+	TglTensor *x, *y, *n[STEPS];
+	int64_t size;
+} Chain;
+
+/* Back and forth: each block reads what another block of the last launch wrote and writes over what the one before it
+ * read, so that a launch that did not wait shows.  Each count is filled first, and added to by all blocks. */
+static void
+walk(Fixture *f, Chain *c, TglStream *s)
+{
+	TglKernel *turn = tgl_kernel(f->p, "turn"), *count = tgl_kernel(f->p, "count");
+	for (int i = 0; i < STEPS; i++) {
+		TglTensor *to = i % 2 ? c->x : c->y, *from = i % 2 ? c->y : c->x;
+		TglArg move[] = {tgl_arg_tensor("x", from), tgl_arg_tensor("y", to)};
+		TglArg look[] = {tgl_arg_tensor("x", to), tgl_arg_tensor("n", c->n[i]), tgl_arg_float("want", i + 1)};
+		GOOD(tgl_launch_on(s, turn, move, 2));
+		if (i % 3 == 0)
+			GOOD(tgl_launch_on(s, count, look, 3));
+	}
+}
+
+static void
+look_at(Fixture *f, Chain *c)
+{
+	double v;
+	GOOD(tgl_device_sync(f->dev));
+	for (int i = 0; i < STEPS; i += 3)
+		assert_int_equal(whole(f, c->n[i], 0), c->size);
+	for (int64_t i = 0; i < c->size; i += c->size / 64 - 1) {
+		GOOD(tgl_tensor_element(c->x, i, &v, NULL));
+		assert_true(v == STEPS);
+	}
+	GOOD(tgl_tensor_fill(c->x, 0));
+	GOOD(tgl_device_sync(f->dev));
+}
+
+/* Two streams that meet again, in a graph: what waits for both has two grids before it. */
+static void
+branches(Fixture *f, Chain *c, TglStream *s, TglStream *other)
+{
+	TglKernel *turn = tgl_kernel(f->p, "turn");
+	TglEvent *from = tgl_event_open(f->dev), *done = tgl_event_open(f->dev);
+	TglTensor *z = tensor(f, TGL_F32, 1, &c->size);
+	double v;
+	TglArg first[] = {tgl_arg_tensor("x", c->x), tgl_arg_tensor("y", c->y)};
+	TglArg beside[] = {tgl_arg_tensor("x", c->y), tgl_arg_tensor("y", z)};
+	TglArg last[] = {tgl_arg_tensor("x", z), tgl_arg_tensor("y", c->x)};
+	GOOD(tgl_graph_begin(s));
+	for (int i = 0; i < 10; i++) {
+		GOOD(tgl_launch_on(s, turn, first, 2));
+		GOOD(tgl_event_record(from, s));
+		GOOD(tgl_stream_wait(other, from));
+		GOOD(tgl_launch_on(other, turn, beside, 2));
+		GOOD(tgl_launch_on(s, turn, first, 2));         /* reads what `beside` does not write, writes the same again */
+		GOOD(tgl_event_record(done, other));
+		GOOD(tgl_stream_wait(s, done));
+		GOOD(tgl_launch_on(s, turn, last, 2));
+	}
+	TglGraph *g = tgl_graph_end(s);
+	assert_non_null(g);
+	GOOD(tgl_graph_launch(g, s));
+	GOOD(tgl_device_sync(f->dev));
+	for (int64_t i = 0; i < c->size; i += c->size / 64 - 1) {
+		GOOD(tgl_tensor_element(c->x, i, &v, NULL));
+		assert_true(v == 30);
+	}
+	GOOD(tgl_tensor_fill(c->x, 0));
+	tgl_graph_close(&g);
+	tgl_event_close(&from);
+	tgl_event_close(&done);
+	tgl_tensor_close(&z);
+}
+
+static void
+test_chains(void **state)
+{
+	Fixture *f = *state;
+	const int64_t sizes[] = {256, 256 * 100, 256 * 8192};
+	TglStream *s = tgl_stream_open(f->dev), *other = tgl_stream_open(f->dev), *plain = tgl_stream_wrap(f->dev, NULL);
+	for (int size = 0; size < 3; size++) {
+		Chain c = {.size = sizes[size]};
+		c.x = tensor(f, TGL_F32, 1, &c.size);
+		c.y = tensor(f, TGL_F32, 1, &c.size);
+		for (int i = 0; i < STEPS; i++)
+			c.n[i] = tensor(f, TGL_I32, 1, (int64_t[]){1});
+		walk(f, &c, plain);
+		look_at(f, &c);
+		walk(f, &c, s);
+		look_at(f, &c);
+		GOOD(tgl_graph_begin(s));
+		walk(f, &c, s);
+		TglGraph *g = tgl_graph_end(s);
+		assert_non_null(g);
+		for (int i = 0; i < 3; i++) {
+			GOOD(tgl_graph_launch(g, s));
+			look_at(f, &c);
+		}
+		tgl_graph_close(&g);
+		branches(f, &c, s, other);
+		tgl_tensor_close(&c.x);
+		tgl_tensor_close(&c.y);
+		for (int i = 0; i < STEPS; i++)
+			tgl_tensor_close(&c.n[i]);
+	}
+	tgl_stream_close(&plain);
+	tgl_stream_close(&other);
+	tgl_stream_close(&s);
+}
+
 /* Memory of the driver's own calls, the host's, and the host's that the GPU reaches. */
 static void
 test_foreign_memory(void **state)
@@ -312,6 +431,7 @@ main(void)
 	    CASE(test_many_programs),
 	    CASE(test_streams),
 	    CASE(test_graphs),
+	    CASE(test_chains),
 	    CASE(test_foreign_memory),
 	};
 	return is_real() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

@@ -514,6 +514,69 @@ test_names(void **unused)
 	}
 }
 
+/* What may stand before a kernel's wait for the grid before it, and what may stand nowhere. */
+static void
+test_wait_first(void **unused)
+{
+	static const char start[] = ".visible .entry k(\n\t.param .u64 .ptr .global .align 16 k_param_0\n)\n.reqntid 128\n{\n\t.reg .b64 %rd<3>;\n";
+	static const char end[] = "\tld.global.b32 %r1, [%rd1];\n\tret;\n}\n";
+	static const char wait[] = "\tgriddepcontrol.wait;\n";
+	static const struct {
+		const char *before, *after;
+		bool good;
+	} cases[] = {
+	    {"", "", true},
+	    {"$L__func_begin0:\n\t.loc\t1 3 0\n\n\tld.param.b64 \t%rd1, [k_param_0];\n\t// a; comment\n\tmov.u32 \t%r1, %tid.x;\n"
+	     "\tgriddepcontrol.launch_dependents;\n", "\tst.global.b32 [%rd1], %r1;\n", true},
+	    {"\tld.global.b32 %r1, [%rd1];\n", "", false},
+	    {"\tst.shared.b32 [%r1], %r2;\n", "", false},
+	    {"\tmov.b32 %r1, 0; @%p1 ld.global.b32 %r1, [%rd1];\n", "", false},
+	    {"\t@%p1 bra $L__BB0_2;\n", "", false},
+	    {"\tcall.uni f, ();\n", "", false},
+	    {"\tret;\n", "", false},
+	    {"", "\tld.global.nc.b32 %r1, [%rd1];\n", false},
+	    {"", "\tldu.global.b32 %r1, [%rd1];\n", false},
+	};
+	for (int i = 0; i < LEN(cases); i++) {
+		Text t = {0};
+		text_printf(&t, "%s%s%s%s%s", start, cases[i].before, wait, cases[i].after, end);
+		if (ptx_waits_first(t.at) != cases[i].good)
+			fail_msg("case %d", i);
+		text_close(&t);
+	}
+	assert_false(ptx_waits_first(start));
+	assert_false(ptx_waits_first(".version 8.4\n\tgriddepcontrol.wait;\n"));
+}
+
+/* Kernels for GPUs that can start grids early wait first, but for those whose source brings read-only loads. */
+static void
+test_waits(void **unused)
+{
+	static const struct {
+		const char *target, *line;
+		bool has_wait, waits;
+	} cases[] = {
+	    {"sm_90a", "", true, true}, {"sm_100a", "", true, true}, {"sm_89", "", false, false}, {"sm_75", "", false, false},
+	    {"sm_90a", "\t%0 = const {value = 0} : i64\n\t%1 = inline_ptx %0 {text = \"ld.global.nc.b64 $0, [$1];\"} : i64\n",
+	        true, false},
+	};
+	for (int i = 0; i < LEN(cases); i++) {
+		Compile *cx = compile_open();
+		Text t = {0};
+		Artefact a;
+		text_printf(&t, "facts(TYPED, AXES, LAYOUTS, SMEM, SYNCED)\nkernel @k(%%x: out f32[1]) grid(b) warps(1) {\n%s}\n",
+		    cases[i].line);
+		Module *m = module_parse(cx, source_text(cx, "k.tir", t.at, t.n));
+		assert_non_null(m);
+		assert_true(compile_artefact(m, target_named(cases[i].target), &a));
+		assert_int_equal(a.waits, cases[i].waits);
+		assert_int_equal(strstr(a.bytes, "griddepcontrol.wait;") != NULL, cases[i].has_wait);
+		artefact_close(&a);
+		compile_close(cx);
+		text_close(&t);
+	}
+}
+
 /* A target that LLVM has not heard of: an error that names kernel and target, by way of LLVM's fatal-error handler. */
 static void
 test_failure(void **unused)
@@ -612,7 +675,8 @@ main(void)
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
 	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
 	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
-	    cmocka_unit_test(test_names), cmocka_unit_test(test_failure), cmocka_unit_test(test_grid_inverse),
+	    cmocka_unit_test(test_names), cmocka_unit_test(test_wait_first), cmocka_unit_test(test_waits),
+	    cmocka_unit_test(test_failure), cmocka_unit_test(test_grid_inverse),
 	    cmocka_unit_test(test_artefact),
 	};
 	if (!have_ptxas())

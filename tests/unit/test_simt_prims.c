@@ -240,6 +240,36 @@ quiet(void **state)
 	fails(body_quiet, &n, (SimtLaunch){.threads = 128}, "setmaxnreg of 20 registers");
 }
 
+typedef struct Waits {
+	bool waits;
+	int late;                                       /* a thread that waits only after its access; -1: none */
+	uint8_t byte[32];
+} Waits;
+
+static void
+body_waits(SimtThread *t, void *user)
+{
+	Waits *w = user;
+	call(t, PRIM_GRID_NEXT, NOTHING);
+	if (w->waits && t->thread != w->late)
+		call(t, PRIM_GRID_WAIT, NOTHING);
+	*simt_global_at(t, (uint64_t)(uintptr_t)&w->byte[t->thread], 1, 1, SIMT_WRITE) = 1;
+	call(t, PRIM_GRID_WAIT, NOTHING);
+}
+
+/* Code that may start early must wait before it touches memory, every thread of it; other code need not. */
+static void
+waits_for_grids(void **state)
+{
+	Waits w = {.waits = true, .late = -1};
+	runs(body_waits, &w, (SimtLaunch){.starts_early = true});
+	assert_int_equal(w.byte[31], 1);
+	w.late = 7;
+	fails(body_waits, &w, (SimtLaunch){.starts_early = true}, "thread 7 touches memory before it waited for the grid before");
+	w.waits = false;
+	runs(body_waits, &w, (SimtLaunch){0});
+}
+
 /* ---- 8 x 8 matrices ---- */
 
 typedef struct Matrices {
@@ -344,6 +374,7 @@ divergence(void **state)
 	fails(body_part, NULL, (SimtLaunch){0}, "shuffle_xor");
 	fails(body_two, NULL, (SimtLaunch){0}, "vote_all");
 	all_called(PRIM_THREAD, PRIM_NBLOCKS);
+	all_called(PRIM_GRID_NEXT, PRIM_GRID_WAIT);
 	all_called(PRIM_SHUFFLE, PRIM_PREFETCH_L2);
 	all_called(PRIM_LDMATRIX_1, PRIM_STMATRIX_T);
 	all_called(PRIM_REGISTERS_MORE, PRIM_REGISTERS_LESS);
@@ -355,6 +386,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(places), cmocka_unit_test(shuffles), cmocka_unit_test(votes), cmocka_unit_test(reductions),
 		cmocka_unit_test(bytes), cmocka_unit_test(packs), cmocka_unit_test(tf32), cmocka_unit_test(quiet),
+		cmocka_unit_test(waits_for_grids),
 		cmocka_unit_test(matrices), cmocka_unit_test(divergence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
