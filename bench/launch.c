@@ -1,7 +1,7 @@
 /* What a launch costs the host: tgl_launch, whole and public, with other tensors each time, against cuLaunchKernel of the
  * driver with as many arguments, in bursts into an empty queue, in turns.
  *
- *     cc -O2 -I. bench/launch.c -o launch -Lbuild/release -ltegula -ldl && ./launch dsl_examples/vector_add.tgl
+ *     bench_launch [dsl_examples/vector_add.tgl]
  *
  * Prints the median of a call in each and their difference. */
 #include "runtime/tgl.h"
@@ -9,13 +9,14 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { BURST = 200, ROUNDS = 101, SETS = 8, N = 1 << 12 };
 
 static const char ptx[] =
     ".version 7.0\n.target sm_75\n.address_size 64\n"
-    ".visible .entry raw(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 n, .param .u32 g, .param .u64 f) { ret; }\n";
+    ".visible .entry raw(.param .b64 a, .param .b64 b, .param .b64 c, .param .b64 n, .param .b32 g, .param .b64 f) { ret; }\n";
 
 static double
 now(void)
@@ -39,9 +40,38 @@ failed(TglContext *cx, const char *what)
 	return 1;
 }
 
-typedef int (*LoadFn)(void **, const void *);
-typedef int (*FunctionFn)(void **, void *, const char *);
-typedef int (*LaunchFn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+typedef struct Driver {
+	int (*device)(int *, int);
+	int (*retain)(void **, int);
+	int (*set)(void *);
+	int (*load)(void **, const void *, unsigned, int *, void **);
+	int (*find)(void **, void *, const char *);
+	int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+} Driver;
+
+static bool
+find(void *lib, const char *name, void *out)
+{
+	void *p = lib ? dlsym(lib, name) : NULL;
+	memcpy(out, &p, sizeof p);
+	return p != NULL;
+}
+
+/* The driver's own kernel of as many arguments, in the context that the device uses; NULL: it does not load. */
+static void *
+load_raw(Driver *d)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW), *context, *module, *function;
+	int device;
+	bool ok = find(lib, "cuDeviceGet", &d->device) && find(lib, "cuDevicePrimaryCtxRetain", &d->retain) &&
+		  find(lib, "cuCtxSetCurrent", &d->set) &&
+		  find(lib, "cuModuleLoadDataEx", &d->load) && find(lib, "cuModuleGetFunction", &d->find) &&
+		  find(lib, "cuLaunchKernel", &d->launch);
+	if (!ok || d->device(&device, 0) || d->retain(&context, device) || d->set(context) ||
+	    d->load(&module, ptx, 0, NULL, NULL) || d->find(&function, module, "raw"))
+		return NULL;
+	return function;
+}
 
 int
 main(int argc, char **argv)
@@ -58,14 +88,9 @@ main(int argc, char **argv)
 		for (int i = 0; i < 3; i++)
 			if (!(t[s][i] = tgl_tensor(dev, TGL_F32, 1, (int64_t[]){N})))
 				return failed(cx, "tensor");
-	void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module, *function;
-	LoadFn load = cuda ? (LoadFn)dlsym(cuda, "cuModuleLoadData") : NULL;
-	FunctionFn find = cuda ? (FunctionFn)dlsym(cuda, "cuModuleGetFunction") : NULL;
-	LaunchFn launch = cuda ? (LaunchFn)dlsym(cuda, "cuLaunchKernel") : NULL;
-	int (*set)(void *) = cuda ? (int (*)(void *))dlsym(cuda, "cuCtxSetCurrent") : NULL;
-	int (*retain)(void **, int) = cuda ? (int (*)(void **, int))dlsym(cuda, "cuDevicePrimaryCtxRetain") : NULL;
-	void *context;
-	if (!load || retain(&context, 0) || set(context) || load(&module, ptx) || find(&function, module, "raw")) {
+	Driver driver;
+	void *function = load_raw(&driver);
+	if (!function) {
 		fprintf(stderr, "the driver does not load\n");
 		return 1;
 	}
@@ -86,7 +111,7 @@ main(int argc, char **argv)
 			long long n = N;
 			unsigned g = N / 1024;
 			void *params[] = {&x, &y, &z, &n, &g, &f};
-			if (launch(function, g, 1, 1, 128, 1, 1, 0, NULL, params, NULL))
+			if (driver.launch(function, g, 1, 1, 128, 1, 1, 0, NULL, params, NULL))
 				return 1;
 		}
 		double d = now();
