@@ -71,7 +71,7 @@ typedef struct Cuda {
 #undef CUDA_OPTIONAL
 } Cuda;
 
-enum { MAX_COUNTERS = 1024 };
+enum { MAX_COUNTERS = 1024, COUNTER_BYTES = 16 };        /* 8 are used; so aligned, a kernel fills them */
 
 typedef struct CudaState {
 	Cuda cuda;
@@ -86,7 +86,7 @@ typedef struct CudaState {
 	bool left_current;              /* cuda_enter left our context in a thread that had none … */
 	pthread_t left_in;              /* … this one */
 	void *timer[2];                 /* events */
-	CudaPointer counters;           /* of 8 bytes, taken in turn by launches that ask for one */
+	CudaPointer counters;           /* taken in turn by launches that ask for one */
 	unsigned next_counter;
 	Artefact fill_code;
 	Loaded *fill;                   /* the kernel that fills, or NULL */

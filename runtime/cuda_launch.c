@@ -73,8 +73,9 @@ static bool
 take_counter(Device *d, uint64_t *value)
 {
 	CudaState *s = CUDA_STATE(d);
-	*value = s->counters + 8 * (s->next_counter++ % MAX_COUNTERS);
-	return CUDA_CALL(d, cuMemsetD32Async, *value, 0, 2, d->stream);
+	const uint64_t zero = 0;
+	*value = s->counters + COUNTER_BYTES * (s->next_counter++ % MAX_COUNTERS);
+	return cuda_fill(d, (void *)(uintptr_t)*value, &zero, sizeof zero, 1);
 }
 
 void
