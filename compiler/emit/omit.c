@@ -179,6 +179,7 @@ is_wait(PrimKind k)
 	case PRIM_CP_WAIT: case PRIM_CP_COMMIT: case PRIM_CP_ARRIVE: case PRIM_MBAR_WAIT: case PRIM_MBAR_ARRIVE:
 	case PRIM_BULK_WAIT: case PRIM_BULK_WAIT_READ: case PRIM_BULK_COMMIT: case PRIM_WGMMA_FENCE:
 	case PRIM_WGMMA_COMMIT: case PRIM_WGMMA_WAIT: case PRIM_FENCE_ASYNC: case PRIM_FENCE_MBAR: case PRIM_FENCE_GPU:
+	case PRIM_GRID_WAIT:
 		return true;
 	default:
 		return false;
