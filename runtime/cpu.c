@@ -58,7 +58,7 @@ struct Pool {
 
 typedef struct CpuState {
 	Pool pool;
-	bool sanitize, break_nan;
+	bool sanitize;
 	uint64_t memory; /* bytes that this process may use; 0: not known */
 	const DeviceHooks *hooks;
 	pthread_mutex_t print_lock;
@@ -248,7 +248,7 @@ cpu_open(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *h
 		return fail(d, DEVICE_NO_MEMORY, "no memory");
 	}
 	s->sanitize = opt->sanitize;
-	s->break_nan = opt->break_nan;
+	d->watches = opt->break_nan;
 	s->memory = device_host_memory();
 	s->hooks = hooks;
 	pthread_mutex_init(&s->print_lock, NULL);
@@ -345,7 +345,7 @@ static Loaded *
 cpu_load(Device *d, Func *f, const char **why)
 {
 	CpuState *s = d->state;
-	PlanOptions opt = {.sanitize = s->sanitize, .break_nan = s->break_nan, .print = cpu_print, .user = s};
+	PlanOptions opt = {.sanitize = s->sanitize, .print = cpu_print, .user = s};
 	if (s->hooks->trace)
 		opt.trace = cpu_trace;
 	Plan *plan = plan_open(f, &opt, why);

@@ -214,11 +214,8 @@ cuda_close_device(Device *d)
 static bool
 cuda_open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
-	if (opt->sanitize || opt->trace || opt->break_nan) {
-		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that",
-		    "it cannot %s", opt->sanitize ? "sanitize" : opt->trace ? "trace" : "look for NaN");
+	if (device_gpu_refuses(d, opt))
 		return false;
-	}
 	d->state = calloc(1, sizeof(CudaState));
 	if (!d->state) {
 		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");

@@ -27,6 +27,16 @@ device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ..
 	snprintf(d->error.help, sizeof d->error.help, "%s", help);
 }
 
+bool
+device_gpu_refuses(Device *d, const TglDeviceOptions *o)
+{
+	const char *others = o->break_nan ? "open the device 'cpu' or 'simt' for that" : "open the device 'cpu' for that";
+	const char *what = o->sanitize ? "sanitize" : o->trace ? "trace" : o->break_nan ? "look for NaN" : NULL;
+	if (what)
+		device_fail(d, DEVICE_FAILED, others, "it cannot %s", what);
+	return what;
+}
+
 double
 device_clock(void)
 {

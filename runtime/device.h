@@ -83,6 +83,8 @@ struct Device {
 	bool host;
 	/* tile IR is made for what a launch promises of its arguments, as artefacts are */
 	bool specialises;
+	/* opened with break_nan: it wants tile IR of pass watch too */
+	bool watches;
 	/* Fills what there is of number `index`; false past the last.  One that is not available
 	 * says why_not; there is always a number 0. */
 	bool (*probe)(int index, DeviceProbe *out);
@@ -159,6 +161,8 @@ void artefact_fault(const Artefact *a, const FaultRecord *r, Fault *fault);
 
 /* device.c: fills d->error */
 void device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
+/* True, and it says so: what only devices of this machine do was asked of a GPU. */
+bool device_gpu_refuses(Device *d, const TglDeviceOptions *o);
 
 double device_clock(void);              /* seconds, monotonic */
 uint64_t device_host_memory(void);      /* bytes of memory and swap that this process may use */

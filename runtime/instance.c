@@ -63,7 +63,7 @@ read_ir(TglKernel *k, const char *path)
 
 /* Compiles with the context's options and hands dumps and times over. */
 static Module *
-compile(TglKernel *k, const Bound *b, const char *target, const Promises *promises)
+compile(TglKernel *k, const Bound *b, const Device *dev, const Promises *promises)
 {
 	const TglCompileOptions *o = &k->program->cx->compile;
 	Text dump = {0}, times = {0};
@@ -73,12 +73,17 @@ compile(TglKernel *k, const Bound *b, const char *target, const Promises *promis
 	    .dump = o->dump,
 	    .verify = o->verify,
 	    .layouts = o->layouts,
+	    .watch = dev->watches,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
 	TraceWish wish;
 	Compile *cx = k->program->compile;
+	if (o->ir && dev->watches) {
+		diag_error(cx, k->k->item->name_place, DIAG_WATCH_IR);
+		return NULL;
+	}
 	cx->trace = o->trace && trace_parse(cx->names, o->trace, &wish) ? &wish : NULL;
-	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, target, promises, &opt);
+	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, dev->target, promises, &opt);
 	cx->trace = NULL;
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
@@ -170,7 +175,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 	} else if (take_kept(in, k, dev, &name)) {
 		return TGL_OK;
 	} else {
-		Module *m = compile(k, &b->bound, dev->dev.target, promises);
+		Module *m = compile(k, &b->bound, &dev->dev, promises);
 		if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
 			return TGL_ERROR_SOURCE;
 		k->program->cx->compiled++;
@@ -188,7 +193,7 @@ static TglStatus
 make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
 {
 	const char *why = "";
-	Module *m = compile(k, &b->bound, dev->dev.target, promises);
+	Module *m = compile(k, &b->bound, &dev->dev, promises);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];

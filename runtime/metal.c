@@ -165,11 +165,8 @@ open_queue(Device *d)
 static bool
 metal_open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
-	if (opt->sanitize || opt->trace || opt->break_nan) {
-		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that", "it cannot %s",
-		    opt->sanitize ? "sanitize" : opt->trace ? "trace" : "look for NaN");
+	if (device_gpu_refuses(d, opt))
 		return false;
-	}
 	MetalState *s = calloc(1, sizeof *s);
 	d->state = s;
 	if (!s) {

@@ -44,10 +44,9 @@ simt_probe(int index, DeviceProbe *out)
 static bool
 open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
-	if (opt->break_nan) {
-		d->error.what = DEVICE_FAILED;
-		snprintf(d->error.text, sizeof d->error.text, "it cannot look for NaN");
-		snprintf(d->error.help, sizeof d->error.help, "open the device 'cpu' for that (--device=cpu)");
+	if (opt->trace) {
+		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that, or give TglCompileOptions.trace",
+		    "it cannot hand over the value of each op");
 		return false;
 	}
 	SimtState *s = index == 0 ? calloc(1, sizeof *s) : NULL;
@@ -58,6 +57,7 @@ open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks
 	}
 	s->hooks = hooks;
 	s->opt = *opt;
+	d->watches = opt->break_nan;
 	d->state = s;
 	return true;
 }
@@ -113,7 +113,7 @@ static bool
 has_print(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PRINT)
+		if (op->kind == OP_PRINT && !op_attr(op, "watch"))
 			return true;
 	return false;
 }

@@ -195,11 +195,60 @@ RULE(want)
 	return true;
 }
 
+/* What {bounds} of a print with {watch} says of its operands: a start and an extent, or a mask. */
+static bool
+infer_bounds(Infer *x, int64_t given)
+{
+	const Attr *bounds = infer_attr(x, "bounds");
+	int at = (int)given + 1;
+
+	for (int k = 0; bounds && k < bounds->nints; k += 2) {
+		int64_t tile = bounds->ints[k], dim = k + 1 < bounds->nints ? bounds->ints[k + 1] : INT64_MAX;
+		if (tile < 0 || tile > given || dim < -1 || dim >= infer_in(x, (int)tile)->rank)
+			return infer_fail(x, "bounds are pairs of one of %lld tiles and one of its dimensions or -1",
+			    (long long)given + 1);
+		if (!infer_count(x, at + (dim < 0 ? 1 : 2), INT32_MAX))
+			return false;
+		if (dim < 0 ? !infer_mask(x, at, infer_in(x, (int)tile)) : !infer_i64(x, at) || !infer_i64(x, at + 1))
+			return false;
+		at += dim < 0 ? 1 : 2;
+	}
+	return infer_count(x, at, at);
+}
+
+/* A print with {trace} is of one tile, one with {watch} as attrs.def says. */
+static bool
+infer_print(Infer *x)
+{
+	const Attr *valid = infer_attr(x, "valid"), *trace = infer_attr(x, "trace");
+	int64_t given = infer_int(x, "given"), n = 0;
+
+	for (int i = 0; i < x->nin; i++)
+		for (int d = 0; d < infer_in(x, i)->rank; d++, n++)
+			if (valid && n < valid->nints && (valid->ints[n] < 0 || valid->ints[n] > infer_in(x, i)->extent[d]))
+				return infer_fail(x, "valid extent %lld; expected 0 to %lld", (long long)valid->ints[n],
+				    (long long)infer_in(x, i)->extent[d]);
+	if (valid && valid->nints != n)
+		return infer_fail(x, "%d valid extents; expected one for each dimension of the tiles", valid->nints);
+	if (trace && trace->i)
+		return infer_count(x, 1, 1);
+	if (!infer_attr(x, "watch"))
+		return true;
+	if (given < 0 || given >= x->nin)
+		return infer_fail(x, "%lld tiles given, of %d operands", (long long)given, x->nin);
+	for (int i = 0; i <= given; i++)
+		if (!dtype_is_float(infer_in(x, i)->elem) || infer_in(x, i)->ptr != PTR_NONE)
+			return infer_expect(x, i, "a tile of floats");
+	return infer_bounds(x, given);
+}
+
 RULE(none)
 {
 	for (int i = 0; i < x->nin; i++)
 		if (infer_in(x, i)->kind != TYPE_TILE && (x->kind != OP_YIELD || infer_in(x, i)->kind != TYPE_TOKEN))
 			return infer_expect(x, i, "a tile");
+	if (x->kind == OP_PRINT)
+		return infer_print(x);
 	if (x->kind != OP_ASSERT)
 		return true;
 	if (x->nin == 0)

@@ -314,86 +314,6 @@ print_value(Lower *l, const Value *v, Text *format)
 	return lower_cast_one(l, t, dtype_is_signed(t) ? TY_I64 : TY_U64, r);
 }
 
-/* The bits of an element, as they stand in memory, in the low part of a word. */
-static Reg
-element_bits(Lower *l, const Type *t, Reg r)
-{
-	RegType bits = t->elem == TY_F64 ? REG_I64 : REG_I32;
-	if (t->ptr != PTR_NONE)
-		return lower_as(l, CAST_BITS, REG_I64, r);
-	if (!dtype_is_float(t->elem))
-		return lower_cast_one(l, t->elem, dtype_is_signed(t->elem) ? TY_I64 : TY_U64, r);
-	if (bits == REG_I32)
-		r = lower_widen(l, t->elem, r);
-	r = lower_as(l, CAST_BITS, bits, r);
-	return bits == REG_I32 ? lower_as(l, CAST_ZEXT, REG_I64, r) : r;
-}
-
-static int
-print_number(const Op *op, const Func *f)
-{
-	int n = 0;
-	for (const Op *o = f->body->first; o; o = op_after(o, f->body)) {
-		n += o->kind == OP_PRINT;
-		if (o == op)
-			break;
-	}
-	return n;
-}
-
-/* The element's number in a tile of the extents before padding; *inside: whether it is in there, as it comes: it is. */
-static Reg
-shown_number(Lower *l, const Value *v, const Attr *valid, int r, Reg *inside)
-{
-	Reg sum = lower_i32(l, 0);
-	int64_t stride = 1, add;
-	for (int d = v->type->rank - 1; d >= 0; d--) {
-		int64_t extent = valid ? valid->ints[d] : v->type->extent[d];
-		Reg c = lower_coordinate(l, v->layout, r, d, &add);
-		c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
-		if (extent != v->type->extent[d])
-			*inside = lower_both(l, *inside, lower_op2(l, EMIT_SLT, c, lower_i32(l, extent)));
-		c = lower_op2(l, EMIT_MUL, c, lower_i32(l, stride));
-		sum = lower_op2(l, EMIT_ADD, sum, c);
-		stride *= extent;
-	}
-	return sum;
-}
-
-/* Each thread hands over the elements that it is the first to hold; the emulator prints a tile once it is whole. */
-static void
-lower_trace(Lower *l, Op *op)
-{
-	const Value *x = op->in[0];
-	const Attr *valid = op_attr(op, "valid");
-	Reg v[2 + MAX_AXES], inside, first;
-	int kept = l->kept.n, number = print_number(op, l->f);
-	if (!l->e->trace) {
-		lower_refuse(l, op, "printing what --trace asks for (--device=cpu and --device=simt do)");
-		return;
-	}
-	for (int r = 0; r < lower_count(x); r++) {
-		if (x->layout && (layout_free_bits(x->layout, IN_REGISTER) & (uint64_t)r))
-			continue;
-		first = x->layout ? lower_is_first_holder(l, x->layout) :
-				    lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
-		inside = 0;
-		v[0] = x->layout ? shown_number(l, x, valid, r, &inside) : lower_i32(l, 0);
-		v[1] = element_bits(l, x->type, lower_regs(l, x)[r]);
-		for (int d = 0; d < MAX_AXES; d++)
-			v[2 + d] = d < l->f->naxis ? l->program[d] : lower_i64(l, 0);
-		Reg both = lower_both(l, first, inside);
-		if (both)
-			l->e->if_begin(l->e, both);
-		l->e->trace(l->e, number, v, 2 + MAX_AXES);
-		if (both) {
-			l->e->if_else(l->e, NULL, 0);
-			l->e->if_end(l->e, NULL, NULL, 0);
-		}
-	}
-	l->kept.n = kept;
-}
-
 /* "program (1, 2): text 3 4.5" by the block's first thread. */
 static void
 lower_print(Lower *l, Op *op)
@@ -466,8 +386,8 @@ lower_control(Lower *l, Op *op)
 	case OP_IF: lower_if(l, op); return;
 	case OP_ASSERT: lower_assert(l, op); return;
 	case OP_PRINT:
-		if (op_bool(op, "trace"))
-			lower_trace(l, op);
+		if (op_bool(op, "trace") || op_attr(op, "watch"))
+			lower_show(l, op);
 		else
 			lower_print(l, op);
 		return;

@@ -183,8 +183,9 @@ struct Emitter {
 	/* printf's format and values (REG_I32, REG_I64, REG_F64) to the device's output; NULL: there is none */
 	void (*print)(Emitter *e, const char *format, const Reg *v, int n);
 	/* an element of a tile that a print with {trace} shows, the print being of that number among its function's,
-	 * from 1: v[0] is the element's number in the tile (REG_I32), v[1] its bits (REG_I64), then the program;
-	 * NULL: there is none */
+	 * from 1: v[0] is the element's number in the tile (REG_I32), v[1] its bits (REG_I64), then the program; of one
+	 * with {watch}: how many threads come here, the program, and of each tile the count of the thread's elements and
+	 * each one's number (-1: padding) and bits; NULL: there is none */
 	void (*trace)(Emitter *e, int number, const Reg *v, int n);
 	/* operands as the PTX instruction takes them: a and b packed in REG_I32 words (f32 bits for tf32), c and out one
 	 * REG_F32 or REG_I32 an element, all in the order of the fragment's registers */

@@ -164,6 +164,7 @@ RegType lower_float_type(DType t);                      /* f16, bf16, f64; else 
 void lower_math(Lower *l, Op *op);                      /* math.c: functions made of arithmetic; ops with a float result */
 void lower_memory(Lower *l, Op *op);                    /* memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* atomic.c */
+void lower_show(Lower *l, Op *op);                      /* show.c: print with {trace} or {watch} */
 void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
 void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast */
 void lower_move(Lower *l, Op *op);                      /* move.c: cat join split flip extract gather */

@@ -174,13 +174,28 @@ pad_assert(const Pad *p, Op *op)
 		op_set_in(op, 0, build2(&b, OP_OR, c, build1(&b, OP_NOT, valid, NULL)));
 }
 
+/* The extents of all its tiles, one after the other. */
+static void
+pad_shown(const Pad *p, Op *op)
+{
+	int64_t *extent = NEW_ARRAY(p->m->cx->tmp, int64_t, op->nin * MAX_RANK);
+	bool any = false;
+	int n = 0;
+	for (int i = 0; i < op->nin; i++) {
+		const Type *was = pad_was(p, op->in[i]);
+		any |= was != op->in[i]->type;
+		for (int d = 0; d < was->rank; d++)
+			extent[n++] = was->extent[d];
+	}
+	if (any)
+		op_set_attr(p->m, op, attr_ints(p->m, "valid", extent, n));
+}
+
 static void
 pad_print(const Pad *p, Op *op)
 {
-	if (op_bool(op, "trace")) {
-		const Type *was = pad_was(p, op->in[0]);
-		if (was != op->in[0]->type)
-			op_set_attr(p->m, op, attr_ints(p->m, "valid", was->extent, was->rank));
+	if (op_bool(op, "trace") || op_attr(op, "watch")) {
+		pad_shown(p, op);
 		return;
 	}
 	for (int i = 0; i < op->nin; i++)

@@ -192,13 +192,14 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 
 	if (!opt)
 		opt = &none;
+	unsigned when = PASS_ALL | (t ? PASS_GPU : 0) | (opt->watch ? PASS_ASKED : 0);
 	if (!check_options(m, opt))
 		return false;
 	m->draw = opt->layouts;
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
 		order[n++] = (PassKind)pass_named(name, length);
 	for (int i = 0; i < LEN(pipeline) && !opt->only; i++)
-		if (pipeline[i].when & (t ? PASS_ALL | PASS_GPU : PASS_ALL))
+		if (pipeline[i].when & when)
 			order[n++] = pipeline[i].pass;
 	for (int i = 0; i < n; i++) {
 		const PassInfo *p = &pass_info[order[i]];

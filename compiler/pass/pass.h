@@ -14,7 +14,8 @@ typedef enum PassKind {
 	PASS_COUNT
 } PassKind;
 
-enum { PASS_ALL = 1, PASS_GPU = 2 };                    /* passes.def: for which targets a row runs by itself */
+/* passes.def: for which targets a row runs by itself; PASS_ASKED: for none, but PassOptions may ask for it */
+enum { PASS_ALL = 1, PASS_GPU = 2, PASS_ASKED = 4 };
 
 typedef struct PassInfo {
 	const char *name;
@@ -32,6 +33,7 @@ typedef struct PassOptions {
 	const char *dump;                               /* comma list or "all": the module after each, to dump_to */
 	bool verify;                                    /* before and after every pass */
 	uint64_t layouts;                               /* seed of layouts that are drawn, not chosen: a test; 0: chosen */
+	bool watch;                                     /* pass watch runs too */
 	Text *dump_to;
 	Text *times;                                    /* if not NULL, one line a pass: name, ms, ops before and after */
 } PassOptions;

@@ -247,6 +247,7 @@ simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
 	pthread_mutex_init(&run.lock, NULL);
 	if (l->checks)
 		run.check = simt_check_open(l);
+	traces_open(&run);
 	for (int i = 0; i < n; i++)
 		m->worker[i].run = &run;
 	while (started < n && pthread_create(&m->worker[started].os, NULL, work, &m->worker[started]) == 0)

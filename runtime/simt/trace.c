@@ -16,15 +16,6 @@ struct Gathered {
 	char *data;                                     /* as the interpreter holds a tile */
 };
 
-static const Op *
-print_numbered(const Func *f, int number)
-{
-	const Op *op = f->body->first;
-	for (;; op = op_after(op, f->body))
-		if (op->kind == OP_PRINT && --number == 0)
-			return op;
-}
-
 static Gathered *
 tile_without(Run *run, const Op *print, const uint64_t *value)
 {
@@ -33,7 +24,7 @@ tile_without(Run *run, const Op *print, const uint64_t *value)
 		if ((*at)->print == print && memcmp((*at)->program, &value[2], sizeof (*at)->program) == 0 &&
 		    !(*at)->got[value[0]])
 			return *at;
-	const Type t = tile_traced(print);
+	const Type t = tile_shown(print, 0);
 	Gathered *g = calloc(1, sizeof *g);
 	if (!g)
 		die("no memory");
@@ -48,31 +39,28 @@ tile_without(Run *run, const Op *print, const uint64_t *value)
 	return g;
 }
 
-static void
-put_element(Gathered *g, const uint64_t *value)
+void
+trace_put(const Type *t, char *data, int64_t at, uint64_t bits)
 {
-	const Type *t = g->print->in[0]->type;
-	uint64_t bits = value[1];
 	uint32_t low = (uint32_t)bits;
 	float single;
 	double x;
-	int64_t at = (int64_t)value[0];
 	if (t->ptr != PTR_NONE) {
-		((uint64_t *)(void *)g->data)[at] = bits;
+		((uint64_t *)(void *)data)[at] = bits;
 	} else if (dtype_is_packed(t->elem)) {
 		uint64_t memory = bits;
 		memcpy(&single, &low, sizeof single);
 		if (dtype_is_float(t->elem))
 			dtype_store_f64(t->elem, &memory, 0, (double)single);
-		g->data[at] = (char)(memory & 15);
+		data[at] = (char)(memory & 15);
 	} else if (t->elem == TY_F64) {
 		memcpy(&x, &bits, sizeof x);
-		dtype_store_f64(t->elem, g->data, at, x);
+		dtype_store_f64(t->elem, data, at, x);
 	} else if (dtype_is_float(t->elem)) {
 		memcpy(&single, &low, sizeof single);
-		dtype_store_f64(t->elem, g->data, at, (double)single);
+		dtype_store_f64(t->elem, data, at, (double)single);
 	} else {
-		dtype_store_i64(t->elem, g->data, at, (int64_t)bits);
+		dtype_store_i64(t->elem, data, at, (int64_t)bits);
 	}
 }
 
@@ -93,12 +81,17 @@ simt_trace(SimtThread *t, int number, const uint64_t *value, int n)
 {
 	const SimtLaunch *l = simt_launch(t);
 	Run *run = crew_of(t)->run;
+	const Op *print = run->print[number];
+	if (op_attr(print, "watch")) {
+		watch_take(t, print, value);
+		return;
+	}
 	uint64_t word[2 + MAX_AXES] = {(uint32_t)value[0]};
 	Text line = {0};
 	memcpy(&word[1], &value[1], sizeof word - sizeof *word);
 	pthread_mutex_lock(&run->lock);
-	Gathered *g = tile_without(run, print_numbered(l->func, number), word);
-	put_element(g, word);
+	Gathered *g = tile_without(run, print, word);
+	trace_put(print->in[0]->type, g->data, (int64_t)word[0], word[1]);
 	g->got[word[0]] = 1;
 	if (++g->have == g->count) {
 		if (tile_trace(g->print, g->program, g->data, &line) && l->print)
@@ -110,8 +103,25 @@ simt_trace(SimtThread *t, int number, const uint64_t *value, int n)
 }
 
 void
+traces_open(Run *run)
+{
+	const Func *f = run->launch->func;
+	int n = 0;
+	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
+		n += op->kind == OP_PRINT;
+	run->print = calloc((size_t)n + 1, sizeof *run->print);
+	if (!run->print)
+		die("no memory");
+	n = 0;
+	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
+		if (op->kind == OP_PRINT)
+			run->print[++n] = op;
+}
+
+void
 traces_close(Run *run)
 {
+	free(run->print);
 	while (run->gathered)
 		drop(run, run->gathered);
 }

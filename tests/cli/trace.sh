@@ -21,12 +21,6 @@ kernel wide(x: in f32[N], y: out f32[N]) grid(i: 1) {
     y[0 +: 1500] = sqrt(v - 4);
 }
 example wide { N = 1500; x = iota([1500], 0) as f32; }
-kernel endless(x: in f32[64], y: out f32[64]) grid(i: 1) {
-    let v = where(arange(0, 64) < 60, x[0 +: 64], -inf);
-    let e = exp(v - max(v, axis=0));
-    y[0 +: 64] = e / (x[0 +: 64] - 7);
-}
-example endless { x = iota([64], 0) as f32; }
 END2
 
 # What is printed, but for the report of the run; the order of programs is the threads'.
@@ -114,12 +108,86 @@ for name in ta tb tc td te tu; do
 	holds cmp -s got.cpu got.simt
 done
 
-# the first that was not there before: a mask's -inf is
-expect 1 "E1215" run k.tgl wide --break-nan
-holds grep -q 'k.tgl:14:20: error: program 0: sqrt makes nan at .0. of f32.1500.' "$err"
-expect 1 "E1215" run k.tgl endless --break-nan
-holds grep -q 'k.tgl:20:18: error: program 0: div makes inf at .7. of f32.64.' "$err"
-expect 0 'good' run k.tgl norm --break-nan
-expect 1 'it cannot look for NaN' run k.tgl norm --break-nan --device=simt
-holds grep -q 'device=cpu' "$err"
+# the first NaN or infinity that was not there before, at the same place on both devices
+cat >n.tgl <<'END2'
+kernel wide(x: in f32[N], y: out f32[N]) grid(i: 1) {
+    let v = x[0 +: 1500];
+    y[0 +: 1500] = sqrt(v - 4);
+}
+example wide { N = 1500; x = iota([1500], 0) as f32; }
+kernel endless(x: in f32[64], y: out f32[64]) grid(i: 1) {
+    let v = where(arange(0, 64) < 60, x[0 +: 64], -inf);
+    let e = exp(v - max(v, axis=0));
+    y[0 +: 64] = e / (x[0 +: 64] - 7);
+}
+example endless { x = iota([64], 0) as f32; }
+kernel masked(x: in f32[M, N], y: out f32[M, N]) grid(i: cdiv(M, 4)) {
+    let v = x[i * 4 +: 4, 0 +: 32] else -inf;
+    let e = exp(v - max(v, axis=1)[:, new]);
+    y[i * 4 +: 4, 0 +: 32] = e / sum(e, axis=1)[:, new];
+}
+example masked { M = 6; N = 21; x = normal(0, 3); }
+kernel edge(x: in f32[N], w: in f32[M], y: out f32[N]) grid(i: cdiv(N, 32)) {
+    y[i * 32 +: 32] = x[i * 32 +: 32] / w[i * 32 +: 32];
+}
+example edge { N = 50; M = 50; x = normal(0, 1); w = uniform(1, 2); }
+example edge "short" { N = 50; M = 45; x = uniform(1, 2); w = uniform(1, 2); }
+kernel lanes(x: *f32, y: *mut f32, n: i32) grid(i: cdiv(n, 32)) {
+    let o = i as i32 * 32 + arange(0, 32);
+    store(y + o, 1 / load(x + o, o < n), o < n);
+}
+kernel turns(x: in f16[M, K], w: in f16[K, N], s: in f32[M], y: out f32[M, N]) grid(i: cdiv(M, 16), j: cdiv(N, 32)) {
+    var acc = zeros([16, 32], f32);
+    for k in range(cdiv(K, 32)) {
+        acc = dot(x[i * 16 +: 16, k * 32 +: 32], w[k * 32 +: 32, j * 32 +: 32], acc);
+    }
+    let scaled = acc / s[i * 16 +: 16][:, new];
+    y[i * 16 +: 16, j * 32 +: 32] = scaled;
+}
+example turns { M = 21; N = 40; K = 70; x = uniform(1, 2); w = uniform(1, 2); s = uniform(1, 2); }
+example turns "zero" { M = 21; N = 40; K = 70; x = uniform(1, 2); w = uniform(1, 2); s = iota([21], 0) as f32 - 19; }
+kernel doubles(x: in f64[N], y: out f64[N]) grid(i: 1) {
+    var v = x[0 +: 100];
+    for k in range(40) { v = v * v; }
+    y[0 +: 100] = v;
+}
+example doubles { N = 100; x = iota([100], 0) as f64 / 10; }
+END2
+# kernel and options, then the message
+breaks()
+{
+	what=$1 message=$2
+	for device in "--device=cpu --threads=1" --device=simt --device=simt:sm_75 "--device=simt:sm_100a --schedule=3 --unchecked"; do
+		# shellcheck disable=SC2086
+		expect 1 "E1215" run n.tgl $what --break-nan $device
+		holds grep -Fq "n.tgl:$message" "$err"
+	done
+}
+breaks wide "3:20: error: program 0: sqrt makes nan at [0] of f32[1500] [E1215]"
+breaks endless "9:18: error: program 0: div makes inf at [7] of f32[64] [E1215]"
+breaks "edge --example=short" "19:23: error: program 1: div makes inf at [13] of f32[32] [E1215]"
+breaks "turns --example=zero" "32:18: error: program (1, 0): div makes inf at [3, 0] of 'scaled', f32[16, 32] [E1215]"
+breaks doubles "39:30: error: program 0: mul makes inf at [40] of 'v', f64[100] [E1215]"
+# fills, masks and padding are none
+for device in cpu simt simt:sm_80; do
+	for kernel in masked edge; do
+		expect 0 '' run n.tgl $kernel --break-nan --device=$device
+	done
+	expect 0 '' run n.tgl turns --break-nan --device=$device
+	expect 0 '' run n.tgl lanes --break-nan --device=$device --arg n=45 --arg 'x=uniform(1, 2, shape=[64])' --arg 'y=full([64], 0)'
+	expect 0 'good' run k.tgl norm --break-nan --device=$device
+done
+"$tegula" run k.tgl norm --device=simt --dump=barrier | sed '/^norm /,$d' >norm.tir
+expect 1 "E1218" run k.tgl norm --device=simt --ir=norm.tir --break-nan
+
+# GPUs do neither, which stand-ins for their drivers show
+for gpu in cuda metal; do
+	mock=$(dirname "$tegula")/mock_objc; [ $gpu = metal ] || mock=$(dirname "$tegula")/mock
+	[ -n "$(ls "$mock" 2>/dev/null)" ] || continue
+	LD_LIBRARY_PATH=$mock expect 1 "printing what --trace asks for .* is not possible on .*E1301" \
+	    run k.tgl norm --device=$gpu --trace=t@2
+	LD_LIBRARY_PATH=$mock expect 1 "device '$gpu' cannot be opened: it cannot look for NaN" \
+	    run k.tgl norm --device=$gpu --break-nan
+	holds grep -q "open the device 'cpu' or 'simt'" "$err"
+done
 finish

@@ -28,14 +28,13 @@ typedef struct PlanArg {
 /* Options; all zero is the fast, plain run. */
 typedef struct PlanOptions {
 	bool sanitize;                                  /* keep shadow memory; see Fault */
-	bool break_nan;                                 /* the first NaN or infinity that an op makes is a fault */
 	/* > 0: Monte Carlo arithmetic: every f64 result of arithmetic, and every element entering a sum or dot, is
 	 * scaled by 1 + perturb * (-1..1); sums lose a little besides (disturb.c) */
 	double perturb;
 	uint64_t seed;                                  /* of perturb */
 	/* print(...) lines arrive here, whole, from any thread; NULL: dropped */
 	void (*print)(void *user, const char *line);
-	/* called after each op that gives values, if not NULL (--trace, --break-nan) */
+	/* called after each op that gives values, if not NULL (--trace) */
 	void (*trace)(void *user, const Op *op, const int64_t program[MAX_AXES], int out, const void *data);
 	void *user;
 } PlanOptions;
@@ -48,7 +47,7 @@ typedef enum FaultKind {
 	FAULT_UNINIT,                                   /* sanitize: an out or scratch tensor was read before written */
 	FAULT_MEMORY,                                   /* no memory for the scratch block; text says how much */
 	FAULT_CANCELLED,
-	FAULT_NAN,                                      /* break_nan */
+	FAULT_NAN,                                      /* of a print with {watch} */
 	FAULT_KERNEL,                                   /* simt: what no block may do: a barrier that part of it misses … */
 } FaultKind;
 
@@ -81,6 +80,16 @@ void worker_close(Worker *w);
 bool plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const int64_t grid[MAX_AXES],
     int64_t first, int64_t count, Fault *fault);
 
+/* nan.c: what --break-nan looks at, on any device */
+
+bool nan_is_watched(const Op *op);
+bool nan_has_floats(const Value *v);
+/* The element to be told of what a print with {watch} shows, in `data` of each operand (of its extents before padding);
+ * -1: none. */
+int64_t nan_look(const Op *print, const void *const *data, double *found);
+/* "program 0: sqrt makes nan at [0] of 'x', f32[64]" */
+void nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out);
+
 /* show.c: tiles as NumPy prints arrays */
 
 void program_format(const Func *f, const int64_t program[MAX_AXES], Text *out);         /* "program (1, 2)" */
@@ -89,7 +98,7 @@ void tile_format(const Type *t, const void *data, Text *out);
 /* What a print with {trace} writes of a program, the tile's `data` being of its {valid} extents if it has some; false:
  * nothing, another program is asked for. */
 bool tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, Text *out);
-Type tile_traced(const Op *print);                      /* that tile's type */
+Type tile_shown(const Op *print, int i);                /* of operand i of a print with {trace} or {watch} */
 
 /* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
 double dtype_load_f64(DType t, const void *base, int64_t index);

@@ -1,126 +1,158 @@
-/* --break-nan: around each op that gives floats a step before it looks at what it is given, and one after it at what
- * it made.  A NaN is a fault where no operand has one, an infinity where no operand has an infinity or NaN; so a mask's
- * -inf, which the source says, goes through, and the first op that makes one of something else is the one told. */
+/* --break-nan, for the cpu device and for the emulator: what a print with {watch} (pass/watch.c) looks for in the tiles
+ * that an op was given and in the one that it made.
+ *
+ * A NaN is told where no operand has one, an infinity where no operand has an infinity or a NaN; so a mask's -inf, which
+ * the source says, goes through, and the first op that makes one of something else is the one told.  Of an elementwise op
+ * the operands' elements of the same index are meant, of others all.  What lies outside of what {bounds} says is not told,
+ * and a NaN there is none that was given (an infinity is: it is most often a fill). */
 #include "ir/interp/plan.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-typedef struct NanStep {
-	Step step;
-	Home *value;
-	int n;
-} NanStep;
-
-static bool
-has_floats(const Value *v)
+bool
+nan_has_floats(const Value *v)
 {
 	return v->type->kind == TYPE_TILE && v->type->ptr == PTR_NONE && dtype_is_float(v->type->elem) &&
 	    !dtype_is_packed(v->type->elem);
 }
 
-/* Which element is the first that is not finite and, but for `nan` and `inf`, new; -1: none. */
-static int64_t
-first_new(const Worker *w, const Home *h, bool nan, bool inf)
-{
-	const void *data = home_at(w, h);
-	int64_t n = type_count(h->type);
-	for (int64_t i = 0; i < n; i++) {
-		double x = dtype_load_f64(h->type->elem, data, i);
-		if (isnan(x) ? !nan : isinf(x) && !inf && !nan)
-			return i;
-	}
-	return -1;
-}
-
+/* Its results are what it was given. */
 static bool
-run_before(Worker *w, const Step *step)
+only_moves(OpKind k)
 {
-	const NanStep *s = (const NanStep *)step;
-	w->given_nan = w->given_inf = false;
-	for (int i = 0; i < s->n; i++) {
-		const void *data = home_at(w, &s->value[i]);
-		const Type *t = s->value[i].type;
-		for (int64_t k = 0, n = type_count(t); k < n; k++) {
-			double x = dtype_load_f64(t->elem, data, k);
-			w->given_nan |= isnan(x);
-			w->given_inf |= isinf(x);
-		}
+	switch (k) {
+	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONVERT: case OP_CAT: case OP_JOIN: case OP_SPLIT:
+	case OP_FLIP: case OP_EXTRACT: case OP_SORT: case OP_GATHER:
+		return true;
+	default:
+		return false;
 	}
-	return true;
-}
-
-static bool
-report_new(Worker *w, const Op *op, const Value *v, const void *data, int64_t at)
-{
-	const Type *t = v->type;
-	double x = dtype_load_f64(t->elem, data, at);
-	int64_t rest = at, step = type_count(t);
-	Text line = {0};
-	program_format(w->plan->func, w->program, &line);
-	text_printf(&line, ": %s makes %s", op_info[op->kind].text, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-	for (int d = 0; d < t->rank; d++) {
-		step /= t->extent[d];
-		text_printf(&line, "%s%" PRId64, d ? ", " : " at [", rest / step);
-		rest %= step;
-	}
-	text_put(&line, t->rank > 0 ? "] of " : ", ");
-	if (v->name)
-		text_printf(&line, "'%s', ", v->name);
-	type_print(t, &line);
-	fault_at(w, op, FAULT_NAN, "%s", line.at);
-	text_close(&line);
-	return false;
-}
-
-static bool
-run_after(Worker *w, const Step *step)
-{
-	const NanStep *s = (const NanStep *)step;
-	for (int i = 0; i < s->n; i++) {
-		int64_t at = first_new(w, &s->value[i], w->given_nan, w->given_inf);
-		if (at >= 0)
-			return report_new(w, step->op, &step->op->out[i], home_at(w, &s->value[i]), at);
-	}
-	return true;
 }
 
 /* A folding function runs over rows of its own. */
-static bool
-is_watched(const Op *op)
+bool
+nan_is_watched(const Op *op)
 {
-	if (op->nout == 0 || op->nregion > 0 || op->kind == OP_CONST)
+	if (op->nout == 0 || op->nregion > 0 || op->kind == OP_CONST || only_moves(op->kind))
 		return false;
 	for (const Block *b = op->home; b->parent; b = b->parent->home)
 		if (b->parent->kind == OP_REDUCE_FN || b->parent->kind == OP_SCAN_FN)
 			return false;
 	for (int i = 0; i < op->nout; i++)
-		if (!has_floats(&op->out[i]))
+		if (!nan_has_floats(&op->out[i]))
 			return false;
 	return true;
 }
 
-Step *
-nan_before(Plan *p, const Op *op)
+/* ---- which elements count ---- */
+
+typedef struct Looking {
+	const Op *print;
+	const void *const *data;
+	const Attr *bounds;
+	int given;
+} Looking;
+
+static int64_t
+number_at(const Looking *l, int operand)
 {
-	if (!is_watched(op))
-		return NULL;
-	NanStep *s = STEP(p, op, NanStep, run_before);
-	s->value = NEW_ARRAY(p->mem, Home, op->nin);
-	for (int i = 0; i < op->nin; i++)
-		if (has_floats(op->in[i]))
-			s->value[s->n++] = value_home(p, op->in[i]);
-	return &s->step;
+	return dtype_load_i64(l->print->in[operand]->type->elem, l->data[operand], 0);
 }
 
-Step *
-nan_after(Plan *p, const Op *op)
+/* Coordinate of element i along a dimension. */
+static int64_t
+coordinate(const Type *t, int64_t i, int64_t dim)
 {
-	if (!is_watched(op))
-		return NULL;
-	NanStep *s = STEP(p, op, NanStep, run_after);
-	s->value = NEW_ARRAY(p->mem, Home, op->nout);
-	for (int i = 0; i < op->nout; i++)
-		s->value[s->n++] = value_home(p, &op->out[i]);
-	return &s->step;
+	for (int d = t->rank - 1; d > dim; d--)
+		i /= t->extent[d];
+	return i % t->extent[dim];
+}
+
+/* What bounds a tile in a dimension stands side by side: one that the element is inside of will do. */
+static bool
+is_inside(const Looking *l, int tile, int64_t i)
+{
+	const Type t = tile_shown(l->print, tile);
+	bool inside = true;
+	int operand = l->given + 1;
+	for (int k = 0; l->bounds && k < l->bounds->nints;) {
+		int64_t of = l->bounds->ints[k], dim = l->bounds->ints[k + 1];
+		bool any = false;
+		for (; k < l->bounds->nints && l->bounds->ints[k] == of && l->bounds->ints[k + 1] == dim; k += 2) {
+			if (dim < 0) {
+				any |= of == tile && ((const uint8_t *)l->data[operand])[i];
+				operand++;
+				continue;
+			}
+			int64_t at = of == tile ? number_at(l, operand) + coordinate(&t, i, dim) : 0;
+			any |= at >= 0 && at < number_at(l, operand + 1);
+			operand += 2;
+		}
+		inside &= any || of != tile;
+	}
+	return inside;
+}
+
+static double
+element(const Looking *l, int tile, int64_t i)
+{
+	return dtype_load_f64(l->print->in[tile]->type->elem, l->data[tile], i);
+}
+
+static void
+take_given(const Looking *l, int tile, int64_t i, bool *nan, bool *inf)
+{
+	double x = element(l, tile, i);
+	*inf |= isinf(x);
+	if (isnan(x) && !*nan)
+		*nan = is_inside(l, tile, i);
+}
+
+int64_t
+nan_look(const Op *print, const void *const *data, double *found)
+{
+	const Looking l = {print, data, op_attr(print, "bounds"), (int)op_int(print, "given", 0)};
+	const Type t = tile_shown(print, l.given);
+	OpKind kind = OP_CONST;
+	bool each = op_named(op_text(print, "watch"), &kind) && (op_info[kind].traits & ELEM), nan = false, inf = false;
+	for (int g = 0; g < l.given && !each; g++) {
+		const Type given = tile_shown(print, g);
+		for (int64_t i = 0, n = type_count(&given); i < n; i++)
+			take_given(&l, g, i, &nan, &inf);
+	}
+	for (int64_t i = 0, n = type_count(&t); i < n; i++) {
+		double x = element(&l, l.given, i);
+		if (isfinite(x))
+			continue;
+		if (each)
+			nan = inf = false;
+		for (int g = 0; g < l.given && each; g++)
+			take_given(&l, g, i, &nan, &inf);
+		*found = x;
+		if ((isnan(x) ? !nan : !inf && !nan) && is_inside(&l, l.given, i))
+			return i;
+	}
+	return -1;
+}
+
+/* ---- telling ---- */
+
+void
+nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out)
+{
+	const Type t = tile_shown(print, (int)op_int(print, "given", 0));
+	const char *name = op_text(print, "text");
+	int64_t rest = at, step = type_count(&t);
+	program_format(print->home->func, program, out);
+	text_printf(out, ": %s makes %s", op_text(print, "watch"), isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+	for (int d = 0; d < t.rank; d++) {
+		step /= t.extent[d];
+		text_printf(out, "%s%" PRId64, d ? ", " : " at [", rest / step);
+		rest %= step;
+	}
+	text_put(out, t.rank > 0 ? "] of " : ", ");
+	if (*name)
+		text_printf(out, "'%s', ", name);
+	type_print(&t, out);
 }

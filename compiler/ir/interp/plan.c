@@ -146,11 +146,7 @@ code_emit(Plan *p, Code *c, const Sched *s)
 	for (int i = 0; i < s->node.n && !p->why; i++) {
 		const Node *n = s->node.at[i];
 		const Op *op = n->is_group ? n->member.at[0] : n->op;      /* the one member, in a plain plan */
-		if (p->opt.break_nan)
-			code_push(p, c, nan_before(p, op));
 		code_push(p, c, node_emit(p, n));
-		if (p->opt.break_nan)
-			code_push(p, c, nan_after(p, op));
 		if (p->opt.trace)
 			emit_trace(p, c, op);
 	}
@@ -182,7 +178,7 @@ plan_open(Func *f, const PlanOptions *opt, const char **why)
 	if (opt)
 		p->opt = *opt;
 	p->cpu = cpu_level();
-	p->plain = p->opt.sanitize || p->opt.trace || p->opt.break_nan;
+	p->plain = p->opt.sanitize || p->opt.trace;
 	p->aliases = !stores_through_pointers(f->body);
 	p->info = NEW_ARRAY(mem, ValueInfo, f->nvalues);
 	for (int i = 0; i < f->nvalues; i++)

@@ -158,7 +158,6 @@ struct Worker {
 	Fault *fault;
 	int64_t grid[MAX_AXES], program[MAX_AXES], linear;
 	uint64_t rng;
-	bool given_nan, given_inf;                      /* break_nan: what the op to run next is given */
 };
 
 static inline int
@@ -284,9 +283,6 @@ Step *fold_emit(Plan *p, const Node *n);
 Step *order_emit(Plan *p, const Op *op);
 Step *product_emit(Plan *p, const Op *op);
 Step *report_emit(Plan *p, const Op *op);
-/* nan.c: steps around an op for break_nan, NULL where there is nothing to look at */
-Step *nan_before(Plan *p, const Op *op);
-Step *nan_after(Plan *p, const Op *op);
 void value_format(const Type *t, const void *data, Text *out);
 
 /* buffer.c: shared memory; roles.c: who runs in a block */

@@ -160,10 +160,33 @@ run_assert(Worker *w, const Step *step)
 	return false;
 }
 
+static bool
+run_watch(Worker *w, const Step *step)
+{
+	const ReportStep *s = (const ReportStep *)step;
+	double x;
+	Text line = {0};
+
+	const void **data = malloc(sizeof *data * (size_t)s->n);
+	if (!data)
+		return fault_at(w, step->op, FAULT_MEMORY, "no memory to look for a NaN");
+	for (int i = 0; i < s->n; i++)
+		data[i] = home_at(w, &s->value[i]);
+	int64_t at = nan_look(step->op, data, &x);
+	free(data);
+	if (at < 0)
+		return true;
+	nan_format(step->op, w->program, at, x, &line);
+	fault_at(w, step->op, FAULT_NAN, "%s", line.at);
+	text_close(&line);
+	return false;
+}
+
 Step *
 report_emit(Plan *p, const Op *op)
 {
-	ReportStep *s = STEP(p, op, ReportStep, op->kind == OP_PRINT ? run_print : run_assert);
+	bool watches = op->kind == OP_PRINT && op_attr(op, "watch");
+	ReportStep *s = STEP(p, op, ReportStep, watches ? run_watch : op->kind == OP_PRINT ? run_print : run_assert);
 
 	s->value = NEW_ARRAY(p->mem, Home, op->nin);
 	s->n = op->nin;

@@ -350,12 +350,15 @@ program_format(const Func *f, const int64_t program[MAX_AXES], Text *out)
 }
 
 Type
-tile_traced(const Op *print)
+tile_shown(const Op *print, int i)
 {
-	Type t = *print->in[0]->type;
+	Type t = *print->in[i]->type;
 	const Attr *valid = op_attr(print, "valid");
-	for (int d = 0; valid && d < valid->nints; d++)
-		t.extent[d] = valid->ints[d];
+	int first = 0;
+	for (int k = 0; k < i; k++)
+		first += print->in[k]->type->rank;
+	for (int d = 0; valid && d < t.rank; d++)
+		t.extent[d] = valid->ints[first + d];
 	return t;
 }
 
@@ -363,7 +366,7 @@ bool
 tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, Text *out)
 {
 	const Func *f = print->home->func;
-	const Type t = tile_traced(print);
+	const Type t = tile_shown(print, 0);
 	const Attr *only = op_attr(print, "program");
 	for (int a = 0; only && a < only->nints; a++)
 		if (program[a] != only->ints[a])
