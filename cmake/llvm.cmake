@@ -1,6 +1,6 @@
 # LLVM 22 through its C interface: TEGULA_LLVM is what a program links.
 #
-# The shared libLLVM by default.  With -DTEGULA_STATIC_LLVM=ON the archives of NVPTX and of this machine (the simt device),
+# The shared libLLVM by default, opened when code is first made.  With -DTEGULA_STATIC_LLVM=ON the archives of NVPTX and of this machine (the simt device),
 # unused parts dropped: a binary that needs no more than libc and libm.  libz and libzstd are named by the archives but
 # never reached (they compress debug sections of object files): their archives are linked where there are any, else
 # names that stop the program stand in for them (cmake/unreached.c).
@@ -64,13 +64,23 @@ if(TEGULA_STATIC_LLVM)
 		target_link_libraries(tegula_llvm INTERFACE tegula_unreached)
 	endif()
 else()
-	llvm_ask(llvm_libs --link-shared --libs)
-	separate_arguments(llvm_libs UNIX_COMMAND "${llvm_libs}")
-	target_link_libraries(tegula_llvm INTERFACE -L${llvm_libdir} ${llvm_libs})
-	if(APPLE)
-		target_link_options(tegula_llvm INTERFACE -Wl,-rpath,${llvm_libdir})
-	endif()
+	# Opened at run time, when code is first made (compiler/emit/llvm_api.h): a macro for each row of the table.
+	llvm_ask(llvm_name --link-shared --libnames)
+	string(REGEX REPLACE " .*" "" llvm_name "${llvm_name}")
+	file(REAL_PATH ${llvm_libdir}/${llvm_name} llvm_file)
+	set(llvm_rows ${CMAKE_SOURCE_DIR}/compiler/emit/llvm_api.def)
+	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${llvm_rows})
+	file(STRINGS ${llvm_rows} rows REGEX "^LLVM[(]")
+	list(TRANSFORM rows REPLACE "LLVM[(](.*)[)]" "#define \\1 llvm_api.\\1\n")
+	string(CONCAT llvm_names ${rows})
+	file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/llvm_api_names.h CONTENT "${llvm_names}")
+	target_compile_definitions(tegula_llvm INTERFACE TEGULA_LLVM_LIBRARY="${llvm_file}")
+	set(llvm_libs)
 endif()
 # What a user of the archive adds to a link line (tegula.pc).
-set(TEGULA_LLVM_LIBS "-L${llvm_libdir} ${llvm_libs}")
-string(REPLACE ";" " " TEGULA_LLVM_LIBS "${TEGULA_LLVM_LIBS}")
+if(llvm_libs)
+	set(TEGULA_LLVM_LIBS "-L${llvm_libdir} ${llvm_libs}")
+	string(REPLACE ";" " " TEGULA_LLVM_LIBS "${TEGULA_LLVM_LIBS}")
+else()
+	set(TEGULA_LLVM_LIBS "-ldl")
+endif()

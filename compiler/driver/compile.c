@@ -91,6 +91,11 @@ through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out
 	const char *why = "";
 	Compile *cx = f->module->cx;
 	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
+	if (!emit_llvm_there(&why)) {
+		diag_error(cx, NOWHERE, DIAG_LLVM_MISSING, why);
+		diag_help(cx, "install LLVM 22, or say where its library is: TEGULA_LLVM=/path/to/libLLVM.so.22.1");
+		return false;
+	}
 	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
 	bool ok = l != NULL, lowered = ok && lower_with(f, t, emit_llvm_emitter(l), mem, times);
 	double start = now_ms();

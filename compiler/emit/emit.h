@@ -40,7 +40,9 @@ typedef struct EmitLlvmOptions {
 	bool quick;                                     /* of the host's code: made sooner, and slower */
 } EmitLlvmOptions;
 
-/* False, *why (in mem): LLVM has no such target. */
+/* Opens LLVM if that has not been done; false: it is not there, and *why, which stays, says why. */
+bool emit_llvm_there(const char **why);
+/* NULL, *why (in mem): LLVM has no such target, or is not there. */
 EmitLlvm *emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why);
 Emitter *emit_llvm_emitter(EmitLlvm *l);
 void emit_llvm_text(EmitLlvm *l, Text *out);            /* LLVM IR as emitted, or as optimised after emit_llvm_ptx */

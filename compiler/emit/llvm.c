@@ -12,10 +12,6 @@
  * in any state. */
 #include "emit/llvm.h"
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/ErrorHandling.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -32,6 +28,7 @@ typedef struct Escape {
 } Escape;
 
 static pthread_once_t llvm_once = PTHREAD_ONCE_INIT;
+static char llvm_missing[256];  /* why LLVM is not there; "": it is */
 static _Thread_local Escape *llvm_escape;
 
 static void
@@ -46,12 +43,12 @@ fatal(const char *reason)
 static void
 once(void)
 {
+	if (!llvm_api_open(llvm_missing, sizeof llvm_missing))
+		return;
 	LLVMInitializeNVPTXTargetInfo();
 	LLVMInitializeNVPTXTarget();
 	LLVMInitializeNVPTXTargetMC();
 	LLVMInitializeNVPTXAsmPrinter();
-	LLVMInitializeNativeTarget();
-	LLVMInitializeNativeAsmPrinter();
 	LLVMInstallFatalErrorHandler(fatal);
 }
 
@@ -189,6 +186,14 @@ make_machine(Arena *mem, const Machine *m, const char **why)
 	return machine;
 }
 
+bool
+emit_llvm_there(const char **why)
+{
+	pthread_once(&llvm_once, once);
+	*why = llvm_missing;
+	return !*llvm_missing;
+}
+
 EmitLlvm *
 emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why)
 {
@@ -196,7 +201,8 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 		*why = "LLVM makes no code for it";
 		return NULL;
 	}
-	pthread_once(&llvm_once, once);
+	if (!emit_llvm_there(why))
+		return NULL;
 	const Machine to = machine_of(mem, t, opt);
 	LLVMTargetMachineRef machine = make_machine(mem, &to, why);
 	if (!machine)

@@ -3,10 +3,7 @@
 #define TEGULA_EMIT_LLVM_H
 
 #include "emit/emit.h"
-
-#include <llvm-c/Core.h>
-#include <llvm-c/DebugInfo.h>
-#include <llvm-c/TargetMachine.h>
+#include "emit/llvm_api.h"
 
 typedef struct LlvmReg {
 	LLVMValueRef v;

@@ -4,9 +4,6 @@
  * libc that LLVM calls by itself (fma where the machine has none, memcpy …), which the process has. */
 #include "emit/llvm.h"
 
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
-
 #include <stdlib.h>
 #include <string.h>
 
