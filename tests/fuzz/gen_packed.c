@@ -90,5 +90,5 @@ gen_dot_scaled(Gen *g)
 		gen_acc(g, type_tile(g->m, TY_F32, 2, (int64_t[]){m, n})),
 	};
 
-	gen_op1(g, OP_DOT_SCALED, in, 5, &a, 1, NULL);
+	gen_product(g, OP_DOT_SCALED, in, 5, &a, 1);
 }

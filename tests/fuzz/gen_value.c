@@ -441,6 +441,22 @@ gen_acc(Gen *g, const Type *t)
 	return dtype_is_float(t->elem) ? build2(&g->b, OP_ADD, acc, build_float(&g->b, t, 0.0)) : acc;
 }
 
+/* Only a value in which every zero is positive comes in sight: which sign a zero of a product of matrices has is not
+ * fixed, and a padded one, or one of another order, has another where a product underflows. */
+void
+gen_product(Gen *g, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr)
+{
+	Value *v = &op_make(&g->b, kind, in, nin, attr, nattr, NULL, 0)->out[0];
+
+	if (dtype_is_float(v->type->elem)) {
+		Attr zero = attr_float(g->m, "value", 0);
+		Value *none = &op_make(&g->b, OP_CONST, NULL, 0, &zero, 1, (const Type *[]){v->type}, 1)->out[0];
+		Value *is_none = &op_make(&g->b, OP_EQ, (Value *[]){v, none}, 2, NULL, 0, NULL, 0)->out[0];
+		v = &op_make(&g->b, OP_SELECT, (Value *[]){is_none, none, v}, 3, NULL, 0, NULL, 0)->out[0];
+	}
+	gen_keep(g, v);
+}
+
 void
 gen_dot(Gen *g)
 {
@@ -457,5 +473,5 @@ gen_dot(Gen *g)
 	Value *y = gen_of_type(g, type_tile(g->m, x->type->elem, t->rank, extent));
 	extent[t->rank - 2] = t->extent[t->rank - 2];
 	Value *acc = gen_acc(g, type_tile(g->m, is_float ? TY_F32 : TY_I32, t->rank, extent));
-	gen_op1(g, OP_DOT, (Value *[]){x, y, acc}, 3, NULL, 0, NULL);
+	gen_product(g, OP_DOT, (Value *[]){x, y, acc}, 3, NULL, 0);
 }

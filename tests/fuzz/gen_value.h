@@ -41,6 +41,7 @@ void gen_reduce(Gen *g);
 void gen_reduce_fn(Gen *g);
 void gen_order(Gen *g);
 Value *gen_acc(Gen *g, const Type *t);
+void gen_product(Gen *g, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr);
 void gen_dot(Gen *g);
 void gen_packed(Gen *g);                                /* gen_packed.c */
 void gen_dot_scaled(Gen *g);
