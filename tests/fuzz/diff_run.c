@@ -1,6 +1,7 @@
 /* One kernel's text on the cpu device, and compared with what another device makes of it. */
 #include "diff_run.h"
 
+#include "driver/compile.h"
 #include "runtime/runtime.h"
 #include "target/target.h"
 #include "tests/opened.h"
@@ -8,8 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-static const char *const figure_name[DIFF_FIGURES] = {"warps", "stages", "group", "persistent"};
+static const char *const figure_name[DIFF_FIGURES] = {"warps", "stages", "group", "persistent", "specialize", "ctas"};
+static const DiffRun usual = {.figure = {-1, -1, -1, -1, -1, -1}};
 
 const char *
 diff_kind_text(DiffKind k)
@@ -35,7 +38,7 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15);
 	for (const char *p = target; *p; p++)
 		state = (state ^ (uint64_t)*p) * UINT64_C(0x100000001b3);
-	*r = (DiffRun){.figure = {-1, -1, -1, -1}};
+	*r = usual;
 	snprintf(r->target, sizeof r->target, "%s", target);
 	draw(&state, 2);
 	if (seed == 0)
@@ -46,6 +49,8 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	r->figure[3] = draw(&state, 3) ? -1 : draw(&state, 2);
 	r->layouts = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
 	r->order = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
+	r->figure[4] = draw(&state, 4) ? -1 : draw(&state, 2);
+	r->figure[5] = draw(&state, 5) ? -1 : 1 << draw(&state, 3);
 }
 
 static bool
@@ -56,6 +61,13 @@ is_named(const char *list, const char *name)
 		if ((p == list || p[-1] == ',') && (p[n] == ',' || p[n] == '\0'))
 			return true;
 	return false;
+}
+
+bool
+diff_has_gpu(void)
+{
+	DeviceProbe gpu;
+	return device_cuda.probe(0, &gpu) && gpu.info.available;
 }
 
 int
@@ -75,9 +87,7 @@ diff_runs(uint64_t seed, const char *targets, DiffRun run[DIFF_RUNS_MOST])
 		if (wanted)
 			draw_run(&run[nrun++], name[i], seed);
 	}
-	DeviceProbe gpu;
-	bool there = device_cuda.probe(0, &gpu) && gpu.info.available;
-	if (there && (!targets || is_named(targets, "cuda")))
+	if (diff_has_gpu() && (!targets || is_named(targets, "cuda")))
 		draw_run(&run[nrun++], "cuda", seed);
 	return nrun;
 }
@@ -118,7 +128,7 @@ diff_runs_named(const char *text, DiffRun run[DIFF_RUNS_MOST])
 	int n = 0;
 	for (const char *p = text; (p = strstr(p, "// run: ")) && n < DIFF_RUNS_MOST; n++) {
 		DiffRun *r = &run[n];
-		*r = (DiffRun){.figure = {-1, -1, -1, -1}};
+		*r = usual;
 		for (p += 8; *p && *p != '\n';) {
 			char word[64];
 			int length = (int)strcspn(p, " \n");
@@ -146,10 +156,41 @@ open_device(TglContext *cx, const char *target, uint64_t order, bool quick)
 	return tgl_device_open(cx, name, &one);
 }
 
+/* ---- what kernels print ---- */
+
+typedef struct Lines {
+	VEC(char *) at;
+	Arena *mem;
+} Lines;
+
+static void
+on_print(void *user, const char *line)
+{
+	Lines *l = user;
+	vec_push(l->mem, &l->at, arena_printf(l->mem, "%s", line));
+}
+
+static int
+compare_lines(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Programs print in any order: the lines of all in alphabetical order. */
+static void
+sort_lines(Lines *l, Text *out)
+{
+	if (l->at.n)
+		qsort(l->at.at, (size_t)l->at.n, sizeof *l->at.at, compare_lines);
+	for (int i = 0; i < l->at.n; i++)
+		text_printf(out, "%s\n", l->at.at[i]);
+}
+
 /* False: tgl_error says why. */
 static bool
-run_case(Opened *x, const char *text, const DiffRun *r, bool quick)
+run_case(Opened *x, const char *text, const DiffRun *r, bool quick, Text *printed)
 {
+	Lines lines = {.mem = arena_open()};
 	TglArg args[DIFF_FIGURES];
 	TglCacheOptions no_cache = {.off = true};
 	TglCaseOptions opt = {.args = args, .seed = 1};
@@ -157,6 +198,7 @@ run_case(Opened *x, const char *text, const DiffRun *r, bool quick)
 	if (!x->cx)
 		die("no memory");
 	tgl_context_cache(x->cx, &no_cache);
+	tgl_context_print(x->cx, on_print, &lines);
 	tgl_context_compile(x->cx, &(TglCompileOptions){.verify = true, .layouts = r->layouts});
 	x->dev = open_device(x->cx, r->target, r->order, quick);
 	x->program = x->dev ? tgl_program_text(x->cx, "generated.tgl", text, strlen(text)) : NULL;
@@ -165,7 +207,11 @@ run_case(Opened *x, const char *text, const DiffRun *r, bool quick)
 		if (r->figure[i] >= 0)
 			args[opt.nargs++] = tgl_arg_int(figure_name[i], r->figure[i]);
 	x->c = x->k ? tgl_case_open(x->dev, x->k, &opt) : NULL;
-	return x->c && tgl_case_run(x->c, NULL) == TGL_OK;
+	bool ran = x->c && tgl_case_run(x->c, NULL) == TGL_OK;
+	tgl_context_print(x->cx, NULL, NULL);
+	sort_lines(&lines, printed);
+	arena_close(lines.mem);
+	return ran;
 }
 
 static double
@@ -190,7 +236,9 @@ diff_open(Diff *d, const char *text)
 	Opened x = {0};
 	TglParam p;
 	*d = (Diff){.text = text};
-	bool good = run_case(&x, text, &(DiffRun){.target = "cpu", .figure = {-1, -1, -1, -1}}, true);
+	DiffRun cpu = usual;
+	memcpy(cpu.target, "cpu", sizeof "cpu");
+	bool good = run_case(&x, text, &cpu, true, &d->printed);
 	if (!good)
 		fputs(tgl_error(x.cx)->text, stderr);
 	for (int i = 0; good && tgl_kernel_param(x.k, i, &p); i++) {
@@ -216,6 +264,7 @@ diff_close(Diff *d)
 	for (int i = 0; i < d->noutput; i++)
 		free(d->output[i].bytes);
 	d->noutput = 0;
+	text_close(&d->printed);
 }
 
 /* ---- comparing ---- */
@@ -297,13 +346,26 @@ compare(const Diff *d, Opened *x)
 	return DIFF_SAME;
 }
 
+/* The first line of a message, without its numbers. */
+static void
+keep_refusal(Diff *d, const TglError *e)
+{
+	int n = snprintf(d->refusal, sizeof d->refusal, "%s ", e->code), most = (int)sizeof d->refusal - 1;
+	for (const char *p = e->message; *p && *p != '\n' && n < most; p++) {
+		bool digit = *p >= '0' && *p <= '9';
+		if (!digit || d->refusal[n - 1] != '#')
+			d->refusal[n++] = digit ? '#' : *p;
+	}
+	d->refusal[n] = '\0';
+}
+
 static DiffKind
-kind_of_error(const TglError *e)
+kind_of_error(Diff *d, const TglError *e)
 {
 	static const DiagCode too_small[] = {DIAG_TILE_REGISTERS, DIAG_SMEM_LARGE};
 	for (int i = 0; i < LEN(too_small); i++)
 		if (strcmp(e->code, diag_code(too_small[i])) == 0)
-			return DIFF_REFUSED;
+			return keep_refusal(d, e), DIFF_REFUSED;
 	fputs(e->text, stderr);
 	switch (e->status) {
 	case TGL_ERROR_FAULT: return DIFF_FAULT;
@@ -312,23 +374,65 @@ kind_of_error(const TglError *e)
 	}
 }
 
+/* Lines of a GPU go to standard output, past this program. */
+static bool
+same_printed(const Diff *d, const DiffRun *r, const Text *got)
+{
+	const char *a = d->printed.at ? d->printed.at : "", *b = got->at ? got->at : "";
+	if (strncmp(r->target, "cuda", 4) == 0 || strcmp(a, b) == 0)
+		return true;
+	fprintf(stderr, "printed:\n%sexpected:\n%s", b, a);
+	return false;
+}
+
+/* What a GPU would be given of the same: PTX is made, and takes no more than some seconds unless the layouts are
+ * drawn, which may be any. */
+static DiffKind
+make_ptx(Diff *d, Opened *x, const DiffRun *r)
+{
+	enum { MOST_SECONDS = 4 };
+	const Target *t = target_named(r->target);
+	PassOptions opt = {.verify = true, .layouts = r->layouts};
+	Text ptx = {0};
+	clock_t start = clock();
+	Module *m = compile_kernel(x->k->k, &x->c->b.bound, r->target, NULL, &opt);
+	bool made = m && compile_text(m, t, STAGE_PTX, &ptx, NULL);
+	d->ptx_seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+	d->ptx_bytes = ptx.n;
+	text_close(&ptx);
+	if (!made) {
+		Text why = {0};
+		diag_print(x->k->program->compile, &why, 3, false);
+		fprintf(stderr, "no PTX: %s", why.at ? why.at : "\n");
+		text_close(&why);
+		return DIFF_COMPILER;
+	}
+	return d->ptx_seconds > MOST_SECONDS && !r->layouts ? DIFF_HANG : DIFF_SAME;
+}
+
 DiffKind
-diff_check(const Diff *d, const DiffRun *r)
+diff_check(Diff *d, const DiffRun *r)
 {
 	Opened x = {0};
-	DiffKind kind;
-	bool ran = run_case(&x, d->text, r, true);
+	Text printed = {0};
+	bool ran = run_case(&x, d->text, r, true, &printed);
 	if (!ran && strstr(tgl_error(x.cx)->message, " needs more stack")) { /* code that was made quickly takes much */
 		close_all(&x);
-		ran = run_case(&x, d->text, r, false);
+		text_close(&printed);
+		ran = run_case(&x, d->text, r, false, &printed);
 	}
-	kind = ran ? compare(d, &x) : kind_of_error(tgl_error(x.cx));
+	DiffKind kind = ran ? compare(d, &x) : kind_of_error(d, tgl_error(x.cx));
+	if (kind == DIFF_SAME && !same_printed(d, r, &printed))
+		kind = DIFF_OTHER;
+	if (kind == DIFF_SAME && d->wants_ptx && target_named(r->target))
+		kind = make_ptx(d, &x, r);
 	if (kind != DIFF_SAME && kind != DIFF_REFUSED) {
 		Text t = {0};
 		diff_run_text(r, &t);
 		fprintf(stderr, "on %s\n", t.at);
 		text_close(&t);
 	}
+	text_close(&printed);
 	close_all(&x);
 	return kind;
 }

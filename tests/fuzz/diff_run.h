@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-enum { DIFF_RUNS_MOST = 32, DIFF_FIGURES = 4, DIFF_OUTPUTS = 32 };
+enum { DIFF_RUNS_MOST = 32, DIFF_FIGURES = 6, DIFF_OUTPUTS = 32 };
 
 typedef enum DiffKind {
 	DIFF_SAME,
@@ -18,12 +18,19 @@ typedef enum DiffKind {
 	DIFF_REFUSED,                           /* the target is too small for it, and says so */
 } DiffKind;
 
+/* How often a target refused kernels with a message, numbers left out of it. */
+typedef struct DiffRefusal {
+	char text[120];                         /* "E1009 a tile of # elements is not possible …" */
+	uint64_t n;
+} DiffRefusal;
+
 const char *diff_kind_text(DiffKind k);
+bool diff_has_gpu(void);
 
 /* A device with a schedule; figures below 0 are the compiler's choice. */
 typedef struct DiffRun {
 	char target[16];                        /* "sm_80", "cuda" */
-	int figure[DIFF_FIGURES];               /* warps, stages, group, persistent */
+	int figure[DIFF_FIGURES];               /* warps, stages, group, persistent, specialize, ctas */
 	uint64_t layouts;                       /* seed of drawn layouts; 0: the compiler's choice */
 	uint64_t order;                         /* in which warps run; 0: the usual one */
 } DiffRun;
@@ -44,10 +51,15 @@ typedef struct Diff {
 	const char *text;
 	DiffOutput output[DIFF_OUTPUTS];
 	int noutput;
+	Text printed;                           /* lines that the kernel printed there, in alphabetical order */
+	bool wants_ptx;                         /* set it after diff_open: PTX is made too */
+	double ptx_seconds;                     /* processor time of that */
+	size_t ptx_bytes;
+	char refusal[120];                      /* after DIFF_REFUSED: as in DiffRefusal */
 } Diff;
 
 DiffKind diff_open(Diff *d, const char *text); /* runs it on the cpu; closed also after a failure */
-DiffKind diff_check(const Diff *d, const DiffRun *r);
+DiffKind diff_check(Diff *d, const DiffRun *r);
 void diff_close(Diff *d);
 
 #endif

@@ -15,6 +15,7 @@
  * layouts=7"), or else with every target. */
 #include "diff_run.h"
 #include "gen_tgl.h"
+#include "tests/opened.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -25,19 +26,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG_SECONDS = 20, SHRINK_HANG_SECONDS = 10, TEXT_MOST = 1 << 20 };
+enum { HANG_SECONDS = 20, SHRINK_HANG_SECONDS = 10, SLOW_SECONDS = 4, SLOW_PTX = 1, REFUSALS = 32 };
 
 /* What a child tells. */
 typedef struct Shared {
 	uint64_t done, skipped;
 	DiffRun run; /* the one that failed */
+	DiffRefusal refusal[REFUSALS];
 } Shared;
 
 typedef struct Options {
 	uint64_t seed, count;
 	double seconds;
 	const char *targets;
-	bool shrinks, show;
+	bool shrinks, show, ptx;
 	Shared *shared;
 } Options;
 
@@ -56,6 +58,30 @@ print_source(const Source *s)
 	return t.at;
 }
 
+static void
+count_refusal(Shared *told, const char *text)
+{
+	int i = 0;
+	while (i < REFUSALS - 1 && told->refusal[i].n && strcmp(told->refusal[i].text, text) != 0)
+		i++;
+	snprintf(told->refusal[i].text, sizeof told->refusal[i].text, "%s", text);
+	told->refusal[i].n++;
+	told->skipped++;
+}
+
+static void
+tell_slow(const Diff *d, const DiffRun *r, uint64_t seed, clock_t since)
+{
+	double seconds = (double)(clock() - since) / CLOCKS_PER_SEC;
+	if (seconds < SLOW_SECONDS && d->ptx_seconds < SLOW_PTX)
+		return;
+	Text t = {0};
+	diff_run_text(r, &t);
+	printf("fuzz_diff: seed %llu takes %.1f seconds on %s, its PTX %.1f (%zu bytes)\n", (unsigned long long)seed, seconds,
+	    t.at, d->ptx_seconds, d->ptx_bytes);
+	text_close(&t);
+}
+
 /* Every run of one text; what came of the first that failed. */
 static DiffKind
 check_text(const Options *o, const char *text, uint64_t seed)
@@ -64,11 +90,14 @@ check_text(const Options *o, const char *text, uint64_t seed)
 	int n = diff_runs(seed, o->targets, run);
 	Diff d;
 	DiffKind kind = diff_open(&d, text);
+	d.wants_ptx = o->ptx;
 	for (int i = 0; i < n && kind == DIFF_SAME; i++) {
 		o->shared->run = run[i];
+		clock_t start = clock();
 		kind = diff_check(&d, &run[i]);
+		tell_slow(&d, &run[i], seed, start);
 		if (kind == DIFF_REFUSED) {
-			o->shared->skipped++;
+			count_refusal(o->shared, d.refusal);
 			kind = DIFF_SAME;
 		}
 	}
@@ -148,6 +177,9 @@ rounds(const Options *o, time_t until)
 		return DIFF_CRASH;
 	if (child > 0)
 		return waitpid(child, &status, 0) == child ? kind_of_status(status) : DIFF_CRASH;
+	Opened gpu = {0}; /* kept open, since each opening of the first costs */
+	if (diff_has_gpu() && (gpu.cx = tgl_context_open()))
+		gpu.dev = tgl_device_open(gpu.cx, "cuda", NULL);
 	for (; o->shared->done < o->count && time(NULL) < until; o->shared->done++) {
 		Arena *mem = arena_open();
 		uint64_t seed = o->seed + o->shared->done;
@@ -164,6 +196,7 @@ rounds(const Options *o, time_t until)
 		if ((o->shared->done + 1) % 1000 == 0)
 			printf("fuzz_diff: %llu so far\n", (unsigned long long)o->shared->done + 1);
 	}
+	close_all(&gpu);
 	_exit(0);
 }
 
@@ -177,12 +210,17 @@ fuzz(const Options *o)
 	DiffKind kind;
 	printf("fuzz_diff: seeds from %llu\n", (unsigned long long)o->seed);
 	while ((kind = rounds(o, until)) == DIFF_HANG) {
-		printf("fuzz_diff: seed %llu takes too long\n", (unsigned long long)(o->seed + told->done));
+		Text run = {0};
+		diff_run_text(&told->run, &run);
+		printf("fuzz_diff: seed %llu takes too long on %s\n", (unsigned long long)(o->seed + told->done), run.at);
+		text_close(&run);
 		told->skipped++;
 		told->done++;
 	}
 	if (kind != DIFF_SAME)
 		show_find(o, o->seed + told->done, kind);
+	for (int i = 0; i < REFUSALS && told->refusal[i].n; i++)
+		printf("fuzz_diff: refused: %llu of %s\n", (unsigned long long)told->refusal[i].n, told->refusal[i].text);
 	printf("fuzz_diff: %llu kernels agree, %llu runs were refused or too long\n",
 	    (unsigned long long)told->done, (unsigned long long)told->skipped);
 	return kind != DIFF_SAME;
@@ -242,6 +280,8 @@ take_option(Options *o, const char *arg)
 		o->shrinks = true;
 	else if (strcmp(arg, "--show") == 0)
 		o->show = true;
+	else if (strcmp(arg, "--ptx") == 0)
+		o->ptx = true;
 	else
 		return false;
 	return true;
