@@ -229,6 +229,27 @@ inline_ptx(
 	text_close(&t);
 }
 
+/* A string of the module's own, as a generic address. */
+static LLVMValueRef
+text_address(EmitLlvm *l, const char *name, const char *text)
+{
+	LLVMValueRef string = LLVMConstStringInContext2(l->cx, text, strlen(text), false);
+	LLVMValueRef global = LLVMAddGlobalInAddressSpace(l->m, LLVMTypeOf(string), name, 1);
+	LLVMSetInitializer(global, string);
+	LLVMSetLinkage(global, LLVMPrivateLinkage);
+	LLVMSetGlobalConstant(global, true);
+	return LLVMBuildAddrSpaceCast(l->b, global, l->generic, "");
+}
+
+static LLVMValueRef
+printed(EmitLlvm *l, Reg v)
+{
+	if (llvm_reg_type(l, v) != REG_PRED)
+		return llvm_value(l, v);
+	LLVMValueRef yes = text_address(l, "true", "true"), no = text_address(l, "false", "false");
+	return LLVMBuildSelect(l->b, llvm_value(l, v), yes, no, "");
+}
+
 /* printf's values stand in a struct of their own, each aligned to itself. */
 static void
 print(Emitter *e, const char *format, const Reg *v, int n)
@@ -241,7 +262,7 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 	if (!f)
 		f = LLVMAddFunction(l->m, "vprintf", type);
 	for (int i = 0; i < n; i++)
-		field[i] = l->type[llvm_reg_type(l, v[i])];
+		field[i] = llvm_reg_type(l, v[i]) == REG_PRED ? l->generic : l->type[llvm_reg_type(l, v[i])];
 	if (n > 0) {
 		LLVMTypeRef all = LLVMStructTypeInContext(l->cx, field, (unsigned)n, false);
 		LLVMBasicBlockRef at = LLVMGetInsertBlock(l->b),
@@ -252,16 +273,11 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 		LLVMValueRef room = LLVMBuildAlloca(l->b, all, "");
 		LLVMPositionBuilderAtEnd(l->b, at);
 		for (int i = 0; i < n; i++)
-			LLVMBuildStore(l->b, llvm_value(l, v[i]),
+			LLVMBuildStore(l->b, printed(l, v[i]),
 			    LLVMBuildStructGEP2(l->b, all, room, (unsigned)i, ""));
 		arg[1] = LLVMBuildAddrSpaceCast(l->b, room, l->generic, "");
 	}
-	LLVMValueRef string = LLVMConstStringInContext2(l->cx, format, strlen(format), false);
-	LLVMValueRef global = LLVMAddGlobalInAddressSpace(l->m, LLVMTypeOf(string), "format", 1);
-	LLVMSetInitializer(global, string);
-	LLVMSetLinkage(global, LLVMPrivateLinkage);
-	LLVMSetGlobalConstant(global, true);
-	arg[0] = LLVMBuildAddrSpaceCast(l->b, global, l->generic, "");
+	arg[0] = text_address(l, "format", format);
 	LLVMBuildCall2(l->b, type, f, arg, 2, "");
 }
 

@@ -310,6 +310,10 @@ print_value(Lower *l, const Value *v, Text *format)
 		text_put(format, t == TY_F64 ? " %.17g" : t == TY_F32 ? " %.9g" : " %.5g");
 		return lower_cast_one(l, t, TY_F64, r);
 	}
+	if (t == TY_BOOL) {
+		text_put(format, " %s");
+		return r;
+	}
 	text_put(format, dtype_is_signed(t) ? " %lld" : " %llu");
 	return lower_cast_one(l, t, dtype_is_signed(t) ? TY_I64 : TY_U64, r);
 }

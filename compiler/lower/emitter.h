@@ -180,7 +180,8 @@ struct Emitter {
 	/* a line of PTX as the source gives it: $0 $1 … are results, then operands; has effects; NULL: the target takes
 	 * none */
 	void (*inline_ptx)(Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout);
-	/* printf's format and values (REG_I32, REG_I64, REG_F64) to the device's output; NULL: there is none */
+	/* printf's format and values (REG_I32, REG_I64, REG_F64; %s: REG_PRED, as true or false) to the device's output;
+	 * NULL: there is none */
 	void (*print)(Emitter *e, const char *format, const Reg *v, int n);
 	/* an element of a tile that a print with {trace} shows, the print being of that number among its function's,
 	 * from 1: v[0] is the element's number in the tile (REG_I32), v[1] its bits (REG_I64), then the program; of one

@@ -212,6 +212,57 @@ effect_in(const Block *b)
 	return NULL;
 }
 
+static bool
+is_within(const Block *b, const Block *region)
+{
+	while (b && b != region)
+		b = b->parent ? b->parent->home : NULL;
+	return b == region;
+}
+
+/* What is made of nothing within the region is the same for all elements, and is computed once, before `to`. */
+static void
+lift(Block *b, const Block *region, Op *to)
+{
+	for (Op *op = b->first, *next; op; op = next) {
+		bool depends = op->nregion > 0 || !(op_info[op->kind].traits & PURE);
+		next = op->next;
+		for (int i = 0; i < op->nin; i++)
+			depends |= is_within(op->in[i]->block, region);
+		for (int i = 0; i < op->nregion; i++)
+			lift(op->region[i], region, to);
+		if (!depends)
+			op_move(op, to->home, to);
+	}
+}
+
+/* The first value within a region that is no scalar; NULL: there is none. */
+static Value *
+tile_in(const Block *b)
+{
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i]->type->rank)
+				return op->in[i];
+		for (int i = 0; i < op->nout; i++)
+			if (op->out[i].type->rank)
+				return (Value *)&op->out[i];
+		Value *inside = NULL;
+		for (int i = 0; i < op->nregion && !inside; i++)
+			inside = tile_in(op->region[i]);
+		if (inside)
+			return inside;
+	}
+	return NULL;
+}
+
+static const char *
+describe(Elab *e, Value *v)
+{
+	Val val = val_tile(NOWHERE, v);
+	return val_describe(e, &val);
+}
+
 /* What the function gave, as the n values that the region yields. */
 static bool
 results(Call *c, const Val *got, Block *region, int n, Value **out)
@@ -270,7 +321,15 @@ fill_region(Call *c, Op *op, Value *const *x, int n)
 		diag_error(e->cx, c->arg[2].place, DIAG_FN_EFFECT, c->def->name);
 		diag_note(e->cx, effect->place, "this is the effect");
 	}
-	return ok && !effect;
+	if (!ok || effect)
+		return false;
+	lift(region, region, op);
+	Value *tile = tile_in(region);
+	if (tile) {
+		diag_error(e->cx, c->arg[2].place, DIAG_FN_TILE, c->def->name, describe(e, tile));
+		diag_help(e->cx, "what does not depend on the elements may be computed of tiles, before");
+	}
+	return !tile;
 }
 
 static Val

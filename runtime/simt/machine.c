@@ -285,11 +285,14 @@ static const char *
 print_value(Text *line, const char *p, uint64_t v, int type)
 {
 	double d;
-	while (!strchr("gdux", *++p))
+	const char *from = p;
+	while (!strchr("gduxs", *++p))
 		;
-	if (*p == 'g') {
+	if (*p == 'g') { /* "%.17g": as many digits as the type has */
 		memcpy(&d, &v, sizeof d);
-		text_printf(line, "%.9g", d);
+		text_printf(line, "%.*g", atoi(from + 2), d);
+	} else if (*p == 's') {
+		text_put(line, v & 1 ? "true" : "false");
 	} else if (*p == 'd') {
 		text_printf(line, "%lld", type == REG_I32 ? (long long)(int32_t)v : (long long)v);
 	} else {

@@ -1,7 +1,6 @@
 /* The same kernel on every device must compute the same.
  *
- *     fuzz_diff [--seed=N] [--count=N] [--seconds=N] [--targets=LIST] [--shrink] [--show]
- * [FILE.tgl...]
+ *     fuzz_diff [--seed=N] [--count=N] [--seconds=N] [--targets=LIST] [--shrink] [--show] [--ptx] [--features] [FILE.tgl...]
  *
  * Each seed makes a random kernel as source text (gen_tgl.c), runs it on the cpu device, and then
  * what the compiler makes of it for each target of a GPU on the simt device, and on a GPU where
@@ -12,8 +11,11 @@
  * Each kernel runs in a process of its own, so that a crash or a hang is a find like others.  A
  * find is printed with the run that shows it, as a file that can be checked again; --shrink makes
  * it small first.  FILEs are checked with the runs that they name ("// run: sm_80 warps=2
- * layouts=7"), or else with every target. */
+ * layouts=7"), or else with every target.
+ *
+ * --ptx makes PTX of each as well.  --features runs nothing, and counts what the language's kernels are made of. */
 #include "diff_run.h"
+#include "features.h"
 #include "gen_tgl.h"
 #include "tests/opened.h"
 
@@ -39,7 +41,7 @@ typedef struct Options {
 	uint64_t seed, count;
 	double seconds;
 	const char *targets;
-	bool shrinks, show, ptx;
+	bool shrinks, show, ptx, features;
 	Shared *shared;
 } Options;
 
@@ -282,6 +284,8 @@ take_option(Options *o, const char *arg)
 		o->show = true;
 	else if (strcmp(arg, "--ptx") == 0)
 		o->ptx = true;
+	else if (strcmp(arg, "--features") == 0)
+		o->features = true;
 	else
 		return false;
 	return true;
@@ -303,6 +307,8 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (argv[i][0] != '-')
 			nfiles++, nbad += !check_file(&o, argv[i]);
+	if (o.features)
+		return features_count(o.seed, o.count == UINT64_MAX ? 4000 : o.count);
 	if (nfiles == 0)
 		return fuzz(&o);
 	printf("fuzz_diff: %d of %d files agree\n", nfiles - nbad, nfiles);

@@ -212,6 +212,19 @@ rule_elementwise(Maker *g, Form f, bool exact, int depth)
 
 /* ---- casts ---- */
 
+/* Bits of an integer as a float between 1 and 2. */
+static Term *
+cast_bits(Maker *g, Form f, int depth)
+{
+	static const DType of[][2] = {{TY_I8, TY_U8}, {TY_I16, TY_U16}, {TY_I32, TY_U32}, {TY_I64, TY_U64}};
+	int bits = dtype_info[f.elem].bits, frac = type_mantissa(f.elem) - 1, exponent = bits - 1 - frac;
+	int64_t one = ((INT64_C(1) << (exponent - 1)) - 1) << frac;
+	Form from = form_elem(f, of[bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3][pick(g, 2)]);
+	Term *t = term_make(g, from, true, depth);
+	return term1(g, f, worth_make(2, frac, 0), t, "bitcast(($0 & 0x%llx) | 0x%llx, %s)",
+	    (unsigned long long)((INT64_C(1) << frac) - 1), (unsigned long long)one, dtype_info[f.elem].text);
+}
+
 Term *
 rule_cast(Maker *g, Form f, bool exact, int depth)
 {
@@ -228,6 +241,8 @@ rule_cast(Maker *g, Form f, bool exact, int depth)
 		Term *t = term_fit(g, term_make(g, form_elem(f, flt), true, depth), 100, FRAC_ANY);
 		return term1(g, f, worth_of_type(f.elem), t, "bitcast(abs($0), %s)", to);
 	}
+	if (chance(g, 8) && dtype_is_float(f.elem) && f.elem != TY_F4E2M1)
+		return cast_bits(g, f, depth);
 	Term *t = term_make(g, form_elem(f, from), exact, depth);
 	Worth w = worth_cast(from, f.elem, t->worth);
 	if (f.elem == TY_BOOL)
@@ -236,6 +251,8 @@ rule_cast(Maker *g, Form f, bool exact, int depth)
 		w = worth_of_type(f.elem);
 	else if (dtype_is_unsigned(f.elem) && !dtype_is_unsigned(from) && from != TY_BOOL)
 		w = worth_of_type(f.elem);
+	if (f.elem != TY_BOOL && chance(g, 12))
+		to = head_make(g, f.elem)->name;
 	return term1(g, f, w, t, "($0 as %s)", to);
 }
 
@@ -251,14 +268,16 @@ static const MathRow math[] = {
     {"exp($0)", 4, 55, true},
     {"exp2($0)", 4, 17, true},
     {"expm1($0)", 4, 55, false},
-    {"log(abs($0) + 1)", 60, 5, false},
-    {"log2(abs($0) + 1)", 60, 7, false},
+    {"log(abs($0) + 1)", 60, 5, true},
+    {"log2(abs($0) + 1)", 60, 7, true},
     {"log1p(abs($0))", 60, 5, false},
-    {"sqrt(abs($0))", 60, 8, false},
-    {"rsqrt(abs($0) + 1)", 60, 1, false},
+    {"sqrt(abs($0))", 60, 8, true},
+    {"rsqrt(abs($0) + 1)", 60, 1, true},
     {"sin($0)", 60, 1, false},
     {"cos($0)", 60, 1, false},
-    {"tan($0)", 1, 2, false},
+    {"sin($0)", 3, 1, true},
+    {"cos($0)", 3, 1, true},
+    {"tan($0)", 1, 2, true},
     {"tanh($0)", 60, 1, true},
     {"sinh($0)", 4, 28, false},
     {"cosh($0)", 4, 28, false},
@@ -268,7 +287,8 @@ static const MathRow math[] = {
     {"atan2($0, abs($0) + 1)", 60, 1, false},
     {"erf($0)", 60, 1, false},
     {"sigmoid($0)", 60, 1, true},
-    {"pow(abs($0) + 1, 1.5)", 8, 27, false},
+    {"pow(abs($0) + 1, 1.5)", 8, 27, true},
+    {"div($0, abs($0) + 1)", 60, 1, true},
 };
 
 static Term *
@@ -307,5 +327,6 @@ rule_helper(Maker *g, Form f, bool exact, int depth)
 	make_pair(g, f, true, depth, k);
 	for (int i = 0; i < 2 && dtype_is_float(f.elem); i++)
 		k[i] = term_fit(g, k[i], 16, 4);
-	return term2(g, f, h->result[0]->worth, k[0], k[1], "%s($0, $1)", h->name);
+	static const char *const call[] = {"%s($0, $1)", "%s(b = $1, a = $0)", "%s($0, b = $1, c = 3)", "%s($0, $1, d = 2)"};
+	return term2(g, f, h->result[0]->worth, k[0], k[1], call[pick(g, h->body ? LEN(call) : 2)], h->name);
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 12, MOST_PARAMS = 14, MOST_KEPT = 26 };
+enum { MOST_PROGRAMS = 12 };
 
 /* ---- the grid ---- */
 
@@ -34,7 +34,7 @@ void
 axes_make(Maker *g)
 {
 	static const char *const name[] = {"i", "j", "k"};
-	int room = MOST_PROGRAMS;
+	int room = g->large ? 4 : MOST_PROGRAMS;
 	g->s->naxis = chance(g, 10) ? 0 : 1 + pick(g, chance(g, 50) ? 2 : 3);
 	for (int i = 0; i < g->s->naxis; i++) {
 		axis_make(g, &g->s->axis[i], name[i], room);
@@ -83,7 +83,7 @@ init_float(Maker *g, DType t, const char *shape, Worth *w)
 	    shape);
 }
 
-static const char *
+const char *
 make_init(Maker *g, const char *name, DType t, const char *shape, Worth *w)
 {
 	*w = worth_of_type(t);
@@ -92,7 +92,7 @@ make_init(Maker *g, const char *name, DType t, const char *shape, Worth *w)
 	return arena_printf(g->s->mem, "%s = %s;", name, v);
 }
 
-static Param *
+Param *
 param_add(Maker *g, ParamUse use, DType elem, const char *prefix)
 {
 	Param *p = NEW(g->s->mem, Param);
@@ -129,7 +129,7 @@ input_make(Maker *g, DType elem, int rank, Form wanted)
 	return p;
 }
 
-static Param *
+Param *
 find_param(Maker *g, ParamUse use, DType elem, int least, int most)
 {
 	Param *found = NULL;
@@ -172,7 +172,7 @@ make_start(Maker *g, int extent, int depth)
 }
 
 /* Distinct positions along an extent, in another order, some of them outside. */
-static Term *
+Term *
 make_distinct(Maker *g, int extent)
 {
 	static const char *const form[] = {
@@ -263,9 +263,7 @@ Term *
 rule_read(Maker *g, Form f, bool exact, int depth)
 {
 	int rank = f.rank, at_least = MAX(rank, 1);
-	if (rank > 4)
-		return NULL;
-	Param *p = find_param(g, USE_READ, f.elem, at_least, MIN(at_least + 1, 4));
+	Param *p = find_param(g, USE_READ, f.elem, at_least, MIN(at_least + 1, FORM_RANK));
 	if (!p && g->s->params.n >= MOST_PARAMS)
 		return NULL;
 	if (!p || (chance(g, 20) && g->s->params.n < MOST_PARAMS))
@@ -296,6 +294,16 @@ rule_read_own(Maker *g, Form f, bool exact, int depth)
 	return term_node(g, f, worth_of_type(f.elem), x.kid, x.nkid, "%s", x.text);
 }
 
+/* Ways to read p[clamp($0, 0, most)]. */
+static const char *
+pick_load(Maker *g)
+{
+	static const char *const way[] = {"load(%s + clamp($0, 0, %d))", "load(%s + clamp($0, 0, %d))",
+	    "load(%s + clamp($0, 0, %d), cache_modifier = cg)", "load(%s + clamp($0, 0, %d), cache_modifier = ca)",
+	    "load(%s + clamp($0, 0, %d), eviction_policy = evict_first)", "load(1 + %s + clamp($0, 0, %d) - 1)"};
+	return way[pick(g, LEN(way))];
+}
+
 Term *
 rule_load(Maker *g, Form f, bool exact, int depth)
 {
@@ -312,7 +320,7 @@ rule_load(Maker *g, Form f, bool exact, int depth)
 	Term *at = term_make(g, form_elem(f, chance(g, 70) ? TY_I32 : TY_I64), true, MIN(depth, 2));
 	Worth w = worth_both(p->worth, (Worth){0});
 	if (chance(g, 50))
-		return term1(g, f, w, at, "load(%s + clamp($0, 0, %d))", p->name, p->length - 1);
+		return term1(g, f, w, at, pick_load(g), p->name, p->length - 1);
 	Term *mask = term_make(g, form_elem(f, TY_BOOL), true, 1),
 	     *other = term_make(g, f, true, MIN(depth, 1));
 	return term3(g, f, worth_both(w, other->worth), at, mask, other,
@@ -401,8 +409,10 @@ write_own(Maker *g, Steps *to)
 	Index x = index_make(g, p, f, true, 2);
 	Term *v = make_stored(g, form_narrow(g, f), true, 3);
 	index_term(&x, v);
-	bool adds = p->elem != TY_BOOL && v->form.elem == p->elem && chance(g, 25);
-	step_add(g, to, x.kid, x.nkid, "%s %s $%d", x.text, adds ? "+=" : "=", x.nkid - 1);
+	static const char *const ops[] = {"+=", "-=", "*=", "^=", "|=", "&=", "<<=", "/=", "%="};
+	bool changes = p->elem != TY_BOOL && v->form.elem == p->elem && chance(g, 25);
+	const char *op = changes ? ops[pick(g, dtype_is_float(p->elem) ? 3 : LEN(ops))] : "=";
+	step_add(g, to, x.kid, x.nkid, "%s %s $%d", x.text, op, x.nkid - 1);
 }
 
 /* ---- atomics ---- */
@@ -425,8 +435,17 @@ add_atomic(Maker *g, Steps *to)
 		p->op = ops[!dtype_is_float(t)            ? pick(g, 6)
 			    : t == TY_F16 || t == TY_BF16 ? 1 + pick(g, 2)
 							  : pick(g, 3)];
-		p->decl = arena_printf(g->s->mem, "%s: out %s[%d%s] = 0", p->name,
-		    dtype_info[t].text, 1 + pick(g, 40), p->rank > 1 ? ", 3" : "");
+		p->decl = arena_printf(g->s->mem, "%s: out %s[%d%s] = %d", p->name,
+		    dtype_info[t].text, 1 + pick(g, 40), p->rank > 1 ? ", 3" : "", chance(g, 70) ? 0 : 5);
+	}
+	if (chance(g, 25)) { /* on a part, which may lie outside */
+		Form part = {.elem = t, .rank = 1, .extent = {extent_named(g)}};
+		Term *v = term_make(g, part, true, 2);
+		if (dtype_is_float(t))
+			v = term_fit(g, v, strcmp(p->op, "add") == 0 ? 2 : 1000, strcmp(p->op, "add") == 0 ? 0 : FRAC_ANY);
+		step2(g, to, term_fit(g, term_scalar(g, TY_I32, 2), 20, 0), v, "atomic_%s(%s[$0 +: #%d#%s], $1)", p->op, p->name,
+		    part.extent[0], p->rank > 1 ? ", 1" : "");
+		return;
 	}
 	Form f = pick_form(g, TY_I32, 0, 2);
 	Term *kid[3];
@@ -453,6 +472,13 @@ exchange_own(Maker *g, Steps *to)
 	DType t = elem[pick(g, LEN(elem))];
 	Param *p = find_param(g, USE_OWN, t, 1, 1);
 	int op = pick(g, LEN(ops));
+	for (int tries = 0; !p && tries < 6 && g->s->params.n < MOST_PARAMS; tries++) {
+		p = output_make(g, USE_OWN, t);
+		if (p->form.rank == 1)
+			break;
+		g->s->params.n--;
+		p = NULL;
+	}
 	if (!p)
 		return;
 	Form f = p->form;
@@ -464,8 +490,8 @@ exchange_own(Maker *g, Steps *to)
 	kid[0] = make_distinct(g, f.extent[0]);
 	kid[1] = term_make(g, f, true, 2);
 	kid[2] = term_make(g, f, true, 2);
-	step_add(g, to, kid, op == 5 ? 3 : 2, "let %s = atomic_%s(%s[%s], $1%s)", name, ops[op],
-	    p->name, index, op == 5 ? ", $2" : "");
+	step_add(g, to, kid, op == 5 ? 3 : 2, "let %s = atomic_%s(%s[%s], $1%s%s)", name, ops[op],
+	    p->name, index, op == 5 ? ", $2" : "", chance(g, 20) ? ", scope = cta" : "");
 	name_push(g, name, f, worth_of_type(t), false);
 }
 
@@ -488,8 +514,8 @@ store_pointer(Maker *g, Steps *to)
 	Form f = {.elem = t, .rank = 1, .extent = {extent_named(g)}};
 	Term *v = term_make(g, f, true, 3), *mask = term_make(g, form_elem(f, TY_BOOL), true, 1);
 	step2(g, to, v, mask,
-	    "store(%s + %s * %d + arange(0, #%d#), $0, (arange(0, #%d#) < %d) & $1)", p->name, base,
-	    p->length, f.extent[0], f.extent[0], p->length);
+	    "store(%s + %s * %d + arange(0, #%d#), $0, (arange(0, #%d#) < %d) & $1%s)", p->name, base,
+	    p->length, f.extent[0], f.extent[0], p->length, chance(g, 20) ? ", cache_modifier = wt" : "");
 }
 
 void

@@ -5,13 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums of n numbers, at most `most` of frac bits: does no order of adding round in type t? */
-static bool
-is_exact_sum(DType t, double n, double most, int frac)
-{
-	return frac < 60 && n * ldexp(most, frac) <= ldexp(1, type_mantissa(t));
-}
-
 /* Makes t such that n of them can be added exactly in type `sum`; where that is not asked for, the
  * error is told. */
 static Term *
@@ -42,14 +35,8 @@ summed_type(Maker *g, DType to)
 	return to == TY_I32 ? i32[pick(g, LEN(i32))] : to;
 }
 
-static bool
-is_sum_type(DType t)
-{
-	return t == TY_F32 || t == TY_F64 || (!dtype_is_float(t) && dtype_info[t].bits >= 32);
-}
-
 static Term *
-make_sum(Maker *g, Form f, Form from, int axis, bool exact, int depth)
+make_sum(Maker *g, Form f, Form from, int axis, const char *how, bool exact, int depth)
 {
 	double n = extent_value(g->s, from.extent[axis]), err;
 	from.elem = summed_type(g, f.elem);
@@ -57,27 +44,29 @@ make_sum(Maker *g, Form f, Form from, int axis, bool exact, int depth)
 		return NULL;
 	Term *t = make_summable(g, term_make(g, from, exact, depth), f.elem, n, exact, &err);
 	Worth w = {t->worth.most * n, t->worth.frac, err};
-	return term1(g, f, w, t, "sum($0, axis = %d)", axis);
+	return term1(g, f, w, t, "sum($0%s)", how);
 }
 
 static Term *
-make_mean(Maker *g, Form f, Form from, int axis, int depth)
+make_mean(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 {
 	double n = extent_value(g->s, from.extent[axis]), err;
-	from.elem = f.elem == TY_F32 ? TY_F16 : f.elem;
+	from.elem = f.elem == TY_F32 ? (chance(g, 30) ? TY_I16 : TY_F16) : f.elem;
 	if (f.elem != TY_F32 && f.elem != TY_F64)
 		return NULL;
 	Term *t = make_summable(g, term_make(g, from, true, depth), f.elem, n, true, &err);
+	if (from.elem == TY_I16)
+		t = term_fit(g, t, 64, 0);
 	Worth w = {t->worth.most, FRAC_ANY, ldexp(t->worth.most, 3 - type_mantissa(f.elem))};
-	return term1(g, f, w, t, "mean($0, axis = %d)", axis);
+	return term1(g, f, w, t, "mean($0%s)", how);
 }
 
 static Term *
-make_extreme(Maker *g, Form f, Form from, int axis, bool exact, int depth)
+make_extreme(Maker *g, Form f, Form from, int axis, const char *how, bool exact, int depth)
 {
-	static const char *const form[] = {"max($0, axis = %d)", "min($0, axis = %d)",
-	    "max($0, axis = %d, propagate_nan = true)", "reduce($0, %d, fn(a, b) => max(a, b))",
-	    "reduce($0, %d, fn(a, b) => (a < b ? a : b))"};
+	static const char *const form[] = {"max($0%s)", "min($0%s)", "max($0%s, propagate_nan = true)",
+	    "reduce($0%s, fn = fn(a, b) => max(a, b))", "reduce($0%s, fn = fn(a, b) => (a < b ? a : b))",
+	    "reduce($0%s, fn = greater)", "min($0%s, propagate_nan = true)"};
 	if (f.elem == TY_BOOL)
 		return NULL;
 	Term *t = term_make(g, from, exact, depth);
@@ -86,23 +75,26 @@ make_extreme(Maker *g, Form f, Form from, int axis, bool exact, int depth)
 		op = 0; /* with NaNs that function is not associative */
 	if (op == 4 && t->worth.err > 0)
 		op = 1;
-	return term1(g, f, t->worth, t, form[op], axis);
+	if (chance(g, 10) && t->worth.err == 0) { /* a function that sees what is around it */
+		Term *value = rule_value(g, form_scalar(f.elem), true, 0), *least = value ? value : term_literal(g, form_scalar(f.elem));
+		return term2(g, f, worth_both(t->worth, least->worth), t, least, "reduce($0%s, fn = fn(a, b) => max(max(a, b), $1))", how);
+	}
+	return term1(g, f, t->worth, t, form[op], how);
 }
 
 static Term *
-make_bits(Maker *g, Form f, Form from, int axis, int depth)
+make_bits(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 {
-	static const char *const form[] = {"xor_sum($0, axis = %d)",
-	    "reduce($0, %d, fn(a, b) => a & b)", "reduce($0, %d, fn(a, b) => a | b)",
-	    "reduce($0, %d, fn(a, b) => a + b)", "reduce($0, axis = %d, fn = fn(a, b) => a * b)"};
+	static const char *const form[] = {"xor_sum($0%s)", "reduce($0%s, fn = fn(a, b) => a & b)",
+	    "reduce($0%s, fn = fn(a, b) => a | b)", "reduce($0%s, fn = fn(a, b) => a + b)", "reduce($0%s, fn = fn(a, b) => a * b)"};
 	if (f.elem == TY_BOOL || dtype_is_float(f.elem))
 		return NULL;
 	Term *t = term_make(g, from, true, depth);
-	return term1(g, f, worth_of_type(f.elem), t, form[pick(g, LEN(form))], axis);
+	return term1(g, f, worth_of_type(f.elem), t, form[pick(g, LEN(form))], how);
 }
 
 static Term *
-make_product(Maker *g, Form f, Form from, int axis, int depth)
+make_product(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 {
 	if (!is_sum_type(f.elem))
 		return NULL;
@@ -110,19 +102,19 @@ make_product(Maker *g, Form f, Form from, int axis, int depth)
 	Term *t =
 	    term_fit(g, term_make(g, from, true, depth), dtype_is_float(f.elem) ? 1 : INFINITY, 0);
 	return term1(g, f, dtype_is_float(f.elem) ? worth_make(1, 0, 0) : worth_of_type(f.elem), t,
-	    "prod($0, axis = %d)", axis);
+	    "prod($0%s)", how);
 }
 
 /* The greatest of an inner dimension as an index, whether any is true, how often each number
  * occurs. */
 static Term *
-make_finding(Maker *g, Form f, Form from, int axis, int depth)
+make_finding(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 {
 	if (f.elem == TY_BOOL) {
 		from.elem = chance(g, 70) ? TY_BOOL : pick_elem(g);
-		const char *text = chance(g, 50) ? "any($0, axis = %d)" : "all($0, axis = %d)";
+		const char *text = chance(g, 50) ? "any($0%s)" : "all($0%s)";
 		return term1(
-		    g, f, worth_make(1, 0, 0), term_make(g, from, true, depth), text, axis);
+		    g, f, worth_make(1, 0, 0), term_make(g, from, true, depth), text, how);
 	}
 	if (f.elem != TY_I32)
 		return NULL;
@@ -133,7 +125,7 @@ make_finding(Maker *g, Form f, Form from, int axis, int depth)
 	Term *t = term_make(g, from, true, depth);
 	const char *name = chance(g, 50) ? "argmax" : "argmin",
 		   *nan = chance(g, 20) ? ", propagate_nan = true" : "";
-	return term1(g, f, w, t, "%s($0, axis = %d%s)", name, axis, nan);
+	return term1(g, f, w, t, "%s($0%s%s)", name, how, nan);
 }
 
 static Term *
@@ -153,6 +145,16 @@ make_histogram(Maker *g, Form f, int depth)
 	    "histogram($0, #%d#, $1)", f.extent[0]);
 }
 
+/* A dimension of extent 1, or -1. */
+static int
+one_extent(Maker *g, Form f)
+{
+	for (int d = 0; d < f.rank; d++)
+		if (g->s->extent[f.extent[d]].kind == EXTENT_NUMBER && g->s->extent[f.extent[d]].value == 1)
+			return d;
+	return -1;
+}
+
 Term *
 rule_reduce(Maker *g, Form f, bool exact, int depth)
 {
@@ -160,17 +162,29 @@ rule_reduce(Maker *g, Form f, bool exact, int depth)
 		return make_histogram(g, f, depth);
 	if (f.rank == FORM_RANK)
 		return NULL;
-	int axis = pick(g, f.rank + 1);
+	int axis = pick(g, f.rank + 1), kept = one_extent(g, f);
 	Form from = form_insert(f, axis, extent_named(g));
+	const char *how = arena_printf(g->s->mem, ", axis = %d", chance(g, 20) ? axis - from.rank : axis);
+	if (kept >= 0 && chance(g, 50)) {
+		from = f;
+		from.extent[kept] = extent_named(g);
+		how = arena_printf(g->s->mem, ", axis = %d, keep_dims = true", kept);
+		axis = kept;
+	} else if (f.rank == 0 && chance(g, 60)) {
+		how = "";
+	}
 	if (!form_fits(g, from))
 		return NULL;
 	switch (pick(g, 6)) {
-	case 0: return make_sum(g, f, from, axis, exact, depth);
-	case 1: return make_extreme(g, f, from, axis, exact, depth);
-	case 2: return make_bits(g, f, from, axis, depth);
-	case 3: return make_product(g, f, from, axis, depth);
-	case 4: return exact ? NULL : make_mean(g, f, from, axis, depth);
-	default: return make_finding(g, f, from, axis, depth);
+	case 0: return make_sum(g, f, from, axis, how, exact, depth);
+	case 1: return make_extreme(g, f, from, axis, how, exact, depth);
+	case 2: return make_bits(g, f, from, axis, how, depth);
+	case 3: return make_product(g, f, from, axis, how, depth);
+	case 4:
+		if (!exact)
+			return make_mean(g, f, from, axis, how, depth);
+	/* fall through */
+	default: return make_finding(g, f, from, axis, how, depth);
 	}
 }
 
@@ -231,78 +245,6 @@ rule_order(Maker *g, Form f, bool exact, int depth)
 		all = arena_printf(g->s->mem, "%s:, ", all);
 	return term1(g, f, t->worth, t, "sort($0, %d, descending = true)[%s0 +: #%d#]", axis, all,
 	    f.extent[axis]);
-}
-
-/* ---- products of matrices ---- */
-
-static DType
-dot_type(Maker *g, DType to)
-{
-	static const DType f32[] = {TY_F16, TY_F16, TY_BF16, TY_F32, TY_F8E4M3, TY_F8E5M2};
-	static const DType i32[] = {TY_I8, TY_I8, TY_U8, TY_I16, TY_I32};
-	if (to == TY_F32)
-		return f32[pick(g, LEN(f32))];
-	return to == TY_I32 ? i32[pick(g, LEN(i32))] : to;
-}
-
-/* An operand whose elements are small enough that n products of two such are summed exactly in any
- * order, also by instructions that keep 11 bits of an operand. */
-static Term *
-dot_operand(Maker *g, Form f, double n, int depth)
-{
-	Term *t = term_make(g, f, true, depth);
-	if (!dtype_is_float(f.elem))
-		return t;
-	int bits = MIN(f.elem == TY_F64 ? 50 : 22, 22);
-	if (t->worth.most <= 16 && t->worth.frac <= 2 &&
-	    n * ldexp(256, 2 * t->worth.frac) <= ldexp(1, bits))
-		return t;
-	return term_fit(g, t, n > 1000 ? 4 : 8, 0);
-}
-
-static const char *
-dot_text(Maker *g, DType elem, bool has_acc)
-{
-	static const char *const precision[] = {"ieee", "tf32", "tf32x3"};
-	const char *acc = has_acc ? ", $2" : "";
-	if (elem == TY_F32 && chance(g, 60))
-		return arena_printf(
-		    g->s->mem, "dot($0, $1%s, precision = %s)", acc, precision[pick(g, 3)]);
-	return !has_acc && chance(g, 60) ? "($0 @ $1)"
-					 : arena_printf(g->s->mem, "dot($0, $1%s)", acc);
-}
-
-Term *
-rule_dot(Maker *g, Form f, bool exact, int depth)
-{
-	Form a = f, b = f;
-	if (f.rank < 2 || !is_sum_type(f.elem))
-		return NULL;
-	int k = extent_named(g);
-	a.elem = b.elem = dot_type(g, f.elem);
-	if (a.elem == TY_F8E4M3 && chance(g, 30))
-		b.elem = TY_F8E5M2;
-	a.extent[f.rank - 1] = k;
-	b.extent[f.rank - 2] = k;
-	if (f.rank > 2 && chance(g, 30))
-		a = form_remove(a, 0);
-	else if (f.rank > 2 && chance(g, 30))
-		b.extent[0] = extent_number(g, 1);
-	if (!form_fits(g, a) || !form_fits(g, b))
-		return NULL;
-	double n = extent_value(g->s, k);
-	Term *x = dot_operand(g, a, n, depth), *y = dot_operand(g, b, n, depth), *acc = NULL;
-	Worth w = worth_of_type(f.elem);
-	if (dtype_is_float(f.elem))
-		w = (Worth){n * x->worth.most * y->worth.most, x->worth.frac + y->worth.frac, 0};
-	if (!chance(g, 40))
-		return term2(g, f, w, x, y, "%s", dot_text(g, a.elem, false));
-	acc = term_make(g, f, exact, depth);
-	if (dtype_is_float(f.elem)) {
-		acc = term_fit(g, acc, 100, 0);
-		w = worth_add(w, acc->worth);
-	}
-	return term3(g, f, w, x, y, acc, "%s", dot_text(g, a.elem, true));
 }
 
 /* ---- random numbers ---- */

@@ -38,6 +38,8 @@ int_text(Maker *g, DType t, Worth *w)
 	if (chance(g, 4) && !dtype_is_unsigned(t))
 		v = -most;
 	*w = (Worth){(double)(v < 0 ? -v : v), 0, 0};
+	if (v >= 0 && chance(g, 10))
+		return arena_printf(g->s->mem, v > 99999 ? "0x%llx" : chance(g, 50) ? "0o%llo" : "0x%llX", (unsigned long long)v);
 	return arena_printf(g->s->mem, "%lld", (long long)v);
 }
 
@@ -49,6 +51,11 @@ float_text_of(Maker *g, DType t, Worth *w)
 		v /= 2;
 	if (dtype_info[t].bits <= 8)
 		frac = 0;
+	if (chance(g, 3) && dtype_info[t].bits >= 16) {
+		static const char *const odd[] = {"inf", "-inf", "nan"};
+		*w = (Worth){INFINITY, 0, 0};
+		return odd[pick(g, LEN(odd))];
+	}
 	*w = (Worth){ldexp(abs(v), -frac), frac, 0};
 	return arena_printf(g->s->mem, "%g", ldexp(v, -frac));
 }
@@ -65,7 +72,9 @@ term_literal(Maker *g, Form f)
 	if (g->plain || (f.rank == 0 && chance(g, 80)))
 		return term0(g, f, w, "((%s) as %s)", v, type);
 	if (chance(g, 20) && !dtype_is_packed(f.elem))
-		return term0(g, f, (Worth){0}, "zeros(%s, %s)", form_shape(g, f), type);
+		return chance(g, 30) && f.elem != TY_BOOL
+		    ? term0(g, f, worth_make(1, 0, 0), "ones(%s, %s)", form_shape(g, f), type)
+		    : term0(g, f, (Worth){0}, "zeros(%s, %s)", form_shape(g, f), type);
 	return term0(g, f, w, "full(%s, %s, %s)", form_shape(g, f), v, type);
 }
 
@@ -131,6 +140,8 @@ make_leaf(Maker *g, Form f, bool exact)
 	Term *t = NULL;
 	if (chance(g, 75))
 		t = make_named(g, f, exact);
+	if (!t && !g->plain && f.rank == 0 && chance(g, 30))
+		t = chance(g, 25) ? rule_asked(g, f, exact, 0) : rule_value(g, f, exact, 0);
 	if (!t && !g->plain && chance(g, 50))
 		t = rule_read(g, f, exact, 0);
 	if (!t && !g->plain && chance(g, 60))
@@ -154,7 +165,7 @@ static const RuleRow rules[] = {
     {rule_elementwise, 34, true},
     {rule_cast, 10, true},
     {rule_math, 6, true},
-    {rule_helper, 5, false},
+    {rule_helper, 5, true},
     {rule_shape, 12, false},
     {rule_cut, 6, false},
     {rule_gather, 3, false},
@@ -163,6 +174,7 @@ static const RuleRow rules[] = {
     {rule_scan, 4, false},
     {rule_order, 5, false},
     {rule_dot, 8, false},
+    {rule_dot_scaled, 3, false},
     {rule_random, 2, false},
     {rule_read, 10, false},
     {rule_load, 3, false},
@@ -192,7 +204,7 @@ term_make(Maker *g, Form f, bool exact, int depth)
 		return t ? t : term_literal(g, f);
 	}
 	for (int tries = 0; depth > 0 && tries < 6 && !chance(g, 12); tries++) {
-		bool calls = !exact && dtype_is_float(f.elem) && chance(g, 30);
+		bool calls = !exact && dtype_is_float(f.elem) && chance(g, 50);
 		Term *t = (calls ? rule_math : pick_rule(g))(g, f, exact, depth - 1);
 		if (t && form_equal(t->form, f) && (!exact || t->worth.err == 0) &&
 		    isfinite(t->worth.err))

@@ -40,8 +40,14 @@ extent_value(const Source *s, int id)
 	switch (x->kind) {
 	case EXTENT_SUM: return extent_value(s, x->a) + extent_value(s, x->b);
 	case EXTENT_PRODUCT: return extent_value(s, x->a) * extent_value(s, x->b);
-	default: return x->value;
+	default: break;
 	}
+	if (x->kind == EXTENT_NUMBER || x->b < 0)
+		return x->value;
+	int n = 1; /* pow2ceil of a size */
+	while (n < s->size[x->b])
+		n *= 2;
+	return n;
 }
 
 static int
@@ -82,9 +88,16 @@ extent_both(Maker *g, ExtentKind kind, int a, int b)
 	return find_extent(g, (Extent){.kind = kind, .a = a, .b = b});
 }
 
+static Extent *
+vec_last_extent(Source *s)
+{
+	return &s->extent[s->nextent - 1];
+}
+
 static void
 make_extents(Maker *g)
 {
+	static const int large[] = {16, 32, 64, 64, 64, 128, 128};
 	static const int value[] = {1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 11, 12, 13, 16, 16, 16, 17, 20,
 	    24, 31, 32, 32, 33, 40, 48, 50, 64};
 	Source *s = g->s;
@@ -92,11 +105,22 @@ make_extents(Maker *g)
 	extent_number(g, 1);
 	for (int i = 0; i < n; i++) {
 		int v = value[pick(g, LEN(value))];
+		if (g->large)
+			v = large[pick(g, LEN(large))];
 		s->extent[s->nextent++] = (Extent){
 		    .kind = EXTENT_NAMED, .a = i, .b = -1, .value = v, .is_const = chance(g, 30)};
+		if (chance(g, 6) && !g->large) {
+			vec_last_extent(s)->b = pick(g, MAX_SIZES);
+			vec_last_extent(s)->is_const = false;
+		}
 	}
-	for (int i = 0; i < MAX_SIZES; i++)
+	for (int i = 0; i < MAX_SIZES; i++) {
 		s->size[i] = 1 + pick(g, chance(g, 30) ? 100 : 40);
+		if (g->large)
+			s->size[i] = 64 + 16 * pick(g, 8);
+		else if (chance(g, 25)) /* what rows that begin at whole words have */
+			s->size[i] = 16 * (1 + pick(g, 4));
+	}
 }
 
 /* ---- forms ---- */
@@ -211,27 +235,21 @@ name_push(Maker *g, const char *name, Form f, Worth w, bool is_var)
 
 /* ---- the whole ---- */
 
-static const char *
-make_tune(Maker *g)
-{
-	static const char *const clause[] = {"tune(warps = {1, 2, 4})",
-	    "tune(stages = {1, 2, 3}, warps = {2, 4})", "tune(persistent = {0, 1})",
-	    "tune(group = {1, 4})"};
-	return chance(g, 30) ? clause[pick(g, LEN(clause))] : NULL;
-}
-
 Source *
 source_make(Arena *mem, uint64_t seed)
 {
 	Source *s = NEW(mem, Source);
 	Maker g = {.s = s, .state = seed * UINT64_C(0xd1342543de82ef95) + 1};
 	s->mem = mem;
+	g.large = chance(&g, 4);
 	g.most_elements = chance(&g, 5) ? 4096 : chance(&g, 25) ? 1024 : 256;
 	make_extents(&g);
 	axes_make(&g);
-	s->tune = make_tune(&g);
+	clauses_make(&g);
 	helpers_make(&g);
-	steps_make(&g, &s->body, 2 + pick(&g, 7));
+	if (g.large)
+		step_dot_loop(&g, &s->body);
+	steps_make(&g, &s->body, g.large ? 1 + pick(&g, 2) : 2 + pick(&g, 7));
 	step_outputs(&g, &s->body);
 	return s;
 }

@@ -17,7 +17,7 @@ typedef enum ExtentKind { EXTENT_NUMBER, EXTENT_NAMED, EXTENT_SUM, EXTENT_PRODUC
 
 typedef struct Extent {
 	ExtentKind kind;
-	int a, b;                               /* of what it is the sum or product */
+	int a, b;                               /* of what it is the sum or product; named: its number, and -1 or i: pow2ceil(N<i>) */
 	int value;                              /* numbers and named ones */
 	bool is_const;                          /* named: a `const` of the file, else a parameter <E0 = 5> */
 } Extent;
@@ -61,10 +61,14 @@ struct Step {
 	Steps body, orelse;
 };
 
-typedef enum ParamUse { USE_READ, USE_BLOCK, USE_OWN, USE_ATOMIC, USE_LOAD, USE_STORE, USE_SCALAR } ParamUse;
+typedef enum ParamUse {
+	USE_READ, USE_BLOCK, USE_OWN, USE_ATOMIC, USE_LOAD, USE_STORE, USE_COUNT, USE_VALUE,
+	USE_SCRATCH,
+	USE_LOOP,                               /* a loop's own input */
+} ParamUse;
 
 typedef struct Param {
-	const char *name, *decl, *init;         /* "x0: in f16[N0, 4]", "x0 = integers(-4, 5);" or NULL */
+	const char *name, *decl, *init;         /* "x0: in f16[N0, 4]", "x0 = integers(-4, 5);" or NULL; views have no decl */
 	ParamUse use;
 	DType elem;
 	int rank;
@@ -72,7 +76,7 @@ typedef struct Param {
 	const char *fixed[FORM_RANK];           /* what a dimension is indexed with, or NULL: anything */
 	int extent[FORM_RANK];                  /* of a dimension of known extent, else -1 */
 	Form form;                              /* of what one program has of it: USE_BLOCK, USE_OWN */
-	const char *op;                         /* USE_ATOMIC */
+	const char *op;                         /* USE_ATOMIC, USE_COUNT */
 	double err;                             /* outputs: how far devices may be apart */
 	int length;                             /* pointers: elements, of one program */
 } Param;
@@ -86,9 +90,16 @@ typedef struct Axis {
 typedef struct Helper {
 	const char *name;
 	DType elem;
-	int nresult;
+	int nresult;                            /* 3: ((r0, r1), r0) */
 	Term *result[2];
+	const char *body;                       /* what stands before `return`, or NULL: `=>` */
 } Helper;
+
+/* A compile-time parameter that is no extent. */
+typedef struct Head {
+	const char *name, *decl;                /* "T5", "T5: dtype = f16" */
+	DType elem;                             /* TY_BOOL: a switch */
+} Head;
 
 typedef struct Source {
 	Arena *mem;
@@ -97,9 +108,10 @@ typedef struct Source {
 	int size[MAX_SIZES];                    /* values of N0 … */
 	VEC(Param *) params;
 	VEC(Helper *) helpers;
+	VEC(Head) heads;
 	Axis axis[MAX_AXES_MADE];
 	int naxis;
-	const char *tune;
+	const char *tune, *where;               /* with holes; or NULL */
 	Steps body;
 } Source;
 
@@ -128,6 +140,7 @@ typedef struct Maker {
 	int names;                              /* given so far */
 	int nesting;
 	int most_elements;                      /* of a tile */
+	bool large;                             /* tiles as kernels of products have them */
 	bool plain;                             /* elementwise terms over what is in scope, and nothing else */
 } Maker;
 
@@ -179,10 +192,34 @@ typedef Term *TermRule(Maker *g, Form f, bool exact, int depth);
 
 TermRule rule_elementwise, rule_cast, rule_math, rule_helper;    /* gen_elem.c */
 TermRule rule_shape, rule_cut, rule_gather, rule_join;           /* gen_shape.c */
-TermRule rule_reduce, rule_scan, rule_order, rule_dot, rule_random;  /* gen_reduce.c */
+TermRule rule_reduce, rule_scan, rule_order, rule_random;        /* gen_reduce.c */
+TermRule rule_dot, rule_dot_scaled;                              /* gen_product.c */
 TermRule rule_read, rule_load, rule_read_own;                    /* gen_memory.c */
+TermRule rule_value, rule_asked;                                 /* gen_header.c */
+
+/* gen_header.c: scalars and compile-time parameters */
+const Head *head_make(Maker *g, DType elem);    /* of a dtype, or a switch (TY_BOOL) */
+void clauses_make(Maker *g);
+
+/* gen_product.c */
+bool is_exact_sum(DType t, double n, double most, int frac);
+bool is_sum_type(DType t);
+void step_dot_loop(Maker *g, Steps *to);
+void step_sum_loop(Maker *g, Steps *to);
+
+/* gen_fn.c: functions and tuples */
+void step_tuple(Maker *g, Steps *to);
+void helpers_make(Maker *g);
+
+/* gen_place.c: views, scratch, atomics, hints, what is printed */
+void step_place(Maker *g, Steps *to);
 
 /* gen_memory.c */
+enum { MOST_PARAMS = 14, MOST_KEPT = 26 };
+Param *param_add(Maker *g, ParamUse use, DType elem, const char *prefix);
+Param *find_param(Maker *g, ParamUse use, DType elem, int least, int most);
+const char *make_init(Maker *g, const char *name, DType t, const char *shape, Worth *w);
+Term *make_distinct(Maker *g, int extent);
 void axes_make(Maker *g);
 Param *output_make(Maker *g, ParamUse use, DType elem);
 void step_memory(Maker *g, Steps *to);
@@ -191,10 +228,10 @@ void step_keep(Maker *g, Steps *to, const Named *v); /* writes it to an output, 
 
 /* gen_step.c */
 void steps_make(Maker *g, Steps *to, int n);
+void body_make(Maker *g, Step *s, Steps *body, int n); /* n statements under s, with names of their own */
 Step *step_add(Maker *g, Steps *to, Term *const *kid, int nkid, const char *fmt, ...) PRINTF(5, 6);
 #define step0(g, to, ...) step_add(g, to, NULL, 0, __VA_ARGS__)
 #define step1(g, to, a, ...) step_add(g, to, (Term *[]){a}, 1, __VA_ARGS__)
 #define step2(g, to, a, b, ...) step_add(g, to, (Term *[]){a, b}, 2, __VA_ARGS__)
-void helpers_make(Maker *g);
 
 #endif

@@ -84,17 +84,32 @@ axis_count(const Source *s, const Axis *a)
 static void
 print_helpers(const Source *s, const char *body, Text *out)
 {
-	for (int i = 0; i < s->helpers.n; i++) {
+	for (int i = s->helpers.n - 1; i >= 0; i--) { /* they call those before them */
 		const Helper *h = s->helpers.at[i];
-		if (!mentions(body, h->name))
+		if (!mentions(body, h->name) && !mentions(out->at, h->name))
 			continue;
-		text_printf(out, "fn %s(a, b) => %s", h->name, h->nresult > 1 ? "(" : "");
+		text_printf(out, "fn %s(a, b%s", h->name, h->body ? ", const c = 2, d = 1) {\n" : ") => ");
+		if (h->body) { /* results by name, which the body speaks of */
+			for (int r = 0; r < MIN(h->nresult, 2); r++) {
+				text_printf(out, "    let r%d = ", r);
+				print_filled(s, h->result[r]->text, h->result[r]->kid, out);
+				text_put(out, ";\n");
+			}
+			text_printf(out, "%s}\n", h->body);
+			continue;
+		}
+		text_put(out, h->nresult > 1 ? "(" : "");
 		for (int r = 0; r < h->nresult; r++) {
 			text_put(out, r ? ", " : "");
 			print_filled(s, h->result[r]->text, h->result[r]->kid, out);
 		}
 		text_printf(out, "%s;\n", h->nresult > 1 ? ")" : "");
 	}
+	static const char *const fixed[][2] = {{"greater", "fn greater(a, b) => max(a, b);\n"},
+	    {"later", "fn later(a, i, b, j) => (a >= b ? a : b, a >= b ? i : j);\n"}};
+	for (int i = 0; i < LEN(fixed); i++)
+		if (mentions(body, fixed[i][0]))
+			text_put(out, fixed[i][1]);
 }
 
 /* Does a grid of N<i> need a tensor that says what it is? */
@@ -105,6 +120,8 @@ needs_tensor(const Source *s, int i, const char *params)
 	bool asked = false;
 	for (int a = 0; a < s->naxis; a++)
 		asked |= s->axis[a].size == i;
+	for (int e = 0; e < s->nextent; e++)
+		asked |= s->extent[e].kind == EXTENT_NAMED && s->extent[e].b == i;
 	snprintf(first, sizeof first, "[N%d", i);
 	snprintf(other, sizeof other, ", N%d", i);
 	for (const char *p = params; asked && *p; p++)
@@ -119,7 +136,7 @@ print_params(const Source *s, const char *body, Text *out)
 {
 	const char *comma = "";
 	for (int i = 0; i < s->params.n; i++) {
-		if (!mentions(body, s->params.at[i]->name))
+		if (!s->params.at[i]->decl || !mentions(body, s->params.at[i]->name))
 			continue;
 		text_put(out, comma);
 		print_filled(s, s->params.at[i]->decl, NULL, out);
@@ -190,8 +207,12 @@ source_print(const Source *s, Text *out)
 	print_params(s, body.at, &head);
 	text_put(&head, ")\n");
 	print_grid(s, &head);
-	if (s->tune)
-		text_printf(&head, "    %s\n", s->tune);
+	for (int i = 0; i < 2; i++) {
+		const char *clause = i ? s->where : s->tune;
+		text_put(&head, clause ? "    " : "");
+		print_filled(s, clause ? clause : "", NULL, &head);
+		text_put(&head, clause ? "\n" : "");
+	}
 	text_printf(&head, "{\n%s}\n", body.at);
 	print_helpers(s, body.at, &fns);
 	const char *comma = "<";
@@ -213,9 +234,17 @@ source_print(const Source *s, Text *out)
 		if (s->extent[i].kind != EXTENT_NAMED || s->extent[i].is_const ||
 		    !mentions(head.at, name))
 			continue;
-		text_printf(out, "%s%s = %d", comma, name, s->extent[i].value);
+		if (s->extent[i].b >= 0)
+			text_printf(out, "%s%s = pow2ceil(N%d)", comma, name, s->extent[i].b);
+		else
+			text_printf(out, "%s%s = %d", comma, name, s->extent[i].value);
 		comma = ", ";
 	}
+	for (int i = 0; i < s->heads.n; i++)
+		if (mentions(head.at, s->heads.at[i].name)) {
+			text_printf(out, "%s%s", comma, s->heads.at[i].decl);
+			comma = ", ";
+		}
 	text_printf(out, "%s(%s", *comma == ',' ? ">" : "", head.at);
 	print_example(s, head.at, body.at, out);
 	text_close(&body);

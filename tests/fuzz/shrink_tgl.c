@@ -176,19 +176,41 @@ shrink_number(Shrink *x, int *n)
 	}
 }
 
+/* A number in place of pow2ceil(N). */
+static void
+fix_extent(Shrink *x, Extent *e, int value)
+{
+	const Extent keep = *e;
+	if (e->b < 0)
+		return;
+	e->b = -1;
+	e->value = value;
+	if (!still_fails(x))
+		*e = keep;
+}
+
+static void
+drop_clause(Shrink *x, const char **clause)
+{
+	const char *keep = *clause;
+	*clause = NULL;
+	if (keep && !still_fails(x))
+		*clause = keep;
+}
+
 static void
 shrink_numbers(Shrink *x)
 {
 	Source *s = x->s;
 	for (int i = 0; i < s->nextent; i++)
-		if (s->extent[i].kind == EXTENT_NAMED)
+		if (s->extent[i].kind == EXTENT_NAMED) {
+			fix_extent(x, &s->extent[i], extent_value(s, i));
 			shrink_number(x, &s->extent[i].value);
+		}
 	for (int i = 0; i < MAX_SIZES; i++)
 		shrink_number(x, &s->size[i]);
-	const char *tune = s->tune;
-	s->tune = NULL;
-	if (tune && !still_fails(x))
-		s->tune = tune;
+	drop_clause(x, &s->tune);
+	drop_clause(x, &s->where);
 }
 
 void
@@ -199,7 +221,7 @@ source_shrink(Source *s, bool (*fails)(void *user, const Source *s), void *user)
 		x.better = false;
 		shrink_steps(&x, &s->body);
 		for (int i = 0; i < s->helpers.n; i++)
-			for (int r = 0; r < s->helpers.at[i]->nresult; r++)
+			for (int r = 0; r < MIN(s->helpers.at[i]->nresult, 2); r++)
 				shrink_term(&x, &s->helpers.at[i]->result[r]);
 		shrink_numbers(&x);
 	}
