@@ -225,7 +225,7 @@ static void
 lift(Block *b, const Block *region, Op *to)
 {
 	for (Op *op = b->first, *next; op; op = next) {
-		bool depends = op->nregion > 0 || !(op_info[op->kind].traits & PURE);
+		bool depends = op->kind == OP_CONST || op->nregion > 0 || !(op_info[op->kind].traits & PURE);
 		next = op->next;
 		for (int i = 0; i < op->nin; i++)
 			depends |= is_within(op->in[i]->block, region);

@@ -92,7 +92,7 @@ static const Feature forms[] = {
 	{"a gather from a tensor", "x[0-9]+\\[(iota|where|arange|v[0-9])"},
 	{"a view by letters", "[xt][0-9]+\\.T\\["},
 	{"a view in a name", "let t[0-9]+ = (permute|x[0-9]+\\.T)"},
-	{"a view of a view", "permute\\(t[0-9]+, \\[|t[0-9]+\\.T\\["},
+	{"a view of a view", "permute\\(t[0-9]+, \\[|t[0-9]+\\.T"},
 	{"new", "\\[[^]]*new"},
 	{"a part of a tile", "\\)\\[[^]]*\\+:"},
 	{"a shape asked for", "\\.shape\\("},

@@ -307,6 +307,8 @@ rule_math(Maker *g, Form f, bool exact, int depth)
 {
 	if (exact || !dtype_is_float(f.elem) || dtype_info[f.elem].bits < 16)
 		return NULL;
+	if (!g->plain && chance(g, 10))
+		return chance(g, 30) ? rule_random(g, f, exact, depth) : rule_mean(g, f, exact, depth);
 	if (chance(g, 25))
 		return make_quotient(g, f, depth);
 	const MathRow *m = &math[pick(g, LEN(math))];

@@ -39,6 +39,8 @@ make_view(Maker *g, Steps *to)
 		step0(g, to, "let %s = %s.T", name, whole.name);
 	else
 		step0(g, to, "let %s = permute(%s, [%s])", name, whole.name, list);
+	if (chance(g, 40))
+		make_view(g, to);
 }
 
 /* ---- scratch ---- */

@@ -188,6 +188,16 @@ rule_reduce(Maker *g, Form f, bool exact, int depth)
 	}
 }
 
+Term *
+rule_mean(Maker *g, Form f, bool exact, int depth)
+{
+	int axis = pick(g, f.rank + 1);
+	Form from = form_insert(f, axis, extent_named(g));
+	if (f.rank == FORM_RANK || !form_fits(g, from))
+		return NULL;
+	return make_mean(g, f, from, axis, arena_printf(g->s->mem, ", axis = %d", axis), depth);
+}
+
 /* ---- scans ---- */
 
 Term *

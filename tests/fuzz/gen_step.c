@@ -38,7 +38,7 @@ make_let(Maker *g, Steps *to)
 {
 	DType elem = pick_elem(g);
 	Form f = pick_form(g, elem, 0, chance(g, 20) ? 4 : 2);
-	Term *t = term_make(g, f, chance(g, 80), 4);
+	Term *t = term_make(g, f, chance(g, 65), 4);
 	const char *name = new_name(g, "v");
 	step1(g, to, t, "let %s = $0", name);
 	name_push(g, name, f, t->worth, false);
