@@ -97,6 +97,7 @@ static void
 place(Emitter *e, Place at)
 {
 	EmitLlvm *l = llvm_state(e);
+	l->at = at;
 	if (!l->opt.lines || at.file < 0 || at.file >= l->opt.cx->files.n)
 		return;
 	if (!l->program)
@@ -210,6 +211,7 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	EmitLlvm *l = NEW(mem, EmitLlvm);
 	l->e = (Emitter){.target = t, .mem = mem, .state = l, .place = place, .name = name};
 	l->opt = opt ? *opt : (EmitLlvmOptions){0};
+	l->at = NOWHERE;
 	l->opt.lines = l->opt.lines && l->opt.cx && !to.host;
 	l->machine = machine;
 	l->cx = LLVMContextCreate();
@@ -308,7 +310,8 @@ llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, con
 		return false;
 	}
 	llvm_escape = &escape;
-	ok = (!l->opt.verify || is_sound(l, why)) && optimise(l, why) && write_file(l, type, out, why);
+	ok = (!l->opt.verify || is_sound(l, why)) && llvm_is_defined(l, why) && optimise(l, why) &&
+	    write_file(l, type, out, why);
 	llvm_escape = NULL;
 	return ok;
 }

@@ -8,6 +8,7 @@
 typedef struct LlvmReg {
 	LLVMValueRef v;
 	RegType type;
+	Place at;                                       /* in the source */
 } LlvmReg;
 
 /* An open loop, while or if. */
@@ -44,6 +45,7 @@ struct EmitLlvm {
 	LLVMTypeRef none, generic;
 	LLVMValueRef fn, shared;
 	VEC(LlvmReg) reg;
+	Place at;                                       /* of what comes next */
 	VEC(LlvmRegion) region;
 	/* lines */
 	LLVMDIBuilderRef di;
@@ -79,6 +81,11 @@ LLVMValueRef llvm_compare(EmitLlvm *l, EmitOp op, LLVMValueRef *v);
 /* The same bits as another type. */
 LLVMValueRef llvm_same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to);
 void llvm_value_open(EmitLlvm *l);
+
+/* llvm_defined.c */
+
+/* Does everything in the module have a value where it is used?  False: *why, with the place in the source. */
+bool llvm_is_defined(EmitLlvm *l, const char **why);
 
 /* llvm_asm.c: PTX text among LLVM's instructions */
 

@@ -83,6 +83,7 @@ static void
 place(Emitter *e, Place at)
 {
 	LlvmHost *h = &llvm_state(e)->host;
+	llvm_state(e)->at = at;
 	if (at.file < 0 || (at.file == h->at.file && at.line == h->at.line && at.col == h->at.col))
 		return;
 	h->at = at;

@@ -11,7 +11,7 @@
 Reg
 llvm_add(EmitLlvm *l, RegType type, LLVMValueRef v)
 {
-	vec_push(l->e.mem, &l->reg, ((LlvmReg){v, type}));
+	vec_push(l->e.mem, &l->reg, ((LlvmReg){v, type, l->at}));
 	return l->reg.n;
 }
 
