@@ -21,12 +21,14 @@ starts(const char *s, const char *with)
 static bool
 is_harmless(const char *s)
 {
-	static const char *const start[] = {"//", ".", "ld.param.", "mov.", "cvta.", "griddepcontrol.launch_dependents;"};
+	static const char *const start[] = {"//", ".", "ld.param.", "mov.", "cvta.", "add.", "setp."};
 	size_t n = strcspn(s, "\n"), first = strcspn(s, ";\n");
 	if (n == 0 || s[n - 1] == ':')
 		return true;
 	if (first + 1 < n && !starts(s, "//"))
 		return false;
+	if (starts(s, "@%p"))
+		return starts(s + strcspn(s, " \n"), " griddepcontrol.launch_dependents;");
 	for (int i = 0; i < LEN(start); i++)
 		if (starts(s, start[i]))
 			return true;

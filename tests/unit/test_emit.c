@@ -354,7 +354,7 @@ test_control(void **unused)
 static RegType
 prim_operand(PrimKind k, int i)
 {
-	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_VOTE_BALLOT)
+	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_VOTE_BALLOT || k == PRIM_GRID_NEXT)
 		return REG_PRED;
 	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)
 		return REG_F32;
@@ -527,11 +527,13 @@ test_wait_first(void **unused)
 	} cases[] = {
 	    {"", "", true},
 	    {"$L__func_begin0:\n\t.loc\t1 3 0\n\n\tld.param.b64 \t%rd1, [k_param_0];\n\t// a; comment\n\tmov.u32 \t%r1, %tid.x;\n"
-	     "\tgriddepcontrol.launch_dependents;\n", "\tst.global.b32 [%rd1], %r1;\n", true},
+	     "\tadd.s32 \t%r3, %r1, 1024;\n\tsetp.le.u32 \t%p1, %r2, %r3;\n\t@%p1 griddepcontrol.launch_dependents;\n", "\tst.global.b32 [%rd1], %r1;\n", true},
 	    {"\tld.global.b32 %r1, [%rd1];\n", "", false},
 	    {"\tst.shared.b32 [%r1], %r2;\n", "", false},
 	    {"\tmov.b32 %r1, 0; @%p1 ld.global.b32 %r1, [%rd1];\n", "", false},
 	    {"\t@%p1 bra $L__BB0_2;\n", "", false},
+	    {"\t@%p1\n\tgriddepcontrol.launch_dependents;\n", "", false},
+	    {"\t@%p1 st.global.b32 [%rd1], %r1;\n", "", false},
 	    {"\tcall.uni f, ();\n", "", false},
 	    {"\tret;\n", "", false},
 	    {"", "\tld.global.nc.b32 %r1, [%rd1];\n", false},

@@ -250,7 +250,7 @@ static void
 body_waits(SimtThread *t, void *user)
 {
 	Waits *w = user;
-	call(t, PRIM_GRID_NEXT, NOTHING);
+	call(t, PRIM_GRID_NEXT, IN(t->thread % 2));
 	if (w->waits && t->thread != w->late)
 		call(t, PRIM_GRID_WAIT, NOTHING);
 	*simt_global_at(t, (uint64_t)(uintptr_t)&w->byte[t->thread], 1, 1, SIMT_WRITE) = 1;
