@@ -475,8 +475,8 @@ enum { LAST_BLOCKS = 1024 };
 
 /* A grid may start while the one before it still runs, if the runtime says so and each block of that one is over or has
  * told that it started: then the cost of starting is hidden.  Each thread waits before it touches memory, so that what
- * came before is over and seen; and as every grid waits, so is what came before that.  The wait stands first in the text, where
- * ptx_waits_first looks for it; what needs no memory may be moved before it further down. */
+ * came before is over and seen; and as every grid waits, so is what came before that.  The wait stands first in the text,
+ * where ptx_waits_first looks for it; what needs no memory may be moved before it further down. */
 static void
 wait_for_grids(Lower *l)
 {
