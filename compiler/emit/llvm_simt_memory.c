@@ -9,7 +9,8 @@
  * Accesses come in the pieces in which a GPU makes them: at most 16 bytes, as far as they are known to be aligned. */
 #include "emit/llvm.h"
 
-enum { READ = 1 << 0, WRITE = 1 << 1, ATOMIC = 1 << 2, ACQUIRE = 1 << 5, RELEASE = 1 << 6, VOLATILE = 1 << 7 };
+enum { READ = 1 << 0, WRITE = 1 << 1, ATOMIC = 1 << 2, ACQUIRE = 1 << 5, RELEASE = 1 << 6, VOLATILE = 1 << 7,
+       SCOPE_IS_CTA = 1 << 8, SCOPE_IS_CLUSTER = 1 << 9 };
 
 static int
 access_align(const EmitAccess *at)
@@ -229,6 +230,7 @@ atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
 		how |= ACQUIRE;
 	if (at->order == ORDER_RELEASE || at->order == ORDER_ACQ_REL)
 		how |= RELEASE;
+	how |= at->scope == SCOPE_CTA ? SCOPE_IS_CTA : at->scope == SCOPE_CLUSTER ? SCOPE_IS_CLUSTER : 0;
 	if (llvm_known_mask(l, at) != 0) {
 		Masked m = mask_begin(l, at);
 		LLVMValueRef p = place_of(l, at, 0, llvm_type_bytes(type), how);

@@ -12,9 +12,9 @@ static const char warp_name[] = "a barrier of the warp";
 
 /* What check.c knows the arrivals of one round by. */
 static uint64_t
-key_of(int id, uint64_t round)
+key_of(const SimtBlock *b, int id, uint64_t round)
 {
-	return UINT64_C(1) << 62 | (uint64_t)id << 40 | round;
+	return UINT64_C(1) << 62 | (uint64_t)(b - b->worker->block) << 48 | (uint64_t)id << 40 | round;
 }
 
 const char *
@@ -58,7 +58,7 @@ release(Crew *w, SimtBlock *b, int id, Fiber *last)
 		p->held &= ~lanes;
 		crew_let_run(w, i, lanes);
 	}
-	uint64_t key = key_of(id, r->round);
+	uint64_t key = key_of(b, id, r->round);
 	*r = (Barrier){.round = r->round + 1};
 	if (!w->launch->checks)
 		return;
@@ -101,7 +101,7 @@ arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
 		r->is_whole = id == 0 && count == w->per_block;
 	}
 	if (w->launch->checks && !waits)
-		simt_check_arrive(t, key_of(id, r->round));
+		simt_check_arrive(t, key_of(b, id, r->round));
 	if (r->arrived == r->expected) {
 		release(w, b, id, waits ? f : NULL);
 		return;

@@ -439,6 +439,16 @@ simt_cluster_peer(SimtThread *t, int rank)
 	return rank >= 0 && rank < w->nblocks ? &w->fiber[w->block[rank].first].t : NULL;
 }
 
+bool
+simt_block_ended(const SimtThread *t)
+{
+	const Crew *w = crew_of(t);
+	for (int i = 0; i < w->per_block; i++)
+		if (w->fiber[t->block->first + i].state != FIBER_ENDED)
+			return false;
+	return true;
+}
+
 static void
 begin_thread(Crew *w, SimtBlock *b, int thread)
 {

@@ -40,8 +40,9 @@ touched(const BulkCopy *c)
 void
 simt_bulk_load(const BulkCopy *c, uint32_t mbarrier, const char *what)
 {
-	Mbarrier *m = simt_mbarrier(c->by, mbarrier, what);
-	uint8_t *to = simt_shared_at(c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR);
+	Mbarrier *m = simt_mbarrier_of(c->begun_by, c->by, mbarrier, what);
+	unsigned access = SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR;
+	uint8_t *to = simt_shared_of(c->begun_by, c->by, c->shared, touched(c), access);
 	memset(to, SIMT_RUBBISH, (size_t)touched(c));
 	simt_mbarrier_copy(m, new_copy(simt_async(c->by), c));
 }
@@ -56,15 +57,15 @@ simt_bulk_land(BulkCopy *c, int64_t mbarrier)
 	else
 		memcpy(to, c->from ? c->from->shared + c->from_at : c->global, (size_t)c->bytes);
 	if (checks)
-		simt_landed(c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
+		simt_landed(c->begun_by, c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 	if (checks && c->from)
-		simt_landed(c->from, c->from_at, c->bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
+		simt_landed(c->from, c->from, c->from_at, c->bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 }
 
 PRIMITIVE(simt_bulk_copy)
 {
 	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy");
-	BulkCopy c = {.by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
+	BulkCopy c = {.by = t, .begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
 	c.global = simt_global_at(t, in[1], c.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
 	simt_bulk_load(&c, (uint32_t)in[3], "bulk_copy");
 }
@@ -85,7 +86,7 @@ load_for(SimtThread *of, void *user)
 PRIMITIVE(simt_bulk_copy_multi)
 {
 	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy_multi");
-	Multi m = {{.shared = (uint32_t)in[0], .bytes = (int)in[2]}, (uint32_t)in[3]};
+	Multi m = {{.begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]}, (uint32_t)in[3]};
 	m.copy.global = simt_global_at(t, in[1], m.copy.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
 	simt_each_rank(t, in[4], "bulk_copy_multi", load_for, &m);
 }
@@ -97,7 +98,7 @@ PRIMITIVE(simt_bulk_send)
 	if (simt_cluster_at(t, in[3], &mbarrier, "bulk_send") != to)
 		simt_fail(t, "bulk_send: the mbarrier is of another block than the bytes");
 	check(t, at, in[1], (uint32_t)in[2], "bulk_send");
-	BulkCopy c = {.by = to, .shared = at, .bytes = (int)in[2], .from = t, .from_at = (uint32_t)in[1]};
+	BulkCopy c = {.by = to, .begun_by = t, .shared = at, .bytes = (int)in[2], .from = t, .from_at = (uint32_t)in[1]};
 	simt_shared_at(t, c.from_at, c.bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
 	simt_bulk_load(&c, mbarrier, "bulk_send");
 }
@@ -175,7 +176,7 @@ wait_read(SimtThread *t, int64_t left)
 		read_bytes(c);
 		c->is_read = true;
 		if (a->checks)
-			simt_landed(t, c->shared, touched(c), SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
+			simt_landed(t, t, c->shared, touched(c), SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
 	}
 }
 

@@ -38,20 +38,28 @@ static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
 /* An access as its record will have it. */
 typedef struct Touching {
 	Record r;
-	SimtThread *t;
+	const SimtThread *t;
+	int agent;
 	CheckThread *ct;
-	uint32_t offset;                                /* of the bytes at hand */
+	uint32_t offset;                                /* of the bytes at hand, among the cells */
 	const uint8_t *at;                              /* all bytes of the access: where, how many */
 	int bytes;
 	bool reported;
 } Touching;
 
+/* Of all blocks of the cluster, side by side. */
+static size_t
+cells_of(const Check *c)
+{
+	return (size_t)c->step * (size_t)c->blocks;
+}
+
 void
 cells_open(Check *c)
 {
 	c->record_room = FIRST_RECORDS;
-	c->cell = calloc((size_t)c->shared_bytes + 1, sizeof *c->cell);
-	c->defined = calloc((size_t)c->shared_bytes / 8 + 8, 1);
+	c->cell = calloc(cells_of(c), sizeof *c->cell);
+	c->defined = calloc(cells_of(c) / 8 + 8, 1);
 	c->record = malloc(sizeof *c->record * c->record_room);
 	c->hint = calloc(HINTS, sizeof *c->hint);
 	if (!c->cell || !c->defined || !c->record || !c->hint)
@@ -71,12 +79,12 @@ cells_close(Check *c)
 void
 cells_begin(Check *c)
 {
-	memset(c->defined, 0, (size_t)c->shared_bytes / 8 + 8);
+	memset(c->defined, 0, cells_of(c) / 8 + 8);
 	c->floor = c->next;
 	c->doubt.at = NULL;
 	if (c->next < LAST_NUMBER)
 		return;
-	memset(c->cell, 0, sizeof *c->cell * c->shared_bytes);
+	memset(c->cell, 0, sizeof *c->cell * cells_of(c));
 	memset(c->hint, 0, sizeof *c->hint * HINTS);
 	c->floor = c->next = 1;
 }
@@ -132,7 +140,7 @@ collect(Check *c)
 	if (!map || !kept)
 		die("no memory for the checks of a block");
 	memset(map, 0xff, sizeof *map * used);
-	for (uint32_t i = 0; i < c->shared_bytes; i++) {
+	for (uint32_t i = 0; i < cells_of(c); i++) {
 		keep_list(c, &c->cell[i].write, kept, map, &n);
 		keep_list(c, &c->cell[i].touch, kept, map, &n);
 	}
@@ -199,7 +207,7 @@ comes_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
 	if (r->agent >= c->threads)
 		return seen[r->agent] >= r->clock;
 	for (int l = 0; l < SIMT_LANES; l++)
-		if ((r->mask >> l & 1) && r->agent + l != a->t->thread && seen[r->agent + l] < r->clock)
+		if ((r->mask >> l & 1) && r->agent + l != a->agent && seen[r->agent + l] < r->clock)
 			return false;
 	return true;
 }
@@ -232,12 +240,13 @@ tell(Check *c, Touching *a, const Record *r, bool by_proxy)
 		return;
 	a->reported = true;
 	uint32_t others = r->mask;
-	if (r->agent < c->threads && a->t->thread / SIMT_LANES == r->agent / SIMT_LANES)
+	if (r->agent < c->threads && a->agent / SIMT_LANES == r->agent / SIMT_LANES)
 		others &= ~(UINT32_C(1) << a->t->lane);
 	Record told = *r;
 	told.mask = others ? others : r->mask;
-	CheckParty now = {a->t->block_index, a->t->thread, a->r.site, a->r.access};
-	CheckParty before = {a->t->block_index, thread_of(c, &told), r->site, r->access};
+	CheckParty now = party_of(c, a->agent, a->r.site, a->r.access);
+	CheckParty before = party_of(c, thread_of(c, &told), r->site, r->access);
+	before.block = before.thread < 0 ? now.block : before.block;
 	report_shared_race(c, &now, &before, a->offset, by_proxy);
 }
 
@@ -252,7 +261,7 @@ is_twin(const Touching *a, const Record *r)
 static void
 doubt(Check *c, const Touching *a, const Record *r)
 {
-	c->doubt = (Doubt){.at = a->at, .n = a->bytes, .thread = a->t->thread, .other = thread_of(c, r), .site = r->site,
+	c->doubt = (Doubt){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r), .site = r->site,
 		.offset = a->offset};
 	memcpy(c->doubt.before, a->at, (size_t)a->bytes);
 }
@@ -264,8 +273,7 @@ cells_settle(Check *c)
 	c->doubt.at = NULL;
 	if (!d.at || memcmp(d.at, d.before, (size_t)d.n) == 0)
 		return;
-	int64_t block = simt_thread_of(c->block, 0)->block_index;
-	CheckParty now = {block, d.thread, d.site, SIMT_WRITE}, before = {block, d.other, d.site, SIMT_WRITE};
+	CheckParty now = party_of(c, d.agent, d.site, SIMT_WRITE), before = party_of(c, d.other, d.site, SIMT_WRITE);
 	report_shared_race(c, &now, &before, d.offset, false);
 }
 
@@ -382,10 +390,9 @@ define(Check *c, uint32_t offset, int bytes)
 
 /* Matrix instructions are a warp's, copies a thread's. */
 static uint32_t
-under_way(const SimtThread *t, unsigned access)
+under_way(const Check *c, const SimtThread *t, unsigned access)
 {
-	int thread = access & SIMT_TENSOR ? t->thread - t->lane : t->thread;
-	return (uint32_t)thread + 1;
+	return (uint32_t)(agent_of(c, t) - (access & SIMT_TENSOR ? t->lane : 0)) + 1;
 }
 
 static Record
@@ -394,11 +401,11 @@ record_of(const Check *c, const SimtThread *t, unsigned access)
 	Record r = {.site = t->site, .access = (uint16_t)access, .turn = access & SIMT_WRITE ? (uint32_t)t->steps : 0};
 	if (access & SIMT_ASYNC) {
 		r.agent = (uint16_t)c->agents;
-		r.mask = under_way(t, access);
+		r.mask = under_way(c, t, access);
 	} else {
-		r.agent = (uint16_t)(t->thread - t->lane);
+		r.agent = (uint16_t)(agent_of(c, t) - t->lane);
 		r.mask = UINT32_C(1) << t->lane;
-		r.clock = c->thread[t->thread].clock;
+		r.clock = c->thread[agent_of(c, t)].clock;
 	}
 	return r;
 }
@@ -421,15 +428,17 @@ run_of_equals(const Check *c, uint32_t i, uint32_t end)
 }
 
 void
-cells_touch(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access)
+cells_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access)
 {
-	Touching a = {.r = record_of(c, t, access), .t = t, .ct = &c->thread[t->thread], .at = t->shared + offset,
+	Touching a = {.r = record_of(c, t, access), .t = t, .agent = agent_of(c, t), .at = of->shared + offset,
 		.bytes = bytes};
-	uint32_t first;
+	uint32_t first, base = (uint32_t)of->cluster_rank * c->step;
+	a.ct = &c->thread[a.agent];
+	offset += base;
 	if (c->doubt.at)
 		cells_settle(c);
 	if ((access & SIMT_READ) && !is_defined(c, offset, bytes, &first))
-		report_shared_undefined(c, t, first, bytes);
+		report_shared_undefined(c, t, first - base, bytes);
 	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {
 		make_room(c);
 		uint32_t n = run_of_equals(c, i, end);
@@ -469,10 +478,11 @@ landed(Check *c, uint32_t number, const Record *now, uint32_t mask)
 }
 
 void
-cells_land(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
+cells_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
 {
 	Record now = record_of(c, t, access & ~(unsigned)SIMT_ASYNC);
-	uint32_t mask = under_way(t, access);
+	uint32_t mask = under_way(c, t, access);
+	offset += (uint32_t)of->cluster_rank * c->step;
 	now.access = (uint16_t)access;
 	if (mbarrier >= 0) {
 		uint32_t clock;

@@ -65,18 +65,27 @@ check_open(CheckLaunch *l)
 	if (!c)
 		die("no memory for the checks of a block");
 	c->launch = l;
-	c->threads = l->launch->threads;
+	c->blocks = MAX(l->launch->cluster, 1);
+	c->per_block = l->launch->threads;
+	c->threads = c->blocks * c->per_block;
 	c->shared_bytes = (uint32_t)MAX(l->launch->shared_bytes, 0);
+	c->step = (c->shared_bytes + 64) / 64 * 64;
 	clocks_open(c);
 	cells_open(c);
-	c->costs = l->launch->findings && l->launch->findings->counts ? costs_open() : NULL;
+	bool counts = l->launch->findings && l->launch->findings->counts;
+	c->costs = counts && c->blocks == 1 ? costs_open() : NULL;
 	return c;
 }
 
 void
 simt_check_begin(SimtBlock *b)
 {
-	CheckLaunch *l = simt_check_state(simt_thread_of(b, 0));
+	SimtThread *t = simt_thread_of(b, 0);
+	CheckLaunch *l = simt_check_state(t);
+	if (t->cluster_rank > 0) {
+		*simt_check_slot(b) = *simt_check_slot(simt_cluster_peer(t, 0)->block);
+		return;
+	}
 	pthread_mutex_lock(&l->lock);
 	Check *c = l->unused;
 	if (c)
@@ -97,13 +106,13 @@ void
 simt_check_end(SimtBlock *b)
 {
 	Check *c = *simt_check_slot(b);
-	if (!c)
+	*simt_check_slot(b) = NULL;
+	if (!c || simt_thread_of(b, 0)->cluster_rank < c->blocks - 1)
 		return;
 	c->is_ended = true;
 	cells_settle(c);
 	clocks_end(c);
 	costs_end(c);
-	*simt_check_slot(b) = NULL;
 	pthread_mutex_lock(&c->launch->lock);
 	c->next_check = c->launch->unused;
 	c->launch->unused = c;
@@ -129,7 +138,7 @@ simt_check_arrive(SimtThread *t, uint64_t object)
 	if (!c)
 		return;
 	cells_settle(c);
-	Order o = clocks_publish(c, &c->thread[t->thread], t->thread);
+	Order o = clocks_publish(c, agent_of(c, t));
 	order_join(c, &clocks_object(c, object)->open, &o);
 }
 
@@ -140,7 +149,7 @@ simt_check_see(SimtThread *t, uint64_t object)
 	if (!c)
 		return;
 	CheckObject *o = clocks_object(c, object);
-	order_join(c, &c->thread[t->thread].order, o->has_phases ? &o->done : &o->open);
+	order_join(c, &c->thread[agent_of(c, t)].order, o->has_phases ? &o->done : &o->open);
 }
 
 void
@@ -158,13 +167,13 @@ simt_check_phase(SimtThread *t, uint64_t object)
 }
 
 void
-simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
+simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
 {
 	Check *c = check_of(t);
 	if (!c || (uint64_t)offset + (uint64_t)bytes > c->shared_bytes)
 		return;
 	cells_settle(c);
-	cells_land(c, t, offset, bytes, access, mbarrier);
+	cells_land(c, t, of, offset, bytes, access, mbarrier);
 }
 
 void
@@ -173,9 +182,8 @@ simt_fenced(SimtThread *t, SimtFence kind)
 	Check *c = check_of(t);
 	if (!c || kind != SIMT_FENCE_ASYNC)
 		return;
-	CheckThread *ct = &c->thread[t->thread];
-	Order o = clocks_publish(c, ct, t->thread);
-	order_join(c, &ct->order, &(Order){.fenced = o.seen});
+	Order o = clocks_publish(c, agent_of(c, t));
+	order_join(c, &c->thread[agent_of(c, t)].order, &(Order){.fenced = o.seen});
 }
 
 /* ---- accesses ---- */
@@ -198,22 +206,23 @@ shared_align(int bytes)
 
 /* A launch that keeps no findings. */
 static uint8_t *
-plain_shared(SimtThread *t, const SimtLaunch *l, uint32_t offset, int bytes)
+plain_shared(SimtThread *t, const SimtThread *of, const SimtLaunch *l, uint32_t offset, int bytes)
 {
 	if ((uint64_t)offset + (uint64_t)bytes > (uint64_t)l->shared_bytes)
 		simt_fail(t, "thread %d touches shared memory at %u, of %d bytes", t->thread, offset, l->shared_bytes);
 	if (offset % (uint32_t)shared_align(bytes))
 		simt_fail(t, "thread %d: the address %u in shared memory is not a multiple of %d", t->thread, offset,
 		    shared_align(bytes));
-	return t->shared + offset;
+	return of->shared + offset;
 }
 
-uint8_t *
-simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access)
+/* from: where the emulator was called. */
+static inline uint8_t *
+touch_shared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned access, const void *from)
 {
 	const SimtLaunch *l = simt_launch(t);
 	if (!l->checks)
-		return plain_shared(t, l, offset, bytes);
+		return plain_shared(t, of, l, offset, bytes);
 	Check *c = *simt_check_slot(t->block);
 	if ((uint64_t)offset + (uint64_t)bytes > c->shared_bytes) {
 		report_shared_bounds(c, t, offset, bytes, access);
@@ -222,9 +231,21 @@ simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access)
 	if (offset % (uint32_t)shared_align(bytes))
 		report_align(c, t, offset, shared_align(bytes), access, true);
 	if (c->costs)
-		costs_touch(c->costs, t, offset, bytes, true, access & SIMT_WRITE, __builtin_return_address(0));
-	cells_touch(c, t, offset, bytes, access);
-	return t->shared + offset;
+		costs_touch(c->costs, t, offset, bytes, true, access & SIMT_WRITE, from);
+	cells_touch(c, t, of, offset, bytes, access);
+	return of->shared + offset;
+}
+
+uint8_t *
+simt_shared_of(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned access)
+{
+	return touch_shared(t, of, offset, bytes, access, __builtin_return_address(0));
+}
+
+uint8_t *
+simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access)
+{
+	return touch_shared(t, t, offset, bytes, access, __builtin_return_address(0));
 }
 
 static uint8_t *

@@ -1,8 +1,8 @@
 /* What the checks of the emulator share: who knows of whose accesses (clocks.c), who touched which byte of shared
  * memory (cells.c) and of global memory (traffic.c), and how it is told (report.c).  check.c is the door.
  *
- * Everything of a block belongs to the OS thread that runs it and takes no lock.  What blocks share (memory, releases,
- * findings) belongs to the launch. */
+ * Everything of a cluster's blocks (most often of one block) belongs to the OS thread that runs them and takes no lock.
+ * What clusters share (memory, releases, findings) belongs to the launch. */
 #ifndef TEGULA_SIMT_CHECK_H
 #define TEGULA_SIMT_CHECK_H
 
@@ -17,7 +17,7 @@ enum {
 
 /* ---- clocks.c ----
  *
- * Agents are the threads of a block (0 .. T-1) and mbarriers with the copies that they count.  An agent's accesses carry
+ * Agents are the threads of a cluster's blocks (block r's from r * T on) and mbarriers with the copies that they count.  An agent's accesses carry
  * its clock, which goes up when others may learn of what it did.  A Seen says of every agent up to which clock its
  * accesses come before what is done now.  What is under way and not waited for comes before nothing (cells.c). */
 typedef struct Seen {
@@ -61,14 +61,15 @@ typedef struct Doubt {
 	const uint8_t *at;                              /* NULL: there is none */
 	uint8_t before[16];
 	int n;
-	int thread, other, site;
-	uint32_t offset;
+	int agent, other, site;
+	uint32_t offset;                                /* among the cells */
 } Doubt;
 
 typedef struct Check {
 	CheckLaunch *launch;
-	SimtBlock *block;
-	int threads, agents;
+	SimtBlock *block;                               /* the cluster's first */
+	int blocks, per_block;                          /* of the cluster; threads of a block */
+	int threads, agents;                            /* of all its blocks */
 	uint32_t met;                                   /* clocks below it come before everything that threads do now */
 	CheckThread *thread;
 	Seen *unused;
@@ -78,7 +79,7 @@ typedef struct Check {
 	/* cells.c */
 	Cell *cell;
 	uint8_t *defined;                               /* a bit a byte */
-	uint32_t shared_bytes;
+	uint32_t shared_bytes, step;                    /* of a block; cells from one block's to the next one's */
 	Record *record;                                 /* number `floor` and on; `next` is free */
 	uint32_t floor, next, record_room;
 	uint32_t *hint;                                 /* records by their contents, where one was lately */
@@ -90,6 +91,9 @@ typedef struct Check {
 	uint8_t sink[SINK_BYTES];
 } Check;
 
+/* t's agent. */
+static inline int agent_of(const Check *c, const SimtThread *t) { return t->cluster_rank * c->per_block + t->thread; }
+
 void clocks_open(Check *c);
 void clocks_begin(Check *c);                            /* a block */
 void clocks_end(Check *c);
@@ -98,7 +102,7 @@ Seen *seen_new(Check *c);                               /* zeroed */
 void seen_drop(Check *c, Seen *s);
 void clocks_met(Check *c, SimtThread *const *who, int n);
 /* What t did until now, to be shown to others; whatever it does from here on is later. */
-Order clocks_publish(Check *c, CheckThread *t, int index);
+Order clocks_publish(Check *c, int agent);
 /* *to learns what `from` knows; `from` stays its owner's. */
 void order_join(Check *c, Order *to, const Order *from);
 void order_drop(Check *c, Order *o);
@@ -111,9 +115,11 @@ int clocks_copy_agent(Check *c, CheckObject *o, uint32_t *clock);
 void cells_open(Check *c);
 void cells_begin(Check *c);
 void cells_close(Check *c);
-void cells_touch(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access);
-/* What t began and left under way is over: waited for by t (mbarrier -1), or counted. */
-void cells_land(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
+/* t touches the memory of `of`'s block. */
+void cells_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access);
+/* What t began and left under way there is over: waited for by t (mbarrier -1), or counted. */
+void cells_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access,
+    int64_t mbarrier);
 void cells_settle(Check *c);                           /* looks whether the write in doubt changed anything */
 
 /* ---- traffic.c: global memory ---- */
@@ -155,11 +161,14 @@ struct CheckLaunch {
 /* Who did what, for a report: from here on the words are made. */
 typedef struct CheckParty {
 	int64_t block;
-	int thread;
+	int thread;                                     /* of it; -1: a copy */
 	int site;
 	unsigned access;
 } CheckParty;
 
+CheckParty party_of(const Check *c, int agent, int site, unsigned access);
+
+/* offset: among the cells */
 void report_shared_race(Check *c, const CheckParty *now, const CheckParty *before, uint32_t offset, bool by_proxy);
 void report_shared_undefined(Check *c, SimtThread *t, uint32_t offset, int bytes);
 void report_shared_bounds(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access);

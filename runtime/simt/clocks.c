@@ -4,7 +4,7 @@
  * Threads that met at a barrier know the same, so what they know is one array, shared until one of them learns more; a
  * thread's own entry stands apart (CheckThread.clock) and is written into a copy when others are to learn of it.  And
  * after a barrier of the whole block all threads have one clock, `met`: whatever a thread did under a smaller one is
- * over for everyone, which is seen without looking at any array.
+ * over for everyone, which is seen without looking at any array.  (Of blocks in clusters nothing is over for everyone.)
  *
  * The async proxy (bulk copies, matrix instructions of warpgroups) sees what threads wrote only behind a fence: `fenced`
  * is what was known when someone on the way here went through one.  It travels along with the rest. */
@@ -105,7 +105,7 @@ order_drop(Check *c, Order *o)
 void
 clocks_open(Check *c)
 {
-	c->agents = c->threads + COPY_AGENTS;
+	c->agents = c->threads + COPY_AGENTS * c->blocks;
 	c->thread = calloc((size_t)c->threads, sizeof *c->thread);
 	if (!c->thread)
 		die("no memory for the checks of a block");
@@ -151,7 +151,7 @@ clocks_close(Check *c)
 static CheckThread *
 thread_of(Check *c, const SimtThread *t)
 {
-	return &c->thread[t->thread];
+	return &c->thread[agent_of(c, t)];
 }
 
 /* All that these know, in an order of its own. */
@@ -170,7 +170,7 @@ join_all(Check *c, SimtThread *const *who, int n, uint32_t *latest)
 	}
 	uint32_t *at = seen_own(c, &all.seen)->at;
 	for (int i = 0; i < n; i++)
-		at[who[i]->thread] = thread_of(c, who[i])->clock;
+		at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
 	return all;
 }
 
@@ -192,9 +192,10 @@ clocks_met(Check *c, SimtThread *const *who, int n)
 }
 
 Order
-clocks_publish(Check *c, CheckThread *t, int index)
+clocks_publish(Check *c, int agent)
 {
-	seen_own(c, &t->order.seen)->at[index] = t->clock++;
+	CheckThread *t = &c->thread[agent];
+	seen_own(c, &t->order.seen)->at[agent] = t->clock++;
 	return t->order;
 }
 
@@ -219,7 +220,7 @@ int
 clocks_copy_agent(Check *c, CheckObject *o, uint32_t *clock)
 {
 	if (!o->agent)
-		o->agent = c->threads + MIN(c->copy_agents++, COPY_AGENTS - 1);
+		o->agent = c->threads + MIN(c->copy_agents++, COPY_AGENTS * c->blocks - 1);
 	if (!o->open.seen)
 		o->open.seen = seen_new(c);
 	seen_own(c, &o->open.seen)->at[o->agent] = o->phase;

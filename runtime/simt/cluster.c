@@ -17,12 +17,22 @@ simt_rank(SimtThread *t, uint32_t rank, const char *what)
 	return peer;
 }
 
+/* The same of a block whose memory is touched. */
+static SimtThread *
+rank_there(SimtThread *t, uint32_t rank, const char *what)
+{
+	SimtThread *peer = simt_rank(t, rank, what);
+	if (peer != t && simt_block_ended(peer))
+		simt_fail(t, "%s: the block of rank %u has ended, and with it its shared memory", what, rank);
+	return peer;
+}
+
 SimtThread *
 simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
 {
 	uint32_t block = (uint32_t)word >> PLACE_BITS;
 	*at = (uint32_t)word & ((1u << PLACE_BITS) - 1);
-	return block ? simt_rank(t, block - 1, what) : t;
+	return block ? rank_there(t, block - 1, what) : t;
 }
 
 void
@@ -32,7 +42,7 @@ simt_each_rank(SimtThread *t, uint64_t mask, const char *what, void (*each)(Simt
 		simt_fail(t, "%s to no block", what);
 	for (uint32_t rank = 0; rank < 16; rank++)
 		if (mask >> rank & 1)
-			each(simt_rank(t, rank, what), user);
+			each(rank_there(t, rank, what), user);
 }
 
 PRIMITIVE(simt_ncluster)
@@ -52,7 +62,7 @@ PRIMITIVE(simt_cluster_load)
 {
 	uint32_t at, word;
 	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_load");
-	memcpy(&word, simt_shared_at(of, at, 4, SIMT_READ), sizeof word);
+	memcpy(&word, simt_shared_of(t, of, at, 4, SIMT_READ), sizeof word);
 	out[0] = word;
 }
 
@@ -60,12 +70,12 @@ PRIMITIVE(simt_cluster_store)
 {
 	uint32_t at, word = (uint32_t)in[1];
 	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_store");
-	memcpy(simt_shared_at(of, at, 4, SIMT_WRITE), &word, sizeof word);
+	memcpy(simt_shared_of(t, of, at, 4, SIMT_WRITE), &word, sizeof word);
 }
 
 PRIMITIVE(simt_cluster_signal)
 {
 	uint32_t at;
 	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_signal");
-	simt_mbarrier_arrive(of, simt_mbarrier(of, at, "cluster_signal"), 0);
+	simt_mbarrier_arrive(t, simt_mbarrier_of(t, of, at, "cluster_signal"), 0);
 }

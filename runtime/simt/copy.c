@@ -21,7 +21,7 @@ land(SimtThread *t, const Async *a, const RowCopy *c, int64_t mbarrier)
 	memcpy(c->to, c->from, c->given);
 	memset(c->to + c->given, 0, (size_t)(c->bytes - c->given));
 	if (a->checks)
-		simt_landed(t, c->at, c->bytes, SIMT_WRITE | SIMT_ASYNC, mbarrier);
+		simt_landed(t, t, c->at, c->bytes, SIMT_WRITE | SIMT_ASYNC, mbarrier);
 }
 
 /* Drops the copy that `link` leads to. */

@@ -290,7 +290,7 @@ print_value(Text *line, const char *p, uint64_t v, int type)
 		;
 	if (*p == 'g') { /* "%.17g": as many digits as the type has */
 		memcpy(&d, &v, sizeof d);
-		text_printf(line, "%.*g", atoi(from + 2), d);
+		text_printf(line, "%.*g", from[1] == '.' ? atoi(from + 2) : 6, d);
 	} else if (*p == 's') {
 		text_put(line, v & 1 ? "true" : "false");
 	} else if (*p == 'd') {

@@ -54,11 +54,24 @@ find(const Async *a, uint32_t at)
 	return m;
 }
 
+/* What check.c knows it by. */
+static uint64_t
+key_of(const Mbarrier *m)
+{
+	return (uint64_t)m->block->cluster_rank << 32 | m->at;
+}
+
 Mbarrier *
 simt_mbarrier(SimtThread *t, uint32_t at, const char *what)
 {
-	simt_shared_at(t, at, 8, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC);
-	Mbarrier *m = find(simt_async(t), at);
+	return simt_mbarrier_of(t, t, at, what);
+}
+
+Mbarrier *
+simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const char *what)
+{
+	simt_shared_of(t, of, at, 8, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC);
+	Mbarrier *m = find(simt_async(of), at);
 	if (!m || !m->is_valid)
 		simt_fail(t, "%s: no mbarrier was set up at %u of shared memory", what, at);
 	if (mark_at(m) != mark_of(at))
@@ -76,7 +89,7 @@ end_phase(Mbarrier *m)
 	m->phase++;
 	m->pending = m->count;
 	if (simt_launch(m->block)->checks)
-		simt_check_phase(m->block, m->at);
+		simt_check_phase(m->block, key_of(m));
 }
 
 static void
@@ -101,7 +114,7 @@ void
 simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects)
 {
 	if (simt_launch(t)->checks)
-		simt_check_arrive(t, m->at);
+		simt_check_arrive(t, key_of(m));
 	expect(t, m, expects);
 	arrive(t, m);
 }
@@ -113,7 +126,7 @@ land_first(Mbarrier *m)
 	m->copies = c->next;
 	if (!m->copies)
 		m->last = &m->copies;
-	simt_bulk_land(c, m->at);
+	simt_bulk_land(c, (int64_t)key_of(m));
 	expect(c->by, m, -c->bytes);
 	end_phase(m);
 	Async *a = simt_async(m->block);
@@ -140,7 +153,7 @@ happen(Mbarrier *m)
 		Later *first = m->later;
 		m->later = first->next;
 		m->nlater--;
-		simt_copies_land(first->thread, first->begun, m->at);
+		simt_copies_land(first->thread, first->begun, (int64_t)key_of(m));
 		arrive(first->thread, m);
 	}
 	while (m->phase == phase && m->pending == 0 && m->copies)
@@ -198,7 +211,7 @@ PRIMITIVE(simt_cp_arrive)
 	Later *later = NEW(a->mem, Later);
 	Later **link = &m->later;
 	if (simt_launch(t)->checks)
-		simt_check_arrive(t, m->at);
+		simt_check_arrive(t, key_of(m));
 	while (*link)
 		link = &(*link)->next;
 	*later = (Later){.thread = t, .begun = simt_async_of(a, t)->begun};
@@ -238,7 +251,7 @@ static void
 see(const Wait *w)
 {
 	if (simt_launch(w->thread)->checks)
-		simt_check_see(w->thread, w->m->at);
+		simt_check_see(w->thread, key_of(w->m));
 }
 
 PRIMITIVE(simt_mbar_wait)

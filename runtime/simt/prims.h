@@ -48,13 +48,15 @@ enum { SIMT_RUBBISH = 0xc9 };                           /* in bytes that a copy 
 
 /* ---- copy.c ---- */
 
-/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier, or (-1) t waited for them. */
+/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier (what check.c knows it by), or
+ * (-1) t waited for them. */
 void simt_copies_land(SimtThread *t, uint32_t begun, int64_t mbarrier);
 
 /* ---- mbarrier.c ---- */
 
 /* The one at an address; fails if there is none. */
 Mbarrier *simt_mbarrier(SimtThread *t, uint32_t at, const char *what);
+Mbarrier *simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const char *what);       /* in of's block */
 void simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects);
 /* A copy that lands when the mbarrier's waiters cannot do without it any more. */
 void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);
@@ -65,6 +67,7 @@ void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);
 struct BulkCopy {
 	BulkCopy *next;
 	SimtThread *by;                                 /* of the block whose shared memory `shared` is in */
+	SimtThread *begun_by;                           /* who began a load */
 	uint32_t shared;
 	int bytes;                                      /* of shared memory */
 	uint8_t *global;                                /* one run, or */
@@ -77,7 +80,7 @@ struct BulkCopy {
 	bool is_read;                                   /* and that was waited for */
 };
 
-/* Begins a load into the shared memory of by's block, which counts for an mbarrier there. */
+/* begun_by begins a load into the shared memory of by's block, which counts for an mbarrier there. */
 void simt_bulk_load(const BulkCopy *c, uint32_t mbarrier, const char *what);
 void simt_bulk_land(BulkCopy *c, int64_t mbarrier);
 void simt_bulk_store_begin(const BulkCopy *c);

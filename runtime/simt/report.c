@@ -279,6 +279,22 @@ find(SimtFindings *f, const SimtFinding *x)
 	return &f->at[f->n++];
 }
 
+CheckParty
+party_of(const Check *c, int agent, int site, unsigned access)
+{
+	int64_t first = simt_thread_of(c->block, 0)->block_index;
+	if (agent < 0)
+		return (CheckParty){first, -1, site, access};
+	return (CheckParty){first + agent / c->per_block, agent % c->per_block, site, access};
+}
+
+static SimtThread *
+thread_in(const Check *c, int64_t block, int thread)
+{
+	SimtThread *first = simt_thread_of(c->block, 0);
+	return simt_thread_of(simt_cluster_peer(first, (int)(block - first->block_index))->block, thread);
+}
+
 static void
 keep(Check *c, SimtFinding *x, int thread)
 {
@@ -289,7 +305,7 @@ keep(Check *c, SimtFinding *x, int thread)
 		char text[sizeof x->part + WORDS];
 		snprintf(text, sizeof text, diag_text(x->code), x->part[0], x->part[1], x->part[2]);
 		if (!c->is_ended)
-			simt_fail_at(simt_thread_of(c->block, thread), x->other_site, "%s", text);
+			simt_fail_at(thread_in(c, x->block, thread), x->other_site, "%s", text);
 		return;
 	}
 	pthread_mutex_lock(&c->launch->lock);
@@ -312,6 +328,9 @@ mend_race(const CheckParty *now, const CheckParty *before, bool by_proxy, char *
 		    "behind a proxy fence (fence_async) and a barrier");
 	else if (copy)
 		snprintf(out, size, "it may be under way still: wait for it, then let the threads meet at a barrier");
+	else if (now->block != before->block)
+		snprintf(out, size, "two blocks of a cluster: its barrier, or an arrival at an mbarrier and a wait for it, "
+		    "orders them; a block's barrier does not");
 	else if (now->thread >= 0 && before->thread >= 0 && now->thread / SIMT_LANES == before->thread / SIMT_LANES)
 		snprintf(out, size, "lanes of one warp: a warp's barrier between the two orders them; a shuffle does not");
 	else
@@ -323,7 +342,10 @@ report_shared_race(Check *c, const CheckParty *now, const CheckParty *before, ui
 {
 	const SimtLaunch *l = c->launch->launch;
 	SimtFinding x = {.code = DIAG_SIMT_RACE_SHARED, .site = now->site, .other_site = before->site, .block = now->block};
-	shared_words(l, offset, place_of(l, now->site), place_of(l, before->site), x.part[0], WORDS);
+	shared_words(l, offset % c->step, place_of(l, now->site), place_of(l, before->site), x.part[0], WORDS);
+	size_t said = strlen(x.part[0]);
+	if (c->blocks > 1)
+		snprintf(x.part[0] + said, WORDS - said, " of block %u in the cluster", offset / c->step);
 	snprintf(x.part[1], WORDS, "%s", noun(now->access));
 	snprintf(x.part[2], WORDS, "%s", noun(before->access));
 	party_words(l, now, false, x.label, sizeof x.label);
@@ -342,7 +364,10 @@ report_global_race(Check *c, const CheckParty *now, const CheckParty *before, co
 	snprintf(x.part[2], WORDS, "%s", noun(before->access));
 	party_words(l, now, false, x.label, sizeof x.label);
 	party_words(l, before, true, x.note, sizeof x.note);
-	if (now->block == before->block)
+	if (now->access & before->access & SIMT_ATOMIC)
+		snprintf(x.help, sizeof x.help, "an atomic operation of scope cta counts within its program alone, one of scope "
+		    "cluster within its cluster: scope = gpu counts for all");
+	else if (now->block == before->block)
 		snprintf(x.help, sizeof x.help, "two threads of one program: the code made for it lacks a barrier");
 	else
 		snprintf(x.help, sizeof x.help, "programs run in any order: let each write elements of its own, or use "

@@ -61,6 +61,8 @@ void simt_at_end(SimtThread *t, void (*done)(void *user), void *user);
 
 /* A thread of the block of that rank in t's cluster, NULL: there is none.  Blocks of a cluster share an OS thread. */
 SimtThread *simt_cluster_peer(SimtThread *t, int rank);
+/* All threads of t's block have ended, so that its shared memory is gone. */
+bool simt_block_ended(const SimtThread *t);
 
 /* ---- check.c: every access goes through these; they return where the bytes are on this machine ---- */
 
@@ -71,10 +73,13 @@ typedef enum SimtAccess {
 	SIMT_TENSOR = 1 << 4,                           /* by the async proxy (bulk copies, wgmma) */
 	SIMT_ACQUIRE = 1 << 5, SIMT_RELEASE = 1 << 6,   /* with SIMT_ATOMIC: what it orders */
 	SIMT_VOLATILE = 1 << 7,
+	SIMT_SCOPE_CTA = 1 << 8, SIMT_SCOPE_CLUSTER = 1 << 9,   /* with SIMT_ATOMIC: whom it reaches; neither: everyone */
 } SimtAccess;
 
 /* An access of 2, 4, 8 or 16 bytes must be aligned to its size in shared memory, to `align` in global memory. */
 uint8_t *simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access);
+/* The same of the memory of another block of its cluster: that of the thread `of`. */
+uint8_t *simt_shared_of(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned access);
 uint8_t *simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access);
 
 /* What block.c tells it, if the launch has checks: a block begins (its shared memory is undefined) and ends, the launch
@@ -86,15 +91,15 @@ void simt_check_end(SimtBlock *b);
 /* All of them met: what each did before it comes before what each does after.  (A warp that met for a shuffle does not
  * count: no memory is ordered by it.) */
 void simt_check_met(SimtThread *const *who, int n);
-/* What t did so far comes before whatever a thread does after it has seen the object (an mbarrier, a barrier that is
- * not waited for, …: any address or offset as a key). */
+/* What t did so far comes before whatever a thread of its cluster does after it has seen the object (an mbarrier, a
+ * barrier that is not waited for, the cluster's barrier: a number, one for the whole cluster). */
 void simt_check_arrive(SimtThread *t, uint64_t object);
 void simt_check_see(SimtThread *t, uint64_t object);
 
-/* Told only if the launch has checks, as those above: an access that t began with SIMT_ASYNC is over.  It was waited for
- * by t itself (mbarrier is -1), or it counts for an mbarrier of t's block: then it is before what threads do that see the
- * mbarrier. */
-void simt_landed(SimtThread *t, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
+/* Told only if the launch has checks, as those above: an access that t began with SIMT_ASYNC, in the memory of `of`'s
+ * block, is over.  It was waited for by t itself (mbarrier is -1), or it counts for an mbarrier, by its object: then it is
+ * before what threads do that see the mbarrier. */
+void simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
 
 typedef enum SimtFence {
 	SIMT_FENCE_GPU,                                 /* of all memory, towards the whole device */

@@ -161,7 +161,7 @@ static BulkCopy
 box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, const char *what)
 {
 	const SimtTensorMap *m = (const SimtTensorMap *)(uintptr_t)in[1];
-	BulkCopy c = {.by = t, .shared = (uint32_t)in[0], .map = m};
+	BulkCopy c = {.by = t, .begun_by = t, .shared = (uint32_t)in[0], .map = m};
 	if (in[1] % 64 || m->mark != mark)
 		simt_fail(t, "%s: there is no tensor map at its address", what);
 	if (m->rank != rank)

@@ -2,9 +2,9 @@
  *
  * Two are enough for races between blocks: they are kept of different blocks where there are such, and whoever writes
  * then is not one of them.  Of one block they are the first and the last under a clock.  Blocks are unordered but for
- * atomics: a release leaves at its address who was known then, an acquire takes all that stands there.  What is so
- * learned is a graph of sources that grows by a node each time and is only read (flattened, once) when two blocks did
- * meet in one place.
+ * their cluster's barriers (clocks.c) and atomics: a release leaves at its address who was known then, an acquire takes
+ * all that stands there, if each of the two is of a scope that reaches the other's block.  What is so learned is a graph
+ * of sources that grows by a node each time and is only read (flattened, once) when two blocks did meet in one place.
  *
  * Threads of one store may collide in an element, as the language allows ("one of the values, whole"), so writes of the
  * same instruction are no race within a block.  Tensors that a kernel only reads have no shadow. */
@@ -19,7 +19,7 @@
 typedef struct Touch {
 	uint32_t block;                                 /* plus 1; 0: none */
 	uint32_t clock, turn;
-	uint16_t who;                                   /* thread, and above it SimtAccess */
+	uint16_t who;                                   /* thread, and above it what it did: access_of */
 	uint16_t site;
 } Touch;
 
@@ -42,8 +42,9 @@ struct Traffic {
 
 typedef struct Release {
 	uint32_t block, clock;
-	int thread;
-	const Seen *seen;                               /* of the others of its block */
+	int agent;
+	unsigned scope;
+	const Seen *seen;                               /* of the others of its cluster */
 	const Known *known;
 } Release;
 
@@ -57,20 +58,43 @@ struct Releases {
 	Location *at[PLACES];
 };
 
-/* By block: clocks of its threads. */
+/* By cluster: clocks of its threads. */
 typedef struct Flat {
-	uint32_t block;
+	uint32_t cluster;
 	uint32_t *at;
 	struct Flat *next;
 } Flat;
 
 struct Known {
-	const Known *a, *b;                             /* and what was learned at `from`, of its first n releases */
+	const Known *a, *b;                             /* and what `block` learned at `from`, of its first n releases */
 	const Location *from;
 	int n;
+	uint32_t block;
+	unsigned scope;
 	bool is_flat, is_visited;
 	Flat *flat;
 };
+
+static uint32_t
+cluster_of(const CheckLaunch *l, uint32_t block)
+{
+	return block / (uint32_t)MAX(l->launch->cluster, 1);
+}
+
+static int
+threads_of(const CheckLaunch *l)
+{
+	return MAX(l->launch->cluster, 1) * l->launch->threads;
+}
+
+/* Does an operation of that scope by a thread of block `by` count for one of `other`? */
+static bool
+reaches(const CheckLaunch *l, unsigned scope, uint32_t by, uint32_t other)
+{
+	if (scope & SIMT_SCOPE_CTA)
+		return by == other;
+	return !(scope & SIMT_SCOPE_CLUSTER) || cluster_of(l, by) == cluster_of(l, other);
+}
 
 const Known *
 known_join(CheckLaunch *l, const Known *a, const Known *b)
@@ -88,14 +112,14 @@ known_join(CheckLaunch *l, const Known *a, const Known *b)
 }
 
 static uint32_t *
-flat_of(CheckLaunch *l, Known *k, uint32_t block)
+flat_of(CheckLaunch *l, Known *k, uint32_t cluster)
 {
 	for (Flat *f = k->flat; f; f = f->next)
-		if (f->block == block)
+		if (f->cluster == cluster)
 			return f->at;
 	Flat *f = NEW(l->mem, Flat);
-	f->block = block;
-	f->at = NEW_ARRAY(l->mem, uint32_t, l->launch->threads);
+	f->cluster = cluster;
+	f->at = NEW_ARRAY(l->mem, uint32_t, threads_of(l));
 	f->next = k->flat;
 	k->flat = f;
 	return f->at;
@@ -104,9 +128,9 @@ flat_of(CheckLaunch *l, Known *k, uint32_t block)
 static void
 add_release(CheckLaunch *l, Known *out, const Release *r)
 {
-	uint32_t *at = flat_of(l, out, r->block);
-	for (int i = 0; i < l->launch->threads; i++)
-		at[i] = MAX(at[i], i == r->thread ? r->clock : r->seen->at[i]);
+	uint32_t *at = flat_of(l, out, cluster_of(l, r->block));
+	for (int i = 0; i < threads_of(l); i++)
+		at[i] = MAX(at[i], i == r->agent ? r->clock : r->seen->at[i]);
 }
 
 /* Adds all that `k` leads to.  The graph has no cycles, and visits of one flattening are undone by `seen`. */
@@ -125,8 +149,11 @@ flatten(CheckLaunch *l, Known *out, const Known *first)
 		vec_push(tmp, &todo, (Known *)k->a);
 		vec_push(tmp, &todo, (Known *)k->b);
 		for (int i = 0; i < k->n; i++) {
-			add_release(l, out, &k->from->release.at[i]);
-			vec_push(tmp, &todo, (Known *)k->from->release.at[i].known);
+			const Release *r = &k->from->release.at[i];
+			if (!reaches(l, r->scope, r->block, k->block) || !reaches(l, k->scope, k->block, r->block))
+				continue;
+			add_release(l, out, r);
+			vec_push(tmp, &todo, (Known *)r->known);
 		}
 	}
 	for (int i = 0; i < seen.n; i++)
@@ -146,8 +173,9 @@ known_has(CheckLaunch *l, const Known *known, uint32_t block, int thread, uint32
 		flatten(l, k, k);
 		k->is_flat = true;
 	}
+	int agent = (int)block % MAX(l->launch->cluster, 1) * l->launch->threads + thread;
 	for (Flat *f = k->flat; f && !has; f = f->next)
-		has = f->block == block && f->at[thread] >= clock;
+		has = f->cluster == cluster_of(l, block) && f->at[agent] >= clock;
 	pthread_mutex_unlock(&l->lock);
 	return has;
 }
@@ -180,8 +208,9 @@ void
 traffic_order(Check *c, SimtThread *t, uint64_t address, unsigned access)
 {
 	CheckLaunch *l = c->launch;
-	CheckThread *ct = &c->thread[t->thread];
-	if (!(access & (SIMT_ACQUIRE | SIMT_RELEASE)) || l->launch->nblocks < 2)
+	CheckThread *ct = &c->thread[agent_of(c, t)];
+	unsigned scope = access & (SIMT_SCOPE_CTA | SIMT_SCOPE_CLUSTER);
+	if (!(access & (SIMT_ACQUIRE | SIMT_RELEASE)))
 		return;
 	pthread_mutex_lock(&l->lock);
 	Location *p = location(l, address);
@@ -190,10 +219,12 @@ traffic_order(Check *c, SimtThread *t, uint64_t address, unsigned access)
 		k->a = ct->order.known;
 		k->from = p;
 		k->n = p->release.n;
+		k->block = (uint32_t)t->block_index;
+		k->scope = scope;
 		ct->order.known = k;
 	}
 	if (access & SIMT_RELEASE) {
-		Release r = {(uint32_t)t->block_index, ct->clock++, t->thread, ct->order.seen, ct->order.known};
+		Release r = {(uint32_t)t->block_index, ct->clock++, agent_of(c, t), scope, ct->order.seen, ct->order.known};
 		keep(l, ct->order.seen);
 		vec_push(l->mem, &p->release, r);
 	}
@@ -319,27 +350,46 @@ thread_of(const Touch *t)
 	return t->who & ((1 << WHO_BITS) - 1);
 }
 
+/* SimtAccess, of which READ, WRITE, ATOMIC and the scopes are kept. */
 static unsigned
 access_of(const Touch *t)
 {
-	return t->who >> WHO_BITS;
+	unsigned bits = t->who >> WHO_BITS;
+	return (bits & 7) | (bits >> 3 & 3) * SIMT_SCOPE_CTA;
 }
+
+static uint16_t
+who_of(const SimtThread *t, unsigned access)
+{
+	unsigned bits = (access & 7) | (access / SIMT_SCOPE_CTA & 3) << 3;
+	return (uint16_t)((unsigned)t->thread | bits << WHO_BITS);
+}
+
+enum { SCOPES = SIMT_SCOPE_CTA | SIMT_SCOPE_CLUSTER };
+_Static_assert((SIMT_READ | SIMT_WRITE | SIMT_ATOMIC) == 7 && SIMT_SCOPE_CLUSTER == 2 * SIMT_SCOPE_CTA, "as packed");
 
 static bool
 comes_before(Check *c, const SimtThread *t, const Touch *r)
 {
-	const CheckThread *ct = &c->thread[t->thread];
-	if (r->block != (uint32_t)t->block_index + 1)
-		return known_has(c->launch, ct->order.known, r->block - 1, thread_of(r), r->clock);
-	return thread_of(r) == t->thread || r->clock < c->met || ct->order.seen->at[thread_of(r)] >= r->clock;
+	const CheckThread *ct = &c->thread[agent_of(c, t)];
+	int64_t rank = (int64_t)r->block - 1 - (t->block_index - t->cluster_rank);
+	if (rank >= 0 && rank < c->blocks) {
+		int agent = (int)rank * c->per_block + thread_of(r);
+		if (agent == agent_of(c, t) || r->clock < c->met || ct->order.seen->at[agent] >= r->clock)
+			return true;
+	}
+	return known_has(c->launch, ct->order.known, r->block - 1, thread_of(r), r->clock);
 }
 
+/* Atomic operations may, if each reaches the other's block. */
 static bool
-may_meet(const Touch *a, const Touch *b)
+may_meet(const CheckLaunch *l, const Touch *a, const Touch *b)
 {
 	unsigned x = access_of(a), y = access_of(b);
 	bool one = a->block == b->block && a->site == b->site && a->turn == b->turn;
-	return !((x | y) & SIMT_WRITE) || (x & y & SIMT_ATOMIC) || (one && (x & y & SIMT_WRITE));
+	if (x & y & SIMT_ATOMIC)
+		return reaches(l, x, a->block - 1, b->block - 1) && reaches(l, y, b->block - 1, a->block - 1);
+	return !((x | y) & SIMT_WRITE) || (one && (x & y & SIMT_WRITE));
 }
 
 /* True: *race is what it meets without an order. */
@@ -348,7 +398,7 @@ look(Check *c, const SimtThread *t, const GlobalCell *cell, const Touch *now, To
 {
 	const Touch *all[] = {&cell->write, &cell->touch[0], &cell->touch[1]};
 	for (int i = 0; i < LEN(all); i++)
-		if (all[i]->block && !may_meet(now, all[i]) && !comes_before(c, t, all[i])) {
+		if (all[i]->block && !may_meet(c->launch, now, all[i]) && !comes_before(c, t, all[i])) {
 			*race = *all[i];
 			return true;
 		}
@@ -365,10 +415,11 @@ note(GlobalCell *cell, const Touch *now)
 	}
 	const Touch *first = &cell->touch[0], *second = &cell->touch[1];
 	bool is_other = first->block && first->block != now->block;
-	/* of one block two threads under one clock, while there is no other block */
-	bool is_twin = first->block == now->block && thread_of(first) != thread_of(now) && first->clock == now->clock &&
-	    (!second->block || second->block == now->block);
-	cell->touch[is_other || is_twin] = *now;
+	/* of one block two threads under one clock, or one that reaches fewer, while there is no other block */
+	bool is_alone = !second->block || second->block == now->block;
+	bool is_twin = first->block == now->block && thread_of(first) != thread_of(now) && first->clock == now->clock;
+	bool is_narrow = first->block == now->block && (access_of(first) & SCOPES) && !(access & SCOPES);
+	cell->touch[is_other || (is_alone && (is_twin || is_narrow))] = *now;
 }
 
 static void
@@ -425,11 +476,9 @@ traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned acc
 	}
 	if (!traffic->cell)
 		return true;
-	unsigned kind = access & (SIMT_READ | SIMT_WRITE | SIMT_ATOMIC | SIMT_VOLATILE);
-	if (kind & SIMT_VOLATILE)
-		kind = (kind & ~(unsigned)SIMT_VOLATILE) | SIMT_ATOMIC;
-	Touch now = {.block = (uint32_t)t->block_index + 1, .clock = c->thread[t->thread].clock, .turn = (uint32_t)t->steps,
-		.who = (uint16_t)(t->thread | (int)kind << WHO_BITS), .site = (uint16_t)t->site};
+	Touch now = {.block = (uint32_t)t->block_index + 1, .clock = c->thread[agent_of(c, t)].clock,
+		.turn = (uint32_t)t->steps, .who = who_of(t, access | (access & SIMT_VOLATILE ? SIMT_ATOMIC : 0)),
+		.site = (uint16_t)t->site};
 	for (int i = 0; i < bytes; i += 1 << traffic->shift)
 		touch_element(c, t, r, address + (uint64_t)i, &now);
 	return true;

@@ -127,7 +127,7 @@ touch(SimtThread *t, uint32_t at, void *user)
 static void
 leave(SimtThread *t, uint32_t at, void *user)
 {
-	simt_landed(t, at, CHUNK, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
+	simt_landed(t, t, at, CHUNK, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
 }
 
 /* n rows along K, each of `k` floats. */
