@@ -1,5 +1,6 @@
 /* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
 #include "driver/cli_build.h"
+#include "lower/lower.h"
 
 #include <string.h>
 
@@ -121,6 +122,7 @@ cli_inspect(Module *m, const Target *t, Inspection *out)
 	Text ptx = {0};
 	int registers, spills, stack;
 	inspect_func(m->funcs.at[0], t, m->cx->mem, out);
+	out->asked = lower_resident(m->funcs.at[0], t, m->cx->mem);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack))
 		inspect_resources(out, registers, spills, stack);

@@ -45,6 +45,7 @@ typedef struct Inspection {
 	bool all_mma;                                   /* every dot by a matrix instruction */
 	int registers, spills, stack;                   /* bytes of the last two; -1: not known */
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
+	int asked;                                      /* that it is asked to hold; 0: not said */
 } Inspection;
 
 /* Of a function after the whole pipeline of `t`; everything lives in mem. */

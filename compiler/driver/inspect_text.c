@@ -94,6 +94,8 @@ inspect_print(const Inspection *x, Text *out)
 	}
 	text_close(&last);
 	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);
+	if (x->asked > 0)
+		text_printf(out, "  %d block%s of a multiprocessor asked for\n", x->asked, x->asked == 1 ? "" : "s");
 	if (x->registers >= 0)
 		text_printf(out,
 		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a "

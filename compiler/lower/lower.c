@@ -501,7 +501,7 @@ begin(Lower *l)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
-		.min_blocks = parts_registers(l->f) ? 1 : 0};
+		.min_blocks = parts_registers(l->f) ? 1 : lower_resident(l->f, l->t, l->mem)};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
 	l->e->kernel_begin(l->e, &k, l->param, &l->shared);
 	wait_for_grids(l);

@@ -58,6 +58,8 @@ void lower_op(Lower *l, Op *op);
 /* Functions of angles branch.  Compilers below move loads of read-only memory down past branches, to where they are used,
  * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind
  * what no such load passes (PRIM_HOLD, of which no instruction is left). */
+/* resident.c: blocks that a multiprocessor is to hold, 0: not said */
+int lower_resident(Func *f, const Target *t, Arena *mem);
 bool lower_waits_at_angles(const Func *f);
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
