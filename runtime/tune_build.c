@@ -24,6 +24,7 @@ typedef struct Order {
 	_Atomic bool done;              /* the thread's last word: what follows is there to be taken */
 	Artefact artefact;
 	char *why;                      /* plain malloc: of a thread */
+	bool too_large;                 /* for the target, which `why` says */
 } Order;
 
 struct TuneWorks {
@@ -97,6 +98,7 @@ build_one(const TuneWorks *w, Order *o, Kernel *k)
 	if (!m || !compile_artefact(m, target_named(target), &o->artefact)) {
 		const Diag *d = cx->first;
 		o->why = strdup(d ? d->text : "it does not compile");
+		o->too_large = d && (d->code == DIAG_SMEM_LARGE || d->code == DIAG_TILE_REGISTERS);
 		artefact_close(&o->artefact);
 	} else {
 		finish_one(w, o);
@@ -213,7 +215,7 @@ take_over(TuneWorks *w)
 			o->todo = false;
 			w->t->k->program->cx->compiled += !o->why;
 			if (o->why)
-				candidate_drop(w->t, o->c, TGL_TUNE_FAILED, "%s", o->why);
+				candidate_drop(w->t, o->c, o->too_large ? TGL_TUNE_PRUNED : TGL_TUNE_FAILED, "%s", o->why);
 		} else if (o->todo && i > 0 && !unreadable) {
 			candidate_drop(w->t, o->c, TGL_TUNE_SKIPPED, "the budget was spent on compiling");
 		}

@@ -214,6 +214,14 @@ static const char source[] =
     "    y[i * B +: B] = 2.0 * x[i * B +: B];\n"
     "}\n"
     "example far { N = 300001; x = normal(0, 1); }\n"
+    "kernel wide<B = 16, C = 16>(a: in f16[N, N], y: out f32[N, N]) grid(i: cdiv(N, B))\n"
+    "    tune(B = {16, 128, 256}, C = {16, 1024}, stages = {2, 4}, warps = {1, 4, 64})\n"
+    "{\n"
+    "    var acc = zeros([B, 128], f32);\n"
+    "    for k in range(0, N, C) { acc += a[i * B +: B, k +: C] @ a[k +: C, 0 +: 128]; }\n"
+    "    y[i * B +: B, 0 +: 128] = acc;\n"
+    "}\n"
+    "example wide { N = 256; a = normal(0, 1); }\n"
     "kernel plain(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
     "example plain { N = 8; x = zeros; }\n"
     "kernel heavy<B = 128>(x: in f16[N, N], y: out f16[N, N]) grid(i: cdiv(N, B))\n"
@@ -760,6 +768,24 @@ test_gpu(void **state)
 	}
 }
 
+/* What needs too much shared memory, too many registers or threads is pruned, with the figures. */
+static void
+test_too_large(void **state)
+{
+	Fixture *f = *state;
+	int found[3] = {0};
+	const char *const says[] = {"bytes of shared memory; sm_90a has", "for each of 32 threads; at most", "'warps' must be"};
+	open_gpu(f);
+	TglTune t = tune(f, "wide", NULL, &(TglTuneOptions){.no_keep = true, .budget = 1000});
+	for (int i = 0; i < t.n; i++) {
+		assert_int_not_equal(t.candidate[i].state, TGL_TUNE_FAILED);
+		for (int k = 0; k < LEN(says); k++)
+			found[k] += t.candidate[i].state == TGL_TUNE_PRUNED && strstr(t.candidate[i].why, says[k]) != NULL;
+	}
+	assert_true(found[0] > 0 && found[1] > 0 && found[2] > 0);
+	tgl_tune_close(&t);
+}
+
 /* A compilation that takes longer than there is does not hold up the others. */
 static void
 test_slow_to_compile(void **state)
@@ -804,6 +830,7 @@ main(void)
 	    TEST(test_export),
 	    TEST(test_useless_results),
 	    TEST(test_gpu),
+	    TEST(test_too_large),
 	    TEST(test_slow_to_compile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
