@@ -213,13 +213,28 @@ elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 	return val_tile(at, build2(&e->b, binary_op[op], v[0], v[1]));
 }
 
+/* How a tensor's elements are had: a tile of it, or in a reference all of it. */
+static void
+help_read(Elab *e, int param, const char *then)
+{
+	const KernelParam *p = &e->kernel->params.at[param];
+	Text all = {0};
+	for (int d = 0; d < p->rank; d++)
+		text_printf(&all, "%s:", d ? ", " : "");
+	if (e->whole)
+		diag_help(e->cx, "read all of it first, as in %s[%s]%s", p->name, p->rank ? all.at : "", then);
+	else
+		diag_help(e->cx, "read a tile from it first, as in %s[%s]%s", p->name,
+		    p->rank == 1 ? "i * BLOCK +: BLOCK" : "i, 0 +: BLOCK", then);
+	text_close(&all);
+}
+
 static Val
 unary_wanted(Elab *e, const Val *a, const char *op, const char *wanted, Place at)
 {
 	diag_error(e->cx, at, DIAG_UNARY_OPERAND, op, wanted, val_describe(e, a));
 	if (a->kind == VAL_TENSOR)
-		diag_help(e->cx, "read a tile from it first, as in %s[i, 0 +: BLOCK]",
-		    e->kernel->params.at[a->param].name);
+		help_read(e, a->param, "");
 	else if (op[0] == '!' && val_is_number(a))
 		diag_help(e->cx, "compare it, as in 'x == 0', or invert bits with '~'");
 	return val_poison(at);
@@ -289,8 +304,7 @@ elab_cast(Elab *e, const Val *v, DType to, Place at)
 	if (!val_is_number(v)) {
 		diag_error(e->cx, at, DIAG_CAST_OPERAND, val_describe(e, v), dtype_info[to].text);
 		if (v->kind == VAL_TENSOR)
-			diag_help(e->cx, "read a tile from it first, as in %s[i, 0 +: BLOCK] as %s",
-			    e->kernel->params.at[v->param].name, dtype_info[to].text);
+			help_read(e, v->param, arena_printf(e->cx->mem, " as %s", dtype_info[to].text));
 		else if (is_pointer(v))
 			diag_help(e->cx, "convert what is loaded: load(p) as %s", dtype_info[to].text);
 		return val_poison(at);
