@@ -73,69 +73,85 @@ layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *t
 	*least = (nstarts * width + SECTOR - 1) / SECTOR;
 }
 
-int
-layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_bytes)
+/* `to`: from registers, lanes and so on to the offset in shared memory. */
+static int
+vector_of(const Layout *l, const F2 *to, int bytes, int max_bytes)
 {
-	F2 inverse, to;
-	if (!f2_invert(&shared->map, &inverse))
-		return 0;
-	to = f2_compose(&inverse, &l->map);
 	int n = 0;
-	while (n < l->in[IN_REGISTER] && bytes << (n + 1) <= max_bytes && to.col[n] == UINT64_C(1) << n)
+	while (n < l->in[IN_REGISTER] && bytes << (n + 1) <= max_bytes && to->col[n] == UINT64_C(1) << n)
 		n++;
 	for (; n > 0; n--) {
 		bool alone = true;
-		for (int i = n; i < to.nin; i++)
-			alone &= (to.col[i] & ((UINT64_C(1) << n) - 1)) == 0;
+		for (int i = n; i < to->nin; i++)
+			alone &= (to->col[i] & ((UINT64_C(1) << n) - 1)) == 0;
 		if (alone)
 			break;
 	}
 	return n;
 }
 
-/* Distinct words that the lanes [from, from + n) ask of the busiest bank. */
+int
+layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_bytes)
+{
+	F2 inverse;
+	if (!f2_invert(&shared->map, &inverse))
+		return 0;
+	const F2 to = f2_compose(&inverse, &l->map);
+	return vector_of(l, &to, bytes, max_bytes);
+}
+
+/* Distinct words that the lanes [from, from + n) ask of the busiest bank.  Each bank has a list of its own: all of them
+ * are short where there are few conflicts, which is what is looked for. */
 static int
 worst_bank(const F2 *to, int registers, int bytes, int width, int from, int n, int *words)
 {
-	int64_t seen[WARP_MAX * 4];
-	int nseen = 0, count[BANKS] = {0}, worst = 0;
+	int64_t seen[BANKS][WARP_MAX * 4];
+	int count[BANKS] = {0}, worst = 0;
 	for (int lane = from; lane < from + n; lane++) {
 		int64_t address = (int64_t)f2_apply(to, (uint64_t)lane << registers) * bytes;
 		for (int64_t w = address / BANK_BYTES; w <= (address + width - 1) / BANK_BYTES; w++) {
-			int before = nseen;
-			nseen = add_once(seen, nseen, w);
-			count[w % BANKS] += nseen - before;
-			worst = MAX(worst, count[w % BANKS]);
+			int bank = (int)(w % BANKS), before = count[bank];
+			count[bank] = add_once(seen[bank], before, w);
+			*words += count[bank] - before;
+			worst = MAX(worst, count[bank]);
 		}
 	}
-	*words += nseen;
 	return worst;
 }
 
-void
-layout_bank_passes(const Layout *l, const Layout *shared, int bytes, int vector, int *passes, int *least)
+static void
+passes_of(const Layout *l, const F2 *to, int bytes, int vector, int *passes, int *least)
 {
-	F2 inverse, to;
 	int lanes = 1 << l->in[IN_LANE], width = bytes << vector;
-	bool ok = f2_invert(&shared->map, &inverse);
-	assert(ok && lanes <= WARP_MAX && width <= 16);
-	(void)ok;
-	to = f2_compose(&inverse, &l->map);
+	assert(lanes <= WARP_MAX && width <= 16);
 	/* Accesses of 8 and 16 bytes go by half and quarter warps. */
 	int group = width <= BANK_BYTES ? lanes : MAX(1, lanes * BANK_BYTES / width);
 	*passes = *least = 0;
 	for (int from = 0; from < lanes; from += group) {
 		int words = 0;
-		*passes += worst_bank(&to, l->in[IN_REGISTER], bytes, width, from, group, &words);
+		*passes += worst_bank(to, l->in[IN_REGISTER], bytes, width, from, group, &words);
 		*least += (words + BANKS - 1) / BANKS;
 	}
 }
 
-static int
-trip_cost(const Layout *l, const Layout *shared, int bytes)
+void
+layout_bank_passes(const Layout *l, const Layout *shared, int bytes, int vector, int *passes, int *least)
 {
-	int passes, least, vector = layout_shared_vector(l, shared, bytes, 16);
-	layout_bank_passes(l, shared, bytes, vector, &passes, &least);
+	F2 inverse;
+	bool ok = f2_invert(&shared->map, &inverse);
+	assert(ok);
+	(void)ok;
+	const F2 to = f2_compose(&inverse, &l->map);
+	passes_of(l, &to, bytes, vector, passes, least);
+}
+
+/* Passes of all accesses that a tile in layout `l` takes on its way to or from shared memory. */
+static int
+trip_cost(const Layout *l, const F2 *inverse, int bytes)
+{
+	const F2 to = f2_compose(inverse, &l->map);
+	int passes, least, vector = vector_of(l, &to, bytes, 16);
+	passes_of(l, &to, bytes, vector, &passes, &least);
 	return passes << (l->in[IN_REGISTER] - vector);
 }
 
@@ -151,10 +167,16 @@ layout_best_shared(const Layout *src, const Layout *dst, int bytes)
 				order[n++] = d;
 		for (int vector = 0; vector <= 4 && bytes << vector <= 16; vector++)
 			for (int per_phase = 0; per_phase <= 3; per_phase++)
-				for (int phases = 0; phases <= 5; phases++) {
+				for (int phases = vector + per_phase > 0; phases <= 5; phases++) {
 					Layout s = layout_swizzled(src->rank, src->out, order, vector,
 					    per_phase, phases);
-					int cost = trip_cost(src, &s, bytes) + trip_cost(dst, &s, bytes);
+					F2 inverse;
+					bool ok = f2_invert(&s.map, &inverse);
+					assert(ok);
+					(void)ok;
+					int cost = trip_cost(src, &inverse, bytes);
+					if (best_cost < 0 || cost < best_cost)
+						cost += trip_cost(dst, &inverse, bytes);
 					if (best_cost < 0 || cost < best_cost) {
 						best = s;
 						best_cost = cost;
