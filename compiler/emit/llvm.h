@@ -103,6 +103,8 @@ void llvm_asm_result(LlvmAsm *a, RegType type);
 void llvm_asm_in(LlvmAsm *a, LLVMValueRef v, RegType type);
 void llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result);      /* what stands in a result's register before */
 /* Makes the call; results in out as values of the types they were added with. */
+/* Of a call: "convergent". */
+void llvm_attribute(EmitLlvm *l, LLVMValueRef call, const char *name);
 void llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type, LLVMValueRef *out);
 /* One result, up to three operands of one type. */
 LLVMValueRef llvm_asm_op(EmitLlvm *l, const char *text, RegType type, const LLVMValueRef *in, int n);

@@ -70,8 +70,8 @@ llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result)
 	vec_push(a->l->e.mem, &a->in, v);
 }
 
-static void
-attribute(EmitLlvm *l, LLVMValueRef call, const char *name)
+void
+llvm_attribute(EmitLlvm *l, LLVMValueRef call, const char *name)
 {
 	unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
 	LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
@@ -102,11 +102,11 @@ llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type,
 	    a->constraints.at ? a->constraints.at : "", a->constraints.n,
 	    (flags & (ASM_EFFECT | ASM_MEMORY)) != 0, false, LLVMInlineAsmDialectATT, false);
 	LLVMValueRef call = LLVMBuildCall2(l->b, fn, code, a->in.at, (unsigned)a->in.n, "");
-	attribute(l, call, "nounwind");
+	llvm_attribute(l, call, "nounwind");
 	if (flags & ASM_CONVERGENT)
-		attribute(l, call, "convergent");
+		llvm_attribute(l, call, "convergent");
 	if (!(flags & (ASM_EFFECT | ASM_MEMORY)))
-		attribute(l, call, "memory"); /* value 0: none */
+		llvm_attribute(l, call, "memory"); /* value 0: none */
 	for (int i = 0; i < a->result.n; i++) {
 		LLVMValueRef v =
 		    a->result.n == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");

@@ -31,6 +31,32 @@ put_words(Text *t, int *at, int n)
 	text_put(t, "}");
 }
 
+/* LLVM's own instruction, where its operands are plain words: inline text of fourteen operands takes LLVM far longer.
+ * False: it has none. */
+static bool
+mma_by_llvm(EmitLlvm *l, const MmaInfo *i, const MmaWords *w, const Reg *in[3], LLVMValueRef *out)
+{
+	char name[64];
+	LLVMValueRef arg[32];
+	const int words[] = {w->a, w->b, w->c};
+	int n = 0;
+	if (i->a != i->b || (i->a != TY_BF16 && i->a != TY_F32 && i->a != TY_I8 && i->a != TY_U8))
+		return false;
+	int length = snprintf(name, sizeof name, "llvm.nvvm.mma.m%dn%dk%d.row.col.%s", i->m, i->n, i->k, mma_type(i->a));
+	unsigned id = LLVMLookupIntrinsicID(name, (size_t)length);
+	if (!id || w->c < 2)
+		return false;
+	for (int k = 0; k < 3; k++)
+		for (int j = 0; j < words[k]; j++)
+			arg[n++] = llvm_value(l, in[k][j]);
+	LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->m, id, NULL, 0);
+	LLVMValueRef call = LLVMBuildCall2(l->b, LLVMGlobalGetValueType(f), f, arg, (unsigned)n, "");
+	llvm_attribute(l, call, "convergent");
+	for (int k = 0; k < w->c; k++)
+		out[k] = LLVMBuildExtractValue(l->b, call, (unsigned)k, "");
+	return true;
+}
+
 static void
 mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out)
 {
@@ -44,6 +70,11 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 	int at = 0;
 	if (i->warps != 1 || w.c > LEN(v))
 		die("%s is no instruction of one warp", i->name);
+	if (mma_by_llvm(l, i, &w, (const Reg *[]){a, b, c}, v)) {
+		for (int k = 0; k < w.c; k++)
+			out[k] = llvm_add(l, acc, v[k]);
+		return;
+	}
 	for (int k = 0; k < w.c; k++) {
 		type[k] = acc;
 		llvm_asm_result(&as, acc);
