@@ -15,6 +15,10 @@ typedef struct Omit {
 	OmitKind kind;
 	int n;                                          /* which of them is left out; -1: none, they are counted */
 	int count;                                      /* how many there were; of swizzles once they are known */
+	uint64_t code;                                  /* of all that was asked for: the same code has the same */
+	/* with n = -1, NULL: none: code that sets the byte of each bounds check that was false for a thread */
+	unsigned char *was_false;
+	int most;                                       /* bytes there */
 	Place place;                                    /* of the one left out */
 	const char *what;                               /* it is: "cp_wait", "store" */
 	uint64_t swizzle[OMIT_SWIZZLES / 64];           /* found by a run with n = -1, used by the others */

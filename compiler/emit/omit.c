@@ -7,7 +7,8 @@
  *     r11 = load.shared [r5 + r10]                 r11 = load.shared [r5 + r10]
  *
  * A swizzle is an exclusive or of 32 bits on the way to an address in shared memory.  That it is on such a way is seen only
- * later, so a first run (n = -1) notes which those are, and what there is to leave out, and a second one leaves out. */
+ * later, so a first run (n = -1) notes which those are, and what there is to leave out, and a second one leaves out.  A
+ * first run may also note which bounds checks were ever false: its code stores to memory of this process. */
 #include "emit/emit.h"
 
 #include <string.h>
@@ -15,6 +16,8 @@
 typedef struct Way {
 	uint64_t *set;          /* exclusive ors that a register comes from, by number; NULL: none */
 	bool is_constant;
+	bool is_thread;         /* the thread's number, or bits of it */
+	bool is_holder;         /* these are 0: the first of those that hold the same */
 } Way;
 
 typedef struct OmitState {
@@ -29,6 +32,14 @@ static OmitState *
 state(const Emitter *e)
 {
 	return e->state;
+}
+
+static void
+note_code(Emitter *e, uint64_t what)
+{
+	Omit *o = state(e)->o;
+	o->code = (o->code ^ what) * UINT64_C(0x9e3779b97f4a7c15);
+	o->code ^= o->code >> 29;
 }
 
 /* One more that could be left out: is it the one? */
@@ -52,7 +63,7 @@ static Way *
 way_of(OmitState *s, Reg r)
 {
 	while (s->way.n <= r)
-		vec_push(s->to->mem, &s->way, ((Way){NULL, false}));
+		vec_push(s->to->mem, &s->way, ((Way){.set = NULL}));
 	return &s->way.at[r];
 }
 
@@ -80,10 +91,20 @@ note_address(Emitter *e, Reg r)
 		s->o->swizzle[i] |= s->way.at[r].set[i];
 }
 
+static void
+note_holder(OmitState *s, EmitOp op, Reg r, Reg a, Reg b)
+{
+	if (op == EMIT_AND && way_of(s, a)->is_thread && way_of(s, b)->is_constant)
+		way_of(s, r)->is_thread = true;
+	if (op == EMIT_EQ && way_of(s, a)->is_thread && way_of(s, b)->is_constant)
+		way_of(s, r)->is_holder = true;
+}
+
 static Reg
 omit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
 {
 	OmitState *s = state(e);
+	note_code(e, (uint64_t)op);
 	bool is_xor = op == EMIT_XOR && s->to->type(s->to, a) == REG_I32 && s->at < OMIT_SWIZZLES;
 	if (is_xor) {
 		int i = s->at++;
@@ -91,6 +112,7 @@ omit_op(Emitter *e, EmitOp op, Reg a, Reg b, Reg c)
 			return a;
 	}
 	Reg r = s->to->op(s->to, op, a, b, c);
+	note_holder(s, op, r, a, b);
 	join_ways(s, r, a);
 	join_ways(s, r, b);
 	join_ways(s, r, c);
@@ -124,16 +146,41 @@ omit_pointer(Emitter *e, Reg base, Reg offset)
 
 /* ---- bounds checks ---- */
 
+/* Of those threads that hold the same element only the first writes it: nothing is checked by that. */
+static bool
+is_bounds_check(Emitter *e, Reg mask)
+{
+	return mask && !way_of(state(e), mask)->is_holder;
+}
+
+/* For the check that was counted last. */
+static void
+note_false(Emitter *e, Reg is_false)
+{
+	Omit *o = state(e)->o;
+	Emitter *to = state(e)->to;
+	if (o->kind != OMIT_MASK || o->n >= 0 || !o->was_false || o->count > o->most)
+		return;
+	Reg address = to->int_const(to, REG_I64, (int64_t)(intptr_t)&o->was_false[o->count - 1]);
+	Reg one = to->int_const(to, REG_I8, 1);
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1, .mask = is_false};
+	at.base = to->cast(to, CAST_BITS, REG_GLOBAL, address);
+	to->store(to, &at, &one);
+}
+
 static EmitAccess
 checked(Emitter *e, const EmitAccess *at, const char *what)
 {
 	EmitAccess x = *at;
+	note_code(e, 1000 + (uint64_t)at->space * 100 + (uint64_t)at->type * 10 + (uint64_t)at->n);
 	if (at->space == SPACE_SHARED) {
 		note_address(e, at->base);
 		note_address(e, at->offset);
 	}
-	if (at->mask && is_left_out(e, OMIT_MASK, what))
+	if (is_bounds_check(e, at->mask) && is_left_out(e, OMIT_MASK, what))
 		x.mask = 0;
+	else if (is_bounds_check(e, at->mask))
+		note_false(e, state(e)->to->op(state(e)->to, EMIT_NOT, at->mask, 0, 0));
 	return x;
 }
 
@@ -192,6 +239,7 @@ omit_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, in
 	OmitState *s = state(e);
 	Reg whole[3];
 	const char *what = prim_info[k].text;
+	note_code(e, 2000 + (uint64_t)k * 100 + (nimm ? (uint64_t)imm[0] : 0));
 	if ((is_barrier(k) && is_left_out(e, OMIT_BARRIER, what)) || (is_wait(k) && is_left_out(e, OMIT_WAIT, what)))
 		return;
 	for (int i = 0; i < nin; i++)
@@ -202,8 +250,13 @@ omit_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, in
 		memcpy(whole, in, sizeof whole);
 		whole[2] = s->to->int_const(s->to, REG_I32, k == PRIM_CP_ASYNC_16 ? 16 : imm[0]);
 		in = whole;
+	} else if (copies) {
+		Reg none = s->to->int_const(s->to, REG_I32, 0);
+		note_false(e, s->to->op(s->to, EMIT_EQ, in[2], none, 0));
 	}
 	s->to->prim(s->to, k, in, nin, imm, nimm, out, nout);
+	if (k == PRIM_THREAD)
+		way_of(s, out[0])->is_thread = true;
 }
 
 static Reg
@@ -273,6 +326,7 @@ emit_omit_open(Emitter *to, Omit *o)
 	OmitState *s = NEW(to->mem, OmitState);
 	*s = (OmitState){.to = to, .o = o, .place = NOWHERE};
 	o->count = 0;
+	o->code = 0;
 	*e = (Emitter){.target = to->target, .mem = to->mem, .state = s, .kernel_begin = omit_kernel_begin,
 	    .kernel_end = omit_kernel_end, .place = omit_place, .name = omit_name, .int_const = omit_int_const,
 	    .float_const = omit_float_const, .op = omit_op, .cast = omit_cast, .type = omit_type, .pack = omit_pack,

@@ -290,9 +290,8 @@ global_conflict(const Use *a, const Use *b)
 	return !same_threads(a->op, b->op);
 }
 
-/* Does the number go up by one each trip, back to 0 at n? */
-static bool
-turns(const Value *v, int64_t n)
+bool
+number_turns(const Value *v, int64_t n)
 {
 	const Op *loop = v->def ? NULL : v->block->parent;
 
@@ -314,7 +313,20 @@ slots_apart(const Use *a, const Use *b)
 {
 	if (!a->ring || a->ring != b->ring || a->slot != b->slot || a->age == 0)
 		return false;
-	return a->age % a->ring->type->slots != 0 && turns(a->slot, a->ring->type->slots);
+	return a->age % a->ring->type->slots != 0 && number_turns(a->slot, a->ring->type->slots);
+}
+
+static bool
+bytes_meet(const Use *a, const Use *b)
+{
+	if (a->lo >= b->hi || b->lo >= a->hi)
+		return false;
+	for (int i = 0; i < 64 && a->slots >> i; i++) {
+		int64_t at = a->lo + i * a->slot_bytes;
+		if ((a->slots >> i & 1) && at < b->hi && b->lo < at + a->slot_bytes)
+			return true;
+	}
+	return a->slots == 0;
 }
 
 /* Both touch the same bytes: from which threads? */
@@ -343,7 +355,7 @@ uses_conflict(const Use *a, const Use *b)
 		return MEET_NONE;
 	if (a->global)
 		return global_conflict(a, b) ? MEET_BLOCK : MEET_NONE;
-	if ((!a->write && !b->write) || a->lo >= b->hi || b->lo >= a->hi || slots_apart(a, b))
+	if ((!a->write && !b->write) || !bytes_meet(a, b) || slots_apart(a, b))
 		return MEET_NONE;
 	return owners_meet(a, b);
 }

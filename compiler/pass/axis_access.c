@@ -288,6 +288,31 @@ loop_stays_inside(const Axes *a, const Span *x, int d, const Value *start, int64
 	return INT64_C(1) << k == step->lo && extent <= step->lo && lo->div[0] >= k && axis_of(a, symbol)->div[0] >= k;
 }
 
+/* The same for an index times `by`, where the loop runs over the dimension's parts: to cdiv(dimension, by). */
+static bool
+part_stays_inside(const Axes *a, const Span *x, int d, const Value *start, int64_t extent)
+{
+	const Op *mul = start->def;
+	const Value *symbol = dim_symbol(a, x->tensor, d);
+	if (!mul || mul->kind != OP_MUL || !symbol)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		const Value *index = mul->in[i];
+		const AxisInfo *by = axis_of(a, mul->in[1 - i]);
+		const Op *loop = index->def ? NULL : index->block->parent;
+		const Op *parts = loop && loop->kind == OP_FOR && index->index == 0 ? loop->in[1]->def : NULL;
+		if (!parts || parts->kind != OP_CDIV || parts->in[0] != symbol || by->lo != by->hi || by->lo <= 0)
+			continue;
+		const AxisInfo *over = axis_of(a, parts->in[1]);
+		int k = log2_floor(by->lo);
+		bool whole = INT64_C(1) << k == by->lo && axis_of(a, symbol)->div[0] >= k;
+		if (over->lo == by->lo && over->hi == by->hi && axis_of(a, loop->in[0])->lo >= 0 &&
+		    axis_of(a, loop->in[2])->lo > 0 && (extent <= 1 || (whole && extent <= by->lo)))
+			return true;
+	}
+	return false;
+}
+
 bool
 access_is_inside(const Axes *a, const Op *op, int d)
 {
@@ -302,7 +327,8 @@ access_is_inside(const Axes *a, const Op *op, int d)
 	if (i->lo >= 0 && i->hi <= lo - extent)
 		return true;
 	return x.index[d] != 'g' &&
-	       (loop_stays_inside(a, &x, d, v, extent) || program_stays_inside(a, &x, d, v, extent));
+	       (loop_stays_inside(a, &x, d, v, extent) || part_stays_inside(a, &x, d, v, extent) ||
+		   program_stays_inside(a, &x, d, v, extent));
 }
 
 static void

@@ -130,8 +130,11 @@ static AxisInfo
 rule_cdiv(const Type *t, const AxisInfo *l, const AxisInfo *r)
 {
 	AxisInfo x = axis_unknown(t);
-	for (int d = 0; d < MAX(x.rank, 1); d++)
+	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		x.equal[d] = MIN(l->equal[d], r->equal[d]);
+		if (is_power(r) && l->contig[d] == 0)
+			x.div[d] = MAX(MIN(l->div[d], DIV_MOST) - log2_exact(r->lo), 0);
+	}
 	if (l->lo >= 0 && r->lo > 0)
 		set_range(&x, l->lo / r->hi, ((Wide)l->hi + r->lo - 1) / r->lo);
 	return x;

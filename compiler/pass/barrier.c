@@ -15,6 +15,7 @@
  * Copies that go on by themselves write when they are waited for, each thread for its own: a wait is a write of all that
  * such copies fill.  A persistent block meets before each program (lower/lower.c).  Inside roles there is no barrier of
  * the block: mbarriers order what goes through buffers there. */
+#include "pass/axis.h"
 #include "pass/barrier.h"
 
 #include "target/target.h"
@@ -27,6 +28,7 @@ typedef struct Barrier {
 	Module *m;
 	Arena *tmp;
 	const Target *t;
+	const Axes *axes;
 	Uses open;                                      /* since the last barrier */
 	VEC(const Op *) filled;                         /* allocs that copies fill by themselves */
 } Barrier;
@@ -35,7 +37,8 @@ static bool
 same_use(const Use *a, const Use *b)
 {
 	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
-	    a->is_old == b->is_old && a->loop == b->loop && a->age == b->age && a->met == b->met;
+	    a->is_old == b->is_old && a->loop == b->loop && a->age == b->age && a->met == b->met &&
+	    a->slots == b->slots;
 }
 
 static void
@@ -82,6 +85,7 @@ bytes_of(const Value *v, Use *u)
 
 	u->lo = op_int(of, "smem", 0);
 	u->hi = u->lo + slot * t->slots;
+	u->slot_bytes = slot;
 	if (v->def->kind == OP_SLOT) {
 		u->ring = v->def->in[0];
 		u->slot = v->def->in[1];
@@ -302,6 +306,54 @@ has_old_slot(const Barrier *k)
 	return false;
 }
 
+/* A power of two that divides how often a loop runs, log2. */
+static int
+trips_div(const Barrier *k, const Op *loop)
+{
+	if (loop->kind != OP_FOR)
+		return 0;
+	const AxisInfo *lo = axis_of(k->axes, loop->in[0]), *hi = axis_of(k->axes, loop->in[1]);
+	const AxisInfo *step = axis_of(k->axes, loop->in[2]);
+	int by = step->lo == step->hi && step->lo > 0 ? log2_floor(step->lo) : 0;
+	if (step->lo != INT64_C(1) << by)
+		return 0;
+	int div = MIN(lo->div[0], hi->div[0]);
+	return MIN(MAX(div - by, 0), 30);
+}
+
+static bool
+is_lone(const Barrier *k, const Use *u)
+{
+	for (int i = 0; i < k->open.n; i++)
+		if (k->open.at[i].op == u->op && k->open.at[i].lo == u->lo && k->open.at[i].age != u->age)
+			return false;
+	return true;
+}
+
+/* Where a ring stood when the loop ended is known only as far as the number of trips is, nor is where it begins when it is
+ * met again: the slot of the last trip is as far from the first one's as there were trips. */
+static void
+leave_rings(Barrier *k, const Op *loop)
+{
+	const Block *body = loop->region[loop->nregion - 1];
+	int64_t trips = INT64_C(1) << trips_div(k, loop);
+
+	for (int i = 0; i < k->open.n; i++) {
+		Use *u = &k->open.at[i];
+		if (!u->slot || u->slot->block != body || !u->ring)
+			continue;
+		int64_t n = u->ring->type->slots;
+		const Op *first = n <= 64 && number_turns(u->slot, n) ? loop->in[2 + u->slot->index]->def : NULL;
+		while (n % trips)
+			trips /= 2;
+		if (trips > 1 && first && first->kind == OP_CONST && is_lone(k, u))
+			for (int64_t s = 0; s < n; s++)
+				if ((s - op_int(first, "value", 0) + u->age) % trips == 0)
+					u->slots |= UINT64_C(1) << s;
+		u->ring = NULL;
+	}
+}
+
 static void
 walk_loop(Barrier *k, Op *op)
 {
@@ -319,10 +371,7 @@ walk_loop(Barrier *k, Op *op)
 	if (op->kind == OP_WHILE)
 		walk(k, op->region[0]);
 	join_uses(k, &at_exit);
-	/* Where a ring stood when the loop ended is not known, nor where it begins when it is met again. */
-	for (int i = 0; i < k->open.n; i++)
-		if (k->open.at[i].slot && k->open.at[i].slot->block == body)
-			k->open.at[i].ring = NULL;
+	leave_rings(k, op);
 }
 
 /* A copy that runs ahead stands in a branch that asks whether there is more to copy, and must come after those who read
@@ -403,6 +452,7 @@ pass_barrier(Module *m, const Target *t)
 		Barrier k = {.m = m, .tmp = m->cx->tmp, .t = t};
 		if (f->is_reference)
 			continue;
+		k.axes = axis_analyse(f, k.tmp);
 		find_filled(&k, f->body);
 		walk(&k, f->body);
 	}

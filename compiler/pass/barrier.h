@@ -19,6 +19,8 @@ typedef struct Use {
 	int64_t lo, hi;
 	const Value *ring, *slot;                       /* a slot of a buffer by a number that is not constant */
 	int age;                                        /* trips ago, of a loop that turns the ring */
+	int64_t slot_bytes;
+	uint64_t slots;                                 /* those of lo .. hi-1 that it may be; 0: any */
 	bool met;                                       /* each warp has met since */
 	const LowerOwners *owners;                      /* who touches what from lo on; NULL: anybody */
 } Use;
@@ -30,5 +32,7 @@ typedef struct Use {
  * same warp touches both times ask for a meeting of that warp alone. */
 Meet uses_conflict(const Use *before, const Use *after);
 bool defined_in(const Value *v, const Block *b);
+/* Does the number go up by one each trip of its loop, back to 0 at n? */
+bool number_turns(const Value *v, int64_t n);
 
 #endif

@@ -10,7 +10,9 @@
  * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
  * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
  * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  What a copy
- * fills by itself lives at least until the last wait. */
+ * fills by itself lives at least until the last wait.  Small scratch stands apart from all buffers too, so that what
+ * follows a pipelined loop need not wait for its last readers, where as many blocks as the warps leave room for still
+ * have theirs. */
 #include "pass/pass.h"
 
 #include "target/target.h"
@@ -19,6 +21,7 @@ enum {
 	SCRATCH_ALIGN = 128,                            /* a row of the banks */
 	BUFFER_ALIGN = 1024,                            /* what swizzled bulk copies and matrix descriptors ask for */
 	SMALL_BYTES = 4096,                             /* scratch up to here is kept apart from its neighbours' */
+	OWN_BYTES = 1024,                               /* that the system takes of each block's */
 };
 
 typedef struct Item {
@@ -129,13 +132,19 @@ find_uses(Smem *s)
 			extend(s, &s->items.at[k], s->waited);
 }
 
+static bool
+is_small_scratch(const Item *i)
+{
+	return i->is_scratch && i->bytes <= SMALL_BYTES;
+}
+
 /* Small scratch stands until its follower in the same block has run. */
 static void
 keep_apart(Smem *s)
 {
 	for (int k = 0; k + 1 < s->items.n; k++) {
 		Item *i = &s->items.at[k], *next = &s->items.at[k + 1];
-		if (i->is_scratch && next->is_scratch && i->bytes <= SMALL_BYTES && next->bytes <= SMALL_BYTES)
+		if (is_small_scratch(i) && is_small_scratch(next))
 			i->to = MAX(i->to, next->from);
 	}
 }
@@ -146,15 +155,19 @@ comes_before(const Item *a, const Item *b)
 	return a->bytes != b->bytes ? a->bytes > b->bytes : a->from < b->from;
 }
 
+/* `apart`: small scratch from buffers, whenever they live. */
 static bool
-overlap(const Item *a, int64_t offset, const Item *b)
+overlap(const Item *a, int64_t offset, const Item *b, bool apart)
 {
-	return a->from <= b->to && b->from <= a->to && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
+	bool meet = a->from <= b->to && b->from <= a->to;
+
+	apart = apart && ((is_small_scratch(a) && !b->is_scratch) || (is_small_scratch(b) && !a->is_scratch));
+	return (meet || apart) && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
 }
 
 /* The lowest offset at which nothing stands in the way: 0, or just after something. */
 static int64_t
-find_offset(Item *const *placed, int n, const Item *i)
+find_offset(Item *const *placed, int n, const Item *i, bool apart)
 {
 	int64_t best = -1;
 
@@ -163,15 +176,24 @@ find_offset(Item *const *placed, int n, const Item *i)
 		at = (at + i->align - 1) / i->align * i->align;
 		bool is_free = best < 0 || at < best;
 		for (int k = 0; k < n && is_free; k++)
-			is_free = !overlap(i, at, placed[k]);
+			is_free = !overlap(i, at, placed[k], apart);
 		if (is_free)
 			best = at;
 	}
 	return best;
 }
 
+/* Bytes that a block may have without fewer of them being resident than its warps allow. */
+static int64_t
+spare_bytes(const Smem *s, const Func *f)
+{
+	int blocks = s->t->max_warps / MAX(f->schedule.warps, 1);
+
+	return blocks ? s->t->shared_bytes_unit / blocks - OWN_BYTES : 0;
+}
+
 static void
-place_items(Smem *s, Func *f)
+place_items(Smem *s, Func *f, bool apart)
 {
 	Item **order = NEW_ARRAY(s->tmp, Item *, s->items.n);
 
@@ -184,7 +206,7 @@ place_items(Smem *s, Func *f)
 	f->shared_bytes = 0;
 	for (int k = 0; k < s->items.n; k++) {
 		Item *i = order[k];
-		i->offset = find_offset(order, k, i);
+		i->offset = find_offset(order, k, i, apart);
 		f->shared_bytes = MAX(f->shared_bytes, i->offset + i->bytes);
 		op_set_attr(s->m, i->op, attr_int(s->m, "smem", i->offset));
 	}
@@ -219,7 +241,9 @@ pass_smem(Module *m, const Target *t)
 			add_item(&s, k);
 		find_uses(&s);
 		keep_apart(&s);
-		place_items(&s, f);
+		place_items(&s, f, true);
+		if (f->shared_bytes > spare_bytes(&s, f))
+			place_items(&s, f, false);
 		check_size(&s, f);
 	}
 }

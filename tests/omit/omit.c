@@ -1,249 +1,112 @@
 /* Leaves out each barrier, wait, bounds check and swizzle of what the compiler made of kernels, one at a time, and looks
  * who notices.
  *
- *     omit [--targets=LIST] [--kinds=LIST] [--most=N] [--orders=N] [--all] FILE.tgl...
+ *     omit [--targets=LIST] [--kinds=LIST] [--most=N | --all] [--orders=N] [--against=TABLE] FILE.tgl...
  *
- * Each example of each kernel is run on the simt device as it is, and then once for each thing left out (emit/omit.c), with
- * the warps in several orders.  A report of the device's checks, or other results than before, is a catch.  The table
- * says for each kind how many were left out, and what came of it; behind it stand those that nobody missed, with their
- * places.  Of more than N (40) of a kind, N are taken, evenly spread; the table says so.  With --all they may be as many as
- * they like.  Fails if a barrier was not missed.  (A wait may be for copies that never are under way, as the one behind a
- * pipeline is, and a bounds check may keep out what a zero elsewhere keeps out too.) */
-#include "emit/emit.h"
-#include "runtime/runtime.h"
-#include "tests/opened.h"
+ * Each example of each kernel is run on the simt device as it is, and then once for each thing left out (emit/omit.c), in
+ * several ways (way.c) until somebody notices: a report of the device's checks, or other results than before, is a catch.
+ * The table says for each kind how many there are, how many were left out, and what came of it; behind it stand those that
+ * nobody missed, by their places.  Of more than N (40) of a kind, N are taken, evenly spread, and the table says so; --all
+ * takes all.
+ *
+ * A barrier or a wait that nobody misses is a fault, of the compiler or of this program: the exit status is 1.  With
+ * --against, so is whatever else is missed by nobody here but not in that table, which is this program's output: a sample
+ * can so be held against the run of all (table.txt). */
+#include "tests/omit/subject.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-enum { OUTPUTS_MOST = 16, ORDERS_MOST = 8, SIZES_MOST = 8, VARIANTS = 2, HANG_SECONDS = 60, TURNS_MOST = 20000000 };
-
-typedef enum Catch { CATCH_NONE, CATCH_REPORT, CATCH_WRONG, CATCH_CRASH, CATCH_KINDS } Catch;
 
 static const char *const kind_text[OMIT_KINDS] = {"barrier", "wait", "mask", "swizzle"};
 
 typedef struct Options {
 	const char *targets, *kinds;
 	int most, norders;
+	const char *against;                    /* the whole text of a table; NULL: none */
 } Options;
 
-/* What a child tells. */
-typedef struct Shared {
-	Omit omit;
-	char why[256];
-} Shared;
-
-typedef struct Outputs {
-	void *bytes[OUTPUTS_MOST];
-	size_t size[OUTPUTS_MOST];
-	int n;
-} Outputs;
-
-typedef struct Subject {
-	const char *path, *target;
-	int kernel, example;                    /* their numbers */
-	char name[64];
-	TglArg size[SIZES_MOST];                /* of the second variant */
-	char size_name[SIZES_MOST][32];
-	int nsize, nvariant;
-	Outputs good[VARIANTS][ORDERS_MOST];
-	Shared *shared;
-} Subject;
-
 typedef struct Tally {
-	int there, tried, by[CATCH_KINDS];
+	int there, tried, by[CATCH_KINDS], never;
 } Tally;
 
-/* ---- one run ---- */
+typedef struct Run {
+	Options o;
+	Tally all[OMIT_KINDS];
+	Text missed;
+	int nbad;
+	Shared *shared;
+} Run;
 
-static bool
-open_case(const Subject *s, Omit *omit, int variant, int order, Opened *x)
-{
-	char name[32];
-	TglCacheOptions no_cache = {.off = true};
-	TglDeviceOptions opt = {.threads = 1, .quick = true, .schedule = (uint64_t)order, .turns = TURNS_MOST};
-	TglCaseOptions one = {.seed = 1, .by_index = true, .index = s->example};
-	if (variant) {
-		one.args = s->size;
-		one.nargs = s->nsize;
-	}
-	*x = (Opened){.cx = tgl_context_open()};
-	tgl_context_cache(x->cx, &no_cache);
-	snprintf(name, sizeof name, "simt:%s", s->target);
-	x->dev = tgl_device_open(x->cx, name, &opt);
-	if (x->dev)
-		x->dev->hooks.omit = omit;
-	x->program = x->dev ? tgl_program_file(x->cx, s->path) : NULL;
-	x->k = x->program ? tgl_program_kernel(x->program, s->kernel) : NULL;
-	x->c = x->k ? tgl_case_open(x->dev, x->k, &one) : NULL;
-	return x->c != NULL;
-}
+/* ---- those that nobody missed: lines of one place, and how many there are in it ---- */
 
-static bool
-take_outputs(Opened *x, Outputs *out)
-{
-	TglParam p;
-	for (int i = 0; tgl_kernel_param(x->k, i, &p) && out->n < OUTPUTS_MOST; i++) {
-		if (p.kind == TGL_PARAM_SCALAR || p.access == TGL_IN || p.access == TGL_SCRATCH)
-			continue;
-		TglTensor *t = tgl_case_tensor(x->c, p.name);
-		size_t size = tgl_tensor_bytes(t);
-		void *bytes = malloc(size + 1);
-		if (!bytes || tgl_tensor_read(t, bytes, size) != TGL_OK || !tensor_guard_whole(t))
-			return false;
-		out->bytes[out->n] = bytes;
-		out->size[out->n++] = size;
-	}
-	return true;
-}
+typedef struct Missed {
+	char line[160];
+	int n;
+} Missed;
+
+typedef struct MissedList {
+	Missed at[512];
+	int n;
+} MissedList;
 
 static void
-drop_outputs(Outputs *o)
+note_missed(MissedList *m, const Subject *s, bool never)
 {
-	for (int i = 0; i < o->n; i++)
-		free(o->bytes[i]);
-	o->n = 0;
+	char line[160];
+	const Omit *o = &s->shared->omit;
+	snprintf(line, sizeof line, "%s %s %s %s line %d%s", s->name, s->target, kind_text[o->kind], o->what, o->place.line,
+	    never ? " never-false" : "");
+	for (int i = 0; i < m->n; i++)
+		if (strcmp(m->at[i].line, line) == 0) {
+			m->at[i].n++;
+			return;
+		}
+	if (m->n == LEN(m->at))
+		return;
+	snprintf(m->at[m->n].line, sizeof line, "%s", line);
+	m->at[m->n++].n = 1;
 }
 
-static bool
-same_outputs(const Outputs *a, const Outputs *b)
+/* Prints them, and counts those that are not in the table. */
+static void
+end_missed(Run *r, const MissedList *m, OmitKind kind)
 {
-	for (int i = 0; i < a->n; i++)
-		if (i >= b->n || a->size[i] != b->size[i] || memcmp(a->bytes[i], b->bytes[i], a->size[i]) != 0)
-			return false;
-	return a->n == b->n;
+	for (int i = 0; i < m->n; i++) {
+		char in_table[200];
+		text_printf(&r->missed, "    %s: %d\n", m->at[i].line, m->at[i].n);
+		snprintf(in_table, sizeof in_table, "    %s: ", m->at[i].line);
+		if (kind == OMIT_BARRIER || kind == OMIT_WAIT || (r->o.against && !strstr(r->o.against, in_table)))
+			r->nbad++;
+	}
 }
 
-static Catch
-run_once(const Subject *s, Omit *omit, int variant, int order, Outputs *out)
-{
-	Opened x;
-	Catch caught = CATCH_REPORT;
-	bool ran = open_case(s, omit, variant, order, &x) && tgl_case_run(x.c, NULL) == TGL_OK;
-	if (ran)
-		caught = take_outputs(&x, out) ? CATCH_NONE : CATCH_WRONG;
-	else
-		snprintf(s->shared->why, sizeof s->shared->why, "%s", tgl_error(x.cx)->message);
-	close_all(&x);
-	return caught;
-}
-
-/* ---- with one thing left out ---- */
+/* ---- */
 
 static void
-watch(int seconds)
+print_row(const char *name, const char *target, OmitKind kind, const Tally *t)
 {
-	struct itimerval t = {.it_value = {.tv_sec = seconds}};
-	setitimer(ITIMER_PROF, &t, NULL);
-}
-
-static Catch
-leave_out(const Subject *s, OmitKind kind, int n, const Options *o)
-{
-	int status = 0;
-	s->shared->omit.kind = kind;
-	s->shared->omit.n = n;
+	printf("%-26s %-8s %-8s %6d %6d %8d %6d %6d %7d %7d\n", name, target, kind_text[kind], t->there, t->tried,
+	    t->by[CATCH_REPORT], t->by[CATCH_WRONG], t->by[CATCH_CRASH], t->by[CATCH_NONE] - t->never, t->never);
 	fflush(stdout);
-	pid_t child = fork();
-	if (child == 0) {
-		watch(HANG_SECONDS);
-		for (int i = 0; i < s->nvariant * o->norders; i++) {
-			int variant = i % s->nvariant, order = i / s->nvariant;
-			Outputs out = {0};
-			Catch caught = run_once(s, &s->shared->omit, variant, order, &out);
-			if (caught == CATCH_NONE && !same_outputs(&out, &s->good[variant][order]))
-				caught = CATCH_WRONG;
-			drop_outputs(&out);
-			if (caught != CATCH_NONE)
-				_exit((int)caught);
-		}
-		_exit(CATCH_NONE);
-	}
-	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-		return CATCH_CRASH;
-	return (Catch)WEXITSTATUS(status);
-}
-
-static int
-count_of(const Subject *s, OmitKind kind)
-{
-	Omit *o = &s->shared->omit;
-	int n = 0;
-	if (kind != OMIT_SWIZZLE)
-		return o->count;
-	for (int i = 0; i < OMIT_SWIZZLES; i++)
-		n += (int)(o->swizzle[i / 64] >> i % 64 & 1);
-	return n;
-}
-
-/* Sizes somewhat smaller that are multiples of the same powers of two, so that the code is the same. */
-static void
-note_sizes(Subject *s, Opened *x)
-{
-	const char *name, *text;
-	for (int i = 0; tgl_kernel_symbol(x->k, i) && s->nsize < SIZES_MOST; i++)
-		for (int v = 0; tgl_case_value(x->c, v, &name, &text); v++) {
-			int64_t n = strtoll(text, NULL, 10), low = MIN(n & -n, 8);
-			if (strcmp(name, tgl_kernel_symbol(x->k, i)) != 0 || n <= 2 * low)
-				continue;
-			snprintf(s->size_name[s->nsize], sizeof s->size_name[0], "%s", name);
-			s->size[s->nsize] = tgl_arg_int(s->size_name[s->nsize], n - 2 * low);
-			s->nsize++;
-			break;
-		}
-}
-
-static bool
-run_good(Subject *s, int variant, const Options *o)
-{
-	bool good = true;
-	for (int order = 0; order < o->norders && good; order++) {
-		drop_outputs(&s->good[variant][order]);
-		good = run_once(s, order ? NULL : &s->shared->omit, variant, order, &s->good[variant][order]) == CATCH_NONE;
-	}
-	return good;
-}
-
-/* Notes what there is to leave out, and what results are right, in each order, for both variants of sizes, if other sizes
- * can be had and have the same code. */
-static bool
-prepare(Subject *s, OmitKind kind, const Options *o)
-{
-	s->shared->omit = (Omit){.kind = kind, .n = -1};
-	s->nvariant = 1;
-	if (!run_good(s, 0, o))
-		return false;
-	Omit first = s->shared->omit;
-	if (s->nsize && run_good(s, 1, o) && first.count == s->shared->omit.count &&
-	    memcmp(first.swizzle, s->shared->omit.swizzle, sizeof first.swizzle) == 0)
-		s->nvariant = 2;
-	s->shared->omit = first;
-	return true;
 }
 
 static Tally
-try_kind(Subject *s, OmitKind kind, const Options *o, Text *missed)
+try_kind(Subject *s, Run *r, MissedList *m)
 {
-	Tally t = {0};
-	t.there = count_of(s, kind);
-	int step = o->most > 0 && t.there > o->most ? (t.there + o->most - 1) / o->most : 1;
+	Tally t = {.there = subject_count(s)};
+	int most = r->o.most, step = most > 0 && t.there > most ? (t.there + most - 1) / most : 1;
 	for (int n = 0; n < t.there; n += step) {
-		Catch c = leave_out(s, kind, n, o);
+		bool never;
+		Catch c = subject_leave_out(s, n, &never);
 		t.tried++;
 		t.by[c]++;
+		t.never += c == CATCH_NONE && never;
 		if (c == CATCH_NONE)
-			text_printf(missed, "    %s %s: %s %d, %s of line %d\n", s->name, s->target, kind_text[kind], n,
-			    s->shared->omit.what, s->shared->omit.place.line);
+			note_missed(m, s, never);
 	}
 	return t;
 }
-
-/* ---- all ---- */
 
 static bool
 is_named(const char *list, const char *name)
@@ -255,63 +118,67 @@ is_named(const char *list, const char *name)
 	return false;
 }
 
-static int
-try_subject(Subject *s, const Options *o, Tally all[OMIT_KINDS], Text *missed)
+static void
+try_subject(Subject *s, Run *r)
 {
-	int nbad = 0;
-	for (int kind = 0; kind < OMIT_KINDS; kind++) {
-		if (o->kinds && !is_named(o->kinds, kind_text[kind]))
+	bool ok = subject_open(s, r->o.norders);
+	for (int kind = 0; ok && kind < OMIT_KINDS; kind++) {
+		MissedList missed = {.n = 0};
+		if (r->o.kinds && !is_named(r->o.kinds, kind_text[kind]))
 			continue;
-		if (!prepare(s, (OmitKind)kind, o)) {
-			fprintf(stderr, "omit: %s, %s, %s: as it is: %s\n", s->path, s->name, s->target, s->shared->why);
-			return 1;
-		}
-		Tally t = try_kind(s, (OmitKind)kind, o, missed);
-		all[kind].there += t.there;
-		all[kind].tried += t.tried;
+		ok = subject_prepare(s, (OmitKind)kind);
+		Tally t = ok ? try_kind(s, r, &missed) : (Tally){0};
+		end_missed(r, &missed, (OmitKind)kind);
+		r->all[kind].there += t.there;
+		r->all[kind].tried += t.tried;
+		r->all[kind].never += t.never;
 		for (int c = 0; c < CATCH_KINDS; c++)
-			all[kind].by[c] += t.by[c];
-		if (kind == OMIT_BARRIER)
-			nbad += t.by[CATCH_NONE];
+			r->all[kind].by[c] += t.by[c];
 		if (t.there)
-			printf("%-26s %-8s %-8s %6d %6d %8d %6d %6d %7d\n", s->name, s->target, kind_text[kind], t.there, t.tried,
-			    t.by[CATCH_REPORT], t.by[CATCH_WRONG], t.by[CATCH_CRASH], t.by[CATCH_NONE]);
-		fflush(stdout);
+			print_row(s->name, s->target, (OmitKind)kind, &t);
 	}
-	for (int i = 0; i < VARIANTS * o->norders; i++)
-		drop_outputs(&s->good[i % VARIANTS][i / VARIANTS]);
-	return nbad;
+	if (!ok) {
+		fprintf(stderr, "omit: %s, %s, %s: as it is: %s\n", s->path, s->name, s->target, s->shared->why);
+		r->nbad++;
+	}
+	subject_close(s);
 }
 
 /* Every example of a kernel but those for bench. */
-static int
-try_file(const char *path, const char *target, const Options *o, Tally all[OMIT_KINDS], Text *missed, Shared *shared)
+static void
+try_file(const char *path, const char *target, Run *r)
 {
-	int nbad = 0;
 	TglContext *cx = tgl_context_open();
 	TglProgram *p = tgl_program_file(cx, path);
 	TglExample example;
 	if (!p) {
 		fputs(tgl_error(cx)->text, stderr);
-		nbad = 1;
+		r->nbad++;
 	}
 	for (int i = 0; p && tgl_program_kernel(p, i); i++) {
 		TglKernel *k = tgl_program_kernel(p, i);
 		for (int e = 0; strcmp(tgl_kernel_file(k), path) == 0 && tgl_kernel_example(k, e, &example); e++) {
-			Opened x;
-			Subject s = {.path = path, .target = target, .kernel = i, .example = e, .shared = shared};
-			if (example.is_bench)
-				continue;
+			Subject s = {.path = path, .target = target, .kernel = i, .example = e, .shared = r->shared};
 			snprintf(s.name, sizeof s.name, "%s/%d", tgl_kernel_name(k), e);
-			if (open_case(&s, NULL, 0, 0, &x))
-				note_sizes(&s, &x);
-			close_all(&x);
-			nbad += try_subject(&s, o, all, missed);
+			if (!example.is_bench)
+				try_subject(&s, r);
 		}
 	}
 	tgl_program_close(&p);
 	tgl_context_close(&cx);
-	return nbad;
+}
+
+static const char *
+whole_file(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL;
+	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+	if (n >= 0 && (text = calloc((size_t)n + 1, 1)) && fseek(f, 0, SEEK_SET) == 0)
+		text[fread(text, 1, (size_t)n, f)] = '\0';
+	if (f)
+		fclose(f);
+	return text;
 }
 
 static const char *
@@ -333,6 +200,8 @@ take_option(Options *o, const char *arg)
 		o->most = atoi(v);
 	else if ((v = option(arg, "--orders=")))
 		o->norders = MIN(MAX(atoi(v), 1), ORDERS_MOST);
+	else if ((v = option(arg, "--against=")))
+		return (o->against = whole_file(v)) != NULL;
 	else if (strcmp(arg, "--all") == 0)
 		o->most = 0;
 	else
@@ -340,29 +209,38 @@ take_option(Options *o, const char *arg)
 	return true;
 }
 
+static void
+print_sums(Run *r)
+{
+	for (int k = 0; k < OMIT_KINDS; k++)
+		if (r->all[k].there)
+			print_row("all", "", (OmitKind)k, &r->all[k]);
+	for (int k = 0; k < OMIT_KINDS; k++)
+		if (r->all[k].tried < r->all[k].there)
+			printf("a sample of the %ss: %d of %d, evenly spread\n", kind_text[k], r->all[k].tried, r->all[k].there);
+	printf("not missed:\n%s", r->missed.at ? r->missed.at : "    none\n");
+}
+
 int
 main(int argc, char **argv)
 {
-	Options o = {.targets = "sm_80,sm_90a", .most = 40, .norders = 3};
-	Tally all[OMIT_KINDS] = {0};
-	Text missed = {0};
-	int nbad = 0;
-	Shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED)
+	Run r = {.o = {.targets = "sm_75,sm_90a", .most = 40, .norders = 3}};
+	r.shared = mmap(NULL, sizeof *r.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (r.shared == MAP_FAILED)
 		return fprintf(stderr, "omit: no memory\n"), 2;
-	for (int i = 1; i < argc; i++)
-		if (argv[i][0] == '-' && !take_option(&o, argv[i]))
-			return fprintf(stderr, "omit: unknown option %s\n", argv[i]), 2;
-	printf("%-26s %-8s %-8s %6s %6s %8s %6s %6s %7s\n", "kernel", "target", "what", "there", "tried", "reported", "wrong",
-	    "crash", "missed");
+	printf("#");
+	for (int i = 1; i < argc; i++) {
+		printf(" %s", argv[i]);
+		if (argv[i][0] == '-' && !take_option(&r.o, argv[i]))
+			return fprintf(stderr, "omit: unknown option or no such file: %s\n", argv[i]), 2;
+	}
+	printf("\n%-26s %-8s %-8s %6s %6s %8s %6s %6s %7s %7s\n", "kernel", "target", "what", "there", "tried", "reported",
+	    "wrong", "crash", "unseen", "never");
 	for (int i = 1; i < argc; i++)
 		for (int t = 0; argv[i][0] != '-' && target_at(t); t++)
-			if (target_at(t)->kind == TARGET_PTX && is_named(o.targets, target_at(t)->name))
-				nbad += try_file(argv[i], target_at(t)->name, &o, all, &missed, shared);
-	for (int k = 0; k < OMIT_KINDS; k++)
-		printf("%-26s %-8s %-8s %6d %6d %8d %6d %6d %7d\n", "all", "", kind_text[k], all[k].there, all[k].tried,
-		    all[k].by[CATCH_REPORT], all[k].by[CATCH_WRONG], all[k].by[CATCH_CRASH], all[k].by[CATCH_NONE]);
-	printf("not missed:\n%s", missed.at ? missed.at : "    none\n");
-	text_close(&missed);
-	return nbad > 0;
+			if (target_at(t)->kind == TARGET_PTX && is_named(r.o.targets, target_at(t)->name))
+				try_file(argv[i], target_at(t)->name, &r);
+	print_sums(&r);
+	text_close(&r.missed);
+	return r.nbad > 0;
 }
