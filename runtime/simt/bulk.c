@@ -193,6 +193,10 @@ PRIMITIVE(simt_bulk_wait)
 	while (mine->stores && (int64_t)mine->stores->group < (int64_t)mine->store_commits - imm[0]) {
 		BulkCopy *c = mine->stores;
 		write_bytes(c);
+		if (a->checks && c->map)
+			simt_box_landed(c);
+		else if (a->checks)
+			simt_global_landed(t, (uint64_t)(uintptr_t)c->global, c->bytes);
 		free(c->read);
 		mine->stores = c->next;
 		c->next = a->spare_bulk;

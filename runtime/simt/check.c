@@ -177,6 +177,14 @@ simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, uns
 }
 
 void
+simt_global_landed(SimtThread *t, uint64_t address, int bytes)
+{
+	Check *c = check_of(t);
+	if (c)
+		traffic_land(c, t, address, bytes);
+}
+
+void
 simt_fenced(SimtThread *t, SimtFence kind)
 {
 	Check *c = check_of(t);

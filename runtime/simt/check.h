@@ -17,9 +17,10 @@ enum {
 
 /* ---- clocks.c ----
  *
- * Agents are the threads of a cluster's blocks (block r's from r * T on) and mbarriers with the copies that they count.  An agent's accesses carry
- * its clock, which goes up when others may learn of what it did.  A Seen says of every agent up to which clock its
- * accesses come before what is done now.  What is under way and not waited for comes before nothing (cells.c). */
+ * Agents are the threads of a cluster's blocks (block r's from r * T on) and mbarriers with the copies that they count.
+ * An agent's accesses carry its clock, which goes up when others may learn of what it did.  A Seen says of every agent up
+ * to which clock its accesses come before what is done now.  What is under way and not waited for comes before nothing
+ * (cells.c). */
 typedef struct Seen {
 	int refs;
 	bool is_kept;                                   /* by a release: it lives as long as the launch */
@@ -132,6 +133,8 @@ void traffic_close(CheckLaunch *l);
 bool range_index(const SimtRange *r, int64_t element, int64_t at[MAX_RANK]);
 /* False, and reported: it lies in no range. */
 bool traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access);
+/* A write that t had under way there is over, and t knows. */
+void traffic_land(Check *c, SimtThread *t, uint64_t address, int bytes);
 void traffic_order(Check *c, SimtThread *t, uint64_t address, unsigned access);
 bool known_has(CheckLaunch *l, const Known *k, uint32_t block, int thread, uint32_t clock);
 const Known *known_join(CheckLaunch *l, const Known *a, const Known *b);

@@ -365,8 +365,11 @@ report_global_race(Check *c, const CheckParty *now, const CheckParty *before, co
 	party_words(l, now, false, x.label, sizeof x.label);
 	party_words(l, before, true, x.note, sizeof x.note);
 	if (now->access & before->access & SIMT_ATOMIC)
-		snprintf(x.help, sizeof x.help, "an atomic operation of scope cta counts within its program alone, one of scope "
-		    "cluster within its cluster: scope = gpu counts for all");
+		snprintf(x.help, sizeof x.help, "an atomic operation of scope %s alone; scope = gpu counts for all",
+		    (now->access | before->access) & SIMT_SCOPE_CTA ? "cta counts within its program"
+								    : "cluster counts within its cluster");
+	else if (before->access & SIMT_ASYNC)
+		snprintf(x.help, sizeof x.help, "it may be under way still: its thread must wait for it first (bulk_wait)");
 	else if (now->block == before->block)
 		snprintf(x.help, sizeof x.help, "two threads of one program: the code made for it lacks a barrier");
 	else

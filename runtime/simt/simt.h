@@ -101,6 +101,9 @@ void simt_check_see(SimtThread *t, uint64_t object);
  * before what threads do that see the mbarrier. */
 void simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
 
+/* The same of a write to global memory, which t waited for. */
+void simt_global_landed(SimtThread *t, uint64_t address, int bytes);
+
 typedef enum SimtFence {
 	SIMT_FENCE_GPU,                                 /* of all memory, towards the whole device */
 	SIMT_FENCE_MBAR,                                /* of mbarriers just set up, towards the cluster */

@@ -154,6 +154,23 @@ simt_box_store(const BulkCopy *c, const uint8_t *box)
 	}
 }
 
+static uint64_t
+address_of(const BulkCopy *c, const Row *r, int from)
+{
+	return r->at + (uint64_t)(((int64_t)c->first[0] + from) * element_bytes(c->map));
+}
+
+void
+simt_box_landed(const BulkCopy *c)
+{
+	for (int i = 0, n = row_count(c->map), from, to; i < n; i++) {
+		Row r = row_of(c, i);
+		clip(c, &r, &from, &to);
+		if (to > from)
+			simt_global_landed(c->by, address_of(c, &r, from), (to - from) * element_bytes(c->map));
+	}
+}
+
 /* ---- primitives ---- */
 
 /* A box at the coordinates in[at …]; its part of the tensor is touched. */
@@ -175,8 +192,8 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 		Row r = row_of(&c, i);
 		clip(&c, &r, &from, &to);
 		if (to > from)
-			simt_global_at(t, r.at + (uint64_t)(((int64_t)c.first[0] + from) * element_bytes(m)),
-			    (to - from) * element_bytes(m), element_bytes(m), access | SIMT_ASYNC | SIMT_TENSOR);
+			simt_global_at(t, address_of(&c, &r, from), (to - from) * element_bytes(m), element_bytes(m),
+			    access | SIMT_ASYNC | SIMT_TENSOR);
 	}
 	return c;
 }

@@ -28,6 +28,7 @@ typedef struct GlobalCell {
 } GlobalCell;
 
 enum { WHO_BITS = 10, STRIPES = 64, PLACES = 1 << 12 };
+static const uint32_t UNDER_WAY = UINT32_MAX;           /* the clock of a bulk copy's write until it is waited for */
 
 struct Traffic {
 	GlobalCell *cell;                               /* NULL: there is none */
@@ -350,18 +351,25 @@ thread_of(const Touch *t)
 	return t->who & ((1 << WHO_BITS) - 1);
 }
 
-/* SimtAccess, of which READ, WRITE, ATOMIC and the scopes are kept. */
+/* SimtAccess, of which READ, WRITE, ATOMIC and the scopes are kept, and whether it is a bulk copy's write. */
 static unsigned
 access_of(const Touch *t)
 {
 	unsigned bits = t->who >> WHO_BITS;
-	return (bits & 7) | (bits >> 3 & 3) * SIMT_SCOPE_CTA;
+	return (bits & 7) | (bits >> 3 & 3) * SIMT_SCOPE_CTA | (bits >> 5 ? SIMT_ASYNC | SIMT_TENSOR : 0);
+}
+
+/* Is it begun, and over when it was waited for? */
+static bool
+is_begun(unsigned access)
+{
+	return (access & SIMT_ASYNC) && (access & SIMT_WRITE);
 }
 
 static uint16_t
 who_of(const SimtThread *t, unsigned access)
 {
-	unsigned bits = (access & 7) | (access / SIMT_SCOPE_CTA & 3) << 3;
+	unsigned bits = (access & 7) | (access / SIMT_SCOPE_CTA & 3) << 3 | (unsigned)is_begun(access) << 5;
 	return (uint16_t)((unsigned)t->thread | bits << WHO_BITS);
 }
 
@@ -371,6 +379,8 @@ _Static_assert((SIMT_READ | SIMT_WRITE | SIMT_ATOMIC) == 7 && SIMT_SCOPE_CLUSTER
 static bool
 comes_before(Check *c, const SimtThread *t, const Touch *r)
 {
+	if (r->clock == UNDER_WAY)
+		return false;
 	const CheckThread *ct = &c->thread[agent_of(c, t)];
 	int64_t rank = (int64_t)r->block - 1 - (t->block_index - t->cluster_rank);
 	if (rank >= 0 && rank < c->blocks) {
@@ -476,10 +486,30 @@ traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned acc
 	}
 	if (!traffic->cell)
 		return true;
-	Touch now = {.block = (uint32_t)t->block_index + 1, .clock = c->thread[agent_of(c, t)].clock,
+	Touch now = {.block = (uint32_t)t->block_index + 1,
+		.clock = is_begun(access) ? UNDER_WAY : c->thread[agent_of(c, t)].clock,
 		.turn = (uint32_t)t->steps, .who = who_of(t, access | (access & SIMT_VOLATILE ? SIMT_ATOMIC : 0)),
 		.site = (uint16_t)t->site};
 	for (int i = 0; i < bytes; i += 1 << traffic->shift)
 		touch_element(c, t, r, address + (uint64_t)i, &now);
 	return true;
+}
+
+void
+traffic_land(Check *c, SimtThread *t, uint64_t address, int bytes)
+{
+	const SimtRange *r = range_of(c, address);
+	Traffic *traffic = r ? &c->launch->traffic[r - c->launch->launch->range] : NULL;
+	if (!traffic || !traffic->cell || address + (uint64_t)bytes > r->high)
+		return;
+	for (int k = 0; k < bytes; k += 1 << traffic->shift) {
+		uint64_t i = (address + (uint64_t)k - r->low) >> traffic->shift;
+		Touch *w = &traffic->cell[i].write;
+		uint8_t *lock = &traffic->lock[i % STRIPES];
+		while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+			;
+		if (w->block == (uint32_t)t->block_index + 1 && thread_of(w) == t->thread && w->clock == UNDER_WAY)
+			w->clock = c->thread[agent_of(c, t)].clock;
+		__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+	}
 }

@@ -505,6 +505,48 @@ mixed_scopes(void **state)
 	found(r, narrow_then_wide, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 2, 1);
 }
 
+/* ---- bulk copies to global memory ---- */
+
+/* Each block stores 64 bytes of its own; the one that comes last reads all.  Faults: it is waited for until the bytes
+ * are read, not until they are written; its own thread reads without waiting. */
+static void
+bulk_stores(SimtThread *t, const uint64_t *param)
+{
+	int fault = trial_of(param)->fault;
+	uint64_t mine = param[1] + 64 + 64 * (uint64_t)t->block_index;
+	const int64_t all[] = {0};
+	if (t->thread < 16)
+		put(t, 4, 4 * (uint32_t)t->thread);
+	t->site = 4;
+	simt_fence_async(t, NULL, NULL, NULL);
+	barrier(t);
+	if (t->thread)
+		return;
+	t->site = 1;
+	simt_bulk_store(t, (const uint64_t[]){mine, 0, 64}, NULL, NULL);
+	simt_bulk_commit(t, NULL, NULL, NULL);
+	if (fault == 2)
+		load(t, 5, mine);
+	if (fault == 1)
+		simt_bulk_wait_read(t, NULL, all, NULL);
+	else
+		simt_bulk_wait(t, NULL, all, NULL);
+	if (count(t, 2, param[1], BOTH) == t->nblocks)
+		for (uint64_t i = 0; i < 16 * (uint64_t)t->nblocks; i++)
+			load(t, 3, param[1] + 64 + 4 * i);
+}
+
+static void
+stores(void **state)
+{
+	Trial *r = *state;
+	clean(r, bulk_stores, 3, 1);
+	found(r, bulk_stores, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
+	assert_string_equal(r->found.at[0].part[2], "a bulk copy");
+	assert_non_null(strstr(r->found.at[0].help, "under way still"));
+	found(r, bulk_stores, 2, 3, 1, DIAG_SIMT_RACE_GLOBAL, 5, 1);
+}
+
 /* ---- all of it ---- */
 
 static int
@@ -536,7 +578,7 @@ main(void)
 	    cmocka_unit_test(cluster_barriers), cmocka_unit_test(early), cmocka_unit_test(ended),
 	    cmocka_unit_test(remote_arrivals), cmocka_unit_test(multicast), cmocka_unit_test(sends),
 	    cmocka_unit_test(global_memory), cmocka_unit_test(scopes), cmocka_unit_test(cluster_scope),
-	    cmocka_unit_test(block_scope), cmocka_unit_test(mixed_scopes),
+	    cmocka_unit_test(block_scope), cmocka_unit_test(mixed_scopes), cmocka_unit_test(stores),
 	};
 	return cmocka_run_group_tests(tests, open_trial, close_trial);
 }
