@@ -16,11 +16,12 @@ line_json(const InspectLine *x)
 {
 	Text type = {0};
 	type_print(x->tile, &type);
-	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:s?, s:I, s:I, s:s?}", "line",
+	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}", "line",
 	    x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at, "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", x->touched, "least_sectors", x->least, "bounds_tested", x->tested, "into_shared",
 	    banks_json(&x->in), "from_shared", banks_json(&x->out), "way", x->way, "shared_at", (json_int_t)x->smem,
-	    "shared_bytes", (json_int_t)x->smem_bytes, "reason", x->reason);
+	    "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
+	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason);
 	text_close(&type);
 	return j;
 }

@@ -213,6 +213,75 @@ note_op(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	return true;
 }
 
+/* ---- how long a buffer is needed ---- */
+
+static const Op *
+buffer_of(const Value *v)
+{
+	while (v->def && v->def->kind == OP_SLOT)
+		v = v->def->in[0];
+	return v->def;
+}
+
+static bool
+uses(const Op *op, const Op *alloc)
+{
+	for (int k = 0; k < op->nin; k++)
+		if (buffer_of(op->in[k]) == alloc)
+			return true;
+	return false;
+}
+
+static bool
+waits(const Op *op)
+{
+	return op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT;
+}
+
+/* The op of the block `home` that holds `op`, to its end; NULL: none does. */
+static const Op *
+holder(const Op *op, const Block *home)
+{
+	while (op && op->home != home)
+		op = op->home->parent;
+	return op;
+}
+
+/* The lines of an op and all in it. */
+static void
+note_lines(InspectLine *x, const Op *op)
+{
+	const Block *home = op->home;
+	for (const Op *at = op, *end = op->next; at && at != end; at = op_after(at, home)) {
+		if (at->place.line <= 0)
+			continue;
+		x->live_from = MIN(x->live_from, at->place.line);
+		x->live_to = MAX(x->live_to, at->place.line);
+	}
+}
+
+/* As pass smem sees it: to its last use, where copies fill it to the last wait, each with the loop that holds it. */
+static void
+note_life(InspectLine *x, const Func *f)
+{
+	const Op *wait = NULL;
+	bool filled = false;
+	x->live_from = x->live_to = x->op->place.line;
+	if (x->op->kind != OP_ALLOC)
+		return;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (waits(op))
+			wait = op;
+		const Op *held = uses(op, x->op) ? holder(op, x->op->home) : NULL;
+		if (held)
+			note_lines(x, held);
+		filled |= held && (op->kind == OP_COPY || op->kind == OP_DOT_START);
+	}
+	wait = filled ? holder(wait, x->op->home) : NULL;
+	if (wait)
+		note_lines(x, wait);
+}
+
 void
 inspect_func(const Func *f, const Target *t, Arena *mem, Inspection *out)
 {
@@ -221,6 +290,7 @@ inspect_func(const Func *f, const Target *t, Arena *mem, Inspection *out)
 		InspectLine x;
 		if (!note_op(&x, op, t, mem))
 			continue;
+		note_life(&x, f);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;

@@ -33,6 +33,7 @@ typedef struct InspectLine {
 	InspectBanks in, out;                           /* to shared memory, and from it */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
+	int live_from, live_to;                         /* source lines between which that is needed, whole loops */
 	const char *reason;                             /* dots without a matrix instruction: why; else NULL */
 } InspectLine;
 

@@ -6,12 +6,21 @@
 
 #include <string.h>
 
+/* Between what is said of a line. */
 static void
-put_banks(const InspectBanks *b, const char *way, Text *out)
+put_next(Text *out, size_t begun)
+{
+	if (out->n > begun)
+		text_put(out, "; ");
+}
+
+static void
+put_banks(const InspectBanks *b, const char *way, Text *out, size_t begun)
 {
 	if (b->bytes == 0)
 		return;
-	text_printf(out, "; %s shared memory %d bytes at a time, %d of %d passes", way, b->bytes, b->passes, b->least);
+	put_next(out, begun);
+	text_printf(out, "%s shared memory %d bytes at a time, %d of %d passes", way, b->bytes, b->passes, b->least);
 	if (b->passes > b->least)
 		text_put(out, " (bank conflicts)");
 }
@@ -28,8 +37,17 @@ put_memory(const InspectLine *x, Text *out)
 }
 
 static void
+put_place(const InspectLine *x, Text *out)
+{
+	text_printf(out, "%lld bytes at %lld of shared memory", (long long)x->smem_bytes, (long long)x->smem);
+	if (x->op->kind == OP_ALLOC)
+		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
+}
+
+static void
 put_details(const InspectLine *x, Text *out)
 {
+	size_t begun = out->n;
 	switch (x->kind) {
 	case INSPECT_ACCESS:
 	case INSPECT_COPY:
@@ -50,12 +68,12 @@ put_details(const InspectLine *x, Text *out)
 		text_put(out, x->smem_bytes ? "across warps" : "within a warp");
 		break;
 	}
-	put_banks(&x->in, "into", out);
-	put_banks(&x->out, "from", out);
-	if (x->smem_bytes > 0)
-		text_printf(out, "%s%lld bytes at %lld of shared memory",
-		    x->way || x->kind != INSPECT_SHARED ? "; " : "", (long long)x->smem_bytes,
-		    (long long)x->smem);
+	put_banks(&x->in, "into", out, begun);
+	put_banks(&x->out, "from", out, begun);
+	if (x->smem_bytes > 0) {
+		put_next(out, begun);
+		put_place(x, out);
+	}
 }
 
 static void

@@ -17,6 +17,27 @@ for k in pair waves; do
 	refuse "asked for"
 done
 expect 0 '"bank_conflicts": 0' inspect expect_wrong.tgl --json
+
+# Shared memory with the lines in which it is needed.
+cat >two.tgl <<'END'
+kernel twice<B = 64>(a: in f16[M, K], b: in f16[K, N], c: in f16[L, N], y: out f32[M, N]) grid(i: cdiv(M, B), j: cdiv(N, B)) {
+    var s = zeros([B, B], f32);
+    for k in range(0, K, 64) {
+        s += a[i * B +: B, k +: 64] @ b[k +: 64, j * B +: B];
+    }
+    var t = zeros([B, B], f32);
+    let p = (s * 0.5) as f16;
+    for k in range(0, L, 64) {
+        t += p @ c[k +: 64, j * B +: B];
+    }
+    y[i * B +: B, j * B +: B] = t;
+}
+example twice { M = 256; K = 512; N = 256; L = 512; a = normal(0, 1); b = normal(0, 1); c = normal(0, 1); }
+END
+expect 0 '^  9:18 .* bytes at 65536 of shared memory, needed in lines 8 to 9' inspect two.tgl
+holds grep -q '^  4:14  *buffer .* bytes at 0 of shared memory, needed in lines 3 to 9' "$out"
+refuse ' ; '
+expect 0 '"needed_lines": ' inspect two.tgl --json
 expect 1 "there is no kernel 'nothing'" inspect expect_wrong.tgl nothing
 expect 1 "no target is called 'sm_1'" inspect expect_wrong.tgl --target=sm_1
 expect 1 "vector(x) == 16 *good" check expect_wrong.tgl
