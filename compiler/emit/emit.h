@@ -16,9 +16,12 @@ typedef struct Omit {
 	int n;                                          /* which of them is left out; -1: none, they are counted */
 	int count;                                      /* how many there were; of swizzles once they are known */
 	uint64_t code;                                  /* of all that was asked for: the same code has the same */
-	/* with n = -1, NULL: none: code that sets the byte of each bounds check that was false for a thread */
+	/* With n = -1; of each the first `most`, each NULL: none.  Bytes that the code sets where a bounds check was false
+	 * for a thread; what each is, and where. */
 	unsigned char *was_false;
-	int most;                                       /* bytes there */
+	Place *place_of;
+	const char **what_of;
+	int most;
 	Place place;                                    /* of the one left out */
 	const char *what;                               /* it is: "cp_wait", "store" */
 	uint64_t swizzle[OMIT_SWIZZLES / 64];           /* found by a run with n = -1, used by the others */

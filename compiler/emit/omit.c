@@ -50,6 +50,10 @@ is_left_out(Emitter *e, OmitKind kind, const char *what)
 	if (kind != s->o->kind)
 		return false;
 	int i = s->o->count++;
+	if (s->o->n < 0 && s->o->place_of && i < s->o->most) {
+		s->o->place_of[i] = s->place;
+		s->o->what_of[i] = what;
+	}
 	if (i != s->o->n)
 		return false;
 	s->o->place = s->place;

@@ -35,6 +35,8 @@ typedef struct Way {
 typedef struct Shared {
 	Omit omit;
 	unsigned char was_false[MASKS_MOST];
+	Place place[MASKS_MOST];                        /* of each bounds check, and what it is */
+	const char *what[MASKS_MOST];
 	char why[256];
 } Shared;
 

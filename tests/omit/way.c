@@ -72,7 +72,7 @@ add_larger(Subject *s, Opened *x)
 	for (int k = 0; k < LEN(steps); k++)
 		for (int i = 0; (name = integer_at(x, i, &n)); i++) {
 			int64_t step = n & -n, more = steps[k] * (step < 64 ? 2 : 1) * step;
-			if (n && more <= MAX(4 * step, 24) && s->nway < WAYS_MOST - 24)
+			if (n && (n > 3 || k < 2) && more <= MAX(4 * step, 24) && s->nway < WAYS_MOST - 24)
 				set_size(add(s), name, n + more);
 		}
 	for (int k = 0; k < LEN(odd); k++)
