@@ -53,7 +53,7 @@ is_unknown(const Op *op)
 static bool
 holds(const Op *op)
 {
-	return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_CONVERT || op->kind == OP_FOR;
+	return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOR;
 }
 
 /* The op in block `home`, or one around it, of which `op` is part. */
@@ -178,10 +178,11 @@ reads_in_loops(const Func *f)
 int
 lower_resident(Func *f, const Target *t, Arena *mem)
 {
-	int threads = f->schedule.warps * t->lanes, held;
+	int threads = f->schedule.warps * t->lanes, held, least;
 	if (t->kind != TARGET_PTX || f->schedule.warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);
 	held = words_held(f, mem);
-	return held >= (reads_in_loops(f) ? HELD_LOOP : HELD_LEAST) && held <= HELD_MOST ? MAX(t->registers / (REGISTERS * threads), 1) : 0;
+	least = reads_in_loops(f) ? HELD_LOOP : HELD_LEAST;
+	return held >= least && held <= HELD_MOST ? MAX(t->registers / (REGISTERS * threads), 1) : 0;
 }

@@ -10,7 +10,7 @@
 #include "pass/dot.h"
 
 enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
-enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
+enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
 enum { COST_LIGHT = 20, COST_SPECIAL = 4, COST_LONG = 24 };     /* instructions of an element, roughly */
 enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
 
@@ -92,13 +92,18 @@ static int
 cost_of(OpKind kind)
 {
 	switch (kind) {
-	case OP_CONST: case OP_IOTA: case OP_BROADCAST: case OP_RESHAPE: case OP_CONVERT: case OP_READ: case OP_LOAD: return 0;
-	case OP_DIV: case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SQRT: case OP_RSQRT: case OP_TANH:
-	case OP_SIGMOID: return COST_SPECIAL;
-	case OP_EXPM1: case OP_LOG1P: case OP_SIN: case OP_COS: case OP_TAN: case OP_SINH: case OP_COSH: case OP_ASIN:
-	case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_POW: case OP_PHILOX: case OP_REM: case OP_FLOORDIV:
-	case OP_CDIV: return COST_LONG;
-	default: return 1;
+	case OP_CONST: case OP_IOTA: case OP_BROADCAST: case OP_RESHAPE: case OP_CONVERT: case OP_READ:
+	case OP_LOAD:
+		return 0;
+	case OP_DIV: case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SQRT: case OP_RSQRT:
+	case OP_TANH: case OP_SIGMOID:
+		return COST_SPECIAL;
+	case OP_EXPM1: case OP_LOG1P: case OP_SIN: case OP_COS: case OP_TAN: case OP_SINH: case OP_COSH:
+	case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_POW: case OP_PHILOX:
+	case OP_REM: case OP_FLOORDIV: case OP_CDIV:
+		return COST_LONG;
+	default:
+		return 1;
 	}
 }
 
@@ -111,7 +116,8 @@ is_light(const Func *f, const Load *x)
 	if (x->reduces || x->bytes == 0)
 		return false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->nregion > 0 || op->kind == OP_PERMUTE || op->kind == OP_GATHER || op->kind == OP_JOIN || op->kind == OP_SPLIT)
+		if (op->nregion > 0 || op->kind == OP_PERMUTE || op->kind == OP_GATHER || op->kind == OP_JOIN ||
+		    op->kind == OP_SPLIT)
 			return false;
 		if (is_access(op) && place_type(op)->rank > 0 && type_count(place_type(op)) != x->most)
 			return false;
@@ -121,29 +127,54 @@ is_light(const Func *f, const Load *x)
 	return cost <= COST_LIGHT;
 }
 
+/* Is one tile read, reduced and written, in elements no narrower, and is nothing else of note read?  Such blocks take few
+ * registers, so that a multiprocessor is full of them however many warps they have. */
+static bool
+is_row_pass(const Func *f, const Load *x)
+{
+	int reads = 0, writes = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->nregion > 0 || op->kind == OP_SCAN || op->kind == OP_SCAN_FN || op->kind == OP_REDUCE_FN)
+			return false;
+		if (!is_access(op) || place_type(op)->rank == 0)
+			continue;
+		const Type *t = place_type(op);
+		if (type_count(t) != x->most || (op->kind != OP_READ && op->kind != OP_WRITE))
+			return false;
+		reads += op->kind == OP_READ;
+		writes += op->kind == OP_WRITE;
+		if (op->kind == OP_WRITE && dtype_info[t->elem].bits < 8 * x->bytes)
+			return false;
+	}
+	return reads == 1 && writes > 0;
+}
+
 /* A thread has at least two accesses of 16 bytes under way, and twice as many where there are some warps already; where
- * tiles are reduced, so many elements that few warps have to meet; and a single access where next to nothing is computed:
- * the more threads, the closer together in time does a multiprocessor touch what is close together in memory. */
+ * tiles are reduced, so many elements that few warps have to meet, or two accesses if that is all there is to do; and a
+ * single access where next to nothing is computed: the more threads, the closer together in time does a multiprocessor
+ * touch what is close together in memory. */
 static int
 choose_warps(const Func *f, const Target *t)
 {
 	Load x = count_tiles(f);
-	int warps = 1, limit = MIN(WARPS_MOST, t->max_threads / t->lanes), some = WARPS_FEW;
+	int warps = 1, most = t->max_threads / t->lanes, some = WARPS_FEW;
 	if (x.dot > 0)
 		return dot_warps(f, &x);
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
-	if (x.reduces) {
+	if (x.reduces && x.most <= FEW_SUFFICE && is_row_pass(f, &x)) {
+		more = few;
+		most = WARPS_PASS;
+	} else if (x.reduces) {
 		few = ELEMENTS_REDUCED;
 		more = ELEMENTS_MOST;
+		most = x.most <= FEW_SUFFICE ? WARPS_REDUCED : most;    /* small blocks fill a multiprocessor better */
 	} else if (x.most <= (int64_t)few * t->lanes * WARPS_LIGHT_MOST && is_light(f, &x)) {
 		more = few;
 		few = MAX(t->vector_bytes / x.bytes, 1);
 		some = WARPS_LIGHT;
 	}
-	if (x.reduces && x.most <= FEW_SUFFICE)         /* small blocks fill a multiprocessor better than large ones */
-		limit = MIN(limit, WARPS_REDUCED);
-	while (warps < limit && x.most > (int64_t)warps * t->lanes * (warps >= some ? more : few))
+	while (warps < MIN(most, WARPS_MOST) && x.most > (int64_t)warps * t->lanes * (warps >= some ? more : few))
 		warps *= 2;
 	return warps;
 }
