@@ -77,6 +77,18 @@ operand(Gen *g, int64_t rows, int64_t columns)
 	return t == TY_F4E2M1 ? cast(g, x, t) : x;
 }
 
+/* Exponents from which no scaled element is so small that it may count as 0. */
+static Value *
+make_scale(Gen *g, const Type *t)
+{
+	Value *s = gen_of_type(g, t);
+	if (t->elem != TY_U8)
+		return s;
+	Attr least = attr_int(g->m, "value", 32);
+	Value *low = &op_make(&g->b, OP_CONST, NULL, 0, &least, 1, &t, 1)->out[0];
+	return build2(&g->b, OP_MAX, s, low);
+}
+
 void
 gen_dot_scaled(Gen *g)
 {
@@ -85,8 +97,8 @@ gen_dot_scaled(Gen *g)
 	DType scale = gen_pick(g, 2) ? TY_U8 : TY_F32;
 	Attr a = attr_int(g->m, "block", block);
 	Value *in[] = {
-		operand(g, m, k), gen_of_type(g, type_tile(g->m, scale, 2, (int64_t[]){m, k / block})),
-		operand(g, k, n), gen_of_type(g, type_tile(g->m, scale, 2, (int64_t[]){n, k / block})),
+		operand(g, m, k), make_scale(g, type_tile(g->m, scale, 2, (int64_t[]){m, k / block})),
+		operand(g, k, n), make_scale(g, type_tile(g->m, scale, 2, (int64_t[]){n, k / block})),
 		gen_acc(g, type_tile(g->m, TY_F32, 2, (int64_t[]){m, n})),
 	};
 
