@@ -59,9 +59,11 @@ spread_wishes(Assign *a)
 		if (!a->vars.at[i].layout && a->vars.at[i].op)
 			assign_flood(a, i, default_layout(a, place_type(a->vars.at[i].op)), FLOOD_BACK | FLOOD_FORWARD);
 	for (int i = 0; i < a->f->nvalues; i++) {
-		int v = a->note[i].var;
-		if (v >= 0 && !a->vars.at[v].layout && a->note[i].edges >= 0)
-			assign_flood(a, v, default_layout(a, a->edges.at[a->note[i].edges].value->type), FLOOD_FORWARD);
+		int v = a->note[i].var, e = a->note[i].edges;
+		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* what a branch gives and nobody wants: as what is yielded there */
+			e = a->vars.at[v].first;
+		if (v >= 0 && !a->vars.at[v].layout && e >= 0)
+			assign_flood(a, v, default_layout(a, a->edges.at[e].value->type), FLOOD_FORWARD);
 	}
 	a->only_unset = false;
 }

@@ -82,6 +82,30 @@ change_op(Module *m, Op *op, uint64_t *seed)
 	return true;
 }
 
+/* Constants as they were made, and dimensions, end a loop soon. */
+static bool
+ends_soon(const Value *v)
+{
+	const Attr *value = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+	return value && value->kind == ATTR_INT && value->i >= -64 && value->i <= 64;
+}
+
+/* Loops whose bounds are others now go around a few times at most. */
+static void
+end_loops(Module *m, Block *body)
+{
+	for (Op *op = body->first; op; op = op_after(op, body)) {
+		for (int i = 0; op->kind == OP_FOR && i < 2; i++) {
+			Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+			Value *v = op->in[i];
+			if (ends_soon(v))
+				continue;
+			v = build2(&b, OP_MIN, v, build_int(&b, v->type, 12));
+			op_set_in(op, i, build2(&b, OP_MAX, v, build_int(&b, v->type, -12)));
+		}
+	}
+}
+
 int
 gen_mutate(Module *m, uint64_t seed)
 {
@@ -98,6 +122,7 @@ gen_mutate(Module *m, uint64_t seed)
 			op = op_after(op, body);
 		done += change_op(m, op, &seed);
 	}
+	end_loops(m, body);
 	func_number(m->funcs.at[0]);
 	return done;
 }
