@@ -310,8 +310,10 @@ llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, con
 		return false;
 	}
 	llvm_escape = &escape;
-	ok = (!l->opt.verify || is_sound(l, why)) && llvm_is_defined(l, why) && optimise(l, why) &&
-	    write_file(l, type, out, why);
+	ok = (!l->opt.verify || is_sound(l, why)) && llvm_is_defined(l, why) && optimise(l, why);
+	if (ok && l->opt.host)
+		llvm_cut(l);
+	ok = ok && write_file(l, type, out, why);
 	llvm_escape = NULL;
 	return ok;
 }

@@ -67,6 +67,10 @@ static inline LLVMValueRef llvm_i32(EmitLlvm *l, int64_t v) { return LLVMConstIn
 /* The module as a file of code, optimised; false: *why. */
 bool llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, const char **why);
 
+/* llvm_cut.c: leaves no block long */
+
+void llvm_cut(EmitLlvm *l);
+
 /* llvm_value.c */
 
 Reg llvm_add(EmitLlvm *l, RegType type, LLVMValueRef v);

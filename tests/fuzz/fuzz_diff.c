@@ -245,6 +245,7 @@ check_file(const Options *o, const char *path)
 	DiffRun run[DIFF_RUNS_MOST];
 	int nrun = diff_runs_named(text.at ? text.at : "", run);
 	Diff d;
+	watch(HANG_SECONDS);
 	DiffKind kind = diff_open(&d, text.at ? text.at : "");
 	if (nrun == 0)
 		nrun = diff_runs(0, o->targets ? o->targets : "all", run);
