@@ -60,7 +60,7 @@ spread_wishes(Assign *a)
 			assign_flood(a, i, default_layout(a, place_type(a->vars.at[i].op)), FLOOD_BACK | FLOOD_FORWARD);
 	for (int i = 0; i < a->f->nvalues; i++) {
 		int v = a->note[i].var, e = a->note[i].edges;
-		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* what a branch gives and nobody wants: as what is yielded there */
+		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* a branch's result that nobody takes: as what is yielded */
 			e = a->vars.at[v].first;
 		if (v >= 0 && !a->vars.at[v].layout && e >= 0)
 			assign_flood(a, v, default_layout(a, a->edges.at[e].value->type), FLOOD_FORWARD);
