@@ -14,6 +14,9 @@
 static const char *const figure_name[DIFF_FIGURES] = {"warps", "stages", "group", "persistent", "specialize", "ctas"};
 static const DiffRun usual = {.figure = {-1, -1, -1, -1, -1, -1}};
 
+const char *const diff_word[DIFF_WORDS] = {"mma.sync", "ldmatrix", "cp.async", "shfl.sync", "bar.sync",
+    "atom.", "red.", ".v4.", "vprintf"};
+
 const char *
 diff_kind_text(DiffKind k)
 {
@@ -395,10 +398,14 @@ make_ptx(Diff *d, Opened *x, const DiffRun *r)
 	PassOptions opt = {.verify = true, .layouts = r->layouts};
 	Text ptx = {0};
 	clock_t start = clock();
-	Module *m = compile_kernel(x->k->k, &x->c->b.bound, r->target, NULL, &opt);
+	Promises promises;
+	specialise(x->k, &x->c->b, x->k->program->compile->tmp, &promises);
+	Module *m = compile_kernel(x->k->k, &x->c->b.bound, r->target, &promises, &opt);
 	bool made = m && compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	d->ptx_seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
 	d->ptx_bytes = ptx.n;
+	for (int i = 0; i < DIFF_WORDS; i++)
+		d->has_word[i] = made && strstr(ptx.at, diff_word[i]);
 	text_close(&ptx);
 	if (!made) {
 		Text why = {0};

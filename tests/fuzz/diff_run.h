@@ -4,6 +4,9 @@
 
 #include "base/base.h"
 
+enum { DIFF_WORDS = 9 };
+extern const char *const diff_word[DIFF_WORDS]; /* instructions of PTX that are counted */
+
 enum { DIFF_RUNS_MOST = 32, DIFF_FIGURES = 6, DIFF_OUTPUTS = 32 };
 
 typedef enum DiffKind {
@@ -55,6 +58,7 @@ typedef struct Diff {
 	bool wants_ptx;                         /* set it after diff_open: PTX is made too */
 	double ptx_seconds;                     /* processor time of that */
 	size_t ptx_bytes;
+	bool has_word[DIFF_WORDS];              /* of diff_word, in that PTX */
 	char refusal[120];                      /* after DIFF_REFUSED: as in DiffRefusal */
 } Diff;
 

@@ -35,6 +35,7 @@ typedef struct Shared {
 	uint64_t done, skipped;
 	DiffRun run; /* the one that failed */
 	DiffRefusal refusal[REFUSALS];
+	uint64_t has_word[DIFF_WORDS]; /* kernels whose PTX has the instruction */
 } Shared;
 
 typedef struct Options {
@@ -98,6 +99,8 @@ check_text(const Options *o, const char *text, uint64_t seed)
 		clock_t start = clock();
 		kind = diff_check(&d, &run[i]);
 		tell_slow(&d, &run[i], seed, start);
+		for (int w = 0; w < DIFF_WORDS && o->ptx; w++)
+			o->shared->has_word[w] += d.has_word[w];
 		if (kind == DIFF_REFUSED) {
 			count_refusal(o->shared, d.refusal);
 			kind = DIFF_SAME;
@@ -221,6 +224,8 @@ fuzz(const Options *o)
 	}
 	if (kind != DIFF_SAME)
 		show_find(o, o->seed + told->done, kind);
+	for (int i = 0; i < DIFF_WORDS && o->ptx; i++)
+		printf("fuzz_diff: %llu kernels have %s\n", (unsigned long long)told->has_word[i], diff_word[i]);
 	for (int i = 0; i < REFUSALS && told->refusal[i].n; i++)
 		printf("fuzz_diff: refused: %llu of %s\n", (unsigned long long)told->refusal[i].n, told->refusal[i].text);
 	printf("fuzz_diff: %llu kernels agree, %llu runs were refused or too long\n",

@@ -289,6 +289,7 @@ static const MathRow math[] = {
     {"sigmoid($0)", 60, 1, true},
     {"pow(abs($0) + 1, 1.5)", 8, 27, true},
     {"div($0, abs($0) + 1)", 60, 1, true},
+    {"div(1, abs($0) + 1)", 60, 1, true},
 };
 
 static Term *
@@ -312,7 +313,7 @@ rule_math(Maker *g, Form f, bool exact, int depth)
 	if (chance(g, 25))
 		return make_quotient(g, f, depth);
 	const MathRow *m = &math[pick(g, LEN(math))];
-	bool fast = m->fast && chance(g, 25);
+	bool fast = m->fast && chance(g, 45);
 	Term *t = term_fit(g, term_make(g, f, true, depth), m->in, FRAC_ANY);
 	Worth w = {m->out, FRAC_ANY,
 	    ldexp(m->out, 3 - type_mantissa(f.elem)) + (fast ? ldexp(m->out, -9) : 0)};

@@ -241,15 +241,18 @@ source_make(Arena *mem, uint64_t seed)
 	Source *s = NEW(mem, Source);
 	Maker g = {.s = s, .state = seed * UINT64_C(0xd1342543de82ef95) + 1};
 	s->mem = mem;
-	g.large = chance(&g, 4);
+	g.large = chance(&g, 8);
 	g.most_elements = chance(&g, 5) ? 4096 : chance(&g, 25) ? 1024 : 256;
 	make_extents(&g);
 	axes_make(&g);
 	clauses_make(&g);
 	helpers_make(&g);
-	if (g.large)
+	for (int tries = 0; g.large && s->body.n == 0 && tries < 20; tries++)
 		step_dot_loop(&g, &s->body);
+	int products = g.scope.n;
 	steps_make(&g, &s->body, g.large ? 1 + pick(&g, 2) : 2 + pick(&g, 7));
+	for (int i = 0; i < products; i++)
+		step_keep(&g, &s->body, &g.scope.at[i]);
 	step_outputs(&g, &s->body);
 	return s;
 }
