@@ -1,20 +1,23 @@
 /* How many blocks of a kernel a multiprocessor is to hold, where saying so pays.
  *
- * Left to itself ptxas saves registers so that one block more fits, and pays with order: of the loads that could be under
- * way together it begins some only after the first ones' values are used.  Half of the threads that a multiprocessor
- * holds are enough for memory, and each has 64 registers then.  So kernels that hold much in registers over their
- * reductions, but clearly less than those 64, ask for as many blocks as make 64 registers a thread:
+ * The assemblers below make of it what they like.  ptxas saves registers so that one block more fits, and pays with order:
+ * of the loads that could be under way together it begins some only after the first ones' values are used.  The driver's,
+ * which compiles for linking, takes all registers that make the order best, and few blocks fit.  Asked for a number of
+ * blocks both give the same code.  Half of the threads that a multiprocessor holds are enough for memory where each holds
+ * much, and each has 64 registers then; three quarters, with 40, where it holds little:
  *
  *     %v = read … : f32[8192] #0          256 threads: 32 registers each, which stay over both reductions:
- *     %m = reduce %v …                    65536 / (64 * 256) = 4 blocks
- *     %s = reduce …
+ *     %m = reduce %v …                    65536 / (64 * 256) = 4 blocks; with 512 threads and 16 registers each
+ *     %s = reduce …                       65536 / (40 * 512) = 3
  *
- * Were it asked where more is held, registers would spill; where less is held, and no loop reads, ptxas finds room by
- * itself.  What is held is counted where elements cannot be worked on one after another: across reductions, scans and
- * trips of loops.  Products and functions that are long in registers are left alone. */
+ * Were it asked where more is held, registers would spill.  What is held is counted where elements cannot be worked on one
+ * after another: across reductions, scans and trips of loops.  Products, functions that are long in registers, and tiles
+ * that reach out of their tensors are left alone. */
 #include "lower/lower.h"
 
-enum { REGISTERS = 64, HELD_LEAST = 24, HELD_LOOP = 12, HELD_MOST = 36, OPS_MOST = 512 };
+enum { REGISTERS = 64, HELD_LEAST = 24, HELD_MOST = 36, HELD_LOOP = 12 };
+enum { REGISTERS_LITTLE = 40, HELD_LITTLE = 10, HELD_LITTLE_MOST = 25 };
+enum { BLOCKS_MOST = 16, OPS_MOST = 512 };       /* the fewest that a multiprocessor may hold on any target */
 
 typedef struct Span {
 	int first, last;                                /* numbers of ops */
@@ -42,11 +45,24 @@ is_unknown(const Op *op)
 	case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_REDUCE_FN: case OP_SCAN_FN: case OP_PRINT: case OP_ASSERT:
 	case OP_INLINE_PTX: case OP_PHILOX: case OP_POW: case OP_SIN: case OP_COS: case OP_TAN: case OP_SINH: case OP_COSH:
 	case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_LOG1P: case OP_EXPM1: case OP_REM:
-	case OP_FLOORDIV: case OP_CDIV: case OP_ATOMIC_PTR:
+	case OP_FLOORDIV: case OP_CDIV: case OP_ATOMIC_PTR: case OP_ROUND:
 		return true;
 	default:
 		return op->nout > 0 && (op->out[0].type->elem == TY_F64 || op->out[0].type->ptr != PTR_NONE);
 	}
+}
+
+/* Masks and clamped addresses take registers that nobody counted. */
+static bool
+is_tested(const Op *op)
+{
+	const Attr *inside = op_attr(op, "inside");
+	if (op->kind != OP_READ && op->kind != OP_WRITE)
+		return op->kind == OP_LOAD || op->kind == OP_STORE;
+	for (int i = 0; inside && i < inside->nints; i++)
+		if (!inside->ints[i])
+			return true;
+	return !inside && op->in[0]->type->rank > 0;
 }
 
 /* Where every element of what is alive is there at once. */
@@ -101,7 +117,7 @@ static bool
 make_spans(Holding *h, const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (is_unknown(op) || h->ops.n >= OPS_MOST)
+		if (is_unknown(op) || is_tested(op) || h->ops.n >= OPS_MOST)
 			return false;
 		vec_push(h->mem, &h->ops, op);
 	}
@@ -147,21 +163,28 @@ words_at(const Holding *h, const Func *f, int at)
 	for (int k = 0; k < op->nin; k++)
 		if (h->span[op->in[k]->id].last == at && !is_passing(h, op->in[k], at))
 			n += h->span[op->in[k]->id].words;
+	for (int k = 0; k < op->nout && op->kind == OP_SCAN; k++)
+		n += h->span[op->out[k].id].words;
 	return n;
 }
 
-/* The most registers that a thread has to hold tiles in; -1: nobody knows. */
-static int
-words_held(const Func *f, Arena *mem)
+/* The most registers that a thread has to hold tiles in, and those of the largest tile that is read once something is
+ * held; false: nobody knows. */
+static bool
+words_held(const Func *f, Arena *mem, int *held, int *late)
 {
 	Holding h = {.mem = mem, .nspan = f->nvalues};
-	int most = 0;
+	*held = *late = 0;
 	if (!make_spans(&h, f))
-		return -1;
-	for (int i = 0; i < h.ops.n; i++)
-		if (holds(h.ops.at[i]))
-			most = MAX(most, words_at(&h, f, i));
-	return most;
+		return false;
+	for (int i = 0; i < h.ops.n; i++) {
+		const Op *op = h.ops.at[i];
+		if (holds(op))
+			*held = MAX(*held, words_at(&h, f, i));
+		else if (*held > 0 && (op->kind == OP_READ || op->kind == OP_LOAD))
+			*late = MAX(*late, words_of(&op->out[0]));
+	}
+	return true;
 }
 
 /* Loads of several trips are under way together where there are registers. */
@@ -178,11 +201,19 @@ reads_in_loops(const Func *f)
 int
 lower_resident(Func *f, const Target *t, Arena *mem)
 {
-	int threads = f->schedule.warps * t->lanes, held, least;
-	if (t->kind != TARGET_PTX || f->schedule.warps == 0 || f->schedule.persistent)
+	int warps = f->schedule.warps, each, held, late;        /* a quarter of a multiprocessor is one scheduler's */
+	bool loop = reads_in_loops(f);
+	if (t->kind != TARGET_PTX || warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);
-	held = words_held(f, mem);
-	least = reads_in_loops(f) ? HELD_LOOP : HELD_LEAST;
-	return held >= least && held <= HELD_MOST ? MAX(t->registers / (REGISTERS * threads), 1) : 0;
+	if (!words_held(f, mem, &held, &late))
+		return 0;
+	if (held >= (loop ? HELD_LOOP : HELD_LEAST) && held <= HELD_MOST)
+		each = REGISTERS;
+	else if (!loop && held >= HELD_LITTLE && held + late <= HELD_LITTLE_MOST)
+		each = REGISTERS_LITTLE;
+	else
+		return 0;
+	int fit = MIN(4 * (t->registers / 4 / (each * t->lanes)), t->max_warps);
+	return MIN(MAX(fit / warps, 1), BLOCKS_MOST);
 }

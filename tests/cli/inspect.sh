@@ -8,6 +8,7 @@ expect 0 "dot 128x128x64 m16n8k16.bf16" inspect matmul.tgl --example large
 expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large
 expect 0 "convert .*through shared memory; into shared memory" inspect transpose.tgl --example large
 expect 0 "4 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=8
+expect 0 "3 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=16
 expect 0 "8 blocks of a multiprocessor asked for" inspect held.tgl columns
 expect 0 "16 blocks of a multiprocessor asked for" inspect held.tgl columns -D warps=2 -D BR=16
 expect 0 '"blocks_asked": 4' inspect held.tgl norm --json -D warps=8
