@@ -31,24 +31,29 @@ put_words(Text *t, int *at, int n)
 	text_put(t, "}");
 }
 
-/* LLVM's own instruction, where its operands are plain words: inline text of fourteen operands takes LLVM far longer.
- * False: it has none. */
+/* LLVM's own instruction, which it takes far more quickly than inline text of fourteen operands; its name goes by the type
+ * of the operands, or for f16, whose words are pairs, of the accumulators.  False: it has none. */
 static bool
 mma_by_llvm(EmitLlvm *l, const MmaInfo *i, const MmaWords *w, const Reg *in[3], LLVMValueRef *out)
 {
 	char name[64];
 	LLVMValueRef arg[32];
 	const int words[] = {w->a, w->b, w->c};
+	bool pairs = i->a == TY_F16;
 	int n = 0;
-	if (i->a != i->b || (i->a != TY_BF16 && i->a != TY_F32 && i->a != TY_I8 && i->a != TY_U8))
+	if (i->a != i->b || (!pairs && i->a != TY_BF16 && i->a != TY_F32 && i->a != TY_I8 && i->a != TY_U8))
 		return false;
-	int length = snprintf(name, sizeof name, "llvm.nvvm.mma.m%dn%dk%d.row.col.%s", i->m, i->n, i->k, mma_type(i->a));
+	int length = snprintf(name, sizeof name, "llvm.nvvm.mma.m%dn%dk%d.row.col.%s", i->m, i->n, i->k,
+	    pairs ? "f32.f32" : mma_type(i->a));
 	unsigned id = LLVMLookupIntrinsicID(name, (size_t)length);
 	if (!id || w->c < 2)
 		return false;
+	LLVMTypeRef pair = LLVMVectorType(l->type[REG_F16], 2);
 	for (int k = 0; k < 3; k++)
-		for (int j = 0; j < words[k]; j++)
-			arg[n++] = llvm_value(l, in[k][j]);
+		for (int j = 0; j < words[k]; j++) {
+			LLVMValueRef v = llvm_value(l, in[k][j]);
+			arg[n++] = pairs && k < 2 ? LLVMBuildBitCast(l->b, v, pair, "") : v;
+		}
 	LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->m, id, NULL, 0);
 	LLVMValueRef call = LLVMBuildCall2(l->b, LLVMGlobalGetValueType(f), f, arg, (unsigned)n, "");
 	llvm_attribute(l, call, "convergent");
