@@ -12,6 +12,16 @@
 
 enum { EDGE = 3, SHORT = 16 };                          /* of a dimension longer than SHORT, EDGE elements at each end */
 
+/* Digits before the point, from which on "%.*g" needs no exponent: 10 is no "1e+01"; 1 beyond what `most` show. */
+static int
+whole_digits(double x, int most)
+{
+	int n = 1;
+	for (double least = 10; fabs(x) >= least && n <= most; least *= 10)
+		n++;
+	return n > most ? 1 : n;
+}
+
 /* The shortest decimal that reads back as the same element. */
 static void
 format_float(DType t, double x, Text *out)
@@ -23,7 +33,7 @@ format_float(DType t, double x, Text *out)
 		text_put(out, "nan");
 		return;
 	}
-	for (int n = 1; n <= digits; n++) {
+	for (int n = whole_digits(x, digits); n <= digits; n++) {
 		double back;
 		snprintf(buf, sizeof buf, "%.*g", n, x);
 		back = strtod(buf, NULL);
