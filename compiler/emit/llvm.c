@@ -19,8 +19,7 @@
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 static const char pipeline[] =
-    "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse<"
-    "memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
+    "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse<memssa>)";
 
 typedef struct Escape {
 	jmp_buf to;

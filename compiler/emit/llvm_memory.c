@@ -62,6 +62,22 @@ llvm_address(EmitLlvm *l, const EmitAccess *at)
 	return LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
 }
 
+/* LLVM's pointers into shared memory have 64 bits.  It is not to see that these are extended: CodeGenPrepare makes uses of
+ * an address in another block ones of the extended address, one use in each of its rounds over the whole kernel, and took
+ * more time for that than all else together. */
+static LLVMValueRef
+shared_pointer(EmitLlvm *l, LLVMValueRef address)
+{
+	LlvmAsm a = {.l = l};
+	LLVMValueRef wide;
+	if (LLVMIsConstant(address))
+		return LLVMBuildIntToPtr(l->b, address, LLVMPointerTypeInContext(l->cx, 3), "");
+	llvm_asm_result(&a, REG_I64);
+	llvm_asm_in(&a, address, REG_SHARED);
+	llvm_asm_make(&a, "cvt.u64.u32 $0, $1;", 0, (const RegType[]){REG_I64}, &wide);
+	return LLVMBuildIntToPtr(l->b, wide, LLVMPointerTypeInContext(l->cx, 3), "");
+}
+
 /* The whole address as LLVM's pointer. */
 static LLVMValueRef
 place_of(EmitLlvm *l, const EmitAccess *at)
@@ -69,7 +85,7 @@ place_of(EmitLlvm *l, const EmitAccess *at)
 	LLVMValueRef p = llvm_address(l, at),
 		     constant = LLVMConstInt(l->type[REG_I64], (uint64_t)at->constant, true);
 	if (at->space == SPACE_SHARED)
-		p = LLVMBuildIntToPtr(l->b, p, LLVMPointerTypeInContext(l->cx, 3), "");
+		p = shared_pointer(l, p);
 	return at->constant ? LLVMBuildGEP2(l->b, l->type[REG_I8], p, &constant, 1, "") : p;
 }
 

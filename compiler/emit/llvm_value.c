@@ -324,6 +324,26 @@ vector(EmitLlvm *l, LLVMTypeRef type, const LLVMValueRef *v, int n)
 	return r;
 }
 
+/* The word that parts were taken out of, all of it and in order; or NULL. */
+static LLVMValueRef
+whole_word(EmitLlvm *l, const LLVMValueRef *part, int n)
+{
+	LLVMValueRef whole = NULL;
+	for (int i = 0; i < n; i++) {
+		LLVMValueRef from = LLVMIsAExtractElementInst(part[i]) ? LLVMGetOperand(part[i], 0) : NULL;
+		if (!from || (whole && from != whole))
+			return NULL;
+		whole = from;
+		LLVMValueRef at = LLVMGetOperand(part[i], 1);
+		if (!LLVMIsAConstantInt(at) || LLVMConstIntGetZExtValue(at) != (unsigned)i)
+			return NULL;
+	}
+	if (!LLVMIsABitCastInst(whole) || LLVMGetVectorSize(LLVMTypeOf(whole)) != (unsigned)n)
+		return NULL;
+	LLVMValueRef word = LLVMGetOperand(whole, 0);
+	return LLVMTypeOf(word) == l->type[REG_I32] ? word : NULL;
+}
+
 LLVMValueRef
 llvm_word(EmitLlvm *l, const Reg *v, int n)
 {
@@ -339,6 +359,9 @@ llvm_word(EmitLlvm *l, const Reg *v, int n)
 	}
 	for (int i = 0; i < n; i++)
 		part[i] = llvm_value(l, v[i]);
+	LLVMValueRef whole = n <= 4 ? whole_word(l, part, n) : NULL;
+	if (whole)
+		return whole;
 	if (n <= 4)
 		return LLVMBuildBitCast(l->b, vector(l, l->type[type], part, n), word, "");
 	LLVMValueRef sum = LLVMConstNull(word);
