@@ -1,22 +1,23 @@
 /* How many blocks of a kernel a multiprocessor is to hold, where saying so pays.
  *
- * The assemblers below make of it what they like.  ptxas saves registers so that one block more fits, and pays with order:
- * of the loads that could be under way together it begins some only after the first ones' values are used.  The driver's,
- * which compiles for linking, takes all registers that make the order best, and few blocks fit.  Asked for a number of
- * blocks both give the same code.  Half of the threads that a multiprocessor holds are enough for memory where each holds
- * much, and each has 64 registers then; three quarters, with 40, where it holds little:
+ * The assemblers below make of it what they like.  ptxas saves registers so that one block more fits, and begins some of
+ * the loads that could be under way together only after the first ones' values are used.  The driver's, which compiles for
+ * linking, takes all registers that make the order best, and few blocks fit.  Asked for a number of blocks both give the
+ * same code.  Where tiles are read once others are held over reductions, both matter: blocks in other phases use memory
+ * while this one reduces, and what it reads then should come all at once.  Half of the threads that a multiprocessor holds
+ * are enough, and each has 64 registers then:
  *
  *     %v = read … : f32[8192] #0          256 threads: 32 registers each, which stay over both reductions:
- *     %m = reduce %v …                    65536 / (64 * 256) = 4 blocks; with 512 threads and 16 registers each
- *     %s = reduce …                       65536 / (40 * 512) = 3
+ *     %m = reduce %v …                    65536 / (64 * 256) = 4 blocks
+ *     %s = reduce …
+ *     %w = read …
  *
  * Were it asked where more is held, registers would spill.  What is held is counted where elements cannot be worked on one
- * after another: across reductions, scans and trips of loops.  Products, functions that are long in registers, and tiles
- * that reach out of their tensors are left alone. */
+ * after another, that is across reductions.  Loops, scans, products, functions that are long in registers, and tiles that
+ * reach out of their tensors are left alone. */
 #include "lower/lower.h"
 
-enum { REGISTERS = 64, HELD_LEAST = 24, HELD_MOST = 36, HELD_LOOP = 12 };
-enum { REGISTERS_LITTLE = 40, HELD_LITTLE = 10, HELD_LITTLE_MOST = 25 };
+enum { REGISTERS = 64, HELD_LEAST = 24, HELD_MOST = 36 };
 enum { BLOCKS_MOST = 16, OPS_MOST = 512 };       /* the fewest that a multiprocessor may hold on any target */
 
 typedef struct Span {
@@ -41,11 +42,11 @@ static bool
 is_unknown(const Op *op)
 {
 	switch (op->kind) {
-	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START: case OP_ROLES: case OP_WHILE: case OP_ALLOC: case OP_SORT:
-	case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_REDUCE_FN: case OP_SCAN_FN: case OP_PRINT: case OP_ASSERT:
-	case OP_INLINE_PTX: case OP_PHILOX: case OP_POW: case OP_SIN: case OP_COS: case OP_TAN: case OP_SINH: case OP_COSH:
-	case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_LOG1P: case OP_EXPM1: case OP_REM:
-	case OP_FLOORDIV: case OP_CDIV: case OP_ATOMIC_PTR: case OP_ROUND:
+	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START: case OP_ROLES: case OP_FOR: case OP_WHILE: case OP_ALLOC:
+	case OP_SCAN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_REDUCE_FN: case OP_SCAN_FN:
+	case OP_PRINT: case OP_ASSERT: case OP_INLINE_PTX: case OP_PHILOX: case OP_POW: case OP_SIN: case OP_COS:
+	case OP_TAN: case OP_SINH: case OP_COSH: case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_LOG1P:
+	case OP_EXPM1: case OP_REM: case OP_FLOORDIV: case OP_CDIV: case OP_ATOMIC_PTR: case OP_ROUND:
 		return true;
 	default:
 		return op->nout > 0 && (op->out[0].type->elem == TY_F64 || op->out[0].type->ptr != PTR_NONE);
@@ -69,7 +70,7 @@ is_tested(const Op *op)
 static bool
 holds(const Op *op)
 {
-	return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOR;
+	return op->kind == OP_REDUCE;
 }
 
 /* The op in block `home`, or one around it, of which `op` is part. */
@@ -163,8 +164,6 @@ words_at(const Holding *h, const Func *f, int at)
 	for (int k = 0; k < op->nin; k++)
 		if (h->span[op->in[k]->id].last == at && !is_passing(h, op->in[k], at))
 			n += h->span[op->in[k]->id].words;
-	for (int k = 0; k < op->nout && op->kind == OP_SCAN; k++)
-		n += h->span[op->out[k].id].words;
 	return n;
 }
 
@@ -187,33 +186,15 @@ words_held(const Func *f, Arena *mem, int *held, int *late)
 	return true;
 }
 
-/* Loads of several trips are under way together where there are registers. */
-static bool
-reads_in_loops(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if ((op->kind == OP_READ || op->kind == OP_LOAD) && op->out[0].layout && op->home->parent &&
-		    op->home->parent->kind == OP_FOR)
-			return true;
-	return false;
-}
-
 int
 lower_resident(Func *f, const Target *t, Arena *mem)
 {
-	int warps = f->schedule.warps, each, held, late;        /* a quarter of a multiprocessor is one scheduler's */
-	bool loop = reads_in_loops(f);
+	int warps = f->schedule.warps, held, late;
 	if (t->kind != TARGET_PTX || warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);
-	if (!words_held(f, mem, &held, &late))
+	if (!words_held(f, mem, &held, &late) || late == 0 || held < HELD_LEAST || held > HELD_MOST)
 		return 0;
-	if (held >= (loop ? HELD_LOOP : HELD_LEAST) && held <= HELD_MOST)
-		each = REGISTERS;
-	else if (!loop && held >= HELD_LITTLE && held + late <= HELD_LITTLE_MOST)
-		each = REGISTERS_LITTLE;
-	else
-		return 0;
-	int fit = MIN(4 * (t->registers / 4 / (each * t->lanes)), t->max_warps);
+	int fit = MIN(4 * (t->registers / 4 / (REGISTERS * t->lanes)), t->max_warps);   /* a quarter is one scheduler's */
 	return MIN(MAX(fit / warps, 1), BLOCKS_MOST);
 }

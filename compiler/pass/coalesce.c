@@ -162,9 +162,8 @@ choose_warps(const Func *f, const Target *t)
 		return dot_warps(f, &x);
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
-	if (x.reduces && x.most <= FEW_SUFFICE && is_row_pass(f, &x)) {
+	if (x.reduces && x.most <= (int64_t)few * t->lanes * WARPS_PASS && is_row_pass(f, &x)) {
 		more = few;
-		most = WARPS_PASS;
 	} else if (x.reduces) {
 		few = ELEMENTS_REDUCED;
 		more = ELEMENTS_MOST;

@@ -8,12 +8,10 @@ expect 0 "dot 128x128x64 m16n8k16.bf16" inspect matmul.tgl --example large
 expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large
 expect 0 "convert .*through shared memory; into shared memory" inspect transpose.tgl --example large
 expect 0 "4 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=8
-expect 0 "3 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=16
-expect 0 "8 blocks of a multiprocessor asked for" inspect held.tgl columns
-expect 0 "16 blocks of a multiprocessor asked for" inspect held.tgl columns -D warps=2 -D BR=16
+expect 0 "8 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=4 -D BLOCK=4096
 expect 0 '"blocks_asked": 4' inspect held.tgl norm --json -D warps=8
 expect 0 "minnctapersm 4" build held.tgl norm --target=sm_90a --emit=ptx -D warps=8
-for k in pair waves; do
+for k in pair share ragged columns waves; do
 	expect 0 "$k for sm_90a: 8 warps" inspect held.tgl $k -D warps=8
 	refuse "asked for"
 done
