@@ -22,6 +22,7 @@ typedef struct Omit {
 	Place *place_of;
 	const char **what_of;
 	int most;
+	const int *selector;                            /* n = -1, NULL: none: code that leaves out that bounds check */
 	Place place;                                    /* of the one left out */
 	const char *what;                               /* it is: "cp_wait", "store" */
 	uint64_t swizzle[OMIT_SWIZZLES / 64];           /* found by a run with n = -1, used by the others */

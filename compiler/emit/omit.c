@@ -8,7 +8,8 @@
  *
  * A swizzle is an exclusive or of 32 bits on the way to an address in shared memory.  That it is on such a way is seen only
  * later, so a first run (n = -1) notes which those are, and what there is to leave out, and a second one leaves out.  A
- * first run may also note which bounds checks were ever false: its code stores to memory of this process. */
+ * first run may also note which bounds checks were ever false: its code stores to memory of this process.  And as there are
+ * many of them, code can be made of which each bounds check is left out in turn, by a number in memory. */
 #include "emit/emit.h"
 
 #include <string.h>
@@ -26,6 +27,7 @@ typedef struct OmitState {
 	VEC(Way) way;                                   /* by Reg */
 	int at;                                         /* exclusive ors so far */
 	Place place;
+	Reg selector;                                   /* the number of the bounds check that is left out; 0: none */
 } OmitState;
 
 static OmitState *
@@ -157,6 +159,14 @@ is_bounds_check(Emitter *e, Reg mask)
 	return mask && !way_of(state(e), mask)->is_holder;
 }
 
+/* Of the check that was counted last: is it the one? */
+static Reg
+is_selected(Emitter *e)
+{
+	Emitter *to = state(e)->to;
+	return to->op(to, EMIT_EQ, state(e)->selector, to->int_const(to, REG_I32, state(e)->o->count - 1), 0);
+}
+
 /* For the check that was counted last. */
 static void
 note_false(Emitter *e, Reg is_false)
@@ -185,6 +195,8 @@ checked(Emitter *e, const EmitAccess *at, const char *what)
 		x.mask = 0;
 	else if (is_bounds_check(e, at->mask))
 		note_false(e, state(e)->to->op(state(e)->to, EMIT_NOT, at->mask, 0, 0));
+	if (is_bounds_check(e, at->mask) && x.mask && state(e)->selector)
+		x.mask = state(e)->to->op(state(e)->to, EMIT_OR, at->mask, is_selected(e), 0);
 	return x;
 }
 
@@ -255,8 +267,14 @@ omit_prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, in
 		whole[2] = s->to->int_const(s->to, REG_I32, k == PRIM_CP_ASYNC_16 ? 16 : imm[0]);
 		in = whole;
 	} else if (copies) {
-		Reg none = s->to->int_const(s->to, REG_I32, 0);
+		Reg none = s->to->int_const(s->to, REG_I32, 0), all;
 		note_false(e, s->to->op(s->to, EMIT_EQ, in[2], none, 0));
+		if (s->selector) {
+			memcpy(whole, in, sizeof whole);
+			all = s->to->int_const(s->to, REG_I32, k == PRIM_CP_ASYNC_16 ? 16 : imm[0]);
+			whole[2] = s->to->op(s->to, EMIT_SELECT, is_selected(e), all, in[2]);
+			in = whole;
+		}
 	}
 	s->to->prim(s->to, k, in, nin, imm, nimm, out, nout);
 	if (k == PRIM_THREAD)
@@ -280,6 +298,13 @@ omit_kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 	OmitState *s = state(e);
 	s->to->kernel_begin(s->to, k, param, shared);
 	e->kernel = s->to->kernel;
+	s->selector = 0;
+	if (s->o->kind == OMIT_MASK && s->o->n < 0 && s->o->selector) {
+		Reg address = s->to->int_const(s->to, REG_I64, (int64_t)(intptr_t)s->o->selector);
+		EmitAccess at = {.space = SPACE_PARAM, .type = REG_I32, .n = 1, .align = 4};
+		at.base = s->to->cast(s->to, CAST_BITS, REG_GLOBAL, address);
+		s->to->load(s->to, &at, &s->selector);
+	}
 }
 
 static void omit_kernel_end(Emitter *e) { state(e)->to->kernel_end(state(e)->to); }

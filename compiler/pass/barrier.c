@@ -231,6 +231,21 @@ owners_of(Barrier *k, const Op *op, bool reads)
 	return lower_convert_owners(op, k->t, reads, o) ? o : NULL;
 }
 
+/* An extract writes the whole tile to its scratch, row by row, and reads some of its rows: which, where they are known. */
+static void
+narrow_to_rows(const Op *op, Use *own)
+{
+	const Type *t = op->in[0]->type;
+	const Op *start = op->kind == OP_EXTRACT ? op->in[1]->def : NULL;
+
+	if (!start || start->kind != OP_CONST)
+		return;
+	int64_t row = (own->hi - own->lo) / t->extent[0], at = op_int(start, "value", 0);
+	int64_t n = op_text(op, "index")[0] == 'p' ? op_attr(op, "extents")->ints[0] : 1;
+	own->lo += row * MAX(MIN(at, t->extent[0] - n), 0);
+	own->hi = own->lo + row * n;
+}
+
 /* Written, a meeting of all who use it, read. */
 static void
 add_scratch(Barrier *k, Use *own)
@@ -243,6 +258,7 @@ add_scratch(Barrier *k, Use *own)
 	}
 	own->write = false;
 	own->owners = owners_of(k, own->op, true);
+	narrow_to_rows(own->op, own);
 	open_add(k, *own);
 }
 

@@ -128,6 +128,8 @@ try_subject(Subject *s, Run *r)
 			continue;
 		ok = subject_prepare(s, (OmitKind)kind);
 		Tally t = ok ? try_kind(s, r, &missed) : (Tally){0};
+		close_all(&s->masks);
+		s->masks = (Opened){0};
 		end_missed(r, &missed, (OmitKind)kind);
 		r->all[kind].there += t.there;
 		r->all[kind].tried += t.tried;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HANG_SECONDS = 120, TURNS_MOST = 20000000, WAYS_OF_MASK = 6, SIZES_OF_MASK = 28 };
+enum { HANG_SECONDS = 120, TURNS_MOST = 20000000, WAYS_OF_MASK = 6, SIZES_OF_MASK = 16 };
 
 bool
 subject_device(const Subject *s, Omit *omit, int order, bool unchecked, Opened *x)
@@ -42,11 +42,13 @@ poison(Opened *x, int which)
 	if (!tgl_kernel_param(x->k, (which - 1) / 2, &p))
 		return false;
 	TglTensor *t = tgl_case_tensor(x->c, p.name);
-	int rank = tgl_tensor_rank(t), d = which % 2 ? 0 : rank - 2;
+	int rank = tgl_tensor_rank(t), d = rank < 2 || which % 2 ? 0 : rank - 2;
 	size_t size = tgl_tensor_bytes(t), bytes = tgl_tensor_dtype(t) == TGL_F32 ? 4 : 2;
 	int64_t row = 1;
 	for (int i = d + 1; i < rank; i++)
 		row *= tgl_tensor_dim(t, i);
+	if (dtype_is_int((DType)tgl_tensor_dtype(t)))
+		return tgl_tensor_fill(t, 0) == TGL_OK;
 	char *at = malloc(size + 1);
 	bool ok = at && tgl_tensor_read(t, at, size) == TGL_OK;
 	for (int64_t i = 0; ok && i < (int64_t)(size / bytes); i++)
@@ -229,7 +231,10 @@ static bool
 is_of_use(const Subject *s, int i)
 {
 	const Way *w = &s->way[i];
-	return s->whole.kind != OMIT_MASK || i < SIZES_OF_MASK || w->poison || w->overlaps;
+	int nsize = 0;
+	for (int k = 0; k < s->nway; k++)
+		nsize += !s->way[k].poison && !s->way[k].overlaps && !s->way[k].is_large && !s->way[k].order;
+	return s->whole.kind != OMIT_MASK || i < 2 || (!w->is_large && i % (nsize / SIZES_OF_MASK + 1) == 0) || w->poison || w->overlaps;
 }
 
 static void
@@ -265,14 +270,18 @@ know_masks(Subject *s)
 {
 	Opened x;
 	Omit watching = s->whole;
+	watching.selector = NULL;
 	watching.was_false = s->shared->was_false;
 	watching.place_of = s->shared->place;
 	watching.what_of = s->shared->what;
 	watching.most = MASKS_MOST;
 	if (subject_device(s, &watching, 0, true, &x)) {
 		for (int i = 0; i < s->nway; i++)
-			if (s->way[i].is_good && !s->way[i].order && !s->way[i].overlaps)
+			if (s->way[i].is_good && !s->way[i].order && !s->way[i].overlaps && !s->way[i].poison)
 				watch_masks(s, &s->way[i], &x);
+		for (int i = 0; i < s->nway; i++)
+			if (s->way[i].poison)
+				memcpy(s->way[i].was_false, s->way[s->way[i].nsize ? 1 : 0].was_false, MASKS_MOST);
 		s->watches_masks = true;
 	}
 	close_all(&x);
@@ -294,14 +303,18 @@ subject_prepare(Subject *s, OmitKind kind)
 {
 	Opened x;
 	Way *w = &s->way[0];
-	s->shared->omit = s->whole = (Omit){.kind = kind, .n = -1};
+	s->shared->selector = -1;
+	s->shared->omit = (Omit){.kind = kind, .n = -1, .selector = kind == OMIT_MASK ? &s->shared->selector : NULL};
 	s->watches_masks = false;
 	for (int i = 0; i < s->nway; i++)
 		s->way[i].is_known = s->way[i].is_good = false;
 	drop_outputs(&w->good);
 	w->is_known = true;
 	w->is_good = subject_device(s, &s->shared->omit, 0, false, &x) && run_way(s, w, &x, &w->good) == CATCH_NONE;
-	close_all(&x);
+	if (kind == OMIT_MASK)
+		s->masks = x;                           /* for all of them */
+	else
+		close_all(&x);
 	s->whole = s->shared->omit;
 	return w->is_good;
 }
@@ -326,8 +339,9 @@ may_show(const Subject *s, const Way *w, OmitKind kind, int n)
 static Catch
 try_ways(const Subject *s, OmitKind kind, int n, int from)
 {
-	Opened x = {0};
-	int order = -1, shows[2] = {0}, seen[2] = {0};
+	bool selects = kind == OMIT_MASK && n < MASKS_MOST;
+	Opened x = selects ? s->masks : (Opened){0};
+	int order = selects ? 0 : -1, shows[2] = {0}, seen[2] = {0};
 	for (int i = from; i < s->nway; i++)
 		shows[s->way[i].poison > 0] += may_show(s, &s->way[i], kind, n);
 	for (int i = from; i < s->nway; i++) {
@@ -356,17 +370,19 @@ static Catch
 try_apart(Subject *s, int n, int from)
 {
 	int status = 0;
+	bool selects = s->whole.kind == OMIT_MASK && n < MASKS_MOST;
 	s->shared->omit = s->whole;
-	s->shared->omit.n = n;
+	s->shared->omit.n = selects ? -1 : n;
+	s->shared->selector = selects ? n : -1;
 	fflush(stdout);
 	pid_t child = fork();
 	if (child == 0) {
 		watch(HANG_SECONDS);
 		_exit((int)try_ways(s, s->whole.kind, n, from));
 	}
-	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-		return CATCH_CRASH;
-	return (Catch)WEXITSTATUS(status);
+	bool ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
+	s->shared->selector = -1;
+	return ended ? (Catch)WEXITSTATUS(status) : CATCH_CRASH;
 }
 
 Catch
@@ -385,8 +401,10 @@ subject_leave_out(Subject *s, int n, bool *never)
 		shows = shows || (s->way[i].is_good && s->watches_masks && n < MASKS_MOST && s->way[i].was_false[n]);
 	*never = s->watches_masks && n < MASKS_MOST && !shows;
 	if (!*never)
-		return try_apart(s, n, first && s->whole.kind != OMIT_MASK ? 1 : 0);
-	s->shared->omit.place = s->shared->place[n];
-	s->shared->omit.what = s->shared->what[n];
-	return CATCH_NONE;
+		c = try_apart(s, n, first && s->whole.kind != OMIT_MASK ? 1 : 0);
+	if (s->whole.kind == OMIT_MASK && n < MASKS_MOST) {
+		s->shared->omit.place = s->shared->place[n];
+		s->shared->omit.what = s->shared->what[n];
+	}
+	return c;
 }

@@ -20,7 +20,7 @@ typedef struct Outputs {
 /* One way to run it: other sizes, an order of the warps, inputs of which some rows are NaN, pointers that overlap. */
 typedef struct Way {
 	int order, poison;                              /* poison: 1 + which; 0: none */
-	bool overlaps;
+	bool overlaps, is_large;
 	int nsize;
 	struct {
 		char name[32];
@@ -34,6 +34,7 @@ typedef struct Way {
 /* What a child tells. */
 typedef struct Shared {
 	Omit omit;
+	int selector;                                   /* the bounds check that code leaves out; -1: none */
 	unsigned char was_false[MASKS_MOST];
 	Place place[MASKS_MOST];                        /* of each bounds check, and what it is */
 	const char *what[MASKS_MOST];
@@ -47,6 +48,7 @@ typedef struct Subject {
 	Way *way;
 	int nway;
 	bool watches_masks;                             /* was_false is kept */
+	Opened masks;                                   /* a device with code of which any bounds check can be left out */
 	Omit whole;                                     /* what there is of the kind at hand */
 	Shared *shared;
 } Subject;

@@ -4,6 +4,7 @@
  *     other sizes: each dimension and count larger by few and by many steps that leave its divisors, so that loops make more
  *     trips and other rows and columns are the last ones; and all of them smaller
  *     inputs of floats of which some rows are NaN: what should have been left alone shows even where it is times zero
+ *     integers that are 0, as lengths
  *     a pointer that is written to just behind where another one reads, in a launch of one program
  *
  * A way counts only where the code stays that of the example: sizes that a launch promises something else of make other
@@ -66,7 +67,7 @@ add_smaller(Subject *s, Opened *x)
 static void
 add_larger(Subject *s, Opened *x)
 {
-	static const int steps[] = {1, 2, 3, 4, 6, 7, 12, 25}, odd[] = {1, -1, 7, 40}, tiles[] = {32, 64, 128, 192, 256};
+	static const int steps[] = {1, 2, 3, 4, 6, 7, 12, 25}, odd[] = {1, -1, 7, 40}, tiles[] = {32, 64, 128, 192, 256}, many[] = {640, 1536, 4608};
 	const char *name;
 	int64_t n;
 	for (int k = 0; k < LEN(steps); k++)
@@ -83,6 +84,13 @@ add_larger(Subject *s, Opened *x)
 		for (int i = 0; (name = integer_at(x, i, &n)); i++)
 			if (n >= (k < 2 ? 4 : 16) && (n & -n) < 32 && s->nway < WAYS_MOST - 8)
 				set_size(add(s), name, n + tiles[k]);
+	for (int k = 0; k < LEN(many); k++)
+		for (int i = 0; (name = integer_at(x, i, &n)); i++)
+			if (n >= 16 && s->nway < WAYS_MOST - 8) {
+				Way *w = add(s);
+				w->is_large = true;
+				set_size(w, name, n + MAX(many[k] / (n & -n), 1) * (n & -n));
+			}
 }
 
 static bool
@@ -107,6 +115,18 @@ add_poisoned(Subject *s, Opened *x)
 				*smaller = s->way[1];
 				smaller->poison = w->poison;
 			}
+}
+
+/* Integers that are read are 0: lengths, so that loops do not run, and indices. */
+static void
+add_zeros(Subject *s, Opened *x)
+{
+	TglParam p;
+	for (int i = 0; tgl_kernel_param(x->k, i, &p); i++) {
+		TglTensor *t = p.kind == TGL_PARAM_TENSOR && p.access == TGL_IN ? tgl_case_tensor(x->c, p.name) : NULL;
+		if (t && (tgl_tensor_dtype(t) == TGL_I32 || tgl_tensor_dtype(t) == TGL_I64))
+			add(s)->poison = 1 + 2 * i;
+	}
 }
 
 static void
@@ -140,6 +160,7 @@ subject_open(Subject *s, int norders)
 		add_smaller(s, &x);
 		add_larger(s, &x);
 		add_poisoned(s, &x);
+		add_zeros(s, &x);
 		add_overlapping(s, &x);
 	} else {
 		snprintf(s->shared->why, sizeof s->shared->why, "%s", tgl_error(x.cx)->message);
