@@ -145,6 +145,20 @@ prim_results(EmitLlvm *l, LLVMValueRef call, Reg *out, int nout)
 	}
 }
 
+/* An operand that stands as "[%N]" in a row's text and is a sum with a constant: what it is added to, and the constant. */
+static LLVMValueRef
+address_apart(EmitLlvm *l, const char *text, int operand, LLVMValueRef v, int64_t *constant)
+{
+	char place[8];
+	snprintf(place, sizeof place, "[%%%d]", operand);
+	*constant = 0;
+	if (LLVMTypeOf(v) != l->type[REG_SHARED] || !strstr(text, place) || !LLVMIsAInstruction(v) ||
+	    LLVMGetInstructionOpcode(v) != LLVMAdd || !LLVMIsAConstantInt(LLVMGetOperand(v, 1)))
+		return v;
+	*constant = LLVMConstIntGetSExtValue(LLVMGetOperand(v, 1));
+	return LLVMGetOperand(v, 0);
+}
+
 /* %rN, %qN, %N and $N of a row become LLVM's $N. */
 static void
 prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, int nimm, Reg *out)
@@ -158,8 +172,11 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, 
 		    strstr(info->ptx, (char[]){'%', 'q', (char)('0' + i), 0}) ? REG_PRED : REG_I32;
 		llvm_asm_result(&a, type[i]);
 	}
-	for (int i = 0; i < info->nin; i++)
-		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
+	int64_t more[10] = {0};
+	for (int i = 0; i < info->nin; i++) {
+		LLVMValueRef from = address_apart(l, info->ptx, i, llvm_value(l, in[i]), &more[i]);
+		llvm_asm_in(&a, from, llvm_reg_type(l, in[i]));
+	}
 	for (const char *s = info->ptx; *s; s++) {
 		bool is_result =
 		    s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && isdigit((unsigned char)s[2]);
@@ -169,6 +186,8 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, 
 			s += 2;
 		} else if (s[0] == '%' && isdigit((unsigned char)s[1])) {
 			text_printf(&t, "$%d", info->nout + n);
+			if (more[n])
+				text_printf(&t, "+%lld", (long long)more[n]);
 			s++;
 		} else if (s[0] == '$') {
 			if (n >= nimm)

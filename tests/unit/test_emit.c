@@ -468,6 +468,29 @@ test_text(void **unused)
 	}
 }
 
+/* Constants of addresses stand in the instruction; a word that is taken apart and put together again is the word. */
+static void
+test_plain_words(void **unused)
+{
+	Bench b;
+	const char *why = NULL;
+	Text ptx = {0};
+	begin(&b, target_named("sm_80"));
+	Reg word, half[2], imm = b.e->int_const(b.e, REG_I32, 4096);
+	Reg at = b.e->op(b.e, EMIT_ADD, get(&b, REG_SHARED), imm, 0);
+	b.e->prim(b.e, PRIM_LDMATRIX_1, &at, 1, NULL, 0, &word, 1);
+	b.e->unpack(b.e, word, REG_F16, half, 2);
+	keep(&b, b.e->pack(b.e, half, 2));
+	b.e->kernel_end(b.e);
+	assert_true(emit_llvm_ptx(b.l, &ptx, &why));
+	assert_non_null(strstr(ptx.at, "+4096];"));
+	assert_null(strstr(ptx.at, "mov.b32 \t{"));        /* neither taken apart nor put together */
+	ptxas(&b, &ptx, "plain words");
+	text_close(&ptx);
+	emit_llvm_close(b.l);
+	arena_close(b.mem);
+}
+
 /* What LLVM cannot do comes back as a reason. */
 static void
 test_refusal(void **unused)
@@ -676,7 +699,7 @@ main(void)
 	    cmocka_unit_test(test_ops), cmocka_unit_test(test_casts), cmocka_unit_test(test_words),
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
 	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
-	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal),
+	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal), cmocka_unit_test(test_plain_words),
 	    cmocka_unit_test(test_names), cmocka_unit_test(test_wait_first), cmocka_unit_test(test_waits),
 	    cmocka_unit_test(test_failure), cmocka_unit_test(test_grid_inverse),
 	    cmocka_unit_test(test_artefact),
