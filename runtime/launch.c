@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sema/sema.h"
+
 #include "runtime/runtime.h"
 
 /* ---- arguments and the grid ---- */
@@ -145,6 +147,33 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 		diag_note(cx, fault->other, fault->kind == FAULT_RACE ? "the other access is here" : "the other is here");
 }
 
+/* The program that --trace names must be one of the grid, or nothing would be printed and nobody would know why. */
+static void
+warn_untraced(TglKernel *k, Instance *in, const int64_t grid[MAX_AXES])
+{
+	Compile *cx = k->program->compile;
+	const char *text = k->program->cx->compile.trace;
+	TraceWish wish;
+	Text program = {0}, whole = {0};
+	bool is_outside = false;
+
+	if (!text || in->warned || !trace_parse(cx->names, text, &wish))
+		return;
+	for (int i = 0; i < wish.naxis; i++) {
+		is_outside |= wish.program[i] >= grid[i];
+		text_printf(&program, "%s%lld", i ? ", " : "(", (long long)wish.program[i]);
+	}
+	for (int i = 0; i < MAX_AXES; i++)
+		text_printf(&whole, "%s%lld", i ? " x " : "", (long long)grid[i]);
+	if (is_outside) {
+		text_put(&program, ")");
+		diag_warning(cx, k->k->item->name_place, DIAG_TRACE_NO_PROGRAM, program.at, whole.at);
+		in->warned = true;
+	}
+	text_close(&program);
+	text_close(&whole);
+}
+
 static bool
 run(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Fault *fault)
 {
@@ -153,7 +182,9 @@ run(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Faul
 	int64_t grid[MAX_AXES];
 	if (!fill_outputs(k, &b->bound, tensor))
 		return false;
-	if (grid_count(&b->bound, grid) == 0)
+	int64_t count = grid_count(&b->bound, grid);
+	warn_untraced(k, in, grid);
+	if (count == 0)
 		return true;
 	const PlanArg *args = d->load_artefact
 				  ? kernel_args(mem, k->k, &b->bound, tensor, b->info)

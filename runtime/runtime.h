@@ -250,6 +250,7 @@ struct Instance {
 	Loaded *loaded;
 	int pins;                       /* graphs that have it: it must stay */
 	Arena *mem;                     /* of the module */
+	bool warned;                    /* that --trace names a program that the grid does not have */
 	char *key;
 	size_t nkey;
 	TglTensor **scratch;            /* in order of Kernel.params */

@@ -73,6 +73,16 @@ for text in s s@ @3 s@0 s@3, s@3,program=x 's@3,program=(1,2' 's@3,program=(1,2,
 	expect 1 "E1216" run k.tgl norm "--trace=$text"
 done
 
+# a program that is none
+for device in cpu simt:sm_80; do
+	expect 0 "W1218" run k.tgl norm --device=$device '--trace=t@2,program=(1, 2)'
+	holds grep -q 'the grid has no program (1, 2); it is 2 x 2 x 1' "$err"
+	holds test "$(grep -c W1218 "$err")" = 1
+done
+expect 0 "W1218" run k.tgl norm --trace=t@2,program=2
+expect 0 '^program (1, 0): t@2' run k.tgl norm --trace=t@2,program=1
+holds test ! -s "$err"
+
 expect 1 'looks for names in the source' run k.tgl norm --trace=t@2 --ir=none.tir
 
 # warps that are a turn ahead
