@@ -370,6 +370,18 @@ leave_rings(Barrier *k, const Op *loop)
 	}
 }
 
+static bool
+leaves_uses(const Barrier *k, const Op *loop)
+{
+	for (int i = 0; i < k->open.n; i++)
+		for (int r = 0; r < loop->nregion; r++)
+			if (op_inside(k->open.at[i].op, loop->region[r]))
+				return true;
+	return false;
+}
+
+/* A second trip sees nothing new where the first one left nothing of the loop's own: without this stop a nest of loops
+ * would take twice as long for each loop more. */
 static void
 walk_loop(Barrier *k, Op *op)
 {
@@ -382,6 +394,8 @@ walk_loop(Barrier *k, Op *op)
 		if (trip == 0)
 			at_exit = copy_uses(k);
 		walk(k, body);
+		if (!leaves_uses(k, op))
+			break;
 		grow_old(k, body);
 	}
 	if (op->kind == OP_WHILE)

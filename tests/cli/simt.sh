@@ -27,6 +27,14 @@ expect 0 '^sure .* simt:sm_75 .* y .* good$' check k.tgl --device=simt
 expect 0 '^sure .* simt:sm_100a y .* good$' check k.tgl --device=simt --unchecked --schedule=7
 expect 1 'assertion failed in program 2 at element 0: too great 2 2.5' \
     run k.tgl sure --arg 'x=where(iota([250], 0) < 200, 1.0, 11.0)' --device=simt
+# a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
+{
+	echo 'kernel nest(x: in f32[N], y: out f32[N]) grid(i: N) { var v = x[i];'
+	for n in $(seq 60); do echo "for k$n in range(N) { v += 1;"; done
+	for n in $(seq 60); do echo "}"; done
+	echo 'y[i] = v; } reference nest { y[:] = x[:] + 60; } example nest { N = 1; x = ones; }'
+} >nest.tgl
+expect 0 '^nest .* simt:sm_80 .* good$' check nest.tgl --device=simt:sm_80
 expect 0 cpu devices
 refuse simt
 # a scattered write takes more sectors than the compiler can know: what it reckoned with is said beside
