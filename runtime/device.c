@@ -126,9 +126,14 @@ row_named(TglContext *cx, const char *name, int *index, const char **target)
 			return device_rows[i];
 	diag_error(cx->own, NOWHERE, DIAG_DEVICE_UNKNOWN, name);
 	Text all = {0};
-	for (int i = 0; i < device_nrows; i++)
+	bool is_simt = n == strlen(device_simt.name) && memcmp(device_simt.name, name, n) == 0;
+	const Target *t;
+	for (int i = 0; is_simt && (t = target_at(i)); i++)
+		if (t->kind == TARGET_PTX)
+			text_printf(&all, "%s'simt:%s'", all.n ? ", " : "", t->name);
+	for (int i = 0; !is_simt && i < device_nrows; i++)
 		text_printf(&all, "%s'%s'", i ? ", " : "", device_rows[i]->name);
-	diag_help(cx->own, "devices of this build: %s", all.at);
+	diag_help(cx->own, is_simt ? "it runs the code of %s" : "devices of this build: %s", all.at);
 	text_close(&all);
 	return NULL;
 }

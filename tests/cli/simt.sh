@@ -27,6 +27,8 @@ expect 0 '^sure .* simt:sm_75 .* y .* good$' check k.tgl --device=simt
 expect 0 '^sure .* simt:sm_100a y .* good$' check k.tgl --device=simt --unchecked --schedule=7
 expect 1 'assertion failed in program 2 at element 0: too great 2 2.5' \
     run k.tgl sure --arg 'x=where(iota([250], 0) < 200, 1.0, 11.0)' --device=simt
+expect 1 "E1152" run k.tgl ever --arg n=6 --device=simt:sm_99
+holds grep -q "it runs the code of 'simt:sm_75', .*'simt:sm_100a'$" "$err"
 # a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
 {
 	echo 'kernel nest(x: in f32[N], y: out f32[N]) grid(i: N) { var v = x[i];'
