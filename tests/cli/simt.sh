@@ -27,6 +27,18 @@ expect 0 '^sure .* simt:sm_75 .* y .* good$' check k.tgl --device=simt
 expect 0 '^sure .* simt:sm_100a y .* good$' check k.tgl --device=simt --unchecked --schedule=7
 expect 1 'assertion failed in program 2 at element 0: too great 2 2.5' \
     run k.tgl sure --arg 'x=where(iota([250], 0) < 200, 1.0, 11.0)' --device=simt
+# of a tile and of a fourth scalar the cpu device alone tells the values
+cat >tell.tgl <<'END3'
+kernel tell(x: in f32[4], y: out f32[4]) grid(i: 1) {
+    let v = x[0 +: 4];
+    assert(v < 3, "big", v, 1, 2.5, true, 4);
+    y[0 +: 4] = v;
+}
+END3
+expect 1 'in program 0 at element 2: big \[1, 1, 5, 1\] 1 2.5 true 4 .E1195' \
+    run tell.tgl --arg 'x=where(iota([4], 0) == 2, 5.0, 1.0)' --device=cpu
+expect 1 'in program 0 at element 2: big 1 2.5 true .E1195' \
+    run tell.tgl --arg 'x=where(iota([4], 0) == 2, 5.0, 1.0)' --device=simt
 expect 1 "E1152" run k.tgl ever --arg n=6 --device=simt:sm_99
 holds grep -q "it runs the code of 'simt:sm_75', .*'simt:sm_100a'$" "$err"
 # a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
