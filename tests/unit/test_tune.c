@@ -795,7 +795,7 @@ test_slow_to_compile(void **state)
 	open_gpu(f);
 	f->dev->dev.launch = gpu_count_launch;
 	f->dev->dev.finish = gpu_slow_finish;
-	TglTune t = tune(f, "heavy", NULL, &(TglTuneOptions){.threads = 3, .no_keep = true, .budget = 1});
+	TglTune t = tune(f, "heavy", NULL, &(TglTuneOptions){.threads = 3, .no_keep = true, .budget = 5});
 	assert_int_equal(atomic_load(&gpu_waited), 1);
 	assert_true(t.winner >= 0 && t.candidate[0].samples > 0);
 	for (int i = 0; i < t.n; i++)
