@@ -104,7 +104,7 @@ struct Device {
 	/* Whether memory of the caller's can be reached from the device; NULL: any can. */
 	bool (*reaches)(Device *d, const void *p, size_t size);
 
-	/* NULL: this device can't run it, *why (in the module's cx->tmp) says what. */
+	/* NULL: this device can't run it, *why (in the module's cx->tmp) says what; NULL there: cx has the error. */
 	Loaded *(*load)(Device *d, Func *f, const char **why);
 	/* Turns what the compiler made into what is best kept and loaded; NULL: it is that. */
 	bool (*finish)(Device *d, Artefact *a);

@@ -200,8 +200,8 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Pr
 	in->loaded = dev->dev.load(&dev->dev, in->func, &why);
 	if (in->loaded)
 		return TGL_OK;
-	diag_error(k->program->compile, k->k->item->name_place, DIAG_DEVICE_LOAD, k->k->name,
-	    dev->dev.name, why);
+	if (why)
+		diag_error(k->program->compile, k->k->item->name_place, DIAG_DEVICE_LOAD, k->k->name, dev->dev.name, why);
 	return TGL_ERROR_DEVICE;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/compile.h"
 #include "lower/lower.h"
 #include "runtime/device.h"
 #include "runtime/simt/simt.h"
@@ -122,9 +123,9 @@ static Loaded *
 simt_load(Device *d, Func *f, const char **why)
 {
 	const Target *t = target_named(d->target);
-	Loaded *l = calloc(1, sizeof *l);
+	Loaded *l = compile_finds_llvm(f->module->cx) ? calloc(1, sizeof *l) : NULL;
 	if (!l) {
-		*why = "no memory";
+		*why = f->module->cx->nerrors ? NULL : "no memory";
 		return NULL;
 	}
 	l->mem = arena_open();
@@ -135,7 +136,8 @@ simt_load(Device *d, Func *f, const char **why)
 	const SimtCodeOptions opt = {.checks = !s->opt.unchecked, .quick = s->opt.quick, .omit = s->hooks->omit};
 	l->code = simt_code_open(f, t, &opt, l->mem, why);
 	if (!l->code) {
-		*why = **why ? arena_strdup(f->module->cx->tmp, *why) : "it can't be lowered";
+		const char *silent = f->module->cx->nerrors ? NULL : "it can't be lowered";
+		*why = **why ? arena_strdup(f->module->cx->tmp, *why) : silent;
 		simt_unload(d, l);
 		return NULL;
 	}

@@ -84,6 +84,17 @@ lower_with(Func *f, const Target *t, Emitter *e, Arena *mem, Text *times)
 	return ok;
 }
 
+bool
+compile_finds_llvm(Compile *cx)
+{
+	const char *why;
+	if (emit_llvm_there(&why))
+		return true;
+	diag_error(cx, NOWHERE, DIAG_LLVM_MISSING, why);
+	diag_help(cx, "install LLVM 22, or say where its library is: TEGULA_LLVM=/path/to/libLLVM.so.22.1");
+	return false;
+}
+
 /* Lowers a function into LLVM's hands and takes the IR's text or PTX; *kernel is what lowering said of it. */
 static bool
 through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out, Text *times, EmitKernel *kernel)
@@ -91,11 +102,8 @@ through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out
 	const char *why = "";
 	Compile *cx = f->module->cx;
 	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
-	if (!emit_llvm_there(&why)) {
-		diag_error(cx, NOWHERE, DIAG_LLVM_MISSING, why);
-		diag_help(cx, "install LLVM 22, or say where its library is: TEGULA_LLVM=/path/to/libLLVM.so.22.1");
+	if (!compile_finds_llvm(cx))
 		return false;
-	}
 	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
 	bool ok = l != NULL, lowered = ok && lower_with(f, t, emit_llvm_emitter(l), mem, times);
 	double start = now_ms();

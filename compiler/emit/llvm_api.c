@@ -34,7 +34,7 @@ find(void *lib, const char *name, void *out, char *why, size_t room)
 	void *p = dlsym(lib, name);
 	memcpy(out, &p, sizeof p);
 	if (!p)
-		snprintf(why, room, "it has no %s: another version than it was built for", name);
+		snprintf(why, room, "the library has no %s: another version than this program was built for", name);
 	return p != NULL;
 }
 

@@ -24,9 +24,13 @@ if grep -q TEGULA_LLVM "$tegula"; then                     # opened at run time:
 	TEGULA_LLVM=/nonexistent expect 0 "^scale on cuda:0" run scale.tgl --device cuda
 	TEGULA_LLVM=/nonexistent expect 1 "needs LLVM, and it cannot be opened: /nonexistent.*E1303" \
 	    run scale.tgl --device cuda -D BLOCK=64
-	TEGULA_LLVM=$mock/libcuda.so.1 expect 1 "it has no LLVM.*: another version" run scale.tgl --device cuda -D BLOCK=64
+	TEGULA_LLVM=$mock/libcuda.so.1 expect 1 "needs LLVM, and it cannot be opened: the library has no LLVM.*: another version.*E1303" run scale.tgl --device cuda -D BLOCK=64
 	TEGULA_LLVM=/nonexistent expect 1 "TEGULA_LLVM=/path" build scale.tgl --target=sm_90a --emit=ptx
-	TEGULA_LLVM=/nonexistent expect 1 "cannot run on device 'simt': /nonexistent" run scale.tgl --device=simt
+	TEGULA_LLVM=/nonexistent expect 1 "TEGULA_LLVM=/path" run scale.tgl --device=simt
+	holds grep -q "needs LLVM, and it cannot be opened: /nonexistent.*E1303" "$err"
+	TEGULA_LLVM=$mock/libcuda.so.1 expect 1 "opened: the library has no LLVM.*: another version.*E1303" \
+	    run scale.tgl --device=simt
+	refuse E1155
 fi
 expect 0 "" run scale.tgl --device cuda -D BLOCK=128 -D warps=2
 expect 0 "scale: BLOCK = 128, warps = 2  (scale.tgl)" cache list
