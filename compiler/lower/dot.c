@@ -208,6 +208,11 @@ lower_dot(Lower *l, Op *op)
 		lower_new(l, &op->out[0]);
 		return;
 	}
+	const char *name = op_text(op, "mma");
+	if (*name && !target_has_product(l->t, name)) {
+		lower_refuse(l, op, arena_printf(l->mem, "the matrix instruction '%s'", name));
+		return;
+	}
 	Reg *out = lower_new(l, &op->out[0]);
 	if (product_make(&p, op) && product_plan(&p, l->mem))
 		multiply(l, &p, op, out);

@@ -2,6 +2,8 @@
  * around them.  Every pass gets a scratch arena of its own that is gone when it returns. */
 #include "pass/pass.h"
 
+#include "target/target.h"
+
 #include <string.h>
 #include <time.h>
 
@@ -170,6 +172,27 @@ run_in_scratch(Module *m, const Target *t, const PassInfo *p, const PassOptions 
 	return good;
 }
 
+/* Tile IR may come from a file: does it name matrix instructions that the target has? */
+static bool
+check_products(const Module *m, const Target *t)
+{
+	bool good = true;
+
+	for (int i = 0; i < m->funcs.n; i++) {
+		const Block *body = m->funcs.at[i]->body;
+		for (const Op *op = body->first; op; op = op_after(op, body)) {
+			bool multiplies = op->kind == OP_DOT || op->kind == OP_DOT_SCALED || op->kind == OP_DOT_START;
+			const char *name = multiplies ? op_text(op, "mma") : "";
+			if (!*name || target_has_product(t, name))
+				continue;
+			name = arena_printf(m->cx->tmp, "the matrix instruction '%s'", name);
+			diag_error(m->cx, op->place, DIAG_LOWER_CANNOT, name, t ? t->name : "any target");
+			good = false;
+		}
+	}
+	return good;
+}
+
 static bool
 check_options(Module *m, const PassOptions *opt)
 {
@@ -193,7 +216,7 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 	if (!opt)
 		opt = &none;
 	unsigned when = PASS_ALL | (t ? PASS_GPU : 0) | (opt->watch ? PASS_ASKED : 0);
-	if (!check_options(m, opt))
+	if (!check_options(m, opt) || !check_products(m, t))
 		return false;
 	m->draw = opt->layouts;
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)

@@ -104,6 +104,20 @@ target_has_mma(const Target *t, const MmaInfo *i)
 	return t->capability >= i->least && !(i->needs & ~t->has);
 }
 
+bool
+target_has_product(const Target *t, const char *name)
+{
+	for (int i = 0; i < mma_count; i++)
+		if (strcmp(mma_info[i].name, name) == 0 && (!t || target_has_mma(t, &mma_info[i])))
+			return true;
+	for (int i = 0; i < wgmma_count; i++) {
+		const WgmmaInfo *w = &wgmma_info[i];
+		if (strcmp(w->name, name) == 0 && (!t || (t->capability >= w->least && !(w->needs & ~t->has))))
+			return true;
+	}
+	return false;
+}
+
 const MmaInfo *
 target_mma(const Target *t, DType a, DType b, DType acc, int warps)
 {

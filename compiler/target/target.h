@@ -91,6 +91,8 @@ const Target *target_at(int i);
  * of multiplications and additions, and `inspect` says so). */
 const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warps);
 bool target_has_mma(const Target *t, const MmaInfo *i);
+/* Is there a matrix instruction of that name, of a warp or a warpgroup, and has the target it?  NULL: any target. */
+bool target_has_product(const Target *t, const char *name);
 /* Does it multiply f32 as they are?  Others round them to tf32. */
 static inline bool mma_is_exact(const MmaInfo *i) { return (i->needs & HAS_SIMDGROUP_MATRIX) != 0; }
 Layout mma_layout_a(const MmaInfo *i);                  /* the fragment of one instruction, rank 2 */

@@ -41,6 +41,20 @@ expect 1 'in program 0 at element 2: big 1 2.5 true .E1195' \
     run tell.tgl --arg 'x=where(iota([4], 0) == 2, 5.0, 1.0)' --device=simt
 expect 1 "E1152" run k.tgl ever --arg n=6 --device=simt:sm_99
 holds grep -q "it runs the code of 'simt:sm_75', .*'simt:sm_100a'$" "$err"
+# a file of tile IR may name what the target has not: the lowering says so
+cat >dot.tgl <<'END4'
+kernel dots(a: in f16[16, 16], b: in f16[16, 16], y: out f32[16, 16]) grid(i: 1) { y[0 +: 16, 0 +: 16] = a[0 +: 16, 0 +: 16] @ b[0 +: 16, 0 +: 16]; }
+reference dots { y[:, :] = a[:, :] @ b[:, :]; }
+example dots { a = ones; b = ones; tune(warps = 1); }
+END4
+expect 0 '' build dot.tgl --target=sm_80 --emit=tir -o dot.tir
+holds grep -q 'm16n8k16.f16' dot.tir
+expect 0 'good' check dot.tgl --device=simt:sm_80 --ir=dot.tir
+expect 1 "the matrix instruction 'm16n8k16.f16' is not possible on sm_75 .E1301" check dot.tgl --device=simt:sm_75 --ir=dot.tir
+refuse E1155
+sed 's/m16n8k16.f16/m16n8k99.f16/' dot.tir >odd.tir
+expect 1 "the matrix instruction 'm16n8k99.f16' is not possible on sm_80 .E1301" check dot.tgl --device=simt:sm_80 --ir=odd.tir
+refuse E1401
 # a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
 {
 	echo 'kernel nest(x: in f32[N], y: out f32[N]) grid(i: N) { var v = x[i];'
