@@ -362,6 +362,11 @@ lower_inline_ptx(Lower *l, Op *op)
 	Reg in[32], out[32], **results = NEW_ARRAY(l->mem, Reg *, op->nout);
 	const Reg **operands = NEW_ARRAY(l->mem, const Reg *, op->nin);
 	RegType type[32];
+	if (!l->e->inline_ptx && l->t->kind == TARGET_PTX) {
+		lower_refuse_on(l, op, "inline_ptx", "the simt device");
+		diag_help(l->cx, "it runs the target's code on this machine, which has no PTX; --device=cuda can run it");
+		return;
+	}
 	if (!l->e->inline_ptx || op->nin > 32 || op->nout > 32) {
 		lower_refuse(l, op, l->e->inline_ptx ? "inline_ptx of more than 32 operands" : "inline_ptx");
 		return;

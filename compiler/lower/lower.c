@@ -95,7 +95,13 @@ lower_constant(const Value *v, int64_t *out)
 void
 lower_refuse(Lower *l, const Op *op, const char *what)
 {
-	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, l->t->name);
+	lower_refuse_on(l, op, what, l->t->name);
+}
+
+void
+lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where)
+{
+	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, where);
 	for (int i = 0; i < op->nout; i++) {
 		RegType t = lower_type(op->out[i].type);
 		bool real = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;

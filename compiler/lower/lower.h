@@ -72,6 +72,7 @@ Reg lower_stride(Lower *l, const Value *tensor, int dim);
 int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
 /* What cannot be done on the target: reports it at the op. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
+void lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where);      /* other than the target */
 /* A block's barrier, or a warp's. */
 void lower_barrier(Lower *l);
 void lower_warp_barrier(Lower *l);
