@@ -39,6 +39,23 @@ set_schedule(Func *f, const Schedule *s)
 	};
 }
 
+/* Values of the schedule that nothing here asks for: said, so that nobody measures what cannot differ. */
+static void
+warn_idle(const Kernel *k, const Schedule *s, const Target *t)
+{
+	Compile *cx = k->program->cx;
+	Place at = k->item->name_place;
+	char why[96];
+	if (s->ctas > 1) {
+		snprintf(why, sizeof why, "%s %s", t->name,
+		    t->has & HAS_CLUSTER ? "has clusters, but no code is made for them" : "has no clusters of blocks");
+		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "ctas", s->ctas, why);
+	}
+	if (s->specialize > 0)
+		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "specialize", s->specialize,
+		    "no code is made that divides a block into producers and consumers");
+}
+
 Module *
 compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
 {
@@ -53,6 +70,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 		return NULL;
 	if (t) {
 		set_schedule(m->funcs.at[0], &b->schedule);
+		warn_idle(k, &b->schedule, t);
 		promises_note(m->funcs.at[0], k, b, promises);
 	}
 	return passes_run(m, t, opt) ? m : NULL;

@@ -64,6 +64,15 @@ END5
 expect 1 'inline_ptx is not possible on the simt device .E1301' run brev.tgl --arg 'x=iota([32], 0)' --device=simt
 refuse E1155
 holds grep -q 'help: .* --device=cuda can run it' "$err"
+# values of the schedule that change no code are said (DIAG_SCHEDULE_IDLE)
+expect 0 'warning: ctas = 2 has no effect: sm_80 has no clusters of blocks .W1219' \
+    check dot.tgl --device=simt:sm_80 -D ctas=2
+expect 0 'warning: ctas = 2 has no effect: sm_90a has clusters, but .*W1219' check dot.tgl --device=simt:sm_90a -D ctas=2
+expect 0 'warning: specialize = 1 has no effect: .*W1219' build dot.tgl --target=sm_90a -D specialize=1 --emit=tir
+expect 0 '' check dot.tgl --device=simt:sm_90a -D ctas=1 -D specialize=0
+refuse W1219
+expect 0 '' check dot.tgl --device=cpu -D ctas=2
+refuse W1219
 # a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
 {
 	echo 'kernel nest(x: in f32[N], y: out f32[N]) grid(i: N) { var v = x[i];'
