@@ -8,7 +8,9 @@
  * barrier, and then nothing is left.  Where all that it conflicts with are bytes that the same warp touched, by layouts
  * and the placement in shared memory, each warp meets by itself (`sync_warp`), and where the same thread did, none need.
  * A loop's body is walked twice, the second time after itself, so that what its end
- * left is seen at its start; branches are walked apart and what both leave is joined.  Scratch brings its own meeting
+ * left is seen at its start; branches are walked apart and what both leave is joined.  In a nest of loops each would
+ * double the walks of those within, so that what a walk of a loop came to is remembered; a loop that is still walked too
+ * often gets a barrier at the start of each trip, after which one walk says all.  Scratch brings its own meeting
  * of all threads, after which only its readers are left; a convert in which no warp reads what another wrote brings one of
  * each warp.
  *
@@ -24,6 +26,13 @@
 
 typedef VEC(Use) Uses;
 
+/* What a walk of a loop made of the uses before it. */
+typedef struct Walk {
+	const Op *loop;
+	int nsync;                                      /* barriers when it began; -1: it put some itself */
+	Uses before, after;
+} Walk;
+
 typedef struct Barrier {
 	Module *m;
 	Arena *tmp;
@@ -31,6 +40,8 @@ typedef struct Barrier {
 	const Axes *axes;
 	Uses open;                                      /* since the last barrier */
 	VEC(const Op *) filled;                         /* allocs that copies fill by themselves */
+	VEC(Walk) walks;                                /* of loops */
+	int nsync;                                      /* barriers put so far */
 } Barrier;
 
 static bool
@@ -50,13 +61,42 @@ open_add(Barrier *k, Use u)
 	vec_push(k->tmp, &k->open, u);
 }
 
+/* Do both have the same ones, in any order? */
+static bool
+has_each(const Uses *all, const Uses *some)
+{
+	for (int i = 0; i < some->n; i++) {
+		bool found = false;
+		for (int n = 0; n < all->n && !found; n++)
+			found = same_use(&all->at[n], &some->at[i]) && all->at[n].ring == some->at[i].ring &&
+			    all->at[n].slot == some->at[i].slot;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* What was told apart only by its age may be the same by now. */
+static void
+drop_doubles(Uses *u)
+{
+	int kept = 0;
+
+	for (int i = 0; i < u->n; i++) {
+		Uses former = {u->at, kept, kept}, one = {&u->at[i], 1, 1};
+		if (!has_each(&former, &one))
+			u->at[kept++] = u->at[i];
+	}
+	u->n = kept;
+}
+
 static Uses
-copy_uses(Barrier *k)
+copy_uses(Barrier *k, const Uses *of)
 {
 	Uses u = {0};
 
-	for (int i = 0; i < k->open.n; i++)
-		vec_push(k->tmp, &u, k->open.at[i]);
+	for (int i = 0; i < of->n; i++)
+		vec_push(k->tmp, &u, of->at[i]);
 	return u;
 }
 
@@ -205,6 +245,7 @@ warps_meet(Barrier *k)
 static void
 sync_before(Barrier *k, Op *op)
 {
+	k->nsync += !op_bool(op, "sync");
 	op_set_attr(k->m, op, attr_bool(k->m, "sync", true));
 	k->open.n = 0;
 }
@@ -212,6 +253,7 @@ sync_before(Barrier *k, Op *op)
 static void
 sync_warps_before(Barrier *k, Op *op)
 {
+	k->nsync++;
 	op_set_attr(k->m, op, attr_bool(k->m, "sync_warp", true));
 	warps_meet(k);
 }
@@ -310,6 +352,7 @@ grow_old(Barrier *k, const Block *loop)
 		u->is_old = true;
 		u->loop = loop;
 	}
+	drop_doubles(&k->open);
 }
 
 /* What turns with a ring comes round again after as many trips as it has slots: that must be seen too. */
@@ -368,6 +411,7 @@ leave_rings(Barrier *k, const Op *loop)
 					u->slots |= UINT64_C(1) << s;
 		u->ring = NULL;
 	}
+	drop_doubles(&k->open);
 }
 
 static bool
@@ -380,10 +424,9 @@ leaves_uses(const Barrier *k, const Op *loop)
 	return false;
 }
 
-/* A second trip sees nothing new where the first one left nothing of the loop's own: without this stop a nest of loops
- * would take twice as long for each loop more. */
+/* A second trip sees nothing new where the first one left nothing of the loop's own, or where it starts with a barrier. */
 static void
-walk_loop(Barrier *k, Op *op)
+walk_trips(Barrier *k, Op *op, bool is_cut)
 {
 	Block *body = op->region[op->nregion - 1];
 	Uses at_exit;
@@ -392,16 +435,72 @@ walk_loop(Barrier *k, Op *op)
 		if (op->kind == OP_WHILE)
 			walk(k, op->region[0]);
 		if (trip == 0)
-			at_exit = copy_uses(k);
+			at_exit = copy_uses(k, &k->open);
 		walk(k, body);
 		if (!leaves_uses(k, op))
 			break;
 		grow_old(k, body);
+		if (is_cut)
+			break;
 	}
 	if (op->kind == OP_WHILE)
 		walk(k, op->region[0]);
 	join_uses(k, &at_exit);
 	leave_rings(k, op);
+}
+
+/* Puts a barrier before the first op of each trip: what it meets is then the same, whatever came before. */
+static bool
+cut_trips(Barrier *k, const Op *loop)
+{
+	for (int r = 0; r < loop->nregion; r++) {
+		Op *first = loop->region[r]->first;
+		if (first->kind == OP_YIELD)
+			continue;
+		k->nsync += !op_bool(first, "sync");
+		op_set_attr(k->m, first, attr_bool(k->m, "sync", true));
+		return true;
+	}
+	return false;
+}
+
+/* The walk that began with the same uses and barriers and put none: another would end as it did.  Counts all the loop's. */
+static const Walk *
+same_walk(const Barrier *k, const Op *loop, int *nwalk)
+{
+	for (int i = 0; i < k->walks.n; i++) {
+		const Walk *w = &k->walks.at[i];
+		if (w->loop != loop)
+			continue;
+		++*nwalk;
+		if (w->nsync == k->nsync && has_each(&w->before, &k->open) && has_each(&k->open, &w->before))
+			return w;
+	}
+	return NULL;
+}
+
+enum { MANY_WALKS = 128 };                      /* seven loops around, each of which leaves something new */
+
+static void
+walk_loop(Barrier *k, Op *op)
+{
+	int nwalk = 0;
+
+	if (op_bool(op, "sync"))
+		k->open.n = 0;
+	const Walk *same = same_walk(k, op, &nwalk);
+	if (same) {
+		k->open = copy_uses(k, &same->after);
+		return;
+	}
+	Walk w = {.loop = op, .before = copy_uses(k, &k->open)};
+	bool is_cut = nwalk >= MANY_WALKS && cut_trips(k, op);
+	w.nsync = k->nsync;
+	walk_trips(k, op, is_cut);
+	w.after = copy_uses(k, &k->open);
+	if (w.nsync != k->nsync)
+		w.nsync = -1;
+	vec_push(k->tmp, &k->walks, w);
 }
 
 /* A copy that runs ahead stands in a branch that asks whether there is more to copy, and must come after those who read
@@ -427,10 +526,10 @@ walk_branch(Barrier *k, Op *op)
 		k->open.n = 0;
 	else if (copies_too_soon(k, op))
 		sync_before(k, op);
-	Uses before = copy_uses(k);
+	Uses before = copy_uses(k, &k->open);
 
 	walk(k, op->region[0]);
-	Uses then = copy_uses(k);
+	Uses then = copy_uses(k, &k->open);
 	k->open = before;
 	walk(k, op->region[1]);
 	join_uses(k, &then);

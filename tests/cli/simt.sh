@@ -81,6 +81,19 @@ refuse W1219
 	echo 'y[i] = v; } reference nest { y[:] = x[:] + 60; } example nest { N = 1; x = ones; }'
 } >nest.tgl
 expect 0 '^nest .* simt:sm_80 .* good$' check nest.tgl --device=simt:sm_80
+# nor one whose innermost loop goes through shared memory, even where each loop around it leaves something of its own
+nest_shared() {
+	echo 'kernel nest(x: in i32[32, 32], y: out i32[32, 32], n: i32) grid(i: 1) { var v = x[:, :];'
+	for n in $(seq 22); do echo "for k$n in range(n) { $1;" | sed "s/%/k$n/"; done
+	echo 'for a in range(2 * n) { for b in range(2 * n) { v = cumsum(v.T, axis = 0); } }'
+	for n in $(seq 22); do echo "}"; done
+	echo 'y[:, :] = v; } reference nest { var v = x[:, :] * 23; for k in range(4) { v = cumsum(v.T, axis = 0); }'
+	echo 'y[:, :] = v; } example nest { n = 1; x = integers(-9, 9); }'
+}
+for each in 'v += x[:, :]' 'v += x[% +: 32, :]'; do
+	nest_shared "$each" >nest.tgl
+	expect 0 '^nest .* simt:sm_80 .* good$' check nest.tgl --device=simt:sm_80
+done
 expect 0 cpu devices
 refuse simt
 # a scattered write takes more sectors than the compiler can know: what it reckoned with is said beside
