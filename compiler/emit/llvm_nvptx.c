@@ -149,7 +149,7 @@ prim_results(EmitLlvm *l, LLVMValueRef call, Reg *out, int nout)
 static LLVMValueRef
 address_apart(EmitLlvm *l, const char *text, int operand, LLVMValueRef v, int64_t *constant)
 {
-	char place[8];
+	char place[16];
 	snprintf(place, sizeof place, "[%%%d]", operand);
 	*constant = 0;
 	if (LLVMTypeOf(v) != l->type[REG_SHARED] || !strstr(text, place) || !LLVMIsAInstruction(v) ||

@@ -272,8 +272,8 @@ msl_access(const void *pointer, int bytes, int align, unsigned how, uint32_t sit
 /* ---- what instrumentation calls ---- */
 
 #define HOOK(name, bytes, align, how)                                                                                  \
-	void name(const void *at);                                                                                      \
-	void name(const void *at)                                                                                       \
+	void name(void *at);                                                                                      \
+	void name(void *at)                                                                                       \
 	{                                                                                                               \
 		msl_access(at, bytes, align, how, site_address(msl_run, (char *)__builtin_return_address(0) - 1));   \
 	}
