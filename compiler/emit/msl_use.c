@@ -5,10 +5,17 @@
  * into a branch of ?: or past the end of its block: it goes into the operation behind it, and that is a statement. */
 #include "emit/msl.h"
 
+/* A primitive that is more than its value; PRIM_COUNT, the simdgroup's number, is none of the table's rows. */
+static bool
+has_effect(const MslNode *n)
+{
+	return n->kind == MSL_PRIM && n->op < PRIM_COUNT && prim_info[n->op].flags & MEM;
+}
+
 bool
 msl_is_pure(const MslNode *n)
 {
-	return n->kind < MSL_PRIM || (n->kind == MSL_PRIM && !(prim_info[n->op].flags & MEM));
+	return n->kind <= MSL_PRIM && !has_effect(n);
 }
 
 static void count_node(Msl *m, MslNode *n);
@@ -104,8 +111,7 @@ count_roots(Msl *m, MslBlock *b)
 		MslNode *n = b->body.at[i];
 		bool region = n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF;
 		if (n->kind == MSL_STORE || n->kind == MSL_ATOMIC || n->kind == MSL_TRAP || n->kind == MSL_RETURN ||
-		    region ||
-		    (n->kind == MSL_PRIM && prim_info[n->op].flags & MEM))
+		    region || has_effect(n))
 			count_node(m, n);
 		if (!region)
 			continue;
