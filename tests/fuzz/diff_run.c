@@ -365,9 +365,9 @@ keep_refusal(Diff *d, const TglError *e)
 static DiffKind
 kind_of_error(Diff *d, const TglError *e)
 {
-	static const DiagCode too_small[] = {DIAG_TILE_REGISTERS, DIAG_SMEM_LARGE};
-	for (int i = 0; i < LEN(too_small); i++)
-		if (strcmp(e->code, diag_code(too_small[i])) == 0)
+	static const DiagCode refusals[] = {DIAG_TILE_REGISTERS, DIAG_SMEM_LARGE, DIAG_SCALED_RANK};
+	for (int i = 0; i < LEN(refusals); i++)
+		if (strcmp(e->code, diag_code(refusals[i])) == 0)
 			return keep_refusal(d, e), DIFF_REFUSED;
 	fputs(e->text, stderr);
 	switch (e->status) {
