@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench/bench.h"
 #include "driver/compile.h"
 #include "emit/emit.h"
 
@@ -17,41 +17,11 @@ enum { REPEATS = 15 };
 static const char warm_up[] =
     "kernel warm<B = 128>(x: in f16[N], y: out f16[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = exp(x[p * B +: B]); }\n";
 
-static double
-now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static bool
 report(const Compile *cx, const char *what)
 {
 	fprintf(stderr, "%s: %s\n", what, cx->first ? cx->first->text : "it does not compile");
 	return false;
-}
-
-/* What a launch on tensors of its own would promise. */
-static Promises
-promises_of(Arena *mem, const Bound *b)
-{
-	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		const Const *c = &b->param[i].scalar;
-		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
-		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
-	}
-	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, i) : 0;
-	return (Promises){.param = param, .symbol = symbol};
 }
 
 static bool
@@ -82,7 +52,7 @@ compile_once(const char *path, const char *text, const char *kernel, const char 
 	bool ok = k && bind(k, example, &b);
 	Module *m = NULL;
 	if (ok) {
-		Promises promises = promises_of(cx->mem, &b);
+		Promises promises = promises_of_sizes(cx->mem, &b);
 		m = compile_kernel(k, &b, t->name, &promises, &(PassOptions){0});
 		ok = m && compile_text(m, t, STAGE_PTX, &ptx, &times);
 	}

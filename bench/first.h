@@ -2,12 +2,11 @@
 #ifndef BENCH_FIRST_H
 #define BENCH_FIRST_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "bench/bench.h"
 
 enum { N = 4096, STEPS = 16 };
 
@@ -16,14 +15,6 @@ typedef struct Steps {
 	const char *name[STEPS];
 	int n;
 } Steps;
-
-static inline double
-now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static inline void
 step(Steps *s, const char *name)

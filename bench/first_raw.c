@@ -4,8 +4,6 @@
  *     bench_first_raw FILE.cubin KERNEL [STARTED] */
 #include "bench/first.h"
 
-#include <dlfcn.h>
-
 typedef struct Driver {
 	int (*init)(unsigned);
 	int (*device)(int *, int);
@@ -19,14 +17,6 @@ typedef struct Driver {
 	int (*sync)(void *);
 	int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 } Driver;
-
-static bool
-find(void *lib, const char *name, void *out)
-{
-	void *p = lib ? dlsym(lib, name) : NULL;
-	memcpy(out, &p, sizeof p);
-	return p != NULL;
-}
 
 static bool
 find_all(Driver *d)

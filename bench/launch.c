@@ -4,34 +4,17 @@
  *     bench_launch [dsl_examples/vector_add.tgl]
  *
  * Prints the median of a call in each and their difference. */
+#include "bench/bench.h"
 #include "runtime/tgl.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { BURST = 200, ROUNDS = 101, SETS = 8, N = 1 << 12 };
 
 static const char ptx[] =
     ".version 7.0\n.target sm_75\n.address_size 64\n"
     ".visible .entry raw(.param .b64 a, .param .b64 b, .param .b64 c, .param .b64 n, .param .b32 g, .param .b64 f) { ret; }\n";
-
-static double
-now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
 
 static int
 failed(TglContext *cx, const char *what)
@@ -48,14 +31,6 @@ typedef struct Driver {
 	int (*find)(void **, void *, const char *);
 	int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 } Driver;
-
-static bool
-find(void *lib, const char *name, void *out)
-{
-	void *p = lib ? dlsym(lib, name) : NULL;
-	memcpy(out, &p, sizeof p);
-	return p != NULL;
-}
 
 /* The driver's own kernel of as many arguments, in the context that the device uses; NULL: it does not load. */
 static void *

@@ -54,21 +54,6 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 	return NULL;
 }
 
-/* What a launch with just these sizes, on tensors of its own, would promise. */
-static Promises
-promises_of(Arena *mem, const Bound *b)
-{
-	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		const Const *c = &b->param[i].scalar;
-		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
-		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
-	}
-	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, i) : 0;
-	return (Promises){.param = param, .symbol = symbol};
-}
-
 Module *
 cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse, Bound *bound)
@@ -91,7 +76,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	        : kernel_bind(k, args, given, cli->define.n, bound);
 	if (!ok)
 		return NULL;
-	Promises promises = promises_of(cx->mem, bound);
+	Promises promises = promises_of_sizes(cx->mem, bound);
 	return compile_kernel(k, bound, target, &promises, passes);
 }
 

@@ -21,6 +21,9 @@ typedef struct Promises {
 	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
 } Promises;
 
+/* What a launch with just these sizes, on tensors of its own, would promise.  In `mem`. */
+Promises promises_of_sizes(Arena *mem, const Bound *b);
+
 /* Writes both into the function: what is promised (NULL: nothing), and how many programs the grid's axes have. */
 void promises_note(Func *f, const Kernel *k, const Bound *b, const Promises *p);
 

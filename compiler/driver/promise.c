@@ -40,6 +40,20 @@ promise_of_size(const Bound *b, int symbol)
 	return most;
 }
 
+Promises
+promises_of_sizes(Arena *mem, const Bound *b)
+{
+	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const Const *c = &b->param[i].scalar;
+		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
+		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
+	}
+	for (int i = 0; i < b->nsymbol; i++)
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, i) : 0;
+	return (Promises){.param = param, .symbol = symbol};
+}
+
 static int64_t
 name_multiple(const Bound *b, const Promises *p, const char *name)
 {
