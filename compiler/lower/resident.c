@@ -13,8 +13,8 @@
  *     %w = read …
  *
  * Were it asked where more is held, registers would spill.  What is held is counted where elements cannot be worked on one
- * after another, that is across reductions.  Loops, scans, products, functions that are long in registers, and tiles that
- * reach out of their tensors are left alone. */
+ * after another, that is across reductions.  Loops and branches, scans, products, functions that are long in registers, and
+ * tiles that reach out of their tensors are left alone. */
 #include "lower/lower.h"
 
 enum { REGISTERS = 64, HELD_LEAST = 24, HELD_MOST = 36 };
@@ -42,7 +42,7 @@ static bool
 is_unknown(const Op *op)
 {
 	switch (op->kind) {
-	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START: case OP_ROLES: case OP_FOR: case OP_WHILE: case OP_ALLOC:
+	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START: case OP_ALLOC:
 	case OP_SCAN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_REDUCE_FN: case OP_SCAN_FN:
 	case OP_PRINT: case OP_ASSERT: case OP_INLINE_PTX: case OP_PHILOX: case OP_POW: case OP_SIN: case OP_COS:
 	case OP_TAN: case OP_SINH: case OP_COSH: case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF:
@@ -73,74 +73,28 @@ holds(const Op *op)
 	return op->kind == OP_REDUCE;
 }
 
-/* The op in block `home`, or one around it, of which `op` is part. */
-static const Op *
-around(const Op *op, const Block *home)
-{
-	while (op && op->home != home)
-		op = op->home->parent;
-	return op;
-}
-
 typedef struct Holding {
 	Arena *mem;
 	Span *span;                                     /* by the value's id */
 	int nspan;
-	int *end;                                       /* of each op: the number of the last op inside */
 	VEC(const Op *) ops;
 } Holding;
-
-static int
-number_of(const Holding *h, const Op *op)
-{
-	for (int i = 0; i < h->ops.n; i++)
-		if (h->ops.at[i] == op)
-			return i;
-	return h->ops.n;
-}
-
-static void
-define(Holding *h, const Value *v, int at)
-{
-	h->span[v->id] = (Span){at, at, words_of(v)};
-}
-
-/* Used by op number `at`; where that is in a loop which v comes into from outside, to the loop's end. */
-static void
-use(Holding *h, const Value *v, const Op *op, int at)
-{
-	const Op *outer = around(op, v->def ? v->def->home : v->block);
-	int last = outer && outer != op ? h->end[number_of(h, outer)] : at;
-	h->span[v->id].last = MAX(h->span[v->id].last, last);
-}
 
 static bool
 make_spans(Holding *h, const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (is_unknown(op) || is_tested(op) || h->ops.n >= OPS_MOST)
+	for (const Op *op = f->body->first; op; op = op->next) {
+		if (op->nregion > 0 || is_unknown(op) || is_tested(op) || h->ops.n >= OPS_MOST)
 			return false;
 		vec_push(h->mem, &h->ops, op);
 	}
 	h->span = NEW_ARRAY(h->mem, Span, MAX(h->nspan, 1));
-	h->end = NEW_ARRAY(h->mem, int, MAX(h->ops.n, 1));
-	for (int i = h->ops.n - 1; i >= 0; i--) {
-		const Op *op = h->ops.at[i];
-		h->end[i] = MAX(h->end[i], i);
-		if (op->home->parent) {
-			int parent = number_of(h, op->home->parent);
-			h->end[parent] = MAX(h->end[parent], h->end[i]);
-		}
-	}
 	for (int i = 0; i < h->ops.n; i++) {
 		const Op *op = h->ops.at[i];
 		for (int k = 0; k < op->nout; k++)
-			define(h, &op->out[k], op->nregion > 0 ? h->end[i] : i);
-		for (int r = 0; r < op->nregion; r++)
-			for (int k = 0; k < op->region[r]->narg; k++)
-				define(h, &op->region[r]->arg[k], i);
+			h->span[op->out[k].id] = (Span){i, i, words_of(&op->out[k])};
 		for (int k = 0; k < op->nin; k++)
-			use(h, op->in[k], op, i);
+			h->span[op->in[k]->id].last = i;
 	}
 	return true;
 }
