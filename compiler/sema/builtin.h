@@ -94,6 +94,9 @@ Val math_extreme(Call *c);                                      /* elementwise m
 
 /* A value on its way into memory: converted to the element type, broadcast to the place's shape; NULL after an error. */
 Value *stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at);
+/* The same in the value's own shape, which has been found to fit. */
+Value *stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at);
+bool stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64_t *extent, Place at);
 
 /* whole.c, op_example.c */
 
@@ -133,6 +136,25 @@ Val elab_method(Elab *e, const Expr *call);                     /* x.shape(d), x
 Val index_tile(Elab *e, const Expr *x, const Val *base);        /* of a tile value (index_tile.c) */
 Value *tensor_value(Elab *e, const Val *t);                     /* the tensor itself */
 bool access_may_write(Elab *e, const TensorAccess *a);
+
+/* index_tile.c: the subscripts of a tile value, one for each of its dimensions */
+
+typedef struct TileCut {
+	Value *start[MAX_RANK];                         /* i64; NULL: the whole dimension */
+	char index[MAX_RANK + 1];                       /* i: one place, dropped; p: a part or all */
+	int64_t extents[MAX_RANK];                      /* of the p's */
+	int nextents;
+	bool cuts;                                      /* something is left out */
+	int nnew;                                       /* dimensions that `new` adds */
+	int rank;                                       /* of what the source sees */
+	int64_t shape[MAX_RANK * 2 + 1];
+} TileCut;
+
+bool cut_open(Elab *e, const Expr *x, const Val *base, TileCut *c);     /* false after an error */
+Value *cut_read(Elab *e, Value *v, const TileCut *c);
+
+/* assign_tile.c: x[...] op= value where x names a tile */
+void tile_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Place at);
 
 /* whole.c: what an example's line knows beside Elab */
 

@@ -191,6 +191,7 @@ void elab_return(Elab *e, const Stmt *s);
 bool elab_unless_done(Elab *e, const StmtList *list, int from);
 /* Gives a variable a new value of its own type and shape; reports and leaves it alone otherwise. */
 void binding_assign(Elab *e, Binding *b, const Val *v, Place at);
+Binding *var_find(Elab *e, const Expr *target);          /* the variable that a name means; NULL after an error */
 bool val_to_var(Elab *e, Val *v, const char *name);      /* literals get their type; false: no such variable can be */
 
 /* param.c: an argument of a fn against its parameter's declared type; may bind names that the type gives and turn a

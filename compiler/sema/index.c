@@ -7,7 +7,7 @@
  *     x.T[k +: 16, m +: 32]   =>   %0 = read %x, %m, %k {index = "pp", extents = [32, 16]}
  *                                  %1 = permute %0 {dims = [1, 0]}
  *
- * Indexing of tile values is in index_tile.c. */
+ * Indexing of tile values is in index_tile.c, assignment to their elements in assign_tile.c. */
 #include "sema/builtin.h"
 
 #include <string.h>
@@ -369,8 +369,7 @@ elab_index_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Pla
 	if (val_is_poison(&base))
 		return;
 	if (base.kind == VAL_TILE && !base.v->type->ptr) {
-		diag_error(e->cx, target->place, DIAG_TILE_ASSIGN);
-		diag_help(e->cx, "make a new tile: where(iota([N], 0) == i, value, v)");
+		tile_store(e, target, op, value, at);
 	} else if (base.kind != VAL_TENSOR) {
 		diag_error(e->cx, target->place, DIAG_NOT_INDEXABLE, val_describe(e, &base));
 		if (base.kind == VAL_TILE)

@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-/* What the subscripts come to, a dimension of the tile each. */
-typedef struct Cut {
-	Value *start[1 + MAX_RANK];                     /* after the tile itself */
-	char index[MAX_RANK + 1];
-	int64_t extents[MAX_RANK];
-	int nextents;
-	bool cuts;                                      /* something is left out: an extract is needed */
-} Cut;
-
 static bool
 in_range(Elab *e, Place at, const Val *start, int64_t extent, int64_t of)
 {
@@ -65,18 +56,18 @@ cut_part(Elab *e, const Subscript *s, int64_t of, Value **start, int64_t *extent
 
 /* Dimension d; NULL stands for `:`. */
 static bool
-cut_dim(Elab *e, const Subscript *s, int d, int64_t of, Cut *c)
+cut_dim(Elab *e, const Subscript *s, int d, int64_t of, TileCut *c)
 {
 	bool whole = true;
 	int64_t extent = of;
 	if (s && s->kind == SUB_INDEX) {
 		c->index[d] = 'i';
 		c->cuts = true;
-		return cut_index(e, s, of, &c->start[1 + d]);
+		return cut_index(e, s, of, &c->start[d]);
 	}
 	c->index[d] = 'p';
 	if (s && s->kind == SUB_PART) {
-		if (!cut_part(e, s, of, &c->start[1 + d], &extent, &whole))
+		if (!cut_part(e, s, of, &c->start[d], &extent, &whole))
 			return false;
 		c->cuts |= !whole;
 	}
@@ -97,52 +88,59 @@ count_ok(Elab *e, const Expr *x, const Val *base)
 	return false;
 }
 
-static Value *
-extract(Elab *e, Value *v, Cut *c)
+bool
+cut_open(Elab *e, const Expr *x, const Val *base, TileCut *c)
 {
-	c->start[0] = v;
+	const Type *t = base->v->type;
+	int d = 0;
+	bool ok = true;
+	*c = (TileCut){0};
+	if (x->b) {
+		diag_error(e->cx, x->b->place, DIAG_ELSE_TILE, "a tile value");
+		return false;
+	}
+	if (!count_ok(e, x, base))
+		return false;
+	for (int i = 0; i < x->subs.n; i++) {
+		if (x->subs.at[i].kind == SUB_NEW) {
+			c->nnew++;
+			if (c->rank < LEN(c->shape))
+				c->shape[c->rank++] = 1;
+			continue;
+		}
+		ok &= cut_dim(e, &x->subs.at[i], d, t->extent[d], c);
+		if (c->index[d] == 'p' && ok && c->rank < LEN(c->shape))
+			c->shape[c->rank++] = c->extents[c->nextents - 1];
+		d++;
+	}
+	for (; d < t->rank && ok; d++) {
+		cut_dim(e, NULL, d, t->extent[d], c);
+		c->shape[c->rank++] = t->extent[d];
+	}
+	e->b.place = x->place;
+	return ok && shape_check(e, x->place, c->rank, c->shape);
+}
+
+Value *
+cut_read(Elab *e, Value *v, const TileCut *c)
+{
+	Value *in[1 + MAX_RANK] = {v};
+	if (!c->cuts)
+		return ir_reshape(e, v, c->rank, c->shape);
 	for (int d = 0; d < v->type->rank; d++)
-		if (!c->start[1 + d])
-			c->start[1 + d] = ir_const_int(e, TY_I64, 0);
+		in[1 + d] = c->start[d] ? c->start[d] : ir_const_int(e, TY_I64, 0);
 	Attr attr[] = {attr_text(e->m, "index", c->index), attr_ints(e->m, "extents", c->extents, c->nextents)};
-	return op_make(&e->b, OP_EXTRACT, c->start, 1 + v->type->rank, attr, 2, NULL, 0)->out;
+	v = op_make(&e->b, OP_EXTRACT, in, 1 + v->type->rank, attr, 2, NULL, 0)->out;
+	return ir_reshape(e, v, c->rank, c->shape);
 }
 
 Val
 index_tile(Elab *e, const Expr *x, const Val *base)
 {
-	Value *v = base->v;
-	Cut c = {0};
-	int64_t shape[MAX_RANK * 2 + 1];
-	int d = 0, n = 0;
-	bool ok = true;
-	if (x->b) {
-		diag_error(e->cx, x->b->place, DIAG_ELSE_TILE, "a tile value");
+	TileCut c;
+	if (!cut_open(e, x, base, &c))
 		return val_poison(x->place);
-	}
-	if (!count_ok(e, x, base))
-		return val_poison(x->place);
-	for (int i = 0; i < x->subs.n; i++) {
-		if (x->subs.at[i].kind == SUB_NEW) {
-			if (n < MAX_RANK * 2)
-				shape[n++] = 1;
-			continue;
-		}
-		ok &= cut_dim(e, &x->subs.at[i], d, v->type->extent[d], &c);
-		if (c.index[d] == 'p' && ok && n < MAX_RANK * 2)
-			shape[n++] = c.extents[c.nextents - 1];
-		d++;
-	}
-	for (; d < v->type->rank && ok; d++) {
-		cut_dim(e, NULL, d, v->type->extent[d], &c);
-		shape[n++] = v->type->extent[d];
-	}
-	if (!ok || !shape_check(e, x->place, n, shape))
-		return val_poison(x->place);
-	e->b.place = x->place;
-	if (c.cuts)
-		v = extract(e, v, &c);
-	return val_tile(x->place, ir_reshape(e, v, n, shape));
+	return val_tile(x->place, cut_read(e, base->v, &c));
 }
 
 static Val

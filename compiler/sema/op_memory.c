@@ -30,9 +30,20 @@ widen_pointer(Call *c, Value *p, int i)
 	return ir_broadcast(c->e, p, v->v->type->rank, v->v->type->extent, c->arg[i].place);
 }
 
-/* A value that is stored: converted to the element type (only floats to integers must be said), then broadcast. */
+bool
+stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64_t *extent, Place at)
+{
+	bool fits = t->rank <= rank;
+	for (int d = 0; fits && d < t->rank; d++)
+		fits = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
+	if (!fits)
+		diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, t), shape_text(e, rank, extent));
+	return fits;
+}
+
+/* Only floats to integers must be said. */
 Value *
-stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at)
+stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at)
 {
 	Val listed;
 	if (val_is_poison(v))
@@ -65,15 +76,14 @@ stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, cons
 		x = ir_convert(e, v->v, elem);
 	if (!x)
 		return NULL;
-	const Type *t = x->type;
-	bool fits = t->rank <= rank;
-	for (int d = 0; fits && d < t->rank; d++)
-		fits = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
-	if (!fits) {
-		diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, t), shape_text(e, rank, extent));
-		return NULL;
-	}
-	return ir_broadcast(e, x, rank, extent, at);
+	return stored_fits(e, name, x->type, rank, extent, at) ? x : NULL;
+}
+
+Value *
+stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at)
+{
+	Value *x = stored_elements(e, name, v, elem, rank, extent, at);
+	return x ? ir_broadcast(e, x, rank, extent, at) : NULL;
 }
 
 static Value *

@@ -83,6 +83,8 @@ add_name(Elab *e, const char *name, BindingList *out)
 static void
 add_target(Elab *e, const Expr *t, BindingList *out)
 {
+	if (t->kind == EX_INDEX && t->a)                /* t[i] = v gives t a new value, if t is a tile */
+		t = t->a;
 	if (t->kind == EX_NAME)
 		add_name(e, t->name, out);
 	for (int i = 0; t->kind == EX_TUPLE && i < t->items.n; i++)

@@ -185,9 +185,8 @@ binding_kind(const Binding *b)
 	return b->val.kind == VAL_TENSOR ? "a tensor" : "bound by 'let'";
 }
 
-/* The variable that a name in an assignment means; NULL after an error. */
-static Binding *
-find_var(Elab *e, const Expr *target)
+Binding *
+var_find(Elab *e, const Expr *target)
 {
 	Binding *b = scope_find(e, target->name);
 
@@ -216,7 +215,7 @@ assign_name(Elab *e, const Expr *target, BinaryOp op, Val v, Place at)
 {
 	if (is_blank(target->name) && op == BIN_NONE)
 		return;
-	Binding *b = find_var(e, target);
+	Binding *b = var_find(e, target);
 	if (!b || val_is_poison(&v))
 		return;
 	if (v.kind == VAL_VOID) {
