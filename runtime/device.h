@@ -79,6 +79,7 @@ typedef struct DeviceQueue {
 struct Device {
 	const char *name;               /* "cpu", "cuda"; of an opened one of several "cuda:1" */
 	const char *target;             /* what kernels are compiled for: "cpu", "sm_90a" */
+	const char *source;             /* what `target` is in a kernel's text; NULL: the target's word */
 	/* its memory can be read and written by the host as it is */
 	bool host;
 	/* tile IR is made for what a launch promises of its arguments, as artefacts are */

@@ -74,6 +74,7 @@ compile(TglKernel *k, const Bound *b, const Device *dev, const Promises *promise
 	    .verify = o->verify,
 	    .layouts = o->layouts,
 	    .watch = dev->watches,
+	    .source = dev->source,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
 	TraceWish wish;
@@ -221,7 +222,7 @@ fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 Func *
 instance_func(TglKernel *k, Instance *in, const Binding *b)
 {
-	PassOptions opt = {.only = "simplify,licm"};
+	PassOptions opt = {.only = "simplify,licm", .source = in->dev->dev.source};
 	if (in->func)
 		return in->func;
 	Arena *keep = compile_into(k->program->compile, in->mem);

@@ -312,6 +312,7 @@ simt_sync(Device *d, Fault *fault)
 const Device device_simt = {
     .name = "simt",
     .target = "sm_90a",
+    .source = "simt",
     .host = true,
     .specialises = true,
     .probe = simt_probe,

@@ -13,8 +13,10 @@
 
 /* The word for a target that a kernel's source compares `target` with. */
 static const char *
-source_target(const Target *t)
+source_target(const Target *t, const PassOptions *opt)
 {
+	if (opt && opt->source)
+		return opt->source;
 	if (!t)
 		return "cpu";
 	return t->kind == TARGET_PTX ? "ptx" : "metal";
@@ -65,7 +67,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, target);
 		return NULL;
 	}
-	Module *m = kernel_module(k, b, source_target(t));
+	Module *m = kernel_module(k, b, source_target(t, opt));
 	if (!m)
 		return NULL;
 	if (t) {

@@ -34,6 +34,7 @@ typedef struct PassOptions {
 	bool verify;                                    /* before and after every pass */
 	uint64_t layouts;                               /* seed of layouts that are drawn, not chosen: a test; 0: chosen */
 	bool watch;                                     /* pass watch runs too */
+	const char *source;                             /* what `target` is in the kernel's text; NULL: the target's word */
 	Text *dump_to;
 	Text *times;                                    /* if not NULL, one line a pass: name, ms, ops before and after */
 } PassOptions;

@@ -55,13 +55,15 @@ refuse E1155
 sed 's/m16n8k16.f16/m16n8k99.f16/' dot.tir >odd.tir
 expect 1 "the matrix instruction 'm16n8k99.f16' is not possible on sm_80 .E1301" check dot.tgl --device=simt:sm_80 --ir=odd.tir
 refuse E1401
-# PTX of the user's own has no meaning here
+# PTX of the user's own has no meaning here: the else is taken, and IR that has it is refused
 cat >brev.tgl <<'END5'
 kernel brev(x: in u32[32], y: out u32[32]) grid(i: 1) {
     static if target == "ptx" { y[0 +: 32] = inline_ptx("brev.b32 $0, $1;", x[0 +: 32], out = u32); } else { y[0 +: 32] = x[0 +: 32]; }
 }
 END5
-expect 1 'inline_ptx is not possible on the simt device .E1301' run brev.tgl --arg 'x=iota([32], 0)' --device=simt
+expect 0 'y: u32.32.' run brev.tgl --arg 'x=iota([32], 0)' --device=simt
+expect 0 '' build brev.tgl --target=sm_80 --emit=tir -o brev.tir
+expect 1 'inline_ptx is not possible on the simt device .E1301' run brev.tgl --arg 'x=iota([32], 0)' --device=simt:sm_80 --ir=brev.tir
 refuse E1155
 holds grep -q 'help: .* --device=cuda can run it' "$err"
 # values of the schedule that change no code are said (DIAG_SCHEDULE_IDLE)
