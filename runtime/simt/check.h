@@ -89,7 +89,7 @@ typedef struct Check {
 	Costs *costs;                                   /* NULL: they are not asked for */
 	bool is_ended;                                  /* there is no thread any more that could fail */
 	struct Check *next_check;
-	uint8_t sink[SINK_BYTES];
+	_Alignas(16) uint8_t sink[SINK_BYTES];
 } Check;
 
 /* t's agent. */

@@ -241,22 +241,61 @@ by_address(const void *a, const void *b)
 	return (x->low > y->low) - (x->low < y->low);
 }
 
+/* A search for the indices of an element, dimensions in the order of falling strides. */
+typedef struct Search {
+	const SimtRange *r;
+	int order[MAX_RANK];
+	int64_t rest[MAX_RANK + 1];                     /* the farthest that dimensions from this one on reach */
+	int tries;                                      /* left: then what is not known to be outside counts as inside */
+} Search;
+
+/* From the k-th dimension on.  Where strides do not overlap, the first index tried is the only one. */
+static bool
+search(Search *s, int k, int64_t element, int64_t at[MAX_RANK])
+{
+	if (k == s->r->rank)
+		return element == 0;
+	int d = s->order[k];
+	int64_t stride = s->r->stride[d], dim = s->r->dim[d], beyond = element - s->rest[k + 1];
+	at[d] = 0;
+	if (dim < 1 || element < 0 || element > s->rest[k])
+		return false;
+	if (dim == 1 || stride == 0)
+		return search(s, k + 1, element, at);
+	int64_t least = beyond > 0 ? (beyond + stride - 1) / stride : 0;
+	for (at[d] = MIN(element / stride, dim - 1); at[d] >= least; at[d]--)
+		if (s->tries-- <= 0 || search(s, k + 1, element - at[d] * stride, at))
+			return true;
+	return false;
+}
+
 bool
 range_index(const SimtRange *r, int64_t element, int64_t at[MAX_RANK])
 {
-	bool done[MAX_RANK] = {0};
-	for (int k = 0; k < r->rank; k++) {
-		int most = -1;
-		for (int d = 0; d < r->rank; d++)
-			if (!done[d] && (most < 0 || r->stride[d] > r->stride[most]))
-				most = d;
-		done[most] = true;
-		at[most] = r->stride[most] > 0 && r->dim[most] > 1 ? element / r->stride[most] : 0;
-		element -= at[most] * r->stride[most];
-		if (element < 0 || at[most] >= r->dim[most])
-			return false;
+	Search s = {.r = r, .tries = 1000};
+	for (int i = 0; i < r->rank; i++) {
+		int k = i;
+		for (; k > 0 && r->stride[s.order[k - 1]] < r->stride[i]; k--)
+			s.order[k] = s.order[k - 1];
+		s.order[k] = i;
 	}
-	return element == 0;
+	for (int k = r->rank - 1; k >= 0; k--) {
+		int d = s.order[k];
+		s.rest[k] = s.rest[k + 1] + MAX(r->dim[d] - 1, 0) * r->stride[d];
+	}
+	return search(&s, 0, element, at);
+}
+
+/* Do several indices name one element?  (Some strides that interleave without that count too.) */
+static bool
+overlaps(const SimtRange *r)
+{
+	for (int d = 0; d < r->rank; d++)
+		for (int k = 0; k < r->rank; k++)
+			if (k != d && r->dim[d] > 1 && r->dim[k] > 1 && r->stride[d] >= r->stride[k] &&
+			    (d < k || r->stride[d] > r->stride[k]) && r->stride[d] < r->dim[k] * r->stride[k])
+				return true;
+	return false;
 }
 
 static bool
@@ -265,7 +304,7 @@ is_view(const SimtRange *r)
 	int64_t count = 1;
 	for (int d = 0; d < r->rank; d++)
 		count *= r->dim[d];
-	return r->rank && count * dtype_info[r->dtype].bits / 8 + 8 <= (int64_t)(r->high - r->low);
+	return r->rank && (overlaps(r) || count * dtype_info[r->dtype].bits / 8 + 8 <= (int64_t)(r->high - r->low));
 }
 
 static bool

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/simt/simt.h"
+#include "runtime/simt/check.h"
 
 enum { THREADS = 128, SHARED = 4096, SITES = 16 };
 
@@ -386,6 +386,27 @@ part_of_an_allocation(void **state)
 	assert_int_equal(r->found.n, 1);
 	try(r, four_rows);
 	assert_clean(r);
+}
+
+/* Windows that overlap, in a larger buffer: what strides reach is inside, however it is reached. */
+static void
+overlapping_windows(void **state)
+{
+	const int64_t three[] = {3, 2};
+	int64_t at[MAX_RANK];
+	SimtRange r = {.name = "x", .dtype = TY_F32, .rank = 2, .dim = {4, 8}, .stride = {1, 1}, .high = 256};
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(range_index(&r, i, at), i < 11);
+	memcpy(r.stride, three, sizeof three);
+	r.dim[0] = r.dim[1] = 3;                        /* 0 2 3 4 5 6 7 8 10 */
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(range_index(&r, i, at), i <= 10 && i != 1 && i != 9);
+		if (i == 5)
+			assert_int_equal(at[0] * 3 + at[1] * 2, 5);
+	}
+	r = (SimtRange){.rank = 3, .dim = {2, 5, 1}, .stride = {0, 7, 9}};
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(range_index(&r, i, at), i <= 28 && i % 7 == 0);
 }
 
 /* ---- copies ---- */
@@ -890,6 +911,7 @@ main(void)
 	    cmocka_unit_test(barrier_orders), cmocka_unit_test(missing_barrier), cmocka_unit_test(order_in_a_warp),
 	    cmocka_unit_test(named_barriers), cmocka_unit_test(bytes), cmocka_unit_test(atomics),
 	    cmocka_unit_test(stray_accesses), cmocka_unit_test(part_of_an_allocation),
+	    cmocka_unit_test(overlapping_windows),
 	    cmocka_unit_test(rows_of_copies), cmocka_unit_test(bulk_copies),
 	    cmocka_unit_test(phases), cmocka_unit_test(between_programs), cmocka_unit_test(one_program),
 	    cmocka_unit_test(many_accesses), cmocka_unit_test(too_large), cmocka_unit_test(costs), cmocka_unit_test(reckoned),
