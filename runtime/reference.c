@@ -210,21 +210,19 @@ set_first(const TglCase *c, const Output *o, char *to)
 	int64_t width = c->b.tensor[o->param]->rank
 			    ? c->b.tensor[o->param]->dim[c->b.tensor[o->param]->rank - 1]
 			    : 1;
-	int64_t row = dtype_is_packed(t) ? width + (width & 1) : width;
+	/* the tensor's rows may be packed where the output, in f64, has none that are padded */
+	int64_t row = dtype_is_packed(t) ? width + (width & 1) : width, row_to = dtype_is_packed(o->elem) ? row : width;
 	if (!first && !p->has_fill) {
 		memset(to, o->elem == TY_F64 ? 0xff : 0xa5, (size_t)o->bytes);
 		return;
 	}
 	for (int64_t i = 0; i < o->count; i++) {
-		int64_t at = i / width * row + i % width;
+		int64_t from = i / width * row + i % width, at = i / width * row_to + i % width;
 		if (dtype_is_float(o->elem))
-			dtype_store_f64(o->elem, to, at,
-			    first                         ? dtype_load_f64(t, first, at)
-			    : p->fill.kind == CONST_FLOAT ? p->fill.f
-							  : (double)p->fill.i);
+			dtype_store_f64(o->elem, to, at, first ? dtype_load_f64(t, first, from)
+			    : p->fill.kind == CONST_FLOAT ? p->fill.f : (double)p->fill.i);
 		else
-			dtype_store_i64(
-			    o->elem, to, at, first ? dtype_load_i64(t, first, at) : p->fill.i);
+			dtype_store_i64(o->elem, to, at, first ? dtype_load_i64(t, first, from) : p->fill.i);
 	}
 }
 

@@ -59,6 +59,16 @@ place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
 	return p;
 }
 
+/* The word around the one byte that an atomic changes, which alone is asked about; or what stands in for it. */
+static LLVMValueRef
+place_of_word(EmitLlvm *l, const EmitAccess *at, unsigned how)
+{
+	EmitAccess byte = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1, .base = at->changes};
+	LLVMValueRef p = llvm_value(l, at->changes), asked = place_of(l, &byte, 0, 1, how);
+	LLVMValueRef is_there = LLVMBuildICmp(l->b, LLVMIntEQ, asked, p, "");
+	return LLVMBuildSelect(l->b, is_there, llvm_address(l, at), asked, "");
+}
+
 /* Code under the access's mask, and then the values from there or zeros. */
 typedef struct Masked {
 	LLVMBasicBlockRef before, after;
@@ -235,7 +245,8 @@ atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
 	how |= at->scope == SCOPE_CTA ? SCOPE_IS_CTA : at->scope == SCOPE_CLUSTER ? SCOPE_IS_CLUSTER : 0;
 	if (llvm_known_mask(l, at) != 0) {
 		Masked m = mask_begin(l, at);
-		LLVMValueRef p = place_of(l, at, 0, llvm_type_bytes(type), how);
+		bool word = at->changes && l->opt.checks;
+		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, llvm_type_bytes(type), how);
 		old = change(l, k, at, p, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
 		mask_end(l, m, &old, 1);
 	}

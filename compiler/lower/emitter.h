@@ -107,6 +107,7 @@ typedef struct EmitAccess {
 	CacheHint cache;
 	AtomicOrder order;                              /* of atomics */
 	AtomicScope scope;
+	Reg changes;                                    /* REG_GLOBAL: the one byte that an atomic may change; 0: any */
 } EmitAccess;
 
 typedef struct EmitParam {

@@ -95,15 +95,15 @@ read_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *o
 static void
 write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
 {
-	Reg base = lower_regs(l, a->tensor)[0];
-	Reg address = lower_as(l, CAST_BITS, REG_I64, byte_address(l, a->tensor, element));
+	Reg base = lower_regs(l, a->tensor)[0], byte = byte_address(l, a->tensor, element);
+	Reg address = lower_as(l, CAST_BITS, REG_I64, byte);
 	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
 	Reg shift = lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
 	shift = lower_op2(l, EMIT_ADD, shift, half_shift(l, element));
 	Reg aligned = lower_op2(l, EMIT_SUB, address, past);
 	Reg delta = lower_op2(l, EMIT_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
-		.base = l->e->pointer(l->e, base, delta)};
+		.changes = byte, .base = l->e->pointer(l->e, base, delta)};
 	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 15), shift));
 	Reg bits = lower_op2(l, EMIT_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
 	l->e->atomic(l->e, ATOMIC_AND, &at, hole, 0);

@@ -6,6 +6,9 @@
  *
  *     %a = read %x, %i … #0            %c = add %a, %b            write %x, %i, %c …         no barrier
  *
+ * Elements of 4 bits that threads write one by one share their bytes with other threads', and reads are of bytes: the
+ * element's own thread is not enough there.
+ *
  * In a loop the same access comes again, elsewhere: `for %lo, %hi, %step` moves what depends on the index by a known
  * distance each trip, and if that is the extent at least, trips do not meet.  Tensors that a launch keeps apart
  * (`out` and `inout` overlap no other) meet only themselves; pointers meet everything that may be written. */
@@ -43,12 +46,21 @@ moved(const Op *op)
 	return op->kind == OP_ATOMIC_PTR ? op->in[1] : NULL;
 }
 
-/* Does each element belong to one thread, the same for both? */
+/* Written by halves of bytes: each of two threads changes its own four bits. */
+static bool
+writes_halves(const Op *op)
+{
+	return op->kind == OP_WRITE && dtype_is_packed(op->in[0]->type->elem) && op_int(op, "vector", 1) < 2;
+}
+
+/* Does each element belong to one thread, the same for both?  Halves of a byte that are read meet the other half. */
 static bool
 same_threads(const Op *a, const Op *b)
 {
 	const Value *x = moved(a), *y = moved(b);
 
+	if ((writes_halves(a) && b->kind != OP_WRITE) || (writes_halves(b) && a->kind != OP_WRITE))
+		return false;
 	if (!x || !y || x->layout != y->layout || x->type->rank == 0 || !x->layout)
 		return false;
 	return !layout_free_bits(x->layout, IN_LANE) && !layout_free_bits(x->layout, IN_WARP) &&
