@@ -1,5 +1,6 @@
 /* What an assert that did not hold left behind on a GPU, in the words of the cpu device. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device.h"
@@ -39,20 +40,32 @@ device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fa
 	text_close(&t);
 }
 
+static bool
+colon_number(const char **s, int *out)
+{
+	char *end;
+	if ((*s)[0] != ':' || !char_is_digit((*s)[1]))
+		return false;
+	*out = (int)strtol(*s + 1, &end, 10);
+	*s = end;
+	return true;
+}
+
 /* "FILE:LINE:COL: text": the first place where two numbers stand between colons, as files may hold
  * colons.  Returns the text. */
 static const char *
 assert_text(const char *s, Fault *fault)
 {
 	for (const char *p = strchr(s, ':'); p; p = strchr(p + 1, ':')) {
-		int line, col, n = 0;
-		if (sscanf(p, ":%d:%d: %n", &line, &col, &n) != 2 || n == 0)
+		const char *rest = p;
+		int line, col;
+		if (!colon_number(&rest, &line) || !colon_number(&rest, &col) || rest[0] != ':' || rest[1] != ' ')
 			continue;
 		fault->place.line = line;
 		fault->place.col = col;
 		fault->path = s;
 		fault->path_size = (int)(p - s);
-		return p + n;
+		return rest + 2;
 	}
 	return s;
 }

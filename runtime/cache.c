@@ -19,7 +19,6 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -97,7 +96,7 @@ cache_options(const CacheOptions *given, Arena *mem)
 	CacheOptions o = *given;
 	const char *on = getenv("TEGULA_CACHE"), *folder = getenv("TEGULA_CACHE_DIR");
 	const char *limit = getenv("TEGULA_CACHE_LIMIT");
-	if (on && (strcasecmp(on, "off") == 0 || strcmp(on, "0") == 0))
+	if (on && (text_same(on, "off") || strcmp(on, "0") == 0))
 		o.off = true;
 	if (!o.folder)
 		o.folder = folder && *folder ? arena_strdup(mem, folder) : system_folder(mem);
@@ -190,7 +189,7 @@ complain(Cache *c, const char *fmt, ...)
 		return;
 	c->said = c->waiting = true;
 	va_start(ap, fmt);
-	vsnprintf(c->complaint, sizeof c->complaint, fmt, ap);
+	number_vformat(c->complaint, sizeof c->complaint, fmt, ap);
 	va_end(ap);
 }
 

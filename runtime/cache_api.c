@@ -1,7 +1,6 @@
 /* The cache as the user sees it: options, what it holds, pruning and clearing. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "runtime/runtime.h"
 
@@ -32,9 +31,9 @@ context_tuning(const TglContext *cx)
 	const char *s = getenv("TEGULA_TUNE");
 	if (cx->tuning != TGL_TUNING_DEFAULT)
 		return cx->tuning;
-	if (s && strcasecmp(s, "off") == 0)
+	if (s && text_same(s, "off"))
 		return TGL_TUNING_FROZEN;
-	return s && strcasecmp(s, "ignore") == 0 ? TGL_TUNING_IGNORED : TGL_TUNING_ON;
+	return s && text_same(s, "ignore") ? TGL_TUNING_IGNORED : TGL_TUNING_ON;
 }
 
 void

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "runtime/runtime.h"
 
@@ -78,7 +77,7 @@ describe(CudaState *s, DeviceError *error)
 		error->help[0] = 0;
 		return false;
 	}
-	snprintf(s->text, sizeof s->text,
+	number_format(s->text, sizeof s->text,
 	    "%s, compute capability %d.%d, %d multiprocessors, %.0f GiB; kernels are compiled for %s",
 	    name, s->capability / 10, s->capability % 10, s->multiprocessors,
 	    (double)memory / (1 << 30), s->target->name);
@@ -167,7 +166,7 @@ may_start_early(const CudaState *s)
 {
 	const char *wanted = getenv("TEGULA_PDL");
 	int version = 0;
-	bool off = wanted && (strcasecmp(wanted, "off") == 0 || strcmp(wanted, "0") == 0);
+	bool off = wanted && (text_same(wanted, "off") || strcmp(wanted, "0") == 0);
 	return !off && s->capability >= 90 && s->cuda.cuLaunchKernelEx && s->cuda.cuDriverGetVersion(&version) == 0 &&
 	       version >= LEAST_EARLY_DRIVER;
 }

@@ -33,7 +33,7 @@ set_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt,
 	va_list ap;
 	e->what = what;
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof e->text, fmt, ap);
+	number_vformat(e->text, sizeof e->text, fmt, ap);
 	va_end(ap);
 	snprintf(e->help, sizeof e->help, "%s", help);
 	return false;

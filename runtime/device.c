@@ -22,7 +22,7 @@ device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ..
 	va_list ap;
 	d->error.what = what;
 	va_start(ap, fmt);
-	vsnprintf(d->error.text, sizeof d->error.text, fmt, ap);
+	number_vformat(d->error.text, sizeof d->error.text, fmt, ap);
 	va_end(ap);
 	snprintf(d->error.help, sizeof d->error.help, "%s", help);
 }
@@ -50,14 +50,13 @@ device_clock(void)
 static uint64_t
 control_group_limit(void)
 {
-	unsigned long long limit = 0;
+	char line[32] = "";
 	FILE *f = fopen("/sys/fs/cgroup/memory.max", "r");
 	if (!f)
 		return 0;
-	if (fscanf(f, "%llu", &limit) != 1)
-		limit = 0;
+	bool found = fgets(line, sizeof line, f) && char_is_digit(*line);
 	fclose(f);
-	return limit;
+	return found ? strtoull(line, NULL, 10) : 0;
 }
 #endif
 

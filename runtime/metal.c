@@ -73,8 +73,8 @@ describe(MetalState *s, DeviceError *error)
 		snprintf(error->help, sizeof error->help, "run on Apple silicon (M1, A14 or later)");
 		return false;
 	}
-	snprintf(s->text, sizeof s->text, "%s, Apple family %d, %.0f GiB; kernels are compiled for %s", s->name, s->family,
-	    (double)s->memory / (1 << 30), t->name);
+	number_format(s->text, sizeof s->text, "%s, Apple family %d, %.0f GiB; kernels are compiled for %s", s->name,
+	    s->family, (double)s->memory / (1 << 30), t->name);
 	return true;
 }
 

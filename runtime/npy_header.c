@@ -3,7 +3,6 @@
  *
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ typedef struct Scan {
 static void
 skip_space(Scan *c)
 {
-	while (c->s < c->end && isspace((unsigned char)*c->s))
+	while (c->s < c->end && char_is_space(*c->s))
 		c->s++;
 }
 
@@ -72,9 +71,9 @@ scan_extent(Scan *c, int64_t *out)
 {
 	int64_t v = 0;
 	skip_space(c);
-	if (c->s == c->end || !isdigit((unsigned char)*c->s))
+	if (c->s == c->end || !char_is_digit(*c->s))
 		return wrong(c, "expected a number in 'shape'");
-	for (; c->s < c->end && isdigit((unsigned char)*c->s); c->s++)
+	for (; c->s < c->end && char_is_digit(*c->s); c->s++)
 		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *c->s - '0', &v))
 			return wrong(c, "an extent in 'shape' passes 2^63 - 1");
 	if (c->s < c->end && *c->s == 'L')
@@ -136,7 +135,7 @@ split_descr(NpyHeader *h)
 	h->order = '=';
 	if (*s == '<' || *s == '>' || *s == '|' || *s == '=')
 		h->order = *s++;
-	if (!*s || !strchr("biufV", *s) || !isdigit((unsigned char)s[1]))
+	if (!*s || !strchr("biufV", *s) || !char_is_digit(s[1]))
 		return;
 	long size = strtol(s + 1, &end, 10);
 	if (*end || size < 1 || size > 8)

@@ -77,7 +77,7 @@ add(Options *o, const char *fmt, ...)
 	va_list ap;
 	char buffer[1200];
 	va_start(ap, fmt);
-	vsnprintf(buffer, sizeof buffer, fmt, ap);
+	number_vformat(buffer, sizeof buffer, fmt, ap);
 	va_end(ap);
 	if (o->n == MAX_OPTIONS)
 		return;

@@ -258,7 +258,7 @@ enough_memory(const TglCase *c, const Reference *r)
 	if (all == 0 || need <= (double)all)
 		return true;
 	Fault fault = {.kind = FAULT_MEMORY, .place = NOWHERE, .other = NOWHERE};
-	snprintf(fault.text, sizeof fault.text,
+	number_format(fault.text, sizeof fault.text,
 	    "checking needs %.0f bytes for tensors and references, and this machine has %llu", need,
 	    (unsigned long long)all);
 	fault_report(c->k->program->compile, &fault, c->k->k);

@@ -5,7 +5,6 @@
  * What the text says in brackets is for people, but is read back all the same. */
 #include "runtime/cache.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -174,12 +173,27 @@ word(char *s, const char **out)
 {
 	s = skip_blanks(s);
 	*out = s;
-	while (*s && !isspace((unsigned char)*s))
+	while (*s && !char_is_space(*s))
 		s++;
 	if (!*s || s == *out)
 		return NULL;
 	*s = 0;
 	return s + 1;
+}
+
+/* `before`, a number and " us": `*s` moves past them. */
+static bool
+read_time(const char **s, const char *before, double *out)
+{
+	char *end;
+	if (!*s || strncmp(*s, before, strlen(before)) != 0)
+		return false;
+	*s += strlen(before);
+	*out = number_read(*s, &end) * 1e-6;
+	if (end == *s || strncmp(end, " us", 3) != 0)
+		return false;
+	*s = end + 3;
+	return true;
 }
 
 /* " BM = 128, warps = 8 (12.3 us, default 15 us)" */
@@ -189,10 +203,9 @@ read_values(char *s, TuneEntry *e)
 	s = skip_blanks(s);
 	e->values = s;
 	char *open = strrchr(s, '(');
-	if (!open || open == s || sscanf(open, "(%lf us, default %lf us)", &e->seconds, &e->plain) != 2)
+	const char *from = open;
+	if (open == s || !read_time(&from, "(", &e->seconds) || !read_time(&from, ", default ", &e->plain))
 		return false;
-	e->seconds *= 1e-6;
-	e->plain *= 1e-6;
 	while (open > s && open[-1] == ' ')
 		open--;
 	*open = 0;

@@ -106,7 +106,7 @@ parse_const(const char *s, Const *out)
 	out->i = strtoll(s, &end, 10);
 	if (end != s && !*end && !errno)
 		return true;
-	*out = (Const){.kind = CONST_FLOAT, .f = strtod(s, &end)};
+	*out = (Const){.kind = CONST_FLOAT, .f = number_read(s, &end)};
 	return end != s && !*end;
 }
 

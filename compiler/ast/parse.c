@@ -117,7 +117,7 @@ int
 parser_float(Parser *p, TokenValue *value, Place *place, const char *text, size_t n)
 {
 	Expr *e = literal(p, EX_FLOAT, *place, text, n);
-	e->f = strtod(plain_digits(p, text, n), NULL);
+	e->f = number_read(plain_digits(p, text, n), NULL);
 	if (e->f > 1.7976931348623157e308) {
 		diag_error(p->cx, *place, DIAG_NUMBER_TOO_LARGE, "this number", "f64");
 		diag_help(p->cx, "write inf for infinity");

@@ -124,12 +124,12 @@ arena_vprintf(Arena *a, const char *fmt, va_list ap)
 {
 	va_list again;
 	va_copy(again, ap);
-	int n = vsnprintf(NULL, 0, fmt, again);
+	int n = number_vformat(NULL, 0, fmt, again);
 	va_end(again);
 	if (n < 0)
 		return arena_strdup(a, "");
 	char *p = arena_alloc(a, (size_t)n + 1);
-	vsnprintf(p, (size_t)n + 1, fmt, ap);
+	number_vformat(p, (size_t)n + 1, fmt, ap);
 	return p;
 }
 

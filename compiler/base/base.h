@@ -75,7 +75,40 @@ void text_put(Text *t, const char *s);
 void text_putn(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *fmt, ...) PRINTF(2, 3);
 void text_json(Text *t, const char *s);             /* s as a quoted JSON string */
+bool text_same(const char *a, const char *b);       /* but for upper and lower case of ASCII */
 void text_close(Text *t);
+
+/* number.c: floats as text, whatever locale the embedding program has set.  strtod and the formats of printf, and no
+ * other function of the C library that depends on the locale, are called there. */
+
+double number_read(const char *s, char **end);      /* as strtod */
+int number_format(char *out, size_t size, const char *fmt, ...) PRINTF(3, 4);       /* as snprintf */
+int number_vformat(char *out, size_t size, const char *fmt, va_list ap) PRINTF(3, 0);
+
+/* Letters of ASCII, whatever the locale. */
+static inline bool
+char_is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline bool
+char_is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static inline bool
+char_is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static inline char
+char_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
 
 /* intern.c: equal strings become one pointer, compared by == */
 

@@ -37,13 +37,13 @@ text_printf(Text *t, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vsnprintf(NULL, 0, fmt, ap);
+	int n = number_vformat(NULL, 0, fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		return;
 	reserve(t, (size_t)n);
 	va_start(ap, fmt);
-	vsnprintf(t->at + t->n, (size_t)n + 1, fmt, ap);
+	number_vformat(t->at + t->n, (size_t)n + 1, fmt, ap);
 	va_end(ap);
 	t->n += (size_t)n;
 }
@@ -64,6 +64,14 @@ text_json(Text *t, const char *s)
 			text_putn(t, s, 1);
 	}
 	text_put(t, "\"");
+}
+
+bool
+text_same(const char *a, const char *b)
+{
+	while (*a && char_lower(*a) == char_lower(*b))
+		a++, b++;
+	return *a == *b;
 }
 
 void

@@ -242,7 +242,7 @@ cli_value(const Pair *pair, TglArg *out)
 		*out = tgl_arg_int(pair->name, i);
 		return true;
 	}
-	double f = strtod(text, &end);
+	double f = number_read(text, &end);
 	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
 		*out = tgl_arg_bool(pair->name, text[0] == 't');
 	else if (tgl_dtype_named(text, &dtype))

@@ -80,9 +80,9 @@ static void
 decade(int e, char *out, size_t size)
 {
 	if (e < 0)
-		snprintf(out, size, "%.*f", -e, pow(10, e));
+		number_format(out, size, "%.*f", -e, pow(10, e));
 	else
-		snprintf(out, size, "%.0f%s", pow(10, e % 3), e >= 9 ? "G" : e >= 6 ? "M" : e >= 3 ? "k" : "");
+		number_format(out, size, "%.0f%s", pow(10, e % 3), e >= 9 ? "G" : e >= 6 ? "M" : e >= 3 ? "k" : "");
 }
 
 static void
@@ -115,13 +115,13 @@ draw_roof(const Bench *b, const Axes *a, Text *out)
 	if (copy <= 0 || from >= knee)
 		return;
 	line("line", at_x(a, from), at_y(a, copy * from), at_x(a, knee), at_y(a, copy * knee), out);
-	snprintf(label, sizeof label, "copy %.0f GB/s", copy * 1e3);
+	number_format(label, sizeof label, "copy %.0f GB/s", copy * 1e3);
 	double middle = sqrt(from * knee);
 	words(at_x(a, middle) - 8, at_y(a, copy * middle) - 6, "end", label, out);
 	if (b->products <= 0)
 		return;
 	line("line", at_x(a, knee), at_y(a, top), LEFT + PANEL, at_y(a, top), out);
-	snprintf(label, sizeof label, "products %.0f TFLOP/s", top);
+	number_format(label, sizeof label, "products %.0f TFLOP/s", top);
 	words(LEFT + PANEL, at_y(a, top) - 6, "end", label, out);
 }
 
@@ -191,7 +191,7 @@ draw_bars(const Bench *b, Text *out)
 		draw_bar(b, i, most, out);
 	if (b->nrunners < 2)
 		return;
-	snprintf(ratio, sizeof ratio, "ratio %.3f (%.3f .. %.3f)", b->race.ratio.median, b->race.ratio.least,
+	number_format(ratio, sizeof ratio, "ratio %.3f (%.3f .. %.3f)", b->race.ratio.median, b->race.ratio.least,
 	    b->race.ratio.most);
 	words(BARS, TOP + 216, "start", ratio, out);
 }

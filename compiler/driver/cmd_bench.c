@@ -23,7 +23,7 @@ positive(const Cli *cli, OptionId o, double absent, double *out)
 	*out = absent;
 	if (!cli_has(cli, o))
 		return true;
-	*out = strtod(cli->value[o], &end);
+	*out = number_read(cli->value[o], &end);
 	if (*cli->value[o] && !*end && isfinite(*out) && *out >= 0 && *out <= 1e6)
 		return true;
 	cli_misuse("--%s takes a number of %s, found '%s'", option_info[o].name, o == OPT_REST ? "milliseconds" : "seconds",

@@ -13,7 +13,7 @@ show_bytes(uint64_t n, char out[16])
 	int u = 0;
 	for (; v >= 1024 && u + 1 < LEN(unit); u++)
 		v /= 1024;
-	snprintf(out, 16, v < 10 && u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+	number_format(out, 16, v < 10 && u ? "%.1f %s" : "%.0f %s", v, unit[u]);
 }
 
 static void

@@ -205,7 +205,7 @@ read_budget(const Cli *cli, double *out)
 	*out = 0;
 	if (!cli_has(cli, OPT_BUDGET))
 		return true;
-	*out = strtod(cli->value[OPT_BUDGET], &end);
+	*out = number_read(cli->value[OPT_BUDGET], &end);
 	if (end != cli->value[OPT_BUDGET] && !*end && *out > 0 && *out < 1e6)
 		return true;
 	cli_misuse("--budget takes seconds above 0, found '%s'", cli->value[OPT_BUDGET]);

@@ -10,6 +10,7 @@
  * the instruction. */
 #include "emit/llvm.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int
@@ -165,8 +166,8 @@ put_list(Text *t, int from, int n)
 static const char *
 hint(EmitLlvm *l, const EmitAccess *at, bool is_load)
 {
-	int version = 0;
-	sscanf(l->e.target->features, "+ptx%d", &version);
+	const char *ptx = strstr(l->e.target->features, "+ptx");
+	int version = ptx ? atoi(ptx + 4) : 0;
 	if (at->space != SPACE_GLOBAL)
 		return "";
 	switch (at->cache) {

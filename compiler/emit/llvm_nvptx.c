@@ -1,7 +1,6 @@
 /* What is NVIDIA's: kernels, primitives, PTX of the source's own, matrix instructions, printf. */
 #include "emit/llvm.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,12 +178,12 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, 
 	}
 	for (const char *s = info->ptx; *s; s++) {
 		bool is_result =
-		    s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && isdigit((unsigned char)s[2]);
+		    s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && char_is_digit(s[2]);
 		int n = is_result ? s[2] - '0' : s[1] - '0';
 		if (is_result) {
 			text_printf(&t, "$%d", n);
 			s += 2;
-		} else if (s[0] == '%' && isdigit((unsigned char)s[1])) {
+		} else if (s[0] == '%' && char_is_digit(s[1])) {
 			text_printf(&t, "$%d", info->nout + n);
 			if (more[n])
 				text_printf(&t, "+%lld", (long long)more[n]);
@@ -238,7 +237,7 @@ inline_ptx(
 		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
 	for (const char *s = text; *s; s++) {
 		bool is_operand =
-		    s[0] == '$' && isdigit((unsigned char)s[1]) && atoi(s + 1) < nin + nout;
+		    s[0] == '$' && char_is_digit(s[1]) && atoi(s + 1) < nin + nout;
 		text_put(&t, s[0] == '$' && !is_operand ? "$" : "");
 		text_putn(&t, s, 1);
 	}

@@ -78,8 +78,7 @@ float_text(Msl *m, double v)
 	char *s = arena_printf(m->e.mem, "%.9g", v);
 	for (int digits = 1; digits < 9; digits++) {    /* the shortest that reads back the same */
 		char *shorter = arena_printf(m->e.mem, "%.*g", digits, v);
-		float back = 0;
-		if (sscanf(shorter, "%f", &back) == 1 && back == (float)v) {
+		if ((float)number_read(shorter, NULL) == (float)v) {
 			s = shorter;
 			break;
 		}

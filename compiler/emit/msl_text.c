@@ -5,7 +5,6 @@
  * source than those before stands that line, as a comment. */
 #include "emit/msl.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { LONG = 76 };                                     /* an expression longer than that gets a name */
@@ -84,7 +83,7 @@ is_vector_word(const char *s)
 	size_t n = strlen(s);
 	for (int i = 0; i < LEN(base); i++)
 		if (strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 &&
-		    isdigit((unsigned char)s[n - 1]))
+		    char_is_digit(s[n - 1]))
 			return true;
 	return false;
 }
@@ -111,7 +110,7 @@ msl_fresh(Msl *m, const char *hint)
 		take_name(m, arena_strdup(m->e.mem, hint));
 		at = m->names.n - 1;
 	}
-	bool ends_in_digit = isdigit((unsigned char)hint[strlen(hint) - 1]);
+	bool ends_in_digit = char_is_digit(hint[strlen(hint) - 1]);
 	for (;;) {
 		char *s = arena_printf(m->e.mem, ends_in_digit ? "%s_%d" : "%s%d", hint, ++m->numbered.at[at]);
 		if (find_name(m, s) < 0 && !is_vector_word(s) && !is_reserved(s)) {
@@ -185,9 +184,9 @@ msl_comment(Msl *m, Place at)
 	if (at.file < 0 || !m->cx || at.line == m->line || at.file >= m->cx->files.n ||
 	    !source_line(&m->cx->files.at[at.file], at.line, &start, &size))
 		return;
-	while (size && isspace((unsigned char)*start))
+	while (size && char_is_space(*start))
 		start++, size--;
-	while (size && (isspace((unsigned char)start[size - 1]) || start[size - 1] == '\\'))
+	while (size && (char_is_space(start[size - 1]) || start[size - 1] == '\\'))
 		size--;
 	m->line = at.line;
 	if (m->body.n && m->body.at[m->body.n - 1] == '\n' && !(m->body.n > 1 && m->body.at[m->body.n - 2] == '{'))
@@ -249,8 +248,8 @@ speaks_of(const char *text, const char *name)
 {
 	size_t n = strlen(name);
 	for (const char *p = strstr(text, name); p; p = strstr(p + 1, name)) {
-		bool before = p > text && (isalnum((unsigned char)p[-1]) || p[-1] == '_' || p[-1] == '.');
-		if (!before && !isalnum((unsigned char)p[n]) && p[n] != '_')
+		bool before = p > text && ((char_is_letter(p[-1]) || char_is_digit(p[-1])) || p[-1] == '_' || p[-1] == '.');
+		if (!before && !(char_is_letter(p[n]) || char_is_digit(p[n])) && p[n] != '_')
 			return true;
 	}
 	return false;

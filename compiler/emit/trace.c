@@ -13,7 +13,6 @@
  * Constants stand where they are used and take no number, so that numbers change only with what is computed. */
 #include "emit/emit.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +101,7 @@ static void
 put_lower(Trace *t, const char *s)
 {
 	for (; *s; s++)
-		text_printf(t->out, "%c", tolower((unsigned char)*s));
+		text_printf(t->out, "%c", char_lower(*s));
 }
 
 /* kernels */

@@ -147,7 +147,7 @@ lex_number(Lexer *l, const char *start)
 			finish(l, start, TOK_INT);
 		return;
 	}
-	l->f = strtod(l->text, &stop);
+	l->f = number_read(l->text, &stop);
 	if (*stop == '\0' && isfinite(l->f))
 		finish(l, start, TOK_FLOAT);
 	else

@@ -137,8 +137,8 @@ put_float(Text *out, double v)
 		return;
 	}
 	for (int digits = 6; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
+		number_format(text, sizeof text, "%.*g", digits, v);
+		if (number_read(text, NULL) == v)
 			break;
 	}
 	text_put(out, text);

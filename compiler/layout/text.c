@@ -6,7 +6,6 @@
  * way people speak of them; they print as the map. */
 #include "layout/layout.h"
 
-#include <ctype.h>
 #include <string.h>
 
 static const char *const in_names[IN_DIMS] = {"register", "lane", "warp", "block"};
@@ -73,7 +72,7 @@ fail(Reader *r, const char *why)
 static void
 skip_space(Reader *r)
 {
-	while (isspace((unsigned char)*r->at))
+	while (char_is_space(*r->at))
 		r->at++;
 }
 
@@ -92,7 +91,7 @@ word(Reader *r, char *out, size_t size)
 {
 	size_t n = 0;
 	skip_space(r);
-	while (isalpha((unsigned char)*r->at) || *r->at == '_') {
+	while (char_is_letter(*r->at) || *r->at == '_') {
 		if (n + 1 >= size)
 			return fail(r, "this name is too long");
 		out[n++] = *r->at++;
@@ -105,9 +104,9 @@ static bool
 number(Reader *r, int64_t *out)
 {
 	skip_space(r);
-	if (!isdigit((unsigned char)*r->at))
+	if (!char_is_digit(*r->at))
 		return fail(r, "expected a number");
-	for (*out = 0; isdigit((unsigned char)*r->at); r->at++) {
+	for (*out = 0; char_is_digit(*r->at); r->at++) {
 		if (*out > INT32_MAX)
 			return fail(r, "this number is too large");
 		*out = *out * 10 + (*r->at - '0');

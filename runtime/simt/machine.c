@@ -65,7 +65,7 @@ fail(SimtThread *t, FaultKind kind, int other, const char *fmt, va_list ap)
 		atomic_store(&run->failed, block);
 		*run->report = (SimtReport){.failed = true, .kind = kind, .place = place_of(w->launch, t->site),
 		    .other = place_of(w->launch, other), .block = block, .thread = t->thread};
-		vsnprintf(run->report->text, sizeof run->report->text, fmt, ap);
+		number_vformat(run->report->text, sizeof run->report->text, fmt, ap);
 	}
 	pthread_mutex_unlock(&run->lock);
 	w->failed = true;
@@ -206,7 +206,7 @@ refuse(SimtReport *r, const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	*r = (SimtReport){.failed = true, .kind = FAULT_KERNEL, .place = NOWHERE, .other = NOWHERE};
-	vsnprintf(r->text, sizeof r->text, fmt, ap);
+	number_vformat(r->text, sizeof r->text, fmt, ap);
 	va_end(ap);
 	return false;
 }

@@ -14,7 +14,7 @@ fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...)
 	*f = (Fault){.kind = kind, .place = op ? op->place : NOWHERE, .other = NOWHERE};
 	memcpy(f->program, w->program, sizeof f->program);
 	va_start(ap, fmt);
-	vsnprintf(f->text, sizeof f->text, fmt, ap);
+	number_vformat(f->text, sizeof f->text, fmt, ap);
 	va_end(ap);
 	return false;
 }

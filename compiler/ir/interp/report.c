@@ -35,8 +35,8 @@ format_float(DType t, double x, Text *out)
 	}
 	for (int n = whole_digits(x, digits); n <= digits; n++) {
 		double back;
-		snprintf(buf, sizeof buf, "%.*g", n, x);
-		back = strtod(buf, NULL);
+		number_format(buf, sizeof buf, "%.*g", n, x);
+		back = number_read(buf, NULL);
 		if (t == TY_F32 ? (float)back == (float)x : back == x)
 			break;
 	}

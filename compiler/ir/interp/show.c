@@ -44,8 +44,8 @@ static int
 shortest(DType t, double x, char word[WORD])
 {
 	for (int n = 0; n < 17; n++) {
-		snprintf(word, WORD, "%.*e", n, x);
-		if (round_to(t, strtod(word, NULL)) == x)
+		number_format(word, WORD, "%.*e", n, x);
+		if (round_to(t, number_read(word, NULL)) == x)
 			return n;
 	}
 	return 16;
@@ -58,9 +58,9 @@ positional(DType t, double x, char word[WORD])
 	char digits[WORD];
 	int n = shortest(t, x, digits), exponent = atoi(strchr(digits, 'e') + 1), after = n - exponent;
 	if (after > DIGITS)
-		snprintf(word, WORD, "%.*f", DIGITS, x);
+		number_format(word, WORD, "%.*f", DIGITS, x);
 	else
-		snprintf(word, WORD, "%.*f%s", after > 0 ? after : 0, strtod(digits, NULL), after > 0 ? "" : ".");
+		number_format(word, WORD, "%.*f%s", after > 0 ? after : 0, number_read(digits, NULL), after > 0 ? "" : ".");
 	for (size_t end = strlen(word); after > 0 && word[end - 1] == '0'; end--)
 		word[end - 1] = 0;
 }
@@ -71,7 +71,7 @@ parts(DType t, double x, char mantissa[WORD], char power[WORD])
 {
 	int n = shortest(t, x, mantissa);
 	if (n > DIGITS)
-		snprintf(mantissa, WORD, "%.*e", DIGITS, x);
+		number_format(mantissa, WORD, "%.*e", DIGITS, x);
 	char *e = strchr(mantissa, 'e');
 	snprintf(power, WORD, "%s", e);
 	*e = 0;
@@ -210,7 +210,7 @@ element_text(const Show *s, int64_t at, char word[WORD])
 		return;
 	}
 	if (s->scientific) {
-		snprintf(word, WORD, s->right > 0 ? "%.*e" : "%#.*e", s->right, x);
+		number_format(word, WORD, s->right > 0 ? "%.*e" : "%#.*e", s->right, x);
 		snprintf(power, WORD, "%s", strchr(word, 'e'));
 		snprintf(number, WORD, "%.*s", (int)strcspn(word, "e"), word);
 	} else {
@@ -310,7 +310,7 @@ show_scalar(Show *s)
 		return;
 	}
 	int after = n - atoi(strchr(digits, 'e') + 1);
-	text_printf(s->out, "%.*f", MAX(after, 1), strtod(digits, NULL));
+	text_printf(s->out, "%.*f", MAX(after, 1), number_read(digits, NULL));
 }
 
 void
