@@ -189,6 +189,8 @@ wanted(Elab *e, const Val *v, const char *what, const char *expected)
 {
 	if (v->kind != VAL_POISON) {
 		diag_error(e->cx, v->place, DIAG_WANTED, what, expected, val_describe(e, v));
+		if (strncmp(expected, "a compile-time", 14) != 0)
+			return false;
 		if (v->kind == VAL_TILE && v->v->type->elem == TY_BOOL)
 			diag_help(e->cx, "what is known only at run time is decided by a plain 'if'");
 		else if (v->kind == VAL_TILE && v->v->type->rank == 0)

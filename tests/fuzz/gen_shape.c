@@ -82,7 +82,7 @@ make_broadcast(Maker *g, Form f, bool exact, int depth)
 }
 
 /* "[:, :, X, :]" with X at `axis` of n. */
-static const char *
+const char *
 index_at(Maker *g, int n, int axis, const char *what)
 {
 	const char *s = "[";
@@ -111,6 +111,25 @@ make_expand(Maker *g, Form f, bool exact, int depth)
 	return moved(g, f, from, exact, depth, text);
 }
 
+/* Moved along an axis. */
+static Term *
+make_turn(Maker *g, Form f, bool exact, int depth)
+{
+	int axis = pick(g, f.rank), kind = pick(g, 3);
+	Term *t = term_make(g, f, exact, depth);
+	if (kind == 0)
+		return term1(g, f, t->worth, t, "flip($0, %d)", axis);
+	Term *by = term_scalar(g, chance(g, 60) ? TY_I32 : TY_I64, depth > 1);
+	if (chance(g, 60))
+		by = term1(g, by->form, worth_make(4, 0, 0), by, "clamp($0, -4, 4)");
+	if (kind == 1)
+		return term2(g, f, t->worth, t, by, "roll($0, $1, %d)", axis);
+	if (chance(g, 40))
+		return term2(g, f, t->worth, t, by, "shift($0, $1, %d)", axis);
+	Term *fill = term_make(g, form_narrow(g, f), exact, depth > 1);
+	return term3(g, f, worth_both(t->worth, fill->worth), t, by, fill, "shift($0, $1, %d, fill = $2)", axis);
+}
+
 Term *
 rule_shape(Maker *g, Form f, bool exact, int depth)
 {
@@ -122,9 +141,7 @@ rule_shape(Maker *g, Form f, bool exact, int depth)
 	case 2: return make_reshape(g, f, exact, depth);
 	case 3: return make_broadcast(g, f, exact, depth);
 	case 4: return make_expand(g, f, exact, depth);
-	default:
-		return moved(g, f, f, exact, depth,
-		    arena_printf(g->s->mem, "flip($0, %d)", pick(g, f.rank)));
+	default: return make_turn(g, f, exact, depth);
 	}
 }
 

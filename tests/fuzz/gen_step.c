@@ -64,6 +64,44 @@ find_var(Maker *g)
 	return found;
 }
 
+static const char *
+pick_op(Maker *g, Form f)
+{
+	static const char *const ops[] = {"+", "*", "-", "^", "&", "|", "<<", ">>", "/", "%"};
+	return ops[pick(g, dtype_is_float(f.elem) ? 3 : LEN(ops))];
+}
+
+/* Elements of a tile: at an index, the last, or one of the two parts of a sum. */
+static void
+make_part_assign(Maker *g, Steps *to, const Named *v)
+{
+	Form f = v->form;
+	int axis = pick(g, f.rank), whole = f.extent[axis];
+	Extent x = g->s->extent[whole];
+	Term *at = NULL;
+	const char *what = arena_printf(g->s->mem, "#%d# - 1", whole);
+	if (x.kind == EXTENT_SUM && chance(g, 70)) {
+		bool first = chance(g, 50);
+		f.extent[axis] = first ? x.a : x.b;
+		what = first ? arena_printf(g->s->mem, "0 +: #%d#", x.a) : arena_printf(g->s->mem, "#%d# +: #%d#", x.a, x.b);
+	} else if (chance(g, 80)) {
+		at = term_scalar(g, chance(g, 50) ? TY_I32 : TY_I64, 2);
+		if (chance(g, 70))
+			at = term1(g, at->form, worth_make(9, 0, 0), at, "clamp($0, -1, 9)");
+		what = "$1";
+		if (chance(g, 40))
+			what = arena_printf(g->s->mem, "$1 +: #%d#", whole);
+		else
+			f = form_remove(f, axis);
+	} else {
+		f = form_remove(f, axis);
+	}
+	const char *op = f.elem != TY_BOOL && chance(g, 40) ? pick_op(g, f) : "";
+	const char *index = index_at(g, v->form.rank, axis, what);
+	Term *t = term_make(g, chance(g, 60) ? f : form_narrow(g, f), true, 3);
+	step_add(g, to, (Term *[]){t, at}, at ? 2 : 1, "%s%s %s= $0", v->name, index, op);
+}
+
 static bool
 make_assign(Maker *g, Steps *to)
 {
@@ -71,11 +109,14 @@ make_assign(Maker *g, Steps *to)
 	if (!found)
 		return false;
 	Named v = *found;
-	static const char *const ops[] = {"+", "*", "-", "^", "&", "|", "<<", ">>", "/", "%"};
 	const char *op = "";
 	Form f = v.form;
+	if (f.rank > 0 && chance(g, 40)) {
+		make_part_assign(g, to, &v);
+		return true;
+	}
 	if (v.form.elem != TY_BOOL && chance(g, 40)) {
-		op = ops[pick(g, dtype_is_float(f.elem) ? 3 : LEN(ops))];
+		op = pick_op(g, f);
 		f = form_narrow(g, f);
 	}
 	step1(g, to, term_make(g, f, true, 3), "%s %s= $0", v.name, op);

@@ -197,6 +197,9 @@ TermRule rule_dot, rule_dot_scaled;                              /* gen_product.
 TermRule rule_read, rule_load, rule_read_own;                    /* gen_memory.c */
 TermRule rule_value, rule_asked;                                 /* gen_header.c */
 
+/* gen_shape.c: "[:, :, X, :]" with X at `axis` of n */
+const char *index_at(Maker *g, int n, int axis, const char *what);
+
 /* gen_header.c: scalars and compile-time parameters */
 const Head *head_make(Maker *g, DType elem);    /* of a dtype, or a switch (TY_BOOL) */
 void clauses_make(Maker *g);
