@@ -22,6 +22,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL Linux)
 	foreach(part 0 1 2 3)	# every kernel at two sizes; the table of docs/metal.md says what comes out
 		script_test(metal/kernels_${part} metal $<TARGET_FILE:msl_check> --kernels dsl_examples --part ${part}/4 --table docs/metal.md)
 	endforeach()
+	script_test(metal/own metal $<TARGET_FILE:msl_check> --kernels tests/msl/kernels)
 	script_test(metal/device metal tests/msl/device $<TARGET_FILE:tegula>)
 	set_tests_properties(metal/device PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/mock_objc;TEGULA_CACHE=off")
 	script_test(metal/host metal tests/msl/host/run $<TARGET_FILE:msl_check>)

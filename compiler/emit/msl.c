@@ -136,6 +136,19 @@ put_signature(Msl *m, Text *t)
 
 /* ---- functions ---- */
 
+/* The function of each lane. */
+static void
+put_vector_form(Msl *m, const MslFunction *f, const char *type, int w, Text *out)
+{
+	const char *second = f->nparam > 1 ? arena_printf(m->e.mem, ", %s%d y", type, w) : "";
+	text_printf(out, "static inline %s%d %s(%s%d x%s) { return %s%d(", type, w, f->name, type, w, second, type, w);
+	for (int i = 0; i < w; i++) {
+		char lane = "xyzw"[i];
+		text_printf(out, f->nparam > 1 ? "%s%s(x.%c, y.%c)" : "%s%s(x.%c)", i ? ", " : "", f->name, lane, lane);
+	}
+	text_put(out, "); }\n");
+}
+
 static void
 put_function(Msl *m, MslFunction *f, Text *out)
 {
@@ -159,12 +172,8 @@ put_function(Msl *m, MslFunction *f, Text *out)
 	const char *second = f->nparam > 1 ? arena_printf(m->e.mem, ", %s y", type) : "";
 	text_printf(&t, "static inline %s %s(%s x%s) {\n%s}\n", type, f->name, type, second, m->body.at);
 	for (int w = 2; w <= 4; w *= 2)
-		if (f->widths & w) {
-			text_printf(&t, "static inline %s%d %s(%s%d x) { return %s%d(", type, w, f->name, type, w, type, w);
-			for (int i = 0; i < w; i++)
-				text_printf(&t, "%s%s(x.%c)", i ? ", " : "", f->name, "xyzw"[i]);
-			text_put(&t, "); }\n");
-		}
+		if (f->widths & w)
+			put_vector_form(m, f, type, w, &t);
 	if (!out->at || !strstr(out->at, t.at))         /* another kernel of the file may have it */
 		text_printf(out, "%s\n", t.at);
 	text_close(&t);

@@ -29,6 +29,20 @@ widest(Expr a, Expr b)
 
 /* ---- integers ---- */
 
+/* An operand as its bits with or without a sign.  Below 32 bits that matters wherever C promotes it: to compare it, to
+ * divide it, to shift it to the right. */
+static Expr
+with_sign(Msl *m, Expr x, RegType t, bool is_signed)
+{
+	int unused = 64 - 8 * msl_size(t);
+	if (x.is_literal && (t == REG_I8 || t == REG_I16)) {
+		int64_t v = (int64_t)((uint64_t)x.v << unused);
+		v = is_signed ? v >> unused : (int64_t)((uint64_t)v >> unused);
+		return (Expr){arena_printf(m->e.mem, "%lld", (long long)v), v < 0 ? P_UNARY : P_NAME, 1, C_INT, true, v};
+	}
+	return msl_as(m, x, is_signed ? (CType)(c_plain(t) - 1) : c_plain(t), x.width);
+}
+
 /* What C makes of an operation on both. */
 static CType
 usual(CType a, CType b)
@@ -137,10 +151,7 @@ shift_left(Msl *m, const MslNode *n)
 		    (long long)(INT64_C(1) << b.v)), P_PRODUCT,
 		    1, MAX(x.c, C_INT));
 	}
-	if (!small)
-		a = msl_as(m, a, c, n->width);
-	else if (n->width == 1)
-		a = msl_as(m, a, C_UINT, 1);
+	a = msl_as(m, a, small && n->width == 1 ? C_UINT : c, n->width);
 	if (n->width > 1)
 		b = msl_as(m, b, c, b.width);
 	const char *s = arena_printf(m->e.mem, "%s << %s", msl_wrap(m, a, P_UNARY), msl_wrap(m, b, P_UNARY));
@@ -159,10 +170,7 @@ shift_right(Msl *m, const MslNode *n)
 		return expr(arena_printf(m->e.mem, "%s >> %s", msl_wrap(m, a, P_UNARY), msl_wrap(m, b, P_UNARY)), P_SHIFT,
 		    n->width, a.c);
 	}
-	if (small && is_signed)
-		a = msl_as(m, a, (CType)(c - 1), 1);
-	else if (!small)
-		a = msl_signed(m, n->in[0], is_signed);
+	a = small ? with_sign(m, a, n->type, is_signed) : msl_signed(m, n->in[0], is_signed);
 	MslRange r = msl_range_of(m, n->in[0]);
 	bool product = b.is_literal && !small && r.geometry && r.lo >= 0 && b.v < 31;
 	const char *s = product
@@ -200,21 +208,31 @@ bits(Msl *m, const MslNode *n, const char *sign, int strength)
 	return small ? narrow_result(m, s, strength, w, c) : expr(s, strength, w, usual(a.c, b.c));
 }
 
+/* What is never negative is divided as it is, unless the other operand is below 0. */
 static Expr
 divide(Msl *m, const MslNode *n, const char *sign, bool is_signed)
 {
-	Expr a = msl_signed(m, n->in[0], is_signed), b = msl_signed(m, n->in[1], is_signed);
+	Expr a = lanes(m, n, 0), b = lanes(m, n, 1);
 	bool small = n->type == REG_I8 || n->type == REG_I16;
-	if (small && is_signed) {
-		a = msl_as(m, lanes(m, n, 0), (CType)(c_plain(n->type) - 1), 1);
-		b = msl_as(m, lanes(m, n, 1), (CType)(c_plain(n->type) - 1), 1);
-	}
-	if (!small && !a.is_literal && !b.is_literal && c_is_signed(a.c) != c_is_signed(b.c)) {
-		CType c = is_signed ? (CType)(c_plain(n->type) - 1) : c_plain(n->type);
-		a = msl_as(m, a, c, 1);
-		b = msl_as(m, b, c, 1);
+	CType c = is_signed ? (CType)(c_plain(n->type) - 1) : c_plain(n->type);
+	if (small || n->width > 1) {
+		a = with_sign(m, a, n->type, is_signed);
+		b = with_sign(m, b, n->type, is_signed);
+		a = n->width > 1 ? msl_as(m, a, c, a.width) : a;
+		b = n->width > 1 ? msl_as(m, b, c, b.width) : b;
+	} else {
+		a = msl_signed(m, n->in[0], is_signed);
+		b = msl_signed(m, n->in[1], is_signed);
+		bool below = is_signed && ((a.is_literal && a.v < 0) || (b.is_literal && b.v < 0));
+		bool differ = !a.is_literal && !b.is_literal && c_is_signed(a.c) != c_is_signed(b.c);
+		if (!a.is_literal && (below || differ))
+			a = with_sign(m, a, n->type, is_signed);
+		if (!b.is_literal && (below || differ))
+			b = with_sign(m, b, n->type, is_signed);
 	}
 	const char *s = arena_printf(m->e.mem, "%s %s %s", msl_wrap(m, a, P_PRODUCT), sign, msl_wrap(m, b, P_UNARY));
+	if (n->width > 1)
+		return expr(s, P_PRODUCT, n->width, c);
 	if (small)
 		return narrow_result(m, s, P_PRODUCT, 1, c_plain(n->type));
 	return expr(s, P_PRODUCT, 1, b.is_literal ? MAX(a.c, C_INT) : usual(a.c, b.c));
@@ -239,39 +257,42 @@ int_call(Msl *m, const MslNode *n, const char *name, bool is_signed)
 	return expr(s, P_NAME, n->width, c);
 }
 
+/* Both as numbers of one kind.  `is_signed` -1: only whether they are equal is asked. */
+static void
+compared(Msl *m, const MslNode *n, int is_signed, Expr *a, Expr *b)
+{
+	RegType t = msl_type(m, n->in[0]);
+	bool plain = msl_never_negative(msl_range_of(m, n->in[0])) && msl_never_negative(msl_range_of(m, n->in[1]));
+	bool below = (a->is_literal && a->v < 0) || (b->is_literal && b->v < 0);
+	if (is_signed >= 0 && !plain) {
+		*a = msl_signed(m, n->in[0], is_signed);
+		*b = msl_signed(m, n->in[1], is_signed);
+	}
+	if (is_signed == 0 && below) {                  /* an index below 0 is beyond any extent */
+		*a = with_sign(m, *a, t, false);
+		*b = with_sign(m, *b, t, false);
+	} else if (!a->is_literal && !b->is_literal && c_is_signed(a->c) != c_is_signed(b->c)) {
+		*a = with_sign(m, *a, t, is_signed == 1 || plain);
+		*b = with_sign(m, *b, t, is_signed == 1 || plain);
+	} else if (a->is_literal != b->is_literal) {
+		Expr *k = a->is_literal ? a : b, *v = a->is_literal ? b : a;
+		if (!c_is_signed(v->c) || k->v != (int32_t)k->v)
+			*k = msl_as(m, *k, v->c, 1);
+		else
+			k->text = arena_printf(m->e.mem, "%lld", (long long)k->v);
+	}
+}
+
 static Expr
 compare_ints(Msl *m, const MslNode *n, const char *sign, int strength, int is_signed)
 {
 	RegType t = msl_type(m, n->in[0]);
-	bool small = t == REG_I8 || t == REG_I16;
 	Expr a = lanes(m, n, 0), b = lanes(m, n, 1);
-	if (t == REG_I32 || t == REG_I64) {
-		MslRange x = msl_range_of(m, n->in[0]), y = msl_range_of(m, n->in[1]);
-		bool plain = x.lo >= 0 && y.lo >= 0;
-		if (is_signed >= 0) {
-			a = msl_signed(m, n->in[0], is_signed && !plain);
-			b = msl_signed(m, n->in[1], is_signed && !plain);
-			if (plain) {
-				a = lanes(m, n, 0);
-				b = lanes(m, n, 1);
-			}
-		}
-		if (!a.is_literal && !b.is_literal && c_is_signed(a.c) != c_is_signed(b.c)) {
-			CType c = is_signed == 1 || (plain && t == REG_I32) || (plain &&
-			    t == REG_I64) ? (t == REG_I64 ? C_LONG : C_INT)
-			                                                                               : c_plain(t);
-			a = msl_as(m, a, c, 1);
-			b = msl_as(m, b, c, 1);
-		} else if (a.is_literal != b.is_literal) {
-			Expr *k = a.is_literal ? &a : &b, *v = a.is_literal ? &b : &a;
-			if (!c_is_signed(v->c) || k->v != (int32_t)k->v)
-				*k = msl_as(m, *k, v->c, 1);
-			else
-				k->text = arena_printf(m->e.mem, "%lld", (long long)k->v);
-		}
-	} else if (small && is_signed == 1) {
-		a = msl_as(m, a, (CType)(a.c - 1), 1);
-		b = msl_as(m, b, (CType)(b.c - 1), 1);
+	if (t == REG_I32 || t == REG_I64)
+		compared(m, n, is_signed, &a, &b);
+	else if (t == REG_I8 || t == REG_I16) {
+		a = with_sign(m, a, t, is_signed == 1);
+		b = with_sign(m, b, t, is_signed == 1);
 	}
 	return expr(arena_printf(m->e.mem, "%s %s %s", msl_wrap(m, a, strength + 1), sign, msl_wrap(m, b, strength + 1)),
 	    strength, 1, C_BOOL);
@@ -541,12 +562,10 @@ extended(Msl *m, const MslNode *n, bool is_signed)
 		return expr(arena_printf(m->e.mem, "%s ? %s : %s", msl_wrap(m, x, P_OROR),
 		    n->type == REG_I64 ? "-1L" : "-1",
 		    n->type == REG_I64 ? "0L" : "0"), P_SELECT, 1, (CType)(to - 1));
-	if (from == REG_PRED || n->width > 1)
-		return msl_as(m, is_signed && !c_is_signed(x.c) && from != REG_PRED ? msl_as(m, x, (CType)(x.c - 1),
-		    x.width) : x, c,
-		    n->width);
-	if (from == REG_I8 || from == REG_I16)
-		return msl_as(m, is_signed ? msl_as(m, x, (CType)(c_plain(from) - 1), 1) : x, c, 1);
+	if (from == REG_PRED)
+		return msl_as(m, x, c, n->width);
+	if (from == REG_I8 || from == REG_I16 || n->width > 1)
+		return msl_as(m, with_sign(m, x, from, is_signed), c, n->width);
 	bool plain = msl_never_negative(msl_range_of(m, n->in[0]));
 	if (!plain && is_signed != c_is_signed(x.c))
 		x = msl_as(m, x, is_signed ? C_INT : C_UINT, 1);
@@ -568,9 +587,10 @@ int_to_float(Msl *m, const MslNode *n, bool is_signed)
 {
 	RegType from = msl_type(m, n->in[0]);
 	Expr x = lanes(m, n, 0);
-	if (from != REG_PRED && c_is_signed(x.c) != is_signed &&
-	    !(n->width == 1 && (from == REG_I32 || from == REG_I64) && msl_never_negative(msl_range_of(m, n->in[0]))))
-		x = msl_as(m, x, is_signed ? (CType)(x.c - 1) : (CType)(x.c + 1), x.width);
+	bool small = from == REG_I8 || from == REG_I16;
+	if (from != REG_PRED && (small || c_is_signed(x.c) != is_signed) &&
+	    !(n->width == 1 && !small && msl_never_negative(msl_range_of(m, n->in[0]))))
+		x = with_sign(m, x, from, is_signed);
 	if (n->type != REG_BF16)
 		return msl_as(m, x, c_plain(n->type), n->width);
 	return msl_as(m, msl_as(m, x, C_FLOAT, n->width), C_BFLOAT, n->width);
@@ -609,7 +629,7 @@ same_bits(Msl *m, const MslNode *n)
 		return expr(arena_printf(m->e.mem, "(device uchar *)%s", msl_wrap(m, x, P_UNARY)), P_UNARY, 1, C_DEVICE);
 	if (x.is_literal)
 		x = msl_as(m, x, c_plain(from), 1);
-	else if (x.c < c_plain(from) - 1 || x.width != n->width)        /* promoted or splat */
+	else if (x.c < c_plain(from) - 1 || x.width != n->width)        /* narrower or splat */
 		x = msl_as(m, x, c_plain(from), n->width);
 	return expr(arena_printf(m->e.mem, "as_type<%s>(%s)", c_vector(m, c, n->width), x.text), P_NAME, n->width, c);
 }

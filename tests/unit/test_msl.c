@@ -145,6 +145,61 @@ signs(void **state)
 	end(&b, want, LEN(want));
 }
 
+/* What is divided or shifted as vectors has their sign in the vector, and a constant as wide as an element. */
+static void
+divisions(void **state)
+{
+	static const char *const want[] = {
+		"as_type<int4>(n2) / 3", "short4(n2)) / short(-3)", "uint4(1) << n2", "5u / n2", "mulhi(n2, uint4(7))",
+	};
+	Build b;
+	Reg v[4], r[4];
+	(void)state;
+	begin(&b, 0);
+	load4(&b, v);
+	for (int i = 0; i < 4; i++)
+		v[i] = b.e->cast(b.e, CAST_BITS, REG_I32, v[i]);
+	for (int k = 0; k < 5; k++) {
+		for (int i = 0; i < 4; i++) {
+			Reg n = k == 1 ? b.e->cast(b.e, CAST_TRUNC, REG_I16, v[i]) : v[i];
+			r[i] = k == 0 ? op(&b, EMIT_SDIV, n, i32(&b, 3))
+			    : k == 1 ? op(&b, EMIT_SDIV, n, b.e->int_const(b.e, REG_I16, -3))
+			    : k == 2 ? op(&b, EMIT_SHL, i32(&b, 1), n)
+			    : k == 3 ? op(&b, EMIT_UDIV, i32(&b, 5), n) : op(&b, EMIT_MULHI_U, n, i32(&b, 7));
+			r[i] = b.e->cast(b.e, CAST_S2F, REG_F32, r[i]);
+		}
+		store4(&b, r);
+	}
+	end(&b, want, LEN(want));
+}
+
+/* An unsigned comparison with what is below 0, and operands that C promotes: the number that is meant is written. */
+static void
+comparisons(void **state)
+{
+	static const char *const want[] = {
+		"0xfffffffffffffffful < ulong(n)", "char(", ") < -3", ") == 253", "/ -3", "int(lid) / -3", "-7 / int(lid",
+	};
+	Build b;
+	(void)state;
+	begin(&b, 0);
+	Reg small = b.e->cast(b.e, CAST_TRUNC, REG_I8, b.scale), three = b.e->int_const(b.e, REG_I8, -3);
+	Reg test[] = {
+		op(&b, EMIT_ULT, b.e->int_const(b.e, REG_I64, -1), b.n),
+		op(&b, EMIT_SLT, small, three),
+		op(&b, EMIT_EQ, op(&b, EMIT_SMIN, small, b.e->int_const(b.e, REG_I8, 5)), three),
+		op(&b, EMIT_EQ, op(&b, EMIT_SDIV, b.thread, i32(&b, -3)), b.scale),
+		op(&b, EMIT_EQ, op(&b, EMIT_SDIV, i32(&b, -7), op(&b, EMIT_ADD, b.thread, i32(&b, 1))), b.scale),
+	};
+	for (int i = 0; i < LEN(test); i++) {
+		EmitAccess at = access(&b, b.y, 0, 1);
+		Reg v = b.e->float_const(b.e, REG_F32, i);
+		at.mask = test[i];
+		b.e->store(b.e, &at, &v);
+	}
+	end(&b, want, LEN(want));
+}
+
 /* Two values that change places round a loop do so at once. */
 static void
 loops(void **state)
@@ -264,6 +319,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(vectors), cmocka_unit_test(masks), cmocka_unit_test(signs),
+	    cmocka_unit_test(divisions), cmocka_unit_test(comparisons),
 	    cmocka_unit_test(loops), cmocka_unit_test(lanes), cmocka_unit_test(matrices), cmocka_unit_test(functions),
 	    cmocka_unit_test(refusals)};
 	return cmocka_run_group_tests(tests, NULL, NULL);

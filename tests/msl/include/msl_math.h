@@ -79,8 +79,12 @@ MSL_PURE half ldexp(half x, int n) { return half(__builtin_ldexpf(float(x), n));
 	MSL_PURE bool isinf(T x) { return (as_type<bits>(x) & magnitude) == most; }                                     \
 	MSL_PURE bool isfinite(T x) { return (as_type<bits>(x) & magnitude) < most; }                                   \
 	MSL_PURE bool signbit(T x) { return (as_type<bits>(x) & ~magnitude) != 0; }
+#define MSL_UNORDERED(T)                                                                                               \
+	MSL_PURE bool isunordered(T a, T b) { return isnan(a) || isnan(b); }                                            \
+	MSL_PURE bool isordered(T a, T b) { return !isunordered(a, b); }
 MSL_TEST(float, uint, 0x7fffffffu, 0x7f800000u)
 MSL_TEST(half, ushort, ushort(0x7fff), ushort(0x7c00))
+MSL_UNORDERED(float) MSL_UNORDERED(half)
 
 // of every type: min, max, clamp and abs; a NaN loses to a number
 #define MSL_ORDER(T)                                                                                                   \
@@ -120,7 +124,8 @@ typedef unsigned __int128 msl_uwide;
 MSL_INTEGER(char, uchar, int, 8) MSL_INTEGER(uchar, uchar, uint, 8) MSL_INTEGER(short, ushort, int, 16)
 MSL_INTEGER(ushort, ushort, uint, 16) MSL_INTEGER(int, uint, long, 32) MSL_INTEGER(uint, uint, ulong, 32)
 MSL_INTEGER(long, ulong, msl_wide, 64) MSL_INTEGER(ulong, ulong, msl_uwide, 64)
-MSL_VECTOR1(uint, popcount) MSL_VECTOR1(int, popcount)
+MSL_VECTOR1(uint, popcount) MSL_VECTOR1(int, popcount) MSL_VECTOR1(uint, clz) MSL_VECTOR1(int, clz)
+MSL_VECTOR2(uint, mulhi) MSL_VECTOR2(int, mulhi)
 
 #define MSL_SATURATE(T, WIDE, least, most)                                                                             \
 	MSL_PURE T addsat(T a, T b) { WIDE r = WIDE(a) + WIDE(b); return r < least ? T(least) : r > most ? T(most) : T(r); } \
