@@ -80,14 +80,6 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	return compile_kernel(k, bound, target, &promises, passes);
 }
 
-Module *
-cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse)
-{
-	Bound bound;
-	return cli_bound_module(cli, k, ex, target, passes, misuse, &bound);
-}
-
 /* The row named by --target, NULL for the cpu device; false after an error. */
 bool
 cli_target(const Cli *cli, Compile *cx, const Target **out)
@@ -102,12 +94,13 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 }
 
 bool
-cli_inspect(Module *m, const Target *t, Inspection *out)
+cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 {
 	Text ptx = {0};
 	int registers, spills, stack;
-	inspect_func(m->funcs.at[0], t, m->cx->mem, out);
-	out->asked = lower_resident(m->funcs.at[0], t, m->cx->mem);
+	Func *f = m->funcs.at[0];
+	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
+	out->asked = lower_resident(f, t, m->cx->mem);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack))
 		inspect_resources(out, registers, spills, stack);

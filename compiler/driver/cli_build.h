@@ -10,16 +10,13 @@
 int cli_report(const Cli *cli, Compile *cx, int status);
 /* The row named by --target, NULL for the cpu device; false after an error. */
 bool cli_target(const Cli *cli, Compile *cx, const Target **out);
-/* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D.  NULL
- * after errors in its cx, or (*misuse) after printing. */
-Module *cli_kernel_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse);
-/* The same; *bound is what the header said, in the kernel's cx. */
+/* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D; *bound
+ * is what the header said, in the kernel's cx.  NULL after errors in its cx, or (*misuse) after printing. */
 Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse, Bound *bound);
 /* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
  * after errors in m->cx. */
-bool cli_inspect(Module *m, const Target *t, Inspection *out);
+bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);
 
 /* cli_metal.c: appends Metal text to `out`; with -o NAME.metal the description of its launch (b: of what it was made for)
  * goes to NAME.json.  False after errors. */

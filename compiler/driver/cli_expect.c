@@ -35,8 +35,9 @@ expect_kernel(const Cli *cli, Compile *cx, Kernel *k, ExpectRow row, void *user)
 	PassOptions passes = {0};
 	Inspection x;
 	bool misuse = false;
-	Module *m = cli_kernel_module(cli, k, sizes(k), EXPECT_TARGET, &passes, &misuse);
-	if (!m || !cli_inspect(m, t, &x))
+	Bound bound;
+	Module *m = cli_bound_module(cli, k, sizes(k), EXPECT_TARGET, &passes, &misuse, &bound);
+	if (!m || !cli_inspect(m, t, &bound, &x))
 		return false;
 	for (int i = 0; i < k->expects.n; i++)
 		for (int f = 0; f < k->expects.at[i]->facts.n; f++) {
@@ -46,7 +47,8 @@ expect_kernel(const Cli *cli, Compile *cx, Kernel *k, ExpectRow row, void *user)
 			if (r == FACT_MEANINGLESS)
 				diag_error(cx, fact->place, DIAG_EXPECT_FACT, why);
 			else
-				row(user, k->name, EXPECT_TARGET, text_of(cx, fact->place), found, r);
+				row(user, k->name, EXPECT_TARGET, text_of(cx, fact->place),
+				    r == FACT_OPEN ? why : found, r);
 		}
 	return cx->nerrors == 0;
 }

@@ -12,15 +12,21 @@ banks_json(const InspectBanks *b)
 }
 
 static json_t *
+sectors_json(const InspectLine *x, int n)
+{
+	return x->sectors_known || x->bytes == 0 ? json_integer(n) : json_null();
+}
+
+static json_t *
 line_json(const InspectLine *x)
 {
 	Text type = {0};
 	type_print(x->tile, &type);
-	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}", "line",
+	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}", "line",
 	    x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at, "bytes", x->bytes, "accesses",
-	    x->accesses, "sectors", x->touched, "least_sectors", x->least, "bounds_tested", x->tested, "into_shared",
-	    banks_json(&x->in), "from_shared", banks_json(&x->out), "way", x->way, "shared_at", (json_int_t)x->smem,
-	    "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
+	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
+	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
+	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason);
 	text_close(&type);
 	return j;
@@ -56,8 +62,9 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
 		n++;
-		Module *m = cli_kernel_module(cli, k, NULL, t->name, &passes, &misuse);
-		if (!m || !cli_inspect(m, t, &x)) {
+		Bound bound;
+		Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, &misuse, &bound);
+		if (!m || !cli_inspect(m, t, &bound, &x)) {
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}

@@ -1,8 +1,7 @@
 /* Reads the figures off layouts and attributes of a module that went through a GPU's pipeline.
  *
  * Nothing is estimated that the compiler decides: widths, ways of conversion and places in shared memory are what
- * lowering will do.  Sectors are counted for tensors whose rows are aligned to a sector; gathers by index tiles, whose
- * addresses no one knows, count as if indices were neighbours.  Banks are those of a warp's worst access. */
+ * lowering will do.  Sectors (sectors.c) and banks are those of a warp's worst access. */
 #include "driver/inspect.h"
 
 #include "lower/lower.h"
@@ -10,19 +9,38 @@
 
 #include <string.h>
 
-enum { ROW_BYTES = 1 << 16 };                           /* between rows of a tensor, for counting sectors */
-
 static int
 element_bytes(const Type *t)
 {
 	return t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
 }
 
+/* The operand that a pointer comes from, one op back; NULL: there is no one such. */
+static const Value *
+pointer_before(const Value *v)
+{
+	const Op *op = v->def, *loop = op ? NULL : v->block->parent;
+	if (loop)
+		return loop->kind == OP_FOR && v->index > 0 ? loop->in[2 + v->index]
+		    : loop->kind == OP_WHILE                ? loop->in[v->index]
+		                                            : NULL;
+	if (!op || op->nin == 0)
+		return NULL;
+	switch (op->kind) {
+	case OP_PTR_ADD: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT: return op->in[0];
+	default: return NULL;
+	}
+}
+
+/* Of the parameter that a tensor or a pointer is of, else its own. */
 static const char *
 tensor_name(const Value *v)
 {
-	if (!v->def && !v->block->parent)
-		return v->block->func->param[v->index].name;
+	const Value *p = v;
+	while (p && (p->def || p->block->parent))
+		p = pointer_before(p);
+	if (p)
+		return p->block->func->param[p->index].name;
 	return v->name ? v->name : "";
 }
 
@@ -41,19 +59,18 @@ bounds_tested(const Op *op, Arena *mem)
 
 /* How a tile of that layout moves between threads and device memory. */
 static void
-measure_access(InspectLine *x, const Op *op)
+measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
 {
 	int vector = (int)op_int(op, "vector", 1),
-	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits, v = 0;
+	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits;
 	x->bytes = MAX(vector * bits / 8, 1);
 	x->accesses = 1;
 	x->touched = x->least = 1;
+	x->sectors_known = true;
 	if (!x->layout)
 		return;
-	while (2 << v <= vector)
-		v++;
 	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1);
-	layout_sectors(x->layout, element_bytes(x->tile), ROW_BYTES, v, &x->touched, &x->least);
+	x->sectors_known = inspect_sectors(arg, op, x->tile, x->layout, vector, &x->touched, &x->least);
 }
 
 static InspectBanks
@@ -78,7 +95,7 @@ moved(const Op *op)
 }
 
 static void
-note_access(InspectLine *x, const Op *op, Arena *mem)
+note_access(InspectLine *x, const Op *op, const InspectArg *arg, Arena *mem)
 {
 	const Value *v = moved(op);
 	bool is_tensor = op->in[0]->type->kind == TYPE_TENSOR;
@@ -87,11 +104,11 @@ note_access(InspectLine *x, const Op *op, Arena *mem)
 	x->tile = v->type;
 	x->layout = v->layout;
 	x->tested = is_tensor ? bounds_tested(op, mem) : "";
-	measure_access(x, op);
+	measure_access(x, op, arg);
 }
 
 static void
-note_copy(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
 	const Value *slot = NULL;
 	for (int i = 0; i < op->nin && !slot; i++)
@@ -103,9 +120,10 @@ note_copy(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	x->layout = op->out[0].layout;
 	x->tested = bounds_tested(op, mem);
 	x->way = op_text(op, "kind");
+	x->sectors_known = true;
 	if (!x->layout)
 		return;
-	measure_access(x, op);
+	measure_access(x, op, arg);
 	if (slot->layout)
 		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), t);
 }
@@ -176,15 +194,15 @@ buffer_bytes(const Type *t)
 }
 
 static bool
-note_op(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
 	*x = (InspectLine){.op = op, .tested = "", .smem = op_int(op, "smem", 0)};
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC: case OP_LOAD: case OP_STORE: case OP_ATOMIC_PTR:
-		note_access(x, op, mem);
+		note_access(x, op, arg, mem);
 		break;
 	case OP_COPY:
-		note_copy(x, op, t, mem);
+		note_copy(x, op, t, arg, mem);
 		break;
 	case OP_CONVERT:
 		note_convert(x, op, t);
@@ -283,12 +301,12 @@ note_life(InspectLine *x, const Func *f)
 }
 
 void
-inspect_func(const Func *f, const Target *t, Arena *mem, Inspection *out)
+inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out)
 {
 	*out = (Inspection){.f = f, .t = t, .all_mma = true, .registers = -1, .spills = -1, .stack = -1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		InspectLine x;
-		if (!note_op(&x, op, t, mem))
+		if (!note_op(&x, op, t, arg, mem))
 			continue;
 		note_life(&x, f);
 		vec_push(mem, &out->lines, x);

@@ -28,6 +28,7 @@ typedef struct InspectLine {
 	const Type *tile;
 	const Layout *layout;                           /* of the threads; NULL: a scalar */
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
+	bool sectors_known;                             /* else its indices are data */
 	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	InspectBanks in, out;                           /* to shared memory, and from it */
@@ -49,8 +50,27 @@ typedef struct Inspection {
 	int asked;                                      /* that it is asked to hold; 0: not said */
 } Inspection;
 
-/* Of a function after the whole pipeline of `t`; everything lives in mem. */
-void inspect_func(const Func *f, const Target *t, Arena *mem, Inspection *out);
+/* What a launch gives for a parameter of a function. */
+typedef struct InspectArg {
+	bool known;
+	int64_t value;                                  /* of a dimension or an integer */
+	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* of a tensor, in elements */
+} InspectArg;
+
+/* sectors.c */
+
+/* Those of a kernel's function for the sizes `b`, with tensors of its own. */
+InspectArg *inspect_args(const Bound *b, const Func *f, Arena *mem);
+/* Sectors that the worst access of `op` by a warp touches, whose threads hold `tile` as `l` says, and the fewest that hold
+ * the bytes.  False: they are not known. */
+bool inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched,
+    int *least);
+
+/* inspect.c */
+
+/* Of a function after the whole pipeline of `t`, launched with `arg`, one for each of its parameters; everything lives in
+ * mem. */
+void inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out);
 /* What an assembler said: fills registers, spills, stack and blocks. */
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
 void inspect_print(const Inspection *x, Text *out);
@@ -58,6 +78,7 @@ void inspect_print(const Inspection *x, Text *out);
 typedef enum FactResult {
 	FACT_FALSE, FACT_TRUE,
 	FACT_UNKNOWN,                                   /* it takes an assembler, and there is none */
+	FACT_OPEN,                                      /* it depends on data: *why */
 	FACT_MEANINGLESS,                               /* *why says what cannot be asked */
 } FactResult;
 

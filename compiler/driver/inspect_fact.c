@@ -14,6 +14,7 @@ typedef struct Asking {
 	Arena *mem;
 	const char *why;                                /* what cannot be asked; NULL */
 	bool unknown;                                   /* something asked for takes an assembler */
+	const char *open;                               /* something asked for depends on data: what; NULL */
 	double left;                                    /* of the last comparison */
 } Asking;
 
@@ -29,6 +30,7 @@ static double
 of_param(Asking *a, const char *fact, const char *param)
 {
 	double least = INFINITY, most = 0;
+	bool known = true;
 	for (int i = 0; i < a->x->lines.n; i++) {
 		const InspectLine *l = &a->x->lines.at[i];
 		const char *space = strchr(l->what, ' ');
@@ -36,11 +38,14 @@ of_param(Asking *a, const char *fact, const char *param)
 			continue;
 		least = MIN(least, (double)l->bytes);
 		most = MAX(most, (double)l->touched / l->least);
+		known &= l->sectors_known;
 	}
 	if (most == 0)
 		return refuse(a, arena_printf(a->mem, "the kernel does not access '%s'", param));
 	if (strcmp(fact, "vector") == 0)
 		return least;
+	if (strcmp(fact, "sectors") == 0 && !known)
+		a->open = arena_printf(a->mem, "an access to '%s' has indices that are data", param);
 	if (strcmp(fact, "sectors") == 0)
 		return most;
 	return refuse(a, arena_printf(a->mem, "there is no fact '%s' of a parameter; expected vector or sectors", fact));
@@ -118,5 +123,9 @@ inspect_fact(const Inspection *x, const Expr *fact, Arena *mem, const char **fou
 	*found = isnan(a.left) ? "" : arena_printf(mem, "%g", a.left);
 	if (a.why)
 		return FACT_MEANINGLESS;
+	if (a.open) {
+		*why = a.open;
+		return FACT_OPEN;
+	}
 	return isnan(v) || a.unknown ? FACT_UNKNOWN : v != 0 ? FACT_TRUE : FACT_FALSE;
 }

@@ -30,8 +30,12 @@ put_memory(const InspectLine *x, Text *out)
 {
 	if (x->bytes == 0)
 		return;
-	text_printf(out, "%d access%s of %d byte%s a thread, %d of %d sectors", x->accesses,
-	    x->accesses == 1 ? "" : "es", x->bytes, x->bytes == 1 ? "" : "s", x->touched, x->least);
+	text_printf(out, "%d access%s of %d byte%s a thread, ", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
+	    x->bytes == 1 ? "" : "s");
+	if (x->sectors_known)
+		text_printf(out, "%d of %d sectors", x->touched, x->least);
+	else
+		text_put(out, "sectors unknown: its indices are data");
 	if (*x->tested)
 		text_printf(out, "; bounds tested along %s", x->tested);
 }

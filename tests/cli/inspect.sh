@@ -37,6 +37,17 @@ expect 0 '^  9:18 .* bytes at 65536 of shared memory, needed in lines 8 to 9' in
 holds grep -q '^  4:14  *buffer .* bytes at 0 of shared memory, needed in lines 3 to 9' "$out"
 refuse ' ; '
 expect 0 '"needed_lines": ' inspect two.tgl --json
+# sectors by real strides; by a pointer too; not where indices are data
+expect 0 '^  2:91 *read x .* 4 accesses of 4 bytes a thread, 32 of 4 sectors$' inspect sectors.tgl col
+expect 0 'read x .* 12 of 4 sectors' inspect sectors.tgl narrow
+expect 0 'read x .* 32 of 4 sectors' inspect sectors.tgl narrow -D M=8
+expect 0 'load x .* 16 of 4 sectors' inspect sectors.tgl every
+expect 0 'load x .* 8 of 4 sectors' inspect sectors.tgl every -D K=2
+expect 0 'read x .* a thread, sectors unknown: its indices are data' inspect sectors.tgl gath
+expect 0 '"sectors": null' inspect sectors.tgl gath --json
+expect 0 'read x .* 16 of 16 sectors' inspect sectors.tgl rows
+expect 1 '^gath .* sectors(x) == 1 *WRONG: it is not known, an access to .x. has indices that are data$' check sectors.tgl
+expect 1 '^6 good, 1 wrong, 0 failed' check sectors.tgl
 expect 1 "there is no kernel 'nothing'" inspect expect_wrong.tgl nothing
 expect 1 "no target is called 'sm_1'" inspect expect_wrong.tgl --target=sm_1
 expect 1 "vector(x) == 16 *good" check expect_wrong.tgl
