@@ -96,10 +96,12 @@ is_exact(const Op *op)
 	case OP_ROUND:
 	case OP_TRUNC:
 	case OP_PTR_ADD: return true;
+	case OP_SCATTER:
 	case OP_REDUCE:
 	case OP_SCAN:
 		return strcmp(op_text(op, "fn"), "sum") != 0 &&
-		       strcmp(op_text(op, "fn"), "prod") != 0;
+		       strcmp(op_text(op, "fn"), "prod") != 0 &&
+		       strcmp(op_text(op, "fn"), "add") != 0;
 	case OP_CAST:
 		return reference_roundoff(op->in[0]->type->elem) > 0 &&
 		       reference_roundoff(op->in[0]->type->elem) >=

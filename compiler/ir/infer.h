@@ -83,6 +83,7 @@ RULE(scan_fn);
 RULE(topk);
 RULE(histogram);
 RULE(gather);
+RULE(scatter);
 /* infer_memory.c */
 RULE(extract);
 RULE(read);

@@ -365,3 +365,26 @@ RULE(gather)
 			return infer_expect(x, 1, "the extents of %s but for axis %d", infer_text(x, t), axis);
 	return infer_out(x, type_with_elem(x->m, ids, t->elem));
 }
+
+/* The index says for each element of the third operand where along the axis it goes. */
+RULE(scatter)
+{
+	const Type *t = infer_in(x, 0), *ids = infer_in(x, 1);
+	const char *fn = infer_word(x, "fn");
+	int axis;
+
+	if (!infer_tile(x, 0) || !infer_axis(x, t, &axis) || !infer_int_tile(x, 1))
+		return false;
+	if (ids->rank != t->rank)
+		return infer_expect(x, 1, "rank %d as %s", t->rank, infer_text(x, t));
+	for (int i = 0; i < t->rank; i++)
+		if (i != axis && ids->extent[i] != t->extent[i])
+			return infer_expect(x, 1, "the extents of %s but for axis %d", infer_text(x, t), axis);
+	if (infer_in(x, 2) != type_with_elem(x->m, ids, t->elem))
+		return infer_expect(x, 2, "%s", infer_text(x, type_with_elem(x->m, ids, t->elem)));
+	if (strcmp(fn, "set") != 0 && dtype_is_packed(t->elem))
+		return infer_expect(x, 0, "elements of 8 bits or more (cast first)");
+	if (strcmp(fn, "add") == 0 && t->elem == TY_BOOL)
+		return infer_expect(x, 0, "a tile of numbers");
+	return infer_out(x, t);
+}

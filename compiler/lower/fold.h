@@ -94,7 +94,12 @@ typedef struct LowerStrides {
 /* The offset in bytes of register r's element: a register (REG_I32; 0: a scalar's) and a constant to add. */
 Reg lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int r, int64_t *constant);
 
-/* move.c: an integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
+/* move.c: a tile in scratch row by row: the layout of the elements there, how coordinates move an offset, and one element
+ * read, `offset` and `constant` in bytes. */
+Layout lower_row_major(const Layout *l);
+LowerStrides lower_row_strides(const Type *t);
+Reg lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant);
+/* An integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
 Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
 
 /* fold.c: floats as integers of their width in the same order (-0 as 0); a NaN is the greatest of all, or the least. */

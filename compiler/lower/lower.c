@@ -264,6 +264,9 @@ dispatch(Lower *l, Op *op)
 	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
 		lower_order(l, op);
 		return;
+	case OP_SCATTER:
+		lower_scatter(l, op);
+		return;
 	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
 		lower_memory(l, op);
 		return;
@@ -309,6 +312,8 @@ lower_scratch_bytes(const Op *op, const Target *t)
 		return lower_scan_scratch(op);
 	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
 		return lower_order_scratch(op);
+	case OP_SCATTER:
+		return lower_scatter_scratch(op);
 	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
 		return lower_memory_scratch(op);
 	case OP_ATOMIC: case OP_ATOMIC_PTR:

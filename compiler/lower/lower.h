@@ -194,6 +194,7 @@ void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce redu
 void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
 void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
 void lower_order(Lower *l, Op *op);                     /* order.c: sort topk histogram */
+void lower_scatter(Lower *l, Op *op);                   /* scatter.c */
 /* matrix.c: a tile from shared memory by ldmatrix, if its layout is made of the fragments that it loads; else false */
 bool lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
 void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and dots that a warpgroup begins and waits for */
@@ -216,6 +217,7 @@ int64_t lower_reduce_scratch(const Op *op);
 int64_t lower_scan_scratch(const Op *op);
 int64_t lower_dot_scratch(const Op *op, const Target *t);
 int64_t lower_order_scratch(const Op *op);
+int64_t lower_scatter_scratch(const Op *op);
 int64_t lower_scratch_bytes(const Op *op, const Target *t);
 
 /* The whole function; the emitter has the kernel when it returns.  False after errors in l->cx. */

@@ -22,8 +22,8 @@ log2_of(int64_t n)
 	return k;
 }
 
-static Layout
-row_major(const Layout *l)
+Layout
+lower_row_major(const Layout *l)
 {
 	int order[LAYOUT_RANK] = {0};
 	for (int d = 0; d < l->rank; d++)
@@ -39,8 +39,8 @@ tile_bytes(const Value *v)
 
 /* ---- offsets into scratch ---- */
 
-static LowerStrides
-row_strides(const Type *t)
+LowerStrides
+lower_row_strides(const Type *t)
 {
 	LowerStrides s = {.bytes = lower_type_bytes(lower_type(t))};
 	for (int d = t->rank - 1, at = 0; d >= 0; at += log2_of(t->extent[d--]))
@@ -48,8 +48,8 @@ row_strides(const Type *t)
 	return s;
 }
 
-static Reg
-read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant)
+Reg
+lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant)
 {
 	int bytes = lower_type_bytes(type);
 	Reg v;
@@ -64,7 +64,7 @@ static Reg
 stage(Lower *l, const Op *op)
 {
 	const Value *v = op->in[0];
-	Layout rows = row_major(v->layout);
+	Layout rows = lower_row_major(v->layout);
 	Reg base = lower_scratch(l, op);
 	lower_to_shared(l, base, lower_regs(l, v), v->layout, &rows, lower_type(v->type));
 	lower_barrier(l);
@@ -180,7 +180,7 @@ cat_by_scratch(Lower *l, Op *op)
 	Value *to = &op->out[0];
 	int axis = (int)op_int(op, "axis", 0);
 	RegType type = lower_type(to->type);
-	LowerStrides s = row_strides(to->type);
+	LowerStrides s = lower_row_strides(to->type);
 	Reg base = lower_scratch(l, op), *out;
 	int64_t start = 0;
 	for (int i = 0; i < op->nin; start += op->in[i++]->type->extent[axis]) {
@@ -204,7 +204,7 @@ cat_by_scratch(Lower *l, Op *op)
 	for (int r = 0; r < lower_count(to); r++) {
 		int64_t constant;
 		Reg at = lower_element_offset(l, &s, to->layout, r, &constant);
-		out[r] = read_element(l, base, type, at, constant);
+		out[r] = lower_read_element(l, base, type, at, constant);
 	}
 }
 
@@ -254,14 +254,14 @@ lower_flip(Lower *l, Op *op)
 		return;
 	}
 	int axis = (int)op_int(op, "axis", 0);
-	LowerStrides s = row_strides(v->type);
+	LowerStrides s = lower_row_strides(v->type);
 	Reg base = stage(l, op);
 	int64_t turn = (v->type->extent[axis] - 1) * s.bytes << s.shift[axis];
 	for (int r = 0; r < 1 << regs; r++) {
 		int64_t constant;
 		Reg at = lower_element_offset(l, &s, to, r, &constant);
 		at = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_ADD, at, lower_i32(l, constant)), lower_i32(l, turn));
-		out[r] = read_element(l, base, type, at, 0);
+		out[r] = lower_read_element(l, base, type, at, 0);
 	}
 }
 
@@ -299,7 +299,7 @@ lower_extract(Lower *l, Op *op)
 	Value *v = &op->out[0];
 	RegType type = lower_type(v->type);
 	const char *index = op_text(op, "index");
-	LowerStrides whole = row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
+	LowerStrides whole = lower_row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
 	Reg base = stage(l, op), start = start_offset(l, op, &whole), *out = lower_new(l, v);
 	if (start)
 		base = l->e->pointer(l->e, base, start);
@@ -309,7 +309,7 @@ lower_extract(Lower *l, Op *op)
 	for (int r = 0; r < lower_count(v); r++) {
 		int64_t constant;
 		Reg at = lower_element_offset(l, &s, v->layout, r, &constant);
-		out[r] = read_element(l, base, type, at, constant);
+		out[r] = lower_read_element(l, base, type, at, constant);
 	}
 }
 
@@ -332,7 +332,7 @@ lower_gather(Lower *l, Op *op)
 	int axis = (int)op_int(op, "axis", 0);
 	const Reg *index = lower_operand(l, op, 1, v->layout);
 	Reg base = stage(l, op), *out = lower_new(l, v);
-	LowerStrides s = row_strides(t);
+	LowerStrides s = lower_row_strides(t);
 	bool is_float = type == REG_F16 || type == REG_BF16 || type == REG_F32 || type == REG_F64;
 	Reg zero = is_float ? l->e->float_const(l->e, type, 0) : l->e->int_const(l->e, type, 0);
 	int shift = s.shift[axis];
@@ -344,7 +344,7 @@ lower_gather(Lower *l, Op *op)
 		i = lower_op2(l, EMIT_UMIN, i, lower_i32(l, t->extent[axis] - 1));
 		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)s.bytes << shift));
 		at = lower_op2(l, EMIT_ADD, at, i);
-		out[r] = lower_op3(l, EMIT_SELECT, inside, read_element(l, base, type, at, constant), zero);
+		out[r] = lower_op3(l, EMIT_SELECT, inside, lower_read_element(l, base, type, at, constant), zero);
 	}
 }
 

@@ -43,7 +43,8 @@ is_unknown(const Op *op)
 {
 	switch (op->kind) {
 	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START: case OP_ALLOC:
-	case OP_SCAN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_REDUCE_FN: case OP_SCAN_FN:
+	case OP_SCAN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_SCATTER: case OP_REDUCE_FN:
+	case OP_SCAN_FN:
 	case OP_PRINT: case OP_ASSERT: case OP_INLINE_PTX: case OP_PHILOX: case OP_POW: case OP_SIN: case OP_COS:
 	case OP_TAN: case OP_SINH: case OP_COSH: case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF:
 	case OP_LOG1P: case OP_EXPM1: case OP_REM: case OP_FLOORDIV: case OP_CDIV: case OP_ATOMIC_PTR: case OP_ROUND:

@@ -117,7 +117,7 @@ is_light(const Func *f, const Load *x)
 		return false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->nregion > 0 || op->kind == OP_PERMUTE || op->kind == OP_GATHER || op->kind == OP_JOIN ||
-		    op->kind == OP_SPLIT)
+		    op->kind == OP_SPLIT || op->kind == OP_SCATTER)
 			return false;
 		if (is_access(op) && place_type(op)->rank > 0 && type_count(place_type(op)) != x->most)
 			return false;

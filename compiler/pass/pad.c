@@ -230,6 +230,7 @@ pad_op(const Pad *p, Op *op)
 	case OP_FLIP: pad_flip(p, op); break;
 	case OP_EXTRACT: pad_extract(p, op); break;
 	case OP_GATHER: pad_gather(p, op); break;
+	case OP_SCATTER: pad_scatter(p, op); break;
 	case OP_REDUCE: pad_reduce(p, op); break;
 	case OP_REDUCE_FN: case OP_SCAN_FN: pad_reduce_fn(p, op); break;
 	case OP_SCAN: pad_scan(p, op); break;

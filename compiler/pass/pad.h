@@ -38,6 +38,7 @@ void pad_cat(const Pad *p, Op *op);
 void pad_flip(const Pad *p, Op *op);
 void pad_extract(const Pad *p, Op *op);
 void pad_gather(const Pad *p, Op *op);
+void pad_scatter(const Pad *p, Op *op);
 
 /* pad_reduce.c: ops that see elements together */
 void pad_reduce(const Pad *p, Op *op);

@@ -206,6 +206,14 @@ join_gather(Classes *c, const Op *op)
 }
 
 static void
+join_scatter(Classes *c, const Op *op)
+{
+	join_all(c, op->in[0], &op->out[0]);
+	join_all(c, op->in[1], op->in[2]);
+	join_but(c, op->in[0], op->in[1], (int)op_int(op, "axis", 0), false);
+}
+
+static void
 classify(Classes *c, const Op *op, const Target *t)
 {
 	switch (op->kind) {
@@ -228,6 +236,7 @@ classify(Classes *c, const Op *op, const Target *t)
 		}
 		break;
 	case OP_GATHER: join_gather(c, op); break;
+	case OP_SCATTER: join_scatter(c, op); break;
 	default:
 		if (op_info[op->kind].traits & ELEM)
 			join_op(c, op);

@@ -193,3 +193,17 @@ pad_gather(const Pad *p, Op *op)
 	pad_replace(p, &op->out[0], &select->out[0]);
 	op_set_in(select, 1, &op->out[0]);
 }
+
+/* Whatever was added goes nowhere: its index is -1.  What was added to the tile holds anything. */
+void
+pad_scatter(const Pad *p, Op *op)
+{
+	Builder b = pad_builder(op);
+	Value *index = op->in[1], *valid = pad_valid(&b, index->type, pad_was(p, index));
+	DType t = index->type->elem;
+	if (!valid)
+		return;
+	if (dtype_is_unsigned(t) || dtype_info[t].bits < 32)
+		index = build1(&b, OP_CAST, index, type_with_elem(p->m, index->type, TY_I64));
+	op_set_in(op, 1, build3(&b, OP_SELECT, valid, index, number(&b, index, -1)));
+}

@@ -193,6 +193,8 @@ place_operand(const Op *op, const Layout *place, int i)
 		return layout_intern(op->home->func->module, &l);
 	case OP_GATHER:
 		return i == 1 ? place : NULL;
+	case OP_SCATTER:
+		return i == 0 ? place : NULL;
 	case OP_DOT:
 		return i == 2 ? place : dot_operand(op, place, i);
 	case OP_PERMUTE:
@@ -272,6 +274,8 @@ place_of_operand(const Op *op, int i, const Layout *l)
 		return NULL;
 	case OP_GATHER:
 		return i == 1 ? l : NULL;
+	case OP_SCATTER:
+		return i == 0 ? l : NULL;
 	case OP_DOT:
 		return i == 2 ? l : NULL;
 	case OP_PERMUTE:

@@ -263,7 +263,9 @@ origin_make(Watch *w, const Op *op)
 	case OP_DOT: case OP_DOT_SCALED: from_dot(w, op, &out); break;
 	case OP_REDUCE: case OP_REDUCE_FN: from_all(w, op, axis, -1, &out); break;
 	case OP_SCAN: case OP_SCAN_FN: from_all(w, op, -1, -1, &out); break;
-	case OP_CAT: case OP_FLIP: case OP_SORT: case OP_TOPK: case OP_GATHER: from_all(w, op, -1, axis, &out); break;
+	case OP_CAT: case OP_FLIP: case OP_SORT: case OP_TOPK: case OP_GATHER: case OP_SCATTER:
+		from_all(w, op, -1, axis, &out);
+		break;
 	default:
 		if (op_info[op->kind].traits & ELEM)
 			from_all(w, op, -1, -1, &out);

@@ -1,4 +1,4 @@
-/* The order family: sort, topk, histogram, gather of tile values. */
+/* The order family: sort, topk, histogram, gather and scatter of tile values. */
 #include "sema/builtin.h"
 
 #include <string.h>
@@ -75,4 +75,65 @@ order_gather(Call *c)
 	}
 	Attr attr = attr_int(e->m, "axis", axis);
 	return val_tile(c->place, op_make(&e->b, OP_GATHER, (Value *[]){x, index}, 2, &attr, 1, NULL, 0)->out);
+}
+
+/* An index as the op takes it, of x's shape but for the axis: one of rank 1, or a scalar, is of whole rows. */
+static Value *
+scatter_index(Call *c, const Value *x, Value *index, int axis)
+{
+	Elab *e = c->e;
+	int64_t extent[MAX_RANK], row[MAX_RANK];
+	const Type *t = index->type;
+	bool rows = t->rank == 0 || (t->rank == 1 && x->type->rank > 1), fits = rows || t->rank == x->type->rank;
+	for (int d = 0; d < x->type->rank; d++) {
+		row[d] = d == axis && t->rank ? t->extent[0] : 1;
+		extent[d] = d == axis ? row[d] : x->type->extent[d];
+		fits = fits && (rows || d == axis || t->extent[d] == extent[d]);
+	}
+	if (!fits) {
+		diag_error(e->cx, c->arg[1].place, DIAG_SCATTER_SHAPE, type_shape_text(e, t), type_shape_text(e, x->type),
+		    axis);
+		diag_help(e->cx,
+		    "the index has the tile's shape but for the axis, or is of whole rows: a scalar or of rank 1");
+		return NULL;
+	}
+	if (!rows)
+		return index;
+	return ir_broadcast(e, ir_reshape(e, index, x->type->rank, row), x->type->rank, extent, c->arg[1].place);
+}
+
+/* Values of the index's shape; a scalar index is of one row, without the axis. */
+static Value *
+scatter_values(Call *c, const Value *x, const Value *index, bool one_row, int axis)
+{
+	Elab *e = c->e;
+	const Type *t = index->type;
+	int64_t extent[MAX_RANK];
+	int rank = 0;
+	for (int d = 0; d < t->rank; d++)
+		if (d != axis || !one_row)
+			extent[rank++] = t->extent[d];
+	Value *v = stored_value(e, c->def->name, &c->arg[2].val, x->type->elem, rank, extent, c->arg[2].place);
+	return v && one_row ? ir_reshape(e, v, t->rank, t->extent) : v;
+}
+
+Val
+order_scatter(Call *c)
+{
+	Elab *e = c->e;
+	int axis;
+	const char *fn = call_word(c, 4);
+	if (!fn)
+		return val_poison(c->place);
+	bool sets = strcmp(fn, "set") == 0, adds = strcmp(fn, "add") == 0;
+	Value *x = call_tile(c, 0, sets ? IS_ANY | IS_PACKED : adds ? IS_NUMBER : IS_ANY);
+	Value *given = x ? call_tile(c, 1, IS_INT) : NULL;
+	if (!given || !call_axis(c, 3, x->type->rank, &axis))
+		return val_poison(c->place);
+	Value *index = scatter_index(c, x, given, axis);
+	Value *values = index ? scatter_values(c, x, index, given->type->rank == 0, axis) : NULL;
+	if (!values)
+		return val_poison(c->place);
+	Attr attr[] = {attr_int(e->m, "axis", axis), attr_text(e->m, "fn", fn)};
+	return val_tile(c->place, op_make(&e->b, OP_SCATTER, (Value *[]){x, index, values}, 3, attr, 2, NULL, 0)->out);
 }

@@ -206,6 +206,27 @@ rule_gather(Maker *g, Form f, bool exact, int depth)
 	return term2(g, f, t->worth, t, at, "gather($0, $1, %d)", axis);
 }
 
+/* Of floats the greatest of two zeros may have either sign. */
+Term *
+rule_scatter(Maker *g, Form f, bool exact, int depth)
+{
+	static const char *const op[] = {"set", "max", "min"};
+	static const DType index[] = {TY_I32, TY_I32, TY_I64, TY_U8, TY_I8, TY_U32};
+	if (f.rank == 0)
+		return NULL;
+	int axis = pick(g, f.rank), all = extent_value(g->s, f.extent[axis]);
+	const char *fn = op[dtype_is_float(f.elem) ? 0 : pick(g, LEN(op))];
+	Form from = f;
+	from.extent[axis] = extent_named(g);
+	if (!form_fits(g, from))
+		return NULL;
+	Term *s = term_make(g, f, exact, depth), *t = term_make(g, from, exact, depth);
+	Term *at = term_make(g, form_elem(from, index[pick(g, LEN(index))]), true, depth);
+	if (chance(g, 70))
+		at = term_fit(g, at, all, 0);
+	return term3(g, f, worth_both(s->worth, t->worth), s, at, t, "scatter($0, $1, $2, %d, op = %s)", axis, fn);
+}
+
 Term *
 rule_join(Maker *g, Form f, bool exact, int depth)
 {

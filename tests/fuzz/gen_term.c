@@ -169,6 +169,7 @@ static const RuleRow rules[] = {
     {rule_shape, 12, false},
     {rule_cut, 6, false},
     {rule_gather, 3, false},
+    {rule_scatter, 3, false},
     {rule_join, 4, false},
     {rule_reduce, 9, false},
     {rule_scan, 4, false},

@@ -191,7 +191,7 @@ Term *term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const cha
 typedef Term *TermRule(Maker *g, Form f, bool exact, int depth);
 
 TermRule rule_elementwise, rule_cast, rule_math, rule_helper;    /* gen_elem.c */
-TermRule rule_shape, rule_cut, rule_gather, rule_join;           /* gen_shape.c */
+TermRule rule_shape, rule_cut, rule_gather, rule_scatter, rule_join; /* gen_shape.c */
 TermRule rule_reduce, rule_mean, rule_scan, rule_order, rule_random;        /* gen_reduce.c */
 TermRule rule_dot, rule_dot_scaled;                              /* gen_product.c */
 TermRule rule_read, rule_load, rule_read_own;                    /* gen_memory.c */

@@ -402,6 +402,17 @@ gen_reduce_fn(Gen *g)
 		gen_keep(g, &op->out[i]);
 }
 
+/* Into a tile of x's shape.  Floats are not added: the order of a device's additions is its own. */
+static void
+gen_scatter(Gen *g, Value *x, int axis)
+{
+	static const char *const fns[] = {"set", "max", "min", "add"};
+	const char *fn = fns[gen_pick(g, dtype_is_float(x->type->elem) ? 3 : 4)];
+	Attr a[] = {attr_int(g->m, "axis", axis), attr_text(g->m, "fn", fn)};
+	Value *in[] = {x, gen_of_type(g, type_with_elem(g->m, x->type, TY_I32)), gen_of_type(g, x->type)};
+	gen_op1(g, OP_SCATTER, in, 3, a, 2, NULL);
+}
+
 void
 gen_order(Gen *g)
 {
@@ -412,7 +423,10 @@ gen_order(Gen *g)
 
 	if (x->type->elem == TY_BOOL)
 		x = gen_as(g, x, TY_I32);
-	switch (gen_pick(g, 4)) {
+	switch (gen_pick(g, 5)) {
+	case 4:
+		gen_scatter(g, x, axis);
+		break;
 	case 0:
 		gen_op1(g, OP_SORT, &x, 1, a, 2, NULL);
 		break;

@@ -1,5 +1,5 @@
 /* Ops in which a tile's elements meet, lowered in layouts of every kind and run by the emulator: reductions,
- * scans, sorts, the greatest few, counting, gathers, parts, cats, flips, products.
+ * scans, sorts, the greatest few, counting, gathers, scatters, parts, cats, flips, products.
  *
  * Layouts are random: single bits of the tile dealt to registers, lanes and warps, with repeats, and now and then a bit
  * that moves along both dimensions.  Elements are small whole numbers, which every type holds exactly, so the answers
@@ -428,6 +428,50 @@ lookups(void **state)
 	}
 }
 
+static int64_t
+scattered_one(int which, int64_t old, int64_t v)
+{
+	switch (which) {
+	case 0: return v;
+	case 1: return old + v;
+	case 2: return MAX(old, v);
+	default: return MIN(old, v);
+	}
+}
+
+/* Values of one shape into a tile of the same shape, at places inside and outside, some of them more than once. */
+static void
+scatters(void **state)
+{
+	static const char *const fn[] = {"set", "add", "max", "min"};
+	for (int trial = 0; trial < TRIALS * 2; trial++) {
+		Case *c = malloc(sizeof *c);
+		char params[128];
+		begin(c, (uint64_t)trial + 30000, 20);
+		int which = below(&c->seed, 4), r = 1 << c->rows, k = 1 << c->cols, count[2] = {r * k}, len = length(c);
+		put_layout(&c->text, 3, c->rows, c->cols, &c->seed);
+		snprintf(params, sizeof params, "%%i: in i8[%d, %d], %%u: in %s[%d, %d], %%y: out %s[%d, %d]", r, k, c->type, r,
+		    k, c->type, r, k);
+		put_kernel(c, params);
+		memcpy(c->want, c->x, sizeof c->want);
+		for (int i = 0; i < lines(c); i++)
+			for (int j = 0; j < len; j++) {
+				int e = at(c, i, j), to = below(&c->seed, len + 4) - 2;
+				store(TY_I8, c->memory[1], e, to);
+				store(c->t, c->memory[2], e, c->z[e] = below(&c->seed, 4));
+				if (to >= 0 && to < len)
+					c->want[at(c, i, to)] = scattered_one(which, c->want[at(c, i, to)], c->z[e]);
+			}
+		text_printf(&c->text, "    %%j = read %%i, %%0, %%0 {index = \"pp\", extents = [%d, %d]} : i8[%d, %d] #1\n"
+		    "    %%w = read %%u, %%0, %%0 {index = \"pp\", extents = [%d, %d]} : %s[%d, %d] #3\n", r, k, r, k, r, k, c->type,
+		    r, k);
+		text_printf(&c->text, "    %%r = scatter %%v, %%j, %%w {axis = %d, fn = \"%s\"} : %s[%d, %d] #1\n"
+		    "    write %%y, %%0, %%0, %%r {index = \"pp\", extents = [%d, %d]}\n}\n", c->axis, fn[which], c->type, r, k, r, k);
+		run(c, 4, 1, count);
+		free(c);
+	}
+}
+
 /* a [m, k] @ b [k, n] + c, in any layouts: no instruction takes them, so they are multiplied and added. */
 static void
 products(void **state)
@@ -478,7 +522,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reductions), cmocka_unit_test(functions), cmocka_unit_test(lines_in_order),
-		cmocka_unit_test(lookups), cmocka_unit_test(products),
+		cmocka_unit_test(lookups), cmocka_unit_test(scatters), cmocka_unit_test(products),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,8 @@ node_emit(Plan *p, const Node *n)
 	case OP_HISTOGRAM:
 	case OP_GATHER:
 		return order_emit(p, op);
+	case OP_SCATTER:
+		return scatter_emit(p, op);
 	case OP_ASSERT:
 	case OP_PRINT:
 		return report_emit(p, op);

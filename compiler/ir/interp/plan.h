@@ -281,6 +281,7 @@ void flat_run(Worker *w, const Flat *f, const char *const *arg, char *const *out
 Step *shape_emit(Plan *p, const Node *n);
 Step *fold_emit(Plan *p, const Node *n);
 Step *order_emit(Plan *p, const Op *op);
+Step *scatter_emit(Plan *p, const Op *op);
 Step *product_emit(Plan *p, const Op *op);
 Step *report_emit(Plan *p, const Op *op);
 void value_format(const Type *t, const void *data, Text *out);
