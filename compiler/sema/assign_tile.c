@@ -155,6 +155,15 @@ combined(Elab *e, const char *name, const Val *old, BinaryOp op, const Val *valu
 {
 	const Type *t = old->v->type;
 	Val v = *value;
+	if (v.kind == VAL_LIST) {
+		List l;
+		DType elem;
+		if (!promote_all(e, (Val[]){*old, v}, 2, &elem) || !list_open(e, &v, v.place, &l))
+			return false;
+		v = val_tile(v.place, list_tile(e, &l, elem));
+		if (val_is_poison(&v))
+			return false;
+	}
 	if (v.kind == VAL_TILE && !v.v->type->ptr) {
 		Place where = v.place;
 		if (!stored_fits(e, name, v.v->type, c->rank, c->shape, where.file >= 0 ? where : at))

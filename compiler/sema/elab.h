@@ -105,6 +105,8 @@ Value *val_ir(Elab *e, const Val *v);
 Value *ir_cast(Elab *e, Value *v, DType to);
 /* The common dtype of two operands by the promotion rules; false (reported) if there is none. */
 bool promote2(Elab *e, const Val *a, const Val *b, Place at, DType *out);
+/* The same of n operands; lists count as their numbers. */
+bool promote_all(Elab *e, const Val *in, int n, DType *out);
 /* Broadcasts to a shape as NumPy does (aligned right); NULL and an error naming both shapes if impossible. */
 Value *ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at);
 /* The shape that n values broadcast to (what is no tile is a scalar); false after an error that names two shapes. */
@@ -119,6 +121,22 @@ bool val_const_dtype(Elab *e, const Val *v, const char *what, DType *out);
 bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer */
 /* A run-time scalar as i64 (index, loop bound, extent); NULL after an error. */
 Value *val_index(Elab *e, const Val *v, const char *what);
+
+/* A compile-time number as a constant of this type; NULL after an error, false: it does not fit. */
+Value *val_const_tile(Elab *e, const Val *v, const Type *t);
+bool val_literal_fits(Elab *e, const Val *v, DType want);
+
+/* list.c: [1, 2, 3] where a tile is wanted */
+
+typedef struct List {
+	VEC(Val) item;                                  /* in row-major order */
+	int rank;
+	int64_t extent[MAX_RANK];
+} List;
+
+bool list_open(Elab *e, const Val *v, Place at, List *l);               /* of a VAL_LIST; false after an error */
+Val list_weak(const List *l, Place at);                                 /* the element that decides the type */
+Value *list_tile(Elab *e, const List *l, DType t);                      /* NULL after an error */
 
 /* expr.c */
 

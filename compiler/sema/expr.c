@@ -295,12 +295,31 @@ cast_value(Elab *e, Value *v, DType to)
 	return build1(&e->b, OP_CAST, v, type_with_elem(e->m, v->type, to));
 }
 
+/* A list in a kernel is made in the type at once where that is the same. */
+static Val
+cast_list(Elab *e, const Val *v, DType to, Place at)
+{
+	List l;
+
+	if (!list_open(e, v, at, &l))
+		return val_poison(at);
+	Val weak = list_weak(&l, at);
+	bool wraps = weak.kind == VAL_INT && dtype_is_int(to);
+	for (int i = 0; wraps && i < l.item.n; i++)
+		l.item.at[i].i = int_wrap(to, l.item.at[i].i);
+	bool direct = wraps || (!e->whole && dtype_is_float(to));
+	Val made = val_tile(at, list_tile(e, &l, direct ? to : val_dtype(e, &weak)));
+	return elab_cast(e, &made, to, at);
+}
+
 /* In whole mode a conversion to a float type really rounds, and the result is f64 again. */
 Val
 elab_cast(Elab *e, const Val *v, DType to, Place at)
 {
 	if (val_is_poison(v))
 		return val_poison(at);
+	if (v->kind == VAL_LIST && e->func)
+		return cast_list(e, v, to, at);
 	if (!val_is_number(v)) {
 		diag_error(e->cx, at, DIAG_CAST_OPERAND, val_describe(e, v), dtype_info[to].text);
 		if (v->kind == VAL_TENSOR)

@@ -268,26 +268,37 @@ cat_operands(Call *c, const Val **items, int *n)
 	return false;
 }
 
+static bool
+is_tile(const Val *v)
+{
+	return v->kind == VAL_TILE && !v->v->type->ptr;
+}
+
 /* All operands in the common dtype of all, whatever their shapes. */
 static bool
 cat_promote(Call *c, const Val *items, int n, Value **x)
 {
 	Elab *e = c->e;
 	DType t = val_dtype(e, &items[0]);
+	bool same = true;
 	for (int i = 0; i < n; i++) {
-		if (!(items[i].kind == VAL_TILE && !items[i].v->type->ptr) && !val_is_const(&items[i])) {
+		if (!is_tile(&items[i]) && !val_is_const(&items[i]) && items[i].kind != VAL_LIST) {
 			diag_error(e->cx, items[i].place, DIAG_ARG_KIND, "cat", "x", "a tile", val_describe(e, &items[i]));
 			return false;
 		}
-		x[i] = val_ir(e, &items[i]);
+		same &= is_tile(&items[i]) && items[i].v->type->elem == t;
+	}
+	if (!same && !promote_all(e, items, n, &t))
+		return false;
+	for (int i = 0; i < n; i++) {
+		List l;
+		if (items[i].kind == VAL_LIST)
+			x[i] = list_open(e, &items[i], items[i].place, &l) ? list_tile(e, &l, t) : NULL;
+		else
+			x[i] = is_tile(&items[i]) ? ir_convert(e, items[i].v, t) : val_ir_as(e, &items[i], t);
 		if (!x[i])
 			return false;
-		Val sofar = val_tile(items[0].place, build_int(&e->b, type_scalar(e->m, t), 0));
-		if (x[i]->type->elem != t && !promote2(e, &sofar, &items[i], items[i].place, &t))
-			return false;
 	}
-	for (int i = 0; i < n; i++)
-		x[i] = ir_convert(e, x[i], t);
 	return true;
 }
 

@@ -41,15 +41,28 @@ stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64_t *e
 	return fits;
 }
 
+/* A list in a kernel, in the type that it is stored as, if its kind allows. */
+static Value *
+stored_list(Elab *e, const Val *v, DType elem, Place at)
+{
+	List l;
+	if (!list_open(e, v, at, &l))
+		return NULL;
+	Val weak = list_weak(&l, at);
+	bool narrows = weak.kind == VAL_FLOAT && !dtype_is_float(elem);
+	return list_tile(e, &l, narrows ? TY_F32 : elem);
+}
+
 /* Only floats to integers must be said. */
 Value *
 stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at)
 {
-	Val listed;
 	if (val_is_poison(v))
 		return NULL;
-	if (e->whole && v->kind == VAL_LIST && v->n > 0) {
-		listed = val_tile(at, whole_list(e, v, at));
+	Val listed;
+	if (v->kind == VAL_LIST) {
+		Value *x = e->whole ? whole_list(e, v, at) : stored_list(e, v, elem, at);
+		listed = val_tile(at, x);
 		v = &listed;
 		if (val_is_poison(v))
 			return NULL;

@@ -52,8 +52,8 @@ float_largest(DType t)
 	}
 }
 
-static bool
-literal_fits(Elab *e, const Val *v, DType want)
+bool
+val_literal_fits(Elab *e, const Val *v, DType want)
 {
 	const char *text = dtype_info[want].text;
 
@@ -82,11 +82,10 @@ literal_fits(Elab *e, const Val *v, DType want)
 	return false;
 }
 
-/* A compile-time number as a constant tile of this type. */
-static Value *
-const_tile(Elab *e, const Val *v, const Type *t)
+Value *
+val_const_tile(Elab *e, const Val *v, const Type *t)
 {
-	if (!literal_fits(e, v, t->elem))
+	if (!val_literal_fits(e, v, t->elem))
 		return NULL;
 	if (dtype_is_float(t->elem))
 		return build_float(&e->b, t, v->kind == VAL_FLOAT ? v->f : (double)v->i);
@@ -103,7 +102,7 @@ no_number(Elab *e, const Val *v)
 		diag_help(e->cx, "read a tile from it, as in %s[i, 0 +: BLOCK]",
 		    e->kernel->params.at[v->param].name);
 	else if (v->kind == VAL_LIST)
-		diag_help(e->cx, "a list is only a shape; make a tile with full([N], value, f32)");
+		diag_help(e->cx, "in the body of a kernel or reference it is a tile");
 	return false;
 }
 
@@ -113,7 +112,7 @@ val_ir_as(Elab *e, const Val *v, DType want)
 	if (e->whole && dtype_is_float(want))
 		want = TY_F64;
 	if (val_is_const(v))
-		return const_tile(e, v, type_scalar(e->m, want));
+		return val_const_tile(e, v, type_scalar(e->m, want));
 	if (v->kind != VAL_TILE) {
 		no_number(e, v);
 		return NULL;
@@ -172,12 +171,32 @@ no_packed(Elab *e, const Val *v)
 	return false;
 }
 
-/* The tiles agree among themselves first; the weak values then follow. */
+/* The number that stands for a list when types meet; others as they are.  False after an error. */
 static bool
-promote_all(Elab *e, const Val *in, int n, DType *out)
+weak_of(Elab *e, const Val *v, Val *out)
+{
+	List l;
+
+	*out = *v;
+	if (v->kind != VAL_LIST || !e->func)
+		return true;
+	if (!list_open(e, v, v->place, &l))
+		return false;
+	*out = list_weak(&l, v->place);
+	return true;
+}
+
+/* The tiles agree among themselves first; the weak values then follow. */
+bool
+promote_all(Elab *e, const Val *from, int n, DType *out)
 {
 	bool typed = false;
 	DType t = TY_BOOL;
+	Val *in = NEW_ARRAY(e->cx->mem, Val, n);
+
+	for (int i = 0; i < n; i++)
+		if (!weak_of(e, &from[i], &in[i]))
+			return false;
 
 	for (int i = 0; i < n; i++) {
 		if (!val_is_number(&in[i]))
@@ -280,17 +299,30 @@ help_new_axis(Elab *e, const Type *a, const Type *b)
 	    shape_text(e, 1, a->extent), shape_text(e, 2, (int64_t[]){a->extent[0], 1}));
 }
 
+/* A type of the shape of a tile or list; NULL: a scalar. */
+static const Type *
+shape_of(Elab *e, const Val *v)
+{
+	List l;
+
+	if (v->kind == VAL_TILE)
+		return v->v->type;
+	return v->kind == VAL_LIST && list_open(e, v, v->place, &l) ? type_tile(e->m, TY_I32, l.rank, l.extent) : NULL;
+}
+
 bool
 match_shapes(Elab *e, const Val *in, int n, Place at, int *rank, int64_t *extent)
 {
 	*rank = 0;
 	for (int i = 0; i < n; i++) {
-		if (in[i].kind != VAL_TILE || join_shape(rank, extent, in[i].v->type))
+		const Type *t = shape_of(e, &in[i]), *other = t;
+		if (!t || join_shape(rank, extent, t))
 			continue;
-		const Type *t = in[i].v->type, *other = t;
-		for (int j = 0; j < i; j++)
-			if (in[j].kind == VAL_TILE && in[j].v->type->rank > 0)
-				other = in[j].v->type;
+		for (int j = 0; j < i; j++) {
+			const Type *before = shape_of(e, &in[j]);
+			if (before && before->rank > 0)
+				other = before;
+		}
 		diag_error(e->cx, at, DIAG_SHAPES, shape_text(e, other->rank, other->extent),
 		    shape_text(e, t->rank, t->extent));
 		help_new_axis(e, other, t);
@@ -314,10 +346,14 @@ match_values(Elab *e, const Val *in, int n, Place at, Value **out)
 	if (!match_shapes(e, in, n, at, &rank, extent))
 		return false;
 	for (int i = 0; i < n; i++) {
+		List l;
 		if (val_is_const(&in[i]))
-			out[i] = const_tile(e, &in[i], type_tile(e->m, dtype, rank, extent));
+			out[i] = val_const_tile(e, &in[i], type_tile(e->m, dtype, rank, extent));
+		else if (in[i].kind == VAL_LIST)
+			out[i] = list_open(e, &in[i], in[i].place, &l) ? list_tile(e, &l, dtype) : NULL;
 		else
-			out[i] = ir_broadcast(e, ir_cast(e, in[i].v, dtype), rank, extent, at);
+			out[i] = ir_cast(e, in[i].v, dtype);
+		out[i] = out[i] ? ir_broadcast(e, out[i], rank, extent, at) : NULL;
 		if (!out[i])
 			return false;
 	}

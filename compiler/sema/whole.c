@@ -110,49 +110,11 @@ reference_module(Kernel *k, const Bound *b)
 	return cx->nerrors == before ? e->m : NULL;
 }
 
-static Value *
-list_tile(Elab *e, const Val *v, DType t, Place at)
-{
-	int64_t extent[MAX_RANK + 1] = {1};
-	if (v->kind != VAL_LIST) {
-		Value *x = val_is_const(v) ? ir_convert(e, val_ir(e, v), t) : NULL;
-		if (!x)
-			diag_error(e->cx, at, DIAG_EXAMPLE_LIST, val_describe(e, v));
-		return x ? ir_reshape(e, x, 1, extent) : NULL;
-	}
-	Value **part = NEW_ARRAY(e->cx->mem, Value *, v->n);
-	const Type *row = NULL;
-	for (int i = 0; i < v->n; i++) {
-		bool nested = v->items[i].kind == VAL_LIST;
-		part[i] = list_tile(e, &v->items[i], t, at);
-		if (!part[i])
-			return NULL;
-		int rank = part[i]->type->rank;
-		row = row ? row : part[i]->type;
-		bool same = type_same_shape(part[i]->type, row) && nested == (v->items[0].kind == VAL_LIST);
-		if (!same || rank == MAX_RANK) {
-			diag_error(e->cx, at, DIAG_EXAMPLE_LIST, "rows of different lengths");
-			return NULL;
-		}
-		memcpy(extent + 1, part[i]->type->extent, sizeof *extent * (size_t)rank);
-		if (nested)
-			part[i] = ir_reshape(e, part[i], rank + 1, extent);
-	}
-	Attr axis = attr_int(e->m, "axis", 0);
-	return v->n ? op_make(&e->b, OP_CAT, part, v->n, &axis, 1, NULL, 0)->out : NULL;
-}
-
-static bool
-has_float(const Val *v)
-{
-	bool found = v->kind == VAL_FLOAT;
-	for (int i = 0; v->kind == VAL_LIST && i < v->n && !found; i++)
-		found = has_float(&v->items[i]);
-	return found;
-}
-
 Value *
 whole_list(Elab *e, const Val *v, Place at)
 {
-	return list_tile(e, v, has_float(v) ? TY_F64 : TY_I64, at);
+	List l;
+	if (!list_open(e, v, at, &l))
+		return NULL;
+	return list_tile(e, &l, list_weak(&l, at).kind == VAL_FLOAT ? TY_F64 : TY_I64);
 }

@@ -44,6 +44,7 @@ static const Feature forms[] = {
 	{"a tensor filled before the launch", "\\] = 5[,)]"},
 	{"a tensor of five dimensions", ": in [a-z0-9]+\\[[^],]*(,[^],]*){4}\\]"},
 	{"a tensor without a dimension's name", ": in [a-z0-9]+\\[E[0-9]"},
+	{"a list that is a tile", "\\(\\[[^]]*, [^]]*\\] as "},
 	{"elements of a variable", "\n *m[0-9]+\\[[^\n]*\\] ([-+*^&|/%]|<<|>>)?= "},
 	{"a compile-time parameter", "k<[^>]*E[0-9] = [0-9]"},
 	{"a parameter that follows from a size", "= pow2ceil\\(N"},

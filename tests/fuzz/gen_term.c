@@ -60,9 +60,27 @@ float_text_of(Maker *g, DType t, Worth *w)
 	return arena_printf(g->s->mem, "%g", ldexp(v, -frac));
 }
 
+/* "([1, -2, 0] as i8)" */
+static Term *
+make_list(Maker *g, Form f)
+{
+	Worth all = {0}, w = {1, 0, 0};
+	const char *s = "";
+	for (int i = 0; i < extent_value(g->s, f.extent[0]); i++) {
+		const char *v = f.elem == TY_BOOL ? chance(g, 50) ? "true" : "false"
+		    : dtype_is_float(f.elem) ? float_text_of(g, f.elem, &w) : int_text(g, f.elem, &w);
+		all = worth_both(all, w);
+		s = arena_printf(g->s->mem, "%s%s%s", s, i ? ", " : "", v);
+	}
+	return term0(g, f, all, "([%s] as %s)", s, dtype_info[f.elem].text);
+}
+
 Term *
 term_literal(Maker *g, Form f)
 {
+	if (f.rank == 1 && !g->plain && g->s->extent[f.extent[0]].kind == EXTENT_NUMBER &&
+	    extent_value(g->s, f.extent[0]) <= 12 && chance(g, 50))
+		return make_list(g, f);
 	Worth w = {1, 0, 0};
 	const char *type = dtype_info[f.elem].text, *v;
 	if (f.elem == TY_BOOL)
