@@ -136,10 +136,12 @@ math_extreme(Call *c)
 	if (val_is_const(&c->arg[0].val) && val_is_const(&c->arg[1].val) &&
 	    const_call(c->e, c->def->name, (Val[]){c->arg[0].val, c->arg[1].val}, 2, c->place, &v))
 		return v;
-	if (!call_bool(c, 4, &nan) || !matched(c, 2, IS_NUMBER, x))
+	if (!call_bool(c, 4, &nan) || !matched(c, 2, IS_ANY, x))
 		return val_poison(c->place);
 	Elab *e = c->e;
 	Attr attr = attr_bool(e->m, "propagate_nan", true);
+	if (x[0]->type->elem == TY_BOOL)
+		return val_tile(c->place, build2(&e->b, c->def->op == OP_MAX ? OP_OR : OP_AND, x[0], x[1]));
 	return val_tile(c->place, op_make(&e->b, (OpKind)c->def->op, x, 2, &attr, nan, NULL, 0)->out);
 }
 

@@ -1,4 +1,5 @@
-/* Reductions and scans.  A builtin reduction is one `reduce` op; without an axis the tile is first made flat.  A
+/* Reductions and scans.  A builtin reduction is one `reduce` op; without an axis the tile is first made flat, and a
+ * scalar is its only element's reduction.  A
  * reduction by a function calls the function on the scalars of the op's region, once, as any call is elaborated. */
 #include "sema/builtin.h"
 
@@ -26,10 +27,8 @@ along(Call *c, Value *x, int iaxis, int ikeep, Along *a)
 		a->kept[a->axis] = 1;
 		return true;
 	}
-	if (a->rank == 0) {
-		diag_error(c->e->cx, c->place, DIAG_AXIS_SCALAR, c->def->name);
-		return false;
-	}
+	if (a->rank == 0)
+		return true;
 	for (int i = 0; i < a->rank; i++)
 		a->kept[i] = 1;
 	a->x = ir_reshape(c->e, x, 1, &count);
@@ -39,13 +38,25 @@ along(Call *c, Value *x, int iaxis, int ikeep, Along *a)
 static Val
 finish(Call *c, const Along *a, Value *v)
 {
-	return val_tile(c->place, a->keep ? ir_reshape(c->e, v, a->rank, a->kept) : v);
+	return val_tile(c->place, a->keep && a->rank ? ir_reshape(c->e, v, a->rank, a->kept) : v);
+}
+
+/* The reduction of a scalar. */
+static Value *
+emit_scalar(Elab *e, Value *x, const char *fn)
+{
+	if (strncmp(fn, "arg", 3) == 0)
+		return ir_const_int(e, TY_I32, 0);
+	bool sums = strcmp(fn, "sum") == 0 || strcmp(fn, "prod") == 0;
+	return sums ? ir_convert(e, x, elab_accumulator(e, x->type->elem)) : x;
 }
 
 static Value *
 emit(Call *c, const Along *a, const char *fn, bool nan)
 {
 	Elab *e = c->e;
+	if (a->rank == 0)
+		return emit_scalar(e, a->x, fn);
 	Attr attr[] = {attr_text(e->m, "fn", fn), attr_int(e->m, "axis", a->axis), attr_bool(e->m, "propagate_nan", true)};
 	return op_make(&e->b, OP_REDUCE, (Value *[]){a->x}, 1, attr, 2 + nan, NULL, 0)->out;
 }
@@ -73,6 +84,8 @@ reduce_mean(Call *c)
 	if (!along(c, x, 1, 2, &a))
 		return val_poison(c->place);
 	Value *sum = emit(c, &a, "sum", false);
+	if (a.rank == 0)
+		return finish(c, &a, sum);
 	Value *n = build_float(&e->b, sum->type, (double)a.x->type->extent[a.axis]);
 	return finish(c, &a, build2(&e->b, OP_DIV, sum, n));
 }
@@ -82,31 +95,45 @@ static bool
 chooses_from_none(const Along *a)
 {
 	int64_t results = 1;
+	if (a->rank == 0)
+		return false;
 	for (int d = 0; d < a->x->type->rank; d++)
 		results *= d == a->axis ? 1 : a->x->type->extent[d];
 	return results > 0 && a->x->type->extent[a->axis] == 0;
 }
 
+/* Of bools the greatest is whether any is true, the least whether all are. */
+static const char *
+extreme_fn(const Call *c, const Value *x)
+{
+	if (x->type->elem != TY_BOOL)
+		return c->def->name;
+	return strcmp(c->def->name, "max") == 0 ? "any" : "all";
+}
+
 static Val
-extreme(Call *c, int iaxis, unsigned kinds)
+extreme(Call *c, int iaxis)
 {
 	Along a;
 	bool nan;
-	Value *x = call_tile(c, 0, kinds);
+	Value *x = call_tile(c, 0, IS_ANY);
+	if (x && x->type->elem == TY_BOOL && c->def->run == reduce_arg)
+		x = ir_convert(c->e, x, TY_I32);
 	if (!x || !along(c, x, iaxis, iaxis + 1, &a) || !call_bool(c, iaxis + 2, &nan))
 		return val_poison(c->place);
 	if (c->def->run == reduce_arg && chooses_from_none(&a)) {
 		diag_error(c->e->cx, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name, type_shape_text(c->e, x->type));
 		return val_poison(c->place);
 	}
-	return finish(c, &a, emit(c, &a, c->def->name, nan));
+	bool propagates = nan && x->type->elem != TY_BOOL;
+	return finish(c, &a, emit(c, &a, extreme_fn(c, x), propagates));
 }
 
 Val
 reduce_max(Call *c)
 {
 	if (!call_has(c, 1))
-		return extreme(c, 2, IS_NUMBER);
+		return extreme(c, 2);
 	if (call_has(c, 2)) {
 		diag_error(c->e->cx, c->arg[2].place, DIAG_ARG_UNKNOWN, c->def->name, "axis");
 		diag_help(c->e->cx, "%s(x, y) is elementwise; %s(x, axis = …) reduces one tile", c->def->name,
@@ -119,7 +146,7 @@ reduce_max(Call *c)
 Val
 reduce_arg(Call *c)
 {
-	return extreme(c, 1, IS_NUMBER);
+	return extreme(c, 1);
 }
 
 Val
@@ -367,6 +394,12 @@ reduce_fn(Call *c)
 		if (!along(c, x[i], 1, 3, &a))
 			return val_poison(c->place);
 		x[i] = a.x;
+	}
+	if (a.rank == 0) {
+		Val *out = NEW_ARRAY(e->cx->mem, Val, n);
+		for (int i = 0; i < n; i++)
+			out[i] = val_tile(c->place, x[i]);
+		return c->arg[0].val.kind == VAL_TUPLE ? val_tuple(e, c->place, out, n) : out[0];
 	}
 	Attr attr = attr_int(e->m, "axis", a.axis);
 	return by_function(c, OP_REDUCE_FN, x, n, &attr, 1, &a);
