@@ -347,8 +347,6 @@ RULE(same)
 		return infer_out(x, infer_in(x, 0));    /* of pointers too */
 	if (!infer_tile(x, 0) || !infer_axis(x, infer_in(x, 0), &axis))
 		return false;
-	if (x->kind == OP_SORT && dtype_is_packed(infer_in(x, 0)->elem))
-		return infer_expect(x, 0, "elements of 8 bits or more (cast first)");
 	return infer_out(x, infer_in(x, 0));
 }
 

@@ -80,6 +80,7 @@ RULE(reduce);
 RULE(reduce_fn);
 RULE(scan);
 RULE(scan_fn);
+RULE(sort);
 RULE(topk);
 RULE(histogram);
 RULE(gather);

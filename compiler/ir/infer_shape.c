@@ -322,6 +322,19 @@ RULE(scan_fn)
 	return true;
 }
 
+RULE(sort)
+{
+	const Attr *indices = infer_attr(x, "indices");
+	const Type *t = infer_in(x, 0);
+	int axis;
+
+	if (!infer_tile(x, 0) || !infer_axis(x, t, &axis))
+		return false;
+	if (dtype_is_packed(t->elem))
+		return infer_expect(x, 0, "elements of 8 bits or more (cast first)");
+	return infer_out(x, t) && (!indices || !indices->i || infer_out(x, type_with_elem(x->m, t, TY_I32)));
+}
+
 RULE(topk)
 {
 	int64_t k = infer_int(x, "k"), extent[MAX_RANK];

@@ -28,7 +28,7 @@ sort_shape(Sort *s, const Op *op)
 	axis_bits(&s->layout, axis, &s->axis);
 	s->falls = op->kind == OP_TOPK || op_bool(op, "descending");
 	s->is_wide = dtype_info[s->t].bits == 64;
-	s->keeps_value = dtype_is_float(s->t);
+	s->keeps_value = dtype_is_float(s->t) && op->out[0].nuses > 0;
 	s->type[s->n++] = REG_I64;
 	if (s->is_wide)
 		s->type[s->n++] = REG_I32;
@@ -272,6 +272,17 @@ sort_runs(Sort *s, int to, int by)
 			exchange(s, j, run < to ? run : by);
 }
 
+/* A result that no op uses and that did not go along. */
+static void
+leave_nothing(Lower *l, Value *v)
+{
+	RegType t = lower_type(v->type);
+	Reg zero = t == REG_I8 ? l->e->int_const(l->e, t, 0) : l->e->float_const(l->e, t, 0);
+	Reg *out = lower_new(l, v);
+	for (int r = 0; r < lower_count(v); r++)
+		out[r] = zero;
+}
+
 /* Result k of registers in layout `from`. */
 static void
 leave(Sort *s, Value *v, const Layout *from, bool index)
@@ -279,6 +290,10 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER];
 	Reg *regs = NEW_ARRAY(l->mem, Reg, count);
+	if (!index && dtype_is_float(s->t) && !s->keeps_value) {
+		leave_nothing(l, v);
+		return;
+	}
 	for (int r = 0; r < count; r++) {
 		const Reg *state = s->at[(uint64_t)r & ~s->repeats];
 		if ((uint64_t)r & s->repeats)

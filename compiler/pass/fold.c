@@ -181,8 +181,9 @@ simplify_fold(Simplify *s, Op *op)
 	case OP_FLIP:
 	case OP_EXTRACT:
 	case OP_CAT:
-	case OP_SORT:
 		return fold_move(s, op);
+	case OP_SORT:
+		return op->nout == 1 ? fold_move(s, op) : NULL;
 	default:
 		return (op_info[op->kind].traits & ELEM) ? fold_elementwise(s, op) : NULL;
 	}

@@ -3,27 +3,99 @@
 
 #include <string.h>
 
+enum { MOST_WITH = 16 };
+
+/* Argument i: the tiles of x's shape that are to be put in the order of x, one or a tuple of them. */
+static bool
+payload(Call *c, int i, const Value *x, Value **out, int *n)
+{
+	Elab *e = c->e;
+	Val *given = &c->arg[i].val;
+	bool several = given->kind == VAL_TUPLE;
+	*n = !call_has(c, i) ? 0 : several ? given->n : 1;
+	if (*n > MOST_WITH) {
+		call_wrong(c, i, "a tuple of 16 tiles or fewer");
+		return false;
+	}
+	for (int k = 0; k < *n; k++) {
+		Val *item = several ? &given->items[k] : given;
+		if (val_is_poison(item))
+			return false;
+		if (item->kind != VAL_TILE || item->v->type->ptr) {
+			call_wrong(c, i, "a tile, or a tuple of tiles");
+			return false;
+		}
+		out[k] = item->v;
+		if (type_same_shape(out[k]->type, x->type))
+			continue;
+		diag_error(e->cx, c->arg[i].place, DIAG_WITH_SHAPE, c->def->name, type_shape_text(e, out[k]->type),
+		    type_shape_text(e, x->type));
+		return false;
+	}
+	return true;
+}
+
+/* The first `n` of `out` and what the indices, the op's second result, find in the payload. */
+static Val
+with_payload(Call *c, Op *op, int axis, int n, Value *const *with, int nwith)
+{
+	Elab *e = c->e;
+	Val out[2 + MOST_WITH];
+	Attr attr = attr_int(e->m, "axis", axis);
+	for (int k = 0; k < n; k++)
+		out[k] = val_tile(c->place, &op->out[k]);
+	for (int k = 0; k < nwith; k++) {
+		Op *found = op_make(&e->b, OP_GATHER, (Value *[]){with[k], &op->out[1]}, 2, &attr, 1, NULL, 0);
+		out[n + k] = val_tile(c->place, found->out);
+	}
+	return val_tuple(e, c->place, out, n + nwith);
+}
+
+static Op *
+sort(Call *c, Value *x, int axis, bool descending, bool indices)
+{
+	Elab *e = c->e;
+	Attr attr[3] = {attr_int(e->m, "axis", axis)};
+	int n = 1;
+	if (descending)
+		attr[n++] = attr_bool(e->m, "descending", true);
+	if (indices)
+		attr[n++] = attr_bool(e->m, "indices", true);
+	return op_make(&e->b, OP_SORT, &x, 1, attr, n, NULL, 0);
+}
+
 Val
 order_sort(Call *c)
 {
-	Elab *e = c->e;
+	int axis, n;
+	bool descending;
+	Value *x = call_tile(c, 0, IS_ANY), *with[MOST_WITH];
+	if (!x || !call_axis(c, 1, x->type->rank, &axis) || !call_bool(c, 2, &descending) ||
+	    !payload(c, 3, x, with, &n))
+		return val_poison(c->place);
+	Op *op = sort(c, x, axis, descending, n > 0);
+	return n ? with_payload(c, op, axis, 1, with, n) : val_tile(c->place, op->out);
+}
+
+Val
+order_argsort(Call *c)
+{
 	int axis;
 	bool descending;
 	Value *x = call_tile(c, 0, IS_ANY);
 	if (!x || !call_axis(c, 1, x->type->rank, &axis) || !call_bool(c, 2, &descending))
 		return val_poison(c->place);
-	Attr attr[] = {attr_int(e->m, "axis", axis), attr_bool(e->m, "descending", true)};
-	return val_tile(c->place, op_make(&e->b, OP_SORT, &x, 1, attr, 1 + descending, NULL, 0)->out);
+	return val_tile(c->place, &sort(c, x, axis, descending, true)->out[1]);
 }
 
 Val
 order_topk(Call *c)
 {
 	Elab *e = c->e;
-	int axis;
+	int axis, n;
 	int64_t k;
-	Value *x = call_tile(c, 0, IS_NUMBER);
-	if (!x || !call_int(c, 1, &k) || !call_axis(c, 2, x->type->rank, &axis))
+	Value *x = call_tile(c, 0, IS_NUMBER), *with[MOST_WITH];
+	if (!x || !call_int(c, 1, &k) || !call_axis(c, 2, x->type->rank, &axis) || !payload(c, 3, x, with, &n))
 		return val_poison(c->place);
 	if (k < 1 || k > x->type->extent[axis]) {
 		diag_error(e->cx, c->arg[1].place, DIAG_TOPK_RANGE, (long long)x->type->extent[axis], (long long)k);
@@ -31,8 +103,7 @@ order_topk(Call *c)
 	}
 	Attr attr[] = {attr_int(e->m, "axis", axis), attr_int(e->m, "k", k)};
 	Op *op = op_make(&e->b, OP_TOPK, &x, 1, attr, 2, NULL, 0);
-	Val out[2] = {val_tile(c->place, &op->out[0]), val_tile(c->place, &op->out[1])};
-	return val_tuple(e, c->place, out, 2);
+	return with_payload(c, op, axis, 2, with, n);
 }
 
 Val

@@ -23,6 +23,23 @@ make_topk(Maker *g, Steps *to)
 	name_push(g, i, form_elem(part, TY_I32), (Worth){n, 0, 0}, false);
 }
 
+/* A tile and what goes along with it. */
+static void
+make_sorted(Maker *g, Steps *to)
+{
+	DType elem;
+	do
+		elem = pick_elem(g);
+	while (dtype_is_packed(elem));
+	Form f = pick_form(g, elem, 1, 3), other = form_elem(f, pick_elem(g));
+	const char *v = new_name(g, "v"), *w = new_name(g, "v");
+	Term *s = term_make(g, f, true, 3), *t = term_make(g, other, true, 3);
+	step2(g, to, s, t, "let (%s, %s) = sort($0, %d%s, with = $1)", v, w, pick(g, f.rank),
+	    chance(g, 50) ? ", descending = true" : "");
+	name_push(g, v, f, s->worth, false);
+	name_push(g, w, other, t->worth, false);
+}
+
 static void
 make_split(Maker *g, Steps *to)
 {
@@ -116,7 +133,7 @@ step_tuple(Maker *g, Steps *to)
 {
 	switch (pick(g, 9)) {
 	case 0:
-	case 1: make_topk(g, to); break;
+	case 1: chance(g, 50) ? make_topk(g, to) : make_sorted(g, to); break;
 	case 2: make_split(g, to); break;
 	case 3: make_philox(g, to); break;
 	case 4:

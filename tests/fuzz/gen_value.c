@@ -427,9 +427,15 @@ gen_order(Gen *g)
 	case 4:
 		gen_scatter(g, x, axis);
 		break;
-	case 0:
-		gen_op1(g, OP_SORT, &x, 1, a, 2, NULL);
+	case 0: {
+		bool indices = gen_pick(g, 2);
+		Attr s[] = {a[0], a[1], attr_bool(g->m, "indices", true)};
+		Op *op = op_make(&g->b, OP_SORT, &x, 1, s, 2 + indices, NULL, 0);
+		gen_keep(g, &op->out[0]);
+		if (indices)
+			gen_keep(g, &op->out[1]);
 		break;
+	}
 	case 1: {
 		Op *op = op_make(&g->b, OP_TOPK, &x, 1, (Attr[]){a[0], a[2]}, 2, NULL, 0);
 		gen_keep(g, &op->out[0]);

@@ -310,13 +310,15 @@ lines_in_order(void **state)
 		Case *c = malloc(sizeof *c);
 		char params[128];
 		begin(c, (uint64_t)trial + 9000, 9);
-		int which = below(&c->seed, 3), r = 1 << c->rows, k = 1 << c->cols, n = lines(c), len = length(c), count[2];
+		int which = below(&c->seed, 4), r = 1 << c->rows, k = 1 << c->cols, n = lines(c), len = length(c), count[2];
 		bool flag = below(&c->seed, 2);
 		int keep = which == 2 ? below(&c->seed, (c->axis ? c->cols : c->rows) + 1) : 0;
 		int kr = which == 2 && !c->axis ? 1 << keep : r, kc = which == 2 && c->axis ? 1 << keep : k;
 		c->out[0] = which == 0 ? sum_type(c->t) : c->t;
 		c->out[1] = TY_I32;
-		if (which == 2) {
+		if (which == 3) {
+			snprintf(params, sizeof params, "%%y: out %s[%d, %d], %%z: out i32[%d, %d]", c->type, r, k, r, k);
+		} else if (which == 2) {
 			put_layout(&c->text, 3, c->axis ? c->rows : keep, c->axis ? keep : c->cols, &c->seed);
 			snprintf(params, sizeof params, "%%y: out %s[%d, %d], %%z: out i32[%d, %d]", c->type, kr, kc, kr, kc);
 		} else {
@@ -329,6 +331,10 @@ lines_in_order(void **state)
 		else if (which == 1)
 			text_printf(&c->text, "    %%r = sort %%v {axis = %d, descending = %s} : %s[%d, %d] #0\n", c->axis,
 			    flag ? "true" : "false", c->type, r, k);
+		else if (which == 3)
+			text_printf(&c->text, "    %%r, %%i = sort %%v {axis = %d, descending = %s, indices = true} : %s[%d, %d] #0, "
+			    "i32[%d, %d] #1\n    write %%z, %%0, %%0, %%i {index = \"pp\", extents = [%d, %d]}\n", c->axis,
+			    flag ? "true" : "false", c->type, r, k, r, k, r, k);
 		else
 			text_printf(&c->text, "    %%r, %%i = topk %%v {k = %d, axis = %d} : %s[%d, %d] #3, i32[%d, %d] #3\n"
 			    "    write %%z, %%0, %%0, %%i {index = \"pp\", extents = [%d, %d]}\n", 1 << keep, c->axis, c->type, kr, kc,
@@ -353,7 +359,7 @@ lines_in_order(void **state)
 			}
 		}
 		count[0] = count[1] = kr * kc;
-		run(c, which == 2 ? 3 : 2, which == 2 ? 2 : 1, count);
+		run(c, which >= 2 ? 3 : 2, which >= 2 ? 2 : 1, count);
 		free(c);
 	}
 }

@@ -117,8 +117,9 @@ emit_sort(Plan *p, const Op *op)
 		s->inner *= t->extent[d];
 	s->n = s->keep = t->extent[axis];
 	s->falling = op_bool(op, "descending");
-	if (op->kind == OP_TOPK) {
+	if (op->nout > 1)
 		s->place = value_home(p, &op->out[1]);
+	if (op->kind == OP_TOPK) {
 		s->keep = op_int(op, "k", 0);
 		s->falling = true;
 	}
