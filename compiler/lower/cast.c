@@ -170,21 +170,40 @@ fold_low(Lower *l, RegType t, Reg a, int keep, int cut)
 	return lower_op3(l, EMIT_SELECT, big, folded, a);
 }
 
+/* The upper 24 bits of a magnitude of 64 as an f32, the last one set if anything was lost: where there is no f64. */
+static Reg
+odd_magnitude(Lower *l, Reg a)
+{
+	Reg zero = lower_i64(l, 0), one = lower_i64(l, 1);
+	Reg cut = lower_op2(l, EMIT_SUB, lower_i64(l, 64 - 24), lower_op1(l, EMIT_CLZ, a));
+	cut = lower_op2(l, EMIT_SMAX, cut, zero);
+	Reg low = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SHL, one, cut), one);
+	Reg lost = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, a, low), zero);
+	Reg kept = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_LSHR, a, cut), lower_as(l, CAST_ZEXT, REG_I64, lost));
+	Reg power = lower_op2(l, EMIT_ADD, lower_as(l, CAST_TRUNC, REG_I32, cut), lower_i32(l, 127));
+	power = lower_as(l, CAST_BITS, REG_F32, lower_op2(l, EMIT_SHL, power, lower_i32(l, 23)));
+	return lower_op2(l, EMIT_FMUL, lower_as(l, CAST_U2F, REG_F32, lower_as(l, CAST_TRUNC, REG_I32, kept)), power);
+}
+
 /* A wide integer as an f32 that rounds to narrow floats as it would itself. */
 static Reg
 odd_integer(Lower *l, DType t, Reg r)
 {
-	bool wide = dtype_info[t].bits == 64, is_signed = dtype_is_signed(t);
-	RegType type = wide ? REG_I64 : REG_I32, to = wide ? REG_F64 : REG_F32;
+	bool is_signed = dtype_is_signed(t), wide = dtype_info[t].bits == 64, by_double = wide && (l->t->has & HAS_F64);
+	RegType type = wide ? REG_I64 : REG_I32, to = by_double ? REG_F64 : REG_F32;
 	Reg zero = l->e->int_const(l->e, type, 0), negative = 0;
 	if (is_signed) {
 		negative = lower_op2(l, EMIT_SLT, r, zero);
 		r = lower_op3(l, EMIT_SELECT, negative, lower_op2(l, EMIT_SUB, zero, r), r);
 	}
-	Reg x = lower_as(l, CAST_U2F, to, wide ? fold_low(l, type, r, 53, 11) : fold_low(l, type, r, 24, 8));
+	Reg x;
+	if (wide && !by_double)
+		x = odd_magnitude(l, r);
+	else
+		x = lower_as(l, CAST_U2F, to, wide ? fold_low(l, type, r, 53, 11) : fold_low(l, type, r, 24, 8));
 	if (is_signed)
 		x = lower_op3(l, EMIT_SELECT, negative, lower_op1(l, EMIT_FNEG, x), x);
-	return wide ? odd_f32(l, x) : x;
+	return by_double ? odd_f32(l, x) : x;
 }
 
 /* ---- one element ---- */
