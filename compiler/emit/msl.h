@@ -214,6 +214,7 @@ const char *msl_pointer_type(Msl *m, const MslNode *n); /* "device const float *
 const char *msl_place(Msl *m, const MslNode *n, CType c, int width);
 /* A pointer as a pointer to that type. */
 const char *msl_pointer_to(Msl *m, Reg pointer, CType c);
+const char *msl_pointer_like(Msl *m, Reg pointer, const MslNode *like);
 /* "(device atomic_uint *)(x + i)" */
 const char *msl_address(Msl *m, const MslNode *n, const char *type);
 CType msl_element(const EmitParam *p);

@@ -1,8 +1,9 @@
 /* Addresses: lowering counts in bytes, Metal's pointers in what they point to.
  *
- * A tensor's pointer counts in its elements, so an offset in bytes is divided as it is recorded: it is a sum of products
- * by the element's size, and the size goes out of each.  What does not divide is counted in bytes, with casts.  The
- * block's memory has one type if all that is read and written there has it, and a pointer into it likewise. */
+ * A tensor's pointer counts in its elements, and so does one that was chosen between two of the same or that a loop
+ * carries.  An offset in bytes is divided as it is recorded: it is a sum of products by the element's size, and the size
+ * goes out of each.  What does not divide is counted in bytes, with casts.  The block's memory has one type if all that is
+ * read and written there has it, and a pointer into it likewise. */
 #include "emit/msl.h"
 
 #include <string.h>
@@ -25,16 +26,6 @@ msl_element(const EmitParam *p)
 	}
 }
 
-/* The parameter or the like that a pointer was made from. */
-static const MslNode *
-root_of(const Msl *m, Reg pointer)
-{
-	const MslNode *n = msl_def(m, pointer);
-	while (n->kind == MSL_POINTER)
-		n = msl_def(m, n->in[0]);
-	return n;
-}
-
 static int
 c_bytes(CType c)
 {
@@ -42,13 +33,24 @@ c_bytes(CType c)
 	return bytes[c];
 }
 
+/* What a pointer to device memory counts in. */
+static CType
+pointee(const Msl *m, const MslNode *n)
+{
+	while (n->kind == MSL_POINTER || (n->kind == MSL_INSIDE && n->owner && n->op >= 0))
+		n = msl_def(m, n->kind == MSL_POINTER ? n->in[0] : n->owner->init[n->op]);
+	if (n->kind == MSL_PARAM && !m->open)
+		return msl_element(&m->e.kernel.param[n->op]);
+	if (n->kind != MSL_OP || n->op != EMIT_SELECT)
+		return C_UCHAR;
+	CType a = pointee(m, msl_def(m, n->in[1])), b = pointee(m, msl_def(m, n->in[2]));
+	return a == b ? a : C_UCHAR;
+}
+
 int
 msl_element_bytes(const Msl *m, Reg pointer)
 {
-	const MslNode *root = root_of(m, pointer);
-	if (root->kind != MSL_PARAM || m->open)
-		return 1;
-	return c_bytes(msl_element(&m->e.kernel.param[root->op]));
+	return c_bytes(pointee(m, msl_def(m, pointer)));
 }
 
 void
@@ -105,28 +107,29 @@ msl_divided(Msl *m, Reg r, int size)
 /* ---- text ---- */
 
 static bool
-is_constant_param(const Msl *m, const MslNode *root)
+is_constant(const Msl *m, const MslNode *n)
 {
-	return root->kind == MSL_PARAM && m->e.kernel.param[root->op].is_read_only;
+	while (n->kind == MSL_POINTER || (n->kind == MSL_INSIDE && n->owner && n->op >= 0))
+		n = msl_def(m, n->kind == MSL_POINTER ? n->in[0] : n->owner->init[n->op]);
+	if (n->kind == MSL_OP && n->op == EMIT_SELECT)
+		return is_constant(m, msl_def(m, n->in[1])) || is_constant(m, msl_def(m, n->in[2]));
+	return n->kind == MSL_PARAM && m->e.kernel.param[n->op].is_read_only;
 }
 
 static const char *
-space_text(const Msl *m, const MslNode *root)
+space_text(const Msl *m, const MslNode *n)
 {
-	if (root->type == REG_SHARED)
+	if (n->type == REG_SHARED)
 		return "threadgroup";
-	return is_constant_param(m, root) ? "device const" : "device";
+	return is_constant(m, n) ? "device const" : "device";
 }
 
 /* What a pointer counts in, as C writes it. */
 static CType
 counts_in(const Msl *m, const MslNode *n)
 {
-	const MslNode *root = n;
-	while (root->kind == MSL_POINTER)
-		root = msl_def(m, root->in[0]);
-	if (root->kind == MSL_PARAM)
-		return msl_element(&m->e.kernel.param[root->op]);
+	if (n->type == REG_GLOBAL)
+		return pointee(m, n);
 	if (n->points > 0 && (n->kind == MSL_POINTER || n->kind == MSL_SHARED))
 		return c_plain((RegType)(n->points - 1));
 	return C_UCHAR;
@@ -141,10 +144,7 @@ msl_shared_type(const Msl *m)
 const char *
 msl_pointer_type(Msl *m, const MslNode *n)
 {
-	const MslNode *root = n;
-	while (root->kind == MSL_POINTER)
-		root = msl_def(m, root->in[0]);
-	return arena_printf(m->e.mem, "%s %s *", space_text(m, root), c_text[counts_in(m, n)]);
+	return arena_printf(m->e.mem, "%s %s *", space_text(m, n), c_text[counts_in(m, n)]);
 }
 
 /* What an index is before it is made longer: it converts by itself. */
@@ -171,13 +171,20 @@ put_sum(Msl *m, Text *t, Reg r)
 		text_printf(t, " + %s", msl_wrap(m, x, P_PRODUCT));
 }
 
+/* A pointer as an operand. */
+static const char *
+start_text(Msl *m, MslNode *n, int strength)
+{
+	return n->name ? n->name : msl_wrap(m, msl_node_expr(m, n), strength);
+}
+
 /* "x + i + 4" in what n counts in; `bytes`: more of them. */
 static const char *
-pointer_sum(Msl *m, const MslNode *n, Reg offset, int64_t constant, CType *in)
+pointer_sum(Msl *m, MslNode *n, Reg offset, int64_t constant, CType *in)
 {
 	Text t = {0};
 	*in = counts_in(m, n);
-	text_put(&t, n->name ? n->name : msl_wrap(m, msl_pointer_expr(m, n), P_SUM));
+	text_put(&t, start_text(m, n, P_SUM));
 	int64_t v;
 	if (offset && msl_const(m, offset, &v)) {
 		constant += v;
@@ -199,7 +206,7 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 	CType in;
 	if (n->name)
 		return x;
-	const MslNode *base = msl_def(m, n->in[0]);
+	MslNode *base = msl_def(m, n->in[0]);
 	CType want = counts_in(m, n), has = counts_in(m, base);
 	int64_t v;
 	int bytes = c_bytes(has);
@@ -210,9 +217,8 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 	} else if (n->op == 1 && known && v % bytes == 0) {
 		x.text = pointer_sum(m, base, 0, v / bytes, &in);
 	} else if (n->op > 1 && n->op == c_bytes(want)) {
-		const char *start = base->name ? base->name : msl_wrap(m, msl_pointer_expr(m, base), P_UNARY);
 		Text t = {0};
-		text_printf(&t, "(%s)%s", msl_pointer_type(m, n), start);
+		text_printf(&t, "(%s)%s", msl_pointer_type(m, n), start_text(m, base, P_UNARY));
 		put_sum(m, &t, n->in[1]);
 		x.text = arena_strdup(m->e.mem, t.at);
 		text_close(&t);
@@ -220,9 +226,8 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 	} else if (n->op == 1) {
 		Reg whole = msl_def(m, n->in[1])->kind == MSL_CONST ? 0 : n->in[1];
 		Expr o = msl_expr(m, &whole, 1);
-		const char *space = space_text(m, root_of(m, n->in[0]));
-		x.text = arena_printf(m->e.mem, "(%s uchar *)%s + %s", space,
-		    base->name ? base->name : msl_wrap(m, msl_pointer_expr(m, base), P_UNARY), msl_wrap(m, o, P_PRODUCT));
+		x.text = arena_printf(m->e.mem, "(%s uchar *)%s + %s", space_text(m, base), start_text(m, base, P_UNARY),
+		    msl_wrap(m, o, P_PRODUCT));
 		has = C_UCHAR;
 	}
 	if (want != has) {
@@ -237,16 +242,16 @@ static const char *
 address_sum(Msl *m, const MslNode *n, CType *in)
 {
 	const EmitAccess *at = &n->at;
-	const MslNode *base = msl_def(m, at->base);
+	MslNode *base = msl_def(m, at->base);
 	int size = c_bytes(counts_in(m, base)), unit = (int)n->i;
 	CType own = c_plain(at->type);
 	if ((!at->offset || unit == size) && at->constant % size == 0)
 		return pointer_sum(m, base, at->offset, at->constant / size, in);
-	const char *start = base->name ? base->name : msl_wrap(m, msl_pointer_expr(m, base), P_UNARY);
+	const char *start = start_text(m, base, P_UNARY);
 	bool typed = (!at->offset || unit == c_bytes(own)) && at->constant % c_bytes(own) == 0;
 	Text t = {0};
 	*in = typed ? own : C_UCHAR;
-	text_printf(&t, "(%s %s *)%s", space_text(m, root_of(m, at->base)), c_text[*in], start);
+	text_printf(&t, "(%s %s *)%s", space_text(m, base), c_text[*in], start);
 	if (at->offset && (typed || unit == 1))
 		put_sum(m, &t, at->offset);
 	else if (at->offset)
@@ -263,19 +268,23 @@ msl_address(Msl *m, const MslNode *n, const char *type)
 {
 	CType in;
 	const char *sum = address_sum(m, n, &in);
-	return arena_printf(m->e.mem, "(%s %s *)(%s)", space_text(m, root_of(m, n->at.base)), type, sum);
+	return arena_printf(m->e.mem, "(%s %s *)(%s)", space_text(m, msl_def(m, n->at.base)), type, sum);
 }
 
 const char *
 msl_pointer_to(Msl *m, Reg pointer, CType c)
 {
-	const MslNode *n = msl_def(m, pointer);
-	CType has = counts_in(m, n);
-	Expr x = n->name ? (Expr){n->name, P_NAME, 1, C_DEVICE, false, 0} : msl_pointer_expr(m, n);
-	if (has == c)
-		return x.text;
-	return arena_printf(m->e.mem, "(%s %s *)%s", space_text(m, root_of(m, pointer)), c_text[c], msl_wrap(m, x,
-	    P_UNARY));
+	MslNode *n = msl_def(m, pointer);
+	if (counts_in(m, n) == c)
+		return start_text(m, n, P_SELECT);
+	return arena_printf(m->e.mem, "(%s %s *)%s", space_text(m, n), c_text[c], start_text(m, n, P_UNARY));
+}
+
+/* As a pointer of the kind that `like` is. */
+const char *
+msl_pointer_like(Msl *m, Reg pointer, const MslNode *like)
+{
+	return msl_pointer_to(m, pointer, counts_in(m, like));
 }
 
 /* "x + (a + b)" is x[a + b]; other sums are dereferenced. */
@@ -298,5 +307,5 @@ msl_place(Msl *m, const MslNode *n, CType c, int width)
 	if (width == 1 && in == c)
 		return indexed(m, sum);
 	const char *format = strchr(sum, ' ') ? "*(%s %s *)(%s)" : "*(%s %s *)%s";
-	return arena_printf(m->e.mem, format, space_text(m, root_of(m, n->at.base)), c_vector(m, c, width), sum);
+	return arena_printf(m->e.mem, format, space_text(m, msl_def(m, n->at.base)), c_vector(m, c, width), sum);
 }

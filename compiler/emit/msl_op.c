@@ -429,18 +429,19 @@ select(Msl *m, const MslNode *n)
 	if (n->type == REG_PRED)
 		return expr(arena_printf(m->e.mem, "%s ? %s : %s", msl_wrap(m, c, P_OROR), msl_wrap(m, a, P_OROR),
 		    msl_wrap(m, b, P_OROR)), P_SELECT, 1, C_BOOL);
+	if (n->type == REG_GLOBAL || n->type == REG_SHARED)
+		return expr(arena_printf(m->e.mem, "%s ? %s : %s", msl_wrap(m, c, P_OROR),
+		    msl_pointer_like(m, n->in[1], n), msl_pointer_like(m, n->in[2], n)), P_SELECT, 1, a.c);
 	CType as = a.c;
 	if (a.is_literal || a.c != b.c)
 		as = b.is_literal && !a.is_literal ? a.c : a.is_literal &&
 		    !b.is_literal ? b.c : a.c == b.c ? a.c : c_plain(n->type);
 	if (n->type == REG_I8 || n->type == REG_I16)
 		as = c_plain(n->type);
-	if (n->type != REG_GLOBAL && n->type != REG_SHARED) {
-		bool plain = a.is_literal && as >= C_INT && as <= C_UINT && n->width == 1 && a.v >= 0;
-		if (!plain || !c_is_signed(as))
-			a = msl_as(m, a, as, n->width);
-		b = msl_as(m, b, as, n->width);
-	}
+	bool plain = a.is_literal && as >= C_INT && as <= C_UINT && n->width == 1 && a.v >= 0;
+	if (!plain || !c_is_signed(as))
+		a = msl_as(m, a, as, n->width);
+	b = msl_as(m, b, as, n->width);
 	if (as == C_BFLOAT) {                           /* values, not places that they are in */
 		a = value_of(m, a, n->width);
 		b = value_of(m, b, n->width);

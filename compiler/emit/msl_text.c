@@ -266,7 +266,9 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 		int w = var->width;
 		if (!var->matrix) {
 			Expr x = msl_expr(m, next + i, w);
-			if (var->type != REG_GLOBAL && var->type != REG_SHARED)
+			if (var->type == REG_GLOBAL || var->type == REG_SHARED)
+				x.text = msl_pointer_like(m, next[i], var);
+			else
 				x = x.is_literal && (CType)var->c == C_INT ? x : msl_as(m, x, (CType)var->c, w);
 			Move move = {var->name, x.text, var};
 			if (var->name && strcmp(var->name, x.text) != 0)
