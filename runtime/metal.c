@@ -242,8 +242,8 @@ metal_alloc(Device *d, size_t size)
 		    s->name, most);
 		return NULL;
 	}
-	MetalBuffer b = {.object = METAL_SEND(m, new_buffer)(s->device, m->new_buffer, MAX(size, 1), 0),
-	    .size = MAX(size, 1)};
+	size_t whole = (MAX(size, 1) + METAL_WORD - 1) / METAL_WORD * METAL_WORD;
+	MetalBuffer b = {.object = METAL_SEND(m, new_buffer)(s->device, m->new_buffer, whole, 0), .size = whole};
 	if (b.object)
 		b.bytes = METAL_SEND(m, contents)(b.object, m->contents);
 	if (!b.bytes || !keep_buffer(s, b)) {

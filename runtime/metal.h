@@ -31,6 +31,8 @@ enum {
 	METAL_LEAST_FAMILY = 7,
 	METAL_BYTES = 8,                                /* of a value, at most */
 	METAL_BUFFERS = 31,
+	METAL_VALUES = 4096,                            /* bytes of all of them, at most */
+	METAL_WORD = 4,                                 /* buffers end where one does: atomics may touch all of it */
 	METAL_RESIDENT = 128,                           /* threadgroups of a persistent grid: nobody says how many fit */
 };
 

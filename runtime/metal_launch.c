@@ -1,5 +1,6 @@
-/* Kernels and launches on Metal: the text is compiled by the driver when it is loaded, arguments are bound one by one
- * by their place in the artefact's ABI, the grid is one row of threadgroups, and each launch is waited for. */
+/* Kernels and launches on Metal: the text is compiled by the driver when it is loaded, pointers are bound one by one in
+ * the order of the artefact's ABI, numbers together behind them, the grid is one row of threadgroups, and each launch is
+ * waited for. */
 #include "runtime/metal.h"
 
 #include <inttypes.h>
@@ -93,12 +94,24 @@ check_pipeline(Device *d, Loaded *l)
 }
 
 static bool
+is_pointer(const AbiParam *p)
+{
+	return p->kind == ABI_POINTER || p->kind == ABI_FAULTS || p->kind == ABI_COUNTER;
+}
+
+static bool
 make_records(Device *d, Loaded *l)
 {
-	bool ok = l->artefact->nabi <= METAL_BUFFERS;
-	if (!ok)
-		device_fail(d, DEVICE_FAILED, "", "the kernel has %d parameters, and Metal takes %d",
-		    l->artefact->nabi, METAL_BUFFERS);
+	int nbuffers = 0, bytes = 0;
+	bool ok = true;
+	for (int i = 0; i < l->artefact->nabi; i++) {
+		nbuffers += is_pointer(&l->artefact->abi[i]);
+		bytes += is_pointer(&l->artefact->abi[i]) ? 0 : METAL_BYTES;
+	}
+	if (nbuffers + (bytes > 0) > METAL_BUFFERS || bytes > METAL_VALUES) {
+		device_fail(d, DEVICE_FAILED, "", "the kernel has %d parameters, more than Metal takes", l->artefact->nabi);
+		return false;
+	}
 	for (int i = 0; ok && i < l->artefact->nabi; i++) {
 		AbiKind kind = l->artefact->abi[i].kind;
 		void **to = kind == ABI_FAULTS ? &l->faults : kind == ABI_COUNTER ? &l->counter : NULL;
@@ -188,27 +201,51 @@ set_pointer(Device *d, void *encoder, const void *p, int index)
 }
 
 static bool
-set_argument(Device *d, const Loaded *l, void *encoder, int i, const PlanArg *args, const int64_t grid[MAX_AXES])
+set_pointers(Device *d, const Loaded *l, void *encoder, const PlanArg *args, int *index)
 {
-	const Metal *m = &METAL_STATE(d)->metal;
-	const AbiParam *p = &l->artefact->abi[i];
-	uint64_t v = 0;
-	switch (p->kind) {
-	case ABI_POINTER: return set_pointer(d, encoder, args[p->param].data, i);
-	case ABI_FAULTS: return set_pointer(d, encoder, l->faults, i);
-	case ABI_COUNTER: return set_pointer(d, encoder, l->counter, i);
-	case ABI_STRIDE: v = (uint64_t)args[p->param].stride[p->dim]; break;
-	case ABI_EXTENT: v = (uint64_t)args[p->param].dim[p->dim]; break;
-	case ABI_SCALAR: v = scalar_bits(args[p->param].dtype, &args[p->param]); break;
-	case ABI_DIM: v = (uint64_t)args[p->param].i; break;
-	case ABI_GRID: v = (uint64_t)grid[p->dim]; break;
-	case ABI_INVERSE: v = grid_inverse(grid[p->dim]); break;
+	bool ok = true;
+	for (int i = 0; ok && i < l->artefact->nabi; i++) {
+		const AbiParam *p = &l->artefact->abi[i];
+		void *at = p->kind == ABI_FAULTS ? l->faults : p->kind == ABI_COUNTER ? l->counter : NULL;
+		if (is_pointer(p))
+			ok = set_pointer(d, encoder, p->kind == ABI_POINTER ? args[p->param].data : at, (*index)++);
 	}
-	unsigned char bytes[METAL_BYTES];
-	for (int k = 0; k < METAL_BYTES; k++)
-		bytes[k] = (unsigned char)(v >> 8 * k);
-	METAL_SEND(m, set_bytes)(encoder, m->set_bytes, bytes, (unsigned long)p->bytes, (unsigned long)i);
-	return true;
+	return ok;
+}
+
+static uint64_t
+number_of(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	switch (p->kind) {
+	case ABI_STRIDE: return (uint64_t)args[p->param].stride[p->dim];
+	case ABI_EXTENT: return (uint64_t)args[p->param].dim[p->dim];
+	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
+	case ABI_DIM: return (uint64_t)args[p->param].i;
+	case ABI_GRID: return (uint64_t)grid[p->dim];
+	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
+	default: return 0;
+	}
+}
+
+/* As C lays out a struct of them, and as the text's has it (compiler/emit/msl.c). */
+static void
+set_numbers(const Metal *m, const Loaded *l, void *encoder, const PlanArg *args, const int64_t grid[MAX_AXES], int index)
+{
+	unsigned char bytes[METAL_VALUES] = {0};
+	int size = 0, align = 1;
+	for (int i = 0; i < l->artefact->nabi; i++) {
+		const AbiParam *p = &l->artefact->abi[i];
+		if (is_pointer(p))
+			continue;
+		uint64_t v = number_of(p, args, grid);
+		size = (size + p->bytes - 1) / p->bytes * p->bytes;
+		align = MAX(align, p->bytes);
+		for (int k = 0; k < p->bytes; k++)
+			bytes[size++] = (unsigned char)(v >> 8 * k);
+	}
+	size = (size + align - 1) / align * align;
+	if (size)
+		METAL_SEND(m, set_bytes)(encoder, m->set_bytes, bytes, (unsigned long)size, (unsigned long)index);
 }
 
 static bool
@@ -217,9 +254,10 @@ encode(Device *d, const Loaded *l, void *encoder, const PlanArg *args, const int
 	const Metal *m = &METAL_STATE(d)->metal;
 	MetalSize groups = {1, 1, 1}, threads = {(unsigned long)l->artefact->threads, 1, 1};
 	METAL_SEND(m, set_pipeline)(encoder, m->set_pipeline, l->pipeline);
-	bool ok = grid_groups(d, l, grid, &groups.width);
-	for (int i = 0; ok && i < l->artefact->nabi; i++)
-		ok = set_argument(d, l, encoder, i, args, grid);
+	int index = 0;
+	bool ok = grid_groups(d, l, grid, &groups.width) && set_pointers(d, l, encoder, args, &index);
+	if (ok)
+		set_numbers(m, l, encoder, args, grid, index);
 	unsigned long shared = ((unsigned long)l->artefact->shared_bytes + 15) & ~15ul;
 	if (ok && shared)
 		METAL_SEND(m, set_shared)(encoder, m->set_shared, shared, 0);

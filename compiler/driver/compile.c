@@ -227,7 +227,7 @@ describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefa
 	list_asserts(f, out);
 }
 
-/* The kernel's parameters are those that the text has a buffer for, in the order of their indices. */
+/* The kernel's parameters are those that the text reads. */
 static bool
 metal_artefact(Module *m, const Target *t, Artefact *out)
 {
@@ -240,7 +240,7 @@ metal_artefact(Module *m, const Target *t, Artefact *out)
 		int kept = 0;
 		describe(m->funcs.at[0], t, &e->kernel, mem, out);
 		for (int i = 0; i < out->nabi; i++)
-			if (emit_msl_buffer(e, i) >= 0)
+			if (emit_msl_param(e, i).buffer >= 0)
 				out->abi[kept++] = out->abi[i];
 		out->nabi = kept;
 		out->bytes = text.at;

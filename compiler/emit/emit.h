@@ -75,6 +75,15 @@ void emit_code_close(EmitCode *c);
 
 /* msl.c: Metal Shading Language, appended to `out` when the kernel ends; what Metal cannot do is reported to cx */
 Emitter *emit_msl_open(Arena *mem, const Target *t, Compile *cx, Text *out);
-int emit_msl_buffer(const Emitter *e, int param);       /* the index of a parameter's buffer; -1: it is never read */
+
+/* Where a parameter of the kernel is passed. */
+typedef struct EmitMslParam {
+	int buffer;                                     /* index; -1: it is never read */
+	int offset;                                     /* of a number in the buffer of all numbers; -1: it is a pointer */
+	bool is_padded;                                 /* words are touched that reach past the last element */
+} EmitMslParam;
+
+EmitMslParam emit_msl_param(const Emitter *e, int i);   /* once the kernel has ended */
+int emit_msl_values(const Emitter *e);                  /* bytes of all numbers together; 0: there are none */
 
 #endif

@@ -3,17 +3,23 @@
  *     #include <metal_stdlib>
  *     using namespace metal;
  *
+ *     struct softmax_values {
+ *         long C;
+ *     };
+ *
  *     [[max_total_threads_per_threadgroup(128)]]
  *     kernel void softmax(device const float *x [[buffer(0)]],
  *                         device float *y [[buffer(1)]],
- *                         constant long &C [[buffer(2)]],
+ *                         constant softmax_values &values [[buffer(2)]],
  *                         uint tg [[threadgroup_position_in_grid]],
  *                         uint lid [[thread_index_in_threadgroup]])
  *     {
+ *         const long C = values.C;
  *
- * Metal 3.1, to be compiled with safe math.  Tensors are buffers in order; a scalar that the kernel never reads has none.
- * Places in the grid are one number each, as lowering wants them.  What lowering calls by name and Metal does not have
- * (erf, expm1 …) is a function above the kernel. */
+ * Metal 3.1, to be compiled with safe math.  Pointers are buffers in order; numbers that the kernel reads are together in
+ * one more, laid out as C does it, so that a kernel of many tensors stays within Metal's 31.  Places in the grid are one
+ * number each, as lowering wants them.  What lowering calls by name and Metal does not have (erf, expm1 …) is a function
+ * above the kernel. */
 #include "emit/msl.h"
 
 #include <string.h>
@@ -42,9 +48,10 @@ kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
 	e->kernel.name = strcmp(k->name, "main") == 0 ? "main_" : msl_fresh(m, k->name);
 	m->nparam = k->nparam;
 	m->param = NEW_ARRAY(e->mem, Reg, k->nparam);
-	m->buffer = NEW_ARRAY(e->mem, int, k->nparam);
+	m->at = NEW_ARRAY(e->mem, EmitMslParam, k->nparam);
 	for (int i = 0; i < k->nparam; i++)
 		m->param[i] = param[i] = given_param(m, i, &k->param[i]);
+	m->values = msl_fresh(m, "values");
 	MslNode *n = NEW(e->mem, MslNode);
 	*n = (MslNode){.kind = MSL_SHARED, .type = REG_SHARED, .width = 1, .home = m->block, .place = NOWHERE};
 	n->name = msl_fresh(m, "scratch");
@@ -75,19 +82,60 @@ put_param(Msl *m, Text *t, const char *indent, bool *first, const char *fmt, ...
 	*first = false;
 }
 
+/* Where each parameter is passed. */
 static void
-put_buffer(Msl *m, Text *t, const char *indent, bool *first, int i)
+place_params(Msl *m)
 {
-	const EmitParam *p = &m->e.kernel.param[i];
-	const MslNode *n = msl_def(m, m->param[i]);
-	m->buffer[i] = -1;
-	if (p->type != REG_GLOBAL && n->uses == 0)
-		return;
-	m->buffer[i] = m->nbuffers++;
-	if (p->type == REG_GLOBAL)
-		put_param(m, t, indent, first, "%s%s [[buffer(%d)]]", msl_pointer_type(m, n), n->name, m->buffer[i]);
-	else
-		put_param(m, t, indent, first, "constant %s &%s [[buffer(%d)]]", c_text[n->c], n->name, m->buffer[i]);
+	int nbuffers = 0, size = 0, align = 1;
+	for (int i = 0; i < m->nparam; i++)
+		if (m->e.kernel.param[i].type == REG_GLOBAL)
+			m->at[i] = (EmitMslParam){.buffer = nbuffers++, .offset = -1, .is_padded = m->at[i].is_padded};
+	for (int i = 0; i < m->nparam; i++) {
+		RegType t = m->e.kernel.param[i].type;
+		if (t == REG_GLOBAL)
+			continue;
+		bool used = msl_def(m, m->param[i])->uses > 0;
+		int bytes = msl_size(t), at = (size + bytes - 1) / bytes * bytes;
+		m->at[i] = (EmitMslParam){.buffer = used ? nbuffers : -1, .offset = at};
+		size = used ? at + bytes : size;
+		align = used ? MAX(align, bytes) : align;
+	}
+	m->values_bytes = (size + align - 1) / align * align;
+	nbuffers += size > 0;
+	if (nbuffers > MSL_BUFFERS)
+		msl_cannot(m, arena_printf(m->e.mem, "a kernel of %d buffers (%d at most)", nbuffers, MSL_BUFFERS));
+	if (size > MSL_VALUES)
+		msl_cannot(m, arena_printf(m->e.mem, "a kernel given %d bytes of numbers (%d at most)", size, MSL_VALUES));
+}
+
+/* "struct k_values { … };", and what its fields are called in the kernel. */
+static void
+put_values(const Msl *m, Text *type, Text *locals)
+{
+	text_printf(type, "struct %s_values {\n", m->e.kernel.name);
+	for (int i = 0; i < m->nparam; i++) {
+		const MslNode *n = msl_def(m, m->param[i]);
+		if (m->at[i].offset < 0 || m->at[i].buffer < 0)
+			continue;
+		text_printf(type, "    %s %s;\n", c_text[n->c], n->name);
+		text_printf(locals, "    const %s %s = %s.%s;\n", c_text[n->c], n->name, m->values, n->name);
+	}
+	text_put(type, "};\n\n");
+	text_put(locals, "\n");
+}
+
+static void
+put_buffers(Msl *m, Text *t, const char *indent, bool *first)
+{
+	int nbuffers = 0;
+	for (int i = 0; i < m->nparam; i++)
+		if (m->e.kernel.param[i].type == REG_GLOBAL) {
+			const MslNode *n = msl_def(m, m->param[i]);
+			put_param(m, t, indent, first, "%s%s [[buffer(%d)]]", msl_pointer_type(m, n), n->name, nbuffers++);
+		}
+	if (m->values_bytes)
+		put_param(m, t, indent, first, "constant %s_values &%s [[buffer(%d)]]", m->e.kernel.name, m->values,
+		    nbuffers);
 }
 
 static void
@@ -117,21 +165,24 @@ static void
 put_signature(Msl *m, Text *t)
 {
 	bool first = true;
+	Text locals = {0};
 	char *start = arena_printf(m->e.mem, "kernel void %s(", m->e.kernel.name);
 	char *indent = arena_printf(m->e.mem, "%*s", (int)strlen(start), "");
+	place_params(m);
+	if (m->values_bytes)
+		put_values(m, t, &locals);
 	text_printf(t, "[[max_total_threads_per_threadgroup(%d)]]\n%s", m->e.kernel.threads, start);
-	for (int i = 0; i < m->nparam; i++)
-		put_buffer(m, t, indent, &first, i);
+	put_buffers(m, t, indent, &first);
 	put_places(m, t, indent, &first);
 	text_put(t, ")\n{\n");
-	if (m->nbuffers > MSL_BUFFERS)
-		msl_cannot(m, arena_printf(m->e.mem, "a kernel of %d buffers (%d at most)", m->nbuffers, MSL_BUFFERS));
 	if (m->e.kernel.shared_bytes) {
 		const char *type = msl_shared_type(m);
 		int size = strcmp(type, "uchar") == 0 ? 1 : msl_size((RegType)(msl_def(m, m->shared)->points - 1));
 		text_printf(t, "    alignas(16) threadgroup %s %s[%d];\n\n", type, msl_def(m, m->shared)->name,
 		    (m->e.kernel.shared_bytes + size - 1) / size);
 	}
+	text_put(t, locals.at ? locals.at : "");
+	text_close(&locals);
 }
 
 /* ---- functions ---- */
@@ -218,10 +269,16 @@ kernel_end(Emitter *e)
 	text_close(&m->body);
 }
 
-int
-emit_msl_buffer(const Emitter *e, int param)
+EmitMslParam
+emit_msl_param(const Emitter *e, int i)
 {
-	return msl_state(e)->buffer[param];
+	return msl_state(e)->at[i];
+}
+
+int
+emit_msl_values(const Emitter *e)
+{
+	return msl_state(e)->values_bytes;
 }
 
 Emitter *

@@ -94,7 +94,7 @@ typedef struct MslScope {
 	int before;                                     /* earlier one of the same bucket */
 } MslScope;
 
-enum { MSL_BUCKETS = 1024, MSL_BUFFERS = 31 };
+enum { MSL_BUCKETS = 1024, MSL_BUFFERS = 31, MSL_VALUES = 4096 };
 
 typedef struct MslFragment {
 	Reg word;
@@ -127,8 +127,9 @@ struct Msl {
 	VEC(int) numbered;                              /* by name: the last number */
 	unsigned helpers;
 	bool barrier_device;                            /* what one thread writes to device memory another may read */
-	int *buffer;                                    /* index of each parameter, -1: not used */
-	int nbuffers;
+	EmitMslParam *at;                               /* where each parameter is passed */
+	const char *values;                             /* what the numbers together are called */
+	int values_bytes;
 	VEC(MslFragment) fragments;                     /* operands of products that have a variable */
 };
 

@@ -304,6 +304,25 @@ unpack(Emitter *e, Reg word, RegType t, Reg *out, int n)
 
 /* ---- memory ---- */
 
+/* Words are touched where the tensor has elements of a byte or two: the last one may reach past its end.  A pointer that a
+ * loop carries may be any. */
+static void
+pad(Msl *m, const MslNode *n)
+{
+	while (n->kind == MSL_POINTER)
+		n = msl_def(m, n->in[0]);
+	if (n->kind == MSL_PARAM) {
+		m->at[n->op].is_padded = true;
+	} else if (n->kind == MSL_OP && n->op == EMIT_SELECT) {
+		pad(m, msl_def(m, n->in[1]));
+		pad(m, msl_def(m, n->in[2]));
+	} else {
+		for (int i = 0; i < m->nparam; i++)
+			m->at[i].is_padded |= m->e.kernel.param[i].type == REG_GLOBAL &&
+			    !m->e.kernel.param[i].is_read_only && msl_element_bytes(m, m->param[i]) < 4;
+	}
+}
+
 static MslNode *
 access_node(Msl *m, MslKind kind, int op, RegType t, const EmitAccess *at, const Reg *in, int nin)
 {
@@ -317,6 +336,9 @@ access_node(Msl *m, MslKind kind, int op, RegType t, const EmitAccess *at, const
 	Reg whole = at->offset ? msl_divided(m, at->offset, size) : 0;
 	n->i = whole ? size : 1;
 	n->at.offset = whole ? whole : at->offset;
+	bool in_word = at->type == REG_I32 && (kind == MSL_ATOMIC || at->cache == CACHE_VOLATILE);
+	if (at->space == SPACE_GLOBAL && in_word && size < 4)
+		pad(m, msl_def(m, at->base));
 	vec_push(m->e.mem, &m->block->body, n);
 	refuse_wide(m, at->type);
 	return n;

@@ -32,6 +32,20 @@ header_eval(Elab *e, const Expr *x, const char *what, Const *out)
 	return false;
 }
 
+bool
+program_constant(const Program *p, const char *name, Const *out)
+{
+	for (int i = 0; i < p->items.n; i++) {
+		const Item *it = p->items.at[i];
+		if (it->kind == ITEM_CONST && it->name == name) {
+			Elab *e = elab_open_file((Program *)p, NULL, NULL, "cpu", false);
+			Expr x = {.kind = EX_NAME, .place = it->name_place, .name = name};
+			return header_eval(e, &x, "a constant", out);
+		}
+	}
+	return false;
+}
+
 static bool
 eval_int(Binder *b, const Expr *x, const char *what, int64_t *out)
 {

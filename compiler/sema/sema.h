@@ -79,6 +79,8 @@ struct Program {
 
 /* Parses, loads imports, collects.  Errors are in cx; never NULL. */
 Program *program_open(Compile *cx, int file);
+/* A constant of the file; false: there is none of that name that is known at compile time. */
+bool program_constant(const Program *p, const char *name, Const *out);
 Kernel *program_kernel(Program *p, const char *name);   /* NULL if there is none (nearest_name helps the message) */
 /* Elaborates every kernel, reference and example with whatever values its first example gives, so that all errors
  * of the file are reported in one go; a kernel without an example is checked as far as its values are known. */

@@ -33,6 +33,7 @@ static const char *const kind_name[KINDS] = {"NSObject", "Class", "NSString", "N
 	"MTLCommandBuffer", "MTLComputeCommandEncoder"};
 
 enum { ALIVE = 0x616c6976, GONE = 0x676f6e65 };
+enum { MOST_BYTES = 4096 };                             /* of setBytes */
 
 typedef struct Object {
 	int magic, refs;
@@ -49,7 +50,7 @@ typedef struct Object {
 	MslProgram *program;
 	MslLaunch launch;
 	struct Object *bound[MSL_BUFFERS], *pipeline, *error;
-	uint64_t value[MSL_BUFFERS][2];
+	void *value[MSL_BUFFERS];                           /* what was passed as bytes */
 	bool ended, committed, waited;
 	double start, end;
 } Object;
@@ -145,8 +146,10 @@ drop(Object *o)
 		msl_unguard(o->bytes, o->size);
 	if (o->kind == LIBRARY)
 		msl_close(o->program);
-	for (int i = 0; i < MSL_BUFFERS; i++)
+	for (int i = 0; i < MSL_BUFFERS; i++) {
 		drop(o->bound[i]);
+		free(o->value[i]);
+	}
 	drop(o->pipeline);
 	drop(o->owner);
 	drop(o->error);
@@ -465,10 +468,12 @@ m_setBytes(Object *o, Selector *s, const void *bytes, unsigned long n, unsigned 
 	o = encoder_of(o, __func__ + 2);
 	if (!o || !good_index(i))
 		return;
-	if (n == 0 || n > sizeof o->value[i]) {
+	if (n == 0 || n > MOST_BYTES) {
 		misuse("%lu bytes by value", n);
 		return;
 	}
+	free(o->value[i]);
+	o->value[i] = malloc(n);
 	memcpy(o->value[i], bytes, n);
 	o->launch.buffer[i] = (MslBuffer){o->value[i], n, 1, false, true};
 }

@@ -13,7 +13,7 @@
 #include "tests/msl/host.h"
 #include "tests/msl/main.h"
 
-enum { FAULT_ROOM = 64 };
+enum { FAULT_ROOM = 64, PADDING = 0x5a };
 
 typedef struct Host {
 	const MslProgram *program;
@@ -22,6 +22,9 @@ typedef struct Host {
 	HostResult *out;
 	MslLaunch launch;
 	void *mine[MSL_BUFFERS];                        /* what was allocated, and for which tensor it is a copy */
+	size_t size[MSL_BUFFERS];                       /* without its padding */
+	unsigned char value[4096];                      /* the numbers, by their offsets */
+	int nvalue;                                     /* bytes of them; 0: none */
 	TglTensor *tensor[MSL_BUFFERS];
 	char *first[MSL_BUFFERS];                       /* what the first run left in outputs */
 	bool given[MSL_BUFFERS];
@@ -118,17 +121,21 @@ param_named(const Host *h, const char *name)
 	return -1;
 }
 
+/* `padded`: how many bytes the memory is a multiple of; those behind the tensor are to stay as they are. */
 static void
-put_memory(Host *h, int i, size_t size, int grain, bool unset, const void *from)
+put_memory(Host *h, int i, size_t size, int padded, int grain, bool unset, const void *from)
 {
-	h->mine[i] = msl_guarded(size);
+	size_t whole = padded > 1 ? (size + (size_t)padded - 1) / (size_t)padded * (size_t)padded : size;
+	h->mine[i] = msl_guarded(whole);
 	if (!h->mine[i]) {
 		wrong(h, "no memory");
 		return;
 	}
+	memset(h->mine[i], PADDING, whole);
 	if (from && size)
 		memcpy(h->mine[i], from, size);
-	h->launch.buffer[i] = (MslBuffer){h->mine[i], size, grain, unset, false};
+	h->size[i] = size;
+	h->launch.buffer[i] = (MslBuffer){h->mine[i], whole, grain, unset, false};
 }
 
 static void
@@ -147,62 +154,100 @@ put_tensor(Host *h, int i, const json_t *row)
 		int64_t n = 1;
 		for (int d = 0; d < b->rank; d++)
 			n *= b->dim[d];
-		put_memory(h, i, (size_t)(n * dtype_info[b->dtype].bits / 8), grain, true, NULL);
+		put_memory(h, i, (size_t)((n * dtype_info[b->dtype].bits + 7) / 8), number_of(row, "padded"), grain, true, NULL);
 		return;
 	}
 	TglTensor *t = h->c->b.tensor[p];
-	bool unset = strcmp(access, "write") == 0 && !b->has_fill;
+	const json_t *fill = json_object_get(row, "fill");
+	bool unset = strcmp(access, "write") == 0 && !fill;
+	if (b->has_fill != (fill != NULL))
+		wrong(h, "buffer %d: '%s' is filled before the launch, or not", i, word_of(row, "name"));
 	if (!grain || (k->params.at[p].kind == PARAM_TENSOR && strcmp(dtype, dtype_info[t->dtype].text) != 0 &&
 	    !strchr(dtype, '4')))
 		wrong(h, "buffer %d, '%s', is of %s, not %s", i, word_of(row, "name"), dtype_info[t->dtype].text, dtype);
 	h->tensor[i] = t;
-	put_memory(h, i, tgl_tensor_bytes(t), grain ? grain : 1, unset, t->data);
+	put_memory(h, i, tgl_tensor_bytes(t), number_of(row, "padded"), grain ? grain : 1, unset, t->data);
 }
 
 static void
-put_value(Host *h, int i, const json_t *row, uint64_t bits)
+put_value(Host *h, const json_t *row, uint64_t bits)
 {
-	int bytes = msl_dtype_bytes(word_of(row, "dtype"));
-	if (!bytes) {
-		wrong(h, "buffer %d has no type", i);
-		return;
-	}
-	put_memory(h, i, (size_t)bytes, bytes, false, &bits);
-	h->launch.buffer[i].constant = true;
+	int bytes = msl_dtype_bytes(word_of(row, "dtype")), at = number_of(row, "offset");
+	if (!bytes || at < 0 || at % bytes || at + bytes > h->nvalue)
+		wrong(h, "'%s' has no type, or is not within the values", word_of(row, "name"));
+	else
+		memcpy(h->value + at, &bits, (size_t)bytes);
 }
 
 static void
-put_scalar(Host *h, int i, const json_t *row)
+put_scalar(Host *h, const json_t *row)
 {
 	int p = param_named(h, word_of(row, "name"));
 	if (p < 0) {
-		wrong(h, "buffer %d: there is no parameter '%s'", i, word_of(row, "name"));
+		wrong(h, "there is no parameter '%s'", word_of(row, "name"));
 		return;
 	}
 	const Const *v = &h->c->b.info[p].scalar;
 	PlanArg a = {.i = v->i, .f = v->kind == CONST_FLOAT ? v->f : (double)v->i};
-	put_value(h, i, row, scalar_bits(h->c->b.bound.param[p].dtype, &a));
+	put_value(h, row, scalar_bits(h->c->b.bound.param[p].dtype, &a));
 }
 
 static void
-put_extent(Host *h, int i, const json_t *row, bool stride)
+put_extent(Host *h, const json_t *row, bool stride)
 {
 	int p = param_named(h, word_of(row, "name")), d = number_of(row, "dim");
 	const TglTensor *t = p < 0 ? NULL : h->c->b.tensor[p];
-	if (!t || d < 0 || d >= t->rank)
-		wrong(h, "buffer %d: '%s' has no dimension %d", i, word_of(row, "name"), d);
+	const BoundParam *b = p < 0 ? NULL : &h->c->b.bound.param[p];
+	if (!b || d < 0 || d >= b->rank || (stride && !t))
+		wrong(h, "'%s' has no dimension %d", word_of(row, "name"), d);
 	else
-		put_value(h, i, row, (uint64_t)(stride ? t->stride[d] : t->dim[d]));
+		put_value(h, row, (uint64_t)(stride ? t->stride[d] : b->dim[d]));
 }
 
 static void
-put_dim(Host *h, int i, const json_t *row)
+put_dim(Host *h, const json_t *row)
 {
 	const char *name = word_of(row, "name"), *text;
 	if (case_value(h, name, strlen(name), &text))
-		put_value(h, i, row, (uint64_t)strtoll(text, NULL, 10));
+		put_value(h, row, (uint64_t)strtoll(text, NULL, 10));
 	else
-		wrong(h, "buffer %d: there is no dimension '%s'", i, name);
+		wrong(h, "there is no dimension '%s'", name);
+}
+
+static void
+put_field(Host *h, const json_t *row)
+{
+	const char *kind = word_of(row, "kind");
+	int axis = number_of(row, "dim");
+	if (strcmp(kind, "scalar") == 0)
+		put_scalar(h, row);
+	else if (strcmp(kind, "dim") == 0)
+		put_dim(h, row);
+	else if (strcmp(kind, "extent") == 0 || strcmp(kind, "stride") == 0)
+		put_extent(h, row, *kind == 's');
+	else if (strcmp(kind, "grid") == 0 && axis >= 0 && axis < MAX_AXES)
+		put_value(h, row, (uint64_t)h->c->b.bound.grid[axis]);
+	else if (strcmp(kind, "inverse") == 0 && axis >= 0 && axis < MAX_AXES)
+		put_value(h, row, grid_inverse(h->c->b.bound.grid[axis]));
+	else
+		wrong(h, "a value is of no known kind, '%s'", kind);
+}
+
+/* The buffer of all numbers. */
+static void
+put_values(Host *h, int i, const json_t *row)
+{
+	const json_t *field;
+	size_t k;
+	h->nvalue = number_of(row, "bytes");
+	if (h->nvalue <= 0 || h->nvalue > (int)sizeof h->value) {
+		wrong(h, "%d bytes of values", h->nvalue);
+		return;
+	}
+	json_array_foreach(json_object_get(row, "fields"), k, field)
+		put_field(h, field);
+	put_memory(h, i, (size_t)h->nvalue, 0, 4, false, h->value);
+	h->launch.buffer[i].constant = true;
 }
 
 static void
@@ -217,22 +262,16 @@ put_row(Host *h, const json_t *row)
 	h->given[i] = true;
 	if (strcmp(kind, "tensor") == 0)
 		put_tensor(h, i, row);
-	else if (strcmp(kind, "scalar") == 0)
-		put_scalar(h, i, row);
-	else if (strcmp(kind, "dim") == 0)
-		put_dim(h, i, row);
-	else if (strcmp(kind, "extent") == 0 || strcmp(kind, "stride") == 0)
-		put_extent(h, i, row, *kind == 's');
-	else if (strcmp(kind, "grid") == 0)
-		put_value(h, i, row, (uint64_t)h->c->b.bound.grid[number_of(row, "dim")]);
-	else if (strcmp(kind, "inverse") == 0)
-		put_value(h, i, row, grid_inverse(h->c->b.bound.grid[number_of(row, "dim")]));
+	else if (strcmp(kind, "values") == 0)
+		put_values(h, i, row);
 	else if (strcmp(kind, "faults") == 0) {
-		put_memory(h, i, FAULT_ROOM, 4, false, NULL);
+		put_memory(h, i, FAULT_ROOM, 0, 4, false, NULL);
+		memset(h->mine[i], 0, FAULT_ROOM);
 		h->faults = i;
-	} else if (strcmp(kind, "counter") == 0)
-		put_memory(h, i, 8, 4, false, NULL);
-	else
+	} else if (strcmp(kind, "counter") == 0) {
+		put_memory(h, i, 8, 0, 4, false, NULL);
+		memset(h->mine[i], 0, 8);
+	} else
 		wrong(h, "buffer %d is of no known kind, '%s'", i, kind);
 }
 
@@ -265,6 +304,10 @@ prepare(Host *h)
 	const json_t *row;
 	size_t i;
 	h->faults = -1;
+	h->nvalue = 0;
+	memset(h->value, 0, sizeof h->value);
+	if (strcmp(word_of(h->json, "math"), "safe") != 0)
+		wrong(h, "arithmetic that is not safe");
 	h->launch.kernel = msl_kernel(h->program, word_of(h->json, "kernel"));
 	if (!h->launch.kernel)
 		wrong(h, "the text has no kernel '%s'", word_of(h->json, "kernel"));
@@ -294,6 +337,7 @@ clean(Host *h)
 		h->given[i] = false;
 	}
 	h->launch = (MslLaunch){0};
+	memset(h->size, 0, sizeof h->size);
 }
 
 /* ---- judging ---- */
@@ -322,8 +366,12 @@ static void
 take_back(Host *h)
 {
 	for (int i = 0; i < MSL_BUFFERS; i++)
-		if (h->tensor[i] && h->launch.buffer[i].size)
-			memcpy(h->tensor[i]->data, h->mine[i], h->launch.buffer[i].size);
+		if (h->tensor[i] && h->size[i])
+			memcpy(h->tensor[i]->data, h->mine[i], h->size[i]);
+	for (int i = 0; i < MSL_BUFFERS; i++)
+		for (size_t k = h->size[i]; h->mine[i] && k < h->launch.buffer[i].size; k++)
+			if (((unsigned char *)h->mine[i])[k] != PADDING)
+				wrong(h, "buffer %d: the padding behind it has changed", i);
 	uint32_t fault = h->faults < 0 ? 0 : *(uint32_t *)h->mine[h->faults];
 	if (fault)
 		wrong(h, "assert number %u is false", fault);
@@ -334,7 +382,7 @@ static void
 compare_runs(Host *h, int run)
 {
 	for (int i = 0; i < MSL_BUFFERS; i++) {
-		size_t size = h->launch.buffer[i].size;
+		size_t size = h->size[i];
 		if (!h->tensor[i] || !size)
 			continue;
 		if (run == 0) {

@@ -26,43 +26,40 @@ static const char source[] =
 
 static const char copy_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
-    "[[max_total_threads_per_threadgroup(64)]]\n"
-    "kernel void copy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant long &N [[buffer(2)]],\n"
-    "    constant int &programs [[buffer(3)]], uint i [[thread_position_in_grid]])\n"
-    "{\n\tif (i < uint(N) && programs == int(N + 63) / 64)\n\t\ty[i] = x[i];\n}\n";
+    "struct copy_values {\n\tlong N;\n\tint programs;\n};\n\n[[max_total_threads_per_threadgroup(64)]]\n"
+    "kernel void copy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]],\n"
+    "    constant copy_values &v [[buffer(2)]], uint i [[thread_position_in_grid]])\n"
+    "{\n\tif (i < uint(v.N) && v.programs == int(v.N + 63) / 64)\n\t\ty[i] = x[i];\n}\n";
 
 static const char wrong_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
-    "[[max_total_threads_per_threadgroup(64)]]\n"
-    "kernel void copy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant long &N [[buffer(2)]],\n"
-    "    constant int &programs [[buffer(3)]], uint i [[thread_position_in_grid]])\n"
+    "struct copy_values {\n\tlong N;\n\tint programs;\n};\n\n[[max_total_threads_per_threadgroup(64)]]\n"
+    "kernel void copy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]],\n"
+    "    constant copy_values &v [[buffer(2)]], uint i [[thread_position_in_grid]])\n"
     "{\n\ty[i] = x[i + 100000];\n}\n";
 
 static const char values_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
+    "struct values_values {\n\tlong s0, s1;\n\tfloat a;\n\tbfloat b;\n\tlong n;\n\tbool t;\n\tlong M, N;\n"
+    "\tint gi, gj;\n\tulong inverse;\n};\n\n"
     "[[max_total_threads_per_threadgroup(32)]]\n"
-    "kernel void values(device const short *x [[buffer(0)]], constant long &s0 [[buffer(1)]],\n"
-    "    constant long &s1 [[buffer(2)]],\n"
-    "    device float *y [[buffer(3)]], constant float &a [[buffer(4)]], constant bfloat &b [[buffer(5)]],\n"
-    "    constant long &n [[buffer(6)]], constant bool &t [[buffer(7)]], constant long &M [[buffer(8)]],\n"
-    "    constant long &N [[buffer(9)]], constant int &gi [[buffer(10)]], constant int &gj [[buffer(11)]],\n"
-    "    constant ulong &inverse [[buffer(12)]],\n"
-    "    threadgroup float *shared [[threadgroup(0)]],\n"
+    "kernel void values(device const short *x [[buffer(0)]], device float *y [[buffer(1)]],\n"
+    "    constant values_values &v [[buffer(2)]], threadgroup float *shared [[threadgroup(0)]],\n"
     "    uint group [[threadgroup_position_in_grid]], uint i [[thread_position_in_threadgroup]])\n"
     "{\n"
-    "\tshared[i] = a;\n"
+    "\tshared[i] = v.a;\n"
     "\tsimdgroup_barrier(mem_flags::mem_threadgroup);\n"
     "\tif (group != 0 || i != 0)\n\t\treturn;\n"
-    "\ty[0] = shared[31];\n\ty[1] = float(as_type<ushort>(b));\n\ty[2] = float(n);\n\ty[3] = t ? 1.0f : 0.0f;\n"
-    "\ty[4] = float(x[s0 + s1]);\n\ty[5] = float(M * 100 + N);\n"
-    "\ty[6] = float(gi * 100 + gj) + (inverse == (1ul << 32 | 1ul) ? 0.5f : 0.0f);\n"
-    "\ty[7] = float(s0 * 100 + s1);\n}\n";
+    "\ty[0] = shared[31];\n\ty[1] = float(as_type<ushort>(v.b));\n\ty[2] = float(v.n);\n\ty[3] = v.t ? 1.0f : 0.0f;\n"
+    "\ty[4] = float(x[v.s0 + v.s1]);\n\ty[5] = float(v.M * 100 + v.N);\n"
+    "\ty[6] = float(v.gi * 100 + v.gj) + (v.inverse == (1ul << 32 | 1ul) ? 0.5f : 0.0f);\n"
+    "\ty[7] = float(v.s0 * 100 + v.s1);\n}\n";
 
 static const char sure_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
-    "[[max_total_threads_per_threadgroup(32)]]\n"
-    "kernel void sure(device float *y [[buffer(0)]], constant long &n [[buffer(1)]], constant int &g [[buffer(2)]],\n"
-    "    device uint *faults [[buffer(3)]],\n"
+    "struct sure_values {\n\tlong n;\n\tint g;\n};\n\n[[max_total_threads_per_threadgroup(32)]]\n"
+    "kernel void sure(device float *y [[buffer(0)]], device uint *faults [[buffer(1)]],\n"
+    "    constant sure_values &v [[buffer(2)]],\n"
     "    uint i [[thread_position_in_grid]])\n"
     "{\n\tif (i == 0) {\n\t\ty[0] = 1.0f;\n\t\tfaults[0] = 2;\n\t\tfaults[1] = 8;\n\t}\n}\n";
 
@@ -307,7 +304,7 @@ test_launch_error(void **state)
 	TglCheck check;
 	plan.text = wrong_text;
 	open_device(f);
-	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_FAULT, "the launch failed: line 7: bounds: ");
+	assert_said(f, run_small(f, &check, NULL), TGL_ERROR_FAULT, "the launch failed: line 12: bounds: ");
 }
 
 static void

@@ -18,23 +18,35 @@ static inline simdgroup_float8x8 matrix_of(float2 v) {
     return m;
 }
 
+struct attention_values {
+    float scale;
+    long H;
+    long S;
+    long G;
+    long L;
+    uint grid0;
+    uint grid1;
+};
+
 [[max_total_threads_per_threadgroup(128)]]
 kernel void attention(device const half *q [[buffer(0)]],
                       device const half *k [[buffer(1)]],
                       device const half *v [[buffer(2)]],
                       device half *y [[buffer(3)]],
-                      constant float &scale [[buffer(4)]],
-                      constant long &H [[buffer(5)]],
-                      constant long &S [[buffer(6)]],
-                      constant long &G [[buffer(7)]],
-                      constant long &L [[buffer(8)]],
-                      constant uint &grid0 [[buffer(9)]],
-                      constant uint &grid1 [[buffer(10)]],
+                      constant attention_values &values [[buffer(4)]],
                       uint tg [[threadgroup_position_in_grid]],
                       uint lid [[thread_index_in_threadgroup]],
                       uint sg [[simdgroup_index_in_threadgroup]])
 {
     alignas(16) threadgroup half scratch[4096];
+
+    const float scale = values.scale;
+    const long H = values.H;
+    const long S = values.S;
+    const long G = values.G;
+    const long L = values.L;
+    const uint grid0 = values.grid0;
+    const uint grid1 = values.grid1;
 
     int n = tg / grid0;
     long h = long(uint(n) % grid1);

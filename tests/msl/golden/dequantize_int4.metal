@@ -2,18 +2,27 @@
 #include <metal_stdlib>
 using namespace metal;
 
+struct dequantize_int4_values {
+    long scale_dim1;
+    long zero_dim1;
+    long C;
+    uint grid0;
+};
+
 [[max_total_threads_per_threadgroup(32)]]
 kernel void dequantize_int4(device const uchar *q [[buffer(0)]],
                             device const half *scale [[buffer(1)]],
-                            constant long &scale_dim1 [[buffer(2)]],
-                            device const uchar *zero [[buffer(3)]],
-                            constant long &zero_dim1 [[buffer(4)]],
-                            device half *w [[buffer(5)]],
-                            constant long &C [[buffer(6)]],
-                            constant uint &grid0 [[buffer(7)]],
+                            device const uchar *zero [[buffer(2)]],
+                            device half *w [[buffer(3)]],
+                            constant dequantize_int4_values &values [[buffer(4)]],
                             uint tg [[threadgroup_position_in_grid]],
                             uint lid [[thread_index_in_threadgroup]])
 {
+    const long scale_dim1 = values.scale_dim1;
+    const long zero_dim1 = values.zero_dim1;
+    const long C = values.C;
+    const uint grid0 = values.grid0;
+
     long b = long(tg % grid0);
     long row = long(tg / grid0);
 

@@ -2,15 +2,21 @@
 #include <metal_stdlib>
 using namespace metal;
 
+struct layernorm_values {
+    float eps;
+};
+
 [[max_total_threads_per_threadgroup(32)]]
 kernel void layernorm(device const float *x [[buffer(0)]],
                       device const float *w [[buffer(1)]],
                       device const float *b [[buffer(2)]],
                       device float *y [[buffer(3)]],
-                      constant float &eps [[buffer(4)]],
+                      constant layernorm_values &values [[buffer(4)]],
                       uint tg [[threadgroup_position_in_grid]],
                       uint lid [[thread_index_in_threadgroup]])
 {
+    const float eps = values.eps;
+
     // 7: let v = x[row, 0 +: BLOCK] as f32;
     long n = long(tg) * 256;
     long n1 = long(lid * 4);

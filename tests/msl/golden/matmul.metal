@@ -2,19 +2,28 @@
 #include <metal_stdlib>
 using namespace metal;
 
+struct matmul_values {
+    long K;
+    long N;
+    uint grid0;
+    uint grid1;
+};
+
 [[max_total_threads_per_threadgroup(128)]]
 kernel void matmul(device const half *a [[buffer(0)]],
                    device const half *b [[buffer(1)]],
                    device half *c [[buffer(2)]],
-                   constant long &K [[buffer(3)]],
-                   constant long &N [[buffer(4)]],
-                   constant uint &grid0 [[buffer(5)]],
-                   constant uint &grid1 [[buffer(6)]],
+                   constant matmul_values &values [[buffer(3)]],
                    uint tg [[threadgroup_position_in_grid]],
                    uint lid [[thread_index_in_threadgroup]],
                    uint sg [[simdgroup_index_in_threadgroup]])
 {
     alignas(16) threadgroup half scratch[4096];
+
+    const long K = values.K;
+    const long N = values.N;
+    const uint grid0 = values.grid0;
+    const uint grid1 = values.grid1;
 
     int n = min(8u, grid0);
     uint n1 = n * grid1;

@@ -2,16 +2,22 @@
 #include <metal_stdlib>
 using namespace metal;
 
+struct softmax_values {
+    long C;
+};
+
 [[max_total_threads_per_threadgroup(128)]]
 kernel void softmax(device const float *x [[buffer(0)]],
                     device float *y [[buffer(1)]],
-                    constant long &C [[buffer(2)]],
+                    constant softmax_values &values [[buffer(2)]],
                     uint tg [[threadgroup_position_in_grid]],
                     uint lid [[thread_index_in_threadgroup]],
                     uint lane [[thread_index_in_simdgroup]],
                     uint sg [[simdgroup_index_in_threadgroup]])
 {
     alignas(16) threadgroup float scratch[36];
+
+    const long C = values.C;
 
     // 6: let v = (x[row, 0 +: BLOCK] else -inf) as f32;
     int x_left = int(min(C, 1024L));

@@ -2,14 +2,20 @@
 #include <metal_stdlib>
 using namespace metal;
 
+struct vector_add_values {
+    long N;
+};
+
 [[max_total_threads_per_threadgroup(256)]]
 kernel void vector_add(device const float *x [[buffer(0)]],
                        device const float *y [[buffer(1)]],
                        device float *z [[buffer(2)]],
-                       constant long &N [[buffer(3)]],
+                       constant vector_add_values &values [[buffer(3)]],
                        uint tg [[threadgroup_position_in_grid]],
                        uint lid [[thread_index_in_threadgroup]])
 {
+    const long N = values.N;
+
     // 6: let i = b * BLOCK;
     long i = long(tg) * 1024;
 
