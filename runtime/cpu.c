@@ -186,7 +186,7 @@ pool_open(Pool *p, int nthreads)
 		PoolThread *t = &p->thread[p->nthreads];
 		t->pool = p;
 		t->id = p->nthreads;
-		if (pthread_create(&t->thread, NULL, thread_main, t) != 0)
+		if (!thread_start(&t->thread, thread_main, t))
 			break;
 	}
 	return true;

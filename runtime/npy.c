@@ -6,10 +6,7 @@
  * npy_header.c reads the dictionary.  The file's size is compared with what the header asks for
  * before memory is, so that a header that lies is told as such. NumPy has no names for bf16, fp8
  * and packed types: their bits come as raw bytes (V) or as unsigned integers, and the caller says
- * what they are.
- *
- * A file is written beside its place under another name, flushed to the disk, and then renamed: a
- * reader sees the old file or the whole new one. */
+ * what they are. A reader sees the old file or the whole new one (base/file.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -360,23 +357,9 @@ header_text(const TglTensor *t, Text *out)
 }
 
 static bool
-write_all(int fd, const char *p, size_t n)
+write_tensor(int fd, void *of)
 {
-	while (n > 0) {
-		ssize_t k = write(fd, p, MIN(n, (size_t)1 << 30));
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false;
-		p += k;
-		n -= (size_t)k;
-	}
-	return true;
-}
-
-static bool
-write_tensor(int fd, const TglTensor *t)
-{
+	const TglTensor *t = of;
 	size_t bytes = tgl_tensor_bytes(t);
 	bool direct = t->dev->dev.host && tensor_is_contiguous(t) && !host_is_big_endian();
 	char *data = direct ? t->data : malloc(bytes ? bytes : 1);
@@ -393,8 +376,8 @@ write_tensor(int fd, const TglTensor *t)
 	header_text(t, &head);
 	unsigned char start[10] = {
 	    0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, head.n & 255, head.n >> 8 & 255};
-	bool ok = write_all(fd, (char *)start, sizeof start) && write_all(fd, head.at, head.n) &&
-		  write_all(fd, data, bytes);
+	bool ok = file_put(fd, start, sizeof start) && file_put(fd, head.at, head.n) &&
+		  file_put(fd, data, bytes);
 	int keep = errno;
 	text_close(&head);
 	if (!direct)
@@ -403,92 +386,12 @@ write_tensor(int fd, const TglTensor *t)
 	return ok;
 }
 
-/* A new file in the folder of `path`, with the rights that `path` has or would get. */
-static int
-open_beside(const char *path, Text *name)
-{
-	struct stat st;
-	int fd = -1;
-	for (int i = 0; i < 100 && fd < 0; i++) {
-		name->n = 0;
-		text_printf(name, "%s.%ld-%d.part", path, (long)getpid(), i);
-		fd = open(name->at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (fd < 0 && errno != EEXIST)
-			return -1;
-	}
-	if (fd >= 0 && stat(path, &st) == 0 && fchmod(fd, st.st_mode & 07777) != 0)
-		errno = 0;
-	return fd;
-}
-
-static void
-sync_folder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *folder = slash ? strndup(path, (size_t)MAX(slash - path, 1)) : strdup(".");
-	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
-		fsync(fd);
-		close(fd);
-	}
-	free(folder);
-}
-
-static bool
-replace_file(const TglTensor *t, const char *path)
-{
-	Text name = {0};
-	int fd = open_beside(path, &name);
-	bool ok = fd >= 0 && write_tensor(fd, t) && fsync(fd) == 0;
-	int keep = errno;
-	if (fd >= 0 && close(fd) != 0 && ok) {
-		ok = false;
-		keep = errno;
-	}
-	if (ok && rename(name.at, path) != 0) {
-		ok = false;
-		keep = errno;
-	}
-	if (fd >= 0 && !ok)
-		unlink(name.at);
-	if (ok)
-		sync_folder(path);
-	text_close(&name);
-	errno = keep;
-	return ok;
-}
-
-/* What is no regular file (a pipe, /dev/null) is written to, not replaced. */
-static bool
-write_through(const TglTensor *t, const char *path)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write_tensor(fd, t);
-	int keep = errno;
-	if (fd >= 0)
-		close(fd);
-	errno = keep;
-	return ok;
-}
-
 bool
 npy_save(const TglTensor *t, Compile *report, const char *path)
 {
-	struct stat st;
-	char *real = realpath(path, NULL); /* a link stays a link */
-	const char *target = real ? real : path;
-	bool ok;
-	errno = 0;
-	if (stat(target, &st) == 0 && S_ISDIR(st.st_mode)) {
-		ok = false;
-		errno = EISDIR;
-	} else if (stat(target, &st) == 0 && !S_ISREG(st.st_mode))
-		ok = write_through(t, target);
-	else
-		ok = replace_file(t, target);
+	bool ok = file_write(path, write_tensor, (void *)t);
 	if (!ok)
 		diag_error(report, NOWHERE, DIAG_NPY_WRITE, path, strerror(errno));
-	free(real);
 	return ok;
 }
 

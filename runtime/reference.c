@@ -323,7 +323,7 @@ run_together(Run *run, int from, int to)
 {
 	int started = from + 1;
 	while (started < to &&
-	       pthread_create(&run[started].thread, NULL, run_main, &run[started]) == 0)
+	       thread_start(&run[started].thread, run_main, &run[started]))
 		started++;
 	run_main(&run[from]);
 	for (int i = started; i < to; i++)

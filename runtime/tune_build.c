@@ -235,7 +235,7 @@ tune_build(Tuner *t)
 	want = MIN(MIN(want, todo), MAX_BUILDERS);
 	for (; w->nthreads < want; w->nthreads++) {
 		atomic_fetch_add(&w->running, 1);
-		if (pthread_create(&w->thread[w->nthreads], NULL, thread_main, w) != 0) {
+		if (!thread_start(&w->thread[w->nthreads], thread_main, w)) {
 			atomic_fetch_sub(&w->running, 1);
 			break;
 		}

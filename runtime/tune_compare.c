@@ -157,7 +157,7 @@ look(Look *l)
 	int n = 0, cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	int want = (int)MIN((int64_t)MIN(cpus, MAX_LOOKERS), l->n / PART_LEAST) - 1;
 	atomic_store(&l->next, 0);
-	while (n < want && pthread_create(&thread[n], NULL, look_main, l) == 0)
+	while (n < want && thread_start(&thread[n], look_main, l))
 		n++;
 	look_main(l);
 	for (int i = 0; i < n; i++)

@@ -8,6 +8,7 @@
 #ifndef TEGULA_BASE_H
 #define TEGULA_BASE_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,6 +122,18 @@ const char *intern_n(Intern *in, const char *s, size_t n);
 /* The candidate nearest to `name` by edit distance, or NULL if none is near enough to
  * be worth offering (more than a third of its letters differ). */
 const char *nearest_name(const char *name, const char *const *candidates, int n);
+
+/* file.c: files that appear whole or not at all; false and NULL leave errno */
+
+typedef bool FileWriter(int fd, void *of);
+bool file_write(const char *path, FileWriter *write, void *of);
+bool file_put(int fd, const void *bytes, size_t n);             /* all of them */
+char *file_target(const char *path);                /* behind symbolic links, even to what is missing; malloc'ed */
+bool file_same(const char *a, const char *b);       /* whether writing to both would write one regular file */
+
+/* thread.c: threads that leave a process's signals to the threads of whoever uses the library */
+
+bool thread_start(pthread_t *thread, void *(*run)(void *), void *of);
 
 /* source.c: files and places */
 

@@ -82,6 +82,21 @@ unknown_option(const Cli *cli, const char *word, const char *name)
 	return false;
 }
 
+/* Whether an --out before this one has its name or its file. */
+static bool
+out_is_taken(const Cli *cli, const Pair *pair)
+{
+	for (int i = 0; i < cli->out.n; i++) {
+		const Pair *other = &cli->out.at[i];
+		if (strcmp(other->name, pair->name) == 0)
+			return cli_misuse("--out names '%s' twice", pair->name), true;
+		if (file_same(other->value, pair->value))
+			return cli_misuse("--out writes '%s' and '%s' to one file, '%s'", other->name, pair->name,
+			           pair->value), true;
+	}
+	return false;
+}
+
 /* NAME=VALUE into its list. */
 static bool
 add_pair(Cli *cli, int o, const char *text)
@@ -96,6 +111,8 @@ add_pair(Cli *cli, int o, const char *text)
 		vec_push(cli->mem, &cli->define, pair);
 	else if (o == OPT_ARG)
 		vec_push(cli->mem, &cli->arg, pair);
+	else if (out_is_taken(cli, &pair))
+		return false;
 	else
 		vec_push(cli->mem, &cli->out, pair);
 	return true;

@@ -250,7 +250,7 @@ simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
 	traces_open(&run);
 	for (int i = 0; i < n; i++)
 		m->worker[i].run = &run;
-	while (started < n && pthread_create(&m->worker[started].os, NULL, work, &m->worker[started]) == 0)
+	while (started < n && thread_start(&m->worker[started].os, work, &m->worker[started]))
 		started++;
 	work(&m->worker[0]);
 	for (int i = 1; i < started; i++)

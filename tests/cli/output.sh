@@ -45,11 +45,54 @@ if [ "$(id -u)" != 0 ]; then
 	echo old >locked
 	chmod 400 locked
 	expect 1 "cannot write 'locked'" build saxpy.tgl -o locked
+	expect 1 "cannot write 'locked'" run saxpy.tgl --out y=locked
+	holds test "$(cat locked)" = old
 	mkdir closed
 	chmod 500 closed
 	expect 1 "cannot write 'closed/x'" build saxpy.tgl -o closed/x
 	expect 1 "cannot write 'closed/x.npy'" run saxpy.tgl --out y=closed/x.npy
 fi
+
+# A link to nothing makes what it names; one to itself is an error; names of one file are written together.
+mkdir far
+ln -s far/made dangling
+expect 0 "" build saxpy.tgl -o dangling
+holds test -L dangling
+holds grep -q 'kernel @saxpy' far/made
+ln -s loop loop
+expect 1 "cannot write 'loop'" build saxpy.tgl -o loop
+expect 1 "cannot write 'loop'" run saxpy.tgl --out y=loop
+echo old >one
+ln one two
+expect 0 "" build saxpy.tgl -o one
+holds grep -q 'kernel @saxpy' two
+expect 0 "" run saxpy.tgl --out y=one
+holds cmp one two
+
+# The longest names that a folder takes.
+name=$(printf '%0250d' 0).tir
+expect 0 "" build saxpy.tgl -o "$name"
+expect 0 "" run saxpy.tgl --out "y=$name"
+
+# One --out a tensor, one file an --out.
+expect 2 "names 'y' twice" run saxpy.tgl --out y=a.npy --out y=b.npy
+expect 2 "to one file" run saxpy.tgl --out x=a.npy --out y=./a.npy
+ln -sf a.npy other
+expect 2 "to one file" run saxpy.tgl --out x=a.npy --out y=other
+holds test ! -e a.npy
+expect 0 "" run saxpy.tgl --out x=/dev/null --out y=/dev/null
+
+# Nothing is left of a write that a signal ends, whenever it comes.
+for wait in 0.05 0.1 0.15 0.2 0.3; do
+	for signal in TERM KILL; do
+		"$tegula" run saxpy.tgl -D N=16000000 --out y=cut.npy >"$out" 2>&1 &
+		sleep $wait
+		kill -$signal $! 2>/dev/null
+		wait $! 2>/dev/null
+		[ ! -e cut.npy ] || holds test "$(wc -c <cut.npy)" = 64000128
+		rm -f cut.npy
+	done
+done
 
 # fmt
 printf 'kernel   k( y:out f32[N] )grid( p:N ){y[p]=1.0;}\n' >ugly.tgl
@@ -71,4 +114,5 @@ holds test "$(grep -c '^kernel' "$out")" = 2
 
 # Nothing is left behind.
 holds test -z "$(find . -name '*.??????' ! -name '*.tgl' | grep -v '[.]tir$')"
+holds test -z "$(find . -name '.tegula-*' -o -name '*.part')"
 finish

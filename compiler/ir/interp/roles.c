@@ -118,7 +118,7 @@ open_roles(Worker *w, const RolesStep *s, Roles *r)
 				*(int64_t *)role->w->reg[s->index.reg] = c;
 		}
 	for (int i = 0; i < r->n; i++) {
-		r->role[i].started = pthread_create(&r->role[i].thread, NULL, run_role, &r->role[i]) == 0;
+		r->role[i].started = thread_start(&r->role[i].thread, run_role, &r->role[i]);
 		if (!r->role[i].started)
 			return false;
 	}
