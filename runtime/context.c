@@ -132,9 +132,21 @@ empty_own(TglContext *cx)
 	cx->own = compile_open();
 }
 
+/* The system refused memory at a depth that knows no more than that. */
+static void
+report_memory(Compile *c)
+{
+	const Diag *d = leading(c);
+	if (!d || d->severity != SEV_ERROR)
+		diag_error(c, NOWHERE, DIAG_FAULT_MEMORY,
+		    "the system has no memory left for this; use smaller sizes, or raise the limit of the process");
+}
+
 TglStatus
 context_fail(TglContext *cx, TglStatus s, Compile *from)
 {
+	if (s == TGL_ERROR_MEMORY)
+		report_memory(from && (from->first || !cx->own->first) ? from : cx->own);
 	if (from && from->first)
 		capture(cx, from);
 	else if (cx->own->first) {

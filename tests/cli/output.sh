@@ -33,6 +33,12 @@ holds grep -q before kept
 (ulimit -f 8; expect 1 "cannot write 'large.npy'" run saxpy.tgl -D N=1000000 --out y=large.npy; [ "$failed" = 0 ]) || fail "a limit of sizes"
 holds test -z "$(ls large.npy* 2>/dev/null)"
 
+# Memory that the system refuses is said.
+for kilobytes in 250000 350000; do
+	(ulimit -v $kilobytes && "$tegula" --version >"$out" 2>&1) || continue          # a sanitizer needs more to start
+	(ulimit -v $kilobytes; expect 1 "E11[89][69]" run saxpy.tgl -D N=8000000; [ "$failed" = 0 ]) || fail "a limit of memory"
+done
+
 # A link stays a link, modes stay, a file that is read-only stays as it is.
 echo old >real
 chmod 640 real
