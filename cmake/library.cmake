@@ -17,5 +17,7 @@ else()
 	install(TARGETS tegula_lib ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
 install(FILES runtime/tgl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+# tegula.pc finds the prefix from where it lies itself, so that an installed folder can be moved.
+file(RELATIVE_PATH TEGULA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 configure_file(cmake/tegula.pc.in ${installed_dir}/tegula.pc @ONLY)
 install(FILES ${installed_dir}/tegula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -20,21 +20,22 @@ static const char source[] =
 enum { ROWS = 4, COLUMNS = 10 };
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	static float x[ROWS][COLUMNS], y[ROWS][COLUMNS];
 	for (int r = 0; r < ROWS; r++)
 		for (int c = 0; c < COLUMNS; c++)
 			x[r][c] = (float)((r + 1) * c) / COLUMNS;
 
+	/* tgl_error tells of the call before it: each result is looked at before the next call. */
 	TglContext *cx = tgl_context_open();
-	TglDevice *dev = tgl_device_open(cx, "cpu", NULL);
-	TglProgram *p = tgl_program_text(cx, "softmax.tgl", source, strlen(source));
-	if (!dev || !p) {
+	TglDevice *dev = tgl_device_open(cx, argc > 1 ? argv[1] : "cpu", NULL);
+	TglProgram *p = dev ? tgl_program_text(cx, "softmax.tgl", source, strlen(source)) : NULL;
+	TglKernel *softmax = p ? tgl_kernel(p, "softmax") : NULL;
+	if (!softmax) {
 		fputs(tgl_error(cx)->text, stderr);
 		return EXIT_FAILURE;
 	}
-	TglKernel *softmax = tgl_kernel(p, "softmax");
 
 	/* Tensors over this program's own memory: nothing is copied. */
 	const int64_t shape[] = {ROWS, COLUMNS};
