@@ -203,7 +203,7 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 		bool is_result = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH);
 		if (l->abi[i].kind != ABI_POINTER)
 			continue;
-		if (!a->low)
+		if (!a->low && a->data)
 			return 0;
 		/* single halves of packed bytes go through the aligned word around them */
 		SimtRange *r = &range[n++];

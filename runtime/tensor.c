@@ -24,6 +24,10 @@ _Static_assert((int)TGL_DTYPES == (int)DTYPE_COUNT && (int)TGL_MAX_RANK == (int)
 
 enum { GUARD_BYTE = 0xc3 };
 
+/* What extents and strides multiply to stays below this many bytes (is_addressable): then every product of them, 8 bytes
+ * for each element and the sum of a few such figures are within 63 bits, here and wherever tensors are taken. */
+static const int64_t MOST_BYTES = INT64_C(1) << 60;
+
 /* ---- sizes ---- */
 
 void
@@ -32,10 +36,8 @@ tensor_contiguous(TglDType t, int rank, const int64_t *dim, int64_t *stride)
 	int64_t step = 1;
 	for (int d = rank - 1; d >= 0; d--) {
 		stride[d] = step;
-		int64_t n = MAX(dim[d], 1);
-		if (d == rank - 1 && dtype_is_packed((DType)t))
-			n += n & 1;
-		if (__builtin_mul_overflow(step, n, &step))
+		int64_t n = MAX(dim[d], 1), pad = d == rank - 1 && dtype_is_packed((DType)t) ? n & 1 : 0;
+		if (__builtin_add_overflow(n, pad, &n) || __builtin_mul_overflow(step, n, &step))
 			step = INT64_MAX;
 	}
 }
@@ -62,27 +64,34 @@ tensor_size(TglDType t, int rank, const int64_t *dim, int64_t *count, int64_t *b
 	return !__builtin_mul_overflow(rows, row, bytes);
 }
 
-/* Elements from the first to one past the last that strides reach; false past 2^63 - 1 bytes. */
+/* Whether its extents, of which 0 counts as 1, multiplied, each stride, and what all strides reach stay below MOST_BYTES.
+ * Broadcast tensors have many elements in little memory, and one without elements may have great extents. */
 static bool
-span_elements(const TglTensor *t, int64_t *elements, int64_t *bytes)
+is_addressable(const TglTensor *t)
 {
-	int64_t last = 0, step;
-	*elements = *bytes = 0;
+	int64_t width = MAX(dtype_info[t->dtype].bits / 8, 1), most = MOST_BYTES / width, count = 1, last = 0, step;
+	for (int d = 0; d < t->rank; d++) {
+		int64_t n = MAX(t->dim[d], 1);
+		if (__builtin_mul_overflow(count, n, &count) || count >= most || t->stride[d] >= most)
+			return false;
+		if (__builtin_mul_overflow(n - 1, t->stride[d], &step) || step >= most - last)
+			return false;
+		last += step;
+	}
+	return true;
+}
+
+/* Bytes from the first element to past the last that strides reach. */
+static int64_t
+span_bytes(const TglTensor *t)
+{
+	int64_t last = 0;
 	for (int d = 0; d < t->rank; d++) {
 		if (t->dim[d] == 0)
-			return true;
-		if (__builtin_mul_overflow(t->dim[d] - 1, t->stride[d], &step) ||
-		    __builtin_add_overflow(last, step, &last))
-			return false;
+			return 0;
+		last += (t->dim[d] - 1) * t->stride[d];
 	}
-	if (last > INT64_MAX - 2)
-		return false;
-	*elements = last + 1;
-	if (dtype_is_packed((DType)t->dtype)) {
-		*bytes = *elements / 2 + *elements % 2;
-		return true;
-	}
-	return !__builtin_mul_overflow(*elements, (int64_t)(dtype_info[t->dtype].bits / 8), bytes);
+	return dtype_is_packed((DType)t->dtype) ? last / 2 + 1 : (last + 1) * (dtype_info[t->dtype].bits / 8);
 }
 
 bool
@@ -102,10 +111,8 @@ tensor_is_contiguous(const TglTensor *t)
 void
 tensor_span(const TglTensor *t, const char **low, const char **high)
 {
-	int64_t elements, bytes;
-	span_elements(t, &elements, &bytes);
 	*low = t->data;
-	*high = t->data + bytes;
+	*high = t->data + span_bytes(t);
 }
 
 void
@@ -201,11 +208,11 @@ report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uin
 static bool
 allocate(TglTensor *t, Compile *cx)
 {
-	int64_t elements, bytes;
-	if (!span_elements(t, &elements, &bytes)) {
+	if (!is_addressable(t)) {
 		report_too_big(cx, t);
 		return false;
 	}
+	int64_t bytes = span_bytes(t);
 	TglDeviceInfo info = {0};
 	t->dev->dev.info(&t->dev->dev, &info);
 	uint64_t used = t->dev->allocated;
@@ -352,11 +359,14 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 	TglTensor *r = make(dev, t, rank, dim, stride);
 	if (!r)
 		return NULL;
-	int64_t elements, bytes = 0;
+	bool fits = is_addressable(r);
+	int64_t bytes = fits ? span_bytes(r) : 0;
+	size_t room = UINTPTR_MAX - (uintptr_t)data, beyond = GUARD_BYTES; /* so that its end, rounded up, is an address */
+	size = MIN(size, MIN((size_t)MOST_BYTES, MAX(room, beyond)) - beyond);
 	r->data = r->low = data;
 	r->high = data ? r->low + size : r->low;
 	uintptr_t align = (uintptr_t)MAX(dtype_info[t].bits / 8, 1);
-	if (!span_elements(r, &elements, &bytes))
+	if (!fits)
 		report_too_big(cx->own, r);
 	else if ((uint64_t)bytes > size)
 		diag_error(cx->own, NOWHERE, DIAG_TENSOR_BYTES, "tgl_tensor_wrap", (long long)bytes,
@@ -434,10 +444,10 @@ tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent)
 	for (int d = 0; d < t->rank; d++) {
 		r->dim[d] = extent[d];
 		empty |= extent[d] == 0;
-		at += first[d] * t->stride[d];
 	}
-	if (!empty)
-		r->data += at * dtype_info[t->dtype].bits / 8;
+	for (int d = 0; d < t->rank && !empty; d++)
+		at += first[d] * t->stride[d];
+	r->data += at * dtype_info[t->dtype].bits / 8;
 	return r;
 }
 

@@ -305,8 +305,8 @@ bool tgl_kernel_example(TglKernel *k, int i, TglExample *out); /* false past the
 /* ---- tensors ---- */
 
 /* A tensor in a device's memory, contiguous row-major, every byte 0.  Rank 0 to 5, extents 0
- * and up.  NULL: a negative extent, a size past 2^63 - 1 bytes or more than the machine has
- * (both figures are in the message). */
+ * and up.  NULL: a negative extent, extents (0 counts as 1) or strides that multiply to 2^60 bytes or
+ * more, or more memory than the machine has (both figures are in the message). */
 TglTensor *tgl_tensor(TglDevice *dev, TglDType t, int rank, const int64_t *dim);
 /* The same with strides in elements, 0 and up (row-major order is not asked for; the
  * allocation spans what they reach).  Packed types: even strides, but 1 along the last

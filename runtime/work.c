@@ -110,10 +110,10 @@ evaluate(Env *e, const Op *op)
 					       : e->args[a->index].stride[axis];
 		break;
 	case OP_CAST:
-	case OP_NEG:
 		known = ka && !dtype_is_float(a->type->elem);
-		v = known ? op->kind == OP_NEG ? -e->value[a->id] : e->value[a->id] : 0;
+		v = known ? e->value[a->id] : 0;
 		break;
+	case OP_NEG: known = ka && apply(OP_SUB, 0, e->value[a->id], &v); break;
 	case OP_SELECT:
 		known = ka && e->known[op->in[e->value[a->id] ? 1 : 2]->id];
 		v = known ? e->value[op->in[e->value[a->id] ? 1 : 2]->id] : 0;

@@ -33,8 +33,10 @@ promise_of_size(const Bound *b, int symbol)
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
 		if (v == c && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
 			return -v;
-		for (int twice = 0; twice < 2 && c < INT64_C(1) << 31; twice++, c *= 2)
-			if (is_power(c) && c > most && v % c == 0)
+		if (!is_power(c) || c >= INT64_C(1) << 31)
+			continue;
+		for (int twice = 0; twice < 2; twice++, c *= 2)
+			if (c > most && v % c == 0)
 				most = c;
 	}
 	return most;
@@ -72,6 +74,7 @@ name_multiple(const Bound *b, const Promises *p, const char *name)
 static int64_t
 expr_multiple(const Bound *b, const Promises *p, const Expr *e)
 {
+	const int64_t most = PROMISED_MOST * PROMISED_MOST;
 	int64_t x, y;
 	if (e->kind == EX_INT)
 		return promise_of(e->u);
@@ -82,7 +85,7 @@ expr_multiple(const Bound *b, const Promises *p, const Expr *e)
 	x = expr_multiple(b, p, e->a);
 	y = expr_multiple(b, p, e->b);
 	switch (e->bin) {
-	case BIN_MUL: return x * y > PROMISED_MOST * PROMISED_MOST ? PROMISED_MOST * PROMISED_MOST : x * y;
+	case BIN_MUL: return MIN(MIN(x, most) * MIN(y, most), most);
 	case BIN_ADD: case BIN_SUB: return x < y ? x : y;
 	default: return 1;
 	}

@@ -139,8 +139,8 @@ reshape_extents(Call *c, int64_t count, int *out, int64_t *extent)
 	for (int i = 0; i < rank; i++) {
 		if (extent[i] == -1 && hole < 0)
 			hole = i;
-		else
-			known *= MAX(extent[i], 0);
+		else if (__builtin_mul_overflow(known, MAX(extent[i], 0), &known))
+			known = INT64_MAX;
 	}
 	if (hole >= 0)
 		extent[hole] = known ? MAX(count / known, count > 0) : 0;

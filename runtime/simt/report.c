@@ -222,11 +222,14 @@ shared_words(const SimtLaunch *l, uint32_t offset, Place a, Place b, char *out, 
 	snprintf(out, size, format, byte, op_info[op->kind].text, name ? name : "");
 }
 
+/* The element at an address, which may be anything: before the first they count down from -1. */
 static int64_t
 element_of(const SimtRange *r, uint64_t address)
 {
-	int bits = dtype_info[r->dtype].bits;
-	return (int64_t)(address - r->first) * 8 / bits - ((int64_t)(address - r->first) * 8 % bits < 0);
+	int64_t byte = (int64_t)(address - r->first), width = dtype_info[r->dtype].bits / 8;
+	if (width == 0) /* two in a byte; so far off that doubling overflows, any number will do */
+		return byte > INT64_MAX / 2 ? INT64_MAX : byte < INT64_MIN / 2 ? INT64_MIN : 2 * byte;
+	return byte / width - (byte % width < 0);
 }
 
 static void

@@ -256,10 +256,11 @@ search(Search *s, int k, int64_t element, int64_t at[MAX_RANK])
 	if (k == s->r->rank)
 		return element == 0;
 	int d = s->order[k];
-	int64_t stride = s->r->stride[d], dim = s->r->dim[d], beyond = element - s->rest[k + 1];
+	int64_t stride = s->r->stride[d], dim = s->r->dim[d];
 	at[d] = 0;
 	if (dim < 1 || element < 0 || element > s->rest[k])
 		return false;
+	int64_t beyond = element - s->rest[k + 1];
 	if (dim == 1 || stride == 0)
 		return search(s, k + 1, element, at);
 	int64_t least = beyond > 0 ? (beyond + stride - 1) / stride : 0;
