@@ -117,8 +117,6 @@ void session_close(Session *s);
 /* Prints what the last call reported, as text or JSON; returns EXIT_WRONG, which is also the session's status. */
 int session_error(Session *s);
 void session_warnings(Session *s);                          /* prints warnings of a call that went well */
-/* A kernel with pointers can reach any memory: says so when it dies of it. */
-void session_guard(const Session *s, TglKernel *k);
 /* The kernel named, or the only one of the file; NULL after printing. */
 TglKernel *session_kernel(Session *s, TglProgram *p, const char *path, const char *name);
 /* -D and --arg as arguments for a case; false after printing.  Tensors read from files end up in *opened. */

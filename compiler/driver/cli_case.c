@@ -1,9 +1,7 @@
 /* What run and check share: a context set up by the options, the kernel asked for, arguments. */
 #include "driver/cli.h"
 
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What kernels print and what passes dump goes to standard output, unless that is JSON. */
 static FILE *
@@ -106,30 +104,6 @@ session_warnings(Session *s)
 	const TglError *e = tgl_error(s->cx);
 	if (e->status == TGL_OK && e->nwarnings > 0)
 		fputs(s->cli->json ? e->json : e->text, stderr);
-}
-
-static const char stray_text[] = "tegula: the kernel reached memory that is not there: a pointer has left its "
-				 "buffer; --sanitize says which\n";
-
-static void
-stray_pointer(int signal)
-{
-	ssize_t n = write(2, stray_text, sizeof stray_text - 1);
-	(void)n;
-	_exit(EXIT_WRONG);
-}
-
-void
-session_guard(const Session *s, TglKernel *k)
-{
-	struct sigaction act = {.sa_handler = stray_pointer};
-	TglParam p;
-	for (int i = 0; tgl_kernel_param(k, i, &p); i++) {
-		if (p.kind != TGL_PARAM_POINTER || cli_has(s->cli, OPT_SANITIZE))
-			continue;
-		sigaction(SIGSEGV, &act, NULL);
-		sigaction(SIGBUS, &act, NULL);
-	}
 }
 
 TglKernel *

@@ -299,7 +299,6 @@ bench_kernel(Bench *b, TglProgram *p, const Wish *w)
 	b->nrunners = w->file ? 2 : 1;
 	b->runner[0].name = "tegula";
 	b->runner[1].name = w->name;
-	session_guard(b->s, b->k);
 	if (tgl_device_info(b->s->dev, &info) == TGL_OK) {
 		b->device = arena_strdup(cli->mem, info.name);
 		b->device_text = arena_strdup(cli->mem, info.text);

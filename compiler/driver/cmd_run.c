@@ -187,7 +187,6 @@ run_case(Report *r)
 {
 	TglBenchOptions quick = {.seconds = QUICK_SECONDS, .least = 1, .most = QUICK_RUNS};
 	TglDeviceInfo device;
-	session_guard(r->s, r->k);
 	cli_progress(r->s->cli, "running %s", tgl_kernel_name(r->k));
 	TglStatus ran = tgl_case_run(r->c, &r->first);
 	cli_progress_end(r->s->cli);

@@ -147,7 +147,6 @@ tune_case(Job *j, TglCase *c)
 	Bar bar = {s->cli, tgl_kernel_name(j->k), tgl_case_label(c)};
 	j->options.progress = show_bar;
 	j->options.user = &bar;
-	session_guard(s, j->k);
 	tgl_context_print(s->cx, NULL, NULL);
 	TglStatus status = tgl_case_tune(c, &j->options, &t);
 	cli_progress_end(s->cli);

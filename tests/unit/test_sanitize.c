@@ -1,14 +1,13 @@
 /* Each fault that sanitizing reports, planted once, with what the report must name; and its neighbours that are
- * no fault. */
+ * no fault.  Pointers are held to their buffers without it too. */
 #include "interp_help.h"
 
 #include <pthread.h>
 
 static Fault
-sanitize(const char *text, Buffer *b, int n, int64_t programs)
+run_with(PlanOptions opt, const char *text, Buffer *b, int n, int64_t programs)
 {
 	const int64_t grid[3] = {programs, 1, 1};
-	PlanOptions opt = {.sanitize = true};
 	Compile *cx = compile_open();
 	Fault f;
 
@@ -17,6 +16,12 @@ sanitize(const char *text, Buffer *b, int n, int64_t programs)
 		f.param = f.param[0] == 'x' ? "x" : f.param[0] == 'y' ? "y" : "?";      /* outlives the module */
 	compile_close(cx);
 	return f;
+}
+
+static Fault
+sanitize(const char *text, Buffer *b, int n, int64_t programs)
+{
+	return run_with((PlanOptions){.sanitize = true}, text, b, n, programs);
 }
 
 static Buffer
@@ -143,7 +148,7 @@ unwritten_output_is_read(void **state)
 
 /* Loads x[pid * 4 + 0 .. 3] + shift through a loop that carries the pointers, and stores to y. */
 static Fault
-run_pointers(int64_t shift, Buffer *x, Buffer *y, int64_t programs)
+run_pointers(bool sanitizes, int64_t shift, Buffer *x, Buffer *y, int64_t programs)
 {
 	char text[2048];
 
@@ -173,7 +178,7 @@ run_pointers(int64_t shift, Buffer *x, Buffer *y, int64_t programs)
 	    "}\n",
 	    (long long)shift);
 	Buffer b[] = {*x, *y};
-	return sanitize(text, b, 2, programs);
+	return run_with((PlanOptions){.sanitize = sanitizes}, text, b, 2, programs);
 }
 
 static void
@@ -182,13 +187,80 @@ pointer_leaves_its_buffer(void **state)
 	float memory[32] = {0};
 	Buffer x = pointer_to(memory, 8 * 4), y = pointer_to(memory + 8, 8 * 4);
 
-	expect_fault(run_pointers(0, &x, &y, 2), FAULT_NONE, 0, 0, NULL, 0);
-	/* One further is inside y's buffer, but it is a pointer into x. */
-	expect_fault(run_pointers(1, &x, &y, 2), FAULT_BOUNDS, 4, 1, "x", 8);
-	Buffer late = pointer_to(memory + 16, 8 * 4);
+	Buffer late = pointer_to(memory + 16, 8 * 4), none = pointer_to(NULL, 0);
 	late.arg.data = memory + 20;
-	expect_fault(run_pointers(0, &late, &y, 2), FAULT_BOUNDS, 4, 1, "x", 4);
-	expect_fault(run_pointers(0, &y, &late, 2), FAULT_BOUNDS, 5, 1, "y", 4);
+	for (int sanitizes = 0; sanitizes < 2; sanitizes++) {
+		expect_fault(run_pointers(sanitizes, 0, &x, &y, 2), FAULT_NONE, 0, 0, NULL, 0);
+		/* One further is inside y's buffer, but it is a pointer into x. */
+		expect_fault(run_pointers(sanitizes, 1, &x, &y, 2), FAULT_BOUNDS, 4, 1, "x", 8);
+		expect_fault(run_pointers(sanitizes, 0, &late, &y, 2), FAULT_BOUNDS, 4, 1, "x", 4);
+		expect_fault(run_pointers(sanitizes, 0, &y, &late, 2), FAULT_BOUNDS, 5, 1, "y", 4);
+		expect_fault(run_pointers(sanitizes, 0, &none, &y, 2), FAULT_BOUNDS, 4, 0, "x", 0);
+	}
+}
+
+/* One program with 20 pointers into x and 20 into y, each `far` elements on, or in turn its first one; `use` uses %q, %m
+ * is true of the first `on`. */
+static Fault
+run_far(bool sanitizes, int64_t far, int on, const char *use, Buffer *x, Buffer *y)
+{
+	char text[2048];
+
+	snprintf(text, sizeof text,
+	    "file 0 \"k.tgl\"\n"
+	    "kernel @k(%%x: *mut f32, %%y: *mut f32) {\n"
+	    "  %%i = iota {axis = 0} : i64[20] @2:1\n"
+	    "  %%f = const {value = %lld} : i64[20] @2:1\n"
+	    "  %%on = const {value = %d} : i64[20] @2:1\n"
+	    "  %%two = const {value = 2} : i64[20] @2:1\n"
+	    "  %%h = rem %%i, %%two : i64[20] @2:1\n"
+	    "  %%z = const {value = 0} : i64[20] @2:1\n"
+	    "  %%one = const {value = 1.0} : f32[20] @2:1\n"
+	    "  %%m = lt %%i, %%on : bool[20] @2:1\n"
+	    "  %%odd = ne %%h, %%z : bool[20] @2:1\n"
+	    "  %%xb = broadcast %%x : *mut f32[20] @2:1\n"
+	    "  %%yb = broadcast %%y : *mut f32[20] @2:1\n"
+	    "  %%xf = ptr_add %%xb, %%f : *mut f32[20] @2:1\n"
+	    "  %%xi = ptr_add %%xf, %%i : *mut f32[20] @2:1\n"
+	    "  %%turn = select %%odd, %%xf, %%xb : *mut f32[20] @2:1\n"
+	    "  %%ys = ptr_add %%yb, %%i : *mut f32[20] @2:1\n"
+	    "  %%both = select %%odd, %%xf, %%yb : *mut f32[20] @2:1\n"
+	    "%s @4:2\n"
+	    "}\n",
+	    (long long)far, on, use);
+	Buffer b[] = {*x, *y};
+	return run_with((PlanOptions){.sanitize = sanitizes}, text, b, 2, 1);
+}
+
+/* Blocks of neighbours, pointers in any order, several buffers at once, single ones; read, written and updated. */
+static void
+pointers_are_held_to_buffers(void **state)
+{
+	static const char *const use[] = {
+	    "  %v = load %xi : f32[20] @4:2\n  store %ys, %v", "  %v = load %xi, %m : f32[20] @4:2\n  store %ys, %v", "  store %xi, %one", "  store %xi, %one, %m",
+	    "  %v = load %turn : f32[20] @4:2\n  store %ys, %v", "  %v = load %turn, %m : f32[20] @4:2\n  store %ys, %v", "  store %turn, %one, %m",
+	    "  %v = load %both : f32[20] @4:2\n  store %ys, %v", "  store %both, %one",
+	    "  %v = atomic_ptr %xi, %one {fn = \"add\"} : f32[20]",
+	    "  %v = atomic_ptr %turn, %one, %m {fn = \"add\", masked = true} : f32[20]",
+	};
+	static const int64_t far[] = {41, -1, 1000, INT64_C(1) << 40, -(INT64_C(1) << 40), INT64_MAX / 4, INT64_MIN / 4};
+	float memory[120] = {0};
+	Buffer x = pointer_to(memory, 40 * 4), y = pointer_to(memory + 80, 40 * 4), none = pointer_to(NULL, 0);
+
+	for (int i = 0; i < LEN(use) * 2; i++) {
+		bool sanitizes = i % 2, masked = strstr(use[i / 2], "%m") != NULL;
+		expect_fault(run_far(sanitizes, 20, 20, use[i / 2], &x, &y), FAULT_NONE, 0, 0, NULL, 0);
+		for (int k = 0; k < LEN(far); k++) {
+			Fault f = run_far(sanitizes, far[k], 20, use[i / 2], &x, &y);
+			bool block = strstr(use[i / 2], "%xi") && far[k] == -1; /* %xi: the element after that is inside */
+			expect_fault(f, FAULT_BOUNDS, 4, 0, "x", block ? -1 : far[k]);
+			if (masked)
+				expect_fault(run_far(sanitizes, far[k], 0, use[i / 2], &x, &y), FAULT_NONE, 0, 0, NULL, 0);
+		}
+		Fault f = run_far(sanitizes, 0, 20, use[i / 2], &none, &y);
+		expect_fault(f, FAULT_BOUNDS, 4, 0, "x", 0);
+		assert_non_null(strstr(f.text, "its buffer is empty"));
+	}
 }
 
 static void
@@ -196,7 +268,7 @@ overlapping_buffers_share_their_shadow(void **state)
 {
 	float memory[16] = {0};
 	Buffer x = pointer_to(memory, 8 * 4), y = pointer_to(memory + 4, 8 * 4);
-	Fault f = run_pointers(0, &x, &y, 2);
+	Fault f = run_pointers(true, 0, &x, &y, 2);
 
 	/* Program 0 stores y[0 .. 3], which is x[4 .. 7], which program 1 reads. */
 	expect_fault(f, FAULT_RACE, 4, 1, "x", 4);
@@ -325,6 +397,7 @@ main(void)
 		cmocka_unit_test(atomics_do_not_race),
 		cmocka_unit_test(unwritten_output_is_read),
 		cmocka_unit_test(pointer_leaves_its_buffer),
+		cmocka_unit_test(pointers_are_held_to_buffers),
 		cmocka_unit_test(overlapping_buffers_share_their_shadow),
 		cmocka_unit_test(packed_neighbours_share_a_byte),
 		cmocka_unit_test(threads_race),

@@ -17,8 +17,8 @@ typedef struct Shadow Shadow;
 typedef struct PlanArg {
 	void *data;                                     /* tensor: its first element; pointer: where it points */
 	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* tensor: extents and strides, in elements */
-	char *low;                                      /* bounds of the allocation that data lies in, */
-	char *high;                                     /* for --sanitize; NULL, NULL: unknown */
+	char *low;                                      /* bounds of the allocation that data lies in: pointers */
+	char *high;                                     /* are held to them; NULL, NULL and data not NULL: unknown */
 	bool filled;                                    /* an out tensor whose elements have a value before the launch */
 	int64_t i;                                      /* integer, bool or dim; floats as f64 in f */
 	double f;
@@ -42,7 +42,7 @@ typedef struct PlanOptions {
 typedef enum FaultKind {
 	FAULT_NONE,
 	FAULT_ASSERT,                                   /* assert(...) was false */
-	FAULT_BOUNDS,                                   /* sanitize: a pointer left its buffer */
+	FAULT_BOUNDS,                                   /* a pointer left its buffer */
 	FAULT_RACE,                                     /* sanitize: two programs met in one place, one of them storing */
 	FAULT_UNINIT,                                   /* sanitize: an out or scratch tensor was read before written */
 	FAULT_MEMORY,                                   /* no memory for the scratch block; text says how much */

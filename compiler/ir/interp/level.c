@@ -22,7 +22,8 @@
 	LoopFn loop_streaming_##level(OpKind kind, DType t);                                       \
 	void loop_point_##level(uint64_t *out, const uint64_t *at, const void *index, DType t,     \
 	    unsigned scalar, uint64_t size, int64_t n);                                            \
-	bool loop_neighbours_##level(const uint64_t *at, uint64_t step, int64_t n);
+	bool loop_neighbours_##level(const uint64_t *at, uint64_t step, int64_t n);                \
+	void loop_range_##level(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most);
 #define LOOPS(level)                                                                               \
 	{                                                                                          \
 		loop_integer_##level, loop_real_##level, loop_math_##level, loop_select_##level,   \
@@ -30,7 +31,7 @@
 		loop_widen_##level, loop_narrow_##level, loop_rows_##level,                        \
 		loop_columns_##level, loop_dot_##level, loop_philox_##level, loop_tf32_##level,    \
 		loop_fill_##level, loop_stream_##level, loop_streaming_##level, loop_point_##level, \
-		loop_neighbours_##level                                                            \
+		loop_neighbours_##level, loop_range_##level                                        \
 	}
 
 DECLARE(base)

@@ -74,6 +74,7 @@ typedef struct Loops {
 	void (*point)(uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, uint64_t size,
 	    int64_t n);
 	bool (*neighbours)(const uint64_t *at, uint64_t step, int64_t n);
+	void (*range)(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most);
 } Loops;
 
 extern const Loops loops_at[CPU_LEVELS];

@@ -1,10 +1,11 @@
-/* Arithmetic on tiles of pointers, which are 64-bit words: pointer plus distance, and whether a tile of them
- * names neighbours, so that a load or store is one block. */
+/* Arithmetic on tiles of pointers, which are 64-bit words: pointer plus distance, whether a tile of them names
+ * neighbours, so that a load or store is one block, and the least and the greatest of them. */
 #include "ir/interp/loops.h"
 
 void LEVEL(loop_point)(uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, uint64_t size,
     int64_t n);
 bool LEVEL(loop_neighbours)(const uint64_t *at, uint64_t step, int64_t n);
+void LEVEL(loop_range)(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most);
 
 /* An operand is one for all or one each; a loop for each case, since a stride that varies is not vectorised. */
 #define POINT(T)                                                                                   \
@@ -47,4 +48,26 @@ LEVEL(loop_neighbours)(const uint64_t *at, uint64_t step, int64_t n)
 	LOOP for (int64_t i = 1; i < n; i++)
 		broken |= at[i] - at[i - 1] - step;
 	return broken == 0;
+}
+
+/* Of those whose mask is not 0 (NULL: of all); with none of them, *least is above *most. */
+void
+LEVEL(loop_range)(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	if (!mask) {
+		LOOP for (int64_t i = 0; i < n; i++) {
+			low = at[i] < low ? at[i] : low;
+			high = at[i] > high ? at[i] : high;
+		}
+	} else {
+		LOOP for (int64_t i = 0; i < n; i++) {
+			uint64_t off = (uint64_t)(mask[i] != 0) - 1, up = at[i] | off, down = at[i] & ~off;
+			low = up < low ? up : low;
+			high = down > high ? down : high;
+		}
+	}
+	*least = low;
+	*most = high;
 }

@@ -185,8 +185,7 @@ plan_open(Func *f, const PlanOptions *opt, const char **why)
 	p->info = NEW_ARRAY(mem, ValueInfo, f->nvalues);
 	for (int i = 0; i < f->nvalues; i++)
 		p->info[i].web = -1;
-	if (p->opt.sanitize)
-		provenance_find(p);
+	provenance_find(p);
 	homes_find(p);
 	schedule_make(p);
 	slots_assign(p);

@@ -311,7 +311,10 @@ void provenance_find(Plan *p);
 typedef enum ShadowUse { SHADOW_READ, SHADOW_WRITE, SHADOW_ATOMIC } ShadowUse;
 /* The step is about to use the element of tensor parameter `param` that lies `at` elements from its first. */
 bool shadow_tensor(Worker *w, const Step *s, int param, int64_t at, ShadowUse use);
-/* … or `size` bytes through a pointer that comes from the parameters `from`. */
+/* … or `size` bytes through a pointer that comes from the parameters `from`: held to their buffers, without shadow memory
+ * too.  False: it leaves them. */
 bool shadow_pointer(Worker *w, const Step *s, uint64_t from, const void *at, int size, ShadowUse use);
+/* May parameter i hold what such pointers point at?  An address made from integers may be of a tensor too. */
+bool pointer_may_be_of(const Func *f, uint64_t from, int i);
 
 #endif

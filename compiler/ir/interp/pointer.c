@@ -1,4 +1,9 @@
-/* Loads and stores through tiles of pointers, and atomics through them. */
+/* Loads and stores through tiles of pointers, and atomics through them.
+ *
+ * A pointer may be anything, so each access is held to the buffers of the parameters that its pointers come from before
+ * memory is touched.  The least and the greatest pointer of a tile decide that, of neighbours the first and the last;
+ * only where no one buffer holds all is each pointer looked at, to find the one that strays or because the tile mixes
+ * buffers. */
 #include "ir/interp/loops.h"
 #include "ir/interp/plan.h"
 
@@ -10,16 +15,51 @@ typedef struct PointerStep {
 	bool masked, has_other;
 	int size;
 	uint64_t from;                                  /* parameters that the pointers may come from */
+	int *buffer, nbuffers;                          /* the same as indices */
 	Atomic *atomic;
 } PointerStep;
 
 static bool
-check_pointers(Worker *w, const PointerStep *s, const char *const *at, const uint8_t *mask, int64_t n, ShadowUse use)
+check_each(Worker *w, const PointerStep *s, const char *const *at, const uint8_t *mask, int64_t n, ShadowUse use)
 {
-	for (int64_t i = 0; w->shadow && i < n; i++)
+	for (int64_t i = 0; i < n; i++)
 		if ((!mask || mask[i]) && !shadow_pointer(w, &s->step, s->from, at[i], s->size, use))
 			return false;
 	return true;
+}
+
+/* Does one buffer hold the elements at these addresses and between them? */
+static bool
+one_holds(const Worker *w, const PointerStep *s, uint64_t least, uint64_t most)
+{
+	for (int i = 0; i < s->nbuffers; i++) {
+		const PlanArg *arg = &w->args[s->buffer[i]];
+		uint64_t low = (uintptr_t)arg->low, high = (uintptr_t)arg->high;
+		if ((!arg->low && arg->data) || (least >= low && most <= high && high - most >= (uint64_t)s->size))
+			return true;
+	}
+	return false;
+}
+
+static bool
+check_pointers(Worker *w, const PointerStep *s, const char *const *at, const uint8_t *mask, int64_t n, ShadowUse use)
+{
+	uint64_t least = (uintptr_t)at[0], most = least;
+
+	if (w->shadow)
+		return check_each(w, s, at, mask, n, use);
+	if (n > 1 || mask)
+		loops_at[w->plan->cpu].range((const uint64_t *)at, mask, n, &least, &most);
+	return least > most || one_holds(w, s, least, most) || check_each(w, s, at, mask, n, use);
+}
+
+/* The same of the first n, which are neighbours and all touched. */
+static bool
+check_block(Worker *w, const PointerStep *s, const char *const *at, int64_t n, ShadowUse use)
+{
+	bool holds = !w->shadow && (n == 0 || one_holds(w, s, (uintptr_t)at[0], (uintptr_t)at[n - 1]));
+
+	return holds || check_each(w, s, at, NULL, n, use);
 }
 
 /* Masked loads of n elements; the plain case is the one without a branch. */
@@ -99,12 +139,14 @@ run_load(Worker *w, const Step *step)
 	char *out = w->reg[s->out.reg];
 	int64_t n = type_count(s->out.type), on;
 
-	if (!check_pointers(w, s, at, mask, n, SHADOW_READ))
-		return false;
 	if (!is_one_block(w, at, mask, n, s->size, &on)) {
+		if (!check_pointers(w, s, at, mask, n, SHADOW_READ))
+			return false;
 		load_all(s->size, out, at, mask, other, n);
 		return true;
 	}
+	if (!check_block(w, s, at, on, SHADOW_READ))
+		return false;
 	memcpy(out, at[0], (size_t)(on * s->size));
 	if (other)
 		memcpy(out + on * s->size, other + on * s->size, (size_t)((n - on) * s->size));
@@ -122,9 +164,11 @@ run_store(Worker *w, const Step *step)
 	const char *x = home_at(w, &s->x);
 	int64_t n = type_count(s->at.type), on;
 
-	if (!check_pointers(w, s, (const char *const *)at, mask, n, SHADOW_WRITE))
+	bool block = is_one_block(w, (const char *const *)at, mask, n, s->size, &on);
+	if (!(block ? check_block(w, s, (const char *const *)at, on, SHADOW_WRITE)
+	            : check_pointers(w, s, (const char *const *)at, mask, n, SHADOW_WRITE)))
 		return false;
-	if (is_one_block(w, (const char *const *)at, mask, n, s->size, &on))
+	if (block)
 		memcpy(at[0], x, (size_t)(on * s->size));
 	else
 		store_all(s->size, x, at, mask, n);
@@ -141,12 +185,12 @@ run_atomic(Worker *w, const Step *step)
 	char *old = w->reg[s->out.reg];
 	int64_t n = type_count(s->at.type);
 
+	if (!check_pointers(w, s, (const char *const *)at, mask, n, SHADOW_ATOMIC))
+		return false;
 	memset(old, 0, (size_t)(n * s->size));
 	for (int64_t i = 0; i < n; i++) {
 		if (mask && !mask[i])
 			continue;
-		if (w->shadow && !shadow_pointer(w, step, s->from, at[i], s->size, SHADOW_ATOMIC))
-			return false;
 		atomic_run(s->atomic, at[i], x + i * s->size, y + i * s->size, old + i * s->size);
 	}
 	return true;
@@ -161,6 +205,10 @@ pointer_emit(Plan *p, const Op *op)
 
 	s->at = value_home(p, op->in[0]);
 	s->from = value_info(p, op->in[0])->origin;
+	s->buffer = NEW_ARRAY(p->mem, int, p->func->nparam);
+	for (int i = 0; i < p->func->nparam; i++)
+		if (pointer_may_be_of(p->func, s->from, i))
+			s->buffer[s->nbuffers++] = i;
 	s->size = dtype_tile_size(op->in[0]->type->elem);
 	s->masked = op->kind == OP_LOAD ? op->nin > 1 : op->kind == OP_STORE ? op->nin > 2 : op_bool(op, "masked");
 	if (s->masked)

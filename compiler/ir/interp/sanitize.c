@@ -12,7 +12,8 @@
  * least one sees the other.
  *
  * Tensor accesses cannot leave their tensor.  Pointers can: they are held to the buffers of the parameters that
- * they come from (provenance.c).  Cells of `out` and scratch tensors that nobody wrote must not be read. */
+ * they come from (provenance.c), and are so without shadow memory too (pointer.c).  Cells of `out` and scratch
+ * tensors that nothing wrote must not be read. */
 #include "ir/interp/plan.h"
 
 #include <inttypes.h>
@@ -339,6 +340,14 @@ shadow_tensor(Worker *w, const Step *s, int param, int64_t at, ShadowUse use)
 	return use_bytes(w, &u, (const char *)w->args[param].data + byte, dtype_is_packed(t) ? 1 : dtype_tile_size(t));
 }
 
+bool
+pointer_may_be_of(const Func *f, uint64_t from, int i)
+{
+	if (from == 0 || from == UINT64_MAX) /* where they come from is not known */
+		return f->param[i].kind == PARAM_POINTER || f->param[i].kind == PARAM_TENSOR;
+	return f->param[i].kind == PARAM_POINTER && i < 63 && (from >> i & 1);
+}
+
 /* The first parameter that the pointers may come from, for the report; the one whose buffer holds them if any. */
 static int
 param_of_pointer(const Worker *w, uint64_t from, const char *at, int size, bool *inside)
@@ -349,13 +358,11 @@ param_of_pointer(const Worker *w, uint64_t from, const char *at, int size, bool 
 	*inside = false;
 	for (int i = 0; i < f->nparam; i++) {
 		const PlanArg *arg = &w->args[i];
-		bool may = from == UINT64_MAX || (i < 63 && (from >> i & 1));
-		bool known = f->param[i].kind == PARAM_POINTER || (from == UINT64_MAX && f->param[i].kind == PARAM_TENSOR);
-		if (!may || !known)
+		if (!pointer_may_be_of(f, from, i))
 			continue;
 		if (first < 0)
 			first = i;
-		if (!arg->low || (at >= arg->low && at + size <= arg->high)) {
+		if ((!arg->low && arg->data) || (at >= arg->low && at <= arg->high && size <= arg->high - at)) {
 			*inside = true;
 			return i;
 		}
@@ -363,27 +370,45 @@ param_of_pointer(const Worker *w, uint64_t from, const char *at, int size, bool 
 	return first;
 }
 
+/* No parameter has memory that the pointer may be of. */
+static bool
+lost(Worker *w, const Step *s, ShadowUse use)
+{
+	char me[80];
+	int64_t mine[MAX_AXES];
+
+	program_text(w, w->linear, mine, me);
+	return fault_at(w, s->op, FAULT_BOUNDS, "program %s %s memory of no parameter through a pointer", me,
+	    use_text(use));
+}
+
+static bool
+strays(Worker *w, const Use *u, const PlanArg *arg, int size)
+{
+	char me[80], holds[80] = "is empty";
+	int64_t mine[MAX_AXES], from = (arg->low - (char *)arg->data) / size, to = (arg->high - (char *)arg->data) / size;
+
+	program_text(w, w->linear, mine, me);
+	if (from < to)
+		snprintf(holds, sizeof holds, "holds elements %" PRId64 " to %" PRId64, from, to - 1);
+	fault_at(w, u->step->op, FAULT_BOUNDS, "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer %s",
+	    me, use_text(u->kind), u->element, w->plan->func->param[u->param].name, holds);
+	name_param(w, u);
+	return false;
+}
+
 bool
 shadow_pointer(Worker *w, const Step *s, uint64_t from, const void *at, int size, ShadowUse use)
 {
 	bool inside;
 	int param = param_of_pointer(w, from, at, size, &inside);
-	char me[80];
-	int64_t mine[MAX_AXES];
 
 	if (param < 0)
-		return true;
+		return lost(w, s, use);
 	const PlanArg *arg = &w->args[param];
-	Use u = {s, use, param, ((const char *)at - (const char *)arg->data) / size};
+	int64_t byte = (int64_t)((uintptr_t)at - (uintptr_t)arg->data);
+	Use u = {s, use, param, byte / size - (byte % size < 0)};
 	if (inside)
-		return use_bytes(w, &u, at, size);
-	program_text(w, w->linear, mine, me);
-	int64_t held = (arg->high - (char *)arg->data) / size;
-	fault_at(w, s->op, FAULT_BOUNDS,
-	    "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer holds elements %" PRId64
-	    " to %" PRId64,
-	    me, use_text(use), u.element, w->plan->func->param[param].name,
-	    ((char *)arg->low - (char *)arg->data) / size, held - 1);
-	name_param(w, &u);
-	return false;
+		return !w->shadow || use_bytes(w, &u, at, size);
+	return strays(w, &u, arg, size);
 }
