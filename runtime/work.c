@@ -72,7 +72,7 @@ apply(OpKind kind, int64_t a, int64_t b, int64_t *out)
 	case OP_DIV: *out = a / b; return true;
 	case OP_REM: *out = a % b; return true;
 	case OP_FLOORDIV: *out = floor_div(a, b); return true;
-	case OP_CDIV: *out = -floor_div(-a, b); return a != INT64_MIN;
+	case OP_CDIV: *out = a == INT64_MIN ? 0 : -floor_div(-a, b); return a != INT64_MIN;
 	default: return false;
 	}
 }
