@@ -303,7 +303,7 @@ lower_scratch_bytes(const Op *op, const Target *t)
 {
 	switch (op->kind) {
 	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
-		return lower_move_scratch(op);
+		return lower_move_scratch(op, t);
 	case OP_DOT: case OP_DOT_SCALED:
 		return lower_dot_scratch(op, t);
 	case OP_REDUCE: case OP_REDUCE_FN:
@@ -311,7 +311,7 @@ lower_scratch_bytes(const Op *op, const Target *t)
 	case OP_SCAN: case OP_SCAN_FN:
 		return lower_scan_scratch(op);
 	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
-		return lower_order_scratch(op);
+		return lower_order_scratch(op, t);
 	case OP_SCATTER:
 		return lower_scatter_scratch(op);
 	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
@@ -326,6 +326,21 @@ lower_scratch_bytes(const Op *op, const Target *t)
 		return (op_info[op->kind].traits & ELEM) || op->kind == OP_PHILOX || op->kind == OP_INLINE_PTX
 		    ? operands_scratch(op) : 0;
 	}
+}
+
+int64_t
+lower_scratch_room(const Op *op, const Target *t)
+{
+	Block *body = op->home->func->body;
+	int64_t room = t->shared_bytes;
+	for (const Op *o = body->first; o; o = op_after(o, body)) {
+		const Type *type = o->nout ? o->out[0].type : NULL;
+		if (o->kind == OP_ALLOC)
+			room -= (dtype_bytes(type->elem, type_count(type)) * type->slots + 1023) / 1024 * 1024;
+		else if (o->kind == OP_MBARRIER)
+			room -= 1024;
+	}
+	return MAX(room, 0);
 }
 
 /* Until the passes have placed barriers, there is one before every op that uses scratch. */

@@ -212,13 +212,15 @@ int64_t lower_memory_scratch(const Op *op);
 int64_t lower_atomic_scratch(const Op *op);
 int64_t lower_shape_scratch(const Op *op);
 int64_t lower_copy_scratch(const Op *op);
-int64_t lower_move_scratch(const Op *op);
+int64_t lower_move_scratch(const Op *op, const Target *t);
 int64_t lower_reduce_scratch(const Op *op);
 int64_t lower_scan_scratch(const Op *op);
 int64_t lower_dot_scratch(const Op *op, const Target *t);
-int64_t lower_order_scratch(const Op *op);
+int64_t lower_order_scratch(const Op *op, const Target *t);
 int64_t lower_scatter_scratch(const Op *op);
 int64_t lower_scratch_bytes(const Op *op, const Target *t);
+/* Bytes of shared memory that the function's buffers leave to an op's scratch. */
+int64_t lower_scratch_room(const Op *op, const Target *t);
 
 /* The whole function; the emitter has the kernel when it returns.  False after errors in l->cx. */
 bool lower_func(Func *f, const Target *t, Emitter *e, Arena *mem);

@@ -8,7 +8,8 @@
  *     flip                         a fixed exclusive or of registers and lanes
  *
  * Everything else goes through scratch: the operand stands there row by row, and after a barrier each register of the
- * result is read from where its element is. */
+ * result is read from where its element is.  A gather's operand that is more than there is room for stands there piece by
+ * piece, and each piece's elements are read. */
 #include "lower/fold.h"
 
 #include <string.h>
@@ -48,13 +49,19 @@ lower_row_strides(const Type *t)
 	return s;
 }
 
+static RegType
+memory_type(RegType t)
+{
+	return t == REG_PRED ? REG_I8 : t == REG_GLOBAL ? REG_I64 : t;
+}
+
 Reg
 lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant)
 {
 	int bytes = lower_type_bytes(type);
 	Reg v;
-	EmitAccess a = {.space = SPACE_SHARED, .type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type,
-		.n = 1, .base = base, .offset = offset, .constant = constant, .align = bytes};
+	EmitAccess a = {.space = SPACE_SHARED, .type = memory_type(type), .n = 1, .base = base, .offset = offset,
+		.constant = constant, .align = bytes};
 	l->e->load(l->e, &a, &v);
 	return lower_from_memory(l, type, v);
 }
@@ -323,29 +330,111 @@ lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside)
 	return is_wide ? lower_as(l, CAST_TRUNC, REG_I32, index) : index;
 }
 
+/* Bytes of a gather's operand that stand in scratch at once: all, or a power of two. */
+static int64_t
+gather_bytes(const Op *op, const Target *t)
+{
+	enum { NEIGHBOURS = 4096 };                     /* small scratch that may stand beside it (pass smem) */
+	int64_t all = tile_bytes(op->in[0]), room = lower_scratch_room(op, t), piece = all;
+	if (all <= room)
+		return all;
+	while (piece > room - NEIGHBOURS && piece > 64)
+		piece /= 2;
+	return piece;
+}
+
+/* An access of an element, if it is of that piece: its offset in the whole tile becomes the one in the piece. */
+static Reg
+within_piece(Lower *l, EmitAccess *a, int64_t bytes, int64_t piece)
+{
+	if (a->constant)
+		a->offset = lower_op2(l, EMIT_ADD, a->offset, lower_i32(l, a->constant));
+	Reg number = lower_op2(l, EMIT_LSHR, a->offset, lower_i32(l, log2_of(bytes)));
+	a->offset = lower_op2(l, EMIT_AND, a->offset, lower_i32(l, bytes - 1));
+	a->constant = 0;
+	return lower_op2(l, EMIT_EQ, number, lower_i32(l, piece));
+}
+
+static EmitAccess
+element_access(Reg base, RegType type, Reg offset, int64_t constant)
+{
+	return (EmitAccess){.space = SPACE_SHARED, .type = memory_type(type), .n = 1, .base = base, .offset = offset,
+		.constant = constant, .align = lower_type_bytes(type)};
+}
+
+static void
+stage_piece(Lower *l, const Op *op, Reg base, int64_t bytes, int64_t piece)
+{
+	const Value *v = op->in[0];
+	RegType type = lower_type(v->type);
+	LowerStrides s = lower_row_strides(v->type);
+	uint64_t repeats = layout_free_bits(v->layout, IN_REGISTER);
+	Reg first = lower_is_first_holder(l, v->layout);
+	for (int r = 0; r < lower_count(v); r++) {
+		int64_t constant;
+		if ((uint64_t)r & repeats)
+			continue;
+		Reg at = lower_element_offset(l, &s, v->layout, r, &constant);
+		EmitAccess a = element_access(base, type, at, constant);
+		a.mask = lower_both(l, first, within_piece(l, &a, bytes, piece));
+		Reg x = lower_to_memory(l, type, lower_regs(l, v)[r]);
+		l->e->store(l->e, &a, &x);
+	}
+}
+
+/* The elements at byte offsets at[] and constant[] of operand 0 to out[], which hold something. */
+static void
+gather_by_pieces(Lower *l, Op *op, const Reg *at, const int64_t *constant, Reg *out)
+{
+	const Value *v = &op->out[0];
+	RegType type = lower_type(v->type);
+	int64_t bytes = gather_bytes(op, l->t), n = tile_bytes(op->in[0]) / bytes;
+	for (int64_t piece = 0; piece < n; piece++) {
+		Reg base = lower_scratch(l, op);
+		stage_piece(l, op, base, bytes, piece);
+		lower_barrier(l);
+		for (int r = 0; r < lower_count(v); r++) {
+			Reg x;
+			EmitAccess a = element_access(base, type, at[r], constant[r]);
+			Reg is = within_piece(l, &a, bytes, piece);
+			l->e->load(l->e, &a, &x);
+			out[r] = lower_op3(l, EMIT_SELECT, is, lower_from_memory(l, type, x), out[r]);
+		}
+	}
+}
+
 static void
 lower_gather(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
 	const Type *t = op->in[0]->type;
 	RegType type = lower_type(v->type);
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)op_int(op, "axis", 0), n = lower_count(v);
 	const Reg *index = lower_operand(l, op, 1, v->layout);
-	Reg base = stage(l, op), *out = lower_new(l, v);
+	bool whole = gather_bytes(op, l->t) == tile_bytes(op->in[0]);
+	Reg base = whole ? stage(l, op) : 0, *out = lower_new(l, v);
+	Reg *is = NEW_ARRAY(l->mem, Reg, n), *offset = NEW_ARRAY(l->mem, Reg, n);
+	int64_t *constant = NEW_ARRAY(l->mem, int64_t, n);
 	LowerStrides s = lower_row_strides(t);
 	bool is_float = type == REG_F16 || type == REG_BF16 || type == REG_F32 || type == REG_F64;
 	Reg zero = is_float ? l->e->float_const(l->e, type, 0) : l->e->int_const(l->e, type, 0);
 	int shift = s.shift[axis];
 	s.shift[axis] = -1;
-	for (int r = 0; r < lower_count(v); r++) {
-		int64_t constant;
-		Reg inside, at = lower_element_offset(l, &s, v->layout, r, &constant);
-		Reg i = lower_bounded_index(l, op->in[1]->type->elem, index[r], t->extent[axis], &inside);
+	for (int r = 0; r < n; r++) {
+		Reg at = lower_element_offset(l, &s, v->layout, r, &constant[r]);
+		Reg i = lower_bounded_index(l, op->in[1]->type->elem, index[r], t->extent[axis], &is[r]);
 		i = lower_op2(l, EMIT_UMIN, i, lower_i32(l, t->extent[axis] - 1));
 		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)s.bytes << shift));
-		at = lower_op2(l, EMIT_ADD, at, i);
-		out[r] = lower_op3(l, EMIT_SELECT, inside, lower_read_element(l, base, type, at, constant), zero);
+		offset[r] = lower_op2(l, EMIT_ADD, at, i);
+		out[r] = whole ? lower_read_element(l, base, type, offset[r], constant[r]) : zero;
+		if (whole)
+			out[r] = lower_op3(l, EMIT_SELECT, is[r], out[r], zero);
 	}
+	if (whole)
+		return;
+	gather_by_pieces(l, op, offset, constant, out);
+	for (int r = 0; r < n; r++)
+		out[r] = lower_op3(l, EMIT_SELECT, is[r], out[r], zero);
 }
 
 void
@@ -372,7 +461,7 @@ operands_bytes(const Op *op, const Layout *want)
 }
 
 int64_t
-lower_move_scratch(const Op *op)
+lower_move_scratch(const Op *op, const Target *t)
 {
 	const Layout *to = op->out[0].layout;
 	Layout want;
@@ -393,7 +482,7 @@ lower_move_scratch(const Op *op)
 	case OP_FLIP:
 		return flip_plan(op, &exchange) ? operands_bytes(op, to) : tile_bytes(&op->out[0]);
 	case OP_GATHER:
-		return MAX(tile_bytes(op->in[0]), lower_operand_bytes(op->in[1], to));
+		return MAX(gather_bytes(op, t), lower_operand_bytes(op->in[1], to));
 	default:
 		return tile_bytes(op->in[0]);
 	}

@@ -12,7 +12,8 @@
  * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two
  * elements stay, which are a bitonic run of k again.
  *
- * Threads with very many elements would take very much code: they sort in shared memory, in loops (order_loops.c).
+ * Threads with very many elements would take very much code: they sort in shared memory, in loops (order_loops.c), and
+ * what it has no room for by parts (order_parts.c).
  *
  * Counting is by atomic additions in shared memory. */
 #include "lower/order.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 
 static void
-sort_shape(Sort *s, const Op *op)
+sort_shape(Sort *s, const Op *op, const Target *t)
 {
 	int axis = (int)op_int(op, "axis", 0);
 	const Value *v = op->in[0];
@@ -35,6 +36,17 @@ sort_shape(Sort *s, const Op *op)
 	if (s->keeps_value)
 		s->type[s->n++] = lower_type(v->type);
 	s->repeats = layout_free_bits(&s->layout, IN_REGISTER);
+	s->threads = 1 << (s->layout.in[IN_LANE] + s->layout.in[IN_WARP]);
+	s->room = lower_scratch_room(op, t);
+}
+
+static int64_t
+state_bytes(const Sort *s)
+{
+	int64_t n = 0;
+	for (int k = 0; k < s->n; k++)
+		n += lower_type_bytes(s->type[k]);
+	return n;
 }
 
 /* ---- keys ---- */
@@ -175,18 +187,25 @@ exchange_registers(Sort *s, int j, int by)
 	}
 }
 
-/* The states of the threads across bit j, for all registers: by shuffles, or by a trip through scratch. */
+/* How many states of each thread there is room for at once. */
+static int
+trip_states(const Sort *s)
+{
+	return (int)MAX(MIN(s->room / (state_bytes(s) * s->threads), INT32_MAX), 1);
+}
+
+int64_t
+sort_trip_bytes(const Sort *s)
+{
+	int64_t all = INT64_C(1) << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
+	return state_bytes(s) * s->threads * MIN(trip_states(s), all);
+}
+
+/* n states through scratch, from the warp whose number differs in bit i. */
 static void
-states_across(Sort *s, int j, Reg (*out)[MOST_STATE])
+trip(const Sort *s, int i, Reg (*v)[MOST_STATE], int n, Reg (*out)[MOST_STATE])
 {
 	Lower *l = s->l;
-	int count = 1 << s->layout.in[IN_REGISTER], i = s->axis.bit[j], threads = l->warps * l->t->lanes;
-	if (s->axis.in[j] == IN_LANE) {
-		for (int r = 0; r < count; r++)
-			for (int k = 0; k < s->n && !((uint64_t)r & s->repeats); k++)
-				out[r][k] = lower_lane_xor(l, s->type[k], s->at[r][k], 1 << i);
-		return;
-	}
 	Reg base = lower_scratch(l, s->op);
 	Reg other = lower_op2(l, EMIT_XOR, l->thread, lower_i32(l, (int64_t)l->t->lanes << i));
 	for (int pass = 0; pass < 2; pass++) {
@@ -195,20 +214,49 @@ states_across(Sort *s, int j, Reg (*out)[MOST_STATE])
 			int bytes = lower_type_bytes(s->type[k]);
 			EmitAccess a = {.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes};
 			a.offset = lower_op2(l, EMIT_MUL, pass ? other : l->thread, lower_i32(l, bytes));
-			for (int r = 0; r < count; r++) {
-				if ((uint64_t)r & s->repeats)
-					continue;
+			for (int r = 0; r < n; r++) {
 				a.constant = at;
-				at += (int64_t)bytes * threads;
+				at += (int64_t)bytes * s->threads;
 				if (pass)
 					l->e->load(l->e, &a, &out[r][k]);
 				else
-					l->e->store(l->e, &a, &s->at[r][k]);
+					l->e->store(l->e, &a, &v[r][k]);
 			}
 		}
 		if (pass == 0)
 			lower_barrier(l);
 	}
+}
+
+void
+sort_across(const Sort *s, InDim in, int i, Reg (*v)[MOST_STATE], int n, Reg (*out)[MOST_STATE])
+{
+	Lower *l = s->l;
+	if (in == IN_LANE) {
+		for (int r = 0; r < n; r++)
+			for (int k = 0; k < s->n; k++)
+				out[r][k] = lower_lane_xor(l, s->type[k], v[r][k], 1 << i);
+		return;
+	}
+	for (int from = 0, most = trip_states(s); from < n; from += most)
+		trip(s, i, v + from, MIN(most, n - from), out + from);
+}
+
+/* The states of the threads across bit j, for all registers. */
+static void
+states_across(Sort *s, int j, Reg (*out)[MOST_STATE])
+{
+	int count = 1 << s->layout.in[IN_REGISTER], n = 0;
+	Reg (*v)[MOST_STATE] = arena_alloc(s->l->mem, sizeof *v * (size_t)count);
+	Reg (*got)[MOST_STATE] = arena_alloc(s->l->mem, sizeof *got * (size_t)count);
+	for (int r = 0; r < count; r++)
+		if (!((uint64_t)r & s->repeats))
+			memcpy(v[n++], s->at[r], sizeof *v);
+	sort_across(s, s->axis.in[j], s->axis.bit[j], v, n, got);
+	n = 0;
+	for (int r = 0; r < count; r++)
+		if (!((uint64_t)r & s->repeats))
+			memcpy(out[r], got[n++], sizeof *out);
 }
 
 static void
@@ -234,8 +282,8 @@ exchange_threads(Sort *s, int j, int by)
 	}
 }
 
-static void
-exchange(Sort *s, int j, int by)
+void
+sort_exchange(Sort *s, int j, int by)
 {
 	if (s->axis.in[j] == IN_REGISTER)
 		exchange_registers(s, j, by);
@@ -243,9 +291,8 @@ exchange(Sort *s, int j, int by)
 		exchange_threads(s, j, by);
 }
 
-/* Of each two elements across bit j the lesser stays, in both places. */
-static void
-keep_lesser(Sort *s, int j)
+void
+sort_keep_lesser(Sort *s, int j)
 {
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER], bit = 1 << s->axis.bit[j];
@@ -269,7 +316,7 @@ sort_runs(Sort *s, int to, int by)
 {
 	for (int run = 1; run <= to; run++)
 		for (int j = run - 1; j >= 0; j--)
-			exchange(s, j, run < to ? run : by);
+			sort_exchange(s, j, run < to ? run : by);
 }
 
 /* A result that no op uses and that did not go along. */
@@ -333,9 +380,9 @@ keep_best(Sort *s, int bits)
 	bit[n] = s->axis.n;
 	sort_runs(s, bits, bit[0]);
 	for (int i = 0; i < n; i++) {
-		keep_lesser(s, bit[i]);
+		sort_keep_lesser(s, bit[i]);
 		for (int j = bits - 1; j >= 0; j--)
-			exchange(s, j, bit[i + 1]);
+			sort_exchange(s, j, bit[i + 1]);
 	}
 }
 
@@ -347,45 +394,70 @@ result_layout(const Sort *s)
 	return layout_shorten(&s->layout, (int)op_int(s->op, "axis", 0), kept_bits(s->op));
 }
 
+typedef enum SortWay { SORT_REGISTERS, SORT_LOOPS, SORT_PARTS } SortWay;
+
+/* How it is done; s->layout is then as the parts want it. */
+static SortWay
+sort_way(Sort *s, int kept, SortParts *p)
+{
+	if (!sort_is_long(s, kept))
+		return SORT_REGISTERS;
+	bool fits = sort_part_bytes(s, INT64_C(1) << layout_out_bits(&s->layout)) <= s->room;
+	return fits || !sort_plan_parts(s, p) ? SORT_LOOPS : SORT_PARTS;
+}
+
 static void
 lower_sort(Lower *l, Op *op)
 {
 	Sort s;
-	sort_shape(&s, op);
+	SortParts parts;
+	sort_shape(&s, op, l->t);
 	s.l = l;
 	Layout result = result_layout(&s);
+	int kept = result.out[op_int(op, "axis", 0)];
 	enter(&s, lower_operand(l, op, 0, &s.layout));
-	if (sort_is_long(&s, result.out[op_int(op, "axis", 0)]))
+	SortWay way = sort_way(&s, kept, &parts);
+	if (way == SORT_PARTS)
+		result = sort_by_parts(&s, &parts, kept);
+	else if (way == SORT_LOOPS)
 		sort_by_loops(&s, &result);
 	else if (op->kind == OP_SORT)
 		sort_runs(&s, s.axis.n, s.axis.n);
 	else
-		keep_best(&s, kept_bits(op));
+		keep_best(&s, kept);
 	for (int k = 0; k < op->nout; k++)
 		leave(&s, &op->out[k], &result, k == 1);
 }
 
 static int64_t
-sort_scratch(const Op *op)
+network_bytes(const Sort *s)
+{
+	bool trips = false;
+	for (int i = 0; i < s->axis.n; i++)
+		trips |= s->axis.in[i] == IN_WARP;
+	return trips ? sort_trip_bytes(s) : 0;
+}
+
+static int64_t
+sort_scratch(const Op *op, const Target *t)
 {
 	Sort s;
-	int64_t state = 0, most;
-	sort_shape(&s, op);
+	SortParts parts;
+	sort_shape(&s, op, t);
 	Layout result = result_layout(&s);
-	most = lower_operand_bytes(op->in[0], &s.layout);
-	for (int k = 0; k < s.n; k++)
-		state += lower_type_bytes(s.type[k]);
-	bool trips = false;
-	for (int i = 0; i < s.axis.n; i++)
-		trips |= s.axis.in[i] == IN_WARP;
-	int regs = s.layout.in[IN_REGISTER] - __builtin_popcountll(s.repeats);
-	if (sort_is_long(&s, result.out[op_int(op, "axis", 0)]))
-		most = MAX(most, sort_loops_bytes(&s));
-	else if (trips)
-		most = MAX(most, state << (regs + s.layout.in[IN_LANE] + s.layout.in[IN_WARP]));
+	int64_t most = lower_operand_bytes(op->in[0], &s.layout), own;
+	SortWay way = sort_way(&s, result.out[op_int(op, "axis", 0)], &parts);
+	if (way == SORT_PARTS)
+		own = sort_parts_bytes(&s, &parts);
+	else if (way == SORT_LOOPS)
+		own = sort_part_bytes(&s, INT64_C(1) << layout_out_bits(&s.layout));
+	else
+		own = network_bytes(&s);
+	if (op->kind == OP_TOPK)
+		result = result_layout(&s);             /* parts leave it in another */
 	for (int k = 0; k < op->nout; k++)
 		most = MAX(most, lower_to_layout_bytes(&result, op->out[k].layout, lower_type(op->out[k].type)));
-	return most;
+	return MAX(most, own);
 }
 
 /* ---- counting ---- */
@@ -448,7 +520,7 @@ lower_order(Lower *l, Op *op)
 }
 
 int64_t
-lower_order_scratch(const Op *op)
+lower_order_scratch(const Op *op, const Target *t)
 {
-	return op->kind == OP_HISTOGRAM ? op->out[0].type->extent[0] * 4 : sort_scratch(op);
+	return op->kind == OP_HISTOGRAM ? op->out[0].type->extent[0] * 4 : sort_scratch(op, t);
 }

@@ -44,9 +44,9 @@ part_at(const Sort *s, int k, int64_t count)
 }
 
 int64_t
-sort_loops_bytes(const Sort *s)
+sort_part_bytes(const Sort *s, int64_t count)
 {
-	return part_at(s, s->n, INT64_C(1) << layout_out_bits(&s->layout));
+	return part_at(s, s->n, count);
 }
 
 /* The axis fastest, then the others. */
@@ -65,8 +65,8 @@ strides(const Sort *s, int bytes)
 	return r;
 }
 
-static EmitAccess
-access_at(const Sort *s, int k, Reg base, int64_t count)
+EmitAccess
+sort_access(const Sort *s, int k, Reg base, int64_t count)
 {
 	int bytes = lower_type_bytes(s->type[k]);
 	return (EmitAccess){.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes,
@@ -82,7 +82,7 @@ move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
 		for (int k = 0; k < s->n && !((uint64_t)r & s->repeats); k++) {
 			LowerStrides by = strides(s, lower_type_bytes(s->type[k]));
-			EmitAccess a = access_at(s, k, base, count);
+			EmitAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			a.offset = lower_element_offset(l, &by, layout, r, &constant);
 			a.constant += constant;
@@ -99,7 +99,7 @@ move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool
 {
 	Lower *l = s->l;
 	for (int k = 0; k < s->n; k++) {
-		EmitAccess a = access_at(s, k, base, count);
+		EmitAccess a = sort_access(s, k, base, count);
 		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, lower_type_bytes(s->type[k])));
 		if (store)
 			l->e->store(l->e, &a, &state[k]);
@@ -108,9 +108,9 @@ move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool
 	}
 }
 
-/* Pair p of those 2^j apart in runs of 2^run. */
+/* Pair p of those 2^j apart in runs of 2^run, in lines of 2^line. */
 static void
-exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j)
+exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j, int line, bool line_falls)
 {
 	Lower *l = s->l;
 	Reg one = lower_i32(l, 1), apart = lower_op2(l, EMIT_SHL, one, j), a[MOST_STATE], b[MOST_STATE], x[MOST_STATE];
@@ -118,7 +118,9 @@ exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j)
 	Reg first = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_XOR, p, low), one);
 	first = lower_op2(l, EMIT_OR, first, low);
 	Reg second = lower_op2(l, EMIT_OR, first, apart);
-	Reg place = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << s->axis.n) - 1));
+	Reg place = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << line) - 1));
+	if (line_falls)
+		place = lower_op2(l, EMIT_OR, place, lower_i32(l, INT64_C(1) << line));
 	Reg falls = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, place, run), one);
 	move_state(s, base, count, first, a, false);
 	move_state(s, base, count, second, b, false);
@@ -130,22 +132,29 @@ exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j)
 }
 
 void
-sort_by_loops(Sort *s, const Layout *result)
+sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls)
 {
 	Lower *l = s->l;
 	Emitter *e = l->e;
-	int64_t count = INT64_C(1) << layout_out_bits(&s->layout);
-	Reg base = lower_scratch(l, s->op), zero = lower_i32(l, 0), one = lower_i32(l, 1);
-	move_states(s, &s->layout, base, count, false);
-	Reg run = e->loop_begin(e, one, lower_i32(l, s->axis.n + 1), one, NULL, NULL, 0);
+	Reg zero = lower_i32(l, 0), one = lower_i32(l, 1), from = first == 1 ? one : lower_i32(l, first);
+	Reg run = e->loop_begin(e, from, lower_i32(l, last + 1), one, NULL, NULL, 0);
 	Reg step = e->loop_begin(e, zero, run, one, NULL, NULL, 0);
 	Reg j = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SUB, run, step), one);
 	lower_barrier(l);
 	Reg p = e->loop_begin(e, l->thread, lower_i32(l, count / 2), lower_i32(l, l->warps * l->t->lanes), NULL, NULL, 0);
-	exchange_pair(s, base, count, p, run, j);
+	exchange_pair(s, base, count, p, run, j, last, falls);
 	e->loop_end(e, NULL, NULL, 0);
 	e->loop_end(e, NULL, NULL, 0);
 	e->loop_end(e, NULL, NULL, 0);
-	lower_barrier(l);
+}
+
+void
+sort_by_loops(Sort *s, const Layout *result)
+{
+	int64_t count = INT64_C(1) << layout_out_bits(&s->layout);
+	Reg base = lower_scratch(s->l, s->op);
+	move_states(s, &s->layout, base, count, false);
+	sort_network(s, base, count, 1, s->axis.n, false);
+	lower_barrier(s->l);
 	move_states(s, result, base, count, true);
 }

@@ -41,9 +41,9 @@ put_column(Text *out, bool first, uint64_t image, int cols)
 	text_printf(out, "%s[%d, %d]", first ? "" : ", ", (int)(image >> cols), (int)(image & ((UINT64_C(1) << cols) - 1)));
 }
 
-/* Layout #n of a tile [2^rows, 2^cols], or of rank 1 if rows is less than 0. */
+/* Layout #n of a tile [2^rows, 2^cols], or of rank 1 if rows is less than 0; `mixes`: a bit may move along both. */
 static void
-put_layout(Text *out, int n, int rows, int cols, uint64_t *seed)
+put_any_layout(Text *out, int n, int rows, int cols, uint64_t *seed, bool mixes)
 {
 	uint64_t image[16];
 	int total = MAX(rows, 0) + cols, used = 0;
@@ -55,7 +55,7 @@ put_layout(Text *out, int n, int rows, int cols, uint64_t *seed)
 		image[i] = image[k];
 		image[k] = t;
 	}
-	if (total > 1 && below(seed, 5) == 0)
+	if (mixes && total > 1 && below(seed, 5) == 0)
 		image[0] ^= image[1];                   /* still regular */
 	Text part[3] = {0};
 	for (int p = 0; p < 2; p++)
@@ -90,6 +90,12 @@ put_layout(Text *out, int n, int rows, int cols, uint64_t *seed)
 		text_close(&part[p]);
 }
 
+static void
+put_layout(Text *out, int n, int rows, int cols, uint64_t *seed)
+{
+	put_any_layout(out, n, rows, cols, seed, true);
+}
+
 typedef struct Case {
 	uint64_t seed;
 	DType t;
@@ -98,6 +104,7 @@ typedef struct Case {
 	int64_t x[MOST], y[MOST], z[MOST], want[MOST], want2[MOST];
 	uint8_t memory[5][MOST * 8];                    /* x, y, z, then two results */
 	DType out[2];
+	int room;                                       /* bytes of shared memory; 0: the target's */
 	Text text;
 } Case;
 
@@ -121,7 +128,7 @@ run(Case *c, int nparam, int nout, const int *count)
 {
 	static const char *const targets[] = {"sm_90a", "sm_75"};
 	Compile *cx = compile_open();
-	const Target *t = target_named(targets[c->seed & 1]);
+	Target t = *target_named(targets[c->seed & 1]);
 	uint64_t param[6];
 	SimtReport ran;
 	Module *m = module_parse(cx, source_text(cx, "test.tir", c->text.at, c->text.n));
@@ -133,7 +140,8 @@ run(Case *c, int nparam, int nout, const int *count)
 	for (int i = 0; i < nparam; i++)
 		param[i] = (uint64_t)(uintptr_t)c->memory[i < nparam - nout ? i : 3 + i - (nparam - nout)];
 	param[nparam] = 1;
-	if (!run_func(m->funcs.at[0], t, param, 1, &ran)) {
+	t.shared_bytes = c->room ? c->room : t.shared_bytes;
+	if (!run_func(m->funcs.at[0], &t, param, 1, &ran)) {
 		fprintf(stderr, "%s", c->text.at);
 		diag_print(cx, &report, 0, false);
 		fail_msg("%s\n%s", ran.text, report.at ? report.at : "");
@@ -152,7 +160,7 @@ run(Case *c, int nparam, int nout, const int *count)
 
 /* A case's shape and elements; text up to and with the layouts and parameter x: #0 in, #1 out (rank 2) or #2 (rank 1). */
 static void
-begin(Case *c, uint64_t seed, int most_value)
+begin_shape(Case *c, uint64_t seed, int most_value, int rows, int cols)
 {
 	static const DType types[] = {TY_I32, TY_I8, TY_U16, TY_I64, TY_F16, TY_F32, TY_F64, TY_U32};
 	memset(c, 0, sizeof *c);
@@ -161,16 +169,22 @@ begin(Case *c, uint64_t seed, int most_value)
 		next(&c->seed);
 	c->t = types[below(&c->seed, LEN(types))];
 	c->type = dtype_info[c->t].text;
-	c->rows = below(&c->seed, 5);
-	c->cols = 1 + below(&c->seed, 6);
+	c->rows = rows < 0 ? below(&c->seed, 5) : rows;
+	c->cols = cols < 0 ? 1 + below(&c->seed, 6) : cols;
 	c->axis = below(&c->seed, 2);
 	c->out[0] = c->out[1] = c->t;
 	for (int i = 0; i < 1 << (c->rows + c->cols); i++)
 		store(c->t, c->memory[0], i, c->x[i] = below(&c->seed, most_value));
 	text_put(&c->text, "facts(TYPED, LAYOUTS)\n");
-	put_layout(&c->text, 0, c->rows, c->cols, &c->seed);
+	put_any_layout(&c->text, 0, c->rows, c->cols, &c->seed, rows < 0);
 	put_layout(&c->text, 1, c->rows, c->cols, &c->seed);
 	put_layout(&c->text, 2, -1, c->axis ? c->rows : c->cols, &c->seed);
+}
+
+static void
+begin(Case *c, uint64_t seed, int most_value)
+{
+	begin_shape(c, seed, most_value, -1, -1);
 }
 
 /* Element j of line i along the axis. */
@@ -302,6 +316,27 @@ order_of(const void *a, const void *b)
 	return x[0] != y[0] ? (x[0] < y[0] ? -1 : 1) : (x[1] > y[1]) - (x[1] < y[1]);
 }
 
+/* What each line is in order, and where its elements were; the first `kept`, in lines of kc columns. */
+static void
+want_order(Case *c, bool falls, int kept, int kc)
+{
+	int len = length(c);
+	int64_t (*line)[2] = malloc(sizeof *line * (size_t)len);
+	for (int i = 0; i < lines(c); i++) {
+		for (int j = 0; j < len; j++) {
+			line[j][0] = falls ? -c->x[at(c, i, j)] : c->x[at(c, i, j)];
+			line[j][1] = j;
+		}
+		qsort(line, (size_t)len, sizeof line[0], order_of);
+		for (int j = 0; j < kept; j++) {
+			int e = c->axis ? i * kc + j : j * kc + i;
+			c->want[e] = falls ? -line[j][0] : line[j][0];
+			c->want2[e] = line[j][1];
+		}
+	}
+	free(line);
+}
+
 /* Scans by sum, sorts and the greatest few. */
 static void
 lines_in_order(void **state)
@@ -340,26 +375,52 @@ lines_in_order(void **state)
 			    "    write %%z, %%0, %%0, %%i {index = \"pp\", extents = [%d, %d]}\n", 1 << keep, c->axis, c->type, kr, kc,
 			    kr, kc, kr, kc);
 		text_printf(&c->text, "    write %%y, %%0, %%0, %%r {index = \"pp\", extents = [%d, %d]}\n}\n", kr, kc);
-		for (int i = 0; i < n; i++) {
-			int64_t line[64][2], sum = 0;
-			bool falls = which == 2 || flag;
+		for (int i = 0; which == 0 && i < n; i++) {
+			int64_t sum = 0;
 			for (int j = 0; j < len; j++) {
-				int e = at(c, i, which == 0 && flag ? len - 1 - j : j);
-				line[j][0] = falls ? -c->x[e] : c->x[e];
-				line[j][1] = j;
-				if (which == 0)
-					c->want[e] = sum += c->x[e];
-			}
-			if (which)
-				qsort(line, (size_t)len, sizeof line[0], order_of);
-			for (int j = 0; which && j < (which == 2 ? 1 << keep : len); j++) {
-				int e = c->axis ? i * kc + j : j * kc + i;
-				c->want[e] = falls ? -line[j][0] : line[j][0];
-				c->want2[e] = line[j][1];
+				int e = at(c, i, flag ? len - 1 - j : j);
+				c->want[e] = sum += c->x[e];
 			}
 		}
+		if (which)
+			want_order(c, which == 2 || flag, which == 2 ? 1 << keep : len, kc);
 		count[0] = count[1] = kr * kc;
 		run(c, which >= 2 ? 3 : 2, which >= 2 ? 2 : 1, count);
+		free(c);
+	}
+}
+
+/* Lines of which the block's shared memory holds a part. */
+static void
+long_lines(void **state)
+{
+	enum { BITS = 12, BESIDE = 4096, CONVERTED = 9 };       /* bits of what goes into another layout at once */
+	for (int trial = 0; trial < 60; trial++) {
+		Case *c = malloc(sizeof *c);
+		char params[128];
+		uint64_t s = (uint64_t)trial * 77 + 5;
+		int rows = trial % 3 == 0 ? 0 : below(&s, BITS + 1);
+		begin_shape(c, (uint64_t)trial + 60000, 100, rows, BITS - rows);
+		c->room = BESIDE + (2560 << below(&c->seed, 4));
+		int r = 1 << c->rows, k = 1 << c->cols, bits = c->axis ? c->cols : c->rows, count[2];
+		bool few = BITS - bits <= CONVERTED && below(&c->seed, 2), flag = below(&c->seed, 2);
+		int keep = few ? below(&c->seed, MIN(bits, CONVERTED - (BITS - bits)) + 1) : bits;
+		int kr = c->axis ? r : 1 << keep, kc = c->axis ? 1 << keep : k;
+		c->out[1] = TY_I32;
+		put_layout(&c->text, 3, c->axis ? c->rows : keep, c->axis ? keep : c->cols, &c->seed);
+		snprintf(params, sizeof params, "%%y: out %s[%d, %d], %%z: out i32[%d, %d]", c->type, kr, kc, kr, kc);
+		put_kernel(c, params);
+		if (few)
+			text_printf(&c->text, "    %%r, %%i = topk %%v {k = %d, axis = %d} : %s[%d, %d] #3, i32[%d, %d] #3\n",
+			    1 << keep, c->axis, c->type, kr, kc, kr, kc);
+		else
+			text_printf(&c->text, "    %%r, %%i = sort %%v {axis = %d, descending = %s, indices = true} : %s[%d, %d] #0, "
+			    "i32[%d, %d] #0\n", c->axis, flag ? "true" : "false", c->type, r, k, r, k);
+		text_printf(&c->text, "    write %%y, %%0, %%0, %%r {index = \"pp\", extents = [%d, %d]}\n"
+		    "    write %%z, %%0, %%0, %%i {index = \"pp\", extents = [%d, %d]}\n}\n", kr, kc, kr, kc);
+		want_order(c, few || flag, 1 << keep, kc);
+		count[0] = count[1] = kr * kc;
+		run(c, 3, 2, count);
 		free(c);
 	}
 }
@@ -382,6 +443,8 @@ lookups(void **state)
 		if (which == 3 && dtype_is_float(c->t))
 			which = 0;
 		snprintf(params, sizeof params, "%%y: out %s[%d, %d]", c->type, r, k);
+		if (which == 1 && below(&c->seed, 2))   /* a piece at a time */
+			c->room = 4096 + (64 << below(&c->seed, 6));
 		if (which == 1)
 			snprintf(params, sizeof params, "%%i: in i8[%d, %d], %%y: out %s[%d, %d]", r, k, c->type, r, k);
 		int pr = below(&c->seed, c->rows + 1), pc = below(&c->seed, c->cols + 1), bins = 1 << below(&c->seed, 5);
@@ -528,6 +591,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reductions), cmocka_unit_test(functions), cmocka_unit_test(lines_in_order),
+		cmocka_unit_test(long_lines),
 		cmocka_unit_test(lookups), cmocka_unit_test(scatters), cmocka_unit_test(products),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
