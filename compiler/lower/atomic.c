@@ -7,8 +7,9 @@
  *     old = load                                    until nobody came between
  *     loop: new = fn(old, v); old = cas(old, new)
  *
- * The order asked for is not paid where nobody can tell: an atomic whose old value is not used and which is all that a
- * program does to memory is relaxed. */
+ * The order asked for is not paid where no program can tell: an atomic whose old value is not used and which is all that a
+ * program does to memory is relaxed.  Where a machine's atomics have no order, more is looked at: programs that read none
+ * of what they write, and learn of one another by one atomic at most, cannot tell either; what they could is refused. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -78,11 +79,64 @@ is_alone(const Lower *l, const Op *op)
 	return op->out[0].nuses == 0 && !l->f->schedule.persistent;
 }
 
+static bool
+is_written(const Lower *l, int param)
+{
+	if (l->f->param[param].access == ACCESS_IN)
+		return false;
+	for (const Op *op = l->f->body->first; op; op = op_after(op, l->f->body))
+		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC) && op->in[0]->index == param)
+			return true;
+	return l->stores_through_pointers;
+}
+
+/* Whether it reads memory that programs write. */
+static bool
+reads_written(const Lower *l, const Op *op)
+{
+	if (op->kind == OP_READ || op->kind == OP_COPY)
+		return is_written(l, op->in[0]->index);
+	if (op->kind == OP_LOAD)
+		return op->in[0]->type->ptr != PTR_CONST;
+	return false;
+}
+
+/* Whether what a program reads depends on the order in which others' writes come to it. */
+static bool
+tells_order(const Lower *l)
+{
+	int atomics = 0, used = 0;
+	for (const Op *op = l->f->body->first; op; op = op_after(op, l->f->body)) {
+		bool again = l->f->schedule.persistent;
+		if (reads_written(l, op))
+			return true;
+		if (op->kind != OP_ATOMIC && op->kind != OP_ATOMIC_PTR)
+			continue;
+		for (const Op *up = op->home->parent; up; up = up->home->parent)
+			again |= up->kind != OP_IF;
+		atomics += again ? 2 : 1;
+		used += op->out[0].nuses > 0;
+	}
+	return used > 0 && atomics > 1;
+}
+
+/* Whether the machine has the order, or can do without it. */
+static bool
+check_order(Lower *l, const Op *op)
+{
+	bool is_local = strcmp(op_text(op, "scope"), "cta") == 0, is_relaxed = strcmp(op_text(op, "order"), "relaxed") == 0;
+	if ((l->t->has & HAS_ATOMIC_ORDER) || is_local || is_relaxed || !tells_order(l))
+		return true;
+	lower_refuse(l, op, arena_printf(l->mem, "order = %s where programs read what others write", op_text(op, "order")));
+	diag_help(l->cx, "its atomics are relaxed: use two kernels, or order = relaxed if the order does not matter");
+	return false;
+}
+
 static AtomicOrder
 order_of(const Lower *l, const Op *op)
 {
 	static const char *const words[] = {"relaxed", "acquire", "release", "acq_rel"};
-	if (is_alone(l, op))
+	if (is_alone(l, op) || !(l->t->has & HAS_ATOMIC_ORDER))
 		return ORDER_RELAXED;
 	for (int i = 0; i < LEN(words); i++)
 		if (strcmp(op_text(op, "order"), words[i]) == 0)
@@ -281,6 +335,8 @@ lower_atomic(Lower *l, Op *op)
 		lower_refuse(l, op, arena_printf(l->mem, "an atomic operation on %s", dtype_info[a.t].text));
 		return;
 	}
+	if (!check_order(l, op))
+		return;
 	int at_data = through ? 1 : 1 + op->in[0]->type->rank;
 	uint64_t repeats = layout ? layout_free_bits(layout, IN_REGISTER) : 0;
 	LowerAccess tensor = {0};

@@ -30,6 +30,7 @@ enum {
 	HAS_ATOMIC_NARROW = 1 << 17,                    /* atomic sums of f16 and bf16, compare-and-swap of 16 bits */
 	HAS_ATOMIC_64 = 1 << 18,
 	HAS_PIPELINES = 1 << 20,                        /* loops are worth a software pipeline; else other blocks fill in */
+	HAS_ATOMIC_ORDER = 1 << 22,                     /* atomics that acquire and release memory between programs */
 	HAS_GRID_WAIT = 1 << 21,                        /* a grid may start early, and waits in its code */
 	HAS_LONG_DIVIDE = 1 << 19,                      /* a division is so many instructions that an inverse pays */
 };
