@@ -38,17 +38,20 @@ static const char reserved[] =
     "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered "
     "log log2 max min mix mulhi popcount pow rint rsqrt saturate select sign sin sinh sqrt step tan tanh "
     "trunc make_filled_simdgroup_matrix "
+    "NULL offsetof char8_t co_await co_return co_yield concept consteval constinit requires "
     "erf expm1 log1p rem sigmoid event generic global local pipe add_atomically ballot compare_and_swap "
     "matrix_of to_int to_uint to_long to_ulong main NAN INFINITY MAXFLOAT MAXHALF HUGE_VALF HUGE_VALH "
     "VARIABLE_TRACEPOINT STATIC_DATA_TRACEPOINT ";
 
-/* Metal's headers have macros of these families. */
+/* Metal's headers have macros of these families; of C's own words that begin with _ and a capital clang knows all. */
 static const char *const reserved_start[] = {"simd", "atomic", "__", "METAL_", "M_", "FLT_", "DBL_", "HALF_", "BFLOAT_",
 	"CHAR_", "SCHAR_", "UCHAR_", "SHRT_", "USHRT_", "INT_", "UINT_", "LONG_", "ULONG_", "FP_"};
 
 static bool
 starts_reserved(const char *s)
 {
+	if (s[0] == '_' && s[1] >= 'A' && s[1] <= 'Z')
+		return true;
 	for (int i = 0; i < LEN(reserved_start); i++)
 		if (strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0)
 			return true;

@@ -1,6 +1,6 @@
 /* Every kernel of a folder through the Metal emitter and onto the checker, at friendly and awkward sizes: those of
- * tests/sweep where a kernel has a file there, else its own examples.  The outcomes are the table that docs/metal.md
- * keeps. */
+ * tests/sweep where a kernel has a file there, else its own examples.  Its examples for `bench` are too large to be run here:
+ * whether there is a text for them is all that is asked.  The outcomes are the table that docs/metal.md keeps. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@ enum { MAX_ROWS = 128, MAX_CASES = 12 };
 
 typedef struct Row {
 	char kernel[64], outcome[400];
+	char refused[400];                              /* which example for bench has no text, and why */
 	int right, cases;
 	double ratio;
 } Row;
@@ -159,6 +160,31 @@ is_wanted(const Kernels *k, const Kernel *at, int i)
 	return true;
 }
 
+/* The first example for bench that has no text. */
+static void
+emit_bench(const Kernels *k, Row *r, TglKernel *kernel)
+{
+	Compile *cx = kernel->program->compile;
+	Kernel *at = kernel->k;
+	for (int i = 0; i < at->examples.n && !*r->refused; i++) {
+		const ExampleItem *ex = &at->examples.at[i];
+		PassOptions passes = {0};
+		Text text = {0}, json = {0};
+		Bound b;
+		if (!ex->is_bench)
+			continue;
+		ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, at->params.n);
+		bool ok = example_bind(at, ex, NULL, 0, args, &b);
+		Promises promises = promises_of_sizes(cx->mem, &b);
+		Module *m = ok ? compile_kernel(at, &b, k->o->target, &promises, &passes) : NULL;
+		if (!m || !compile_metal(m, target_named(k->o->target), &b, &text, &json, NULL))
+			snprintf(r->refused, sizeof r->refused, "; \"%s\" is refused: %.300s", ex->label ? ex->label : "",
+			    first_message(cx));
+		text_close(&text);
+		text_close(&json);
+	}
+}
+
 static void
 run_kernel(Kernels *k, TglKernel *kernel)
 {
@@ -179,8 +205,6 @@ run_kernel(Kernels *k, TglKernel *kernel)
 	}
 	if (!*r->outcome)
 		set_outcome(r, r->cases ? "right" : "no example", "");
-	printf("%-24s %2d of %2d  %8.3g  %s\n", r->kernel, r->right, r->cases, r->ratio, r->outcome);
-	fflush(stdout);
 }
 
 /* ---- a folder ---- */
@@ -190,6 +214,20 @@ is_source(const struct dirent *d)
 {
 	size_t n = strlen(d->d_name);
 	return n > 4 && strcmp(d->d_name + n - 4, ".tgl") == 0;
+}
+
+/* Of the kernel's own file, which has the examples for bench. */
+static void
+finish_kernel(Kernels *k, const char *file)
+{
+	Row *r = &k->row[k->n - 1];
+	TglProgram *p = tgl_program_file(k->cx, file);
+	TglKernel *own = p ? tgl_kernel(p, r->kernel) : NULL;
+	if (own)
+		emit_bench(k, r, own);
+	tgl_program_close(&p);
+	printf("%-24s %2d of %2d  %8.3g  %s%s\n", r->kernel, r->right, r->cases, r->ratio, r->outcome, r->refused);
+	fflush(stdout);
 }
 
 /* The kernels that stand in `folder`/`name`, with the examples of tests/sweep's file of that name if there is one. */
@@ -204,8 +242,10 @@ run_file(Kernels *k, const char *folder, const char *name)
 	if (!p)
 		printf("%s", tgl_error(k->cx)->text);
 	for (int i = 0; p && (kernel = tgl_program_kernel(p, i)) && k->n < MAX_ROWS; i++)
-		if (!k->o->only || strcmp(kernel->k->name, k->o->only) == 0)
+		if (!k->o->only || strcmp(kernel->k->name, k->o->only) == 0) {
 			run_kernel(k, kernel);
+			finish_kernel(k, own);
+		}
 	tgl_program_close(&p);
 }
 
@@ -216,6 +256,8 @@ put_row(const Row *r, Text *out)
 {
 	text_printf(out, "| `%s` | ", r->kernel);
 	for (const char *s = r->outcome; *s && *s != '\n'; s++)
+		text_printf(out, *s == '|' ? "\\%c" : "%c", *s);
+	for (const char *s = r->refused; *s && *s != '\n'; s++)
 		text_printf(out, *s == '|' ? "\\%c" : "%c", *s);
 	text_put(out, " |\n");
 }
