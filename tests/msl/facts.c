@@ -77,8 +77,8 @@ msl_put(const char *t, void *to, double v)
 		memcpy(to, &i, (size_t)msl_dtype_bytes(t));
 }
 
-static double
-get(const char *t, const void *from)
+double
+msl_get(const char *t, const void *from)
 {
 	int64_t i = 0;
 	float f;
@@ -241,7 +241,7 @@ compare(Facts *f, const Launch *l, const MslLaunch *run, MslReports *out)
 	for (int i = 0; i < MSL_BUFFERS; i++) {
 		const Slot *s = &l->slot[i];
 		for (int j = 0; s->used && *s->expect && j < s->n; j++) {
-			double got = get(s->dtype, (char *)run->buffer[i].at + msl_dtype_bytes(s->dtype) * j);
+			double got = msl_get(s->dtype, (char *)run->buffer[i].at + msl_dtype_bytes(s->dtype) * j);
 			double want = formula_at(f, s->expect, j), d = got - want;
 			if ((d <= s->within && -d <= s->within) || f->bad)
 				continue;

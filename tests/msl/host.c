@@ -1,5 +1,6 @@
 /* The host side of a description (docs/metal.md): gives every buffer what its row says, dispatches the grid that the
- * formulas give, and has the outputs compared with the reference, as `tegula check` does on a device.
+ * formulas give, and has the outputs compared with the reference, as `tegula check` does on a device, or with what the cpu
+ * device makes where the kernel has none.
  *
  * It knows of the kernel what the description says, and of the case what a user of the description would: tensors by
  * name, scalars, dimensions. */
@@ -27,6 +28,7 @@ typedef struct Host {
 	int nvalue;                                     /* bytes of them; 0: none */
 	TglTensor *tensor[MSL_BUFFERS];
 	char *first[MSL_BUFFERS];                       /* what the first run left in outputs */
+	char **cpu;                                     /* what the cpu device does, by parameter; NULL: there is a reference */
 	bool given[MSL_BUFFERS];
 	int faults;                                     /* index of that buffer, -1 */
 } Host;
@@ -342,11 +344,63 @@ clean(Host *h)
 
 /* ---- judging ---- */
 
+/* ---- without a reference ---- */
+
+static void
+run_on_cpu(Host *h)
+{
+	int n = h->c->k->k->params.n;
+	if (h->c->k->k->reference)
+		return;
+	h->cpu = calloc((size_t)n + 1, sizeof *h->cpu);
+	if (tgl_case_run(h->c, NULL) != TGL_OK)
+		wrong(h, "on cpu: %.300s", tgl_error(h->c->dev->cx)->text);
+	for (int i = 0; i < n; i++) {
+		const TglTensor *t = h->c->b.tensor[i];
+		h->cpu[i] = t ? malloc(tgl_tensor_bytes(t) + 1) : NULL;
+		if (t)
+			memcpy(h->cpu[i], t->data, tgl_tensor_bytes(t));
+	}
+}
+
+/* Devices sum in other orders; integers, and floats below 16 bits, are equal to the bit. */
+static bool
+is_near(const char *dtype, const char *got, const char *want, int bytes)
+{
+	if (memcmp(got, want, (size_t)bytes) == 0)
+		return true;
+	if (strcmp(dtype, "f32") != 0 && strcmp(dtype, "f16") != 0 && strcmp(dtype, "bf16") != 0)
+		return false;
+	double a = msl_get(dtype, got), b = msl_get(dtype, want), unit = *dtype == 'f' ? dtype[1] == '3' ? 1e-4 : 4e-3 : 3e-2;
+	return (isnan(a) && isnan(b)) || fabs(a - b) <= unit * fmax(fabs(b), 1);
+}
+
+static void
+compare_cpu(Host *h)
+{
+	for (int i = 0; i < h->c->k->k->params.n; i++) {
+		const TglTensor *t = h->c->b.tensor[i];
+		const char *dtype = t ? dtype_info[t->dtype].text : "";
+		int bytes = t && dtype_info[t->dtype].bits >= 8 ? msl_dtype_bytes(dtype) : 1;
+		for (size_t at = 0; t && at + (size_t)bytes <= tgl_tensor_bytes(t); at += (size_t)bytes)
+			if (!is_near(dtype, (char *)t->data + at, h->cpu[i] + at, bytes)) {
+				wrong(h, "'%s': element %zu is %g, and on cpu %g", h->c->k->k->params.at[i].name,
+				    at / (size_t)bytes, msl_get(dtype, (char *)t->data + at),
+				    msl_get(dtype, h->cpu[i] + at));
+				break;
+			}
+	}
+}
+
 static void
 compare(Host *h)
 {
 	TglCheck check;
 	bool more = true;
+	if (h->cpu) {
+		compare_cpu(h);
+		return;
+	}
 	for (int i = 0; more; i++) {
 		if (tgl_case_check(h->c, i, &check, &more) != TGL_OK) {
 			wrong(h, "the check failed: %.300s", tgl_error(h->c->dev->cx)->text);
@@ -402,6 +456,8 @@ host_run(const MslProgram *p, const char *json, TglCase *c, HostResult *out)
 	*out = (HostResult){0};
 	if (!h.json)
 		wrong(&h, "the description is no JSON: %s", error.text);
+	if (!*out->wrong)
+		run_on_cpu(&h);
 	for (int run = 0; run < 2 && !*out->wrong && !out->reports.n; run++) {
 		if (!case_restore(c) || !fill_outputs(c->k, &c->b.bound, c->b.tensor))
 			wrong(&h, "no memory");
@@ -420,6 +476,9 @@ host_run(const MslProgram *p, const char *json, TglCase *c, HostResult *out)
 	}
 	for (int i = 0; i < MSL_BUFFERS; i++)
 		free(h.first[i]);
+	for (int i = 0; h.cpu && i < c->k->k->params.n; i++)
+		free(h.cpu[i]);
+	free(h.cpu);
 	json_decref(h.json);
 	return !*out->wrong && !out->reports.n;
 }

@@ -13,6 +13,7 @@ char *msl_read_file(const char *path);                      /* NULL: it cannot b
 int msl_facts(const char *path);
 int msl_dtype_bytes(const char *t);                         /* 0: there is none of that name */
 void msl_put(const char *t, void *to, double v);
+double msl_get(const char *t, const void *from);
 
 /* kernels.c */
 typedef struct KernelsOptions {
