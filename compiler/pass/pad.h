@@ -42,6 +42,8 @@ void pad_scatter(const Pad *p, Op *op);
 
 /* pad_reduce.c: ops that see elements together */
 void pad_reduce(const Pad *p, Op *op);
+/* The least or greatest number of a type. */
+Value *pad_extreme(Builder *b, const Type *t, bool greatest);
 void pad_reduce_fn(const Pad *p, Op *op);
 void pad_scan(const Pad *p, Op *op);
 void pad_order(const Pad *p, Op *op);

@@ -16,9 +16,8 @@ is_padded(const Pad *p, const Value *v, int d)
 	return pad_was(p, v)->extent[d] != v->type->extent[d];
 }
 
-/* The least or greatest number of a type. */
-static Value *
-extreme(Builder *b, const Type *t, bool greatest)
+Value *
+pad_extreme(Builder *b, const Type *t, bool greatest)
 {
 	int bits = dtype_info[t->elem].bits;
 	if (dtype_is_float(t->elem))
@@ -37,7 +36,7 @@ identity(Builder *b, const Op *op, const Type *t)
 	bool most = strcmp(fn, "max") == 0 || strcmp(fn, "argmax") == 0;
 	bool least = strcmp(fn, "min") == 0 || strcmp(fn, "argmin") == 0;
 	if (most || least)
-		return is_float && !nan_wins ? build_float(b, t, NAN) : extreme(b, t, least);
+		return is_float && !nan_wins ? build_float(b, t, NAN) : pad_extreme(b, t, least);
 	if (strcmp(fn, "prod") == 0 || strcmp(fn, "all") == 0)
 		return build_int(b, t, 1);
 	return is_float ? build_float(b, t, -0.0) : build_int(b, t, 0);
@@ -126,7 +125,7 @@ pad_order(const Pad *p, Op *op)
 	if (!is_padded(p, op->in[0], axis))
 		return;
 	bool nan = !falling && dtype_is_float(t->elem);
-	pad_fill(p, op, 0, axis, nan ? build_float(&b, t, NAN) : extreme(&b, t, !falling));
+	pad_fill(p, op, 0, axis, nan ? build_float(&b, t, NAN) : pad_extreme(&b, t, !falling));
 }
 
 void

@@ -209,7 +209,7 @@ shape_check(Elab *e, Place at, int rank, const int64_t *extent)
 		return false;
 	}
 	for (int i = 0; i < rank; i++) {
-		if (extent[i] < (e->whole ? 0 : 1)) {
+		if (extent[i] < 0) {
 			diag_error(e->cx, at, DIAG_EXTENT_RANGE, (long long)extent[i]);
 			return false;
 		}

@@ -182,13 +182,18 @@ changed(Elab *e, const char *name, const Val *old, BinaryOp op, const Val *value
 	Place where = value->place.file >= 0 ? value->place : at;
 	Val v = *value;
 	Value *to;
-	if (op == BIN_MATMUL) {                         /* of the part alone */
+	bool none = false;
+	for (int d = 0; d < c->rank; d++)
+		none |= c->shape[d] == 0;
+	if (op == BIN_MATMUL || (none && op != BIN_NONE)) {     /* of the part alone */
 		Val part = val_tile(at, cut_read(e, old->v, c));
 		v = elab_binary(e, op, &part, value, at);
 		op = BIN_NONE;
 	}
 	if (op == BIN_NONE) {
 		to = stored_elements(e, name, &v, t->elem, c->rank, c->shape, where);
+		if (none)
+			return to ? old->v : NULL;
 		to = to ? spread(e, to, c, t, at) : NULL;
 	} else {
 		to = combined(e, name, old, op, value, c, at, &v)

@@ -50,7 +50,7 @@ part_extent(Elab *e, const Expr *x)
 		diag_help(e->cx, "make it a compile-time parameter, as in `<BLOCK = 128>` or `<BLOCK = pow2ceil(N)>`");
 		return -1;
 	}
-	if (v.i >= (e->whole ? 0 : 1))
+	if (v.i >= 0)
 		return v.i;
 	diag_error(e->cx, x->place, DIAG_EXTENT_RANGE, (long long)v.i);
 	return -1;

@@ -42,7 +42,7 @@ cut_part(Elab *e, const Subscript *s, int64_t of, Value **start, int64_t *extent
 	*start = val_index(e, &v, "the start of a part");
 	*extent = n.i;
 	*whole = v.kind == VAL_INT && v.i == 0 && n.i == of;
-	if (n.i < (e->whole ? 0 : 1)) {
+	if (n.i < 0) {
 		diag_error(e->cx, s->extent->place, DIAG_EXTENT_RANGE, (long long)n.i);
 		return false;
 	}

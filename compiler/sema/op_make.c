@@ -51,13 +51,13 @@ make_arange(Call *c)
 	if (!call_has(c, 1) ? !call_int(c, 0, &end) : (call_has(c, 0) && !call_int(c, 0, &start)) || !call_int(c, 1, &end))
 		return val_poison(c->place);
 	int64_t n;
-	if (__builtin_sub_overflow(end, start, &n) || n < (c->e->whole ? 0 : 1)) {
+	if (__builtin_sub_overflow(end, start, &n) || n < 0) {
 		diag_error(c->e->cx, c->place, DIAG_ARANGE_RANGE, (long long)start, (long long)end);
 		return val_poison(c->place);
 	}
 	if (!shape_check(c->e, c->place, 1, &n))
 		return val_poison(c->place);
-	bool small = start >= INT32_MIN && end - 1 <= INT32_MAX;
+	bool small = start >= INT32_MIN && end <= (int64_t)INT32_MAX + 1;
 	return val_tile(c->place, counting(c->e, small ? TY_I32 : TY_I64, start, n));
 }
 

@@ -401,6 +401,10 @@ reduce_fn(Call *c)
 			out[i] = val_tile(c->place, x[i]);
 		return c->arg[0].val.kind == VAL_TUPLE ? val_tuple(e, c->place, out, n) : out[0];
 	}
+	if (chooses_from_none(&a)) {
+		diag_error(e->cx, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name, type_shape_text(e, x[0]->type));
+		return val_poison(c->place);
+	}
 	Attr attr = attr_int(e->m, "axis", a.axis);
 	return by_function(c, OP_REDUCE_FN, x, n, &attr, 1, &a);
 }

@@ -232,7 +232,7 @@ shape_extent(Elab *e, const Val *v, int64_t *out)
 {
 	if (!val_const_int(e, v, "an extent", out))
 		return false;
-	if (*out >= (e->whole ? 0 : 1))
+	if (*out >= 0)
 		return true;
 	diag_error(e->cx, v->place, DIAG_EXTENT_RANGE, (long long)*out);
 	return false;
