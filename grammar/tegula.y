@@ -305,7 +305,10 @@ postfix:
 | postfix arg_list                      { $$ = ast_call(p, @$, $1, $2); }
 | postfix '.' name                      { $$ = ast_member(p, @$, $1, $3); }
 ;
-index: postfix '[' subscripts ']'       { $$ = ast_index(p, @$, $1, $3); };
+index:
+  postfix '[' subscripts ']'            { $$ = ast_index(p, @$, $1, $3); }
+| postfix '[' ']'                       { $$ = ast_index(p, @$, $1, NULL); }
+;
 primary:
   INT | FLOAT | STRING
 | name                                  { $$ = ast_name(p, $1, NULL); }

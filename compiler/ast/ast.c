@@ -694,11 +694,11 @@ Expr *
 ast_index(Parser *p, Place at, Expr *a, const SubscriptList *subs)
 {
 	int below = depth_of(a);
-	for (int i = 0; i < subs->n; i++)
+	for (int i = 0; subs && i < subs->n; i++)
 		below = MAX(below, MAX(depth_of(subs->at[i].e), depth_of(subs->at[i].extent)));
 	Expr *e = expr_new(p, EX_INDEX, at, below);
 	e->a = a;
-	e->subs = *subs;
+	e->subs = subs ? *subs : (SubscriptList){0};
 	return e;
 }
 

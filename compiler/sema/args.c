@@ -68,7 +68,8 @@ call_tile(Call *c, int i, unsigned kinds)
 	if (a->kind == VAL_TILE && !a->v->type->ptr && (dtype_is_packed(a->v->type->elem) || (kinds & IS_ANY) == IS_FLOAT))
 		diag_help(c->e->cx, "convert it first, as in `x as f32`");
 	else if (a->kind == VAL_TENSOR)
-		diag_help(c->e->cx, "read a tile of it first, as in `x[start +: extent]`");
+		diag_help(c->e->cx,
+		    a->rank ? "read a tile of it first, as in `x[start +: extent]`" : "read it first, as in `x[]`");
 	return NULL;
 }
 

@@ -227,7 +227,8 @@ check_param(Kernel *k, KernelParam *p, const Param *ast)
 		p->kind = t->pointer ? PARAM_POINTER : PARAM_SCALAR;
 		p->ptr = !t->pointer ? PTR_NONE : t->mut ? PTR_MUT : PTR_CONST;
 	}
-	if (p->kind != PARAM_TENSOR && p->dtype_known && dtype_is_packed(p->dtype)) {
+	bool single = p->kind != PARAM_TENSOR || p->rank == 0;
+	if (single && p->dtype_known && dtype_is_packed(p->dtype)) {
 		BROKEN(k, t->place, DIAG_PACKED_PARAM, dtype_info[p->dtype].text);
 		diag_help(context(k), "pass a tensor: %s: in %s[N]", ast->name, dtype_info[p->dtype].text);
 	}

@@ -221,7 +221,9 @@ help_read(Elab *e, int param, const char *then)
 	Text all = {0};
 	for (int d = 0; d < p->rank; d++)
 		text_printf(&all, "%s:", d ? ", " : "");
-	if (e->whole)
+	if (p->rank == 0 && p->kind == PARAM_TENSOR)
+		diag_help(e->cx, "read it first, as in %s[]%s", p->name, then);
+	else if (e->whole)
 		diag_help(e->cx, "read all of it first, as in %s[%s]%s", p->name, p->rank ? all.at : "", then);
 	else
 		diag_help(e->cx, "read a tile from it first, as in %s[%s]%s", p->name,

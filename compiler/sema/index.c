@@ -34,7 +34,11 @@ count_ok(Elab *e, const Expr *x, const Val *t, TensorAccess *a)
 		return true;
 	diag_error(e->cx, x->place, DIAG_INDEX_COUNT, arena_printf(e->cx->mem, "'%s'", tensor_name(e, t)), t->rank,
 	    t->rank == 1 ? "" : "s", n, n == 1 ? "ex is" : "ices are");
-	diag_help(e->cx, "a tensor takes an index for each dimension: an integer, start +: extent, or a tile of integers");
+	if (t->rank == 0)
+		diag_help(e->cx, "a tensor without dimensions is read and written as %s[]", tensor_name(e, t));
+	else
+		diag_help(e->cx,
+		    "a tensor takes an index for each dimension: an integer, start +: extent, or a tile of integers");
 	return false;
 }
 
@@ -224,6 +228,10 @@ access_open(Elab *e, const Expr *x, const Val *base, TensorAccess *a)
 	a->operand[0] = tensor_value(e, base);
 	if (!count_ok(e, x, base, a))
 		return false;
+	if (base->rank == 0 && dtype_is_packed(a->operand[0]->type->elem)) {
+		diag_error(e->cx, x->place, DIAG_PACKED_PARAM, dtype_info[a->operand[0]->type->elem].text);
+		return false;
+	}
 	for (int i = 0; i < x->subs.n; i++)
 		if (x->subs.at[i].kind != SUB_NEW)
 			ok &= subscript(e, &x->subs.at[i], d++, extent, a);

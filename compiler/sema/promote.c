@@ -99,7 +99,7 @@ no_number(Elab *e, const Val *v)
 		return false;
 	diag_error(e->cx, v->place, DIAG_NOT_A_NUMBER, val_describe(e, v));
 	if (v->kind == VAL_TENSOR)
-		diag_help(e->cx, "read a tile from it, as in %s[i, 0 +: BLOCK]",
+		diag_help(e->cx, v->rank ? "read a tile from it, as in %s[i, 0 +: BLOCK]" : "read it, as in %s[]",
 		    e->kernel->params.at[v->param].name);
 	else if (v->kind == VAL_LIST)
 		diag_help(e->cx, "in the body of a kernel or reference it is a tile");

@@ -200,7 +200,9 @@ var_find(Elab *e, const Expr *target)
 		return NULL;
 	diag_error(e->cx, target->place, DIAG_ASSIGN_LET, target->name, binding_kind(b));
 	if (b->val.kind == VAL_TENSOR)
-		diag_help(e->cx, "write elements of it, as in %s[i, 0 +: BLOCK] = ...", target->name);
+		diag_help(e->cx,
+		    b->val.rank ? "write elements of it, as in %s[i, 0 +: BLOCK] = ..." : "write it as %s[] = ...",
+		    target->name);
 	else if (!b->what && b->place.file >= 0 && b->val.kind != VAL_FN)
 		diag_help(e->cx, "what changes is declared with 'var': var %s = ...", target->name);
 	else if (b->what)
