@@ -29,6 +29,9 @@ expect 0 "good" run saxpy.tgl --arg x=x.npy --arg y=zeros --arg a=1.0 --out y=co
 holds cmp -s x.npy copy.npy
 expect 0 "N = 4096, .*a = -2" run saxpy.tgl --arg x=x.npy -D a=-2.0
 expect 1 "E1201" run saxpy.tgl --arg x=none.npy
+printf 'kernel one(x: in f32[], y: out f32[]) { y[] = x[] * 2; }\nexample one { x = 1.5; }\n' >one.tgl
+expect 0 "^    3$" run one.tgl --out y=one.npy
+expect 0 "^    6$" run one.tgl --arg x=one.npy
 cp saxpy.tgl fake.npy
 expect 1 "E1202" run saxpy.tgl --arg x=fake.npy
 head -c 1000 x.npy >cut.npy

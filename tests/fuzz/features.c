@@ -45,6 +45,7 @@ static const Feature forms[] = {
 	{"a tensor of five dimensions", ": in [a-z0-9]+\\[[^],]*(,[^],]*){4}\\]"},
 	{"a tensor without a dimension's name", ": in [a-z0-9]+\\[E[0-9]"},
 	{"a list that is a tile", "\\(\\[[^]]*, [^]]*\\] as "},
+	{"a tile without elements", "\\[\\] as |full\\(\\[0\\]"},
 	{"elements of a variable", "\n *m[0-9]+\\[[^\n]*\\] ([-+*^&|/%]|<<|>>)?= "},
 	{"a compile-time parameter", "k<[^>]*E[0-9] = [0-9]"},
 	{"a parameter that follows from a size", "= pow2ceil\\(N"},

@@ -117,6 +117,9 @@ make_turn(Maker *g, Form f, bool exact, int depth)
 {
 	int axis = pick(g, f.rank), kind = pick(g, 3);
 	Term *t = term_make(g, f, exact, depth);
+	if (kind == 0 && f.rank == 1 && chance(g, 40))
+		return term1(g, f, t->worth, t, chance(g, 50) ? "cat([] as %s, $0)" : "cat($0, full([0], 1, %s))",
+		    dtype_info[f.elem].text);
 	if (kind == 0)
 		return term1(g, f, t->worth, t, "flip($0, %d)", axis);
 	Term *by = term_scalar(g, chance(g, 60) ? TY_I32 : TY_I64, depth > 1);

@@ -49,6 +49,9 @@ static const char source[] =
     "}\n"
     "kernel early(y: out f32[1], s: scratch f32[4]) grid(i: 1) {\n"
     "    y[0] = s[2];\n"
+    "}\n"
+    "kernel total(x: in f32[N], scale: in f32[], y: inout f32[]) {\n"
+    "    for i in range(N) { y[] += x[i] * scale[]; }\n"
     "}\n";
 
 static int
@@ -102,6 +105,29 @@ test_launch_by_name_and_position(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_true(out[i] == 2 * in[i]);
 	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
+}
+
+static void
+test_rank_zero(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "total");
+	TglTensor *x = floats(f->dev, 3, (float[]){1, 2, 3}), *one = floats(f->dev, 1, NULL);
+	TglTensor *scale = tgl_tensor(f->dev, TGL_F32, 0, NULL), *y = tgl_tensor(f->dev, TGL_F32, 0, NULL);
+	float v = 10;
+	assert_ok(f->cx, tgl_tensor_write(scale, &v, sizeof v));
+	assert_ok(f->cx, tgl_tensor_write(y, &v, sizeof v));
+	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("scale", scale), tgl_arg_tensor("y", y)};
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
+	assert_ok(f->cx, tgl_tensor_read(y, &v, sizeof v));
+	assert_true(v == 70);
+	args[1] = tgl_arg_tensor("scale", one);
+	assert_int_equal(tgl_launch(f->dev, k, args, 3, NULL), TGL_ERROR_LAUNCH);
+	assert_failed(f->cx, TGL_ERROR_LAUNCH, "scale");
+	tgl_tensor_close(&x);
+	tgl_tensor_close(&one);
+	tgl_tensor_close(&scale);
 	tgl_tensor_close(&y);
 }
 
@@ -398,9 +424,9 @@ static void
 test_programs(void **state)
 {
 	Fixture *f = *state;
-	assert_int_equal(tgl_program_kernels(f->p), 11);
+	assert_int_equal(tgl_program_kernels(f->p), 12);
 	assert_string_equal(tgl_kernel_name(tgl_program_kernel(f->p, 1)), "add");
-	assert_null(tgl_program_kernel(f->p, 11));
+	assert_null(tgl_program_kernel(f->p, 12));
 	assert_null(tgl_program_kernel(f->p, -1));
 	assert_null(tgl_kernel(f->p, "scal"));
 	assert_failed(f->cx, TGL_ERROR_NAME, "did you mean 'scale'?");
@@ -614,6 +640,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(test_launch_by_name_and_position),
+	    TEST(test_rank_zero),
 	    TEST(test_arguments_that_do_not_fit),
 	    TEST(test_strides_and_overlap),
 	    TEST(test_fills_and_scratch),
