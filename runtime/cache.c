@@ -11,7 +11,8 @@
  * processes that find the same damage, the second must not set aside what the first has just begun.
  * That is told by the file's number, as it was when it was opened.
  *
- * A database that is not written to (no permission, a read-only disk) is still read. */
+ * A database that cannot be written to (no permission, a read-only disk) is still read.  One that another user can
+ * have written to is not: cache_trust.c. */
 #include "runtime/cache.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUSY_MILLISECONDS = 2000, MAX_REBUILDS = 3, COMPLAINT_BYTES = 1024 };
+enum { BUSY_MILLISECONDS = 2000, MAX_REBUILDS = 3, MAX_BROKEN = 9, COMPLAINT_BYTES = 1024 };
 
 struct Cache {
 	char *folder, *path;
@@ -216,7 +217,7 @@ static int
 lock_folder(const Cache *c)
 {
 	char *path = join(c->folder, "/lock");
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	free(path);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0)
 		if (errno != EINTR)
@@ -238,30 +239,54 @@ same_file(const Cache *c)
 	return stat(c->path, &st) == 0 && st.st_dev == c->device && st.st_ino == c->number;
 }
 
+/* A name for the damaged database: "….broken", or with the first number that is free; NULL: all are taken. */
+static char *
+free_name(const Cache *c)
+{
+	struct stat st;
+	for (int i = 1; i <= MAX_BROKEN; i++) {
+		char end[16] = ".broken";
+		if (i > 1)
+			snprintf(end, sizeof end, ".broken%d", i);
+		char *name = join(c->path, end);
+		if (lstat(name, &st) != 0)
+			return name;
+		free(name);
+	}
+	return NULL;
+}
+
+static void
+move_aside(Cache *c, const char *why)
+{
+	char *aside = free_name(c), *log = join(c->path, "-wal"), *memory = join(c->path, "-shm");
+	bool ok = (aside ? rename(c->path, aside) : unlink(c->path)) == 0;
+	if (!ok)
+		complain(c, "the cache '%s' is damaged (%s) and cannot be set aside: %s", c->path, why, strerror(errno));
+	else if (aside)
+		complain(c, "the cache was damaged (%s); it is now '%s', and a new one is begun", why, aside);
+	else
+		complain(c, "the cache '%s' was damaged (%s); it is removed, as %d of '%s.broken' are there already, and a "
+		    "new one is begun", c->path, why, MAX_BROKEN, c->path);
+	unlink(log);
+	unlink(memory);
+	c->off = !ok;
+	free(aside);
+	free(log);
+	free(memory);
+}
+
 /* The damaged database gets another name, unless another process has already done that. */
 static void
 set_aside(Cache *c, const char *why)
 {
-	char *aside = join(c->path, ".broken"), *log = join(c->path, "-wal"), *memory = join(c->path, "-shm");
 	close_database(c);
 	int lock = lock_folder(c);
-	if (same_file(c)) {
-		bool ok = rename(c->path, aside) == 0;
-		unlink(log);
-		unlink(memory);
-		if (ok)
-			complain(c, "the cache was damaged (%s); it is now '%s', and a new one is begun", why, aside);
-		else
-			complain(c, "the cache '%s' is damaged (%s) and cannot be set aside: %s", c->path, why,
-			    strerror(errno));
-		c->off = !ok;
-	}
+	if (same_file(c))
+		move_aside(c, why);
 	unlock_folder(lock);
 	if (++c->rebuilds > MAX_REBUILDS)
 		give_up(c);
-	free(aside);
-	free(log);
-	free(memory);
 }
 
 /* "disk I/O error: No space left on device" */
@@ -376,11 +401,21 @@ begin(Cache *c)
 	return r == SQLITE_OK && c->db;
 }
 
+/* SQLite would make a file that others may read.  Where it cannot be made, SQLite says why. */
+static void
+make_file(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0)
+		close(fd);
+}
+
 static bool
 open_database(Cache *c, bool create)
 {
 	struct stat st;
-	bool there = stat(c->path, &st) == 0;
+	char why[CACHE_WHY];
+	bool there = lstat(c->path, &st) == 0;
 	if (!there && !create)
 		return false;
 	if (!there && !make_folder(c->folder)) {
@@ -388,6 +423,13 @@ open_database(Cache *c, bool create)
 		c->off = true;
 		return false;
 	}
+	if (!cache_trusts(c->folder, c->path, why)) {
+		complain(c, "the cache is not used: %s; what lies there may be others' code", why);
+		c->off = true;
+		return false;
+	}
+	if (!there)
+		make_file(c->path);
 	if (!open_file(c, c->path, SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0)))
 		return false;
 	if (sqlite3_db_readonly(c->db, "main") == 1)
@@ -400,6 +442,12 @@ open_database(Cache *c, bool create)
 	return r == SQLITE_OK || begin(c);
 }
 
+bool
+cache_is_read_only(const Cache *c)
+{
+	return c->read_only;
+}
+
 sqlite3 *
 cache_database(Cache *c, bool write)
 {
@@ -407,7 +455,10 @@ cache_database(Cache *c, bool write)
 		c->db = NULL; /* the parent's */
 	for (int i = 0; i < 2 && !c->db && !c->off; i++) /* again after setting aside */
 		open_database(c, write);
-	return c->off || (write && c->read_only) ? NULL : c->db;
+	if (c->off || !write || !c->read_only)
+		return c->off ? NULL : c->db;
+	complain(c, "the cache '%s' cannot be written to: it can only be read, and nothing is kept", c->path);
+	return NULL;
 }
 
 sqlite3_stmt *

@@ -40,10 +40,19 @@ int cache_rebuilds(const Cache *c);     /* how often a damaged database was set 
 struct sqlite3 *cache_database(Cache *c, bool write);
 /* Hands a result of SQLite over that is no success. */
 void cache_failed(Cache *c, int result, bool write);
-/* A statement of one line of SQL; NULL after handing over why not. */
+/* A statement of one line of SQL; NULL after handing over why not: a cache that can only be read complains of `write`. */
 struct sqlite3_stmt *cache_prepare(Cache *c, const char *sql, bool write);
 /* The same, run at once. */
 bool cache_run(Cache *c, const char *sql);
+bool cache_is_read_only(const Cache *c);
+
+/* cache_trust.c */
+
+enum { CACHE_WHY = 512 };
+
+/* May the database at `path` be used: can only the user and root have written to it, and to what lies beside it in its
+ * folder?  Else `why` says what is wrong. */
+bool cache_trusts(const char *folder, const char *path, char why[CACHE_WHY]);
 
 /* cache_store.c: artefacts */
 

@@ -215,6 +215,18 @@ import_one(void *user, const TuneEntry *e)
 	return tune_put(i->c, e);
 }
 
+/* Nothing is taken from a text that would end for us before it does. */
+static bool
+has_nul(const char *text, size_t size, int *line, const char **why)
+{
+	const char *nul = memchr(text, 0, size);
+	*line = 1;
+	for (const char *s = text; nul && s < nul; s++)
+		*line += *s == '\n';
+	*why = "it holds a NUL byte";
+	return nul;
+}
+
 TglStatus
 tgl_tuning_import(TglContext *cx, const char *text, size_t size, int64_t *count)
 {
@@ -227,7 +239,8 @@ tgl_tuning_import(TglContext *cx, const char *text, size_t size, int64_t *count)
 		return TGL_ERROR_USAGE;
 	Arena *mem = arena_open();
 	Import i = {.c = context_cache(cx)};
-	bool ok = tune_read(arena_strndup(mem, text, size), import_one, &i, &line, &why);
+	bool ok = !has_nul(text, size, &line, &why) &&
+		  tune_read(arena_strndup(mem, text, size), import_one, &i, &line, &why);
 	arena_close(mem);
 	if (count)
 		*count = i.n;

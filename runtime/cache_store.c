@@ -2,7 +2,8 @@
  *
  * Bytes are kept with their hash: SQLite notices when its own structure is damaged, but not when what
  * it holds is.  What was not used for longest goes when all of it is larger than the limit; use is
- * written down to the hour, so that a warm process seldom writes. */
+ * written down to the hour, so that a warm process seldom writes.  A use in the future, of a clock that was wrong,
+ * counts as none, or its entry would outlive all others. */
 #include "runtime/cache.h"
 
 #include <sqlite3.h>
@@ -15,6 +16,8 @@ enum { TOUCH_SECONDS = 3600 };
 static void
 touch(Cache *c, const Hash *key)
 {
+	if (cache_is_read_only(c))
+		return;
 	sqlite3_stmt *s = cache_prepare(c, "UPDATE artefact SET used = ? WHERE key = ?", true);
 	if (!s)
 		return;
@@ -53,7 +56,8 @@ cache_get(Cache *c, const Hash *key, Text *bytes)
 	sqlite3_finalize(s);
 	if (damaged || (r != SQLITE_ROW && r != SQLITE_DONE))
 		cache_failed(c, damaged ? SQLITE_CORRUPT : r, false);
-	if (found && cache_now(c) - used > TOUCH_SECONDS)
+	int64_t now = cache_now(c);
+	if (found && (used > now || used < now - TOUCH_SECONDS))
 		touch(c, key);
 	return found;
 }
@@ -89,11 +93,13 @@ evict(Cache *c, int64_t limit)
 {
 	sqlite3_stmt *s = cache_prepare(c,
 	    "DELETE FROM artefact WHERE rowid IN (SELECT rowid FROM (SELECT rowid, sum(size) OVER"
-	    " (ORDER BY used DESC, made DESC, rowid DESC) AS all_since FROM artefact) WHERE all_since > ?)",
+	    " (ORDER BY CASE WHEN used > ?2 THEN 0 ELSE used END DESC, CASE WHEN made > ?2 THEN 0 ELSE made END DESC,"
+	    " rowid DESC) AS all_since FROM artefact) WHERE all_since > ?1)",
 	    true);
 	if (!s)
 		return SQLITE_ABORT;
 	sqlite3_bind_int64(s, 1, limit);
+	sqlite3_bind_int64(s, 2, cache_now(c) + TOUCH_SECONDS);
 	int r = sqlite3_step(s);
 	sqlite3_finalize(s);
 	return r == SQLITE_DONE ? SQLITE_OK : r;

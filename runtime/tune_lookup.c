@@ -7,7 +7,7 @@
  * compiler's version does not: a result stays good advice, and goes into version control.
  *
  * What the caller or the example says goes before it, and a result that the header refuses for these sizes is
- * passed over. */
+ * passed over, as is one with a value that `tune` does not list: results are texts that anyone may write. */
 #include <string.h>
 
 #include "runtime/tune.h"
@@ -167,6 +167,73 @@ is_fixed(void *user, const char *name)
 	return tune_is_fixed(f->b, f->ex, name);
 }
 
+/* The names of `tune` with their values; false: they cannot be computed for these sizes. */
+static bool
+listed_values(TglKernel *k, const Bound *b, Arena *mem, TuneName **list, int *n)
+{
+	Compile *cx = k->program->compile;
+	Diag *first = cx->first, *last = cx->last;
+	int errors = cx->nerrors;
+	Arena *keep = compile_into(cx, mem);
+	cx->first = cx->last = NULL;
+	bool ok = kernel_tune(k->k, b, list, n);
+	compile_into(cx, keep);
+	cx->first = first;
+	cx->last = last;
+	cx->nerrors = errors;
+	return ok;
+}
+
+static bool
+same_text(const Const *a, const Const *b)
+{
+	Text x = {0}, y = {0};
+	const_text(a, &x);
+	const_text(b, &y);
+	bool same = strcmp(x.at, y.at) == 0;
+	text_close(&x);
+	text_close(&y);
+	return same;
+}
+
+/* A value read from text becomes the one of the list that is written like it; false: there is none. */
+static bool
+take_listed(const TuneName *list, int n, NamedConst *v)
+{
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < list[i].nvalue && strcmp(list[i].name, v->name) == 0; j++)
+			if (same_text(&list[i].value[j], &v->value)) {
+				v->value = list[i].value[j];
+				return true;
+			}
+	return false;
+}
+
+static void
+warn_foreign(TglKernel *k, const char *values)
+{
+	diag_warning(k->program->compile, k->k->item->name_place, DIAG_TUNE_FOREIGN, values, k->k->name);
+}
+
+static bool
+all_listed(TglKernel *k, const Binding *b, NamedConst *tuned, int ntuned, Arena *mem)
+{
+	TuneName *list;
+	int n;
+	if (!listed_values(k, &b->bound, mem, &list, &n))
+		return false;
+	for (int i = 0; i < ntuned; i++) {
+		Text t = {0};
+		if (take_listed(list, n, &tuned[i]))
+			continue;
+		values_print(&tuned[i], 1, &t);
+		warn_foreign(k, t.at);
+		text_close(&t);
+		return false;
+	}
+	return true;
+}
+
 /* The bound kernel with what is known; false: as it was. */
 static bool
 bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, Arena *mem, Arena *into)
@@ -175,7 +242,13 @@ bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, A
 	int ntuned, n, used = 0;
 	Bound bound;
 	Fixed f = {b, ex};
-	if (!values_parse(k->program->compile, known, mem, &tuned, &ntuned))
+	if (strcmp(known, "default") == 0) /* as tune.c writes no values at all */
+		return false;
+	if (!values_parse(k->program->compile, known, mem, &tuned, &ntuned)) {
+		warn_foreign(k, known);
+		return false;
+	}
+	if (!all_listed(k, b, tuned, ntuned, mem))
 		return false;
 	given = bound_values(k->k, &b->bound, is_fixed, &f, mem, ntuned, &n);
 	for (int i = 0; i < ntuned; i++)

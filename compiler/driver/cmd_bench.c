@@ -97,6 +97,7 @@ open_set(Bench *b, const Wish *w, const TglArg *args, int nargs)
 	cli_progress_end(cli);
 	if (!c)
 		return session_error(b->s), false;
+	session_warnings(b->s);
 	b->set[b->nsets++] = c;
 	return true;
 }
@@ -178,6 +179,7 @@ run_and_check(Bench *b)
 	bool ok = tgl_case_run(b->set[0], &seconds) == TGL_OK;
 	if (!ok)
 		session_error(b->s);
+	session_warnings(b->s);
 	cli_progress(cli, "checking %s", tgl_kernel_name(b->k));
 	ok = ok && (!wanted || check(b, b->runner[0].name));
 	if (ok && b->foreign) {

@@ -119,6 +119,7 @@ check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const c
 	}
 	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
 	TglCase *c = tgl_case_open(s->dev, k, &options);
+	session_warnings(s);
 	bool ran = c && tgl_case_run(c, NULL) == TGL_OK;
 	if (ran)
 		session_warnings(s);

@@ -87,6 +87,7 @@ race_example(Session *s, TglKernel *k, const char *label, TglCaseOptions options
 	options.args = args;
 	options.nargs = nargs;
 	TglCase *c = tgl_case_open(s->dev, k, &options);
+	session_warnings(s);
 	const char *what = c ? run_schedules(s, k, c, t, &ran) : "FAILED";
 	cli_progress_end(s->cli);
 	if (!c)

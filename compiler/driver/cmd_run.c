@@ -232,6 +232,7 @@ open_case(Report *r, uint64_t seed, TensorList *opened)
 	cli_progress(cli, "preparing %s", tgl_kernel_name(r->k));
 	TglCase *c = tgl_case_open(r->s->dev, r->k, &options);
 	cli_progress_end(cli);
+	session_warnings(r->s);
 	if (!c)
 		session_error(r->s);
 	return c;

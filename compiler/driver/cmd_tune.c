@@ -171,6 +171,7 @@ tune_example(Job *j, const TglCaseOptions *which)
 	cli_progress(j->s->cli, "preparing %s", tgl_kernel_name(j->k));
 	TglCase *c = tgl_case_open(j->s->dev, j->k, &o);
 	cli_progress_end(j->s->cli);
+	session_warnings(j->s);
 	if (c)
 		tune_case(j, c);
 	else

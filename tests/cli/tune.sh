@@ -48,6 +48,31 @@ echo nonsense >>results.txt
 expect 1 "line 5 of the tuning results: .*E1147" tune --import results.txt
 expect 1 "cannot read 'absent.txt'" tune --import absent.txt
 
+# A file that ends for C before it does, and values that the header does not list: texts are anyone's.
+head -n 3 results.txt >nul.txt
+printf '# \0\n' >>nul.txt
+sed -n 4p results.txt >>nul.txt
+expect 0 "^2 removed" cache clear --tuning
+expect 1 "line 4 of the tuning results: it holds a NUL byte .E1147" tune --import nul.txt
+expect 0 "0 tuning results" cache list
+for values in "BLOCK = 16" "BLOCK = 1024, stages = 3" "warps = 64"; do
+	grep '^"cpu' results.txt | sed "s/: [A-Z].* (/: $values (/" >foreign.txt
+	expect 0 "^2 results taken" tune --import foreign.txt
+	expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
+	holds grep -q "scale.tgl:1:8: warning: what is kept of tuning sets .*tune(...) of 'scale' does not list.*W0402" "$err"
+	expect 0 "^2 removed" cache clear --tuning
+done
+
+# Damage is told by whichever command finds it, and what was set aside before stays.
+n=0
+for command in "run scale.tgl scale" "check scale.tgl" "tune scale.tgl scale --budget 5"; do
+	n=$((n + 1))
+	head -c 4000 /dev/zero | tr '\0' 'x' >"$work/cache/cache1.db"
+	rm -f "$work/cache/cache1.db-wal" "$work/cache/cache1.db-shm"
+	expect 0 "warning: the cache was damaged .*cache1.db.broken.*W0401" $command $on
+	holds test "$(ls "$work/cache" | grep -c broken)" = $n
+done
+
 expect 1 "kernel 'plain' has nothing to tune: its header has no tune.*E1149" tune scale.tgl plain $on
 expect 1 "every name of its tune(...) is given" tune scale.tgl scale $on -D BLOCK=8
 expect 2 "seconds above 0, found 'soon'" tune scale.tgl scale $on --budget soon

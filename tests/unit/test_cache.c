@@ -227,6 +227,34 @@ test_eviction(void **state)
 	cache_close(c);
 }
 
+static int64_t
+in_the_future(void)
+{
+	return 1000000000;
+}
+
+/* Entries of a clock that was wrong go before what is used now, and one that is found again is of now. */
+static void
+test_future(void **state)
+{
+	Fixture *f = *state;
+	CacheOptions wrong = {.folder = f->folder, .limit = 100000, .now = in_the_future}, right = wrong;
+	right.now = some_time;
+	Cache *c = cache_open(&wrong);
+	for (int i = 0; i < 9; i++)
+		put(c, i, 10000);
+	cache_close(c);
+	c = cache_open(&right);
+	assert_true(is_there(c, 4, 10000));
+	for (int i = 10; i < 18; i++)
+		put(c, i, 10000);
+	for (int i = 10; i < 18; i++)
+		assert_true(is_there(c, i, 10000));
+	assert_true(is_there(c, 4, 10000));
+	assert_false(is_there(c, 0, 10000) || is_there(c, 8, 10000));
+	cache_close(c);
+}
+
 static void
 sql(const Fixture *f, const char *text)
 {
@@ -345,8 +373,12 @@ use_read_only(const Fixture *f)
 	CHECK(!is_there(c, 2, 5000));
 	CHECK(!cache_complaint(c));
 	put(c, 2, 5000);
+	const char *s = cache_complaint(c); /* not before something is to be kept */
+	CHECK(s && strstr(s, f->path) && strstr(s, "can only be read"));
 	CHECK(!is_there(c, 2, 5000));
 	CHECK(is_there(c, 1, 5000));
+	put(c, 3, 5000);
+	CHECK(!cache_complaint(c));
 	cache_close(c);
 }
 
@@ -611,6 +643,196 @@ test_not_a_database(void **state)
 	assert_int_equal(file_size(aside), 47000);
 }
 
+static void
+write_text(const char *path, const char *text)
+{
+	FILE *t = fopen(path, "w");
+	assert_non_null(t);
+	for (int i = 0; i < 100; i++)
+		fputs(text, t);
+	fclose(t);
+}
+
+/* What was set aside stays; after nine of them a damaged database is removed. */
+static void
+test_damaged_again(void **state)
+{
+	Fixture *f = *state;
+	char name[160], text[32];
+	for (int i = 1; i <= 11; i++) {
+		snprintf(text, sizeof text, "no database, number %02d\n", i);
+		write_text(f->path, text);
+		chmod(f->path, 0600);
+		Cache *c = open_in(f);
+		put(c, 1, 10);
+		assert_true(is_there(c, 1, 10));
+		const char *s = cache_complaint(c);
+		assert_non_null(s);
+		assert_non_null(strstr(s, i <= 9 ? "it is now '" : "it is removed"));
+		cache_close(c);
+		unlink(f->path);
+	}
+	for (int i = 1; i <= 10; i++) {
+		char line[32] = "";
+		snprintf(name, sizeof name, i > 1 ? "%s.broken%d" : "%s.broken", f->path, i);
+		snprintf(text, sizeof text, "no database, number %02d\n", i);
+		FILE *t = fopen(name, "r");
+		assert_int_equal(t != NULL, i <= 9);
+		if (!t)
+			continue;
+		assert_non_null(fgets(line, sizeof line, t));
+		assert_string_equal(line, text);
+		fclose(t);
+	}
+}
+
+/* ---- others ---- */
+
+static mode_t
+mode_of(const char *path)
+{
+	struct stat st;
+	assert_int_equal(lstat(path, &st), 0);
+	return st.st_mode & 0777;
+}
+
+static void
+test_modes(void **state)
+{
+	Fixture *f = *state;
+	static const char *const name[] = {"cache1.db", "cache1.db-wal", "cache1.db-shm", "lock"};
+	char folder[96], path[160];
+	mode_t before = umask(0);
+	Cache *c = open_in(f);
+	put(c, 1, 100);
+	umask(before);
+	assert_int_equal(mode_of(f->folder), 0700);
+	for (int i = 0; i < LEN(name); i++) {
+		snprintf(path, sizeof path, "%s/%s", f->folder, name[i]);
+		assert_int_equal(mode_of(path), 0600);
+	}
+	cache_close(c);
+	chmod(f->path, 0644); /* as earlier versions made it */
+	c = open_in(f);
+	assert_true(is_there(c, 1, 100));
+	assert_int_equal(mode_of(f->path), 0600);
+	cache_close(c);
+	snprintf(folder, sizeof folder, "%s/a", f->folder);
+	c = cache_open(&(CacheOptions){.folder = folder});
+	put(c, 1, 100);
+	cache_close(c);
+	assert_int_equal(mode_of(folder), 0700);
+	snprintf(path, sizeof path, "rm -rf %s", folder);
+	assert_int_equal(system(path), 0);
+}
+
+/* Nothing is read or kept, and the complaint says why. */
+static void
+expect_distrust(const Fixture *f, const char *why)
+{
+	Cache *c = open_in(f);
+	assert_false(is_there(c, 1, 100));
+	put(c, 1, 100);
+	assert_false(is_there(c, 1, 100));
+	const char *s = cache_complaint(c);
+	assert_non_null(s);
+	if (!strstr(s, why) || !strstr(s, "the cache is not used"))
+		fail_msg("no '%s' in: %s", why, s);
+	cache_close(c);
+}
+
+static void
+expect_trust(const Fixture *f)
+{
+	Cache *c = open_in(f);
+	assert_true(is_there(c, 1, 100));
+	assert_null(cache_complaint(c));
+	cache_close(c);
+}
+
+static void
+test_links(void **state)
+{
+	Fixture *f = *state;
+	static const char *const name[] = {"cache1.db", "cache1.db-wal", "cache1.db-shm", "cache1.db-journal", "lock"};
+	char path[160], away[160], why[192];
+	Cache *c = open_in(f);
+	put(c, 1, 100);
+	cache_close(c);
+	for (int i = 0; i < LEN(name); i++) {
+		snprintf(path, sizeof path, "%s/%s", f->folder, name[i]);
+		snprintf(away, sizeof away, "%s/away", f->folder);
+		bool there = rename(path, away) == 0;
+		assert_int_equal(symlink("away", path), 0);
+		snprintf(why, sizeof why, "%s' is a symbolic link", path);
+		expect_distrust(f, why);
+		unlink(path);
+		if (there)
+			assert_int_equal(rename(away, path), 0);
+	}
+	expect_trust(f);
+	Fixture link = *f; /* of the folder, the user's own: it may lie on another disk */
+	snprintf(link.folder, sizeof link.folder, "%.40s/l", f->folder);
+	assert_int_equal(symlink(f->folder, link.folder), 0);
+	expect_trust(&link);
+	if (geteuid() == 0) {
+		assert_int_equal(lchown(link.folder, 65534, 65534), 0);
+		expect_distrust(&link, "is a symbolic link of another user (65534)");
+	}
+	unlink(link.folder);
+}
+
+static void
+test_writable_by_others(void **state)
+{
+	Fixture *f = *state;
+	Cache *c = open_in(f);
+	put(c, 1, 100);
+	cache_close(c);
+	chmod(f->folder, 0720);
+	expect_distrust(f, "can be written to by other users (mode 720)");
+	chmod(f->folder, 01777);
+	expect_distrust(f, "can be written to by other users (mode 777)");
+	chmod(f->folder, 0755);
+	expect_trust(f);
+	chmod(f->path, 0602);
+	expect_distrust(f, "cache1.db' can be written to by other users (mode 602)");
+	chmod(f->path, 0600);
+	expect_trust(f);
+}
+
+static void
+use_others(const Fixture *f)
+{
+	CHECK(setgroups(0, NULL) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+	Cache *c = open_in(f);
+	CHECK(is_there(c, 1, 100));
+	CHECK(!cache_complaint(c));
+	cache_close(c);
+}
+
+/* Code that another user has put there is not run; root's is. */
+static void
+test_owners(void **state)
+{
+	Fixture *f = *state;
+	if (geteuid() != 0)
+		skip();
+	Cache *c = open_in(f);
+	put(c, 1, 100);
+	cache_close(c);
+	assert_int_equal(chown(f->folder, 65534, 65534), 0);
+	expect_distrust(f, "belongs to another user (65534)");
+	assert_int_equal(chown(f->folder, 0, 0), 0);
+	assert_int_equal(chown(f->path, 65534, 65534), 0);
+	expect_distrust(f, "cache1.db' belongs to another user (65534)");
+	assert_int_equal(chown(f->path, 0, 0), 0);
+	expect_trust(f);
+	chmod(f->folder, 0755);
+	chmod(f->path, 0644);
+	assert_int_equal(in_child(f, use_others), 0);
+}
+
 /* Two processes find the same damage; only one begins anew, and what it keeps stays. */
 static void
 test_damage_found_twice(void **state)
@@ -724,6 +946,7 @@ main(void)
 	    cmocka_unit_test(test_options),
 	    TEST(test_kept),
 	    TEST(test_eviction),
+	    TEST(test_future),
 	    TEST(test_pruning),
 	    TEST(test_no_folder),
 	    TEST(test_read_only),
@@ -734,6 +957,11 @@ main(void)
 	    TEST(test_truncated),
 	    TEST(test_overwritten),
 	    TEST(test_not_a_database),
+	    TEST(test_damaged_again),
+	    TEST(test_modes),
+	    TEST(test_links),
+	    TEST(test_writable_by_others),
+	    TEST(test_owners),
 	    TEST(test_damage_found_twice),
 	    TEST(test_tuning_text),
 	    TEST(test_tuning_text_refused),
