@@ -46,14 +46,14 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %token <expr> INT "an integer" FLOAT "a number"
 %token <expr> STRING "a string"
 %token <op> ASSIGN_OP "an assignment"
-%token SCOPE "::" ARROW "=>" PLUSCOLON "+:" LOR "||" LAND "&&" EQ "==" NE "!=" LE "<=" GE ">=" SHL "<<" SHR ">>"
+%token SCOPE "::" ARROW "=>" GIVES "->" PLUSCOLON "+:" LOR "||" LAND "&&" EQ "==" NE "!=" LE "<=" GE ">=" SHL "<<" SHR ">>"
 %token START_FILE START_EXPR
 %token END 0 "the end of the file"
 
 %type <name> word
 %type <id> name arg_name pattern_name
 %type <pattern> pattern patterns nested
-%type <expr> expr cond lor land rel bor bxor band shift sum product cast unary postfix index primary value_opt
+%type <expr> expr cond lor land rel bor bxor band shift sum product cast cast_type unary postfix index primary value_opt
 %type <exprs> exprs expr_list expr_square
 %type <arg> arg
 %type <args> args arg_list
@@ -62,10 +62,10 @@ static void yyerror(Place *place, Parser *p, const char *text);
 %type <stmt> stmt if_stmt if_head
 %type <stmts> stmts
 %type <block> block
-%type <item> item kernel_head
+%type <item> item kernel_head fn_head
 %type <ctparam> ctparam
 %type <param> param fn_param
-%type <params> params param_list fn_params fn_param_list
+%type <params> results params param_list fn_params fn_param_list
 %type <type> type fn_type
 %type <flag> mode strided_opt mut_opt bench_opt ctparams_opt
 %type <expr> string_opt
@@ -96,13 +96,10 @@ item:
   IMPORT STRING end                     { $$ = ast_import_item(p, @$, $2); }
 | CONST name '=' expr end               { $$ = ast_const(p, @$, $2, $4); }
 | CONST name '=' lost_stmt              { $$ = ast_const(p, @$, $2, ast_error(p, @4)); }
-| FN name fn_param_list block           { $$ = ast_fn(p, @$, $2, $3, $4, NULL); }
-| FN name fn_param_list ARROW expr end
-                                        { $$ = ast_fn(p, @$, $2, $3, NULL, $5); }
-| FN name fn_param_list ARROW lost_stmt
-                                        { $$ = ast_fn(p, @$, $2, $3, NULL, ast_error(p, @5)); }
-| FN name fn_param_list lost_head block
-                                        { $$ = ast_lost(p, @$, $2); }
+| fn_head block                         { $$ = ast_fn_body(p, @$, $1, $2, NULL); }
+| fn_head ARROW expr end                { $$ = ast_fn_body(p, @$, $1, NULL, $3); }
+| fn_head ARROW lost_stmt               { $$ = ast_fn_body(p, @$, $1, NULL, ast_error(p, @3)); }
+| fn_head lost_head block               { $$ = ast_lost(p, @$, (Name){$1->name, $1->name_place}); }
 | FN name '(' lost_list block           { $$ = ast_lost(p, @$, $2); }
 | kernel_head block                     { $$ = ast_kernel_body(p, @$, $1, $2); }
 | REFERENCE name block                  { $$ = ast_block_item(p, ITEM_REFERENCE, @$, $2, NULL, 0, $3); }
@@ -119,6 +116,17 @@ facts:
   %empty                                { ast_facts_open(p); }
 | facts expr end                        { ast_fact(p, $2); }
 | facts lost_stmt
+;
+
+fn_head:
+  FN name fn_param_list                 { $$ = ast_fn(p, @$, $2, $3, NULL, 0); }
+| FN name fn_param_list GIVES type      { $$ = ast_fn(p, @$, $2, $3, ast_result(p, NULL, $5), 0); }
+| FN name fn_param_list GIVES '(' results ')'
+                                        { $$ = ast_fn(p, @$, $2, $3, $6, 1); }
+;
+results:
+  type                                  { $$ = ast_result(p, NULL, $1); }
+| results ',' type                      { $$ = ast_result(p, $1, $3); }
 ;
 
 kernel_head:
@@ -290,7 +298,12 @@ product:
 | product '%' cast                      { $$ = ast_binary(p, @$, BIN_REM, @2, $1, $3); }
 | product '@' cast                      { $$ = ast_binary(p, @$, BIN_MATMUL, @2, $1, $3); }
 ;
-cast: unary | cast AS name              { $$ = ast_as(p, @$, $1, $3); };
+cast: unary | cast AS cast_type         { $$ = ast_as(p, @$, $1, $3); };
+cast_type:
+  name                                  { $$ = ast_name(p, $1, NULL); }
+| cast_type '.' name                    { $$ = ast_member(p, @$, $1, $3); }
+| cast_type '[' subscripts ']'          { $$ = ast_index(p, @$, $1, $3); }
+;
 unary:
   postfix
 | index ELSE unary                      { $$ = ast_fill(p, @$, $1, $3); }

@@ -75,6 +75,7 @@ is_exact(const Op *op)
 	case OP_MAX:
 	case OP_SELECT:
 	case OP_BITCAST:
+	case OP_LOOKUP:
 	case OP_RESHAPE:
 	case OP_PERMUTE:
 	case OP_BROADCAST:

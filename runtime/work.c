@@ -142,6 +142,7 @@ op_flops(const Op *op)
 	switch (op->kind) {
 	case OP_CAST:
 	case OP_BITCAST:
+	case OP_LOOKUP:
 	case OP_SELECT: return 0;
 	case OP_FMA: return 2 * n;
 	case OP_REDUCE:

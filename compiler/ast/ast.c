@@ -191,11 +191,28 @@ ast_const(Parser *p, Place at, Name name, Expr *e)
 	return item;
 }
 
+/* One more of the types that a fn says it gives, as a parameter without a name of its own. */
+ParamList *
+ast_result(Parser *p, ParamList *list, TypeExpr *type)
+{
+	Place at = type->place;
+	return ast_params(p, list, (Param){.name = "result", .name_place = at, .place = at, .type = type});
+}
+
 Item *
-ast_fn(Parser *p, Place at, Name name, ParamList *params, const Block *body, Expr *arrow)
+ast_fn(Parser *p, Place at, Name name, ParamList *params, ParamList *results, int gives_tuple)
 {
 	Item *item = item_new(p, ITEM_FN, at, name);
 	LIST_COPY(item->params, params);
+	LIST_COPY(item->results, results);
+	item->gives_tuple = gives_tuple != 0;
+	return item;
+}
+
+Item *
+ast_fn_body(Parser *p, Place at, Item *item, const Block *body, Expr *arrow)
+{
+	item->place = at;
 	if (body)
 		item_body(item, body);
 	item->e = arrow;
@@ -645,11 +662,11 @@ ast_cond(Parser *p, Place at, Expr *a, Expr *b, Expr *c)
 }
 
 Expr *
-ast_as(Parser *p, Place at, Expr *a, Name type)
+ast_as(Parser *p, Place at, Expr *a, Expr *type)
 {
-	Expr *e = expr_new(p, EX_AS, at, depth_of(a));
+	Expr *e = expr_new(p, EX_AS, at, MAX(depth_of(a), depth_of(type)));
 	e->a = a;
-	e->b = ast_name(p, type, NULL);
+	e->b = type;
 	return e;
 }
 

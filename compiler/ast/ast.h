@@ -99,7 +99,7 @@ typedef enum ExprKind {
 	EX_COND,                                    /* a ? b : c */
 	EX_CALL,                                    /* a: EX_NAME or EX_MEMBER; args */
 	EX_INDEX,                                   /* a[subs] else b (b NULL if none) */
-	EX_AS,                                      /* a as elem (type: EX_NAME in b) */
+	EX_AS,                                      /* a as elem (b: a name, x.dtype or TYPES[i]) */
 	EX_MEMBER,                                  /* a.name: x.T, x.shape(d), x.stride(d) */
 	EX_LIST,                                    /* [M, N]: items */
 	EX_TUPLE,                                   /* (a, b): items */
@@ -205,6 +205,8 @@ struct Item {
 	ExprList where;
 	StmtList body;                              /* kernel, fn, reference; example: ST_ASSIGN and ST_EXPR (tolerance) */
 	Place body_place;                           /* with its braces; expect: of the facts; line 0: no block */
+	ParamList results;                          /* fn f(…) -> type, -> (type, type) */
+	bool gives_tuple;                           /* those in brackets */
 	bool is_arrow;                              /* fn f(a) => e; */
 	bool is_bench;                              /* example … bench */
 	ExprList facts;                             /* expect */

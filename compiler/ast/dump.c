@@ -140,6 +140,8 @@ dump_header(const Item *item, Text *out)
 	}
 	for (int i = 0; i < item->params.n; i++)
 		dump_param(&item->params.at[i], 1, out);
+	for (int i = 0; i < item->results.n; i++)
+		dump_param(&item->results.at[i], 1, out);
 	for (int i = 0; i < item->grid.n; i++) {
 		line(out, 1, item->grid.at[i].name_place, "axis", item->grid.at[i].name);
 		dump_expr(item->grid.at[i].count, 2, out);

@@ -514,6 +514,11 @@ put_fn(Printer *p, const Item *item)
 {
 	text_printf(p->out, "fn %s", item->name);
 	put_params(p, &item->params);
+	for (int i = 0; i < item->results.n; i++) {
+		text_put(p->out, i ? ", " : item->gives_tuple ? " -> (" : " -> ");
+		type_put(item->results.at[i].type, p->out);
+	}
+	text_put(p->out, item->gives_tuple ? ")" : "");
 	text_put(p->out, item->is_arrow ? " => " : " ");
 	if (!item->is_arrow) {
 		put_body(p, item);

@@ -194,8 +194,8 @@ mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
 		return "a default in <...> that compares needs parentheses: <A = (x > y)>";
 	if (strcmp(word, "if") == 0 && among(expected, n, "';'"))
 		return "a choice is written c ? a : b";
-	if (strcmp(word, "-") == 0 && among(expected, n, "'=>'"))
-		return "a function's result has no declared type";
+	if (strcmp(word, ":") == 0 && among(expected, n, "'=>'"))
+		return "the type of a function's result is written fn f(a) -> f32";
 	if (strcmp(word, "(") == 0 && strcmp(before, "for") == 0)
 		return "a loop is written for i in range(0, n) { ... }";
 	if (strcmp(word, ":") == 0 && among(expected, n, "'='"))

@@ -290,6 +290,13 @@ expr_fits(const Expr *e, int least, int room)
 }
 
 void
+type_put(const TypeExpr *t, Text *out)
+{
+	Sink s = {.out = out, .limit = SIZE_MAX};
+	put_type(&s, t);
+}
+
+void
 param_put(const Param *p, Text *out)
 {
 	Sink s = {.out = out, .limit = SIZE_MAX};

@@ -11,6 +11,14 @@ typedef struct LlvmReg {
 	Place at;                                       /* in the source */
 } LlvmReg;
 
+/* A table that code brings along. */
+typedef struct LlvmTable {
+	const int64_t *bits;
+	int n;
+	LLVMTypeRef elem;
+	LLVMValueRef global;
+} LlvmTable;
+
 /* An open loop, while or if. */
 typedef struct LlvmRegion {
 	LLVMBasicBlockRef before, body, other, after;   /* other: a while's body, an if's else */
@@ -31,7 +39,6 @@ typedef struct LlvmHost {
 	Place at;                                       /* that of what comes next */
 	int here;                                       /* its site, or -1: not made yet */
 	bool has_half;                                  /* the machine converts f16 by itself */
-	int nglobals;
 } LlvmHost;
 
 struct EmitLlvm {
@@ -47,6 +54,7 @@ struct EmitLlvm {
 	VEC(LlvmReg) reg;
 	Place at;                                       /* of what comes next */
 	VEC(LlvmRegion) region;
+	VEC(LlvmTable) table;
 	/* lines */
 	LLVMDIBuilderRef di;
 	LLVMMetadataRef program, *scope;                /* the kernel; by file */
@@ -119,6 +127,12 @@ int llvm_type_bytes(RegType type);
 /* Of an access, but for the constant: a pointer to global, a 32-bit address of shared memory. */
 LLVMValueRef llvm_address(EmitLlvm *l, const EmitAccess *at);
 int llvm_known_mask(EmitLlvm *l, const EmitAccess *at);         /* 1: always, 0: never, -1: as the mask says */
+
+/* llvm_table.c */
+
+/* A constant array that lives as long as the code, in the space of a kernel's tensors. */
+LLVMValueRef llvm_constant(EmitLlvm *l, LLVMValueRef value, const char *name);
+void llvm_table_open(EmitLlvm *l);
 
 /* llvm_simt.c, llvm_simt_value.c, llvm_simt_memory.c: code for this machine */
 

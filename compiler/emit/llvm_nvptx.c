@@ -252,11 +252,7 @@ static LLVMValueRef
 text_address(EmitLlvm *l, const char *name, const char *text)
 {
 	LLVMValueRef string = LLVMConstStringInContext2(l->cx, text, strlen(text), false);
-	LLVMValueRef global = LLVMAddGlobalInAddressSpace(l->m, LLVMTypeOf(string), name, 1);
-	LLVMSetInitializer(global, string);
-	LLVMSetLinkage(global, LLVMPrivateLinkage);
-	LLVMSetGlobalConstant(global, true);
-	return LLVMBuildAddrSpaceCast(l->b, global, l->generic, "");
+	return LLVMBuildAddrSpaceCast(l->b, llvm_constant(l, string, name), l->generic, "");
 }
 
 static LLVMValueRef
@@ -270,7 +266,7 @@ printed(EmitLlvm *l, Reg v)
 
 /* printf's values stand in a struct of their own, each aligned to itself. */
 static void
-print(Emitter *e, const char *format, const Reg *v, int n)
+print_some(Emitter *e, const char *format, const Reg *v, int n)
 {
 	EmitLlvm *l = llvm_state(e);
 	LLVMTypeRef *field = NEW_ARRAY(e->mem, LLVMTypeRef, n), in[2] = {l->generic, l->generic};
@@ -297,6 +293,34 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 	}
 	arg[0] = text_address(l, "format", format);
 	LLVMBuildCall2(l->b, type, f, arg, 2, "");
+}
+
+/* Where the n-th value of a format, from 0, begins. */
+static const char *
+value_at(const char *s, int n)
+{
+	for (; *s; s++) {
+		if (*s != '%')
+			continue;
+		if (s[1] == '%')
+			s++;
+		else if (n-- == 0)
+			break;
+	}
+	return s;
+}
+
+/* The device's printf takes so many values at once: a longer line is printed in parts. */
+static void
+print(Emitter *e, const char *format, const Reg *v, int n)
+{
+	enum { VALUES_MOST = 32 };
+	for (; n > VALUES_MOST; n -= VALUES_MOST, v += VALUES_MOST) {
+		const char *end = value_at(format, VALUES_MOST);
+		print_some(e, arena_printf(e->mem, "%.*s", (int)(end - format), format), v, VALUES_MOST);
+		format = end;
+	}
+	print_some(e, format, v, n);
 }
 
 void

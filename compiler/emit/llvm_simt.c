@@ -247,18 +247,6 @@ result_type(PrimKind k)
 	return truth ? REG_PRED : REG_I32;
 }
 
-/* A constant array that lives as long as the code. */
-static LLVMValueRef
-constant(EmitLlvm *l, LLVMValueRef value)
-{
-	const char *name = arena_printf(l->e.mem, "constant.%d", l->host.nglobals++);
-	LLVMValueRef g = LLVMAddGlobal(l->m, LLVMTypeOf(value), name);
-	LLVMSetInitializer(g, value);
-	LLVMSetLinkage(g, LLVMPrivateLinkage);
-	LLVMSetGlobalConstant(g, true);
-	return g;
-}
-
 static LLVMValueRef
 immediates(EmitLlvm *l, const int64_t *imm, int n)
 {
@@ -269,7 +257,7 @@ immediates(EmitLlvm *l, const int64_t *imm, int n)
 		die("a primitive with more than %d immediates", LEN(v));
 	for (int i = 0; i < n; i++)
 		v[i] = LLVMConstInt(l->type[REG_I64], (uint64_t)imm[i], true);
-	return constant(l, LLVMConstArray2(l->type[REG_I64], v, (uint64_t)n));
+	return llvm_constant(l, LLVMConstArray2(l->type[REG_I64], v, (uint64_t)n), "constant");
 }
 
 static void
@@ -318,8 +306,8 @@ print(Emitter *e, const char *format, const Reg *v, int n)
 	store_operands(l, v, n);
 	llvm_host_site(l, false);
 	LLVMValueRef arg[5] = {l->host.thread,
-	    constant(l, LLVMConstStringInContext2(l->cx, format, strlen(format), false)), l->host.room[0],
-	    constant(l, LLVMConstArray2(l->type[REG_I32], type, (uint64_t)n + 1)), llvm_i32(l, n)};
+	    llvm_constant(l, LLVMConstStringInContext2(l->cx, format, strlen(format), false), "constant"), l->host.room[0],
+	    llvm_constant(l, LLVMConstArray2(l->type[REG_I32], type, (uint64_t)n + 1), "constant"), llvm_i32(l, n)};
 	llvm_host_call(l, "simt_print", l->none, arg, 5, HOST_CONVERGENT);
 }
 

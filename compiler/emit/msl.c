@@ -262,6 +262,7 @@ kernel_end(Emitter *e)
 	for (int i = 0; i < m->functions.n && m->errors->nerrors == 0; i++)
 		put_function(m, m->functions.at[i], m->out);
 	msl_helpers_text(m, m->out);
+	msl_tables_text(m, m->out);
 	text_put(m->out, head.at);
 	text_put(m->out, m->body.at);
 	text_put(m->out, "}\n");

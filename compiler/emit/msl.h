@@ -13,7 +13,7 @@ typedef struct Msl Msl;
 
 typedef enum MslKind {
 	MSL_PARAM, MSL_SHARED, MSL_CONST, MSL_INSIDE,           /* given: written where they are used */
-	MSL_OP, MSL_CAST, MSL_PACK, MSL_UNPACK, MSL_POINTER, MSL_CALL,  /* computed */
+	MSL_OP, MSL_CAST, MSL_PACK, MSL_UNPACK, MSL_POINTER, MSL_CALL, MSL_LOOKUP,      /* computed */
 	MSL_PRIM, MSL_LOAD, MSL_STORE, MSL_ATOMIC, MSL_MMA, MSL_LOOP, MSL_WHILE, MSL_IF, MSL_TRAP, MSL_RETURN,
 } MslKind;
 
@@ -78,6 +78,14 @@ typedef struct MslValue {
 	const char *hint;
 } MslValue;
 
+/* A constant array at the top of the file. */
+typedef struct MslTable {
+	const char *name;
+	RegType type;
+	const int64_t *bits;
+	int n;
+} MslTable;
+
 /* Something of its own at the top of the file. */
 struct MslFunction {
 	const char *name;
@@ -113,6 +121,7 @@ struct Msl {
 	int bucket[MSL_BUCKETS];
 	Place place;
 	VEC(MslFunction *) functions;
+	VEC(MslTable) tables;
 	MslFunction *open;                              /* a function whose body is being given */
 	MslBlock *kernel_block;
 	int outer_scope;
@@ -144,6 +153,7 @@ bool msl_is_float(RegType t);
 /* msl_record.c */
 void msl_record_open(Msl *m);
 Reg msl_add(Msl *m, MslNode *n, RegType type);          /* the node's next result */
+Reg msl_pure(Msl *m, MslKind kind, int op, RegType type, const Reg *in, int nin);      /* one in sight, or a new one */
 MslNode *msl_node(Msl *m, MslKind kind, int op, RegType type, const Reg *in, int nin);
 void msl_cannot(Msl *m, const char *what);
 
@@ -198,6 +208,11 @@ Expr msl_as(Msl *m, Expr x, CType c, int width);        /* just that type */
 const char *msl_wrap(Msl *m, Expr x, int strength);     /* in brackets, if it is weaker */
 const char *msl_bool(Msl *m, Reg r, int strength);
 Expr msl_signed(Msl *m, Reg r, bool want_signed);       /* an integer that is read with or without a sign */
+
+/* msl_table.c */
+Reg msl_lookup(Emitter *e, RegType t, const int64_t *bits, int n, Reg index);
+Expr msl_lookup_expr(Msl *m, const MslNode *n);
+void msl_tables_text(Msl *m, Text *out);
 
 /* msl_op.c */
 Expr msl_op_expr(Msl *m, const MslNode *n);

@@ -300,6 +300,7 @@ msl_node_expr(Msl *m, MslNode *n)
 	case MSL_CAST: return msl_shortened(m, n, msl_cast_expr(m, n));
 	case MSL_PACK: return pack_expr(m, n);
 	case MSL_UNPACK: return unpack_expr(m, n);
+	case MSL_LOOKUP: return msl_shortened(m, n, msl_lookup_expr(m, n));
 	case MSL_CALL: return msl_shortened(m, n, call_expr(m, n));
 	case MSL_PRIM: return msl_prim_expr(m, n);
 	default: die("a value of kind %d that has no name", n->kind);

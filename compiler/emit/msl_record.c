@@ -158,6 +158,12 @@ pure(Msl *m, MslNode *n)
 	return msl_add(m, n, n->type);
 }
 
+Reg
+msl_pure(Msl *m, MslKind kind, int op, RegType type, const Reg *in, int nin)
+{
+	return pure(m, loose(m, kind, op, type, in, nin));
+}
+
 static MslBlock *
 open_block(Msl *m, MslNode *owner)
 {
@@ -724,6 +730,7 @@ msl_record_open(Msl *m)
 	e->type = type;
 	e->pack = pack;
 	e->unpack = unpack;
+	e->lookup = msl_lookup;
 	e->load = load;
 	e->store = store;
 	e->atomic = atomic;

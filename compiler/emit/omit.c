@@ -328,6 +328,8 @@ HAND_ON(Reg, float_const, (Emitter *e, RegType t, double v), return to->float_co
 HAND_ON(RegType, type, (Emitter *e, Reg r), return to->type(to, r))
 HAND_ON(Reg, pack, (Emitter *e, const Reg *v, int n), return to->pack(to, v, n))
 HAND_ON(void, unpack, (Emitter *e, Reg word, RegType t, Reg *out, int n), to->unpack(to, word, t, out, n))
+HAND_ON(Reg, lookup, (Emitter *e, RegType t, const int64_t *bits, int n, Reg index),
+    return to->lookup(to, t, bits, n, index))
 HAND_ON(Reg, loop_begin, (Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n),
     return to->loop_begin(to, lo, hi, step, init, inside, n))
 HAND_ON(void, loop_end, (Emitter *e, const Reg *next, Reg *after, int n), to->loop_end(to, next, after, n))
@@ -359,7 +361,8 @@ emit_omit_open(Emitter *to, Omit *o)
 	*e = (Emitter){.target = to->target, .mem = to->mem, .state = s, .kernel_begin = omit_kernel_begin,
 	    .kernel_end = omit_kernel_end, .place = omit_place, .name = omit_name, .int_const = omit_int_const,
 	    .float_const = omit_float_const, .op = omit_op, .cast = omit_cast, .type = omit_type, .pack = omit_pack,
-	    .unpack = omit_unpack, .load = omit_load, .store = omit_store, .atomic = omit_atomic, .pointer = omit_pointer,
+	    .unpack = omit_unpack, .lookup = omit_lookup,
+	    .load = omit_load, .store = omit_store, .atomic = omit_atomic, .pointer = omit_pointer,
 	    .loop_begin = omit_loop_begin, .loop_end = omit_loop_end, .while_begin = omit_while_begin,
 	    .while_test = omit_while_test, .while_end = omit_while_end, .if_begin = omit_if_begin, .if_else = omit_if_else,
 	    .if_end = omit_if_end, .trap = omit_trap, .prim = omit_prim,

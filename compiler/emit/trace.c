@@ -250,6 +250,22 @@ unpack(Emitter *e, Reg word, RegType to, Reg *out, int n)
 	text_put(t->out, "\n");
 }
 
+static Reg
+lookup(Emitter *e, RegType to, const int64_t *bits, int n, Reg index)
+{
+	Trace *t = state(e);
+	Reg r = add(e, to, NULL);
+	start(t);
+	results(t, &r, 1);
+	text_put(t->out, " = lookup ");
+	use(t, index);
+	text_put(t->out, " {");
+	for (int i = 0; i < n; i++)
+		text_printf(t->out, "%s%lld", i ? ", " : "", (long long)bits[i]);
+	text_put(t->out, "}\n");
+	return r;
+}
+
 /* memory */
 
 static void
@@ -589,7 +605,7 @@ emit_trace_open(Arena *mem, const Target *target, Text *out)
 	    .target = target, .mem = mem, .state = t,
 	    .kernel_begin = kernel_begin, .kernel_end = kernel_end, .place = place, .name = name,
 	    .int_const = int_const, .float_const = float_const, .op = emit_op, .cast = cast, .type = type,
-	    .pack = pack, .unpack = unpack,
+	    .pack = pack, .unpack = unpack, .lookup = lookup,
 	    .load = load, .store = store, .atomic = atomic, .pointer = pointer,
 	    .loop_begin = loop_begin, .loop_end = loop_end,
 	    .while_begin = while_begin, .while_test = while_test, .while_end = while_end,

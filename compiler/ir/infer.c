@@ -378,6 +378,16 @@ RULE(cast)
 	return infer_out(x, x->want[0]);
 }
 
+RULE(lookup)
+{
+	if (!infer_int_tile(x, 0) || !want_shape(x))
+		return false;
+	if (x->want[0]->ptr != PTR_NONE || dtype_is_packed(x->want[0]->elem))
+		return infer_fail(x, "the result type is %s; a table holds numbers of 8 bits or more, or bools",
+		    infer_text(x, x->want[0]));
+	return infer_out(x, x->want[0]);
+}
+
 static int
 bits(const Type *t)
 {

@@ -61,6 +61,7 @@ RULE(same);
 RULE(cmp);
 RULE(cast);
 RULE(bitcast);
+RULE(lookup);
 RULE(ptr_add);
 RULE(ptr_diff);
 RULE(select);

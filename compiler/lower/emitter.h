@@ -154,6 +154,8 @@ struct Emitter {
 	void (*function_end)(Emitter *e, Reg result);
 	Reg (*pack)(Emitter *e, const Reg *v, int n);   /* one REG_I32 of n elements of 32 / n bits, the first lowest */
 	void (*unpack)(Emitter *e, Reg word, RegType t, Reg *out, int n);       /* and back */
+	/* the index-th (REG_I32, 0 .. n - 1) of constants with these bits, which the code brings along; not of REG_PRED */
+	Reg (*lookup)(Emitter *e, RegType t, const int64_t *bits, int n, Reg index);
 
 	/* memory */
 	void (*load)(Emitter *e, const EmitAccess *at, Reg *out);       /* where the mask is false: 0 */

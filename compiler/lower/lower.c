@@ -252,6 +252,9 @@ dispatch(Lower *l, Op *op)
 	case OP_PHILOX:
 		lower_philox(l, op);
 		return;
+	case OP_LOOKUP:
+		lower_lookup(l, op);
+		return;
 	case OP_DOT: case OP_DOT_SCALED:
 		lower_dot(l, op);
 		return;
@@ -322,6 +325,8 @@ lower_scratch_bytes(const Op *op, const Target *t)
 		return lower_shape_scratch(op);
 	case OP_COPY:
 		return lower_copy_scratch(op);
+	case OP_PRINT:
+		return lower_print_scratch(op);
 	default:
 		return (op_info[op->kind].traits & ELEM) || op->kind == OP_PHILOX || op->kind == OP_INLINE_PTX
 		    ? operands_scratch(op) : 0;

@@ -151,6 +151,8 @@ CacheHint lower_cache(const Op *op, CacheHint otherwise);
 bool lower_range(const Value *v, int64_t *lo, int64_t *hi);
 
 /* one file a family */
+void lower_print(Lower *l, Op *op);                     /* print.c */
+void lower_lookup(Lower *l, Op *op);                    /* lookup.c */
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
 /* One of them on plain elements: operands of t, no constants known. */
 Reg lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b);
@@ -218,6 +220,7 @@ int64_t lower_scan_scratch(const Op *op);
 int64_t lower_dot_scratch(const Op *op, const Target *t);
 int64_t lower_order_scratch(const Op *op, const Target *t);
 int64_t lower_scatter_scratch(const Op *op);
+int64_t lower_print_scratch(const Op *op);
 int64_t lower_scratch_bytes(const Op *op, const Target *t);
 /* Bytes of shared memory that the function's buffers leave to an op's scratch. */
 int64_t lower_scratch_room(const Op *op, const Target *t);

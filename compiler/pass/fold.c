@@ -130,7 +130,10 @@ fold_elementwise(Simplify *s, Op *op)
 		type[i] = op->in[i]->type->elem;
 		put(op->in[i], element[i]);
 	}
-	if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, op->out[0].type->elem,
+	const Attr *bits = op_attr(op, "bits");
+	if (bits)
+		elem_make_lookup(&e, type[0], op->out[0].type->elem, bits->ints, bits->nints);
+	else if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, op->out[0].type->elem,
 		op_bool(op, "propagate_nan") ? ELEM_NAN : 0))
 		return NULL;
 	elem_run(&e, out, in, 0, 1);

@@ -192,21 +192,6 @@ pad_shown(const Pad *p, Op *op)
 }
 
 static void
-pad_print(const Pad *p, Op *op)
-{
-	if (op_bool(op, "trace") || op_attr(op, "watch")) {
-		pad_shown(p, op);
-		return;
-	}
-	for (int i = 0; i < op->nin; i++)
-		if (pad_was(p, op->in[i]) != op->in[i]->type) {
-			diag_error(p->m->cx, op->place, DIAG_PRINT_PADDED);
-			diag_help(p->m->cx, "print a tile whose extents are powers of two, or scalars");
-			return;
-		}
-}
-
-static void
 pad_op(const Pad *p, Op *op)
 {
 	switch (op->kind) {
@@ -238,7 +223,7 @@ pad_op(const Pad *p, Op *op)
 	case OP_HISTOGRAM: pad_histogram(p, op); break;
 	case OP_DOT: pad_dot(p, op); break;
 	case OP_ASSERT: pad_assert(p, op); break;
-	case OP_PRINT: pad_print(p, op); break;
+	case OP_PRINT: pad_shown(p, op); break;
 	default: break;
 	}
 }

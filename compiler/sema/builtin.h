@@ -134,6 +134,17 @@ Val access_result(Elab *e, const TensorAccess *a, Value *v);    /* the op's resu
 Val elab_index_of(Elab *e, const Expr *x, const Val *base);     /* EX_INDEX whose base is evaluated */
 Val elab_method(Elab *e, const Expr *call);                     /* x.shape(d), x.stride(d) */
 Val index_tile(Elab *e, const Expr *x, const Val *base);        /* of a tile value (index_tile.c) */
+/* table.c: of a list, and a tuple's item */
+typedef struct TableBits {
+	const Val *items;
+	DType dtype;
+	int64_t *bits;
+	int n;
+	struct TableBits *next;
+} TableBits;
+
+Val index_list(Elab *e, const Expr *x, const Val *list);
+Val index_tuple(Elab *e, const Expr *x, const Val *tuple);
 Value *tensor_value(Elab *e, const Val *t);                     /* the tensor itself */
 bool access_may_write(Elab *e, const TensorAccess *a);
 

@@ -69,6 +69,7 @@ struct Elab {
 	int depth;                                      /* nesting and inlining, limited */
 	/* statements keep their own state (returns, fn results …) behind this */
 	struct StmtState *stmt;
+	struct TableBits *tables;                       /* table.c: lists that were read as tables */
 	struct Traced *traced;                          /* trace.c: which names got values; NULL until the first */
 };
 
@@ -215,6 +216,8 @@ bool val_to_var(Elab *e, Val *v, const char *name);      /* literals get their t
 /* param.c: an argument of a fn against its parameter's declared type; may bind names that the type gives and turn a
  * literal into a typed value.  False after an error. */
 bool param_check(Elab *e, const Param *param, const char *fn, Val *v);
+/* What a fn gave against the types that it says it gives. */
+bool result_check(Elab *e, const Item *fn, Val *v);
 
 /* scan.c: what statements do, seen from their text alone */
 

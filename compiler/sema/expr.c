@@ -15,6 +15,17 @@ typedef struct ConstFrame {
 	const Item *item;
 } ConstFrame;
 
+/* Does it stand for itself wherever it is used? */
+static bool
+is_lasting(const Val *v)
+{
+	Const c;
+	bool all = v->kind == VAL_LIST;
+	for (int i = 0; all && i < v->n; i++)
+		all = is_lasting(&v->items[i]);
+	return all || v->kind == VAL_POISON || const_of_val(v, &c);
+}
+
 /* A top-level constant is evaluated where it is used; what came out weak is kept. */
 static Val
 const_item(Elab *e, Binding *b, Place at)
@@ -22,7 +33,6 @@ const_item(Elab *e, Binding *b, Place at)
 	const Item *it = b->val.fn;
 	ConstFrame frame = {.up = e->stmt->consts, .item = it};
 	Scope *saved = e->scope;
-	Const c;
 
 	for (const ConstFrame *f = frame.up; f; f = f->up) {
 		if (f->item != it)
@@ -35,7 +45,7 @@ const_item(Elab *e, Binding *b, Place at)
 	Val v = elab_expr(e, it->e);
 	e->scope = saved;
 	e->stmt->consts = frame.up;
-	if (v.kind == VAL_POISON || const_of_val(&v, &c))
+	if (is_lasting(&v))
 		b->val = v;
 	v.place = at;
 	return v;

@@ -301,6 +301,8 @@ elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int 
 		v = run_body(e, item, at);
 	else if (ok)
 		v = run_arrow(e, item, item ? item->e : fn->lambda->a);
+	if (ok && item && !result_check(e, item, &v))
+		v = val_poison(at);
 	e->scope = caller;
 	if (item && e->cx->last != last && !e->cx->muted && ok && !place_inside(&e->cx->last->place, &at))
 		diag_note(e->cx, at, "in this call of '%s'", item->name);

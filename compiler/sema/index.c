@@ -397,13 +397,15 @@ elab_index_of(Elab *e, const Expr *x, const Val *base)
 		return *base;
 	if (base->kind == VAL_TENSOR)
 		return access_open(e, x, base, &a) ? read_access(e, &a, x->b) : val_poison(x->place);
-	if (base->kind == VAL_TILE && !base->v->type->ptr)
+	if (base->kind == VAL_LIST)
+		return index_list(e, x, base);
+	if (base->kind == VAL_TUPLE)
+		return index_tuple(e, x, base);
+	if (base->kind == VAL_TILE && (!base->v->type->ptr || base->v->type->rank > 0))
 		return index_tile(e, x, base);
 	diag_error(e->cx, x->place, DIAG_NOT_INDEXABLE, val_describe(e, base));
 	if (base->kind == VAL_TILE)
 		diag_help(e->cx, "a pointer is read with load(p + i, mask)");
-	else if (base->kind == VAL_TUPLE)
-		diag_help(e->cx, "take it apart: let (a, b) = …");
 	return val_poison(x->place);
 }
 

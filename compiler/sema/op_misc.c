@@ -197,6 +197,9 @@ elab_method(Elab *e, const Expr *x)
 	if (val_is_poison(&base))
 		return base;
 	bool shape = strcmp(member->name, "shape") == 0, stride = strcmp(member->name, "stride") == 0;
+	bool list = base.kind == VAL_LIST && shape;
+	if (list && base.n && x->args.n == 1 && x->args.at[0].e->kind == EX_INT && x->args.at[0].e->u == 0)
+		return val_int(x->place, base.n);
 	bool tensor = base.kind == VAL_TENSOR, tile = base.kind == VAL_TILE && base.v->type->rank > 0;
 	if (!(shape && (tensor || tile)) && !(stride && tensor)) {
 		diag_error(e->cx, member->place, DIAG_MEMBER_UNKNOWN, val_describe(e, &base), member->name);

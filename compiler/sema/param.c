@@ -11,12 +11,15 @@ typedef struct Check {
 	const Param *param;
 	const char *fn;
 	Val *v;
+	bool is_result;
 } Check;
 
 static bool
 refuse(Check *c, const char *expected)
 {
-	if (c->v->kind != VAL_POISON)
+	if (c->is_result && c->v->kind != VAL_POISON)
+		diag_error(c->e->cx, c->param->place, DIAG_RESULT_TYPE, c->fn, expected, val_describe(c->e, c->v));
+	else if (c->v->kind != VAL_POISON)
 		diag_error(c->e->cx, c->v->place, DIAG_PARAM_TYPE, c->fn, c->param->name, expected,
 		    val_describe(c->e, c->v));
 	return false;
@@ -65,6 +68,8 @@ dimension(Check *c, const Expr *dim, int d, int64_t extent, Value *run_time)
 		return false;
 	if (want == extent)
 		return true;
+	if (c->is_result)
+		return refuse(c, arena_printf(e->cx->mem, "a dimension %d of %" PRId64, d, want));
 	diag_error(e->cx, c->v->place, DIAG_PARAM_EXTENT, c->fn, d, c->param->name, (long long)want,
 	    (long long)extent);
 	return false;
@@ -189,7 +194,9 @@ check_value(Check *c)
 	if (!same_type(e, have->elem, want) || have->rank != rank) {
 		const char *text = dtype_info[want].text;
 		refuse(c, tile_text(c, text));
-		if (have->rank != rank && !rank)
+		if (c->is_result && have->rank != rank && !rank)
+			diag_help(e->cx, "a tile is declared as -> %s[N]; or leave the type out", text);
+		else if (have->rank != rank && !rank)
 			diag_help(e->cx, "a tile is declared as %s: %s[N]; or leave the type out", c->param->name, text);
 		else if (have->rank == rank)
 			diag_help(e->cx, "convert it with 'as %s'", text);
@@ -201,10 +208,10 @@ check_value(Check *c)
 	return true;
 }
 
-bool
-param_check(Elab *e, const Param *param, const char *fn, Val *v)
+static bool
+check(Elab *e, const Param *param, const char *fn, Val *v, bool is_result)
 {
-	Check c = {e, param, fn, v};
+	Check c = {e, param, fn, v, is_result};
 	const TypeExpr *t = param->type;
 
 	if (val_is_poison(v))
@@ -219,4 +226,30 @@ param_check(Elab *e, const Param *param, const char *fn, Val *v)
 	if (t->mode != MODE_VALUE)
 		return check_tensor(&c);
 	return t->pointer ? check_pointer(&c) : check_value(&c);
+}
+
+bool
+param_check(Elab *e, const Param *param, const char *fn, Val *v)
+{
+	return check(e, param, fn, v, false);
+}
+
+/* Several results are a tuple, each item of its own type. */
+bool
+result_check(Elab *e, const Item *fn, Val *v)
+{
+	const ParamList *l = &fn->results;
+	if (l->n == 0 || val_is_poison(v))
+		return l->n == 0;
+	if (!fn->gives_tuple)
+		return check(e, &l->at[0], fn->name, v, true);
+	if (v->kind != VAL_TUPLE || v->n != l->n) {
+		Check c = {e, &l->at[0], fn->name, v, true};
+		return refuse(&c, arena_printf(e->cx->mem, "a tuple of %d", l->n));
+	}
+	*v = val_tuple(e, v->place, v->items, v->n);
+	bool ok = true;
+	for (int i = 0; i < l->n; i++)
+		ok &= check(e, &l->at[i], fn->name, &v->items[i], true);
+	return ok;
 }

@@ -4,6 +4,8 @@
  * block in whose order the fault lies, however many OS threads there are; later ones stop. */
 #include "runtime/simt/block.h"
 
+#include "ir/interp/interp.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,9 +290,10 @@ print_value(Text *line, const char *p, uint64_t v, int type)
 	const char *from = p;
 	while (!strchr("gduxs", *++p))
 		;
-	if (*p == 'g') { /* "%.17g": as many digits as the type has */
+	if (*p == 'g') { /* "%.17g": as many digits as the type has, of which the cpu device shows those that matter */
+		int digits = from[1] == '.' ? atoi(from + 2) : 9;
 		memcpy(&d, &v, sizeof d);
-		text_printf(line, "%.*g", from[1] == '.' ? atoi(from + 2) : 6, d);
+		float_format(digits == 17 ? TY_F64 : digits == 9 ? TY_F32 : TY_F16, d, line);
 	} else if (*p == 's') {
 		text_put(line, v & 1 ? "true" : "false");
 	} else if (*p == 'd') {

@@ -66,6 +66,23 @@ expect 0 '' build brev.tgl --target=sm_80 --emit=tir -o brev.tir
 expect 1 'inline_ptx is not possible on the simt device .E1301' run brev.tgl --arg 'x=iota([32], 0)' --device=simt:sm_80 --ir=brev.tir
 refuse E1155
 holds grep -q 'help: .* --device=cuda can run it' "$err"
+# tiles are printed in the words of the cpu device: extents that are no powers of two, long dimensions, several a line
+cat >show.tgl <<'END6'
+kernel show(x: in f32[3, 20], b: in i8[5], y: out f32[3, 20]) grid(p: 2) {
+    let v = x[:, :];
+    print("100% v", v, p, v[0, 0] > 1);
+    print("odd", b[:], x[0, 0 +: 3] as f16, arange(0, 40) * 3, b[:] > 2, 0.1);
+    static for i in range(2) { print("row", v[i, :] / 3); }
+    y[:, :] = where(p == 0, v, v);
+}
+END6
+for device in cpu simt:sm_75 simt:sm_90a; do
+    "$tegula" run show.tgl --device=$device --arg 'x=normal(0, 1)' --arg 'b=[1, 2, 3, 4, -5]' 2>/dev/null | grep '^program' | sort >show.$device
+done
+holds grep -q '^program 1: odd .1, 2, 3, 4, -5. .* .0, 3, 6, ..., 111, 114, 117. .false, false, true, true, false. 0.1$' show.cpu
+holds [ "$(wc -l <show.cpu)" -eq 8 ]
+holds cmp show.cpu show.simt:sm_75
+holds cmp show.cpu show.simt:sm_90a
 # values of the schedule that change no code are said (DIAG_SCHEDULE_IDLE)
 expect 0 'warning: ctas = 2 has no effect: sm_80 has no clusters of blocks .W1219' \
     check dot.tgl --device=simt:sm_80 -D ctas=2

@@ -298,7 +298,7 @@ static bool
 is_plain(OpKind k)
 {
 	return (op_info[k].traits & ELEM) && !is_math(k) && k != OP_CAST && k != OP_BITCAST && k != OP_PTR_ADD &&
-	    k != OP_PTR_DIFF && k != OP_SELECT && k != OP_PHILOX;
+	    k != OP_PTR_DIFF && k != OP_SELECT && k != OP_PHILOX && k != OP_LOOKUP;
 }
 
 static void

@@ -405,7 +405,8 @@ next_random(uint64_t *s)
 static bool
 takes(OpKind k, DType t)
 {
-	if (!(op_info[k].traits & ELEM) || k == OP_PTR_ADD || k == OP_PTR_DIFF || k == OP_CAST || k == OP_BITCAST)
+	if (!(op_info[k].traits & ELEM) || k == OP_PTR_ADD || k == OP_PTR_DIFF || k == OP_CAST || k == OP_BITCAST ||
+	    k == OP_LOOKUP)
 		return false;
 	if (op_info[k].traits & ANYF)
 		return dtype_is_float(t);

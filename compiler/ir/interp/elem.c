@@ -262,6 +262,25 @@ make_math(Elem *e, const Loops *l, OpKind kind, DType t, DType out, bool nan)
 	return e->loop != NULL;
 }
 
+static void
+run_lookup(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
+{
+	for (int64_t i = 0; i < (scalar & 1 ? MIN(n, 1) : n); i++) {
+		int64_t at = dtype_load_i64(e->index, in[0], i);
+		uint64_t bits = at >= 0 && at < e->ntable ? (uint64_t)e->table[at] : 0;
+		memcpy((char *)out + i * e->out_size, &bits, (size_t)e->out_size);
+	}
+	if ((scalar & 1) && n > 1)
+		repeat(e, e->out_size, out, out, n);
+}
+
+void
+elem_make_lookup(Elem *e, DType index, DType out, const int64_t *bits, int n)
+{
+	*e = (Elem){.run = run_lookup, .level = CPU_BASE, .nin = 1, .in_size = {dtype_tile_size(index)},
+		.out_size = dtype_tile_size(out), .index = index, .table = bits, .ntable = n};
+}
+
 bool
 elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType out, unsigned flags)
 {

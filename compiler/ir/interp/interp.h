@@ -107,4 +107,7 @@ void dtype_store_f64(DType t, void *base, int64_t index, double v);
 int64_t dtype_load_i64(DType t, const void *base, int64_t index);
 void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */
 
+/* report.c: appends the shortest decimal that reads back as the same element of that type. */
+void float_format(DType t, double x, Text *out);
+
 #endif

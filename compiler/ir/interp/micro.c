@@ -25,6 +25,7 @@ rounds(OpKind k)
 	case OP_CEIL:
 	case OP_ROUND:
 	case OP_TRUNC:
+	case OP_LOOKUP:
 		return false;
 	default:
 		return true;
@@ -43,6 +44,11 @@ micro_make(Plan *p, Micro *m, const Op *op)
 		m->ptr_size = dtype_tile_size(op->in[0]->type->elem);
 		m->index = op->in[1]->type->elem;
 		m->is_diff = op->kind == OP_PTR_DIFF;
+		return;
+	}
+	if (op->kind == OP_LOOKUP) {
+		const Attr *bits = op_attr(op, "bits");
+		elem_make_lookup(&m->elem, op->in[0]->type->elem, out->elem, bits->ints, bits->nints);
 		return;
 	}
 	for (int i = 0; i < op->nin; i++)

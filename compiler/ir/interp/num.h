@@ -42,11 +42,16 @@ struct Elem {
 	FromF32Fn narrow;                               /* … and the result is rounded */
 	int nin, in_size[3], out_size;
 	CpuLevel level;
+	DType index;                                    /* lookup: of the operand */
+	const int64_t *table;
+	int ntable;
 };
 
 /* Prepares an op for operand types in[0..nin) and result type out.  False only for what is not an ELEM op
  * on plain elements (select of pointers: give TY_I64 for them; bool tiles are TY_BOOL). */
 bool elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType out, unsigned flags);
+/* lookup takes its table besides, which stays the caller's. */
+void elem_make_lookup(Elem *e, DType index, DType out, const int64_t *bits, int n);
 
 static inline void
 elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)

@@ -22,9 +22,8 @@ whole_digits(double x, int most)
 	return n > most ? 1 : n;
 }
 
-/* The shortest decimal that reads back as the same element. */
-static void
-format_float(DType t, double x, Text *out)
+void
+float_format(DType t, double x, Text *out)
 {
 	char buf[40];
 	int digits = t == TY_F64 ? 17 : t == TY_F32 ? 9 : 5;
@@ -57,13 +56,13 @@ format_element(const Type *t, const void *data, int64_t i, Text *out)
 	if (dtype_is_packed(t->elem)) {
 		uint8_t memory = ((const uint8_t *)data)[i] & 15;
 		if (t->elem == TY_F4E2M1)
-			format_float(t->elem, dtype_load_f64(t->elem, &memory, 0), out);
+			float_format(t->elem, dtype_load_f64(t->elem, &memory, 0), out);
 		else
 			text_printf(out, "%" PRId64, dtype_load_i64(t->elem, &memory, 0));
 		return;
 	}
 	if (dtype_is_float(t->elem))
-		format_float(t->elem, dtype_load_f64(t->elem, data, i), out);
+		float_format(t->elem, dtype_load_f64(t->elem, data, i), out);
 	else if (t->elem == TY_U64)
 		text_printf(out, "%" PRIu64, ((const uint64_t *)data)[i]);
 	else

@@ -1,0 +1,100 @@
+/* Tables known when compiling, read by an index.
+ *
+ * A table of a few elements is a chain of selects; a longer one is data of the code, with a 0 at its end where indices
+ * outside of it are sent:
+ *
+ *     r3 = lookup (umin r1, 16) {..16 elements.., 0}
+ *
+ * An index that cannot be outside (bits masked, a type of few bits) is taken as it is. */
+#include "lower/lower.h"
+
+enum { SELECTS_MOST = 4 };
+
+/* Is each element of v from 0 to n - 1? */
+static bool
+is_below(const Value *v, int64_t n)
+{
+	DType t = v->type->elem;
+	const Op *op = v->def;
+	int64_t most;
+	if (t == TY_BOOL || (dtype_is_unsigned(t) && dtype_info[t].bits < 32 && INT64_C(1) << dtype_info[t].bits <= n))
+		return true;
+	switch (op ? op->kind : OP_COUNT) {
+	case OP_CONST:
+		return lower_constant(v, &most) && most >= 0 && most < n;
+	case OP_IOTA:
+		return v->type->extent[op_int(op, "axis", 0)] <= n;
+	case OP_CONVERT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+		return is_below(op->in[0], n);
+	case OP_CAST:
+		return dtype_is_int(op->in[0]->type->elem) &&
+		    is_below(op->in[0], dtype_info[t].bits == 64 ? n : MIN(n, INT64_C(1) << (dtype_info[t].bits - 1)));
+	case OP_AND:
+		return is_below(op->in[0], n) || is_below(op->in[1], n);
+	case OP_REM:
+		return dtype_is_unsigned(t) && lower_constant(op->in[1], &most) && most > 0 && most <= n;
+	case OP_SELECT:
+		return is_below(op->in[1], n) && is_below(op->in[2], n);
+	default:
+		return false;
+	}
+}
+
+/* An index as REG_I32 from 0 to n, n being outside. */
+static Reg
+index_of(Lower *l, const Value *v, Reg r, int64_t n, bool is_inside)
+{
+	DType t = v->type->elem;
+	bool wide = dtype_info[t].bits == 64;
+	if (dtype_info[t].bits < 32)
+		r = lower_as(l, dtype_is_signed(t) ? CAST_SEXT : CAST_ZEXT, REG_I32, r);
+	if (!is_inside)
+		r = lower_op2(l, EMIT_UMIN, r, wide ? lower_i64(l, n) : lower_i32(l, n));
+	return wide ? lower_as(l, CAST_TRUNC, REG_I32, r) : r;
+}
+
+/* A constant of any type by its bits. */
+static Reg
+constant(Lower *l, RegType t, int64_t bits)
+{
+	static const RegType as[] = {[1] = REG_I8, [2] = REG_I16, [4] = REG_I32, [8] = REG_I64};
+	RegType whole = t == REG_PRED ? t : as[lower_type_bytes(t)];
+	Reg r = l->e->int_const(l->e, whole, bits);
+	return whole == t ? r : lower_as(l, CAST_BITS, t, r);
+}
+
+static Reg
+selected(Lower *l, RegType t, const Attr *bits, Reg index)
+{
+	Reg r = constant(l, t, 0);
+	for (int i = bits->nints - 1; i >= 0; i--)
+		r = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_EQ, index, lower_i32(l, i)),
+		    constant(l, t, bits->ints[i]), r);
+	return r;
+}
+
+void
+lower_lookup(Lower *l, Op *op)
+{
+	const Value *v = op->in[0];
+	RegType t = lower_type(op->out[0].type), as = t == REG_PRED ? REG_I8 : t;
+	const Attr *bits = op_attr(op, "bits");
+	int n = bits->nints;
+	bool is_inside = is_below(v, n);
+	int64_t *padded = NEW_ARRAY(l->mem, int64_t, n + 1);
+	const Reg *in = lower_operand(l, op, 0, op->out[0].layout);
+	Reg *out = lower_new(l, &op->out[0]);
+	for (int i = 0; i < n; i++)
+		padded[i] = bits->ints[i];
+	for (int r = 0; r < lower_count(&op->out[0]); r++) {
+		if (r > 0 && in[r] == in[r - 1]) {
+			out[r] = out[r - 1];
+			continue;
+		}
+		Reg index = index_of(l, v, in[r], n, is_inside);
+		if (n <= SELECTS_MOST)
+			out[r] = selected(l, t, bits, index);
+		else
+			out[r] = lower_from_memory(l, t, l->e->lookup(l->e, as, padded, n + !is_inside, index));
+	}
+}

@@ -1,0 +1,256 @@
+/* print: one line by the block's first thread.
+ *
+ *     program (1, 2): text 3 4.5 [0, 1, 2, ..., 29, 30, 31]
+ *
+ * Of a tile the line shows what the cpu device shows: all of a dimension of 16 elements, of a longer one three at each
+ * end.  The threads that hold those elements leave them in the op's scratch, one after the other, and the first thread
+ * reads them behind a barrier.  Extents are those before padding ({valid}). */
+#include "lower/lower.h"
+
+enum { EDGE = 3, SHORT = 16, SHOWN_MOST = 1024 };       /* as in ir/interp/report.c */
+
+static bool
+is_plain(const Op *op)
+{
+	return op->kind == OP_PRINT && !op_bool(op, "trace") && !op_attr(op, "watch");
+}
+
+/* Extents of operand i as the source has them. */
+static const int64_t *
+extents_of(const Op *op, int i)
+{
+	const Attr *valid = op_attr(op, "valid");
+	int first = 0;
+	for (int k = 0; k < i; k++)
+		first += op->in[k]->type->rank;
+	return valid ? valid->ints + first : op->in[i]->type->extent;
+}
+
+static int64_t
+shown_along(int64_t extent)
+{
+	return extent > SHORT ? 2 * EDGE : extent;
+}
+
+static int64_t
+shown(const Op *op, int i)
+{
+	const int64_t *extent = extents_of(op, i);
+	int64_t n = 1;
+	for (int d = 0; d < op->in[i]->type->rank; d++)
+		n *= shown_along(extent[d]);
+	return n;
+}
+
+static RegType
+memory_type(const Type *t)
+{
+	RegType r = t->ptr != PTR_NONE ? REG_I64 : lower_type(t);
+	return r == REG_PRED ? REG_I8 : r;
+}
+
+/* Bytes of operand i's elements, and where they begin: each tile on 8. */
+static int64_t
+bytes_of(const Op *op, int i)
+{
+	bool is_tile = op->in[i]->type->rank > 0;
+	return is_tile ? (shown(op, i) * lower_type_bytes(memory_type(op->in[i]->type)) + 7) / 8 * 8 : 0;
+}
+
+int64_t
+lower_print_scratch(const Op *op)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < op->nin && is_plain(op); i++)
+		sum += bytes_of(op, i);
+	return sum;
+}
+
+/* ---- elements on their way to the first thread ---- */
+
+/* Of register r: the element's number among those shown; *mask: whether it is shown, 0: it is. */
+static Reg
+number_of(Lower *l, const Op *op, int i, int r, Reg *mask)
+{
+	const Value *v = op->in[i];
+	const int64_t *extent = extents_of(op, i);
+	Reg sum = lower_i32(l, 0);
+	*mask = 0;
+	for (int d = 0; d < v->type->rank; d++) {
+		int64_t add, n = extent[d];
+		Reg c = lower_coordinate(l, v->layout, r, d, &add);
+		c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
+		if (n > SHORT) {
+			Reg head = lower_op2(l, EMIT_SLT, c, lower_i32(l, EDGE));
+			Reg tail = lower_op2(l, EMIT_SLE, lower_i32(l, n - EDGE), c);
+			tail = lower_both(l, tail, lower_op2(l, EMIT_SLT, c, lower_i32(l, n)));
+			*mask = lower_both(l, *mask, lower_op2(l, EMIT_OR, head, tail));
+			c = lower_op3(l, EMIT_SELECT, head, c, lower_op2(l, EMIT_SUB, c, lower_i32(l, n - 2 * EDGE)));
+		} else if (n != v->type->extent[d]) {
+			*mask = lower_both(l, *mask, lower_op2(l, EMIT_SLT, c, lower_i32(l, n)));
+		}
+		sum = lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_MUL, sum, lower_i32(l, shown_along(n))), c);
+	}
+	return sum;
+}
+
+static void
+leave(Lower *l, const Op *op, int i, Reg scratch, int64_t at)
+{
+	const Value *v = op->in[i];
+	RegType t = memory_type(v->type);
+	int size = lower_type_bytes(t);
+	uint64_t repeats = v->layout ? layout_free_bits(v->layout, IN_REGISTER) : 0;
+	Reg first = v->layout ? lower_is_first_holder(l, v->layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	for (int r = 0; r < lower_count(v); r++) {
+		Reg mask = 0, n = lower_i32(l, 0), x = lower_regs(l, v)[r];
+		if ((uint64_t)r & repeats)
+			continue;
+		if (v->layout)
+			n = number_of(l, op, i, r, &mask);
+		x = v->type->ptr != PTR_NONE ? lower_as(l, CAST_BITS, t, x) : lower_to_memory(l, lower_type(v->type), x);
+		EmitAccess to = {.space = SPACE_SHARED, .type = t, .n = 1, .base = scratch, .constant = at, .align = size,
+			.offset = lower_op2(l, EMIT_MUL, n, lower_i32(l, size)), .mask = lower_both(l, first, mask)};
+		l->e->store(l->e, &to, &x);
+	}
+}
+
+/* ---- the line ---- */
+
+typedef struct Line {
+	Lower *l;
+	const Op *op;
+	Text format;
+	VEC(Reg) value;
+	Reg scratch;
+	int64_t at;                                     /* of the next element in scratch */
+} Line;
+
+/* A text as part of a format. */
+static void
+put_text(Text *out, const char *s)
+{
+	for (; *s; s++)
+		text_printf(out, *s == '%' ? "%%%%" : "%c", *s);
+}
+
+static void
+put_value(Line *line, const Type *type, Reg r)
+{
+	Lower *l = line->l;
+	DType t = type->elem;
+	const char *how = dtype_is_signed(t) ? "%lld" : "%llu";
+	if (type->ptr != PTR_NONE) {
+		how = "0x%llx";
+		r = lower_as(l, CAST_BITS, REG_I64, r);
+	} else if (dtype_is_float(t)) {
+		how = t == TY_F64 ? "%.17g" : t == TY_F32 ? "%.9g" : "%.5g";
+		r = lower_cast_one(l, t, TY_F64, r);
+	} else if (t == TY_BOOL) {
+		how = "%s";
+	} else {
+		r = lower_cast_one(l, t, dtype_is_signed(t) ? TY_I64 : TY_U64, r);
+	}
+	text_put(&line->format, how);
+	vec_push(l->mem, &line->value, r);
+}
+
+static void
+put_element(Line *line, const Type *t)
+{
+	Lower *l = line->l;
+	RegType m = memory_type(t);
+	EmitAccess from = {.space = SPACE_SHARED, .type = m, .n = 1, .base = line->scratch, .constant = line->at,
+		.align = lower_type_bytes(m)};
+	Reg r;
+	l->e->load(l->e, &from, &r);
+	r = t->ptr != PTR_NONE ? lower_as(l, CAST_BITS, REG_GLOBAL, r) : lower_from_memory(l, lower_type(t), r);
+	put_value(line, t, r);
+	line->at += lower_type_bytes(m);
+}
+
+static void
+put_dimension(Line *line, const Type *t, const int64_t *extent, int d)
+{
+	if (d == t->rank) {
+		put_element(line, t);
+		return;
+	}
+	text_put(&line->format, "[");
+	for (int64_t i = 0; i < shown_along(extent[d]); i++) {
+		text_put(&line->format, i ? ", " : "");
+		text_put(&line->format, i == EDGE && extent[d] > SHORT ? "..., " : "");
+		put_dimension(line, t, extent, d + 1);
+	}
+	text_put(&line->format, "]");
+}
+
+static void
+put_program(Line *line)
+{
+	Lower *l = line->l;
+	int axes = MAX(l->f->naxis, 1);
+	text_put(&line->format, axes > 1 ? "program (" : "program ");
+	for (int d = 0; d < axes; d++) {
+		text_put(&line->format, d ? ", %lld" : "%lld");
+		vec_push(l->mem, &line->value, l->program[d] ? l->program[d] : lower_i64(l, 0));
+	}
+	text_put(&line->format, axes > 1 ? "): " : ": ");
+}
+
+static void
+put_line(Line *line)
+{
+	const Op *op = line->op;
+	int64_t start = 0;
+	put_program(line);
+	put_text(&line->format, op_text(op, "text"));
+	for (int i = 0; i < op->nin; i++) {
+		const Type *t = op->in[i]->type;
+		text_put(&line->format, " ");
+		line->at = start;
+		if (t->rank > 0)
+			put_dimension(line, t, extents_of(op, i), 0);
+		else
+			put_value(line, t, lower_regs(line->l, op->in[i])[0]);
+		start += bytes_of(op, i);
+	}
+	text_put(&line->format, "\n");
+}
+
+static bool
+can_print(Lower *l, const Op *op)
+{
+	int64_t n = 0;
+	for (int i = 0; i < op->nin; i++)
+		n += shown(op, i);
+	if (!l->e->print)
+		lower_refuse(l, op, "print");
+	else if (n > SHOWN_MOST)
+		lower_refuse(l, op, "printing more than 1024 elements at once");
+	return l->e->print && n <= SHOWN_MOST;
+}
+
+void
+lower_print(Lower *l, Op *op)
+{
+	Line line = {.l = l, .op = op};
+	int kept = l->kept.n;
+	int64_t at = 0;
+	if (!can_print(l, op))
+		return;
+	if (lower_print_scratch(op) > 0)
+		line.scratch = lower_scratch(l, op);
+	for (int i = 0; i < op->nin; at += bytes_of(op, i), i++)
+		if (op->in[i]->type->rank > 0)
+			leave(l, op, i, line.scratch, at);
+	if (line.scratch)
+		lower_barrier(l);
+	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	put_line(&line);
+	l->e->print(l->e, arena_strdup(l->mem, line.format.at), line.value.at, line.value.n);
+	text_close(&line.format);
+	l->e->if_else(l->e, NULL, 0);
+	l->e->if_end(l->e, NULL, NULL, 0);
+	l->kept.n = kept;
+}
