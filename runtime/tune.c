@@ -15,10 +15,39 @@ enum { MAX_REPS = 16, REFERENCE_ELEMENTS = 1 << 22 };
 
 /* ---- running one ---- */
 
+static bool
+list_mentions(const StmtList *list, const char *name)
+{
+	bool found = false;
+	for (int i = 0; i < list->n && !found; i++) {
+		const Stmt *s = list->at[i];
+		found = expr_mentions(s->e, name) || expr_mentions(s->target, name) || list_mentions(&s->body, name) ||
+		    list_mentions(&s->orelse, name);
+		for (int k = 0; k < s->range.n && !found; k++)
+			found = expr_mentions(s->range.at[k], name);
+	}
+	return found;
+}
+
+/* A reference that speaks of a value that the candidate changes is another one. */
+static void
+drop_reference(TglCase *c, const Bound *now)
+{
+	const Kernel *k = c->k->k;
+	for (int i = 0; i < now->nct && c->reference; i++) {
+		if (same_const(&c->b.bound.ct[i].value, &now->ct[i].value) ||
+		    !list_mentions(&k->reference->body, now->ct[i].name))
+			continue;
+		reference_close(c->reference);
+		c->reference = NULL;
+	}
+}
+
 /* The case as the candidate's: what it runs from now on. */
 static void
 take_place(Tuner *t, const Candidate *c)
 {
+	drop_reference(t->c, &c->bound);
 	t->c->b.bound = c->bound;
 	binding_pointers(t->k, &t->c->b);
 }

@@ -86,6 +86,8 @@ check_examples(Kernel *k)
 		int n;
 		kernel_module(k, &b, "cpu");
 		kernel_tune(k, &b, &names, &n);
+		for (int p = 0; p < k->params.n; p++)
+			b.param[p].scalar = args[p].scalar;
 		if (k->reference)
 			reference_module(k, &b);
 	}

@@ -53,21 +53,6 @@ declare_consts(Elab *e, const NamedConst *c, int n, const char *what)
 			scope_add(e, c[i].name, c[i].place, val_of_const(c[i].place, &c[i].value), false)->what = what;
 }
 
-/* A compile-time parameter that is also some tensor's dimension is known to whole-tensor code under that name. */
-static bool
-is_dimension(const Kernel *k, const char *name)
-{
-	for (int i = 0; i < k->params.n; i++) {
-		const KernelParam *p = &k->params.at[i];
-		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
-			const Expr *dim = p->ast->type->dims.at[d];
-			if (dim->kind == EX_NAME && dim->name == name)
-				return true;
-		}
-	}
-	return false;
-}
-
 Elab *
 elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole)
 {
@@ -90,14 +75,10 @@ elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool w
 	e->stmt->file = scope_push(e);
 	declare_items(e);
 	scope_push(e);
-	if (b && whole) {
+	if (b && whole)
 		declare_consts(e, b->symbol, b->nsymbol, "a dimension");
-		for (int i = 0; i < b->nct; i++)
-			if (is_dimension(k, b->ct[i].name))
-				declare_consts(e, &b->ct[i], 1, "a dimension");
-	} else if (b) {
+	if (b)
 		declare_consts(e, b->ct, b->nct, "a compile-time parameter");
-	}
 	p->cx->muted--;
 	Frame *f = NEW(p->cx->mem, Frame);
 	f->tail = true;

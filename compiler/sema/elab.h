@@ -117,6 +117,9 @@ bool match_values(Elab *e, const Val *in, int n, Place at, Value **out);
 
 /* Compile-time extraction for arguments; each reports what was expected ("axis must be a compile-time integer") */
 bool val_const_int(Elab *e, const Val *v, const char *what, int64_t *out);
+/* Over whole tensors a scalar that arithmetic makes of the launch's scalars is known: then the
+ * integer, else v itself (known.c). */
+Val val_known(Elab *e, const Val *v);
 bool val_const_bool(Elab *e, const Val *v, const char *what, bool *out);
 bool val_const_dtype(Elab *e, const Val *v, const char *what, DType *out);
 bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer */

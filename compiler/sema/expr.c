@@ -59,9 +59,6 @@ hidden_in_whole(Elab *e, const char *name)
 		return false;
 	const Item *it = e->kernel->item;
 	const char *what = NULL;
-	for (int i = 0; i < it->ctparams.n; i++)
-		if (it->ctparams.at[i].name == name)
-			what = "compile-time parameter";
 	for (int i = 0; i < it->grid.n; i++)
 		if (it->grid.at[i].name == name)
 			what = "grid index";

@@ -359,6 +359,8 @@ bind_params(Binder *b)
 				return false;
 			out->dtype = s->value.dtype;
 		}
+		if (b->lenient && p->kind == PARAM_SCALAR)
+			out->scalar = slot_find(b, p->name)->value;
 		bool sized = true;
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++)
 			sized &= check_dim(b, p, d, b->args ? &b->args[i] : NULL, out);

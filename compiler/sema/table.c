@@ -162,6 +162,7 @@ part_dim(Elab *e, const Subscript *s, const Val *given, TableDim *d)
 	Attr axis = attr_int(e->m, "axis", 0);
 	if (val_is_poison(&extent))
 		return false;
+	extent = val_known(e, &extent);
 	if (extent.kind != VAL_INT) {
 		diag_error(e->cx, s->extent->place, DIAG_EXTENT_CONST);
 		return false;

@@ -63,8 +63,14 @@ open_function(Elab *e, const Kernel *k)
 	for (int i = 0; i < n; i++) {
 		Value *v = &e->func->body->arg[i];
 		Place at = k->params.at[i].ast->name_place;
-		Val val = v->type->kind == TYPE_TENSOR ? whole_tensor(e, i, v)
-		    : val_tile(at, ir_convert(e, v, elab_dtype(e, v->type->elem)));
+		const Const *known = &e->bound->param[i].scalar;
+		Val val;
+		if (v->type->kind == TYPE_TENSOR)
+			val = whole_tensor(e, i, v);
+		else if (known->kind == CONST_INT && dtype_is_int(v->type->elem))
+			val = val_tile(at, build_int(&e->b, v->type, known->i));
+		else
+			val = val_tile(at, ir_convert(e, v, elab_dtype(e, v->type->elem)));
 		scope_add(e, k->params.at[i].name, at, val, false);
 	}
 }
