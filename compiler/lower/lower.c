@@ -316,7 +316,7 @@ lower_scratch_bytes(const Op *op, const Target *t)
 	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
 		return lower_order_scratch(op, t);
 	case OP_SCATTER:
-		return lower_scatter_scratch(op);
+		return lower_scatter_scratch(op, t);
 	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
 		return lower_memory_scratch(op);
 	case OP_ATOMIC: case OP_ATOMIC_PTR:

@@ -219,7 +219,7 @@ int64_t lower_reduce_scratch(const Op *op);
 int64_t lower_scan_scratch(const Op *op);
 int64_t lower_dot_scratch(const Op *op, const Target *t);
 int64_t lower_order_scratch(const Op *op, const Target *t);
-int64_t lower_scatter_scratch(const Op *op);
+int64_t lower_scatter_scratch(const Op *op, const Target *t);
 int64_t lower_print_scratch(const Op *op);
 int64_t lower_scratch_bytes(const Op *op, const Target *t);
 /* Bytes of shared memory that the function's buffers leave to an op's scratch. */

@@ -334,13 +334,13 @@ lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside)
 static int64_t
 gather_bytes(const Op *op, const Target *t)
 {
-	enum { NEIGHBOURS = 4096 };                     /* small scratch that may stand beside it (pass smem) */
+	enum { NEIGHBOURS = 4096, MOST_PIECES = 64 };   /* small scratch that may stand beside it (pass smem) */
 	int64_t all = tile_bytes(op->in[0]), room = lower_scratch_room(op, t), piece = all;
 	if (all <= room)
 		return all;
-	while (piece > room - NEIGHBOURS && piece > 64)
+	while (piece > room - NEIGHBOURS && all / piece <= MOST_PIECES && piece > 64)
 		piece /= 2;
-	return piece;
+	return all / piece <= MOST_PIECES ? piece : all;
 }
 
 /* An access of an element, if it is of that piece: its offset in the whole tile becomes the one in the piece. */

@@ -7,6 +7,8 @@
  *     owner[index] = max(owner[index], k)      for value k along the axis; barrier
  *     result = owner < 0 ? element : values[owner]
  *
+ * Where there is no room for both, the values come to stand where the owners stood, which registers hold by then.
+ *
  * Adding, the greatest and the least: the tile stands in scratch in slots that the machine has atomics for, values go in by
  * them, and after a barrier each element is read back.  Integers below 32 bits take 32, of which the sum keeps the low
  * ones.  Floats are added in f32 or f64, in the order in which the threads come.  The greatest and least of floats are
@@ -191,6 +193,19 @@ owner_bytes(const Op *op)
 	return (type_count(op->in[0]->type) * 4 + 15) / 16 * 16;
 }
 
+static int64_t
+value_bytes(const Op *op)
+{
+	return type_count(op->in[2]->type) * lower_type_bytes(lower_type(op->in[2]->type));
+}
+
+/* Whether owners and values have room beside each other. */
+static bool
+stand_apart(const Op *op, const Target *t)
+{
+	return owner_bytes(op) + value_bytes(op) <= lower_scratch_room(op, t);
+}
+
 /* Value number `own` along the axis, at the other coordinates of register r. */
 static Reg
 owned(const Scatter *s, Reg values, int r, Reg own)
@@ -213,16 +228,23 @@ set_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	Lower *l = s->l;
 	int n = lower_count(to);
 	Layout rows = lower_row_major(to->layout), value_rows = lower_row_major(from);
+	bool apart = stand_apart(s->op, l->t);
 	Reg none = lower_i32(l, -1), *own = NEW_ARRAY(l->mem, Reg, n), *out = lower_new(l, to);
-	Reg values = l->e->pointer(l->e, base, lower_i32(l, owner_bytes(s->op)));
+	Reg values = apart ? l->e->pointer(l->e, base, lower_i32(l, owner_bytes(s->op))) : base;
 	for (int r = 0; r < n; r++)
 		own[r] = none;
 	lower_to_shared(l, base, own, to->layout, &rows, s->slot);
-	lower_to_shared(l, values, value, from, &value_rows, s->type);
+	if (apart)
+		lower_to_shared(l, values, value, from, &value_rows, s->type);
 	lower_barrier(l);
 	put_values(s, base, from, index, places(s, from));
 	lower_barrier(l);
 	lower_from_shared(l, base, own, to->layout, &rows, s->slot);
+	if (!apart) {
+		lower_barrier(l);
+		lower_to_shared(l, values, value, from, &value_rows, s->type);
+		lower_barrier(l);
+	}
 	for (int r = 0; r < n; r++) {
 		Reg is_own = lower_op2(l, EMIT_SLE, lower_i32(l, 0), own[r]);
 		out[r] = lower_op3(l, EMIT_SELECT, is_own, owned(s, values, r, own[r]), was[r]);
@@ -273,13 +295,13 @@ lower_scatter(Lower *l, Op *op)
 }
 
 int64_t
-lower_scatter_scratch(const Op *op)
+lower_scatter_scratch(const Op *op, const Target *t)
 {
 	Scatter s;
 	scatter_shape(&s, op);
 	int64_t most = type_count(op->in[0]->type) * lower_type_bytes(s.slot);
 	if (s.is_set)
-		most = owner_bytes(op) + type_count(op->in[2]->type) * lower_type_bytes(s.type);
+		most = stand_apart(op, t) ? owner_bytes(op) + value_bytes(op) : MAX(owner_bytes(op), value_bytes(op));
 	most = MAX(most, lower_operand_bytes(op->in[0], op->out[0].layout));
 	return MAX(most, lower_operand_bytes(op->in[1], op->in[2]->layout));
 }
