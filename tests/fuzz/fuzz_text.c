@@ -1,14 +1,16 @@
 /* Bytes at the front door: damaged source text through the parser and the checker.
  *
- *     fuzz_text [--seed=N] [--seconds=N | --count=N] [--show] [--parse-only] FILE...
+ *     fuzz_text [--seed=N] [--seconds=N | --count=N] [--show] [--parse-only | --lower] FILE...
  *
  * Each round takes one of the files, or two spliced, and damages it a few times: spans go, are doubled, move or change
  * places, tokens and bytes are put in.  Whatever comes out, the compiler must come back with a tree and messages whose
  * places lie in the text; what parses without a message must print to text of the same tree, and printing again must change
  * nothing; the tile IR of what sema accepts must verify before and after every pass.  The seed of a round is seed + round;
- * --count=1 --seed=N --show repeats one and prints its text.  A child does the rounds, so that the seed of one that
- * crashes, hangs or trips a sanitizer can be told. */
+ * --count=1 --seed=N --show repeats one and prints its text.  With --lower every other kernel that is accepted is also lowered
+ * for a target that the seed chooses, to the trace of a GPU's thread or to Metal text.  A child does the rounds, so that the
+ * seed of one that crashes, takes more than HANG_SECONDS or trips a sanitizer is known; the next child goes on behind it. */
 #include "ast/ast.h"
+#include "driver/compile.h"
 #include "pass/pass.h"
 #include "sema/sema.h"
 
@@ -20,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG_SECONDS = 60, EXAMPLES = 2 };
+enum { HANG_SECONDS = 10, EXAMPLES = 2, FINDS = 20 };
 
 /* Ends this process once it worked for so many seconds more; 0: not any more.  A busy machine is no hang. */
 static void
@@ -31,7 +33,7 @@ watch(int seconds)
 }
 
 typedef struct Options {
-	bool show, parse_only;
+	bool show, parse_only, lower;
 } Options;
 
 static const char *const tokens[] = {
@@ -202,6 +204,43 @@ check_module(Kernel *k, const ExampleItem *example)
 	return why ? complain(why) : passes_run(m, NULL, &passes) || complain("the passes fail on what sema made");
 }
 
+/* As for a launch of the example on a target; what the target refuses is a message and no find. */
+static void
+lower_example(Kernel *k, const ExampleItem *example, const char *name)
+{
+	Compile *cx = k->program->cx;
+	const Target *t = target_named(name);
+	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
+	Bound bound = {0};
+	PassOptions passes = {.verify = true};
+	Text out = {0}, json = {0};
+	if (!example_bind(k, example, NULL, 0, args, &bound))
+		return;
+	Promises promises = promises_of_sizes(cx->mem, &bound);
+	Module *m = compile_kernel(k, &bound, name, &promises, &passes);
+	if (m && t->kind == TARGET_METAL)
+		compile_metal(m, t, &bound, &out, &json, NULL);
+	else if (m)
+		compile_text(m, t, STAGE_TRACE, &out, NULL);
+	text_close(&out);
+	text_close(&json);
+}
+
+static void
+check_lowered(const Text *t, uint64_t seed)
+{
+	static const char *const names[] = {"sm_75", "sm_80", "sm_90a", "sm_100a", "apple7", "apple9"};
+	Compile *cx = compile_open();
+	int file = source_text(cx, "<fuzz>", t->at, t->n);
+	Program *p = file >= 0 ? program_open(cx, file) : NULL;
+	if (p)
+		program_check(p);
+	for (int i = 0; p && i < p->kernels.n && cx->nerrors == 0; i++)
+		for (int k = 0; k < MIN(p->kernels.at[i]->examples.n, EXAMPLES) && cx->nerrors == 0; k++)
+			lower_example(p->kernels.at[i], &p->kernels.at[i]->examples.at[k], names[seed / 2 % LEN(names)]);
+	compile_close(cx);
+}
+
 /* What no message speaks against is elaborated, as `tegula build` does. */
 static bool
 check_sema(const Text *t)
@@ -222,7 +261,7 @@ check_sema(const Text *t)
 }
 
 static bool
-check_text(const Text *t, const Options *o)
+check_text(const Text *t, const Options *o, uint64_t seed)
 {
 	Compile *cx = compile_open();
 	Text messages = {0};
@@ -237,7 +276,12 @@ check_text(const Text *t, const Options *o)
 		fputs(messages.at ? messages.at : "", stdout);
 	text_close(&messages);
 	compile_close(cx);
-	return good && (o->parse_only || check_sema(t));
+	if (!good || o->parse_only)
+		return good;
+	good = check_sema(t);
+	if (good && o->lower && seed % 2)
+		check_lowered(t, seed);
+	return good;
 }
 
 static bool
@@ -260,36 +304,54 @@ option(const char *arg, const char *name)
 	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
-/* Rounds from *done on, in a child; *done is shared, so that the parent knows where it ended. */
-static int
-run(const Text *files, int nfiles, uint64_t seed, uint64_t count, double seconds, const Options *o, uint64_t *done)
+typedef struct Run {
+	const Text *files;
+	int nfiles;
+	uint64_t seed, count;
+	double seconds;
+	time_t start;
+	Options o;
+	uint64_t *done;                             /* shared with the child: the round that it is at */
+} Run;
+
+static void
+rounds(const Run *r)
 {
-	time_t start = time(NULL);
-	pid_t child = fork();
-	int status;
-	if (child < 0)
-		return 2;
-	if (child > 0) {
-		if (waitpid(child, &status, 0) < 0 || status == 0)
-			return 0;
-		fprintf(stderr, "fuzz_text: seed %llu fails\n", (unsigned long long)(seed + *done));
-		return 1;
-	}
-	for (; *done < count && difftime(time(NULL), start) < seconds; ++*done) {
+	for (; *r->done < r->count && difftime(time(NULL), r->start) < r->seconds; ++*r->done) {
 		Text t = {0};
 		text_put(&t, "");
-		make(&t, files, nfiles, seed + *done);
-		if (o->show)
+		make(&t, r->files, r->nfiles, r->seed + *r->done);
+		if (r->o.show)
 			printf("%s\n----\n", t.at);
 		fflush(stdout);
 		watch(HANG_SECONDS);
-		bool good = check_text(&t, o);
+		bool good = check_text(&t, &r->o, r->seed + *r->done);
 		text_close(&t);
 		if (!good)
 			_exit(1);
 	}
 	fflush(stdout);
 	_exit(0);
+}
+
+/* Children, each from where the one before it failed; the number of finds, or -1 if the system gives no more. */
+static int
+run(const Run *r)
+{
+	int finds = 0;
+	for (;;) {
+		int status;
+		pid_t child = fork();
+		if (child == 0)
+			rounds(r);
+		if (child < 0 || waitpid(child, &status, 0) < 0)
+			return -1;
+		if (status == 0)
+			return finds;
+		fprintf(stderr, "fuzz_text: seed %llu fails\n", (unsigned long long)(r->seed + *r->done));
+		if (++finds == FINDS || ++*r->done == r->count)
+			return finds;
+	}
 }
 
 static void
@@ -303,23 +365,23 @@ files_close(Text *files, int nfiles)
 int
 main(int argc, char **argv)
 {
-	uint64_t seed = (uint64_t)time(NULL), count = UINT64_MAX;
-	double seconds = 10;
-	Options o = {0};
 	Text *files = calloc((size_t)argc, sizeof *files);
 	int nfiles = 0;
+	Run r = {.seed = (uint64_t)time(NULL), .count = UINT64_MAX, .seconds = 10, .start = time(NULL), .files = files};
 	for (int i = 1; i < argc; i++) {
 		const char *v;
 		if ((v = option(argv[i], "--seed=")))
-			seed = strtoull(v, NULL, 10);
+			r.seed = strtoull(v, NULL, 10);
 		else if ((v = option(argv[i], "--count=")))
-			count = strtoull(v, NULL, 10), seconds = 1e9;
+			r.count = strtoull(v, NULL, 10), r.seconds = 1e9;
 		else if ((v = option(argv[i], "--seconds=")))
-			seconds = strtod(v, NULL);
+			r.seconds = strtod(v, NULL);
 		else if (strcmp(argv[i], "--show") == 0)
-			o.show = true;
+			r.o.show = true;
 		else if (strcmp(argv[i], "--parse-only") == 0)
-			o.parse_only = true;
+			r.o.parse_only = true;
+		else if (strcmp(argv[i], "--lower") == 0)
+			r.o.lower = true;
 		else if (argv[i][0] == '-' || !read_file(argv[i], &files[nfiles++])) {
 			fprintf(stderr, "fuzz_text: cannot use %s\n", argv[i]);
 			files_close(files, nfiles);
@@ -331,13 +393,14 @@ main(int argc, char **argv)
 		files_close(files, nfiles);
 		return 2;
 	}
-	printf("fuzz_text: seeds from %llu\n", (unsigned long long)seed);
+	printf("fuzz_text: seeds from %llu\n", (unsigned long long)r.seed);
 	fflush(stdout);
-	uint64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (done == MAP_FAILED)
+	r.nfiles = nfiles;
+	r.done = mmap(NULL, sizeof *r.done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (r.done == MAP_FAILED)
 		return fprintf(stderr, "fuzz_text: no memory\n"), 2;
-	int status = run(files, nfiles, seed, count, seconds, &o, done);
-	printf("fuzz_text: %llu seeds are good\n", (unsigned long long)*done);
+	int finds = run(&r);
+	printf("fuzz_text: %llu seeds, %d finds\n", (unsigned long long)*r.done, finds);
 	files_close(files, nfiles);
-	return status;
+	return finds < 0 ? 2 : finds > 0;
 }
