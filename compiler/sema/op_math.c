@@ -246,6 +246,29 @@ math_where(Call *c)
 	return val_tile(c->place, build3(&e->b, OP_SELECT, x[0], x[1], x[2]));
 }
 
+static bool
+moves_elements(OpKind k)
+{
+	return k == OP_RESHAPE || k == OP_PERMUTE || k == OP_BROADCAST || k == OP_FLIP || k == OP_EXTRACT;
+}
+
+/* Over whole tensors floats are f64.  The float of so many bits that x was read or rounded as, found through ops that only
+ * move elements; of 32 bits there is but one. */
+static bool
+narrow_float(const Value *x, int bits, DType *out)
+{
+	for (const Op *op = x->def; op && op->nin > 0; op = op->in[0]->def) {
+		DType t = op->in[0]->type->elem;
+		if (op->kind == OP_CAST && dtype_is_float(t) && dtype_info[t].bits == bits)
+			return *out = t, true;
+		if (op->kind != OP_CAST && !moves_elements(op->kind))
+			break;
+	}
+	if (bits == 32)
+		*out = TY_F32;
+	return bits == 32;
+}
+
 Val
 math_bitcast(Call *c)
 {
@@ -255,17 +278,17 @@ math_bitcast(Call *c)
 	if (!x || !call_dtype(c, 1, &to))
 		return val_poison(c->place);
 	DType from = x->type->elem;
-	if (e->whole && from == TY_F64 && dtype_info[to].bits < 64) {
-		/* Over whole tensors floats are f64: the bits meant are those of the float of the asked width. */
-		DType narrow = dtype_info[to].bits == 32 ? TY_F32 : TY_F16;
-		if (dtype_info[to].bits >= 16)
-			x = ir_convert(e, x, narrow);
-		from = x->type->elem;
-	}
+	bool lost = e->whole && from == TY_F64 && dtype_info[to].bits < 64;
+	if (lost && narrow_float(x, dtype_info[to].bits, &from))
+		x = ir_convert(e, x, from);
 	if (to == TY_BOOL || dtype_info[from].bits != dtype_info[to].bits) {
 		diag_error(e->cx, c->place, DIAG_BITCAST_WIDTH, dtype_info[from].text, dtype_info[from].bits,
 		    dtype_info[to].text, dtype_info[to].bits);
-		diag_help(e->cx, "`as` converts the value instead: `x as %s`", dtype_info[to].text);
+		if (lost)
+			diag_help(e->cx, "floats of a reference are f64; say whose bits are meant: bitcast(x as bf16, %s)",
+			    dtype_info[to].text);
+		else
+			diag_help(e->cx, "`as` converts the value instead: `x as %s`", dtype_info[to].text);
 		return val_poison(c->place);
 	}
 	Value *v = build1(&e->b, OP_BITCAST, x, type_with_elem(e->m, x->type, to));
