@@ -173,6 +173,19 @@ void lower_show(Lower *l, Op *op);                      /* show.c: print with {t
 void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
 void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast */
 void lower_move(Lower *l, Op *op);                      /* move.c: cat join split flip extract gather */
+/* slice.c: an extract that begins where the compiler knows, at a multiple of its extents; false: another one */
+bool lower_slice(Lower *l, Op *op);
+
+/* How an extract comes to its elements. */
+typedef enum SliceWay {
+	SLICE_REGISTERS,                                /* each thread has them */
+	SLICE_SHUFFLES,                                 /* each warp has them */
+	SLICE_SHARED,                                   /* the part goes through scratch */
+	SLICE_WHOLE,                                    /* the whole tile does: the part begins anywhere */
+} SliceWay;
+
+/* With the bytes of scratch and the shuffles of a thread. */
+SliceWay lower_slice_way(const Op *op, int64_t *scratch, int *shuffles);
 void lower_convert(Lower *l, Op *op);                   /* convert.c */
 /* The same for any registers of a tile: out[] in layout `dst`, through op's scratch in shared memory if they must. */
 void lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type,

@@ -303,6 +303,8 @@ start_offset(Lower *l, const Op *op, const LowerStrides *s)
 static void
 lower_extract(Lower *l, Op *op)
 {
+	if (lower_slice(l, op))
+		return;
 	Value *v = &op->out[0];
 	RegType type = lower_type(v->type);
 	const char *index = op_text(op, "index");
@@ -466,6 +468,8 @@ lower_move_scratch(const Op *op, const Target *t)
 	const Layout *to = op->out[0].layout;
 	Layout want;
 	uint64_t exchange;
+	int64_t bytes;
+	int shuffles;
 	switch (op->kind) {
 	case OP_JOIN:
 		want = layout_slice(to, to->rank - 1);
@@ -484,6 +488,7 @@ lower_move_scratch(const Op *op, const Target *t)
 	case OP_GATHER:
 		return MAX(gather_bytes(op, t), lower_operand_bytes(op->in[1], to));
 	default:
-		return tile_bytes(op->in[0]);
+		lower_slice_way(op, &bytes, &shuffles);
+		return bytes;
 	}
 }

@@ -273,14 +273,13 @@ owners_of(Barrier *k, const Op *op, bool reads)
 	return lower_convert_owners(op, k->t, reads, o) ? o : NULL;
 }
 
-/* An extract writes the whole tile to its scratch, row by row, and reads some of its rows: which, where they are known. */
+/* An extract that writes the whole tile to its scratch, row by row, reads some of its rows: which, where they are known. */
 static void
 narrow_to_rows(const Op *op, Use *own)
 {
 	const Type *t = op->in[0]->type;
 	const Op *start = op->kind == OP_EXTRACT ? op->in[1]->def : NULL;
-
-	if (!start || start->kind != OP_CONST)
+	if (!start || start->kind != OP_CONST || !lower_extracts_whole(op))
 		return;
 	int64_t row = (own->hi - own->lo) / t->extent[0], at = op_int(start, "value", 0);
 	int64_t n = op_text(op, "index")[0] == 'p' ? op_attr(op, "extents")->ints[0] : 1;

@@ -115,6 +115,8 @@ typedef struct LowerOwners {
 } LowerOwners;
 
 bool lower_convert_owners(const Op *op, const Target *t, bool reads, LowerOwners *out);
+/* Does the whole operand of an extract stand in its scratch, row by row? */
+bool lower_extracts_whole(const Op *op);
 /* Does each warp read only what it wrote?  Then its threads meet in between, and the block does not. */
 bool lower_converts_in_warps(const Op *op);
 

@@ -458,6 +458,9 @@ lookups(void **state)
 		}
 		put_kernel(c, params);
 		int len = length(c), s0 = below(&c->seed, r + 6) - 3, s1 = below(&c->seed, k + 6) - 3;
+		bool is_aligned = trial % 3 > 0;
+		s0 &= is_aligned ? -(1 << pr) : -1;
+		s1 &= is_aligned ? -(1 << pc) : -1;
 		for (int e = 0; e < r * k; e++) {
 			int i = c->axis ? e / k : e % k, j = c->axis ? e % k : e / k;
 			c->y[e] = below(&c->seed, len + 4) - 2;
@@ -543,6 +546,37 @@ scatters(void **state)
 	}
 }
 
+/* A row, a column, an element. */
+static void
+parts(void **state)
+{
+	for (int trial = 0; trial < TRIALS; trial++) {
+		Case *c = malloc(sizeof *c);
+		char params[128], type[64], extents[32];
+		begin(c, (uint64_t)trial + 60000, 20);
+		int r = 1 << c->rows, k = 1 << c->cols, which = trial % 3, count[2] = {which == 0 ? k : which == 1 ? r : 1};
+		int s0 = below(&c->seed, r + 2) - 1, s1 = below(&c->seed, k + 2) - 1;
+		snprintf(type, sizeof type, which == 2 ? "%s" : "%s[%d]", c->type, count[0]);
+		snprintf(extents, sizeof extents, which == 2 ? "[]" : "[%d]", count[0]);
+		snprintf(params, sizeof params, "%%y: out %s[%d]", c->type, count[0]);
+		if (which != 2)
+			put_layout(&c->text, 3, -1, which == 0 ? c->cols : c->rows, &c->seed);
+		put_kernel(c, params);
+		text_printf(&c->text, "    %%a = const {value = %d} : i64\n    %%b = const {value = %d} : i64\n"
+		    "    %%r = extract %%v, %s, %s {index = \"%s\", extents = %s} : %s%s\n", s0, s1, which == 1 ? "%0" : "%a",
+		    which == 0 ? "%0" : "%b", which == 0 ? "ip" : which == 1 ? "pi" : "ii", extents, type,
+		    which == 2 ? "" : " #3");
+		text_printf(&c->text, "    write %%y, %%0, %%r {index = \"%s\", extents = %s}\n}\n", which == 2 ? "i" : "p",
+		    extents);
+		for (int i = 0; i < count[0]; i++)
+			c->want[i] = c->x[which == 0   ? held(s0, r - 1) * k + i
+			                  : which == 1 ? i * k + held(s1, k - 1)
+			                               : held(s0, r - 1) * k + held(s1, k - 1)];
+		run(c, 2, 1, count);
+		free(c);
+	}
+}
+
 /* a [m, k] @ b [k, n] + c, in any layouts: no instruction takes them, so they are multiplied and added. */
 static void
 products(void **state)
@@ -592,7 +626,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reductions), cmocka_unit_test(functions), cmocka_unit_test(lines_in_order),
+		cmocka_unit_test(parts), cmocka_unit_test(reductions), cmocka_unit_test(functions), cmocka_unit_test(lines_in_order),
 		cmocka_unit_test(long_lines),
 		cmocka_unit_test(lookups), cmocka_unit_test(scatters), cmocka_unit_test(products),
 	};
