@@ -17,11 +17,14 @@
 
 #include "target/target.h"
 
+#include <stdlib.h>
+
 enum {
 	SCRATCH_ALIGN = 128,                            /* a row of the banks */
 	BUFFER_ALIGN = 1024,                            /* what swizzled bulk copies and matrix descriptors ask for */
 	SMALL_BYTES = 4096,                             /* scratch up to here is kept apart from its neighbours' */
 	OWN_BYTES = 1024,                               /* that the system takes of each block's */
+	ITEMS_NAMED = 5,                                /* in a message */
 };
 
 typedef struct Item {
@@ -212,20 +215,89 @@ place_items(Smem *s, Func *f, bool apart)
 	}
 }
 
+/* ---- what takes the bytes, where they do not fit ---- */
+
+/* The parameter that copies bring into a buffer, or NULL. */
+static const char *
+filled_from(const Smem *s, const Op *alloc)
+{
+	for (int at = 0; at < s->spans.n; at++) {
+		const Op *op = s->spans.at[at].op;
+		const Value *v = op->kind == OP_COPY ? op->in[0] : NULL;
+		for (int k = 1; v && !v->def && k < op->nin; k++)
+			if (owner(op->in[k]) == alloc)
+				return v->block->func->param[v->index].name;
+	}
+	return NULL;
+}
+
+/* "3 stages of bf16[256, 128] read from 'a' take 196608 bytes", "convert of f32[128, 128] takes 65536 bytes". */
+static const char *
+item_text(const Smem *s, const Item *i)
+{
+	const Op *op = i->op;
+	const Value *v = i->is_scratch && op->nin > 0 && op->in[op->nin - 1]->type->kind == TYPE_TILE ? op->in[op->nin - 1]
+	    : op->nout > 0                                                                            ? &op->out[0]
+	                                                                                              : NULL;
+	const Type *t = v ? v->type : NULL;
+	const char *of = op->kind == OP_ALLOC ? filled_from(s, op) : NULL;
+	Text type = {0};
+	if (op->kind == OP_EXTRACT || op->kind == OP_GATHER)
+		t = op->in[0]->type;
+	if (t && t->kind != TYPE_MBARRIER)
+		type_print(t->kind == TYPE_BUFFER ? type_tile(s->m, t->elem, t->rank, t->extent) : t, &type);
+	const char *tile = type.n ? type.at : "", *stages = "", *take = "takes";
+	if (op->kind == OP_ALLOC && t->slots > 1) {
+		stages = arena_printf(s->tmp, "%d stages of ", t->slots);
+		take = "take";
+	}
+	const char *what = op->kind == OP_ALLOC ? stages
+	    : type.n                            ? arena_printf(s->tmp, "%s of ", op_info[op->kind].text)
+	                                        : op_info[op->kind].text;
+	const char *from = of ? arena_printf(s->tmp, " read from '%s'", of) : "";
+	const char *text = arena_printf(s->tmp, "%s%s%s %s %lld bytes", what, tile, from, take, (long long)i->bytes);
+	text_close(&type);
+	return text;
+}
+
+static int
+by_bytes(const void *a, const void *b)
+{
+	const Item *x = *(const Item *const *)a, *y = *(const Item *const *)b;
+	return comes_before(x, y) ? -1 : comes_before(y, x) ? 1 : 0;
+}
+
+/* Which items live while the most bytes are taken, the largest first.  Returns how many. */
+static int
+find_peak(Smem *s, const Func *f, const Item **peak)
+{
+	const Item *top = &s->items.at[0];
+	int n = 0;
+	for (int k = 0; k < s->items.n; k++)
+		if (s->items.at[k].offset + s->items.at[k].bytes == f->shared_bytes)
+			top = &s->items.at[k];
+	for (int k = 0; k < s->items.n; k++) {
+		const Item *i = &s->items.at[k];
+		if (i->from <= top->to && top->from <= i->to)
+			peak[n++] = i;
+	}
+	qsort(peak, (size_t)n, sizeof *peak, by_bytes);
+	return n;
+}
+
 static void
 check_size(Smem *s, const Func *f)
 {
-	const Item *largest = NULL;
-
 	if (f->shared_bytes <= s->t->shared_bytes)
 		return;
-	for (int k = 0; k < s->items.n; k++)
-		if (!largest || s->items.at[k].bytes > largest->bytes)
-			largest = &s->items.at[k];
-	diag_error(s->m->cx, largest->op->place, DIAG_SMEM_LARGE, (long long)f->shared_bytes, s->t->name,
+	const Item **peak = NEW_ARRAY(s->tmp, const Item *, s->items.n);
+	int n = find_peak(s, f, peak), named = MIN(n, ITEMS_NAMED);
+	diag_error(s->m->cx, peak[0]->op->place, DIAG_SMEM_LARGE, (long long)f->shared_bytes, s->t->name,
 	    (long long)s->t->shared_bytes);
-	diag_help(s->m->cx, "%s takes %lld bytes of them; smaller tiles, fewer stages or more warps need less",
-	    op_info[largest->op->kind].text, (long long)largest->bytes);
+	diag_label(s->m->cx, "%s", item_text(s, peak[0]));
+	diag_help(s->m->cx, "smaller tiles, fewer stages or more warps need less");
+	for (int k = 1; k < named; k++)
+		diag_note(s->m->cx, peak[k]->op->place, "%s", item_text(s, peak[k]));
 }
 
 void
