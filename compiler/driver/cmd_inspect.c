@@ -21,10 +21,11 @@ static json_t *
 line_json(const InspectLine *x)
 {
 	Text type = {0};
-	type_print(x->tile, &type);
+	if (x->tile)
+		type_print(x->tile, &type);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}", "line",
-	    x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at, "bytes", x->bytes, "accesses",
-	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
+	    x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "bytes", x->bytes,
+	    "accesses", x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason);

@@ -151,11 +151,11 @@ static void
 note_dot(InspectLine *x, const Op *op, Arena *mem)
 {
 	const char *mma = op_text(op, "mma");
-	const Type *a = op->in[0]->type, *b = op->in[1]->type;
+	const Type *a = op->in[0]->type, *b = op->in[op->kind == OP_DOT_SCALED ? 2 : 1]->type;
 	x->kind = INSPECT_DOT;
 	x->tile = op->out[0].type;
 	x->layout = op->out[0].layout;
-	x->what = arena_printf(mem, "dot %lldx%lldx%lld %s", (long long)a->extent[a->rank - 2],
+	x->what = arena_printf(mem, "%s %lldx%lldx%lld %s", op_info[op->kind].text, (long long)a->extent[a->rank - 2],
 	    (long long)b->extent[b->rank - 1], (long long)a->extent[a->rank - 1], *mma ? mma : "by multiplications");
 	x->reason = *mma ? NULL : *op_text(op, "fma_reason") ? op_text(op, "fma_reason") : "no reason was noted";
 }
@@ -187,6 +187,53 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 		x->out = b;
 }
 
+static void
+note_extract(InspectLine *x, const Op *op, Arena *mem)
+{
+	int64_t scratch;
+	int shuffles;
+	switch (lower_slice_way(op, &scratch, &shuffles)) {
+	case SLICE_REGISTERS:
+		x->way = "of each thread's registers";
+		break;
+	case SLICE_SHUFFLES:
+		x->way = arena_printf(mem, "%d shuffle%s", shuffles, shuffles == 1 ? "" : "s");
+		break;
+	case SLICE_SHARED:
+		x->way = "the part alone through shared memory";
+		break;
+	case SLICE_WHOLE:
+		x->way = "the whole tile through shared memory: where the part begins is not known, or no multiple of it";
+		break;
+	}
+}
+
+/* What brings elements to other threads: extract and gather always, other ops if they take scratch for it. */
+static bool
+note_move(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+{
+	x->kind = INSPECT_MOVE;
+	x->what = op_info[op->kind].text;
+	if (op->nout == 0 || (op->kind != OP_EXTRACT && lower_scratch_bytes(op, t) == 0))
+		return false;
+	x->tile = op->kind == OP_EXTRACT ? op->in[0]->type : op->out[0].type;
+	x->layout = op->out[0].layout;
+	x->way = op->kind == OP_GATHER ? "the whole tile through shared memory" : "through shared memory";
+	if (op->kind == OP_EXTRACT)
+		note_extract(x, op, mem);
+	return true;
+}
+
+/* What pass barrier put before an op; false: nothing. */
+static bool
+note_barrier(InspectLine *x, const Op *op)
+{
+	bool is_block = op_bool(op, "sync");
+	*x = (InspectLine){.op = op, .tested = "", .kind = INSPECT_BARRIER, .what = is_block ? "barrier" : "warp barrier"};
+	x->way = op_info[op->kind].text;
+	return is_block || op_bool(op, "sync_warp");
+}
+
 static int64_t
 buffer_bytes(const Type *t)
 {
@@ -207,7 +254,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_CONVERT:
 		note_convert(x, op, t);
 		break;
-	case OP_DOT:
+	case OP_DOT: case OP_DOT_SCALED:
 		note_dot(x, op, mem);
 		break;
 	case OP_GET: case OP_PUT:
@@ -223,9 +270,13 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		x->what = op_info[op->kind].text;
 		x->tile = op->in[0]->type;
 		x->layout = op->in[0]->layout;
+		x->way = lower_scratch_bytes(op, t) == 0          ? "within a warp"
+		    : op->home->func->schedule.warps > 1 ? "across warps"
+		                                         : "through shared memory";
 		break;
 	default:
-		return false;
+		if (!note_move(x, op, t, mem))
+			return false;
 	}
 	x->smem_bytes = op->kind == OP_ALLOC ? buffer_bytes(op->out[0].type) : lower_scratch_bytes(op, t);
 	return true;
@@ -306,6 +357,8 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 	*out = (Inspection){.f = f, .t = t, .all_mma = true, .registers = -1, .spills = -1, .stack = -1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		InspectLine x;
+		if (note_barrier(&x, op))
+			vec_push(mem, &out->lines, x);
 		if (!note_op(&x, op, t, arg, mem))
 			continue;
 		note_life(&x, f);

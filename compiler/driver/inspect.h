@@ -11,6 +11,8 @@ typedef enum InspectKind {
 	INSPECT_CONVERT,
 	INSPECT_SHARED,
 	INSPECT_REDUCE,
+	INSPECT_MOVE,                                   /* elements that go from thread to thread */
+	INSPECT_BARRIER,
 	INSPECT_DOT
 } InspectKind;
 
@@ -25,14 +27,14 @@ typedef struct InspectLine {
 	InspectKind kind;
 	const Op *op;
 	const char *what;                               /* "read x", "convert", "dot m16n8k16.bf16" */
-	const Type *tile;
+	const Type *tile;                               /* NULL: a barrier's */
 	const Layout *layout;                           /* of the threads; NULL: a scalar */
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
 	bool sectors_known;                             /* else its indices are data */
 	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	InspectBanks in, out;                           /* to shared memory, and from it */
-	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" */
+	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
 	int live_from, live_to;                         /* source lines between which that is needed, whole loops */
 	const char *reason;                             /* dots without a matrix instruction: why; else NULL */

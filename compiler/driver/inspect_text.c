@@ -46,6 +46,8 @@ put_place(const InspectLine *x, Text *out)
 	text_printf(out, "%lld bytes at %lld of shared memory", (long long)x->smem_bytes, (long long)x->smem);
 	if (x->op->kind == OP_ALLOC)
 		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
+	else
+		text_printf(out, ", a %sbarrier in between", lower_converts_in_warps(x->op) ? "warp's " : "");
 }
 
 static void
@@ -69,7 +71,11 @@ put_details(const InspectLine *x, Text *out)
 		text_put(out, x->reason ? x->reason : "matrix instruction");
 		break;
 	case INSPECT_REDUCE:
-		text_put(out, x->smem_bytes ? "across warps" : "within a warp");
+	case INSPECT_MOVE:
+		text_put(out, x->way);
+		break;
+	case INSPECT_BARRIER:
+		text_printf(out, "before this %s", x->way);
 		break;
 	}
 	put_banks(&x->in, "into", out, begun);
@@ -84,9 +90,10 @@ static void
 put_line(const InspectLine *x, Text *out)
 {
 	Text type = {0}, where = {0};
-	type_print(x->tile, &type);
+	if (x->tile)
+		type_print(x->tile, &type);
 	text_printf(&where, "%d:%d", x->op->place.line, x->op->place.col);
-	text_printf(out, "  %-7s %-26s %-20s ", where.at, x->what, type.at);
+	text_printf(out, "  %-7s %-26s %-20s ", where.at, x->what, type.n ? type.at : "");
 	put_details(x, out);
 	while (out->n && out->at[out->n - 1] == ' ')
 		out->at[--out->n] = '\0';

@@ -48,6 +48,16 @@ expect 0 '"sectors": null' inspect sectors.tgl gath --json
 expect 0 'read x .* 16 of 16 sectors' inspect sectors.tgl rows
 expect 1 '^gath .* sectors(x) == 1 *WRONG: it is not known, an access to .x. has indices that are data$' check sectors.tgl
 expect 1 '^6 good, 1 wrong, 0 failed' check sectors.tgl
+# what moves elements between threads, and the barriers between
+expect 0 'extract .* the part alone through shared memory; 64 bytes at 0 of shared memory, a barrier in between$' inspect lines.tgl row
+expect 0 '^row for sm_90a: 16 warps, 8192 bytes' inspect lines.tgl row
+expect 0 'barrier *before this extract$' inspect lines.tgl row
+expect 0 '^last for sm_90a: 1 warp, 0 bytes' inspect lines.tgl last
+expect 0 'extract *f32.32. *1 shuffle$' inspect lines.tgl last
+expect 0 'gather *f32.256. *the whole tile through shared memory; 1024 bytes at 0' inspect lines.tgl srt
+expect 0 'sort *f32.256. *within a warp$' inspect lines.tgl srt
+expect 0 'sort *f32.256. *across warps; .* bytes at .* a barrier in between$' inspect lines.tgl srt -D warps=4
+expect 0 '"what": "barrier"' inspect lines.tgl row --json
 expect 1 "there is no kernel 'nothing'" inspect expect_wrong.tgl nothing
 expect 1 "no target is called 'sm_1'" inspect expect_wrong.tgl --target=sm_1
 expect 1 "vector(x) == 16 *good" check expect_wrong.tgl
