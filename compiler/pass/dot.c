@@ -116,16 +116,16 @@ choose_mma(Op *dot, const Target *t, const char **reason)
 
 enum { FMA_BITS = 2, FMA_LANES = 3 };
 
-/* log2 warps along each dimension: batches first, then so that as little as possible is read twice: M rows for each warp
- * along N, and N columns for each along M. */
+/* log2 warps along each dimension, of which a warp has 2^held[d]: batches first, then so that as little as possible is read
+ * twice: M rows for each warp along N, and N columns for each along M. */
 static void
-spread_warps(const Type *t, int m, int n, int warps, bool chained, int out[LAYOUT_RANK])
+spread_warps(const Type *t, const int held[LAYOUT_RANK], int warps, bool chained, int out[LAYOUT_RANK])
 {
-	int rows = MAX(log2_exact(t->extent[t->rank - 2]) - m, 0);
-	int cols = MAX(log2_exact(t->extent[t->rank - 1]) - n, 0);
+	int rows = MAX(log2_exact(t->extent[t->rank - 2]) - held[t->rank - 2], 0);
+	int cols = MAX(log2_exact(t->extent[t->rank - 1]) - held[t->rank - 1], 0);
 	memset(out, 0, sizeof *out * LAYOUT_RANK);
 	for (int d = 0; d < t->rank - 2; d++) {
-		out[d] = MIN(log2_exact(t->extent[d]), warps);
+		out[d] = MIN(log2_exact(t->extent[d]) - held[d], warps);
 		warps -= out[d];
 	}
 	int *wm = &out[t->rank - 2], *wn = &out[t->rank - 1];
@@ -154,25 +154,27 @@ static void
 place_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
 {
 	const Type *t = dot->out[0].type;
-	int shape[LAYOUT_RANK] = {0}, along[LAYOUT_RANK];
+	int shape[LAYOUT_RANK] = {0}, along[LAYOUT_RANK], held[LAYOUT_RANK] = {0};
 	Layout c = mma_layout_c(mma);
 	c = fragment_in(&c, t->rank);
 	for (int d = 0; d < t->rank; d++)
 		shape[d] = log2_exact(t->extent[d]);
-	spread_warps(t, log2_exact(mma->m), log2_exact(mma->n), warps, chained, along);
+	held[t->rank - 2] = log2_exact(mma->m);
+	held[t->rank - 1] = log2_exact(mma->n);
+	spread_warps(t, held, warps, chained, along);
 	c = layout_tile(&c, shape, along);
 	Module *m = dot->home->func->module;
 	dot->out[0].layout = layout_intern(m, &c);
 	op_set_attr(m, dot, attr_text(m, "mma", mma->name));
 }
 
-/* Each thread has a little square; eight lanes along N. */
+/* Each thread has a little square; eight lanes along N, the others along M, and batches for those that are left. */
 static void
 place_fma(Op *dot, int lanes, int warps, const char *reason)
 {
 	const Type *t = dot->out[0].type;
 	Module *m = dot->home->func->module;
-	int shape[LAYOUT_RANK] = {0}, total = 0, row = t->rank - 2, col = t->rank - 1;
+	int shape[LAYOUT_RANK] = {0}, held[LAYOUT_RANK] = {0}, total = 0, row = t->rank - 2, col = t->rank - 1;
 	Blocked b = {.rank = t->rank};
 	for (int d = 0; d < t->rank; d++) {
 		b.order[d] = t->rank - 1 - d;
@@ -183,8 +185,14 @@ place_fma(Op *dot, int lanes, int warps, const char *reason)
 	b.per_thread[col] = MIN(MIN(FMA_BITS, shape[col]), (spare + 1) / 2);
 	b.per_thread[row] = MIN(MIN(FMA_BITS, shape[row]), spare - b.per_thread[col]);
 	b.lanes[col] = MIN(MIN(FMA_LANES, lanes), shape[col] - b.per_thread[col]);
-	b.lanes[row] = lanes - b.lanes[col];
-	spread_warps(t, b.per_thread[row] + b.lanes[row], b.per_thread[col] + b.lanes[col], warps, false, b.warps);
+	b.lanes[row] = MIN(lanes - b.lanes[col], shape[row] - b.per_thread[row]);
+	int left = lanes - b.lanes[col] - b.lanes[row];
+	for (int d = row - 1; d >= 0; left -= b.lanes[d--])
+		b.lanes[d] = MIN(left, shape[d]);
+	for (int d = 0; d < t->rank; d++)
+		held[d] = b.per_thread[d] + b.lanes[d];
+	b.lanes[row] += left;                           /* of which each repeats others */
+	spread_warps(t, held, warps, false, b.warps);
 	Layout l = layout_blocked(&b, shape);
 	dot->out[0].layout = layout_intern(m, &l);
 	op_set_attr(m, dot, attr_text(m, "fma_reason", reason));
