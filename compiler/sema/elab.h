@@ -144,7 +144,8 @@ Value *list_tile(Elab *e, const List *l, DType t);                      /* NULL 
 
 /* expr.c */
 
-Val elab_expr(Elab *e, const Expr *x);
+Val elab_expr(Elab *e, const Expr *x);                   /* a value, poison after an error */
+Val elab_call_or_expr(Elab *e, const Expr *x);           /* the same; VAL_VOID of a call that gives none */
 Val elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at);    /* also folds consts exactly */
 Val elab_unary(Elab *e, UnaryOp op, const Val *a, Place at);
 Val elab_cast(Elab *e, const Val *v, DType to, Place at);               /* x as T */

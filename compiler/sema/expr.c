@@ -494,8 +494,34 @@ elab_enter(Elab *e, Place at)
 	return true;
 }
 
+/* Where a value is wanted and a call gives none. */
+static void
+no_value(Elab *e, const Expr *x)
+{
+	const Expr *f = x->kind == EX_CALL ? x->a : NULL;
+	const char *name = f && (f->kind == EX_NAME || f->kind == EX_MEMBER) ? f->name : "the function";
+	Binding *b = f && f->kind == EX_NAME && !f->scope ? scope_find(e, f->name) : NULL;
+
+	diag_error(e->cx, x->place, DIAG_NO_VALUE, name);
+	if (!b || b->val.kind != VAL_FN || !b->val.fn)
+		return;
+	diag_help(e->cx, "a function gives what its 'return' names");
+	diag_note(e->cx, b->val.fn->name_place, "'%s' returns nothing", name);
+}
+
 Val
 elab_expr(Elab *e, const Expr *x)
+{
+	Val v = elab_call_or_expr(e, x);
+
+	if (v.kind != VAL_VOID)
+		return v;
+	no_value(e, x);
+	return val_poison(x->place);
+}
+
+Val
+elab_call_or_expr(Elab *e, const Expr *x)
 {
 	if (!x || !elab_step(e, x->place) || !elab_enter(e, x->place))
 		return val_poison(x ? x->place : e->b.place);

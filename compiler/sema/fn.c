@@ -103,10 +103,6 @@ bind_params(Elab *e, const CallFrame *c, const Val *args, const CallArg *named, 
 			v = elab_expr(e, param->fill);
 		if (from[p] >= 0 && named)
 			v.place = named[from[p]].place;
-		if (v.kind == VAL_VOID) {
-			diag_error(e->cx, v.place, DIAG_NO_VALUE);
-			v = val_poison(v.place);
-		}
 		if (!param_check(e, param, c->name, &v))
 			v = val_poison(v.place);
 		if (param->name[0] != '_' || param->name[1])
@@ -249,7 +245,7 @@ run_arrow(Elab *e, const Item *fn, const Expr *result)
 	Frame f = {.up = e->stmt->frame, .fn = fn, .tail = true};
 
 	e->stmt->frame = &f;
-	Val v = elab_expr(e, result);
+	Val v = elab_call_or_expr(e, result);
 	e->stmt->frame = f.up;
 	return v;
 }
@@ -314,7 +310,7 @@ void
 elab_return(Elab *e, const Stmt *s)
 {
 	Frame *f = e->stmt->frame;
-	Val v = s->e ? elab_expr(e, s->e) : (Val){.kind = VAL_VOID, .place = s->place};
+	Val v = s->e ? elab_call_or_expr(e, s->e) : (Val){.kind = VAL_VOID, .place = s->place};
 
 	if (!f->fn && s->e) {
 		diag_error(e->cx, s->e->place, DIAG_RETURN_VALUE);

@@ -47,10 +47,6 @@ bind(Elab *e, const Stmt *s, const Pattern *n, Val v)
 {
 	if (is_blank(n->name))
 		return;
-	if (v.kind == VAL_VOID) {
-		diag_error(e->cx, s->e->place, DIAG_NO_VALUE);
-		v = val_poison(s->e->place);
-	}
 	if (s->kind == ST_VAR && !val_to_var(e, &v, n->name))
 		v = val_poison(v.place);
 	hint_name(&v, n->name);
@@ -220,10 +216,6 @@ assign_name(Elab *e, const Expr *target, BinaryOp op, Val v, Place at)
 	Binding *b = var_find(e, target);
 	if (!b || val_is_poison(&v))
 		return;
-	if (v.kind == VAL_VOID) {
-		diag_error(e->cx, v.place, DIAG_NO_VALUE);
-		return;
-	}
 	if (op != BIN_NONE) {
 		Val old = b->val;
 		old.place = target->place;
@@ -276,7 +268,7 @@ elab_expr_stmt(Elab *e, const Stmt *s)
 {
 	const Op *before = e->b.block->last;
 	int errors = e->cx->nerrors;
-	Val v = elab_expr(e, s->e);
+	Val v = elab_call_or_expr(e, s->e);
 
 	if (v.kind == VAL_POISON || v.kind == VAL_VOID || e->cx->nerrors != errors)
 		return;
