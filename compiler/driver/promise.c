@@ -144,6 +144,21 @@ set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
 	}
 }
 
+/* y.shape(1) as what the header says of that dimension; anything else as it is. */
+static const Expr *
+dimension_of(const Bound *b, const Expr *e)
+{
+	bool asks = e->kind == EX_CALL && e->a->kind == EX_MEMBER && strcmp(e->a->name, "shape") == 0 &&
+	    e->a->a->kind == EX_NAME && e->args.n == 1 && e->args.at[0].e->kind == EX_INT;
+	for (int i = 0; asks && i < b->kernel->params.n; i++) {
+		const KernelParam *p = &b->kernel->params.at[i];
+		uint64_t d = e->args.at[0].e->u;
+		if (p->name == e->a->a->name && p->ast->type->has_dims && d < (uint64_t)p->ast->type->dims.n)
+			return p->ast->type->dims.at[d];
+	}
+	return e;
+}
+
 /* Is it cdiv(SYMBOL, number), or a symbol alone, which is cdiv(SYMBOL, 1)? */
 static bool
 grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
@@ -159,6 +174,7 @@ grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
 			if (b->ct[i].name == by->name && b->ct[i].value.kind == CONST_INT)
 				*per = b->ct[i].value.i;
 	}
+	of = dimension_of(b, of);
 	for (*symbol = 0; *symbol < b->nsymbol; ++*symbol)
 		if (of->kind == EX_NAME && !of->scope && b->symbol[*symbol].name == of->name)
 			return *per > 0;

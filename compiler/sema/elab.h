@@ -56,6 +56,7 @@ struct Elab {
 	Program *program;
 	Kernel *kernel;                                 /* whose body, reference or example this is */
 	const Bound *bound;
+	const Bound *header;                            /* this is a header, whose tensors have these extents; else NULL */
 	Module *m;
 	Func *func;
 	Builder b;                                      /* where ops go; b.place is set per statement and expression */
@@ -97,6 +98,8 @@ DType val_dtype(Elab *e, const Val *v);
 bool val_is_number(const Val *v);                       /* const or non-pointer tile */
 const Type *val_type(Elab *e, const Val *v);            /* tile type; consts are scalars */
 
+/* The help for a value that would have to be known when compiling. */
+void hint_run_time(Elab *e);
 /* A value as an IR value: a const becomes a `const` op of dtype `want`; errors if a literal does not fit it. NULL after
  * an error.  The second form chooses val_dtype. */
 Value *val_ir_as(Elab *e, const Val *v, DType want);
@@ -274,6 +277,8 @@ Frame *frame_of(Elab *e);
 bool builtin_exists(const char *name, const char *scope);               /* scope "fast" or NULL */
 /* A call of a builtin; evaluates its arguments itself (so that atomics can see x[...] as a place). */
 Val elab_builtin(Elab *e, const Expr *call);
+/* The kernel's tensor of that name, if this is a header or what comes with it: no value is bound to it there.  -1: none. */
+int header_tensor(const Elab *e, const char *name);
 /* Names of all builtins, for nearest_name. */
 const char *const *builtin_names(int *n);
 

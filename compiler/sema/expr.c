@@ -89,6 +89,12 @@ unknown_name(Elab *e, const Expr *x)
 	}
 	if (program_lost(e->program, x->name))
 		return val_poison(x->place);
+	if (header_tensor(e, x->name) >= 0) {
+		diag_error(e->cx, x->place, DIAG_HEADER_TENSOR, x->name);
+		diag_help(e->cx, "its dimensions have names; `where`, the grid and the schedule may also say %s.shape(d)",
+		    x->name);
+		return val_poison(x->place);
+	}
 	diag_error(e->cx, x->place, DIAG_NAME_UNKNOWN, x->name);
 	if (e->cx->nerrors > HINTED)
 		return val_poison(x->place);

@@ -527,6 +527,7 @@ bind(Binder *b, const NamedConst *given, int n)
 	ok &= bind_defaults(b);
 	if (ok) {
 		ok = bind_params(b);
+		b->e->header = ok ? b->out : NULL;
 		ok &= check_where(b);
 		ok &= bind_grid(b);
 		ok &= bind_schedule(b);

@@ -52,7 +52,7 @@ part_extent(Elab *e, const Expr *x)
 	v = val_known(e, &v);
 	if (v.kind != VAL_INT) {
 		diag_error(e->cx, x->place, DIAG_EXTENT_CONST);
-		diag_help(e->cx, "make it a compile-time parameter, as in `<BLOCK = 128>` or `<BLOCK = pow2ceil(N)>`");
+		hint_run_time(e);
 		return -1;
 	}
 	if (v.i >= 0)

@@ -189,10 +189,32 @@ method_axis(Elab *e, const Expr *x, int rank, int *axis)
 	return true;
 }
 
+int
+header_tensor(const Elab *e, const char *name)
+{
+	for (int i = 0; e->kernel && !e->func && i < e->kernel->params.n; i++)
+		if (e->kernel->params.at[i].name == name && e->kernel->params.at[i].kind == PARAM_TENSOR)
+			return i;
+	return -1;
+}
+
+/* x.shape(d) in a header: the extent that was bound. */
+static Val
+header_shape(Elab *e, const Expr *x, int param)
+{
+	int d;
+	if (!method_axis(e, x, e->header->param[param].rank, &d))
+		return val_poison(x->place);
+	return val_int(x->place, e->header->param[param].dim[d]);
+}
+
 Val
 elab_method(Elab *e, const Expr *x)
 {
 	const Expr *member = x->a;
+	int param = e->header && member->a->kind == EX_NAME ? header_tensor(e, member->a->name) : -1;
+	if (param >= 0 && strcmp(member->name, "shape") == 0)
+		return header_shape(e, x, param);
 	Val base = elab_expr(e, member->a);
 	if (val_is_poison(&base))
 		return base;

@@ -85,6 +85,34 @@ elab_let(Elab *e, const Stmt *s)
 	bind_pattern(e, s, s->pattern, &v, s->e->place);
 }
 
+/* An extent as the source would write it: by a name that has this value, or as a number. */
+static const char *
+extent_text(Elab *e, int64_t n)
+{
+	const NamedConst *named = e->whole ? e->bound->symbol : e->bound->ct;
+	int count = e->whole ? e->bound->nsymbol : e->bound->nct;
+
+	for (int i = 0; i < count && n > 1; i++)
+		if (named[i].value.kind == CONST_INT && named[i].value.i == n)
+			return named[i].name;
+	return arena_printf(e->cx->mem, "%lld", (long long)n);
+}
+
+/* "zeros([B, 64], f16)" */
+static const char *
+zeros_text(Elab *e, const Type *t)
+{
+	Text s = {0};
+
+	text_put(&s, "zeros([");
+	for (int d = 0; d < t->rank; d++)
+		text_printf(&s, "%s%s", d ? ", " : "", extent_text(e, t->extent[d]));
+	text_printf(&s, t->elem == TY_F32 || e->whole ? "])" : "], %s)", dtype_info[t->elem].text);
+	const char *text = arena_strdup(e->cx->mem, s.at);
+	text_close(&s);
+	return text;
+}
+
 static void
 changed(Elab *e, Place at, const Binding *b, const char *what, const Type *old, const Val *v)
 {
@@ -96,7 +124,10 @@ changed(Elab *e, Place at, const Binding *b, const char *what, const Type *old, 
 		diag_note(e->cx, b->place, "'%s' got its type here", name);
 	if (v->kind != VAL_TILE || v->v->type->ptr != PTR_NONE)
 		return;
-	if (what[0] == 't' && v->v->type->rank == 0 && b->name[0] != ' ')
+	if (old->rank == 0 && v->v->type->rank > 0 && b->name[0] != ' ')
+		diag_help(e->cx, "a variable keeps its first type and shape: begin with a tile, as in 'var %s = %s'", name,
+		    zeros_text(e, v->v->type));
+	else if (what[0] == 't' && v->v->type->rank == 0 && b->name[0] != ' ')
 		diag_help(e->cx, "give '%s' that type where it is declared, as in 'var %s = %s%s', or convert the "
 			"value with 'as %s'", name, name, v->v->type->elem == TY_F32 ? "0.0" : "0 as ",
 		    v->v->type->elem == TY_F32 ? "" : dtype_info[v->v->type->elem].text, dtype_info[old->elem].text);

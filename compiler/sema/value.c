@@ -183,6 +183,17 @@ val_type(Elab *e, const Val *v)
 	return v->kind == VAL_TILE ? v->v->type : type_scalar(e->m, val_dtype(e, v));
 }
 
+void
+hint_run_time(Elab *e)
+{
+	if (e->whole)
+		diag_help(e->cx, "this value is computed only when the reference runs; the dimensions' names, and what "
+			"is computed from them, are known before");
+	else
+		diag_help(e->cx, "this value is known only at run time; make it a compile-time "
+			"parameter of the kernel, as in <BLOCK = 128> or <BLOCK = pow2ceil(N)>");
+}
+
 /* Reports that `what` needs something else than it was given. */
 static bool
 wanted(Elab *e, const Val *v, const char *what, const char *expected)
@@ -194,8 +205,7 @@ wanted(Elab *e, const Val *v, const char *what, const char *expected)
 		if (v->kind == VAL_TILE && v->v->type->elem == TY_BOOL)
 			diag_help(e->cx, "what is known only at run time is decided by a plain 'if'");
 		else if (v->kind == VAL_TILE && v->v->type->rank == 0)
-			diag_help(e->cx, "this value is known only at run time; make it a compile-time "
-				"parameter of the kernel, as in <BLOCK = 128> or <BLOCK = pow2ceil(N)>");
+			hint_run_time(e);
 	}
 	return false;
 }
