@@ -38,9 +38,7 @@ report_unknown(Compile *cx, const Kernel *k, const char *name)
 	for (int i = 0; i < LEN(schedule_names); i++)
 		vec_push(cx->tmp, &names, schedule_names[i]);
 	diag_error(cx, k->item->name_place, DIAG_LAUNCH_UNKNOWN, k->name, name);
-	const char *near = nearest_name(name, names.at, names.n);
-	if (near)
-		diag_help(cx, "did you mean '%s'?", near);
+	diag_help(cx, "%s", name_advice(cx->mem, name, names.at, names.n));
 }
 
 static const char *

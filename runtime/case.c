@@ -47,13 +47,11 @@ report_no_example(Compile *cx, const Kernel *k, const TglCaseOptions *o)
 		text_json(&name, o->example);
 	diag_error(cx, k->item->name_place, DIAG_NO_EXAMPLE, k->name, name.at);
 	const char **labels = NEW_ARRAY(cx->tmp, const char *, k->examples.n);
+	int n = 0;
 	for (int i = 0; i < k->examples.n; i++)
-		labels[i] = k->examples.at[i].label ? k->examples.at[i].label : "";
-	const char *near = o->by_index ? NULL : nearest_name(o->example, labels, k->examples.n);
-	if (near)
-		diag_help(cx, "did you mean \"%s\"?", near);
-	else if (k->examples.n)
-		diag_help(cx, "it has %d, the first is \"%s\"", k->examples.n, labels[0]);
+		if (k->examples.at[i].label && *k->examples.at[i].label)
+			labels[n++] = k->examples.at[i].label;
+	diag_help(cx, "%s", name_advice(cx->mem, o->by_index ? "" : o->example, labels, n));
 	text_close(&name);
 }
 

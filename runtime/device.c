@@ -103,6 +103,20 @@ default_name(const TglDeviceOptions *o)
 	return device_cuda.probe(0, &p) && p.info.available ? "cuda" : "cpu";
 }
 
+static void
+report_unknown(Compile *cx, const char *name, bool is_simt)
+{
+	VEC(const char *) known = {0};
+	const Target *t;
+	for (int i = 0; i < device_nrows; i++)
+		vec_push(cx->tmp, &known, device_rows[i]->name);
+	for (int i = 0; is_simt && (t = target_at(i)); i++)
+		if (t->kind == TARGET_PTX)
+			vec_push(cx->tmp, &known, arena_printf(cx->tmp, "%s:%s", device_simt.name, t->name));
+	diag_error(cx, NOWHERE, DIAG_DEVICE_UNKNOWN, name);
+	diag_help(cx, "%s", name_advice(cx->mem, name, known.at, known.n));
+}
+
 /* "cuda" is number 0, "cuda:1" number 1; "simt:sm_80" runs another target's code. */
 static const Device *
 row_named(TglContext *cx, const char *name, int *index, const char **target)
@@ -123,17 +137,7 @@ row_named(TglContext *cx, const char *name, int *index, const char **target)
 		if (!*end && is_number && strlen(device_rows[i]->name) == n &&
 		    memcmp(device_rows[i]->name, name, n) == 0)
 			return device_rows[i];
-	diag_error(cx->own, NOWHERE, DIAG_DEVICE_UNKNOWN, name);
-	Text all = {0};
-	bool is_simt = n == strlen(device_simt.name) && memcmp(device_simt.name, name, n) == 0;
-	const Target *t;
-	for (int i = 0; is_simt && (t = target_at(i)); i++)
-		if (t->kind == TARGET_PTX)
-			text_printf(&all, "%s'simt:%s'", all.n ? ", " : "", t->name);
-	for (int i = 0; !is_simt && i < device_nrows; i++)
-		text_printf(&all, "%s'%s'", i ? ", " : "", device_rows[i]->name);
-	diag_help(cx->own, is_simt ? "it runs the code of %s" : "devices of this build: %s", all.at);
-	text_close(&all);
+	report_unknown(cx->own, name, n == strlen(device_simt.name) && memcmp(device_simt.name, name, n) == 0);
 	return NULL;
 }
 

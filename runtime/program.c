@@ -161,9 +161,7 @@ report_no_kernel(TglProgram *p, const char *name)
 	for (int i = 0; i < p->nkernels; i++)
 		names[i] = p->kernel[i].k->name;
 	diag_error(cx, NOWHERE, DIAG_NO_KERNEL, cx->files.at[p->program->ast->file].path, name);
-	const char *near = nearest_name(name, names, p->nkernels);
-	if (near)
-		diag_help(cx, "did you mean '%s'?", near);
+	diag_help(cx, "%s", name_advice(cx->mem, name, names, p->nkernels));
 }
 
 TglKernel *

@@ -119,9 +119,11 @@ Intern *intern_open(Arena *a);                      /* lives and dies with the a
 const char *intern(Intern *in, const char *s);
 const char *intern_n(Intern *in, const char *s, size_t n);
 
-/* The candidate nearest to `name` by edit distance, or NULL if none is near enough to
+/* The candidate nearest to `name` by edit distance, of equals one that begins with it, or NULL if none is near enough to
  * be worth offering (more than a third of its letters differ). */
 const char *nearest_name(const char *name, const char *const *candidates, int n);
+/* "did you mean 'sm_90a'? there are 'sm_75', 'sm_80', 'sm_90a'", the first part only if one is near. */
+const char *name_advice(Arena *mem, const char *name, const char *const *known, int n);
 
 /* file.c: files that appear whole or not at all; false and NULL leave errno */
 

@@ -115,10 +115,31 @@ nearest_name(const char *name, const char *const *candidates, int n)
 			continue;
 		int d = distance(name, (int)na, candidates[i], (int)nb);
 		int most = (int)MAX(na, nb) / 3;
-		if (d > 0 && d <= MAX(most, na > 1 ? 1 : 0) && d < (int)MAX(na, nb) && (!best || d < best_distance)) {
+		bool begins = na > 0 && best && d == best_distance && strncmp(candidates[i], name, na) == 0;
+		if (d > 0 && d <= MAX(most, na > 1 ? 1 : 0) && d < (int)MAX(na, nb) &&
+		    (!best || d < best_distance || begins)) {
 			best = candidates[i];
 			best_distance = d;
 		}
 	}
 	return best;
+}
+
+const char *
+name_advice(Arena *mem, const char *name, const char *const *known, int n)
+{
+	enum { NAMES_SHOWN = 24 };
+	const char *near = nearest_name(name, known, n);
+	Text t = {0};
+	if (near)
+		text_printf(&t, "did you mean '%s'?", near);
+	if (!near || n > 1)
+		text_printf(&t, "%s%s", near ? " " : "", n > 1 ? "there are " : n == 1 ? "there is " : "there are none");
+	for (int i = 0; i < MIN(n, NAMES_SHOWN) && (!near || n > 1); i++)
+		text_printf(&t, "%s'%s'", i ? ", " : "", known[i]);
+	if (n > NAMES_SHOWN)
+		text_printf(&t, " and %d more", n - NAMES_SHOWN);
+	const char *s = arena_strdup(mem, t.at);
+	text_close(&t);
+	return s;
 }

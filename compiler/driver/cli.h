@@ -108,6 +108,7 @@ typedef struct Session {
 	TglContext *cx;
 	TglDevice *dev;
 	int status;                                         /* what to exit with once a session_ function failed */
+	VEC(const char *) told;                             /* messages: what each device would say is said once */
 } Session;
 
 /* A context with the options of the command line; false after printing. */

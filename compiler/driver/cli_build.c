@@ -19,6 +19,15 @@ cli_report(const Cli *cli, Compile *cx, int status)
 	return cx->nerrors > 0 ? EXIT_WRONG : status;
 }
 
+int
+cli_no_kernel(const Cli *cli, const Program *p, const char *name)
+{
+	const char **names = NEW_ARRAY(cli->mem, const char *, p->kernels.n);
+	for (int i = 0; i < p->kernels.n; i++)
+		names[i] = p->kernels.at[i]->name;
+	return cli_wrong("there is no kernel '%s'; %s", name, name_advice(cli->mem, name, names, p->kernels.n));
+}
+
 /* A -D value as sema takes it. */
 static bool
 define(Compile *cx, const Pair *pair, NamedConst *out)
@@ -48,7 +57,13 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 		if (!want || strcmp(k->examples.at[i].label, want) == 0)
 			return &k->examples.at[i];
 	if (want) {
-		cli_wrong("kernel '%s' has no example \"%s\"", k->name, want);
+		const char **labels = NEW_ARRAY(cli->mem, const char *, k->examples.n);
+		int n = 0;
+		for (int i = 0; i < k->examples.n; i++)
+			if (*k->examples.at[i].label)
+				labels[n++] = k->examples.at[i].label;
+		cli_wrong("kernel '%s' has no example \"%s\"; %s", k->name, want,
+		    name_advice(cli->mem, want, labels, n));
 		*ok = false;
 	}
 	return NULL;
@@ -89,7 +104,7 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 		return true;
 	*out = target_named(name);
 	if (!*out)
-		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
+		compile_unknown_target(cx, name);
 	return *out != NULL;
 }
 

@@ -8,6 +8,8 @@
 
 /* Prints what was reported; EXIT_WRONG if there were errors, else `status`. */
 int cli_report(const Cli *cli, Compile *cx, int status);
+/* Prints that a file has no such kernel, and which it has; EXIT_WRONG. */
+int cli_no_kernel(const Cli *cli, const Program *p, const char *name);
 /* The row named by --target, NULL for the cpu device; false after an error. */
 bool cli_target(const Cli *cli, Compile *cx, const Target **out);
 /* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D; *bound
@@ -26,7 +28,8 @@ bool cli_metal(const Cli *cli, Module *m, const Target *t, const Bound *b, Text 
 
 typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact,
     const char *found, FactResult r);
-/* Every fact that the expect blocks of a file state goes to `row`.  False after printing what is wrong with one. */
-bool cli_expect(const Cli *cli, const char *path, ExpectRow row, void *user);
+/* Every fact that the expect blocks of a file state, of one kernel or (`only` is NULL) all, goes to `row`.  False after
+ * printing what is wrong with one. */
+bool cli_expect(const Cli *cli, const char *path, const char *only, ExpectRow row, void *user);
 
 #endif

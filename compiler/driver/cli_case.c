@@ -89,12 +89,23 @@ session_close(Session *s)
 	tgl_context_close(&s->cx);
 }
 
+/* To standard error, if it was not there before. */
+static void
+tell(Session *s, const char *text)
+{
+	for (int i = 0; i < s->told.n; i++)
+		if (strcmp(s->told.at[i], text) == 0)
+			return;
+	vec_push(s->cli->mem, &s->told, arena_strdup(s->cli->mem, text));
+	fflush(stdout);
+	fputs(text, stderr);
+}
+
 int
 session_error(Session *s)
 {
 	const TglError *e = tgl_error(s->cx);
-	fflush(stdout);
-	fputs(s->cli->json ? e->json : e->text, stderr);
+	tell(s, s->cli->json ? e->json : e->text);
 	return s->status = EXIT_WRONG;
 }
 
@@ -103,7 +114,7 @@ session_warnings(Session *s)
 {
 	const TglError *e = tgl_error(s->cx);
 	if (e->status == TGL_OK && e->nwarnings > 0)
-		fputs(s->cli->json ? e->json : e->text, stderr);
+		tell(s, s->cli->json ? e->json : e->text);
 }
 
 TglKernel *

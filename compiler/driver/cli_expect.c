@@ -54,7 +54,7 @@ expect_kernel(const Cli *cli, Compile *cx, Kernel *k, ExpectRow row, void *user)
 }
 
 bool
-cli_expect(const Cli *cli, const char *path, ExpectRow row, void *user)
+cli_expect(const Cli *cli, const char *path, const char *only, ExpectRow row, void *user)
 {
 	Compile *cx = compile_open();
 	int file = source_open(cx, path, NOWHERE);
@@ -65,7 +65,8 @@ cli_expect(const Cli *cli, const char *path, ExpectRow row, void *user)
 	}
 	bool ok = true;
 	for (int i = 0; ok && i < p->kernels.n; i++)
-		if (p->kernels.at[i]->expects.n && p->kernels.at[i]->item->place.file == file)
+		if (p->kernels.at[i]->expects.n && p->kernels.at[i]->item->place.file == file &&
+		    (!only || strcmp(only, p->kernels.at[i]->name) == 0))
 			ok = expect_kernel(cli, cx, p->kernels.at[i], row, user);
 	cli_report(cli, cx, EXIT_GOOD);
 	compile_close(cx);

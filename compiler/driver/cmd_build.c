@@ -54,15 +54,8 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 	program_check(p);
 	passes.dump_to = &dumps;
 	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
-	if (name && cx->nerrors == 0 && !program_kernel(p, name)) {
-		const char **names = NEW_ARRAY(cx->mem, const char *, p->kernels.n);
-		for (int i = 0; i < p->kernels.n; i++)
-			names[i] = p->kernels.at[i]->name;
-		const char *near = nearest_name(name, names, p->kernels.n);
-		if (near)
-			return cli_wrong("there is no kernel '%s'; did you mean '%s'?", name, near);
-		return cli_wrong("there is no kernel '%s'", name);
-	}
+	if (name && cx->nerrors == 0 && !program_kernel(p, name))
+		return cli_no_kernel(cli, p, name);
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)

@@ -8,11 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef VEC(const char *) PathList;
+typedef VEC(const char *) PathList;                     /* or names */
 
 typedef struct Totals {
 	int good, wrong, failed, unchecked, unknown, nrows;
 	json_t *rows;                                       /* NULL: for people */
+	const char *only;                                   /* the kernel asked for; NULL: all */
+	bool found;
+	PathList names;                                     /* of kernels, where it was not found */
 } Totals;
 
 static int
@@ -150,6 +153,15 @@ check_kernel(Session *s, const char *path, TglKernel *k, const char *device, uin
 }
 
 static void
+add_name(Arena *mem, PathList *names, const char *name)
+{
+	for (int i = 0; i < names->n; i++)
+		if (strcmp(names->at[i], name) == 0)
+			return;
+	vec_push(mem, names, arena_strdup(mem, name));
+}
+
+static void
 check_file(Session *s, const char *path, const char *device, uint64_t seed, Totals *t)
 {
 	TglProgram *p = tgl_program_file(s->cx, path);
@@ -159,8 +171,15 @@ check_file(Session *s, const char *path, const char *device, uint64_t seed, Tota
 		return;
 	}
 	session_warnings(s);
-	for (int i = 0; i < tgl_program_kernels(p); i++)
-		check_kernel(s, path, tgl_program_kernel(p, i), device, seed, t);
+	for (int i = 0; i < tgl_program_kernels(p); i++) {
+		TglKernel *k = tgl_program_kernel(p, i);
+		bool is_it = !t->only || strcmp(t->only, tgl_kernel_name(k)) == 0;
+		t->found |= is_it;
+		if (is_it)
+			check_kernel(s, path, k, device, seed, t);
+		else if (!t->found && strcmp(tgl_kernel_file(k), path) == 0)
+			add_name(s->cli->mem, &t->names, tgl_kernel_name(k));
+	}
 	tgl_program_close(&p);
 }
 
@@ -225,16 +244,21 @@ expect_row(void *user, const char *kernel, const char *target, const char *fact,
 }
 
 static int
-check_all(Session *s, const PathList *paths, uint64_t seed)
+check_all(Session *s, const PathList *paths, const char *only, uint64_t seed)
 {
-	Totals t = {.rows = s->cli->json ? json_array() : NULL};
+	Totals t = {.rows = s->cli->json ? json_array() : NULL, .only = only};
 	if (!check_devices(s, paths, seed, &t)) {
 		json_decref(t.rows);
 		return s->status;
 	}
 	const char *device = s->cli->value[OPT_DEVICE];
 	for (int i = 0; i < paths->n && (!device || strcmp(device, "cpu") != 0); i++)
-		t.failed += !cli_expect(s->cli, paths->at[i], expect_row, &t);
+		t.failed += !cli_expect(s->cli, paths->at[i], only, expect_row, &t);
+	if (only && !t.found && !t.failed) {
+		json_decref(t.rows);
+		return cli_wrong("there is no kernel '%s'; %s", only,
+		    name_advice(s->cli->mem, only, t.names.at, t.names.n));
+	}
 	if (t.rows)
 		cli_print_json(t.rows);
 	else
@@ -242,6 +266,15 @@ check_all(Session *s, const PathList *paths, uint64_t seed)
 	if (t.good + t.wrong + t.failed + t.unchecked == 0)
 		return cli_wrong("there was no example to check");
 	return t.wrong + t.failed ? EXIT_WRONG : EXIT_GOOD;
+}
+
+/* The last operand, if it names no file but may name a kernel; else NULL. */
+static const char *
+kernel_named(const Cli *cli)
+{
+	struct stat st;
+	const char *last = cli->args.at[cli->args.n - 1];
+	return cli->args.n > 1 && name_is_valid(last) && stat(last, &st) != 0 ? last : NULL;
 }
 
 int
@@ -252,12 +285,13 @@ cmd_check(const Cli *cli)
 	int64_t seed;
 	if (!cli_operands(cli, 1, INT32_MAX) || !cli_number(cli, OPT_SEED, 0, &seed))
 		return EXIT_MISUSE;
-	for (int i = 0; i < cli->args.n; i++)
+	const char *only = kernel_named(cli);
+	for (int i = 0; i < cli->args.n - (only != NULL); i++)
 		if (!collect(cli->mem, cli->args.at[i], &paths))
 			return EXIT_WRONG;
 	if (!session_open(&s, cli))
 		return EXIT_WRONG;
-	int status = check_all(&s, &paths, (uint64_t)seed);
+	int status = check_all(&s, &paths, only, (uint64_t)seed);
 	session_close(&s);
 	return status;
 }

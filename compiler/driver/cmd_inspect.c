@@ -78,7 +78,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		text_close(&out);
 	}
 	if (n == 0 && cx->nerrors == 0)
-		status = name ? cli_wrong("there is no kernel '%s'", name)
+		status = name ? cli_no_kernel(cli, p, name)
 			      : cli_wrong("'%s' has no kernel", cli->args.at[0]);
 	if (all && status == EXIT_GOOD)
 		cli_print_json(all);

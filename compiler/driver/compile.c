@@ -58,13 +58,25 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 		    "no code is made that divides a block into producers and consumers");
 }
 
+void
+compile_unknown_target(Compile *cx, const char *name)
+{
+	VEC(const char *) known = {0};
+	const Target *t;
+	vec_push(cx->mem, &known, "cpu");
+	for (int i = 0; (t = target_at(i)); i++)
+		vec_push(cx->mem, &known, t->name);
+	diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
+	diag_help(cx, "%s", name_advice(cx->mem, name, known.at, known.n));
+}
+
 Module *
 compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
 {
 	Compile *cx = k->program->cx;
 	const Target *t = NULL;
 	if (strcmp(target, "cpu") != 0 && !(t = target_named(target))) {
-		diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, target);
+		compile_unknown_target(cx, target);
 		return NULL;
 	}
 	Module *m = kernel_module(k, b, source_target(t, opt));

@@ -30,6 +30,8 @@ void promises_note(Func *f, const Kernel *k, const Bound *b, const Promises *p);
 /* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `promises` may be NULL: then
  * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */
 Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt);
+/* The error for a target's name that no target has. */
+void compile_unknown_target(Compile *cx, const char *name);
 /* Is LLVM there?  Else it is an error in cx that says how to mend it. */
 bool compile_finds_llvm(Compile *cx);
 /* From a module that went through a GPU's pipeline to what its device loads.  False after errors in m->cx. */

@@ -50,9 +50,7 @@ line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
 	}
 	if (!slot_find(b, name)) {
 		diag_error(b->cx, s->target->place, DIAG_GIVEN_UNKNOWN, b->k->name, name);
-		const char *near = header_nearest(b->k, name);
-		if (near)
-			diag_help(b->cx, "did you mean '%s'?", near);
+		diag_help(b->cx, "%s", header_advice(b->k, name));
 		return false;
 	}
 	const NamedConst *over = find_given(given, n, name);

@@ -47,20 +47,36 @@ param_of_kernel(const Kernel *k, const char *name)
 	return -1;
 }
 
-const char *
-header_nearest(const Kernel *k, const char *name)
+static void
+header_names(const Kernel *k, NameSet *all)
 {
-	VEC(const char *) all = {0};
 	Arena *mem = k->program->cx->mem;
 
 	for (int i = 0; i < k->item->ctparams.n; i++)
-		vec_push(mem, &all, k->item->ctparams.at[i].name);
+		vec_push(mem, all, k->item->ctparams.at[i].name);
 	for (int i = 0; i < k->symbols.n; i++)
-		vec_push(mem, &all, k->symbols.at[i]);
+		vec_push(mem, all, k->symbols.at[i]);
 	for (int i = 0; i < k->params.n; i++)
-		vec_push(mem, &all, k->params.at[i].name);
+		vec_push(mem, all, k->params.at[i].name);
 	for (int i = 0; i < SCHED_COUNT; i++)
-		vec_push(mem, &all, schedule_names[i]);
+		vec_push(mem, all, schedule_names[i]);
+}
+
+const char *
+header_advice(const Kernel *k, const char *name)
+{
+	NameSet all = {0};
+
+	header_names(k, &all);
+	return name_advice(k->program->cx->mem, name, all.at, all.n);
+}
+
+const char *
+header_nearest(const Kernel *k, const char *name)
+{
+	NameSet all = {0};
+
+	header_names(k, &all);
 	return nearest_name(name, all.at, all.n);
 }
 

@@ -74,9 +74,7 @@ bind_given(Binder *b, const NamedConst *given, int n)
 			continue;
 		}
 		diag_error(b->cx, at, DIAG_GIVEN_UNKNOWN, b->k->name, given[i].name);
-		const char *near = header_nearest(b->k, given[i].name);
-		if (near)
-			diag_help(b->cx, "did you mean '%s'?", near);
+		diag_help(b->cx, "%s", header_advice(b->k, given[i].name));
 		ok = false;
 	}
 	return ok;

@@ -19,4 +19,28 @@ expect 0 '^2 good, 0 wrong, 0 failed' check . --device=cpu
 expect 0 '"file": "more.tgl"' check more.tgl --device=cpu --json
 expect 0 '^1 good' check more.tgl --device=cpu --example=f16
 expect 1 'there was no example to check' check more.tgl --device=cpu --example=own
+# one kernel by its name
+cat >own/pair.tgl <<'END2'
+kernel one(x: in f32[8], y: out f32[8]) { y[:] = x[:]; }
+example one { x = normal(0, 1); }
+kernel other(x: in f32[8], y: out f32[8]) { y[:] = x[:] * 2; }
+example other { x = normal(0, 1); }
+expect other { warps == 1; }
+expect one { warps == 1; }
+END2
+expect 0 '^other .* cpu ' check own/pair.tgl other
+refuse '^one '
+expect 0 '^1 good, 0 wrong, 0 failed, 1 without' check own/pair.tgl other
+expect 1 "there is no kernel 'oter'; did you mean 'other'? there are 'one', 'other'$" check own/pair.tgl oter --device=cpu
+expect 1 "cannot read 'oter.tgl'" check own/pair.tgl oter.tgl --device=cpu
+# an error of the source is said once, whatever the number of devices
+echo 'kernel k(x: in f32[8], y: out f32[8]) { y[:] = z[:]; } example k { x = normal(0, 1); }' >wrong.tgl
+expect 1 '6 failed' check wrong.tgl --device=simt
+holds test "$(grep -c E0201 "$err")" = 1
+# unknown names: the nearest, and what there is
+expect 1 "did you mean 'sm_90a'? there are 'cpu', 'sm_75', .*'apple9'$" build own/pair.tgl --target=sm_90
+expect 1 "did you mean 'simt:sm_90a'? there are 'cpu', .*'simt:sm_100a'$" check own/pair.tgl --device=simt:sm_90
+expect 1 "did you mean 'other'? there are 'one', 'other'$" run own/pair.tgl othr
+expect 1 "there is no kernel 'othr'; did you mean 'other'?" inspect own/pair.tgl othr
+expect 1 "did you mean 'f16'? there are 'own', 'f16', 'large'$" run more.tgl double --example=f6
 finish
