@@ -132,6 +132,7 @@ enum {
 	TERM = 1 << 7,                                  /* ends a block */
 	ANYF = 1 << 8,                                  /* elementwise operands must be floats */
 	ANYI = 1 << 9,                                  /* elementwise operands must be integers or bool */
+	EXACT = 1 << 10,                                /* of floats: their type has every result, infinity too */
 };
 
 enum { VAR = -1 };                                      /* ops.def: any number of operands or results */

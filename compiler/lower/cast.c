@@ -136,6 +136,16 @@ lower_narrow(Lower *l, DType t, Reg x)
 	return is_byte_float(t) ? narrow_fields(l, t, x) : x;
 }
 
+/* The upper byte of an f16. */
+Reg
+lower_narrow_exact(Lower *l, DType t, Reg x)
+{
+	if (t != TY_F8E5M2)
+		return lower_narrow(l, t, x);
+	x = lower_as(l, CAST_BITS, REG_I16, lower_as(l, CAST_FTRUNC, REG_F16, x));
+	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, EMIT_LSHR, x, l->e->int_const(l->e, REG_I16, 8)));
+}
+
 RegType
 lower_float_type(DType t)
 {

@@ -222,6 +222,15 @@ real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	}
 }
 
+/* A float of a byte or less is kept in an integer. */
+static Reg
+sign_of_byte(Lower *l, const Elem *x, Reg a)
+{
+	int64_t sign = INT64_C(1) << (dtype_info[x->t].bits - 1);
+	return x->kind == OP_NEG ? lower_op2(l, EMIT_XOR, a, number(l, x, sign))
+	                         : lower_op2(l, EMIT_AND, a, number(l, x, sign - 1));
+}
+
 static Reg
 rounded_real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 {
@@ -229,11 +238,13 @@ rounded_real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	bool same_bits = (k == OP_NEG || k == OP_ABS) && (x->reg == REG_F16 || x->reg == REG_BF16);
 	if (x->t == TY_F32 || x->t == TY_F64 || same_bits)
 		return real(l, x, a, b, c);
+	if (k == OP_NEG || k == OP_ABS)
+		return sign_of_byte(l, x, a);
 	a = lower_widen(l, x->t, a);                    /* in this order, not the compiler's own for arguments */
 	b = b ? lower_widen(l, x->t, b) : 0;
 	c = c ? lower_widen(l, x->t, c) : 0;
 	Reg r = real(l, x, a, b, c);
-	return is_compare(k) ? r : lower_narrow(l, x->t, r);
+	return is_compare(k) ? r : op_info[k].traits & EXACT ? lower_narrow_exact(l, x->t, r) : lower_narrow(l, x->t, r);
 }
 
 /* ---- pointers ---- */

@@ -254,7 +254,7 @@ fold_leave(const Fold *f, const Reg *state, Reg *result)
 		break;
 	}
 	if (dtype_is_float(f->to))
-		result[0] = lower_narrow(l, f->to, state[0]);
+		result[0] = lower_narrow_exact(l, f->to, state[0]);
 	else if (f->to == TY_BOOL)
 		result[0] = lower_op2(l, EMIT_NE, state[0], lower_i32(l, 0));
 	else if (dtype_info[f->to].bits < 32)

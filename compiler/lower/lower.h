@@ -162,6 +162,7 @@ void lower_cast(Lower *l, Op *op);                      /* cast.c: cast, bitcast
 /* A float below f32 (f16 … f4e2m1) as REG_F32, and an f32 rounded to one; other types stay as they are. */
 Reg lower_widen(Lower *l, DType t, Reg r);
 Reg lower_narrow(Lower *l, DType t, Reg f32);
+Reg lower_narrow_exact(Lower *l, DType t, Reg f32);     /* a value of t: nothing rounds, and infinity stays */
 /* An integer wrapped into its type: 4-bit ones to their low half, extended; others stay as they are. */
 Reg lower_wrap(Lower *l, DType t, Reg r);
 Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);

@@ -1,4 +1,5 @@
 /* Elements between formats, one at a time or in blocks: for arguments, examples, .npy files and printing. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/interp/loops.h"
@@ -29,10 +30,10 @@ store_raw(DType t, void *base, int64_t index, const void *v)
 }
 
 static void
-cast_one(DType from, const void *x, DType to, void *out)
+cast_one(DType from, const void *x, DType to, void *out, bool exact)
 {
 	Elem e;
-	elem_make(&e, CPU_BASE, OP_CAST, &from, 1, to, 0);
+	elem_make(&e, CPU_BASE, OP_CAST, &from, 1, to, exact ? ELEM_EXACT : 0);
 	elem_run(&e, out, &x, 0, 1);
 }
 
@@ -56,7 +57,7 @@ dtype_load_f64(DType t, const void *base, int64_t index)
 		loops_at[CPU_BASE].widen(t)(&raw, &f, 1);
 		return f;
 	}
-	cast_one(t, &raw, TY_F64, &v);
+	cast_one(t, &raw, TY_F64, &v, false);
 	return v;
 }
 
@@ -70,7 +71,7 @@ dtype_store_f64(DType t, void *base, int64_t index, double v)
 	else if (t == TY_F32)
 		memcpy(&raw, &f, sizeof f);
 	else
-		cast_one(TY_F64, &v, t, &raw);
+		cast_one(TY_F64, &v, t, &raw, isinf(v));
 	store_raw(t, base, index, &raw);
 }
 
@@ -79,7 +80,7 @@ dtype_load_i64(DType t, const void *base, int64_t index)
 {
 	uint64_t raw = load_raw(t, base, index);
 	int64_t v;
-	cast_one(t, &raw, TY_I64, &v);
+	cast_one(t, &raw, TY_I64, &v, false);
 	return v;
 }
 
@@ -87,7 +88,7 @@ void
 dtype_store_i64(DType t, void *base, int64_t index, int64_t v)
 {
 	uint64_t raw = 0;
-	cast_one(TY_I64, &v, t, &raw);
+	cast_one(TY_I64, &v, t, &raw, false);
 	store_raw(t, base, index, &raw);
 }
 
@@ -100,7 +101,7 @@ f32_from(CpuLevel level, DType t)
 FromF32Fn
 f32_to(CpuLevel level, DType t)
 {
-	return loops_at[level].narrow(t);
+	return loops_at[level].narrow(t, false);
 }
 
 void

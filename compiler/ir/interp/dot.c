@@ -270,6 +270,6 @@ dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *out, 
 		if (cin)
 			j.loops->widen(d->out)(cin, (float *)j.sum, count);
 		run_matrix(&j, x, y, cin ? j.sum : NULL, j.sum);
-		j.loops->narrow(d->out)((const float *)j.sum, c, count);
+		j.loops->narrow(d->out, false)((const float *)j.sum, c, count);
 	}
 }

@@ -182,7 +182,7 @@ run_nibbles(const Elem *e, void *out, const void *const *in, unsigned scalar, in
 }
 
 static bool
-make_cast(Elem *e, const Loops *l, DType from, DType to)
+make_cast(Elem *e, const Loops *l, DType from, DType to, bool exact)
 {
 	bool narrow_from = is_narrow_float(from), narrow_to = is_narrow_float(to);
 	e->run = run_cast;
@@ -193,7 +193,7 @@ make_cast(Elem *e, const Loops *l, DType from, DType to)
 	if (narrow_from)
 		e->widen[0] = l->widen(from);
 	if (narrow_to)
-		e->narrow = l->narrow(to);
+		e->narrow = l->narrow(to, exact);
 	if (narrow_to && (from == TY_F64 || dtype_tile_size(from) >= 4) && from != TY_F32) {
 		e->pre = from == TY_F64 ? NULL : l->sticky(from);
 		e->loop = l->round_to(to);
@@ -250,7 +250,7 @@ make_math(Elem *e, const Loops *l, OpKind kind, DType t, DType out, bool nan)
 		e->run = run_narrow;
 		for (int i = 0; i < e->nin; i++)
 			e->widen[i] = l->widen(t);
-		e->narrow = is_narrow_float(out) ? l->narrow(out) : NULL;
+		e->narrow = is_narrow_float(out) ? l->narrow(out, op_info[kind].traits & EXACT) : NULL;
 		return e->loop != NULL;
 	}
 	e->loop = find_loop(l, kind, is_four_bits(t) ? t == TY_I4 ? TY_I8 : TY_U8 : t, nan);
@@ -291,7 +291,7 @@ elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType 
 	if (kind == OP_BITCAST)
 		return make_bitcast(e, l, in[0], out);
 	if (kind == OP_CAST)
-		return make_cast(e, l, in[0], out);
+		return make_cast(e, l, in[0], out, flags & ELEM_EXACT);
 	if (kind == OP_SELECT)
 		return make_select(e, l, out);
 	e->streaming = l->streaming(kind, in[0]);

@@ -102,7 +102,7 @@ Type tile_shown(const Op *print, int i);                /* of operand i of a pri
 
 /* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
 double dtype_load_f64(DType t, const void *base, int64_t index);
-/* floats: to nearest even, fp8 saturates; integers truncate and saturate */
+/* floats: to nearest even, fp8 saturates but for an infinity that it has; integers truncate and saturate */
 void dtype_store_f64(DType t, void *base, int64_t index, double v);
 int64_t dtype_load_i64(DType t, const void *base, int64_t index);
 void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */

@@ -10,7 +10,7 @@
 	LoopFn loop_sticky_##level(DType from);                                                    \
 	LoopFn loop_round_to_##level(DType to);                                                    \
 	ToF32Fn loop_widen_##level(DType t);                                                       \
-	FromF32Fn loop_narrow_##level(DType t);                                                    \
+	FromF32Fn loop_narrow_##level(DType t, bool keeps_inf);                                    \
 	RowsFn loop_rows_##level(ReduceFn fn, DType t, bool nan);                                  \
 	ColumnsFn loop_columns_##level(ReduceFn fn, DType t, bool nan);                            \
 	const DotKernels *loop_dot_##level(DType t);                                               \

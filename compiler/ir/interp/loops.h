@@ -62,7 +62,7 @@ typedef struct Loops {
 	LoopFn (*sticky)(DType from);                   /* to f64; 64-bit integers round to odd */
 	LoopFn (*round_to)(DType to);                   /* f64 to f32 with the precision and range of a narrow type */
 	ToF32Fn (*widen)(DType t);
-	FromF32Fn (*narrow)(DType t);
+	FromF32Fn (*narrow)(DType t, bool keeps_inf);   /* keeps_inf: f8e5m2 does not saturate infinity */
 	RowsFn (*rows)(ReduceFn fn, DType t, bool nan);         /* arg: i64 out */
 	ColumnsFn (*columns)(ReduceFn fn, DType t, bool nan);
 	const DotKernels *(*dot)(DType t);              /* f32, f64, u32, u64 */

@@ -111,6 +111,8 @@ NARROW(narrow_f16, uint16_t, narrow_bits(u, 10, 15, 0x7c00, 0x7e00) | (v >> 16 &
 NARROW(narrow_bf16, uint16_t, narrow_bf16_bits(v, u))
 NARROW(narrow_f8e4m3, uint8_t, narrow_bits(u, 3, 7, 0x7e, 0x7f) | (v >> 24 & 0x80))
 NARROW(narrow_f8e5m2, uint8_t, narrow_bits(u, 2, 15, 0x7b, 0x7f) | (v >> 24 & 0x80))
+/* Of what the type has: infinity is no overflow. */
+NARROW(keep_f8e5m2, uint8_t, (u == 0x7f800000 ? 0x7c : narrow_bits(u, 2, 15, 0x7b, 0x7f)) | (v >> 24 & 0x80))
 NARROW(narrow_f4e2m1, uint8_t, narrow_bits(u, 1, 1, 7, 7) | (u > 0x7f800000 ? 0 : v >> 28 & 8))
 
 #if defined(__F16C__)
@@ -139,7 +141,7 @@ narrow_f16_fast(const float *in, void *out, int64_t n)
 #endif
 
 ToF32Fn LEVEL(loop_widen)(DType t);
-FromF32Fn LEVEL(loop_narrow)(DType t);
+FromF32Fn LEVEL(loop_narrow)(DType t, bool keeps_inf);
 
 ToF32Fn
 LEVEL(loop_widen)(DType t)
@@ -155,13 +157,13 @@ LEVEL(loop_widen)(DType t)
 }
 
 FromF32Fn
-LEVEL(loop_narrow)(DType t)
+LEVEL(loop_narrow)(DType t, bool keeps_inf)
 {
 	switch (t) {
 	case TY_F16: return narrow_f16_fast;
 	case TY_BF16: return narrow_bf16;
 	case TY_F8E4M3: return narrow_f8e4m3;
-	case TY_F8E5M2: return narrow_f8e5m2;
+	case TY_F8E5M2: return keeps_inf ? keep_f8e5m2 : narrow_f8e5m2;
 	case TY_F4E2M1: return narrow_f4e2m1;
 	default: return NULL;
 	}

@@ -24,6 +24,7 @@ CpuLevel cpu_level(void);                               /* the best that this ma
 enum {
 	ELEM_FAST = 1 << 0,                             /* {fast} */
 	ELEM_NAN = 1 << 1,                              /* {propagate_nan} of min and max */
+	ELEM_EXACT = 1 << 2,                            /* a cast to the type that the elements came from: infinity stays */
 };
 
 /* n elements.  Bit i of `scalar`: operand i is one element that stands for all n.  out may be the same
@@ -106,8 +107,8 @@ size_t dot_scratch(const Dot *d);                       /* bytes that dot_run wa
  * aligned to 64.  Floats multiply and add in f32 (f64 if out is), integers wrap in out. */
 void dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *out, void *scratch);
 
-/* philox.c: Philox 4x32-10.  Counter: low and high word of the offset (of 32 bits and fewer: the offset, 0),
- * 0, 0.  Key: the words of the seed. */
+/* philox.c: Philox 4x32-10.  Counter: low and high word of the offset, sign-extended if its type has a sign, 0, 0.
+ * Key: the words of the seed. */
 void philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, bool scalar, int64_t n,
     uint32_t *const out[4]);
 

@@ -142,7 +142,7 @@ reduce_run(const Reduce *r, const void *a, int64_t outer, int64_t n, int64_t inn
 	run_open(&u, r);
 	DType result = is_arg(r->fn) ? TY_I64 : u.work;
 	Elem narrow;
-	elem_make(&narrow, r->level, OP_CAST, &result, 1, r->out, 0);
+	elem_make(&narrow, r->level, OP_CAST, &result, 1, r->out, r->fn == RED_MAX || r->fn == RED_MIN ? ELEM_EXACT : 0);
 	int out_size = dtype_tile_size(r->out);
 	bool as_is = wide_of(r->in) == u.work && u.in_size == u.work_size && result == r->out;
 	if (as_is && inner == 1) {

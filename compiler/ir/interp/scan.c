@@ -99,7 +99,7 @@ scan_open(Scan *s, const Reduce *r)
 	OpKind kind = r->fn == RED_SUM ? OP_ADD : r->fn == RED_PROD ? OP_MUL : r->fn == RED_MAX ? OP_MAX : OP_MIN;
 	DType both[2] = {s->work, s->work};
 	elem_make(&s->widen, r->level, OP_CAST, &r->in, 1, s->work, 0);
-	elem_make(&s->narrow, r->level, OP_CAST, &s->work, 1, r->out, 0);
+	elem_make(&s->narrow, r->level, OP_CAST, &s->work, 1, r->out, r->fn > RED_PROD ? ELEM_EXACT : 0);
 	elem_make(&s->op, r->level, kind, both, 2, s->work, r->propagate_nan ? ELEM_NAN : 0);
 	s->line = line_of(r, s->work);
 }
