@@ -1,5 +1,5 @@
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011), four words for each
- * offset.  The key is the seed; the counter is the offset, whose high word is 0 where it has 32 bits or fewer. */
+ * offset.  The key is the seed; the counter is the offset in 64 bits, sign-extended where its type has a sign. */
 #include "lower/lower.h"
 
 static Reg
@@ -12,6 +12,16 @@ static Reg
 high_word(Lower *l, Reg r)
 {
 	return low_word(l, lower_op2(l, EMIT_LSHR, r, lower_i64(l, 32)));
+}
+
+static void
+counter(Lower *l, DType t, Reg offset, Reg c[4])
+{
+	bool wide = dtype_info[t].bits == 64;
+	Reg zero = lower_i32(l, 0);
+	c[0] = wide ? low_word(l, offset) : lower_cast_one(l, t, TY_U32, offset);
+	c[1] = wide ? high_word(l, offset) : dtype_is_signed(t) ? lower_op2(l, EMIT_ASHR, c[0], lower_i32(l, 31)) : zero;
+	c[2] = c[3] = zero;
 }
 
 static void
@@ -33,7 +43,7 @@ lower_philox(Lower *l, Op *op)
 {
 	static const int64_t step[2] = {0x9E3779B9, 0xBB67AE85};
 	DType t = op->in[1]->type->elem;
-	Reg seed = lower_regs(l, op->in[0])[0], key[2][10], zero = lower_i32(l, 0), *out[4];
+	Reg seed = lower_regs(l, op->in[0])[0], key[2][10], *out[4];
 	const Reg *offset = lower_operand(l, op, 1, op->out[0].layout);
 	key[0][0] = low_word(l, seed);
 	key[1][0] = high_word(l, seed);
@@ -43,9 +53,8 @@ lower_philox(Lower *l, Op *op)
 	for (int k = 0; k < 4; k++)
 		out[k] = lower_new(l, &op->out[k]);
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
-		bool wide = dtype_info[t].bits == 64;
-		Reg c[4] = {wide ? low_word(l, offset[r]) : lower_cast_one(l, t, TY_U32, offset[r]),
-			wide ? high_word(l, offset[r]) : zero, zero, zero};
+		Reg c[4];
+		counter(l, t, offset[r], c);
 		rounds(l, c, (const Reg(*)[10])key);
 		for (int k = 0; k < 4; k++)
 			out[k][r] = c[k];
