@@ -45,7 +45,7 @@ static const char *
 kind_text(TglArgKind kind)
 {
 	const char *const text[] = {
-	    "nothing", "a tensor", "an integer", "a float", "a bool", "a dtype", "an expression"};
+	    "nothing", "a tensor", "an integer", "a float", "a bool", "a dtype", "an expression", "an integer"};
 	return (unsigned)kind < (unsigned)LEN(text) ? text[kind] : "something else";
 }
 
@@ -55,6 +55,7 @@ value_of(const TglArg *a, Const *out)
 	*out = (Const){.kind = CONST_NONE};
 	switch (a->kind) {
 	case TGL_ARG_INT: out->kind = CONST_INT; break;
+	case TGL_ARG_UINT: out->kind = a->i < 0 ? CONST_BIG : CONST_INT; break;
 	case TGL_ARG_BOOL: out->kind = CONST_BOOL; break;
 	case TGL_ARG_FLOAT: out->kind = CONST_FLOAT; break;
 	case TGL_ARG_DTYPE: out->kind = CONST_DTYPE; break;
@@ -86,19 +87,21 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 	bool ok = value_of(a, out) && out->kind != CONST_DTYPE;
 	if (ok && p->dtype_known) {
 		bool is_float = dtype_is_float(p->dtype);
-		if (is_float && out->kind == CONST_INT)
-			*out = (Const){.kind = CONST_FLOAT, .f = (double)a->i};
+		if (is_float)
+			const_to_float(out);
 		ok = is_float              ? out->kind == CONST_FLOAT
 		     : p->dtype == TY_BOOL ? out->kind == CONST_BOOL
-					   : out->kind == CONST_INT;
+					   : out->kind == CONST_INT || out->kind == CONST_BIG;
 	}
 	if (!ok) {
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name,
 		    p->dtype_known ? dtype_info[p->dtype].text : "a number", kind_text(a->kind));
 		return false;
 	}
-	if (p->dtype_known && dtype_is_int(p->dtype) && !dtype_holds(p->dtype, out->i)) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_RANGE, p->name, (long long)out->i,
+	bool big = out->kind == CONST_BIG;
+	if (p->dtype_known && dtype_is_int(p->dtype) &&
+	    (big ? p->dtype != TY_U64 : !dtype_holds(p->dtype, out->i))) {
+		diag_error(cx, p->ast->place, DIAG_LAUNCH_RANGE, p->name, const_describe(cx, out),
 		    dtype_info[p->dtype].text);
 		return false;
 	}

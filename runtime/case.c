@@ -110,12 +110,7 @@ static void
 add_value(TglCase *c, const char *name, const Const *v)
 {
 	Text t = {0};
-	switch (v->kind) {
-	case CONST_FLOAT: text_printf(&t, "%.9g", v->f); break;
-	case CONST_BOOL: text_put(&t, v->i ? "true" : "false"); break;
-	case CONST_DTYPE: text_put(&t, dtype_info[v->dtype].text); break;
-	default: text_printf(&t, "%lld", (long long)v->i);
-	}
+	const_text(v, &t);
 	c->value_name[c->nvalues] = name;
 	c->value_text[c->nvalues++] = arena_strdup(c->b.mem, t.at);
 	text_close(&t);

@@ -20,6 +20,7 @@ case_arg(const char *name, const Const *v)
 	case CONST_FLOAT: return tgl_arg_float(name, v->f);
 	case CONST_BOOL: return tgl_arg_bool(name, v->i != 0);
 	case CONST_DTYPE: return tgl_arg_dtype(name, (TglDType)v->dtype);
+	case CONST_BIG: return tgl_arg_uint(name, (uint64_t)v->i);
 	default: return tgl_arg_int(name, v->i);
 	}
 }
@@ -229,8 +230,8 @@ plain_value(const Expr *e, Const *out)
 		return out->kind != CONST_BOOL;
 	}
 	*out = (Const){.kind = CONST_NONE};
-	if (e->kind == EX_INT && e->u <= INT64_MAX)
-		*out = (Const){.kind = CONST_INT, .i = (int64_t)e->u};
+	if (e->kind == EX_INT)
+		*out = (Const){.kind = e->u > INT64_MAX ? CONST_BIG : CONST_INT, .i = (int64_t)e->u};
 	else if (e->kind == EX_FLOAT)
 		*out = (Const){.kind = CONST_FLOAT, .f = e->f};
 	else if (e->kind == EX_NAME && !e->scope &&

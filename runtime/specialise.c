@@ -129,6 +129,7 @@ const_text(const Const *c, Text *out)
 	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); break;
 	case CONST_DTYPE: text_put(out, dtype_info[c->dtype].text); break;
 	case CONST_TEXT: text_json(out, c->text); break;
+	case CONST_BIG: text_printf(out, "%llu", (unsigned long long)c->i); break;
 	default: text_printf(out, "%lld", (long long)c->i);
 	}
 }

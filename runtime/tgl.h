@@ -361,7 +361,7 @@ TglStatus tgl_tensor_save(TglTensor *t, const char *path);
 
 typedef enum TglArgKind {
 	TGL_ARG_NONE, TGL_ARG_TENSOR, TGL_ARG_INT, TGL_ARG_FLOAT, TGL_ARG_BOOL, TGL_ARG_DTYPE,
-	TGL_ARG_TEXT,
+	TGL_ARG_TEXT, TGL_ARG_UINT,
 } TglArgKind;
 
 /* One argument.  With a name: the parameter, compile-time parameter, dimension (a check, or
@@ -372,7 +372,7 @@ typedef struct TglArg {
 	const char *name;
 	TglArgKind kind;
 	TglTensor *tensor;
-	int64_t i;                      /* INT, BOOL, DTYPE */
+	int64_t i;                      /* INT, BOOL, DTYPE; UINT: the bits */
 	double f;
 	const char *text;
 } TglArg;
@@ -388,6 +388,14 @@ static inline TglArg
 tgl_arg_int(const char *name, int64_t i)
 {
 	TglArg a = {name, TGL_ARG_INT, NULL, i, 0, NULL};
+	return a;
+}
+
+/* For u64, whose values an int64_t does not hold all. */
+static inline TglArg
+tgl_arg_uint(const char *name, uint64_t u)
+{
+	TglArg a = {name, TGL_ARG_UINT, NULL, (int64_t)u, 0, NULL};
 	return a;
 }
 

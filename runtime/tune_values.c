@@ -68,6 +68,7 @@ same_const(const Const *a, const Const *b)
 		return false;
 	switch (a->kind) {
 	case CONST_INT:
+	case CONST_BIG:
 	case CONST_BOOL: return a->i == b->i;
 	case CONST_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
 	case CONST_DTYPE: return a->dtype == b->dtype;
@@ -105,6 +106,10 @@ parse_const(const char *s, Const *out)
 	errno = 0;
 	out->i = strtoll(s, &end, 10);
 	if (end != s && !*end && !errno)
+		return true;
+	errno = 0;
+	*out = (Const){.kind = CONST_BIG, .i = (int64_t)strtoull(s, &end, 10)};
+	if (end != s && !*end && !errno && *s != '-')
 		return true;
 	*out = (Const){.kind = CONST_FLOAT, .f = number_read(s, &end)};
 	return end != s && !*end;

@@ -90,7 +90,7 @@ typedef VEC(Param) ParamList;
 
 typedef enum ExprKind {
 	EX_ERROR,                                   /* stands where parsing failed; reports nothing */
-	EX_INT,                                     /* u: value (literals above 2^63-1 are i64 errors in sema) */
+	EX_INT,                                     /* u: value */
 	EX_FLOAT,                                   /* f */
 	EX_STRING,                                  /* name: the text without quotes, escapes decoded */
 	EX_NAME,                                    /* name; scope: "fast" in fast::exp, else NULL */

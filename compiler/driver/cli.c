@@ -259,6 +259,12 @@ cli_value(const Pair *pair, TglArg *out)
 		*out = tgl_arg_int(pair->name, i);
 		return true;
 	}
+	errno = 0;
+	unsigned long long u = strtoull(text, &end, 0);
+	if (!errno && end != text && !*end && text[0] != '-') {
+		*out = tgl_arg_uint(pair->name, u);
+		return true;
+	}
 	double f = number_read(text, &end);
 	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
 		*out = tgl_arg_bool(pair->name, text[0] == 't');

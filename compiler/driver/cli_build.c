@@ -38,6 +38,7 @@ define(Compile *cx, const Pair *pair, NamedConst *out)
 	*out = (NamedConst){.name = intern(cx->names, pair->name), .place = NOWHERE};
 	switch (arg.kind) {
 	case TGL_ARG_INT: out->value = (Const){.kind = CONST_INT, .i = arg.i}; break;
+	case TGL_ARG_UINT: out->value = (Const){.kind = CONST_BIG, .i = arg.i}; break;
 	case TGL_ARG_BOOL: out->value = (Const){.kind = CONST_BOOL, .i = arg.i}; break;
 	case TGL_ARG_FLOAT: out->value = (Const){.kind = CONST_FLOAT, .f = arg.f}; break;
 	default:

@@ -62,7 +62,7 @@ call_tile(Call *c, int i, unsigned kinds)
 	bool is_value = a->kind == VAL_TILE || val_is_const(a);
 	if (is_value && call_kind_ok(val_dtype(c->e, a), a->kind == VAL_TILE && a->v->type->ptr, kinds))
 		return val_ir(c->e, a);
-	if (is_value && a->kind == VAL_INT && (kinds & IS_FLOAT))
+	if (is_value && val_is_int(a) && (kinds & IS_FLOAT))
 		return val_ir_as(c->e, a, elab_dtype(c->e, TY_F32));
 	call_wrong(c, i, kinds_text(kinds));
 	if (a->kind == VAL_TILE && !a->v->type->ptr && (dtype_is_packed(a->v->type->elem) || (kinds & IS_ANY) == IS_FLOAT))
@@ -182,7 +182,7 @@ bool
 val_is_integer(const Val *v)
 {
 	if (v->kind != VAL_TILE)
-		return v->kind == VAL_INT;
+		return val_is_int(v);
 	return !v->v->type->ptr && dtype_is_int(v->v->type->elem) && !dtype_is_packed(v->v->type->elem);
 }
 

@@ -99,8 +99,8 @@ fill_args(Kernel *k, const NamedConst *all, int n, const Bound *b, ArgInfo *args
 		if (!c)
 			continue;
 		a->scalar = c->value;
-		if (dtype_is_float(a->dtype) && a->scalar.kind == CONST_INT)
-			a->scalar = (Const){.kind = CONST_FLOAT, .f = (double)a->scalar.i};
+		if (dtype_is_float(a->dtype))
+			const_to_float(&a->scalar);
 	}
 }
 

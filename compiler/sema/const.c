@@ -1,6 +1,6 @@
-/* Exact arithmetic at compile time.  Integers are 64 bits and overflow is an error, as is division by zero:
- * a header that says BM * BN must mean the number that the reader computes.  Floats are f64.  Types and texts
- * compare for equality only, so that `T == f32` and `target == "ptx"` can steer `static if`. */
+/* Exact arithmetic at compile time.  Integers are 64 bits, unsigned only where an operand is 2^63 or more; overflow is an
+ * error, as is division by zero: a header that says BM * BN must mean the number that the reader computes.  Floats are
+ * f64.  Types and texts compare for equality only, so that `T == f32` and `target == "ptx"` can steer `static if`. */
 #include "sema/elab.h"
 
 #include <inttypes.h>
@@ -12,12 +12,6 @@ static const char *const binary_text[] = {
 	BINARY_OPS(X)
 #undef X
 };
-
-static double
-as_float(const Val *v)
-{
-	return v->kind == VAL_FLOAT ? v->f : (double)v->i;
-}
 
 static Val
 overflow(Elab *e, Place at)
@@ -81,6 +75,50 @@ binary_int(Elab *e, BinaryOp op, int64_t a, int64_t b, Place at)
 	return bad ? overflow(e, at) : val_int(at, r);
 }
 
+__extension__ typedef __int128 Wide;                    /* no operation on two numbers of 65 bits overflows it */
+
+static Wide
+wide(const Val *v)
+{
+	return v->kind == VAL_BIG ? (Wide)(uint64_t)v->i : (Wide)v->i;
+}
+
+/* An integer that i64 or u64 holds. */
+static Val
+narrowed(Elab *e, Wide w, Place at)
+{
+	if (w < INT64_MIN || w > UINT64_MAX)
+		return overflow(e, at);
+	return w < 0 ? val_int(at, (int64_t)w) : val_uint(at, (uint64_t)w);
+}
+
+/* With an operand from 2^63 on. */
+static Val
+binary_big(Elab *e, BinaryOp op, const Val *x, const Val *y, Place at)
+{
+	Wide a = wide(x), b = wide(y);
+
+	switch (op) {
+	case BIN_ADD: return narrowed(e, a + b, at);
+	case BIN_SUB: return narrowed(e, a - b, at);
+	case BIN_MUL: return narrowed(e, a * b, at);
+	case BIN_DIV: return b == 0 ? by_zero(e, at) : narrowed(e, a / b, at);
+	case BIN_REM: return b == 0 ? by_zero(e, at) : narrowed(e, a % b, at);
+	case BIN_AND: return narrowed(e, a & b, at);
+	case BIN_OR: return narrowed(e, a | b, at);
+	case BIN_XOR: return narrowed(e, a ^ b, at);
+	case BIN_SHR:
+		if (b < 0)
+			return shift(e, op, 0, y->i, at);
+		return b > 63 ? val_int(at, a < 0 ? -1 : 0) : narrowed(e, a >> b, at);
+	case BIN_SHL:
+		if (b < 0)
+			return shift(e, op, 0, y->i, at);
+		return b == 0 ? *x : a == 0 ? val_int(at, 0) : overflow(e, at);
+	default: unreachable();
+	}
+}
+
 static bool
 compare(BinaryOp op, double order)
 {
@@ -105,8 +143,8 @@ static bool
 compare_values(BinaryOp op, const Val *a, const Val *b)
 {
 	if (a->kind != VAL_FLOAT && b->kind != VAL_FLOAT)
-		return compare(op, a->i < b->i ? -1 : a->i > b->i);
-	double x = as_float(a), y = as_float(b);
+		return compare(op, wide(a) < wide(b) ? -1 : wide(a) > wide(b));
+	double x = val_float_of(a), y = val_float_of(b);
 	return compare(op, isnan(x) || isnan(y) ? NAN : x < y ? -1 : x > y);
 }
 
@@ -157,7 +195,9 @@ const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *ou
 	} else if (is_compare(op)) {
 		*out = val_bool(at, compare_values(op, a, b));
 	} else if (a->kind == VAL_FLOAT || b->kind == VAL_FLOAT) {
-		*out = binary_float(e, op, as_float(a), as_float(b), at);
+		*out = binary_float(e, op, val_float_of(a), val_float_of(b), at);
+	} else if (a->kind == VAL_BIG || b->kind == VAL_BIG) {
+		*out = binary_big(e, op, a, b, at);
 	} else {
 		*out = binary_int(e, op, a->i, b->i, at);
 		if (bools && out->kind == VAL_INT && (op == BIN_AND || op == BIN_OR || op == BIN_XOR))
@@ -182,7 +222,7 @@ const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
 		if (a->kind == VAL_FLOAT)
 			*out = val_float(at, -a->f);
 		else
-			*out = a->i == INT64_MIN ? overflow(e, at) : val_int(at, -a->i);
+			*out = a->kind == VAL_INT && a->i == INT64_MIN ? overflow(e, at) : narrowed(e, -wide(a), at);
 		return true;
 	case UN_NOT:
 		if (a->kind != VAL_BOOL)
@@ -192,7 +232,8 @@ const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
 	case UN_INVERT:
 		if (a->kind == VAL_FLOAT)
 			return false;
-		*out = a->kind == VAL_BOOL ? val_bool(at, !a->i) : val_int(at, ~a->i);
+		*out = a->kind == VAL_BOOL ? val_bool(at, !a->i)
+		    : a->kind == VAL_BIG ? val_uint(at, ~(uint64_t)a->i) : val_int(at, ~a->i);
 		return true;
 	}
 	unreachable();
@@ -260,8 +301,10 @@ fold_least(const Val *a, bool greatest, Place at)
 	if (a[1].kind == VAL_FLOAT && isnan(a[1].f))
 		pick = &a[0];
 	if (a[0].kind == VAL_FLOAT || a[1].kind == VAL_FLOAT)
-		return val_float(at, as_float(pick));
-	return val_int(at, pick->i);
+		return val_float(at, val_float_of(pick));
+	Val v = *pick;
+	v.place = at;
+	return v;
 }
 
 static Val
@@ -289,7 +332,9 @@ fold_abs(Elab *e, const Val *a, Place at)
 {
 	if (a->kind == VAL_FLOAT)
 		return val_float(at, fabs(a->f));
-	return a->i == INT64_MIN ? overflow(e, at) : val_int(at, a->i < 0 ? -a->i : a->i);
+	if (a->kind == VAL_INT && a->i == INT64_MIN)
+		return overflow(e, at);
+	return narrowed(e, wide(a) < 0 ? -wide(a) : wide(a), at);
 }
 
 /* Of an integer that is a power of two it is that integer power, else a float. */
@@ -298,25 +343,25 @@ fold_log2(Elab *e, const Val *a, Place at)
 {
 	if (a->kind == VAL_INT && a->i > 0 && (a->i & (a->i - 1)) == 0)
 		return val_int(at, __builtin_ctzll((uint64_t)a->i));
-	return val_float(at, log2(as_float(a)));
+	return val_float(at, log2(val_float_of(a)));
 }
 
 static Val
 fold_pow(Elab *e, const Val *a, Place at)
 {
-	return val_float(at, pow(as_float(&a[0]), as_float(&a[1])));
+	return val_float(at, pow(val_float_of(&a[0]), val_float_of(&a[1])));
 }
 
 static Val
 fold_atan2(Elab *e, const Val *a, Place at)
 {
-	return val_float(at, atan2(as_float(&a[0]), as_float(&a[1])));
+	return val_float(at, atan2(val_float_of(&a[0]), val_float_of(&a[1])));
 }
 
 static Val
 fold_fma(Elab *e, const Val *a, Place at)
 {
-	return val_float(at, fma(as_float(&a[0]), as_float(&a[1]), as_float(&a[2])));
+	return val_float(at, fma(val_float_of(&a[0]), val_float_of(&a[1]), val_float_of(&a[2])));
 }
 
 static Val
@@ -338,7 +383,7 @@ fold_div(Elab *e, const Val *a, Place at)
 #define X(name, formula)                                                                           \
 	static Val fold_##name(Elab *e, const Val *a, Place at)                                    \
 	{                                                                                          \
-		double x = as_float(a);                                                            \
+		double x = val_float_of(a);                                                            \
 		return val_float(at, formula);                                                     \
 	}
 FOLD_FLOAT(X)

@@ -14,6 +14,7 @@ typedef enum ValKind {
 	VAL_POISON,                                     /* already reported: silences what follows */
 	VAL_VOID,                                       /* a call that gives nothing */
 	VAL_INT,                                        /* compile-time integer: weak, takes the other side's type */
+	VAL_BIG,                                        /* the same from 2^63 on: i has the bits of a u64 */
 	VAL_FLOAT,                                      /* compile-time float: weak */
 	VAL_BOOL,                                       /* compile-time bool */
 	VAL_DTYPE,
@@ -28,7 +29,7 @@ typedef enum ValKind {
 struct Val {
 	ValKind kind;
 	Place place;                                    /* of the expression it came from */
-	int64_t i;                                      /* INT, BOOL */
+	int64_t i;                                      /* INT, BIG, BOOL */
 	double f;                                       /* FLOAT */
 	DType dtype;
 	const char *text;
@@ -90,10 +91,15 @@ Val val_bool(Place at, bool b);
 Val val_tile(Place at, Value *v);
 Val val_tuple(Elab *e, Place at, const Val *items, int n);
 static inline bool val_is_poison(const Val *v) { return v->kind == VAL_POISON; }
-static inline bool val_is_const(const Val *v) { return v->kind == VAL_INT || v->kind == VAL_FLOAT || v->kind == VAL_BOOL; }
+static inline bool val_is_int(const Val *v) { return v->kind == VAL_INT || v->kind == VAL_BIG; }
+static inline bool val_is_const(const Val *v) { return val_is_int(v) || v->kind == VAL_FLOAT || v->kind == VAL_BOOL; }
+Val val_uint(Place at, uint64_t u);
+bool val_constant(const Val *v, Val *out);               /* of a typed constant, `0 as i64`, the number alone */
+double val_float_of(const Val *v);                      /* of a compile-time number */
+const char *val_int_text(Compile *cx, const Val *v);    /* its digits, of an integer */
 /* "f32[32, 64]", "the integer 3", "a tuple of 2", "the tensor x": for messages. */
 const char *val_describe(Elab *e, const Val *v);
-/* The dtype that a value has (const: i32, i64 if too big, f32 or f64 in whole mode, bool). */
+/* The dtype that a value has (const: i32, i64 or u64 if too big, f32 or f64 in whole mode, bool). */
 DType val_dtype(Elab *e, const Val *v);
 bool val_is_number(const Val *v);                       /* const or non-pointer tile */
 const Type *val_type(Elab *e, const Val *v);            /* tile type; consts are scalars */
@@ -164,7 +170,6 @@ bool const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val
 bool const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out);
 bool const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out);
 bool const_equal(const Const *a, const Const *b);
-const char *const_describe(Compile *cx, const Const *c);
 const char *float_text(Compile *cx, double f);           /* "1.0": never without a point */
 Val val_of_const(Place at, const Const *c);
 bool const_of_val(const Val *v, Const *out);             /* false: not a compile-time number, bool, dtype or text */

@@ -369,8 +369,8 @@ scalar_value(Elab *e, const Line *l, Const *out)
 	Val v = elab_expr(e, l->e);
 	if (val_is_poison(&v) || !const_of_val(&v, out))
 		return false;
-	if (out->kind == CONST_INT && dtype_is_float(l->b->param[l->param].dtype))
-		*out = (Const){.kind = CONST_FLOAT, .f = (double)out->i};
+	if (dtype_is_float(l->b->param[l->param].dtype))
+		const_to_float(out);
 	return true;
 }
 

@@ -122,16 +122,6 @@ elab_name(Elab *e, const Expr *x)
 	return v;
 }
 
-static Val
-elab_int(Elab *e, const Expr *x)
-{
-	if (x->u <= INT64_MAX)
-		return val_int(x->place, (int64_t)x->u);
-	diag_error(e->cx, x->place, DIAG_LITERAL_TOO_LARGE, x->spelling ? x->spelling : "this literal");
-	diag_help(e->cx, "up to 18446744073709551615 it can be converted at once, as in 0x9E3779B97F4A7C15 as u64");
-	return val_poison(x->place);
-}
-
 static bool
 is_operator_float(BinaryOp op)
 {
@@ -289,6 +279,8 @@ cast_exact(const Val *v, DType to)
 	if (v->kind == VAL_FLOAT)
 		return to == TY_F32 || to == TY_F64;
 	int bits = dtype_info[to].bits;
+	if (v->kind == VAL_BIG)
+		return to == TY_U64;
 	if (dtype_is_float(to))
 		return bits >= 32 && v->i > -(1 << 24) && v->i < 1 << 24;
 	if (to == TY_BOOL)
@@ -365,8 +357,6 @@ elab_as(Elab *e, const Expr *x)
 	Val type = elab_expr(e, x->b);
 	DType to;
 
-	if (x->a->kind == EX_INT && x->a->u > INT64_MAX && type.kind == VAL_DTYPE && type.dtype == TY_U64)
-		return val_tile(x->place, build_int(&e->b, type_scalar(e->m, TY_U64), (int64_t)x->a->u));
 	Val v = elab_expr(e, x->a);
 	if (val_is_poison(&type) || !val_const_dtype(e, &type, "what follows 'as'", &to))
 		return val_poison(x->place);
@@ -450,7 +440,7 @@ elab_kind(Elab *e, const Expr *x)
 {
 	switch (x->kind) {
 	case EX_ERROR: return val_poison(x->place);
-	case EX_INT: return elab_int(e, x);
+	case EX_INT: return val_uint(x->place, x->u);
 	case EX_FLOAT: return val_float(x->place, x->f);
 	case EX_STRING: return (Val){.kind = VAL_TEXT, .place = x->place, .text = x->name};
 	case EX_NAME: return elab_name(e, x);
@@ -471,8 +461,6 @@ elab_kind(Elab *e, const Expr *x)
 static Val
 elab_unary_expr(Elab *e, const Expr *x)
 {
-	if (x->un == UN_NEG && x->a->kind == EX_INT && x->a->u == (uint64_t)INT64_MAX + 1)
-		return val_int(x->place, INT64_MIN);
 	Val a = elab_expr(e, x->a);
 	e->b.place = x->place;
 	return elab_unary(e, x->un, &a, x->place);

@@ -123,7 +123,7 @@ unify(Elab *e, const Val *a, const Val *b)
 		return v;
 	}
 	if (val_is_const(a) && val_is_const(b))
-		return b->kind == VAL_FLOAT && a->kind == VAL_INT ? *b : *a;
+		return b->kind == VAL_FLOAT && val_is_int(a) ? *b : *a;
 	if (val_is_const(a) && b->kind == VAL_TILE)
 		return *b;
 	if (a->kind == VAL_TILE && b->kind == VAL_TILE && a->v->type->rank == 0 && b->v->type->rank > 0 &&

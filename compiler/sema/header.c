@@ -13,21 +13,15 @@
 bool
 header_eval(Elab *e, const Expr *x, const char *what, Const *out)
 {
-	Val v = elab_expr(e, x);
+	Val v = elab_expr(e, x), number;
 
 	if (v.kind == VAL_POISON)
 		return false;
 	if (const_of_val(&v, out))
 		return true;
 	/* `0 as i64` is a typed constant: its number is what a header wants. */
-	if (v.kind == VAL_TILE && v.v->def && v.v->def->kind == OP_CONST && v.v->type->rank == 0) {
-		const Attr *a = op_attr(v.v->def, "value");
-		if (a && a->kind == ATTR_FLOAT)
-			*out = (Const){.kind = CONST_FLOAT, .f = a->f};
-		else if (a)
-			*out = (Const){.kind = a->kind == ATTR_BOOL ? CONST_BOOL : CONST_INT, .i = a->i};
-		return a != NULL;
-	}
+	if (val_constant(&v, &number))
+		return const_of_val(&number, out);
 	diag_error(e->cx, x->place, DIAG_NOT_COMPILE_TIME, what, val_describe(e, &v));
 	return false;
 }
@@ -182,10 +176,15 @@ default_kind_ok(Binder *b, const Slot *s, const Const *value)
 {
 	const CtParam *c = &b->k->item->ctparams.at[s->index];
 
+	bool integers = value->kind == CONST_BIG || s->value.kind == CONST_BIG;
+
 	if (c->type.name || value->kind == s->value.kind || s->value.kind == CONST_NONE ||
 	    (value->kind == CONST_FLOAT && s->value.kind == CONST_INT))
 		return true;
-	static const char *const words[] = {"nothing", "an integer", "a number", "true or false", "a type", "a text"};
+	static const char *const words[] = {"nothing", "an integer", "a number", "true or false", "a type", "a text",
+		"an integer"};
+	if (integers && strcmp(words[value->kind], words[s->value.kind]) == 0)
+		return true;
 	diag_error(b->cx, s->place, DIAG_SLOT_KIND, s->name, words[value->kind], const_describe(b->cx, &s->value));
 	return false;
 }
@@ -315,10 +314,11 @@ bind_fill(Binder *b, const KernelParam *p, BoundParam *out)
 	if (!header_eval(b->e, x, arena_printf(b->cx->mem, "the fill of '%s'", p->name), &out->fill))
 		return false;
 	out->has_fill = true;
-	if (dtype_is_float(t) && out->fill.kind == CONST_INT)
-		out->fill = (Const){.kind = CONST_FLOAT, .f = (double)out->fill.i};
+	if (dtype_is_float(t))
+		const_to_float(&out->fill);
 	bool fits = dtype_is_float(t) ? out->fill.kind == CONST_FLOAT
-	    : t == TY_BOOL ? out->fill.kind == CONST_BOOL : out->fill.kind == CONST_INT;
+	    : t == TY_BOOL ? out->fill.kind == CONST_BOOL
+	    : out->fill.kind == CONST_INT || (out->fill.kind == CONST_BIG && t == TY_U64);
 	if (fits)
 		return true;
 	diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);

@@ -27,11 +27,12 @@ static bool
 flatten(Elab *e, const Val *v, int rank, List *l, Place at)
 {
 	if (v->kind != VAL_LIST) {
-		if (!val_is_const(v))
+		Val number = *v;
+		if (!val_is_const(v) && !val_constant(v, &number))
 			return val_is_poison(v) ? false : wrong(e, at, val_describe(e, v));
 		if (rank != l->rank)
 			return wrong(e, at, "rows of different lengths");
-		vec_push(e->cx->mem, &l->item, *v);
+		vec_push(e->cx->mem, &l->item, number);
 		return true;
 	}
 	if (rank == MAX_RANK) {
@@ -66,7 +67,7 @@ list_open(Elab *e, const Val *v, Place at, List *l)
 static bool
 decides(const Val *a, const Val *b)
 {
-	static const int order[] = {[VAL_BOOL] = 0, [VAL_INT] = 1, [VAL_FLOAT] = 2};
+	static const int order[] = {[VAL_BOOL] = 0, [VAL_INT] = 1, [VAL_BIG] = 2, [VAL_FLOAT] = 3};
 	if (a->kind != b->kind)
 		return order[a->kind] > order[b->kind];
 	return a->kind == VAL_INT && a->i != (int32_t)a->i && b->i == (int32_t)b->i;

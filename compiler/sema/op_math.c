@@ -34,9 +34,9 @@ matched(Call *c, int n, unsigned kinds, Value **out)
 	Val v[3];
 	for (int i = 0; i < n; i++) {
 		v[i] = c->arg[i].val;
-		bool is_weak = v[i].kind == VAL_INT && kinds == IS_FLOAT;
+		bool is_weak = val_is_int(&v[i]) && kinds == IS_FLOAT;
 		if (is_weak)
-			v[i] = val_float(v[i].place, (double)v[i].i);
+			v[i] = val_float(v[i].place, val_float_of(&v[i]));
 		bool is_value = v[i].kind == VAL_TILE || val_is_const(&v[i]);
 		if (!is_value || !call_kind_ok(val_dtype(c->e, &v[i]), v[i].kind == VAL_TILE && v[i].v->type->ptr, kinds))
 			return call_tile(c, i, kinds) && false;

@@ -145,9 +145,9 @@ check_const(Check *c)
 	if (dtype_named(name, &want)) {
 		if (want == TY_BOOL && c->v->kind != VAL_BOOL)
 			return refuse(c, "a compile-time true or false");
-		if (dtype_is_int(want) && c->v->kind != VAL_INT)
+		if (dtype_is_int(want) && !val_is_int(c->v))
 			return refuse(c, "a compile-time integer");
-		if (dtype_is_float(want) && c->v->kind != VAL_FLOAT && c->v->kind != VAL_INT)
+		if (dtype_is_float(want) && c->v->kind != VAL_FLOAT && !val_is_int(c->v))
 			return refuse(c, "a compile-time number");
 	}
 	return true;

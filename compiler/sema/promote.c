@@ -20,7 +20,7 @@ kind_rank(DType t)
 static int
 weak_rank(const Val *v)
 {
-	return v->kind == VAL_BOOL ? 0 : v->kind == VAL_INT ? 1 : 2;
+	return v->kind == VAL_BOOL ? 0 : val_is_int(v) ? 1 : 2;
 }
 
 /* The range of an integer type, as far as an int64 shows it. */
@@ -58,7 +58,7 @@ val_literal_fits(Elab *e, const Val *v, DType want)
 	const char *text = dtype_info[want].text;
 
 	if (dtype_is_float(want)) {
-		double f = v->kind == VAL_FLOAT ? v->f : (double)v->i;
+		double f = val_float_of(v);
 		if (!isfinite(f) || fabs(f) < float_largest(want))
 			return true;
 		diag_error(e->cx, v->place, DIAG_LITERAL_FLOAT_RANGE, float_text(e->cx, f), text);
@@ -71,10 +71,10 @@ val_literal_fits(Elab *e, const Val *v, DType want)
 	}
 	int64_t low, high;
 	int_range(want, &low, &high);
-	if (v->i >= low && v->i <= high)
+	if (v->kind == VAL_BIG ? want == TY_U64 : v->i >= low && v->i <= high)
 		return true;
-	diag_error(e->cx, v->place, DIAG_LITERAL_RANGE, (long long)v->i, text);
-	if (want == TY_U64 || low == INT64_MIN)
+	diag_error(e->cx, v->place, DIAG_LITERAL_RANGE, val_int_text(e->cx, v), text);
+	if (want == TY_U64)
 		diag_label(e->cx, "%s holds no negative numbers", text);
 	else
 		diag_label(e->cx, "%s holds %" PRId64 " to %" PRId64, text, low, high);
@@ -88,7 +88,7 @@ val_const_tile(Elab *e, const Val *v, const Type *t)
 	if (!val_literal_fits(e, v, t->elem))
 		return NULL;
 	if (dtype_is_float(t->elem))
-		return build_float(&e->b, t, v->kind == VAL_FLOAT ? v->f : (double)v->i);
+		return build_float(&e->b, t, val_float_of(v));
 	return build_int(&e->b, t, v->i);
 }
 

@@ -13,15 +13,21 @@
 #include "ir/ir.h"
 
 /* A compile-time value. */
-typedef enum ConstKind { CONST_NONE, CONST_INT, CONST_FLOAT, CONST_BOOL, CONST_DTYPE, CONST_TEXT } ConstKind;
+typedef enum ConstKind {
+	CONST_NONE, CONST_INT, CONST_FLOAT, CONST_BOOL, CONST_DTYPE, CONST_TEXT,
+	CONST_BIG,                                      /* an integer from 2^63 on, which u64 holds: i has its bits */
+} ConstKind;
 
 typedef struct Const {
 	ConstKind kind;
-	int64_t i;                                      /* INT, BOOL */
+	int64_t i;                                      /* INT, BIG, BOOL */
 	double f;                                       /* FLOAT */
 	DType dtype;
 	const char *text;
 } Const;
+
+const char *const_describe(Compile *cx, const Const *c);
+void const_to_float(Const *c);                          /* an integer becomes a float */
 
 typedef struct NamedConst {
 	const char *name;                               /* interned in the program's cx->names */

@@ -95,8 +95,7 @@ coerce(Binder *b, const Slot *s, Const *c)
 	if (want[0] == 'a' && want[2] == 't')
 		return c->kind == CONST_DTYPE;
 	if (dtype_is_float(t)) {
-		if (c->kind == CONST_INT)
-			*c = (Const){.kind = CONST_FLOAT, .f = (double)c->i};
+		const_to_float(c);
 		return c->kind == CONST_FLOAT;
 	}
 	if (t == TY_BOOL) {
@@ -104,7 +103,7 @@ coerce(Binder *b, const Slot *s, Const *c)
 			c->kind = CONST_BOOL;
 		return c->kind == CONST_BOOL;
 	}
-	return c->kind == CONST_INT && in_range(t, c->i);
+	return c->kind == CONST_BIG ? t == TY_U64 : c->kind == CONST_INT && in_range(t, c->i);
 }
 
 static const char *
@@ -123,7 +122,7 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 		place = b->k->item->name_place;
 	if (!coerce(b, s, &c)) {
 		const char *want = wanted_kind(b, s, &t);
-		if (c.kind == CONST_INT && want && strcmp(want, "an integer") == 0)
+		if ((c.kind == CONST_INT || c.kind == CONST_BIG) && want && strcmp(want, "an integer") == 0)
 			want = arena_printf(b->cx->mem, "an integer that %s can hold", dtype_info[t].text);
 		diag_error(b->cx, place, DIAG_SLOT_KIND, s->name, want ? want : "a value", const_describe(b->cx, &c));
 		if (!s->set)

@@ -146,7 +146,7 @@ fit(Elab *e, const Binding *b, const Val *v, const Type *t, Place at)
 		return NULL;
 	if (val_is_const(v) && t->ptr == PTR_NONE) {
 		bool kind_fits = dtype_is_float(t->elem) || v->kind == VAL_BOOL ||
-		    (v->kind == VAL_INT && t->elem != TY_BOOL);
+		    (val_is_int(v) && t->elem != TY_BOOL);
 		if (!kind_fits || (v->kind == VAL_BOOL && t->elem != TY_BOOL)) {
 			changed(e, at, b, "type", t, v);
 			return NULL;

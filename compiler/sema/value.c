@@ -19,6 +19,25 @@ val_int(Place at, int64_t i)
 }
 
 Val
+val_uint(Place at, uint64_t u)
+{
+	return (Val){.kind = u > INT64_MAX ? VAL_BIG : VAL_INT, .place = at, .i = (int64_t)u};
+}
+
+double
+val_float_of(const Val *v)
+{
+	return v->kind == VAL_FLOAT ? v->f : v->kind == VAL_BIG ? (double)(uint64_t)v->i : (double)v->i;
+}
+
+const char *
+val_int_text(Compile *cx, const Val *v)
+{
+	return v->kind == VAL_BIG ? arena_printf(cx->mem, "%" PRIu64, (uint64_t)v->i)
+	                          : arena_printf(cx->mem, "%" PRId64, v->i);
+}
+
+Val
 val_float(Place at, double f)
 {
 	return (Val){.kind = VAL_FLOAT, .place = at, .f = f};
@@ -34,6 +53,23 @@ Val
 val_tile(Place at, Value *v)
 {
 	return v ? (Val){.kind = VAL_TILE, .place = at, .v = v} : val_poison(at);
+}
+
+bool
+val_constant(const Val *v, Val *out)
+{
+	const Op *op = v->kind == VAL_TILE && v->v->type->rank == 0 ? v->v->def : NULL;
+	const Attr *a = op && op->kind == OP_CONST ? op_attr(op, "value") : NULL;
+
+	if (!a)
+		return false;
+	if (a->kind == ATTR_FLOAT)
+		*out = val_float(v->place, a->f);
+	else if (a->kind == ATTR_BOOL)
+		*out = val_bool(v->place, a->i != 0);
+	else
+		*out = v->v->type->elem == TY_U64 ? val_uint(v->place, (uint64_t)a->i) : val_int(v->place, a->i);
+	return true;
 }
 
 Val
@@ -53,6 +89,7 @@ val_of_const(Place at, const Const *c)
 	switch (c->kind) {
 	case CONST_NONE: return val_poison(at);
 	case CONST_INT: return val_int(at, c->i);
+	case CONST_BIG: return val_uint(at, (uint64_t)c->i);
 	case CONST_FLOAT: return val_float(at, c->f);
 	case CONST_BOOL: return val_bool(at, c->i != 0);
 	case CONST_DTYPE: return (Val){.kind = VAL_DTYPE, .place = at, .dtype = c->dtype};
@@ -66,12 +103,22 @@ const_of_val(const Val *v, Const *out)
 {
 	switch (v->kind) {
 	case VAL_INT: *out = (Const){.kind = CONST_INT, .i = v->i}; return true;
+	case VAL_BIG: *out = (Const){.kind = CONST_BIG, .i = v->i}; return true;
 	case VAL_FLOAT: *out = (Const){.kind = CONST_FLOAT, .f = v->f}; return true;
 	case VAL_BOOL: *out = (Const){.kind = CONST_BOOL, .i = v->i}; return true;
 	case VAL_DTYPE: *out = (Const){.kind = CONST_DTYPE, .dtype = v->dtype}; return true;
 	case VAL_TEXT: *out = (Const){.kind = CONST_TEXT, .text = v->text}; return true;
 	default: return false;
 	}
+}
+
+void
+const_to_float(Const *c)
+{
+	if (c->kind == CONST_INT)
+		*c = (Const){.kind = CONST_FLOAT, .f = (double)c->i};
+	else if (c->kind == CONST_BIG)
+		*c = (Const){.kind = CONST_FLOAT, .f = (double)(uint64_t)c->i};
 }
 
 bool
@@ -82,6 +129,7 @@ const_equal(const Const *a, const Const *b)
 	switch (a->kind) {
 	case CONST_NONE: return true;
 	case CONST_INT:
+	case CONST_BIG:
 	case CONST_BOOL: return a->i == b->i;
 	case CONST_FLOAT: return a->f == b->f || (isnan(a->f) && isnan(b->f));
 	case CONST_DTYPE: return a->dtype == b->dtype;
@@ -104,6 +152,7 @@ const_describe(Compile *cx, const Const *c)
 	switch (c->kind) {
 	case CONST_NONE: return "nothing";
 	case CONST_INT: return arena_printf(cx->mem, "%" PRId64, c->i);
+	case CONST_BIG: return arena_printf(cx->mem, "%" PRIu64, (uint64_t)c->i);
 	case CONST_FLOAT: return float_text(cx, c->f);
 	case CONST_BOOL: return c->i ? "true" : "false";
 	case CONST_DTYPE: return dtype_info[c->dtype].text;
@@ -134,7 +183,8 @@ val_describe(Elab *e, const Val *v)
 	switch (v->kind) {
 	case VAL_POISON: return "a broken value";
 	case VAL_VOID: return "nothing";
-	case VAL_INT: return arena_printf(mem, "the integer %" PRId64, v->i);
+	case VAL_INT:
+	case VAL_BIG: return arena_printf(mem, "the integer %s", val_int_text(e->cx, v));
 	case VAL_FLOAT: return arena_printf(mem, "the number %s", float_text(e->cx, v->f));
 	case VAL_BOOL: return v->i ? "true" : "false";
 	case VAL_DTYPE: return arena_printf(mem, "the type %s", dtype_info[v->dtype].text);
@@ -163,6 +213,7 @@ val_dtype(Elab *e, const Val *v)
 {
 	switch (v->kind) {
 	case VAL_INT: return v->i >= INT32_MIN && v->i <= INT32_MAX ? TY_I32 : TY_I64;
+	case VAL_BIG: return TY_U64;
 	case VAL_FLOAT: return float_default(e);
 	case VAL_BOOL: return TY_BOOL;
 	case VAL_TILE: return v->v->type->elem;

@@ -122,5 +122,6 @@ whole_list(Elab *e, const Val *v, Place at)
 	List l;
 	if (!list_open(e, v, at, &l))
 		return NULL;
-	return list_tile(e, &l, list_weak(&l, at).kind == VAL_FLOAT ? TY_F64 : TY_I64);
+	ValKind kind = list_weak(&l, at).kind;
+	return list_tile(e, &l, kind == VAL_FLOAT ? TY_F64 : kind == VAL_BIG ? TY_U64 : TY_I64);
 }

@@ -47,6 +47,10 @@ static const char source[] =
     "kernel racy(y: out f32[1]) grid(i: 4) {\n"
     "    y[0] = i as f32;\n"
     "}\n"
+    "kernel top(y: out u64[2], u: u64, f: f64) grid(i: 1) {\n"
+    "    y[0] = u;\n"
+    "    y[1] = f as u64;\n"
+    "}\n"
     "kernel early(y: out f32[1], s: scratch f32[4]) grid(i: 1) {\n"
     "    y[0] = s[2];\n"
     "}\n"
@@ -105,6 +109,27 @@ test_launch_by_name_and_position(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_true(out[i] == 2 * in[i]);
 	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
+}
+
+/* A number that an int64_t does not hold. */
+static void
+test_great_scalar(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "top");
+	uint64_t out[2];
+	TglTensor *y = tgl_tensor(f->dev, TGL_U64, 1, (int64_t[]){2});
+	TglArg args[] = {tgl_arg_tensor("y", y), tgl_arg_uint("u", UINT64_MAX), tgl_arg_uint("f", UINT64_C(1) << 63)};
+	for (int i = 0; i < 2; i++) {               /* the second time by what the first one left */
+		assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
+		tgl_tensor_read(y, out, sizeof out);
+		assert_true(out[0] == UINT64_MAX - (uint64_t)i && out[1] == UINT64_C(1) << 63);
+		args[1] = tgl_arg_uint("u", UINT64_MAX - 1);
+	}
+	TglArg narrow[] = {tgl_arg_tensor("y", y), tgl_arg_uint("n", UINT64_MAX)};
+	assert_int_equal(tgl_launch(f->dev, tgl_kernel(f->p, "cube"), narrow, 2, NULL), TGL_ERROR_LAUNCH);
+	assert_failed(f->cx, TGL_ERROR_LAUNCH, "18446744073709551615 is out of the range of i64");
 	tgl_tensor_close(&y);
 }
 
@@ -424,9 +449,9 @@ static void
 test_programs(void **state)
 {
 	Fixture *f = *state;
-	assert_int_equal(tgl_program_kernels(f->p), 12);
+	assert_int_equal(tgl_program_kernels(f->p), 13);
 	assert_string_equal(tgl_kernel_name(tgl_program_kernel(f->p, 1)), "add");
-	assert_null(tgl_program_kernel(f->p, 12));
+	assert_null(tgl_program_kernel(f->p, 13));
 	assert_null(tgl_program_kernel(f->p, -1));
 	assert_null(tgl_kernel(f->p, "scal"));
 	assert_failed(f->cx, TGL_ERROR_NAME, "did you mean 'scale'?");
@@ -641,6 +666,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(test_launch_by_name_and_position),
 	    TEST(test_rank_zero),
+	    TEST(test_great_scalar),
 	    TEST(test_arguments_that_do_not_fit),
 	    TEST(test_strides_and_overlap),
 	    TEST(test_fills_and_scratch),
