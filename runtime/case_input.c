@@ -126,6 +126,15 @@ path_beside(const Compile *cx, const Item *item, const char *path)
 	return t.at;
 }
 
+/* A file of packed elements has bytes: whether the last one of a row has two elements or one, the sizes say. */
+static void
+odd_row(const BoundParam *p, TglTensor *t)
+{
+	int last = t->rank - 1;
+	if (dtype_is_packed((DType)t->dtype) && p->rank == t->rank && p->dim[last] % 2 && p->dim[last] == t->dim[last] - 1)
+		t->dim[last]--;
+}
+
 static bool
 load_file(TglCase *c, int i, const char *npy)
 {
@@ -133,7 +142,10 @@ load_file(TglCase *c, int i, const char *npy)
 	char *path = path_beside(cx, c->example ? c->example->item : c->k->k->item, npy);
 	c->b.tensor[i] = npy_open(c->dev, cx, path, (int)c->b.bound.param[i].dtype);
 	free(path);
-	if (!c->b.tensor[i] || !binding_fits(c->k, &c->b, i, c->b.tensor[i]))
+	if (!c->b.tensor[i])
+		return false;
+	odd_row(&c->b.bound.param[i], c->b.tensor[i]);
+	if (!binding_fits(c->k, &c->b, i, c->b.tensor[i]))
 		return false;
 	if (c->k->k->params.at[i].kind == PARAM_POINTER) {
 		c->b.bound.param[i].rank = 1;

@@ -18,6 +18,27 @@ expect 0 "y: f32\[10\]" run two.tgl doubled
 holds grep -q '\[0 2 4 ... 14 16 18\]' "$out"
 expect 0 "1 good, 0 wrong, 0 failed, 1 without a reference" check two.tgl
 
+# A scalar that only a u64 holds.
+echo 'kernel top(b: u64, y: out f64[1]) { y[0] = (b >> 40) as f64; } example top { b = 1; }' >top.tgl
+expect 0 "1.6777e+07" run top.tgl -D b=18446744073709551615 --device cpu
+holds grep -q 'b = 18446744073709551615' "$out"
+expect 1 "E1175\|E1164\|18446744073709551616" run top.tgl -D b=18446744073709551616
+
+# A packed row of odd length goes out and comes in.
+cat >odd.tgl <<'END'
+kernel odd(x: in i4[R, C], q: out i4[R, C]) grid(r: R) { q[r, 0 +: 8] = x[r, 0 +: 8]; }
+reference odd { q[:, :] = x[:, :]; }
+example odd { R = 3; C = 7; x = integers(-8, 8); }
+example odd "file" { R = 3; C = 7; x = file("q.npy"); }
+example odd "even" { R = 3; C = 8; x = file("q.npy"); }
+example odd "short" { R = 3; C = 6; x = file("q.npy"); }
+END
+expect 0 "good" run odd.tgl --example "" --out q=q.npy --device cpu
+expect 0 "good" run odd.tgl --example file --device cpu --out q=q2.npy
+holds cmp -s q.npy q2.npy
+expect 0 "good" run odd.tgl --example even --device cpu
+expect 1 "E1176" run odd.tgl --example short --device cpu
+
 # What one run writes another reads; the same seed gives the same numbers, on any number of threads.
 expect 0 "good" run saxpy.tgl --out x=x.npy --out y=y.npy
 expect 0 "good" run saxpy.tgl --out x=x2.npy --out y=y2.npy --seed 0 --threads 1
