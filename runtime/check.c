@@ -8,7 +8,6 @@
  *
  * The factor covers that three samples are few, and that a kernel's order of operations is another.
  * Integers must be equal.  `tolerance(abs, rel)` in an example replaces all this. */
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,7 +45,7 @@ static double
 rounded(DType t, double v)
 {
 	char one[16] = {0};
-	dtype_store_f64(t, one, 0, isinf(v) && dtype_info[t].bits <= 8 ? copysign(DBL_MAX, v) : v);
+	dtype_convert_f64(t, one, 0, v);
 	return dtype_load_f64(t, one, 0);
 }
 

@@ -1,8 +1,6 @@
 /* What the lanes of a warp tell each other, and what is done within one word.
  *
  * Lanes exchange values when all of them have met, so the order in which they came does not show. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "ir/interp/interp.h"
@@ -163,10 +161,8 @@ static uint64_t
 pack(DType type, const uint64_t *in)
 {
 	uint8_t byte[2];
-	for (int k = 0; k < 2; k++) {
-		double v = (double)float_of(in[k]);
-		dtype_store_f64(type, byte, k, isinf(v) ? copysign(DBL_MAX, v) : v);
-	}
+	for (int k = 0; k < 2; k++)
+		dtype_convert_f64(type, byte, k, (double)float_of(in[k]));
 	return (uint64_t)byte[0] | (uint64_t)byte[1] << 8;
 }
 

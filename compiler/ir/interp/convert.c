@@ -1,4 +1,5 @@
 /* Elements between formats, one at a time or in blocks: for arguments, examples, .npy files and printing. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,6 +74,12 @@ dtype_store_f64(DType t, void *base, int64_t index, double v)
 	else
 		cast_one(TY_F64, &v, t, &raw, isinf(v));
 	store_raw(t, base, index, &raw);
+}
+
+void
+dtype_convert_f64(DType t, void *base, int64_t index, double v)
+{
+	dtype_store_f64(t, base, index, isinf(v) && dtype_info[t].bits <= 8 ? copysign(DBL_MAX, v) : v);
 }
 
 int64_t

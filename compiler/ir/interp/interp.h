@@ -104,6 +104,7 @@ Type tile_shown(const Op *print, int i);                /* of operand i of a pri
 double dtype_load_f64(DType t, const void *base, int64_t index);
 /* floats: to nearest even, fp8 saturates but for an infinity that it has; integers truncate and saturate */
 void dtype_store_f64(DType t, void *base, int64_t index, double v);
+void dtype_convert_f64(DType t, void *base, int64_t index, double v);   /* as `as` does: infinity saturates too */
 int64_t dtype_load_i64(DType t, const void *base, int64_t index);
 void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */
 

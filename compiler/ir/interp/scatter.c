@@ -103,7 +103,7 @@ sums_close(Worker *w, const ScatterStep *s, const Sums *sums, char *out)
 		if (s->perturbs && sums->terms[i] > 1)
 			disturb_sums(w, &sums->sum[i], &sums->squares[i], 1, (int64_t)sums->terms[i]);
 		if (sums->sum[i] != dtype_load_f64(t, out, i))  /* an infinity stays, which a conversion saturates */
-			dtype_store_f64(t, out, i, sums->sum[i]);
+			dtype_convert_f64(t, out, i, sums->sum[i]);
 	}
 }
 
