@@ -288,7 +288,7 @@ bind_key(const TglKernel *tk, const Binding *b, Text *key)
 		const int word[3] = {a->given, (int)a->dtype, a->rank};
 		text_putn(key, (const char *)word, sizeof word);
 		text_putn(
-		    key, (const char *)a->dim, sizeof *a->dim * (size_t)MIN(a->rank, MAX_RANK));
+		    key, (const char *)a->dim, sizeof *a->dim * (size_t)MIN(a->rank, KERNEL_RANK));
 		if (k->params.at[i].kind == PARAM_SCALAR && tk->in_header[i])
 			key_const(key, &a->scalar);
 	}

@@ -312,7 +312,7 @@ bind_example(TglCase *c)
 {
 	Kernel *k = c->k->k;
 	int n = c->b.nvalue;
-	NamedConst *given = NEW_ARRAY(c->b.mem, NamedConst, n + k->params.n * (MAX_RANK + 2));
+	NamedConst *given = NEW_ARRAY(c->b.mem, NamedConst, n + k->params.n * (KERNEL_RANK + 2));
 	memcpy(given, c->b.value, sizeof *given * (size_t)n);
 	for (int i = 0; i < k->params.n; i++) {
 		if (c->b.tensor[i])

@@ -18,7 +18,7 @@
 	_Static_assert((int)TGL_##name == (int)TY_##name, "TglDType follows dtypes.def");
 #include "ir/dtypes.def"
 #undef DTYPE
-_Static_assert((int)TGL_DTYPES == (int)DTYPE_COUNT && (int)TGL_MAX_RANK == (int)MAX_RANK &&
+_Static_assert((int)TGL_DTYPES == (int)DTYPE_COUNT && (int)TGL_MAX_RANK == (int)KERNEL_RANK &&
 		   (int)TGL_MAX_AXES == (int)MAX_AXES,
     "limits agree");
 

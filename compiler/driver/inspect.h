@@ -56,7 +56,7 @@ typedef struct Inspection {
 typedef struct InspectArg {
 	bool known;
 	int64_t value;                                  /* of a dimension or an integer */
-	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* of a tensor, in elements */
+	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];  /* of a tensor, in elements */
 } InspectArg;
 
 /* sectors.c */

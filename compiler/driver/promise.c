@@ -113,7 +113,7 @@ fix_symbol(Func *f, int at, int64_t value)
 	}
 	for (int i = 0; i < f->nparam; i++) {
 		const Type *t = f->body->arg[i].type;
-		int64_t extent[MAX_RANK];
+		int64_t extent[KERNEL_RANK];
 		for (int d = 0; t->kind == TYPE_TENSOR && d < t->rank; d++) {
 			bool is_it = f->param[i].dim[d] == at;
 			extent[d] = is_it ? value : t->extent[d];

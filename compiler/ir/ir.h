@@ -24,7 +24,7 @@
 #include "base/base.h"
 #include "layout/layout.h"
 
-enum { MAX_RANK = 5 };                                  /* of tiles in kernels; references use up to MAX_RANK too */
+enum { MAX_RANK = 8, KERNEL_RANK = 5 };                 /* of tiles in references; of tensors and tiles in kernels */
 #define MAX_ELEMENTS (INT64_C(1) << 40)                 /* of any tile; a larger result does not infer */
 
 /* type.c */
@@ -176,9 +176,9 @@ typedef struct FuncParam {
 	ParamKind kind;
 	Access access;                                  /* tensor */
 	bool strided;                                   /* tensor: strides are free */
-	int dim[MAX_RANK];                              /* tensor: the PARAM_DIM that names this dimension, or -1 */
+	int dim[KERNEL_RANK];                           /* tensor: the PARAM_DIM that names this dimension, or -1 */
 	int64_t multiple;                               /* of the address (bytes) or the integer; 0: nothing known */
-	int64_t dim_multiple[MAX_RANK];                 /* tensor: the same of a dimension that no symbol names */
+	int64_t dim_multiple[KERNEL_RANK];              /* tensor: the same of a dimension that no symbol names */
 } FuncParam;
 
 enum { MAX_AXES = 3 };

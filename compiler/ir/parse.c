@@ -15,7 +15,7 @@ typedef struct ParamText {
 	FuncParam param;
 	const Type *type;
 	Name name;
-	Name dim[MAX_RANK];
+	Name dim[KERNEL_RANK];
 } ParamText;
 typedef VEC(ParamText) ParamTexts;
 
@@ -23,13 +23,13 @@ typedef VEC(ParamText) ParamTexts;
 static bool
 parse_dims(Reader *r, ParamText *p, DType elem)
 {
-	int64_t extent[MAX_RANK];
+	int64_t extent[KERNEL_RANK];
 	int rank = 0;
 
 	if (read_take(r, '[')) {
 		do {
-			if (rank == MAX_RANK) {
-				diag_error(r->cx, r->l.place, DIAG_TIR_RANK, MAX_RANK);
+			if (rank == KERNEL_RANK) {
+				diag_error(r->cx, r->l.place, DIAG_TIR_RANK, KERNEL_RANK);
 				return false;
 			}
 			bool is_named = r->l.token == TOK_WORD;
@@ -116,7 +116,7 @@ parse_params(Reader *r, ParamTexts *params)
 static bool
 resolve_dims(Reader *r, ParamTexts *params, ParamText *p)
 {
-	for (int d = 0; d < MAX_RANK; d++) {
+	for (int d = 0; d < KERNEL_RANK; d++) {
 		p->param.dim[d] = -1;
 		if (!p->dim[d].text)
 			continue;
@@ -206,6 +206,7 @@ parse_func(Reader *r)
 	const char *name;
 	Place at;
 
+	r->rank = is_reference ? MAX_RANK : KERNEL_RANK;
 	lex_next(&r->l);
 	if (!read_need(r, '@'))
 		return false;

@@ -71,6 +71,7 @@ typedef struct Reader {
 	VEC(int) files;                                 /* `file N`: Compile.files index */
 	VEC(const Layout *) layouts;                    /* `layout #N = …` */
 	int depth;
+	int rank;                                       /* the most of a tile in this function */
 } Reader;
 
 typedef struct Name {

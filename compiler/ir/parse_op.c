@@ -38,8 +38,8 @@ read_tile(Reader *r, const Type **out)
 		return false;
 	if (read_take(r, '[')) {
 		do {
-			if (rank == MAX_RANK) {
-				diag_error(r->cx, at, DIAG_TIR_RANK, MAX_RANK);
+			if (rank == r->rank) {
+				diag_error(r->cx, at, DIAG_TIR_RANK, r->rank);
 				return false;
 			}
 			if (!read_need_int(r, 0, INT64_MAX, &extent[rank++], "an extent of 0 or more"))

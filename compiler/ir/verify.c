@@ -80,6 +80,10 @@ check_types(Verifier *v, const Op *op)
 		return fail(v, op, "%s", why);
 	if (nout != op->nout)
 		return fail(v, op, "%d result%s; expected %d", op->nout, op->nout == 1 ? "" : "s", nout);
+	for (int i = 0; i < nout && !v->f->is_reference; i++)
+		if (out[i]->rank > KERNEL_RANK)
+			return fail(v, op, "result %d is %s; a tile in a kernel has %d dimensions at most", i + 1,
+			    text(v, out[i]), KERNEL_RANK);
 	for (int i = 0; i < nout; i++)
 		if (op->out[i].def != op || op->out[i].index != i || op->out[i].block != op->home)
 			return fail(v, op, "result %d does not belong to its op", i + 1);

@@ -132,7 +132,7 @@ typedef struct LowerAccess {
 		int64_t known_stride;                   /* units; -1: not known */
 		Reg stride;                             /* REG_I64, units; made if it is not known */
 		Reg lo, hi;                             /* p: coordinates inside (REG_I32), 0: all are; g: hi, the limit */
-	} dim[MAX_RANK];
+	} dim[KERNEL_RANK];
 	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;

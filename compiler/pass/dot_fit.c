@@ -97,7 +97,7 @@ dot_fit(Op *dot, const MmaInfo *mma)
 	Builder b = before(dot);
 	if (m >= mma->m && n >= mma->n && k >= mma->k)
 		return dot;
-	if (t->rank == MAX_RANK)
+	if (t->rank >= KERNEL_RANK)
 		return NULL;
 	Value *x = grow(&b, dot->in[0], row, mma->m, false), *y = grow(&b, dot->in[1], col, mma->n, false);
 	Value *c = grow(&b, grow(&b, dot->in[2], row, mma->m, false), col, mma->n, false);

@@ -58,7 +58,7 @@ spread(Builder *b, Value *s, int64_t block, int64_t k)
 	extent[rank - 1] = k;
 	for (int d = 0; d < rank; d++)
 		in[1 + d] = build_int(b, type_scalar(b->m, TY_I64), 0);
-	Attr attr[2] = {attr_text(b->m, "index", &"ppppp"[MAX_RANK - rank]), attr_ints(b->m, "extents", extent, rank)};
+	Attr attr[2] = {attr_text(b->m, "index", &"ppppp"[KERNEL_RANK - rank]), attr_ints(b->m, "extents", extent, rank)};
 	return &op_make(b, OP_EXTRACT, in, 1 + rank, attr, 2, NULL, 0)->out[0];
 }
 
@@ -85,8 +85,8 @@ expand_dot_scaled(Op *op)
 	Builder b = {.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
 	Value *x = op->in[0], *y = op->in[2];
 	int64_t block = op_int(op, "block", 1);
-	if (x->type->rank == MAX_RANK) {
-		diag_error(b.m->cx, op->place, DIAG_SCALED_RANK, MAX_RANK);
+	if (x->type->rank >= KERNEL_RANK) {
+		diag_error(b.m->cx, op->place, DIAG_SCALED_RANK, x->type->rank);
 		return;
 	}
 	bool exact = is_exact_in_bf16(x->type, op->in[1]->type) && is_exact_in_bf16(y->type, op->in[3]->type);

@@ -205,10 +205,8 @@ bool
 shape_check(Elab *e, Place at, int rank, const int64_t *extent)
 {
 	int64_t count = 1, limit = (int64_t)1 << (e->whole ? 40 : 31);
-	if (rank > MAX_RANK) {
-		diag_error(e->cx, at, DIAG_RANK_LIMIT, MAX_RANK, rank);
+	if (!rank_check(e, at, rank))
 		return false;
-	}
 	for (int i = 0; i < rank; i++) {
 		if (extent[i] < 0) {
 			diag_error(e->cx, at, DIAG_EXTENT_RANGE, (long long)extent[i]);

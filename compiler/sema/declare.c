@@ -218,9 +218,9 @@ tensor_param(Kernel *k, KernelParam *p, const TypeExpr *t)
 	p->access = access[t->mode];
 	p->strided = t->strided;
 	p->rank = t->dims.n;
-	if (t->dims.n > MAX_RANK) {
-		BROKEN(k, t->place, DIAG_PARAM_RANK, p->name, t->dims.n, MAX_RANK);
-		p->rank = MAX_RANK;
+	if (t->dims.n > KERNEL_RANK) {
+		BROKEN(k, t->place, DIAG_PARAM_RANK, p->name, t->dims.n, KERNEL_RANK);
+		p->rank = KERNEL_RANK;
 	}
 }
 

@@ -38,7 +38,7 @@ struct Val {
 	Value *v;                                       /* TILE: type is v->type; TENSOR: the tensor itself */
 	int param;                                      /* TENSOR: index into Kernel.params (and Func.param) */
 	int rank;                                       /* TENSOR: of the view (= of the tensor) */
-	int perm[MAX_RANK];                             /* TENSOR: dimension d of the view is perm[d] of the tensor */
+	int perm[KERNEL_RANK];                          /* TENSOR: dimension d of the view is perm[d] of the tensor */
 	const Item *fn;                                 /* FN: named */
 	const Expr *lambda;                             /* FN: in place */
 	Scope *scope;                                   /* FN in place: what it sees */
@@ -131,6 +131,9 @@ bool val_const_int(Elab *e, const Val *v, const char *what, int64_t *out);
 Val val_known(Elab *e, const Val *v);
 bool val_const_bool(Elab *e, const Val *v, const char *what, bool *out);
 bool val_const_dtype(Elab *e, const Val *v, const char *what, DType *out);
+/* The most dimensions of a tile. */
+static inline int rank_limit(const Elab *e) { return e->whole ? MAX_RANK : KERNEL_RANK; }
+bool rank_check(Elab *e, Place at, int rank);                            /* false after an error */
 bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer */
 /* A run-time scalar as i64 (index, loop bound, extent); NULL after an error. */
 Value *val_index(Elab *e, const Val *v, const char *what);

@@ -166,7 +166,7 @@ open_function(Elab *e, const Line *l, const Names *names, ExampleInput *out)
 	type[out->nuses] = whole_type(e, l->param, false);
 	param[out->nuses] = (FuncParam){.name = k->params.at[l->param].name, .kind = PARAM_TENSOR, .access = ACCESS_OUT};
 	for (int i = 0; i <= out->nuses; i++)
-		for (int d = 0; d < MAX_RANK; d++)
+		for (int d = 0; d < KERNEL_RANK; d++)
 			param[i].dim[d] = -1;
 	e->func = func_make(e->m, "example", param, type, out->nuses + 1);
 	e->func->is_reference = true;

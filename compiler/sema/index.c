@@ -184,14 +184,13 @@ lay_out(Elab *e, const Expr *x, const int64_t *extent, const Type *gather, Tenso
 	int offset[MAX_RANK], ngather = gather ? gather->rank : 0;
 	int rank = result_offsets(a, ngather, offset), d = 0, n = 0, all = 0;
 	bool grouped = false;
-	if (rank > MAX_RANK) {
-		diag_error(e->cx, a->place, DIAG_RANK_LIMIT, MAX_RANK, rank);
+	if (!rank_check(e, a->place, rank))
 		return false;
-	}
 	for (int i = 0; i < x->subs.n; i++) {
 		if (x->subs.at[i].kind == SUB_NEW) {
 			if (a->nnew < MAX_RANK)
-				a->newdim[a->nnew++] = all++;
+				a->newdim[a->nnew] = all++;
+			a->nnew++;
 			continue;
 		}
 		int dim = a->tensor.perm[d++];
@@ -211,11 +210,7 @@ lay_out(Elab *e, const Expr *x, const int64_t *extent, const Type *gather, Tenso
 	for (int dim = 0; dim < a->tensor.rank; dim++)
 		if (a->index[dim] == 'p')
 			a->extents[a->nextents++] = extent[dim];
-	if (n + a->nnew > MAX_RANK) {
-		diag_error(e->cx, a->place, DIAG_RANK_LIMIT, MAX_RANK, n + a->nnew);
-		return false;
-	}
-	return shape_check(e, a->place, n, a->shape);
+	return rank_check(e, a->place, n + a->nnew) && shape_check(e, a->place, n, a->shape);
 }
 
 bool

@@ -116,7 +116,8 @@ cut_open(Elab *e, const Expr *x, const Val *base, TileCut *c)
 	}
 	for (; d < t->rank && ok; d++) {
 		cut_dim(e, NULL, d, t->extent[d], c);
-		c->shape[c->rank++] = t->extent[d];
+		if (c->rank < LEN(c->shape))
+			c->shape[c->rank++] = t->extent[d];
 	}
 	e->b.place = x->place;
 	return ok && shape_check(e, x->place, c->rank, c->shape);

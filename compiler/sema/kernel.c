@@ -21,7 +21,7 @@ symbol_of(const Kernel *k, const KernelParam *p, int d, const BoundParam *b)
 static const Type *
 param_type(Elab *e, const KernelParam *p, const BoundParam *b)
 {
-	int64_t extent[MAX_RANK];
+	int64_t extent[KERNEL_RANK];
 
 	if (p->kind == PARAM_SCALAR)
 		return type_scalar(e->m, b->dtype);
@@ -44,7 +44,7 @@ make_func(Elab *e)
 		const KernelParam *p = &k->params.at[i];
 		const BoundParam *b = &e->bound->param[i];
 		param[i] = (FuncParam){.name = p->name, .kind = p->kind, .access = p->access, .strided = p->strided};
-		for (int d = 0; d < MAX_RANK; d++)
+		for (int d = 0; d < KERNEL_RANK; d++)
 			param[i].dim[d] = p->kind == PARAM_TENSOR && d < p->rank ? symbol_of(k, p, d, b) : -1;
 		type[i] = param_type(e, p, b);
 	}

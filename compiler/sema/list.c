@@ -35,10 +35,8 @@ flatten(Elab *e, const Val *v, int rank, List *l, Place at)
 		vec_push(e->cx->mem, &l->item, number);
 		return true;
 	}
-	if (rank == MAX_RANK) {
-		diag_error(e->cx, at, DIAG_RANK_LIMIT, MAX_RANK, rank + 1);
+	if (!rank_check(e, at, rank + 1))
 		return false;
-	}
 	if (rank == l->rank && l->item.n == 0)
 		l->extent[l->rank++] = v->n;
 	if (rank >= l->rank || l->extent[rank] != v->n)

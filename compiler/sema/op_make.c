@@ -128,10 +128,8 @@ reshape_extents(Call *c, int64_t count, int *out, int64_t *extent)
 	bool nested = shape->kind == VAL_LIST || shape->kind == VAL_TUPLE;
 	int rank = nested ? shape->n : 1, hole = -1;
 	int64_t known = 1;
-	if (rank > MAX_RANK) {
-		diag_error(c->e->cx, shape->place, DIAG_RANK_LIMIT, MAX_RANK, rank);
+	if (!rank_check(c->e, shape->place, rank))
 		return false;
-	}
 	for (int i = 0; i < rank; i++)
 		if (!val_const_int(c->e, nested ? &shape->items[i] : shape, "an extent", &extent[i]))
 			return false;
@@ -340,10 +338,8 @@ shape_join(Call *c)
 	Val in[2] = {c->arg[0].val, c->arg[1].val};
 	if (!call_tile(c, 0, IS_ANY) || !call_tile(c, 1, IS_ANY) || !match_values(e, in, 2, c->place, x))
 		return val_poison(c->place);
-	if (x[0]->type->rank == MAX_RANK) {
-		diag_error(e->cx, c->place, DIAG_RANK_LIMIT, MAX_RANK, MAX_RANK + 1);
+	if (!rank_check(e, c->place, x[0]->type->rank + 1))
 		return val_poison(c->place);
-	}
 	return val_tile(c->place, build2(&e->b, OP_JOIN, x[0], x[1]));
 }
 

@@ -99,15 +99,15 @@ typedef struct ArgInfo {
 	bool given;                                     /* false: an out or scratch tensor still to be made, or not known */
 	DType dtype;
 	int rank;
-	int64_t dim[MAX_RANK];                          /* a pointer has rank 1 and its buffer's count of elements */
+	int64_t dim[KERNEL_RANK];                       /* a pointer has rank 1 and its buffer's count of elements */
 	Const scalar;                                   /* scalars */
 } ArgInfo;
 
 typedef struct BoundParam {
 	DType dtype;
 	int rank;
-	int64_t dim[MAX_RANK];                          /* tensors: extents; pointers: rank 1, elements in the buffer */
-	bool dim_const[MAX_RANK];                       /* an integer literal in the source: known at compile time */
+	int64_t dim[KERNEL_RANK];                       /* tensors: extents; pointers: rank 1, elements in the buffer */
+	bool dim_const[KERNEL_RANK];                    /* an integer literal in the source: known at compile time */
 	Const scalar;                                   /* scalars: the value, as far as it is known */
 	bool has_fill;
 	Const fill;                                     /* y: out f32[N] = 0 */

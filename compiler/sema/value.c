@@ -302,6 +302,15 @@ shape_extent(Elab *e, const Val *v, int64_t *out)
 }
 
 bool
+rank_check(Elab *e, Place at, int rank)
+{
+	int limit = rank_limit(e);
+	if (rank > limit)
+		diag_error(e->cx, at, DIAG_RANK_LIMIT, limit, rank);
+	return rank <= limit;
+}
+
+bool
 val_shape(Elab *e, const Val *v, int *rank, int64_t *extent)
 {
 	if (v->kind == VAL_INT) {
@@ -310,10 +319,8 @@ val_shape(Elab *e, const Val *v, int *rank, int64_t *extent)
 	}
 	if (v->kind != VAL_LIST && v->kind != VAL_TUPLE)
 		return wanted(e, v, "a shape", "a list of extents such as [64, 32]");
-	if (v->n > MAX_RANK) {
-		diag_error(e->cx, v->place, DIAG_RANK_LIMIT, MAX_RANK, v->n);
+	if (!rank_check(e, v->place, v->n))
 		return false;
-	}
 	int64_t count = 1;
 	*rank = v->n;
 	for (int i = 0; i < v->n; i++) {

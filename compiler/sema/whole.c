@@ -40,7 +40,7 @@ reference_param(const KernelParam *k)
 	FuncParam f = {.name = k->name, .kind = k->kind == PARAM_SCALAR ? PARAM_SCALAR : PARAM_TENSOR};
 	f.access = k->kind == PARAM_POINTER ? (k->ptr == PTR_MUT ? ACCESS_INOUT : ACCESS_IN) : k->access;
 	f.strided = k->strided;
-	for (int d = 0; d < MAX_RANK; d++)
+	for (int d = 0; d < KERNEL_RANK; d++)
 		f.dim[d] = -1;
 	return f;
 }

@@ -130,7 +130,7 @@ typedef struct Traffic Traffic;                         /* of one range */
 void traffic_open(CheckLaunch *l);
 void traffic_close(CheckLaunch *l);
 /* Indices of an element, so many from the first, by a tensor's strides; false: it is none. */
-bool range_index(const SimtRange *r, int64_t element, int64_t at[MAX_RANK]);
+bool range_index(const SimtRange *r, int64_t element, int64_t at[KERNEL_RANK]);
 /* False, and reported: it lies in no range. */
 bool traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access);
 /* A write that t had under way there is over, and t knows. */

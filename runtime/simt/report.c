@@ -183,7 +183,7 @@ buffer_words(const Op *op, int64_t byte, char *out, size_t room)
 	const Type *t = v->type;
 	const char *name = buffer_name(v);
 	int64_t count = MAX(type_count(t), 1), size = t->elem == TY_BOOL ? 1 : dtype_bytes(t->elem, 1);
-	int64_t i = byte / MAX(size, 1), at[MAX_RANK];
+	int64_t i = byte / MAX(size, 1), at[KERNEL_RANK];
 	uint64_t place = (uint64_t)(i % count);
 	char element[64];
 	if (v->layout)
@@ -235,7 +235,7 @@ element_of(const SimtRange *r, uint64_t address)
 static void
 global_words(const SimtRange *r, uint64_t address, char *out, size_t size)
 {
-	int64_t at[MAX_RANK] = {0}, element = element_of(r, address);
+	int64_t at[KERNEL_RANK] = {0}, element = element_of(r, address);
 	char index[64];
 	if (r->rank && range_index(r, element, at)) {
 		index_words(at, r->rank, index, sizeof index);

@@ -164,7 +164,7 @@ typedef struct SimtRange {
 	bool undefined;                                 /* nothing has been written there yet */
 	bool is_read_only;
 	int rank;                                       /* 0: elements one after the other */
-	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* in elements */
+	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];        /* in elements */
 } SimtRange;
 
 struct SimtLaunch {

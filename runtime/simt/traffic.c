@@ -244,14 +244,14 @@ by_address(const void *a, const void *b)
 /* A search for the indices of an element, dimensions in the order of falling strides. */
 typedef struct Search {
 	const SimtRange *r;
-	int order[MAX_RANK];
-	int64_t rest[MAX_RANK + 1];                     /* the farthest that dimensions from this one on reach */
+	int order[KERNEL_RANK];
+	int64_t rest[KERNEL_RANK + 1];                     /* the farthest that dimensions from this one on reach */
 	int tries;                                      /* left: then what is not known to be outside counts as inside */
 } Search;
 
 /* From the k-th dimension on.  Where strides do not overlap, the first index tried is the only one. */
 static bool
-search(Search *s, int k, int64_t element, int64_t at[MAX_RANK])
+search(Search *s, int k, int64_t element, int64_t at[KERNEL_RANK])
 {
 	if (k == s->r->rank)
 		return element == 0;
@@ -271,7 +271,7 @@ search(Search *s, int k, int64_t element, int64_t at[MAX_RANK])
 }
 
 bool
-range_index(const SimtRange *r, int64_t element, int64_t at[MAX_RANK])
+range_index(const SimtRange *r, int64_t element, int64_t at[KERNEL_RANK])
 {
 	Search s = {.r = r, .tries = 1000};
 	for (int i = 0; i < r->rank; i++) {
@@ -501,7 +501,7 @@ static bool
 is_inside(const SimtRange *r, uint64_t address, int bytes)
 {
 	int size = MAX(dtype_info[r->dtype].bits / 8, 1);
-	int64_t at[MAX_RANK], first = (int64_t)(address - r->first) / size;
+	int64_t at[KERNEL_RANK], first = (int64_t)(address - r->first) / size;
 	bool inside = address >= r->first;
 	for (int i = 0; i * size < bytes && inside; i++)
 		inside = range_index(r, first + i, at);

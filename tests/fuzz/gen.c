@@ -298,7 +298,7 @@ make_func(Gen *g)
 
 	for (int i = 0; i < N; i++) {
 		param[i].name = name[i];
-		for (int d = 0; d < MAX_RANK; d++)
+		for (int d = 0; d < KERNEL_RANK; d++)
 			param[i].dim[d] = -1;
 	}
 	for (int i = 0; i < GEN_TENSORS; i++) {

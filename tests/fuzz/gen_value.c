@@ -312,7 +312,7 @@ gen_combine(Gen *g)
 		gen_op1(g, OP_CAT, (Value *[]){x, gen_of_type(g, x->type)}, 1 + gen_pick(g, 2), &a, 1, NULL);
 		break;
 	case 2:
-		if (x->type->rank < MAX_RANK && type_count(x->type) * 2 <= MAX_TILE)
+		if (x->type->rank < KERNEL_RANK && type_count(x->type) * 2 <= MAX_TILE)
 			gen_op1(g, OP_JOIN, (Value *[]){x, gen_of_type(g, x->type)}, 2, NULL, 0, NULL);
 		break;
 	default:

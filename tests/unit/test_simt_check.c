@@ -393,7 +393,7 @@ static void
 overlapping_windows(void **state)
 {
 	const int64_t three[] = {3, 2};
-	int64_t at[MAX_RANK];
+	int64_t at[KERNEL_RANK];
 	SimtRange r = {.name = "x", .dtype = TY_F32, .rank = 2, .dim = {4, 8}, .stride = {1, 1}, .high = 256};
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(range_index(&r, i, at), i < 11);

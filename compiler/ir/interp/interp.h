@@ -16,7 +16,7 @@ typedef struct Shadow Shadow;
 /* One argument for each FuncParam, in order. */
 typedef struct PlanArg {
 	void *data;                                     /* tensor: its first element; pointer: where it points */
-	int64_t dim[MAX_RANK], stride[MAX_RANK];        /* tensor: extents and strides, in elements */
+	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];  /* tensor: extents and strides, in elements */
 	char *low;                                      /* bounds of the allocation that data lies in: pointers */
 	char *high;                                     /* are held to them; NULL, NULL and data not NULL: unknown */
 	bool filled;                                    /* an out tensor whose elements have a value before the launch */
