@@ -230,6 +230,14 @@ cli_parse(Cli *cli, int argc, char **argv)
 	return settings(cli);
 }
 
+/* As in the language: 0x for sixteen, else ten; zeros in front mean nothing. */
+static int
+integer_base(const char *text)
+{
+	text += *text == '-' || *text == '+';
+	return text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10;
+}
+
 bool
 cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out)
 {
@@ -238,7 +246,7 @@ cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out)
 		return true;
 	char *end;
 	errno = 0;
-	long long v = strtoll(cli->value[o], &end, 0);
+	long long v = strtoll(cli->value[o], &end, integer_base(cli->value[o]));
 	if (errno || end == cli->value[o] || *end || v < 0) {
 		cli_misuse("--%s takes a whole number from 0 on, found '%s'", option_info[o].name, cli->value[o]);
 		return false;
@@ -253,14 +261,15 @@ cli_value(const Pair *pair, TglArg *out)
 	char *end;
 	TglDType dtype;
 	const char *text = pair->value;
+	int base = integer_base(text);
 	errno = 0;
-	long long i = strtoll(text, &end, 0);
+	long long i = strtoll(text, &end, base);
 	if (!errno && end != text && !*end) {
 		*out = tgl_arg_int(pair->name, i);
 		return true;
 	}
 	errno = 0;
-	unsigned long long u = strtoull(text, &end, 0);
+	unsigned long long u = strtoull(text, &end, base);
 	if (!errno && end != text && !*end && text[0] != '-') {
 		*out = tgl_arg_uint(pair->name, u);
 		return true;

@@ -134,4 +134,8 @@ expect 0 "simplify" build saxpy.tgl --time
 expect 0 "check y: good" run saxpy.tgl --skip=simplify,licm --verify
 expect 1 "E1001" check saxpy.tgl --only=nosuch
 expect 1 "did you mean 'simplify'" build saxpy.tgl --stop-after=simplfy
+# Numbers of the command line read as in the language: ten, or sixteen behind 0x.
+expect 0 "N = 10,\|N = 10$" run saxpy.tgl -D N=010
+expect 0 "N = 31" run saxpy.tgl -D N=0x1f
+expect 0 "" check --seed=08 saxpy.tgl
 finish

@@ -239,6 +239,12 @@ rule_order(Maker *g, Form f, bool exact, int depth)
 	if (f.rank == 0)
 		return NULL;
 	int axis = pick(g, f.rank);
+	if (f.elem == TY_I32 && chance(g, 40)) {
+		DType elem = pick_elem(g);
+		Term *t = term_make(g, form_elem(f, dtype_is_packed(elem) ? TY_I8 : elem), true, depth);
+		return term1(g, f, worth_make((double)form_count(g, f), 0, 0), t, "argsort($0, %d%s)", axis,
+		    chance(g, 40) ? ", descending = true" : "");
+	}
 	if (chance(g, 70)) {
 		Term *t = term_make(g, f, true, depth);
 		return term1(g, f, t->worth, t, "sort($0, %d%s)", axis,
