@@ -105,7 +105,7 @@ call_word(Call *c, int i)
 bool
 call_shape(Call *c, int i, int *rank, int64_t *extent)
 {
-	return val_shape(c->e, &c->arg[i].val, rank, extent) && shape_check(c->e, c->arg[i].place, *rank, extent);
+	return val_shape(c->e, &c->arg[i].val, rank, extent);
 }
 
 bool
@@ -184,39 +184,4 @@ val_is_integer(const Val *v)
 	if (v->kind != VAL_TILE)
 		return val_is_int(v);
 	return !v->v->type->ptr && dtype_is_int(v->v->type->elem) && !dtype_is_packed(v->v->type->elem);
-}
-
-const char *
-type_shape_text(Elab *e, const Type *t)
-{
-	return shape_text(e, t->rank, t->extent);
-}
-
-const char *
-shape_text(Elab *e, int rank, const int64_t *extent)
-{
-	const char *s = "[";
-	for (int i = 0; i < rank; i++)
-		s = arena_printf(e->cx->mem, "%s%s%lld", s, i ? ", " : "", (long long)extent[i]);
-	return arena_printf(e->cx->mem, "%s]", s);
-}
-
-bool
-shape_check(Elab *e, Place at, int rank, const int64_t *extent)
-{
-	int64_t count = 1, limit = (int64_t)1 << (e->whole ? 40 : 31);
-	if (!rank_check(e, at, rank))
-		return false;
-	for (int i = 0; i < rank; i++) {
-		if (extent[i] < 0) {
-			diag_error(e->cx, at, DIAG_EXTENT_RANGE, (long long)extent[i]);
-			return false;
-		}
-		if (extent[i] > 0 && count > limit / extent[i]) {
-			diag_error(e->cx, at, DIAG_TILE_LIMIT, shape_text(e, rank, extent));
-			return false;
-		}
-		count *= MAX(extent[i], 1);
-	}
-	return true;
 }

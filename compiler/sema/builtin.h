@@ -76,10 +76,6 @@ Value *ir_permute(Elab *e, Value *v, const int *dims);
 Value *ir_const_int(Elab *e, DType t, int64_t i);
 /* A compile-time integer, an integer scalar or a tile of integers. */
 bool val_is_integer(const Val *v);
-const char *type_shape_text(Elab *e, const Type *t);            /* of a tile type */
-const char *shape_text(Elab *e, int rank, const int64_t *extent);       /* "[32, 64]" */
-/* Shape limits; reports. */
-bool shape_check(Elab *e, Place at, int rank, const int64_t *extent);
 
 /* The functions behind the rows, one file a family */
 #define BUILTIN(name, family, params, run, op, traits, meaning) Val run(Call *c);

@@ -131,10 +131,6 @@ bool val_const_int(Elab *e, const Val *v, const char *what, int64_t *out);
 Val val_known(Elab *e, const Val *v);
 bool val_const_bool(Elab *e, const Val *v, const char *what, bool *out);
 bool val_const_dtype(Elab *e, const Val *v, const char *what, DType *out);
-/* The most dimensions of a tile. */
-static inline int rank_limit(const Elab *e) { return e->whole ? MAX_RANK : KERNEL_RANK; }
-bool rank_check(Elab *e, Place at, int rank);                            /* false after an error */
-bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer */
 /* A run-time scalar as i64 (index, loop bound, extent); NULL after an error. */
 Value *val_index(Elab *e, const Val *v, const char *what);
 
@@ -153,6 +149,19 @@ typedef struct List {
 bool list_open(Elab *e, const Val *v, Place at, List *l);               /* of a VAL_LIST; false after an error */
 Val list_weak(const List *l, Place at);                                 /* the element that decides the type */
 Value *list_tile(Elab *e, const List *l, DType t);                      /* NULL after an error */
+/* Reports that `what` needs something else than it was given; false. */
+bool val_wanted(Elab *e, const Val *v, const char *what, const char *expected);
+
+/* shape.c */
+
+/* The most dimensions of a tile. */
+static inline int rank_limit(const Elab *e) { return e->whole ? MAX_RANK : KERNEL_RANK; }
+bool rank_check(Elab *e, Place at, int rank);                            /* false after an error */
+bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer, within the limits */
+/* Whether a tile may have this shape; reports.  Whatever makes a tile that is larger than its operands asks first. */
+bool shape_check(Elab *e, Place at, int rank, const int64_t *extent);
+const char *shape_text(Elab *e, int rank, const int64_t *extent);       /* "[32, 64]" */
+const char *type_shape_text(Elab *e, const Type *t);                    /* of a tile type */
 
 /* expr.c */
 

@@ -338,7 +338,11 @@ shape_join(Call *c)
 	Val in[2] = {c->arg[0].val, c->arg[1].val};
 	if (!call_tile(c, 0, IS_ANY) || !call_tile(c, 1, IS_ANY) || !match_values(e, in, 2, c->place, x))
 		return val_poison(c->place);
-	if (!rank_check(e, c->place, x[0]->type->rank + 1))
+	int rank = x[0]->type->rank;
+	int64_t extent[MAX_RANK + 1];
+	memcpy(extent, x[0]->type->extent, sizeof *extent * (size_t)rank);
+	extent[rank] = 2;
+	if (!shape_check(e, c->place, rank + 1, extent))
 		return val_poison(c->place);
 	return val_tile(c->place, build2(&e->b, OP_JOIN, x[0], x[1]));
 }

@@ -224,28 +224,16 @@ promote2(Elab *e, const Val *a, const Val *b, Place at, DType *out)
 	return promote_all(e, (Val[]){*a, *b}, 2, out);
 }
 
-static const char *
-shape_text(Elab *e, int rank, const int64_t *extent)
-{
-	Text t = {0};
-
-	text_put(&t, "[");
-	for (int d = 0; d < rank; d++)
-		text_printf(&t, "%s%" PRId64, d ? ", " : "", extent[d]);
-	text_put(&t, "]");
-	const char *s = arena_strdup(e->cx->mem, t.at);
-	text_close(&t);
-	return s;
-}
-
 Value *
 ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at)
 {
 	const Type *t = v->type;
-	const Type *goal = type_with_shape(e->m, t, rank, extent);
 	int64_t padded[MAX_RANK];
 	bool fits = t->rank <= rank;
 
+	if (!shape_check(e, at, rank, extent))
+		return NULL;
+	const Type *goal = type_with_shape(e->m, t, rank, extent);
 	if (t == goal)
 		return v;
 	for (int d = 0; d < rank && fits; d++) {
@@ -328,7 +316,7 @@ match_shapes(Elab *e, const Val *in, int n, Place at, int *rank, int64_t *extent
 		help_new_axis(e, other, t);
 		return false;
 	}
-	return true;
+	return shape_check(e, at, *rank, extent);
 }
 
 bool

@@ -245,9 +245,8 @@ hint_run_time(Elab *e)
 			"parameter of the kernel, as in <BLOCK = 128> or <BLOCK = pow2ceil(N)>");
 }
 
-/* Reports that `what` needs something else than it was given. */
-static bool
-wanted(Elab *e, const Val *v, const char *what, const char *expected)
+bool
+val_wanted(Elab *e, const Val *v, const char *what, const char *expected)
 {
 	if (v->kind != VAL_POISON) {
 		diag_error(e->cx, v->place, DIAG_WANTED, what, expected, val_describe(e, v));
@@ -267,7 +266,7 @@ val_const_int(Elab *e, const Val *given, const char *what, int64_t *out)
 	Val known = val_known(e, given), *v = &known;
 
 	if (v->kind != VAL_INT)
-		return wanted(e, v, what, "a compile-time integer");
+		return val_wanted(e, v, what, "a compile-time integer");
 	*out = v->i;
 	return true;
 }
@@ -276,7 +275,7 @@ bool
 val_const_bool(Elab *e, const Val *v, const char *what, bool *out)
 {
 	if (v->kind != VAL_BOOL)
-		return wanted(e, v, what, "a compile-time true or false");
+		return val_wanted(e, v, what, "a compile-time true or false");
 	*out = v->i != 0;
 	return true;
 }
@@ -285,52 +284,8 @@ bool
 val_const_dtype(Elab *e, const Val *v, const char *what, DType *out)
 {
 	if (v->kind != VAL_DTYPE)
-		return wanted(e, v, what, "a type such as f32");
+		return val_wanted(e, v, what, "a type such as f32");
 	*out = v->dtype;
-	return true;
-}
-
-static bool
-shape_extent(Elab *e, const Val *v, int64_t *out)
-{
-	if (!val_const_int(e, v, "an extent", out))
-		return false;
-	if (*out >= 0)
-		return true;
-	diag_error(e->cx, v->place, DIAG_EXTENT_RANGE, (long long)*out);
-	return false;
-}
-
-bool
-rank_check(Elab *e, Place at, int rank)
-{
-	int limit = rank_limit(e);
-	if (rank > limit)
-		diag_error(e->cx, at, DIAG_RANK_LIMIT, limit, rank);
-	return rank <= limit;
-}
-
-bool
-val_shape(Elab *e, const Val *v, int *rank, int64_t *extent)
-{
-	if (v->kind == VAL_INT) {
-		*rank = 1;
-		return shape_extent(e, v, &extent[0]);
-	}
-	if (v->kind != VAL_LIST && v->kind != VAL_TUPLE)
-		return wanted(e, v, "a shape", "a list of extents such as [64, 32]");
-	if (!rank_check(e, v->place, v->n))
-		return false;
-	int64_t count = 1;
-	*rank = v->n;
-	for (int i = 0; i < v->n; i++) {
-		if (!shape_extent(e, &v->items[i], &extent[i]))
-			return false;
-		if (__builtin_mul_overflow(count, MAX(extent[i], 1), &count) || count > INT64_C(1) << 40) {
-			diag_error(e->cx, v->place, DIAG_TILE_LIMIT, "that size");
-			return false;
-		}
-	}
 	return true;
 }
 
@@ -342,6 +297,6 @@ val_index(Elab *e, const Val *v, const char *what)
 	if (v->kind == VAL_TILE && v->v->type->rank == 0 && v->v->type->ptr == PTR_NONE &&
 	    dtype_is_int(v->v->type->elem))
 		return ir_cast(e, v->v, TY_I64);
-	wanted(e, v, what, "an integer scalar");
+	val_wanted(e, v, what, "an integer scalar");
 	return NULL;
 }
