@@ -597,7 +597,8 @@ typedef struct TglTuneOptions {
 typedef struct TglTune {
 	TglTuneCandidate *candidate;
 	int n, winner;                  /* winner -1: `spent`, or stopped, before one was measured */
-	int64_t combinations;           /* of the whole space, those that `where` refuses too */
+	int64_t combinations;           /* of the whole space, those that `where` refuses too; at most INT64_MAX */
+	bool sampled;                   /* too many to try: the candidates are a sample, the same in every run */
 	const char *why;                /* the winner won, in a sentence */
 	const char *device;             /* its model, as results are kept by */
 	const char *dtypes, *sizes;

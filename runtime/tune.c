@@ -296,6 +296,7 @@ hand_over(Tuner *t, TglTune *out)
 	out->candidate = NEW_ARRAY(t->mem, TglTuneCandidate, t->at.n);
 	out->n = t->at.n;
 	out->combinations = t->combinations;
+	out->sampled = t->sampled;
 	out->spent = t->race.spent;
 	for (int i = 0; i < t->at.n; i++) {
 		const Candidate *c = &t->at.at[i];

@@ -88,7 +88,8 @@ typedef struct Tuner {
 	int nfixed;
 	VEC(Candidate) at;              /* the default first */
 	int *order;                     /* in which they are compiled and tried */
-	int64_t combinations;           /* of the whole space */
+	int64_t combinations;           /* of the whole space; INT64_MAX: that many or more */
+	bool sampled;
 	int *racing;                    /* candidates by number of their racer */
 	Race race;
 	const TglTuneOptions *options;

@@ -1,4 +1,5 @@
-/* The candidates: every combination of the values of `tune(...)` that `where` lets pass, the default first.
+/* The candidates: every combination of the values of `tune(...)` that `where` lets pass, the default first.  Of a
+ * space with more than MOST combinations a sample is taken, the same in every run.
  *
  * What cannot run is dropped before anything is compiled (too many threads) or before anything is run (too much
  * shared memory, too many registers), and so is what compiled to the same code as another.  Each says why. */
@@ -6,7 +7,11 @@
 
 #include "runtime/tune.h"
 
-enum { MOST = 4096 }; /* combinations that are looked at; of more, evenly spread ones */
+enum {
+	MOST = 4096,      /* candidates at most */
+	DRAWS = 4 * MOST, /* from a larger space: more than MOST, as `where` may refuse many */
+	SEEN = 2 * DRAWS, /* a power of two */
+};
 
 void
 candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...)
@@ -167,11 +172,60 @@ add_default(Tuner *t)
 }
 
 static void
-combination(const Tuner *t, int64_t number, Const *value)
+every_combination(Tuner *t)
 {
-	for (int i = 0; i < t->nname; i++) {
-		value[i] = t->name[i].value[number % t->name[i].nvalue];
-		number /= t->name[i].nvalue;
+	Const *value = NEW_ARRAY(t->mem, Const, t->nname);
+	for (int64_t i = 0; i < t->combinations; i++) {
+		int64_t number = i;
+		for (int k = 0; k < t->nname; k++) {
+			value[k] = t->name[k].value[number % t->name[k].nvalue];
+			number /= t->name[k].nvalue;
+		}
+		if (!same_names(t, value, t->at.at[0].value))
+			add(t, value);
+	}
+}
+
+/* SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). */
+static uint64_t
+draw(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* True the first time that `key` comes; 0 marks a free slot. */
+static bool
+is_new(uint64_t *seen, uint64_t key)
+{
+	uint64_t at = key % SEEN;
+	while (seen[at] && seen[at] != key)
+		at = (at + 1) % SEEN;
+	bool fresh = !seen[at];
+	seen[at] = key;
+	return fresh;
+}
+
+/* Each name's value is drawn by itself, so that the number of combinations may pass what an integer holds. */
+static void
+sample(Tuner *t)
+{
+	Const *value = NEW_ARRAY(t->mem, Const, t->nname);
+	uint64_t *seen = NEW_ARRAY(t->mem, uint64_t, SEEN), state = 0;
+	int kept = 0;
+	for (int i = 0; i < DRAWS && kept < MOST; i++) {
+		uint64_t key = 0;
+		for (int k = 0; k < t->nname; k++) {
+			uint64_t n = draw(&state) % (uint64_t)t->name[k].nvalue, mixed = key ^ n;
+			value[k] = t->name[k].value[n];
+			key = draw(&mixed);
+		}
+		if (!is_new(seen, key | 1) || same_names(t, value, t->at.at[0].value))
+			continue;
+		add(t, value);
+		kept += !t->at.at[t->at.n - 1].dropped;
 	}
 }
 
@@ -200,19 +254,15 @@ tune_space(Tuner *t)
 	if (!bind_default(t) || !take_names(t))
 		return false;
 	t->combinations = 1;
-	for (int i = 0; i < t->nname; i++) {
-		if (t->combinations > INT64_MAX / t->name[i].nvalue)
-			t->combinations = INT64_MAX / t->name[i].nvalue;
-		t->combinations *= t->name[i].nvalue;
-	}
+	for (int i = 0; i < t->nname; i++)
+		if (__builtin_mul_overflow(t->combinations, t->name[i].nvalue, &t->combinations))
+			t->combinations = INT64_MAX;
 	add_default(t);
-	Const *value = NEW_ARRAY(t->mem, Const, t->nname);
-	int64_t step = (t->combinations + MOST - 1) / MOST | (t->combinations > MOST); /* odd: no value is left out */
-	for (int64_t i = 0; i < t->combinations; i += step) {
-		combination(t, i, value);
-		if (!same_names(t, value, t->at.at[0].value))
-			add(t, value);
-	}
+	t->sampled = t->combinations > MOST;
+	if (t->sampled)
+		sample(t);
+	else
+		every_combination(t);
 	spread(t);
 	return true;
 }

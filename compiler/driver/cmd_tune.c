@@ -89,6 +89,18 @@ print_dropped(const TglTune *t)
 }
 
 static void
+print_space(const TglTune *t)
+{
+	if (t->combinations == INT64_MAX)
+		printf("  more than 2^62 combinations");
+	else
+		printf("  %lld combinations", (long long)t->combinations);
+	if (t->sampled)
+		printf(", too many to try: the default and a random sample of %d", t->n - 1);
+	puts("");
+}
+
+static void
 print_result(Session *s, TglKernel *k, const char *label, const TglTune *t)
 {
 	TglCacheInfo info;
@@ -98,7 +110,7 @@ print_result(Session *s, TglKernel *k, const char *label, const TglTune *t)
 		printf("  frozen: %s\n", t->known ? t->known : "nothing is known, the defaults are used");
 		return;
 	}
-	printf("  %lld combinations\n", (long long)t->combinations);
+	print_space(t);
 	print_measured(s->cli, t);
 	print_dropped(t);
 	if (t->winner >= 0)
@@ -121,9 +133,9 @@ json_result(TglKernel *k, const char *label, const TglTune *t)
 		    state_word[c->state], "why", c->why, "default", c->is_default, "samples", c->samples, "seconds",
 		    c->median, "noise", c->noise));
 	}
-	return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:s?, s:s?, s:b, s:b, s:b, s:s?}", "kernel",
+	return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:b, s:o, s:s?, s:s?, s:b, s:b, s:b, s:s?}", "kernel",
 	    tgl_kernel_name(k), "example", label, "device", t->device, "dtypes", t->dtypes, "sizes", t->sizes,
-	    "combinations", (json_int_t)t->combinations, "candidates", all, "winner",
+	    "combinations", (json_int_t)t->combinations, "sampled", t->sampled, "candidates", all, "winner",
 	    t->winner >= 0 ? t->candidate[t->winner].values : NULL, "why", t->why, "kept", t->kept, "spent", t->spent,
 	    "frozen", t->frozen, "known", t->known);
 }

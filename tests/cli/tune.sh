@@ -36,6 +36,21 @@ expect 0 '"winner": "BLOCK = ' tune scale.tgl scale $on --example "" --json --bu
 holds python3 -m json.tool "$out" /dev/null
 expect 0 "2 tuning results" cache list
 
+# A space that no integer counts is sampled, the same way in each run; every value of every name is in the sample.
+awk 'BEGIN {
+	for (i = 0; i < 32; i++) { names = names sep "A" i " = 1"; sets = sets sep "A" i " = {1, 2, 3, 4}"; sep = ", " }
+	print "kernel k<" names ">(x: inout i32[N]) grid(i: N) tune(" sets ") where A0 <= A1 && A2 < 4 { x[i] = 1; }"
+	print "example k { N = 20; x = arange; }" }' >space.tgl
+TEGULA_CACHE=off expect 0 "more than 2^62 combinations, too many to try: the default and a random sample of" tune space.tgl $on --budget 0.1
+TEGULA_CACHE=off expect 0 '"sampled": true' tune space.tgl $on --budget 0.1 --json
+holds python3 - "$out" <<'END'
+import json, sys
+tried = [dict(p.split(' = ') for p in c['values'].split(', ')) for c in json.load(open(sys.argv[1]))[0]['candidates']]
+assert 4000 < len(tried) < 17000
+assert all({c['A%d' % i] for c in tried} == set('1234') for i in range(32))
+assert len({tuple(c.values()) for c in tried}) == len(tried)
+END
+
 expect 0 "" tune --export results.txt
 holds test "$(grep -c '^"cpu, 1 threads" scale' results.txt)" = 2
 expect 0 "^2 removed" cache clear --tuning
