@@ -4,7 +4,8 @@
  * elementwise arithmetic and for what a reduction takes in.  Loops multiply by their trips, which
  * are found by evaluating scalar integers: dimensions, scalar arguments, and arithmetic on them.
  * Where the count depends on the program's index (a causal loop), every program is counted, or
- * evenly spread ones of a very large grid. Where it depends on what memory holds, it is not known.
+ * evenly spread ones of a very large grid. Where it depends on what memory holds, or where finding
+ * out takes too long, it is not known.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 enum {
 	MAX_PROGRAMS = 1 << 16, /* counted one by one */
 	MAX_TRIPS = 1 << 16,    /* of a loop whose body's count depends on the index */
+	MAX_OPS = 1 << 20,      /* looked at in one program: inner loops are walked for each trip of outer ones */
+	MAX_ALL_OPS = 1 << 26,  /* and in all that are counted one by one */
 };
 
 typedef struct Env {
@@ -24,6 +27,7 @@ typedef struct Env {
 	int64_t *value;
 	bool has_program; /* program is known */
 	int64_t program[MAX_AXES], grid[MAX_AXES];
+	int64_t left; /* ops that may still be looked at; none: the count is not known */
 } Env;
 
 static double count_block(Env *e, const Block *b);
@@ -241,6 +245,8 @@ count_block(Env *e, const Block *b)
 	double sum = 0;
 	bool known = true;
 	for (const Op *op = b->first; op; op = op->next) {
+		if (e->left-- <= 0)
+			return -1;
 		for (int i = 0; i < op->nout; i++)
 			set(e, &op->out[i], false, 0);
 		evaluate(e, op);
@@ -255,18 +261,23 @@ static double
 count_programs(Env *e, int64_t total)
 {
 	int64_t n = MIN(total, MAX_PROGRAMS);
+	int64_t all = MAX_ALL_OPS;
 	double sum = 0;
 	e->has_program = true;
 	for (int64_t i = 0; i < n; i++) {
 		int64_t at =
-		    total <= MAX_PROGRAMS ? i : (int64_t)((double)i * ((double)total / (double)n));
+		    total == n ? i : (int64_t)((double)i * ((double)total / (double)n));
 		for (int d = 0; d < MAX_AXES; d++) {
 			e->program[d] = at % e->grid[d];
 			at /= e->grid[d];
 		}
+		int64_t room = e->left = MIN(all, MAX_OPS);
 		double one = count_block(e, e->f->body);
 		if (one < 0)
 			return -1;
+		all -= room - e->left;
+		if (i == 0)
+			n = MIN(n, all / MAX(room - e->left, 1) + 1);
 		sum += one;
 	}
 	return sum * ((double)total / (double)n);
@@ -276,7 +287,7 @@ double
 work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
 {
 	func_number(f);
-	Env e = {.args = args, .f = f};
+	Env e = {.args = args, .f = f, .left = MAX_OPS};
 	int64_t total = 1;
 	for (int d = 0; d < MAX_AXES; d++) {
 		e.grid[d] = grid[d];

@@ -97,8 +97,10 @@ ast_stmts(Parser *p, StmtList *list, Stmt *s)
 {
 	if (!list)
 		list = NEW(p->cx->mem, StmtList);
-	if (s)
-		vec_push(p->cx->mem, list, s);
+	if (!s)
+		return list;
+	stmt_note_returns(s);
+	vec_push(p->cx->mem, list, s);
 	return list;
 }
 
@@ -526,7 +528,7 @@ Stmt *
 ast_else_if(Parser *p, Place at, Stmt *s, Stmt *orelse)
 {
 	Block b = {0};                              /* without braces */
-	vec_push(p->cx->mem, &b.stmts, orelse);
+	ast_stmts(p, &b.stmts, orelse);
 	return ast_else(p, at, s, &b);
 }
 

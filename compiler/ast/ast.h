@@ -164,6 +164,9 @@ struct Stmt {
 	ExprList range;                             /* ST_FOR: the 1 to 3 arguments of range */
 	StmtList body, orelse;
 	Place body_place, orelse_place;             /* with their braces; of an else-if: nowhere (line 0) */
+	bool returns;                               /* a return is here or inside */
+	bool may_return;                            /* one is inside, under a run-time condition or loop */
+	bool ends;                                  /* every path surely ends in a return */
 };
 
 typedef enum ItemKind {

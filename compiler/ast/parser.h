@@ -153,6 +153,7 @@ TypeExpr *ast_pointer(Parser *p, Place at, int mut, const char *elem, Place elem
 
 Block *ast_braces(Parser *p, Place at, const StmtList *stmts);
 StmtList *ast_stmts(Parser *p, StmtList *list, Stmt *s);
+void stmt_note_returns(Stmt *s);                        /* returns.c: of a statement that is complete */
 Stmt *ast_bind(Parser *p, StmtKind kind, Place at, Pattern *pattern, Expr *e);
 Stmt *ast_expr_stmt(Parser *p, Place at, Expr *e);
 Stmt *ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e);

@@ -209,7 +209,7 @@ branch(Elab *e, Value *cond, const Stmt *s, const StmtList *in_then, const StmtL
 	scan_assigned(e, &s->orelse, 0, &vars);
 	if (in_then || in_else)
 		scan_assigned(e, in_then ? in_then : in_else, from, &vars);
-	if (stmt_returns(s) || in_then || in_else)
+	if (s->returns || in_then || in_else)
 		scan_hidden(e, &vars);
 	Val *old = bindings_save(e, &vars);
 	bool ended = run_branch(e, &s->body, in_then, from, &then);
@@ -333,7 +333,7 @@ elab_list(Elab *e, const StmtList *list, int from)
 				diag_warning(e->cx, s->place, DIAG_UNREACHABLE);
 			break;
 		}
-		if (stmt_may_return(s))
+		if (s->may_return)
 			return list_returning(e, list, i);
 		if (s->kind == ST_IF)
 			ended = elab_if(e, s, NULL, 0);

@@ -250,8 +250,6 @@ typedef VEC(Binding *) BindingList;
 /* Adds the variables visible here that these statements assign, each once. */
 void scan_assigned(Elab *e, const StmtList *list, int from, BindingList *out);
 bool scan_returns(const StmtList *list, int from);       /* a return somewhere inside */
-bool stmt_returns(const Stmt *s);
-bool stmt_may_return(const Stmt *s);                     /* a return inside, under a run-time condition or loop */
 bool scan_ends(const StmtList *list);                    /* every path surely ends in a return */
 
 /* region.c: regions are elaborated into detached blocks and joined to their op afterwards */

@@ -203,7 +203,7 @@ run_body(Elab *e, const Item *fn, Place at)
 
 	f.result = (Val){.kind = VAL_VOID, .place = at};
 	for (int i = 0; i < fn->body.n; i++)
-		dynamic |= stmt_may_return(fn->body.at[i]);
+		dynamic |= fn->body.at[i]->may_return;
 	e->stmt->frame = &f;
 	if (dynamic)
 		ok = discover(e, &f);

@@ -39,7 +39,7 @@ carried(Elab *e, const Stmt *s, int room)
 	Carried c = {.room = room};
 
 	scan_assigned(e, &s->body, 0, &c.vars);
-	if (stmt_returns(s))
+	if (s->returns)
 		scan_hidden(e, &c.vars);
 	if (!vals_flatten(e, bindings_save(e, &c.vars), c.vars.n, room, &c.flat, s->place)) {
 		c.vars.n = 0;
@@ -69,7 +69,7 @@ run_body(Elab *e, const Stmt *s, Block *body, int first, const Carried *c)
 		body->arg[0].name = n->name;
 		scope_add(e, n->name, n->place, val_tile(n->place, &body->arg[0]), false)->what = "a loop's counter";
 	}
-	if (s->kind == ST_FOR && frame_of(e)->done && stmt_returns(s))
+	if (s->kind == ST_FOR && frame_of(e)->done && s->returns)
 		elab_unless_done(e, &s->body, 0);
 	else
 		elab_list(e, &s->body, 0);
@@ -110,7 +110,7 @@ while_condition(Elab *e, const Stmt *s)
 {
 	Frame *f = frame_of(e);
 
-	if (!f->done || !stmt_returns(s)) {
+	if (!f->done || !s->returns) {
 		Val c = elab_expr(e, s->e);
 		return val_condition(e, &c);
 	}
@@ -163,7 +163,7 @@ unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 			scope_add(
 			    e, s->index.name, s->index.place, val_int(s->index.place, i), false)
 			    ->what = "a loop's counter";
-		bool ended = frame_of(e)->done && stmt_may_return(s) ? elab_unless_done(e, &s->body, 0)
+		bool ended = frame_of(e)->done && s->may_return ? elab_unless_done(e, &s->body, 0)
 								  : elab_list(e, &s->body, 0);
 		scope_pop(e);
 		if (ended)

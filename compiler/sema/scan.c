@@ -1,68 +1,22 @@
 /* What statements do, seen from their text alone: which variables of the surroundings they assign (a loop must
- * carry those before its body is elaborated) and where they return.  Both may say too much, never too little. */
+ * carry those before its body is elaborated) and whether lists of them return.  Both may say too much, never too
+ * little. */
 #include "sema/elab.h"
-
-static bool
-returns_when(const Stmt *s, bool only_dynamic)
-{
-	bool here = scan_returns(&s->body, 0) || scan_returns(&s->orelse, 0);
-
-	switch (s->kind) {
-	case ST_RETURN: return !only_dynamic;
-	case ST_IF:
-	case ST_FOR:
-	case ST_WHILE:
-		if (!s->is_static || !only_dynamic)
-			return here;
-		break;
-	case ST_BLOCK: break;
-	default: return false;
-	}
-	for (int i = 0; i < s->body.n; i++)
-		if (returns_when(s->body.at[i], only_dynamic))
-			return true;
-	for (int i = 0; i < s->orelse.n; i++)
-		if (returns_when(s->orelse.at[i], only_dynamic))
-			return true;
-	return false;
-}
-
-bool
-stmt_returns(const Stmt *s)
-{
-	return returns_when(s, false);
-}
-
-bool
-stmt_may_return(const Stmt *s)
-{
-	return returns_when(s, true);
-}
 
 bool
 scan_returns(const StmtList *list, int from)
 {
 	for (int i = from; i < list->n; i++)
-		if (stmt_returns(list->at[i]))
+		if (list->at[i]->returns)
 			return true;
 	return false;
-}
-
-static bool
-stmt_ends(const Stmt *s)
-{
-	if (s->kind == ST_RETURN)
-		return true;
-	if (s->kind == ST_BLOCK)
-		return scan_ends(&s->body);
-	return s->kind == ST_IF && s->has_else && scan_ends(&s->body) && scan_ends(&s->orelse);
 }
 
 bool
 scan_ends(const StmtList *list)
 {
 	for (int i = 0; i < list->n; i++)
-		if (stmt_ends(list->at[i]))
+		if (list->at[i]->ends)
 			return true;
 	return false;
 }
