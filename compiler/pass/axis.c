@@ -6,12 +6,17 @@
  *     %m = lt %i, %n               equal in aligned groups of 16, if %n is promised to be a multiple of 16
  *
  * One walk in text order; values carried through loops start as what comes in and are met with what is yielded until
- * nothing changes, which is soon, as knowledge only shrinks. */
+ * nothing changes, which is soon, as knowledge only shrinks.  A loop in a loop is entered in every round of the outer
+ * one.  The first times it starts afresh; then it keeps what it had, less what is known no more, so that the rounds
+ * of nested loops add up and do not multiply. */
 #include "pass/axis.h"
 
 #include <string.h>
 
-enum { ROUNDS = 12 };
+enum {
+	ROUNDS = 12,                                    /* of a loop; then nothing is known of what it carries */
+	STARTS = 8,                                     /* of a loop within others */
+};
 
 const AxisInfo *
 axis_of(const Axes *a, const Value *v)
@@ -162,13 +167,19 @@ index_info(Axes *a, const Op *op)
 	a->of[i->id] = x;
 }
 
-/* Region r's arguments from `first` on are the carried values. */
+/* The carried values are the first region's arguments from `first` on. */
 static void
-start_args(Axes *a, const Op *op, int r, int first, int init)
+start_args(Axes *a, const Op *op, int first, int init)
 {
-	const Block *b = op->region[r];
-	for (int i = first; i < b->narg; i++)
-		a->of[b->arg[i].id] = *axis_of(a, op->in[init + i - first]);
+	const Block *b = op->region[0];
+	bool afresh = b->narg && a->starts[b->arg[0].id]++ < STARTS;
+	for (int i = first; i < b->narg; i++) {
+		const AxisInfo *x = axis_of(a, op->in[init + i - first]);
+		if (afresh)
+			a->of[b->arg[i].id] = *x;
+		else
+			narrow(a, &b->arg[i], x);
+	}
 }
 
 static bool
@@ -194,7 +205,7 @@ walk_loop(Axes *a, const Op *op)
 {
 	bool changed = true;
 	int first = op->kind == OP_FOR ? 1 : 0;
-	start_args(a, op, 0, first, op->kind == OP_FOR ? 3 : 0);
+	start_args(a, op, first, op->kind == OP_FOR ? 3 : 0);
 	for (int round = 0; changed; round++) {
 		if (round == ROUNDS)
 			forget_args(a, op->region[0], first);
@@ -257,7 +268,8 @@ axis_analyse(Func *f, Arena *mem)
 {
 	Axes *a = NEW(mem, Axes);
 	func_number(f);
-	*a = (Axes){.f = f, .mem = mem, .n = f->nvalues, .of = NEW_ARRAY(mem, AxisInfo, f->nvalues)};
+	*a = (Axes){.f = f, .mem = mem, .n = f->nvalues, .of = NEW_ARRAY(mem, AxisInfo, f->nvalues),
+		.starts = NEW_ARRAY(mem, int, f->nvalues)};
 	for (int i = 0; i < f->nparam; i++)
 		param_info(a, i);
 	walk(a, f->body);

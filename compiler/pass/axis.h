@@ -22,6 +22,7 @@ typedef struct Axes {
 	Func *f;
 	Arena *mem;
 	AxisInfo *of;                                   /* by Value.id */
+	int *starts;                                    /* of a loop, by the id of its region's first argument */
 	int n;
 } Axes;
 

@@ -12,26 +12,32 @@ within() {
 	ulimit -S -t "$soft"
 }
 
-# nest N OPEN MIDDLE CLOSE: OPEN N times, MIDDLE, CLOSE N times, in a kernel
+# nest N OPEN MIDDLE CLOSE: OPEN N times, MIDDLE, CLOSE N times, in a kernel with a variable n
 nest() {
 	awk -v n="$1" -v open="$2" -v middle="$3" -v close_="$4" 'BEGIN {
-		print "kernel k(x: inout f32[N]) {"
+		print "kernel k(x: inout f32[N]) { var n = 0;"
 		for (i = 0; i < n; i++) print open
 		print middle
 		for (i = 0; i < n; i++) print close_
-		print "}\nexample k { N = 2; x = 0; }" }'
+		print "x[0] = n as f32; }\nexample k { N = 2; x = 0; }" }'
 }
 
 # Statements in statements: what returns is found once for each.
-nest 400 '{' 'x[0] = 1;' '}' >nest.tgl
+nest 400 '{' 'n = 1;' '}' >nest.tgl
 within 5 0 "x" run --device=cpu nest.tgl
-nest 400 'if x[0] > 1 {' 'x[0] = 1; return;' '} else { x[1] = 1; }' >nest.tgl
+nest 400 'if x[0] > 1 {' 'n = 1;' '} else { n = 2; }' >nest.tgl
 within 5 0 "x" run --device=cpu nest.tgl
-nest 400 'static if 2 > 1 {' 'x[0] = 1; return;' '} else { x[1] = 1; }' >nest.tgl
+nest 400 'static if 2 > 1 {' 'n = 1;' '} else { n = 2; }' >nest.tgl
 within 5 0 "x" run --device=cpu nest.tgl
 
 # Operations are not counted by walking every trip of every loop.
-nest 40 'for i in range(N) { if x[i] > 5 { x[i] = x[i] * 2;' '' '}}' >nest.tgl
+nest 40 'for i in range(N) { if x[i] > 5 { x[i] *= 2;' '' '}}' >nest.tgl
 within 5 0 "x" run --device=cpu nest.tgl
+
+# What is known of carried values: the rounds of nested loops add up.
+for loop in 'while m < 1' 'for i in range(N)'; do
+	nest 48 "{ var m = 0; $loop {" 'n += 1;' 'm += 1; } n += m; }' >nest.tgl
+	within 10 0 "entry" build --target=sm_90a --emit=ptx nest.tgl
+done
 
 finish
