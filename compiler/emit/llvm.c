@@ -227,6 +227,7 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	llvm_value_open(l);
 	llvm_control_open(l);
 	llvm_table_open(l);
+	llvm_function_open(l);
 	if (to.host) {
 		l->host.has_half = strncmp(to.triple, "x86", 3) != 0 || strstr(to.features, "+f16c");
 		llvm_simt_open(l);

@@ -41,6 +41,18 @@ typedef struct LlvmHost {
 	bool has_half;                                  /* the machine converts f16 by itself */
 } LlvmHost;
 
+typedef struct LlvmFunction {
+	const char *name;
+	LLVMValueRef fn;
+} LlvmFunction;
+
+/* Where the kernel goes on once a function is done. */
+typedef struct LlvmOutside {
+	LLVMValueRef fn;
+	LLVMBasicBlockRef block;
+	LLVMMetadataRef line;
+} LlvmOutside;
+
 struct EmitLlvm {
 	Emitter e;
 	EmitLlvmOptions opt;
@@ -55,6 +67,8 @@ struct EmitLlvm {
 	Place at;                                       /* of what comes next */
 	VEC(LlvmRegion) region;
 	VEC(LlvmTable) table;
+	VEC(LlvmFunction) functions;                    /* beside the kernel */
+	LlvmOutside outside;
 	/* lines */
 	LLVMDIBuilderRef di;
 	LLVMMetadataRef program, *scope;                /* the kernel; by file */
@@ -147,8 +161,9 @@ void llvm_host_site(EmitLlvm *l, bool own);             /* tells the thread wher
 void llvm_host_turn(EmitLlvm *l, bool spins);           /* of a loop */
 void llvm_host_spins(EmitLlvm *l);                      /* what is open is waiting for others, maybe */
 
-/* llvm_memory.c, llvm_control.c, llvm_nvptx.c, llvm_matrix.c: their part of the emitter */
+/* llvm_function.c, llvm_memory.c, llvm_control.c, llvm_nvptx.c, llvm_matrix.c: their part of the emitter */
 
+void llvm_function_open(EmitLlvm *l);
 void llvm_memory_open(EmitLlvm *l);
 void llvm_control_open(EmitLlvm *l);
 void llvm_nvptx_open(EmitLlvm *l);

@@ -118,7 +118,7 @@ is_idle(LLVMValueRef i)
 static LLVMValueRef
 fault_of(LLVMValueRef i)
 {
-	bool fills = LLVMIsAInsertElementInst(i) != NULL, joins = LLVMIsAPHINode(i) != NULL;
+	bool fills = LLVMIsAInsertElementInst(i) || LLVMIsAInsertValueInst(i), joins = LLVMIsAPHINode(i) != NULL;
 	if (is_idle(i))
 		return NULL;
 	int n = joins ? (int)LLVMCountIncoming(i) : LLVMGetNumOperands(i);

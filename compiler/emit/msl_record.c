@@ -651,8 +651,8 @@ builtin(const char *name)
 	return NULL;
 }
 
-static Reg
-call(Emitter *e, const char *name, RegType result, const Reg *in, int nin)
+static bool
+call(Emitter *e, const char *name, const Reg *in, int nin, const RegType *result, Reg *out, int nout)
 {
 	Msl *m = state(e);
 	MslFunction *f = NULL;
@@ -660,40 +660,41 @@ call(Emitter *e, const char *name, RegType result, const Reg *in, int nin)
 	for (int i = 0; i < m->functions.n && !f; i++)
 		f = strcmp(m->functions.at[i]->name, name) == 0 ? m->functions.at[i] : NULL;
 	if (!own && !f)
-		return 0;
-	MslNode *n = loose(m, MSL_CALL, 0, result, in, nin);
+		return false;
+	MslNode *n = loose(m, MSL_CALL, 0, *result, in, nin);
 	n->function = f;
 	n->builtin = own;
-	return pure(m, n);
+	*out = pure(m, n);
+	return true;
 }
 
 /* Scopes of the kernel are of no use in a function. */
 static void
-function_begin(Emitter *e, const char *name, RegType result, const RegType *param, int n, Reg *inside)
+function_begin(Emitter *e, const EmitFunction *of, Reg *inside)
 {
 	Msl *m = state(e);
 	MslFunction *f = NEW(e->mem, MslFunction);
-	*f = (MslFunction){.name = name, .result = result, .nparam = n};
-	if (m->open || n > LEN(f->param))
-		die("a function within a function, or of %d parameters", n);
+	*f = (MslFunction){.name = of->name, .result = of->result[0], .nparam = of->nparam};
+	if (m->open || of->nparam > LEN(f->param) || of->nresult != 1)
+		die("a function within a function, or of %d parameters and %d results", of->nparam, of->nresult);
 	m->open = f;
 	m->kernel_block = m->block;
 	m->outer_scope = m->scope.n;
 	m->block = NULL;
 	f->body = open_block(m, NULL);
-	for (int i = 0; i < n; i++) {
-		MslNode *p = loose(m, MSL_PARAM, i, param[i], NULL, 0);
+	for (int i = 0; i < of->nparam; i++) {
+		MslNode *p = loose(m, MSL_PARAM, i, of->param[i], NULL, 0);
 		p->name = i ? "y" : "x";
-		f->param[i] = param[i];
-		f->inside[i] = inside[i] = msl_add(m, p, param[i]);
+		f->param[i] = of->param[i];
+		f->inside[i] = inside[i] = msl_add(m, p, of->param[i]);
 	}
 }
 
 static void
-function_end(Emitter *e, Reg result)
+function_end(Emitter *e, const Reg *result, int n)
 {
 	Msl *m = state(e);
-	msl_node(m, MSL_RETURN, 0, msl_type(m, result), &result, 1);
+	msl_node(m, MSL_RETURN, 0, msl_type(m, *result), result, n);
 	vec_push(e->mem, &m->functions, m->open);
 	m->open = NULL;
 	leave_scope(m, m->outer_scope);
@@ -749,6 +750,7 @@ msl_record_open(Msl *m)
 	e->call = call;
 	e->function_begin = function_begin;
 	e->function_end = function_end;
+	e->calls_math = true;
 	m->block = NULL;
 	m->block = open_block(m, NULL);
 }

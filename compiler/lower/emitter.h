@@ -127,6 +127,12 @@ typedef struct EmitKernel {
 	int shared_bytes, shared_align;
 } EmitKernel;
 
+typedef struct EmitFunction {
+	const char *name;
+	const RegType *result, *param;
+	int nresult, nparam;
+} EmitFunction;
+
 typedef struct Emitter Emitter;
 
 struct Emitter {
@@ -147,11 +153,12 @@ struct Emitter {
 	Reg (*op)(Emitter *e, EmitOp op, Reg a, Reg b, Reg c);
 	Reg (*cast)(Emitter *e, EmitCast c, RegType to, Reg a);
 	RegType (*type)(Emitter *e, Reg r);
-	/* A function of floats by the name of lowering's op.  0: it must be given first, between function_begin, which
-	 * gives its parameters, and function_end; then it can be called.  NULL: all is spelled out where it is wanted. */
-	Reg (*call)(Emitter *e, const char *name, RegType result, const Reg *in, int nin);
-	void (*function_begin)(Emitter *e, const char *name, RegType result, const RegType *param, int n, Reg *inside);
-	void (*function_end)(Emitter *e, Reg result);
+	/* A function without effects, by its name.  False: it must be given first, between function_begin, which gives
+	 * its parameters, and function_end; then it can be called.  NULL: all is spelled out where it is wanted. */
+	bool (*call)(Emitter *e, const char *name, const Reg *in, int nin, const RegType *type, Reg *out, int nout);
+	void (*function_begin)(Emitter *e, const EmitFunction *f, Reg *inside);
+	void (*function_end)(Emitter *e, const Reg *result, int n);
+	bool calls_math;                                /* functions of f32, by the name of lowering's op; one result */
 	Reg (*pack)(Emitter *e, const Reg *v, int n);   /* one REG_I32 of n elements of 32 / n bits, the first lowest */
 	void (*unpack)(Emitter *e, Reg word, RegType t, Reg *out, int n);       /* and back */
 	/* the index-th (REG_I32, 0 .. n - 1) of constants with these bits, which the code brings along; not of REG_PRED */

@@ -528,6 +528,7 @@ begin(Lower *l)
 	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
 	l->waits_at_angles = lower_waits_at_angles(l->f);
+	l->calls_angles = l->e->call && lower_angles(l->f) > ANGLES_SPELLED_OUT;
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
@@ -560,13 +561,28 @@ bind_params(Lower *l)
 	}
 }
 
+static bool
+turns(const Op *op)
+{
+	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !op_bool(op, "fast");
+}
+
 bool
 lower_waits_at_angles(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if ((op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !op_bool(op, "fast"))
+		if (turns(op))
 			return true;
 	return false;
+}
+
+int64_t
+lower_angles(const Func *f)
+{
+	int64_t n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += turns(op) ? lower_count(&op->out[0]) : 0;
+	return n;
 }
 
 /* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */

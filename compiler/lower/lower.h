@@ -40,7 +40,7 @@ typedef struct Lower {
 	int role;                                       /* within roles: 1 and on, which of them; its barrier's number */
 	int nscratch;                                   /* trips through its scratch that the op at hand has made */
 	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
-	bool waits_at_angles;
+	bool waits_at_angles, calls_angles;
 } Lower;
 
 /* lower.c */
@@ -55,12 +55,17 @@ Reg *lower_new(Lower *l, Value *v);                     /* room for a result's r
 void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
 void lower_op(Lower *l, Op *op);
 
+/* resident.c: blocks that a multiprocessor is to hold, 0: not said */
+int lower_resident(Func *f, const Target *t, Arena *mem);
 /* Functions of angles branch.  Compilers below move loads of read-only memory down past branches, to where they are used,
  * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind
  * what no such load passes (PRIM_HOLD, of which no instruction is left). */
-/* resident.c: blocks that a multiprocessor is to hold, 0: not said */
-int lower_resident(Func *f, const Target *t, Arena *mem);
 bool lower_waits_at_angles(const Func *f);
+/* Angles of a thread that sines, cosines and tangents are taken of, each as often as it is. */
+int64_t lower_angles(const Func *f);
+/* Each takes 90 instructions, most of them for great ones; kernels with more than so many call a function, where the
+ * emitter can. */
+enum { ANGLES_SPELLED_OUT = 64 };
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
 /* The constant that a value is (also every element of a tile), seen through broadcasts and conversions. */

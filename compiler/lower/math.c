@@ -114,7 +114,7 @@ spelled_out(Math m, OpKind op, Reg a, Reg b)
 	case OP_RSQRT: return math_rsqrt(m, a);
 	case OP_SIN:
 	case OP_COS:
-	case OP_TAN: math_angles(m, op, &a, 1, &r); return r;
+	case OP_TAN: math_angles(m, op, &a, 1, true, &r); return r;
 	case OP_SINH: return math_sinh(m, a);
 	case OP_COSH: return math_cosh(m, a);
 	case OP_TANH: return math_tanh(m, a);
@@ -132,7 +132,7 @@ spelled_out(Math m, OpKind op, Reg a, Reg b)
 
 /* Widened angles are kept, so that the next function finds what the last one made of them. */
 static void
-angles(Math m, OpKind op, DType t, const Reg *a, int n, Reg *out)
+angles(Math m, const Op *op, DType t, const Reg *a, int n, Reg *out)
 {
 	const uint64_t key[] = {KEY_WIDENED, (uint64_t)t};
 	Reg *x = NEW_ARRAY(m.l->mem, Reg, n);
@@ -141,7 +141,7 @@ angles(Math m, OpKind op, DType t, const Reg *a, int n, Reg *out)
 		if (!x[i])
 			x[i] = lower_keep(m.l, key, LEN(key), a[i], lower_widen(m.l, t, a[i]));
 	}
-	math_angles(m, op, x, n, out);
+	math_angles(m, op->kind, x, n, op->in[0]->nuses == 1, out);
 	for (int i = 0; i < n; i++)
 		out[i] = lower_narrow(m.l, t, out[i]);
 }
@@ -149,8 +149,10 @@ angles(Math m, OpKind op, DType t, const Reg *a, int n, Reg *out)
 Reg
 math_call(Math m, OpKind op, Reg a, Reg b)
 {
+	Emitter *e = m.l->e;
 	const Reg in[] = {a, b};
-	return m.l->e->call && !m.wide ? m.l->e->call(m.l->e, op_info[op].text, m.t, in, b ? 2 : 1) : 0;
+	Reg r;
+	return e->calls_math && !m.wide && e->call(e, op_info[op].text, in, b ? 2 : 1, &m.t, &r, 1) ? r : 0;
 }
 
 /* A function of its own, where the emitter has such. */
@@ -159,11 +161,12 @@ called(Math m, OpKind op, Reg a, Reg b)
 {
 	Emitter *e = m.l->e;
 	Reg r = math_call(m, op, a, b), inside[2] = {0};
-	if (r || !e->call || m.wide)
+	if (r || !e->calls_math || m.wide)
 		return r;
 	const RegType type[] = {m.t, m.t};
-	e->function_begin(e, op_info[op].text, m.t, type, b ? 2 : 1, inside);
-	e->function_end(e, spelled_out(m, op, inside[0], inside[1]));
+	e->function_begin(e, &(EmitFunction){op_info[op].text, type, type, 1, b ? 2 : 1}, inside);
+	Reg result = spelled_out(m, op, inside[0], inside[1]);
+	e->function_end(e, &result, 1);
 	return math_call(m, op, a, b);
 }
 
@@ -186,8 +189,8 @@ lower_math(Lower *l, Op *op)
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]);
 	bool turns = op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN;
-	if (turns && (wide || !fast) && !(l->e->call && !wide)) {
-		angles(m, op->kind, t, a, n, out);
+	if (turns && (wide || !fast) && !(l->e->calls_math && !wide)) {
+		angles(m, op, t, a, n, out);
 		return;
 	}
 	for (int i = 0; i < n; i++) {

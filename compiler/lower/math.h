@@ -65,8 +65,8 @@ Reg math_pow(Math m, Reg a, Reg b);
 Reg math_rsqrt(Math m, Reg x);
 
 /* math_angle.c */
-/* Sines, cosines or tangents of n angles; what they share is made once. */
-void math_angles(Math m, OpKind op, const Reg *x, int n, Reg *out);
+/* Sines, cosines or tangents of n angles; what they share is made once.  once: no other op takes these angles. */
+void math_angles(Math m, OpKind op, const Reg *x, int n, bool once, Reg *out);
 Reg math_asin(Math m, Reg x);
 Reg math_acos(Math m, Reg x);
 Reg math_atan(Math m, Reg x);

@@ -105,10 +105,17 @@ reduce_great(Math m, Reg x, Reg *k)
 	return math_select(m, finite, r, math_const(m, NAN));
 }
 
+/* So that loads stay before, see lower_waits_at_angles. */
+static void
+hold(Lower *l)
+{
+	l->e->prim(l->e, PRIM_HOLD, NULL, 0, NULL, 0, NULL, 0);
+}
+
 /* x = k pi/2 + r for all of a thread's angles at once: they are looked at together, so that there is one branch, around
  * arithmetic that few programs need. */
 static void
-reduce(Math m, const Reg *x, int n, Reg *r, Reg *k)
+reduce(Math m, const Reg *x, int n, bool holds, Reg *r, Reg *k)
 {
 	Lower *l = m.l;
 	Emitter *e = l->e;
@@ -124,8 +131,8 @@ reduce(Math m, const Reg *x, int n, Reg *r, Reg *k)
 		far[i] = math_op2(m, EMIT_FLE, limit, math_abs(m, x[i]));
 		any = i == 0 ? far[0] : math_op2(m, EMIT_OR, any, far[i]);
 	}
-	/* so that loads stay before, see lower_waits_at_angles */
-	e->prim(e, PRIM_HOLD, NULL, 0, NULL, 0, NULL, 0);
+	if (holds)
+		hold(l);
 	e->if_begin(e, any);
 	for (int i = 0; i < n; i++) {
 		Reg turns, rest = reduce_great(m, x[i], &turns);
@@ -187,6 +194,80 @@ angle_key(Math m, int part, uint64_t key[2])
 	key[1] = m.wide;
 }
 
+static void
+find_parts(Math m, const Reg *x, int n, bool holds, Reg *const part[ANGLE_PARTS])
+{
+	Reg *r = NEW_ARRAY(m.l->mem, Reg, n);
+	reduce(m, x, n, holds, r, part[ANGLE_TURNS]);
+	for (int i = 0; i < n; i++)
+		both(m, r[i], &part[ANGLE_SINE][i], &part[ANGLE_COSINE][i]);
+}
+
+static Reg
+function_of_parts(Math m, OpKind op, Reg x, Reg k, Reg s, Reg c)
+{
+	if (op == OP_TAN)
+		return odd_at_zero(m, x, turned_tangent(m, k, s, c));
+	return op == OP_SIN ? odd_at_zero(m, x, turned_sine(m, k, s, c, 0)) : turned_sine(m, k, s, c, 1);
+}
+
+/* ---- called ---- */
+
+/* A function of the emitter's for so many angles: one op's results, or all of its parts if op is COUNT. */
+enum { CALLED_ANGLES = 8 };
+
+static void
+spell_out(Math m, OpKind op, const Reg *x, int n, Reg *out)
+{
+	Reg *part[ANGLE_PARTS];
+	for (int p = 0; p < ANGLE_PARTS; p++)
+		part[p] = op == OP_COUNT ? out + p * n : NEW_ARRAY(m.l->mem, Reg, n);
+	find_parts(m, x, n, false, part);
+	for (int i = 0; i < n && op != OP_COUNT; i++)
+		out[i] = function_of_parts(m, op, x[i], part[ANGLE_TURNS][i], part[ANGLE_SINE][i], part[ANGLE_COSINE][i]);
+}
+
+static void
+call_few(Math m, OpKind op, const Reg *x, int n, Reg *out)
+{
+	Emitter *e = m.l->e;
+	RegType param[CALLED_ANGLES], result[ANGLE_PARTS * CALLED_ANGLES];
+	Reg inside[CALLED_ANGLES], from[ANGLE_PARTS * CALLED_ANGLES];
+	int nresult = op == OP_COUNT ? ANGLE_PARTS * n : n;
+	const char *name = arena_printf(m.l->mem, "%s_f%dx%d", op == OP_COUNT ? "angle" : op_info[op].text,
+	    m.wide ? 64 : 32, n);
+	for (int i = 0; i < nresult; i++)
+		result[i] = op == OP_COUNT && i / n == ANGLE_TURNS ? m.bits : m.t;
+	for (int i = 0; i < n; i++)
+		param[i] = m.t;
+	hold(m.l);
+	if (e->call(e, name, x, n, result, out, nresult))
+		return;
+	e->function_begin(e, &(EmitFunction){name, result, param, nresult, n}, inside);
+	spell_out(m, op, inside, n, from);
+	e->function_end(e, from, nresult);
+	e->call(e, name, x, n, result, out, nresult);
+}
+
+static void
+call_functions(Math m, OpKind op, const Reg *x, int n, Reg *out)
+{
+	for (int i = 0; i < n; i += CALLED_ANGLES)
+		call_few(m, op, x + i, MIN(n - i, CALLED_ANGLES), out + i);
+}
+
+static void
+call_parts(Math m, const Reg *x, int n, Reg *const part[ANGLE_PARTS])
+{
+	Reg out[ANGLE_PARTS * CALLED_ANGLES];
+	for (int i = 0; i < n; i += CALLED_ANGLES) {
+		int some = MIN(n - i, CALLED_ANGLES);
+		call_few(m, OP_COUNT, x + i, some, out);
+		for (int p = 0; p < ANGLE_PARTS; p++)
+			memcpy(part[p] + i, out + p * some, sizeof *out * (size_t)some);
+	}
+}
+
 /* Makes the parts of all angles, and keeps them for the next function of the same ones. */
 static void
 make_angles(Math m, const Reg *x, int n, Reg *part[ANGLE_PARTS])
@@ -201,31 +282,28 @@ make_angles(Math m, const Reg *x, int n, Reg *part[ANGLE_PARTS])
 	}
 	if (found)
 		return;
-	Reg *r = NEW_ARRAY(m.l->mem, Reg, n);
-	reduce(m, x, n, r, part[ANGLE_TURNS]);
-	for (int i = 0; i < n; i++) {
-		both(m, r[i], &part[ANGLE_SINE][i], &part[ANGLE_COSINE][i]);
+	if (m.l->calls_angles)
+		call_parts(m, x, n, part);
+	else
+		find_parts(m, x, n, true, part);
+	for (int i = 0; i < n; i++)
 		for (int p = 0; p < ANGLE_PARTS; p++) {
 			angle_key(m, p, key);
 			lower_keep(m.l, key, LEN(key), x[i], part[p][i]);
 		}
-	}
 }
 
 void
-math_angles(Math m, OpKind op, const Reg *x, int n, Reg *out)
+math_angles(Math m, OpKind op, const Reg *x, int n, bool once, Reg *out)
 {
 	Reg *part[ANGLE_PARTS];
-	make_angles(m, x, n, part);
-	for (int i = 0; i < n; i++) {
-		Reg k = part[ANGLE_TURNS][i], s = part[ANGLE_SINE][i], c = part[ANGLE_COSINE][i];
-		if (op == OP_TAN)
-			out[i] = odd_at_zero(m, x[i], turned_tangent(m, k, s, c));
-		else if (op == OP_SIN)
-			out[i] = odd_at_zero(m, x[i], turned_sine(m, k, s, c, 0));
-		else
-			out[i] = turned_sine(m, k, s, c, 1);
+	if (once && m.l->calls_angles) {
+		call_functions(m, op, x, n, out);
+		return;
 	}
+	make_angles(m, x, n, part);
+	for (int i = 0; i < n; i++)
+		out[i] = function_of_parts(m, op, x[i], part[ANGLE_TURNS][i], part[ANGLE_SINE][i], part[ANGLE_COSINE][i]);
 }
 
 /* ---- inverses ---- */

@@ -40,4 +40,17 @@ for loop in 'while m < 1' 'for i in range(N)'; do
 	within 10 0 "entry" build --target=sm_90a --emit=ptx nest.tgl
 done
 
+# Sines by the hundred are calls of one function: lines of PTX, not blocks of them.
+cat >sines.tgl <<'END'
+kernel sines<B = 256, K = 8>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) {
+    let v = x[p * B +: B];
+    var a = v;
+    static for i in range(K) { a = a + sin(v * (i + 1)); }
+    y[p * B +: B] = a;
+}
+example sines { N = 1000; x = normal(0, 0.1); }
+END
+within 10 0 "sin_f32x8" build --target=sm_90a --emit=ptx -D K=256 sines.tgl
+holds test "$(wc -l <"$out")" -lt 20000
+
 finish

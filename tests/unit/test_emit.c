@@ -371,6 +371,35 @@ prim_operand(PrimKind k, int i)
 	return (i == 0 && k >= PRIM_CP_ASYNC && !is_word) || i == barrier ? REG_SHARED : REG_I32;
 }
 
+/* A function with one result and one with results of several types, called twice each. */
+static void
+test_functions(void **unused)
+{
+	static const RegType param[] = {REG_F32, REG_F64}, result[] = {REG_F64, REG_I32, REG_F32};
+	EACH_TARGET(b) {
+		Emitter *e = b.e;
+		for (int n = 1; n <= 3; n += 2) {
+			const char *name = n == 1 ? "one" : "three";
+			const Reg in[] = {get(&b, REG_F32), get(&b, REG_F64)};
+			Reg inside[2], out[3];
+			assert_false(e->call(e, name, in, 2, result, out, n));
+			e->function_begin(e, &(EmitFunction){name, result, param, n, 2}, inside);
+			Reg wide = e->cast(e, CAST_FEXT, REG_F64, inside[0]);
+			e->if_begin(e, e->op(e, EMIT_FLT, wide, inside[1], 0));
+			e->if_else(e, &wide, 1);
+			e->if_end(e, &inside[1], &wide, 1);
+			const Reg gives[] = {wide, e->cast(e, CAST_F2S, REG_I32, wide), inside[0]};
+			e->function_end(e, gives, n);
+			for (int times = 0; times < 2; times++) {
+				assert_true(e->call(e, name, in, 2, result, out, n));
+				for (int i = 0; i < n; i++)
+					keep(&b, out[i]);
+			}
+		}
+		end(&b, "functions");
+	}
+}
+
 static void
 test_prims(void **unused)
 {
@@ -698,7 +727,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_ops), cmocka_unit_test(test_casts), cmocka_unit_test(test_words),
 	    cmocka_unit_test(test_memory), cmocka_unit_test(test_known_masks), cmocka_unit_test(test_atomics),
-	    cmocka_unit_test(test_control), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
+	    cmocka_unit_test(test_control),
+	    cmocka_unit_test(test_functions), cmocka_unit_test(test_prims), cmocka_unit_test(test_mma), cmocka_unit_test(test_wgmma),
 	    cmocka_unit_test(test_text), cmocka_unit_test(test_refusal), cmocka_unit_test(test_plain_words),
 	    cmocka_unit_test(test_names), cmocka_unit_test(test_wait_first), cmocka_unit_test(test_waits),
 	    cmocka_unit_test(test_failure), cmocka_unit_test(test_grid_inverse),
