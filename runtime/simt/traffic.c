@@ -4,7 +4,8 @@
  * then is not one of them.  Of one block they are the first and the last under a clock.  Blocks are unordered but for
  * their cluster's barriers (clocks.c) and atomics: a release leaves at its address who was known then, an acquire takes
  * all that stands there, if each of the two is of a scope that reaches the other's block.  What is so learned is a graph
- * of sources that grows by a node each time and is only read (flattened, once) when two blocks did meet in one place.
+ * of sources that grows by a node each time and is only read (flattened, once) when two blocks did meet in one place, and
+ * only if the other one has released since: else nobody can know.
  *
  * Threads of one store may collide in an element, as the language allows ("one of the values, whole"), so writes of the
  * same instruction are no race within a block.  Tensors that a kernel only reads have no shadow. */
@@ -52,17 +53,27 @@ typedef struct Release {
 typedef struct Location {
 	uint64_t address;
 	VEC(Release) release;
+	bool is_narrow;                                 /* some of them do not reach every block */
+	int walked;                                     /* by the flattening under way: so many, for every block */
 	struct Location *next;
 } Location;
 
+/* Of a cluster: the latest clocks of its threads that a release of it has told of. */
+typedef struct Told {
+	uint32_t *at;
+	const Seen *last;
+} Told;
+
 struct Releases {
 	Location *at[PLACES];
+	VEC(Told) told;                                 /* by cluster */
 };
 
 /* By cluster: clocks of its threads. */
 typedef struct Flat {
 	uint32_t cluster;
 	uint32_t *at;
+	const Seen *last;                               /* added */
 	struct Flat *next;
 } Flat;
 
@@ -112,33 +123,83 @@ known_join(CheckLaunch *l, const Known *a, const Known *b)
 	return k;
 }
 
-static uint32_t *
+static Flat *
 flat_of(CheckLaunch *l, Known *k, uint32_t cluster)
 {
 	for (Flat *f = k->flat; f; f = f->next)
 		if (f->cluster == cluster)
-			return f->at;
+			return f;
 	Flat *f = NEW(l->mem, Flat);
 	f->cluster = cluster;
 	f->at = NEW_ARRAY(l->mem, uint32_t, threads_of(l));
 	f->next = k->flat;
 	k->flat = f;
-	return f->at;
+	return f;
+}
+
+/* The clocks that a release tells of.  Those that the cluster's last one told of too, all but its own, are there. */
+static void
+add_clocks(const CheckLaunch *l, uint32_t *at, const Seen **last, const Release *r)
+{
+	for (int i = 0; i < threads_of(l) && *last != r->seen; i++)
+		at[i] = MAX(at[i], i == r->agent ? 0 : r->seen->at[i]);
+	at[r->agent] = MAX(at[r->agent], r->clock);
+	*last = r->seen;
 }
 
 static void
 add_release(CheckLaunch *l, Known *out, const Release *r)
 {
-	uint32_t *at = flat_of(l, out, cluster_of(l, r->block));
-	for (int i = 0; i < threads_of(l); i++)
-		at[i] = MAX(at[i], i == r->agent ? r->clock : r->seen->at[i]);
+	Flat *f = flat_of(l, out, cluster_of(l, r->block));
+	add_clocks(l, f->at, &f->last, r);
+}
+
+static void
+tell(CheckLaunch *l, const Release *r)
+{
+	uint32_t cluster = cluster_of(l, r->block);
+	struct Releases *all = l->releases;
+	while ((uint32_t)all->told.n <= cluster)
+		vec_push(l->mem, &all->told, ((Told){0}));
+	Told *t = &all->told.at[cluster];
+	if (!t->at)
+		t->at = NEW_ARRAY(l->mem, uint32_t, threads_of(l));
+	add_clocks(l, t->at, &t->last, r);
+}
+
+static bool
+is_told(const CheckLaunch *l, uint32_t cluster, int agent, uint32_t clock)
+{
+	const struct Releases *all = l->releases;
+	return cluster < (uint32_t)all->told.n && all->told.at[cluster].at && all->told.at[cluster].at[agent] >= clock;
+}
+
+typedef VEC(Known *) KnownList;
+
+/* Adds the releases that a node has taken, and what was known to those who made them to the list.  What reaches every
+ * block is taken once, however many nodes lead to it. */
+static void
+flatten_one(CheckLaunch *l, Known *out, const Known *k, Arena *tmp, KnownList *todo)
+{
+	Location *from = (Location *)k->from;
+	bool reaches_all = from && !from->is_narrow && !(k->scope & (SIMT_SCOPE_CTA | SIMT_SCOPE_CLUSTER));
+	for (int i = reaches_all ? from->walked : 0; i < k->n; i++) {
+		const Release *r = &from->release.at[i];
+		if (!reaches(l, r->scope, r->block, k->block) || !reaches(l, k->scope, k->block, r->block))
+			continue;
+		add_release(l, out, r);
+		if (r->known)
+			vec_push(tmp, todo, (Known *)r->known);
+	}
+	if (reaches_all)
+		from->walked = MAX(from->walked, k->n);
 }
 
 /* Adds all that `k` leads to.  The graph has no cycles, and visits of one flattening are undone by `seen`. */
 static void
 flatten(CheckLaunch *l, Known *out, const Known *first)
 {
-	VEC(Known *) todo = {0}, seen = {0};
+	KnownList todo = {0}, seen = {0};
 	Arena *tmp = arena_open();
 	vec_push(tmp, &todo, (Known *)first);
 	while (todo.n) {
@@ -149,16 +210,13 @@ flatten(CheckLaunch *l, Known *out, const Known *first)
 		vec_push(tmp, &seen, k);
 		vec_push(tmp, &todo, (Known *)k->a);
 		vec_push(tmp, &todo, (Known *)k->b);
-		for (int i = 0; i < k->n; i++) {
-			const Release *r = &k->from->release.at[i];
-			if (!reaches(l, r->scope, r->block, k->block) || !reaches(l, k->scope, k->block, r->block))
-				continue;
-			add_release(l, out, r);
-			vec_push(tmp, &todo, (Known *)r->known);
-		}
+		flatten_one(l, out, k, tmp, &todo);
 	}
-	for (int i = 0; i < seen.n; i++)
+	for (int i = 0; i < seen.n; i++) {
 		seen.at[i]->is_visited = false;
+		if (seen.at[i]->from)
+			((Location *)seen.at[i]->from)->walked = 0;
+	}
 	arena_close(tmp);
 }
 
@@ -166,17 +224,19 @@ bool
 known_has(CheckLaunch *l, const Known *known, uint32_t block, int thread, uint32_t clock)
 {
 	Known *k = (Known *)known;
+	int agent = (int)block % MAX(l->launch->cluster, 1) * l->launch->threads + thread;
+	uint32_t cluster = cluster_of(l, block);
 	bool has = false;
 	if (!k)
 		return false;
 	pthread_mutex_lock(&l->lock);
-	if (!k->is_flat) {
+	bool told = is_told(l, cluster, agent, clock);
+	if (told && !k->is_flat) {
 		flatten(l, k, k);
 		k->is_flat = true;
 	}
-	int agent = (int)block % MAX(l->launch->cluster, 1) * l->launch->threads + thread;
-	for (Flat *f = k->flat; f && !has; f = f->next)
-		has = f->cluster == cluster_of(l, block) && f->at[agent] >= clock;
+	for (Flat *f = told ? k->flat : NULL; f && !has; f = f->next)
+		has = f->cluster == cluster && f->at[agent] >= clock;
 	pthread_mutex_unlock(&l->lock);
 	return has;
 }
@@ -228,6 +288,8 @@ traffic_order(Check *c, SimtThread *t, uint64_t address, unsigned access)
 		Release r = {(uint32_t)t->block_index, ct->clock++, agent_of(c, t), scope, ct->order.seen, ct->order.known};
 		keep(l, ct->order.seen);
 		vec_push(l->mem, &p->release, r);
+		p->is_narrow |= scope != 0;
+		tell(l, &r);
 	}
 	pthread_mutex_unlock(&l->lock);
 }
