@@ -32,19 +32,6 @@ predeclare_all(Elab *e)
 		predeclare(e, words[i], (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = words[i]});
 }
 
-/* The file's const and fn; a const is evaluated where it is used. */
-static void
-declare_items(Elab *e)
-{
-	for (int i = 0; i < e->program->items.n; i++) {
-		const Item *it = e->program->items.at[i];
-		if (it->kind != ITEM_CONST && it->kind != ITEM_FN)
-			continue;
-		Val v = {.kind = VAL_FN, .place = it->place, .fn = it};
-		scope_put(e, it->name, it->name_place, v);
-	}
-}
-
 static void
 declare_consts(Elab *e, const NamedConst *c, int n, const char *what)
 {
@@ -72,8 +59,7 @@ elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool w
 	p->cx->muted++;                                 /* program_open reported items with one name */
 	scope_push(e);
 	predeclare_all(e);
-	e->stmt->file = scope_push(e);
-	declare_items(e);
+	e->stmt->file = scope_push_items(e, p->names);
 	scope_push(e);
 	if (b && whole)
 		declare_consts(e, b->symbol, b->nsymbol, "a dimension");

@@ -222,6 +222,7 @@ typedef struct StmtState {
 /* One level deeper (e->depth-- leaves it); false, reported: too deep. */
 bool elab_enter(Elab *e, Place at);
 bool elab_step(Elab *e, Place at);                       /* false, reported once, when inlining and unrolling go too far */
+bool elab_steps(Elab *e, int64_t n, Place at);           /* the same where n are to come; takes none of them */
 void elab_stmt(Elab *e, const Stmt *s);
 /* Statements from..n of a list in the scope at hand; true if every path through them returned. */
 bool elab_list(Elab *e, const StmtList *list, int from);
@@ -342,14 +343,14 @@ struct Binding {
 	Val val;
 	bool is_var;                                    /* may be assigned */
 	const char *what;                               /* "the grid index"; NULL: a let */
-	bool used;
 };
 
 Scope *scope_push(Elab *e);                             /* a new innermost scope */
+Scope *scope_push_items(Elab *e, const NameTable *items);       /* one that takes its names from there */
+NameTable *names_of_items(Program *p);                  /* of the file's constants and functions */
 void scope_pop(Elab *e);
 /* Reports a second definition in one scope. */
 Binding *scope_add(Elab *e, const char *name, Place at, Val val, bool is_var);
-void scope_put(Elab *e, const char *name, Place at, Val val);           /* does not look for a second one */
 Binding *scope_find(Elab *e, const char *name);         /* innermost first; NULL if unknown */
 const char *scope_nearest(Elab *e, const char *name);   /* the nearest visible name or builtin, or NULL */
 

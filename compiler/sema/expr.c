@@ -478,6 +478,15 @@ elab_step(Elab *e, Place at)
 }
 
 bool
+elab_steps(Elab *e, int64_t n, Place at)
+{
+	if (n <= MAX_STEPS - e->stmt->steps)
+		return true;
+	e->stmt->steps = MAX_STEPS;
+	return elab_step(e, at);
+}
+
+bool
 elab_enter(Elab *e, Place at)
 {
 	if (e->depth >= MAX_DEPTH) {

@@ -149,12 +149,47 @@ elab_while(Elab *e, const Stmt *s)
 	bindings_take(e, &c.vars, op->out);
 }
 
+/* Trips of from .. end, INT64_MAX if there are more. */
+static int64_t
+trips(int64_t from, int64_t end, int64_t step)
+{
+	uint64_t span = step > 0 ? (uint64_t)end - (uint64_t)from : (uint64_t)from - (uint64_t)end;
+	uint64_t by = step > 0 ? (uint64_t)step : -(uint64_t)step;
+
+	if (step > 0 ? from >= end : from <= end)
+		return 0;
+	return (int64_t)MIN((span - 1) / by, (uint64_t)INT64_MAX - 1) + 1;
+}
+
+/* What every trip takes at least: a step, and one for each statement that is sure to be elaborated. */
+static int
+least_steps(const StmtList *body)
+{
+	int n = 1;
+
+	for (int i = 0; i < body->n; i++)
+		n += body->at[i]->e && body->at[i]->kind != ST_RETURN;
+	return n;
+}
+
+/* A loop of too many trips is refused after the first, which may have errors of its own.  Where a trip may return, the
+ * others may never come. */
+static bool
+has_room(Elab *e, const Stmt *s, int64_t n)
+{
+	int64_t all;
+
+	if (s->returns)
+		return true;
+	return elab_steps(e, __builtin_mul_overflow(n, least_steps(&s->body), &all) ? INT64_MAX : all, s->place);
+}
+
 /* The trips of an unrolled loop from `i` on.  After a trip that may have returned the rest stands under a guard.  A trip
  * with errors is the last: the others would only repeat them. */
 static bool
 unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 {
-	for (; step > 0 ? i < end : i > end; i += step) {
+	for (bool first = true; step > 0 ? i < end : i > end; i += step, first = false) {
 		int reported = e->cx->nerrors + e->cx->nmuted;
 		if (e->stmt->spent || !elab_step(e, s->place))
 			return false;
@@ -171,6 +206,8 @@ unroll(Elab *e, const Stmt *s, int64_t i, int64_t end, int64_t step)
 		if (e->cx->nerrors + e->cx->nmuted > reported)
 			return false;
 		if (__builtin_add_overflow(i, step, &(int64_t){0}))
+			break;
+		if (first && !has_room(e, s, trips(i + step, end, step)))
 			break;
 	}
 	return false;

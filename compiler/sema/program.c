@@ -194,10 +194,13 @@ program_lost(const Program *p, const char *name)
 static Kernel *
 owner(Program *p, const Item *it, const char *what)
 {
-	Kernel *k = program_kernel(p, it->name);
-
-	if (k)
-		return k;
+	for (int i = 0; i < p->kernels.n; i++) {        /* most often it stands beside the one asked for before */
+		int at = (p->near + i) % p->kernels.n;
+		if (p->kernels.at[at]->name != it->name)
+			continue;
+		p->near = at;
+		return p->kernels.at[at];
+	}
 	if (program_lost(p, it->name))
 		return NULL;
 	const char **names = NEW_ARRAY(p->cx->mem, const char *, p->kernels.n);
@@ -255,6 +258,7 @@ program_open(Compile *cx, int file)
 	collect(p, p->ast, &seen);
 	list_names(p);
 	report_twice(p);
+	p->names = names_of_items(p);
 	for (int i = 0; i < p->items.n; i++)
 		if (p->items.at[i]->kind == ITEM_KERNEL)
 			vec_push(cx->mem, &p->kernels, kernel_declare(p, p->items.at[i]));

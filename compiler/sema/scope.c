@@ -1,11 +1,23 @@
-/* Scopes: what each name stands for, innermost first.  A binding is found by its interned name; later ones in a
- * scope come first, so that a name that was reported as defined twice still means the newer thing.  Names of
- * bindings that begin with a space are hidden: nothing in the source can say them. */
+/* Scopes: what each name stands for, innermost first.  A binding is found by its interned name, in a hash table once
+ * there are many; later ones in a scope come first, so that a name that was reported as defined twice still means the
+ * newer thing.  Names of bindings that begin with a space are hidden: nothing in the source can say them.
+ *
+ * The constants and functions of a file are the same for every kernel of it: there is one table of them, and a scope
+ * takes from it what is asked for, since what a constant comes to is kept in its binding. */
 #include "sema/elab.h"
+
+enum { FEW = 8 };                                       /* looked at one by one */
+
+struct NameTable {
+	VEC(Binding *) all;                             /* in the order of their definitions */
+	Binding **slot;                                 /* by hash, at most half full; NULL while there are few */
+	int room;                                       /* a power of two */
+};
 
 struct Scope {
 	Scope *up;
-	VEC(Binding *) names;
+	NameTable names;
+	const NameTable *source;                        /* of the file's; else NULL */
 };
 
 Scope *
@@ -18,26 +30,76 @@ scope_push(Elab *e)
 	return s;
 }
 
+Scope *
+scope_push_items(Elab *e, const NameTable *items)
+{
+	Scope *s = scope_push(e);
+
+	s->source = items;
+	return s;
+}
+
 void
 scope_pop(Elab *e)
 {
 	e->scope = e->scope->up;
 }
 
-static Binding *
-find_here(const Scope *s, const char *name)
+static Binding **
+slot_of(const NameTable *n, const char *name)
 {
-	for (int i = s->names.n - 1; i >= 0; i--)
-		if (s->names.at[i]->name == name)
-			return s->names.at[i];
+	uint64_t at = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+	while (n->slot[at & (uint64_t)(n->room - 1)] && n->slot[at & (uint64_t)(n->room - 1)]->name != name)
+		at++;
+	return &n->slot[at & (uint64_t)(n->room - 1)];
+}
+
+static void
+names_add(Arena *mem, NameTable *n, Binding *b)
+{
+	vec_push(mem, &n->all, b);
+	if (n->all.n <= FEW)
+		return;
+	if (n->slot && n->all.n * 2 <= n->room) {
+		*slot_of(n, b->name) = b;
+		return;
+	}
+	n->room = MAX(n->room * 2, 4 * FEW);
+	n->slot = NEW_ARRAY(mem, Binding *, n->room);
+	for (int i = 0; i < n->all.n; i++)
+		*slot_of(n, n->all.at[i]->name) = n->all.at[i];
+}
+
+static Binding *
+names_find(const NameTable *n, const char *name)
+{
+	if (n->slot)
+		return *slot_of(n, name);
+	for (int i = n->all.n - 1; i >= 0; i--)
+		if (n->all.at[i]->name == name)
+			return n->all.at[i];
 	return NULL;
+}
+
+static Binding *
+find_here(Elab *e, Scope *s, const char *name)
+{
+	Binding *b = names_find(&s->names, name), *of = b || !s->source ? NULL : names_find(s->source, name);
+
+	if (!of)
+		return b;
+	b = NEW(e->cx->mem, Binding);
+	*b = *of;
+	names_add(e->cx->mem, &s->names, b);
+	return b;
 }
 
 Binding *
 scope_add(Elab *e, const char *name, Place at, Val val, bool is_var)
 {
 	Binding *b = NEW(e->cx->mem, Binding);
-	Binding *old = find_here(e->scope, name);
+	Binding *old = find_here(e, e->scope, name);
 
 	*b = (Binding){.name = name, .place = at, .val = val, .is_var = is_var};
 	trace_value(e, name, at, &b->val);
@@ -50,28 +112,34 @@ scope_add(Elab *e, const char *name, Place at, Val val, bool is_var)
 		else
 			diag_help(e->cx, "take another name, or declare the first with 'var' and assign it");
 	}
-	vec_push(e->cx->mem, &e->scope->names, b);
+	names_add(e->cx->mem, &e->scope->names, b);
 	return b;
 }
 
-void
-scope_put(Elab *e, const char *name, Place at, Val val)
+NameTable *
+names_of_items(Program *p)
 {
-	Binding *b = NEW(e->cx->mem, Binding);
+	NameTable *n = NEW(p->cx->mem, NameTable);
 
-	*b = (Binding){.name = name, .place = at, .val = val};
-	vec_push(e->cx->mem, &e->scope->names, b);
+	for (int i = 0; i < p->items.n; i++) {
+		const Item *it = p->items.at[i];
+		if (it->kind != ITEM_CONST && it->kind != ITEM_FN)
+			continue;
+		Binding *b = NEW(p->cx->mem, Binding);
+		Val v = {.kind = VAL_FN, .place = it->place, .fn = it};
+		*b = (Binding){.name = it->name, .place = it->name_place, .val = v};
+		names_add(p->cx->mem, n, b);
+	}
+	return n;
 }
 
 Binding *
 scope_find(Elab *e, const char *name)
 {
-	for (const Scope *s = e->scope; s; s = s->up) {
-		Binding *b = find_here(s, name);
-		if (b) {
-			b->used = true;
+	for (Scope *s = e->scope; s; s = s->up) {
+		Binding *b = find_here(e, s, name);
+		if (b)
 			return b;
-		}
 	}
 	return NULL;
 }
@@ -83,10 +151,12 @@ scope_nearest(Elab *e, const char *name)
 	int nbuiltin;
 	const char *const *builtin = builtin_names(&nbuiltin);
 
-	for (const Scope *s = e->scope; s; s = s->up)
-		for (int i = 0; i < s->names.n; i++)
-			if (s->names.at[i]->name[0] != ' ')
-				vec_push(e->cx->mem, &all, s->names.at[i]->name);
+	for (const Scope *s = e->scope; s; s = s->up) {
+		const NameTable *n = s->source ? s->source : &s->names;
+		for (int i = 0; i < n->all.n; i++)
+			if (n->all.at[i]->name[0] != ' ')
+				vec_push(e->cx->mem, &all, n->all.at[i]->name);
+	}
 	for (int i = 0; i < nbuiltin; i++)
 		vec_push(e->cx->mem, &all, builtin[i]);
 	return nearest_name(name, all.at, all.n);

@@ -69,6 +69,7 @@ struct Kernel {
 	bool broken;                                    /* its header was reported: nothing more can be said */
 };
 
+typedef struct NameTable NameTable;
 typedef VEC(const char *) NameSet;                 /* interned, by address */
 
 struct Program {
@@ -76,7 +77,9 @@ struct Program {
 	Ast *ast;
 	VEC(Kernel *) kernels;                          /* of the file itself and of its imports, in order of text */
 	VEC(const Item *) items;                        /* every const, fn and kernel visible */
+	NameTable *names;                                   /* of the consts and fns among them */
 	VEC(const Item *) called;                       /* every fn that was inlined so far, for program_check */
+	int near;                                       /* the kernel that an item belonged to last */
 	bool partial;                                   /* something did not parse */
 	NameSet known, consts, lost;                    /* of items, of constants, in text that did not parse */
 };

@@ -53,4 +53,23 @@ END
 within 10 0 "sin_f32x8" build --target=sm_90a --emit=ptx -D K=256 sines.tgl
 holds test "$(wc -l <"$out")" -lt 20000
 
+# Many kernels, their references and examples, functions and names.
+awk 'BEGIN { for (i = 0; i < 10000; i++) {
+	printf "fn f%d(x) => x + %d;\nkernel k%d(x: inout i32[N]) grid(i: N) { x[i] = f%d(x[i]); }\n", i, i, i, i
+	printf "reference k%d { x[:] = x[:] + %d; }\nexample k%d { N = 2; x = 1; }\n", i, i, i } }' >many.tgl
+within 20 0 "^kernel @k9999" build many.tgl
+awk 'BEGIN { print "kernel k(x: inout i32[N]) grid(i: N) { let a0 = x[i];"
+	for (i = 0; i < 50000; i++) printf "let a%d = a%d + a%d;\n", i + 1, i, i
+	print "x[i] = a" i "; }\nexample k { N = 2; x = arange; }" }' >many.tgl
+within 10 0 "a49999" build many.tgl
+
+# What cannot be unrolled is refused before it is.
+for n in 1000000000 -9223372036854775807; do
+	cat >unroll.tgl <<END
+kernel k(x: inout i32[N]) { var a = 0; static for i in range(0, $n, $n / 1000000000) { a += 1; } x[0] = a; }
+example k { N = 2; x = 0; }
+END
+	within 1 1 "E0405" build unroll.tgl
+done
+
 finish
