@@ -69,6 +69,8 @@ typedef struct MslProgram {
 	void *handle;
 	uint8_t *base;                                  /* where the library lies */
 	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */
+	MslArray table[MSL_MAX_ARRAYS];                 /* arrays in constant memory */
+	int ntable;
 	char *error;                                    /* what the compiler says, or NULL */
 } MslProgram;
 

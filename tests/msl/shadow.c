@@ -26,7 +26,7 @@ typedef struct Region {
 } Region;
 
 typedef struct Shadow {
-	Region region[MSL_BUFFERS + MSL_MAX_ARRAYS + 2];
+	Region region[MSL_BUFFERS + 2 * MSL_MAX_ARRAYS + 2];
 	int n, last;
 } Shadow;
 
@@ -66,6 +66,9 @@ msl_shadow_open(MslRun *r)
 		    k->array[i].name);
 		s->region[s->n - 1].shared = true;
 	}
+	for (int i = 0; i < r->program->ntable; i++)
+		add_region(s, (uint64_t)(uintptr_t)r->program->base + r->program->table[i].offset,
+		    r->program->table[i].size, 0, r->program->table[i].name);
 	if (r->program->constants_end)
 		add_region(s, (uint64_t)(uintptr_t)r->program->base + r->program->constants,
 		    r->program->constants_end - r->program->constants, 0, "constants");

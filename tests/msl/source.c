@@ -357,7 +357,12 @@ msl_compiler(char *path, size_t room)
 	return false;
 }
 
-/* -O1 turns variables into registers; it makes no access that the text does not have. */
+/* -O1 turns variables into registers; it makes no access that the text does not have.  ThreadSanitizer has no call before
+ * a read of what cannot change, such as arrays in constant memory: these can, as far as its pass knows. */
+#define CLANG "-O1 -fPIC -ffp-contract=off -fsanitize=thread -Wno-unused-command-line-argument "
+#define FEW_EXTENSIONS "-Xclang -cl-ext=+all,-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables," \
+	"-__opencl_c_device_enqueue,-__opencl_c_pipes "
+
 static void
 compile(MslProgram *p)
 {
@@ -368,14 +373,15 @@ compile(MslProgram *p)
 	}
 	snprintf(log, sizeof log, "%s/log", p->folder);
 	snprintf(command, sizeof command,
-	    "cd '%s' && '%s' -x cl -cl-std=clc++2021 -cl-no-stdinc -O1 -fno-inline -gline-tables-only -gdwarf-4 -fPIC -ffp-contract=off -Werror=uninitialized "
-	    "-Xclang -cl-ext=+all,-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables,"
-	    "-__opencl_c_device_enqueue,-__opencl_c_pipes "
-	    "-Wno-unknown-attributes -Wno-double-promotion -Wno-unused-command-line-argument -fsanitize=thread -fdata-sections "
-	    "-mllvm -tsan-instrument-func-entry-exit=0 -mllvm -tsan-instrument-read-before-write=1 "
-	    "-mllvm -tsan-instrument-atomics=0 -isystem '%s' -c k.cl -o k.o >log 2>&1 && "
-	    "objcopy --set-section-alignment '.bss._ZZ*=65536' k.o k2.o >>log 2>&1 && cc -shared k2.o -o k.so >>log 2>&1",
-	    p->folder, clang, MSL_INCLUDE);
+	    "cd '%s' && '%s' " CLANG FEW_EXTENSIONS "-x cl -cl-std=clc++2021 -cl-no-stdinc -fno-inline -gline-tables-only -gdwarf-4 "
+	    "-Werror=uninitialized -Wno-unknown-attributes -Wno-double-promotion -isystem '%s' "
+	    "-Xclang -disable-llvm-passes -S -emit-llvm k.cl -o k.ll >log 2>&1 && "
+	    "sed '/^@[A-Za-z_0-9]* = /s/ constant \\[/ global [/' k.ll >k2.ll && "
+	    "'%s' " CLANG "-x ir -fdata-sections -mllvm -tsan-instrument-func-entry-exit=0 "
+	    "-mllvm -tsan-instrument-read-before-write=1 -mllvm -tsan-instrument-atomics=0 -c k2.ll -o k.o >>log 2>&1 && "
+	    "objcopy --set-section-alignment '.bss.*=65536' --set-section-alignment '.data.*=65536' k.o k2.o >>log 2>&1 && "
+	    "cc -shared k2.o -o k.so >>log 2>&1",
+	    p->folder, clang, MSL_INCLUDE, clang);
 	if (system(command) != 0) {
 		char *said = read_all(log, NULL);
 		fail(p, "%s", said && *said ? said : "error: the compiler failed");
@@ -406,6 +412,25 @@ find_arrays(MslProgram *p, MslKernel *k, const Elf64_Sym *symbol, size_t n, cons
 	}
 }
 
+/* Arrays in constant memory are the only variables that other files could see. */
+static void
+find_tables(MslProgram *p, const Elf64_Sym *symbol, size_t n, const char *names)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ELF64_ST_TYPE(symbol[i].st_info) != STT_OBJECT || ELF64_ST_BIND(symbol[i].st_info) != STB_GLOBAL ||
+		    symbol[i].st_shndx == SHN_UNDEF)
+			continue;
+		if (p->ntable == MSL_MAX_ARRAYS) {
+			fail(p, "error: too many arrays in constant memory");
+			return;
+		}
+		MslArray *a = &p->table[p->ntable++];
+		a->offset = symbol[i].st_value;
+		a->size = symbol[i].st_size;
+		snprintf(a->name, sizeof a->name, "%s", names + symbol[i].st_name);
+	}
+}
+
 static void
 read_symbols(MslProgram *p)
 {
@@ -414,10 +439,14 @@ read_symbols(MslProgram *p)
 	const Elf64_Ehdr *e = (const void *)image;
 	const Elf64_Shdr *section = (const void *)(image + e->e_shoff);
 	for (int i = 0; i < e->e_shnum; i++)
-		if (section[i].sh_type == SHT_SYMTAB)
+		if (section[i].sh_type == SHT_SYMTAB) {
+			const Elf64_Sym *symbol = (const void *)(image + section[i].sh_offset);
+			size_t n = section[i].sh_size / sizeof *symbol;
+			const char *text = image + section[section[i].sh_link].sh_offset;
 			for (int k = 0; k < p->nkernel; k++)
-				find_arrays(p, &p->kernel[k], (const void *)(image + section[i].sh_offset),
-				    section[i].sh_size / sizeof(Elf64_Sym), image + section[section[i].sh_link].sh_offset);
+				find_arrays(p, &p->kernel[k], symbol, n, text);
+			find_tables(p, symbol, n, text);
+		}
 	const char *names = image + section[e->e_shstrndx].sh_offset;
 	for (int i = 0; i < e->e_shnum; i++) {
 		const Elf64_Shdr *s = &section[i];
