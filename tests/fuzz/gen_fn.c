@@ -123,7 +123,12 @@ make_tuple(Maker *g, Steps *to)
 	const char *t = new_name(g, "v"), *v = new_name(g, "v"), *w = new_name(g, "v");
 	Term *x = term_make(g, f, true, 2), *y = term_make(g, e, true, 2);
 	step2(g, to, x, y, "let %s = ($0, ($1, 1))", t);
-	step0(g, to, "let (%s, (%s, one%s)) = %s", v, w, t, t);
+	if (chance(g, 50)) {
+		step0(g, to, "let (%s, (%s, one%s)) = %s", v, w, t, t);
+	} else {
+		step0(g, to, "let %s = %s[0]", v, t);
+		step0(g, to, "let %s = %s[1][0]", w, t);
+	}
 	name_push(g, v, f, x->worth, false);
 	name_push(g, w, e, y->worth, false);
 }

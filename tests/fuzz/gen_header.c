@@ -7,32 +7,43 @@
 /* ---- scalars ---- */
 
 static Param *
-value_make(Maker *g, DType elem)
+value_make(Maker *g, ParamUse use, DType elem)
 {
 	static const int whole[] = {0, 1, 1, 2, 3, 4, 7, 8, 16, 16, 32, 48, 64, 100, 127};
 	static const double real[] = {0, 1, 0.5, 2, 0.25, 3, 16};
-	Param *p = param_add(g, USE_VALUE, elem, "c");
+	Param *p = param_add(g, use, elem, "c");
 	bool is_float = dtype_is_float(elem), negative = !dtype_is_unsigned(elem) && chance(g, 25);
 	double v = is_float ? real[pick(g, LEN(real))] : whole[pick(g, LEN(whole))];
 	p->worth = (Worth){v, is_float ? 2 : 0, 0};
-	p->decl = arena_printf(g->s->mem, "%s: %s", p->name, dtype_info[elem].text);
+	p->decl = arena_printf(g->s->mem, use == USE_ONE ? "%s: in %s[]" : "%s: %s", p->name, dtype_info[elem].text);
 	p->init = elem == TY_BOOL ? arena_printf(g->s->mem, "%s = %s;", p->name, v > 1 ? "true" : "false")
 				  : arena_printf(g->s->mem, "%s = %g;", p->name, negative ? -v : v);
 	return p;
+}
+
+static Param *
+value_param(Maker *g, ParamUse use, Form f)
+{
+	if (f.rank || dtype_is_packed(f.elem) || dtype_info[f.elem].bits < 8)
+		return NULL;
+	Param *p = find_param(g, use, f.elem, 0, 0);
+	bool more = g->s->params.n < MOST_PARAMS;
+	return more && (!p || chance(g, 20)) ? value_make(g, use, f.elem) : p;
 }
 
 /* A scalar parameter: what a launch gives, 1 and multiples of 16 among them, for which code may be made specially. */
 Term *
 rule_value(Maker *g, Form f, bool exact, int depth)
 {
-	if (f.rank || dtype_is_packed(f.elem) || dtype_info[f.elem].bits < 8)
-		return NULL;
-	Param *p = find_param(g, USE_VALUE, f.elem, 0, 0);
-	if (!p && g->s->params.n >= MOST_PARAMS)
-		return NULL;
-	if (!p || (g->s->params.n < MOST_PARAMS && chance(g, 20)))
-		p = value_make(g, f.elem);
-	return term0(g, f, p->worth, "%s", p->name);
+	Param *p = value_param(g, USE_VALUE, f);
+	return p ? term0(g, f, p->worth, "%s", p->name) : NULL;
+}
+
+Term *
+rule_one(Maker *g, Form f, bool exact, int depth)
+{
+	Param *p = value_param(g, USE_ONE, f);
+	return p ? term0(g, f, p->worth, "%s[]", p->name) : NULL;
 }
 
 /* What a tensor says of itself. */

@@ -319,6 +319,12 @@ rule_load(Maker *g, Form f, bool exact, int depth)
 	}
 	Term *at = term_make(g, form_elem(f, chance(g, 70) ? TY_I32 : TY_I64), true, MIN(depth, 2));
 	Worth w = worth_both(p->worth, (Worth){0});
+	if (f.rank > 1 && chance(g, 20)) { /* the tile of pointers takes an index */
+		int axis = pick(g, f.rank), most = p->length / 2;
+		Term *row = term_make(g, form_remove(form_elem(f, TY_I32), axis), true, MIN(depth, 1));
+		return term2(g, f, w, row, at, "load((%s + clamp($0, 0, %d))%s + clamp($1, 0, %d))", p->name, most,
+		    index_at(g, f.rank, axis, "new"), p->length - 1 - most);
+	}
 	if (chance(g, 50))
 		return term1(g, f, w, at, pick_load(g), p->name, p->length - 1);
 	Term *mask = term_make(g, form_elem(f, TY_BOOL), true, 1),

@@ -60,15 +60,23 @@ float_text_of(Maker *g, DType t, Worth *w)
 	return arena_printf(g->s->mem, "%g", ldexp(v, -frac));
 }
 
+const char *
+number_text(Maker *g, DType t, Worth *w)
+{
+	*w = (Worth){1, 0, 0};
+	if (t == TY_BOOL)
+		return chance(g, 50) ? "true" : "false";
+	return dtype_is_float(t) ? float_text_of(g, t, w) : int_text(g, t, w);
+}
+
 /* "([1, -2, 0] as i8)" */
 static Term *
 make_list(Maker *g, Form f)
 {
-	Worth all = {0}, w = {1, 0, 0};
+	Worth all = {0}, w;
 	const char *s = "";
 	for (int i = 0; i < extent_value(g->s, f.extent[0]); i++) {
-		const char *v = f.elem == TY_BOOL ? chance(g, 50) ? "true" : "false"
-		    : dtype_is_float(f.elem) ? float_text_of(g, f.elem, &w) : int_text(g, f.elem, &w);
+		const char *v = number_text(g, f.elem, &w);
 		all = worth_both(all, w);
 		s = arena_printf(g->s->mem, "%s%s%s", s, i ? ", " : "", v);
 	}
@@ -81,12 +89,8 @@ term_literal(Maker *g, Form f)
 	if (f.rank == 1 && !g->plain && g->s->extent[f.extent[0]].kind == EXTENT_NUMBER &&
 	    extent_value(g->s, f.extent[0]) <= 12 && chance(g, 50))
 		return make_list(g, f);
-	Worth w = {1, 0, 0};
-	const char *type = dtype_info[f.elem].text, *v;
-	if (f.elem == TY_BOOL)
-		v = chance(g, 50) ? "true" : "false";
-	else
-		v = dtype_is_float(f.elem) ? float_text_of(g, f.elem, &w) : int_text(g, f.elem, &w);
+	Worth w;
+	const char *type = dtype_info[f.elem].text, *v = number_text(g, f.elem, &w);
 	if (g->plain || (f.rank == 0 && chance(g, 80)))
 		return term0(g, f, w, "((%s) as %s)", v, type);
 	if (chance(g, 20) && !dtype_is_packed(f.elem))
@@ -159,7 +163,7 @@ make_leaf(Maker *g, Form f, bool exact)
 	if (chance(g, 75))
 		t = make_named(g, f, exact);
 	if (!t && !g->plain && f.rank == 0 && chance(g, 30))
-		t = chance(g, 25) ? rule_asked(g, f, exact, 0) : rule_value(g, f, exact, 0);
+		t = (chance(g, 25) ? rule_asked : chance(g, 20) ? rule_one : rule_value)(g, f, exact, 0);
 	if (!t && !g->plain && chance(g, 50))
 		t = rule_read(g, f, exact, 0);
 	if (!t && !g->plain && chance(g, 60))
@@ -188,6 +192,7 @@ static const RuleRow rules[] = {
     {rule_cut, 6, false},
     {rule_gather, 3, false},
     {rule_scatter, 3, false},
+    {rule_table, 3, false},
     {rule_join, 4, false},
     {rule_reduce, 9, false},
     {rule_scan, 4, false},

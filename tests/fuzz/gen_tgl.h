@@ -63,6 +63,7 @@ struct Step {
 
 typedef enum ParamUse {
 	USE_READ, USE_BLOCK, USE_OWN, USE_ATOMIC, USE_LOAD, USE_STORE, USE_COUNT, USE_VALUE,
+	USE_ONE,                                /* a tensor of rank 0 */
 	USE_SCRATCH,
 	USE_LOOP,                               /* a loop's own input */
 } ParamUse;
@@ -180,6 +181,7 @@ bool worth_within(Worth a, Worth b);            /* all that b promises */
 Term *term_make(Maker *g, Form f, bool exact, int depth);
 Term *term_scalar(Maker *g, DType elem, int depth);
 Term *term_literal(Maker *g, Form f);
+const char *number_text(Maker *g, DType t, Worth *w);        /* "-2" */
 Term *term_fit(Maker *g, Term *t, double most, int frac);   /* kept within, if it is not */
 Term *term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const char *fmt, ...) PRINTF(6, 7);
 #define term0(g, f, w, ...) term_node(g, f, w, NULL, 0, __VA_ARGS__)
@@ -192,10 +194,11 @@ typedef Term *TermRule(Maker *g, Form f, bool exact, int depth);
 
 TermRule rule_elementwise, rule_cast, rule_math, rule_helper;    /* gen_elem.c */
 TermRule rule_shape, rule_cut, rule_gather, rule_scatter, rule_join; /* gen_shape.c */
+TermRule rule_table;                                             /* gen_table.c */
 TermRule rule_reduce, rule_mean, rule_scan, rule_order, rule_random;        /* gen_reduce.c */
 TermRule rule_dot, rule_dot_scaled;                              /* gen_product.c */
 TermRule rule_read, rule_load, rule_read_own;                    /* gen_memory.c */
-TermRule rule_value, rule_asked;                                 /* gen_header.c */
+TermRule rule_value, rule_one, rule_asked;                                 /* gen_header.c */
 
 /* gen_shape.c: "[:, :, X, :]" with X at `axis` of n */
 const char *index_at(Maker *g, int n, int axis, const char *what);
