@@ -24,6 +24,10 @@ bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);
  * goes to NAME.json.  False after errors. */
 bool cli_metal(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times);
 
+/* cli_cubin.c: appends machine code to `out`; the description of its launch goes to the file of -o with `.txt` behind its
+ * name.  False after errors. */
+bool cli_cubin(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times);
+
 /* cli_expect.c */
 
 typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact,

@@ -33,13 +33,30 @@ put_stage(const Cli *cli, Module *m, const Target *t, Stage stage, const Bound *
 	case EMIT_LAYOUTS: draw_layouts(m, out); break;
 	case EMIT_TRACE: ok = compile_text(m, t, STAGE_TRACE, out, times); break;
 	case EMIT_LLVM: ok = compile_text(m, t, STAGE_LLVM, out, times); break;
-	case EMIT_PTX: ok = compile_text(m, t, STAGE_PTX, out, times); break;
 	case EMIT_METAL: ok = cli_metal(cli, m, t, b, out, times); break;
+	case EMIT_PTX: ok = compile_ptx(m, t, b, out, NULL, times); break;
+	case EMIT_CUBIN: ok = cli_cubin(cli, m, t, b, out, times); break;
 	default:
-		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, stage == EMIT_SASS, out);
+		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, true, out);
 		text_close(&ptx);
 	}
 	return ok;
+}
+
+static bool
+is_chosen(const Kernel *k, const char *name, int file)
+{
+	return name ? strcmp(k->name, name) == 0 : k->item->place.file == file;
+}
+
+/* A cubin holds the code of one. */
+static bool
+is_one(const Program *p, const char *name, int file)
+{
+	int n = 0;
+	for (int i = 0; i < p->kernels.n; i++)
+		n += is_chosen(p->kernels.at[i], name, file);
+	return n <= 1;
 }
 
 static int
@@ -56,9 +73,12 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 	passes.times = cli_has(cli, OPT_TIME) ? &times : NULL;
 	if (name && cx->nerrors == 0 && !program_kernel(p, name))
 		return cli_no_kernel(cli, p, name);
+	if (stage == EMIT_CUBIN && cx->nerrors == 0 && !is_one(p, name, file))
+		return cli_wrong("a cubin is of one kernel, and '%s' has several: name one behind the file",
+		    cli->args.at[0]);
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];
-		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
+		if (!is_chosen(k, name, file))
 			continue;
 		Bound bound;
 		Module *m = cli_bound_module(cli, k, NULL, t ? t->name : "cpu", &passes, &misuse, &bound);
@@ -94,6 +114,8 @@ choose_stage(const Cli *cli, const Target **target)
 		cli_misuse("--emit=metal is of Apple's GPUs: --target=apple7, apple8 or apple9");
 	else if (stage >= EMIT_LLVM && stage < EMIT_METAL && t && t->kind != TARGET_PTX)
 		cli_misuse("--emit=%s is of NVIDIA's GPUs; of %s there is --emit=metal", name, t->name);
+	else if (stage == EMIT_CUBIN && t && !cli_has(cli, OPT_OUTPUT))
+		cli_misuse("--emit=cubin writes a file and its description beside it: say where with -o, as in -o k.cubin");
 	else if (stage > EMIT_TIR && !t)
 		cli_misuse("--emit=%s is of a GPU: say which with --target, as in --target=sm_90a", name);
 	else

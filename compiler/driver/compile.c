@@ -2,6 +2,7 @@
  * arguments, then the pipeline of the target.  And on from there: lowering, LLVM, and PTX with all that a launch must
  * know of it. */
 #include "driver/compile.h"
+#include "driver/describe.h"
 #include "driver/metal.h"
 
 #include "emit/emit.h"
@@ -264,17 +265,14 @@ metal_artefact(Module *m, const Target *t, Artefact *out)
 	return ok;
 }
 
-bool
-compile_artefact(Module *m, const Target *t, Artefact *out)
+static bool
+ptx_artefact(Func *f, const Target *t, Text *times, Artefact *out)
 {
-	if (t->kind == TARGET_METAL)
-		return metal_artefact(m, t, out);
 	Arena *mem = arena_open();
-	Func *f = m->funcs.at[0];
 	Text ptx = {0};
 	EmitKernel kernel;
 	*out = (Artefact){.form = FORM_PTX};
-	bool ok = through_llvm(f, t, STAGE_PTX, mem, &ptx, NULL, &kernel);
+	bool ok = through_llvm(f, t, STAGE_PTX, mem, &ptx, times, &kernel);
 	if (ok) {
 		describe(f, t, &kernel, mem, out);
 		out->bytes = ptx.at;
@@ -284,5 +282,48 @@ compile_artefact(Module *m, const Target *t, Artefact *out)
 		text_close(&ptx);
 	}
 	arena_close(mem);
+	return ok;
+}
+
+bool
+compile_artefact(Module *m, const Target *t, Artefact *out)
+{
+	return t->kind == TARGET_METAL ? metal_artefact(m, t, out) : ptx_artefact(m->funcs.at[0], t, NULL, out);
+}
+
+/* PTX is ASCII, of which a comment ends with its line. */
+static void
+put_comment(const Text *text, Text *out)
+{
+	text_put(out, "// ");
+	for (size_t i = 0; i + 1 < text->n; i++) {
+		char c = text->at[i];
+		if (c == '\n')
+			text_put(out, text->at[i + 1] == '\n' ? "\n//" : "\n// ");
+		else
+			text_putn(out, c >= ' ' && c < 127 ? &c : "?", 1);
+	}
+	text_put(out, "\n");
+}
+
+bool
+compile_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *description, Text *times)
+{
+	bool ok = true;
+	for (int i = 0; i < m->funcs.n && ok; i++) {
+		Artefact a;
+		Text about = {0};
+		ok = ptx_artefact(m->funcs.at[i], t, times, &a);
+		if (ok) {
+			describe_launch(m->funcs.at[i], b, &a, &about);
+			if (description)
+				text_put(description, about.at);
+			else
+				put_comment(&about, out);
+			text_put(out, a.bytes);
+		}
+		text_close(&about);
+		artefact_close(&a);
+	}
 	return ok;
 }

@@ -46,6 +46,10 @@ typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
 /* `times`, if not NULL, gets a line for lowering and one for LLVM. */
 bool compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times);
 
+/* PTX, appended to `out`.  The description of its launch (describe_launch; `b` may be NULL) goes to `description`, or where
+ * that is NULL, as comments to the head of the PTX. */
+bool compile_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *description, Text *times);
+
 /* Metal text, appended to `out`, and, if `b` is not NULL, the description of its launch (metal.c, docs/metal.md). */
 bool compile_metal(Module *m, const Target *t, const Bound *b, Text *out, Text *json, Text *times);
 

@@ -7,25 +7,11 @@
 #include "driver/metal.h"
 
 #include "ast/print.h"
-#include "lower/artefact.h"
+#include "driver/describe.h"
 
 #include <string.h>
 
 static const char *const access_word[] = {"read", "write", "readwrite", "readwrite"};
-
-static void
-put_const(const Const *c, Text *out)
-{
-	switch (c->kind) {
-	case CONST_INT: text_printf(out, "%lld", (long long)c->i); return;
-	case CONST_BIG: text_printf(out, "%llu", (unsigned long long)c->i); return;
-	case CONST_FLOAT: text_printf(out, "%.9g", c->f); return;
-	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); return;
-	case CONST_DTYPE: text_json(out, dtype_info[c->dtype].text); return;
-	case CONST_TEXT: text_json(out, c->text); return;
-	default: text_put(out, "null");
-	}
-}
 
 /* ---- formulas ---- */
 
@@ -94,34 +80,12 @@ put_formula(const Bound *b, const Expr *e, int64_t value, Text *out)
 	text_close(&t);
 }
 
-static const Expr *
-dim_of(const KernelParam *p, int d)
-{
-	const TypeExpr *type = p->ast->type;
-	return p->kind == PARAM_TENSOR && type && type->has_dims && d < type->dims.n ? type->dims.at[d] : NULL;
-}
-
-/* Formula number i of the description, the grid's first; NULL: there are no more. */
-static const Expr *
-formula_at(const Bound *b, int i)
-{
-	const Item *item = b->kernel->item;
-	if (i < item->grid.n)
-		return item->grid.at[i].count;
-	i -= item->grid.n;
-	for (int p = 0; p < b->kernel->params.n; p++)
-		for (int d = 0; dim_of(&b->kernel->params.at[p], d); d++)
-			if (i-- == 0)
-				return dim_of(&b->kernel->params.at[p], d);
-	return NULL;
-}
-
 /* Whether a formula speaks of a name; `written` false: one that stands there as a number. */
 static bool
 is_mentioned(const Bound *b, const char *name, bool written)
 {
 	const Expr *e;
-	for (int i = 0; (e = formula_at(b, i)); i++)
+	for (int i = 0; (e = described_formula(b, i)); i++)
 		if (expr_mentions(e, name) && is_formula(b, e) == written)
 			return true;
 	return false;
@@ -138,8 +102,8 @@ put_shape(const Bound *b, int param, Text *out)
 	text_put(out, ", \"shape\": [");
 	for (int d = 0; d < b->param[param].rank; d++) {
 		text_put(out, d ? ", " : "");
-		if (dim_of(p, d))
-			put_formula(b, dim_of(p, d), b->param[param].dim[d], out);
+		if (described_dim(p, d))
+			put_formula(b, described_dim(p, d), b->param[param].dim[d], out);
 		else
 			text_printf(out, "\"%lld\"", (long long)b->param[param].dim[d]);
 	}
@@ -158,7 +122,7 @@ put_tensor(const Bound *b, int param, bool is_padded, Text *out)
 	put_shape(b, param, out);
 	if (filled) {
 		text_put(out, ", \"fill\": ");
-		put_const(&b->param[param].fill, out);
+		describe_const(&b->param[param].fill, out);
 	}
 	if (is_padded)
 		text_put(out, ", \"padded\": 4");
@@ -168,20 +132,9 @@ put_tensor(const Bound *b, int param, bool is_padded, Text *out)
 static void
 put_param(const Func *f, const Bound *b, const AbiParam *a, EmitMslParam at, Text *out)
 {
-	static const char *const kind[] = {
-		[ABI_POINTER] = "tensor", [ABI_STRIDE] = "stride", [ABI_SCALAR] = "scalar", [ABI_EXTENT] = "extent",
-		    [ABI_DIM] = "dim",
-		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse",
-	};
-	const FuncParam *p = a->kind < ABI_GRID ? &f->param[a->param] : NULL;
-	const char *name = p ? p->name : a->kind == ABI_GRID || a->kind == ABI_INVERSE ? f->axis[a->dim] : kind[a->kind];
-	DType t = a->kind == ABI_GRID ? TY_I32 : a->kind == ABI_FAULTS || a->kind == ABI_COUNTER ? TY_U8 :
-	    a->kind == ABI_INVERSE ? TY_U64 : TY_I64;
-	if (a->kind == ABI_POINTER || a->kind == ABI_SCALAR)
-		t = f->body->arg[a->param].type->elem;
-	text_printf(out, "\"kind\": \"%s\", \"name\": ", kind[a->kind]);
-	text_json(out, name);
-	text_printf(out, ", \"dtype\": \"%s\"", dtype_info[t].text);
+	text_printf(out, "\"kind\": \"%s\", \"name\": ", described_kind(a));
+	text_json(out, described_name(f, a));
+	text_printf(out, ", \"dtype\": \"%s\"", dtype_info[described_dtype(f, a)].text);
 	if (a->kind == ABI_POINTER)
 		put_tensor(b, a->param, at.is_padded, out);
 	if (a->kind == ABI_STRIDE || a->kind == ABI_EXTENT || a->kind == ABI_GRID || a->kind == ABI_INVERSE)
@@ -237,28 +190,13 @@ put_multiples(const Func *f, Text *out)
 	text_put(out, "},\n");
 }
 
-/* Was a dimension compiled as a number? */
-static bool
-is_fixed(const Func *f, const Bound *b, const char *symbol)
-{
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		const KernelParam *p = &b->kernel->params.at[i];
-		const TypeExpr *type = p->ast->type;
-		for (int d = 0; p->kind == PARAM_TENSOR && type && type->has_dims && d < MIN(type->dims.n, p->rank); d++)
-			if (type->dims.at[d]->kind == EX_NAME && type->dims.at[d]->name == symbol &&
-			    f->body->arg[i].type->extent[d] >= 0)
-				return true;
-	}
-	return false;
-}
-
 static void
 put_value(const char *name, const Const *c, int *shown, Text *out)
 {
 	text_put(out, (*shown)++ ? ", " : "");
 	text_json(out, name);
 	text_put(out, ": ");
-	put_const(c, out);
+	describe_const(c, out);
 }
 
 /* Compile-time parameters, dimensions compiled as numbers or of which a number speaks, and constants of the file. */
@@ -272,7 +210,7 @@ put_values(const Func *f, const Bound *b, Text *out)
 	for (int i = 0; i < b->nct; i++)
 		put_value(b->ct[i].name, &b->ct[i].value, &shown, out);
 	for (int i = 0; i < b->nsymbol; i++)
-		if (is_fixed(f, b, b->symbol[i].name) || is_mentioned(b, b->symbol[i].name, false))
+		if (described_symbol(f, b, i)->is_fixed || is_mentioned(b, b->symbol[i].name, false))
 			put_value(b->symbol[i].name, &b->symbol[i].value, &shown, out);
 	for (int i = 0; i < b->kernel->params.n; i++)
 		if (find_scalar(b, b->kernel->params.at[i].name) && is_mentioned(b, b->kernel->params.at[i].name, false))

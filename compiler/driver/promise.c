@@ -106,6 +106,7 @@ fix_symbol(Func *f, int at, int64_t value)
 	Module *m = f->module;
 	Builder b = {.m = m, .block = f->body, .before = f->body->first, .place = f->place};
 	Value *arg = &f->body->arg[at];
+	f->param[at].is_fixed = true;
 	if (arg->nuses > 0) {
 		Value *c = build_int(&b, arg->type, value);
 		c->name = f->param[at].name;

@@ -178,6 +178,7 @@ typedef struct FuncParam {
 	bool strided;                                   /* tensor: strides are free */
 	int dim[KERNEL_RANK];                           /* tensor: the PARAM_DIM that names this dimension, or -1 */
 	int64_t multiple;                               /* of the address (bytes) or the integer; 0: nothing known */
+	bool is_fixed;                                  /* dim: compiled as the number that it was, no longer read */
 	int64_t dim_multiple[KERNEL_RANK];              /* tensor: the same of a dimension that no symbol names */
 } FuncParam;
 
