@@ -206,17 +206,30 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Pr
 	return TGL_ERROR_DEVICE;
 }
 
+/* What the device reserves beyond what the code asks for; a device without local memory spills nothing. */
+static bool
+note_spilled(Instance *in, TglDevice *dev)
+{
+	TglResources r;
+	if (!dev->dev.load_artefact || !dev->dev.resources || in->artefact.stack_bytes < 0)
+		return true;
+	if (!dev->dev.resources(&dev->dev, in->loaded, &r))
+		return false;
+	in->spilled = MAX(r.local_bytes - in->artefact.stack_bytes, 0);
+	return true;
+}
+
 /* Fills a new form; on failure the reports lie in its memory. */
 static TglStatus
 fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Artefact *take)
 {
 	TglStatus s = dev->dev.load_artefact ? make_artefact(in, k, b, dev, promises, take)
 					     : make_plan(in, k, b, dev, promises);
-	if (s == TGL_OK) {
-		in->dev = dev;
-		dev->refs++;
-	}
-	return s;
+	if (s != TGL_OK)
+		return s;
+	in->dev = dev;
+	dev->refs++;
+	return note_spilled(in, dev) ? TGL_OK : device_report(dev, k->program->compile, NULL, k->k);
 }
 
 Func *
@@ -275,6 +288,17 @@ drop_old(TglKernel *k)
 	}
 }
 
+/* Once a kernel. */
+static void
+warn_spilled(TglKernel *k, const Instance *in, const Binding *b)
+{
+	if (in->spilled == 0 || k->spills_told || k->spills_muted)
+		return;
+	k->spills_told = true;
+	spill_warn_loaded(k->program->compile, &b->bound, target_named(in->dev->dev.target), in->artefact.threads,
+	    in->spilled);
+}
+
 Instance *
 instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status)
 {
@@ -296,6 +320,7 @@ instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, T
 		}
 	if (!in && !(in = make_instance(k, b, dev, promises, &key, take, status)))
 		return NULL;
+	warn_spilled(k, in, b);
 	in->next = k->instances;
 	k->instances = in;
 	drop_old(k);

@@ -68,6 +68,7 @@ struct TglKernel {
 	Instance *instances;            /* compiled forms, newest first */
 	struct Memo *memo;              /* headers evaluated lately, or NULL */
 	struct Again *again;            /* launches made lately, or NULL */
+	bool spills_told, spills_muted; /* a warning of registers in local memory: given; not now, tuning tries all */
 	bool text_hashed;
 	Hash text_hash;                 /* of its text and what it can see, once text_hashed */
 };
@@ -250,6 +251,7 @@ struct Instance {
 	Loaded *loaded;
 	int pins;                       /* graphs that have it: it must stay */
 	Arena *mem;                     /* of the module */
+	int spilled;                    /* bytes a thread beyond those that its code asks for */
 	bool warned;                    /* that --trace names a program that the grid does not have */
 	char *key;
 	size_t nkey;

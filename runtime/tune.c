@@ -380,6 +380,15 @@ tune_frozen(TglCase *c, Arena *mem, TglTune *out)
 	return TGL_OK;
 }
 
+/* Finding the form that won says what loading it did not, as all were tried: that it spills. */
+static void
+warn_of(Tuner *t, const Candidate *winner)
+{
+	TglStatus s;
+	take_place(t, winner);
+	instance_find(t->k, &t->c->b, t->dev, &s);
+}
+
 static TglStatus
 tune_measured(TglCase *c, const TglTuneOptions *options, Arena *mem, TglTune *out)
 {
@@ -388,7 +397,11 @@ tune_measured(TglCase *c, const TglTuneOptions *options, Arena *mem, TglTune *ou
 	t.start = device_clock();
 	t.budget = options->budget > 0 ? options->budget : BUDGET;
 	t.target = c->dev->dev.load_artefact ? target_named(c->dev->dev.target) : NULL;
+	c->k->spills_muted = true;
 	TglStatus s = tune_with(&t, out);
+	c->k->spills_muted = false;
+	if (s == TGL_OK && out->winner >= 0)
+		warn_of(&t, &t.at.at[out->winner]);
 	tune_build_end(&t);
 	for (int i = 0; i < t.at.n; i++)
 		artefact_close(&t.at.at[i].artefact);

@@ -85,8 +85,9 @@ void cli_progress_end(const Cli *cli);
 
 /* cli_cuda.c */
 
-/* PTX as a cubin, or its instructions as text, by the tools of a CUDA toolkit; false after printing. */
-bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out);
+/* PTX as a cubin, or its instructions as text, by the tools of a CUDA toolkit, and the bytes that were spilled; false after
+ * printing. */
+bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills);
 
 /* What ptxas says that a thread takes: registers, bytes of spills and of stack.  False, and nothing printed, where there is
  * no ptxas or it refuses the PTX. */

@@ -118,8 +118,13 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	out->asked = lower_resident(f, t, m->cx->mem);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
-	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack))
+	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);
+		spill_warn(m, t, b, spills);
+	} else if (ok && t->kind == TARGET_PTX) {
+		out->pressure = ptx_pressure(ptx.at, t);
+		spill_warn_likely(m, t, b, out->pressure);
+	}
 	text_close(&ptx);
 	return ok;
 }

@@ -5,7 +5,10 @@ bool
 cli_cubin(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times)
 {
 	Text ptx = {0}, description = {0};
-	bool ok = compile_ptx(m, t, b, &ptx, &description, times) && cli_machine_code(t, &ptx, false, out);
+	int spills;
+	bool ok = compile_ptx(m, t, b, &ptx, &description, times) && cli_machine_code(t, &ptx, false, out, &spills);
+	if (ok)
+		spill_warn(m, t, b, spills);
 	if (ok) {
 		char *path = arena_printf(m->cx->mem, "%s.txt", cli->value[OPT_OUTPUT]);
 		ok = cli_write_file(path, description.at, description.n);

@@ -63,8 +63,24 @@ has_tool(const Work *w, const char *name)
 	return status == 0;
 }
 
+/* The number before a word of ptxas's report, or 0. */
+static int
+number_before(const char *report, const char *word)
+{
+	const char *at = strstr(report, word), *p = at;
+	while (p && p > report && (p[-1] == ' ' || (p[-1] >= '0' && p[-1] <= '9')))
+		p--;
+	return p ? atoi(p) : 0;
+}
+
+static int
+spilled(const char *report)
+{
+	return number_before(report, " bytes spill stores") + number_before(report, " bytes spill loads");
+}
+
 static bool
-assemble(const Work *w, const Target *t)
+assemble(const Work *w, const Target *t, int *spills)
 {
 	char command[200];
 	Text said = {0};
@@ -73,12 +89,11 @@ assemble(const Work *w, const Target *t)
 		          "$CUDA_HOME/bin or /usr/local/cuda/bin");
 		return false;
 	}
-	snprintf(command, sizeof command, "ptxas -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	snprintf(command, sizeof command, "ptxas -v -arch=%s in.ptx -o out.cubin 2>&1", t->name);
 	int status = run(w, command, &said);
 	if (status != 0)
 		cli_wrong("ptxas refuses the PTX:\n%s", said.at ? said.at : "");
-	else if (said.n)
-		fputs(said.at, stderr);
+	*spills = said.n ? spilled(said.at) : 0;
 	text_close(&said);
 	return status == 0;
 }
@@ -97,24 +112,14 @@ disassemble(const Work *w, Text *out)
 }
 
 bool
-cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out)
+cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills)
 {
 	Work w;
 	if (!work_open(&w, ptx))
 		return false;
-	bool ok = assemble(&w, t) && (as_text ? disassemble(&w, out) : run(&w, "cat out.cubin", out) == 0);
+	bool ok = assemble(&w, t, spills) && (as_text ? disassemble(&w, out) : run(&w, "cat out.cubin", out) == 0);
 	work_close(&w);
 	return ok;
-}
-
-/* The number before a word of ptxas's report, or 0. */
-static int
-number_before(const char *report, const char *word)
-{
-	const char *at = strstr(report, word), *p = at;
-	while (p && p > report && (p[-1] == ' ' || (p[-1] >= '0' && p[-1] <= '9')))
-		p--;
-	return p ? atoi(p) : 0;
 }
 
 bool
@@ -130,7 +135,7 @@ cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int
 	if (ok) {
 		const char *used = strstr(said.at, "Used ");
 		*registers = used ? atoi(used + strlen("Used ")) : 0;
-		*spills = number_before(said.at, " bytes spill stores") + number_before(said.at, " bytes spill loads");
+		*spills = spilled(said.at);
 		*stack = number_before(said.at, " bytes stack frame");
 	}
 	work_close(&w);

@@ -126,6 +126,7 @@ open_sets(Bench *b, const Wish *w, TensorList *opened)
 		return false;
 	if (tgl_case_work(b->set[0], &b->bytes, &b->flops) != TGL_OK)
 		return session_error(b->s), false;
+	session_warnings(b->s);
 	for (int n = sets_wanted(b, w, b->bytes); b->nsets < n;)
 		if (!open_set(b, w, args, nargs))
 			return false;

@@ -22,22 +22,36 @@ draw_layouts(const Module *m, Text *out)
 	}
 }
 
+/* The estimate, which costs nothing beside making the text: cubin, sass and inspect ask an assembler. */
+static bool
+put_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *times)
+{
+	size_t begun = out->n;
+	if (!compile_ptx(m, t, b, out, NULL, times))
+		return false;
+	spill_warn_likely(m, t, b, ptx_pressure(out->at + begun, t));
+	return true;
+}
+
 /* Appends a kernel's stage to out; false after errors in m->cx or printing. */
 static bool
 put_stage(const Cli *cli, Module *m, const Target *t, Stage stage, const Bound *b, Text *out, Text *times)
 {
 	Text ptx = {0};
 	bool ok = true;
+	int spills = 0;
 	switch (stage) {
 	case EMIT_TIR: module_print(m, out); break;
 	case EMIT_LAYOUTS: draw_layouts(m, out); break;
 	case EMIT_TRACE: ok = compile_text(m, t, STAGE_TRACE, out, times); break;
 	case EMIT_LLVM: ok = compile_text(m, t, STAGE_LLVM, out, times); break;
 	case EMIT_METAL: ok = cli_metal(cli, m, t, b, out, times); break;
-	case EMIT_PTX: ok = compile_ptx(m, t, b, out, NULL, times); break;
+	case EMIT_PTX: ok = put_ptx(m, t, b, out, times); break;
 	case EMIT_CUBIN: ok = cli_cubin(cli, m, t, b, out, times); break;
 	default:
-		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, true, out);
+		ok = compile_text(m, t, STAGE_PTX, &ptx, times) && cli_machine_code(t, &ptx, true, out, &spills);
+		if (ok)
+			spill_warn(m, t, b, spills);
 		text_close(&ptx);
 	}
 	return ok;

@@ -39,11 +39,12 @@ inspection_json(const Inspection *x)
 	json_t *lines = json_array();
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
-	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:i, s:i, s:o}", "kernel",
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o}", "kernel",
 	    x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
 	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
 	    x->bank_conflicts, "mma", x->all_mma, "registers", x->registers, "spills", x->spills,
-	    "stack", x->stack, "blocks", x->blocks, "blocks_asked", x->asked, "lines", lines);
+	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
+	    "blocks", x->blocks, "blocks_asked", x->asked, "lines", lines);
 }
 
 static int

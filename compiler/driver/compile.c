@@ -278,6 +278,7 @@ ptx_artefact(Func *f, const Target *t, Text *times, Artefact *out)
 		out->bytes = ptx.at;
 		out->size = ptx.n + 1;
 		out->waits = ptx_waits_first(ptx.at);
+		out->stack_bytes = ptx_local_bytes(ptx.at);
 	} else {
 		text_close(&ptx);
 	}

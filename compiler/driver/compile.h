@@ -40,6 +40,26 @@ bool compile_artefact(Module *m, const Target *t, Artefact *out);
 /* ptx.c: its kernel waits for the grid before it, before it touches memory. */
 bool ptx_waits_first(const char *text);
 
+/* pressure.c: registers of 32 bits that a thread of the text holds at once, estimated, and those that it may have. */
+typedef struct Pressure {
+	int held, limit;
+} Pressure;
+
+Pressure ptx_pressure(const char *text, const Target *t);
+/* So much more than there is that an assembler's better order of instructions will not do. */
+bool pressure_spills(Pressure p);
+
+/* spill.c: warnings that a kernel's registers do not suffice, with what leaves a thread less to hold; b may be NULL. */
+
+/* By an assembler: bytes of stores and loads, which may be 0. */
+void spill_warn(const Module *m, const Target *t, const Bound *b, int bytes);
+/* By an estimate. */
+void spill_warn_likely(const Module *m, const Target *t, const Bound *b, Pressure p);
+/* By a device that reserves so many bytes a thread; the module is gone. */
+void spill_warn_loaded(Compile *cx, const Bound *b, const Target *t, int threads, int bytes);
+/* Bytes of local memory a thread that the text itself asks for (arguments of a print). */
+int ptx_local_bytes(const char *text);
+
 /* What a module becomes on that way, as text. */
 typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
 

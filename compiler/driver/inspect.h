@@ -48,6 +48,7 @@ typedef struct Inspection {
 	int bank_conflicts;                             /* passes beyond the fewest, over all lines */
 	bool all_mma;                                   /* every dot by a matrix instruction */
 	int registers, spills, stack;                   /* bytes of the last two; -1: not known */
+	Pressure pressure;                              /* an estimate where registers are not known; held 0: none */
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 } Inspection;

@@ -130,4 +130,7 @@ inspect_print(const Inspection *x, Text *out)
 		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a "
 		    "multiprocessor\n",
 		    x->registers, x->spills, x->stack, x->blocks * warps, x->t->max_warps);
+	else if (pressure_spills(x->pressure))
+		text_printf(out, "  about %d registers at once, by an estimate from the PTX, of %d: spills are likely\n",
+		    x->pressure.held, x->pressure.limit);
 }

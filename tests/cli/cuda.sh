@@ -48,6 +48,35 @@ try 1 'cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.*E1140' MOCK_
 try 1 'cuLaunchKernel failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.*E1140' 'TEGULA_PDL=off MOCK_CUDA_FAIL=cuLaunchKernel:1:701' run saxpy.tgl
 try 1 'cuEventSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS' MOCK_CUDA_FAIL=cuEventSynchronize:0:700 run saxpy.tgl
 try 1 'cuStreamSynchronize failed: unknown to the driver, result 12345' MOCK_CUDA_FAIL=cuStreamSynchronize:3:12345 run saxpy.tgl
+# Registers in local memory are warned of once a kernel, what a print keeps there is not (DIAG_SPILLS).
+try 1 "^saxpy.tgl:[0-9:]* warning: 'saxpy' needs more registers .* on sm_90a: 992 bytes a thread are spilled .*W1220" \
+	MOCK_CUDA_LOCAL=992 run saxpy.tgl
+try 1 'help: .*leaves? each thread less to hold' MOCK_CUDA_LOCAL=992 run saxpy.tgl
+try 1 W1220 MOCK_CUDA_LOCAL=992 check saxpy.tgl --device=cuda
+cat >"$tmp/shows.tgl" <<'END'
+kernel shows<B = 64>(x: in f32[B], y: out f32[B]) { y[:] = x[:]; print("sum", sum(x[:])); }
+example shows { x = normal(0, 1); }
+kernel twice<B = 64>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) tune(B = {64, 128, 256}) { y[p * B +: B] = x[p * B +: B]; }
+example twice "small" { N = 100; x = normal(0, 1); }
+example twice "large" { N = 128; x = normal(0, 1); }
+END
+# the lines of output that warn of it, settings, arguments
+warned() {
+	want=$1; settings=$2; shift 2
+	# shellcheck disable=SC2086
+	env LD_LIBRARY_PATH="$mock" $settings "$TEGULA" "$@" >"$tmp/out" 2>&1
+	if [ "$(grep -c W1220 "$tmp/out")" = "$want" ]; then
+		passed=$((passed + 1))
+	else
+		echo "FAIL not $want times W1220: $settings tegula $*"; cat "$tmp/out"; failed=$((failed + 1))
+	fi
+}
+warned 0 '' run saxpy.tgl
+warned 0 MOCK_CUDA_LOCAL=8 run "$tmp/shows.tgl" shows
+warned 1 MOCK_CUDA_LOCAL=800 run "$tmp/shows.tgl" shows
+warned 1 MOCK_CUDA_LOCAL=8 check "$tmp/shows.tgl" twice --device=cuda
+warned 1 MOCK_CUDA_LOCAL=8 tune "$tmp/shows.tgl" twice --example=small --budget=2
+warned 1 MOCK_CUDA_LOCAL=8 bench "$tmp/shows.tgl" twice --example=small
 # Without the stand-in: either a real driver, or words about where it comes from.
 "$TEGULA" devices >"$tmp/out" 2>&1
 if grep -Eq '^cuda' "$tmp/out" && ! grep -q Mock "$tmp/out"; then

@@ -16,7 +16,8 @@
  *
  * The environment says what there is: MOCK_CUDA_DEVICES (1), MOCK_CUDA_CAPABILITY (90), MOCK_CUDA_DRIVER (13000),
  * MOCK_CUDA_MEMORY (bytes, 2^30), MOCK_CUDA_PTX (the newest version known, 90), MOCK_CUDA_FAIL (NAME:N:CODE, the N-th call
- * of NAME from now on fails with CODE; several with commas; N 0: every one), MOCK_CUDA_LOG (a file that gets a line a call). */
+ * of NAME from now on fails with CODE; several with commas; N 0: every one), MOCK_CUDA_LOCAL (bytes of local memory a thread
+ * of each kernel takes, 0), MOCK_CUDA_LOG (a file that gets a line a call). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdarg.h>
@@ -837,7 +838,7 @@ cuFuncGetAttribute(int *v, int what, Function *f)
 	switch (what) {
 	case 0: *v = most ? atoi(most + 9) : MAX_THREADS; return OK;
 	case 1: *v = 0; return OK;
-	case 3: *v = 0; return OK;
+	case 3: *v = (int)setting("MOCK_CUDA_LOCAL", 0); return OK;
 	case 4: *v = 24; return OK;
 	default: return INVALID;
 	}

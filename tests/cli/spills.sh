@@ -1,0 +1,60 @@
+# Warnings of spills (DIAG_SPILLS): by an assembler, here one that says what a test wants, and by the estimate from the PTX.
+. "$(dirname "$0")/expect"
+cat >mm.tgl <<'END'
+kernel mm<BM = 128, BN = 64>(a: in bf16[M, K], b: in bf16[K, N], c: out f32[M, N]) grid(i: cdiv(M, BM), j: cdiv(N, BN)) {
+    var acc = zeros([BM, BN]);
+    for k in range(0, K, 32) {
+        acc += a[i * BM +: BM, k +: 32] @ b[k +: 32, j * BN +: BN];
+    }
+    c[i * BM +: BM, j * BN +: BN] = acc;
+}
+example mm { M = 256; N = 128; K = 128; a = normal(0, 1); b = normal(0, 1); }
+END
+mkdir bin
+cat >bin/ptxas <<'END'
+#!/bin/sh
+[ -n "${SAYS-}" ] || exit 1
+echo "ptxas info    : Function properties for mm"
+echo "    24 bytes stack frame, $SAYS bytes spill stores, $SAYS bytes spill loads"
+echo "ptxas info    : Used 255 registers, used 1 barriers, 24 bytes cumulative stack size"
+echo code >out.cubin
+END
+chmod +x bin/ptxas
+PATH="$PWD/bin:$PATH"
+
+# none says it: the estimate, which knows that more warps hold the tile
+unset SAYS
+for t in sm_80 sm_90a; do
+	expect 0 "^mm.tgl:1:8: warning: 'mm' needs more registers than a thread has on $t: about [0-9]* at once, by an estimate from the PTX, of 255 .W1220" \
+	    build mm.tgl --target=$t --emit=ptx -D warps=1
+	holds grep -q 'help: more warps (warps = 2) or a smaller tile (BM = 64) leave each thread less to hold' "$err"
+	expect 0 '' build mm.tgl --target=$t --emit=ptx -D warps=4
+	refuse W1220
+done
+expect 0 'W1220' inspect mm.tgl -D warps=1
+holds grep -q '^  about [0-9]* registers at once, by an estimate from the PTX, of 255: spills are likely$' "$out"
+expect 0 '"registers_estimated": [1-9]' inspect mm.tgl -D warps=4 --json
+expect 0 '' inspect mm.tgl -D warps=4
+refuse 'W1220\|spills are likely'
+# sixteen warps share a multiprocessor's registers: more do not help
+expect 0 'help: a smaller tile (BM = 512) leaves each thread' build mm.tgl --target=sm_90a --emit=ptx -D warps=16 -D BM=1024 -D BN=128
+
+# an assembler says it
+export SAYS=40
+expect 0 "80 bytes of stores and loads spill them to local memory .W1220" inspect mm.tgl
+expect 0 'W1220' build mm.tgl --target=sm_90a --emit=cubin -o k.cubin
+expect 0 '' build mm.tgl --target=sm_90a --emit=ptx
+refuse W1220
+SAYS=0
+expect 0 'spills 0 bytes' inspect mm.tgl -D warps=1
+refuse 'W1220'
+expect 0 '' build mm.tgl --target=sm_90a --emit=cubin -o k.cubin
+holds grep -q '^code$' k.cubin
+refuse W1220
+
+# the estimate warns of no kernel of dsl_examples (tests/counts asks the same on sm_90a)
+for f in "$top"/dsl_examples/*.tgl; do
+	expect 0 '' build "$f" --target=sm_80 --emit=ptx
+	refuse W1220
+done
+finish
