@@ -83,6 +83,8 @@ store4(Build *b, const Reg *v)
 }
 
 /* Four scalar operations are one on vectors; offsets in bytes are offsets in elements. */
+static const RegType f32 = REG_F32;
+
 static void
 vectors(void **state)
 {
@@ -99,7 +101,7 @@ vectors(void **state)
 	for (int i = 0; i < 4; i++) {
 		v[i] = op(&b, EMIT_FADD, op(&b, EMIT_FMUL, v[i], b.e->float_const(b.e, REG_F32, 2)),
 		    b.e->float_const(b.e, REG_F32, 1));
-		v[i] = b.e->call(b.e, "exp", REG_F32, &v[i], 1);
+		assert_true(b.e->call(b.e, "exp", &v[i], 1, &f32, &v[i], 1));
 	}
 	store4(&b, v);
 	end(&b, want, LEN(want));
@@ -290,11 +292,12 @@ functions(void **state)
 	(void)state;
 	begin(&b, 0);
 	load4(&b, v);
-	assert_int_equal(b.e->call(b.e, "twice", REG_F32, &v[0], 1), 0);
-	b.e->function_begin(b.e, "twice", REG_F32, (RegType[]){REG_F32}, 1, &inside);
-	b.e->function_end(b.e, op(&b, EMIT_FADD, inside, inside));
+	assert_false(b.e->call(b.e, "twice", &v[0], 1, &f32, &v[0], 1));
+	b.e->function_begin(b.e, &(EmitFunction){"twice", &f32, &f32, 1, 1}, &inside);
+	Reg sum = op(&b, EMIT_FADD, inside, inside);
+	b.e->function_end(b.e, &sum, 1);
 	for (int i = 0; i < 4; i++)
-		v[i] = b.e->call(b.e, "twice", REG_F32, &v[i], 1);
+		assert_true(b.e->call(b.e, "twice", &v[i], 1, &f32, &v[i], 1));
 	store4(&b, v);
 	end(&b, want, LEN(want));
 }
