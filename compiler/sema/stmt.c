@@ -89,8 +89,8 @@ elab_let(Elab *e, const Stmt *s)
 static const char *
 extent_text(Elab *e, int64_t n)
 {
-	const NamedConst *named = e->whole ? e->bound->symbol : e->bound->ct;
-	int count = e->whole ? e->bound->nsymbol : e->bound->nct;
+	const NamedConst *named = !e->bound ? NULL : e->whole ? e->bound->symbol : e->bound->ct;
+	int count = !e->bound ? 0 : e->whole ? e->bound->nsymbol : e->bound->nct;
 
 	for (int i = 0; i < count && n > 1; i++)
 		if (named[i].value.kind == CONST_INT && named[i].value.i == n)
