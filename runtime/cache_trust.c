@@ -2,7 +2,7 @@
  *
  * Code comes out of the cache and is run, so nothing is read that another user can have put there: the folder, the
  * database, the files that SQLite keeps beside it and the lock must belong to the user or to root, must be writable by
- * nobody else, and are no symbolic links (the folder may be one of the user's own).  Inside such a folder no other user
+ * no other user, and are no symbolic links (the folder may be one of the user's own).  Inside such a folder no other user
  * can change anything, so that what was looked at is what is then opened.
  *
  * Files of the user's own that others may read lose that right. */
