@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "driver/compile.h"
+#include "compile/compile.h"
 #include "emit/emit.h"
 
 enum { REPEATS = 15 };

@@ -64,11 +64,11 @@ if(TEGULA_STATIC_LLVM)
 		target_link_libraries(tegula_llvm INTERFACE tegula_unreached)
 	endif()
 else()
-	# Opened at run time, when code is first made (compiler/emit/llvm_api.h): a macro for each row of the table.
+	# Opened at run time, when code is first made (compiler/emit/llvm/llvm_api.h): a macro for each row of the table.
 	llvm_ask(llvm_name --link-shared --libnames)
 	string(REGEX REPLACE " .*" "" llvm_name "${llvm_name}")
 	file(REAL_PATH ${llvm_libdir}/${llvm_name} llvm_file)
-	set(llvm_rows ${CMAKE_SOURCE_DIR}/compiler/emit/llvm_api.def)
+	set(llvm_rows ${CMAKE_SOURCE_DIR}/compiler/emit/llvm/llvm_api.def)
 	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${llvm_rows})
 	file(STRINGS ${llvm_rows} rows REGEX "^LLVM[(]")
 	list(TRANSFORM rows REPLACE "LLVM[(](.*)[)]" "#define \\1 llvm_api.\\1\n")

@@ -7,10 +7,10 @@
 #ifndef TEGULA_RUNTIME_H
 #define TEGULA_RUNTIME_H
 
-#include "driver/compile.h"
-#include "runtime/cache.h"
+#include "compile/compile.h"
+#include "runtime/cache/cache.h"
 #include "runtime/device.h"
-#include "runtime/hash.h"
+#include "runtime/cache/hash.h"
 
 typedef struct Instance Instance;
 

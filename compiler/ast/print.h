@@ -1,4 +1,4 @@
-/* What print.c, layout.c and format.c share: source text from the tree.  Private to ast/. */
+/* What print.c, wrap.c and format.c share: source text from the tree.  Private to ast/. */
 #ifndef TEGULA_AST_PRINT_H
 #define TEGULA_AST_PRINT_H
 
@@ -30,7 +30,7 @@ void param_put(const Param *p, Text *out);
 void subscript_put(const Subscript *s, Text *out);
 void arg_put(const Arg *a, Text *out);
 
-/* layout.c: on as many lines as it takes; `after` columns follow on the last one */
+/* wrap.c: on as many lines as it takes; `after` columns follow on the last one */
 
 int text_column(const Text *t);
 int layout_indent(const Printer *p);                    /* columns */

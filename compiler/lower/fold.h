@@ -85,7 +85,7 @@ void trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out);
 Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);
 Reg lower_lane_from(Lower *l, RegType type, Reg v, Reg lane);
 
-/* axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not at all. */
+/* reduce_axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not at all. */
 typedef struct LowerStrides {
 	int shift[LAYOUT_RANK];
 	int bytes;                                      /* of an element */
@@ -102,7 +102,7 @@ Reg lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t con
 /* An integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
 Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
 
-/* fold.c: floats as integers of their width in the same order (-0 as 0); a NaN is the greatest of all, or the least. */
+/* combine.c: floats as integers of their width in the same order (-0 as 0); a NaN is the greatest of all, or the least. */
 Reg lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest);
 
 /* Masks and loops over the set bits of a mask as subsets: 0, then each next, then 0 again. */

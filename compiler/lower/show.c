@@ -1,5 +1,5 @@
 /* Prints that show tiles: those of --trace, whose elements are printed, and those of --break-nan, which are looked at
- * (pass/watch.c).  Only the emulator takes them: it is handed elements with their numbers in the tile before padding,
+ * (pass/shape/watch.c).  Only the emulator takes them: it is handed elements with their numbers in the tile before padding,
  * and what is padding is left out. */
 #include "lower/lower.h"
 

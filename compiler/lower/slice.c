@@ -11,7 +11,7 @@
  * In the first two cases what was picked out stands in a layout of its own, in which the lane bits that were solved for
  * repeat; from there it is converted like any tile.  Other parts (move.c) stand in scratch with the whole tile. */
 #include "lower/fold.h"
-#include "pass/place.h"
+#include "pass/layout/place.h"
 
 enum { SHUFFLES_MOST = 16 };
 

@@ -10,8 +10,8 @@
  * Every such value becomes a constant, so that loops and branches need not carry it, and what only made others of them is
  * dead.  What has elements and is made of none is said here: reductions, products along no K, counts, what is looked up.
  * What would touch memory goes. */
-#include "pass/pad.h"
-#include "pass/place.h"
+#include "pass/shape/pad.h"
+#include "pass/layout/place.h"
 
 #include <string.h>
 

@@ -28,7 +28,7 @@ typedef struct Binder {
 	Bound *out;
 } Binder;
 
-/* slot.c */
+/* launch_values.c */
 
 void slots_make(Binder *b);
 Slot *slot_find(Binder *b, const char *name);

@@ -72,10 +72,10 @@ struct Elab {
 	/* statements keep their own state (returns, fn results …) behind this */
 	struct StmtState *stmt;
 	struct TableBits *tables;                       /* table.c: lists that were read as tables */
-	struct Traced *traced;                          /* trace.c: which names got values; NULL until the first */
+	struct Traced *traced;                          /* trace_option.c: which names got values; NULL until the first */
 };
 
-/* trace.c */
+/* trace_option.c */
 
 typedef struct Traced Traced;
 /* A name has just got a value: prints it if that is what --trace asks for. */
@@ -244,7 +244,7 @@ bool param_check(Elab *e, const Param *param, const char *fn, Val *v);
 /* What a fn gave against the types that it says it gives. */
 bool result_check(Elab *e, const Item *fn, Val *v);
 
-/* scan.c: what statements do, seen from their text alone */
+/* assigned.c: what statements do, seen from their text alone */
 
 typedef VEC(Binding *) BindingList;
 
@@ -311,7 +311,7 @@ Val elab_matmul(Elab *e, const Val *a, const Val *b, Place at);         /* a @ b
 /* a op b where at least one is a pointer (or a tile of them): + - and comparisons. */
 Val elab_pointer(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at);
 
-/* ptx.c: every inline_ptx of a kernel stands under a static if with an else */
+/* inline_ptx.c: every inline_ptx of a kernel stands under a static if with an else */
 void ptx_check(Compile *cx, const Item *kernel);
 
 /* whole.c: in references and examples a pointer parameter is a tensor of rank 1 over its buffer.  Fills the element

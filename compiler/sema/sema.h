@@ -158,7 +158,7 @@ bool kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n);
 /* The value of an expression over a bound header's symbols and compile-time values; false: reported. */
 bool bound_eval(Kernel *k, const Bound *b, const Expr *e, const char *what, Const *out);
 
-/* trace.c: --trace */
+/* trace_option.c: --trace */
 
 /* Compile.trace: kernels print the values that a name gets at a line. */
 typedef struct TraceWish {

@@ -106,7 +106,7 @@ Layout wgmma_layout_c(const WgmmaInfo *i, int blocks);
  * that has some fills it, meets the block (a barrier of all its threads), and reads it; then the bytes are free. */
 int64_t lower_scratch_bytes(const Op *op, const Target *t);
 
-/* lower/convert.c: which thread touches which byte of a convert's scratch, as it is written or read: the image of an
+/* lower/across/convert.c: which thread touches which byte of a convert's scratch, as it is written or read: the image of an
  * offset's bit i in the thread's number.  False: not known, or bytes that more than one warp touches. */
 typedef struct LowerOwners {
 	int n, lanes;                                   /* bits of an offset, of a lane's number */

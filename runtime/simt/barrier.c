@@ -2,7 +2,7 @@
  *
  * The lanes of a warp must reach a barrier at one place together, as the instruction's `.aligned` demands; warps may
  * reach a named one at different places.  All that a thread did before comes before what the others do after, and
- * check.c is told so. */
+ * access.c is told so. */
 #include "runtime/simt/block.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 static const char whole_name[] = "a barrier", part_name[] = "a barrier of some warps";
 static const char warp_name[] = "a barrier of the warp";
 
-/* What check.c knows the arrivals of one round by. */
+/* What access.c knows the arrivals of one round by. */
 static uint64_t
 key_of(const SimtBlock *b, int id, uint64_t round)
 {

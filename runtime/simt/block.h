@@ -90,7 +90,7 @@ typedef struct Run {
 	pthread_mutex_t lock;
 	SimtReport *report;
 	const Op **print;                               /* of the launch's func, from 1 on */
-	struct Gathered *gathered;                      /* tiles on their way to a print (trace.c), oldest first */
+	struct Gathered *gathered;                      /* tiles on their way to a print (print_tile.c), oldest first */
 } Run;
 
 struct Crew {
@@ -125,14 +125,14 @@ struct Crew {
 static inline Fiber *fiber_of(SimtThread *t) { return (Fiber *)t; }
 static inline Crew *crew_of(const SimtThread *t) { return t->block->worker; }
 
-/* trace.c */
+/* print_tile.c */
 
 /* One element's bits, as the emitted code has them, into a tile as the interpreter holds it. */
 void trace_put(const Type *t, char *data, int64_t at, uint64_t bits);
 void traces_open(Run *run);
 void traces_close(Run *run);                            /* tiles that were never whole are forgotten */
 
-/* watch.c: what t holds of what an op with a print with {watch} was given and made */
+/* break_nan.c: what t holds of what an op with a print with {watch} was given and made */
 void watch_take(SimtThread *t, const Op *print, const uint64_t *value);
 
 /* block.c */

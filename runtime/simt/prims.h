@@ -48,7 +48,7 @@ enum { SIMT_RUBBISH = 0xc9 };                           /* in bytes that a copy 
 
 /* ---- copy.c ---- */
 
-/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier (what check.c knows it by), or
+/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier (what access.c knows it by), or
  * (-1) t waited for them. */
 void simt_copies_land(SimtThread *t, uint32_t begun, int64_t mbarrier);
 
@@ -87,7 +87,7 @@ void simt_bulk_store_begin(const BulkCopy *c);
 /* Ends the stores that are under way when the block ends: they read rubbish, as its memory is gone. */
 void simt_stores_end(Async *a);
 
-/* ---- tensor.c ---- */
+/* ---- bulk_tensor.c ---- */
 
 void simt_box_load(const BulkCopy *c, uint8_t *box);
 void simt_box_store(const BulkCopy *c, const uint8_t *box);     /* as it lay in shared memory */

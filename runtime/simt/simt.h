@@ -1,6 +1,6 @@
 /* The emulator: a GPU's threads as fibers of this machine, and what they call.
  *
- * emit/llvm_simt.c compiles the per-thread code that lowering makes to a function of this machine, with every row of
+ * emit/llvm/llvm_simt.c compiles the per-thread code that lowering makes to a function of this machine, with every row of
  * lower/prims.def as a call to the row's simt symbol.  A block's threads are fibers that share one OS thread; one runs
  * until it has to wait for others (a barrier, a shuffle, a matrix instruction, an mbarrier's phase).  Blocks are spread
  * over OS threads.
@@ -64,7 +64,7 @@ SimtThread *simt_cluster_peer(SimtThread *t, int rank);
 /* All threads of t's block have ended, so that its shared memory is gone. */
 bool simt_block_ended(const SimtThread *t);
 
-/* ---- check.c: every access goes through these; they return where the bytes are on this machine ---- */
+/* ---- access.c: every access goes through these; they return where the bytes are on this machine ---- */
 
 typedef enum SimtAccess {
 	SIMT_READ = 1 << 0, SIMT_WRITE = 1 << 1,
@@ -145,8 +145,8 @@ typedef struct SimtFindings {
 	int ncosts, cost_room;
 } SimtFindings;
 
-/* reckon.c: warns in cx of what was not watched, and where accesses cost more than the compiler reckoned with; the launch
- * is over and has a func. */
+/* compare_costs.c: warns in cx of what was not watched, and where accesses cost more than the compiler reckoned with; the
+ * launch is over and has a func. */
 void simt_findings_warn(const SimtLaunch *launch, Compile *cx);
 /* As diagnostics of cx, by place; true if there were any. */
 bool simt_findings_tell(const SimtFindings *f, Compile *cx);
@@ -229,7 +229,7 @@ const EmitSymbol *simt_symbols(int *n);
 const SimtLaunch *simt_launch(const SimtThread *t);
 void *simt_check_state(const SimtThread *t);            /* what simt_check_open gave */
 SimtThread *simt_thread_of(SimtBlock *b, int thread);
-void **simt_check_slot(SimtBlock *b);                   /* a pointer of check.c's, a block */
+void **simt_check_slot(SimtBlock *b);                   /* a pointer of access.c's, a block */
 
 /* Ends the launch with a report of t's place; does not return. */
 _Noreturn void simt_fail(SimtThread *t, const char *fmt, ...) PRINTF(2, 3);
@@ -237,7 +237,7 @@ _Noreturn void simt_fail(SimtThread *t, const char *fmt, ...) PRINTF(2, 3);
 _Noreturn void simt_fail_at(SimtThread *t, int other, const char *fmt, ...) PRINTF(3, 4);
 _Noreturn void simt_fail_as(SimtThread *t, FaultKind kind, int other, const char *fmt, ...) PRINTF(4, 5);
 
-/* ---- warp.c, matrix.c, copy.c, mbarrier.c, bulk.c, wgmma.c: the primitives ---- */
+/* ---- warp.c, ldmatrix.c, copy.c, mbarrier.c, bulk.c, wgmma.c: the primitives ---- */
 
 /* Every row of prims.def: operands and results as words of 64 bits (a register's bits, zeros above its width; truth 0
  * or 1), immediates as the row says.  `site` is in t. */
@@ -254,8 +254,8 @@ void simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsig
     uint32_t *out);
 void simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n);
 
-/* tensor.c: what a bulk tensor copy is told of a tensor in global memory, as the driver's cuTensorMapEncodeTiled tells it
- * to a GPU: extents, strides and boxes with the fastest dimension first. */
+/* bulk_tensor.c: what a bulk tensor copy is told of a tensor in global memory, as the driver's cuTensorMapEncodeTiled tells
+ * it to a GPU: extents, strides and boxes with the fastest dimension first. */
 enum { SIMT_TENSOR_RANK = 5 };
 typedef enum SimtSwizzle { SIMT_SWIZZLE_NONE, SIMT_SWIZZLE_32, SIMT_SWIZZLE_64, SIMT_SWIZZLE_128 } SimtSwizzle;
 
@@ -280,7 +280,7 @@ typedef struct SimtTensor {
 /* NULL, or why there is no such map: what the driver refuses too. */
 const char *simt_tensor_encode(SimtTensorMap *map, const SimtTensor *tensor);
 
-/* What compiled code calls besides: number.c, block.c.  simt_steps: t->steps is used up; simt_spin: one more turn of a
+/* What compiled code calls besides: arithmetic.c, block.c.  simt_steps: t->steps is used up; simt_spin: one more turn of a
  * loop that may be waiting for another thread. */
 void simt_steps(SimtThread *t);
 void simt_spin(SimtThread *t);

@@ -1,5 +1,5 @@
 /* What compiled code may call, by name. */
-#include "runtime/simt/number.h"
+#include "runtime/simt/arithmetic.h"
 #include "runtime/simt/simt.h"
 
 #define SYMBOL(name) {#name, (void (*)(void))name},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of compiler/ir/interp/loops_math.c and prints their coefficients, lowest power first.
+"""Fits the polynomials of compiler/num/loops_math.c and prints their coefficients, lowest power first.
 
 Each is the polynomial of its degree whose greatest weighted error over an interval is least, found by
 reweighted least squares at Chebyshev points (Lawson); the weights make it the relative error of the

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of compiler/lower/math*.c and writes compiler/lower/math_fit.h.
+"""Fits the polynomials of compiler/lower/math*.c and writes compiler/lower/math/math_fit.h.
 
 Each is the polynomial of its degree whose greatest weighted error over an interval is least, found by reweighted
 least squares at Chebyshev points (Lawson); the weights make it the relative error of the function that is built

@@ -1,7 +1,7 @@
 /* One kernel's text on the cpu device, and compared with what another device makes of it. */
 #include "diff_run.h"
 
-#include "driver/compile.h"
+#include "compile/compile.h"
 #include "runtime/runtime.h"
 #include "target/target.h"
 #include "tests/opened.h"

@@ -20,7 +20,7 @@ typedef struct Operation {
 
 static const Operation operations[] = {
 #define BUILTIN(name, group, signature, make, data, flags, meaning) {name, flags},
-#include "sema/builtins.def"
+#include "sema/builtin/builtins.def"
 #undef BUILTIN
 };
 

@@ -10,7 +10,7 @@
  * for a target that the seed chooses, to the trace of a GPU's thread or to Metal text.  A child does the rounds, so that the
  * seed of one that crashes, takes more than HANG_SECONDS or trips a sanitizer is known; the next child goes on behind it. */
 #include "ast/ast.h"
-#include "driver/compile.h"
+#include "compile/compile.h"
 #include "pass/pass.h"
 #include "sema/sema.h"
 

@@ -1,4 +1,4 @@
-"""What the rules cover, held against the compiler's own tables: every builtin of sema/builtins.def and every operator of
+"""What the rules cover, held against the compiler's own tables: every builtin of sema/builtin/builtins.def and every operator of
 ast/ast.h has a rule; and what a rule leaves out of the types, the compiler refuses."""
 import os
 import re
@@ -33,7 +33,7 @@ USES.update({"atomic_" + op: "atomic_%s(p, a[0])" % op for op in "add min max an
 
 
 def builtins():
-    with open(os.path.join(TOP, "compiler/sema/builtins.def")) as f:
+    with open(os.path.join(TOP, "compiler/sema/builtin/builtins.def")) as f:
         return re.findall(r'^BUILTIN\("(\w+)"', f.read(), re.M)
 
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp/num.h"
+#include "num/num.h"
 #include "lower/lower.h"
 #include "lowered_help.h"
 

@@ -1198,7 +1198,7 @@ test_every_failure(void **state)
 	static const char *const names[] = {
 #define CUDA(name, params) #name,
 #define CUDA_OPTIONAL(name, params) #name,
-#include "runtime/cuda.def"
+#include "runtime/cuda/cuda.def"
 	};
 	Fixture *f = *state;
 	char fail[128];

@@ -1,7 +1,7 @@
 /* Faults planted into what is emitted, for a GPU and for the emulator: each makes a register without a value, and is
  * refused with the line of the source that it was made of. */
 #include "emit/emit.h"
-#include "emit/llvm.h"
+#include "emit/llvm/llvm.h"
 #include "runtime/simt/simt.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Every call of the emitter, for every target: LLVM takes what the LLVM emitter builds, and ptxas, where there is one,
  * takes the PTX that comes out. */
-#include "driver/compile.h"
+#include "compile/compile.h"
 #include "emit/emit.h"
 
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "driver/compile.h"
+#include "compile/compile.h"
 #include "runtime/runtime.h"
 
 static const char source[] =

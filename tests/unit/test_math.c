@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lower/math.h"
+#include "lower/math/math.h"
 
 enum { WIDTH = 2048, MAX_REGS = 2048 };
 

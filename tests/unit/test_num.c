@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp/num.h"
+#include "num/num.h"
 
 static FILE *
 open_data(const char *name)

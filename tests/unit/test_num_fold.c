@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp/num.h"
+#include "num/num.h"
 
 static uint64_t rng = 88172645463325252u;
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/simt/check.h"
+#include "runtime/simt/check/check.h"
 
 enum { THREADS = 128, SHARED = 4096, SITES = 16 };
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/tune.h"
+#include "runtime/tune/tune.h"
 
 /* ---- the race ---- */
 

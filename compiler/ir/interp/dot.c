@@ -13,7 +13,7 @@
  * narrow result accumulates in f32 and is rounded at the end. */
 #include <string.h>
 
-#include "ir/interp/loops.h"
+#include "num/loops.h"
 
 enum { PANEL_BYTES = 32 << 10, COLUMNS_BYTES = 256 << 10, ROWS_BLOCK = 192 };
 

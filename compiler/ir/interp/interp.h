@@ -3,7 +3,7 @@
  *
  * A Plan is made once from a verified Func: every value gets a slot in a scratch block, every op a
  * C function.  A Worker is one thread's scratch.  A plan may be run by many workers at once; the
- * caller spreads the programs (runtime/cpu.c has the thread pool). */
+ * caller spreads the programs (runtime/cpu/cpu.c has the thread pool). */
 #ifndef TEGULA_INTERP_H
 #define TEGULA_INTERP_H
 

@@ -1,5 +1,5 @@
-/* --break-nan, for the cpu device and for the emulator: what a print with {watch} (pass/watch.c) looks for in the tiles
- * that an op was given and in the one that it made.
+/* --break-nan, for the cpu device and for the emulator: what a print with {watch} (pass/shape/watch.c) looks for in
+ * the tiles that an op was given and in the one that it made.
  *
  * A NaN is told where no operand has one, an infinity where no operand has an infinity or a NaN; so a mask's -inf, which
  * the source says, goes through, and the first op that makes one of something else is the one told.  Of an elementwise op

@@ -13,7 +13,7 @@
 #define TEGULA_INTERP_PLAN_H
 
 #include "ir/interp/interp.h"
-#include "ir/interp/num.h"
+#include "num/num.h"
 #include "ir/ir.h"
 
 enum {

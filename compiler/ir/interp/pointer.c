@@ -4,7 +4,7 @@
  * memory is touched.  The least and the greatest pointer of a tile decide that, of neighbours the first and the last;
  * only where no one buffer holds all is each pointer looked at, to find the one that strays or because the tile mixes
  * buffers. */
-#include "ir/interp/loops.h"
+#include "num/loops.h"
 #include "ir/interp/plan.h"
 
 #include <string.h>

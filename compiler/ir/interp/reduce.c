@@ -6,7 +6,7 @@
  * the elements that it names. */
 #include <string.h>
 
-#include "ir/interp/loops.h"
+#include "num/loops.h"
 
 bool
 reduce_named(const char *text, ReduceFn *out)

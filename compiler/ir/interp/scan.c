@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/interp/loops.h"
+#include "num/loops.h"
 
 enum { PIECE = 512, FEW = 8 };                          /* elements of a piece; columns that go one by one */
 

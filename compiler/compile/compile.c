@@ -1,0 +1,330 @@
+/* One call from a bound kernel to tile IR that a device can load: elaborate, note the schedule and what is promised of
+ * arguments, then the pipeline of the target.  And on from there: lowering, LLVM, and PTX with all that a launch must
+ * know of it. */
+#include "compile/compile.h"
+#include "compile/describe.h"
+#include "compile/metal.h"
+
+#include "emit/emit.h"
+#include "lower/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The word for a target that a kernel's source compares `target` with. */
+static const char *
+source_target(const Target *t, const PassOptions *opt)
+{
+	if (opt && opt->source)
+		return opt->source;
+	if (!t)
+		return "cpu";
+	return t->kind == TARGET_PTX ? "ptx" : "metal";
+}
+
+static int
+chosen(int figure)
+{
+	return figure > 0 ? figure : 0;
+}
+
+static void
+set_schedule(Func *f, const Schedule *s)
+{
+	f->schedule = (FuncSchedule){
+	    .warps = chosen(s->warps),
+	    .stages = chosen(s->stages),
+	    .group = chosen(s->group),
+	    .persistent = chosen(s->persistent),
+	    .specialize = chosen(s->specialize),
+	    .ctas = chosen(s->ctas),
+	};
+}
+
+/* Values of the schedule that nothing here asks for: said, so that nobody measures what cannot differ. */
+static void
+warn_idle(const Kernel *k, const Schedule *s, const Target *t)
+{
+	Compile *cx = k->program->cx;
+	Place at = k->item->name_place;
+	char why[96];
+	if (s->ctas > 1) {
+		snprintf(why, sizeof why, "%s %s", t->name,
+		    t->has & HAS_CLUSTER ? "has clusters, but no code is made for them" : "has no clusters of blocks");
+		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "ctas", s->ctas, why);
+	}
+	if (s->specialize > 0)
+		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "specialize", s->specialize,
+		    "no code is made that divides a block into producers and consumers");
+}
+
+void
+compile_unknown_target(Compile *cx, const char *name)
+{
+	VEC(const char *) known = {0};
+	const Target *t;
+	vec_push(cx->mem, &known, "cpu");
+	for (int i = 0; (t = target_at(i)); i++)
+		vec_push(cx->mem, &known, t->name);
+	diag_error(cx, NOWHERE, DIAG_TARGET_UNKNOWN, name);
+	diag_help(cx, "%s", name_advice(cx->mem, name, known.at, known.n));
+}
+
+Module *
+compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
+{
+	Compile *cx = k->program->cx;
+	const Target *t = NULL;
+	if (strcmp(target, "cpu") != 0 && !(t = target_named(target))) {
+		compile_unknown_target(cx, target);
+		return NULL;
+	}
+	Module *m = kernel_module(k, b, source_target(t, opt));
+	if (!m)
+		return NULL;
+	if (t) {
+		set_schedule(m->funcs.at[0], &b->schedule);
+		warn_idle(k, &b->schedule, t);
+		promises_note(m->funcs.at[0], k, b, promises);
+	}
+	return passes_run(m, t, opt) ? m : NULL;
+}
+
+/* ---- from tile IR to PTX ---- */
+
+static double
+now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void
+note_time(Text *times, const char *what, double since)
+{
+	if (times)
+		text_printf(times, "%-12s %8.3f ms\n", what, now_ms() - since);
+}
+
+static bool
+lower_with(Func *f, const Target *t, Emitter *e, Arena *mem, Text *times)
+{
+	double start = now_ms();
+	bool ok = lower_func(f, t, e, mem);
+	note_time(times, "lower", start);
+	return ok;
+}
+
+bool
+compile_finds_llvm(Compile *cx)
+{
+	const char *why;
+	if (emit_llvm_there(&why))
+		return true;
+	diag_error(cx, NOWHERE, DIAG_LLVM_MISSING, why);
+	diag_help(cx, "install LLVM 22, or say where its library is: TEGULA_LLVM=/path/to/libLLVM.so.22.1");
+	return false;
+}
+
+/* Lowers a function into LLVM's hands and takes the IR's text or PTX; *kernel is what lowering said of it. */
+static bool
+through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out, Text *times, EmitKernel *kernel)
+{
+	const char *why = "";
+	Compile *cx = f->module->cx;
+	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
+	if (!compile_finds_llvm(cx))
+		return false;
+	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
+	bool ok = l != NULL, lowered = ok && lower_with(f, t, emit_llvm_emitter(l), mem, times);
+	double start = now_ms();
+	if (lowered && stage == STAGE_LLVM)
+		emit_llvm_text(l, out);
+	else if (lowered)
+		ok = emit_llvm_ptx(l, out, &why);
+	if (lowered)
+		*kernel = emit_llvm_emitter(l)->kernel;
+	note_time(times, "llvm", start);
+	if (!ok)
+		diag_error(cx, f->place, DIAG_LLVM_FAILED, f->name, t->name, why);
+	emit_llvm_close(l);
+	return ok && lowered;
+}
+
+bool
+compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times)
+{
+	Arena *mem = arena_open();
+	bool ok = true;
+	for (int i = 0; i < m->funcs.n && ok; i++) {
+		EmitKernel kernel;
+		if (stage == STAGE_TRACE)
+			ok = lower_with(m->funcs.at[i], t, emit_trace_open(mem, t, out), mem, times);
+		else
+			ok = through_llvm(m->funcs.at[i], t, stage, mem, out, times, &kernel);
+	}
+	arena_close(mem);
+	return ok;
+}
+
+bool
+compile_metal(Module *m, const Target *t, const Bound *b, Text *out, Text *json, Text *times)
+{
+	Arena *mem = arena_open();
+	Emitter *e = emit_msl_open(mem, t, m->cx, out);
+	bool ok = lower_with(m->funcs.at[0], t, e, mem, times);
+	if (ok && b)
+		metal_describe(m->funcs.at[0], b, e, json);
+	arena_close(mem);
+	return ok;
+}
+
+static char *
+copy(const char *s)
+{
+	char *c = strdup(s);
+	if (!c)
+		die("out of memory");
+	return c;
+}
+
+/* "softmax.tgl:12:5: a row must not be empty" */
+static char *
+assert_text(const Compile *cx, const Op *op)
+{
+	Text t = {0};
+	if (op->place.file >= 0)
+		text_printf(&t, "%s:%d:%d: ", cx->files.at[op->place.file].path, op->place.line, op->place.col);
+	text_put(&t, op_text(op, "text"));
+	return t.at ? t.at : copy("");
+}
+
+static void
+list_asserts(const Func *f, Artefact *out)
+{
+	VEC(char *) list = {0};
+	Arena *mem = arena_open();
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_ASSERT)
+			vec_push(mem, &list, assert_text(f->module->cx, op));
+	out->nasserts = list.n;
+	out->asserts = calloc((size_t)list.n + 1, sizeof *out->asserts);
+	if (!out->asserts)
+		die("out of memory");
+	for (int i = 0; i < list.n; i++)
+		out->asserts[i] = list.at[i];
+	arena_close(mem);
+}
+
+static void
+describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefact *out)
+{
+	const AbiParam *abi = artefact_abi(f, mem, &out->nabi);
+	size_t size = sizeof *abi * (size_t)out->nabi;
+	out->kernel = copy(k->name);
+	snprintf(out->target, sizeof out->target, "%s", t->name);
+	out->abi = malloc(size + 1);
+	if (!out->abi)
+		die("out of memory");
+	if (size)
+		memcpy(out->abi, abi, size);
+	out->threads = k->threads;
+	out->warps = k->threads / t->lanes;
+	out->shared_bytes = k->shared_bytes;
+	out->naxis = f->naxis;
+	out->persistent = f->schedule.persistent != 0;
+	out->cluster = 1;
+	out->registers = out->spill_bytes = out->stack_bytes = -1;
+	list_asserts(f, out);
+}
+
+/* The kernel's parameters are those that the text reads. */
+static bool
+metal_artefact(Module *m, const Target *t, Artefact *out)
+{
+	Arena *mem = arena_open();
+	Text text = {0};
+	Emitter *e = emit_msl_open(mem, t, m->cx, &text);
+	bool ok = lower_with(m->funcs.at[0], t, e, mem, NULL);
+	*out = (Artefact){.form = FORM_MSL};
+	if (ok) {
+		int kept = 0;
+		describe(m->funcs.at[0], t, &e->kernel, mem, out);
+		for (int i = 0; i < out->nabi; i++)
+			if (emit_msl_param(e, i).buffer >= 0)
+				out->abi[kept++] = out->abi[i];
+		out->nabi = kept;
+		out->bytes = text.at;
+		out->size = text.n + 1;
+	} else {
+		text_close(&text);
+	}
+	arena_close(mem);
+	return ok;
+}
+
+static bool
+ptx_artefact(Func *f, const Target *t, Text *times, Artefact *out)
+{
+	Arena *mem = arena_open();
+	Text ptx = {0};
+	EmitKernel kernel;
+	*out = (Artefact){.form = FORM_PTX};
+	bool ok = through_llvm(f, t, STAGE_PTX, mem, &ptx, times, &kernel);
+	if (ok) {
+		describe(f, t, &kernel, mem, out);
+		out->bytes = ptx.at;
+		out->size = ptx.n + 1;
+		out->waits = ptx_waits_first(ptx.at);
+		out->stack_bytes = ptx_local_bytes(ptx.at);
+	} else {
+		text_close(&ptx);
+	}
+	arena_close(mem);
+	return ok;
+}
+
+bool
+compile_artefact(Module *m, const Target *t, Artefact *out)
+{
+	return t->kind == TARGET_METAL ? metal_artefact(m, t, out) : ptx_artefact(m->funcs.at[0], t, NULL, out);
+}
+
+/* PTX is ASCII, of which a comment ends with its line. */
+static void
+put_comment(const Text *text, Text *out)
+{
+	text_put(out, "// ");
+	for (size_t i = 0; i + 1 < text->n; i++) {
+		char c = text->at[i];
+		if (c == '\n')
+			text_put(out, text->at[i + 1] == '\n' ? "\n//" : "\n// ");
+		else
+			text_putn(out, c >= ' ' && c < 127 ? &c : "?", 1);
+	}
+	text_put(out, "\n");
+}
+
+bool
+compile_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *description, Text *times)
+{
+	bool ok = true;
+	for (int i = 0; i < m->funcs.n && ok; i++) {
+		Artefact a;
+		Text about = {0};
+		ok = ptx_artefact(m->funcs.at[i], t, times, &a);
+		if (ok) {
+			describe_launch(m->funcs.at[i], b, &a, &about);
+			if (description)
+				text_put(description, about.at);
+			else
+				put_comment(&about, out);
+			text_put(out, a.bytes);
+		}
+		text_close(&about);
+		artefact_close(&a);
+	}
+	return ok;
+}

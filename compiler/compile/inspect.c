@@ -1,0 +1,384 @@
+/* Reads the figures off layouts and attributes of a module that went through a GPU's pipeline.
+ *
+ * Nothing is estimated that the compiler decides: widths, ways of conversion and places in shared memory are what
+ * lowering will do.  Sectors (sectors.c) and banks are those of a warp's worst access. */
+#include "compile/inspect.h"
+
+#include "lower/lower.h"
+#include "pass/layout/place.h"
+
+#include <string.h>
+
+static int
+element_bytes(const Type *t)
+{
+	return t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
+}
+
+/* The operand that a pointer comes from, one op back; NULL: there is no one such. */
+static const Value *
+pointer_before(const Value *v)
+{
+	const Op *op = v->def, *loop = op ? NULL : v->block->parent;
+	if (loop)
+		return loop->kind == OP_FOR && v->index > 0 ? loop->in[2 + v->index]
+		    : loop->kind == OP_WHILE                ? loop->in[v->index]
+		                                            : NULL;
+	if (!op || op->nin == 0)
+		return NULL;
+	switch (op->kind) {
+	case OP_PTR_ADD: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT: return op->in[0];
+	default: return NULL;
+	}
+}
+
+/* Of the parameter that a tensor or a pointer is of, else its own. */
+static const char *
+tensor_name(const Value *v)
+{
+	const Value *p = v;
+	while (p && (p->def || p->block->parent))
+		p = pointer_before(p);
+	if (p)
+		return p->block->func->param[p->index].name;
+	return v->name ? v->name : "";
+}
+
+static const char *
+bounds_tested(const Op *op, Arena *mem)
+{
+	const Attr *inside = op_attr(op, "inside");
+	Text t = {0};
+	for (int d = 0; d < op->in[0]->type->rank; d++)
+		if (!inside || d >= inside->nints || !inside->ints[d])
+			text_printf(&t, "%s%d", t.n ? ", " : "", d);
+	const char *s = arena_strdup(mem, t.n ? t.at : "");
+	text_close(&t);
+	return s;
+}
+
+/* How a tile of that layout moves between threads and device memory. */
+static void
+measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
+{
+	int vector = (int)op_int(op, "vector", 1),
+	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits;
+	x->bytes = MAX(vector * bits / 8, 1);
+	x->accesses = 1;
+	x->touched = x->least = 1;
+	x->sectors_known = true;
+	if (!x->layout)
+		return;
+	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1);
+	x->sectors_known = inspect_sectors(arg, op, x->tile, x->layout, vector, &x->touched, &x->least);
+}
+
+static InspectBanks
+banks(const Layout *threads, const Layout *shared, int bytes, const Target *t)
+{
+	InspectBanks b = {0};
+	int vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
+	b.bytes = bytes << vector;
+	layout_bank_passes(threads, shared, bytes, vector, &b.passes, &b.least);
+	return b;
+}
+
+/* The data operand or result of an access. */
+static const Value *
+moved(const Op *op)
+{
+	switch (op->kind) {
+	case OP_WRITE: return op->in[access_data(op)];
+	case OP_STORE: return op->in[1];
+	default: return &op->out[0];
+	}
+}
+
+static void
+note_access(InspectLine *x, const Op *op, const InspectArg *arg, Arena *mem)
+{
+	const Value *v = moved(op);
+	bool is_tensor = op->in[0]->type->kind == TYPE_TENSOR;
+	x->kind = INSPECT_ACCESS;
+	x->what = arena_printf(mem, "%s %s", op_info[op->kind].text, tensor_name(op->in[0]));
+	x->tile = v->type;
+	x->layout = v->layout;
+	x->tested = is_tensor ? bounds_tested(op, mem) : "";
+	measure_access(x, op, arg);
+}
+
+static void
+note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
+{
+	const Value *slot = NULL;
+	for (int i = 0; i < op->nin && !slot; i++)
+		if (op->in[i]->type->kind == TYPE_BUFFER)
+			slot = op->in[i];
+	x->kind = INSPECT_COPY;
+	x->what = arena_printf(mem, "copy %s", tensor_name(op->in[0]));
+	x->tile = slot->type;
+	x->layout = op->out[0].layout;
+	x->tested = bounds_tested(op, mem);
+	x->way = op_text(op, "kind");
+	x->sectors_known = true;
+	if (!x->layout)
+		return;
+	measure_access(x, op, arg);
+	if (slot->layout)
+		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), t);
+}
+
+static void
+note_convert(InspectLine *x, const Op *op, const Target *t)
+{
+	static const char *const way[] = {"nothing", "registers", "shuffles", "shared memory"};
+	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
+	Convert c;
+	x->kind = INSPECT_CONVERT;
+	x->what = "convert";
+	x->tile = op->out[0].type;
+	x->layout = to;
+	x->way = from && to && layout_convert(from, to, &c) ? way[c.kind] : way[CONVERT_SHARED];
+	if (strcmp(x->way, way[CONVERT_SHARED]) == 0 && from && to) {
+		int bytes = element_bytes(x->tile);
+		Layout shared = layout_best_shared(from, to, bytes);
+		x->in = banks(from, &shared, bytes, t);
+		x->out = banks(to, &shared, bytes, t);
+	}
+}
+
+static void
+note_dot(InspectLine *x, const Op *op, Arena *mem)
+{
+	const char *mma = op_text(op, "mma");
+	const Type *a = op->in[0]->type, *b = op->in[op->kind == OP_DOT_SCALED ? 2 : 1]->type;
+	x->kind = INSPECT_DOT;
+	x->tile = op->out[0].type;
+	x->layout = op->out[0].layout;
+	x->what = arena_printf(mem, "%s %lldx%lldx%lld %s", op_info[op->kind].text, (long long)a->extent[a->rank - 2],
+	    (long long)b->extent[b->rank - 1], (long long)a->extent[a->rank - 1], *mma ? mma : "by multiplications");
+	x->reason = *mma ? NULL : *op_text(op, "fma_reason") ? op_text(op, "fma_reason") : "no reason was noted";
+}
+
+/* A buffer to threads, or the other way. */
+static void
+note_shared(InspectLine *x, const Op *op, const Target *t)
+{
+	const Value *slot = op->in[0], *tile = op->kind == OP_PUT ? op->in[1] : &op->out[0];
+	InspectBanks b = {0};
+	x->kind = INSPECT_SHARED;
+	x->what = op_info[op->kind].text;
+	x->tile = tile->type;
+	x->layout = tile->layout;
+	if (!slot->layout || !tile->layout)
+		return;
+	F2 to;
+	bool transposed;
+	int bytes = element_bytes(tile->type);
+	if (op->kind == OP_GET && (t->has & HAS_LDMATRIX) &&
+	    layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
+		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
+		return;
+	}
+	b = banks(tile->layout, slot->layout, bytes, t);
+	if (op->kind == OP_PUT)
+		x->in = b;
+	else
+		x->out = b;
+}
+
+static void
+note_extract(InspectLine *x, const Op *op, Arena *mem)
+{
+	int64_t scratch;
+	int shuffles;
+	switch (lower_slice_way(op, &scratch, &shuffles)) {
+	case SLICE_REGISTERS:
+		x->way = "of each thread's registers";
+		break;
+	case SLICE_SHUFFLES:
+		x->way = arena_printf(mem, "%d shuffle%s", shuffles, shuffles == 1 ? "" : "s");
+		break;
+	case SLICE_SHARED:
+		x->way = "the part alone through shared memory";
+		break;
+	case SLICE_WHOLE:
+		x->way = "the whole tile through shared memory: where the part begins is not known, or no multiple of it";
+		break;
+	}
+}
+
+/* What brings elements to other threads: extract and gather always, other ops if they take scratch for it. */
+static bool
+note_move(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+{
+	x->kind = INSPECT_MOVE;
+	x->what = op_info[op->kind].text;
+	if (op->nout == 0 || (op->kind != OP_EXTRACT && lower_scratch_bytes(op, t) == 0))
+		return false;
+	x->tile = op->kind == OP_EXTRACT ? op->in[0]->type : op->out[0].type;
+	x->layout = op->out[0].layout;
+	x->way = op->kind == OP_GATHER ? "the whole tile through shared memory" : "through shared memory";
+	if (op->kind == OP_EXTRACT)
+		note_extract(x, op, mem);
+	return true;
+}
+
+/* What pass barrier put before an op; false: nothing. */
+static bool
+note_barrier(InspectLine *x, const Op *op)
+{
+	bool is_block = op_bool(op, "sync");
+	*x = (InspectLine){.op = op, .tested = "", .kind = INSPECT_BARRIER, .what = is_block ? "barrier" : "warp barrier"};
+	x->way = op_info[op->kind].text;
+	return is_block || op_bool(op, "sync_warp");
+}
+
+static int64_t
+buffer_bytes(const Type *t)
+{
+	return t->elem == TY_BOOL ? t->slots * type_count(t) : t->slots * dtype_bytes(t->elem, type_count(t));
+}
+
+static bool
+note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
+{
+	*x = (InspectLine){.op = op, .tested = "", .smem = op_int(op, "smem", 0)};
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: case OP_ATOMIC: case OP_LOAD: case OP_STORE: case OP_ATOMIC_PTR:
+		note_access(x, op, arg, mem);
+		break;
+	case OP_COPY:
+		note_copy(x, op, t, arg, mem);
+		break;
+	case OP_CONVERT:
+		note_convert(x, op, t);
+		break;
+	case OP_DOT: case OP_DOT_SCALED:
+		note_dot(x, op, mem);
+		break;
+	case OP_GET: case OP_PUT:
+		note_shared(x, op, t);
+		break;
+	case OP_ALLOC:
+		x->kind = INSPECT_SHARED;
+		x->what = "buffer";
+		x->tile = op->out[0].type;
+		break;
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
+		x->kind = INSPECT_REDUCE;
+		x->what = op_info[op->kind].text;
+		x->tile = op->in[0]->type;
+		x->layout = op->in[0]->layout;
+		x->way = lower_scratch_bytes(op, t) == 0          ? "within a warp"
+		    : op->home->func->schedule.warps > 1 ? "across warps"
+		                                         : "through shared memory";
+		break;
+	default:
+		if (!note_move(x, op, t, mem))
+			return false;
+	}
+	x->smem_bytes = op->kind == OP_ALLOC ? buffer_bytes(op->out[0].type) : lower_scratch_bytes(op, t);
+	return true;
+}
+
+/* ---- how long a buffer is needed ---- */
+
+static const Op *
+buffer_of(const Value *v)
+{
+	while (v->def && v->def->kind == OP_SLOT)
+		v = v->def->in[0];
+	return v->def;
+}
+
+static bool
+uses(const Op *op, const Op *alloc)
+{
+	for (int k = 0; k < op->nin; k++)
+		if (buffer_of(op->in[k]) == alloc)
+			return true;
+	return false;
+}
+
+static bool
+waits(const Op *op)
+{
+	return op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT;
+}
+
+/* The op of the block `home` that holds `op`, to its end; NULL: none does. */
+static const Op *
+holder(const Op *op, const Block *home)
+{
+	while (op && op->home != home)
+		op = op->home->parent;
+	return op;
+}
+
+/* The lines of an op and all in it. */
+static void
+note_lines(InspectLine *x, const Op *op)
+{
+	const Block *home = op->home;
+	for (const Op *at = op, *end = op->next; at && at != end; at = op_after(at, home)) {
+		if (at->place.line <= 0)
+			continue;
+		x->live_from = MIN(x->live_from, at->place.line);
+		x->live_to = MAX(x->live_to, at->place.line);
+	}
+}
+
+/* As pass smem sees it: to its last use, where copies fill it to the last wait, each with the loop that holds it. */
+static void
+note_life(InspectLine *x, const Func *f)
+{
+	const Op *wait = NULL;
+	bool filled = false;
+	x->live_from = x->live_to = x->op->place.line;
+	if (x->op->kind != OP_ALLOC)
+		return;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (waits(op))
+			wait = op;
+		const Op *held = uses(op, x->op) ? holder(op, x->op->home) : NULL;
+		if (held)
+			note_lines(x, held);
+		filled |= held && (op->kind == OP_COPY || op->kind == OP_DOT_START);
+	}
+	wait = filled ? holder(wait, x->op->home) : NULL;
+	if (wait)
+		note_lines(x, wait);
+}
+
+void
+inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out)
+{
+	*out = (Inspection){.f = f, .t = t, .all_mma = true, .registers = -1, .spills = -1, .stack = -1};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		InspectLine x;
+		if (note_barrier(&x, op))
+			vec_push(mem, &out->lines, x);
+		if (!note_op(&x, op, t, arg, mem))
+			continue;
+		note_life(&x, f);
+		vec_push(mem, &out->lines, x);
+		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
+		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;
+		out->all_mma &= x.kind != INSPECT_DOT || !x.reason;
+	}
+}
+
+void
+inspect_resources(Inspection *x, int registers, int spills, int stack)
+{
+	int warps = MAX(x->f->schedule.warps, 1), blocks = x->t->max_warps / warps;
+	x->registers = registers;
+	x->spills = spills;
+	x->stack = stack;
+	if (registers > 0)                              /* given out to a warp in eights for each thread */
+		blocks = MIN(blocks, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps));
+	if (x->f->shared_bytes > 0)                     /* of which the driver keeps 1 KB for each block */
+		blocks = MIN(blocks, (int)(x->t->shared_bytes_unit / (x->f->shared_bytes + 1024)));
+	x->blocks = MIN(blocks, 32);
+}

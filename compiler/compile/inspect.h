@@ -1,0 +1,91 @@
+/* What the compiler made of each line that touches memory or multiplies matrices, as figures that people read and
+ * `expect` blocks check. */
+#ifndef TEGULA_INSPECT_H
+#define TEGULA_INSPECT_H
+
+#include "compile/compile.h"
+
+typedef enum InspectKind {
+	INSPECT_ACCESS,
+	INSPECT_COPY,
+	INSPECT_CONVERT,
+	INSPECT_SHARED,
+	INSPECT_REDUCE,
+	INSPECT_MOVE,                                   /* elements that go from thread to thread */
+	INSPECT_BARRIER,
+	INSPECT_DOT
+} InspectKind;
+
+/* How a thread's tile goes to or from shared memory: passes over the banks of its worst access, and the fewest
+ * possible. */
+typedef struct InspectBanks {
+	int bytes;                                      /* of one access of a thread; 0: it does not */
+	int passes, least;
+} InspectBanks;
+
+typedef struct InspectLine {
+	InspectKind kind;
+	const Op *op;
+	const char *what;                               /* "read x", "convert", "dot m16n8k16.bf16" */
+	const Type *tile;                               /* NULL: a barrier's */
+	const Layout *layout;                           /* of the threads; NULL: a scalar */
+	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
+	bool sectors_known;                             /* else its indices are data */
+	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
+	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
+	InspectBanks in, out;                           /* to shared memory, and from it */
+	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
+	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
+	int live_from, live_to;                         /* source lines between which that is needed, whole loops */
+	const char *reason;                             /* dots without a matrix instruction: why; else NULL */
+} InspectLine;
+
+typedef struct Inspection {
+	const Func *f;
+	const Target *t;
+	VEC(InspectLine) lines;                         /* in order of the text of the tile IR */
+	int conversions;                                /* through shared memory */
+	int bank_conflicts;                             /* passes beyond the fewest, over all lines */
+	bool all_mma;                                   /* every dot by a matrix instruction */
+	int registers, spills, stack;                   /* bytes of the last two; -1: not known */
+	Pressure pressure;                              /* an estimate where registers are not known; held 0: none */
+	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
+	int asked;                                      /* that it is asked to hold; 0: not said */
+} Inspection;
+
+/* What a launch gives for a parameter of a function. */
+typedef struct InspectArg {
+	bool known;
+	int64_t value;                                  /* of a dimension or an integer */
+	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];  /* of a tensor, in elements */
+} InspectArg;
+
+/* sectors.c */
+
+/* Those of a kernel's function for the sizes `b`, with tensors of its own. */
+InspectArg *inspect_args(const Bound *b, const Func *f, Arena *mem);
+/* Sectors that the worst access of `op` by a warp touches, whose threads hold `tile` as `l` says, and the fewest that hold
+ * the bytes.  False: they are not known. */
+bool inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched,
+    int *least);
+
+/* inspect.c */
+
+/* Of a function after the whole pipeline of `t`, launched with `arg`, one for each of its parameters; everything lives in
+ * mem. */
+void inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out);
+/* What an assembler said: fills registers, spills, stack and blocks. */
+void inspect_resources(Inspection *x, int registers, int spills, int stack);
+void inspect_print(const Inspection *x, Text *out);
+
+typedef enum FactResult {
+	FACT_FALSE, FACT_TRUE,
+	FACT_UNKNOWN,                                   /* it takes an assembler, and there is none */
+	FACT_OPEN,                                      /* it depends on data: *why */
+	FACT_MEANINGLESS,                               /* *why says what cannot be asked */
+} FactResult;
+
+/* A fact of an `expect` block.  *found is what its left side came to, as text. */
+FactResult inspect_fact(const Inspection *x, const Expr *fact, Arena *mem, const char **found, const char **why);
+
+#endif

@@ -1,0 +1,136 @@
+/* The figures as text for people: a line an op, in order of the source, then what a block takes.
+ *
+ *     6:13   read x       f32[4096]   8 accesses of 16 bytes a thread, 16 of 16 sectors; bounds tested along 1
+ */
+#include "compile/inspect.h"
+
+#include <string.h>
+
+/* Between what is said of a line. */
+static void
+put_next(Text *out, size_t begun)
+{
+	if (out->n > begun)
+		text_put(out, "; ");
+}
+
+static void
+put_banks(const InspectBanks *b, const char *way, Text *out, size_t begun)
+{
+	if (b->bytes == 0)
+		return;
+	put_next(out, begun);
+	text_printf(out, "%s shared memory %d bytes at a time, %d of %d passes", way, b->bytes, b->passes, b->least);
+	if (b->passes > b->least)
+		text_put(out, " (bank conflicts)");
+}
+
+static void
+put_memory(const InspectLine *x, Text *out)
+{
+	if (x->bytes == 0)
+		return;
+	text_printf(out, "%d access%s of %d byte%s a thread, ", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
+	    x->bytes == 1 ? "" : "s");
+	if (x->sectors_known)
+		text_printf(out, "%d of %d sectors", x->touched, x->least);
+	else
+		text_put(out, "sectors unknown: its indices are data");
+	if (*x->tested)
+		text_printf(out, "; bounds tested along %s", x->tested);
+}
+
+static void
+put_place(const InspectLine *x, Text *out)
+{
+	text_printf(out, "%lld bytes at %lld of shared memory", (long long)x->smem_bytes, (long long)x->smem);
+	if (x->op->kind == OP_ALLOC)
+		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
+	else
+		text_printf(out, ", a %sbarrier in between", lower_converts_in_warps(x->op) ? "warp's " : "");
+}
+
+static void
+put_details(const InspectLine *x, Text *out)
+{
+	size_t begun = out->n;
+	switch (x->kind) {
+	case INSPECT_ACCESS:
+	case INSPECT_COPY:
+		put_memory(x, out);
+		if (x->kind == INSPECT_COPY)
+			text_printf(out, "; %s", strcmp(x->way, "cp_async") == 0 ? "asynchronous" : x->way);
+		break;
+	case INSPECT_CONVERT:
+		text_printf(out, "through %s", x->way);
+		break;
+	case INSPECT_SHARED:
+		text_put(out, x->way ? x->way : "");
+		break;
+	case INSPECT_DOT:
+		text_put(out, x->reason ? x->reason : "matrix instruction");
+		break;
+	case INSPECT_REDUCE:
+	case INSPECT_MOVE:
+		text_put(out, x->way);
+		break;
+	case INSPECT_BARRIER:
+		text_printf(out, "before this %s", x->way);
+		break;
+	}
+	put_banks(&x->in, "into", out, begun);
+	put_banks(&x->out, "from", out, begun);
+	if (x->smem_bytes > 0) {
+		put_next(out, begun);
+		put_place(x, out);
+	}
+}
+
+static void
+put_line(const InspectLine *x, Text *out)
+{
+	Text type = {0}, where = {0};
+	if (x->tile)
+		type_print(x->tile, &type);
+	text_printf(&where, "%d:%d", x->op->place.line, x->op->place.col);
+	text_printf(out, "  %-7s %-26s %-20s ", where.at, x->what, type.n ? type.at : "");
+	put_details(x, out);
+	while (out->n && out->at[out->n - 1] == ' ')
+		out->at[--out->n] = '\0';
+	text_put(out, "\n");
+	text_close(&type);
+	text_close(&where);
+}
+
+void
+inspect_print(const Inspection *x, Text *out)
+{
+	int warps = MAX(x->f->schedule.warps, 1);
+	text_printf(out, "%s for %s: %d warp%s, %lld bytes of shared memory\n", x->f->name, x->t->name, warps,
+	    warps == 1 ? "" : "s", (long long)x->f->shared_bytes);
+	Text last = {0};                                /* a pipeline's copies are alike: one stands for all */
+	for (int i = 0; i < x->lines.n; i++) {
+		Text line = {0};
+		put_line(&x->lines.at[i], &line);
+		bool again = false;
+		for (int k = 0; k < i && !again; k++) {
+			last.n = 0;
+			put_line(&x->lines.at[k], &last);
+			again = strcmp(last.at, line.at) == 0;
+		}
+		text_put(out, again ? "" : line.at);
+		text_close(&line);
+	}
+	text_close(&last);
+	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);
+	if (x->asked > 0)
+		text_printf(out, "  %d block%s of a multiprocessor asked for\n", x->asked, x->asked == 1 ? "" : "s");
+	if (x->registers >= 0)
+		text_printf(out,
+		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a "
+		    "multiprocessor\n",
+		    x->registers, x->spills, x->stack, x->blocks * warps, x->t->max_warps);
+	else if (pressure_spills(x->pressure))
+		text_printf(out, "  about %d registers at once, by an estimate from the PTX, of %d: spills are likely\n",
+		    x->pressure.held, x->pressure.limit);
+}

@@ -1,0 +1,210 @@
+/* What is promised of a launch's arguments, and what a kernel's header says of its grid, noted in the function before the
+ * passes run.
+ *
+ *     kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], …) grid(row: R)
+ *
+ *     R = 3000: a multiple of 8          %R: dim multiple(8), and %row = program_id {axis = 0, dim = 2, per = 1}
+ *     C = 4096 = BLOCK: it is 4096       constants instead of %C, and in the tensors' types
+ *
+ * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
+ * of the key anyhow.  Another one's value is not taken for it, since loops over so few tiles would be unrolled. */
+#include "compile/compile.h"
+
+#include <string.h>
+
+int64_t
+promise_of(uint64_t v)
+{
+	v |= PROMISED_MOST;
+	return (int64_t)(v & (~v + 1));
+}
+
+static bool
+is_power(int64_t v)
+{
+	return v > 0 && (v & (v - 1)) == 0;
+}
+
+int64_t
+promise_of_size(const Bound *b, int symbol)
+{
+	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? promise_of((uint64_t)v) : 1;
+	for (int i = 0; i < b->nct && v > 0; i++) {
+		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
+		if (v == c && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
+			return -v;
+		if (!is_power(c) || c >= INT64_C(1) << 31)
+			continue;
+		for (int twice = 0; twice < 2; twice++, c *= 2)
+			if (c > most && v % c == 0)
+				most = c;
+	}
+	return most;
+}
+
+Promises
+promises_of_sizes(Arena *mem, const Bound *b)
+{
+	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const Const *c = &b->param[i].scalar;
+		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
+		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
+	}
+	for (int i = 0; i < b->nsymbol; i++)
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, i) : 0;
+	return (Promises){.param = param, .symbol = symbol};
+}
+
+static int64_t
+name_multiple(const Bound *b, const Promises *p, const char *name)
+{
+	for (int i = 0; i < b->nsymbol; i++)
+		if (b->symbol[i].name == name)
+			return !p || !p->symbol || p->symbol[i] == 0 ? 1
+			       : p->symbol[i] > 0                    ? p->symbol[i]
+			                                             : promise_of((uint64_t)-p->symbol[i]);
+	for (int i = 0; i < b->nct; i++)
+		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
+			return promise_of((uint64_t)b->ct[i].value.i);
+	return 1;
+}
+
+/* What a dimension like 2 * C is a multiple of, where C is promised to be one of 16: 32. */
+static int64_t
+expr_multiple(const Bound *b, const Promises *p, const Expr *e)
+{
+	const int64_t most = PROMISED_MOST * PROMISED_MOST;
+	int64_t x, y;
+	if (e->kind == EX_INT)
+		return promise_of(e->u);
+	if (e->kind == EX_NAME)
+		return name_multiple(b, p, e->name);
+	if (e->kind != EX_BINARY)
+		return 1;
+	x = expr_multiple(b, p, e->a);
+	y = expr_multiple(b, p, e->b);
+	switch (e->bin) {
+	case BIN_MUL: return MIN(MIN(x, most) * MIN(y, most), most);
+	case BIN_ADD: case BIN_SUB: return x < y ? x : y;
+	default: return 1;
+	}
+}
+
+static void
+promise_dims(FuncParam *f, const KernelParam *k, const Bound *b, const Promises *p)
+{
+	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
+		if (f->dim[d] < 0 && d < k->ast->type->dims.n)
+			f->dim_multiple[d] = expr_multiple(b, p, k->ast->type->dims.at[d]);
+}
+
+/* The symbol is this number, wherever it stands. */
+static void
+fix_symbol(Func *f, int at, int64_t value)
+{
+	Module *m = f->module;
+	Builder b = {.m = m, .block = f->body, .before = f->body->first, .place = f->place};
+	Value *arg = &f->body->arg[at];
+	f->param[at].is_fixed = true;
+	if (arg->nuses > 0) {
+		Value *c = build_int(&b, arg->type, value);
+		c->name = f->param[at].name;
+		value_replace(arg, c);
+	}
+	for (int i = 0; i < f->nparam; i++) {
+		const Type *t = f->body->arg[i].type;
+		int64_t extent[KERNEL_RANK];
+		for (int d = 0; t->kind == TYPE_TENSOR && d < t->rank; d++) {
+			bool is_it = f->param[i].dim[d] == at;
+			extent[d] = is_it ? value : t->extent[d];
+			f->param[i].dim[d] = is_it ? -1 : f->param[i].dim[d];
+		}
+		if (t->kind == TYPE_TENSOR)
+			f->body->arg[i].type = type_tensor(m, t->elem, t->rank, extent);
+	}
+}
+
+/* The function's parameters are the kernel's, then its symbols. */
+static void
+set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
+{
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_TENSOR)
+			promise_dims(&f->param[i], &k->params.at[i], b, p);
+	for (int i = 0; i < k->params.n && p->contiguous; i++)
+		f->param[i].strided &= !p->contiguous[i];
+	for (int i = 0; i < k->params.n; i++)
+		f->param[i].multiple = p->param ? p->param[i] : 0;
+	for (int i = k->params.n; i < f->nparam && p->symbol; i++) {
+		int64_t promise = p->symbol[i - k->params.n];
+		if (promise < 0)
+			fix_symbol(f, i, -promise);
+		else
+			f->param[i].multiple = promise;
+	}
+}
+
+/* y.shape(1) as what the header says of that dimension; anything else as it is. */
+static const Expr *
+dimension_of(const Bound *b, const Expr *e)
+{
+	bool asks = e->kind == EX_CALL && e->a->kind == EX_MEMBER && strcmp(e->a->name, "shape") == 0 &&
+	    e->a->a->kind == EX_NAME && e->args.n == 1 && e->args.at[0].e->kind == EX_INT;
+	for (int i = 0; asks && i < b->kernel->params.n; i++) {
+		const KernelParam *p = &b->kernel->params.at[i];
+		uint64_t d = e->args.at[0].e->u;
+		if (p->name == e->a->a->name && p->ast->type->has_dims && d < (uint64_t)p->ast->type->dims.n)
+			return p->ast->type->dims.at[d];
+	}
+	return e;
+}
+
+/* Is it cdiv(SYMBOL, number), or a symbol alone, which is cdiv(SYMBOL, 1)? */
+static bool
+grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
+{
+	const Expr *of = e;
+	*per = 1;
+	if (e->kind == EX_CALL && e->a->kind == EX_NAME && !e->a->scope && strcmp(e->a->name, "cdiv") == 0 &&
+	    e->args.n == 2 && !e->args.at[0].name && !e->args.at[1].name) {
+		const Expr *by = e->args.at[1].e;
+		of = e->args.at[0].e;
+		*per = by->kind == EX_INT && by->u <= INT32_MAX ? (int64_t)by->u : 0;
+		for (int i = 0; i < b->nct && by->kind == EX_NAME && !by->scope; i++)
+			if (b->ct[i].name == by->name && b->ct[i].value.kind == CONST_INT)
+				*per = b->ct[i].value.i;
+	}
+	of = dimension_of(b, of);
+	for (*symbol = 0; *symbol < b->nsymbol; ++*symbol)
+		if (of->kind == EX_NAME && !of->scope && b->symbol[*symbol].name == of->name)
+			return *per > 0;
+	return false;
+}
+
+/* What the header says of the number of programs, for pass axis. */
+static void
+note_grid(Func *f, const Kernel *k, const Bound *b, const Promises *p)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int axis = op->kind == OP_PROGRAM_ID ? (int)op_int(op, "axis", 0) : -1, symbol;
+		int64_t per;
+		if (axis < 0 || axis >= k->item->grid.n || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
+			continue;
+		int64_t promise = p && p->symbol ? p->symbol[symbol] : 0;
+		if (promise < 0) {
+			op_set_attr(f->module, op, attr_int(f->module, "count", (-promise - 1) / per + 1));
+			continue;
+		}
+		op_set_attr(f->module, op, attr_int(f->module, "dim", k->params.n + symbol));
+		op_set_attr(f->module, op, attr_int(f->module, "per", per));
+	}
+}
+
+void
+promises_note(Func *f, const Kernel *k, const Bound *b, const Promises *p)
+{
+	note_grid(f, k, b, p);
+	if (p)
+		set_promises(f, k, b, p);
+}

@@ -1,0 +1,112 @@
+/* Words for a kernel whose threads need more registers than they have.
+ *
+ * What does not fit an assembler keeps in local memory, which is global memory behind the caches: the kernel is right,
+ * and slow.  A smaller tile leaves each thread less to hold, and so do more warps, as long as a multiprocessor's registers
+ * still give each of their threads as many as one can have:
+ *
+ *     'att' needs more registers than a thread has on sm_90a: 2576 bytes of stores and loads spill them to local memory
+ *       = help: more warps (warps = 8) or a smaller tile (BM = 64) leave each thread less to hold
+ */
+#include "compile/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Is a compile-time value the extent of a tensor?  Then it is the data's, no choice. */
+static bool
+is_extent(const Bound *b, int64_t v)
+{
+	for (int i = 0; i < b->kernel->params.n; i++)
+		for (int d = 0; d < b->param[i].rank; d++)
+			if (b->param[i].dim_const[d] && b->param[i].dim[d] == v)
+				return true;
+	return false;
+}
+
+/* The greatest compile-time parameter that could be half; NULL: none. */
+static const NamedConst *
+largest_tile(const Bound *b)
+{
+	const NamedConst *best = NULL;
+	for (int i = 0; b && i < b->nct; i++) {
+		const Const *v = &b->ct[i].value;
+		if (v->kind != CONST_INT || v->i < 32 || v->i % 2 != 0 || is_extent(b, v->i))
+			continue;
+		if (!best || v->i > best->value.i)
+			best = &b->ct[i];
+	}
+	return best;
+}
+
+/* Would twice the threads have as many registers each? */
+static bool
+more_warps_help(const Target *t, int threads)
+{
+	return threads * 2 <= t->max_threads && t->registers / (threads * 2) > t->max_registers;
+}
+
+static void
+say_mend(Compile *cx, const Bound *b, const Target *t, int threads)
+{
+	const NamedConst *tile = largest_tile(b);
+	char warps[48] = "", smaller[160] = "smaller tiles leave";
+	if (more_warps_help(t, threads))
+		snprintf(warps, sizeof warps, "more warps (warps = %d) or ", threads / t->lanes * 2);
+	if (tile && strlen(tile->name) < 64)
+		snprintf(smaller, sizeof smaller, "a smaller tile (%s = %lld) %s", tile->name,
+		    (long long)tile->value.i / 2, *warps ? "leave" : "leaves");
+	diag_help(cx, "%s%s each thread less to hold", warps, smaller);
+}
+
+static void
+warn(Compile *cx, Place at, const char *kernel, const Target *t, const Bound *b, int threads, const char *why)
+{
+	diag_warning(cx, at, DIAG_SPILLS, kernel, t->name, why);
+	say_mend(cx, b, t, threads);
+}
+
+static void
+warn_module(const Module *m, const Target *t, const Bound *b, const char *why)
+{
+	const Func *f = m->funcs.at[0];
+	warn(m->cx, b ? b->kernel->item->name_place : f->place, f->name, t, b, MAX(f->schedule.warps, 1) * t->lanes, why);
+}
+
+void
+spill_warn(const Module *m, const Target *t, const Bound *b, int bytes)
+{
+	char why[96];
+	snprintf(why, sizeof why, "%d bytes of stores and loads spill them to local memory", bytes);
+	if (bytes > 0)
+		warn_module(m, t, b, why);
+}
+
+void
+spill_warn_likely(const Module *m, const Target *t, const Bound *b, Pressure p)
+{
+	char why[96];
+	snprintf(why, sizeof why, "about %d at once, by an estimate from the PTX, of %d", p.held, p.limit);
+	if (pressure_spills(p))
+		warn_module(m, t, b, why);
+}
+
+void
+spill_warn_loaded(Compile *cx, const Bound *b, const Target *t, int threads, int bytes)
+{
+	char why[96];
+	snprintf(why, sizeof why, "%d bytes a thread are spilled to local memory", bytes);
+	warn(cx, b->kernel->item->name_place, b->kernel->name, t, b, threads, why);
+}
+
+/* `.local .align 8 .b8 __local_depot0[16];` */
+int
+ptx_local_bytes(const char *text)
+{
+	int sum = 0;
+	for (const char *s = text; (s = strstr(s, ".local .align ")); s++) {
+		const char *open = strpbrk(s, "[;\n");
+		if (open && *open == '[')
+			sum += (int)strtol(open + 1, NULL, 10);
+	}
+	return sum;
+}

@@ -1,0 +1,465 @@
+/* Memory: loads, stores and atomics of a thread.
+ *
+ * A plain access is LLVM's own load or store.  A masked access, or one with a cache hint, is PTX
+ * text under a predicate:
+ *
+ *     mov.b32 $0, 0;  mov.b32 $1, 0;  @$3 ld.global.v2.b32 {$0, $1}, [$2+16];
+ *
+ * A branch would do the same, but ptxas schedules straight code better and LLVM is faster with few
+ * blocks.  Elements of less than 32 bits travel as words.  Addresses: the constant part stays in
+ * the instruction. */
+#include "emit/llvm/llvm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int
+llvm_type_bytes(RegType type)
+{
+	switch (type) {
+	case REG_PRED:
+	case REG_I8: return 1;
+	case REG_I16:
+	case REG_F16:
+	case REG_BF16: return 2;
+	case REG_I64:
+	case REG_F64:
+	case REG_GLOBAL: return 8;
+	default: return 4;
+	}
+}
+
+/* How an access travels: `n` units of type `unit`, each of `per` elements. */
+typedef struct Units {
+	RegType unit;
+	int n, per;
+} Units;
+
+static Units
+units(const EmitAccess *at)
+{
+	int bytes = llvm_type_bytes(at->type), all = bytes * at->n;
+	if (at->type == REG_PRED)
+		return (Units){REG_I8, at->n, 1};
+	if (bytes < 4 && all % 4 == 0 && all >= 4)
+		return (Units){REG_I32, all / 4, 4 / bytes};
+	return (Units){at->type, at->n, 1};
+}
+
+LLVMValueRef
+llvm_address(EmitLlvm *l, const EmitAccess *at)
+{
+	LLVMValueRef p = llvm_value(l, at->base), offset;
+	if (!at->offset)
+		return p;
+	offset = llvm_value(l, at->offset);
+	if (at->space == SPACE_SHARED) {
+		if (llvm_reg_type(l, at->offset) == REG_I64)
+			offset = LLVMBuildTrunc(l->b, offset, l->type[REG_I32], "");
+		return LLVMBuildAdd(l->b, p, offset, "");
+	}
+	if (llvm_reg_type(l, at->offset) == REG_I32)
+		offset = LLVMBuildSExt(l->b, offset, l->type[REG_I64], "");
+	return LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
+}
+
+/* LLVM's pointers into shared memory have 64 bits.  It is not to see that these are extended: CodeGenPrepare makes uses of
+ * an address in another block ones of the extended address, one use in each of its rounds over the whole kernel, and took
+ * more time for that than all else together. */
+static LLVMValueRef
+shared_pointer(EmitLlvm *l, LLVMValueRef address)
+{
+	LlvmAsm a = {.l = l};
+	LLVMValueRef wide;
+	if (LLVMIsConstant(address))
+		return LLVMBuildIntToPtr(l->b, address, LLVMPointerTypeInContext(l->cx, 3), "");
+	llvm_asm_result(&a, REG_I64);
+	llvm_asm_in(&a, address, REG_SHARED);
+	llvm_asm_make(&a, "cvt.u64.u32 $0, $1;", 0, (const RegType[]){REG_I64}, &wide);
+	return LLVMBuildIntToPtr(l->b, wide, LLVMPointerTypeInContext(l->cx, 3), "");
+}
+
+/* The whole address as LLVM's pointer. */
+static LLVMValueRef
+place_of(EmitLlvm *l, const EmitAccess *at)
+{
+	LLVMValueRef p = llvm_address(l, at),
+		     constant = LLVMConstInt(l->type[REG_I64], (uint64_t)at->constant, true);
+	if (at->space == SPACE_SHARED)
+		p = shared_pointer(l, p);
+	return at->constant ? LLVMBuildGEP2(l->b, l->type[REG_I8], p, &constant, 1, "") : p;
+}
+
+int
+llvm_known_mask(EmitLlvm *l, const EmitAccess *at)
+{
+	LLVMValueRef m = at->mask ? llvm_value(l, at->mask) : NULL;
+	if (!m)
+		return 1;
+	return LLVMIsAConstantInt(m) ? (int)LLVMConstIntGetZExtValue(m) : -1;
+}
+
+static bool
+is_plain(const EmitAccess *at)
+{
+	return at->cache == CACHE_NONE || at->cache == CACHE_READ_ONLY;
+}
+
+static LLVMTypeRef
+access_type(EmitLlvm *l, Units u)
+{
+	return u.n == 1 ? l->type[u.unit] : LLVMVectorType(l->type[u.unit], (unsigned)u.n);
+}
+
+/* PTX's read-only loads are of what nobody writes while the kernel runs.  A kernel that waits for the grid before it runs
+ * while that one may still write, and ptxas moves such loads up past the wait. */
+static bool
+has_read_only_loads(const EmitLlvm *l)
+{
+	return !(l->e.target->has & HAS_GRID_WAIT);
+}
+
+static void
+mark_invariant(EmitLlvm *l, LLVMValueRef load)
+{
+	unsigned kind = LLVMGetMDKindIDInContext(l->cx, "invariant.load", 14);
+	LLVMMetadataRef none = LLVMMDNodeInContext2(l->cx, NULL, 0);
+	LLVMSetMetadata(load, kind, LLVMMetadataAsValue(l->cx, none));
+}
+
+static unsigned
+access_align(const EmitAccess *at)
+{
+	return (unsigned)(at->align ? at->align : llvm_type_bytes(at->type));
+}
+
+static void
+load_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *out)
+{
+	LLVMValueRef v = LLVMBuildLoad2(l->b, access_type(l, u), place_of(l, at), "");
+	LLVMSetAlignment(v, access_align(at));
+	if (at->cache == CACHE_READ_ONLY && has_read_only_loads(l))
+		mark_invariant(l, v);
+	for (int i = 0; i < u.n; i++)
+		out[i] = u.n == 1 ? v : LLVMBuildExtractElement(l->b, v, llvm_i32(l, i), "");
+}
+
+/* ".v2.b32 " and the like, of n units. */
+static void
+put_width(Text *t, int n, int bytes)
+{
+	if (n > 1)
+		text_printf(t, ".v%d", n);
+	text_printf(t, ".b%d ", 8 * bytes);
+}
+
+static void
+put_list(Text *t, int from, int n)
+{
+	text_put(t, n > 1 ? "{" : "");
+	for (int i = 0; i < n; i++)
+		text_printf(t, "%s$%d", i ? ", " : "", from + i);
+	text_put(t, n > 1 ? "}" : "");
+}
+
+/* The cache hint of an instruction: eviction priorities on L1 came with PTX 7.4. */
+static const char *
+hint(EmitLlvm *l, const EmitAccess *at, bool is_load)
+{
+	const char *ptx = strstr(l->e.target->features, "+ptx");
+	int version = ptx ? atoi(ptx + 4) : 0;
+	if (at->space != SPACE_GLOBAL)
+		return "";
+	switch (at->cache) {
+	case CACHE_STREAM: return version >= 74 ? ".L1::evict_first" : ".cs";
+	case CACHE_KEEP: return version >= 74 ? ".L1::evict_last" : "";
+	case CACHE_READ_ONLY: return is_load && has_read_only_loads(l) ? ".nc" : "";
+	default: return "";
+	}
+}
+
+static RegType
+address_type(const EmitAccess *at)
+{
+	return at->space == SPACE_SHARED ? REG_SHARED : REG_GLOBAL;
+}
+
+static const char *
+space(const EmitAccess *at)
+{
+	return at->space == SPACE_SHARED ? "shared" : "global";
+}
+
+/* As many units as one instruction takes: 16 bytes, but of 4 units at most. */
+static int
+in_one(Units u)
+{
+	int most = MIN(4, 16 / llvm_type_bytes(u.unit));
+	return MIN(u.n, most);
+}
+
+static void
+load_text(
+    EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
+{
+	LlvmAsm a = {.l = l};
+	Text t = {0};
+	RegType type[16];
+	int bytes = llvm_type_bytes(u.unit), where = n;
+	bool masked = llvm_known_mask(l, at) < 0;
+	for (int i = 0; i < n; i++) {
+		llvm_asm_result(&a, u.unit);
+		type[i] = u.unit;
+		if (masked)
+			text_printf(&t, "mov.b%d $%d, 0; ", MAX(16, 8 * bytes), i);
+	}
+	llvm_asm_in(&a, p, address_type(at));
+	if (masked) {
+		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
+		text_printf(&t, "@$%d ", where + 1);
+	}
+	text_printf(&t, "ld.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, true));
+	put_width(&t, n, bytes);
+	put_list(&t, 0, n);
+	text_printf(&t, ", [$%d+%lld];", where, (long long)at->constant + (long long)first * bytes);
+	llvm_asm_make(&a, t.at, at->cache == CACHE_READ_ONLY ? 0 : ASM_EFFECT, type, out);
+	text_close(&t);
+}
+
+/* Elements are aligned to themselves; pieces of `n` units are only made where the access is aligned
+ * for them. */
+static int
+piece(const EmitAccess *at, Units u)
+{
+	int n = in_one(u), bytes = llvm_type_bytes(u.unit), align = (int)access_align(at);
+	while (n > 1 && n * bytes > align)
+		n /= 2;
+	return n;
+}
+
+static void
+load(Emitter *e, const EmitAccess *at, Reg *out)
+{
+	EmitLlvm *l = llvm_state(e);
+	Units u = units(at);
+	LLVMValueRef *word, part[4];
+	int mask = llvm_known_mask(l, at);
+	if ((int)access_align(at) < llvm_type_bytes(u.unit))
+		u = (Units){at->type == REG_PRED ? REG_I8 : at->type, at->n, 1};
+	word = NEW_ARRAY(e->mem, LLVMValueRef, u.n);
+	if (mask == 0) {
+		for (int i = 0; i < u.n; i++)
+			word[i] = LLVMConstNull(l->type[u.unit]);
+	} else if (mask == 1 && is_plain(at)) {
+		load_plain(l, at, u, word);
+	} else {
+		LLVMValueRef p = llvm_address(l, at);
+		for (int i = 0, n = piece(at, u); i < u.n; i += n)
+			load_text(l, at, u, i, n, p, word + i);
+	}
+	for (int i = 0; i < u.n; i++) {
+		if (u.per > 1)
+			llvm_split(l, word[i], at->type, part, u.per);
+		else
+			part[0] = at->type != REG_PRED ? word[i]
+						       : LLVMBuildICmp(l->b, LLVMIntNE, word[i],
+							     LLVMConstNull(l->type[REG_I8]), "");
+		for (int k = 0; k < u.per; k++)
+			out[i * u.per + k] = llvm_add(l, at->type, part[k]);
+	}
+}
+
+static void
+store_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *v)
+{
+	LLVMValueRef all = v[0];
+	if (u.n > 1) {
+		all = LLVMGetPoison(access_type(l, u));
+		for (int i = 0; i < u.n; i++)
+			all = LLVMBuildInsertElement(l->b, all, v[i], llvm_i32(l, i), "");
+	}
+	LLVMSetAlignment(LLVMBuildStore(l->b, all, place_of(l, at)), access_align(at));
+}
+
+static void
+store_text(
+    EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
+{
+	LlvmAsm a = {.l = l};
+	Text t = {0};
+	int bytes = llvm_type_bytes(u.unit);
+	llvm_asm_in(&a, p, address_type(at));
+	for (int i = 0; i < n; i++)
+		llvm_asm_in(&a, v[i], u.unit);
+	if (llvm_known_mask(l, at) < 0) {
+		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
+		text_printf(&t, "@$%d ", n + 1);
+	}
+	text_printf(&t, "st.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, false));
+	put_width(&t, n, bytes);
+	text_printf(&t, "[$0+%lld], ", (long long)at->constant + (long long)first * bytes);
+	put_list(&t, 1, n);
+	text_put(&t, ";");
+	llvm_asm_make(&a, t.at, ASM_MEMORY, NULL, NULL);
+	text_close(&t);
+}
+
+static void
+store(Emitter *e, const EmitAccess *at, const Reg *v)
+{
+	EmitLlvm *l = llvm_state(e);
+	Units u = units(at);
+	int mask = llvm_known_mask(l, at);
+	if ((int)access_align(at) < llvm_type_bytes(u.unit))
+		u = (Units){at->type == REG_PRED ? REG_I8 : at->type, at->n, 1};
+	LLVMValueRef *word = NEW_ARRAY(e->mem, LLVMValueRef, u.n);
+	if (mask == 0)
+		return;
+	for (int i = 0; i < u.n; i++) {
+		word[i] = u.per > 1 ? llvm_word(l, v + i * u.per, u.per) : llvm_value(l, v[i]);
+		if (at->type == REG_PRED)
+			word[i] = LLVMBuildZExt(l->b, word[i], l->type[REG_I8], "");
+	}
+	if (mask == 1 && is_plain(at)) {
+		store_plain(l, at, u, word);
+		return;
+	}
+	LLVMValueRef p = llvm_address(l, at);
+	for (int i = 0, n = piece(at, u); i < u.n; i += n)
+		store_text(l, at, u, i, n, p, word + i);
+}
+
+/* atomics */
+
+static const char *const atomic_name[] = {[ATOMIC_ADD] = "add",
+    [ATOMIC_MIN] = "min",
+    [ATOMIC_MAX] = "max",
+    [ATOMIC_UMIN] = "min",
+    [ATOMIC_UMAX] = "max",
+    [ATOMIC_AND] = "and",
+    [ATOMIC_OR] = "or",
+    [ATOMIC_XOR] = "xor",
+    [ATOMIC_EXCHANGE] = "exch",
+    [ATOMIC_CAS] = "cas"};
+static const char *const order_name[] = {[ORDER_RELAXED] = "relaxed",
+    [ORDER_ACQUIRE] = "acquire",
+    [ORDER_RELEASE] = "release",
+    [ORDER_ACQ_REL] = "acq_rel"};
+static const char *const scope_name[] = {
+    [SCOPE_GPU] = "gpu", [SCOPE_CTA] = "cta", [SCOPE_CLUSTER] = "cluster", [SCOPE_SYS] = "sys"};
+
+/* The type as PTX writes it in an atomic operation. */
+static const char *
+atomic_type(AtomicKind k, const EmitAccess *at)
+{
+	int bits = 8 * llvm_type_bytes(at->type);
+	switch (at->type) {
+	case REG_F16: return at->n == 2 ? "noftz.f16x2" : "noftz.f16";
+	case REG_BF16: return at->n == 2 ? "noftz.bf16x2" : "noftz.bf16";
+	case REG_F32: return "f32";
+	case REG_F64: return "f64";
+	default: break;
+	}
+	if (k == ATOMIC_AND || k == ATOMIC_OR || k == ATOMIC_XOR || k == ATOMIC_EXCHANGE ||
+	    k == ATOMIC_CAS)
+		return bits == 16 ? "b16" : bits == 32 ? "b32" : "b64";
+	if (k == ATOMIC_MIN || k == ATOMIC_MAX)
+		return bits == 32 ? "s32" : "s64";
+	return bits == 32 ? "u32" : "u64";
+}
+
+static LLVMValueRef
+atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMValueRef v,
+    LLVMValueRef compare)
+{
+	LlvmAsm a = {.l = l};
+	Text t = {0};
+	LLVMValueRef old;
+	int n = 2, bits = 8 * llvm_type_bytes(type);
+	bool masked = llvm_known_mask(l, at) < 0;
+	llvm_asm_result(&a, type);
+	llvm_asm_in(&a, llvm_address(l, at), address_type(at));
+	if (compare)
+		llvm_asm_in(&a, compare, type), n++;
+	llvm_asm_in(&a, v, type);
+	if (masked) {
+		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
+		text_printf(&t, "mov.b%d $0, 0; @$%d ", bits, n + 1);
+	}
+	text_printf(&t, "atom.%s.%s.%s.%s.%s $0, [$1+%lld], $2%s;", order_name[at->order],
+	    scope_name[at->scope], space(at), atomic_name[k], atomic_type(k, at),
+	    (long long)at->constant, compare ? ", $3" : "");
+	llvm_asm_make(&a, t.at, ASM_MEMORY, &type, &old);
+	text_close(&t);
+	return old;
+}
+
+/* bf16 atomics came with sm_90; before, a compare-and-swap of 16 bits. */
+static Reg
+add_by_swap(Emitter *e, const EmitAccess *at, Reg v)
+{
+	EmitAccess word = *at;
+	Reg zero = e->int_const(e, REG_I16, 0), on = e->int_const(e, REG_PRED, 1), state[2],
+	    next[2], after[2], old;
+	word.type = REG_I16;
+	word.mask = 0;
+	e->if_begin(e, at->mask ? at->mask : on);
+	e->load(e, &word, &old);
+	e->while_begin(e, (Reg[]){old, on}, state, 2);
+	e->while_test(e, state[1]);
+	Reg sum = e->cast(e, CAST_FEXT, REG_F32, e->cast(e, CAST_BITS, REG_BF16, state[0]));
+	sum = e->op(e, EMIT_FADD, sum, e->cast(e, CAST_FEXT, REG_F32, v), 0);
+	sum = e->cast(e, CAST_BITS, REG_I16, e->cast(e, CAST_FTRUNC, REG_BF16, sum));
+	next[0] = e->atomic(e, ATOMIC_CAS, &word, sum, state[0]);
+	next[1] = e->op(e, EMIT_NE, next[0], state[0], 0);
+	e->while_end(e, next, after, 2);
+	e->if_else(e, after, 1);
+	e->if_end(e, &zero, &old, 1);
+	return e->cast(e, CAST_BITS, REG_BF16, old);
+}
+
+static Reg
+add_pair_by_swap(Emitter *e, const EmitAccess *at, Reg v)
+{
+	EmitAccess one = *at;
+	Reg part[2], old[2];
+	one.n = 1;
+	e->unpack(e, v, REG_BF16, part, 2);
+	for (int i = 0; i < 2; i++, one.constant += 2)
+		old[i] = add_by_swap(e, &one, part[i]);
+	return e->pack(e, old, 2);
+}
+
+static Reg
+atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
+{
+	EmitLlvm *l = llvm_state(e);
+	RegType type = at->n == 2 ? REG_I32 : at->type;
+	if (llvm_known_mask(l, at) == 0)
+		return llvm_add(l, type, LLVMConstNull(l->type[type]));
+	if (at->type == REG_BF16 && e->target->capability < 90)
+		return at->n == 2 ? add_pair_by_swap(e, at, v) : add_by_swap(e, at, v);
+	LLVMValueRef old =
+	    atomic_text(l, k, at, type, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
+	return llvm_add(l, type, old);
+}
+
+static Reg
+pointer(Emitter *e, Reg base, Reg offset)
+{
+	EmitLlvm *l = llvm_state(e);
+	RegType type = llvm_reg_type(l, base);
+	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL,
+	    .base = base,
+	    .offset = offset};
+	return llvm_add(l, type, llvm_address(l, &at));
+}
+
+void
+llvm_memory_open(EmitLlvm *l)
+{
+	l->e.load = load;
+	l->e.store = store;
+	l->e.atomic = atomic;
+	l->e.pointer = pointer;
+}

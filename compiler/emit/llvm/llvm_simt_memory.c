@@ -1,0 +1,274 @@
+/* Loads, stores and atomics of a GPU's thread on this machine.
+ *
+ * Without checks they are plain accesses, shared memory at its block's address.  With checks each asks the emulator
+ * first, which looks at it and says where the bytes are:
+ *
+ *     %p = call ptr @simt_shared_at(ptr %t, i32 %offset, i32 16, i32 SIMT_READ)
+ *     %v = load <4 x i32>, ptr %p
+ *
+ * SPACE_PARAM is memory of this process that is none of the kernel's: nobody is asked.
+ *
+ * Accesses come in the pieces in which a GPU makes them: at most 16 bytes, as far as they are known to be aligned. */
+#include "emit/llvm/llvm.h"
+
+enum { READ = 1 << 0, WRITE = 1 << 1, ATOMIC = 1 << 2, ACQUIRE = 1 << 5, RELEASE = 1 << 6, VOLATILE = 1 << 7,
+       SCOPE_IS_CTA = 1 << 8, SCOPE_IS_CLUSTER = 1 << 9 };
+
+static int
+access_align(const EmitAccess *at)
+{
+	return at->align ? at->align : llvm_type_bytes(at->type);
+}
+
+/* Elements that go together. */
+static int
+piece(const EmitAccess *at)
+{
+	int bytes = llvm_type_bytes(at->type), n = MIN(at->n, 16 / bytes), align = access_align(at);
+	while (n > 1 && (n * bytes > align || at->n % n))
+		n /= 2;
+	return n;
+}
+
+/* Where element `first` is, after the emulator was asked if it wants to be; `bytes` are touched. */
+static LLVMValueRef
+place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
+{
+	int64_t constant = at->constant + (int64_t)first * llvm_type_bytes(at->type);
+	LLVMValueRef p = llvm_address(l, at), offset = LLVMConstInt(l->type[REG_I64], (uint64_t)constant, true);
+	bool shared = at->space == SPACE_SHARED;
+	if (shared)
+		p = LLVMBuildAdd(l->b, p, llvm_i32(l, constant), "");
+	else
+		p = LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
+	if (l->opt.checks && at->space != SPACE_PARAM) {
+		llvm_host_site(l, false);
+		int known = access_align(at), align = first && known > bytes ? bytes : known;
+		LLVMValueRef how_much = llvm_i32(l, bytes);
+		LLVMValueRef in_shared[4] = {l->host.thread, p, how_much, llvm_i32(l, how)};
+		if (shared)
+			return llvm_host_call(l, "simt_shared_at", l->generic, in_shared, 4, 0);
+		LLVMValueRef in_global[5] = {l->host.thread, LLVMBuildPtrToInt(l->b, p, l->type[REG_I64], ""), how_much,
+		    llvm_i32(l, align), llvm_i32(l, how)};
+		return llvm_host_call(l, "simt_global_at", l->generic, in_global, 5, 0);
+	}
+	if (shared) {
+		p = LLVMBuildZExt(l->b, p, l->type[REG_I64], "");
+		p = LLVMBuildGEP2(l->b, l->type[REG_I8], l->host.shared, &p, 1, "");
+	}
+	return p;
+}
+
+/* The word around the one byte that an atomic changes, which alone is asked about; or what stands in for it. */
+static LLVMValueRef
+place_of_word(EmitLlvm *l, const EmitAccess *at, unsigned how)
+{
+	EmitAccess byte = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1, .base = at->changes};
+	LLVMValueRef p = llvm_value(l, at->changes), asked = place_of(l, &byte, 0, 1, how);
+	LLVMValueRef is_there = LLVMBuildICmp(l->b, LLVMIntEQ, asked, p, "");
+	return LLVMBuildSelect(l->b, is_there, llvm_address(l, at), asked, "");
+}
+
+/* Code under the access's mask, and then the values from there or zeros. */
+typedef struct Masked {
+	LLVMBasicBlockRef before, after;
+} Masked;
+
+static Masked
+mask_begin(EmitLlvm *l, const EmitAccess *at)
+{
+	Masked m = {0};
+	if (llvm_known_mask(l, at) > 0)
+		return m;
+	LLVMBasicBlockRef in = LLVMAppendBasicBlockInContext(l->cx, l->fn, "access");
+	m.before = LLVMGetInsertBlock(l->b);
+	m.after = LLVMAppendBasicBlockInContext(l->cx, l->fn, "accessed");
+	LLVMBuildCondBr(l->b, llvm_value(l, at->mask), in, m.after);
+	LLVMPositionBuilderAtEnd(l->b, in);
+	return m;
+}
+
+static void
+mask_end(EmitLlvm *l, Masked m, LLVMValueRef *v, int n)
+{
+	if (!m.before)
+		return;
+	LLVMBasicBlockRef end = LLVMGetInsertBlock(l->b), from[2] = {end, m.before};
+	LLVMBuildBr(l->b, m.after);
+	LLVMPositionBuilderAtEnd(l->b, m.after);
+	for (int i = 0; i < n; i++) {
+		LLVMValueRef in[2] = {v[i], LLVMConstNull(LLVMTypeOf(v[i]))};
+		v[i] = LLVMBuildPhi(l->b, LLVMTypeOf(v[i]), "");
+		LLVMAddIncoming(v[i], in, from, 2);
+	}
+}
+
+static LLVMTypeRef
+memory_type(EmitLlvm *l, RegType type)
+{
+	return l->type[type == REG_PRED ? REG_I8 : type];
+}
+
+static LLVMTypeRef
+piece_type(EmitLlvm *l, RegType type, int n)
+{
+	return n == 1 ? memory_type(l, type) : LLVMVectorType(memory_type(l, type), (unsigned)n);
+}
+
+static unsigned
+volatile_flag(EmitLlvm *l, const EmitAccess *at)
+{
+	if (at->cache != CACHE_VOLATILE)
+		return 0;
+	llvm_host_spins(l);
+	return VOLATILE;
+}
+
+static void
+load_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, LLVMValueRef *out)
+{
+	int bytes = n * llvm_type_bytes(at->type);
+	LLVMValueRef p = place_of(l, at, first, bytes, READ | volatile_flag(l, at));
+	LLVMValueRef v = LLVMBuildLoad2(l->b, piece_type(l, at->type, n), p, "");
+	LLVMSetAlignment(v, 1);
+	LLVMSetVolatile(v, at->cache == CACHE_VOLATILE);
+	for (int i = 0; i < n; i++) {
+		out[i] = n == 1 ? v : LLVMBuildExtractElement(l->b, v, llvm_i32(l, i), "");
+		if (at->type == REG_PRED)
+			out[i] = LLVMBuildICmp(l->b, LLVMIntNE, out[i], LLVMConstNull(l->type[REG_I8]), "");
+	}
+}
+
+static void
+load(Emitter *e, const EmitAccess *at, Reg *out)
+{
+	EmitLlvm *l = llvm_state(e);
+	LLVMValueRef *v = NEW_ARRAY(e->mem, LLVMValueRef, at->n);
+	if (llvm_known_mask(l, at) == 0) {
+		for (int i = 0; i < at->n; i++)
+			v[i] = LLVMConstNull(l->type[at->type]);
+	} else {
+		Masked m = mask_begin(l, at);
+		for (int i = 0, n = piece(at); i < at->n; i += n)
+			load_piece(l, at, i, n, v + i);
+		mask_end(l, m, v, at->n);
+	}
+	for (int i = 0; i < at->n; i++)
+		out[i] = llvm_add(l, at->type, v[i]);
+}
+
+static void
+store_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, const Reg *in)
+{
+	int bytes = n * llvm_type_bytes(at->type);
+	LLVMValueRef all = NULL;
+	for (int i = 0; i < n; i++) {
+		LLVMValueRef v = llvm_value(l, in[i]);
+		if (at->type == REG_PRED)
+			v = LLVMBuildZExt(l->b, v, l->type[REG_I8], "");
+		if (i == 0)
+			all = n == 1 ? v : LLVMGetPoison(piece_type(l, at->type, n));
+		if (n > 1)
+			all = LLVMBuildInsertElement(l->b, all, v, llvm_i32(l, i), "");
+	}
+	LLVMValueRef store = LLVMBuildStore(l->b, all, place_of(l, at, first, bytes, WRITE | volatile_flag(l, at)));
+	LLVMSetAlignment(store, 1);
+	LLVMSetVolatile(store, at->cache == CACHE_VOLATILE);
+}
+
+static void
+store(Emitter *e, const EmitAccess *at, const Reg *v)
+{
+	EmitLlvm *l = llvm_state(e);
+	if (llvm_known_mask(l, at) == 0)
+		return;
+	Masked m = mask_begin(l, at);
+	for (int i = 0, n = piece(at); i < at->n; i += n)
+		store_piece(l, at, i, n, v + i);
+	mask_end(l, m, NULL, 0);
+}
+
+/* ---- atomics ---- */
+
+static LLVMAtomicRMWBinOp
+operation(AtomicKind k, RegType type)
+{
+	bool real = type == REG_F32 || type == REG_F64;
+	switch (k) {
+	case ATOMIC_ADD: return real ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+	case ATOMIC_MIN: return LLVMAtomicRMWBinOpMin;
+	case ATOMIC_MAX: return LLVMAtomicRMWBinOpMax;
+	case ATOMIC_UMIN: return LLVMAtomicRMWBinOpUMin;
+	case ATOMIC_UMAX: return LLVMAtomicRMWBinOpUMax;
+	case ATOMIC_AND: return LLVMAtomicRMWBinOpAnd;
+	case ATOMIC_OR: return LLVMAtomicRMWBinOpOr;
+	case ATOMIC_XOR: return LLVMAtomicRMWBinOpXor;
+	case ATOMIC_EXCHANGE: return LLVMAtomicRMWBinOpXchg;
+	case ATOMIC_CAS: break;
+	}
+	unreachable();
+}
+
+/* The sums of floats of 16 bits are the emulator's. */
+static LLVMValueRef
+add_half(EmitLlvm *l, const EmitAccess *at, LLVMValueRef p, LLVMValueRef v)
+{
+	const char *name = arena_printf(
+	    l->e.mem, "simt_add_%s%s", at->type == REG_F16 ? "f16" : "bf16", at->n == 2 ? "x2" : "");
+	LLVMValueRef arg[2] = {p, v};
+	return llvm_host_call(l, name, LLVMTypeOf(v), arg, 2, 0);
+}
+
+static LLVMValueRef
+change(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef p, LLVMValueRef v, LLVMValueRef compare)
+{
+	LLVMAtomicOrdering order = LLVMAtomicOrderingSequentiallyConsistent;
+	if (at->type == REG_F16 || at->type == REG_BF16)
+		return add_half(l, at, p, v);
+	if (k != ATOMIC_CAS)
+		return LLVMBuildAtomicRMW(l->b, operation(k, at->type), p, v, order, false);
+	LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->b, p, compare, v, order, order, false);
+	return LLVMBuildExtractValue(l->b, pair, 0, "");
+}
+
+static Reg
+atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
+{
+	EmitLlvm *l = llvm_state(e);
+	RegType type = at->n == 2 ? REG_I32 : at->type;
+	LLVMValueRef old = LLVMConstNull(l->type[type]);
+	unsigned how = READ | WRITE | ATOMIC;
+	if (at->order == ORDER_ACQUIRE || at->order == ORDER_ACQ_REL)
+		how |= ACQUIRE;
+	if (at->order == ORDER_RELEASE || at->order == ORDER_ACQ_REL)
+		how |= RELEASE;
+	how |= at->scope == SCOPE_CTA ? SCOPE_IS_CTA : at->scope == SCOPE_CLUSTER ? SCOPE_IS_CLUSTER : 0;
+	if (llvm_known_mask(l, at) != 0) {
+		Masked m = mask_begin(l, at);
+		bool word = at->changes && l->opt.checks;
+		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, llvm_type_bytes(type), how);
+		old = change(l, k, at, p, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
+		mask_end(l, m, &old, 1);
+	}
+	llvm_host_spins(l);
+	return llvm_add(l, type, old);
+}
+
+static Reg
+pointer(Emitter *e, Reg base, Reg offset)
+{
+	EmitLlvm *l = llvm_state(e);
+	RegType type = llvm_reg_type(l, base);
+	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL, .base = base, .offset = offset};
+	return llvm_add(l, type, llvm_address(l, &at));
+}
+
+void
+llvm_simt_memory_open(EmitLlvm *l)
+{
+	Emitter *e = &l->e;
+	e->load = load;
+	e->store = store;
+	e->atomic = atomic;
+	e->pointer = pointer;
+}

@@ -1,0 +1,287 @@
+/* Neighbours become vectors.
+ *
+ *     r24, r25, r26, r27 = load …                 float4 v = …
+ *     r54 = fadd r24, r44                          =>
+ *     r55 = fadd r25, r45                          v + w
+ *     r56 = fadd r26, r46
+ *     r57 = fadd r27, r47
+ *
+ * A vector begins with a load, with what is unpacked from a word, or with values that a loop carries side by side.  From
+ * there on forward: where the first lane of a vector goes into an operation, and the other lanes go into the same
+ * operation elsewhere in the block, with operands that are vectors, constants, or the same for all, they are one.  It
+ * stands where the first of them stood: all that it needs is there by then.  Arithmetic is the same, lane by lane. */
+#include "emit/msl/msl.h"
+
+#include <string.h>
+
+typedef struct Users {
+	MslNode **at;
+	int n;
+} Users;
+
+typedef struct Merge {
+	Msl *m;
+	MslBlock *block;
+	Users *users;                                   /* by Reg - 1: nodes of this block */
+} Merge;
+
+static bool
+merges(const MslNode *n)
+{
+	switch (n->kind) {
+	case MSL_CALL:
+		return true;
+	case MSL_OP:
+		return n->type != REG_PRED && n->type != REG_GLOBAL && n->type != REG_SHARED && n->type != REG_I64;
+	case MSL_CAST:
+		return n->type != REG_PRED && n->type != REG_GLOBAL && n->type != REG_SHARED && n->type != REG_I64;
+	default:
+		return false;
+	}
+}
+
+static void
+list_users(Merge *g)
+{
+	Msl *m = g->m;
+	int *count = NEW_ARRAY(m->e.mem, int, m->reg.n);
+	g->users = NEW_ARRAY(m->e.mem, Users, m->reg.n);
+	for (int i = 0; i < g->block->body.n; i++) {
+		const MslNode *n = g->block->body.at[i];
+		for (int k = 0; k < n->nin; k++)
+			count[n->in[k] - 1]++;
+	}
+	for (int i = 0; i < g->block->body.n; i++) {
+		MslNode *n = g->block->body.at[i];
+		for (int k = 0; k < n->nin; k++) {
+			Users *u = &g->users[n->in[k] - 1];
+			if (!u->at)
+				u->at = NEW_ARRAY(m->e.mem, MslNode *, count[n->in[k] - 1]);
+			u->at[u->n++] = n;
+		}
+	}
+}
+
+/* Operand j of lane `lane` beside lane 0's. */
+static bool
+fits_beside(const Msl *m, Reg first, Reg other, int lane)
+{
+	const MslNode *a = msl_def(m, first), *b = msl_def(m, other);
+	if (first == other || (a->kind == MSL_CONST && b->kind == MSL_CONST))
+		return true;
+	return a == b && a->width > 1 && msl_at(m, other) == msl_at(m, first) + lane;
+}
+
+static MslNode *
+find_lane(const Merge *g, const MslNode *x, int k, Reg operand, int lane)
+{
+	const Users *u = &g->users[operand - 1];
+	for (int i = 0; i < u->n; i++) {
+		MslNode *y = u->at[i];
+		bool fits = y != x && y->width == 1 && y->home == x->home && y->kind == x->kind && y->op == x->op &&
+		    y->type == x->type && y->function == x->function && y->builtin == x->builtin && y->nin == x->nin &&
+		    y->in[k] == operand && !y->written;
+		for (int j = 0; fits && j < x->nin; j++)
+			fits = j == k || fits_beside(g->m, x->in[j], y->in[j], lane);
+		if (fits)
+			return y;
+	}
+	return NULL;
+}
+
+static void
+join(Msl *m, MslNode *x, MslNode *const *lane, int w)
+{
+	Reg *in = NEW_ARRAY(m->e.mem, Reg, x->nin * w), *out = NEW_ARRAY(m->e.mem, Reg, w);
+	for (int i = 0; i < w; i++) {
+		MslNode *y = i ? lane[i] : x;
+		for (int j = 0; j < x->nin; j++)
+			in[j * w + i] = y->in[j];
+		out[i] = y->out[0];
+	}
+	for (int i = 0; i < w; i++) {
+		m->reg.at[out[i] - 1].def = x;
+		m->reg.at[out[i] - 1].at = i;
+		if (i)
+			lane[i]->written = true;        /* it is gone */
+		if (i && !x->hint)
+			x->hint = lane[i]->hint;
+	}
+	x->width = x->nout = w;
+	x->nin *= w;
+	x->in = in;
+	x->out = out;
+}
+
+/* Joins x with its neighbours, if operand k is the first lane of a vector. */
+static bool
+join_from(Merge *g, MslNode *x, int k)
+{
+	Msl *m = g->m;
+	const MslNode *v = msl_def(m, x->in[k]);
+	int c = msl_at(m, x->in[k]);
+	if (v->width < 2 || v->kind == MSL_MMA)
+		return false;
+	for (int w = v->width - c >= 4 && c % 4 == 0 ? 4 : 2; w >= 2; w /= 2) {
+		MslNode *lane[4] = {x};
+		int found = 1;
+		if (c % w || c + w > v->width)
+			continue;
+		while (found < w && (lane[found] = find_lane(g, x, k, v->out[c + found], found)))
+			found++;
+		if (found == w) {
+			join(m, x, lane, w);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- what is carried ---- */
+
+static bool
+is_sequence(const Msl *m, const Reg *r, int w)
+{
+	const MslNode *v = msl_def(m, r[0]);
+	bool same = true, next = v->width > 1;
+	for (int i = 1; i < w; i++) {
+		same = same && r[i] == r[0];
+		next = next && msl_def(m, r[i]) == v && msl_at(m, r[i]) == msl_at(m, r[0]) + i;
+	}
+	return next || (same && v->kind == MSL_CONST);
+}
+
+static bool
+feeds_matrix(const Msl *m, const MslBlock *b, Reg r)
+{
+	for (int i = 0; i < b->body.n; i++) {
+		const MslNode *n = b->body.at[i];
+		for (int k = 0; n->kind == MSL_MMA && k < n->nin; k++)
+			if (n->in[k] == r)
+				return true;
+		for (int k = 0; k < 2; k++)
+			if (n->region[k] && (n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF) &&
+			    feeds_matrix(m, n->region[k], r))
+				return true;
+		for (int k = 0; n->kind == MSL_LOOP && k < n->carried; k++)
+			if (n->init[k] == r && feeds_matrix(m, n->region[0], n->inside[k]))
+				return true;
+	}
+	return false;
+}
+
+/* Registers i .. i + w of a list that a region gives become one variable. */
+static void
+join_given(Msl *m, Reg *r, int w)
+{
+	MslNode *first = msl_def(m, r[0]);
+	first->width = first->nout = w;
+	first->out = NEW_ARRAY(m->e.mem, Reg, w);
+	for (int i = 0; i < w; i++) {
+		if (!first->hint)
+			first->hint = msl_def(m, r[i])->hint;
+		m->reg.at[r[i] - 1].def = first;
+		m->reg.at[r[i] - 1].at = i;
+		first->out[i] = r[i];
+	}
+}
+
+static bool
+same_types(const Msl *m, const Reg *r, int w)
+{
+	RegType t = msl_type(m, r[0]);
+	for (int i = 1; i < w; i++)
+		if (msl_type(m, r[i]) != t)
+			return false;
+	return t == REG_F32 || t == REG_F16 || t == REG_I32;
+}
+
+static void
+join_carried(Msl *m, MslNode *loop)
+{
+	for (int i = 0; i < loop->carried;) {
+		int w = 4;
+		while (w > 1 && (i + w > loop->carried || !same_types(m, &loop->init[i], w) || !is_sequence(m,
+		    &loop->init[i], w)))
+			w /= 2;
+		for (int k = 0; k < w && w > 1; k++)
+			if (feeds_matrix(m, loop->region[0], loop->inside[i + k]))
+				w = 1;
+		if (w > 1) {
+			join_given(m, &loop->inside[i], w);
+			join_given(m, &loop->after[i], w);
+		}
+		i += w;
+	}
+}
+
+static void
+join_results(Msl *m, MslNode *branch)
+{
+	for (int i = 0; i < branch->carried;) {
+		int w = 4;
+		while (w > 1 && (i + w > branch->carried || !same_types(m, &branch->next[0][i], w) ||
+		    !is_sequence(m, &branch->next[0][i], w) || !is_sequence(m, &branch->next[1][i], w)))
+			w /= 2;
+		if (w > 1)
+			join_given(m, &branch->after[i], w);
+		i += w;
+	}
+}
+
+/* ---- masked loads and their fill ---- */
+
+static void
+take_fill(Merge *g, MslNode *s)
+{
+	Msl *m = g->m;
+	int w = s->width;
+	MslNode *load = msl_def(m, s->in[w]);
+	if (s->kind != MSL_OP || s->op != EMIT_SELECT || load->kind != MSL_LOAD || load->width != w || w > 4 ||
+	    load->fill ||
+	    load->home != s->home || !load->at.mask)
+		return;
+	for (int i = 0; i < w; i++) {
+		const Users *u = &g->users[load->out[i] - 1];
+		if (s->in[i] != load->at.mask || s->in[w + i] != load->out[i] || u->n != 1 ||
+		    msl_def(m, s->in[2 * w + i])->kind != MSL_CONST)
+			return;
+	}
+	load->fill = s->in + 2 * w;
+	load->out = s->out;
+	load->hint = s->hint ? s->hint : load->hint;
+	for (int i = 0; i < w; i++) {
+		m->reg.at[s->out[i] - 1].def = load;
+		m->reg.at[s->out[i] - 1].at = i;
+	}
+	s->written = true;
+}
+
+void
+msl_merge(Msl *m, MslBlock *b)
+{
+	Merge g = {.m = m, .block = b};
+	list_users(&g);
+	for (int i = 0; i < b->body.n; i++) {
+		MslNode *n = b->body.at[i];
+		if (n->written)
+			continue;
+		if (n->kind == MSL_LOOP || n->kind == MSL_WHILE)
+			join_carried(m, n);
+		for (int k = 0; k < 2; k++)
+			if (n->region[k])
+				msl_merge(m, n->region[k]);
+		if (n->kind == MSL_IF)
+			join_results(m, n);
+		for (int k = 0; k < n->nin && n->width == 1 && merges(n); k++)
+			if (join_from(&g, n, k))
+				break;
+		if (n->kind == MSL_OP && n->op == EMIT_SELECT)
+			take_fill(&g, n);
+	}
+	int kept = 0;
+	for (int i = 0; i < b->body.n; i++)
+		if (!b->body.at[i]->written)
+			b->body.at[kept++] = b->body.at[i];
+	b->body.n = kept;
+}

@@ -1,0 +1,64 @@
+/* Tables that are read by an index: constant arrays above the kernel.
+ *
+ *     constant float dequant_table[16] = {-1.0f, -0.696f, …};        …  dequant_table[q & 15u]
+ */
+#include "emit/msl/msl.h"
+
+#include "ir/interp/interp.h"
+
+#include <string.h>
+
+static int
+table_of(Msl *m, RegType t, const int64_t *bits, int n)
+{
+	for (int i = 0; i < m->tables.n; i++) {
+		const MslTable *at = &m->tables.at[i];
+		if (at->n == n && at->type == t && memcmp(at->bits, bits, sizeof *bits * (size_t)n) == 0)
+			return i;
+	}
+	const char *name = arena_printf(m->e.mem, "%s_table", m->e.kernel.name);
+	vec_push(m->e.mem, &m->tables, ((MslTable){msl_fresh(m, name), t, bits, n}));
+	return m->tables.n - 1;
+}
+
+Reg
+msl_lookup(Emitter *e, RegType t, const int64_t *bits, int n, Reg index)
+{
+	Msl *m = msl_state(e);
+	if (t == REG_F64)
+		msl_cannot(m, "f64 (Metal has no double)");
+	return msl_pure(m, MSL_LOOKUP, table_of(m, t, bits, n), t, &index, 1);
+}
+
+Expr
+msl_lookup_expr(Msl *m, const MslNode *n)
+{
+	const char *text = arena_printf(m->e.mem, "%s[%s]", m->tables.at[n->op].name, msl_expr(m, n->in, 1).text);
+	return (Expr){text, P_NAME, 1, c_plain(n->type), false, 0};
+}
+
+/* An element as C writes it. */
+static const char *
+element_text(Msl *m, RegType t, int64_t bits)
+{
+	static const DType of[REG_TYPES] = {[REG_F16] = TY_F16, [REG_BF16] = TY_BF16, [REG_F32] = TY_F32};
+	MslNode n = {.kind = MSL_CONST, .type = t, .width = 1, .i = bits};
+	if (msl_is_float(t))
+		n.f = dtype_load_f64(of[t], &bits, 0);
+	return msl_as(m, msl_node_expr(m, &n), c_plain(t), 1).text;
+}
+
+void
+msl_tables_text(Msl *m, Text *out)
+{
+	for (int i = 0; i < m->tables.n && m->errors->nerrors == 0; i++) {
+		const MslTable *t = &m->tables.at[i];
+		text_printf(out, "constant %s %s[%d] = {", c_text[c_plain(t->type)], t->name, t->n);
+		for (int k = 0; k < t->n; k++)
+			text_printf(out, "%s%s", k == 0 ? "" : k % 8 ? ", " : ",\n    ",
+			    element_text(m, t->type, t->bits[k]));
+		text_put(out, "};\n");
+	}
+	if (m->tables.n)
+		text_put(out, "\n");
+}

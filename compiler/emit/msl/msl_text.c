@@ -1,0 +1,534 @@
+/* Statements: a block of nodes as lines of text.
+ *
+ * A node stands in a line of its own if it has an effect, if it is used more than once, or if what it says would make
+ * another line too long; everything else is written where it is used.  Above lines that came from another line of the
+ * source than those before stands that line, as a comment. */
+#include "emit/msl/msl.h"
+
+#include <string.h>
+
+enum { LONG = 76 };                                     /* an expression longer than that gets a name */
+
+void
+msl_say(Msl *m, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	char *s = arena_vprintf(m->e.mem, fmt, ap);
+	va_end(ap);
+	for (int i = 0; i < m->indent; i++)
+		text_put(&m->body, "    ");
+	text_put(&m->body, s);
+	text_put(&m->body, "\n");
+}
+
+/* ---- names ---- */
+
+/* What a variable must not be called: Metal's words, and its functions that the text may call. */
+static const char reserved[] =
+    " alignas alignof and and_eq array as_type asm assert atomic auto bfloat bitand bitor bool break case "
+    "catch char char16_t char32_t class compl complex const const_cast constant constexpr continue decltype "
+    "default delete device do double dynamic_cast else enum explicit export extern false fast float for "
+    "fragment friend goto half if imageblock inline int kernel lane lid long mem_flags memory_order_relaxed "
+    "metal mutable namespace new noexcept not not_eq nullptr object_data operator or or_eq precise private "
+    "protected public ray_data register reinterpret_cast return sampler sg shared short signed simdgroup "
+    "sizeof static static_assert static_cast struct switch template texture tg tgs this thread thread_local "
+    "threadgroup threadgroup_barrier threadgroup_imageblock throw true try typedef typeid typename typeof "
+    "uchar uint ulong union unsigned ushort using vec vertex virtual void volatile wchar_t while xor xor_eq "
+    "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered "
+    "log log2 max min mix mulhi popcount pow rint rsqrt saturate select sign sin sinh sqrt step tan tanh "
+    "trunc make_filled_simdgroup_matrix "
+    "NULL offsetof char8_t co_await co_return co_yield concept consteval constinit requires "
+    "erf expm1 log1p rem sigmoid event generic global local pipe add_atomically ballot compare_and_swap "
+    "matrix_of to_int to_uint to_long to_ulong main NAN INFINITY MAXFLOAT MAXHALF HUGE_VALF HUGE_VALH "
+    "VARIABLE_TRACEPOINT STATIC_DATA_TRACEPOINT ";
+
+/* Metal's headers have macros of these families; of C's own words that begin with _ and a capital clang knows all. */
+static const char *const reserved_start[] = {"simd", "atomic", "__", "METAL_", "M_", "FLT_", "DBL_", "HALF_", "BFLOAT_",
+	"CHAR_", "SCHAR_", "UCHAR_", "SHRT_", "USHRT_", "INT_", "UINT_", "LONG_", "ULONG_", "FP_"};
+
+static bool
+starts_reserved(const char *s)
+{
+	if (s[0] == '_' && s[1] >= 'A' && s[1] <= 'Z')
+		return true;
+	for (int i = 0; i < LEN(reserved_start); i++)
+		if (strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_reserved(const char *s)
+{
+	size_t n = strlen(s);
+	for (const char *p = strstr(reserved, s); p; p = strstr(p + 1, s))
+		if (p[-1] == ' ' && p[n] == ' ')
+			return true;
+	return false;
+}
+
+static int
+find_name(const Msl *m, const char *s)
+{
+	for (int i = 0; i < m->names.n; i++)
+		if (strcmp(m->names.at[i], s) == 0)
+			return i;
+	return -1;
+}
+
+static bool
+is_vector_word(const char *s)
+{
+	static const char *const base[] = {"float", "half", "bfloat", "int", "uint", "long", "ulong", "char", "uchar",
+	    "short",
+		"ushort", "bool"};
+	size_t n = strlen(s);
+	for (int i = 0; i < LEN(base); i++)
+		if (strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 &&
+		    char_is_digit(s[n - 1]))
+			return true;
+	return false;
+}
+
+static void
+take_name(Msl *m, const char *s)
+{
+	vec_push(m->e.mem, &m->names, s);
+	vec_push(m->e.mem, &m->numbered, 0);
+}
+
+const char *
+msl_fresh(Msl *m, const char *hint)
+{
+	if (starts_reserved(hint))
+		hint = arena_printf(m->e.mem, "v_%s", hint);
+	int at = find_name(m, hint);
+	bool taken = is_reserved(hint) || is_vector_word(hint);
+	if (at < 0 && !taken) {
+		take_name(m, arena_strdup(m->e.mem, hint));
+		return vec_last(&m->names);
+	}
+	if (at < 0) {
+		take_name(m, arena_strdup(m->e.mem, hint));
+		at = m->names.n - 1;
+	}
+	bool ends_in_digit = char_is_digit(hint[strlen(hint) - 1]);
+	for (;;) {
+		char *s = arena_printf(m->e.mem, ends_in_digit ? "%s_%d" : "%s%d", hint, ++m->numbered.at[at]);
+		if (find_name(m, s) < 0 && !is_vector_word(s) && !is_reserved(s)) {
+			take_name(m, s);
+			return s;
+		}
+	}
+}
+
+/* What it was made from, in a name. */
+static const char *
+root_name(const Msl *m, const MslNode *n)
+{
+	while (n->kind == MSL_POINTER)
+		n = msl_def(m, n->in[0]);
+	return n->kind == MSL_PARAM || n->kind == MSL_SHARED ? n->name : NULL;
+}
+
+static const char *
+hint_of(Msl *m, const MslNode *n)
+{
+	if (n->hint)
+		return n->hint;
+	if (n->kind == MSL_POINTER || n->kind == MSL_LOAD) {
+		const char *root = root_name(m, n->kind == MSL_LOAD ? msl_def(m, n->at.base) : n);
+		if (root && n->kind == MSL_POINTER)
+			return strcmp(root, "shared") == 0 ? "buffer" : arena_printf(m->e.mem, "%s_at", root);
+		if (root && strcmp(root, "shared") != 0)
+			return arena_printf(m->e.mem, "%s_v", root);
+	}
+	switch (n->type) {
+	case REG_PRED: return "ok";
+	case REG_I8: case REG_I16: case REG_I32: case REG_I64: return "n";
+	case REG_GLOBAL: case REG_SHARED: return "at";
+	default: return "t";
+	}
+}
+
+void
+msl_declare(Msl *m, MslNode *n, Expr x)
+{
+	const char *name = msl_fresh(m, hint_of(m, n));
+	if (n->type == REG_GLOBAL || n->type == REG_SHARED) {
+		const char *type = msl_pointer_type(m, n);
+		msl_say(m, "%s%s = %s;", type, name, x.text);
+		n->name = name;
+		return;
+	}
+	CType c = x.c;
+	if (n->type == REG_I8 || n->type == REG_I16 || x.is_literal)
+		c = n->width > 1 ? x.c : x.is_literal && n->type == REG_I64 ? C_LONG : x.is_literal &&
+		    n->type == REG_I32 ? C_INT : c_plain(n->type);
+	if (n->type == REG_I32 && n->width == 1 && msl_never_negative(n->range))
+		c = C_INT;
+	if (n->type == REG_I64 && (c < C_LONG || msl_never_negative(n->range)))
+		c = c_is_signed(c) || msl_never_negative(n->range) ? C_LONG : C_ULONG;
+	if (x.width != n->width)
+		x = msl_as(m, x, c, n->width);
+	msl_say(m, "%s %s = %s;", c_vector(m, c, n->width), name, x.text);
+	n->name = name;
+	n->c = c;
+}
+
+/* ---- the source beside it ---- */
+
+void
+msl_comment(Msl *m, Place at)
+{
+	const char *start;
+	size_t size;
+	if (at.file < 0 || !m->cx || at.line == m->line || at.file >= m->cx->files.n ||
+	    !source_line(&m->cx->files.at[at.file], at.line, &start, &size))
+		return;
+	while (size && char_is_space(*start))
+		start++, size--;
+	while (size && (char_is_space(start[size - 1]) || start[size - 1] == '\\'))
+		size--;
+	m->line = at.line;
+	if (m->body.n && m->body.at[m->body.n - 1] == '\n' && !(m->body.n > 1 && m->body.at[m->body.n - 2] == '{'))
+		text_put(&m->body, "\n");
+	msl_say(m, "// %d: %.*s", at.line, (int)size, start);
+}
+
+/* ---- statements ---- */
+
+static bool
+is_given(const MslNode *n)
+{
+	return n->kind <= MSL_INSIDE ||
+	    (n->kind == MSL_PRIM && (n->op == PRIM_THREAD || n->op == PRIM_LANE || n->op == PRIM_BLOCK ||
+	    n->op == PRIM_NBLOCKS || n->op == PRIM_COUNT));
+}
+
+static bool
+goes_into_user(const MslNode *n)
+{
+	if (!msl_is_pure(n) || n->uses != 1 || n->parts || !n->user)
+		return false;
+	if (n->converges) {
+		MslNode *u = n->user;
+		bool fits = n->kind == MSL_PRIM && u->kind == MSL_OP && u->op != EMIT_SELECT && u->type != REG_PRED &&
+		    u->home == n->home;
+		u->converges |= fits;
+		return fits;
+	}
+	return true;
+}
+
+static void
+compute(Msl *m, MslNode *n)
+{
+	if (is_given(n) || goes_into_user(n))
+		return;
+	Expr x = msl_node_expr(m, n);
+	if (n->name)                                    /* too long, so it has one already */
+		return;
+	msl_comment(m, n->place);
+	msl_declare(m, n, x);
+}
+
+/* An expression that grows too long gets a variable before the line that it would stand in. */
+Expr
+msl_shortened(Msl *m, MslNode *n, Expr x)
+{
+	if (strlen(x.text) <= LONG || n->name || !msl_is_pure(n) || n->kind == MSL_CONST || n->kind == MSL_POINTER)
+		return x;
+	msl_comment(m, n->place);
+	msl_declare(m, n, x);
+	return msl_node_expr(m, n);
+}
+
+/* Is `name` a word of the text? */
+static bool
+speaks_of(const char *text, const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *p = strstr(text, name); p; p = strstr(p + 1, name)) {
+		bool before = p > text && ((char_is_letter(p[-1]) || char_is_digit(p[-1])) || p[-1] == '_' || p[-1] == '.');
+		if (!before && !(char_is_letter(p[n]) || char_is_digit(p[n])) && p[n] != '_')
+			return true;
+	}
+	return false;
+}
+
+/* given[i] = next[i], all at once. */
+static void
+assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
+{
+	typedef struct { const char *to, *from; MslNode *var; } Move;
+	VEC(Move) moves = {0};
+	for (int i = 0; i < n->carried;) {
+		MslNode *var = msl_def(m, given[i]);
+		int w = var->width;
+		if (!var->matrix) {
+			Expr x = msl_expr(m, next + i, w);
+			if (var->type == REG_GLOBAL || var->type == REG_SHARED)
+				x.text = msl_pointer_like(m, next[i], var);
+			else
+				x = x.is_literal && (CType)var->c == C_INT ? x : msl_as(m, x, (CType)var->c, w);
+			Move move = {var->name, x.text, var};
+			if (var->name && strcmp(var->name, x.text) != 0)
+				vec_push(m->e.mem, &moves, move);
+		}
+		i += w;
+	}
+	for (int i = 0; i < moves.n; i++)
+		for (int j = i + 1; j < moves.n; j++)
+			if (speaks_of(moves.at[j].from, moves.at[i].to)) {
+				MslNode *v = moves.at[j].var;
+				const char *t = msl_fresh(m, "next");
+				const char *type = v->type == REG_GLOBAL || v->type == REG_SHARED
+				    ? msl_pointer_type(m, v) : arena_printf(m->e.mem, "%s ", c_vector(m, (CType)v->c,
+				    v->width));
+				msl_say(m, "%s%s = %s;", type, t, moves.at[j].from);
+				moves.at[j].from = t;
+			}
+	for (int i = 0; i < moves.n; i++)
+		msl_say(m, "%s = %s;", moves.at[i].to, moves.at[i].from);
+	if (n->kind == MSL_LOOP)
+		msl_matrix_next(m, n);
+}
+
+/* The C type of a carried variable. */
+static CType
+carried_type(const MslNode *var)
+{
+	CType c = c_plain(var->type);
+	if (var->type == REG_I64)
+		return C_LONG;
+	return var->type == REG_I32 && var->width == 1 ? C_INT : c;
+}
+
+static const char *
+carried_hint(Msl *m, const MslNode *inside, const MslNode *after, const Reg *init)
+{
+	const MslNode *from = init ? msl_def(m, init[0]) : NULL;
+	if (inside && inside->hint)
+		return inside->hint;
+	if (after && after->hint)
+		return after->hint;
+	return from && from->hint ? from->hint : after ? hint_of(m, after) : "t";
+}
+
+/* Variables before a loop (with what they begin as) or a branch (without). */
+static void
+declare_carried(Msl *m, MslNode *n, bool begins)
+{
+	for (int i = 0; i < n->carried;) {
+		MslNode *after = msl_def(m, n->after[i]), *inside = begins ? msl_def(m, n->inside[i]) : after;
+		int w = inside->width;
+		if (!inside->matrix && (begins || after->uses)) {
+			inside->c = after->c = (int)carried_type(inside);
+			const char *name, *type = arena_printf(m->e.mem, "%s ", c_vector(m, (CType)inside->c, w));
+			if (inside->type == REG_GLOBAL || inside->type == REG_SHARED)
+				type = msl_pointer_type(m, inside);
+			if (begins) {
+				Expr x = msl_expr(m, n->init + i, w);
+				bool plain = inside->type == REG_GLOBAL || inside->type == REG_SHARED;
+				x = plain || (x.is_literal && inside->c == C_INT) ? x : msl_as(m, x, (CType)inside->c, w);
+				name = msl_fresh(m, carried_hint(m, inside, after, n->init + i));
+				msl_say(m, "%s%s = %s;", type, name, x.text);
+			} else {
+				name = msl_fresh(m, carried_hint(m, NULL, after, n->next[0] + i));
+				msl_say(m, "%s%s;", type, name);
+			}
+			inside->name = after->name = name;
+		}
+		i += w;
+	}
+}
+
+static Expr
+bound(Msl *m, Reg r, CType c)
+{
+	Expr x = msl_expr(m, &r, 1);
+	if (x.is_literal && x.v == (int32_t)x.v && x.v >= 0) {
+		x.text = arena_printf(m->e.mem, "%lld", (long long)x.v);
+		return x;
+	}
+	return c_is_signed(x.c) && x.c <= c ? x : msl_as(m, x, c, 1);
+}
+
+static void
+loop_text(Msl *m, MslNode *n)
+{
+	CType c = n->type == REG_I64 ? C_LONG : C_INT;
+	Expr lo = bound(m, n->in[0], c), hi = bound(m, n->in[1], c), step = bound(m, n->in[2], c);
+	int64_t by = 0;
+	bool known = msl_const(m, n->in[2], &by);
+	msl_matrix_begin(m, n);
+	declare_carried(m, n, true);
+	if (hi.strength != P_NAME && !hi.is_literal) {
+		const char *end = msl_fresh(m, "end");
+		msl_say(m, "%s %s = %s;", c_text[c], end, hi.text);
+		hi.text = end;
+	}
+	MslNode *index = msl_def(m, n->index);
+	const char *i = msl_fresh(m, index->hint ? index->hint : "i");
+	index->name = i;
+	index->c = (int)c;
+	if (known && by == 0)
+		msl_say(m, "for (%s %s = %s; false;) {", c_text[c], i, lo.text);
+	else if (known)
+		msl_say(m, by == 1 ? "for (%s %s = %s; %s %s %s; %s++) {" : "for (%s %s = %s; %s %s %s; %s += %s) {",
+		    c_text[c], i,
+		    lo.text, i, by > 0 ? "<" : ">", hi.text, i, step.text);
+	else
+		msl_say(m, "for (%s %s = %s; %s > 0 ? %s < %s : %s < 0 && %s > %s; %s += %s) {", c_text[c], i, lo.text,
+		    step.text, i,
+		    hi.text, step.text, i, hi.text, i, step.text);
+	m->indent++;
+	msl_block_text(m, n->region[0]);
+	assign(m, n, n->inside, n->next[0]);
+	m->indent--;
+	msl_say(m, "}");
+	m->line = -1;
+}
+
+static MslNode *
+first_statement(MslBlock *b)
+{
+	for (int i = 0; i < b->body.n; i++) {
+		MslNode *n = b->body.at[i];
+		if (n->live && !is_given(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts))
+			return n;
+	}
+	return NULL;
+}
+
+static void
+while_text(Msl *m, MslNode *n)
+{
+	MslNode *first = first_statement(n->region[0]);
+	declare_carried(m, n, true);
+	if (first && first->kind == MSL_RETURN) {
+		msl_say(m, "while (%s) {", msl_bool(m, first->in[0], P_SELECT));
+		first->written = true;
+	} else {
+		msl_say(m, "while (true) {");
+	}
+	m->indent++;
+	msl_block_text(m, n->region[0]);
+	assign(m, n, n->inside, n->next[0]);
+	m->indent--;
+	msl_say(m, "}");
+	m->line = -1;
+}
+
+/* A branch's lines, apart. */
+static Text
+branch_lines(Msl *m, MslNode *n, int k)
+{
+	Text before = m->body;
+	int line = m->line;
+	m->body = (Text){0};
+	text_put(&m->body, "");
+	m->indent++;
+	msl_block_text(m, n->region[k]);
+	assign(m, n, n->after, n->next[k]);
+	m->indent--;
+	Text lines = m->body;
+	m->body = before;
+	m->line = line;
+	return lines;
+}
+
+static void
+if_text(Msl *m, MslNode *n)
+{
+	Expr test = msl_expr(m, n->in, 1);
+	declare_carried(m, n, false);
+	Text then = branch_lines(m, n, 0), otherwise = branch_lines(m, n, 1);
+	if (then.n || otherwise.n) {
+		msl_say(m, then.n ? "if (%s) {" : "if (!%s) {", then.n ? test.text : msl_wrap(m, test, P_UNARY));
+		text_put(&m->body, then.n ? then.at : otherwise.at);
+		if (then.n && otherwise.n) {
+			msl_say(m, "} else {");
+			text_put(&m->body, otherwise.at);
+		}
+		msl_say(m, "}");
+	}
+	text_close(&then);
+	text_close(&otherwise);
+	m->line = -1;
+}
+
+static void
+return_text(Msl *m, MslNode *n)
+{
+	if (n->written)
+		return;
+	if (n->owner)
+		msl_say(m, "if (!%s)", msl_bool(m, n->in[0], P_UNARY));
+	m->indent += n->owner != NULL;
+	if (n->owner)
+		msl_say(m, "break;");
+	else
+		msl_say(m, "return %s;", msl_as(m, msl_expr(m, n->in, 1), c_plain(n->type), 1).text);
+	m->indent -= n->owner != NULL;
+}
+
+static void
+statement(Msl *m, MslNode *n)
+{
+	bool region = n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF;
+	if (!n->live || n->written)
+		return;
+	if (n->kind == MSL_PACK && n->owner) {
+		msl_fragment_text(m, n);
+		return;
+	}
+	if (msl_is_pure(n)) {
+		compute(m, n);
+		return;
+	}
+	if (n->kind != MSL_RETURN && !region)
+		msl_comment(m, n->place);
+	switch (n->kind) {
+	case MSL_LOAD: msl_load_text(m, n); return;
+	case MSL_STORE: msl_store_text(m, n); return;
+	case MSL_ATOMIC: msl_atomic_text(m, n); return;
+	case MSL_PRIM: msl_prim_text(m, n); return;
+	case MSL_MMA: msl_mma_text(m, n); return;
+	case MSL_LOOP: msl_comment(m, n->place); loop_text(m, n); return;
+	case MSL_WHILE: msl_comment(m, n->place); while_text(m, n); return;
+	case MSL_IF: msl_comment(m, n->place); if_text(m, n); return;
+	case MSL_RETURN: return_text(m, n); return;
+	default: die("a statement of kind %d", n->kind);
+	}
+}
+
+/* Stores under one mask, with nothing between them that is a statement, stand in one branch. */
+static void
+group_stores(MslBlock *b)
+{
+	MslNode *last = NULL;
+	for (int i = 0; i < b->body.n; i++) {
+		MslNode *n = b->body.at[i];
+		if (n->kind == MSL_STORE && last && n->at.mask && last->at.mask == n->at.mask &&
+		    last->place.line == n->place.line) {
+			last->group = n;
+			n->written = true;
+			last = n;
+		} else if (n->kind == MSL_STORE) {
+			last = n;
+		} else if (n->live && !is_given(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts && !n->converges)) {
+			last = NULL;
+		}
+	}
+}
+
+void
+msl_block_text(Msl *m, MslBlock *b)
+{
+	group_stores(b);
+	for (int i = 0; i < b->body.n; i++)
+		statement(m, b->body.at[i]);
+}

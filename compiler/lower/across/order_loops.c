@@ -1,0 +1,160 @@
+/* The bitonic network as loops over shared memory, for threads that have very many elements: in registers every step of
+ * the network is code of its own for every register.
+ *
+ *     all states to scratch, lines one after the other
+ *     for s = 1 .. n
+ *         for j = s - 1 .. 0
+ *             barrier
+ *             for p = thread; p < elements / 2; p += threads
+ *                 e = p with a 0 put in at bit j;  put e and e + 2^j in order, falling if bit s of e's place is set
+ *     barrier, and back */
+#include "lower/across/order.h"
+
+enum { MOST_EXCHANGES = 500 };                         /* of a thread, in registers */
+
+/* Exchanges that a thread's registers take part in; the greatest 2^kept: runs of that length, of which half stay. */
+static int64_t
+exchanges(const Sort *s, int kept)
+{
+	int64_t regs = INT64_C(1) << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
+	int64_t sum = regs * kept * (kept + 1) / 2;
+	int bit[F2_MAX], n = sort_halvings(s, kept, bit);
+	for (int i = 0; i < n; i++) {
+		regs = s->axis.in[bit[i]] == IN_REGISTER ? regs / 2 : regs;
+		sum += regs * (kept + 1);
+	}
+	return sum;
+}
+
+bool
+sort_is_long(const Sort *s, int kept)
+{
+	int regs = s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats);
+	return regs > 0 && exchanges(s, kept) > MOST_EXCHANGES;
+}
+
+/* Elements of one register of a state come together; where part k begins for `count` elements. */
+static int64_t
+part_at(const Sort *s, int k, int64_t count)
+{
+	int64_t at = 0;
+	for (int i = 0; i < k; i++)
+		at += (lower_type_bytes(s->type[i]) * count + 15) / 16 * 16;
+	return at;
+}
+
+int64_t
+sort_part_bytes(const Sort *s, int64_t count)
+{
+	return part_at(s, s->n, count);
+}
+
+/* The axis fastest, then the others. */
+static LowerStrides
+strides(const Sort *s, int bytes)
+{
+	int axis = (int)op_int(s->op, "axis", 0), at = s->layout.out[axis];
+	LowerStrides r = {.bytes = bytes};
+	for (int d = s->layout.rank - 1; d >= 0; d--) {
+		if (d == axis)
+			continue;
+		r.shift[d] = at;
+		at += s->layout.out[d];
+	}
+	r.shift[axis] = 0;
+	return r;
+}
+
+EmitAccess
+sort_access(const Sort *s, int k, Reg base, int64_t count)
+{
+	int bytes = lower_type_bytes(s->type[k]);
+	return (EmitAccess){.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes,
+		.constant = part_at(s, k, count)};
+}
+
+/* Registers' states to scratch or back, `layout` saying where they stand. */
+static void
+move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
+{
+	Lower *l = s->l;
+	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
+		for (int k = 0; k < s->n && !((uint64_t)r & s->repeats); k++) {
+			LowerStrides by = strides(s, lower_type_bytes(s->type[k]));
+			EmitAccess a = sort_access(s, k, base, count);
+			int64_t constant;
+			a.offset = lower_element_offset(l, &by, layout, r, &constant);
+			a.constant += constant;
+			a.mask = mask;
+			if (back)
+				l->e->load(l->e, &a, &s->at[r][k]);
+			else
+				l->e->store(l->e, &a, &s->at[r][k]);
+		}
+}
+
+static void
+move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool store)
+{
+	Lower *l = s->l;
+	for (int k = 0; k < s->n; k++) {
+		EmitAccess a = sort_access(s, k, base, count);
+		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, lower_type_bytes(s->type[k])));
+		if (store)
+			l->e->store(l->e, &a, &state[k]);
+		else
+			l->e->load(l->e, &a, &state[k]);
+	}
+}
+
+/* Pair p of those 2^j apart in runs of 2^run, in lines of 2^line. */
+static void
+exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j, int line, bool line_falls)
+{
+	Lower *l = s->l;
+	Reg one = lower_i32(l, 1), apart = lower_op2(l, EMIT_SHL, one, j), a[MOST_STATE], b[MOST_STATE], x[MOST_STATE];
+	Reg low = lower_op2(l, EMIT_AND, p, lower_op2(l, EMIT_SUB, apart, one));
+	Reg first = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_XOR, p, low), one);
+	first = lower_op2(l, EMIT_OR, first, low);
+	Reg second = lower_op2(l, EMIT_OR, first, apart);
+	Reg place = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << line) - 1));
+	if (line_falls)
+		place = lower_op2(l, EMIT_OR, place, lower_i32(l, INT64_C(1) << line));
+	Reg falls = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, place, run), one);
+	move_state(s, base, count, first, a, false);
+	move_state(s, base, count, second, b, false);
+	Reg swap = lower_op2(l, EMIT_XOR, sort_less(s, b, a), lower_op2(l, EMIT_NE, falls, lower_i32(l, 0)));
+	sort_select(s, swap, b, a, x);
+	move_state(s, base, count, first, x, true);
+	sort_select(s, swap, a, b, x);
+	move_state(s, base, count, second, x, true);
+}
+
+void
+sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls)
+{
+	Lower *l = s->l;
+	Emitter *e = l->e;
+	Reg zero = lower_i32(l, 0), one = lower_i32(l, 1), from = first == 1 ? one : lower_i32(l, first);
+	Reg run = e->loop_begin(e, from, lower_i32(l, last + 1), one, NULL, NULL, 0);
+	Reg step = e->loop_begin(e, zero, run, one, NULL, NULL, 0);
+	Reg j = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SUB, run, step), one);
+	lower_barrier(l);
+	Reg p = e->loop_begin(e, l->thread, lower_i32(l, count / 2), lower_i32(l, l->warps * l->t->lanes), NULL, NULL, 0);
+	exchange_pair(s, base, count, p, run, j, last, falls);
+	e->loop_end(e, NULL, NULL, 0);
+	e->loop_end(e, NULL, NULL, 0);
+	e->loop_end(e, NULL, NULL, 0);
+}
+
+void
+sort_by_loops(Sort *s, const Layout *result)
+{
+	int64_t count = INT64_C(1) << layout_out_bits(&s->layout);
+	Reg base = lower_scratch(s->l, s->op);
+	move_states(s, &s->layout, base, count, false);
+	sort_network(s, base, count, 1, s->axis.n, false);
+	lower_barrier(s->l);
+	move_states(s, result, base, count, true);
+}

@@ -1,0 +1,262 @@
+/* The bitonic network over more elements than the block's shared memory holds: parts of them take turns in it.
+ *
+ * A part is what the registers hold whose numbers agree in some bits, which are those of the axis's highest bits (and,
+ * where there are several lines, of lines).  Within a part the network runs as loops over scratch (order_loops.c), across
+ * parts elements of the same thread are put in order in registers:
+ *
+ *     each part: runs of 2^c sorted in scratch, every other one falling             c: bits of the axis in a part
+ *     for s = c + 1 .. n
+ *         for j = s - 1 .. c         elements whose positions differ in bit j, in registers
+ *         each part: j = c - 1 .. 0  in scratch, falling if bit s of the part's position is set
+ *
+ * Of the greatest k = 2^m up to a part's length, the better of each two parts stays, until one is left.
+ *
+ * The highest bits of the axis may be lanes or warps: they change places with bits of registers before, and back after. */
+#include "lower/across/order.h"
+
+enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
+
+/* ---- which bits ---- */
+
+static int
+states_bits(const Sort *s)
+{
+	return layout_out_bits(&s->layout);
+}
+
+static uint64_t
+column(const Layout *l, InDim in, int i)
+{
+	return l->map.col[layout_in_at(l, in) + i];
+}
+
+/* Whether register bit i alone moves one bit, of another dimension than the axis: then *dim and *bit. */
+static bool
+is_line_bit(const Sort *s, int i, int *dim, int *bit)
+{
+	const Layout *l = &s->layout;
+	uint64_t image = column(l, IN_REGISTER, i);
+	int axis = (int)op_int(s->op, "axis", 0), others = 0;
+	if (!image || (image & (image - 1)))
+		return false;
+	for (int k = 0; k < l->map.nin; k++)
+		others += (l->map.col[k] & image) != 0;
+	for (*dim = 0; *dim < l->rank; ++*dim) {
+		*bit = __builtin_ctzll(image) - layout_out_at(l, *dim);
+		if (*bit >= 0 && *bit < l->out[*dim])
+			return others == 1 && *dim != axis;
+	}
+	return false;
+}
+
+static void
+take_lines(const Sort *s, SortParts *p, int wanted)
+{
+	for (int i = 0; i < s->layout.in[IN_REGISTER] && p->n < wanted; i++) {
+		int dim, bit;
+		if ((s->repeats >> i & 1) || !is_line_bit(s, i, &dim, &bit))
+			continue;
+		p->line[p->nline++] = (LineBit){dim, bit};
+		p->registers |= UINT64_C(1) << i;
+		p->n++;
+	}
+}
+
+/* A register bit to change places with bit b of the axis: the lowest bit of the axis that is one; -1: there is none. */
+static int
+register_to_give(const Sort *s, const SortParts *p, int b)
+{
+	for (int k = 0; k < b; k++)
+		if (s->axis.in[k] == IN_REGISTER && !(p->registers >> s->axis.bit[k] & 1))
+			return s->axis.bit[k];
+	for (int i = 0; i < s->layout.in[IN_REGISTER]; i++)
+		if (!((s->repeats | p->registers) >> i & 1))
+			return i;
+	return -1;
+}
+
+static void
+rename_bit(Sort *s, const SortSwap *w)
+{
+	uint64_t *a = &s->layout.map.col[layout_in_at(&s->layout, IN_REGISTER) + w->reg];
+	uint64_t *b = &s->layout.map.col[layout_in_at(&s->layout, w->in) + w->bit], was = *a;
+	*a = *b;
+	*b = was;
+	axis_bits(&s->layout, (int)op_int(s->op, "axis", 0), &s->axis);
+}
+
+static bool
+take_axis(Sort *s, SortParts *p, int wanted)
+{
+	for (int b = s->axis.n - 1; b > 0 && p->n < wanted; b--) {
+		if (s->axis.in[b] != IN_REGISTER) {
+			SortSwap w = {register_to_give(s, p, b), s->axis.in[b], s->axis.bit[b]};
+			if (w.reg < 0)
+				return false;
+			p->swap[p->nswap++] = w;
+			rename_bit(s, &w);
+		}
+		p->registers |= UINT64_C(1) << s->axis.bit[b];
+		p->n++;
+		p->low = b;
+	}
+	return p->n == wanted;
+}
+
+bool
+sort_plan_parts(Sort *s, SortParts *p)
+{
+	int bits = states_bits(s), wanted = 0;
+	*p = (SortParts){.low = s->axis.n};
+	while (wanted < bits && sort_part_bytes(s, INT64_C(1) << (bits - wanted)) > s->room - NEIGHBOURS)
+		wanted++;
+	Layout was = s->layout;
+	AxisBits axis = s->axis;
+	take_lines(s, p, wanted);
+	if (take_axis(s, p, wanted))
+		return true;
+	s->layout = was;
+	s->axis = axis;
+	return false;
+}
+
+int64_t
+sort_parts_bytes(const Sort *s, const SortParts *p)
+{
+	int64_t most = sort_part_bytes(s, INT64_C(1) << (states_bits(s) - p->n));
+	for (int i = 0; i < p->nswap; i++)
+		if (p->swap[i].in == IN_WARP)
+			most = MAX(most, sort_trip_bytes(s));
+	return most;
+}
+
+/* ---- a bit of the registers' and a thread's change places ---- */
+
+static void
+swap_bits(Sort *s, const SortSwap *w)
+{
+	Lower *l = s->l;
+	int count = 1 << s->layout.in[IN_REGISTER], bit = 1 << w->reg, n = 0;
+	Reg (*give)[MOST_STATE] = arena_alloc(l->mem, sizeof *give * (size_t)count);
+	Reg (*got)[MOST_STATE] = arena_alloc(l->mem, sizeof *got * (size_t)count);
+	Reg number = w->in == IN_LANE ? l->lane : l->warp;
+	Reg is_set = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << w->bit)),
+	    lower_i32(l, 0));
+	for (int r = 0; r < count; r++)
+		if (!((uint64_t)r & s->repeats) && !(r & bit))
+			sort_select(s, is_set, s->at[r], s->at[r | bit], give[n++]);
+	sort_across(s, w->in, w->bit, give, n, got);
+	n = 0;
+	for (int r = 0; r < count; r++)
+		if (!((uint64_t)r & s->repeats) && !(r & bit)) {
+			sort_select(s, is_set, got[n], s->at[r], s->at[r]);
+			sort_select(s, is_set, s->at[r | bit], got[n], s->at[r | bit]);
+			n++;
+		}
+}
+
+/* ---- parts ---- */
+
+/* Where an element of a layout stands in its part: the axis's low bits, then the others that are of no part's number. */
+static uint64_t
+place_in_part(const Sort *s, const SortParts *p, const Layout *l, uint64_t image)
+{
+	int axis = (int)op_int(s->op, "axis", 0), at = p->low;
+	uint64_t place = image >> layout_out_at(l, axis) & ((UINT64_C(1) << MIN(p->low, l->out[axis])) - 1);
+	for (int d = 0; d < l->rank; d++)
+		for (int b = 0; b < l->out[d] && d != axis; b++) {
+			bool is_number = false;
+			for (int i = 0; i < p->nline; i++)
+				is_number |= p->line[i].dim == d && p->line[i].bit == b;
+			if (!is_number)
+				place |= (image >> (layout_out_at(l, d) + b) & 1) << at++;
+		}
+	return place;
+}
+
+static void
+move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t count, uint64_t number, bool back)
+{
+	Lower *l = s->l;
+	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
+	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
+	for (int r = 0; r < 1 << from; r++)
+		for (int k = 0; k < s->n && ((uint64_t)r & (p->registers | s->repeats)) == number; k++) {
+			uint64_t image[F2_MAX], bytes = (uint64_t)lower_type_bytes(s->type[k]);
+			EmitAccess a = sort_access(s, k, base, count);
+			int64_t constant;
+			for (int i = 0; i < n; i++)
+				image[i] = bytes * place_in_part(s, p, layout, layout->map.col[from + i]);
+			uint64_t own = bytes * place_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r));
+			a.offset = lower_thread_offset(l, image, n, own, &constant);
+			a.constant += constant;
+			a.mask = mask;
+			if (back)
+				l->e->load(l->e, &a, &s->at[r][k]);
+			else
+				l->e->store(l->e, &a, &s->at[r][k]);
+		}
+}
+
+/* Each part in scratch: its runs sorted (`whole`) or merged; it falls where bit `by` of its position is set.  Then
+ * registers have the state at their place in `result`. */
+static void
+run_parts(Sort *s, const SortParts *p, int by, bool whole, const Layout *result)
+{
+	Lower *l = s->l;
+	int64_t count = INT64_C(1) << (states_bits(s) - p->n);
+	uint64_t numbers = p->registers & ~s->repeats, number = 0;
+	do {
+		Reg base = lower_scratch(l, s->op);
+		bool falls = by < s->axis.n && (number >> s->axis.bit[by] & 1);
+		move_part(s, p, &s->layout, base, count, number, false);
+		sort_network(s, base, count, whole ? 1 : p->low, p->low, falls);
+		lower_barrier(l);
+		move_part(s, p, result, base, count, number, true);
+		number = subset_next(number, numbers);
+	} while (number);
+}
+
+static void
+sort_all(Sort *s, const SortParts *p)
+{
+	run_parts(s, p, p->low, true, &s->layout);
+	for (int run = p->low + 1; run <= s->axis.n; run++) {
+		for (int j = run - 1; j >= p->low; j--)
+			sort_exchange(s, j, run);
+		run_parts(s, p, run, false, &s->layout);
+	}
+}
+
+/* The best 2^kept, which are no more than a part's. */
+static void
+keep_best_part(Sort *s, const SortParts *p, const Layout *result)
+{
+	run_parts(s, p, p->low, true, p->low == s->axis.n ? result : &s->layout);
+	for (int b = p->low; b < s->axis.n; b++) {
+		sort_keep_lesser(s, b);
+		run_parts(s, p, b + 1, false, b + 1 == s->axis.n ? result : &s->layout);
+	}
+}
+
+Layout
+sort_by_parts(Sort *s, const SortParts *p, int kept)
+{
+	Layout result = s->layout;
+	for (int i = 0; i < p->nswap; i++)
+		swap_bits(s, &p->swap[i]);
+	if (kept < s->axis.n)
+		result = layout_shorten(&s->layout, (int)op_int(s->op, "axis", 0), kept);
+	if (kept < s->axis.n && kept <= p->low) {
+		keep_best_part(s, p, &result);
+		return result;
+	}
+	sort_all(s, p);
+	for (int b = kept; b < s->axis.n; b++)
+		s->repeats |= UINT64_C(1) << s->axis.bit[b];
+	for (int i = p->nswap - 1; i >= 0 && kept == s->axis.n; i--) {
+		swap_bits(s, &p->swap[i]);
+		rename_bit(s, &p->swap[i]);
+	}
+	return kept < s->axis.n ? result : s->layout;
+}

@@ -1,0 +1,157 @@
+/* Elements between formats, one at a time or in blocks: for arguments, examples, .npy files and printing. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "num/loops.h"
+
+/* The tile format of one element in the memory of a dtype. */
+static uint64_t
+load_raw(DType t, const void *base, int64_t index)
+{
+	uint64_t v = 0;
+	if (dtype_is_packed(t)) {
+		tile_unpack(t, base, index, &v, 1);
+	} else {
+		int size = dtype_tile_size(t);
+		memcpy(&v, (const char *)base + index * size, (size_t)size);
+	}
+	return v;
+}
+
+static void
+store_raw(DType t, void *base, int64_t index, const void *v)
+{
+	if (dtype_is_packed(t)) {
+		tile_pack(t, v, base, index, 1);
+	} else {
+		int size = dtype_tile_size(t);
+		memcpy((char *)base + index * size, v, (size_t)size);
+	}
+}
+
+static void
+cast_one(DType from, const void *x, DType to, void *out, bool exact)
+{
+	Elem e;
+	elem_make(&e, CPU_BASE, OP_CAST, &from, 1, to, exact ? ELEM_EXACT : 0);
+	elem_run(&e, out, &x, 0, 1);
+}
+
+/* f32 and f64 take a short way: whole arrays go through here one by one. */
+double
+dtype_load_f64(DType t, const void *base, int64_t index)
+{
+	uint64_t raw = load_raw(t, base, index);
+	double v;
+	float f;
+	switch (t) {
+	case TY_F64:
+		memcpy(&v, &raw, sizeof v);
+		return v;
+	case TY_F32:
+		memcpy(&f, &raw, sizeof f);
+		return f;
+	default:
+		if (!dtype_is_float(t))
+			break;
+		loops_at[CPU_BASE].widen(t)(&raw, &f, 1);
+		return f;
+	}
+	cast_one(t, &raw, TY_F64, &v, false);
+	return v;
+}
+
+void
+dtype_store_f64(DType t, void *base, int64_t index, double v)
+{
+	uint64_t raw = 0;
+	float f = (float)v;
+	if (t == TY_F64)
+		memcpy(&raw, &v, sizeof v);
+	else if (t == TY_F32)
+		memcpy(&raw, &f, sizeof f);
+	else
+		cast_one(TY_F64, &v, t, &raw, isinf(v));
+	store_raw(t, base, index, &raw);
+}
+
+void
+dtype_convert_f64(DType t, void *base, int64_t index, double v)
+{
+	dtype_store_f64(t, base, index, isinf(v) && dtype_info[t].bits <= 8 ? copysign(DBL_MAX, v) : v);
+}
+
+int64_t
+dtype_load_i64(DType t, const void *base, int64_t index)
+{
+	uint64_t raw = load_raw(t, base, index);
+	int64_t v;
+	cast_one(t, &raw, TY_I64, &v, false);
+	return v;
+}
+
+void
+dtype_store_i64(DType t, void *base, int64_t index, int64_t v)
+{
+	uint64_t raw = 0;
+	cast_one(TY_I64, &v, t, &raw, false);
+	store_raw(t, base, index, &raw);
+}
+
+ToF32Fn
+f32_from(CpuLevel level, DType t)
+{
+	return loops_at[level].widen(t);
+}
+
+FromF32Fn
+f32_to(CpuLevel level, DType t)
+{
+	return loops_at[level].narrow(t, false);
+}
+
+void
+tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n)
+{
+	const uint8_t *x = base;
+	uint8_t *o = out;
+	int flip = t == TY_I4 ? 8 : 0;
+	for (int64_t i = 0; i < n; i++) {
+		int nibble = x[(at + i) >> 1] >> ((at + i) & 1) * 4 & 15;
+		o[i] = (uint8_t)((nibble ^ flip) - flip);
+	}
+}
+
+void
+tile_pack(DType t, const void *in, void *base, int64_t at, int64_t n)
+{
+	const uint8_t *x = in;
+	uint8_t *o = base;
+	for (int64_t i = 0; i < n; i++) {
+		uint8_t *byte = &o[(at + i) >> 1];
+		int shift = (int)((at + i) & 1) * 4;
+		*byte = (uint8_t)((*byte & ~(15 << shift)) | (x[i] & 15) << shift);
+	}
+}
+
+/* xorshift64*: good enough to spread rounding errors. */
+static uint64_t
+next_random(uint64_t *s)
+{
+	*s ^= *s >> 12;
+	*s ^= *s << 25;
+	*s ^= *s >> 27;
+	return *s * 0x2545F4914F6CDD1Du;
+}
+
+void
+perturb_f64(double *x, int64_t n, double u, uint64_t *rng)
+{
+	if (*rng == 0)
+		*rng = 0x9E3779B97F4A7C15u;
+	for (int64_t i = 0; i < n; i++) {
+		double r = (double)((int64_t)next_random(rng) >> 11) * 0x1p-52;
+		x[i] *= 1 + u * r;
+	}
+}

@@ -1,0 +1,87 @@
+/* The inner loops of the numerics and the table by which num's callers reach them.
+ *
+ * Each loops_*.c is compiled once for every CpuLevel, with NUM_LEVEL naming the level; a function that leaves
+ * such a file is named LEVEL(f), which is f_base, f_avx2 or f_avx512.  level.c collects them in loops_at.
+ * A loop takes n elements of every operand (broadcast was undone by elem.c) and may work in place. */
+#ifndef TEGULA_LOOPS_H
+#define TEGULA_LOOPS_H
+
+#include "num/num.h"
+
+#define LEVEL_JOIN_(a, b) a##_##b
+#define LEVEL_JOIN(a, b) LEVEL_JOIN_(a, b)
+#define LEVEL(name) LEVEL_JOIN(name, NUM_LEVEL)
+
+/* The next loop carries nothing from one trip to the next, though out may be an operand. */
+#if defined(__clang__)
+#define LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LOOP _Pragma("GCC ivdep")
+#endif
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* One block of a tile while it is f32 between narrow formats; fits the first cache with its neighbours. */
+enum { BLOCK = 512 };
+
+typedef void (*RowsFn)(const void *a, int64_t rows, int64_t n, void *out);
+typedef void (*ColumnsFn)(const void *a, int64_t n, int64_t inner, void *out);
+
+/* What one block of a dot's micro-kernel does: c[mr, nv vectors] = cin + a[mr, k] @ b[k, nv vectors];
+ * strides in elements.  cin NULL: zeros. */
+typedef struct DotArgs {
+	int64_t k;
+	const void *a;
+	int64_t a_row, a_col;
+	const void *b;
+	int64_t b_row;
+	const void *cin;
+	int64_t cin_row;
+	void *c;
+	int64_t c_row;
+} DotArgs;
+
+typedef void (*DotFn)(const DotArgs *d);
+
+enum { DOT_MR = 8, DOT_NV = 4 };                        /* the most rows and vectors of any kernel */
+
+typedef struct DotKernels {
+	int size;                                       /* bytes of an element */
+	int lanes, mr, nv;                              /* elements of a vector; the full block */
+	DotFn fn[DOT_MR + 1][DOT_NV + 1];               /* by rows and vectors; [0] unused */
+	/* b[k, n] by strides into panels of nv * lanes columns, each [k][columns], zeros past n */
+	void (*pack)(const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, void *out);
+} DotKernels;
+
+typedef struct Loops {
+	LoopFn (*integer)(OpKind kind, DType t);        /* NULL: not there */
+	LoopFn (*real)(OpKind kind, DType t, bool nan); /* f32 and f64, nan: propagate */
+	LoopFn (*math)(OpKind kind, DType t);
+	LoopFn (*select)(int size);
+	LoopFn (*cast)(DType from, DType to);           /* among bool, integers, f32, f64 */
+	LoopFn (*sticky)(DType from);                   /* to f64; 64-bit integers round to odd */
+	LoopFn (*round_to)(DType to);                   /* f64 to f32 with the precision and range of a narrow type */
+	ToF32Fn (*widen)(DType t);
+	FromF32Fn (*narrow)(DType t, bool keeps_inf);   /* keeps_inf: f8e5m2 does not saturate infinity */
+	RowsFn (*rows)(ReduceFn fn, DType t, bool nan);         /* arg: i64 out */
+	ColumnsFn (*columns)(ReduceFn fn, DType t, bool nan);
+	const DotKernels *(*dot)(DType t);              /* f32, f64, u32, u64 */
+	void (*philox)(uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4]);
+	void (*tf32)(float *x, int64_t n);
+	void (*fill)(int size, void *out, uint64_t word, int64_t n);
+	void (*stream)(void *to, const void *from, size_t bytes);       /* past the caches, if the CPU can */
+	LoopFn (*streaming)(OpKind kind, DType t);      /* an op whose results go there; NULL: none */
+	void (*point)(uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, uint64_t size,
+	    int64_t n);
+	bool (*neighbours)(const uint64_t *at, uint64_t step, int64_t n);
+	void (*range)(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most);
+} Loops;
+
+extern const Loops loops_at[CPU_LEVELS];
+
+/* reduce.c: f32 for narrow floats, a byte for 4-bit integers, else t. */
+DType wide_of(DType t);
+/* What is accumulated: the result's type for sums and their like, the elements' own for orders. */
+DType work_type(const Reduce *r);
+
+#endif

@@ -1,0 +1,114 @@
+/* Elementwise loops of f32 and f64 that are not mathematical functions: arithmetic, comparison, rounding to
+ * whole numbers, fma.  Every result is rounded once, so all levels agree to the bit. */
+#include <math.h>
+#include <string.h>
+
+#include "num/loops.h"
+
+#define UNARY(name, T, expr)                                                                       \
+	static void name(void *out, const void *const *in, int64_t n)                              \
+	{                                                                                          \
+		T *o = out;                                                                        \
+		const T *x = in[0];                                                                \
+		LOOP for (int64_t i = 0; i < n; i++) {                                             \
+			T a = x[i];                                                                \
+			o[i] = (expr);                                                             \
+		}                                                                                  \
+	}
+#define BINARY(name, T, R, expr)                                                                   \
+	static void name(void *out, const void *const *in, int64_t n)                              \
+	{                                                                                          \
+		R *o = out;                                                                        \
+		const T *x = in[0], *y = in[1];                                                    \
+		LOOP for (int64_t i = 0; i < n; i++) {                                             \
+			T a = x[i], b = y[i];                                                      \
+			o[i] = (expr);                                                             \
+		}                                                                                  \
+	}
+
+/* The lesser of equals is -0; a NaN gives way to a number.  min(a, b) == min(b, a) to the bit but for NaNs. */
+#define ORDER(s, T, U)                                                                             \
+	ALWAYS_INLINE T                                                                            \
+	both_##s(T a, T b, bool min)                                                               \
+	{                                                                                          \
+		U x, y;                                                                            \
+		memcpy(&x, &a, sizeof x);                                                          \
+		memcpy(&y, &b, sizeof y);                                                          \
+		x = min ? x | y : x & y;                                                           \
+		memcpy(&a, &x, sizeof x);                                                          \
+		return a;                                                                          \
+	}                                                                                          \
+	ALWAYS_INLINE T                                                                            \
+	least_##s(T a, T b)                                                                        \
+	{                                                                                          \
+		T r = a < b ? a : b;                                                               \
+		r = a == b ? both_##s(a, b, true) : r;                                             \
+		return b != b ? a : r;                                                             \
+	}                                                                                          \
+	ALWAYS_INLINE T                                                                            \
+	greatest_##s(T a, T b)                                                                     \
+	{                                                                                          \
+		T r = a > b ? a : b;                                                               \
+		r = a == b ? both_##s(a, b, false) : r;                                            \
+		return b != b ? a : r;                                                             \
+	}
+
+ORDER(f32, float, uint32_t)
+ORDER(f64, double, uint64_t)
+
+#define BOTH(s, T, f)                                                                              \
+	UNARY(neg_##s, T, -a)                                                                      \
+	UNARY(abs_##s, T, fabs##f(a))                                                              \
+	UNARY(floor_##s, T, floor##f(a))                                                           \
+	UNARY(ceil_##s, T, ceil##f(a))                                                             \
+	UNARY(round_##s, T, rint##f(a))                                                            \
+	UNARY(trunc_##s, T, trunc##f(a))                                                           \
+	UNARY(sqrt_##s, T, sqrt##f(a))                                                             \
+	BINARY(add_##s, T, T, a + b)                                                               \
+	BINARY(sub_##s, T, T, a - b)                                                               \
+	BINARY(mul_##s, T, T, a *b)                                                                \
+	BINARY(div_##s, T, T, a / b)                                                               \
+	BINARY(rem_##s, T, T, fmod##f(a, b))                                                       \
+	BINARY(min_##s, T, T, least_##s(a, b))                                                     \
+	BINARY(max_##s, T, T, greatest_##s(a, b))                                                  \
+	BINARY(min_nan_##s, T, T, a != a ? a : b != b ? b : least_##s(a, b))                       \
+	BINARY(max_nan_##s, T, T, a != a ? a : b != b ? b : greatest_##s(a, b))                    \
+	BINARY(eq_##s, T, uint8_t, a == b)                                                         \
+	BINARY(ne_##s, T, uint8_t, a != b)                                                         \
+	BINARY(lt_##s, T, uint8_t, a < b)                                                          \
+	BINARY(le_##s, T, uint8_t, a <= b)                                                         \
+	BINARY(gt_##s, T, uint8_t, a > b)                                                          \
+	BINARY(ge_##s, T, uint8_t, a >= b)                                                         \
+	static void fma_##s(void *out, const void *const *in, int64_t n)                           \
+	{                                                                                          \
+		T *o = out;                                                                        \
+		const T *x = in[0], *y = in[1], *z = in[2];                                        \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+			o[i] = fma##f(x[i], y[i], z[i]);                                           \
+	}
+
+BOTH(f32, float, f)
+BOTH(f64, double, )
+
+#define ROW(OPK, f) [OPK] = {f##_f32, f##_f64}
+
+static const LoopFn table[OP_COUNT][2] = {
+	ROW(OP_NEG, neg), ROW(OP_ABS, abs), ROW(OP_FLOOR, floor), ROW(OP_CEIL, ceil),
+	ROW(OP_ROUND, round), ROW(OP_TRUNC, trunc), ROW(OP_SQRT, sqrt), ROW(OP_ADD, add),
+	ROW(OP_SUB, sub), ROW(OP_MUL, mul), ROW(OP_DIV, div), ROW(OP_REM, rem), ROW(OP_MIN, min),
+	ROW(OP_MAX, max), ROW(OP_EQ, eq), ROW(OP_NE, ne), ROW(OP_LT, lt), ROW(OP_LE, le),
+	ROW(OP_GT, gt), ROW(OP_GE, ge), ROW(OP_FMA, fma),
+};
+
+LoopFn LEVEL(loop_real)(OpKind kind, DType t, bool nan);
+
+LoopFn
+LEVEL(loop_real)(OpKind kind, DType t, bool nan)
+{
+	bool wide = t == TY_F64;
+	if (nan && kind == OP_MIN)
+		return wide ? min_nan_f64 : min_nan_f32;
+	if (nan && kind == OP_MAX)
+		return wide ? max_nan_f64 : max_nan_f32;
+	return table[kind][wide];
+}

@@ -1,0 +1,301 @@
+/* Inner loops of reductions.  `rows` reduces each row of a[rows, n]; `columns` reduces a[n, inner] along n.
+ *
+ * Rows of floats are summed in 64 interleaved partial sums that are added up as a tree, 8192 elements at a
+ * time, and those again as a tree: exact order is fixed, so every level of CPU gives the same bits, and the
+ * error grows with the logarithm of n.  Columns are summed 64 rows at a time for the same reason.
+ *
+ * max and min skip NaN by their comparisons; where nothing was greater than the start, a second look tells
+ * whether everything was NaN.  argmax first finds the greatest, then where it stands. */
+#include <math.h>
+#include <string.h>
+
+#include "num/loops.h"
+
+enum { LANES = 64, CHUNK = 8192, BAND = 64, STRIP = 512 };
+
+/* ---- rows: sums, products, xor, any, all ---- */
+
+#define ROW_FOLD(name, T, W, start, step)                                                          \
+	static T name##_chunk(const T *x, int64_t n)                                               \
+	{                                                                                          \
+		T acc[LANES];                                                                      \
+		for (int j = 0; j < LANES; j++)                                                    \
+			acc[j] = (start);                                                          \
+		int64_t i = 0;                                                                     \
+		for (; i + LANES <= n; i += LANES)                                                 \
+			for (int j = 0; j < LANES; j++) {                                          \
+				T a = acc[j], b = x[i + j];                                        \
+				acc[j] = (T)(step);                                                \
+			}                                                                          \
+		for (int j = 0; i + j < n; j++) {                                                  \
+			T a = acc[j], b = x[i + j];                                                \
+			acc[j] = (T)(step);                                                        \
+		}                                                                                  \
+		for (int half = LANES / 2; half; half /= 2)                                        \
+			for (int j = 0; j < half; j++) {                                           \
+				T a = acc[j], b = acc[j + half];                                   \
+				acc[j] = (T)(step);                                                \
+			}                                                                          \
+		return acc[0];                                                                     \
+	}                                                                                          \
+	static T name##_tree(const T *x, int64_t n)                                                \
+	{                                                                                          \
+		if (n <= CHUNK)                                                                    \
+			return name##_chunk(x, n);                                                 \
+		int64_t half = (n / 2 + CHUNK - 1) / CHUNK * CHUNK;                                \
+		T a = name##_tree(x, half), b = name##_tree(x + half, n - half);                   \
+		return (T)(step);                                                                  \
+	}                                                                                          \
+	static void name##_rows(const void *in, int64_t rows, int64_t n, void *out)                \
+	{                                                                                          \
+		for (int64_t i = 0; i < rows; i++)                                                 \
+			((T *)out)[i] = name##_tree((const T *)in + i * n, n);                     \
+	}                                                                                          \
+	static void name##_columns(const void *in, int64_t n, int64_t inner, void *out)            \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		T *o = out;                                                                        \
+		for (int64_t s = 0; s < inner; s += STRIP) {                                       \
+			int64_t w = MIN(inner - s, STRIP);                                         \
+			T band[STRIP];                                                             \
+			for (int64_t j = 0; j < w; j++)                                            \
+				o[s + j] = (start);                                                \
+			for (int64_t r = 0; r < n; r += BAND) {                                    \
+				for (int64_t j = 0; j < w; j++)                                    \
+					band[j] = (start);                                         \
+				for (int64_t q = r; q < MIN(r + BAND, n); q++)                     \
+					for (int64_t j = 0; j < w; j++) {                          \
+						T a = band[j], b = x[q * inner + s + j];           \
+						band[j] = (T)(step);                               \
+					}                                                          \
+				for (int64_t j = 0; j < w; j++) {                                  \
+					T a = o[s + j], b = band[j];                               \
+					o[s + j] = (T)(step);                                      \
+				}                                                                  \
+			}                                                                          \
+		}                                                                                  \
+	}
+
+#define ARITHMETIC(s, T, W)                                                                        \
+	ROW_FOLD(sum_##s, T, W, 0, (W)a + (W)b)                                                    \
+	ROW_FOLD(prod_##s, T, W, 1, (W)a *(W)b)
+
+#define BITS(s, T) ROW_FOLD(xor_##s, T, T, 0, a ^ b)
+
+ARITHMETIC(f32, float, float)
+ARITHMETIC(f64, double, double)
+ARITHMETIC(u8, uint8_t, uint32_t)
+ARITHMETIC(u16, uint16_t, uint32_t)
+ARITHMETIC(u32, uint32_t, uint32_t)
+ARITHMETIC(u64, uint64_t, uint64_t)
+BITS(u8, uint8_t)
+BITS(u16, uint16_t)
+BITS(u32, uint32_t)
+BITS(u64, uint64_t)
+ROW_FOLD(any, uint8_t, uint8_t, 0, a | b)
+ROW_FOLD(all, uint8_t, uint8_t, 1, a & b)
+
+/* ---- max and min ---- */
+
+/* step keeps `a` unless b beats it, so that a NaN in b is skipped. */
+#define EXTREME(name, T, low, beats)                                                               \
+	ROW_FOLD(name, T, T, low, b beats a ? b : a)
+
+EXTREME(max_i8, int8_t, INT8_MIN, >)
+EXTREME(max_i16, int16_t, INT16_MIN, >)
+EXTREME(max_i32, int32_t, INT32_MIN, >)
+EXTREME(max_i64, int64_t, INT64_MIN, >)
+EXTREME(max_u8, uint8_t, 0, >)
+EXTREME(max_u16, uint16_t, 0, >)
+EXTREME(max_u32, uint32_t, 0, >)
+EXTREME(max_u64, uint64_t, 0, >)
+EXTREME(max_of_f32, float, -INFINITY, >)
+EXTREME(max_of_f64, double, -INFINITY, >)
+EXTREME(min_i8, int8_t, INT8_MAX, <)
+EXTREME(min_i16, int16_t, INT16_MAX, <)
+EXTREME(min_i32, int32_t, INT32_MAX, <)
+EXTREME(min_i64, int64_t, INT64_MAX, <)
+EXTREME(min_u8, uint8_t, UINT8_MAX, <)
+EXTREME(min_u16, uint16_t, UINT16_MAX, <)
+EXTREME(min_u32, uint32_t, UINT32_MAX, <)
+EXTREME(min_u64, uint64_t, UINT64_MAX, <)
+EXTREME(min_of_f32, float, INFINITY, <)
+EXTREME(min_of_f64, double, INFINITY, <)
+
+/* How many of n elements `step` apart are NaN. */
+#define COUNT_NAN(s, T)                                                                            \
+	static int64_t nans_##s(const T *x, int64_t n, int64_t step)                               \
+	{                                                                                          \
+		int64_t c = 0;                                                                     \
+		for (int64_t i = 0; i < n; i++)                                                    \
+			c += x[i * step] != x[i * step];                                           \
+		return c;                                                                          \
+	}
+
+COUNT_NAN(f32, float)
+COUNT_NAN(f64, double)
+
+/* The plain extreme, then NaN where the rule wants it: all are NaN, or (nan_rule) any is. */
+#define EXTREME_FLOAT(name, plain, s, T, start)                                                    \
+	static void name##_rows(const void *in, int64_t rows, int64_t n, void *out)                \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		T *o = out;                                                                        \
+		plain##_rows(in, rows, n, out);                                                    \
+		for (int64_t i = 0; i < rows; i++)                                                 \
+			if (o[i] == (start) && n && nans_##s(x + i * n, n, 1) == n)                \
+				o[i] = NAN;                                                        \
+	}                                                                                          \
+	static void name##_columns(const void *in, int64_t n, int64_t inner, void *out)            \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		T *o = out;                                                                        \
+		plain##_columns(in, n, inner, out);                                                \
+		for (int64_t i = 0; i < inner; i++)                                                \
+			if (o[i] == (start) && n && nans_##s(x + i, n, inner) == n)                \
+				o[i] = NAN;                                                        \
+	}                                                                                          \
+	static void name##_nan_rows(const void *in, int64_t rows, int64_t n, void *out)            \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		T *o = out;                                                                        \
+		plain##_rows(in, rows, n, out);                                                    \
+		for (int64_t i = 0; i < rows; i++)                                                 \
+			if (nans_##s(x + i * n, n, 1))                                             \
+				o[i] = NAN;                                                        \
+	}                                                                                          \
+	static void name##_nan_columns(const void *in, int64_t n, int64_t inner, void *out)        \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		T *o = out;                                                                        \
+		plain##_columns(in, n, inner, out);                                                \
+		for (int64_t i = 0; i < n; i++)                                                    \
+			for (int64_t j = 0; j < inner; j++)                                        \
+				o[j] = x[i * inner + j] != x[i * inner + j] ? (T)NAN : o[j];       \
+	}
+
+EXTREME_FLOAT(max_f32, max_of_f32, f32, float, -INFINITY)
+EXTREME_FLOAT(max_f64, max_of_f64, f64, double, -INFINITY)
+EXTREME_FLOAT(min_f32, min_of_f32, f32, float, INFINITY)
+EXTREME_FLOAT(min_f64, min_of_f64, f64, double, INFINITY)
+
+/* ---- where the extreme stands ---- */
+
+/* best is the extreme value (a NaN if NaN wins).  The first equal to it; with a NaN, the first NaN; 0 if n is 0. */
+#define FIND(s, T)                                                                                 \
+	static int64_t find_##s(const T *x, int64_t n, T best)                                     \
+	{                                                                                          \
+		for (int64_t i = 0; i < n; i++)                                                    \
+			if (x[i] == best || (best != best && x[i] != x[i]))                        \
+				return i;                                                          \
+		return 0;                                                                          \
+	}
+/* `take`: whether b, which stands later, beats a. */
+#define ARG(name, s, T, take)                                                                      \
+	static void arg_##name##_rows(const void *in, int64_t rows, int64_t n, void *out)          \
+	{                                                                                          \
+		for (int64_t i = 0; i < rows; i++) {                                               \
+			T best;                                                                    \
+			name##_rows((const T *)in + i * n, 1, n, &best);                           \
+			((int64_t *)out)[i] = find_##s((const T *)in + i * n, n, best);            \
+		}                                                                                  \
+	}                                                                                          \
+	static void arg_##name##_columns(const void *in, int64_t n, int64_t inner, void *out)      \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		int64_t *o = out;                                                                  \
+		memset(o, 0, (size_t)inner * sizeof *o);                                           \
+		for (int64_t s = 0; n && s < inner; s += STRIP) {                                  \
+			T best[STRIP];                                                             \
+			int64_t w = MIN(inner - s, STRIP);                                         \
+			memcpy(best, x + s, (size_t)w * sizeof *x);                                \
+			for (int64_t r = 1; r < n; r++)                                            \
+				for (int64_t j = 0; j < w; j++) {                                  \
+					T a = best[j], b = x[r * inner + s + j];                   \
+					bool taken = take;                                         \
+					best[j] = taken ? b : a;                                   \
+					o[s + j] = taken ? r : o[s + j];                           \
+				}                                                                  \
+		}                                                                                  \
+	}
+#define ARG_INT(s, T)                                                                              \
+	FIND(s, T)                                                                                 \
+	ARG(max_##s, s, T, b > a)                                                                  \
+	ARG(min_##s, s, T, b < a)
+#define ARG_FLOAT(s, T)                                                                            \
+	FIND(s, T)                                                                                 \
+	ARG(max_##s, s, T, b > a || (a != a && b == b))                                            \
+	ARG(min_##s, s, T, b < a || (a != a && b == b))                                            \
+	ARG(max_##s##_nan, s, T, b > a || (b != b && a == a))                                      \
+	ARG(min_##s##_nan, s, T, b < a || (b != b && a == a))
+
+ARG_INT(i8, int8_t)
+ARG_INT(i16, int16_t)
+ARG_INT(i32, int32_t)
+ARG_INT(i64, int64_t)
+ARG_INT(u8, uint8_t)
+ARG_INT(u16, uint16_t)
+ARG_INT(u32, uint32_t)
+ARG_INT(u64, uint64_t)
+ARG_FLOAT(f32, float)
+ARG_FLOAT(f64, double)
+
+/* ---- the table ---- */
+
+typedef struct Pair {
+	RowsFn rows;
+	ColumnsFn columns;
+} Pair;
+
+#define PAIR(f) {f##_rows, f##_columns}
+#define ANY_SIGN_ROW(f)                                                                            \
+	[TY_BOOL] = PAIR(f##_u8), [TY_I8] = PAIR(f##_u8), [TY_U8] = PAIR(f##_u8),                  \
+	[TY_I16] = PAIR(f##_u16), [TY_U16] = PAIR(f##_u16), [TY_I32] = PAIR(f##_u32),              \
+	[TY_U32] = PAIR(f##_u32), [TY_I64] = PAIR(f##_u64), [TY_U64] = PAIR(f##_u64)
+#define SIGNED_ROW(f)                                                                              \
+	[TY_BOOL] = PAIR(f##_u8), [TY_I8] = PAIR(f##_i8), [TY_U8] = PAIR(f##_u8),                  \
+	[TY_I16] = PAIR(f##_i16), [TY_U16] = PAIR(f##_u16), [TY_I32] = PAIR(f##_i32),              \
+	[TY_U32] = PAIR(f##_u32), [TY_I64] = PAIR(f##_i64), [TY_U64] = PAIR(f##_u64),              \
+	[TY_I4] = PAIR(f##_i8), [TY_U4] = PAIR(f##_u8)
+#define FLOAT_ROW(f) [TY_F32] = PAIR(f##_f32), [TY_F64] = PAIR(f##_f64)
+
+static const Pair table[RED_COUNT][DTYPE_COUNT] = {
+	[RED_SUM] = {ANY_SIGN_ROW(sum), FLOAT_ROW(sum)},
+	[RED_PROD] = {ANY_SIGN_ROW(prod), FLOAT_ROW(prod)},
+	[RED_MAX] = {SIGNED_ROW(max), FLOAT_ROW(max)},
+	[RED_MIN] = {SIGNED_ROW(min), FLOAT_ROW(min)},
+	[RED_ARGMAX] = {SIGNED_ROW(arg_max), FLOAT_ROW(arg_max)},
+	[RED_ARGMIN] = {SIGNED_ROW(arg_min), FLOAT_ROW(arg_min)},
+	[RED_ANY] = {[TY_BOOL] = PAIR(any)},
+	[RED_ALL] = {[TY_BOOL] = PAIR(all)},
+	[RED_XOR_SUM] = {ANY_SIGN_ROW(xor)},
+};
+
+static const Pair with_nan[RED_ARGMIN + 1][2] = {
+	[RED_MAX] = {PAIR(max_f32_nan), PAIR(max_f64_nan)},
+	[RED_MIN] = {PAIR(min_f32_nan), PAIR(min_f64_nan)},
+	[RED_ARGMAX] = {PAIR(arg_max_f32_nan), PAIR(arg_max_f64_nan)},
+	[RED_ARGMIN] = {PAIR(arg_min_f32_nan), PAIR(arg_min_f64_nan)},
+};
+
+static const Pair *
+pair_of(ReduceFn fn, DType t, bool nan)
+{
+	bool ordered = fn >= RED_MAX && fn <= RED_ARGMIN;
+	return nan && ordered && dtype_is_float(t) ? &with_nan[fn][t == TY_F64] : &table[fn][t];
+}
+
+RowsFn LEVEL(loop_rows)(ReduceFn fn, DType t, bool nan);
+ColumnsFn LEVEL(loop_columns)(ReduceFn fn, DType t, bool nan);
+
+RowsFn
+LEVEL(loop_rows)(ReduceFn fn, DType t, bool nan)
+{
+	return pair_of(fn, t, nan)->rows;
+}
+
+ColumnsFn
+LEVEL(loop_columns)(ReduceFn fn, DType t, bool nan)
+{
+	return pair_of(fn, t, nan)->columns;
+}

@@ -1,0 +1,99 @@
+/* Pipelining without asynchronous copies: each trip reads the next one's tiles into registers before it computes, and
+ * the next trip puts them into shared memory.
+ *
+ *     %first = if %lo < %hi { read … } else { zeros }
+ *     for … do (%k: i64, %c: …, %held: f16[64, 32] #0, %now: i64) {
+ *         put (slot %now of %ring), %held
+ *         %next = if %k + %step < %hi { read … } else { zeros }
+ *         %d = get (slot %now of %ring) : f16[64, 32] #2
+ *         …
+ *         yield …, %next, (%now + 1, wrapped)
+ *     }
+ *
+ * With two slots there is one barrier a trip, between put and get: who puts into the other slot has passed the last
+ * trip's barrier, behind which nobody reads it.  A tile that is read in the dot's own layout needs no slot.  Where shared
+ * memory has room for one slot alone there are two. */
+#include "pass/async/pipeline.h"
+
+static int64_t
+ring_bytes(const Pipeline *p)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < p->reads.n; i++) {
+		const Type *t = p->reads.at[i].read->out[0].type;
+		if (!p->reads.at[i].want)
+			continue;
+		n += type_count(t) * dtype_tile_size(t->elem);
+	}
+	return n;
+}
+
+/* The tiles of the trip of that index, zeros if there is no such trip. */
+static Op *
+read_if(Pipeline *p, Builder *b, Value *index)
+{
+	const Type **type = NEW_ARRAY(p->tmp, const Type *, p->reads.n);
+	Value **give = NEW_ARRAY(p->tmp, Value *, p->reads.n);
+	Value *more = build2(b, OP_LT, index, p->loop->in[1]);
+
+	for (int i = 0; i < p->reads.n; i++)
+		type[i] = p->reads.at[i].read->out[0].type;
+	Op *branch = op_make_regions(b, OP_IF, &more, 1, NULL, 0, type, p->reads.n, 2);
+	for (int r = 0; r < 2; r++) {
+		branch->region[r] = block_make(p->f, branch, NULL, 0);
+		Builder in = {.m = p->m, .block = branch->region[r], .place = b->place};
+		for (int i = 0; i < p->reads.n; i++) {
+			const Staged *s = &p->reads.at[i];
+			in.place = s->read->place;
+			give[i] = r == 0 ? &pipeline_access(p, &in, s, OP_READ, NULL, index)->out[0]
+			                 : build_int(&in, type[i], 0);
+			give[i]->layout = branch->out[i].layout = s->read->out[0].layout;
+		}
+		build_yield(&in, give, p->reads.n);
+	}
+	return branch;
+}
+
+static void
+put(Builder *b, Value *slot, Value *tile)
+{
+	op_make(b, OP_PUT, (Value *[]){slot, tile}, 2, NULL, 0, NULL, 0);
+}
+
+void
+pipeline_hold(Pipeline *p, int64_t room)
+{
+	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
+	int n = p->reads.n, slots = 2 * ring_bytes(p) <= room ? 2 : 1;
+	Value **init = NEW_ARRAY(p->tmp, Value *, n + 1), **next = NEW_ARRAY(p->tmp, Value *, n + 1);
+
+	pipeline_rings(p, &b, slots);
+	Op *first = read_if(p, &b, p->loop->in[0]);
+	for (int i = 0; i < n; i++)
+		init[i] = &first->out[i];
+	init[n] = build_int(&b, type_scalar(p->m, TY_I64), 0);
+	Value *held = pipeline_carry(p, init, n + 1);
+	held[n].name = "now";
+	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
+	Value **slot = NEW_ARRAY(p->tmp, Value *, n);
+	for (int i = 0; i < n; i++) {
+		if (!p->reads.at[i].ring)
+			continue;
+		slot[i] = pipeline_slot(p, &b, &p->reads.at[i], &held[n]);
+		put(&b, slot[i], &held[i]);
+	}
+	Op *ahead = read_if(p, &b, build2(&b, OP_ADD, &p->body->arg[0], p->loop->in[2]));
+	for (int i = 0; i < n; i++) {
+		next[i] = &ahead->out[i];
+		if (p->reads.at[i].ring) {
+			pipeline_gets(p, &p->reads.at[i], slot[i]);
+			continue;
+		}
+		value_replace(&p->reads.at[i].read->out[0], &held[i]);
+		op_erase(p->reads.at[i].read);
+	}
+	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};
+	next[n] = pipeline_next(p, &b, &held[n], slots);
+	pipeline_yield(p, next, n + 1);
+}

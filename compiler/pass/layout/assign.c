@@ -1,0 +1,202 @@
+/* Gives every tile a layout so that the work is least: loads and stores stay coalesced where that pays, dots have the
+ * fragments that their instruction asks for, and conversions stand where they are cheapest, if they must be.
+ *
+ *     %v = read %x … : f32[32, 64] #0           %v = read %x … : f32[32, 64] #0
+ *     %t = permute %v : f32[64, 32]        =>   %t = permute %v : f32[64, 32] #1
+ *     %o = convert %t : f32[64, 32] #2          %o = convert %t : f32[64, 32] #2
+ *     write %y … %o                             write %y … %o
+ *
+ * Every op has one layout to choose, its place (place.h); so has every value carried through a loop.  First the layouts
+ * that memory and dots wish for spread over what is connected with them, the heaviest first.  Then, wherever two
+ * choices meet that differ, it is tried to spread either one over the other's side, backwards, forwards or both ways;
+ * what makes the whole cheaper (assign_cost.c) stays.  Memory ops may give up their wish, dots may not. */
+#include "pass/layout/assign.h"
+
+#include <string.h>
+
+enum { ROUNDS = 6, CACHE_SIZE = 1024, EFFORT = 4000000 };
+
+static int
+log2_warps(const Func *f)
+{
+	return log2_exact(MAX(f->schedule.warps, 1));
+}
+
+/* Bytes that an op moves, as often as it runs; dots before everything. */
+static double
+importance(const Var *x)
+{
+	const Type *t = place_type(x->op);
+	double bytes = (double)type_count(t) * dtype_info[t->elem].bits / 8;
+	return (x->hard ? 1e12 : 1) * bytes * x->weight;
+}
+
+/* Spreads wishes over all that has no layout yet, the most important first; then the rest. */
+static void
+spread_wishes(Assign *a)
+{
+	bool *done = NEW_ARRAY(a->tmp, bool, a->vars.n);
+	a->only_unset = true;
+	for (int i = 0; i < a->vars.n; i++)
+		if (a->vars.at[i].hard)
+			a->vars.at[i].layout = a->vars.at[i].wish;
+	for (;;) {
+		int best = -1;
+		double most = -1;
+		for (int i = 0; i < a->vars.n; i++) {
+			const Var *x = &a->vars.at[i];
+			if (!done[i] && x->op && x->wish && (x->hard || !x->layout) && importance(x) > most) {
+				best = i;
+				most = importance(x);
+			}
+		}
+		if (best < 0)
+			break;
+		done[best] = true;
+		assign_flood(a, best, a->vars.at[best].wish, FLOOD_BACK | FLOOD_FORWARD);
+	}
+	for (int i = 0; i < a->vars.n; i++)
+		if (!a->vars.at[i].layout && a->vars.at[i].op)
+			assign_flood(a, i, default_layout(a, place_type(a->vars.at[i].op)), FLOOD_BACK | FLOOD_FORWARD);
+	for (int i = 0; i < a->f->nvalues; i++) {
+		int v = a->note[i].var, e = a->note[i].edges;
+		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* a branch's result that nobody takes: as what is yielded */
+			e = a->vars.at[v].first;
+		if (v >= 0 && !a->vars.at[v].layout && e >= 0)
+			assign_flood(a, v, default_layout(a, a->edges.at[e].value->type), FLOOD_FORWARD);
+	}
+	a->only_unset = false;
+}
+
+static void
+save(const Assign *a, const Layout **to)
+{
+	for (int i = 0; i < a->vars.n; i++)
+		to[i] = a->vars.at[i].layout;
+}
+
+static void
+restore(Assign *a, const Layout *const *from)
+{
+	for (int i = 0; i < a->vars.n; i++)
+		a->vars.at[i].layout = from[i];
+}
+
+typedef struct Search {
+	Assign *a;
+	const Layout **now;
+	double cost;
+	int64_t effort;
+} Search;
+
+/* Keeps the layouts as they are if they cost less than before. */
+static bool
+accept(Search *s)
+{
+	double cost = assign_cost(s->a);
+	s->effort += s->a->vars.n + s->a->edges.n;
+	if (cost < s->cost * (1 - 1e-9)) {
+		s->cost = cost;
+		save(s->a, s->now);
+		return true;
+	}
+	restore(s->a, s->now);
+	return false;
+}
+
+static bool
+try_flood(Search *s, int var, const Layout *l)
+{
+	bool better = false;
+	if (!l || s->a->vars.at[var].hard || s->a->vars.at[var].layout == l)
+		return false;
+	for (int ways = 0; ways <= (FLOOD_BACK | FLOOD_FORWARD); ways++) {
+		assign_flood(s->a, var, l, ways);
+		better |= accept(s);
+	}
+	return better;
+}
+
+static bool
+try_edge(Search *s, Edge *e)
+{
+	Assign *a = s->a;
+	const Layout *have = assign_value_layout(a, e->value), *want = assign_required(a, e);
+	if (!have || !want || have == want)
+		return false;
+	int from = a->note[e->value->id].var;
+	const Op *op = a->vars.at[from].op;
+	bool better = try_flood(s, from, op ? place_of_result(op, e->value->index, want) : want);
+	have = assign_value_layout(a, e->value);
+	if (have != assign_required(a, e))
+		better |= try_flood(s, e->user, e->tie ? have : place_of_operand(e->op, e->index, have));
+	return better;
+}
+
+static void
+improve(Assign *a)
+{
+	Search s = {.a = a, .now = NEW_ARRAY(a->tmp, const Layout *, a->vars.n)};
+	bool better = true;
+	save(a, s.now);
+	s.cost = assign_cost(a);
+	for (int round = 0; round < ROUNDS && better && s.effort < EFFORT; round++) {
+		better = false;
+		for (int i = 0; i < a->edges.n && s.effort < EFFORT; i++)
+			better |= try_edge(&s, &a->edges.at[i]);
+		for (int i = 0; i < a->vars.n && s.effort < EFFORT; i++)
+			better |= try_flood(&s, i, a->vars.at[i].wish);
+	}
+}
+
+/* A test of all that follows: some choices are layouts drawn at random, whatever they cost. */
+static void
+scatter(Assign *a)
+{
+	enum { ONE_IN = 3 };
+	for (int i = 0; i < a->vars.n; i++) {
+		const Var *x = &a->vars.at[i];
+		if (!x->op || !x->layout || x->hard || (a->m->draw >> 7) % ONE_IN != 0) {
+			a->m->draw = a->m->draw * 0x5851f42d4c957f2d + 1;
+			continue;
+		}
+		Layout l = layout_drawn(x->layout->rank, x->layout->out, a->lanes, a->warps, &a->m->draw);
+		assign_flood(a, i, layout_intern(a->m, &l), (int)(a->m->draw >> 40) & (FLOOD_BACK | FLOOD_FORWARD));
+	}
+}
+
+/* Every access gets the vector that its layout and what is known of its addresses allow. */
+static void
+set_vectors(Func *f, const Target *t, Arena *tmp)
+{
+	const Axes *axes = axis_analyse(f, tmp);
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Value *data = op->kind == OP_READ || op->kind == OP_LOAD ? &op->out[0]
+		                    : op->kind == OP_WRITE                     ? op->in[access_data(op)]
+		                    : op->kind == OP_STORE                     ? op->in[1]
+		                                                               : NULL;
+		if (data && data->layout)
+			op_set_attr(f->module, op, attr_int(f->module, "vector", access_vector(axes, op, data->layout, t)));
+	}
+}
+
+void
+pass_assign(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n; i++) {
+		Assign a = {.m = m, .f = m->funcs.at[i], .t = t, .tmp = m->cx->tmp};
+		if (a.f->is_reference)
+			continue;
+		a.lanes = log2_exact(t->lanes);
+		a.warps = log2_warps(a.f);
+		a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
+		a.axes = axis_analyse(a.f, a.tmp);
+		assign_collect(&a);
+		spread_wishes(&a);
+		improve(&a);
+		if (m->draw)
+			scatter(&a);
+		assign_write(&a);
+		set_vectors(a.f, t, a.tmp);
+	}
+}

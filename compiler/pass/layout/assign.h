@@ -1,0 +1,78 @@
+/* What the parts of pass assign share: the unknowns (layouts to choose), the places where they meet, and what a choice
+ * costs.  See assign.c. */
+#ifndef TEGULA_ASSIGN_H
+#define TEGULA_ASSIGN_H
+
+#include "pass/layout/axis.h"
+#include "pass/layout/place.h"
+
+/* An unknown: the place of an op, or (op NULL) the one layout of a carried value or of a branch's result. */
+typedef struct Var {
+	Op *op;
+	const Layout *layout;
+	const Layout *wish;                             /* of memory ops: coalesced; of dots: fixed */
+	bool hard;                                      /* may not be changed */
+	double weight;                                  /* how often it runs */
+	int first, nedge;                               /* edges to its operands */
+	int mark;                                       /* of the flood that reached it last */
+	const Layout *costed;                           /* the layout whose cost `cost` is */
+	double cost;
+} Var;
+
+/* Operand `index` of `op` must lie as var `user` says. */
+typedef struct Edge {
+	Value *value;
+	Op *op;
+	int index, user;
+	bool tie;                                       /* user is a carried value: its layout is asked for as it is */
+	int next;                                       /* another edge of the same value, or -1 */
+	const Layout *place, *required;                 /* what was asked last, and what followed */
+} Edge;
+
+typedef struct CostEntry {
+	const Layout *src, *dst;
+	int bits;
+	double cost;
+} CostEntry;
+
+typedef struct ValueNote {
+	int var;                                        /* its own unknown, or -1: cheap, or no tile */
+	int cheap;                                      /* > 0: what computing it again takes, in operations */
+	int edges;                                      /* first of its list, or -1 */
+	double weight;                                  /* how often it is defined */
+	const Layout *place, *layout;                   /* what was asked last, and what followed */
+	int *ties;                                      /* of a loop's or branch's first result: the unknowns of all */
+} ValueNote;
+
+typedef struct Assign {
+	Module *m;
+	Func *f;
+	const Target *t;
+	Arena *tmp;
+	const Axes *axes;
+	VEC(Var) vars;
+	VEC(Edge) edges;
+	ValueNote *note;                                /* by Value.id */
+	int lanes, warps;                               /* log2 */
+	int flood;                                      /* number of the last flood */
+	CostEntry *cache;
+	bool only_unset;                                /* floods reach only what has no layout yet */
+} Assign;
+
+/* assign_graph.c: unknowns and edges of a function, numbered as axis_analyse left it */
+void assign_collect(Assign *a);
+const Layout *assign_value_layout(const Assign *a, const Value *v);
+const Layout *assign_required(const Assign *a, Edge *e);
+const Layout *default_layout(const Assign *a, const Type *t);
+/* Which ways a choice spreads from an op to its neighbours. */
+enum { FLOOD_BACK = 1, FLOOD_FORWARD = 2 };
+void assign_flood(Assign *a, int var, const Layout *l, int ways);
+
+/* assign_cost.c */
+double assign_cost(Assign *a);
+double convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t);
+
+/* assign_write.c: layouts and conversions into the module */
+void assign_write(Assign *a);
+
+#endif

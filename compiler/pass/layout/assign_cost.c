@@ -1,0 +1,187 @@
+/* What a choice of layouts costs, in cycles of one multiprocessor, roughly: only comparisons between choices count.
+ *
+ * A conversion costs what its way costs (renaming nothing, shuffles, a trip through shared memory with its barriers);
+ * memory the instructions and the sectors that they touch; arithmetic its registers, so that a layout in which many
+ * threads hold the same element is dear; reductions the shuffles and trips that their axis asks for. */
+#include "pass/layout/assign.h"
+
+#include <string.h>
+
+enum { CACHE = 1024, BARRIERS = 60, ACCESS = 4 };
+
+static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1;
+
+static int
+registers(const Layout *l)
+{
+	return 1 << l->in[IN_REGISTER];
+}
+
+static int
+element_bits(const Type *t)
+{
+	return t->ptr != PTR_NONE ? 64 : t->elem == TY_BOOL ? 8 : dtype_info[t->elem].bits;
+}
+
+/* Through shared memory: every register out and in, in vectors as wide as the layout's own. */
+static double
+shared_cost(const Layout *l, int bits)
+{
+	int vector = l->rank > 0 ? 1 << layout_contiguous(l, l->rank - 1) : 1, bytes = MAX(bits / 8, 1);
+	while (vector > 1 && vector * bytes > 16)
+		vector /= 2;
+	double n = MAX(registers(l) / vector, 1);
+	return n * ACCESS + registers(l) * bytes / 4.0;
+}
+
+static double
+conversion(const Layout *src, const Layout *dst, int bits)
+{
+	Convert c;
+	int warps = 1 << src->in[IN_WARP];
+	if (!layout_convert(src, dst, &c))
+		return 1e9;
+	switch (c.kind) {
+	case CONVERT_NONE:
+		return 0;
+	case CONVERT_REGISTERS:
+		return MOVE * registers(dst);
+	case CONVERT_SHUFFLE:
+		return warps * registers(dst) * SHUFFLE * MAX(bits / 32, 1) + 1;
+	default:
+		return warps * (shared_cost(src, bits) + shared_cost(dst, bits)) + BARRIERS;
+	}
+}
+
+double
+convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t)
+{
+	int bits = element_bits(t);
+	if (src == dst)
+		return 0;
+	size_t at = ((size_t)src / 64 * 31 + (size_t)dst / 64 * 7 + (size_t)bits) % CACHE;
+	CostEntry *e = &a->cache[at];
+	if (e->src != src || e->dst != dst || e->bits != bits)
+		*e = (CostEntry){src, dst, bits, conversion(src, dst, bits)};
+	return e->cost;
+}
+
+/* A warp's access: registers in groups of `vector` neighbours, and the sectors that a group touches. */
+static double
+memory_cost(const Assign *a, const Op *op, const Layout *l)
+{
+	const Type *t = place_type(op);
+	int bits = element_bits(type_with_elem(a->m, t, t->elem));
+	int bytes = MAX(bits / 8, 1), vector = access_vector(a->axes, op, l, a->t);
+	int touched = 0, least = 0, log = log2_floor(vector);
+	double n = MAX(registers(l) / vector, 1);
+	if (l->in[IN_LANE] <= 5 && bytes * vector <= 64) {
+		int64_t row = l->rank > 0 ? INT64_C(4096) : 0;
+		layout_sectors(l, bytes, row, log, &touched, &least);
+	}
+	if (op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR)
+		n *= 4;
+	return (1 << l->in[IN_WARP]) * n * (ACCESS + SECTOR * touched);
+}
+
+static int
+bits_along(const Layout *l, InDim in, int dim)
+{
+	int n = 0, at = layout_out_at(l, dim);
+	for (int i = 0; i < l->in[in]; i++)
+		n += (l->map.col[layout_in_at(l, in) + i] >> at & ((UINT64_C(1) << l->out[dim]) - 1)) != 0;
+	return n;
+}
+
+static double
+reduce_cost(const Op *op, const Layout *l)
+{
+	int axis = (int)op_int(op, "axis", 0), lanes = bits_along(l, IN_LANE, axis);
+	int warps = 1 << l->in[IN_WARP];
+	Layout left = layout_slice(l, axis);
+	left = layout_drop_broadcast(&left);
+	double out = op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN ? registers(&left) : registers(l);
+	double cost = warps * (registers(l) * ALU + out * lanes * (SHUFFLE + ALU));
+	if (bits_along(l, IN_WARP, axis))
+		cost += BARRIERS + warps * out * ACCESS * 2;
+	return cost;
+}
+
+static double
+arithmetic(OpKind kind)
+{
+	switch (kind) {
+	case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_RSQRT: case OP_SIGMOID: case OP_TANH: return 6;
+	case OP_DIV: case OP_REM: case OP_SQRT: case OP_ERF: case OP_POW: case OP_SIN: case OP_COS: return 12;
+	default: return 1;
+	}
+}
+
+static double
+op_cost(const Assign *a, const Var *x)
+{
+	const Op *op = x->op;
+	const Layout *l = x->layout;
+	if (!op)
+		return registers(l) * MOVE;
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_ATOMIC: case OP_ATOMIC_PTR: case OP_PREFETCH:
+		return memory_cost(a, op, l);
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN:
+		return reduce_cost(op, l);
+	case OP_SORT:
+		return reduce_cost(op, l) * 8;
+	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_JOIN: case OP_SPLIT: case OP_CAT:
+		return registers(l) * MOVE;
+	case OP_PHILOX:
+		return (1 << a->warps) * registers(l) * 60 * ALU;
+	default:
+		return (1 << a->warps) * registers(l) * ALU * arithmetic(op->kind);
+	}
+}
+
+/* Conversions of one value: each layout asked for that is not its own, once. */
+static double
+value_cost(Assign *a, int id)
+{
+	const Layout *seen[16], *have = NULL;
+	const ValueNote *n = &a->note[id];
+	double sum = 0;
+	int nseen = 0;
+	for (int i = n->edges; i >= 0; i = a->edges.at[i].next) {
+		Edge *e = &a->edges.at[i];
+		const Layout *want = assign_required(a, e);
+		bool again = false;
+		if (!have)
+			have = assign_value_layout(a, e->value);
+		for (int k = 0; k < nseen; k++)
+			again |= seen[k] == want;
+		if (!want || again || want == have)
+			continue;
+		if (nseen < LEN(seen))
+			seen[nseen++] = want;
+		if (n->cheap > 0)
+			sum += (1 << a->warps) * registers(want) * n->cheap * ALU;
+		else if (have)
+			sum += convert_cost(a, have, want, e->value->type);
+	}
+	return sum * n->weight;
+}
+
+double
+assign_cost(Assign *a)
+{
+	double sum = 0;
+	for (int i = 0; i < a->vars.n; i++) {
+		Var *x = &a->vars.at[i];
+		if (x->layout && x->costed != x->layout) {
+			x->costed = x->layout;
+			x->cost = op_cost(a, x) * x->weight;
+		}
+		sum += x->layout ? x->cost : 0;
+	}
+	for (int i = 0; i < a->f->nvalues; i++)
+		if (a->note[i].edges >= 0)
+			sum += value_cost(a, i);
+	return sum;
+}

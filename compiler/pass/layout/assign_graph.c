@@ -1,0 +1,346 @@
+/* The unknowns of a function and where they meet.
+ *
+ *     %s = for …, %x : f32[64] do (%i: i64, %c: f32[64]) {    one unknown for %s, %c, and what is yielded
+ *         %v = read …                                         one for the read
+ *         %r = add %c, %v                                     one for the addition, with edges to both operands
+ *         yield %r                                            an edge from the carried value to the addition
+ *     }
+ *
+ * Cheap values (constants, iota, spread scalars and short arithmetic on these) are no unknowns: they are computed
+ * again in whatever layout is asked for. */
+#include "pass/layout/assign.h"
+
+enum { CHEAP_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
+
+const Layout *
+default_layout(const Assign *a, const Type *t)
+{
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, total = 0;
+	for (int d = 0; d < t->rank; d++) {
+		shape[d] = log2_exact(t->extent[d]);
+		total += shape[d];
+		order[d] = t->rank - 1 - d;
+	}
+	int spare = MAX(total - a->lanes - a->warps, 0);
+	Layout l = layout_coalesced(t->rank, shape, order, MIN(spare, 2), a->lanes, a->warps);
+	return layout_intern(a->m, &l);
+}
+
+const Layout *
+assign_value_layout(const Assign *a, const Value *v)
+{
+	int var = a->note[v->id].var;
+	const Var *x = var < 0 ? NULL : &a->vars.at[var];
+	if (!x || !x->layout || !x->op)
+		return x ? x->layout : NULL;
+	ValueNote *n = &a->note[v->id];
+	if (n->place != x->layout) {
+		n->place = x->layout;
+		n->layout = place_result(x->op, x->layout, v->index);
+	}
+	return n->layout;
+}
+
+const Layout *
+assign_required(const Assign *a, Edge *e)
+{
+	const Var *x = &a->vars.at[e->user];
+	if (!x->layout || e->tie)
+		return x->layout;
+	if (e->place != x->layout) {
+		e->place = x->layout;
+		e->required = place_operand(e->op, x->layout, e->index);
+	}
+	return e->required;
+}
+
+/* Operations that computing the value again takes; 0: it is not cheap. */
+static int
+op_cheapness(const Op *op)
+{
+	switch (op->kind) {
+	case OP_CONST: case OP_IOTA: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+	case OP_ADD: case OP_SUB: case OP_MUL: case OP_AND: case OP_OR: case OP_XOR: case OP_SHL: case OP_SHR:
+	case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_MIN: case OP_MAX:
+	case OP_NEG: case OP_NOT: case OP_ABS: case OP_CAST: case OP_BITCAST: case OP_PTR_ADD: case OP_SELECT:
+	case OP_FMA:
+		return 1;
+	case OP_DIV: case OP_REM: case OP_FLOORDIV: case OP_CDIV:
+		return dtype_is_int(op->out[0].type->elem) ? 6 : 0;
+	default:
+		return 0;
+	}
+}
+
+static int
+cheapness(const Assign *a, const Value *v)
+{
+	const Op *op = v->def;
+	int sum = op && value_is_placed(v) ? op_cheapness(op) : 0;
+	if (sum == 0)
+		return 0;
+	for (int i = 0; i < op->nin; i++) {
+		if (!value_is_placed(op->in[i]))
+			continue;
+		int part = a->note[op->in[i]->id].cheap;
+		if (part == 0)
+			return 0;
+		sum += part;
+	}
+	return sum <= CHEAP_MOST ? sum : 0;
+}
+
+/* How often a block runs, roughly. */
+static double
+block_weight(const Block *b)
+{
+	double w = 1;
+	for (const Op *op = b->parent; op; op = op->home->parent) {
+		if (op->kind != OP_FOR && op->kind != OP_WHILE)
+			continue;
+		double trips = TRIPS_GUESS;
+		if (op->kind == OP_FOR && op->in[0]->def && op->in[1]->def && op->in[2]->def &&
+		    op->in[0]->def->kind == OP_CONST && op->in[1]->def->kind == OP_CONST &&
+		    op->in[2]->def->kind == OP_CONST) {
+			int64_t step = op_int(op->in[2]->def, "value", 1);
+			int64_t n = op_int(op->in[1]->def, "value", 0) - op_int(op->in[0]->def, "value", 0);
+			trips = step > 0 && n > 0 ? (double)(n / step) : 1;
+		}
+		w *= MIN(MAX(trips, 1), 256);
+	}
+	return MIN(w, WEIGHT_MOST);
+}
+
+static int
+add_var(Assign *a, Op *op, double weight)
+{
+	Var v = {.op = op, .weight = weight, .first = a->edges.n};
+	vec_push(a->tmp, &a->vars, v);
+	return a->vars.n - 1;
+}
+
+static void
+add_edge(Assign *a, Value *v, Op *op, int index, int user, bool tie)
+{
+	if (!value_is_placed(v))
+		return;
+	ValueNote *n = &a->note[v->id];
+	Edge e = {.value = v, .op = op, .index = index, .user = user, .tie = tie, .next = n->edges};
+	n->edges = a->edges.n;
+	vec_push(a->tmp, &a->edges, e);
+}
+
+static void
+note_value(Assign *a, Value *v, int var, double weight)
+{
+	ValueNote *n = &a->note[v->id];
+	n->var = var;
+	n->weight = weight;
+}
+
+static void
+note_args(Assign *a, Block *b, int first, const int *var)
+{
+	double w = block_weight(b);
+	for (int i = first; i < b->narg; i++)
+		if (value_is_placed(&b->arg[i]))
+			note_value(a, &b->arg[i], var[i - first], w);
+}
+
+/* One unknown for each result of a loop or branch. */
+static void
+add_ties(Assign *a, Op *op)
+{
+	int *var = NEW_ARRAY(a->tmp, int, op->nout);
+	double inside = op->nregion ? block_weight(op->region[0]) : 1;
+	for (int i = 0; i < op->nout; i++) {
+		var[i] = -1;
+		if (!value_is_placed(&op->out[i]))
+			continue;
+		var[i] = add_var(a, NULL, inside);
+		note_value(a, &op->out[i], var[i], block_weight(op->home));
+	}
+	a->note[op->out[0].id].ties = var;          /* for the edges, once all values are noted */
+	if (op->kind == OP_FOR)
+		note_args(a, op->region[0], 1, var);
+	for (int r = 0; op->kind == OP_WHILE && r < 2; r++)
+		note_args(a, op->region[r], 0, var);
+}
+
+static void
+tie_edges(Assign *a, Op *op)
+{
+	const int *var = a->note[op->out[0].id].ties;
+	int first = op->kind == OP_FOR ? 3 : 0;
+	for (int i = 0; i < op->nout; i++) {
+		if (var[i] < 0)
+			continue;
+		Var *v = &a->vars.at[var[i]];
+		v->first = a->edges.n;
+		if (op->kind != OP_IF)
+			add_edge(a, op->in[first + i], op, first + i, var[i], true);
+		for (int r = 0; r < op->nregion; r++) {
+			Op *yield = op->region[r]->last;
+			int k = op->kind == OP_WHILE && r == 0 ? i + 1 : i;
+			add_edge(a, yield->in[k], yield, k, var[i], true);
+		}
+		a->vars.at[var[i]].nedge = a->edges.n - a->vars.at[var[i]].first;
+	}
+}
+
+static bool
+is_control(const Op *op)
+{
+	return (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF) && op->nout > 0;
+}
+
+/* A memory op's or dot's own layout, left by earlier passes. */
+static const Layout *
+given_layout(const Op *op)
+{
+	switch (op->kind) {
+	case OP_READ: case OP_LOAD: case OP_DOT: case OP_ATOMIC: case OP_ATOMIC_PTR:
+		return op->out[0].layout;
+	case OP_WRITE:
+		return op->in[access_data(op)]->layout;
+	case OP_STORE:
+		return op->in[1]->layout;
+	default:
+		return NULL;
+	}
+}
+
+static void
+collect_op(Assign *a, Op *op)
+{
+	if (is_control(op)) {
+		add_ties(a, op);
+		return;
+	}
+	if (!place_exists(op))
+		return;
+	for (int i = 0; i < op->nout; i++)
+		a->note[op->out[i].id].cheap = op->nout == 1 ? cheapness(a, &op->out[i]) : 0;
+	double w = block_weight(op->home);
+	if (op->nout == 1 && a->note[op->out[0].id].cheap > 0) {
+		a->note[op->out[0].id].weight = w;
+		return;
+	}
+	int v = add_var(a, op, w);
+	a->vars.at[v].wish = given_layout(op);
+	a->vars.at[v].hard = op->kind == OP_DOT && a->vars.at[v].wish;
+	for (int i = 0; i < op->nout; i++)
+		note_value(a, &op->out[i], v, w);
+}
+
+/* An op used in two operands by one value has two edges: their conversion is counted once. */
+static void
+collect_edges(Assign *a)
+{
+	for (int v = 0; v < a->vars.n; v++) {
+		Op *op = a->vars.at[v].op;
+		if (!op)
+			continue;
+		a->vars.at[v].first = a->edges.n;
+		for (int i = 0; i < op->nin; i++)
+			add_edge(a, op->in[i], op, i, v, false);
+		a->vars.at[v].nedge = a->edges.n - a->vars.at[v].first;
+	}
+}
+
+/* Conversions from passes before are wishes, read by now: each use of one takes what it converts. */
+static void
+forget_converts(Assign *a)
+{
+	for (Op *op = a->f->body->first, *next; op; op = next) {
+		next = op_after(op, a->f->body);
+		if (op->kind != OP_CONVERT)
+			continue;
+		value_replace(&op->out[0], op->in[0]);
+		op_erase(op);
+	}
+}
+
+void
+assign_collect(Assign *a)
+{
+	Block *body = a->f->body;
+	a->note = NEW_ARRAY(a->tmp, ValueNote, a->f->nvalues);
+	for (int i = 0; i < a->f->nvalues; i++)
+		a->note[i] = (ValueNote){.var = -1, .edges = -1, .weight = 1};
+	for (Op *op = body->first; op; op = op_after(op, body))
+		collect_op(a, op);
+	forget_converts(a);
+	for (Op *op = body->first; op; op = op_after(op, body))
+		if (is_control(op))
+			tie_edges(a, op);
+	collect_edges(a);
+}
+
+static void flood_from(Assign *a, int var, int ways);
+
+static void
+reach(Assign *a, int var, const Layout *l, int ways)
+{
+	Var *x = &a->vars.at[var];
+	if (!l || x->mark == a->flood || x->hard || (a->only_unset && x->layout))
+		return;
+	x->mark = a->flood;
+	x->layout = l;
+	flood_from(a, var, ways);
+}
+
+static void
+flood_back(Assign *a, Edge *e, int ways)
+{
+	int from = a->note[e->value->id].var;
+	const Layout *want = assign_required(a, e);
+	if (from < 0 || !want || assign_value_layout(a, e->value) == want)
+		return;
+	const Op *op = a->vars.at[from].op;
+	reach(a, from, op ? place_of_result(op, e->value->index, want) : want, ways);
+}
+
+static void
+flood_uses(Assign *a, const Value *v, int ways)
+{
+	const Layout *have = assign_value_layout(a, v);
+	for (int i = a->note[v->id].edges; have && i >= 0; i = a->edges.at[i].next) {
+		Edge *e = &a->edges.at[i];
+		if (assign_required(a, e) == have)
+			continue;
+		reach(a, e->user, e->tie ? have : place_of_operand(e->op, e->index, have), ways);
+	}
+}
+
+static void
+flood_args(Assign *a, int var, int ways)
+{
+	for (int i = 0; i < a->f->nvalues; i++)
+		if (a->note[i].var == var && a->note[i].edges >= 0)
+			flood_uses(a, a->edges.at[a->note[i].edges].value, ways);
+}
+
+static void
+flood_from(Assign *a, int var, int ways)
+{
+	int first = a->vars.at[var].first, n = a->vars.at[var].nedge;
+	Op *op = a->vars.at[var].op;
+	for (int i = first; (ways & FLOOD_BACK) && i < first + n; i++)
+		flood_back(a, &a->edges.at[i], ways);
+	if (!(ways & FLOOD_FORWARD))
+		return;
+	for (int i = 0; op && i < op->nout; i++)
+		flood_uses(a, &op->out[i], ways);
+	if (!op)
+		flood_args(a, var, ways);
+}
+
+void
+assign_flood(Assign *a, int var, const Layout *l, int ways)
+{
+	a->flood++;
+	a->vars.at[var].mark = a->flood;
+	a->vars.at[var].layout = l;
+	flood_from(a, var, ways);
+}

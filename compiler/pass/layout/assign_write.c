@@ -1,0 +1,177 @@
+/* Writes the chosen layouts into the module: results and block arguments get theirs, cheap operands are computed again
+ * where they are wanted, and all others that lie elsewhere are converted just before their first use.
+ *
+ *     %m = lt %i, %n : bool[32]                 cheap; one each of
+ *                                               %m = lt … : bool[32] #0      %m.1 = lt … : bool[32] #1
+ *     %c = convert %v : f32[64, 32] #1          shared by all that want %v in #1 in this block or inside it */
+#include "pass/layout/assign.h"
+
+typedef struct Copy {
+	Value *of, *copy;
+	const Layout *layout;
+} Copy;
+
+typedef struct Writer {
+	Assign *a;
+	VEC(Copy) copies;
+} Writer;
+
+static Value *
+find_copy(const Writer *w, const Value *v, const Layout *l)
+{
+	for (int i = 0; i < w->copies.n; i++)
+		if (w->copies.at[i].of == v && w->copies.at[i].layout == l)
+			return w->copies.at[i].copy;
+	return NULL;
+}
+
+static Value *
+add_copy(Writer *w, Value *v, const Layout *l, Value *copy)
+{
+	vec_push(w->a->tmp, &w->copies, ((Copy){v, copy, l}));
+	return copy;
+}
+
+/* An operand may have become a copy already: what it is one of. */
+static Value *
+original(const Writer *w, Value *v)
+{
+	for (int i = 0; v->id >= w->a->f->nvalues && i < w->copies.n; i++)
+		if (w->copies.at[i].copy == v)
+			return w->copies.at[i].of;
+	return v;
+}
+
+static Value *want(Writer *w, Value *v, const Layout *l, Op *user);
+
+/* A cheap value once more, behind its definition, in layout l.  The first one asked for keeps the op. */
+static Value *
+compute_again(Writer *w, Value *v, const Layout *l)
+{
+	Value *found = find_copy(w, v, l);
+	Op *op = v->def;
+	Value *in[8];
+	if (found)
+		return found;
+	if (!v->layout) {
+		v->layout = l;
+		add_copy(w, v, l, v);
+		const Layout *place = place_of_result(op, 0, l);
+		for (int i = 0; i < op->nin; i++)
+			if (value_is_placed(op->in[i]))
+				op_set_in(op, i, want(w, op->in[i], place_operand(op, place, i), op));
+		return v;
+	}
+	Builder b = {.m = w->a->m, .block = op->home, .before = op->next, .place = op->place};
+	const Layout *place = place_of_result(op, 0, l);
+	for (int i = 0; i < op->nin; i++)
+		in[i] = value_is_placed(op->in[i]) ? want(w, op->in[i], place_operand(op, place, i), op) : op->in[i];
+	Op *again = op_make(&b, op->kind, in, op->nin, op->attr, op->nattr, &v->type, 1);
+	again->out[0].name = v->name;
+	again->out[0].layout = l;
+	again->out[0].id = w->a->f->nvalues;        /* beyond the notes */
+	return add_copy(w, v, l, &again->out[0]);
+}
+
+/* The op in v's own block that holds `user` or is it. */
+static Op *
+ancestor_in(const Value *v, Op *user)
+{
+	while (user->home != v->block)
+		user = user->home->parent;
+	return user;
+}
+
+static Value *
+want(Writer *w, Value *v, const Layout *l, Op *user)
+{
+	v = original(w, v);
+	if (!l)
+		l = default_layout(w->a, v->type);
+	if (v->id < w->a->f->nvalues && w->a->note[v->id].cheap > 0)
+		return compute_again(w, v, l);
+	if (v->layout == l)
+		return v;
+	Value *found = find_copy(w, v, l);
+	if (found)
+		return found;
+	Op *before = ancestor_in(v, user);
+	Builder b = {.m = w->a->m, .block = v->block, .before = before, .place = user->place};
+	Value *c = build1(&b, OP_CONVERT, v, NULL);
+	c->layout = l;
+	c->id = w->a->f->nvalues;
+	c->name = v->name;
+	return add_copy(w, v, l, c);
+}
+
+static void
+set_layouts(Assign *a, Block *b)
+{
+	for (int i = 0; i < b->narg; i++)
+		if (value_is_placed(&b->arg[i]))
+			b->arg[i].layout = assign_value_layout(a, &b->arg[i]);
+	for (Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nout; i++)
+			op->out[i].layout = assign_value_layout(a, &op->out[i]);
+		for (int r = 0; r < op->nregion; r++)
+			set_layouts(a, op->region[r]);
+	}
+}
+
+/* What an operand without an unknown behind it is given: a cheap one anything, others stay. */
+static void
+place_rest(Writer *w, Op *op)
+{
+	for (int i = 0; i < op->nin; i++) {
+		Value *v = op->in[i];
+		if (value_is_placed(v) && !v->layout)
+			op_set_in(op, i, want(w, v, NULL, op));
+	}
+}
+
+/* Cheap values that nothing uses in their first layout any more. */
+static void
+drop_unused(Block *b)
+{
+	for (Op *op = b->last, *prev; op; op = prev) {
+		prev = op->prev;
+		for (int r = 0; r < op->nregion; r++)
+			drop_unused(op->region[r]);
+		if ((op_info[op->kind].traits & PURE) && !op->nregion && op->nout == 1 && op->out[0].nuses == 0)
+			op_erase(op);
+	}
+}
+
+/* In text order: a conversion for one use serves all that come later. */
+static void
+place_operand_of(Writer *w, Op *op, int i)
+{
+	Assign *a = w->a;
+	Value *v = op->in[i];
+	if (!value_is_placed(v) || v->id >= a->f->nvalues)
+		return;
+	for (int k = a->note[v->id].edges; k >= 0; k = a->edges.at[k].next) {
+		Edge *e = &a->edges.at[k];
+		const Layout *l = e->op == op && e->index == i ? assign_required(a, e) : NULL;
+		if (!l)
+			continue;
+		op_set_in(op, i, want(w, v, l, op));
+		return;
+	}
+}
+
+void
+assign_write(Assign *a)
+{
+	Writer w = {.a = a};
+	Block *body = a->f->body;
+	set_layouts(a, body);
+	for (Op *op = body->first; op; op = op_after(op, body))
+		for (int i = 0; i < op->nin; i++)
+			place_operand_of(&w, op, i);
+	for (Op *op = body->first; op; op = op_after(op, body))
+		if (op->nout != 1 || op->out[0].layout || a->note[op->out[0].id].cheap == 0)
+			place_rest(&w, op);
+	drop_unused(body);
+	func_number(a->f);
+}

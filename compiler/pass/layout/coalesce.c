@@ -1,0 +1,280 @@
+/* Chooses the warps of a block where the schedule does not, and how each access to memory would best lie over its threads:
+ * neighbours in memory in neighbouring lanes, as many in one thread as one instruction moves.
+ *
+ *     %v = read %x … : f32[32, 64]         %v = read %x … : f32[32, 64] #0      four elements a thread along a row,
+ *     write %y … %v                   =>   %c = convert %v : f32[32, 64] #0     sixteen lanes a row
+ *                                          write %y … %c
+ *
+ * These are wishes: pass assign decides. */
+#include "pass/layout/axis.h"
+#include "pass/layout/dot.h"
+
+enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
+enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
+enum { COST_LIGHT = 20, COST_SPECIAL = 4, COST_LONG = 24 };     /* instructions of an element, roughly */
+enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
+
+static bool
+is_access(const Op *op)
+{
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_ATOMIC: case OP_ATOMIC_PTR: return true;
+	default: return false;
+	}
+}
+
+/* What the tiles of a function are like, as far as the warps go. */
+typedef struct Load {
+	int64_t most, dot;                              /* elements of the largest tile, of the largest product */
+	int bytes;                                      /* of the largest element that moves in a tile of that size */
+	bool reduces;
+} Load;
+
+static void
+count_tile(Load *x, const Type *t, bool moves)
+{
+	int bytes = t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
+	int64_t n = type_count(t);
+	if (t->kind != TYPE_TILE || t->rank == 0)
+		return;
+	if (n > x->most) {
+		x->most = n;
+		x->bytes = 0;
+	}
+	if (n == x->most && moves)
+		x->bytes = MAX(x->bytes, bytes);
+}
+
+static bool
+is_reduction(OpKind kind)
+{
+	return kind == OP_REDUCE || kind == OP_REDUCE_FN || kind == OP_SCAN || kind == OP_SCAN_FN;
+}
+
+static Load
+count_tiles(const Func *f)
+{
+	Load x = {.most = 1};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind == OP_DOT)
+			x.dot = MAX(x.dot, type_count(op->out[0].type));
+		x.reduces |= is_reduction(op->kind);
+		for (int i = 0; i < op->nout; i++)
+			count_tile(&x, op->out[i].type, op->kind == OP_READ || op->kind == OP_LOAD);
+		if (op->kind == OP_WRITE)
+			count_tile(&x, op->in[access_data(op)]->type, true);
+		if (op->kind == OP_STORE)
+			count_tile(&x, op->in[1]->type, true);
+	}
+	return x;
+}
+
+/* A square of 64 by 64 for each warp of a large product, less for smaller ones.  Where one product is the next one's
+ * operand, sixteen rows, since the threads hold both, or as many warps as hold the largest tile. */
+static int
+dot_warps(const Func *f, const Load *x)
+{
+	int64_t rows = 0;
+	int warps = 1;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_DOT && dot_next(f, &op->out[0]))
+			rows = MAX(rows, op->out[0].type->extent[op->out[0].type->rank - 2]);
+	while (rows > 0 && warps < DOT_WARPS && (warps * 16 < rows || warps * DOT_HELD < x->most))
+		warps *= 2;
+	if (rows > 0)
+		return warps;
+	while (warps < DOT_WARPS && warps * (warps < WARPS_FEW ? DOT_FEW : DOT_MOST) < x->dot)
+		warps *= 2;
+	return warps;
+}
+
+static int
+cost_of(OpKind kind)
+{
+	switch (kind) {
+	case OP_CONST: case OP_IOTA: case OP_BROADCAST: case OP_RESHAPE: case OP_CONVERT: case OP_READ:
+	case OP_LOAD:
+		return 0;
+	case OP_DIV: case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SQRT: case OP_RSQRT:
+	case OP_TANH: case OP_SIGMOID:
+		return COST_SPECIAL;
+	case OP_EXPM1: case OP_LOG1P: case OP_SIN: case OP_COS: case OP_TAN: case OP_SINH: case OP_COSH:
+	case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_POW: case OP_PHILOX:
+	case OP_REM: case OP_FLOORDIV: case OP_CDIV:
+		return COST_LONG;
+	default:
+		return 1;
+	}
+}
+
+/* Do whole tiles come and go in between which little is computed, in straight code that moves no element to another
+ * thread?  Then the threads wait for memory and nothing else. */
+static bool
+is_light(const Func *f, const Load *x)
+{
+	int cost = 0;
+	if (x->reduces || x->bytes == 0)
+		return false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->nregion > 0 || op->kind == OP_PERMUTE || op->kind == OP_GATHER || op->kind == OP_JOIN ||
+		    op->kind == OP_SPLIT || op->kind == OP_SCATTER)
+			return false;
+		if (is_access(op) && place_type(op)->rank > 0 && type_count(place_type(op)) != x->most)
+			return false;
+		if (op->nout > 0 && op->out[0].type->rank > 0)
+			cost += cost_of(op->kind);
+	}
+	return cost <= COST_LIGHT;
+}
+
+/* Is one tile read, reduced and written, in elements no narrower, and is nothing else of note read?  Such blocks take few
+ * registers, so that a multiprocessor is full of them however many warps they have. */
+static bool
+is_row_pass(const Func *f, const Load *x)
+{
+	int reads = 0, writes = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->nregion > 0 || op->kind == OP_SCAN || op->kind == OP_SCAN_FN || op->kind == OP_REDUCE_FN)
+			return false;
+		if (!is_access(op) || place_type(op)->rank == 0)
+			continue;
+		const Type *t = place_type(op);
+		if (type_count(t) != x->most || (op->kind != OP_READ && op->kind != OP_WRITE))
+			return false;
+		reads += op->kind == OP_READ;
+		writes += op->kind == OP_WRITE;
+		if (op->kind == OP_WRITE && dtype_info[t->elem].bits < 8 * x->bytes)
+			return false;
+	}
+	return reads == 1 && writes > 0;
+}
+
+/* A thread has at least two accesses of 16 bytes under way, and twice as many where there are some warps already; where
+ * tiles are reduced, so many elements that few warps have to meet, or two accesses if that is all there is to do; and a
+ * single access where next to nothing is computed: the more threads, the closer together in time does a multiprocessor
+ * touch what is close together in memory. */
+static int
+choose_warps(const Func *f, const Target *t)
+{
+	Load x = count_tiles(f);
+	int warps = 1, most = t->max_threads / t->lanes, some = WARPS_FEW;
+	if (x.dot > 0)
+		return dot_warps(f, &x);
+	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
+	int more = MIN(2 * few, ELEMENTS_MOST);
+	if (x.reduces && x.most <= (int64_t)few * t->lanes * WARPS_PASS && is_row_pass(f, &x)) {
+		more = few;
+	} else if (x.reduces) {
+		few = ELEMENTS_REDUCED;
+		more = ELEMENTS_MOST;
+		most = x.most <= FEW_SUFFICE ? WARPS_REDUCED : most;    /* small blocks fill a multiprocessor better */
+	} else if (x.most <= (int64_t)few * t->lanes * WARPS_LIGHT_MOST && is_light(f, &x)) {
+		more = few;
+		few = MAX(t->vector_bytes / x.bytes, 1);
+		some = WARPS_LIGHT;
+	}
+	while (warps < MIN(most, WARPS_MOST) && x.most > (int64_t)warps * t->lanes * (warps >= some ? more : few))
+		warps *= 2;
+	return warps;
+}
+
+/* The dimension along which memory runs first, then the others from the last one on. */
+static void
+order_from(int first, int rank, int order[LAYOUT_RANK])
+{
+	int n = 0;
+	order[n++] = first;
+	for (int d = rank - 1; d >= 0; d--)
+		if (d != first)
+			order[n++] = d;
+}
+
+static const Layout *
+wished(const Axes *a, const Op *op, const Target *t)
+{
+	const Type *tile = place_type(op);
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
+	int lanes = log2_exact(t->lanes), warps = log2_exact(a->f->schedule.warps);
+	int k = access_contiguity(a, op, t, &dim);
+	for (int d = 0; d < tile->rank; d++) {
+		shape[d] = log2_exact(tile->extent[d]);
+		total += shape[d];
+	}
+	if (a->f->module->draw) {
+		Layout any = layout_drawn(tile->rank, shape, lanes, warps, &a->f->module->draw);
+		return layout_intern(a->f->module, &any);
+	}
+	order_from(dim, tile->rank, order);
+	if (op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR)
+		k = 0;
+	k = MIN(k, MAX(total - lanes - warps, 0));
+	Layout l = layout_coalesced(tile->rank, shape, order, k, lanes, warps);
+	return layout_intern(a->f->module, &l);
+}
+
+static void
+wish_operand(const Axes *a, Op *op, int i, const Layout *l)
+{
+	Builder b = {.m = a->f->module, .block = op->home, .before = op, .place = op->place};
+	Value *c = build1(&b, OP_CONVERT, op->in[i], NULL);
+	c->layout = l;
+	c->name = op->in[i]->name;
+	op_set_in(op, i, c);
+}
+
+static void
+coalesce_op(const Axes *a, Op *op, const Target *t)
+{
+	const Type *tile = place_type(op);
+	if (tile->rank == 0)
+		return;
+	const Layout *l = wished(a, op, t);
+	if (op->nout)
+		op->out[0].layout = l;
+	if (op->kind == OP_WRITE)
+		wish_operand(a, op, access_data(op), l);
+	else if (op->kind == OP_STORE)
+		wish_operand(a, op, 1, l);
+}
+
+/* A tile lives in the threads' registers: some that spill are slow, very many would never be compiled. */
+static bool
+tiles_fit(const Func *f, const Target *t)
+{
+	int threads = f->schedule.warps * t->lanes;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nout; i++) {
+			int64_t n = value_is_placed(&op->out[i]) ? type_count(op->out[i].type) : 0;
+			if (n <= (int64_t)threads * REGISTERS_MOST)
+				continue;
+			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n,
+			    (long long)(n / threads), threads, REGISTERS_MOST);
+			diag_help(f->module->cx, "take smaller tiles in a loop, or more warps");
+			return false;
+		}
+	return true;
+}
+
+static void
+coalesce(Func *f, const Target *t)
+{
+	if (f->schedule.warps == 0)
+		f->schedule.warps = choose_warps(f, t);
+	if (!tiles_fit(f, t))
+		return;
+	const Axes *a = axis_analyse(f, f->module->cx->tmp);
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (is_access(op))
+			coalesce_op(a, op, t);
+	}
+	func_number(f);
+}
+
+void
+pass_coalesce(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n; i++)
+		if (!m->funcs.at[i]->is_reference)
+			coalesce(m->funcs.at[i], t);
+}

@@ -1,0 +1,26 @@
+/* What the parts of pass dot share. */
+#ifndef TEGULA_DOT_H
+#define TEGULA_DOT_H
+
+#include "pass/layout/place.h"
+
+/* dot.c: the instruction for a dot's types, also after its operands become f16; NULL: none. */
+const MmaInfo *dot_mma(const Op *dot, const Target *t);
+
+/* dot_chain.c */
+/* The dot whose operand 0 the value becomes through elementwise ops, or NULL. */
+Op *dot_next(const Func *f, const Value *v);
+/* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
+ * first axis of the grid and the other on the second. */
+int dot_group(const Func *f);
+
+/* dot_fit.c: repeats operands that are smaller than the instruction to its size; the result's part is taken out again.  The
+ * dot that there is then, or NULL: it has too many dimensions. */
+Op *dot_fit(Op *dot, const MmaInfo *mma);
+/* Three products of rounded parts in place of one of f32. */
+void dot_split_tf32(Op *dot);
+
+/* expand.c: dot_scaled as multiplications by its scales and a dot. */
+void expand_dot_scaled(Op *op);
+
+#endif

@@ -1,0 +1,65 @@
+/* What dots have to do with each other and with the grid.
+ *
+ *     %p = dot %q, %k, %0          feeds  %o = dot (cast (exp %p)), %v, %acc
+ *
+ *     grid(pm, pn):  a[pm, k] @ b[k, pn]      programs that share rows of a and columns of b should be neighbours */
+#include "pass/layout/dot.h"
+
+enum { DEPTH = 8, GROUP = 8 };
+
+static Op *
+next_dot(const Func *f, const Value *v, int depth)
+{
+	int uses = depth > 0 ? v->nuses : 0;
+	for (Op *op = v->def ? v->def : f->body->first; op && uses > 0; op = op_after(op, f->body))
+		for (int i = 0; i < op->nin; i++) {
+			if (op->in[i] != v)
+				continue;
+			uses--;
+			if (op->kind == OP_DOT && i == 0)
+				return op;
+			bool goes_on = (op_info[op->kind].traits & ELEM) || op->kind == OP_CONVERT;
+			Op *found = goes_on ? next_dot(f, &op->out[0], depth - 1) : NULL;
+			if (found)
+				return found;
+		}
+	return NULL;
+}
+
+Op *
+dot_next(const Func *f, const Value *v)
+{
+	return next_dot(f, v, DEPTH);
+}
+
+/* The axes of the grid, as bits, that a value depends on. */
+static unsigned
+axes_of(const Value *v, bool *seen)
+{
+	unsigned axes = 0;
+	if (seen[v->id])
+		return 0;
+	seen[v->id] = true;
+	const Op *op = v->def ? v->def : v->block->parent;
+	if (!op)
+		return 0;
+	if (op->kind == OP_PROGRAM_ID)
+		return 1u << op_int(op, "axis", 0);
+	for (int i = 0; i < op->nin; i++)
+		axes |= axes_of(op->in[i], seen);
+	return axes;
+}
+
+int
+dot_group(const Func *f)
+{
+	for (Op *op = f->naxis >= 2 ? f->body->first : NULL; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_DOT || dot_next(f, &op->out[0]))
+			continue;
+		bool *seen = NEW_ARRAY(f->module->cx->tmp, bool, 2 * f->nvalues);
+		unsigned a = axes_of(op->in[0], seen) & 3, b = axes_of(op->in[1], seen + f->nvalues) & 3;
+		if ((a == 1 && b == 2) || (a == 2 && b == 1))
+			return GROUP;
+	}
+	return 0;
+}

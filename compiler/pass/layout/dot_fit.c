@@ -1,0 +1,157 @@
+/* Makes a dot fit its instruction, in terms of the tile IR.
+ *
+ *     %p = dot %a, %b, %c : f32[8, 64]          %a is f16[8, 64]; the instruction has 16 rows
+ *
+ *     %0 = reshape %a : f16[1, 8, 64]
+ *     %1 = broadcast %0 : f16[2, 8, 64]         rows 8 to 15 are rows 0 to 7 again: registers of the same threads
+ *     %2 = reshape %1 : f16[16, 64]             … %c likewise
+ *     %3 = dot %2, %b, %5 : f32[16, 64]
+ *     … reshape, permute, split                 the first half is the result
+ *
+ * Along K the repeated part is set to zero. */
+#include "pass/layout/dot.h"
+
+#include <string.h>
+
+static Builder
+before(Op *op)
+{
+	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
+}
+
+static Value *
+reshape(Builder *b, Value *v, int rank, const int64_t *extent)
+{
+	return build1(b, OP_RESHAPE, v, type_with_shape(b->m, v->type, rank, extent));
+}
+
+/* v twice, one after the other along dimension d. */
+static Value *
+twice(Builder *b, Value *v, int d)
+{
+	const Type *t = v->type;
+	int64_t extent[MAX_RANK + 1], n = 0;
+	for (int i = 0; i < t->rank; i++) {
+		if (i == d)
+			extent[n++] = 1;
+		extent[n++] = t->extent[i];
+	}
+	Value *x = reshape(b, v, t->rank + 1, extent);
+	extent[d] = 2;
+	x = build1(b, OP_BROADCAST, x, type_with_shape(b->m, t, t->rank + 1, extent));
+	memcpy(extent, t->extent, sizeof t->extent);
+	extent[d] *= 2;
+	return reshape(b, x, t->rank, extent);
+}
+
+/* The first half of v along dimension d. */
+static Value *
+first_half(Builder *b, Value *v, int d)
+{
+	const Type *t = v->type;
+	int64_t extent[MAX_RANK + 1], dims[MAX_RANK + 1];
+	int n = 0, k = 0;
+	for (int i = 0; i < t->rank; i++) {
+		if (i == d)
+			extent[n++] = 2;
+		else
+			dims[k++] = n;
+		if (i == d)
+			dims[k++] = n;
+		extent[n++] = i == d ? t->extent[i] / 2 : t->extent[i];
+	}
+	dims[k] = d;
+	Value *x = reshape(b, v, n, extent);
+	Attr order = attr_ints(b->m, "dims", dims, n);
+	x = &op_make(b, OP_PERMUTE, &x, 1, &order, 1, NULL, 0)->out[0];
+	return build1(b, OP_SPLIT, x, NULL);
+}
+
+/* Elements from `valid` on along dimension d become zero. */
+static Value *
+zero_beyond(Builder *b, Value *v, int d, int64_t valid)
+{
+	const Type *index = type_with_elem(b->m, v->type, TY_I32);
+	Attr axis = attr_int(b->m, "axis", d);
+	Value *i = &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &index, 1)->out[0];
+	Value *inside = build2(b, OP_LT, i, build_int(b, index, valid));
+	Value *zero = dtype_is_float(v->type->elem) ? build_float(b, v->type, 0) : build_int(b, v->type, 0);
+	return build3(b, OP_SELECT, inside, v, zero);
+}
+
+static Value *
+grow(Builder *b, Value *v, int d, int64_t to, bool zeros)
+{
+	int64_t had = v->type->extent[d];
+	while (v->type->extent[d] < to)
+		v = twice(b, v, d);
+	return zeros && had < to ? zero_beyond(b, v, d, had) : v;
+}
+
+Op *
+dot_fit(Op *dot, const MmaInfo *mma)
+{
+	const Type *t = dot->out[0].type;
+	int row = t->rank - 2, col = t->rank - 1;
+	int64_t m = t->extent[row], n = t->extent[col], k = dot->in[0]->type->extent[col];
+	Builder b = before(dot);
+	if (m >= mma->m && n >= mma->n && k >= mma->k)
+		return dot;
+	if (t->rank >= KERNEL_RANK)
+		return NULL;
+	Value *x = grow(&b, dot->in[0], row, mma->m, false), *y = grow(&b, dot->in[1], col, mma->n, false);
+	Value *c = grow(&b, grow(&b, dot->in[2], row, mma->m, false), col, mma->n, false);
+	x = grow(&b, x, col, mma->k, true);
+	y = grow(&b, y, row, mma->k, true);
+	Op *large = op_make(&b, OP_DOT, (Value *[]){x, y, c}, 3, dot->attr, dot->nattr, NULL, 0);
+	Value *p = &large->out[0];
+	while (p->type->extent[col] > n)
+		p = first_half(&b, p, col);
+	while (p->type->extent[row] > m)
+		p = first_half(&b, p, row);
+	p->name = dot->out[0].name;
+	value_replace(&dot->out[0], p);
+	op_erase(dot);
+	return large;
+}
+
+/* The upper part of an f32, which is a tf32 as it stands; NaN and infinity stay what they are. */
+static Value *
+upper_part(Builder *b, Value *v)
+{
+	const Type *bits = type_with_elem(b->m, v->type, TY_U32);
+	Value *i = build1(b, OP_BITCAST, v, bits);
+	i = build2(b, OP_AND, i, build_int(b, bits, 0xffffe000));
+	Value *x = build1(b, OP_BITCAST, i, v->type);
+	return build3(b, OP_SELECT, build2(b, OP_NE, v, v), v, x);
+}
+
+/* What is left; nothing of NaN and infinity. */
+static Value *
+lower_part(Builder *b, Value *v, Value *upper)
+{
+	Value *x = build2(b, OP_SUB, v, upper);
+	Value *zero = build_float(b, v->type, 0);
+	return build3(b, OP_SELECT, build2(b, OP_NE, x, x), zero, x);
+}
+
+static Value *
+tf32_dot(Builder *b, Value *x, Value *y, Value *acc)
+{
+	Attr precision = attr_text(b->m, "precision", "tf32");
+	return &op_make(b, OP_DOT, (Value *[]){x, y, acc}, 3, &precision, 1, NULL, 0)->out[0];
+}
+
+void
+dot_split_tf32(Op *dot)
+{
+	Builder b = before(dot);
+	Value *x = dot->in[0], *y = dot->in[1], *xu = upper_part(&b, x), *yu = upper_part(&b, y);
+	Value *xl = lower_part(&b, x, xu), *yl = lower_part(&b, y, yu);
+	Value *p = tf32_dot(&b, xl, yu, dot->in[2]);
+	p = tf32_dot(&b, xu, yl, p);
+	p = tf32_dot(&b, xu, yu, p);
+	p->name = dot->out[0].name;
+	value_replace(&dot->out[0], p);
+	op_erase(dot);
+}

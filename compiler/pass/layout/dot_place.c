@@ -1,0 +1,100 @@
+/* Where the operands of a matrix instruction must lie, given the accumulator.
+ *
+ *     acc [M, N]   lanes and low registers: the instruction's fragment C;  warps: along M and N
+ *     a   [M, K]   the fragment A;  warps: what they do along M; those along N hold the same
+ *     b   [K, N]   the fragment B;  warps: what they do along N; those along M hold the same
+ *
+ * Whatever fragment and warps do not cover goes over registers: along K first, then along the other dimension, then over
+ * leading (batch) dimensions. */
+#include "pass/layout/place.h"
+
+#include <string.h>
+
+const MmaInfo *
+mma_named(const char *name)
+{
+	for (int i = 0; i < mma_count; i++)
+		if (strcmp(mma_info[i].name, name) == 0)
+			return &mma_info[i];
+	return NULL;
+}
+
+/* A fragment of rank 2 seen in the last two dimensions of a tile. */
+static uint64_t
+placed(const Layout *fragment, uint64_t image, const Layout *to)
+{
+	uint64_t y = image & ((UINT64_C(1) << fragment->out[1]) - 1), x = image >> fragment->out[1];
+	return y | x << layout_out_at(to, to->rank - 2);
+}
+
+static void
+add_column(Layout *l, InDim in, uint64_t image)
+{
+	l->map.col[l->map.nin++] = image;
+	l->in[in]++;
+}
+
+/* The registers that are missing: bits of the tile that nothing covers, dimension by dimension. */
+static void
+add_missing(Layout *l, uint64_t covered, const int *order, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int b = 0; b < l->out[order[i]]; b++) {
+			uint64_t image = UINT64_C(1) << (layout_out_at(l, order[i]) + b);
+			if (!(covered & image))
+				add_column(l, IN_REGISTER, image);
+		}
+}
+
+/* What warp bit i of the accumulator does in a tile that shares all of its dimensions but `lost`. */
+static uint64_t
+warp_image(const Layout *acc, int i, const Layout *to, int lost)
+{
+	uint64_t v = acc->map.col[layout_in_at(acc, IN_WARP) + i], image = 0;
+	for (int d = 0; d < acc->rank; d++)
+		if (d != lost) {
+			uint64_t part = v >> layout_out_at(acc, d) & ((UINT64_C(1) << acc->out[d]) - 1);
+			image |= part << layout_out_at(to, d);
+		}
+	return image;
+}
+
+Layout
+fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int lost)
+{
+	int rank = type->rank, order[LAYOUT_RANK], n = 0;
+	int lanes = layout_in_at(fragment, IN_LANE), regs = fragment->in[IN_REGISTER];
+	uint64_t covered = 0;
+	Layout l = {.rank = rank};
+	for (int d = 0; d < rank; d++)
+		l.out[d] = log2_exact(type->extent[d]);
+	l.map.nout = layout_out_bits(&l);
+	for (int i = 0; i < fragment->map.nin; i++)
+		covered |= placed(fragment, fragment->map.col[i], &l);
+	for (int i = 0; i < acc->in[IN_WARP]; i++)
+		covered |= warp_image(acc, i, &l, lost);
+	for (int i = 0; i < regs; i++)
+		add_column(&l, IN_REGISTER, placed(fragment, fragment->map.col[i], &l));
+	order[n++] = lost;
+	for (int d = rank - 1; d >= 0; d--)
+		if (d != lost)
+			order[n++] = d;
+	add_missing(&l, covered, order, n);
+	for (int i = 0; i < fragment->in[IN_LANE]; i++)
+		add_column(&l, IN_LANE, placed(fragment, fragment->map.col[lanes + i], &l));
+	for (int i = 0; i < acc->in[IN_WARP]; i++)
+		add_column(&l, IN_WARP, warp_image(acc, i, &l, lost));
+	return l;
+}
+
+const Layout *
+dot_operand(const Op *op, const Layout *acc, int which)
+{
+	const MmaInfo *mma = mma_named(op_text(op, "mma"));
+	const Type *t = op->in[which]->type;
+	if (!mma)
+		return NULL;
+	Layout fragment = which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
+	Layout l = fragment_spread(&fragment, t, acc, which == 0 ? t->rank - 1 : t->rank - 2);
+	return layout_intern(op->home->func->module, &l);
+}

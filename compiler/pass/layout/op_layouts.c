@@ -1,0 +1,333 @@
+/* The layouts that go together at an op: from its place to those of operands and results, and back.
+ *
+ *     place of reduce {axis = 1}                  its result
+ *     register (1,0) (0,1) (0,2)                  register (1)
+ *     lane     (0,4) (0,8) (2,0) …                lane     (0) (0) (2) …
+ *
+ * Forward is always one layout.  Backward there may be many (a sum does not say how its summands lay), then
+ * there is none. */
+#include "pass/layout/place.h"
+
+#include <string.h>
+
+int
+log2_exact(int64_t n)
+{
+	int l = 0;
+	while (INT64_C(1) << l < n)
+		l++;
+	return l;
+}
+
+int
+log2_floor(int64_t n)
+{
+	int l = 0;
+	while (n >> (l + 1) > 0)
+		l++;
+	return l;
+}
+
+static const Layout *
+keep(const Op *op, Layout l)
+{
+	l = layout_drop_broadcast(&l);
+	return layout_intern(op->home->func->module, &l);
+}
+
+static void
+shape_of(const Type *t, int shape[LAYOUT_RANK])
+{
+	memset(shape, 0, sizeof *shape * LAYOUT_RANK);
+	for (int d = 0; d < t->rank; d++)
+		shape[d] = log2_exact(t->extent[d]);
+}
+
+/* Only dimensions of l with `from` set, packed anew; the images elsewhere are gone. */
+static Layout
+keep_dims(const Layout *l, const bool *kept)
+{
+	Layout r = *l;
+	for (int d = l->rank - 1; d >= 0; d--)
+		if (!kept[d])
+			r = layout_slice(&r, d);
+	return r;
+}
+
+/* The operand of a broadcast: dimensions of extent 1 hold nothing of the result's. */
+static Layout
+collapse(const Layout *l, const Type *to)
+{
+	Layout r = *l;
+	for (int d = 0; d < to->rank; d++)
+		if (to->extent[d] == 1 && l->out[d] > 0) {
+			r = layout_slice(&r, d);
+			r = layout_expand(&r, d);
+		}
+	return r;
+}
+
+static void
+permuted(const Op *op, bool inverse, int dims[LAYOUT_RANK])
+{
+	const Attr *a = op_attr(op, "dims");
+	memset(dims, 0, sizeof *dims * LAYOUT_RANK);
+	for (int d = 0; d < a->nints; d++)
+		dims[inverse ? (int)a->ints[d] : d] = inverse ? d : (int)a->ints[d];
+}
+
+/* A cat of as many equal parts as a power of two keeps them in the upper registers. */
+static bool
+cat_in_registers(const Op *op)
+{
+	int64_t n = op->out[0].type->extent[op_int(op, "axis", 0)];
+	for (int i = 1; i < op->nin; i++)
+		if (op->in[i]->type != op->in[0]->type)
+			return false;
+	return INT64_C(1) << log2_exact(op->nin) == op->nin &&
+	       n == op->nin * op->in[0]->type->extent[op_int(op, "axis", 0)];
+}
+
+/* The result of such a cat: registers above all others pick the part. */
+static Layout
+stack(const Op *op, const Layout *l)
+{
+	int axis = (int)op_int(op, "axis", 0), more = log2_exact(op->nin);
+	Layout r = *l;
+	r.out[axis] += more;
+	r.map.nout += more;
+	r.in[IN_REGISTER] += more;
+	r.map.nin += more;
+	int above = layout_out_at(l, axis) + l->out[axis], at = l->in[IN_REGISTER];
+	uint64_t low = (UINT64_C(1) << above) - 1;
+	for (int i = 0; i < l->map.nin; i++) {
+		uint64_t v = l->map.col[i];
+		r.map.col[i < at ? i : i + more] = (v & low) | (v & ~low) << more;
+	}
+	for (int i = 0; i < more; i++)
+		r.map.col[at + i] = UINT64_C(1) << (above + i);
+	return r;
+}
+
+int
+access_data(const Op *op)
+{
+	return 1 + op->in[0]->type->rank;
+}
+
+/* Which dimensions of the tile that an access moves come from its gather indices. */
+static bool
+gathered_dims(const Op *op, const Type *tile, bool *kept)
+{
+	const char *index = op_text(op, "index");
+	int d = 0, rank = 0;
+	memset(kept, 0, sizeof *kept * LAYOUT_RANK);
+	for (int i = 0; index[i]; i++)
+		if (index[i] == 'g')
+			rank = op->in[1 + i]->type->rank;
+	for (int i = 0; index[i] && index[i] != 'g'; i++)
+		d += index[i] == 'p';
+	for (int i = 0; i < rank && d + i < tile->rank; i++)
+		kept[d + i] = true;
+	return rank > 0;
+}
+
+static const Layout *
+access_operand(const Op *op, const Layout *place, int i)
+{
+	bool kept[LAYOUT_RANK];
+	const char *index = op_text(op, "index");
+	if (i >= access_data(op))
+		return place;
+	if (i < 1 || index[i - 1] != 'g')
+		return NULL;
+	const Type *tile = op->nout ? op->out[0].type : op->in[access_data(op)]->type;
+	gathered_dims(op, tile, kept);
+	return keep(op, keep_dims(place, kept));
+}
+
+bool
+place_is_free(const Op *op)
+{
+	switch (op->kind) {
+	case OP_TOPK: case OP_HISTOGRAM: case OP_EXTRACT: case OP_CONST: case OP_IOTA: return true;
+	case OP_CAT: return !cat_in_registers(op);
+	case OP_BROADCAST: return op->in[0]->type->rank == 0;
+	default: return false;
+	}
+}
+
+bool
+place_exists(const Op *op)
+{
+	bool any = false;
+	for (int i = 0; i < op->nin; i++)
+		any |= value_is_placed(op->in[i]);
+	for (int i = 0; i < op->nout; i++)
+		any |= value_is_placed(&op->out[i]);
+	if (!any)
+		return false;
+	switch (op->kind) {
+	case OP_FOR: case OP_WHILE: case OP_IF: case OP_YIELD: case OP_CONVERT: case OP_ASSERT: case OP_PRINT:
+	case OP_PREFETCH:
+		return false;
+	default:
+		return true;
+	}
+}
+
+const Layout *
+place_operand(const Op *op, const Layout *place, int i)
+{
+	int dims[LAYOUT_RANK];
+	Layout l;
+	if (!value_is_placed(op->in[i]) || !place_exists(op) || place_is_free(op))
+		return NULL;
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: case OP_ATOMIC:
+		return access_operand(op, place, i);
+	case OP_BROADCAST:
+		return keep(op, collapse(place, op->in[0]->type));
+	case OP_SPLIT:
+		l = layout_pair(place);
+		return layout_intern(op->home->func->module, &l);
+	case OP_GATHER:
+		return i == 1 ? place : NULL;
+	case OP_SCATTER:
+		return i == 0 ? place : NULL;
+	case OP_DOT:
+		return i == 2 ? place : dot_operand(op, place, i);
+	case OP_PERMUTE:
+		permuted(op, true, dims);
+		l = layout_permute(place, dims);
+		return layout_intern(op->home->func->module, &l);
+	default:
+		return place;
+	}
+}
+
+const Layout *
+place_result(const Op *op, const Layout *place, int i)
+{
+	Module *m = op->home->func->module;
+	const Type *t = op->out[i].type;
+	int shape[LAYOUT_RANK];
+	Layout l;
+	if (!value_is_placed(&op->out[i]))
+		return NULL;
+	switch (op->kind) {
+	case OP_REDUCE: case OP_REDUCE_FN:
+		return keep(op, layout_slice(place, (int)op_int(op, "axis", 0)));
+	case OP_RESHAPE:
+		if (!value_is_placed(op->in[0]))
+			return place;
+		shape_of(t, shape);
+		l = layout_reshape(place, t->rank, shape);
+		return layout_intern(m, &l);
+	case OP_JOIN:
+		l = layout_pair(place);
+		return layout_intern(m, &l);
+	case OP_CAT:
+		if (place_is_free(op))
+			return place;
+		l = stack(op, place);
+		return layout_intern(m, &l);
+	default:
+		return place;
+	}
+}
+
+/* A place whose operand i has that layout, checked by going forward again. */
+static const Layout *
+checked_operand(const Op *op, int i, const Layout *l, Layout place)
+{
+	const Layout *p = layout_intern(op->home->func->module, &place);
+	return place_operand(op, p, i) == l ? p : NULL;
+}
+
+static const Layout *
+read_back(const Op *op, int i, const Layout *l)
+{
+	if (i >= access_data(op))
+		return l;
+	bool kept[LAYOUT_RANK];
+	const Type *tile = op->nout ? op->out[0].type : op->in[access_data(op)]->type;
+	if (op_text(op, "index")[i - 1] != 'g' || !gathered_dims(op, tile, kept))
+		return NULL;
+	for (int d = 0; d < tile->rank; d++)
+		if (!kept[d])
+			return NULL;
+	return l;
+}
+
+const Layout *
+place_of_operand(const Op *op, int i, const Layout *l)
+{
+	int dims[LAYOUT_RANK];
+	Layout p;
+	if (!value_is_placed(op->in[i]) || !place_exists(op) || place_is_free(op))
+		return NULL;
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: case OP_ATOMIC:
+		return read_back(op, i, l);
+	case OP_BROADCAST: case OP_SPLIT:
+		return NULL;
+	case OP_GATHER:
+		return i == 1 ? l : NULL;
+	case OP_SCATTER:
+		return i == 0 ? l : NULL;
+	case OP_DOT:
+		return i == 2 ? l : NULL;
+	case OP_PERMUTE:
+		permuted(op, false, dims);
+		p = layout_permute(l, dims);
+		return checked_operand(op, i, l, p);
+	default:
+		return l;
+	}
+}
+
+const Layout *
+place_of_result(const Op *op, int i, const Layout *l)
+{
+	int shape[LAYOUT_RANK];
+	Layout p;
+	if (!value_is_placed(&op->out[i]) || !place_exists(op))
+		return NULL;
+	switch (op->kind) {
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_CAT:
+		if (op->kind == OP_CAT && place_is_free(op))
+			return l;
+		return NULL;
+	case OP_RESHAPE:
+		if (!value_is_placed(op->in[0]))
+			return l;
+		shape_of(op->in[0]->type, shape);
+		p = layout_reshape(l, op->in[0]->type->rank, shape);
+		return layout_intern(op->home->func->module, &p);
+	default:
+		return l;
+	}
+}
+
+const Type *
+place_type(const Op *op)
+{
+	switch (op->kind) {
+	case OP_RESHAPE:
+		return value_is_placed(op->in[0]) ? op->in[0]->type : op->out[0].type;
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_PREFETCH:
+		return op->in[0]->type;
+	case OP_CAT:
+		return place_is_free(op) ? op->out[0].type : op->in[0]->type;
+	case OP_WRITE: case OP_ATOMIC:
+		return op->in[access_data(op)]->type;
+	case OP_STORE:
+		return op->in[1]->type;
+	default:
+		for (int i = 0; i < op->nout; i++)
+			if (value_is_placed(&op->out[i]))
+				return op->out[i].type;
+		return op->nout ? op->out[0].type : op->in[0]->type;
+	}
+}

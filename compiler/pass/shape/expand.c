@@ -1,0 +1,100 @@
+/* dot_scaled in simpler terms: each operand times its scales, spread over their blocks, then a plain dot.
+ *
+ *     %p = dot_scaled %a, %s, %b, %t, %acc {block = 32}        %a is f8e4m3[M, K], %s is u8[M, K / 32]
+ *
+ *     %0 = … 2^(%s - 127) : bf16[M, K / 32]                    by its bits; 255 is NaN
+ *     %1 = reshape, broadcast, reshape : bf16[M, K]
+ *     %2 = mul (cast %a : bf16[M, K]), %1
+ *     … the same for %b and %t;  %p = dot %2, %3, %acc
+ *
+ * In bf16 where that is exact (elements of 8 bits or less with scales of 8 bits, bf16 with powers of two), else in f32. */
+#include "pass/layout/dot.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool
+is_exact_in_bf16(const Type *t, const Type *scale)
+{
+	bool small_scale = scale->elem == TY_U8 || dtype_info[scale->elem].bits <= 8;
+	return (dtype_info[t->elem].bits <= 8 && small_scale) || (t->elem == TY_BF16 && scale->elem == TY_U8);
+}
+
+/* 2^(x - 127) as f32: x where the exponent stands; 0 is a subnormal. */
+static Value *
+power(Builder *b, Value *x)
+{
+	const Type *bits = type_with_elem(b->m, x->type, TY_U32), *f = type_with_elem(b->m, x->type, TY_F32);
+	Value *i = build1(b, OP_CAST, x, bits);
+	Value *v = build1(b, OP_BITCAST, build2(b, OP_SHL, i, build_int(b, bits, 23)), f);
+	Value *least = build_float(b, f, ldexp(1, -127)), *nan = build_float(b, f, NAN);
+	v = build3(b, OP_SELECT, build2(b, OP_EQ, i, build_int(b, bits, 0)), least, v);
+	return build3(b, OP_SELECT, build2(b, OP_EQ, i, build_int(b, bits, 255)), nan, v);
+}
+
+static Value *
+cast(Builder *b, Value *v, DType to)
+{
+	return v->type->elem == to ? v : build1(b, OP_CAST, v, type_with_elem(b->m, v->type, to));
+}
+
+/* Scales [.., outer, blocks] as [.., outer, k]. */
+static Value *
+spread(Builder *b, Value *s, int64_t block, int64_t k)
+{
+	int64_t extent[MAX_RANK + 1];
+	int rank = s->type->rank;
+	memcpy(extent, s->type->extent, sizeof s->type->extent);
+	int64_t blocks = extent[rank - 1];
+	extent[rank] = 1;
+	Value *v = build1(b, OP_RESHAPE, s, type_with_shape(b->m, s->type, rank + 1, extent));
+	extent[rank] = block;
+	v = build1(b, OP_BROADCAST, v, type_with_shape(b->m, s->type, rank + 1, extent));
+	extent[rank - 1] = blocks * block;
+	v = build1(b, OP_RESHAPE, v, type_with_shape(b->m, s->type, rank, extent));
+	if (blocks * block == k)
+		return v;
+	Value *in[1 + MAX_RANK] = {v};
+	extent[rank - 1] = k;
+	for (int d = 0; d < rank; d++)
+		in[1 + d] = build_int(b, type_scalar(b->m, TY_I64), 0);
+	Attr attr[2] = {attr_text(b->m, "index", &"ppppp"[KERNEL_RANK - rank]), attr_ints(b->m, "extents", extent, rank)};
+	return &op_make(b, OP_EXTRACT, in, 1 + rank, attr, 2, NULL, 0)->out[0];
+}
+
+static Value *
+scaled(Builder *b, Value *v, Value *scale, int64_t block, bool right, DType to)
+{
+	const Type *t = v->type;
+	int64_t k = t->extent[right ? t->rank - 2 : t->rank - 1], dims[MAX_RANK];
+	Value *s = scale->type->elem == TY_U8 ? power(b, scale) : scale;
+	s = spread(b, cast(b, s, to), block, k);
+	for (int d = 0; d < t->rank; d++)
+		dims[d] = d;
+	dims[t->rank - 2] = t->rank - 1;
+	dims[t->rank - 1] = t->rank - 2;
+	Attr order = attr_ints(b->m, "dims", dims, t->rank);
+	if (right)
+		s = &op_make(b, OP_PERMUTE, &s, 1, &order, 1, NULL, 0)->out[0];
+	return build2(b, OP_MUL, cast(b, v, to), s);
+}
+
+void
+expand_dot_scaled(Op *op)
+{
+	Builder b = {.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
+	Value *x = op->in[0], *y = op->in[2];
+	int64_t block = op_int(op, "block", 1);
+	if (x->type->rank >= KERNEL_RANK) {
+		diag_error(b.m->cx, op->place, DIAG_SCALED_RANK, x->type->rank);
+		return;
+	}
+	bool exact = is_exact_in_bf16(x->type, op->in[1]->type) && is_exact_in_bf16(y->type, op->in[3]->type);
+	DType to = exact ? TY_BF16 : TY_F32;
+	x = scaled(&b, x, op->in[1], block, false, to);
+	y = scaled(&b, y, op->in[3], block, true, to);
+	Value *p = build3(&b, OP_DOT, x, y, op->in[4]);
+	p->name = op->out[0].name;
+	value_replace(&op->out[0], p);
+	op_erase(op);
+}

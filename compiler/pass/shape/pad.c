@@ -1,0 +1,300 @@
+/* Makes every tile's extents powers of two.
+ *
+ *     %v = read %x, %i {extents = [100]} : f32[100]        %v = read %x, %i {extents = [128], valid = [100]} : f32[128]
+ *     %s = reduce %v {fn = "sum"} : f32                =>  %0 = select (iota < 100), %v, -0.0
+ *                                                          %s = reduce %0 {fn = "sum"} : f32
+ *
+ * What is added holds anything.  Only those see to it that look at elements together or touch memory: reductions, scans
+ * from the end, sorts, a dot's K and histograms get what changes nothing there; accesses to tensors are told what is
+ * `valid`, loads, stores and atomics through pointers get masks; and ops that move elements about (pad_shape.c) are made
+ * of gathers where the gaps would get in their way.  dot_scaled is spelled out here too (expand.c). */
+#include "pass/shape/pad.h"
+
+#include "pass/layout/dot.h"
+
+#include <string.h>
+
+const Type *
+pad_was(const Pad *p, const Value *v)
+{
+	return v->id < p->n && p->of[v->id] == v ? p->was[v->id] : v->type;
+}
+
+void
+pad_replace(const Pad *p, Value *from, Value *to)
+{
+	to->name = from->name;
+	to->id = from->id;
+	if (from->id < p->n && p->of[from->id] == from)
+		p->of[from->id] = to;
+	value_replace(from, to);
+}
+
+static int64_t
+padded(int64_t n)
+{
+	return n <= 0 ? 1 : INT64_C(1) << log2_exact(n);
+}
+
+static const Type *
+padded_type(Module *m, const Type *t, const int64_t *least)
+{
+	int64_t extent[MAX_RANK];
+	for (int d = 0; d < t->rank; d++)
+		extent[d] = MAX(padded(t->extent[d]), least[d]);
+	return type_with_shape(m, t, t->rank, extent);
+}
+
+Builder
+pad_builder(Op *op)
+{
+	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
+}
+
+Value *
+pad_iota(Builder *b, const Type *t, DType elem, int d)
+{
+	Attr axis = attr_int(b->m, "axis", d);
+	const Type *want = type_tile(b->m, elem, t->rank, t->extent);
+	return &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &want, 1)->out[0];
+}
+
+Value *
+pad_below(Builder *b, const Type *t, int d, int64_t valid)
+{
+	Value *i = pad_iota(b, t, TY_I32, d);
+	return build2(b, OP_LT, i, build_int(b, i->type, valid));
+}
+
+Value *
+pad_valid(Builder *b, const Type *t, const Type *was)
+{
+	Value *all = NULL;
+	for (int d = 0; d < t->rank; d++) {
+		if (was->extent[d] == t->extent[d])
+			continue;
+		Value *below = pad_below(b, t, d, was->extent[d]);
+		all = all ? build2(b, OP_AND, all, below) : below;
+	}
+	return all;
+}
+
+void
+pad_fill(const Pad *p, Op *op, int i, int d, Value *other)
+{
+	Builder b = pad_builder(op);
+	Value *v = op->in[i];
+	op_set_in(op, i, build3(&b, OP_SELECT, pad_below(&b, v->type, d, pad_was(p, v)->extent[d]), v, other));
+}
+
+/* Where indices were added, one of them points outside: at -1. */
+static void
+pad_indices(const Pad *p, Op *op)
+{
+	const char *index = op_text(op, "index");
+	int i = (int)strcspn(index, "g");
+	if (index[i] != 'g')
+		return;
+	Builder b = pad_builder(op);
+	Value *v = op->in[1 + i], *valid = pad_valid(&b, v->type, pad_was(p, v));
+	DType t = v->type->elem;
+	if (!valid)
+		return;
+	if (dtype_is_unsigned(t) || dtype_info[t].bits < 32)
+		v = build1(&b, OP_CAST, v, type_with_elem(p->m, v->type, TY_I64));
+	op_set_in(op, 1 + i, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
+}
+
+/* {extents} and {valid} of an access to a tensor, from the tile that it moves. */
+static void
+pad_access(const Pad *p, Op *op, const Value *tile)
+{
+	const Type *was = pad_was(p, tile);
+	const char *index = op_text(op, "index");
+	int64_t to[MAX_RANK];
+	int at = 0, n = 0;
+	bool gathers = false;
+	for (int i = 0; index[i]; i++) {
+		if (index[i] == 'p')
+			to[n++] = tile->type->extent[at++];
+		else if (index[i] == 'g' && !gathers)
+			at += op->in[1 + i]->type->rank;
+		gathers |= index[i] == 'g';
+	}
+	if (op_attr(op, "extents"))
+		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, n));
+	pad_indices(p, op);
+	if (was != tile->type && !op_attr(op, "valid"))
+		op_set_attr(p->m, op, attr_ints(p->m, "valid", was->extent, was->rank));
+}
+
+static void
+pad_prefetch(const Pad *p, Op *op)
+{
+	const Attr *extents = op_attr(op, "extents");
+	int64_t to[MAX_RANK];
+	for (int i = 0; extents && i < extents->nints; i++)
+		to[i] = padded(extents->ints[i]);
+	if (extents)
+		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, extents->nints));
+}
+
+/* Masks an access through pointers: operand `at` is the mask, if there is one, else a new one is put there. */
+static void
+pad_pointers(const Pad *p, Op *op, int at, bool had)
+{
+	Builder b = pad_builder(op);
+	Value *in[8], *mask = pad_valid(&b, op->in[0]->type, pad_was(p, op->in[0]));
+	const Type *want = op->nout ? op->out[0].type : NULL;
+	int n = 0;
+	if (!mask)
+		return;
+	if (had) {
+		op_set_in(op, at, build2(&b, OP_AND, mask, op->in[at]));
+		return;
+	}
+	for (int i = 0; i < op->nin; i++)
+		in[n++] = op->in[i];
+	memmove(&in[at + 1], &in[at], sizeof *in * (size_t)(n - at));
+	in[at] = mask;
+	if (op->kind == OP_ATOMIC_PTR)
+		op_set_attr(p->m, op, attr_bool(p->m, "masked", true));
+	Op *masked = op_make(&b, op->kind, in, n + 1, op->attr, op->nattr, want ? &want : NULL, want ? 1 : 0);
+	if (op->nout)
+		pad_replace(p, &op->out[0], &masked->out[0]);
+	op_erase(op);
+}
+
+static void
+pad_assert(const Pad *p, Op *op)
+{
+	Builder b = pad_builder(op);
+	Value *c = op->in[0], *valid = pad_valid(&b, c->type, pad_was(p, c));
+	if (valid)
+		op_set_in(op, 0, build2(&b, OP_OR, c, build1(&b, OP_NOT, valid, NULL)));
+}
+
+/* The extents of all its tiles, one after the other. */
+static void
+pad_shown(const Pad *p, Op *op)
+{
+	int64_t *extent = NEW_ARRAY(p->m->cx->tmp, int64_t, op->nin * MAX_RANK);
+	bool any = false;
+	int n = 0;
+	for (int i = 0; i < op->nin; i++) {
+		const Type *was = pad_was(p, op->in[i]);
+		any |= was != op->in[i]->type;
+		for (int d = 0; d < was->rank; d++)
+			extent[n++] = was->extent[d];
+	}
+	if (any)
+		op_set_attr(p->m, op, attr_ints(p->m, "valid", extent, n));
+}
+
+static void
+pad_op(const Pad *p, Op *op)
+{
+	switch (op->kind) {
+	case OP_READ: pad_access(p, op, &op->out[0]); break;
+	case OP_WRITE: case OP_ATOMIC: pad_access(p, op, op->in[access_data(op)]); break;
+	case OP_PREFETCH:
+		if (op->in[0]->type->kind == TYPE_TENSOR)
+			pad_prefetch(p, op);
+		else
+			pad_pointers(p, op, 1, op->nin > 1);
+		break;
+	case OP_LOAD: pad_pointers(p, op, 1, op->nin > 1); break;
+	case OP_STORE: pad_pointers(p, op, 2, op->nin > 2); break;
+	case OP_ATOMIC_PTR: {
+		bool masked = op_bool(op, "masked");
+		pad_pointers(p, op, masked ? op->nin - 1 : op->nin, masked);
+		break;
+	}
+	case OP_RESHAPE: pad_reshape(p, op); break;
+	case OP_CAT: pad_cat(p, op); break;
+	case OP_FLIP: pad_flip(p, op); break;
+	case OP_EXTRACT: pad_extract(p, op); break;
+	case OP_GATHER: pad_gather(p, op); break;
+	case OP_SCATTER: pad_scatter(p, op); break;
+	case OP_REDUCE: pad_reduce(p, op); break;
+	case OP_REDUCE_FN: case OP_SCAN_FN: pad_reduce_fn(p, op); break;
+	case OP_SCAN: pad_scan(p, op); break;
+	case OP_SORT: case OP_TOPK: pad_order(p, op); break;
+	case OP_HISTOGRAM: pad_histogram(p, op); break;
+	case OP_DOT: pad_dot(p, op); break;
+	case OP_ASSERT: pad_assert(p, op); break;
+	case OP_PRINT: pad_shown(p, op); break;
+	default: break;
+	}
+}
+
+/* What an op is replaced by stands before it or has been seen to. */
+static void
+pad_block(const Pad *p, Block *b)
+{
+	for (Op *op = b->first, *next; op; op = next) {
+		next = op->next;
+		if (op->kind != OP_FOR && op->kind != OP_WHILE && op->kind != OP_IF)
+			pad_op(p, op);
+		else
+			for (int r = 0; r < op->nregion; r++)
+				pad_block(p, op->region[r]);
+	}
+}
+
+static bool
+widen(Pad *p, Value *v)
+{
+	if (v->type->kind != TYPE_TILE)
+		return false;
+	const Type *to = padded_type(p->m, v->type, p->least + p->first[v->id]);
+	p->was[v->id] = v->type;
+	p->of[v->id] = v;
+	if (to == v->type)
+		return false;
+	v->type = to;
+	return true;
+}
+
+/* All types at once, so that every op sees its operands and results as they will be. */
+static bool
+widen_all(Pad *p)
+{
+	Block *body = p->f->body;
+	bool any = false;
+	for (Op *op = body->first; op; op = op_after(op, body)) {
+		for (int i = 0; i < op->nout; i++)
+			any |= widen(p, &op->out[i]);
+		for (int r = 0; r < op->nregion; r++)
+			for (int i = 0; i < op->region[r]->narg; i++)
+				any |= widen(p, &op->region[r]->arg[i]);
+	}
+	return any;
+}
+
+static void
+pad(Module *m, Func *f, const Target *t)
+{
+	Pad p = {.m = m, .f = f};
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (op->kind == OP_DOT_SCALED)
+			expand_dot_scaled(op);
+	}
+	func_number(f);
+	p.n = f->nvalues;
+	p.was = NEW_ARRAY(m->cx->tmp, const Type *, p.n);
+	p.of = NEW_ARRAY(m->cx->tmp, const Value *, p.n);
+	p.least = pad_needs(f, t, &p.first);
+	if (widen_all(&p))
+		pad_block(&p, f->body);
+	func_number(f);
+}
+
+void
+pass_pad(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n; i++)
+		if (!m->funcs.at[i]->is_reference)
+			pad(m, m->funcs.at[i], t);
+}

@@ -1,0 +1,161 @@
+/* What added elements hold where elements are seen together: whatever changes nothing.
+ *
+ *     sum -0.0 or 0   prod 1   max, argmax: NaN, which loses (or -inf where NaN wins), the least integer
+ *     sort: what comes last   histogram: no bin   dot: zero along K
+ *
+ * A reduction by a function of the user has no such element; it gets one: a flag goes along with each element, and
+ * the function is asked only where both are there. */
+#include "pass/shape/pad.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool
+is_padded(const Pad *p, const Value *v, int d)
+{
+	return pad_was(p, v)->extent[d] != v->type->extent[d];
+}
+
+Value *
+pad_extreme(Builder *b, const Type *t, bool greatest)
+{
+	int bits = dtype_info[t->elem].bits;
+	if (dtype_is_float(t->elem))
+		return build_float(b, t, greatest ? INFINITY : -INFINITY);
+	if (t->elem == TY_BOOL || dtype_is_unsigned(t->elem))
+		return build_int(b, t, greatest ? -1 : 0);
+	int64_t most = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+	return build_int(b, t, greatest ? most : -most - 1);
+}
+
+static Value *
+identity(Builder *b, const Op *op, const Type *t)
+{
+	const char *fn = op_text(op, "fn");
+	bool is_float = dtype_is_float(t->elem), nan_wins = op_bool(op, "propagate_nan");
+	bool most = strcmp(fn, "max") == 0 || strcmp(fn, "argmax") == 0;
+	bool least = strcmp(fn, "min") == 0 || strcmp(fn, "argmin") == 0;
+	if (most || least)
+		return is_float && !nan_wins ? build_float(b, t, NAN) : pad_extreme(b, t, least);
+	if (strcmp(fn, "prod") == 0 || strcmp(fn, "all") == 0)
+		return build_int(b, t, 1);
+	return is_float ? build_float(b, t, -0.0) : build_int(b, t, 0);
+}
+
+void
+pad_reduce(const Pad *p, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	Builder b = pad_builder(op);
+	if (is_padded(p, op->in[0], axis))
+		pad_fill(p, op, 0, axis, identity(&b, op, op->in[0]->type));
+}
+
+/* From the start, what was added comes last and changes nothing. */
+void
+pad_scan(const Pad *p, Op *op)
+{
+	if (op_bool(op, "reverse"))
+		pad_reduce(p, op);
+}
+
+/* The flagged region: (a…, x, b…, y) gives x and y ? f(a, b) : x ? a : b, and x or y. */
+static void
+flag_region(const Op *op, Op *flagged, int n)
+{
+	Func *f = op->home->func;
+	const Type *type[2 * 16];
+	Block *old = op->region[0];
+	for (int i = 0; i < n; i++)
+		type[i] = type[n + 1 + i] = old->arg[i].type;
+	type[n] = type[2 * n + 1] = type_scalar(f->module, TY_BOOL);
+	Block *r = block_make(f, flagged, type, 2 * n + 2);
+	flagged->region[0] = r;
+	for (int i = 0; i < n; i++) {
+		value_replace(&old->arg[i], &r->arg[i]);
+		value_replace(&old->arg[n + i], &r->arg[n + 1 + i]);
+	}
+	Op *yield = old->last;
+	while (old->first != yield)
+		op_move(old->first, r, NULL);
+	Builder b = {.m = f->module, .block = r, .place = op->place};
+	Value *x = &r->arg[n], *y = &r->arg[2 * n + 1], *both = build2(&b, OP_AND, x, y), *out[17];
+	for (int i = 0; i < n; i++) {
+		Value *one = build3(&b, OP_SELECT, x, &r->arg[i], &r->arg[n + 1 + i]);
+		out[i] = build3(&b, OP_SELECT, both, yield->in[i], one);
+	}
+	out[n] = build2(&b, OP_OR, x, y);
+	build_yield(&b, out, n + 1);
+}
+
+void
+pad_reduce_fn(const Pad *p, Op *op)
+{
+	enum { MOST = 16 };
+	int axis = (int)op_int(op, "axis", 0), n = op->nin;
+	Value *in[MOST + 1];
+	const Type *t = op->in[0]->type;
+	if (!is_padded(p, op->in[0], axis) || (op->kind == OP_SCAN_FN && !op_bool(op, "reverse")))
+		return;
+	if (n >= MOST) {
+		diag_error(p->m->cx, op->place, DIAG_PAD_OPERANDS, n);
+		return;
+	}
+	Builder b = pad_builder(op);
+	for (int i = 0; i < n; i++)
+		in[i] = op->in[i];
+	in[n] = pad_below(&b, t, axis, pad_was(p, op->in[0])->extent[axis]);
+	Op *flagged = op_make_regions(&b, op->kind, in, n + 1, op->attr, op->nattr, NULL, 0, 1);
+	flag_region(op, flagged, n);
+	for (int i = 0; i < n; i++)
+		pad_replace(p, &op->out[i], &flagged->out[i]);
+	op_erase(op);
+}
+
+/* NaN is the greatest of all, and of equals the first wins: what is added stands behind. */
+void
+pad_order(const Pad *p, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	bool falling = op->kind == OP_TOPK || op_bool(op, "descending");
+	Builder b = pad_builder(op);
+	const Type *t = op->in[0]->type;
+	if (op->kind == OP_TOPK)
+		op_set_attr(p->m, op, attr_int(p->m, "k", op->out[0].type->extent[axis]));
+	if (!is_padded(p, op->in[0], axis))
+		return;
+	bool nan = !falling && dtype_is_float(t->elem);
+	pad_fill(p, op, 0, axis, nan ? build_float(&b, t, NAN) : pad_extreme(&b, t, !falling));
+}
+
+void
+pad_histogram(const Pad *p, Op *op)
+{
+	Builder b = pad_builder(op);
+	Value *v = op->in[0], *valid = pad_valid(&b, v->type, pad_was(p, v));
+	op_set_attr(p->m, op, attr_int(p->m, "bins", op->out[0].type->extent[0]));
+	if (!valid)
+		return;
+	if (dtype_info[v->type->elem].bits < 32)
+		v = build1(&b, OP_CAST, v, type_with_elem(p->m, v->type, TY_I32));
+	op_set_in(op, 0, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
+}
+
+static bool
+reads_zeros(const Value *v)
+{
+	return v->def && v->def->kind == OP_READ && v->def->nin == access_data(v->def);
+}
+
+/* Both sides: zero times what the other one holds may be NaN.  What a read gives outside is zero already. */
+void
+pad_dot(const Pad *p, Op *op)
+{
+	Builder b = pad_builder(op);
+	for (int i = 0; i < 2; i++) {
+		const Type *t = op->in[i]->type;
+		int d = i == 0 ? t->rank - 1 : t->rank - 2;
+		if (is_padded(p, op->in[i], d) && !reads_zeros(op->in[i]))
+			pad_fill(p, op, i, d, build_int(&b, t, 0));
+	}
+}

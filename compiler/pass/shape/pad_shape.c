@@ -1,0 +1,209 @@
+/* Ops that move elements about, once there are gaps.
+ *
+ * A reshape keeps working where gaps stay at the end of what it takes apart or puts together: [3, 4] to [12] is [4, 4] to
+ * [16].  Everything else is made of gathers, which take each element from where it is: index tiles are computed from the
+ * true coordinates, and what they give for added elements does not matter. */
+#include "pass/shape/pad.h"
+
+#include <string.h>
+
+static bool
+is_padded(const Pad *p, const Value *v)
+{
+	return pad_was(p, v) != v->type;
+}
+
+static bool
+is_power(int64_t n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
+/* Groups of dimensions with equal products: in each only the first may be no power of two, on either side. */
+static bool
+reshape_commutes(const Type *a, const Type *b)
+{
+	int i = 0, j = 0;
+	while (i < a->rank || j < b->rank) {
+		int64_t x = 1, y = 1;
+		bool first_a = true, first_b = true;
+		do {
+			bool take_a = i < a->rank && (x <= y || j >= b->rank);
+			int64_t n = take_a ? a->extent[i++] : b->extent[j++];
+			bool *first = take_a ? &first_a : &first_b;
+			if (n != 1 && !*first && !is_power(n))
+				return false;
+			if (n != 1)
+				*first = false;
+			*(take_a ? &x : &y) *= n;
+		} while (x != y && (i < a->rank || j < b->rank));
+		if (x != y)
+			return false;
+	}
+	return true;
+}
+
+static Value *
+number(Builder *b, const Value *like, int64_t n)
+{
+	return build_int(b, like->type, n);
+}
+
+static Value *
+gather(Builder *b, Value *v, Value *index, int axis)
+{
+	Attr a = attr_int(b->m, "axis", axis);
+	return &op_make(b, OP_GATHER, (Value *[]){v, index}, 2, &a, 1, NULL, 0)->out[0];
+}
+
+static void
+replace(const Pad *p, Op *op, Value *v)
+{
+	pad_replace(p, &op->out[0], v);
+	op_erase(op);
+}
+
+/* Where the elements of `out` stand in the padded `in`: from the position in the padded result to coordinates, to the true
+ * position, to the operand's coordinates, to its padded position. */
+static Value *
+moved(Builder *b, const Type *in, const Type *in_padded, const Type *out, const Type *out_padded)
+{
+	int64_t count = type_count(out_padded), weight = 1;
+	const Type *flat = type_tile(b->m, TY_I32, 1, &count);
+	Value *rest = pad_iota(b, flat, TY_I32, 0), *linear = number(b, rest, 0), *at = number(b, rest, 0);
+	for (int d = out->rank - 1; d >= 0; d--) {
+		Value *n = number(b, rest, out_padded->extent[d]);
+		Value *c = build2(b, OP_REM, rest, n);
+		rest = build2(b, OP_DIV, rest, n);
+		linear = build2(b, OP_ADD, linear, build2(b, OP_MUL, c, number(b, rest, weight)));
+		weight *= out->extent[d];
+	}
+	weight = 1;
+	for (int d = in->rank - 1; d >= 0; d--) {
+		Value *n = number(b, rest, in->extent[d]);
+		Value *c = build2(b, OP_REM, linear, n);
+		linear = build2(b, OP_DIV, linear, n);
+		at = build2(b, OP_ADD, at, build2(b, OP_MUL, c, number(b, rest, weight)));
+		weight *= in_padded->extent[d];
+	}
+	return at;
+}
+
+void
+pad_reshape(const Pad *p, Op *op)
+{
+	Value *x = op->in[0];
+	const Type *in = pad_was(p, x), *out = pad_was(p, &op->out[0]);
+	if (reshape_commutes(in, out))
+		return;
+	Builder b = pad_builder(op);
+	int64_t count = type_count(x->type);
+	Value *flat = build1(&b, OP_RESHAPE, x, type_with_shape(p->m, x->type, 1, &count));
+	Value *index = moved(&b, in, x->type, out, op->out[0].type);
+	replace(p, op, build1(&b, OP_RESHAPE, gather(&b, flat, index, 0), op->out[0].type));
+}
+
+/* Whole as long as every part is as it was and they add up to a power of two. */
+void
+pad_cat(const Pad *p, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	int64_t sum = pad_was(p, &op->out[0])->extent[axis];
+	bool plain = is_power(sum);
+	for (int i = 0; i < op->nin; i++)
+		plain &= pad_was(p, op->in[i])->extent[axis] == op->in[i]->type->extent[axis];
+	if (plain)
+		return;
+	Builder b = pad_builder(op);
+	Value *along = pad_iota(&b, op->out[0].type, TY_I32, axis), *all = NULL;
+	for (int i = op->nin - 1; i >= 0; i--) {
+		sum -= pad_was(p, op->in[i])->extent[axis];
+		Value *part = gather(&b, op->in[i], build2(&b, OP_SUB, along, number(&b, along, sum)), axis);
+		int64_t end = sum + pad_was(p, op->in[i])->extent[axis];
+		all = all ? build3(&b, OP_SELECT, build2(&b, OP_LT, along, number(&b, along, end)), part, all) : part;
+	}
+	replace(p, op, all);
+}
+
+void
+pad_flip(const Pad *p, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	int64_t n = pad_was(p, op->in[0])->extent[axis];
+	if (n == op->in[0]->type->extent[axis])
+		return;
+	Builder b = pad_builder(op);
+	Value *along = pad_iota(&b, op->in[0]->type, TY_I32, axis);
+	replace(p, op, gather(&b, op->in[0], build2(&b, OP_SUB, number(&b, along, n - 1), along), axis));
+}
+
+/* The `extent` elements along d from `start` on, which is clamped so that they are all within the `n` true ones. */
+static Value *
+take(Builder *b, Value *v, int d, Value *start, int64_t n, int64_t extent)
+{
+	const Type *t = v->type;
+	int64_t to[MAX_RANK];
+	memcpy(to, t->extent, sizeof to);
+	to[d] = INT64_C(1) << log2_exact(extent);
+	const Type *shape = type_with_shape(b->m, t, t->rank, to);
+	start = build2(b, OP_MAX, build2(b, OP_MIN, start, number(b, start, n - extent)), number(b, start, 0));
+	Value *along = pad_iota(b, shape, TY_I64, d);
+	return gather(b, v, build2(b, OP_ADD, along, build1(b, OP_BROADCAST, start, along->type)), d);
+}
+
+void
+pad_extract(const Pad *p, Op *op)
+{
+	Value *v = op->in[0];
+	const Type *was = pad_was(p, v);
+	const Attr *extents = op_attr(op, "extents");
+	const char *index = op_text(op, "index");
+	bool padded = is_padded(p, v) || is_padded(p, &op->out[0]);
+	if (!padded)
+		return;
+	Builder b = pad_builder(op);
+	for (int d = 0, e = 0; d < was->rank; d++) {
+		int64_t n = index[d] == 'p' ? extents->ints[e++] : 1;
+		if (n != was->extent[d])
+			v = take(&b, v, d, op->in[1 + d], was->extent[d], n);
+	}
+	replace(p, op, build1(&b, OP_RESHAPE, v, op->out[0].type));
+}
+
+/* Out of range begins at the true extent. */
+void
+pad_gather(const Pad *p, Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	Value *index = op->in[1];
+	int64_t n = pad_was(p, op->in[0])->extent[axis];
+	DType i = index->type->elem;
+	if (n == op->in[0]->type->extent[axis])
+		return;
+	Builder b = pad_builder(op);
+	b.before = op->next;
+	if (dtype_info[i].bits < 32)
+		index = build1(&b, OP_CAST, index, type_with_elem(p->m, index->type, TY_I32));
+	Value *below = build2(&b, OP_LT, index, number(&b, index, n));
+	const Type *t = op->out[0].type;
+	Value *zero = t->ptr != PTR_NONE ? NULL : build_int(&b, t, 0);
+	if (!zero)
+		return;
+	Op *select = op_make(&b, OP_SELECT, (Value *[]){below, &op->out[0], zero}, 3, NULL, 0, NULL, 0);
+	pad_replace(p, &op->out[0], &select->out[0]);
+	op_set_in(select, 1, &op->out[0]);
+}
+
+/* Whatever was added goes nowhere: its index is -1.  What was added to the tile holds anything. */
+void
+pad_scatter(const Pad *p, Op *op)
+{
+	Builder b = pad_builder(op);
+	Value *index = op->in[1], *valid = pad_valid(&b, index->type, pad_was(p, index));
+	DType t = index->type->elem;
+	if (!valid)
+		return;
+	if (dtype_is_unsigned(t) || dtype_info[t].bits < 32)
+		index = build1(&b, OP_CAST, index, type_with_elem(p->m, index->type, TY_I64));
+	op_set_in(op, 1, build3(&b, OP_SELECT, valid, index, number(&b, index, -1)));
+}

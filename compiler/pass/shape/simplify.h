@@ -1,0 +1,69 @@
+/* What the files of simplify share; private to them. */
+#ifndef TEGULA_SIMPLIFY_H
+#define TEGULA_SIMPLIFY_H
+
+#include "pass/pass.h"
+
+typedef struct Seen Seen;                               /* cse.c: ops that later ones may equal */
+
+typedef struct Simplify {
+	Module *m;
+	Arena *tmp;
+	Func *f;
+	VEC(Value *) forward;                           /* by value id: what stands for it now, or NULL */
+	Seen *seen;
+	int epoch;                                      /* counts ops that may write memory, for reads */
+	bool changed;
+} Simplify;
+
+/* simplify.c */
+
+Value *simplify_resolve(Simplify *s, Value *v);         /* follows forwards */
+/* Makes an op before `at`, simplifies it, and gives its first result (or what stands for it). */
+Value *simplify_emit(Simplify *s, Op *at, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
+    const Type *want);
+Value *simplify_emit1(Simplify *s, Op *at, OpKind kind, Value *x, const Type *want);
+Value *simplify_emit2(Simplify *s, Op *at, OpKind kind, Value *x, Value *y);
+void simplify_forward(Simplify *s, Value *from, Value *to);
+bool op_writes(const Op *op);                           /* may it, or anything in its regions, change memory? */
+
+/* simplify_fold.c: ops on constants */
+
+/* Splat constants: every element of the tile is one known value. */
+const Attr *const_value(const Value *v);                /* NULL: not a constant */
+bool const_is_int(const Value *v, int64_t i);           /* of integers and bools; as int_wrap has it */
+bool const_is_float(const Value *v, double f);          /* to the bit: -0.0 is not 0.0 */
+bool const_is_zero(const Value *v);                     /* all bits zero in memory */
+Value *simplify_int(Simplify *s, Op *at, const Type *t, int64_t v);
+Value *simplify_const(Simplify *s, Op *at, const Type *t, const Attr *value);
+/* The constant that the op gives, or NULL. */
+Value *simplify_fold(Simplify *s, Op *op);
+
+/* rules.c, rules_shape.c, rules_memory.c: what the op's first result equals, or NULL */
+
+Value *simplify_elementwise(Simplify *s, Op *op);
+Value *simplify_shape(Simplify *s, Op *op);
+Value *simplify_access(Simplify *s, Op *op);
+/* The scalar that fills the whole tile (a scalar itself, a constant, a broadcast), made at `at` if need be; or NULL. */
+Value *simplify_splat(Simplify *s, Op *at, Value *v);
+/* Ops without results: true if op was erased, or replaced by another before it. */
+bool simplify_effect(Simplify *s, Op *op);
+
+/* cse.c */
+
+Seen *seen_open(Arena *tmp);
+int seen_enter(Seen *n);                                /* a region: gives a mark */
+void seen_leave(Seen *n, int mark);                     /* what was seen since then is out of sight */
+/* An earlier op in sight that computes the same, or NULL, and then op is kept for later ones. */
+Op *seen_match(Seen *n, Op *op, int epoch);
+
+/* simplify_control.c */
+
+/* Before an op's regions are walked.  True if its insides (or nothing) replaced it: the walk goes on with *next. */
+bool simplify_control(Simplify *s, Op *op, Op **next);
+
+/* dce.c */
+
+bool simplify_sweep(Simplify *s);                       /* true if something went; ids are no longer dense */
+
+#endif

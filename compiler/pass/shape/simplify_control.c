@@ -1,0 +1,166 @@
+/* Control for simplify: branches whose condition is known, loops of no trip or one, values that a loop
+ * carries unchanged, branches that only choose between scalars.
+ *
+ *     %r = for %0, %64, %64, %a : f32 do (%i: i64, %x: f32) {       %y = add %a, %b : f32
+ *         %y = add %x, %b : f32                               =>
+ *         yield %y                                                  (%i is %0, %r is %y)
+ *     } */
+#include "pass/shape/simplify.h"
+
+/* Puts the ops of region r before op, with values for the region's arguments; op's results become what the region
+ * yields from position `skip` on.  The walk goes on with the first op that was moved. */
+static void
+inline_region(Op *op, int r, Value *const *arg, int skip, Op **next)
+{
+	Block *b = op->region[r];
+	Op *yield = b->last, *first = b->first;
+
+	for (int i = 0; i < b->narg; i++)
+		value_replace(&b->arg[i], arg[i]);
+	while (b->first != yield)
+		op_move(b->first, op->home, op);
+	for (int i = 0; i < op->nout; i++)
+		value_replace(&op->out[i], yield->in[skip + i]);
+	if (first != yield)
+		*next = first;
+	op_erase(op);
+}
+
+static void
+drop_loop(Op *op, int first)
+{
+	for (int i = 0; i < op->nout; i++)
+		value_replace(&op->out[i], op->in[first + i]);
+	op_erase(op);
+}
+
+/* What a loop carries but never changes is its initial value, inside and after. */
+static void
+drop_invariants(Simplify *s, Op *op)
+{
+	bool is_for = op->kind == OP_FOR;
+
+	for (int i = 0; i < op->nout; i++) {
+		Value *init = op->in[is_for ? 3 + i : i];
+		Block *b = op->region[0], *body = op->region[op->nregion - 1];
+		Value *arg = &b->arg[is_for ? 1 + i : i], *last = &body->arg[is_for ? 1 + i : i];
+		Value *given = body->last->in[i];
+		if (given != last && given != init)
+			continue;
+		if (!is_for && b->last->in[1 + i] != arg && b->last->in[1 + i] != init)
+			continue;
+		if (op->out[i].nuses)
+			simplify_forward(s, &op->out[i], init);
+		if (arg->nuses)
+			simplify_forward(s, arg, init);
+		if (last != arg && last->nuses)
+			simplify_forward(s, last, init);
+	}
+}
+
+/* Trips of a loop with constant bounds; false if they are not all constant. */
+static bool
+trips(const Op *op, uint64_t *n)
+{
+	const Attr *lo = const_value(op->in[0]), *hi = const_value(op->in[1]), *step = const_value(op->in[2]);
+
+	*n = 0;
+	if (op->in[0] == op->in[1] || (step && step->i == 0))
+		return true;
+	if (!lo || !hi || !step)
+		return false;
+	uint64_t up = (uint64_t)hi->i - (uint64_t)lo->i, by = (uint64_t)step->i;
+	if (step->i > 0 && lo->i < hi->i)
+		*n = (up - 1) / by + 1;
+	else if (step->i < 0 && lo->i > hi->i)
+		*n = (0 - up - 1) / (0 - by) + 1;
+	return true;
+}
+
+static bool
+simplify_for(Simplify *s, Op *op, Op **next)
+{
+	uint64_t n;
+
+	if (trips(op, &n) && n == 0) {
+		drop_loop(op, 3);
+		return true;
+	}
+	if (trips(op, &n) && n == 1) {
+		Value **arg = NEW_ARRAY(s->tmp, Value *, op->nout + 1);
+		arg[0] = op->in[0];
+		for (int i = 0; i < op->nout; i++)
+			arg[1 + i] = op->in[3 + i];
+		inline_region(op, 0, arg, 0, next);
+		return true;
+	}
+	drop_invariants(s, op);
+	return false;
+}
+
+static bool
+simplify_while(Simplify *s, Op *op, Op **next)
+{
+	if (const_is_int(op->region[0]->last->in[0], 0)) {
+		inline_region(op, 0, op->in, 1, next);
+		return true;
+	}
+	drop_invariants(s, op);
+	return false;
+}
+
+/* if %c then { yield %a } else { yield %b } of scalars is a select. */
+static void
+choose(Simplify *s, Op *op)
+{
+	Op *yes = op->region[0]->last, *no = op->region[1]->last;
+
+	for (int i = 0; i < op->nout; i++) {
+		Value *a = simplify_resolve(s, yes->in[i]), *b = simplify_resolve(s, no->in[i]);
+		if (op->out[i].nuses == 0)
+			continue;
+		if (a == b)
+			simplify_forward(s, &op->out[i], a);
+		else if (yes->prev || no->prev || a->type->rank)
+			continue;
+		else
+			simplify_forward(s, &op->out[i],
+			    simplify_emit(s, op, OP_SELECT, (Value *[]){op->in[0], a, b}, 3, NULL, 0, NULL));
+	}
+}
+
+static bool
+simplify_if(Simplify *s, Op *op, Op **next)
+{
+	const Attr *condition = const_value(op->in[0]);
+	Op *def = op->in[0]->def;
+
+	if (condition) {
+		inline_region(op, condition->i ? 0 : 1, NULL, 0, next);
+		return true;
+	}
+	if (def && def->kind == OP_NOT) {
+		Block *yes = op->region[0];
+		op->region[0] = op->region[1];
+		op->region[1] = yes;
+		op_set_in(op, 0, def->in[0]);
+		s->changed = true;
+	}
+	choose(s, op);
+	return false;
+}
+
+bool
+simplify_control(Simplify *s, Op *op, Op **next)
+{
+	switch (op->kind) {
+	case OP_FOR:
+		return simplify_for(s, op, next);
+	case OP_WHILE:
+		return simplify_while(s, op, next);
+	case OP_IF:
+		return simplify_if(s, op, next);
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,193 @@
+/* Constants for simplify: what a value is known to be, and ops on known values computed here.
+ *
+ * A constant is a splat: one value for every element of its tile, so one element is computed, by the
+ * interpreter's own elementwise code.  What folds is therefore what runs, to the bit.  Functions that
+ * devices may round differently (exp, sin, pow …) and approximations ({fast}) are left to the device. */
+#include "pass/shape/simplify.h"
+
+#include "num/num.h"
+
+#include <string.h>
+
+const Attr *
+const_value(const Value *v)
+{
+	return v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+}
+
+bool
+const_is_int(const Value *v, int64_t i)
+{
+	const Attr *a = const_value(v);
+
+	return a && a->kind != ATTR_FLOAT && a->i == int_wrap(v->type->elem, i);
+}
+
+bool
+const_is_float(const Value *v, double f)
+{
+	const Attr *a = const_value(v);
+
+	return a && a->kind == ATTR_FLOAT && memcmp(&a->f, &f, sizeof f) == 0;
+}
+
+bool
+const_is_zero(const Value *v)
+{
+	return const_is_int(v, 0) || const_is_float(v, 0.0);
+}
+
+Value *
+simplify_const(Simplify *s, Op *at, const Type *t, const Attr *value)
+{
+	return simplify_emit(s, at, OP_CONST, NULL, 0, value, 1, t);
+}
+
+Value *
+simplify_int(Simplify *s, Op *at, const Type *t, int64_t v)
+{
+	Attr value = t->elem == TY_BOOL ? attr_bool(s->m, "value", v != 0)
+	    : dtype_is_float(t->elem)   ? attr_float(s->m, "value", (double)v)
+					: attr_int(s->m, "value", int_wrap(t->elem, v));
+
+	return simplify_const(s, at, t, &value);
+}
+
+/* Every device gives the same bits. */
+static bool
+is_exact(const Op *op)
+{
+	switch (op->kind) {
+	case OP_NEG:
+	case OP_ABS:
+	case OP_ADD:
+	case OP_SUB:
+	case OP_MUL:
+	case OP_DIV:
+	case OP_MIN:
+	case OP_MAX:
+	case OP_EQ:
+	case OP_NE:
+	case OP_LT:
+	case OP_LE:
+	case OP_GT:
+	case OP_GE:
+	case OP_FMA:
+	case OP_SQRT:
+	case OP_FLOOR:
+	case OP_CEIL:
+	case OP_ROUND:
+	case OP_TRUNC:
+	case OP_SELECT:
+	case OP_CAST:
+	case OP_BITCAST:
+		return !op_bool(op, "fast");
+	default:
+		return !dtype_is_float(op->in[0]->type->elem);
+	}
+}
+
+static void
+put(const Value *v, void *element)
+{
+	const Attr *a = const_value(v);
+
+	if (a->kind == ATTR_FLOAT)
+		dtype_store_f64(v->type->elem, element, 0, a->f);
+	else
+		dtype_store_i64(v->type->elem, element, 0, a->i);
+}
+
+static Attr
+get(Simplify *s, const Type *t, const void *element)
+{
+	if (dtype_is_float(t->elem))
+		return attr_float(s->m, "value", dtype_load_f64(t->elem, element, 0));
+	if (t->elem == TY_BOOL)
+		return attr_bool(s->m, "value", dtype_load_i64(t->elem, element, 0) != 0);
+	return attr_int(s->m, "value", dtype_load_i64(t->elem, element, 0));
+}
+
+static bool
+is_plain(const Type *t)
+{
+	return t->ptr == PTR_NONE && !dtype_is_packed(t->elem);
+}
+
+static Value *
+fold_elementwise(Simplify *s, Op *op)
+{
+	_Alignas(16) char element[3][16] = {{0}}, out[16] = {0};
+	const void *in[3] = {element[0], element[1], element[2]};
+	DType type[3];
+	Elem e;
+
+	if (!is_plain(op->out[0].type) || !is_exact(op))
+		return NULL;
+	for (int i = 0; i < op->nin; i++) {
+		if (!const_value(op->in[i]) || !is_plain(op->in[i]->type))
+			return NULL;
+		type[i] = op->in[i]->type->elem;
+		put(op->in[i], element[i]);
+	}
+	const Attr *bits = op_attr(op, "bits");
+	if (bits)
+		elem_make_lookup(&e, type[0], op->out[0].type->elem, bits->ints, bits->nints);
+	else if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, op->out[0].type->elem,
+		op_bool(op, "propagate_nan") ? ELEM_NAN : 0))
+		return NULL;
+	elem_run(&e, out, in, 0, 1);
+	Attr value = get(s, op->out[0].type, out);
+	return simplify_const(s, op, op->out[0].type, &value);
+}
+
+/* Ops that only move elements about give the same splat in another shape. */
+static Value *
+fold_move(Simplify *s, Op *op)
+{
+	const Attr *value = const_value(op->in[0]);
+
+	if (!value)
+		return NULL;
+	for (int i = 1; i < op->nin && op->kind == OP_CAT; i++)
+		if (op->in[i] != op->in[0])
+			return NULL;
+	return simplify_const(s, op, op->out[0].type, value);
+}
+
+/* A constant of a narrow float is the value that its type holds. */
+static Value *
+fold_const(Simplify *s, Op *op)
+{
+	const Type *t = op->out[0].type;
+	char element[16];
+
+	if (!dtype_is_float(t->elem) || !is_plain(t))
+		return NULL;
+	put(&op->out[0], element);
+	Attr value = get(s, t, element);
+	if (const_is_float(&op->out[0], value.f) || value.f != value.f)
+		return NULL;
+	return simplify_const(s, op, t, &value);
+}
+
+Value *
+simplify_fold(Simplify *s, Op *op)
+{
+	switch (op->kind) {
+	case OP_CONST:
+		return fold_const(s, op);
+	case OP_RESHAPE:
+	case OP_PERMUTE:
+	case OP_BROADCAST:
+	case OP_CONVERT:
+	case OP_FLIP:
+	case OP_EXTRACT:
+	case OP_CAT:
+		return fold_move(s, op);
+	case OP_SORT:
+		return op->nout == 1 ? fold_move(s, op) : NULL;
+	default:
+		return (op_info[op->kind].traits & ELEM) ? fold_elementwise(s, op) : NULL;
+	}
+}

@@ -1,0 +1,171 @@
+/* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
+ * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c
+ * loads it, cuda_launch.c launches and waits, cuda_fill.c fills, cuda_queue.c has streams, events and
+ * graphs, nvrtc.c compiles handwritten kernels. */
+#ifndef TEGULA_CUDA_H
+#define TEGULA_CUDA_H
+
+#include <pthread.h>
+
+#include "base/base.h"
+#include "runtime/device.h"
+
+typedef int CudaResult;
+typedef uint64_t CudaPointer;
+
+typedef struct CudaAttribute {
+	int id;
+	char pad[4];
+	union {
+		struct {
+			unsigned x, y, z;
+		} cluster;
+		int programmatic;
+		char room[64];
+	} value;
+} CudaAttribute;
+
+typedef struct CudaLaunch {
+	unsigned gx, gy, gz, bx, by, bz, shared;
+	void *stream;
+	CudaAttribute *attribute;
+	unsigned nattribute;
+} CudaLaunch;
+
+enum { MAX_LAUNCH_ATTRIBUTES = 2 };
+
+/* Numbers of the driver's enums. */
+enum {
+	CUDA_NO_MEMORY = 2,
+	CUDA_OLD_PTX = 222, CUDA_NO_PTX_COMPILER = 221, CUDA_PTX_DISABLED = 223,
+	DEVICE_ATTRIBUTE_MULTIPROCESSORS = 16,
+	DEVICE_ATTRIBUTE_CACHE = 38,
+	DEVICE_ATTRIBUTE_RESIDENT_THREADS = 39,
+	DEVICE_ATTRIBUTE_MAJOR = 75,
+	DEVICE_ATTRIBUTE_MINOR = 76,
+	DEVICE_ATTRIBUTE_SHARED_OPTIN = 97,
+	POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+	POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
+	POINTER_ATTRIBUTE_ORDINAL = 9,
+	MEMORY_TYPE_DEVICE = 2,
+	MEMORY_TYPE_UNIFIED = 4,
+	FUNC_ATTRIBUTE_MAX_THREADS = 0,
+	FUNC_ATTRIBUTE_SHARED_STATIC = 1,
+	FUNC_ATTRIBUTE_LOCAL = 3,
+	FUNC_ATTRIBUTE_REGISTERS = 4,
+	FUNC_ATTRIBUTE_SHARED_DYNAMIC = 8,
+	JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6, JIT_LINES = 13,
+	JIT_PTX = 1,
+	LAUNCH_ATTRIBUTE_CLUSTER = 4,
+	LAUNCH_ATTRIBUTE_PROGRAMMATIC = 6,      /* programmatic stream serialization */
+	STREAM_NON_BLOCKING = 1,
+	CAPTURE_RELAXED = 2,
+};
+
+typedef struct Cuda {
+	void *lib;
+#define CUDA(name, params) CudaResult (*name) params;
+#define CUDA_OPTIONAL(name, params) CudaResult (*name) params;
+#include "runtime/cuda/cuda.def"
+#undef CUDA
+#undef CUDA_OPTIONAL
+} Cuda;
+
+enum { MAX_COUNTERS = 1024, COUNTER_BYTES = 16 };        /* 8 are used; so aligned, a kernel fills them */
+
+typedef struct CudaState {
+	Cuda cuda;
+	int index, device;
+	void *context;                  /* the device's primary one, shared with whoever has it */
+	const Target *target;
+	int capability;                 /* 90 */
+	int multiprocessors, resident_threads; /* of one multiprocessor */
+	int max_shared;                 /* of a block, with the opt-in */
+	bool starts_early;              /* kernels that wait may start before what comes before them is over */
+	uint64_t memory, cache;         /* bytes; of the L2 cache */
+	bool left_current;              /* cuda_enter left our context in a thread that had none … */
+	pthread_t left_in;              /* … this one */
+	void *timer[2];                 /* events */
+	CudaPointer counters;           /* taken in turn by launches that ask for one */
+	unsigned next_counter;
+	Artefact fill_code;
+	Loaded *fill;                   /* the kernel that fills, or NULL */
+	bool fill_tried;
+	Loaded *launched;               /* kernels with asserts, launched since the last sync */
+	CudaResult last;                /* what the last failure was */
+	CudaResult broken;              /* a result that stays: nothing works any more */
+	char name[16], text[256];
+} CudaState;
+
+struct Loaded {
+	const Artefact *artefact;
+	void *module, *function;
+	int naxis;
+	unsigned threads, shared, cluster;
+	CudaAttribute attribute[MAX_LAUNCH_ATTRIBUTES];
+	unsigned nattribute;            /* 0: launched the plain way */
+	unsigned resident;              /* blocks that fit at once, for a persistent grid; else 0 */
+	int grid_at[MAX_AXES];          /* values that are the grid, -1: none */
+	int counter_at;                 /* the value that is a counter, -1: none */
+	CudaPointer faults;             /* its FaultRecord, 0: it has none */
+	bool is_launched, on_many;      /* on more streams than one */
+	void *stream;                   /* or on this one */
+	Loaded *next_launched;
+	Packed own;                     /* for launches by PlanArg */
+};
+
+/* cuda_driver.c */
+
+/* Opens libcuda.so.1 and starts it; false: *error says what is wrong.  To be closed in any case. */
+bool cuda_open(Cuda *c, DeviceError *error);
+void cuda_close(Cuda *c);
+/* Puts a result into words: "cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)". */
+void cuda_explain(const Cuda *c, CudaResult r, const char *call, DeviceError *out);
+/* True if r is 0; else d->error is filled, and whether the context is lost is kept. */
+bool cuda_check(Device *d, CudaResult r, const char *call);
+/* Makes the device's context current; what cuda_leave takes back. */
+void *cuda_enter(Device *d);
+void cuda_leave(Device *d, void *before);
+
+#define CUDA_STATE(d) ((CudaState *)(d)->state)
+#define CUDA_CALL(d, name, ...) cuda_check((d), CUDA_STATE(d)->cuda.name(__VA_ARGS__), #name)
+
+/* cuda_load.c */
+
+Loaded *cuda_load(Device *d, const Artefact *a);
+void cuda_unload(Device *d, Loaded *l);
+bool cuda_resources(Device *d, Loaded *l, TglResources *out);
+
+/* cuda_assemble.c */
+
+bool cuda_finish(Device *d, Artefact *a);
+
+/* nvrtc.c */
+
+/* CUDA C++ to machine code of this GPU (Device.foreign). */
+bool cuda_foreign(Device *d, const char *path, const char *text, Artefact *out, Text *log);
+
+/* cuda_launch.c */
+
+bool cuda_pack(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Packed *out);
+bool cuda_launch_packed(Device *d, const Packed *p);
+bool cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
+bool cuda_time_begin(Device *d);
+bool cuda_time_end(Device *d, double *seconds);
+bool cuda_sync(Device *d, Fault *fault);
+/* Looks at what kernels with asserts left, all or those of a stream that was waited for, and clears
+ * it; false: *fault has the first, or d->error. */
+bool cuda_collect(Device *d, void *stream, bool all, Fault *fault);
+void cuda_note(CudaState *s, Loaded *l, void *stream); /* it was launched */
+void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */
+
+/* cuda_fill.c */
+
+bool cuda_fill(Device *d, void *to, const void *one, size_t size, size_t n);
+void cuda_fill_close(Device *d);
+
+/* cuda_queue.c */
+
+extern const DeviceQueue cuda_queue;
+
+#endif

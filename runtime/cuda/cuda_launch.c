@@ -1,0 +1,210 @@
+/* Launches: arguments to the machine's values, the grid as one row of blocks, times by events, and
+ * what kernels report once they are done.
+ *
+ * A launch must cost little above the driver's own: what can be known when a kernel is loaded or
+ * its arguments are packed is not asked again, and launching again with other pointers is one call
+ * of the driver. */
+#include "runtime/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+/* ---- arguments ---- */
+
+static uint64_t
+value_of(const AbiParam *p, const Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	switch (p->kind) {
+	case ABI_POINTER: return (uint64_t)(uintptr_t)args[p->param].data;
+	case ABI_STRIDE: return (uint64_t)args[p->param].stride[p->dim];
+	case ABI_EXTENT: return (uint64_t)args[p->param].dim[p->dim];
+	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
+	case ABI_DIM: return (uint64_t)args[p->param].i;
+	case ABI_GRID: return (uint64_t)grid[p->dim];
+	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
+	case ABI_FAULTS: return l->faults;
+	case ABI_COUNTER: return 0;
+	}
+	unreachable();
+}
+
+static bool
+grid_blocks(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned *out)
+{
+	int64_t n = 1;
+	bool fits = true;
+	for (int i = 0; i < MAX_AXES; i++) {
+		if (l->grid_at[i] >= 0 && grid[i] > INT32_MAX) {
+			device_fail(d, DEVICE_FAILED, "larger tiles", "the grid has %" PRId64
+			    " programs along axis %d, and an axis of a GPU's goes up to %d", grid[i], i, INT32_MAX);
+			return false;
+		}
+		fits &= !__builtin_mul_overflow(n, grid[i], &n);
+	}
+	if (l->resident)
+		n = fits && n < l->resident ? n : (int64_t)l->resident;
+	else if (!fits || n > INT32_MAX) {
+		device_fail(d, DEVICE_FAILED, "larger tiles, or a persistent schedule (-D persistent=true)",
+		    "the grid has more programs than the %d blocks that a GPU takes in one launch", INT32_MAX);
+		return false;
+	}
+	*out = (unsigned)n;
+	return true;
+}
+
+bool
+cuda_pack(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Packed *out)
+{
+	const Artefact *a = l->artefact;
+	out->loaded = l;
+	if (!grid_blocks(d, l, grid, &out->blocks))
+		return false;
+	for (int i = 0; i < a->nabi; i++) {
+		out->value[i] = value_of(&a->abi[i], l, args, grid);
+		out->at[i] = &out->value[i];
+	}
+	return true;
+}
+
+/* ---- launching ---- */
+
+static bool
+take_counter(Device *d, uint64_t *value)
+{
+	CudaState *s = CUDA_STATE(d);
+	const uint64_t zero = 0;
+	*value = s->counters + COUNTER_BYTES * (s->next_counter++ % MAX_COUNTERS);
+	return cuda_fill(d, (void *)(uintptr_t)*value, &zero, sizeof zero, 1);
+}
+
+void
+cuda_note(CudaState *s, Loaded *l, void *stream)
+{
+	if (!l->faults)
+		return;
+	if (l->is_launched) {
+		l->on_many |= l->stream != stream;
+		return;
+	}
+	l->is_launched = true;
+	l->stream = stream;
+	l->next_launched = s->launched;
+	s->launched = l;
+}
+
+static bool
+launch_with_attributes(Device *d, Loaded *l, const Packed *p)
+{
+	CudaLaunch launch = {p->blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->attribute, l->nattribute};
+	return CUDA_CALL(d, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
+}
+
+static bool
+launch_now(Device *d, const Packed *p)
+{
+	CudaState *s = CUDA_STATE(d);
+	Loaded *l = p->loaded;
+	if (l->counter_at >= 0 && !take_counter(d, &p->value[l->counter_at]))
+		return false;
+	cuda_note(s, l, d->stream);
+	if (l->nattribute)
+		return launch_with_attributes(d, l, p);
+	return CUDA_CALL(d, cuLaunchKernel, l->function, p->blocks, 1, 1, l->threads, 1, 1, l->shared,
+	    d->stream, p->at, NULL);
+}
+
+bool
+cuda_launch_packed(Device *d, const Packed *p)
+{
+	if (p->blocks == 0)
+		return true;
+	void *before = cuda_enter(d);
+	bool ok = launch_now(d, p);
+	cuda_leave(d, before);
+	return ok;
+}
+
+bool
+cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	return cuda_pack(d, l, args, grid, &l->own) && cuda_launch_packed(d, &l->own);
+}
+
+/* ---- times ---- */
+
+bool
+cuda_time_begin(Device *d)
+{
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuEventRecord, CUDA_STATE(d)->timer[0], d->stream);
+	cuda_leave(d, before);
+	return ok;
+}
+
+bool
+cuda_time_end(Device *d, double *seconds)
+{
+	CudaState *s = CUDA_STATE(d);
+	float ms = 0;
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuEventRecord, s->timer[1], d->stream) &&
+		  CUDA_CALL(d, cuEventSynchronize, s->timer[1]) &&
+		  CUDA_CALL(d, cuEventElapsedTime, &ms, s->timer[0], s->timer[1]);
+	cuda_leave(d, before);
+	*seconds = (double)ms * 1e-3;
+	return ok;
+}
+
+/* ---- waiting ---- */
+
+static bool
+collect(Device *d, Loaded *l, void *stream, Fault *fault)
+{
+	FaultRecord r = {0};
+	if (!CUDA_CALL(d, cuMemcpyDtoHAsync_v2, &r, l->faults, sizeof r, stream) ||
+	    !CUDA_CALL(d, cuStreamSynchronize, stream))
+		return false;
+	if (r.number == 0)
+		return true;
+	artefact_fault(l->artefact, &r, fault);
+	CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, stream);
+	return false;
+}
+
+bool
+cuda_collect(Device *d, void *stream, bool all, Fault *fault)
+{
+	bool ok = true;
+	for (Loaded **at = &CUDA_STATE(d)->launched; *at && ok;) {
+		Loaded *l = *at;
+		if (!all && (l->on_many || l->stream != stream)) {
+			at = &l->next_launched; /* it may still run */
+			continue;
+		}
+		*at = l->next_launched;
+		l->is_launched = l->on_many = false;
+		ok = collect(d, l, stream, fault);
+	}
+	return ok;
+}
+
+bool
+cuda_sync(Device *d, Fault *fault)
+{
+	void *before = cuda_enter(d);
+	CudaResult r = CUDA_STATE(d)->cuda.cuCtxSynchronize();
+	bool ok = cuda_check(d, r, "cuCtxSynchronize") && cuda_collect(d, d->stream, true, fault);
+	cuda_leave(d, before);
+	return ok;
+}
+
+void
+cuda_forget(CudaState *s, const Loaded *l)
+{
+	for (Loaded **at = &s->launched; *at; at = &(*at)->next_launched)
+		if (*at == l) {
+			*at = l->next_launched;
+			return;
+		}
+}

@@ -1,0 +1,117 @@
+/* Arithmetic that compiled code calls: what this machine may have no instruction for. */
+#include "ir/interp/interp.h"
+#include "runtime/simt/arithmetic.h"
+
+#include <math.h>
+
+static uint16_t
+narrow(DType t, double v)
+{
+	uint16_t bits;
+	dtype_store_f64(t, &bits, 0, v);
+	return bits;
+}
+
+float
+simt_from_f16(uint16_t v)
+{
+	return (float)dtype_load_f64(TY_F16, &v, 0);
+}
+
+uint16_t
+simt_to_f16(float v)
+{
+	return narrow(TY_F16, v);
+}
+
+uint16_t
+simt_to_f16_of_f64(double v)
+{
+	return narrow(TY_F16, v);
+}
+
+uint16_t
+simt_to_bf16_of_f64(double v)
+{
+	return narrow(TY_BF16, v);
+}
+
+double
+simt_exp2(double v)
+{
+	return exp2(v);
+}
+
+double
+simt_log2(double v)
+{
+	return log2(v);
+}
+
+double
+simt_sin(double v)
+{
+	return sin(v);
+}
+
+double
+simt_cos(double v)
+{
+	return cos(v);
+}
+
+double
+simt_tanh(double v)
+{
+	return tanh(v);
+}
+
+/* ---- atomic sums of 16 bits ---- */
+
+static uint16_t
+sum(DType t, uint16_t a, uint16_t b)
+{
+	return narrow(t, dtype_load_f64(t, &a, 0) + dtype_load_f64(t, &b, 0));
+}
+
+static uint16_t
+add(DType t, uint16_t *p, uint16_t v)
+{
+	uint16_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(p, &old, sum(t, old, v), true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+	return old;
+}
+
+/* Each half by itself, as the instruction promises no more. */
+static uint32_t
+add_pair(DType t, uint32_t *p, uint32_t v)
+{
+	uint16_t *half = (uint16_t *)(void *)p;
+	uint32_t low = add(t, half, (uint16_t)v);
+	return low | (uint32_t)add(t, half + 1, (uint16_t)(v >> 16)) << 16;
+}
+
+uint16_t
+simt_add_f16(uint16_t *p, uint16_t v)
+{
+	return add(TY_F16, p, v);
+}
+
+uint16_t
+simt_add_bf16(uint16_t *p, uint16_t v)
+{
+	return add(TY_BF16, p, v);
+}
+
+uint32_t
+simt_add_f16x2(uint32_t *p, uint32_t v)
+{
+	return add_pair(TY_F16, p, v);
+}
+
+uint32_t
+simt_add_bf16x2(uint32_t *p, uint32_t v)
+{
+	return add_pair(TY_BF16, p, v);
+}

@@ -1,0 +1,504 @@
+/* Shared memory's shadow: of every byte, who wrote it last and who touched it since.
+ *
+ * A cell is two numbers of records, 8 bytes for a byte of shared memory, and neighbouring bytes that the same access
+ * went over have equal cells, which are dealt with once.  A record is an access: its agent's clock, its place in the
+ * source, and for threads the lanes of a warp that did the same under one clock; those that touched a byte since it was
+ * written form a list by `prev`.  Lists are shared between bytes: making a record that exists already gives its number
+ * (`hint` finds most of them).
+ *
+ * Records are thrown away together: when a block begins and, when there are many, by keeping those that some cell
+ * still needs.  Numbers below `floor` are of such times and mean nothing.
+ *
+ *     thread 3 writes 0..15       cell {w: 1}              1 = write by warp 0 lane 3 at clock 7
+ *     barrier
+ *     warp 1 reads 0..15          cell {w: 1, touch: 33}   33 = read by warp 1, lanes 0..31, after 32, 31 … of fewer lanes
+ *
+ * Threads of one instruction that write the same bytes do no harm if they write the same: such a write is in doubt until
+ * the next access, when memory tells.  */
+#include "runtime/simt/check/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Record {
+	uint32_t clock, prev, mask;                     /* mask: lanes; of what is under way its thread plus 1; else 1 */
+	uint32_t turn;                                  /* of a write: which turn of loops, to tell instructions apart */
+	int32_t site;
+	uint16_t agent;                                 /* threads: the warp's first; Check.agents: under way */
+	uint16_t access;
+};
+
+struct Cell {
+	uint32_t write, touch;
+};
+
+enum { HINTS = 1 << 12, FIRST_RECORDS = 1 << 14, LIST_LONG = 8 };
+static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
+
+/* An access as its record will have it. */
+typedef struct Touching {
+	Record r;
+	const SimtThread *t;
+	int agent;
+	CheckThread *ct;
+	uint32_t offset;                                /* of the bytes at hand, among the cells */
+	const uint8_t *at;                              /* all bytes of the access: where, how many */
+	int bytes;
+	bool reported;
+} Touching;
+
+/* Of all blocks of the cluster, side by side. */
+static size_t
+cells_of(const Check *c)
+{
+	return (size_t)c->step * (size_t)c->blocks;
+}
+
+void
+cells_open(Check *c)
+{
+	c->record_room = FIRST_RECORDS;
+	c->cell = calloc(cells_of(c), sizeof *c->cell);
+	c->defined = calloc(cells_of(c) / 8 + 8, 1);
+	c->record = malloc(sizeof *c->record * c->record_room);
+	c->hint = calloc(HINTS, sizeof *c->hint);
+	if (!c->cell || !c->defined || !c->record || !c->hint)
+		die("no memory for the checks of a block");
+	c->floor = c->next = 1;
+}
+
+void
+cells_close(Check *c)
+{
+	free(c->cell);
+	free(c->defined);
+	free(c->record);
+	free(c->hint);
+}
+
+void
+cells_begin(Check *c)
+{
+	memset(c->defined, 0, cells_of(c) / 8 + 8);
+	c->floor = c->next;
+	c->doubt.at = NULL;
+	if (c->next < LAST_NUMBER)
+		return;
+	memset(c->cell, 0, sizeof *c->cell * cells_of(c));
+	memset(c->hint, 0, sizeof *c->hint * HINTS);
+	c->floor = c->next = 1;
+}
+
+/* ---- records ---- */
+
+static Record *
+record_at(const Check *c, uint32_t number)
+{
+	return number >= c->floor ? &c->record[number - c->floor] : NULL;
+}
+
+static bool
+is_over(const Check *c, const Record *r)
+{
+	return r->agent < c->threads && r->clock < c->met;
+}
+
+/* Marks what is still needed of a list, the first last, so that a record comes after those that it follows. */
+static void
+keep_list(Check *c, uint32_t *number, Record *kept, uint32_t *map, uint32_t *n)
+{
+	uint32_t *link = number;
+	bool any = false;
+	for (const Record *r = record_at(c, *number); r; r = record_at(c, r->prev))
+		any |= !is_over(c, r);
+	if (!any) {
+		*number = 0;
+		return;
+	}
+	while (*link >= c->floor) {
+		uint32_t old = *link - c->floor;
+		bool is_new = map[old] == UINT32_MAX;
+		if (is_new) {
+			map[old] = (*n)++;
+			kept[map[old]] = c->record[old];
+		}
+		*link = c->next + map[old];
+		if (!is_new)
+			return;
+		link = &kept[map[old]].prev;
+	}
+	*link = 0;
+}
+
+/* Keeps the records that cells need and makes room for as many again. */
+static void
+collect(Check *c)
+{
+	uint32_t used = c->next - c->floor, n = 0;
+	uint32_t *map = malloc(sizeof *map * used);
+	Record *kept = malloc(sizeof *kept * used);
+	if (!map || !kept)
+		die("no memory for the checks of a block");
+	memset(map, 0xff, sizeof *map * used);
+	for (uint32_t i = 0; i < cells_of(c); i++) {
+		keep_list(c, &c->cell[i].write, kept, map, &n);
+		keep_list(c, &c->cell[i].touch, kept, map, &n);
+	}
+	while (c->record_room < 2 * n + FIRST_RECORDS)
+		c->record_room *= 2;
+	free(c->record);
+	free(map);
+	c->record = realloc(kept, sizeof *kept * c->record_room);
+	if (!c->record)
+		die("no memory for the checks of a block");
+	c->floor = c->next;
+	c->next += n;
+	memset(c->hint, 0, sizeof *c->hint * HINTS);
+}
+
+static bool
+record_equal(const Record *a, const Record *b)
+{
+	return a->clock == b->clock && a->prev == b->prev && a->mask == b->mask && a->site == b->site &&
+	    a->agent == b->agent && a->access == b->access && a->turn == b->turn;
+}
+
+static uint32_t
+record_make(Check *c, const Record *r)
+{
+	uint32_t h = r->clock * 0x9e3779b1u ^ r->prev * 0x85ebca6bu ^ r->mask * 0xc2b2ae35u ^ r->turn * 0x2545f491u ^
+	    (uint32_t)r->site * 0x27d4eb2fu ^ r->agent * 0x165667b1u ^ r->access;
+	uint32_t *hint = &c->hint[(h ^ h >> 15) % HINTS];
+	const Record *known = record_at(c, *hint);
+	if (known && record_equal(known, r))
+		return *hint;
+	c->record[c->next - c->floor] = *r;
+	return *hint = c->next++;
+}
+
+/* ---- order ---- */
+
+/* Whether everyone in the lanes of `b` is in those of `a`, two records of one agent. */
+static bool
+covers(const Check *c, const Record *a, const Record *b)
+{
+	return a->agent == c->agents ? a->mask == b->mask : !(b->mask & ~a->mask);
+}
+
+/* Does what r says come before what is being done? */
+static bool
+comes_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
+{
+	bool fenced = (a->r.access & SIMT_TENSOR) && !(r->access & SIMT_TENSOR) && (r->access & SIMT_WRITE);
+	const uint32_t *seen = a->ct->order.seen->at;
+	if (r->agent == c->agents)
+		return false;
+	if (fenced) {
+		const Seen *f = a->ct->order.fenced;
+		bool through = f != NULL;
+		for (int l = 0; l < SIMT_LANES && through; l++)
+			through = !(r->mask >> l & 1) || f->at[r->agent + l] >= r->clock;
+		*by_proxy = !through;
+		if (!through)
+			return false;
+	}
+	if (is_over(c, r))
+		return true;
+	if (r->agent >= c->threads)
+		return seen[r->agent] >= r->clock;
+	for (int l = 0; l < SIMT_LANES; l++)
+		if ((r->mask >> l & 1) && r->agent + l != a->agent && seen[r->agent + l] < r->clock)
+			return false;
+	return true;
+}
+
+static bool
+may_meet(unsigned a, unsigned b)
+{
+	return !((a | b) & SIMT_WRITE) || (a & b & SIMT_ATOMIC);
+}
+
+static int
+first_lane(uint32_t mask)
+{
+	return mask ? __builtin_ctz(mask) : 0;
+}
+
+/* The thread that an agent's accesses are told of. */
+static int
+thread_of(const Check *c, const Record *r)
+{
+	if (r->agent < c->threads)
+		return r->agent + first_lane(r->mask);
+	return r->agent == c->agents ? (int)r->mask - 1 : -1;
+}
+
+static void
+tell(Check *c, Touching *a, const Record *r, bool by_proxy)
+{
+	if (a->reported)
+		return;
+	a->reported = true;
+	uint32_t others = r->mask;
+	if (r->agent < c->threads && a->agent / SIMT_LANES == r->agent / SIMT_LANES)
+		others &= ~(UINT32_C(1) << a->t->lane);
+	Record told = *r;
+	told.mask = others ? others : r->mask;
+	CheckParty now = party_of(c, a->agent, a->r.site, a->r.access);
+	CheckParty before = party_of(c, thread_of(c, &told), r->site, r->access);
+	before.block = before.thread < 0 ? now.block : before.block;
+	report_shared_race(c, &now, &before, a->offset, by_proxy);
+}
+
+/* The threads of one instruction write the same bytes. */
+static bool
+is_twin(const Touching *a, const Record *r)
+{
+	return a->r.site == r->site && a->r.turn == r->turn && a->r.access == r->access && (r->access & SIMT_WRITE) &&
+	    a->bytes <= (int)sizeof ((Doubt *)0)->before;
+}
+
+static void
+doubt(Check *c, const Touching *a, const Record *r)
+{
+	c->doubt = (Doubt){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r), .site = r->site,
+		.offset = a->offset};
+	memcpy(c->doubt.before, a->at, (size_t)a->bytes);
+}
+
+void
+cells_settle(Check *c)
+{
+	const Doubt d = c->doubt;
+	c->doubt.at = NULL;
+	if (!d.at || memcmp(d.at, d.before, (size_t)d.n) == 0)
+		return;
+	CheckParty now = party_of(c, d.agent, d.site, SIMT_WRITE), before = party_of(c, d.other, d.site, SIMT_WRITE);
+	report_shared_race(c, &now, &before, d.offset, false);
+}
+
+static void
+look(Check *c, Touching *a, const Record *r)
+{
+	bool by_proxy = false;
+	if (may_meet(a->r.access, r->access) || comes_before(c, a, r, &by_proxy))
+		return;
+	if (!is_twin(a, r))
+		tell(c, a, r, by_proxy);
+	else if (r->agent < c->threads)
+		doubt(c, a, r);
+}
+
+/* ---- touching ---- */
+
+/* The list without what comes before this access and what its thread did earlier. */
+static uint32_t
+shortened(Check *c, const Touching *a, uint32_t number)
+{
+	Record keep[4 * LIST_LONG];
+	uint32_t rest = 0;
+	int n = 0;
+	for (const Record *r = record_at(c, number); r && n < LEN(keep); r = record_at(c, r->prev)) {
+		bool by_proxy, covered = comes_before(c, a, r, &by_proxy);
+		for (int i = 0; i < n && !covered; i++)
+			covered = keep[i].agent == r->agent && keep[i].access == r->access && covers(c, &keep[i], r);
+		if (!covered)
+			keep[n++] = *r;
+	}
+	while (n-- > 0) {
+		keep[n].prev = rest;
+		rest = record_make(c, &keep[n]);
+	}
+	return rest;
+}
+
+static uint32_t
+add_touch(Check *c, Touching *a, uint32_t number)
+{
+	const Record *first = record_at(c, number);
+	bool all_over = true;
+	int n = 0;
+	for (const Record *r = first; r; r = record_at(c, r->prev), n++) {
+		bool same = r->clock == a->r.clock && r->agent == a->r.agent && r->access == a->r.access;
+		if (same && covers(c, r, &a->r))
+			return number;
+		all_over &= is_over(c, r);
+	}
+	Record r = a->r;
+	if (first && first->clock == r.clock && first->agent == r.agent && first->site == r.site &&
+	    first->access == r.access && r.agent < c->threads) {
+		r.mask |= first->mask;
+		r.prev = first->prev;
+	} else if (!all_over) {
+		r.prev = n > LIST_LONG ? shortened(c, a, number) : number;
+	}
+	return record_make(c, &r);
+}
+
+static uint32_t
+write_record(Check *c, Touching *a)
+{
+	const Record *last = record_at(c, a->ct->record);
+	if (!last || !record_equal(last, &a->r))
+		a->ct->record = record_make(c, &a->r);
+	return a->ct->record;
+}
+
+static Cell
+touch(Check *c, Touching *a, Cell cell)
+{
+	const Record *w = record_at(c, cell.write);
+	bool writes = (a->r.access & SIMT_WRITE) && !(a->r.access & SIMT_ATOMIC);
+	if (w)
+		look(c, a, w);
+	for (const Record *r = record_at(c, cell.touch); r; r = record_at(c, r->prev))
+		look(c, a, r);
+	if (writes)
+		return (Cell){write_record(c, a), 0};
+	cell.touch = add_touch(c, a, cell.touch);
+	return cell;
+}
+
+/* ---- bytes that were never written ---- */
+
+static bool
+is_defined(const Check *c, uint32_t offset, int bytes, uint32_t *first)
+{
+	for (uint32_t i = offset; i < offset + (uint32_t)bytes;) {
+		uint32_t n = MIN(8 - i % 8, offset + (uint32_t)bytes - i);
+		unsigned want = ((1u << n) - 1) << i % 8, lacks = want & ~(unsigned)c->defined[i / 8];
+		if (lacks) {
+			*first = i / 8 * 8 + (uint32_t)__builtin_ctz(lacks);
+			return false;
+		}
+		i += n;
+	}
+	return true;
+}
+
+static void
+define(Check *c, uint32_t offset, int bytes)
+{
+	for (uint32_t i = offset; i < offset + (uint32_t)bytes;) {
+		uint32_t n = MIN(8 - i % 8, offset + (uint32_t)bytes - i);
+		c->defined[i / 8] |= (uint8_t)(((1u << n) - 1) << i % 8);
+		i += n;
+	}
+}
+
+/* ---- the door ---- */
+
+/* Matrix instructions are a warp's, copies a thread's. */
+static uint32_t
+under_way(const Check *c, const SimtThread *t, unsigned access)
+{
+	return (uint32_t)(agent_of(c, t) - (access & SIMT_TENSOR ? t->lane : 0)) + 1;
+}
+
+static Record
+record_of(const Check *c, const SimtThread *t, unsigned access)
+{
+	Record r = {.site = t->site, .access = (uint16_t)access, .turn = access & SIMT_WRITE ? (uint32_t)t->steps : 0};
+	if (access & SIMT_ASYNC) {
+		r.agent = (uint16_t)c->agents;
+		r.mask = under_way(c, t, access);
+	} else {
+		r.agent = (uint16_t)(agent_of(c, t) - t->lane);
+		r.mask = UINT32_C(1) << t->lane;
+		r.clock = c->thread[agent_of(c, t)].clock;
+	}
+	return r;
+}
+
+/* What goes over cells one after the other has room for the records that one of them takes. */
+static void
+make_room(Check *c)
+{
+	if (c->next - c->floor + 8 * LIST_LONG > c->record_room)
+		collect(c);
+}
+
+static uint32_t
+run_of_equals(const Check *c, uint32_t i, uint32_t end)
+{
+	uint32_t n = 1;
+	while (i + n < end && c->cell[i + n].write == c->cell[i].write && c->cell[i + n].touch == c->cell[i].touch)
+		n++;
+	return n;
+}
+
+void
+cells_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access)
+{
+	Touching a = {.r = record_of(c, t, access), .t = t, .agent = agent_of(c, t), .at = of->shared + offset,
+		.bytes = bytes};
+	uint32_t first, base = (uint32_t)of->cluster_rank * c->step;
+	a.ct = &c->thread[a.agent];
+	offset += base;
+	if (c->doubt.at)
+		cells_settle(c);
+	if ((access & SIMT_READ) && !is_defined(c, offset, bytes, &first))
+		report_shared_undefined(c, t, first - base, bytes);
+	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {
+		make_room(c);
+		uint32_t n = run_of_equals(c, i, end);
+		a.offset = i;
+		Cell cell = touch(c, &a, c->cell[i]);
+		for (; n > 0; n--)
+			c->cell[i++] = cell;
+	}
+	if (access & SIMT_WRITE)
+		define(c, offset, bytes);
+}
+
+/* A list, or a lone write, with what t had under way become `now`. */
+static uint32_t
+landed(Check *c, uint32_t number, const Record *now, uint32_t mask)
+{
+	Record all[4 * LIST_LONG];
+	bool any = false;
+	int n = 0;
+	for (const Record *r = record_at(c, number); r && n < LEN(all); r = record_at(c, r->prev)) {
+		all[n] = *r;
+		if (r->agent == c->agents && r->mask == mask && r->access == now->access) {
+			all[n] = *now;
+			all[n].site = r->site;
+			any = true;
+		}
+		n++;
+	}
+	if (!any)
+		return number;
+	uint32_t rest = 0;
+	while (n-- > 0) {
+		all[n].prev = rest;
+		rest = record_make(c, &all[n]);
+	}
+	return rest;
+}
+
+void
+cells_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
+{
+	Record now = record_of(c, t, access & ~(unsigned)SIMT_ASYNC);
+	uint32_t mask = under_way(c, t, access);
+	offset += (uint32_t)of->cluster_rank * c->step;
+	now.access = (uint16_t)access;
+	if (mbarrier >= 0) {
+		uint32_t clock;
+		now.agent = (uint16_t)clocks_copy_agent(c, clocks_object(c, (uint64_t)mbarrier), &clock);
+		now.clock = clock;
+		now.mask = 1;
+	}
+	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {
+		make_room(c);
+		uint32_t n = run_of_equals(c, i, end);
+		Cell cell = c->cell[i];
+		if (access & SIMT_WRITE)
+			cell.write = landed(c, cell.write, &now, mask);
+		else
+			cell.touch = landed(c, cell.touch, &now, mask);
+		for (; n > 0; n--)
+			c->cell[i++] = cell;
+	}
+}

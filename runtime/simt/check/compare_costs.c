@@ -1,0 +1,124 @@
+/* Compares what accesses cost when they were counted with what the compiler reckoned (compile/inspect.h), place by place.
+ *
+ * Reckoned is the first program's access at the launch's own sizes and strides, so only tensors whose rows begin on a
+ * sector count; and of several lines at one place that which allows most, unless one of them has scratch of its own for
+ * which nothing is reckoned.  Less than was reckoned is no news. */
+#include "runtime/simt/check/check.h"
+
+#include "compile/inspect.h"
+
+#include <string.h>
+
+static bool
+is_at(const Op *op, Place p)
+{
+	return op->place.file == p.file && op->place.line == p.line && op->place.col == p.col;
+}
+
+/* Passes that a line takes for accesses of so many bytes; 0: it has none. */
+static int
+passes_of(const InspectLine *x, const SimtCost *c)
+{
+	const InspectBanks *b = c->is_write ? &x->in : &x->out;
+	if (b->bytes == c->bytes)
+		return b->passes;
+	return x->kind == INSPECT_SHARED && x->way && !c->is_write ? c->least : 0;
+}
+
+/* Sizes and strides of the launch, as far as its tensors tell them. */
+static InspectArg *
+args_of(const SimtLaunch *l, Arena *mem)
+{
+	const Func *f = l->func;
+	InspectArg *arg = NEW_ARRAY(mem, InspectArg, f->nparam);
+	for (int i = 0; i < f->nparam; i++)
+		for (int k = 0; k < l->nrange; k++) {
+			const SimtRange *r = &l->range[k];
+			if (!r->name || r->rank == 0 || strcmp(r->name, f->param[i].name) != 0)
+				continue;
+			arg[i].known = true;
+			memcpy(arg[i].dim, r->dim, sizeof arg[i].dim);
+			memcpy(arg[i].stride, r->stride, sizeof arg[i].stride);
+			for (int d = 0; d < r->rank; d++)
+				if (f->param[i].dim[d] >= 0)
+					arg[f->param[i].dim[d]] = (InspectArg){.known = true, .value = r->dim[d]};
+		}
+	return arg;
+}
+
+/* Does every row of the tensor begin on a sector?  Else the first program's accesses say nothing of the others'. */
+static bool
+rows_are_sectors(const SimtLaunch *l, const Op *op)
+{
+	const SimtRange *r = NULL;
+	const Value *v = op->in[0];
+	if (v->def || v->block->parent || v->type->kind != TYPE_TENSOR)
+		return false;
+	for (int i = 0; i < l->nrange && !r; i++)
+		if (l->range[i].name && strcmp(l->range[i].name, l->func->param[v->index].name) == 0)
+			r = &l->range[i];
+	if (!r || r->rank == 0 || r->first % 32)
+		return false;
+	for (int d = 0; d + 1 < r->rank; d++)
+		if (r->stride[d] * dtype_info[r->dtype].bits / 8 % 32)
+			return false;
+	return true;
+}
+
+/* UNKNOWN: its indices are data. */
+enum { UNKNOWN = -1 };
+
+static int
+sectors_of(const SimtLaunch *l, const InspectLine *x, const SimtCost *c)
+{
+	bool is_access = x->kind == INSPECT_ACCESS || x->kind == INSPECT_COPY;
+	if (!is_access || x->bytes != c->bytes || !rows_are_sectors(l, x->op))
+		return 0;
+	return x->sectors_known ? x->touched : UNKNOWN;
+}
+
+static int
+reckoned_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place at)
+{
+	int most = 0;
+	for (int i = 0; i < x->lines.n; i++) {
+		const InspectLine *line = &x->lines.at[i];
+		if (!is_at(line->op, at))
+			continue;
+		if (c->is_shared && (line->kind == INSPECT_DOT || line->kind == INSPECT_REDUCE) && line->smem_bytes)
+			return 0;
+		int n = c->is_shared ? passes_of(line, c) : sectors_of(l, line, c);
+		if (n == UNKNOWN)
+			return UNKNOWN;
+		most = MAX(most, n);
+	}
+	return most;
+}
+
+static void
+warn_cost(const SimtCost *c, int reckoned, Compile *cx, Place at)
+{
+	const char *unit = c->is_shared ? "passes over the banks" : "sectors";
+	const char *counted = arena_printf(cx->tmp, "%d %s", c->worst, unit);
+	const char *with = reckoned == UNKNOWN ? "could not know, its indices are data"
+	                                       : arena_printf(cx->tmp, "reckoned with %d", reckoned);
+	diag_warning(cx, at, DIAG_SIMT_COST, c->is_write ? "write" : "read", counted, with);
+	diag_label(cx, "%d bytes a thread; %d would do", c->bytes, c->least);
+}
+
+void
+simt_findings_warn(const SimtLaunch *l, Compile *cx)
+{
+	const SimtFindings *f = l->findings;
+	Inspection x;
+	if (f->unwatched)
+		diag_warning(cx, NOWHERE, DIAG_SIMT_PARTIAL, f->unwatched);
+	inspect_func(l->func, l->target, args_of(l, cx->tmp), cx->tmp, &x);
+	for (int i = 0; i < f->ncosts; i++) {
+		const SimtCost *c = &f->cost[i];
+		Place at = c->site > 0 && c->site < l->nsite ? l->site[c->site] : NOWHERE;
+		int reckoned = reckoned_at(l, &x, c, at);
+		if (reckoned != 0 && c->worst > (reckoned == UNKNOWN ? c->least : reckoned))
+			warn_cost(c, reckoned, cx, at);
+	}
+}

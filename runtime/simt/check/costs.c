@@ -1,0 +1,161 @@
+/* What warps' accesses cost, counted: passes over the 32 banks of shared memory, sectors of 32 bytes of global memory.
+ *
+ * Threads run one after the other, so the lanes of one access come at different times.  They are gathered by the call
+ * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, as the layouts
+ * are reckoned (layout/cost.c), and one that some lanes are masked out of is not. */
+#include "runtime/simt/check/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GATHERED = 1 << 12, BANKS = 32, WORD = 4, SECTOR = 32, LONGEST = 16 };
+
+typedef struct Gathered {
+	const void *from;
+	int64_t steps;
+	int site, warp, bytes;
+	uint32_t lanes;
+	uint64_t at[SIMT_LANES];
+} Gathered;
+
+struct Costs {
+	Gathered *slot;
+	SimtCost *cost;
+	int n, room;
+};
+
+Costs *
+costs_open(void)
+{
+	Costs *n = calloc(1, sizeof *n);
+	if (!n || !(n->slot = calloc(GATHERED, sizeof *n->slot)))
+		die("no memory for counting what accesses cost");
+	return n;
+}
+
+void
+costs_close(Costs *n)
+{
+	if (!n)
+		return;
+	free(n->slot);
+	free(n->cost);
+	free(n);
+}
+
+void
+costs_begin(Check *c)
+{
+	if (c->costs)
+		memset(c->costs->slot, 0, sizeof *c->costs->slot * GATHERED);
+}
+
+static int
+add_once(uint64_t *set, int n, uint64_t x)
+{
+	for (int i = 0; i < n; i++)
+		if (set[i] == x)
+			return n;
+	set[n] = x;
+	return n + 1;
+}
+
+/* Accesses of 8 and 16 bytes go by half and quarter warps. */
+static void
+count_banks(const Gathered *g, SimtCost *out)
+{
+	int group = g->bytes <= WORD ? SIMT_LANES : SIMT_LANES * WORD / g->bytes;
+	for (int from = 0; from < SIMT_LANES; from += group) {
+		uint64_t seen[SIMT_LANES * LONGEST / WORD];
+		int n = 0, count[BANKS] = {0}, worst = 0;
+		for (int l = from; l < from + group; l++)
+			for (uint64_t w = g->at[l] / WORD; w <= (g->at[l] + (uint64_t)g->bytes - 1) / WORD; w++) {
+				int before = n;
+				n = add_once(seen, n, w);
+				count[w % BANKS] += n - before;
+				worst = MAX(worst, count[w % BANKS]);
+			}
+		out->worst += worst;
+		out->least += (n + BANKS - 1) / BANKS;
+	}
+}
+
+static void
+count_sectors(const Gathered *g, SimtCost *out)
+{
+	uint64_t seen[SIMT_LANES * 2], starts[SIMT_LANES];
+	int nstarts = 0;
+	for (int l = 0; l < SIMT_LANES; l++) {
+		nstarts = add_once(starts, nstarts, g->at[l]);
+		for (uint64_t s = g->at[l] / SECTOR; s <= (g->at[l] + (uint64_t)g->bytes - 1) / SECTOR; s++)
+			out->worst = add_once(seen, out->worst, s);
+	}
+	out->least = (nstarts * g->bytes + SECTOR - 1) / SECTOR;
+}
+
+/* The worst of a place is that which is furthest from its least. */
+static void
+add_cost(SimtCost **all, int *n, int *room, const SimtCost *x)
+{
+	SimtCost *c = NULL;
+	for (int i = 0; i < *n && !c; i++) {
+		SimtCost *o = &(*all)[i];
+		bool same_kind = o->is_shared == x->is_shared && o->is_write == x->is_write;
+		if (o->site == x->site && same_kind && o->bytes == x->bytes)
+			c = o;
+	}
+	if (c) {
+		c->n += x->n;
+		if (x->worst - x->least > c->worst - c->least) {
+			c->worst = x->worst;
+			c->least = x->least;
+		}
+		return;
+	}
+	if (*n == *room) {
+		*room = MAX(16, 2 * *room);
+		*all = realloc(*all, sizeof **all * (size_t)*room);
+		if (!*all)
+			die("no memory for counting what accesses cost");
+	}
+	(*all)[(*n)++] = *x;
+}
+
+void
+costs_touch(Costs *c, const SimtThread *t, uint64_t at, int bytes, bool is_shared, bool is_write, const void *from)
+{
+	uint64_t where = (uint64_t)t->warp << 24 ^ (uint64_t)t->site << 44;
+	uint64_t h = ((uint64_t)(uintptr_t)from ^ (uint64_t)t->steps << 32 ^ where) * UINT64_C(0x9e3779b97f4a7c15);
+	Gathered *g = &c->slot[h >> 52];
+	if (bytes > LONGEST)
+		return;
+	uint32_t lane = UINT32_C(1) << t->lane;
+	if (g->from != from || g->steps != t->steps || g->site != t->site || g->warp != t->warp || g->bytes != bytes ||
+	    (g->lanes & lane))
+		*g = (Gathered){.from = from, .steps = t->steps, .site = t->site, .warp = t->warp, .bytes = bytes};
+	g->lanes |= lane;
+	g->at[t->lane] = at;
+	if (g->lanes != UINT32_MAX)
+		return;
+	SimtCost x = {.site = t->site, .is_shared = is_shared, .is_write = is_write, .bytes = bytes, .n = 1};
+	if (is_shared)
+		count_banks(g, &x);
+	else
+		count_sectors(g, &x);
+	add_cost(&c->cost, &c->n, &c->room, &x);
+	g->lanes = 0;
+}
+
+void
+costs_end(Check *c)
+{
+	SimtFindings *f = c->launch->launch->findings;
+	Costs *own = c->costs;
+	if (!own)
+		return;
+	pthread_mutex_lock(&c->launch->lock);
+	for (int i = 0; i < own->n; i++)
+		add_cost(&f->cost, &f->ncosts, &f->cost_room, &own->cost[i]);
+	pthread_mutex_unlock(&c->launch->lock);
+	own->n = 0;
+}

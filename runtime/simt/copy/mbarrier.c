@@ -1,0 +1,281 @@
+/* Mbarriers: 8 bytes of shared memory that count arrivals and bytes of copies, phase after phase.
+ *
+ * A phase ends when the arrivals it was set up for have come and the bytes expected have been written; the next one begins
+ * at once.  A wait names the parity of the phase whose end it waits for, so it goes on when the phase under way has the
+ * other parity.  Copies that count for a phase land when all arrivals have come and somebody waits.
+ *
+ * The state is kept here, by address; the 8 bytes hold a mark, so that code that writes over them is found out. */
+#include <string.h>
+
+#include "runtime/simt/prims.h"
+
+enum { MOST = (1 << 20) - 1 };                          /* arrivals, and bytes, of a phase */
+
+/* An arrival that comes when copies of its thread have landed. */
+typedef struct Later {
+	struct Later *next;
+	SimtThread *thread;
+	uint32_t begun;
+} Later;
+
+struct Mbarrier {
+	Mbarrier *next;
+	uint32_t at;
+	bool is_valid;
+	SimtThread *block;                              /* a thread of its block */
+	uint8_t *mark;
+	int64_t count, pending, bytes;                  /* arrivals of a phase; still to come; bytes to come */
+	int64_t nlater;
+	uint32_t phase;
+	Later *later;
+	BulkCopy *copies, **last;
+};
+
+static uint64_t
+mark_of(uint32_t at)
+{
+	return 0x6d62617272696572u ^ (uint64_t)at << 17;
+}
+
+static uint64_t
+mark_at(const Mbarrier *m)
+{
+	uint64_t v;
+	memcpy(&v, m->mark, sizeof v);
+	return v;
+}
+
+static Mbarrier *
+find(const Async *a, uint32_t at)
+{
+	Mbarrier *m = a->mbarrier;
+	while (m && m->at != at)
+		m = m->next;
+	return m;
+}
+
+/* What access.c knows it by. */
+static uint64_t
+key_of(const Mbarrier *m)
+{
+	return (uint64_t)m->block->cluster_rank << 32 | m->at;
+}
+
+Mbarrier *
+simt_mbarrier(SimtThread *t, uint32_t at, const char *what)
+{
+	return simt_mbarrier_of(t, t, at, what);
+}
+
+Mbarrier *
+simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const char *what)
+{
+	simt_shared_of(t, of, at, 8, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC);
+	Mbarrier *m = find(simt_async(of), at);
+	if (!m || !m->is_valid)
+		simt_fail(t, "%s: no mbarrier was set up at %u of shared memory", what, at);
+	if (mark_at(m) != mark_of(at))
+		simt_fail(t, "%s: something wrote over the mbarrier at %u of shared memory", what, at);
+	return m;
+}
+
+/* ---- phases ---- */
+
+static void
+end_phase(Mbarrier *m)
+{
+	if (m->pending != 0 || m->bytes != 0)
+		return;
+	m->phase++;
+	m->pending = m->count;
+	if (simt_launch(m->block)->checks)
+		simt_check_phase(m->block, key_of(m));
+}
+
+static void
+expect(SimtThread *t, Mbarrier *m, int64_t bytes)
+{
+	m->bytes += bytes;
+	if (m->bytes > MOST || m->bytes < -MOST)
+		simt_fail(t, "an mbarrier that expects %lld bytes; it counts up to %d", (long long)m->bytes, MOST);
+}
+
+static void
+arrive(SimtThread *t, Mbarrier *m)
+{
+	if (m->pending == 0)
+		simt_fail(t, "the mbarrier at %u was set up for %lld arrivals a phase, and one more comes", m->at,
+		    (long long)m->count);
+	m->pending--;
+	end_phase(m);
+}
+
+void
+simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects)
+{
+	if (simt_launch(t)->checks)
+		simt_check_arrive(t, key_of(m));
+	expect(t, m, expects);
+	arrive(t, m);
+}
+
+static void
+land_first(Mbarrier *m)
+{
+	BulkCopy *c = m->copies;
+	m->copies = c->next;
+	if (!m->copies)
+		m->last = &m->copies;
+	simt_bulk_land(c, (int64_t)key_of(m));
+	expect(c->by, m, -c->bytes);
+	end_phase(m);
+	Async *a = simt_async(m->block);
+	c->next = a->spare_bulk;
+	a->spare_bulk = c;
+}
+
+void
+simt_mbarrier_copy(Mbarrier *m, BulkCopy *c)
+{
+	c->next = NULL;
+	*m->last = c;
+	m->last = &c->next;
+	while (m->copies && simt_chance(simt_async(m->block)))
+		land_first(m);
+}
+
+/* What goes on by itself happens, if nothing else is missing for the phase to end. */
+static void
+happen(Mbarrier *m)
+{
+	uint32_t phase = m->phase;
+	while (m->phase == phase && m->later && m->pending <= m->nlater) {
+		Later *first = m->later;
+		m->later = first->next;
+		m->nlater--;
+		simt_copies_land(first->thread, first->begun, (int64_t)key_of(m));
+		arrive(first->thread, m);
+	}
+	while (m->phase == phase && m->pending == 0 && m->copies)
+		land_first(m);
+}
+
+/* ---- primitives ---- */
+
+PRIMITIVE(simt_mbar_init)
+{
+	uint32_t at = (uint32_t)in[0], count = (uint32_t)in[1];
+	Async *a = simt_async(t);
+	Mbarrier *m = find(a, at);
+	uint64_t mark = mark_of(at);
+	if (at % 8)
+		simt_fail(t, "mbar_init: the address %u is not a multiple of 8", at);
+	if (count < 1 || count > MOST)
+		simt_fail(t, "mbar_init for %u arrivals; it takes 1 to %d", count, MOST);
+	uint8_t *bytes = simt_shared_at(t, at, 8, SIMT_WRITE);
+	if (m && m->is_valid && mark_at(m) == mark)
+		simt_fail(t, "mbar_init: there is an mbarrier at %u already; mbar_inval ends one", at);
+	if (!m) {
+		m = NEW(a->mem, Mbarrier);
+		m->next = a->mbarrier;
+		a->mbarrier = m;
+	}
+	*m = (Mbarrier){.next = m->next, .at = at, .is_valid = true, .block = t, .mark = bytes, .count = count,
+		.pending = count, .last = &m->copies};
+	memcpy(bytes, &mark, sizeof mark);
+}
+
+PRIMITIVE(simt_mbar_inval)
+{
+	Mbarrier *m = simt_mbarrier(t, (uint32_t)in[0], "mbar_inval");
+	if (m->copies || m->later)
+		simt_fail(t, "mbar_inval: copies that count for the mbarrier are under way");
+	m->is_valid = false;
+	memset(m->mark, SIMT_RUBBISH, 8);
+}
+
+PRIMITIVE(simt_mbar_arrive)
+{
+	simt_mbarrier_arrive(t, simt_mbarrier(t, (uint32_t)in[0], "mbar_arrive"), 0);
+}
+
+PRIMITIVE(simt_mbar_expect)
+{
+	simt_mbarrier_arrive(t, simt_mbarrier(t, (uint32_t)in[0], "mbar_expect"), (uint32_t)in[1]);
+}
+
+PRIMITIVE(simt_cp_arrive)
+{
+	Async *a = simt_async(t);
+	Mbarrier *m = simt_mbarrier(t, (uint32_t)in[0], "cp_arrive");
+	Later *later = NEW(a->mem, Later);
+	Later **link = &m->later;
+	if (simt_launch(t)->checks)
+		simt_check_arrive(t, key_of(m));
+	while (*link)
+		link = &(*link)->next;
+	*later = (Later){.thread = t, .begun = simt_async_of(a, t)->begun};
+	*link = later;
+	m->nlater++;
+	if (m->nlater > m->pending)
+		simt_fail(t, "the mbarrier at %u was set up for %lld arrivals a phase, and one more comes", m->at,
+		    (long long)m->count);
+}
+
+typedef struct Wait {
+	SimtThread *thread;
+	Mbarrier *m;
+	uint32_t parity;
+	const char *what;
+	int *asked;
+} Wait;
+
+static bool
+is_over(const void *user)
+{
+	const Wait *w = user;
+	if ((w->m->phase & 1) == w->parity)
+		happen(w->m);
+	return (w->m->phase & 1) != w->parity;
+}
+
+static Wait
+wait_of(SimtThread *t, const uint64_t *in, const char *what)
+{
+	if (in[1] > 1)
+		simt_fail(t, "%s: a phase's parity is 0 or 1, not %u", what, (uint32_t)in[1]);
+	return (Wait){t, simt_mbarrier(t, (uint32_t)in[0], what), (uint32_t)in[1], what, NULL};
+}
+
+static void
+see(const Wait *w)
+{
+	if (simt_launch(w->thread)->checks)
+		simt_check_see(w->thread, key_of(w->m));
+}
+
+PRIMITIVE(simt_mbar_wait)
+{
+	Wait w = wait_of(t, in, "mbar_wait");
+	simt_wait(t, w.what, is_over, &w);
+	see(&w);
+}
+
+/* Has the others run once before the answer is no. */
+static bool
+asked_twice(const void *user)
+{
+	const Wait *w = user;
+	return is_over(w) || (*w->asked)++ > 0;
+}
+
+PRIMITIVE(simt_mbar_poll)
+{
+	Wait w = wait_of(t, in, "mbar_poll");
+	int asked = 0;
+	w.asked = &asked;
+	simt_wait(t, w.what, asked_twice, &w);
+	out[0] = is_over(&w);
+	if (out[0])
+		see(&w);
+}

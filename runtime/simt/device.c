@@ -1,0 +1,334 @@
+/* The simt device: what lowering makes for a GPU, run on this machine by the emulator (runtime/simt), each thread of a
+ * block a fiber.  It is meant for looking: results are those of the GPU's code, and what would be a race, a barrier that
+ * some threads miss, an access out of bounds or misaligned is an error with its line.
+ *
+ * It is not in the list of devices, so that nobody runs on it by chance; it is opened by name, "simt" or, for another
+ * GPU's code, "simt:sm_80". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile/compile.h"
+#include "lower/lower.h"
+#include "runtime/device.h"
+#include "runtime/simt/simt.h"
+
+enum { APART = 1 << 16 };
+enum { RESIDENT = 3 }; /* blocks of a persistent grid: few, so that each walks over several programs */
+
+struct Loaded {
+	Arena *mem;
+	Func *func;
+	SimtCode *code;
+	AbiParam *abi;
+	int nabi;
+	bool prints;
+	bool is_costed;                 /* what its accesses cost was told */
+	FaultRecord faults;
+	uint64_t counter;
+};
+
+typedef struct SimtState {
+	const DeviceHooks *hooks;
+	SimtMachine *machine;
+	TglDeviceOptions opt;
+	SimtFindings findings;          /* of the last launch */
+	double began;
+} SimtState;
+
+static bool
+simt_probe(int index, DeviceProbe *out)
+{
+	*out = (DeviceProbe){0};
+	return false;
+}
+
+static bool
+open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
+{
+	if (opt->trace) {
+		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that, or give TglCompileOptions.trace",
+		    "it cannot hand over the value of each op");
+		return false;
+	}
+	SimtState *s = index == 0 ? calloc(1, sizeof *s) : NULL;
+	if (!s || !(s->machine = simt_open())) {
+		snprintf(d->error.text, sizeof d->error.text, "%s", index ? "there is one, numbered 0" : "no memory");
+		free(s);
+		return false;
+	}
+	s->hooks = hooks;
+	s->opt = *opt;
+	d->watches = opt->break_nan;
+	d->state = s;
+	return true;
+}
+
+static void
+close_device(Device *d)
+{
+	SimtState *s = d->state;
+	simt_close(s->machine);
+	simt_findings_close(&s->findings);
+	free(s);
+}
+
+static void
+simt_info(const Device *d, TglDeviceInfo *out)
+{
+	*out = (TglDeviceInfo){.name = "simt", .target = d->target, .available = true, .threads = 1,
+	    .memory = device_host_memory(), .text = "a GPU's code on this machine, its threads as fibers"};
+}
+
+/* With nothing near on both sides, so that what leaves a tensor does not come to lie in another. */
+static void *
+simt_alloc(Device *d, size_t size)
+{
+	char *p = size < SIZE_MAX - 2 * APART ? device_cpu.alloc(d, size + 2 * APART) : NULL;
+	return p ? p + APART : NULL;
+}
+
+static void
+simt_free(Device *d, void *p, size_t size)
+{
+	if (p)
+		device_cpu.free(d, (char *)p - APART, size + 2 * APART);
+}
+
+static bool
+simt_copy(Device *d, void *to, const void *from, size_t size, bool wait)
+{
+	if (size)
+		memmove(to, from, size);
+	return true;
+}
+
+static void
+simt_unload(Device *d, Loaded *l)
+{
+	simt_code_close(l->code);
+	arena_close(l->mem);
+	free(l);
+}
+
+static bool
+has_print(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PRINT && !op_attr(op, "watch"))
+			return true;
+	return false;
+}
+
+static Loaded *
+simt_load(Device *d, Func *f, const char **why)
+{
+	const Target *t = target_named(d->target);
+	Loaded *l = compile_finds_llvm(f->module->cx) ? calloc(1, sizeof *l) : NULL;
+	if (!l) {
+		*why = f->module->cx->nerrors ? NULL : "no memory";
+		return NULL;
+	}
+	l->mem = arena_open();
+	l->func = f;
+	l->abi = artefact_abi(f, l->mem, &l->nabi);
+	l->prints = has_print(f);
+	const SimtState *s = d->state;
+	const SimtCodeOptions opt = {.checks = !s->opt.unchecked, .quick = s->opt.quick, .omit = s->hooks->omit};
+	l->code = simt_code_open(f, t, &opt, l->mem, why);
+	if (!l->code) {
+		const char *silent = f->module->cx->nerrors ? NULL : "it can't be lowered";
+		*why = **why ? arena_strdup(f->module->cx->tmp, *why) : silent;
+		simt_unload(d, l);
+		return NULL;
+	}
+	return l;
+}
+
+static uint64_t
+value_of(const AbiParam *p, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	uint64_t bits = 0;
+	switch (p->kind) {
+	case ABI_POINTER:
+		return (uint64_t)(uintptr_t)args[p->param].data;
+	case ABI_STRIDE:
+		return (uint64_t)args[p->param].stride[p->dim];
+	case ABI_EXTENT:
+		return (uint64_t)args[p->param].dim[p->dim];
+	case ABI_SCALAR: {
+		const Type *t = l->func->body->arg[p->param].type;
+		if (dtype_is_float(t->elem))
+			dtype_store_f64(t->elem, &bits, 0, args[p->param].f);
+		else
+			bits = (uint64_t)args[p->param].i;
+		return bits;
+	}
+	case ABI_DIM:
+		return (uint64_t)args[p->param].i;
+	case ABI_GRID:
+		return (uint64_t)grid[p->dim];
+	case ABI_INVERSE:
+		return grid_inverse(grid[p->dim]);
+	case ABI_FAULTS:
+		return (uint64_t)(uintptr_t)&l->faults;
+	case ABI_COUNTER:
+		return (uint64_t)(uintptr_t)&l->counter;
+	}
+	unreachable();
+}
+
+static void
+report_assert(const Loaded *l, Fault *fault)
+{
+	uint32_t n = 0;
+	const Op *found = NULL;
+	for (Op *op = l->func->body->first; op; op = op_after(op, l->func->body))
+		if (op->kind == OP_ASSERT && ++n == l->faults.number)
+			found = op;
+	*fault = (Fault){.kind = FAULT_ASSERT, .place = found->place, .other = NOWHERE};
+	device_assert_fault(&l->faults, l->func->naxis, op_text(found, "text"), fault);
+}
+
+/* What a launch may touch: nothing is known where the allocation of an argument is not. */
+static int
+fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
+{
+	int n = 0;
+	uint64_t faults = (uint64_t)(uintptr_t)&l->faults, counter = (uint64_t)(uintptr_t)&l->counter;
+	range[n++] = (SimtRange){.low = faults, .high = faults + sizeof l->faults};
+	range[n++] = (SimtRange){.low = counter, .high = counter + sizeof l->counter};
+	for (int i = 0; i < l->nabi; i++) {
+		const FuncParam *p = &l->func->param[l->abi[i].param];
+		const PlanArg *a = &args[l->abi[i].param];
+		bool is_result = p->kind == PARAM_TENSOR && (p->access == ACCESS_OUT || p->access == ACCESS_SCRATCH);
+		if (l->abi[i].kind != ABI_POINTER)
+			continue;
+		if (!a->low && a->data)
+			return 0;
+		/* single halves of packed bytes go through the aligned word around them */
+		SimtRange *r = &range[n++];
+		*r = (SimtRange){.name = p->name, .low = (uint64_t)(uintptr_t)a->low & ~UINT64_C(3),
+		    .high = ((uint64_t)(uintptr_t)a->high + 3) & ~UINT64_C(3), .first = (uint64_t)(uintptr_t)a->data,
+		    .dtype = l->func->body->arg[l->abi[i].param].type->elem,
+		    .undefined = is_result && !a->filled,
+		    .is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN};
+		if (p->kind == PARAM_TENSOR && !dtype_is_packed(r->dtype)) {
+			r->rank = l->func->body->arg[l->abi[i].param].type->rank;
+			memcpy(r->dim, a->dim, sizeof r->dim);
+			memcpy(r->stride, a->stride, sizeof r->stride);
+		}
+	}
+	return n;
+}
+
+static bool
+run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, int nrange, const int64_t grid[MAX_AXES],
+    int64_t blocks, Fault *fault)
+{
+	SimtState *s = d->state;
+	SimtReport report;
+	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule,
+	    .turns_most = s->opt.turns, .range = range, .nrange = nrange,
+	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
+	simt_findings_close(&s->findings);
+	s->findings.counts = s->opt.costs && !l->is_costed;
+	launch.func = l->func;
+	launch.findings = &s->findings;
+	memcpy(launch.grid, grid, sizeof launch.grid);
+	simt_code_launch(l->code, &launch);
+	if (simt_run(s->machine, &launch, &report)) {
+		if (s->findings.counts)
+			simt_findings_warn(&launch, l->func->module->cx);
+		l->is_costed |= s->findings.counts;
+		return s->findings.n == 0;
+	}
+	*fault = (Fault){.kind = report.kind, .place = report.place, .other = report.other, .element = -1};
+	snprintf(fault->text, sizeof fault->text, "%s", report.text);
+	return false;
+}
+
+static bool
+launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
+	SimtRange *range = calloc((size_t)l->nabi + 2, sizeof *range);
+	int64_t total = 1;
+	bool ok = value && range;
+	for (int i = 0; i < MAX_AXES; i++)
+		total *= grid[i];
+	l->faults = (FaultRecord){0};
+	l->counter = 0;
+	for (int i = 0; ok && i < l->nabi; i++)
+		value[i] = value_of(&l->abi[i], l, args, grid);
+	if (ok)
+		ok = run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
+		    l->func->schedule.persistent ? MIN(total, RESIDENT) : total, fault);
+	else
+		d->error.what = DEVICE_NO_MEMORY;
+	free(value);
+	free(range);
+	if (ok && l->faults.number) {
+		report_assert(l, fault);
+		return false;
+	}
+	return ok;
+}
+
+static void
+simt_schedule(Device *d, uint64_t number)
+{
+	((SimtState *)d->state)->opt.schedule = number;
+}
+
+static bool
+simt_tell(Device *d, Compile *cx)
+{
+	SimtFindings *f = &((SimtState *)d->state)->findings;
+	bool any = simt_findings_tell(f, cx);
+	f->n = 0;
+	return any;
+}
+
+static bool
+simt_time_begin(Device *d)
+{
+	((SimtState *)d->state)->began = device_clock();
+	return true;
+}
+
+static bool
+simt_time_end(Device *d, double *seconds)
+{
+	*seconds = device_clock() - ((SimtState *)d->state)->began;
+	return true;
+}
+
+static bool
+simt_sync(Device *d, Fault *fault)
+{
+	return true;
+}
+
+const Device device_simt = {
+    .name = "simt",
+    .target = "sm_90a",
+    .source = "simt",
+    .host = true,
+    .specialises = true,
+    .probe = simt_probe,
+    .open = open_device,
+    .close = close_device,
+    .info = simt_info,
+    .alloc = simt_alloc,
+    .free = simt_free,
+    .copy_in = simt_copy,
+    .copy_out = simt_copy,
+    .load = simt_load,
+    .unload = simt_unload,
+    .launch = launch_loaded,
+    .time_begin = simt_time_begin,
+    .time_end = simt_time_end,
+    .sync = simt_sync,
+    .schedule = simt_schedule,
+    .tell = simt_tell,
+};

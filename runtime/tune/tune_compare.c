@@ -1,0 +1,252 @@
+/* Whether a candidate computes what it should.
+ *
+ * Where the kernel has a reference that is quick to evaluate, that decides, as for `check`.  Elsewhere the
+ * outputs are compared with those of the first candidate that ran, which is the default: integers must be
+ * equal; floats may differ by what another order of summation makes of them, 8 roundings of the output's type
+ * and 2^-11 of the larger of the element and the root mean square of all, which is much less than what a
+ * forgotten element or a race does.  Several threads look, a part each: the host should not take longer than
+ * what is measured. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/tune/tune.h"
+
+static const double SUMMATION = 1.0 / 2048, ROUNDINGS = 8;
+enum { PARTS = 64, PART_LEAST = 1 << 16, MAX_LOOKERS = 16 };
+
+static bool
+is_output(const KernelParam *p)
+{
+	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
+				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
+}
+
+static char *
+copy_of(const TglTensor *t)
+{
+	size_t size = tgl_tensor_bytes(t);
+	char *p = malloc(size ? size : 1);
+	if (p && tensor_copy_out(t, p))
+		return p;
+	free(p);
+	return NULL;
+}
+
+/* The same into memory that is used again; NULL: it cannot be had. */
+static const char *
+fetch(Tuner *t, const TglTensor *x)
+{
+	size_t size = tgl_tensor_bytes(x);
+	if (size > t->got_bytes || !t->got) {
+		free(t->got);
+		t->got = malloc(size ? size : 1);
+		t->got_bytes = t->got ? size : 0;
+	}
+	return t->got && tensor_copy_out(x, t->got) ? t->got : NULL;
+}
+
+void
+tune_forget_first(Tuner *t)
+{
+	for (int i = 0; t->first && i < t->k->k->params.n; i++)
+		free(t->first[i]);
+	free(t->first);
+	free(t->got);
+	t->first = NULL;
+	t->got = NULL;
+	t->got_bytes = 0;
+}
+
+bool
+tune_keep_first(Tuner *t)
+{
+	t->first = calloc((size_t)MAX(t->k->k->params.n, 1), sizeof *t->first);
+	t->mean = NEW_ARRAY(t->mem, double, t->k->k->params.n);
+	for (int i = 0; i < t->k->k->params.n; i++)
+		t->mean[i] = -1;
+	for (int i = 0; t->first && i < t->k->k->params.n; i++) {
+		TglTensor *x = t->c->b.tensor[i];
+		if (!x || !is_output(&t->k->k->params.at[i]))
+			continue;
+		if (!(t->first[i] = copy_of(x))) {
+			tune_forget_first(t);
+			return false;
+		}
+	}
+	return t->first;
+}
+
+/* ---- comparing ---- */
+
+/* Elements in PARTS that do not depend on how many threads there are, so that sums do not either. */
+typedef struct Look {
+	DType type;
+	const char *got, *want;
+	int64_t n;
+	double rms;                     /* below 0: it is what is sought */
+	double sum[PARTS];
+	int64_t count[PARTS], at[PARTS]; /* at: the first that differs, -1: none */
+	_Atomic int next;
+} Look;
+
+static bool
+same_float(double got, double want, double bound)
+{
+	if (isnan(want) || isnan(got))
+		return isnan(want) && isnan(got);
+	return got == want || fabs(got - want) <= bound;
+}
+
+static void
+sum_part(Look *l, int part, int64_t from, int64_t to)
+{
+	for (int64_t i = from; i < to; i++) {
+		double v = dtype_load_f64(l->type, l->want, i);
+		if (isfinite(v)) {
+			l->sum[part] += v * v;
+			l->count[part]++;
+		}
+	}
+}
+
+static bool
+is_same(const Look *l, int64_t i)
+{
+	if (!dtype_is_float(l->type))
+		return dtype_load_i64(l->type, l->got, i) == dtype_load_i64(l->type, l->want, i);
+	double w = dtype_load_f64(l->type, l->want, i), share = ROUNDINGS * reference_roundoff(l->type) + SUMMATION;
+	double bound = share * MAX(fabs(w), l->rms) + reference_least(l->type);
+	return same_float(dtype_load_f64(l->type, l->got, i), w, bound);
+}
+
+static void
+compare_part(Look *l, int part, int64_t from, int64_t to)
+{
+	size_t size = (size_t)dtype_info[l->type].bits / 8;
+	l->at[part] = -1;
+	for (int64_t i = from; i < to && l->at[part] < 0; i++) {
+		if (size && memcmp(l->got + (size_t)i * size, l->want + (size_t)i * size, size) == 0)
+			continue;
+		if (!is_same(l, i))
+			l->at[part] = i;
+	}
+}
+
+static void *
+look_main(void *arg)
+{
+	Look *l = arg;
+	for (int p; (p = atomic_fetch_add(&l->next, 1)) < PARTS;) {
+		int64_t from = l->n / PARTS * p, to = p + 1 < PARTS ? l->n / PARTS * (p + 1) : l->n;
+		if (l->rms < 0)
+			sum_part(l, p, from, to);
+		else
+			compare_part(l, p, from, to);
+	}
+	return NULL;
+}
+
+static void
+look(Look *l)
+{
+	pthread_t thread[MAX_LOOKERS];
+	int n = 0, cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	int want = (int)MIN((int64_t)MIN(cpus, MAX_LOOKERS), l->n / PART_LEAST) - 1;
+	atomic_store(&l->next, 0);
+	while (n < want && thread_start(&thread[n], look_main, l))
+		n++;
+	look_main(l);
+	for (int i = 0; i < n; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static double
+mean_square(Look *l)
+{
+	double sum = 0;
+	int64_t count = 0;
+	l->rms = -1;
+	look(l);
+	for (int p = 0; p < PARTS; p++) {
+		sum += l->sum[p];
+		count += l->count[p];
+	}
+	return count ? sqrt(sum / (double)count) : 0;
+}
+
+/* The first element that differs; -1: none.  Packed rows are padded to whole bytes, alike in both.  *mean: of
+ * `want`, kept for the next. */
+static int64_t
+first_difference(DType type, const char *got, const char *want, int64_t n, size_t bytes, double *mean)
+{
+	Look l = {.type = type, .got = got, .want = want, .n = n};
+	if (memcmp(got, want, bytes) == 0)
+		return -1;
+	if (*mean < 0)
+		*mean = dtype_is_float(type) ? mean_square(&l) : 0;
+	l.rms = *mean;
+	look(&l);
+	for (int p = 0; p < PARTS; p++)
+		if (l.at[p] >= 0)
+			return l.at[p];
+	return -1;
+}
+
+static bool
+compare_one(Tuner *t, int param, const char **why, bool *failed)
+{
+	TglTensor *x = t->c->b.tensor[param];
+	DType type = (DType)x->dtype;
+	const char *got = fetch(t, x);
+	if (!got) {
+		*failed = true;
+		return false;
+	}
+	int64_t n = (int64_t)tgl_tensor_bytes(x) * 8 / dtype_info[type].bits;
+	int64_t at = first_difference(type, got, t->first[param], n, tgl_tensor_bytes(x), &t->mean[param]);
+	if (at >= 0)
+		*why = arena_printf(t->mem, "element %lld of '%s' is %.9g, and %.9g by the first that ran", (long long)at,
+		    t->k->k->params.at[param].name, dtype_load_f64(type, got, at),
+		    dtype_load_f64(type, t->first[param], at));
+	else if (!tensor_guard_whole(x))
+		*why = arena_printf(t->mem, "it wrote just outside of '%s'", t->k->k->params.at[param].name);
+	return !*why;
+}
+
+static bool
+by_reference(Tuner *t, const char **why, bool *failed)
+{
+	bool more = true;
+	for (int i = 0; more; i++) {
+		TglCheck r;
+		TglStatus s = tgl_case_check(t->c, i, &r, &more);
+		*failed = s != TGL_OK;
+		if (*failed)
+			return false;
+		if (!more || r.passed)
+			continue;
+		*why = r.guard_broken
+			   ? arena_printf(t->mem, "it wrote just outside of '%s'", r.param)
+			   : arena_printf(t->mem, "%lld of %lld elements of '%s' are wrong by the reference",
+				 (long long)r.nwrong, (long long)r.count, r.param);
+		return false;
+	}
+	return true;
+}
+
+bool
+tune_compare(Tuner *t, const char **why, bool *failed)
+{
+	*why = NULL;
+	*failed = false;
+	if (t->by_reference)
+		return by_reference(t, why, failed);
+	for (int i = 0; i < t->k->k->params.n; i++)
+		if (t->first && t->first[i] && !compare_one(t, i, why, failed))
+			return false;
+	return true;
+}

@@ -1,0 +1,279 @@
+/* What tuning found, for the launches after it.
+ *
+ * A result is kept for the device's model, the kernel's text (without comments and layout of lines, with
+ * every constant and helper that it can see), the dtypes, and the sizes: each dimension and each
+ * integer that the header speaks of, rounded up to a power of two, so that what was measured for
+ * 4096 rows serves 4000 too.  Compile-time parameters that are not tuned count as they are.  The
+ * compiler's version does not: a result stays good advice, and goes into version control.
+ *
+ * What the caller or the example says goes before it, and a result that the header refuses for these sizes is
+ * passed over, as is one with a value that `tune` does not list: results are texts that anyone may write. */
+#include <string.h>
+
+#include "runtime/tune/tune.h"
+
+/* ---- the key ---- */
+
+/* "vector_add @2:1" without its place: a comment above changes nothing. */
+static void
+drop_places(Text *t)
+{
+	size_t to = 0;
+	for (size_t i = 0; i < t->n;) {
+		size_t end = i + strcspn(t->at + i, "\n"), cut = end, k = end;
+		while (k > i && strchr("0123456789:", t->at[k - 1]))
+			k--;
+		if (k > i + 1 && t->at[k - 1] == '@' && t->at[k - 2] == ' ')
+			cut = k - 2;
+		memmove(t->at + to, t->at + i, cut - i);
+		to += cut - i;
+		if (end < t->n)
+			t->at[to++] = '\n';
+		i = end + 1;
+	}
+	t->n = to;
+}
+
+static Hash
+kernel_hash(TglKernel *k)
+{
+	const Program *p = k->k->program;
+	Ast some = {.file = p->ast->file};
+	Text t = {0};
+	if (k->text_hashed)
+		return k->text_hash;
+	Arena *mem = arena_open();
+	vec_push(mem, &some.items, (Item *)k->k->item);
+	for (int i = 0; i < p->items.n; i++)
+		if (p->items.at[i]->kind == ITEM_CONST || p->items.at[i]->kind == ITEM_FN)
+			vec_push(mem, &some.items, (Item *)p->items.at[i]);
+	ast_dump(p->cx, &some, &t);
+	drop_places(&t);
+	k->text_hash = hash_bytes(t.at, t.n);
+	k->text_hashed = true;
+	text_close(&t);
+	arena_close(mem);
+	return k->text_hash;
+}
+
+/* "NVIDIA H200", "cpu, 2 threads" */
+static const char *
+device_model(TglDevice *dev, Arena *mem)
+{
+	TglDeviceInfo info = {0};
+	dev->dev.info(&dev->dev, &info);
+	if (!dev->dev.load_artefact)
+		return arena_printf(mem, "%s, %d threads", dev->dev.name, info.threads);
+	return arena_strndup(mem, info.text, strcspn(info.text, ","));
+}
+
+static int64_t
+bucket(int64_t v)
+{
+	int64_t p = 1;
+	while (p < v && p <= INT64_MAX / 2)
+		p *= 2;
+	return v <= 0 ? v : p;
+}
+
+static bool
+is_tuned(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->item->tune.n; i++)
+		if (strcmp(k->item->tune.at[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void
+put_size(Text *t, const char *name, const Const *v)
+{
+	Const c = *v;
+	text_printf(t, "%s%s = ", t->n ? ", " : "", name);
+	const_text(&c, t);
+}
+
+static const char *
+sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, Arena *mem)
+{
+	Text t = {0};
+	text_put(&t, "");
+	for (int i = 0; i < b->bound.nsymbol; i++) {
+		Const c = b->bound.symbol[i].value;
+		c.i = bucket(c.i);
+		put_size(&t, b->bound.symbol[i].name, &c);
+	}
+	for (int i = 0; i < k->k->params.n; i++) {
+		Const c = b->info[i].scalar;
+		if (k->k->params.at[i].kind != PARAM_SCALAR || !k->in_header[i] || c.kind != CONST_INT)
+			continue;
+		c.i = bucket(c.i);
+		put_size(&t, k->k->params.at[i].name, &c);
+	}
+	for (int i = 0; i < b->bound.nct; i++) {
+		const NamedConst *v = &b->bound.ct[i];
+		if (v->value.kind != CONST_DTYPE && (tune_is_fixed(b, ex, v->name) || !is_tuned(k->k, v->name)))
+			put_size(&t, v->name, &v->value);
+	}
+	const char *s = arena_strdup(mem, t.at);
+	text_close(&t);
+	return s;
+}
+
+static const char *
+dtypes_text(TglKernel *k, const Bound *b, Arena *mem)
+{
+	Text t = {0};
+	text_put(&t, "");
+	for (int i = 0; i < k->k->params.n; i++)
+		text_printf(&t, "%s%s", i ? ", " : "", dtype_info[b->param[i].dtype].text);
+	const char *s = arena_strdup(mem, t.at);
+	text_close(&t);
+	return s;
+}
+
+void
+tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, Arena *mem, TuneKey *out)
+{
+	*out = (TuneKey){
+	    .device = device_model(dev, mem),
+	    .kernel = k->k->name,
+	    .hash = kernel_hash(k),
+	    .dtypes = dtypes_text(k, &b->bound, mem),
+	    .sizes = sizes_text(k, b, ex, mem),
+	};
+}
+
+/* ---- using it ---- */
+
+bool
+tune_is_fixed(const Binding *b, const ExampleItem *ex, const char *name)
+{
+	for (int i = 0; i < b->nvalue; i++)
+		if (strcmp(b->value[i].name, name) == 0)
+			return true;
+	return ex && example_sets(ex, name);
+}
+
+typedef struct Fixed {
+	const Binding *b;
+	const ExampleItem *ex;
+} Fixed;
+
+static bool
+is_fixed(void *user, const char *name)
+{
+	const Fixed *f = user;
+	return tune_is_fixed(f->b, f->ex, name);
+}
+
+/* The names of `tune` with their values; false: they cannot be computed for these sizes. */
+static bool
+listed_values(TglKernel *k, const Bound *b, Arena *mem, TuneName **list, int *n)
+{
+	Compile *cx = k->program->compile;
+	Diag *first = cx->first, *last = cx->last;
+	int errors = cx->nerrors;
+	Arena *keep = compile_into(cx, mem);
+	cx->first = cx->last = NULL;
+	bool ok = kernel_tune(k->k, b, list, n);
+	compile_into(cx, keep);
+	cx->first = first;
+	cx->last = last;
+	cx->nerrors = errors;
+	return ok;
+}
+
+static bool
+same_text(const Const *a, const Const *b)
+{
+	Text x = {0}, y = {0};
+	const_text(a, &x);
+	const_text(b, &y);
+	bool same = strcmp(x.at, y.at) == 0;
+	text_close(&x);
+	text_close(&y);
+	return same;
+}
+
+/* A value read from text becomes the one of the list that is written like it; false: there is none. */
+static bool
+take_listed(const TuneName *list, int n, NamedConst *v)
+{
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < list[i].nvalue && strcmp(list[i].name, v->name) == 0; j++)
+			if (same_text(&list[i].value[j], &v->value)) {
+				v->value = list[i].value[j];
+				return true;
+			}
+	return false;
+}
+
+static void
+warn_foreign(TglKernel *k, const char *values)
+{
+	diag_warning(k->program->compile, k->k->item->name_place, DIAG_TUNE_FOREIGN, values, k->k->name);
+}
+
+static bool
+all_listed(TglKernel *k, const Binding *b, NamedConst *tuned, int ntuned, Arena *mem)
+{
+	TuneName *list;
+	int n;
+	if (!listed_values(k, &b->bound, mem, &list, &n))
+		return false;
+	for (int i = 0; i < ntuned; i++) {
+		Text t = {0};
+		if (take_listed(list, n, &tuned[i]))
+			continue;
+		values_print(&tuned[i], 1, &t);
+		warn_foreign(k, t.at);
+		text_close(&t);
+		return false;
+	}
+	return true;
+}
+
+/* The bound kernel with what is known; false: as it was. */
+static bool
+bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, Arena *mem, Arena *into)
+{
+	NamedConst *tuned, *given;
+	int ntuned, n, used = 0;
+	Bound bound;
+	Fixed f = {b, ex};
+	if (strcmp(known, "default") == 0) /* as tune.c writes no values at all */
+		return false;
+	if (!values_parse(k->program->compile, known, mem, &tuned, &ntuned)) {
+		warn_foreign(k, known);
+		return false;
+	}
+	if (!all_listed(k, b, tuned, ntuned, mem))
+		return false;
+	given = bound_values(k->k, &b->bound, is_fixed, &f, mem, ntuned, &n);
+	for (int i = 0; i < ntuned; i++)
+		if (is_tuned(k->k, tuned[i].name) && !tune_is_fixed(b, ex, tuned[i].name)) {
+			given[n++] = tuned[i];
+			used++;
+		}
+	if (!used || !bind_quietly(k, b, given, n, into, &bound, NULL))
+		return false;
+	b->bound = bound;
+	return true;
+}
+
+void
+tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
+{
+	TglContext *cx = k->program->cx;
+	if (!b->dev || k->k->item->tune.n == 0 || b->untuned || context_tuning(cx) == TGL_TUNING_IGNORED)
+		return;
+	Arena *mem = arena_open();
+	TuneKey key;
+	tune_key(k, b, b->dev, ex, mem, &key);
+	const char *known = tune_get(context_cache(cx), &key, mem);
+	context_cache_warn(cx, k->program->compile);
+	if (known)
+		bind_known(k, b, ex, known, mem, into);
+	arena_close(mem);
+}

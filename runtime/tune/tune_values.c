@@ -1,0 +1,198 @@
+/* Values by name: what a bound kernel has, as text, and back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/tune/tune.h"
+
+static const char *const figure_names[] = {"warps", "stages", "group", "ctas", "persistent", "specialize"};
+
+static int
+figure(const Schedule *s, int i)
+{
+	const int v[] = {s->warps, s->stages, s->group, s->ctas, s->persistent, s->specialize};
+	return v[i];
+}
+
+static bool
+is_switch(int i)
+{
+	return i >= 4;
+}
+
+bool
+bound_value(const Bound *b, const char *name, Const *out)
+{
+	for (int i = 0; i < b->nct; i++)
+		if (strcmp(b->ct[i].name, name) == 0) {
+			*out = b->ct[i].value;
+			return true;
+		}
+	for (int i = 0; i < b->nsymbol; i++)
+		if (strcmp(b->symbol[i].name, name) == 0) {
+			*out = b->symbol[i].value;
+			return true;
+		}
+	for (int i = 0; i < LEN(figure_names); i++) {
+		int v = figure(&b->schedule, i);
+		if (strcmp(figure_names[i], name) != 0)
+			continue;
+		*out = (Const){.kind = is_switch(i) ? CONST_BOOL : CONST_INT, .i = v};
+		return is_switch(i) ? v >= 0 : v > 0;
+	}
+	return false;
+}
+
+NamedConst *
+bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n)
+{
+	NamedConst *v = NEW_ARRAY(mem, NamedConst, b->nsymbol + b->nct + LEN(figure_names) + extra);
+	*n = 0;
+	for (int i = 0; i < b->nsymbol; i++)
+		v[(*n)++] = (NamedConst){b->symbol[i].name, b->symbol[i].value, NOWHERE};
+	for (int i = 0; i < b->nct; i++)
+		if (fixed(user, b->ct[i].name))
+			v[(*n)++] = (NamedConst){b->ct[i].name, b->ct[i].value, NOWHERE};
+	for (int i = 0; i < LEN(figure_names); i++) {
+		Const c;
+		if (fixed(user, figure_names[i]) && bound_value(b, figure_names[i], &c))
+			v[(*n)++] = (NamedConst){intern(k->program->cx->names, figure_names[i]), c, NOWHERE};
+	}
+	return v;
+}
+
+bool
+same_const(const Const *a, const Const *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case CONST_INT:
+	case CONST_BIG:
+	case CONST_BOOL: return a->i == b->i;
+	case CONST_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+	case CONST_DTYPE: return a->dtype == b->dtype;
+	case CONST_TEXT: return strcmp(a->text, b->text) == 0;
+	default: return true;
+	}
+}
+
+/* ---- text ---- */
+
+void
+values_print(const NamedConst *v, int n, Text *out)
+{
+	text_put(out, "");
+	for (int i = 0; i < n; i++) {
+		text_printf(out, "%s%s = ", i ? ", " : "", v[i].name);
+		const_text(&v[i].value, out);
+	}
+}
+
+static bool
+parse_const(const char *s, Const *out)
+{
+	char *end;
+	TglDType t;
+	*out = (Const){.kind = CONST_INT};
+	if (strcmp(s, "true") == 0 || strcmp(s, "false") == 0) {
+		*out = (Const){.kind = CONST_BOOL, .i = s[0] == 't'};
+		return true;
+	}
+	if (tgl_dtype_named(s, &t)) {
+		*out = (Const){.kind = CONST_DTYPE, .dtype = (DType)t};
+		return true;
+	}
+	errno = 0;
+	out->i = strtoll(s, &end, 10);
+	if (end != s && !*end && !errno)
+		return true;
+	errno = 0;
+	*out = (Const){.kind = CONST_BIG, .i = (int64_t)strtoull(s, &end, 10)};
+	if (end != s && !*end && !errno && *s != '-')
+		return true;
+	*out = (Const){.kind = CONST_FLOAT, .f = number_read(s, &end)};
+	return end != s && !*end;
+}
+
+static char *
+trim(char *s)
+{
+	while (*s == ' ')
+		s++;
+	for (size_t n = strlen(s); n && s[n - 1] == ' '; n--)
+		s[n - 1] = 0;
+	return s;
+}
+
+bool
+values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n)
+{
+	char *copy = arena_strdup(mem, text), *next;
+	int room = 1;
+	for (const char *s = text; *s; s++)
+		room += *s == ',';
+	*out = NEW_ARRAY(mem, NamedConst, room);
+	*n = 0;
+	if (!*trim(copy))
+		return true;
+	for (char *s = copy; s; s = next) {
+		next = strchr(s, ',');
+		if (next)
+			*next++ = 0;
+		char *eq = strchr(s, '=');
+		if (!eq)
+			return false;
+		*eq = 0;
+		NamedConst *v = &(*out)[(*n)++];
+		*v = (NamedConst){.name = intern(cx->names, trim(s)), .place = NOWHERE};
+		if (!*v->name || !parse_const(trim(eq + 1), &v->value))
+			return false;
+	}
+	return true;
+}
+
+/* ---- binding ---- */
+
+/* The first report as one line; a constraint that is broken by itself, so that equal reasons read alike. */
+static void
+take_report(const Compile *cx, Text *why)
+{
+	const Diag *d = cx->first;
+	const char *line;
+	size_t size;
+	if (!d || !why)
+		return;
+	const Place *p = &d->place;
+	bool where = d->code == DIAG_WHERE && p->line == p->end_line &&
+		     source_line(&cx->files.at[p->file], p->line, &line, &size) && (size_t)p->end_col <= size + 1;
+	if (where)
+		text_printf(why, "where %.*s", p->end_col - p->col, line + p->col - 1);
+	else
+		text_put(why, d->text);
+}
+
+bool
+bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n, Arena *mem, Bound *out, Text *why)
+{
+	Compile *cx = k->program->compile;
+	Diag *first = cx->first, *last = cx->last;
+	int errors = cx->nerrors;
+	Arena *keep = compile_into(cx, mem);
+	ArgInfo *info = NEW_ARRAY(mem, ArgInfo, k->k->params.n);
+	memcpy(info, b->info, sizeof *info * (size_t)k->k->params.n);
+	for (int i = 0; i < k->k->params.n; i++) /* tensors still to be made have no shape yet */
+		if (k->k->params.at[i].kind == PARAM_TENSOR)
+			info[i].given = b->tensor[i] && k->k->params.at[i].access != ACCESS_SCRATCH;
+	cx->first = cx->last = NULL;
+	bool ok = kernel_bind(k->k, info, given, n, out);
+	for (int i = 0; ok && i < k->k->params.n; i++)
+		if (k->k->params.at[i].kind == PARAM_POINTER) /* its buffer is the arguments' to say */
+			out->param[i] = b->bound.param[i];
+	take_report(cx, why);
+	compile_into(cx, keep);
+	cx->first = first;
+	cx->last = last;
+	cx->nerrors = errors;
+	return ok;
+}

@@ -1,0 +1,133 @@
+/* The command line: what main.c and the cmd_*.c share. */
+#ifndef TEGULA_CLI_H
+#define TEGULA_CLI_H
+
+#include "pass/pass.h"
+#include "target/target.h"
+#include "runtime/tgl.h"
+
+#include <jansson.h>
+
+enum { EXIT_GOOD = 0, EXIT_WRONG = 1, EXIT_MISUSE = 2 };
+
+typedef enum CommandId {
+#define COMMAND(id, name, args, summary, more) CMD_##id,
+#include "tool/commands.def"
+	CMD_COUNT
+} CommandId;
+
+typedef enum OptionId {
+#define OPTION(id, name, letter, value, commands, meaning) OPT_##id,
+#include "tool/commands.def"
+	OPT_COUNT
+} OptionId;
+
+typedef struct CommandInfo {
+	const char *name, *args, *summary, *more;
+} CommandInfo;
+
+typedef struct OptionInfo {
+	const char *name;
+	char letter;
+	const char *value;
+	unsigned commands;
+	const char *meaning;
+} OptionInfo;
+
+extern const CommandInfo command_info[CMD_COUNT];
+extern const OptionInfo option_info[OPT_COUNT];
+
+typedef struct Pair {                                       /* NAME=VALUE, in the order given */
+	const char *name, *value;
+} Pair;
+
+/* A command line, parsed.  Strings point into argv or mem. */
+typedef struct Cli {
+	Arena *mem;
+	CommandId command;
+	VEC(const char *) args;                             /* operands */
+	const char *value[OPT_COUNT];                       /* last value given; flags: "" */
+	VEC(Pair) define, arg, out;
+	int max_errors;
+	bool color, json;
+	bool progress;                                      /* standard error is a terminal */
+} Cli;
+
+/* cli.c */
+
+/* False after a misuse, which has been printed. */
+bool cli_parse(Cli *cli, int argc, char **argv);
+static inline bool cli_has(const Cli *cli, OptionId o) { return cli->value[o] != NULL; }
+/* A whole number option; `absent` if it was not given.  False after printing what is wrong. */
+bool cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out);
+int cli_misuse(const char *fmt, ...) PRINTF(1, 2);          /* prints, returns EXIT_MISUSE */
+int cli_wrong(const char *fmt, ...) PRINTF(1, 2);           /* prints, returns EXIT_WRONG */
+/* The value of a -D as an argument of the library: a number, true, false or a dtype; false after printing. */
+bool cli_value(const Pair *pair, TglArg *out);
+/* The operands of a command are between least and most; false after printing. */
+bool cli_operands(const Cli *cli, int least, int most);
+PassOptions cli_passes(const Cli *cli);
+/* The nearest command to a word that is none: prints, returns EXIT_MISUSE. */
+int cli_no_command(const char *name);
+
+/* cli_out.c */
+
+/* Writes a file whole or not at all (a temporary beside it, renamed); devices and pipes are written to directly. False
+ * after printing why not. */
+bool cli_write_file(const char *path, const char *text, size_t size);
+/* To -o FILE, or standard output. */
+int cli_emit(const Cli *cli, const Text *text);
+/* Standard output flushed; EXIT_WRONG with a message if it could not take everything. */
+int cli_finish(int status);
+/* One line of progress on a terminal, rewritten in place; NULL clears it. */
+void cli_progress(const Cli *cli, const char *fmt, ...) PRINTF(2, 3);
+void cli_progress_end(const Cli *cli);
+
+/* cli_cuda.c */
+
+/* PTX as a cubin, or its instructions as text, by the tools of a CUDA toolkit, and the bytes that were spilled; false after
+ * printing. */
+bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills);
+
+/* What ptxas says that a thread takes: registers, bytes of spills and of stack.  False, and nothing printed, where there is
+ * no ptxas or it refuses the PTX. */
+bool cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack);
+
+/* cli_show.c: values for people */
+
+/* A tensor as NumPy prints one: [[1.  2.] ... [3.  4.]], long dimensions cut to their ends. */
+void cli_show_tensor(TglTensor *t, Text *out);
+void cli_show_seconds(double s, Text *out);                 /* 12.3 us */
+const char *cli_shape(Arena *mem, TglTensor *t);            /* "f32[100, 1000]" */
+json_t *cli_json_number(double v);                          /* what JSON has no number for as "nan", "inf", "-inf" */
+void cli_print_json(json_t *take);                          /* to standard output */
+
+/* cli_case.c: what run and check share */
+
+typedef struct Session {
+	const Cli *cli;
+	TglContext *cx;
+	TglDevice *dev;
+	int status;                                         /* what to exit with once a session_ function failed */
+	VEC(const char *) told;                             /* messages: what each device would say is said once */
+} Session;
+
+/* A context with the options of the command line; false after printing. */
+bool session_open(Session *s, const Cli *cli);
+bool session_device(Session *s, const char *name);          /* opens (another) device */
+void session_close(Session *s);
+/* Prints what the last call reported, as text or JSON; returns EXIT_WRONG, which is also the session's status. */
+int session_error(Session *s);
+void session_warnings(Session *s);                          /* prints warnings of a call that went well */
+/* The kernel named, or the only one of the file; NULL after printing. */
+TglKernel *session_kernel(Session *s, TglProgram *p, const char *path, const char *name);
+/* -D and --arg as arguments for a case; false after printing.  Tensors read from files end up in *opened. */
+typedef VEC(TglTensor *) TensorList;
+bool session_args(Session *s, TglKernel *k, TglArg **args, int *n, TensorList *opened);
+
+/* cmd_*.c */
+
+#define COMMAND(id, name, args, summary, more) int cmd_##id(const Cli *cli);
+#include "tool/commands.def"
+
+#endif

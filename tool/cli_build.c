@@ -1,0 +1,130 @@
+/* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
+#include "tool/cli_build.h"
+#include "lower/lower.h"
+
+#include <string.h>
+
+int
+cli_report(const Cli *cli, Compile *cx, int status)
+{
+	Text t = {0};
+	if (cx->first && cli->json)
+		diag_json(cx, &t, cli->max_errors);
+	else if (cx->first)
+		diag_print(cx, &t, cli->max_errors, cli->color);
+	fflush(stdout);
+	if (t.n)
+		fputs(t.at, stderr);
+	text_close(&t);
+	return cx->nerrors > 0 ? EXIT_WRONG : status;
+}
+
+int
+cli_no_kernel(const Cli *cli, const Program *p, const char *name)
+{
+	const char **names = NEW_ARRAY(cli->mem, const char *, p->kernels.n);
+	for (int i = 0; i < p->kernels.n; i++)
+		names[i] = p->kernels.at[i]->name;
+	return cli_wrong("there is no kernel '%s'; %s", name, name_advice(cli->mem, name, names, p->kernels.n));
+}
+
+/* A -D value as sema takes it. */
+static bool
+define(Compile *cx, const Pair *pair, NamedConst *out)
+{
+	TglArg arg;
+	if (!cli_value(pair, &arg))
+		return false;
+	*out = (NamedConst){.name = intern(cx->names, pair->name), .place = NOWHERE};
+	switch (arg.kind) {
+	case TGL_ARG_INT: out->value = (Const){.kind = CONST_INT, .i = arg.i}; break;
+	case TGL_ARG_UINT: out->value = (Const){.kind = CONST_BIG, .i = arg.i}; break;
+	case TGL_ARG_BOOL: out->value = (Const){.kind = CONST_BOOL, .i = arg.i}; break;
+	case TGL_ARG_FLOAT: out->value = (Const){.kind = CONST_FLOAT, .f = arg.f}; break;
+	default:
+		out->value.kind = CONST_DTYPE;
+		dtype_named(tgl_dtype_name((TglDType)arg.i), &out->value.dtype);
+	}
+	return true;
+}
+
+/* The example asked for, or the first; NULL if there is none, *ok false if a named one is missing. */
+static const ExampleItem *
+choose_example(const Cli *cli, const Kernel *k, bool *ok)
+{
+	const char *want = cli->value[OPT_EXAMPLE];
+	*ok = true;
+	for (int i = 0; i < k->examples.n; i++)
+		if (!want || strcmp(k->examples.at[i].label, want) == 0)
+			return &k->examples.at[i];
+	if (want) {
+		const char **labels = NEW_ARRAY(cli->mem, const char *, k->examples.n);
+		int n = 0;
+		for (int i = 0; i < k->examples.n; i++)
+			if (*k->examples.at[i].label)
+				labels[n++] = k->examples.at[i].label;
+		cli_wrong("kernel '%s' has no example \"%s\"; %s", k->name, want,
+		    name_advice(cli->mem, want, labels, n));
+		*ok = false;
+	}
+	return NULL;
+}
+
+Module *
+cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse, Bound *bound)
+{
+	Compile *cx = k->program->cx;
+	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
+	ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, k->params.n);
+	bool ok = true;
+	*bound = (Bound){0};
+	for (int i = 0; i < cli->define.n; i++)
+		if (!define(cx, &cli->define.at[i], &given[i])) {
+			*misuse = true;
+			return NULL;
+		}
+	if (!ex)
+		ex = choose_example(cli, k, &ok);
+	if (!ok)
+		return NULL;
+	ok = ex ? example_bind(k, ex, given, cli->define.n, args, bound)
+	        : kernel_bind(k, args, given, cli->define.n, bound);
+	if (!ok)
+		return NULL;
+	Promises promises = promises_of_sizes(cx->mem, bound);
+	return compile_kernel(k, bound, target, &promises, passes);
+}
+
+/* The row named by --target, NULL for the cpu device; false after an error. */
+bool
+cli_target(const Cli *cli, Compile *cx, const Target **out)
+{
+	const char *name = cli->value[OPT_TARGET];
+	if (!cli_has(cli, OPT_TARGET) || strcmp(name, "cpu") == 0)
+		return true;
+	*out = target_named(name);
+	if (!*out)
+		compile_unknown_target(cx, name);
+	return *out != NULL;
+}
+
+bool
+cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
+{
+	Text ptx = {0};
+	int registers, spills, stack;
+	Func *f = m->funcs.at[0];
+	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
+	out->asked = lower_resident(f, t, m->cx->mem);
+	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
+	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
+		inspect_resources(out, registers, spills, stack);
+		spill_warn(m, t, b, spills);
+	} else if (ok && t->kind == TARGET_PTX) {
+		out->pressure = ptx_pressure(ptx.at, t);
+		spill_warn_likely(m, t, b, out->pressure);
+	}
+	text_close(&ptx);
+	return ok;
+}

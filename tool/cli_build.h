@@ -1,0 +1,39 @@
+/* Compiling from the command line: what build, opt, inspect and check share. */
+#ifndef TEGULA_CLI_BUILD_H
+#define TEGULA_CLI_BUILD_H
+
+#include "tool/cli.h"
+#include "compile/compile.h"
+#include "compile/inspect.h"
+
+/* Prints what was reported; EXIT_WRONG if there were errors, else `status`. */
+int cli_report(const Cli *cli, Compile *cx, int status);
+/* Prints that a file has no such kernel, and which it has; EXIT_WRONG. */
+int cli_no_kernel(const Cli *cli, const Program *p, const char *name);
+/* The row named by --target, NULL for the cpu device; false after an error. */
+bool cli_target(const Cli *cli, Compile *cx, const Target **out);
+/* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D; *bound
+ * is what the header said, in the kernel's cx.  NULL after errors in its cx, or (*misuse) after printing. */
+Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
+    bool *misuse, Bound *bound);
+/* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
+ * after errors in m->cx. */
+bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);
+
+/* cli_metal.c: appends Metal text to `out`; with -o NAME.metal the description of its launch (b: of what it was made for)
+ * goes to NAME.json.  False after errors. */
+bool cli_metal(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times);
+
+/* cli_cubin.c: appends machine code to `out`; the description of its launch goes to the file of -o with `.txt` behind its
+ * name.  False after errors. */
+bool cli_cubin(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times);
+
+/* cli_expect.c */
+
+typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact,
+    const char *found, FactResult r);
+/* Every fact that the expect blocks of a file state, of one kernel or (`only` is NULL) all, goes to `row`.  False after
+ * printing what is wrong with one. */
+bool cli_expect(const Cli *cli, const char *path, const char *only, ExpectRow row, void *user);
+
+#endif

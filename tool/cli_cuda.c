@@ -1,0 +1,144 @@
+/* PTX through the tools of a CUDA toolkit, where there is one: ptxas to machine code, cuobjdump or nvdisasm to text.
+ * They are looked for in PATH, then in $CUDA_HOME/bin and /usr/local/cuda/bin. */
+#include "tool/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEARCH "PATH=\"$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin\" "
+
+/* A folder with `in.ptx` and what the tools make of it. */
+typedef struct Work {
+	char folder[256];
+} Work;
+
+static bool
+work_open(Work *w, const Text *ptx)
+{
+	const char *tmp = getenv("TMPDIR");
+	char path[300];
+	snprintf(w->folder, sizeof w->folder, "%s/tegulaXXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(w->folder)) {
+		cli_wrong("no folder can be made in %s", tmp && *tmp ? tmp : "/tmp");
+		return false;
+	}
+	snprintf(path, sizeof path, "%s/in.ptx", w->folder);
+	return cli_write_file(path, ptx->at, ptx->n);
+}
+
+static void
+work_close(Work *w)
+{
+	char path[300];
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/%s", w->folder, i ? "out.cubin" : "in.ptx");
+		unlink(path);
+	}
+	rmdir(w->folder);
+}
+
+/* A command's output, run in the folder; its exit status, or -1. */
+static int
+run(const Work *w, const char *command, Text *out)
+{
+	char line[800], buffer[4096];
+	snprintf(line, sizeof line, "cd '%s' && %s%s", w->folder, SEARCH, command);
+	FILE *p = popen(line, "r");
+	if (!p)
+		return -1;
+	for (size_t n; (n = fread(buffer, 1, sizeof buffer, p)) > 0;)
+		text_putn(out, buffer, n);
+	return pclose(p);
+}
+
+static bool
+has_tool(const Work *w, const char *name)
+{
+	char command[100];
+	Text ignored = {0};
+	snprintf(command, sizeof command, "command -v %s", name);
+	int status = run(w, command, &ignored);
+	text_close(&ignored);
+	return status == 0;
+}
+
+/* The number before a word of ptxas's report, or 0. */
+static int
+number_before(const char *report, const char *word)
+{
+	const char *at = strstr(report, word), *p = at;
+	while (p && p > report && (p[-1] == ' ' || (p[-1] >= '0' && p[-1] <= '9')))
+		p--;
+	return p ? atoi(p) : 0;
+}
+
+static int
+spilled(const char *report)
+{
+	return number_before(report, " bytes spill stores") + number_before(report, " bytes spill loads");
+}
+
+static bool
+assemble(const Work *w, const Target *t, int *spills)
+{
+	char command[200];
+	Text said = {0};
+	if (!has_tool(w, "ptxas")) {
+		cli_wrong("there is no ptxas: machine code is made by the CUDA toolkit; expected it in PATH, "
+		          "$CUDA_HOME/bin or /usr/local/cuda/bin");
+		return false;
+	}
+	snprintf(command, sizeof command, "ptxas -v -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	int status = run(w, command, &said);
+	if (status != 0)
+		cli_wrong("ptxas refuses the PTX:\n%s", said.at ? said.at : "");
+	*spills = said.n ? spilled(said.at) : 0;
+	text_close(&said);
+	return status == 0;
+}
+
+static bool
+disassemble(const Work *w, Text *out)
+{
+	const char *command = has_tool(w, "cuobjdump") ? "cuobjdump -sass out.cubin" : "nvdisasm -c out.cubin";
+	if (command[0] == 'n' && !has_tool(w, "nvdisasm"))
+		cli_wrong("there is no cuobjdump and no nvdisasm: they come with the CUDA toolkit");
+	else if (run(w, command, out) == 0 && out->n)
+		return true;
+	else
+		cli_wrong("'%s' failed", command);
+	return false;
+}
+
+bool
+cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills)
+{
+	Work w;
+	if (!work_open(&w, ptx))
+		return false;
+	bool ok = assemble(&w, t, spills) && (as_text ? disassemble(&w, out) : run(&w, "cat out.cubin", out) == 0);
+	work_close(&w);
+	return ok;
+}
+
+bool
+cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack)
+{
+	Work w;
+	Text said = {0};
+	char command[200];
+	if (!work_open(&w, ptx))
+		return false;
+	snprintf(command, sizeof command, "ptxas -v -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	bool ok = has_tool(&w, "ptxas") && run(&w, command, &said) == 0 && said.n;
+	if (ok) {
+		const char *used = strstr(said.at, "Used ");
+		*registers = used ? atoi(used + strlen("Used ")) : 0;
+		*spills = spilled(said.at);
+		*stack = number_before(said.at, " bytes stack frame");
+	}
+	work_close(&w);
+	text_close(&said);
+	return ok;
+}

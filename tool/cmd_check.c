@@ -1,0 +1,297 @@
+/* check: every example of every kernel of every file on every device, against the references. */
+#include "tool/cli_build.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef VEC(const char *) PathList;                     /* or names */
+
+typedef struct Totals {
+	int good, wrong, failed, unchecked, unknown, nrows;
+	json_t *rows;                                       /* NULL: for people */
+	const char *only;                                   /* the kernel asked for; NULL: all */
+	bool found;
+	PathList names;                                     /* of kernels, where it was not found */
+} Totals;
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool
+is_source(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 4 && strcmp(name + n - 4, ".tgl") == 0;
+}
+
+/* The .tgl files of a folder and those below it, in order of name; or the file itself. */
+static bool
+collect(Arena *mem, const char *path, PathList *out)
+{
+	struct stat st;
+	if (stat(path, &st) != 0) {
+		cli_wrong("cannot read '%s': %s", path, strerror(errno));
+		return false;
+	}
+	if (!S_ISDIR(st.st_mode)) {
+		vec_push(mem, out, path);
+		return true;
+	}
+	DIR *d = opendir(path);
+	if (!d) {
+		cli_wrong("cannot read '%s': %s", path, strerror(errno));
+		return false;
+	}
+	PathList here = {0};
+	bool ok = true;
+	for (struct dirent *e; (e = readdir(d));) {
+		const char *full = arena_printf(mem, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", e->d_name);
+		if (e->d_name[0] != '.' && stat(full, &st) == 0 && (S_ISDIR(st.st_mode) || is_source(e->d_name)))
+			vec_push(mem, &here, full);
+	}
+	closedir(d);
+	if (here.n)
+		qsort(here.at, (size_t)here.n, sizeof *here.at, by_name);
+	for (int i = 0; i < here.n && ok; i++)
+		ok = collect(mem, here.at[i], out);
+	return ok;
+}
+
+static void
+row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const char *output, double ratio,
+    const char *verdict)
+{
+	if (t->rows) {
+		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "file", ex->file,
+		    "kernel", tgl_kernel_name(k), "example", ex->label, "device", device, "output", output,
+		    "error_over_bound", ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
+		return;
+	}
+	if (t->nrows++ == 0)
+		printf("%-22s %-24s %-12s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+	if (ratio < 0)
+		printf("%-22s %-24s %-12s %-12s %12s  %s\n", tgl_kernel_name(k), ex->label, device, output, "-", verdict);
+	else
+		printf("%-22s %-24s %-12s %-12s %12.3g  %s\n", tgl_kernel_name(k), ex->label, device, output, ratio,
+		    verdict);
+}
+
+static void
+check_outputs(Session *s, TglKernel *k, TglCase *c, const TglExample *ex, const char *device, Totals *t)
+{
+	bool more = true;
+	for (int i = 0; more; i++) {
+		TglCheck r;
+		if (tgl_case_check(c, i, &r, &more) != TGL_OK) {
+			session_error(s);
+			t->failed++;
+			return;
+		}
+		if (!more)
+			return;
+		row(t, k, ex, device, r.param, r.ratio, r.passed ? "good" : "WRONG");
+		t->good += r.passed;
+		t->wrong += !r.passed;
+		if (r.passed || t->rows)
+			continue;
+		printf("    %lld of %lld elements; worst at [", (long long)r.nwrong, (long long)r.count);
+		for (int d = 0; d < r.rank; d++)
+			printf("%s%lld", d ? ", " : "", (long long)r.index[d]);
+		printf("]: got %.9g, expected %.9g, bound %.3g%s\n", r.got, r.want, r.bound,
+		    r.guard_broken ? "; something was written outside" : "");
+	}
+}
+
+static void
+check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, Totals *t)
+{
+	TglArg *args;
+	int nargs;
+	TensorList opened = {0};
+	cli_progress(s->cli, "%s %s on %s", tgl_kernel_name(k), ex->label, device);
+	if (!session_args(s, k, &args, &nargs, &opened)) {
+		t->failed++;
+		return;
+	}
+	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
+	TglCase *c = tgl_case_open(s->dev, k, &options);
+	session_warnings(s);
+	bool ran = c && tgl_case_run(c, NULL) == TGL_OK;
+	if (ran)
+		session_warnings(s);
+	cli_progress_end(s->cli);
+	if (!ran) {
+		row(t, k, ex, device, "", -1, "FAILED");
+		session_error(s);
+		t->failed++;
+	} else if (!tgl_kernel_has_reference(k)) {
+		row(t, k, ex, device, "", -1, "ran; no reference");
+		t->unchecked++;
+	} else {
+		check_outputs(s, k, c, ex, device, t);
+	}
+	tgl_case_close(&c);
+	fflush(stdout);
+}
+
+/* The examples that stand in the file, of whatever file's kernel. */
+static void
+check_kernel(Session *s, const char *path, TglKernel *k, const char *device, uint64_t seed, Totals *t)
+{
+	TglExample ex;
+	const char *want = s->cli->value[OPT_EXAMPLE];
+	for (int i = 0; tgl_kernel_example(k, i, &ex); i++)
+		if (!ex.is_bench && strcmp(ex.file, path) == 0 && (!want || strcmp(want, ex.label) == 0))
+			check_example(s, k, i, &ex, device, seed, t);
+}
+
+static void
+add_name(Arena *mem, PathList *names, const char *name)
+{
+	for (int i = 0; i < names->n; i++)
+		if (strcmp(names->at[i], name) == 0)
+			return;
+	vec_push(mem, names, arena_strdup(mem, name));
+}
+
+static void
+check_file(Session *s, const char *path, const char *device, uint64_t seed, Totals *t)
+{
+	TglProgram *p = tgl_program_file(s->cx, path);
+	if (!p) {
+		session_error(s);
+		t->failed++;
+		return;
+	}
+	session_warnings(s);
+	for (int i = 0; i < tgl_program_kernels(p); i++) {
+		TglKernel *k = tgl_program_kernel(p, i);
+		bool is_it = !t->only || strcmp(t->only, tgl_kernel_name(k)) == 0;
+		t->found |= is_it;
+		if (is_it)
+			check_kernel(s, path, k, device, seed, t);
+		else if (!t->found && strcmp(tgl_kernel_file(k), path) == 0)
+			add_name(s->cli->mem, &t->names, tgl_kernel_name(k));
+	}
+	tgl_program_close(&p);
+}
+
+static bool
+check_device(Session *s, const char *device, const PathList *paths, uint64_t seed, Totals *t)
+{
+	if (!session_device(s, device))
+		return false;
+	for (int i = 0; i < paths->n; i++)
+		check_file(s, paths->at[i], device, seed, t);
+	return true;
+}
+
+/* The code of every target that the simt device runs. */
+static bool
+check_simt(Session *s, const PathList *paths, uint64_t seed, Totals *t)
+{
+	const Target *target;
+	for (int i = 0; (target = target_at(i)); i++)
+		if (target->kind == TARGET_PTX &&
+		    !check_device(s, arena_printf(s->cli->mem, "simt:%s", target->name), paths, seed, t))
+			return false;
+	return true;
+}
+
+/* On the device asked for, or on all that are there. */
+static bool
+check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
+{
+	TglDeviceInfo info;
+	if (cli_has(s->cli, OPT_DEVICE) && strcmp(s->cli->value[OPT_DEVICE], "simt") == 0)
+		return check_simt(s, paths, seed, t);
+	if (cli_has(s->cli, OPT_DEVICE))
+		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
+	bool cpu_only = cli_has(s->cli, OPT_SANITIZE) || cli_has(s->cli, OPT_BREAK_NAN) || cli_has(s->cli, OPT_TRACE);
+	for (int d = 0; tgl_device_list(s->cx, d, &info); d++)
+		if (info.available && (!cpu_only || strcmp(info.name, "cpu") == 0) &&
+		    !check_device(s, arena_strdup(s->cli->mem, info.name), paths, seed, t))
+			return false;
+	return true;
+}
+
+/* A fact of an expect block. */
+static void
+expect_row(void *user, const char *kernel, const char *target, const char *fact, const char *found, FactResult r)
+{
+	Totals *t = user;
+	const char *verdict = r == FACT_TRUE ? "good" : r == FACT_UNKNOWN ? "not known: there is no ptxas" : "WRONG";
+	t->good += r == FACT_TRUE;
+	t->wrong += r == FACT_FALSE || r == FACT_OPEN;
+	t->unknown += r == FACT_UNKNOWN;
+	if (t->rows) {
+		json_array_append_new(
+		    t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kernel", kernel, "device",
+				 target, "fact", fact, "found", found, "verdict", verdict));
+		return;
+	}
+	if (t->nrows++ == 0)
+		printf("%-22s %-24s %-12s %-12s %12s\n", "kernel", "example", "on", "output", "error/bound");
+	printf("%-22s %-24s %-12s %-25s  %s", kernel, "expect", target, fact, verdict);
+	printf(r == FACT_OPEN ? ": it is not known, %s\n" : r == FACT_FALSE && *found ? ": it is %s\n" : "\n", found);
+}
+
+static int
+check_all(Session *s, const PathList *paths, const char *only, uint64_t seed)
+{
+	Totals t = {.rows = s->cli->json ? json_array() : NULL, .only = only};
+	if (!check_devices(s, paths, seed, &t)) {
+		json_decref(t.rows);
+		return s->status;
+	}
+	const char *device = s->cli->value[OPT_DEVICE];
+	for (int i = 0; i < paths->n && (!device || strcmp(device, "cpu") != 0); i++)
+		t.failed += !cli_expect(s->cli, paths->at[i], only, expect_row, &t);
+	if (only && !t.found && !t.failed) {
+		json_decref(t.rows);
+		return cli_wrong("there is no kernel '%s'; %s", only,
+		    name_advice(s->cli->mem, only, t.names.at, t.names.n));
+	}
+	if (t.rows)
+		cli_print_json(t.rows);
+	else
+		printf("%d good, %d wrong, %d failed, %d without a reference\n", t.good, t.wrong, t.failed, t.unchecked);
+	if (t.good + t.wrong + t.failed + t.unchecked == 0)
+		return cli_wrong("there was no example to check");
+	return t.wrong + t.failed ? EXIT_WRONG : EXIT_GOOD;
+}
+
+/* The last operand, if it names no file but may name a kernel; else NULL. */
+static const char *
+kernel_named(const Cli *cli)
+{
+	struct stat st;
+	const char *last = cli->args.at[cli->args.n - 1];
+	return cli->args.n > 1 && name_is_valid(last) && stat(last, &st) != 0 ? last : NULL;
+}
+
+int
+cmd_check(const Cli *cli)
+{
+	Session s;
+	PathList paths = {0};
+	int64_t seed;
+	if (!cli_operands(cli, 1, INT32_MAX) || !cli_number(cli, OPT_SEED, 0, &seed))
+		return EXIT_MISUSE;
+	const char *only = kernel_named(cli);
+	for (int i = 0; i < cli->args.n - (only != NULL); i++)
+		if (!collect(cli->mem, cli->args.at[i], &paths))
+			return EXIT_WRONG;
+	if (!session_open(&s, cli))
+		return EXIT_WRONG;
+	int status = check_all(&s, &paths, only, (uint64_t)seed);
+	session_close(&s);
+	return status;
+}

@@ -1,0 +1,107 @@
+/* inspect: what the compiler made of each line, for people or as JSON. */
+#include "tool/cli_build.h"
+
+#include <string.h>
+
+static json_t *
+banks_json(const InspectBanks *b)
+{
+	return b->bytes ? json_pack("{s:i, s:i, s:i}", "bytes", b->bytes, "passes", b->passes,
+			      "least", b->least)
+			: json_null();
+}
+
+static json_t *
+sectors_json(const InspectLine *x, int n)
+{
+	return x->sectors_known || x->bytes == 0 ? json_integer(n) : json_null();
+}
+
+static json_t *
+line_json(const InspectLine *x)
+{
+	Text type = {0};
+	if (x->tile)
+		type_print(x->tile, &type);
+	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}", "line",
+	    x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "bytes", x->bytes,
+	    "accesses", x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
+	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
+	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
+	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason);
+	text_close(&type);
+	return j;
+}
+
+static json_t *
+inspection_json(const Inspection *x)
+{
+	json_t *lines = json_array();
+	for (int i = 0; i < x->lines.n; i++)
+		json_array_append_new(lines, line_json(&x->lines.at[i]));
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o}", "kernel",
+	    x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
+	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
+	    x->bank_conflicts, "mma", x->all_mma, "registers", x->registers, "spills", x->spills,
+	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
+	    "blocks", x->blocks, "blocks_asked", x->asked, "lines", lines);
+}
+
+static int
+inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
+{
+	Program *p = program_open(cx, file);
+	const char *name = cli->args.n > 1 ? cli->args.at[1] : NULL;
+	PassOptions passes = {0};
+	json_t *all = cli->json ? json_array() : NULL;
+	bool misuse = false;
+	int n = 0, status = EXIT_GOOD;
+	program_check(p);
+	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
+		Kernel *k = p->kernels.at[i];
+		Inspection x;
+		Text out = {0};
+		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
+			continue;
+		n++;
+		Bound bound;
+		Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, &misuse, &bound);
+		if (!m || !cli_inspect(m, t, &bound, &x)) {
+			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
+			break;
+		}
+		if (all)
+			json_array_append_new(all, inspection_json(&x));
+		else
+			inspect_print(&x, &out);
+		if (out.n)
+			printf("%s%s", n > 1 ? "\n" : "", out.at);
+		text_close(&out);
+	}
+	if (n == 0 && cx->nerrors == 0)
+		status = name ? cli_no_kernel(cli, p, name)
+			      : cli_wrong("'%s' has no kernel", cli->args.at[0]);
+	if (all && status == EXIT_GOOD)
+		cli_print_json(all);
+	else
+		json_decref(all);
+	return status;
+}
+
+int
+cmd_inspect(const Cli *cli)
+{
+	const Target *t = target_named("sm_90a");
+	if (!cli_operands(cli, 1, 2))
+		return EXIT_MISUSE;
+	Compile *cx = compile_open();
+	int status = EXIT_WRONG;
+	if (cli_target(cli, cx, &t)) {
+		int file = source_open(cx, cli->args.at[0], NOWHERE);
+		if (file >= 0)
+			status = inspect_kernels(cli, cx, file, t);
+	}
+	status = cli_report(cli, cx, status);
+	compile_close(cx);
+	return cli_finish(status);
+}
