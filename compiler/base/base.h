@@ -27,6 +27,24 @@
 #define NORETURN
 #endif
 
+static inline int
+log2_floor(int64_t n)                                   /* of less than 2: 0 */
+{
+	return n < 2 ? 0 : 63 - __builtin_clzll((unsigned long long)n);
+}
+
+static inline int
+log2_ceil(int64_t n)                                    /* likewise; of a power of two: log2 */
+{
+	return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1);
+}
+
+static inline bool
+is_power_of_two(int64_t n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
 /* Our own mistake: prints file, line and text to stderr and aborts.  Never for
  * anything that a user can type or a file can contain. */
 NORETURN void die_at(const char *file, int line, const char *fmt, ...) PRINTF(3, 4);

@@ -19,12 +19,6 @@ promise_of(uint64_t v)
 	return (int64_t)(v & (~v + 1));
 }
 
-static bool
-is_power(int64_t v)
-{
-	return v > 0 && (v & (v - 1)) == 0;
-}
-
 int64_t
 promise_of_size(const Bound *b, int symbol)
 {
@@ -33,7 +27,7 @@ promise_of_size(const Bound *b, int symbol)
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
 		if (v == c && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
 			return -v;
-		if (!is_power(c) || c >= INT64_C(1) << 31)
+		if (!is_power_of_two(c) || c >= INT64_C(1) << 31)
 			continue;
 		for (int twice = 0; twice < 2; twice++, c *= 2)
 			if (c > most && v % c == 0)

@@ -158,14 +158,11 @@ static int
 role_warps(const Op *op, int all)
 {
 	const Op *outer = in_role(op);
-	int log = 0;
 
 	if (!outer)
 		return all;
 	const Op *roles = outer->home->parent;
-	while (INT64_C(1) << log < op_attr(roles, "warps")->ints[roles->region[1] == outer->home])
-		log++;
-	return log;
+	return log2_ceil(op_attr(roles, "warps")->ints[roles->region[1] == outer->home]);
 }
 
 const char *
@@ -175,10 +172,8 @@ layouts_check(Func *f, const Op **at)
 
 	if (f->is_reference)
 		return NULL;
-	for (int w = f->schedule.warps; w > 1; w /= 2)
-		c.warps = c.warps < 0 ? 1 : c.warps + 1;
-	if (f->schedule.warps == 1)
-		c.warps = 0;
+	if (f->schedule.warps > 0)
+		c.warps = log2_floor(f->schedule.warps);
 	int warps = c.warps;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		*at = op;

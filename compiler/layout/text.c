@@ -179,11 +179,8 @@ field(const Field *f, int n, const char *name)
 static bool
 power_of_two(Reader *r, int64_t v, int *log)
 {
-	if (v < 1 || (v & (v - 1)))
-		return fail(r, "extents are powers of two");
-	for (*log = 0; v >> *log != 1;)
-		(*log)++;
-	return true;
+	*log = log2_floor(v);
+	return is_power_of_two(v) || fail(r, "extents are powers of two");
 }
 
 /* A list of `rank` powers of two (or of indices, if plain) by name; absent: `absent` everywhere. */

@@ -26,9 +26,7 @@ typedef enum AbiKind {
 static inline uint64_t
 grid_inverse(int64_t programs)
 {
-	uint64_t d = programs > 1 ? (uint64_t)programs : 1, s = 0;
-	while (UINT64_C(1) << s < d && s < 31)
-		s++;
+	uint64_t d = programs > 1 ? (uint64_t)programs : 1, s = (uint64_t)MIN(log2_ceil(programs), 31);
 	return ((((UINT64_C(1) << s) - d) << 32) / d + 1) | s << 32;
 }
 

@@ -539,10 +539,7 @@ begin(Lower *l)
 	wait_for_grids(l);
 	l->e->prim(l->e, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
 	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
-	int lanes_log2 = 0;
-	while (1 << lanes_log2 < l->t->lanes)
-		lanes_log2++;
-	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, lanes_log2));
+	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
 	l->e->prim(l->e, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
 }
 

@@ -78,17 +78,14 @@ static bool
 describe(const Value *slot, int k_dim, int *row_bytes, uint64_t *constant)
 {
 	const Type *t = slot->type;
-	int bytes = dtype_tile_size(t->elem), order[LAYOUT_RANK] = {k_dim, 1 - k_dim}, vector = 0, phases = 0;
+	int bytes = dtype_tile_size(t->elem), order[LAYOUT_RANK] = {k_dim, 1 - k_dim};
 
 	if (t->kind != TYPE_BUFFER || t->rank != 2 || !slot->layout)
 		return false;
 	*row_bytes = (int)MIN(t->extent[k_dim] * bytes, 1 << 20);
 	if (*row_bytes != 32 && *row_bytes != 64 && *row_bytes != 128)
 		return false;
-	while (bytes << vector < 16)
-		vector++;
-	while (16 << phases < *row_bytes)
-		phases++;
+	int vector = log2_ceil(16 / bytes), phases = log2_ceil(*row_bytes / 16);
 	Layout want = layout_swizzled(2, slot->layout->out, order, vector, 3 - phases, phases);
 	if (!layout_equal(&want, slot->layout))
 		return false;
@@ -124,10 +121,8 @@ info_of(const Lower *l, const Op *op)
 static int
 blocks_of(const WgmmaInfo *w, const Value *acc)
 {
-	int blocks = 0;
+	int blocks = log2_ceil((acc->type->extent[0] + 63) / 64);
 
-	while (64 << blocks < acc->type->extent[0])
-		blocks++;
 	if (64 << blocks != acc->type->extent[0] || blocks > 2 || !acc->layout)
 		return -1;
 	Layout want = wgmma_layout_c(w, blocks);

@@ -8,15 +8,6 @@
 
 #include <string.h>
 
-static int
-log2_of(int64_t n)
-{
-	int k = 0;
-	while (INT64_C(1) << k < n)
-		k++;
-	return k;
-}
-
 static void
 lower_const(Lower *l, Op *op)
 {
@@ -67,7 +58,7 @@ wanted(const Op *op)
 	Layout l = *out;
 	int shape[LAYOUT_RANK] = {0};
 	for (int d = 0; d < in->rank; d++)
-		shape[d] = log2_of(in->extent[d]);
+		shape[d] = log2_ceil(in->extent[d]);
 	if (op->kind == OP_RESHAPE)
 		return layout_reshape(out, in->rank, shape);
 	if (op->kind == OP_PERMUTE) {

@@ -141,7 +141,7 @@ find_made(Slice *s, const Type *to)
 	m->in[IN_REGISTER] = m->map.nin = 0;
 	m->map.nout = 0;
 	for (int d = 0; d < to->rank; d++)
-		m->map.nout += m->out[d] = log2_exact(to->extent[d]);
+		m->map.nout += m->out[d] = log2_ceil(to->extent[d]);
 	for (int bit = 0; bit < s->from->map.nin; bit++) {
 		if (bit < regs && is_solved(s, bit))
 			continue;
@@ -280,7 +280,7 @@ width_of(const Lower *l, const Op *op, int bytes)
 	int last = t->rank - 1, n = 0;
 	if (op_text(op, "index")[last] != 'p')
 		return 0;
-	n = MIN(layout_contiguous(op->in[0]->layout, last), log2_exact(to->extent[to->rank - 1]));
+	n = MIN(layout_contiguous(op->in[0]->layout, last), log2_ceil(to->extent[to->rank - 1]));
 	while (n > 0 && bytes << n > l->t->vector_bytes)
 		n--;
 	return n;

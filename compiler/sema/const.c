@@ -341,8 +341,8 @@ fold_abs(Elab *e, const Val *a, Place at)
 static Val
 fold_log2(Elab *e, const Val *a, Place at)
 {
-	if (a->kind == VAL_INT && a->i > 0 && (a->i & (a->i - 1)) == 0)
-		return val_int(at, __builtin_ctzll((uint64_t)a->i));
+	if (a->kind == VAL_INT && is_power_of_two(a->i))
+		return val_int(at, log2_floor(a->i));
 	return val_float(at, log2(val_float_of(a)));
 }
 

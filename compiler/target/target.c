@@ -132,20 +132,11 @@ target_mma(const Target *t, DType a, DType b, DType acc, int warps)
 	return best;
 }
 
-static int
-log2_of(int n)
-{
-	int l = 0;
-	while (1 << l < n)
-		l++;
-	return l;
-}
-
 static Layout
 fragment(int rows, int cols, const Fragment *f)
 {
 	uint64_t col[MMA_REG_BITS + MMA_LANE_BITS];
-	int shape[LAYOUT_RANK] = {log2_of(rows), log2_of(cols)}, in[IN_DIMS] = {f->reg_bits, MMA_LANE_BITS};
+	int shape[LAYOUT_RANK] = {log2_ceil(rows), log2_ceil(cols)}, in[IN_DIMS] = {f->reg_bits, MMA_LANE_BITS};
 	memcpy(col, f->reg, sizeof *f->reg * (size_t)f->reg_bits);
 	memcpy(col + f->reg_bits, f->lane, sizeof f->lane);
 	return layout_fragment(2, shape, in, col);
@@ -172,7 +163,7 @@ mma_layout_c(const MmaInfo *i)
 Layout
 wgmma_layout_c(const WgmmaInfo *i, int blocks)
 {
-	int cols = log2_of(i->n), n = 0, shape[LAYOUT_RANK] = {6 + blocks, cols};
+	int cols = log2_ceil(i->n), n = 0, shape[LAYOUT_RANK] = {6 + blocks, cols};
 	uint64_t col[F2_MAX];
 	col[n++] = 1;
 	col[n++] = UINT64_C(8) << cols;

@@ -190,8 +190,7 @@ owners(const Layout *held, const Layout *shared, int bytes, bool reads, LowerOwn
 	if (held->in[IN_BLOCK] || (reads && layout_free_bits(held, IN_WARP)) || !f2_right_inverse(&held->map, &holder))
 		return false;
 	*out = (LowerOwners){.lanes = held->in[IN_LANE], .is_exact = !reads || !layout_free_bits(held, IN_LANE)};
-	while (1 << out->n < bytes)
-		out->n++;
+	out->n = log2_ceil(bytes);
 	for (int i = 0; i < shared->map.nin; i++)
 		out->thread[out->n++] = (uint32_t)(f2_apply(&holder, shared->map.col[i]) >> held->in[IN_REGISTER]);
 	return true;

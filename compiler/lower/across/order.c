@@ -354,11 +354,7 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 static int
 kept_bits(const Op *op)
 {
-	int64_t k = op->out[0].type->extent[op_int(op, "axis", 0)];
-	int bits = 0;
-	while (INT64_C(1) << bits < k)
-		bits++;
-	return bits;
+	return log2_ceil(op->out[0].type->extent[op_int(op, "axis", 0)]);
 }
 
 int

@@ -88,12 +88,6 @@ want_at(const Product *p, const Side *s, int r, int k)
 	return s->k_first ? k | r << p->k_bits : r | k << s->nregs;
 }
 
-static int
-log2_bytes(RegType t)
-{
-	return lower_type_bytes(t) == 8 ? 3 : 2;
-}
-
 /* Batches slowest, then k, then rows or columns. */
 static void
 side_place(Side *s, const Product *p, bool shifts)
@@ -102,7 +96,7 @@ side_place(Side *s, const Product *p, bool shifts)
 	for (int d = 2; d < rank; d++)
 		order[d] = rank - 1 - d;
 	int phases = shifts ? MIN(SHIFTS, p->unrolled - SHIFTED) : 0;
-	s->shared = layout_swizzled(rank, s->want.out, order, 4 - log2_bytes(p->type), SHIFTED, MAX(phases, 0));
+	s->shared = layout_swizzled(rank, s->want.out, order, lower_type_bytes(p->type) == 8 ? 1 : 2, SHIFTED, MAX(phases, 0));
 }
 
 /* log2 of the elements that loads in the order of `want` take. */

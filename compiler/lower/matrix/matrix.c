@@ -27,8 +27,7 @@ plan(const Lower *l, Matrices *m, const Layout *layout, const Layout *shared, Re
 	if (!(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
 	    !layout_fits_matrix(layout, shared, bytes, &m->to, &m->transposed))
 		return false;
-	while (bytes << m->word < 4)
-		m->word++;
+	m->word = log2_ceil(4 / bytes);
 	m->many = MIN(2, m->lanes_at - m->word);
 	return true;
 }

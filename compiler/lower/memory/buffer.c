@@ -40,7 +40,7 @@ slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 	if (n == 1)
 		return base;
 	Reg i = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, index)[0]);
-	if (!in_range && (n & (n - 1)) == 0) {
+	if (!in_range && is_power_of_two(n)) {
 		i = lower_op2(l, EMIT_AND, i, lower_i32(l, n - 1));
 	} else if (!in_range) {
 		Reg rest = lower_op2(l, EMIT_SREM, lower_regs(l, index)[0], lower_i64(l, n));
@@ -61,22 +61,16 @@ lower_own(Lower *l, Op *op)
 static Layout
 copy_layout(const Lower *l, const Op *op, const Type *slot)
 {
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, lanes = 0, warps = 0, vector = 0;
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0};
 
 	if (op->out[0].layout)
 		return *op->out[0].layout;
 	for (int d = 0; d < slot->rank; d++) {
 		order[d] = slot->rank - 1 - d;
-		while (INT64_C(1) << shape[d] < slot->extent[d])
-			shape[d]++;
+		shape[d] = log2_ceil(slot->extent[d]);
 	}
-	while (1 << lanes < l->t->lanes)
-		lanes++;
-	while (1 << warps < l->warps)
-		warps++;
-	while (1 << vector < op_int(op, "vector", 1))
-		vector++;
-	return layout_coalesced(slot->rank, shape, order, vector, lanes, warps);
+	return layout_coalesced(slot->rank, shape, order, log2_ceil(op_int(op, "vector", 1)), log2_ceil(l->t->lanes),
+	    log2_ceil(l->warps));
 }
 
 /* For tiles of indices that lie otherwise. */
@@ -93,8 +87,7 @@ row_major(const Type *t)
 
 	for (int d = 0; d < t->rank; d++) {
 		order[d] = t->rank - 1 - d;
-		while (INT64_C(1) << shape[d] < t->extent[d])
-			shape[d]++;
+		shape[d] = log2_ceil(t->extent[d]);
 	}
 	return layout_row_major(t->rank, shape, order);
 }

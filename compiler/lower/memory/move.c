@@ -14,15 +14,6 @@
 
 #include <string.h>
 
-static int
-log2_of(int64_t n)
-{
-	int k = 0;
-	while (INT64_C(1) << k < n)
-		k++;
-	return k;
-}
-
 Layout
 lower_row_major(const Layout *l)
 {
@@ -44,7 +35,7 @@ LowerStrides
 lower_row_strides(const Type *t)
 {
 	LowerStrides s = {.bytes = lower_type_bytes(lower_type(t))};
-	for (int d = t->rank - 1, at = 0; d >= 0; at += log2_of(t->extent[d--]))
+	for (int d = t->rank - 1, at = 0; d >= 0; at += log2_ceil(t->extent[d--]))
 		s.shift[d] = at;
 	return s;
 }
@@ -171,14 +162,14 @@ is_even_cat(const Op *op)
 	for (int i = 1; i < op->nin; i++)
 		if (op->in[i]->type != op->in[0]->type)
 			return false;
-	return (op->nin & (op->nin - 1)) == 0 && op->nin <= 8;
+	return is_power_of_two(op->nin) && op->nin <= 8;
 }
 
 static Layout
 part_layout(const Op *op)
 {
 	int axis = (int)op_int(op, "axis", 0);
-	return layout_shorten(op->out[0].layout, axis, log2_of(op->in[0]->type->extent[axis]));
+	return layout_shorten(op->out[0].layout, axis, log2_ceil(op->in[0]->type->extent[axis]));
 }
 
 static void
@@ -351,7 +342,7 @@ within_piece(Lower *l, EmitAccess *a, int64_t bytes, int64_t piece)
 {
 	if (a->constant)
 		a->offset = lower_op2(l, EMIT_ADD, a->offset, lower_i32(l, a->constant));
-	Reg number = lower_op2(l, EMIT_LSHR, a->offset, lower_i32(l, log2_of(bytes)));
+	Reg number = lower_op2(l, EMIT_LSHR, a->offset, lower_i32(l, log2_ceil(bytes)));
 	a->offset = lower_op2(l, EMIT_AND, a->offset, lower_i32(l, bytes - 1));
 	a->constant = 0;
 	return lower_op2(l, EMIT_EQ, number, lower_i32(l, piece));

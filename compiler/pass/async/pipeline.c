@@ -179,14 +179,12 @@ fast_dim(const Layout *l)
 static Layout
 swizzle(const Layout *l, int bytes)
 {
-	int fast = fast_dim(l), order[LAYOUT_RANK] = {fast}, n = 1, vector = 0, chunks, per_phase = 0;
+	int fast = fast_dim(l), order[LAYOUT_RANK] = {fast}, n = 1, vector, chunks, per_phase = 0;
 
 	for (int d = l->rank - 1; d >= 0; d--)
 		if (d != fast)
 			order[n++] = d;
-	while (bytes << vector < 16)
-		vector++;
-	vector = MIN(vector, l->out[fast]);
+	vector = MIN(log2_ceil(16 / bytes), l->out[fast]);
 	chunks = l->out[fast] - vector;
 	while (chunks + per_phase < 3)
 		per_phase++;

@@ -19,7 +19,7 @@ enum { ROUNDS = 6, CACHE_SIZE = 1024, EFFORT = 4000000 };
 static int
 log2_warps(const Func *f)
 {
-	return log2_exact(MAX(f->schedule.warps, 1));
+	return log2_ceil(MAX(f->schedule.warps, 1));
 }
 
 /* Bytes that an op moves, as often as it runs; dots before everything. */
@@ -187,7 +187,7 @@ pass_assign(Module *m, const Target *t)
 		Assign a = {.m = m, .f = m->funcs.at[i], .t = t, .tmp = m->cx->tmp};
 		if (a.f->is_reference)
 			continue;
-		a.lanes = log2_exact(t->lanes);
+		a.lanes = log2_ceil(t->lanes);
 		a.warps = log2_warps(a.f);
 		a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
 		a.axes = axis_analyse(a.f, a.tmp);

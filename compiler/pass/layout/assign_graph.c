@@ -17,7 +17,7 @@ default_layout(const Assign *a, const Type *t)
 {
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, total = 0;
 	for (int d = 0; d < t->rank; d++) {
-		shape[d] = log2_exact(t->extent[d]);
+		shape[d] = log2_ceil(t->extent[d]);
 		total += shape[d];
 		order[d] = t->rank - 1 - d;
 	}

@@ -87,7 +87,7 @@ rule_mul(const Type *t, const AxisInfo *l, const AxisInfo *r)
 static bool
 is_power(const AxisInfo *x)
 {
-	return is_known(x) && x->lo > 0 && (x->lo & (x->lo - 1)) == 0;
+	return is_known(x) && is_power_of_two(x->lo);
 }
 
 /* Quotients by a power of two of what counts up are equal in groups; remainders count up in groups. */
@@ -100,7 +100,7 @@ rule_div(const Type *t, const AxisInfo *l, const AxisInfo *r, bool floors)
 		x.equal[d] = MIN(l->equal[d], r->equal[d]);
 	if (is_power(r) && fits)
 		for (int d = 0; d < MAX(x.rank, 1); d++) {
-			int k = log2_exact(r->lo), group = MIN(MIN(l->contig[d], k), l->div[d]);
+			int k = log2_ceil(r->lo), group = MIN(MIN(l->contig[d], k), l->div[d]);
 			x.equal[d] = MAX(x.equal[d], group);
 			x.div[d] = l->contig[d] == 0 && l->div[d] >= k ? MIN(l->div[d] - k, DIV_MOST) : 0;
 		}
@@ -117,7 +117,7 @@ rule_rem(const Type *t, const AxisInfo *l, const AxisInfo *r)
 		x.equal[d] = MIN(l->equal[d], r->equal[d]);
 	if (is_power(r) && l->lo >= 0)
 		for (int d = 0; d < MAX(x.rank, 1); d++) {
-			int k = log2_exact(r->lo), group = MIN(MIN(l->contig[d], k), l->div[d]);
+			int k = log2_ceil(r->lo), group = MIN(MIN(l->contig[d], k), l->div[d]);
 			x.contig[d] = group;
 			x.div[d] = MIN(axis_div_at(l, d, group, 0), k);
 		}
@@ -133,7 +133,7 @@ rule_cdiv(const Type *t, const AxisInfo *l, const AxisInfo *r)
 	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		x.equal[d] = MIN(l->equal[d], r->equal[d]);
 		if (is_power(r) && l->contig[d] == 0)
-			x.div[d] = MAX(MIN(l->div[d], DIV_MOST) - log2_exact(r->lo), 0);
+			x.div[d] = MAX(MIN(l->div[d], DIV_MOST) - log2_ceil(r->lo), 0);
 	}
 	if (l->lo >= 0 && r->lo > 0)
 		set_range(&x, l->lo / r->hi, ((Wide)l->hi + r->lo - 1) / r->lo);

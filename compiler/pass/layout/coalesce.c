@@ -194,10 +194,10 @@ wished(const Axes *a, const Op *op, const Target *t)
 {
 	const Type *tile = place_type(op);
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
-	int lanes = log2_exact(t->lanes), warps = log2_exact(a->f->schedule.warps);
+	int lanes = log2_ceil(t->lanes), warps = log2_ceil(a->f->schedule.warps);
 	int k = access_contiguity(a, op, t, &dim);
 	for (int d = 0; d < tile->rank; d++) {
-		shape[d] = log2_exact(tile->extent[d]);
+		shape[d] = log2_ceil(tile->extent[d]);
 		total += shape[d];
 	}
 	if (a->f->module->draw) {

@@ -121,11 +121,11 @@ enum { FMA_BITS = 2, FMA_LANES = 3 };
 static void
 spread_warps(const Type *t, const int held[LAYOUT_RANK], int warps, bool chained, int out[LAYOUT_RANK])
 {
-	int rows = MAX(log2_exact(t->extent[t->rank - 2]) - held[t->rank - 2], 0);
-	int cols = MAX(log2_exact(t->extent[t->rank - 1]) - held[t->rank - 1], 0);
+	int rows = MAX(log2_ceil(t->extent[t->rank - 2]) - held[t->rank - 2], 0);
+	int cols = MAX(log2_ceil(t->extent[t->rank - 1]) - held[t->rank - 1], 0);
 	memset(out, 0, sizeof *out * LAYOUT_RANK);
 	for (int d = 0; d < t->rank - 2; d++) {
-		out[d] = MIN(log2_exact(t->extent[d]) - held[d], warps);
+		out[d] = MIN(log2_ceil(t->extent[d]) - held[d], warps);
 		warps -= out[d];
 	}
 	int *wm = &out[t->rank - 2], *wn = &out[t->rank - 1];
@@ -158,9 +158,9 @@ place_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
 	Layout c = mma_layout_c(mma);
 	c = fragment_in(&c, t->rank);
 	for (int d = 0; d < t->rank; d++)
-		shape[d] = log2_exact(t->extent[d]);
-	held[t->rank - 2] = log2_exact(mma->m);
-	held[t->rank - 1] = log2_exact(mma->n);
+		shape[d] = log2_ceil(t->extent[d]);
+	held[t->rank - 2] = log2_ceil(mma->m);
+	held[t->rank - 1] = log2_ceil(mma->n);
 	spread_warps(t, held, warps, chained, along);
 	c = layout_tile(&c, shape, along);
 	Module *m = dot->home->func->module;
@@ -178,7 +178,7 @@ place_fma(Op *dot, int lanes, int warps, const char *reason)
 	Blocked b = {.rank = t->rank};
 	for (int d = 0; d < t->rank; d++) {
 		b.order[d] = t->rank - 1 - d;
-		shape[d] = log2_exact(t->extent[d]);
+		shape[d] = log2_ceil(t->extent[d]);
 		total += shape[d];
 	}
 	int spare = MAX(total - lanes - warps, 0);
@@ -203,7 +203,7 @@ place_dot(Op *dot, const Target *t)
 {
 	Func *f = dot->home->func;
 	const char *reason = "";
-	int warps = log2_exact(MAX(f->schedule.warps, 1));
+	int warps = log2_ceil(MAX(f->schedule.warps, 1));
 	bool chained = dot_next(f, &dot->out[0]);
 	for (Op *op = f->body->first; op && !chained; op = op_after(op, f->body))
 		chained = op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
@@ -214,7 +214,7 @@ place_dot(Op *dot, const Target *t)
 	if (fits)
 		place_mma(fits, mma, warps, chained);
 	else
-		place_fma(dot, log2_exact(t->lanes), warps, reason);
+		place_fma(dot, log2_ceil(t->lanes), warps, reason);
 }
 
 static void

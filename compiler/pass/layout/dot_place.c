@@ -67,7 +67,7 @@ fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int
 	uint64_t covered = 0;
 	Layout l = {.rank = rank};
 	for (int d = 0; d < rank; d++)
-		l.out[d] = log2_exact(type->extent[d]);
+		l.out[d] = log2_ceil(type->extent[d]);
 	l.map.nout = layout_out_bits(&l);
 	for (int i = 0; i < fragment->map.nin; i++)
 		covered |= placed(fragment, fragment->map.col[i], &l);

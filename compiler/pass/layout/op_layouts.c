@@ -10,24 +10,6 @@
 
 #include <string.h>
 
-int
-log2_exact(int64_t n)
-{
-	int l = 0;
-	while (INT64_C(1) << l < n)
-		l++;
-	return l;
-}
-
-int
-log2_floor(int64_t n)
-{
-	int l = 0;
-	while (n >> (l + 1) > 0)
-		l++;
-	return l;
-}
-
 static const Layout *
 keep(const Op *op, Layout l)
 {
@@ -40,7 +22,7 @@ shape_of(const Type *t, int shape[LAYOUT_RANK])
 {
 	memset(shape, 0, sizeof *shape * LAYOUT_RANK);
 	for (int d = 0; d < t->rank; d++)
-		shape[d] = log2_exact(t->extent[d]);
+		shape[d] = log2_ceil(t->extent[d]);
 }
 
 /* Only dimensions of l with `from` set, packed anew; the images elsewhere are gone. */
@@ -84,7 +66,7 @@ cat_in_registers(const Op *op)
 	for (int i = 1; i < op->nin; i++)
 		if (op->in[i]->type != op->in[0]->type)
 			return false;
-	return INT64_C(1) << log2_exact(op->nin) == op->nin &&
+	return INT64_C(1) << log2_ceil(op->nin) == op->nin &&
 	       n == op->nin * op->in[0]->type->extent[op_int(op, "axis", 0)];
 }
 
@@ -92,7 +74,7 @@ cat_in_registers(const Op *op)
 static Layout
 stack(const Op *op, const Layout *l)
 {
-	int axis = (int)op_int(op, "axis", 0), more = log2_exact(op->nin);
+	int axis = (int)op_int(op, "axis", 0), more = log2_ceil(op->nin);
 	Layout r = *l;
 	r.out[axis] += more;
 	r.map.nout += more;

@@ -23,8 +23,6 @@ value_is_placed(const Value *v)
 	return v->type->kind == TYPE_TILE && v->type->rank > 0;
 }
 
-int log2_exact(int64_t n);                              /* of a power of two */
-int log2_floor(int64_t n);
 
 /* The op's place decides about operand i: place_operand gives the layout it must have.  NULL: any will do. */
 const Layout *place_operand(const Op *op, const Layout *place, int i);

@@ -33,7 +33,7 @@ pad_replace(const Pad *p, Value *from, Value *to)
 static int64_t
 padded(int64_t n)
 {
-	return n <= 0 ? 1 : INT64_C(1) << log2_exact(n);
+	return n <= 0 ? 1 : INT64_C(1) << log2_ceil(n);
 }
 
 static const Type *

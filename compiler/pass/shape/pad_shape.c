@@ -13,12 +13,6 @@ is_padded(const Pad *p, const Value *v)
 	return pad_was(p, v) != v->type;
 }
 
-static bool
-is_power(int64_t n)
-{
-	return n > 0 && (n & (n - 1)) == 0;
-}
-
 /* Groups of dimensions with equal products: in each only the first may be no power of two, on either side. */
 static bool
 reshape_commutes(const Type *a, const Type *b)
@@ -31,7 +25,7 @@ reshape_commutes(const Type *a, const Type *b)
 			bool take_a = i < a->rank && (x <= y || j >= b->rank);
 			int64_t n = take_a ? a->extent[i++] : b->extent[j++];
 			bool *first = take_a ? &first_a : &first_b;
-			if (n != 1 && !*first && !is_power(n))
+			if (n != 1 && !*first && !is_power_of_two(n))
 				return false;
 			if (n != 1)
 				*first = false;
@@ -109,7 +103,7 @@ pad_cat(const Pad *p, Op *op)
 {
 	int axis = (int)op_int(op, "axis", 0);
 	int64_t sum = pad_was(p, &op->out[0])->extent[axis];
-	bool plain = is_power(sum);
+	bool plain = is_power_of_two(sum);
 	for (int i = 0; i < op->nin; i++)
 		plain &= pad_was(p, op->in[i])->extent[axis] == op->in[i]->type->extent[axis];
 	if (plain)
@@ -144,7 +138,7 @@ take(Builder *b, Value *v, int d, Value *start, int64_t n, int64_t extent)
 	const Type *t = v->type;
 	int64_t to[MAX_RANK];
 	memcpy(to, t->extent, sizeof to);
-	to[d] = INT64_C(1) << log2_exact(extent);
+	to[d] = INT64_C(1) << log2_ceil(extent);
 	const Type *shape = type_with_shape(b->m, t, t->rank, to);
 	start = build2(b, OP_MAX, build2(b, OP_MIN, start, number(b, start, n - extent)), number(b, start, 0));
 	Value *along = pad_iota(b, shape, TY_I64, d);

@@ -454,7 +454,7 @@ bind_grid(Binder *b)
 static bool
 schedule_ok(int index, int64_t v)
 {
-	bool power = v > 0 && (v & (v - 1)) == 0;
+	bool power = is_power_of_two(v);
 
 	switch (index) {
 	case SCHED_WARPS: return power && v <= 32;

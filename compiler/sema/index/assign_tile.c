@@ -119,7 +119,7 @@ static Value *
 placed(Elab *e, Value *v, int d, Value *start, int64_t of)
 {
 	int64_t n = v->type->extent[d], first, extent[MAX_RANK];
-	bool counts = known(start, &first) && first % n == 0 && of % n == 0 && (n & (n - 1)) == 0;
+	bool counts = known(start, &first) && first % n == 0 && of % n == 0 && is_power_of_two(n);
 	if (counts && v->type->rank < rank_limit(e))
 		return repeated(e, v, d, of);
 	memcpy(extent, v->type->extent, sizeof extent);

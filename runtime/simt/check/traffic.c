@@ -374,8 +374,7 @@ static bool
 range_open(const SimtRange *r, bool is_read_only, Traffic *t, uint64_t *left)
 {
 	int bytes = MAX(dtype_info[r->dtype].bits / 8, 1);
-	while (1 << t->shift < bytes)
-		t->shift++;
+	t->shift = log2_ceil(bytes);
 	t->size = (size_t)((r->high - r->low) >> t->shift) * sizeof *t->cell;
 	if (!r->name || is_read_only || t->size == 0 || t->size > *left)
 		return !r->name || is_read_only;
