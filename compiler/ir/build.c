@@ -6,14 +6,41 @@
  * its own forwarding table and rewrites operands in one walk. */
 #include "ir/ir.h"
 
+#include <assert.h>
 #include <string.h>
 
+#define IS_EXACT .rounding = ROUNDING_EXACT
+#define IS_NEAREST .rounding = ROUNDING_NEAREST
+#define IS_ULP(f32, f64) .rounding = ROUNDING_ULP, .ulp = {f32, f64}
+#define IS_BY_FN .rounding = ROUNDING_BY_FN
+#define IS_BY_TYPE .rounding = ROUNDING_BY_TYPE
+#define IS_SUM .rounding = ROUNDING_SUM
+#define IS_ANY .rounding = ROUNDING_ANY
+
 const OpInfo op_info[OP_COUNT] = {
-#define OP(name, text, in, out, infer, traits, meaning)                                            \
-	[OP_##name] = {#name, text, in, out, traits, meaning},
+#define OP(id, text_, in, out, infer, traits_, cost_, family_, rounding_, meaning_)                                \
+	[OP_##id] = {.name = #id, .text = text_, .nin = in, .nout = out, .traits = traits_, .cost = COST_##cost_,   \
+	    .family = FAMILY_##family_, IS_##rounding_, .meaning = meaning_},
 #include "ir/ops.def"
 #undef OP
 };
+
+/* What the columns of one row say of each other. */
+enum {
+	OF_ELEMENTS = 1 << FAMILY_ARITH | 1 << FAMILY_COMPARE | 1 << FAMILY_MATH | 1 << FAMILY_CAST | 1 << FAMILY_LOOKUP,
+};
+#define IMPLIES(a, b) (!(a) || (b))
+#define OP(name, text, in, out, infer, traits, cost, family, rounding, meaning)                                    \
+	static_assert(((OF_ELEMENTS >> FAMILY_##family & 1) != 0) == (((traits) & ELEM) != 0), text);              \
+	static_assert(IMPLIES((traits) & (ANYF | ANYI), (traits) & ELEM), text);                                   \
+	static_assert(((traits) & (ANYF | ANYI)) != (ANYF | ANYI), text);                                          \
+	static_assert(IMPLIES((traits) & COMM, (in) >= 2), text);                                                  \
+	static_assert(IMPLIES((traits) & PURE, !((traits) & (READS | WRITES | EFFECT | TERM))), text);             \
+	static_assert(IMPLIES((traits) & (READS | WRITES), COST_##cost == COST_ACCESS), text);                     \
+	static_assert(IMPLIES(FAMILY_##family == FAMILY_MEMORY || FAMILY_##family == FAMILY_ATOMIC,                \
+	    (traits) & (READS | WRITES | EFFECT)), text);
+#include "ir/ops.def"
+#undef OP
 
 bool
 op_named(const char *text, OpKind *out)

@@ -491,7 +491,7 @@ RULE(branch)
 typedef bool Rule(Infer *x);
 
 static Rule *const rule[OP_COUNT] = {
-#define OP(name, text, in, out, infer, traits, meaning) [OP_##name] = infer_rule_##infer,
+#define OP(name, text, in, out, infer, traits, cost, family, rounding, meaning) [OP_##name] = infer_rule_##infer,
 #include "ir/ops.def"
 #undef OP
 };

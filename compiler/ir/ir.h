@@ -114,7 +114,7 @@ struct Value {
 };
 
 typedef enum OpKind {
-#define OP(name, text, in, out, infer, traits, meaning) OP_##name,
+#define OP(name, text, in, out, infer, traits, cost, family, rounding, meaning) OP_##name,
 #include "ir/ops.def"
 #undef OP
 	OP_COUNT
@@ -132,8 +132,23 @@ enum {
 	TERM = 1 << 7,                                  /* ends a block */
 	ANYF = 1 << 8,                                  /* elementwise operands must be floats */
 	ANYI = 1 << 9,                                  /* elementwise operands must be integers or bool */
-	EXACT = 1 << 10,                                /* of floats: their type has every result, infinity too */
 };
+
+/* The legend of ops.def says what these mean. */
+typedef enum OpCost {
+	COST_FREE, COST_ALU, COST_SFU, COST_DIVIDE, COST_LONG, COST_ACCESS, COST_WHOLE, COST_NONE, COST_OPAQUE,
+} OpCost;
+
+typedef enum OpFamily {
+	FAMILY_INDEX, FAMILY_SHAPE, FAMILY_CONVERT, FAMILY_MOVE, FAMILY_ARITH, FAMILY_COMPARE, FAMILY_MATH, FAMILY_CAST,
+	FAMILY_LOOKUP, FAMILY_PHILOX, FAMILY_DOT, FAMILY_REDUCE, FAMILY_SCAN, FAMILY_ORDER, FAMILY_GATHER, FAMILY_SCATTER,
+	FAMILY_MEMORY, FAMILY_ATOMIC, FAMILY_BUFFER, FAMILY_DOT_ASYNC, FAMILY_ROLES, FAMILY_CONTROL, FAMILY_REPORT,
+	FAMILY_PTX,
+} OpFamily;
+
+typedef enum Rounding {
+	ROUNDING_EXACT, ROUNDING_NEAREST, ROUNDING_ULP, ROUNDING_BY_FN, ROUNDING_BY_TYPE, ROUNDING_SUM, ROUNDING_ANY,
+} Rounding;
 
 enum { VAR = -1 };                                      /* ops.def: any number of operands or results */
 
@@ -141,6 +156,10 @@ typedef struct OpInfo {
 	const char *name, *text;
 	int nin, nout;                                  /* VAR: any number */
 	unsigned traits;
+	OpCost cost;
+	OpFamily family;
+	Rounding rounding;
+	double ulp[2];                                  /* of ROUNDING_ULP: f32, f64 */
 	const char *meaning;
 } OpInfo;
 
@@ -158,6 +177,10 @@ struct Op {
 	Attr *attr;
 	Block **region;                                 /* each region is one block that ends in yield */
 };
+
+static inline OpFamily op_family(const Op *op) { return op_info[op->kind].family; }
+static inline bool op_has(const Op *op, unsigned traits) { return (op_info[op->kind].traits & traits) != 0; }
+static inline bool op_is_access(const Op *op) { return op_has(op, READS | WRITES) && !op_has(op, EFFECT); }
 
 struct Block {
 	Op *parent;                                     /* NULL: a function's body */

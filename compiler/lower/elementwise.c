@@ -129,7 +129,7 @@ compare(Lower *l, const Elem *x, Reg a, Reg b)
 static bool
 is_compare(OpKind k)
 {
-	return k >= OP_EQ && k <= OP_GE;
+	return op_info[k].family == FAMILY_COMPARE;
 }
 
 static Reg
@@ -244,7 +244,9 @@ rounded_real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	b = b ? lower_widen(l, x->t, b) : 0;
 	c = c ? lower_widen(l, x->t, c) : 0;
 	Reg r = real(l, x, a, b, c);
-	return is_compare(k) ? r : op_info[k].traits & EXACT ? lower_narrow_exact(l, x->t, r) : lower_narrow(l, x->t, r);
+	if (is_compare(k))
+		return r;
+	return op_info[k].rounding == ROUNDING_EXACT ? lower_narrow_exact(l, x->t, r) : lower_narrow(l, x->t, r);
 }
 
 /* ---- pointers ---- */

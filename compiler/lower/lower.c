@@ -225,9 +225,7 @@ lower_index(Lower *l, Op *op)
 static bool
 is_math(const Op *op)
 {
-	OpKind k = op->kind;
-	return (k >= OP_EXP && k <= OP_SIGMOID) || k == OP_POW || k == OP_ATAN2 ||
-	    (k == OP_REM && dtype_is_float(op->in[0]->type->elem));
+	return op_family(op) == FAMILY_MATH && dtype_is_float(op->in[0]->type->elem);
 }
 
 static void

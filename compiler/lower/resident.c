@@ -39,19 +39,16 @@ words_of(const Value *v)
 
 /* Ops whose code takes many registers, or of which one must know more than what tiles they hold. */
 static bool
-is_unknown(const Op *op)
+has_unmodelled_pressure(const Op *op)
 {
-	switch (op->kind) {
-	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START: case OP_ALLOC:
-	case OP_SCAN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM: case OP_GATHER: case OP_SCATTER: case OP_REDUCE_FN:
-	case OP_SCAN_FN:
-	case OP_PRINT: case OP_ASSERT: case OP_INLINE_PTX: case OP_PHILOX: case OP_POW: case OP_SIN: case OP_COS:
-	case OP_TAN: case OP_SINH: case OP_COSH: case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF:
-	case OP_LOG1P: case OP_EXPM1: case OP_REM: case OP_FLOORDIV: case OP_CDIV: case OP_ATOMIC_PTR: case OP_ROUND:
+	switch (op_info[op->kind].cost) {
+	case COST_LONG: case COST_WHOLE: case COST_OPAQUE:
 		return true;
-	default:
-		return op->nout > 0 && (op->out[0].type->elem == TY_F64 || op->out[0].type->ptr != PTR_NONE);
+	case COST_FREE: case COST_ALU: case COST_SFU: case COST_DIVIDE: case COST_ACCESS: case COST_NONE:
+		break;
 	}
+	return op_family(op) == FAMILY_ATOMIC || op_family(op) == FAMILY_BUFFER ||
+	    (op->nout > 0 && (op->out[0].type->elem == TY_F64 || op->out[0].type->ptr != PTR_NONE));
 }
 
 /* Masks and clamped addresses take registers that nobody counted. */
@@ -85,7 +82,7 @@ static bool
 make_spans(Holding *h, const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op->next) {
-		if (op->nregion > 0 || is_unknown(op) || is_tested(op) || h->ops.n >= OPS_MOST)
+		if (op->nregion > 0 || has_unmodelled_pressure(op) || is_tested(op) || h->ops.n >= OPS_MOST)
 			return false;
 		vec_push(h->mem, &h->ops, op);
 	}

@@ -250,7 +250,7 @@ make_math(Elem *e, const Loops *l, OpKind kind, DType t, DType out, bool nan)
 		e->run = run_narrow;
 		for (int i = 0; i < e->nin; i++)
 			e->widen[i] = l->widen(t);
-		e->narrow = is_narrow_float(out) ? l->narrow(out, op_info[kind].traits & EXACT) : NULL;
+		e->narrow = is_narrow_float(out) ? l->narrow(out, op_info[kind].rounding == ROUNDING_EXACT) : NULL;
 		return e->loop != NULL;
 	}
 	e->loop = find_loop(l, kind, is_four_bits(t) ? t == TY_I4 ? TY_I8 : TY_U8 : t, nan);

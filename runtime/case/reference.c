@@ -60,55 +60,24 @@ reference_least(DType t)
 	}
 }
 
-/* Ops whose results are elements of their operands, or exact: no rounding. */
+/* Whether an op's results are elements of its operands, or without rounding error. */
 static bool
 is_exact(const Op *op)
 {
-	switch (op->kind) {
-	case OP_CONST:
-	case OP_IOTA:
-	case OP_READ:
-	case OP_LOAD:
-	case OP_NEG:
-	case OP_ABS:
-	case OP_MIN:
-	case OP_MAX:
-	case OP_SELECT:
-	case OP_BITCAST:
-	case OP_LOOKUP:
-	case OP_RESHAPE:
-	case OP_PERMUTE:
-	case OP_BROADCAST:
-	case OP_CAT:
-	case OP_JOIN:
-	case OP_SPLIT:
-	case OP_FLIP:
-	case OP_EXTRACT:
-	case OP_SORT:
-	case OP_TOPK:
-	case OP_GATHER:
-	case OP_FOR:
-	case OP_WHILE:
-	case OP_IF:
-	case OP_REDUCE_FN:
-	case OP_SCAN_FN:
-	case OP_FLOOR:
-	case OP_CEIL:
-	case OP_ROUND:
-	case OP_TRUNC:
-	case OP_PTR_ADD: return true;
-	case OP_SCATTER:
-	case OP_REDUCE:
-	case OP_SCAN:
-		return strcmp(op_text(op, "fn"), "sum") != 0 &&
-		       strcmp(op_text(op, "fn"), "prod") != 0 &&
-		       strcmp(op_text(op, "fn"), "add") != 0;
-	case OP_CAST:
-		return reference_roundoff(op->in[0]->type->elem) > 0 &&
-		       reference_roundoff(op->in[0]->type->elem) >=
-			   reference_roundoff(op->out[0].type->elem);
-	default: return false;
+	const char *fn = op_text(op, "fn");
+	double from = op->nin ? reference_roundoff(op->in[0]->type->elem) : 0;
+
+	switch (op_info[op->kind].rounding) {
+	case ROUNDING_EXACT:
+		return true;
+	case ROUNDING_BY_FN:
+		return strcmp(fn, "sum") != 0 && strcmp(fn, "prod") != 0 && strcmp(fn, "add") != 0;
+	case ROUNDING_BY_TYPE:
+		return from > 0 && from >= reference_roundoff(op->out[0].type->elem);
+	case ROUNDING_NEAREST: case ROUNDING_ULP: case ROUNDING_SUM: case ROUNDING_ANY:
+		return false;
 	}
+	unreachable();
 }
 
 static bool

@@ -96,7 +96,8 @@ side_place(Side *s, const Product *p, bool shifts)
 	for (int d = 2; d < rank; d++)
 		order[d] = rank - 1 - d;
 	int phases = shifts ? MIN(SHIFTS, p->unrolled - SHIFTED) : 0;
-	s->shared = layout_swizzled(rank, s->want.out, order, lower_type_bytes(p->type) == 8 ? 1 : 2, SHIFTED, MAX(phases, 0));
+	int vector = lower_type_bytes(p->type) == 8 ? 1 : 2;
+	s->shared = layout_swizzled(rank, s->want.out, order, vector, SHIFTED, MAX(phases, 0));
 }
 
 /* log2 of the elements that loads in the order of `want` take. */

@@ -79,7 +79,7 @@ memory_cost(const Assign *a, const Op *op, const Layout *l)
 		int64_t row = l->rank > 0 ? INT64_C(4096) : 0;
 		layout_sectors(l, bytes, row, log, &touched, &least);
 	}
-	if (op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR)
+	if (op_family(op) == FAMILY_ATOMIC)
 		n *= 4;
 	return (1 << l->in[IN_WARP]) * n * (ACCESS + SECTOR * touched);
 }
@@ -100,7 +100,7 @@ reduce_cost(const Op *op, const Layout *l)
 	int warps = 1 << l->in[IN_WARP];
 	Layout left = layout_slice(l, axis);
 	left = layout_drop_broadcast(&left);
-	double out = op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN ? registers(&left) : registers(l);
+	double out = op_family(op) == FAMILY_REDUCE ? registers(&left) : registers(l);
 	double cost = warps * (registers(l) * ALU + out * lanes * (SHUFFLE + ALU));
 	if (bits_along(l, IN_WARP, axis))
 		cost += BARRIERS + warps * out * ACCESS * 2;
@@ -108,13 +108,14 @@ reduce_cost(const Op *op, const Layout *l)
 }
 
 static double
-arithmetic(OpKind kind)
+arithmetic(OpCost cost)
 {
-	switch (kind) {
-	case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_RSQRT: case OP_SIGMOID: case OP_TANH: return 6;
-	case OP_DIV: case OP_REM: case OP_SQRT: case OP_ERF: case OP_POW: case OP_SIN: case OP_COS: return 12;
-	default: return 1;
+	switch (cost) {
+	case COST_SFU: return 6;
+	case COST_DIVIDE: case COST_LONG: return 12;
+	case COST_FREE: case COST_ALU: case COST_ACCESS: case COST_WHOLE: case COST_NONE: case COST_OPAQUE: return 1;
 	}
+	unreachable();
 }
 
 static double
@@ -124,19 +125,19 @@ op_cost(const Assign *a, const Var *x)
 	const Layout *l = x->layout;
 	if (!op)
 		return registers(l) * MOVE;
-	switch (op->kind) {
-	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_ATOMIC: case OP_ATOMIC_PTR: case OP_PREFETCH:
+	switch (op_family(op)) {
+	case FAMILY_MEMORY: case FAMILY_ATOMIC:
 		return memory_cost(a, op, l);
-	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN:
+	case FAMILY_REDUCE: case FAMILY_SCAN:
 		return reduce_cost(op, l);
-	case OP_SORT:
+	case FAMILY_ORDER:
 		return reduce_cost(op, l) * 8;
-	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_JOIN: case OP_SPLIT: case OP_CAT:
+	case FAMILY_SHAPE: case FAMILY_MOVE:
 		return registers(l) * MOVE;
-	case OP_PHILOX:
+	case FAMILY_PHILOX:
 		return (1 << a->warps) * registers(l) * 60 * ALU;
 	default:
-		return (1 << a->warps) * registers(l) * ALU * arithmetic(op->kind);
+		return (1 << a->warps) * registers(l) * ALU * arithmetic(op_info[op->kind].cost);
 	}
 }
 

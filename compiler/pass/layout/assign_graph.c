@@ -58,18 +58,18 @@ assign_required(const Assign *a, Edge *e)
 static int
 op_cheapness(const Op *op)
 {
-	switch (op->kind) {
-	case OP_CONST: case OP_IOTA: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-	case OP_ADD: case OP_SUB: case OP_MUL: case OP_AND: case OP_OR: case OP_XOR: case OP_SHL: case OP_SHR:
-	case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_MIN: case OP_MAX:
-	case OP_NEG: case OP_NOT: case OP_ABS: case OP_CAST: case OP_BITCAST: case OP_PTR_ADD: case OP_SELECT:
-	case OP_FMA:
+	bool is_int = op->nout > 0 && dtype_is_int(op->out[0].type->elem);
+	switch (op_info[op->kind].cost) {
+	case COST_FREE:
 		return 1;
-	case OP_DIV: case OP_REM: case OP_FLOORDIV: case OP_CDIV:
-		return dtype_is_int(op->out[0].type->elem) ? 6 : 0;
-	default:
+	case COST_ALU:
+		return op_has(op, ELEM);
+	case COST_DIVIDE: case COST_LONG:
+		return is_int ? 6 : 0;
+	case COST_SFU: case COST_ACCESS: case COST_WHOLE: case COST_NONE: case COST_OPAQUE:
 		return 0;
 	}
+	unreachable();
 }
 
 static int

@@ -11,17 +11,8 @@
 
 enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
 enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
-enum { COST_LIGHT = 20, COST_SPECIAL = 4, COST_LONG = 24 };     /* instructions of an element, roughly */
+enum { LIGHT = 20 };                                    /* instructions of an element, roughly */
 enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
-
-static bool
-is_access(const Op *op)
-{
-	switch (op->kind) {
-	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_ATOMIC: case OP_ATOMIC_PTR: return true;
-	default: return false;
-	}
-}
 
 /* What the tiles of a function are like, as far as the warps go. */
 typedef struct Load {
@@ -45,12 +36,6 @@ count_tile(Load *x, const Type *t, bool moves)
 		x->bytes = MAX(x->bytes, bytes);
 }
 
-static bool
-is_reduction(OpKind kind)
-{
-	return kind == OP_REDUCE || kind == OP_REDUCE_FN || kind == OP_SCAN || kind == OP_SCAN_FN;
-}
-
 static Load
 count_tiles(const Func *f)
 {
@@ -58,7 +43,7 @@ count_tiles(const Func *f)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->kind == OP_DOT)
 			x.dot = MAX(x.dot, type_count(op->out[0].type));
-		x.reduces |= is_reduction(op->kind);
+		x.reduces |= op_family(op) == FAMILY_REDUCE || op_family(op) == FAMILY_SCAN;
 		for (int i = 0; i < op->nout; i++)
 			count_tile(&x, op->out[i].type, op->kind == OP_READ || op->kind == OP_LOAD);
 		if (op->kind == OP_WRITE)
@@ -89,22 +74,15 @@ dot_warps(const Func *f, const Load *x)
 }
 
 static int
-cost_of(OpKind kind)
+cost_of(OpCost cost)
 {
-	switch (kind) {
-	case OP_CONST: case OP_IOTA: case OP_BROADCAST: case OP_RESHAPE: case OP_CONVERT: case OP_READ:
-	case OP_LOAD:
-		return 0;
-	case OP_DIV: case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SQRT: case OP_RSQRT:
-	case OP_TANH: case OP_SIGMOID:
-		return COST_SPECIAL;
-	case OP_EXPM1: case OP_LOG1P: case OP_SIN: case OP_COS: case OP_TAN: case OP_SINH: case OP_COSH:
-	case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_ATAN2: case OP_ERF: case OP_POW: case OP_PHILOX:
-	case OP_REM: case OP_FLOORDIV: case OP_CDIV:
-		return COST_LONG;
-	default:
-		return 1;
+	switch (cost) {
+	case COST_FREE: case COST_ACCESS: case COST_NONE: return 0;
+	case COST_ALU: case COST_WHOLE: case COST_OPAQUE: return 1;
+	case COST_SFU: case COST_DIVIDE: return 4;
+	case COST_LONG: return 24;
 	}
+	unreachable();
 }
 
 /* Do whole tiles come and go in between which little is computed, in straight code that moves no element to another
@@ -119,12 +97,12 @@ is_light(const Func *f, const Load *x)
 		if (op->nregion > 0 || op->kind == OP_PERMUTE || op->kind == OP_GATHER || op->kind == OP_JOIN ||
 		    op->kind == OP_SPLIT || op->kind == OP_SCATTER)
 			return false;
-		if (is_access(op) && place_type(op)->rank > 0 && type_count(place_type(op)) != x->most)
+		if (op_is_access(op) && place_type(op)->rank > 0 && type_count(place_type(op)) != x->most)
 			return false;
 		if (op->nout > 0 && op->out[0].type->rank > 0)
-			cost += cost_of(op->kind);
+			cost += cost_of(op_info[op->kind].cost);
 	}
-	return cost <= COST_LIGHT;
+	return cost <= LIGHT;
 }
 
 /* Is one tile read, reduced and written, in elements no narrower, and is nothing else of note read?  Such blocks take few
@@ -136,7 +114,7 @@ is_row_pass(const Func *f, const Load *x)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->nregion > 0 || op->kind == OP_SCAN || op->kind == OP_SCAN_FN || op->kind == OP_REDUCE_FN)
 			return false;
-		if (!is_access(op) || place_type(op)->rank == 0)
+		if (!op_is_access(op) || place_type(op)->rank == 0)
 			continue;
 		const Type *t = place_type(op);
 		if (type_count(t) != x->most || (op->kind != OP_READ && op->kind != OP_WRITE))
@@ -205,7 +183,7 @@ wished(const Axes *a, const Op *op, const Target *t)
 		return layout_intern(a->f->module, &any);
 	}
 	order_from(dim, tile->rank, order);
-	if (op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR)
+	if (op_family(op) == FAMILY_ATOMIC)
 		k = 0;
 	k = MIN(k, MAX(total - lanes - warps, 0));
 	Layout l = layout_coalesced(tile->rank, shape, order, k, lanes, warps);
@@ -265,7 +243,7 @@ coalesce(Func *f, const Target *t)
 	const Axes *a = axis_analyse(f, f->module->cx->tmp);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
-		if (is_access(op))
+		if (op_is_access(op))
 			coalesce_op(a, op, t);
 	}
 	func_number(f);

@@ -279,8 +279,7 @@ streams_well(const GroupStep *s, const Node *n)
 	const Member *last = &s->member[s->nmembers - 1];
 
 	for (int i = 0; i < n->member.n; i++) {
-		OpKind k = n->member.at[i]->kind;
-		if ((k >= OP_EXP && k <= OP_SIGMOID) || k == OP_POW || k == OP_ATAN2 || k == OP_REM)
+		if (op_family(n->member.at[i]) == FAMILY_MATH)
 			return false;
 	}
 	return last->out == s->sink && !last->micro.ptr_size && !last->micro.perturbs;
