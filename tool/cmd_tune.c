@@ -278,37 +278,20 @@ export_results(Session *s)
 	return status;
 }
 
-static bool
-read_all(const char *path, Text *out)
-{
-	char block[4096];
-	FILE *f = fopen(path, "rb");
-	size_t n;
-	text_put(out, "");
-	while (f && (n = fread(block, 1, sizeof block, f)) > 0)
-		text_putn(out, block, n);
-	bool ok = f && !ferror(f);
-	if (!ok)
-		cli_wrong("cannot read '%s': %s", path, strerror(errno));
-	if (f)
-		fclose(f);
-	return ok;
-}
-
 static int
 import_results(Session *s)
 {
 	Text t = {0};
 	int64_t n;
-	int status = EXIT_WRONG;
-	if (read_all(s->cli->value[OPT_IMPORT], &t)) {
-		if (tgl_tuning_import(s->cx, t.at, t.n, &n) == TGL_OK) {
-			session_warnings(s);
-			printf("%lld results taken\n", (long long)n);
-			status = EXIT_GOOD;
-		} else {
-			session_error(s);
-		}
+	const char *path = s->cli->value[OPT_IMPORT];
+	int status = EXIT_GOOD;
+	if (!file_read(path, INT32_MAX, &t)) {
+		status = cli_wrong("cannot read '%s': %s", path, strerror(errno));
+	} else if (tgl_tuning_import(s->cx, t.at, t.n, &n) == TGL_OK) {
+		session_warnings(s);
+		printf("%lld results taken\n", (long long)n);
+	} else {
+		status = session_error(s);
 	}
 	text_close(&t);
 	return status;

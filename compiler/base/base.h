@@ -143,8 +143,10 @@ const char *nearest_name(const char *name, const char *const *candidates, int n)
 /* "did you mean 'sm_90a'? there are 'sm_75', 'sm_80', 'sm_90a'", the first part only if one is near. */
 const char *name_advice(Arena *mem, const char *name, const char *const *known, int n);
 
-/* file.c: files that appear whole or not at all; false and NULL leave errno */
+/* file.c: files read whole, and written whole or not at all; false and NULL leave errno */
 
+/* Appends a file's bytes, to its end whatever it says of its size (pipes, /proc), or until there are more than `most`. */
+bool file_read(const char *path, size_t most, Text *out);
 typedef bool FileWriter(int fd, void *of);
 bool file_write(const char *path, FileWriter *write, void *of);
 bool file_put(int fd, const void *bytes, size_t n);             /* all of them */

@@ -111,6 +111,26 @@ file_same(const char *a, const char *b)
 	return same;
 }
 
+/* ---- reading ---- */
+
+bool
+file_read(const char *path, size_t most, Text *out)
+{
+	char block[1 << 14];
+	struct stat st;
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		return false;
+	bool folder = fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode);
+	text_put(out, "");
+	for (size_t n; !folder && out->n <= most && (n = fread(block, 1, sizeof block, f)) > 0;)
+		text_putn(out, block, n);
+	int keep = folder ? EISDIR : ferror(f) ? errno : 0;
+	fclose(f);
+	errno = keep;
+	return keep == 0;
+}
+
 /* ---- writing ---- */
 
 typedef struct Job {

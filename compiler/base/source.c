@@ -3,9 +3,7 @@
 #include "base/base.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { FILE_LIMIT = 64 << 20 };
 
@@ -93,51 +91,18 @@ source_text(Compile *cx, const char *name, const char *text, size_t size)
 	return check_text(cx, name, arena_strndup(cx->mem, text, size), size);
 }
 
-/* Reads to the end, whatever the file says of its size (pipes, /proc); NULL with errno set. */
-static char *
-read_all(FILE *f, size_t *size)
-{
-	Text t = {0};
-	char buf[1 << 16];
-	size_t n;
-	while ((n = fread(buf, 1, sizeof buf, f)) > 0 && t.n <= FILE_LIMIT)
-		text_putn(&t, buf, n);
-	if (ferror(f)) {
-		int e = errno;
-		text_close(&t);
-		errno = e;
-		return NULL;
-	}
-	text_putn(&t, "", 0);
-	*size = t.n;
-	return t.at;
-}
-
 int
 source_open(Compile *cx, const char *path, Place from)
 {
-	struct stat st;
-	FILE *f = fopen(path, "rb");
-	if (f && fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
-		fclose(f);
-		f = NULL;
-		errno = EISDIR;
-	}
-	size_t size;
-	char *text = f ? read_all(f, &size) : NULL;
-	if (!text) {
-		diag_error(cx, from, DIAG_FILE_OPEN, path, strerror(errno));
-		if (f)
-			fclose(f);
-		return -1;
-	}
-	fclose(f);
+	Text t = {0};
 	int file = -1;
-	if (size > FILE_LIMIT)
-		diag_error(cx, from, DIAG_FILE_TOO_LARGE, path, (long long)size, (long long)FILE_LIMIT);
+	if (!file_read(path, FILE_LIMIT, &t))
+		diag_error(cx, from, DIAG_FILE_OPEN, path, strerror(errno));
+	else if (t.n > FILE_LIMIT)
+		diag_error(cx, from, DIAG_FILE_TOO_LARGE, path, (long long)t.n, (long long)FILE_LIMIT);
 	else
-		file = check_text(cx, path, arena_strndup(cx->mem, text, size), size);
-	free(text);
+		file = check_text(cx, path, arena_strndup(cx->mem, t.at, t.n), t.n);
+	text_close(&t);
 	return file;
 }
 
