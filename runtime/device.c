@@ -11,7 +11,7 @@
 #include <sys/sysctl.h>
 #endif
 
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
 const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_metal, &device_simt};
 const int device_nrows = LEN(device_rows);
@@ -77,6 +77,34 @@ device_host_memory(void)
 #else
 	return 0;
 #endif
+}
+
+bool
+device_host_copy(Device *d, void *to, const void *from, size_t size, bool wait)
+{
+	if (size)
+		memmove(to, from, size);
+	return true;
+}
+
+bool
+device_host_time_begin(Device *d)
+{
+	d->began = device_clock();
+	return true;
+}
+
+bool
+device_host_time_end(Device *d, double *seconds)
+{
+	*seconds = device_clock() - d->began;
+	return true;
+}
+
+bool
+device_host_sync(Device *d, Fault *fault)
+{
+	return true;
 }
 
 bool
@@ -177,20 +205,6 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 	}
 	cx->refs++;
 	return dev;
-}
-
-/* A scalar's bits, in its low bytes.  Floats come as f64 and are known by their parameter's type. */
-uint64_t
-scalar_bits(DType t, const PlanArg *a)
-{
-	uint64_t bits = 0;
-	if (t == TY_BOOL)
-		return a->i != 0;
-	if (dtype_is_float(t))
-		dtype_store_f64(t, &bits, 0, a->f);
-	else
-		bits = (uint64_t)a->i;
-	return bits;
 }
 
 TglStatus

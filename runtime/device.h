@@ -2,9 +2,8 @@
  * a kernel in whatever form it runs, and runs it over a grid; it knows nothing of tensors,
  * arguments or files.
  *
- * There are two kinds.  One runs tile IR (`load`, `launch`); the other takes what the compiler makes
- * for its target (`load_artefact`, `pack`, `launch_packed`) and has a queue of its own: what is
- * asked of it happens in order on its stream, later than the call. */
+ * There are two kinds.  One runs tile IR (`load`); the other takes what the compiler makes for its target
+ * (`load_artefact`), and may have a queue: what is asked of it then happens in order on its stream, later than the call. */
 #ifndef TEGULA_DEVICE_H
 #define TEGULA_DEVICE_H
 
@@ -44,15 +43,6 @@ typedef struct DeviceProbe {
 	TglDeviceInfo info;
 	char name[32], text[1024];      /* room for what `info` points to */
 } DeviceProbe;
-
-/* Arguments of one launch as the machine takes them.  To launch again with other pointers, change
- * `value`. */
-typedef struct Packed {
-	Loaded *loaded;
-	uint64_t *value;                /* by the artefact's ABI, each in its low bytes */
-	void **at;                      /* &value[i] */
-	unsigned blocks;                /* 0: nothing to run */
-} Packed;
 
 /* Streams, events and graphs of a device that runs behind the host's back.  Handles are the
  * machine's own, so that they can be shared with others. */
@@ -109,22 +99,14 @@ struct Device {
 	Loaded *(*load)(Device *d, Func *f, const char **why);
 	/* Turns what the compiler made into what is best kept and loaded; NULL: it is that. */
 	bool (*finish)(Device *d, Artefact *a);
-	/* Compiles a file of handwritten kernels for load_artefact: fills what the bytes are; the caller
-	 * knows the rest.  False: d->error, or, if *log is not empty, the compiler refused the text.
-	 * NULL: there are no such kernels. */
-	bool (*foreign)(Device *d, const char *path, const char *text, Artefact *out, Text *log);
 	/* NULL: d->error says why.  The artefact stays the caller's, and must live as long. */
 	Loaded *(*load_artefact)(Device *d, const Artefact *a);
 	void (*unload)(Device *d, Loaded *l);
 	bool (*resources)(Device *d, Loaded *l, TglResources *out); /* NULL: it has none to count */
-	/* Runs the whole grid.  False with *fault filled, or d->error set. */
+	/* Runs the whole grid, or has it run on d->stream; `args` are by the function's parameters, or, of an artefact,
+	 * by the kernel's and then its dimensions.  False with *fault filled, or d->error set. */
 	bool (*launch)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES],
 	    Fault *fault);
-	/* Fills a Packed whose arrays have room for the artefact's ABI; `args` are by its function's
-	 * parameters. */
-	bool (*pack)(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES],
-	    Packed *out);
-	bool (*launch_packed)(Device *d, const Packed *p);
 	/* Time on the device between the two; the second waits. */
 	bool (*time_begin)(Device *d);
 	bool (*time_end)(Device *d, double *seconds);
@@ -139,6 +121,7 @@ struct Device {
 
 	const DeviceQueue *queue;       /* NULL: everything is done when a call returns */
 	void *stream;                   /* where work goes; NULL: the device's own */
+	double began;                   /* of what is timed, by the host's clock */
 	DeviceError error;
 	void *state;
 };
@@ -152,13 +135,21 @@ extern const Device device_cuda;        /* cuda.c */
 extern const Device device_metal;       /* metal.c */
 extern const Device device_simt;        /* simt.c */
 
-/* a scalar's bits as a GPU's kernel takes them, in the low bytes */
+/* launch/abi.c: a scalar's bits as a GPU's kernel takes them, in the low bytes */
 uint64_t scalar_bits(DType t, const PlanArg *a);
+/* The same of any parameter; 0 for what the device itself provides. */
+uint64_t abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES]);
 
 /* assert.c: completes the fault of an assert; kind and place are the caller's. */
 void device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fault);
 /* The same for an artefact, whose texts say where each assert stands. */
 void artefact_fault(const Artefact *a, const FaultRecord *r, Fault *fault);
+
+/* For devices that share the host's memory and are done when a call returns. */
+bool device_host_copy(Device *d, void *to, const void *from, size_t size, bool wait);
+bool device_host_time_begin(Device *d);
+bool device_host_time_end(Device *d, double *seconds);
+bool device_host_sync(Device *d, Fault *fault);
 
 /* device.c: fills d->error */
 void device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);

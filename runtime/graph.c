@@ -1,12 +1,11 @@
 /* Graphs: what a stream was given between begin and end, to be done again as a whole.
  *
- * A graph speaks of compiled kernels and of scratch tensors, which it keeps; the arguments' tensors
- * are the caller's to keep.  Timing replays is how a kernel that is shorter than a launch is
- * measured. */
+ * A graph refers to compiled kernels and scratch tensors, which it keeps; the arguments' tensors are the caller's to
+ * keep. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
 typedef struct Hold {
 	TglProgram *program;
@@ -52,9 +51,7 @@ graph_keep(TglGraph *g, TglKernel *k, Instance *in, TglTensor *const *tensor)
 		add_hold(g, (Hold){.program = k->program, .in = in});
 	}
 	for (int i = 0; i < k->k->params.n; i++) {
-		const KernelParam *p = &k->k->params.at[i];
-		if (p->kind != PARAM_TENSOR || p->access != ACCESS_SCRATCH || !tensor[i] ||
-		    has_hold(g, NULL, tensor[i]))
+		if (!param_is_scratch(&k->k->params.at[i]) || !tensor[i] || has_hold(g, NULL, tensor[i]))
 			continue;
 		tensor[i]->refs++;
 		add_hold(g, (Hold){.scratch = tensor[i]});
@@ -163,107 +160,4 @@ tgl_graph_close(TglGraph **g)
 		return;
 	graph_free(*g);
 	*g = NULL;
-}
-
-/* ---- timing by replay ---- */
-
-static int
-compare_times(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static TglStatus
-launch_once(TglCase *c, Instance *in, double *seconds)
-{
-	Compile *cx = c->k->program->compile;
-	TglTensor **tensor = NEW_ARRAY(cx->tmp, TglTensor *, c->k->k->params.n);
-	return instance_launch(c->k, in, &c->b, tensor, seconds);
-}
-
-/* Where there are no graphs: launches timed together. */
-static TglStatus
-time_launches(TglCase *c, Instance *in, int launches, double *seconds)
-{
-	double sum = 0, one;
-	TglStatus s = TGL_OK;
-	for (int i = 0; i < launches && s == TGL_OK; i++) {
-		s = launch_once(c, in, &one);
-		sum += one;
-	}
-	*seconds = sum;
-	return s;
-}
-
-/* Records `launches` of them into a graph. */
-static TglStatus
-record(TglCase *c, Instance *in, TglStream *s, int launches, TglGraph **out)
-{
-	TglStatus status = tgl_graph_begin(s);
-	if (status != TGL_OK)
-		return status;
-	for (int i = 0; i < launches && status == TGL_OK; i++)
-		status = launch_once(c, in, NULL);
-	*out = tgl_graph_end(s);
-	return status != TGL_OK ? status : *out ? TGL_OK : tgl_error(c->dev->cx)->status;
-}
-
-static TglStatus
-time_graph(TglCase *c, TglGraph *g, int replays, double *times)
-{
-	TglDevice *dev = c->dev;
-	Device *d = &dev->dev;
-	Fault fault = {.place = NOWHERE, .other = NOWHERE};
-	bool ok = d->queue->graph_launch(d, g->handle, d->stream); /* a warm-up */
-	for (int i = 0; i < replays && ok; i++)
-		ok = d->time_begin(d) && d->queue->graph_launch(d, g->handle, d->stream) &&
-		     d->time_end(d, &times[i]);
-	ok = ok && d->sync(d, &fault);
-	return ok ? TGL_OK : device_report(dev, c->k->program->compile, &fault, c->k->k);
-}
-
-static TglStatus
-replay(TglCase *c, Instance *in, int launches, int replays, double *times)
-{
-	TglGraph *g = NULL;
-	TglStream *s = tgl_stream_open(c->dev);
-	TglStatus status = s ? record(c, in, s, launches, &g) : tgl_error(c->dev->cx)->status;
-	TglStream *before = stream_use(c->dev, s);
-	if (status == TGL_OK)
-		status = time_graph(c, g, replays, times);
-	stream_use(c->dev, before);
-	tgl_graph_close(&g);
-	tgl_stream_close(&s);
-	return status;
-}
-
-TglStatus
-tgl_case_replay(TglCase *c, int launches, int replays, double *seconds)
-{
-	if (!c)
-		return TGL_ERROR_USAGE;
-	TglContext *cx = c->dev->cx;
-	context_begin(cx);
-	if (context_null(cx, seconds, "tgl_case_replay", "seconds"))
-		return TGL_ERROR_USAGE;
-	launches = MAX(launches, 1);
-	replays = MAX(replays, 1);
-	double *times = calloc((size_t)replays, sizeof *times);
-	TglStatus s = times ? case_run(c, NULL) : TGL_ERROR_MEMORY;
-	Instance *in = s == TGL_OK ? instance_find(c->k, &c->b, c->dev, &s) : NULL;
-	if (in && c->dev->dev.queue)
-		s = replay(c, in, launches, replays, times);
-	for (int i = 0; in && !c->dev->dev.queue && i < replays && s == TGL_OK; i++)
-		s = time_launches(c, in, launches, &times[i]);
-	if (s == TGL_OK) {
-		qsort(times, (size_t)replays, sizeof *times, compare_times);
-		*seconds = (times[(replays - 1) / 2] + times[replays / 2]) / 2 / launches;
-	}
-	free(times);
-	if (s != TGL_OK && cx->error.status == s) { /* already told */
-		arena_reset(c->k->program->compile->tmp);
-		return s;
-	}
-	return context_end(cx, s, c->k->program->compile);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
 void
 program_unref(TglProgram *p)
@@ -12,9 +12,8 @@ program_unref(TglProgram *p)
 		return;
 	TglContext *cx = p->cx;
 	for (int i = 0; i < p->nkernels; i++) {
-		again_forget(&p->kernel[i], NULL);
+		launch_cache_drop(&p->kernel[i], NULL);
 		instance_close_all(&p->kernel[i]);
-		binding_forget(&p->kernel[i]);
 	}
 	free(p->kernel);
 	compile_close(p->compile);

@@ -2,7 +2,7 @@
  * call returns, a stream is a name and an event the time at which it was recorded. */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tensor/tensor.h"
 
 struct TglEvent {
 	TglDevice *dev;

@@ -47,7 +47,6 @@ typedef struct TglCase TglCase;
 typedef struct TglStream TglStream;
 typedef struct TglEvent TglEvent;
 typedef struct TglGraph TglGraph;
-typedef struct TglForeign TglForeign;
 
 const char *tgl_version(void);          /* "0.1.0" */
 
@@ -650,57 +649,6 @@ TglStatus tgl_case_replay(TglCase *c, int launches, int replays, double *seconds
 TglStatus tgl_case_work(TglCase *c, double *bytes, double *flops);
 /* Whether the kernel multiplies matrices; the type of the operands then, if `operand` is not NULL. */
 bool tgl_case_product(TglCase *c, TglDType *operand);
-
-/* ---- a handwritten kernel beside a case's ---- */
-
-/* A kernel of a CUDA C++ file, compiled by NVRTC (libnvrtc.so.13 or .12, opened at run time).  It
- * takes the tegula kernel's parameters in order, scratch ones left out: tensors and pointers as
- * pointers, scalars by value; then the dimensions (tgl_kernel_symbol) as `long long`.  #include finds
- * the file's folder and the CUDA toolkit's. */
-typedef struct TglForeignOptions {
-	const char *path, *name;        /* the file, and the `extern "C" __global__` function */
-	const char *grid;               /* blocks: an expression over the case's values, "cdiv(N, 2048)" */
-	int block;                      /* threads */
-	int shared;                     /* bytes of dynamic shared memory */
-} TglForeignOptions;
-
-/* For a case and others of the same shapes.  NULL after errors: no NVRTC, source that it refuses (its
- * log is in the message), no such kernel, a grid that is no number of blocks. */
-TglForeign *tgl_foreign_open(TglCase *c, const TglForeignOptions *options);
-void tgl_foreign_close(TglForeign **f);
-/* tgl_case_run with this kernel: on the case's tensors, so that tgl_case_check then checks it. */
-TglStatus tgl_foreign_run(TglForeign *f, TglCase *c, double *seconds);
-TglStatus tgl_foreign_resources(TglForeign *f, TglResources *out);
-
-/* ---- a race: times taken in turn, so that they may be compared ---- */
-
-typedef struct TglRaceOptions {
-	TglForeign *foreign;            /* or NULL */
-	TglCase *beside;                /* another kernel's, that takes part; or NULL */
-	int rounds;                     /* at most; 0: 21 */
-	double seconds;                 /* start no round after; 0: 2.  Five are made in any case */
-	double rest;                    /* idle, then one replay, before each time; 0: back to back */
-	bool (*progress)(void *user, int round, int rounds); /* false stops; NULL: none */
-	void *user;
-} TglRaceOptions;
-
-typedef struct TglSpread {
-	double median, least, most;
-} TglSpread;
-
-typedef struct TglRace {
-	int rounds, launches;           /* launches are of one replay */
-	TglSpread ours, theirs;         /* seconds a launch, of rounds; theirs 0 without a foreign kernel */
-	TglSpread ratio;                /* theirs / ours within one round */
-	TglSpread copy;                 /* bytes a second of a kernel that copies, read and written */
-	TglSpread beside;               /* seconds a launch */
-} TglRace;
-
-/* Times the case's kernel, the handwritten one, the case beside and a copy in turn, each as a graph of launches that
- * go over all of `sets`: cases of one kernel and shape, whose tensors together should exceed the
- * device's cache.  Each round begins with another.  Tensors that a kernel changes are not set back
- * between.  The cpu device launches one by one. */
-TglStatus tgl_case_race(TglCase *const *sets, int nsets, const TglRaceOptions *options, TglRace *out);
 
 #ifdef __cplusplus
 }

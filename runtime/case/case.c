@@ -6,14 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/tune/tune.h"
-
-static bool
-is_changed(const KernelParam *p)
-{
-	return (p->kind == PARAM_TENSOR && p->access == ACCESS_INOUT) ||
-	       (p->kind == PARAM_POINTER && p->ptr == PTR_MUT);
-}
+#include "runtime/case/case.h"
 
 /* ---- choosing the example ---- */
 
@@ -80,7 +73,7 @@ keep_first(TglCase *c)
 	int n = c->k->k->params.n;
 	c->first = calloc((size_t)MAX(n, 1), sizeof *c->first);
 	for (int i = 0; c->first && i < n; i++) {
-		if (!is_changed(&c->k->k->params.at[i]))
+		if (!param_is_inout(&c->k->k->params.at[i]))
 			continue;
 		size_t size = tgl_tensor_bytes(c->b.tensor[i]);
 		c->first[i] = malloc(size ? size : 1);
@@ -122,8 +115,7 @@ collect_arguments(TglCase *c)
 	const Kernel *k = c->k->k;
 	const Bound *b = &c->b.bound;
 	int room = b->nsymbol + b->nct + k->params.n;
-	const char *const figure[] = {"warps", "stages", "group", "ctas", "persistent", "specialize"};
-	c->args = NEW_ARRAY(c->b.mem, TglArg, room + LEN(figure));
+	c->args = NEW_ARRAY(c->b.mem, TglArg, room + SCHEDULE_NAMES);
 	c->value_name = NEW_ARRAY(c->b.mem, const char *, room);
 	c->value_text = NEW_ARRAY(c->b.mem, const char *, room);
 	for (int i = 0; i < k->params.n; i++) {
@@ -142,10 +134,10 @@ collect_arguments(TglCase *c)
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add_value(c, k->params.at[i].name, &c->b.info[i].scalar);
-	for (int i = 0; i < LEN(figure); i++) {
+	for (int i = 0; i < SCHEDULE_NAMES; i++) {
 		Const v;
-		if (bound_value(b, figure[i], &v))
-			c->args[c->nargs++] = case_arg(figure[i], &v);
+		if (bound_value(b, schedule_name(i), &v))
+			c->args[c->nargs++] = case_arg(schedule_name(i), &v);
 	}
 }
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 enum { SLACK = 16 };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 void
 reference_close(Reference *r)
@@ -156,13 +156,6 @@ run_main(void *arg)
 	return NULL;
 }
 
-static bool
-is_output(const KernelParam *p)
-{
-	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
-				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
-}
-
 static int
 func_param_named(const Func *f, const char *name)
 {
@@ -204,7 +197,7 @@ list_outputs(const TglCase *c, const Func *f, Reference *r)
 	const Kernel *k = c->k->k;
 	r->out = calloc((size_t)MAX(k->params.n, 1), sizeof *r->out);
 	for (int i = 0; r->out && i < k->params.n; i++) {
-		bool is_out = is_output(&k->params.at[i]);
+		bool is_out = param_is_output(&k->params.at[i]);
 		int at = is_out ? func_param_named(f, k->params.at[i].name) : -1;
 		if (at < 0)
 			continue;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 enum {
 	MAX_PROGRAMS = 1 << 16, /* counted one by one */

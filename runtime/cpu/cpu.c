@@ -62,7 +62,6 @@ typedef struct CpuState {
 	uint64_t memory; /* bytes that this process may use; 0: not known */
 	const DeviceHooks *hooks;
 	pthread_mutex_t print_lock;
-	double start; /* of what is timed */
 	char text[64];
 } CpuState;
 
@@ -230,8 +229,7 @@ cpu_info(const Device *d, TglDeviceInfo *out)
 static bool
 fail(Device *d, DeviceFailure what, const char *text)
 {
-	d->error.what = what;
-	snprintf(d->error.text, sizeof d->error.text, "%s", text);
+	device_fail(d, what, "", "%s", text);
 	return false;
 }
 
@@ -287,14 +285,6 @@ cpu_free(Device *d, void *p, size_t size)
 {
 	if (p)
 		free(((void **)p)[-1]);
-}
-
-static bool
-cpu_copy(Device *d, void *to, const void *from, size_t size, bool wait)
-{
-	if (size)
-		memmove(to, from, size);
-	return true;
 }
 
 static void
@@ -410,26 +400,6 @@ cpu_launch(
 	return job.fault_at < 0;
 }
 
-static bool
-cpu_time_begin(Device *d)
-{
-	((CpuState *)d->state)->start = device_clock();
-	return true;
-}
-
-static bool
-cpu_time_end(Device *d, double *seconds)
-{
-	*seconds = device_clock() - ((CpuState *)d->state)->start;
-	return true;
-}
-
-static bool
-cpu_sync(Device *d, Fault *fault)
-{
-	return true;
-}
-
 const Device device_cpu = {
     .name = "cpu",
     .target = "cpu",
@@ -440,12 +410,12 @@ const Device device_cpu = {
     .info = cpu_info,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .copy_in = cpu_copy,
-    .copy_out = cpu_copy,
+    .copy_in = device_host_copy,
+    .copy_out = device_host_copy,
     .load = cpu_load,
     .unload = cpu_unload,
     .launch = cpu_launch,
-    .time_begin = cpu_time_begin,
-    .time_end = cpu_time_end,
-    .sync = cpu_sync,
+    .time_begin = device_host_time_begin,
+    .time_end = device_host_time_end,
+    .sync = device_host_sync,
 };

@@ -1,7 +1,7 @@
 /* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
  * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c
  * loads it, cuda_launch.c launches and waits, cuda_fill.c fills, cuda_queue.c has streams, events and
- * graphs, nvrtc.c compiles handwritten kernels. */
+ * graphs. */
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
 
@@ -111,7 +111,8 @@ struct Loaded {
 	bool is_launched, on_many;      /* on more streams than one */
 	void *stream;                   /* or on this one */
 	Loaded *next_launched;
-	Packed own;                     /* for launches by PlanArg */
+	uint64_t *value;                /* of the launch, by the artefact's ABI */
+	void **at;                      /* &value[i] */
 };
 
 /* cuda_driver.c */
@@ -140,16 +141,10 @@ bool cuda_resources(Device *d, Loaded *l, TglResources *out);
 
 bool cuda_finish(Device *d, Artefact *a);
 
-/* nvrtc.c */
-
-/* CUDA C++ to machine code of this GPU (Device.foreign). */
-bool cuda_foreign(Device *d, const char *path, const char *text, Artefact *out, Text *log);
-
 /* cuda_launch.c */
 
-bool cuda_pack(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Packed *out);
-bool cuda_launch_packed(Device *d, const Packed *p);
 bool cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
+bool cuda_launch_values(Device *d, Loaded *l, unsigned blocks); /* with what l->value holds */
 bool cuda_time_begin(Device *d);
 bool cuda_time_end(Device *d, double *seconds);
 bool cuda_sync(Device *d, Fault *fault);

@@ -85,8 +85,6 @@ find_kernel(Device *d)
 		s->fill = cuda_load(d, &s->fill_code);
 	if (!s->fill)
 		d->error = before;
-	for (int i = 0; s->fill && i < s->fill_code.nabi; i++)
-		s->fill->own.at[i] = &s->fill->own.value[i];
 	return s->fill != NULL;
 }
 
@@ -105,12 +103,11 @@ cuda_fill_close(Device *d)
 static bool
 by_kernel(Device *d, CudaPointer to, uint64_t word, size_t bytes)
 {
-	Packed *p = &CUDA_STATE(d)->fill->own;
-	p->value[0] = to;
-	p->value[1] = word;
-	p->value[2] = bytes;
-	p->blocks = (unsigned)((bytes + FILL_THREADS * FILL_UNIT - 1) / (FILL_THREADS * FILL_UNIT));
-	return cuda_launch_packed(d, p);
+	Loaded *l = CUDA_STATE(d)->fill;
+	l->value[0] = to;
+	l->value[1] = word;
+	l->value[2] = bytes;
+	return cuda_launch_values(d, l, (unsigned)((bytes + FILL_THREADS * FILL_UNIT - 1) / (FILL_THREADS * FILL_UNIT)));
 }
 
 /* Elements of 8 bytes whose halves differ are two columns of words. */

@@ -1,9 +1,7 @@
-/* Launches: arguments to the machine's values, the grid as one row of blocks, times by events, and
- * what kernels report once they are done.
+/* Launches: arguments to the machine's values, the grid as one row of blocks, times by events, and what kernels report
+ * once they are done.
  *
- * A launch must cost little above the driver's own: what can be known when a kernel is loaded or
- * its arguments are packed is not asked again, and launching again with other pointers is one call
- * of the driver. */
+ * A launch must cost little above the driver's own: what can be known when a kernel is loaded is not computed again. */
 #include "runtime/cuda/cuda.h"
 
 #include <inttypes.h>
@@ -11,23 +9,6 @@
 #include <string.h>
 
 /* ---- arguments ---- */
-
-static uint64_t
-value_of(const AbiParam *p, const Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
-{
-	switch (p->kind) {
-	case ABI_POINTER: return (uint64_t)(uintptr_t)args[p->param].data;
-	case ABI_STRIDE: return (uint64_t)args[p->param].stride[p->dim];
-	case ABI_EXTENT: return (uint64_t)args[p->param].dim[p->dim];
-	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
-	case ABI_DIM: return (uint64_t)args[p->param].i;
-	case ABI_GRID: return (uint64_t)grid[p->dim];
-	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
-	case ABI_FAULTS: return l->faults;
-	case ABI_COUNTER: return 0;
-	}
-	unreachable();
-}
 
 static bool
 grid_blocks(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned *out)
@@ -50,20 +31,6 @@ grid_blocks(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned *
 		return false;
 	}
 	*out = (unsigned)n;
-	return true;
-}
-
-bool
-cuda_pack(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Packed *out)
-{
-	const Artefact *a = l->artefact;
-	out->loaded = l;
-	if (!grid_blocks(d, l, grid, &out->blocks))
-		return false;
-	for (int i = 0; i < a->nabi; i++) {
-		out->value[i] = value_of(&a->abi[i], l, args, grid);
-		out->at[i] = &out->value[i];
-	}
 	return true;
 }
 
@@ -94,33 +61,23 @@ cuda_note(CudaState *s, Loaded *l, void *stream)
 }
 
 static bool
-launch_with_attributes(Device *d, Loaded *l, const Packed *p)
-{
-	CudaLaunch launch = {p->blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->attribute, l->nattribute};
-	return CUDA_CALL(d, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
-}
-
-static bool
-launch_now(Device *d, const Packed *p)
+launch_now(Device *d, Loaded *l, unsigned blocks)
 {
 	CudaState *s = CUDA_STATE(d);
-	Loaded *l = p->loaded;
-	if (l->counter_at >= 0 && !take_counter(d, &p->value[l->counter_at]))
+	if (l->counter_at >= 0 && !take_counter(d, &l->value[l->counter_at]))
 		return false;
 	cuda_note(s, l, d->stream);
+	CudaLaunch launch = {blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->attribute, l->nattribute};
 	if (l->nattribute)
-		return launch_with_attributes(d, l, p);
-	return CUDA_CALL(d, cuLaunchKernel, l->function, p->blocks, 1, 1, l->threads, 1, 1, l->shared,
-	    d->stream, p->at, NULL);
+		return CUDA_CALL(d, cuLaunchKernelEx, &launch, l->function, l->at, NULL);
+	return CUDA_CALL(d, cuLaunchKernel, l->function, blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->at, NULL);
 }
 
 bool
-cuda_launch_packed(Device *d, const Packed *p)
+cuda_launch_values(Device *d, Loaded *l, unsigned blocks)
 {
-	if (p->blocks == 0)
-		return true;
 	void *before = cuda_enter(d);
-	bool ok = launch_now(d, p);
+	bool ok = launch_now(d, l, blocks);
 	cuda_leave(d, before);
 	return ok;
 }
@@ -128,7 +85,13 @@ cuda_launch_packed(Device *d, const Packed *p)
 bool
 cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
-	return cuda_pack(d, l, args, grid, &l->own) && cuda_launch_packed(d, &l->own);
+	const Artefact *a = l->artefact;
+	unsigned blocks;
+	if (!grid_blocks(d, l, grid, &blocks))
+		return false;
+	for (int i = 0; i < a->nabi; i++)
+		l->value[i] = a->abi[i].kind == ABI_FAULTS ? l->faults : abi_value(&a->abi[i], args, grid);
+	return cuda_launch_values(d, l, blocks);
 }
 
 /* ---- times ---- */

@@ -80,13 +80,14 @@ read_abi(Device *d, Loaded *l)
 		if (a->abi[i].kind == ABI_FAULTS)
 			faults_at = i;
 	}
-	l->own.loaded = l;
-	l->own.value = calloc((size_t)MAX(a->nabi, 1), sizeof *l->own.value);
-	l->own.at = calloc((size_t)MAX(a->nabi, 1), sizeof *l->own.at);
-	if (!l->own.value || !l->own.at) {
+	l->value = calloc((size_t)MAX(a->nabi, 1), sizeof *l->value);
+	l->at = calloc((size_t)MAX(a->nabi, 1), sizeof *l->at);
+	if (!l->value || !l->at) {
 		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
 		return false;
 	}
+	for (int i = 0; i < a->nabi; i++)
+		l->at[i] = &l->value[i];
 	return faults_at < 0 || (CUDA_CALL(d, cuMemAlloc_v2, &l->faults, FAULT_BYTES) &&
 				    CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream));
 }
@@ -127,8 +128,8 @@ free_loaded(Device *d, Loaded *l)
 		s->cuda.cuMemFree_v2(l->faults);
 	if (l->module)
 		s->cuda.cuModuleUnload(l->module);
-	free(l->own.value);
-	free(l->own.at);
+	free(l->value);
+	free(l->at);
 	free(l);
 }
 

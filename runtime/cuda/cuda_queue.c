@@ -1,34 +1,44 @@
 /* Streams, events and graphs of the CUDA device: the driver's own, with our errors.
  *
- * Streams are made apart from the context's default one, so that they can be recorded and run
- * beside it; who mixes both orders them by events. */
+ * Streams are made apart from the context's default one, so that they can be recorded and run beside it; code that uses
+ * both orders them by events. */
 #include "runtime/cuda/cuda.h"
 
-static bool
-stream_open(Device *d, void **stream)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuStreamCreate, stream, STREAM_NON_BLOCKING);
-	cuda_leave(d, before);
-	return ok;
-}
+/* A function that makes the device's context current for the length of some calls. */
+#define QUEUE(name, params, calls)                                                                 \
+	static bool name params                                                                    \
+	{                                                                                          \
+		void *before = cuda_enter(d);                                                      \
+		bool ok = calls;                                                                   \
+		cuda_leave(d, before);                                                             \
+		return ok;                                                                         \
+	}
+/* The same of one that frees: its result does not matter. */
+#define QUEUE_END(name, call)                                                                      \
+	static void name(Device *d, void *p)                                                       \
+	{                                                                                          \
+		void *before = cuda_enter(d);                                                      \
+		CUDA_STATE(d)->cuda.call(p);                                                       \
+		cuda_leave(d, before);                                                             \
+	}
 
-static void
-stream_close(Device *d, void *stream)
-{
-	void *before = cuda_enter(d);
-	CUDA_STATE(d)->cuda.cuStreamDestroy_v2(stream);
-	cuda_leave(d, before);
-}
-
-static bool
-stream_sync(Device *d, void *stream, Fault *fault)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, false, fault);
-	cuda_leave(d, before);
-	return ok;
-}
+QUEUE(stream_open, (Device *d, void **stream), CUDA_CALL(d, cuStreamCreate, stream, STREAM_NON_BLOCKING))
+QUEUE_END(stream_close, cuStreamDestroy_v2)
+QUEUE(stream_sync, (Device *d, void *stream, Fault *fault),
+    CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, false, fault))
+QUEUE(stream_wait, (Device *d, void *stream, void *event), CUDA_CALL(d, cuStreamWaitEvent, stream, event, 0))
+QUEUE(event_open, (Device *d, void **event), CUDA_CALL(d, cuEventCreate, event, 0))
+QUEUE_END(event_close, cuEventDestroy_v2)
+QUEUE(event_record, (Device *d, void *event, void *stream), CUDA_CALL(d, cuEventRecord, event, stream))
+QUEUE(event_sync, (Device *d, void *event), CUDA_CALL(d, cuEventSynchronize, event))
+QUEUE(milliseconds, (Device *d, void *from, void *to, float *ms),
+    CUDA_CALL(d, cuEventSynchronize, to) && CUDA_CALL(d, cuEventElapsedTime, ms, from, to))
+/* Relaxed: compiling and allocating meanwhile is no part of the graph, but allowed. */
+QUEUE(graph_begin, (Device *d, void *stream), CUDA_CALL(d, cuStreamBeginCapture_v2, stream, CAPTURE_RELAXED))
+QUEUE(graph_launch, (Device *d, void *graph, void *stream), CUDA_CALL(d, cuGraphLaunch, graph, stream))
+QUEUE_END(graph_close, cuGraphExecDestroy)
+QUEUE(host_alloc, (Device *d, void **p, size_t size), CUDA_CALL(d, cuMemHostAlloc, p, size, 0))
+QUEUE_END(host_free, cuMemFreeHost)
 
 static void
 will_run(Device *d, Loaded *l, void *stream)
@@ -37,67 +47,11 @@ will_run(Device *d, Loaded *l, void *stream)
 }
 
 static bool
-stream_wait(Device *d, void *stream, void *event)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuStreamWaitEvent, stream, event, 0);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static bool
-event_open(Device *d, void **event)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuEventCreate, event, 0);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static void
-event_close(Device *d, void *event)
-{
-	void *before = cuda_enter(d);
-	CUDA_STATE(d)->cuda.cuEventDestroy_v2(event);
-	cuda_leave(d, before);
-}
-
-static bool
-event_record(Device *d, void *event, void *stream)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuEventRecord, event, stream);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static bool
-event_sync(Device *d, void *event)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuEventSynchronize, event);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static bool
 event_seconds(Device *d, void *from, void *to, double *out)
 {
 	float ms = 0;
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuEventSynchronize, to) && CUDA_CALL(d, cuEventElapsedTime, &ms, from, to);
-	cuda_leave(d, before);
+	bool ok = milliseconds(d, from, to, &ms);
 	*out = (double)ms * 1e-3;
-	return ok;
-}
-
-/* Relaxed: compiling and allocating meanwhile is no part of the graph, but allowed. */
-static bool
-graph_begin(Device *d, void *stream)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuStreamBeginCapture_v2, stream, CAPTURE_RELAXED);
-	cuda_leave(d, before);
 	return ok;
 }
 
@@ -111,40 +65,6 @@ graph_end(Device *d, void *stream, void **graph)
 		CUDA_STATE(d)->cuda.cuGraphDestroy(drawn);
 	cuda_leave(d, before);
 	return ok;
-}
-
-static bool
-graph_launch(Device *d, void *graph, void *stream)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuGraphLaunch, graph, stream);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static void
-graph_close(Device *d, void *graph)
-{
-	void *before = cuda_enter(d);
-	CUDA_STATE(d)->cuda.cuGraphExecDestroy(graph);
-	cuda_leave(d, before);
-}
-
-static bool
-host_alloc(Device *d, void **p, size_t size)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuMemHostAlloc, p, size, 0);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static void
-host_free(Device *d, void *p)
-{
-	void *before = cuda_enter(d);
-	CUDA_STATE(d)->cuda.cuMemFreeHost(p);
-	cuda_leave(d, before);
 }
 
 const DeviceQueue cuda_queue = {

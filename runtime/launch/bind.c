@@ -1,14 +1,11 @@
-/* From arguments as a caller gives them to a bound header: sorts them to parameters and names,
- * has sema evaluate the header, and checks what only a launch knows: strides, addresses, overlap.
+/* From arguments as a caller gives them to a bound header: sorts them to parameters and names, and has sema evaluate the
+ * header, with the values that tuning found.
  *
- * Every message stands under the parameter in the kernel's header. */
+ * Every message points at the parameter in the kernel's header. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
-
-static const char *const schedule_names[] = {
-    "warps", "stages", "group", "persistent", "specialize", "ctas"};
+#include "runtime/tune/tune.h"
 
 static bool
 is_value_name(const Kernel *k, const char *name)
@@ -19,8 +16,8 @@ is_value_name(const Kernel *k, const char *name)
 	for (int i = 0; i < k->item->ctparams.n; i++)
 		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
 			return true;
-	for (int i = 0; i < LEN(schedule_names); i++)
-		if (strcmp(schedule_names[i], name) == 0)
+	for (int i = 0; i < SCHEDULE_NAMES; i++)
+		if (strcmp(schedule_name(i), name) == 0)
 			return true;
 	return false;
 }
@@ -35,8 +32,8 @@ report_unknown(Compile *cx, const Kernel *k, const char *name)
 		vec_push(cx->tmp, &names, k->symbols.at[i]);
 	for (int i = 0; i < k->item->ctparams.n; i++)
 		vec_push(cx->tmp, &names, k->item->ctparams.at[i].name);
-	for (int i = 0; i < LEN(schedule_names); i++)
-		vec_push(cx->tmp, &names, schedule_names[i]);
+	for (int i = 0; i < SCHEDULE_NAMES; i++)
+		vec_push(cx->tmp, &names, schedule_name(i));
 	diag_error(cx, k->item->name_place, DIAG_LAUNCH_UNKNOWN, k->name, name);
 	diag_help(cx, "%s", name_advice(cx->mem, name, names.at, names.n));
 }
@@ -137,7 +134,7 @@ set_param(TglKernel *tk, int i, const TglArg *a, bool texts, Binding *out)
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_TWICE, p->name);
 		return false;
 	}
-	if (p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH) {
+	if (param_is_scratch(p)) {
 		diag_error(cx, p->ast->place, DIAG_LAUNCH_SCRATCH, p->name);
 		return false;
 	}
@@ -194,8 +191,7 @@ set_value(TglKernel *tk, const TglArg *a, Binding *out)
 static int
 next_positional(const Kernel *k, int from)
 {
-	while (from < k->params.n && k->params.at[from].kind == PARAM_TENSOR &&
-	       k->params.at[from].access == ACCESS_SCRATCH)
+	while (from < k->params.n && param_is_scratch(&k->params.at[from]))
 		from++;
 	return from;
 }
@@ -247,96 +243,10 @@ binding_close(Binding *b)
 {
 	if (b->mem)
 		arena_close(b->mem);
-	if (b->scrap)
-		arena_close(b->scrap);
-	b->mem = b->scrap = NULL;
+	b->mem = NULL;
 }
 
 /* ---- the header ---- */
-
-enum { MEMO_SIZE = 32 };
-
-/* The last headers evaluated, so that a launch like an earlier one asks sema nothing. */
-typedef struct Memo {
-	struct {
-		char *key;
-		size_t nkey;
-		Bound bound;
-		Arena *mem; /* all that sema made for it */
-	} at[MEMO_SIZE];
-	int next; /* the one to go */
-} Memo;
-
-/* Keys are bytes, compared whole; what varies in length carries its length. */
-void
-key_const(Text *key, const Const *c)
-{
-	const int64_t word[4] = {
-	    (int64_t)c->kind, c->i, (int64_t)c->dtype, c->text ? (int64_t)strlen(c->text) : -1};
-	text_putn(key, (const char *)word, sizeof word);
-	text_putn(key, (const char *)&c->f, sizeof c->f);
-	if (c->text)
-		text_putn(key, c->text, strlen(c->text));
-}
-
-static void
-bind_key(const TglKernel *tk, const Binding *b, Text *key)
-{
-	const Kernel *k = tk->k;
-	for (int i = 0; i < k->params.n; i++) {
-		const ArgInfo *a = &b->info[i];
-		const int word[3] = {a->given, (int)a->dtype, a->rank};
-		text_putn(key, (const char *)word, sizeof word);
-		text_putn(
-		    key, (const char *)a->dim, sizeof *a->dim * (size_t)MIN(a->rank, KERNEL_RANK));
-		if (k->params.at[i].kind == PARAM_SCALAR && tk->in_header[i])
-			key_const(key, &a->scalar);
-	}
-	text_putn(key, (const char *)&b->dev, sizeof b->dev);
-	for (int i = 0; i < b->nvalue; i++) { /* interned: the address is the name */
-		text_putn(key, (const char *)&b->value[i].name, sizeof b->value[i].name);
-		key_const(key, &b->value[i].value);
-	}
-}
-
-/* The header's answer, from memory or from sema. */
-static bool
-bind_header(TglKernel *k, Binding *b)
-{
-	Text key = {0};
-	if (!k->memo && !(k->memo = calloc(1, sizeof *k->memo)))
-		die("no memory");
-	Memo *m = k->memo;
-	text_put(&key, "");
-	bind_key(k, b, &key);
-	for (int i = 0; i < MEMO_SIZE; i++)
-		if (m->at[i].key && m->at[i].nkey == key.n &&
-		    memcmp(m->at[i].key, key.at, key.n) == 0) {
-			b->bound = m->at[i].bound;
-			text_close(&key);
-			return true;
-		}
-	Arena *mem = arena_open();
-	Arena *keep = compile_into(k->program->compile, mem);
-	bool ok = kernel_bind(k->k, b->info, b->value, b->nvalue, &b->bound);
-	compile_into(k->program->compile, keep);
-	if (ok)
-		tune_apply(k, b, NULL, mem);
-	if (!ok) {
-		b->scrap = mem;
-		text_close(&key);
-		return false;
-	}
-	free(m->at[m->next].key);
-	if (m->at[m->next].mem)
-		arena_close(m->at[m->next].mem);
-	m->at[m->next].key = key.at;
-	m->at[m->next].nkey = key.n;
-	m->at[m->next].bound = b->bound;
-	m->at[m->next].mem = mem;
-	m->next = (m->next + 1) % MEMO_SIZE;
-	return true;
-}
 
 void
 binding_pointers(TglKernel *k, Binding *b)
@@ -357,151 +267,12 @@ binding_pointers(TglKernel *k, Binding *b)
 bool
 binding_bind(TglKernel *k, Binding *b)
 {
-	if (!bind_header(k, b))
+	Arena *keep = compile_into(k->program->compile, b->mem);
+	bool ok = kernel_bind(k->k, b->info, b->value, b->nvalue, &b->bound);
+	compile_into(k->program->compile, keep);
+	if (!ok)
 		return false;
+	tune_apply(k, b, NULL, b->mem);
 	binding_pointers(k, b);
 	return true;
-}
-
-void
-binding_forget(TglKernel *k)
-{
-	for (int i = 0; k->memo && i < MEMO_SIZE; i++) {
-		free(k->memo->at[i].key);
-		if (k->memo->at[i].mem)
-			arena_close(k->memo->at[i].mem);
-	}
-	free(k->memo);
-	k->memo = NULL;
-}
-
-/* ---- what only a launch asks ---- */
-
-static bool
-writes(const KernelParam *p)
-{
-	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
-				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
-}
-
-static void
-report_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
-{
-	int64_t want[TGL_MAX_RANK];
-	Text type = {0}, is = {0}, should = {0};
-	tensor_contiguous(t->dtype, t->rank, t->dim, want);
-	text_put(&type, dtype_info[t->dtype].text);
-	tensor_shape_text(t->dim, t->rank, &type);
-	tensor_shape_text(t->stride, t->rank, &is);
-	tensor_shape_text(want, t->rank, &should);
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_STRIDED, p->name, type.at, is.at, should.at);
-	diag_help(cx, "declare it `strided`, or give a contiguous copy");
-	text_close(&type);
-	text_close(&is);
-	text_close(&should);
-}
-
-static bool
-check_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
-{
-	if (p->kind == PARAM_TENSOR && !p->strided && !tensor_is_contiguous(t)) {
-		report_strides(cx, p, t);
-		return false;
-	}
-	if (!writes(p) || p->kind != PARAM_TENSOR)
-		return true;
-	for (int d = 0; d < t->rank; d++)
-		if (t->dim[d] > 1 && t->stride[d] == 0) {
-			diag_error(cx, p->ast->place, DIAG_LAUNCH_ZERO_STRIDE, p->name, d);
-			return false;
-		}
-	if (!tensor_overlaps_itself(t))
-		return true;
-	Text shape = {0}, stride = {0};
-	tensor_shape_text(t->dim, t->rank, &shape);
-	tensor_shape_text(t->stride, t->rank, &stride);
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, shape.at, stride.at);
-	text_close(&shape);
-	text_close(&stride);
-	return false;
-}
-
-bool
-binding_fits(TglKernel *tk, const Binding *b, int i, const TglTensor *t)
-{
-	Compile *cx = tk->program->compile;
-	const KernelParam *p = &tk->k->params.at[i];
-	const BoundParam *want = &b->bound.param[i];
-	bool same = p->kind == PARAM_POINTER || t->rank == want->rank;
-	for (int d = 0; p->kind == PARAM_TENSOR && same && d < t->rank; d++)
-		same = t->dim[d] == want->dim[d];
-	if (same)
-		return true;
-	Text is = {0}, should = {0};
-	tensor_shape_text(t->dim, t->rank, &is);
-	tensor_shape_text(want->dim, want->rank, &should);
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, is.at, should.at);
-	text_close(&is);
-	text_close(&should);
-	return false;
-}
-
-static bool
-check_tensor(TglKernel *tk, TglDevice *dev, const Binding *b, int i)
-{
-	Compile *cx = tk->program->compile;
-	const KernelParam *p = &tk->k->params.at[i];
-	const TglTensor *t = b->tensor[i];
-	if (t->dev != dev) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_DEVICE, p->name, dev->dev.name);
-		return false;
-	}
-	return binding_fits(tk, b, i, t) && check_strides(cx, p, t);
-}
-
-/* What the kernel writes as a tensor overlaps nothing, and what it writes through a pointer no
- * tensor; pointers among themselves may, as in any pointer program. */
-static bool
-check_apart(TglKernel *tk, const Binding *b, int i, int j)
-{
-	const KernelParam *p = &tk->k->params.at[i], *q = &tk->k->params.at[j];
-	if (!b->tensor[i] || !b->tensor[j] || (!writes(p) && !writes(q)))
-		return true;
-	if (p->kind == PARAM_POINTER && q->kind == PARAM_POINTER)
-		return true;
-	if (!tensor_overlaps(b->tensor[i], b->tensor[j]))
-		return true;
-	const KernelParam *w = writes(p) ? p : q;
-	Compile *cx = tk->program->compile;
-	diag_error(cx, q->ast->place, DIAG_LAUNCH_OVERLAP, p->name, q->name, w->name);
-	diag_note(cx, p->ast->place, "'%s' is declared here", p->name);
-	return false;
-}
-
-bool
-binding_complete(TglKernel *tk, const Binding *b)
-{
-	bool ok = true;
-	for (int i = 0; i < tk->k->params.n; i++) {
-		const KernelParam *p = &tk->k->params.at[i];
-		if (b->info[i].given || (p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH))
-			continue;
-		diag_error(tk->program->compile, p->ast->place, DIAG_LAUNCH_MISSING, p->name,
-		    tk->k->name, tk->param_text[i]);
-		ok = false;
-	}
-	return ok;
-}
-
-bool
-binding_check(TglKernel *tk, TglDevice *dev, const Binding *b)
-{
-	bool ok = true;
-	for (int i = 0; i < tk->k->params.n; i++)
-		if (b->tensor[i])
-			ok &= check_tensor(tk, dev, b, i);
-	for (int i = 0; ok && i < tk->k->params.n; i++)
-		for (int j = i + 1; j < tk->k->params.n; j++)
-			ok &= check_apart(tk, b, i, j);
-	return ok;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
 enum { MAX_INSTANCES = 256 }; /* of a kernel; the one not used for longest goes */
 
@@ -98,7 +98,7 @@ static void
 instance_close(TglKernel *k, Instance *in)
 {
 	int nparams = k->k->params.n;
-	again_forget(k, in);
+	launch_cache_drop(k, in);
 	for (int i = 0; in->scratch && i < nparams; i++)
 		if (in->scratch[i])
 			tensor_unref(in->scratch[i]);
@@ -292,9 +292,9 @@ drop_old(TglKernel *k)
 static void
 warn_spilled(TglKernel *k, const Instance *in, const Binding *b)
 {
-	if (in->spilled == 0 || k->spills_told || k->spills_muted)
+	if (in->spilled == 0 || k->spills_reported || k->spills_muted)
 		return;
-	k->spills_told = true;
+	k->spills_reported = true;
 	spill_warn_loaded(k->program->compile, &b->bound, target_named(in->dev->dev.target), in->artefact.threads,
 	    in->spilled);
 }

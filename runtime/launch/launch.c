@@ -2,9 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sema/sema.h"
-
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
 /* ---- arguments and the grid ---- */
 
@@ -88,7 +86,7 @@ make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 		const KernelParam *p = &k->k->params.at[i];
 		const BoundParam *want = &b->bound.param[i];
 		tensor[i] = b->tensor[i];
-		if (p->kind != PARAM_TENSOR || p->access != ACCESS_SCRATCH)
+		if (!param_is_scratch(p))
 			continue;
 		TglTensor *t = in->scratch[i];
 		if (t && memcmp(t->dim, want->dim, sizeof *t->dim * (size_t)want->rank) != 0) {
@@ -147,7 +145,7 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 		diag_note(cx, fault->other, fault->kind == FAULT_RACE ? "the other access is here" : "the other is here");
 }
 
-/* The program that --trace names must be one of the grid, or nothing would be printed and nobody would know why. */
+/* If --trace names a program that the grid does not have, nothing is printed: the warning says why. */
 static void
 warn_untraced(TglKernel *k, Instance *in, const int64_t grid[MAX_AXES])
 {
@@ -174,36 +172,36 @@ warn_untraced(TglKernel *k, Instance *in, const int64_t grid[MAX_AXES])
 	text_close(&whole);
 }
 
+PlanArg *
+instance_args(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, int *n)
+{
+	Arena *mem = k->program->compile->tmp;
+	bool is_artefact = in->dev->dev.load_artefact;
+	*n = is_artefact ? k->k->params.n + k->k->symbols.n : in->func->nparam;
+	return is_artefact ? kernel_args(mem, k->k, &b->bound, tensor, b->info)
+			   : func_args(mem, in->func, k->k, &b->bound, tensor, b->info);
+}
+
 static bool
 run(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Fault *fault)
 {
 	Device *d = &in->dev->dev;
-	Arena *mem = k->program->compile->tmp;
 	int64_t grid[MAX_AXES];
+	int nargs;
 	if (!fill_outputs(k, &b->bound, tensor))
 		return false;
 	int64_t count = grid_count(&b->bound, grid);
 	warn_untraced(k, in, grid);
 	if (count == 0)
 		return true;
-	const PlanArg *args = d->load_artefact
-				  ? kernel_args(mem, k->k, &b->bound, tensor, b->info)
-				  : func_args(mem, in->func, k->k, &b->bound, tensor, b->info);
-	return d->launch(d, in->loaded, args, grid, fault);
+	return d->launch(d, in->loaded, instance_args(k, in, b, tensor, &nargs), grid, fault);
 }
 
-bool
-instance_pack(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Packed *out)
+void
+launch_hooks(TglDevice *dev)
 {
-	Device *d = &in->dev->dev;
-	int64_t grid[MAX_AXES];
-	int64_t count = grid_count(&b->bound, grid);
-	const PlanArg *args =
-	    kernel_args(k->program->compile->tmp, k->k, &b->bound, tensor, b->info);
-	bool ok = d->pack(d, in->loaded, args, grid, out);
-	if (count == 0)
-		out->blocks = 0;
-	return ok;
+	dev->hooks.print = dev->cx->hooks.print;
+	dev->hooks.print_user = dev->cx->hooks.print_user;
 }
 
 TglStatus
@@ -214,8 +212,7 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor
 	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	if (!make_scratch(k, in, b, tensor))
 		return TGL_ERROR_MEMORY;
-	in->dev->hooks.print = k->program->cx->hooks.print;
-	in->dev->hooks.print_user = k->program->cx->hooks.print_user;
+	launch_hooks(in->dev);
 	bool ok = (!seconds || d->time_begin(d)) && run(k, in, b, tensor, &fault) &&
 		  (!seconds || (d->time_end(d, seconds) && d->sync(d, &fault)));
 	if (in->dev->recording)
@@ -253,8 +250,8 @@ launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Binding *b, 
 	Instance *in = instance_find(k, b, dev, &s);
 	TglTensor **tensor = NEW_ARRAY(k->program->compile->tmp, TglTensor *, k->k->params.n);
 	s = in ? instance_launch(k, in, b, tensor, seconds) : s;
-	if (s == TGL_OK && dev->dev.launch_packed)
-		again_keep(k, in, args, nargs, b, tensor);
+	if (s == TGL_OK)
+		launch_cache_add(k, in, args, nargs, b, tensor);
 	return s;
 }
 
@@ -270,7 +267,7 @@ tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *
 	}
 	TglContext *cx = k->program->cx;
 	TglStatus s;
-	if (dev && !seconds && k->again && again_launch(dev, k, args, nargs, &s))
+	if (dev && !seconds && k->launches && launch_cache_run(dev, k, args, nargs, &s))
 		return s;
 	context_begin(cx);
 	if (context_null(cx, dev, "tgl_launch", "the device") ||

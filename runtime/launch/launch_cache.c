@@ -1,24 +1,24 @@
-/* A launch like an earlier one: the same kernel, names, dtypes, shapes, strides and values, other
- * pointers.  Then nothing needs to be bound, checked at length or looked up: the arguments are
- * compared with the earlier ones, the pointers put in their places, and the device launches.
+/* A launch like an earlier one: the same kernel, names, dtypes, shapes, strides and values, other pointers.  Then nothing
+ * needs to be bound, validated at length or looked up: the arguments are compared with the earlier ones, the pointers are
+ * replaced, and the device launches.
  *
- * What a launch checks is checked here too.  All that depends on addresses alone is alignment, which
- * must be what the compiled form was made for, and overlap, of which the quick answer "their memory
- * does not even touch" is enough; anything else takes the long way. */
+ * What a launch validates holds here too.  Two things depend on addresses alone: alignment, which must be what the compiled
+ * form was made for, and overlap, of which the quick answer "the ranges are disjoint" is enough; anything else takes the
+ * long way. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
-enum { MAX_AGAIN = 16, ALIGN_MASK = 15 };
+enum { MAX_LAUNCHES = 32, ALIGN_MASK = 15 };
 
-typedef struct AgainArg {
+typedef struct CachedArg {
 	char *name;                     /* NULL: by position */
 	TglArgKind kind;
-	bool writes;                    /* the kernel does */
+	bool is_written;
 	TglDType dtype;
 	int rank;
-	int slot;                       /* of its pointer; -1: the kernel does not take it */
+	int slot;                       /* its index among the device's arguments; -1: the kernel does not take it */
 	unsigned align;                 /* the address's lowest bits */
 	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];
 	int64_t span;                   /* bytes from its first element to its end */
@@ -26,27 +26,29 @@ typedef struct AgainArg {
 	int64_t divides;                /* the power of two that its value is a multiple of */
 	int64_t i;
 	double f;
-} AgainArg;
+} CachedArg;
 
-typedef struct AgainFill {
+typedef struct CachedFill {
 	TglTensor *scratch;             /* or */
 	int arg;
 	const Const *value;
-} AgainFill;
+} CachedFill;
 
-typedef struct Again Again;
-struct Again {
-	Again *next;
+typedef struct CachedLaunch CachedLaunch;
+struct CachedLaunch {
+	CachedLaunch *next;
 	Instance *in;
 	TglDevice *dev;
 	int nargs;
-	AgainArg *arg;
-	AgainFill *fill;
+	CachedArg *arg;
+	CachedFill *fill;
 	int nfills;
 	Const *constants;
 	TglTensor **held;               /* scratch tensors */
 	int nheld;
-	Packed packed;
+	PlanArg *value;
+	int64_t grid[MAX_AXES];
+	bool is_empty;                  /* the grid: the outputs are filled, and nothing runs */
 };
 
 static unsigned
@@ -57,7 +59,7 @@ alignment(const void *p)
 }
 
 static void
-again_close(Again *a)
+cached_close(CachedLaunch *a)
 {
 	for (int i = 0; i < a->nheld; i++)
 		tensor_unref(a->held[i]);
@@ -67,22 +69,21 @@ again_close(Again *a)
 	free(a->fill);
 	free(a->constants);
 	free(a->held);
-	free(a->packed.value);
-	free(a->packed.at);
+	free(a->value);
 	free(a);
 }
 
 void
-again_forget(TglKernel *k, const Instance *in)
+launch_cache_drop(TglKernel *k, const Instance *in)
 {
-	for (Again **at = &k->again; *at;) {
-		Again *a = *at;
+	for (CachedLaunch **at = &k->launches; *at;) {
+		CachedLaunch *a = *at;
 		if (in && a->in != in) {
 			at = &a->next;
 			continue;
 		}
 		*at = a->next;
-		again_close(a);
+		cached_close(a);
 	}
 }
 
@@ -95,7 +96,7 @@ same_name(const char *a, const char *b)
 }
 
 static bool
-same_tensor(const Again *a, const AgainArg *want, const TglTensor *t)
+same_tensor(const CachedLaunch *a, const CachedArg *want, const TglTensor *t)
 {
 	if (!t || t->dev != a->dev || t->rank != want->rank || t->dtype != want->dtype ||
 	    alignment(t->data) != want->align)
@@ -106,10 +107,9 @@ same_tensor(const Again *a, const AgainArg *want, const TglTensor *t)
 	return t->high - t->data >= want->span;
 }
 
-/* Other values of a scalar are welcome where they need neither another header nor another compiled
- * form. */
+/* Another value of a scalar will do where it needs neither another header nor another compiled form. */
 static bool
-same_value(const AgainArg *want, const TglArg *arg)
+same_value(const CachedArg *want, const TglArg *arg)
 {
 	DType t = (DType)want->dtype;
 	if (want->kind == TGL_ARG_FLOAT)
@@ -120,12 +120,12 @@ same_value(const AgainArg *want, const TglArg *arg)
 }
 
 static bool
-same_args(const Again *a, const TglArg *args, int nargs)
+same_args(const CachedLaunch *a, const TglArg *args, int nargs)
 {
 	if (a->nargs != nargs)
 		return false;
 	for (int i = 0; i < nargs; i++) {
-		const AgainArg *want = &a->arg[i];
+		const CachedArg *want = &a->arg[i];
 		if (args[i].kind != want->kind || !same_name(args[i].name, want->name))
 			return false;
 		if (want->kind == TGL_ARG_TENSOR ? !same_tensor(a, want, args[i].tensor)
@@ -137,10 +137,10 @@ same_args(const Again *a, const TglArg *args, int nargs)
 
 /* What the kernel writes lies apart from everything else. */
 static bool
-apart(const Again *a, const TglArg *args)
+apart(const CachedLaunch *a, const TglArg *args)
 {
 	for (int i = 0; i < a->nargs; i++) {
-		if (!a->arg[i].writes)
+		if (!a->arg[i].is_written)
 			continue;
 		const char *low = args[i].tensor->data, *high = low + a->arg[i].span;
 		for (int j = 0; j < a->nargs; j++) {
@@ -157,10 +157,10 @@ apart(const Again *a, const TglArg *args)
 /* ---- launching ---- */
 
 static bool
-fill_all(const Again *a, const TglArg *args)
+fill_all(const CachedLaunch *a, const TglArg *args)
 {
 	for (int i = 0; i < a->nfills; i++) {
-		const AgainFill *f = &a->fill[i];
+		const CachedFill *f = &a->fill[i];
 		TglTensor *t = f->scratch ? f->scratch : args[f->arg].tensor;
 		if (!tensor_set(t, f->value->kind != CONST_FLOAT, f->value->i, f->value->f))
 			return false;
@@ -168,47 +168,53 @@ fill_all(const Again *a, const TglArg *args)
 	return true;
 }
 
-static uint64_t
-value_of(const AgainArg *want, const TglArg *arg)
+static void
+set_value(PlanArg *to, const CachedArg *want, const TglArg *arg)
 {
-	if (want->kind == TGL_ARG_TENSOR)
-		return (uint64_t)(uintptr_t)arg->tensor->data;
-	const PlanArg v = {.i = arg->i, .f = arg->kind == TGL_ARG_FLOAT ? arg->f : (double)arg->i};
-	return scalar_bits((DType)want->dtype, &v);
+	if (want->kind == TGL_ARG_TENSOR) {
+		to->data = arg->tensor->data;
+		to->low = arg->tensor->low;
+		to->high = arg->tensor->high;
+		return;
+	}
+	to->i = arg->i;
+	to->f = arg->kind == TGL_ARG_FLOAT ? arg->f : (double)arg->i;
 }
 
 bool
-again_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglStatus *status)
+launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglStatus *status)
 {
-	Again *a = NULL;
+	CachedLaunch *a = NULL;
 	if (nargs && !args)
 		return false;
-	for (Again **at = &k->again; *at; at = &(*at)->next) {
+	for (CachedLaunch **at = &k->launches; *at; at = &(*at)->next) {
 		if ((*at)->dev != dev || !same_args(*at, args, nargs))
 			continue;
 		a = *at;
 		*at = a->next;
-		a->next = k->again;
-		k->again = a;
+		a->next = k->launches;
+		k->launches = a;
 		break;
 	}
 	if (!a || dev->recording || !apart(a, args))
 		return false;
 	TglContext *cx = k->program->cx;
+	Fault fault = {.place = NOWHERE, .other = NOWHERE};
 	if (cx->error.status != TGL_OK || cx->text.n)
 		context_begin(cx);
 	for (int i = 0; i < nargs; i++)
 		if (a->arg[i].slot >= 0)
-			a->packed.value[a->arg[i].slot] = value_of(&a->arg[i], &args[i]);
-	*status = TGL_OK;
-	if (fill_all(a, args) && dev->dev.launch_packed(&dev->dev, &a->packed))
-		return true;
-	*status = device_report(dev, k->program->compile, NULL, k->k);
-	context_fail(cx, *status, k->program->compile);
+			set_value(&a->value[a->arg[i].slot], &a->arg[i], &args[i]);
+	launch_hooks(dev);
+	bool ok = fill_all(a, args) &&
+		  (a->is_empty || dev->dev.launch(&dev->dev, a->in->loaded, a->value, a->grid, &fault));
+	*status = ok ? TGL_OK : device_report(dev, k->program->compile, &fault, k->k);
+	if (!ok || !dev->dev.queue)     /* a launch that is over may have warned */
+		context_end(cx, *status, k->program->compile);
 	return true;
 }
 
-/* ---- remembering ---- */
+/* ---- keeping ---- */
 
 static int
 param_of(const TglKernel *k, const Binding *b, const TglArg *arg)
@@ -219,29 +225,25 @@ param_of(const TglKernel *k, const Binding *b, const TglArg *arg)
 	return -1;
 }
 
-static bool
-is_written(const KernelParam *p)
-{
-	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
-				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
-}
-
+/* Where a parameter stands among the device's arguments: kernel_args or func_args. */
 static int
-slot_of(const Instance *in, AbiKind kind, int param)
+slot_of(const TglKernel *k, const Instance *in, int param)
 {
-	for (int i = 0; param >= 0 && i < in->artefact.nabi; i++)
-		if (in->artefact.abi[i].kind == kind && in->artefact.abi[i].param == param)
+	if (in->dev->dev.load_artefact)
+		return param;
+	for (int i = 0; i < in->func->nparam; i++)
+		if (strcmp(in->func->param[i].name, k->k->params.at[param].name) == 0)
 			return i;
 	return -1;
 }
 
 static void
-keep_arg(AgainArg *to, const TglKernel *k, const Instance *in, const TglArg *arg, int param,
+keep_arg(CachedArg *to, const TglKernel *k, const Instance *in, const TglArg *arg, int param,
     const Binding *b)
 {
 	const TglTensor *t = arg->tensor;
 	const char *low, *high;
-	*to = (AgainArg){.kind = arg->kind, .i = arg->i, .f = arg->f, .slot = -1};
+	*to = (CachedArg){.kind = arg->kind, .i = arg->i, .f = arg->f, .slot = -1};
 	to->name = arg->name ? strdup(arg->name) : NULL;
 	if (arg->name && !to->name)
 		die("no memory");
@@ -251,14 +253,14 @@ keep_arg(AgainArg *to, const TglKernel *k, const Instance *in, const TglArg *arg
 		to->is_free = true;
 		to->dtype = (TglDType)b->bound.param[param].dtype;
 		to->divides = promise_of((uint64_t)arg->i);
-		to->slot = slot_of(in, ABI_SCALAR, param);
+		to->slot = slot_of(k, in, param);
 		return;
 	}
 	tensor_span(t, &low, &high);
-	to->writes = is_written(&k->k->params.at[param]);
+	to->is_written = param_is_output(&k->k->params.at[param]);
 	to->dtype = t->dtype;
 	to->rank = t->rank;
-	to->slot = slot_of(in, ABI_POINTER, param);
+	to->slot = slot_of(k, in, param);
 	to->align = alignment(t->data);
 	to->span = high - low;
 	if (k->k->params.at[param].kind == PARAM_POINTER)
@@ -269,11 +271,11 @@ keep_arg(AgainArg *to, const TglKernel *k, const Instance *in, const TglArg *arg
 
 /* Fills and scratch tensors, which may point into what is bound only for this launch. */
 static void
-keep_fills(Again *a, const TglKernel *k, const TglArg *args, const Binding *b, TglTensor *const *tensor)
+keep_fills(CachedLaunch *a, const TglKernel *k, const TglArg *args, const Binding *b, TglTensor *const *tensor)
 {
 	for (int i = 0; i < k->k->params.n; i++) {
 		const KernelParam *p = &k->k->params.at[i];
-		bool scratch = p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH;
+		bool scratch = param_is_scratch(p);
 		if (scratch && tensor[i]) {
 			tensor[i]->refs++;
 			a->held[a->nheld++] = tensor[i];
@@ -281,7 +283,7 @@ keep_fills(Again *a, const TglKernel *k, const TglArg *args, const Binding *b, T
 		if (!b->bound.param[i].has_fill || !tensor[i])
 			continue;
 		a->constants[a->nfills] = b->bound.param[i].fill;
-		a->fill[a->nfills] = (AgainFill){.scratch = scratch ? tensor[i] : NULL,
+		a->fill[a->nfills] = (CachedFill){.scratch = scratch ? tensor[i] : NULL,
 		    .arg = scratch ? -1 : (int)(b->arg[i] - args),
 		    .value = &a->constants[a->nfills]};
 		a->nfills++;
@@ -291,21 +293,21 @@ keep_fills(Again *a, const TglKernel *k, const TglArg *args, const Binding *b, T
 static void
 drop_old(TglKernel *k)
 {
-	Again **at = &k->again;
-	for (int i = 0; *at && i < MAX_AGAIN; i++)
+	CachedLaunch **at = &k->launches;
+	for (int i = 0; *at && i < MAX_LAUNCHES; i++)
 		at = &(*at)->next;
 	while (*at) {
-		Again *a = *at;
+		CachedLaunch *a = *at;
 		*at = a->next;
-		again_close(a);
+		cached_close(a);
 	}
 }
 
 /* Arrays all of their room at once. */
-static Again *
-again_open(int nargs, int nparams, int nabi)
+static CachedLaunch *
+cached_open(int nargs, int nparams, int nvalues)
 {
-	Again *a = calloc(1, sizeof *a);
+	CachedLaunch *a = calloc(1, sizeof *a);
 	if (!a)
 		die("no memory");
 	a->nargs = nargs;
@@ -313,28 +315,27 @@ again_open(int nargs, int nparams, int nabi)
 	a->fill = calloc((size_t)MAX(nparams, 1), sizeof *a->fill);
 	a->constants = calloc((size_t)MAX(nparams, 1), sizeof *a->constants);
 	a->held = calloc((size_t)MAX(nparams, 1), sizeof(TglTensor *));
-	a->packed.value = calloc((size_t)MAX(nabi, 1), sizeof *a->packed.value);
-	a->packed.at = calloc((size_t)MAX(nabi, 1), sizeof(void *));
-	if (!a->arg || !a->fill || !a->constants || !a->held || !a->packed.value || !a->packed.at)
+	a->value = calloc((size_t)MAX(nvalues, 1), sizeof *a->value);
+	if (!a->arg || !a->fill || !a->constants || !a->held || !a->value)
 		die("no memory");
 	return a;
 }
 
 void
-again_keep(TglKernel *k, Instance *in, const TglArg *args, int nargs, const Binding *b,
+launch_cache_add(TglKernel *k, Instance *in, const TglArg *args, int nargs, const Binding *b,
     TglTensor *const *tensor)
 {
-	Again *a = again_open(nargs, k->k->params.n, in->artefact.nabi);
+	int nvalues;
+	const PlanArg *value = instance_args(k, in, b, tensor, &nvalues);
+	CachedLaunch *a = cached_open(nargs, k->k->params.n, nvalues);
 	a->in = in;
 	a->dev = in->dev;
+	memcpy(a->value, value, sizeof *value * (size_t)nvalues);
+	a->is_empty = grid_count(&b->bound, a->grid) == 0;
 	for (int i = 0; i < nargs; i++)
 		keep_arg(&a->arg[i], k, in, &args[i], param_of(k, b, &args[i]), b);
 	keep_fills(a, k, args, b, tensor);
-	if (!instance_pack(k, in, b, tensor, &a->packed)) {
-		again_close(a);
-		return;
-	}
-	a->next = k->again;
-	k->again = a;
+	a->next = k->launches;
+	k->launches = a;
 	drop_old(k);
 }

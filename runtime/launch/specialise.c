@@ -16,7 +16,7 @@
  * itself, by the hash of its own sources (cmake/build_id.cmake). */
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/launch/launch.h"
 
 enum { MAX_PROMISE = 16 };
 
@@ -43,6 +43,18 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out)
 	for (int i = 0; i < nparams; i++)
 		contiguous[i] = k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]);
 	*out = (Promises){param, symbol, contiguous};
+}
+
+/* Keys are bytes, compared whole; what varies in length carries its length. */
+static void
+key_const(Text *key, const Const *c)
+{
+	const int64_t word[4] = {
+	    (int64_t)c->kind, c->i, (int64_t)c->dtype, c->text ? (int64_t)strlen(c->text) : -1};
+	text_putn(key, (const char *)word, sizeof word);
+	text_putn(key, (const char *)&c->f, sizeof c->f);
+	if (c->text)
+		text_putn(key, c->text, strlen(c->text));
 }
 
 void
@@ -117,39 +129,4 @@ artefact_hash(const TglKernel *k, const char *target, const char *key, size_t nk
 	Hash h = hash_bytes(all.at, all.n);
 	text_close(&all);
 	return h;
-}
-
-/* ---- for people ---- */
-
-void
-const_text(const Const *c, Text *out)
-{
-	switch (c->kind) {
-	case CONST_FLOAT: text_printf(out, "%.9g", c->f); break;
-	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); break;
-	case CONST_DTYPE: text_put(out, dtype_info[c->dtype].text); break;
-	case CONST_TEXT: text_json(out, c->text); break;
-	case CONST_BIG: text_printf(out, "%llu", (unsigned long long)c->i); break;
-	default: text_printf(out, "%lld", (long long)c->i);
-	}
-}
-
-void
-bound_text(const Bound *b, Text *out)
-{
-	const Schedule *s = &b->schedule;
-	const struct {
-		const char *name;
-		int value;
-	} figure[] = {
-	    {"warps", s->warps}, {"stages", s->stages}, {"group", s->group}, {"ctas", s->ctas},
-	    {"persistent", s->persistent}, {"specialize", s->specialize}};
-	text_put(out, "");
-	for (int i = 0; i < b->nct; i++) {
-		text_printf(out, "%s%s = ", out->n ? ", " : "", b->ct[i].name);
-		const_text(&b->ct[i].value, out);
-	}
-	for (int i = 0; i < LEN(figure); i++)
-		if (figure[i].value > 0)
-			text_printf(out, "%s%s = %d", out->n ? ", " : "", figure[i].name, figure[i].value);
 }

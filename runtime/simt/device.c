@@ -32,7 +32,6 @@ typedef struct SimtState {
 	SimtMachine *machine;
 	TglDeviceOptions opt;
 	SimtFindings findings;          /* of the last launch */
-	double began;
 } SimtState;
 
 static bool
@@ -52,7 +51,7 @@ open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks
 	}
 	SimtState *s = index == 0 ? calloc(1, sizeof *s) : NULL;
 	if (!s || !(s->machine = simt_open())) {
-		snprintf(d->error.text, sizeof d->error.text, "%s", index ? "there is one, numbered 0" : "no memory");
+		device_fail(d, DEVICE_FAILED, "", "%s", index ? "there is one, numbered 0" : "no memory");
 		free(s);
 		return false;
 	}
@@ -92,14 +91,6 @@ simt_free(Device *d, void *p, size_t size)
 {
 	if (p)
 		device_cpu.free(d, (char *)p - APART, size + 2 * APART);
-}
-
-static bool
-simt_copy(Device *d, void *to, const void *from, size_t size, bool wait)
-{
-	if (size)
-		memmove(to, from, size);
-	return true;
 }
 
 static void
@@ -147,34 +138,11 @@ simt_load(Device *d, Func *f, const char **why)
 static uint64_t
 value_of(const AbiParam *p, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
 {
-	uint64_t bits = 0;
 	switch (p->kind) {
-	case ABI_POINTER:
-		return (uint64_t)(uintptr_t)args[p->param].data;
-	case ABI_STRIDE:
-		return (uint64_t)args[p->param].stride[p->dim];
-	case ABI_EXTENT:
-		return (uint64_t)args[p->param].dim[p->dim];
-	case ABI_SCALAR: {
-		const Type *t = l->func->body->arg[p->param].type;
-		if (dtype_is_float(t->elem))
-			dtype_store_f64(t->elem, &bits, 0, args[p->param].f);
-		else
-			bits = (uint64_t)args[p->param].i;
-		return bits;
+	case ABI_FAULTS: return (uint64_t)(uintptr_t)&l->faults;
+	case ABI_COUNTER: return (uint64_t)(uintptr_t)&l->counter;
+	default: return abi_value(p, args, grid);
 	}
-	case ABI_DIM:
-		return (uint64_t)args[p->param].i;
-	case ABI_GRID:
-		return (uint64_t)grid[p->dim];
-	case ABI_INVERSE:
-		return grid_inverse(grid[p->dim]);
-	case ABI_FAULTS:
-		return (uint64_t)(uintptr_t)&l->faults;
-	case ABI_COUNTER:
-		return (uint64_t)(uintptr_t)&l->counter;
-	}
-	unreachable();
 }
 
 static void
@@ -289,26 +257,6 @@ simt_tell(Device *d, Compile *cx)
 	return any;
 }
 
-static bool
-simt_time_begin(Device *d)
-{
-	((SimtState *)d->state)->began = device_clock();
-	return true;
-}
-
-static bool
-simt_time_end(Device *d, double *seconds)
-{
-	*seconds = device_clock() - ((SimtState *)d->state)->began;
-	return true;
-}
-
-static bool
-simt_sync(Device *d, Fault *fault)
-{
-	return true;
-}
-
 const Device device_simt = {
     .name = "simt",
     .target = "sm_90a",
@@ -321,14 +269,14 @@ const Device device_simt = {
     .info = simt_info,
     .alloc = simt_alloc,
     .free = simt_free,
-    .copy_in = simt_copy,
-    .copy_out = simt_copy,
+    .copy_in = device_host_copy,
+    .copy_out = device_host_copy,
     .load = simt_load,
     .unload = simt_unload,
     .launch = launch_loaded,
-    .time_begin = simt_time_begin,
-    .time_end = simt_time_end,
-    .sync = simt_sync,
+    .time_begin = device_host_time_begin,
+    .time_end = device_host_time_end,
+    .sync = device_host_sync,
     .schedule = simt_schedule,
     .tell = simt_tell,
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tensor/tensor.h"
 
 /* Walks the rows (all dimensions but the last) of a tensor in order. */
 typedef struct Rows {

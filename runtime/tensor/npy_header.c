@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tensor/tensor.h"
 
 typedef struct Scan {
 	const char *s, *end;

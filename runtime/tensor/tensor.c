@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tensor/tensor.h"
 
 #define DTYPE(name, text, bits, class, ctype)                                                      \
 	_Static_assert((int)TGL_##name == (int)TY_##name, "TglDType follows dtypes.def");

@@ -1,8 +1,8 @@
 /* Tuning a case: candidates, compiled, tried, measured, and the winner kept.
  *
- *     space ─► build (GPU) ─► try each once: right? ─► race ─► keep the winner
+ *     space ─► build (GPU) ─► try each once: right? ─► halve ─► keep the winner
  *
- * Half of the budget is there for compiling and four fifths for all that comes before the race; what is not
+ * Half of the budget is there for compiling and four fifths for all that comes before the measuring; what is not
  * reached by then is left out and says so.  A device that dies of a candidate ends the tuning with what the device
  * says. */
 #include <stdlib.h>
@@ -86,17 +86,17 @@ run_batch(Tuner *t, Candidate *c, double *seconds)
 }
 
 static bool
-measure(void *user, int racer, double *seconds)
+measure(void *user, int arm, double *seconds)
 {
 	Tuner *t = user;
-	Candidate *c = &t->at.at[t->racing[racer]];
+	Candidate *c = &t->at.at[t->measured[arm]];
 	if (t->reps > 1 ? run_batch(t, c, seconds) : run_once(t, c, seconds))
 		return true;
 	candidate_drop(t, c, TGL_TUNE_FAILED, "%s", take_report(t));
 	return false;
 }
 
-/* ---- before the race ---- */
+/* ---- each once ---- */
 
 static bool
 tell(Tuner *t, const char *what, double part)
@@ -122,18 +122,11 @@ reference_is_quick(Tuner *t)
 	return elements <= REFERENCE_ELEMENTS && flops >= 0 && flops <= REFERENCE_FLOPS;
 }
 
-static bool
-is_changed(const KernelParam *p)
-{
-	return (p->kind == PARAM_TENSOR && p->access == ACCESS_INOUT) ||
-	       (p->kind == PARAM_POINTER && p->ptr == PTR_MUT);
-}
-
 static int
 launches(Tuner *t, double seconds)
 {
 	for (int i = 0; i < t->k->k->params.n; i++)
-		if (is_changed(&t->k->k->params.at[i]))
+		if (param_is_inout(&t->k->k->params.at[i]))
 			return 1;
 	if (!t->dev->dev.queue || seconds >= BATCH_SECONDS / 2)
 		return 1;
@@ -179,7 +172,7 @@ try_all(Tuner *t)
 	bool first = true;
 	char what[64];
 	int n = 0;
-	t->racing = NEW_ARRAY(t->mem, int, t->at.n);
+	t->measured = NEW_ARRAY(t->mem, int, t->at.n);
 	for (int k = 0; k < t->at.n && !t->stopped; k++) {
 		int i = t->order[k];
 		if (t->at.at[i].dropped)
@@ -189,23 +182,23 @@ try_all(Tuner *t)
 			continue;
 		}
 		if (try_one(t, i, &first))
-			t->racing[n++] = i;
+			t->measured[n++] = i;
 		snprintf(what, sizeof what, "trying %d of %d", k + 1, t->at.n);
 		tell(t, what, 0.3 + 0.3 * k / t->at.n);
 	}
 	return n;
 }
 
-/* ---- the race ---- */
+/* ---- measuring ---- */
 
 static double
-race_clock(void *user)
+tuner_clock(void *user)
 {
 	return device_clock();
 }
 
 static bool
-race_progress(void *user, int alive, int rounds, int of)
+halving_progress(void *user, int alive, int rounds, int of)
 {
 	char what[64];
 	snprintf(what, sizeof what, "measuring %d, round %d", alive, rounds);
@@ -213,24 +206,24 @@ race_progress(void *user, int alive, int rounds, int of)
 }
 
 static void
-race(Tuner *t, int n)
+measure_all(Tuner *t, int n)
 {
-	t->race = (Race){.mem = t->mem,
-	    .racer = NEW_ARRAY(t->mem, Racer, n),
+	t->halving = (Halving){.mem = t->mem,
+	    .arm = NEW_ARRAY(t->mem, Arm, n),
 	    .n = n,
-	    .favourite = n && t->racing[0] == 0 ? 0 : -1,
+	    .favourite = n && t->measured[0] == 0 ? 0 : -1,
 	    .measure = measure,
-	    .now = race_clock,
-	    .progress = race_progress,
+	    .now = tuner_clock,
+	    .progress = halving_progress,
 	    .user = t,
 	    .deadline = t->start + t->budget};
-	race_run(&t->race);
+	halving_run(&t->halving);
 	for (int i = 0; i < n; i++) {
-		Candidate *c = &t->at.at[t->racing[i]];
-		const Racer *r = &t->race.racer[i];
+		Candidate *c = &t->at.at[t->measured[i]];
+		const Arm *r = &t->halving.arm[i];
 		if (c->dropped) /* it failed on the way */
 			continue;
-		c->state = i == t->race.winner ? TGL_TUNE_WON : r->n ? TGL_TUNE_SLOWER : TGL_TUNE_SKIPPED;
+		c->state = i == t->halving.winner ? TGL_TUNE_WON : r->n ? TGL_TUNE_SLOWER : TGL_TUNE_SKIPPED;
 		c->why = r->n ? r->why : "the budget was spent";
 	}
 }
@@ -252,12 +245,12 @@ values_of(const Tuner *t, const Candidate *c)
 	return r;
 }
 
-static const Racer *
-racer_of(const Tuner *t, int candidate)
+static const Arm *
+arm_of(const Tuner *t, int candidate)
 {
-	for (int i = 0; i < t->race.n; i++)
-		if (t->racing[i] == candidate && t->race.racer[i].n)
-			return &t->race.racer[i];
+	for (int i = 0; i < t->halving.n; i++)
+		if (t->measured[i] == candidate && t->halving.arm[i].n)
+			return &t->halving.arm[i];
 	return NULL;
 }
 
@@ -265,11 +258,11 @@ racer_of(const Tuner *t, int candidate)
 static const char *
 why_it_won(const Tuner *t, int winner)
 {
-	const Racer *w = racer_of(t, winner), *plain = racer_of(t, 0), *next = NULL;
+	const Arm *w = arm_of(t, winner), *plain = arm_of(t, 0), *next = NULL;
 	int second = -1;
 	Text s = {0};
 	for (int i = 0; i < t->at.n; i++) {
-		const Racer *r = i == winner ? NULL : racer_of(t, i);
+		const Arm *r = i == winner ? NULL : arm_of(t, i);
 		if (r && (!next || r->median < next->median)) {
 			next = r;
 			second = i;
@@ -297,10 +290,10 @@ hand_over(Tuner *t, TglTune *out)
 	out->n = t->at.n;
 	out->combinations = t->combinations;
 	out->sampled = t->sampled;
-	out->spent = t->race.spent;
+	out->spent = t->halving.spent;
 	for (int i = 0; i < t->at.n; i++) {
 		const Candidate *c = &t->at.at[i];
-		const Racer *r = racer_of(t, i);
+		const Arm *r = arm_of(t, i);
 		out->candidate[i] = (TglTuneCandidate){.values = values_of(t, c),
 		    .is_default = i == 0,
 		    .state = c->state,
@@ -326,8 +319,7 @@ keep(Tuner *t, TglTune *out)
 		return;
 	out->kept = tune_put(context_cache(t->k->program->cx), &e);
 	context_cache_warn(t->k->program->cx, t->k->program->compile);
-	again_forget(t->k, NULL);
-	binding_forget(t->k);
+	launch_cache_drop(t->k, NULL);
 }
 
 /* ---- all of it ---- */
@@ -353,7 +345,7 @@ tune_with(Tuner *t, TglTune *out)
 	tune_prune_built(t);
 	int n = t->stopped ? 0 : try_all(t);
 	if (!t->stopped)
-		race(t, n);
+		measure_all(t, n);
 	out->winner = -1;
 	hand_over(t, out);
 	if (out->winner < 0 && !t->stopped && !out->spent) {

@@ -1,18 +1,15 @@
 /* Inside the tuner: what its files share.
  *
  * tune_values.c speaks of values by name, tune_lookup.c finds what is known for a launch, tune_space.c
- * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, tune_race.c
+ * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, tune_halving.c
  * measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
 #ifndef TEGULA_TUNE_H
 #define TEGULA_TUNE_H
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 /* tune_values.c */
 
-/* The value that a bound kernel has for a compile-time parameter, dimension or schedule name; false: it is
- * left to the compiler, or there is no such name. */
-bool bound_value(const Bound *b, const char *name, Const *out);
 /* All that is not free to be tuned, as values by name: dimensions, and what `fixed` says.  In `mem`. */
 typedef bool (*FixedName)(void *user, const char *name);
 NamedConst *bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n);
@@ -25,26 +22,28 @@ bool bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n
 
 /* tune_lookup.c */
 
+/* Binds again with what tuning found for these sizes, if anything, into `into`. */
+void tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into);
 void tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, Arena *mem, TuneKey *out);
 /* Whether the caller or the example has set a name, so that tuning leaves it alone. */
 bool tune_is_fixed(const Binding *b, const ExampleItem *ex, const char *name);
 
-/* tune_race.c: which of several is the fastest, by measuring them in turn */
+/* tune_halving.c: which of several is the fastest, by measuring them in turn */
 
-typedef struct Racer {
+typedef struct Arm {
 	double *sample;                 /* seconds */
 	int n;
 	bool out;                       /* not measured any more */
 	double median, noise;           /* noise: half of the interval that holds the true median, 99 of 100 times */
-	const char *why;                /* it is out: in the race's memory */
+	const char *why;                /* it is out: in Halving.mem */
 	bool slower;                    /* it is out for being slower, not for failing */
-} Racer;
+} Arm;
 
-typedef struct Race {
+typedef struct Halving {
 	Arena *mem;
-	Racer *racer;
+	Arm *arm;
 	int n, favourite;               /* favourite: wins where it is not slower beyond noise; -1: none */
-	bool (*measure)(void *user, int racer, double *seconds); /* false: it failed, and is out */
+	bool (*measure)(void *user, int arm, double *seconds); /* false: it failed, and is out */
 	double (*now)(void *user);
 	/* false: stop.  `rounds` of about `of`. */
 	bool (*progress)(void *user, int alive, int rounds, int of);
@@ -52,13 +51,13 @@ typedef struct Race {
 	double deadline;                /* by now(); the first round is run to its end by then, or not at all */
 	int winner;                     /* -1: none was measured */
 	bool spent, stopped;
-} Race;
+} Halving;
 
 enum { MAX_SAMPLES = 64 };
 
-void race_run(Race *r);
+void halving_run(Halving *r);
 /* Median and noise of samples. */
-void race_figures(Racer *r);
+void arm_statistics(Arm *r);
 
 /* tune_space.c */
 
@@ -90,8 +89,8 @@ typedef struct Tuner {
 	int *order;                     /* in which they are compiled and tried */
 	int64_t combinations;           /* of the whole space; INT64_MAX: that many or more */
 	bool sampled;
-	int *racing;                    /* candidates by number of their racer */
-	Race race;
+	int *measured;                    /* candidates by number of their arm */
+	Halving halving;
 	const TglTuneOptions *options;
 	double start, budget;
 	char **first;                   /* what the first good one computed, by parameter */

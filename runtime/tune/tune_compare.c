@@ -18,13 +18,6 @@
 static const double SUMMATION = 1.0 / 2048, ROUNDINGS = 8;
 enum { PARTS = 64, PART_LEAST = 1 << 16, MAX_LOOKERS = 16 };
 
-static bool
-is_output(const KernelParam *p)
-{
-	return p->kind == PARAM_TENSOR ? p->access == ACCESS_OUT || p->access == ACCESS_INOUT
-				       : p->kind == PARAM_POINTER && p->ptr == PTR_MUT;
-}
-
 static char *
 copy_of(const TglTensor *t)
 {
@@ -70,7 +63,7 @@ tune_keep_first(Tuner *t)
 		t->mean[i] = -1;
 	for (int i = 0; t->first && i < t->k->k->params.n; i++) {
 		TglTensor *x = t->c->b.tensor[i];
-		if (!x || !is_output(&t->k->k->params.at[i]))
+		if (!x || !param_is_output(&t->k->k->params.at[i]))
 			continue;
 		if (!(t->first[i] = copy_of(x))) {
 			tune_forget_first(t);

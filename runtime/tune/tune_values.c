@@ -5,58 +5,20 @@
 
 #include "runtime/tune/tune.h"
 
-static const char *const figure_names[] = {"warps", "stages", "group", "ctas", "persistent", "specialize"};
-
-static int
-figure(const Schedule *s, int i)
-{
-	const int v[] = {s->warps, s->stages, s->group, s->ctas, s->persistent, s->specialize};
-	return v[i];
-}
-
-static bool
-is_switch(int i)
-{
-	return i >= 4;
-}
-
-bool
-bound_value(const Bound *b, const char *name, Const *out)
-{
-	for (int i = 0; i < b->nct; i++)
-		if (strcmp(b->ct[i].name, name) == 0) {
-			*out = b->ct[i].value;
-			return true;
-		}
-	for (int i = 0; i < b->nsymbol; i++)
-		if (strcmp(b->symbol[i].name, name) == 0) {
-			*out = b->symbol[i].value;
-			return true;
-		}
-	for (int i = 0; i < LEN(figure_names); i++) {
-		int v = figure(&b->schedule, i);
-		if (strcmp(figure_names[i], name) != 0)
-			continue;
-		*out = (Const){.kind = is_switch(i) ? CONST_BOOL : CONST_INT, .i = v};
-		return is_switch(i) ? v >= 0 : v > 0;
-	}
-	return false;
-}
-
 NamedConst *
 bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n)
 {
-	NamedConst *v = NEW_ARRAY(mem, NamedConst, b->nsymbol + b->nct + LEN(figure_names) + extra);
+	NamedConst *v = NEW_ARRAY(mem, NamedConst, b->nsymbol + b->nct + SCHEDULE_NAMES + extra);
 	*n = 0;
 	for (int i = 0; i < b->nsymbol; i++)
 		v[(*n)++] = (NamedConst){b->symbol[i].name, b->symbol[i].value, NOWHERE};
 	for (int i = 0; i < b->nct; i++)
 		if (fixed(user, b->ct[i].name))
 			v[(*n)++] = (NamedConst){b->ct[i].name, b->ct[i].value, NOWHERE};
-	for (int i = 0; i < LEN(figure_names); i++) {
+	for (int i = 0; i < SCHEDULE_NAMES; i++) {
 		Const c;
-		if (fixed(user, figure_names[i]) && bound_value(b, figure_names[i], &c))
-			v[(*n)++] = (NamedConst){intern(k->program->cx->names, figure_names[i]), c, NOWHERE};
+		if (fixed(user, schedule_name(i)) && bound_value(b, schedule_name(i), &c))
+			v[(*n)++] = (NamedConst){intern(k->program->cx->names, schedule_name(i)), c, NOWHERE};
 	}
 	return v;
 }

@@ -2,7 +2,7 @@
 #include "diff_run.h"
 
 #include "compile/compile.h"
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 #include "target/target.h"
 #include "tests/opened.h"
 

@@ -2,7 +2,7 @@
 #ifndef TEGULA_TESTS_MSL_HOST_H
 #define TEGULA_TESTS_MSL_HOST_H
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 #include "tests/msl/msl.h"
 
 typedef struct HostResult {

@@ -4,7 +4,7 @@
 #define TEGULA_TESTS_OMIT_SUBJECT_H
 
 #include "emit/emit.h"
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 #include "tests/opened.h"
 
 enum { OUTPUTS_MOST = 16, SIZES_MOST = 8, WAYS_MOST = 96, ORDERS_MOST = 8, MASKS_MOST = 4096 };

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 static const CacheAbout about = {.kernel = "k", .file = "k.tgl", .target = "sm_90a", .values = "B = 1"};
 

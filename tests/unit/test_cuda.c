@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/runtime.h"
+#include "tool/bench/rounds.h"
 
 static const char source[] =
     "kernel copy<BLOCK = 64>(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, BLOCK)) {\n"
@@ -535,30 +535,30 @@ test_again(void **state)
 	plan.mock = copy_lines;
 	TglArg first[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y)};
 	assert_ok(f->cx, tgl_launch(f->dev, k, first, 2, NULL));
-	assert_non_null(k->again);
+	assert_non_null(k->launches);
 	TglArg second[] = {tgl_arg_tensor("x", z), tgl_arg_tensor("y", x)};
 	TglStatus s = TGL_ERROR_FAULT;
-	assert_true(again_launch(f->dev, k, second, 2, &s));
+	assert_true(launch_cache_run(f->dev, k, second, 2, &s));
 	assert_ok(f->cx, s);
 	assert_float_equal(at(x, 0), 9, 0);
 	TglArg overlap[] = {tgl_arg_tensor("x", z), tgl_arg_tensor("y", z)};
-	assert_false(again_launch(f->dev, k, overlap, 2, &s));
+	assert_false(launch_cache_run(f->dev, k, overlap, 2, &s));
 	assert_int_equal(tgl_launch(f->dev, k, overlap, 2, NULL), TGL_ERROR_LAUNCH);
 	assert_failed(f->cx, TGL_ERROR_LAUNCH, "overlap");
 	TglArg swapped[] = {tgl_arg_tensor("y", x), tgl_arg_tensor("x", z)};
-	assert_false(again_launch(f->dev, k, swapped, 2, &s));
+	assert_false(launch_cache_run(f->dev, k, swapped, 2, &s));
 	assert_ok(f->cx, tgl_launch(f->dev, k, swapped, 2, NULL));
 	assert_string_equal(tgl_error(f->cx)->text, "");
 	/* another size, another address modulo 16, another block: the long way, then the short one */
 	TglTensor *odd = tgl_tensor_view(x, (int64_t[]){1}, (int64_t[]){99});
 	TglTensor *to = floats(f->dev, 99, 0);
 	TglArg third[] = {tgl_arg_tensor("x", odd), tgl_arg_tensor("y", to), tgl_arg_int("BLOCK", 32)};
-	assert_false(again_launch(f->dev, k, third, 3, &s));
+	assert_false(launch_cache_run(f->dev, k, third, 3, &s));
 	assert_ok(f->cx, tgl_launch(f->dev, k, third, 3, NULL));
-	assert_true(again_launch(f->dev, k, third, 3, &s));
+	assert_true(launch_cache_run(f->dev, k, third, 3, &s));
 	assert_float_equal(at(to, 98), 108, 0);
 	third[2].i = 64;
-	assert_false(again_launch(f->dev, k, third, 3, &s));
+	assert_false(launch_cache_run(f->dev, k, third, 3, &s));
 	third[0].tensor = to;
 	third[1].tensor = to;
 	assert_int_equal(tgl_launch(f->dev, k, third, 3, NULL), TGL_ERROR_LAUNCH);
@@ -609,13 +609,13 @@ test_values(void **state)
 	TglStatus s;
 	args[2].f = 0.5;
 	args[4].i = 5;
-	assert_true(again_launch(f->dev, k, args, 6, &s));
+	assert_true(launch_cache_run(f->dev, k, args, 6, &s));
 	assert_non_null(strstr(f->last(), " 3f000000 c000 5 1 4 6 4 3 "));
 	args[4].i = 4;
-	assert_false(again_launch(f->dev, k, args, 6, &s));
+	assert_false(launch_cache_run(f->dev, k, args, 6, &s));
 	args[4].i = 5;
 	args[5].i = false;
-	assert_false(again_launch(f->dev, k, args, 6, &s));
+	assert_false(launch_cache_run(f->dev, k, args, 6, &s));
 	assert_int_equal(f->calls("cuLaunchKernel"), header + 1);
 	args[5].i = true;
 	TglTensor *scratch = k->instances->scratch[2];
@@ -1038,7 +1038,7 @@ test_graphs(void **state)
 	tgl_tensor_close(&y);
 }
 
-/* ---- handwritten kernels, and races ---- */
+/* ---- handwritten kernels, and rounds ---- */
 
 static const char hand[] =
     "//ptx .version 8.0\n"
@@ -1066,19 +1066,19 @@ test_foreign(void **state)
 {
 	Fixture *f = *state;
 	plan.mock = "";                                     /* ours writes nothing */
-	TglForeignOptions o = {.path = hand_file(), .name = "hand", .grid = "cdiv(N, 32)", .block = 32, .shared = 60000};
+	ForeignOptions o = {.path = hand_file(), .name = "hand", .grid = "cdiv(N, 32)", .block = 32, .shared = 60000};
 	TglCase *c = tgl_case_open(f->dev, tgl_kernel(f->p, "copy"), &(TglCaseOptions){.example = "small"});
 	TglCase *d = tgl_case_open(f->dev, tgl_kernel(f->p, "copy"), &(TglCaseOptions){.example = "small", .seed = 1});
-	TglForeign *h = tgl_foreign_open(c, &o);
+	Foreign *h = foreign_open(c, &o);
 	TglResources r;
 	TglCheck check;
-	TglRace race;
+	Rounds race;
 	double seconds;
 	bool more;
 	if (!h)
 		print_error("%s", tgl_error(f->cx)->text);
 	assert_non_null(h);
-	assert_ok(f->cx, tgl_foreign_run(h, c, &seconds));
+	assert_ok(f->cx, foreign_run(h, c, &seconds));
 	assert_float_equal(seconds, 10e-6, 1e-9);
 	assert_non_null(strstr(f->last(), "hand blocks 4 threads 32 shared 60000"));
 	assert_non_null(strstr(f->last(), " 64"));          /* N = 100 */
@@ -1087,10 +1087,10 @@ test_foreign(void **state)
 	assert_ok(f->cx, tgl_case_run(c, NULL));
 	assert_ok(f->cx, tgl_case_check(c, 0, &check, &more));
 	assert_int_equal(check.nwrong, 100);
-	assert_ok(f->cx, tgl_foreign_resources(h, &r));
+	assert_ok(f->cx, foreign_resources(h, &r));
 	assert_true(r.threads == 32 && r.shared_bytes == 60000);
 	f->forget();
-	assert_ok(f->cx, tgl_case_race((TglCase *[]){c, d}, 2, &(TglRaceOptions){.foreign = h, .rounds = 6, .seconds = 60}, &race));
+	assert_ok(f->cx, rounds_run((TglCase *[]){c, d}, 2, &(RoundsOptions){.foreign = h, .rounds = 6, .seconds = 60}, &race));
 	assert_int_equal(race.rounds, 6);
 	assert_int_equal(race.launches, 400);               /* of 10 us, 4 ms */
 	assert_float_equal(race.ours.median, 10e-6, 1e-9);
@@ -1098,15 +1098,10 @@ test_foreign(void **state)
 	assert_float_equal(race.ratio.median, 1, 1e-6);
 	assert_true(race.copy.median > 0);
 	assert_int_equal(f->calls("cuGraphLaunch"), 3 * (6 + 1) + 4 * 4);   /* and four ways to copy */
-	assert_ok(f->cx, tgl_case_race(&c, 1, NULL, &race));
+	assert_ok(f->cx, rounds_run(&c, 1, &(RoundsOptions){.rounds = 1}, &race));
 	assert_true(race.theirs.median == 0 && race.ratio.median == 0);
 
 	o.name = "all";
-	assert_null(tgl_foreign_open(NULL, &o));
-	assert_null(tgl_foreign_open(c, NULL));
-	assert_string_equal(tgl_error(f->cx)->code, "E1150");
-	assert_null(tgl_foreign_open(c, &(TglForeignOptions){.path = o.path, .name = "hand", .block = 32}));
-	assert_non_null(strstr(tgl_error(f->cx)->text, "the grid is NULL"));
 	TglCase *values = tgl_case_open(f->dev, tgl_kernel(f->p, "values"), &(TglCaseOptions){
 	    .args = (TglArg[]){tgl_arg_int("M", 2), tgl_arg_int("N", 3), tgl_arg_text("x", "zeros([M, N], i16)"), tgl_arg_float("a", 1.5),
 	        tgl_arg_float("b", -2), tgl_arg_int("n", -5), tgl_arg_bool("t", true)}, .nargs = 7});
@@ -1115,22 +1110,18 @@ test_foreign(void **state)
 	assert_non_null(values);
 	o.grid = "M";
 	o.shared = 0;
-	TglForeign *all = tgl_foreign_open(values, &o);
+	Foreign *all = foreign_open(values, &o);
 	assert_non_null(all);
-	assert_ok(f->cx, tgl_foreign_run(all, values, NULL));
+	assert_ok(f->cx, foreign_run(all, values, NULL));
 	/* no scratch; 1.5 as f32, -2 as bf16, -5, true, then M and N */
 	assert_non_null(strstr(f->last(), " 3fc00000 c000 fffffffffffffffb 1 2 3"));
-	assert_failed(f->cx, tgl_foreign_run(all, c, NULL) == TGL_ERROR_USAGE ? TGL_ERROR_USAGE : TGL_OK, "E1151");
-	assert_int_equal(tgl_case_race((TglCase *[]){c, values}, 2, NULL, &race), TGL_ERROR_USAGE);
-	assert_int_equal(tgl_case_race((TglCase *[]){c}, 1, &(TglRaceOptions){.foreign = all}, &race), TGL_ERROR_USAGE);
-	assert_int_equal(tgl_case_race(NULL, 0, NULL, &race), TGL_ERROR_USAGE);
 	assert_false(tgl_case_product(c, NULL));
+	foreign_close(&all);
 	tgl_case_close(&values);
-	tgl_foreign_close(&all);
+	foreign_close(&h);
+	foreign_close(&h);
 	tgl_case_close(&d);
-	tgl_case_close(&c);                                 /* in any order */
-	tgl_foreign_close(&h);
-	tgl_foreign_close(&h);
+	tgl_case_close(&c);
 }
 
 /* ---- every call may fail ---- */
@@ -1173,10 +1164,10 @@ everything(TglContext *cx)
 		c = s ? NULL : tgl_case_open(d, k, NULL);
 		s = s ? s : c ? tgl_case_run(c, NULL) : TGL_ERROR_DEVICE;
 		s = s ? s : tgl_case_replay(c, 2, 2, &seconds);
-		TglForeign *h = s ? NULL : tgl_foreign_open(c, &(TglForeignOptions){hand_file(), "hand", "2", 32, 0});
-		s = s ? s : h ? tgl_foreign_run(h, c, NULL) : tgl_error(cx)->status;
-		s = s ? s : tgl_case_race(&c, 1, &(TglRaceOptions){.foreign = h, .rounds = 1}, &(TglRace){0});
-		tgl_foreign_close(&h);
+		Foreign *h = s ? NULL : foreign_open(c, &(ForeignOptions){hand_file(), "hand", "2", 32, 0});
+		s = s ? s : h ? foreign_run(h, c, NULL) : tgl_error(cx)->status;
+		s = s ? s : rounds_run(&c, 1, &(RoundsOptions){.foreign = h, .rounds = 1}, &(Rounds){0});
+		foreign_close(&h);
 	} else {
 		s = tgl_error(cx)->status ? tgl_error(cx)->status : TGL_ERROR_DEVICE;
 	}

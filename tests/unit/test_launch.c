@@ -1,7 +1,7 @@
 /* Programs, kernels and launches through the public interface: what works, and the message for
  * everything that does not. */
 #include "runtime_help.h"
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "compile/compile.h"
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 static const char source[] =
     "const STEP = 1.5e-3;\n"

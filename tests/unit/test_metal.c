@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 static const char source[] =
     "kernel copy<BLOCK = 64>(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, BLOCK)) {\n"

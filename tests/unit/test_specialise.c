@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 static const char source[] =
     "kernel scale<BLOCK = 64, T: dtype = f32>(x: in T[N], y: out T[N], a: f32, n: i32)\n"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 typedef struct Fixture {
 	TglContext *cx;

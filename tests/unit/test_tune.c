@@ -1,4 +1,4 @@
-/* Tuning: the race over scripted times, and whole tunings on a device whose times, failures and mistakes are
+/* Tuning: successive halving over scripted times, and whole tunings on a device whose times, failures and mistakes are
  * scripted, so that what wins is known. */
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include "runtime/tune/tune.h"
 
-/* ---- the race ---- */
+/* ---- successive halving ---- */
 
 typedef struct Script {
 	double time[64];                /* seconds; 0: it fails */
@@ -50,18 +50,18 @@ script_clock(void *user)
 	return ((Script *)user)->clock;
 }
 
-static Race
+static Halving
 run_script(Arena *mem, Script *s, int n, int favourite, double deadline)
 {
-	Race r = {.mem = mem,
-	    .racer = NEW_ARRAY(mem, Racer, n),
+	Halving r = {.mem = mem,
+	    .arm = NEW_ARRAY(mem, Arm, n),
 	    .n = n,
 	    .favourite = favourite,
 	    .measure = measure_script,
 	    .now = script_clock,
 	    .user = s,
 	    .deadline = deadline};
-	race_run(&r);
+	halving_run(&r);
 	return r;
 }
 
@@ -73,9 +73,9 @@ test_fastest_wins(void **state)
 		Script s = {.noise = 0.05, .seed = seed};
 		for (int i = 0; i < 40; i++)
 			s.time[i] = 1e-3 * (1 + 0.1 * ((i * 17 + (int)seed) % 40));
-		Race r = run_script(mem, &s, 40, 0, 1e9);
+		Halving r = run_script(mem, &s, 40, 0, 1e9);
 		assert_true(fabs(s.time[r.winner] - 1e-3) < 1e-9);
-		assert_null(r.racer[r.winner].why);
+		assert_null(r.arm[r.winner].why);
 	}
 	arena_close(mem);
 }
@@ -88,12 +88,12 @@ test_early_stopping(void **state)
 	Script s = {.noise = 0.02, .seed = 7};
 	for (int i = 0; i < 32; i++)
 		s.time[i] = i < 2 ? 1e-3 + 1e-5 * i : i < 8 ? 1.5e-3 : 1e-2;
-	Race r = run_script(mem, &s, 32, -1, 1e9);
+	Halving r = run_script(mem, &s, 32, -1, 1e9);
 	assert_true(r.winner < 2);
 	for (int i = 8; i < 32; i++) {
 		assert_int_equal(s.taken[i], 1);
-		assert_true(r.racer[i].out && r.racer[i].slower);
-		assert_string_equal(r.racer[i].why, "more than three times the time of the best");
+		assert_true(r.arm[i].out && r.arm[i].slower);
+		assert_string_equal(r.arm[i].why, "more than three times the time of the best");
 	}
 	for (int i = 2; i < 8; i++)
 		assert_true(s.taken[i] <= 4);
@@ -110,7 +110,7 @@ test_slow_ones_first(void **state)
 	Script s = {.noise = 0.02, .seed = 3};
 	for (int i = 0; i < 20; i++)
 		s.time[i] = i < 19 ? 1e-2 : 1e-3;
-	Race r = run_script(mem, &s, 20, 0, 1e9);
+	Halving r = run_script(mem, &s, 20, 0, 1e9);
 	assert_int_equal(r.winner, 19);
 	for (int i = 0; i < 19; i++)
 		assert_true(s.taken[i] <= 2);
@@ -125,7 +125,7 @@ test_noise(void **state)
 	int kept = 0;
 	for (unsigned seed = 1; seed <= 100; seed++) {
 		Script s = {.noise = 0.3, .seed = seed, .time = {1e-3, 0.999e-3, 1.001e-3}};
-		Race r = run_script(mem, &s, 3, 0, 1e9);
+		Halving r = run_script(mem, &s, 3, 0, 1e9);
 		kept += r.winner == 0;
 	}
 	assert_true(kept >= 90);
@@ -143,10 +143,10 @@ test_noise_covers(void **state)
 	Script s = {.seed = 11};
 	int inside = 0;
 	for (int round = 0; round < 400; round++) {
-		Racer r = {.sample = v, .n = 21};
+		Arm r = {.sample = v, .n = 21};
 		for (int i = 0; i < r.n; i++)
 			v[i] = 1 + 0.1 * (random_part(&s) + random_part(&s) + random_part(&s) + random_part(&s));
-		race_figures(&r);
+		arm_statistics(&r);
 		inside += fabs(r.median - 1) <= r.noise;
 	}
 	assert_true(inside >= 380); /* 396 are to be expected */
@@ -157,15 +157,15 @@ test_failures_in_a_race(void **state)
 {
 	Arena *mem = arena_open();
 	Script s = {.noise = 0.01, .seed = 5, .time = {2e-3, 0, 1e-3, 1.5e-3}, .fails_at = {[2] = 2}};
-	Race r = run_script(mem, &s, 4, -1, 1e9);
+	Halving r = run_script(mem, &s, 4, -1, 1e9);
 	assert_int_equal(r.winner, 3);
-	assert_true(r.racer[1].out && !r.racer[1].slower && r.racer[1].n == 0);
-	assert_true(r.racer[2].out && !r.racer[2].slower);
+	assert_true(r.arm[1].out && !r.arm[1].slower && r.arm[1].n == 0);
+	assert_true(r.arm[2].out && !r.arm[2].slower);
 	/* those that were dropped for being slower are still better than nothing */
 	Script late = {.noise = 0.01, .seed = 5, .time = {2e-3, 1.3e-3, 1e-3, 1.001e-3}, .fails_at = {[2] = 6, [3] = 6}};
 	r = run_script(mem, &late, 4, 0, 1e9);
 	assert_int_equal(r.winner, 1);
-	assert_null(r.racer[1].why);
+	assert_null(r.arm[1].why);
 	Script none = {.seed = 5};
 	assert_int_equal(run_script(mem, &none, 4, 0, 1e9).winner, -1);
 	assert_int_equal(run_script(mem, &none, 0, -1, 1e9).winner, -1);
@@ -178,7 +178,7 @@ test_deadline(void **state)
 {
 	Arena *mem = arena_open();
 	Script s = {.noise = 0.01, .seed = 5, .cost = 1, .time = {5e-3, 3e-3, 2e-3, 1e-3}};
-	Race r = run_script(mem, &s, 4, -1, 2.5);
+	Halving r = run_script(mem, &s, 4, -1, 2.5);
 	assert_int_equal(s.total, 3);
 	assert_int_equal(r.winner, 2);
 	assert_true(r.spent);
@@ -673,7 +673,7 @@ test_useless_results(void **state)
 		assert_true(tune_put(context_cache(f->cx), &e));
 		binding_close(&b);
 		tgl_tensor_close(&x);
-		binding_forget(k);
+		launch_cache_drop(k, NULL);
 		assert_int_equal(launched_block(f, 1024, NULL, 0), 64);
 		bool says_nothing = !*values[i] || strcmp(values[i], "default") == 0 ||
 				    strcmp(values[i], "BLOCK = 512") == 0; /* listed, and refused by `where` */

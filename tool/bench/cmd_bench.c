@@ -1,9 +1,9 @@
 /* bench: one kernel timed by replays, alone or against a handwritten one on the same tensors.
  *
  * The tensors are made several times over, so that together they exceed the device's cache; both kernels are checked
- * against the reference; then they and a copy take turns (race.c).  Where matrices are multiplied there is a second
+ * against the reference; then they and a copy take turns (rounds.c).  Where matrices are multiplied there is a second
  * ceiling beside the copy: a kernel of ours that does nothing but products on tiles it holds. */
-#include "tool/bench/cli_bench.h"
+#include "tool/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -137,12 +137,12 @@ static bool
 open_foreign(Bench *b, const Wish *w)
 {
 	const Cli *cli = b->s->cli;
-	TglForeignOptions o = {.path = w->file, .name = w->name, .grid = cli->value[OPT_GRID],
+	ForeignOptions o = {.path = w->file, .name = w->name, .grid = cli->value[OPT_GRID],
 		.block = (int)MIN(w->block, INT32_MAX), .shared = (int)MIN(w->shared, INT32_MAX)};
 	if (!w->file)
 		return true;
 	cli_progress(cli, "compiling %s", w->file);
-	b->foreign = tgl_foreign_open(b->set[0], &o);
+	b->foreign = foreign_open(b->set[0], &o);
 	cli_progress_end(cli);
 	if (!b->foreign)
 		return session_error(b->s), false;
@@ -184,7 +184,7 @@ run_and_check(Bench *b)
 	cli_progress(cli, "checking %s", tgl_kernel_name(b->k));
 	ok = ok && (!wanted || check(b, b->runner[0].name));
 	if (ok && b->foreign) {
-		ok = tgl_foreign_run(b->foreign, b->set[0], &seconds) == TGL_OK;
+		ok = foreign_run(b->foreign, b->set[0], &seconds) == TGL_OK;
 		if (!ok)
 			session_error(b->s);
 		ok = ok && (!wanted || check(b, b->runner[1].name));
@@ -232,7 +232,7 @@ open_products(Bench *b, double *flops)
 	return c;
 }
 
-/* ---- the race ---- */
+/* ---- rounds ---- */
 
 static bool
 progress(void *user, int round, int rounds)
@@ -247,19 +247,19 @@ measure(Bench *b, const Wish *w)
 {
 	double flops = 0;
 	TglCase *products = open_products(b, &flops);
-	TglRaceOptions o = {.foreign = b->foreign, .beside = products, .rounds = (int)MIN(w->rounds, INT32_MAX),
+	RoundsOptions o = {.foreign = b->foreign, .beside = products, .rounds = (int)MIN(w->rounds, INT32_MAX),
 		.seconds = w->seconds, .rest = w->rest * 1e-3, .progress = progress, .user = b};
-	TglStatus got = tgl_case_race(b->set, b->nsets, &o, &b->race);
+	TglStatus got = rounds_run(b->set, b->nsets, &o, &b->rounds);
 	tgl_case_close(&products);
 	cli_progress_end(b->s->cli);
 	if (got != TGL_OK)
 		return session_error(b->s), false;
-	b->runner[0].time = b->race.ours;
-	b->runner[1].time = b->race.theirs;
+	b->runner[0].time = b->rounds.ours;
+	b->runner[1].time = b->rounds.theirs;
 	b->runner[0].has_resources = tgl_case_resources(b->set[0], &b->runner[0].resources) == TGL_OK;
 	if (b->foreign)
-		b->runner[1].has_resources = tgl_foreign_resources(b->foreign, &b->runner[1].resources) == TGL_OK;
-	b->products = b->race.beside.median > 0 ? flops / b->race.beside.median : 0;
+		b->runner[1].has_resources = foreign_resources(b->foreign, &b->runner[1].resources) == TGL_OK;
+	b->products = b->rounds.beside.median > 0 ? flops / b->rounds.beside.median : 0;
 	return true;
 }
 
@@ -308,7 +308,7 @@ bench_kernel(Bench *b, TglProgram *p, const Wish *w)
 	}
 	bool ok = open_sets(b, w, &opened) && open_foreign(b, w) && run_and_check(b) && measure(b, w);
 	int status = ok ? show(b) : b->s->status;
-	tgl_foreign_close(&b->foreign);
+	foreign_close(&b->foreign);
 	for (int i = 0; i < b->nsets; i++)
 		tgl_case_close(&b->set[i]);
 	for (int i = 0; i < opened.n; i++)

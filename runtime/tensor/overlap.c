@@ -9,7 +9,7 @@
  * reverse. */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tensor/tensor.h"
 
 enum { MAX_STEPS = 20000 };
 

@@ -20,22 +20,8 @@
 enum { FIRST_ROUNDS = 4, FINALISTS = 4, FEW = 6 };
 static const double HOPELESS = 3, LEAST_NOISE = 0.002;
 
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static double
-median_of(double *v, int n)
-{
-	qsort(v, (size_t)n, sizeof *v, compare);
-	return (v[(n - 1) / 2] + v[n / 2]) / 2;
-}
-
-static double
-half_range(const Racer *r)
+half_range(const Arm *r)
 {
 	double low = r->sample[0], high = low;
 	for (int i = 1; i < r->n; i++) {
@@ -46,7 +32,7 @@ half_range(const Racer *r)
 }
 
 void
-race_figures(Racer *r)
+arm_statistics(Arm *r)
 {
 	double v[MAX_SAMPLES];
 	memcpy(v, r->sample, sizeof *v * (size_t)r->n);
@@ -59,64 +45,64 @@ race_figures(Racer *r)
 }
 
 static int
-alive(const Race *r)
+alive(const Halving *r)
 {
 	int n = 0;
 	for (int i = 0; i < r->n; i++)
-		n += !r->racer[i].out;
+		n += !r->arm[i].out;
 	return n;
 }
 
 /* The least median of those that are measured still, or of those that were only slower; -1: there is none. */
 static int
-least(const Race *r, bool slower)
+least(const Halving *r, bool slower)
 {
 	int b = -1;
 	for (int i = 0; i < r->n; i++) {
-		const Racer *x = &r->racer[i];
+		const Arm *x = &r->arm[i];
 		bool counts = slower ? x->slower : !x->out;
-		if (counts && x->n && (b < 0 || x->median < r->racer[b].median))
+		if (counts && x->n && (b < 0 || x->median < r->arm[b].median))
 			b = i;
 	}
 	return b;
 }
 
 static int
-best(const Race *r)
+best(const Halving *r)
 {
 	return least(r, false);
 }
 
 static void
-drop_slow(Race *r, Racer *x, const char *why)
+drop_slow(Halving *r, Arm *x, const char *why)
 {
 	x->out = x->slower = true;
 	x->why = why;
 }
 
 static void
-sample(Race *r, int i)
+sample(Halving *r, int i)
 {
-	Racer *x = &r->racer[i];
+	Arm *x = &r->arm[i];
 	double s;
 	if (!r->measure(r->user, i, &s)) {
 		x->out = true;
 		return;
 	}
 	x->sample[x->n++] = s;
-	race_figures(x);
+	arm_statistics(x);
 	int b = best(r);
-	if (b >= 0 && b != i && s > HOPELESS * r->racer[b].median && x->median > HOPELESS * r->racer[b].median)
+	if (b >= 0 && b != i && s > HOPELESS * r->arm[b].median && x->median > HOPELESS * r->arm[b].median)
 		drop_slow(r, x, "more than three times the time of the best");
 }
 
 /* Every one once; false: the time is up. */
 static bool
-one_round(Race *r, int number, int of)
+one_round(Halving *r, int number, int of)
 {
 	for (int k = 0; k < r->n; k++) {
 		int i = (k + number) % r->n;
-		if (r->racer[i].out || r->racer[i].n == MAX_SAMPLES)
+		if (r->arm[i].out || r->arm[i].n == MAX_SAMPLES)
 			continue;
 		if (r->now(r->user) >= r->deadline) {
 			r->spent = true;
@@ -129,52 +115,52 @@ one_round(Race *r, int number, int of)
 }
 
 static bool
-told_apart(const Racer *slow, const Racer *fast)
+told_apart(const Arm *slow, const Arm *fast)
 {
 	return slow->median - slow->noise > fast->median + fast->noise;
 }
 
 static void
-drop_slower(Race *r)
+drop_slower(Halving *r)
 {
 	int b = best(r);
 	for (int i = 0; b >= 0 && i < r->n; i++)
-		if (!r->racer[i].out && i != b && told_apart(&r->racer[i], &r->racer[b]))
-			drop_slow(r, &r->racer[i], "slower");
+		if (!r->arm[i].out && i != b && told_apart(&r->arm[i], &r->arm[b]))
+			drop_slow(r, &r->arm[i], "slower");
 }
 
 /* All but the better half go, never fewer than the finalists. */
 static void
-halve(Race *r)
+halve(Halving *r)
 {
 	int keep = MAX((alive(r) + 1) / 2, FINALISTS);
 	while (alive(r) > keep) {
 		int worst = -1;
 		for (int i = 0; i < r->n; i++)
-			if (!r->racer[i].out && (worst < 0 || r->racer[i].median >= r->racer[worst].median))
+			if (!r->arm[i].out && (worst < 0 || r->arm[i].median >= r->arm[worst].median))
 				worst = i;
-		drop_slow(r, &r->racer[worst], "in the slower half");
+		drop_slow(r, &r->arm[worst], "in the slower half");
 	}
 }
 
 /* The best, or the favourite if that is not slower beyond noise. */
 static int
-winner(const Race *r)
+winner(const Halving *r)
 {
 	int b = best(r), f = r->favourite;
 	if (b < 0)
 		return least(r, true); /* all the others failed on the way */
-	if (f >= 0 && !r->racer[f].out && r->racer[f].n && !told_apart(&r->racer[f], &r->racer[b]))
+	if (f >= 0 && !r->arm[f].out && r->arm[f].n && !told_apart(&r->arm[f], &r->arm[b]))
 		return f;
 	return b;
 }
 
 void
-race_run(Race *r)
+halving_run(Halving *r)
 {
 	int rounds = 0, until = FIRST_ROUNDS;
 	for (int i = 0; i < r->n; i++)
-		r->racer[i].sample = NEW_ARRAY(r->mem, double, MAX_SAMPLES);
+		r->arm[i].sample = NEW_ARRAY(r->mem, double, MAX_SAMPLES);
 	r->winner = -1;
 	for (bool going = alive(r) > 0; going;) {
 		while (going && rounds < until) {
@@ -190,9 +176,9 @@ race_run(Race *r)
 	}
 	r->winner = winner(r);
 	if (r->winner >= 0)
-		r->racer[r->winner].why = NULL;
+		r->arm[r->winner].why = NULL;
 	for (int i = 0; i < r->n; i++)
-		if (!r->racer[i].out && i != r->winner && r->winner >= 0)
-			r->racer[i].why =
-			    told_apart(&r->racer[i], &r->racer[r->winner]) ? "slower" : "as fast, within noise";
+		if (!r->arm[i].out && i != r->winner && r->winner >= 0)
+			r->arm[i].why =
+			    told_apart(&r->arm[i], &r->arm[r->winner]) ? "slower" : "as fast, within noise";
 }

@@ -3,7 +3,7 @@
  * that of the memory and not of a schedule.  Where kernels run on the host, memcpy copies. */
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "tool/bench/rounds.h"
 
 static const int64_t BYTES = 512 << 20, HOST_BYTES = 64 << 20;
 enum { LAUNCHES = 4, REPLAYS = 3 };

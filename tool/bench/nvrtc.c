@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/cuda/cuda.h"
+#include "tool/bench/rounds.h"
 
 typedef struct Nvrtc {
 	void *lib;
 #define NVRTC(name, params) int (*name) params;
-#include "runtime/compare/nvrtc.def"
+#include "tool/bench/nvrtc.def"
 #undef NVRTC
 } Nvrtc;
 
@@ -34,7 +34,7 @@ find_functions(Nvrtc *n)
 #define NVRTC(name, params)                                                                        \
 	*(void **)&n->name = dlsym(n->lib, #name);                                                 \
 	all &= n->name != NULL;
-#include "runtime/compare/nvrtc.def"
+#include "tool/bench/nvrtc.def"
 #undef NVRTC
 	return all;
 }
@@ -146,9 +146,8 @@ take_code(Device *d, const Nvrtc *n, void *program, Artefact *out)
 }
 
 bool
-cuda_foreign(Device *d, const char *path, const char *text, Artefact *out, Text *log)
+nvrtc_compile(Device *d, const char *path, const char *text, Artefact *out, Text *log)
 {
-	const CudaState *s = CUDA_STATE(d);
 	Nvrtc n;
 	Options o = {0};
 	void *program = NULL;
@@ -156,7 +155,7 @@ cuda_foreign(Device *d, const char *path, const char *text, Artefact *out, Text 
 	if (!nvrtc_open(d, &n))
 		return false;
 	n.nvrtcVersion(&major, &minor);
-	add(&o, "--gpu-architecture=%s", s->target->name);
+	add(&o, "--gpu-architecture=%s", d->target);
 	add(&o, "--std=c++17");
 	add_folders(&o, &n, path);
 	int r = n.nvrtcCreateProgram(&program, text, path, 0, NULL, NULL);
@@ -165,7 +164,7 @@ cuda_foreign(Device *d, const char *path, const char *text, Artefact *out, Text 
 		if (program)
 			take_log(&n, program, log);
 		device_fail(d, DEVICE_FAILED, r == NVRTC_BAD_OPTION ? "install the newest NVRTC" : "",
-		    "NVRTC %d.%d failed for %s with result %d", major, minor, s->target->name, r);
+		    "NVRTC %d.%d failed for %s with result %d", major, minor, d->target, r);
 		if (r != NVRTC_COMPILATION)
 			text_close(log);
 	}

@@ -1,39 +1,20 @@
-/* Handwritten kernels beside ours: a file of CUDA C++, one of its kernels, launched on a case's
- * tensors.
+/* Handwritten kernels beside ours: a file of CUDA C++, one of its kernels, launched on a case's tensors.
  *
- * What the compiler for it makes becomes an artefact like our own, with an ABI that is read off the
- * tegula kernel's header; the device loads and launches it as it does ours. */
+ * NVRTC's machine code becomes an artefact like our own, with an ABI that is read off the tegula kernel's header; the
+ * device loads and launches it as any other. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "tool/bench/rounds.h"
 
-enum { MAX_BLOCK = 1024, MAX_SOURCE = 16 << 20 };
-
-static bool
-read_source(Compile *cx, const char *path, Text *out)
-{
-	char buffer[16384];
-	FILE *f = fopen(path, "rb");
-	errno = f ? 0 : errno;
-	for (size_t n; f && out->n < MAX_SOURCE && (n = fread(buffer, 1, sizeof buffer, f)) > 0;)
-		text_putn(out, buffer, n);
-	bool ok = f && !ferror(f) && out->n < MAX_SOURCE;
-	if (!ok)
-		diag_error(cx, NOWHERE, DIAG_FOREIGN_FILE, path, errno ? strerror(errno) : "it is too large");
-	if (f)
-		fclose(f);
-	text_put(out, "");
-	return ok;
-}
+enum { MAX_BLOCK = 1024 };
 
 /* ---- the grid ---- */
 
 static bool
-find_blocks(TglForeign *f, TglCase *c, const char *text)
+find_blocks(Foreign *f, TglCase *c, const char *text)
 {
 	Compile *cx = c->k->program->compile;
 	Const v;
@@ -137,36 +118,47 @@ has_kernel(Compile *cx, const Artefact *a, const char *path, const char *name)
 /* ---- opening ---- */
 
 static TglStatus
-compile_foreign(TglForeign *f, Compile *cx, const char *path)
+compile_cuda(Foreign *f, Compile *cx, const char *path, const char *text)
 {
 	Device *d = &f->dev->dev;
-	Text text = {0}, log = {0};
-	TglStatus s = TGL_ERROR_FILE;
-	if (read_source(cx, path, &text)) {
-		s = d->foreign(d, path, text.at, &f->artefact, &log) ? TGL_OK : TGL_ERROR_DEVICE;
-		if (s != TGL_OK && log.n) {
+	Text log = {0};
+	TglStatus s = TGL_OK;
+	if (!nvrtc_compile(d, path, text, &f->artefact, &log)) {
+		s = log.n ? TGL_ERROR_SOURCE : TGL_ERROR_DEVICE;
+		if (log.n) {
 			diag_error(cx, NOWHERE, DIAG_FOREIGN_SOURCE, path);
 			diag_note(cx, NOWHERE, "it says\n%s", log.at);
-			s = TGL_ERROR_SOURCE;
-		} else if (s != TGL_OK) {
+		} else {
 			diag_error(cx, NOWHERE, DIAG_FOREIGN_COMPILER, d->error.text);
 			if (*d->error.help)
 				diag_help(cx, "%s", d->error.help);
 		}
-		d->error = s == TGL_OK ? d->error : (DeviceError){0};
+		d->error = (DeviceError){0};
 	}
-	text_close(&text);
 	text_close(&log);
 	return s;
 }
 
 static TglStatus
-open_foreign(TglForeign *f, TglCase *c, const TglForeignOptions *o)
+compile_file(Foreign *f, Compile *cx, const char *path)
+{
+	Text text = {0};
+	TglStatus s = TGL_ERROR_FILE;
+	if (file_read(path, INT32_MAX, &text))
+		s = compile_cuda(f, cx, path, text.at);
+	else
+		diag_error(cx, NOWHERE, DIAG_FOREIGN_FILE, path, strerror(errno));
+	text_close(&text);
+	return s;
+}
+
+static TglStatus
+open_foreign(Foreign *f, TglCase *c, const ForeignOptions *o)
 {
 	Compile *cx = c->k->program->compile;
 	Device *d = &f->dev->dev;
-	if (!d->foreign) {
-		diag_error(cx, NOWHERE, DIAG_DEVICE_LACKS, "tgl_foreign_open", d->name, "handwritten kernels");
+	if (!d->finish) {                               /* devices that take machine code have it */
+		diag_error(cx, NOWHERE, DIAG_DEVICE_LACKS, "bench --vs", d->name, "handwritten kernels");
 		return TGL_ERROR_DEVICE;
 	}
 	if (o->block < 1 || o->block > MAX_BLOCK) {
@@ -175,7 +167,7 @@ open_foreign(TglForeign *f, TglCase *c, const TglForeignOptions *o)
 	}
 	if (!find_blocks(f, c, o->grid))
 		return TGL_ERROR_LAUNCH;
-	TglStatus s = compile_foreign(f, cx, o->path);
+	TglStatus s = compile_file(f, cx, o->path);
 	if (s != TGL_OK)
 		return s;
 	if (!has_kernel(cx, &f->artefact, o->path, o->name))
@@ -190,50 +182,37 @@ open_foreign(TglForeign *f, TglCase *c, const TglForeignOptions *o)
 	return f->loaded ? TGL_OK : device_report(f->dev, cx, NULL, NULL);
 }
 
-TglForeign *
-tgl_foreign_open(TglCase *c, const TglForeignOptions *o)
+Foreign *
+foreign_open(TglCase *c, const ForeignOptions *o)
 {
-	if (!c)
-		return NULL;
 	TglContext *cx = c->dev->cx;
 	context_begin(cx);
-	if (context_null(cx, o, "tgl_foreign_open", "options") ||
-	    context_null(cx, o->path, "tgl_foreign_open", "the path") ||
-	    context_null(cx, o->name, "tgl_foreign_open", "the name") ||
-	    context_null(cx, o->grid, "tgl_foreign_open", "the grid"))
-		return NULL;
-	TglForeign *f = calloc(1, sizeof *f);
+	Foreign *f = calloc(1, sizeof *f);
 	if (!f)
 		die("no memory");
-	*f = (TglForeign){.dev = c->dev, .k = c->k};
-	f->dev->refs++;
-	f->k->program->refs++;
+	*f = (Foreign){.dev = c->dev, .k = c->k};
 	if (context_end(cx, open_foreign(f, c, o), c->k->program->compile) != TGL_OK)
-		tgl_foreign_close(&f);
+		foreign_close(&f);
 	return f;
 }
 
 void
-tgl_foreign_close(TglForeign **at)
+foreign_close(Foreign **at)
 {
-	if (!at || !*at)
+	Foreign *f = *at;
+	if (!f)
 		return;
-	TglForeign *f = *at;
-	TglDevice *dev = f->dev;
-	TglProgram *p = f->k->program;
 	if (f->loaded)
-		dev->dev.unload(&dev->dev, f->loaded);
+		f->dev->dev.unload(&f->dev->dev, f->loaded);
 	artefact_close(&f->artefact);
 	free(f);
-	program_unref(p);
-	device_unref(dev);
 	*at = NULL;
 }
 
 /* ---- running ---- */
 
 TglStatus
-foreign_launch(TglForeign *f, TglCase *c, double *seconds)
+foreign_launch(Foreign *f, TglCase *c, double *seconds)
 {
 	Device *d = &f->dev->dev;
 	Compile *cx = c->k->program->compile;
@@ -246,41 +225,22 @@ foreign_launch(TglForeign *f, TglCase *c, double *seconds)
 	return ok ? TGL_OK : device_report(f->dev, cx, &fault, NULL);
 }
 
-static TglStatus
-run_foreign(TglForeign *f, TglCase *c, double *seconds)
+TglStatus
+foreign_run(Foreign *f, TglCase *c, double *seconds)
 {
-	double ignored;
 	Compile *cx = c->k->program->compile;
-	if (c->k != f->k || c->dev != f->dev) {
-		diag_error(cx, NOWHERE, DIAG_API_FOREIGN, "tgl_foreign_run", "the case");
-		return TGL_ERROR_USAGE;
-	}
-	if (!case_restore(c))
-		return device_report(c->dev, cx, NULL, NULL);
-	TglStatus s = foreign_launch(f, c, seconds ? seconds : &ignored);
+	context_begin(f->dev->cx);
+	TglStatus s = case_restore(c) ? foreign_launch(f, c, seconds) : device_report(c->dev, cx, NULL, NULL);
 	c->has_run = s == TGL_OK;
-	return s;
+	return context_end(f->dev->cx, s, cx);
 }
 
 TglStatus
-tgl_foreign_run(TglForeign *f, TglCase *c, double *seconds)
+foreign_resources(Foreign *f, TglResources *out)
 {
-	if (!f || !c)
-		return TGL_ERROR_USAGE;
-	context_begin(f->dev->cx);
-	return context_end(f->dev->cx, run_foreign(f, c, seconds), c->k->program->compile);
-}
-
-TglStatus
-tgl_foreign_resources(TglForeign *f, TglResources *out)
-{
-	if (!f)
-		return TGL_ERROR_USAGE;
 	Device *d = &f->dev->dev;
+	Compile *cx = f->k->program->compile;
 	context_begin(f->dev->cx);
-	if (context_null(f->dev->cx, out, "tgl_foreign_resources", "out"))
-		return TGL_ERROR_USAGE;
-	TglStatus s = d->resources(d, f->loaded, out) ? TGL_OK
-						      : device_report(f->dev, f->dev->cx->own, NULL, NULL);
-	return context_end(f->dev->cx, s, f->k->program->compile);
+	TglStatus s = d->resources(d, f->loaded, out) ? TGL_OK : device_report(f->dev, cx, NULL, NULL);
+	return context_end(f->dev->cx, s, cx);
 }

@@ -1,23 +1,22 @@
-/* Times that may be compared: our kernel, a handwritten one, a copy and what else is asked for take turns, so that
- * clocks, heat and neighbours meet all alike.
+/* Times that may be compared: our kernel, a handwritten one, a copy and a further case are measured in turn, so that
+ * clocks, heat and other users of the GPU affect all alike.
  *
- * Each runner is a graph of launches (on devices without graphs, launches one by one) that go over
- * several cases, whose tensors together exceed the cache: a kernel that is measured on the data that
- * it has just left there looks faster than it is. A replay lasts some milliseconds, so that what
- * starting it costs does not show. Each round begins with another runner. */
+ * Each runner is a graph of launches (on devices without graphs, launches one by one) that go over several cases, whose
+ * tensors together exceed the cache: a kernel measured on data that it has just left there looks faster than it is.  A
+ * replay lasts some milliseconds, so that the cost of starting it does not show.  Each round begins with another runner. */
 #include <stdlib.h>
 #include <time.h>
 
-#include "runtime/runtime.h"
+#include "tool/bench/rounds.h"
 
 enum { OURS, THEIRS, COPY, BESIDE, RUNNERS };
-enum { ROUNDS = 21, LEAST_ROUNDS = 5, MOST_LAUNCHES = 1000, MOST_ROUNDS = 100000, COPIES = 8 };
-static const double REPLAY_SECONDS = 4e-3, SECONDS = 2;
+enum { LEAST_ROUNDS = 5, MOST_LAUNCHES = 1000, MOST_ROUNDS = 100000, COPIES = 8 };
+static const double REPLAY_SECONDS = 4e-3;
 
-typedef struct Race {
+typedef struct Measurement {
 	TglCase *const *sets;
 	int nsets;
-	TglForeign *foreign;
+	Foreign *foreign;
 	TglDevice *dev;
 	TglCase *beside;                /* NULL: none */
 	Copier copier;
@@ -26,24 +25,17 @@ typedef struct Race {
 	TglGraph *graph[RUNNERS];
 	double *times[RUNNERS];
 	double rest;
-} Race;
+} Measurement;
 
-static int
-compare_times(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static TglSpread
+static Spread
 spread(double *v, int n)
 {
-	qsort(v, (size_t)n, sizeof *v, compare_times);
-	return (TglSpread){(v[(n - 1) / 2] + v[n / 2]) / 2, v[0], v[n - 1]};
+	double median = median_of(v, n);
+	return (Spread){median, v[0], v[n - 1]};
 }
 
 static Compile *
-compile_of(const Race *r)
+compile_of(const Measurement *r)
 {
 	return r->sets[0]->k->program->compile;
 }
@@ -52,13 +44,13 @@ compile_of(const Race *r)
 
 /* A launch of another program's, whose reports are not those of the case's. */
 static TglStatus
-launched(Race *r, TglStatus s, const TglCase *c)
+launched(Measurement *r, TglStatus s, const TglCase *c)
 {
 	return s == TGL_OK || !c ? s : context_end(r->dev->cx, s, c->k->program->compile);
 }
 
 static TglStatus
-launch(Race *r, int runner, int i)
+launch(Measurement *r, int runner, int i)
 {
 	TglCase *c = r->sets[i % r->nsets];
 	switch (runner) {
@@ -72,7 +64,7 @@ launch(Race *r, int runner, int i)
 /* ---- getting ready ---- */
 
 static TglStatus
-record(Race *r, int runner)
+record(Measurement *r, int runner)
 {
 	TglStatus s = tgl_graph_begin(r->stream);
 	if (s != TGL_OK)
@@ -85,7 +77,7 @@ record(Race *r, int runner)
 
 /* All of a runner's launches, without waiting. */
 static TglStatus
-go(Race *r, int runner)
+go(Measurement *r, int runner)
 {
 	TglStatus s = TGL_OK;
 	if (r->stream)
@@ -96,7 +88,7 @@ go(Race *r, int runner)
 }
 
 static TglStatus
-time_runner(Race *r, int runner, double *seconds)
+time_runner(Measurement *r, int runner, double *seconds)
 {
 	Device *d = &r->dev->dev;
 	Fault fault = {.place = NOWHERE, .other = NOWHERE};
@@ -119,7 +111,7 @@ time_runner(Race *r, int runner, double *seconds)
 
 /* How many launches one replay has: some milliseconds of them, each set equally often. */
 static int
-choose_launches(const Race *r, double one, int nsets)
+choose_launches(const Measurement *r, double one, int nsets)
 {
 	double n = one > 0 ? REPLAY_SECONDS / one : MOST_LAUNCHES;
 	int whole = n > MOST_LAUNCHES ? MOST_LAUNCHES : (int)n;
@@ -130,7 +122,7 @@ choose_launches(const Race *r, double one, int nsets)
 
 /* One launch of each on every set: what is compiled is compiled, memory is touched. */
 static TglStatus
-warm_up(Race *r)
+warm_up(Measurement *r)
 {
 	double one = 0;
 	TglStatus s = TGL_OK;
@@ -148,7 +140,7 @@ warm_up(Race *r)
 }
 
 static TglStatus
-open_others(Race *r)
+open_others(Measurement *r)
 {
 	double one = 0;
 	TglStatus s = copier_open(r->dev, compile_of(r), &r->copier);
@@ -162,7 +154,7 @@ open_others(Race *r)
 }
 
 static TglStatus
-get_ready(Race *r)
+get_ready(Measurement *r)
 {
 	TglStatus s = open_others(r);
 	s = s == TGL_OK ? warm_up(r) : s;
@@ -178,15 +170,15 @@ get_ready(Race *r)
 	return s;
 }
 
-/* ---- the race ---- */
+/* ---- the rounds ---- */
 
 static TglStatus
-run_rounds(Race *r, const TglRaceOptions *o, int most, int *rounds)
+run_rounds(Measurement *r, const RoundsOptions *o, int most, int *rounds)
 {
-	double limit = o->seconds > 0 ? o->seconds : SECONDS, start = device_clock();
+	double start = device_clock();
 	TglStatus s = TGL_OK;
 	for (int n = 0; n < most && s == TGL_OK; n++) {
-		if (n >= LEAST_ROUNDS && device_clock() - start >= limit)
+		if (n >= LEAST_ROUNDS && device_clock() - start >= o->seconds)
 			break;
 		for (int i = 0; i < RUNNERS && s == TGL_OK; i++) {
 			int runner = (n + i) % RUNNERS;
@@ -201,7 +193,7 @@ run_rounds(Race *r, const TglRaceOptions *o, int most, int *rounds)
 }
 
 static void
-summarise(Race *r, int n, TglRace *out)
+summarise(Measurement *r, int n, Rounds *out)
 {
 	double bytes = 2 * (double)tgl_tensor_bytes(r->copier.from);
 	double *ratio = calloc((size_t)n, sizeof *ratio);
@@ -222,10 +214,9 @@ summarise(Race *r, int n, TglRace *out)
 }
 
 static TglStatus
-race(Race *r, const TglRaceOptions *o, TglRace *out)
+measure(Measurement *r, const RoundsOptions *o, Rounds *out)
 {
-	int most = MIN(o->rounds > 0 ? o->rounds : ROUNDS, MOST_ROUNDS), rounds = 0;
-	most = MAX(most, 1);
+	int most = MIN(MAX(o->rounds, 1), MOST_ROUNDS), rounds = 0;
 	for (int i = 0; i < RUNNERS; i++)
 		if (!(r->times[i] = calloc((size_t)most, sizeof **r->times)))
 			return TGL_ERROR_MEMORY;
@@ -240,7 +231,7 @@ race(Race *r, const TglRaceOptions *o, TglRace *out)
 }
 
 static void
-race_close(Race *r)
+measurement_close(Measurement *r)
 {
 	for (int i = 0; i < RUNNERS; i++) {
 		tgl_graph_close(&r->graph[i]);
@@ -250,39 +241,19 @@ race_close(Race *r)
 	copier_close(&r->copier);
 }
 
-static bool
-are_alike(TglCase *const *sets, int n, const TglRaceOptions *o)
-{
-	const TglForeign *f = o->foreign;
-	for (int i = 0; i < n; i++)
-		if (!sets[i] || sets[i]->k != sets[0]->k || sets[i]->dev != sets[0]->dev)
-			return false;
-	return (!f || (f->k == sets[0]->k && f->dev == sets[0]->dev)) && (!o->beside || o->beside->dev == sets[0]->dev);
-}
-
 TglStatus
-tgl_case_race(TglCase *const *sets, int nsets, const TglRaceOptions *o, TglRace *out)
+rounds_run(TglCase *const *sets, int nsets, const RoundsOptions *o, Rounds *out)
 {
-	TglRaceOptions plain = {0};
-	if (!sets || nsets < 1 || !sets[0])
-		return TGL_ERROR_USAGE;
 	TglContext *cx = sets[0]->dev->cx;
-	o = o ? o : &plain;
-	context_begin(cx);
-	if (context_null(cx, out, "tgl_case_race", "out"))
-		return TGL_ERROR_USAGE;
-	*out = (TglRace){0};
-	if (!are_alike(sets, nsets, o)) {
-		diag_error(cx->own, NOWHERE, DIAG_API_FOREIGN, "tgl_case_race", "a case");
-		return context_fail(cx, TGL_ERROR_USAGE, NULL);
-	}
-	Race r = {.sets = sets, .nsets = nsets, .foreign = o->foreign, .dev = sets[0]->dev,
+	Measurement r = {.sets = sets, .nsets = nsets, .foreign = o->foreign, .dev = sets[0]->dev,
 	    .beside = o->beside, .rest = o->rest};
+	context_begin(cx);
+	*out = (Rounds){0};
 	if (r.dev->dev.queue && !(r.stream = tgl_stream_open(r.dev)))
 		return tgl_error(cx)->status;
-	TglStatus s = race(&r, o, out);
-	race_close(&r);
-	if (s != TGL_OK && cx->error.status == s) { /* already told */
+	TglStatus s = measure(&r, o, out);
+	measurement_close(&r);
+	if (s != TGL_OK && cx->error.status == s) { /* reported already */
 		arena_reset(compile_of(&r)->tmp);
 		return s;
 	}

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tune/tune.h"
 
 static bool
 is_tensor(const KernelParam *p)

@@ -2,7 +2,7 @@
  *
  * It has no background of its own: lines and letters take the text's color of the page it stands on, which follows the
  * reader's choice of light or dark, and the kernels' two colors come in a shade for each. */
-#include "tool/bench/cli_bench.h"
+#include "tool/bench/bench.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static void
 draw_roof(const Bench *b, const Axes *a, Text *out)
 {
 	char label[80];
-	double copy = b->race.copy.median / 1e12, top = b->products > 0 ? b->products / 1e12 : pow(10, a->y1);
+	double copy = b->rounds.copy.median / 1e12, top = b->products > 0 ? b->products / 1e12 : pow(10, a->y1);
 	double from = fmax(pow(10, a->x0), pow(10, a->y0) / copy), knee = fmin(top / copy, pow(10, a->x1));
 	if (copy <= 0 || from >= knee)
 		return;
@@ -128,7 +128,7 @@ draw_roof(const Bench *b, const Axes *a, Text *out)
 static void
 draw_roofline(const Bench *b, Text *out)
 {
-	double intensity = b->flops / b->bytes, low = 1e300, high = b->race.copy.median * intensity / 1e12;
+	double intensity = b->flops / b->bytes, low = 1e300, high = b->rounds.copy.median * intensity / 1e12;
 	if (b->flops <= 0 || b->bytes <= 0) {
 		words(LEFT + PANEL / 2, TOP + TALL / 2, "middle", "no operations are counted: no roofline", out);
 		return;
@@ -143,7 +143,7 @@ draw_roofline(const Bench *b, Text *out)
 	    .y1 = (int)ceil(log10(high) + 0.05)};
 	a.x1 = a.x0 + 3;
 	if (b->products > 0)
-		a.x1 = MAX(a.x1, (int)ceil(log10(b->products / b->race.copy.median) + 0.3));
+		a.x1 = MAX(a.x1, (int)ceil(log10(b->products / b->rounds.copy.median) + 0.3));
 	if (a.y1 <= a.y0)
 		a.y1 = a.y0 + 1;
 	draw_axes(&a, out);
@@ -168,7 +168,7 @@ draw_bar(const Bench *b, int i, double most, Text *out)
 	cli_show_seconds(r->time.median, &t);
 	if (bench_bandwidth(b, r) > 0)
 		text_printf(&t, ", %.0f GB/s, %.1f %% of copy", bench_bandwidth(b, r) / 1e9,
-		    100 * bench_bandwidth(b, r) / b->race.copy.median);
+		    100 * bench_bandwidth(b, r) / b->rounds.copy.median);
 	words(BARS, y + 46, "start", t.at, out);
 	if (b->products > 0) {
 		text_close(&t);
@@ -191,8 +191,8 @@ draw_bars(const Bench *b, Text *out)
 		draw_bar(b, i, most, out);
 	if (b->nrunners < 2)
 		return;
-	number_format(ratio, sizeof ratio, "ratio %.3f (%.3f .. %.3f)", b->race.ratio.median, b->race.ratio.least,
-	    b->race.ratio.most);
+	number_format(ratio, sizeof ratio, "ratio %.3f (%.3f .. %.3f)", b->rounds.ratio.median, b->rounds.ratio.least,
+	    b->rounds.ratio.most);
 	words(BARS, TOP + 216, "start", ratio, out);
 }
 

@@ -1,7 +1,8 @@
 /* What the parts of `tegula bench` share: what was measured, and the views of it. */
-#ifndef TEGULA_CLI_BENCH_H
-#define TEGULA_CLI_BENCH_H
+#ifndef TEGULA_BENCH_H
+#define TEGULA_BENCH_H
 
+#include "tool/bench/rounds.h"
 #include "tool/cli.h"
 
 enum { MAX_SETS = 64 };
@@ -9,7 +10,7 @@ enum { MAX_SETS = 64 };
 /* One kernel that took part. */
 typedef struct Runner {
 	const char *name;                                   /* "tegula", or the handwritten kernel's */
-	TglSpread time;
+	Spread time;
 	TglResources resources;
 	bool has_resources;
 } Runner;
@@ -19,8 +20,8 @@ typedef struct Bench {
 	TglKernel *k;
 	TglCase *set[MAX_SETS];
 	int nsets;
-	TglForeign *foreign;
-	TglRace race;
+	Foreign *foreign;
+	Rounds rounds;
 	Runner runner[2];
 	int nrunners;
 	double bytes, flops;                                /* of one launch; flops -1: not known */
@@ -31,7 +32,7 @@ typedef struct Bench {
 	const char *device, *device_text;
 } Bench;
 
-/* cli_bench.c: the views; the plot as SVG */
+/* report.c */
 
 void bench_print(const Bench *b);
 json_t *bench_json(const Bench *b);
@@ -40,7 +41,7 @@ void bench_csv(const Bench *b, Text *out);
 double bench_bandwidth(const Bench *b, const Runner *r);
 double bench_rate(const Bench *b, const Runner *r);
 
-/* cli_plot.c */
+/* plot.c: as SVG */
 
 void bench_plot(const Bench *b, Text *out);
 

@@ -1,15 +1,24 @@
-/* Times a case: a warm-up that compiles and touches memory, then launches until the time is up.
- * The median is the figure; tensors that a kernel changes get their first values back between
- * launches, untimed. */
+/* Times a case, by launches or by replays of a graph, and says what a launch moves and computes.
+ *
+ * Launches: a warm-up that compiles and touches memory, then launches until the time is up; the median is the figure.
+ * Tensors that a kernel changes get their first values back between launches, untimed.  Replays are for kernels that are
+ * shorter than a launch. */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/case/case.h"
 
 static int
 compare_times(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
+}
+
+double
+median_of(double *v, int n)
+{
+	qsort(v, (size_t)n, sizeof *v, compare_times);
+	return (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 
 /* Every tensor once for each way that the kernel uses it. */
@@ -108,10 +117,9 @@ measure(TglCase *c, const TglBenchOptions *o, double *times, TglBench *out)
 	}
 	if (s != TGL_OK)
 		return s;
-	qsort(times, (size_t)out->runs, sizeof *times, compare_times);
+	out->median = median_of(times, out->runs);
 	out->least = times[0];
 	out->most = times[out->runs - 1];
-	out->median = (times[(out->runs - 1) / 2] + times[out->runs / 2]) / 2;
 	return TGL_OK;
 }
 
@@ -136,4 +144,92 @@ tgl_case_bench(TglCase *c, const TglBenchOptions *options, TglBench *out)
 		s = work(c, &out->bytes, &out->flops);
 	free(times);
 	return context_end(c->dev->cx, s, c->k->program->compile);
+}
+
+/* ---- replays ---- */
+
+/* Records `launches` of them into a graph. */
+static TglStatus
+record(TglCase *c, TglStream *s, int launches, TglGraph **out)
+{
+	TglStatus status = tgl_graph_begin(s);
+	if (status != TGL_OK)
+		return status;
+	for (int i = 0; i < launches && status == TGL_OK; i++)
+		status = case_launch(c);
+	*out = tgl_graph_end(s);
+	return status != TGL_OK ? status : *out ? TGL_OK : tgl_error(c->dev->cx)->status;
+}
+
+static TglStatus
+time_graph(TglCase *c, TglGraph *g, int replays, double *times)
+{
+	Device *d = &c->dev->dev;
+	Fault fault = {.place = NOWHERE, .other = NOWHERE};
+	TglStatus s = tgl_graph_launch(g, NULL); /* a warm-up */
+	bool ok = true;
+	for (int i = 0; i < replays && s == TGL_OK && ok; i++) {
+		ok = d->time_begin(d);
+		s = ok ? tgl_graph_launch(g, NULL) : TGL_OK;
+		ok = ok && s == TGL_OK && d->time_end(d, &times[i]);
+	}
+	if (s != TGL_OK)
+		return s;
+	ok = ok && d->sync(d, &fault);
+	return ok ? TGL_OK : device_report(c->dev, c->k->program->compile, &fault, c->k->k);
+}
+
+static TglStatus
+replay_graph(TglCase *c, int launches, int replays, double *times)
+{
+	TglGraph *g = NULL;
+	TglStream *s = tgl_stream_open(c->dev);
+	TglStatus status = s ? record(c, s, launches, &g) : tgl_error(c->dev->cx)->status;
+	TglStream *before = stream_use(c->dev, s);
+	if (status == TGL_OK)
+		status = time_graph(c, g, replays, times);
+	stream_use(c->dev, before);
+	tgl_graph_close(&g);
+	tgl_stream_close(&s);
+	return status;
+}
+
+/* Where there are no graphs: launches timed together. */
+static TglStatus
+replay_launches(TglCase *c, int launches, int replays, double *times)
+{
+	TglStatus s = TGL_OK;
+	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
+	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
+	for (int i = 0; in && i < launches * replays && s == TGL_OK; i++) {
+		double one = 0;
+		s = instance_launch(c->k, in, &c->b, tensor, &one);
+		times[i / launches] += one;
+	}
+	return s;
+}
+
+TglStatus
+tgl_case_replay(TglCase *c, int launches, int replays, double *seconds)
+{
+	if (!c)
+		return TGL_ERROR_USAGE;
+	TglContext *cx = c->dev->cx;
+	context_begin(cx);
+	if (context_null(cx, seconds, "tgl_case_replay", "seconds"))
+		return TGL_ERROR_USAGE;
+	launches = MAX(launches, 1);
+	replays = MAX(replays, 1);
+	double *times = calloc((size_t)replays, sizeof *times);
+	TglStatus s = times ? case_run(c, NULL) : TGL_ERROR_MEMORY;
+	if (s == TGL_OK)
+		s = (c->dev->dev.queue ? replay_graph : replay_launches)(c, launches, replays, times);
+	if (s == TGL_OK)
+		*seconds = median_of(times, replays) / launches;
+	free(times);
+	if (s != TGL_OK && cx->error.status == s) { /* reported already */
+		arena_reset(c->k->program->compile->tmp);
+		return s;
+	}
+	return context_end(cx, s, c->k->program->compile);
 }

@@ -1,5 +1,5 @@
 /* What `tegula bench` found out, as a table for people, as JSON and as CSV. */
-#include "tool/bench/cli_bench.h"
+#include "tool/bench/bench.h"
 
 #include <math.h>
 #include <string.h>
@@ -76,7 +76,7 @@ print_row(const Bench *b, const Runner *r, int width)
 	printf("  %-*s %10s", width, r->name, time.at);
 	cell(bandwidth, 1e9, "%10.1f");
 	cell(rate, 1e12, "%10.3f");
-	cell(bandwidth, b->race.copy.median / 100, "%8.1f %%");
+	cell(bandwidth, b->rounds.copy.median / 100, "%8.1f %%");
 	if (b->products > 0)
 		cell(rate, b->products / 100, "%12.1f %%");
 	printf("   %s .. %s\n", least.at, most.at);
@@ -102,7 +102,7 @@ print_resources(const Runner *r, int width)
 void
 bench_print(const Bench *b)
 {
-	const TglRace *r = &b->race;
+	const Rounds *r = &b->rounds;
 	int width = name_width(b);
 	print_head(b);
 	print_checks(b);
@@ -133,7 +133,7 @@ number_or_null(double v)
 }
 
 static json_t *
-spread_json(const TglSpread *s)
+spread_json(const Spread *s)
 {
 	return json_pack("{s:f, s:f, s:f}", "median", s->median, "least", s->least, "most", s->most);
 }
@@ -145,7 +145,7 @@ runner_json(const Bench *b, const Runner *r)
 	double bandwidth = bench_bandwidth(b, r), rate = bench_rate(b, r);
 	json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", r->name, "seconds", spread_json(&r->time),
 	    "bytes_per_second", number_or_null(bandwidth), "flops_per_second", number_or_null(rate), "of_copy",
-	    number_or_null(bandwidth / b->race.copy.median), "of_products",
+	    number_or_null(bandwidth / b->rounds.copy.median), "of_products",
 	    b->products > 0 ? number_or_null(rate / b->products) : json_null());
 	if (r->has_resources)
 		json_object_set_new(j, "resources", json_pack("{s:i, s:i, s:i, s:i, s:i, s:f}", "threads", u->threads,
@@ -166,14 +166,14 @@ bench_json(const Bench *b)
 	json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:o, s:O, s:o, s:o}", "kernel", tgl_kernel_name(b->k), "example",
 	    tgl_case_label(b->set[0]), "device", b->device, "device_text", b->device_text, "values", values, "checks",
 	    b->checks, "bytes", number_or_null(b->bytes), "flops", number_or_null(b->flops));
-	json_object_set_new(j, "copy_bytes_per_second", spread_json(&b->race.copy));
+	json_object_set_new(j, "copy_bytes_per_second", spread_json(&b->rounds.copy));
 	json_object_set_new(j, "product_flops_per_second", number_or_null(b->products));
-	json_object_set_new(j, "rounds", json_integer(b->race.rounds));
-	json_object_set_new(j, "launches", json_integer(b->race.launches));
+	json_object_set_new(j, "rounds", json_integer(b->rounds.rounds));
+	json_object_set_new(j, "launches", json_integer(b->rounds.launches));
 	json_object_set_new(j, "sets", json_integer(b->nsets));
 	json_object_set_new(j, "kernels", kernels);
 	if (b->nrunners > 1)
-		json_object_set_new(j, "ratio", spread_json(&b->race.ratio));
+		json_object_set_new(j, "ratio", spread_json(&b->rounds.ratio));
 	return j;
 }
 
@@ -230,11 +230,11 @@ bench_csv(const Bench *b, Text *out)
 		csv_number(r->time.most, out);
 		csv_number(bandwidth / 1e9, out);
 		csv_number(rate / 1e12, out);
-		csv_number(bandwidth / b->race.copy.median, out);
+		csv_number(bandwidth / b->rounds.copy.median, out);
 		csv_number(b->products > 0 ? rate / b->products : 0, out);
-		csv_number(ours ? b->race.ratio.median : 0, out);
-		csv_number(ours ? b->race.ratio.least : 0, out);
-		csv_number(ours ? b->race.ratio.most : 0, out);
+		csv_number(ours ? b->rounds.ratio.median : 0, out);
+		csv_number(ours ? b->rounds.ratio.least : 0, out);
+		csv_number(ours ? b->rounds.ratio.most : 0, out);
 		text_put(out, "\n");
 	}
 }

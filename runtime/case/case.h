@@ -1,0 +1,74 @@
+/* Cases: a kernel with everything that it needs to run; its reference, and what a launch costs. */
+#ifndef TEGULA_CASE_H
+#define TEGULA_CASE_H
+
+#include "runtime/launch/launch.h"
+
+/* work.c: floating point operations of one launch, from the tile IR; -1: not known */
+double work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);
+
+/* case.c */
+
+struct TglCase {
+	TglDevice *dev;
+	TglKernel *k;
+	const ExampleItem *example;     /* or NULL */
+	Binding b;
+	uint64_t seed;
+	TglArg *args;
+	int nargs;
+	const char **value_name, **value_text;
+	int nvalues;
+	void **first;                   /* first values, on the host, of what the kernel changes */
+	bool holds;                     /* b.tensor is counted */
+	bool has_run;
+	struct Reference *reference;    /* made by the first check */
+};
+
+TglStatus case_run(TglCase *c, double *seconds);
+TglStatus case_launch(TglCase *c);      /* on what its tensors hold, without waiting where the device does not */
+bool case_restore(TglCase *c);          /* first values, poison */
+
+/* input.c */
+
+bool case_bind(TglCase *c);             /* the header, from arguments and the example */
+bool case_materialise(TglCase *c, int i); /* makes tensor i, after those that its line uses */
+bool case_missing(TglCase *c, int i);   /* reports that nothing gives parameter i; false */
+TglArg case_arg(const char *name, const Const *v);
+/* Runs a whole-tensor function as one program. */
+bool whole_run(const Plan *plan, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
+
+/* reference.c */
+
+enum { REFERENCE_RUNS = 4 };            /* the exact one first */
+
+typedef struct Output {
+	int param;                      /* of the kernel */
+	int func_param;                 /* of the reference */
+	DType elem;                     /* in the reference: f64, or the integer type */
+	int64_t count, bytes;
+	char *buffer[REFERENCE_RUNS];
+	double *deviation;              /* NULL: integers */
+	double rms;
+} Output;
+
+typedef struct Reference {
+	Image *image;                   /* in order of Kernel.params; NULL: the host reads tensors as they are */
+	int nimages;
+	int nruns;                      /* 1 if the kernel calculates with integers alone */
+	Output *out;
+	int n;
+	double roundoff, least;         /* of the kernel's arithmetic */
+} Reference;
+
+TglStatus reference_make(TglCase *c);   /* into c->reference, which may be half done on failure */
+void reference_close(Reference *r);
+double reference_roundoff(DType t);     /* unit roundoff; 0: no float */
+double reference_least(DType t);        /* the least number above 0 */
+
+/* bench.c */
+
+/* The median of n times, at least one, which it sorts. */
+double median_of(double *v, int n);
+
+#endif
