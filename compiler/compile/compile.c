@@ -108,13 +108,24 @@ note_time(Text *times, const char *what, double since)
 		text_printf(times, "%-12s %8.3f ms\n", what, now_ms() - since);
 }
 
-static bool
-lower_with(Func *f, const Target *t, Emitter *e, Arena *mem, Text *times)
+static ThreadModule *
+lower(Func *f, const Target *t, Arena *mem, Text *times)
 {
 	double start = now_ms();
-	bool ok = lower_func(f, t, e, mem);
+	ThreadModule *m = lower_func(f, t, mem);
 	note_time(times, "lower", start);
-	return ok;
+	return m;
+}
+
+/* The emulator prints what --trace asks for, and no other device. */
+static bool
+is_for_gpu(const ThreadModule *m, Compile *cx)
+{
+	const ThreadNode *n = m->kinds & 1u << NODE_TRACE ? thread_find(m->body, NODE_TRACE) : NULL;
+	if (n)
+		diag_error(cx, n->place, DIAG_LOWER_CANNOT,
+		    "printing what --trace asks for (--device=cpu and --device=simt do)", m->target->name);
+	return !n;
 }
 
 bool
@@ -138,8 +149,11 @@ through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out
 	if (!compile_finds_llvm(cx))
 		return false;
 	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
-	bool ok = l != NULL, lowered = ok && lower_with(f, t, emit_llvm_emitter(l), mem, times);
+	ThreadModule *m = l ? lower(f, t, mem, times) : NULL;
+	bool ok = l != NULL, lowered = m && is_for_gpu(m, cx);
 	double start = now_ms();
+	if (lowered)
+		emit_replay(m, emit_llvm_emitter(l));
 	if (lowered && stage == STAGE_LLVM)
 		emit_llvm_text(l, out);
 	else if (lowered)
@@ -160,13 +174,26 @@ compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *ti
 	bool ok = true;
 	for (int i = 0; i < m->funcs.n && ok; i++) {
 		EmitKernel kernel;
-		if (stage == STAGE_TRACE)
-			ok = lower_with(m->funcs.at[i], t, emit_trace_open(mem, t, out), mem, times);
-		else
+		if (stage == STAGE_TRACE) {
+			ThreadModule *thread = lower(m->funcs.at[i], t, mem, times);
+			ok = thread != NULL;
+			if (ok)
+				emit_replay(thread, emit_trace_open(mem, t, out));
+		} else {
 			ok = through_llvm(m->funcs.at[i], t, stage, mem, out, times, &kernel);
+		}
 	}
 	arena_close(mem);
 	return ok;
+}
+
+/* Metal's writer reports what the language has not. */
+static bool
+write_metal(const ThreadModule *m, Emitter *e, const Compile *cx)
+{
+	int errors = cx->nerrors;
+	emit_replay(m, e);
+	return cx->nerrors == errors;
 }
 
 bool
@@ -174,7 +201,8 @@ compile_metal(Module *m, const Target *t, const Bound *b, Text *out, Text *json,
 {
 	Arena *mem = arena_open();
 	Emitter *e = emit_msl_open(mem, t, m->cx, out);
-	bool ok = lower_with(m->funcs.at[0], t, e, mem, times);
+	ThreadModule *thread = lower(m->funcs.at[0], t, mem, times);
+	bool ok = thread && write_metal(thread, e, m->cx);
 	if (ok && b)
 		metal_describe(m->funcs.at[0], b, e, json);
 	arena_close(mem);
@@ -247,7 +275,8 @@ metal_artefact(Module *m, const Target *t, Artefact *out)
 	Arena *mem = arena_open();
 	Text text = {0};
 	Emitter *e = emit_msl_open(mem, t, m->cx, &text);
-	bool ok = lower_with(m->funcs.at[0], t, e, mem, NULL);
+	ThreadModule *thread = lower(m->funcs.at[0], t, mem, NULL);
+	bool ok = thread && write_metal(thread, e, m->cx);
 	*out = (Artefact){.form = FORM_MSL};
 	if (ok) {
 		int kept = 0;

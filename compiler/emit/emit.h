@@ -1,8 +1,11 @@
-/* Emitters: implementations of lower/emitter.h. */
+/* Writers of the thread IR: implementations of emitter.h. */
 #ifndef TEGULA_EMIT_H
 #define TEGULA_EMIT_H
 
-#include "lower/emitter.h"
+#include "emit/emitter.h"
+
+/* replay.c: all of a module, node after node */
+void emit_replay(const ThreadModule *m, Emitter *e);
 
 /* trace.c: every call as a line of text; needs nothing */
 Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);

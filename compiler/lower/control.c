@@ -49,7 +49,7 @@ name_args(Lower *l, const Block *b)
 {
 	for (int i = 0; i < b->narg; i++)
 		for (int r = 0; b->arg[i].name && r < lower_count(&b->arg[i]); r++)
-			l->e->name(l->e, lower_regs(l, &b->arg[i])[r], b->arg[i].name);
+			thread_name(l->b, lower_regs(l, &b->arg[i])[r], b->arg[i].name);
 }
 
 static int
@@ -99,10 +99,10 @@ lower_for(Lower *l, Op *op)
 	bool plain = lower_constant(op->in[2], &by) && by > 0;
 	Reg *init = gather_all(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
 	if (plain) {
-		index = l->e->loop_begin(l->e, lo, hi, step, init, inside, n);
+		index = thread_loop(l->b, lo, hi, step, init, inside, n);
 	} else {
 		Reg trips = count_trips(l, lo, hi, step);
-		Reg i = l->e->loop_begin(l->e, lower_i64(l, 0), trips, lower_i64(l, 1), init, inside, n);
+		Reg i = thread_loop(l->b, lower_i64(l, 0), trips, lower_i64(l, 1), init, inside, n);
 		index = lower_op2(l, EMIT_ADD, lo, lower_op2(l, EMIT_MUL, i, step));
 	}
 	lower_new(l, &b->arg[0])[0] = index;
@@ -111,7 +111,7 @@ lower_for(Lower *l, Op *op)
 	lower_block(l, b);
 	Reg *next = gather_all(l, b->last->in, b->last->nin);
 	l->kept.n = kept;
-	l->e->loop_end(l->e, next, inside, n);
+	thread_loop_end(l->b, next, inside, n);
 	scatter_all(l, op->out, op->nout, inside);
 }
 
@@ -133,15 +133,15 @@ lower_while(Lower *l, Op *op)
 	Reg *values, *inside = NEW_ARRAY(l->mem, Reg, n + 1), *next = NEW_ARRAY(l->mem, Reg, n + 1);
 	next[n] = test(l, op->region[0], gather_all(l, op->in, op->nin), &values);
 	memcpy(next, values, sizeof *next * (size_t)n);
-	l->e->while_begin(l->e, next, inside, n + 1);
-	l->e->while_test(l->e, inside[n]);
+	thread_while(l->b, next, inside, n + 1);
+	thread_while_test(l->b, inside[n]);
 	scatter_all(l, body->arg, body->narg, inside);
 	name_args(l, body);
 	lower_block(l, body);
 	next[n] = test(l, op->region[0], gather_all(l, body->last->in, body->last->nin), &values);
 	memcpy(next, values, sizeof *next * (size_t)n);
 	l->kept.n = kept;
-	l->e->while_end(l->e, next, inside, n + 1);
+	thread_while_end(l->b, next, inside, n + 1);
 	scatter_all(l, op->out, op->nout, inside);
 }
 
@@ -150,11 +150,11 @@ lower_if(Lower *l, Op *op)
 {
 	int n = count_results(op);
 	Reg *after = NEW_ARRAY(l->mem, Reg, n);
-	l->e->if_begin(l->e, lower_regs(l, op->in[0])[0]);
+	thread_if(l->b, lower_regs(l, op->in[0])[0]);
 	region(l, op->region[0]);
-	l->e->if_else(l->e, gather_all(l, op->region[0]->last->in, op->region[0]->last->nin), n);
+	thread_else(l->b, gather_all(l, op->region[0]->last->in, op->region[0]->last->nin), n);
 	region(l, op->region[1]);
-	l->e->if_end(l->e, gather_all(l, op->region[1]->last->in, op->region[1]->last->nin), after, n);
+	thread_if_end(l->b, gather_all(l, op->region[1]->last->in, op->region[1]->last->nin), after, n);
 	scatter_all(l, op->out, op->nout, after);
 }
 
@@ -178,7 +178,7 @@ put_fault(Lower *l, Reg faults, int64_t offset, RegType type, Reg v)
 {
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = faults, .constant = offset,
 		.align = lower_type_bytes(type)};
-	l->e->store(l->e, &at, &v);
+	thread_store(l->b, &at, &v);
 }
 
 /* Which element of the tile a register of this thread holds. */
@@ -215,10 +215,9 @@ find_element(Lower *l, const Value *v)
 static Reg
 f64_bits(Lower *l, Reg x)
 {
-	Emitter *e = l->e;
 	Reg bits = lower_as(l, CAST_BITS, REG_I32, x), most = lower_i32(l, INT32_MAX);
 	Reg size = lower_op2(l, EMIT_AND, bits, most), sign = lower_op2(l, EMIT_AND, bits, lower_i32(l, INT32_MIN));
-	Reg up = lower_op2(l, EMIT_FMUL, x, e->float_const(e, REG_F32, 0x1p64));        /* a denormal is normal there */
+	Reg up = lower_op2(l, EMIT_FMUL, x, thread_float_const(l->b, REG_F32, 0x1p64)); /* a denormal is normal there */
 	Reg tiny = lower_op2(l, EMIT_ULT, size, lower_i32(l, 0x00800000));
 	Reg endless = lower_op2(l, EMIT_ULE, lower_i32(l, 0x7f800000), size);
 	Reg zero = lower_op2(l, EMIT_EQ, size, lower_i32(l, 0));
@@ -250,7 +249,7 @@ put_value(Lower *l, Reg faults, int i, const Value *v)
 	} else {
 		r = lower_cast_one(l, t, as, r);
 	}
-	put_fault(l, faults, (int64_t)offsetof(FaultRecord, kind) + i, REG_I8, l->e->int_const(l->e, REG_I8, kind));
+	put_fault(l, faults, (int64_t)offsetof(FaultRecord, kind) + i, REG_I8, thread_int_const(l->b, REG_I8, kind));
 	put_fault(l, faults, (int64_t)offsetof(FaultRecord, value) + 8 * i, as == TY_F64 ? REG_F64 : REG_I64, r);
 }
 
@@ -274,16 +273,16 @@ lower_assert(Lower *l, Op *op)
 	int kept = l->kept.n;
 	for (int r = 1; r < lower_count(v); r++)
 		holds = cond[r] == holds ? holds : lower_op2(l, EMIT_AND, holds, cond[r]);
-	l->e->if_begin(l->e, lower_op1(l, EMIT_NOT, holds));
+	thread_if(l->b, lower_op1(l, EMIT_NOT, holds));
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = faults, .align = 4};
 	Reg zero = lower_i32(l, 0);
-	Reg old = l->e->atomic(l->e, ATOMIC_CAS, &at, lower_i32(l, assert_number(op, l->f)), zero);
-	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, old, zero));
+	Reg old = thread_atomic(l->b, ATOMIC_CAS, &at, lower_i32(l, assert_number(op, l->f)), zero);
+	thread_if(l->b, lower_op2(l, EMIT_EQ, old, zero));
 	record_fault(l, op, faults);
-	l->e->if_else(l->e, NULL, 0);
-	l->e->if_end(l->e, NULL, NULL, 0);
-	l->e->if_else(l->e, NULL, 0);
-	l->e->if_end(l->e, NULL, NULL, 0);
+	thread_else(l->b, NULL, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
+	thread_else(l->b, NULL, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
 	l->kept.n = kept;
 }
 
@@ -297,13 +296,8 @@ lower_inline_ptx(Lower *l, Op *op)
 	Reg in[32], out[32], **results = NEW_ARRAY(l->mem, Reg *, op->nout);
 	const Reg **operands = NEW_ARRAY(l->mem, const Reg *, op->nin);
 	RegType type[32];
-	if (!l->e->inline_ptx && l->t->kind == TARGET_PTX) {
-		lower_refuse_on(l, op, "inline_ptx", "the simt device");
-		diag_help(l->cx, "it runs the target's code on this machine, which has no PTX; --device=cuda can run it");
-		return;
-	}
-	if (!l->e->inline_ptx || op->nin > 32 || op->nout > 32) {
-		lower_refuse(l, op, l->e->inline_ptx ? "inline_ptx of more than 32 operands" : "inline_ptx");
+	if (l->t->kind != TARGET_PTX || op->nin > 32 || op->nout > 32) {
+		lower_refuse(l, op, l->t->kind == TARGET_PTX ? "inline_ptx of more than 32 operands" : "inline_ptx");
 		return;
 	}
 	for (int i = 0; i < op->nin; i++)
@@ -315,7 +309,7 @@ lower_inline_ptx(Lower *l, Op *op)
 	for (int r = 0; r < count; r++) {
 		for (int i = 0; i < op->nin; i++)
 			in[i] = operands[i][r];
-		l->e->inline_ptx(l->e, op_text(op, "text"), in, op->nin, type, out, op->nout);
+		thread_ptx(l->b, op_text(op, "text"), in, op->nin, type, out, op->nout);
 		for (int i = 0; i < op->nout; i++)
 			results[i][r] = out[i];
 	}

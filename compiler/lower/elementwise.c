@@ -17,7 +17,7 @@ typedef struct Elem {
 static Reg
 number(Lower *l, const Elem *x, int64_t v)
 {
-	return l->e->int_const(l->e, x->reg, v);
+	return thread_int_const(l->b, x->reg, v);
 }
 
 /* ---- integers ---- */
@@ -270,7 +270,7 @@ pointer_op(Lower *l, const Elem *x, DType index, Reg a, Reg b)
 		b = lower_as(l, dtype_is_signed(index) ? CAST_SEXT : CAST_ZEXT, REG_I64, b);
 	if (log2)
 		b = lower_op2(l, EMIT_SHL, b, lower_i64(l, log2));
-	return l->e->pointer(l->e, a, b);
+	return thread_pointer(l->b, a, b);
 }
 
 /* ---- the op ---- */
@@ -290,7 +290,7 @@ one(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 Reg
 lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b)
 {
-	Elem x = {.kind = kind, .t = t, .reg = l->e->type(l->e, a), .is_signed = dtype_is_signed(t)};
+	Elem x = {.kind = kind, .t = t, .reg = thread_type_of(l->b, a), .is_signed = dtype_is_signed(t)};
 	return one(l, &x, a, b, 0);
 }
 

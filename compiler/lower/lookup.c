@@ -59,7 +59,7 @@ constant(Lower *l, RegType t, int64_t bits)
 {
 	static const RegType as[] = {[1] = REG_I8, [2] = REG_I16, [4] = REG_I32, [8] = REG_I64};
 	RegType whole = t == REG_PRED ? t : as[lower_type_bytes(t)];
-	Reg r = l->e->int_const(l->e, whole, bits);
+	Reg r = thread_int_const(l->b, whole, bits);
 	return whole == t ? r : lower_as(l, CAST_BITS, t, r);
 }
 
@@ -95,6 +95,6 @@ lower_lookup(Lower *l, Op *op)
 		if (n <= SELECTS_MOST)
 			out[r] = selected(l, t, bits, index);
 		else
-			out[r] = lower_from_memory(l, t, l->e->lookup(l->e, as, padded, n + !is_inside, index));
+			out[r] = lower_from_memory(l, t, thread_lookup(l->b, as, padded, n + !is_inside, index));
 	}
 }

@@ -105,7 +105,7 @@ lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where)
 	for (int i = 0; i < op->nout; i++) {
 		RegType t = lower_type(op->out[i].type);
 		bool real = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;
-		Reg zero = real ? l->e->float_const(l->e, t, 0) : l->e->int_const(l->e, t, 0);
+		Reg zero = real ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
 		Reg *out = lower_new(l, &op->out[i]);
 		for (int r = 0; r < lower_count(&op->out[i]); r++)
 			out[r] = zero;
@@ -116,17 +116,17 @@ void
 lower_barrier(Lower *l)
 {
 	if (l->role)
-		l->e->prim(l->e, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, l->warps * l->t->lanes}, 2, NULL, 0);
+		thread_prim(l->b, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, l->warps * l->t->lanes}, 2, NULL, 0);
 	else if (l->warps == 1)
 		lower_warp_barrier(l);
 	else
-		l->e->prim(l->e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 }
 
 void
 lower_warp_barrier(Lower *l)
 {
-	l->e->prim(l->e, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 }
 
 Reg
@@ -135,7 +135,7 @@ lower_scratch(Lower *l, const Op *op)
 	int64_t at = op_int(op, "smem", 0);
 	if (l->nscratch++ > 0)
 		lower_barrier(l);
-	return at ? l->e->pointer(l->e, l->shared, lower_i32(l, at)) : l->shared;
+	return at ? thread_pointer(l->b, l->shared, lower_i32(l, at)) : l->shared;
 }
 
 /* ---- tensors ---- */
@@ -363,7 +363,7 @@ stand_in(Lower *l, Op *op)
 		bool is_float = type >= REG_F16 && type <= REG_F64;
 		Reg *r = l->regs[v->id] ? l->regs[v->id] : lower_new(l, v);
 		for (int k = 0; k < lower_count(v); k++)
-			r[k] = is_float ? l->e->float_const(l->e, type, 0) : l->e->int_const(l->e, type, 0);
+			r[k] = is_float ? thread_float_const(l->b, type, 0) : thread_int_const(l->b, type, 0);
 	}
 }
 
@@ -374,7 +374,7 @@ name_results(Lower *l, const Op *op)
 	for (int i = 0; i < op->nout; i++) {
 		const Value *v = &op->out[i];
 		for (int r = 0; v->name && l->regs[v->id] && r < lower_count(v); r++)
-			l->e->name(l->e, l->regs[v->id][r], v->name);
+			thread_name(l->b, l->regs[v->id][r], v->name);
 	}
 }
 
@@ -382,7 +382,7 @@ void
 lower_op(Lower *l, Op *op)
 {
 	int errors = l->cx->nerrors;
-	l->e->place(l->e, op->place);
+	thread_place(l->b, op->place);
 	l->nscratch = 0;
 	if (wants_barrier(l, op))
 		lower_barrier(l);
@@ -512,12 +512,12 @@ wait_for_grids(Lower *l)
 	Reg block, blocks;
 	if (!(l->t->has & HAS_GRID_WAIT))
 		return;
-	l->e->prim(l->e, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
-	l->e->prim(l->e, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
+	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
 	Reg ahead = lower_op2(l, EMIT_ADD, block, lower_i32(l, LAST_BLOCKS));
 	Reg is_last = lower_op2(l, EMIT_ULE, blocks, ahead);
-	l->e->prim(l->e, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
-	l->e->prim(l->e, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
 static void
@@ -526,19 +526,19 @@ begin(Lower *l)
 	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
 	l->waits_at_angles = lower_waits_at_angles(l->f);
-	l->calls_angles = l->e->call && lower_angles(l->f) > ANGLES_SPELLED_OUT;
+	l->calls_angles = lower_angles(l->f) > ANGLES_SPELLED_OUT;
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
 		.min_blocks = parts_registers(l->f) ? 1 : lower_resident(l->f, l->t, l->mem)};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
-	l->e->kernel_begin(l->e, &k, l->param, &l->shared);
+	thread_kernel(l->b, &k, l->param, &l->shared);
 	wait_for_grids(l);
-	l->e->prim(l->e, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
+	thread_prim(l->b, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
 	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
 	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
-	l->e->prim(l->e, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
+	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
 }
 
 /* A parameter of the function is a register of the kernel; a tensor's is its pointer. */
@@ -551,7 +551,7 @@ bind_params(Lower *l)
 		AbiKind abi = k == PARAM_DIM ? ABI_DIM : k == PARAM_SCALAR ? ABI_SCALAR : ABI_POINTER;
 		Reg r = lower_param(l, abi, i, 0);
 		if (k == PARAM_SCALAR && v->type->elem == TY_BOOL)
-			r = lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, REG_I8, 0));
+			r = lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
 		lower_new(l, v)[0] = r;
 	}
 }
@@ -585,7 +585,7 @@ static Reg
 divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 {
 	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
-	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || l->e->type(l->e, at) != REG_I32) {
+	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, at) != REG_I32) {
 		*rest = lower_op2(l, EMIT_UREM, at, grid[d]);
 		return lower_op2(l, EMIT_UDIV, at, grid[d]);
 	}
@@ -601,10 +601,10 @@ static void
 find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 {
 	int n = l->f->naxis, group = l->f->schedule.group;
-	RegType t = l->e->type(l->e, at);
+	RegType t = thread_type_of(l->b, at);
 	Reg place[MAX_AXES];
 	if (group > 1 && n >= 2) {
-		Reg rows = lower_op2(l, EMIT_UMIN, l->e->int_const(l->e, t, group), grid[0]);
+		Reg rows = lower_op2(l, EMIT_UMIN, thread_int_const(l->b, t, group), grid[0]);
 		Reg plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
 		Reg inside = n > 2 ? lower_op2(l, EMIT_UREM, at, plane) : at;
 		Reg whole = lower_op2(l, EMIT_MUL, rows, grid[1]);
@@ -623,7 +623,7 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 	}
 	for (int d = 0; d < n; d++) {
 		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);
-		l->e->name(l->e, l->program[d], l->f->axis[d]);
+		thread_name(l->b, l->program[d], l->f->axis[d]);
 	}
 }
 
@@ -641,20 +641,20 @@ lower_programs(Lower *l)
 		lower_block(l, l->f->body);
 		return;
 	}
-	l->e->prim(l->e, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
 	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->block), step = lower_as(l, CAST_ZEXT, REG_I64, blocks);
-	Reg at = l->e->loop_begin(l->e, first, total, step, NULL, NULL, 0);
+	Reg at = thread_loop(l->b, first, total, step, NULL, NULL, 0);
 	if (shared_bytes(l->f, l->t))
 		lower_barrier(l);                       /* the last program may still read its scratch */
 	find_program(l, at, l->programs);               /* there may be more of them than 32 bits count */
 	lower_block(l, l->f->body);
-	l->e->loop_end(l->e, NULL, NULL, 0);
+	thread_loop_end(l->b, NULL, NULL, 0);
 }
 
-bool
-lower_func(Func *f, const Target *t, Emitter *e, Arena *mem)
+ThreadModule *
+lower_func(Func *f, const Target *t, Arena *mem)
 {
-	Lower l = {.e = e, .t = t, .cx = f->module->cx, .f = f, .mem = mem};
+	Lower l = {.b = thread_open(mem, t), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
 	int errors = l.cx->nerrors;
 	l.warps = f->schedule.warps ? f->schedule.warps : 4;
 	func_number(f);
@@ -663,6 +663,6 @@ lower_func(Func *f, const Target *t, Emitter *e, Arena *mem)
 	begin(&l);
 	bind_params(&l);
 	lower_programs(&l);
-	e->kernel_end(e);
-	return l.cx->nerrors == errors;
+	ThreadModule *m = thread_module(l.b);
+	return l.cx->nerrors == errors ? m : NULL;
 }

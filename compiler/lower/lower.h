@@ -5,14 +5,14 @@
  *  =>
  *     r10 = load.global.f32x4 [r3 + r9] mask r8        once for every four registers
  *
- * One walk over the structured ops calls the emitter; a file a family of ops.  What is decided here is only how; where
+ * One walk over the structured ops records thread IR; a file a family of ops.  What is decided here is only how; where
  * tiles live, how wide accesses are, which instruction multiplies and where barriers stand was decided by the passes
  * and is read off layouts and attributes. */
 #ifndef TEGULA_LOWER_H
 #define TEGULA_LOWER_H
 
 #include "lower/artefact.h"
-#include "lower/emitter.h"
+#include "thread/thread.h"
 
 /* A register made once where it is first wanted and good to the end of the region that it stands in. */
 typedef struct LowerKept {
@@ -22,7 +22,7 @@ typedef struct LowerKept {
 } LowerKept;
 
 typedef struct Lower {
-	Emitter *e;
+	ThreadBuilder *b;                               /* what it records into */
 	const Target *t;
 	Compile *cx;
 	Func *f;
@@ -88,13 +88,13 @@ const Reg *lower_operand(Lower *l, const Op *op, int i, const Layout *want);
 /* Bytes of scratch that this takes. */
 int64_t lower_operand_bytes(const Value *v, const Layout *want);
 
-/* Short forms of calls to the emitter. */
-static inline Reg lower_i32(Lower *l, int64_t v) { return l->e->int_const(l->e, REG_I32, v); }
-static inline Reg lower_i64(Lower *l, int64_t v) { return l->e->int_const(l->e, REG_I64, v); }
-static inline Reg lower_op1(Lower *l, EmitOp op, Reg a) { return l->e->op(l->e, op, a, 0, 0); }
-static inline Reg lower_op2(Lower *l, EmitOp op, Reg a, Reg b) { return l->e->op(l->e, op, a, b, 0); }
-static inline Reg lower_op3(Lower *l, EmitOp op, Reg a, Reg b, Reg c) { return l->e->op(l->e, op, a, b, c); }
-static inline Reg lower_as(Lower *l, EmitCast c, RegType to, Reg a) { return l->e->cast(l->e, c, to, a); }
+/* Short forms of calls to the builder. */
+static inline Reg lower_i32(Lower *l, int64_t v) { return thread_int_const(l->b, REG_I32, v); }
+static inline Reg lower_i64(Lower *l, int64_t v) { return thread_int_const(l->b, REG_I64, v); }
+static inline Reg lower_op1(Lower *l, EmitOp op, Reg a) { return thread_op(l->b, op, a, 0, 0); }
+static inline Reg lower_op2(Lower *l, EmitOp op, Reg a, Reg b) { return thread_op(l->b, op, a, b, 0); }
+static inline Reg lower_op3(Lower *l, EmitOp op, Reg a, Reg b, Reg c) { return thread_op(l->b, op, a, b, c); }
+static inline Reg lower_as(Lower *l, EmitCast c, RegType to, Reg a) { return thread_cast(l->b, c, to, a); }
 /* Both, where 0 stands for true. */
 static inline Reg lower_both(Lower *l, Reg a, Reg b) { return a && b ? lower_op2(l, EMIT_AND, a, b) : a ? a : b; }
 
@@ -244,7 +244,7 @@ int64_t lower_scratch_bytes(const Op *op, const Target *t);
 /* Bytes of shared memory that the function's buffers leave to an op's scratch. */
 int64_t lower_scratch_room(const Op *op, const Target *t);
 
-/* The whole function; the emitter has the kernel when it returns.  False after errors in l->cx. */
-bool lower_func(Func *f, const Target *t, Emitter *e, Arena *mem);
+/* The whole function.  NULL after errors in its context. */
+ThreadModule *lower_func(Func *f, const Target *t, Arena *mem);
 
 #endif

@@ -111,7 +111,7 @@ leave(Lower *l, const Op *op, int i, Reg scratch, int64_t at)
 		x = v->type->ptr != PTR_NONE ? lower_as(l, CAST_BITS, t, x) : lower_to_memory(l, lower_type(v->type), x);
 		EmitAccess to = {.space = SPACE_SHARED, .type = t, .n = 1, .base = scratch, .constant = at, .align = size,
 			.offset = lower_op2(l, EMIT_MUL, n, lower_i32(l, size)), .mask = lower_both(l, first, mask)};
-		l->e->store(l->e, &to, &x);
+		thread_store(l->b, &to, &x);
 	}
 }
 
@@ -163,7 +163,7 @@ put_element(Line *line, const Type *t)
 	EmitAccess from = {.space = SPACE_SHARED, .type = m, .n = 1, .base = line->scratch, .constant = line->at,
 		.align = lower_type_bytes(m)};
 	Reg r;
-	l->e->load(l->e, &from, &r);
+	thread_load(l->b, &from, &r);
 	r = t->ptr != PTR_NONE ? lower_as(l, CAST_BITS, REG_GLOBAL, r) : lower_from_memory(l, lower_type(t), r);
 	put_value(line, t, r);
 	line->at += lower_type_bytes(m);
@@ -224,11 +224,11 @@ can_print(Lower *l, const Op *op)
 	int64_t n = 0;
 	for (int i = 0; i < op->nin; i++)
 		n += shown(op, i);
-	if (!l->e->print)
+	if (!(l->t->has & HAS_PRINTF))
 		lower_refuse(l, op, "print");
 	else if (n > SHOWN_MOST)
 		lower_refuse(l, op, "printing more than 1024 elements at once");
-	return l->e->print && n <= SHOWN_MOST;
+	return l->t->has & HAS_PRINTF && n <= SHOWN_MOST;
 }
 
 void
@@ -246,11 +246,11 @@ lower_print(Lower *l, Op *op)
 			leave(l, op, i, line.scratch, at);
 	if (line.scratch)
 		lower_barrier(l);
-	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	thread_if(l->b, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
 	put_line(&line);
-	l->e->print(l->e, arena_strdup(l->mem, line.format.at), line.value.at, line.value.n);
+	thread_print(l->b, arena_strdup(l->mem, line.format.at), line.value.at, line.value.n);
 	text_close(&line.format);
-	l->e->if_else(l->e, NULL, 0);
-	l->e->if_end(l->e, NULL, NULL, 0);
+	thread_else(l->b, NULL, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
 	l->kept.n = kept;
 }

@@ -28,9 +28,9 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 	Reg past = lower_op2(l, EMIT_SLE, lower_i32(l, first), l->warp);
 	Reg in = first + n < total ? lower_op2(l, EMIT_SLT, l->warp, lower_i32(l, first + n)) : 0;
 
-	l->e->if_begin(l->e, lower_both(l, past, in));
+	thread_if(l->b, lower_both(l, past, in));
 	if (regs)
-		l->e->prim(l->e, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->ints[region], 1,
+		thread_prim(l->b, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->ints[region], 1,
 		    NULL, 0);
 	l->thread = lower_op2(l, EMIT_SUB, l->thread, lower_i32(l, (int64_t)first * l->t->lanes));
 	l->warp = lower_op2(l, EMIT_SUB, l->warp, lower_i32(l, first));
@@ -39,8 +39,8 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 	if (region)
 		lower_new(l, &op->region[1]->arg[0])[0] = lower_i64(l, copy);
 	lower_block(l, op->region[region]);
-	l->e->if_else(l->e, NULL, 0);
-	l->e->if_end(l->e, NULL, NULL, 0);
+	thread_else(l->b, NULL, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
 	l->thread = outer.thread;
 	l->warp = outer.warp;
 	l->warps = outer.warps;
@@ -97,7 +97,7 @@ describe(const Value *slot, int k_dim, int *row_bytes, uint64_t *constant)
 static Reg
 descriptor(Lower *l, Reg base, int64_t offset, uint64_t constant)
 {
-	Reg at = l->e->cast(l->e, CAST_BITS, REG_I32, offset ? l->e->pointer(l->e, base, lower_i32(l, offset)) : base);
+	Reg at = thread_cast(l->b, CAST_BITS, REG_I32, offset ? thread_pointer(l->b, base, lower_i32(l, offset)) : base);
 	Reg field = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_AND, at, lower_i32(l, 0x3ffff)), lower_i32(l, 4));
 
 	return lower_op2(l, EMIT_OR, lower_as(l, CAST_ZEXT, REG_I64, field), lower_i64(l, (int64_t)constant));
@@ -139,22 +139,22 @@ lower_dot_start(Lower *l, Op *op)
 	const Reg *in = lower_regs(l, op->in[2]);
 
 	memcpy(out, in, sizeof *out * (size_t)lower_count(&op->out[0]));
-	if (blocks < 0 || !l->e->wgmma || !layout_equal(op->in[2]->layout, op->out[0].layout) ||
+	if (blocks < 0 || !(l->t->has & HAS_WGMMA) || !layout_equal(op->in[2]->layout, op->out[0].layout) ||
 	    !describe(op->in[0], 1, &row_a, &fixed_a) || !describe(op->in[1], 0, &row_b, &fixed_b)) {
 		lower_refuse(l, op, "a dot of these operands that runs by itself");
 		return;
 	}
 	Reg a = lower_regs(l, op->in[0])[0], b = lower_regs(l, op->in[1])[0];
 	int n = w->n / 2, size = dtype_tile_size(w->a);
-	l->e->prim(l->e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
 	for (int k = 0; k * w->k < op->in[0]->type->extent[1]; k++)
 		for (int r = 0; r < 1 << blocks; r++) {
 			int64_t along = (int64_t)k * w->k * size;
 			Reg da = descriptor(l, a, along + (int64_t)r * 64 * row_a, fixed_a);
 			Reg db = descriptor(l, b, along, fixed_b);
-			l->e->wgmma(l->e, w, da, db, 0, out + r * n, out + r * n);
+			thread_wgmma(l->b, w, da, db, 0, out + r * n, out + r * n);
 		}
-	l->e->prim(l->e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
 void
@@ -162,13 +162,13 @@ lower_dot_wait(Lower *l, Op *op)
 {
 	int64_t left = op_int(op, "left", 0);
 
-	l->e->prim(l->e, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+	thread_prim(l->b, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
 	for (int i = 0; i < op->nin; i++) {
 		const Reg *v = lower_regs(l, op->in[i]);
 		Reg *out = lower_new(l, &op->out[i]);
 		int n = lower_count(op->in[i]);
-		if (l->e->settle)
-			l->e->settle(l->e, v, out, n);
+		if (l->t->has & HAS_WGMMA)
+			thread_settle(l->b, v, out, n);
 		else
 			memcpy(out, v, sizeof *out * (size_t)n);
 	}

@@ -21,11 +21,11 @@ lower_const(Lower *l, Op *op)
 		v = lower_as(l, CAST_BITS, REG_GLOBAL, lower_i64(l, a->i));
 	} else if (dtype_is_float(type->elem) && t == REG_I8) {
 		dtype_store_f64(type->elem, &byte, 0, f);
-		v = l->e->int_const(l->e, t, byte);
+		v = thread_int_const(l->b, t, byte);
 	} else if (dtype_is_float(type->elem)) {
-		v = l->e->float_const(l->e, t, f);
+		v = thread_float_const(l->b, t, f);
 	} else {
-		v = l->e->int_const(l->e, t, int_wrap(type->elem, a->kind == ATTR_FLOAT ? (int64_t)a->f : a->i));
+		v = thread_int_const(l->b, t, int_wrap(type->elem, a->kind == ATTR_FLOAT ? (int64_t)a->f : a->i));
 	}
 	for (int r = 0; r < lower_count(&op->out[0]); r++)
 		out[r] = v;
@@ -44,7 +44,7 @@ lower_iota(Lower *l, Op *op)
 		if (t != REG_I32)
 			c = lower_as(l, t == REG_I64 ? CAST_ZEXT : CAST_TRUNC, t, c);
 		if (add)
-			c = lower_op2(l, EMIT_ADD, c, l->e->int_const(l->e, t, add));
+			c = lower_op2(l, EMIT_ADD, c, thread_int_const(l->b, t, add));
 		out[r] = lower_wrap(l, v->type->elem, c);
 	}
 }

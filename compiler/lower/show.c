@@ -69,11 +69,11 @@ lower_trace(Lower *l, Op *op)
 			v[2 + d] = d < l->f->naxis ? l->program[d] : lower_i64(l, 0);
 		Reg both = lower_both(l, first, inside);
 		if (both)
-			l->e->if_begin(l->e, both);
-		l->e->trace(l->e, number, v, 2 + MAX_AXES);
+			thread_if(l->b, both);
+		thread_trace(l->b, number, v, 2 + MAX_AXES);
 		if (both) {
-			l->e->if_else(l->e, NULL, 0);
-			l->e->if_end(l->e, NULL, NULL, 0);
+			thread_else(l->b, NULL, 0);
+			thread_if_end(l->b, NULL, NULL, 0);
 		}
 	}
 	l->kept.n = kept;
@@ -119,14 +119,14 @@ lower_watch(Lower *l, Op *op)
 		n += watched_tile(l, op->in[i], valid, first, v + n);
 		first += op->in[i]->type->rank;
 	}
-	l->e->trace(l->e, print_number(op, l->f), v, n);
+	thread_trace(l->b, print_number(op, l->f), v, n);
 	l->kept.n = kept;
 }
 
 void
 lower_show(Lower *l, Op *op)
 {
-	if (!l->e->trace)
+	if (l->t->kind != TARGET_PTX)
 		lower_refuse(l, op, "printing what --trace asks for (--device=cpu and --device=simt do)");
 	else if (op_bool(op, "trace"))
 		lower_trace(l, op);

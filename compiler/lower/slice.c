@@ -306,7 +306,7 @@ write_part(Lower *l, const Slice *s, const Op *op, Reg base)
 		a.offset = lower_thread_offset(l, image, n, at, &a.constant);
 		for (int i = 0; i < a.n; i++)
 			v[i] = lower_to_memory(l, type, in[r + i]);
-		l->e->store(l->e, &a, v);
+		thread_store(l->b, &a, v);
 	}
 }
 
@@ -325,7 +325,7 @@ read_part(Lower *l, const Op *op, Reg base, Reg *out)
 	}
 	EmitAccess a = {.space = SPACE_SHARED, .n = 1, .base = base, .align = lower_type_bytes(type),
 		.type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type};
-	l->e->load(l->e, &a, out);
+	thread_load(l->b, &a, out);
 	out[0] = lower_from_memory(l, type, out[0]);
 }
 

@@ -7,7 +7,7 @@
 enum { KB = 1024 };
 
 #define SM_75 (HAS_LDMATRIX | HAS_F64 | HAS_MMA_SYNC | HAS_ATOMIC_NARROW | HAS_ATOMIC_64 | HAS_ATOMIC_ORDER | \
-	HAS_LONG_DIVIDE | HAS_PIPELINES)
+	HAS_LONG_DIVIDE | HAS_PIPELINES | HAS_PRINTF)
 #define SM_80 (SM_75 | HAS_CP_ASYNC | HAS_BF16 | HAS_REDUX | HAS_MBARRIER)
 #define SM_89 (SM_80 | HAS_FP8)
 #define SM_90A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_WGMMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT)
@@ -21,7 +21,8 @@ enum { KB = 1024 };
 #define APPLE                                                                                      \
 	.kind = TARGET_METAL, .lanes = 32, .max_threads = 1024, .registers = 53248, .max_registers = 128,  \
 	.vector_bytes = 16, .shared_bytes = 32 * KB, .shared_bytes_unit = 32 * KB, .max_warps = 96,        \
-	.has = HAS_SIMDGROUP_MATRIX | HAS_BF16 | HAS_SIMD_REDUCE | HAS_REDUX
+	.has = HAS_SIMDGROUP_MATRIX | HAS_BF16 | HAS_SIMD_REDUCE | HAS_REDUX,                              \
+	.functions = " exp exp2 log log2 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan atan2 pow "
 
 static const Target targets[] = {
 	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx70", .has = SM_75,
@@ -96,6 +97,16 @@ target_named(const char *name)
 		if (strcmp(targets[i].name, name) == 0)
 			return &targets[i];
 	return NULL;
+}
+
+bool
+target_has_function(const Target *t, const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *s = t->functions; s && (s = strstr(s, name)); s += n)
+		if (s[-1] == ' ' && s[n] == ' ')
+			return true;
+	return false;
 }
 
 bool

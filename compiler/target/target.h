@@ -32,6 +32,7 @@ enum {
 	HAS_PIPELINES = 1 << 20,                        /* loops are worth a software pipeline; else other blocks fill in */
 	HAS_ATOMIC_ORDER = 1 << 22,                     /* atomics that acquire and release memory between programs */
 	HAS_GRID_WAIT = 1 << 21,                        /* a grid may start early, and waits in its code */
+	HAS_PRINTF = 1 << 23,                           /* code prints to the device's output */
 	HAS_LONG_DIVIDE = 1 << 19,                      /* a division is so many instructions that an inverse pays */
 };
 
@@ -81,6 +82,8 @@ struct Target {
 	int max_registers;                              /* of one thread */
 	int max_warps;                                  /* resident on one multiprocessor */
 	int vector_bytes;                               /* widest access of a thread */
+	const char *functions;                          /* of f32 that its language has, by names of ops with a blank before
+	                                                 * and behind each; NULL: it has none */
 };
 
 typedef struct Target Target;
@@ -91,6 +94,7 @@ const Target *target_at(int i);
 /* The matrix instruction for operand types on a target, largest k first; NULL if there is none (then the dot is made
  * of multiplications and additions, and `inspect` says so). */
 const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warps);
+bool target_has_function(const Target *t, const char *name);
 bool target_has_mma(const Target *t, const MmaInfo *i);
 /* Is there a matrix instruction of that name, of a warp or a warpgroup, and has the target it?  NULL: any target. */
 bool target_has_product(const Target *t, const char *name);

@@ -11,6 +11,17 @@ struct SimtCode {
 	bool checks;
 };
 
+static bool
+has_no_ptx(const ThreadModule *m, Compile *cx)
+{
+	const ThreadNode *n = m->kinds & 1u << NODE_PTX ? thread_find(m->body, NODE_PTX) : NULL;
+	if (!n)
+		return true;
+	diag_error(cx, n->place, DIAG_LOWER_CANNOT, "inline_ptx", "the simt device");
+	diag_help(cx, "it runs the target's code on this machine, which has no PTX; --device=cuda can run it");
+	return false;
+}
+
 SimtCode *
 simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, const char **why)
 {
@@ -27,7 +38,9 @@ simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, c
 	*c = (SimtCode){.target = t, .checks = o->checks};
 	*why = "";
 	Emitter *e = emit_llvm_emitter(l);
-	if (lower_func(f, t, o->omit ? emit_omit_open(e, o->omit) : e, mem)) {
+	const ThreadModule *m = lower_func(f, t, mem);
+	if (m && has_no_ptx(m, f->module->cx)) {
+		emit_replay(m, o->omit ? emit_omit_open(e, o->omit) : e);
 		c->threads = e->kernel.threads;
 		c->shared_bytes = e->kernel.shared_bytes;
 		c->code = emit_llvm_code(l, symbol, nsymbol, why);

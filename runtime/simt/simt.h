@@ -1,7 +1,7 @@
 /* The emulator: a GPU's threads as fibers of this machine, and what they call.
  *
  * emit/llvm/llvm_simt.c compiles the per-thread code that lowering makes to a function of this machine, with every row of
- * lower/prims.def as a call to the row's simt symbol.  A block's threads are fibers that share one OS thread; one runs
+ * thread/prims.def as a call to the row's simt symbol.  A block's threads are fibers that share one OS thread; one runs
  * until it has to wait for others (a barrier, a shuffle, a matrix instruction, an mbarrier's phase).  Blocks are spread
  * over OS threads.
  *
@@ -244,7 +244,7 @@ _Noreturn void simt_fail_as(SimtThread *t, FaultKind kind, int other, const char
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt)                                                         \
 	void simt(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out);
 /* (rows that share a symbol declare it twice, which C allows) */
-#include "lower/prims.def"
+#include "thread/prims.def"
 #undef PRIM
 
 /* Emitter's mma, wgmma and settle. */

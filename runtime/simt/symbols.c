@@ -6,7 +6,7 @@
 
 static const EmitSymbol table[] = {
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt) SYMBOL(simt)
-#include "lower/prims.def"
+#include "thread/prims.def"
 #undef PRIM
 	SYMBOL(simt_mma) SYMBOL(simt_wgmma) SYMBOL(simt_settle) SYMBOL(simt_shared_at) SYMBOL(simt_global_at)
 	SYMBOL(simt_steps) SYMBOL(simt_spin) SYMBOL(simt_trap) SYMBOL(simt_print) SYMBOL(simt_trace)

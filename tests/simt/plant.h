@@ -2,7 +2,7 @@
 #ifndef TEGULA_TEST_PLANT_H
 #define TEGULA_TEST_PLANT_H
 
-#include "lower/emitter.h"
+#include "emit/emitter.h"
 
 typedef struct Plant {
 	char kind[16];                                  /* "": none */

@@ -167,7 +167,10 @@ emulate(Kernel *k, uint64_t seed, SimtFindings *found, SimtReport *report)
 	EmitLlvm *l = emit_llvm_open(mem, k->target, &opt, &why);
 	Emitter *e = emit_llvm_emitter(l);
 	plant_into(&plant, e);
-	EmitCode *code = lower_func(k->f, k->target, e, mem) ? emit_llvm_code(l, symbol, nsymbol, &why) : NULL;
+	const ThreadModule *thread = lower_func(k->f, k->target, mem);
+	if (thread)
+		emit_replay(thread, e);
+	EmitCode *code = thread ? emit_llvm_code(l, symbol, nsymbol, &why) : NULL;
 	if (!code) {
 		complain(k, "no code: ", why);
 		show(k->cx);

@@ -24,7 +24,7 @@ typedef void Primitive(SimtThread *t, const uint64_t *in, const int64_t *imm, ui
 
 static Primitive *const primitives[PRIM_COUNT] = {
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt) simt,
-#include "lower/prims.def"
+#include "thread/prims.def"
 #undef PRIM
 };
 

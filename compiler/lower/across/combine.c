@@ -159,21 +159,20 @@ fold_wants_index(const Fold *f)
 static Reg
 int_of(const Fold *f, RegType t, int64_t v)
 {
-	return f->l->e->int_const(f->l->e, t, v);
+	return thread_int_const(f->l->b, t, v);
 }
 
 Reg
 lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest)
 {
-	Emitter *e = l->e;
 	RegType as = t == REG_F64 ? REG_I64 : REG_I32;
 	int64_t most = t == REG_F64 ? INT64_MAX : INT32_MAX;
-	Reg zero = e->int_const(e, as, 0), bits = lower_as(l, CAST_BITS, as, x);
-	Reg magnitude = lower_op2(l, EMIT_AND, bits, e->int_const(e, as, most));
+	Reg zero = thread_int_const(l->b, as, 0), bits = lower_as(l, CAST_BITS, as, x);
+	Reg magnitude = lower_op2(l, EMIT_AND, bits, thread_int_const(l->b, as, most));
 	Reg negative = lower_op2(l, EMIT_SUB, zero, magnitude);
-	Reg below = lower_op2(l, EMIT_FLT, x, e->float_const(e, t, 0));
+	Reg below = lower_op2(l, EMIT_FLT, x, thread_float_const(l->b, t, 0));
 	Reg key = lower_op3(l, EMIT_SELECT, below, negative, magnitude);
-	Reg nan = e->int_const(e, as, nan_is_greatest ? most : -most - 1);
+	Reg nan = thread_int_const(l->b, as, nan_is_greatest ? most : -most - 1);
 	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FUNO, x, x), nan, key);
 }
 
@@ -323,12 +322,11 @@ fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out)
 bool
 fold_identity(const Fold *f, Reg *state)
 {
-	Emitter *e = f->l->e;
 	bool is_float = dtype_is_float(f->to);
 	int64_t v = f->kind == FOLD_PROD;
 	if (f->kind != FOLD_SUM && f->kind != FOLD_PROD)
 		return false;
-	state[0] = is_float ? e->float_const(e, f->type[0], (double)v) : e->int_const(e, f->type[0], v);
+	state[0] = is_float ? thread_float_const(f->l->b, f->type[0], (double)v) : thread_int_const(f->l->b, f->type[0], v);
 	return true;
 }
 

@@ -72,7 +72,7 @@ Reg
 lower_from_memory(Lower *l, RegType t, Reg r)
 {
 	if (t == REG_PRED)
-		return lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, REG_I8, 0));
+		return lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
 	return t == REG_GLOBAL ? lower_as(l, CAST_BITS, REG_GLOBAL, r) : r;
 }
 
@@ -99,7 +99,7 @@ lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const
 		a.mask = first;
 		for (int i = 0; i < a.n; i++)
 			v[i] = lower_to_memory(l, type, from[r + i]);
-		l->e->store(l->e, &a, v);
+		thread_store(l->b, &a, v);
 	}
 }
 
@@ -112,7 +112,7 @@ lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 		if ((uint64_t)r & repeats)
 			continue;
 		EmitAccess a = shared_access(l, base, layout, shared, type, r, vector);
-		l->e->load(l->e, &a, &out[r]);
+		thread_load(l->b, &a, &out[r]);
 		for (int i = 0; i < a.n; i++)
 			out[r + i] = lower_from_memory(l, type, out[r + i]);
 	}

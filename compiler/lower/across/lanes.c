@@ -65,7 +65,7 @@ lower_lane_xor(Lower *l, RegType type, Reg v, int mask)
 	Words w = to_words(l, type, v);
 	int64_t imm = mask;
 	for (int i = 0; i < w.n; i++)
-		l->e->prim(l->e, PRIM_SHUFFLE_XOR, &w.at[i], 1, &imm, 1, &w.at[i], 1);
+		thread_prim(l->b, PRIM_SHUFFLE_XOR, &w.at[i], 1, &imm, 1, &w.at[i], 1);
 	return of_words(l, type, &w);
 }
 
@@ -75,7 +75,7 @@ lower_lane_from(Lower *l, RegType type, Reg v, Reg lane)
 	Words w = to_words(l, type, v);
 	for (int i = 0; i < w.n; i++) {
 		Reg in[2] = {w.at[i], lane};
-		l->e->prim(l->e, PRIM_SHUFFLE, in, 2, NULL, 0, &w.at[i], 1);
+		thread_prim(l->b, PRIM_SHUFFLE, in, 2, NULL, 0, &w.at[i], 1);
 	}
 	return of_words(l, type, &w);
 }

@@ -218,9 +218,9 @@ trip(const Sort *s, int i, Reg (*v)[MOST_STATE], int n, Reg (*out)[MOST_STATE])
 				a.constant = at;
 				at += (int64_t)bytes * s->threads;
 				if (pass)
-					l->e->load(l->e, &a, &out[r][k]);
+					thread_load(l->b, &a, &out[r][k]);
 				else
-					l->e->store(l->e, &a, &v[r][k]);
+					thread_store(l->b, &a, &v[r][k]);
 			}
 		}
 		if (pass == 0)
@@ -324,7 +324,7 @@ static void
 leave_nothing(Lower *l, Value *v)
 {
 	RegType t = lower_type(v->type);
-	Reg zero = t == REG_I8 ? l->e->int_const(l->e, t, 0) : l->e->float_const(l->e, t, 0);
+	Reg zero = t == REG_I8 ? thread_int_const(l->b, t, 0) : thread_float_const(l->b, t, 0);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < lower_count(v); r++)
 		out[r] = zero;
@@ -468,7 +468,7 @@ zero_bins(Lower *l, Reg base, int64_t bins)
 	for (int64_t at = 0; at < bins; at += threads, a.constant += 4 * threads) {
 		if (bins - at < threads)
 			a.mask = lower_op2(l, EMIT_ULT, l->thread, lower_i32(l, bins - at));
-		l->e->store(l->e, &a, &zero);
+		thread_store(l->b, &a, &zero);
 	}
 }
 
@@ -492,7 +492,7 @@ lower_histogram(Lower *l, Op *op)
 			.order = ORDER_RELAXED, .scope = SCOPE_CTA};
 		a.offset = lower_op2(l, EMIT_MUL, i, lower_i32(l, 4));
 		a.mask = lower_both(l, inside, first);
-		l->e->atomic(l->e, ATOMIC_ADD, &a, one, 0);
+		thread_atomic(l->b, ATOMIC_ADD, &a, one, 0);
 	}
 	lower_barrier(l);
 	for (int r = 0; r < lower_count(to); r++) {
@@ -502,7 +502,7 @@ lower_histogram(Lower *l, Op *op)
 		if (own)
 			c = lower_op2(l, EMIT_XOR, c, lower_i32(l, own));
 		a.offset = lower_op2(l, EMIT_MUL, c, lower_i32(l, 4));
-		l->e->load(l->e, &a, &out[r]);
+		thread_load(l->b, &a, &out[r]);
 	}
 }
 

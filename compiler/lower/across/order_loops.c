@@ -88,9 +88,9 @@ move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
 			a.constant += constant;
 			a.mask = mask;
 			if (back)
-				l->e->load(l->e, &a, &s->at[r][k]);
+				thread_load(l->b, &a, &s->at[r][k]);
 			else
-				l->e->store(l->e, &a, &s->at[r][k]);
+				thread_store(l->b, &a, &s->at[r][k]);
 		}
 }
 
@@ -102,9 +102,9 @@ move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool
 		EmitAccess a = sort_access(s, k, base, count);
 		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, lower_type_bytes(s->type[k])));
 		if (store)
-			l->e->store(l->e, &a, &state[k]);
+			thread_store(l->b, &a, &state[k]);
 		else
-			l->e->load(l->e, &a, &state[k]);
+			thread_load(l->b, &a, &state[k]);
 	}
 }
 
@@ -135,17 +135,16 @@ void
 sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls)
 {
 	Lower *l = s->l;
-	Emitter *e = l->e;
 	Reg zero = lower_i32(l, 0), one = lower_i32(l, 1), from = first == 1 ? one : lower_i32(l, first);
-	Reg run = e->loop_begin(e, from, lower_i32(l, last + 1), one, NULL, NULL, 0);
-	Reg step = e->loop_begin(e, zero, run, one, NULL, NULL, 0);
+	Reg run = thread_loop(l->b, from, lower_i32(l, last + 1), one, NULL, NULL, 0);
+	Reg step = thread_loop(l->b, zero, run, one, NULL, NULL, 0);
 	Reg j = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SUB, run, step), one);
 	lower_barrier(l);
-	Reg p = e->loop_begin(e, l->thread, lower_i32(l, count / 2), lower_i32(l, l->warps * l->t->lanes), NULL, NULL, 0);
+	Reg p = thread_loop(l->b, l->thread, lower_i32(l, count / 2), lower_i32(l, l->warps * l->t->lanes), NULL, NULL, 0);
 	exchange_pair(s, base, count, p, run, j, last, falls);
-	e->loop_end(e, NULL, NULL, 0);
-	e->loop_end(e, NULL, NULL, 0);
-	e->loop_end(e, NULL, NULL, 0);
+	thread_loop_end(l->b, NULL, NULL, 0);
+	thread_loop_end(l->b, NULL, NULL, 0);
+	thread_loop_end(l->b, NULL, NULL, 0);
 }
 
 void

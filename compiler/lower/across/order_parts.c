@@ -192,9 +192,9 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 			a.constant += constant;
 			a.mask = mask;
 			if (back)
-				l->e->load(l->e, &a, &s->at[r][k]);
+				thread_load(l->b, &a, &s->at[r][k]);
 			else
-				l->e->store(l->e, &a, &s->at[r][k]);
+				thread_store(l->b, &a, &s->at[r][k]);
 		}
 }
 

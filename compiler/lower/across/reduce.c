@@ -120,7 +120,7 @@ redux(State *s, const AxisRun *run)
 		return false;
 	uint64_t r = 0;
 	do {
-		l->e->prim(l->e, prim, s->at[r], 1, NULL, 0, s->at[r], 1);
+		thread_prim(l->b, prim, s->at[r], 1, NULL, 0, s->at[r], 1);
 		r = subset_next(r, s->live);
 	} while (r);
 	return true;
@@ -241,7 +241,7 @@ leave(State *s, Lower *l, Op *op)
 		for (int r = 0; r < n; r++)
 			regs[r] = result[(uint64_t)r & s->live][k];
 		for (int r = 0; !v->name && r < n; r++)
-			l->e->name(l->e, regs[r], result_name(&s->f));
+			thread_name(l->b, regs[r], result_name(&s->f));
 		if (!v->layout)
 			out[0] = regs[0];
 		else

@@ -143,7 +143,7 @@ trip_write(const Fold *f, const Trip *t, Reg base, Reg *const *state, int nregs)
 		a.mask = mask;
 		for (int i = 0; i < nregs; i++, a.constant += (int64_t)bytes << t->slots) {
 			Reg v = lower_to_memory(f->l, f->type[k], state[i][k]);
-			f->l->e->store(f->l->e, &a, &v);
+			thread_store(f->l->b, &a, &v);
 		}
 	}
 }
@@ -160,7 +160,7 @@ trip_read(const Fold *f, const Trip *t, Reg base, int i, int nregs, Reg **out)
 		a.align = bytes * a.n;
 		a.constant += (int64_t)i * bytes << t->slots;
 		for (int c = 0; c < n; c += a.n, a.constant += (int64_t)bytes * a.n << lanes) {
-			f->l->e->load(f->l->e, &a, v);
+			thread_load(f->l->b, &a, v);
 			for (int j = 0; j < a.n; j++)
 				out[c + j][k] = lower_from_memory(f->l, f->type[k], v[j]);
 		}
@@ -174,7 +174,7 @@ trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out)
 		int bytes = lower_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, 1, slot_of(f, t, bytes, false, true));
 		Reg v;
-		f->l->e->load(f->l->e, &a, &v);
+		thread_load(f->l->b, &a, &v);
 		out[k] = lower_from_memory(f->l, f->type[k], v);
 	}
 }

@@ -81,7 +81,7 @@ sign_bit(DType t)
 static Reg
 slot_const(const Scatter *s, int64_t v)
 {
-	return s->l->e->int_const(s->l->e, s->slot, v);
+	return thread_int_const(s->l->b, s->slot, v);
 }
 
 /* A float's sign and magnitude as an integer in the same order; both zeros are 0. */
@@ -168,7 +168,7 @@ put_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)by.bytes << shift));
 		a.offset = lower_op2(l, EMIT_ADD, at, i);
 		a.mask = lower_both(l, inside, first);
-		l->e->atomic(l->e, s->kind, &a, value[r], 0);
+		thread_atomic(l->b, s->kind, &a, value[r], 0);
 	}
 }
 
@@ -230,7 +230,7 @@ set_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	Layout rows = lower_row_major(to->layout), value_rows = lower_row_major(from);
 	bool apart = stand_apart(s->op, l->t);
 	Reg none = lower_i32(l, -1), *own = NEW_ARRAY(l->mem, Reg, n), *out = lower_new(l, to);
-	Reg values = apart ? l->e->pointer(l->e, base, lower_i32(l, owner_bytes(s->op))) : base;
+	Reg values = apart ? thread_pointer(l->b, base, lower_i32(l, owner_bytes(s->op))) : base;
 	for (int r = 0; r < n; r++)
 		own[r] = none;
 	lower_to_shared(l, base, own, to->layout, &rows, s->slot);

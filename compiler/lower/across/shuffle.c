@@ -146,9 +146,9 @@ shuffle_word(Lower *l, Reg word, Reg lane, int64_t mask)
 {
 	Reg out, in[2] = {word, lane};
 	if (lane)
-		l->e->prim(l->e, PRIM_SHUFFLE, in, 2, NULL, 0, &out, 1);
+		thread_prim(l->b, PRIM_SHUFFLE, in, 2, NULL, 0, &out, 1);
 	else
-		l->e->prim(l->e, PRIM_SHUFFLE_XOR, in, 1, &mask, 1, &out, 1);
+		thread_prim(l->b, PRIM_SHUFFLE_XOR, in, 1, &mask, 1, &out, 1);
 	return out;
 }
 

@@ -63,8 +63,8 @@ static void
 unpack_two(Lower *l, Reg word, Reg half[2])
 {
 	Reg both;
-	l->e->prim(l->e, PRIM_UNPACK_E4M3, &word, 1, NULL, 0, &both, 1);
-	l->e->unpack(l->e, both, REG_F16, half, 2);
+	thread_prim(l->b, PRIM_UNPACK_E4M3, &word, 1, NULL, 0, &both, 1);
+	thread_unpack(l->b, both, REG_F16, half, 2);
 }
 
 Reg
@@ -74,7 +74,7 @@ lower_widen(Lower *l, DType t, Reg r)
 	if (t == TY_F16 || t == TY_BF16)
 		return lower_as(l, CAST_FEXT, REG_F32, r);
 	if (t == TY_F8E5M2) {                           /* the upper byte of an f16 */
-		r = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I16, r), l->e->int_const(l->e, REG_I16, 8));
+		r = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I16, r), thread_int_const(l->b, REG_I16, 8));
 		return lower_as(l, CAST_FEXT, REG_F32, lower_as(l, CAST_BITS, REG_F16, r));
 	}
 	if (t == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
@@ -122,7 +122,7 @@ static Reg
 pack_two(Lower *l, DType t, Reg a, Reg b)
 {
 	Reg in[2] = {a, b}, out;
-	l->e->prim(l->e, t == TY_F8E4M3 ? PRIM_PACK_E4M3 : PRIM_PACK_E5M2, in, 2, NULL, 0, &out, 1);
+	thread_prim(l->b, t == TY_F8E4M3 ? PRIM_PACK_E4M3 : PRIM_PACK_E5M2, in, 2, NULL, 0, &out, 1);
 	return out;
 }
 
@@ -132,7 +132,7 @@ lower_narrow(Lower *l, DType t, Reg x)
 	if (t == TY_F16 || t == TY_BF16)
 		return lower_as(l, CAST_FTRUNC, lower_float_type(t), x);
 	if (has_pack(l, t))
-		return lower_as(l, CAST_TRUNC, REG_I8, pack_two(l, t, x, l->e->float_const(l->e, REG_F32, 0)));
+		return lower_as(l, CAST_TRUNC, REG_I8, pack_two(l, t, x, thread_float_const(l->b, REG_F32, 0)));
 	return is_byte_float(t) ? narrow_fields(l, t, x) : x;
 }
 
@@ -143,7 +143,7 @@ lower_narrow_exact(Lower *l, DType t, Reg x)
 	if (t != TY_F8E5M2)
 		return lower_narrow(l, t, x);
 	x = lower_as(l, CAST_BITS, REG_I16, lower_as(l, CAST_FTRUNC, REG_F16, x));
-	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, EMIT_LSHR, x, l->e->int_const(l->e, REG_I16, 8)));
+	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, EMIT_LSHR, x, thread_int_const(l->b, REG_I16, 8)));
 }
 
 RegType
@@ -172,11 +172,11 @@ odd_f32(Lower *l, Reg x)
 static Reg
 fold_low(Lower *l, RegType t, Reg a, int keep, int cut)
 {
-	Reg zero = l->e->int_const(l->e, t, 0), low = l->e->int_const(l->e, t, (INT64_C(1) << cut) - 1);
+	Reg zero = thread_int_const(l->b, t, 0), low = thread_int_const(l->b, t, (INT64_C(1) << cut) - 1);
 	Reg lost = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, a, low), zero);
-	Reg sticky = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, t, lost), l->e->int_const(l->e, t, cut));
+	Reg sticky = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, t, lost), thread_int_const(l->b, t, cut));
 	Reg folded = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, low)), sticky);
-	Reg big = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_LSHR, a, l->e->int_const(l->e, t, keep)), zero);
+	Reg big = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_LSHR, a, thread_int_const(l->b, t, keep)), zero);
 	return lower_op3(l, EMIT_SELECT, big, folded, a);
 }
 
@@ -201,7 +201,7 @@ odd_integer(Lower *l, DType t, Reg r)
 {
 	bool is_signed = dtype_is_signed(t), wide = dtype_info[t].bits == 64, by_double = wide && (l->t->has & HAS_F64);
 	RegType type = wide ? REG_I64 : REG_I32, to = by_double ? REG_F64 : REG_F32;
-	Reg zero = l->e->int_const(l->e, type, 0), negative = 0;
+	Reg zero = thread_int_const(l->b, type, 0), negative = 0;
 	if (is_signed) {
 		negative = lower_op2(l, EMIT_SLT, r, zero);
 		r = lower_op3(l, EMIT_SELECT, negative, lower_op2(l, EMIT_SUB, zero, r), r);
@@ -222,10 +222,10 @@ Reg
 lower_wrap(Lower *l, DType t, Reg r)
 {
 	if (t == TY_U4 || t == TY_F4E2M1)
-		return lower_op2(l, EMIT_AND, r, l->e->int_const(l->e, REG_I8, 15));
+		return lower_op2(l, EMIT_AND, r, thread_int_const(l->b, REG_I8, 15));
 	if (t != TY_I4)
 		return r;
-	Reg four = l->e->int_const(l->e, REG_I8, 4);
+	Reg four = thread_int_const(l->b, REG_I8, 4);
 	return lower_op2(l, EMIT_ASHR, lower_op2(l, EMIT_SHL, r, four), four);
 }
 
@@ -286,9 +286,9 @@ lower_cast_one(Lower *l, DType from, DType to, Reg r)
 		return r;
 	if (to == TY_BOOL && dtype_is_float(from))
 		return lower_op2(l, EMIT_FNE, lower_widen(l, from, r),
-		    l->e->float_const(l->e, from == TY_F64 ? REG_F64 : REG_F32, 0));
+		    thread_float_const(l->b, from == TY_F64 ? REG_F64 : REG_F32, 0));
 	if (to == TY_BOOL)
-		return lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, int_type(from), 0));
+		return lower_op2(l, EMIT_NE, r, thread_int_const(l->b, int_type(from), 0));
 	if (from == TY_BOOL) {
 		r = lower_as(l, CAST_ZEXT, REG_I8, r);
 		from = TY_U8;
@@ -317,7 +317,7 @@ bitcast_one(Lower *l, DType from, DType to, Reg r)
 	if (from == TY_BOOL)
 		r = lower_as(l, CAST_ZEXT, REG_I8, r);
 	if (to == TY_BOOL)
-		return lower_op2(l, EMIT_NE, r, l->e->int_const(l->e, REG_I8, 0));
+		return lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
 	if (dtype_is_packed(to))
 		return lower_wrap(l, to, r);
 	return a == b ? r : lower_as(l, CAST_BITS, b, r);
@@ -330,7 +330,7 @@ narrow_fours(Lower *l, DType t, const Reg *x, Reg *out, int n)
 	for (int r = 0; r < n; r += 4) {
 		Reg low = pack_two(l, t, x[r], x[r + 1]), high = pack_two(l, t, x[r + 2], x[r + 3]);
 		high = lower_op2(l, EMIT_SHL, high, lower_i32(l, 16));
-		l->e->unpack(l->e, lower_op2(l, EMIT_OR, low, high), REG_I8, &out[r], 4);
+		thread_unpack(l->b, lower_op2(l, EMIT_OR, low, high), REG_I8, &out[r], 4);
 	}
 }
 
@@ -338,7 +338,7 @@ static void
 widen_fours(Lower *l, const Reg *in, Reg *out, int n)
 {
 	for (int r = 0; r < n; r += 4) {
-		Reg word[2] = {l->e->pack(l->e, &in[r], 4)}, half[4];
+		Reg word[2] = {thread_pack(l->b, &in[r], 4)}, half[4];
 		word[1] = lower_op2(l, EMIT_LSHR, word[0], lower_i32(l, 16));
 		for (int i = 0; i < 2; i++)
 			unpack_two(l, word[i], &half[2 * i]);

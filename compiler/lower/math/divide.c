@@ -15,50 +15,47 @@ enum { FEW = 8 };                                       /* elements for which an
 static Reg
 quotient(Lower *l, Reg a, Reg s, Reg inverse)
 {
-	Emitter *e = l->e;
-	Reg q = e->op(e, EMIT_FMUL, a, inverse, 0), minus = e->op(e, EMIT_FNEG, a, 0, 0);
-	Reg excess = e->op(e, EMIT_FMA, q, s, minus);
-	excess = e->op(e, EMIT_FNEG, excess, 0, 0);
-	Reg better = e->op(e, EMIT_FMA, excess, inverse, q);
-	return e->op(e, EMIT_SELECT, e->op(e, EMIT_FUNO, better, better, 0), q, better);
+	Reg q = thread_op(l->b, EMIT_FMUL, a, inverse, 0), minus = thread_op(l->b, EMIT_FNEG, a, 0, 0);
+	Reg excess = thread_op(l->b, EMIT_FMA, q, s, minus);
+	excess = thread_op(l->b, EMIT_FNEG, excess, 0, 0);
+	Reg better = thread_op(l->b, EMIT_FMA, excess, inverse, q);
+	return thread_op(l->b, EMIT_SELECT, thread_op(l->b, EMIT_FUNO, better, better, 0), q, better);
 }
 
 /* For any s; in few instructions, since code that hardly ever runs takes registers all the same. */
 static void
 divide_wide(Lower *l, const Reg *a, Reg s, int n, Reg *out)
 {
-	Emitter *e = l->e;
 	if (!(l->t->has & HAS_F64)) {
 		for (int i = 0; i < n; i++)
-			out[i] = e->op(e, EMIT_FDIV, a[i], s, 0);
+			out[i] = thread_op(l->b, EMIT_FDIV, a[i], s, 0);
 		return;
 	}
-	Reg one = e->float_const(e, REG_F64, 1), wide = e->cast(e, CAST_FEXT, REG_F64, s);
-	Reg inverse = e->op(e, EMIT_FDIV, one, wide, 0);
+	Reg one = thread_float_const(l->b, REG_F64, 1), wide = thread_cast(l->b, CAST_FEXT, REG_F64, s);
+	Reg inverse = thread_op(l->b, EMIT_FDIV, one, wide, 0);
 	for (int i = 0; i < n; i++) {
-		Reg q = e->op(e, EMIT_FMUL, e->cast(e, CAST_FEXT, REG_F64, a[i]), inverse, 0);
-		out[i] = e->cast(e, CAST_FTRUNC, REG_F32, q);
+		Reg q = thread_op(l->b, EMIT_FMUL, thread_cast(l->b, CAST_FEXT, REG_F64, a[i]), inverse, 0);
+		out[i] = thread_cast(l->b, CAST_FTRUNC, REG_F32, q);
 	}
 }
 
 bool
 lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 {
-	Emitter *e = l->e;
-	if (n < FEW || !(l->t->has & HAS_LONG_DIVIDE) || e->type(e, a[0]) != REG_F32)
+	if (n < FEW || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, a[0]) != REG_F32)
 		return false;
 	for (int i = 1; i < n; i++)
 		if (s[i] != s[0])
 			return false;
-	Reg above = e->op(e, EMIT_FLE, e->float_const(e, REG_F32, 0x1p-100), s[0], 0);
-	Reg below = e->op(e, EMIT_FLE, s[0], e->float_const(e, REG_F32, 0x1p100), 0);
+	Reg above = thread_op(l->b, EMIT_FLE, thread_float_const(l->b, REG_F32, 0x1p-100), s[0], 0);
+	Reg below = thread_op(l->b, EMIT_FLE, s[0], thread_float_const(l->b, REG_F32, 0x1p100), 0);
 	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n);
-	e->if_begin(e, e->op(e, EMIT_AND, above, below, 0));
-	Reg inverse = e->op(e, EMIT_FDIV, e->float_const(e, REG_F32, 1), s[0], 0);
+	thread_if(l->b, thread_op(l->b, EMIT_AND, above, below, 0));
+	Reg inverse = thread_op(l->b, EMIT_FDIV, thread_float_const(l->b, REG_F32, 1), s[0], 0);
 	for (int i = 0; i < n; i++)
 		quick[i] = quotient(l, a[i], s[0], inverse);
-	e->if_else(e, quick, n);
+	thread_else(l->b, quick, n);
 	divide_wide(l, a, s[0], n, slow);
-	e->if_end(e, slow, out, n);
+	thread_if_end(l->b, slow, out, n);
 	return true;
 }

@@ -149,24 +149,22 @@ angles(Math m, const Op *op, DType t, const Reg *a, int n, Reg *out)
 Reg
 math_call(Math m, OpKind op, Reg a, Reg b)
 {
-	Emitter *e = m.l->e;
 	const Reg in[] = {a, b};
 	Reg r;
-	return e->calls_math && !m.wide && e->call(e, op_info[op].text, in, b ? 2 : 1, &m.t, &r, 1) ? r : 0;
+	return m.l->t->functions && !m.wide && thread_call(m.l->b, op_info[op].text, in, b ? 2 : 1, &m.t, &r, 1) ? r : 0;
 }
 
-/* A function of its own, where the emitter has such. */
+/* A function of its own, where the target's language has the others too. */
 static Reg
 called(Math m, OpKind op, Reg a, Reg b)
 {
-	Emitter *e = m.l->e;
 	Reg r = math_call(m, op, a, b), inside[2] = {0};
-	if (r || !e->calls_math || m.wide)
+	if (r || !m.l->t->functions || m.wide)
 		return r;
 	const RegType type[] = {m.t, m.t};
-	e->function_begin(e, &(EmitFunction){op_info[op].text, type, type, 1, b ? 2 : 1}, inside);
+	thread_function(m.l->b, &(EmitFunction){op_info[op].text, type, type, 1, b ? 2 : 1}, inside);
 	Reg result = spelled_out(m, op, inside[0], inside[1]);
-	e->function_end(e, &result, 1);
+	thread_function_end(m.l->b, &result, 1);
 	return math_call(m, op, a, b);
 }
 
@@ -189,7 +187,7 @@ lower_math(Lower *l, Op *op)
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]);
 	bool turns = op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN;
-	if (turns && (wide || !fast) && !(l->e->calls_math && !wide)) {
+	if (turns && (wide || !fast) && !(l->t->functions && !wide)) {
 		angles(m, op, t, a, n, out);
 		return;
 	}

@@ -11,8 +11,8 @@ typedef struct Math {
 	bool wide;                                      /* f64 */
 } Math;
 
-static inline Reg math_const(Math m, double v) { return m.l->e->float_const(m.l->e, m.t, v); }
-static inline Reg math_int(Math m, int64_t v) { return m.l->e->int_const(m.l->e, m.bits, v); }
+static inline Reg math_const(Math m, double v) { return thread_float_const(m.l->b, m.t, v); }
+static inline Reg math_int(Math m, int64_t v) { return thread_int_const(m.l->b, m.bits, v); }
 static inline Reg math_op1(Math m, EmitOp op, Reg a) { return lower_op1(m.l, op, a); }
 static inline Reg math_op2(Math m, EmitOp op, Reg a, Reg b) { return lower_op2(m.l, op, a, b); }
 static inline Reg math_add(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FADD, a, b); }

@@ -109,7 +109,7 @@ reduce_great(Math m, Reg x, Reg *k)
 static void
 hold(Lower *l)
 {
-	l->e->prim(l->e, PRIM_HOLD, NULL, 0, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_HOLD, NULL, 0, NULL, 0, NULL, 0);
 }
 
 /* x = k pi/2 + r for all of a thread's angles at once: they are looked at together, so that there is one branch, around
@@ -118,7 +118,6 @@ static void
 reduce(Math m, const Reg *x, int n, bool holds, Reg *r, Reg *k)
 {
 	Lower *l = m.l;
-	Emitter *e = l->e;
 	const double *part = m.wide ? half_pi_64 : half_pi_32;
 	Reg *quick = NEW_ARRAY(l->mem, Reg, 2 * n), *great = NEW_ARRAY(l->mem, Reg, 2 * n);
 	Reg *after = NEW_ARRAY(l->mem, Reg, 2 * n), *far = NEW_ARRAY(l->mem, Reg, n), any = 0;
@@ -133,14 +132,14 @@ reduce(Math m, const Reg *x, int n, bool holds, Reg *r, Reg *k)
 	}
 	if (holds)
 		hold(l);
-	e->if_begin(e, any);
+	thread_if(l->b, any);
 	for (int i = 0; i < n; i++) {
 		Reg turns, rest = reduce_great(m, x[i], &turns);
 		great[i] = math_select(m, far[i], rest, quick[i]);
 		great[n + i] = math_select(m, far[i], turns, quick[n + i]);
 	}
-	e->if_else(e, great, 2 * n);
-	e->if_end(e, quick, after, 2 * n);
+	thread_else(l->b, great, 2 * n);
+	thread_if_end(l->b, quick, after, 2 * n);
 	memcpy(r, after, sizeof *r * (size_t)n);
 	memcpy(k, after + n, sizeof *k * (size_t)n);
 }
@@ -230,7 +229,6 @@ spell_out(Math m, OpKind op, const Reg *x, int n, Reg *out)
 static void
 call_few(Math m, OpKind op, const Reg *x, int n, Reg *out)
 {
-	Emitter *e = m.l->e;
 	RegType param[CALLED_ANGLES], result[ANGLE_PARTS * CALLED_ANGLES];
 	Reg inside[CALLED_ANGLES], from[ANGLE_PARTS * CALLED_ANGLES];
 	int nresult = op == OP_COUNT ? ANGLE_PARTS * n : n;
@@ -241,12 +239,12 @@ call_few(Math m, OpKind op, const Reg *x, int n, Reg *out)
 	for (int i = 0; i < n; i++)
 		param[i] = m.t;
 	hold(m.l);
-	if (e->call(e, name, x, n, result, out, nresult))
+	if (thread_call(m.l->b, name, x, n, result, out, nresult))
 		return;
-	e->function_begin(e, &(EmitFunction){name, result, param, nresult, n}, inside);
+	thread_function(m.l->b, &(EmitFunction){name, result, param, nresult, n}, inside);
 	spell_out(m, op, inside, n, from);
-	e->function_end(e, from, nresult);
-	e->call(e, name, x, n, result, out, nresult);
+	thread_function_end(m.l->b, from, nresult);
+	thread_call(m.l->b, name, x, n, result, out, nresult);
 }
 
 static void

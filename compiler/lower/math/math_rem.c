@@ -44,7 +44,6 @@ Reg
 math_rem(Math m, Reg a, Reg b)
 {
 	Lower *l = m.l;
-	Emitter *e = l->e;
 	Reg whole, above, divisor, below, in[2], after[2], zero = lower_i64(l, 0), one = lower_i64(l, 1);
 	take_apart(m, a, &whole, &above);
 	take_apart(m, b, &divisor, &below);
@@ -53,12 +52,12 @@ math_rem(Math m, Reg a, Reg b)
 	int step = 63 - math_mantissa(m) - 1;
 	Reg least = lower_op2(l, EMIT_SMAX, apart, zero);
 	Reg init[2] = {lower_op2(l, EMIT_UREM, whole, divisor), least};
-	e->while_begin(e, init, in, 2);
-	e->while_test(e, lower_op2(l, EMIT_SLT, zero, in[1]));
+	thread_while(l->b, init, in, 2);
+	thread_while_test(l->b, lower_op2(l, EMIT_SLT, zero, in[1]));
 	Reg by = lower_op2(l, EMIT_SMIN, in[1], lower_i64(l, step));
 	Reg next[2] = {lower_op2(l, EMIT_UREM, lower_op2(l, EMIT_SHL, in[0], by), divisor),
 		lower_op2(l, EMIT_SUB, in[1], by)};
-	e->while_end(e, next, after, 2);
+	thread_while_end(l->b, next, after, 2);
 	Reg r = math_copysign(m, put_together(m, after[0], below), a);
 	Reg size_a = math_abs(m, a), size_b = math_abs(m, b), inf = math_const(m, INFINITY);
 	r = math_select(m, math_less(m, size_a, size_b), a, r);

@@ -112,9 +112,9 @@ side_words(Side *s, Lower *l, uint64_t fragment)
 	Reg *w = s->packed[fragment] = NEW_ARRAY(l->mem, Reg, s->words);
 	for (int i = 0; i < s->words; i++) {
 		if (s->per_word > 1)
-			w[i] = l->e->pack(l->e, v + i * s->per_word, s->per_word);
+			w[i] = thread_pack(l->b, v + i * s->per_word, s->per_word);
 		else if (s->to_tf32)
-			l->e->prim(l->e, PRIM_TO_TF32, &v[i], 1, NULL, 0, &w[i], 1);
+			thread_prim(l->b, PRIM_TO_TF32, &v[i], 1, NULL, 0, &w[i], 1);
 		else
 			w[i] = v[i];
 	}
@@ -195,7 +195,7 @@ multiply(Lower *l, Product *p, const Op *op, Reg *out)
 		for (int t = 0; t < p->tiles; t++) {
 			const Reg *a = side_words(&p->a, l, p->a_at[s * p->tiles + t]);
 			const Reg *b = side_words(&p->b, l, p->b_at[s * p->tiles + t]);
-			l->e->mma(l->e, p->mma, a, b, out + t * c, out + t * c);
+			thread_mma(l->b, p->mma, a, b, out + t * c, out + t * c);
 		}
 }
 

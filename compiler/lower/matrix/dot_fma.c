@@ -225,7 +225,7 @@ side_write(Lower *l, const Product *p, int i, Reg base)
 	for (int r = 0; r < n; r++) {
 		v[r] = lower_cast_one(l, s->from, p->compute, in[r]);
 		if (rounds && l->t->has & prim_info[PRIM_TO_TF32].needs) {
-			l->e->prim(l->e, PRIM_TO_TF32, &v[r], 1, NULL, 0, &v[r], 1);
+			thread_prim(l->b, PRIM_TO_TF32, &v[r], 1, NULL, 0, &v[r], 1);
 			v[r] = lower_as(l, CAST_BITS, REG_F32, v[r]);
 		}
 	}
@@ -244,7 +244,7 @@ side_read(Lower *l, const Product *p, const Side *s, Reg base, int k, Reg **out)
 			EmitAccess a = {.space = SPACE_SHARED, .type = p->type, .n = n, .base = base, .align = bytes * n};
 			int at = want_at(p, s, r, k + i);
 			a.offset = lower_shared_offset(l, &s->want, &s->shared, bytes, at, &a.constant);
-			l->e->load(l->e, &a, v);
+			thread_load(l->b, &a, v);
 			for (int j = 0; j < n; j++)
 				out[i + (s->k_first ? j : 0)][r + (s->k_first ? 0 : j)] = v[j];
 		}
@@ -313,16 +313,16 @@ steps(Lower *l, const Product *p, const Reg base[2], Reg *acc)
 			step(l, p, base, k, acc);
 		return;
 	}
-	Emitter *e = l->e;
 	make_offsets(l, p);
 	Reg *inside = NEW_ARRAY(l->mem, Reg, n), at[2];
 	int kept = l->kept.n;
-	Reg piece = e->loop_begin(e, lower_i32(l, 0), lower_i32(l, pieces), lower_i32(l, 1), acc, inside, n);
+	Reg piece = thread_loop(l->b, lower_i32(l, 0), lower_i32(l, pieces), lower_i32(l, 1), acc, inside, n);
 	for (int i = 0; i < 2; i++)
-		at[i] = e->pointer(e, base[i], lower_op2(l, EMIT_MUL, piece, lower_i32(l, piece_bytes(p, &p->side[i]))));
+		at[i] = thread_pointer(l->b, base[i],
+		    lower_op2(l, EMIT_MUL, piece, lower_i32(l, piece_bytes(p, &p->side[i]))));
 	for (int k = 0; k < 1 << p->unrolled; k += by)
 		step(l, p, at, k, inside);
-	e->loop_end(e, inside, acc, n);
+	thread_loop_end(l->b, inside, acc, n);
 	l->kept.n = kept;
 }
 
@@ -351,7 +351,7 @@ dot_fma(Lower *l, Op *op, Reg *out)
 			base[i] = lower_regs(l, p.side[i].slot)[0];
 			continue;
 		}
-		base[i] = p.side[i].at ? l->e->pointer(l->e, scratch, lower_i32(l, p.side[i].at)) : scratch;
+		base[i] = p.side[i].at ? thread_pointer(l->b, scratch, lower_i32(l, p.side[i].at)) : scratch;
 		side_write(l, &p, i, base[i]);
 	}
 	if (!slots)

@@ -69,13 +69,13 @@ load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *s
 		int64_t constant;
 		Reg word[2], offset = lower_thread_offset(l, image, n, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes,
 		    &constant);
-		Reg at = l->e->pointer(l->e, base, lower_op2(l, EMIT_ADD, offset, lower_i32(l, constant)));
+		Reg at = thread_pointer(l->b, base, lower_op2(l, EMIT_ADD, offset, lower_i32(l, constant)));
 		const int64_t imm[] = {stride, transposed, elem};
-		l->e->prim(l->e, is_f32 ? PRIM_FRAGMENT_LOAD_F32 : PRIM_FRAGMENT_LOAD, &at, 1, imm, 3,
+		thread_prim(l->b, is_f32 ? PRIM_FRAGMENT_LOAD_F32 : PRIM_FRAGMENT_LOAD, &at, 1, imm, 3,
 		    is_f32 ? &out[r] : word,
 		    is_f32 ? 2 : 1);
 		if (!is_f32)
-			l->e->unpack(l->e, word[0], type, &out[r], 2);
+			thread_unpack(l->b, word[0], type, &out[r], 2);
 	}
 	return true;
 }
@@ -99,13 +99,13 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 		int64_t constant;
 		Reg word[4];
 		Reg offset = lower_thread_offset(l, image, n, f2_apply(&m.to, (uint64_t)r) * (uint64_t)bytes, &constant);
-		Reg at = l->e->pointer(l->e, base, offset);
+		Reg at = thread_pointer(l->b, base, offset);
 		if (constant)
-			at = l->e->pointer(l->e, at, lower_i32(l, constant));
-		l->e->prim(l->e, prim[m.transposed][m.many], &at, 1, NULL, 0, word, 1 << m.many);
+			at = thread_pointer(l->b, at, lower_i32(l, constant));
+		thread_prim(l->b, prim[m.transposed][m.many], &at, 1, NULL, 0, word, 1 << m.many);
 		for (int i = 0; i < 1 << m.many; i++) {
 			if (each > 1)
-				l->e->unpack(l->e, word[i], type, &out[r + i * each], each);
+				thread_unpack(l->b, word[i], type, &out[r + i * each], each);
 			else
 				out[r + i] = type == REG_I32 ? word[i] : lower_as(l, CAST_BITS, type, word[i]);
 		}

@@ -181,7 +181,7 @@ proven_inside(const LowerAccess *a, int d)
 static void
 name_after(Lower *l, const LowerAccess *a, Reg r, const char *format)
 {
-	l->e->name(l->e, r, arena_printf(l->mem, format, l->f->param[a->tensor->index].name));
+	thread_name(l->b, r, arena_printf(l->mem, format, l->f->param[a->tensor->index].name));
 }
 
 /* v between 0 and `most`, as REG_I32; an extent is never below 0. */
@@ -297,7 +297,7 @@ find_base(Lower *l, LowerAccess *a)
 	if (dtype_is_packed(a->tile->elem))
 		a->base = sum ? sum : lower_i64(l, 0);
 	else
-		a->base = sum ? l->e->pointer(l->e, tensor, sum) : tensor;
+		a->base = sum ? thread_pointer(l->b, tensor, sum) : tensor;
 }
 
 static void
@@ -505,13 +505,13 @@ lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
 	Reg found = lower_kept(l, key, n, a->base);
 	if (!found) {
 		Reg offset = offset_of(l, a, r);
-		found = lower_keep(l, key, n, a->base, offset ? l->e->pointer(l->e, a->base, offset) : a->base);
+		found = lower_keep(l, key, n, a->base, offset ? thread_pointer(l->b, a->base, offset) : a->base);
 	}
 	Reg row = row_of(l, a, r);
 	if (row) {
 		uint64_t row_key[] = {KEY_ROW, (uint64_t)row};
 		Reg moved = lower_kept(l, row_key, LEN(row_key), found);
-		found = moved ? moved : lower_keep(l, row_key, LEN(row_key), found, l->e->pointer(l->e, found, row));
+		found = moved ? moved : lower_keep(l, row_key, LEN(row_key), found, thread_pointer(l->b, found, row));
 	}
 	out->space = SPACE_GLOBAL;
 	out->base = found;

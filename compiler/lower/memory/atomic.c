@@ -179,10 +179,10 @@ run_native(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 {
 	if (a->kind == ATOMIC_ADD) {
 		at->type = a->reg;
-		return l->e->atomic(l->e, a->kind, at, v, 0);
+		return thread_atomic(l->b, a->kind, at, v, 0);
 	}
 	at->type = bits_type(a->t);
-	Reg old = l->e->atomic(l->e, a->kind, at, to_bits(l, a, v), a->is_cas ? to_bits(l, a, compare) : 0);
+	Reg old = thread_atomic(l->b, a->kind, at, to_bits(l, a, v), a->is_cas ? to_bits(l, a, compare) : 0);
 	return from_bits(l, a, old);
 }
 
@@ -196,7 +196,7 @@ widen_access(Lower *l, EmitAccess *at)
 	if (at->constant)
 		address = lower_op2(l, EMIT_ADD, address, lower_i64(l, at->constant));
 	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
-	at->base = l->e->pointer(l->e, at->base,
+	at->base = thread_pointer(l->b, at->base,
 	    lower_op2(l, EMIT_SUB, lower_i64(l, at->constant), past));
 	at->constant = 0;
 	at->align = 4;
@@ -232,10 +232,10 @@ swap_loop(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 	at->mask = 0;
 	EmitAccess first = *at;
 	first.cache = CACHE_VOLATILE;
-	l->e->load(l->e, &first, &init[0]);
-	init[1] = l->e->int_const(l->e, REG_PRED, 1);
-	l->e->while_begin(l->e, init, inside, 2);
-	l->e->while_test(l->e, inside[1]);
+	thread_load(l->b, &first, &init[0]);
+	init[1] = thread_int_const(l->b, REG_PRED, 1);
+	thread_while(l->b, init, inside, 2);
+	thread_while_test(l->b, inside[1]);
 	Reg old = element_of(l, a, inside[0], shift), stop = 0, new = v;
 	if (a->is_cas)
 		stop = lower_op2(l, EMIT_NE, to_bits(l, a, old), to_bits(l, a, compare));
@@ -244,9 +244,9 @@ swap_loop(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 	Reg put = put_element(l, a, inside[0], shift, new);
 	if (stop)                                       /* what is there is put back */
 		put = lower_op3(l, EMIT_SELECT, stop, inside[0], put);
-	next[0] = l->e->atomic(l->e, ATOMIC_CAS, at, put, inside[0]);
+	next[0] = thread_atomic(l->b, ATOMIC_CAS, at, put, inside[0]);
 	next[1] = lower_op2(l, EMIT_NE, next[0], inside[0]);
-	l->e->while_end(l->e, next, after, 2);
+	thread_while_end(l->b, next, after, 2);
 	return element_of(l, a, after[0], shift);
 }
 
@@ -256,11 +256,11 @@ run_swap(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 	Reg mask = at->mask, old, zero, after;
 	if (!mask)
 		return swap_loop(l, a, at, v, compare);
-	l->e->if_begin(l->e, mask);
+	thread_if(l->b, mask);
 	old = to_bits(l, a, swap_loop(l, a, at, v, compare));
-	l->e->if_else(l->e, &old, 1);
-	zero = l->e->int_const(l->e, bits_type(a->t), 0);
-	l->e->if_end(l->e, &zero, &after, 1);
+	thread_else(l->b, &old, 1);
+	zero = thread_int_const(l->b, bits_type(a->t), 0);
+	thread_if_end(l->b, &zero, &after, 1);
 	return from_bits(l, a, after);
 }
 
@@ -280,10 +280,10 @@ share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
 	}
 	EmitAccess at = {.space = SPACE_SHARED, .type = type, .n = 1, .base = base, .align = lower_type_bytes(type)};
 	at.mask = lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
-	l->e->store(l->e, &at, old);
+	thread_store(l->b, &at, old);
 	lower_barrier(l);
 	at.mask = 0;
-	l->e->load(l->e, &at, old);
+	thread_load(l->b, &at, old);
 }
 
 static bool

@@ -18,7 +18,7 @@
 static Reg
 address(Lower *l, Reg base, int64_t bytes)
 {
-	return bytes ? l->e->pointer(l->e, base, lower_i32(l, bytes)) : base;
+	return bytes ? thread_pointer(l->b, base, lower_i32(l, bytes)) : base;
 }
 
 static int64_t
@@ -48,7 +48,7 @@ slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 		Reg below = lower_op2(l, EMIT_SLT, i, lower_i32(l, 0));
 		i = lower_op3(l, EMIT_SELECT, below, lower_op2(l, EMIT_ADD, i, lower_i32(l, n)), i);
 	}
-	return l->e->pointer(l->e, base, lower_op2(l, EMIT_MUL, i, lower_i32(l, slot_bytes(t))));
+	return thread_pointer(l->b, base, lower_op2(l, EMIT_MUL, i, lower_i32(l, slot_bytes(t))));
 }
 
 static void
@@ -106,8 +106,8 @@ copy_plain(Lower *l, RegType type, int n, EmitAccess *from, EmitAccess *to)
 
 	from->type = to->type = type == REG_PRED ? REG_I8 : type;
 	from->n = to->n = n;
-	l->e->load(l->e, from, v);
-	l->e->store(l->e, to, v);
+	thread_load(l->b, from, v);
+	thread_store(l->b, to, v);
 }
 
 /* Threads that would copy what others do leave it to the first of them, who alone has `first`. */
@@ -116,19 +116,19 @@ copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to, Re
 {
 	Reg whole = lower_i32(l, bytes);
 	Reg size = from->mask ? lower_op3(l, EMIT_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
-	Reg src = from->constant ? l->e->pointer(l->e, from->base, lower_i64(l, from->constant)) : from->base;
-	Reg dst = to->offset ? l->e->pointer(l->e, to->base, to->offset) : to->base;
+	Reg src = from->constant ? thread_pointer(l->b, from->base, lower_i64(l, from->constant)) : from->base;
+	Reg dst = to->offset ? thread_pointer(l->b, to->base, to->offset) : to->base;
 	Reg in[] = {address(l, dst, to->constant), src, size};
 
 	if (first)
-		l->e->if_begin(l->e, first);
+		thread_if(l->b, first);
 	if (bytes == 16)
-		l->e->prim(l->e, PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
 	else
-		l->e->prim(l->e, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
+		thread_prim(l->b, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
 	if (first) {
-		l->e->if_else(l->e, NULL, 0);
-		l->e->if_end(l->e, NULL, NULL, 0);
+		thread_else(l->b, NULL, 0);
+		thread_if_end(l->b, NULL, NULL, 0);
 	}
 }
 
@@ -167,12 +167,12 @@ copy_bulk(Lower *l, const Op *op, const Type *tile, const Layout *shared)
 		if (a.dim[d].letter == 'p' && a.dim[d].at == 0)
 			stride = a.dim[d].known_stride >= 0 ? lower_i64(l, a.dim[d].known_stride) : a.dim[d].stride;
 	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->thread);
-	Reg i = l->e->loop_begin(l->e, first, lower_i64(l, rows), lower_i64(l, l->warps * l->t->lanes), NULL, NULL, 0);
-	Reg from = stride ? l->e->pointer(l->e, a.base, lower_op2(l, EMIT_MUL, i, stride)) : a.base;
+	Reg i = thread_loop(l->b, first, lower_i64(l, rows), lower_i64(l, l->warps * l->t->lanes), NULL, NULL, 0);
+	Reg from = stride ? thread_pointer(l->b, a.base, lower_op2(l, EMIT_MUL, i, stride)) : a.base;
 	Reg to = lower_op2(l, EMIT_MUL, lower_as(l, CAST_TRUNC, REG_I32, i), lower_i32(l, row));
-	Reg in[] = {l->e->pointer(l->e, slot, to), from, lower_i32(l, row), bar};
-	l->e->prim(l->e, PRIM_BULK_COPY, in, 4, NULL, 0, NULL, 0);
-	l->e->loop_end(l->e, NULL, NULL, 0);
+	Reg in[] = {thread_pointer(l->b, slot, to), from, lower_i32(l, row), bar};
+	thread_prim(l->b, PRIM_BULK_COPY, in, 4, NULL, 0, NULL, 0);
+	thread_loop_end(l->b, NULL, NULL, 0);
 }
 
 static void
@@ -255,9 +255,9 @@ lower_tokens(Lower *l, Op *op)
 	if (!(l->t->has & HAS_CP_ASYNC))
 		return;
 	if (op->kind == OP_COMMIT)
-		l->e->prim(l->e, PRIM_CP_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_CP_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 	else
-		l->e->prim(l->e, PRIM_CP_WAIT, NULL, 0, &left, 1, NULL, 0);
+		thread_prim(l->b, PRIM_CP_WAIT, NULL, 0, &left, 1, NULL, 0);
 }
 
 /* ---- mbarriers ---- */
@@ -265,14 +265,14 @@ lower_tokens(Lower *l, Op *op)
 static void
 by_first_thread(Lower *l)
 {
-	l->e->if_begin(l->e, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	thread_if(l->b, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
 }
 
 static void
 end_if(Lower *l)
 {
-	l->e->if_else(l->e, NULL, 0);
-	l->e->if_end(l->e, NULL, NULL, 0);
+	thread_else(l->b, NULL, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
 }
 
 static void
@@ -282,10 +282,10 @@ lower_mbarrier(Lower *l, Op *op)
 	by_first_thread(l);
 	for (int i = 0; i < op->out[0].type->slots; i++) {
 		Reg in[] = {address(l, lower_regs(l, &op->out[0])[0], 8 * i), lower_i32(l, op_int(op, "count", 1))};
-		l->e->prim(l->e, PRIM_MBAR_INIT, in, 2, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_MBAR_INIT, in, 2, NULL, 0, NULL, 0);
 	}
 	if (l->t->has & HAS_CLUSTER)
-		l->e->prim(l->e, PRIM_FENCE_MBAR, NULL, 0, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_FENCE_MBAR, NULL, 0, NULL, 0, NULL, 0);
 	end_if(l);
 }
 
@@ -297,9 +297,9 @@ lower_arrive(Lower *l, Op *op)
 	lower_barrier(l);
 	by_first_thread(l);
 	if (op->kind == OP_EXPECT)
-		l->e->prim(l->e, PRIM_MBAR_EXPECT, in, 2, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_MBAR_EXPECT, in, 2, NULL, 0, NULL, 0);
 	else
-		l->e->prim(l->e, PRIM_MBAR_ARRIVE, in, 1, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_MBAR_ARRIVE, in, 1, NULL, 0, NULL, 0);
 	end_if(l);
 }
 
@@ -309,7 +309,7 @@ lower_await(Lower *l, Op *op)
 	Reg phase = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, op->in[2])[0]);
 	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_op2(l, EMIT_AND, phase, lower_i32(l, 1))};
 
-	l->e->prim(l->e, PRIM_MBAR_WAIT, in, 2, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_MBAR_WAIT, in, 2, NULL, 0, NULL, 0);
 }
 
 static bool
@@ -358,7 +358,7 @@ lower_buffer(Lower *l, Op *op)
 		lower_await(l, op);
 		break;
 	case OP_PROXY_FENCE:
-		l->e->prim(l->e, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
+		thread_prim(l->b, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
 		break;
 	case OP_ROLES:
 		lower_roles(l, op);

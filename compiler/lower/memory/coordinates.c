@@ -99,7 +99,7 @@ static Reg
 named(Lower *l, const Layout *layout, int dim, Reg r)
 {
 	int from_last = layout->rank - 1 - dim;
-	l->e->name(l->e, r, layout->rank == 1 ? "i" : from_last == 0 ? "col" : from_last == 1 ? "row" : "plane");
+	thread_name(l->b, r, layout->rank == 1 ? "i" : from_last == 0 ? "col" : from_last == 1 ? "row" : "plane");
 	return r;
 }
 

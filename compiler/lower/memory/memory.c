@@ -54,7 +54,7 @@ vector_of(int vector, uint64_t repeats)
 static Reg
 byte_address(Lower *l, const Value *tensor, Reg element)
 {
-	return l->e->pointer(l->e, lower_regs(l, tensor)[0], lower_op2(l, EMIT_ASHR, element, lower_i64(l, 1)));
+	return thread_pointer(l->b, lower_regs(l, tensor)[0], lower_op2(l, EMIT_ASHR, element, lower_i64(l, 1)));
 }
 
 static Reg
@@ -68,7 +68,7 @@ half_shift(Lower *l, Reg element)
 static Reg
 take_half(Lower *l, DType t, Reg byte, bool high)
 {
-	Reg four = l->e->int_const(l->e, REG_I8, 4);
+	Reg four = thread_int_const(l->b, REG_I8, 4);
 	if (high)
 		return lower_op2(l, t == TY_I4 ? EMIT_ASHR : EMIT_LSHR, byte, four);
 	return lower_wrap(l, t, byte);
@@ -81,7 +81,7 @@ read_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *o
 	at->base = byte_address(l, a->tensor, element);
 	at->n = MAX(n / 2, 1);
 	at->type = REG_I8;
-	l->e->load(l->e, at, byte);
+	thread_load(l->b, at, byte);
 	for (int i = 0; n > 1 && i < n; i++)
 		out[i] = take_half(l, a->tile->elem, byte[i / 2], i & 1);
 	if (n == 1) {
@@ -103,11 +103,11 @@ write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
 	Reg aligned = lower_op2(l, EMIT_SUB, address, past);
 	Reg delta = lower_op2(l, EMIT_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
-		.changes = byte, .base = l->e->pointer(l->e, base, delta)};
+		.changes = byte, .base = thread_pointer(l->b, base, delta)};
 	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 15), shift));
 	Reg bits = lower_op2(l, EMIT_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
-	l->e->atomic(l->e, ATOMIC_AND, &at, hole, 0);
-	l->e->atomic(l->e, ATOMIC_OR, &at, lower_op2(l, EMIT_SHL, bits, shift), 0);
+	thread_atomic(l->b, ATOMIC_AND, &at, hole, 0);
+	thread_atomic(l->b, ATOMIC_OR, &at, lower_op2(l, EMIT_SHL, bits, shift), 0);
 }
 
 static void
@@ -122,11 +122,11 @@ write_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const
 	at->n = n / 2;
 	at->type = REG_I8;
 	for (int i = 0; i < n / 2; i++) {
-		Reg low = lower_op2(l, EMIT_AND, v[2 * i], l->e->int_const(l->e, REG_I8, 15));
-		Reg high = lower_op2(l, EMIT_SHL, v[2 * i + 1], l->e->int_const(l->e, REG_I8, 4));
+		Reg low = lower_op2(l, EMIT_AND, v[2 * i], thread_int_const(l->b, REG_I8, 15));
+		Reg high = lower_op2(l, EMIT_SHL, v[2 * i + 1], thread_int_const(l->b, REG_I8, 4));
 		byte[i] = lower_op2(l, EMIT_OR, low, high);
 	}
-	l->e->store(l->e, at, byte);
+	thread_store(l->b, at, byte);
 }
 
 /* ---- tensors ---- */
@@ -207,7 +207,7 @@ lower_read(Lower *l, Op *op)
 			read_packed(l, &a, r, vector, &at, &out[r]);
 		} else {
 			lower_access_at(l, &a, r, &at);
-			l->e->load(l->e, &at, &out[r]);
+			thread_load(l->b, &at, &out[r]);
 		}
 		finish_load(l, lower_type(v->type), at.mask, fill ? fill + r : NULL, vector, &out[r]);
 	}
@@ -240,7 +240,7 @@ lower_write(Lower *l, Op *op)
 		at.mask = lower_both(l, first, at.mask);
 		for (int i = 0; i < vector; i++)
 			all[i] = lower_to_memory(l, lower_type(v->type), data[r + i]);
-		l->e->store(l->e, &at, all);
+		thread_store(l->b, &at, all);
 	}
 }
 
@@ -274,7 +274,7 @@ lower_load(Lower *l, Op *op)
 			.cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
 			continue;
-		l->e->load(l->e, &at, &out[r]);
+		thread_load(l->b, &at, &out[r]);
 		finish_load(l, lower_type(v->type), at.mask, fill ? fill + r : NULL, vector, &out[r]);
 	}
 	repeat_registers(out, n, repeats);
@@ -297,7 +297,7 @@ lower_store(Lower *l, Op *op)
 		at.mask = lower_both(l, first, mask ? mask[r] : 0);
 		for (int i = 0; i < vector; i++)
 			all[i] = lower_to_memory(l, lower_type(v->type), data[r + i]);
-		l->e->store(l->e, &at, all);
+		thread_store(l->b, &at, all);
 	}
 }
 

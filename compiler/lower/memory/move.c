@@ -53,7 +53,7 @@ lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constan
 	Reg v;
 	EmitAccess a = {.space = SPACE_SHARED, .type = memory_type(type), .n = 1, .base = base, .offset = offset,
 		.constant = constant, .align = bytes};
-	l->e->load(l->e, &a, &v);
+	thread_load(l->b, &a, &v);
 	return lower_from_memory(l, type, v);
 }
 
@@ -194,7 +194,7 @@ cat_by_scratch(Lower *l, Op *op)
 			a.offset = lower_element_offset(l, &s, from, r, &a.constant);
 			a.constant += start * s.bytes << s.shift[axis];
 			Reg v = lower_to_memory(l, type, in[r]);
-			l->e->store(l->e, &a, &v);
+			thread_store(l->b, &a, &v);
 		}
 	}
 	lower_barrier(l);
@@ -302,7 +302,7 @@ lower_extract(Lower *l, Op *op)
 	LowerStrides whole = lower_row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
 	Reg base = stage(l, op), start = start_offset(l, op, &whole), *out = lower_new(l, v);
 	if (start)
-		base = l->e->pointer(l->e, base, start);
+		base = thread_pointer(l->b, base, start);
 	for (int d = 0, at = 0; d < op->in[0]->type->rank; d++)
 		if (index[d] == 'p')
 			s.shift[at++] = whole.shift[d];
@@ -371,7 +371,7 @@ stage_piece(Lower *l, const Op *op, Reg base, int64_t bytes, int64_t piece)
 		EmitAccess a = element_access(base, type, at, constant);
 		a.mask = lower_both(l, first, within_piece(l, &a, bytes, piece));
 		Reg x = lower_to_memory(l, type, lower_regs(l, v)[r]);
-		l->e->store(l->e, &a, &x);
+		thread_store(l->b, &a, &x);
 	}
 }
 
@@ -390,7 +390,7 @@ gather_by_pieces(Lower *l, Op *op, const Reg *at, const int64_t *constant, Reg *
 			Reg x;
 			EmitAccess a = element_access(base, type, at[r], constant[r]);
 			Reg is = within_piece(l, &a, bytes, piece);
-			l->e->load(l->e, &a, &x);
+			thread_load(l->b, &a, &x);
 			out[r] = lower_op3(l, EMIT_SELECT, is, lower_from_memory(l, type, x), out[r]);
 		}
 	}
@@ -410,7 +410,7 @@ lower_gather(Lower *l, Op *op)
 	int64_t *constant = NEW_ARRAY(l->mem, int64_t, n);
 	LowerStrides s = lower_row_strides(t);
 	bool is_float = type == REG_F16 || type == REG_BF16 || type == REG_F32 || type == REG_F64;
-	Reg zero = is_float ? l->e->float_const(l->e, type, 0) : l->e->int_const(l->e, type, 0);
+	Reg zero = is_float ? thread_float_const(l->b, type, 0) : thread_int_const(l->b, type, 0);
 	int shift = s.shift[axis];
 	s.shift[axis] = -1;
 	for (int r = 0; r < n; r++) {

@@ -1,12 +1,12 @@
-/* The names and rows behind emitter.h: primitives, operations and types of registers as tables. */
-#include "lower/emitter.h"
+/* The names and rows behind thread.h: primitives, operations and types of registers as tables. */
+#include "thread/thread.h"
 
 #include <string.h>
 
 const PrimInfo prim_info[PRIM_COUNT] = {
 #define PRIM(id, text, nin, nout, needs, flags, ptx, msl, simt)                                    \
 	[PRIM_##id] = {text, nin, nout, needs, flags, ptx, msl, #simt},
-#include "lower/prims.def"
+#include "thread/prims.def"
 #undef PRIM
 };
 
@@ -52,4 +52,49 @@ mma_words(const MmaInfo *i)
 	int threads = 32 * i->warps, word = 32 * threads;
 	return (MmaWords){i->m * i->k * dtype_info[i->a].bits / word,
 	    i->k * i->n * dtype_info[i->b].bits / word, i->m * i->n / threads};
+}
+
+int
+thread_type_bytes(RegType t)
+{
+	static const int bytes[REG_TYPES] = {
+		[REG_PRED] = 1, [REG_I8] = 1, [REG_I16] = 2, [REG_I32] = 4, [REG_I64] = 8, [REG_F16] = 2, [REG_BF16] = 2,
+		[REG_F32] = 4, [REG_F64] = 8, [REG_GLOBAL] = 8, [REG_SHARED] = 4,
+	};
+	return bytes[t];
+}
+
+bool
+thread_const(const ThreadModule *m, Reg r, int64_t *out)
+{
+	const ThreadNode *n = thread_def(m, r);
+	if (n->kind != NODE_CONST || thread_is_float(n->type))
+		return false;
+	*out = n->i;
+	return true;
+}
+
+const ThreadNode *
+thread_find(const ThreadRegion *r, ThreadKind kind)
+{
+	for (int i = 0; i < r->body.n; i++) {
+		const ThreadNode *n = r->body.at[i], *found = n->kind == kind ? n : NULL;
+		for (int k = 0; k < 2 && n->region[k] && !found; k++)
+			found = thread_find(n->region[k], kind);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+Reg *
+thread_operand(ThreadNode *n, int i)
+{
+	if (n->at) {
+		Reg *const own[] = {&n->at->base, &n->at->offset, &n->at->mask, &n->at->changes};
+		for (int k = 0; k < LEN(own); k++)
+			if (*own[k] && i-- == 0)
+				return own[k];
+	}
+	return i < n->nin ? &n->in[i] : NULL;
 }
