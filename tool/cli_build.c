@@ -1,6 +1,6 @@
 /* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
 #include "tool/cli_build.h"
-#include "lower/lower.h"
+#include "model/model.h"
 
 #include <string.h>
 
@@ -116,7 +116,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	int registers, spills, stack;
 	Func *f = m->funcs.at[0];
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
-	out->asked = lower_resident(f, t, m->cx->mem);
+	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);

@@ -4,16 +4,9 @@
  * lowering will do.  Sectors (sectors.c) and banks are those of a warp's worst access. */
 #include "compile/inspect.h"
 
-#include "lower/lower.h"
 #include "pass/layout/place.h"
 
 #include <string.h>
-
-static int
-element_bytes(const Type *t)
-{
-	return t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
-}
 
 /* The operand that a pointer comes from, one op back; NULL: there is no one such. */
 static const Value *
@@ -133,14 +126,16 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 {
 	static const char *const way[] = {"nothing", "registers", "shuffles", "shared memory"};
 	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
-	Convert c;
+	int bytes = element_bytes(op->out[0].type);
+	ConvertPlan c = {.kind = CONVERT_SHARED};
 	x->kind = INSPECT_CONVERT;
 	x->what = "convert";
 	x->tile = op->out[0].type;
 	x->layout = to;
-	x->way = from && to && layout_convert(from, to, &c) ? way[c.kind] : way[CONVERT_SHARED];
-	if (strcmp(x->way, way[CONVERT_SHARED]) == 0 && from && to) {
-		int bytes = element_bytes(x->tile);
+	if (from && to)
+		plan_convert(from, to, bytes, &c);
+	x->way = way[c.kind];
+	if (c.kind == CONVERT_SHARED && from && to) {
 		Layout shared = layout_best_shared(from, to, bytes);
 		x->in = banks(from, &shared, bytes, t);
 		x->out = banks(to, &shared, bytes, t);
@@ -190,14 +185,14 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 static void
 note_extract(InspectLine *x, const Op *op, Arena *mem)
 {
-	int64_t scratch;
-	int shuffles;
-	switch (lower_slice_way(op, &scratch, &shuffles)) {
+	SlicePlan slice;
+	plan_slice(op, &slice);
+	switch (slice.way) {
 	case SLICE_REGISTERS:
 		x->way = "of each thread's registers";
 		break;
 	case SLICE_SHUFFLES:
-		x->way = arena_printf(mem, "%d shuffle%s", shuffles, shuffles == 1 ? "" : "s");
+		x->way = arena_printf(mem, "%d shuffle%s", slice.shuffles, slice.shuffles == 1 ? "" : "s");
 		break;
 	case SLICE_SHARED:
 		x->way = "the part alone through shared memory";
@@ -210,11 +205,11 @@ note_extract(InspectLine *x, const Op *op, Arena *mem)
 
 /* What brings elements to other threads: extract and gather always, other ops if they take scratch for it. */
 static bool
-note_move(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+note_move(InspectLine *x, const Op *op, Arena *mem)
 {
 	x->kind = INSPECT_MOVE;
 	x->what = op_info[op->kind].text;
-	if (op->nout == 0 || (op->kind != OP_EXTRACT && lower_scratch_bytes(op, t) == 0))
+	if (op->nout == 0 || (op->kind != OP_EXTRACT && x->smem_bytes == 0))
 		return false;
 	x->tile = op->kind == OP_EXTRACT ? op->in[0]->type : op->out[0].type;
 	x->layout = op->out[0].layout;
@@ -243,7 +238,9 @@ buffer_bytes(const Type *t)
 static bool
 note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
-	*x = (InspectLine){.op = op, .tested = "", .smem = op_int(op, "smem", 0)};
+	OpPlan plan = plan_op(op, t);
+	*x = (InspectLine){.op = op, .tested = "", .smem = op_int(op, "smem", 0), .smem_bytes = plan.scratch,
+		.sync = plan.sync};
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC: case OP_LOAD: case OP_STORE: case OP_ATOMIC_PTR:
 		note_access(x, op, arg, mem);
@@ -264,21 +261,21 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		x->kind = INSPECT_SHARED;
 		x->what = "buffer";
 		x->tile = op->out[0].type;
+		x->smem_bytes = buffer_bytes(x->tile);
 		break;
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
 		x->kind = INSPECT_REDUCE;
 		x->what = op_info[op->kind].text;
 		x->tile = op->in[0]->type;
 		x->layout = op->in[0]->layout;
-		x->way = lower_scratch_bytes(op, t) == 0          ? "within a warp"
+		x->way = x->smem_bytes == 0                       ? "within a warp"
 		    : op->home->func->schedule.warps > 1 ? "across warps"
 		                                         : "through shared memory";
 		break;
 	default:
-		if (!note_move(x, op, t, mem))
+		if (!note_move(x, op, mem))
 			return false;
 	}
-	x->smem_bytes = op->kind == OP_ALLOC ? buffer_bytes(op->out[0].type) : lower_scratch_bytes(op, t);
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #define TEGULA_INSPECT_H
 
 #include "compile/compile.h"
+#include "model/model.h"
 
 typedef enum InspectKind {
 	INSPECT_ACCESS,
@@ -36,6 +37,7 @@ typedef struct InspectLine {
 	InspectBanks in, out;                           /* to shared memory, and from it */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
+	SyncScope sync;                                 /* of the barrier between writing scratch and reading it */
 	int live_from, live_to;                         /* source lines between which that is needed, whole loops */
 	const char *reason;                             /* dots without a matrix instruction: why; else NULL */
 } InspectLine;

@@ -47,7 +47,7 @@ put_place(const InspectLine *x, Text *out)
 	if (x->op->kind == OP_ALLOC)
 		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
 	else
-		text_printf(out, ", a %sbarrier in between", lower_converts_in_warps(x->op) ? "warp's " : "");
+		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
 }
 
 static void

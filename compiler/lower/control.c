@@ -96,7 +96,7 @@ lower_for(Lower *l, Op *op)
 	Reg lo = lower_regs(l, op->in[0])[0], hi = lower_regs(l, op->in[1])[0], step = lower_regs(l, op->in[2])[0];
 	int n = count_results(op), kept = l->kept.n;
 	int64_t by;
-	bool plain = lower_constant(op->in[2], &by) && by > 0;
+	bool plain = value_constant(op->in[2], &by) && by > 0;
 	Reg *init = gather_all(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
 	if (plain) {
 		index = thread_loop(l->b, lo, hi, step, init, inside, n);

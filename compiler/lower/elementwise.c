@@ -312,7 +312,7 @@ lower_elementwise(Lower *l, Op *op)
 	Elem x = {.kind = op->kind, .t = t->elem, .reg = lower_type(t), .fast = op_bool(op, "fast"),
 		.propagate_nan = op_bool(op, "propagate_nan")};
 	x.is_signed = dtype_is_signed(x.t) && t->ptr == PTR_NONE;
-	x.has_divisor = op->nin > 1 && lower_constant(op->in[1], &x.divisor);
+	x.has_divisor = op->nin > 1 && value_constant(op->in[1], &x.divisor);
 	for (int i = 0; i < op->nin; i++)
 		in[i] = lower_operand(l, op, i, op->out[0].layout);
 	Reg *out = lower_new(l, &op->out[0]);

@@ -4,31 +4,16 @@
 
 #include "lower/lower.h"
 
-enum { FOLD_MAX = 20 };                                 /* tiles of a tuple, flags among them */
-
-typedef enum FoldKind {
-	FOLD_SUM, FOLD_PROD, FOLD_MOST, FOLD_LEAST, FOLD_AND, FOLD_OR, FOLD_XOR,
-	FOLD_KEY,                                       /* the greatest REG_I64 */
-	FOLD_PAIR,                                      /* the greatest REG_I64, and with it the least REG_I32 */
-	FOLD_REGION,
-} FoldKind;
-
-/* A fold of states of `n` registers. */
+/* The combine of a reduction or scan on registers. */
 typedef struct Fold {
 	Lower *l;
-	const Op *op;
-	FoldKind kind;
-	int n;
-	RegType type[FOLD_MAX];
+	const ReducePlan *p;
+	RegType type[STATE_MAX];                        /* of a state's registers */
 	DType from, to;                                 /* elements that enter, and results */
 	bool is_least, is_signed, propagates_nan;
-	bool commutes;                                  /* a region: it gives the same with its operands exchanged */
 } Fold;
 
-void fold_open(Fold *f, Lower *l, const Op *op);
-/* Only the state's shape (n, type), for sizes; needs no Lower. */
-void fold_shape(Fold *f, const Op *op);
-bool fold_is_commutative(const Fold *f);
+void fold_open(Fold *f, Lower *l, const ReducePlan *p);
 bool fold_wants_index(const Fold *f);
 /* The state of one element (one register a tile of the tuple); index: its REG_I32 place along the axis, or 0. */
 void fold_enter(const Fold *f, const Reg *element, Reg index, Reg *state);
@@ -42,44 +27,12 @@ void fold_select(const Fold *f, Reg pred, const Reg *a, const Reg *b, Reg *out);
 /* The state of the lane whose number differs by `mask`. */
 void fold_lane_xor(const Fold *f, const Reg *state, int mask, Reg *out);
 
-/* Hardware bits that move along an axis, the lowest of the axis first. */
-typedef struct AxisBits {
-	int n;
-	InDim in[F2_MAX];
-	int bit[F2_MAX];                                /* of that input */
-} AxisBits;
-
-/* False if some bit moves along the axis by other than a power of two, or along another dimension as well. */
-bool axis_bits(const Layout *l, int axis, AxisBits *out);
-/* `l`, or if axis_bits is false of it another layout of the same threads of which it is true. */
-Layout axis_layout(const Layout *l, int axis);
-
-/* Consecutive bits of one kind: a step of a fold. */
-typedef struct AxisRun {
-	InDim in;
-	int n, bit[F2_MAX];
-} AxisRun;
-
-/* The steps in the axis's order, or, where order does not matter, registers, lanes, warps.  Returns how many. */
-int axis_runs(const AxisBits *bits, bool any_order, AxisRun *out);
-
-/* One trip of states through scratch, by which each warp sees those of others.  A slot is numbered by the lane's bits in
- * `lanes`, then the bits of `group` (warps), then other warps' bits, then the registers in `live`. */
-typedef struct Trip {
-	uint64_t lanes;                                 /* lane bits that hold different states */
-	const AxisRun *group;
-	int nlanes, nwarps;
-	int slots;                                      /* of one register (log2) */
-} Trip;
-
-void trip_make(Trip *t, const Layout *l, uint64_t lanes, const AxisRun *group);
-int64_t trip_bytes(const Fold *f, const Trip *t, int nregs);
 /* Writes the states of nregs registers; state[i] is the i'th; the caller's barrier comes next. */
-void trip_write(const Fold *f, const Trip *t, Reg base, Reg *const *state, int nregs);
+void trip_write(const Fold *f, const WarpExchange *t, Reg base, Reg *const *state, int nregs);
 /* The 2^group->n states of register number i that the warps of this one's group wrote, in order. */
-void trip_read(const Fold *f, const Trip *t, Reg base, int i, int nregs, Reg **out);
+void trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs, Reg **out);
 /* The state that the warp of the group wrote whose place in it is this lane's number, modulo 2^group->n. */
-void trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out);
+void trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out);
 
 /* lanes.c: one element from another lane */
 Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);

@@ -21,7 +21,7 @@ is_below(const Value *v, int64_t n)
 		return true;
 	switch (op ? op->kind : OP_COUNT) {
 	case OP_CONST:
-		return lower_constant(v, &most) && most >= 0 && most < n;
+		return value_constant(v, &most) && most >= 0 && most < n;
 	case OP_IOTA:
 		return v->type->extent[op_int(op, "axis", 0)] <= n;
 	case OP_CONVERT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
@@ -32,7 +32,7 @@ is_below(const Value *v, int64_t n)
 	case OP_AND:
 		return is_below(op->in[0], n) || is_below(op->in[1], n);
 	case OP_REM:
-		return dtype_is_unsigned(t) && lower_constant(op->in[1], &most) && most > 0 && most <= n;
+		return dtype_is_unsigned(t) && value_constant(op->in[1], &most) && most > 0 && most <= n;
 	case OP_SELECT:
 		return is_below(op->in[1], n) && is_below(op->in[2], n);
 	default:

@@ -77,20 +77,6 @@ lower_param(const Lower *l, AbiKind kind, int param, int dim)
 	return 0;
 }
 
-bool
-lower_constant(const Value *v, int64_t *out)
-{
-	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT || v->def->kind == OP_RESHAPE))
-		v = v->def->in[0];
-	if (!v->def || v->def->kind != OP_CONST)
-		return false;
-	const Attr *a = op_attr(v->def, "value");
-	if (a->kind != ATTR_INT && a->kind != ATTR_BOOL)
-		return false;
-	*out = a->i;
-	return true;
-}
-
 /* The results are zeros, so that lowering can go on and find what else there is. */
 void
 lower_refuse(Lower *l, const Op *op, const char *what)
@@ -288,69 +274,11 @@ dispatch(Lower *l, Op *op)
 		lower_buffer(l, op);
 }
 
-/* Elementwise ops take their operands as they are, where passes gave them the result's layout, as they should. */
-static int64_t
-operands_scratch(const Op *op)
-{
-	const Layout *layout = op->nout ? op->out[0].layout : op->nin ? op->in[0]->layout : NULL;
-	int64_t most = 0;
-	for (int i = 0; layout && i < op->nin; i++)
-		most = op->in[i]->layout == layout ? most : MAX(most, lower_operand_bytes(op->in[i], layout));
-	return most;
-}
-
-int64_t
-lower_scratch_bytes(const Op *op, const Target *t)
-{
-	switch (op->kind) {
-	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
-		return lower_move_scratch(op, t);
-	case OP_DOT: case OP_DOT_SCALED:
-		return lower_dot_scratch(op, t);
-	case OP_REDUCE: case OP_REDUCE_FN:
-		return lower_reduce_scratch(op);
-	case OP_SCAN: case OP_SCAN_FN:
-		return lower_scan_scratch(op);
-	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
-		return lower_order_scratch(op, t);
-	case OP_SCATTER:
-		return lower_scatter_scratch(op, t);
-	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
-		return lower_memory_scratch(op);
-	case OP_ATOMIC: case OP_ATOMIC_PTR:
-		return lower_atomic_scratch(op);
-	case OP_CONVERT: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
-		return lower_shape_scratch(op);
-	case OP_COPY:
-		return lower_copy_scratch(op);
-	case OP_PRINT:
-		return lower_print_scratch(op);
-	default:
-		return (op_info[op->kind].traits & ELEM) || op->kind == OP_PHILOX || op->kind == OP_INLINE_PTX
-		    ? operands_scratch(op) : 0;
-	}
-}
-
-int64_t
-lower_scratch_room(const Op *op, const Target *t)
-{
-	Block *body = op->home->func->body;
-	int64_t room = t->shared_bytes;
-	for (const Op *o = body->first; o; o = op_after(o, body)) {
-		const Type *type = o->nout ? o->out[0].type : NULL;
-		if (o->kind == OP_ALLOC)
-			room -= (dtype_bytes(type->elem, type_count(type)) * type->slots + 1023) / 1024 * 1024;
-		else if (o->kind == OP_MBARRIER)
-			room -= 1024;
-	}
-	return MAX(room, 0);
-}
-
 /* Until the passes have placed barriers, there is one before every op that uses scratch. */
 static bool
 wants_barrier(const Lower *l, const Op *op)
 {
-	return l->f->module->facts & SYNCED ? op_bool(op, "sync") : lower_scratch_bytes(op, l->t) > 0;
+	return l->f->module->facts & SYNCED ? op_bool(op, "sync") : plan_op(op, l->t).scratch > 0;
 }
 
 /* After a refusal: zeros for results, so that the walk can go on and find what else is not possible. */
@@ -420,7 +348,7 @@ shared_bytes(const Func *f, const Target *t)
 {
 	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem placed them */
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		int64_t bytes = lower_scratch_bytes(op, t);
+		int64_t bytes = plan_op(op, t).scratch;
 		n = bytes ? MAX(n, op_int(op, "smem", 0) + bytes) : n;
 	}
 	return n;
@@ -531,7 +459,7 @@ begin(Lower *l)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
-		.min_blocks = parts_registers(l->f) ? 1 : lower_resident(l->f, l->t, l->mem)};
+		.min_blocks = parts_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
 	thread_kernel(l->b, &k, l->param, &l->shared);
 	wait_for_grids(l);

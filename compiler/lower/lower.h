@@ -12,6 +12,7 @@
 #define TEGULA_LOWER_H
 
 #include "lower/artefact.h"
+#include "model/model.h"
 #include "thread/thread.h"
 
 /* A register made once where it is first wanted and good to the end of the region that it stands in. */
@@ -55,8 +56,6 @@ Reg *lower_new(Lower *l, Value *v);                     /* room for a result's r
 void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
 void lower_op(Lower *l, Op *op);
 
-/* resident.c: blocks that a multiprocessor is to hold, 0: not said */
-int lower_resident(Func *f, const Target *t, Arena *mem);
 /* Functions of angles branch.  Compilers below move loads of read-only memory down past branches, to where they are used,
  * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind
  * what no such load passes (PRIM_HOLD, of which no instruction is left). */
@@ -68,8 +67,6 @@ int64_t lower_angles(const Func *f);
 enum { ANGLES_SPELLED_OUT = 64 };
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
-/* The constant that a value is (also every element of a tile), seen through broadcasts and conversions. */
-bool lower_constant(const Value *v, int64_t *out);
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
 Reg lower_dim(Lower *l, const Value *tensor, int dim);
 Reg lower_stride(Lower *l, const Value *tensor, int dim);
@@ -85,8 +82,6 @@ void lower_warp_barrier(Lower *l);
 Reg lower_scratch(Lower *l, const Op *op);
 /* Operand i in layout `want` (equal shapes), through the op's scratch if it must; NULL: as it is. */
 const Reg *lower_operand(Lower *l, const Op *op, int i, const Layout *want);
-/* Bytes of scratch that this takes. */
-int64_t lower_operand_bytes(const Value *v, const Layout *want);
 
 /* Short forms of calls to the builder. */
 static inline Reg lower_i32(Lower *l, int64_t v) { return thread_int_const(l->b, REG_I32, v); }
@@ -150,7 +145,6 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
 /* Packed types: the element's number (REG_I64). */
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
-int64_t lower_access_bytes(const Op *op, const Layout *layout);         /* scratch for gather indices */
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
 /* A value between its bounds: false if nothing is known. */
 bool lower_range(const Value *v, int64_t *lo, int64_t *hi);
@@ -182,22 +176,10 @@ void lower_move(Lower *l, Op *op);                      /* move.c: cat join spli
 /* slice.c: an extract that begins where the compiler knows, at a multiple of its extents; false: another one */
 bool lower_slice(Lower *l, Op *op);
 
-/* How an extract comes to its elements. */
-typedef enum SliceWay {
-	SLICE_REGISTERS,                                /* each thread has them */
-	SLICE_SHUFFLES,                                 /* each warp has them */
-	SLICE_SHARED,                                   /* the part goes through scratch */
-	SLICE_WHOLE,                                    /* the whole tile does: the part begins anywhere */
-} SliceWay;
-
-/* With the bytes of scratch and the shuffles of a thread. */
-SliceWay lower_slice_way(const Op *op, int64_t *scratch, int *shuffles);
 void lower_convert(Lower *l, Op *op);                   /* convert.c */
 /* The same for any registers of a tile: out[] in layout `dst`, through op's scratch in shared memory if they must. */
 void lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type,
     Reg *out);
-/* Bytes of scratch that this takes: 0 where registers and shuffles do. */
-int64_t lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type);
 /* The parts of it: a tile to and from shared memory laid out as `shared` at `base` (barriers are the caller's) … */
 void lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
 void lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
@@ -206,14 +188,13 @@ void lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage);
 /* … and one element as it stands in memory and back: bool a byte, pointers i64. */
 Reg lower_to_memory(Lower *l, RegType t, Reg r);
 Reg lower_from_memory(Lower *l, RegType t, Reg r);
-/* shuffle.c: where the plan is CONVERT_SHUFFLE, whether shuffles are worth it, and they */
-bool lower_can_shuffle(const Convert *c, const Layout *src, const Layout *dst);
-void lower_shuffle(Lower *l, const Convert *c, const Layout *src, const Layout *dst, const Reg *from, RegType type,
+void lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *dst, const Reg *from, RegType type,
     Reg *out);
 int lower_type_bytes(RegType t);                        /* in memory; REG_PRED 1 */
 void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce reduce_fn */
 void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
 void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
+void lower_dot_fma(Lower *l, Op *op, Reg *out);         /* dot_fma.c */
 void lower_order(Lower *l, Op *op);                     /* order.c: sort topk histogram */
 void lower_scatter(Lower *l, Op *op);                   /* scatter.c */
 /* matrix.c: a tile from shared memory by ldmatrix, if its layout is made of the fragments that it loads; else false */
@@ -226,23 +207,6 @@ void lower_philox(Lower *l, Op *op);                    /* philox.c */
 
 /* One scalar block (a reduce_fn's or scan_fn's region) on registers. */
 void lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out);
-
-/* Bytes of shared scratch that an op needs while it runs (for pass smem; attribute `smem` is its offset), 0: none.
- * Each family answers for its ops. */
-int64_t lower_memory_scratch(const Op *op);
-int64_t lower_atomic_scratch(const Op *op);
-int64_t lower_shape_scratch(const Op *op);
-int64_t lower_copy_scratch(const Op *op);
-int64_t lower_move_scratch(const Op *op, const Target *t);
-int64_t lower_reduce_scratch(const Op *op);
-int64_t lower_scan_scratch(const Op *op);
-int64_t lower_dot_scratch(const Op *op, const Target *t);
-int64_t lower_order_scratch(const Op *op, const Target *t);
-int64_t lower_scatter_scratch(const Op *op, const Target *t);
-int64_t lower_print_scratch(const Op *op);
-int64_t lower_scratch_bytes(const Op *op, const Target *t);
-/* Bytes of shared memory that the function's buffers leave to an op's scratch. */
-int64_t lower_scratch_room(const Op *op, const Target *t);
 
 /* The whole function.  NULL after errors in its context. */
 ThreadModule *lower_func(Func *f, const Target *t, Arena *mem);

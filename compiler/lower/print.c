@@ -7,63 +7,13 @@
  * reads them behind a barrier.  Extents are those before padding ({valid}). */
 #include "lower/lower.h"
 
-enum { EDGE = 3, SHORT = 16, SHOWN_MOST = 1024 };       /* as in ir/interp/report.c */
-
-static bool
-is_plain(const Op *op)
-{
-	return op->kind == OP_PRINT && !op_bool(op, "trace") && !op_attr(op, "watch");
-}
-
-/* Extents of operand i as the source has them. */
-static const int64_t *
-extents_of(const Op *op, int i)
-{
-	const Attr *valid = op_attr(op, "valid");
-	int first = 0;
-	for (int k = 0; k < i; k++)
-		first += op->in[k]->type->rank;
-	return valid ? valid->ints + first : op->in[i]->type->extent;
-}
-
-static int64_t
-shown_along(int64_t extent)
-{
-	return extent > SHORT ? 2 * EDGE : extent;
-}
-
-static int64_t
-shown(const Op *op, int i)
-{
-	const int64_t *extent = extents_of(op, i);
-	int64_t n = 1;
-	for (int d = 0; d < op->in[i]->type->rank; d++)
-		n *= shown_along(extent[d]);
-	return n;
-}
+enum { SHOWN_MAX = 1024 };
 
 static RegType
 memory_type(const Type *t)
 {
 	RegType r = t->ptr != PTR_NONE ? REG_I64 : lower_type(t);
 	return r == REG_PRED ? REG_I8 : r;
-}
-
-/* Bytes of operand i's elements, and where they begin: each tile on 8. */
-static int64_t
-bytes_of(const Op *op, int i)
-{
-	bool is_tile = op->in[i]->type->rank > 0;
-	return is_tile ? (shown(op, i) * lower_type_bytes(memory_type(op->in[i]->type)) + 7) / 8 * 8 : 0;
-}
-
-int64_t
-lower_print_scratch(const Op *op)
-{
-	int64_t sum = 0;
-	for (int i = 0; i < op->nin && is_plain(op); i++)
-		sum += bytes_of(op, i);
-	return sum;
 }
 
 /* ---- elements on their way to the first thread ---- */
@@ -73,23 +23,23 @@ static Reg
 number_of(Lower *l, const Op *op, int i, int r, Reg *mask)
 {
 	const Value *v = op->in[i];
-	const int64_t *extent = extents_of(op, i);
+	const int64_t *extent = print_extents(op, i);
 	Reg sum = lower_i32(l, 0);
 	*mask = 0;
 	for (int d = 0; d < v->type->rank; d++) {
 		int64_t add, n = extent[d];
 		Reg c = lower_coordinate(l, v->layout, r, d, &add);
 		c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
-		if (n > SHORT) {
-			Reg head = lower_op2(l, EMIT_SLT, c, lower_i32(l, EDGE));
-			Reg tail = lower_op2(l, EMIT_SLE, lower_i32(l, n - EDGE), c);
+		if (n > PRINT_SHORT) {
+			Reg head = lower_op2(l, EMIT_SLT, c, lower_i32(l, PRINT_EDGE));
+			Reg tail = lower_op2(l, EMIT_SLE, lower_i32(l, n - PRINT_EDGE), c);
 			tail = lower_both(l, tail, lower_op2(l, EMIT_SLT, c, lower_i32(l, n)));
 			*mask = lower_both(l, *mask, lower_op2(l, EMIT_OR, head, tail));
-			c = lower_op3(l, EMIT_SELECT, head, c, lower_op2(l, EMIT_SUB, c, lower_i32(l, n - 2 * EDGE)));
+			c = lower_op3(l, EMIT_SELECT, head, c, lower_op2(l, EMIT_SUB, c, lower_i32(l, n - 2 * PRINT_EDGE)));
 		} else if (n != v->type->extent[d]) {
 			*mask = lower_both(l, *mask, lower_op2(l, EMIT_SLT, c, lower_i32(l, n)));
 		}
-		sum = lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_MUL, sum, lower_i32(l, shown_along(n))), c);
+		sum = lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_MUL, sum, lower_i32(l, print_shown_along(n))), c);
 	}
 	return sum;
 }
@@ -177,9 +127,9 @@ put_dimension(Line *line, const Type *t, const int64_t *extent, int d)
 		return;
 	}
 	text_put(&line->format, "[");
-	for (int64_t i = 0; i < shown_along(extent[d]); i++) {
+	for (int64_t i = 0; i < print_shown_along(extent[d]); i++) {
 		text_put(&line->format, i ? ", " : "");
-		text_put(&line->format, i == EDGE && extent[d] > SHORT ? "..., " : "");
+		text_put(&line->format, i == PRINT_EDGE && extent[d] > PRINT_SHORT ? "..., " : "");
 		put_dimension(line, t, extent, d + 1);
 	}
 	text_put(&line->format, "]");
@@ -210,10 +160,10 @@ put_line(Line *line)
 		text_put(&line->format, " ");
 		line->at = start;
 		if (t->rank > 0)
-			put_dimension(line, t, extents_of(op, i), 0);
+			put_dimension(line, t, print_extents(op, i), 0);
 		else
 			put_value(line, t, lower_regs(line->l, op->in[i])[0]);
-		start += bytes_of(op, i);
+		start += print_bytes(op, i);
 	}
 	text_put(&line->format, "\n");
 }
@@ -223,12 +173,12 @@ can_print(Lower *l, const Op *op)
 {
 	int64_t n = 0;
 	for (int i = 0; i < op->nin; i++)
-		n += shown(op, i);
+		n += print_shown(op, i);
 	if (!(l->t->has & HAS_PRINTF))
 		lower_refuse(l, op, "print");
-	else if (n > SHOWN_MOST)
+	else if (n > SHOWN_MAX)
 		lower_refuse(l, op, "printing more than 1024 elements at once");
-	return l->t->has & HAS_PRINTF && n <= SHOWN_MOST;
+	return l->t->has & HAS_PRINTF && n <= SHOWN_MAX;
 }
 
 void
@@ -239,9 +189,9 @@ lower_print(Lower *l, Op *op)
 	int64_t at = 0;
 	if (!can_print(l, op))
 		return;
-	if (lower_print_scratch(op) > 0)
+	if (plan_op(op, l->t).scratch > 0)
 		line.scratch = lower_scratch(l, op);
-	for (int i = 0; i < op->nin; at += bytes_of(op, i), i++)
+	for (int i = 0; i < op->nin; at += print_bytes(op, i), i++)
 		if (op->in[i]->type->rank > 0)
 			leave(l, op, i, line.scratch, at);
 	if (line.scratch)

@@ -49,57 +49,13 @@ lower_iota(Lower *l, Op *op)
 	}
 }
 
-/* The result's layout as the operand must have it before the op: what each register of the result shows of it. */
-static Layout
-wanted(const Op *op)
-{
-	const Type *in = op->in[0]->type;
-	const Layout *out = op->out[0].layout;
-	Layout l = *out;
-	int shape[LAYOUT_RANK] = {0};
-	for (int d = 0; d < in->rank; d++)
-		shape[d] = log2_ceil(in->extent[d]);
-	if (op->kind == OP_RESHAPE)
-		return layout_reshape(out, in->rank, shape);
-	if (op->kind == OP_PERMUTE) {
-		const Attr *dims = op_attr(op, "dims");
-		int back[LAYOUT_RANK] = {0};
-		for (int d = 0; d < dims->nints; d++)
-			back[dims->ints[d]] = d;
-		return layout_permute(out, back);
-	}
-	/* A broadcast: where the operand has one element along a dimension, coordinates there do not count. */
-	for (int d = 0; d < in->rank; d++) {
-		if (shape[d] == l.out[d])
-			continue;
-		l = layout_slice(&l, d);
-		l = layout_expand(&l, d);
-	}
-	return l;
-}
-
-static bool
-is_shape(const Op *op)
-{
-	return op->kind == OP_RESHAPE || op->kind == OP_PERMUTE || op->kind == OP_BROADCAST;
-}
-
-int64_t
-lower_shape_scratch(const Op *op)
-{
-	if (!op->in[0]->layout || !op->out[0].layout)
-		return 0;
-	Layout want = is_shape(op) ? wanted(op) : *op->out[0].layout;
-	return lower_operand_bytes(op->in[0], &want);
-}
-
 static void
 lower_view(Lower *l, Op *op)
 {
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]);
 	if (op->in[0]->layout && op->out[0].layout) {
-		Layout want = wanted(op);
+		Layout want = view_layout(op);
 		memcpy(out, lower_operand(l, op, 0, &want), sizeof *out * (size_t)n);
 		return;
 	}

@@ -115,6 +115,15 @@ target_has_mma(const Target *t, const MmaInfo *i)
 	return t->capability >= i->least && !(i->needs & ~t->has);
 }
 
+const MmaInfo *
+mma_named(const char *name)
+{
+	for (int i = 0; i < mma_count; i++)
+		if (strcmp(mma_info[i].name, name) == 0)
+			return &mma_info[i];
+	return NULL;
+}
+
 bool
 target_has_product(const Target *t, const char *name)
 {

@@ -96,6 +96,7 @@ const Target *target_at(int i);
 const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warps);
 bool target_has_function(const Target *t, const char *name);
 bool target_has_mma(const Target *t, const MmaInfo *i);
+const MmaInfo *mma_named(const char *name);             /* NULL: there is none */
 /* Is there a matrix instruction of that name, of a warp or a warpgroup, and has the target it?  NULL: any target. */
 bool target_has_product(const Target *t, const char *name);
 /* Does it multiply f32 as they are?  Others round them to tf32. */
@@ -105,23 +106,5 @@ Layout mma_layout_b(const MmaInfo *i);
 Layout mma_layout_c(const MmaInfo *i);
 /* How a warpgroup holds an accumulator of 64 << blocks rows: block after block in the highest register bits. */
 Layout wgmma_layout_c(const WgmmaInfo *i, int blocks);
-
-/* lower/lower.c: bytes of shared scratch that an op needs while it runs, 0: none (attribute `smem` is its offset).  An op
- * that has some fills it, meets the block (a barrier of all its threads), and reads it; then the bytes are free. */
-int64_t lower_scratch_bytes(const Op *op, const Target *t);
-
-/* lower/across/convert.c: which thread touches which byte of a convert's scratch, as it is written or read: the image of an
- * offset's bit i in the thread's number.  False: not known, or bytes that more than one warp touches. */
-typedef struct LowerOwners {
-	int n, lanes;                                   /* bits of an offset, of a lane's number */
-	bool is_exact;                                  /* else only the warp is known */
-	uint32_t thread[F2_MAX];
-} LowerOwners;
-
-bool lower_convert_owners(const Op *op, const Target *t, bool reads, LowerOwners *out);
-/* Does the whole operand of an extract stand in its scratch, row by row? */
-bool lower_extracts_whole(const Op *op);
-/* Does each warp read only what it wrote?  Then its threads meet in between, and the block does not. */
-bool lower_converts_in_warps(const Op *op);
 
 #endif

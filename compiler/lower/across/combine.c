@@ -12,148 +12,27 @@
 
 #include <string.h>
 
-static DType
-key_type(DType t)
-{
-	return dtype_is_float(t) ? (t == TY_F64 ? TY_F64 : TY_F32) : t;
-}
-
-static FoldKind
-kind_of(const Op *op)
-{
-	const char *fn = op_text(op, "fn");
-	if (op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN)
-		return FOLD_REGION;
-	if (strcmp(fn, "sum") == 0)
-		return FOLD_SUM;
-	if (strcmp(fn, "prod") == 0)
-		return FOLD_PROD;
-	if (strcmp(fn, "max") == 0)
-		return FOLD_MOST;
-	if (strcmp(fn, "min") == 0)
-		return FOLD_LEAST;
-	if (strcmp(fn, "any") == 0)
-		return FOLD_OR;
-	if (strcmp(fn, "all") == 0)
-		return FOLD_AND;
-	if (strcmp(fn, "xor_sum") == 0)
-		return FOLD_XOR;
-	return dtype_info[key_type(op->in[0]->type->elem)].bits > 32 ? FOLD_PAIR : FOLD_KEY;
-}
-
-/* In which elements of type t are computed with. */
-static RegType
-work_type(DType t)
-{
-	if (t == TY_F64)
-		return REG_F64;
-	if (dtype_is_float(t))
-		return REG_F32;
-	return dtype_info[t].bits == 64 ? REG_I64 : REG_I32;
-}
-
-/* ---- does a region commute? ---- */
-
-enum { MOST_COMPARED = 4096 };
-
-static bool
-same_attrs(const Op *a, const Op *b)
-{
-	if (a->nattr != b->nattr)
-		return false;
-	for (int i = 0; i < a->nattr; i++) {
-		const Attr *x = &a->attr[i], *y = op_attr(b, x->name);
-		if (!y || x->kind != y->kind || x->i != y->i || x->text != y->text || x->nints || y->nints ||
-		    memcmp(&x->f, &y->f, sizeof x->f) != 0)
-			return false;
-	}
-	return true;
-}
-
-/* Is x what y is with the region's operands exchanged?  budget: comparisons left. */
-static bool
-is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
-{
-	int n = region->narg / 2;
-	if (--*budget < 0 || x->type != y->type || x->index != (x->def ? y->index : x->index))
-		return false;
-	if (!x->def && !y->def && x->block == region && y->block == region)
-		return y->index == (x->index + n) % (2 * n);
-	if (!x->def || !y->def)
-		return x == y;
-	const Op *a = x->def, *b = y->def;
-	if (a->home != region || b->home != region)
-		return x == y;
-	if (a->kind != b->kind || a->nin != b->nin || a->nregion || !(op_info[a->kind].traits & PURE) || !same_attrs(a, b))
-		return false;
-	bool straight = true, crossed = op_info[a->kind].traits & COMM && a->nin >= 2;
-	for (int i = 0; i < a->nin && straight; i++)
-		straight = is_mirrored(region, a->in[i], b->in[i], budget);
-	for (int i = 0; i < a->nin && crossed && !straight; i++)
-		crossed = is_mirrored(region, a->in[i], b->in[i < 2 ? 1 - i : i], budget);
-	return straight || crossed;
-}
-
-/* By its shape alone: max(a, b) + c * exp(a - b) and the like are seen through, cleverer ones are not. */
-static bool
-region_commutes(const Block *region)
-{
-	int budget = MOST_COMPARED;
-	for (int i = 0; i < region->last->nin; i++)
-		if (!is_mirrored(region, region->last->in[i], region->last->in[i], &budget))
-			return false;
-	return true;
-}
-
 void
-fold_shape(Fold *f, const Op *op)
+fold_open(Fold *f, Lower *l, const ReducePlan *p)
 {
-	*f = (Fold){.op = op, .kind = kind_of(op), .n = 1};
-	f->from = op->in[0]->type->elem;
-	f->to = op->out[0].type->elem;
+	const Op *op = p->op;
+	*f = (Fold){.l = l, .p = p, .from = op->in[0]->type->elem, .to = op->out[0].type->elem};
 	f->is_signed = dtype_is_signed(f->from);
 	f->is_least = strcmp(op_text(op, "fn"), "argmin") == 0;
 	f->propagates_nan = op_bool(op, "propagate_nan") && dtype_is_float(f->from);
-	switch (f->kind) {
-	case FOLD_REGION:
-		f->n = op->nin;
-		f->commutes = region_commutes(op->region[0]);
-		for (int i = 0; i < op->nin; i++)
-			f->type[i] = lower_type(op->in[i]->type);
-		break;
-	case FOLD_PAIR:
-		f->n = 2;
-		f->type[1] = REG_I32;
-		/* fall through */
-	case FOLD_KEY:
+	f->type[0] = lower_type(&(Type){.kind = TYPE_TILE, .elem = p->work});
+	if (fold_wants_index(f)) {
 		f->type[0] = REG_I64;
-		break;
-	case FOLD_SUM:
-	case FOLD_PROD:
-		f->type[0] = work_type(f->to);
-		break;
-	default:
-		f->type[0] = work_type(f->from);
+		f->type[1] = REG_I32;
 	}
-}
-
-void
-fold_open(Fold *f, Lower *l, const Op *op)
-{
-	fold_shape(f, op);
-	f->l = l;
-}
-
-bool
-fold_is_commutative(const Fold *f)
-{
-	return f->kind != FOLD_REGION || f->commutes;
+	for (int i = 0; i < op->nin && p->kind == COMBINE_REGION; i++)
+		f->type[i] = lower_type(op->in[i]->type);
 }
 
 bool
 fold_wants_index(const Fold *f)
 {
-	return f->kind == FOLD_KEY || f->kind == FOLD_PAIR;
+	return f->p->kind == COMBINE_KEY || f->p->kind == COMBINE_PAIR;
 }
 
 static Reg
@@ -191,7 +70,7 @@ key_of(const Fold *f, Reg x)
 {
 	Lower *l = f->l;
 	Reg key;
-	RegType as = f->kind == FOLD_PAIR ? REG_I64 : REG_I32;
+	RegType as = f->p->kind == COMBINE_PAIR ? REG_I64 : REG_I32;
 	if (dtype_is_float(f->from)) {
 		key = lower_float_key(l, f->from == TY_F64 ? REG_F64 : REG_F32, lower_widen(l, f->from, x),
 		    f->propagates_nan != f->is_least);
@@ -208,19 +87,19 @@ void
 fold_enter(const Fold *f, const Reg *element, Reg index, Reg *state)
 {
 	Lower *l = f->l;
-	switch (f->kind) {
-	case FOLD_REGION:
-		memcpy(state, element, sizeof *state * (size_t)f->n);
+	switch (f->p->kind) {
+	case COMBINE_REGION:
+		memcpy(state, element, sizeof *state * (size_t)f->p->n);
 		return;
-	case FOLD_SUM:
-	case FOLD_PROD:
+	case COMBINE_SUM:
+	case COMBINE_PROD:
 		state[0] = lower_cast_one(l, f->from, f->to, element[0]);
 		return;
-	case FOLD_PAIR:
+	case COMBINE_PAIR:
 		state[0] = key_of(f, element[0]);
 		state[1] = index;
 		return;
-	case FOLD_KEY: {
+	case COMBINE_KEY: {
 		Reg key = lower_as(l, CAST_SEXT, REG_I64, key_of(f, element[0]));
 		Reg low = lower_as(l, CAST_ZEXT, REG_I64, lower_op1(l, EMIT_NOT, index));
 		state[0] = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_SHL, key, lower_i64(l, 32)), low);
@@ -235,18 +114,18 @@ void
 fold_leave(const Fold *f, const Reg *state, Reg *result)
 {
 	Lower *l = f->l;
-	switch (f->kind) {
-	case FOLD_REGION:
-		memcpy(result, state, sizeof *state * (size_t)f->n);
+	switch (f->p->kind) {
+	case COMBINE_REGION:
+		memcpy(result, state, sizeof *state * (size_t)f->p->n);
 		return;
-	case FOLD_SUM:
-	case FOLD_PROD:
+	case COMBINE_SUM:
+	case COMBINE_PROD:
 		result[0] = state[0];
 		return;
-	case FOLD_PAIR:
+	case COMBINE_PAIR:
 		result[0] = state[1];
 		return;
-	case FOLD_KEY:
+	case COMBINE_KEY:
 		result[0] = lower_op1(l, EMIT_NOT, lower_as(l, CAST_TRUNC, REG_I32, state[0]));
 		return;
 	default:
@@ -266,7 +145,7 @@ static Reg
 extreme(const Fold *f, Reg a, Reg b)
 {
 	Lower *l = f->l;
-	bool most = f->kind == FOLD_MOST;
+	bool most = f->p->kind == COMBINE_MAX;
 	if (!dtype_is_float(f->from)) {
 		EmitOp with_sign = most ? EMIT_SMAX : EMIT_SMIN, without = most ? EMIT_UMAX : EMIT_UMIN;
 		return lower_op2(l, f->is_signed ? with_sign : without, a, b);
@@ -290,32 +169,32 @@ combine_pair(const Fold *f, const Reg *a, const Reg *b, Reg *out)
 void
 fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out)
 {
-	static const EmitOp plain[] = {[FOLD_AND] = EMIT_AND, [FOLD_OR] = EMIT_OR, [FOLD_XOR] = EMIT_XOR,
-		[FOLD_KEY] = EMIT_SMAX};
+	static const EmitOp plain[] = {[COMBINE_AND] = EMIT_AND, [COMBINE_OR] = EMIT_OR, [COMBINE_XOR] = EMIT_XOR,
+		[COMBINE_KEY] = EMIT_SMAX};
 	Lower *l = f->l;
 	bool is_float = dtype_is_float(f->to);
-	Reg in[2 * FOLD_MAX];
-	switch (f->kind) {
-	case FOLD_SUM:
+	Reg in[2 * STATE_MAX];
+	switch (f->p->kind) {
+	case COMBINE_SUM:
 		out[0] = lower_op2(l, is_float ? EMIT_FADD : EMIT_ADD, a[0], b[0]);
 		return;
-	case FOLD_PROD:
+	case COMBINE_PROD:
 		out[0] = lower_op2(l, is_float ? EMIT_FMUL : EMIT_MUL, a[0], b[0]);
 		return;
-	case FOLD_MOST:
-	case FOLD_LEAST:
+	case COMBINE_MAX:
+	case COMBINE_MIN:
 		out[0] = extreme(f, a[0], b[0]);
 		return;
-	case FOLD_PAIR:
+	case COMBINE_PAIR:
 		combine_pair(f, a, b, out);
 		return;
-	case FOLD_REGION:
-		memcpy(in, a, sizeof *a * (size_t)f->n);
-		memcpy(in + f->n, b, sizeof *b * (size_t)f->n);
-		lower_combine(l, f->op->region[0], in, out);
+	case COMBINE_REGION:
+		memcpy(in, a, sizeof *a * (size_t)f->p->n);
+		memcpy(in + f->p->n, b, sizeof *b * (size_t)f->p->n);
+		lower_combine(l, f->p->op->region[0], in, out);
 		return;
 	default:
-		out[0] = lower_op2(l, plain[f->kind], a[0], b[0]);
+		out[0] = lower_op2(l, plain[f->p->kind], a[0], b[0]);
 	}
 }
 
@@ -323,8 +202,8 @@ bool
 fold_identity(const Fold *f, Reg *state)
 {
 	bool is_float = dtype_is_float(f->to);
-	int64_t v = f->kind == FOLD_PROD;
-	if (f->kind != FOLD_SUM && f->kind != FOLD_PROD)
+	int64_t v = f->p->kind == COMBINE_PROD;
+	if (f->p->kind != COMBINE_SUM && f->p->kind != COMBINE_PROD)
 		return false;
 	state[0] = is_float ? thread_float_const(f->l->b, f->type[0], (double)v) : thread_int_const(f->l->b, f->type[0], v);
 	return true;
@@ -333,13 +212,13 @@ fold_identity(const Fold *f, Reg *state)
 void
 fold_select(const Fold *f, Reg pred, const Reg *a, const Reg *b, Reg *out)
 {
-	for (int i = 0; i < f->n; i++)
+	for (int i = 0; i < f->p->n; i++)
 		out[i] = a[i] == b[i] ? a[i] : lower_op3(f->l, EMIT_SELECT, pred, a[i], b[i]);
 }
 
 void
 fold_lane_xor(const Fold *f, const Reg *state, int mask, Reg *out)
 {
-	for (int i = 0; i < f->n; i++)
+	for (int i = 0; i < f->p->n; i++)
 		out[i] = lower_lane_xor(f->l, f->type[i], state[i], mask);
 }

@@ -37,8 +37,9 @@ lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage)
 	}
 }
 
+/* Each thread has what it needs, in registers that its number may choose. */
 static void
-name_anew(Lower *l, const Convert *c, const Layout *src, const Layout *dst, const Reg *from, Reg *out)
+permute_registers(Lower *l, const ConvertPlan *c, const Layout *src, const Layout *dst, const Reg *from, Reg *out)
 {
 	int n = 1 << src->in[IN_REGISTER], nthread = dst->in[IN_LANE] + dst->in[IN_WARP];
 	uint64_t image[F2_MAX], mask = (uint64_t)n - 1;
@@ -122,100 +123,16 @@ lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 
 /* ---- any way ---- */
 
-/* Is it made of fragments that a simdgroup loads as 8 x 8 matrices?  No other target has such layouts. */
-static bool
-is_squares(const Layout *l)
-{
-	int r = l->rank, stride;
-	bool transposed;
-	F2 to;
-	if (r < 2 || l->in[IN_LANE] != 5 || l->out[r - 1] < 3 || l->out[r - 2] < 3)
-		return false;
-	Layout squares = layout_squares(r, l->out);
-	return layout_fits_squares(l, &squares, &to, &stride, &transposed);
-}
-
-static bool
-needs_shared(const Layout *src, const Layout *dst, Convert *c)
-{
-	if (!layout_convert(src, dst, c))
-		die("a conversion between layouts of different tiles");
-	bool shuffles = c->kind == CONVERT_SHUFFLE && !is_squares(dst) && lower_can_shuffle(c, src, dst);
-	return c->kind == CONVERT_SHARED || (c->kind == CONVERT_SHUFFLE && !shuffles);
-}
-
-int64_t
-lower_to_layout_bytes(const Layout *src, const Layout *dst, RegType type)
-{
-	Convert c;
-	return needs_shared(src, dst, &c) ? (int64_t)lower_type_bytes(type) << layout_out_bits(src) : 0;
-}
-
-/* Squares, where a simdgroup will load them as matrices. */
-static Layout
-scratch_layout(const Target *t, const Layout *src, const Layout *dst, int bytes)
-{
-	if (t->has & HAS_SIMDGROUP_MATRIX && is_squares(dst))
-		return layout_squares(src->rank, src->out);
-	return layout_best_shared(src, dst, bytes);
-}
-
-/* Does every thread read only what its own warp has written? */
-static bool
-stays_in_warps(const Layout *src, const Layout *dst)
-{
-	F2 holder, to;
-	if (src->in[IN_WARP] != dst->in[IN_WARP] || src->in[IN_BLOCK] || dst->in[IN_BLOCK] ||
-	    !f2_right_inverse(&src->map, &holder))
-		return false;
-	to = f2_compose(&holder, &dst->map);
-	int from = layout_in_at(src, IN_WARP), at = layout_in_at(dst, IN_WARP);
-	for (int i = 0; i < dst->map.nin; i++)
-		if (to.col[i] >> from != (i < at ? 0 : UINT64_C(1) << (i - at)))
-			return false;
-	return true;
-}
-
-bool
-lower_converts_in_warps(const Op *op)
-{
-	return op->kind == OP_CONVERT && lower_shape_scratch(op) && stays_in_warps(op->in[0]->layout, op->out[0].layout);
-}
-
-/* Of a tile in layout `held` that goes to memory (only its first holders write) or comes from there. */
-static bool
-owners(const Layout *held, const Layout *shared, int bytes, bool reads, LowerOwners *out)
-{
-	F2 holder;
-	if (held->in[IN_BLOCK] || (reads && layout_free_bits(held, IN_WARP)) || !f2_right_inverse(&held->map, &holder))
-		return false;
-	*out = (LowerOwners){.lanes = held->in[IN_LANE], .is_exact = !reads || !layout_free_bits(held, IN_LANE)};
-	out->n = log2_ceil(bytes);
-	for (int i = 0; i < shared->map.nin; i++)
-		out->thread[out->n++] = (uint32_t)(f2_apply(&holder, shared->map.col[i]) >> held->in[IN_REGISTER]);
-	return true;
-}
-
-bool
-lower_convert_owners(const Op *op, const Target *t, bool reads, LowerOwners *out)
-{
-	const Layout *src = op->in[0]->layout, *dst = op->out[0].layout;
-	if (op->kind != OP_CONVERT || t->has & HAS_SIMDGROUP_MATRIX)
-		return false;
-	int bytes = lower_type_bytes(lower_type(op->out[0].type));
-	Layout shared = scratch_layout(t, src, dst, bytes);
-	return owners(reads ? dst : src, &shared, bytes, reads, out);
-}
-
 void
 lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type, Reg *out)
 {
-	Convert c;
-	if (needs_shared(src, dst, &c)) {
-		Layout shared = scratch_layout(l->t, src, dst, lower_type_bytes(type));
+	ConvertPlan c;
+	plan_convert(src, dst, lower_type_bytes(type), &c);
+	if (c.kind == CONVERT_SHARED) {
+		Layout shared = convert_shared_layout(l->t, src, dst, lower_type_bytes(type));
 		Reg base = lower_scratch(l, op);
 		lower_to_shared(l, base, from, src, &shared, type);
-		if (op->kind == OP_CONVERT && stays_in_warps(src, dst))
+		if (op->kind == OP_CONVERT && convert_stays_in_warps(src, dst))
 			lower_warp_barrier(l);
 		else
 			lower_barrier(l);
@@ -223,18 +140,10 @@ lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, cons
 			return;
 		lower_from_shared(l, base, out, dst, &shared, type);
 	} else if (c.kind == CONVERT_SHUFFLE) {
-		lower_shuffle(l, &c, src, dst, from, type, out);
+		lower_shuffle(l, &c.shuffle, src, dst, from, type, out);
 	} else {
-		name_anew(l, &c, src, dst, from, out);
+		permute_registers(l, &c, src, dst, from, out);
 	}
-}
-
-int64_t
-lower_operand_bytes(const Value *v, const Layout *want)
-{
-	if (!want || !v->layout || layout_equal(v->layout, want))
-		return 0;
-	return lower_to_layout_bytes(v->layout, want, lower_type(v->type));
 }
 
 const Reg *

@@ -21,32 +21,19 @@
 #include <string.h>
 
 static void
-sort_shape(Sort *s, const Op *op, const Target *t)
+sort_open(Sort *s, Lower *l, const Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
-	const Value *v = op->in[0];
-	*s = (Sort){.op = op, .t = v->type->elem, .layout = axis_layout(v->layout, axis)};
-	axis_bits(&s->layout, axis, &s->axis);
+	*s = (Sort){.l = l};
+	plan_sort(op, l->t, &s->p);
+	s->layout = s->p.entered;
+	axis_bits(&s->layout, s->p.dim, &s->axis);
+	s->repeats = s->p.repeats;
 	s->falls = op->kind == OP_TOPK || op_bool(op, "descending");
-	s->is_wide = dtype_info[s->t].bits == 64;
-	s->keeps_value = dtype_is_float(s->t) && op->out[0].nuses > 0;
-	s->type[s->n++] = REG_I64;
-	if (s->is_wide)
-		s->type[s->n++] = REG_I32;
-	if (s->keeps_value)
-		s->type[s->n++] = lower_type(v->type);
-	s->repeats = layout_free_bits(&s->layout, IN_REGISTER);
-	s->threads = 1 << (s->layout.in[IN_LANE] + s->layout.in[IN_WARP]);
-	s->room = lower_scratch_room(op, t);
-}
-
-static int64_t
-state_bytes(const Sort *s)
-{
-	int64_t n = 0;
-	for (int k = 0; k < s->n; k++)
-		n += lower_type_bytes(s->type[k]);
-	return n;
+	s->type[0] = REG_I64;
+	if (s->p.is_wide)
+		s->type[1] = REG_I32;
+	if (s->p.keeps_value)
+		s->type[s->p.n - 1] = lower_type(op->in[0]->type);
 }
 
 /* ---- keys ---- */
@@ -56,9 +43,9 @@ static Reg
 turn_sign(const Sort *s, Reg x)
 {
 	Lower *l = s->l;
-	if (dtype_is_signed(s->t) || dtype_info[s->t].bits < 32)
+	if (dtype_is_signed(s->p.t) || dtype_info[s->p.t].bits < 32)
 		return x;
-	return lower_op2(l, EMIT_XOR, x, s->is_wide ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
+	return lower_op2(l, EMIT_XOR, x, s->p.is_wide ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
 }
 
 static Reg
@@ -66,10 +53,10 @@ key_of(const Sort *s, Reg x)
 {
 	Lower *l = s->l;
 	Reg key;
-	if (dtype_is_float(s->t))
-		key = lower_float_key(l, s->is_wide ? REG_F64 : REG_F32, lower_widen(l, s->t, x), true);
-	else if (dtype_info[s->t].bits < 32)
-		key = lower_as(l, dtype_is_signed(s->t) ? CAST_SEXT : CAST_ZEXT, REG_I32, x);
+	if (dtype_is_float(s->p.t))
+		key = lower_float_key(l, s->p.is_wide ? REG_F64 : REG_F32, lower_widen(l, s->p.t, x), true);
+	else if (dtype_info[s->p.t].bits < 32)
+		key = lower_as(l, dtype_is_signed(s->p.t) ? CAST_SEXT : CAST_ZEXT, REG_I32, x);
 	else
 		key = turn_sign(s, x);
 	return s->falls ? lower_op1(l, EMIT_NOT, key) : key;
@@ -79,7 +66,7 @@ static void
 enter(Sort *s, const Reg *in)
 {
 	Lower *l = s->l;
-	int axis = (int)op_int(s->op, "axis", 0), count = 1 << s->layout.in[IN_REGISTER];
+	int axis = s->p.dim, count = 1 << s->layout.in[IN_REGISTER];
 	Reg thread = lower_thread_coordinate(l, &s->layout, axis);
 	s->at = arena_alloc(l->mem, sizeof *s->at * (size_t)count);
 	for (int r = 0; r < count; r++) {
@@ -89,37 +76,37 @@ enter(Sort *s, const Reg *in)
 		uint32_t own = lower_register_coordinate(&s->layout, r, axis);
 		if (own)
 			index = lower_op2(l, EMIT_XOR, thread, lower_i32(l, own));
-		if (s->is_wide) {
+		if (s->p.is_wide) {
 			state[0] = key;
 			state[1] = index;
 		} else {
 			Reg high = lower_op2(l, EMIT_SHL, lower_as(l, CAST_SEXT, REG_I64, key), lower_i64(l, 32));
 			state[0] = lower_op2(l, EMIT_OR, high, lower_as(l, CAST_ZEXT, REG_I64, index));
 		}
-		if (s->keeps_value)
-			state[s->n - 1] = in[r];
+		if (s->p.keeps_value)
+			state[s->p.n - 1] = in[r];
 	}
 }
 
 static Reg
 index_of(const Sort *s, const Reg *state)
 {
-	return s->is_wide ? state[1] : lower_as(s->l, CAST_TRUNC, REG_I32, state[0]);
+	return s->p.is_wide ? state[1] : lower_as(s->l, CAST_TRUNC, REG_I32, state[0]);
 }
 
 static Reg
 element_of(const Sort *s, const Reg *state)
 {
 	Lower *l = s->l;
-	if (s->keeps_value)
-		return state[s->n - 1];
+	if (s->p.keeps_value)
+		return state[s->p.n - 1];
 	Reg key = state[0];
-	if (!s->is_wide)
+	if (!s->p.is_wide)
 		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_ASHR, key, lower_i64(l, 32)));
 	key = turn_sign(s, s->falls ? lower_op1(l, EMIT_NOT, key) : key);
-	if (s->t == TY_BOOL)
+	if (s->p.t == TY_BOOL)
 		return lower_op2(l, EMIT_NE, key, lower_i32(l, 0));
-	int bits = dtype_info[s->t].bits;
+	int bits = dtype_info[s->p.t].bits;
 	return bits < 32 ? lower_as(l, CAST_TRUNC, bits == 16 ? REG_I16 : REG_I8, key) : key;
 }
 
@@ -130,7 +117,7 @@ sort_less(const Sort *s, const Reg *a, const Reg *b)
 {
 	Lower *l = s->l;
 	Reg is = lower_op2(l, EMIT_SLT, a[0], b[0]);
-	if (!s->is_wide)
+	if (!s->p.is_wide)
 		return is;
 	Reg same = lower_op2(l, EMIT_EQ, a[0], b[0]), before = lower_op2(l, EMIT_ULT, a[1], b[1]);
 	return lower_op2(l, EMIT_OR, is, lower_op2(l, EMIT_AND, same, before));
@@ -139,7 +126,7 @@ sort_less(const Sort *s, const Reg *a, const Reg *b)
 void
 sort_select(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out)
 {
-	for (int k = 0; k < s->n; k++)
+	for (int k = 0; k < s->p.n; k++)
 		out[k] = lower_op3(s->l, EMIT_SELECT, pred, a[k], b[k]);
 }
 
@@ -173,7 +160,7 @@ exchange_registers(Sort *s, int j, int by)
 	int bit = 1 << s->axis.bit[j];
 	for (int r = 0; r < 1 << s->layout.in[IN_REGISTER]; r++) {
 		bool falls;
-		Reg a[MOST_STATE], b[MOST_STATE], where;
+		Reg a[SORT_STATE], b[SORT_STATE], where;
 		if (((uint64_t)r & s->repeats) || (r & bit))
 			continue;
 		where = run_falls(s, by, r, &falls);
@@ -187,36 +174,22 @@ exchange_registers(Sort *s, int j, int by)
 	}
 }
 
-/* How many states of each thread there is room for at once. */
-static int
-trip_states(const Sort *s)
-{
-	return (int)MAX(MIN(s->room / (state_bytes(s) * s->threads), INT32_MAX), 1);
-}
-
-int64_t
-sort_trip_bytes(const Sort *s)
-{
-	int64_t all = INT64_C(1) << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
-	return state_bytes(s) * s->threads * MIN(trip_states(s), all);
-}
-
 /* n states through scratch, from the warp whose number differs in bit i. */
 static void
-trip(const Sort *s, int i, Reg (*v)[MOST_STATE], int n, Reg (*out)[MOST_STATE])
+trip(const Sort *s, int i, Reg (*v)[SORT_STATE], int n, Reg (*out)[SORT_STATE])
 {
 	Lower *l = s->l;
-	Reg base = lower_scratch(l, s->op);
+	Reg base = lower_scratch(l, s->p.op);
 	Reg other = lower_op2(l, EMIT_XOR, l->thread, lower_i32(l, (int64_t)l->t->lanes << i));
 	for (int pass = 0; pass < 2; pass++) {
 		int64_t at = 0;
-		for (int k = 0; k < s->n; k++) {
+		for (int k = 0; k < s->p.n; k++) {
 			int bytes = lower_type_bytes(s->type[k]);
 			EmitAccess a = {.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes};
 			a.offset = lower_op2(l, EMIT_MUL, pass ? other : l->thread, lower_i32(l, bytes));
 			for (int r = 0; r < n; r++) {
 				a.constant = at;
-				at += (int64_t)bytes * s->threads;
+				at += (int64_t)bytes * s->p.threads;
 				if (pass)
 					thread_load(l->b, &a, &out[r][k]);
 				else
@@ -229,26 +202,26 @@ trip(const Sort *s, int i, Reg (*v)[MOST_STATE], int n, Reg (*out)[MOST_STATE])
 }
 
 void
-sort_across(const Sort *s, InDim in, int i, Reg (*v)[MOST_STATE], int n, Reg (*out)[MOST_STATE])
+sort_across(const Sort *s, InDim in, int i, Reg (*v)[SORT_STATE], int n, Reg (*out)[SORT_STATE])
 {
 	Lower *l = s->l;
 	if (in == IN_LANE) {
 		for (int r = 0; r < n; r++)
-			for (int k = 0; k < s->n; k++)
+			for (int k = 0; k < s->p.n; k++)
 				out[r][k] = lower_lane_xor(l, s->type[k], v[r][k], 1 << i);
 		return;
 	}
-	for (int from = 0, most = trip_states(s); from < n; from += most)
+	for (int from = 0, most = sort_exchange_states(&s->p); from < n; from += most)
 		trip(s, i, v + from, MIN(most, n - from), out + from);
 }
 
 /* The states of the threads across bit j, for all registers. */
 static void
-states_across(Sort *s, int j, Reg (*out)[MOST_STATE])
+states_across(Sort *s, int j, Reg (*out)[SORT_STATE])
 {
 	int count = 1 << s->layout.in[IN_REGISTER], n = 0;
-	Reg (*v)[MOST_STATE] = arena_alloc(s->l->mem, sizeof *v * (size_t)count);
-	Reg (*got)[MOST_STATE] = arena_alloc(s->l->mem, sizeof *got * (size_t)count);
+	Reg (*v)[SORT_STATE] = arena_alloc(s->l->mem, sizeof *v * (size_t)count);
+	Reg (*got)[SORT_STATE] = arena_alloc(s->l->mem, sizeof *got * (size_t)count);
 	for (int r = 0; r < count; r++)
 		if (!((uint64_t)r & s->repeats))
 			memcpy(v[n++], s->at[r], sizeof *v);
@@ -264,7 +237,7 @@ exchange_threads(Sort *s, int j, int by)
 {
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER];
-	Reg (*other)[MOST_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
+	Reg (*other)[SORT_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
 	bool unused;
 	Reg upper = position_bit(s, j, 0, &unused);
 	states_across(s, j, other);
@@ -297,7 +270,7 @@ sort_keep_lesser(Sort *s, int j)
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER], bit = 1 << s->axis.bit[j];
 	if (s->axis.in[j] != IN_REGISTER) {
-		Reg (*other)[MOST_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
+		Reg (*other)[SORT_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
 		states_across(s, j, other);
 		for (int r = 0; r < count; r++)
 			if (!((uint64_t)r & s->repeats))
@@ -337,7 +310,7 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER];
 	Reg *regs = NEW_ARRAY(l->mem, Reg, count);
-	if (!index && dtype_is_float(s->t) && !s->keeps_value) {
+	if (!index && dtype_is_float(s->p.t) && !s->p.keeps_value) {
 		leave_nothing(l, v);
 		return;
 	}
@@ -348,31 +321,14 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 		else
 			regs[r] = index ? index_of(s, state) : element_of(s, state);
 	}
-	lower_to_layout(l, s->op, regs, from, v->layout, lower_type(v->type), lower_new(l, v));
-}
-
-static int
-kept_bits(const Op *op)
-{
-	return log2_ceil(op->out[0].type->extent[op_int(op, "axis", 0)]);
-}
-
-int
-sort_halvings(const Sort *s, int kept, int *bit)
-{
-	int n = 0;
-	for (int in = IN_REGISTER; in < IN_DIMS; in++)
-		for (int b = kept; b < s->axis.n; b++)
-			if ((int)s->axis.in[b] == in)
-				bit[n++] = b;
-	return n;
+	lower_to_layout(l, s->p.op, regs, from, v->layout, lower_type(v->type), lower_new(l, v));
 }
 
 /* Runs of 2^bits, of which each two become the better one. */
 static void
 keep_best(Sort *s, int bits)
 {
-	int bit[F2_MAX], n = sort_halvings(s, bits, bit);
+	int bit[F2_MAX], n = sort_halvings(&s->p, bit);
 	bit[n] = s->axis.n;
 	sort_runs(s, bits, bit[0]);
 	for (int i = 0; i < n; i++) {
@@ -382,78 +338,22 @@ keep_best(Sort *s, int bits)
 	}
 }
 
-static Layout
-result_layout(const Sort *s)
-{
-	if (s->op->kind == OP_SORT)
-		return s->layout;
-	return layout_shorten(&s->layout, (int)op_int(s->op, "axis", 0), kept_bits(s->op));
-}
-
-typedef enum SortWay { SORT_REGISTERS, SORT_LOOPS, SORT_PARTS } SortWay;
-
-/* How it is done; s->layout is then as the parts want it. */
-static SortWay
-sort_way(Sort *s, int kept, SortParts *p)
-{
-	if (!sort_is_long(s, kept))
-		return SORT_REGISTERS;
-	bool fits = sort_part_bytes(s, INT64_C(1) << layout_out_bits(&s->layout)) <= s->room;
-	return fits || !sort_plan_parts(s, p) ? SORT_LOOPS : SORT_PARTS;
-}
-
 static void
 lower_sort(Lower *l, Op *op)
 {
 	Sort s;
-	SortParts parts;
-	sort_shape(&s, op, l->t);
-	s.l = l;
-	Layout result = result_layout(&s);
-	int kept = result.out[op_int(op, "axis", 0)];
+	sort_open(&s, l, op);
 	enter(&s, lower_operand(l, op, 0, &s.layout));
-	SortWay way = sort_way(&s, kept, &parts);
-	if (way == SORT_PARTS)
-		result = sort_by_parts(&s, &parts, kept);
-	else if (way == SORT_LOOPS)
-		sort_by_loops(&s, &result);
+	if (s.p.way == SORT_PARTS)
+		sort_by_parts(&s);
+	else if (s.p.way == SORT_LOOPS)
+		sort_by_loops(&s, &s.p.result);
 	else if (op->kind == OP_SORT)
 		sort_runs(&s, s.axis.n, s.axis.n);
 	else
-		keep_best(&s, kept);
+		keep_best(&s, s.p.kept);
 	for (int k = 0; k < op->nout; k++)
-		leave(&s, &op->out[k], &result, k == 1);
-}
-
-static int64_t
-network_bytes(const Sort *s)
-{
-	bool trips = false;
-	for (int i = 0; i < s->axis.n; i++)
-		trips |= s->axis.in[i] == IN_WARP;
-	return trips ? sort_trip_bytes(s) : 0;
-}
-
-static int64_t
-sort_scratch(const Op *op, const Target *t)
-{
-	Sort s;
-	SortParts parts;
-	sort_shape(&s, op, t);
-	Layout result = result_layout(&s);
-	int64_t most = lower_operand_bytes(op->in[0], &s.layout), own;
-	SortWay way = sort_way(&s, result.out[op_int(op, "axis", 0)], &parts);
-	if (way == SORT_PARTS)
-		own = sort_parts_bytes(&s, &parts);
-	else if (way == SORT_LOOPS)
-		own = sort_part_bytes(&s, INT64_C(1) << layout_out_bits(&s.layout));
-	else
-		own = network_bytes(&s);
-	if (op->kind == OP_TOPK)
-		result = result_layout(&s);             /* parts leave it in another */
-	for (int k = 0; k < op->nout; k++)
-		most = MAX(most, lower_to_layout_bytes(&result, op->out[k].layout, lower_type(op->out[k].type)));
-	return MAX(most, own);
+		leave(&s, &op->out[k], &s.p.result, k == 1);
 }
 
 /* ---- counting ---- */
@@ -513,10 +413,4 @@ lower_order(Lower *l, Op *op)
 		lower_histogram(l, op);
 	else
 		lower_sort(l, op);
-}
-
-int64_t
-lower_order_scratch(const Op *op, const Target *t)
-{
-	return op->kind == OP_HISTOGRAM ? op->out[0].type->extent[0] * 4 : sort_scratch(op, t);
 }

@@ -10,50 +10,11 @@
  *     barrier, and back */
 #include "lower/across/order.h"
 
-enum { MOST_EXCHANGES = 500 };                         /* of a thread, in registers */
-
-/* Exchanges that a thread's registers take part in; the greatest 2^kept: runs of that length, of which half stay. */
-static int64_t
-exchanges(const Sort *s, int kept)
-{
-	int64_t regs = INT64_C(1) << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
-	int64_t sum = regs * kept * (kept + 1) / 2;
-	int bit[F2_MAX], n = sort_halvings(s, kept, bit);
-	for (int i = 0; i < n; i++) {
-		regs = s->axis.in[bit[i]] == IN_REGISTER ? regs / 2 : regs;
-		sum += regs * (kept + 1);
-	}
-	return sum;
-}
-
-bool
-sort_is_long(const Sort *s, int kept)
-{
-	int regs = s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats);
-	return regs > 0 && exchanges(s, kept) > MOST_EXCHANGES;
-}
-
-/* Elements of one register of a state come together; where part k begins for `count` elements. */
-static int64_t
-part_at(const Sort *s, int k, int64_t count)
-{
-	int64_t at = 0;
-	for (int i = 0; i < k; i++)
-		at += (lower_type_bytes(s->type[i]) * count + 15) / 16 * 16;
-	return at;
-}
-
-int64_t
-sort_part_bytes(const Sort *s, int64_t count)
-{
-	return part_at(s, s->n, count);
-}
-
 /* The axis fastest, then the others. */
 static LowerStrides
 strides(const Sort *s, int bytes)
 {
-	int axis = (int)op_int(s->op, "axis", 0), at = s->layout.out[axis];
+	int axis = s->p.dim, at = s->layout.out[axis];
 	LowerStrides r = {.bytes = bytes};
 	for (int d = s->layout.rank - 1; d >= 0; d--) {
 		if (d == axis)
@@ -70,7 +31,7 @@ sort_access(const Sort *s, int k, Reg base, int64_t count)
 {
 	int bytes = lower_type_bytes(s->type[k]);
 	return (EmitAccess){.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes,
-		.constant = part_at(s, k, count)};
+		.constant = sort_state_at(&s->p, k, count)};
 }
 
 /* Registers' states to scratch or back, `layout` saying where they stand. */
@@ -80,7 +41,7 @@ move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
 	Lower *l = s->l;
 	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
-		for (int k = 0; k < s->n && !((uint64_t)r & s->repeats); k++) {
+		for (int k = 0; k < s->p.n && !((uint64_t)r & s->repeats); k++) {
 			LowerStrides by = strides(s, lower_type_bytes(s->type[k]));
 			EmitAccess a = sort_access(s, k, base, count);
 			int64_t constant;
@@ -98,7 +59,7 @@ static void
 move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool store)
 {
 	Lower *l = s->l;
-	for (int k = 0; k < s->n; k++) {
+	for (int k = 0; k < s->p.n; k++) {
 		EmitAccess a = sort_access(s, k, base, count);
 		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, lower_type_bytes(s->type[k])));
 		if (store)
@@ -113,7 +74,7 @@ static void
 exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j, int line, bool line_falls)
 {
 	Lower *l = s->l;
-	Reg one = lower_i32(l, 1), apart = lower_op2(l, EMIT_SHL, one, j), a[MOST_STATE], b[MOST_STATE], x[MOST_STATE];
+	Reg one = lower_i32(l, 1), apart = lower_op2(l, EMIT_SHL, one, j), a[SORT_STATE], b[SORT_STATE], x[SORT_STATE];
 	Reg low = lower_op2(l, EMIT_AND, p, lower_op2(l, EMIT_SUB, apart, one));
 	Reg first = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_XOR, p, low), one);
 	first = lower_op2(l, EMIT_OR, first, low);
@@ -151,7 +112,7 @@ void
 sort_by_loops(Sort *s, const Layout *result)
 {
 	int64_t count = INT64_C(1) << layout_out_bits(&s->layout);
-	Reg base = lower_scratch(s->l, s->op);
+	Reg base = lower_scratch(s->l, s->p.op);
 	move_states(s, &s->layout, base, count, false);
 	sort_network(s, base, count, 1, s->axis.n, false);
 	lower_barrier(s->l);

@@ -14,131 +14,13 @@
  * The highest bits of the axis may be lanes or warps: they change places with bits of registers before, and back after. */
 #include "lower/across/order.h"
 
-enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
-
-/* ---- which bits ---- */
-
-static int
-states_bits(const Sort *s)
-{
-	return layout_out_bits(&s->layout);
-}
-
-static uint64_t
-column(const Layout *l, InDim in, int i)
-{
-	return l->map.col[layout_in_at(l, in) + i];
-}
-
-/* Whether register bit i alone moves one bit, of another dimension than the axis: then *dim and *bit. */
-static bool
-is_line_bit(const Sort *s, int i, int *dim, int *bit)
-{
-	const Layout *l = &s->layout;
-	uint64_t image = column(l, IN_REGISTER, i);
-	int axis = (int)op_int(s->op, "axis", 0), others = 0;
-	if (!image || (image & (image - 1)))
-		return false;
-	for (int k = 0; k < l->map.nin; k++)
-		others += (l->map.col[k] & image) != 0;
-	for (*dim = 0; *dim < l->rank; ++*dim) {
-		*bit = __builtin_ctzll(image) - layout_out_at(l, *dim);
-		if (*bit >= 0 && *bit < l->out[*dim])
-			return others == 1 && *dim != axis;
-	}
-	return false;
-}
-
-static void
-take_lines(const Sort *s, SortParts *p, int wanted)
-{
-	for (int i = 0; i < s->layout.in[IN_REGISTER] && p->n < wanted; i++) {
-		int dim, bit;
-		if ((s->repeats >> i & 1) || !is_line_bit(s, i, &dim, &bit))
-			continue;
-		p->line[p->nline++] = (LineBit){dim, bit};
-		p->registers |= UINT64_C(1) << i;
-		p->n++;
-	}
-}
-
-/* A register bit to change places with bit b of the axis: the lowest bit of the axis that is one; -1: there is none. */
-static int
-register_to_give(const Sort *s, const SortParts *p, int b)
-{
-	for (int k = 0; k < b; k++)
-		if (s->axis.in[k] == IN_REGISTER && !(p->registers >> s->axis.bit[k] & 1))
-			return s->axis.bit[k];
-	for (int i = 0; i < s->layout.in[IN_REGISTER]; i++)
-		if (!((s->repeats | p->registers) >> i & 1))
-			return i;
-	return -1;
-}
-
-static void
-rename_bit(Sort *s, const SortSwap *w)
-{
-	uint64_t *a = &s->layout.map.col[layout_in_at(&s->layout, IN_REGISTER) + w->reg];
-	uint64_t *b = &s->layout.map.col[layout_in_at(&s->layout, w->in) + w->bit], was = *a;
-	*a = *b;
-	*b = was;
-	axis_bits(&s->layout, (int)op_int(s->op, "axis", 0), &s->axis);
-}
-
-static bool
-take_axis(Sort *s, SortParts *p, int wanted)
-{
-	for (int b = s->axis.n - 1; b > 0 && p->n < wanted; b--) {
-		if (s->axis.in[b] != IN_REGISTER) {
-			SortSwap w = {register_to_give(s, p, b), s->axis.in[b], s->axis.bit[b]};
-			if (w.reg < 0)
-				return false;
-			p->swap[p->nswap++] = w;
-			rename_bit(s, &w);
-		}
-		p->registers |= UINT64_C(1) << s->axis.bit[b];
-		p->n++;
-		p->low = b;
-	}
-	return p->n == wanted;
-}
-
-bool
-sort_plan_parts(Sort *s, SortParts *p)
-{
-	int bits = states_bits(s), wanted = 0;
-	*p = (SortParts){.low = s->axis.n};
-	while (wanted < bits && sort_part_bytes(s, INT64_C(1) << (bits - wanted)) > s->room - NEIGHBOURS)
-		wanted++;
-	Layout was = s->layout;
-	AxisBits axis = s->axis;
-	take_lines(s, p, wanted);
-	if (take_axis(s, p, wanted))
-		return true;
-	s->layout = was;
-	s->axis = axis;
-	return false;
-}
-
-int64_t
-sort_parts_bytes(const Sort *s, const SortParts *p)
-{
-	int64_t most = sort_part_bytes(s, INT64_C(1) << (states_bits(s) - p->n));
-	for (int i = 0; i < p->nswap; i++)
-		if (p->swap[i].in == IN_WARP)
-			most = MAX(most, sort_trip_bytes(s));
-	return most;
-}
-
-/* ---- a bit of the registers' and a thread's change places ---- */
-
 static void
 swap_bits(Sort *s, const SortSwap *w)
 {
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER], bit = 1 << w->reg, n = 0;
-	Reg (*give)[MOST_STATE] = arena_alloc(l->mem, sizeof *give * (size_t)count);
-	Reg (*got)[MOST_STATE] = arena_alloc(l->mem, sizeof *got * (size_t)count);
+	Reg (*give)[SORT_STATE] = arena_alloc(l->mem, sizeof *give * (size_t)count);
+	Reg (*got)[SORT_STATE] = arena_alloc(l->mem, sizeof *got * (size_t)count);
 	Reg number = w->in == IN_LANE ? l->lane : l->warp;
 	Reg is_set = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << w->bit)),
 	    lower_i32(l, 0));
@@ -161,7 +43,7 @@ swap_bits(Sort *s, const SortSwap *w)
 static uint64_t
 place_in_part(const Sort *s, const SortParts *p, const Layout *l, uint64_t image)
 {
-	int axis = (int)op_int(s->op, "axis", 0), at = p->low;
+	int axis = s->p.dim, at = p->low;
 	uint64_t place = image >> layout_out_at(l, axis) & ((UINT64_C(1) << MIN(p->low, l->out[axis])) - 1);
 	for (int d = 0; d < l->rank; d++)
 		for (int b = 0; b < l->out[d] && d != axis; b++) {
@@ -181,7 +63,7 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
 	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
 	for (int r = 0; r < 1 << from; r++)
-		for (int k = 0; k < s->n && ((uint64_t)r & (p->registers | s->repeats)) == number; k++) {
+		for (int k = 0; k < s->p.n && ((uint64_t)r & (p->registers | s->repeats)) == number; k++) {
 			uint64_t image[F2_MAX], bytes = (uint64_t)lower_type_bytes(s->type[k]);
 			EmitAccess a = sort_access(s, k, base, count);
 			int64_t constant;
@@ -204,10 +86,10 @@ static void
 run_parts(Sort *s, const SortParts *p, int by, bool whole, const Layout *result)
 {
 	Lower *l = s->l;
-	int64_t count = INT64_C(1) << (states_bits(s) - p->n);
+	int64_t count = INT64_C(1) << (layout_out_bits(&s->layout) - p->n);
 	uint64_t numbers = p->registers & ~s->repeats, number = 0;
 	do {
-		Reg base = lower_scratch(l, s->op);
+		Reg base = lower_scratch(l, s->p.op);
 		bool falls = by < s->axis.n && (number >> s->axis.bit[by] & 1);
 		move_part(s, p, &s->layout, base, count, number, false);
 		sort_network(s, base, count, whole ? 1 : p->low, p->low, falls);
@@ -239,24 +121,22 @@ keep_best_part(Sort *s, const SortParts *p, const Layout *result)
 	}
 }
 
-Layout
-sort_by_parts(Sort *s, const SortParts *p, int kept)
+void
+sort_by_parts(Sort *s)
 {
-	Layout result = s->layout;
+	const SortParts *p = &s->p.parts;
+	int kept = s->p.kept;
 	for (int i = 0; i < p->nswap; i++)
 		swap_bits(s, &p->swap[i]);
-	if (kept < s->axis.n)
-		result = layout_shorten(&s->layout, (int)op_int(s->op, "axis", 0), kept);
+	s->layout = s->p.layout;
+	s->axis = s->p.axis;
 	if (kept < s->axis.n && kept <= p->low) {
-		keep_best_part(s, p, &result);
-		return result;
+		keep_best_part(s, p, &s->p.result);
+		return;
 	}
 	sort_all(s, p);
 	for (int b = kept; b < s->axis.n; b++)
 		s->repeats |= UINT64_C(1) << s->axis.bit[b];
-	for (int i = p->nswap - 1; i >= 0 && kept == s->axis.n; i--) {
+	for (int i = p->nswap - 1; i >= 0 && kept == s->axis.n; i--)
 		swap_bits(s, &p->swap[i]);
-		rename_bit(s, &p->swap[i]);
-	}
-	return kept < s->axis.n ? result : s->layout;
 }

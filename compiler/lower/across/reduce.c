@@ -14,58 +14,33 @@
 
 typedef struct State {
 	Fold f;
-	Layout layout;                                  /* of the operands */
-	uint64_t live;                                  /* register bits that tell states apart */
-	uint64_t lanes;                                 /* lane bits that do */
+	ReducePlan plan;
+	uint64_t live, lanes;                           /* register and lane bits that tell states apart */
 	Reg **at;                                       /* by register */
-	AxisRun run[F2_MAX];
-	int nruns;
 } State;
-
-static uint64_t
-moving(const Layout *l, InDim d)
-{
-	uint64_t m = 0;
-	for (int i = 0; i < l->in[d]; i++)
-		m |= l->map.col[layout_in_at(l, d) + i] ? UINT64_C(1) << i : 0;
-	return m;
-}
-
-static void
-state_make(State *s, const Op *op)
-{
-	AxisBits bits;
-	int axis = (int)op_int(op, "axis", 0);
-	*s = (State){.layout = axis_layout(op->in[0]->layout, axis)};
-	fold_shape(&s->f, op);
-	axis_bits(&s->layout, axis, &bits);
-	s->nruns = axis_runs(&bits, fold_is_commutative(&s->f), s->run);
-	s->live = moving(&s->layout, IN_REGISTER);
-	s->lanes = moving(&s->layout, IN_LANE);
-}
 
 /* Elements become states; an index is wanted of some folds. */
 static void
 enter(State *s, Lower *l, const Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0), n = 1 << s->layout.in[IN_REGISTER];
-	const Reg *in[FOLD_MAX] = {0};
-	Reg element[FOLD_MAX], thread = 0;
+	int axis = (int)op_int(op, "axis", 0), n = 1 << s->plan.layout.in[IN_REGISTER];
+	const Reg *in[STATE_MAX] = {0};
+	Reg element[STATE_MAX], thread = 0;
 	for (int k = 0; k < op->nin; k++)
-		in[k] = lower_operand(l, op, k, &s->layout);
+		in[k] = lower_operand(l, op, k, &s->plan.layout);
 	if (fold_wants_index(&s->f))
-		thread = lower_thread_coordinate(l, &s->layout, axis);
+		thread = lower_thread_coordinate(l, &s->plan.layout, axis);
 	s->at = NEW_ARRAY(l->mem, Reg *, n);
 	for (int r = 0; r < n; r++) {
 		if ((uint64_t)r & ~s->live)
 			continue;
 		Reg index = thread;
-		uint32_t own = lower_register_coordinate(&s->layout, r, axis);
+		uint32_t own = lower_register_coordinate(&s->plan.layout, r, axis);
 		if (thread && own)
 			index = lower_op2(l, EMIT_XOR, thread, lower_i32(l, own));
 		for (int k = 0; k < op->nin; k++)
 			element[k] = in[k][r];
-		s->at[r] = NEW_ARRAY(l->mem, Reg, FOLD_MAX);
+		s->at[r] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
 		fold_enter(&s->f, element, index, s->at[r]);
 	}
 }
@@ -93,20 +68,20 @@ is_whole_warp(const AxisRun *run, const Target *t)
 static PrimKind
 redux_of(const Fold *f)
 {
-	if (f->n == 1 && f->type[0] == REG_F32 && !f->propagates_nan)
-		return f->kind == FOLD_SUM     ? PRIM_REDUX_FADD
-		    : f->kind == FOLD_MOST  ? PRIM_REDUX_FMAX
-		    : f->kind == FOLD_LEAST ? PRIM_REDUX_FMIN
+	if (f->p->n == 1 && f->type[0] == REG_F32 && !f->propagates_nan)
+		return f->p->kind == COMBINE_SUM     ? PRIM_REDUX_FADD
+		    : f->p->kind == COMBINE_MAX  ? PRIM_REDUX_FMAX
+		    : f->p->kind == COMBINE_MIN ? PRIM_REDUX_FMIN
 		                            : PRIM_COUNT;
-	if (f->n != 1 || f->type[0] != REG_I32)
+	if (f->p->n != 1 || f->type[0] != REG_I32)
 		return PRIM_COUNT;
-	switch (f->kind) {
-	case FOLD_SUM: return PRIM_REDUX_ADD;
-	case FOLD_MOST: return f->is_signed ? PRIM_REDUX_MAX : PRIM_REDUX_UMAX;
-	case FOLD_LEAST: return f->is_signed ? PRIM_REDUX_MIN : PRIM_REDUX_UMIN;
-	case FOLD_AND: return PRIM_REDUX_AND;
-	case FOLD_OR: return PRIM_REDUX_OR;
-	case FOLD_XOR: return PRIM_REDUX_XOR;
+	switch (f->p->kind) {
+	case COMBINE_SUM: return PRIM_REDUX_ADD;
+	case COMBINE_MAX: return f->is_signed ? PRIM_REDUX_MAX : PRIM_REDUX_UMAX;
+	case COMBINE_MIN: return f->is_signed ? PRIM_REDUX_MIN : PRIM_REDUX_UMIN;
+	case COMBINE_AND: return PRIM_REDUX_AND;
+	case COMBINE_OR: return PRIM_REDUX_OR;
+	case COMBINE_XOR: return PRIM_REDUX_XOR;
 	default: return PRIM_COUNT;
 	}
 }
@@ -131,8 +106,8 @@ over_lane(State *s, int bit)
 {
 	Fold *f = &s->f;
 	Lower *l = f->l;
-	bool ordered = !fold_is_commutative(f);
-	Reg other[FOLD_MAX], first[FOLD_MAX], second[FOLD_MAX], high = 0;
+	bool ordered = !f->p->commutes;
+	Reg other[STATE_MAX], first[STATE_MAX], second[STATE_MAX], high = 0;
 	if (ordered) {
 		Reg masked = lower_op2(l, EMIT_AND, l->lane, lower_i32(l, INT64_C(1) << bit));
 		high = lower_op2(l, EMIT_NE, masked, lower_i32(l, 0));
@@ -169,9 +144,9 @@ tree(const Fold *f, Reg **v, int n)
 {
 	for (; n > 1; n /= 2)
 		for (int i = 0; i < n / 2; i++) {
-			Reg out[FOLD_MAX];
+			Reg out[STATE_MAX];
 			fold_combine(f, v[2 * i], v[2 * i + 1], out);
-			memcpy(v[i], out, sizeof *out * (size_t)f->n);
+			memcpy(v[i], out, sizeof *out * (size_t)f->p->n);
 		}
 }
 
@@ -182,7 +157,6 @@ over_warps(State *s, const AxisRun *run)
 {
 	Fold *f = &s->f;
 	Lower *l = f->l;
-	Trip t;
 	int nregs = 1 << __builtin_popcountll(s->live), n = 1 << run->n, i = 0;
 	Reg **all = NEW_ARRAY(l->mem, Reg *, nregs), **v = NEW_ARRAY(l->mem, Reg *, n);
 	uint64_t r = 0;
@@ -190,8 +164,8 @@ over_warps(State *s, const AxisRun *run)
 		all[i++] = s->at[r];
 		r = subset_next(r, s->live);
 	} while (r);
-	trip_make(&t, &s->layout, s->lanes, run);
-	Reg base = lower_scratch(l, f->op);
+	WarpExchange t = warp_exchange(&s->plan.layout, s->lanes, run);
+	Reg base = lower_scratch(l, f->p->op);
 	trip_write(f, &t, base, all, nregs);
 	lower_barrier(l);
 	if (nregs == 1 && s->lanes == 0 && run->n > FEW_WARPS && n <= l->t->lanes) {
@@ -201,11 +175,11 @@ over_warps(State *s, const AxisRun *run)
 		return;
 	}
 	for (i = 0; i < n; i++)
-		v[i] = NEW_ARRAY(l->mem, Reg, FOLD_MAX);
+		v[i] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
 	for (i = 0; i < nregs; i++) {
 		trip_read(f, &t, base, i, nregs, v);
 		tree(f, v, n);
-		memcpy(all[i], v[0], sizeof(Reg) * (size_t)f->n);
+		memcpy(all[i], v[0], sizeof(Reg) * (size_t)f->p->n);
 	}
 }
 
@@ -213,11 +187,11 @@ over_warps(State *s, const AxisRun *run)
 static const char *
 result_name(const Fold *f)
 {
-	switch (f->kind) {
-	case FOLD_SUM: return "total";
-	case FOLD_PROD: return "product";
-	case FOLD_MOST: return "most";
-	case FOLD_LEAST: return "least";
+	switch (f->p->kind) {
+	case COMBINE_SUM: return "total";
+	case COMBINE_PROD: return "product";
+	case COMBINE_MAX: return "most";
+	case COMBINE_MIN: return "least";
 	default: return "result";
 	}
 }
@@ -226,13 +200,13 @@ result_name(const Fold *f)
 static void
 leave(State *s, Lower *l, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0), n = 1 << s->layout.in[IN_REGISTER];
-	Layout slice = layout_slice(&s->layout, axis);
+	int axis = (int)op_int(op, "axis", 0), n = 1 << s->plan.layout.in[IN_REGISTER];
+	Layout slice = layout_slice(&s->plan.layout, axis);
 	Reg **result = NEW_ARRAY(l->mem, Reg *, n);
 	for (int r = 0; r < n; r++) {
 		if ((uint64_t)r & ~s->live)
 			continue;
-		result[r] = NEW_ARRAY(l->mem, Reg, FOLD_MAX);
+		result[r] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
 		fold_leave(&s->f, s->at[r], result[r]);
 	}
 	for (int k = 0; k < op->nout; k++) {
@@ -253,47 +227,21 @@ void
 lower_reduce(Lower *l, Op *op)
 {
 	State s;
-	state_make(&s, op);
-	s.f.l = l;
+	plan_reduce(op, &s.plan);
+	fold_open(&s.f, l, &s.plan);
+	s.live = s.plan.live;
+	s.lanes = s.plan.lanes;
 	enter(&s, l, op);
-	for (int i = 0; i < s.nruns; i++)
-		switch (s.run[i].in) {
+	for (int i = 0; i < s.plan.nruns; i++)
+		switch (s.plan.run[i].in) {
 		case IN_REGISTER:
-			over_registers(&s, &s.run[i]);
+			over_registers(&s, &s.plan.run[i]);
 			break;
 		case IN_LANE:
-			over_lanes(&s, &s.run[i]);
+			over_lanes(&s, &s.plan.run[i]);
 			break;
 		default:
-			over_warps(&s, &s.run[i]);
+			over_warps(&s, &s.plan.run[i]);
 		}
 	leave(&s, l, op);
-}
-
-int64_t
-lower_reduce_scratch(const Op *op)
-{
-	State s;
-	state_make(&s, op);
-	Layout slice = layout_slice(&s.layout, (int)op_int(op, "axis", 0));
-	int64_t most = 0;
-	for (int i = 0; i < s.nruns; i++) {
-		const AxisRun *run = &s.run[i];
-		Trip t;
-		for (int b = 0; b < run->n; b++) {
-			uint64_t bit = UINT64_C(1) << run->bit[b];
-			s.live &= run->in == IN_REGISTER ? ~bit : ~UINT64_C(0);
-			s.lanes &= run->in == IN_LANE ? ~bit : ~UINT64_C(0);
-		}
-		if (run->in != IN_WARP)
-			continue;
-		trip_make(&t, &s.layout, s.lanes, run);
-		most = MAX(most, trip_bytes(&s.f, &t, 1 << __builtin_popcountll(s.live)));
-	}
-	for (int k = 0; k < op->nin; k++)
-		most = MAX(most, lower_operand_bytes(op->in[k], &s.layout));
-	for (int k = 0; k < op->nout; k++)
-		if (op->out[k].layout)
-			most = MAX(most, lower_to_layout_bytes(&slice, op->out[k].layout, lower_type(op->out[k].type)));
-	return most;
 }

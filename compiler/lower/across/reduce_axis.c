@@ -1,94 +1,12 @@
-/* How an axis lies in a layout, and states of a fold on their way between warps.
- *
- * A fold goes through the axis's bits, each of which is one of a thread's registers, one of a warp's lanes or one of the
- * block's warps.  Repeats (bits that move no element) take no part in it: all holders of an element compute the same.
- *
- * Between warps states go through scratch: each writes one state for every element that its lanes and registers still
- * tell apart, and after a barrier each reads the states of its group:
- *
- *     slot = lane bits that differ | warps of the group | other warps | registers
- *
- * Lanes come first, so that neither side meets bank conflicts; with no lanes left a group's states are neighbours and
- * are read by wide loads. */
+/* States of a reduction on their way between warps through scratch (model/plan_reduce.c says where each stands), and
+ * offsets of elements in scratch. */
 #include "lower/fold.h"
 
 #include <string.h>
 
-bool
-axis_bits(const Layout *l, int axis, AxisBits *out)
-{
-	int at = layout_out_at(l, axis), n = l->out[axis];
-	uint64_t mask = ((UINT64_C(1) << n) - 1) << at, seen = 0;
-	*out = (AxisBits){.n = n};
-	for (int d = 0; d < IN_DIMS; d++)
-		for (int i = 0; i < l->in[d]; i++) {
-			uint64_t image = l->map.col[layout_in_at(l, (InDim)d) + i];
-			if (!(image & mask))
-				continue;
-			if ((image & (image - 1)) || (seen & image))
-				return false;
-			seen |= image;
-			int bit = __builtin_ctzll(image) - at;
-			out->in[bit] = (InDim)d;
-			out->bit[bit] = i;
-		}
-	return seen == mask;
-}
-
-Layout
-axis_layout(const Layout *l, int axis)
-{
-	AxisBits bits;
-	int order[LAYOUT_RANK];
-	if (axis_bits(l, axis, &bits))
-		return *l;
-	for (int d = 0; d < l->rank; d++)
-		order[d] = l->rank - 1 - d;
-	return layout_coalesced(l->rank, l->out, order, 0, l->in[IN_LANE], l->in[IN_WARP]);
-}
-
-int
-axis_runs(const AxisBits *bits, bool any_order, AxisRun *out)
-{
-	int n = 0;
-	for (int pass = 0; pass < (any_order ? IN_DIMS : 1); pass++)
-		for (int i = 0; i < bits->n; i++) {
-			if (any_order && (int)bits->in[i] != pass)
-				continue;
-			if (n == 0 || out[n - 1].in != bits->in[i])
-				out[n++] = (AxisRun){.in = bits->in[i]};
-			AxisRun *run = &out[n - 1];
-			run->bit[run->n++] = bits->bit[i];
-		}
-	return n;
-}
-
-void
-trip_make(Trip *t, const Layout *l, uint64_t lanes, const AxisRun *group)
-{
-	*t = (Trip){.lanes = lanes, .group = group, .nlanes = l->in[IN_LANE], .nwarps = l->in[IN_WARP]};
-	t->slots = __builtin_popcountll(lanes) + t->nwarps;
-}
-
-/* Where the states' i'th register begins, for nregs states a thread. */
-static int64_t
-part_at(const Fold *f, const Trip *t, int i, int nregs)
-{
-	int64_t at = 0;
-	for (int k = 0; k < i; k++)
-		at += (((int64_t)lower_type_bytes(f->type[k]) * nregs << t->slots) + 15) / 16 * 16;
-	return at;
-}
-
-int64_t
-trip_bytes(const Fold *f, const Trip *t, int nregs)
-{
-	return part_at(f, t, f->n, nregs);
-}
-
 /* Which slot each lane and warp bit moves, in bytes; those of the group only if `group`. */
 static Reg
-slot_of(const Fold *f, const Trip *t, int bytes, bool group, bool by_lane)
+slot_of(const Fold *f, const WarpExchange *t, int bytes, bool group, bool by_lane)
 {
 	uint64_t image[F2_MAX] = {0}, used = 0;
 	int at = 0;
@@ -115,16 +33,16 @@ memory_type(RegType t)
 }
 
 static EmitAccess
-slot_access(const Fold *f, const Trip *t, Reg base, int part, int nregs, Reg offset)
+slot_access(const Fold *f, const WarpExchange *t, Reg base, int part, int nregs, Reg offset)
 {
 	int bytes = lower_type_bytes(f->type[part]);
 	return (EmitAccess){.space = SPACE_SHARED, .type = memory_type(f->type[part]), .n = 1, .base = base,
-		.offset = offset, .constant = part_at(f, t, part, nregs), .align = bytes};
+		.offset = offset, .constant = warp_exchange_at(f->p, t, part, nregs), .align = bytes};
 }
 
 /* True in one lane of those that hold the same states; 0: all differ. */
 static Reg
-first_lane(const Fold *f, const Trip *t)
+first_lane(const Fold *f, const WarpExchange *t)
 {
 	Lower *l = f->l;
 	uint64_t same = ~t->lanes & ((UINT64_C(1) << t->nlanes) - 1);
@@ -134,10 +52,10 @@ first_lane(const Fold *f, const Trip *t)
 }
 
 void
-trip_write(const Fold *f, const Trip *t, Reg base, Reg *const *state, int nregs)
+trip_write(const Fold *f, const WarpExchange *t, Reg base, Reg *const *state, int nregs)
 {
 	Reg mask = first_lane(f, t);
-	for (int k = 0; k < f->n; k++) {
+	for (int k = 0; k < f->p->n; k++) {
 		int bytes = lower_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, true, false));
 		a.mask = mask;
@@ -149,10 +67,10 @@ trip_write(const Fold *f, const Trip *t, Reg base, Reg *const *state, int nregs)
 }
 
 void
-trip_read(const Fold *f, const Trip *t, Reg base, int i, int nregs, Reg **out)
+trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs, Reg **out)
 {
 	int lanes = __builtin_popcountll(t->lanes), n = 1 << t->group->n;
-	for (int k = 0; k < f->n; k++) {
+	for (int k = 0; k < f->p->n; k++) {
 		int bytes = lower_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, false, false));
 		Reg v[16];
@@ -168,9 +86,9 @@ trip_read(const Fold *f, const Trip *t, Reg base, int i, int nregs, Reg **out)
 }
 
 void
-trip_read_by_lane(const Fold *f, const Trip *t, Reg base, Reg *out)
+trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out)
 {
-	for (int k = 0; k < f->n; k++) {
+	for (int k = 0; k < f->p->n; k++) {
 		int bytes = lower_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, 1, slot_of(f, t, bytes, false, true));
 		Reg v;

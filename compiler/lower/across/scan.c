@@ -25,51 +25,35 @@ typedef struct Group {
 
 typedef struct Scan {
 	Fold f;
-	Layout layout;
+	ReducePlan plan;
 	bool reverse;
 	uint64_t live, lanes;                           /* register and lane bits that tell groups apart */
 	Reg **scan;                                     /* by register */
 	Group *group;                                   /* by register, of its group's first */
-	AxisRun run[F2_MAX];
-	int nruns;
 } Scan;
-
-static void
-scan_make(Scan *s, const Op *op)
-{
-	AxisBits bits;
-	int axis = (int)op_int(op, "axis", 0);
-	*s = (Scan){.layout = axis_layout(op->in[0]->layout, axis), .reverse = op_bool(op, "reverse")};
-	fold_shape(&s->f, op);
-	axis_bits(&s->layout, axis, &bits);
-	s->nruns = axis_runs(&bits, false, s->run);
-	s->live = (UINT64_C(1) << s->layout.in[IN_REGISTER]) - 1;
-	for (int i = 0; i < s->layout.in[IN_LANE]; i++)
-		s->lanes |= s->layout.map.col[layout_in_at(&s->layout, IN_LANE) + i] ? UINT64_C(1) << i : 0;
-}
 
 static Reg *
 state_new(const Scan *s)
 {
-	return NEW_ARRAY(s->f.l->mem, Reg, FOLD_MAX);
+	return NEW_ARRAY(s->f.l->mem, Reg, STATE_MAX);
 }
 
 static void
 copy(const Scan *s, Reg *to, const Reg *from)
 {
-	memcpy(to, from, sizeof *to * (size_t)s->f.n);
+	memcpy(to, from, sizeof *to * (size_t)s->f.p->n);
 }
 
 static void
 enter(Scan *s, Lower *l, const Op *op)
 {
-	int n = 1 << s->layout.in[IN_REGISTER];
-	const Reg *in[FOLD_MAX] = {0};
-	Reg element[FOLD_MAX];
+	int n = 1 << s->plan.layout.in[IN_REGISTER];
+	const Reg *in[STATE_MAX] = {0};
+	Reg element[STATE_MAX];
 	s->scan = NEW_ARRAY(l->mem, Reg *, n);
 	s->group = NEW_ARRAY(l->mem, Group, n);
 	for (int k = 0; k < op->nin; k++)
-		in[k] = lower_operand(l, op, k, &s->layout);
+		in[k] = lower_operand(l, op, k, &s->plan.layout);
 	for (int r = 0; r < n; r++) {
 		for (int k = 0; k < op->nin; k++)
 			element[k] = in[k][r];
@@ -85,7 +69,7 @@ static void
 put_before(Scan *s, Group *g, const Reg *state, Reg where)
 {
 	Lower *l = s->f.l;
-	Reg both[FOLD_MAX], next[FOLD_MAX], none[FOLD_MAX];
+	Reg both[STATE_MAX], next[STATE_MAX], none[STATE_MAX];
 	if (where && fold_identity(&s->f, none)) {
 		fold_select(&s->f, where, state, none, next);
 		if (g->has_before)
@@ -146,7 +130,7 @@ over_registers(Scan *s, const AxisRun *run, bool first, uint64_t joined)
 	for (int b = 0; b < run->n; b++)
 		s->live &= ~(UINT64_C(1) << run->bit[b]);
 	do {
-		Reg carry[FOLD_MAX];
+		Reg carry[STATE_MAX];
 		for (int i = 0; i < 1 << run->n; i++) {
 			uint64_t r = base | run_at(s, run, i);
 			Group *g = &s->group[r];
@@ -183,13 +167,13 @@ over_lanes(Scan *s, const AxisRun *run, uint64_t joined)
 	Lower *l = s->f.l;
 	for (int b = 0; b < run->n; b++) {
 		int bit = run->bit[b];
-		Reg later = is_later(s, l->lane, bit), other[FOLD_MAX], a[FOLD_MAX], z[FOLD_MAX];
+		Reg later = is_later(s, l->lane, bit), other[STATE_MAX], a[STATE_MAX], z[STATE_MAX];
 		uint64_t r = 0;
 		do {
 			Group *g = &s->group[r];
 			fold_lane_xor(&s->f, g->total, 1 << bit, other);
 			put_before_all(s, r, other, later, joined);
-			if (fold_is_commutative(&s->f)) {
+			if (s->f.p->commutes) {
 				fold_combine(&s->f, g->total, other, g->total);
 			} else {
 				fold_select(&s->f, later, other, g->total, a);
@@ -208,7 +192,7 @@ over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined
 {
 	Lower *l = s->f.l;
 	int n = 1 << run->n;
-	Reg place = 0, sum[FOLD_MAX], mine[FOLD_MAX];
+	Reg place = 0, sum[STATE_MAX], mine[STATE_MAX];
 	for (int b = 0; b < run->n; b++) {
 		Reg bit = lower_op2(l, EMIT_LSHR, l->warp, lower_i32(l, run->bit[b]));
 		bit = lower_op2(l, EMIT_AND, bit, lower_i32(l, 1));
@@ -239,13 +223,12 @@ over_warps(Scan *s, const AxisRun *run, uint64_t joined)
 	int nregs = 1 << __builtin_popcountll(s->live), n = 1 << run->n, i = 0;
 	Reg **all = NEW_ARRAY(l->mem, Reg *, nregs), **v = NEW_ARRAY(l->mem, Reg *, n);
 	uint64_t r = 0;
-	Trip t;
 	do {
 		all[i++] = s->group[r].total;
 		r = subset_next(r, s->live);
 	} while (r);
-	trip_make(&t, &s->layout, s->lanes, run);
-	Reg base = lower_scratch(l, s->f.op);
+	WarpExchange t = warp_exchange(&s->plan.layout, s->lanes, run);
+	Reg base = lower_scratch(l, s->f.p->op);
 	trip_write(&s->f, &t, base, all, nregs);
 	lower_barrier(l);
 	for (i = 0; i < n; i++)
@@ -262,15 +245,15 @@ over_warps(Scan *s, const AxisRun *run, uint64_t joined)
 static void
 leave(Scan *s, Lower *l, Op *op, uint64_t inner)
 {
-	int n = 1 << s->layout.in[IN_REGISTER];
-	Reg *out[FOLD_MAX], *regs[FOLD_MAX];
+	int n = 1 << s->plan.layout.in[IN_REGISTER];
+	Reg *out[STATE_MAX], *regs[STATE_MAX];
 	for (int k = 0; k < op->nout; k++) {
 		out[k] = lower_new(l, &op->out[k]);
 		regs[k] = NEW_ARRAY(l->mem, Reg, n);
 	}
 	for (int r = 0; r < n; r++) {
 		const Group *g = &s->group[(uint64_t)r & ~inner];
-		Reg both[FOLD_MAX], result[FOLD_MAX];
+		Reg both[STATE_MAX], result[STATE_MAX];
 		if (g->has_before || g->valid) {
 			fold_combine(&s->f, g->before, s->scan[r], both);
 			if (g->valid)
@@ -282,7 +265,7 @@ leave(Scan *s, Lower *l, Op *op, uint64_t inner)
 			regs[k][r] = result[k];
 	}
 	for (int k = 0; k < op->nout; k++)
-		lower_to_layout(l, op, regs[k], &s->layout, op->out[k].layout, lower_type(op->out[k].type), out[k]);
+		lower_to_layout(l, op, regs[k], &s->plan.layout, op->out[k].layout, lower_type(op->out[k].type), out[k]);
 }
 
 void
@@ -290,11 +273,14 @@ lower_scan(Lower *l, Op *op)
 {
 	Scan s;
 	uint64_t inner = 0, joined = 0;                 /* register bits of the first run, if it has any; of later ones */
-	scan_make(&s, op);
-	s.f.l = l;
+	plan_reduce(op, &s.plan);
+	fold_open(&s.f, l, &s.plan);
+	s.reverse = op_bool(op, "reverse");
+	s.live = s.plan.live;
+	s.lanes = s.plan.lanes;
 	enter(&s, l, op);
-	for (int i = 0; i < s.nruns; i++) {
-		const AxisRun *run = &s.run[i];
+	for (int i = 0; i < s.plan.nruns; i++) {
+		const AxisRun *run = &s.plan.run[i];
 		if (run->in == IN_LANE) {
 			over_lanes(&s, run, joined);
 		} else if (run->in == IN_WARP) {
@@ -306,31 +292,4 @@ lower_scan(Lower *l, Op *op)
 		}
 	}
 	leave(&s, l, op, inner);
-}
-
-int64_t
-lower_scan_scratch(const Op *op)
-{
-	Scan s;
-	int64_t most = 0;
-	scan_make(&s, op);
-	for (int i = 0; i < s.nruns; i++) {
-		const AxisRun *run = &s.run[i];
-		Trip t;
-		for (int b = 0; b < run->n; b++) {
-			uint64_t bit = UINT64_C(1) << run->bit[b];
-			s.live &= run->in == IN_REGISTER ? ~bit : ~UINT64_C(0);
-			s.lanes &= run->in == IN_LANE ? ~bit : ~UINT64_C(0);
-		}
-		if (run->in != IN_WARP)
-			continue;
-		trip_make(&t, &s.layout, s.lanes, run);
-		most = MAX(most, trip_bytes(&s.f, &t, 1 << __builtin_popcountll(s.live)));
-	}
-	for (int k = 0; k < op->nin; k++) {
-		const Layout *out = op->out[k].layout;
-		most = MAX(most, lower_operand_bytes(op->in[k], &s.layout));
-		most = MAX(most, lower_to_layout_bytes(&s.layout, out, lower_type(op->out[k].type)));
-	}
-	return most;
 }

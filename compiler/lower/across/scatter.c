@@ -28,15 +28,6 @@ typedef struct Scatter {
 	int axis;
 } Scatter;
 
-static RegType
-slot_type(DType t, bool adds)
-{
-	bool is_wide = dtype_info[t].bits == 64;
-	if (adds && dtype_is_float(t))
-		return is_wide ? REG_F64 : REG_F32;
-	return is_wide ? REG_I64 : REG_I32;
-}
-
 static void
 scatter_shape(Scatter *s, const Op *op)
 {
@@ -45,7 +36,7 @@ scatter_shape(Scatter *s, const Op *op)
 	bool adds = strcmp(fn, "add") == 0, most = strcmp(fn, "max") == 0, is_signed = dtype_is_signed(t);
 	*s = (Scatter){.op = op, .t = t, .type = lower_type(op->in[0]->type), .axis = (int)op_int(op, "axis", 0)};
 	s->is_set = strcmp(fn, "set") == 0;
-	s->slot = s->is_set ? REG_I32 : slot_type(t, adds);
+	s->slot = lower_type(&(Type){.kind = TYPE_TILE, .elem = scatter_slot(op)});
 	s->by_key = !s->is_set && !adds && dtype_is_float(t);
 	s->nan_is_greatest = !most;
 	if (adds)
@@ -187,25 +178,6 @@ places(const Scatter *s, const Layout *from)
 	return out;
 }
 
-static int64_t
-owner_bytes(const Op *op)
-{
-	return (type_count(op->in[0]->type) * 4 + 15) / 16 * 16;
-}
-
-static int64_t
-value_bytes(const Op *op)
-{
-	return type_count(op->in[2]->type) * lower_type_bytes(lower_type(op->in[2]->type));
-}
-
-/* Whether owners and values have room beside each other. */
-static bool
-stand_apart(const Op *op, const Target *t)
-{
-	return owner_bytes(op) + value_bytes(op) <= lower_scratch_room(op, t);
-}
-
 /* Value number `own` along the axis, at the other coordinates of register r. */
 static Reg
 owned(const Scatter *s, Reg values, int r, Reg own)
@@ -228,9 +200,9 @@ set_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	Lower *l = s->l;
 	int n = lower_count(to);
 	Layout rows = lower_row_major(to->layout), value_rows = lower_row_major(from);
-	bool apart = stand_apart(s->op, l->t);
+	bool apart = scatter_is_apart(s->op, l->t);
 	Reg none = lower_i32(l, -1), *own = NEW_ARRAY(l->mem, Reg, n), *out = lower_new(l, to);
-	Reg values = apart ? thread_pointer(l->b, base, lower_i32(l, owner_bytes(s->op))) : base;
+	Reg values = apart ? thread_pointer(l->b, base, lower_i32(l, scatter_owner_bytes(s->op))) : base;
 	for (int r = 0; r < n; r++)
 		own[r] = none;
 	lower_to_shared(l, base, own, to->layout, &rows, s->slot);
@@ -292,16 +264,4 @@ lower_scatter(Lower *l, Op *op)
 		set_values(&s, base, from, index, value, was, to);
 	else
 		combine_values(&s, base, from, index, value, was, to);
-}
-
-int64_t
-lower_scatter_scratch(const Op *op, const Target *t)
-{
-	Scatter s;
-	scatter_shape(&s, op);
-	int64_t most = type_count(op->in[0]->type) * lower_type_bytes(s.slot);
-	if (s.is_set)
-		most = stand_apart(op, t) ? owner_bytes(op) + value_bytes(op) : MAX(owner_bytes(op), value_bytes(op));
-	most = MAX(most, lower_operand_bytes(op->in[0], op->out[0].layout));
-	return MAX(most, lower_operand_bytes(op->in[1], op->in[2]->layout));
 }

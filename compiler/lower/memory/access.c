@@ -33,12 +33,12 @@ range_of(const Value *v, int depth, int64_t *lo, int64_t *hi)
 		}
 		/* a loop's index lies between its start and its end, if it counts up */
 		if (loop->kind != OP_FOR || v->index != 0 || depth == 0 || !range_of(loop->in[0], depth - 1, lo, &b) ||
-		    !range_of(loop->in[1], depth - 1, &a, hi) || !lower_constant(loop->in[2], &c) || c <= 0)
+		    !range_of(loop->in[1], depth - 1, &a, hi) || !value_constant(loop->in[2], &c) || c <= 0)
 			return false;
 		*hi = MAX(*hi, *lo);
 		return true;
 	}
-	if (lower_constant(v, &a)) {
+	if (value_constant(v, &a)) {
 		*lo = *hi = a;
 		return a > -far && a < far;
 	}
@@ -117,57 +117,17 @@ lower_cache(const Op *op, CacheHint otherwise)
 	return otherwise;
 }
 
-/* The layout of a gather index that stands at dimension `at` of the tile: the other dimensions summed away. */
-static Layout
-gather_layout(const Layout *layout, int at, int rank)
-{
-	Layout s = *layout;
-	for (int d = layout->rank - 1; d >= 0; d--)
-		if (d < at || d >= at + rank)
-			s = layout_slice(&s, d);
-	return s;
-}
-
 /* Which dimension of the tile each p and g moves along. */
 static void
 place_letters(LowerAccess *a)
 {
-	const char *index = op_text(a->op, "index");
-	int next = 0;
-	bool gathers = false;
-	for (int d = 0, g = -1; d < a->nd; d++) {
-		a->dim[d].letter = index[d];
+	int at[KERNEL_RANK];
+	access_dims(a->op, at);
+	for (int d = 0; d < a->nd; d++) {
+		a->dim[d].letter = op_text(a->op, "index")[d];
 		a->dim[d].index = a->op->in[1 + d];
-		a->dim[d].at = next;
-		if (index[d] == 'p') {
-			next++;
-		} else if (index[d] == 'g') {
-			if (!gathers) {
-				g = next;
-				next += a->dim[d].index->type->rank;
-			}
-			gathers = true;
-			a->dim[d].at = g;
-		}
+		a->dim[d].at = at[d];
 	}
-}
-
-int64_t
-lower_access_bytes(const Op *op, const Layout *layout)
-{
-	LowerAccess a = {.op = op, .nd = op->in[0]->type->rank};
-	int64_t most = 0;
-	if (!layout)
-		return 0;
-	place_letters(&a);
-	for (int d = 0; d < a.nd; d++) {
-		const Value *v = a.dim[d].index;
-		if (a.dim[d].letter != 'g' || v->type->rank == 0)
-			continue;
-		Layout want = gather_layout(layout, a.dim[d].at, v->type->rank);
-		most = MAX(most, lower_operand_bytes(v, &want));
-	}
-	return most;
 }
 
 static bool
@@ -203,7 +163,7 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	int64_t start, size = a->tensor->type->extent[d];
 	const Value *v = a->dim[d].index;
 	bool inside = proven_inside(a, d);
-	if (lower_constant(v, &start) && size >= 0 && start >= 0 && start <= size) {
+	if (value_constant(v, &start) && size >= 0 && start >= 0 && start <= size) {
 		real = MIN(real, size - start);         /* known altogether */
 		inside = true;
 	}
@@ -213,7 +173,7 @@ limit_part(Lower *l, LowerAccess *a, int d)
 		return;
 	}
 	Reg at_start = lower_regs(l, v)[0];
-	bool from_zero = lower_constant(v, &start) && start == 0;
+	bool from_zero = value_constant(v, &start) && start == 0;
 	Reg room = from_zero ? lower_dim(l, a->tensor, d)
 			     : lower_op2(l, EMIT_SUB, lower_dim(l, a->tensor, d), at_start);
 	a->dim[d].hi = clamp(l, room, lower_i64(l, real), from_zero);
@@ -289,7 +249,7 @@ find_base(Lower *l, LowerAccess *a)
 	int64_t v;
 	for (int d = 0; d < a->nd; d++) {
 		const Value *index = a->dim[d].index;
-		if (a->dim[d].letter == 'g' || (lower_constant(index, &v) && v == 0))
+		if (a->dim[d].letter == 'g' || (value_constant(index, &v) && v == 0))
 			continue;
 		sum = sum_of(l, sum, scaled(l, a, d, lower_regs(l, index)[0]));
 	}
@@ -307,7 +267,7 @@ find_gather(Lower *l, LowerAccess *a, int d)
 	const Reg *given = lower_regs(l, v);
 	a->dim[d].gather = given;
 	if (a->layout && v->type->rank > 0) {
-		Layout want = gather_layout(a->layout, a->dim[d].at, v->type->rank);
+		Layout want = access_gather_layout(a->layout, a->dim[d].at, v->type->rank);
 		a->dim[d].gather = lower_operand(l, a->op, 1 + d, &want);
 	} else if (a->layout) {
 		Reg *all = NEW_ARRAY(l->mem, Reg, 1 << a->layout->in[IN_REGISTER]);

@@ -286,29 +286,6 @@ share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
 	thread_load(l->b, &at, old);
 }
 
-static bool
-must_share(const Op *op)
-{
-	const Layout *layout = op->out[0].layout;
-	if (op->out[0].nuses == 0)
-		return false;
-	return !layout || layout_free_bits(layout, IN_LANE) || layout_free_bits(layout, IN_WARP);
-}
-
-int64_t
-lower_atomic_scratch(const Op *op)
-{
-	const Layout *layout = op->out[0].layout;
-	int64_t most = 0, bytes = lower_type_bytes(lower_type(op->out[0].type));
-	if (must_share(op))
-		most = layout ? bytes << layout_out_bits(layout) : bytes;
-	if (op->kind == OP_ATOMIC)
-		most = MAX(most, lower_access_bytes(op, layout));
-	for (int i = op->kind == OP_ATOMIC ? 1 + op->in[0]->type->rank : 0; i < op->nin; i++)
-		most = MAX(most, lower_operand_bytes(op->in[i], layout));
-	return most;
-}
-
 /* Address and mask of register r. */
 static void
 place_register(Lower *l, const Atomic *a, const LowerAccess *tensor, const Reg *pointer, const Reg *mask, int r,
@@ -359,6 +336,6 @@ lower_atomic(Lower *l, Op *op)
 	}
 	for (int r = 0; r < lower_count(v); r++)
 		out[r] = out[(uint64_t)r & ~repeats];
-	if (must_share(op))
+	if (atomic_is_shared(op))
 		share(l, op, out, layout, a.reg);
 }

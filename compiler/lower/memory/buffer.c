@@ -35,7 +35,7 @@ slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 	int64_t n = t->slots, at;
 	Reg base = lower_regs(l, ring)[0];
 
-	if (lower_constant(index, &at))
+	if (value_constant(index, &at))
 		return address(l, base, ((at % n + n) % n) * slot_bytes(t));
 	if (n == 1)
 		return base;
@@ -69,15 +69,8 @@ copy_layout(const Lower *l, const Op *op, const Type *slot)
 		order[d] = slot->rank - 1 - d;
 		shape[d] = log2_ceil(slot->extent[d]);
 	}
-	return layout_coalesced(slot->rank, shape, order, log2_ceil(op_int(op, "vector", 1)), log2_ceil(l->t->lanes),
-	    log2_ceil(l->warps));
-}
-
-/* For tiles of indices that lie otherwise. */
-int64_t
-lower_copy_scratch(const Op *op)
-{
-	return lower_access_bytes(op, op->out[0].layout);
+	return layout_coalesced(slot->rank, shape, order, log2_ceil(op_int(op, "vector", 1)),
+	    log2_ceil(l->t->lanes), log2_ceil(l->warps));
 }
 
 static Layout

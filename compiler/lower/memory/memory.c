@@ -138,7 +138,7 @@ is_zero(const Value *v)
 	int64_t i;
 	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT))
 		v = v->def->in[0];
-	if (lower_constant(v, &i))
+	if (value_constant(v, &i))
 		return i == 0;
 	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
 	return a && a->kind == ATTR_FLOAT && a->f == 0 && !__builtin_signbit(a->f);
@@ -299,28 +299,6 @@ lower_store(Lower *l, Op *op)
 			all[i] = lower_to_memory(l, lower_type(v->type), data[r + i]);
 		thread_store(l->b, &at, all);
 	}
-}
-
-/* ---- scratch ---- */
-
-int64_t
-lower_memory_scratch(const Op *op)
-{
-	int64_t most = 0;
-	if (op->kind == OP_READ || op->kind == OP_WRITE) {
-		const Layout *layout = op->kind == OP_READ ? op->out[0].layout : op->in[op->nin - 1]->layout;
-		int fill = 1 + op->in[0]->type->rank;
-		most = lower_access_bytes(op, layout);
-		if (op->kind == OP_READ && op->nin > fill)
-			most = MAX(most, lower_operand_bytes(op->in[fill], layout));
-		return most;
-	}
-	if (op->kind == OP_PREFETCH)
-		return 0;
-	const Layout *layout = op->kind == OP_LOAD ? op->out[0].layout : op->in[1]->layout;
-	for (int i = 0; i < op->nin; i++)
-		most = MAX(most, lower_operand_bytes(op->in[i], layout));
-	return most;
 }
 
 void

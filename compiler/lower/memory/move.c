@@ -23,12 +23,6 @@ lower_row_major(const Layout *l)
 	return layout_row_major(l->rank, l->out, order);
 }
 
-static int64_t
-tile_bytes(const Value *v)
-{
-	return type_count(v->type) * lower_type_bytes(lower_type(v->type));
-}
-
 /* ---- offsets into scratch ---- */
 
 LowerStrides
@@ -118,29 +112,10 @@ lower_join(Lower *l, Op *op)
 	choose(l, to, last, 0, part, 2, out);
 }
 
-/* The layout in which every thread has all of a tile of rank 1: for results that are scalars. */
-static Layout
-everywhere(const Layout *like, int bits)
-{
-	Layout r = {.rank = 1, .out = {bits}};
-	memcpy(r.in, like->in, sizeof r.in);
-	r.in[IN_REGISTER] = bits;
-	r.map = f2_zero(layout_in_bits(&r), bits);
-	for (int i = 0; i < bits; i++)
-		r.map.col[i] = UINT64_C(1) << i;
-	return r;
-}
-
-static Layout
-split_from(const Op *op)
-{
-	return op->out[0].layout ? layout_pair(op->out[0].layout) : everywhere(op->in[0]->layout, 1);
-}
-
 static void
 lower_split(Lower *l, Op *op)
 {
-	Layout want = split_from(op);
+	Layout want = split_layout(op);
 	const Reg *in = lower_operand(l, op, 0, &want);
 	const Layout *made = op->out[0].layout;
 	for (int i = 0; i < 2; i++) {
@@ -153,23 +128,6 @@ lower_split(Lower *l, Op *op)
 		else
 			out[0] = half[0];
 	}
-}
-
-/* Are all parts of a cat alike, and a power of two of them? */
-static bool
-is_even_cat(const Op *op)
-{
-	for (int i = 1; i < op->nin; i++)
-		if (op->in[i]->type != op->in[0]->type)
-			return false;
-	return is_power_of_two(op->nin) && op->nin <= 8;
-}
-
-static Layout
-part_layout(const Op *op)
-{
-	int axis = (int)op_int(op, "axis", 0);
-	return layout_shorten(op->out[0].layout, axis, log2_ceil(op->in[0]->type->extent[axis]));
 }
 
 static void
@@ -209,27 +167,16 @@ cat_by_scratch(Lower *l, Op *op)
 static void
 lower_cat(Lower *l, Op *op)
 {
-	if (!is_even_cat(op)) {
+	if (!cat_is_even(op)) {
 		cat_by_scratch(l, op);
 		return;
 	}
 	int axis = (int)op_int(op, "axis", 0);
-	Layout want = part_layout(op);
+	Layout want = cat_layout(op);
 	const Reg **part = NEW_ARRAY(l->mem, const Reg *, op->nin);
 	for (int i = 0; i < op->nin; i++)
 		part[i] = lower_operand(l, op, i, &want);
 	choose(l, op->out[0].layout, axis, want.out[axis], part, op->nin, lower_new(l, &op->out[0]));
-}
-
-/* What to exchange so that coordinate `axis` is inverted: registers' bits, then lanes'. */
-static bool
-flip_plan(const Op *op, uint64_t *exchange)
-{
-	const Layout *l = op->out[0].layout;
-	int axis = (int)op_int(op, "axis", 0);
-	F2 near = f2_columns(&l->map, 0, l->in[IN_REGISTER] + l->in[IN_LANE]);
-	uint64_t all = ((UINT64_C(1) << l->out[axis]) - 1) << layout_out_at(l, axis);
-	return f2_solve(&near, all, exchange);
 }
 
 static void
@@ -241,7 +188,7 @@ lower_flip(Lower *l, Op *op)
 	int regs = to->in[IN_REGISTER];
 	uint64_t exchange;
 	Reg *out = lower_new(l, v);
-	if (flip_plan(op, &exchange)) {
+	if (flip_exchange(op, &exchange)) {
 		const Reg *in = lower_operand(l, op, 0, to);
 		int lanes = (int)(exchange >> regs);
 		uint64_t own = exchange & ((UINT64_C(1) << regs) - 1);
@@ -278,7 +225,7 @@ start_offset(Lower *l, const Op *op, const LowerStrides *s)
 		Reg at;
 		if (most == 0)
 			continue;
-		if (lower_constant(op->in[1 + d], &known)) {
+		if (value_constant(op->in[1 + d], &known)) {
 			known = MAX(MIN(known, most), 0);
 			at = lower_i32(l, known * s->bytes << s->shift[d]);
 		} else {
@@ -321,19 +268,6 @@ lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside)
 		index = lower_as(l, dtype_is_signed(t) ? CAST_SEXT : CAST_ZEXT, REG_I32, index);
 	*inside = lower_op2(l, EMIT_ULT, index, is_wide ? lower_i64(l, n) : lower_i32(l, n));
 	return is_wide ? lower_as(l, CAST_TRUNC, REG_I32, index) : index;
-}
-
-/* Bytes of a gather's operand that stand in scratch at once: all, or a power of two. */
-static int64_t
-gather_bytes(const Op *op, const Target *t)
-{
-	enum { NEIGHBOURS = 4096, MOST_PIECES = 64 };   /* small scratch that may stand beside it (pass smem) */
-	int64_t all = tile_bytes(op->in[0]), room = lower_scratch_room(op, t), piece = all;
-	if (all <= room)
-		return all;
-	while (piece > room - NEIGHBOURS && all / piece <= MOST_PIECES && piece > 64)
-		piece /= 2;
-	return all / piece <= MOST_PIECES ? piece : all;
 }
 
 /* An access of an element, if it is of that piece: its offset in the whole tile becomes the one in the piece. */
@@ -381,7 +315,7 @@ gather_by_pieces(Lower *l, Op *op, const Reg *at, const int64_t *constant, Reg *
 {
 	const Value *v = &op->out[0];
 	RegType type = lower_type(v->type);
-	int64_t bytes = gather_bytes(op, l->t), n = tile_bytes(op->in[0]) / bytes;
+	int64_t bytes = gather_piece(op, l->t), n = tile_bytes(op->in[0]->type) / bytes;
 	for (int64_t piece = 0; piece < n; piece++) {
 		Reg base = lower_scratch(l, op);
 		stage_piece(l, op, base, bytes, piece);
@@ -404,7 +338,7 @@ lower_gather(Lower *l, Op *op)
 	RegType type = lower_type(v->type);
 	int axis = (int)op_int(op, "axis", 0), n = lower_count(v);
 	const Reg *index = lower_operand(l, op, 1, v->layout);
-	bool whole = gather_bytes(op, l->t) == tile_bytes(op->in[0]);
+	bool whole = gather_piece(op, l->t) == tile_bytes(op->in[0]->type);
 	Reg base = whole ? stage(l, op) : 0, *out = lower_new(l, v);
 	Reg *is = NEW_ARRAY(l->mem, Reg, n), *offset = NEW_ARRAY(l->mem, Reg, n);
 	int64_t *constant = NEW_ARRAY(l->mem, int64_t, n);
@@ -440,46 +374,5 @@ lower_move(Lower *l, Op *op)
 	case OP_FLIP: lower_flip(l, op); return;
 	case OP_EXTRACT: lower_extract(l, op); return;
 	default: lower_gather(l, op);
-	}
-}
-
-static int64_t
-operands_bytes(const Op *op, const Layout *want)
-{
-	int64_t most = 0;
-	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->layout)
-			most = MAX(most, lower_operand_bytes(op->in[i], want));
-	return most;
-}
-
-int64_t
-lower_move_scratch(const Op *op, const Target *t)
-{
-	const Layout *to = op->out[0].layout;
-	Layout want;
-	uint64_t exchange;
-	int64_t bytes;
-	int shuffles;
-	switch (op->kind) {
-	case OP_JOIN:
-		want = layout_slice(to, to->rank - 1);
-		return operands_bytes(op, &want);
-	case OP_SPLIT:
-		want = split_from(op);
-		return MAX(operands_bytes(op, &want),
-		    to ? lower_to_layout_bytes(to, op->out[1].layout, lower_type(op->out[1].type)) : 0);
-	case OP_CAT:
-		if (!is_even_cat(op))
-			return tile_bytes(&op->out[0]);
-		want = part_layout(op);
-		return operands_bytes(op, &want);
-	case OP_FLIP:
-		return flip_plan(op, &exchange) ? operands_bytes(op, to) : tile_bytes(&op->out[0]);
-	case OP_GATHER:
-		return MAX(gather_bytes(op, t), lower_operand_bytes(op->in[1], to));
-	default:
-		lower_slice_way(op, &bytes, &shuffles);
-		return bytes;
 	}
 }

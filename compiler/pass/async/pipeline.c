@@ -32,6 +32,7 @@
  *
  * Targets without asynchronous copies, and `stages(1)`, hold the next tile in registers instead, where there are enough
  * (staged.c). */
+#include "model/model.h"
 #include "pass/async/pipeline.h"
 
 #include <string.h>
@@ -548,7 +549,7 @@ scratch_bytes(const Pipeline *p)
 		bool goes = false;
 		for (int i = 0; i < p->reads.n && op->kind == OP_CONVERT; i++)
 			goes = goes || is_behind(p, &p->reads.at[i], op->in[0]);
-		most = goes ? most : MAX(most, lower_scratch_bytes(op, p->t));
+		most = goes ? most : MAX(most, plan_op(op, p->t).scratch);
 	}
 	return most;
 }

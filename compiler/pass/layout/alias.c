@@ -342,32 +342,32 @@ bytes_meet(const Use *a, const Use *b)
 }
 
 /* Both touch the same bytes: from which threads? */
-static Meet
+static SyncScope
 owners_meet(const Use *a, const Use *b)
 {
-	const LowerOwners *x = a->owners, *y = b->owners;
+	const ScratchOwners *x = a->owners, *y = b->owners;
 	bool known = x && y && a->lo == b->lo && x->lanes == y->lanes;
-	Meet meet = known && x->is_exact && y->is_exact ? MEET_NONE : MEET_WARP;
+	SyncScope meet = known && x->is_exact && y->is_exact ? SYNC_NONE : SYNC_WARP;
 
 	if (!known)
-		return MEET_BLOCK;
+		return SYNC_BLOCK;
 	for (int i = 0; i < MIN(x->n, y->n); i++) {
 		if (x->thread[i] >> x->lanes != y->thread[i] >> y->lanes)
-			return MEET_BLOCK;
+			return SYNC_BLOCK;
 		if (x->thread[i] != y->thread[i])
-			meet = MEET_WARP;
+			meet = SYNC_WARP;
 	}
-	return meet == MEET_WARP && a->met ? MEET_NONE : meet;
+	return meet == SYNC_WARP && a->met ? SYNC_NONE : meet;
 }
 
-Meet
+SyncScope
 uses_conflict(const Use *a, const Use *b)
 {
 	if (a->global != b->global)
-		return MEET_NONE;
+		return SYNC_NONE;
 	if (a->global)
-		return global_conflict(a, b) ? MEET_BLOCK : MEET_NONE;
+		return global_conflict(a, b) ? SYNC_BLOCK : SYNC_NONE;
 	if ((!a->write && !b->write) || !bytes_meet(a, b) || slots_apart(a, b))
-		return MEET_NONE;
+		return SYNC_NONE;
 	return owners_meet(a, b);
 }

@@ -6,26 +6,10 @@
  *
  * Whatever fragment and warps do not cover goes over registers: along K first, then along the other dimension, then over
  * leading (batch) dimensions. */
+#include "model/model.h"
 #include "pass/layout/place.h"
 
 #include <string.h>
-
-const MmaInfo *
-mma_named(const char *name)
-{
-	for (int i = 0; i < mma_count; i++)
-		if (strcmp(mma_info[i].name, name) == 0)
-			return &mma_info[i];
-	return NULL;
-}
-
-/* A fragment of rank 2 seen in the last two dimensions of a tile. */
-static uint64_t
-placed(const Layout *fragment, uint64_t image, const Layout *to)
-{
-	uint64_t y = image & ((UINT64_C(1) << fragment->out[1]) - 1), x = image >> fragment->out[1];
-	return y | x << layout_out_at(to, to->rank - 2);
-}
 
 static void
 add_column(Layout *l, InDim in, uint64_t image)
@@ -50,13 +34,7 @@ add_missing(Layout *l, uint64_t covered, const int *order, int n)
 static uint64_t
 warp_image(const Layout *acc, int i, const Layout *to, int lost)
 {
-	uint64_t v = acc->map.col[layout_in_at(acc, IN_WARP) + i], image = 0;
-	for (int d = 0; d < acc->rank; d++)
-		if (d != lost) {
-			uint64_t part = v >> layout_out_at(acc, d) & ((UINT64_C(1) << acc->out[d]) - 1);
-			image |= part << layout_out_at(to, d);
-		}
-	return image;
+	return dot_share(acc, acc->map.col[layout_in_at(acc, IN_WARP) + i], lost, to);
 }
 
 Layout
@@ -70,18 +48,18 @@ fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int
 		l.out[d] = log2_ceil(type->extent[d]);
 	l.map.nout = layout_out_bits(&l);
 	for (int i = 0; i < fragment->map.nin; i++)
-		covered |= placed(fragment, fragment->map.col[i], &l);
+		covered |= fragment_image(fragment, i, &l);
 	for (int i = 0; i < acc->in[IN_WARP]; i++)
 		covered |= warp_image(acc, i, &l, lost);
 	for (int i = 0; i < regs; i++)
-		add_column(&l, IN_REGISTER, placed(fragment, fragment->map.col[i], &l));
+		add_column(&l, IN_REGISTER, fragment_image(fragment, i, &l));
 	order[n++] = lost;
 	for (int d = rank - 1; d >= 0; d--)
 		if (d != lost)
 			order[n++] = d;
 	add_missing(&l, covered, order, n);
 	for (int i = 0; i < fragment->in[IN_LANE]; i++)
-		add_column(&l, IN_LANE, placed(fragment, fragment->map.col[lanes + i], &l));
+		add_column(&l, IN_LANE, fragment_image(fragment, lanes + i, &l));
 	for (int i = 0; i < acc->in[IN_WARP]; i++)
 		add_column(&l, IN_WARP, warp_image(acc, i, &l, lost));
 	return l;

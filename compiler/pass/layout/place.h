@@ -23,7 +23,6 @@ value_is_placed(const Value *v)
 	return v->type->kind == TYPE_TILE && v->type->rank > 0;
 }
 
-
 /* The op's place decides about operand i: place_operand gives the layout it must have.  NULL: any will do. */
 const Layout *place_operand(const Op *op, const Layout *place, int i);
 /* The layout of result i. */
@@ -44,7 +43,6 @@ int access_data(const Op *op);
 /* dot_place.c: the layouts that a matrix instruction asks of operands a and b (0, 1), from that of the accumulator; NULL
  * where the dot is made of multiplications, which takes any. */
 const Layout *dot_operand(const Op *op, const Layout *acc, int which);
-const MmaInfo *mma_named(const char *name);
 /* `fragment` in the last two dimensions of a tile of that type, with the warps of `acc`, which does not have dimension
  * `lost`; the rest over registers. */
 Layout fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int lost);

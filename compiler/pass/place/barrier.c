@@ -220,16 +220,16 @@ releases(const Barrier *k, const Op *op)
 }
 
 /* A wait itself touches nothing: what it says is that copies, each put where it might, have now written. */
-static Meet
+static SyncScope
 conflicts(const Barrier *k, const Uses *uses)
 {
-	Meet most = MEET_NONE;
+	SyncScope most = SYNC_NONE;
 
 	if (uses->n && uses->at[0].op->kind == OP_WAIT)
-		return MEET_NONE;
+		return SYNC_NONE;
 	for (int i = 0; i < k->open.n; i++)
 		for (int n = 0; n < uses->n; n++) {
-			Meet meet = uses_conflict(&k->open.at[i], &uses->at[n]);
+			SyncScope meet = uses_conflict(&k->open.at[i], &uses->at[n]);
 			most = MAX(most, meet);
 		}
 	return most;
@@ -265,33 +265,19 @@ is_done_later(const Op *op, const Use *u)
 	return op->kind == OP_COPY && !u->global && strcmp(op_text(op, "kind"), "plain") != 0;
 }
 
-static const LowerOwners *
+static const ScratchOwners *
 owners_of(Barrier *k, const Op *op, bool reads)
 {
-	LowerOwners *o = NEW(k->tmp, LowerOwners);
+	ScratchOwners *o = NEW(k->tmp, ScratchOwners);
 
-	return lower_convert_owners(op, k->t, reads, o) ? o : NULL;
+	return scratch_owners(op, k->t, reads, o) ? o : NULL;
 }
 
-/* An extract that writes the whole tile to its scratch, row by row, reads some of its rows: which, where they are known. */
+/* Written, a barrier of the plan's scope, read. */
 static void
-narrow_to_rows(const Op *op, Use *own)
+add_scratch(Barrier *k, const OpPlan *plan, Use *own)
 {
-	const Type *t = op->in[0]->type;
-	const Op *start = op->kind == OP_EXTRACT ? op->in[1]->def : NULL;
-	if (!start || start->kind != OP_CONST || !lower_extracts_whole(op))
-		return;
-	int64_t row = (own->hi - own->lo) / t->extent[0], at = op_int(start, "value", 0);
-	int64_t n = op_text(op, "index")[0] == 'p' ? op_attr(op, "extents")->ints[0] : 1;
-	own->lo += row * MAX(MIN(at, t->extent[0] - n), 0);
-	own->hi = own->lo + row * n;
-}
-
-/* Written, a meeting of all who use it, read. */
-static void
-add_scratch(Barrier *k, Use *own)
-{
-	if (lower_converts_in_warps(own->op)) {
+	if (plan->sync == SYNC_WARP) {
 		open_add(k, *own);
 		warps_meet(k);
 	} else {
@@ -299,37 +285,38 @@ add_scratch(Barrier *k, Use *own)
 	}
 	own->write = false;
 	own->owners = owners_of(k, own->op, true);
-	narrow_to_rows(own->op, own);
+	own->hi = own->lo + plan->read_to;
+	own->lo += plan->read_from;
 	open_add(k, *own);
 }
 
 static void
 visit(Barrier *k, Op *op)
 {
-	int64_t scratch = lower_scratch_bytes(op, k->t);
+	OpPlan plan = plan_op(op, k->t);
 	Use own = {.op = op, .write = true, .lo = op_int(op, "smem", 0)};
 	Uses uses = {0};
-	Meet meet;
+	SyncScope meet;
 
-	own.hi = own.lo + scratch;
-	own.owners = scratch ? owners_of(k, op, false) : NULL;
+	own.hi = own.lo + plan.scratch;
+	own.owners = plan.scratch ? owners_of(k, op, false) : NULL;
 	shared_uses(k, &uses, op);
 	global_uses(k, &uses, op);
 	meet = conflicts(k, &uses);
-	if (scratch) {
-		Meet ours = conflicts(k, &(Uses){&own, 1, 1});
+	if (plan.scratch) {
+		SyncScope ours = conflicts(k, &(Uses){&own, 1, 1});
 		meet = MAX(meet, ours);
 	}
 	if (op_bool(op, "sync"))
 		k->open.n = 0;
-	else if (meet == MEET_BLOCK || releases(k, op))
+	else if (meet == SYNC_BLOCK || releases(k, op))
 		sync_before(k, op);
 	else if (op_bool(op, "sync_warp"))
 		warps_meet(k);
-	else if (meet == MEET_WARP)
+	else if (meet == SYNC_WARP)
 		sync_warps_before(k, op);
-	if (scratch)
-		add_scratch(k, &own);
+	if (plan.scratch)
+		add_scratch(k, &plan, &own);
 	for (int i = 0; i < uses.n; i++)
 		if (!is_done_later(op, &uses.at[i]))
 			open_add(k, uses.at[i]);

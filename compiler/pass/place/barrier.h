@@ -4,10 +4,7 @@
 
 #include "pass/pass.h"
 
-#include "target/target.h"
-
-/* Who must meet between two accesses. */
-typedef enum Meet { MEET_NONE, MEET_WARP, MEET_BLOCK } Meet;
+#include "model/model.h"
 
 /* One thing that an op does to memory that other threads of the block may touch: bytes lo .. hi-1 of shared memory, or a
  * tensor or pointers in device memory (lo and hi are 0). */
@@ -22,7 +19,7 @@ typedef struct Use {
 	int64_t slot_bytes;
 	uint64_t slots;                                 /* those of lo .. hi-1 that it may be; 0: any */
 	bool met;                                       /* each warp has met since */
-	const LowerOwners *owners;                      /* who touches what from lo on; NULL: anybody */
+	const ScratchOwners *owners;                      /* who touches what from lo on; NULL: anybody */
 } Use;
 
 /* access.c */
@@ -30,7 +27,7 @@ typedef struct Use {
 /* May a later op touch, from another thread, what the earlier one touched?  Same places by the same threads are no
  * matter, nor are tensors that the launch keeps apart, nor what a loop has left behind.  Bytes of shared memory that the
  * same warp touches both times ask for a meeting of that warp alone. */
-Meet uses_conflict(const Use *before, const Use *after);
+SyncScope uses_conflict(const Use *before, const Use *after);
 bool defined_in(const Value *v, const Block *b);
 /* Does the number go up by one each trip of its loop, back to 0 at n? */
 bool number_turns(const Value *v, int64_t n);

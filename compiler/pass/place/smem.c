@@ -15,7 +15,7 @@
  * have theirs. */
 #include "pass/pass.h"
 
-#include "target/target.h"
+#include "model/model.h"
 
 #include <stdlib.h>
 
@@ -81,7 +81,7 @@ add_item(Smem *s, int at)
 
 	if (op->kind == OP_MBARRIER)
 		i.align = 8;
-	i.bytes = owns ? own_bytes(op) : lower_scratch_bytes(op, s->t);
+	i.bytes = owns ? own_bytes(op) : plan_op(op, s->t).scratch;
 	if (i.bytes)
 		vec_push(s->tmp, &s->items, i);
 }

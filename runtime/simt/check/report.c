@@ -5,7 +5,7 @@
  * ran the blocks.  Programs are counted as lowering deals them out (lower.c's find_program). */
 #include "runtime/simt/check/check.h"
 
-#include "lower/lower.h"
+#include "model/model.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ smem_bytes(const Op *op, const Target *t)
 	if (!op_attr(op, "smem"))
 		return 0;
 	if (!b)
-		return op->kind == OP_MBARRIER ? 8 * op->out[0].type->slots : lower_scratch_bytes(op, t);
+		return op->kind == OP_MBARRIER ? 8 * op->out[0].type->slots : plan_op(op, t).scratch;
 	return b->slots * (b->elem == TY_BOOL ? type_count(b) : dtype_bytes(b->elem, type_count(b)));
 }
 

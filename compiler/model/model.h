@@ -1,0 +1,332 @@
+/* What lowering makes of each op on a target, as data: which bytes of shared scratch the op takes, the scope of the
+ * barrier inside it, and how elements reach the threads that need them.
+ *
+ *     %b = convert %a : f32[64, 64] #1          CONVERT_SHARED, 16384 bytes, a barrier of the block in between
+ *     %s = reduce %x {axis = 1, fn = "sum"}     steps over registers, lanes and warps; 256 bytes
+ *     %p = extract %x, %0 {index = "i"}         SLICE_REGISTERS, no bytes
+ *
+ * A plan is a function of the op, its layouts and the target.  The passes that run before lowering (smem, barrier,
+ * pipeline), inspect and lowering itself read the same plan.  Nothing here emits code. */
+#ifndef TEGULA_MODEL_H
+#define TEGULA_MODEL_H
+
+#include "target/target.h"
+
+/* The scope of the barrier that two accesses need between them. */
+typedef enum SyncScope { SYNC_NONE, SYNC_WARP, SYNC_BLOCK } SyncScope;
+
+/* Bytes of one element of a tile in a register and in shared memory: bool and packed types 1, pointers 8. */
+static inline int
+element_bytes(const Type *t)
+{
+	return t->ptr != PTR_NONE || t->kind == TYPE_TENSOR ? 8 : dtype_tile_size(t->elem);
+}
+
+static inline int64_t tile_bytes(const Type *t) { return type_count(t) * element_bytes(t); }
+
+/* plan.c */
+
+/* An op that has scratch fills it, waits at a barrier, and reads it; then the bytes are free. */
+typedef struct OpPlan {
+	int64_t scratch;                                /* bytes, 0: none; attribute `smem` is their offset */
+	SyncScope sync;                                 /* of the barrier between filling scratch and reading it */
+	int64_t read_from, read_to;                     /* the bytes that are read after it */
+} OpPlan;
+
+OpPlan plan_op(const Op *op, const Target *t);
+/* Bytes of shared memory that the function's buffers leave to an op's scratch. */
+int64_t scratch_limit(const Op *op, const Target *t);
+/* The constant that a value is (also every element of a tile), seen through broadcasts, reshapes and conversions. */
+bool value_constant(const Value *v, int64_t *out);
+
+/* plan_convert.c: a tile's registers from one layout to another */
+
+/* The receiving lane t takes, for its register r,
+ *
+ *     register  A r + B t + F w     of lane     C r + D t + E w          (w: the warp; + is exclusive or)
+ *
+ * See plan_shuffle.c. */
+typedef struct ShufflePlan {
+	F2 from;                                        /* as Convert's, rotated by `rotate` */
+	F2 sender;                                      /* G: of the sender's lane bits to its register bits */
+	uint64_t rotate[F2_MAX];                        /* P: of the receiver's lane bits to its register bits */
+	int nkernel;                                    /* directions that the sender does not know … */
+	int bit[F2_MAX];                                /* … the receiver's lane bit for each … */
+	uint64_t by[F2_MAX];                            /* … and the registers that it moves by */
+} ShufflePlan;
+
+typedef struct ConvertPlan {
+	ConvertKind kind;
+	F2 from;                                        /* CONVERT_NONE, CONVERT_REGISTERS: see struct Convert */
+	ShufflePlan shuffle;                            /* CONVERT_SHUFFLE */
+	int64_t scratch;                                /* CONVERT_SHARED */
+} ConvertPlan;
+
+void plan_convert(const Layout *src, const Layout *dst, int bytes, ConvertPlan *out);
+/* Only its scratch, for elements of `bytes`. */
+int64_t convert_scratch(const Layout *src, const Layout *dst, int bytes);
+/* The same for a value that an op needs in layout `want`; NULL, or a scalar: any will do. */
+int64_t operand_scratch(const Value *v, const Layout *want);
+/* The most that any operand takes. */
+int64_t operands_scratch(const Op *op, const Layout *want);
+/* How the tile lies in scratch. */
+Layout convert_shared_layout(const Target *t, const Layout *src, const Layout *dst, int bytes);
+/* Does every thread read only what its own warp wrote? */
+bool convert_stays_in_warps(const Layout *src, const Layout *dst);
+
+/* Which thread touches which byte of scratch: the image of an offset's bit i in the thread's number. */
+typedef struct ScratchOwners {
+	int n, lanes;                                   /* bits of an offset, of a lane's number */
+	bool is_exact;                                  /* else only the warp is known */
+	uint32_t thread[F2_MAX];
+} ScratchOwners;
+
+/* As an op's scratch is written, or read.  False: not known, or bytes that more than one warp touches. */
+bool scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out);
+
+/* plan_shuffle.c: false where shared memory is cheaper */
+bool plan_shuffle(const Convert *c, const Layout *src, const Layout *dst, ShufflePlan *out);
+
+/* plan_slice.c: extracts */
+
+typedef enum SliceWay {
+	SLICE_REGISTERS,                                /* each thread has its elements */
+	SLICE_SHUFFLES,                                 /* each warp has them */
+	SLICE_SHARED,                                   /* the part goes through scratch */
+	SLICE_WHOLE,                                    /* the whole tile does: the part begins anywhere */
+} SliceWay;
+
+/* One equation, solved for input bit `bit`: it is `value` and the sum of the input bits in `of`. */
+typedef struct Solved {
+	int bit;
+	uint64_t of, value;
+} Solved;
+
+typedef struct SlicePlan {
+	SliceWay way;
+	const Layout *from;
+	uint64_t fixed, at;                             /* the bits of coordinates that are shared, and what they are */
+	Solved solved[F2_MAX];
+	int n;
+	Layout made;                                    /* SLICE_REGISTERS, SLICE_SHUFFLES: of what is picked out */
+	int reg[F2_MAX];                                /* the operand's register bit of each of its register bits */
+	int64_t scratch;
+	int shuffles;                                   /* of a thread */
+} SlicePlan;
+
+void plan_slice(const Op *op, SlicePlan *out);
+bool slice_is_solved(const SlicePlan *s, int bit);
+/* Coordinates of the operand as those of the result. */
+uint64_t slice_coordinates(const SlicePlan *s, uint64_t at);
+
+/* plan_move.c: shapes, tiles put together and taken apart, scatters, prints */
+
+/* The result's layout seen as one of the operand, through a reshape, permutation or broadcast. */
+Layout view_layout(const Op *op);
+/* The operand's layout from which both results of a split are renamed. */
+Layout split_layout(const Op *op);
+/* Are all parts of a cat alike, and a power of two of them?  Then each is wanted in cat_layout. */
+bool cat_is_even(const Op *op);
+Layout cat_layout(const Op *op);
+/* What to exchange so that coordinate `axis` is inverted: bits of registers, then of lanes.  False: warps as well. */
+bool flip_exchange(const Op *op, uint64_t *exchange);
+/* Bytes of a gather's operand that stand in scratch at once: all of them, or a power of two. */
+int64_t gather_piece(const Op *op, const Target *t);
+
+/* An element of a scatter stands in a slot that the machine has atomics for: of u32, u64, f32 or f64. */
+DType scatter_slot(const Op *op);
+/* Setting: bytes of the owners, after which the values stand if there is room for both. */
+int64_t scatter_owner_bytes(const Op *op);
+bool scatter_is_apart(const Op *op, const Target *t);
+
+/* An old value that threads besides the first holder need. */
+bool atomic_is_shared(const Op *op);
+
+enum { PRINT_EDGE = 3, PRINT_SHORT = 16 };              /* of a longer dimension so many at each end; as in ir/interp */
+
+/* Of operand i of a print: its extents in the source, how many elements of a dimension and of all are shown, and the
+ * bytes that those take in scratch. */
+const int64_t *print_extents(const Op *op, int i);
+int64_t print_shown_along(int64_t extent);
+int64_t print_shown(const Op *op, int i);
+int64_t print_bytes(const Op *op, int i);
+
+/* plan_access.c: tensors */
+
+/* Which dimension of the tile {index} letter d moves along: of g, the first one. */
+void access_dims(const Op *op, int at[KERNEL_RANK]);
+/* The layout of a gather's indices, which stand at dimensions at .. at + rank - 1 of the tile. */
+Layout access_gather_layout(const Layout *layout, int at, int rank);
+int64_t access_scratch(const Op *op, const Layout *layout);
+
+/* plan_reduce.c: reductions and scans */
+
+/* Hardware bits that move along an axis, the lowest of the axis first. */
+typedef struct AxisBits {
+	int n;
+	InDim in[F2_MAX];
+	int bit[F2_MAX];                                /* of that input */
+} AxisBits;
+
+/* False if some bit moves along the axis by other than a power of two, or along another dimension as well. */
+bool axis_bits(const Layout *l, int axis, AxisBits *out);
+/* `l`, or if axis_bits is false of it another layout of the same threads of which it is true. */
+Layout axis_layout(const Layout *l, int axis);
+
+/* Consecutive bits of one kind: a step of a reduction. */
+typedef struct AxisRun {
+	InDim in;
+	int n;
+	uint8_t bit[F2_MAX];
+} AxisRun;
+
+/* An exchange of states between warps through scratch.  A slot is numbered by the lane's bits in `lanes`, then the bits
+ * of `group` (warps), then other warps' bits, then the registers in `live`. */
+typedef struct WarpExchange {
+	uint64_t lanes;                                 /* lane bits that hold different states */
+	const AxisRun *group;
+	int nlanes, nwarps;
+	int slots;                                      /* of one register (log2) */
+} WarpExchange;
+
+enum { STATE_MAX = 20 };                                /* registers of a state: tiles of a tuple, flags among them */
+
+typedef enum CombineKind {
+	COMBINE_SUM, COMBINE_PROD, COMBINE_MAX, COMBINE_MIN, COMBINE_AND, COMBINE_OR, COMBINE_XOR,
+	COMBINE_KEY,                                    /* the greatest i64 */
+	COMBINE_PAIR,                                   /* the greatest i64, and with it the least i32 */
+	COMBINE_REGION,
+} CombineKind;
+
+typedef struct ReducePlan {
+	const Op *op;
+	CombineKind kind;
+	int n;                                          /* registers of a state */
+	DType work;                                     /* SUM to XOR: the type that is computed in */
+	int bytes[STATE_MAX];                           /* of each */
+	bool commutes;                                  /* states may be combined in any order */
+	Layout layout;                                  /* of the operands */
+	uint64_t live, lanes;                           /* register and lane bits that tell states apart at first */
+	AxisRun run[F2_MAX];
+	int nruns;
+	int64_t scratch;
+} ReducePlan;
+
+void plan_reduce(const Op *op, ReducePlan *out);
+WarpExchange warp_exchange(const Layout *l, uint64_t lanes, const AxisRun *group);
+/* Where the i'th registers of all states begin in scratch, for nregs states a thread; i = p->n: the bytes in all. */
+int64_t warp_exchange_at(const ReducePlan *p, const WarpExchange *x, int i, int nregs);
+
+/* plan_sort.c: sort, topk */
+
+typedef enum SortWay { SORT_REGISTERS, SORT_LOOPS, SORT_PARTS } SortWay;
+
+enum { SORT_STATE = 3 };                                /* registers of a state at most */
+
+/* A bit of registers and one of lanes or warps that are exchanged. */
+typedef struct SortSwap {
+	int reg;
+	InDim in;
+	int bit;
+} SortSwap;
+
+typedef struct LineBit {
+	int dim, bit;
+} LineBit;
+
+/* Elements whose registers' numbers agree in n bits are a part. */
+typedef struct SortParts {
+	uint64_t registers;
+	int n, low;                                     /* low: bits of the axis that a part has, its lowest */
+	LineBit line[F2_MAX];                           /* what else they move: bits of other dimensions */
+	int nline, nswap;
+	SortSwap swap[F2_MAX];
+} SortParts;
+
+typedef struct SortPlan {
+	const Op *op;
+	DType t;
+	int dim;                                        /* along which is sorted */
+	Layout entered, layout;                         /* of the operand; parts: `layout` is as after the swaps */
+	AxisBits axis;                                  /* in `layout` */
+	bool is_wide;                                   /* 64-bit keys, the index apart */
+	bool keeps_value;                               /* the element stands in the state */
+	int n;                                          /* registers of a state: key, index, element */
+	int bytes[SORT_STATE];
+	int threads;                                    /* of the block */
+	uint64_t repeats;                               /* register bits that hold nothing else */
+	int kept;                                       /* log2 of the results along the axis */
+	Layout result;                                  /* of what is left in registers */
+	SortWay way;
+	SortParts parts;
+	int64_t limit;                                  /* bytes of scratch that there may be */
+	int64_t scratch;
+} SortPlan;
+
+void plan_sort(const Op *op, const Target *t, SortPlan *out);
+/* Bits of the axis above the lowest `kept`, registers first: the order in which runs are halved.  Returns how many. */
+int sort_halvings(const SortPlan *p, int *bit);
+/* States of each thread that there is room for at once in an exchange between warps. */
+int sort_exchange_states(const SortPlan *p);
+/* Where register k of `count` states begins in scratch; k = p->n: the bytes in all. */
+int64_t sort_state_at(const SortPlan *p, int k, int64_t count);
+
+/* plan_dot.c: products by matrix instructions */
+
+typedef struct MmaSide {
+	int fragment;                                   /* log2 of a fragment's registers */
+	uint64_t tile[F2_MAX], step[F2_MAX];            /* fragments that each bit of their numbers moves by */
+} MmaSide;
+
+typedef struct MmaPlan {
+	const MmaInfo *mma;
+	int fragment;                                   /* log2 of the accumulator's registers a tile */
+	MmaSide side[2];
+	int tiles, steps;                               /* log2; of the accumulator; along K */
+} MmaPlan;
+
+/* False: there is no instruction, or the layouts are not those of its fragments. */
+bool plan_mma(const Op *op, MmaPlan *out);
+/* The operand's fragment that step and tile take. */
+uint64_t mma_fragment(const MmaSide *s, int step, int tile);
+/* The image of a fragment's bit i in the last two dimensions of a tile. */
+uint64_t fragment_image(const Layout *fragment, int i, const Layout *to);
+/* Coordinates in one tile as those in another that shares all of its dimensions but `lost`. */
+uint64_t dot_share(const Layout *from, uint64_t image, int lost, const Layout *to);
+
+/* plan_dot_fma.c: products by multiplications and additions */
+
+typedef struct FmaSide {
+	DType from;
+	Layout given;                                   /* of the operand */
+	Layout want;                                    /* registers: those of the accumulator that move it, and k */
+	Layout shared;
+	const Value *slot;                              /* where it is read; NULL: in scratch */
+	int nregs;                                      /* log2 of the former */
+	int reg_bit[F2_MAX];                            /* which of the accumulator's */
+	int k_dim;
+	bool k_first;                                   /* in `want`: k's bits are the lower ones */
+	int vector;                                     /* log2 of the elements of a load */
+	int64_t at;                                     /* in scratch */
+} FmaSide;
+
+typedef struct FmaPlan {
+	const Op *op;
+	Layout acc;
+	DType compute;
+	int bytes;                                      /* of an element of `compute` */
+	FmaSide side[2];
+	int k_bits, unrolled;                           /* log2 of K, and of what is unrolled */
+	int chunk;                                      /* log2 of the k that are loaded together */
+	bool waits;                                     /* a barrier since the slots' gets: another one after the reads */
+	int64_t scratch;
+} FmaPlan;
+
+void plan_fma(const Op *op, const Target *t, FmaPlan *out);
+/* The register of `want` for value r at step k. */
+int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
+
+/* occupancy.c: how many blocks a multiprocessor is to hold; 0: not said */
+int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);
+
+#endif

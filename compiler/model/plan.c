@@ -1,0 +1,245 @@
+/* The plan of each op: shared scratch, and the barrier inside it.
+ *
+ *     %b = convert %a          16384 bytes, SYNC_BLOCK; SYNC_WARP where each warp reads only what it wrote
+ *     %s = add %x, %y          operands in another layout than the result's go through scratch one after the other
+ *     %p = extract %x, %3      the whole tile, of which the rows that start at a constant are read
+ *
+ * Each family of ops has its own planner; here they come together. */
+#include "model/model.h"
+
+bool
+value_constant(const Value *v, int64_t *out)
+{
+	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT || v->def->kind == OP_RESHAPE))
+		v = v->def->in[0];
+	if (!v->def || v->def->kind != OP_CONST)
+		return false;
+	const Attr *a = op_attr(v->def, "value");
+	if (a->kind != ATTR_INT && a->kind != ATTR_BOOL)
+		return false;
+	*out = a->i;
+	return true;
+}
+
+int64_t
+scratch_limit(const Op *op, const Target *t)
+{
+	Block *body = op->home->func->body;
+	int64_t room = t->shared_bytes;
+	for (const Op *o = body->first; o; o = op_after(o, body)) {
+		const Type *type = o->nout ? o->out[0].type : NULL;
+		if (o->kind == OP_ALLOC)
+			room -= (dtype_bytes(type->elem, type_count(type)) * type->slots + 1023) / 1024 * 1024;
+		else if (o->kind == OP_MBARRIER)
+			room -= 1024;
+	}
+	return MAX(room, 0);
+}
+
+int64_t
+operand_scratch(const Value *v, const Layout *want)
+{
+	if (!want || !v->layout || v->layout == want || layout_equal(v->layout, want))
+		return 0;
+	return convert_scratch(v->layout, want, element_bytes(v->type));
+}
+
+int64_t
+operands_scratch(const Op *op, const Layout *want)
+{
+	int64_t most = 0;
+	for (int i = 0; i < op->nin; i++)
+		most = MAX(most, operand_scratch(op->in[i], want));
+	return most;
+}
+
+/* Elementwise ops take their operands in the result's layout. */
+static int64_t
+elementwise_scratch(const Op *op)
+{
+	return operands_scratch(op, op->nout ? op->out[0].layout : op->nin ? op->in[0]->layout : NULL);
+}
+
+static int64_t
+split_scratch(const Op *op)
+{
+	const Layout *to = op->out[0].layout;
+	Layout want = split_layout(op);
+	int64_t operand = operand_scratch(op->in[0], &want);
+	return to ? MAX(operand, convert_scratch(to, op->out[1].layout, element_bytes(op->out[1].type))) : operand;
+}
+
+static int64_t
+move_scratch(const Op *op, const Target *t)
+{
+	const Layout *to = op->out[0].layout;
+	Layout want;
+	uint64_t exchange;
+	SlicePlan slice;
+	switch (op->kind) {
+	case OP_JOIN:
+		want = layout_slice(to, to->rank - 1);
+		return operands_scratch(op, &want);
+	case OP_SPLIT:
+		return split_scratch(op);
+	case OP_CAT:
+		if (!cat_is_even(op))
+			return tile_bytes(op->out[0].type);
+		want = cat_layout(op);
+		return operands_scratch(op, &want);
+	case OP_FLIP:
+		return flip_exchange(op, &exchange) ? operands_scratch(op, to) : tile_bytes(op->out[0].type);
+	case OP_GATHER:
+		return MAX(gather_piece(op, t), operand_scratch(op->in[1], to));
+	default:
+		plan_slice(op, &slice);
+		return slice.scratch;
+	}
+}
+
+static int64_t
+view_scratch(const Op *op)
+{
+	if (!op->in[0]->layout || !op->out[0].layout)
+		return 0;
+	Layout want = op->kind == OP_CONVERT ? *op->out[0].layout : view_layout(op);
+	return operand_scratch(op->in[0], &want);
+}
+
+static int64_t
+memory_scratch(const Op *op)
+{
+	int rank = op->in[0]->type->rank, fill = 1 + rank;
+	const Layout *layout = op->kind == OP_READ || op->kind == OP_LOAD ? op->out[0].layout : NULL;
+	switch (op->kind) {
+	case OP_READ:
+		return MAX(access_scratch(op, layout), op->nin > fill ? operand_scratch(op->in[fill], layout) : 0);
+	case OP_WRITE:
+		return access_scratch(op, op->in[op->nin - 1]->layout);
+	case OP_LOAD:
+		return operands_scratch(op, layout);
+	case OP_STORE:
+		return operands_scratch(op, op->in[1]->layout);
+	default:
+		return 0;
+	}
+}
+
+static int64_t
+atomic_scratch(const Op *op)
+{
+	const Layout *layout = op->out[0].layout;
+	bool through = op->kind == OP_ATOMIC_PTR;
+	int64_t most = through ? 0 : access_scratch(op, layout), bytes = element_bytes(op->out[0].type);
+	if (atomic_is_shared(op))
+		most = MAX(most, layout ? bytes << layout_out_bits(layout) : bytes);
+	for (int i = through ? 0 : 1 + op->in[0]->type->rank; i < op->nin; i++)
+		most = MAX(most, operand_scratch(op->in[i], layout));
+	return most;
+}
+
+static int64_t
+dot_scratch(const Op *op, const Target *t)
+{
+	MmaPlan mma;
+	FmaPlan fma;
+	if (op->kind == OP_DOT_SCALED || plan_mma(op, &mma))
+		return 0;
+	plan_fma(op, t, &fma);
+	return fma.scratch;
+}
+
+static int64_t
+order_scratch(const Op *op, const Target *t)
+{
+	SortPlan sort;
+	if (op->kind == OP_HISTOGRAM)
+		return op->out[0].type->extent[0] * 4;
+	plan_sort(op, t, &sort);
+	return sort.scratch;
+}
+
+static int64_t
+scatter_scratch(const Op *op, const Target *t)
+{
+	int64_t owners = scatter_owner_bytes(op), values = tile_bytes(op->in[2]->type);
+	int64_t most = type_count(op->in[0]->type) * dtype_tile_size(scatter_slot(op));
+	if (owners)
+		most = scatter_is_apart(op, t) ? owners + values : MAX(owners, values);
+	most = MAX(most, operand_scratch(op->in[0], op->out[0].layout));
+	return MAX(most, operand_scratch(op->in[1], op->in[2]->layout));
+}
+
+static int64_t
+print_scratch(const Op *op)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < op->nin && !op_bool(op, "trace") && !op_attr(op, "watch"); i++)
+		sum += print_bytes(op, i);
+	return sum;
+}
+
+static int64_t
+scratch_of(const Op *op, const Target *t)
+{
+	ReducePlan reduce;
+	switch (op->kind) {
+	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
+		return move_scratch(op, t);
+	case OP_DOT: case OP_DOT_SCALED:
+		return dot_scratch(op, t);
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN:
+		plan_reduce(op, &reduce);
+		return reduce.scratch;
+	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
+		return order_scratch(op, t);
+	case OP_SCATTER:
+		return scatter_scratch(op, t);
+	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
+		return memory_scratch(op);
+	case OP_ATOMIC: case OP_ATOMIC_PTR:
+		return atomic_scratch(op);
+	case OP_CONVERT: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
+		return view_scratch(op);
+	case OP_COPY:
+		return access_scratch(op, op->out[0].layout);
+	case OP_PRINT:
+		return print_scratch(op);
+	default:
+		return (op_info[op->kind].traits & ELEM) || op->kind == OP_PHILOX || op->kind == OP_INLINE_PTX
+		    ? elementwise_scratch(op) : 0;
+	}
+}
+
+/* An extract whose operand stands in scratch row by row reads some rows of it: which, where they are known. */
+static void
+find_rows_read(const Op *op, OpPlan *p)
+{
+	SlicePlan slice;
+	const Type *t = op->in[0]->type;
+	const Op *start = op->in[1]->def;
+	if (!start || start->kind != OP_CONST)
+		return;
+	plan_slice(op, &slice);
+	if (slice.way != SLICE_WHOLE)
+		return;
+	int64_t row = p->scratch / t->extent[0], at = op_int(start, "value", 0);
+	int64_t n = op_text(op, "index")[0] == 'p' ? op_attr(op, "extents")->ints[0] : 1;
+	p->read_from = row * MAX(MIN(at, t->extent[0] - n), 0);
+	p->read_to = p->read_from + row * n;
+}
+
+OpPlan
+plan_op(const Op *op, const Target *t)
+{
+	OpPlan p = {.scratch = scratch_of(op, t)};
+	p.read_to = p.scratch;
+	if (p.scratch == 0)
+		return p;
+	p.sync = SYNC_BLOCK;
+	if (op->kind == OP_CONVERT && convert_stays_in_warps(op->in[0]->layout, op->out[0].layout))
+		p.sync = SYNC_WARP;
+	if (op->kind == OP_EXTRACT)
+		find_rows_read(op, &p);
+	return p;
+}

@@ -1,0 +1,50 @@
+/* How the indices of an access belong to the dimensions of the tile that it moves, and the scratch that brings tiles of
+ * indices there.
+ *
+ *     read %x, %i, %j, %k {index = "ipg"}     of f32[64, 32]: p moves along dimension 0, g along dimension 1 */
+#include "model/model.h"
+
+void
+access_dims(const Op *op, int at[KERNEL_RANK])
+{
+	const char *index = op_text(op, "index");
+	int next = 0, gathered = -1;
+	for (int d = 0; d < op->in[0]->type->rank; d++) {
+		at[d] = index[d] == 'g' && gathered >= 0 ? gathered : next;
+		if (index[d] == 'p') {
+			next++;
+		} else if (index[d] == 'g' && gathered < 0) {
+			gathered = next;
+			next += op->in[1 + d]->type->rank;
+		}
+	}
+}
+
+Layout
+access_gather_layout(const Layout *layout, int at, int rank)
+{
+	Layout s = *layout;
+	for (int d = layout->rank - 1; d >= 0; d--)
+		if (d < at || d >= at + rank)
+			s = layout_slice(&s, d);
+	return s;
+}
+
+int64_t
+access_scratch(const Op *op, const Layout *layout)
+{
+	int at[KERNEL_RANK];
+	const char *index = op_text(op, "index");
+	int64_t most = 0;
+	if (!layout)
+		return 0;
+	access_dims(op, at);
+	for (int d = 0; d < op->in[0]->type->rank; d++) {
+		const Value *v = op->in[1 + d];
+		if (index[d] != 'g' || v->type->rank == 0)
+			continue;
+		Layout want = access_gather_layout(layout, at[d], v->type->rank);
+		most = MAX(most, operand_scratch(v, &want));
+	}
+	return most;
+}

@@ -1,0 +1,89 @@
+/* How a tile comes from one layout to another: by other names where each thread has what it needs, by shuffles within
+ * warps where few do, else through shared memory, which is laid out so that both sides use wide accesses and have few
+ * bank conflicts (layout_best_shared). */
+#include "model/model.h"
+
+/* Is it made of fragments that a simdgroup loads as 8 x 8 matrices?  No other target has such layouts. */
+static bool
+is_squares(const Layout *l)
+{
+	int r = l->rank, stride;
+	bool transposed;
+	F2 to;
+	if (r < 2 || l->in[IN_LANE] != 5 || l->out[r - 1] < 3 || l->out[r - 2] < 3)
+		return false;
+	Layout squares = layout_squares(r, l->out);
+	return layout_fits_squares(l, &squares, &to, &stride, &transposed);
+}
+
+void
+plan_convert(const Layout *src, const Layout *dst, int bytes, ConvertPlan *out)
+{
+	Convert c;
+	if (!layout_convert(src, dst, &c))
+		die("a conversion between layouts of different tiles");
+	out->kind = c.kind;
+	out->from = c.from;
+	out->scratch = 0;
+	if (c.kind == CONVERT_SHUFFLE && (is_squares(dst) || !plan_shuffle(&c, src, dst, &out->shuffle)))
+		out->kind = CONVERT_SHARED;
+	if (out->kind == CONVERT_SHARED)
+		out->scratch = (int64_t)bytes << layout_out_bits(src);
+}
+
+int64_t
+convert_scratch(const Layout *src, const Layout *dst, int bytes)
+{
+	ConvertPlan c;
+	plan_convert(src, dst, bytes, &c);
+	return c.scratch;
+}
+
+/* Squares, where a simdgroup loads them as matrices. */
+Layout
+convert_shared_layout(const Target *t, const Layout *src, const Layout *dst, int bytes)
+{
+	if (t->has & HAS_SIMDGROUP_MATRIX && is_squares(dst))
+		return layout_squares(src->rank, src->out);
+	return layout_best_shared(src, dst, bytes);
+}
+
+bool
+convert_stays_in_warps(const Layout *src, const Layout *dst)
+{
+	F2 holder, to;
+	if (src->in[IN_WARP] != dst->in[IN_WARP] || src->in[IN_BLOCK] || dst->in[IN_BLOCK] ||
+	    !f2_right_inverse(&src->map, &holder))
+		return false;
+	to = f2_compose(&holder, &dst->map);
+	int from = layout_in_at(src, IN_WARP), at = layout_in_at(dst, IN_WARP);
+	for (int i = 0; i < dst->map.nin; i++)
+		if (to.col[i] >> from != (i < at ? 0 : UINT64_C(1) << (i - at)))
+			return false;
+	return true;
+}
+
+/* Of a tile in layout `held` that goes to memory (only its first holders write) or comes from there. */
+static bool
+owners(const Layout *held, const Layout *shared, int bytes, bool reads, ScratchOwners *out)
+{
+	F2 holder;
+	if (held->in[IN_BLOCK] || (reads && layout_free_bits(held, IN_WARP)) || !f2_right_inverse(&held->map, &holder))
+		return false;
+	*out = (ScratchOwners){.lanes = held->in[IN_LANE], .is_exact = !reads || !layout_free_bits(held, IN_LANE)};
+	out->n = log2_ceil(bytes);
+	for (int i = 0; i < shared->map.nin; i++)
+		out->thread[out->n++] = (uint32_t)(f2_apply(&holder, shared->map.col[i]) >> held->in[IN_REGISTER]);
+	return true;
+}
+
+bool
+scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out)
+{
+	if (op->kind != OP_CONVERT || t->has & HAS_SIMDGROUP_MATRIX)
+		return false;
+	const Layout *src = op->in[0]->layout, *dst = op->out[0].layout;
+	int bytes = element_bytes(op->out[0].type);
+	Layout shared = convert_shared_layout(t, src, dst, bytes);
+	return owners(reads ? dst : src, &shared, bytes, reads, out);
+}

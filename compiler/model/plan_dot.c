@@ -1,0 +1,105 @@
+/* Products by matrix instructions: whether the layouts are made of the instruction's fragments, and which fragment of an
+ * operand each tile of the accumulator takes at each step.
+ *
+ * The accumulator's layout is the instruction's fragment repeated over registers (and warps); each repetition is a tile
+ * of the instruction's size, at rows and columns that the registers' high bits move by.  An operand's fragment is found by
+ * its coordinates: of a [M, K] at the tile's rows and the step along K, of b [K, N] likewise.  All of it is linear, so it
+ * is found for each bit of tile and step. */
+#include "model/model.h"
+
+uint64_t
+fragment_image(const Layout *fragment, int i, const Layout *to)
+{
+	uint64_t image = fragment->map.col[i];
+	return (image & ((UINT64_C(1) << fragment->out[1]) - 1)) |
+	    image >> fragment->out[1] << layout_out_at(to, to->rank - 2);
+}
+
+/* Are the low registers and the lanes of l the fragment's? */
+static bool
+begins_with(const Layout *l, const Layout *fragment)
+{
+	int regs = fragment->in[IN_REGISTER], lanes = fragment->in[IN_LANE];
+	if (l->in[IN_REGISTER] < regs || l->in[IN_LANE] != lanes)
+		return false;
+	for (int i = 0; i < regs + lanes; i++) {
+		int at = i < regs ? i : layout_in_at(l, IN_LANE) + i - regs;
+		if (l->map.col[at] != fragment_image(fragment, i, l))
+			return false;
+	}
+	return true;
+}
+
+uint64_t
+dot_share(const Layout *from, uint64_t image, int lost, const Layout *to)
+{
+	uint64_t out = 0;
+	for (int d = 0; d < from->rank; d++)
+		if (d != lost) {
+			uint64_t part = image >> layout_out_at(from, d) & ((UINT64_C(1) << from->out[d]) - 1);
+			out |= part << layout_out_at(to, d);
+		}
+	return out;
+}
+
+/* Do warps do in the operand what they do in the accumulator, but for the dimension that it has not? */
+static bool
+warps_agree(const Layout *acc, const Layout *l, int lost)
+{
+	if (acc->in[IN_WARP] != l->in[IN_WARP])
+		return false;
+	for (int i = 0; i < acc->in[IN_WARP]; i++) {
+		uint64_t want = dot_share(acc, acc->map.col[layout_in_at(acc, IN_WARP) + i], lost, l);
+		if (l->map.col[layout_in_at(l, IN_WARP) + i] != want)
+			return false;
+	}
+	return true;
+}
+
+/* Operand `which`, whose K is dimension `k_dim`. */
+static bool
+find_side(MmaPlan *p, const Layout *acc, const Layout *l, const Layout *fragment, int which, int k_dim)
+{
+	MmaSide *s = &p->side[which];
+	int lost = which == 0 ? acc->rank - 1 : acc->rank - 2, k_at = layout_out_at(l, k_dim);
+	s->fragment = fragment->in[IN_REGISTER];
+	if (!begins_with(l, fragment) || !warps_agree(acc, l, lost))
+		return false;
+	F2 high = f2_columns(&l->map, s->fragment, l->in[IN_REGISTER] - s->fragment);
+	for (int i = 0; i < p->tiles; i++)
+		if (!f2_solve(&high, dot_share(acc, acc->map.col[p->fragment + i], lost, l), &s->tile[i]))
+			return false;
+	for (int i = 0; i < p->steps; i++)
+		if (!f2_solve(&high, (uint64_t)p->mma->k << (k_at + i), &s->step[i]))
+			return false;
+	return true;
+}
+
+bool
+plan_mma(const Op *op, MmaPlan *p)
+{
+	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout, *a = op->in[0]->layout, *b = op->in[1]->layout;
+	*p = (MmaPlan){.mma = mma_named(op_text(op, "mma"))};
+	if (!p->mma || !acc || !given || !a || !b || !layout_equal(acc, given))
+		return false;
+	int rank = acc->rank;
+	Layout of_a = mma_layout_a(p->mma), of_b = mma_layout_b(p->mma), of_c = mma_layout_c(p->mma);
+	p->fragment = of_c.in[IN_REGISTER];
+	if (p->mma->a != op->in[0]->type->elem || p->mma->b != op->in[1]->type->elem ||
+	    p->mma->acc != op->out[0].type->elem || !begins_with(acc, &of_c) || 1 << a->out[rank - 1] < p->mma->k)
+		return false;
+	p->tiles = acc->in[IN_REGISTER] - p->fragment;
+	p->steps = a->out[rank - 1] - log2_ceil(p->mma->k);
+	return find_side(p, acc, a, &of_a, 0, rank - 1) && find_side(p, acc, b, &of_b, 1, rank - 2);
+}
+
+uint64_t
+mma_fragment(const MmaSide *s, int step, int tile)
+{
+	uint64_t at = 0;
+	for (int i = 0; tile >> i; i++)
+		at ^= tile >> i & 1 ? s->tile[i] : 0;
+	for (int i = 0; step >> i; i++)
+		at ^= step >> i & 1 ? s->step[i] : 0;
+	return at;
+}

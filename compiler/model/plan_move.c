@@ -1,0 +1,167 @@
+/* Ops that move elements without computing: how the layouts of operands and results belong together, and what stands in
+ * scratch where elements cannot be renamed.
+ *
+ *     reshape, permute, broadcast  the result's layout seen as one of the operand
+ *     split, cat of equal parts    the operand with the pair, or without the bits that tell parts apart
+ *     flip                         a fixed exclusive or of registers and lanes
+ *     gather                       the operand in scratch, whole or piece by piece
+ *     scatter, atomics, print      slots, old values, the elements that are shown */
+#include "model/model.h"
+
+#include <string.h>
+
+Layout
+view_layout(const Op *op)
+{
+	const Type *in = op->in[0]->type;
+	const Layout *out = op->out[0].layout;
+	Layout l = *out;
+	int shape[LAYOUT_RANK] = {0};
+	for (int d = 0; d < in->rank; d++)
+		shape[d] = log2_ceil(in->extent[d]);
+	if (op->kind == OP_RESHAPE)
+		return layout_reshape(out, in->rank, shape);
+	if (op->kind == OP_PERMUTE) {
+		const Attr *dims = op_attr(op, "dims");
+		int back[LAYOUT_RANK] = {0};
+		for (int d = 0; d < dims->nints; d++)
+			back[dims->ints[d]] = d;
+		return layout_permute(out, back);
+	}
+	/* A broadcast: where the operand has one element along a dimension, coordinates there do not count. */
+	for (int d = 0; d < in->rank; d++) {
+		if (shape[d] == l.out[d])
+			continue;
+		l = layout_slice(&l, d);
+		l = layout_expand(&l, d);
+	}
+	return l;
+}
+
+/* The layout in which every thread has both elements of a pair: for results that are scalars. */
+static Layout
+pair_everywhere(const Layout *like)
+{
+	Layout r = {.rank = 1, .out = {1}};
+	memcpy(r.in, like->in, sizeof r.in);
+	r.in[IN_REGISTER] = 1;
+	r.map = f2_zero(layout_in_bits(&r), 1);
+	r.map.col[0] = 1;
+	return r;
+}
+
+Layout
+split_layout(const Op *op)
+{
+	return op->out[0].layout ? layout_pair(op->out[0].layout) : pair_everywhere(op->in[0]->layout);
+}
+
+bool
+cat_is_even(const Op *op)
+{
+	for (int i = 1; i < op->nin; i++)
+		if (op->in[i]->type != op->in[0]->type)
+			return false;
+	return (op->nin & (op->nin - 1)) == 0 && op->nin <= 8;
+}
+
+Layout
+cat_layout(const Op *op)
+{
+	int axis = (int)op_int(op, "axis", 0);
+	return layout_shorten(op->out[0].layout, axis, log2_ceil(op->in[0]->type->extent[axis]));
+}
+
+bool
+flip_exchange(const Op *op, uint64_t *exchange)
+{
+	const Layout *l = op->out[0].layout;
+	int axis = (int)op_int(op, "axis", 0);
+	F2 near = f2_columns(&l->map, 0, l->in[IN_REGISTER] + l->in[IN_LANE]);
+	uint64_t all = ((UINT64_C(1) << l->out[axis]) - 1) << layout_out_at(l, axis);
+	return f2_solve(&near, all, exchange);
+}
+
+int64_t
+gather_piece(const Op *op, const Target *t)
+{
+	enum { NEIGHBOURS = 4096, MOST_PIECES = 64 };   /* small scratch that may stand beside it (pass smem) */
+	int64_t all = tile_bytes(op->in[0]->type), room = scratch_limit(op, t), piece = all;
+	if (all <= room)
+		return all;
+	while (piece > room - NEIGHBOURS && all / piece <= MOST_PIECES && piece > 64)
+		piece /= 2;
+	return all / piece <= MOST_PIECES ? piece : all;
+}
+
+/* ---- scatter, atomics ---- */
+
+DType
+scatter_slot(const Op *op)
+{
+	const char *fn = op_text(op, "fn");
+	DType t = op->in[0]->type->elem;
+	bool is_wide = dtype_info[t].bits == 64;
+	if (strcmp(fn, "set") == 0)
+		return TY_U32;
+	if (strcmp(fn, "add") == 0 && dtype_is_float(t))
+		return is_wide ? TY_F64 : TY_F32;
+	return is_wide ? TY_U64 : TY_U32;
+}
+
+int64_t
+scatter_owner_bytes(const Op *op)
+{
+	bool is_set = strcmp(op_text(op, "fn"), "set") == 0;
+	return is_set ? (type_count(op->in[0]->type) * 4 + 15) / 16 * 16 : 0;
+}
+
+bool
+scatter_is_apart(const Op *op, const Target *t)
+{
+	return scatter_owner_bytes(op) + tile_bytes(op->in[2]->type) <= scratch_limit(op, t);
+}
+
+bool
+atomic_is_shared(const Op *op)
+{
+	const Layout *layout = op->out[0].layout;
+	if (op->out[0].nuses == 0)
+		return false;
+	return !layout || layout_free_bits(layout, IN_LANE) || layout_free_bits(layout, IN_WARP);
+}
+
+/* ---- print ---- */
+
+const int64_t *
+print_extents(const Op *op, int i)
+{
+	const Attr *valid = op_attr(op, "valid");
+	int first = 0;
+	for (int k = 0; k < i; k++)
+		first += op->in[k]->type->rank;
+	return valid ? valid->ints + first : op->in[i]->type->extent;
+}
+
+int64_t
+print_shown_along(int64_t extent)
+{
+	return extent > PRINT_SHORT ? 2 * PRINT_EDGE : extent;
+}
+
+int64_t
+print_shown(const Op *op, int i)
+{
+	const int64_t *extent = print_extents(op, i);
+	int64_t n = 1;
+	for (int d = 0; d < op->in[i]->type->rank; d++)
+		n *= print_shown_along(extent[d]);
+	return n;
+}
+
+int64_t
+print_bytes(const Op *op, int i)
+{
+	const Type *t = op->in[i]->type;
+	return t->rank > 0 ? (print_shown(op, i) * element_bytes(t) + 7) / 8 * 8 : 0;
+}

@@ -1,0 +1,229 @@
+/* How a sort runs: in registers, as loops over scratch, or by parts that take turns in scratch.
+ *
+ * In registers every step of the bitonic network is code of its own for every register; threads with very many elements
+ * sort in scratch, in loops.  What scratch has no room for is cut into parts: what the registers hold whose numbers agree
+ * in some bits, which are those of the axis's highest bits (and, where there are several lines, of lines).  The highest
+ * bits of the axis may be lanes or warps: they are exchanged with bits of registers before, and back after. */
+#include "model/model.h"
+
+enum { MOST_EXCHANGES = 500 };                          /* of a thread, in registers */
+enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
+
+static void
+find_state(SortPlan *p, const Op *op, const Target *t)
+{
+	const Value *v = op->in[0];
+	*p = (SortPlan){.op = op, .t = v->type->elem, .dim = (int)op_int(op, "axis", 0)};
+	p->layout = axis_layout(v->layout, p->dim);
+	axis_bits(&p->layout, p->dim, &p->axis);
+	p->is_wide = dtype_info[p->t].bits == 64;
+	p->keeps_value = dtype_is_float(p->t) && op->out[0].nuses > 0;
+	p->bytes[p->n++] = 8;
+	if (p->is_wide)
+		p->bytes[p->n++] = 4;
+	if (p->keeps_value)
+		p->bytes[p->n++] = element_bytes(v->type);
+	p->repeats = layout_free_bits(&p->layout, IN_REGISTER);
+	p->threads = 1 << (p->layout.in[IN_LANE] + p->layout.in[IN_WARP]);
+	p->limit = scratch_limit(op, t);
+	p->entered = p->layout;
+	p->kept = op->kind == OP_SORT ? p->axis.n : log2_ceil(op->out[0].type->extent[p->dim]);
+}
+
+int
+sort_halvings(const SortPlan *p, int *bit)
+{
+	int n = 0;
+	for (int in = IN_REGISTER; in < IN_DIMS; in++)
+		for (int b = p->kept; b < p->axis.n; b++)
+			if ((int)p->axis.in[b] == in)
+				bit[n++] = b;
+	return n;
+}
+
+/* log2 of the states of a thread. */
+static int
+states(const SortPlan *p)
+{
+	return p->layout.in[IN_REGISTER] - __builtin_popcountll(p->repeats);
+}
+
+/* Exchanges that a thread's registers take part in; the greatest 2^kept: runs of that length, of which half stay. */
+static int64_t
+exchanges(const SortPlan *p)
+{
+	int64_t regs = INT64_C(1) << states(p);
+	int64_t sum = regs * p->kept * (p->kept + 1) / 2;
+	int bit[F2_MAX], n = sort_halvings(p, bit);
+	for (int i = 0; i < n; i++) {
+		regs = p->axis.in[bit[i]] == IN_REGISTER ? regs / 2 : regs;
+		sum += regs * (p->kept + 1);
+	}
+	return sum;
+}
+
+int64_t
+sort_state_at(const SortPlan *p, int k, int64_t count)
+{
+	int64_t at = 0;
+	for (int i = 0; i < k; i++)
+		at += (p->bytes[i] * count + 15) / 16 * 16;
+	return at;
+}
+
+static int64_t
+state_bytes(const SortPlan *p)
+{
+	int64_t n = 0;
+	for (int k = 0; k < p->n; k++)
+		n += p->bytes[k];
+	return n;
+}
+
+int
+sort_exchange_states(const SortPlan *p)
+{
+	return (int)MAX(MIN(p->limit / (state_bytes(p) * p->threads), INT32_MAX), 1);
+}
+
+/* Scratch of an exchange between warps, where each thread gives all of its states. */
+static int64_t
+exchange_bytes(const SortPlan *p)
+{
+	return state_bytes(p) * p->threads * MIN(sort_exchange_states(p), INT64_C(1) << states(p));
+}
+
+/* ---- parts ---- */
+
+/* Whether register bit i alone moves one bit, of another dimension than the axis: then *dim and *bit. */
+static bool
+is_line_bit(const SortPlan *p, int i, int *dim, int *bit)
+{
+	const Layout *l = &p->layout;
+	uint64_t image = l->map.col[layout_in_at(l, IN_REGISTER) + i];
+	int others = 0;
+	if (!image || (image & (image - 1)))
+		return false;
+	for (int k = 0; k < l->map.nin; k++)
+		others += (l->map.col[k] & image) != 0;
+	for (*dim = 0; *dim < l->rank; ++*dim) {
+		*bit = __builtin_ctzll(image) - layout_out_at(l, *dim);
+		if (*bit >= 0 && *bit < l->out[*dim])
+			return others == 1 && *dim != p->dim;
+	}
+	return false;
+}
+
+static void
+take_lines(const SortPlan *p, SortParts *parts, int wanted)
+{
+	for (int i = 0; i < p->layout.in[IN_REGISTER] && parts->n < wanted; i++) {
+		int dim, bit;
+		if ((p->repeats >> i & 1) || !is_line_bit(p, i, &dim, &bit))
+			continue;
+		parts->line[parts->nline++] = (LineBit){dim, bit};
+		parts->registers |= UINT64_C(1) << i;
+		parts->n++;
+	}
+}
+
+/* A register bit to exchange with bit b of the axis: the lowest bit of the axis that is one; -1: there is none. */
+static int
+register_to_give(const SortPlan *p, const SortParts *parts, int b)
+{
+	for (int k = 0; k < b; k++)
+		if (p->axis.in[k] == IN_REGISTER && !(parts->registers >> p->axis.bit[k] & 1))
+			return p->axis.bit[k];
+	for (int i = 0; i < p->layout.in[IN_REGISTER]; i++)
+		if (!((p->repeats | parts->registers) >> i & 1))
+			return i;
+	return -1;
+}
+
+/* The two bits exchanged in the layout. */
+static void
+swap_layout(SortPlan *p, const SortSwap *w)
+{
+	uint64_t *a = &p->layout.map.col[layout_in_at(&p->layout, IN_REGISTER) + w->reg];
+	uint64_t *b = &p->layout.map.col[layout_in_at(&p->layout, w->in) + w->bit], was = *a;
+	*a = *b;
+	*b = was;
+	axis_bits(&p->layout, p->dim, &p->axis);
+}
+
+static bool
+take_axis(SortPlan *p, SortParts *parts, int wanted)
+{
+	for (int b = p->axis.n - 1; b > 0 && parts->n < wanted; b--) {
+		if (p->axis.in[b] != IN_REGISTER) {
+			SortSwap w = {register_to_give(p, parts, b), p->axis.in[b], p->axis.bit[b]};
+			if (w.reg < 0)
+				return false;
+			parts->swap[parts->nswap++] = w;
+			swap_layout(p, &w);
+		}
+		parts->registers |= UINT64_C(1) << p->axis.bit[b];
+		parts->n++;
+		parts->low = b;
+	}
+	return parts->n == wanted;
+}
+
+/* Finds parts that there is room for; the layout is then as after the swaps.  False: there are none. */
+static bool
+find_parts(SortPlan *p)
+{
+	int bits = layout_out_bits(&p->layout), wanted = 0;
+	p->parts = (SortParts){.low = p->axis.n};
+	while (wanted < bits && sort_state_at(p, p->n, INT64_C(1) << (bits - wanted)) > p->limit - NEIGHBOURS)
+		wanted++;
+	Layout was = p->layout;
+	AxisBits axis = p->axis;
+	take_lines(p, &p->parts, wanted);
+	if (take_axis(p, &p->parts, wanted))
+		return true;
+	p->layout = was;
+	p->axis = axis;
+	return false;
+}
+
+/* ---- all of it ---- */
+
+static void
+choose_way(SortPlan *p)
+{
+	int64_t all = sort_state_at(p, p->n, INT64_C(1) << layout_out_bits(&p->layout));
+	if (states(p) == 0 || exchanges(p) <= MOST_EXCHANGES)
+		p->way = SORT_REGISTERS;
+	else
+		p->way = all <= p->limit || !find_parts(p) ? SORT_LOOPS : SORT_PARTS;
+}
+
+static int64_t
+own_scratch(const SortPlan *p)
+{
+	int bits = layout_out_bits(&p->layout);
+	bool crosses = false;
+	if (p->way == SORT_LOOPS)
+		return sort_state_at(p, p->n, INT64_C(1) << bits);
+	for (int i = 0; i < p->axis.n && p->way == SORT_REGISTERS; i++)
+		crosses |= p->axis.in[i] == IN_WARP;
+	for (int i = 0; i < p->parts.nswap && p->way == SORT_PARTS; i++)
+		crosses |= p->parts.swap[i].in == IN_WARP;
+	int64_t part = p->way == SORT_PARTS ? sort_state_at(p, p->n, INT64_C(1) << (bits - p->parts.n)) : 0;
+	return MAX(part, crosses ? exchange_bytes(p) : 0);
+}
+
+void
+plan_sort(const Op *op, const Target *t, SortPlan *p)
+{
+	find_state(p, op, t);
+	p->scratch = operand_scratch(op->in[0], &p->layout);
+	choose_way(p);
+	/* parts leave the greatest in the layout as after the swaps, and whole lines where they were */
+	p->result = p->kept < p->axis.n ? layout_shorten(&p->layout, p->dim, p->kept) : p->entered;
+	for (int k = 0; k < op->nout; k++)
+		p->scratch = MAX(p->scratch,
+		    convert_scratch(&p->result, op->out[k].layout, element_bytes(op->out[k].type)));
+	p->scratch = MAX(p->scratch, own_scratch(p));
+}
