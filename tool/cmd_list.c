@@ -63,11 +63,11 @@ static const struct {
 static void
 put_attrs(OpKind op)
 {
-	for (int i = 0, n = 0; i < nattr_info; i++) {
-		const AttrInfo *a = &attr_info[i];
+	for (int i = 0, n = 0; i < nattr_use; i++) {
+		const AttrUse *a = &attr_use[i];
 		if (a->op != op)
 			continue;
-		printf(a->required ? "%s`%s`" : "%s[`%s`", n++ ? ", " : "", a->name);
+		printf(a->required ? "%s`%s`" : "%s[`%s`", n++ ? ", " : "", attr_info[a->name].text);
 		if (a->choices)
 			printf(" (%.*s)", (int)strlen(a->choices) - 2, a->choices + 1);
 		fputs(a->required ? "" : "]", stdout);

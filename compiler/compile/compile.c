@@ -225,7 +225,7 @@ assert_text(const Compile *cx, const Op *op)
 	Text t = {0};
 	if (op->place.file >= 0)
 		text_printf(&t, "%s:%d:%d: ", cx->files.at[op->place.file].path, op->place.line, op->place.col);
-	text_put(&t, op_text(op, "text"));
+	text_put(&t, attr_text(op));
 	return t.at ? t.at : copy("");
 }
 

@@ -188,7 +188,7 @@ put_faults(const Func *f, Text *out)
 			continue;
 		text_printf(out, "\n      %d: ", ++n);
 		put_place(f->module->cx, op->place, out);
-		text_printf(out, ": %s", op_text(op, "text"));
+		text_printf(out, ": %s", attr_text(op));
 	}
 }
 

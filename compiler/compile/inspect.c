@@ -40,10 +40,10 @@ tensor_name(const Value *v)
 static const char *
 bounds_tested(const Op *op, Arena *mem)
 {
-	const Attr *inside = op_attr(op, "inside");
+	const IntList *inside = attr_inside(op);
 	Text t = {0};
 	for (int d = 0; d < op->in[0]->type->rank; d++)
-		if (!inside || d >= inside->nints || !inside->ints[d])
+		if (!inside || d >= inside->n || !inside->at[d])
 			text_printf(&t, "%s%d", t.n ? ", " : "", d);
 	const char *s = arena_strdup(mem, t.n ? t.at : "");
 	text_close(&t);
@@ -54,7 +54,7 @@ bounds_tested(const Op *op, Arena *mem)
 static void
 measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
 {
-	int vector = (int)op_int(op, "vector", 1),
+	int vector = (int)attr_vector(op),
 	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits;
 	x->bytes = MAX(vector * bits / 8, 1);
 	x->accesses = 1;
@@ -112,7 +112,7 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	x->tile = slot->type;
 	x->layout = op->out[0].layout;
 	x->tested = bounds_tested(op, mem);
-	x->way = op_text(op, "kind");
+	x->way = attr_kind(op);
 	x->sectors_known = true;
 	if (!x->layout)
 		return;
@@ -145,14 +145,14 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 static void
 note_dot(InspectLine *x, const Op *op, Arena *mem)
 {
-	const char *mma = op_text(op, "mma");
+	const char *mma = attr_mma(op);
 	const Type *a = op->in[0]->type, *b = op->in[op->kind == OP_DOT_SCALED ? 2 : 1]->type;
 	x->kind = INSPECT_DOT;
 	x->tile = op->out[0].type;
 	x->layout = op->out[0].layout;
 	x->what = arena_printf(mem, "%s %lldx%lldx%lld %s", op_info[op->kind].text, (long long)a->extent[a->rank - 2],
 	    (long long)b->extent[b->rank - 1], (long long)a->extent[a->rank - 1], *mma ? mma : "by multiplications");
-	x->reason = *mma ? NULL : *op_text(op, "fma_reason") ? op_text(op, "fma_reason") : "no reason was noted";
+	x->reason = *mma ? NULL : *attr_fma_reason(op) ? attr_fma_reason(op) : "no reason was noted";
 }
 
 /* A buffer to threads, or the other way. */
@@ -223,10 +223,10 @@ note_move(InspectLine *x, const Op *op, Arena *mem)
 static bool
 note_barrier(InspectLine *x, const Op *op)
 {
-	bool is_block = op_bool(op, "sync");
+	bool is_block = attr_sync(op);
 	*x = (InspectLine){.op = op, .tested = "", .kind = INSPECT_BARRIER, .what = is_block ? "barrier" : "warp barrier"};
 	x->way = op_info[op->kind].text;
-	return is_block || op_bool(op, "sync_warp");
+	return is_block || attr_sync_warp(op);
 }
 
 static int64_t
@@ -239,7 +239,7 @@ static bool
 note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
 	OpPlan plan = plan_op(op, t);
-	*x = (InspectLine){.op = op, .tested = "", .smem = op_int(op, "smem", 0), .smem_bytes = plan.scratch,
+	*x = (InspectLine){.op = op, .tested = "", .smem = attr_smem(op), .smem_bytes = plan.scratch,
 		.sync = plan.sync};
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC: case OP_LOAD: case OP_STORE: case OP_ATOMIC_PTR:

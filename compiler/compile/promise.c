@@ -181,17 +181,17 @@ static void
 note_grid(Func *f, const Kernel *k, const Bound *b, const Promises *p)
 {
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		int axis = op->kind == OP_PROGRAM_ID ? (int)op_int(op, "axis", 0) : -1, symbol;
+		int axis = op->kind == OP_PROGRAM_ID ? (int)attr_axis(op) : -1, symbol;
 		int64_t per;
 		if (axis < 0 || axis >= k->item->grid.n || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
 			continue;
 		int64_t promise = p && p->symbol ? p->symbol[symbol] : 0;
 		if (promise < 0) {
-			op_set_attr(f->module, op, attr_int(f->module, "count", (-promise - 1) / per + 1));
+			attr_set_count(f->module, op, (-promise - 1) / per + 1);
 			continue;
 		}
-		op_set_attr(f->module, op, attr_int(f->module, "dim", k->params.n + symbol));
-		op_set_attr(f->module, op, attr_int(f->module, "per", per));
+		attr_set_dim(f->module, op, k->params.n + symbol);
+		attr_set_per(f->module, op, per);
 	}
 }
 

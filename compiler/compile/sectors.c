@@ -111,11 +111,11 @@ moved(Walk *w, const Op *op, const int64_t *at, int64_t *out)
 			c[d] = from->extent[d] == 1 ? 0 : at[d];
 		}
 	}
-	const Attr *dims = op->kind == OP_PERMUTE ? op_attr(op, "dims") : NULL;
+	const IntList *dims = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
 	for (int d = 0; dims && d < to->rank; d++)
-		c[dims->ints[d]] = at[d];
+		c[dims->at[d]] = at[d];
 	if (op->kind == OP_FLIP) {
-		int64_t axis = op_int(op, "axis", 0);
+		int64_t axis = attr_axis(op);
 		c[axis] = from->extent[axis] - 1 - at[axis];
 	}
 	return element(w, op->in[0], c, out);
@@ -148,17 +148,17 @@ evaluate(Walk *w, const Value *v, const int64_t *at, int64_t *out)
 		return argument(w, v, at, out);
 	switch (op->kind) {
 	case OP_CONST:
-		*out = op_attr(op, "value")->i;
-		return op_attr(op, "value")->kind != ATTR_FLOAT;
+		*out = attr_value(op)->i;
+		return attr_value(op)->kind != KIND_FLOAT;
 	case OP_IOTA:
-		*out = at[op_int(op, "axis", 0)];
+		*out = at[attr_axis(op)];
 		return true;
 	case OP_PROGRAM_ID:
 		*out = 0;
 		return true;
 	case OP_DIM: case OP_STRIDE:
 		a = arg_of(w, op->in[0]);
-		*out = !a ? 0 : op->kind == OP_DIM ? a->dim[op_int(op, "axis", 0)] : a->stride[op_int(op, "axis", 0)];
+		*out = !a ? 0 : op->kind == OP_DIM ? a->dim[attr_axis(op)] : a->stride[attr_axis(op)];
 		return a != NULL;
 	case OP_RESHAPE: case OP_BROADCAST: case OP_CONVERT: case OP_PERMUTE: case OP_FLIP:
 		return moved(w, op, at, out);
@@ -197,7 +197,7 @@ static Where
 tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 {
 	const InspectArg *x = arg_of(w, op->in[0]);
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int size = dtype_info[op->in[0]->type->elem].bits, tile = 0, gathered = -1;
 	if (!x)
 		return AT_UNKNOWN;
@@ -228,7 +228,7 @@ mask_of(const Op *op)
 {
 	int at = op->kind == OP_LOAD ? 1 : 2;
 	if (op->kind == OP_ATOMIC_PTR)
-		return op_bool(op, "masked") ? op->in[op->nin - 1] : NULL;
+		return attr_masked(op) ? op->in[op->nin - 1] : NULL;
 	return op->nin > at ? op->in[at] : NULL;
 }
 
@@ -248,12 +248,12 @@ pointer_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 static Where
 lane_at(Walk *w, const Op *op, const Type *tile, const Layout *l, int lane, int reg, int64_t *bits)
 {
-	const Attr *valid = op_attr(op, "valid");
+	const IntList *valid = attr_valid(op);
 	int64_t at[MAX_RANK] = {0};
 	uint64_t packed = f2_apply(&l->map, (uint64_t)lane << l->in[IN_REGISTER] | (uint64_t)reg);
 	for (int d = 0; d < tile->rank; d++) {
 		at[d] = (int64_t)(packed >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1));
-		if (valid && at[d] >= valid->ints[d])
+		if (valid && at[d] >= valid->at[d])
 			return AT_OUTSIDE;
 	}
 	return op->in[0]->type->kind == TYPE_TENSOR ? tensor_at(w, op, at, bits) : pointer_at(w, op, at, bits);

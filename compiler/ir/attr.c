@@ -1,128 +1,49 @@
-/* Attributes: making them, finding them on an op, and checking them against attrs.def.
+/* Attributes: finding them on an op, comparing them, and checking them against attrs.def.
  *
- * An op has a handful at most, so a linear search over interned names is all there is to it. */
+ * An op has a handful at most: a linear search is all there is to it. */
 #include "ir/ir.h"
 
 #include <string.h>
 
-#define KIND_INT ATTR_INT
-#define KIND_FLOAT ATTR_FLOAT
-#define KIND_BOOL ATTR_BOOL
-#define KIND_INTS ATTR_INTS
-#define KIND_TEXT ATTR_TEXT
-#define KIND_ANY ((AttrKind)ATTR_KIND_ANY)
 #define NEED_REQ true
 #define NEED_OPT false
 
-const AttrInfo attr_info[] = {
-#define ATTR(op, name, kind, need, choices) {OP_##op, #name, KIND_##kind, NEED_##need, choices},
+const AttrInfo attr_info[NATTRS] = {
+#define ATTR(id, name, kind, absent, on, meaning) [ATTR_##id] = {#name, KIND_##kind, ON_##on, meaning},
 #include "ir/attrs.def"
-#undef ATTR
 };
-const int nattr_info = LEN(attr_info);
 
-/* What the passes for a GPU note on any op: where its scratch stands in the block's shared memory, and whether
- * a barrier of the block, or one of each warp, goes before it. */
-static const AttrInfo any_op[] = {
-    {.op = OP_COUNT, .name = "smem", .kind = ATTR_INT},
-    {.op = OP_COUNT, .name = "sync", .kind = ATTR_BOOL},
-    {.op = OP_COUNT, .name = "sync_warp", .kind = ATTR_BOOL},
-    {.op = OP_COUNT, .name = "equal", .kind = ATTR_INT},
+const AttrUse attr_use[] = {
+#define TAKES(op, id, need, choices) {OP_##op, ATTR_##id, NEED_##need, choices},
+#include "ir/attrs.def"
 };
-static const AttrInfo fast = {.op = OP_COUNT, .name = "fast", .kind = ATTR_BOOL};
+const int nattr_use = LEN(attr_use);
 
-static Attr
-make(Module *m, const char *name, AttrKind kind)
+bool
+attr_named(const char *text, AttrName *out)
 {
-	return (Attr){.name = intern(m->cx->names, name), .kind = kind};
-}
-
-Attr
-attr_int(Module *m, const char *name, int64_t v)
-{
-	Attr a = make(m, name, ATTR_INT);
-
-	a.i = v;
-	return a;
-}
-
-Attr
-attr_bool(Module *m, const char *name, bool v)
-{
-	Attr a = make(m, name, ATTR_BOOL);
-
-	a.i = v;
-	return a;
-}
-
-Attr
-attr_float(Module *m, const char *name, double v)
-{
-	Attr a = make(m, name, ATTR_FLOAT);
-
-	a.f = v;
-	return a;
-}
-
-Attr
-attr_text(Module *m, const char *name, const char *v)
-{
-	Attr a = make(m, name, ATTR_TEXT);
-
-	a.text = intern(m->cx->names, v);
-	return a;
-}
-
-Attr
-attr_ints(Module *m, const char *name, const int64_t *v, int n)
-{
-	Attr a = make(m, name, ATTR_INTS);
-	int64_t *ints = NEW_ARRAY(m->cx->mem, int64_t, n);
-
-	for (int i = 0; i < n; i++)
-		ints[i] = v[i];
-	a.ints = ints;
-	a.nints = n;
-	return a;
+	for (int i = 0; i < NATTRS; i++) {
+		if (strcmp(attr_info[i].text, text) != 0)
+			continue;
+		*out = (AttrName)i;
+		return true;
+	}
+	return false;
 }
 
 static const Attr *
-find(const Attr *attr, int nattr, const char *name)
+find(const Attr *attr, int nattr, AttrName name)
 {
 	for (int i = 0; i < nattr; i++)
-		if (strcmp(attr[i].name, name) == 0)
+		if (attr[i].name == name)
 			return &attr[i];
 	return NULL;
 }
 
 const Attr *
-op_attr(const Op *op, const char *name)
+op_attr(const Op *op, AttrName name)
 {
 	return find(op->attr, op->nattr, name);
-}
-
-int64_t
-op_int(const Op *op, const char *name, int64_t absent)
-{
-	const Attr *a = op_attr(op, name);
-
-	return a && (a->kind == ATTR_INT || a->kind == ATTR_BOOL) ? a->i : absent;
-}
-
-bool
-op_bool(const Op *op, const char *name)
-{
-	const Attr *a = op_attr(op, name);
-
-	return a && a->kind == ATTR_BOOL && a->i;
-}
-
-const char *
-op_text(const Op *op, const char *name)
-{
-	const Attr *a = op_attr(op, name);
-
-	return a && a->kind == ATTR_TEXT ? a->text : "";
 }
 
 void
@@ -141,21 +62,63 @@ op_set_attr(Module *m, Op *op, Attr a)
 	op->attr = grown;
 }
 
-const AttrInfo *
-attr_find(OpKind kind, const char *name)
+bool
+ints_same(const IntList *a, const IntList *b)
 {
-	unsigned traits = op_info[kind].traits;
-
-	if ((traits & ELEM) && !(traits & ANYI) && strcmp(name, fast.name) == 0)
-		return &fast;
-	for (int i = 0; i < LEN(any_op); i++)
-		if (strcmp(name, any_op[i].name) == 0)
-			return &any_op[i];
-	for (int i = 0; i < nattr_info; i++)
-		if (attr_info[i].op == kind && strcmp(attr_info[i].name, name) == 0)
-			return &attr_info[i];
-	return NULL;
+	if (!a || !b)
+		return !a && !b;
+	return a->n == b->n && memcmp(a->at, b->at, sizeof *a->at * (size_t)a->n) == 0;
 }
+
+bool
+attr_same(const Attr *a, const Attr *b)
+{
+	if (a->name != b->name || a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case KIND_INT: case KIND_BOOL: return a->i == b->i;
+	case KIND_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+	case KIND_TEXT: return a->text == b->text;
+	case KIND_INTS: return ints_same(&a->ints, &b->ints);
+	case KIND_ANY: break;
+	}
+	unreachable();
+}
+
+bool
+attrs_same(const Op *a, const Op *b)
+{
+	for (int i = 0; i < a->nattr; i++) {
+		const Attr *other = op_attr(b, a->attr[i].name);
+		if (!other || !attr_same(&a->attr[i], other))
+			return false;
+	}
+	return a->nattr == b->nattr;
+}
+
+IntList
+ints_copy(Module *m, const int64_t *v, int n)
+{
+	int64_t *at = NEW_ARRAY(m->cx->mem, int64_t, n);
+
+	for (int i = 0; i < n; i++)
+		at[i] = v[i];
+	return (IntList){at, n};
+}
+
+const Attr *
+value_const(const Value *v)
+{
+	return v->def && v->def->kind == OP_CONST ? attr_value(v->def) : NULL;
+}
+
+int64_t
+const_int(const Op *op)
+{
+	return attr_value(op)->i;
+}
+
+/* ---- checks ---- */
 
 static bool PRINTF(3, 4)
 fail(Module *m, const char **why, const char *fmt, ...)
@@ -168,35 +131,45 @@ fail(Module *m, const char **why, const char *fmt, ...)
 	return false;
 }
 
-static const char *
-kind_text(AttrKind kind)
+static const AttrUse *
+use_of(OpKind kind, AttrName name)
 {
-	switch (kind) {
-	case ATTR_INT:
-		return "an integer";
-	case ATTR_FLOAT:
-		return "a float";
-	case ATTR_BOOL:
-		return "true or false";
-	case ATTR_INTS:
-		return "a list of integers";
-	case ATTR_TEXT:
-		return "a text";
-	}
-	return "a value";
+	for (int i = 0; i < nattr_use; i++)
+		if (attr_use[i].op == kind && attr_use[i].name == name)
+			return &attr_use[i];
+	return NULL;
 }
 
-/* The names that an op takes, for a message: "axis, reverse". */
-static const char *
-names_text(Module *m, OpKind kind)
+static bool
+takes(OpKind kind, AttrName name)
 {
-	char *all = "";
+	unsigned traits = op_info[kind].traits;
 
-	for (int i = 0; i < nattr_info; i++)
-		if (attr_info[i].op == kind)
-			all = arena_printf(m->cx->tmp, "%s%s%s", all, *all ? ", " : "",
-			    attr_info[i].name);
-	return all;
+	switch (attr_info[name].on) {
+	case ON_ANY_OP: return true;
+	case ON_FLOATS: return (traits & ELEM) && !(traits & ANYI);
+	case ON_ROWS: return use_of(kind, name) != NULL;
+	}
+	unreachable();
+}
+
+static const char *const kind_text[] = {
+    [KIND_INT] = "an integer", [KIND_FLOAT] = "a float", [KIND_BOOL] = "true or false",
+    [KIND_INTS] = "a list of integers", [KIND_TEXT] = "a text", [KIND_ANY] = "a value",
+};
+
+const char *
+attr_unknown(Module *m, OpKind kind, const char *text)
+{
+	Arena *tmp = m->cx->tmp;
+	const char *names = "";
+
+	for (int i = 0; i < nattr_use; i++)
+		if (attr_use[i].op == kind)
+			names = arena_printf(tmp, "%s%s%s", names, *names ? ", " : "", attr_info[attr_use[i].name].text);
+	if (!*names)
+		return arena_printf(tmp, "attribute '%s' is unknown: this op takes none", text);
+	return arena_printf(tmp, "attribute '%s' is unknown; expected %s", text, names);
 }
 
 static bool
@@ -213,36 +186,36 @@ is_choice(const char *choices, const char *word)
 static bool
 check_one(Module *m, OpKind kind, const Attr *a, const char **why)
 {
-	const AttrInfo *info = attr_find(kind, a->name);
+	const AttrInfo *info = &attr_info[a->name];
+	const AttrUse *use = use_of(kind, a->name);
 
-	if (!info) {
-		const char *names = names_text(m, kind);
-		if (!*names)
-			return fail(m, why, "attribute '%s' is unknown: this op takes none", a->name);
-		return fail(m, why, "attribute '%s' is unknown; expected %s", a->name, names);
+	if (!takes(kind, a->name)) {
+		*why = attr_unknown(m, kind, info->text);
+		return false;
 	}
 	if (info->kind != KIND_ANY && info->kind != a->kind)
-		return fail(m, why, "attribute '%s' is %s; expected %s", a->name,
-		    kind_text(a->kind), kind_text(info->kind));
-	if (info->choices && !is_choice(info->choices, a->text))
-		return fail(m, why, "attribute '%s' is \"%s\"; expected one of%.*s", a->name, a->text,
-		    (int)strlen(info->choices) - 1, info->choices);
+		return fail(m, why, "attribute '%s' is %s; expected %s", info->text, kind_text[a->kind],
+		    kind_text[info->kind]);
+	if (use && use->choices && !is_choice(use->choices, a->text))
+		return fail(m, why, "attribute '%s' is \"%s\"; expected one of%.*s", info->text, a->text,
+		    (int)strlen(use->choices) - 1, use->choices);
 	return true;
 }
 
 bool
-attrs_check(Module *m, OpKind kind, const Attr *attr, int nattr, const char **why)
+attrs_check(Module *m, const Op *op, const char **why)
 {
-	for (int i = 0; i < nattr; i++) {
-		if (!check_one(m, kind, &attr[i], why))
+	for (int i = 0; i < op->nattr; i++) {
+		if (!check_one(m, op->kind, &op->attr[i], why))
 			return false;
-		if (find(attr, i, attr[i].name))
-			return fail(m, why, "attribute '%s' stands twice", attr[i].name);
+		if (find(op->attr, i, op->attr[i].name))
+			return fail(m, why, "attribute '%s' stands twice", attr_info[op->attr[i].name].text);
 	}
-	for (int i = 0; i < nattr_info; i++)
-		if (attr_info[i].op == kind && attr_info[i].required &&
-		    !find(attr, nattr, attr_info[i].name))
-			return fail(m, why, "attribute '%s' is missing; expected %s",
-			    attr_info[i].name, kind_text(attr_info[i].kind));
+	for (int i = 0; i < nattr_use; i++) {
+		const AttrUse *use = &attr_use[i];
+		if (use->op == op->kind && use->required && !op_attr(op, use->name))
+			return fail(m, why, "attribute '%s' is missing; expected %s", attr_info[use->name].text,
+			    kind_text[attr_info[use->name].kind]);
+	}
 	return true;
 }

@@ -145,30 +145,29 @@ op_make_regions(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *
     const Type *const *want, int nwant, int nregion)
 {
 	Arena *mem = b->m->cx->mem;
-	int room = MAX(4, MAX(nin, nwant)), nout = 0;
-	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, room);
+	int nout = 0;
+	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, MAX(4, MAX(nin, nwant)));
 	const char *why = NULL;
-
-	if (!infer_types(b->m, kind, in, nin, attr, nattr, want, nwant, type, &nout, &why))
-		die("%s: %s", op_info[kind].text, why);
-
 	Op *op = NEW(mem, Op);
+
 	op->kind = kind;
 	op->place = b->place;
 	op->nin = nin;
 	op->in = NEW_ARRAY(mem, Value *, nin);
-	for (int i = 0; i < nin; i++) {
+	for (int i = 0; i < nin; i++)
 		op->in[i] = in[i];
-		in[i]->nuses++;
-	}
-	op->nout = nout;
-	op->out = NEW_ARRAY(mem, Value, nout);
-	for (int i = 0; i < nout; i++)
-		op->out[i] = (Value){.type = type[i], .def = op, .index = i};
 	op->nattr = nattr;
 	op->attr = NEW_ARRAY(mem, Attr, nattr);
 	if (nattr)
 		memcpy(op->attr, attr, sizeof *attr * (size_t)nattr);
+	if (!infer_types(b->m, op, want, nwant, type, &nout, &why))
+		die("%s: %s", op_info[kind].text, why);
+	for (int i = 0; i < nin; i++)
+		in[i]->nuses++;
+	op->nout = nout;
+	op->out = NEW_ARRAY(mem, Value, nout);
+	for (int i = 0; i < nout; i++)
+		op->out[i] = (Value){.type = type[i], .def = op, .index = i};
 	op->nregion = nregion;
 	op->region = NEW_ARRAY(mem, Block *, nregion);
 	link_op(op, b->block, b->before);
@@ -210,9 +209,9 @@ build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z)
 Value *
 build_int(Builder *b, const Type *t, int64_t v)
 {
-	Attr value = dtype_is_float(t->elem) ? attr_float(b->m, "value", (double)v)
-	    : t->elem == TY_BOOL ? attr_bool(b->m, "value", v != 0)
-				 : attr_int(b->m, "value", int_wrap(t->elem, v));
+	Attr value = dtype_is_float(t->elem) ? attr_float_value((double)v)
+	    : t->elem == TY_BOOL ? attr_bool_value(v != 0)
+				 : attr_int_value(int_wrap(t->elem, v));
 
 	return &op_make(b, OP_CONST, NULL, 0, &value, 1, &t, 1)->out[0];
 }
@@ -222,7 +221,7 @@ build_float(Builder *b, const Type *t, double v)
 {
 	if (!dtype_is_float(t->elem))
 		die("a float constant of type %s", dtype_info[t->elem].text);
-	Attr value = attr_float(b->m, "value", t->elem == TY_F32 ? (double)(float)v : v);
+	Attr value = attr_float_value(t->elem == TY_F32 ? (double)(float)v : v);
 
 	return &op_make(b, OP_CONST, NULL, 0, &value, 1, &t, 1)->out[0];
 }

@@ -56,41 +56,16 @@ infer_out(Infer *x, const Type *t)
 	return true;
 }
 
-const Attr *
-infer_attr(const Infer *x, const char *name)
-{
-	for (int i = 0; i < x->nattr; i++)
-		if (strcmp(x->attr[i].name, name) == 0)
-			return &x->attr[i];
-	return NULL;
-}
-
-int64_t
-infer_int(const Infer *x, const char *name)
-{
-	const Attr *a = infer_attr(x, name);
-
-	return a ? a->i : 0;
-}
-
-const char *
-infer_word(const Infer *x, const char *name)
-{
-	const Attr *a = infer_attr(x, name);
-
-	return a ? a->text : "";
-}
-
 bool
 infer_count(Infer *x, int least, int most)
 {
-	if (x->nin >= least && x->nin <= most)
+	if (x->op->nin >= least && x->op->nin <= most)
 		return true;
 	if (most == INT32_MAX)
-		return infer_fail(x, "%d operands; expected at least %d", x->nin, least);
+		return infer_fail(x, "%d operands; expected at least %d", x->op->nin, least);
 	if (least == most)
-		return infer_fail(x, "%d operand%s; expected %d", x->nin, x->nin == 1 ? "" : "s", least);
-	return infer_fail(x, "%d operand%s; expected %d to %d", x->nin, x->nin == 1 ? "" : "s", least, most);
+		return infer_fail(x, "%d operand%s; expected %d", x->op->nin, x->op->nin == 1 ? "" : "s", least);
+	return infer_fail(x, "%d operand%s; expected %d to %d", x->op->nin, x->op->nin == 1 ? "" : "s", least, most);
 }
 
 bool
@@ -139,7 +114,7 @@ infer_mask(Infer *x, int i, const Type *shape)
 bool
 infer_axis(Infer *x, const Type *t, int *axis)
 {
-	int64_t at = infer_int(x, "axis");
+	int64_t at = attr_axis(x->op);
 
 	if (at < 0 || at >= t->rank)
 		return infer_fail(x, "axis is %lld; %s has %d dimension%s", (long long)at,
@@ -163,15 +138,15 @@ infer_want(Infer *x)
 static bool
 const_value(Infer *x, const Type *t)
 {
-	const Attr *v = infer_attr(x, "value");
-	AttrKind kind = dtype_is_float(t->elem) ? ATTR_FLOAT : t->elem == TY_BOOL ? ATTR_BOOL : ATTR_INT;
-	const char *name = kind == ATTR_FLOAT ? "a float" : kind == ATTR_BOOL ? "true or false" : "an integer";
+	const Attr *v = attr_value(x->op);
+	AttrKind kind = dtype_is_float(t->elem) ? KIND_FLOAT : t->elem == TY_BOOL ? KIND_BOOL : KIND_INT;
+	const char *name = kind == KIND_FLOAT ? "a float" : kind == KIND_BOOL ? "true or false" : "an integer";
 
 	if (t->ptr != PTR_NONE)
 		return infer_fail(x, "the result type is %s; there are no constant pointers", infer_text(x, t));
 	if (v->kind != kind)
 		return infer_fail(x, "the value of a constant of %s must be %s", infer_text(x, t), name);
-	if (kind == ATTR_INT && int_wrap(t->elem, v->i) != v->i)
+	if (kind == KIND_INT && int_wrap(t->elem, v->i) != v->i)
 		return infer_fail(x, "%lld is no value of %s", (long long)v->i, dtype_info[t->elem].text);
 	if (t->elem == TY_F32 && v->f == v->f && (double)(float)v->f != v->f)
 		return infer_fail(x, "%.17g is no value of f32; the nearest is %.17g", v->f,
@@ -181,9 +156,9 @@ const_value(Infer *x, const Type *t)
 
 RULE(want)
 {
-	if (x->kind == OP_CONST)
+	if (x->op->kind == OP_CONST)
 		return infer_want(x) && const_value(x, x->want[0]) && infer_out(x, x->want[0]);
-	for (int i = 0; i < x->nin; i++)
+	for (int i = 0; i < x->op->nin; i++)
 		if (infer_in(x, i)->kind != TYPE_TILE)
 			return infer_expect(x, i, "a tile");
 	for (int i = 0; i < x->nwant; i++) {
@@ -199,11 +174,11 @@ RULE(want)
 static bool
 infer_bounds(Infer *x, int64_t given)
 {
-	const Attr *bounds = infer_attr(x, "bounds");
+	const IntList *bounds = attr_bounds(x->op);
 	int at = (int)given + 1;
 
-	for (int k = 0; bounds && k < bounds->nints; k += 2) {
-		int64_t tile = bounds->ints[k], dim = k + 1 < bounds->nints ? bounds->ints[k + 1] : INT64_MAX;
+	for (int k = 0; bounds && k < bounds->n; k += 2) {
+		int64_t tile = bounds->at[k], dim = k + 1 < bounds->n ? bounds->at[k + 1] : INT64_MAX;
 		if (tile < 0 || tile > given || dim < -1 || dim >= infer_in(x, (int)tile)->rank)
 			return infer_fail(x, "bounds are pairs of one of %lld tiles and one of its dimensions or -1",
 			    (long long)given + 1);
@@ -220,22 +195,22 @@ infer_bounds(Infer *x, int64_t given)
 static bool
 infer_print(Infer *x)
 {
-	const Attr *valid = infer_attr(x, "valid"), *trace = infer_attr(x, "trace");
-	int64_t given = infer_int(x, "given"), n = 0;
+	const IntList *valid = attr_valid(x->op);
+	int64_t given = attr_given(x->op), n = 0;
 
-	for (int i = 0; i < x->nin; i++)
+	for (int i = 0; i < x->op->nin; i++)
 		for (int d = 0; d < infer_in(x, i)->rank; d++, n++)
-			if (valid && n < valid->nints && (valid->ints[n] < 0 || valid->ints[n] > infer_in(x, i)->extent[d]))
-				return infer_fail(x, "valid extent %lld; expected 0 to %lld", (long long)valid->ints[n],
+			if (valid && n < valid->n && (valid->at[n] < 0 || valid->at[n] > infer_in(x, i)->extent[d]))
+				return infer_fail(x, "valid extent %lld; expected 0 to %lld", (long long)valid->at[n],
 				    (long long)infer_in(x, i)->extent[d]);
-	if (valid && valid->nints != n)
-		return infer_fail(x, "%d valid extents; expected one for each dimension of the tiles", valid->nints);
-	if (trace && trace->i)
+	if (valid && valid->n != n)
+		return infer_fail(x, "%d valid extents; expected one for each dimension of the tiles", valid->n);
+	if (attr_trace(x->op))
 		return infer_count(x, 1, 1);
-	if (!infer_attr(x, "watch"))
+	if (!op_attr(x->op, ATTR_WATCH))
 		return true;
-	if (given < 0 || given >= x->nin)
-		return infer_fail(x, "%lld tiles given, of %d operands", (long long)given, x->nin);
+	if (given < 0 || given >= x->op->nin)
+		return infer_fail(x, "%lld tiles given, of %d operands", (long long)given, x->op->nin);
 	for (int i = 0; i <= given; i++)
 		if (!dtype_is_float(infer_in(x, i)->elem) || infer_in(x, i)->ptr != PTR_NONE)
 			return infer_expect(x, i, "a tile of floats");
@@ -244,14 +219,14 @@ infer_print(Infer *x)
 
 RULE(none)
 {
-	for (int i = 0; i < x->nin; i++)
-		if (infer_in(x, i)->kind != TYPE_TILE && (x->kind != OP_YIELD || infer_in(x, i)->kind != TYPE_TOKEN))
+	for (int i = 0; i < x->op->nin; i++)
+		if (infer_in(x, i)->kind != TYPE_TILE && (x->op->kind != OP_YIELD || infer_in(x, i)->kind != TYPE_TOKEN))
 			return infer_expect(x, i, "a tile");
-	if (x->kind == OP_PRINT)
+	if (x->op->kind == OP_PRINT)
 		return infer_print(x);
-	if (x->kind != OP_ASSERT)
+	if (x->op->kind != OP_ASSERT)
 		return true;
-	if (x->nin == 0)
+	if (x->op->nin == 0)
 		return infer_fail(x, "no operand; expected the bool tile that must hold");
 	if (infer_in(x, 0)->elem != TY_BOOL || infer_in(x, 0)->ptr != PTR_NONE)
 		return infer_expect(x, 0, "a bool tile");
@@ -260,7 +235,7 @@ RULE(none)
 
 RULE(index)
 {
-	int64_t axis = infer_int(x, "axis");
+	int64_t axis = attr_axis(x->op);
 
 	if (axis < 0 || axis >= MAX_AXES)
 		return infer_fail(x, "axis is %lld; a grid has at most %d axes", (long long)axis, MAX_AXES);
@@ -294,13 +269,13 @@ static bool
 elements(Infer *x, int i)
 {
 	const Type *t = infer_in(x, i);
-	unsigned traits = op_info[x->kind].traits;
+	unsigned traits = op_info[x->op->kind].traits;
 
 	if (!infer_tile(x, i))
 		return false;
 	if (dtype_is_packed(t->elem))
 		return infer_expect(x, i, "elements of 8 bits or more (cast first)");
-	switch (x->kind) {
+	switch (x->op->kind) {
 	case OP_NOT:
 	case OP_AND:
 	case OP_OR:
@@ -330,7 +305,7 @@ elements(Infer *x, int i)
 static bool
 all_equal(Infer *x, int from)
 {
-	for (int i = from + 1; i < x->nin; i++)
+	for (int i = from + 1; i < x->op->nin; i++)
 		if (infer_in(x, i) != infer_in(x, from))
 			return infer_expect(x, i, "%s as operand %d",
 			    infer_text(x, infer_in(x, from)), from + 1);
@@ -341,9 +316,9 @@ RULE(same)
 {
 	int axis;
 
-	if (op_info[x->kind].traits & ELEM)
+	if (op_info[x->op->kind].traits & ELEM)
 		return elements(x, 0) && all_equal(x, 0) && infer_out(x, infer_in(x, 0));
-	if (x->kind == OP_CONVERT && infer_in(x, 0)->kind == TYPE_TILE)
+	if (x->op->kind == OP_CONVERT && infer_in(x, 0)->kind == TYPE_TILE)
 		return infer_out(x, infer_in(x, 0));    /* of pointers too */
 	if (!infer_tile(x, 0) || !infer_axis(x, infer_in(x, 0), &axis))
 		return false;
@@ -459,14 +434,14 @@ RULE(philox)
 
 RULE(loop)
 {
-	int first = x->kind == OP_FOR ? 3 : 0;
+	int first = x->op->kind == OP_FOR ? 3 : 0;
 
 	if (!infer_count(x, first, INT32_MAX))
 		return false;
 	for (int i = 0; i < first; i++)
 		if (!infer_i64(x, i))
 			return false;
-	for (int i = first; i < x->nin; i++) {
+	for (int i = first; i < x->op->nin; i++) {
 		if (infer_in(x, i)->kind != TYPE_TILE && infer_in(x, i)->kind != TYPE_TOKEN)
 			return infer_expect(x, i, "a tile or a token");
 		if (!infer_out(x, infer_in(x, i)))
@@ -500,9 +475,9 @@ static Rule *const rule[OP_COUNT] = {
 static bool
 check_want(Infer *x)
 {
-	if (x->nwant == 0 && !(op_info[x->kind].traits & REGION))
+	if (x->nwant == 0 && !(op_info[x->op->kind].traits & REGION))
 		return true;
-	if (x->nwant == 0 && x->kind != OP_IF)
+	if (x->nwant == 0 && x->op->kind != OP_IF)
 		return true;
 	if (x->nwant != *x->nout)
 		return infer_fail(x, "%d result type%s given; expected %d", x->nwant,
@@ -515,13 +490,13 @@ check_want(Infer *x)
 }
 
 bool
-infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
-    const Type *const *want, int nwant, const Type **out, int *nout, const char **why)
+infer_types(Module *m, const Op *op, const Type *const *want, int nwant, const Type **out, int *nout, const char **why)
 {
-	Infer x = {m, kind, in, nin, attr, nattr, want, nwant, out, nout, why};
+	Infer x = {m, op, want, nwant, out, nout, why};
+	int nin = op_info[op->kind].nin;
 
 	*nout = 0;
-	if (op_info[kind].nin != VAR && !infer_count(&x, op_info[kind].nin, op_info[kind].nin))
+	if (nin != VAR && !infer_count(&x, nin, nin))
 		return false;
-	return attrs_check(m, kind, attr, nattr, why) && rule[kind](&x) && check_want(&x);
+	return attrs_check(m, op, why) && rule[op->kind](&x) && check_want(&x);
 }

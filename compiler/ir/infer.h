@@ -6,11 +6,7 @@
 
 typedef struct Infer {
 	Module *m;
-	OpKind kind;
-	Value *const *in;
-	int nin;
-	const Attr *attr;
-	int nattr;
+	const Op *op;                                   /* kind, operands, attributes; results and regions are not read */
 	const Type *const *want;
 	int nwant;
 	const Type **out;
@@ -31,14 +27,11 @@ const char *infer_text(Infer *x, const Type *t);
 static inline const Type *
 infer_in(const Infer *x, int i)
 {
-	return x->in[i]->type;
+	return x->op->in[i]->type;
 }
 
 /* One result, whose size is checked. */
 bool infer_out(Infer *x, const Type *t);
-const Attr *infer_attr(const Infer *x, const char *name);           /* NULL if absent */
-int64_t infer_int(const Infer *x, const char *name);                /* 0 if absent */
-const char *infer_word(const Infer *x, const char *name);           /* "" if absent */
 
 bool infer_count(Infer *x, int least, int most);                    /* of operands */
 bool infer_tile(Infer *x, int i);                                   /* plain elements, any rank */

@@ -18,7 +18,7 @@ tile_of(Infer *x, const Type *slot)
 static bool
 tokens(Infer *x, int first)
 {
-	for (int i = first; i < x->nin; i++)
+	for (int i = first; i < x->op->nin; i++)
 		if (infer_in(x, i)->kind != TYPE_TOKEN)
 			return infer_expect(x, i, "a token");
 	return true;
@@ -46,8 +46,8 @@ RULE(alloc)
 
 RULE(mbarrier)
 {
-	if (infer_int(x, "count") < 1)
-		return infer_fail(x, "%lld arrivals; expected 1 or more", (long long)infer_int(x, "count"));
+	if (attr_count(x->op) < 1)
+		return infer_fail(x, "%lld arrivals; expected 1 or more", (long long)attr_count(x->op));
 	return wanted(x, TYPE_MBARRIER, "mbarrier<N>");
 }
 
@@ -75,7 +75,7 @@ RULE(put)
 RULE(copy)
 {
 	const Type *tile;
-	const char *kind = infer_word(x, "kind");
+	const char *kind = attr_kind(x->op);
 	bool counts = strcmp(kind, "bulk") == 0 || strcmp(kind, "multicast") == 0;
 
 	if (!infer_accessed(x, &tile))
@@ -92,8 +92,8 @@ RULE(copy)
 
 RULE(token)
 {
-	if (infer_int(x, "left") < 0)
-		return infer_fail(x, "%lld groups left; expected 0 or more", (long long)infer_int(x, "left"));
+	if (attr_left(x->op) < 0)
+		return infer_fail(x, "%lld groups left; expected 0 or more", (long long)attr_left(x->op));
 	return tokens(x, 0) && infer_out(x, type_token(x->m));
 }
 
@@ -140,9 +140,9 @@ RULE(dot_wait)
 {
 	if (!infer_count(x, 1, INT32_MAX))
 		return false;
-	if (infer_int(x, "left") < 0)
-		return infer_fail(x, "%lld dots left; expected 0 or more", (long long)infer_int(x, "left"));
-	for (int i = 0; i < x->nin; i++)
+	if (attr_left(x->op) < 0)
+		return infer_fail(x, "%lld dots left; expected 0 or more", (long long)attr_left(x->op));
+	for (int i = 0; i < x->op->nin; i++)
 		if (!infer_tile(x, i) || !infer_out(x, infer_in(x, i)))
 			return false;
 	return true;

@@ -14,17 +14,17 @@
 static bool
 selected(Infer *x, const Type *of, int first, bool gathers, int *rank, int64_t *extent)
 {
-	const char *index = infer_word(x, "index");
-	const Attr *extents = infer_attr(x, "extents");
-	int next = 0, nextents = extents ? extents->nints : 0;
+	const char *index = attr_index(x->op);
+	const IntList *extents = attr_extents(x->op);
+	int next = 0, nextents = extents ? extents->n : 0;
 	const Type *ids = NULL;
 
 	if ((int)strlen(index) != of->rank)
 		return infer_fail(x, "index is \"%s\"; expected a letter for each dimension of %s", index,
 		    infer_text(x, of));
-	if (x->nin < first + of->rank)
+	if (x->op->nin < first + of->rank)
 		return infer_fail(x, "%d operands; expected at least %d, an index for each dimension of %s",
-		    x->nin, first + of->rank, infer_text(x, of));
+		    x->op->nin, first + of->rank, infer_text(x, of));
 	*rank = 0;
 	for (int d = 0; d < of->rank; d++) {
 		int i = first + d;
@@ -39,10 +39,10 @@ selected(Infer *x, const Type *of, int first, bool gathers, int *rank, int64_t *
 				    nextents, index);
 			if (*rank == MAX_RANK)
 				return infer_fail(x, "the result has more than %d dimensions", MAX_RANK);
-			if (extents->ints[next] < 0)
+			if (extents->at[next] < 0)
 				return infer_fail(x, "extent %lld; expected 0 or more",
-				    (long long)extents->ints[next]);
-			extent[(*rank)++] = extents->ints[next++];
+				    (long long)extents->at[next]);
+			extent[(*rank)++] = extents->at[next++];
 		} else if (index[d] == 'g' && gathers) {
 			if (!infer_int_tile(x, i))
 				return false;
@@ -80,7 +80,7 @@ RULE(extract)
 	if (!selected(x, t, 1, false, &rank, extent) || !infer_count(x, 1 + t->rank, 1 + t->rank))
 		return false;
 	for (int d = 0; d < t->rank; d++) {
-		int64_t n = infer_word(x, "index")[d] == 'p' ? extent[e++] : 1;
+		int64_t n = attr_index(x->op)[d] == 'p' ? extent[e++] : 1;
 		if (n > t->extent[d])
 			return infer_fail(x, "%lld elements along dimension %d; %s has %lld", (long long)n, d,
 			    infer_text(x, t), (long long)t->extent[d]);
@@ -92,16 +92,16 @@ RULE(extract)
 static bool
 valid_extents(Infer *x, const Type *tile)
 {
-	const Attr *valid = infer_attr(x, "valid");
+	const IntList *valid = attr_valid(x->op);
 
 	if (!valid)
 		return true;
-	if (valid->nints != tile->rank)
-		return infer_fail(x, "%d valid extents; expected one for each dimension of %s", valid->nints,
+	if (valid->n != tile->rank)
+		return infer_fail(x, "%d valid extents; expected one for each dimension of %s", valid->n,
 		    infer_text(x, tile));
 	for (int d = 0; d < tile->rank; d++)
-		if (valid->ints[d] < 0 || valid->ints[d] > tile->extent[d])
-			return infer_fail(x, "valid extent %lld; expected 0 to %lld", (long long)valid->ints[d],
+		if (valid->at[d] < 0 || valid->at[d] > tile->extent[d])
+			return infer_fail(x, "valid extent %lld; expected 0 to %lld", (long long)valid->at[d],
 			    (long long)tile->extent[d]);
 	return true;
 }
@@ -112,8 +112,8 @@ infer_accessed(Infer *x, const Type **tile)
 	int64_t extent[MAX_RANK];
 	int rank;
 
-	if (x->nin == 0 || infer_in(x, 0)->kind != TYPE_TENSOR)
-		return x->nin ? infer_expect(x, 0, "a tensor parameter")
+	if (x->op->nin == 0 || infer_in(x, 0)->kind != TYPE_TENSOR)
+		return x->op->nin ? infer_expect(x, 0, "a tensor parameter")
 			      : infer_fail(x, "no operands; expected a tensor and its indices");
 	if (!selected(x, infer_in(x, 0), 1, true, &rank, extent))
 		return false;
@@ -130,7 +130,7 @@ RULE(read)
 	int base = 1 + infer_in(x, 0)->rank;
 	if (!infer_count(x, base, base + 1))
 		return false;
-	if (x->nin > base && infer_in(x, base) != tile && infer_in(x, base) != type_scalar(x->m, tile->elem))
+	if (x->op->nin > base && infer_in(x, base) != tile && infer_in(x, base) != type_scalar(x->m, tile->elem))
 		return infer_expect(x, base, "a fill of %s or %s", dtype_info[tile->elem].text,
 		    infer_text(x, tile));
 	return infer_out(x, tile);
@@ -150,7 +150,7 @@ RULE(write)
 static bool
 atomic_elements(Infer *x, const Type *t)
 {
-	const char *fn = infer_word(x, "fn");
+	const char *fn = attr_fn(x->op);
 	bool bits = strcmp(fn, "and") == 0 || strcmp(fn, "or") == 0 || strcmp(fn, "xor") == 0;
 
 	if (dtype_is_packed(t->elem) || t->ptr != PTR_NONE || t->elem == TY_BOOL ||
@@ -163,7 +163,7 @@ atomic_elements(Infer *x, const Type *t)
 static int
 atomic_values(const Infer *x)
 {
-	return strcmp(infer_word(x, "fn"), "cas") == 0 ? 2 : 1;
+	return strcmp(attr_fn(x->op), "cas") == 0 ? 2 : 1;
 }
 
 RULE(atomic)
@@ -204,9 +204,9 @@ RULE(load)
 
 	if (!infer_count(x, 1, 3) || !pointers(x, false, &t))
 		return false;
-	if (x->nin > 1 && !infer_mask(x, 1, t))
+	if (x->op->nin > 1 && !infer_mask(x, 1, t))
 		return false;
-	if (x->nin > 2 && !infer_type(x, 2, t))
+	if (x->op->nin > 2 && !infer_type(x, 2, t))
 		return false;
 	return infer_out(x, t);
 }
@@ -217,13 +217,13 @@ RULE(store)
 
 	if (!infer_count(x, 2, 3) || !pointers(x, true, &t))
 		return false;
-	return infer_type(x, 1, t) && (x->nin < 3 || infer_mask(x, 2, t));
+	return infer_type(x, 1, t) && (x->op->nin < 3 || infer_mask(x, 2, t));
 }
 
 RULE(atomic_ptr)
 {
 	const Type *t = NULL;
-	bool masked = infer_int(x, "masked") != 0;
+	bool masked = attr_masked(x->op) != 0;
 	int n = 1 + atomic_values(x) + masked;
 
 	if (!infer_count(x, n, n) || !pointers(x, true, &t) || !atomic_elements(x, t))
@@ -244,8 +244,8 @@ RULE(prefetch)
 		int base = 1 + infer_in(x, 0)->rank;
 		return infer_accessed(x, &t) && infer_count(x, base, base);
 	}
-	if (infer_attr(x, "index") || infer_attr(x, "extents"))
+	if (op_attr(x->op, ATTR_INDEX) || attr_extents(x->op))
 		return infer_fail(x, "index and extents are for tensors; operand 1 is %s",
 		    infer_text(x, infer_in(x, 0)));
-	return infer_count(x, 1, 2) && pointers(x, false, &t) && (x->nin < 2 || infer_mask(x, 1, t));
+	return infer_count(x, 1, 2) && pointers(x, false, &t) && (x->op->nin < 2 || infer_mask(x, 1, t));
 }

@@ -42,16 +42,16 @@ RULE(reshape)
 RULE(permute)
 {
 	const Type *t = infer_in(x, 0);
-	const Attr *dims = infer_attr(x, "dims");
+	const IntList *dims = attr_dims(x->op);
 	int64_t extent[MAX_RANK];
 	unsigned seen = 0;
 
 	if (t->kind != TYPE_TILE)
 		return infer_expect(x, 0, "a tile");
-	if (dims->nints != t->rank)
-		return infer_fail(x, "%d dims; expected %d for %s", dims->nints, t->rank, infer_text(x, t));
+	if (dims->n != t->rank)
+		return infer_fail(x, "%d dims; expected %d for %s", dims->n, t->rank, infer_text(x, t));
 	for (int i = 0; i < t->rank; i++) {
-		int64_t d = dims->ints[i];
+		int64_t d = dims->at[i];
 		if (d < 0 || d >= t->rank || seen >> d & 1)
 			return infer_fail(x, "dims must name each of 0 to %d once", t->rank - 1);
 		seen |= 1u << d;
@@ -88,7 +88,7 @@ RULE(cat)
 		return infer_expect(x, 0, "a tile");
 	if (!infer_axis(x, t, &axis))
 		return false;
-	for (int i = 0; i < x->nin; i++) {
+	for (int i = 0; i < x->op->nin; i++) {
 		const Type *other = infer_in(x, i);
 		bool fits = other->kind == TYPE_TILE && other->elem == t->elem && other->ptr == t->ptr &&
 		    other->rank == t->rank;
@@ -137,10 +137,10 @@ dot_operands(Infer *x, int ia, int ib)
 		return false;
 	if (a->rank < 2)
 		return infer_expect(x, ia, "a tile of rank 2 or more");
-	if (a->elem == TY_BOOL || (dtype_is_packed(a->elem) && x->kind == OP_DOT))
+	if (a->elem == TY_BOOL || (dtype_is_packed(a->elem) && x->op->kind == OP_DOT))
 		return infer_expect(x, ia, "numbers of 8 bits or more");
 	if (dtype_is_float(a->elem) != dtype_is_float(b->elem) || b->elem == TY_BOOL ||
-	    (dtype_is_packed(b->elem) && x->kind == OP_DOT))
+	    (dtype_is_packed(b->elem) && x->op->kind == OP_DOT))
 		return infer_expect(x, ib, "%s as in %s", dtype_is_float(a->elem) ? "floats" : "integers",
 		    infer_text(x, a));
 	if (b->rank != a->rank)
@@ -175,7 +175,7 @@ dot_result(Infer *x, const Type *a, const Type *b, int iacc)
 
 RULE(dot)
 {
-	const Attr *precision = infer_attr(x, "precision");
+	const Attr *precision = op_attr(x->op, ATTR_PRECISION);
 
 	if (!dot_operands(x, 0, 1))
 		return false;
@@ -189,7 +189,7 @@ static bool
 dot_scale(Infer *x, int i, int of, int64_t outer, int64_t k)
 {
 	const Type *s = infer_in(x, i), *t = infer_in(x, of);
-	int64_t block = infer_int(x, "block"), extent[MAX_RANK];
+	int64_t block = attr_block(x->op), extent[MAX_RANK];
 
 	if (!infer_tile(x, i))
 		return false;
@@ -206,8 +206,8 @@ RULE(dot_scaled)
 {
 	const Type *a = infer_in(x, 0), *b = infer_in(x, 2);
 
-	if (infer_int(x, "block") < 1)
-		return infer_fail(x, "block is %lld; expected 1 or more", (long long)infer_int(x, "block"));
+	if (attr_block(x->op) < 1)
+		return infer_fail(x, "block is %lld; expected 1 or more", (long long)attr_block(x->op));
 	if (!dot_operands(x, 0, 2))
 		return false;
 	if (!dtype_is_float(a->elem))
@@ -259,7 +259,7 @@ reduce_elem(Infer *x, const char *fn, DType *elem)
 
 RULE(reduce)
 {
-	const char *fn = infer_word(x, "fn");
+	const char *fn = attr_fn(x->op);
 	DType elem;
 	int axis;
 
@@ -278,7 +278,7 @@ RULE(scan)
 	int axis;
 
 	if (!infer_tile(x, 0) || !infer_axis(x, infer_in(x, 0), &axis) ||
-	    !reduce_elem(x, infer_word(x, "fn"), &elem))
+	    !reduce_elem(x, attr_fn(x->op), &elem))
 		return false;
 	return infer_out(x, type_with_elem(x->m, infer_in(x, 0), elem));
 }
@@ -288,7 +288,7 @@ fn_operands(Infer *x, int *axis)
 {
 	if (!infer_count(x, 1, INT32_MAX))
 		return false;
-	for (int i = 0; i < x->nin; i++) {
+	for (int i = 0; i < x->op->nin; i++) {
 		if (!infer_tile(x, i))
 			return false;
 		if (!type_same_shape(infer_in(x, i), infer_in(x, 0)))
@@ -304,7 +304,7 @@ RULE(reduce_fn)
 
 	if (!fn_operands(x, &axis))
 		return false;
-	for (int i = 0; i < x->nin; i++)
+	for (int i = 0; i < x->op->nin; i++)
 		if (!infer_out(x, without_axis(x, infer_in(x, i), axis, infer_in(x, i)->elem)))
 			return false;
 	return true;
@@ -316,7 +316,7 @@ RULE(scan_fn)
 
 	if (!fn_operands(x, &axis))
 		return false;
-	for (int i = 0; i < x->nin; i++)
+	for (int i = 0; i < x->op->nin; i++)
 		if (!infer_out(x, infer_in(x, i)))
 			return false;
 	return true;
@@ -324,7 +324,7 @@ RULE(scan_fn)
 
 RULE(sort)
 {
-	const Attr *indices = infer_attr(x, "indices");
+	const Attr *indices = op_attr(x->op, ATTR_INDICES);
 	const Type *t = infer_in(x, 0);
 	int axis;
 
@@ -337,7 +337,7 @@ RULE(sort)
 
 RULE(topk)
 {
-	int64_t k = infer_int(x, "k"), extent[MAX_RANK];
+	int64_t k = attr_k(x->op), extent[MAX_RANK];
 	int axis;
 
 	if (!infer_tile(x, 0) || !infer_axis(x, infer_in(x, 0), &axis))
@@ -355,7 +355,7 @@ RULE(topk)
 
 RULE(histogram)
 {
-	int64_t bins = infer_int(x, "bins");
+	int64_t bins = attr_bins(x->op);
 
 	if (!infer_int_tile(x, 0))
 		return false;
@@ -383,7 +383,7 @@ RULE(gather)
 RULE(scatter)
 {
 	const Type *t = infer_in(x, 0), *ids = infer_in(x, 1);
-	const char *fn = infer_word(x, "fn");
+	const char *fn = attr_fn(x->op);
 	int axis;
 
 	if (!infer_tile(x, 0) || !infer_axis(x, t, &axis) || !infer_int_tile(x, 1))

@@ -89,16 +89,26 @@ bool type_same_shape(const Type *a, const Type *b);
 void type_print(const Type *t, Text *out);
 
 /* Attributes: small named constants on an op. */
-typedef enum AttrKind { ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_INTS, ATTR_TEXT } AttrKind;
+typedef enum AttrName {
+#define ATTR(id, name, kind, absent, on, meaning) ATTR_##id,
+#include "ir/attrs.def"
+	NATTRS
+} AttrName;
+
+typedef enum AttrKind { KIND_INT, KIND_FLOAT, KIND_BOOL, KIND_INTS, KIND_TEXT, KIND_ANY } AttrKind;
+
+typedef struct IntList {
+	const int64_t *at;
+	int n;
+} IntList;
 
 typedef struct Attr {
-	const char *name;                               /* interned */
-	AttrKind kind;
+	AttrName name;
+	AttrKind kind;                                  /* never KIND_ANY */
 	int64_t i;                                      /* INT, BOOL */
 	double f;                                       /* FLOAT; reads back to the bit, nan and inf too */
 	const char *text;                               /* TEXT, interned */
-	const int64_t *ints;                            /* INTS */
-	int nints;
+	IntList ints;                                      /* INTS */
 } Attr;
 
 struct Value {
@@ -285,17 +295,6 @@ Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any
 Value *build_float(Builder *b, const Type *t, double v);
 Op *build_yield(Builder *b, Value *const *in, int nin);
 
-Attr attr_int(Module *m, const char *name, int64_t v);
-Attr attr_bool(Module *m, const char *name, bool v);
-Attr attr_float(Module *m, const char *name, double v);
-Attr attr_text(Module *m, const char *name, const char *v);
-Attr attr_ints(Module *m, const char *name, const int64_t *v, int n);
-const Attr *op_attr(const Op *op, const char *name);            /* NULL if absent */
-int64_t op_int(const Op *op, const char *name, int64_t absent);
-bool op_bool(const Op *op, const char *name);                   /* absent: false */
-const char *op_text(const Op *op, const char *name);            /* absent: "" */
-void op_set_attr(Module *m, Op *op, Attr a);                    /* adds or replaces */
-
 void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */
 void op_set_in(Op *op, int i, Value *v);
 void op_move(Op *op, Block *to, Op *before);
@@ -304,29 +303,84 @@ bool op_inside(const Op *op, const Block *b);                   /* in b or in a 
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
 void func_number(Func *f);                                      /* dense ids in text order */
 
-/* attr.c: which attributes an op takes (attrs.def) */
+/* attr.c: attributes, by attrs.def */
+
+typedef enum AttrOn { ON_ROWS, ON_FLOATS, ON_ANY_OP } AttrOn;
 
 typedef struct AttrInfo {
-	OpKind op;
-	const char *name;
-	AttrKind kind;                                  /* ATTR_KIND_ANY: the op's rule says */
-	bool required;
-	const char *choices;                            /* TEXT: the words allowed, between spaces; NULL: any text */
+	const char *text;
+	AttrKind kind;
+	AttrOn on;                                      /* which ops take it */
+	const char *meaning;
 } AttrInfo;
+extern const AttrInfo attr_info[NATTRS];
 
-enum { ATTR_KIND_ANY = -1 };
-extern const AttrInfo attr_info[];
-extern const int nattr_info;
-/* The row for an op's attribute, or NULL: the op does not take it. */
-const AttrInfo *attr_find(OpKind kind, const char *name);
-/* Every attribute known, of a fitting kind, and all required ones there; else false with a reason. */
-bool attrs_check(Module *m, OpKind kind, const Attr *attr, int nattr, const char **why);
+typedef struct AttrUse {
+	OpKind op;
+	AttrName name;
+	bool required;
+	const char *choices;                            /* of a TEXT: the words allowed, between spaces; NULL: any text */
+} AttrUse;
+extern const AttrUse attr_use[];
+extern const int nattr_use;
+
+bool attr_named(const char *text, AttrName *out);
+const Attr *op_attr(const Op *op, AttrName name);               /* NULL if absent */
+void op_set_attr(Module *m, Op *op, Attr a);                    /* adds or replaces */
+bool ints_same(const IntList *a, const IntList *b);       /* both NULL, too */
+bool attr_same(const Attr *a, const Attr *b);
+bool attrs_same(const Op *a, const Op *b);                     /* in any order */
+IntList ints_copy(Module *m, const int64_t *v, int n);
+/* Every attribute taken by the op, of a fitting kind, and all required ones there; else false with a reason. */
+bool attrs_check(Module *m, const Op *op, const char **why);
+/* "attribute 'axes' is unknown; expected axis, reverse" */
+const char *attr_unknown(Module *m, OpKind kind, const char *text);
+
+/* attr_<name>(op): its value, or what stands for one that is absent.  attr_new_<name>(m, v): one to make an op
+ * with.  attr_set_<name>(m, op, v) adds or replaces it. */
+#define ATTR_MAKE(id, name_, kind_, type, absent, found, given, ...)                                               \
+	static inline type attr_##name_(const Op *op)                                                              \
+	{                                                                                                          \
+		const Attr *a = op_attr(op, ATTR_##id);                                                            \
+		return a ? found : absent;                                                                         \
+	}                                                                                                          \
+	static inline Attr attr_new_##name_(Module *m, __VA_ARGS__)                                                \
+	{                                                                                                          \
+		return (Attr){.name = ATTR_##id, .kind = kind_, given};                                            \
+	}                                                                                                          \
+	static inline void attr_set_##name_(Module *m, Op *op, __VA_ARGS__)                                        \
+	{                                                                                                          \
+		op_set_attr(m, op, (Attr){.name = ATTR_##id, .kind = kind_, given});                               \
+	}
+#define MAKE_INT(id, name, absent) ATTR_MAKE(id, name, KIND_INT, int64_t, absent, a->i, .i = v, int64_t v)
+#define MAKE_BOOL(id, name, absent) ATTR_MAKE(id, name, KIND_BOOL, bool, false, a->i != 0, .i = v, bool v)
+#define MAKE_TEXT(id, name, absent) \
+	ATTR_MAKE(id, name, KIND_TEXT, const char *, "", a->text, .text = intern(m->cx->names, v), const char *v)
+#define MAKE_INTS(id, name, absent) \
+	ATTR_MAKE(id, name, KIND_INTS, const IntList *, NULL, &a->ints, .ints = ints_copy(m, v, n), const int64_t *v, int n)
+#define MAKE_ANY(id, name, absent)
+#define ATTR(id, name, kind, absent, on, meaning) MAKE_##kind(id, name, absent)
+#include "ir/attrs.def"
+#undef ATTR_MAKE
+#undef MAKE_INT
+#undef MAKE_BOOL
+#undef MAKE_TEXT
+#undef MAKE_INTS
+#undef MAKE_ANY
+
+/* {value} of a constant */
+static inline Attr attr_int_value(int64_t v) { return (Attr){.name = ATTR_VALUE, .kind = KIND_INT, .i = v}; }
+static inline Attr attr_bool_value(bool v) { return (Attr){.name = ATTR_VALUE, .kind = KIND_BOOL, .i = v}; }
+static inline Attr attr_float_value(double v) { return (Attr){.name = ATTR_VALUE, .kind = KIND_FLOAT, .f = v}; }
+static inline const Attr *attr_value(const Op *op) { return op_attr(op, ATTR_VALUE); }
+const Attr *value_const(const Value *v);                /* of the constant that v is, or NULL */
+int64_t const_int(const Op *op);                        /* of a constant of integers or bools; of floats 0 */
 
 /* infer.c: the rules named in ops.def, used by build, parse and verify alike.
  * Fills out[0..nout) or returns false with a reason (in cx->tmp) that names expected and found.
  * `out` must have room for max(4, nin, nwant) types. */
-bool infer_types(Module *m, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
-    const Type *const *want, int nwant, const Type **out, int *nout, const char **why);
+bool infer_types(Module *m, const Op *op, const Type *const *want, int nwant, const Type **out, int *nout,
+    const char **why);
 
 /* print.c, parse.c: the text form; parse(print(m)) prints the same */
 

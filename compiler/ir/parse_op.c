@@ -151,7 +151,7 @@ typedef VEC(const Type *) Types;
 typedef VEC(const Layout *) Layouts;
 
 static bool
-parse_ints(Reader *r, const char *name, Attr *a)
+parse_ints(Reader *r, Attr *a)
 {
 	VEC(int64_t) ints = {0};
 	int64_t v;
@@ -162,27 +162,36 @@ parse_ints(Reader *r, const char *name, Attr *a)
 				return false;
 			vec_push(r->cx->tmp, &ints, v);
 		} while (read_take(r, ','));
-	*a = attr_ints(r->m, name, ints.at, ints.n);
+	a->kind = KIND_INTS;
+	a->ints = ints_copy(r->m, ints.at, ints.n);
 	return read_need(r, ']');
 }
 
 static bool
-parse_attr(Reader *r, Attr *a)
+parse_attr(Reader *r, OpKind kind, Attr *a)
 {
 	const char *name;
+	Place at = r->l.place;
 
-	if (!read_need_name(r, &name, "an attribute's name") || !read_need(r, '='))
+	*a = (Attr){0};
+	if (!read_need_name(r, &name, "an attribute's name"))
+		return false;
+	if (!attr_named(name, &a->name)) {
+		diag_error(r->cx, at, DIAG_TIR_INFER, op_info[kind].text, attr_unknown(r->m, kind, name));
+		return false;
+	}
+	if (!read_need(r, '='))
 		return false;
 	if (read_take(r, '['))
-		return parse_ints(r, name, a);
+		return parse_ints(r, a);
 	if (r->l.token == TOK_INT)
-		*a = attr_int(r->m, name, r->l.i);
+		a->kind = KIND_INT, a->i = r->l.i;
 	else if (r->l.token == TOK_FLOAT)
-		*a = attr_float(r->m, name, r->l.f);
+		a->kind = KIND_FLOAT, a->f = r->l.f;
 	else if (r->l.token == TOK_STRING)
-		*a = attr_text(r->m, name, r->l.text);
+		a->kind = KIND_TEXT, a->text = r->l.text;
 	else if (read_is_word(r, "true") || read_is_word(r, "false"))
-		*a = attr_bool(r->m, name, read_is_word(r, "true"));
+		a->kind = KIND_BOOL, a->i = read_is_word(r, "true");
 	else
 		return read_expected(r, "an attribute's value");
 	lex_next(&r->l);
@@ -190,14 +199,14 @@ parse_attr(Reader *r, Attr *a)
 }
 
 static bool
-parse_attrs(Reader *r, Attrs *attrs)
+parse_attrs(Reader *r, OpKind kind, Attrs *attrs)
 {
 	Attr a;
 
 	if (!read_take(r, '{') || read_take(r, '}'))
 		return true;
 	do {
-		if (!parse_attr(r, &a))
+		if (!parse_attr(r, kind, &a))
 			return false;
 		vec_push(r->cx->tmp, attrs, a);
 	} while (read_take(r, ','));
@@ -343,8 +352,8 @@ make_op(Reader *r, Block *b, Place at, Place said, OpKind kind, const Values *in
 	const char *why = NULL;
 	int nout, nregion = 0;
 
-	if (!infer_types(r->m, kind, in->at, in->n, attrs->at, attrs->n, types->at, types->n, out, &nout,
-		&why)) {
+	Op op_read = {.kind = kind, .in = in->at, .nin = in->n, .attr = attrs->at, .nattr = attrs->n};
+	if (!infer_types(r->m, &op_read, types->at, types->n, out, &nout, &why)) {
 		diag_error(r->cx, at, DIAG_TIR_INFER, op_info[kind].text, why);
 		return NULL;
 	}
@@ -385,7 +394,7 @@ parse_op(Reader *r, Block *b, Names *defined)
 	if (!parse_results(r, &names))
 		return false;
 	at = names.n ? place_join(at, r->l.place) : r->l.place;
-	if (!parse_kind(r, &kind) || !parse_operands(r, kind, &in) || !parse_attrs(r, &attrs) ||
+	if (!parse_kind(r, &kind) || !parse_operands(r, kind, &in) || !parse_attrs(r, kind, &attrs) ||
 	    !parse_types(r, &types, &layouts) || !read_place(r, &said))
 		return false;
 	Op *op = make_op(r, b, at, said, kind, &in, &attrs, &types);

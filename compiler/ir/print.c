@@ -169,26 +169,28 @@ put_string(Text *out, const char *s)
 static void
 put_attr(Text *out, const Attr *a)
 {
-	text_printf(out, "%s = ", a->name);
+	text_printf(out, "%s = ", attr_info[a->name].text);
 	switch (a->kind) {
-	case ATTR_INT:
+	case KIND_INT:
 		text_printf(out, "%lld", (long long)a->i);
 		break;
-	case ATTR_FLOAT:
+	case KIND_FLOAT:
 		put_float(out, a->f);
 		break;
-	case ATTR_BOOL:
+	case KIND_BOOL:
 		text_put(out, a->i ? "true" : "false");
 		break;
-	case ATTR_TEXT:
+	case KIND_TEXT:
 		put_string(out, a->text);
 		break;
-	case ATTR_INTS:
+	case KIND_INTS:
 		text_put(out, "[");
-		for (int i = 0; i < a->nints; i++)
-			text_printf(out, "%s%lld", i ? ", " : "", (long long)a->ints[i]);
+		for (int i = 0; i < a->ints.n; i++)
+			text_printf(out, "%s%lld", i ? ", " : "", (long long)a->ints.at[i]);
 		text_put(out, "]");
 		break;
+	case KIND_ANY:
+		unreachable();
 	}
 }
 

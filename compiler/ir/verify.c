@@ -75,8 +75,7 @@ check_types(Verifier *v, const Op *op)
 
 	for (int i = 0; i < op->nout; i++)
 		have[i] = op->out[i].type;
-	if (!infer_types(v->m, op->kind, op->in, op->nin, op->attr, op->nattr, have, op->nout, out, &nout,
-		&why))
+	if (!infer_types(v->m, op, have, op->nout, out, &nout, &why))
 		return fail(v, op, "%s", why);
 	if (nout != op->nout)
 		return fail(v, op, "%d result%s; expected %d", op->nout, op->nout == 1 ? "" : "s", nout);
@@ -233,18 +232,19 @@ check_fn_op(Verifier *v, const Op *op)
 static bool
 check_roles(Verifier *v, const Op *op)
 {
-	const char *const name[] = {"warps", "copies", "regs"};
+	const AttrName names[] = {ATTR_WARPS, ATTR_COPIES, ATTR_REGS};
 
-	for (int i = 0; i < LEN(name); i++) {
-		const Attr *a = op_attr(op, name[i]);
-		if (a && a->nints != 2)
-			return fail(v, op, "%d %s; expected 2, of the producer and the consumers", a->nints, name[i]);
+	for (int i = 0; i < LEN(names); i++) {
+		const Attr *a = op_attr(op, names[i]);
+		const char *name = attr_info[names[i]].text;
+		if (a && a->ints.n != 2)
+			return fail(v, op, "%d %s; expected 2, of the producer and the consumers", a->ints.n, name);
 		for (int k = 0; a && k < 2; k++)
-			if (a->ints[k] < 1 || a->ints[k] > 256)
-				return fail(v, op, "%lld %s; expected 1 to 256", (long long)a->ints[k], name[i]);
+			if (a->ints.at[k] < 1 || a->ints.at[k] > 256)
+				return fail(v, op, "%lld %s; expected 1 to 256", (long long)a->ints.at[k], name);
 	}
-	if (op_attr(op, "copies")->ints[0] != 1)
-		return fail(v, op, "%lld producers; expected 1", (long long)op_attr(op, "copies")->ints[0]);
+	if (attr_copies(op)->at[0] != 1)
+		return fail(v, op, "%lld producers; expected 1", (long long)attr_copies(op)->at[0]);
 	if (op->home->parent)
 		return fail(v, op, "roles stand in the function's body, in no region");
 	return true;

@@ -162,7 +162,7 @@ role_warps(const Op *op, int all)
 	if (!outer)
 		return all;
 	const Op *roles = outer->home->parent;
-	return log2_ceil(op_attr(roles, "warps")->ints[roles->region[1] == outer->home]);
+	return log2_ceil(attr_warps(roles)->at[roles->region[1] == outer->home]);
 }
 
 const char *

@@ -309,7 +309,7 @@ lower_inline_ptx(Lower *l, Op *op)
 	for (int r = 0; r < count; r++) {
 		for (int i = 0; i < op->nin; i++)
 			in[i] = operands[i][r];
-		thread_ptx(l->b, op_text(op, "text"), in, op->nin, type, out, op->nout);
+		thread_ptx(l->b, attr_text(op), in, op->nin, type, out, op->nout);
 		for (int i = 0; i < op->nout; i++)
 			results[i][r] = out[i];
 	}
@@ -324,7 +324,7 @@ lower_control(Lower *l, Op *op)
 	case OP_IF: lower_if(l, op); return;
 	case OP_ASSERT: lower_assert(l, op); return;
 	case OP_PRINT:
-		if (op_bool(op, "trace") || op_attr(op, "watch"))
+		if (attr_trace(op) || op_attr(op, ATTR_WATCH))
 			lower_show(l, op);
 		else
 			lower_print(l, op);

@@ -299,7 +299,7 @@ static int
 equal_registers(const Op *op)
 {
 	const Layout *layout = op->out[0].layout;
-	int64_t equal = op_int(op, "equal", 1);
+	int64_t equal = attr_equal(op);
 	int64_t neighbours = layout ? INT64_C(1) << layout_contiguous(layout, layout->rank - 1) : 1;
 	return (int)MIN(equal, neighbours);
 }
@@ -309,8 +309,8 @@ lower_elementwise(Lower *l, Op *op)
 {
 	const Type *t = op->in[0]->type;
 	const Reg *in[3] = {0};
-	Elem x = {.kind = op->kind, .t = t->elem, .reg = lower_type(t), .fast = op_bool(op, "fast"),
-		.propagate_nan = op_bool(op, "propagate_nan")};
+	Elem x = {.kind = op->kind, .t = t->elem, .reg = lower_type(t), .fast = attr_fast(op),
+		.propagate_nan = attr_propagate_nan(op)};
 	x.is_signed = dtype_is_signed(x.t) && t->ptr == PTR_NONE;
 	x.has_divisor = op->nin > 1 && value_constant(op->in[1], &x.divisor);
 	for (int i = 0; i < op->nin; i++)

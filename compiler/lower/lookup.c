@@ -23,7 +23,7 @@ is_below(const Value *v, int64_t n)
 	case OP_CONST:
 		return value_constant(v, &most) && most >= 0 && most < n;
 	case OP_IOTA:
-		return v->type->extent[op_int(op, "axis", 0)] <= n;
+		return v->type->extent[attr_axis(op)] <= n;
 	case OP_CONVERT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
 		return is_below(op->in[0], n);
 	case OP_CAST:
@@ -64,12 +64,12 @@ constant(Lower *l, RegType t, int64_t bits)
 }
 
 static Reg
-selected(Lower *l, RegType t, const Attr *bits, Reg index)
+selected(Lower *l, RegType t, const IntList *bits, Reg index)
 {
 	Reg r = constant(l, t, 0);
-	for (int i = bits->nints - 1; i >= 0; i--)
+	for (int i = bits->n - 1; i >= 0; i--)
 		r = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_EQ, index, lower_i32(l, i)),
-		    constant(l, t, bits->ints[i]), r);
+		    constant(l, t, bits->at[i]), r);
 	return r;
 }
 
@@ -78,14 +78,14 @@ lower_lookup(Lower *l, Op *op)
 {
 	const Value *v = op->in[0];
 	RegType t = lower_type(op->out[0].type), as = t == REG_PRED ? REG_I8 : t;
-	const Attr *bits = op_attr(op, "bits");
-	int n = bits->nints;
+	const IntList *bits = attr_bits(op);
+	int n = bits->n;
 	bool is_inside = is_below(v, n);
 	int64_t *padded = NEW_ARRAY(l->mem, int64_t, n + 1);
 	const Reg *in = lower_operand(l, op, 0, op->out[0].layout);
 	Reg *out = lower_new(l, &op->out[0]);
 	for (int i = 0; i < n; i++)
-		padded[i] = bits->ints[i];
+		padded[i] = bits->at[i];
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
 		if (r > 0 && in[r] == in[r - 1]) {
 			out[r] = out[r - 1];

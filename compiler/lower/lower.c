@@ -118,7 +118,7 @@ lower_warp_barrier(Lower *l)
 Reg
 lower_scratch(Lower *l, const Op *op)
 {
-	int64_t at = op_int(op, "smem", 0);
+	int64_t at = attr_smem(op);
 	if (l->nscratch++ > 0)
 		lower_barrier(l);
 	return at ? thread_pointer(l->b, l->shared, lower_i32(l, at)) : l->shared;
@@ -196,7 +196,7 @@ lower_stride(Lower *l, const Value *tensor, int dim)
 static void
 lower_index(Lower *l, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	Reg r;
 	switch (op->kind) {
 	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
@@ -278,7 +278,7 @@ dispatch(Lower *l, Op *op)
 static bool
 wants_barrier(const Lower *l, const Op *op)
 {
-	return l->f->module->facts & SYNCED ? op_bool(op, "sync") : plan_op(op, l->t).scratch > 0;
+	return l->f->module->facts & SYNCED ? attr_sync(op) : plan_op(op, l->t).scratch > 0;
 }
 
 /* After a refusal: zeros for results, so that the walk can go on and find what else is not possible. */
@@ -314,7 +314,7 @@ lower_op(Lower *l, Op *op)
 	l->nscratch = 0;
 	if (wants_barrier(l, op))
 		lower_barrier(l);
-	else if (op_bool(op, "sync_warp"))
+	else if (attr_sync_warp(op))
 		lower_warp_barrier(l);
 	dispatch(l, op);
 	if (l->cx->nerrors > errors && op->nregion == 0)
@@ -349,7 +349,7 @@ shared_bytes(const Func *f, const Target *t)
 	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem placed them */
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		int64_t bytes = plan_op(op, t).scratch;
-		n = bytes ? MAX(n, op_int(op, "smem", 0) + bytes) : n;
+		n = bytes ? MAX(n, attr_smem(op) + bytes) : n;
 	}
 	return n;
 }
@@ -421,7 +421,7 @@ static bool
 parts_registers(const Func *f)
 {
 	for (Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_ROLES && op_attr(op, "regs"))
+		if (op->kind == OP_ROLES && attr_regs(op))
 			return true;
 	return false;
 }
@@ -487,7 +487,7 @@ bind_params(Lower *l)
 static bool
 turns(const Op *op)
 {
-	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !op_bool(op, "fast");
+	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !attr_fast(op);
 }
 
 bool

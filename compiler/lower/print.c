@@ -154,7 +154,7 @@ put_line(Line *line)
 	const Op *op = line->op;
 	int64_t start = 0;
 	put_program(line);
-	put_text(&line->format, op_text(op, "text"));
+	put_text(&line->format, attr_text(op));
 	for (int i = 0; i < op->nin; i++) {
 		const Type *t = op->in[i]->type;
 		text_put(&line->format, " ");

@@ -23,14 +23,14 @@ static void
 lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 {
 	Lower outer = *l;
-	const Attr *regs = op_attr(op, "regs");
+	const IntList *regs = attr_regs(op);
 	int kept = l->kept.n, total = l->warps;
 	Reg past = lower_op2(l, EMIT_SLE, lower_i32(l, first), l->warp);
 	Reg in = first + n < total ? lower_op2(l, EMIT_SLT, l->warp, lower_i32(l, first + n)) : 0;
 
 	thread_if(l->b, lower_both(l, past, in));
 	if (regs)
-		thread_prim(l->b, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->ints[region], 1,
+		thread_prim(l->b, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->at[region], 1,
 		    NULL, 0);
 	l->thread = lower_op2(l, EMIT_SUB, l->thread, lower_i32(l, (int64_t)first * l->t->lanes));
 	l->warp = lower_op2(l, EMIT_SUB, l->warp, lower_i32(l, first));
@@ -51,22 +51,22 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 void
 lower_roles(Lower *l, Op *op)
 {
-	const Attr *warps = op_attr(op, "warps"), *copies = op_attr(op, "copies");
-	int64_t total = warps->ints[0] * copies->ints[0] + warps->ints[1] * copies->ints[1];
+	const IntList *warps = attr_warps(op), *copies = attr_copies(op);
+	int64_t total = warps->at[0] * copies->at[0] + warps->at[1] * copies->at[1];
 	int first = 0;
 
-	if (total != l->warps || copies->ints[1] > 14) {
+	if (total != l->warps || copies->at[1] > 14) {
 		lower_refuse(l, op, "roles of other warps than the block has, or of more than 14 consumers");
 		return;
 	}
-	if (op_attr(op, "regs") && (!(l->t->has & HAS_SETMAXNREG) || warps->ints[0] % 4 || warps->ints[1] % 4)) {
+	if (attr_regs(op) && (!(l->t->has & HAS_SETMAXNREG) || warps->at[0] % 4 || warps->at[1] % 4)) {
 		lower_refuse(l, op, "registers by role where a role is not of 4 warps");
 		return;
 	}
 	for (int r = 0; r < 2; r++)
-		for (int c = 0; c < copies->ints[r]; c++) {
-			lower_role(l, op, r, c, first, (int)warps->ints[r]);
-			first += (int)warps->ints[r];
+		for (int c = 0; c < copies->at[r]; c++) {
+			lower_role(l, op, r, c, first, (int)warps->at[r]);
+			first += (int)warps->at[r];
 		}
 }
 
@@ -108,7 +108,7 @@ info_of(const Lower *l, const Op *op)
 {
 	for (int i = 0; i < wgmma_count; i++) {
 		const WgmmaInfo *w = &wgmma_info[i];
-		if (strcmp(w->name, op_text(op, "mma")) == 0 && w->a == op->in[0]->type->elem &&
+		if (strcmp(w->name, attr_mma(op)) == 0 && w->a == op->in[0]->type->elem &&
 		    w->b == op->in[1]->type->elem && w->acc == op->out[0].type->elem &&
 		    w->n == op->out[0].type->extent[1] &&
 		    !(w->needs & ~l->t->has))
@@ -160,7 +160,7 @@ lower_dot_start(Lower *l, Op *op)
 void
 lower_dot_wait(Lower *l, Op *op)
 {
-	int64_t left = op_int(op, "left", 0);
+	int64_t left = attr_left(op);
 
 	thread_prim(l->b, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
 	for (int i = 0; i < op->nin; i++) {

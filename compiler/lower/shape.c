@@ -11,11 +11,11 @@
 static void
 lower_const(Lower *l, Op *op)
 {
-	const Attr *a = op_attr(op, "value");
+	const Attr *a = attr_value(op);
 	const Type *type = op->out[0].type;
 	RegType t = lower_type(type);
 	Reg *out = lower_new(l, &op->out[0]), v;
-	double f = a->kind == ATTR_FLOAT ? a->f : (double)a->i;
+	double f = a->kind == KIND_FLOAT ? a->f : (double)a->i;
 	uint8_t byte = 0;
 	if (type->ptr != PTR_NONE) {
 		v = lower_as(l, CAST_BITS, REG_GLOBAL, lower_i64(l, a->i));
@@ -25,7 +25,7 @@ lower_const(Lower *l, Op *op)
 	} else if (dtype_is_float(type->elem)) {
 		v = thread_float_const(l->b, t, f);
 	} else {
-		v = thread_int_const(l->b, t, int_wrap(type->elem, a->kind == ATTR_FLOAT ? (int64_t)a->f : a->i));
+		v = thread_int_const(l->b, t, int_wrap(type->elem, a->kind == KIND_FLOAT ? (int64_t)a->f : a->i));
 	}
 	for (int r = 0; r < lower_count(&op->out[0]); r++)
 		out[r] = v;
@@ -35,7 +35,7 @@ static void
 lower_iota(Lower *l, Op *op)
 {
 	const Value *v = &op->out[0];
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	RegType t = lower_type(v->type);
 	Reg *out = lower_new(l, &op->out[0]);
 	for (int r = 0; r < lower_count(v); r++) {

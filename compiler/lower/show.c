@@ -32,12 +32,12 @@ print_number(const Op *op, const Func *f)
 
 /* The element's number in a tile of the extents before padding; *inside: whether it is in there, as it comes: it is. */
 static Reg
-shown_number(Lower *l, const Value *v, const Attr *valid, int r, Reg *inside)
+shown_number(Lower *l, const Value *v, const IntList *valid, int r, Reg *inside)
 {
 	Reg sum = lower_i32(l, 0);
 	int64_t stride = 1, add;
 	for (int d = v->type->rank - 1; d >= 0; d--) {
-		int64_t extent = valid ? valid->ints[d] : v->type->extent[d];
+		int64_t extent = valid ? valid->at[d] : v->type->extent[d];
 		Reg c = lower_coordinate(l, v->layout, r, d, &add);
 		c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
 		if (extent != v->type->extent[d])
@@ -54,7 +54,7 @@ static void
 lower_trace(Lower *l, Op *op)
 {
 	const Value *x = op->in[0];
-	const Attr *valid = op_attr(op, "valid");
+	const IntList *valid = attr_valid(op);
 	Reg v[2 + MAX_AXES], inside, first;
 	int kept = l->kept.n, number = print_number(op, l->f);
 	for (int r = 0; r < lower_count(x); r++) {
@@ -82,14 +82,10 @@ lower_trace(Lower *l, Op *op)
 /* Words of tile `x`, from v[0] on: how many elements of its own the thread holds, then each one's number and bits.
  * Padding has number -1.  `first`: of its extents in {valid}. */
 static int
-watched_tile(Lower *l, const Value *x, const Attr *valid, int first, Reg *v)
+watched_tile(Lower *l, const Value *x, const IntList *valid, int first, Reg *v)
 {
-	Attr own = {0};
+	IntList own = valid ? (IntList){valid->at + first, valid->n - first} : (IntList){0};
 	int n = 1;
-	if (valid) {
-		own = *valid;
-		own.ints += first;
-	}
 	for (int r = 0; r < lower_count(x); r++) {
 		Reg inside = 0, number = lower_i32(l, 0);
 		if (x->layout && (layout_free_bits(x->layout, IN_REGISTER) & (uint64_t)r))
@@ -107,7 +103,7 @@ watched_tile(Lower *l, const Value *x, const Attr *valid, int first, Reg *v)
 static void
 lower_watch(Lower *l, Op *op)
 {
-	const Attr *valid = op_attr(op, "valid");
+	const IntList *valid = attr_valid(op);
 	int room = 1 + MAX_AXES, n = 0, first = 0, kept = l->kept.n;
 	for (int i = 0; i < op->nin; i++)
 		room += 1 + 2 * lower_count(op->in[i]);
@@ -128,7 +124,7 @@ lower_show(Lower *l, Op *op)
 {
 	if (l->t->kind != TARGET_PTX)
 		lower_refuse(l, op, "printing what --trace asks for (--device=cpu and --device=simt do)");
-	else if (op_bool(op, "trace"))
+	else if (attr_trace(op))
 		lower_trace(l, op);
 	else
 		lower_watch(l, op);

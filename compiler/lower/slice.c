@@ -81,7 +81,7 @@ width_of(const Lower *l, const Op *op, int bytes)
 {
 	const Type *t = op->in[0]->type, *to = op->out[0].type;
 	int last = t->rank - 1, n = 0;
-	if (op_text(op, "index")[last] != 'p')
+	if (attr_index(op)[last] != 'p')
 		return 0;
 	n = MIN(layout_contiguous(op->in[0]->layout, last), log2_ceil(to->extent[to->rank - 1]));
 	while (n > 0 && bytes << n > l->t->vector_bytes)

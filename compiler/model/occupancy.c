@@ -55,11 +55,11 @@ has_unmodelled_pressure(const Op *op)
 static bool
 is_tested(const Op *op)
 {
-	const Attr *inside = op_attr(op, "inside");
+	const IntList *inside = attr_inside(op);
 	if (op->kind != OP_READ && op->kind != OP_WRITE)
 		return op->kind == OP_LOAD || op->kind == OP_STORE;
-	for (int i = 0; inside && i < inside->nints; i++)
-		if (!inside->ints[i])
+	for (int i = 0; inside && i < inside->n; i++)
+		if (!inside->at[i])
 			return true;
 	return !inside && op->in[0]->type->rank > 0;
 }

@@ -14,8 +14,8 @@ value_constant(const Value *v, int64_t *out)
 		v = v->def->in[0];
 	if (!v->def || v->def->kind != OP_CONST)
 		return false;
-	const Attr *a = op_attr(v->def, "value");
-	if (a->kind != ATTR_INT && a->kind != ATTR_BOOL)
+	const Attr *a = attr_value(v->def);
+	if (a->kind != KIND_INT && a->kind != KIND_BOOL)
 		return false;
 	*out = a->i;
 	return true;
@@ -174,7 +174,7 @@ static int64_t
 print_scratch(const Op *op)
 {
 	int64_t sum = 0;
-	for (int i = 0; i < op->nin && !op_bool(op, "trace") && !op_attr(op, "watch"); i++)
+	for (int i = 0; i < op->nin && !attr_trace(op) && !op_attr(op, ATTR_WATCH); i++)
 		sum += print_bytes(op, i);
 	return sum;
 }
@@ -223,8 +223,8 @@ find_rows_read(const Op *op, OpPlan *p)
 	plan_slice(op, &slice);
 	if (slice.way != SLICE_WHOLE)
 		return;
-	int64_t row = p->scratch / t->extent[0], at = op_int(start, "value", 0);
-	int64_t n = op_text(op, "index")[0] == 'p' ? op_attr(op, "extents")->ints[0] : 1;
+	int64_t row = p->scratch / t->extent[0], at = const_int(start);
+	int64_t n = attr_index(op)[0] == 'p' ? attr_extents(op)->at[0] : 1;
 	p->read_from = row * MAX(MIN(at, t->extent[0] - n), 0);
 	p->read_to = p->read_from + row * n;
 }

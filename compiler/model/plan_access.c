@@ -7,7 +7,7 @@
 void
 access_dims(const Op *op, int at[KERNEL_RANK])
 {
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int next = 0, gathered = -1;
 	for (int d = 0; d < op->in[0]->type->rank; d++) {
 		at[d] = index[d] == 'g' && gathered >= 0 ? gathered : next;
@@ -34,7 +34,7 @@ int64_t
 access_scratch(const Op *op, const Layout *layout)
 {
 	int at[KERNEL_RANK];
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int64_t most = 0;
 	if (!layout)
 		return 0;

@@ -79,7 +79,7 @@ bool
 plan_mma(const Op *op, MmaPlan *p)
 {
 	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout, *a = op->in[0]->layout, *b = op->in[1]->layout;
-	*p = (MmaPlan){.mma = mma_named(op_text(op, "mma"))};
+	*p = (MmaPlan){.mma = mma_named(attr_mma(op))};
 	if (!p->mma || !acc || !given || !a || !b || !layout_equal(acc, given))
 		return false;
 	int rank = acc->rank;

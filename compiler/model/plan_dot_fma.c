@@ -126,7 +126,7 @@ static bool
 waits_since(const Op *get, const Op *dot)
 {
 	for (const Op *op = get->next; op != dot->next; op = op->next)
-		if (op_bool(op, "sync"))
+		if (attr_sync(op))
 			return true;
 	return false;
 }
@@ -136,7 +136,7 @@ static bool
 find_slots(FmaPlan *p, const Target *t)
 {
 	const Op *op = p->op, *get = first_get(op, t);
-	if (!get || strcmp(op_text(op, "precision"), "tf32") == 0)
+	if (!get || strcmp(attr_precision(op), "tf32") == 0)
 		return false;
 	for (int i = 0; i < 2; i++) {
 		FmaSide *s = &p->side[i];

@@ -22,10 +22,10 @@ view_layout(const Op *op)
 	if (op->kind == OP_RESHAPE)
 		return layout_reshape(out, in->rank, shape);
 	if (op->kind == OP_PERMUTE) {
-		const Attr *dims = op_attr(op, "dims");
+		const IntList *dims = attr_dims(op);
 		int back[LAYOUT_RANK] = {0};
-		for (int d = 0; d < dims->nints; d++)
-			back[dims->ints[d]] = d;
+		for (int d = 0; d < dims->n; d++)
+			back[dims->at[d]] = d;
 		return layout_permute(out, back);
 	}
 	/* A broadcast: where the operand has one element along a dimension, coordinates there do not count. */
@@ -68,7 +68,7 @@ cat_is_even(const Op *op)
 Layout
 cat_layout(const Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	return layout_shorten(op->out[0].layout, axis, log2_ceil(op->in[0]->type->extent[axis]));
 }
 
@@ -76,7 +76,7 @@ bool
 flip_exchange(const Op *op, uint64_t *exchange)
 {
 	const Layout *l = op->out[0].layout;
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	F2 near = f2_columns(&l->map, 0, l->in[IN_REGISTER] + l->in[IN_LANE]);
 	uint64_t all = ((UINT64_C(1) << l->out[axis]) - 1) << layout_out_at(l, axis);
 	return f2_solve(&near, all, exchange);
@@ -99,7 +99,7 @@ gather_piece(const Op *op, const Target *t)
 DType
 scatter_slot(const Op *op)
 {
-	const char *fn = op_text(op, "fn");
+	const char *fn = attr_fn(op);
 	DType t = op->in[0]->type->elem;
 	bool is_wide = dtype_info[t].bits == 64;
 	if (strcmp(fn, "set") == 0)
@@ -112,7 +112,7 @@ scatter_slot(const Op *op)
 int64_t
 scatter_owner_bytes(const Op *op)
 {
-	bool is_set = strcmp(op_text(op, "fn"), "set") == 0;
+	bool is_set = strcmp(attr_fn(op), "set") == 0;
 	return is_set ? (type_count(op->in[0]->type) * 4 + 15) / 16 * 16 : 0;
 }
 
@@ -136,11 +136,11 @@ atomic_is_shared(const Op *op)
 const int64_t *
 print_extents(const Op *op, int i)
 {
-	const Attr *valid = op_attr(op, "valid");
+	const IntList *valid = attr_valid(op);
 	int first = 0;
 	for (int k = 0; k < i; k++)
 		first += op->in[k]->type->rank;
-	return valid ? valid->ints + first : op->in[i]->type->extent;
+	return valid ? valid->at + first : op->in[i]->type->extent;
 }
 
 int64_t

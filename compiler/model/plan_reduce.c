@@ -34,7 +34,7 @@ kind_of(const Op *op)
 	if (op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN)
 		return COMBINE_REGION;
 	for (int i = 0; i < LEN(kinds); i++)
-		if (strcmp(op_text(op, "fn"), kinds[i].fn) == 0)
+		if (strcmp(attr_fn(op), kinds[i].fn) == 0)
 			return kinds[i].kind;
 	return dtype_info[key_type(op->in[0]->type->elem)].bits > 32 ? COMBINE_PAIR : COMBINE_KEY;
 }
@@ -50,20 +50,6 @@ work_type(DType t)
 
 enum { MOST_COMPARED = 4096 };
 
-static bool
-same_attrs(const Op *a, const Op *b)
-{
-	if (a->nattr != b->nattr)
-		return false;
-	for (int i = 0; i < a->nattr; i++) {
-		const Attr *x = &a->attr[i], *y = op_attr(b, x->name);
-		if (!y || x->kind != y->kind || x->i != y->i || x->text != y->text || x->nints || y->nints ||
-		    memcmp(&x->f, &y->f, sizeof x->f) != 0)
-			return false;
-	}
-	return true;
-}
-
 /* Is x what y is with the region's operands exchanged?  budget: comparisons left. */
 static bool
 is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
@@ -78,7 +64,7 @@ is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
 	const Op *a = x->def, *b = y->def;
 	if (a->home != region || b->home != region)
 		return x == y;
-	if (a->kind != b->kind || a->nin != b->nin || a->nregion || !(op_info[a->kind].traits & PURE) || !same_attrs(a, b))
+	if (a->kind != b->kind || a->nin != b->nin || a->nregion || !(op_info[a->kind].traits & PURE) || !attrs_same(a, b))
 		return false;
 	bool straight = true, crossed = op_info[a->kind].traits & COMM && a->nin >= 2;
 	for (int i = 0; i < a->nin && straight; i++)
@@ -216,7 +202,7 @@ void
 plan_reduce(const Op *op, ReducePlan *p)
 {
 	bool scans = op->kind == OP_SCAN || op->kind == OP_SCAN_FN;
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	AxisBits bits;
 	memset(p, 0, offsetof(ReducePlan, run));
 	p->op = op;

@@ -18,11 +18,11 @@ enum { SHUFFLES_MOST = 16 };
 static bool
 find_fixed(const Op *op, SlicePlan *s)
 {
-	const Attr *extents = op_attr(op, "extents");
-	const char *index = op_text(op, "index");
+	const IntList *extents = attr_extents(op);
+	const char *index = attr_index(op);
 	const Type *t = op->in[0]->type;
 	for (int d = 0, e = 0; d < t->rank; d++) {
-		int64_t n = index[d] == 'p' ? extents->ints[e++] : 1, start = 0;
+		int64_t n = index[d] == 'p' ? extents->at[e++] : 1, start = 0;
 		int at = layout_out_at(s->from, d);
 		if ((n & (n - 1)) || (n < t->extent[d] && !value_constant(op->in[1 + d], &start)))
 			return false;

@@ -13,7 +13,7 @@ static void
 find_state(SortPlan *p, const Op *op, const Target *t)
 {
 	const Value *v = op->in[0];
-	*p = (SortPlan){.op = op, .t = v->type->elem, .dim = (int)op_int(op, "axis", 0)};
+	*p = (SortPlan){.op = op, .t = v->type->elem, .dim = (int)attr_axis(op)};
 	p->layout = axis_layout(v->layout, p->dim);
 	axis_bits(&p->layout, p->dim, &p->axis);
 	p->is_wide = dtype_info[p->t].bits == 64;

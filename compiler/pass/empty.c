@@ -67,7 +67,7 @@ replace(Func *f, Value *v)
 static Value *
 reduced(Builder *b, const Op *op)
 {
-	const char *fn = op_text(op, "fn");
+	const char *fn = attr_fn(op);
 	const Type *t = op->out[0].type;
 	if (strcmp(fn, "max") == 0 || strcmp(fn, "min") == 0)
 		return pad_extreme(b, t, fn[1] == 'i');
@@ -106,14 +106,14 @@ instead(Op *op)
 static bool
 is_idle(const Op *op)
 {
-	const Attr *extents = op_attr(op, "extents");
+	const IntList *extents = attr_extents(op);
 	switch (op->kind) {
 	case OP_WRITE: case OP_ATOMIC: return is_empty(op->in[access_data(op)]);
 	case OP_STORE: case OP_ATOMIC_PTR: case OP_ASSERT: return is_empty(op->in[0]);
 	case OP_INLINE_PTX: return any_empty(op);
 	case OP_PREFETCH:
-		for (int i = 0; extents && i < extents->nints; i++)
-			if (extents->ints[i] == 0)
+		for (int i = 0; extents && i < extents->n; i++)
+			if (extents->at[i] == 0)
 				return true;
 		return any_empty(op);
 	default: return false;

@@ -182,7 +182,7 @@ check_products(const Module *m, const Target *t)
 		const Block *body = m->funcs.at[i]->body;
 		for (const Op *op = body->first; op; op = op_after(op, body)) {
 			bool multiplies = op->kind == OP_DOT || op->kind == OP_DOT_SCALED || op->kind == OP_DOT_START;
-			const char *name = multiplies ? op_text(op, "mma") : "";
+			const char *name = multiplies ? attr_mma(op) : "";
 			if (!*name || target_has_product(t, name))
 				continue;
 			name = arena_printf(m->cx->tmp, "the matrix instruction '%s'", name);

@@ -87,7 +87,7 @@ bind_axes(Elab *e)
 	e->func->naxis = it->grid.n;
 	for (int i = 0; i < it->grid.n; i++) {
 		const Axis *a = &it->grid.at[i];
-		Attr axis = attr_int(e->m, "axis", i);
+		Attr axis = attr_new_axis(e->m, i);
 		e->func->axis[i] = a->name;
 		e->b.place = a->name_place;
 		Value *v = &op_make(&e->b, OP_PROGRAM_ID, NULL, 0, &axis, 1, NULL, 0)->out[0];

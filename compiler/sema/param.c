@@ -98,7 +98,7 @@ check_tensor(Check *c)
 	for (int d = 0; d < t->dims.n; d++) {
 		int from = c->v->perm[d];
 		int64_t extent = tensor->type->extent[from];
-		Attr axis = attr_int(e->m, "axis", from);
+		Attr axis = attr_new_axis(e->m, from);
 		Value *n = extent < 0 ? &op_make(&e->b, OP_DIM, &tensor, 1, &axis, 1, NULL, 0)->out[0] : NULL;
 		if (!dimension(c, t->dims.at[d], d, extent, n))
 			return false;

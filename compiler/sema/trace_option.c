@@ -90,7 +90,7 @@ static void
 print_tiles(Elab *e, const Val *v, const char *text, Place at)
 {
 	const TraceWish *wish = e->cx->trace;
-	Attr attr[3] = {attr_text(e->m, "text", text), attr_bool(e->m, "trace", true)};
+	Attr attr[3] = {attr_new_text(e->m, text), attr_new_trace(e->m, true)};
 	Place before = e->b.place;
 	for (int i = 0; v->kind == VAL_TUPLE && i < v->n; i++)
 		print_tiles(e, &v->items[i], arena_printf(e->cx->mem, "%s[%d]", text, i), at);
@@ -98,7 +98,7 @@ print_tiles(Elab *e, const Val *v, const char *text, Place at)
 	if (!x)
 		return;
 	if (wish->naxis)
-		attr[2] = attr_ints(e->m, "program", wish->program, wish->naxis);
+		attr[2] = attr_new_program(e->m, wish->program, wish->naxis);
 	e->b.place = at;
 	op_make(&e->b, OP_PRINT, &x, 1, attr, wish->naxis ? 3 : 2, NULL, 0);
 	e->b.place = before;

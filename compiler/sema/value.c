@@ -58,14 +58,13 @@ val_tile(Place at, Value *v)
 bool
 val_constant(const Val *v, Val *out)
 {
-	const Op *op = v->kind == VAL_TILE && v->v->type->rank == 0 ? v->v->def : NULL;
-	const Attr *a = op && op->kind == OP_CONST ? op_attr(op, "value") : NULL;
+	const Attr *a = v->kind == VAL_TILE && v->v->type->rank == 0 ? value_const(v->v) : NULL;
 
 	if (!a)
 		return false;
-	if (a->kind == ATTR_FLOAT)
+	if (a->kind == KIND_FLOAT)
 		*out = val_float(v->place, a->f);
-	else if (a->kind == ATTR_BOOL)
+	else if (a->kind == KIND_BOOL)
 		*out = val_bool(v->place, a->i != 0);
 	else
 		*out = v->v->type->elem == TY_U64 ? val_uint(v->place, (uint64_t)a->i) : val_int(v->place, a->i);

@@ -64,7 +64,7 @@ reference_least(DType t)
 static bool
 is_exact(const Op *op)
 {
-	const char *fn = op_text(op, "fn");
+	const char *fn = attr_fn(op);
 	double from = op->nin ? reference_roundoff(op->in[0]->type->elem) : 0;
 
 	switch (op_info[op->kind].rounding) {
@@ -116,10 +116,10 @@ coarsest(const Block *b, const bool *used, Reference *r)
 			r->roundoff = MAX(r->roundoff, reference_roundoff(t->elem));
 			r->least = MAX(r->least, reference_least(t->elem));
 		}
-		if (op->kind == OP_DOT && strncmp(op_text(op, "precision"), "tf32", 4) == 0)
+		if (op->kind == OP_DOT && strncmp(attr_precision(op), "tf32", 4) == 0)
 			r->roundoff =
-			    MAX(r->roundoff, op_text(op, "precision")[4] ? 0x1p-22 : 0x1p-11);
-		if (op_bool(op, "fast"))
+			    MAX(r->roundoff, attr_precision(op)[4] ? 0x1p-22 : 0x1p-11);
+		if (attr_fast(op))
 			r->roundoff = MAX(r->roundoff, 0x1p-21);
 	}
 }

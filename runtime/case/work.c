@@ -86,7 +86,7 @@ static void
 evaluate(Env *e, const Op *op)
 {
 	const Value *out = &op->out[0];
-	int64_t axis = op_int(op, "axis", 0), v = 0;
+	int64_t axis = attr_axis(op), v = 0;
 	bool known = false;
 	if (op->nout != 1 || out->type->kind != TYPE_TILE || out->type->ptr ||
 	    out->type->rank != 0 || dtype_is_float(out->type->elem))
@@ -96,7 +96,7 @@ evaluate(Env *e, const Op *op)
 	switch (op->kind) {
 	case OP_CONST:
 		known = true;
-		v = op_attr(op, "value")->i;
+		v = attr_value(op)->i;
 		break;
 	case OP_PROGRAM_ID:
 		known = e->has_program;

@@ -105,7 +105,7 @@ static bool
 has_print(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PRINT && !op_attr(op, "watch"))
+		if (op->kind == OP_PRINT && !op_attr(op, ATTR_WATCH))
 			return true;
 	return false;
 }
@@ -154,7 +154,7 @@ report_assert(const Loaded *l, Fault *fault)
 		if (op->kind == OP_ASSERT && ++n == l->faults.number)
 			found = op;
 	*fault = (Fault){.kind = FAULT_ASSERT, .place = found->place, .other = NOWHERE};
-	device_assert_fault(&l->faults, l->func->naxis, op_text(found, "text"), fault);
+	device_assert_fault(&l->faults, l->func->naxis, attr_text(found), fault);
 }
 
 /* What a launch may touch: nothing is known where the allocation of an argument is not. */

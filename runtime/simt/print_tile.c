@@ -82,7 +82,7 @@ simt_trace(SimtThread *t, int number, const uint64_t *value, int n)
 	const SimtLaunch *l = simt_launch(t);
 	Run *run = crew_of(t)->run;
 	const Op *print = run->print[number];
-	if (op_attr(print, "watch")) {
+	if (op_attr(print, ATTR_WATCH)) {
 		watch_take(t, print, value);
 		return;
 	}

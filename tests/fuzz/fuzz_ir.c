@@ -439,7 +439,7 @@ static bool
 may_collide(const Op *op)
 {
 	bool scatters = op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR;
-	return scatters || ((op->kind == OP_WRITE || op->kind == OP_ATOMIC) && strchr(op_text(op, "index"), 'g'));
+	return scatters || ((op->kind == OP_WRITE || op->kind == OP_ATOMIC) && strchr(attr_index(op), 'g'));
 }
 
 /* Prints go, and accesses that may collide; false if something depends on one of those. */

@@ -48,8 +48,8 @@ access(Gen *g, int i, Value **in, Attr *attr)
 		n = index[1] == 'p';
 		extents[0] = 2;
 	}
-	attr[0] = attr_text(g->m, "index", index);
-	attr[1] = attr_ints(g->m, "extents", extents, n);
+	attr[0] = attr_new_index(g->m, index);
+	attr[1] = attr_new_extents(g->m, extents, n);
 	int64_t shape[MAX_RANK];
 	int rank = 0;
 	if (index[0] == 'g')
@@ -90,7 +90,7 @@ write_tensor(Gen *g)
 		return;
 	in[3] = gen_of_type(g, t);
 	if (gen_pick(g, 4) == 1 && t->elem == TY_I64) {
-		attr[2] = attr_text(g->m, "fn", gen_pick(g, 2) ? "add" : "max");
+		attr[2] = attr_new_fn(g->m, gen_pick(g, 2) ? "add" : "max");
 		gen_op1(g, OP_ATOMIC, in, 4, attr, 3, NULL);
 		return;
 	}
@@ -103,7 +103,7 @@ update(Gen *g)
 {
 	int i = 2 + gen_pick(g, GEN_TENSORS - 2);
 	Value *in[4] = {&g->f->body->arg[i], gen_scalar_int(g, 0), gen_scalar_int(g, 0), NULL};
-	Attr attr[] = {attr_text(g->m, "index", "pp"), attr_ints(g->m, "extents", (int64_t[]){2, 3}, 2)};
+	Attr attr[] = {attr_new_index(g->m, "pp"), attr_new_extents(g->m, (int64_t[]){2, 3}, 2)};
 	Value *old = gen_op1(g, OP_READ, in, 3, attr, 2, NULL);
 
 	if (gen_pick(g, 3) == 1)
@@ -146,7 +146,7 @@ load_or_store(Gen *g)
 		op_make(&g->b, OP_STORE, in, 2 + gen_pick(g, 2), NULL, 0, NULL, 0);
 		break;
 	default: {
-		Attr a[] = {attr_text(g->m, "fn", "add"), attr_bool(g->m, "masked", true)};
+		Attr a[] = {attr_new_fn(g->m, "add"), attr_new_masked(g->m, true)};
 		in[1] = in[2];
 		in[2] = mask;
 		gen_op1(g, OP_ATOMIC_PTR, in, 3, a, 2, NULL);
@@ -159,7 +159,7 @@ static void
 say(Gen *g)
 {
 	Value *x = gen_any(g);
-	Attr text = attr_text(g->m, "text", "say");
+	Attr text = attr_new_text(g->m, "say");
 
 	op_make(&g->b, OP_PRINT, &x, 1, &text, 1, NULL, 0);
 }
@@ -337,7 +337,7 @@ gen_module(Compile *cx, Bytes bytes)
 		write_tensor(&g);
 	/* What was computed last of each kind is looked at. */
 	for (int i = MAX(0, g.n - 12); i < g.n; i++) {
-		Attr text = attr_text(g.m, "text", "end");
+		Attr text = attr_new_text(g.m, "end");
 		op_make(&g.b, OP_PRINT, &g.value[i], 1, &text, 1, NULL, 0);
 	}
 	return g.m;

@@ -31,7 +31,7 @@ moved(Gen *g, Value *x)
 	case 0: {
 		for (int i = 0; i < rank; i++)
 			dims[i] = rank - 1 - i;
-		Attr a = attr_ints(g->m, "dims", dims, rank);
+		Attr a = attr_new_dims(g->m, dims, rank);
 		return rank < 2 ? x : op_make(&g->b, OP_PERMUTE, &x, 1, &a, 1, NULL, 0)->out;
 	}
 	case 1: return build1(&g->b, OP_RESHAPE, x, type_with_shape(g->m, x->type, 1, &n));
@@ -41,7 +41,7 @@ moved(Gen *g, Value *x)
 			dims[d] = x->type->extent[d] ? 1 + gen_pick(g, (int)x->type->extent[d]) : 0;
 			in[1 + d] = gen_scalar_int(g, gen_pick(g, 3));
 		}
-		Attr a[] = {attr_text(g->m, "index", index), attr_ints(g->m, "extents", dims, rank)};
+		Attr a[] = {attr_new_index(g->m, index), attr_new_extents(g->m, dims, rank)};
 		return rank == 0 ? x : op_make(&g->b, OP_EXTRACT, in, 1 + rank, a, 2, NULL, 0)->out;
 	}
 	case 3: {
@@ -84,7 +84,7 @@ make_scale(Gen *g, const Type *t)
 	Value *s = gen_of_type(g, t);
 	if (t->elem != TY_U8)
 		return s;
-	Attr least = attr_int(g->m, "value", 32);
+	Attr least = attr_int_value(32);
 	Value *low = &op_make(&g->b, OP_CONST, NULL, 0, &least, 1, &t, 1)->out[0];
 	return build2(&g->b, OP_MAX, s, low);
 }
@@ -95,7 +95,7 @@ gen_dot_scaled(Gen *g)
 	int block = 1 + gen_pick(g, 4);
 	int64_t m = 1 + gen_pick(g, 4), n = 1 + gen_pick(g, 4), k = (int64_t)block * (1 + gen_pick(g, 2));
 	DType scale = gen_pick(g, 2) ? TY_U8 : TY_F32;
-	Attr a = attr_int(g->m, "block", block);
+	Attr a = attr_new_block(g->m, block);
 	Value *in[] = {
 		operand(g, m, k), make_scale(g, type_tile(g->m, scale, 2, (int64_t[]){m, k / block})),
 		operand(g, k, n), make_scale(g, type_tile(g->m, scale, 2, (int64_t[]){n, k / block})),

@@ -126,7 +126,7 @@ gen_elementwise(Gen *g)
 	OpKind kind = dtype_is_float(t) ? real[gen_pick(g, LEN(real))]
 	    : t == TY_BOOL              ? boolean[gen_pick(g, LEN(boolean))]
 					: integer[gen_pick(g, LEN(integer))];
-	Attr nan = attr_bool(g->m, "propagate_nan", true);
+	Attr nan = attr_new_propagate_nan(g->m, true);
 	bool with_nan = (kind == OP_MIN || kind == OP_MAX) && gen_pick(g, 3) == 1;
 
 	for (int i = 1; i < op_info[kind].nin; i++)
@@ -206,16 +206,16 @@ gen_fresh(Gen *g)
 	case 1:
 		if (t->rank == 0 || !dtype_is_int(t->elem))
 			return;
-		axis = attr_int(g->m, "axis", gen_pick(g, t->rank));
+		axis = attr_new_axis(g->m, gen_pick(g, t->rank));
 		gen_op1(g, OP_IOTA, NULL, 0, &axis, 1, t);
 		break;
 	case 2:
-		axis = attr_int(g->m, "axis", gen_pick(g, 2));
+		axis = attr_new_axis(g->m, gen_pick(g, 2));
 		gen_op1(g, gen_pick(g, 2) ? OP_NUM_PROGRAMS : OP_PROGRAM_ID, NULL, 0, &axis, 1, NULL);
 		break;
 	default: {
 		Value *x = &g->f->body->arg[gen_pick(g, GEN_TENSORS)];
-		axis = attr_int(g->m, "axis", gen_pick(g, 2));
+		axis = attr_new_axis(g->m, gen_pick(g, 2));
 		gen_op1(g, gen_pick(g, 3) == 1 ? OP_STRIDE : OP_DIM, &x, 1, &axis, 1, NULL);
 		break;
 	}
@@ -273,7 +273,7 @@ gen_permute(Gen *g)
 		dims[i] = dims[k];
 		dims[k] = d;
 	}
-	Attr a = attr_ints(g->m, "dims", dims, x->type->rank);
+	Attr a = attr_new_dims(g->m, dims, x->type->rank);
 	gen_op1(g, OP_PERMUTE, &x, 1, &a, 1, NULL);
 }
 
@@ -293,7 +293,7 @@ gen_extract(Gen *g)
 			extents[n++] = most ? 1 + gen_pick(g, most) : 0;
 		in[1 + d] = gen_pick(g, 2) ? gen_of_type(g, type_scalar(g->m, TY_I64)) : gen_scalar_int(g, gen_pick(g, 9) - 4);
 	}
-	Attr a[] = {attr_text(g->m, "index", index), attr_ints(g->m, "extents", extents, n)};
+	Attr a[] = {attr_new_index(g->m, index), attr_new_extents(g->m, extents, n)};
 	gen_op1(g, OP_EXTRACT, in, 1 + x->type->rank, a, 2, NULL);
 }
 
@@ -302,7 +302,7 @@ gen_combine(Gen *g)
 {
 	Value *x = of_rank(g, 1);
 	int axis = gen_pick(g, x->type->rank);
-	Attr a = attr_int(g->m, "axis", axis);
+	Attr a = attr_new_axis(g->m, axis);
 
 	switch (gen_pick(g, 4)) {
 	case 0:
@@ -331,8 +331,8 @@ gen_reduce(Gen *g)
 	static const char *const fn[] = {"sum", "max", "min", "argmax", "argmin", "prod", "xor_sum", "any", "all"};
 	Value *x = of_rank(g, 1);
 	const char *name = fn[gen_pick(g, LEN(fn))];
-	Attr a[] = {attr_text(g->m, "fn", name), attr_int(g->m, "axis", gen_pick(g, x->type->rank)),
-	    attr_bool(g->m, "propagate_nan", true)};
+	Attr a[] = {attr_new_fn(g->m, name), attr_new_axis(g->m, gen_pick(g, x->type->rank)),
+	    attr_new_propagate_nan(g->m, true)};
 
 	if (strcmp(name, "any") == 0 || strcmp(name, "all") == 0)
 		x = gen_as(g, x, TY_BOOL);
@@ -343,7 +343,7 @@ gen_reduce(Gen *g)
 	if (strncmp(name, "arg", 3) == 0 && type_count(x->type) == 0)
 		return;
 	if (gen_pick(g, 4) == 1 && (name[0] == 's' || name[0] == 'p' || name[0] == 'm')) {
-		Attr scan[] = {a[0], a[1], attr_bool(g->m, "reverse", gen_pick(g, 2))};
+		Attr scan[] = {a[0], a[1], attr_new_reverse(g->m, gen_pick(g, 2))};
 		gen_op1(g, OP_SCAN, &x, 1, scan, 3, NULL);
 		return;
 	}
@@ -374,7 +374,7 @@ gen_reduce_fn(Gen *g)
 {
 	Value *in[2] = {of_rank(g, 1), NULL};
 	int n = 1 + gen_pick(g, 2);
-	Attr axis = attr_int(g->m, "axis", gen_pick(g, in[0]->type->rank));
+	Attr axis = attr_new_axis(g->m, gen_pick(g, in[0]->type->rank));
 	const Type *arg[4];
 
 	in[1] = gen_of_type(g, type_with_elem(g->m, in[0]->type, gen_pick(g, 2) ? TY_I32 : TY_F32));
@@ -408,7 +408,7 @@ gen_scatter(Gen *g, Value *x, int axis)
 {
 	static const char *const fns[] = {"set", "max", "min", "add"};
 	const char *fn = fns[gen_pick(g, dtype_is_float(x->type->elem) ? 3 : 4)];
-	Attr a[] = {attr_int(g->m, "axis", axis), attr_text(g->m, "fn", fn)};
+	Attr a[] = {attr_new_axis(g->m, axis), attr_new_fn(g->m, fn)};
 	Value *in[] = {x, gen_of_type(g, type_with_elem(g->m, x->type, TY_I32)), gen_of_type(g, x->type)};
 	gen_op1(g, OP_SCATTER, in, 3, a, 2, NULL);
 }
@@ -418,8 +418,8 @@ gen_order(Gen *g)
 {
 	Value *x = of_rank(g, 1);
 	int axis = gen_pick(g, x->type->rank), most = (int)x->type->extent[axis];
-	Attr a[] = {attr_int(g->m, "axis", axis), attr_bool(g->m, "descending", gen_pick(g, 2)),
-	    attr_int(g->m, "k", most ? 1 + gen_pick(g, most) : 0), attr_int(g->m, "bins", 1 + gen_pick(g, 8))};
+	Attr a[] = {attr_new_axis(g->m, axis), attr_new_descending(g->m, gen_pick(g, 2)),
+	    attr_new_k(g->m, most ? 1 + gen_pick(g, most) : 0), attr_new_bins(g->m, 1 + gen_pick(g, 8))};
 
 	if (x->type->elem == TY_BOOL)
 		x = gen_as(g, x, TY_I32);
@@ -429,7 +429,7 @@ gen_order(Gen *g)
 		break;
 	case 0: {
 		bool indices = gen_pick(g, 2);
-		Attr s[] = {a[0], a[1], attr_bool(g->m, "indices", true)};
+		Attr s[] = {a[0], a[1], attr_new_indices(g->m, true)};
 		Op *op = op_make(&g->b, OP_SORT, &x, 1, s, 2 + indices, NULL, 0);
 		gen_keep(g, &op->out[0]);
 		if (indices)
@@ -469,7 +469,7 @@ gen_product(Gen *g, OpKind kind, Value *const *in, int nin, const Attr *attr, in
 	Value *v = &op_make(&g->b, kind, in, nin, attr, nattr, NULL, 0)->out[0];
 
 	if (dtype_is_float(v->type->elem)) {
-		Attr zero = attr_float(g->m, "value", 0);
+		Attr zero = attr_float_value(0);
 		Value *none = &op_make(&g->b, OP_CONST, NULL, 0, &zero, 1, (const Type *[]){v->type}, 1)->out[0];
 		Value *is_none = &op_make(&g->b, OP_EQ, (Value *[]){v, none}, 2, NULL, 0, NULL, 0)->out[0];
 		v = &op_make(&g->b, OP_SELECT, (Value *[]){is_none, none, v}, 3, NULL, 0, NULL, 0)->out[0];

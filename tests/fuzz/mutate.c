@@ -26,15 +26,15 @@ is_delicate(const Op *op)
 static bool
 change_constant(Module *m, Op *op, uint64_t *seed)
 {
-	const Attr *value = op_attr(op, "value");
+	const Attr *value = attr_value(op);
 	if (op->kind != OP_CONST || !value)
 		return false;
-	if (value->kind == ATTR_INT)
-		op_set_attr(m, op, attr_int(m, "value", dtype_is_unsigned(op->out[0].type->elem) ? draw(seed, 8) : draw(seed, 13) - 4));
-	else if (value->kind == ATTR_FLOAT)
-		op_set_attr(m, op, attr_float(m, "value", (draw(seed, 33) - 16) / 4.0));
-	else if (value->kind == ATTR_BOOL)
-		op_set_attr(m, op, attr_bool(m, "value", !value->i));
+	if (value->kind == KIND_INT)
+		op_set_attr(m, op, attr_int_value(dtype_is_unsigned(op->out[0].type->elem) ? draw(seed, 8) : draw(seed, 13) - 4));
+	else if (value->kind == KIND_FLOAT)
+		op_set_attr(m, op, attr_float_value((draw(seed, 33) - 16) / 4.0));
+	else if (value->kind == KIND_BOOL)
+		op_set_attr(m, op, attr_bool_value(!value->i));
 	else
 		return false;
 	return true;
@@ -86,8 +86,8 @@ change_op(Module *m, Op *op, uint64_t *seed)
 static bool
 ends_soon(const Value *v)
 {
-	const Attr *value = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
-	return value && value->kind == ATTR_INT && value->i >= -64 && value->i <= 64;
+	const Attr *value = value_const(v);
+	return value && value->kind == KIND_INT && value->i >= -64 && value->i <= 64;
 }
 
 /* Loops whose bounds are others now go around a few times at most. */

@@ -35,7 +35,7 @@ Atomic *
 atomic_make(Plan *p, const Op *op, DType t)
 {
 	Atomic *a = NEW(p->mem, Atomic);
-	const char *fn = op_text(op, "fn");
+	const char *fn = attr_fn(op);
 	DType in[] = {t, t};
 	int k = 0;
 

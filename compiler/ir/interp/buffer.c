@@ -77,7 +77,7 @@ emit_own(Plan *p, const Op *op)
 
 	s->out = value_home(p, &op->out[0]);
 	s->slots = t->slots;
-	s->count = op_int(op, "count", 0);
+	s->count = attr_count(op);
 	s->bytes = op->kind == OP_ALLOC ? slot_bytes(t) * t->slots : (int64_t)sizeof(Mbarrier) * t->slots;
 	s->at = p->shared;
 	p->shared += (s->bytes + 63) / 64 * 64;
@@ -223,7 +223,7 @@ emit_copy(Plan *p, const Op *op)
 	const Type *slot = op->in[at]->type;
 	const Type *tile = type_tile(p->func->module, slot->elem, slot->rank, slot->extent);
 	Home out = value_home(p, &op->out[0]);
-	const char *kind = op_text(op, "kind");
+	const char *kind = attr_kind(op);
 
 	out.type = tile;
 	Step *read = memory_read_into(p, op, tile, out);
@@ -346,7 +346,7 @@ buffer_emit(Plan *p, const Op *op)
 		return step_make(p, op, sizeof(Step), run_commit);
 	case OP_WAIT: {
 		WaitStep *s = STEP(p, op, WaitStep, run_wait);
-		s->left = op_int(op, "left", 0);
+		s->left = attr_left(op);
 		return &s->step;
 	}
 	case OP_EXPECT:
@@ -356,7 +356,7 @@ buffer_emit(Plan *p, const Op *op)
 		s->slot.ring = found.ring;
 		s->slot.index = found.index;
 		s->slot.slots = found.slots;
-		s->bytes = op_int(op, "bytes", 0);
+		s->bytes = attr_bytes(op);
 		return &s->slot.step;
 	}
 	case OP_AWAIT: {

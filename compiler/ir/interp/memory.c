@@ -11,20 +11,20 @@
 void
 access_make(Plan *p, TensorAccess *a, const Op *op, const Type *tile)
 {
-	const char *index = op_text(op, "index");
-	const Attr *extents = op_attr(op, "extents");
+	const char *index = attr_index(op);
+	const IntList *extents = attr_extents(op);
 	int e = 0;
 
 	a->param = param_index(op->in[0]);
 	a->nd = op->in[0]->type->rank;
 	a->tile = tile;
 	a->rank = tile->rank;
-	a->valid = op_attr(op, "valid") ? op_attr(op, "valid")->ints : NULL;
+	a->valid = attr_valid(op) ? attr_valid(op)->at : NULL;
 	for (int d = 0; d < a->nd; d++) {
 		a->letter[d] = index[d];
 		a->index[d] = value_home(p, op->in[1 + d]);
 		if (index[d] == 'p') {
-			a->extent[d] = extents->ints[e++];
+			a->extent[d] = extents->at[e++];
 		} else if (index[d] == 'g' && !a->gathers) {
 			a->gathers = true;
 			a->gather_at = e;

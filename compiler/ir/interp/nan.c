@@ -50,7 +50,7 @@ nan_is_watched(const Op *op)
 typedef struct Looking {
 	const Op *print;
 	const void *const *data;
-	const Attr *bounds;
+	const IntList *bounds;
 	int given;
 } Looking;
 
@@ -76,10 +76,10 @@ is_inside(const Looking *l, int tile, int64_t i)
 	const Type t = tile_shown(l->print, tile);
 	bool inside = true;
 	int operand = l->given + 1;
-	for (int k = 0; l->bounds && k < l->bounds->nints;) {
-		int64_t of = l->bounds->ints[k], dim = l->bounds->ints[k + 1];
+	for (int k = 0; l->bounds && k < l->bounds->n;) {
+		int64_t of = l->bounds->at[k], dim = l->bounds->at[k + 1];
 		bool any = false;
-		for (; k < l->bounds->nints && l->bounds->ints[k] == of && l->bounds->ints[k + 1] == dim; k += 2) {
+		for (; k < l->bounds->n && l->bounds->at[k] == of && l->bounds->at[k + 1] == dim; k += 2) {
 			if (dim < 0) {
 				any |= of == tile && ((const uint8_t *)l->data[operand])[i];
 				operand++;
@@ -112,10 +112,10 @@ take_given(const Looking *l, int tile, int64_t i, bool *nan, bool *inf)
 int64_t
 nan_look(const Op *print, const void *const *data, double *found)
 {
-	const Looking l = {print, data, op_attr(print, "bounds"), (int)op_int(print, "given", 0)};
+	const Looking l = {print, data, attr_bounds(print), (int)attr_given(print)};
 	const Type t = tile_shown(print, l.given);
 	OpKind kind = OP_CONST;
-	bool each = op_named(op_text(print, "watch"), &kind) && (op_info[kind].traits & ELEM), nan = false, inf = false;
+	bool each = op_named(attr_watch(print), &kind) && (op_info[kind].traits & ELEM), nan = false, inf = false;
 	for (int g = 0; g < l.given && !each; g++) {
 		const Type given = tile_shown(print, g);
 		for (int64_t i = 0, n = type_count(&given); i < n; i++)
@@ -141,11 +141,11 @@ nan_look(const Op *print, const void *const *data, double *found)
 void
 nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out)
 {
-	const Type t = tile_shown(print, (int)op_int(print, "given", 0));
-	const char *name = op_text(print, "text");
+	const Type t = tile_shown(print, (int)attr_given(print));
+	const char *name = attr_text(print);
 	int64_t rest = at, step = type_count(&t);
 	program_format(print->home->func, program, out);
-	text_printf(out, ": %s makes %s", op_text(print, "watch"), isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+	text_printf(out, ": %s makes %s", attr_watch(print), isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
 	for (int d = 0; d < t.rank; d++) {
 		step /= t.extent[d];
 		text_printf(out, "%s%" PRId64, d ? ", " : " at [", rest / step);

@@ -106,7 +106,7 @@ emit_sort(Plan *p, const Op *op)
 {
 	SortStep *s = STEP(p, op, SortStep, run_sort);
 	const Type *t = op->in[0]->type;
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 
 	s->in = value_home(p, op->in[0]);
 	s->out = value_home(p, &op->out[0]);
@@ -116,11 +116,11 @@ emit_sort(Plan *p, const Op *op)
 	for (int d = axis + 1; d < t->rank; d++)
 		s->inner *= t->extent[d];
 	s->n = s->keep = t->extent[axis];
-	s->falling = op_bool(op, "descending");
+	s->falling = attr_descending(op);
 	if (op->nout > 1)
 		s->place = value_home(p, &op->out[1]);
 	if (op->kind == OP_TOPK) {
-		s->keep = op_int(op, "k", 0);
+		s->keep = attr_k(op);
 		s->falling = true;
 	}
 	plan_temp(p, s->n * 2 * (int64_t)sizeof(Keyed));
@@ -158,7 +158,7 @@ emit_histogram(Plan *p, const Op *op)
 	s->in = value_home(p, op->in[0]);
 	s->out = value_home(p, &op->out[0]);
 	s->count = type_count(op->in[0]->type);
-	s->bins = op_int(op, "bins", 0);
+	s->bins = attr_bins(op);
 	return &s->step;
 }
 
@@ -196,7 +196,7 @@ emit_gather(Plan *p, const Op *op)
 {
 	GatherStep *s = STEP(p, op, GatherStep, run_gather);
 	const Type *t = op->out[0].type;
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 
 	s->in = value_home(p, op->in[0]);
 	s->index = value_home(p, op->in[1]);

@@ -210,7 +210,7 @@ pointer_emit(Plan *p, const Op *op)
 		if (pointer_may_be_of(p->func, s->from, i))
 			s->buffer[s->nbuffers++] = i;
 	s->size = dtype_tile_size(op->in[0]->type->elem);
-	s->masked = op->kind == OP_LOAD ? op->nin > 1 : op->kind == OP_STORE ? op->nin > 2 : op_bool(op, "masked");
+	s->masked = op->kind == OP_LOAD ? op->nin > 1 : op->kind == OP_STORE ? op->nin > 2 : attr_masked(op);
 	if (s->masked)
 		s->mask = value_home(p, op->in[op->kind == OP_LOAD ? 1 : last]);
 	if (op->kind == OP_LOAD) {

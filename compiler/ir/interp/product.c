@@ -99,9 +99,9 @@ temp_bytes(const Home *h, bool copies)
 static bool
 is_zero(const Value *v)
 {
-	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+	const Attr *a = value_const(v);
 
-	return a && (a->kind == ATTR_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
+	return a && (a->kind == KIND_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
 }
 
 static void
@@ -124,7 +124,7 @@ static Step *
 emit_dot(Plan *p, const Op *op)
 {
 	DotStep *s = STEP(p, op, DotStep, run_dot);
-	const char *precision = op_text(op, "precision");
+	const char *precision = attr_precision(op);
 
 	s->a = value_home(p, op->in[0]);
 	s->b = value_home(p, op->in[1]);
@@ -260,7 +260,7 @@ emit_scaled(Plan *p, const Op *op)
 	s->dot.a = s->dot.b = TY_F32;
 	s->dot.level = p->cpu;
 	dot_dense(&s->dot);
-	s->block = op_int(op, "block", 1);
+	s->block = attr_block(op);
 	s->a_bytes = (type_count(s->a.type) * 4 + 63) / 64 * 64;
 	s->b_bytes = (type_count(s->b.type) * 4 + 63) / 64 * 64;
 	plan_temp(p, s->a_bytes + s->b_bytes + (int64_t)dot_scratch(&s->dot));

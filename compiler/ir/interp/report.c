@@ -129,7 +129,7 @@ run_print(Worker *w, const Step *step)
 
 	if (!opt->print)
 		return true;
-	if (op_bool(step->op, "trace")) {
+	if (attr_trace(step->op)) {
 		if (tile_trace(step->op, w->program, home_at(w, &s->value[0]), &line))
 			opt->print(opt->user, line.at);
 		text_close(&line);
@@ -194,13 +194,13 @@ run_watch(Worker *w, const Step *step)
 Step *
 report_emit(Plan *p, const Op *op)
 {
-	bool watches = op->kind == OP_PRINT && op_attr(op, "watch");
+	bool watches = op->kind == OP_PRINT && op_attr(op, ATTR_WATCH);
 	ReportStep *s = STEP(p, op, ReportStep, watches ? run_watch : op->kind == OP_PRINT ? run_print : run_assert);
 
 	s->value = NEW_ARRAY(p->mem, Home, op->nin);
 	s->n = op->nin;
 	for (int i = 0; i < op->nin; i++)
 		s->value[i] = value_home(p, op->in[i]);
-	s->text = op_text(op, "text");
+	s->text = attr_text(op);
 	return &s->step;
 }

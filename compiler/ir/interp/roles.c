@@ -174,13 +174,13 @@ Step *
 roles_emit(Plan *p, const Node *n)
 {
 	RolesStep *s = STEP(p, n->op, RolesStep, run_roles);
-	const Attr *copies = op_attr(n->op, "copies");
+	const IntList *copies = attr_copies(n->op);
 
-	if (copies->ints[0] + copies->ints[1] > MAX_ROLES)
+	if (copies->at[0] + copies->at[1] > MAX_ROLES)
 		p->why = "roles: more than 32 run here at once";
 	s->index = value_home(p, &n->op->region[1]->arg[0]);
 	for (int i = 0; i < 2; i++) {
-		s->copies[i] = copies->ints[i];
+		s->copies[i] = copies->at[i];
 		code_emit(p, &s->code[i], n->region[i]);
 	}
 	return &s->step;

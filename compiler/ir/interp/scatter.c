@@ -153,13 +153,13 @@ scatter_emit(Plan *p, const Op *op)
 {
 	ScatterStep *s = STEP(p, op, ScatterStep, run_scatter);
 	const Type *t = op->in[1]->type;
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 
 	s->in = value_home(p, op->in[0]);
 	s->index = value_home(p, op->in[1]);
 	s->values = value_home(p, op->in[2]);
 	s->out = value_home(p, &op->out[0]);
-	s->fn = fn_named(op_text(op, "fn"));
+	s->fn = fn_named(attr_fn(op));
 	s->outer = s->inner = 1;
 	for (int d = 0; d < axis; d++)
 		s->outer *= t->extent[d];

@@ -28,7 +28,7 @@ static Step *
 emit_const(Plan *p, const Op *op)
 {
 	ValueStep *s = STEP(p, op, ValueStep, run_const);
-	const Attr *a = op_attr(op, "value");
+	const Attr *a = attr_value(op);
 	DType t = op->out[0].type->elem;
 
 	s->out = value_home(p, &op->out[0]);
@@ -39,7 +39,7 @@ emit_const(Plan *p, const Op *op)
 		else
 			dtype_store_i64(t, memory, 0, a->i);
 		tile_unpack(t, memory, 0, s->one, 1);
-	} else if (a->kind == ATTR_FLOAT) {
+	} else if (a->kind == KIND_FLOAT) {
 		dtype_store_f64(t, s->one, 0, a->f);
 	} else {
 		dtype_store_i64(t, s->one, 0, a->i);
@@ -114,7 +114,7 @@ emit_value(Plan *p, const Op *op, StepFn *run)
 	ValueStep *s = STEP(p, op, ValueStep, run);
 
 	s->out = value_home(p, &op->out[0]);
-	s->axis = (int)op_int(op, "axis", 0);
+	s->axis = (int)attr_axis(op);
 	if (op->nin > 0)
 		s->param = param_index(op->in[0]);
 	return &s->step;
@@ -297,13 +297,13 @@ match_units(ViewStep *s)
 static void
 prepare_view(Plan *p, ViewStep *s, const Op *op)
 {
-	const Attr *dims = op_attr(op, "dims");
+	const IntList *dims = attr_dims(op);
 
 	switch (op->kind) {
 	case OP_PERMUTE:
 		s->make = make_permute;
 		for (int k = 0; k < s->out.type->rank; k++)
-			s->dim[k] = (int)dims->ints[k];
+			s->dim[k] = (int)dims->at[k];
 		break;
 	case OP_RESHAPE:
 	case OP_CONVERT:
@@ -321,7 +321,7 @@ prepare_view(Plan *p, ViewStep *s, const Op *op)
 		break;
 	default:
 		s->make = make_extract;
-		s->index = op_text(op, "index");
+		s->index = attr_index(op);
 		for (int d = 0; d < s->in.type->rank; d++)
 			s->start[d] = value_home(p, op->in[1 + d]);
 		break;
@@ -346,7 +346,7 @@ emit_view(Plan *p, const Op *op, int k)
 	ViewStep *s = STEP(p, op, ViewStep, run);
 	s->in = in;
 	s->out = out;
-	s->axis = (int)op_int(op, "axis", 0);
+	s->axis = (int)attr_axis(op);
 	s->half = k;
 	prepare_view(p, s, op);
 	return &s->step;
@@ -422,7 +422,7 @@ emit_cat(Plan *p, const Op *op)
 	for (int i = 0; i < op->nin; i++)
 		s->in[i] = value_home(p, op->in[i]);
 	s->out = value_home(p, &op->out[0]);
-	s->axis = op->kind == OP_JOIN ? op->out[0].type->rank - 1 : (int)op_int(op, "axis", 0);
+	s->axis = op->kind == OP_JOIN ? op->out[0].type->rank - 1 : (int)attr_axis(op);
 	return &s->step;
 }
 

@@ -353,12 +353,12 @@ Type
 tile_shown(const Op *print, int i)
 {
 	Type t = *print->in[i]->type;
-	const Attr *valid = op_attr(print, "valid");
+	const IntList *valid = attr_valid(print);
 	int first = 0;
 	for (int k = 0; k < i; k++)
 		first += print->in[k]->type->rank;
 	for (int d = 0; valid && d < t.rank; d++)
-		t.extent[d] = valid->ints[first + d];
+		t.extent[d] = valid->at[first + d];
 	return t;
 }
 
@@ -367,12 +367,12 @@ tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, T
 {
 	const Func *f = print->home->func;
 	const Type t = tile_shown(print, 0);
-	const Attr *only = op_attr(print, "program");
-	for (int a = 0; only && a < only->nints; a++)
-		if (program[a] != only->ints[a])
+	const IntList *only = attr_program(print);
+	for (int a = 0; only && a < only->n; a++)
+		if (program[a] != only->at[a])
 			return false;
 	program_format(f, program, out);
-	text_printf(out, ": %s: ", op_text(print, "text"));
+	text_printf(out, ": %s: ", attr_text(print));
 	type_print(&t, out);
 	text_put(out, t.rank > 0 ? "\n" : " ");
 	tile_format(&t, data, out);

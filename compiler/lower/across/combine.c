@@ -18,8 +18,8 @@ fold_open(Fold *f, Lower *l, const ReducePlan *p)
 	const Op *op = p->op;
 	*f = (Fold){.l = l, .p = p, .from = op->in[0]->type->elem, .to = op->out[0].type->elem};
 	f->is_signed = dtype_is_signed(f->from);
-	f->is_least = strcmp(op_text(op, "fn"), "argmin") == 0;
-	f->propagates_nan = op_bool(op, "propagate_nan") && dtype_is_float(f->from);
+	f->is_least = strcmp(attr_fn(op), "argmin") == 0;
+	f->propagates_nan = attr_propagate_nan(op) && dtype_is_float(f->from);
 	f->type[0] = lower_type(&(Type){.kind = TYPE_TILE, .elem = p->work});
 	if (fold_wants_index(f)) {
 		f->type[0] = REG_I64;

@@ -28,7 +28,7 @@ sort_open(Sort *s, Lower *l, const Op *op)
 	s->layout = s->p.entered;
 	axis_bits(&s->layout, s->p.dim, &s->axis);
 	s->repeats = s->p.repeats;
-	s->falls = op->kind == OP_TOPK || op_bool(op, "descending");
+	s->falls = op->kind == OP_TOPK || attr_descending(op);
 	s->type[0] = REG_I64;
 	if (s->p.is_wide)
 		s->type[1] = REG_I32;

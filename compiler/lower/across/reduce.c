@@ -23,7 +23,7 @@ typedef struct State {
 static void
 enter(State *s, Lower *l, const Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0), n = 1 << s->plan.layout.in[IN_REGISTER];
+	int axis = (int)attr_axis(op), n = 1 << s->plan.layout.in[IN_REGISTER];
 	const Reg *in[STATE_MAX] = {0};
 	Reg element[STATE_MAX], thread = 0;
 	for (int k = 0; k < op->nin; k++)
@@ -200,7 +200,7 @@ result_name(const Fold *f)
 static void
 leave(State *s, Lower *l, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0), n = 1 << s->plan.layout.in[IN_REGISTER];
+	int axis = (int)attr_axis(op), n = 1 << s->plan.layout.in[IN_REGISTER];
 	Layout slice = layout_slice(&s->plan.layout, axis);
 	Reg **result = NEW_ARRAY(l->mem, Reg *, n);
 	for (int r = 0; r < n; r++) {

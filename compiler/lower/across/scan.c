@@ -275,7 +275,7 @@ lower_scan(Lower *l, Op *op)
 	uint64_t inner = 0, joined = 0;                 /* register bits of the first run, if it has any; of later ones */
 	plan_reduce(op, &s.plan);
 	fold_open(&s.f, l, &s.plan);
-	s.reverse = op_bool(op, "reverse");
+	s.reverse = attr_reverse(op);
 	s.live = s.plan.live;
 	s.lanes = s.plan.lanes;
 	enter(&s, l, op);

@@ -31,10 +31,10 @@ typedef struct Scatter {
 static void
 scatter_shape(Scatter *s, const Op *op)
 {
-	const char *fn = op_text(op, "fn");
+	const char *fn = attr_fn(op);
 	DType t = op->in[0]->type->elem;
 	bool adds = strcmp(fn, "add") == 0, most = strcmp(fn, "max") == 0, is_signed = dtype_is_signed(t);
-	*s = (Scatter){.op = op, .t = t, .type = lower_type(op->in[0]->type), .axis = (int)op_int(op, "axis", 0)};
+	*s = (Scatter){.op = op, .t = t, .type = lower_type(op->in[0]->type), .axis = (int)attr_axis(op)};
 	s->is_set = strcmp(fn, "set") == 0;
 	s->slot = lower_type(&(Type){.kind = TYPE_TILE, .elem = scatter_slot(op)});
 	s->by_key = !s->is_set && !adds && dtype_is_float(t);
@@ -254,7 +254,7 @@ lower_scatter(Lower *l, Op *op)
 	s.l = l;
 	if ((s.slot == REG_I64 || s.slot == REG_F64) && !(l->t->has & HAS_ATOMIC_64)) {
 		lower_refuse(l, op, arena_printf(l->mem, "scatter by %s of %s, which takes atomic operations on 64 bits,",
-		    op_text(op, "fn"), dtype_info[s.t].text));
+		    attr_fn(op), dtype_info[s.t].text));
 		return;
 	}
 	const Reg *was = lower_operand(l, op, 0, to->layout), *index = lower_operand(l, op, 1, from);

@@ -181,7 +181,7 @@ void
 lower_math(Lower *l, Op *op)
 {
 	DType t = op->out[0].type->elem;
-	bool wide = t == TY_F64, fast = op_bool(op, "fast");
+	bool wide = t == TY_F64, fast = attr_fast(op);
 	Math m = {l, wide ? REG_F64 : REG_F32, wide ? REG_I64 : REG_I32, wide};
 	const Reg *a = lower_regs(l, op->in[0]), *b = op->nin > 1 ? lower_regs(l, op->in[1]) : NULL;
 	int n = lower_count(&op->out[0]);

@@ -69,7 +69,7 @@ lower_dot(Lower *l, Op *op)
 		lower_new(l, &op->out[0]);
 		return;
 	}
-	const char *name = op_text(op, "mma");
+	const char *name = attr_mma(op);
 	if (*name && !target_has_product(l->t, name)) {
 		lower_refuse(l, op, arena_printf(l->mem, "the matrix instruction '%s'", name));
 		return;

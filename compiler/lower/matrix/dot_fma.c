@@ -21,7 +21,7 @@ side_write(Lower *l, const FmaPlan *p, int i, Reg base)
 	const FmaSide *s = &p->side[i];
 	const Reg *in = lower_regs(l, p->op->in[i]);
 	int n = 1 << s->given.in[IN_REGISTER];
-	bool rounds = strcmp(op_text(p->op, "precision"), "tf32") == 0 && s->from == TY_F32;
+	bool rounds = strcmp(attr_precision(p->op), "tf32") == 0 && s->from == TY_F32;
 	Reg *v = NEW_ARRAY(l->mem, Reg, n);
 	for (int r = 0; r < n; r++) {
 		v[r] = lower_cast_one(l, s->from, p->compute, in[r]);

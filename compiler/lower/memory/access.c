@@ -107,7 +107,7 @@ may_be_negative(const Value *v)
 CacheHint
 lower_cache(const Op *op, CacheHint otherwise)
 {
-	const char *text = op_text(op, "cache");
+	const char *text = attr_cache(op);
 	if (strstr(text, "cv") || strstr(text, "wt"))
 		return CACHE_VOLATILE;
 	if (strstr(text, "cs") || strstr(text, "evict_first"))
@@ -124,7 +124,7 @@ place_letters(LowerAccess *a)
 	int at[KERNEL_RANK];
 	access_dims(a->op, at);
 	for (int d = 0; d < a->nd; d++) {
-		a->dim[d].letter = op_text(a->op, "index")[d];
+		a->dim[d].letter = attr_index(a->op)[d];
 		a->dim[d].index = a->op->in[1 + d];
 		a->dim[d].at = at[d];
 	}
@@ -133,8 +133,8 @@ place_letters(LowerAccess *a)
 static bool
 proven_inside(const LowerAccess *a, int d)
 {
-	const Attr *inside = op_attr(a->op, "inside");
-	return inside && d < inside->nints && inside->ints[d];
+	const IntList *inside = attr_inside(a->op);
+	return inside && d < inside->n && inside->at[d];
 }
 
 /* A hint for text, from the tensor's name. */
@@ -157,9 +157,9 @@ static void
 limit_part(Lower *l, LowerAccess *a, int d)
 {
 	int at = a->dim[d].at;
-	const Attr *valid = op_attr(a->op, "valid");
+	const IntList *valid = attr_valid(a->op);
 	int64_t extent = INT64_C(1) << a->layout->out[at];
-	int64_t real = valid && at < valid->nints ? valid->ints[at] : a->tile->extent[at];
+	int64_t real = valid && at < valid->n ? valid->at[at] : a->tile->extent[at];
 	int64_t start, size = a->tensor->type->extent[d];
 	const Value *v = a->dim[d].index;
 	bool inside = proven_inside(a, d);
@@ -283,7 +283,7 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 	bool packed = dtype_is_packed(tile->elem);
 	*a = (LowerAccess){.op = op, .tensor = op->in[0], .tile = tile, .layout = layout, .nd = op->in[0]->type->rank};
 	a->unit = packed ? 1 : dtype_tile_size(tile->elem);
-	a->vector = layout ? (int)MAX(op_int(op, "vector", 1), 1) : 1;
+	a->vector = layout ? (int)MAX(attr_vector(op), 1) : 1;
 	a->vector = MIN(a->vector, layout ? 1 << layout->in[IN_REGISTER] : 1);
 	while (a->vector > 1 && (a->vector * dtype_info[tile->elem].bits + 7) / 8 > l->t->vector_bytes)
 		a->vector /= 2;

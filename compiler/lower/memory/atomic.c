@@ -43,7 +43,7 @@ static const struct {
 static Atomic
 make(const Op *op, const Type *tile, const Target *t)
 {
-	Atomic a = {.op = op, .fn = op_text(op, "fn"), .t = tile->elem, .reg = lower_type(tile)};
+	Atomic a = {.op = op, .fn = attr_fn(op), .t = tile->elem, .reg = lower_type(tile)};
 	int k = 0;
 	while (strcmp(kinds[k].fn, a.fn) != 0)
 		k++;
@@ -124,10 +124,10 @@ tells_order(const Lower *l)
 static bool
 check_order(Lower *l, const Op *op)
 {
-	bool is_local = strcmp(op_text(op, "scope"), "cta") == 0, is_relaxed = strcmp(op_text(op, "order"), "relaxed") == 0;
+	bool is_local = strcmp(attr_scope(op), "cta") == 0, is_relaxed = strcmp(attr_order(op), "relaxed") == 0;
 	if ((l->t->has & HAS_ATOMIC_ORDER) || is_local || is_relaxed || !tells_order(l))
 		return true;
-	lower_refuse(l, op, arena_printf(l->mem, "order = %s where programs read what others write", op_text(op, "order")));
+	lower_refuse(l, op, arena_printf(l->mem, "order = %s where programs read what others write", attr_order(op)));
 	diag_help(l->cx, "its atomics are relaxed: use two kernels, or order = relaxed if the order does not matter");
 	return false;
 }
@@ -139,7 +139,7 @@ order_of(const Lower *l, const Op *op)
 	if (is_alone(l, op) || !(l->t->has & HAS_ATOMIC_ORDER))
 		return ORDER_RELAXED;
 	for (int i = 0; i < LEN(words); i++)
-		if (strcmp(op_text(op, "order"), words[i]) == 0)
+		if (strcmp(attr_order(op), words[i]) == 0)
 			return (AtomicOrder)i;
 	return ORDER_ACQ_REL;
 }
@@ -149,7 +149,7 @@ scope_of(const Op *op)
 {
 	static const char *const words[] = {"gpu", "cta", "cluster", "sys"};
 	for (int i = 0; i < LEN(words); i++)
-		if (strcmp(op_text(op, "scope"), words[i]) == 0)
+		if (strcmp(attr_scope(op), words[i]) == 0)
 			return (AtomicScope)i;
 	return SCOPE_GPU;
 }
@@ -307,7 +307,7 @@ lower_atomic(Lower *l, Op *op)
 	Value *v = &op->out[0];
 	const Layout *layout = v->layout;
 	Atomic a = make(op, v->type, l->t);
-	bool masked = op_bool(op, "masked"), through = op->kind == OP_ATOMIC_PTR;
+	bool masked = attr_masked(op), through = op->kind == OP_ATOMIC_PTR;
 	if (dtype_info[a.t].bits == 64 && !(l->t->has & HAS_ATOMIC_64)) {
 		lower_refuse(l, op, arena_printf(l->mem, "an atomic operation on %s", dtype_info[a.t].text));
 		return;

@@ -54,7 +54,7 @@ slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 static void
 lower_own(Lower *l, Op *op)
 {
-	lower_new(l, &op->out[0])[0] = address(l, l->shared, op_int(op, "smem", 0));
+	lower_new(l, &op->out[0])[0] = address(l, l->shared, attr_smem(op));
 }
 
 /* Of a copy, its token's; without one, rows along the last dimension, 16 bytes a thread. */
@@ -69,7 +69,7 @@ copy_layout(const Lower *l, const Op *op, const Type *slot)
 		order[d] = slot->rank - 1 - d;
 		shape[d] = log2_ceil(slot->extent[d]);
 	}
-	return layout_coalesced(slot->rank, shape, order, log2_ceil(op_int(op, "vector", 1)),
+	return layout_coalesced(slot->rank, shape, order, log2_ceil(attr_vector(op)),
 	    log2_ceil(l->t->lanes), log2_ceil(l->warps));
 }
 
@@ -140,14 +140,14 @@ static void
 copy_bulk(Lower *l, const Op *op, const Type *tile, const Layout *shared)
 {
 	int rank = op->in[0]->type->rank, size = dtype_tile_size(tile->elem), r = tile->rank;
-	const Attr *inside = op_attr(op, "inside");
+	const IntList *inside = attr_inside(op);
 	int64_t row = tile->extent[r - 1] * size;
-	bool fits = inside && !op_attr(op, "valid") && has_whole_rows(shared) && r <= 2 && row % 16 == 0 &&
+	bool fits = inside && !attr_valid(op) && has_whole_rows(shared) && r <= 2 && row % 16 == 0 &&
 	    !dtype_is_packed(tile->elem) && lower_known_stride(l, op->in[0], rank - 1) == 1;
 	LowerAccess a;
 
 	for (int d = 0; d < rank && fits; d++)
-		fits = inside->ints[d] && op_text(op, "index")[d] != 'g';
+		fits = inside->at[d] && attr_index(op)[d] != 'g';
 	if (!fits) {
 		lower_refuse(l, op, "a bulk copy whose tile is not known to be whole rows inside the tensor");
 		return;
@@ -174,16 +174,16 @@ lower_copy(Lower *l, Op *op)
 	const Value *slot = op->in[1 + op->in[0]->type->rank];
 	const Type *tile = type_tile(l->f->module, slot->type->elem, slot->type->rank, slot->type->extent);
 	Layout layout = copy_layout(l, op, slot->type), shared = slot_layout(slot);
-	bool is_async = strcmp(op_text(op, "kind"), "cp_async") == 0;
+	bool is_async = strcmp(attr_kind(op), "cp_async") == 0;
 	int size = dtype_tile_size(tile->elem);
 	LowerAccess a;
 
 	lower_new(l, &op->out[0])[0] = lower_i32(l, 0);
-	if (strcmp(op_text(op, "kind"), "bulk") == 0) {
+	if (strcmp(attr_kind(op), "bulk") == 0) {
 		copy_bulk(l, op, tile, &shared);
 		return;
 	}
-	if (!is_async && strcmp(op_text(op, "kind"), "plain") != 0) {
+	if (!is_async && strcmp(attr_kind(op), "plain") != 0) {
 		lower_refuse(l, op, "a copy to all blocks of a cluster");
 		return;
 	}
@@ -242,7 +242,7 @@ lower_put(Lower *l, Op *op)
 static void
 lower_tokens(Lower *l, Op *op)
 {
-	int64_t left = op_int(op, "left", 0);
+	int64_t left = attr_left(op);
 
 	lower_new(l, &op->out[0])[0] = lower_i32(l, 0);
 	if (!(l->t->has & HAS_CP_ASYNC))
@@ -274,7 +274,7 @@ lower_mbarrier(Lower *l, Op *op)
 	lower_own(l, op);
 	by_first_thread(l);
 	for (int i = 0; i < op->out[0].type->slots; i++) {
-		Reg in[] = {address(l, lower_regs(l, &op->out[0])[0], 8 * i), lower_i32(l, op_int(op, "count", 1))};
+		Reg in[] = {address(l, lower_regs(l, &op->out[0])[0], 8 * i), lower_i32(l, attr_count(op))};
 		thread_prim(l->b, PRIM_MBAR_INIT, in, 2, NULL, 0, NULL, 0);
 	}
 	if (l->t->has & HAS_CLUSTER)
@@ -285,7 +285,7 @@ lower_mbarrier(Lower *l, Op *op)
 static void
 lower_arrive(Lower *l, Op *op)
 {
-	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_i32(l, op_int(op, "bytes", 0))};
+	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_i32(l, attr_bytes(op))};
 
 	lower_barrier(l);
 	by_first_thread(l);
@@ -325,7 +325,7 @@ lower_buffer(Lower *l, Op *op)
 		lower_own(l, op);
 		break;
 	case OP_SLOT:
-		lower_new(l, &op->out[0])[0] = slot_at(l, op->in[0], op->in[1], op_bool(op, "wrapped"));
+		lower_new(l, &op->out[0])[0] = slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
 		break;
 	case OP_GET:
 		lower_get(l, op);

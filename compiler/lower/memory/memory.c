@@ -140,8 +140,8 @@ is_zero(const Value *v)
 		v = v->def->in[0];
 	if (value_constant(v, &i))
 		return i == 0;
-	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
-	return a && a->kind == ATTR_FLOAT && a->f == 0 && !__builtin_signbit(a->f);
+	const Attr *a = value_const(v);
+	return a && a->kind == KIND_FLOAT && a->f == 0 && !__builtin_signbit(a->f);
 }
 
 /* What stands where a read or load is masked, by register; NULL: 0. */
@@ -251,7 +251,7 @@ static int
 pointer_vector(const Lower *l, const Op *op, const Value *v, uint64_t repeats)
 {
 	int size = dtype_tile_size(v->type->elem);
-	int n = v->layout ? (int)MIN(op_int(op, "vector", 1), lower_count(v)) : 1;
+	int n = v->layout ? (int)MIN(attr_vector(op), lower_count(v)) : 1;
 	while (n > 1 && n * size > l->t->vector_bytes)
 		n /= 2;
 	return vector_of(MAX(n, 1), repeats);

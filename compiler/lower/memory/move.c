@@ -134,7 +134,7 @@ static void
 cat_by_scratch(Lower *l, Op *op)
 {
 	Value *to = &op->out[0];
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	RegType type = lower_type(to->type);
 	LowerStrides s = lower_row_strides(to->type);
 	Reg base = lower_scratch(l, op), *out;
@@ -171,7 +171,7 @@ lower_cat(Lower *l, Op *op)
 		cat_by_scratch(l, op);
 		return;
 	}
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	Layout want = cat_layout(op);
 	const Reg **part = NEW_ARRAY(l->mem, const Reg *, op->nin);
 	for (int i = 0; i < op->nin; i++)
@@ -198,7 +198,7 @@ lower_flip(Lower *l, Op *op)
 		}
 		return;
 	}
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	LowerStrides s = lower_row_strides(v->type);
 	Reg base = stage(l, op);
 	int64_t turn = (v->type->extent[axis] - 1) * s.bytes << s.shift[axis];
@@ -216,12 +216,12 @@ lower_flip(Lower *l, Op *op)
 static Reg
 start_offset(Lower *l, const Op *op, const LowerStrides *s)
 {
-	const Attr *extents = op_attr(op, "extents");
-	const char *index = op_text(op, "index");
+	const IntList *extents = attr_extents(op);
+	const char *index = attr_index(op);
 	const Type *t = op->in[0]->type;
 	Reg sum = 0;
 	for (int d = 0, e = 0; d < t->rank; d++) {
-		int64_t n = index[d] == 'p' ? extents->ints[e++] : 1, most = t->extent[d] - n, known;
+		int64_t n = index[d] == 'p' ? extents->at[e++] : 1, most = t->extent[d] - n, known;
 		Reg at;
 		if (most == 0)
 			continue;
@@ -245,7 +245,7 @@ lower_extract(Lower *l, Op *op)
 		return;
 	Value *v = &op->out[0];
 	RegType type = lower_type(v->type);
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	LowerStrides whole = lower_row_strides(op->in[0]->type), s = {.bytes = whole.bytes};
 	Reg base = stage(l, op), start = start_offset(l, op, &whole), *out = lower_new(l, v);
 	if (start)
@@ -336,7 +336,7 @@ lower_gather(Lower *l, Op *op)
 	Value *v = &op->out[0];
 	const Type *t = op->in[0]->type;
 	RegType type = lower_type(v->type);
-	int axis = (int)op_int(op, "axis", 0), n = lower_count(v);
+	int axis = (int)attr_axis(op), n = lower_count(v);
 	const Reg *index = lower_operand(l, op, 1, v->layout);
 	bool whole = gather_piece(op, l->t) == tile_bytes(op->in[0]->type);
 	Reg base = whole ? stage(l, op) : 0, *out = lower_new(l, v);

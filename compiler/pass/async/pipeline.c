@@ -98,8 +98,8 @@ is_zero_fill(const Op *op)
 		v = v->def->in[0];
 	if (!v)
 		return true;
-	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
-	return a && (a->kind == ATTR_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
+	const Attr *a = value_const(v);
+	return a && (a->kind == KIND_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
 }
 
 /* Bytes that a thread moves at once. */
@@ -107,7 +107,7 @@ static int
 access_bytes(const Op *op)
 {
 	const Value *v = &op->out[0];
-	int64_t n = op_int(op, "vector", 1), size = dtype_tile_size(v->type->elem);
+	int64_t n = attr_vector(op), size = dtype_tile_size(v->type->elem);
 
 	while (n > 1 && (n * size > 16 || n > INT64_C(1) << v->layout->in[IN_REGISTER]))
 		n /= 2;
@@ -237,7 +237,7 @@ shift(Pipeline *p, Builder *b, Value *v, Value *index)
 Op *
 pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index)
 {
-	const char *const kept[] = {"index", "extents", "vector", "inside", "valid", "cache"};
+	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID, ATTR_CACHE};
 	const Op *read = s->read;
 	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;
 	Value *in[MAX_RANK + 2] = {read->in[0]};
@@ -248,10 +248,10 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 	if (kind == OP_COPY)
 		in[nin++] = slot;
 	for (int i = 0; i < LEN(kept); i++)
-		if (op_attr(read, kept[i]) && (kind == OP_READ || strcmp(kept[i], "cache") != 0))
+		if (op_attr(read, kept[i]) && (kind == OP_READ || kept[i] != ATTR_CACHE))
 			attr[n++] = *op_attr(read, kept[i]);
 	if (kind == OP_COPY)
-		attr[n++] = attr_text(p->m, "kind", "cp_async");
+		attr[n++] = attr_new_kind(p->m, "cp_async");
 	Op *op = op_make(b, kind, in, nin, attr, n, NULL, 0);
 	op->out[0].layout = read->out[0].layout;
 	return op;
@@ -260,7 +260,7 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 Value *
 pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number)
 {
-	Attr wrapped = attr_bool(p->m, "wrapped", true);
+	Attr wrapped = attr_new_wrapped(p->m, true);
 	Op *op = op_make(b, OP_SLOT, (Value *[]){s->ring, number}, 2, &wrapped, 1, NULL, 0);
 
 	op->out[0].layout = s->ring->layout;
@@ -277,7 +277,7 @@ index_const(Pipeline *p, Builder *b, int64_t v)
 static void
 token_op(Pipeline *p, Builder *b, OpKind kind, int left)
 {
-	Attr a = attr_int(p->m, "left", left);
+	Attr a = attr_new_left(p->m, left);
 
 	op_make(b, kind, NULL, 0, &a, kind == OP_WAIT ? 1 : 0, NULL, 0);
 }
@@ -313,7 +313,7 @@ layout_below(Pipeline *p, const Op *op, const Layout *want)
 	if (op->kind != OP_PERMUTE)
 		return want;
 	for (int d = 0; d < want->rank; d++)
-		back[op_attr(op, "dims")->ints[d]] = d;
+		back[attr_dims(op)->at[d]] = d;
 	Layout l = layout_permute(want, back);
 	return layout_intern(p->m, &l);
 }
@@ -576,7 +576,7 @@ has_constant_step(const Op *loop)
 {
 	const Op *step = loop->in[2]->def;
 
-	return step && step->kind == OP_CONST && op_int(step, "value", 0) > 0;
+	return step && step->kind == OP_CONST && const_int(step) > 0;
 }
 
 static void

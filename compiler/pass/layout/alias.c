@@ -50,7 +50,7 @@ moved(const Op *op)
 static bool
 writes_halves(const Op *op)
 {
-	return op->kind == OP_WRITE && dtype_is_packed(op->in[0]->type->elem) && op_int(op, "vector", 1) < 2;
+	return op->kind == OP_WRITE && dtype_is_packed(op->in[0]->type->elem) && attr_vector(op) < 2;
 }
 
 /* Does each element belong to one thread, the same for both?  Halves of a byte that are read meet the other half. */
@@ -67,22 +67,14 @@ same_threads(const Op *a, const Op *b)
 	    x->layout->in[IN_BLOCK] == 0;
 }
 
-static bool
-same_ints(const Attr *a, const Attr *b)
-{
-	if (!a || !b)
-		return !a && !b;
-	return a->nints == b->nints && memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->nints) == 0;
-}
-
 /* Do both name the same places, element by element, in one trip? */
 static bool
 same_places(const Op *a, const Op *b)
 {
 	int n = is_tensor_access(a) ? 1 + a->in[0]->type->rank : 1;
 
-	if (is_tensor_access(a) != is_tensor_access(b) || strcmp(op_text(a, "index"), op_text(b, "index")) != 0 ||
-	    !same_ints(op_attr(a, "extents"), op_attr(b, "extents")))
+	if (is_tensor_access(a) != is_tensor_access(b) || strcmp(attr_index(a), attr_index(b)) != 0 ||
+	    !ints_same(attr_extents(a), attr_extents(b)))
 		return false;
 	for (int i = 0; i < n; i++)
 		if (a->in[i] != b->in[i])
@@ -102,7 +94,7 @@ trip_distance(const Value *v, const Block *b, int64_t *d)
 		return true;
 	if (v == &b->arg[0] && loop->kind == OP_FOR) {
 		const Op *step = loop->in[2]->def;
-		*d = step && step->kind == OP_CONST ? op_int(step, "value", 0) : 0;
+		*d = step && step->kind == OP_CONST ? const_int(step) : 0;
 		return *d != 0;
 	}
 	if (!def || def->home->func != b->func)
@@ -123,7 +115,7 @@ trip_distance(const Value *v, const Block *b, int64_t *d)
 			const Op *c = def->in[i]->def;
 			if (c && c->kind == OP_CONST && !dtype_is_float(def->out[0].type->elem) &&
 			    trip_distance(def->in[1 - i], b, &x))
-				return !__builtin_mul_overflow(x, op_int(c, "value", 0), d);
+				return !__builtin_mul_overflow(x, const_int(c), d);
 		}
 		return false;
 	default:
@@ -147,7 +139,7 @@ tile_span(const Value *v, int64_t *n)
 	case OP_CONST:
 		return true;
 	case OP_IOTA:
-		*n = def->out[0].type->extent[op_int(def, "axis", 0)] - 1;
+		*n = def->out[0].type->extent[attr_axis(def)] - 1;
 		return true;
 	case OP_BROADCAST:
 	case OP_CONVERT:
@@ -159,7 +151,7 @@ tile_span(const Value *v, int64_t *n)
 	case OP_MUL:
 		for (int i = 0; i < 2; i++) {
 			const Op *c = def->in[i]->def;
-			int64_t by = c && c->kind == OP_CONST ? op_int(c, "value", -1) : -1;
+			int64_t by = c && c->kind == OP_CONST ? const_int(c) : -1;
 			if (by >= 0 && tile_span(def->in[1 - i], &x))
 				return !__builtin_mul_overflow(x, by, n);
 		}
@@ -179,15 +171,15 @@ passes_by(int64_t distance, int64_t extent)
 static bool
 trips_apart(const Op *a, const Block *b)
 {
-	const char *index = op_text(a, "index");
-	const Attr *extents = op_attr(a, "extents");
+	const char *index = attr_index(a);
+	const IntList *extents = attr_extents(a);
 	int64_t d, span;
 	int e = 0;
 
 	if (!is_tensor_access(a))
 		return trip_distance(a->in[0], b, &d) && tile_span(a->in[0], &span) && d != 0 && passes_by(d, span + 1);
 	for (int i = 0; i < a->in[0]->type->rank; i++) {
-		int64_t extent = index[i] == 'p' ? extents->ints[e++] : 1;
+		int64_t extent = index[i] == 'p' ? extents->at[e++] : 1;
 		if (index[i] != 'g' && trip_distance(a->in[1 + i], b, &d) && d != 0 && passes_by(d, extent))
 			return true;
 	}
@@ -204,14 +196,14 @@ base_of(const Value *v, int64_t *constant)
 	while (v->def && v->type->rank == 0) {
 		const Op *def = v->def, *c = def->nin == 2 ? def->in[1]->def : NULL;
 		if (def->kind == OP_CONST)
-			return __builtin_add_overflow(*constant, op_int(def, "value", 0), constant) ? v : NULL;
+			return __builtin_add_overflow(*constant, const_int(def), constant) ? v : NULL;
 		if ((def->kind != OP_ADD && def->kind != OP_SUB) || v->type->elem != TY_I64)
 			return v;
 		int k = def->kind == OP_ADD && !(c && c->kind == OP_CONST) ? 1 : 0;
 		c = def->in[1 - k]->def;
 		if (!c || c->kind != OP_CONST)
 			return v;
-		more = op_int(c, "value", 0);
+		more = const_int(c);
 		if (def->kind == OP_SUB ? __builtin_sub_overflow(*constant, more, &more)
 		                        : __builtin_add_overflow(*constant, more, &more))
 			return v;
@@ -225,9 +217,9 @@ base_of(const Value *v, int64_t *constant)
 static int64_t
 moved_extent(const Op *op, int e)
 {
-	const Attr *valid = strchr(op_text(op, "index"), 'g') ? NULL : op_attr(op, "valid");
+	const IntList *valid = strchr(attr_index(op), 'g') ? NULL : attr_valid(op);
 
-	return (valid ? valid : op_attr(op, "extents"))->ints[e];
+	return (valid ? valid : attr_extents(op))->at[e];
 }
 
 /* Starts a constant apart that do not meet, in one trip. */
@@ -240,7 +232,7 @@ starts_apart(const Use *before, const Use *after)
 	if (!is_tensor_access(a) || !is_tensor_access(b))
 		return false;
 	for (int i = 0; i < a->in[0]->type->rank; i++) {
-		char p = op_text(a, "index")[i], q = op_text(b, "index")[i];
+		char p = attr_index(a)[i], q = attr_index(b)[i];
 		int64_t na = p == 'p' ? moved_extent(a, ea++) : 1, nb = q == 'p' ? moved_extent(b, eb++) : 1, sa, sb;
 		if (p == 'g' || q == 'g')
 			continue;
@@ -282,7 +274,7 @@ stays(const Op *a, const Block *b)
 static bool
 both_count(const Use *a, const Use *b)
 {
-	return a->atomic && b->atomic && strcmp(op_text(a->op, "fn"), op_text(b->op, "fn")) == 0 &&
+	return a->atomic && b->atomic && strcmp(attr_fn(a->op), attr_fn(b->op)) == 0 &&
 	    a->op->out[0].nuses == 0 && b->op->out[0].nuses == 0;
 }
 
@@ -316,7 +308,7 @@ number_turns(const Value *v, int64_t n)
 		return false;
 	const Op *one = up->in[1]->def, *end = test->in[1]->def, *zero = wrap->in[1]->def;
 	return one && end && zero && one->kind == OP_CONST && end->kind == OP_CONST && zero->kind == OP_CONST &&
-	    op_int(one, "value", 0) == 1 && op_int(end, "value", 0) == n && op_int(zero, "value", 1) == 0;
+	    const_int(one) == 1 && const_int(end) == n && const_int(zero) == 0;
 }
 
 /* The slot of a trip not so long ago, of a ring that turns: another one. */

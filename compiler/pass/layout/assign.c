@@ -176,7 +176,7 @@ set_vectors(Func *f, const Target *t, Arena *tmp)
 		                    : op->kind == OP_STORE                     ? op->in[1]
 		                                                               : NULL;
 		if (data && data->layout)
-			op_set_attr(f->module, op, attr_int(f->module, "vector", access_vector(axes, op, data->layout, t)));
+			attr_set_vector(f->module, op, access_vector(axes, op, data->layout, t));
 	}
 }
 

@@ -96,7 +96,7 @@ bits_along(const Layout *l, InDim in, int dim)
 static double
 reduce_cost(const Op *op, const Layout *l)
 {
-	int axis = (int)op_int(op, "axis", 0), lanes = bits_along(l, IN_LANE, axis);
+	int axis = (int)attr_axis(op), lanes = bits_along(l, IN_LANE, axis);
 	int warps = 1 << l->in[IN_WARP];
 	Layout left = layout_slice(l, axis);
 	left = layout_drop_broadcast(&left);

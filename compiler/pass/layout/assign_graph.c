@@ -102,8 +102,8 @@ block_weight(const Block *b)
 		if (op->kind == OP_FOR && op->in[0]->def && op->in[1]->def && op->in[2]->def &&
 		    op->in[0]->def->kind == OP_CONST && op->in[1]->def->kind == OP_CONST &&
 		    op->in[2]->def->kind == OP_CONST) {
-			int64_t step = op_int(op->in[2]->def, "value", 1);
-			int64_t n = op_int(op->in[1]->def, "value", 0) - op_int(op->in[0]->def, "value", 0);
+			int64_t step = const_int(op->in[2]->def);
+			int64_t n = const_int(op->in[1]->def) - const_int(op->in[0]->def);
 			trips = step > 0 && n > 0 ? (double)(n / step) : 1;
 		}
 		w *= MIN(MAX(trips, 1), 256);

@@ -65,7 +65,7 @@ typedef struct Span {
 static Span
 access_open(const Op *op)
 {
-	Span x = {.op = op, .tensor = op->in[0], .tile = place_type(op), .index = op_text(op, "index")};
+	Span x = {.op = op, .tensor = op->in[0], .tile = place_type(op), .index = attr_index(op)};
 	int d = 0;
 	x.rank = x.tensor->type->rank;
 	x.gather = -1;
@@ -149,7 +149,7 @@ tensor_contiguity(const Axes *a, const Op *op, int *dim)
 	const FuncParam *p = tensor_param(a, x.tensor);
 	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits;
 	int bytes = log2_floor(MAX(bits / 8, 1)), k;
-	const Attr *valid = op_attr(op, "valid");
+	const IntList *valid = attr_valid(op);
 	*dim = x.tile->rank - 1;
 	if (!p || p->strided || last < 0 || x.tile->rank == 0)
 		return 0;
@@ -168,7 +168,7 @@ tensor_contiguity(const Axes *a, const Op *op, int *dim)
 	if (!access_is_inside(a, op, last))
 		k = MIN(k, dim_div(a, x.tensor, last));
 	if (valid)
-		k = MIN(k, trailing(valid->ints[*dim]));
+		k = MIN(k, trailing(valid->at[*dim]));
 	return k;
 }
 
@@ -178,7 +178,7 @@ pointer_mask(const Op *op)
 {
 	int at = op->kind == OP_LOAD || op->kind == OP_PREFETCH ? 1 : 2;
 	if (op->kind == OP_ATOMIC_PTR)
-		return op_bool(op, "masked") ? op->in[op->nin - 1] : NULL;
+		return attr_masked(op) ? op->in[op->nin - 1] : NULL;
 	return op->nin > at ? op->in[at] : NULL;
 }
 
@@ -262,9 +262,9 @@ program_stays_inside(const Axes *a, const Span *x, int d, const Value *start, in
 	int64_t times, more, per;
 	const Op *program = program_of(a, start, &times, &more);
 	const FuncParam *p = tensor_param(a, x->tensor);
-	if (!program || !p || p->dim[d] < 0 || op_int(program, "dim", -1) != p->dim[d])
+	if (!program || !p || p->dim[d] < 0 || attr_dim(program) != p->dim[d])
 		return false;
-	per = op_int(program, "per", 0);
+	per = attr_per(program);
 	if (times != per || more < 0 || extent > per - more)
 		return false;
 	int k = dim_div(a, x->tensor, d);
@@ -317,12 +317,12 @@ bool
 access_is_inside(const Axes *a, const Op *op, int d)
 {
 	Span x = access_open(op);
-	const Attr *valid = op_attr(op, "valid");
+	const IntList *valid = attr_valid(op);
 	const Value *v = op->in[1 + d];
 	const AxisInfo *i = axis_of(a, v);
 	int64_t lo, hi, extent = 1;
 	if (x.at[d] >= 0)
-		extent = valid ? valid->ints[x.at[d]] : x.tile->extent[x.at[d]];
+		extent = valid ? valid->at[x.at[d]] : x.tile->extent[x.at[d]];
 	dim_range(a, x.tensor, d, &lo, &hi);
 	if (i->lo >= 0 && i->hi <= lo - extent)
 		return true;
@@ -342,7 +342,7 @@ note_inside(const Axes *a, Op *op)
 		any |= inside[d];
 	}
 	if (any)
-		op_set_attr(a->f->module, op, attr_ints(a->f->module, "inside", inside, rank));
+		attr_set_inside(a->f->module, op, inside, rank);
 }
 
 /* A bool or an integer that turned out to be one number. */
@@ -356,7 +356,7 @@ make_constant(const Axes *a, Op *op)
 	    !(is_bool || dtype_is_int(v->type->elem)) || v->type->elem == TY_U64)
 		return;
 	Builder b = {.m = a->f->module, .block = op->home, .before = op, .place = op->place};
-	Attr value = is_bool ? attr_bool(b.m, "value", x->lo != 0) : attr_int(b.m, "value", x->lo);
+	Attr value = is_bool ? attr_bool_value(x->lo != 0) : attr_int_value(x->lo);
 	Value *c = &op_make(&b, OP_CONST, NULL, 0, &value, 1, &v->type, 1)->out[0];
 	c->name = v->name;
 	c->id = v->id;
@@ -371,7 +371,7 @@ note_equal(const Axes *a, Op *op)
 	int rank = v->type->rank, equal = rank > 0 ? axis_of(a, v)->equal[rank - 1] : 0;
 	bool counts = v->type->elem == TY_BOOL || dtype_is_int(v->type->elem);
 	if (equal > 0 && counts && v->type->ptr == PTR_NONE && (op_info[op->kind].traits & ELEM))
-		op_set_attr(a->f->module, op, attr_int(a->f->module, "equal", INT64_C(1) << MIN(equal, 30)));
+		attr_set_equal(a->f->module, op, INT64_C(1) << MIN(equal, 30));
 }
 
 /* A mask that is always true says nothing. */

@@ -308,11 +308,11 @@ static AxisInfo
 rule_permute(const Axes *a, const Op *op)
 {
 	AxisInfo s = in(a, op, 0), x = s;
-	const Attr *dims = op_attr(op, "dims");
-	for (int d = 0; d < dims->nints; d++) {
-		x.contig[d] = s.contig[dims->ints[d]];
-		x.div[d] = s.div[dims->ints[d]];
-		x.equal[d] = s.equal[dims->ints[d]];
+	const IntList *dims = attr_dims(op);
+	for (int d = 0; d < dims->n; d++) {
+		x.contig[d] = s.contig[dims->at[d]];
+		x.div[d] = s.div[dims->at[d]];
+		x.equal[d] = s.equal[dims->at[d]];
 	}
 	return x;
 }
@@ -321,7 +321,7 @@ static AxisInfo
 rule_iota(const Op *op, const Type *t)
 {
 	AxisInfo x = axis_unknown(t);
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	for (int d = 0; d < t->rank; d++)
 		x.equal[d] = log2_floor(t->extent[d] & -t->extent[d]);
 	x.contig[axis] = x.equal[axis];
@@ -336,8 +336,8 @@ rule_iota(const Op *op, const Type *t)
 static AxisInfo
 rule_const(const Op *op, const Type *t)
 {
-	const Attr *v = op_attr(op, "value");
-	if (v->kind == ATTR_INT || v->kind == ATTR_BOOL)
+	const Attr *v = attr_value(op);
+	if (v->kind == KIND_INT || v->kind == KIND_BOOL)
 		return axis_constant(t, v->i);
 	AxisInfo x = axis_constant(t, 0);
 	for (int d = 0; d < MAX(x.rank, 1); d++)
@@ -371,7 +371,7 @@ static AxisInfo
 rule_dim(const Axes *a, const Op *op, const Type *t)
 {
 	AxisInfo x = axis_unknown(t);
-	int d = (int)op_int(op, "axis", 0);
+	int d = (int)attr_axis(op);
 	int64_t lo, hi;
 	dim_range(a, op->in[0], d, &lo, &hi);
 	if (lo == hi)
@@ -414,7 +414,7 @@ axis_rule(const Axes *a, const Op *op, const Value *out)
 	switch (op->kind) {
 	case OP_CONST: return rule_const(op, t);
 	case OP_IOTA: return rule_iota(op, t);
-	case OP_PROGRAM_ID: return rule_index(t, 0, MAX(op_int(op, "count", INT32_MAX), 1) - 1);
+	case OP_PROGRAM_ID: return rule_index(t, 0, MAX(attr_count(op), 1) - 1);
 	case OP_NUM_PROGRAMS: return rule_index(t, 1, INT32_MAX);
 	case OP_DIM: return rule_dim(a, op, t);
 	case OP_BROADCAST: return rule_broadcast(a, op, t);

@@ -15,8 +15,8 @@
 static bool
 is_zero(const Value *v)
 {
-	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
-	return a && (a->kind == ATTR_FLOAT ? a->f == 0.0 : a->i == 0);
+	const Attr *a = value_const(v);
+	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
 }
 
 /* x + dot(a, b, 0), where the dot has no other use: the sum is the accumulator's work. */
@@ -77,7 +77,7 @@ find_mma(const Target *t, DType a, DType b, DType acc, int64_t k)
 static bool
 is_exact(const Op *dot)
 {
-	const char *precision = op_text(dot, "precision");
+	const char *precision = attr_precision(dot);
 	return dot->in[0]->type->elem == TY_F32 && (*precision == 0 || strcmp(precision, "ieee") == 0);
 }
 
@@ -165,7 +165,7 @@ place_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
 	c = layout_tile(&c, shape, along);
 	Module *m = dot->home->func->module;
 	dot->out[0].layout = layout_intern(m, &c);
-	op_set_attr(m, dot, attr_text(m, "mma", mma->name));
+	attr_set_mma(m, dot, mma->name);
 }
 
 /* Each thread has a little square; eight lanes along N, the others along M, and batches for those that are left. */
@@ -195,7 +195,7 @@ place_fma(Op *dot, int lanes, int warps, const char *reason)
 	spread_warps(t, held, warps, false, b.warps);
 	Layout l = layout_blocked(&b, shape);
 	dot->out[0].layout = layout_intern(m, &l);
-	op_set_attr(m, dot, attr_text(m, "fma_reason", reason));
+	attr_set_fma_reason(m, dot, reason);
 }
 
 static void
@@ -230,7 +230,7 @@ visit(Func *f, const Target *t)
 	}
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
-		if (op->kind == OP_DOT && strcmp(op_text(op, "precision"), "tf32x3") == 0 &&
+		if (op->kind == OP_DOT && strcmp(attr_precision(op), "tf32x3") == 0 &&
 		    !(t->has & HAS_SIMDGROUP_MATRIX))
 			dot_split_tf32(op);
 	}

@@ -44,7 +44,7 @@ axes_of(const Value *v, bool *seen)
 	if (!op)
 		return 0;
 	if (op->kind == OP_PROGRAM_ID)
-		return 1u << op_int(op, "axis", 0);
+		return 1u << attr_axis(op);
 	for (int i = 0; i < op->nin; i++)
 		axes |= axes_of(op->in[i], seen);
 	return axes;

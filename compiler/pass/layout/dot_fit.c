@@ -62,7 +62,7 @@ first_half(Builder *b, Value *v, int d)
 	}
 	dims[k] = d;
 	Value *x = reshape(b, v, n, extent);
-	Attr order = attr_ints(b->m, "dims", dims, n);
+	Attr order = attr_new_dims(b->m, dims, n);
 	x = &op_make(b, OP_PERMUTE, &x, 1, &order, 1, NULL, 0)->out[0];
 	return build1(b, OP_SPLIT, x, NULL);
 }
@@ -72,7 +72,7 @@ static Value *
 zero_beyond(Builder *b, Value *v, int d, int64_t valid)
 {
 	const Type *index = type_with_elem(b->m, v->type, TY_I32);
-	Attr axis = attr_int(b->m, "axis", d);
+	Attr axis = attr_new_axis(b->m, d);
 	Value *i = &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &index, 1)->out[0];
 	Value *inside = build2(b, OP_LT, i, build_int(b, index, valid));
 	Value *zero = dtype_is_float(v->type->elem) ? build_float(b, v->type, 0) : build_int(b, v->type, 0);
@@ -138,7 +138,7 @@ lower_part(Builder *b, Value *v, Value *upper)
 static Value *
 tf32_dot(Builder *b, Value *x, Value *y, Value *acc)
 {
-	Attr precision = attr_text(b->m, "precision", "tf32");
+	Attr precision = attr_new_precision(b->m, "tf32");
 	return &op_make(b, OP_DOT, (Value *[]){x, y, acc}, 3, &precision, 1, NULL, 0)->out[0];
 }
 

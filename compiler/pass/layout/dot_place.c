@@ -68,7 +68,7 @@ fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int
 const Layout *
 dot_operand(const Op *op, const Layout *acc, int which)
 {
-	const MmaInfo *mma = mma_named(op_text(op, "mma"));
+	const MmaInfo *mma = mma_named(attr_mma(op));
 	const Type *t = op->in[which]->type;
 	if (!mma)
 		return NULL;

@@ -52,29 +52,29 @@ collapse(const Layout *l, const Type *to)
 static void
 permuted(const Op *op, bool inverse, int dims[LAYOUT_RANK])
 {
-	const Attr *a = op_attr(op, "dims");
+	const IntList *a = attr_dims(op);
 	memset(dims, 0, sizeof *dims * LAYOUT_RANK);
-	for (int d = 0; d < a->nints; d++)
-		dims[inverse ? (int)a->ints[d] : d] = inverse ? d : (int)a->ints[d];
+	for (int d = 0; d < a->n; d++)
+		dims[inverse ? (int)a->at[d] : d] = inverse ? d : (int)a->at[d];
 }
 
 /* A cat of as many equal parts as a power of two keeps them in the upper registers. */
 static bool
 cat_in_registers(const Op *op)
 {
-	int64_t n = op->out[0].type->extent[op_int(op, "axis", 0)];
+	int64_t n = op->out[0].type->extent[attr_axis(op)];
 	for (int i = 1; i < op->nin; i++)
 		if (op->in[i]->type != op->in[0]->type)
 			return false;
 	return INT64_C(1) << log2_ceil(op->nin) == op->nin &&
-	       n == op->nin * op->in[0]->type->extent[op_int(op, "axis", 0)];
+	       n == op->nin * op->in[0]->type->extent[attr_axis(op)];
 }
 
 /* The result of such a cat: registers above all others pick the part. */
 static Layout
 stack(const Op *op, const Layout *l)
 {
-	int axis = (int)op_int(op, "axis", 0), more = log2_ceil(op->nin);
+	int axis = (int)attr_axis(op), more = log2_ceil(op->nin);
 	Layout r = *l;
 	r.out[axis] += more;
 	r.map.nout += more;
@@ -101,7 +101,7 @@ access_data(const Op *op)
 static bool
 gathered_dims(const Op *op, const Type *tile, bool *kept)
 {
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int d = 0, rank = 0;
 	memset(kept, 0, sizeof *kept * LAYOUT_RANK);
 	for (int i = 0; index[i]; i++)
@@ -118,7 +118,7 @@ static const Layout *
 access_operand(const Op *op, const Layout *place, int i)
 {
 	bool kept[LAYOUT_RANK];
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	if (i >= access_data(op))
 		return place;
 	if (i < 1 || index[i - 1] != 'g')
@@ -199,7 +199,7 @@ place_result(const Op *op, const Layout *place, int i)
 		return NULL;
 	switch (op->kind) {
 	case OP_REDUCE: case OP_REDUCE_FN:
-		return keep(op, layout_slice(place, (int)op_int(op, "axis", 0)));
+		return keep(op, layout_slice(place, (int)attr_axis(op)));
 	case OP_RESHAPE:
 		if (!value_is_placed(op->in[0]))
 			return place;
@@ -234,7 +234,7 @@ read_back(const Op *op, int i, const Layout *l)
 		return l;
 	bool kept[LAYOUT_RANK];
 	const Type *tile = op->nout ? op->out[0].type : op->in[access_data(op)]->type;
-	if (op_text(op, "index")[i - 1] != 'g' || !gathered_dims(op, tile, kept))
+	if (attr_index(op)[i - 1] != 'g' || !gathered_dims(op, tile, kept))
 		return NULL;
 	for (int d = 0; d < tile->rank; d++)
 		if (!kept[d])

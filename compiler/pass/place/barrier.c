@@ -123,7 +123,7 @@ bytes_of(const Value *v, Use *u)
 	const Type *t = of->out[0].type;
 	int64_t slot = of->kind == OP_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
 
-	u->lo = op_int(of, "smem", 0);
+	u->lo = attr_smem(of);
 	u->hi = u->lo + slot * t->slots;
 	u->slot_bytes = slot;
 	if (v->def->kind == OP_SLOT) {
@@ -132,7 +132,7 @@ bytes_of(const Value *v, Use *u)
 	}
 	if (v->def->kind != OP_SLOT || v->def->in[1]->def == NULL || v->def->in[1]->def->kind != OP_CONST)
 		return;
-	int64_t i = op_int(v->def->in[1]->def, "value", 0) % t->slots;
+	int64_t i = const_int(v->def->in[1]->def) % t->slots;
 	u->lo += slot * (i < 0 ? i + t->slots : i);
 	u->hi = u->lo + slot;
 }
@@ -190,7 +190,7 @@ shared_uses(Barrier *k, Uses *out, const Op *op)
 static bool
 is_open_order(const Op *op)
 {
-	return strcmp(op_text(op, "order"), "relaxed") != 0 && strcmp(op_text(op, "order"), "acquire") != 0;
+	return strcmp(attr_order(op), "relaxed") != 0 && strcmp(attr_order(op), "acquire") != 0;
 }
 
 static void
@@ -202,8 +202,8 @@ global_uses(Barrier *k, Uses *out, const Op *op)
 
 	if (!(traits & (READS | WRITES)) || (op->nregion > 0))
 		return;
-	u.acquires = atomic && op->out[0].nuses > 0 && strcmp(op_text(op, "order"), "relaxed") != 0 &&
-	    strcmp(op_text(op, "order"), "release") != 0;
+	u.acquires = atomic && op->out[0].nuses > 0 && strcmp(attr_order(op), "relaxed") != 0 &&
+	    strcmp(attr_order(op), "release") != 0;
 	vec_push(k->tmp, out, u);
 }
 
@@ -245,8 +245,8 @@ warps_meet(Barrier *k)
 static void
 sync_before(Barrier *k, Op *op)
 {
-	k->nsync += !op_bool(op, "sync");
-	op_set_attr(k->m, op, attr_bool(k->m, "sync", true));
+	k->nsync += !attr_sync(op);
+	attr_set_sync(k->m, op, true);
 	k->open.n = 0;
 }
 
@@ -254,7 +254,7 @@ static void
 sync_warps_before(Barrier *k, Op *op)
 {
 	k->nsync++;
-	op_set_attr(k->m, op, attr_bool(k->m, "sync_warp", true));
+	attr_set_sync_warp(k->m, op, true);
 	warps_meet(k);
 }
 
@@ -262,7 +262,7 @@ sync_warps_before(Barrier *k, Op *op)
 static bool
 is_done_later(const Op *op, const Use *u)
 {
-	return op->kind == OP_COPY && !u->global && strcmp(op_text(op, "kind"), "plain") != 0;
+	return op->kind == OP_COPY && !u->global && strcmp(attr_kind(op), "plain") != 0;
 }
 
 static const ScratchOwners *
@@ -294,7 +294,7 @@ static void
 visit(Barrier *k, Op *op)
 {
 	OpPlan plan = plan_op(op, k->t);
-	Use own = {.op = op, .write = true, .lo = op_int(op, "smem", 0)};
+	Use own = {.op = op, .write = true, .lo = attr_smem(op)};
 	Uses uses = {0};
 	SyncScope meet;
 
@@ -307,11 +307,11 @@ visit(Barrier *k, Op *op)
 		SyncScope ours = conflicts(k, &(Uses){&own, 1, 1});
 		meet = MAX(meet, ours);
 	}
-	if (op_bool(op, "sync"))
+	if (attr_sync(op))
 		k->open.n = 0;
 	else if (meet == SYNC_BLOCK || releases(k, op))
 		sync_before(k, op);
-	else if (op_bool(op, "sync_warp"))
+	else if (attr_sync_warp(op))
 		warps_meet(k);
 	else if (meet == SYNC_WARP)
 		sync_warps_before(k, op);
@@ -393,7 +393,7 @@ leave_rings(Barrier *k, const Op *loop)
 			trips /= 2;
 		if (trips > 1 && first && first->kind == OP_CONST && is_lone(k, u))
 			for (int64_t s = 0; s < n; s++)
-				if ((s - op_int(first, "value", 0) + u->age) % trips == 0)
+				if ((s - const_int(first) + u->age) % trips == 0)
 					u->slots |= UINT64_C(1) << s;
 		u->ring = NULL;
 	}
@@ -443,8 +443,8 @@ cut_trips(Barrier *k, const Op *loop)
 		Op *first = loop->region[r]->first;
 		if (first->kind == OP_YIELD)
 			continue;
-		k->nsync += !op_bool(first, "sync");
-		op_set_attr(k->m, first, attr_bool(k->m, "sync", true));
+		k->nsync += !attr_sync(first);
+		attr_set_sync(k->m, first, true);
 		return true;
 	}
 	return false;
@@ -472,7 +472,7 @@ walk_loop(Barrier *k, Op *op)
 {
 	int nwalk = 0;
 
-	if (op_bool(op, "sync"))
+	if (attr_sync(op))
 		k->open.n = 0;
 	const Walk *same = same_walk(k, op, &nwalk);
 	if (same) {
@@ -508,7 +508,7 @@ copies_too_soon(Barrier *k, const Op *branch)
 static void
 walk_branch(Barrier *k, Op *op)
 {
-	if (op_bool(op, "sync"))
+	if (attr_sync(op))
 		k->open.n = 0;
 	else if (copies_too_soon(k, op))
 		sync_before(k, op);
@@ -548,7 +548,7 @@ static void
 find_filled(Barrier *k, Block *body)
 {
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind != OP_COPY || strcmp(op_text(op, "kind"), "plain") == 0)
+		if (op->kind != OP_COPY || strcmp(attr_kind(op), "plain") == 0)
 			continue;
 		const Op *of = owner(op->in[1 + op->in[0]->type->rank]);
 		bool known = !of;

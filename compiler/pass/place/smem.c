@@ -211,7 +211,7 @@ place_items(Smem *s, Func *f, bool apart)
 		Item *i = order[k];
 		i->offset = find_offset(order, k, i, apart);
 		f->shared_bytes = MAX(f->shared_bytes, i->offset + i->bytes);
-		op_set_attr(s->m, i->op, attr_int(s->m, "smem", i->offset));
+		attr_set_smem(s->m, i->op, i->offset);
 	}
 }
 

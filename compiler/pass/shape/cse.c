@@ -85,12 +85,12 @@ commutes(const Op *op)
 static uint64_t
 hash_attr(const Attr *a)
 {
-	uint64_t h = mix((uint64_t)a->kind, (uint64_t)(uintptr_t)a->name), bits;
+	uint64_t h = mix((uint64_t)a->kind, (uint64_t)a->name), bits;
 
 	memcpy(&bits, &a->f, sizeof bits);
-	h = mix(h, a->kind == ATTR_FLOAT ? bits : (uint64_t)a->i);
-	for (int i = 0; a->kind == ATTR_INTS && i < a->nints; i++)
-		h = mix(h, (uint64_t)a->ints[i]);
+	h = mix(h, a->kind == KIND_FLOAT ? bits : (uint64_t)a->i);
+	for (int i = 0; a->kind == KIND_INTS && i < a->ints.n; i++)
+		h = mix(h, (uint64_t)a->ints.at[i]);
 	return h;
 }
 
@@ -114,26 +114,6 @@ hash(const Op *op)
 }
 
 static bool
-same_attr(const Attr *a, const Attr *b)
-{
-	if (!b || a->kind != b->kind)
-		return false;
-	switch (a->kind) {
-	case ATTR_INT:
-	case ATTR_BOOL:
-		return a->i == b->i;
-	case ATTR_FLOAT:
-		return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-	case ATTR_TEXT:
-		return strcmp(a->text, b->text) == 0;
-	case ATTR_INTS:
-		return a->nints == b->nints &&
-		    memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->nints) == 0;
-	}
-	return false;
-}
-
-static bool
 same_operands(const Op *a, const Op *b)
 {
 	if (a->nin >= 2 && commutes(a) && a->in[0] == b->in[1] && a->in[1] == b->in[0])
@@ -147,16 +127,13 @@ same_operands(const Op *a, const Op *b)
 static bool
 same(const Op *a, const Op *b)
 {
-	if (a->kind != b->kind || a->nin != b->nin || a->nout != b->nout || a->nattr != b->nattr ||
+	if (a->kind != b->kind || a->nin != b->nin || a->nout != b->nout ||
 	    !same_operands(a, b))
 		return false;
 	for (int i = 0; i < a->nout; i++)
 		if (a->out[i].type != b->out[i].type || a->out[i].layout != b->out[i].layout)
 			return false;
-	for (int i = 0; i < a->nattr; i++)
-		if (!same_attr(&a->attr[i], op_attr(b, a->attr[i].name)))
-			return false;
-	return true;
+	return attrs_same(a, b);
 }
 
 Op *

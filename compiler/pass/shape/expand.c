@@ -58,7 +58,7 @@ spread(Builder *b, Value *s, int64_t block, int64_t k)
 	extent[rank - 1] = k;
 	for (int d = 0; d < rank; d++)
 		in[1 + d] = build_int(b, type_scalar(b->m, TY_I64), 0);
-	Attr attr[2] = {attr_text(b->m, "index", &"ppppp"[KERNEL_RANK - rank]), attr_ints(b->m, "extents", extent, rank)};
+	Attr attr[2] = {attr_new_index(b->m, &"ppppp"[KERNEL_RANK - rank]), attr_new_extents(b->m, extent, rank)};
 	return &op_make(b, OP_EXTRACT, in, 1 + rank, attr, 2, NULL, 0)->out[0];
 }
 
@@ -73,7 +73,7 @@ scaled(Builder *b, Value *v, Value *scale, int64_t block, bool right, DType to)
 		dims[d] = d;
 	dims[t->rank - 2] = t->rank - 1;
 	dims[t->rank - 1] = t->rank - 2;
-	Attr order = attr_ints(b->m, "dims", dims, t->rank);
+	Attr order = attr_new_dims(b->m, dims, t->rank);
 	if (right)
 		s = &op_make(b, OP_PERMUTE, &s, 1, &order, 1, NULL, 0)->out[0];
 	return build2(b, OP_MUL, cast(b, v, to), s);
@@ -84,7 +84,7 @@ expand_dot_scaled(Op *op)
 {
 	Builder b = {.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
 	Value *x = op->in[0], *y = op->in[2];
-	int64_t block = op_int(op, "block", 1);
+	int64_t block = attr_block(op);
 	if (x->type->rank >= KERNEL_RANK) {
 		diag_error(b.m->cx, op->place, DIAG_SCALED_RANK, x->type->rank);
 		return;

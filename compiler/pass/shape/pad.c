@@ -54,7 +54,7 @@ pad_builder(Op *op)
 Value *
 pad_iota(Builder *b, const Type *t, DType elem, int d)
 {
-	Attr axis = attr_int(b->m, "axis", d);
+	Attr axis = attr_new_axis(b->m, d);
 	const Type *want = type_tile(b->m, elem, t->rank, t->extent);
 	return &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &want, 1)->out[0];
 }
@@ -91,7 +91,7 @@ pad_fill(const Pad *p, Op *op, int i, int d, Value *other)
 static void
 pad_indices(const Pad *p, Op *op)
 {
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int i = (int)strcspn(index, "g");
 	if (index[i] != 'g')
 		return;
@@ -110,7 +110,7 @@ static void
 pad_access(const Pad *p, Op *op, const Value *tile)
 {
 	const Type *was = pad_was(p, tile);
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int64_t to[MAX_RANK];
 	int at = 0, n = 0;
 	bool gathers = false;
@@ -121,22 +121,22 @@ pad_access(const Pad *p, Op *op, const Value *tile)
 			at += op->in[1 + i]->type->rank;
 		gathers |= index[i] == 'g';
 	}
-	if (op_attr(op, "extents"))
-		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, n));
+	if (attr_extents(op))
+		attr_set_extents(p->m, op, to, n);
 	pad_indices(p, op);
-	if (was != tile->type && !op_attr(op, "valid"))
-		op_set_attr(p->m, op, attr_ints(p->m, "valid", was->extent, was->rank));
+	if (was != tile->type && !attr_valid(op))
+		attr_set_valid(p->m, op, was->extent, was->rank);
 }
 
 static void
 pad_prefetch(const Pad *p, Op *op)
 {
-	const Attr *extents = op_attr(op, "extents");
+	const IntList *extents = attr_extents(op);
 	int64_t to[MAX_RANK];
-	for (int i = 0; extents && i < extents->nints; i++)
-		to[i] = padded(extents->ints[i]);
+	for (int i = 0; extents && i < extents->n; i++)
+		to[i] = padded(extents->at[i]);
 	if (extents)
-		op_set_attr(p->m, op, attr_ints(p->m, "extents", to, extents->nints));
+		attr_set_extents(p->m, op, to, extents->n);
 }
 
 /* Masks an access through pointers: operand `at` is the mask, if there is one, else a new one is put there. */
@@ -158,7 +158,7 @@ pad_pointers(const Pad *p, Op *op, int at, bool had)
 	memmove(&in[at + 1], &in[at], sizeof *in * (size_t)(n - at));
 	in[at] = mask;
 	if (op->kind == OP_ATOMIC_PTR)
-		op_set_attr(p->m, op, attr_bool(p->m, "masked", true));
+		attr_set_masked(p->m, op, true);
 	Op *masked = op_make(&b, op->kind, in, n + 1, op->attr, op->nattr, want ? &want : NULL, want ? 1 : 0);
 	if (op->nout)
 		pad_replace(p, &op->out[0], &masked->out[0]);
@@ -188,7 +188,7 @@ pad_shown(const Pad *p, Op *op)
 			extent[n++] = was->extent[d];
 	}
 	if (any)
-		op_set_attr(p->m, op, attr_ints(p->m, "valid", extent, n));
+		attr_set_valid(p->m, op, extent, n);
 }
 
 static void
@@ -206,7 +206,7 @@ pad_op(const Pad *p, Op *op)
 	case OP_LOAD: pad_pointers(p, op, 1, op->nin > 1); break;
 	case OP_STORE: pad_pointers(p, op, 2, op->nin > 2); break;
 	case OP_ATOMIC_PTR: {
-		bool masked = op_bool(op, "masked");
+		bool masked = attr_masked(op);
 		pad_pointers(p, op, masked ? op->nin - 1 : op->nin, masked);
 		break;
 	}

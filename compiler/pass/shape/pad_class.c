@@ -124,9 +124,9 @@ join_reshape(Classes *c, const Op *op)
 static void
 join_permute(Classes *c, const Op *op)
 {
-	const Attr *dims = op_attr(op, "dims");
-	for (int d = 0; d < dims->nints; d++)
-		join(c, &op->out[0], d, op->in[0], (int)dims->ints[d]);
+	const IntList *dims = attr_dims(op);
+	for (int d = 0; d < dims->n; d++)
+		join(c, &op->out[0], d, op->in[0], (int)dims->at[d]);
 }
 
 static void
@@ -156,7 +156,7 @@ join_dot(Classes *c, const Op *op, const Target *t)
 static void
 join_access(Classes *c, const Op *op)
 {
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	const Value *tile = op->nout ? &op->out[0] : op->in[access_data(op)], *g = NULL;
 	int at = 0;
 	for (int i = access_data(op); i < op->nin; i++)
@@ -202,7 +202,7 @@ static void
 join_gather(Classes *c, const Op *op)
 {
 	join_all(c, op->in[1], &op->out[0]);
-	join_but(c, op->in[0], &op->out[0], (int)op_int(op, "axis", 0), false);
+	join_but(c, op->in[0], &op->out[0], (int)attr_axis(op), false);
 }
 
 static void
@@ -210,7 +210,7 @@ join_scatter(Classes *c, const Op *op)
 {
 	join_all(c, op->in[0], &op->out[0]);
 	join_all(c, op->in[1], op->in[2]);
-	join_but(c, op->in[0], op->in[1], (int)op_int(op, "axis", 0), false);
+	join_but(c, op->in[0], op->in[1], (int)attr_axis(op), false);
 }
 
 static void
@@ -232,7 +232,7 @@ classify(Classes *c, const Op *op, const Target *t)
 		for (int i = 0; i < op->nin; i++) {
 			join_all(c, op->in[0], op->in[i]);
 			if (value_is_placed(&op->out[i]))
-				join_but(c, op->in[i], &op->out[i], (int)op_int(op, "axis", 0), true);
+				join_but(c, op->in[i], &op->out[i], (int)attr_axis(op), true);
 		}
 		break;
 	case OP_GATHER: join_gather(c, op); break;

@@ -31,8 +31,8 @@ pad_extreme(Builder *b, const Type *t, bool greatest)
 static Value *
 identity(Builder *b, const Op *op, const Type *t)
 {
-	const char *fn = op_text(op, "fn");
-	bool is_float = dtype_is_float(t->elem), nan_wins = op_bool(op, "propagate_nan");
+	const char *fn = attr_fn(op);
+	bool is_float = dtype_is_float(t->elem), nan_wins = attr_propagate_nan(op);
 	bool most = strcmp(fn, "max") == 0 || strcmp(fn, "argmax") == 0;
 	bool least = strcmp(fn, "min") == 0 || strcmp(fn, "argmin") == 0;
 	if (most || least)
@@ -45,7 +45,7 @@ identity(Builder *b, const Op *op, const Type *t)
 void
 pad_reduce(const Pad *p, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	Builder b = pad_builder(op);
 	if (is_padded(p, op->in[0], axis))
 		pad_fill(p, op, 0, axis, identity(&b, op, op->in[0]->type));
@@ -55,7 +55,7 @@ pad_reduce(const Pad *p, Op *op)
 void
 pad_scan(const Pad *p, Op *op)
 {
-	if (op_bool(op, "reverse"))
+	if (attr_reverse(op))
 		pad_reduce(p, op);
 }
 
@@ -92,10 +92,10 @@ void
 pad_reduce_fn(const Pad *p, Op *op)
 {
 	enum { MOST = 16 };
-	int axis = (int)op_int(op, "axis", 0), n = op->nin;
+	int axis = (int)attr_axis(op), n = op->nin;
 	Value *in[MOST + 1];
 	const Type *t = op->in[0]->type;
-	if (!is_padded(p, op->in[0], axis) || (op->kind == OP_SCAN_FN && !op_bool(op, "reverse")))
+	if (!is_padded(p, op->in[0], axis) || (op->kind == OP_SCAN_FN && !attr_reverse(op)))
 		return;
 	if (n >= MOST) {
 		diag_error(p->m->cx, op->place, DIAG_PAD_OPERANDS, n);
@@ -116,12 +116,12 @@ pad_reduce_fn(const Pad *p, Op *op)
 void
 pad_order(const Pad *p, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
-	bool falling = op->kind == OP_TOPK || op_bool(op, "descending");
+	int axis = (int)attr_axis(op);
+	bool falling = op->kind == OP_TOPK || attr_descending(op);
 	Builder b = pad_builder(op);
 	const Type *t = op->in[0]->type;
 	if (op->kind == OP_TOPK)
-		op_set_attr(p->m, op, attr_int(p->m, "k", op->out[0].type->extent[axis]));
+		attr_set_k(p->m, op, op->out[0].type->extent[axis]);
 	if (!is_padded(p, op->in[0], axis))
 		return;
 	bool nan = !falling && dtype_is_float(t->elem);
@@ -133,7 +133,7 @@ pad_histogram(const Pad *p, Op *op)
 {
 	Builder b = pad_builder(op);
 	Value *v = op->in[0], *valid = pad_valid(&b, v->type, pad_was(p, v));
-	op_set_attr(p->m, op, attr_int(p->m, "bins", op->out[0].type->extent[0]));
+	attr_set_bins(p->m, op, op->out[0].type->extent[0]);
 	if (!valid)
 		return;
 	if (dtype_info[v->type->elem].bits < 32)

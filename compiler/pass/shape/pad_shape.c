@@ -46,7 +46,7 @@ number(Builder *b, const Value *like, int64_t n)
 static Value *
 gather(Builder *b, Value *v, Value *index, int axis)
 {
-	Attr a = attr_int(b->m, "axis", axis);
+	Attr a = attr_new_axis(b->m, axis);
 	return &op_make(b, OP_GATHER, (Value *[]){v, index}, 2, &a, 1, NULL, 0)->out[0];
 }
 
@@ -101,7 +101,7 @@ pad_reshape(const Pad *p, Op *op)
 void
 pad_cat(const Pad *p, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	int64_t sum = pad_was(p, &op->out[0])->extent[axis];
 	bool plain = is_power_of_two(sum);
 	for (int i = 0; i < op->nin; i++)
@@ -122,7 +122,7 @@ pad_cat(const Pad *p, Op *op)
 void
 pad_flip(const Pad *p, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	int64_t n = pad_was(p, op->in[0])->extent[axis];
 	if (n == op->in[0]->type->extent[axis])
 		return;
@@ -150,14 +150,14 @@ pad_extract(const Pad *p, Op *op)
 {
 	Value *v = op->in[0];
 	const Type *was = pad_was(p, v);
-	const Attr *extents = op_attr(op, "extents");
-	const char *index = op_text(op, "index");
+	const IntList *extents = attr_extents(op);
+	const char *index = attr_index(op);
 	bool padded = is_padded(p, v) || is_padded(p, &op->out[0]);
 	if (!padded)
 		return;
 	Builder b = pad_builder(op);
 	for (int d = 0, e = 0; d < was->rank; d++) {
-		int64_t n = index[d] == 'p' ? extents->ints[e++] : 1;
+		int64_t n = index[d] == 'p' ? extents->at[e++] : 1;
 		if (n != was->extent[d])
 			v = take(&b, v, d, op->in[1 + d], was->extent[d], n);
 	}
@@ -168,7 +168,7 @@ pad_extract(const Pad *p, Op *op)
 void
 pad_gather(const Pad *p, Op *op)
 {
-	int axis = (int)op_int(op, "axis", 0);
+	int axis = (int)attr_axis(op);
 	Value *index = op->in[1];
 	int64_t n = pad_was(p, op->in[0])->extent[axis];
 	DType i = index->type->elem;

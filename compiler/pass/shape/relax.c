@@ -30,8 +30,8 @@ is_positive(const Value *v, int depth)
 	case OP_EXP: case OP_EXP2: case OP_ABS: case OP_SIGMOID: case OP_SQRT: case OP_RSQRT:
 		return true;
 	case OP_CONST: {
-		const Attr *a = op_attr(op, "value");
-		return a->kind == ATTR_FLOAT && a->f >= 0;
+		const Attr *a = attr_value(op);
+		return a->kind == KIND_FLOAT && a->f >= 0;
 	}
 	case OP_MUL:
 		if (op->in[0] == op->in[1])
@@ -41,7 +41,7 @@ is_positive(const Value *v, int depth)
 	case OP_BROADCAST: case OP_CONVERT:
 		break;
 	case OP_REDUCE:
-		if (strcmp(op_text(op, "fn"), "sum") != 0 && strcmp(op_text(op, "fn"), "max") != 0)
+		if (strcmp(attr_fn(op), "sum") != 0 && strcmp(attr_fn(op), "max") != 0)
 			return false;
 		break;
 	default:
@@ -111,8 +111,8 @@ invert_divisor(Module *m, Op *op)
 static bool
 moderate_constant(const Value *v, double *c)
 {
-	const Attr *a = v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
-	if (!a || a->kind != ATTR_FLOAT || !(fabs(a->f) >= 0x1p-40 && fabs(a->f) <= 0x1p40))
+	const Attr *a = value_const(v);
+	if (!a || a->kind != KIND_FLOAT || !(fabs(a->f) >= 0x1p-40 && fabs(a->f) <= 0x1p40))
 		return false;
 	*c = a->f;
 	return true;
@@ -141,7 +141,7 @@ join_tanh(Module *m, Op *op)
 		if ((op->kind == OP_SUB && i != 0) || !moderate_constant(op->in[i], &c))
 			continue;
 		Value *tanh = split_constant(op->in[1 - i], &by);
-		if (!tanh->def || tanh->def->kind != OP_TANH || tanh->nuses != 1 || op_bool(tanh->def, "fast") || by != c)
+		if (!tanh->def || tanh->def->kind != OP_TANH || tanh->nuses != 1 || attr_fast(tanh->def) || by != c)
 			continue;
 		Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
 		Value *u = split_constant(tanh->def->in[0], &inner);
@@ -208,7 +208,7 @@ static void
 relax_op(Module *m, Op *op)
 {
 	if (has_approximation(op->kind)) {
-		op_set_attr(m, op, attr_bool(m, "fast", true));
+		attr_set_fast(m, op, true);
 		invert_divisor(m, op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(m, op);

@@ -110,11 +110,11 @@ rule_div(Simplify *s, Op *op, Value *x, Value *y)
 		return x;
 	if (!dtype_is_float(t))
 		return const_is_int(x, 0) ? x : NULL;
-	if (!c || (t != TY_F32 && t != TY_F64) || op_bool(op, "fast"))
+	if (!c || (t != TY_F32 && t != TY_F64) || attr_fast(op))
 		return NULL;
 	if (fabs(frexp(c->f, &exponent)) != 0.5 || abs(exponent) > (t == TY_F32 ? 120 : 1000))
 		return NULL;
-	Attr inverse = attr_float(s->m, "value", 1.0 / c->f);
+	Attr inverse = attr_float_value(1.0 / c->f);
 	return simplify_emit2(s, op, OP_MUL, x, simplify_const(s, op, y->type, &inverse));
 }
 
@@ -272,7 +272,7 @@ holds(DType from, DType to)
 static Value *
 cast_iota(Simplify *s, Op *op, Value *x)
 {
-	const Attr *axis = op_attr(x->def, "axis");
+	const Attr *axis = op_attr(x->def, ATTR_AXIS);
 	int bits = dtype_info[x->type->elem].bits - dtype_is_signed(x->type->elem);
 
 	if (!dtype_is_int(op->out[0].type->elem) || dtype_is_packed(op->out[0].type->elem) ||

@@ -90,17 +90,17 @@ keeps_order(const Type *t, const int64_t *dims)
 static Value *
 rule_permute(Simplify *s, Op *op, Value *x)
 {
-	const int64_t *dims = op_attr(op, "dims")->ints;
+	const int64_t *dims = attr_dims(op)->at;
 	Value *inner = def_operand(x, OP_PERMUTE);
 	int64_t both[MAX_RANK];
 
 	if (is_splat(x))
 		return x->type->rank ? spread(s, op, simplify_splat(s, op, x)) : x;
 	if (inner) {
-		const int64_t *first = op_attr(x->def, "dims")->ints;
+		const int64_t *first = attr_dims(x->def)->at;
 		for (int i = 0; i < x->type->rank; i++)
 			both[i] = first[dims[i]];
-		Attr a = attr_ints(s->m, "dims", both, x->type->rank);
+		Attr a = attr_new_dims(s->m, both, x->type->rank);
 		return simplify_emit(s, op, OP_PERMUTE, &inner, 1, &a, 1, NULL);
 	}
 	if (keeps_order(x->type, dims))
@@ -111,12 +111,12 @@ rule_permute(Simplify *s, Op *op, Value *x)
 static Value *
 rule_flip(Simplify *s, Op *op, Value *x)
 {
-	int64_t axis = op_int(op, "axis", 0);
+	int64_t axis = attr_axis(op);
 	Value *inner = def_operand(x, OP_FLIP);
 
 	if (is_splat(x) || x->type->extent[axis] <= 1)
 		return x;
-	return inner && op_int(x->def, "axis", 0) == axis ? inner : NULL;
+	return inner && attr_axis(x->def) == axis ? inner : NULL;
 }
 
 static Value *
@@ -150,8 +150,8 @@ rule_join(Op *op, Value *x, Value *y)
 static Value *
 rule_reduce(Simplify *s, Op *op, Value *x)
 {
-	const char *fn = op_text(op, "fn");
-	int64_t n = x->type->extent[op_int(op, "axis", 0)];
+	const char *fn = attr_fn(op);
+	int64_t n = x->type->extent[attr_axis(op)];
 	bool is_int = !dtype_is_float(x->type->elem), is_sum = strcmp(fn, "sum") == 0;
 
 	if (!is_int || n == 0)
@@ -177,7 +177,7 @@ rule_reduce(Simplify *s, Op *op, Value *x)
 static Value *
 rule_scan(Simplify *s, Op *op, Value *x)
 {
-	if (dtype_is_float(x->type->elem) || x->type->extent[op_int(op, "axis", 0)] != 1)
+	if (dtype_is_float(x->type->elem) || x->type->extent[attr_axis(op)] != 1)
 		return NULL;
 	return simplify_emit1(s, op, OP_CAST, x, op->out[0].type);
 }
@@ -186,7 +186,7 @@ rule_scan(Simplify *s, Op *op, Value *x)
 static Value *
 rule_dim(Simplify *s, Op *op, Value *x)
 {
-	int64_t axis = op_int(op, "axis", 0);
+	int64_t axis = attr_axis(op);
 	int named = s->f->param[x->index].dim[axis];
 
 	if (x->type->extent[axis] >= 0)
@@ -197,7 +197,7 @@ rule_dim(Simplify *s, Op *op, Value *x)
 static Value *
 rule_stride(Simplify *s, Op *op, Value *x)
 {
-	bool is_last = op_int(op, "axis", 0) == x->type->rank - 1;
+	bool is_last = attr_axis(op) == x->type->rank - 1;
 
 	if (!is_last || s->f->param[x->index].strided)
 		return NULL;
@@ -211,7 +211,7 @@ simplify_shape(Simplify *s, Op *op)
 
 	switch (op->kind) {
 	case OP_IOTA:
-		return op->out[0].type->extent[op_int(op, "axis", 0)] == 1 ? simplify_int(s, op, op->out[0].type, 0)
+		return op->out[0].type->extent[attr_axis(op)] == 1 ? simplify_int(s, op, op->out[0].type, 0)
 									     : NULL;
 	case OP_DIM:
 		return rule_dim(s, op, x);

@@ -12,7 +12,7 @@
 const Attr *
 const_value(const Value *v)
 {
-	return v->def && v->def->kind == OP_CONST ? op_attr(v->def, "value") : NULL;
+	return value_const(v);
 }
 
 bool
@@ -20,7 +20,7 @@ const_is_int(const Value *v, int64_t i)
 {
 	const Attr *a = const_value(v);
 
-	return a && a->kind != ATTR_FLOAT && a->i == int_wrap(v->type->elem, i);
+	return a && a->kind != KIND_FLOAT && a->i == int_wrap(v->type->elem, i);
 }
 
 bool
@@ -28,7 +28,7 @@ const_is_float(const Value *v, double f)
 {
 	const Attr *a = const_value(v);
 
-	return a && a->kind == ATTR_FLOAT && memcmp(&a->f, &f, sizeof f) == 0;
+	return a && a->kind == KIND_FLOAT && memcmp(&a->f, &f, sizeof f) == 0;
 }
 
 bool
@@ -46,9 +46,9 @@ simplify_const(Simplify *s, Op *at, const Type *t, const Attr *value)
 Value *
 simplify_int(Simplify *s, Op *at, const Type *t, int64_t v)
 {
-	Attr value = t->elem == TY_BOOL ? attr_bool(s->m, "value", v != 0)
-	    : dtype_is_float(t->elem)   ? attr_float(s->m, "value", (double)v)
-					: attr_int(s->m, "value", int_wrap(t->elem, v));
+	Attr value = t->elem == TY_BOOL ? attr_bool_value(v != 0)
+	    : dtype_is_float(t->elem)   ? attr_float_value((double)v)
+					: attr_int_value(int_wrap(t->elem, v));
 
 	return simplify_const(s, at, t, &value);
 }
@@ -81,7 +81,7 @@ is_exact(const Op *op)
 	case OP_SELECT:
 	case OP_CAST:
 	case OP_BITCAST:
-		return !op_bool(op, "fast");
+		return !attr_fast(op);
 	default:
 		return !dtype_is_float(op->in[0]->type->elem);
 	}
@@ -92,7 +92,7 @@ put(const Value *v, void *element)
 {
 	const Attr *a = const_value(v);
 
-	if (a->kind == ATTR_FLOAT)
+	if (a->kind == KIND_FLOAT)
 		dtype_store_f64(v->type->elem, element, 0, a->f);
 	else
 		dtype_store_i64(v->type->elem, element, 0, a->i);
@@ -102,10 +102,10 @@ static Attr
 get(Simplify *s, const Type *t, const void *element)
 {
 	if (dtype_is_float(t->elem))
-		return attr_float(s->m, "value", dtype_load_f64(t->elem, element, 0));
+		return attr_float_value(dtype_load_f64(t->elem, element, 0));
 	if (t->elem == TY_BOOL)
-		return attr_bool(s->m, "value", dtype_load_i64(t->elem, element, 0) != 0);
-	return attr_int(s->m, "value", dtype_load_i64(t->elem, element, 0));
+		return attr_bool_value(dtype_load_i64(t->elem, element, 0) != 0);
+	return attr_int_value(dtype_load_i64(t->elem, element, 0));
 }
 
 static bool
@@ -130,11 +130,11 @@ fold_elementwise(Simplify *s, Op *op)
 		type[i] = op->in[i]->type->elem;
 		put(op->in[i], element[i]);
 	}
-	const Attr *bits = op_attr(op, "bits");
+	const IntList *bits = attr_bits(op);
 	if (bits)
-		elem_make_lookup(&e, type[0], op->out[0].type->elem, bits->ints, bits->nints);
+		elem_make_lookup(&e, type[0], op->out[0].type->elem, bits->at, bits->n);
 	else if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, op->out[0].type->elem,
-		op_bool(op, "propagate_nan") ? ELEM_NAN : 0))
+		attr_propagate_nan(op) ? ELEM_NAN : 0))
 		return NULL;
 	elem_run(&e, out, in, 0, 1);
 	Attr value = get(s, op->out[0].type, out);

@@ -138,7 +138,7 @@ flow(Watch *w, const Value *from, const Value *to)
 static void
 from_access(Watch *w, const Op *op, Origin *out)
 {
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	int at = 0;
 	bool gathered = false;
 	for (int d = 0; index[d]; d++) {
@@ -156,7 +156,7 @@ from_access(Watch *w, const Op *op, Origin *out)
 static void
 from_pointers(Watch *w, const Op *op, Origin *out)
 {
-	bool masked = op->kind == OP_LOAD ? op->nin > 1 : op_bool(op, "masked");
+	bool masked = op->kind == OP_LOAD ? op->nin > 1 : attr_masked(op);
 	for (int d = 0; d < MAX_RANK; d++)
 		edges_join(&out->dim[d], &origin_of(w, op->in[0])->dim[d]);
 	if (masked)
@@ -224,7 +224,7 @@ static void
 from_extract(Watch *w, const Op *op, Origin *out)
 {
 	const Origin *o = origin_of(w, op->in[0]);
-	const char *index = op_text(op, "index");
+	const char *index = attr_index(op);
 	for (int d = 0, to = 0; index[d]; d++)
 		if (index[d] == 'p') {
 			out->dim[to] = o->dim[d];
@@ -239,10 +239,10 @@ from_other_shape(Watch *w, const Op *op, Origin *out)
 {
 	const Origin *o = origin_of(w, op->in[0]);
 	const Type *from = op->in[0]->type, *to = op->out[0].type;
-	const Attr *dims = op_attr(op, "dims");
+	const IntList *dims = attr_dims(op);
 	for (int d = 0; d < to->rank; d++) {
 		if (op->kind == OP_PERMUTE)
-			out->dim[d] = o->dim[dims->ints[d]];
+			out->dim[d] = o->dim[dims->at[d]];
 		else if (op->kind == OP_SPLIT || (from->rank == to->rank && from->extent[d] == to->extent[d]))
 			out->dim[d] = o->dim[d];
 	}
@@ -252,7 +252,7 @@ static Origin
 origin_make(Watch *w, const Op *op)
 {
 	Origin out = {0};
-	int axis = (int)op_int(op, "axis", -1);
+	int axis = op_attr(op, ATTR_AXIS) ? (int)attr_axis(op) : -1;
 	switch (op->kind) {
 	case OP_READ: case OP_ATOMIC: from_access(w, op, &out); break;
 	case OP_LOAD: case OP_ATOMIC_PTR: from_pointers(w, op, &out); break;
@@ -337,7 +337,7 @@ put_edges(Watch *w, Made *out, const Edges *e, int tile, int dim)
 {
 	Arena *mem = w->m->cx->tmp;
 	for (int i = 0; i < e->n && !e->all; i++) {
-		Attr axis = attr_int(w->m, "axis", e->at[i].dim);
+		Attr axis = attr_new_axis(w->m, e->at[i].dim);
 		vec_push(mem, &out->bounds, tile);
 		vec_push(mem, &out->bounds, e->at[i].tensor ? dim : -1);
 		vec_push(mem, &out->in, e->at[i].start);
@@ -364,9 +364,9 @@ watch_result(Watch *w, Op *op, Value *made)
 			put_edges(w, &out, &origin_of(w, v)->dim[d], i, d);
 		put_edges(w, &out, &origin_of(w, v)->mask, i, -1);
 	}
-	Attr attr[4] = {attr_text(w->m, "text", made->name ? made->name : ""),
-	    attr_text(w->m, "watch", op_info[op->kind].text), attr_int(w->m, "given", given),
-	    attr_ints(w->m, "bounds", out.bounds.at, out.bounds.n)};
+	Attr attr[4] = {attr_new_text(w->m, made->name ? made->name : ""),
+	    attr_new_watch(w->m, op_info[op->kind].text), attr_new_given(w->m, given),
+	    attr_new_bounds(w->m, out.bounds.at, out.bounds.n)};
 	op_make(&out.b, OP_PRINT, out.in.at, out.in.n, attr, out.bounds.n ? 4 : 3, NULL, 0);
 }
 

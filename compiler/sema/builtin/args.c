@@ -167,7 +167,7 @@ ir_permute(Elab *e, Value *v, const int *dims)
 	}
 	if (same)
 		return v;
-	Attr a = attr_ints(e->m, "dims", d, v->type->rank);
+	Attr a = attr_new_dims(e->m, d, v->type->rank);
 	return op_make(&e->b, OP_PERMUTE, &v, 1, &a, 1, NULL, 0)->out;
 }
 

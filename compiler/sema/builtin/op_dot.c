@@ -140,7 +140,7 @@ dot_dot(Call *c)
 	Value *acc = shape_check(e, c->place, t->rank, t->extent) ? accumulator(e, "dot", &c->arg[2].val, t) : NULL;
 	if (!acc)
 		return val_poison(c->place);
-	Attr precision = attr_text(e->m, "precision", call_word(c, 3));
+	Attr precision = attr_new_precision(e->m, call_word(c, 3));
 	bool matters = a->type->elem == TY_F32 && b->type->elem == TY_F32 && strcmp(call_word(c, 3), "ieee") != 0;
 	return val_tile(c->place, op_make(&e->b, OP_DOT, (Value *[]){a, b, acc}, 3, &precision, matters, NULL, 0)->out);
 }
@@ -193,6 +193,6 @@ dot_scaled(Call *c)
 	Value *acc = fits ? accumulator(e, "dot_scaled", &c->arg[4].val, t) : NULL;
 	if (!acc)
 		return val_poison(c->place);
-	Attr attr = attr_int(e->m, "block", block);
+	Attr attr = attr_new_block(e->m, block);
 	return val_tile(c->place, op_make(&e->b, OP_DOT_SCALED, (Value *[]){a, as, b, bs, acc}, 5, &attr, 1, NULL, 0)->out);
 }

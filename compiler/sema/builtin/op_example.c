@@ -48,7 +48,7 @@ counted(Elab *e, int rank, const int64_t *extent)
 	int64_t n = 1;
 	for (int d = 0; d < rank; d++)
 		n *= extent[d];
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	const Type *t = type_tile(e->m, TY_I64, 1, &n);
 	return ir_reshape(e, op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out, rank, extent);
 }
@@ -153,7 +153,7 @@ example_permutation(Call *c)
 	Value *key = ir_convert(e, build2(&e->b, OP_SHR, &w->out[0], build_int(&e->b, w->out[0].type, 1)), TY_I64);
 	key = build2(&e->b, OP_SHL, key, build_int(&e->b, key->type, 32));
 	key = build2(&e->b, OP_OR, key, i);
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	key = op_make(&e->b, OP_SORT, &key, 1, &axis, 1, NULL, 0)->out;
 	return val_tile(c->place, ir_convert(e, key, TY_I32));
 }

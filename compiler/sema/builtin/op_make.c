@@ -22,7 +22,7 @@ shape_or_implied(Call *c, int i, int *rank, int64_t *extent)
 static Value *
 counting(Elab *e, DType t, int64_t start, int64_t n)
 {
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	const Type *type = type_tile(e->m, t, 1, &n);
 	Value *v = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &type, 1)->out;
 	return start ? build2(&e->b, OP_ADD, v, build_int(&e->b, type, start)) : v;
@@ -108,7 +108,7 @@ make_iota(Call *c)
 		return val_poison(c->place);
 	if (!dtype_is_int(t) || dtype_is_packed(t))
 		return call_wrong(c, 2, "an integer dtype of 8 bits or more");
-	Attr a = attr_int(e->m, "axis", axis);
+	Attr a = attr_new_axis(e->m, axis);
 	const Type *type = type_tile(e->m, t, rank, extent);
 	return val_tile(c->place, op_make(&e->b, OP_IOTA, NULL, 0, &a, 1, &type, 1)->out);
 }
@@ -326,7 +326,7 @@ shape_cat(Call *c)
 	}
 	if (!shape_check(e, c->place, x[0]->type->rank, extent))
 		return val_poison(c->place);
-	Attr a = attr_int(e->m, "axis", axis);
+	Attr a = attr_new_axis(e->m, axis);
 	return val_tile(c->place, op_make(&e->b, OP_CAT, x, n, &a, 1, NULL, 0)->out);
 }
 
@@ -372,6 +372,6 @@ shape_flip(Call *c)
 	Value *x = call_tile(c, 0, IS_ANY | IS_PACKED);
 	if (!x || !call_axis(c, 1, x->type->rank, &axis))
 		return val_poison(c->place);
-	Attr a = attr_int(e->m, "axis", axis);
+	Attr a = attr_new_axis(e->m, axis);
 	return val_tile(c->place, op_make(&e->b, OP_FLIP, &x, 1, &a, 1, NULL, 0)->out);
 }

@@ -22,7 +22,7 @@ static Val
 emit(Call *c, Value *const *in, int nin)
 {
 	Elab *e = c->e;
-	Attr fast = attr_bool(e->m, "fast", true);
+	Attr fast = attr_new_fast(e->m, true);
 	Op *op = op_make(&e->b, (OpKind)c->def->op, in, nin, &fast, c->fast && !e->whole, NULL, 0);
 	return val_tile(c->place, &op->out[0]);
 }
@@ -139,7 +139,7 @@ math_extreme(Call *c)
 	if (!call_bool(c, 4, &nan) || !matched(c, 2, IS_ANY, x))
 		return val_poison(c->place);
 	Elab *e = c->e;
-	Attr attr = attr_bool(e->m, "propagate_nan", true);
+	Attr attr = attr_new_propagate_nan(e->m, true);
 	if (x[0]->type->elem == TY_BOOL)
 		return val_tile(c->place, build2(&e->b, c->def->op == OP_MAX ? OP_OR : OP_AND, x[0], x[1]));
 	return val_tile(c->place, op_make(&e->b, (OpKind)c->def->op, x, 2, &attr, nan, NULL, 0)->out);
@@ -160,7 +160,7 @@ math_clamp(Call *c)
 	}
 	if (!matched(c, 3, IS_NUMBER, x))
 		return val_poison(c->place);
-	Attr attr = attr_bool(e->m, "propagate_nan", true);
+	Attr attr = attr_new_propagate_nan(e->m, true);
 	Value *v = op_make(&e->b, OP_MAX, (Value *[]){x[0], x[1]}, 2, &attr, nan, NULL, 0)->out;
 	v = op_make(&e->b, OP_MIN, (Value *[]){v, x[2]}, 2, &attr, nan, NULL, 0)->out;
 	return val_tile(c->place, v);

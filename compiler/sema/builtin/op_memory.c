@@ -115,7 +115,7 @@ cache_attr(Call *c, int i, Attr *attr)
 	bool has_a = strcmp(a, "none") != 0, has_b = strcmp(b, "none") != 0;
 	if (!has_a && !has_b)
 		return 0;
-	*attr = attr_text(e->m, "cache", has_a && has_b ? arena_printf(e->cx->mem, "%s %s", a, b) : has_a ? a : b);
+	*attr = attr_new_cache(e->m, has_a && has_b ? arena_printf(e->cx->mem, "%s %s", a, b) : has_a ? a : b);
 	return 1;
 }
 
@@ -246,8 +246,8 @@ atomic(Call *c, int nvalue, bool bits_only)
 	TensorAccess a;
 	Val pointer;
 	Value *in[1 + MAX_RANK + 3];
-	Attr attr[6] = {attr_text(e->m, "fn", fn), attr_text(e->m, "order", call_word(c, imask + 1)),
-	    attr_text(e->m, "scope", call_word(c, imask + 2))};
+	Attr attr[6] = {attr_new_fn(e->m, fn), attr_new_order(e->m, call_word(c, imask + 1)),
+	    attr_new_scope(e->m, call_word(c, imask + 2))};
 	if (!place_open(c, 0, &a, &pointer))
 		return val_poison(c->place);
 	bool tensor = a.n > 0;
@@ -281,7 +281,7 @@ atomic(Call *c, int nvalue, bool bits_only)
 		in[n] = mask_of(c, imask, p->type);
 		if (!in[n++])
 			return val_poison(c->place);
-		attr[nattr++] = attr_bool(e->m, "masked", true);
+		attr[nattr++] = attr_new_masked(e->m, true);
 	}
 	return val_tile(c->place, op_make(&e->b, OP_ATOMIC_PTR, in, n, attr, nattr, NULL, 0)->out);
 }

@@ -14,7 +14,7 @@ misc_program(Call *c)
 		return call_wrong(c, 0, "a grid axis: 0, 1 or 2");
 	if (axis >= e->func->naxis)
 		return val_tile(c->place, ir_const_int(e, TY_I64, c->def->op == OP_NUM_PROGRAMS));
-	Attr a = attr_int(e->m, "axis", axis);
+	Attr a = attr_new_axis(e->m, axis);
 	return val_tile(c->place, op_make(&e->b, (OpKind)c->def->op, NULL, 0, &a, 1, NULL, 0)->out);
 }
 
@@ -62,7 +62,7 @@ misc_assert(Call *c)
 	int n = rest_values(c, in, 1);
 	if (n < 0)
 		return val_poison(c->place);
-	Attr a = attr_text(e->m, "text", text);
+	Attr a = attr_new_text(e->m, text);
 	if (c->arg[0].val.kind != VAL_BOOL || !c->arg[0].val.i)
 		op_make(&e->b, OP_ASSERT, in, n, &a, 1, NULL, 0);
 	return (Val){.kind = VAL_VOID};
@@ -89,7 +89,7 @@ misc_print(Call *c)
 	int n = text ? rest_values(c, in, 0) : -1;
 	if (n < 0)
 		return val_poison(c->place);
-	Attr a = attr_text(e->m, "text", text);
+	Attr a = attr_new_text(e->m, text);
 	op_make(&e->b, OP_PRINT, in, n, &a, 1, NULL, 0);
 	return (Val){.kind = VAL_VOID};
 }
@@ -142,7 +142,7 @@ misc_inline_ptx(Call *c)
 	}
 	for (int i = 0; i < nout; i++)
 		want[i] = type_with_elem(e->m, shape, dtype[i]);
-	Attr a = attr_text(e->m, "text", text);
+	Attr a = attr_new_text(e->m, text);
 	Op *op = op_make(&e->b, OP_INLINE_PTX, in, n, &a, 1, want, nout);
 	for (int i = 0; i < nout; i++)
 		out[i] = val_tile(c->place, &op->out[i]);
@@ -162,7 +162,7 @@ tensor_shape(Elab *e, const Val *t, int d, Place at)
 		return val_int(at, extent);
 	if (tensor->index < e->func->nparam && e->func->param[tensor->index].dim[dim] >= 0)
 		return val_tile(at, &e->func->body->arg[e->func->param[tensor->index].dim[dim]]);
-	Attr a = attr_int(e->m, "axis", dim);
+	Attr a = attr_new_axis(e->m, dim);
 	return val_tile(at, op_make(&e->b, OP_DIM, (Value *[]){tensor}, 1, &a, 1, NULL, 0)->out);
 }
 
@@ -238,6 +238,6 @@ elab_method(Elab *e, const Expr *x)
 		return val_int(x->place, base.v->type->extent[d]);
 	if (shape)
 		return tensor_shape(e, &base, d, x->place);
-	Attr a = attr_int(e->m, "axis", base.perm[d]);
+	Attr a = attr_new_axis(e->m, base.perm[d]);
 	return val_tile(x->place, op_make(&e->b, OP_STRIDE, (Value *[]){tensor_value(e, &base)}, 1, &a, 1, NULL, 0)->out);
 }

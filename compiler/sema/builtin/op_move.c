@@ -33,7 +33,7 @@ static Value *
 sources(Elab *e, const Moved *m, Value *by)
 {
 	const Type *t = type_with_elem(e->m, m->x->type, m->index);
-	Attr axis = attr_int(e->m, "axis", m->axis);
+	Attr axis = attr_new_axis(e->m, m->axis);
 	Value *along = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
 	return build2(&e->b, OP_SUB, along, build1(&e->b, OP_BROADCAST, ir_convert(e, by, m->index), t));
 }
@@ -41,7 +41,7 @@ sources(Elab *e, const Moved *m, Value *by)
 static Value *
 gather(Elab *e, const Moved *m, Value *from)
 {
-	Attr axis = attr_int(e->m, "axis", m->axis);
+	Attr axis = attr_new_axis(e->m, m->axis);
 	return op_make(&e->b, OP_GATHER, (Value *[]){m->x, from}, 2, &axis, 1, NULL, 0)->out;
 }
 

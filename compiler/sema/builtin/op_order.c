@@ -41,7 +41,7 @@ with_payload(Call *c, Op *op, int axis, int n, Value *const *with, int nwith)
 {
 	Elab *e = c->e;
 	Val out[2 + MOST_WITH];
-	Attr attr = attr_int(e->m, "axis", axis);
+	Attr attr = attr_new_axis(e->m, axis);
 	for (int k = 0; k < n; k++)
 		out[k] = val_tile(c->place, &op->out[k]);
 	for (int k = 0; k < nwith; k++) {
@@ -55,12 +55,12 @@ static Op *
 sort(Call *c, Value *x, int axis, bool descending, bool indices)
 {
 	Elab *e = c->e;
-	Attr attr[3] = {attr_int(e->m, "axis", axis)};
+	Attr attr[3] = {attr_new_axis(e->m, axis)};
 	int n = 1;
 	if (descending)
-		attr[n++] = attr_bool(e->m, "descending", true);
+		attr[n++] = attr_new_descending(e->m, true);
 	if (indices)
-		attr[n++] = attr_bool(e->m, "indices", true);
+		attr[n++] = attr_new_indices(e->m, true);
 	return op_make(&e->b, OP_SORT, &x, 1, attr, n, NULL, 0);
 }
 
@@ -101,7 +101,7 @@ order_topk(Call *c)
 		diag_error(e->cx, c->arg[1].place, DIAG_TOPK_RANGE, (long long)x->type->extent[axis], (long long)k);
 		return val_poison(c->place);
 	}
-	Attr attr[] = {attr_int(e->m, "axis", axis), attr_int(e->m, "k", k)};
+	Attr attr[] = {attr_new_axis(e->m, axis), attr_new_k(e->m, k)};
 	Op *op = op_make(&e->b, OP_TOPK, &x, 1, attr, 2, NULL, 0);
 	return with_payload(c, op, axis, 2, with, n);
 }
@@ -123,7 +123,7 @@ order_histogram(Call *c)
 		x = ir_convert(e, x, TY_I64);
 		x = build3(&e->b, OP_SELECT, mask, x, build_int(&e->b, x->type, -1));
 	}
-	Attr attr = attr_int(e->m, "bins", bins);
+	Attr attr = attr_new_bins(e->m, bins);
 	return val_tile(c->place, op_make(&e->b, OP_HISTOGRAM, &x, 1, &attr, 1, NULL, 0)->out);
 }
 
@@ -144,7 +144,7 @@ order_gather(Call *c)
 		diag_help(e->cx, "the index has the tile's shape but for the axis");
 		return val_poison(c->place);
 	}
-	Attr attr = attr_int(e->m, "axis", axis);
+	Attr attr = attr_new_axis(e->m, axis);
 	return val_tile(c->place, op_make(&e->b, OP_GATHER, (Value *[]){x, index}, 2, &attr, 1, NULL, 0)->out);
 }
 
@@ -205,6 +205,6 @@ order_scatter(Call *c)
 	Value *values = index ? scatter_values(c, x, index, given->type->rank == 0, axis) : NULL;
 	if (!values)
 		return val_poison(c->place);
-	Attr attr[] = {attr_int(e->m, "axis", axis), attr_text(e->m, "fn", fn)};
+	Attr attr[] = {attr_new_axis(e->m, axis), attr_new_fn(e->m, fn)};
 	return val_tile(c->place, op_make(&e->b, OP_SCATTER, (Value *[]){x, index, values}, 3, attr, 2, NULL, 0)->out);
 }

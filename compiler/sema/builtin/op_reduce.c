@@ -57,7 +57,7 @@ emit(Call *c, const Along *a, const char *fn, bool nan)
 	Elab *e = c->e;
 	if (a->rank == 0)
 		return emit_scalar(e, a->x, fn);
-	Attr attr[] = {attr_text(e->m, "fn", fn), attr_int(e->m, "axis", a->axis), attr_bool(e->m, "propagate_nan", true)};
+	Attr attr[] = {attr_new_fn(e->m, fn), attr_new_axis(e->m, a->axis), attr_new_propagate_nan(e->m, true)};
 	return op_make(&e->b, OP_REDUCE, (Value *[]){a->x}, 1, attr, 2 + nan, NULL, 0)->out;
 }
 
@@ -183,8 +183,8 @@ scan_cum(Call *c)
 	Value *x = call_tile(c, 0, IS_ANY);
 	if (!x || !call_axis(c, 1, x->type->rank, &axis) || !call_bool(c, 2, &reverse))
 		return val_poison(c->place);
-	Attr attr[] = {attr_text(e->m, "fn", c->def->name + 3), attr_int(e->m, "axis", axis),
-	    attr_bool(e->m, "reverse", true)};
+	Attr attr[] = {attr_new_fn(e->m, c->def->name + 3), attr_new_axis(e->m, axis),
+	    attr_new_reverse(e->m, true)};
 	return val_tile(c->place, op_make(&e->b, OP_SCAN, &x, 1, attr, 2 + reverse, NULL, 0)->out);
 }
 
@@ -405,7 +405,7 @@ reduce_fn(Call *c)
 		diag_error(e->cx, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name, type_shape_text(e, x[0]->type));
 		return val_poison(c->place);
 	}
-	Attr attr = attr_int(e->m, "axis", a.axis);
+	Attr attr = attr_new_axis(e->m, a.axis);
 	return by_function(c, OP_REDUCE_FN, x, n, &attr, 1, &a);
 }
 
@@ -419,6 +419,6 @@ scan_fn(Call *c)
 	if (!is_function(c) || !operands(c, &x, &n) || !call_axis(c, 1, x[0]->type->rank, &axis) ||
 	    !call_bool(c, 3, &reverse))
 		return val_poison(c->place);
-	Attr attr[] = {attr_int(e->m, "axis", axis), attr_bool(e->m, "reverse", true)};
+	Attr attr[] = {attr_new_axis(e->m, axis), attr_new_reverse(e->m, true)};
 	return by_function(c, OP_SCAN_FN, x, n, attr, 1 + reverse, NULL);
 }

@@ -186,7 +186,7 @@ read_all(Elab *e, Value *tensor)
 		letters[d] = 'p';
 		in[1 + d] = ir_const_int(e, TY_I64, 0);
 	}
-	Attr attr[] = {attr_text(e->m, "index", letters), attr_ints(e->m, "extents", t->extent, t->rank)};
+	Attr attr[] = {attr_new_index(e->m, letters), attr_new_extents(e->m, t->extent, t->rank)};
 	Value *v = op_make(&e->b, OP_READ, in, 1 + t->rank, attr, t->rank ? 2 : 1, NULL, 0)->out;
 	return ir_convert(e, v, elab_dtype(e, v->type->elem));
 }
@@ -239,7 +239,7 @@ write_part(Elab *e, Value *tensor, Value *const *start, const char *letters, con
 	int rank = tensor->type->rank;
 	memcpy(in + 1, start, sizeof *in * (size_t)rank);
 	in[1 + rank] = v;
-	Attr attr[] = {attr_text(e->m, "index", letters), attr_ints(e->m, "extents", extents, n)};
+	Attr attr[] = {attr_new_index(e->m, letters), attr_new_extents(e->m, extents, n)};
 	op_make(&e->b, OP_WRITE, in, 2 + rank, attr, n ? 2 : 1, NULL, 0);
 }
 
@@ -291,7 +291,7 @@ chunk_offsets(Elab *e, Value *base, int rank, const int64_t *extent)
 	int64_t n = 1;
 	for (int d = 0; d < rank; d++)
 		n *= extent[d];
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	const Type *t = type_tile(e->m, TY_I64, 1, &n);
 	Value *i = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
 	i = build2(&e->b, OP_ADD, i, build1(&e->b, OP_BROADCAST, base, t));

@@ -29,8 +29,8 @@ compute(const Value *v, int depth, void *out)
 	if (!op || !is_plain(v) || depth > DEPTH_MOST)
 		return false;
 	if (op->kind == OP_CONST) {
-		const Attr *a = op_attr(op, "value");
-		if (a->kind == ATTR_FLOAT)
+		const Attr *a = attr_value(op);
+		if (a->kind == KIND_FLOAT)
 			dtype_store_f64(v->type->elem, out, 0, a->f);
 		else
 			dtype_store_i64(v->type->elem, out, 0, a->i);
@@ -43,7 +43,7 @@ compute(const Value *v, int depth, void *out)
 			return false;
 		type[i] = op->in[i]->type->elem;
 	}
-	if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, v->type->elem, op_bool(op, "propagate_nan") ? ELEM_NAN : 0))
+	if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, v->type->elem, attr_propagate_nan(op) ? ELEM_NAN : 0))
 		return false;
 	elem_run(&e, out, in, 0, 1);
 	return true;

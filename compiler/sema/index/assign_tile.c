@@ -28,7 +28,7 @@ index_dtype(const Type *t)
 static Value *
 iota(Elab *e, const Type *t, DType elem, int d)
 {
-	Attr axis = attr_int(e->m, "axis", d);
+	Attr axis = attr_new_axis(e->m, d);
 	const Type *want = type_tile(e->m, elem, t->rank, t->extent);
 	return op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &want, 1)->out;
 }
@@ -38,7 +38,7 @@ known(const Value *v, int64_t *out)
 {
 	if (!v->def || v->def->kind != OP_CONST)
 		return false;
-	*out = op_attr(v->def, "value")->i;
+	*out = attr_value(v->def)->i;
 	return true;
 }
 
@@ -125,7 +125,7 @@ placed(Elab *e, Value *v, int d, Value *start, int64_t of)
 	memcpy(extent, v->type->extent, sizeof extent);
 	extent[d] = of;
 	Value *in[2] = {v, behind(e, type_with_shape(e->m, v->type, v->type->rank, extent), d, start, n)};
-	Attr axis = attr_int(e->m, "axis", d);
+	Attr axis = attr_new_axis(e->m, d);
 	return op_make(&e->b, OP_GATHER, in, 2, &axis, 1, NULL, 0)->out;
 }
 

@@ -238,10 +238,10 @@ access_open(Elab *e, const Expr *x, const Val *base, TensorAccess *a)
 int
 access_attrs(Elab *e, const TensorAccess *a, Attr *attr)
 {
-	attr[0] = attr_text(e->m, "index", a->index);
+	attr[0] = attr_new_index(e->m, a->index);
 	if (a->nextents == 0)
 		return 1;
-	attr[1] = attr_ints(e->m, "extents", a->extents, a->nextents);
+	attr[1] = attr_new_extents(e->m, a->extents, a->nextents);
 	return 2;
 }
 

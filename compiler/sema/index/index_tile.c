@@ -131,7 +131,7 @@ cut_read(Elab *e, Value *v, const TileCut *c)
 		return ir_reshape(e, v, c->rank, c->shape);
 	for (int d = 0; d < v->type->rank; d++)
 		in[1 + d] = c->start[d] ? c->start[d] : ir_const_int(e, TY_I64, 0);
-	Attr attr[] = {attr_text(e->m, "index", c->index), attr_ints(e->m, "extents", c->extents, c->nextents)};
+	Attr attr[] = {attr_new_index(e->m, c->index), attr_new_extents(e->m, c->extents, c->nextents)};
 	v = op_make(&e->b, OP_EXTRACT, in, 1 + v->type->rank, attr, 2, NULL, 0)->out;
 	return ir_reshape(e, v, c->rank, c->shape);
 }

@@ -92,7 +92,7 @@ concatenated(Elab *e, const List *l, DType t)
 		if (!part[i])
 			return NULL;
 	}
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	return op_make(&e->b, OP_CAT, part, l->item.n, &axis, 1, NULL, 0)->out;
 }
 
@@ -143,7 +143,7 @@ chosen(Elab *e, const List *l, DType t)
 {
 	int64_t n = l->item.n, step;
 	const Type *type = type_tile(e->m, t, 1, &n), *indices = type_tile(e->m, TY_I32, 1, &n);
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	for (int i = 0; i < l->item.n; i++)
 		if (!val_literal_fits(e, &l->item.at[i], t))
 			return NULL;

@@ -106,7 +106,7 @@ put_bits(const Val *v, DType t, int64_t *bits, int *n)
 static Attr
 bits_of(Elab *e, const Val *v, DType t, int64_t count)
 {
-	Attr a = attr_ints(e->m, "bits", NULL, 0);
+	Attr a = attr_new_bits(e->m, NULL, 0);
 	TableBits *known = e->tables;
 	while (known && (known->items != v->items || known->dtype != t))
 		known = known->next;
@@ -117,8 +117,7 @@ bits_of(Elab *e, const Val *v, DType t, int64_t count)
 		put_bits(v, t, bits, &known->n);
 		e->tables = known;
 	}
-	a.ints = known->bits;
-	a.nints = known->n;
+	a.ints = (IntList){known->bits, known->n};
 	return a;
 }
 
@@ -159,7 +158,7 @@ part_dim(Elab *e, const Subscript *s, const Val *given, TableDim *d)
 	bool all = !s || s->kind == SUB_ALL;
 	Val start = all ? val_int(e->b.place, 0) : *given;
 	Val extent = all ? val_int(e->b.place, d->extent) : elab_expr(e, s->extent);
-	Attr axis = attr_int(e->m, "axis", 0);
+	Attr axis = attr_new_axis(e->m, 0);
 	if (val_is_poison(&extent))
 		return false;
 	extent = val_known(e, &extent);

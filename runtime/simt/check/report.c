@@ -115,7 +115,7 @@ static int64_t
 smem_bytes(const Op *op, const Target *t)
 {
 	const Type *b = op->kind == OP_ALLOC ? op->out[0].type : NULL;
-	if (!op_attr(op, "smem"))
+	if (!op_attr(op, ATTR_SMEM))
 		return 0;
 	if (!b)
 		return op->kind == OP_MBARRIER ? 8 * op->out[0].type->slots : plan_op(op, t).scratch;
@@ -134,7 +134,7 @@ owner(const SimtLaunch *l, uint32_t offset, Place a, Place b)
 {
 	const Op *found = NULL;
 	for (const Op *op = l->func ? l->func->body->first : NULL; op; op = op_after(op, l->func->body)) {
-		int64_t from = op_int(op, "smem", 0), n = smem_bytes(op, l->target);
+		int64_t from = attr_smem(op), n = smem_bytes(op, l->target);
 		if (n == 0 || offset < from || offset >= from + n)
 			continue;
 		if (is_at(op, a) || is_at(op, b))
@@ -207,7 +207,7 @@ shared_words(const SimtLaunch *l, uint32_t offset, Place a, Place b, char *out, 
 		snprintf(out, size, "byte %u", offset);
 		return;
 	}
-	int64_t byte = offset - op_int(op, "smem", 0);
+	int64_t byte = offset - attr_smem(op);
 	if (op->kind == OP_ALLOC) {
 		buffer_words(op, byte, out, size);
 		return;

@@ -133,7 +133,7 @@ read_home(const Plan *p, const Op *op, const ValueInfo *v)
 	int base = 1 + op->in[0]->type->rank;
 	bool tile_fill = op->nin > base && op->in[base]->type->rank > 0;
 
-	if (tile_fill || strchr(op_text(op, "index"), 'g') || param->access != ACCESS_IN || !p->aliases)
+	if (tile_fill || strchr(attr_index(op), 'g') || param->access != ACCESS_IN || !p->aliases)
 		return (Home){.kind = HOME_REG};
 	return (Home){.kind = HOME_VIEW, .dense = v->needs_dense};
 }

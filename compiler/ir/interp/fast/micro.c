@@ -37,7 +37,7 @@ micro_make(Plan *p, Micro *m, const Op *op)
 {
 	DType in[3] = {0};
 	const Type *out = op->out[0].type;
-	unsigned flags = (op_bool(op, "fast") ? ELEM_FAST : 0) | (op_bool(op, "propagate_nan") ? ELEM_NAN : 0);
+	unsigned flags = (attr_fast(op) ? ELEM_FAST : 0) | (attr_propagate_nan(op) ? ELEM_NAN : 0);
 
 	*m = (Micro){.nin = op->nin};
 	if (op->kind == OP_PTR_ADD || op->kind == OP_PTR_DIFF) {
@@ -47,8 +47,8 @@ micro_make(Plan *p, Micro *m, const Op *op)
 		return;
 	}
 	if (op->kind == OP_LOOKUP) {
-		const Attr *bits = op_attr(op, "bits");
-		elem_make_lookup(&m->elem, op->in[0]->type->elem, out->elem, bits->ints, bits->nints);
+		const IntList *bits = attr_bits(op);
+		elem_make_lookup(&m->elem, op->in[0]->type->elem, out->elem, bits->at, bits->n);
 		return;
 	}
 	for (int i = 0; i < op->nin; i++)

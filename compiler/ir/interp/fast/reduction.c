@@ -109,12 +109,12 @@ emit_plain(Plan *p, const Op *op)
 
 	s->in = value_home(p, op->in[0]);
 	s->out = value_home(p, &op->out[0]);
-	split_shape(op->in[0]->type, (int)op_int(op, "axis", 0), &s->outer, &s->n, &s->inner);
-	reduce_named(op_text(op, "fn"), &s->how.fn);
+	split_shape(op->in[0]->type, (int)attr_axis(op), &s->outer, &s->n, &s->inner);
+	reduce_named(attr_fn(op), &s->how.fn);
 	s->how.in = op->in[0]->type->elem;
 	s->how.out = op->out[0].type->elem;
-	s->how.propagate_nan = op_bool(op, "propagate_nan");
-	s->how.reverse = op_bool(op, "reverse");
+	s->how.propagate_nan = attr_propagate_nan(op);
+	s->how.reverse = attr_reverse(op);
 	s->how.level = p->cpu;
 	s->perturbs = p->opt.perturb > 0 && s->how.in == TY_F64 &&
 	    (s->how.fn == RED_SUM || s->how.fn == RED_PROD);
@@ -391,7 +391,7 @@ emit_region(Plan *p, const Node *n)
 	s->in = NEW_ARRAY(p->mem, Home, s->count);
 	s->out = NEW_ARRAY(p->mem, Home, s->count);
 	s->size = NEW_ARRAY(p->mem, int, s->count);
-	split_shape(op->in[0]->type, (int)op_int(op, "axis", 0), &s->outer, &s->n, &s->inner);
+	split_shape(op->in[0]->type, (int)attr_axis(op), &s->outer, &s->n, &s->inner);
 	s->half = op->kind == OP_SCAN_FN ? s->n * s->inner : (s->n / 2 + 1) * s->inner;
 	for (int k = 0; k < s->count; k++) {
 		s->in[k] = value_home(p, op->in[k]);
@@ -399,7 +399,7 @@ emit_region(Plan *p, const Node *n)
 		s->size[k] = type_elem_size(op->in[k]->type);
 		bytes += 2 * ((s->half * s->size[k] + 63) / 64 * 64);
 	}
-	s->reverse = op_bool(op, "reverse");
+	s->reverse = attr_reverse(op);
 	prepare_region(p, s, n);
 	if (s->flat && s->inner < WIDE)
 		plan_temp(p, bytes);

@@ -53,7 +53,7 @@ storage_size(const Op *op, const Home *h)
 	if (h->kind == HOME_ONE)
 		return 8;
 	if (h->kind == HOME_VIEW && op->kind == OP_IOTA)
-		n = t->extent[op_int(op, "axis", 0)];
+		n = t->extent[attr_axis(op)];
 	else if (h->kind == HOME_VIEW && (op->kind != OP_READ || !h->dense))
 		return -1;
 	return n * size <= 8 ? 8 : (n * size + 63) / 64 * 64;

@@ -133,7 +133,7 @@ end_group(Plan *p, Sched *s, Op *op)
 	Value *tile = op->kind == OP_WRITE ? op->in[op->nin - 1] : NULL;
 	Node *g = tile && !p->plain ? open_group_of(p, s, tile) : NULL;
 
-	if (!g || value_info(p, tile)->nuses != 1 || strchr(op_text(op, "index"), 'g'))
+	if (!g || value_info(p, tile)->nuses != 1 || strchr(attr_index(op), 'g'))
 		return false;
 	close_used(p, s, op, g);
 	g->op = op;
