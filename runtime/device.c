@@ -218,12 +218,12 @@ device_report(TglDevice *dev, Compile *cx, const Fault *fault, const Kernel *k)
 	};
 	DeviceError e = dev->dev.error;
 	dev->dev.error = (DeviceError){0};
-	bool told = dev->dev.tell && dev->dev.tell(&dev->dev, cx);
+	bool reported = dev->dev.report_findings && dev->dev.report_findings(&dev->dev, cx);
 	if (fault && fault->kind != FAULT_NONE) {
 		fault_report(cx, fault, k);
 		return fault->kind == FAULT_MEMORY ? TGL_ERROR_MEMORY : TGL_ERROR_FAULT;
 	}
-	if (told)
+	if (reported)
 		return TGL_ERROR_FAULT;
 	diag_error(cx, k ? k->item->name_place : NOWHERE, DIAG_DEVICE_FAILED, dev->dev.name,
 	    e.what == DEVICE_WELL ? "no memory" : e.text);

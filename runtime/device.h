@@ -117,7 +117,7 @@ struct Device {
 	/* Launches from here on run in another order.  NULL: they have none. */
 	void (*schedule)(Device *d, uint64_t number);
 	/* What its checks found in the last launch, as diagnostics; true if there was anything.  NULL: it has none. */
-	bool (*tell)(Device *d, Compile *cx);
+	bool (*report_findings)(Device *d, Compile *cx);
 
 	const DeviceQueue *queue;       /* NULL: everything is done when a call returns */
 	void *stream;                   /* where work goes; NULL: the device's own */

@@ -12,59 +12,21 @@ narrow(DType t, double v)
 	return bits;
 }
 
-float
-simt_from_f16(uint16_t v)
-{
-	return (float)dtype_load_f64(TY_F16, &v, 0);
-}
-
-uint16_t
-simt_to_f16(float v)
-{
-	return narrow(TY_F16, v);
-}
-
-uint16_t
-simt_to_f16_of_f64(double v)
-{
-	return narrow(TY_F16, v);
-}
-
-uint16_t
-simt_to_bf16_of_f64(double v)
-{
-	return narrow(TY_BF16, v);
-}
-
-double
-simt_exp2(double v)
-{
-	return exp2(v);
-}
-
-double
-simt_log2(double v)
-{
-	return log2(v);
-}
-
-double
-simt_sin(double v)
-{
-	return sin(v);
-}
-
-double
-simt_cos(double v)
-{
-	return cos(v);
-}
-
-double
-simt_tanh(double v)
-{
-	return tanh(v);
-}
+#define FUNCTION(result, name, type, value)                                                        \
+	result name(type v)                                                                        \
+	{                                                                                          \
+		return value;                                                                      \
+	}
+FUNCTION(float, simt_from_f16, uint16_t, (float)dtype_load_f64(TY_F16, &v, 0))
+FUNCTION(uint16_t, simt_to_f16, float, narrow(TY_F16, v))
+FUNCTION(uint16_t, simt_to_f16_of_f64, double, narrow(TY_F16, v))
+FUNCTION(uint16_t, simt_to_bf16_of_f64, double, narrow(TY_BF16, v))
+FUNCTION(double, simt_exp2, double, exp2(v))
+FUNCTION(double, simt_log2, double, log2(v))
+FUNCTION(double, simt_sin, double, sin(v))
+FUNCTION(double, simt_cos, double, cos(v))
+FUNCTION(double, simt_tanh, double, tanh(v))
+#undef FUNCTION
 
 /* ---- atomic sums of 16 bits ---- */
 
@@ -83,7 +45,7 @@ add(DType t, uint16_t *p, uint16_t v)
 	return old;
 }
 
-/* Each half by itself, as the instruction promises no more. */
+/* Each half by itself: the instruction guarantees no more. */
 static uint32_t
 add_pair(DType t, uint32_t *p, uint32_t v)
 {
@@ -92,26 +54,13 @@ add_pair(DType t, uint32_t *p, uint32_t v)
 	return low | (uint32_t)add(t, half + 1, (uint16_t)(v >> 16)) << 16;
 }
 
-uint16_t
-simt_add_f16(uint16_t *p, uint16_t v)
-{
-	return add(TY_F16, p, v);
-}
-
-uint16_t
-simt_add_bf16(uint16_t *p, uint16_t v)
-{
-	return add(TY_BF16, p, v);
-}
-
-uint32_t
-simt_add_f16x2(uint32_t *p, uint32_t v)
-{
-	return add_pair(TY_F16, p, v);
-}
-
-uint32_t
-simt_add_bf16x2(uint32_t *p, uint32_t v)
-{
-	return add_pair(TY_BF16, p, v);
-}
+#define SUM(name, type, add, dtype)                                                                \
+	type name(type *p, type v)                                                                 \
+	{                                                                                          \
+		return add(dtype, p, v);                                                           \
+	}
+SUM(simt_add_f16, uint16_t, add, TY_F16)
+SUM(simt_add_bf16, uint16_t, add, TY_BF16)
+SUM(simt_add_f16x2, uint32_t, add_pair, TY_F16)
+SUM(simt_add_bf16x2, uint32_t, add_pair, TY_BF16)
+#undef SUM

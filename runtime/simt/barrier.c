@@ -3,7 +3,7 @@
  * The lanes of a warp must reach a barrier at one place together, as the instruction's `.aligned` demands; warps may
  * reach a named one at different places.  All that a thread did before comes before what the others do after, and
  * access.c is told so. */
-#include "runtime/simt/block.h"
+#include "runtime/simt/scheduler.h"
 
 #include <string.h>
 
@@ -14,11 +14,11 @@ static const char warp_name[] = "a barrier of the warp";
 static uint64_t
 key_of(const SimtBlock *b, int id, uint64_t round)
 {
-	return UINT64_C(1) << 62 | (uint64_t)(b - b->worker->block) << 48 | (uint64_t)id << 40 | round;
+	return UINT64_C(1) << 62 | (uint64_t)(b - b->scheduler->block) << 48 | (uint64_t)id << 40 | round;
 }
 
 const char *
-barrier_report(Crew *w, Fiber *f, int *other, char *text, size_t size)
+barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size)
 {
 	SimtBlock *b = f->t.block;
 	const Barrier *r = &b->barrier[f->barrier];
@@ -39,12 +39,12 @@ barrier_report(Crew *w, Fiber *f, int *other, char *text, size_t size)
 
 /* Everyone has come: those who wait go on. */
 static void
-release(Crew *w, SimtBlock *b, int id, Fiber *last)
+release(BlockScheduler *w, SimtBlock *b, int id, Fiber *last)
 {
 	Barrier *r = &b->barrier[id];
 	int n = 0;
 	if (last)
-		w->met[n++] = &last->t;
+		w->released[n++] = &last->t;
 	for (int i = b->first / SIMT_LANES; i < (b->first + w->per_block) / SIMT_LANES; i++) {
 		Warp *p = &w->warp[i];
 		uint32_t lanes = 0;
@@ -53,22 +53,22 @@ release(Crew *w, SimtBlock *b, int id, Fiber *last)
 			if (f->barrier != id)
 				continue;
 			lanes |= left & -left;
-			w->met[n++] = &f->t;
+			w->released[n++] = &f->t;
 		}
 		p->held &= ~lanes;
-		crew_let_run(w, i, lanes);
+		scheduler_wake(w, i, lanes);
 	}
 	uint64_t key = key_of(b, id, r->round);
 	*r = (Barrier){.round = r->round + 1};
 	if (!w->launch->checks)
 		return;
 	for (int i = 0; i < n && id != 0; i++)
-		simt_check_see(w->met[i], key);
-	simt_check_met(w->met, n);
+		simt_check_see(w->released[i], key);
+	simt_check_barrier(w->released, n);
 }
 
 static void
-check_arrival(Crew *w, Fiber *f, const Barrier *r, int id, int count)
+check_arrival(BlockScheduler *w, Fiber *f, const Barrier *r, int id, int count)
 {
 	SimtThread *t = &f->t;
 	Warp *p = &w->warp[f->index / SIMT_LANES];
@@ -86,7 +86,7 @@ static void
 arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
 {
 	Fiber *f = fiber_of(t);
-	Crew *w = crew_of(t);
+	BlockScheduler *w = scheduler_of(t);
 	SimtBlock *b = t->block;
 	Warp *p = &w->warp[f->index / SIMT_LANES];
 	int id = (int)which;
@@ -113,13 +113,13 @@ arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
 	f->state = FIBER_BARRIER;
 	f->barrier = id;
 	f->what = id ? part_name : whole_name;
-	crew_leave(w, f);
+	scheduler_switch(w, f);
 }
 
 void
 simt_barrier(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
 {
-	arrive(t, 0, crew_of(t)->per_block, true);
+	arrive(t, 0, scheduler_of(t)->per_block, true);
 }
 
 void
@@ -138,13 +138,13 @@ static void
 warp_met(const SimtLanes *lanes, const void *info)
 {
 	if (simt_launch(lanes->thread[0])->checks)
-		simt_check_met(lanes->thread, lanes->n);
+		simt_check_barrier(lanes->thread, lanes->n);
 }
 
 void
 simt_warp_barrier(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
 {
-	simt_warp_meet(t, warp_name, warp_met, NULL, NULL, NULL);
+	simt_warp_collective(t, warp_name, warp_met, NULL, NULL, NULL);
 }
 
 /* What stands before it stays before it anyway: nobody meets, and nothing is ordered. */
@@ -165,7 +165,7 @@ void
 simt_cluster_arrive(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
 {
 	Fiber *f = fiber_of(t);
-	Crew *w = crew_of(t);
+	BlockScheduler *w = scheduler_of(t);
 	if (f->cluster_arrived)
 		simt_fail(t, "thread %d arrives at the cluster's barrier twice without waiting", t->thread);
 	f->cluster_arrived = true;
@@ -182,7 +182,7 @@ static bool
 phase_is_over(const void *user)
 {
 	const Fiber *f = user;
-	return f->t.block->worker->cluster_phase != f->cluster_phase;
+	return f->t.block->scheduler->cluster_phase != f->cluster_phase;
 }
 
 void
@@ -193,6 +193,6 @@ simt_cluster_wait(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_
 		simt_fail(t, "thread %d waits at the cluster's barrier without having arrived", t->thread);
 	simt_wait(t, "the cluster's barrier", phase_is_over, f);
 	f->cluster_arrived = false;
-	if (crew_of(t)->launch->checks)
+	if (scheduler_of(t)->launch->checks)
 		simt_check_see(t, cluster_key(f->cluster_phase));
 }

@@ -17,9 +17,8 @@ simt_rank(SimtThread *t, uint32_t rank, const char *what)
 	return peer;
 }
 
-/* The same of a block whose memory is touched. */
-static SimtThread *
-rank_there(SimtThread *t, uint32_t rank, const char *what)
+SimtThread *
+simt_rank_alive(SimtThread *t, uint32_t rank, const char *what)
 {
 	SimtThread *peer = simt_rank(t, rank, what);
 	if (peer != t && simt_block_ended(peer))
@@ -32,17 +31,7 @@ simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
 {
 	uint32_t block = (uint32_t)word >> PLACE_BITS;
 	*at = (uint32_t)word & ((1u << PLACE_BITS) - 1);
-	return block ? rank_there(t, block - 1, what) : t;
-}
-
-void
-simt_each_rank(SimtThread *t, uint64_t mask, const char *what, void (*each)(SimtThread *of, void *user), void *user)
-{
-	if (!(mask & 0xffff))
-		simt_fail(t, "%s to no block", what);
-	for (uint32_t rank = 0; rank < 16; rank++)
-		if (mask >> rank & 1)
-			each(rank_there(t, rank, what), user);
+	return block ? simt_rank_alive(t, block - 1, what) : t;
 }
 
 PRIMITIVE(simt_ncluster)

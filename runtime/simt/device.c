@@ -249,10 +249,10 @@ simt_schedule(Device *d, uint64_t number)
 }
 
 static bool
-simt_tell(Device *d, Compile *cx)
+report_findings(Device *d, Compile *cx)
 {
 	SimtFindings *f = &((SimtState *)d->state)->findings;
-	bool any = simt_findings_tell(f, cx);
+	bool any = simt_findings_report(f, cx);
 	f->n = 0;
 	return any;
 }
@@ -278,5 +278,5 @@ const Device device_simt = {
     .time_end = device_host_time_end,
     .sync = device_host_sync,
     .schedule = simt_schedule,
-    .tell = simt_tell,
+    .report_findings = report_findings,
 };

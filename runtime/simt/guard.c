@@ -4,7 +4,7 @@
  * worker's stack, so that the launch ends with a report instead of the process.  It is installed only while a launch
  * runs; a fault of anybody else goes to whoever had the signal before.  The number of workers, what was installed
  * before and the worker of this OS thread are the only state here (tests/house knows them by name). */
-#include "runtime/simt/block.h"
+#include "runtime/simt/scheduler.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 static pthread_mutex_t simt_guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static int simt_guard_users;
 static struct sigaction simt_guard_before[2];
-static _Thread_local Crew *simt_guard_crew;
+static _Thread_local BlockScheduler *simt_guard_scheduler;
 
 static const int signals[2] = {SIGSEGV, SIGBUS};
 
@@ -22,7 +22,7 @@ enum { SIGNAL_STACK = 64 << 10 };
 static void
 on_fault(int signal, siginfo_t *info, void *context)
 {
-	Crew *w = simt_guard_crew;
+	BlockScheduler *w = simt_guard_scheduler;
 	if (!w || !w->running) {
 		sigaction(signal, &simt_guard_before[signal == signals[1]], NULL); /* it happens again, to them */
 		return;
@@ -58,21 +58,21 @@ uninstall(void)
 }
 
 bool
-guard_enter(Crew *w)
+guard_enter(BlockScheduler *w)
 {
 	if (!w->signal_stack && !(w->signal_stack = malloc(SIGNAL_STACK)))
 		return false;
 	stack_t s = {.ss_sp = w->signal_stack, .ss_size = SIGNAL_STACK};
 	sigaltstack(&s, &w->signal_before);
-	simt_guard_crew = w;
+	simt_guard_scheduler = w;
 	install();
 	return true;
 }
 
 void
-guard_leave(Crew *w)
+guard_leave(BlockScheduler *w)
 {
 	uninstall();
-	simt_guard_crew = NULL;
+	simt_guard_scheduler = NULL;
 	sigaltstack(&w->signal_before, NULL);
 }

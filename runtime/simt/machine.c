@@ -2,7 +2,7 @@
  *
  * Blocks begin in order.  When one fails, those before it go on to their end, so that the report is that of the first
  * block in whose order the fault lies, however many OS threads there are; later ones stop. */
-#include "runtime/simt/block.h"
+#include "runtime/simt/scheduler.h"
 
 #include "ir/interp/interp.h"
 
@@ -19,7 +19,7 @@ _Static_assert(offsetof(SimtThread, shared) == THREAD_SHARED && offsetof(SimtThr
 enum { WORKERS = 64, SHARED_UNIT = 4096 };
 
 struct SimtMachine {
-	Crew worker[WORKERS];
+	BlockScheduler worker[WORKERS];
 };
 
 /* ---- of a thread while it runs ---- */
@@ -27,19 +27,19 @@ struct SimtMachine {
 const SimtLaunch *
 simt_launch(const SimtThread *t)
 {
-	return crew_of(t)->launch;
+	return scheduler_of(t)->launch;
 }
 
 void *
 simt_check_state(const SimtThread *t)
 {
-	return crew_of(t)->run->check;
+	return scheduler_of(t)->run->check;
 }
 
 SimtThread *
 simt_thread_of(SimtBlock *b, int thread)
 {
-	return &b->worker->fiber[b->first + thread].t;
+	return &b->scheduler->fiber[b->first + thread].t;
 }
 
 void **
@@ -59,7 +59,7 @@ place_of(const SimtLaunch *l, int site)
 static _Noreturn void
 fail(SimtThread *t, FaultKind kind, int other, const char *fmt, va_list ap)
 {
-	Crew *w = crew_of(t);
+	BlockScheduler *w = scheduler_of(t);
 	Run *run = w->run;
 	long long block = t->block->index;
 	pthread_mutex_lock(&run->lock);
@@ -71,7 +71,7 @@ fail(SimtThread *t, FaultKind kind, int other, const char *fmt, va_list ap)
 	}
 	pthread_mutex_unlock(&run->lock);
 	w->failed = true;
-	crew_abandon(w);
+	scheduler_abort(w);
 }
 
 void
@@ -113,7 +113,7 @@ cluster_of(const SimtLaunch *l)
 }
 
 static bool
-room_for(Crew *w, int n)
+room_for(BlockScheduler *w, int n)
 {
 	if (n <= w->room)
 		return true;
@@ -121,17 +121,17 @@ room_for(Crew *w, int n)
 	free(w->fiber);
 	free(w->warp);
 	free(w->group);
-	free(w->met);
+	free(w->released);
 	w->fiber = calloc((size_t)n, sizeof *w->fiber);
 	w->warp = calloc((size_t)n / SIMT_LANES + 1, sizeof *w->warp);
 	w->group = calloc((size_t)n / SIMT_LANES / 4 + 1, sizeof *w->group);
-	w->met = calloc((size_t)n, sizeof *w->met);
-	w->room = w->fiber && w->warp && w->group && w->met && stacks_open(&w->stacks, n) ? n : 0;
+	w->released = calloc((size_t)n, sizeof *w->released);
+	w->room = w->fiber && w->warp && w->group && w->released && stacks_open(&w->stacks, n) ? n : 0;
 	return w->room != 0;
 }
 
 static bool
-crew_prepare(Crew *w, Run *run)
+scheduler_prepare(BlockScheduler *w, Run *run)
 {
 	const SimtLaunch *l = run->launch;
 	w->run = run;
@@ -156,13 +156,13 @@ crew_prepare(Crew *w, Run *run)
 }
 
 static void
-crew_close(Crew *w)
+scheduler_close(BlockScheduler *w)
 {
 	stacks_close(&w->stacks);
 	free(w->fiber);
 	free(w->warp);
 	free(w->group);
-	free(w->met);
+	free(w->released);
 	free(w->shared);
 	free(w->signal_stack);
 	for (int i = 0; i < SIMT_CLUSTER; i++)
@@ -184,9 +184,9 @@ no_memory(Run *run)
 static void *
 work(void *arg)
 {
-	Crew *w = arg;
+	BlockScheduler *w = arg;
 	Run *run = w->run;
-	if (!crew_prepare(w, run)) {
+	if (!scheduler_prepare(w, run)) {
 		no_memory(run);
 		return NULL;
 	}
@@ -194,7 +194,7 @@ work(void *arg)
 		long long first = atomic_fetch_add(&run->next, w->nblocks);
 		if (first >= run->launch->nblocks || first >= atomic_load(&run->failed))
 			break;
-		crew_run(w, first);
+		scheduler_run(w, first);
 	}
 	guard_leave(w);
 	return NULL;
@@ -249,7 +249,7 @@ simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
 	pthread_mutex_init(&run.lock, NULL);
 	if (l->checks)
 		run.check = simt_check_open(l);
-	traces_open(&run);
+	shown_begin(&run);
 	for (int i = 0; i < n; i++)
 		m->worker[i].run = &run;
 	while (started < n && thread_start(&m->worker[started].os, work, &m->worker[started]))
@@ -259,7 +259,7 @@ simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
 		pthread_join(m->worker[i].os, NULL);
 	if (l->checks)
 		simt_check_close(run.check);
-	traces_close(&run);
+	shown_end(&run);
 	pthread_mutex_destroy(&run.lock);
 	return !report->failed;
 }
@@ -276,7 +276,7 @@ simt_close(SimtMachine *m)
 	if (!m)
 		return;
 	for (int i = 0; i < WORKERS; i++)
-		crew_close(&m->worker[i]);
+		scheduler_close(&m->worker[i]);
 	free(m);
 }
 
@@ -308,7 +308,7 @@ void
 simt_print(SimtThread *t, const char *format, const uint64_t *value, const int *type, int n)
 {
 	const SimtLaunch *l = simt_launch(t);
-	Run *run = crew_of(t)->run;
+	Run *run = scheduler_of(t)->run;
 	Text line = {0};
 	int next = 0;
 	for (const char *p = format; *p; p++) {

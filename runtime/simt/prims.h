@@ -82,6 +82,8 @@ struct BulkCopy {
 
 /* begun_by begins a load into the shared memory of by's block, which counts for an mbarrier there. */
 void simt_bulk_load(const BulkCopy *c, uint32_t mbarrier, const char *what);
+/* The same for each block of a mask of ranks. */
+void simt_bulk_load_multi(const BulkCopy *c, uint32_t mbarrier, uint64_t ranks, const char *what);
 void simt_bulk_land(BulkCopy *c, int64_t mbarrier);
 void simt_bulk_store_begin(const BulkCopy *c);
 /* Ends the stores that are under way when the block ends: they read rubbish, as its memory is gone. */
@@ -97,9 +99,7 @@ void simt_box_landed(const BulkCopy *c);                /* the store was waited 
 
 /* The thread that stands for the block of a rank, t itself for its own; fails if there is none. */
 SimtThread *simt_rank(SimtThread *t, uint32_t rank, const char *what);
+SimtThread *simt_rank_alive(SimtThread *t, uint32_t rank, const char *what);    /* of a block whose memory is accessed */
 /* An address in the cluster: whose block and where there. */
 SimtThread *simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what);
-/* Calls each(a thread of the block) for the blocks of a mask of ranks. */
-void simt_each_rank(SimtThread *t, uint64_t mask, const char *what, void (*each)(SimtThread *of, void *user), void *user);
-
 #endif

@@ -28,7 +28,7 @@ typedef struct SimtThread {
 	int64_t steps;                                  /* turns of loops left until simt_steps is called */
 	SimtBlock *block;
 	int warp;
-	uint64_t in[4];                                 /* room for what a primitive gives to a meeting */
+	uint64_t in[4];                                 /* room for what a primitive gives to a collective */
 	bool has_waited;                                /* for the grid before */
 } SimtThread;
 
@@ -47,10 +47,10 @@ typedef void SimtCompute(const SimtLanes *lanes, const void *info);
 
 /* Waits until all lanes of t's warp are at this call, whoever of them is last runs `compute`.  `what` names the
  * instruction in reports: lanes that meet with another `what` or at another site are reported as divergent. */
-void simt_warp_meet(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
+void simt_warp_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
     uint64_t *out);
 /* The same of the 128 threads of t's warpgroup. */
-void simt_group_meet(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
+void simt_group_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
     uint64_t *out);
 /* Lets others run until ready(user) is true; reports a deadlock if it never will be. */
 void simt_wait(SimtThread *t, const char *what, bool (*ready)(const void *user), const void *user);
@@ -90,13 +90,13 @@ void simt_check_begin(SimtBlock *b);
 void simt_check_end(SimtBlock *b);
 /* All of them met: what each did before it comes before what each does after.  (A warp that met for a shuffle does not
  * count: no memory is ordered by it.) */
-void simt_check_met(SimtThread *const *who, int n);
+void simt_check_barrier(SimtThread *const *who, int n);
 /* What t did so far comes before whatever a thread of its cluster does after it has seen the object (an mbarrier, a
  * barrier that is not waited for, the cluster's barrier: a number, one for the whole cluster). */
 void simt_check_arrive(SimtThread *t, uint64_t object);
 void simt_check_see(SimtThread *t, uint64_t object);
 
-/* Told only if the launch has checks, as those above: an access that t began with SIMT_ASYNC, in the memory of `of`'s
+/* ReleasedClock only if the launch has checks, as those above: an access that t began with SIMT_ASYNC, in the memory of `of`'s
  * block, is over.  It was waited for by t itself (mbarrier is -1), or it counts for an mbarrier, by its object: then it is
  * before what threads do that see the mbarrier. */
 void simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
@@ -149,7 +149,7 @@ typedef struct SimtFindings {
  * launch is over and has a func. */
 void simt_findings_warn(const SimtLaunch *launch, Compile *cx);
 /* As diagnostics of cx, by place; true if there were any. */
-bool simt_findings_tell(const SimtFindings *f, Compile *cx);
+bool simt_findings_report(const SimtFindings *f, Compile *cx);
 void simt_findings_close(SimtFindings *f);              /* empties it */
 
 /* ---- machine.c: a launch ---- */

@@ -120,16 +120,16 @@ REDUX(or, a | b)
 REDUX(xor, a ^ b)
 #undef REDUX
 
-#define MEETS(X)                                                                                   \
+#define COLLECTIVES(X)                                                                                   \
 	X(shuffle) X(shuffle_xor) X(shuffle_up) X(shuffle_down) X(vote_any) X(vote_all)            \
 	X(vote_ballot) X(elect) X(redux_add) X(redux_min) X(redux_max) X(redux_umin)               \
 	X(redux_umax) X(redux_and) X(redux_or) X(redux_xor)
 #define X(name)                                                                                    \
 	PRIMITIVE(simt_##name)                                                                     \
 	{                                                                                          \
-		simt_warp_meet(t, #name, name, imm, in, out);                                      \
+		simt_warp_collective(t, #name, name, imm, in, out);                                      \
 	}
-MEETS(X)
+COLLECTIVES(X)
 #undef X
 
 /* ---- within a word ---- */
@@ -267,10 +267,10 @@ registers(const SimtLanes *l, const void *info)
 
 PRIMITIVE(simt_registers_more)
 {
-	simt_warp_meet(t, "registers_more", registers, imm, in, out);
+	simt_warp_collective(t, "registers_more", registers, imm, in, out);
 }
 
 PRIMITIVE(simt_registers_less)
 {
-	simt_warp_meet(t, "registers_less", registers, imm, in, out);
+	simt_warp_collective(t, "registers_less", registers, imm, in, out);
 }

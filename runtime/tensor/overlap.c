@@ -1,26 +1,11 @@
 /* Whether two tensors share memory, exactly where that is cheap.
  *
- * Both are boxes of bytes: a base, and for each dimension an extent and a stride.  With equal
- * strides they meet if some difference of indices d, each |d[i]| below the extents, gives the
- * difference of the bases: sum of d[i] * stride[i].  The search goes from the greatest stride down
- * and keeps only what the smaller strides can still make up, which leaves two or three values a
- * dimension for tensors as people make them.  Strange strides may have many; past a limit of steps
- * the answer is that of the ranges of addresses, which may say yes where no is true, never the
+ * Both are boxes of bytes: a base, and for each dimension an extent and a stride.  With equal strides they overlap if some
+ * difference of indices d, each |d[i]| below the extents, gives the difference of the bases: sum of d[i] * stride[i].
+ * Past a limit of steps the answer is that of the ranges of addresses, which may say yes where no is true, never the
  * reverse. */
-#include <stdlib.h>
-
+#include "runtime/tensor/strided.h"
 #include "runtime/tensor/tensor.h"
-
-enum { MAX_STEPS = 20000 };
-
-typedef struct Search {
-	int rank;
-	int64_t low[TGL_MAX_RANK], high[TGL_MAX_RANK]; /* of d[i] */
-	int64_t stride[TGL_MAX_RANK];                  /* falling */
-	int64_t width;                                 /* bytes of an element */
-	bool nonzero;                                  /* d = 0 does not count */
-	int steps;
-} Search;
 
 typedef struct Box {
 	int rank;
@@ -54,38 +39,6 @@ box_of(const TglTensor *t)
 	return b;
 }
 
-static int64_t
-floor_div(int64_t a, int64_t b)
-{
-	return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-/* Can dimensions i and up make a sum within `width` of `rest`?  1 yes, 0 no, -1 too many steps. */
-static int
-search(Search *s, int i, int64_t rest, bool is_zero)
-{
-	if (++s->steps > MAX_STEPS)
-		return -1;
-	if (i == s->rank)
-		return llabs(rest) < s->width && !(s->nonzero && is_zero);
-	int64_t least = 0, most = 0; /* of what smaller strides give */
-	for (int j = i + 1; j < s->rank; j++) {
-		least += s->low[j] * s->stride[j];
-		most += s->high[j] * s->stride[j];
-	}
-	int64_t from = s->low[i], to = s->high[i];
-	if (s->stride[i] > 0) {
-		from = MAX(from, -floor_div(most + s->width - 1 - rest, s->stride[i]));
-		to = MIN(to, floor_div(rest - least + s->width - 1, s->stride[i]));
-	}
-	for (int64_t d = from; d <= to; d++) {
-		int r = search(s, i + 1, rest - d * s->stride[i], is_zero && d == 0);
-		if (r)
-			return r;
-	}
-	return 0;
-}
-
 static bool
 same_strides(const Box *a, const Box *b)
 {
@@ -108,26 +61,18 @@ tensor_overlaps(const TglTensor *a, const TglTensor *b)
 	Box p = box_of(a), q = box_of(b);
 	if (!same_strides(&p, &q))
 		return true;
-	Search s = {.rank = p.rank, .width = p.width};
+	StridedSearch s = {.rank = p.rank, .width = p.width};
 	for (int d = 0; d < p.rank; d++) {
 		s.stride[d] = p.stride[d];
 		s.low[d] = 1 - q.dim[d];
 		s.high[d] = p.dim[d] - 1;
 	}
-	return search(&s, 0, blow - alow, true) != 0;
+	return strided_search(&s, blow - alow);
 }
 
 bool
 tensor_overlaps_itself(const TglTensor *t)
 {
-	Box p = box_of(t);
-	Search s = {.rank = p.rank, .width = p.width, .nonzero = true};
-	for (int d = 0; d < p.rank; d++) {
-		if (p.dim[d] == 0)
-			return false;
-		s.stride[d] = p.stride[d];
-		s.low[d] = 1 - p.dim[d];
-		s.high[d] = p.dim[d] - 1;
-	}
-	return search(&s, 0, 0, true) != 0;
+	Box b = box_of(t);
+	return strided_overlaps(b.rank, b.dim, b.stride, b.width);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/simt/block.h"
+#include "runtime/simt/scheduler.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { FRAMES = 3 }; /* frames have zones around what is in them */
@@ -83,10 +83,10 @@ check(bool ok, const char *what)
 		printf("FAIL %s\n", what);
 }
 
-/* ---- a crew of fibers that take turns ---- */
+/* ---- fibers that take turns ---- */
 
 typedef struct Runner {
-	Crew crew;                                      /* its stacks, running fiber and way back; guard.c's */
+	BlockScheduler scheduler;                                      /* its stacks, running fiber and way back; guard.c's */
 	Fiber fiber[FIBERS];
 	int left, changed, misaligned;
 	void (*body)(struct Runner *r, Fiber *f);
@@ -98,7 +98,7 @@ static Runner runner;
 static void
 enter(void)
 {
-	fiber_arrived(&runner.crew.stacks);
+	fiber_arrived(&runner.scheduler.stacks);
 }
 
 /* To the next fiber that has not ended. */
@@ -111,8 +111,8 @@ pause(void *arg)
 	while (next->state == FIBER_ENDED);
 	if (next == f)
 		return;
-	runner.crew.running = next;
-	fiber_switch(&runner.crew.stacks, &f->sp, next->sp, next->index, false);
+	runner.scheduler.running = next;
+	fiber_switch(&runner.scheduler.stacks, &f->sp, next->sp, next->index, false);
 }
 
 /* The last that ends goes back. */
@@ -124,8 +124,8 @@ finish(Fiber *f)
 		pause(f);
 		abort();
 	}
-	runner.crew.running = NULL;
-	fiber_switch(&runner.crew.stacks, &f->sp, runner.crew.own, -1, true);
+	runner.scheduler.running = NULL;
+	fiber_switch(&runner.scheduler.stacks, &f->sp, runner.scheduler.own, -1, true);
 	abort();
 }
 
@@ -147,8 +147,8 @@ simt_fail(SimtThread *t, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(runner.told, sizeof runner.told, fmt, ap);
 	va_end(ap);
-	runner.crew.running = NULL;
-	fiber_switch(&runner.crew.stacks, &gone, runner.crew.own, -1, true);
+	runner.scheduler.running = NULL;
+	fiber_switch(&runner.scheduler.stacks, &gone, runner.scheduler.own, -1, true);
 	abort();
 }
 
@@ -163,11 +163,11 @@ run(int n, void (*body)(Runner *r, Fiber *f))
 		Fiber *f = &runner.fiber[i];
 		*f = (Fiber){.index = i, .state = i < FIBERS - n ? FIBER_ENDED : FIBER_RUNS};
 		f->t.thread = i;
-		f->sp = fiber_start(&runner.crew.stacks, i, main_of, f);
+		f->sp = fiber_start(&runner.scheduler.stacks, i, main_of, f);
 	}
 	Fiber *first = &runner.fiber[FIBERS - n];
-	runner.crew.running = first;
-	fiber_switch(&runner.crew.stacks, &runner.crew.own, first->sp, first->index, false);
+	runner.scheduler.running = first;
+	fiber_switch(&runner.scheduler.stacks, &runner.scheduler.own, first->sp, first->index, false);
 }
 
 /* ---- what they do ---- */
@@ -231,7 +231,7 @@ strays(Runner *r, Fiber *f)
 int
 main(void)
 {
-	if (!stacks_open(&runner.crew.stacks, FIBERS) || !guard_enter(&runner.crew)) {
+	if (!stacks_open(&runner.scheduler.stacks, FIBERS) || !guard_enter(&runner.scheduler)) {
 		printf("no memory\n");
 		return 1;
 	}
@@ -250,9 +250,9 @@ main(void)
 	}
 	run(FIBERS, keeps_registers);
 	check(runner.changed == 0, "registers change on stacks that are used again");
-	guard_leave(&runner.crew);
-	free(runner.crew.signal_stack);
-	stacks_close(&runner.crew.stacks);
+	guard_leave(&runner.scheduler);
+	free(runner.scheduler.signal_stack);
+	stacks_close(&runner.scheduler.stacks);
 	printf("%s\nfibers: %d checks, %d failed\n", machine, checks, failed);
 	return failed > 0;
 }

@@ -278,7 +278,7 @@ judge_unharmed(Kernel *k)
 		bool ok = emulate(k, seed, &found, &report);
 		if (!ok)
 			complain(k, "reported: ", report.text);
-		else if (simt_findings_tell(&found, k->cx))
+		else if (simt_findings_report(&found, k->cx))
 			complain(k, "there are findings", ""), show(k->cx);
 		else if (!is_right(k))
 			complain(k, "the result is not the interpreter's", "");

@@ -201,8 +201,8 @@ sums(SimtThread *t, const uint64_t *param)
 {
 	uint64_t in = (uint64_t)t->thread, *out = (uint64_t *)(uintptr_t)param[0], sum = 0, all = 0;
 	for (int i = 0; i < 3; i++) {
-		simt_warp_meet(t, sum_name, add_up, NULL, &in, &sum);
-		simt_group_meet(t, other_name, add_up, NULL, &in, &all);
+		simt_warp_collective(t, sum_name, add_up, NULL, &in, &sum);
+		simt_group_collective(t, other_name, add_up, NULL, &in, &all);
 	}
 	out[t->thread] = sum * 100000 + all;
 }
@@ -226,7 +226,7 @@ part_of_warp(SimtThread *t, const uint64_t *param)
 	uint64_t in = 0, out;
 	t->site = 1;
 	if (t->lane < 8)
-		simt_warp_meet(t, sum_name, add_up, NULL, &in, &out);
+		simt_warp_collective(t, sum_name, add_up, NULL, &in, &out);
 	if (param[0])
 		barrier_at(t, 2);
 }
@@ -236,7 +236,7 @@ another_meeting(SimtThread *t, const uint64_t *param)
 {
 	uint64_t in = 0, out;
 	t->site = t->lane < 8 ? 1 : 2;
-	simt_warp_meet(t, t->lane < 8 || param[0] ? sum_name : other_name, add_up, NULL, &in, &out);
+	simt_warp_collective(t, t->lane < 8 || param[0] ? sum_name : other_name, add_up, NULL, &in, &out);
 }
 
 static void
@@ -245,7 +245,7 @@ one_warp_less(SimtThread *t, const uint64_t *param)
 	uint64_t in = 0, out;
 	t->site = 1;
 	if (t->thread < 96)
-		simt_group_meet(t, sum_name, add_up, NULL, &in, &out);
+		simt_group_collective(t, sum_name, add_up, NULL, &in, &out);
 }
 
 static void

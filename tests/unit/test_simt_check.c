@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/simt/check/check.h"
+#include "runtime/tensor/strided.h"
 
 enum { THREADS = 128, SHARED = 4096, SITES = 16 };
 
@@ -396,17 +397,17 @@ overlapping_windows(void **state)
 	int64_t at[KERNEL_RANK];
 	SimtRange r = {.name = "x", .dtype = TY_F32, .rank = 2, .dim = {4, 8}, .stride = {1, 1}, .high = 256};
 	for (int i = 0; i < 16; i++)
-		assert_int_equal(range_index(&r, i, at), i < 11);
+		assert_int_equal(strided_find(r.rank, r.dim, r.stride, i, at), i < 11);
 	memcpy(r.stride, three, sizeof three);
 	r.dim[0] = r.dim[1] = 3;                        /* 0 2 3 4 5 6 7 8 10 */
 	for (int i = 0; i < 16; i++) {
-		assert_int_equal(range_index(&r, i, at), i <= 10 && i != 1 && i != 9);
+		assert_int_equal(strided_find(r.rank, r.dim, r.stride, i, at), i <= 10 && i != 1 && i != 9);
 		if (i == 5)
 			assert_int_equal(at[0] * 3 + at[1] * 2, 5);
 	}
 	r = (SimtRange){.rank = 3, .dim = {2, 5, 1}, .stride = {0, 7, 9}};
 	for (int i = 0; i < 40; i++)
-		assert_int_equal(range_index(&r, i, at), i <= 28 && i % 7 == 0);
+		assert_int_equal(strided_find(r.rank, r.dim, r.stride, i, at), i <= 28 && i % 7 == 0);
 }
 
 /* ---- copies ---- */

@@ -277,8 +277,8 @@ judge(Body *body, SimtLaunch like, const char *const *words, int faults, bool co
 static void
 copies(void **state)
 {
-	static const char *const words[] = {"a read meets an asynchronous copy",
-		"a read meets an asynchronous copy", "read before anything"};
+	static const char *const words[] = {"a read conflicts with an asynchronous copy",
+		"a read conflicts with an asynchronous copy", "read before anything"};
 	judge(body_copies, two_warps, words, LEN(words), true);
 }
 
@@ -293,24 +293,24 @@ bulk(void **state)
 static void
 arriving(void **state)
 {
-	static const char *const words[] = {"a read meets an asynchronous copy"};
+	static const char *const words[] = {"a read conflicts with an asynchronous copy"};
 	judge(body_arriving, two_warps, words, LEN(words), true);
 }
 
 static void
 stores(void **state)
 {
-	static const char *const words[] = {"a write meets a matrix instruction's or copy's read",
-		"a matrix instruction's or copy's read meets a write", "read before anything", ""};
+	static const char *const words[] = {"a write conflicts with a matrix instruction's or copy's read",
+		"a matrix instruction's or copy's read conflicts with a write", "read before anything", ""};
 	judge(body_stores, two_warps, words, LEN(words), true);
 }
 
 static void
 products(void **state)
 {
-	static const char *const words[] = {"a write meets a matrix instruction's or copy's read",
-		"a write meets a matrix instruction's or copy's read",
-		"a matrix instruction's or copy's read meets a write"};
+	static const char *const words[] = {"a write conflicts with a matrix instruction's or copy's read",
+		"a write conflicts with a matrix instruction's or copy's read",
+		"a matrix instruction's or copy's read conflicts with a write"};
 	judge(body_products, group, words, LEN(words), false);
 }
 

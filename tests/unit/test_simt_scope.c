@@ -543,7 +543,7 @@ stores(void **state)
 	clean(r, bulk_stores, 3, 1);
 	found(r, bulk_stores, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
 	assert_string_equal(r->found.at[0].part[2], "a bulk copy");
-	assert_non_null(strstr(r->found.at[0].help, "under way still"));
+	assert_non_null(strstr(r->found.at[0].help, "still be in flight"));
 	found(r, bulk_stores, 2, 3, 1, DIAG_SIMT_RACE_GLOBAL, 5, 1);
 }
 

@@ -27,7 +27,8 @@ simt_check_open(const SimtLaunch *launch)
 	pthread_mutex_init(&l->lock, NULL);
 	l->launch = launch;
 	l->mem = arena_open();
-	traffic_open(l);
+	acquire_open(l);
+	global_open(l);
 	return l;
 }
 
@@ -35,7 +36,7 @@ static void
 check_close(Check *c)
 {
 	clocks_close(c);
-	cells_close(c);
+	shared_close(c);
 	costs_close(c->costs);
 	free(c);
 }
@@ -52,7 +53,8 @@ simt_check_close(void *state)
 	}
 	if (l->launch->findings && l->unwatched)
 		l->launch->findings->unwatched = l->unwatched;
-	traffic_close(l);
+	global_close(l);
+	acquire_close(l);
 	arena_close(l->mem);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -71,7 +73,7 @@ check_open(CheckLaunch *l)
 	c->shared_bytes = (uint32_t)MAX(l->launch->shared_bytes, 0);
 	c->step = (c->shared_bytes + 64) / 64 * 64;
 	clocks_open(c);
-	cells_open(c);
+	shared_open(c);
 	bool counts = l->launch->findings && l->launch->findings->counts;
 	c->costs = counts && c->blocks == 1 ? costs_open() : NULL;
 	return c;
@@ -96,7 +98,7 @@ simt_check_begin(SimtBlock *b)
 	c->block = b;
 	c->range = NULL;
 	clocks_begin(c);
-	cells_begin(c);
+	shared_begin(c);
 	costs_begin(c);
 	c->is_ended = false;
 	*simt_check_slot(b) = c;
@@ -110,7 +112,7 @@ simt_check_end(SimtBlock *b)
 	if (!c || simt_thread_of(b, 0)->cluster_rank < c->blocks - 1)
 		return;
 	c->is_ended = true;
-	cells_settle(c);
+	shared_settle(c);
 	clocks_end(c);
 	costs_end(c);
 	pthread_mutex_lock(&c->launch->lock);
@@ -119,16 +121,16 @@ simt_check_end(SimtBlock *b)
 	pthread_mutex_unlock(&c->launch->lock);
 }
 
-/* ---- who meets whom ---- */
+/* ---- what orders accesses ---- */
 
 void
-simt_check_met(SimtThread *const *who, int n)
+simt_check_barrier(SimtThread *const *who, int n)
 {
 	Check *c = n ? check_of(who[0]) : NULL;
 	if (!c)
 		return;
-	cells_settle(c);
-	clocks_met(c, who, n);
+	shared_settle(c);
+	clocks_barrier(c, who, n);
 }
 
 void
@@ -137,9 +139,9 @@ simt_check_arrive(SimtThread *t, uint64_t object)
 	Check *c = check_of(t);
 	if (!c)
 		return;
-	cells_settle(c);
-	Order o = clocks_publish(c, agent_of(c, t));
-	order_join(c, &clocks_object(c, object)->open, &o);
+	shared_settle(c);
+	HappensBefore o = clocks_publish(c, agent_of(c, t));
+	hb_join(c, &clocks_object(c, object)->open, &o);
 }
 
 void
@@ -149,7 +151,7 @@ simt_check_see(SimtThread *t, uint64_t object)
 	if (!c)
 		return;
 	CheckObject *o = clocks_object(c, object);
-	order_join(c, &c->thread[agent_of(c, t)].order, o->has_phases ? &o->done : &o->open);
+	hb_join(c, &c->thread[agent_of(c, t)].before, o->has_phases ? &o->done : &o->open);
 }
 
 void
@@ -159,9 +161,9 @@ simt_check_phase(SimtThread *t, uint64_t object)
 	if (!c)
 		return;
 	CheckObject *o = clocks_object(c, object);
-	order_drop(c, &o->done);
+	hb_drop(c, &o->done);
 	o->done = o->open;
-	o->open = (Order){0};
+	o->open = (HappensBefore){0};
 	o->has_phases = true;
 	o->phase++;
 }
@@ -172,8 +174,8 @@ simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, uns
 	Check *c = check_of(t);
 	if (!c || (uint64_t)offset + (uint64_t)bytes > c->shared_bytes)
 		return;
-	cells_settle(c);
-	cells_land(c, t, of, offset, bytes, access, mbarrier);
+	shared_settle(c);
+	shared_land(c, t, of, offset, bytes, access, mbarrier);
 }
 
 void
@@ -181,7 +183,7 @@ simt_global_landed(SimtThread *t, uint64_t address, int bytes)
 {
 	Check *c = check_of(t);
 	if (c)
-		traffic_land(c, t, address, bytes);
+		global_land(c, t, address, bytes);
 }
 
 void
@@ -190,8 +192,8 @@ simt_fenced(SimtThread *t, SimtFence kind)
 	Check *c = check_of(t);
 	if (!c || kind != SIMT_FENCE_ASYNC)
 		return;
-	Order o = clocks_publish(c, agent_of(c, t));
-	order_join(c, &c->thread[agent_of(c, t)].order, &(Order){.fenced = o.seen});
+	HappensBefore o = clocks_publish(c, agent_of(c, t));
+	hb_join(c, &c->thread[agent_of(c, t)].before, &(HappensBefore){.fenced = o.vector});
 }
 
 /* ---- accesses ---- */
@@ -240,7 +242,7 @@ touch_shared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned
 		report_align(c, t, offset, shared_align(bytes), access, true);
 	if (c->costs)
 		costs_touch(c->costs, t, offset, bytes, true, access & SIMT_WRITE, from);
-	cells_touch(c, t, of, offset, bytes, access);
+	shared_touch(c, t, of, offset, bytes, access);
 	return of->shared + offset;
 }
 
@@ -278,15 +280,15 @@ simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned a
 	if (!l->checks)
 		return plain_global(t, l, address, bytes, align);
 	Check *c = *simt_check_slot(t->block);
-	if (c->doubt.at)
-		cells_settle(c);
+	if (c->same_value.at)
+		shared_settle(c);
 	if (align > 1 && address % (uint64_t)align)
 		report_align(c, t, address, align, access, false);
-	if (!traffic_touch(c, t, address, bytes, access))
+	if (!global_touch(c, t, address, bytes, access))
 		return sink(c, t, bytes);
 	if (c->costs)
 		costs_touch(c->costs, t, address, bytes, false, access & SIMT_WRITE, __builtin_return_address(0));
 	if (access & SIMT_ATOMIC)
-		traffic_order(c, t, address, access);
+		acquire_touch(c, t, address, access);
 	return (uint8_t *)(uintptr_t)address;
 }

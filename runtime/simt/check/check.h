@@ -1,5 +1,6 @@
-/* What the checks of the emulator share: who knows of whose accesses (clocks.c), who touched which byte of shared
- * memory (cells.c) and of global memory (traffic.c), and how it is told (report.c).  access.c is the door.
+/* What the checks of the emulator share: happens-before by vector clocks (clocks.c) and, between blocks, by releases and
+ * acquires (acquire.c); shadow memory of shared (shared.c) and global memory (global.c); what accesses cost (costs.c); and
+ * the findings (report.c, describe.c).  access.c is the door.
  *
  * Everything of a cluster's blocks (most often of one block) belongs to the OS thread that runs them and takes no lock.
  * What clusters share (memory, releases, findings) belongs to the launch. */
@@ -18,35 +19,36 @@ enum {
 /* ---- clocks.c ----
  *
  * Agents are the threads of a cluster's blocks (block r's from r * T on) and mbarriers with the copies that they count.
- * An agent's accesses carry its clock, which goes up when others may learn of what it did.  A Seen says of every agent up
- * to which clock its accesses come before what is done now.  What is under way and not waited for comes before nothing
- * (cells.c). */
-typedef struct Seen {
+ * An agent's accesses carry its clock, which advances when its accesses are published.  A vector clock says of every agent
+ * up to which clock its accesses happen before what is done now.  What is in flight and not waited for happens before
+ * nothing (shared.c). */
+typedef struct VectorClock {
 	int refs;
 	bool is_kept;                                   /* by a release: it lives as long as the launch */
-	struct Seen *next;                              /* among the unused or the kept ones */
+	struct VectorClock *next;                              /* among the unused or the kept ones */
 	uint32_t at[];
-} Seen;
+} VectorClock;
 
-/* What a thread learned from other blocks through atomics: a graph, read when two blocks meet in one place. */
-typedef struct Known Known;
+/* What a thread acquired from other blocks through atomics: a graph, read when accesses of two blocks conflict. */
+typedef struct Acquired Acquired;
 
-typedef struct Order {
-	Seen *seen;
-	Seen *fenced;                                   /* what the async proxy sees of it; NULL: nothing */
-	const Known *known;
-} Order;
+/* What happens before a thread's next access. */
+typedef struct HappensBefore {
+	VectorClock *vector;
+	VectorClock *fenced;                            /* the part that the async proxy sees; NULL: nothing */
+	const Acquired *acquired;
+} HappensBefore;
 
 typedef struct CheckThread {
-	Order order;                                    /* its own entries are not kept up: see clock */
+	HappensBefore before;                           /* its own entries are not kept up: see clock */
 	uint32_t clock;                                 /* of what it does now */
 	uint32_t record;                                /* its last write: most often the next one's too */
 } CheckThread;
 
-/* Something that threads arrive at and others see: an mbarrier, a named barrier. */
+/* Something that threads arrive at and others wait for: an mbarrier, a named barrier. */
 typedef struct CheckObject {
 	uint64_t key;
-	Order open, done;                               /* of the phase under way; of the one before */
+	HappensBefore open, done;                               /* of the phase under way; of the one before */
 	int agent;                                      /* of the copies that it counts; 0: none */
 	uint32_t phase;
 	bool has_phases;
@@ -57,34 +59,34 @@ typedef struct Cell Cell;
 typedef struct CheckLaunch CheckLaunch;
 typedef struct Costs Costs;
 
-/* A write over one of the same instruction: no harm if it writes the same. */
-typedef struct Doubt {
+/* A write over one of the same instruction: a race unless it writes the same value. */
+typedef struct SameValue {
 	const uint8_t *at;                              /* NULL: there is none */
 	uint8_t before[16];
 	int n;
 	int agent, other, site;
 	uint32_t offset;                                /* among the cells */
-} Doubt;
+} SameValue;
 
 typedef struct Check {
 	CheckLaunch *launch;
 	SimtBlock *block;                               /* the cluster's first */
 	int blocks, per_block;                          /* of the cluster; threads of a block */
 	int threads, agents;                            /* of all its blocks */
-	uint32_t met;                                   /* clocks below it come before everything that threads do now */
+	uint32_t epoch;                                 /* clocks below it happen before everything that threads do now */
 	CheckThread *thread;
-	Seen *unused;
+	VectorClock *unused;
 	CheckObject *object;
 	int nobject, object_room;
 	int copy_agents;                                /* given out */
-	/* cells.c */
+	/* shared.c */
 	Cell *cell;
 	uint8_t *defined;                               /* a bit a byte */
 	uint32_t shared_bytes, step;                    /* of a block; cells from one block's to the next one's */
 	Record *record;                                 /* number `floor` and on; `next` is free */
 	uint32_t floor, next, record_room;
 	uint32_t *hint;                                 /* records by their contents, where one was lately */
-	Doubt doubt;
+	SameValue same_value;
 	const SimtRange *range;                         /* of global memory, where the last access was */
 	Costs *costs;                                   /* NULL: they are not asked for */
 	bool is_ended;                                  /* there is no thread any more that could fail */
@@ -99,45 +101,52 @@ void clocks_open(Check *c);
 void clocks_begin(Check *c);                            /* a block */
 void clocks_end(Check *c);
 void clocks_close(Check *c);
-Seen *seen_new(Check *c);                               /* zeroed */
-void seen_drop(Check *c, Seen *s);
-void clocks_met(Check *c, SimtThread *const *who, int n);
-/* What t did until now, to be shown to others; whatever it does from here on is later. */
-Order clocks_publish(Check *c, int agent);
-/* *to learns what `from` knows; `from` stays its owner's. */
-void order_join(Check *c, Order *to, const Order *from);
-void order_drop(Check *c, Order *o);
+VectorClock *vector_new(Check *c);                               /* zeroed */
+void vector_drop(Check *c, VectorClock *s);
+void clocks_barrier(Check *c, SimtThread *const *who, int n);
+/* What t did until now, for others to acquire; whatever it does from here on is later. */
+HappensBefore clocks_publish(Check *c, int agent);
+/* Adds `from`, which stays its owner's. */
+void hb_join(Check *c, HappensBefore *to, const HappensBefore *from);
+void hb_drop(Check *c, HappensBefore *o);
 CheckObject *clocks_object(Check *c, uint64_t key);
 /* The agent of the copies that `o` counts, with its clock. */
 int clocks_copy_agent(Check *c, CheckObject *o, uint32_t *clock);
 
-/* ---- cells.c: shared memory ---- */
+/* ---- shared.c: shared memory ---- */
 
-void cells_open(Check *c);
-void cells_begin(Check *c);
-void cells_close(Check *c);
+void shared_open(Check *c);
+void shared_begin(Check *c);
+void shared_close(Check *c);
 /* t touches the memory of `of`'s block. */
-void cells_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access);
+void shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access);
 /* What t began and left under way there is over: waited for by t (mbarrier -1), or counted. */
-void cells_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access,
+void shared_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access,
     int64_t mbarrier);
-void cells_settle(Check *c);                           /* looks whether the write in doubt changed anything */
+void shared_settle(Check *c);                           /* looks whether the last write over a twin changed anything */
 
-/* ---- traffic.c: global memory ---- */
+/* ---- global.c: global memory ---- */
 
-typedef struct Traffic Traffic;                         /* of one range */
+typedef struct GlobalShadow GlobalShadow;               /* of one range */
 
-void traffic_open(CheckLaunch *l);
-void traffic_close(CheckLaunch *l);
-/* Indices of an element, so many from the first, by a tensor's strides; false: it is none. */
-bool range_index(const SimtRange *r, int64_t element, int64_t at[KERNEL_RANK]);
+void global_open(CheckLaunch *l);
+void global_close(CheckLaunch *l);
 /* False, and reported: it lies in no range. */
-bool traffic_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access);
-/* A write that t had under way there is over, and t knows. */
-void traffic_land(Check *c, SimtThread *t, uint64_t address, int bytes);
-void traffic_order(Check *c, SimtThread *t, uint64_t address, unsigned access);
-bool known_has(CheckLaunch *l, const Known *k, uint32_t block, int thread, uint32_t clock);
-const Known *known_join(CheckLaunch *l, const Known *a, const Known *b);
+bool global_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access);
+/* A write that t had in flight there is over, and t waited for it. */
+void global_land(Check *c, SimtThread *t, uint64_t address, int bytes);
+
+/* ---- acquire.c: releases and acquires, which order blocks ---- */
+
+void acquire_open(CheckLaunch *l);
+void acquire_close(CheckLaunch *l);
+/* t's atomic operation at an address releases, acquires, or neither. */
+void acquire_touch(Check *c, SimtThread *t, uint64_t address, unsigned access);
+/* Does what that thread of a block did at `clock` happen before what has acquired `k`? */
+bool acquired_has(CheckLaunch *l, const Acquired *k, uint32_t block, int thread, uint32_t clock);
+const Acquired *acquired_join(CheckLaunch *l, const Acquired *a, const Acquired *b);
+/* Does an operation of that scope by a thread of block `by` count for one of `other`? */
+bool scope_reaches(const CheckLaunch *l, unsigned scope, uint32_t by, uint32_t other);
 
 /* ---- costs.c: what warps' accesses cost ---- */
 
@@ -153,32 +162,47 @@ struct CheckLaunch {
 	const SimtLaunch *launch;
 	pthread_mutex_t lock;
 	Check *unused;
-	Traffic *traffic;                               /* one a range */
-	const SimtRange **order;                        /* ranges by address */
+	GlobalShadow *shadow;                           /* one a range */
+	const SimtRange **by_address;                   /* ranges */
 	const char *unwatched;                          /* a tensor that was too large for a shadow */
 	struct Releases *releases;
 	Arena *mem;                                     /* under the lock */
-	Seen *kept;
+	VectorClock *kept;                              /* by releases */
 };
 
-/* Who did what, for a report: from here on the words are made. */
-typedef struct CheckParty {
+/* An access as reports describe it. */
+typedef struct CheckAccess {
 	int64_t block;
 	int thread;                                     /* of it; -1: a copy */
 	int site;
 	unsigned access;
-} CheckParty;
+} CheckAccess;
 
-CheckParty party_of(const Check *c, int agent, int site, unsigned access);
+CheckAccess access_by(const Check *c, int agent, int site, unsigned access);
+Place site_place(const SimtLaunch *l, int site);
 
 /* offset: among the cells */
-void report_shared_race(Check *c, const CheckParty *now, const CheckParty *before, uint32_t offset, bool by_proxy);
+void report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, uint32_t offset, bool by_proxy);
 void report_shared_undefined(Check *c, SimtThread *t, uint32_t offset, int bytes);
 void report_shared_bounds(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access);
 void report_align(Check *c, SimtThread *t, uint64_t at, int align, unsigned access, bool is_shared);
-void report_global_race(Check *c, const CheckParty *now, const CheckParty *before, const SimtRange *range,
+void report_global_race(Check *c, const CheckAccess *now, const CheckAccess *before, const SimtRange *range,
     uint64_t address);
 void report_global_undefined(Check *c, SimtThread *t, const SimtRange *range, uint64_t address);
 void report_global_bounds(Check *c, SimtThread *t, const SimtRange *nearest, uint64_t address, int bytes, unsigned access);
+
+
+/* ---- describe.c: places and accesses in the words of the source ---- */
+
+enum { WORDS = 160 };
+
+/* "program (1, 0), warp 2, lane 3 writes it here" */
+void describe_access(const SimtLaunch *l, const CheckAccess *a, bool past, char *out, size_t size);
+const char *access_noun(unsigned access);               /* "a write" */
+/* An element of a tile that shared memory holds at `offset`, for accesses at one or two places. */
+void describe_shared(const SimtLaunch *l, uint32_t offset, Place a, Place b, char *out, size_t size);
+int64_t element_of(const SimtRange *r, uint64_t address);       /* before the first they count down from -1 */
+void describe_global(const SimtRange *r, uint64_t address, char *out, size_t size);
+int describe_index(const int64_t *at, int rank, char *out, size_t size);        /* "[2, 0]"; its length */
 
 #endif

@@ -1,31 +1,31 @@
-/* Who knows of whose accesses: vector clocks of a block's agents (see check.h), as in FastTrack (Flanagan and Freund,
- * 2009), with two turns that fit a GPU.
+/* Happens-before by vector clocks of a block's agents (see check.h), as in FastTrack (Flanagan and Freund, 2009), with two
+ * variations that fit a GPU.
  *
- * Threads that met at a barrier know the same, so what they know is one array, shared until one of them learns more; a
- * thread's own entry stands apart (CheckThread.clock) and is written into a copy when others are to learn of it.  And
- * after a barrier of the whole block all threads have one clock, `met`: whatever a thread did under a smaller one is
- * over for everyone, which is seen without looking at any array.  (Of blocks in clusters nothing is over for everyone.)
+ * Threads behind one barrier have one vector clock, shared until one of them acquires more; a thread's own entry stands
+ * apart (CheckThread.clock) and is written into a copy when it is published.  And after a barrier of the whole block all
+ * threads have one clock, `epoch`: whatever a thread did under a smaller one happens before everything, which is seen
+ * without looking at any vector.  (In clusters of blocks nothing does.)
  *
- * The async proxy (bulk copies, matrix instructions of warpgroups) sees what threads wrote only behind a fence: `fenced`
- * is what was known when someone on the way here went through one.  It travels along with the rest. */
+ * The async proxy (bulk copies, matrix instructions of warpgroups) sees what threads wrote only behind a proxy fence:
+ * `fenced` is the vector clock at the last fence on the way here. */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static size_t
-seen_bytes(const Check *c)
+vector_bytes(const Check *c)
 {
-	return sizeof(Seen) + sizeof(uint32_t) * (size_t)c->agents;
+	return sizeof(VectorClock) + sizeof(uint32_t) * (size_t)c->agents;
 }
 
-static Seen *
-seen_take(Check *c)
+static VectorClock *
+vector_take(Check *c)
 {
-	Seen *s = c->unused;
+	VectorClock *s = c->unused;
 	if (s)
 		c->unused = s->next;
-	else if (!(s = malloc(seen_bytes(c))))
+	else if (!(s = malloc(vector_bytes(c))))
 		die("no memory for the checks of a block");
 	s->refs = 1;
 	s->is_kept = false;
@@ -33,16 +33,16 @@ seen_take(Check *c)
 	return s;
 }
 
-Seen *
-seen_new(Check *c)
+VectorClock *
+vector_new(Check *c)
 {
-	Seen *s = seen_take(c);
+	VectorClock *s = vector_take(c);
 	memset(s->at, 0, sizeof *s->at * (size_t)c->agents);
 	return s;
 }
 
 void
-seen_drop(Check *c, Seen *s)
+vector_drop(Check *c, VectorClock *s)
 {
 	if (!s || s->is_kept || --s->refs > 0)
 		return;
@@ -50,8 +50,8 @@ seen_drop(Check *c, Seen *s)
 	c->unused = s;
 }
 
-static Seen *
-seen_share(Seen *s)
+static VectorClock *
+vector_share(VectorClock *s)
 {
 	if (s)
 		s->refs++;
@@ -59,45 +59,45 @@ seen_share(Seen *s)
 }
 
 /* Makes *s the caller's alone. */
-static Seen *
-seen_own(Check *c, Seen **s)
+static VectorClock *
+vector_own(Check *c, VectorClock **s)
 {
 	if ((*s)->refs == 1 && !(*s)->is_kept)
 		return *s;
-	Seen *copy = seen_take(c);
+	VectorClock *copy = vector_take(c);
 	memcpy(copy->at, (*s)->at, sizeof *copy->at * (size_t)c->agents);
-	seen_drop(c, *s);
+	vector_drop(c, *s);
 	return *s = copy;
 }
 
 static void
-seen_join(Check *c, Seen **to, Seen *from)
+vector_join(Check *c, VectorClock **to, VectorClock *from)
 {
 	if (!from || from == *to)
 		return;
 	if (!*to) {
-		*to = seen_share(from);
+		*to = vector_share(from);
 		return;
 	}
-	uint32_t *at = seen_own(c, to)->at;
+	uint32_t *at = vector_own(c, to)->at;
 	for (int i = 0; i < c->agents; i++)
 		at[i] = MAX(at[i], from->at[i]);
 }
 
 void
-order_join(Check *c, Order *to, const Order *from)
+hb_join(Check *c, HappensBefore *to, const HappensBefore *from)
 {
-	seen_join(c, &to->seen, from->seen);
-	seen_join(c, &to->fenced, from->fenced);
-	to->known = known_join(c->launch, to->known, from->known);
+	vector_join(c, &to->vector, from->vector);
+	vector_join(c, &to->fenced, from->fenced);
+	to->acquired = acquired_join(c->launch, to->acquired, from->acquired);
 }
 
 void
-order_drop(Check *c, Order *o)
+hb_drop(Check *c, HappensBefore *o)
 {
-	seen_drop(c, o->seen);
-	seen_drop(c, o->fenced);
-	*o = (Order){0};
+	vector_drop(c, o->vector);
+	vector_drop(c, o->fenced);
+	*o = (HappensBefore){0};
 }
 
 /* ---- a block ---- */
@@ -114,11 +114,11 @@ clocks_open(Check *c)
 void
 clocks_begin(Check *c)
 {
-	Seen *s = seen_new(c);
+	VectorClock *s = vector_new(c);
 	for (int i = 0; i < c->threads; i++)
-		c->thread[i] = (CheckThread){.order.seen = seen_share(s), .clock = 1};
-	seen_drop(c, s);
-	c->met = 1;
+		c->thread[i] = (CheckThread){.before.vector = vector_share(s), .clock = 1};
+	vector_drop(c, s);
+	c->epoch = 1;
 	c->nobject = 0;
 	c->copy_agents = 0;
 }
@@ -127,10 +127,10 @@ void
 clocks_end(Check *c)
 {
 	for (int i = 0; i < c->threads; i++)
-		order_drop(c, &c->thread[i].order);
+		hb_drop(c, &c->thread[i].before);
 	for (int i = 0; i < c->nobject; i++) {
-		order_drop(c, &c->object[i].open);
-		order_drop(c, &c->object[i].done);
+		hb_drop(c, &c->object[i].open);
+		hb_drop(c, &c->object[i].done);
 	}
 	c->nobject = 0;
 }
@@ -138,7 +138,7 @@ clocks_end(Check *c)
 void
 clocks_close(Check *c)
 {
-	for (Seen *s = c->unused, *next; s; s = next) {
+	for (VectorClock *s = c->unused, *next; s; s = next) {
 		next = s->next;
 		free(s);
 	}
@@ -146,7 +146,7 @@ clocks_close(Check *c)
 	free(c->object);
 }
 
-/* ---- meeting ---- */
+/* ---- collective ---- */
 
 static CheckThread *
 thread_of(Check *c, const SimtThread *t)
@@ -154,49 +154,49 @@ thread_of(Check *c, const SimtThread *t)
 	return &c->thread[agent_of(c, t)];
 }
 
-/* All that these know, in an order of its own. */
-static Order
+/* The join of all of them. */
+static HappensBefore
 join_all(Check *c, SimtThread *const *who, int n, uint32_t *latest)
 {
-	Order all = {0};
-	const Order *last = NULL;
+	HappensBefore all = {0};
+	const HappensBefore *last = NULL;
 	for (int i = 0; i < n; i++) {
 		const CheckThread *t = thread_of(c, who[i]);
-		const Order *o = &t->order;
-		if (!last || o->seen != last->seen || o->fenced != last->fenced || o->known != last->known)
-			order_join(c, &all, o);
+		const HappensBefore *o = &t->before;
+		if (!last || o->vector != last->vector || o->fenced != last->fenced || o->acquired != last->acquired)
+			hb_join(c, &all, o);
 		last = o;
 		*latest = MAX(*latest, t->clock);
 	}
-	uint32_t *at = seen_own(c, &all.seen)->at;
+	uint32_t *at = vector_own(c, &all.vector)->at;
 	for (int i = 0; i < n; i++)
 		at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
 	return all;
 }
 
 void
-clocks_met(Check *c, SimtThread *const *who, int n)
+clocks_barrier(Check *c, SimtThread *const *who, int n)
 {
 	uint32_t latest = 0;
-	Order all = join_all(c, who, n, &latest);
+	HappensBefore all = join_all(c, who, n, &latest);
 	for (int i = 0; i < n; i++) {
 		CheckThread *t = thread_of(c, who[i]);
-		Order o = {seen_share(all.seen), seen_share(all.fenced), all.known};
-		order_drop(c, &t->order);
-		t->order = o;
+		HappensBefore o = {vector_share(all.vector), vector_share(all.fenced), all.acquired};
+		hb_drop(c, &t->before);
+		t->before = o;
 		t->clock = latest + 1;
 	}
 	if (n == c->threads)
-		c->met = latest + 1;
-	order_drop(c, &all);
+		c->epoch = latest + 1;
+	hb_drop(c, &all);
 }
 
-Order
+HappensBefore
 clocks_publish(Check *c, int agent)
 {
 	CheckThread *t = &c->thread[agent];
-	seen_own(c, &t->order.seen)->at[agent] = t->clock++;
-	return t->order;
+	vector_own(c, &t->before.vector)->at[agent] = t->clock++;
+	return t->before;
 }
 
 CheckObject *
@@ -215,15 +215,15 @@ clocks_object(Check *c, uint64_t key)
 	return &c->object[c->nobject++];
 }
 
-/* Past the last agent mbarriers share one: what one of them counts is then known with the other's. */
+/* Past the last agent mbarriers share one: a wait for either then orders what both count. */
 int
 clocks_copy_agent(Check *c, CheckObject *o, uint32_t *clock)
 {
 	if (!o->agent)
 		o->agent = c->threads + MIN(c->copy_agents++, COPY_AGENTS * c->blocks - 1);
-	if (!o->open.seen)
-		o->open.seen = seen_new(c);
-	seen_own(c, &o->open.seen)->at[o->agent] = o->phase;
+	if (!o->open.vector)
+		o->open.vector = vector_new(c);
+	vector_own(c, &o->open.vector)->at[o->agent] = o->phase;
 	*clock = o->phase;
 	return o->agent;
 }

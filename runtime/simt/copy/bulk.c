@@ -1,8 +1,8 @@
 /* Bulk copies: one thread has many bytes moved between shared and global memory.
  *
- * A load counts for an mbarrier of the block that it writes to, and lands when somebody waits there (mbarrier.c).  Stores
+ * A load counts for an mbarrier of the block that it writes to, and lands when a thread waits there (mbarrier.c).  Stores
  * belong to the group that their thread commits next: they read shared memory when a wait asks for that, write when it
- * asks for the whole, and those that nobody waited for read what a block's memory holds after its end: rubbish. */
+ * asks for the whole, and those that are not waited for read what a block's memory holds after its end: rubbish. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,25 +70,25 @@ PRIMITIVE(simt_bulk_copy)
 	simt_bulk_load(&c, (uint32_t)in[3], "bulk_copy");
 }
 
-typedef struct Multi {
-	BulkCopy copy;
-	uint32_t mbarrier;
-} Multi;
-
-static void
-load_for(SimtThread *of, void *user)
+void
+simt_bulk_load_multi(const BulkCopy *like, uint32_t mbarrier, uint64_t ranks, const char *what)
 {
-	Multi *m = user;
-	m->copy.by = of;
-	simt_bulk_load(&m->copy, m->mbarrier, "bulk_copy_multi");
+	BulkCopy c = *like;
+	if (!(ranks & 0xffff))
+		simt_fail(c.begun_by, "%s to no block", what);
+	for (uint32_t rank = 0; rank < 16; rank++)
+		if (ranks >> rank & 1) {
+			c.by = simt_rank_alive(c.begun_by, rank, what);
+			simt_bulk_load(&c, mbarrier, what);
+		}
 }
 
 PRIMITIVE(simt_bulk_copy_multi)
 {
 	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy_multi");
-	Multi m = {{.begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]}, (uint32_t)in[3]};
-	m.copy.global = simt_global_at(t, in[1], m.copy.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
-	simt_each_rank(t, in[4], "bulk_copy_multi", load_for, &m);
+	BulkCopy c = {.begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
+	c.global = simt_global_at(t, in[1], c.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
+	simt_bulk_load_multi(&c, (uint32_t)in[3], in[4], "bulk_copy_multi");
 }
 
 PRIMITIVE(simt_bulk_send)

@@ -205,25 +205,11 @@ load(SimtThread *t, int rank, const uint64_t *in, const char *what)
 	simt_bulk_load(&c, (uint32_t)in[2], what);
 }
 
-typedef struct Multi {
-	BulkCopy copy;
-	uint32_t mbarrier;
-	const char *what;
-} Multi;
-
-static void
-load_for(SimtThread *of, void *user)
-{
-	Multi *m = user;
-	m->copy.by = of;
-	simt_bulk_load(&m->copy, m->mbarrier, m->what);
-}
-
 static void
 multi(SimtThread *t, int rank, const uint64_t *in, const char *what)
 {
-	Multi m = {box_of(t, rank, in, 4, SIMT_READ, what), (uint32_t)in[2], what};
-	simt_each_rank(t, in[3], what, load_for, &m);
+	BulkCopy c = box_of(t, rank, in, 4, SIMT_READ, what);
+	simt_bulk_load_multi(&c, (uint32_t)in[2], in[3], what);
 }
 
 static void

@@ -62,7 +62,7 @@ store(const SimtLanes *l, const void *info)
 	void symbol(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)          \
 	{                                                                                          \
 		const Form f = {text, n_, turned_};                                                \
-		simt_warp_meet(t, text, compute, &f, in, out);                                     \
+		simt_warp_collective(t, text, compute, &f, in, out);                                     \
 	}
 FORM(simt_ldmatrix_1, load, "ldmatrix_1", 1, false)
 FORM(simt_ldmatrix_2, load, "ldmatrix_2", 2, false)

@@ -242,5 +242,5 @@ simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, 
 	t->in[1] = (uintptr_t)b;
 	t->in[2] = (uintptr_t)c;
 	t->in[3] = (uintptr_t)out;
-	simt_warp_meet(t, i->name, CHOOSE(multiply), i, t->in, NULL);
+	simt_warp_collective(t, i->name, CHOOSE(multiply), i, t->in, NULL);
 }

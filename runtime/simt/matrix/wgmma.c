@@ -349,7 +349,7 @@ simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned t
 {
 	const Begin x = {i, turned};
 	const uint64_t in[IN_COUNT] = {a, b, (uintptr_t)c, (uintptr_t)out};
-	simt_group_meet(t, i->name, begin, &x, in, NULL);
+	simt_group_collective(t, i->name, begin, &x, in, NULL);
 }
 
 void
@@ -404,20 +404,20 @@ wait(const SimtLanes *l, const void *info)
 		w->last = &w->first;
 	w->has_fence = false;
 	if (checks)                                     /* whichever lane says so to others, the warp's reads are over */
-		simt_check_met(l->thread, l->n);
+		simt_check_barrier(l->thread, l->n);
 }
 
 PRIMITIVE(simt_wgmma_fence)
 {
-	simt_warp_meet(t, "wgmma_fence", fence, NULL, in, out);
+	simt_warp_collective(t, "wgmma_fence", fence, NULL, in, out);
 }
 
 PRIMITIVE(simt_wgmma_commit)
 {
-	simt_warp_meet(t, "wgmma_commit", commit, NULL, in, out);
+	simt_warp_collective(t, "wgmma_commit", commit, NULL, in, out);
 }
 
 PRIMITIVE(simt_wgmma_wait)
 {
-	simt_warp_meet(t, "wgmma_wait", wait, imm, in, out);
+	simt_warp_collective(t, "wgmma_wait", wait, imm, in, out);
 }

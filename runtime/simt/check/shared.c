@@ -1,9 +1,8 @@
-/* Shared memory's shadow: of every byte, who wrote it last and who touched it since.
+/* Shared memory's shadow: of every byte, the last write and the accesses since.
  *
- * A cell is two numbers of records, 8 bytes for a byte of shared memory, and neighbouring bytes that the same access
- * went over have equal cells, which are dealt with once.  A record is an access: its agent's clock, its place in the
- * source, and for threads the lanes of a warp that did the same under one clock; those that touched a byte since it was
- * written form a list by `prev`.  Lists are shared between bytes: making a record that exists already gives its number
+ * A cell is two numbers of records, 8 bytes for a byte of shared memory, and neighbouring bytes of the same access have
+ * equal cells, which are dealt with once.  A record is an access: its agent's clock, its place in the
+ * source, and for threads the lanes of a warp that did the same under one clock; those of a byte since its last write form a list by `prev`.  Lists are shared between bytes: making a record that exists already gives its number
  * (`hint` finds most of them).
  *
  * Records are thrown away together: when a block begins and, when there are many, by keeping those that some cell
@@ -13,18 +12,18 @@
  *     barrier
  *     warp 1 reads 0..15          cell {w: 1, touch: 33}   33 = read by warp 1, lanes 0..31, after 32, 31 … of fewer lanes
  *
- * Threads of one instruction that write the same bytes do no harm if they write the same: such a write is in doubt until
- * the next access, when memory tells.  */
+ * Threads of one instruction may write the same bytes if they write the same value: whether they did is seen at the next
+ * access, in memory (shared_settle). */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct Record {
-	uint32_t clock, prev, mask;                     /* mask: lanes; of what is under way its thread plus 1; else 1 */
+	uint32_t clock, prev, mask;                     /* mask: lanes; of what is in flight its thread plus 1; else 1 */
 	uint32_t turn;                                  /* of a write: which turn of loops, to tell instructions apart */
 	int32_t site;
-	uint16_t agent;                                 /* threads: the warp's first; Check.agents: under way */
+	uint16_t agent;                                 /* threads: the warp's first; Check.agents: in flight */
 	uint16_t access;
 };
 
@@ -55,7 +54,7 @@ cells_of(const Check *c)
 }
 
 void
-cells_open(Check *c)
+shared_open(Check *c)
 {
 	c->record_room = FIRST_RECORDS;
 	c->cell = calloc(cells_of(c), sizeof *c->cell);
@@ -68,7 +67,7 @@ cells_open(Check *c)
 }
 
 void
-cells_close(Check *c)
+shared_close(Check *c)
 {
 	free(c->cell);
 	free(c->defined);
@@ -77,11 +76,11 @@ cells_close(Check *c)
 }
 
 void
-cells_begin(Check *c)
+shared_begin(Check *c)
 {
 	memset(c->defined, 0, cells_of(c) / 8 + 8);
 	c->floor = c->next;
-	c->doubt.at = NULL;
+	c->same_value.at = NULL;
 	if (c->next < LAST_NUMBER)
 		return;
 	memset(c->cell, 0, sizeof *c->cell * cells_of(c));
@@ -100,7 +99,7 @@ record_at(const Check *c, uint32_t number)
 static bool
 is_over(const Check *c, const Record *r)
 {
-	return r->agent < c->threads && r->clock < c->met;
+	return r->agent < c->threads && r->clock < c->epoch;
 }
 
 /* Marks what is still needed of a list, the first last, so that a record comes after those that it follows. */
@@ -178,23 +177,23 @@ record_make(Check *c, const Record *r)
 
 /* ---- order ---- */
 
-/* Whether everyone in the lanes of `b` is in those of `a`, two records of one agent. */
+/* Whether the lanes of `b` are among those of `a`, two records of one agent. */
 static bool
 covers(const Check *c, const Record *a, const Record *b)
 {
 	return a->agent == c->agents ? a->mask == b->mask : !(b->mask & ~a->mask);
 }
 
-/* Does what r says come before what is being done? */
+/* Does r happen before what is being done? */
 static bool
-comes_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
+happens_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
 {
 	bool fenced = (a->r.access & SIMT_TENSOR) && !(r->access & SIMT_TENSOR) && (r->access & SIMT_WRITE);
-	const uint32_t *seen = a->ct->order.seen->at;
+	const uint32_t *seen = a->ct->before.vector->at;
 	if (r->agent == c->agents)
 		return false;
 	if (fenced) {
-		const Seen *f = a->ct->order.fenced;
+		const VectorClock *f = a->ct->before.fenced;
 		bool through = f != NULL;
 		for (int l = 0; l < SIMT_LANES && through; l++)
 			through = !(r->mask >> l & 1) || f->at[r->agent + l] >= r->clock;
@@ -213,7 +212,7 @@ comes_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
 }
 
 static bool
-may_meet(unsigned a, unsigned b)
+no_conflict(unsigned a, unsigned b)
 {
 	return !((a | b) & SIMT_WRITE) || (a & b & SIMT_ATOMIC);
 }
@@ -224,7 +223,7 @@ first_lane(uint32_t mask)
 	return mask ? __builtin_ctz(mask) : 0;
 }
 
-/* The thread that an agent's accesses are told of. */
+/* The thread that a report names for an agent's access. */
 static int
 thread_of(const Check *c, const Record *r)
 {
@@ -234,7 +233,7 @@ thread_of(const Check *c, const Record *r)
 }
 
 static void
-tell(Check *c, Touching *a, const Record *r, bool by_proxy)
+report(Check *c, Touching *a, const Record *r, bool by_proxy)
 {
 	if (a->reported)
 		return;
@@ -242,10 +241,10 @@ tell(Check *c, Touching *a, const Record *r, bool by_proxy)
 	uint32_t others = r->mask;
 	if (r->agent < c->threads && a->agent / SIMT_LANES == r->agent / SIMT_LANES)
 		others &= ~(UINT32_C(1) << a->t->lane);
-	Record told = *r;
-	told.mask = others ? others : r->mask;
-	CheckParty now = party_of(c, a->agent, a->r.site, a->r.access);
-	CheckParty before = party_of(c, thread_of(c, &told), r->site, r->access);
+	Record named = *r;
+	named.mask = others ? others : r->mask;
+	CheckAccess now = access_by(c, a->agent, a->r.site, a->r.access);
+	CheckAccess before = access_by(c, thread_of(c, &named), r->site, r->access);
 	before.block = before.thread < 0 ? now.block : before.block;
 	report_shared_race(c, &now, &before, a->offset, by_proxy);
 }
@@ -255,25 +254,25 @@ static bool
 is_twin(const Touching *a, const Record *r)
 {
 	return a->r.site == r->site && a->r.turn == r->turn && a->r.access == r->access && (r->access & SIMT_WRITE) &&
-	    a->bytes <= (int)sizeof ((Doubt *)0)->before;
+	    a->bytes <= (int)sizeof ((SameValue *)0)->before;
 }
 
 static void
-doubt(Check *c, const Touching *a, const Record *r)
+suspect(Check *c, const Touching *a, const Record *r)
 {
-	c->doubt = (Doubt){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r), .site = r->site,
+	c->same_value = (SameValue){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r), .site = r->site,
 		.offset = a->offset};
-	memcpy(c->doubt.before, a->at, (size_t)a->bytes);
+	memcpy(c->same_value.before, a->at, (size_t)a->bytes);
 }
 
 void
-cells_settle(Check *c)
+shared_settle(Check *c)
 {
-	const Doubt d = c->doubt;
-	c->doubt.at = NULL;
+	const SameValue d = c->same_value;
+	c->same_value.at = NULL;
 	if (!d.at || memcmp(d.at, d.before, (size_t)d.n) == 0)
 		return;
-	CheckParty now = party_of(c, d.agent, d.site, SIMT_WRITE), before = party_of(c, d.other, d.site, SIMT_WRITE);
+	CheckAccess now = access_by(c, d.agent, d.site, SIMT_WRITE), before = access_by(c, d.other, d.site, SIMT_WRITE);
 	report_shared_race(c, &now, &before, d.offset, false);
 }
 
@@ -281,17 +280,17 @@ static void
 look(Check *c, Touching *a, const Record *r)
 {
 	bool by_proxy = false;
-	if (may_meet(a->r.access, r->access) || comes_before(c, a, r, &by_proxy))
+	if (no_conflict(a->r.access, r->access) || happens_before(c, a, r, &by_proxy))
 		return;
 	if (!is_twin(a, r))
-		tell(c, a, r, by_proxy);
+		report(c, a, r, by_proxy);
 	else if (r->agent < c->threads)
-		doubt(c, a, r);
+		suspect(c, a, r);
 }
 
 /* ---- touching ---- */
 
-/* The list without what comes before this access and what its thread did earlier. */
+/* The list without what happens before this access and what its thread did earlier. */
 static uint32_t
 shortened(Check *c, const Touching *a, uint32_t number)
 {
@@ -299,7 +298,7 @@ shortened(Check *c, const Touching *a, uint32_t number)
 	uint32_t rest = 0;
 	int n = 0;
 	for (const Record *r = record_at(c, number); r && n < LEN(keep); r = record_at(c, r->prev)) {
-		bool by_proxy, covered = comes_before(c, a, r, &by_proxy);
+		bool by_proxy, covered = happens_before(c, a, r, &by_proxy);
 		for (int i = 0; i < n && !covered; i++)
 			covered = keep[i].agent == r->agent && keep[i].access == r->access && covers(c, &keep[i], r);
 		if (!covered)
@@ -390,7 +389,7 @@ define(Check *c, uint32_t offset, int bytes)
 
 /* Matrix instructions are a warp's, copies a thread's. */
 static uint32_t
-under_way(const Check *c, const SimtThread *t, unsigned access)
+in_flight(const Check *c, const SimtThread *t, unsigned access)
 {
 	return (uint32_t)(agent_of(c, t) - (access & SIMT_TENSOR ? t->lane : 0)) + 1;
 }
@@ -401,7 +400,7 @@ record_of(const Check *c, const SimtThread *t, unsigned access)
 	Record r = {.site = t->site, .access = (uint16_t)access, .turn = access & SIMT_WRITE ? (uint32_t)t->steps : 0};
 	if (access & SIMT_ASYNC) {
 		r.agent = (uint16_t)c->agents;
-		r.mask = under_way(c, t, access);
+		r.mask = in_flight(c, t, access);
 	} else {
 		r.agent = (uint16_t)(agent_of(c, t) - t->lane);
 		r.mask = UINT32_C(1) << t->lane;
@@ -428,15 +427,15 @@ run_of_equals(const Check *c, uint32_t i, uint32_t end)
 }
 
 void
-cells_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access)
+shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access)
 {
 	Touching a = {.r = record_of(c, t, access), .t = t, .agent = agent_of(c, t), .at = of->shared + offset,
 		.bytes = bytes};
 	uint32_t first, base = (uint32_t)of->cluster_rank * c->step;
 	a.ct = &c->thread[a.agent];
 	offset += base;
-	if (c->doubt.at)
-		cells_settle(c);
+	if (c->same_value.at)
+		shared_settle(c);
 	if ((access & SIMT_READ) && !is_defined(c, offset, bytes, &first))
 		report_shared_undefined(c, t, first - base, bytes);
 	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {
@@ -451,7 +450,7 @@ cells_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int 
 		define(c, offset, bytes);
 }
 
-/* A list, or a lone write, with what t had under way become `now`. */
+/* A list, or a lone write, in which what t had in flight becomes `now`. */
 static uint32_t
 landed(Check *c, uint32_t number, const Record *now, uint32_t mask)
 {
@@ -478,10 +477,10 @@ landed(Check *c, uint32_t number, const Record *now, uint32_t mask)
 }
 
 void
-cells_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
+shared_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier)
 {
 	Record now = record_of(c, t, access & ~(unsigned)SIMT_ASYNC);
-	uint32_t mask = under_way(c, t, access);
+	uint32_t mask = in_flight(c, t, access);
 	offset += (uint32_t)of->cluster_rank * c->step;
 	now.access = (uint16_t)access;
 	if (mbarrier >= 0) {
