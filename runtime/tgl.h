@@ -213,7 +213,7 @@ typedef struct TglDeviceOptions {
 	bool quick;
 	/* simt: not 0: warps run in an order of its own, another for each number */
 	uint64_t schedule;
-	/* simt: count what warps' accesses cost and warn where the compiler reckoned with less */
+	/* simt: count what warps' accesses cost and warn where the compiler predicted less */
 	bool costs;
 	/* simt: turns of loops in a block until they count as endless; 0: 500 million */
 	int64_t turns;

@@ -1,8 +1,8 @@
 /* Barriers of a block and of a cluster.
  *
- * The lanes of a warp must reach a barrier at one place together, as the instruction's `.aligned` demands; warps may
- * reach a named one at different places.  All that a thread did before comes before what the others do after, and
- * access.c is told so. */
+ * The lanes of a warp must reach a barrier at one place of the source together, as the instruction's `.aligned` demands;
+ * warps may reach a named one at different places.  All that a thread did before happens before what the others do after
+ * (check/). */
 #include "runtime/simt/scheduler.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 static const char whole_name[] = "a barrier", part_name[] = "a barrier of some warps";
 static const char warp_name[] = "a barrier of the warp";
 
-/* What access.c knows the arrivals of one round by. */
+/* The key of one round's arrivals. */
 static uint64_t
 key_of(const SimtBlock *b, int id, uint64_t round)
 {
@@ -37,7 +37,7 @@ barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size)
 	return text;
 }
 
-/* Everyone has come: those who wait go on. */
+/* All threads have arrived: those that wait go on. */
 static void
 release(BlockScheduler *w, SimtBlock *b, int id, Fiber *last)
 {
@@ -63,7 +63,7 @@ release(BlockScheduler *w, SimtBlock *b, int id, Fiber *last)
 	if (!w->launch->checks)
 		return;
 	for (int i = 0; i < n && id != 0; i++)
-		simt_check_see(w->released[i], key);
+		simt_check_wait(w->released[i], key);
 	simt_check_barrier(w->released, n);
 }
 
@@ -147,7 +147,7 @@ simt_warp_barrier(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_
 	simt_warp_collective(t, warp_name, warp_met, NULL, NULL, NULL);
 }
 
-/* What stands before it stays before it anyway: nobody meets, and nothing is ordered. */
+/* A fence for the compiler alone: no thread waits, and no memory is ordered. */
 void
 simt_hold(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
 {
@@ -194,5 +194,5 @@ simt_cluster_wait(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_
 	simt_wait(t, "the cluster's barrier", phase_is_over, f);
 	f->cluster_arrived = false;
 	if (scheduler_of(t)->launch->checks)
-		simt_check_see(t, cluster_key(f->cluster_phase));
+		simt_check_wait(t, cluster_key(f->cluster_phase));
 }

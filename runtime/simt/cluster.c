@@ -1,12 +1,12 @@
 /* A cluster's blocks, which see each other's shared memory.
  *
- * An address in the cluster is a word: the place within a block in the low 24 bits, above them the block's rank and one
+ * An address in the cluster is a word: the offset within a block in the low 24 bits, above them the block's rank and one
  * more, or 0 for one's own block, whose addresses thus are addresses in the cluster too. */
 #include <string.h>
 
 #include "runtime/simt/prims.h"
 
-enum { PLACE_BITS = 24 };
+enum { OFFSET_BITS = 24 };
 
 SimtThread *
 simt_rank(SimtThread *t, uint32_t rank, const char *what)
@@ -29,8 +29,8 @@ simt_rank_alive(SimtThread *t, uint32_t rank, const char *what)
 SimtThread *
 simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
 {
-	uint32_t block = (uint32_t)word >> PLACE_BITS;
-	*at = (uint32_t)word & ((1u << PLACE_BITS) - 1);
+	uint32_t block = (uint32_t)word >> OFFSET_BITS;
+	*at = (uint32_t)word & ((1u << OFFSET_BITS) - 1);
 	return block ? simt_rank_alive(t, block - 1, what) : t;
 }
 
@@ -42,9 +42,9 @@ PRIMITIVE(simt_ncluster)
 
 PRIMITIVE(simt_cluster_address)
 {
-	uint32_t at = (uint32_t)in[0] & ((1u << PLACE_BITS) - 1), rank = (uint32_t)in[1];
+	uint32_t at = (uint32_t)in[0] & ((1u << OFFSET_BITS) - 1), rank = (uint32_t)in[1];
 	simt_rank(t, rank, "cluster_address");
-	out[0] = at | (rank + 1) << PLACE_BITS;
+	out[0] = at | (rank + 1) << OFFSET_BITS;
 }
 
 PRIMITIVE(simt_cluster_load)

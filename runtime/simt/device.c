@@ -1,8 +1,8 @@
 /* The simt device: what lowering makes for a GPU, run on this machine by the emulator (runtime/simt), each thread of a
- * block a fiber.  It is meant for looking: results are those of the GPU's code, and what would be a race, a barrier that
- * some threads miss, an access out of bounds or misaligned is an error with its line.
+ * block a fiber.  It is for debugging: results are those of the GPU's code, and a race, a barrier that some threads miss,
+ * an access out of bounds or misaligned is an error with its line.
  *
- * It is not in the list of devices, so that nobody runs on it by chance; it is opened by name, "simt" or, for another
+ * It is not in the list of devices, so that no kernel runs on it by accident; it is opened by name, "simt" or, for another
  * GPU's code, "simt:sm_80". */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct Loaded {
 	AbiParam *abi;
 	int nabi;
 	bool prints;
-	bool is_costed;                 /* what its accesses cost was told */
+	bool is_costed;                 /* the cost of its accesses was reported */
 	FaultRecord faults;
 	uint64_t counter;
 };

@@ -95,7 +95,7 @@ void
 stacks_close(Stacks *s)
 {
 #ifdef FIBER_ASAN
-	if (s->base)                                    /* whoever is mapped there next knows nothing of frames */
+	if (s->base)                                    /* what is mapped there next has no frames */
 		ASAN_UNPOISON_MEMORY_REGION(s->base, (size_t)s->n * FIBER_STACK);
 #endif
 	if (s->base)

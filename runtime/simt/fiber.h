@@ -19,7 +19,7 @@ typedef struct Stacks {
 
 bool stacks_open(Stacks *s, int n);                     /* false: no memory */
 void stacks_close(Stacks *s);
-int stacks_guard(const Stacks *s, uintptr_t address);   /* whose guard page is there; -1: nobody's */
+int stacks_guard(const Stacks *s, uintptr_t address);   /* the stack whose guard page is there; -1: none */
 
 /* Leaves what runs at *from and goes on at `to`; `stack` is the number that `to` stands on, -1 the thread's own, and
  * `ends` says that *from is never come back to. */

@@ -2,8 +2,8 @@
  *
  * Both arrive as signals.  The handler runs on a stack of its own, notes the address and goes straight back to the
  * worker's stack, so that the launch ends with a report instead of the process.  It is installed only while a launch
- * runs; a fault of anybody else goes to whoever had the signal before.  The number of workers, what was installed
- * before and the worker of this OS thread are the only state here (tests/house knows them by name). */
+ * runs; a fault of other code goes to the handler that was there before.  The number of workers, what was installed before
+ * and the scheduler of this OS thread are the only state here (tests/house lists them by name). */
 #include "runtime/simt/scheduler.h"
 
 #include <signal.h>

@@ -48,7 +48,7 @@ enum { SIMT_RUBBISH = 0xc9 };                           /* in bytes that a copy 
 
 /* ---- copy.c ---- */
 
-/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier (what access.c knows it by), or
+/* Lands those of t's copies that are among the first `begun`; they count for an mbarrier (its key), or
  * (-1) t waited for them. */
 void simt_copies_land(SimtThread *t, uint32_t begun, int64_t mbarrier);
 
@@ -67,7 +67,7 @@ void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);
 struct BulkCopy {
 	BulkCopy *next;
 	SimtThread *by;                                 /* of the block whose shared memory `shared` is in */
-	SimtThread *begun_by;                           /* who began a load */
+	SimtThread *begun_by;                           /* the thread that began a load */
 	uint32_t shared;
 	int bytes;                                      /* of shared memory */
 	uint8_t *global;                                /* one run, or */

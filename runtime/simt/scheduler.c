@@ -218,8 +218,8 @@ report_stuck(BlockScheduler *w)
 
 /* ---- waiting ----
  *
- * Processors foresee where a function returns to by who called last, which another stack's calls make wrong.  So the way
- * from a primitive to the switch has as few functions to come back through as may be: each ends in a call of the next. */
+ * Processors predict returns by the last calls, which a switch of stacks makes wrong.  So few functions lie between a
+ * primitive and the switch: each ends in a call of the next. */
 
 void
 scheduler_switch(BlockScheduler *w, Fiber *f)
@@ -316,7 +316,8 @@ warp_complete(BlockScheduler *w, int warp, int lane, SimtCompute *compute, const
 }
 
 void
-simt_warp_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in, uint64_t *out)
+simt_warp_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
+    uint64_t *out)
 {
 	Fiber *f = fiber_of(t);
 	BlockScheduler *w = scheduler_of(t);
@@ -334,7 +335,8 @@ simt_warp_collective(SimtThread *t, const char *what, SimtCompute *compute, cons
 }
 
 void
-simt_group_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in, uint64_t *out)
+simt_group_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
+    uint64_t *out)
 {
 	Fiber *f = fiber_of(t);
 	BlockScheduler *w = scheduler_of(t);

@@ -1,6 +1,6 @@
-/* Tiles that --trace prints and --break-nan looks at: each thread hands over what it holds whenever it gets there, and the
- * tiles are shown once they are whole.  For --trace a part is an element, for --break-nan what a thread of the block holds of
- * the operands and of the result.  A loop may be a turn ahead in one warp: a part goes to the oldest run of the op in its
+/* Tiles that --trace prints and --break-nan looks at: each thread hands over its part whenever it gets there, and the tiles
+ * are shown once they are whole.  For --trace a part is an element, for --break-nan what a thread of the block holds of the
+ * operands and of the result.  A loop may be a turn ahead in one warp: a part goes to the oldest run of the op in its
  * program that lacks it. */
 #include "runtime/simt/scheduler.h"
 

@@ -28,11 +28,11 @@ typedef struct SimtThread {
 	int64_t steps;                                  /* turns of loops left until simt_steps is called */
 	SimtBlock *block;
 	int warp;
-	uint64_t in[4];                                 /* room for what a primitive gives to a collective */
+	uint64_t in[4];                                 /* room for a collective's operands */
 	bool has_waited;                                /* for the grid before */
 } SimtThread;
 
-/* The lanes of a warp (or the threads of a warpgroup) that met: each one's operands and results, by lane. */
+/* The lanes of a warp (or the threads of a warpgroup) at a collective: operands and results of each, by lane. */
 typedef struct SimtLanes {
 	SimtThread *thread[4 * SIMT_LANES];
 	const uint64_t *in[4 * SIMT_LANES];
@@ -40,19 +40,19 @@ typedef struct SimtLanes {
 	int n;                                          /* 32, or 128 */
 } SimtLanes;
 
-/* Done once, when all have met; fills all out[]. */
+/* Called once, when all have arrived; fills all out[]. */
 typedef void SimtCompute(const SimtLanes *lanes, const void *info);
 
-/* ---- block.c: waiting for each other ---- */
+/* ---- scheduler.c, block.c ---- */
 
-/* Waits until all lanes of t's warp are at this call, whoever of them is last runs `compute`.  `what` names the
- * instruction in reports: lanes that meet with another `what` or at another site are reported as divergent. */
+/* Waits until all lanes of t's warp are at this call; the last of them runs `compute`.  `what` names the instruction in
+ * reports: lanes at another `what` or at another site are reported as divergent. */
 void simt_warp_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
     uint64_t *out);
 /* The same of the 128 threads of t's warpgroup. */
 void simt_group_collective(SimtThread *t, const char *what, SimtCompute *compute, const void *info, const uint64_t *in,
     uint64_t *out);
-/* Lets others run until ready(user) is true; reports a deadlock if it never will be. */
+/* Runs other threads until ready(user) is true; reports a deadlock if it never will be. */
 void simt_wait(SimtThread *t, const char *what, bool (*ready)(const void *user), const void *user);
 /* Memory that lives as long as the block: one pointer a key (a static variable's address), NULL at first. */
 void **simt_block_local(SimtThread *t, const void *key);
@@ -73,7 +73,7 @@ typedef enum SimtAccess {
 	SIMT_TENSOR = 1 << 4,                           /* by the async proxy (bulk copies, wgmma) */
 	SIMT_ACQUIRE = 1 << 5, SIMT_RELEASE = 1 << 6,   /* with SIMT_ATOMIC: what it orders */
 	SIMT_VOLATILE = 1 << 7,
-	SIMT_SCOPE_CTA = 1 << 8, SIMT_SCOPE_CLUSTER = 1 << 9,   /* with SIMT_ATOMIC: whom it reaches; neither: everyone */
+	SIMT_SCOPE_CTA = 1 << 8, SIMT_SCOPE_CLUSTER = 1 << 9,   /* with SIMT_ATOMIC: its scope; neither: gpu */
 } SimtAccess;
 
 /* An access of 2, 4, 8 or 16 bytes must be aligned to its size in shared memory, to `align` in global memory. */
@@ -82,23 +82,23 @@ uint8_t *simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned acce
 uint8_t *simt_shared_of(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned access);
 uint8_t *simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access);
 
-/* What block.c tells it, if the launch has checks: a block begins (its shared memory is undefined) and ends, the launch
+/* Called by block.c, if the launch has checks: a block begins (its shared memory is undefined) and ends, the launch
  * begins and ends (state: what simt_check_state gives to all its OS threads). */
 void *simt_check_open(const SimtLaunch *launch);
 void simt_check_close(void *state);
 void simt_check_begin(SimtBlock *b);
 void simt_check_end(SimtBlock *b);
-/* All of them met: what each did before it comes before what each does after.  (A warp that met for a shuffle does not
- * count: no memory is ordered by it.) */
+/* A barrier of these threads: what each did before it happens before what each does after.  (A shuffle is none: it orders
+ * no memory.) */
 void simt_check_barrier(SimtThread *const *who, int n);
-/* What t did so far comes before whatever a thread of its cluster does after it has seen the object (an mbarrier, a
+/* What t did so far happens before whatever a thread of its cluster does once it has waited for the object (an mbarrier, a
  * barrier that is not waited for, the cluster's barrier: a number, one for the whole cluster). */
 void simt_check_arrive(SimtThread *t, uint64_t object);
-void simt_check_see(SimtThread *t, uint64_t object);
+void simt_check_wait(SimtThread *t, uint64_t object);
 
-/* ReleasedClock only if the launch has checks, as those above: an access that t began with SIMT_ASYNC, in the memory of `of`'s
- * block, is over.  It was waited for by t itself (mbarrier is -1), or it counts for an mbarrier, by its object: then it is
- * before what threads do that see the mbarrier. */
+/* Only if the launch has checks, as the calls above: an access that t began with SIMT_ASYNC, in the memory of `of`'s block,
+ * is over.  t itself waited for it (mbarrier is -1), or it counts for an mbarrier, by its object: then it happens before
+ * what threads do that have waited for the mbarrier. */
 void simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
 
 /* The same of a write to global memory, which t waited for. */
@@ -111,7 +111,7 @@ typedef enum SimtFence {
 } SimtFence;
 void simt_fenced(SimtThread *t, SimtFence kind);
 
-/* The phase of an object is over: who sees it from here on sees what came until now, not what comes next. */
+/* The phase of an object is over: a wait from here on covers what arrived until now, not what arrives next. */
 void simt_check_phase(SimtThread *t, uint64_t object);
 
 /* report.c: what was found, each pair of places once. */
@@ -145,7 +145,7 @@ typedef struct SimtFindings {
 	int ncosts, cost_room;
 } SimtFindings;
 
-/* compare_costs.c: warns in cx of what was not watched, and where accesses cost more than the compiler reckoned with; the
+/* compare_costs.c: warns in cx of what was not watched, and where accesses cost more than the compiler predicted; the
  * launch is over and has a func. */
 void simt_findings_warn(const SimtLaunch *launch, Compile *cx);
 /* As diagnostics of cx, by place; true if there were any. */
@@ -254,7 +254,7 @@ void simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsig
     uint32_t *out);
 void simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n);
 
-/* bulk_tensor.c: what a bulk tensor copy is told of a tensor in global memory, as the driver's cuTensorMapEncodeTiled tells
+/* bulk_tensor.c: a tensor in global memory as a bulk tensor copy takes it, and as the driver's cuTensorMapEncodeTiled gives
  * it to a GPU: extents, strides and boxes with the fastest dimension first. */
 enum { SIMT_TENSOR_RANK = 5 };
 typedef enum SimtSwizzle { SIMT_SWIZZLE_NONE, SIMT_SWIZZLE_32, SIMT_SWIZZLE_64, SIMT_SWIZZLE_128 } SimtSwizzle;

@@ -1,6 +1,6 @@
-/* What the lanes of a warp tell each other, and what is done within one word.
+/* Exchanges between the lanes of a warp, and arithmetic within one word.
  *
- * Lanes exchange values when all of them have met, so the order in which they came does not show. */
+ * Lanes exchange values when all of them have arrived, so that the order of their arrival does not matter. */
 #include <string.h>
 
 #include "ir/interp/interp.h"
@@ -219,7 +219,7 @@ PRIMITIVE(simt_prefetch)
 {
 }
 
-/* ---- fences: this machine's threads see each other's memory; the checks are told ---- */
+/* ---- fences: between this machine's threads, and for the checks ---- */
 
 static void
 fence(SimtThread *t, SimtFence kind)

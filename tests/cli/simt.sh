@@ -115,7 +115,7 @@ for each in 'v += x[:, :]' 'v += x[% +: 32, :]'; do
 done
 expect 0 cpu devices
 refuse simt
-# a scattered write takes more sectors than the compiler can know: what it reckoned with is said beside
+# a scattered write takes more sectors than the compiler can know: what it predicted is said beside
 cat >scatter.tgl <<'END2'
 kernel scatter(x: in f32[N], p: in i32[N], y: out f32[N]) grid(i: cdiv(N, 128)) {
     let q = p[i * 128 +: 128];
@@ -124,6 +124,6 @@ kernel scatter(x: in f32[N], p: in i32[N], y: out f32[N]) grid(i: cdiv(N, 128)) 
 reference scatter { y[:] = sum(where(p[new, :] == iota([N, N], 0), x[new, :], 0), axis = 1); }
 example scatter { N = 256; x = normal(0, 1); p = iota([256], 0) * 37 % 256; }
 END2
-expect 0 "scatter.tgl:3:5: warning: a warp's write takes 16 sectors here; the compiler could not know, its indices are data .W1401" \
+expect 0 "scatter.tgl:3:5: warning: a warp's write takes 16 sectors here; the compiler could not predict it, the indices are data .W1401" \
     race scatter.tgl --target=sm_90a
 finish

@@ -846,9 +846,9 @@ costs(void **state)
 	assert_null(cost_at(r, 4));
 }
 
-/* A line that was reckoned with fewer passes than were counted. */
+/* A line that was predicted with fewer passes than were counted. */
 static void
-reckoned(void **state)
+predicted(void **state)
 {
 	static const char text[] = "file 0 \"k.tgl\"\n"
 				   "facts(TYPED, AXES, LAYOUTS, STAGED, SMEM, SYNCED)\n"
@@ -880,7 +880,7 @@ reckoned(void **state)
 	assert_non_null(cx->first);
 	assert_int_equal(cx->first->code, DIAG_SIMT_PARTIAL);
 	assert_int_equal(cx->last->code, DIAG_SIMT_COST);
-	assert_string_equal(cx->last->text, "a warp's read takes 7 sectors here; the compiler reckoned with 4");
+	assert_string_equal(cx->last->text, "a warp's read takes 7 sectors here; the compiler predicted 4");
 	compile_close(cx);
 }
 
@@ -915,7 +915,7 @@ main(void)
 	    cmocka_unit_test(overlapping_windows),
 	    cmocka_unit_test(rows_of_copies), cmocka_unit_test(bulk_copies),
 	    cmocka_unit_test(phases), cmocka_unit_test(between_programs), cmocka_unit_test(one_program),
-	    cmocka_unit_test(many_accesses), cmocka_unit_test(too_large), cmocka_unit_test(costs), cmocka_unit_test(reckoned),
+	    cmocka_unit_test(many_accesses), cmocka_unit_test(too_large), cmocka_unit_test(costs), cmocka_unit_test(predicted),
 	};
 	return cmocka_run_group_tests(tests, open_trial, close_trial);
 }

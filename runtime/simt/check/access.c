@@ -145,7 +145,7 @@ simt_check_arrive(SimtThread *t, uint64_t object)
 }
 
 void
-simt_check_see(SimtThread *t, uint64_t object)
+simt_check_wait(SimtThread *t, uint64_t object)
 {
 	Check *c = check_of(t);
 	if (!c)

@@ -45,7 +45,7 @@ typedef struct Flat {
 } Flat;
 
 struct Acquired {
-	const Acquired *a, *b;                             /* and what `block` acquired at `from`, of its first n releases */
+	const Acquired *a, *b;                             /* and what `block` acquired at `from`: its first n releases */
 	const Location *from;
 	int n;
 	uint32_t block;
@@ -103,7 +103,7 @@ flat_of(CheckLaunch *l, Acquired *k, uint32_t cluster)
 	return f;
 }
 
-/* Adds the clocks that a release publishes.  Where the cluster's last one published the same vector, only its own differs. */
+/* Adds the clocks that a release publishes; of a vector that the cluster's last one published too, only its own. */
 static void
 add_clocks(const CheckLaunch *l, uint32_t *at, const VectorClock **last, const Release *r)
 {
@@ -137,7 +137,8 @@ static bool
 is_released(const CheckLaunch *l, uint32_t cluster, int agent, uint32_t clock)
 {
 	const struct Releases *all = l->releases;
-	return cluster < (uint32_t)all->latest.n && all->latest.at[cluster].at && all->latest.at[cluster].at[agent] >= clock;
+	const uint32_t *at = cluster < (uint32_t)all->latest.n ? all->latest.at[cluster].at : NULL;
+	return at && at[agent] >= clock;
 }
 
 typedef VEC(Acquired *) AcquiredList;
@@ -251,7 +252,8 @@ acquire_touch(Check *c, SimtThread *t, uint64_t address, unsigned access)
 		ct->before.acquired = k;
 	}
 	if (access & SIMT_RELEASE) {
-		Release r = {(uint32_t)t->block_index, ct->clock++, agent_of(c, t), scope, ct->before.vector, ct->before.acquired};
+		Release r = {(uint32_t)t->block_index, ct->clock++, agent_of(c, t), scope, ct->before.vector,
+		    ct->before.acquired};
 		keep(l, ct->before.vector);
 		vec_push(l->mem, &p->release, r);
 		p->is_narrow |= scope != 0;

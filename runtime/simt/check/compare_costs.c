@@ -1,8 +1,8 @@
-/* Compares what accesses cost when they were counted with what the compiler reckoned (compile/inspect.h), place by place.
+/* Compares what accesses cost when they were counted with what the compiler predicted (compile/inspect.h), line by line.
  *
- * Reckoned is the first program's access at the launch's own sizes and strides, so only tensors whose rows begin on a
- * sector count; and of several lines at one place that which allows most, unless one of them has scratch of its own for
- * which nothing is reckoned.  Less than was reckoned is no news. */
+ * The prediction is of the first program's access at the launch's own sizes and strides, so only tensors whose rows begin
+ * on a sector count; of several inspected lines at one place the greatest counts, unless one of them has scratch of its own
+ * for which there is no prediction.  A cost below the prediction is not reported. */
 #include "runtime/simt/check/check.h"
 
 #include "compile/inspect.h"
@@ -25,7 +25,7 @@ passes_of(const InspectLine *x, const SimtCost *c)
 	return x->kind == INSPECT_SHARED && x->way && !c->is_write ? c->least : 0;
 }
 
-/* Sizes and strides of the launch, as far as its tensors tell them. */
+/* Sizes and strides of the launch, as far as its tensors have them. */
 static InspectArg *
 args_of(const SimtLaunch *l, Arena *mem)
 {
@@ -78,7 +78,7 @@ sectors_of(const SimtLaunch *l, const InspectLine *x, const SimtCost *c)
 }
 
 static int
-reckoned_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place at)
+predicted_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place at)
 {
 	int most = 0;
 	for (int i = 0; i < x->lines.n; i++) {
@@ -96,12 +96,12 @@ reckoned_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place a
 }
 
 static void
-warn_cost(const SimtCost *c, int reckoned, Compile *cx, Place at)
+warn_cost(const SimtCost *c, int predicted, Compile *cx, Place at)
 {
 	const char *unit = c->is_shared ? "passes over the banks" : "sectors";
 	const char *counted = arena_printf(cx->tmp, "%d %s", c->worst, unit);
-	const char *with = reckoned == UNKNOWN ? "could not know, its indices are data"
-	                                       : arena_printf(cx->tmp, "reckoned with %d", reckoned);
+	const char *with = predicted == UNKNOWN ? "could not predict it, the indices are data"
+	                                       : arena_printf(cx->tmp, "predicted %d", predicted);
 	diag_warning(cx, at, DIAG_SIMT_COST, c->is_write ? "write" : "read", counted, with);
 	diag_label(cx, "%d bytes a thread; %d would do", c->bytes, c->least);
 }
@@ -117,8 +117,8 @@ simt_findings_warn(const SimtLaunch *l, Compile *cx)
 	for (int i = 0; i < f->ncosts; i++) {
 		const SimtCost *c = &f->cost[i];
 		Place at = c->site > 0 && c->site < l->nsite ? l->site[c->site] : NOWHERE;
-		int reckoned = reckoned_at(l, &x, c, at);
-		if (reckoned != 0 && c->worst > (reckoned == UNKNOWN ? c->least : reckoned))
-			warn_cost(c, reckoned, cx, at);
+		int predicted = predicted_at(l, &x, c, at);
+		if (predicted != 0 && c->worst > (predicted == UNKNOWN ? c->least : predicted))
+			warn_cost(c, predicted, cx, at);
 	}
 }

@@ -1,8 +1,8 @@
 /* What warps' accesses cost, counted: passes over the 32 banks of shared memory, sectors of 32 bytes of global memory.
  *
  * Threads run one after the other, so the lanes of one access come at different times.  They are gathered by the call
- * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, as the layouts
- * are reckoned (layout/cost.c), and one that some lanes are masked out of is not. */
+ * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, as the cost
+ * model does (layout/cost.c), and one that some lanes are masked out of is not. */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>
@@ -93,7 +93,7 @@ count_sectors(const Gathered *g, SimtCost *out)
 	out->least = (nstarts * g->bytes + SECTOR - 1) / SECTOR;
 }
 
-/* The worst of a place is that which is furthest from its least. */
+/* The worst access of a place in the source is the one furthest from its least. */
 static void
 add_cost(SimtCost **all, int *n, int *room, const SimtCost *x)
 {

@@ -117,7 +117,7 @@ is_at(const Op *op, Place p)
 	return op->place.file == p.file && op->place.line == p.line && op->place.col == p.col;
 }
 
-/* Whose shared memory it is: an op at one of the two places, before one that merely has room there. */
+/* The op that owns the shared memory: one at one of the two places in the source, before one that merely has room there. */
 static const Op *
 owner(const SimtLaunch *l, uint32_t offset, Place a, Place b)
 {
@@ -173,13 +173,13 @@ buffer_words(const Op *op, int64_t byte, char *out, size_t room)
 	const char *name = buffer_name(v);
 	int64_t count = MAX(type_count(t), 1), size = t->elem == TY_BOOL ? 1 : dtype_bytes(t->elem, 1);
 	int64_t i = byte / MAX(size, 1), at[KERNEL_RANK];
-	uint64_t place = (uint64_t)(i % count);
+	uint64_t index = (uint64_t)(i % count);
 	char element[64];
 	if (v->layout)
-		place = f2_apply(&v->layout->map, place);
+		index = f2_apply(&v->layout->map, index);
 	for (int d = t->rank - 1; d >= 0; d--) {
-		at[d] = (int64_t)place % t->extent[d];
-		place /= (uint64_t)t->extent[d];
+		at[d] = (int64_t)index % t->extent[d];
+		index /= (uint64_t)t->extent[d];
 	}
 	describe_index(at, t->rank, element, sizeof element);
 	const char *format = name ? "the tile of '%s', element %s" : "a tile%s, element %s";

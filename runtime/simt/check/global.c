@@ -51,7 +51,8 @@ is_view(const SimtRange *r)
 	int64_t count = 1;
 	for (int d = 0; d < r->rank; d++)
 		count *= r->dim[d];
-	return r->rank && (strided_overlaps(r->rank, r->dim, r->stride, 1) || count * dtype_info[r->dtype].bits / 8 + 8 <= (int64_t)(r->high - r->low));
+	return r->rank && (count * dtype_info[r->dtype].bits / 8 + 8 <= (int64_t)(r->high - r->low) ||
+			      strided_overlaps(r->rank, r->dim, r->stride, 1));
 }
 
 static bool

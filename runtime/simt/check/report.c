@@ -79,10 +79,10 @@ keep(Check *c, SimtFinding *x, int thread)
 		return;
 	}
 	pthread_mutex_lock(&c->launch->lock);
-	SimtFinding *place = find(l->findings, x);
-	if (place) {
-		x->times = place->times + (place->times == 0);
-		*place = *x;
+	SimtFinding *kept = find(l->findings, x);
+	if (kept) {
+		x->times = kept->times + (kept->times == 0);
+		*kept = *x;
 	}
 	pthread_mutex_unlock(&c->launch->lock);
 }

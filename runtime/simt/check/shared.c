@@ -1,9 +1,9 @@
 /* Shared memory's shadow: of every byte, the last write and the accesses since.
  *
- * A cell is two numbers of records, 8 bytes for a byte of shared memory, and neighbouring bytes of the same access have
- * equal cells, which are dealt with once.  A record is an access: its agent's clock, its place in the
- * source, and for threads the lanes of a warp that did the same under one clock; those of a byte since its last write form a list by `prev`.  Lists are shared between bytes: making a record that exists already gives its number
- * (`hint` finds most of them).
+ * A cell is two numbers of records, 8 bytes for a byte of shared memory, and adjacent bytes of the same access have equal
+ * cells, which are dealt with once.  A record is an access: its agent's clock, its place in the source, and for threads the
+ * lanes of a warp that did the same under one clock; those of a byte since its last write form a list by `prev`.  Lists are
+ * shared between bytes: making a record that exists already gives its number (`hint` finds most of them).
  *
  * Records are thrown away together: when a block begins and, when there are many, by keeping those that some cell
  * still needs.  Numbers below `floor` are of such times and mean nothing.
@@ -260,8 +260,8 @@ is_twin(const Touching *a, const Record *r)
 static void
 suspect(Check *c, const Touching *a, const Record *r)
 {
-	c->same_value = (SameValue){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r), .site = r->site,
-		.offset = a->offset};
+	c->same_value = (SameValue){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r),
+	    .site = r->site, .offset = a->offset};
 	memcpy(c->same_value.before, a->at, (size_t)a->bytes);
 }
 

@@ -36,7 +36,7 @@ drop(Async *a, ThreadAsync *mine, RowCopy **link)
 	a->spare = c;
 }
 
-/* Has some happen now, by chance.  Nobody has waited for those: to the checks they are under way still. */
+/* Has some happen now, by chance.  They were not waited for: to the checks they are still in flight. */
 static void
 land_some(Async *a, ThreadAsync *mine)
 {

@@ -2,7 +2,7 @@
  *
  * A phase ends when the arrivals it was set up for have come and the bytes expected have been written; the next one begins
  * at once.  A wait names the parity of the phase whose end it waits for, so it goes on when the phase under way has the
- * other parity.  Copies that count for a phase land when all arrivals have come and somebody waits.
+ * other parity.  Copies that count for a phase land when all arrivals have come and a thread waits.
  *
  * The state is kept here, by address; the 8 bytes hold a mark, so that code that writes over them is found out. */
 #include <string.h>
@@ -54,7 +54,7 @@ find(const Async *a, uint32_t at)
 	return m;
 }
 
-/* What access.c knows it by. */
+/* Its key for the checks. */
 static uint64_t
 key_of(const Mbarrier *m)
 {
@@ -251,7 +251,7 @@ static void
 see(const Wait *w)
 {
 	if (simt_launch(w->thread)->checks)
-		simt_check_see(w->thread, key_of(w->m));
+		simt_check_wait(w->thread, key_of(w->m));
 }
 
 PRIMITIVE(simt_mbar_wait)

@@ -1,7 +1,7 @@
 /* 8 x 8 matrices of 16-bit elements between shared memory and a warp's registers.
  *
- * Lanes 8 k … 8 k + 7 give the addresses of the rows of matrix k.  Lane l holds two neighbours of each matrix in one word:
- * row l / 4, columns 2 (l % 4) and the next; of the turned forms row and column change places.  Source: PTX ISA 9.0,
+ * Lanes 8 k … 8 k + 7 give the addresses of the rows of matrix k.  Lane l holds two adjacent elements of each matrix in one
+ * word: row l / 4, columns 2 (l % 4) and the next; the transposed forms exchange row and column.  Source: PTX ISA 9.0,
  * 9.7.14.5.15 (ldmatrix) and 9.7.14.5.16 (stmatrix). */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 typedef struct Form {
 	const char *name;
 	int n;                                          /* matrices */
-	bool turned;
+	bool transposed;
 } Form;
 
 typedef uint16_t Matrix[8][8];
@@ -29,7 +29,7 @@ static uint16_t *
 element(Matrix m, const Form *f, int lane, int which)
 {
 	int row = lane / 4, col = 2 * (lane % 4) + which;
-	return f->turned ? &m[col][row] : &m[row][col];
+	return f->transposed ? &m[col][row] : &m[row][col];
 }
 
 static void
@@ -58,10 +58,10 @@ store(const SimtLanes *l, const void *info)
 		memcpy(row_at(l, f, lane, SIMT_WRITE), m[lane / 8][lane % 8], 16);
 }
 
-#define FORM(symbol, compute, text, n_, turned_)                                                   \
+#define FORM(symbol, compute, text, n_, transposed_)                                                   \
 	void symbol(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)          \
 	{                                                                                          \
-		const Form f = {text, n_, turned_};                                                \
+		const Form f = {text, n_, transposed_};                                                \
 		simt_warp_collective(t, text, compute, &f, in, out);                                     \
 	}
 FORM(simt_ldmatrix_1, load, "ldmatrix_1", 1, false)

@@ -96,7 +96,7 @@ product(int m, int k, const float *a, const float *b, float *out)
 
 /* [8, k] to [k, 8]. */
 INLINE void
-turn(int k, const float *in, float *out)
+transpose_8(int k, const float *in, float *out)
 {
 	for (int x = 0; x < k; x++)
 		for (int row = 0; row < WIDE; row++)
@@ -106,29 +106,29 @@ turn(int k, const float *in, float *out)
 /* ---- fragments ---- */
 
 /* Where each register and each lane moves to; an element is at their sum. */
-typedef struct Places {
+typedef struct Offsets {
 	uint16_t reg[1 << MMA_REG_BITS], lane[SIMT_LANES];
-} Places;
+} Offsets;
 
 INLINE void
-spread(const uint64_t *image, int bits, int turned_k, uint16_t *out)
+spread(const uint64_t *image, int bits, int transposed_k, uint16_t *out)
 {
 	out[0] = 0;
 	for (int b = 0; b < bits; b++) {
 		uint64_t by = image[b];
-		if (turned_k)
-			by = by % WIDE * (uint64_t)turned_k + by / WIDE;
+		if (transposed_k)
+			by = by % WIDE * (uint64_t)transposed_k + by / WIDE;
 		for (int k = 0; k < 1 << b; k++)
 			out[k | 1 << b] = (uint16_t)(out[k] + by);
 	}
 }
 
-/* turned_k: not 0 for [k, 8] that is wanted as [8, k]. */
+/* transposed_k: not 0 for [k, 8] that is wanted as [8, k]. */
 INLINE void
-places(const Fragment *f, int turned_k, Places *p)
+offsets(const Fragment *f, int transposed_k, Offsets *p)
 {
-	spread(f->reg, f->reg_bits, turned_k, p->reg);
-	spread(f->lane, MMA_LANE_BITS, turned_k, p->lane);
+	spread(f->reg, f->reg_bits, transposed_k, p->reg);
+	spread(f->lane, MMA_LANE_BITS, transposed_k, p->lane);
 }
 
 INLINE const uint32_t *
@@ -137,14 +137,14 @@ words_of(const SimtLanes *l, int lane, int operand)
 	return (const uint32_t *)(uintptr_t)l->in[lane][operand];
 }
 
-/* An operand with K fastest, from n words a lane; the elements of a word are neighbours along K. */
+/* An operand with K fastest, from n words a lane; the elements of a word are adjacent along K. */
 INLINE void
-collect(const SimtLanes *l, int operand, DType type, int n, const Fragment *f, int turned_k, float *out)
+collect(const SimtLanes *l, int operand, DType type, int n, const Fragment *f, int transposed_k, float *out)
 {
 	int per = 32 / dtype_info[type].bits, log_per = __builtin_ctz((unsigned)per);
 	uint32_t word[SIMT_LANES * 4];
-	Places p;
-	places(f, turned_k, &p);
+	Offsets p;
+	offsets(f, transposed_k, &p);
 	for (int lane = 0; lane < SIMT_LANES; lane++) {
 		const uint32_t *from = words_of(l, lane, operand);
 		for (int k = 0; k < n; k++)
@@ -153,14 +153,14 @@ collect(const SimtLanes *l, int operand, DType type, int n, const Fragment *f, i
 	floats(type, (const uint8_t *)word, SIMT_LANES * n * per, out);
 }
 
-/* Two neighbours at a time. */
+/* Two adjacent elements at a time. */
 INLINE void
 accumulate(const SimtLanes *l, const MmaInfo *i, const float *sums)
 {
-	Places p;
+	Offsets p;
 	int each = 1 << i->fragment_c->reg_bits;
 	bool is_float = dtype_is_float(i->acc);
-	places(i->fragment_c, 0, &p);
+	offsets(i->fragment_c, 0, &p);
 	for (int lane = 0; lane < SIMT_LANES; lane++) {
 		const uint32_t *c = words_of(l, lane, 2);
 		uint32_t *out = (uint32_t *)(uintptr_t)l->in[lane][3];
@@ -184,10 +184,10 @@ INLINE void
 multiply(const SimtLanes *l, const MmaInfo *i)
 {
 	MmaWords w = mma_words(i);
-	float a[MOST], b[MOST], turned[MOST], sums[16 * WIDE];
+	float a[MOST], b[MOST], transposed[MOST], sums[16 * WIDE];
 	collect(l, 0, i->a, w.a, i->fragment_a, 0, a);
-	collect(l, 1, i->b, w.b, i->fragment_b, i->k, turned);
-	turn(i->k, turned, b);
+	collect(l, 1, i->b, w.b, i->fragment_b, i->k, transposed);
+	transpose_8(i->k, transposed, b);
 	product(i->m, i->k, a, b, sums);
 	accumulate(l, i, sums);
 }

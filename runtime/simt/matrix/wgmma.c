@@ -5,8 +5,9 @@
  * waits for their group, as late as a GPU may, from what shared memory holds by then; each warp makes its own 16 rows.
  * simt_settle turns the numbers into the sums.
  *
- * A descriptor tells where an operand begins and how 8 x 16-byte core matrices follow each other.  Of an operand that lies
- * along K a chunk of 16 bytes is a piece of one row; of a turned one, 8 rows at one k.  Swizzled operands have 2, 4 or 8
+ * A descriptor says where an operand begins and how 8 x 16-byte core matrices follow each other.  Of an operand that lies
+ * along K a chunk of 16 bytes is a piece of one row; of a transposed one, 8 rows at one k.
+ * Swizzled operands have 2, 4 or 8
  * chunks side by side, exchanged as bulk tensor copies do it.  Source: PTX ISA 9.0, 9.7.15.5. */
 #include <string.h>
 
@@ -36,7 +37,7 @@ typedef struct Product {
 	Sums *sums;
 	const WgmmaInfo *info;
 	uint64_t a, b;
-	unsigned turned;
+	unsigned transposed;
 	uint32_t group;
 } Product;
 
@@ -78,26 +79,26 @@ warp_of(SimtThread *t)
 typedef struct Operand {
 	uint32_t start, lead, stride, base;
 	int swizzle;                                    /* log2 of the chunks side by side */
-	bool is_turned;
+	bool is_transposed;
 	DType type;
 } Operand;
 
 static Operand
-operand(uint64_t d, bool is_turned, DType type)
+operand(uint64_t d, bool is_transposed, DType type)
 {
 	static const int swizzle[] = {0, 3, 2, 1};
 	return (Operand){.start = (uint32_t)(d & 0x3fff) << 4, .lead = (uint32_t)(d >> 16 & 0x3fff) << 4,
 		.stride = (uint32_t)(d >> 32 & 0x3fff) << 4, .base = (uint32_t)(d >> 49 & 7), .swizzle = swizzle[d >> 62],
-		.is_turned = is_turned, .type = type};
+		.is_transposed = is_transposed, .type = type};
 }
 
-/* The chunk of row `row` (of A; column, of B) and the along'th 16 bytes of K; or, turned, the chunk of the eight rows from
- * 8 `row` on at k = `along`. */
+/* The chunk of row `row` (of A; column, of B) and the along'th 16 bytes of K; or, transposed, the chunk of the eight rows
+ * from 8 `row` on at k = `along`. */
 static uint32_t
 chunk_at(const Operand *o, int row, int along)
 {
 	uint32_t side = 1u << o->swizzle, r = (uint32_t)row, k = (uint32_t)along, at = o->start;
-	if (!o->is_turned)
+	if (!o->is_transposed)
 		at += r % 8 * side * CHUNK + r / 8 * o->stride + k * (o->swizzle ? CHUNK : o->lead);
 	else if (o->swizzle)
 		at += r % side * CHUNK + r / side * o->lead + k % 8 * side * CHUNK + k / 8 * o->stride;
@@ -113,8 +114,8 @@ static void
 each_chunk(SimtThread *t, const Operand *o, int first, int n, EachChunk *each, void *user)
 {
 	int per = CHUNK * 8 / dtype_info[o->type].bits;
-	for (int r = o->is_turned ? first / 8 : first; r < (o->is_turned ? (first + n) / 8 : first + n); r++)
-		for (int k = 0; k < (o->is_turned ? 2 * per : 2); k++)
+	for (int r = o->is_transposed ? first / 8 : first; r < (o->is_transposed ? (first + n) / 8 : first + n); r++)
+		for (int k = 0; k < (o->is_transposed ? 2 * per : 2); k++)
 			each(t, chunk_at(o, r, k), user);
 }
 
@@ -142,7 +143,7 @@ rows_along(const uint8_t *shared, const Operand *o, int first, int n, int k, flo
 	}
 }
 
-/* Eight rows of a turned operand: out[k, 8]. */
+/* Eight rows of a transposed operand: out[k, 8]. */
 static void
 eight_across(const uint8_t *shared, const Operand *o, int first, int k, float *out)
 {
@@ -162,7 +163,7 @@ static void
 read_a(const uint8_t *shared, const Operand *o, int first, int k, float *a)
 {
 	float eight[8 * K_BYTES];
-	if (!o->is_turned) {
+	if (!o->is_transposed) {
 		rows_along(shared, o, first, ROWS, k, a);
 		return;
 	}
@@ -176,7 +177,7 @@ static void
 read_b(const uint8_t *shared, const Operand *o, int first, int k, float *b)
 {
 	float eight[8 * K_BYTES];
-	if (o->is_turned) {
+	if (o->is_transposed) {
 		eight_across(shared, o, first, k, b);
 		return;
 	}
@@ -208,7 +209,7 @@ make(SimtThread *t, const Product *p, bool checks)
 {
 	int warp = t->thread / SIMT_LANES % 4;
 	const WgmmaInfo *i = p->info;
-	Operand a = operand(p->a, p->turned & TURN_A, i->a), b = operand(p->b, p->turned & TURN_B, i->b);
+	Operand a = operand(p->a, p->transposed & TURN_A, i->a), b = operand(p->b, p->transposed & TURN_B, i->b);
 	float rows[ROWS * K_BYTES], cols[8 * K_BYTES], product[ROWS][8];
 	read_a(t->shared, &a, ROWS * warp, i->k, rows);
 	for (int block = 0; block < i->n / 8; block++) {
@@ -283,7 +284,7 @@ free_sums(SimtThread *t, Warp *w, Sums *s)
 
 typedef struct Begin {
 	const WgmmaInfo *info;
-	unsigned turned;
+	unsigned transposed;
 } Begin;
 
 enum { IN_A, IN_B, IN_C, IN_OUT, IN_COUNT };
@@ -324,12 +325,13 @@ begin_warp(const SimtLanes *l, int first, const Begin *x)
 	}
 	Product *p = g->spare_product ? g->spare_product : NEW(simt_async(t)->mem, Product);
 	g->spare_product = g->spare_product ? g->spare_product->next : NULL;
-	*p = (Product){.sums = s, .info = x->info, .a = l->in[0][IN_A], .b = l->in[0][IN_B], .turned = x->turned,
+	*p = (Product){.sums = s, .info = x->info, .a = l->in[0][IN_A], .b = l->in[0][IN_B], .transposed = x->transposed,
 		.group = w->commits};
 	s->under_way++;
 	*w->last = p;
 	w->last = &p->next;
-	Operand a = operand(p->a, p->turned & TURN_A, x->info->a), b = operand(p->b, p->turned & TURN_B, x->info->b);
+	Operand a = operand(p->a, p->transposed & TURN_A, x->info->a);
+	Operand b = operand(p->b, p->transposed & TURN_B, x->info->b);
 	each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch, NULL);
 	each_chunk(t, &b, 0, x->info->n, touch, NULL);
 }
@@ -338,16 +340,16 @@ static void
 begin(const SimtLanes *l, const void *info)
 {
 	const Begin *x = info;
-	if (x->turned && dtype_info[x->info->a].bits != 16)
-		simt_fail(l->thread[0], "%s: only operands of 16 bits may be turned", x->info->name);
+	if (x->transposed && dtype_info[x->info->a].bits != 16)
+		simt_fail(l->thread[0], "%s: only operands of 16 bits may be transposed", x->info->name);
 	for (int first = 0; first < 4 * SIMT_LANES; first += SIMT_LANES)
 		begin_warp(l, first, x);
 }
 
 void
-simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned turned, const uint32_t *c, uint32_t *out)
+simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned transposed, const uint32_t *c, uint32_t *out)
 {
-	const Begin x = {i, turned};
+	const Begin x = {i, transposed};
 	const uint64_t in[IN_COUNT] = {a, b, (uintptr_t)c, (uintptr_t)out};
 	simt_group_collective(t, i->name, begin, &x, in, NULL);
 }
