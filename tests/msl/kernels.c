@@ -1,16 +1,15 @@
-/* Every kernel of a folder through the Metal emitter and onto the checker, at friendly and awkward sizes: those of
+/* Every kernel of a file or a folder through the Metal emitter and onto the checker, at friendly and awkward sizes: those of
  * tests/sweep where a kernel has a file there, else its own examples.  Its examples for `bench` are too large to be run here:
  * whether there is a text for them is all that is asked.  The outcomes are the table that docs/metal.md keeps. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/msl/host.h"
 #include "tests/msl/main.h"
-
-enum { MAX_ROWS = 128, MAX_CASES = 12 };
 
 typedef struct Row {
 	char kernel[64], outcome[400];
@@ -23,8 +22,8 @@ typedef struct Kernels {
 	const KernelsOptions *o;
 	TglContext *cx;
 	TglDevice *dev;
-	Row row[MAX_ROWS];
-	int n;
+	Row *row;
+	int n, room;
 	Text text, json;                                /* the emitted ones of the case at hand */
 	Text compiled;                                  /* what `program` was made of */
 	MslProgram *program;
@@ -35,15 +34,10 @@ typedef struct Kernels {
 static const char *
 first_message(Compile *cx)
 {
-	Text t = {0};
-	const char *said = "it says nothing";
 	for (const Diag *d = cx->first; d; d = d->next)
-		if (d->severity == SEV_ERROR) {
-			said = d->text;
-			break;
-		}
-	text_close(&t);
-	return said;
+		if (d->severity == SEV_ERROR)
+			return d->text;
+	return "it says nothing";
 }
 
 /* The text that the case's launch on a Mac would compile; false: refused, with the reason in `why`. */
@@ -185,13 +179,24 @@ emit_bench(const Kernels *k, Row *r, TglKernel *kernel)
 	}
 }
 
+static Row *
+new_row(Kernels *k)
+{
+	if (k->n == k->room) {
+		k->room = MAX(16, 2 * k->room);
+		k->row = realloc(k->row, (size_t)k->room * sizeof *k->row);
+	}
+	k->row[k->n] = (Row){0};
+	return &k->row[k->n++];
+}
+
 static void
 run_kernel(Kernels *k, TglKernel *kernel)
 {
-	Row *r = &k->row[k->n++];
+	Row *r = new_row(k);
 	const Kernel *at = kernel->k;
 	snprintf(r->kernel, sizeof r->kernel, "%s", at->name);
-	for (int i = 0; i < at->examples.n && r->cases < MAX_CASES; i++) {
+	for (int i = 0; i < at->examples.n; i++) {
 		if (!is_wanted(k, at, i))
 			continue;
 		TglCaseOptions o = {.index = i, .by_index = true, .untuned = true};
@@ -207,7 +212,7 @@ run_kernel(Kernels *k, TglKernel *kernel)
 		set_outcome(r, r->cases ? "right" : "no example", "");
 }
 
-/* ---- a folder ---- */
+/* ---- a file, a folder ---- */
 
 static int
 is_source(const struct dirent *d)
@@ -230,23 +235,40 @@ finish_kernel(Kernels *k, const char *file)
 	fflush(stdout);
 }
 
-/* The kernels that stand in `folder`/`name`, with the examples of tests/sweep's file of that name if there is one. */
+/* The kernels of the file `own`, with the examples of tests/sweep's file of that name if there is one. */
 static void
-run_file(Kernels *k, const char *folder, const char *name)
+run_file(Kernels *k, const char *own)
 {
-	char own[512], sweep[512];
-	snprintf(own, sizeof own, "%s/%s", folder, name);
-	snprintf(sweep, sizeof sweep, "tests/sweep/%s", name);
+	char sweep[512];
+	const char *slash = strrchr(own, '/');
+	snprintf(sweep, sizeof sweep, "tests/sweep/%s", slash ? slash + 1 : own);
 	TglProgram *p = tgl_program_file(k->cx, access(sweep, R_OK) == 0 ? sweep : own);
 	TglKernel *kernel;
 	if (!p)
 		printf("%s", tgl_error(k->cx)->text);
-	for (int i = 0; p && (kernel = tgl_program_kernel(p, i)) && k->n < MAX_ROWS; i++)
+	for (int i = 0; p && (kernel = tgl_program_kernel(p, i)); i++)
 		if (!k->o->only || strcmp(kernel->k->name, k->o->only) == 0) {
 			run_kernel(k, kernel);
 			finish_kernel(k, own);
 		}
 	tgl_program_close(&p);
+}
+
+static void
+run_folder(Kernels *k)
+{
+	const KernelsOptions *o = k->o;
+	struct dirent **file;
+	int n = scandir(o->path, &file, is_source, alphasort);
+	for (int i = 0; i < n; i++) {
+		char own[512];
+		snprintf(own, sizeof own, "%s/%s", o->path, file[i]->d_name);
+		if (o->parts <= 1 || i % o->parts == o->part)
+			run_file(k, own);
+		free(file[i]);
+	}
+	if (n >= 0)
+		free(file);
 }
 
 /* ---- the table ---- */
@@ -317,19 +339,21 @@ int
 msl_kernels(const KernelsOptions *o)
 {
 	Kernels *k = calloc(1, sizeof *k);
-	struct dirent **file;
-	int n = scandir(o->folder, &file, is_source, alphasort), right = 0;
+	struct stat st;
+	int right = 0;
 	k->o = o;
 	k->cx = tgl_context_open();
 	k->dev = tgl_device_open(k->cx, "cpu", NULL);
-	for (int i = 0; i < n; i++) {
-		if (o->parts <= 1 || i % o->parts == o->part)
-			run_file(k, o->folder, file[i]->d_name);
-		free(file[i]);
-	}
+	if (stat(o->path, &st) == 0 && S_ISDIR(st.st_mode))
+		run_folder(k);
+	else
+		run_file(k, o->path);
 	for (int i = 0; i < k->n; i++)
 		right += strcmp(k->row[i].outcome, "right") == 0;
-	printf("%d of %d kernels right on %s\n", right, k->n, o->target);
+	if (k->n)
+		printf("%d of %d kernels right on %s\n", right, k->n, o->target);
+	else
+		printf("%s: no kernel to run\n", o->path);
 	bool same = k->n > 0 && (!o->document || compare_table(k));
 	bool ok = same && (o->document || right == k->n);
 	msl_close(k->program);
@@ -338,8 +362,7 @@ msl_kernels(const KernelsOptions *o)
 	text_close(&k->compiled);
 	tgl_device_close(&k->dev);
 	tgl_context_close(&k->cx);
-	if (n >= 0)
-		free(file);
+	free(k->row);
 	free(k);
 	return !ok;
 }

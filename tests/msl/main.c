@@ -3,9 +3,9 @@
  *     msl_check [-v] FILE.metal...                        launches as the comments of the files say (facts.c)
  *     msl_check --tgl FILE.tgl [--kernel NAME] [--example LABEL] [-D NAME=VALUE]... --json FILE.json FILE.metal
  *                                                         a launch as the description says, for the case named (host.c)
- *     msl_check --kernels FOLDER [--target apple9] [--all] [--kernel NAME] [--table FILE.md [--write]] [--keep FOLDER]
- *         [--part 0/3]
- *                                                         everything in a folder of .tgl files (kernels.c)
+ *     msl_check --kernels FILE.tgl|FOLDER [--target apple9] [--all] [--kernel NAME] [--table FILE.md [--write]]
+ *         [--keep FOLDER] [--part 0/3]
+ *                                                         all kernels of a file or of a folder's files (kernels.c)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +130,7 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		const char **to = strcmp(argv[i], "--tgl") == 0 ? &o.tgl : strcmp(argv[i], "--kernel") == 0 ? &o.kernel :
 		    strcmp(argv[i], "--example") == 0 ? &o.example : strcmp(argv[i], "--json") == 0 ? &o.json :
-		    strcmp(argv[i], "--kernels") == 0 ? &o.kernels.folder : strcmp(argv[i], "--target") == 0
+		    strcmp(argv[i], "--kernels") == 0 ? &o.kernels.path : strcmp(argv[i], "--target") == 0
 		    ? &o.kernels.target :
 		    strcmp(argv[i], "--table") == 0 ? &o.kernels.document : strcmp(argv[i], "--keep") == 0
 		    ? &o.kernels.keep : NULL;
@@ -151,7 +151,7 @@ main(int argc, char **argv)
 	}
 	o.text = n ? argv[0] : NULL;
 	o.kernels.only = o.kernel;
-	if (o.kernels.folder)
+	if (o.kernels.path)
 		return msl_kernels(&o.kernels);
 	return o.tgl && o.json && o.text ? run_description(&o) : run_facts(argv, n);
 }

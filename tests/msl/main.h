@@ -17,11 +17,11 @@ double msl_get(const char *t, const void *from);
 
 /* kernels.c */
 typedef struct KernelsOptions {
-	const char *folder, *target;
+	const char *path, *target;                      /* of a file or a folder of .tgl files */
 	const char *only;                               /* this kernel alone, or NULL */
 	const char *document;                           /* that has the table, or NULL */
 	const char *keep;                               /* a folder for texts that are not right, or NULL */
-	int part, parts;                                /* every so-manieth file from this one on; 0: all */
+	int part, parts;                                /* of a folder: one file in `parts`, from this one on; 0: all */
 	bool write, all;                                /* put the table there; all dtypes */
 } KernelsOptions;
 
