@@ -139,6 +139,8 @@ extern const Device device_simt;        /* simt.c */
 uint64_t scalar_bits(DType t, const PlanArg *a);
 /* The same of any parameter; 0 for what the device itself provides. */
 uint64_t abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES]);
+/* The blocks of a grid; resident: as many at most, 0: the grid is not persistent.  False: too many, d->error says so. */
+bool abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t resident, unsigned *out);
 
 /* assert.c: completes the fault of an assert; kind and place are the caller's. */
 void device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fault);

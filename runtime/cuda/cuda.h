@@ -105,7 +105,6 @@ struct Loaded {
 	CudaAttribute attribute[MAX_LAUNCH_ATTRIBUTES];
 	unsigned nattribute;            /* 0: launched the plain way */
 	unsigned resident;              /* blocks that fit at once, for a persistent grid; else 0 */
-	int grid_at[MAX_AXES];          /* values that are the grid, -1: none */
 	int counter_at;                 /* the value that is a counter, -1: none */
 	CudaPointer faults;             /* its FaultRecord, 0: it has none */
 	bool is_launched, on_many;      /* on more streams than one */

@@ -4,35 +4,7 @@
  * A launch must cost little above the driver's own: what can be known when a kernel is loaded is not computed again. */
 #include "runtime/cuda/cuda.h"
 
-#include <inttypes.h>
-#include <limits.h>
 #include <string.h>
-
-/* ---- arguments ---- */
-
-static bool
-grid_blocks(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned *out)
-{
-	int64_t n = 1;
-	bool fits = true;
-	for (int i = 0; i < MAX_AXES; i++) {
-		if (l->grid_at[i] >= 0 && grid[i] > INT32_MAX) {
-			device_fail(d, DEVICE_FAILED, "larger tiles", "the grid has %" PRId64
-			    " programs along axis %d, and an axis of a GPU's goes up to %d", grid[i], i, INT32_MAX);
-			return false;
-		}
-		fits &= !__builtin_mul_overflow(n, grid[i], &n);
-	}
-	if (l->resident)
-		n = fits && n < l->resident ? n : (int64_t)l->resident;
-	else if (!fits || n > INT32_MAX) {
-		device_fail(d, DEVICE_FAILED, "larger tiles, or a persistent schedule (-D persistent=true)",
-		    "the grid has more programs than the %d blocks that a GPU takes in one launch", INT32_MAX);
-		return false;
-	}
-	*out = (unsigned)n;
-	return true;
-}
 
 /* ---- launching ---- */
 
@@ -87,7 +59,7 @@ cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AX
 {
 	const Artefact *a = l->artefact;
 	unsigned blocks;
-	if (!grid_blocks(d, l, grid, &blocks))
+	if (!abi_blocks(d, l->artefact, grid, l->resident, &blocks))
 		return false;
 	for (int i = 0; i < a->nabi; i++)
 		l->value[i] = a->abi[i].kind == ABI_FAULTS ? l->faults : abi_value(&a->abi[i], args, grid);

@@ -70,11 +70,7 @@ read_abi(Device *d, Loaded *l)
 	const Artefact *a = l->artefact;
 	int faults_at = -1;
 	l->counter_at = -1;
-	for (int i = 0; i < MAX_AXES; i++)
-		l->grid_at[i] = -1;
 	for (int i = 0; i < a->nabi; i++) {
-		if (a->abi[i].kind == ABI_GRID)
-			l->grid_at[a->abi[i].dim] = i;
 		if (a->abi[i].kind == ABI_COUNTER)
 			l->counter_at = i;
 		if (a->abi[i].kind == ABI_FAULTS)

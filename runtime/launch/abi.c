@@ -1,5 +1,7 @@
-/* Arguments as a GPU's kernel takes them: each a word, by the artefact's ABI. */
+/* Arguments as a GPU's kernel takes them, each a word, by the artefact's ABI; and its blocks. */
 #include "runtime/device.h"
+
+#include <inttypes.h>
 
 /* Floats come as f64 and are known by their parameter's type. */
 uint64_t
@@ -29,4 +31,40 @@ abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES])
 	case ABI_COUNTER: return 0;
 	}
 	unreachable();
+}
+
+/* The first axis that is too long for the i32 in which the kernel is given it; -1: there is none. */
+static int
+long_axis(const Artefact *a, const int64_t grid[MAX_AXES])
+{
+	for (int i = 0; i < a->nabi; i++)
+		if (a->abi[i].kind == ABI_GRID && grid[a->abi[i].dim] > INT32_MAX)
+			return a->abi[i].dim;
+	return -1;
+}
+
+bool
+abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t resident, unsigned *out)
+{
+	int64_t n = 1;
+	bool fits = true, is_long = false;
+	for (int i = 0; i < MAX_AXES; i++) {
+		is_long |= grid[i] > INT32_MAX;
+		fits &= !__builtin_mul_overflow(n, grid[i], &n);
+	}
+	int axis = is_long ? long_axis(a, grid) : -1;
+	if (axis >= 0) {
+		device_fail(d, DEVICE_FAILED, "larger tiles", "the grid has %" PRId64
+		    " programs along axis %d, and an axis of a GPU's goes up to %d", grid[axis], axis, INT32_MAX);
+		return false;
+	}
+	if (resident)
+		n = fits && n < resident ? n : resident;
+	else if (!fits || n > INT32_MAX) {
+		device_fail(d, DEVICE_FAILED, "larger tiles, or a persistent schedule (-D persistent=true)",
+		    "the grid has more programs than the %d blocks that a GPU takes in one launch", INT32_MAX);
+		return false;
+	}
+	*out = (unsigned)n;
+	return true;
 }

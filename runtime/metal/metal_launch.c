@@ -3,7 +3,6 @@
  * waited for. */
 #include "runtime/metal/metal.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,25 +166,6 @@ metal_resources(Device *d, Loaded *l, TglResources *out)
 /* ---- launching ---- */
 
 static bool
-grid_groups(Device *d, const Loaded *l, const int64_t grid[MAX_AXES], unsigned long *out)
-{
-	int64_t n = 1;
-	bool fits = true;
-	for (int i = 0; i < MAX_AXES; i++) {
-		fits &= grid[i] <= INT32_MAX;
-		fits &= !__builtin_mul_overflow(n, grid[i], &n);
-	}
-	if (fits && l->artefact->persistent)
-		n = MIN(n, METAL_RESIDENT);
-	*out = (unsigned long)n;
-	if (fits && n <= INT32_MAX)
-		return true;
-	device_fail(d, DEVICE_FAILED, "larger tiles",
-	    "the grid has more programs than the %d threadgroups of one launch", INT32_MAX);
-	return false;
-}
-
-static bool
 set_pointer(Device *d, void *encoder, const void *p, int index)
 {
 	const MetalState *s = METAL_STATE(d);
@@ -213,20 +193,6 @@ set_pointers(Device *d, const Loaded *l, void *encoder, const PlanArg *args, int
 	return ok;
 }
 
-static uint64_t
-number_of(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES])
-{
-	switch (p->kind) {
-	case ABI_STRIDE: return (uint64_t)args[p->param].stride[p->dim];
-	case ABI_EXTENT: return (uint64_t)args[p->param].dim[p->dim];
-	case ABI_SCALAR: return scalar_bits(args[p->param].dtype, &args[p->param]);
-	case ABI_DIM: return (uint64_t)args[p->param].i;
-	case ABI_GRID: return (uint64_t)grid[p->dim];
-	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
-	default: return 0;
-	}
-}
-
 /* As C lays out a struct of them, and as the text's has it (compiler/emit/msl/msl.c). */
 static void
 set_numbers(const Metal *m, const Loaded *l, void *encoder, const PlanArg *args, const int64_t grid[MAX_AXES], int index)
@@ -237,7 +203,7 @@ set_numbers(const Metal *m, const Loaded *l, void *encoder, const PlanArg *args,
 		const AbiParam *p = &l->artefact->abi[i];
 		if (is_pointer(p))
 			continue;
-		uint64_t v = number_of(p, args, grid);
+		uint64_t v = abi_value(p, args, grid);
 		size = (size + p->bytes - 1) / p->bytes * p->bytes;
 		align = MAX(align, p->bytes);
 		for (int k = 0; k < p->bytes; k++)
@@ -254,8 +220,11 @@ encode(Device *d, const Loaded *l, void *encoder, const PlanArg *args, const int
 	const Metal *m = &METAL_STATE(d)->metal;
 	MetalSize groups = {1, 1, 1}, threads = {(unsigned long)l->artefact->threads, 1, 1};
 	METAL_SEND(m, set_pipeline)(encoder, m->set_pipeline, l->pipeline);
+	unsigned n = 0;
 	int index = 0;
-	bool ok = grid_groups(d, l, grid, &groups.width) && set_pointers(d, l, encoder, args, &index);
+	bool ok = abi_blocks(d, l->artefact, grid, l->artefact->persistent ? METAL_RESIDENT : 0, &n) &&
+		  set_pointers(d, l, encoder, args, &index);
+	groups.width = n;
 	if (ok)
 		set_numbers(m, l, encoder, args, grid, index);
 	unsigned long shared = ((unsigned long)l->artefact->shared_bytes + 15) & ~15ul;

@@ -22,7 +22,12 @@ static const char source[] =
     "kernel values(x: in strided i16[M, N], y: out f32[8], a: f32, b: bf16, n: i64, t: bool) grid(i: M, j: 3) {\n"
     "    y[0] = a;\n"
     "}\n"
-    "kernel sure(y: out f32[1], n: i64) grid(i: 1) { y[0] = 1; assert(n < 3, \"here\"); }\n";
+    "kernel sure(y: out f32[1], n: i64) grid(i: 1) { y[0] = 1; assert(n < 3, \"here\"); }\n"
+    "kernel many(y: out i32[1], n: i64) grid(i: n) { y[0] = 1; }\n";
+
+static const char many_text[] =
+    "#include <metal_stdlib>\nusing namespace metal;\n\n[[max_total_threads_per_threadgroup(32)]]\n"
+    "kernel void many(device int *y [[buffer(0)]], uint i [[thread_position_in_grid]])\n{\n\ty[0] = 1;\n}\n";
 
 static const char copy_text[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -390,6 +395,21 @@ test_assert(void **state)
 	tgl_tensor_close(&y);
 }
 
+/* The grid's limit is the one of every GPU (runtime/launch/abi.c). */
+static void
+test_grid(void **state)
+{
+	Fixture *f = *state;
+	plan.text = many_text;
+	plan.threads = 32;
+	open_device(f);
+	TglTensor *y = tgl_tensor(f->dev, TGL_I32, 1, &(int64_t){1});
+	TglArg args[] = {tgl_arg_tensor("y", y), tgl_arg_int("n", 3000000000)};
+	TglStatus s = tgl_launch(f->dev, tgl_kernel(f->p, "many"), args, 2, NULL);
+	assert_said(f, s, TGL_ERROR_DEVICE, "the grid has 3000000000 programs along axis 0");
+	tgl_tensor_close(&y);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -399,6 +419,7 @@ main(void)
 		TEST(test_info), TEST(test_family), TEST(test_no_default), TEST(test_refusals), TEST(test_launch),
 		TEST(test_old_system), TEST(test_values), TEST(test_launch_error), TEST(test_hang), TEST(test_text_refused),
 		TEST(test_pipeline), TEST(test_memory), TEST(test_assert),
+		TEST(test_grid),
 	};
 	void *lib = dlopen("libobjc.A.dylib", RTLD_NOW);
 	if (!lib || !dlsym(lib, "mock_metal_live") || system("command -v clang-22 || command -v clang >/dev/null") != 0) {
