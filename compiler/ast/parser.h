@@ -1,4 +1,4 @@
-/* What the lexer, the grammar and parse.c share; only they and ast.c include this. */
+/* What the lexer, the grammar and parse.c share; only they and the constructors (ast*.c) include this. */
 #ifndef TEGULA_PARSER_H
 #define TEGULA_PARSER_H
 
@@ -121,7 +121,19 @@ void parser_too_deep(Parser *p, Place place);
 
 void parser_syntax_error(Parser *p, Place place, const char *found, const char *const *expected, int n);
 
-/* ast.c: one constructor for each production.  Lists are made by giving NULL as the list. */
+/* ast.c: how deep trees are; 0: none, or too deep, which is reported */
+
+int ast_depth_above(Parser *p, int below);
+int ast_expr_depth(const Expr *e);
+int ast_list_depth(const ExprList *l);
+
+#define LIST_COPY(to, from)                                                                        \
+	do {                                                                                       \
+		if (from)                                                                          \
+			(to) = *(from);                                                            \
+	} while (0)
+
+/* ast.c, ast_stmt.c, ast_expr.c: one constructor for each production.  Lists are made by giving NULL as the list. */
 
 void ast_item_add(Parser *p, Item *item);
 Item *ast_import_item(Parser *p, Place at, const Expr *path);

@@ -35,4 +35,13 @@ Slot *slot_find(Binder *b, const char *name);
 /* Gives a slot its value; reports and returns false if the value is of the wrong kind or differs from one before. */
 bool slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from);
 
+/* header.c */
+
+bool header_eval_int(Binder *b, const Expr *x, const char *what, int64_t *out);
+const char *header_dim_words(Binder *b, const KernelParam *p, int d);  /* "dimension 0 of 'x'" */
+
+/* bind_param.c */
+
+bool header_bind_params(Binder *b);
+
 #endif

@@ -5,6 +5,7 @@
  * of the tensor, so that the memory it takes does not grow with the tensor; a random number depends on the element's
  * index alone, so chunks change nothing. */
 #include "sema/builtin/builtin.h"
+#include "sema/header/example.h"
 
 #include <string.h>
 
@@ -22,77 +23,6 @@ find_line(const Item *example, const char *name, int *index)
 		return s;
 	}
 	return NULL;
-}
-
-/* Calls visit for every name that stands for a value in the expression. */
-typedef struct Names {
-	Kernel *k;
-	bool used[64];
-	Place place[64];
-	bool elementwise;                               /* nothing but constants, distributions and elementwise math */
-} Names;
-
-static void names_in(const Expr *x, Names *n);
-
-static bool
-is_elementwise_call(const Expr *x)
-{
-	int n;
-	const Builtin *b = builtin_table(&n);
-	for (int i = 0; i < n; i++) {
-		if (strcmp(b[i].name, x->a->name) != 0)
-			continue;
-		for (int k = 0; k < x->args.n; k++)
-			if (x->args.at[k].name && strcmp(x->args.at[k].name, "shape") == 0)
-				return false;
-		bool fills = b[i].traits & EXAMPLE;
-		return strcmp(b[i].family, "math") == 0 || (fills && strcmp(b[i].name, "permutation") != 0);
-	}
-	return false;
-}
-
-static void
-names_in_call(const Expr *x, Names *n)
-{
-	if (x->a->kind == EX_NAME)
-		n->elementwise &= is_elementwise_call(x);
-	else
-		names_in(x->a, n);
-	for (int i = 0; i < x->args.n; i++)
-		names_in(x->args.at[i].e, n);
-}
-
-static void
-names_in(const Expr *x, Names *n)
-{
-	if (!x)
-		return;
-	if (x->kind == EX_NAME) {
-		for (int i = 0; i < n->k->params.n && i < LEN(n->used); i++) {
-			if (strcmp(n->k->params.at[i].name, x->name) != 0)
-				continue;
-			n->place[i] = n->used[i] ? n->place[i] : x->place;
-			n->used[i] = true;
-			n->elementwise &= n->k->params.at[i].kind == PARAM_SCALAR;
-		}
-		return;
-	}
-	if (x->kind == EX_CALL) {
-		names_in_call(x, n);
-		return;
-	}
-	bool plain = x->kind == EX_INT || x->kind == EX_FLOAT || x->kind == EX_UNARY || x->kind == EX_AS ||
-	    (x->kind == EX_BINARY && x->bin != BIN_MATMUL);
-	n->elementwise &= plain;
-	names_in(x->a, n);
-	names_in(x->b, n);
-	names_in(x->c, n);
-	for (int i = 0; i < x->items.n; i++)
-		names_in(x->items.at[i], n);
-	for (int i = 0; i < x->subs.n; i++) {
-		names_in(x->subs.at[i].e, n);
-		names_in(x->subs.at[i].extent, n);
-	}
 }
 
 /* A bare `zeros` or `normal` is the call without arguments. */
@@ -145,7 +75,7 @@ bind_scalar(Elab *e, const Line *l, int p)
 
 /* Opens the function: a parameter for each tensor used, then the result; binds the names. */
 static bool
-open_function(Elab *e, const Line *l, const Names *names, ExampleInput *out)
+open_function(Elab *e, const Line *l, const ExampleNames *names, ExampleInput *out)
 {
 	Kernel *k = l->k;
 	int n = k->params.n;
@@ -406,8 +336,8 @@ line_input(const Line *l, ExampleInput *out)
 	if (is_file(l->e) && k->kind != PARAM_SCALAR)
 		return file_path(cx, l->e, &out->npy);
 	Example example = {.param = l->param};
-	Names names = {.k = l->k, .elementwise = true};
-	names_in(l->e, &names);
+	ExampleNames names = {.k = l->k, .elementwise = true};
+	example_names(l->e, &names);
 	Elab *e = elab_open(l->k, l->b, "cpu", true);
 	e->seed = l->seed;
 	e->example = &example;

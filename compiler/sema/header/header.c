@@ -40,8 +40,8 @@ program_constant(const Program *p, const char *name, Const *out)
 	return false;
 }
 
-static bool
-eval_int(Binder *b, const Expr *x, const char *what, int64_t *out)
+bool
+header_eval_int(Binder *b, const Expr *x, const char *what, int64_t *out)
 {
 	Const c;
 
@@ -74,8 +74,8 @@ bind_given(Binder *b, const NamedConst *given, int n)
 	return ok;
 }
 
-static const char *
-dim_words(Binder *b, const KernelParam *p, int d)
+const char *
+header_dim_words(Binder *b, const KernelParam *p, int d)
 {
 	return arena_printf(b->cx->mem, "dimension %d of '%s'", d, p->name);
 }
@@ -113,7 +113,7 @@ bind_tensor(Binder *b, const KernelParam *p, const ArgInfo *a)
 		if (!s || (s->kind != SLOT_SYMBOL && s->kind != SLOT_CT))
 			continue;
 		Const c = {.kind = CONST_INT, .i = a->dim[d]};
-		ok &= slot_set(b, s, &c, dim->place, dim_words(b, p, d));
+		ok &= slot_set(b, s, &c, dim->place, header_dim_words(b, p, d));
 	}
 	return ok;
 }
@@ -268,105 +268,6 @@ bind_defaults(Binder *b)
 	return ok;
 }
 
-/* Does a dimension's value follow from compile-time parameters and constants alone? */
-static bool
-is_fixed(Binder *b, const Expr *dim)
-{
-	for (int i = 0; i < b->nslot; i++)
-		if (b->slot[i].kind != SLOT_CT && b->slot[i].kind != SLOT_SCHEDULE && expr_mentions(dim, b->slot[i].name))
-			return false;
-	return true;
-}
-
-static bool
-check_dim(Binder *b, const KernelParam *p, int d, const ArgInfo *a, BoundParam *out)
-{
-	const Expr *dim = p->ast->type->dims.at[d];
-	int64_t want;
-
-	if (!eval_int(b, dim, dim_words(b, p, d), &want))
-		return false;
-	out->dim[d] = want;
-	out->dim_const[d] = is_fixed(b, dim);
-	if (want < 0) {
-		if (b->lenient)
-			return false;
-		diag_error(b->cx, dim->place, DIAG_DIM_NEGATIVE, dim_words(b, p, d), (long long)want);
-		return false;
-	}
-	if (!a || !a->given || a->rank != p->rank || a->dim[d] == want)
-		return true;
-	Text t = {0};
-	expr_print(dim, &t);
-	diag_error(b->cx, dim->place, DIAG_DIM_MISMATCH, d, p->name, (long long)a->dim[d], t.at, (long long)want);
-	text_close(&t);
-	return false;
-}
-
-static bool
-bind_fill(Binder *b, const KernelParam *p, BoundParam *out)
-{
-	const Expr *x = p->ast->fill;
-	DType t = out->dtype;
-
-	if (!x)
-		return true;
-	if (!header_eval(b->e, x, arena_printf(b->cx->mem, "the fill of '%s'", p->name), &out->fill))
-		return false;
-	out->has_fill = true;
-	if (dtype_is_float(t))
-		const_to_float(&out->fill);
-	bool fits = dtype_is_float(t) ? out->fill.kind == CONST_FLOAT
-	    : t == TY_BOOL ? out->fill.kind == CONST_BOOL
-	    : out->fill.kind == CONST_INT || (out->fill.kind == CONST_BIG && t == TY_U64);
-	if (fits)
-		return true;
-	diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);
-	return false;
-}
-
-/* More elements than addresses: refused here, so that no later arithmetic on sizes can overflow. */
-static bool
-check_size(Binder *b, const KernelParam *p, const BoundParam *out)
-{
-	int64_t n = 16;
-
-	for (int d = 0; d < p->rank; d++) {
-		if (!__builtin_mul_overflow(n, MAX(out->dim[d], 1), &n) && n < INT64_C(1) << 60)
-			continue;
-		diag_error(b->cx, p->ast->type->place, DIAG_TENSOR_SIZE, p->name);
-		return false;
-	}
-	return true;
-}
-
-static bool
-bind_params(Binder *b)
-{
-	bool ok = true;
-
-	b->out->param = NEW_ARRAY(b->cx->mem, BoundParam, b->k->params.n);
-	for (int i = 0; i < b->k->params.n; i++) {
-		const KernelParam *p = &b->k->params.at[i];
-		BoundParam *out = &b->out->param[i];
-		out->dtype = p->dtype;
-		out->rank = p->rank;
-		if (!p->dtype_known) {
-			Slot *s = slot_find(b, b->k->item->ctparams.at[p->dtype_param].name);
-			if (s->value.kind != CONST_DTYPE)
-				return false;
-			out->dtype = s->value.dtype;
-		}
-		if (b->lenient && p->kind == PARAM_SCALAR)
-			out->scalar = slot_find(b, p->name)->value;
-		bool sized = true;
-		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++)
-			sized &= check_dim(b, p, d, b->args ? &b->args[i] : NULL, out);
-		ok &= sized && bind_fill(b, p, out) && check_size(b, p, out);
-	}
-	return ok;
-}
-
 /* "BM = 256, BN = 256": the names of a constraint with their values. */
 static const char *
 named_values(Binder *b, const Expr *x)
@@ -434,7 +335,7 @@ bind_grid(Binder *b)
 	for (int i = 0; i < it->grid.n && i < MAX_AXES; i++) {
 		const Axis *a = &it->grid.at[i];
 		int64_t n;
-		if (!eval_int(b, a->count, arena_printf(b->cx->mem, "the grid's axis '%s'", a->name), &n)) {
+		if (!header_eval_int(b, a->count, arena_printf(b->cx->mem, "the grid's axis '%s'", a->name), &n)) {
 			ok = false;
 			continue;
 		}
@@ -524,7 +425,7 @@ bind(Binder *b, const NamedConst *given, int n)
 	ok &= fill_unknown(b);
 	ok &= bind_defaults(b);
 	if (ok) {
-		ok = bind_params(b);
+		ok = header_bind_params(b);
 		b->e->header = ok ? b->out : NULL;
 		ok &= check_where(b);
 		ok &= bind_grid(b);
