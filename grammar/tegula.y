@@ -5,7 +5,7 @@
  *
  * After an error, recover.c skips tokens, balanced, to where the construct ends, and errors that follow are
  * reported again: the rules that hold `error` do nothing but call it.  States take their default reductions
- * first, so that what was complete before a missing ';' is kept and what was expected is told shortly. */
+ * first, so that what was complete before a missing ';' is kept and the list of what was expected is short. */
 %code requires {
 #include "ast/parser.h"
 #define YYMAXDEPTH 40000

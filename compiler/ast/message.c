@@ -1,7 +1,7 @@
 /* Syntax errors in the user's terms.
  *
- * Bison says which tokens it would take; a list of thirty helps nobody.  What begins an expression is told as
- * one thing, operators are mentioned only when nothing else could follow, and a ';' that is missing at the end
+ * Bison lists the tokens that it would take, often thirty.  What begins an expression is reported as one
+ * thing, operators are mentioned only when nothing else could follow, and a ';' that is missing at the end
  * of a line is reported there and not at the next line.  Where the mistake is a habit from another language,
  * the help says how it is written here. */
 #include "ast/parser.h"
@@ -33,7 +33,7 @@ is_operator(const char *name)
 	return among(operators, LEN(operators), name);
 }
 
-/* What begins an expression is told as one thing; the words that are names elsewhere are no extra news. */
+/* What begins an expression is reported as one thing; the words that are names elsewhere are no extra news. */
 static bool
 is_part_of(const char *name, bool expr, bool word)
 {

@@ -178,7 +178,7 @@ check_item(Elab *e, const Item *it)
 	elab_call_fn(e, &fn, args, NULL, it->params.n, it->name_place);
 }
 
-/* Nobody mends a thousand errors at a time, and the file may be no source at all. */
+/* Errors after which a program is given up: the file may be no source at all. */
 enum { ENOUGH = 1000 };
 
 void
