@@ -186,7 +186,8 @@ format_open(Printer *p, Place braces)
 	text_put(p->out, "{");
 	p->indent++;
 	if (format_pending(p) && is_before(braces, format_pending(p)->place.line, format_pending(p)->place.col) &&
-	    is_before(format_pending(p)->place, braces.end_line, braces.end_col) && format_pending(p)->place.line == braces.line)
+	    is_before(format_pending(p)->place, braces.end_line, braces.end_col) &&
+	    format_pending(p)->place.line == braces.line)
 		format_end_line(p, braces.line);
 	else
 		text_put(p->out, "\n");

@@ -63,7 +63,8 @@ put_example_lines(Printer *p, const StmtList *l)
 {
 	for (int i = 0; i < l->n; i++) {
 		const Stmt *s = l->at[i];
-		bool joins = i > 0 && s->place.line == p->line && !format_comment_before(p, s->place.end_line, s->place.end_col) &&
+		bool joins = i > 0 && s->place.line == p->line &&
+		    !format_comment_before(p, s->place.end_line, s->place.end_col) &&
 		             format_is_simple(s);
 		Text one = {0};
 		Printer alone = {.out = &one, .ast = p->ast, .indent = p->indent};

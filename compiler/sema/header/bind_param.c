@@ -1,4 +1,4 @@
-/* Binds the parameters of a header: extents of dimensions, fills and sizes, once every name that they mention has a value. */
+/* Binds the parameters of a header: extents, fills and sizes, once every name that they mention has a value. */
 #include "sema/bind.h"
 
 #include <string.h>
