@@ -582,7 +582,7 @@ lower_programs(Lower *l)
 ThreadModule *
 lower_func(Func *f, const Target *t, Arena *mem)
 {
-	Lower l = {.b = thread_open(mem, t), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
+	Lower l = {.b = thread_open(mem, t, true), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
 	int errors = l.cx->nerrors;
 	l.warps = f->schedule.warps ? f->schedule.warps : 4;
 	func_number(f);
@@ -592,5 +592,6 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	bind_params(&l);
 	lower_programs(&l);
 	ThreadModule *m = thread_module(l.b);
+	thread_sweep(m);
 	return l.cx->nerrors == errors ? m : NULL;
 }

@@ -13,6 +13,7 @@ open_region(ThreadBuilder *b, ThreadNode *owner, int which)
 	ThreadRegion *r = NEW(b->m->mem, ThreadRegion);
 	r->owner = owner;
 	r->outer = b->region;
+	r->numbers = b->value.number.n;
 	b->region = r;
 	if (owner)
 		owner->region[which] = r;
@@ -30,6 +31,7 @@ close_region(ThreadBuilder *b, ThreadKind kind, const Reg *yield, int n)
 	r->nyield = n;
 	r->end = b->place;
 	b->region = r->outer;
+	thread_leave(b, r->numbers);
 	return r->owner;
 }
 
@@ -79,8 +81,11 @@ thread_kernel(ThreadBuilder *b, const EmitKernel *k, Reg *param, Reg *shared)
 {
 	b->m->kernel = *k;
 	room_for(b, k->nparam);
-	for (int i = 0; i < k->nparam; i++)
+	for (int i = 0; i < k->nparam; i++) {
 		param[i] = argument(b, NODE_PARAM, i, k->param[i].type);
+		if (k->param[i].most > k->param[i].least)
+			thread_def(b->m, param[i])->range = (ThreadRange){k->param[i].least, k->param[i].most, true};
+	}
 	ThreadNode *n = thread_loose(b, NODE_SHARED, 0, REG_SHARED, NULL, 0);
 	n->home = b->region;
 	*shared = b->m->shared = thread_result(b, n, REG_SHARED);
@@ -94,12 +99,12 @@ thread_call(ThreadBuilder *b, const char *name, const Reg *in, int nin, const Re
 		f = strcmp(b->m->functions.at[i]->name, name) == 0 ? b->m->functions.at[i] : NULL;
 	if (!f && !target_has_function(b->m->target, name))
 		return false;
-	ThreadNode *n = thread_node(b, NODE_CALL, 0, type[0], in, nin);
-	n->function = f;
-	n->text = name;
-	thread_results(b, n, type[0], out, nout);
-	for (int i = 0; i < nout; i++)
+	ThreadNode *n = thread_pure(b, &(ThreadNode){.kind = NODE_CALL, .type = type[0], .in = (Reg *)in, .nin = nin,
+		.text = f ? f->name : name, .function = f, .range = thread_range_any(type[0])}, nout);
+	for (int i = 0; i < nout; i++) {
+		out[i] = n->out[i];
 		b->m->reg.at[out[i] - 1].type = type[i];
+	}
 	return true;
 }
 
@@ -122,6 +127,7 @@ thread_function(ThreadBuilder *b, const EmitFunction *of, Reg *inside)
 		.result = types(b, of->result, of->nresult), .param = types(b, of->param, of->nparam)};
 	b->outside = b->region;
 	b->region = NULL;
+	b->outer_numbers = b->value.number.n;
 	f->body = open_region(b, NULL, 0);
 	room_for(b, of->nparam);
 	for (int i = 0; i < of->nparam; i++)
@@ -139,6 +145,7 @@ thread_function_end(ThreadBuilder *b, const Reg *result, int n)
 	vec_push(b->m->mem, &b->m->functions, f);
 	b->function = NULL;
 	b->region = b->outside;
+	thread_leave(b, b->outer_numbers);
 }
 
 /* ---- loops ---- */
@@ -156,6 +163,11 @@ thread_loop(ThreadBuilder *b, Reg lo, Reg hi, Reg step, const Reg *init, Reg *in
 	open_region(b, loop, 0);
 	room_for(b, n + 1);
 	Reg index = argument(b, NODE_INDEX, 0, t);
+	ThreadRange from = thread_range(b->m, lo), to = thread_range(b->m, hi);
+	int64_t by;
+	if (thread_const(b->m, step, &by) && by > 0 && to.hi > INT64_MIN)
+		thread_def(b->m, index)->range =
+		    (ThreadRange){from.lo, MAX(to.hi - 1, from.lo), from.geometry && to.geometry};
 	for (int i = 0; i < n; i++)
 		inside[i] = argument(b, NODE_CARRIED, i, thread_type_of(b, loop->in[3 + i]));
 	return index;

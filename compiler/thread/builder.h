@@ -4,14 +4,19 @@
 
 #include "thread/thread.h"
 
-/* A node whose value is in sight, in the bucket of its hash. */
+/* A node whose value is available, in the bucket of its hash. */
 typedef struct ThreadNumber {
 	uint64_t hash;
 	ThreadNode *node;
 	int before;                                     /* earlier one of the same bucket, 0: none */
 } ThreadNumber;
 
-enum { THREAD_BUCKETS = 4096 };
+enum { THREAD_BUCKETS = 8192, THREAD_CONSTANTS = 512 };
+
+typedef struct ThreadTable {
+	VEC(ThreadNumber) number;
+	int *bucket, nbucket;
+} ThreadTable;
 
 struct ThreadBuilder {
 	ThreadModule *m;
@@ -19,8 +24,9 @@ struct ThreadBuilder {
 	Place place;
 	ThreadFunc *function;                           /* open; NULL: the kernel is */
 	ThreadRegion *outside;                          /* where the kernel goes on after it */
-	VEC(ThreadNumber) number;
-	int bucket[THREAD_BUCKETS];
+	ThreadTable constant, value;                    /* all there are; those of nodes in open regions */
+	bool simplifies;
+	int outer_numbers;                              /* of the kernel, while a function is open */
 };
 
 /* A node that is in no region yet; operands are copied. */
@@ -32,5 +38,17 @@ void thread_append(ThreadBuilder *b, ThreadNode *n);
 Reg thread_result(ThreadBuilder *b, ThreadNode *n, RegType type);
 void thread_results(ThreadBuilder *b, ThreadNode *n, RegType type, Reg *out, int nout);
 Reg *thread_copy(ThreadBuilder *b, const Reg *r, int n);
+/* A node without effects: one that is available and the same, or a new one.  `like` stands nowhere and is copied. */
+ThreadNode *thread_pure(ThreadBuilder *b, const ThreadNode *like, int nout);
+void thread_leave(ThreadBuilder *b, int to);            /* forgets values, down to so many */
+
+/* simplify.c: a register that holds the operation's result already; 0: there is none. */
+Reg thread_simplified(ThreadBuilder *b, EmitOp op, Reg x, Reg y, Reg z);
+Reg thread_simplified_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a);
+
+/* range.c */
+ThreadRange thread_range_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in);
+ThreadRange thread_range_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a);
+ThreadRange thread_range_prim(const ThreadModule *m, PrimKind k);
 
 #endif

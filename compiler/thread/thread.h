@@ -155,6 +155,13 @@ typedef enum ThreadKind {
 	NODE_KINDS
 } ThreadKind;
 
+/* What is known of an integer: exact without wrapping, between lo and hi.  `geometry`: made of positions on the grid and of
+ * extents, which are taken not to overflow 64 bits. */
+typedef struct ThreadRange {
+	int64_t lo, hi;
+	bool geometry;
+} ThreadRange;
+
 typedef struct ThreadNode ThreadNode;
 
 typedef struct ThreadRegion {
@@ -162,7 +169,7 @@ typedef struct ThreadRegion {
 	struct ThreadRegion *outer;
 	VEC(ThreadNode *) body;
 	Reg *arg, *yield;                               /* of a loop the index and what is carried; what comes next */
-	int narg, nyield;
+	int narg, nyield, numbers;                      /* numbers: of values that were available before it */
 	Place end;                                      /* in the source */
 } ThreadRegion;
 
@@ -195,6 +202,7 @@ struct ThreadNode {
 		const ThreadFunc *function;             /* of a call; NULL: one of the target's own, by `text` */
 	};
 	const char *text;                               /* of a call; inline PTX; a print's format */
+	ThreadRange range;                              /* of an integer result */
 };
 
 typedef struct ThreadValue {
@@ -229,11 +237,21 @@ const ThreadNode *thread_find(const ThreadRegion *r, ThreadKind kind);
 /* Operand i of a node, those of its access first; NULL past the last. */
 Reg *thread_operand(ThreadNode *n, int i);
 
+/* range.c */
+ThreadRange thread_range_any(RegType t);
+ThreadRange thread_range(const ThreadModule *m, Reg r);
+
+/* sweep.c: leaves out what has no effect and is not used */
+void thread_sweep(ThreadModule *m);
+bool thread_has_effect(const ThreadNode *n);            /* beside its results */
+
 /* build.c: one function for each kind of node, which appends it to the region that is open. */
 
 typedef struct ThreadBuilder ThreadBuilder;
 
-ThreadBuilder *thread_open(Arena *mem, const Target *t);
+/* `simplifies`: operations on constants, those that change nothing, those that ranges decide and those whose value is
+ * available already (value numbering over the regions that are open) make no node. */
+ThreadBuilder *thread_open(Arena *mem, const Target *t, bool simplifies);
 ThreadModule *thread_module(ThreadBuilder *b);
 /* Registers of the parameters, in the module's region, and of the block's shared memory. */
 void thread_kernel(ThreadBuilder *b, const EmitKernel *k, Reg *param, Reg *shared);

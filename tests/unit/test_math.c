@@ -379,7 +379,7 @@ record(Machine *mc, Arena *mem, const Row *row, bool wide, Reg in[2])
 	const EmitParam param[2] = {{.name = "x", .type = m.t}, {.name = "y", .type = m.t}};
 	const EmitKernel k = {.name = row->name, .param = param, .nparam = op_info[row->op].nin};
 	Reg shared, r;
-	l.b = thread_open(mem, l.t);
+	l.b = thread_open(mem, l.t, true);
 	in[1] = 0;
 	thread_kernel(l.b, &k, in, &shared);
 	r = math_one(m, row->op, false, in[0], in[1]);

@@ -1,0 +1,142 @@
+/* Ranges of integers.
+ *
+ * Registers hold bits; a range is what a register means as a signed number.  What ranges decide makes no node (a clamp that
+ * never clamps, a test that always holds), and Metal's writer, whose integers have signs, writes sums and products with a
+ * sign only where they stay within the type.  Positions on the grid and extents (`geometry`) are taken not to overflow 64
+ * bits: offsets into memory that did would be lost anyway. */
+#include "thread/builder.h"
+
+__extension__ typedef __int128 Wide;                    /* no product of two ranges overflows it */
+
+static const int64_t geometry_most = INT64_C(1) << 62;
+
+ThreadRange
+thread_range_any(RegType t)
+{
+	switch (t) {
+	case REG_PRED: return (ThreadRange){0, 1, false};
+	case REG_I8: return (ThreadRange){INT8_MIN, INT8_MAX, false};
+	case REG_I16: return (ThreadRange){INT16_MIN, INT16_MAX, false};
+	case REG_I32: return (ThreadRange){INT32_MIN, INT32_MAX, false};
+	default: return (ThreadRange){INT64_MIN, INT64_MAX, false};
+	}
+}
+
+/* Results of regions and of the source's PTX may be of any type. */
+ThreadRange
+thread_range(const ThreadModule *m, Reg r)
+{
+	const ThreadNode *n = thread_def(m, r);
+	return n->type == thread_type(m, r) && !n->region[0] ? n->range : thread_range_any(thread_type(m, r));
+}
+
+/* lo .. hi if that is within the type; else anything, or as much as geometry may be. */
+static ThreadRange
+held(RegType t, Wide lo, Wide hi, bool geometry)
+{
+	ThreadRange any = thread_range_any(t);
+	if (lo >= any.lo && hi <= any.hi)
+		return (ThreadRange){(int64_t)lo, (int64_t)hi, geometry};
+	if (!geometry || t != REG_I64)
+		return any;
+	Wide most = geometry_most;
+	return (ThreadRange){(int64_t)MAX(lo, -most), (int64_t)MIN(hi, most), true};
+}
+
+static ThreadRange
+product(RegType t, ThreadRange a, ThreadRange b)
+{
+	Wide at[4] = {(Wide)a.lo * b.lo, (Wide)a.lo * b.hi, (Wide)a.hi * b.lo, (Wide)a.hi * b.hi};
+	Wide lo = at[0], hi = at[0];
+	for (int i = 1; i < 4; i++) {
+		lo = MIN(lo, at[i]);
+		hi = MAX(hi, at[i]);
+	}
+	return held(t, lo, hi, a.geometry && b.geometry);
+}
+
+/* The least number of ones that covers it. */
+static int64_t
+ones(int64_t v)
+{
+	int64_t m = 1;
+	while (m - 1 < v && m < geometry_most)
+		m <<= 1;
+	return m - 1;
+}
+
+static ThreadRange
+shift(EmitOp op, RegType t, ThreadRange a, ThreadRange b)
+{
+	int bits = 8 * thread_type_bytes(t);
+	if (b.lo != b.hi || b.lo < 0 || b.lo >= bits)
+		return thread_range_any(t);
+	if (op == EMIT_SHL)
+		return b.lo > 61 ? thread_range_any(t)
+		                 : product(t, a, (ThreadRange){INT64_C(1) << b.lo, INT64_C(1) << b.lo, true});
+	if (op == EMIT_ASHR || a.lo >= 0)
+		return (ThreadRange){a.lo >> b.lo, a.hi >> b.lo, a.geometry};
+	return b.lo ? (ThreadRange){0, bits == 64 ? INT64_MAX >> (b.lo - 1) : (INT64_C(1) << (bits - b.lo)) - 1, false}
+	            : thread_range_any(t);
+}
+
+ThreadRange
+thread_range_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in)
+{
+	ThreadRange a = thread_range(m, in[0]), b = emit_op_operands[op] > 1 ? thread_range(m, in[1]) : a;
+	ThreadRange any = thread_range_any(t);
+	bool geometry = a.geometry && b.geometry, plain = a.lo >= 0 && b.lo >= 0;
+	switch (op) {
+	case EMIT_ADD: return held(t, (Wide)a.lo + b.lo, (Wide)a.hi + b.hi, geometry);
+	case EMIT_SUB: return held(t, (Wide)a.lo - b.hi, (Wide)a.hi - b.lo, geometry);
+	case EMIT_MUL: return product(t, a, b);
+	case EMIT_SHL: case EMIT_LSHR: case EMIT_ASHR: return shift(op, t, a, b);
+	case EMIT_AND:
+		if (plain)
+			return (ThreadRange){0, MIN(a.hi, b.hi), geometry};
+		return b.lo >= 0 ? (ThreadRange){0, b.hi, geometry} : a.lo >= 0 ? (ThreadRange){0, a.hi, geometry} : any;
+	case EMIT_OR: case EMIT_XOR:
+		return plain ? (ThreadRange){0, ones(MAX(a.hi, b.hi)), geometry} : any;
+	case EMIT_SMIN: return (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry};
+	case EMIT_SMAX: return (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry};
+	case EMIT_UMIN: return plain ? (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry} : any;
+	case EMIT_UMAX: return plain ? (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry} : any;
+	case EMIT_SDIV: case EMIT_UDIV:
+		return plain && b.lo > 0 ? (ThreadRange){a.lo / b.hi, a.hi / b.lo, geometry} : any;
+	case EMIT_SREM: case EMIT_UREM:
+		return plain && b.lo > 0 ? (ThreadRange){0, MIN(a.hi, b.hi - 1), geometry} : any;
+	case EMIT_POPCOUNT: case EMIT_CLZ: return (ThreadRange){0, 64, true};
+	case EMIT_SELECT: {
+		ThreadRange c = thread_range(m, in[2]);
+		return (ThreadRange){MIN(b.lo, c.lo), MAX(b.hi, c.hi), b.geometry && c.geometry};
+	}
+	default: return any;
+	}
+}
+
+ThreadRange
+thread_range_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a)
+{
+	ThreadRange r = thread_range(m, a), any = thread_range_any(to);
+	RegType from = thread_type(m, a);
+	switch (c) {
+	case CAST_SEXT: return r;
+	case CAST_ZEXT:
+		if (r.lo >= 0)
+			return r;
+		return (ThreadRange){0, (INT64_C(1) << 8 * thread_type_bytes(from)) - 1, false};
+	case CAST_TRUNC: return r.lo >= any.lo && r.hi <= any.hi ? r : any;
+	default: return any;
+	}
+}
+
+ThreadRange
+thread_range_prim(const ThreadModule *m, PrimKind k)
+{
+	switch (k) {
+	case PRIM_THREAD: return (ThreadRange){0, m->kernel.threads - 1, true};
+	case PRIM_LANE: return (ThreadRange){0, m->target->lanes - 1, true};
+	case PRIM_BLOCK: case PRIM_NBLOCKS: return (ThreadRange){0, INT32_MAX, true};
+	default: return thread_range_any(prim_result(k));
+	}
+}
