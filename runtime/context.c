@@ -247,8 +247,8 @@ tgl_context_compile(TglContext *cx, const TglCompileOptions *options)
 	o->dump = copy_text(o->dump);
 	o->ir = copy_text(o->ir);
 	o->trace = copy_text(o->trace);
-	TraceWish wish;
-	if (!o->trace || trace_parse(cx->own->names, o->trace, &wish))
+	TraceRequest request;
+	if (!o->trace || trace_parse(cx->own->names, o->trace, &request))
 		return TGL_OK;
 	diag_error(cx->own, NOWHERE, DIAG_TRACE_TEXT, o->trace);
 	return context_fail(cx, TGL_ERROR_USAGE, NULL);

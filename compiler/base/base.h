@@ -213,7 +213,7 @@ struct Compile {
 	int nerrors;
 	int muted;                                  /* > 0: reports are dropped and only counted in nmuted */
 	int nmuted;
-	const struct TraceWish *trace;              /* which name's values elaboration prints (sema.h); NULL: none */
+	const struct TraceRequest *trace;           /* which name's values elaboration prints (sema.h); NULL: none */
 };
 
 Compile *compile_open(void);

@@ -161,15 +161,15 @@ bool bound_eval(Kernel *k, const Bound *b, const Expr *e, const char *what, Cons
 /* trace_option.c: --trace */
 
 /* Compile.trace: kernels print the values that a name gets at a line. */
-typedef struct TraceWish {
+typedef struct TraceRequest {
 	const char *name;                               /* interned */
 	int line;
 	int naxis;                                      /* of `program`; 0: of every program */
 	int64_t program[MAX_AXES];
-} TraceWish;
+} TraceRequest;
 
 /* "v@12", "v@12,program=3", "v@12,program=(1,2)"; false: something else. */
-bool trace_parse(Intern *names, const char *text, TraceWish *out);
+bool trace_parse(Intern *names, const char *text, TraceRequest *out);
 
 /* elaborate: kernel.c, expr.c, stmt.c, call.c, index.c, op_*.c … */
 

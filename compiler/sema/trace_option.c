@@ -29,7 +29,7 @@ read_number(const char *s, int64_t *out)
 
 /* ",program=(1, 2)" or ",program=1"; false: something else. */
 static bool
-parse_program(const char *s, TraceWish *out)
+parse_program(const char *s, TraceRequest *out)
 {
 	static const char word[] = ",program=";
 	if (strncmp(s, word, sizeof word - 1) != 0)
@@ -49,11 +49,11 @@ parse_program(const char *s, TraceWish *out)
 }
 
 bool
-trace_parse(Intern *names, const char *text, TraceWish *out)
+trace_parse(Intern *names, const char *text, TraceRequest *out)
 {
 	const char *at = strchr(text, '@');
 	int64_t line;
-	*out = (TraceWish){0};
+	*out = (TraceRequest){0};
 	if (!at || at == text)
 		return false;
 	const char *rest = read_number(at + 1, &line);
@@ -89,7 +89,7 @@ folds(const Block *b)
 static void
 print_tiles(Elab *e, const Val *v, const char *text, Place at)
 {
-	const TraceWish *wish = e->cx->trace;
+	const TraceRequest *request = e->cx->trace;
 	Attr attr[3] = {attr_new_text(e->m, text), attr_new_trace(e->m, true)};
 	Place before = e->b.place;
 	for (int i = 0; v->kind == VAL_TUPLE && i < v->n; i++)
@@ -97,24 +97,24 @@ print_tiles(Elab *e, const Val *v, const char *text, Place at)
 	Value *x = v->kind == VAL_TUPLE ? NULL : val_ir(e, v);
 	if (!x)
 		return;
-	if (wish->naxis)
-		attr[2] = attr_new_program(e->m, wish->program, wish->naxis);
+	if (request->naxis)
+		attr[2] = attr_new_program(e->m, request->program, request->naxis);
 	e->b.place = at;
-	op_make(&e->b, OP_PRINT, &x, 1, attr, wish->naxis ? 3 : 2, NULL, 0);
+	op_make(&e->b, OP_PRINT, &x, 1, attr, request->naxis ? 3 : 2, NULL, 0);
 	e->b.place = before;
 }
 
 void
 trace_value(Elab *e, const char *name, Place at, const Val *v)
 {
-	const TraceWish *wish = e->cx->trace;
-	if (!wish || e->whole || !e->func || name[0] == ' ' || at.file != e->kernel->item->place.file ||
+	const TraceRequest *request = e->cx->trace;
+	if (!request || e->whole || !e->func || name[0] == ' ' || at.file != e->kernel->item->place.file ||
 	    !is_tree_of_tiles(v) || folds(e->b.block))
 		return;
 	if (!e->traced)
 		e->traced = NEW(e->cx->mem, Traced);
 	vec_push(e->cx->mem, &e->traced->all, ((Named){name, at.line}));
-	if (name != wish->name || at.line != wish->line)
+	if (name != request->name || at.line != request->line)
 		return;
 	e->traced->found++;
 	print_tiles(e, v, arena_printf(e->cx->mem, "%s@%d", name, at.line), at);
@@ -124,10 +124,10 @@ trace_value(Elab *e, const char *name, Place at, const Val *v)
 static void
 list_near(Elab *e, bool by_line, bool by_name, Text *out)
 {
-	const TraceWish *wish = e->cx->trace;
+	const TraceRequest *request = e->cx->trace;
 	for (int i = 0; e->traced && i < e->traced->all.n; i++) {
 		const Named *n = &e->traced->all.at[i];
-		bool is_new = !(by_line && n->line != wish->line) && !(by_name && n->name != wish->name);
+		bool is_new = !(by_line && n->line != request->line) && !(by_name && n->name != request->name);
 		for (int k = 0; k < i && is_new; k++)
 			is_new = e->traced->all.at[k].name != n->name || e->traced->all.at[k].line != n->line;
 		if (is_new)
@@ -152,20 +152,20 @@ kernel_of_line(const Elab *e, int line)
 void
 trace_end(Elab *e)
 {
-	const TraceWish *wish = e->cx->trace;
+	const TraceRequest *request = e->cx->trace;
 	Text line = {0}, name = {0}, all = {0};
-	if (!wish || e->cx->nerrors || (e->traced && e->traced->found))
+	if (!request || e->cx->nerrors || (e->traced && e->traced->found))
 		return;
-	const Item *other = kernel_of_line(e, wish->line);
+	const Item *other = kernel_of_line(e, request->line);
 	if (other && other != e->kernel->item) {
-		diag_warning(e->cx, e->kernel->item->name_place, DIAG_TRACE_ELSEWHERE, wish->line, other->name,
+		diag_warning(e->cx, e->kernel->item->name_place, DIAG_TRACE_ELSEWHERE, request->line, other->name,
 		    e->kernel->name);
 		return;
 	}
 	list_near(e, true, false, &line);
 	list_near(e, false, true, &name);
 	list_near(e, false, false, &all);
-	diag_error(e->cx, e->kernel->item->name_place, DIAG_TRACE_NONE, e->kernel->name, wish->name, wish->line);
+	diag_error(e->cx, e->kernel->item->name_place, DIAG_TRACE_NONE, e->kernel->name, request->name, request->line);
 	if (name.n)
 		diag_help(e->cx, "the name gets values at %s", name.at);
 	else if (line.n)

@@ -77,13 +77,13 @@ compile(TglKernel *k, const Bound *b, const Device *dev, const Promises *promise
 	    .source = dev->source,
 	    .dump_to = &dump,
 	    .times = o->times ? &times : NULL};
-	TraceWish wish;
+	TraceRequest request;
 	Compile *cx = k->program->compile;
 	if (o->ir && dev->watches) {
 		diag_error(cx, k->k->item->name_place, DIAG_WATCH_IR);
 		return NULL;
 	}
-	cx->trace = o->trace && trace_parse(cx->names, o->trace, &wish) ? &wish : NULL;
+	cx->trace = o->trace && trace_parse(cx->names, o->trace, &request) ? &request : NULL;
 	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, dev->target, promises, &opt);
 	cx->trace = NULL;
 	text_put(&dump, times.at ? times.at : "");

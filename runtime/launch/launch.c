@@ -151,15 +151,15 @@ warn_untraced(TglKernel *k, Instance *in, const int64_t grid[MAX_AXES])
 {
 	Compile *cx = k->program->compile;
 	const char *text = k->program->cx->compile.trace;
-	TraceWish wish;
+	TraceRequest request;
 	Text program = {0}, whole = {0};
 	bool is_outside = false;
 
-	if (!text || in->warned || !trace_parse(cx->names, text, &wish))
+	if (!text || in->warned || !trace_parse(cx->names, text, &request))
 		return;
-	for (int i = 0; i < wish.naxis; i++) {
-		is_outside |= wish.program[i] >= grid[i];
-		text_printf(&program, "%s%lld", i ? ", " : "(", (long long)wish.program[i]);
+	for (int i = 0; i < request.naxis; i++) {
+		is_outside |= request.program[i] >= grid[i];
+		text_printf(&program, "%s%lld", i ? ", " : "(", (long long)request.program[i]);
 	}
 	for (int i = 0; i < MAX_AXES; i++)
 		text_printf(&whole, "%s%lld", i ? " x " : "", (long long)grid[i]);

@@ -44,34 +44,20 @@ matched(Call *c, int n, unsigned kinds, Value **out)
 	return match_values(c->e, v, n, c->place, out);
 }
 
+/* An elementwise op of ops.def: its row says how many operands it has and of which kind. */
 Val
-math_float(Call *c)
+math_elementwise(Call *c)
 {
-	Val v;
-	if (folded(c, &v))
-		return v;
-	Value *x = call_tile(c, 0, IS_FLOAT);
-	return x ? emit(c, &x, 1) : val_poison(c->place);
-}
-
-Val
-math_float2(Call *c)
-{
-	Val v;
-	Value *x[2];
-	if (folded(c, &v))
-		return v;
-	return matched(c, 2, IS_FLOAT, x) ? emit(c, x, 2) : val_poison(c->place);
-}
-
-Val
-math_fma(Call *c)
-{
+	const OpInfo *op = &op_info[c->def->op];
+	unsigned kinds = op->traits & ANYF ? IS_FLOAT : op->traits & ANYI ? IS_INT : IS_NUMBER;
 	Val v;
 	Value *x[3];
 	if (folded(c, &v))
 		return v;
-	return matched(c, 3, IS_FLOAT, x) ? emit(c, x, 3) : val_poison(c->place);
+	if (op->nin > 1)
+		return matched(c, op->nin, kinds, x) ? emit(c, x, op->nin) : val_poison(c->place);
+	x[0] = call_tile(c, 0, kinds);
+	return x[0] ? emit(c, x, 1) : val_poison(c->place);
 }
 
 Val
@@ -83,36 +69,6 @@ math_div(Call *c)
 	if (call_is_const(c))
 		return elab_binary(c->e, BIN_DIV, &c->arg[0].val, &c->arg[1].val, c->place);
 	return matched(c, 2, IS_FLOAT, x) ? emit(c, x, 2) : val_poison(c->place);
-}
-
-Val
-math_abs(Call *c)
-{
-	Val v;
-	if (folded(c, &v))
-		return v;
-	Value *x = call_tile(c, 0, IS_NUMBER);
-	return x ? emit(c, &x, 1) : val_poison(c->place);
-}
-
-Val
-math_int(Call *c)
-{
-	Val v;
-	if (folded(c, &v))
-		return v;
-	Value *x = call_tile(c, 0, IS_INT);
-	return x ? emit(c, &x, 1) : val_poison(c->place);
-}
-
-Val
-math_int2(Call *c)
-{
-	Val v;
-	Value *x[2];
-	if (folded(c, &v))
-		return v;
-	return matched(c, 2, IS_INT, x) ? emit(c, x, 2) : val_poison(c->place);
 }
 
 Val

@@ -61,11 +61,12 @@ emit(Call *c, const Along *a, const char *fn, bool nan)
 	return op_make(&e->b, OP_REDUCE, (Value *[]){a->x}, 1, attr, 2 + nan, NULL, 0)->out;
 }
 
+/* The row's number: kinds of elements. */
 Val
-reduce_sum(Call *c)
+reduce_plain(Call *c)
 {
 	Along a;
-	Value *x = call_tile(c, 0, IS_ANY);
+	Value *x = call_tile(c, 0, (unsigned)c->def->op);
 	if (!x || !along(c, x, 1, 2, &a))
 		return val_poison(c->place);
 	return finish(c, &a, emit(c, &a, c->def->name, false));
@@ -160,16 +161,6 @@ reduce_any(Call *c)
 	if (x->type->elem != TY_BOOL)
 		x = build2(&e->b, OP_NE, x, build_int(&e->b, x->type, 0));
 	if (!along(c, x, 1, 2, &a))
-		return val_poison(c->place);
-	return finish(c, &a, emit(c, &a, c->def->name, false));
-}
-
-Val
-reduce_xor(Call *c)
-{
-	Along a;
-	Value *x = call_tile(c, 0, IS_INT | IS_BOOL);
-	if (!x || !along(c, x, 1, 2, &a))
 		return val_poison(c->place);
 	return finish(c, &a, emit(c, &a, c->def->name, false));
 }
