@@ -1,17 +1,7 @@
-/* The walk over a function: its parameters become registers, then each op of the body goes to the file of its family.
+/* The walk over the ops of a function: each goes to the file of its family (ops.def), and its results get registers.
  *
- * A kernel is launched over a line of blocks.  Block b runs program b, or, if the schedule says persistent, the programs
- * b, b + blocks, b + 2 blocks …; the program's place on the grid is found by division, the first axis fastest.  With
- * `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis 1, so that
- * what neighbours read stays in the second cache:
- *
- *     group 2 on a grid of 4 x 3        0 2 4      (row: axis 0)
- *                                       1 3 5
- *                                       6 8 10
- *                                       7 9 11
- *
- * Scalars are computed by every thread alike.  Registers that are made where they are first wanted (coordinates, offsets)
- * are kept for others to use until the end of the region that they stand in. */
+ * Scalars are computed by every thread alike.  Registers that are made where they are first needed (coordinates, offsets)
+ * are common subexpressions until the end of the region that they stand in. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -65,19 +55,11 @@ lower_new(Lower *l, Value *v)
 }
 
 Reg
-lower_param(const Lower *l, AbiKind kind, int param, int dim)
+lower_zero(Lower *l, RegType t)
 {
-	for (int i = 0; i < l->nabi; i++) {
-		const AbiParam *a = &l->abi[i];
-		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_GRID || kind == ABI_INVERSE;
-		bool same_dim = !by_dim || a->dim == dim;
-		if (a->kind == kind && same_dim && (kind >= ABI_GRID || a->param == param))
-			return l->param[i];
-	}
-	return 0;
+	return thread_is_float(t) ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
 }
 
-/* The results are zeros, so that lowering can go on and find what else there is. */
 void
 lower_refuse(Lower *l, const Op *op, const char *what)
 {
@@ -88,14 +70,6 @@ void
 lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where)
 {
 	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, where);
-	for (int i = 0; i < op->nout; i++) {
-		RegType t = lower_type(op->out[i].type);
-		bool real = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;
-		Reg zero = real ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
-		Reg *out = lower_new(l, &op->out[i]);
-		for (int r = 0; r < lower_count(&op->out[i]); r++)
-			out[r] = zero;
-	}
 }
 
 void
@@ -124,154 +98,29 @@ lower_scratch(Lower *l, const Op *op)
 	return at ? thread_pointer(l->b, l->shared, lower_i32(l, at)) : l->shared;
 }
 
-/* ---- tensors ---- */
-
-static int
-tensor_param(const Value *tensor)
-{
-	return tensor->index;                           /* tensors are nothing but parameters */
-}
-
-/* The extent as a number, or -1. */
-static int64_t
-known_dim(const Value *tensor, int dim)
-{
-	return tensor->type->extent[dim];
-}
-
-Reg
-lower_dim(Lower *l, const Value *tensor, int dim)
-{
-	int64_t n = known_dim(tensor, dim);
-	if (n >= 0)
-		return lower_i64(l, n);
-	int p = tensor_param(tensor), symbol = l->f->param[p].dim[dim];
-	return symbol >= 0 ? lower_param(l, ABI_DIM, symbol, 0) : lower_param(l, ABI_EXTENT, p, dim);
-}
-
-/* Rows of packed elements start on a byte. */
-static bool
-rows_are_even(const Value *tensor, int dim)
-{
-	return dtype_is_packed(tensor->type->elem) && dim == tensor->type->rank - 1;
-}
-
-int64_t
-lower_known_stride(Lower *l, const Value *tensor, int dim)
-{
-	int64_t stride = 1;
-	if (l->f->param[tensor_param(tensor)].strided)
-		return -1;
-	for (int d = dim + 1; d < tensor->type->rank; d++) {
-		int64_t n = known_dim(tensor, d);
-		if (n < 0)
-			return -1;
-		stride *= rows_are_even(tensor, d) ? n + (n & 1) : n;
-	}
-	return stride;
-}
-
-Reg
-lower_stride(Lower *l, const Value *tensor, int dim)
-{
-	int p = tensor_param(tensor);
-	int64_t known = lower_known_stride(l, tensor, dim);
-	if (known >= 0)
-		return lower_i64(l, known);
-	if (l->f->param[p].strided)
-		return lower_param(l, ABI_STRIDE, p, dim);
-	Reg r = 0;
-	for (int d = dim + 1; d < tensor->type->rank; d++) {
-		Reg n = lower_dim(l, tensor, d);
-		if (rows_are_even(tensor, d))
-			n = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_ADD, n, lower_i64(l, 1)), lower_i64(l, -2));
-		if (known_dim(tensor, d) != 1 || rows_are_even(tensor, d))
-			r = r ? lower_op2(l, EMIT_MUL, r, n) : n;
-	}
-	return r;
-}
-
-/* ---- ops ---- */
-
-static void
-lower_index(Lower *l, Op *op)
-{
-	int axis = (int)attr_axis(op);
-	Reg r;
-	switch (op->kind) {
-	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
-	case OP_NUM_PROGRAMS: r = axis < l->f->naxis ? l->programs[axis] : lower_i64(l, 1); break;
-	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;
-	default: r = lower_stride(l, op->in[0], axis); break;
-	}
-	lower_new(l, &op->out[0])[0] = r;
-}
-
-/* Functions made of arithmetic, on floats. */
-static bool
-is_math(const Op *op)
-{
-	return op_family(op) == FAMILY_MATH && dtype_is_float(op->in[0]->type->elem);
-}
-
 static void
 dispatch(Lower *l, Op *op)
 {
-	switch (op->kind) {
-	case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_DIM: case OP_STRIDE:
-		lower_index(l, op);
-		return;
-	case OP_CONST: case OP_IOTA: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
-		lower_shape(l, op);
-		return;
-	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
-		lower_move(l, op);
-		return;
-	case OP_CONVERT:
-		lower_convert(l, op);
-		return;
-	case OP_CAST: case OP_BITCAST:
-		lower_cast(l, op);
-		return;
-	case OP_PHILOX:
-		lower_philox(l, op);
-		return;
-	case OP_LOOKUP:
-		lower_lookup(l, op);
-		return;
-	case OP_DOT: case OP_DOT_SCALED:
-		lower_dot(l, op);
-		return;
-	case OP_REDUCE: case OP_REDUCE_FN:
-		lower_reduce(l, op);
-		return;
-	case OP_SCAN: case OP_SCAN_FN:
-		lower_scan(l, op);
-		return;
-	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
-		lower_order(l, op);
-		return;
-	case OP_SCATTER:
-		lower_scatter(l, op);
-		return;
-	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
-		lower_memory(l, op);
-		return;
-	case OP_ATOMIC: case OP_ATOMIC_PTR:
-		lower_atomic(l, op);
-		return;
-	case OP_FOR: case OP_WHILE: case OP_IF: case OP_ASSERT: case OP_PRINT: case OP_INLINE_PTX:
-		lower_control(l, op);
-		return;
-	default:
-		break;
+	switch (op_family(op)) {
+	case FAMILY_INDEX: lower_index(l, op); return;
+	case FAMILY_SHAPE: lower_shape(l, op); return;
+	case FAMILY_CONVERT: lower_convert(l, op); return;
+	case FAMILY_MOVE: case FAMILY_GATHER: lower_move(l, op); return;
+	case FAMILY_ARITH: case FAMILY_COMPARE: lower_elementwise(l, op); return;
+	case FAMILY_MATH: (dtype_is_float(op->in[0]->type->elem) ? lower_math : lower_elementwise)(l, op); return;
+	case FAMILY_CAST: lower_cast(l, op); return;
+	case FAMILY_LOOKUP: lower_lookup(l, op); return;
+	case FAMILY_PHILOX: lower_philox(l, op); return;
+	case FAMILY_DOT: lower_dot(l, op); return;
+	case FAMILY_REDUCE: lower_reduce(l, op); return;
+	case FAMILY_SCAN: lower_scan(l, op); return;
+	case FAMILY_ORDER: lower_order(l, op); return;
+	case FAMILY_SCATTER: lower_scatter(l, op); return;
+	case FAMILY_MEMORY: lower_memory(l, op); return;
+	case FAMILY_ATOMIC: lower_atomic(l, op); return;
+	case FAMILY_BUFFER: case FAMILY_DOT_ASYNC: case FAMILY_ROLES: lower_buffer(l, op); return;
+	case FAMILY_CONTROL: case FAMILY_REPORT: case FAMILY_PTX: lower_control(l, op); return;
 	}
-	if (is_math(op))
-		lower_math(l, op);
-	else if (op_info[op->kind].traits & ELEM)
-		lower_elementwise(l, op);
-	else
-		lower_buffer(l, op);
 }
 
 /* Until the passes have placed barriers, there is one before every op that uses scratch. */
@@ -281,17 +130,15 @@ wants_barrier(const Lower *l, const Op *op)
 	return l->f->module->facts & SYNCED ? attr_sync(op) : plan_op(op, l->t).scratch > 0;
 }
 
-/* After a refusal: zeros for results, so that the walk can go on and find what else is not possible. */
+/* After a refusal: zeros for results, so that the walk goes on and finds what else is refused. */
 static void
-stand_in(Lower *l, Op *op)
+make_zeros(Lower *l, Op *op)
 {
 	for (int i = 0; i < op->nout; i++) {
 		Value *v = &op->out[i];
-		RegType type = lower_type(v->type);
-		bool is_float = type >= REG_F16 && type <= REG_F64;
-		Reg *r = l->regs[v->id] ? l->regs[v->id] : lower_new(l, v);
+		Reg *r = l->regs[v->id] ? l->regs[v->id] : lower_new(l, v), zero = lower_zero(l, lower_type(v->type));
 		for (int k = 0; k < lower_count(v); k++)
-			r[k] = is_float ? thread_float_const(l->b, type, 0) : thread_int_const(l->b, type, 0);
+			r[k] = zero;
 	}
 }
 
@@ -318,7 +165,7 @@ lower_op(Lower *l, Op *op)
 		lower_warp_barrier(l);
 	dispatch(l, op);
 	if (l->cx->nerrors > errors && op->nregion == 0)
-		stand_in(l, op);
+		make_zeros(l, op);
 	name_results(l, op);
 }
 
@@ -341,257 +188,3 @@ lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out)
 		out[i] = lower_regs(l, region->last->in[i])[0];
 }
 
-/* ---- the kernel ---- */
-
-static int64_t
-shared_bytes(const Func *f, const Target *t)
-{
-	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem placed them */
-	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		int64_t bytes = plan_op(op, t).scratch;
-		n = bytes ? MAX(n, attr_smem(op) + bytes) : n;
-	}
-	return n;
-}
-
-static bool
-writes_through_pointers(const Func *f)
-{
-	for (Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || op->kind == OP_INLINE_PTX)
-			return true;
-	return false;
-}
-
-static void
-make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
-{
-	static const char *const derived[] = {
-		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse"};
-	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
-	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
-	const int64_t extent_most = INT64_C(1) << 40;
-	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1, .elem = t ? t->elem : TY_U8};
-	switch (a->kind) {
-	case ABI_POINTER:
-		out->type = REG_GLOBAL;
-		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->waits_at_angles;
-		out->is_aliased = p->kind == PARAM_POINTER || pointers;
-		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
-		break;
-	case ABI_STRIDE:
-		out->name = arena_printf(l->mem, "%s_stride%d", p->name, a->dim);
-		out->type = REG_I64;
-		out->elem = TY_I64;
-		out->least = -extent_most;
-		out->most = extent_most;
-		break;
-	case ABI_EXTENT:
-		out->name = arena_printf(l->mem, "%s_dim%d", p->name, a->dim);
-		out->elem = TY_I64;
-		out->type = REG_I64;
-		out->most = extent_most;
-		break;
-	case ABI_DIM:
-		out->type = REG_I64;
-		out->most = extent_most;
-		break;
-	case ABI_SCALAR:
-		out->type = t->elem == TY_BOOL ? REG_I8 : lower_type(t);
-		break;
-	case ABI_GRID:
-		out->name = arena_printf(l->mem, "grid%d", a->dim);
-		out->type = REG_I32;
-		out->elem = TY_U32;
-		out->least = 1;
-		out->most = INT32_MAX;
-		break;
-	case ABI_INVERSE:
-		out->name = arena_printf(l->mem, "inverse%d", a->dim);
-		out->type = REG_I64;
-		break;
-	default:
-		out->type = REG_GLOBAL;
-		out->is_aliased = true;
-	}
-}
-
-/* Registers by role are shares of what one block has, so that must be said. */
-static bool
-parts_registers(const Func *f)
-{
-	for (Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_ROLES && attr_regs(op))
-			return true;
-	return false;
-}
-
-/* Blocks at the end of a grid that tell that they started.  Telling takes as long as starting a block does, so that a
- * grid in which all told started at half the rate (an H200: 0.6 ns a block, or 1.2); it runs about as many at once. */
-enum { LAST_BLOCKS = 1024 };
-
-/* A grid may start while the one before it still runs, if the runtime says so and each block of that one is over or has
- * told that it started: then the cost of starting is hidden.  Each thread waits before it touches memory, so that what
- * came before is over and seen; and as every grid waits, so is what came before that.  The wait stands first in the text,
- * where ptx_waits_first looks for it; what needs no memory may be moved before it further down. */
-static void
-wait_for_grids(Lower *l)
-{
-	Reg block, blocks;
-	if (!(l->t->has & HAS_GRID_WAIT))
-		return;
-	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
-	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
-	Reg ahead = lower_op2(l, EMIT_ADD, block, lower_i32(l, LAST_BLOCKS));
-	Reg is_last = lower_op2(l, EMIT_ULE, blocks, ahead);
-	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
-	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
-}
-
-static void
-begin(Lower *l)
-{
-	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
-	l->stores_through_pointers = writes_through_pointers(l->f);
-	l->waits_at_angles = lower_waits_at_angles(l->f);
-	l->calls_angles = lower_angles(l->f) > ANGLES_SPELLED_OUT;
-	for (int i = 0; i < l->nabi; i++)
-		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
-	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
-		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
-		.min_blocks = parts_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
-	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
-	thread_kernel(l->b, &k, l->param, &l->shared);
-	wait_for_grids(l);
-	thread_prim(l->b, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
-	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
-	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
-	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
-}
-
-/* A parameter of the function is a register of the kernel; a tensor's is its pointer. */
-static void
-bind_params(Lower *l)
-{
-	for (int i = 0; i < l->f->nparam; i++) {
-		Value *v = &l->f->body->arg[i];
-		ParamKind k = l->f->param[i].kind;
-		AbiKind abi = k == PARAM_DIM ? ABI_DIM : k == PARAM_SCALAR ? ABI_SCALAR : ABI_POINTER;
-		Reg r = lower_param(l, abi, i, 0);
-		if (k == PARAM_SCALAR && v->type->elem == TY_BOOL)
-			r = lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
-		lower_new(l, v)[0] = r;
-	}
-}
-
-static bool
-turns(const Op *op)
-{
-	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !attr_fast(op);
-}
-
-bool
-lower_waits_at_angles(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (turns(op))
-			return true;
-	return false;
-}
-
-int64_t
-lower_angles(const Func *f)
-{
-	int64_t n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += turns(op) ? lower_count(&op->out[0]) : 0;
-	return n;
-}
-
-/* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */
-static Reg
-divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
-{
-	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
-	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, at) != REG_I32) {
-		*rest = lower_op2(l, EMIT_UREM, at, grid[d]);
-		return lower_op2(l, EMIT_UDIV, at, grid[d]);
-	}
-	Reg shift = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_LSHR, inverse, lower_i64(l, 32)));
-	q = lower_op2(l, EMIT_MULHI_U, at, lower_as(l, CAST_TRUNC, REG_I32, inverse));
-	q = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, q, at), shift);
-	*rest = lower_op2(l, EMIT_SUB, at, lower_op2(l, EMIT_MUL, q, grid[d]));
-	return q;
-}
-
-/* Where on the grid program number `at` stands; see above.  `grid` is of at's type. */
-static void
-find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
-{
-	int n = l->f->naxis, group = l->f->schedule.group;
-	RegType t = thread_type_of(l->b, at);
-	Reg place[MAX_AXES];
-	if (group > 1 && n >= 2) {
-		Reg rows = lower_op2(l, EMIT_UMIN, thread_int_const(l->b, t, group), grid[0]);
-		Reg plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
-		Reg inside = n > 2 ? lower_op2(l, EMIT_UREM, at, plane) : at;
-		Reg whole = lower_op2(l, EMIT_MUL, rows, grid[1]);
-		Reg first = lower_op2(l, EMIT_MUL, lower_op2(l, EMIT_UDIV, inside, whole), rows);
-		Reg height = lower_op2(l, EMIT_UMIN, lower_op2(l, EMIT_SUB, grid[0], first), rows);
-		Reg rest = lower_op2(l, EMIT_UREM, inside, whole);
-		place[0] = lower_op2(l, EMIT_ADD, first, lower_op2(l, EMIT_UREM, rest, height));
-		place[1] = lower_op2(l, EMIT_UDIV, rest, height);
-		if (n > 2)
-			place[2] = lower_op2(l, EMIT_UDIV, at, plane);
-	} else {
-		for (int d = 0; d + 1 < n; d++)
-			at = divide_program(l, at, grid, d, &place[d]);
-		if (n > 0)
-			place[n - 1] = at;
-	}
-	for (int d = 0; d < n; d++) {
-		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);
-		thread_name(l->b, l->program[d], l->f->axis[d]);
-	}
-}
-
-static void
-lower_programs(Lower *l)
-{
-	Reg grid[MAX_AXES], total = 0, blocks;
-	for (int d = 0; d < l->f->naxis; d++) {
-		grid[d] = lower_param(l, ABI_GRID, 0, d);
-		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
-		total = total ? lower_op2(l, EMIT_MUL, total, l->programs[d]) : l->programs[d];
-	}
-	if (!l->f->schedule.persistent || !total) {
-		find_program(l, l->block, grid);
-		lower_block(l, l->f->body);
-		return;
-	}
-	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
-	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->block), step = lower_as(l, CAST_ZEXT, REG_I64, blocks);
-	Reg at = thread_loop(l->b, first, total, step, NULL, NULL, 0);
-	if (shared_bytes(l->f, l->t))
-		lower_barrier(l);                       /* the last program may still read its scratch */
-	find_program(l, at, l->programs);               /* there may be more of them than 32 bits count */
-	lower_block(l, l->f->body);
-	thread_loop_end(l->b, NULL, NULL, 0);
-}
-
-ThreadModule *
-lower_func(Func *f, const Target *t, Arena *mem)
-{
-	Lower l = {.b = thread_open(mem, t, true), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
-	int errors = l.cx->nerrors;
-	l.warps = f->schedule.warps ? f->schedule.warps : 4;
-	func_number(f);
-	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);
-	l.abi = artefact_abi(f, mem, &l.nabi);
-	begin(&l);
-	bind_params(&l);
-	lower_programs(&l);
-	ThreadModule *m = thread_module(l.b);
-	thread_sweep(m);
-	return l.cx->nerrors == errors ? m : NULL;
-}

@@ -72,7 +72,8 @@ Reg lower_dim(Lower *l, const Value *tensor, int dim);
 Reg lower_stride(Lower *l, const Value *tensor, int dim);
 /* Elements between neighbours where it is known when compiling, else -1. */
 int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
-/* What cannot be done on the target: reports it at the op. */
+Reg lower_zero(Lower *l, RegType t);
+/* What cannot be done on the target: reports it at the op, whose results will be zeros. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
 void lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where);      /* other than the target */
 /* A block's barrier, or a warp's. */
@@ -171,6 +172,7 @@ void lower_memory(Lower *l, Op *op);                    /* memory.c: read write 
 void lower_atomic(Lower *l, Op *op);                    /* atomic.c */
 void lower_show(Lower *l, Op *op);                      /* show.c: print with {trace} or {watch} */
 void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
+void lower_index(Lower *l, Op *op);                     /* tensor.c: program_id num_programs dim stride */
 void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast */
 void lower_move(Lower *l, Op *op);                      /* move.c: cat join split flip extract gather */
 /* slice.c: an extract that begins where the compiler knows, at a multiple of its extents; false: another one */

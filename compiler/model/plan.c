@@ -100,7 +100,7 @@ move_scratch(const Op *op, const Target *t)
 static int64_t
 view_scratch(const Op *op)
 {
-	if (!op->in[0]->layout || !op->out[0].layout)
+	if (op->nin == 0 || !op->in[0]->layout || !op->out[0].layout)
 		return 0;
 	Layout want = op->kind == OP_CONVERT ? *op->out[0].layout : view_layout(op);
 	return operand_scratch(op->in[0], &want);
@@ -183,32 +183,35 @@ static int64_t
 scratch_of(const Op *op, const Target *t)
 {
 	ReducePlan reduce;
-	switch (op->kind) {
-	case OP_CAT: case OP_JOIN: case OP_SPLIT: case OP_FLIP: case OP_EXTRACT: case OP_GATHER:
+	switch (op_family(op)) {
+	case FAMILY_SHAPE: case FAMILY_CONVERT:
+		return view_scratch(op);
+	case FAMILY_MOVE: case FAMILY_GATHER:
 		return move_scratch(op, t);
-	case OP_DOT: case OP_DOT_SCALED:
+	case FAMILY_ARITH: case FAMILY_COMPARE: case FAMILY_MATH: case FAMILY_CAST: case FAMILY_LOOKUP: case FAMILY_PHILOX:
+	case FAMILY_PTX:
+		return elementwise_scratch(op);
+	case FAMILY_DOT:
 		return dot_scratch(op, t);
-	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN:
+	case FAMILY_REDUCE: case FAMILY_SCAN:
 		plan_reduce(op, &reduce);
 		return reduce.scratch;
-	case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
+	case FAMILY_ORDER:
 		return order_scratch(op, t);
-	case OP_SCATTER:
+	case FAMILY_SCATTER:
 		return scatter_scratch(op, t);
-	case OP_READ: case OP_WRITE: case OP_LOAD: case OP_STORE: case OP_PREFETCH:
+	case FAMILY_MEMORY:
 		return memory_scratch(op);
-	case OP_ATOMIC: case OP_ATOMIC_PTR:
+	case FAMILY_ATOMIC:
 		return atomic_scratch(op);
-	case OP_CONVERT: case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
-		return view_scratch(op);
-	case OP_COPY:
-		return access_scratch(op, op->out[0].layout);
-	case OP_PRINT:
-		return print_scratch(op);
-	default:
-		return (op_info[op->kind].traits & ELEM) || op->kind == OP_PHILOX || op->kind == OP_INLINE_PTX
-		    ? elementwise_scratch(op) : 0;
+	case FAMILY_BUFFER:
+		return op->kind == OP_COPY ? access_scratch(op, op->out[0].layout) : 0;
+	case FAMILY_REPORT:
+		return op->kind == OP_PRINT ? print_scratch(op) : 0;
+	case FAMILY_INDEX: case FAMILY_DOT_ASYNC: case FAMILY_ROLES: case FAMILY_CONTROL:
+		return 0;
 	}
+	unreachable();
 }
 
 /* An extract whose operand stands in scratch row by row reads some rows of it: which, where they are known. */

@@ -1,0 +1,278 @@
+/* The kernel around the ops: its parameters become registers, and each block finds its programs.
+ *
+ * A kernel is launched over a line of blocks.  Block b runs program b, or, if the schedule says persistent, the programs
+ * b, b + blocks, b + 2 blocks …; the program's place on the grid is found by division, the first axis fastest.  With
+ * `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis 1, so that
+ * what neighbours read stays in the second cache:
+ *
+ *     group 2 on a grid of 4 x 3        0 2 4      (row: axis 0)
+ *                                       1 3 5
+ *                                       6 8 10
+ *                                       7 9 11 */
+#include "lower/lower.h"
+
+Reg
+lower_param(const Lower *l, AbiKind kind, int param, int dim)
+{
+	for (int i = 0; i < l->nabi; i++) {
+		const AbiParam *a = &l->abi[i];
+		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_GRID || kind == ABI_INVERSE;
+		bool same_dim = !by_dim || a->dim == dim;
+		if (a->kind == kind && same_dim && (kind >= ABI_GRID || a->param == param))
+			return l->param[i];
+	}
+	return 0;
+}
+
+static int64_t
+shared_bytes(const Func *f, const Target *t)
+{
+	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem placed them */
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int64_t bytes = plan_op(op, t).scratch;
+		n = bytes ? MAX(n, attr_smem(op) + bytes) : n;
+	}
+	return n;
+}
+
+static bool
+writes_through_pointers(const Func *f)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || op->kind == OP_INLINE_PTX)
+			return true;
+	return false;
+}
+
+static void
+make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
+{
+	static const char *const derived[] = {
+		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse"};
+	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
+	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
+	const int64_t extent_most = INT64_C(1) << 40;
+	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1, .elem = t ? t->elem : TY_U8};
+	switch (a->kind) {
+	case ABI_POINTER:
+		out->type = REG_GLOBAL;
+		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->waits_at_angles;
+		out->is_aliased = p->kind == PARAM_POINTER || pointers;
+		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
+		break;
+	case ABI_STRIDE:
+		out->name = arena_printf(l->mem, "%s_stride%d", p->name, a->dim);
+		out->type = REG_I64;
+		out->elem = TY_I64;
+		out->least = -extent_most;
+		out->most = extent_most;
+		break;
+	case ABI_EXTENT:
+		out->name = arena_printf(l->mem, "%s_dim%d", p->name, a->dim);
+		out->elem = TY_I64;
+		out->type = REG_I64;
+		out->most = extent_most;
+		break;
+	case ABI_DIM:
+		out->type = REG_I64;
+		out->most = extent_most;
+		break;
+	case ABI_SCALAR:
+		out->type = t->elem == TY_BOOL ? REG_I8 : lower_type(t);
+		break;
+	case ABI_GRID:
+		out->name = arena_printf(l->mem, "grid%d", a->dim);
+		out->type = REG_I32;
+		out->elem = TY_U32;
+		out->least = 1;
+		out->most = INT32_MAX;
+		break;
+	case ABI_INVERSE:
+		out->name = arena_printf(l->mem, "inverse%d", a->dim);
+		out->type = REG_I64;
+		break;
+	default:
+		out->type = REG_GLOBAL;
+		out->is_aliased = true;
+	}
+}
+
+/* Registers by role are shares of what one block has, so that must be said. */
+static bool
+parts_registers(const Func *f)
+{
+	for (Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_ROLES && attr_regs(op))
+			return true;
+	return false;
+}
+
+/* Blocks at the end of a grid that tell that they started.  Telling takes as long as starting a block does, so that a
+ * grid in which all told started at half the rate (an H200: 0.6 ns a block, or 1.2); it runs about as many at once. */
+enum { LAST_BLOCKS = 1024 };
+
+/* A grid may start while the one before it still runs, if the runtime says so and each block of that one is over or has
+ * told that it started: then the cost of starting is hidden.  Each thread waits before it touches memory, so that what
+ * came before is over and seen; and as every grid waits, so is what came before that.  The wait stands first in the text,
+ * where ptx_waits_first looks for it; what needs no memory may be moved before it further down. */
+static void
+wait_for_grids(Lower *l)
+{
+	Reg block, blocks;
+	if (!(l->t->has & HAS_GRID_WAIT))
+		return;
+	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
+	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	Reg ahead = lower_op2(l, EMIT_ADD, block, lower_i32(l, LAST_BLOCKS));
+	Reg is_last = lower_op2(l, EMIT_ULE, blocks, ahead);
+	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
+	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void
+begin(Lower *l)
+{
+	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
+	l->stores_through_pointers = writes_through_pointers(l->f);
+	l->waits_at_angles = lower_waits_at_angles(l->f);
+	l->calls_angles = lower_angles(l->f) > ANGLES_SPELLED_OUT;
+	for (int i = 0; i < l->nabi; i++)
+		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
+	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
+		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
+		.min_blocks = parts_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
+	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
+	thread_kernel(l->b, &k, l->param, &l->shared);
+	wait_for_grids(l);
+	thread_prim(l->b, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
+	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
+	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
+	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
+}
+
+/* A parameter of the function is a register of the kernel; a tensor's is its pointer. */
+static void
+bind_params(Lower *l)
+{
+	for (int i = 0; i < l->f->nparam; i++) {
+		Value *v = &l->f->body->arg[i];
+		ParamKind k = l->f->param[i].kind;
+		AbiKind abi = k == PARAM_DIM ? ABI_DIM : k == PARAM_SCALAR ? ABI_SCALAR : ABI_POINTER;
+		Reg r = lower_param(l, abi, i, 0);
+		if (k == PARAM_SCALAR && v->type->elem == TY_BOOL)
+			r = lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
+		lower_new(l, v)[0] = r;
+	}
+}
+
+static bool
+turns(const Op *op)
+{
+	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !attr_fast(op);
+}
+
+bool
+lower_waits_at_angles(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (turns(op))
+			return true;
+	return false;
+}
+
+int64_t
+lower_angles(const Func *f)
+{
+	int64_t n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += turns(op) ? lower_count(&op->out[0]) : 0;
+	return n;
+}
+
+/* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */
+static Reg
+divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
+{
+	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
+	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, at) != REG_I32) {
+		*rest = lower_op2(l, EMIT_UREM, at, grid[d]);
+		return lower_op2(l, EMIT_UDIV, at, grid[d]);
+	}
+	Reg shift = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_LSHR, inverse, lower_i64(l, 32)));
+	q = lower_op2(l, EMIT_MULHI_U, at, lower_as(l, CAST_TRUNC, REG_I32, inverse));
+	q = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, q, at), shift);
+	*rest = lower_op2(l, EMIT_SUB, at, lower_op2(l, EMIT_MUL, q, grid[d]));
+	return q;
+}
+
+/* Where on the grid program number `at` stands; see above.  `grid` is of at's type. */
+static void
+find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
+{
+	int n = l->f->naxis, group = l->f->schedule.group;
+	RegType t = thread_type_of(l->b, at);
+	Reg place[MAX_AXES];
+	if (group > 1 && n >= 2) {
+		Reg rows = lower_op2(l, EMIT_UMIN, thread_int_const(l->b, t, group), grid[0]);
+		Reg plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
+		Reg inside = n > 2 ? lower_op2(l, EMIT_UREM, at, plane) : at;
+		Reg whole = lower_op2(l, EMIT_MUL, rows, grid[1]);
+		Reg first = lower_op2(l, EMIT_MUL, lower_op2(l, EMIT_UDIV, inside, whole), rows);
+		Reg height = lower_op2(l, EMIT_UMIN, lower_op2(l, EMIT_SUB, grid[0], first), rows);
+		Reg rest = lower_op2(l, EMIT_UREM, inside, whole);
+		place[0] = lower_op2(l, EMIT_ADD, first, lower_op2(l, EMIT_UREM, rest, height));
+		place[1] = lower_op2(l, EMIT_UDIV, rest, height);
+		if (n > 2)
+			place[2] = lower_op2(l, EMIT_UDIV, at, plane);
+	} else {
+		for (int d = 0; d + 1 < n; d++)
+			at = divide_program(l, at, grid, d, &place[d]);
+		if (n > 0)
+			place[n - 1] = at;
+	}
+	for (int d = 0; d < n; d++) {
+		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);
+		thread_name(l->b, l->program[d], l->f->axis[d]);
+	}
+}
+
+static void
+lower_programs(Lower *l)
+{
+	Reg grid[MAX_AXES], total = 0, blocks;
+	for (int d = 0; d < l->f->naxis; d++) {
+		grid[d] = lower_param(l, ABI_GRID, 0, d);
+		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
+		total = total ? lower_op2(l, EMIT_MUL, total, l->programs[d]) : l->programs[d];
+	}
+	if (!l->f->schedule.persistent || !total) {
+		find_program(l, l->block, grid);
+		lower_block(l, l->f->body);
+		return;
+	}
+	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->block), step = lower_as(l, CAST_ZEXT, REG_I64, blocks);
+	Reg at = thread_loop(l->b, first, total, step, NULL, NULL, 0);
+	if (shared_bytes(l->f, l->t))
+		lower_barrier(l);                       /* the last program may still read its scratch */
+	find_program(l, at, l->programs);               /* there may be more of them than 32 bits count */
+	lower_block(l, l->f->body);
+	thread_loop_end(l->b, NULL, NULL, 0);
+}
+
+ThreadModule *
+lower_func(Func *f, const Target *t, Arena *mem)
+{
+	Lower l = {.b = thread_open(mem, t, true), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
+	int errors = l.cx->nerrors;
+	l.warps = f->schedule.warps ? f->schedule.warps : 4;
+	func_number(f);
+	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);
+	l.abi = artefact_abi(f, mem, &l.nabi);
+	begin(&l);
+	bind_params(&l);
+	lower_programs(&l);
+	ThreadModule *m = thread_module(l.b);
+	thread_sweep(m);
+	return l.cx->nerrors == errors ? m : NULL;
+}

@@ -1,0 +1,81 @@
+/* Extents and strides of tensors, and the other scalars that a launch gives: indices of programs and how many there are. */
+#include "lower/lower.h"
+
+static int
+tensor_param(const Value *tensor)
+{
+	return tensor->index;                           /* tensors are nothing but parameters */
+}
+
+/* The extent as a number, or -1. */
+static int64_t
+known_dim(const Value *tensor, int dim)
+{
+	return tensor->type->extent[dim];
+}
+
+Reg
+lower_dim(Lower *l, const Value *tensor, int dim)
+{
+	int64_t n = known_dim(tensor, dim);
+	if (n >= 0)
+		return lower_i64(l, n);
+	int p = tensor_param(tensor), symbol = l->f->param[p].dim[dim];
+	return symbol >= 0 ? lower_param(l, ABI_DIM, symbol, 0) : lower_param(l, ABI_EXTENT, p, dim);
+}
+
+/* Rows of packed elements start on a byte. */
+static bool
+rows_are_even(const Value *tensor, int dim)
+{
+	return dtype_is_packed(tensor->type->elem) && dim == tensor->type->rank - 1;
+}
+
+int64_t
+lower_known_stride(Lower *l, const Value *tensor, int dim)
+{
+	int64_t stride = 1;
+	if (l->f->param[tensor_param(tensor)].strided)
+		return -1;
+	for (int d = dim + 1; d < tensor->type->rank; d++) {
+		int64_t n = known_dim(tensor, d);
+		if (n < 0)
+			return -1;
+		stride *= rows_are_even(tensor, d) ? n + (n & 1) : n;
+	}
+	return stride;
+}
+
+Reg
+lower_stride(Lower *l, const Value *tensor, int dim)
+{
+	int p = tensor_param(tensor);
+	int64_t known = lower_known_stride(l, tensor, dim);
+	if (known >= 0)
+		return lower_i64(l, known);
+	if (l->f->param[p].strided)
+		return lower_param(l, ABI_STRIDE, p, dim);
+	Reg r = 0;
+	for (int d = dim + 1; d < tensor->type->rank; d++) {
+		Reg n = lower_dim(l, tensor, d);
+		if (rows_are_even(tensor, d))
+			n = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_ADD, n, lower_i64(l, 1)), lower_i64(l, -2));
+		if (known_dim(tensor, d) != 1 || rows_are_even(tensor, d))
+			r = r ? lower_op2(l, EMIT_MUL, r, n) : n;
+	}
+	return r;
+}
+
+void
+lower_index(Lower *l, Op *op)
+{
+	int axis = (int)attr_axis(op);
+	Reg r;
+	switch (op->kind) {
+	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
+	case OP_NUM_PROGRAMS: r = axis < l->f->naxis ? l->programs[axis] : lower_i64(l, 1); break;
+	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;
+	default: r = lower_stride(l, op->in[0], axis); break;
+	}
+	lower_new(l, &op->out[0])[0] = r;
+}
