@@ -177,7 +177,7 @@ static void
 put_fault(Lower *l, Reg faults, int64_t offset, RegType type, Reg v)
 {
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = faults, .constant = offset,
-		.align = lower_type_bytes(type)};
+		.align = thread_type_bytes(type)};
 	thread_store(l->b, &at, &v);
 }
 
@@ -279,10 +279,8 @@ lower_assert(Lower *l, Op *op)
 	Reg old = thread_atomic(l->b, ATOMIC_CAS, &at, lower_i32(l, assert_number(op, l->f)), zero);
 	thread_if(l->b, lower_op2(l, EMIT_EQ, old, zero));
 	record_fault(l, op, faults);
-	thread_else(l->b, NULL, 0);
-	thread_if_end(l->b, NULL, NULL, 0);
-	thread_else(l->b, NULL, 0);
-	thread_if_end(l->b, NULL, NULL, 0);
+	lower_end_when(l);
+	lower_end_when(l);
 	l->kept.n = kept;
 }
 

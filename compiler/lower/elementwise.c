@@ -79,7 +79,7 @@ static Reg
 shift(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	bool left = x->kind == OP_SHL, keeps_sign = !left && x->is_signed;
-	int width = 8 * lower_type_bytes(x->reg);
+	int width = 8 * thread_type_bytes(x->reg);
 	EmitOp how = left ? EMIT_SHL : keeps_sign ? EMIT_ASHR : EMIT_LSHR;
 	Reg most = number(l, x, width - 1);
 	if (x->has_divisor && x->divisor >= 0 && x->divisor < width)
@@ -95,7 +95,7 @@ shift(Lower *l, const Elem *x, Reg a, Reg b)
 static Reg
 by_word(Lower *l, const Elem *x, Reg a, Reg b)
 {
-	int width = 8 * lower_type_bytes(x->reg);
+	int width = 8 * thread_type_bytes(x->reg);
 	OpKind k = x->kind;
 	EmitOp how = k == OP_POPCOUNT ? EMIT_POPCOUNT : k == OP_CLZ ? EMIT_CLZ : EMIT_MULHI_U;
 	if (width >= 32)

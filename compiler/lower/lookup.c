@@ -58,7 +58,7 @@ static Reg
 constant(Lower *l, RegType t, int64_t bits)
 {
 	static const RegType as[] = {[1] = REG_I8, [2] = REG_I16, [4] = REG_I32, [8] = REG_I64};
-	RegType whole = t == REG_PRED ? t : as[lower_type_bytes(t)];
+	RegType whole = t == REG_PRED ? t : as[thread_type_bytes(t)];
 	Reg r = thread_int_const(l->b, whole, bits);
 	return whole == t ? r : lower_as(l, CAST_BITS, t, r);
 }

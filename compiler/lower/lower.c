@@ -25,16 +25,6 @@ lower_type(const Type *t)
 }
 
 int
-lower_type_bytes(RegType t)
-{
-	static const int bytes[REG_TYPES] = {
-		[REG_PRED] = 1, [REG_I8] = 1, [REG_I16] = 2, [REG_I32] = 4, [REG_I64] = 8, [REG_F16] = 2, [REG_BF16] = 2,
-		[REG_F32] = 4, [REG_F64] = 8, [REG_GLOBAL] = 8, [REG_SHARED] = 4,
-	};
-	return bytes[t];
-}
-
-int
 lower_count(const Value *v)
 {
 	return v->layout && v->type->kind == TYPE_TILE ? 1 << v->layout->in[IN_REGISTER] : 1;
@@ -58,6 +48,14 @@ Reg
 lower_zero(Lower *l, RegType t)
 {
 	return thread_is_float(t) ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
+}
+
+void
+lower_zeros(Lower *l, Value *v)
+{
+	Reg *r = l->regs[v->id] ? l->regs[v->id] : lower_new(l, v), zero = lower_zero(l, lower_type(v->type));
+	for (int k = 0; k < lower_count(v); k++)
+		r[k] = zero;
 }
 
 void
@@ -130,18 +128,6 @@ wants_barrier(const Lower *l, const Op *op)
 	return l->f->module->facts & SYNCED ? attr_sync(op) : plan_op(op, l->t).scratch > 0;
 }
 
-/* After a refusal: zeros for results, so that the walk goes on and finds what else is refused. */
-static void
-make_zeros(Lower *l, Op *op)
-{
-	for (int i = 0; i < op->nout; i++) {
-		Value *v = &op->out[i];
-		Reg *r = l->regs[v->id] ? l->regs[v->id] : lower_new(l, v), zero = lower_zero(l, lower_type(v->type));
-		for (int k = 0; k < lower_count(v); k++)
-			r[k] = zero;
-	}
-}
-
 /* What the source calls them. */
 static void
 name_results(Lower *l, const Op *op)
@@ -164,8 +150,8 @@ lower_op(Lower *l, Op *op)
 	else if (attr_sync_warp(op))
 		lower_warp_barrier(l);
 	dispatch(l, op);
-	if (l->cx->nerrors > errors && op->nregion == 0)
-		make_zeros(l, op);
+	for (int i = 0; l->cx->nerrors > errors && op->nregion == 0 && i < op->nout; i++)
+		lower_zeros(l, &op->out[i]);            /* refused; the walk goes on and finds what else is */
 	name_results(l, op);
 }
 

@@ -73,6 +73,7 @@ Reg lower_stride(Lower *l, const Value *tensor, int dim);
 /* Elements between neighbours where it is known when compiling, else -1. */
 int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
 Reg lower_zero(Lower *l, RegType t);
+void lower_zeros(Lower *l, Value *v);                   /* for all of a result */
 /* What cannot be done on the target: reports it at the op, whose results will be zeros. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
 void lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where);      /* other than the target */
@@ -94,6 +95,40 @@ static inline Reg lower_as(Lower *l, EmitCast c, RegType to, Reg a) { return thr
 /* Both, where 0 stands for true. */
 static inline Reg lower_both(Lower *l, Reg a, Reg b) { return a && b ? lower_op2(l, EMIT_AND, a, b) : a ? a : b; }
 
+/* True where bit `i` of a number (a thread's, lane's or warp's) is set. */
+static inline Reg
+lower_bit(Lower *l, Reg number, int i)
+{
+	return lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << i)), lower_i32(l, 0));
+}
+
+/* The type that stands in memory: bool a byte, pointers i64. */
+static inline RegType
+lower_memory_type(RegType t)
+{
+	return t == REG_PRED ? REG_I8 : t == REG_GLOBAL ? REG_I64 : t;
+}
+
+/* An access to one element in shared memory; its offset and mask are to be set. */
+static inline EmitAccess
+lower_shared_access(Reg base, RegType t)
+{
+	return (EmitAccess){.space = SPACE_SHARED, .type = lower_memory_type(t), .n = 1, .base = base,
+		.align = thread_type_bytes(t)};
+}
+
+/* Register bits whose registers repeat others' elements. */
+static inline uint64_t lower_repeats(const Layout *l) { return l ? layout_free_bits(l, IN_REGISTER) : 0; }
+/* A branch without results. */
+static inline void lower_when(Lower *l, Reg pred) { thread_if(l->b, pred); }
+
+static inline void
+lower_end_when(Lower *l)
+{
+	thread_else(l->b, NULL, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
+}
+
 /* coordinates.c: which elements a thread holds */
 
 /* The thread's part of coordinate `dim` (REG_I32): what lane and warp bits give.  Made once for each layout and kept. */
@@ -106,7 +141,8 @@ Reg lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *co
 /* What was kept for a key, else 0; `of` is a register that it was made from.  lower_keep returns r. */
 Reg lower_kept(const Lower *l, const uint64_t *key, int n, Reg of);
 Reg lower_keep(Lower *l, const uint64_t *key, int n, Reg of, Reg r);
-/* True in one of the threads that hold the same element (lane and warp bits that repeat are 0); 0 if all are different. */
+/* True in one of the threads that hold the same element (lane and warp bits that repeat are 0), of a scalar (NULL) thread 0;
+ * 0 if all are different. */
 Reg lower_is_first_holder(Lower *l, const Layout *layout);
 /* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first.  Kept. */
 Reg lower_thread_map(Lower *l, const uint64_t *image, int n);
@@ -192,7 +228,6 @@ Reg lower_to_memory(Lower *l, RegType t, Reg r);
 Reg lower_from_memory(Lower *l, RegType t, Reg r);
 void lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *dst, const Reg *from, RegType type,
     Reg *out);
-int lower_type_bytes(RegType t);                        /* in memory; REG_PRED 1 */
 void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce reduce_fn */
 void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
 void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
@@ -206,6 +241,27 @@ void lower_dot_start(Lower *l, Op *op);
 void lower_dot_wait(Lower *l, Op *op);
 void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buffers, asynchronous copies, mbarriers */
 void lower_philox(Lower *l, Op *op);                    /* philox.c */
+
+/* lanes.c: one element from another lane */
+Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);
+Reg lower_lane_from(Lower *l, RegType type, Reg v, Reg lane);
+
+/* reduce_axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not at all. */
+typedef struct LowerStrides {
+	int shift[LAYOUT_RANK];
+	int bytes;                                      /* of an element */
+} LowerStrides;
+
+/* The offset in bytes of register r's element: a register (REG_I32; 0: a scalar's) and a constant to add. */
+Reg lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int r, int64_t *constant);
+
+/* move.c: a tile in scratch row by row: the layout of the elements there, how coordinates move an offset, and one element
+ * read, `offset` and `constant` in bytes. */
+Layout lower_row_major(const Layout *l);
+LowerStrides lower_row_strides(const Type *t);
+Reg lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant);
+/* An integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
+Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
 
 /* One scalar block (a reduce_fn's or scan_fn's region) on registers. */
 void lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out);

@@ -9,13 +9,6 @@
 
 enum { SHOWN_MAX = 1024 };
 
-static RegType
-memory_type(const Type *t)
-{
-	RegType r = t->ptr != PTR_NONE ? REG_I64 : lower_type(t);
-	return r == REG_PRED ? REG_I8 : r;
-}
-
 /* ---- elements on their way to the first thread ---- */
 
 /* Of register r: the element's number among those shown; *mask: whether it is shown, 0: it is. */
@@ -48,19 +41,20 @@ static void
 leave(Lower *l, const Op *op, int i, Reg scratch, int64_t at)
 {
 	const Value *v = op->in[i];
-	RegType t = memory_type(v->type);
-	int size = lower_type_bytes(t);
-	uint64_t repeats = v->layout ? layout_free_bits(v->layout, IN_REGISTER) : 0;
-	Reg first = v->layout ? lower_is_first_holder(l, v->layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	RegType t = lower_type(v->type);
+	uint64_t repeats = lower_repeats(v->layout);
+	Reg first = lower_is_first_holder(l, v->layout);
 	for (int r = 0; r < lower_count(v); r++) {
 		Reg mask = 0, n = lower_i32(l, 0), x = lower_regs(l, v)[r];
 		if ((uint64_t)r & repeats)
 			continue;
 		if (v->layout)
 			n = number_of(l, op, i, r, &mask);
-		x = v->type->ptr != PTR_NONE ? lower_as(l, CAST_BITS, t, x) : lower_to_memory(l, lower_type(v->type), x);
-		EmitAccess to = {.space = SPACE_SHARED, .type = t, .n = 1, .base = scratch, .constant = at, .align = size,
-			.offset = lower_op2(l, EMIT_MUL, n, lower_i32(l, size)), .mask = lower_both(l, first, mask)};
+		x = lower_to_memory(l, t, x);
+		EmitAccess to = lower_shared_access(scratch, t);
+		to.constant = at;
+		to.offset = lower_op2(l, EMIT_MUL, n, lower_i32(l, to.align));
+		to.mask = lower_both(l, first, mask);
 		thread_store(l->b, &to, &x);
 	}
 }
@@ -108,15 +102,9 @@ put_value(Line *line, const Type *type, Reg r)
 static void
 put_element(Line *line, const Type *t)
 {
-	Lower *l = line->l;
-	RegType m = memory_type(t);
-	EmitAccess from = {.space = SPACE_SHARED, .type = m, .n = 1, .base = line->scratch, .constant = line->at,
-		.align = lower_type_bytes(m)};
-	Reg r;
-	thread_load(l->b, &from, &r);
-	r = t->ptr != PTR_NONE ? lower_as(l, CAST_BITS, REG_GLOBAL, r) : lower_from_memory(l, lower_type(t), r);
-	put_value(line, t, r);
-	line->at += lower_type_bytes(m);
+	RegType r = lower_type(t);
+	put_value(line, t, lower_read_element(line->l, line->scratch, r, 0, line->at));
+	line->at += thread_type_bytes(r);
 }
 
 static void
@@ -196,11 +184,10 @@ lower_print(Lower *l, Op *op)
 			leave(l, op, i, line.scratch, at);
 	if (line.scratch)
 		lower_barrier(l);
-	thread_if(l->b, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	lower_when(l, lower_is_first_holder(l, NULL));
 	put_line(&line);
 	thread_print(l->b, arena_strdup(l->mem, line.format.at), line.value.at, line.value.n);
 	text_close(&line.format);
-	thread_else(l->b, NULL, 0);
-	thread_if_end(l->b, NULL, NULL, 0);
+	lower_end_when(l);
 	l->kept.n = kept;
 }

@@ -39,8 +39,7 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 	if (region)
 		lower_new(l, &op->region[1]->arg[0])[0] = lower_i64(l, copy);
 	lower_block(l, op->region[region]);
-	thread_else(l->b, NULL, 0);
-	thread_if_end(l->b, NULL, NULL, 0);
+	lower_end_when(l);
 	l->thread = outer.thread;
 	l->warp = outer.warp;
 	l->warps = outer.warps;

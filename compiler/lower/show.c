@@ -58,10 +58,9 @@ lower_trace(Lower *l, Op *op)
 	Reg v[2 + MAX_AXES], inside, first;
 	int kept = l->kept.n, number = print_number(op, l->f);
 	for (int r = 0; r < lower_count(x); r++) {
-		if (x->layout && (layout_free_bits(x->layout, IN_REGISTER) & (uint64_t)r))
+		if (lower_repeats(x->layout) & (uint64_t)r)
 			continue;
-		first = x->layout ? lower_is_first_holder(l, x->layout) :
-				    lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+		first = lower_is_first_holder(l, x->layout);
 		inside = 0;
 		v[0] = x->layout ? shown_number(l, x, valid, r, &inside) : lower_i32(l, 0);
 		v[1] = element_bits(l, x->type, lower_regs(l, x)[r]);
@@ -69,12 +68,10 @@ lower_trace(Lower *l, Op *op)
 			v[2 + d] = d < l->f->naxis ? l->program[d] : lower_i64(l, 0);
 		Reg both = lower_both(l, first, inside);
 		if (both)
-			thread_if(l->b, both);
+			lower_when(l, both);
 		thread_trace(l->b, number, v, 2 + MAX_AXES);
-		if (both) {
-			thread_else(l->b, NULL, 0);
-			thread_if_end(l->b, NULL, NULL, 0);
-		}
+		if (both)
+			lower_end_when(l);
 	}
 	l->kept.n = kept;
 }
@@ -88,7 +85,7 @@ watched_tile(Lower *l, const Value *x, const IntList *valid, int first, Reg *v)
 	int n = 1;
 	for (int r = 0; r < lower_count(x); r++) {
 		Reg inside = 0, number = lower_i32(l, 0);
-		if (x->layout && (layout_free_bits(x->layout, IN_REGISTER) & (uint64_t)r))
+		if (lower_repeats(x->layout) & (uint64_t)r)
 			continue;
 		if (x->layout)
 			number = shown_number(l, x, valid ? &own : NULL, r, &inside);

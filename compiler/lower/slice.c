@@ -1,6 +1,6 @@
 /* Extracts that begin where the compiler knows, in the ways that model/plan_slice.c chooses: registers renamed, one shuffle
  * for each register, or the part alone through scratch.  Other parts (move.c) stand in scratch with the whole tile. */
-#include "lower/fold.h"
+#include "lower/lower.h"
 
 /* ---- within a warp ---- */
 
@@ -93,7 +93,7 @@ static void
 write_part(Lower *l, const SlicePlan *s, const Op *op, Reg base)
 {
 	RegType type = lower_type(op->out[0].type);
-	int regs = s->from->in[IN_REGISTER], n = s->from->map.nin - regs, bytes = lower_type_bytes(type);
+	int regs = s->from->in[IN_REGISTER], n = s->from->map.nin - regs, bytes = thread_type_bytes(type);
 	int vector = width_of(l, op, bytes);
 	const Reg *in = lower_regs(l, op->in[0]);
 	uint64_t image[F2_MAX], repeats = layout_free_bits(s->from, IN_REGISTER);
@@ -101,8 +101,9 @@ write_part(Lower *l, const SlicePlan *s, const Op *op, Reg base)
 	for (int i = 0; i < n; i++)
 		image[i] = slice_coordinates(s, s->from->map.col[regs + i]) * (uint64_t)bytes;
 	for (int r = 0; r < 1 << regs; r += 1 << vector) {
-		EmitAccess a = {.space = SPACE_SHARED, .n = 1 << vector, .base = base, .align = bytes << vector,
-			.type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type};
+		EmitAccess a = lower_shared_access(base, type);
+		a.n = 1 << vector;
+		a.align <<= vector;
 		if ((uint64_t)r & repeats || !is_of_part(l, s, r, &a.mask))
 			continue;
 		uint64_t at = slice_coordinates(s, f2_apply(&s->from->map, (uint64_t)r)) * (uint64_t)bytes;
@@ -118,18 +119,12 @@ read_part(Lower *l, const Op *op, Reg base, Reg *out)
 {
 	const Layout *to = op->out[0].layout;
 	RegType type = lower_type(op->out[0].type);
-	int order[LAYOUT_RANK] = {0};
 	if (to) {
-		for (int d = 0; d < to->rank; d++)
-			order[d] = to->rank - 1 - d;
-		Layout rows = layout_row_major(to->rank, to->out, order);
+		Layout rows = lower_row_major(to);
 		lower_from_shared(l, base, out, to, &rows, type);
 		return;
 	}
-	EmitAccess a = {.space = SPACE_SHARED, .n = 1, .base = base, .align = lower_type_bytes(type),
-		.type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type};
-	thread_load(l->b, &a, out);
-	out[0] = lower_from_memory(l, type, out[0]);
+	out[0] = lower_read_element(l, base, type, 0, 0);
 }
 
 bool

@@ -8,7 +8,7 @@
  *
  * so that for elements of up to 32 bits one comparison of (key, inverted index) in 64 bits does it all, the first of
  * equals winning.  Wider elements are a pair of key and index.  For the least, keys are inverted. */
-#include "lower/fold.h"
+#include "lower/across/across.h"
 
 #include <string.h>
 

@@ -11,14 +11,6 @@
 
 #include <string.h>
 
-/* True where bit `i` of the thread's number is set. */
-static Reg
-thread_bit(Lower *l, int i)
-{
-	Reg bit = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, INT64_C(1) << i));
-	return lower_op2(l, EMIT_NE, bit, lower_i32(l, 0));
-}
-
 void
 lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage)
 {
@@ -26,7 +18,7 @@ lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage)
 		int by = (int)image[i];
 		if (by == 0)
 			continue;
-		Reg bit = thread_bit(l, i);
+		Reg bit = lower_bit(l, l->thread, i);
 		for (int r = 0; r < n; r++) {
 			Reg a = v[r], b = v[r ^ by];
 			if (r > (r ^ by) || a == b)
@@ -54,13 +46,6 @@ permute_registers(Lower *l, const ConvertPlan *c, const Layout *src, const Layou
 
 /* ---- through shared memory ---- */
 
-/* The type that stands in memory. */
-static RegType
-memory_type(RegType t)
-{
-	return t == REG_PRED ? REG_I8 : t == REG_GLOBAL ? REG_I64 : t;
-}
-
 Reg
 lower_to_memory(Lower *l, RegType t, Reg r)
 {
@@ -78,11 +63,12 @@ lower_from_memory(Lower *l, RegType t, Reg r)
 }
 
 static EmitAccess
-shared_access(Lower *l, Reg base, const Layout *layout, const Layout *shared, RegType type, int r, int vector)
+vector_access(Lower *l, Reg base, const Layout *layout, const Layout *shared, RegType type, int r, int vector)
 {
-	int bytes = lower_type_bytes(type);
-	EmitAccess a = {.space = SPACE_SHARED, .type = memory_type(type), .n = 1 << vector, .base = base,
-		.align = bytes << vector};
+	EmitAccess a = lower_shared_access(base, type);
+	int bytes = a.align;
+	a.n = 1 << vector;
+	a.align <<= vector;
 	a.offset = lower_shared_offset(l, layout, shared, bytes, r, &a.constant);
 	return a;
 }
@@ -90,13 +76,13 @@ shared_access(Lower *l, Reg base, const Layout *layout, const Layout *shared, Re
 void
 lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type)
 {
-	int bytes = lower_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
-	uint64_t repeats = layout_free_bits(layout, IN_REGISTER);
+	int bytes = thread_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
+	uint64_t repeats = lower_repeats(layout);
 	Reg v[16], first = lower_is_first_holder(l, layout);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		EmitAccess a = shared_access(l, base, layout, shared, type, r, vector);
+		EmitAccess a = vector_access(l, base, layout, shared, type, r, vector);
 		a.mask = first;
 		for (int i = 0; i < a.n; i++)
 			v[i] = lower_to_memory(l, type, from[r + i]);
@@ -107,12 +93,12 @@ lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const
 void
 lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
 {
-	int bytes = lower_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
-	uint64_t repeats = layout_free_bits(layout, IN_REGISTER);
+	int bytes = thread_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
+	uint64_t repeats = lower_repeats(layout);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		EmitAccess a = shared_access(l, base, layout, shared, type, r, vector);
+		EmitAccess a = vector_access(l, base, layout, shared, type, r, vector);
 		thread_load(l->b, &a, &out[r]);
 		for (int i = 0; i < a.n; i++)
 			out[r + i] = lower_from_memory(l, type, out[r + i]);
@@ -127,9 +113,9 @@ void
 lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type, Reg *out)
 {
 	ConvertPlan c;
-	plan_convert(src, dst, lower_type_bytes(type), &c);
+	plan_convert(src, dst, thread_type_bytes(type), &c);
 	if (c.kind == CONVERT_SHARED) {
-		Layout shared = convert_shared_layout(l->t, src, dst, lower_type_bytes(type));
+		Layout shared = convert_shared_layout(l->t, src, dst, thread_type_bytes(type));
 		Reg base = lower_scratch(l, op);
 		lower_to_shared(l, base, from, src, &shared, type);
 		if (op->kind == OP_CONVERT && convert_stays_in_warps(src, dst))

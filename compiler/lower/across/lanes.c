@@ -1,6 +1,6 @@
 /* One element from another lane of the warp.  Shuffles move words of 32 bits: narrower elements are widened, 64-bit ones
  * go in two halves. */
-#include "lower/fold.h"
+#include "lower/across/across.h"
 
 typedef struct Words {
 	Reg at[2];

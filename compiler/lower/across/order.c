@@ -16,7 +16,7 @@
  * what it has no room for by parts (order_parts.c).
  *
  * Counting is by atomic additions in shared memory. */
-#include "lower/across/order.h"
+#include "lower/across/across.h"
 
 #include <string.h>
 
@@ -141,9 +141,7 @@ position_bit(const Sort *s, int bit, int r, bool *set)
 		*set = r >> i & 1;
 		return 0;
 	}
-	Reg number = s->axis.in[bit] == IN_LANE ? l->lane : l->warp;
-	Reg is = lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << i));
-	return lower_op2(l, EMIT_NE, is, lower_i32(l, 0));
+	return lower_bit(l, s->axis.in[bit] == IN_LANE ? l->lane : l->warp, i);
 }
 
 /* Whether the run of register r falls: bit `by` of its position; by < 0: no run does. */
@@ -184,8 +182,8 @@ trip(const Sort *s, int i, Reg (*v)[SORT_STATE], int n, Reg (*out)[SORT_STATE])
 	for (int pass = 0; pass < 2; pass++) {
 		int64_t at = 0;
 		for (int k = 0; k < s->p.n; k++) {
-			int bytes = lower_type_bytes(s->type[k]);
-			EmitAccess a = {.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes};
+			EmitAccess a = lower_shared_access(base, s->type[k]);
+			int bytes = a.align;
 			a.offset = lower_op2(l, EMIT_MUL, pass ? other : l->thread, lower_i32(l, bytes));
 			for (int r = 0; r < n; r++) {
 				a.constant = at;
@@ -292,17 +290,6 @@ sort_runs(Sort *s, int to, int by)
 			sort_exchange(s, j, run < to ? run : by);
 }
 
-/* A result that no op uses and that did not go along. */
-static void
-leave_nothing(Lower *l, Value *v)
-{
-	RegType t = lower_type(v->type);
-	Reg zero = t == REG_I8 ? thread_int_const(l->b, t, 0) : thread_float_const(l->b, t, 0);
-	Reg *out = lower_new(l, v);
-	for (int r = 0; r < lower_count(v); r++)
-		out[r] = zero;
-}
-
 /* Result k of registers in layout `from`. */
 static void
 leave(Sort *s, Value *v, const Layout *from, bool index)
@@ -311,7 +298,7 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 	int count = 1 << s->layout.in[IN_REGISTER];
 	Reg *regs = NEW_ARRAY(l->mem, Reg, count);
 	if (!index && dtype_is_float(s->p.t) && !s->p.keeps_value) {
-		leave_nothing(l, v);
+		lower_zeros(l, v);                      /* no op uses them */
 		return;
 	}
 	for (int r = 0; r < count; r++) {
@@ -362,7 +349,7 @@ static void
 zero_bins(Lower *l, Reg base, int64_t bins)
 {
 	int threads = l->warps * l->t->lanes;
-	EmitAccess a = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = base, .align = 4};
+	EmitAccess a = lower_shared_access(base, REG_I32);
 	Reg zero = lower_i32(l, 0);
 	a.offset = lower_op2(l, EMIT_MUL, l->thread, lower_i32(l, 4));
 	for (int64_t at = 0; at < bins; at += threads, a.constant += 4 * threads) {
@@ -379,17 +366,17 @@ lower_histogram(Lower *l, Op *op)
 	Value *to = &op->out[0];
 	const Reg *in = lower_regs(l, v);
 	int64_t bins = to->type->extent[0];
-	uint64_t repeats = v->layout ? layout_free_bits(v->layout, IN_REGISTER) : 0;
-	Reg base = lower_scratch(l, op), one = lower_i32(l, 1), *out = lower_new(l, to), first;
-	first = v->layout ? lower_is_first_holder(l, v->layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	uint64_t repeats = lower_repeats(v->layout);
+	Reg base = lower_scratch(l, op), one = lower_i32(l, 1), *out = lower_new(l, to);
+	Reg first = lower_is_first_holder(l, v->layout);
 	zero_bins(l, base, bins);
 	lower_barrier(l);
 	for (int r = 0; r < lower_count(v); r++) {
 		if ((uint64_t)r & repeats)
 			continue;
 		Reg inside, i = lower_bounded_index(l, v->type->elem, in[r], bins, &inside);
-		EmitAccess a = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = base, .align = 4,
-			.order = ORDER_RELAXED, .scope = SCOPE_CTA};
+		EmitAccess a = lower_shared_access(base, REG_I32);
+		a.scope = SCOPE_CTA;
 		a.offset = lower_op2(l, EMIT_MUL, i, lower_i32(l, 4));
 		a.mask = lower_both(l, inside, first);
 		thread_atomic(l->b, ATOMIC_ADD, &a, one, 0);
@@ -397,7 +384,7 @@ lower_histogram(Lower *l, Op *op)
 	lower_barrier(l);
 	for (int r = 0; r < lower_count(to); r++) {
 		uint32_t own = lower_register_coordinate(to->layout, r, 0);
-		EmitAccess a = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = base, .align = 4};
+		EmitAccess a = lower_shared_access(base, REG_I32);
 		Reg c = lower_thread_coordinate(l, to->layout, 0);
 		if (own)
 			c = lower_op2(l, EMIT_XOR, c, lower_i32(l, own));

@@ -8,7 +8,7 @@
  *             for p = thread; p < elements / 2; p += threads
  *                 e = p with a 0 put in at bit j;  put e and e + 2^j in order, falling if bit s of e's place is set
  *     barrier, and back */
-#include "lower/across/order.h"
+#include "lower/across/across.h"
 
 /* The axis fastest, then the others. */
 static LowerStrides
@@ -29,9 +29,9 @@ strides(const Sort *s, int bytes)
 EmitAccess
 sort_access(const Sort *s, int k, Reg base, int64_t count)
 {
-	int bytes = lower_type_bytes(s->type[k]);
-	return (EmitAccess){.space = SPACE_SHARED, .type = s->type[k], .n = 1, .base = base, .align = bytes,
-		.constant = sort_state_at(&s->p, k, count)};
+	EmitAccess a = lower_shared_access(base, s->type[k]);
+	a.constant = sort_state_at(&s->p, k, count);
+	return a;
 }
 
 /* Registers' states to scratch or back, `layout` saying where they stand. */
@@ -42,7 +42,7 @@ move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
 	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
 		for (int k = 0; k < s->p.n && !((uint64_t)r & s->repeats); k++) {
-			LowerStrides by = strides(s, lower_type_bytes(s->type[k]));
+			LowerStrides by = strides(s, thread_type_bytes(s->type[k]));
 			EmitAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			a.offset = lower_element_offset(l, &by, layout, r, &constant);
@@ -61,7 +61,7 @@ move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool
 	Lower *l = s->l;
 	for (int k = 0; k < s->p.n; k++) {
 		EmitAccess a = sort_access(s, k, base, count);
-		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, lower_type_bytes(s->type[k])));
+		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, thread_type_bytes(s->type[k])));
 		if (store)
 			thread_store(l->b, &a, &state[k]);
 		else

@@ -12,7 +12,7 @@
  * Of the greatest k = 2^m up to a part's length, the better of each two parts stays, until one is left.
  *
  * The highest bits of the axis may be lanes or warps: they change places with bits of registers before, and back after. */
-#include "lower/across/order.h"
+#include "lower/across/across.h"
 
 static void
 swap_bits(Sort *s, const SortSwap *w)
@@ -21,9 +21,7 @@ swap_bits(Sort *s, const SortSwap *w)
 	int count = 1 << s->layout.in[IN_REGISTER], bit = 1 << w->reg, n = 0;
 	Reg (*give)[SORT_STATE] = arena_alloc(l->mem, sizeof *give * (size_t)count);
 	Reg (*got)[SORT_STATE] = arena_alloc(l->mem, sizeof *got * (size_t)count);
-	Reg number = w->in == IN_LANE ? l->lane : l->warp;
-	Reg is_set = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << w->bit)),
-	    lower_i32(l, 0));
+	Reg is_set = lower_bit(l, w->in == IN_LANE ? l->lane : l->warp, w->bit);
 	for (int r = 0; r < count; r++)
 		if (!((uint64_t)r & s->repeats) && !(r & bit))
 			sort_select(s, is_set, s->at[r], s->at[r | bit], give[n++]);
@@ -64,7 +62,7 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
 	for (int r = 0; r < 1 << from; r++)
 		for (int k = 0; k < s->p.n && ((uint64_t)r & (p->registers | s->repeats)) == number; k++) {
-			uint64_t image[F2_MAX], bytes = (uint64_t)lower_type_bytes(s->type[k]);
+			uint64_t image[F2_MAX], bytes = (uint64_t)thread_type_bytes(s->type[k]);
 			EmitAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			for (int i = 0; i < n; i++)

@@ -8,7 +8,7 @@
  * the dimension summed away, and a whole tile's reduction leaves a scalar in all threads.  The order is fixed, so the
  * same bits come out of every run.  A fold that a region describes need not commute: its steps are taken in the order of
  * the axis's bits, the lowest first, each time the lower block of elements before the higher one. */
-#include "lower/fold.h"
+#include "lower/across/across.h"
 
 #include <string.h>
 
@@ -108,10 +108,8 @@ over_lane(State *s, int bit)
 	Lower *l = f->l;
 	bool ordered = !f->p->commutes;
 	Reg other[STATE_MAX], first[STATE_MAX], second[STATE_MAX], high = 0;
-	if (ordered) {
-		Reg masked = lower_op2(l, EMIT_AND, l->lane, lower_i32(l, INT64_C(1) << bit));
-		high = lower_op2(l, EMIT_NE, masked, lower_i32(l, 0));
-	}
+	if (ordered)
+		high = lower_bit(l, l->lane, bit);
 	uint64_t r = 0;
 	do {
 		Reg *mine = s->at[r];

@@ -1,6 +1,6 @@
 /* States of a reduction on their way between warps through scratch (model/plan_reduce.c says where each stands), and
  * offsets of elements in scratch. */
-#include "lower/fold.h"
+#include "lower/across/across.h"
 
 #include <string.h>
 
@@ -26,18 +26,13 @@ slot_of(const Fold *f, const WarpExchange *t, int bytes, bool group, bool by_lan
 	return lower_thread_map(f->l, image, t->nlanes + t->nwarps);
 }
 
-static RegType
-memory_type(RegType t)
-{
-	return t == REG_PRED ? REG_I8 : t == REG_GLOBAL ? REG_I64 : t;
-}
-
 static EmitAccess
 slot_access(const Fold *f, const WarpExchange *t, Reg base, int part, int nregs, Reg offset)
 {
-	int bytes = lower_type_bytes(f->type[part]);
-	return (EmitAccess){.space = SPACE_SHARED, .type = memory_type(f->type[part]), .n = 1, .base = base,
-		.offset = offset, .constant = warp_exchange_at(f->p, t, part, nregs), .align = bytes};
+	EmitAccess a = lower_shared_access(base, f->type[part]);
+	a.offset = offset;
+	a.constant = warp_exchange_at(f->p, t, part, nregs);
+	return a;
 }
 
 /* True in one lane of those that hold the same states; 0: all differ. */
@@ -56,7 +51,7 @@ trip_write(const Fold *f, const WarpExchange *t, Reg base, Reg *const *state, in
 {
 	Reg mask = first_lane(f, t);
 	for (int k = 0; k < f->p->n; k++) {
-		int bytes = lower_type_bytes(f->type[k]);
+		int bytes = thread_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, true, false));
 		a.mask = mask;
 		for (int i = 0; i < nregs; i++, a.constant += (int64_t)bytes << t->slots) {
@@ -71,7 +66,7 @@ trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs, Reg 
 {
 	int lanes = __builtin_popcountll(t->lanes), n = 1 << t->group->n;
 	for (int k = 0; k < f->p->n; k++) {
-		int bytes = lower_type_bytes(f->type[k]);
+		int bytes = thread_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, false, false));
 		Reg v[16];
 		a.n = lanes ? 1 : MIN(n, f->l->t->vector_bytes / bytes);
@@ -89,7 +84,7 @@ void
 trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out)
 {
 	for (int k = 0; k < f->p->n; k++) {
-		int bytes = lower_type_bytes(f->type[k]);
+		int bytes = thread_type_bytes(f->type[k]);
 		EmitAccess a = slot_access(f, t, base, k, 1, slot_of(f, t, bytes, false, true));
 		Reg v;
 		thread_load(f->l->b, &a, &v);

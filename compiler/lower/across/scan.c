@@ -13,7 +13,7 @@
  * and at the end each group's `before` is put before its registers.  Warps exchange totals through scratch.  A reversed
  * scan is the same with the halves exchanged; a fold by a region never takes its operands in another order than the
  * scan's. */
-#include "lower/fold.h"
+#include "lower/across/across.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  * ones.  Floats are added in f32 or f64, in the order in which the threads come.  The greatest and least of floats are
  * those of integer keys in the floats' order, in which a NaN loses to everything; where a key is what it was, the
  * element stays as it was, to the bit. */
-#include "lower/fold.h"
+#include "lower/across/across.h"
 
 #include <string.h>
 
@@ -144,13 +144,12 @@ put_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	const Type *t = s->op->in[0]->type;
 	LowerStrides by = lower_row_strides(t);
 	int shift = by.shift[s->axis];
-	uint64_t repeats = layout_free_bits(from, IN_REGISTER);
+	uint64_t repeats = lower_repeats(from);
 	Reg first = lower_is_first_holder(l, from);
 	by.shift[s->axis] = -1;
-	by.bytes = lower_type_bytes(s->slot);
+	by.bytes = thread_type_bytes(s->slot);
 	for (int r = 0; r < 1 << from->in[IN_REGISTER]; r++) {
-		EmitAccess a = {.space = SPACE_SHARED, .type = s->slot, .n = 1, .base = base, .align = by.bytes,
-			.order = ORDER_RELAXED, .scope = SCOPE_CTA};
+		EmitAccess a = lower_shared_access(base, s->slot);
 		Reg inside, at, i;
 		if ((uint64_t)r & repeats)
 			continue;
@@ -158,6 +157,7 @@ put_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 		i = lower_bounded_index(l, s->op->in[1]->type->elem, index[r], t->extent[s->axis], &inside);
 		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)by.bytes << shift));
 		a.offset = lower_op2(l, EMIT_ADD, at, i);
+		a.scope = SCOPE_CTA;
 		a.mask = lower_both(l, inside, first);
 		thread_atomic(l->b, s->kind, &a, value[r], 0);
 	}

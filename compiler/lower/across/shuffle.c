@@ -110,9 +110,7 @@ lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *d
 		if (p->nkernel == 0 || v[reg] == v[reg ^ p->by[0]])
 			continue;
 		Reg other = shuffle(l, v[reg ^ p->by[0]], type, from_lane, (int64_t)lane);
-		Reg bit = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, INT64_C(1) << p->bit[0]));
-		bit = lower_op2(l, EMIT_NE, bit, lower_i32(l, 0));
-		out[r] = lower_op3(l, EMIT_SELECT, bit, other, out[r]);
+		out[r] = lower_op3(l, EMIT_SELECT, lower_bit(l, l->thread, p->bit[0]), other, out[r]);
 	}
 	lower_exchange(l, out, 1 << dst->in[IN_REGISTER], p->rotate, dst->in[IN_LANE]);
 }

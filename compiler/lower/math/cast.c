@@ -232,7 +232,7 @@ lower_wrap(Lower *l, DType t, Reg r)
 static Reg
 resize(Lower *l, RegType from, RegType to, bool is_signed, Reg r)
 {
-	int a = lower_type_bytes(from), b = lower_type_bytes(to);
+	int a = thread_type_bytes(from), b = thread_type_bytes(to);
 	if (a == b)
 		return r;
 	return lower_as(l, a > b ? CAST_TRUNC : is_signed ? CAST_SEXT : CAST_ZEXT, to, r);

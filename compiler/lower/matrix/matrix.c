@@ -21,7 +21,7 @@ typedef struct Matrices {
 static bool
 plan(const Lower *l, Matrices *m, const Layout *layout, const Layout *shared, RegType type)
 {
-	int bytes = lower_type_bytes(type);
+	int bytes = thread_type_bytes(type);
 
 	*m = (Matrices){.lanes_at = layout->in[IN_REGISTER], .warps = layout->in[IN_WARP]};
 	if (!(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
@@ -55,7 +55,7 @@ static bool
 load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
 {
 	bool is_f32 = type == REG_F32, transposed;
-	int bytes = lower_type_bytes(type), stride, n = 5 + layout->in[IN_WARP], lanes = layout->in[IN_REGISTER];
+	int bytes = thread_type_bytes(type), stride, n = 5 + layout->in[IN_WARP], lanes = layout->in[IN_REGISTER];
 	DType elem = type == REG_F16 ? TY_F16 : type == REG_BF16 ? TY_BF16 : TY_F32;
 	uint64_t image[F2_MAX] = {0};
 	F2 to;
@@ -86,7 +86,7 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 	static const PrimKind prim[2][3] = {
 	    {PRIM_LDMATRIX_1, PRIM_LDMATRIX_2, PRIM_LDMATRIX}, {PRIM_LDMATRIX_T_1, PRIM_LDMATRIX_T_2, PRIM_LDMATRIX_T},
 	};
-	int bytes = lower_type_bytes(type);
+	int bytes = thread_type_bytes(type);
 	uint64_t image[F2_MAX];
 	Matrices m;
 

@@ -272,14 +272,14 @@ share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
 {
 	Reg base = lower_scratch(l, op);
 	if (layout) {
-		Layout shared = layout_best_shared(layout, layout, lower_type_bytes(type));
+		Layout shared = layout_best_shared(layout, layout, thread_type_bytes(type));
 		lower_to_shared(l, base, old, layout, &shared, type);
 		lower_barrier(l);
 		lower_from_shared(l, base, old, layout, &shared, type);
 		return;
 	}
-	EmitAccess at = {.space = SPACE_SHARED, .type = type, .n = 1, .base = base, .align = lower_type_bytes(type)};
-	at.mask = lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	EmitAccess at = lower_shared_access(base, type);
+	at.mask = lower_is_first_holder(l, NULL);
 	thread_store(l->b, &at, old);
 	lower_barrier(l);
 	at.mask = 0;
@@ -315,7 +315,7 @@ lower_atomic(Lower *l, Op *op)
 	if (!check_order(l, op))
 		return;
 	int at_data = through ? 1 : 1 + op->in[0]->type->rank;
-	uint64_t repeats = layout ? layout_free_bits(layout, IN_REGISTER) : 0;
+	uint64_t repeats = lower_repeats(layout);
 	LowerAccess tensor = {0};
 	if (!through)
 		lower_access_make(l, &tensor, op, v->type, layout);
@@ -324,7 +324,7 @@ lower_atomic(Lower *l, Op *op)
 	const Reg *first = lower_operand(l, op, at_data, layout);
 	const Reg *second = a.is_cas ? lower_operand(l, op, at_data + 1, layout) : NULL;
 	Reg *out = lower_new(l, v);
-	Reg acts = layout ? lower_is_first_holder(l, layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+	Reg acts = lower_is_first_holder(l, layout);
 	for (int r = 0; r < lower_count(v); r++) {
 		EmitAccess at;
 		if ((uint64_t)r & repeats)

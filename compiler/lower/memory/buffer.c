@@ -114,15 +114,13 @@ copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to, Re
 	Reg in[] = {address(l, dst, to->constant), src, size};
 
 	if (first)
-		thread_if(l->b, first);
+		lower_when(l, first);
 	if (bytes == 16)
 		thread_prim(l->b, PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
 	else
 		thread_prim(l->b, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
-	if (first) {
-		thread_else(l->b, NULL, 0);
-		thread_if_end(l->b, NULL, NULL, 0);
-	}
+	if (first)
+		lower_end_when(l);
 }
 
 /* Does the slot hold its rows (of the last dimension) one after the other, each whole? */
@@ -197,7 +195,7 @@ lower_copy(Lower *l, Op *op)
 		lower_refuse(l, op, "an asynchronous copy of fewer than 4 bytes a thread");
 		return;
 	}
-	uint64_t repeats = layout_free_bits(&layout, IN_REGISTER);
+	uint64_t repeats = lower_repeats(&layout);
 	Reg first = lower_is_first_holder(l, &layout);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
 		EmitAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
@@ -256,30 +254,17 @@ lower_tokens(Lower *l, Op *op)
 /* ---- mbarriers ---- */
 
 static void
-by_first_thread(Lower *l)
-{
-	thread_if(l->b, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
-}
-
-static void
-end_if(Lower *l)
-{
-	thread_else(l->b, NULL, 0);
-	thread_if_end(l->b, NULL, NULL, 0);
-}
-
-static void
 lower_mbarrier(Lower *l, Op *op)
 {
 	lower_own(l, op);
-	by_first_thread(l);
+	lower_when(l, lower_is_first_holder(l, NULL));
 	for (int i = 0; i < op->out[0].type->slots; i++) {
 		Reg in[] = {address(l, lower_regs(l, &op->out[0])[0], 8 * i), lower_i32(l, attr_count(op))};
 		thread_prim(l->b, PRIM_MBAR_INIT, in, 2, NULL, 0, NULL, 0);
 	}
 	if (l->t->has & HAS_CLUSTER)
 		thread_prim(l->b, PRIM_FENCE_MBAR, NULL, 0, NULL, 0, NULL, 0);
-	end_if(l);
+	lower_end_when(l);
 }
 
 static void
@@ -288,12 +273,12 @@ lower_arrive(Lower *l, Op *op)
 	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_i32(l, attr_bytes(op))};
 
 	lower_barrier(l);
-	by_first_thread(l);
+	lower_when(l, lower_is_first_holder(l, NULL));
 	if (op->kind == OP_EXPECT)
 		thread_prim(l->b, PRIM_MBAR_EXPECT, in, 2, NULL, 0, NULL, 0);
 	else
 		thread_prim(l->b, PRIM_MBAR_ARRIVE, in, 1, NULL, 0, NULL, 0);
-	end_if(l);
+	lower_end_when(l);
 }
 
 static void

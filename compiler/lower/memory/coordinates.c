@@ -147,6 +147,8 @@ lower_register_coordinate(const Layout *layout, int r, int dim)
 Reg
 lower_is_first_holder(Lower *l, const Layout *layout)
 {
+	if (!layout)
+		return lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
 	uint64_t free = layout_free_bits(layout, IN_LANE) |
 	    layout_free_bits(layout, IN_WARP) << layout->in[IN_LANE];
 	uint64_t key[2] = {UINT64_MAX, free};

@@ -12,31 +12,10 @@
 
 #include <string.h>
 
-/* The type in which a tile's elements stand in memory. */
-static RegType
-memory_type(const Type *t)
-{
-	RegType r = t->ptr != PTR_NONE ? REG_GLOBAL : lower_type(t);
-	return r == REG_PRED ? REG_I8 : r == REG_GLOBAL ? REG_I64 : r;
-}
-
 static int
 registers_of(const Layout *layout)
 {
 	return layout ? 1 << layout->in[IN_REGISTER] : 1;
-}
-
-static uint64_t
-repeated_registers(const Layout *layout)
-{
-	return layout ? layout_free_bits(layout, IN_REGISTER) : 0;
-}
-
-/* Where a tile without a layout, a scalar, is written: by thread 0. */
-static Reg
-writer(Lower *l, const Layout *layout)
-{
-	return layout ? lower_is_first_holder(l, layout) : lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
 }
 
 /* The fewest bits of repeated registers must not cut an access in two. */
@@ -191,14 +170,14 @@ lower_read(Lower *l, Op *op)
 	Value *v = &op->out[0];
 	LowerAccess a;
 	int n = lower_count(v), base = 1 + op->in[0]->type->rank;
-	uint64_t repeats = repeated_registers(v->layout);
+	uint64_t repeats = lower_repeats(v->layout);
 	bool packed = dtype_is_packed(v->type->elem);
 	lower_access_make(l, &a, op, v->type, v->layout);
 	int vector = vector_of(a.vector, repeats);
 	const Reg *fill = fill_of(l, op, base, v->layout);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < n; r += vector) {
-		EmitAccess at = {.type = memory_type(v->type), .n = vector, .cache = read_hint(l, op)};
+		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = read_hint(l, op)};
 		if ((uint64_t)r & repeats)
 			continue;
 		at.align = MAX(a.unit * vector >> packed, 1);
@@ -219,14 +198,14 @@ lower_write(Lower *l, Op *op)
 {
 	const Value *v = op->in[op->nin - 1];
 	LowerAccess a;
-	uint64_t repeats = repeated_registers(v->layout);
+	uint64_t repeats = lower_repeats(v->layout);
 	bool packed = dtype_is_packed(v->type->elem);
 	const Reg *data = lower_regs(l, v);
-	Reg first = writer(l, v->layout), all[16];
+	Reg first = lower_is_first_holder(l, v->layout), all[16];
 	lower_access_make(l, &a, op, v->type, v->layout);
 	int vector = vector_of(a.vector, repeats);
 	for (int r = 0; r < lower_count(v); r += vector) {
-		EmitAccess at = {.type = memory_type(v->type), .n = vector, .cache = lower_cache(op, CACHE_NONE)};
+		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
 			continue;
 		at.align = MAX(a.unit * vector >> packed, 1);
@@ -262,14 +241,14 @@ lower_load(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
 	int n = lower_count(v);
-	uint64_t repeats = repeated_registers(v->layout);
+	uint64_t repeats = lower_repeats(v->layout);
 	int vector = pointer_vector(l, op, v, repeats);
 	const Reg *at_reg = lower_operand(l, op, 0, v->layout);
 	const Reg *mask = op->nin > 1 ? lower_operand(l, op, 1, v->layout) : NULL;
 	const Reg *fill = fill_of(l, op, 2, v->layout);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < n; r += vector) {
-		EmitAccess at = {.space = SPACE_GLOBAL, .type = memory_type(v->type), .n = vector, .base = at_reg[r],
+		EmitAccess at = {.space = SPACE_GLOBAL, .type = lower_memory_type(lower_type(v->type)), .n = vector, .base = at_reg[r],
 			.align = vector * dtype_tile_size(v->type->elem), .mask = mask ? mask[r] : 0,
 			.cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
@@ -284,13 +263,13 @@ static void
 lower_store(Lower *l, Op *op)
 {
 	const Value *v = op->in[1];
-	uint64_t repeats = repeated_registers(v->layout);
+	uint64_t repeats = lower_repeats(v->layout);
 	int vector = pointer_vector(l, op, v, repeats);
 	const Reg *data = lower_regs(l, v), *at_reg = lower_operand(l, op, 0, v->layout);
 	const Reg *mask = op->nin > 2 ? lower_operand(l, op, 2, v->layout) : NULL;
-	Reg first = writer(l, v->layout), all[16];
+	Reg first = lower_is_first_holder(l, v->layout), all[16];
 	for (int r = 0; r < lower_count(v); r += vector) {
-		EmitAccess at = {.space = SPACE_GLOBAL, .type = memory_type(v->type), .n = vector, .base = at_reg[r],
+		EmitAccess at = {.space = SPACE_GLOBAL, .type = lower_memory_type(lower_type(v->type)), .n = vector, .base = at_reg[r],
 			.align = vector * dtype_tile_size(v->type->elem), .cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
 			continue;

@@ -10,7 +10,7 @@
  * Everything else goes through scratch: the operand stands there row by row, and after a barrier each register of the
  * result is read from where its element is.  A gather's operand that is more than there is room for stands there piece by
  * piece, and each piece's elements are read. */
-#include "lower/fold.h"
+#include "lower/lower.h"
 
 #include <string.h>
 
@@ -28,25 +28,26 @@ lower_row_major(const Layout *l)
 LowerStrides
 lower_row_strides(const Type *t)
 {
-	LowerStrides s = {.bytes = lower_type_bytes(lower_type(t))};
+	LowerStrides s = {.bytes = thread_type_bytes(lower_type(t))};
 	for (int d = t->rank - 1, at = 0; d >= 0; at += log2_ceil(t->extent[d--]))
 		s.shift[d] = at;
 	return s;
 }
 
-static RegType
-memory_type(RegType t)
+static EmitAccess
+element_access(Reg base, RegType type, Reg offset, int64_t constant)
 {
-	return t == REG_PRED ? REG_I8 : t == REG_GLOBAL ? REG_I64 : t;
+	EmitAccess a = lower_shared_access(base, type);
+	a.offset = offset;
+	a.constant = constant;
+	return a;
 }
 
 Reg
 lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant)
 {
-	int bytes = lower_type_bytes(type);
+	EmitAccess a = element_access(base, type, offset, constant);
 	Reg v;
-	EmitAccess a = {.space = SPACE_SHARED, .type = memory_type(type), .n = 1, .base = base, .offset = offset,
-		.constant = constant, .align = bytes};
 	thread_load(l->b, &a, &v);
 	return lower_from_memory(l, type, v);
 }
@@ -142,9 +143,8 @@ cat_by_scratch(Lower *l, Op *op)
 	for (int i = 0; i < op->nin; start += op->in[i++]->type->extent[axis]) {
 		const Layout *from = op->in[i]->layout;
 		const Reg *in = lower_regs(l, op->in[i]);
-		uint64_t repeats = layout_free_bits(from, IN_REGISTER);
-		EmitAccess a = {.space = SPACE_SHARED, .n = 1, .base = base, .align = s.bytes,
-			.type = type == REG_PRED ? REG_I8 : type == REG_GLOBAL ? REG_I64 : type};
+		uint64_t repeats = lower_repeats(from);
+		EmitAccess a = lower_shared_access(base, type);
 		a.mask = lower_is_first_holder(l, from);
 		for (int r = 0; r < 1 << from->in[IN_REGISTER]; r++) {
 			if ((uint64_t)r & repeats)
@@ -282,20 +282,13 @@ within_piece(Lower *l, EmitAccess *a, int64_t bytes, int64_t piece)
 	return lower_op2(l, EMIT_EQ, number, lower_i32(l, piece));
 }
 
-static EmitAccess
-element_access(Reg base, RegType type, Reg offset, int64_t constant)
-{
-	return (EmitAccess){.space = SPACE_SHARED, .type = memory_type(type), .n = 1, .base = base, .offset = offset,
-		.constant = constant, .align = lower_type_bytes(type)};
-}
-
 static void
 stage_piece(Lower *l, const Op *op, Reg base, int64_t bytes, int64_t piece)
 {
 	const Value *v = op->in[0];
 	RegType type = lower_type(v->type);
 	LowerStrides s = lower_row_strides(v->type);
-	uint64_t repeats = layout_free_bits(v->layout, IN_REGISTER);
+	uint64_t repeats = lower_repeats(v->layout);
 	Reg first = lower_is_first_holder(l, v->layout);
 	for (int r = 0; r < lower_count(v); r++) {
 		int64_t constant;
@@ -343,8 +336,7 @@ lower_gather(Lower *l, Op *op)
 	Reg *is = NEW_ARRAY(l->mem, Reg, n), *offset = NEW_ARRAY(l->mem, Reg, n);
 	int64_t *constant = NEW_ARRAY(l->mem, int64_t, n);
 	LowerStrides s = lower_row_strides(t);
-	bool is_float = type == REG_F16 || type == REG_BF16 || type == REG_F32 || type == REG_F64;
-	Reg zero = is_float ? thread_float_const(l->b, type, 0) : thread_int_const(l->b, type, 0);
+	Reg zero = lower_zero(l, type);
 	int shift = s.shift[axis];
 	s.shift[axis] = -1;
 	for (int r = 0; r < n; r++) {

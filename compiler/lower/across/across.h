@@ -1,6 +1,7 @@
-/* What reductions and scans share: the fold itself, on registers, and how an axis lies in a layout. */
-#ifndef TEGULA_FOLD_H
-#define TEGULA_FOLD_H
+/* What the files of this folder share: how a reduction or scan combines two states, states on their way between warps, and
+ * the parts of a sort. */
+#ifndef TEGULA_ACROSS_H
+#define TEGULA_ACROSS_H
 
 #include "lower/lower.h"
 
@@ -34,31 +35,47 @@ void trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs,
 /* The state that the warp of the group wrote whose place in it is this lane's number, modulo 2^group->n. */
 void trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out);
 
-/* lanes.c: one element from another lane */
-Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);
-Reg lower_lane_from(Lower *l, RegType type, Reg v, Reg lane);
-
-/* reduce_axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not at all. */
-typedef struct LowerStrides {
-	int shift[LAYOUT_RANK];
-	int bytes;                                      /* of an element */
-} LowerStrides;
-
-/* The offset in bytes of register r's element: a register (REG_I32; 0: a scalar's) and a constant to add. */
-Reg lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int r, int64_t *constant);
-
-/* move.c: a tile in scratch row by row: the layout of the elements there, how coordinates move an offset, and one element
- * read, `offset` and `constant` in bytes. */
-Layout lower_row_major(const Layout *l);
-LowerStrides lower_row_strides(const Type *t);
-Reg lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant);
-/* An integer tile's element as a REG_I32 index, and whether it is one of 0 .. n - 1 (n below 2^31). */
-Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
-
 /* combine.c: floats as integers of their width in the same order (-0 as 0); a NaN is the greatest of all, or the least. */
 Reg lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest);
 
 /* Masks and loops over the set bits of a mask as subsets: 0, then each next, then 0 again. */
 static inline uint64_t subset_next(uint64_t at, uint64_t mask) { return (at - mask) & mask; }
+
+/* ---- sorts ---- */
+
+/* The state of an element: key (with the index in its low half, or apart), then what else goes along. */
+typedef struct Sort {
+	Lower *l;
+	SortPlan p;
+	bool falls;
+	RegType type[SORT_STATE];
+	Layout layout;                                  /* in which registers hold states now … */
+	AxisBits axis;                                  /* … and its axis's bits */
+	uint64_t repeats;                               /* register bits that hold no other state */
+	Reg (*at)[SORT_STATE];                          /* by register */
+} Sort;
+
+/* order.c */
+Reg sort_less(const Sort *s, const Reg *a, const Reg *b);
+void sort_select(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out);
+/* What the thread whose number differs in bit i of `in` holds where this one holds v[0] .. v[n - 1]. */
+void sort_across(const Sort *s, InDim in, int i, Reg (*v)[SORT_STATE], int n, Reg (*out)[SORT_STATE]);
+/* Elements across bit j of the axis are put in order, falling where bit `by` of their position is set. */
+void sort_exchange(Sort *s, int j, int by);
+/* Of each two elements across bit j the lesser stays, in both places. */
+void sort_keep_lesser(Sort *s, int j);
+
+/* order_loops.c: where registers would take too much code */
+/* Sorts all states in scratch; then each register has the state at its place in `result`, whose inputs are s->layout's. */
+void sort_by_loops(Sort *s, const Layout *result);
+/* The access of register k of one, its offset to be set. */
+EmitAccess sort_access(const Sort *s, int k, Reg base, int64_t count);
+/* Runs of 2^first and longer up to 2^last, of `count` states in scratch; the longest fall if `falls`. */
+void sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls);
+
+/* order_parts.c: where they are more than scratch has room for */
+
+/* Sorts the states; registers then hold them in the plan's `result`. */
+void sort_by_parts(Sort *s);
 
 #endif
