@@ -4,53 +4,13 @@
 
 #include <string.h>
 
-/* One word from another lane: `lane` if it is not 0, else the lane whose number differs by `mask`. */
+/* A register from lane `from`, or, if that is 0, from the lane whose number differs by `mask`. */
 static Reg
-shuffle_word(Lower *l, Reg word, Reg lane, int64_t mask)
+shuffle(Lower *l, RegType type, Reg v, Reg from, int64_t mask)
 {
-	Reg out, in[2] = {word, lane};
-	if (lane)
-		thread_prim(l->b, PRIM_SHUFFLE, in, 2, NULL, 0, &out, 1);
-	else
-		thread_prim(l->b, PRIM_SHUFFLE_XOR, in, 1, &mask, 1, &out, 1);
-	return out;
-}
-
-static Reg
-shuffle(Lower *l, Reg v, RegType type, Reg lane, int64_t mask)
-{
-	if (!lane && mask == 0)
-		return v;
-	switch (type) {
-	case REG_PRED:
-		v = shuffle_word(l, lower_as(l, CAST_ZEXT, REG_I32, v), lane, mask);
-		return lower_op2(l, EMIT_NE, v, lower_i32(l, 0));
-	case REG_F32:
-		v = shuffle_word(l, lower_as(l, CAST_BITS, REG_I32, v), lane, mask);
-		return lower_as(l, CAST_BITS, REG_F32, v);
-	case REG_I32:
-	case REG_SHARED:
-		return shuffle_word(l, v, lane, mask);
-	case REG_F16:
-	case REG_BF16:
-		v = lower_as(l, CAST_BITS, REG_I16, v);
-		/* fall through */
-	case REG_I8:
-	case REG_I16:
-		v = shuffle_word(l, lower_as(l, CAST_ZEXT, REG_I32, v), lane, mask);
-		v = lower_as(l, CAST_TRUNC, type == REG_I8 ? REG_I8 : REG_I16, v);
-		return type == REG_F16 || type == REG_BF16 ? lower_as(l, CAST_BITS, type, v) : v;
-	default:
-		break;
-	}
-	if (type != REG_I64)
-		v = lower_as(l, CAST_BITS, REG_I64, v);
-	Reg high = lower_op2(l, EMIT_LSHR, v, lower_i64(l, 32));
-	high = shuffle_word(l, lower_as(l, CAST_TRUNC, REG_I32, high), lane, mask);
-	Reg low = shuffle_word(l, lower_as(l, CAST_TRUNC, REG_I32, v), lane, mask);
-	high = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I64, high), lower_i64(l, 32));
-	v = lower_op2(l, EMIT_OR, high, lower_as(l, CAST_ZEXT, REG_I64, low));
-	return type == REG_I64 ? v : lower_as(l, CAST_BITS, type, v);
+	if (from)
+		return lower_lane_from(l, type, v, from);
+	return mask ? lower_lane_xor(l, type, v, (int)mask) : v;
 }
 
 /* Parts of the plan's column i: the source's register bits and its lane bits. */
@@ -106,10 +66,10 @@ lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *d
 		uint64_t at = f2_apply(&p->from, (uint64_t)r), lane = lane_part(at, src);
 		uint64_t reg = register_part(at, src) ^ f2_apply(&p->sender, lane);
 		Reg from_lane = asked && lane ? lower_op2(l, EMIT_XOR, asked, lower_i32(l, (int64_t)lane)) : asked;
-		out[r] = shuffle(l, v[reg], type, from_lane, (int64_t)lane);
+		out[r] = shuffle(l, type, v[reg], from_lane, (int64_t)lane);
 		if (p->nkernel == 0 || v[reg] == v[reg ^ p->by[0]])
 			continue;
-		Reg other = shuffle(l, v[reg ^ p->by[0]], type, from_lane, (int64_t)lane);
+		Reg other = shuffle(l, type, v[reg ^ p->by[0]], from_lane, (int64_t)lane);
 		out[r] = lower_op3(l, EMIT_SELECT, lower_bit(l, l->thread, p->bit[0]), other, out[r]);
 	}
 	lower_exchange(l, out, 1 << dst->in[IN_REGISTER], p->rotate, dst->in[IN_LANE]);
