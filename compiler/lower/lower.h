@@ -152,13 +152,14 @@ Reg lower_thread_offset(Lower *l, const uint64_t *image, int n, uint64_t at, int
  * under `shared`; the constant part apart, so that it can go into the access. */
 Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant);
 
-/* access.c: where the elements of a tile stand in a tensor */
+/* access.c: where the elements of a tile stand in a tensor, or where a tile of pointers points to */
 
 typedef struct LowerAccess {
 	const Op *op;
 	const Value *tensor;
 	const Type *tile;
 	const Layout *layout;                           /* of the tile that moves; NULL: a scalar */
+	const Reg *pointer, *mask;                      /* through pointers, by register; mask NULL: always */
 	int unit;                                       /* bytes of an element; packed types: 1: offsets count elements */
 	int nd;
 	struct {
@@ -175,7 +176,7 @@ typedef struct LowerAccess {
 	int vector;
 } LowerAccess;
 
-/* `tile` and `layout`: of what moves; the indices are operands 1 and on. */
+/* `tile` and `layout`: of what moves; indices of a tensor are operands 1 and on, pointers operand 0. */
 void lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout);
 /* Register r's element: base, constant and mask (0: always) of `out`; the rest is the caller's. */
 void lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);

@@ -277,6 +277,15 @@ find_gather(Lower *l, LowerAccess *a, int d)
 	}
 }
 
+static void
+find_pointers(Lower *l, LowerAccess *a)
+{
+	const Op *op = a->op;
+	int mask = op->kind == OP_ATOMIC_PTR ? (attr_masked(op) ? op->nin - 1 : 0) : op->kind == OP_LOAD ? 1 : 2;
+	a->pointer = lower_operand(l, op, 0, a->layout);
+	a->mask = mask > 0 && mask < op->nin ? lower_operand(l, op, mask, a->layout) : NULL;
+}
+
 void
 lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout)
 {
@@ -287,6 +296,10 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 	a->vector = MIN(a->vector, layout ? 1 << layout->in[IN_REGISTER] : 1);
 	while (a->vector > 1 && (a->vector * dtype_info[tile->elem].bits + 7) / 8 > l->t->vector_bytes)
 		a->vector /= 2;
+	if (op->in[0]->type->ptr != PTR_NONE) {
+		find_pointers(l, a);
+		return;
+	}
 	place_letters(a);
 	find_strides(l, a);
 	for (int d = 0; d < a->nd; d++) {
@@ -461,6 +474,12 @@ void
 lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
 {
 	uint64_t key[F2_MAX];
+	out->space = SPACE_GLOBAL;
+	if (a->pointer) {
+		out->base = a->pointer[r];
+		out->mask = a->mask ? a->mask[r] : 0;
+		return;
+	}
 	int n = offset_key(l, a, r, KEY_POINTER, key);
 	Reg found = lower_kept(l, key, n, a->base);
 	if (!found) {
@@ -473,7 +492,6 @@ lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
 		Reg moved = lower_kept(l, row_key, LEN(row_key), found);
 		found = moved ? moved : lower_keep(l, row_key, LEN(row_key), found, thread_pointer(l->b, found, row));
 	}
-	out->space = SPACE_GLOBAL;
 	out->base = found;
 	out->constant = constant_of(l, a, r);
 	out->mask = lower_access_mask(l, a, r);

@@ -286,28 +286,13 @@ share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
 	thread_load(l->b, &at, old);
 }
 
-/* Address and mask of register r. */
-static void
-place_register(Lower *l, const Atomic *a, const LowerAccess *tensor, const Reg *pointer, const Reg *mask, int r,
-    EmitAccess *at)
-{
-	*at = (EmitAccess){.space = SPACE_GLOBAL, .n = 1, .align = dtype_info[a->t].bits / 8, .order = order_of(l, a->op),
-		.scope = scope_of(a->op)};
-	if (!pointer) {
-		lower_access_at(l, tensor, r, at);
-		return;
-	}
-	at->base = pointer[r];
-	at->mask = mask ? mask[r] : 0;
-}
-
 void
 lower_atomic(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
 	const Layout *layout = v->layout;
 	Atomic a = make(op, v->type, l->t);
-	bool masked = attr_masked(op), through = op->kind == OP_ATOMIC_PTR;
+	bool through = op->kind == OP_ATOMIC_PTR;
 	if (dtype_info[a.t].bits == 64 && !(l->t->has & HAS_ATOMIC_64)) {
 		lower_refuse(l, op, arena_printf(l->mem, "an atomic operation on %s", dtype_info[a.t].text));
 		return;
@@ -316,20 +301,17 @@ lower_atomic(Lower *l, Op *op)
 		return;
 	int at_data = through ? 1 : 1 + op->in[0]->type->rank;
 	uint64_t repeats = lower_repeats(layout);
-	LowerAccess tensor = {0};
-	if (!through)
-		lower_access_make(l, &tensor, op, v->type, layout);
-	const Reg *pointer = through ? lower_operand(l, op, 0, layout) : NULL;
-	const Reg *mask = masked ? lower_operand(l, op, op->nin - 1, layout) : NULL;
+	LowerAccess access;
+	lower_access_make(l, &access, op, v->type, layout);
 	const Reg *first = lower_operand(l, op, at_data, layout);
 	const Reg *second = a.is_cas ? lower_operand(l, op, at_data + 1, layout) : NULL;
 	Reg *out = lower_new(l, v);
 	Reg acts = lower_is_first_holder(l, layout);
 	for (int r = 0; r < lower_count(v); r++) {
-		EmitAccess at;
+		EmitAccess at = {.n = 1, .align = dtype_info[a.t].bits / 8, .order = order_of(l, op), .scope = scope_of(op)};
 		if ((uint64_t)r & repeats)
 			continue;
-		place_register(l, &a, &tensor, pointer, mask, r, &at);
+		lower_access_at(l, &access, r, &at);
 		at.mask = lower_both(l, acts, at.mask);
 		Reg put = second ? second[r] : first[r], compare = second ? first[r] : 0;
 		out[r] = a.native ? run_native(l, &a, &at, put, compare) : run_swap(l, &a, &at, put, compare);

@@ -108,7 +108,7 @@ write_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const
 	thread_store(l->b, at, byte);
 }
 
-/* ---- tensors ---- */
+/* ---- reads and writes ---- */
 
 /* Whether the fill is what masked loads give anyway. */
 static bool
@@ -159,6 +159,8 @@ repeat_registers(Reg *out, int n, uint64_t repeats)
 static CacheHint
 read_hint(const Lower *l, const Op *op)
 {
+	if (op->kind == OP_LOAD)
+		return lower_cache(op, CACHE_NONE);
 	const FuncParam *p = &l->f->param[op->in[0]->index];
 	bool constant = p->access == ACCESS_IN && !l->stores_through_pointers;
 	return lower_cache(op, constant && !(l->waits_at_angles && op->out[0].layout) ? CACHE_READ_ONLY : CACHE_NONE);
@@ -169,12 +171,12 @@ lower_read(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
 	LowerAccess a;
-	int n = lower_count(v), base = 1 + op->in[0]->type->rank;
+	int n = lower_count(v), at_fill = op->kind == OP_LOAD ? 2 : 1 + op->in[0]->type->rank;
 	uint64_t repeats = lower_repeats(v->layout);
-	bool packed = dtype_is_packed(v->type->elem);
 	lower_access_make(l, &a, op, v->type, v->layout);
+	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
 	int vector = vector_of(a.vector, repeats);
-	const Reg *fill = fill_of(l, op, base, v->layout);
+	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < n; r += vector) {
 		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = read_hint(l, op)};
@@ -196,13 +198,13 @@ lower_read(Lower *l, Op *op)
 static void
 lower_write(Lower *l, Op *op)
 {
-	const Value *v = op->in[op->nin - 1];
+	const Value *v = op->in[op->kind == OP_STORE ? 1 : op->nin - 1];
 	LowerAccess a;
 	uint64_t repeats = lower_repeats(v->layout);
-	bool packed = dtype_is_packed(v->type->elem);
 	const Reg *data = lower_regs(l, v);
 	Reg first = lower_is_first_holder(l, v->layout), all[16];
 	lower_access_make(l, &a, op, v->type, v->layout);
+	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
 	int vector = vector_of(a.vector, repeats);
 	for (int r = 0; r < lower_count(v); r += vector) {
 		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = lower_cache(op, CACHE_NONE)};
@@ -223,78 +225,17 @@ lower_write(Lower *l, Op *op)
 	}
 }
 
-/* ---- pointers ---- */
-
-/* Elements that one access through a tile of pointers moves. */
-static int
-pointer_vector(const Lower *l, const Op *op, const Value *v, uint64_t repeats)
-{
-	int size = dtype_tile_size(v->type->elem);
-	int n = v->layout ? (int)MIN(attr_vector(op), lower_count(v)) : 1;
-	while (n > 1 && n * size > l->t->vector_bytes)
-		n /= 2;
-	return vector_of(MAX(n, 1), repeats);
-}
-
-static void
-lower_load(Lower *l, Op *op)
-{
-	Value *v = &op->out[0];
-	int n = lower_count(v);
-	uint64_t repeats = lower_repeats(v->layout);
-	int vector = pointer_vector(l, op, v, repeats);
-	const Reg *at_reg = lower_operand(l, op, 0, v->layout);
-	const Reg *mask = op->nin > 1 ? lower_operand(l, op, 1, v->layout) : NULL;
-	const Reg *fill = fill_of(l, op, 2, v->layout);
-	Reg *out = lower_new(l, v);
-	for (int r = 0; r < n; r += vector) {
-		EmitAccess at = {.space = SPACE_GLOBAL, .type = lower_memory_type(lower_type(v->type)), .n = vector, .base = at_reg[r],
-			.align = vector * dtype_tile_size(v->type->elem), .mask = mask ? mask[r] : 0,
-			.cache = lower_cache(op, CACHE_NONE)};
-		if ((uint64_t)r & repeats)
-			continue;
-		thread_load(l->b, &at, &out[r]);
-		finish_load(l, lower_type(v->type), at.mask, fill ? fill + r : NULL, vector, &out[r]);
-	}
-	repeat_registers(out, n, repeats);
-}
-
-static void
-lower_store(Lower *l, Op *op)
-{
-	const Value *v = op->in[1];
-	uint64_t repeats = lower_repeats(v->layout);
-	int vector = pointer_vector(l, op, v, repeats);
-	const Reg *data = lower_regs(l, v), *at_reg = lower_operand(l, op, 0, v->layout);
-	const Reg *mask = op->nin > 2 ? lower_operand(l, op, 2, v->layout) : NULL;
-	Reg first = lower_is_first_holder(l, v->layout), all[16];
-	for (int r = 0; r < lower_count(v); r += vector) {
-		EmitAccess at = {.space = SPACE_GLOBAL, .type = lower_memory_type(lower_type(v->type)), .n = vector, .base = at_reg[r],
-			.align = vector * dtype_tile_size(v->type->elem), .cache = lower_cache(op, CACHE_NONE)};
-		if ((uint64_t)r & repeats)
-			continue;
-		at.mask = lower_both(l, first, mask ? mask[r] : 0);
-		for (int i = 0; i < vector; i++)
-			all[i] = lower_to_memory(l, lower_type(v->type), data[r + i]);
-		thread_store(l->b, &at, all);
-	}
-}
-
 void
 lower_memory(Lower *l, Op *op)
 {
 	switch (op->kind) {
 	case OP_READ:
+	case OP_LOAD:
 		lower_read(l, op);
 		return;
 	case OP_WRITE:
-		lower_write(l, op);
-		return;
-	case OP_LOAD:
-		lower_load(l, op);
-		return;
 	case OP_STORE:
-		lower_store(l, op);
+		lower_write(l, op);
 		return;
 	default:
 		return;                                 /* a prefetch is a hint, and the reads ask early enough */
