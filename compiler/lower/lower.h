@@ -141,8 +141,8 @@ Reg lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *co
 /* What was kept for a key, else 0; `of` is a register that it was made from.  lower_keep returns r. */
 Reg lower_kept(const Lower *l, const uint64_t *key, int n, Reg of);
 Reg lower_keep(Lower *l, const uint64_t *key, int n, Reg of, Reg r);
-/* True in one of the threads that hold the same element (lane and warp bits that repeat are 0), of a scalar (NULL) thread 0;
- * 0 if all are different. */
+/* True in one of the threads that hold the same element (lane and warp bits that repeat are 0), of a scalar (NULL) in
+ * thread 0; 0 if all are different. */
 Reg lower_is_first_holder(Lower *l, const Layout *layout);
 /* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first.  Kept. */
 Reg lower_thread_map(Lower *l, const uint64_t *image, int n);

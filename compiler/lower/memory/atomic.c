@@ -308,7 +308,8 @@ lower_atomic(Lower *l, Op *op)
 	Reg *out = lower_new(l, v);
 	Reg acts = lower_is_first_holder(l, layout);
 	for (int r = 0; r < lower_count(v); r++) {
-		EmitAccess at = {.n = 1, .align = dtype_info[a.t].bits / 8, .order = order_of(l, op), .scope = scope_of(op)};
+		EmitAccess at = {.n = 1, .align = dtype_info[a.t].bits / 8, .order = order_of(l, op),
+			.scope = scope_of(op)};
 		if ((uint64_t)r & repeats)
 			continue;
 		lower_access_at(l, &access, r, &at);

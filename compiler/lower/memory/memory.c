@@ -207,7 +207,8 @@ lower_write(Lower *l, Op *op)
 	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
 	int vector = vector_of(a.vector, repeats);
 	for (int r = 0; r < lower_count(v); r += vector) {
-		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = lower_cache(op, CACHE_NONE)};
+		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector,
+			.cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
 			continue;
 		at.align = MAX(a.unit * vector >> packed, 1);
