@@ -59,6 +59,15 @@ static const struct {
 	{EFFECT, "effect"}, {REGION, "regions"},   {TERM, "ends a block"}, {ANYF, "floats"}, {ANYI, "integers"},
 };
 
+/* Columns of ops.def as they are written there. */
+static const struct {
+	const char *cost, *family, *rounding;
+} op_words[] = {
+#define OP(name, text, in, out, infer, traits, cost, family, rounding, meaning) {#cost, #family, #rounding},
+#include "ir/ops.def"
+#undef OP
+};
+
 /* `fn` (sum prod …), `axis`, [`reverse`]: what stands in brackets may be left out. */
 static void
 put_attrs(OpKind op)
@@ -74,6 +83,23 @@ put_attrs(OpKind op)
 	}
 }
 
+/* What the words in an op's braces are, and those behind a function's grid. */
+static void
+put_words(void)
+{
+	static const char *const kind[] = {[KIND_INT] = "integer", [KIND_FLOAT] = "float", [KIND_BOOL] = "bool",
+	    [KIND_INTS] = "integers", [KIND_TEXT] = "text", [KIND_ANY] = "constant"};
+	static const char *const on[] = {"as above", "elementwise ops that take floats", "any, noted by passes for a GPU"};
+
+	printf("\n| attribute | kind | ops | meaning |\n| --- | --- | --- | --- |\n");
+	for (int i = 0; i < NATTRS; i++)
+		printf("| `%s` | %s | %s | %s |\n", attr_info[i].text, kind[attr_info[i].kind], on[attr_info[i].on],
+		    attr_info[i].meaning);
+	printf("\n| schedule | values | meaning |\n| --- | --- | --- |\n");
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		printf("| `%s` | %s | %s |\n", schedule_info[i].text, schedule_info[i].range, schedule_info[i].meaning);
+}
+
 int
 cmd_ops(const Cli *cli)
 {
@@ -81,8 +107,8 @@ cmd_ops(const Cli *cli)
 	if (!cli_operands(cli, 0, 0))
 		return EXIT_MISUSE;
 	if (markdown)
-		printf("| op | operands | results | attributes | traits | meaning |\n"
-		       "| --- | --- | --- | --- | --- | --- |\n");
+		printf("| op | operands | results | attributes | traits | cost | family | rounding | meaning |\n"
+		       "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
 	for (int i = 0; i < OP_COUNT; i++) {
 		const OpInfo *op = &op_info[i];
 		char in[8], out[8];
@@ -97,26 +123,23 @@ cmd_ops(const Cli *cli)
 			if (op->traits & traits[t].bit)
 				printf("%s%s", n++ ? ", " : "", traits[t].word);
 		if (markdown) {
-			fputs(" | ", stdout);
+			printf(" | %s | %s | %s | ", op_words[i].cost, op_words[i].family, op_words[i].rounding);
 			cell(op->meaning);
 			puts(" |");
 		} else {
 			puts(op->meaning);
 		}
 	}
+	if (markdown)
+		put_words();
 	return EXIT_GOOD;
 }
-
-static const char *const words[] = {"TYPED", "AXES", "LAYOUTS", "STAGED", "SMEM", "SYNCED"};
 
 static void
 facts_text(unsigned facts, Text *out)
 {
-	int n = 0;
-	for (int i = 0; i < LEN(words); i++)
-		if (facts >> i & 1)
-			text_printf(out, "%s%s", n++ ? ", " : "", words[i]);
-	text_put(out, n ? "" : "-");
+	facts_print(facts, ", ", out);
+	text_put(out, facts ? "" : "-");
 }
 
 int
@@ -140,6 +163,10 @@ cmd_passes(const Cli *cli)
 		for (int k = 0; k < 3; k++)
 			text_close(&t[k]);
 	}
+	if (markdown)
+		printf("\n| fact | meaning |\n| --- | --- |\n");
+	for (int i = 0; markdown && i < FACT_COUNT; i++)
+		printf("| %s | %s |\n", fact_info[i].text, fact_info[i].meaning);
 	return EXIT_GOOD;
 }
 

@@ -23,23 +23,11 @@ source_target(const Target *t, const PassOptions *opt)
 	return t->kind == TARGET_PTX ? "ptx" : "metal";
 }
 
-static int
-chosen(int figure)
-{
-	return figure > 0 ? figure : 0;
-}
-
 static void
 set_schedule(Func *f, const Schedule *s)
 {
-	f->schedule = (FuncSchedule){
-	    .warps = chosen(s->warps),
-	    .stages = chosen(s->stages),
-	    .group = chosen(s->group),
-	    .persistent = chosen(s->persistent),
-	    .specialize = chosen(s->specialize),
-	    .ctas = chosen(s->ctas),
-	};
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		f->schedule.at[i] = MAX(s->at[i], 0);
 }
 
 /* Values of the schedule that nothing here asks for: said, so that nobody measures what cannot differ. */

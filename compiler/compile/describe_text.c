@@ -58,16 +58,16 @@ put_file_constants(const Bound *b, int shown, Text *out)
 static void
 put_values(const Func *f, const Bound *b, Text *out)
 {
-	int shown = 0, figure[SCHEDULE_FIGURES];
+	int shown = 0;
 	for (int i = 0; b && i < b->nct; i++)
 		put_value(&b->ct[i], shown++ ? ", " : "values: ", out);
 	shown = b ? put_file_constants(b, shown, out) : 0;
 	text_put(out, shown ? "\n" : "");
 	shown = 0;
-	schedule_figures(&f->schedule, figure);
-	for (int i = 0; i < SCHEDULE_FIGURES; i++)
-		if (figure[i])
-			text_printf(out, "%s%s = %d", shown++ ? ", " : "schedule: ", schedule_text[i], figure[i]);
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (f->schedule.at[i])
+			text_printf(out, "%s%s = %d", shown++ ? ", " : "schedule: ", schedule_info[i].text,
+			    f->schedule.at[i]);
 	text_put(out, shown ? "\n" : "");
 	shown = 0;
 	for (int i = 0; b && i < b->nsymbol; i++)

@@ -42,6 +42,24 @@ enum {
 #include "ir/ops.def"
 #undef OP
 
+/* What introduces each region in text. */
+static const char *const region_words[OP_COUNT][2] = {
+    [OP_FOR] = {"do"}, [OP_WHILE] = {"cond", "do"}, [OP_IF] = {"then", "else"}, [OP_ROLES] = {"producer", "consumer"},
+    [OP_REDUCE_FN] = {"fn"}, [OP_SCAN_FN] = {"fn"},
+};
+
+const char *
+region_word(OpKind kind, int i)
+{
+	return i < 2 ? region_words[kind][i] : NULL;
+}
+
+int
+op_regions(OpKind kind)
+{
+	return region_word(kind, 1) ? 2 : region_word(kind, 0) != NULL;
+}
+
 bool
 op_named(const char *text, OpKind *out)
 {

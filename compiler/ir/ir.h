@@ -175,6 +175,8 @@ typedef struct OpInfo {
 
 extern const OpInfo op_info[OP_COUNT];
 bool op_named(const char *text, OpKind *out);
+int op_regions(OpKind kind);                            /* how many an op of the kind has */
+const char *region_word(OpKind kind, int i);            /* "do", "then" …: what introduces region i; NULL: none */
 
 struct Op {
 	OpKind kind;
@@ -217,19 +219,34 @@ typedef struct FuncParam {
 
 enum { MAX_AXES = 3 };
 
-/* The schedule as the passes for a GPU read it: printed after the grid where it is not 0, `warps(4) stages(3)`. */
-typedef struct FuncSchedule {
-	int warps;                                      /* of a block; 0: the compiler's choice, made by pass coalesce */
-	int stages;                                     /* of a pipelined loop; 0: the compiler's choice */
-	int group;                                      /* rows of programs walked together; 0 or 1: none */
-	int persistent, specialize, ctas;
-} FuncSchedule;
+typedef enum ScheduleName {
+#define SCHEDULE(id, name, kind, most, range, meaning) SCHEDULE_##id,
+#include "ir/schedule.def"
+#undef SCHEDULE
+	SCHEDULE_COUNT
+} ScheduleName;
 
-/* The figures by their words in text, in order. */
-enum { SCHEDULE_FIGURES = 6 };
-extern const char *const schedule_text[SCHEDULE_FIGURES];
-void schedule_figures(const FuncSchedule *s, int figure[SCHEDULE_FIGURES]);
-void schedule_set(FuncSchedule *s, int i, int figure);
+typedef enum ScheduleKind { SCHEDULE_POWER, SCHEDULE_RANGE, SCHEDULE_SWITCH } ScheduleKind;
+
+/* The compiler's own choice is 0; in a header's schedule (Bound) that of a switch is -1.  Printed after the grid where
+ * it is not 0, `warps(4) stages(3)`. */
+typedef union Schedule {
+	struct {
+#define SCHEDULE(id, name, kind, most, range, meaning) int name;
+#include "ir/schedule.def"
+#undef SCHEDULE
+	};
+	int at[SCHEDULE_COUNT];
+} Schedule;
+
+typedef struct ScheduleInfo {
+	const char *text;
+	ScheduleKind kind;
+	int most;
+	const char *range, *meaning;
+} ScheduleInfo;
+extern const ScheduleInfo schedule_info[SCHEDULE_COUNT];
+int schedule_named(const char *name);                   /* -1: there is none */
 
 struct Func {
 	const char *name;
@@ -240,14 +257,24 @@ struct Func {
 	const char *axis[MAX_AXES];                     /* the grid's axes, first fastest */
 	int naxis;
 	Block *body;
-	FuncSchedule schedule;
+	Schedule schedule;
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 };
 
-/* What a pass may rely on; a row of passes.def says needs / adds / drops. */
-enum { TYPED = 1 << 0, AXES = 1 << 1, LAYOUTS = 1 << 2, STAGED = 1 << 3, SMEM = 1 << 4, SYNCED = 1 << 5 };
+/* What a pass may rely on (facts.def): bits, then their numbers. */
+enum {
+#define FACT(name, meaning) FACT_##name,
+#include "ir/facts.def"
+#undef FACT
+	FACT_COUNT
+};
+enum {
+#define FACT(name, meaning) name = 1 << FACT_##name,
+#include "ir/facts.def"
+#undef FACT
+};
 
 struct Module {
 	Compile *cx;
@@ -388,8 +415,12 @@ void module_print(const Module *m, Text *out);
 void op_print(const Op *op, Text *out);                         /* one line, regions left out */
 bool name_is_valid(const char *s);                              /* a letter or _, then letters, digits and _ */
 extern const char *const access_text[4];                        /* "in" … by Access */
-extern const char *const fact_text[6];                          /* "TYPED" … by bit */
-const char *region_word(OpKind kind, int i);            /* "do", "then" …: what introduces region i; NULL: none */
+
+typedef struct FactInfo {
+	const char *text, *meaning;
+} FactInfo;
+extern const FactInfo fact_info[FACT_COUNT];
+void facts_print(unsigned facts, const char *between, Text *out);
 Module *module_parse(Compile *cx, int file);                    /* NULL after errors (E09xx) */
 
 /* verify.c */

@@ -1,6 +1,8 @@
-/* One object for each distinct layout of a module, so that == compares them; and a schedule by the words of
- * its text. */
+/* What a module has beside its functions' ops: one object for each distinct layout, so that == compares them; schedules
+ * and facts by the words of their text. */
 #include "ir/ir.h"
+
+#include <string.h>
 
 const Layout *
 layout_intern(Module *m, const Layout *l)
@@ -22,27 +24,31 @@ layout_intern(Module *m, const Layout *l)
 	return copy;
 }
 
-const char *const schedule_text[SCHEDULE_FIGURES] = {
-    "warps", "stages", "group", "persistent", "specialize", "ctas",
+const ScheduleInfo schedule_info[SCHEDULE_COUNT] = {
+#define SCHEDULE(id, name, kind, most, range, meaning) [SCHEDULE_##id] = {#name, SCHEDULE_##kind, most, range, meaning},
+#include "ir/schedule.def"
+#undef SCHEDULE
+};
+
+int
+schedule_named(const char *name)
+{
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (strcmp(schedule_info[i].text, name) == 0)
+			return i;
+	return -1;
+}
+
+const FactInfo fact_info[FACT_COUNT] = {
+#define FACT(name, meaning) [FACT_##name] = {#name, meaning},
+#include "ir/facts.def"
+#undef FACT
 };
 
 void
-schedule_figures(const FuncSchedule *s, int figure[SCHEDULE_FIGURES])
+facts_print(unsigned facts, const char *between, Text *out)
 {
-	figure[0] = s->warps;
-	figure[1] = s->stages;
-	figure[2] = s->group;
-	figure[3] = s->persistent;
-	figure[4] = s->specialize;
-	figure[5] = s->ctas;
-}
-
-void
-schedule_set(FuncSchedule *s, int i, int figure)
-{
-	int *at[SCHEDULE_FIGURES] = {
-	    &s->warps, &s->stages, &s->group, &s->persistent, &s->specialize, &s->ctas,
-	};
-
-	*at[i] = figure;
+	for (int i = 0, n = 0; i < FACT_COUNT; i++)
+		if (facts >> i & 1)
+			text_printf(out, "%s%s", n++ ? between : "", fact_info[i].text);
 }

@@ -184,13 +184,13 @@ parse_schedule(Reader *r)
 {
 	int64_t n;
 
-	for (int i = 0; i < SCHEDULE_FIGURES; i++) {
-		if (!read_take_word(r, schedule_text[i]))
+	for (int i = 0; i < SCHEDULE_COUNT; i++) {
+		if (!read_take_word(r, schedule_info[i].text))
 			continue;
 		if (!read_need(r, '(') || !read_need_int(r, 1, 1 << 20, &n, "a number of 1 or more") ||
 		    !read_need(r, ')'))
 			return false;
-		schedule_set(&r->f->schedule, i, (int)n);
+		r->f->schedule.at[i] = (int)n;
 	}
 	if (read_take_word(r, "shared"))
 		return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &r->f->shared_bytes, "bytes, 1 or more") &&
@@ -244,6 +244,22 @@ parse_file(Reader *r)
 }
 
 static bool
+parse_fact(Reader *r)
+{
+	Text all = {0};
+
+	for (int i = 0; i < FACT_COUNT; i++)
+		if (read_take_word(r, fact_info[i].text)) {
+			r->m->facts |= 1u << i;
+			return true;
+		}
+	facts_print(~0u, " ", &all);
+	read_expected(r, arena_printf(r->cx->tmp, "a fact (%s)", all.at));
+	text_close(&all);
+	return false;
+}
+
+static bool
 parse_facts(Reader *r)
 {
 	r->m->facts = 0;
@@ -252,13 +268,8 @@ parse_facts(Reader *r)
 	if (read_take(r, ')'))
 		return true;
 	do {
-		int i = 0;
-		while (i < LEN(fact_text) && !read_is_word(r, fact_text[i]))
-			i++;
-		if (i == LEN(fact_text))
-			return read_expected(r, "a fact (TYPED AXES LAYOUTS STAGED SMEM SYNCED)");
-		r->m->facts |= 1u << i;
-		lex_next(&r->l);
+		if (!parse_fact(r))
+			return false;
 	} while (read_take(r, ','));
 	return read_need(r, ')');
 }

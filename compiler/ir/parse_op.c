@@ -350,17 +350,15 @@ make_op(Reader *r, Block *b, Place at, Place said, OpKind kind, const Values *in
 	const Type **out = NEW_ARRAY(r->cx->tmp, const Type *, MAX(4, MAX(in->n, types->n)));
 	Builder build = {.m = r->m, .block = b, .place = said};
 	const char *why = NULL;
-	int nout, nregion = 0;
+	int nout;
 
 	Op op_read = {.kind = kind, .in = in->at, .nin = in->n, .attr = attrs->at, .nattr = attrs->n};
 	if (!infer_types(r->m, &op_read, types->at, types->n, out, &nout, &why)) {
 		diag_error(r->cx, at, DIAG_TIR_INFER, op_info[kind].text, why);
 		return NULL;
 	}
-	while (region_word(kind, nregion))
-		nregion++;
 	Op *op = op_make_regions(&build, kind, in->at, in->n, attrs->at, attrs->n, types->at, types->n,
-	    nregion);
+	    op_regions(kind));
 	OpPlace place = {op, at};
 	vec_push(r->cx->tmp, &r->ops, place);
 	return op;

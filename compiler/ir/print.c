@@ -245,26 +245,6 @@ put_op(Printer *p, const Op *op)
 	put_place(p, op->place);
 }
 
-const char *
-region_word(OpKind kind, int i)
-{
-	switch (kind) {
-	case OP_FOR:
-		return i == 0 ? "do" : NULL;
-	case OP_WHILE:
-		return i == 0 ? "cond" : i == 1 ? "do" : NULL;
-	case OP_IF:
-		return i == 0 ? "then" : i == 1 ? "else" : NULL;
-	case OP_ROLES:
-		return i == 0 ? "producer" : i == 1 ? "consumer" : NULL;
-	case OP_REDUCE_FN:
-	case OP_SCAN_FN:
-		return i == 0 ? "fn" : NULL;
-	default:
-		return NULL;
-	}
-}
-
 static void
 indent(Printer *p, int depth)
 {
@@ -355,14 +335,11 @@ put_param(Printer *p, const Func *f, int i)
 }
 
 static void
-put_schedule(Printer *p, const FuncSchedule *s)
+put_schedule(Printer *p, const Schedule *s)
 {
-	int figure[SCHEDULE_FIGURES];
-
-	schedule_figures(s, figure);
-	for (int i = 0; i < SCHEDULE_FIGURES; i++)
-		if (figure[i])
-			text_printf(p->out, " %s(%d)", schedule_text[i], figure[i]);
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (s->at[i])
+			text_printf(p->out, " %s(%d)", schedule_info[i].text, s->at[i]);
 }
 
 static void
@@ -439,21 +416,12 @@ put_layouts(Printer *p)
 	}
 }
 
-const char *const fact_text[] = {"TYPED", "AXES", "LAYOUTS", "STAGED", "SMEM", "SYNCED"};
-
 static void
-put_facts(Text *out, unsigned facts)
+put_facts(Printer *p, unsigned facts)
 {
-	bool any = false;
-
-	text_put(out, "facts(");
-	for (int i = 0; i < LEN(fact_text); i++) {
-		if (!(facts >> i & 1))
-			continue;
-		text_printf(out, "%s%s", any ? ", " : "", fact_text[i]);
-		any = true;
-	}
-	text_put(out, ")\n");
+	text_put(p->out, "facts(");
+	facts_print(facts, ", ", p->out);
+	text_put(p->out, ")\n");
 }
 
 void
@@ -471,7 +439,7 @@ module_print(const Module *m, Text *out)
 		text_put(out, "\n");
 	}
 	if (m->facts != TYPED)
-		put_facts(out, m->facts);
+		put_facts(&p, m->facts);
 	put_layouts(&p);
 	for (int i = 0; i < m->funcs.n; i++) {
 		if (i || p.files.n || m->facts != TYPED || p.layouts.n)

@@ -172,23 +172,13 @@ check_signature(Verifier *v, const Op *op)
 	}
 }
 
-static int
-regions_of(OpKind kind)
-{
-	int n = 0;
-
-	while (region_word(kind, n))
-		n++;
-	return n;
-}
-
 static bool
 check_regions(Verifier *v, const Op *op)
 {
 	bool was_fn = v->in_fn;
 
-	if (op->nregion != regions_of(op->kind))
-		return fail(v, op, "%d regions; expected %d", op->nregion, regions_of(op->kind));
+	if (op->nregion != op_regions(op->kind))
+		return fail(v, op, "%d regions; expected %d", op->nregion, op_regions(op->kind));
 	if (op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN)
 		v->in_fn = true;
 	for (int r = 0; r < op->nregion; r++) {

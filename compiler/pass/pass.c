@@ -24,12 +24,12 @@ static const struct { PassKind pass; unsigned when; } pipeline[] = {
 static const char *
 facts_text(Module *m, unsigned facts)
 {
-	char *all = "";
+	Text all = {0};
 
-	for (int i = 0; i < LEN(fact_text); i++)
-		if (facts >> i & 1)
-			all = arena_printf(m->cx->tmp, "%s%s%s", all, *all ? " " : "", fact_text[i]);
-	return all;
+	facts_print(facts, " ", &all);
+	const char *kept = arena_strdup(m->cx->tmp, all.at);
+	text_close(&all);
+	return kept;
 }
 
 /* The next name of a comma list; false at its end. */

@@ -9,7 +9,7 @@ typedef enum SlotKind { SLOT_CT, SLOT_SYMBOL, SLOT_SCALAR, SLOT_SCHEDULE } SlotK
 typedef struct Slot {
 	const char *name;
 	SlotKind kind;
-	int index;                                      /* into ctparams, symbols, params or schedule_names */
+	int index;                                      /* into ctparams, symbols, params or schedule_info */
 	bool set, busy;                                 /* busy: its default is being evaluated */
 	Const value;
 	Place place;                                    /* where it was said */

@@ -9,9 +9,6 @@
 Kernel *kernel_declare(Program *p, const Item *item);
 
 /* The reserved schedule names. */
-enum { SCHED_WARPS, SCHED_STAGES, SCHED_GROUP, SCHED_CTAS, SCHED_PERSISTENT, SCHED_SPECIALIZE, SCHED_COUNT };
-extern const char *const schedule_names[SCHED_COUNT];
-int schedule_named(const char *name);                   /* -1 if it is none */
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);

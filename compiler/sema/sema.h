@@ -116,12 +116,6 @@ typedef struct BoundParam {
 	Const fill;                                     /* y: out f32[N] = 0 */
 } BoundParam;
 
-/* The schedule: 0 (or -1 for bools) is the compiler's own choice. */
-typedef struct Schedule {
-	int warps, stages, group, ctas;
-	int persistent, specialize;
-} Schedule;
-
 typedef struct Bound {
 	const Kernel *kernel;
 	NamedConst *ct;                                 /* every compile-time parameter, in order */

@@ -115,7 +115,7 @@ collect_arguments(TglCase *c)
 	const Kernel *k = c->k->k;
 	const Bound *b = &c->b.bound;
 	int room = b->nsymbol + b->nct + k->params.n;
-	c->args = NEW_ARRAY(c->b.mem, TglArg, room + SCHEDULE_NAMES);
+	c->args = NEW_ARRAY(c->b.mem, TglArg, room + SCHEDULE_COUNT);
 	c->value_name = NEW_ARRAY(c->b.mem, const char *, room);
 	c->value_text = NEW_ARRAY(c->b.mem, const char *, room);
 	for (int i = 0; i < k->params.n; i++) {
@@ -134,10 +134,10 @@ collect_arguments(TglCase *c)
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add_value(c, k->params.at[i].name, &c->b.info[i].scalar);
-	for (int i = 0; i < SCHEDULE_NAMES; i++) {
+	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		Const v;
-		if (bound_value(b, schedule_name(i), &v))
-			c->args[c->nargs++] = case_arg(schedule_name(i), &v);
+		if (bound_value(b, schedule_info[i].text, &v))
+			c->args[c->nargs++] = case_arg(schedule_info[i].text, &v);
 	}
 }
 

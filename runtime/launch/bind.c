@@ -16,10 +16,7 @@ is_value_name(const Kernel *k, const char *name)
 	for (int i = 0; i < k->item->ctparams.n; i++)
 		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
 			return true;
-	for (int i = 0; i < SCHEDULE_NAMES; i++)
-		if (strcmp(schedule_name(i), name) == 0)
-			return true;
-	return false;
+	return schedule_named(name) >= 0;
 }
 
 static void
@@ -32,8 +29,8 @@ report_unknown(Compile *cx, const Kernel *k, const char *name)
 		vec_push(cx->tmp, &names, k->symbols.at[i]);
 	for (int i = 0; i < k->item->ctparams.n; i++)
 		vec_push(cx->tmp, &names, k->item->ctparams.at[i].name);
-	for (int i = 0; i < SCHEDULE_NAMES; i++)
-		vec_push(cx->tmp, &names, schedule_name(i));
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		vec_push(cx->tmp, &names, schedule_info[i].text);
 	diag_error(cx, k->item->name_place, DIAG_LAUNCH_UNKNOWN, k->name, name);
 	diag_help(cx, "%s", name_advice(cx->mem, name, names.at, names.n));
 }

@@ -65,9 +65,6 @@ bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
 
 /* ---- values.c: compile-time values, dimensions and schedule values by name ---- */
 
-/* "warps", "stages" …; NULL past the last. */
-const char *schedule_name(int i);
-enum { SCHEDULE_NAMES = 6 };
 /* The value that a bound kernel has for a compile-time parameter, dimension or schedule name; false: it is left to the
  * compiler, or there is no such name. */
 bool bound_value(const Bound *b, const char *name, Const *out);

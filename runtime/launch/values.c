@@ -3,24 +3,12 @@
 
 #include "runtime/launch/launch.h"
 
-/* In the order in which they are shown.  The last two are switches: -1 leaves them to the compiler, as 0 the others. */
-static const char *const schedule_names[SCHEDULE_NAMES] = {"warps", "stages", "group", "ctas", "persistent", "specialize"};
-
-enum { FIRST_SWITCH = 4 };
-
-const char *
-schedule_name(int i)
-{
-	return schedule_names[i];
-}
-
 static bool
 schedule_value(const Schedule *s, int i, Const *out)
 {
-	const int value[SCHEDULE_NAMES] = {s->warps, s->stages, s->group, s->ctas, s->persistent, s->specialize};
-	bool is_switch = i >= FIRST_SWITCH;
-	*out = (Const){.kind = is_switch ? CONST_BOOL : CONST_INT, .i = value[i]};
-	return is_switch ? value[i] >= 0 : value[i] > 0;
+	bool is_switch = schedule_info[i].kind == SCHEDULE_SWITCH;
+	*out = (Const){.kind = is_switch ? CONST_BOOL : CONST_INT, .i = s->at[i]};
+	return is_switch ? s->at[i] >= 0 : s->at[i] > 0;
 }
 
 bool
@@ -36,10 +24,8 @@ bound_value(const Bound *b, const char *name, Const *out)
 			*out = b->symbol[i].value;
 			return true;
 		}
-	for (int i = 0; i < SCHEDULE_NAMES; i++)
-		if (strcmp(schedule_names[i], name) == 0)
-			return schedule_value(&b->schedule, i, out);
-	return false;
+	int i = schedule_named(name);
+	return i >= 0 && schedule_value(&b->schedule, i, out);
 }
 
 void
@@ -64,7 +50,7 @@ bound_text(const Bound *b, Text *out)
 		text_printf(out, "%s%s = ", out->n ? ", " : "", b->ct[i].name);
 		const_text(&b->ct[i].value, out);
 	}
-	for (int i = 0; i < SCHEDULE_NAMES; i++)
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
 		if (schedule_value(&b->schedule, i, &c) && c.i > 0)
-			text_printf(out, "%s%s = %d", out->n ? ", " : "", schedule_names[i], (int)c.i);
+			text_printf(out, "%s%s = %d", out->n ? ", " : "", schedule_info[i].text, (int)c.i);
 }

@@ -8,17 +8,17 @@
 NamedConst *
 bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n)
 {
-	NamedConst *v = NEW_ARRAY(mem, NamedConst, b->nsymbol + b->nct + SCHEDULE_NAMES + extra);
+	NamedConst *v = NEW_ARRAY(mem, NamedConst, b->nsymbol + b->nct + SCHEDULE_COUNT + extra);
 	*n = 0;
 	for (int i = 0; i < b->nsymbol; i++)
 		v[(*n)++] = (NamedConst){b->symbol[i].name, b->symbol[i].value, NOWHERE};
 	for (int i = 0; i < b->nct; i++)
 		if (fixed(user, b->ct[i].name))
 			v[(*n)++] = (NamedConst){b->ct[i].name, b->ct[i].value, NOWHERE};
-	for (int i = 0; i < SCHEDULE_NAMES; i++) {
+	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		Const c;
-		if (fixed(user, schedule_name(i)) && bound_value(b, schedule_name(i), &c))
-			v[(*n)++] = (NamedConst){intern(k->program->cx->names, schedule_name(i)), c, NOWHERE};
+		if (fixed(user, schedule_info[i].text) && bound_value(b, schedule_info[i].text, &c))
+			v[(*n)++] = (NamedConst){intern(k->program->cx->names, schedule_info[i].text), c, NOWHERE};
 	}
 	return v;
 }

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-static const char *const figure_name[DIFF_FIGURES] = {"warps", "stages", "group", "persistent", "specialize", "ctas"};
 static const DiffRun usual = {.figure = {-1, -1, -1, -1, -1, -1}};
 
 const char *const diff_word[DIFF_WORDS] = {"mma.sync", "ldmatrix", "cp.async", "shfl.sync", "bar.sync",
@@ -46,14 +45,14 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	draw(&state, 2);
 	if (seed == 0)
 		return;
-	r->figure[0] = draw(&state, 4) ? 1 << draw(&state, 4) : -1;
-	r->figure[1] = draw(&state, 2) ? 1 + draw(&state, 4) : -1;
-	r->figure[2] = draw(&state, 4) ? -1 : 1 + draw(&state, 4);
-	r->figure[3] = draw(&state, 3) ? -1 : draw(&state, 2);
+	r->figure[SCHEDULE_WARPS] = draw(&state, 4) ? 1 << draw(&state, 4) : -1;
+	r->figure[SCHEDULE_STAGES] = draw(&state, 2) ? 1 + draw(&state, 4) : -1;
+	r->figure[SCHEDULE_GROUP] = draw(&state, 4) ? -1 : 1 + draw(&state, 4);
+	r->figure[SCHEDULE_PERSISTENT] = draw(&state, 3) ? -1 : draw(&state, 2);
 	r->layouts = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
 	r->order = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
-	r->figure[4] = draw(&state, 4) ? -1 : draw(&state, 2);
-	r->figure[5] = draw(&state, 5) ? -1 : 1 << draw(&state, 3);
+	r->figure[SCHEDULE_SPECIALIZE] = draw(&state, 4) ? -1 : draw(&state, 2);
+	r->figure[SCHEDULE_CTAS] = draw(&state, 5) ? -1 : 1 << draw(&state, 3);
 }
 
 static bool
@@ -99,9 +98,9 @@ void
 diff_run_text(const DiffRun *r, Text *out)
 {
 	text_put(out, r->target);
-	for (int i = 0; i < DIFF_FIGURES; i++)
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
 		if (r->figure[i] >= 0)
-			text_printf(out, " %s=%d", figure_name[i], r->figure[i]);
+			text_printf(out, " %s=%d", schedule_info[i].text, r->figure[i]);
 	if (r->layouts)
 		text_printf(out, " layouts=%llu", (unsigned long long)r->layouts);
 	if (r->order)
@@ -116,8 +115,8 @@ read_word(DiffRun *r, const char *word)
 		snprintf(r->target, sizeof r->target, "%.15s", word);
 		return;
 	}
-	for (int i = 0; i < DIFF_FIGURES; i++)
-		if (strncmp(word, figure_name[i], (size_t)(eq - word)) == 0)
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (strncmp(word, schedule_info[i].text, (size_t)(eq - word)) == 0)
 			r->figure[i] = atoi(eq + 1);
 	if (strncmp(word, "layouts=", 8) == 0)
 		r->layouts = strtoull(eq + 1, NULL, 10);
@@ -194,7 +193,7 @@ static bool
 run_case(Opened *x, const char *text, const DiffRun *r, bool quick, Text *printed)
 {
 	Lines lines = {.mem = arena_open()};
-	TglArg args[DIFF_FIGURES];
+	TglArg args[SCHEDULE_COUNT];
 	TglCacheOptions no_cache = {.off = true};
 	TglCaseOptions opt = {.args = args, .seed = 1};
 	x->cx = tgl_context_open();
@@ -206,9 +205,9 @@ run_case(Opened *x, const char *text, const DiffRun *r, bool quick, Text *printe
 	x->dev = open_device(x->cx, r->target, r->order, quick);
 	x->program = x->dev ? tgl_program_text(x->cx, "generated.tgl", text, strlen(text)) : NULL;
 	x->k = x->program ? tgl_program_kernel(x->program, 0) : NULL;
-	for (int i = 0; i < DIFF_FIGURES; i++)
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
 		if (r->figure[i] >= 0)
-			args[opt.nargs++] = tgl_arg_int(figure_name[i], r->figure[i]);
+			args[opt.nargs++] = tgl_arg_int(schedule_info[i].text, r->figure[i]);
 	x->c = x->k ? tgl_case_open(x->dev, x->k, &opt) : NULL;
 	bool ran = x->c && tgl_case_run(x->c, NULL) == TGL_OK;
 	tgl_context_print(x->cx, NULL, NULL);

@@ -2,12 +2,12 @@
 #ifndef DIFF_RUN_H
 #define DIFF_RUN_H
 
-#include "base/base.h"
+#include "ir/ir.h"
 
 enum { DIFF_WORDS = 9 };
 extern const char *const diff_word[DIFF_WORDS]; /* instructions of PTX that are counted */
 
-enum { DIFF_RUNS_MOST = 32, DIFF_FIGURES = 6, DIFF_OUTPUTS = 32 };
+enum { DIFF_RUNS_MOST = 32, DIFF_OUTPUTS = 32 };
 
 typedef enum DiffKind {
 	DIFF_SAME,
@@ -33,7 +33,7 @@ bool diff_has_gpu(void);
 /* A device with a schedule; figures below 0 are the compiler's choice. */
 typedef struct DiffRun {
 	char target[16];                        /* "sm_80", "cuda" */
-	int figure[DIFF_FIGURES];               /* warps, stages, group, persistent, specialize, ctas */
+	int figure[SCHEDULE_COUNT];             /* by ScheduleName */
 	uint64_t layouts;                       /* seed of drawn layouts; 0: the compiler's choice */
 	uint64_t order;                         /* in which warps run; 0: the usual one */
 } DiffRun;

@@ -7,19 +7,6 @@
 
 #include <string.h>
 
-const char *const schedule_names[SCHED_COUNT] = {
-	"warps", "stages", "group", "ctas", "persistent", "specialize",
-};
-
-int
-schedule_named(const char *name)
-{
-	for (int i = 0; i < SCHED_COUNT; i++)
-		if (strcmp(schedule_names[i], name) == 0)
-			return i;
-	return -1;
-}
-
 int
 ctparam_named(const Kernel *k, const char *name)
 {
@@ -58,8 +45,8 @@ header_names(const Kernel *k, NameSet *all)
 		vec_push(mem, all, k->symbols.at[i]);
 	for (int i = 0; i < k->params.n; i++)
 		vec_push(mem, all, k->params.at[i].name);
-	for (int i = 0; i < SCHED_COUNT; i++)
-		vec_push(mem, all, schedule_names[i]);
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		vec_push(mem, all, schedule_info[i].text);
 }
 
 const char *

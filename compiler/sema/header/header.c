@@ -353,42 +353,32 @@ bind_grid(Binder *b)
 }
 
 static bool
-schedule_ok(int index, int64_t v)
+schedule_ok(const ScheduleInfo *s, int64_t v)
 {
-	bool power = is_power_of_two(v);
-
-	switch (index) {
-	case SCHED_WARPS: return power && v <= 32;
-	case SCHED_STAGES: return v >= 1 && v <= 16;
-	case SCHED_GROUP: return v >= 1 && v <= 1 << 20;
-	case SCHED_CTAS: return power && v <= 16;
-	default: return v == 0 || v == 1;
-	}
+	return v >= (s->kind != SCHEDULE_SWITCH) && v <= s->most && (s->kind != SCHEDULE_POWER || is_power_of_two(v));
 }
 
 static bool
 bind_schedule(Binder *b)
 {
-	static const char *const range[SCHED_COUNT] = {"a power of two up to 32", "1 to 16", "1 to 1048576",
-		"a power of two up to 16", "true or false", "true or false"};
-	int v[SCHED_COUNT] = {[SCHED_PERSISTENT] = -1, [SCHED_SPECIALIZE] = -1};
+	Schedule *out = &b->out->schedule;
 	bool ok = true;
 
-	for (int i = 0; i < SCHED_COUNT; i++) {
-		const Slot *s = slot_find(b, schedule_names[i]);
+	for (int i = 0; i < SCHEDULE_COUNT; i++) {
+		const ScheduleInfo *info = &schedule_info[i];
+		const Slot *s = slot_find(b, info->text);
+		out->at[i] = info->kind == SCHEDULE_SWITCH ? -1 : 0;
 		if (!s || !s->set)
 			continue;
 		bool number = s->value.kind == CONST_INT || s->value.kind == CONST_BOOL;
-		if (!number || !schedule_ok(i, s->value.i)) {
-			diag_error(b->cx, s->place, DIAG_SCHEDULE_VALUE, s->name, range[i],
+		if (!number || !schedule_ok(info, s->value.i)) {
+			diag_error(b->cx, s->place, DIAG_SCHEDULE_VALUE, s->name, info->range,
 			    const_describe(b->cx, &s->value));
 			ok = false;
 			continue;
 		}
-		v[i] = (int)s->value.i;
+		out->at[i] = (int)s->value.i;
 	}
-	b->out->schedule = (Schedule){v[SCHED_WARPS], v[SCHED_STAGES], v[SCHED_GROUP], v[SCHED_CTAS],
-	    v[SCHED_PERSISTENT], v[SCHED_SPECIALIZE]};
 	return ok;
 }
 

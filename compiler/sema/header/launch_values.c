@@ -19,7 +19,7 @@ slots_make(Binder *b)
 	const Kernel *k = b->k;
 	int nct = k->item->ctparams.n;
 
-	b->slot = NEW_ARRAY(b->cx->mem, Slot, nct + k->symbols.n + k->params.n + SCHED_COUNT);
+	b->slot = NEW_ARRAY(b->cx->mem, Slot, nct + k->symbols.n + k->params.n + SCHEDULE_COUNT);
 	for (int i = 0; i < nct; i++)
 		add(b, SLOT_CT, k->item->ctparams.at[i].name, i);
 	for (int i = 0; i < k->symbols.n; i++)
@@ -27,9 +27,9 @@ slots_make(Binder *b)
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add(b, SLOT_SCALAR, k->params.at[i].name, i);
-	for (int i = 0; i < SCHED_COUNT; i++)
-		if (ctparam_named(k, schedule_names[i]) < 0)
-			add(b, SLOT_SCHEDULE, schedule_names[i], i);
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (ctparam_named(k, schedule_info[i].text) < 0)
+			add(b, SLOT_SCHEDULE, schedule_info[i].text, i);
 }
 
 Slot *
@@ -49,7 +49,7 @@ wanted_kind(Binder *b, const Slot *s, DType *t)
 	switch (s->kind) {
 	case SLOT_SYMBOL: return "an integer";
 	case SLOT_SCHEDULE:
-		if (s->index != SCHED_PERSISTENT && s->index != SCHED_SPECIALIZE)
+		if (schedule_info[s->index].kind != SCHEDULE_SWITCH)
 			return "an integer";
 		*t = TY_BOOL;
 		return "true or false";
