@@ -107,11 +107,11 @@ run_ways(const char *text, Buffer *b, int n, int64_t g0, int64_t g1, int64_t g2,
 	Compile *cx = compile_open();
 	Module *m = parse_module(cx, text);
 	char *before[32], *after[32];
-	PlanOptions ways[3] = {{0}, {.trace = ignore_trace}, {.sanitize = true}};
-	Fault fault[3];
+	PlanOptions ways[4] = {{0}, {.trace = ignore_trace}, {.plain = true}, {.sanitize = true}};
+	Fault fault[4];
 
 	save_buffers(b, n, before);
-	for (int i = 0; i < (sanitize ? 3 : 2); i++) {
+	for (int i = 0; i < (sanitize ? 4 : 3); i++) {
 		restore_buffers(b, n, before);
 		run_once(m, &ways[i], b, n, grid, &fault[i]);
 		if (i == 0)

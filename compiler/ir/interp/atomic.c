@@ -3,18 +3,11 @@
  * Integers of 32 and 64 bits add, exchange and combine by the machine's own instructions; everything else,
  * floats above all, computes the new value and swaps it in if the old one is still there.  Order and scope
  * are hints for devices with weaker memories: here every atomic is acquire and release. */
-#include "ir/interp/plan.h"
+#include "ir/interp/run.h"
 
 #include <string.h>
 
 typedef enum AtomicKind { AT_ADD, AT_MIN, AT_MAX, AT_AND, AT_OR, AT_XOR, AT_EXCHANGE, AT_CAS } AtomicKind;
-
-struct Atomic {
-	AtomicKind kind;
-	Elem elem;                                      /* the new value from the old and the operand */
-	int size;
-	bool native;                                    /* integers: add, and, or, xor have instructions */
-};
 
 static const struct {
 	const char *name;
@@ -31,22 +24,19 @@ static const struct {
 	{"cas", AT_CAS, OP_COUNT},
 };
 
-Atomic *
-atomic_make(Plan *p, const Op *op, DType t)
+void
+atomic_make(Atomic *a, const Plan *p, const Op *op, DType t)
 {
-	Atomic *a = NEW(p->mem, Atomic);
 	const char *fn = attr_fn(op);
 	DType in[] = {t, t};
 	int k = 0;
 
 	while (strcmp(kinds[k].name, fn) != 0)
 		k++;
-	a->kind = kinds[k].kind;
-	a->size = dtype_tile_size(t);
+	*a = (Atomic){.kind = kinds[k].kind, .size = dtype_tile_size(t)};
 	a->native = !dtype_is_float(t) && a->kind != AT_MIN && a->kind != AT_MAX;
 	if (kinds[k].op != OP_COUNT)
 		elem_make(&a->elem, p->cpu, kinds[k].op, in, 2, t, 0);
-	return a;
 }
 
 #define RUN_NATIVE(T)                                                                              \

@@ -10,7 +10,7 @@
  *
  * Devices accumulate in f32 at least, whatever coarser type the kernel computes in besides, so u here is at
  * most 2^-24.  For a dot x_k is a_k b_k, and the sum of squares is taken as |a|^2 |b|^2 / n. */
-#include "ir/interp/plan.h"
+#include "ir/interp/run.h"
 
 #include <math.h>
 

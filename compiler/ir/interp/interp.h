@@ -1,9 +1,10 @@
-/* Runs a function of the tile IR on this CPU, tile by tile: the cpu device, the oracle that every
- * other device is compared with, and the evaluator of references and examples.
+/* Runs a function of the tile IR on this CPU, tile by tile: the cpu device, the oracle for every other device, and the
+ * evaluator of references and examples.
  *
- * A Plan is made once from a verified Func: every value gets a slot in a scratch block, every op a
- * C function.  A Worker is one thread's scratch.  A plan may be run by many workers at once; the
- * caller spreads the programs (runtime/cpu/cpu.c has the thread pool). */
+ * A Plan is made once from a verified Func: every value gets a slot in a scratch block.  With `plain`, `trace` or
+ * `sanitize` each op is run by its definition (run.h); else the fast layer runs (fast/fast.h).  A Worker is one thread's
+ * scratch.  Many workers may run a plan at once; the caller distributes the programs (runtime/cpu/cpu.c has the thread
+ * pool). */
 #ifndef TEGULA_INTERP_H
 #define TEGULA_INTERP_H
 
@@ -18,15 +19,17 @@ typedef struct PlanArg {
 	void *data;                                     /* tensor: its first element; pointer: where it points */
 	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];  /* tensor: extents and strides, in elements */
 	char *low;                                      /* bounds of the allocation that data lies in: pointers */
-	char *high;                                     /* are held to them; NULL, NULL and data not NULL: unknown */
+	char *high;                                     /* must stay within them; NULL, NULL and data not NULL: unknown */
 	bool filled;                                    /* an out tensor whose elements have a value before the launch */
 	int64_t i;                                      /* integer, bool or dim; floats as f64 in f */
 	double f;
 	DType dtype;                                    /* of a scalar, where a device asks */
 } PlanArg;
 
-/* Options; all zero is the fast, plain run. */
+/* Options; all zero is the fast run. */
 typedef struct PlanOptions {
+	bool plain;                                     /* every op by its definition, without the fast layer */
+	bool base;                                      /* num's loops for any CPU: dots of floats round alike everywhere */
 	bool sanitize;                                  /* keep shadow memory; see Fault */
 	/* > 0: Monte Carlo arithmetic: every f64 result of arithmetic, and every element entering a sum or dot, is
 	 * scaled by 1 + perturb * (-1..1); sums lose a little besides (disturb.c) */
@@ -43,12 +46,12 @@ typedef enum FaultKind {
 	FAULT_NONE,
 	FAULT_ASSERT,                                   /* assert(...) was false */
 	FAULT_BOUNDS,                                   /* a pointer left its buffer */
-	FAULT_RACE,                                     /* sanitize: two programs met in one place, one of them storing */
+	FAULT_RACE,                                     /* sanitize: two programs used one element, one of them storing */
 	FAULT_UNINIT,                                   /* sanitize: an out or scratch tensor was read before written */
 	FAULT_MEMORY,                                   /* no memory for the scratch block; text says how much */
 	FAULT_CANCELLED,
 	FAULT_NAN,                                      /* of a print with {watch} */
-	FAULT_KERNEL,                                   /* simt: what no block may do: a barrier that part of it misses … */
+	FAULT_KERNEL,                                   /* simt: an error of a block: a barrier that part of it misses … */
 } FaultKind;
 
 /* The first fault of a launch; kind FAULT_NONE if it went well. */
@@ -58,7 +61,7 @@ typedef struct Fault {
 	int64_t program[MAX_AXES], other_program[MAX_AXES];
 	const char *param;                              /* tensor or pointer parameter, or NULL */
 	int64_t element;                                /* linear index in it */
-	const char *path;                               /* place's file by name, where its number is not known; else NULL */
+	const char *path;                               /* the file of `place`, where its number is not known; or NULL */
 	int path_size;
 	char text[512];                                 /* one whole sentence */
 } Fault;
@@ -84,8 +87,7 @@ bool plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const in
 
 bool nan_is_watched(const Op *op);
 bool nan_has_floats(const Value *v);
-/* The element to be told of what a print with {watch} shows, in `data` of each operand (of its extents before padding);
- * -1: none. */
+/* The element that a print with {watch} reports, in `data` of each operand (of its extents before padding); -1: none. */
 int64_t nan_look(const Op *print, const void *const *data, double *found);
 /* "program 0: sqrt makes nan at [0] of 'x', f32[64]" */
 void nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out);
@@ -96,7 +98,7 @@ void program_format(const Func *f, const int64_t program[MAX_AXES], Text *out); 
 /* The tile's text, without its type: in lines, long ones in their first and last elements. */
 void tile_format(const Type *t, const void *data, Text *out);
 /* What a print with {trace} writes of a program, the tile's `data` being of its {valid} extents if it has some; false:
- * nothing, another program is asked for. */
+ * nothing, the print is for another program. */
 bool tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, Text *out);
 Type tile_shown(const Op *print, int i);                /* of operand i of a print with {trace} or {watch} */
 

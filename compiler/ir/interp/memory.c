@@ -1,35 +1,33 @@
-/* Reads and writes of tensors.
+/* Reads, writes and atomics on a tensor, row by row.
  *
- * An access without gathers is a view of the tensor: starts move its first element, extents clip it to the
- * tensor, and elements outside take the fill.  Starts come from the program and may be anything, so
- * nothing is added to them that could overflow; addresses of elements outside are computed modulo 2^64 and
- * never used.  Accesses with gathers, and all of them when sanitizing, go row by row (rows.c). */
-#include "ir/interp/plan.h"
+ * A row is the last dimension of the accessed tile if it is a part-select, else a single element.  For
+ *
+ *     read %x, %ids, %r, %c {index = "gip", extents = [8]}       ids: i64[4, 2]  =>  f32[4, 2, 8]
+ *
+ * there are 8 rows of 8 elements, one for each element of ids.  Starts come from the program and may be anything, so
+ * nothing is added to them that could overflow; addresses of elements outside are computed modulo 2^64 and never used. */
+#include "ir/interp/run.h"
 
 #include <string.h>
 
 void
-access_make(Plan *p, TensorAccess *a, const Op *op, const Type *tile)
+access_make(TensorAccess *a, const Op *op, const Type *tile)
 {
 	const char *index = attr_index(op);
-	const IntList *extents = attr_extents(op);
+	const IntList *extents = attr_extents(op), *valid = attr_valid(op);
 	int e = 0;
 
-	a->param = param_index(op->in[0]);
-	a->nd = op->in[0]->type->rank;
-	a->tile = tile;
-	a->rank = tile->rank;
-	a->valid = attr_valid(op) ? attr_valid(op)->at : NULL;
+	*a = (TensorAccess){.param = param_index(op->in[0]), .nd = op->in[0]->type->rank, .tile = tile,
+	    .rank = tile->rank, .valid = valid ? valid->at : NULL};
 	for (int d = 0; d < a->nd; d++) {
 		a->letter[d] = index[d];
-		a->index[d] = value_home(p, op->in[1 + d]);
+		a->index[d] = op->in[1 + d];
 		if (index[d] == 'p') {
 			a->extent[d] = extents->at[e++];
 		} else if (index[d] == 'g' && !a->gathers) {
 			a->gathers = true;
 			a->gather_at = e;
-			a->gather_type = op->in[1 + d]->type;
-			a->gather_rank = a->gather_type->rank;
+			a->gather_rank = op->in[1 + d]->type->rank;
 		}
 	}
 }
@@ -42,356 +40,255 @@ access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64_t *h
 	if (start >= size || start <= -extent)
 		return;
 	*lo = start < 0 ? -start : 0;
-	*hi = MIN(extent, size - start);
-	if (*hi < *lo)
-		*hi = *lo;
+	*hi = MAX(*lo, MIN(extent, size - start));
 }
 
-void
-access_view(const Worker *w, const TensorAccess *a, const char *fill, View *v)
+/* Tensor dimension of result dimension `at`, or -1 if it belongs to the gather shape. */
+static int
+tensor_dimension(const TensorAccess *a, int at)
 {
-	const PlanArg *t = &w->args[a->param];
-	int size = dtype_tile_size(a->tile->elem), k = 0;
-	uint64_t first = 0;
-	bool inside = true;
+	int k = 0;
 
-	v->fill = fill;
-	v->packed = dtype_is_packed(a->tile->elem);
 	for (int d = 0; d < a->nd; d++) {
-		int64_t start = home_i64(w, &a->index[d]);
-		first += (uint64_t)start * (uint64_t)t->stride[d];
-		if (a->letter[d] == 'i') {
-			inside = inside && start >= 0 && start < t->dim[d];
+		if (a->gathers && k == a->gather_at && a->letter[d] == 'g') {
+			if (at >= k && at < k + a->gather_rank)
+				return -1;
+			k += a->gather_rank;
+			while (d + 1 < a->nd && a->letter[d + 1] != 'p')
+				d++;
 			continue;
 		}
-		v->stride[k] = t->stride[d];
-		access_clip(start, a->extent[d], t->dim[d], &v->lo[k], &v->hi[k]);
+		if (a->letter[d] == 'p' && k++ == at)
+			return d;
+	}
+	return -1;
+}
+
+static uint64_t
+scaled(int64_t i, int64_t stride)
+{
+	return (uint64_t)i * (uint64_t)stride;
+}
+
+/* The rows of an access, in the order of the tile. */
+typedef struct TensorRows {
+	const TensorAccess *a;
+	const PlanArg *t;
+	int rank;                                       /* result dimensions but for the row itself */
+	int dimension[MAX_RANK];                        /* of the tensor, or -1 */
+	int64_t start[MAX_RANK], index[MAX_RANK];
+	uint64_t base;
+	bool inside;
+	int64_t count, length;                          /* rows; elements of each … */
+	int64_t lo, hi, stride;                         /* … of which lo .. hi-1 are inside */
+} TensorRows;
+
+static void
+rows_open(const Worker *w, const TensorAccess *a, TensorRows *r)
+{
+	int inner = a->rank > 0 ? tensor_dimension(a, a->rank - 1) : -1;
+
+	*r = (TensorRows){.a = a, .t = &w->args[a->param], .rank = inner < 0 ? a->rank : a->rank - 1, .inside = true,
+	    .count = 1, .length = 1, .hi = 1};
+	if (inner >= 0) {
+		r->length = a->extent[inner];
+		access_clip(value_i64(w, a->index[inner]), r->length, r->t->dim[inner], &r->lo, &r->hi);
+		r->stride = r->t->stride[inner];
 		if (a->valid)
-			v->hi[k] = MAX(v->lo[k], MIN(v->hi[k], a->valid[k]));
-		k++;
+			r->hi = MAX(r->lo, MIN(r->hi, a->valid[a->rank - 1]));
 	}
-	v->outside = !inside;
-	v->first = v->packed ? (int64_t)first : 0;
-	v->at = v->packed ? t->data : (char *)((uintptr_t)t->data + first * (uint64_t)size);
-	view_finish(v, a->tile);
+	for (int d = 0; d < a->nd; d++) {
+		if (a->letter[d] == 'g')
+			continue;
+		int64_t start = value_i64(w, a->index[d]);
+		r->base += scaled(start, r->t->stride[d]);
+		if (a->letter[d] == 'i')
+			r->inside = r->inside && start >= 0 && start < r->t->dim[d];
+	}
+	for (int k = 0; k < r->rank; k++) {
+		r->count *= a->tile->extent[k];
+		r->dimension[k] = tensor_dimension(a, k);
+		r->start[k] = r->dimension[k] < 0 ? 0 : value_i64(w, a->index[r->dimension[k]]);
+	}
 }
 
-typedef struct ReadStep {
-	Step step;
-	TensorAccess access;
-	Home out, fill;
-	bool fills;                                     /* with the scalar or tile in `fill` */
-} ReadStep;
-
-static void
-find_view(const Worker *w, const ReadStep *s, View *v)
-{
-	access_view(w, &s->access, s->fills ? w->reg[s->fill.reg] : NULL, v);
-}
-
+/* Adds the gathered dimensions of element g of the index tiles; false if one is out of range. */
 static bool
-read_in_place(Worker *w, const Step *step)
+add_gathers(const Worker *w, const TensorRows *r, int64_t g, uint64_t *at)
 {
-	const ReadStep *s = (const ReadStep *)step;
-
-	find_view(w, s, &w->view[s->out.view]);
-	return true;
-}
-
-static bool
-read_dense(Worker *w, const Step *step)
-{
-	const ReadStep *s = (const ReadStep *)step;
-	View *v = &w->view[s->out.view];
-
-	find_view(w, s, v);
-	if (v->dense)
-		return true;
-	view_copy(v, s->out.type, w->reg[s->out.reg]);
-	view_dense(v, w->reg[s->out.reg], s->out.type);
-	return true;
-}
-
-static bool
-read_copy(Worker *w, const Step *step)
-{
-	const ReadStep *s = (const ReadStep *)step;
-	View v;
-
-	find_view(w, s, &v);
-	view_copy(&v, s->out.type, w->reg[s->out.reg]);
-	return true;
-}
-
-static bool
-read_scalar(Worker *w, const Step *step)
-{
-	const ReadStep *s = (const ReadStep *)step;
-	const TensorAccess *a = &s->access;
-	const PlanArg *t = &w->args[a->param];
-	int size = dtype_tile_size(s->out.type->elem);
-	uint64_t at = 0;
-	bool inside = true;
+	const TensorAccess *a = r->a;
 
 	for (int d = 0; d < a->nd; d++) {
-		int64_t i = home_i64(w, &a->index[d]);
-		inside = inside && i >= 0 && i < t->dim[d];
-		at += (uint64_t)i * (uint64_t)t->stride[d];
+		if (a->letter[d] != 'g')
+			continue;
+		/* A u64 beyond i64 turns negative: outside either way. */
+		int64_t i = dtype_load_i64(a->index[d]->type->elem, value_at(w, a->index[d]), g);
+		if (i < 0 || i >= r->t->dim[d])
+			return false;
+		*at += scaled(i, r->t->stride[d]);
 	}
-	char *out = w->reg[s->out.reg];
-	if (inside && dtype_is_packed(s->out.type->elem))
-		tile_unpack(s->out.type->elem, t->data, (int64_t)at, out, 1);
-	else if (inside)
-		memcpy(out, (char *)t->data + at * (uint64_t)size, (size_t)size);
-	else if (s->fills)
-		memcpy(out, w->reg[s->fill.reg], (size_t)size);
-	else
-		memset(out, 0, (size_t)size);
 	return true;
 }
 
-/* The rows of an access, for what cannot be a view: offsets in Worker.temp. */
+/* Whether the row has elements inside; *at is the offset of its element 0 in the tensor. */
 static bool
-check_row(Worker *w, const Step *s, const TensorAccess *a, int64_t row, int64_t n, int64_t stride, ShadowUse use)
+row_is_inside(const Worker *w, const TensorRows *r, int64_t *at)
 {
-	for (int64_t i = 0; i < n; i++)
-		if (!shadow_tensor(w, s, a->param, row + i * stride, use))
+	uint64_t offset = r->base;
+	int64_t g = 0, sum;
+
+	if (!r->inside || r->hi <= r->lo)
+		return false;
+	for (int k = 0; k < r->rank; k++) {
+		int d = r->dimension[k];
+		if (r->a->valid && r->index[k] >= r->a->valid[k])
+			return false;
+		if (d < 0) {
+			g = g * r->a->tile->extent[k] + r->index[k];
+			continue;
+		}
+		if (__builtin_add_overflow(r->start[k], r->index[k], &sum) || sum < 0 || sum >= r->t->dim[d])
+			return false;
+		offset += scaled(r->index[k], r->t->stride[d]);
+	}
+	if (r->a->gathers && !add_gathers(w, r, g, &offset))
+		return false;
+	*at = (int64_t)offset;
+	return true;
+}
+
+static void
+next_row(TensorRows *r)
+{
+	for (int k = r->rank - 1; k >= 0; k--) {
+		if (++r->index[k] < r->a->tile->extent[k])
+			return;
+		r->index[k] = 0;
+	}
+}
+
+static bool
+check_row(Worker *w, const Op *op, const TensorRows *r, int64_t at, ShadowUse use)
+{
+	for (int64_t i = r->lo; w->shadow && i < r->hi; i++)
+		if (!shadow_tensor(w, op, r->a->param, at + i * r->stride, use))
 			return false;
 	return true;
 }
 
+/* Element `at` of the tensor; not of packed ones. */
 static char *
-element(const Worker *w, const TensorAccess *a, int64_t at)
+element(const TensorRows *r, int64_t at)
 {
-	return (char *)w->args[a->param].data + at * dtype_tile_size(a->tile->elem);
+	return (char *)r->t->data + at * dtype_tile_size(r->a->tile->elem);
 }
 
-/* Loads n elements of a row, or stores them. */
+/* Loads the elements inside of a row whose element 0 is `at`, or stores them. */
 static void
-move_run(const Worker *w, const TensorAccess *a, int64_t at, int64_t stride, int64_t n, char *tile, bool store)
+move_row(const TensorRows *r, int64_t at, char *tile, bool stores)
 {
-	int size = dtype_tile_size(a->tile->elem);
-	DType t = a->tile->elem;
-	void *base = w->args[a->param].data;
+	DType t = r->a->tile->elem;
+	int size = dtype_tile_size(t);
 
-	if (dtype_is_packed(t)) {
-		for (int64_t i = 0; i < n; i++)
-			if (store)
-				tile_pack(t, tile + i, base, at + i * stride, 1);
-			else
-				tile_unpack(t, base, at + i * stride, tile + i, 1);
+	if (r->stride == 1 && !dtype_is_packed(t)) {
+		char *m = element(r, at + r->lo), *x = tile + r->lo * size;
+		memcpy(stores ? m : x, stores ? x : m, (size_t)((r->hi - r->lo) * size));
 		return;
 	}
-	if (stride == 1) {
-		char *m = element(w, a, at);
-		memcpy(store ? m : tile, store ? tile : m, (size_t)(n * size));
-		return;
-	}
-	for (int64_t i = 0; i < n; i++) {
-		char *m = element(w, a, at + i * stride), *x = tile + i * size;
-		memcpy(store ? m : x, store ? x : m, (size_t)size);
+	for (int64_t i = r->lo; i < r->hi; i++) {
+		char *x = tile + i * size;
+		if (!dtype_is_packed(t)) {
+			char *m = element(r, at + i * r->stride);
+			memcpy(stores ? m : x, stores ? x : m, (size_t)size);
+		} else if (stores) {
+			tile_pack(t, x, r->t->data, at + i * r->stride, 1);
+		} else {
+			tile_unpack(t, r->t->data, at + i * r->stride, x, 1);
+		}
 	}
 }
 
-static bool
-read_rows(Worker *w, const Step *step)
+bool
+tensor_read(Worker *w, const Op *op, const Type *tile, const Value *fill, char *out)
 {
-	const ReadStep *s = (const ReadStep *)step;
-	const TensorAccess *a = &s->access;
-	int64_t *row = (int64_t *)w->temp, lo, hi, stride, inner = access_inner(a);
-	int64_t n = access_rows(w, a, row, &lo, &hi, &stride);
-	int size = dtype_tile_size(a->tile->elem);
-	char *out = w->reg[s->out.reg], zero[8] = {0};
+	int size = dtype_tile_size(tile->elem);
+	char zero[8] = {0};
+	TensorAccess a;
+	TensorRows r;
+	int64_t at;
 
-	if (s->fills && s->fill.type->rank > 0)
-		home_copy(w, &s->fill, out);
+	access_make(&a, op, tile);
+	rows_open(w, &a, &r);
+	if (fill && fill->type->rank > 0)
+		memcpy(out, value_at(w, fill), (size_t)value_bytes(fill));
 	else
-		tile_fill(size, out, s->fills ? w->reg[s->fill.reg] : zero, n * inner);
-	for (int64_t i = 0; i < n && hi > lo; i++, out += inner * size) {
-		if (row[i] == INT64_MIN)
+		tile_fill(size, out, fill ? value_at(w, fill) : zero, r.count * r.length);
+	for (int64_t i = 0; i < r.count; i++, next_row(&r), out += r.length * size) {
+		if (!row_is_inside(w, &r, &at))
 			continue;
-		if (w->shadow && !check_row(w, step, a, row[i] + lo * stride, hi - lo, stride, SHADOW_READ))
+		if (!check_row(w, op, &r, at, SHADOW_READ))
 			return false;
-		move_run(w, a, row[i] + lo * stride, stride, hi - lo, out + lo * size, false);
+		move_row(&r, at, out, false);
 	}
 	return true;
 }
 
-typedef struct WriteStep {
-	Step step;
-	TensorAccess access;
-	Home tile;
-} WriteStep;
-
-static bool
-write_view(Worker *w, const Step *step)
+DEFINE(READ)
 {
-	const WriteStep *s = (const WriteStep *)step;
-	int64_t n = type_count(s->tile.type), done = 0;
-	View to, tmp;
-	Walk in, out;
-	char strip[8 * 512];
+	int base = 1 + op->in[0]->type->rank;
 
-	if (n == 0)
-		return true;
-	access_view(w, &s->access, NULL, &to);
-	walk_make(&out, &to, s->tile.type);
-	if (out.flat) {
-		home_copy(w, &s->tile, out.at);
-		return true;
-	}
-	walk_make(&in, home_view(w, &s->tile, &tmp), s->tile.type);
-	for (; done < n; done += 512) {
-		int64_t part = MIN(512, n - done);
-		walk_store(&out, done, part, walk_load(&in, done, part, strip));
-	}
-	return true;
+	return tensor_read(w, op, op->out[0].type, op->nin > base ? op->in[base] : NULL, value_at(w, &op->out[0]));
 }
 
-static bool
-write_rows(Worker *w, const Step *step)
+bool
+tensor_write(Worker *w, const Op *op, const Type *tile, char *x)
 {
-	const WriteStep *s = (const WriteStep *)step;
-	const TensorAccess *a = &s->access;
-	int64_t *row = (int64_t *)w->temp, lo, hi, stride, inner = access_inner(a);
-	int64_t n = access_rows(w, a, row, &lo, &hi, &stride);
-	View tmp;
-	Walk in;
-	char strip[8 * 512];
+	TensorAccess a;
+	TensorRows r;
+	int64_t at;
 
-	if (n == 0 || hi <= lo)
-		return true;
-	walk_make(&in, home_view(w, &s->tile, &tmp), s->tile.type);
-	for (int64_t i = 0; i < n; i++) {
-		if (row[i] == INT64_MIN)
+	access_make(&a, op, tile);
+	rows_open(w, &a, &r);
+	for (int64_t i = 0; i < r.count; i++, next_row(&r), x += r.length * dtype_tile_size(tile->elem)) {
+		if (!row_is_inside(w, &r, &at))
 			continue;
-		if (w->shadow && !check_row(w, step, a, row[i] + lo * stride, hi - lo, stride, SHADOW_WRITE))
+		if (!check_row(w, op, &r, at, SHADOW_WRITE))
 			return false;
-		for (int64_t k = lo; k < hi; k += 512) {
-			int64_t part = MIN(512, hi - k);
-			walk_copy(&in, i * inner + k, part, strip);
-			move_run(w, a, row[i] + k * stride, stride, part, strip, true);
-		}
+		move_row(&r, at, x, true);
 	}
 	return true;
 }
 
-typedef struct AtomicStep {
-	Step step;
-	TensorAccess access;
-	Atomic *atomic;
-	Home x, y, out;
-	bool returns;
-} AtomicStep;
-
-static bool
-atomic_rows(Worker *w, const Step *step)
+DEFINE(WRITE)
 {
-	const AtomicStep *s = (const AtomicStep *)step;
-	const TensorAccess *a = &s->access;
-	int64_t *row = (int64_t *)w->temp, lo, hi, stride, inner = access_inner(a);
-	int64_t n = access_rows(w, a, row, &lo, &hi, &stride);
-	int64_t size = dtype_tile_size(a->tile->elem);
-	const char *x = home_at(w, &s->x), *y = home_at(w, &s->y);
-	char *old = w->reg[s->out.reg];
+	const Value *tile = op->in[op->nin - 1];
 
-	memset(old, 0, (size_t)(n * inner * size));
-	for (int64_t i = 0; i < n; i++) {
-		if (row[i] == INT64_MIN)
+	return tensor_write(w, op, tile->type, value_at(w, tile));
+}
+
+DEFINE(ATOMIC)
+{
+	const Value *x = op->in[1 + op->in[0]->type->rank], *y = op->in[op->nin - 1];
+	const Type *t = op->out[0].type;
+	int64_t size = dtype_tile_size(t->elem), at;
+	char *old = value_at(w, &op->out[0]);
+	Atomic atomic;
+	TensorAccess a;
+	TensorRows r;
+
+	access_make(&a, op, t);
+	rows_open(w, &a, &r);
+	atomic_make(&atomic, w->plan, op, t->elem);
+	memset(old, 0, (size_t)value_bytes(&op->out[0]));
+	for (int64_t i = 0; i < r.count; i++, next_row(&r)) {
+		if (!row_is_inside(w, &r, &at))
 			continue;
-		for (int64_t k = lo; k < hi; k++) {
-			int64_t at = (i * inner + k) * size, e = row[i] + k * stride;
-			if (w->shadow && !shadow_tensor(w, step, a->param, e, SHADOW_ATOMIC))
+		for (int64_t k = r.lo; k < r.hi; k++) {
+			int64_t e = at + k * r.stride, part = (i * r.length + k) * size;
+			if (w->shadow && !shadow_tensor(w, op, a.param, e, SHADOW_ATOMIC))
 				return false;
-			atomic_run(s->atomic, element(w, a, e), x + at, y + at, old + at);
+			atomic_run(&atomic, element(&r, e), value_at(w, x) + part, value_at(w, y) + part, old + part);
 		}
 	}
 	return true;
-}
-
-static void
-want_rows(Plan *p, const TensorAccess *a)
-{
-	int64_t inner = access_inner(a);
-
-	plan_temp(p, 8 * (inner ? type_count(a->tile) / inner : 0) + 8);
-}
-
-Step *
-memory_read_into(Plan *p, const Op *op, const Type *tile, Home out)
-{
-	ReadStep *s = STEP(p, op, ReadStep, read_copy);
-
-	access_make(p, &s->access, op, tile);
-	s->out = out;
-	if (p->opt.sanitize || s->access.gathers) {
-		s->step.run = read_rows;
-		want_rows(p, &s->access);
-	}
-	return &s->step;
-}
-
-static Step *
-emit_read(Plan *p, const Op *op)
-{
-	ReadStep *s = STEP(p, op, ReadStep, read_copy);
-	int base = 1 + op->in[0]->type->rank;
-
-	access_make(p, &s->access, op, op->out[0].type);
-	s->out = value_home(p, &op->out[0]);
-	s->fills = op->nin > base;
-	if (s->fills)
-		s->fill = value_home(p, op->in[base]);
-	bool tile_fill_given = s->fills && op->in[base]->type->rank > 0;
-	if (p->opt.sanitize || s->access.gathers || tile_fill_given) {
-		s->step.run = read_rows;
-		want_rows(p, &s->access);
-	} else if (op->out[0].type->rank == 0) {
-		s->step.run = read_scalar;
-	} else if (s->out.kind == HOME_VIEW) {
-		s->step.run = s->out.dense ? read_dense : read_in_place;
-	}
-	return &s->step;
-}
-
-static Step *
-emit_write(Plan *p, const Op *op)
-{
-	WriteStep *s = STEP(p, op, WriteStep, write_view);
-
-	s->tile = value_home(p, op->in[op->nin - 1]);
-	access_make(p, &s->access, op, op->in[op->nin - 1]->type);
-	if (p->opt.sanitize || s->access.gathers) {
-		s->step.run = write_rows;
-		want_rows(p, &s->access);
-	}
-	return &s->step;
-}
-
-static Step *
-emit_atomic(Plan *p, const Op *op)
-{
-	AtomicStep *s = STEP(p, op, AtomicStep, atomic_rows);
-	int base = 1 + op->in[0]->type->rank;
-
-	access_make(p, &s->access, op, op->out[0].type);
-	s->atomic = atomic_make(p, op, op->out[0].type->elem);
-	s->x = value_home(p, op->in[base]);
-	s->y = value_home(p, op->in[op->nin - 1]);
-	s->out = value_home(p, &op->out[0]);
-	want_rows(p, &s->access);
-	return &s->step;
-}
-
-Step *
-memory_emit(Plan *p, const Node *n)
-{
-	switch (n->op->kind) {
-	case OP_READ:
-		return emit_read(p, n->op);
-	case OP_WRITE:
-		return emit_write(p, n->op);
-	default:
-		return emit_atomic(p, n->op);
-	}
 }

@@ -5,7 +5,7 @@
  * the source says, goes through, and the first op that makes one of something else is the one told.  Of an elementwise op
  * the operands' elements of the same index are meant, of others all.  What lies outside of what {bounds} says is not told,
  * and a NaN there is none that was given (an infinity is: it is most often a fill). */
-#include "ir/interp/plan.h"
+#include "ir/interp/interp.h"
 
 #include <inttypes.h>
 #include <math.h>

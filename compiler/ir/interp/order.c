@@ -2,9 +2,9 @@
  *
  * To sort, every element becomes an unsigned 64-bit key that orders as the element does: signed integers
  * have their top bit flipped, floats go through f64 (which holds all their values) with negative ones
- * inverted, both zeros and all NaNs are made one, NaN the greatest.  Pairs of key and place are merge-sorted,
+ * inverted, both zeros and all NaNs are made one, NaN the greatest.  Pairs of key and index are merge-sorted,
  * which is stable; falling order sorts inverted keys, so that equals still keep their order. */
-#include "ir/interp/plan.h"
+#include "ir/interp/run.h"
 
 #include <string.h>
 
@@ -61,165 +61,77 @@ merge_sort(Keyed *a, Keyed *b, int64_t n)
 	return a;
 }
 
-typedef struct SortStep {
-	Step step;
-	Home in, out, place;                            /* place: topk's indices */
-	int64_t outer, n, inner, keep;
-	bool falling;
-} SortStep;
-
-static void
-sort_row(Worker *w, const SortStep *s, int64_t o, int64_t i)
-{
-	DType t = s->in.type->elem;
-	int size = type_elem_size(s->in.type);
-	const char *in = home_at(w, &s->in);
-	char *out = w->reg[s->out.reg];
-	Keyed *a = (Keyed *)w->temp, *b = a + s->n;
-	int64_t first = o * s->n * s->inner + i, put = o * s->keep * s->inner + i;
-
-	for (int64_t k = 0; k < s->n; k++) {
-		uint64_t key = key_of(t, in, first + k * s->inner);
-		a[k] = (Keyed){s->falling ? ~key : key, k};
-	}
-	a = merge_sort(a, b, s->n);
-	for (int64_t k = 0; k < s->keep; k++) {
-		memcpy(out + (put + k * s->inner) * size, in + (first + a[k].from * s->inner) * size, (size_t)size);
-		if (s->place.kind != HOME_NONE)
-			((int32_t *)w->reg[s->place.reg])[put + k * s->inner] = (int32_t)a[k].from;
-	}
-}
-
+/* Gives the first `keep` of each sorted row, and their indices to a second result. */
 static bool
-run_sort(Worker *w, const Step *step)
+sort(Worker *w, const Op *op, int64_t keep, bool falling)
 {
-	const SortStep *s = (const SortStep *)step;
+	const Type *type = op->in[0]->type;
+	const Axis x = axis_of(type, (int)attr_axis(op));
+	int size = type_elem_size(type);
+	const char *in = value_at(w, op->in[0]);
+	char *out = value_at(w, &op->out[0]);
+	int32_t *index = op->nout > 1 ? (int32_t *)value_at(w, &op->out[1]) : NULL;
+	Keyed *temp = (Keyed *)temp_take(w, op, x.n * 2 * (int64_t)sizeof(Keyed));
 
-	for (int64_t o = 0; o < s->outer; o++)
-		for (int64_t i = 0; i < s->inner; i++)
-			sort_row(w, s, o, i);
-	return true;
-}
-
-static Step *
-emit_sort(Plan *p, const Op *op)
-{
-	SortStep *s = STEP(p, op, SortStep, run_sort);
-	const Type *t = op->in[0]->type;
-	int axis = (int)attr_axis(op);
-
-	s->in = value_home(p, op->in[0]);
-	s->out = value_home(p, &op->out[0]);
-	s->outer = s->inner = 1;
-	for (int d = 0; d < axis; d++)
-		s->outer *= t->extent[d];
-	for (int d = axis + 1; d < t->rank; d++)
-		s->inner *= t->extent[d];
-	s->n = s->keep = t->extent[axis];
-	s->falling = attr_descending(op);
-	if (op->nout > 1)
-		s->place = value_home(p, &op->out[1]);
-	if (op->kind == OP_TOPK) {
-		s->keep = attr_k(op);
-		s->falling = true;
+	for (int64_t row = 0; temp && row < x.outer * x.inner; row++) {
+		int64_t o = row / x.inner, i = row % x.inner;
+		int64_t first = o * x.n * x.inner + i, put = o * keep * x.inner + i;
+		Keyed *a = temp;
+		for (int64_t k = 0; k < x.n; k++) {
+			uint64_t key = key_of(type->elem, in, first + k * x.inner);
+			a[k] = (Keyed){falling ? ~key : key, k};
+		}
+		a = merge_sort(a, a + x.n, x.n);
+		for (int64_t k = 0; k < keep; k++) {
+			memcpy(out + (put + k * x.inner) * size, in + (first + a[k].from * x.inner) * size, (size_t)size);
+			if (index)
+				index[put + k * x.inner] = (int32_t)a[k].from;
+		}
 	}
-	plan_temp(p, s->n * 2 * (int64_t)sizeof(Keyed));
-	return &s->step;
+	return temp != NULL;
 }
 
-typedef struct CountStep {
-	Step step;
-	Home in, out;
-	int64_t count, bins;
-} CountStep;
-
-static bool
-run_histogram(Worker *w, const Step *step)
+DEFINE(SORT)
 {
-	const CountStep *s = (const CountStep *)step;
-	const char *in = home_at(w, &s->in);
-	int32_t *out = (int32_t *)w->reg[s->out.reg];
-	DType t = s->in.type->elem;
+	return sort(w, op, op->in[0]->type->extent[attr_axis(op)], attr_descending(op));
+}
 
-	memset(out, 0, sizeof *out * (size_t)s->bins);
-	for (int64_t i = 0; i < s->count; i++) {
-		uint64_t bin = (uint64_t)dtype_load_i64(t, in, i);
-		if (bin < (uint64_t)s->bins)
+DEFINE(TOPK)
+{
+	return sort(w, op, attr_k(op), true);
+}
+
+DEFINE(HISTOGRAM)
+{
+	const char *in = value_at(w, op->in[0]);
+	int32_t *out = (int32_t *)value_at(w, &op->out[0]);
+	uint64_t bins = (uint64_t)attr_bins(op);
+
+	memset(out, 0, sizeof *out * bins);
+	for (int64_t i = 0, n = type_count(op->in[0]->type); i < n; i++) {
+		uint64_t bin = (uint64_t)dtype_load_i64(op->in[0]->type->elem, in, i);
+		if (bin < bins)
 			out[bin]++;
 	}
 	return true;
 }
 
-static Step *
-emit_histogram(Plan *p, const Op *op)
+DEFINE(GATHER)
 {
-	CountStep *s = STEP(p, op, CountStep, run_histogram);
-
-	s->in = value_home(p, op->in[0]);
-	s->out = value_home(p, &op->out[0]);
-	s->count = type_count(op->in[0]->type);
-	s->bins = attr_bins(op);
-	return &s->step;
-}
-
-typedef struct GatherStep {
-	Step step;
-	Home in, index, out;
-	int64_t outer, n, inner, extent;                /* n: of the result along the axis; extent: of the operand */
-} GatherStep;
-
-static bool
-run_gather(Worker *w, const Step *step)
-{
-	const GatherStep *s = (const GatherStep *)step;
-	const char *in = home_at(w, &s->in), *index = home_at(w, &s->index);
-	char *out = w->reg[s->out.reg];
-	size_t size = (size_t)type_elem_size(s->in.type);
-	DType t = s->index.type->elem;
-	int64_t at = 0;
-
-	for (int64_t o = 0; o < s->outer; o++)
-		for (int64_t k = 0; k < s->n; k++)
-			for (int64_t i = 0; i < s->inner; i++, at++) {
-				int64_t from = dtype_load_i64(t, index, at);
-				if (from >= 0 && from < s->extent)
-					memcpy(out + (size_t)at * size,
-					    in + (size_t)((o * s->extent + from) * s->inner + i) * size, size);
-				else
-					memset(out + (size_t)at * size, 0, size);
-			}
-	return true;
-}
-
-static Step *
-emit_gather(Plan *p, const Op *op)
-{
-	GatherStep *s = STEP(p, op, GatherStep, run_gather);
-	const Type *t = op->out[0].type;
+	const char *in = value_at(w, op->in[0]), *index = value_at(w, op->in[1]);
+	char *out = value_at(w, &op->out[0]);
 	int axis = (int)attr_axis(op);
+	const Axis x = axis_of(op->out[0].type, axis);
+	int64_t extent = op->in[0]->type->extent[axis];
+	size_t size = (size_t)type_elem_size(op->in[0]->type);
 
-	s->in = value_home(p, op->in[0]);
-	s->index = value_home(p, op->in[1]);
-	s->out = value_home(p, &op->out[0]);
-	s->outer = s->inner = 1;
-	for (int d = 0; d < axis; d++)
-		s->outer *= t->extent[d];
-	for (int d = axis + 1; d < t->rank; d++)
-		s->inner *= t->extent[d];
-	s->n = t->extent[axis];
-	s->extent = op->in[0]->type->extent[axis];
-	return &s->step;
-}
-
-Step *
-order_emit(Plan *p, const Op *op)
-{
-	switch (op->kind) {
-	case OP_HISTOGRAM:
-		return emit_histogram(p, op);
-	case OP_GATHER:
-		return emit_gather(p, op);
-	default:
-		return emit_sort(p, op);
+	for (int64_t at = 0, n = x.outer * x.n * x.inner; at < n; at++, out += size) {
+		int64_t o = at / (x.n * x.inner), i = at % x.inner;
+		int64_t from = dtype_load_i64(op->in[1]->type->elem, index, at);
+		if (from >= 0 && from < extent)
+			memcpy(out, in + (size_t)((o * extent + from) * x.inner + i) * size, size);
+		else
+			memset(out, 0, size);
 	}
+	return true;
 }

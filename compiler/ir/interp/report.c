@@ -3,11 +3,10 @@
  *     row 3: max 4.5, first [1, 2.25, -inf]            print("row 3: max", m, "first", v) and its program
  *
  * Long tiles show their first and last elements. */
-#include "ir/interp/plan.h"
+#include "ir/interp/run.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { EDGE = 3, SHORT = 16 };                          /* of a dimension longer than SHORT, EDGE elements at each end */
@@ -98,13 +97,6 @@ value_format(const Type *t, const void *data, Text *out)
 	format_dimension(t, data, 0, 0, out);
 }
 
-typedef struct ReportStep {
-	Step step;
-	Home *value;
-	int n;
-	const char *text;
-} ReportStep;
-
 static void
 format_program(const Worker *w, Text *out)
 {
@@ -112,45 +104,61 @@ format_program(const Worker *w, Text *out)
 }
 
 static void
-format_values(const Worker *w, const ReportStep *s, int first, Text *out)
+format_values(const Worker *w, const Op *op, int first, Text *out)
 {
-	for (int i = first; i < s->n; i++) {
+	for (int i = first; i < op->nin; i++) {
 		text_put(out, " ");
-		value_format(s->value[i].type, home_at(w, &s->value[i]), out);
+		value_format(op->in[i]->type, value_at(w, op->in[i]), out);
 	}
 }
 
+/* A print with {watch} is a fault where it finds a NaN. */
 static bool
-run_print(Worker *w, const Step *step)
+watch(Worker *w, const Op *op)
 {
-	const ReportStep *s = (const ReportStep *)step;
-	const PlanOptions *opt = &w->plan->opt;
+	const void **data = (const void **)temp_take(w, op, (int64_t)sizeof *data * op->nin);
+	double x;
 	Text line = {0};
 
+	for (int i = 0; data && i < op->nin; i++)
+		data[i] = value_at(w, op->in[i]);
+	int64_t at = data ? nan_look(op, data, &x) : -1;
+	if (at < 0)
+		return data != NULL;
+	nan_format(op, w->program, at, x, &line);
+	fault_at(w, op, FAULT_NAN, "%s", line.at);
+	text_close(&line);
+	return false;
+}
+
+DEFINE(PRINT)
+{
+	const PlanOptions *opt = &w->plan->opt;
+	bool shows = true;
+	Text line = {0};
+
+	if (op_attr(op, ATTR_WATCH))
+		return watch(w, op);
 	if (!opt->print)
 		return true;
-	if (attr_trace(step->op)) {
-		if (tile_trace(step->op, w->program, home_at(w, &s->value[0]), &line))
-			opt->print(opt->user, line.at);
-		text_close(&line);
-		return true;
+	if (attr_trace(op)) {
+		shows = tile_trace(op, w->program, value_at(w, op->in[0]), &line);
+	} else {
+		format_program(w, &line);
+		text_put(&line, ": ");
+		text_put(&line, attr_text(op));
+		format_values(w, op, 0, &line);
 	}
-	format_program(w, &line);
-	text_put(&line, ": ");
-	text_put(&line, s->text);
-	format_values(w, s, 0, &line);
-	opt->print(opt->user, line.at);
+	if (shows)
+		opt->print(opt->user, line.at);
 	text_close(&line);
 	return true;
 }
 
-static bool
-run_assert(Worker *w, const Step *step)
+DEFINE(ASSERT)
 {
-	const ReportStep *s = (const ReportStep *)step;
-	const Type *t = s->value[0].type;
-	int64_t n = type_count(t);
-	const char *tile = home_at(w, &s->value[0]), *bad = memchr(tile, 0, (size_t)n);
+	const Type *t = op->in[0]->type;
+	const char *tile = value_at(w, op->in[0]), *bad = memchr(tile, 0, (size_t)type_count(t));
 	Text line = {0};
 
 	if (!bad)
@@ -160,47 +168,11 @@ run_assert(Worker *w, const Step *step)
 	if (t->rank > 0)
 		text_printf(&line, " at element %" PRId64, (int64_t)(bad - tile));
 	text_put(&line, ": ");
-	text_put(&line, s->text);
-	format_values(w, s, 1, &line);
-	fault_at(w, step->op, FAULT_ASSERT, "%s", line.at);
+	text_put(&line, attr_text(op));
+	format_values(w, op, 1, &line);
+	fault_at(w, op, FAULT_ASSERT, "%s", line.at);
 	if (w->fault)
 		w->fault->element = bad - tile;
 	text_close(&line);
 	return false;
-}
-
-static bool
-run_watch(Worker *w, const Step *step)
-{
-	const ReportStep *s = (const ReportStep *)step;
-	double x;
-	Text line = {0};
-
-	const void **data = malloc(sizeof *data * (size_t)s->n);
-	if (!data)
-		return fault_at(w, step->op, FAULT_MEMORY, "no memory to look for a NaN");
-	for (int i = 0; i < s->n; i++)
-		data[i] = home_at(w, &s->value[i]);
-	int64_t at = nan_look(step->op, data, &x);
-	free(data);
-	if (at < 0)
-		return true;
-	nan_format(step->op, w->program, at, x, &line);
-	fault_at(w, step->op, FAULT_NAN, "%s", line.at);
-	text_close(&line);
-	return false;
-}
-
-Step *
-report_emit(Plan *p, const Op *op)
-{
-	bool watches = op->kind == OP_PRINT && op_attr(op, ATTR_WATCH);
-	ReportStep *s = STEP(p, op, ReportStep, watches ? run_watch : op->kind == OP_PRINT ? run_print : run_assert);
-
-	s->value = NEW_ARRAY(p->mem, Home, op->nin);
-	s->n = op->nin;
-	for (int i = 0; i < op->nin; i++)
-		s->value[i] = value_home(p, op->in[i]);
-	s->text = attr_text(op);
-	return &s->step;
 }

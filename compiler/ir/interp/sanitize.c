@@ -1,27 +1,26 @@
-/* Shadow memory: for every place in the memory of a launch, who wrote and who read it.
+/* Shadow memory: for every cell of the memory of a launch, the program that wrote it last and one that read it.
  *
  * The memory that the arguments reach is cut into regions (arguments that overlap share one) and each region
- * into cells of the smallest element that anyone uses there.  A cell remembers the program and the op that
+ * into cells of the smallest element used there.  A cell remembers the program and the op that
  * wrote it last, whether atomically, and a program that read it, with a mark if there was another.  A use by
  * program p is a race if another program
  *
- *     wrote the place, unless both uses are atomic       read it, and p writes
+ *     wrote the cell, unless both uses are atomic        read it, and p writes
  *
- * whatever the order in which this machine happened to run them: a GPU would run them at once.  Threads enter
- * themselves with an atomic exchange and then look at the other half of the cell, so that of two racing uses at
- * least one sees the other.
+ * whatever the order in which this machine ran them: a GPU would run them at once.  A thread enters its use with an
+ * atomic exchange and then reads the other half of the cell, so that of two racing uses at least one sees the other.
  *
- * Tensor accesses cannot leave their tensor.  Pointers can: they are held to the buffers of the parameters that
- * they come from (provenance.c), and are so without shadow memory too (pointer.c).  Cells of `out` and scratch
+ * Tensor accesses cannot leave their tensor.  Pointers can: they are checked against the buffers of the parameters that
+ * they come from (provenance.c), without shadow memory too (pointer.c).  Cells of `out` and scratch
  * tensors that nothing wrote must not be read. */
-#include "ir/interp/plan.h"
+#include "ir/interp/run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Program + 1 (0: nobody), then the op's site, then flags. */
+/* Program + 1 (0: none), then the op's site, then flags. */
 enum { FLAG_BITS = 1, SITE_BITS = 19, FLAG = 1 };       /* writer: was atomic; reader: more than one program */
 
 typedef struct Cell {
@@ -44,13 +43,42 @@ struct Shadow {
 	Region *region;
 	Watched *param;
 	int nregions, nparams;
+	const Op **site;                                /* a hash table of the ops that touch memory */
+	uint64_t nsites;                                /* its size, a power of two */
 };
 
+/* Where the op stands in the table, or may stand. */
 static uint64_t
-entry(const Worker *w, const Step *s, bool flag)
+site_of(const Shadow *s, const Op *op)
+{
+	uint64_t at = (uint64_t)(uintptr_t)op * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+	while (s->site[at & (s->nsites - 1)] && s->site[at & (s->nsites - 1)] != op)
+		at++;
+	return at & (s->nsites - 1);
+}
+
+static bool
+sites_find(Shadow *s, const Block *body)
+{
+	uint64_t n = 0;
+
+	for (Op *op = body->first; op; op = op_after(op, body))
+		n += (op_info[op->kind].traits & (READS | WRITES)) != 0;
+	for (s->nsites = 16; s->nsites < 2 * n;)
+		s->nsites *= 2;
+	s->site = calloc(s->nsites, sizeof *s->site);
+	for (Op *op = body->first; s->site && op; op = op_after(op, body))
+		if (op_info[op->kind].traits & (READS | WRITES))
+			s->site[site_of(s, op)] = op;
+	return s->site && s->nsites <= 1 << SITE_BITS;
+}
+
+static uint64_t
+entry(const Worker *w, const Op *op, bool flag)
 {
 	return ((uint64_t)(w->linear + 1) << (SITE_BITS + FLAG_BITS)) |
-	    (uint64_t)(s->site & ((1 << SITE_BITS) - 1)) << FLAG_BITS | (flag ? FLAG : 0);
+	    (uint64_t)site_of(w->shadow, op) << FLAG_BITS | (flag ? FLAG : 0);
 }
 
 static int64_t
@@ -62,9 +90,7 @@ entry_program(uint64_t e)
 static const Op *
 entry_op(const Worker *w, uint64_t e)
 {
-	uint64_t site = e >> FLAG_BITS & ((1 << SITE_BITS) - 1);
-
-	return (int)site < w->plan->site.n ? w->plan->site.at[site] : NULL;
+	return w->shadow->site[e >> FLAG_BITS & ((1 << SITE_BITS) - 1)];
 }
 
 /* What a parameter reaches: a pointer its whole buffer, a tensor its elements. */
@@ -151,7 +177,7 @@ shadow_open(const Plan *p, const PlanArg *args)
 			continue;
 		add_region(s, (Region){low, high, dtype_tile_size(t->elem), NULL, 0});
 	}
-	bool made = s->region && s->param;
+	bool made = s->region && s->param && sites_find(s, f->body);
 	for (int i = 0; made && i < s->nregions; i++)
 		made = map_cells(&s->region[i]);
 	if (!made) {
@@ -177,6 +203,7 @@ shadow_close(Shadow *s)
 			munmap(s->region[i].cell, s->region[i].mapped);
 	free(s->region);
 	free(s->param);
+	free(s->site);
 	free(s);
 }
 
@@ -223,7 +250,7 @@ use_text(ShadowUse use)
 
 /* One use of one place, and the parameter by which it is reported. */
 typedef struct Use {
-	const Step *step;
+	const Op *op;
 	ShadowUse kind;
 	int param;
 	int64_t element;
@@ -250,7 +277,7 @@ race(Worker *w, const Use *u, uint64_t other, const char *did)
 	element_text(w, u->param, u->element, place);
 	/* Of several readers a cell knows one, which may be this program itself. */
 	bool known = entry_program(other) != w->linear;
-	fault_at(w, u->step->op, FAULT_RACE, "program %s %s %s, which %s%s %s: they may run in any order", me,
+	fault_at(w, u->op, FAULT_RACE, "program %s %s %s, which %s%s %s: they may run in any order", me,
 	    use_text(u->kind), place, known ? "program " : "another program", known ? them : "", did);
 	if (w->fault) {
 		w->fault->other = op ? op->place : NOWHERE;
@@ -268,7 +295,7 @@ unwritten(Worker *w, const Use *u)
 
 	program_text(w, w->linear, mine, me);
 	element_text(w, u->param, u->element, place);
-	fault_at(w, u->step->op, FAULT_UNINIT, "program %s %s %s, which nothing has written yet", me, use_text(u->kind),
+	fault_at(w, u->op, FAULT_UNINIT, "program %s %s %s, which nothing has written yet", me, use_text(u->kind),
 	    place);
 	name_param(w, u);
 	return false;
@@ -283,7 +310,7 @@ is_others(const Worker *w, uint64_t e)
 static bool
 use_read(Worker *w, const Use *u, Cell *c)
 {
-	uint64_t me = entry(w, u->step, false), reader = __atomic_load_n(&c->reader, __ATOMIC_SEQ_CST);
+	uint64_t me = entry(w, u->op, false), reader = __atomic_load_n(&c->reader, __ATOMIC_SEQ_CST);
 
 	while (entry_program(reader) != w->linear && !(reader & FLAG)) {
 		uint64_t now = reader ? reader | FLAG : me;
@@ -302,7 +329,7 @@ static bool
 use_write(Worker *w, const Use *u, Cell *c)
 {
 	bool atomic = u->kind == SHADOW_ATOMIC;
-	uint64_t old = __atomic_exchange_n(&c->writer, entry(w, u->step, atomic), __ATOMIC_SEQ_CST);
+	uint64_t old = __atomic_exchange_n(&c->writer, entry(w, u->op, atomic), __ATOMIC_SEQ_CST);
 	uint64_t reader = __atomic_load_n(&c->reader, __ATOMIC_SEQ_CST);
 
 	if (is_others(w, old) && !(atomic && (old & FLAG)))
@@ -331,10 +358,10 @@ use_bytes(Worker *w, const Use *u, const char *at, int size)
 }
 
 bool
-shadow_tensor(Worker *w, const Step *s, int param, int64_t at, ShadowUse use)
+shadow_tensor(Worker *w, const Op *op, int param, int64_t at, ShadowUse use)
 {
 	DType t = w->plan->func->body->arg[param].type->elem;
-	Use u = {s, use, param, at};
+	Use u = {op, use, param, at};
 	int64_t byte = dtype_is_packed(t) ? at / 2 : at * dtype_tile_size(t);
 
 	return use_bytes(w, &u, (const char *)w->args[param].data + byte, dtype_is_packed(t) ? 1 : dtype_tile_size(t));
@@ -372,13 +399,13 @@ param_of_pointer(const Worker *w, uint64_t from, const char *at, int size, bool 
 
 /* No parameter has memory that the pointer may be of. */
 static bool
-lost(Worker *w, const Step *s, ShadowUse use)
+lost(Worker *w, const Op *op, ShadowUse use)
 {
 	char me[80];
 	int64_t mine[MAX_AXES];
 
 	program_text(w, w->linear, mine, me);
-	return fault_at(w, s->op, FAULT_BOUNDS, "program %s %s memory of no parameter through a pointer", me,
+	return fault_at(w, op, FAULT_BOUNDS, "program %s %s memory of no parameter through a pointer", me,
 	    use_text(use));
 }
 
@@ -391,23 +418,23 @@ strays(Worker *w, const Use *u, const PlanArg *arg, int size)
 	program_text(w, w->linear, mine, me);
 	if (from < to)
 		snprintf(holds, sizeof holds, "holds elements %" PRId64 " to %" PRId64, from, to - 1);
-	fault_at(w, u->step->op, FAULT_BOUNDS, "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer %s",
+	fault_at(w, u->op, FAULT_BOUNDS, "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer %s",
 	    me, use_text(u->kind), u->element, w->plan->func->param[u->param].name, holds);
 	name_param(w, u);
 	return false;
 }
 
 bool
-shadow_pointer(Worker *w, const Step *s, uint64_t from, const void *at, int size, ShadowUse use)
+shadow_pointer(Worker *w, const Op *op, const void *at, int size, ShadowUse use)
 {
 	bool inside;
-	int param = param_of_pointer(w, from, at, size, &inside);
+	int param = param_of_pointer(w, w->plan->origin[op->in[0]->id], at, size, &inside);
 
 	if (param < 0)
-		return lost(w, s, use);
+		return lost(w, op, use);
 	const PlanArg *arg = &w->args[param];
 	int64_t byte = (int64_t)((uintptr_t)at - (uintptr_t)arg->data);
-	Use u = {s, use, param, byte / size - (byte % size < 0)};
+	Use u = {op, use, param, byte / size - (byte % size < 0)};
 	if (inside)
 		return !w->shadow || use_bytes(w, &u, at, size);
 	return strays(w, &u, arg, size);

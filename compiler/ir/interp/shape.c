@@ -1,454 +1,285 @@
-/* Values from nowhere, and ops that only rearrange: reshape, permute, broadcast, extract, flip and split as
- * views, cat and join as copies.
+/* Values from nowhere, and ops that only rearrange: permute, broadcast, extract, flip and split by a Rearrangement,
+ * reshape, cat and join by copies.
  *
- * A view op changes starts and strides.  Where its value must be a register, the same view is made and
- * copied.  Elements clipped away (outside a tensor) stay so in views of the view. */
-#include "ir/interp/plan.h"
+ *     extract %a, %s, %t {index = "pi"} : f32[8]      =>  from = {0}, step = {1}, start = {s, t}
+ *     flip %a {axis = 1} : f32[4, 8]                  =>  from = {0, 1}, step = {1, -1}, start = {0, 7} */
+#include "ir/interp/run.h"
 
 #include <string.h>
 
-typedef struct ValueStep {
-	Step step;
-	Home out;
-	int axis, param;
-	char one[8];
-} ValueStep;
+/* ---- values from nowhere ---- */
 
-static bool
-run_const(Worker *w, const Step *step)
+void
+const_element(const Op *op, char one[8])
 {
-	const ValueStep *s = (const ValueStep *)step;
-	int64_t n = s->out.kind == HOME_ONE ? 1 : type_count(s->out.type);
-
-	tile_fill(type_elem_size(s->out.type), w->reg[s->out.reg], s->one, n);
-	return true;
-}
-
-static Step *
-emit_const(Plan *p, const Op *op)
-{
-	ValueStep *s = STEP(p, op, ValueStep, run_const);
 	const Attr *a = attr_value(op);
 	DType t = op->out[0].type->elem;
+	char memory[8] = {0}, *to = dtype_is_packed(t) ? memory : one;
 
-	s->out = value_home(p, &op->out[0]);
-	if (dtype_is_packed(t)) {
-		char memory[8] = {0};
-		if (dtype_is_float(t))
-			dtype_store_f64(t, memory, 0, a->f);
-		else
-			dtype_store_i64(t, memory, 0, a->i);
-		tile_unpack(t, memory, 0, s->one, 1);
-	} else if (a->kind == KIND_FLOAT) {
-		dtype_store_f64(t, s->one, 0, a->f);
-	} else {
-		dtype_store_i64(t, s->one, 0, a->i);
-	}
-	return &s->step;
-}
-
-/* As a register the index is repeated along the other dimensions; as a view they have stride 0. */
-static bool
-run_iota(Worker *w, const Step *step)
-{
-	const ValueStep *s = (const ValueStep *)step;
-	const Type *t = s->out.type;
-	int64_t n = t->extent[s->axis], outer = 1, inner = 1;
-	int size = type_elem_size(t);
-	char *out = w->reg[s->out.reg];
-
-	if (s->out.kind == HOME_VIEW) {
-		View *v = &w->view[s->out.view];
-		tile_iota(t->elem, out, 0, n);
-		view_dense(v, out, t);
-		memset(v->stride, 0, sizeof v->stride);
-		v->stride[s->axis] = 1;
-		view_finish(v, t);
-		return true;
-	}
-	for (int d = 0; d < s->axis; d++)
-		outer *= t->extent[d];
-	for (int d = s->axis + 1; d < t->rank; d++)
-		inner *= t->extent[d];
-	for (int64_t i = 0; i < n && outer > 0; i++) {
-		char one[8];
-		tile_iota(t->elem, one, i, 1);
-		tile_fill(size, out + i * inner * size, one, inner);
-	}
-	for (int64_t i = 1; i < outer; i++)
-		memcpy(out + i * n * inner * size, out, (size_t)(n * inner * size));
-	return true;
-}
-
-static bool
-run_program(Worker *w, const Step *step)
-{
-	const ValueStep *s = (const ValueStep *)step;
-
-	*(int64_t *)w->reg[s->out.reg] = w->program[s->axis];
-	return true;
-}
-
-static bool
-run_programs(Worker *w, const Step *step)
-{
-	const ValueStep *s = (const ValueStep *)step;
-
-	*(int64_t *)w->reg[s->out.reg] = w->grid[s->axis];
-	return true;
-}
-
-static bool
-run_dim(Worker *w, const Step *step)
-{
-	const ValueStep *s = (const ValueStep *)step;
-	const PlanArg *t = &w->args[s->param];
-
-	*(int64_t *)w->reg[s->out.reg] = step->op->kind == OP_DIM ? t->dim[s->axis] : t->stride[s->axis];
-	return true;
-}
-
-static Step *
-emit_value(Plan *p, const Op *op, StepFn *run)
-{
-	ValueStep *s = STEP(p, op, ValueStep, run);
-
-	s->out = value_home(p, &op->out[0]);
-	s->axis = (int)attr_axis(op);
-	if (op->nin > 0)
-		s->param = param_index(op->in[0]);
-	return &s->step;
-}
-
-typedef struct ViewStep ViewStep;
-struct ViewStep {
-	Step step;
-	Home in, out;
-	void (*make)(const Worker *w, const ViewStep *s, const View *from, View *to);
-	int dim[MAX_RANK];                              /* permute, reshape: where result dimension d comes from, or -1 */
-	Home start[MAX_RANK];                           /* extract */
-	const char *index;
-	int axis, half;
-};
-
-static void
-take_dimension(const View *from, int d, View *to, int k)
-{
-	to->stride[k] = from->stride[d];
-	to->lo[k] = from->lo[d];
-	to->hi[k] = from->hi[d];
-}
-
-/* A dimension of extent 1 that comes from nowhere. */
-static void
-unit_dimension(View *to, int k)
-{
-	to->stride[k] = to->lo[k] = 0;
-	to->hi[k] = 1;
-}
-
-/* Moves element 0 by some elements. */
-static void
-advance(View *v, int size, int64_t elements)
-{
-	if (v->packed)
-		v->first += elements;
+	if (a->kind == KIND_FLOAT || (dtype_is_packed(t) && dtype_is_float(t)))
+		dtype_store_f64(t, to, 0, a->f);
 	else
-		v->at = (char *)((uintptr_t)v->at + (uint64_t)elements * (uint64_t)size);
+		dtype_store_i64(t, to, 0, a->i);
+	if (dtype_is_packed(t))
+		tile_unpack(t, memory, 0, one, 1);
 }
 
-static void
-make_permute(const Worker *w, const ViewStep *s, const View *from, View *to)
+DEFINE(CONST)
 {
-	for (int k = 0; k < s->in.type->rank; k++)
-		to->outside = to->outside || from->hi[k] <= from->lo[k];
-	for (int k = 0; k < s->out.type->rank; k++)
-		if (s->dim[k] >= 0)
-			take_dimension(from, s->dim[k], to, k);
-		else
-			unit_dimension(to, k);
+	const Type *t = op->out[0].type;
+	char one[8];
+
+	const_element(op, one);
+	tile_fill(type_elem_size(t), value_at(w, &op->out[0]), one, type_count(t));
+	return true;
 }
 
-static void
-make_broadcast(const Worker *w, const ViewStep *s, const View *from, View *to)
+DEFINE(IOTA)
 {
-	const Type *t = s->out.type, *f = s->in.type;
+	const Type *t = op->out[0].type;
+	const Axis a = axis_of(t, (int)attr_axis(op));
+	int size = type_elem_size(t);
+	char *out = value_at(w, &op->out[0]), one[8];
 
-	for (int k = 0; k < t->rank; k++) {
-		if (f->rank == 0) {
-			unit_dimension(to, k);
-			to->hi[k] = t->extent[k];
-			continue;
+	for (int64_t o = 0; o < a.outer; o++)
+		for (int64_t i = 0; i < a.n; i++, out += a.inner * size) {
+			tile_iota(t->elem, one, i, 1);
+			tile_fill(size, out, one, a.inner);
 		}
-		take_dimension(from, k, to, k);
-		if (f->extent[k] == t->extent[k])
-			continue;
-		to->stride[k] = 0;
-		to->hi[k] = from->hi[k] > from->lo[k] ? t->extent[k] : 0;
-		to->lo[k] = 0;
+	return true;
+}
+
+static bool
+give_i64(Worker *w, const Op *op, int64_t x)
+{
+	memcpy(value_at(w, &op->out[0]), &x, sizeof x);
+	return true;
+}
+
+DEFINE(PROGRAM_ID)
+{
+	return give_i64(w, op, w->program[attr_axis(op)]);
+}
+
+DEFINE(NUM_PROGRAMS)
+{
+	return give_i64(w, op, w->grid[attr_axis(op)]);
+}
+
+DEFINE(DIM)
+{
+	return give_i64(w, op, w->args[param_index(op->in[0])].dim[attr_axis(op)]);
+}
+
+DEFINE(STRIDE)
+{
+	return give_i64(w, op, w->args[param_index(op->in[0])].stride[attr_axis(op)]);
+}
+
+/* ---- rearrangements ---- */
+
+bool
+op_rearranges(OpKind k)
+{
+	return k == OP_BROADCAST || k == OP_PERMUTE || k == OP_FLIP || k == OP_SPLIT || k == OP_EXTRACT ||
+	    op_is_reshape(k);
+}
+
+bool
+reshape_is_unit(const Type *from, const Type *to)
+{
+	int i = 0, j = 0;
+
+	for (;;) {
+		while (i < from->rank && from->extent[i] == 1)
+			i++;
+		while (j < to->rank && to->extent[j] == 1)
+			j++;
+		if (i == from->rank || j == to->rank)
+			return i == from->rank && j == to->rank;
+		if (from->extent[i++] != to->extent[j++])
+			return false;
 	}
 }
 
 static void
-make_flip(const Worker *w, const ViewStep *s, const View *from, View *to)
+match_units(const Type *from, const Type *to, Rearrangement *r)
 {
-	int64_t n = s->out.type->extent[s->axis];
-
-	for (int k = 0; k < s->out.type->rank; k++)
-		take_dimension(from, k, to, k);
-	to->stride[s->axis] = -from->stride[s->axis];
-	to->lo[s->axis] = n - from->hi[s->axis];
-	to->hi[s->axis] = n - from->lo[s->axis];
-	advance(to, type_elem_size(s->out.type), (n - 1) * from->stride[s->axis]);
-}
-
-static void
-make_half(const Worker *w, const ViewStep *s, const View *from, View *to)
-{
-	int last = s->in.type->rank - 1;
-
-	for (int k = 0; k < last; k++)
-		take_dimension(from, k, to, k);
-	advance(to, type_elem_size(s->out.type), s->half * from->stride[last]);
-	if (s->half < from->lo[last] || s->half >= from->hi[last])
-		to->outside = true;
-}
-
-static void
-make_extract(const Worker *w, const ViewStep *s, const View *from, View *to)
-{
-	int size = type_elem_size(s->out.type), k = 0;
-
-	for (int d = 0; d < s->in.type->rank; d++) {
-		bool part = s->index[d] == 'p';
-		int64_t n = part ? s->out.type->extent[k] : 1, most = s->in.type->extent[d] - n;
-		int64_t start = MAX(0, MIN(home_i64(w, &s->start[d]), most));
-		advance(to, size, start * from->stride[d]);
-		if (!part) {
-			to->outside = to->outside || start < from->lo[d] || start >= from->hi[d];
-			continue;
-		}
-		to->stride[k] = from->stride[d];
-		to->lo[k] = MAX(0, MIN(from->lo[d] - start, n));
-		to->hi[k] = MAX(to->lo[k], MIN(from->hi[d] - start, n));
-		k++;
-	}
-}
-
-static void
-make_view(const Worker *w, const ViewStep *s, View *to)
-{
-	View tmp;
-	const View *from = home_view(w, &s->in, &tmp);
-
-	*to = (View){.at = from->at, .first = from->first, .packed = from->packed,
-	    .outside = from->outside, .fill = from->fill};
-	s->make(w, s, from, to);
-	view_finish(to, s->out.type);
-}
-
-static bool
-run_view(Worker *w, const Step *step)
-{
-	const ViewStep *s = (const ViewStep *)step;
-
-	make_view(w, s, &w->view[s->out.view]);
-	return true;
-}
-
-static bool
-run_view_copy(Worker *w, const Step *step)
-{
-	const ViewStep *s = (const ViewStep *)step;
-	View v;
-
-	make_view(w, s, &v);
-	view_copy(&v, s->out.type, w->reg[s->out.reg]);
-	return true;
-}
-
-/* All elements as they are, in another shape. */
-static bool
-run_reshape(Worker *w, const Step *step)
-{
-	const ViewStep *s = (const ViewStep *)step;
-
-	home_copy(w, &s->in, w->reg[s->out.reg]);
-	return true;
-}
-
-/* Result dimensions of a reshape that only drops and inserts extents of 1. */
-static void
-match_units(ViewStep *s)
-{
-	const Type *a = s->in.type, *b = s->out.type;
 	int i = 0;
 
-	for (int k = 0; k < b->rank; k++) {
-		s->dim[k] = -1;
-		if (b->extent[k] == 1)
+	for (int k = 0; k < to->rank; k++) {
+		r->from[k] = -1;
+		if (to->extent[k] == 1)
 			continue;
-		while (a->extent[i] == 1)
+		while (from->extent[i] == 1)
 			i++;
-		s->dim[k] = i++;
+		r->from[k] = i++;
 	}
 }
 
 static void
-prepare_view(Plan *p, ViewStep *s, const Op *op)
+extract_start(const Worker *w, const Op *op, Rearrangement *r)
 {
-	const IntList *dims = attr_dims(op);
+	const Type *in = op->in[0]->type, *out = op->out[0].type;
+	const char *index = attr_index(op);
 
+	for (int d = 0, k = 0; d < in->rank; d++) {
+		int64_t n = index[d] == 'p' ? out->extent[k] : 1, most = in->extent[d] - n;
+		r->start[d] = MAX(0, MIN(value_i64(w, op->in[1 + d]), most));
+		if (index[d] == 'p')
+			r->from[k++] = d;
+	}
+}
+
+void
+rearrangement_make(const Worker *w, const Op *op, int result, Rearrangement *r)
+{
+	const Type *in = op->in[0]->type, *out = op->out[result].type;
+	int axis;
+
+	for (int k = 0; k < MAX_RANK; k++) {
+		r->from[k] = k;
+		r->step[k] = 1;
+		r->start[k] = 0;
+	}
 	switch (op->kind) {
 	case OP_PERMUTE:
-		s->make = make_permute;
-		for (int k = 0; k < s->out.type->rank; k++)
-			s->dim[k] = (int)dims->at[k];
-		break;
-	case OP_RESHAPE:
-	case OP_CONVERT:
-		s->make = make_permute;
-		match_units(s);
+		for (int k = 0; k < out->rank; k++)
+			r->from[k] = (int)attr_dims(op)->at[k];
 		break;
 	case OP_BROADCAST:
-		s->make = make_broadcast;
+		for (int k = 0; k < out->rank; k++) {
+			r->from[k] = in->rank == 0 ? -1 : k;
+			r->step[k] = in->rank > 0 && in->extent[k] == out->extent[k];
+		}
 		break;
 	case OP_FLIP:
-		s->make = make_flip;
+		axis = (int)attr_axis(op);
+		r->step[axis] = -1;
+		r->start[axis] = in->extent[axis] - 1;
 		break;
 	case OP_SPLIT:
-		s->make = make_half;
+		r->start[in->rank - 1] = result;
+		break;
+	case OP_EXTRACT:
+		extract_start(w, op, r);
 		break;
 	default:
-		s->make = make_extract;
-		s->index = attr_index(op);
-		for (int d = 0; d < s->in.type->rank; d++)
-			s->start[d] = value_home(p, op->in[1 + d]);
+		match_units(in, out, r);
 		break;
 	}
 }
 
-/* The step for one result of a view op; NULL if it shares its operand's register or view. */
-static Step *
-emit_view(Plan *p, const Op *op, int k)
+/* Copies dimensions d.. of a result, whose element 0 is `in`, moving by stride[k] bytes; gives the end of `out`. */
+static char *
+copy_strided(const Type *t, int d, const char *in, const int64_t *stride, char *out)
 {
-	Home in = value_home(p, op->in[0]), out = value_home(p, &op->out[k]);
-	StepFn *run = out.kind == HOME_VIEW ? run_view : run_view_copy;
+	int size = type_elem_size(t);
 
-	if (out.kind == HOME_NONE || (out.kind == HOME_ONE && in.reg == out.reg))
-		return NULL;
-	if (out.kind == in.kind && out.kind == HOME_REG && out.reg == in.reg && op_is_reshape(op->kind))
-		return NULL;
-	if (out.kind == HOME_VIEW && in.kind == HOME_VIEW && out.view == in.view)
-		return NULL;
-	if (op_is_reshape(op->kind) && out.kind == HOME_REG)
-		run = run_reshape;
-	ViewStep *s = STEP(p, op, ViewStep, run);
-	s->in = in;
-	s->out = out;
-	s->axis = (int)attr_axis(op);
-	s->half = k;
-	prepare_view(p, s, op);
-	return &s->step;
+	if (d == t->rank) {
+		memcpy(out, in, (size_t)size);
+		return out + size;
+	}
+	for (int64_t i = 0; i < t->extent[d]; i++)
+		out = copy_strided(t, d + 1, in + i * stride[d], stride, out);
+	return out;
 }
-
-typedef struct BothStep {
-	Step step;
-	Step *half[2];
-} BothStep;
 
 static bool
-run_both(Worker *w, const Step *step)
+rearrange(Worker *w, const Op *op)
 {
-	const BothStep *s = (const BothStep *)step;
+	const Type *in = op->in[0]->type;
+	Rearrangement r;
 
-	return (!s->half[0] || s->half[0]->run(w, s->half[0])) && (!s->half[1] || s->half[1]->run(w, s->half[1]));
-}
-
-static Step *
-emit_split(Plan *p, const Op *op)
-{
-	BothStep *s = STEP(p, op, BothStep, run_both);
-
-	s->half[0] = emit_view(p, op, 0);
-	s->half[1] = emit_view(p, op, 1);
-	return &s->step;
-}
-
-/* cat and join put their operands side by side in views of the result. */
-typedef struct CatStep {
-	Step step;
-	Home *in, out;
-	int n, axis;
-} CatStep;
-
-static bool
-run_cat(Worker *w, const Step *step)
-{
-	const CatStep *s = (const CatStep *)step;
-	const Type *t = s->out.type;
-	char *out = w->reg[s->out.reg], strip[8 * 512];
-	bool join = step->op->kind == OP_JOIN;
-	int64_t from = 0;
-
-	for (int i = 0; i < s->n; i++) {
-		const Type *part = s->in[i].type;
-		View to, tmp;
-		Walk k, in;
-		view_dense(&to, out, t);
-		advance(&to, type_elem_size(t), from * to.stride[s->axis]);
-		for (int d = 0; d < part->rank; d++)
-			to.hi[d] = part->extent[d];
-		view_finish(&to, part);
-		walk_make(&k, &to, part);
-		walk_make(&in, home_view(w, &s->in[i], &tmp), part);
-		int64_t n = type_count(part);
-		for (int64_t done = 0; done < n; done += 512) {
-			int64_t now = MIN(512, n - done);
-			walk_store(&k, done, now, walk_load(&in, done, now, strip));
+	for (int result = 0; result < op->nout; result++) {
+		int64_t stride[MAX_RANK] = {0}, by[MAX_RANK] = {0}, step = type_elem_size(in);
+		const char *at = value_at(w, op->in[0]);
+		rearrangement_make(w, op, result, &r);
+		for (int d = in->rank - 1; d >= 0; d--) {
+			stride[d] = step;
+			step *= in->extent[d];
+			at += r.start[d] * stride[d];
 		}
-		from += join ? 1 : part->extent[s->axis];
+		for (int k = 0; k < op->out[result].type->rank; k++)
+			by[k] = r.from[k] < 0 ? 0 : r.step[k] * stride[r.from[k]];
+		copy_strided(op->out[result].type, 0, at, by, value_at(w, &op->out[result]));
 	}
 	return true;
 }
 
-static Step *
-emit_cat(Plan *p, const Op *op)
+DEFINE(PERMUTE)
 {
-	CatStep *s = STEP(p, op, CatStep, run_cat);
-
-	s->in = NEW_ARRAY(p->mem, Home, op->nin);
-	s->n = op->nin;
-	for (int i = 0; i < op->nin; i++)
-		s->in[i] = value_home(p, op->in[i]);
-	s->out = value_home(p, &op->out[0]);
-	s->axis = op->kind == OP_JOIN ? op->out[0].type->rank - 1 : (int)attr_axis(op);
-	return &s->step;
+	return rearrange(w, op);
 }
 
-Step *
-shape_emit(Plan *p, const Node *n)
+DEFINE(BROADCAST)
 {
-	const Op *op = n->op;
+	return rearrange(w, op);
+}
 
-	switch (op->kind) {
-	case OP_CONST:
-		return emit_const(p, op);
-	case OP_IOTA:
-		return emit_value(p, op, run_iota);
-	case OP_PROGRAM_ID:
-		return emit_value(p, op, run_program);
-	case OP_NUM_PROGRAMS:
-		return emit_value(p, op, run_programs);
-	case OP_DIM:
-	case OP_STRIDE:
-		return emit_value(p, op, run_dim);
-	case OP_SPLIT:
-		return emit_split(p, op);
-	case OP_CAT:
-	case OP_JOIN:
-		return emit_cat(p, op);
-	default:
-		return emit_view(p, op, 0);
+DEFINE(FLIP)
+{
+	return rearrange(w, op);
+}
+
+DEFINE(SPLIT)
+{
+	return rearrange(w, op);
+}
+
+DEFINE(EXTRACT)
+{
+	return rearrange(w, op);
+}
+
+/* ---- copies ---- */
+
+DEFINE(RESHAPE)
+{
+	memcpy(value_at(w, &op->out[0]), value_at(w, op->in[0]), (size_t)value_bytes(op->in[0]));
+	return true;
+}
+
+DEFINE(CONVERT)
+{
+	return define_RESHAPE(w, op);
+}
+
+DEFINE(CAT)
+{
+	int axis = (int)attr_axis(op);
+	int64_t row = axis_of(op->out[0].type, axis).inner * type_elem_size(op->out[0].type);
+	int64_t outer = axis_of(op->out[0].type, axis).outer;
+	char *out = value_at(w, &op->out[0]);
+
+	for (int64_t o = 0; o < outer; o++)
+		for (int i = 0; i < op->nin; i++) {
+			int64_t part = op->in[i]->type->extent[axis] * row;
+			memcpy(out, value_at(w, op->in[i]) + o * part, (size_t)part);
+			out += part;
+		}
+	return true;
+}
+
+#define JOIN_PAIRS(T)                                                                              \
+	do {                                                                                       \
+		const T *a = (const T *)value_at(w, op->in[0]), *b = (const T *)value_at(w, op->in[1]); \
+		T *out = (T *)value_at(w, &op->out[0]);                                            \
+		for (int64_t i = 0; i < n; i++) {                                                  \
+			out[2 * i] = a[i];                                                         \
+			out[2 * i + 1] = b[i];                                                     \
+		}                                                                                  \
+	} while (0)
+
+DEFINE(JOIN)
+{
+	int64_t n = type_count(op->in[0]->type);
+
+	switch (type_elem_size(op->in[0]->type)) {
+	case 1: JOIN_PAIRS(uint8_t); break;
+	case 2: JOIN_PAIRS(uint16_t); break;
+	case 4: JOIN_PAIRS(uint32_t); break;
+	default: JOIN_PAIRS(uint64_t); break;
 	}
+	return true;
 }

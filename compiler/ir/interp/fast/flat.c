@@ -6,7 +6,7 @@
  *
  * Rows are cut into slices that stay in the nearest cache.  Results are copied out at the end of each slice,
  * so that they may lie where the arguments do. */
-#include "ir/interp/plan.h"
+#include "ir/interp/fast/fast.h"
 
 #include <string.h>
 
@@ -17,22 +17,22 @@ typedef enum RowKind { ROW_ARG, ROW_ONE, ROW_TEMP } RowKind;
 typedef struct RowCell {
 	const Value *value;                             /* NULL: a select made for a branch */
 	RowKind kind;
-	int at, size;                                   /* argument, register or row of the temporary */
+	int at, size;                                   /* argument, slot or row of the temporary */
 } RowCell;
 
 typedef struct RowOp {
-	Micro micro;
+	Elementwise elementwise;
 	int in[3], out;
 	unsigned scalar;
 } RowOp;
 
-struct Flat {
+typedef struct Flat {
 	VEC(RowCell) cell;
 	VEC(RowOp) op;
 	int *result, nresults;                          /* cells that the region yields */
 	int *hold;                                      /* of a result that is an argument: a row to keep it in */
 	int ntemps;
-};
+} Flat;
 
 static int
 cell_add(Plan *p, Flat *f, const Value *v, RowKind kind, int at, int size)
@@ -49,13 +49,13 @@ cell_of(Plan *p, Flat *f, const Value *v)
 	for (int i = f->cell.n - 1; i >= 0; i--)
 		if (f->cell.at[i].value == v)
 			return i;
-	return cell_add(p, f, v, ROW_ONE, value_home(p, v).reg, type_elem_size(v->type));
+	return cell_add(p, f, v, ROW_ONE, storage_of(p, v).slot, type_elem_size(v->type));
 }
 
 static void
 push_op(Plan *p, Flat *f, RowOp *r)
 {
-	for (int i = 0; i < r->micro.nin; i++)
+	for (int i = 0; i < r->elementwise.nin; i++)
 		if (f->cell.at[r->in[i]].kind == ROW_ONE)
 			r->scalar |= 1u << i;
 	vec_push(p->mem, &f->op, *r);
@@ -74,8 +74,8 @@ add_branch(Plan *p, Flat *f, const Op *op)
 	for (int i = 0; i < op->nout; i++) {
 		const Type *t = op->out[i].type;
 		DType e = t->ptr != PTR_NONE ? TY_I64 : t->elem;
-		RowOp r = {.micro = {.nin = 3}, .in = {test, then[i], or[i]}};
-		elem_make(&r.micro.elem, p->cpu, OP_SELECT, (DType[]){TY_BOOL, e, e}, 3, e, 0);
+		RowOp r = {.elementwise = {.nin = 3}, .in = {test, then[i], or[i]}};
+		elem_make(&r.elementwise.elem, p->cpu, OP_SELECT, (DType[]){TY_BOOL, e, e}, 3, e, 0);
 		r.out = cell_add(p, f, &op->out[i], ROW_TEMP, f->ntemps++, type_elem_size(t));
 		push_op(p, f, &r);
 	}
@@ -98,7 +98,7 @@ add_block(Plan *p, Flat *f, const Block *b, int *yielded)
 			return op->nin;
 		}
 		RowOp r = {0};
-		micro_make(p, &r.micro, op);
+		elementwise_make(p, &r.elementwise, op);
 		for (int i = 0; i < op->nin; i++)
 			r.in[i] = cell_of(p, f, op->in[i]);
 		r.out = cell_add(p, f, &op->out[0], ROW_TEMP, f->ntemps++, type_elem_size(op->out[0].type));
@@ -107,7 +107,7 @@ add_block(Plan *p, Flat *f, const Block *b, int *yielded)
 	return 0;
 }
 
-Flat *
+const void *
 flat_make(Plan *p, const Block *b)
 {
 	Flat *f = NEW(p->mem, Flat);
@@ -120,7 +120,7 @@ flat_make(Plan *p, const Block *b)
 	for (int i = 0; i < f->nresults; i++)
 		if (f->cell.at[f->result[i]].kind == ROW_ARG)
 			f->hold[i] = f->ntemps++;
-	p->strips = MAX(p->strips, (int64_t)f->ntemps * SLICE * 8 + (int64_t)f->cell.n * 8 + 64);
+	strip_want(p, (int64_t)f->ntemps * SLICE * 8 + (int64_t)f->cell.n * 8 + 64);
 	return f;
 }
 
@@ -154,19 +154,26 @@ run_slice(Worker *w, const Flat *f, const char *const *arg, char *const *out, in
 		if (c->kind == ROW_ARG)
 			row[i] = (char *)(uintptr_t)arg[c->at] + at * c->size;
 		else
-			row[i] = c->kind == ROW_ONE ? w->reg[c->at] : rows + c->at * SLICE * 8;
+			row[i] = c->kind == ROW_ONE ? w->at[c->at] : rows + c->at * SLICE * 8;
 	}
 	for (int i = 0; i < f->op.n; i++) {
 		const RowOp *r = &f->op.at[i];
 		const void *in[3] = {row[r->in[0]], row[r->in[1]], row[r->in[2]]};
-		micro_run(w, &r->micro, row[r->out], in, r->scalar, n);
+		elementwise_run(w, &r->elementwise, row[r->out], in, r->scalar, n);
 	}
 	give_results(f, rows, row, out, at, n);
 }
 
-void
-flat_run(Worker *w, const Flat *f, const char *const *arg, char *const *out, int64_t n)
+bool
+flat_combine(Worker *w, const Fold *f, const Rows *a, const Rows *b, const Rows *out, int64_t n)
 {
+	const char *arg[2 * MAX_FOLD];
+
+	for (int k = 0; k < f->count; k++) {
+		arg[k] = a->at[k];
+		arg[f->count + k] = b->at[k];
+	}
 	for (int64_t at = 0; at < n; at += SLICE)
-		run_slice(w, f, arg, out, at, MIN(SLICE, n - at));
+		run_slice(w, f->flat, arg, out->at, at, MIN(SLICE, n - at));
+	return true;
 }

@@ -9,11 +9,13 @@
  * Operands and results are numbered cells.  A cell is a pointer and how far it moves with each element:
  * by 0 for single elements and for strip buffers.  Buffers are shared by values that are not needed at the
  * same time; a member may write over an operand of its element size that it reads last. */
-#include "ir/interp/plan.h"
+#include "ir/interp/fast/fast.h"
 
 #include <string.h>
 
 enum {
+	STRIP = 2048,                                   /* most elements of a strip */
+	STRIP_BYTES = 24 << 10,                         /* that the strips of a group may take together */
 	MAX_CELLS = GROUP_MAX * 4,
 	STREAM_BYTES = 32 << 20,                        /* size from which a tensor's writes go past the caches */
 };
@@ -22,20 +24,20 @@ typedef enum CellKind { CELL_ROW, CELL_ONE, CELL_WALK, CELL_STRIP } CellKind;
 
 typedef struct Cell {
 	CellKind kind;
-	Home home;                                      /* but for STRIP */
+	Storage storage;                                      /* but for STRIP */
 	int size, buffer, last;                         /* of an element; strip buffer or -1; last member that reads it */
 	const Value *value;
 } Cell;
 
 typedef struct Member {
-	Micro micro;
+	Elementwise elementwise;
 	int in[3], out;
 	unsigned scalar;
 } Member;
 
 typedef struct GroupStep {
 	Step step;
-	int64_t count, strip, buffer_size;
+	int64_t count, strip, buffer_size, walks_at;
 	Cell *cell;
 	Member *member;
 	int ncells, nmembers, nwalks;
@@ -55,13 +57,13 @@ find_cell(const GroupStep *s, const Value *v)
 }
 
 static CellKind
-cell_kind(const Home *h)
+cell_kind(const Storage *h)
 {
-	if (h->kind == HOME_STRIP)
+	if (h->kind == STORE_STRIP)
 		return CELL_STRIP;
-	if (h->kind == HOME_ONE)
+	if (h->kind == STORE_ONE)
 		return CELL_ONE;
-	return h->kind == HOME_VIEW && !h->dense ? CELL_WALK : CELL_ROW;
+	return h->kind == STORE_VIEW && !h->dense ? CELL_WALK : CELL_ROW;
 }
 
 static int
@@ -71,7 +73,7 @@ cell_for(Plan *p, GroupStep *s, const Value *v)
 
 	if (i >= 0)
 		return i;
-	Home h = value_home(p, v);
+	Storage h = storage_of(p, v);
 	s->cell[s->ncells] = (Cell){cell_kind(&h), h, type_elem_size(v->type), -1, -1, v};
 	s->nwalks += s->cell[s->ncells].kind == CELL_WALK;
 	return s->ncells++;
@@ -83,7 +85,7 @@ make_members(Plan *p, GroupStep *s, const Node *n)
 	for (int i = 0; i < n->member.n; i++) {
 		const Op *op = n->member.at[i];
 		Member *m = &s->member[s->nmembers++];
-		micro_make(p, &m->micro, op);
+		elementwise_make(p, &m->elementwise, op);
 		for (int k = 0; k < op->nin; k++) {
 			m->in[k] = cell_for(p, s, op->in[k]);
 			s->cell[m->in[k]].last = i;
@@ -101,7 +103,7 @@ free_buffers(const GroupStep *s, int i, bool *taken, bool after)
 {
 	const Member *m = &s->member[i];
 
-	for (int k = 0; k < m->micro.nin; k++) {
+	for (int k = 0; k < m->elementwise.nin; k++) {
 		const Cell *c = &s->cell[m->in[k]];
 		if (c->buffer >= 0 && c->last == i && after == (c->size != s->cell[m->out].size))
 			taken[c->buffer] = false;
@@ -156,8 +158,8 @@ choose_strip(Plan *p, GroupStep *s, int nbuffers)
 	int64_t strip = MIN(STRIP, MAX(256, STRIP_BYTES / MAX(bytes, 1) / 64 * 64));
 	s->strip = MIN(strip, s->count);
 	s->buffer_size = (s->strip * size + 63) / 64 * 64;
-	p->strips = MAX(p->strips, s->buffer_size * nbuffers);
-	plan_temp(p, (int64_t)sizeof(Walk) * s->nwalks);
+	s->walks_at = s->buffer_size * nbuffers;
+	strip_want(p, s->walks_at + (int64_t)sizeof(Walk) * s->nwalks);
 }
 
 /* What a run of a group knows of its cells. */
@@ -172,7 +174,7 @@ typedef struct Cursor {
 } Cursor;
 
 static void
-place_cell(Worker *w, const GroupStep *s, int i, Cursor *c, Walk **walk)
+cursor_cell(Worker *w, const GroupStep *s, int i, Cursor *c, Walk **walk)
 {
 	const Cell *cell = &s->cell[i];
 
@@ -183,11 +185,11 @@ place_cell(Worker *w, const GroupStep *s, int i, Cursor *c, Walk **walk)
 		return;
 	}
 	if (cell->kind != CELL_WALK) {
-		c->at[i] = home_at(w, &cell->home);
+		c->at[i] = storage_at(w, &cell->storage);
 		return;
 	}
 	Walk *k = (*walk)++;
-	walk_make(k, &w->view[cell->home.view], cell->home.type);
+	walk_make(k, &w->view[cell->storage.view], cell->storage.type);
 	if (k->flat) {
 		c->at[i] = k->at;
 		c->move[i] = cell->size;
@@ -208,7 +210,7 @@ is_large(const PlanArg *a, int rank, int size)
 }
 
 static void
-place_sink(Worker *w, const GroupStep *s, Cursor *c)
+cursor_sink(Worker *w, const GroupStep *s, Cursor *c)
 {
 	View v;
 
@@ -243,9 +245,9 @@ run_strip(Worker *w, const GroupStep *s, const Cursor *c, int64_t at, int64_t n)
 		const void *in[3] = {now[m->in[0]], now[m->in[1]], now[m->in[2]]};
 		out = c->at[m->out] + at * c->move[m->out];
 		if (c->streams && m->out == s->sink)
-			elem_stream(&m->micro.elem, out, in, m->scalar, n);
+			elem_stream(&m->elementwise.elem, out, in, m->scalar, n);
 		else
-			micro_run(w, &m->micro, out, in, m->scalar, n);
+			elementwise_run(w, &m->elementwise, out, in, m->scalar, n);
 	}
 	if (s->sink >= 0 && c->stores)
 		walk_store(&c->sink, at, n, c->at[s->sink]);
@@ -255,16 +257,16 @@ static bool
 run_group(Worker *w, const Step *step)
 {
 	const GroupStep *s = (const GroupStep *)step;
-	Walk *walk = (Walk *)w->temp;
+	Walk *walk = (Walk *)(w->strip + s->walks_at);
 	Cursor c;
 
 	c.streams = false;
 	c.from = 0;
 	c.to = s->count;
 	for (int i = 0; i < s->ncells; i++)
-		place_cell(w, s, i, &c, &walk);
+		cursor_cell(w, s, i, &c, &walk);
 	if (s->sink >= 0)
-		place_sink(w, s, &c);
+		cursor_sink(w, s, &c);
 	for (int64_t at = c.from; at < c.to; at += s->strip)
 		run_strip(w, s, &c, at, MIN(s->strip, c.to - at));
 	return true;
@@ -282,7 +284,7 @@ streams_well(const GroupStep *s, const Node *n)
 		if (op_family(n->member.at[i]) == FAMILY_MATH)
 			return false;
 	}
-	return last->out == s->sink && !last->micro.ptr_size && !last->micro.perturbs;
+	return last->out == s->sink && !last->elementwise.ptr_size && !last->elementwise.perturbs;
 }
 
 static bool
@@ -310,7 +312,7 @@ group_emit(Plan *p, const Node *n)
 			s->only_sink = false;
 	if (n->op) {
 		s->sink = find_cell(s, n->op->in[n->op->nin - 1]);
-		access_make(p, &s->access, n->op, n->op->in[n->op->nin - 1]->type);
+		access_make(&s->access, n->op, n->op->in[n->op->nin - 1]->type);
 		s->streams = streams_well(s, n);
 	}
 	choose_strip(p, s, share_buffers(s));
@@ -319,7 +321,7 @@ group_emit(Plan *p, const Node *n)
 
 typedef struct ScalarStep {
 	Step step;
-	Micro micro;
+	Elementwise elementwise;
 	int in[3], out;
 } ScalarStep;
 
@@ -327,9 +329,9 @@ static bool
 run_scalar(Worker *w, const Step *step)
 {
 	const ScalarStep *s = (const ScalarStep *)step;
-	const void *in[3] = {w->reg[s->in[0]], w->reg[s->in[1]], w->reg[s->in[2]]};
+	const void *in[3] = {w->at[s->in[0]], w->at[s->in[1]], w->at[s->in[2]]};
 
-	micro_run(w, &s->micro, w->reg[s->out], in, 0, 1);
+	elementwise_run(w, &s->elementwise, w->at[s->out], in, 0, 1);
 	return true;
 }
 
@@ -338,8 +340,8 @@ run_scalar(Worker *w, const Step *step)
 	static bool run_##name(Worker *w, const Step *step)                                        \
 	{                                                                                          \
 		const ScalarStep *s = (const ScalarStep *)step;                                    \
-		uint64_t a = *(uint64_t *)w->reg[s->in[0]], b = *(uint64_t *)w->reg[s->in[1]];     \
-		*(T *)w->reg[s->out] = (T)(expr);                                                  \
+		uint64_t a = *(uint64_t *)w->at[s->in[0]], b = *(uint64_t *)w->at[s->in[1]];     \
+		*(T *)w->at[s->out] = (T)(expr);                                                  \
 		return true;                                                                       \
 	}
 RUN_I64(add, uint64_t, a + b)
@@ -368,9 +370,9 @@ scalar_emit(Plan *p, const Op *op)
 {
 	ScalarStep *s = STEP(p, op, ScalarStep, scalar_function(op));
 
-	micro_make(p, &s->micro, op);
+	elementwise_make(p, &s->elementwise, op);
 	for (int i = 0; i < op->nin; i++)
-		s->in[i] = value_home(p, op->in[i]).reg;
-	s->out = value_home(p, &op->out[0]).reg;
+		s->in[i] = storage_of(p, op->in[i]).slot;
+	s->out = storage_of(p, &op->out[0]).slot;
 	return &s->step;
 }

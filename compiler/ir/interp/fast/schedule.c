@@ -7,20 +7,18 @@
  *
  * A group stays open while ops pass that do not need its values, and closes (takes its place in the order)
  * just before the first that does.  That is sound because its members are pure and what they read through
- * views cannot change (home.c).  A write whose tile a group has just computed ends the group: the strips go
+ * views cannot change (storage.c).  A write whose tile a group has just computed ends the group: the strips go
  * straight to the tensor.  What does not depend on the program goes to the schedules `once` and `launch`. */
-#include "ir/interp/plan.h"
+#include "ir/interp/fast/fast.h"
 
 #include <string.h>
 
 static Sched *
-sched_make(Plan *p, Block *b, Node *parent)
+sched_make(Plan *p, Node *parent)
 {
 	Sched *s = NEW(p->mem, Sched);
 
-	s->block = b;
 	s->parent = parent;
-	s->depth = parent ? parent->sched->depth + 1 : 0;
 	return s;
 }
 
@@ -32,23 +30,6 @@ node_make(Plan *p, Sched *s, Op *op)
 	n->op = op;
 	n->sched = s;
 	return n;
-}
-
-bool
-region_is_flat(const Block *b)
-{
-	for (const Op *op = b->first; op; op = op->next) {
-		if (op->kind == OP_CONST || op->kind == OP_YIELD)
-			continue;
-		if (op->kind == OP_IF) {
-			if (!region_is_flat(op->region[0]) || !region_is_flat(op->region[1]))
-				return false;
-			continue;
-		}
-		if (!(op_info[op->kind].traits & ELEM))
-			return false;
-	}
-	return true;
 }
 
 static void
@@ -95,12 +76,12 @@ group_for(Plan *p, Sched *s, const Op *op)
 	int64_t count = type_count(op->out[0].type);
 	Node *fits = NULL;
 
-	for (int i = 0; i < op->nin && !p->plain; i++) {
+	for (int i = 0; i < op->nin; i++) {
 		Node *g = open_group_of(p, s, op->in[i]);
 		if (g && g->member.n < GROUP_MAX)
 			return g;
 	}
-	for (int i = 0; i < s->open.n && !p->plain; i++) {
+	for (int i = 0; i < s->open.n; i++) {
 		Node *g = s->open.at[i];
 		if (g->member.n < GROUP_MAX && type_count(g->member.at[0]->out[0].type) == count)
 			fits = g;
@@ -122,8 +103,6 @@ join_group(Plan *p, Sched *s, Op *op)
 	vec_push(p->mem, &g->member, op);
 	value_info(p, &op->out[0])->def = g;
 	value_info(p, &op->out[0])->sched = s;
-	if (p->plain)
-		close_group(p, s, g);
 }
 
 /* The write takes the strips of a group if nothing else wants its tile. */
@@ -131,7 +110,7 @@ static bool
 end_group(Plan *p, Sched *s, Op *op)
 {
 	Value *tile = op->kind == OP_WRITE ? op->in[op->nin - 1] : NULL;
-	Node *g = tile && !p->plain ? open_group_of(p, s, tile) : NULL;
+	Node *g = tile ? open_group_of(p, s, tile) : NULL;
 
 	if (!g || value_info(p, tile)->nuses != 1 || strchr(attr_index(op), 'g'))
 		return false;
@@ -147,14 +126,12 @@ static void
 schedule_regions(Plan *p, Node *n)
 {
 	Op *op = n->op;
-	bool folds = op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN;
 
 	for (int i = 0; i < op->nregion; i++) {
-		n->region[i] = sched_make(p, op->region[i], n);
+		n->region[i] = sched_make(p, n);
 		for (int k = 0; k < op->region[i]->narg; k++)
 			value_info(p, &op->region[i]->arg[k])->sched = n->region[i];
-		if (!folds || !region_is_flat(op->region[i]))
-			schedule_block(p, n->region[i], op->region[i]);
+		schedule_block(p, n->region[i], op->region[i]);
 	}
 }
 
@@ -167,18 +144,17 @@ schedule_constants(Plan *p, Block *b)
 			schedule_constants(p, op->region[i]);
 		if (op->kind != OP_CONST)
 			continue;
-		Node *n = node_make(p, p->once, op);
+		Node *n = node_make(p, p->fast->once, op);
 		value_info(p, &op->out[0])->def = n;
-		value_info(p, &op->out[0])->sched = p->once;
-		vec_push(p->mem, &p->once->node, n);
+		value_info(p, &op->out[0])->sched = p->fast->once;
+		vec_push(p->mem, &p->fast->once->node, n);
 	}
 }
 
 static bool
 is_unused(const Plan *p, const Op *op)
 {
-	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & (WRITES | EFFECT)) ||
-	    p->plain)
+	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & (WRITES | EFFECT)))
 		return false;
 	for (int i = 0; i < op->nout; i++)
 		if (value_info(p, &op->out[i])->nuses > 0)
@@ -192,7 +168,7 @@ schedule_op(Plan *p, Sched *s, Op *op)
 	int level = op->nout > 0 ? value_info(p, &op->out[0])->level : 2;
 
 	if (level < 2)
-		s = level == 0 ? p->once : p->launch;
+		s = level == 0 ? p->fast->once : p->fast->launch;
 	if (is_unused(p, op))
 		return;
 	if (op_is_fused(p, op)) {
@@ -213,9 +189,10 @@ schedule_op(Plan *p, Sched *s, Op *op)
 	vec_push(p->mem, &s->node, n);
 	if (op_info[op->kind].traits & TERM)
 		s->yield = n;
-	if ((op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN) && region_is_flat(op->region[0]))
+	if (op_is_fold(op->kind) && region_is_flat(op->region[0]))
 		schedule_constants(p, op->region[0]);
-	schedule_regions(p, n);
+	if (!op_runs_regions(op->kind))
+		schedule_regions(p, n);
 }
 
 static void
@@ -229,12 +206,12 @@ schedule_block(Plan *p, Sched *s, Block *b)
 void
 schedule_make(Plan *p)
 {
-	p->once = sched_make(p, p->func->body, NULL);
-	p->launch = sched_make(p, p->func->body, NULL);
-	p->body = sched_make(p, p->func->body, NULL);
+	p->fast->once = sched_make(p, NULL);
+	p->fast->launch = sched_make(p, NULL);
+	p->fast->body = sched_make(p, NULL);
 	for (int i = 0; i < p->func->body->narg; i++)
-		value_info(p, &p->func->body->arg[i])->sched = p->launch;
-	schedule_block(p, p->body, p->func->body);
-	close_all(p, p->once);
-	close_all(p, p->launch);
+		value_info(p, &p->func->body->arg[i])->sched = p->fast->launch;
+	schedule_block(p, p->fast->body, p->func->body);
+	close_all(p, p->fast->once);
+	close_all(p, p->fast->launch);
 }

@@ -4,7 +4,7 @@
  * A Walk is a view made ready once: dimensions of extent 1 go, and neighbours that continue each other
  * merge, so that a contiguous tile becomes one run and a tile of a wide matrix a rank-2 walk.  Parts of a
  * walk are asked for by linear index, which is what the strips of a group want. */
-#include "ir/interp/plan.h"
+#include "ir/interp/fast/fast.h"
 
 #include <string.h>
 
@@ -49,12 +49,12 @@ view_finish(View *v, const Type *t)
 }
 
 const View *
-home_view(const Worker *w, const Home *h, View *tmp)
+storage_view(const Worker *w, const Storage *h, View *tmp)
 {
-	if (h->kind == HOME_VIEW && !h->dense)
+	if (h->kind == STORE_VIEW && !h->dense)
 		return &w->view[h->view];
-	view_dense(tmp, home_at(w, h), h->type);
-	if (h->kind == HOME_ONE) {
+	view_dense(tmp, storage_at(w, h), h->type);
+	if (h->kind == STORE_ONE) {
 		memset(tmp->stride, 0, sizeof tmp->stride);
 		tmp->dense = type_count(h->type) == 1;
 	}
@@ -188,7 +188,7 @@ typedef struct Row {
 } Row;
 
 static void
-row_place(const Walk *k, Row *r)
+row_offset(const Walk *k, Row *r)
 {
 	r->offset = 0;
 	r->inside = !k->empty;
@@ -218,7 +218,7 @@ row_start(const Walk *k, int64_t at, Row *r)
 		at = rest;
 	}
 	r->index[0] = at;
-	row_place(k, r);
+	row_offset(k, r);
 }
 
 static void
@@ -230,7 +230,7 @@ row_next(const Walk *k, Row *r)
 			break;
 		r->index[d] = 0;
 	}
-	row_place(k, r);
+	row_offset(k, r);
 }
 
 static void
@@ -358,16 +358,16 @@ view_copy(const View *v, const Type *t, void *out)
 }
 
 void
-home_copy(const Worker *w, const Home *h, void *out)
+storage_copy(const Worker *w, const Storage *h, void *out)
 {
 	View tmp;
 	int64_t n = type_count(h->type);
 	int size = type_elem_size(h->type);
 
-	if (h->kind == HOME_ONE)
-		tile_fill(size, out, w->reg[h->reg], n);
-	else if (h->kind == HOME_REG || h->dense)
-		memmove(out, home_at(w, h), (size_t)(n * size)); /* a view of what `out` holds may move along in it */
+	if (h->kind == STORE_ONE)
+		tile_fill(size, out, w->at[h->slot], n);
+	else if (h->kind == STORE_SLOT || h->dense)
+		memmove(out, storage_at(w, h), (size_t)(n * size)); /* a view of what `out` holds may move along in it */
 	else
-		view_copy(home_view(w, h, &tmp), h->type, out);
+		view_copy(storage_view(w, h, &tmp), h->type, out);
 }

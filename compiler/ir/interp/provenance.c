@@ -1,18 +1,17 @@
 /* Which pointer parameters the pointers of a tile may come from.  An address alone does not tell: one past
- * the end of a buffer is often inside the next.  The sets go forward through every op that gives pointers and
- * round loops until nothing grows; pointers made from integers may be any. */
-#include "ir/interp/plan.h"
+ * the end of a buffer is often inside the next.  A forward analysis over the ops that give pointers,
+ * repeated until no set grows; pointers made from integers may be any. */
+#include "ir/interp/run.h"
 
 static bool
 add(Plan *p, const Value *v, uint64_t from)
 {
-	ValueInfo *x = value_info(p, v);
-	uint64_t old = x->origin;
+	uint64_t *origin = &p->origin[v->id], old = *origin;
 
 	if (v->type->kind != TYPE_TILE || v->type->ptr == PTR_NONE)
 		return false;
-	x->origin |= from;
-	return x->origin != old;
+	*origin |= from;
+	return *origin != old;
 }
 
 static bool
@@ -23,12 +22,12 @@ flow_region(Plan *p, const Op *op, const Block *b, int first_in, int first_arg, 
 
 	for (int i = 0; i + first_arg < b->narg; i++) {
 		if (first_in >= 0)
-			grew |= add(p, &b->arg[i + first_arg], value_info(p, op->in[i + first_in])->origin);
+			grew |= add(p, &b->arg[i + first_arg], p->origin[op->in[i + first_in]->id]);
 		if (op->kind == OP_FOR)
-			grew |= add(p, &b->arg[i + first_arg], value_info(p, end->in[i])->origin);
+			grew |= add(p, &b->arg[i + first_arg], p->origin[end->in[i]->id]);
 	}
 	for (int i = 0; i < op->nout; i++)
-		grew |= add(p, &op->out[i], value_info(p, end->in[i + first_yielded])->origin);
+		grew |= add(p, &op->out[i], p->origin[end->in[i + first_yielded]->id]);
 	return grew;
 }
 
@@ -39,8 +38,8 @@ flow_while(Plan *p, const Op *op)
 	bool grew = flow_region(p, op, test, 0, 0, 1);
 
 	for (int i = 0; i < op->nout; i++) {
-		grew |= add(p, &body->arg[i], value_info(p, test->last->in[i + 1])->origin);
-		grew |= add(p, &test->arg[i], value_info(p, body->last->in[i])->origin);
+		grew |= add(p, &body->arg[i], p->origin[test->last->in[i + 1]->id]);
+		grew |= add(p, &test->arg[i], p->origin[body->last->in[i]->id]);
 	}
 	return grew;
 }
@@ -54,7 +53,7 @@ flow_all(Plan *p, const Op *op)
 
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind == TYPE_TILE && op->in[i]->type->ptr != PTR_NONE)
-			from |= value_info(p, op->in[i])->origin;
+			from |= p->origin[op->in[i]->id];
 	for (int r = 0; r < op->nregion; r++)
 		for (int i = 0; i < op->region[r]->narg; i++)
 			grew |= add(p, &op->region[r]->arg[i], from);
@@ -74,7 +73,7 @@ flow_block(Plan *p, const Block *b)
 		switch (op->kind) {
 		case OP_FOR:
 			for (int i = 0; i < op->nout; i++)
-				grew |= add(p, &op->out[i], value_info(p, op->in[i + 3])->origin);
+				grew |= add(p, &op->out[i], p->origin[op->in[i + 3]->id]);
 			grew |= flow_region(p, op, op->region[0], 3, 1, 0);
 			break;
 		case OP_WHILE:
@@ -97,6 +96,7 @@ provenance_find(Plan *p)
 {
 	const Block *body = p->func->body;
 
+	p->origin = NEW_ARRAY(p->mem, uint64_t, p->func->nvalues);
 	for (int i = 0; i < body->narg; i++)
 		add(p, &body->arg[i], i < 63 ? UINT64_C(1) << i : UINT64_MAX);
 	while (flow_block(p, body))
