@@ -85,8 +85,10 @@ thread_sweep(ThreadModule *m)
 {
 	Sweep s = {.m = m, .live = NEW_ARRAY(m->mem, bool, m->nnode)};
 	find_effects(&s, m->body);
-	for (int i = 0; i < m->functions.n; i++)
+	for (int i = 0; i < m->functions.n; i++) {
+		find_effects(&s, m->functions.at[i]->body);
 		keep_all(&s, m->functions.at[i]->body->yield, m->functions.at[i]->nresult);
+	}
 	follow(&s);
 	cut(&s, m->body);
 	for (int i = 0; i < m->functions.n; i++)
