@@ -177,10 +177,10 @@ compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *ti
 
 /* Metal's writer reports what the language has not. */
 static bool
-write_metal(const ThreadModule *m, Emitter *e, const Compile *cx)
+write_metal(ThreadModule *m, Compile *cx, Text *out, EmitMsl *made)
 {
 	int errors = cx->nerrors;
-	emit_replay(m, e);
+	emit_msl(m, cx, out, made);
 	return cx->nerrors == errors;
 }
 
@@ -188,11 +188,11 @@ bool
 compile_metal(Module *m, const Target *t, const Bound *b, Text *out, Text *json, Text *times)
 {
 	Arena *mem = arena_open();
-	Emitter *e = emit_msl_open(mem, t, m->cx, out);
+	EmitMsl made;
 	ThreadModule *thread = lower(m->funcs.at[0], t, mem, times);
-	bool ok = thread && write_metal(thread, e, m->cx);
+	bool ok = thread && write_metal(thread, m->cx, out, &made);
 	if (ok && b)
-		metal_describe(m->funcs.at[0], b, e, json);
+		metal_describe(m->funcs.at[0], b, &made, json);
 	arena_close(mem);
 	return ok;
 }
@@ -262,15 +262,15 @@ metal_artefact(Module *m, const Target *t, Artefact *out)
 {
 	Arena *mem = arena_open();
 	Text text = {0};
-	Emitter *e = emit_msl_open(mem, t, m->cx, &text);
+	EmitMsl made;
 	ThreadModule *thread = lower(m->funcs.at[0], t, mem, NULL);
-	bool ok = thread && write_metal(thread, e, m->cx);
+	bool ok = thread && write_metal(thread, m->cx, &text, &made);
 	*out = (Artefact){.form = FORM_MSL};
 	if (ok) {
 		int kept = 0;
-		describe(m->funcs.at[0], t, &e->kernel, mem, out);
+		describe(m->funcs.at[0], t, &made.kernel, mem, out);
 		for (int i = 0; i < out->nabi; i++)
-			if (emit_msl_param(e, i).buffer >= 0)
+			if (made.param[i].buffer >= 0)
 				out->abi[kept++] = out->abi[i];
 		out->nabi = kept;
 		out->bytes = text.at;

@@ -143,13 +143,13 @@ put_param(const Func *f, const Bound *b, const AbiParam *a, EmitMslParam at, Tex
 }
 
 static void
-put_buffers(const Func *f, const Bound *b, const Emitter *e, Text *out)
+put_buffers(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 {
 	int n, shown = 0, values = -1;
 	const AbiParam *abi = artefact_abi(f, f->module->cx->tmp, &n);
 	text_put(out, "  \"buffers\": [\n");
 	for (int i = 0; i < n; i++) {
-		EmitMslParam at = emit_msl_param(e, i);
+		EmitMslParam at = made->param[i];
 		if (at.offset >= 0) {
 			values = MAX(values, at.buffer);
 			continue;
@@ -159,10 +159,10 @@ put_buffers(const Func *f, const Bound *b, const Emitter *e, Text *out)
 	}
 	if (values >= 0)
 		text_printf(out, "%s    {\"index\": %d, \"kind\": \"values\", \"bytes\": %d, \"fields\": [",
-		    shown ? ",\n" : "", values, emit_msl_values(e));
+		    shown ? ",\n" : "", values, made->values_bytes);
 	shown = 0;
 	for (int i = 0; i < n && values >= 0; i++) {
-		EmitMslParam at = emit_msl_param(e, i);
+		EmitMslParam at = made->param[i];
 		if (at.offset < 0 || at.buffer < 0)
 			continue;
 		text_printf(out, shown++ ? ",\n      {\"offset\": %d, " : "\n      {\"offset\": %d, ", at.offset);
@@ -226,18 +226,18 @@ put_values(const Func *f, const Bound *b, Text *out)
 }
 
 void
-metal_describe(const Func *f, const Bound *b, const Emitter *e, Text *out)
+metal_describe(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 {
 	Compile *cx = f->module->cx;
 	const Item *item = b->kernel->item;
 	text_put(out, "{\n  \"kernel\": ");
-	text_json(out, e->kernel.name);
+	text_json(out, made->kernel.name);
 	text_put(out, ",\n  \"source\": ");
 	text_json(out, f->place.file >= 0 ? cx->files.at[f->place.file].path : "");
-	text_printf(out, ",\n  \"target\": \"%s\",\n  \"language\": \"metal3.1\",\n", e->target->name);
+	text_printf(out, ",\n  \"target\": \"%s\",\n  \"language\": \"metal3.1\",\n", made->target->name);
 	text_put(out, "  \"math\": \"safe\",\n");
 	text_printf(out, "  \"threads\": %d,\n  \"threadgroup_bytes\": 0,\n  \"persistent\": %s,\n  \"grid\": [",
-	    e->kernel.threads, f->schedule.persistent ? "true" : "false");
+	    made->kernel.threads, f->schedule.persistent ? "true" : "false");
 	for (int i = 0; i < item->grid.n; i++) {
 		text_put(out, i ? ", " : "");
 		put_formula(b, item->grid.at[i].count, b->grid[i], out);
@@ -245,6 +245,6 @@ metal_describe(const Func *f, const Bound *b, const Emitter *e, Text *out)
 	text_put(out, "],\n");
 	put_values(f, b, out);
 	put_multiples(f, out);
-	put_buffers(f, b, e, out);
+	put_buffers(f, b, made, out);
 	text_put(out, "}\n");
 }

@@ -5,7 +5,7 @@
 #include "emit/emit.h"
 #include "sema/sema.h"
 
-/* metal.c: appends one JSON object; `e` has the kernel of `f`. */
-void metal_describe(const Func *f, const Bound *b, const Emitter *e, Text *out);
+/* metal.c: appends one JSON object; `made` is the text of `f`. */
+void metal_describe(const Func *f, const Bound *b, const EmitMsl *made, Text *out);
 
 #endif

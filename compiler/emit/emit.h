@@ -76,9 +76,6 @@ void (*emit_code_entry(const EmitCode *c))(void);
 const Place *emit_code_sites(const EmitCode *c, int *n);        /* by the thread's site number */
 void emit_code_close(EmitCode *c);
 
-/* msl.c: Metal Shading Language, appended to `out` when the kernel ends; what Metal cannot do is reported to cx */
-Emitter *emit_msl_open(Arena *mem, const Target *t, Compile *cx, Text *out);
-
 /* Where a parameter of the kernel is passed. */
 typedef struct EmitMslParam {
 	int buffer;                                     /* index; -1: it is never read */
@@ -86,7 +83,14 @@ typedef struct EmitMslParam {
 	bool is_padded;                                 /* words are touched that reach past the last element */
 } EmitMslParam;
 
-EmitMslParam emit_msl_param(const Emitter *e, int i);   /* once the kernel has ended */
-int emit_msl_values(const Emitter *e);                  /* bytes of all numbers together; 0: there are none */
+typedef struct EmitMsl {
+	const Target *target;
+	EmitKernel kernel;                              /* by the name that the text gives it */
+	EmitMslParam *param;                            /* of its parameters, in the module's memory */
+	int values_bytes;                               /* of all numbers together; 0: there are none */
+} EmitMsl;
+
+/* msl.c: Metal Shading Language, appended to `out`; simplifies the module.  What Metal cannot do is reported to cx. */
+void emit_msl(ThreadModule *t, Compile *cx, Text *out, EmitMsl *made);
 
 #endif

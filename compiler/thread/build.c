@@ -220,6 +220,30 @@ thread_pure(ThreadBuilder *b, const ThreadNode *like, int nout)
 	return n;
 }
 
+ThreadNode *
+thread_number(ThreadBuilder *b, ThreadNode *n)
+{
+	uint64_t h = hash_of(n);
+	ThreadNode *same = available(&b->value, h, n, 0);
+	if (same)
+		return same;
+	note(b, &b->value, h, n);
+	thread_append(b, n);
+	return n;
+}
+
+ThreadBuilder *
+thread_reopen(ThreadModule *m)
+{
+	ThreadBuilder *b = NEW(m->mem, ThreadBuilder);
+	*b = (ThreadBuilder){.m = m, .simplifies = true, .place = NOWHERE, .constant = table(m->mem, THREAD_CONSTANTS),
+		.value = table(m->mem, THREAD_BUCKETS)};
+	for (int i = 0; i < m->reg.n; i++)
+		if (m->reg.at[i].def->kind == NODE_CONST)
+			note(b, &b->constant, hash_of(m->reg.at[i].def), m->reg.at[i].def);
+	return b;
+}
+
 static Reg
 one(ThreadBuilder *b, ThreadKind kind, int op, RegType type, const Reg *in, int nin)
 {

@@ -40,6 +40,10 @@ void thread_results(ThreadBuilder *b, ThreadNode *n, RegType type, Reg *out, int
 Reg *thread_copy(ThreadBuilder *b, const Reg *r, int n);
 /* A node without effects: one that is available and the same, or a new one.  `like` stands nowhere and is copied. */
 ThreadNode *thread_pure(ThreadBuilder *b, const ThreadNode *like, int nout);
+/* The same for a node of the module that stands in no region: it is appended if no other is the same. */
+ThreadNode *thread_number(ThreadBuilder *b, ThreadNode *n);
+/* A builder that goes on with a module, its region not yet set. */
+ThreadBuilder *thread_reopen(ThreadModule *m);
 void thread_leave(ThreadBuilder *b, int to);            /* forgets values, down to so many */
 
 /* simplify.c: a register that holds the operation's result already; 0: there is none. */

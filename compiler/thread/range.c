@@ -136,6 +136,7 @@ thread_range_prim(const ThreadModule *m, PrimKind k)
 	switch (k) {
 	case PRIM_THREAD: return (ThreadRange){0, m->kernel.threads - 1, true};
 	case PRIM_LANE: return (ThreadRange){0, m->target->lanes - 1, true};
+	case PRIM_SIMDGROUP: return (ThreadRange){0, (m->kernel.threads - 1) / m->target->lanes, true};
 	case PRIM_BLOCK: case PRIM_NBLOCKS: return (ThreadRange){0, INT32_MAX, true};
 	default: return thread_range_any(prim_result(k));
 	}

@@ -191,7 +191,8 @@ struct ThreadNode {
 	Reg *in, *out;                                  /* of a loop: first, limit, step, then what is carried in */
 	ThreadRegion *home, *region[2];
 	Place place;
-	int64_t i;                                      /* of a constant, integer or pred */
+	int64_t i;                                      /* of a constant, integer or pred; of an access or pointer the
+	                                                 * bytes that its offset counts, where a target chooses them */
 	double f;                                       /* and a float */
 	const int64_t *imm;                             /* of a primitive; a lookup's elements as bits */
 	int nimm;
@@ -310,5 +311,14 @@ void thread_mma(ThreadBuilder *b, const MmaInfo *i, const Reg *x, const Reg *y, 
 void thread_wgmma(ThreadBuilder *b, const WgmmaInfo *i, Reg x, Reg y, unsigned turned, const Reg *c, Reg *out);
 /* after their wait: the values of registers that such instructions were writing */
 void thread_settle(ThreadBuilder *b, const Reg *v, Reg *out, int n);
+
+/* rewrite.c: each node in order, its operands being what those before it became.  `choose` may change the node and record
+ * others in front of it; the result is a register that holds the node's only one already, or 0: the node stays. */
+typedef Reg (*ThreadChoice)(ThreadBuilder *b, ThreadNode *n, void *state);
+void thread_rewrite(ThreadModule *m, ThreadChoice choose, void *state);
+/* For it: the module that is being rewritten. */
+ThreadModule *thread_module_of(ThreadBuilder *b);
+/* The offset counts units of so many bytes. */
+Reg thread_pointer_by(ThreadBuilder *b, Reg base, Reg offset, int unit);
 
 #endif

@@ -1,4 +1,4 @@
-/* Metal text from the emitter's calls alone: what is folded, merged, named and written, piece by piece. */
+/* Metal text from recorded nodes alone: what is folded, merged, named and written, piece by piece. */
 #include "emit/emit.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 typedef struct Build {
 	Compile *cx;
-	Emitter *e;
+	ThreadBuilder *t;
 	Text out;
 	Reg x, y, n, scale, shared, thread;
 } Build;
@@ -27,19 +27,20 @@ begin(Build *b, int shared_bytes)
 	const EmitKernel k = {.name = "k", .param = param, .nparam = LEN(param), .threads = 64, .shared_bytes = shared_bytes};
 	Reg at[LEN(param)];
 	*b = (Build){.cx = compile_open()};
-	b->e = emit_msl_open(b->cx->mem, target_named("apple8"), b->cx, &b->out);
-	b->e->kernel_begin(b->e, &k, at, &b->shared);
+	b->t = thread_open(b->cx->mem, target_named("apple8"), true);
+	thread_kernel(b->t, &k, at, &b->shared);
 	b->x = at[0];
 	b->y = at[1];
 	b->n = at[2];
 	b->scale = at[3];
-	b->e->prim(b->e, PRIM_THREAD, NULL, 0, NULL, 0, &b->thread, 1);
+	thread_prim(b->t, PRIM_THREAD, NULL, 0, NULL, 0, &b->thread, 1);
 }
 
 static void
 end(Build *b, const char *const *want, int n)
 {
-	b->e->kernel_end(b->e);
+	EmitMsl made;
+	emit_msl(thread_module(b->t), b->cx, &b->out, &made);
 	for (int i = 0; i < n; i++)
 		if (!strstr(b->out.at, want[i]))
 			fail_msg("no \"%s\" in\n%s", want[i], b->out.at);
@@ -50,13 +51,13 @@ end(Build *b, const char *const *want, int n)
 static Reg
 op(Build *b, EmitOp o, Reg x, Reg y)
 {
-	return b->e->op(b->e, o, x, y, 0);
+	return thread_op(b->t, o, x, y, 0);
 }
 
 static Reg
 i32(Build *b, int64_t v)
 {
-	return b->e->int_const(b->e, REG_I32, v);
+	return thread_int_const(b->t, REG_I32, v);
 }
 
 static EmitAccess
@@ -72,14 +73,14 @@ load4(Build *b, Reg *v)
 {
 	EmitAccess at = access(b, b->x, op(b, EMIT_MUL, b->thread, i32(b, 16)), 4);
 	at.cache = CACHE_READ_ONLY;
-	b->e->load(b->e, &at, v);
+	thread_load(b->t, &at, v);
 }
 
 static void
 store4(Build *b, const Reg *v)
 {
 	EmitAccess at = access(b, b->y, op(b, EMIT_MUL, b->thread, i32(b, 16)), 4);
-	b->e->store(b->e, &at, v);
+	thread_store(b->t, &at, v);
 }
 
 /* Four scalar operations are one on vectors; offsets in bytes are offsets in elements. */
@@ -99,9 +100,9 @@ vectors(void **state)
 	begin(&b, 0);
 	load4(&b, v);
 	for (int i = 0; i < 4; i++) {
-		v[i] = op(&b, EMIT_FADD, op(&b, EMIT_FMUL, v[i], b.e->float_const(b.e, REG_F32, 2)),
-		    b.e->float_const(b.e, REG_F32, 1));
-		assert_true(b.e->call(b.e, "exp", &v[i], 1, &f32, &v[i], 1));
+		v[i] = op(&b, EMIT_FADD, op(&b, EMIT_FMUL, v[i], thread_float_const(b.t, REG_F32, 2)),
+		    thread_float_const(b.t, REG_F32, 1));
+		assert_true(thread_call(b.t, "exp", &v[i], 1, &f32, &v[i], 1));
 	}
 	store4(&b, v);
 	end(&b, want, LEN(want));
@@ -119,15 +120,15 @@ masks(void **state)
 	Reg v[4];
 	(void)state;
 	begin(&b, 0);
-	Reg ok = op(&b, EMIT_SLT, b.e->cast(b.e, CAST_ZEXT, REG_I64, b.thread), b.n);
+	Reg ok = op(&b, EMIT_SLT, thread_cast(b.t, CAST_ZEXT, REG_I64, b.thread), b.n);
 	Reg always = op(&b, EMIT_SLT, b.thread, i32(&b, 64));
 	EmitAccess at = access(&b, b.x, op(&b, EMIT_MUL, b.thread, i32(&b, 16)), 4);
 	at.mask = op(&b, EMIT_AND, always, ok);
-	b.e->load(b.e, &at, v);
+	thread_load(b.t, &at, v);
 	for (int i = 0; i < 4; i++)
-		v[i] = b.e->op(b.e, EMIT_SELECT, ok, v[i], b.e->float_const(b.e, REG_F32, -__builtin_inf()));
+		v[i] = thread_op(b.t, EMIT_SELECT, ok, v[i], thread_float_const(b.t, REG_F32, -__builtin_inf()));
 	at.base = b.y;
-	b.e->store(b.e, &at, v);
+	thread_store(b.t, &at, v);
 	end(&b, want, LEN(want));
 }
 
@@ -141,9 +142,9 @@ signs(void **state)
 	begin(&b, 0);
 	Reg hash = op(&b, EMIT_MUL, b.scale, i32(&b, INT64_C(0x9e3779b9)));
 	Reg low = op(&b, EMIT_SLT, hash, i32(&b, 0)), shifted = op(&b, EMIT_LSHR, hash, i32(&b, 3));
-	Reg v = b.e->op(b.e, EMIT_SELECT, low, b.e->cast(b.e, CAST_U2F, REG_F32, shifted), b.e->float_const(b.e, REG_F32, 0));
+	Reg v = thread_op(b.t, EMIT_SELECT, low, thread_cast(b.t, CAST_U2F, REG_F32, shifted), thread_float_const(b.t, REG_F32, 0));
 	EmitAccess at = access(&b, b.y, 0, 1);
-	b.e->store(b.e, &at, &v);
+	thread_store(b.t, &at, &v);
 	end(&b, want, LEN(want));
 }
 
@@ -160,15 +161,15 @@ divisions(void **state)
 	begin(&b, 0);
 	load4(&b, v);
 	for (int i = 0; i < 4; i++)
-		v[i] = b.e->cast(b.e, CAST_BITS, REG_I32, v[i]);
+		v[i] = thread_cast(b.t, CAST_BITS, REG_I32, v[i]);
 	for (int k = 0; k < 5; k++) {
 		for (int i = 0; i < 4; i++) {
-			Reg n = k == 1 ? b.e->cast(b.e, CAST_TRUNC, REG_I16, v[i]) : v[i];
+			Reg n = k == 1 ? thread_cast(b.t, CAST_TRUNC, REG_I16, v[i]) : v[i];
 			r[i] = k == 0 ? op(&b, EMIT_SDIV, n, i32(&b, 3))
-			    : k == 1 ? op(&b, EMIT_SDIV, n, b.e->int_const(b.e, REG_I16, -3))
+			    : k == 1 ? op(&b, EMIT_SDIV, n, thread_int_const(b.t, REG_I16, -3))
 			    : k == 2 ? op(&b, EMIT_SHL, i32(&b, 1), n)
 			    : k == 3 ? op(&b, EMIT_UDIV, i32(&b, 5), n) : op(&b, EMIT_MULHI_U, n, i32(&b, 7));
-			r[i] = b.e->cast(b.e, CAST_S2F, REG_F32, r[i]);
+			r[i] = thread_cast(b.t, CAST_S2F, REG_F32, r[i]);
 		}
 		store4(&b, r);
 	}
@@ -185,19 +186,19 @@ comparisons(void **state)
 	Build b;
 	(void)state;
 	begin(&b, 0);
-	Reg small = b.e->cast(b.e, CAST_TRUNC, REG_I8, b.scale), three = b.e->int_const(b.e, REG_I8, -3);
+	Reg small = thread_cast(b.t, CAST_TRUNC, REG_I8, b.scale), three = thread_int_const(b.t, REG_I8, -3);
 	Reg test[] = {
-		op(&b, EMIT_ULT, b.e->int_const(b.e, REG_I64, -1), b.n),
+		op(&b, EMIT_ULT, thread_int_const(b.t, REG_I64, -1), b.n),
 		op(&b, EMIT_SLT, small, three),
-		op(&b, EMIT_EQ, op(&b, EMIT_SMIN, small, b.e->int_const(b.e, REG_I8, 5)), three),
+		op(&b, EMIT_EQ, op(&b, EMIT_SMIN, small, thread_int_const(b.t, REG_I8, 5)), three),
 		op(&b, EMIT_EQ, op(&b, EMIT_SDIV, b.thread, i32(&b, -3)), b.scale),
 		op(&b, EMIT_EQ, op(&b, EMIT_SDIV, i32(&b, -7), op(&b, EMIT_ADD, b.thread, i32(&b, 1))), b.scale),
 	};
 	for (int i = 0; i < LEN(test); i++) {
 		EmitAccess at = access(&b, b.y, 0, 1);
-		Reg v = b.e->float_const(b.e, REG_F32, i);
+		Reg v = thread_float_const(b.t, REG_F32, i);
 		at.mask = test[i];
-		b.e->store(b.e, &at, &v);
+		thread_store(b.t, &at, &v);
 	}
 	end(&b, want, LEN(want));
 }
@@ -211,18 +212,18 @@ loops(void **state)
 	Reg in[2], first[2], next[2];
 	(void)state;
 	begin(&b, 0);
-	first[0] = b.e->float_const(b.e, REG_F32, 1);
-	first[1] = b.e->cast(b.e, CAST_S2F, REG_F32, b.scale);
-	Reg zero = b.e->int_const(b.e, REG_I64, 0), one = b.e->int_const(b.e, REG_I64, 1);
-	b.e->loop_begin(b.e, zero, b.n, one, first, in, 2);
+	first[0] = thread_float_const(b.t, REG_F32, 1);
+	first[1] = thread_cast(b.t, CAST_S2F, REG_F32, b.scale);
+	Reg zero = thread_int_const(b.t, REG_I64, 0), one = thread_int_const(b.t, REG_I64, 1);
+	thread_loop(b.t, zero, b.n, one, first, in, 2);
 	next[0] = in[1];
 	next[1] = in[0];
-	b.e->loop_end(b.e, next, in, 2);
-	b.e->if_begin(b.e, op(&b, EMIT_FLT, b.e->float_const(b.e, REG_F32, 0), in[0]));
+	thread_loop_end(b.t, next, in, 2);
+	thread_if(b.t, op(&b, EMIT_FLT, thread_float_const(b.t, REG_F32, 0), in[0]));
 	EmitAccess at = access(&b, b.y, 0, 1);
-	b.e->store(b.e, &at, &in[1]);
-	b.e->if_else(b.e, NULL, 0);
-	b.e->if_end(b.e, NULL, NULL, 0);
+	thread_store(b.t, &at, &in[1]);
+	thread_else(b.t, NULL, 0);
+	thread_if_end(b.t, NULL, NULL, 0);
 	end(&b, want, LEN(want));
 }
 
@@ -241,15 +242,15 @@ lanes(void **state)
 	(void)state;
 	begin(&b, 256);
 	load4(&b, v);
-	Reg bits = b.e->cast(b.e, CAST_BITS, REG_I32, v[0]);
-	b.e->prim(b.e, PRIM_SHUFFLE_XOR, &bits, 1, &one, 1, &moved, 1);
-	Reg sum = op(&b, EMIT_FADD, v[0], b.e->cast(b.e, CAST_BITS, REG_F32, moved));
+	Reg bits = thread_cast(b.t, CAST_BITS, REG_I32, v[0]);
+	thread_prim(b.t, PRIM_SHUFFLE_XOR, &bits, 1, &one, 1, &moved, 1);
+	Reg sum = op(&b, EMIT_FADD, v[0], thread_cast(b.t, CAST_BITS, REG_F32, moved));
 	at_lane = op(&b, EMIT_AND, b.thread, i32(&b, 31));
-	Reg kept = b.e->op(b.e, EMIT_SELECT, op(&b, EMIT_EQ, at_lane, i32(&b, 0)), sum, b.e->float_const(b.e, REG_F32, 0));
+	Reg kept = thread_op(b.t, EMIT_SELECT, op(&b, EMIT_EQ, at_lane, i32(&b, 0)), sum, thread_float_const(b.t, REG_F32, 0));
 	EmitAccess at = {.space = SPACE_SHARED, .type = REG_F32, .n = 1, .base = b.shared, .align = 4};
 	at.offset = op(&b, EMIT_MUL, b.thread, i32(&b, 4));
-	b.e->store(b.e, &at, &kept);
-	b.e->prim(b.e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	thread_store(b.t, &at, &kept);
+	thread_prim(b.t, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 	end(&b, want, LEN(want));
 }
 
@@ -268,15 +269,15 @@ matrices(void **state)
 	begin(&b, 0);
 	load4(&b, v);
 	for (int i = 0; i < 4; i++)
-		h[i] = b.e->cast(b.e, CAST_FTRUNC, REG_F16, v[i]);
-	Reg zero = b.e->int_const(b.e, REG_I64, 0), one = b.e->int_const(b.e, REG_I64, 1);
-	Reg init[2] = {b.e->float_const(b.e, REG_F32, 0), b.e->float_const(b.e, REG_F32, 0)};
-	b.e->loop_begin(b.e, zero, b.n, one, init, acc, 2);
-	Reg left = b.e->pack(b.e, h, 2), right = b.e->pack(b.e, h + 2, 2);
-	b.e->mma(b.e, mma, &left, &right, acc, next);
-	b.e->loop_end(b.e, next, acc, 2);
+		h[i] = thread_cast(b.t, CAST_FTRUNC, REG_F16, v[i]);
+	Reg zero = thread_int_const(b.t, REG_I64, 0), one = thread_int_const(b.t, REG_I64, 1);
+	Reg init[2] = {thread_float_const(b.t, REG_F32, 0), thread_float_const(b.t, REG_F32, 0)};
+	thread_loop(b.t, zero, b.n, one, init, acc, 2);
+	Reg left = thread_pack(b.t, h, 2), right = thread_pack(b.t, h + 2, 2);
+	thread_mma(b.t, mma, &left, &right, acc, next);
+	thread_loop_end(b.t, next, acc, 2);
 	EmitAccess at = access(&b, b.y, 0, 1);
-	b.e->store(b.e, &at, &acc[0]);
+	thread_store(b.t, &at, &acc[0]);
 	end(&b, want, LEN(want));
 }
 
@@ -292,12 +293,12 @@ functions(void **state)
 	(void)state;
 	begin(&b, 0);
 	load4(&b, v);
-	assert_false(b.e->call(b.e, "twice", &v[0], 1, &f32, &v[0], 1));
-	b.e->function_begin(b.e, &(EmitFunction){"twice", &f32, &f32, 1, 1}, &inside);
+	assert_false(thread_call(b.t, "twice", &v[0], 1, &f32, &v[0], 1));
+	thread_function(b.t, &(EmitFunction){"twice", &f32, &f32, 1, 1}, &inside);
 	Reg sum = op(&b, EMIT_FADD, inside, inside);
-	b.e->function_end(b.e, &sum, 1);
+	thread_function_end(b.t, &sum, 1);
 	for (int i = 0; i < 4; i++)
-		assert_true(b.e->call(b.e, "twice", &v[i], 1, &f32, &v[i], 1));
+		assert_true(thread_call(b.t, "twice", &v[i], 1, &f32, &v[i], 1));
 	store4(&b, v);
 	end(&b, want, LEN(want));
 }
@@ -307,13 +308,13 @@ static void
 refusals(void **state)
 {
 	Build b;
+	EmitMsl made;
 	(void)state;
 	begin(&b, 65536);
-	assert_int_equal(b.cx->nerrors, 1);
-	Reg wide = b.e->cast(b.e, CAST_FEXT, REG_F64, b.e->cast(b.e, CAST_S2F, REG_F32, b.scale));
+	Reg wide = thread_cast(b.t, CAST_FEXT, REG_F64, thread_cast(b.t, CAST_S2F, REG_F32, b.scale));
 	op(&b, EMIT_FADD, wide, wide);
-	assert_true(b.cx->nerrors >= 2);
-	b.e->kernel_end(b.e);
+	emit_msl(thread_module(b.t), b.cx, &b.out, &made);
+	assert_int_equal(b.cx->nerrors, 2);             /* the shared memory; f64 once for each place */
 	text_close(&b.out);
 	compile_close(b.cx);
 }

@@ -1,7 +1,7 @@
 /* Addresses: lowering counts in bytes, Metal's pointers in what they point to.
  *
  * A tensor's pointer counts in its elements, and so does one that was chosen between two of the same or that a loop
- * carries.  An offset in bytes is divided as it is recorded: it is a sum of products by the element's size, and the size
+ * carries.  An offset in bytes is divided (msl_select.c): it is a sum of products by the element's size, and the size
  * goes out of each.  What does not divide is counted in bytes, with casts.  The block's memory has one type if all that is
  * read and written there has it, and a pointer into it likewise. */
 #include "emit/msl/msl.h"
@@ -33,72 +33,90 @@ c_bytes(CType c)
 	return bytes[c];
 }
 
+/* The pointer that a pointer was made from, or that a loop or branch gives it first; 0: it is the first of its kind. */
+static Reg
+origin(const ThreadModule *t, Reg r)
+{
+	const ThreadNode *n = thread_def(t, r), *owner;
+	int at = t->reg.at[r - 1].at;
+	switch (n->kind) {
+	case NODE_POINTER: return n->in[0];
+	case NODE_CARRIED:
+		owner = n->home->owner;
+		return owner->in[(owner->kind == NODE_LOOP ? 3 : 0) + n->op];
+	case NODE_LOOP: return n->in[3 + at];
+	case NODE_WHILE: return n->in[at];
+	case NODE_IF: return n->region[0]->yield[at];
+	default: return 0;
+	}
+}
+
+static const ThreadNode *
+first_of(const ThreadModule *t, Reg r)
+{
+	for (Reg from; (from = origin(t, r));)
+		r = from;
+	return thread_def(t, r);
+}
+
+static bool
+is_select(const ThreadNode *n)
+{
+	return n->kind == NODE_OP && n->op == EMIT_SELECT;
+}
+
 /* What a pointer to device memory counts in. */
 static CType
-pointee(const Msl *m, const MslNode *n)
+pointee(const ThreadModule *t, Reg r)
 {
-	while (n->kind == MSL_POINTER || (n->kind == MSL_INSIDE && n->owner && n->op >= 0))
-		n = msl_def(m, n->kind == MSL_POINTER ? n->in[0] : n->owner->init[n->op]);
-	if (n->kind == MSL_PARAM && !m->open)
-		return msl_element(&m->e.kernel.param[n->op]);
-	if (n->kind != MSL_OP || n->op != EMIT_SELECT)
+	const ThreadNode *n = first_of(t, r);
+	if (n->kind == NODE_PARAM && n->home == t->body)
+		return msl_element(&t->kernel.param[n->op]);
+	if (!is_select(n))
 		return C_UCHAR;
-	CType a = pointee(m, msl_def(m, n->in[1])), b = pointee(m, msl_def(m, n->in[2]));
+	CType a = pointee(t, n->in[1]), b = pointee(t, n->in[2]);
 	return a == b ? a : C_UCHAR;
 }
 
 int
-msl_element_bytes(const Msl *m, Reg pointer)
+msl_element_bytes(const ThreadModule *t, Reg pointer)
 {
-	return c_bytes(pointee(m, msl_def(m, pointer)));
-}
-
-void
-msl_points(Msl *m, Reg pointer, RegType t)
-{
-	for (MslNode *n = msl_def(m, pointer);; n = msl_def(m, n->in[0])) {
-		if (n->points == 0)
-			n->points = 1 + (int)t;
-		else if (n->points != 1 + (int)t)
-			n->points = -1;
-		if (n->kind != MSL_POINTER)
-			break;
-	}
+	return c_bytes(pointee(t, pointer));
 }
 
 Reg
-msl_divided(Msl *m, Reg r, int size)
+msl_divided(ThreadBuilder *b, Reg r, int size)
 {
-	Emitter *e = &m->e;
-	const MslNode *n = msl_def(m, r);
-	RegType t = msl_type(m, r);
+	const ThreadModule *m = thread_module_of(b);
+	const ThreadNode *n = thread_def(m, r);
+	RegType t = thread_type(m, r);
 	int64_t v;
 	if (size == 1)
 		return r;
-	if (msl_const(m, r, &v))
-		return v % size == 0 ? e->int_const(e, t, v / size) : 0;
-	if (n->kind == MSL_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT)) {
-		Reg a = msl_type(m, n->in[0]) == REG_I32 ? msl_divided(m, n->in[0], size) : 0;
-		return a ? e->cast(e, (EmitCast)n->op, t, a) : 0;
+	if (thread_const(m, r, &v))
+		return v % size == 0 ? thread_int_const(b, t, v / size) : 0;
+	if (n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT)) {
+		Reg a = thread_type(m, n->in[0]) == REG_I32 ? msl_divided(b, n->in[0], size) : 0;
+		return a ? thread_cast(b, (EmitCast)n->op, t, a) : 0;
 	}
-	if (n->kind != MSL_OP)
+	if (n->kind != NODE_OP)
 		return 0;
-	Reg x = n->in[0], y = n->nin > 1 ? n->in[1] : 0, a, b;
+	Reg x = n->in[0], y = n->nin > 1 ? n->in[1] : 0, p, q;
 	switch (n->op) {
 	case EMIT_MUL:
-		if (msl_const(m, y, &v) && v == size)
+		if (thread_const(m, y, &v) && v == size)
 			return x;
-		if ((a = msl_divided(m, x, size)))      /* a stride in bytes is one in elements, its multiple stays */
-			return e->op(e, EMIT_MUL, a, y, 0);
-		return (b = msl_divided(m, y, size)) ? e->op(e, EMIT_MUL, x, b, 0) : 0;
+		if ((p = msl_divided(b, x, size)))      /* a stride in bytes is one in elements, its multiple stays */
+			return thread_op(b, EMIT_MUL, p, y, 0);
+		return (q = msl_divided(b, y, size)) ? thread_op(b, EMIT_MUL, x, q, 0) : 0;
 	case EMIT_SHL:
-		if (!msl_const(m, y, &v) || v > 30 || (INT64_C(1) << v) % size)
+		if (!thread_const(m, y, &v) || v > 30 || (INT64_C(1) << v) % size)
 			return 0;
-		return e->op(e, EMIT_SHL, x, e->int_const(e, t, v - __builtin_ctz((unsigned)size)), 0);
+		return thread_op(b, EMIT_SHL, x, thread_int_const(b, t, v - __builtin_ctz((unsigned)size)), 0);
 	case EMIT_ADD: case EMIT_SUB: case EMIT_OR: case EMIT_XOR:
-		a = msl_divided(m, x, size);
-		b = a ? msl_divided(m, y, size) : 0;
-		return b ? e->op(e, (EmitOp)n->op, a, b, 0) : 0;
+		p = msl_divided(b, x, size);
+		q = p ? msl_divided(b, y, size) : 0;
+		return q ? thread_op(b, (EmitOp)n->op, p, q, 0) : 0;
 	default:
 		return 0;
 	}
@@ -107,13 +125,12 @@ msl_divided(Msl *m, Reg r, int size)
 /* ---- text ---- */
 
 static bool
-is_constant(const Msl *m, const MslNode *n)
+is_constant(const ThreadModule *t, Reg r)
 {
-	while (n->kind == MSL_POINTER || (n->kind == MSL_INSIDE && n->owner && n->op >= 0))
-		n = msl_def(m, n->kind == MSL_POINTER ? n->in[0] : n->owner->init[n->op]);
-	if (n->kind == MSL_OP && n->op == EMIT_SELECT)
-		return is_constant(m, msl_def(m, n->in[1])) || is_constant(m, msl_def(m, n->in[2]));
-	return n->kind == MSL_PARAM && m->e.kernel.param[n->op].is_read_only;
+	const ThreadNode *n = first_of(t, r);
+	if (is_select(n))
+		return is_constant(t, n->in[1]) || is_constant(t, n->in[2]);
+	return n->kind == NODE_PARAM && t->kernel.param[n->op].is_read_only;
 }
 
 static const char *
@@ -121,7 +138,7 @@ space_text(const Msl *m, const MslNode *n)
 {
 	if (n->type == REG_SHARED)
 		return "threadgroup";
-	return is_constant(m, n) ? "device const" : "device";
+	return is_constant(m->t, n->out[0]) ? "device const" : "device";
 }
 
 /* What a pointer counts in, as C writes it. */
@@ -129,8 +146,8 @@ static CType
 counts_in(const Msl *m, const MslNode *n)
 {
 	if (n->type == REG_GLOBAL)
-		return pointee(m, n);
-	if (n->points > 0 && (n->kind == MSL_POINTER || n->kind == MSL_SHARED))
+		return pointee(m->t, n->out[0]);
+	if (n->points > 0 && (n->kind == NODE_POINTER || n->kind == NODE_SHARED))
 		return c_plain((RegType)(n->points - 1));
 	return C_UCHAR;
 }
@@ -138,13 +155,13 @@ counts_in(const Msl *m, const MslNode *n)
 const char *
 msl_shared_type(const Msl *m)
 {
-	return c_text[counts_in(m, msl_def(m, m->shared))];
+	return c_text[counts_in(m, msl_def(m, m->t->shared))];
 }
 
 const char *
 msl_pointer_type(Msl *m, const MslNode *n)
 {
-	return arena_printf(m->e.mem, "%s %s *", space_text(m, n), c_text[counts_in(m, n)]);
+	return arena_printf(m->mem, "%s %s *", space_text(m, n), c_text[counts_in(m, n)]);
 }
 
 /* What an index is before it is made longer: it converts by itself. */
@@ -153,12 +170,12 @@ index_expr(Msl *m, Reg r)
 {
 	const MslNode *n = msl_def(m, r);
 	Expr x = msl_expr(m, &r, 1);
-	if (n->kind != MSL_CAST || n->name || (n->op != CAST_ZEXT && n->op != CAST_SEXT) || msl_type(m,
+	if (n->kind != NODE_CAST || n->name || (n->t->op != CAST_ZEXT && n->t->op != CAST_SEXT) || msl_type(m,
 	    n->in[0]) == REG_PRED)
 		return x;
 	Expr plain = msl_expr(m, n->in, 1);
-	bool same_sign = c_is_signed(plain.c) == (n->op == CAST_SEXT);
-	return same_sign || msl_never_negative(msl_range_of(m, n->in[0])) ? plain : x;
+	bool same_sign = c_is_signed(plain.c) == (n->t->op == CAST_SEXT);
+	return same_sign || msl_never_negative(m, n->in[0]) ? plain : x;
 }
 
 static void
@@ -194,7 +211,7 @@ pointer_sum(Msl *m, MslNode *n, Reg offset, int64_t constant, CType *in)
 		put_sum(m, &t, offset);
 	if (constant)
 		text_printf(&t, constant < 0 ? " - %lld" : " + %lld", (long long)(constant < 0 ? -constant : constant));
-	char *s = arena_strdup(m->e.mem, t.at);
+	char *s = arena_strdup(m->mem, t.at);
 	text_close(&t);
 	return s;
 }
@@ -209,46 +226,47 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 	MslNode *base = msl_def(m, n->in[0]);
 	CType want = counts_in(m, n), has = counts_in(m, base);
 	int64_t v;
-	int bytes = c_bytes(has);
+	int bytes = c_bytes(has), unit = (int)n->t->i;
 	bool known = msl_const(m, n->in[1], &v);
 	x.strength = P_SUM;
-	if (n->op == bytes) {
+	if (unit == bytes) {
 		x.text = pointer_sum(m, base, n->in[1], 0, &in);
-	} else if (n->op == 1 && known && v % bytes == 0) {
+	} else if (unit == 1 && known && v % bytes == 0) {
 		x.text = pointer_sum(m, base, 0, v / bytes, &in);
-	} else if (n->op > 1 && n->op == c_bytes(want)) {
+	} else if (unit > 1 && unit == c_bytes(want)) {
 		Text t = {0};
 		text_printf(&t, "(%s)%s", msl_pointer_type(m, n), start_text(m, base, P_UNARY));
 		put_sum(m, &t, n->in[1]);
-		x.text = arena_strdup(m->e.mem, t.at);
+		x.text = arena_strdup(m->mem, t.at);
 		text_close(&t);
 		return x;
-	} else if (n->op == 1) {
-		Reg whole = msl_def(m, n->in[1])->kind == MSL_CONST ? 0 : n->in[1];
+	} else if (unit == 1) {
+		Reg whole = msl_def(m, n->in[1])->kind == NODE_CONST ? 0 : n->in[1];
 		Expr o = msl_expr(m, &whole, 1);
-		x.text = arena_printf(m->e.mem, "(%s uchar *)%s + %s", space_text(m, base), start_text(m, base, P_UNARY),
+		x.text = arena_printf(m->mem, "(%s uchar *)%s + %s", space_text(m, base), start_text(m, base, P_UNARY),
 		    msl_wrap(m, o, P_PRODUCT));
 		has = C_UCHAR;
 	}
 	if (want != has) {
-		x.text = arena_printf(m->e.mem, "(%s)(%s)", msl_pointer_type(m, n), x.text);
+		x.text = arena_printf(m->mem, "(%s)(%s)", msl_pointer_type(m, n), x.text);
 		x.strength = P_UNARY;
 	}
 	return x;
 }
 
-/* The address of an access as "x + i", counted in `in`; its offset counts in units of n->i bytes. */
+/* The address `more` bytes behind an access's as "x + i", counted in `in`; its offset counts in units of t->i bytes. */
 static const char *
-address_sum(Msl *m, const MslNode *n, CType *in)
+address_sum(Msl *m, const MslNode *n, int64_t more, CType *in)
 {
-	const EmitAccess *at = &n->at;
+	const EmitAccess *at = n->t->at;
 	MslNode *base = msl_def(m, at->base);
-	int size = c_bytes(counts_in(m, base)), unit = (int)n->i;
+	int size = c_bytes(counts_in(m, base)), unit = (int)n->t->i;
+	int64_t constant = at->constant + more;
 	CType own = c_plain(at->type);
-	if ((!at->offset || unit == size) && at->constant % size == 0)
-		return pointer_sum(m, base, at->offset, at->constant / size, in);
+	if ((!at->offset || unit == size) && constant % size == 0)
+		return pointer_sum(m, base, at->offset, constant / size, in);
 	const char *start = start_text(m, base, P_UNARY);
-	bool typed = (!at->offset || unit == c_bytes(own)) && at->constant % c_bytes(own) == 0;
+	bool typed = (!at->offset || unit == c_bytes(own)) && constant % c_bytes(own) == 0;
 	Text t = {0};
 	*in = typed ? own : C_UCHAR;
 	text_printf(&t, "(%s %s *)%s", space_text(m, base), c_text[*in], start);
@@ -256,9 +274,9 @@ address_sum(Msl *m, const MslNode *n, CType *in)
 		put_sum(m, &t, at->offset);
 	else if (at->offset)
 		text_printf(&t, " + %s * %d", msl_wrap(m, msl_expr(m, &at->offset, 1), P_PRODUCT), unit);
-	if (at->constant)
-		text_printf(&t, " + %lld", (long long)(at->constant / (typed ? c_bytes(own) : 1)));
-	char *s = arena_strdup(m->e.mem, t.at);
+	if (constant)
+		text_printf(&t, " + %lld", (long long)(constant / (typed ? c_bytes(own) : 1)));
+	char *s = arena_strdup(m->mem, t.at);
 	text_close(&t);
 	return s;
 }
@@ -267,8 +285,8 @@ const char *
 msl_address(Msl *m, const MslNode *n, const char *type)
 {
 	CType in;
-	const char *sum = address_sum(m, n, &in);
-	return arena_printf(m->e.mem, "(%s %s *)(%s)", space_text(m, msl_def(m, n->at.base)), type, sum);
+	const char *sum = address_sum(m, n, 0, &in);
+	return arena_printf(m->mem, "(%s %s *)(%s)", space_text(m, msl_def(m, n->t->at->base)), type, sum);
 }
 
 const char *
@@ -277,7 +295,7 @@ msl_pointer_to(Msl *m, Reg pointer, CType c)
 	MslNode *n = msl_def(m, pointer);
 	if (counts_in(m, n) == c)
 		return start_text(m, n, P_SELECT);
-	return arena_printf(m->e.mem, "(%s %s *)%s", space_text(m, n), c_text[c], start_text(m, n, P_UNARY));
+	return arena_printf(m->mem, "(%s %s *)%s", space_text(m, n), c_text[c], start_text(m, n, P_UNARY));
 }
 
 /* As a pointer of the kind that `like` is. */
@@ -295,17 +313,17 @@ indexed(Msl *m, const char *sum)
 	size_t start = plus ? (size_t)(plus - sum) : strlen(sum);
 	bool is_name = strcspn(sum, " ()-[") >= start;
 	if (!is_name || (plus && strstr(sum, " - ") && strstr(sum, " - ") < plus))
-		return arena_printf(m->e.mem, "*(%s)", sum);
-	return arena_printf(m->e.mem, "%.*s[%s]", (int)start, sum, plus ? plus + 3 : "0");
+		return arena_printf(m->mem, "*(%s)", sum);
+	return arena_printf(m->mem, "%.*s[%s]", (int)start, sum, plus ? plus + 3 : "0");
 }
 
 const char *
-msl_place(Msl *m, const MslNode *n, CType c, int width)
+msl_memory(Msl *m, const MslNode *n, int64_t more, CType c, int width)
 {
 	CType in;
-	const char *sum = address_sum(m, n, &in);
+	const char *sum = address_sum(m, n, more, &in);
 	if (width == 1 && in == c)
 		return indexed(m, sum);
 	const char *format = strchr(sum, ' ') ? "*(%s %s *)(%s)" : "*(%s %s *)%s";
-	return arena_printf(m->e.mem, format, space_text(m, msl_def(m, n->at.base)), c_vector(m, c, width), sum);
+	return arena_printf(m->mem, format, space_text(m, msl_def(m, n->t->at->base)), c_vector(m, c, width), sum);
 }

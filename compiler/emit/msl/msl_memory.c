@@ -14,7 +14,7 @@
 static int
 words_of(const MslNode *n)
 {
-	return n->width > 4 ? n->width * msl_size(n->at.type) / 4 : 0;
+	return n->width > 4 ? n->width * thread_type_bytes(n->t->at->type) / 4 : 0;
 }
 
 static const char *
@@ -28,7 +28,7 @@ is_zero(const Msl *m, const Reg *fill, int w)
 {
 	for (int i = 0; i < w; i++) {
 		const MslNode *n = msl_def(m, fill[i]);
-		if (n->kind != MSL_CONST || n->i || n->f != 0 || __builtin_signbit(n->f))
+		if (n->kind != NODE_CONST || n->t->i || n->t->f != 0 || __builtin_signbit(n->t->f))
 			return false;
 	}
 	return true;
@@ -39,59 +39,58 @@ static const char *
 otherwise(Msl *m, const MslNode *n, CType c)
 {
 	if (words_of(n))
-		return arena_printf(m->e.mem, "%s(0)", word_type(m, n));
+		return arena_printf(m->mem, "%s(0)", word_type(m, n));
 	if (n->fill && !is_zero(m, n->fill, n->width)) {
 		Expr x = msl_as(m, msl_expr(m, n->fill, n->width), c, n->width);
 		return x.text;
 	}
 	if (n->width == 1)
-		return c == C_FLOAT ? "0.0f" : c == C_HALF ? "0.0h" : arena_printf(m->e.mem, "%s(0)", c_text[c]);
-	return arena_printf(m->e.mem, c >= C_HALF ? "%s(0.0f)" : "%s(0)", c_vector(m, c, n->width));
+		return c == C_FLOAT ? "0.0f" : c == C_HALF ? "0.0h" : arena_printf(m->mem, "%s(0)", c_text[c]);
+	return arena_printf(m->mem, c >= C_HALF ? "%s(0.0f)" : "%s(0)", c_vector(m, c, n->width));
 }
 
 void
 msl_load_text(Msl *m, MslNode *n)
 {
-	CType c = c_plain(n->at.type);
-	int words = words_of(n), vector = msl_size(n->at.type) * n->width;
-	const char *at, *mask = n->at.mask ? msl_bool(m, n->at.mask, P_OROR) : NULL;
-	bool whole = n->at.align >= vector || n->width == 1;
+	CType c = c_plain(n->t->at->type);
+	int words = words_of(n), vector = thread_type_bytes(n->t->at->type) * n->width;
+	const char *at, *mask = n->t->at->mask ? msl_bool(m, n->t->at->mask, P_OROR) : NULL;
+	bool whole = n->t->at->align >= vector || n->width == 1;
 	if (!whole) {                                   /* element by element */
-		MslNode one = *n;
 		Text t = {0};
-		one.width = one.at.n = 1;
+		int bytes = thread_type_bytes(c == C_BOOL ? REG_I8 : n->t->at->type);
 		text_printf(&t, "%s(", words ? word_type(m, n) : c_vector(m, c, n->width));
 		if (words)
 			die("a wide access that is not aligned");
-		for (int i = 0; i < n->width; i++, one.at.constant += msl_size(c == C_BOOL ? REG_I8 : n->at.type))
-			text_printf(&t, "%s%s", i ? ", " : "", msl_place(m, &one, c, 1));
+		for (int i = 0; i < n->width; i++)
+			text_printf(&t, "%s%s", i ? ", " : "", msl_memory(m, n, (int64_t)i * bytes, c, 1));
 		text_put(&t, ")");
-		at = arena_strdup(m->e.mem, t.at);
+		at = arena_strdup(m->mem, t.at);
 		text_close(&t);
 	} else if (words) {
-		at = msl_place(m, n, C_UINT, words);
+		at = msl_memory(m, n, 0, C_UINT, words);
 	} else {
-		at = msl_place(m, n, c, n->width);
+		at = msl_memory(m, n, 0, c, n->width);
 	}
 	CType declared = c;
-	const MslNode *root = msl_def(m, n->at.base);
-	while (root->kind == MSL_POINTER)
+	const MslNode *root = msl_def(m, n->t->at->base);
+	while (root->kind == NODE_POINTER)
 		root = msl_def(m, root->in[0]);
-	if (n->width == 1 && root->kind == MSL_PARAM && c >= C_CHAR && c <= C_ULONG) {
-		CType elem = msl_element(&m->e.kernel.param[root->op]);
+	if (n->width == 1 && root->kind == NODE_PARAM && c >= C_CHAR && c <= C_ULONG) {
+		CType elem = msl_element(&m->t->kernel.param[root->t->op]);
 		if ((elem + 1) / 2 == (c + 1) / 2 && elem <= C_ULONG && n->type != REG_I8 && n->type != REG_I16)
 			declared = elem;                /* as the tensor has it */
 		if (declared != c)
-			at = msl_place(m, n, declared, 1);
+			at = msl_memory(m, n, 0, declared, 1);
 	}
 	Expr x = {.text = at, .strength = P_UNARY, .width = n->width, .c = declared};
-	if (n->at.cache == CACHE_VOLATILE && n->type == REG_I32 && n->width == 1)
-		x.text = at = arena_printf(m->e.mem, "atomic_load_explicit(%s, memory_order_relaxed)",
+	if (n->t->at->cache == CACHE_VOLATILE && n->type == REG_I32 && n->width == 1)
+		x.text = at = arena_printf(m->mem, "atomic_load_explicit(%s, memory_order_relaxed)",
 		    msl_address(m, n, "atomic_uint"));
-	if (mask && c == C_BFLOAT && !words)            /* both arms a value, not one a place */
-		at = arena_printf(m->e.mem, "%s(%s)", c_vector(m, c, n->width), at);
+	if (mask && c == C_BFLOAT && !words)            /* both arms a value, not one an lvalue */
+		at = arena_printf(m->mem, "%s(%s)", c_vector(m, c, n->width), at);
 	if (mask)
-		x.text = arena_printf(m->e.mem, "%s ? %s : %s", mask, at, otherwise(m, n, declared));
+		x.text = arena_printf(m->mem, "%s ? %s : %s", mask, at, otherwise(m, n, declared));
 	if (!words) {
 		msl_declare(m, n, x);
 		return;
@@ -103,18 +102,18 @@ msl_load_text(Msl *m, MslNode *n)
 Expr
 msl_wide_lanes(Msl *m, MslNode *n, int at, int w)
 {
-	int bytes = msl_size(n->at.type), per = 4 / bytes, word = at / per;
-	CType c = c_plain(n->at.type);
+	int bytes = thread_type_bytes(n->t->at->type), per = 4 / bytes, word = at / per;
+	CType c = c_plain(n->t->at->type);
 	Expr x = {.strength = P_NAME, .width = w, .c = c};
 	if (w == 4 && per == 2) {
-		x.text = arena_printf(m->e.mem, words_of(n) == 2 ? "as_type<%s4>(%s)" : "as_type<%s4>(%s.%s)",
+		x.text = arena_printf(m->mem, words_of(n) == 2 ? "as_type<%s4>(%s)" : "as_type<%s4>(%s.%s)",
 		    c_text[c], n->name,
 		    word ? "zw" : "xy");
 		return x;
 	}
-	x.text = arena_printf(m->e.mem, "as_type<%s%d>(%s.%c)", c_text[c], per, n->name, "xyzw"[word]);
+	x.text = arena_printf(m->mem, "as_type<%s%d>(%s.%c)", c_text[c], per, n->name, "xyzw"[word]);
 	if (w < per)
-		x.text = arena_printf(m->e.mem, "%s.%.*s", x.text, w, &"xyzw"[at % per]);
+		x.text = arena_printf(m->mem, "%s.%.*s", x.text, w, &"xyzw"[at % per]);
 	return x;
 }
 
@@ -122,17 +121,17 @@ msl_wide_lanes(Msl *m, MslNode *n, int at, int w)
 static const char *
 packed_words(Msl *m, const MslNode *n)
 {
-	CType c = c_plain(n->at.type);
-	int per = 4 / msl_size(n->at.type), group = per == 2 ? 4 : per;
+	CType c = c_plain(n->t->at->type);
+	int per = 4 / thread_type_bytes(n->t->at->type), group = per == 2 ? 4 : per;
 	const MslNode *from = msl_def(m, n->in[0]);
 	int at = msl_at(m, n->in[0]);
-	bool copied = from->kind == MSL_LOAD && from->width > 4 && from->at.type == n->at.type && at % per == 0;
+	bool copied = from->kind == NODE_LOAD && from->width > 4 && from->t->at->type == n->t->at->type && at % per == 0;
 	for (int i = 0; i < n->width; i++)
 		copied = copied && msl_def(m, n->in[i]) == from && msl_at(m, n->in[i]) == at + i;
 	if (copied && from->width == n->width)
 		return from->name;
 	if (copied)
-		return arena_printf(m->e.mem, "%s.%.*s", from->name, n->width / per, &"xyzw"[at / per]);
+		return arena_printf(m->mem, "%s.%.*s", from->name, n->width / per, &"xyzw"[at / per]);
 	Text t = {0};
 	text_printf(&t, "%s(", word_type(m, n));
 	for (int i = 0; i < n->width; i += group) {
@@ -140,7 +139,7 @@ packed_words(Msl *m, const MslNode *n)
 		text_printf(&t, "%sas_type<%s>(%s)", i ? ", " : "", group == per ? "uint" : "uint2", x.text);
 	}
 	text_put(&t, ")");
-	char *s = arena_strdup(m->e.mem, t.at);
+	char *s = arena_strdup(m->mem, t.at);
 	text_close(&t);
 	return s;
 }
@@ -149,20 +148,19 @@ packed_words(Msl *m, const MslNode *n)
 static const char *
 store_part(Msl *m, const MslNode *n, int at, int w)
 {
-	MslNode part = *n;
-	CType c = c_plain(n->at.type);
-	part.at.constant += (int64_t)at * msl_size(n->at.type);
-	const MslNode *root = msl_def(m, n->at.base);
-	while (root->kind == MSL_POINTER)
+	CType c = c_plain(n->t->at->type);
+	int64_t more = (int64_t)at * thread_type_bytes(n->t->at->type);
+	const MslNode *root = msl_def(m, n->t->at->base);
+	while (root->kind == NODE_POINTER)
 		root = msl_def(m, root->in[0]);
 	Expr x = msl_expr(m, n->in + at, w);
-	if (w == 1 && root->kind == MSL_PARAM && c >= C_CHAR && c <= C_ULONG) {
-		CType elem = msl_element(&m->e.kernel.param[root->op]);
+	if (w == 1 && root->kind == NODE_PARAM && c >= C_CHAR && c <= C_ULONG) {
+		CType elem = msl_element(&m->t->kernel.param[root->t->op]);
 		c = (elem + 1) / 2 == (c + 1) / 2 && elem <= C_ULONG ? elem : c;
 	}
 	if (x.c != c || x.width != w)
 		x = x.is_literal && c >= C_INT && w == 1 ? x : msl_as(m, x, c, w);
-	return arena_printf(m->e.mem, "%s = %s;", msl_place(m, &part, c, w), x.text);
+	return arena_printf(m->mem, "%s = %s;", msl_memory(m, n, more, c, w), x.text);
 }
 
 static void
@@ -170,10 +168,10 @@ store_lines(Msl *m, const MslNode *n, Text *out)
 {
 	int words = words_of(n);
 	if (words) {
-		text_printf(out, "%s = %s;\n", msl_place(m, n, C_UINT, words), packed_words(m, n));
+		text_printf(out, "%s = %s;\n", msl_memory(m, n, 0, C_UINT, words), packed_words(m, n));
 		return;
 	}
-	int w = n->at.align >= msl_size(n->at.type) * n->width ? n->width : 1;
+	int w = n->t->at->align >= thread_type_bytes(n->t->at->type) * n->width ? n->width : 1;
 	for (int i = 0; i < n->width; i += w)
 		text_printf(out, "%s\n", store_part(m, n, i, w));
 }
@@ -184,7 +182,7 @@ msl_store_text(Msl *m, MslNode *n)
 {
 	Text t = {0};
 	int lines = 0;
-	const char *mask = n->at.mask ? msl_bool(m, n->at.mask, P_SELECT) : NULL;
+	const char *mask = n->t->at->mask ? msl_bool(m, n->t->at->mask, P_SELECT) : NULL;
 	for (MslNode *s = n; s; s = s->group)
 		store_lines(m, s, &t);
 	for (const char *p = t.at; *p; p++)
@@ -216,51 +214,51 @@ static const char *const atomic_name[] = {
 static CType
 atomic_type(const MslNode *n)
 {
-	if (n->at.type == REG_F32)
+	if (n->t->at->type == REG_F32)
 		return C_FLOAT;
-	return n->op == ATOMIC_MIN || n->op == ATOMIC_MAX ? C_INT : C_UINT;
+	return n->t->op == ATOMIC_MIN || n->t->op == ATOMIC_MAX ? C_INT : C_UINT;
 }
 
 /* f32 in the block's memory: Metal has such atomics on device memory alone. */
 static bool
 needs_swap(const MslNode *n)
 {
-	return n->at.type == REG_F32 && n->at.space == SPACE_SHARED && n->op == ATOMIC_ADD;
+	return n->t->at->type == REG_F32 && n->t->at->space == SPACE_SHARED && n->t->op == ATOMIC_ADD;
 }
 
 static const char *
 atomic_call(Msl *m, const MslNode *n, CType c)
 {
-	if (n->op == ATOMIC_CAS) {
+	if (n->t->op == ATOMIC_CAS) {
 		const char *at = msl_address(m, n, "atomic_uint");
 		Expr v = msl_as(m, msl_expr(m, n->in, 1), C_UINT, 1), compare = msl_as(m, msl_expr(m, n->in + 1, 1),
 		    C_UINT, 1);
-		const char *name = msl_helper(m, n->at.space == SPACE_SHARED ? HELPER_SWAP_SHARED : HELPER_SWAP);
-		return arena_printf(m->e.mem, "%s(%s, %s, %s)", name, at, compare.text, v.text);
+		const char *name = msl_helper(m, n->t->at->space == SPACE_SHARED ? HELPER_SWAP_SHARED : HELPER_SWAP);
+		return arena_printf(m->mem, "%s(%s, %s, %s)", name, at, compare.text, v.text);
 	}
 	if (needs_swap(n)) {
 		const char *at = msl_address(m, n, "atomic_uint");
-		return arena_printf(m->e.mem, "%s(%s, %s)", msl_helper(m, HELPER_ADD_SHARED), at, msl_expr(m, n->in,
+		return arena_printf(m->mem, "%s(%s, %s)", msl_helper(m, HELPER_ADD_SHARED), at, msl_expr(m, n->in,
 		    1).text);
 	}
 	const char *type = c == C_FLOAT ? "atomic_float" : c == C_INT ? "atomic_int" : "atomic_uint";
 	const char *at = msl_address(m, n, type);
 	Expr v = msl_as(m, msl_expr(m, n->in, 1), c, 1);
-	return arena_printf(m->e.mem, "atomic_%s_explicit(%s, %s, memory_order_relaxed)", atomic_name[n->op], at, v.text);
+	return arena_printf(m->mem, "atomic_%s_explicit(%s, %s, memory_order_relaxed)", atomic_name[n->t->op], at, v.text);
 }
 
 void
 msl_atomic_text(Msl *m, MslNode *n)
 {
 	CType c = atomic_type(n);
-	bool possible = n->at.n == 1 && (n->at.type == REG_I32 || (n->at.type == REG_F32 && n->op == ATOMIC_ADD));
+	RegType t = n->t->at->type;
+	bool possible = n->t->at->n == 1 && (t == REG_I32 || (t == REG_F32 && n->t->op == ATOMIC_ADD));
 	if (!possible) {
-		m->place = n->place;
-		msl_cannot(m, arena_printf(m->e.mem, "an atomic operation on %s", reg_type_text[n->at.type]));
+		msl_cannot(m, n->t->place, arena_printf(m->mem, "an atomic operation on %s", reg_type_text[t]));
 		n->name = "0";
 		return;
 	}
-	const char *mask = n->at.mask ? msl_bool(m, n->at.mask, P_SELECT) : NULL, *s = atomic_call(m, n, c);
+	const char *mask = n->t->at->mask ? msl_bool(m, n->t->at->mask, P_SELECT) : NULL, *s = atomic_call(m, n, c);
 	if (n->uses == 0) {
 		if (mask)
 			msl_say(m, "if (%s)", mask);

@@ -21,19 +21,19 @@ typedef struct Users {
 
 typedef struct Merge {
 	Msl *m;
-	MslBlock *block;
-	Users *users;                                   /* by Reg - 1: nodes of this block */
+	ThreadRegion *region;
+	Users *users;                                   /* by Reg - 1: nodes of this region */
 } Merge;
 
 static bool
 merges(const MslNode *n)
 {
 	switch (n->kind) {
-	case MSL_CALL:
+	case NODE_CALL:
 		return true;
-	case MSL_OP:
+	case NODE_OP:
 		return n->type != REG_PRED && n->type != REG_GLOBAL && n->type != REG_SHARED && n->type != REG_I64;
-	case MSL_CAST:
+	case NODE_CAST:
 		return n->type != REG_PRED && n->type != REG_GLOBAL && n->type != REG_SHARED && n->type != REG_I64;
 	default:
 		return false;
@@ -44,19 +44,19 @@ static void
 list_users(Merge *g)
 {
 	Msl *m = g->m;
-	int *count = NEW_ARRAY(m->e.mem, int, m->reg.n);
-	g->users = NEW_ARRAY(m->e.mem, Users, m->reg.n);
-	for (int i = 0; i < g->block->body.n; i++) {
-		const MslNode *n = g->block->body.at[i];
+	int *count = NEW_ARRAY(m->mem, int, m->t->reg.n);
+	g->users = NEW_ARRAY(m->mem, Users, m->t->reg.n);
+	for (int i = 0; i < g->region->body.n; i++) {
+		const MslNode *n = msl_beside(m, g->region->body.at[i]);
 		for (int k = 0; k < n->nin; k++)
 			count[n->in[k] - 1]++;
 	}
-	for (int i = 0; i < g->block->body.n; i++) {
-		MslNode *n = g->block->body.at[i];
+	for (int i = 0; i < g->region->body.n; i++) {
+		MslNode *n = msl_beside(m, g->region->body.at[i]);
 		for (int k = 0; k < n->nin; k++) {
 			Users *u = &g->users[n->in[k] - 1];
 			if (!u->at)
-				u->at = NEW_ARRAY(m->e.mem, MslNode *, count[n->in[k] - 1]);
+				u->at = NEW_ARRAY(m->mem, MslNode *, count[n->in[k] - 1]);
 			u->at[u->n++] = n;
 		}
 	}
@@ -67,9 +67,15 @@ static bool
 fits_beside(const Msl *m, Reg first, Reg other, int lane)
 {
 	const MslNode *a = msl_def(m, first), *b = msl_def(m, other);
-	if (first == other || (a->kind == MSL_CONST && b->kind == MSL_CONST))
+	if (first == other || (a->kind == NODE_CONST && b->kind == NODE_CONST))
 		return true;
 	return a == b && a->width > 1 && msl_at(m, other) == msl_at(m, first) + lane;
+}
+
+static bool
+same_function(const ThreadNode *a, const ThreadNode *b)
+{
+	return a->kind != NODE_CALL || strcmp(a->text, b->text) == 0;
 }
 
 static MslNode *
@@ -78,8 +84,8 @@ find_lane(const Merge *g, const MslNode *x, int k, Reg operand, int lane)
 	const Users *u = &g->users[operand - 1];
 	for (int i = 0; i < u->n; i++) {
 		MslNode *y = u->at[i];
-		bool fits = y != x && y->width == 1 && y->home == x->home && y->kind == x->kind && y->op == x->op &&
-		    y->type == x->type && y->function == x->function && y->builtin == x->builtin && y->nin == x->nin &&
+		bool fits = y != x && y->width == 1 && y->t->home == x->t->home && y->kind == x->kind &&
+		    y->t->op == x->t->op && y->type == x->type && same_function(x->t, y->t) && y->nin == x->nin &&
 		    y->in[k] == operand && !y->written;
 		for (int j = 0; fits && j < x->nin; j++)
 			fits = j == k || fits_beside(g->m, x->in[j], y->in[j], lane);
@@ -92,7 +98,7 @@ find_lane(const Merge *g, const MslNode *x, int k, Reg operand, int lane)
 static void
 join(Msl *m, MslNode *x, MslNode *const *lane, int w)
 {
-	Reg *in = NEW_ARRAY(m->e.mem, Reg, x->nin * w), *out = NEW_ARRAY(m->e.mem, Reg, w);
+	Reg *in = NEW_ARRAY(m->mem, Reg, x->nin * w), *out = NEW_ARRAY(m->mem, Reg, w);
 	for (int i = 0; i < w; i++) {
 		MslNode *y = i ? lane[i] : x;
 		for (int j = 0; j < x->nin; j++)
@@ -100,8 +106,7 @@ join(Msl *m, MslNode *x, MslNode *const *lane, int w)
 		out[i] = y->out[0];
 	}
 	for (int i = 0; i < w; i++) {
-		m->reg.at[out[i] - 1].def = x;
-		m->reg.at[out[i] - 1].at = i;
+		m->reg[out[i] - 1] = (MslValue){x, i};
 		if (i)
 			lane[i]->written = true;        /* it is gone */
 		if (i && !x->hint)
@@ -120,7 +125,7 @@ join_from(Merge *g, MslNode *x, int k)
 	Msl *m = g->m;
 	const MslNode *v = msl_def(m, x->in[k]);
 	int c = msl_at(m, x->in[k]);
-	if (v->width < 2 || v->kind == MSL_MMA)
+	if (v->width < 2 || v->kind == NODE_MMA)
 		return false;
 	for (int w = v->width - c >= 4 && c % 4 == 0 ? 4 : 2; w >= 2; w /= 2) {
 		MslNode *lane[4] = {x};
@@ -148,23 +153,23 @@ is_sequence(const Msl *m, const Reg *r, int w)
 		same = same && r[i] == r[0];
 		next = next && msl_def(m, r[i]) == v && msl_at(m, r[i]) == msl_at(m, r[0]) + i;
 	}
-	return next || (same && v->kind == MSL_CONST);
+	return next || (same && v->kind == NODE_CONST);
 }
 
 static bool
-feeds_matrix(const Msl *m, const MslBlock *b, Reg r)
+feeds_matrix(const Msl *m, const ThreadRegion *b, Reg r)
 {
 	for (int i = 0; i < b->body.n; i++) {
-		const MslNode *n = b->body.at[i];
-		for (int k = 0; n->kind == MSL_MMA && k < n->nin; k++)
+		const MslNode *n = msl_beside(m, b->body.at[i]);
+		for (int k = 0; n->kind == NODE_MMA && k < n->nin; k++)
 			if (n->in[k] == r)
 				return true;
 		for (int k = 0; k < 2; k++)
-			if (n->region[k] && (n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF) &&
-			    feeds_matrix(m, n->region[k], r))
+			if (n->t->region[k] && (n->kind == NODE_LOOP || n->kind == NODE_WHILE || n->kind == NODE_IF) &&
+			    feeds_matrix(m, n->t->region[k], r))
 				return true;
-		for (int k = 0; n->kind == MSL_LOOP && k < n->carried; k++)
-			if (n->init[k] == r && feeds_matrix(m, n->region[0], n->inside[k]))
+		for (int k = 0; n->kind == NODE_LOOP && k < msl_carried(n); k++)
+			if (msl_init(n)[k] == r && feeds_matrix(m, n->t->region[0], msl_inside(n)[k]))
 				return true;
 	}
 	return false;
@@ -172,16 +177,15 @@ feeds_matrix(const Msl *m, const MslBlock *b, Reg r)
 
 /* Registers i .. i + w of a list that a region gives become one variable. */
 static void
-join_given(Msl *m, Reg *r, int w)
+join_given(Msl *m, const Reg *r, int w)
 {
 	MslNode *first = msl_def(m, r[0]);
 	first->width = first->nout = w;
-	first->out = NEW_ARRAY(m->e.mem, Reg, w);
+	first->out = NEW_ARRAY(m->mem, Reg, w);
 	for (int i = 0; i < w; i++) {
 		if (!first->hint)
 			first->hint = msl_def(m, r[i])->hint;
-		m->reg.at[r[i] - 1].def = first;
-		m->reg.at[r[i] - 1].at = i;
+		m->reg[r[i] - 1] = (MslValue){first, i};
 		first->out[i] = r[i];
 	}
 }
@@ -199,17 +203,17 @@ same_types(const Msl *m, const Reg *r, int w)
 static void
 join_carried(Msl *m, MslNode *loop)
 {
-	for (int i = 0; i < loop->carried;) {
+	for (int i = 0; i < msl_carried(loop);) {
 		int w = 4;
-		while (w > 1 && (i + w > loop->carried || !same_types(m, &loop->init[i], w) || !is_sequence(m,
-		    &loop->init[i], w)))
+		while (w > 1 && (i + w > msl_carried(loop) || !same_types(m, &msl_init(loop)[i], w) || !is_sequence(m,
+		    &msl_init(loop)[i], w)))
 			w /= 2;
 		for (int k = 0; k < w && w > 1; k++)
-			if (feeds_matrix(m, loop->region[0], loop->inside[i + k]))
+			if (feeds_matrix(m, loop->t->region[0], msl_inside(loop)[i + k]))
 				w = 1;
 		if (w > 1) {
-			join_given(m, &loop->inside[i], w);
-			join_given(m, &loop->after[i], w);
+			join_given(m, &msl_inside(loop)[i], w);
+			join_given(m, &loop->t->out[i], w);
 		}
 		i += w;
 	}
@@ -218,13 +222,14 @@ join_carried(Msl *m, MslNode *loop)
 static void
 join_results(Msl *m, MslNode *branch)
 {
-	for (int i = 0; i < branch->carried;) {
+	for (int i = 0; i < msl_carried(branch);) {
+		const Reg *then = &branch->t->region[0]->yield[i], *otherwise = &branch->t->region[1]->yield[i];
 		int w = 4;
-		while (w > 1 && (i + w > branch->carried || !same_types(m, &branch->next[0][i], w) ||
-		    !is_sequence(m, &branch->next[0][i], w) || !is_sequence(m, &branch->next[1][i], w)))
+		while (w > 1 && (i + w > msl_carried(branch) || !same_types(m, then, w) || !is_sequence(m, then, w) ||
+		    !is_sequence(m, otherwise, w)))
 			w /= 2;
 		if (w > 1)
-			join_given(m, &branch->after[i], w);
+			join_given(m, &branch->t->out[i], w);
 		i += w;
 	}
 }
@@ -237,51 +242,45 @@ take_fill(Merge *g, MslNode *s)
 	Msl *m = g->m;
 	int w = s->width;
 	MslNode *load = msl_def(m, s->in[w]);
-	if (s->kind != MSL_OP || s->op != EMIT_SELECT || load->kind != MSL_LOAD || load->width != w || w > 4 ||
+	if (s->kind != NODE_OP || s->t->op != EMIT_SELECT || load->kind != NODE_LOAD || load->width != w || w > 4 ||
 	    load->fill ||
-	    load->home != s->home || !load->at.mask)
+	    load->t->home != s->t->home || !load->t->at->mask)
 		return;
 	for (int i = 0; i < w; i++) {
 		const Users *u = &g->users[load->out[i] - 1];
-		if (s->in[i] != load->at.mask || s->in[w + i] != load->out[i] || u->n != 1 ||
-		    msl_def(m, s->in[2 * w + i])->kind != MSL_CONST)
+		if (s->in[i] != load->t->at->mask || s->in[w + i] != load->out[i] || u->n != 1 ||
+		    msl_def(m, s->in[2 * w + i])->kind != NODE_CONST)
 			return;
 	}
 	load->fill = s->in + 2 * w;
 	load->out = s->out;
 	load->hint = s->hint ? s->hint : load->hint;
 	for (int i = 0; i < w; i++) {
-		m->reg.at[s->out[i] - 1].def = load;
-		m->reg.at[s->out[i] - 1].at = i;
+		m->reg[s->out[i] - 1] = (MslValue){load, i};
 	}
 	s->written = true;
 }
 
 void
-msl_merge(Msl *m, MslBlock *b)
+msl_merge(Msl *m, ThreadRegion *b)
 {
-	Merge g = {.m = m, .block = b};
+	Merge g = {.m = m, .region = b};
 	list_users(&g);
 	for (int i = 0; i < b->body.n; i++) {
-		MslNode *n = b->body.at[i];
+		MslNode *n = msl_beside(m, b->body.at[i]);
 		if (n->written)
 			continue;
-		if (n->kind == MSL_LOOP || n->kind == MSL_WHILE)
+		if (n->kind == NODE_LOOP || n->kind == NODE_WHILE)
 			join_carried(m, n);
 		for (int k = 0; k < 2; k++)
-			if (n->region[k])
-				msl_merge(m, n->region[k]);
-		if (n->kind == MSL_IF)
+			if (n->t->region[k])
+				msl_merge(m, n->t->region[k]);
+		if (n->kind == NODE_IF)
 			join_results(m, n);
 		for (int k = 0; k < n->nin && n->width == 1 && merges(n); k++)
 			if (join_from(&g, n, k))
 				break;
-		if (n->kind == MSL_OP && n->op == EMIT_SELECT)
+		if (n->kind == NODE_OP && n->t->op == EMIT_SELECT)
 			take_fill(&g, n);
 	}
-	int kept = 0;
-	for (int i = 0; i < b->body.n; i++)
-		if (!b->body.at[i]->written)
-			b->body.at[kept++] = b->body.at[i];
-	b->body.n = kept;
 }

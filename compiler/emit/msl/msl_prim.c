@@ -9,7 +9,7 @@ place_name(int prim)
 	case PRIM_LANE: return "lane";
 	case PRIM_BLOCK: return "tg";
 	case PRIM_NBLOCKS: return "tgs";
-	case PRIM_COUNT: return "sg";                   /* the simdgroup's number */
+	case PRIM_SIMDGROUP: return "sg";
 	default: return NULL;
 	}
 }
@@ -18,7 +18,7 @@ Expr
 msl_prim_expr(Msl *m, MslNode *n)
 {
 	Expr x = {.strength = P_NAME, .width = 1, .c = C_UINT};
-	const char *place = place_name(n->op), *name = n->op < PRIM_COUNT ? prim_info[n->op].msl : NULL;
+	const char *place = place_name(n->t->op), *name = prim_info[n->t->op].msl;
 	if (place) {
 		x.text = place;
 		return x;
@@ -27,24 +27,24 @@ msl_prim_expr(Msl *m, MslNode *n)
 	x.c = n->type == REG_F32 ? C_FLOAT : n->type == REG_PRED ? C_BOOL : C_UINT;
 	if (n->type == REG_I32 && msl_type(m, n->in[0]) == REG_I32)
 		v = msl_as(m, v, C_UINT, 1);
-	switch (n->op) {
+	switch (n->t->op) {
 	case PRIM_REDUX_MIN: case PRIM_REDUX_MAX:
 		x.c = C_INT;
-		x.text = arena_printf(m->e.mem, "%s(%s)", name, msl_as(m, v, C_INT, 1).text);
+		x.text = arena_printf(m->mem, "%s(%s)", name, msl_as(m, v, C_INT, 1).text);
 		return x;
 	case PRIM_SHUFFLE: {
 		Expr lane = msl_as(m, msl_expr(m, n->in + 1, 1), C_USHORT, 1);
-		x.text = arena_printf(m->e.mem, "simd_shuffle(%s, %s)", v.text, lane.text);
+		x.text = arena_printf(m->mem, "simd_shuffle(%s, %s)", v.text, lane.text);
 		return x;
 	}
 	case PRIM_SHUFFLE_XOR: case PRIM_SHUFFLE_UP: case PRIM_SHUFFLE_DOWN:
-		x.text = arena_printf(m->e.mem, "%s(%s, %lld)", name, v.text, (long long)n->imm[0]);
+		x.text = arena_printf(m->mem, "%s(%s, %lld)", name, v.text, (long long)n->t->imm[0]);
 		return x;
 	case PRIM_VOTE_BALLOT:
-		x.text = arena_printf(m->e.mem, "%s(%s)", msl_helper(m, HELPER_BALLOT), v.text);
+		x.text = arena_printf(m->mem, "%s(%s)", msl_helper(m, HELPER_BALLOT), v.text);
 		return x;
 	default:
-		x.text = arena_printf(m->e.mem, "%s(%s)", name ? name : "?", v.text);
+		x.text = arena_printf(m->mem, "%s(%s)", name ? name : "?", v.text);
 		return x;
 	}
 }
@@ -52,7 +52,7 @@ msl_prim_expr(Msl *m, MslNode *n)
 void
 msl_prim_text(Msl *m, MslNode *n)
 {
-	switch (n->op) {
+	switch (n->t->op) {
 	case PRIM_BARRIER:
 		msl_say(m, m->barrier_device ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 		                              : "threadgroup_barrier(mem_flags::mem_threadgroup);");

@@ -8,32 +8,30 @@
 
 #include <string.h>
 
-static int
-table_of(Msl *m, RegType t, const int64_t *bits, int n)
+static const MslTable *
+table_of(const Msl *m, const ThreadNode *n)
 {
 	for (int i = 0; i < m->tables.n; i++) {
 		const MslTable *at = &m->tables.at[i];
-		if (at->n == n && at->type == t && memcmp(at->bits, bits, sizeof *bits * (size_t)n) == 0)
-			return i;
+		if (at->n == n->nimm && at->type == n->type &&
+		    memcmp(at->bits, n->imm, sizeof *n->imm * (size_t)n->nimm) == 0)
+			return at;
 	}
-	const char *name = arena_printf(m->e.mem, "%s_table", m->e.kernel.name);
-	vec_push(m->e.mem, &m->tables, ((MslTable){msl_fresh(m, name), t, bits, n}));
-	return m->tables.n - 1;
+	return NULL;
 }
 
-Reg
-msl_lookup(Emitter *e, RegType t, const int64_t *bits, int n, Reg index)
+void
+msl_table_take(Msl *m, const ThreadNode *n)
 {
-	Msl *m = msl_state(e);
-	if (t == REG_F64)
-		msl_cannot(m, "f64 (Metal has no double)");
-	return msl_pure(m, MSL_LOOKUP, table_of(m, t, bits, n), t, &index, 1);
+	const char *name = arena_printf(m->mem, "%s_table", m->made->kernel.name);
+	if (!table_of(m, n))
+		vec_push(m->mem, &m->tables, ((MslTable){msl_fresh(m, name), n->type, n->imm, n->nimm}));
 }
 
 Expr
 msl_lookup_expr(Msl *m, const MslNode *n)
 {
-	const char *text = arena_printf(m->e.mem, "%s[%s]", m->tables.at[n->op].name, msl_expr(m, n->in, 1).text);
+	const char *text = arena_printf(m->mem, "%s[%s]", table_of(m, n->t)->name, msl_expr(m, n->in, 1).text);
 	return (Expr){text, P_NAME, 1, c_plain(n->type), false, 0};
 }
 
@@ -42,10 +40,10 @@ static const char *
 element_text(Msl *m, RegType t, int64_t bits)
 {
 	static const DType of[REG_TYPES] = {[REG_F16] = TY_F16, [REG_BF16] = TY_BF16, [REG_F32] = TY_F32};
-	MslNode n = {.kind = MSL_CONST, .type = t, .width = 1, .i = bits};
-	if (msl_is_float(t))
+	ThreadNode n = {.kind = NODE_CONST, .type = t, .i = bits};
+	if (thread_is_float(t))
 		n.f = dtype_load_f64(of[t], &bits, 0);
-	return msl_as(m, msl_node_expr(m, &n), c_plain(t), 1).text;
+	return msl_as(m, msl_literal(m, &n), c_plain(t), 1).text;
 }
 
 void

@@ -14,7 +14,7 @@ msl_say(Msl *m, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	char *s = arena_vprintf(m->e.mem, fmt, ap);
+	char *s = arena_vprintf(m->mem, fmt, ap);
 	va_end(ap);
 	for (int i = 0; i < m->indent; i++)
 		text_put(&m->body, "    ");
@@ -22,114 +22,13 @@ msl_say(Msl *m, const char *fmt, ...)
 	text_put(&m->body, "\n");
 }
 
-/* ---- names ---- */
-
-/* What a variable must not be called: Metal's words, and its functions that the text may call. */
-static const char reserved[] =
-    " alignas alignof and and_eq array as_type asm assert atomic auto bfloat bitand bitor bool break case "
-    "catch char char16_t char32_t class compl complex const const_cast constant constexpr continue decltype "
-    "default delete device do double dynamic_cast else enum explicit export extern false fast float for "
-    "fragment friend goto half if imageblock inline int kernel lane lid long mem_flags memory_order_relaxed "
-    "metal mutable namespace new noexcept not not_eq nullptr object_data operator or or_eq precise private "
-    "protected public ray_data register reinterpret_cast return sampler sg shared short signed simdgroup "
-    "sizeof static static_assert static_cast struct switch template texture tg tgs this thread thread_local "
-    "threadgroup threadgroup_barrier threadgroup_imageblock throw true try typedef typeid typename typeof "
-    "uchar uint ulong union unsigned ushort using vec vertex virtual void volatile wchar_t while xor xor_eq "
-    "abs acos asin atan atan2 ceil clamp clz cos cosh exp exp2 fabs floor fma fmax fmin isnan isunordered "
-    "log log2 max min mix mulhi popcount pow rint rsqrt saturate select sign sin sinh sqrt step tan tanh "
-    "trunc make_filled_simdgroup_matrix "
-    "NULL offsetof char8_t co_await co_return co_yield concept consteval constinit requires "
-    "erf expm1 log1p rem sigmoid event generic global local pipe add_atomically ballot compare_and_swap "
-    "matrix_of to_int to_uint to_long to_ulong main NAN INFINITY MAXFLOAT MAXHALF HUGE_VALF HUGE_VALH "
-    "VARIABLE_TRACEPOINT STATIC_DATA_TRACEPOINT ";
-
-/* Metal's headers have macros of these families; of C's own words that begin with _ and a capital clang knows all. */
-static const char *const reserved_start[] = {"simd", "atomic", "__", "METAL_", "M_", "FLT_", "DBL_", "HALF_", "BFLOAT_",
-	"CHAR_", "SCHAR_", "UCHAR_", "SHRT_", "USHRT_", "INT_", "UINT_", "LONG_", "ULONG_", "FP_"};
-
-static bool
-starts_reserved(const char *s)
-{
-	if (s[0] == '_' && s[1] >= 'A' && s[1] <= 'Z')
-		return true;
-	for (int i = 0; i < LEN(reserved_start); i++)
-		if (strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_reserved(const char *s)
-{
-	size_t n = strlen(s);
-	for (const char *p = strstr(reserved, s); p; p = strstr(p + 1, s))
-		if (p[-1] == ' ' && p[n] == ' ')
-			return true;
-	return false;
-}
-
-static int
-find_name(const Msl *m, const char *s)
-{
-	for (int i = 0; i < m->names.n; i++)
-		if (strcmp(m->names.at[i], s) == 0)
-			return i;
-	return -1;
-}
-
-static bool
-is_vector_word(const char *s)
-{
-	static const char *const base[] = {"float", "half", "bfloat", "int", "uint", "long", "ulong", "char", "uchar",
-	    "short",
-		"ushort", "bool"};
-	size_t n = strlen(s);
-	for (int i = 0; i < LEN(base); i++)
-		if (strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 &&
-		    char_is_digit(s[n - 1]))
-			return true;
-	return false;
-}
-
-static void
-take_name(Msl *m, const char *s)
-{
-	vec_push(m->e.mem, &m->names, s);
-	vec_push(m->e.mem, &m->numbered, 0);
-}
-
-const char *
-msl_fresh(Msl *m, const char *hint)
-{
-	if (starts_reserved(hint))
-		hint = arena_printf(m->e.mem, "v_%s", hint);
-	int at = find_name(m, hint);
-	bool taken = is_reserved(hint) || is_vector_word(hint);
-	if (at < 0 && !taken) {
-		take_name(m, arena_strdup(m->e.mem, hint));
-		return vec_last(&m->names);
-	}
-	if (at < 0) {
-		take_name(m, arena_strdup(m->e.mem, hint));
-		at = m->names.n - 1;
-	}
-	bool ends_in_digit = char_is_digit(hint[strlen(hint) - 1]);
-	for (;;) {
-		char *s = arena_printf(m->e.mem, ends_in_digit ? "%s_%d" : "%s%d", hint, ++m->numbered.at[at]);
-		if (find_name(m, s) < 0 && !is_vector_word(s) && !is_reserved(s)) {
-			take_name(m, s);
-			return s;
-		}
-	}
-}
-
 /* What it was made from, in a name. */
 static const char *
 root_name(const Msl *m, const MslNode *n)
 {
-	while (n->kind == MSL_POINTER)
+	while (n->kind == NODE_POINTER)
 		n = msl_def(m, n->in[0]);
-	return n->kind == MSL_PARAM || n->kind == MSL_SHARED ? n->name : NULL;
+	return n->kind == NODE_PARAM || n->kind == NODE_SHARED ? n->name : NULL;
 }
 
 static const char *
@@ -137,12 +36,12 @@ hint_of(Msl *m, const MslNode *n)
 {
 	if (n->hint)
 		return n->hint;
-	if (n->kind == MSL_POINTER || n->kind == MSL_LOAD) {
-		const char *root = root_name(m, n->kind == MSL_LOAD ? msl_def(m, n->at.base) : n);
-		if (root && n->kind == MSL_POINTER)
-			return strcmp(root, "shared") == 0 ? "buffer" : arena_printf(m->e.mem, "%s_at", root);
+	if (n->kind == NODE_POINTER || n->kind == NODE_LOAD) {
+		const char *root = root_name(m, n->kind == NODE_LOAD ? msl_def(m, n->t->at->base) : n);
+		if (root && n->kind == NODE_POINTER)
+			return strcmp(root, "shared") == 0 ? "buffer" : arena_printf(m->mem, "%s_at", root);
 		if (root && strcmp(root, "shared") != 0)
-			return arena_printf(m->e.mem, "%s_v", root);
+			return arena_printf(m->mem, "%s_v", root);
 	}
 	switch (n->type) {
 	case REG_PRED: return "ok";
@@ -166,10 +65,10 @@ msl_declare(Msl *m, MslNode *n, Expr x)
 	if (n->type == REG_I8 || n->type == REG_I16 || x.is_literal)
 		c = n->width > 1 ? x.c : x.is_literal && n->type == REG_I64 ? C_LONG : x.is_literal &&
 		    n->type == REG_I32 ? C_INT : c_plain(n->type);
-	if (n->type == REG_I32 && n->width == 1 && msl_never_negative(n->range))
+	if (n->type == REG_I32 && n->width == 1 && msl_never_negative(m, n->out[0]))
 		c = C_INT;
-	if (n->type == REG_I64 && (c < C_LONG || msl_never_negative(n->range)))
-		c = c_is_signed(c) || msl_never_negative(n->range) ? C_LONG : C_ULONG;
+	if (n->type == REG_I64 && (c < C_LONG || msl_never_negative(m, n->out[0])))
+		c = c_is_signed(c) || msl_never_negative(m, n->out[0]) ? C_LONG : C_ULONG;
 	if (x.width != n->width)
 		x = msl_as(m, x, c, n->width);
 	msl_say(m, "%s %s = %s;", c_vector(m, c, n->width), name, x.text);
@@ -202,9 +101,9 @@ msl_comment(Msl *m, Place at)
 static bool
 is_given(const MslNode *n)
 {
-	return n->kind <= MSL_INSIDE ||
-	    (n->kind == MSL_PRIM && (n->op == PRIM_THREAD || n->op == PRIM_LANE || n->op == PRIM_BLOCK ||
-	    n->op == PRIM_NBLOCKS || n->op == PRIM_COUNT));
+	return n->kind <= NODE_CARRIED ||
+	    (n->kind == NODE_PRIM && (n->t->op == PRIM_THREAD || n->t->op == PRIM_LANE || n->t->op == PRIM_BLOCK ||
+	    n->t->op == PRIM_NBLOCKS || n->t->op == PRIM_SIMDGROUP));
 }
 
 static bool
@@ -214,8 +113,8 @@ goes_into_user(const MslNode *n)
 		return false;
 	if (n->converges) {
 		MslNode *u = n->user;
-		bool fits = n->kind == MSL_PRIM && u->kind == MSL_OP && u->op != EMIT_SELECT && u->type != REG_PRED &&
-		    u->home == n->home;
+		bool fits = n->kind == NODE_PRIM && u->kind == NODE_OP && u->t->op != EMIT_SELECT && u->type != REG_PRED &&
+		    u->t->home == n->t->home;
 		u->converges |= fits;
 		return fits;
 	}
@@ -230,7 +129,7 @@ compute(Msl *m, MslNode *n)
 	Expr x = msl_node_expr(m, n);
 	if (n->name)                                    /* too long, so it has one already */
 		return;
-	msl_comment(m, n->place);
+	msl_comment(m, n->t->place);
 	msl_declare(m, n, x);
 }
 
@@ -238,9 +137,9 @@ compute(Msl *m, MslNode *n)
 Expr
 msl_shortened(Msl *m, MslNode *n, Expr x)
 {
-	if (strlen(x.text) <= LONG || n->name || !msl_is_pure(n) || n->kind == MSL_CONST || n->kind == MSL_POINTER)
+	if (strlen(x.text) <= LONG || n->name || !msl_is_pure(n) || n->kind == NODE_CONST || n->kind == NODE_POINTER)
 		return x;
-	msl_comment(m, n->place);
+	msl_comment(m, n->t->place);
 	msl_declare(m, n, x);
 	return msl_node_expr(m, n);
 }
@@ -264,7 +163,7 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 {
 	typedef struct { const char *to, *from; MslNode *var; } Move;
 	VEC(Move) moves = {0};
-	for (int i = 0; i < n->carried;) {
+	for (int i = 0; i < msl_carried(n);) {
 		MslNode *var = msl_def(m, given[i]);
 		int w = var->width;
 		if (!var->matrix) {
@@ -275,7 +174,7 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 				x = x.is_literal && (CType)var->c == C_INT ? x : msl_as(m, x, (CType)var->c, w);
 			Move move = {var->name, x.text, var};
 			if (var->name && strcmp(var->name, x.text) != 0)
-				vec_push(m->e.mem, &moves, move);
+				vec_push(m->mem, &moves, move);
 		}
 		i += w;
 	}
@@ -285,14 +184,14 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 				MslNode *v = moves.at[j].var;
 				const char *t = msl_fresh(m, "next");
 				const char *type = v->type == REG_GLOBAL || v->type == REG_SHARED
-				    ? msl_pointer_type(m, v) : arena_printf(m->e.mem, "%s ", c_vector(m, (CType)v->c,
+				    ? msl_pointer_type(m, v) : arena_printf(m->mem, "%s ", c_vector(m, (CType)v->c,
 				    v->width));
 				msl_say(m, "%s%s = %s;", type, t, moves.at[j].from);
 				moves.at[j].from = t;
 			}
 	for (int i = 0; i < moves.n; i++)
 		msl_say(m, "%s = %s;", moves.at[i].to, moves.at[i].from);
-	if (n->kind == MSL_LOOP)
+	if (n->kind == NODE_LOOP)
 		msl_matrix_next(m, n);
 }
 
@@ -321,22 +220,22 @@ carried_hint(Msl *m, const MslNode *inside, const MslNode *after, const Reg *ini
 static void
 declare_carried(Msl *m, MslNode *n, bool begins)
 {
-	for (int i = 0; i < n->carried;) {
-		MslNode *after = msl_def(m, n->after[i]), *inside = begins ? msl_def(m, n->inside[i]) : after;
+	for (int i = 0; i < msl_carried(n);) {
+		MslNode *after = msl_def(m, n->t->out[i]), *inside = begins ? msl_def(m, msl_inside(n)[i]) : after;
 		int w = inside->width;
 		if (!inside->matrix && (begins || after->uses)) {
 			inside->c = after->c = (int)carried_type(inside);
-			const char *name, *type = arena_printf(m->e.mem, "%s ", c_vector(m, (CType)inside->c, w));
+			const char *name, *type = arena_printf(m->mem, "%s ", c_vector(m, (CType)inside->c, w));
 			if (inside->type == REG_GLOBAL || inside->type == REG_SHARED)
 				type = msl_pointer_type(m, inside);
 			if (begins) {
-				Expr x = msl_expr(m, n->init + i, w);
+				Expr x = msl_expr(m, msl_init(n) + i, w);
 				bool plain = inside->type == REG_GLOBAL || inside->type == REG_SHARED;
 				x = plain || (x.is_literal && inside->c == C_INT) ? x : msl_as(m, x, (CType)inside->c, w);
-				name = msl_fresh(m, carried_hint(m, inside, after, n->init + i));
+				name = msl_fresh(m, carried_hint(m, inside, after, msl_init(n) + i));
 				msl_say(m, "%s%s = %s;", type, name, x.text);
 			} else {
-				name = msl_fresh(m, carried_hint(m, NULL, after, n->next[0] + i));
+				name = msl_fresh(m, carried_hint(m, NULL, after, n->t->region[0]->yield + i));
 				msl_say(m, "%s%s;", type, name);
 			}
 			inside->name = after->name = name;
@@ -350,7 +249,7 @@ bound(Msl *m, Reg r, CType c)
 {
 	Expr x = msl_expr(m, &r, 1);
 	if (x.is_literal && x.v == (int32_t)x.v && x.v >= 0) {
-		x.text = arena_printf(m->e.mem, "%lld", (long long)x.v);
+		x.text = arena_printf(m->mem, "%lld", (long long)x.v);
 		return x;
 	}
 	return c_is_signed(x.c) && x.c <= c ? x : msl_as(m, x, c, 1);
@@ -370,7 +269,7 @@ loop_text(Msl *m, MslNode *n)
 		msl_say(m, "%s %s = %s;", c_text[c], end, hi.text);
 		hi.text = end;
 	}
-	MslNode *index = msl_def(m, n->index);
+	MslNode *index = msl_def(m, n->t->region[0]->arg[0]);
 	const char *i = msl_fresh(m, index->hint ? index->hint : "i");
 	index->name = i;
 	index->c = (int)c;
@@ -385,18 +284,18 @@ loop_text(Msl *m, MslNode *n)
 		    step.text, i,
 		    hi.text, step.text, i, hi.text, i, step.text);
 	m->indent++;
-	msl_block_text(m, n->region[0]);
-	assign(m, n, n->inside, n->next[0]);
+	msl_region_text(m, n->t->region[0]);
+	assign(m, n, msl_inside(n), n->t->region[0]->yield);
 	m->indent--;
 	msl_say(m, "}");
 	m->line = -1;
 }
 
 static MslNode *
-first_statement(MslBlock *b)
+first_statement(const Msl *m, ThreadRegion *b)
 {
 	for (int i = 0; i < b->body.n; i++) {
-		MslNode *n = b->body.at[i];
+		MslNode *n = msl_beside(m, b->body.at[i]);
 		if (n->live && !is_given(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts))
 			return n;
 	}
@@ -406,17 +305,17 @@ first_statement(MslBlock *b)
 static void
 while_text(Msl *m, MslNode *n)
 {
-	MslNode *first = first_statement(n->region[0]);
+	MslNode *first = first_statement(m, n->t->region[0]);
 	declare_carried(m, n, true);
-	if (first && first->kind == MSL_RETURN) {
+	if (first && first->kind == NODE_TEST) {
 		msl_say(m, "while (%s) {", msl_bool(m, first->in[0], P_SELECT));
 		first->written = true;
 	} else {
 		msl_say(m, "while (true) {");
 	}
 	m->indent++;
-	msl_block_text(m, n->region[0]);
-	assign(m, n, n->inside, n->next[0]);
+	msl_region_text(m, n->t->region[0]);
+	assign(m, n, msl_inside(n), n->t->region[0]->yield);
 	m->indent--;
 	msl_say(m, "}");
 	m->line = -1;
@@ -431,8 +330,8 @@ branch_lines(Msl *m, MslNode *n, int k)
 	m->body = (Text){0};
 	text_put(&m->body, "");
 	m->indent++;
-	msl_block_text(m, n->region[k]);
-	assign(m, n, n->after, n->next[k]);
+	msl_region_text(m, n->t->region[k]);
+	assign(m, n, n->t->out, n->t->region[k]->yield);
 	m->indent--;
 	Text lines = m->body;
 	m->body = before;
@@ -461,27 +360,20 @@ if_text(Msl *m, MslNode *n)
 }
 
 static void
-return_text(Msl *m, MslNode *n)
+test_text(Msl *m, const MslNode *n)
 {
-	if (n->written)
-		return;
-	if (n->owner)
-		msl_say(m, "if (!%s)", msl_bool(m, n->in[0], P_UNARY));
-	m->indent += n->owner != NULL;
-	if (n->owner)
-		msl_say(m, "break;");
-	else
-		msl_say(m, "return %s;", msl_as(m, msl_expr(m, n->in, 1), c_plain(n->type), 1).text);
-	m->indent -= n->owner != NULL;
+	msl_say(m, "if (!%s)", msl_bool(m, n->in[0], P_UNARY));
+	m->indent++;
+	msl_say(m, "break;");
+	m->indent--;
 }
 
 static void
 statement(Msl *m, MslNode *n)
 {
-	bool region = n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF;
 	if (!n->live || n->written)
 		return;
-	if (n->kind == MSL_PACK && n->owner) {
+	if (n->kind == NODE_PACK && n->owner) {
 		msl_fragment_text(m, n);
 		return;
 	}
@@ -489,35 +381,35 @@ statement(Msl *m, MslNode *n)
 		compute(m, n);
 		return;
 	}
-	if (n->kind != MSL_RETURN && !region)
-		msl_comment(m, n->place);
+	if (n->kind != NODE_TEST)
+		msl_comment(m, n->t->place);
 	switch (n->kind) {
-	case MSL_LOAD: msl_load_text(m, n); return;
-	case MSL_STORE: msl_store_text(m, n); return;
-	case MSL_ATOMIC: msl_atomic_text(m, n); return;
-	case MSL_PRIM: msl_prim_text(m, n); return;
-	case MSL_MMA: msl_mma_text(m, n); return;
-	case MSL_LOOP: msl_comment(m, n->place); loop_text(m, n); return;
-	case MSL_WHILE: msl_comment(m, n->place); while_text(m, n); return;
-	case MSL_IF: msl_comment(m, n->place); if_text(m, n); return;
-	case MSL_RETURN: return_text(m, n); return;
+	case NODE_LOAD: msl_load_text(m, n); return;
+	case NODE_STORE: msl_store_text(m, n); return;
+	case NODE_ATOMIC: msl_atomic_text(m, n); return;
+	case NODE_PRIM: msl_prim_text(m, n); return;
+	case NODE_MMA: msl_mma_text(m, n); return;
+	case NODE_LOOP: loop_text(m, n); return;
+	case NODE_WHILE: while_text(m, n); return;
+	case NODE_IF: if_text(m, n); return;
+	case NODE_TEST: test_text(m, n); return;
 	default: die("a statement of kind %d", n->kind);
 	}
 }
 
 /* Stores under one mask, with nothing between them that is a statement, stand in one branch. */
 static void
-group_stores(MslBlock *b)
+group_stores(const Msl *m, ThreadRegion *b)
 {
 	MslNode *last = NULL;
 	for (int i = 0; i < b->body.n; i++) {
-		MslNode *n = b->body.at[i];
-		if (n->kind == MSL_STORE && last && n->at.mask && last->at.mask == n->at.mask &&
-		    last->place.line == n->place.line) {
+		MslNode *n = msl_beside(m, b->body.at[i]);
+		if (n->kind == NODE_STORE && last && n->t->at->mask && last->t->at->mask == n->t->at->mask &&
+		    last->t->place.line == n->t->place.line) {
 			last->group = n;
 			n->written = true;
 			last = n;
-		} else if (n->kind == MSL_STORE) {
+		} else if (n->kind == NODE_STORE) {
 			last = n;
 		} else if (n->live && !is_given(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts && !n->converges)) {
 			last = NULL;
@@ -526,9 +418,9 @@ group_stores(MslBlock *b)
 }
 
 void
-msl_block_text(Msl *m, MslBlock *b)
+msl_region_text(Msl *m, ThreadRegion *b)
 {
-	group_stores(b);
+	group_stores(m, b);
 	for (int i = 0; i < b->body.n; i++)
-		statement(m, b->body.at[i]);
+		statement(m, msl_beside(m, b->body.at[i]));
 }

@@ -5,39 +5,32 @@
  * into a branch of ?: or past the end of its block: it goes into the operation behind it, and that is a statement. */
 #include "emit/msl/msl.h"
 
-/* A primitive that is more than its value; PRIM_COUNT, the simdgroup's number, is none of the table's rows. */
-static bool
-has_effect(const MslNode *n)
-{
-	return n->kind == MSL_PRIM && n->op < PRIM_COUNT && prim_info[n->op].flags & MEM;
-}
-
 bool
 msl_is_pure(const MslNode *n)
 {
-	return n->kind <= MSL_PRIM && !has_effect(n);
+	return n->kind <= NODE_PRIM && (n->kind != NODE_PRIM || !thread_has_effect(n->t));
 }
 
 static void count_node(Msl *m, MslNode *n);
 
 /* One place where a node's value is written. */
 static void
-use(Msl *m, MslNode *n, MslNode *user, MslBlock *from, bool part)
+use(Msl *m, MslNode *n, MslNode *user, ThreadRegion *from, bool part)
 {
 	n->uses++;
 	n->parts |= part;
 	n->user = n->uses == 1 ? user : NULL;
-	if (!n->live && n->kind != MSL_INSIDE)
+	if (!n->live && n->kind != NODE_CARRIED && n->kind != NODE_INDEX)
 		count_node(m, n);
 	n->live = true;
-	for (const MslBlock *b = from; b && b != n->home; b = b->outer)
-		if (b->owner && b->owner->kind != MSL_IF)
-			n->uses += n->kind != MSL_CONST;        /* once is as often as the loop goes round */
+	for (const ThreadRegion *b = from; b && b != n->t->home; b = b->outer)
+		if (b->owner && b->owner->kind != NODE_IF)
+			n->uses += n->kind != NODE_CONST;        /* once is as often as the loop goes round */
 }
 
 /* Lanes as msl_expr writes them. */
 static void
-use_lanes(Msl *m, const Reg *r, int w, MslNode *user, MslBlock *from)
+use_lanes(Msl *m, const Reg *r, int w, MslNode *user, ThreadRegion *from)
 {
 	MslNode *first = msl_def(m, r[0]);
 	bool same = true, sequence = true;
@@ -56,7 +49,7 @@ use_lanes(Msl *m, const Reg *r, int w, MslNode *user, MslBlock *from)
 }
 
 static void
-use_groups(Msl *m, const Reg *r, int n, int w, MslNode *user, MslBlock *from)
+use_groups(Msl *m, const Reg *r, int n, int w, MslNode *user, ThreadRegion *from)
 {
 	for (int i = 0; i < n; i += w)
 		use_lanes(m, r + i, w, user, from);
@@ -65,16 +58,16 @@ use_groups(Msl *m, const Reg *r, int n, int w, MslNode *user, MslBlock *from)
 static void
 count_access(Msl *m, MslNode *n)
 {
-	const EmitAccess *at = &n->at;
-	use_lanes(m, &at->base, 1, n, n->home);
+	const EmitAccess *at = n->t->at;
+	use_lanes(m, &at->base, 1, n, n->t->home);
 	if (at->offset)
-		use_lanes(m, &at->offset, 1, n, n->home);
+		use_lanes(m, &at->offset, 1, n, n->t->home);
 	if (at->mask)
-		use_lanes(m, &at->mask, 1, n, n->home);
-	for (int i = 0; n->kind == MSL_STORE && i < n->width; i += 4)
-		use_lanes(m, n->in + i, MIN(4, n->width - i), n, n->home);
-	if (n->kind == MSL_ATOMIC)
-		use_groups(m, n->in, n->nin, 1, n, n->home);
+		use_lanes(m, &at->mask, 1, n, n->t->home);
+	for (int i = 0; n->kind == NODE_STORE && i < n->width; i += 4)
+		use_lanes(m, n->in + i, MIN(4, n->width - i), n, n->t->home);
+	if (n->kind == NODE_ATOMIC)
+		use_groups(m, n->in, n->nin, 1, n, n->t->home);
 }
 
 static void
@@ -82,52 +75,53 @@ count_node(Msl *m, MslNode *n)
 {
 	n->live = true;
 	switch (n->kind) {
-	case MSL_OP: case MSL_CAST: case MSL_CALL:
-		use_groups(m, n->in, n->nin, n->width, n, n->home);
+	case NODE_OP: case NODE_CAST: case NODE_CALL:
+		use_groups(m, n->in, n->nin, n->width, n, n->t->home);
 		return;
-	case MSL_PACK:
-		use_lanes(m, n->in, n->nin, n, n->home);
+	case NODE_PACK:
+		use_lanes(m, n->in, n->nin, n, n->t->home);
 		return;
-	case MSL_LOAD: case MSL_STORE: case MSL_ATOMIC:
+	case NODE_LOAD: case NODE_STORE: case NODE_ATOMIC:
 		count_access(m, n);
 		return;
 	default:
-		use_groups(m, n->in, n->nin, 1, n, n->home);
+		use_groups(m, n->in, n->nin, 1, n, n->t->home);
 	}
 }
 
 /* Carried registers by variable. */
 static void
-use_carried(Msl *m, const MslNode *n, const Reg *given, const Reg *r, MslBlock *from)
+use_carried(Msl *m, const MslNode *n, const Reg *given, const Reg *r, ThreadRegion *from)
 {
-	for (int i = 0; i < n->carried; i += msl_def(m, given[i])->width)
+	for (int i = 0; i < msl_carried(n); i += msl_def(m, given[i])->width)
 		use_lanes(m, r + i, msl_def(m, given[i])->width, (MslNode *)n, from);
 }
 
 static void
-count_roots(Msl *m, MslBlock *b)
+count_roots(Msl *m, ThreadRegion *r)
 {
-	for (int i = 0; i < b->body.n; i++) {
-		MslNode *n = b->body.at[i];
-		bool region = n->kind == MSL_LOOP || n->kind == MSL_WHILE || n->kind == MSL_IF;
-		if (n->kind == MSL_STORE || n->kind == MSL_ATOMIC || n->kind == MSL_TRAP || n->kind == MSL_RETURN ||
-		    region || has_effect(n))
+	for (int i = 0; i < r->body.n; i++) {
+		MslNode *n = msl_beside(m, r->body.at[i]);
+		bool region = msl_is_region(n);
+		if (n->kind == NODE_STORE || n->kind == NODE_ATOMIC || n->kind == NODE_TEST || region ||
+		    (n->kind == NODE_PRIM && !msl_is_pure(n)))
 			count_node(m, n);
 		if (!region)
 			continue;
-		if (n->kind != MSL_IF)
-			use_carried(m, n, n->inside, n->init, b);
-		for (int k = 0; k < 2 && n->region[k]; k++)
-			count_roots(m, n->region[k]);
-		if (n->next[0])
-			use_carried(m, n, n->kind == MSL_IF ? n->after : n->inside, n->next[0], n->region[0]);
-		if (n->next[1])
-			use_carried(m, n, n->after, n->next[1], n->region[1]);
+		if (n->kind != NODE_IF)
+			use_carried(m, n, msl_inside(n), msl_init(n), r);
+		for (int k = 0; k < 2 && n->t->region[k]; k++)
+			count_roots(m, n->t->region[k]);
+		for (int k = 0; k < 2 && n->t->region[k]; k++)
+			use_carried(m, n, n->kind == NODE_IF ? n->t->out : msl_inside(n), n->t->region[k]->yield,
+			    n->t->region[k]);
 	}
 }
 
 void
-msl_count(Msl *m, MslBlock *b)
+msl_count(Msl *m, ThreadRegion *r, MslNode *returns)
 {
-	count_roots(m, b);
+	count_roots(m, r);
+	if (returns)
+		use_lanes(m, r->yield, 1, returns, r);
 }

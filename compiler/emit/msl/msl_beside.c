@@ -1,0 +1,153 @@
+/* What the writer keeps beside the thread IR: a node beside each of its nodes and each result of a loop or branch, what
+ * pointers point to, what is passed padded, and whether device memory is read after it was written. */
+#include "emit/msl/msl.h"
+
+static MslNode *
+beside(Msl *m, ThreadNode *t)
+{
+	MslNode *n = NEW(m->mem, MslNode);
+	*n = (MslNode){.t = t, .kind = t->kind, .type = t->type, .width = 1, .nin = t->nin, .nout = t->nout, .in = t->in,
+		.out = t->out};
+	n->converges = t->kind == NODE_MMA || (t->kind == NODE_PRIM && prim_info[t->op].flags & CONV);
+	m->node[t->id] = n;
+	return n;
+}
+
+/* A register that a region begins with, or its owner gives. */
+static MslNode *
+carried(Msl *m, MslNode *n, MslNode *owner, int which, Reg r)
+{
+	n->kind = NODE_CARRIED;
+	n->owner = owner;
+	n->which = which;
+	n->type = msl_type(m, r);
+	n->nin = 0;
+	n->nout = 1;
+	n->out = NEW(m->mem, Reg);
+	n->out[0] = r;
+	return n;
+}
+
+static const char *
+hint_of_results(const Msl *m, const ThreadNode *t)
+{
+	const char *hint = NULL;
+	for (int i = 0; i < t->nout && !hint && t->kind != NODE_CONST && t->kind != NODE_PARAM; i++)
+		hint = m->t->reg.at[t->out[i] - 1].hint;
+	return hint;
+}
+
+/* Nodes beside all that registers are defined by. */
+static void
+place_values(Msl *m)
+{
+	for (int i = 0; i < m->t->reg.n; i++) {
+		ThreadNode *t = m->t->reg.at[i].def;
+		MslNode *n = m->node[t->id] ? m->node[t->id] : beside(m, t);
+		int at = m->t->reg.at[i].at;
+		n->hint = hint_of_results(m, t);
+		if (msl_is_region(n)) {
+			MslNode *result = NEW(m->mem, MslNode);
+			*result = (MslNode){.t = t, .width = 1, .hint = m->t->reg.at[i].hint};
+			m->reg[i] = (MslValue){carried(m, result, n, at, i + 1), 0};
+		} else {
+			m->reg[i] = (MslValue){n, at};
+		}
+	}
+}
+
+/* A pointer through which something of that type is read. */
+static void
+note_type(Msl *m, Reg pointer, RegType t)
+{
+	for (MslNode *n = msl_def(m, pointer);; n = msl_def(m, n->in[0])) {
+		if (n->points == 0)
+			n->points = 1 + (int)t;
+		else if (n->points != 1 + (int)t)
+			n->points = -1;
+		if (n->kind != NODE_POINTER)
+			break;
+	}
+}
+
+/* Words are touched where the tensor has elements of a byte or two: the last one may reach past its end.  A pointer that a
+ * loop carries may be any. */
+static void
+note_padding(Msl *m, const ThreadNode *n)
+{
+	while (n->kind == NODE_POINTER)
+		n = thread_def(m->t, n->in[0]);
+	if (n->kind == NODE_PARAM) {
+		m->made->param[n->op].is_padded = true;
+	} else if (n->kind == NODE_OP && n->op == EMIT_SELECT) {
+		note_padding(m, thread_def(m->t, n->in[1]));
+		note_padding(m, thread_def(m->t, n->in[2]));
+	} else {
+		for (int i = 0; i < m->t->kernel.nparam; i++)
+			m->made->param[i].is_padded |= m->t->kernel.param[i].type == REG_GLOBAL &&
+			    !m->t->kernel.param[i].is_read_only && msl_element_bytes(m->t, m->t->body->arg[i]) < 4;
+	}
+}
+
+static void
+note_access(Msl *m, MslNode *n)
+{
+	const EmitAccess *at = n->t->at;
+	bool in_word = at->type == REG_I32 && (n->kind == NODE_ATOMIC || at->cache == CACHE_VOLATILE);
+	bool is_device = at->space == SPACE_GLOBAL;
+	n->width = n->kind == NODE_ATOMIC ? 1 : at->n;
+	note_type(m, at->base, at->type);
+	if (is_device && in_word && msl_element_bytes(m->t, at->base) < 4)
+		note_padding(m, thread_def(m->t, at->base));
+	m->stores_device |= is_device && n->kind != NODE_LOAD;
+	m->reads_stored |= is_device && n->kind == NODE_LOAD && at->cache != CACHE_READ_ONLY;
+}
+
+static void
+note_node(Msl *m, MslNode *n, ThreadNode *t)
+{
+	if (t->at)
+		note_access(m, n);
+	if (t->kind == NODE_UNPACK)
+		n->width = t->nout;
+	if (t->kind == NODE_LOOKUP)
+		msl_table_take(m, t);
+	if (t->kind == NODE_PRIM && (t->op == PRIM_FRAGMENT_LOAD || t->op == PRIM_FRAGMENT_LOAD_F32))
+		note_type(m, t->in[0], t->imm[2] == TY_F16 ? REG_F16 : t->imm[2] == TY_BF16 ? REG_BF16 : REG_F32);
+	if (msl_is_region(n))                           /* what is carried is not read by the loop's own line */
+		n->nin = t->kind == NODE_LOOP ? 3 : t->kind == NODE_IF;
+}
+
+static void
+note_region(Msl *m, const ThreadRegion *r)
+{
+	for (int i = 0; i < r->narg && r->owner; i++) {
+		MslNode *n = msl_def(m, r->arg[i]), *owner = msl_beside(m, r->owner);
+		n->owner = owner;
+		n->which = n->t->op;
+	}
+	for (int i = 0; i < r->body.n; i++) {
+		ThreadNode *t = r->body.at[i];
+		MslNode *n = m->node[t->id] ? m->node[t->id] : beside(m, t);
+		note_node(m, n, t);
+		for (int k = 0; k < 2; k++)
+			if (t->region[k])
+				note_region(m, t->region[k]);
+	}
+}
+
+void
+msl_keep_beside(Msl *m)
+{
+	m->node = NEW_ARRAY(m->mem, MslNode *, m->t->nnode);
+	m->reg = NEW_ARRAY(m->mem, MslValue, m->t->reg.n);
+	place_values(m);
+}
+
+void
+msl_note_uses(Msl *m)
+{
+	note_region(m, m->t->body);
+	for (int i = 0; i < m->t->functions.n; i++)
+		note_region(m, m->t->functions.at[i]->body);
+}
