@@ -37,7 +37,7 @@ finish(const Steps *s, double got, double want)
 	return 0;
 }
 
-/* Seconds of CLOCK_MONOTONIC taken by whoever started the process, else now. */
+/* Seconds of CLOCK_MONOTONIC when the process was started, else now. */
 static inline Steps
 begin(const char *started)
 {

@@ -132,7 +132,7 @@ empty_own(TglContext *cx)
 	cx->own = compile_open();
 }
 
-/* The system refused memory at a depth that knows no more than that. */
+/* The system refused memory, and nothing more is known. */
 static void
 report_memory(Compile *c)
 {
@@ -176,6 +176,15 @@ context_end(TglContext *cx, TglStatus s, Compile *program)
 	return TGL_OK;
 }
 
+TglStatus
+report_status(const Compile *cx, TglStatus otherwise)
+{
+	DiagCode code = cx->last ? cx->last->code : DIAG_COUNT;
+	if (code == DIAG_TENSOR_MEMORY || code == DIAG_FAULT_MEMORY)
+		return TGL_ERROR_MEMORY;
+	return code == DIAG_DEVICE_FAILED ? TGL_ERROR_DEVICE : otherwise;
+}
+
 bool
 context_null(TglContext *cx, const void *p, const char *f, const char *what)
 {
@@ -184,6 +193,13 @@ context_null(TglContext *cx, const void *p, const char *f, const char *what)
 	diag_error(cx->own, NOWHERE, DIAG_API_NULL, f, what);
 	context_fail(cx, TGL_ERROR_USAGE, NULL);
 	return true;
+}
+
+bool
+context_call(TglContext *cx, const char *f, const char *what, const void *p)
+{
+	context_begin(cx);
+	return !context_null(cx, p, f, what);
 }
 
 static const TglError no_context = {

@@ -262,10 +262,7 @@ tgl_device_close(TglDevice **dev)
 TglStatus
 tgl_device_info(TglDevice *dev, TglDeviceInfo *out)
 {
-	if (!dev)
-		return TGL_ERROR_USAGE;
-	context_begin(dev->cx);
-	if (context_null(dev->cx, out, "tgl_device_info", "out"))
+	if (!dev || !context_call(dev->cx, "tgl_device_info", "out", out))
 		return TGL_ERROR_USAGE;
 	*out = (TglDeviceInfo){.available = true};
 	dev->dev.info(&dev->dev, out);

@@ -1,6 +1,5 @@
-/* What the runtime asks of a device: one small struct of functions.  A device knows memory, loads
- * a kernel in whatever form it runs, and runs it over a grid; it knows nothing of tensors,
- * arguments or files.
+/* What the runtime asks of a device: one small struct of functions.  A device has memory, loads a kernel in whatever form
+ * it runs, and runs it over a grid; tensors, arguments and files are above it.
  *
  * There are two kinds.  One runs tile IR (`load`); the other takes what the compiler makes for its target
  * (`load_artefact`), and may have a queue: what is asked of it then happens in order on its stream, later than the call. */
@@ -14,8 +13,7 @@
 typedef struct Device Device;
 typedef struct Loaded Loaded;           /* a kernel, ready to run; each device has its own */
 
-/* How launches speak to the host: shared by everything on a context, changed between launches
- * only. */
+/* Calls from launches to the host: shared by everything on a context, changed between launches only. */
 typedef struct DeviceHooks {
 	/* NULL: dropped; the device calls it one at a time */
 	void (*print)(void *user, const char *line);
@@ -72,7 +70,7 @@ struct Device {
 	const char *source;             /* what `target` is in a kernel's text; NULL: the target's word */
 	/* its memory can be read and written by the host as it is */
 	bool host;
-	/* tile IR is made for what a launch promises of its arguments, as artefacts are */
+	/* tile IR is compiled for assumptions about the arguments, as artefacts are */
 	bool specialises;
 	/* opened with break_nan: it wants tile IR of pass watch too */
 	bool watches;

@@ -63,9 +63,7 @@ param_type_text(Compile *cx, const KernelParam *p)
 		}
 		text_put(&s, "]");
 	}
-	const char *r = arena_strdup(cx->mem, s.at ? s.at : "");
-	text_close(&s);
-	return r;
+	return text_take(&s, cx->mem);
 }
 
 static bool
@@ -119,10 +117,7 @@ open_take(TglContext *cx, Compile *compile, int file)
 TglProgram *
 tgl_program_file(TglContext *cx, const char *path)
 {
-	if (!cx)
-		return NULL;
-	context_begin(cx);
-	if (context_null(cx, path, "tgl_program_file", "path"))
+	if (!cx || !context_call(cx, "tgl_program_file", "path", path))
 		return NULL;
 	Compile *compile = compile_open();
 	return open_take(cx, compile, source_open(compile, path, NOWHERE));
@@ -131,10 +126,7 @@ tgl_program_file(TglContext *cx, const char *path)
 TglProgram *
 tgl_program_text(TglContext *cx, const char *name, const char *text, size_t size)
 {
-	if (!cx)
-		return NULL;
-	context_begin(cx);
-	if (context_null(cx, text, "tgl_program_text", "text"))
+	if (!cx || !context_call(cx, "tgl_program_text", "text", text))
 		return NULL;
 	Compile *compile = compile_open();
 	return open_take(cx, compile, source_text(compile, name ? name : "<text>", text, size));
@@ -166,10 +158,7 @@ report_no_kernel(TglProgram *p, const char *name)
 TglKernel *
 tgl_kernel(TglProgram *p, const char *name)
 {
-	if (!p)
-		return NULL;
-	context_begin(p->cx);
-	if (context_null(p->cx, name, "tgl_kernel", "name"))
+	if (!p || !context_call(p->cx, "tgl_kernel", "name", name))
 		return NULL;
 	for (int i = 0; i < p->nkernels; i++)
 		if (strcmp(p->kernel[i].k->name, name) == 0)

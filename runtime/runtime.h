@@ -51,7 +51,7 @@ struct TglKernel {
 	TglProgram *program;
 	Kernel *k;
 	const char **param_text;
-	bool *in_header;                /* per parameter: the header speaks of this scalar */
+	bool *in_header;                /* per parameter: the header mentions this scalar */
 	Instance *instances;            /* compiled forms, newest first */
 	struct CachedLaunch *launches;  /* the last ones, newest first */
 	bool spills_reported;           /* the warning that registers are spilled was given */
@@ -81,9 +81,13 @@ TglStatus context_fail(TglContext *cx, TglStatus s, Compile *from);
 void context_done(TglContext *cx, Compile *from);
 /* One or the other, at the end of a call that concerns a program; resets its temporary memory. */
 TglStatus context_end(TglContext *cx, TglStatus s, Compile *program);
+/* The status that the last report of `cx` makes: memory, the device, or `otherwise`. */
+TglStatus report_status(const Compile *cx, TglStatus otherwise);
 void context_unref(TglContext *cx);
-/* Reports a NULL argument; false if all is well.  `f` is the function, `what` the argument. */
+/* True, and reported: an argument is NULL.  `f` is the function, `what` the argument. */
 bool context_null(TglContext *cx, const void *p, const char *f, const char *what);
+/* Begins a call of `f`; false, and reported, if its argument `what` is NULL. */
+bool context_call(TglContext *cx, const char *f, const char *what, const void *p);
 
 /* device.c */
 

@@ -187,7 +187,7 @@ tgl_event_record(TglEvent *e, TglStream *s)
 	return queue_end(dev, ok);
 }
 
-/* An event that nobody recorded has no time, and waiting for it would wait for nothing. */
+/* An event that was never recorded has no time, and there is nothing to wait for. */
 static bool
 was_recorded(TglEvent *e, const char *f)
 {

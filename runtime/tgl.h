@@ -186,7 +186,7 @@ typedef struct TglDeviceInfo {
 	const char *why_not;            /* if not available; else NULL */
 } TglDeviceInfo;
 
-/* The devices that this build knows, present or not, each GPU by itself.  False past the last. */
+/* The devices that this build supports, present or not, each GPU by itself.  False past the last. */
 bool tgl_device_list(TglContext *cx, int i, TglDeviceInfo *out);
 
 /* One element tile as an op produced it, for a debugger.  Called from any thread. */
@@ -225,8 +225,8 @@ typedef struct TglDeviceOptions {
  * options ask for nothing that only the cpu device does, else the cpu.  NULL: unknown (E1152) or
  * not available (E1153).
  *
- * A GPU is used through its primary context, which is shared with everyone in the process who does
- * the same (CUDA's runtime library, PyTorch).  Each call makes it current and puts the caller's
+ * A GPU is used through its primary context, which it shares with other libraries in the process
+ * (CUDA's runtime library, PyTorch).  Each call makes it current and puts the caller's
  * back; a thread without one keeps it. */
 TglDevice *tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *options);
 void tgl_device_close(TglDevice **dev);
@@ -364,7 +364,7 @@ typedef enum TglArgKind {
 } TglArgKind;
 
 /* One argument.  With a name: the parameter, compile-time parameter, dimension (a check, or
- * the value where no tensor tells) or schedule value (warps, stages …) of that name.  Without:
+ * the value where no tensor has it) or schedule value (warps, stages …) of that name.  Without:
  * the next parameter in order, scratch ones left out. TGL_ARG_TEXT is for cases: an expression
  * of the language, "normal(0, 1)". */
 typedef struct TglArg {
@@ -437,7 +437,7 @@ tgl_arg_text(const char *name, const char *expr)
 TglStatus tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *seconds);
 
 /* What a launch would be: every parameter's dtype and shape (`params` has room for all of the
- * kernel's), and the grid, by the source's defaults where no value is given (a launch may know better
+ * kernel's), and the grid, by the source's defaults where no value is given (a launch may use better
  * ones from tuning). Output tensors need not be given: this is how to learn their shapes.  Either may be
  * NULL. */
 typedef struct TglShape {
@@ -451,14 +451,13 @@ TglStatus tgl_shapes(TglKernel *k, const TglArg *args, int nargs, TglShape *para
 
 /* ---- streams, events and graphs ---- */
 
-/* A GPU does what it is given behind the host's back: a launch returns before it has run.  What goes
- * to one stream is done in order.  A device starts on a stream of its own, on a GPU the context's
- * default stream, which is ordered with what CUDA's runtime and PyTorch put there.  Copies that
- * return data, tgl_case_* and launches that are timed wait; nothing else does.
+/* A GPU works asynchronously: a launch returns before it has run.  What goes to one stream is done in order.  A device
+ * starts on a stream of its own, on a GPU the context's default stream, which is ordered with what CUDA's runtime and
+ * PyTorch put there.  Copies that return data, tgl_case_* and launches that are timed wait; nothing else does.
  *
- * On the cpu device all of this works and means little: everything is done on return. */
+ * On the cpu device all of these work, and everything is done on return. */
 TglStream *tgl_stream_open(TglDevice *dev); /* runs beside the device's own; NULL: TGL_ERROR_DEVICE */
-/* Somebody else's: a CUstream or cudaStream_t, NULL being the default one.  It must outlive this. */
+/* A stream of the caller's: a CUstream or cudaStream_t, NULL being the default one.  It must outlive this. */
 TglStream *tgl_stream_wrap(TglDevice *dev, void *handle);
 void *tgl_stream_handle(TglStream *s);  /* the CUstream; NULL: the default one, or cpu */
 void tgl_stream_close(TglStream **s);   /* what it was given is still done */
@@ -478,7 +477,7 @@ TglStatus tgl_event_sync(TglEvent *e);
 TglStatus tgl_event_seconds(TglEvent *from, TglEvent *to, double *out); /* waits for `to` */
 
 /* Whole tensor as tgl_tensor_write and _read, without waiting: `from` must stay as it is, and `to`
- * is not yet filled, until the stream has come by.  Truly beside other work only for memory of
+ * is not yet filled, until the stream gets there.  Truly beside other work only for memory of
  * tgl_host_alloc.  Tensors that are not contiguous are copied with waiting. */
 TglStatus tgl_tensor_write_async(TglTensor *t, const void *from, size_t size);
 TglStatus tgl_tensor_read_async(TglTensor *t, void *to, size_t size);

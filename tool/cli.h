@@ -98,6 +98,8 @@ bool cli_resources(const Target *t, const Text *ptx, int *registers, int *spills
 /* A tensor as NumPy prints one: [[1.  2.] ... [3.  4.]], long dimensions cut to their ends. */
 void cli_show_tensor(TglTensor *t, Text *out);
 void cli_show_seconds(double s, Text *out);                 /* 12.3 us */
+void cli_print_index(const TglCheck *r);                    /* the worst element: "[2, 0]" */
+json_t *cli_json_resources(const TglResources *u);
 const char *cli_shape(Arena *mem, TglTensor *t);            /* "f32[100, 1000]" */
 json_t *cli_json_number(double v);                          /* what JSON has no number for as "nan", "inf", "-inf" */
 void cli_print_json(json_t *take);                          /* to standard output */
@@ -109,13 +111,19 @@ typedef struct Session {
 	TglContext *cx;
 	TglDevice *dev;
 	int status;                                         /* what to exit with once a session_ function failed */
-	VEC(const char *) told;                             /* messages: what each device would say is said once */
+	VEC(const char *) printed;                          /* messages: an equal one of another device is left out */
 } Session;
 
 /* A context with the options of the command line; false after printing. */
 bool session_open(Session *s, const Cli *cli);
 bool session_device(Session *s, const char *name);          /* opens (another) device */
 void session_close(Session *s);
+/* A program, with its warnings printed; NULL after printing what is wrong. */
+TglProgram *session_program(Session *s, const char *path);
+/* The device of --device, and the program of the first operand; NULL after printing. */
+TglProgram *session_operand(Session *s);
+/* Each output of a case that ran, compared with the reference; false after printing. */
+bool session_checks(Session *s, TglCase *c, void (*each)(void *user, const TglCheck *r), void *user);
 /* Prints what the last call reported, as text or JSON; returns EXIT_WRONG, which is also the session's status. */
 int session_error(Session *s);
 void session_warnings(Session *s);                          /* prints warnings of a call that went well */

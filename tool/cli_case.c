@@ -91,12 +91,12 @@ session_close(Session *s)
 
 /* To standard error, if it was not there before. */
 static void
-tell(Session *s, const char *text)
+print_once(Session *s, const char *text)
 {
-	for (int i = 0; i < s->told.n; i++)
-		if (strcmp(s->told.at[i], text) == 0)
+	for (int i = 0; i < s->printed.n; i++)
+		if (strcmp(s->printed.at[i], text) == 0)
 			return;
-	vec_push(s->cli->mem, &s->told, arena_strdup(s->cli->mem, text));
+	vec_push(s->cli->mem, &s->printed, arena_strdup(s->cli->mem, text));
 	fflush(stdout);
 	fputs(text, stderr);
 }
@@ -105,7 +105,7 @@ int
 session_error(Session *s)
 {
 	const TglError *e = tgl_error(s->cx);
-	tell(s, s->cli->json ? e->json : e->text);
+	print_once(s, s->cli->json ? e->json : e->text);
 	return s->status = EXIT_WRONG;
 }
 
@@ -114,7 +114,38 @@ session_warnings(Session *s)
 {
 	const TglError *e = tgl_error(s->cx);
 	if (e->status == TGL_OK && e->nwarnings > 0)
-		tell(s, s->cli->json ? e->json : e->text);
+		print_once(s, s->cli->json ? e->json : e->text);
+}
+
+TglProgram *
+session_program(Session *s, const char *path)
+{
+	TglProgram *p = tgl_program_file(s->cx, path);
+	if (p)
+		session_warnings(s);
+	else
+		session_error(s);
+	return p;
+}
+
+TglProgram *
+session_operand(Session *s)
+{
+	return session_device(s, s->cli->value[OPT_DEVICE]) ? session_program(s, s->cli->args.at[0]) : NULL;
+}
+
+bool
+session_checks(Session *s, TglCase *c, void (*each)(void *user, const TglCheck *r), void *user)
+{
+	bool more = true;
+	for (int i = 0; more; i++) {
+		TglCheck r;
+		if (tgl_case_check(c, i, &r, &more) != TGL_OK)
+			return session_error(s), false;
+		if (more)
+			each(user, &r);
+	}
+	return true;
 }
 
 TglKernel *

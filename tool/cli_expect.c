@@ -1,7 +1,7 @@
 /* `expect` blocks: facts about the compiled code that `check` verifies, on this machine and with no GPU.
  *
  * A kernel is compiled for sm_90a with the sizes of its `bench` example, else of its first one, and each fact is asked of
- * the inspection.  Registers and spills take a ptxas; where there is none such facts are told as not known. */
+ * the inspection.  Registers and spills take a ptxas; where there is none such facts are reported as not known. */
 #include "tool/cli_build.h"
 
 #include <string.h>

@@ -73,6 +73,22 @@ cli_show_seconds(double s, Text *out)
 		text_printf(out, "%.2f s", s);
 }
 
+void
+cli_print_index(const TglCheck *r)
+{
+	for (int d = 0; d < r->rank; d++)
+		printf("%s%lld", d ? ", " : "[", (long long)r->index[d]);
+	fputs(r->rank ? "]" : "[]", stdout);
+}
+
+json_t *
+cli_json_resources(const TglResources *u)
+{
+	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f}", "threads", u->threads, "registers", u->registers,
+	    "local_bytes", u->local_bytes, "shared_bytes", u->shared_bytes, "resident_blocks", u->resident_blocks,
+	    "occupancy", u->occupancy);
+}
+
 const char *
 cli_shape(Arena *mem, TglTensor *t)
 {
@@ -82,9 +98,7 @@ cli_shape(Arena *mem, TglTensor *t)
 		text_printf(&text, "%s%lld", d ? ", " : "[", (long long)tgl_tensor_dim(t, d));
 	if (tgl_tensor_rank(t))
 		text_put(&text, "]");
-	char *s = arena_strdup(mem, text.at);
-	text_close(&text);
-	return s;
+	return text_take(&text, mem);
 }
 
 json_t *

@@ -83,30 +83,27 @@ row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const cha
 		    verdict);
 }
 
+typedef struct Checked {
+	Totals *t;
+	TglKernel *k;
+	const TglExample *ex;
+	const char *device;
+} Checked;
+
 static void
-check_outputs(Session *s, TglKernel *k, TglCase *c, const TglExample *ex, const char *device, Totals *t)
+check_output(void *user, const TglCheck *r)
 {
-	bool more = true;
-	for (int i = 0; more; i++) {
-		TglCheck r;
-		if (tgl_case_check(c, i, &r, &more) != TGL_OK) {
-			session_error(s);
-			t->failed++;
-			return;
-		}
-		if (!more)
-			return;
-		row(t, k, ex, device, r.param, r.ratio, r.passed ? "good" : "WRONG");
-		t->good += r.passed;
-		t->wrong += !r.passed;
-		if (r.passed || t->rows)
-			continue;
-		printf("    %lld of %lld elements; worst at [", (long long)r.nwrong, (long long)r.count);
-		for (int d = 0; d < r.rank; d++)
-			printf("%s%lld", d ? ", " : "", (long long)r.index[d]);
-		printf("]: got %.9g, expected %.9g, bound %.3g%s\n", r.got, r.want, r.bound,
-		    r.guard_broken ? "; something was written outside" : "");
-	}
+	const Checked *c = user;
+	Totals *t = c->t;
+	row(t, c->k, c->ex, c->device, r->param, r->ratio, r->passed ? "good" : "WRONG");
+	t->good += r->passed;
+	t->wrong += !r->passed;
+	if (r->passed || t->rows)
+		return;
+	printf("    %lld of %lld elements; worst at ", (long long)r->nwrong, (long long)r->count);
+	cli_print_index(r);
+	printf(": got %.9g, expected %.9g, bound %.3g%s\n", r->got, r->want, r->bound,
+	    r->guard_broken ? "; something was written outside" : "");
 }
 
 static void
@@ -135,7 +132,7 @@ check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const c
 		row(t, k, ex, device, "", -1, "ran; no reference");
 		t->unchecked++;
 	} else {
-		check_outputs(s, k, c, ex, device, t);
+		t->failed += !session_checks(s, c, check_output, &(Checked){t, k, ex, device});
 	}
 	tgl_case_close(&c);
 	fflush(stdout);
@@ -164,13 +161,11 @@ add_name(Arena *mem, PathList *names, const char *name)
 static void
 check_file(Session *s, const char *path, const char *device, uint64_t seed, Totals *t)
 {
-	TglProgram *p = tgl_program_file(s->cx, path);
+	TglProgram *p = session_program(s, path);
 	if (!p) {
-		session_error(s);
 		t->failed++;
 		return;
 	}
-	session_warnings(s);
 	for (int i = 0; i < tgl_program_kernels(p); i++) {
 		TglKernel *k = tgl_program_kernel(p, i);
 		bool is_it = !t->only || strcmp(t->only, tgl_kernel_name(k)) == 0;

@@ -151,10 +151,9 @@ static int
 race_all(Session *s, uint64_t seed, int64_t schedules)
 {
 	Tally t = {.schedules = schedules, .rows = s->cli->json ? json_array() : NULL};
-	TglProgram *p = tgl_program_file(s->cx, s->cli->args.at[0]);
+	TglProgram *p = session_program(s, s->cli->args.at[0]);
 	if (!p)
-		return session_error(s);
-	session_warnings(s);
+		return s->status;
 	bool ok = race_targets(s, p, seed, &t);
 	tgl_program_close(&p);
 	if (!ok) {

@@ -11,7 +11,7 @@ typedef struct Report {
 	TglKernel *k;
 	double first, bytes, flops;
 	TglBench bench;
-	json_t *json;                                       /* NULL: for people */
+	json_t *json, *checks;                              /* json NULL: for people */
 	bool passed;
 } Report;
 
@@ -67,12 +67,13 @@ report_outputs(Report *r)
 }
 
 static void
-report_check(Report *r, const TglCheck *c, json_t *checks)
+report_check(void *user, const TglCheck *c)
 {
+	Report *r = user;
 	r->passed &= c->passed;
 	if (r->json) {
-		json_array_append_new(checks, json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "output", c->param,
-		    "passed", c->passed, "error_over_bound", cli_json_number(c->ratio), "error",
+		json_array_append_new(r->checks, json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "output",
+		    c->param, "passed", c->passed, "error_over_bound", cli_json_number(c->ratio), "error",
 		    cli_json_number(c->error), "bound", cli_json_number(c->bound), "got", cli_json_number(c->got), "want",
 		    cli_json_number(c->want), "element", (json_int_t)c->element, "wrong", (json_int_t)c->nwrong));
 		return;
@@ -80,11 +81,9 @@ report_check(Report *r, const TglCheck *c, json_t *checks)
 	printf("  check %s: %s, greatest error / bound %.3g\n", c->param, c->passed ? "good" : "WRONG", c->ratio);
 	if (c->passed)
 		return;
-	printf("    %lld of %lld elements are wrong; the worst is %s[", (long long)c->nwrong, (long long)c->count,
-	    c->param);
-	for (int d = 0; d < c->rank; d++)
-		printf("%s%lld", d ? ", " : "", (long long)c->index[d]);
-	printf("]: got %.9g, expected %.9g, error %.3g, bound %.3g\n", c->got, c->want, c->error, c->bound);
+	printf("    %lld of %lld elements are wrong; the worst is %s", (long long)c->nwrong, (long long)c->count, c->param);
+	cli_print_index(c);
+	printf(": got %.9g, expected %.9g, error %.3g, bound %.3g\n", c->got, c->want, c->error, c->bound);
 	if (c->guard_broken)
 		printf("    something was written just outside of %s\n", c->param);
 }
@@ -92,21 +91,12 @@ report_check(Report *r, const TglCheck *c, json_t *checks)
 static int
 report_checks(Report *r)
 {
-	json_t *checks = json_array();
-	bool more = true;
-	int status = EXIT_GOOD;
-	for (int i = 0; more && status == EXIT_GOOD; i++) {
-		TglCheck c;
-		TglStatus got = tgl_case_check(r->c, i, &c, &more);
-		if (got != TGL_OK)
-			status = session_error(r->s);
-		else if (more)
-			report_check(r, &c, checks);
-	}
+	r->checks = json_array();
+	bool ok = session_checks(r->s, r->c, report_check, r);
 	if (r->json)
-		json_object_set(r->json, "checks", checks);
-	json_decref(checks);
-	return status;
+		json_object_set(r->json, "checks", r->checks);
+	json_decref(r->checks);
+	return ok ? EXIT_GOOD : EXIT_WRONG;
 }
 
 static void
@@ -139,9 +129,7 @@ report_resources(Report *r)
 	if (tgl_case_resources(r->c, &u) != TGL_OK)
 		return;
 	if (r->json) {
-		json_object_set_new(r->json, "resources", json_pack("{s:i, s:i, s:i, s:i, s:i, s:f}", "threads", u.threads,
-		    "registers", u.registers, "local_bytes", u.local_bytes, "shared_bytes", u.shared_bytes,
-		    "resident_blocks", u.resident_blocks, "occupancy", u.occupancy));
+		json_object_set_new(r->json, "resources", cli_json_resources(&u));
 		return;
 	}
 	printf("  a block has %d threads of %d registers and %d bytes of shared memory; %d at once on a "
@@ -273,16 +261,10 @@ cmd_run(const Cli *cli)
 		return EXIT_MISUSE;
 	if (!session_open(&s, cli))
 		return EXIT_WRONG;
-	if (session_device(&s, cli_has(cli, OPT_DEVICE) ? cli->value[OPT_DEVICE] : NULL)) {
-		TglProgram *p = tgl_program_file(s.cx, cli->args.at[0]);
-		if (p) {
-			session_warnings(&s);
-			s.status = run_kernel(&s, p);
-		} else {
-			session_error(&s);
-		}
-		tgl_program_close(&p);
-	}
+	TglProgram *p = session_operand(&s);
+	if (p)
+		s.status = run_kernel(&s, p);
+	tgl_program_close(&p);
 	session_close(&s);
 	return s.status;
 }

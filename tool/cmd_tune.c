@@ -308,17 +308,10 @@ cmd_tune(const Cli *cli)
 		return EXIT_WRONG;
 	int status = cli_has(cli, OPT_IMPORT) ? import_results(&s) : EXIT_GOOD;
 	if (status == EXIT_GOOD && cli->args.n) {
-		TglProgram *p = NULL;
-		if (session_device(&s, cli_has(cli, OPT_DEVICE) ? cli->value[OPT_DEVICE] : NULL)) {
-			p = tgl_program_file(s.cx, cli->args.at[0]);
-			if (p) {
-				session_warnings(&s);
-				tune_kernel(&s, p);
-			} else {
-				session_error(&s);
-			}
-			tgl_program_close(&p);
-		}
+		TglProgram *p = session_operand(&s);
+		if (p)
+			tune_kernel(&s, p);
+		tgl_program_close(&p);
 		status = s.status;
 	}
 	if (status == EXIT_GOOD && cli_has(cli, OPT_EXPORT))

@@ -96,6 +96,7 @@ void text_printf(Text *t, const char *fmt, ...) PRINTF(2, 3);
 void text_json(Text *t, const char *s);             /* s as a quoted JSON string */
 bool text_same(const char *a, const char *b);       /* but for upper and lower case of ASCII */
 void text_close(Text *t);
+char *text_take(Text *t, Arena *mem);               /* a copy in mem; t is closed */
 
 /* number.c: floats as text, whatever locale the embedding program has set.  strtod and the formats of printf, and no
  * other function of the C library that depends on the locale, are called there. */

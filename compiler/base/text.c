@@ -80,3 +80,11 @@ text_close(Text *t)
 	free(t->at);
 	*t = (Text){0};
 }
+
+char *
+text_take(Text *t, Arena *mem)
+{
+	char *s = arena_strndup(mem, t->at ? t->at : "", t->n);
+	text_close(t);
+	return s;
+}

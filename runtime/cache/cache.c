@@ -2,14 +2,14 @@
  * aside when it is damaged.
  *
  * SQLite, because many processes write at once, any of them may be killed at any moment and the disk
- * may be full, and because those who wrote SQLite have tested all that.  The journal is a write-ahead
+ * may be full, and because SQLite is tested for all of that.  The journal is a write-ahead
  * log where the file system can do that (readers and a writer do not wait for one another) and what
  * SQLite falls back to elsewhere.  A commit is not forced to the disk: a loss of power may lose
  * the last entries, which are then made again.
  *
  * A folder has a file `lock` beside the database, held while a database is begun or set aside: of two
  * processes that find the same damage, the second must not set aside what the first has just begun.
- * That is told by the file's number, as it was when it was opened.
+ * The file's number, as it was when it was opened, shows that.
  *
  * A database that cannot be written to (no permission, a read-only disk) is still read.  One that another user can
  * have written to is not: cache_trust.c. */
@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUSY_MILLISECONDS = 2000, MAX_REBUILDS = 3, MAX_BROKEN = 9, COMPLAINT_BYTES = 1024 };
+enum { BUSY_MILLISECONDS = 2000, MAX_REBUILDS = 3, MAX_BROKEN = 9, WARNING_BYTES = 1024 };
 
 struct Cache {
 	char *folder, *path;
@@ -37,9 +37,9 @@ struct Cache {
 	dev_t device;                   /* of the file that is open */
 	ino_t number;
 	int rebuilds;
-	bool said;                      /* one complaint is enough … */
+	bool said;                      /* one warning is enough … */
 	bool waiting;                   /* … and it has not been asked for yet */
-	char complaint[COMPLAINT_BYTES];
+	char warning[WARNING_BYTES];
 };
 
 static const char schema[] =
@@ -178,29 +178,29 @@ cache_now(const Cache *c)
 	return c->now ? c->now() : (int64_t)time(NULL);
 }
 
-/* ---- complaints ---- */
+/* ---- warnings ---- */
 
-static void complain(Cache *c, const char *fmt, ...) PRINTF(2, 3);
+static void warn(Cache *c, const char *fmt, ...) PRINTF(2, 3);
 
 static void
-complain(Cache *c, const char *fmt, ...)
+warn(Cache *c, const char *fmt, ...)
 {
 	va_list ap;
 	if (c->said)
 		return;
 	c->said = c->waiting = true;
 	va_start(ap, fmt);
-	number_vformat(c->complaint, sizeof c->complaint, fmt, ap);
+	number_vformat(c->warning, sizeof c->warning, fmt, ap);
 	va_end(ap);
 }
 
 const char *
-cache_complaint(Cache *c)
+cache_warning(Cache *c)
 {
 	bool waiting = c && c->waiting;
 	if (waiting)
 		c->waiting = false;
-	return waiting ? c->complaint : NULL;
+	return waiting ? c->warning : NULL;
 }
 
 static void
@@ -262,11 +262,11 @@ move_aside(Cache *c, const char *why)
 	char *aside = free_name(c), *log = join(c->path, "-wal"), *memory = join(c->path, "-shm");
 	bool ok = (aside ? rename(c->path, aside) : unlink(c->path)) == 0;
 	if (!ok)
-		complain(c, "the cache '%s' is damaged (%s) and cannot be set aside: %s", c->path, why, strerror(errno));
+		warn(c, "the cache '%s' is damaged (%s) and cannot be set aside: %s", c->path, why, strerror(errno));
 	else if (aside)
-		complain(c, "the cache was damaged (%s); it is now '%s', and a new one is begun", why, aside);
+		warn(c, "the cache was damaged (%s); it is now '%s', and a new one is begun", why, aside);
 	else
-		complain(c, "the cache '%s' was damaged (%s); it is removed, as %d of '%s.broken' are there already, and a "
+		warn(c, "the cache '%s' was damaged (%s); it is removed, as %d of '%s.broken' are there already, and a "
 		    "new one is begun", c->path, why, MAX_BROKEN, c->path);
 	unlink(log);
 	unlink(memory);
@@ -315,7 +315,7 @@ cache_failed(Cache *c, int result, bool write)
 		set_aside(c, reason);
 		break;
 	default:
-		complain(c, "the cache '%s' cannot be %s: %s", c->path, write ? "written to" : "read", reason);
+		warn(c, "the cache '%s' cannot be %s: %s", c->path, write ? "written to" : "read", reason);
 		c->read_only = true;
 		if (!write)
 			give_up(c);
@@ -419,12 +419,12 @@ open_database(Cache *c, bool create)
 	if (!there && !create)
 		return false;
 	if (!there && !make_folder(c->folder)) {
-		complain(c, "the folder '%s' of the cache cannot be made: %s", c->folder, strerror(errno));
+		warn(c, "the folder '%s' of the cache cannot be made: %s", c->folder, strerror(errno));
 		c->off = true;
 		return false;
 	}
 	if (!cache_trusts(c->folder, c->path, why)) {
-		complain(c, "the cache is not used: %s; what lies there may be others' code", why);
+		warn(c, "the cache is not used: %s; what lies there may be others' code", why);
 		c->off = true;
 		return false;
 	}
@@ -457,7 +457,7 @@ cache_database(Cache *c, bool write)
 		open_database(c, write);
 	if (c->off || !write || !c->read_only)
 		return c->off ? NULL : c->db;
-	complain(c, "the cache '%s' cannot be written to: it can only be read, and nothing is kept", c->path);
+	warn(c, "the cache '%s' cannot be written to: it can only be read, and nothing is kept", c->path);
 	return NULL;
 }
 

@@ -1,12 +1,13 @@
 /* What is kept on disk between processes: artefacts and tuning results, in one SQLite database.
  *
- * A cache never makes anything fail: what goes wrong is said once, by cache_complaint, and the
+ * A cache never makes anything fail: what goes wrong is said once, by cache_warning, and the
  * work is then done as if there were none. */
 #ifndef TEGULA_CACHE_H
 #define TEGULA_CACHE_H
 
 #include "base/base.h"
 #include "runtime/cache/hash.h"
+#include "runtime/tgl.h"
 
 typedef struct Cache Cache;
 struct sqlite3;
@@ -32,15 +33,15 @@ void cache_close(Cache *c);
 const char *cache_path(const Cache *c); /* of the database, there or not; NULL: it is off */
 int64_t cache_limit(const Cache *c);
 /* What went wrong, once; else NULL.  Until the next call. */
-const char *cache_complaint(Cache *c);
+const char *cache_warning(Cache *c);
 int64_t cache_now(const Cache *c);
 int cache_rebuilds(const Cache *c);     /* how often a damaged database was set aside */
 
-/* For those who keep things: the database, NULL if there is none to read or (`write`) to write to. */
+/* For cache_store.c and tune_store.c: the database, NULL if there is none to read or (`write`) to write to. */
 struct sqlite3 *cache_database(Cache *c, bool write);
 /* Hands a result of SQLite over that is no success. */
 void cache_failed(Cache *c, int result, bool write);
-/* A statement of one line of SQL; NULL after handing over why not: a cache that can only be read complains of `write`. */
+/* A statement of one line of SQL; NULL after handing over why not: a cache that can only be read reports `write`. */
 struct sqlite3_stmt *cache_prepare(Cache *c, const char *sql, bool write);
 /* The same, run at once. */
 bool cache_run(Cache *c, const char *sql);
@@ -56,23 +57,16 @@ bool cache_trusts(const char *folder, const char *path, char why[CACHE_WHY]);
 
 /* cache_store.c: artefacts */
 
-/* What a person wants to know of an entry. */
+/* What a listing shows of an entry. */
 typedef struct CacheAbout {
 	const char *kernel, *file, *target;
 	const char *values;             /* "BLOCK = 1024, warps = 4" */
 } CacheAbout;
 
-typedef struct CacheEntry {
-	CacheAbout about;
-	Hash key;
-	const char *compiler;           /* build_id of what made it */
-	int64_t bytes, made, used;      /* seconds since 1970 */
-} CacheEntry;
-
 bool cache_get(Cache *c, const Hash *key, Text *bytes);
 void cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size);
 /* Every entry, used last first, until `each` returns false. */
-void cache_each(Cache *c, bool (*each)(void *user, const CacheEntry *e), void *user);
+void cache_each(Cache *c, bool (*each)(void *user, const TglCacheEntry *e), void *user);
 /* Entries and their bytes in all. */
 void cache_total(Cache *c, int64_t *entries, int64_t *bytes);
 /* Removes what other compilers made and the longest unused down to `limit`; how many entries.  -1: it failed. */

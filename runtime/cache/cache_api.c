@@ -39,7 +39,7 @@ context_tuning(const TglContext *cx)
 void
 context_cache_warn(TglContext *cx, Compile *to)
 {
-	const char *s = cache_complaint(cx->cache);
+	const char *s = cache_warning(cx->cache);
 	if (s)
 		diag_warning(to, NOWHERE, DIAG_CACHE, s);
 }
@@ -78,10 +78,7 @@ TglStatus
 tgl_cache_info(TglContext *cx, TglCacheInfo *out)
 {
 	int64_t bytes;
-	if (!cx)
-		return TGL_ERROR_USAGE;
-	context_begin(cx);
-	if (context_null(cx, out, "tgl_cache_info", "out"))
+	if (!cx || !context_call(cx, "tgl_cache_info", "out", out))
 		return TGL_ERROR_USAGE;
 	Cache *c = context_cache(cx);
 	*out = (TglCacheInfo){.path = cache_path(c),
@@ -94,31 +91,6 @@ tgl_cache_info(TglContext *cx, TglCacheInfo *out)
 	return end(cx);
 }
 
-typedef struct Listing {
-	bool (*each)(void *user, const TglCacheEntry *e);
-	void *user;
-} Listing;
-
-static bool
-hand_over(void *user, const CacheEntry *e)
-{
-	const Listing *l = user;
-	char key[2 * HASH_BYTES + 1];
-	hash_text(&e->key, HASH_BYTES, key);
-	TglCacheEntry t = {
-	    .key = key,
-	    .kernel = e->about.kernel,
-	    .file = e->about.file,
-	    .target = e->about.target,
-	    .values = e->about.values,
-	    .current = strcmp(e->compiler, build_id) == 0,
-	    .bytes = (uint64_t)e->bytes,
-	    .made = e->made,
-	    .used = e->used,
-	};
-	return l->each(l->user, &t);
-}
-
 TglStatus
 tgl_cache_list(TglContext *cx, bool (*each)(void *user, const TglCacheEntry *e), void *user)
 {
@@ -129,8 +101,7 @@ tgl_cache_list(TglContext *cx, bool (*each)(void *user, const TglCacheEntry *e),
 		context_null(cx, NULL, "tgl_cache_list", "each");
 		return TGL_ERROR_USAGE;
 	}
-	Listing l = {each, user};
-	cache_each(context_cache(cx), hand_over, &l);
+	cache_each(context_cache(cx), each, user);
 	return end(cx);
 }
 
@@ -143,7 +114,7 @@ removed(TglContext *cx, int64_t n, int64_t *out)
 		*out = MAX(n, 0);
 	if (n >= 0)
 		return end(cx);
-	const char *s = cache_complaint(cx->cache);
+	const char *s = cache_warning(cx->cache);
 	diag_error(cx->own, NOWHERE, DIAG_CACHE_REMOVE, s ? s : "others are using it");
 	return context_fail(cx, TGL_ERROR_FILE, NULL);
 }
@@ -232,10 +203,7 @@ tgl_tuning_import(TglContext *cx, const char *text, size_t size, int64_t *count)
 {
 	int line;
 	const char *why = "";
-	if (!cx)
-		return TGL_ERROR_USAGE;
-	context_begin(cx);
-	if (context_null(cx, text, "tgl_tuning_import", "text"))
+	if (!cx || !context_call(cx, "tgl_tuning_import", "text", text))
 		return TGL_ERROR_USAGE;
 	Arena *mem = arena_open();
 	Import i = {.c = context_cache(cx)};

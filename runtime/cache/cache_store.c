@@ -166,7 +166,7 @@ column(sqlite3_stmt *s, int i)
 }
 
 void
-cache_each(Cache *c, bool (*each)(void *user, const CacheEntry *e), void *user)
+cache_each(Cache *c, bool (*each)(void *user, const TglCacheEntry *e), void *user)
 {
 	sqlite3_stmt *s = cache_prepare(c,
 	    "SELECT key, size, used, made, compiler, kernel, file, target, about FROM artefact"
@@ -174,15 +174,20 @@ cache_each(Cache *c, bool (*each)(void *user, const CacheEntry *e), void *user)
 	    false);
 	int r = SQLITE_DONE;
 	while (s && (r = sqlite3_step(s)) == SQLITE_ROW) {
-		CacheEntry e = {
-		    .bytes = sqlite3_column_int64(s, 1),
+		Hash key = {{0}};
+		char text[2 * HASH_BYTES + 1];
+		if (sqlite3_column_bytes(s, 0) == HASH_BYTES)
+			memcpy(key.byte, sqlite3_column_blob(s, 0), HASH_BYTES);
+		hash_text(&key, HASH_BYTES, text);
+		TglCacheEntry e = {.key = text,
+		    .bytes = (uint64_t)sqlite3_column_int64(s, 1),
 		    .used = sqlite3_column_int64(s, 2),
 		    .made = sqlite3_column_int64(s, 3),
-		    .compiler = column(s, 4),
-		    .about = {column(s, 5), column(s, 6), column(s, 7), column(s, 8)},
-		};
-		if (sqlite3_column_bytes(s, 0) == HASH_BYTES)
-			memcpy(e.key.byte, sqlite3_column_blob(s, 0), HASH_BYTES);
+		    .current = strcmp(column(s, 4), build_id) == 0,
+		    .kernel = column(s, 5),
+		    .file = column(s, 6),
+		    .target = column(s, 7),
+		    .values = column(s, 8)};
 		if (!each(user, &e)) {
 			r = SQLITE_DONE;
 			break;

@@ -1,9 +1,8 @@
 /* SHA-256 (FIPS 180-4), for the names of things on disk.
  *
- * What is found under a key is run as it is, without a look at what it was made from; so two
- * different keys must never meet, whoever wrote the source.  That takes a hash that nobody can aim
- * at, and this one is 60 lines with published test vectors.  A key is some kilobytes, which takes
- * less than the file system does. */
+ * What is found under a key is run as it is, without a look at what it was made from; so no two sources may have one key,
+ * not even if one is made to collide.  That takes a cryptographic hash, and this one is 60 lines with published test
+ * vectors.  A key is some kilobytes, which takes less than the file system does. */
 #include <string.h>
 
 #include "runtime/cache/hash.h"

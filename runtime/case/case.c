@@ -105,8 +105,7 @@ add_value(TglCase *c, const char *name, const Const *v)
 	Text t = {0};
 	const_text(v, &t);
 	c->value_name[c->nvalues] = name;
-	c->value_text[c->nvalues++] = arena_strdup(c->b.mem, t.at);
-	text_close(&t);
+	c->value_text[c->nvalues++] = text_take(&t, c->b.mem);
 }
 
 static void
@@ -161,22 +160,16 @@ open_case(TglCase *c, const TglCaseOptions *o)
 	bool sorted = binding_collect(c->k, o->args, o->nargs, true, &c->b);
 	c->b.dev = c->dev;
 	c->b.untuned = o->untuned;
-	if (!sorted || !case_bind(c) ||
-	    !check_scalars(c))
+	if (!sorted || !case_bind(c) || !check_scalars(c))
 		return TGL_ERROR_LAUNCH;
-	for (int i = 0; i < c->k->k->params.n; i++) {
+	for (int i = 0; i < c->k->k->params.n; i++)
 		if (c->b.tensor[i])
 			c->b.tensor[i]->refs++;
-	}
 	c->holds = true;
 	binding_pointers(c->k, &c->b);
 	for (int i = 0; i < c->k->k->params.n; i++)
-		if (!case_materialise(c, i)) {
-			const Diag *last = c->k->program->compile->last;
-			bool memory = last && (last->code == DIAG_TENSOR_MEMORY ||
-						  last->code == DIAG_FAULT_MEMORY);
-			return memory ? TGL_ERROR_MEMORY : TGL_ERROR_LAUNCH;
-		}
+		if (!case_materialise(c, i))
+			return report_status(c->k->program->compile, TGL_ERROR_LAUNCH);
 	for (int i = 0; i < c->k->k->params.n; i++)
 		c->b.info[i].given = true;
 	if (!binding_check(c->k, c->dev, &c->b))
@@ -337,10 +330,7 @@ resources(TglCase *c, TglResources *out)
 TglStatus
 tgl_case_resources(TglCase *c, TglResources *out)
 {
-	if (!c)
-		return TGL_ERROR_USAGE;
-	context_begin(c->dev->cx);
-	if (context_null(c->dev->cx, out, "tgl_case_resources", "out"))
+	if (!c || !context_call(c->dev->cx, "tgl_case_resources", "out", out))
 		return TGL_ERROR_USAGE;
 	return context_end(c->dev->cx, resources(c, out), c->k->program->compile);
 }

@@ -171,11 +171,8 @@ TglStatus
 tgl_case_check(TglCase *c, int i, TglCheck *out, bool *more)
 {
 	bool ignored;
-	if (!c)
+	if (!c || !context_call(c->dev->cx, "tgl_case_check", "out", out))
 		return TGL_ERROR_USAGE;
 	TglContext *cx = c->dev->cx;
-	context_begin(cx);
-	if (context_null(cx, out, "tgl_case_check", "out"))
-		return TGL_ERROR_USAGE;
 	return context_end(cx, check(c, i, out, more ? more : &ignored), c->k->program->compile);
 }

@@ -127,10 +127,7 @@ TglStatus
 tgl_case_bench(TglCase *c, const TglBenchOptions *options, TglBench *out)
 {
 	TglBenchOptions plain = {0};
-	if (!c)
-		return TGL_ERROR_USAGE;
-	context_begin(c->dev->cx);
-	if (context_null(c->dev->cx, out, "tgl_case_bench", "out"))
+	if (!c || !context_call(c->dev->cx, "tgl_case_bench", "out", out))
 		return TGL_ERROR_USAGE;
 	if (!options)
 		options = &plain;
@@ -212,12 +209,9 @@ replay_launches(TglCase *c, int launches, int replays, double *times)
 TglStatus
 tgl_case_replay(TglCase *c, int launches, int replays, double *seconds)
 {
-	if (!c)
+	if (!c || !context_call(c->dev->cx, "tgl_case_replay", "seconds", seconds))
 		return TGL_ERROR_USAGE;
 	TglContext *cx = c->dev->cx;
-	context_begin(cx);
-	if (context_null(cx, seconds, "tgl_case_replay", "seconds"))
-		return TGL_ERROR_USAGE;
 	launches = MAX(launches, 1);
 	replays = MAX(replays, 1);
 	double *times = calloc((size_t)replays, sizeof *times);

@@ -8,7 +8,7 @@
  * A fault stops the handing out.  Chunks before the faulty one are already under way and run to
  * their end; of several faults that of the first chunk in the grid's order is reported.  So the
  * fault does not depend on the number of threads, unless programs race.  A sanitizing device runs
- * on one thread: a race is found by who wrote where, and is then reported the same way each time. */
+ * on one thread: a race is found by the last writer of an element, and is then reported the same way each time. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

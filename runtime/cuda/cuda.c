@@ -1,9 +1,9 @@
 /* The CUDA device: a GPU through the driver's interface.
  *
- * A device uses the GPU's primary context, which it shares with everyone else in the process who
- * does (CUDA's runtime library, frameworks), so that memory and streams may cross.  The context is
- * made current for the length of each call and the caller's put back.  Work goes to the context's
- * default stream, which is ordered with what others put there, unless a stream was chosen. */
+ * A device uses the GPU's primary context, which it shares with CUDA's runtime library and frameworks in the process, so
+ * that memory and streams may cross.  The context is made current for the length of each call and the caller's put back.
+ * Work goes to the context's default stream, which is ordered with what other libraries put there, unless a stream was
+ * chosen. */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -311,7 +311,7 @@ reaches_byte(Device *d, CudaPointer p)
 			    mapped == p;
 		if (!same)
 			device_fail(d, DEVICE_FAILED, help,
-			    "memory at 0x%llx is the host's, and the GPU knows it by another address",
+			    "memory at 0x%llx is the host's, and the GPU has it at another address",
 			    (unsigned long long)p);
 		return same;
 	}

@@ -76,7 +76,7 @@ enum { MAX_COUNTERS = 1024, COUNTER_BYTES = 16 };        /* 8 are used; so align
 typedef struct CudaState {
 	Cuda cuda;
 	int index, device;
-	void *context;                  /* the device's primary one, shared with whoever has it */
+	void *context;                  /* the device's primary one, shared with other libraries */
 	const Target *target;
 	int capability;                 /* 90 */
 	int multiprocessors, resident_threads; /* of one multiprocessor */

@@ -1,8 +1,8 @@
 /* The CUDA driver: opened at run time, so that the same binary runs where there is none, and its
  * results put into words, with the call that failed and what can be done about it.
  *
- * The library is never unloaded: the driver does not like it, and another user in the process (a
- * framework) has it open as well. */
+ * The library is never unloaded: the driver does not support that, and a framework in the process may have it open as
+ * well. */
 #include "runtime/cuda/cuda.h"
 
 #include <dlfcn.h>
@@ -123,7 +123,7 @@ cuda_check(Device *d, CudaResult r, const char *call)
 	return false;
 }
 
-/* A thread that has no context yet keeps ours: that disturbs nobody, and later calls find it. */
+/* A thread that has no context yet keeps ours: that does no harm, and later calls find it. */
 void *
 cuda_enter(Device *d)
 {

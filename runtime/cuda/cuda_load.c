@@ -88,8 +88,8 @@ read_abi(Device *d, Loaded *l)
 				    CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream));
 }
 
-/* How it is launched.  A kernel that waits in its code for what comes before it may start earlier; of others nobody knows
- * that they do, and a kernel behind a copy, a fill of the driver's or an event starts as ever. */
+/* How it is launched.  A kernel that waits in its code for what comes before it may start earlier; others may not, and a
+ * kernel behind a copy, a fill of the driver's or an event starts as ever. */
 static bool
 choose_attributes(Device *d, Loaded *l)
 {

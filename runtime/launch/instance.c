@@ -22,7 +22,7 @@ find_files(Compile *cx, Func *f, int nfiles)
 }
 
 static bool
-takes_the_same(const Kernel *k, const Func *f, const char **stranger)
+takes_the_same(const Kernel *k, const Func *f, const char **unknown)
 {
 	for (int i = 0; i < f->nparam; i++) {
 		bool known = false;
@@ -30,7 +30,7 @@ takes_the_same(const Kernel *k, const Func *f, const char **stranger)
 			known = strcmp(k->params.at[j].name, f->param[i].name) == 0;
 		for (int j = 0; j < k->symbols.n && !known; j++)
 			known = f->param[i].kind == PARAM_DIM && strcmp(k->symbols.at[j], f->param[i].name) == 0;
-		*stranger = f->param[i].name;
+		*unknown = f->param[i].name;
 		if (!known)
 			return false;
 	}
@@ -42,7 +42,7 @@ static Module *
 read_ir(TglKernel *k, const char *path)
 {
 	Compile *cx = k->program->compile;
-	const char *stranger;
+	const char *unknown;
 	int nfiles = cx->files.n, file = source_open(cx, path, NOWHERE);
 	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
 	for (int i = 0; m && i < m->funcs.n; i++) {
@@ -51,9 +51,9 @@ read_ir(TglKernel *k, const char *path)
 			continue;
 		m->funcs.at[0] = f;
 		find_files(cx, f, nfiles);
-		if (takes_the_same(k->k, f, &stranger))
+		if (takes_the_same(k->k, f, &unknown))
 			return m;
-		diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->k->name, stranger);
+		diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->k->name, unknown);
 		return NULL;
 	}
 	if (m)

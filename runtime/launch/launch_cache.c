@@ -31,7 +31,7 @@ typedef struct CachedArg {
 typedef struct CachedFill {
 	TglTensor *scratch;             /* or */
 	int arg;
-	const Const *value;
+	Const value;
 } CachedFill;
 
 typedef struct CachedLaunch CachedLaunch;
@@ -43,7 +43,6 @@ struct CachedLaunch {
 	CachedArg *arg;
 	CachedFill *fill;
 	int nfills;
-	Const *constants;
 	TglTensor **held;               /* scratch tensors */
 	int nheld;
 	PlanArg *value;
@@ -67,7 +66,6 @@ cached_close(CachedLaunch *a)
 		free(a->arg[i].name);
 	free(a->arg);
 	free(a->fill);
-	free(a->constants);
 	free(a->held);
 	free(a->value);
 	free(a);
@@ -162,7 +160,7 @@ fill_all(const CachedLaunch *a, const TglArg *args)
 	for (int i = 0; i < a->nfills; i++) {
 		const CachedFill *f = &a->fill[i];
 		TglTensor *t = f->scratch ? f->scratch : args[f->arg].tensor;
-		if (!tensor_set(t, f->value->kind != CONST_FLOAT, f->value->i, f->value->f))
+		if (!tensor_set(t, f->value.kind != CONST_FLOAT, f->value.i, f->value.f))
 			return false;
 	}
 	return true;
@@ -282,11 +280,9 @@ keep_fills(CachedLaunch *a, const TglKernel *k, const TglArg *args, const Bindin
 		}
 		if (!b->bound.param[i].has_fill || !tensor[i])
 			continue;
-		a->constants[a->nfills] = b->bound.param[i].fill;
-		a->fill[a->nfills] = (CachedFill){.scratch = scratch ? tensor[i] : NULL,
+		a->fill[a->nfills++] = (CachedFill){.scratch = scratch ? tensor[i] : NULL,
 		    .arg = scratch ? -1 : (int)(b->arg[i] - args),
-		    .value = &a->constants[a->nfills]};
-		a->nfills++;
+		    .value = b->bound.param[i].fill};
 	}
 }
 
@@ -313,10 +309,9 @@ cached_open(int nargs, int nparams, int nvalues)
 	a->nargs = nargs;
 	a->arg = calloc((size_t)MAX(nargs, 1), sizeof *a->arg);
 	a->fill = calloc((size_t)MAX(nparams, 1), sizeof *a->fill);
-	a->constants = calloc((size_t)MAX(nparams, 1), sizeof *a->constants);
 	a->held = calloc((size_t)MAX(nparams, 1), sizeof(TglTensor *));
 	a->value = calloc((size_t)MAX(nvalues, 1), sizeof *a->value);
-	if (!a->arg || !a->fill || !a->constants || !a->held || !a->value)
+	if (!a->arg || !a->fill || !a->held || !a->value)
 		die("no memory");
 	return a;
 }

@@ -8,17 +8,12 @@ static void
 report_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
 {
 	int64_t want[TGL_MAX_RANK];
-	Text type = {0}, is = {0}, should = {0};
 	tensor_contiguous(t->dtype, t->rank, t->dim, want);
-	text_put(&type, dtype_info[t->dtype].text);
-	tensor_shape_text(t->dim, t->rank, &type);
-	tensor_shape_text(t->stride, t->rank, &is);
-	tensor_shape_text(want, t->rank, &should);
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_STRIDED, p->name, type.at, is.at, should.at);
+	const char *shape = tensor_shape_text(cx->tmp, t->dim, t->rank);
+	diag_error(cx, p->ast->place, DIAG_LAUNCH_STRIDED, p->name,
+	    arena_printf(cx->tmp, "%s%s", dtype_info[t->dtype].text, shape), tensor_shape_text(cx->tmp, t->stride, t->rank),
+	    tensor_shape_text(cx->tmp, want, t->rank));
 	diag_help(cx, "declare it `strided`, or give a contiguous copy");
-	text_close(&type);
-	text_close(&is);
-	text_close(&should);
 }
 
 static bool
@@ -37,12 +32,8 @@ check_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
 		}
 	if (!tensor_overlaps_itself(t))
 		return true;
-	Text shape = {0}, stride = {0};
-	tensor_shape_text(t->dim, t->rank, &shape);
-	tensor_shape_text(t->stride, t->rank, &stride);
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, shape.at, stride.at);
-	text_close(&shape);
-	text_close(&stride);
+	diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
+	    tensor_shape_text(cx->tmp, t->stride, t->rank));
 	return false;
 }
 
@@ -57,12 +48,8 @@ binding_fits(TglKernel *tk, const Binding *b, int i, const TglTensor *t)
 		same = t->dim[d] == want->dim[d];
 	if (same)
 		return true;
-	Text is = {0}, should = {0};
-	tensor_shape_text(t->dim, t->rank, &is);
-	tensor_shape_text(want->dim, want->rank, &should);
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, is.at, should.at);
-	text_close(&is);
-	text_close(&should);
+	diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
+	    tensor_shape_text(cx->tmp, want->dim, want->rank));
 	return false;
 }
 

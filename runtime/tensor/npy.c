@@ -3,10 +3,9 @@
  *     \x93NUMPY 1 0  <length>  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padding
  * \n  data
  *
- * npy_header.c reads the dictionary.  The file's size is compared with what the header asks for
- * before memory is, so that a header that lies is told as such. NumPy has no names for bf16, fp8
- * and packed types: their bits come as raw bytes (V) or as unsigned integers, and the caller says
- * what they are. A reader sees the old file or the whole new one (base/file.c). */
+ * npy_header.c reads the dictionary.  The file's size is compared with what the header asks for before memory is allocated,
+ * so that a wrong header is reported as such.  Bits of types that NumPy has no names for come as raw bytes (V) or as
+ * unsigned integers, and the caller says what they are.  A reader sees the old file or the whole new one (base/file.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,43 +19,36 @@ enum { MAX_HEADER = 1 << 20 };
 
 /* ---- types ---- */
 
+/* How files hold a dtype: the type that is written, and the kinds that are read as it, of `size` bytes.  NumPy has no names
+ * for bf16, fp8 and packed types. */
+static const struct {
+	const char *descr, *kinds;
+	int size;
+} types[TGL_DTYPES] = {
+    [TGL_BOOL] = {"|b1", "b", 1},
+    [TGL_I8] = {"|i1", "i", 1},
+    [TGL_I16] = {"<i2", "i", 2},
+    [TGL_I32] = {"<i4", "i", 4},
+    [TGL_I64] = {"<i8", "i", 8},
+    [TGL_U8] = {"|u1", "u", 1},
+    [TGL_U16] = {"<u2", "u", 2},
+    [TGL_U32] = {"<u4", "u", 4},
+    [TGL_U64] = {"<u8", "u", 8},
+    [TGL_F16] = {"<f2", "f", 2},
+    [TGL_BF16] = {"<V2", "Vu", 2},
+    [TGL_F32] = {"<f4", "f", 4},
+    [TGL_F64] = {"<f8", "f", 8},
+    [TGL_F8E4M3] = {"|V1", "Vuf", 1},
+    [TGL_F8E5M2] = {"|V1", "Vuf", 1},
+    [TGL_I4] = {"|u1", "Vu", 1},
+    [TGL_U4] = {"|u1", "Vu", 1},
+    [TGL_F4E2M1] = {"|u1", "Vu", 1},
+};
+
 static bool
 type_matches(const NpyHeader *h, TglDType want)
 {
-	DType t = (DType)want;
-	if (want == TGL_BOOL)
-		return h->kind == 'b' && h->size == 1;
-	if (want == TGL_BF16)
-		return (h->kind == 'V' || h->kind == 'u') && h->size == 2;
-	if (want == TGL_F8E4M3 || want == TGL_F8E5M2)
-		return strchr("Vuf", h->kind) && h->size == 1;
-	if (dtype_is_packed(t))
-		return (h->kind == 'V' || h->kind == 'u') && h->size == 1;
-	char kind = dtype_is_float(t) ? 'f' : dtype_is_signed(t) ? 'i' : 'u';
-	return h->kind == kind && h->size * 8 == dtype_info[t].bits;
-}
-
-static const char *
-type_descr(TglDType want)
-{
-	switch (want) {
-	case TGL_BOOL: return "|b1";
-	case TGL_I8: return "|i1";
-	case TGL_I16: return "<i2";
-	case TGL_I32: return "<i4";
-	case TGL_I64: return "<i8";
-	case TGL_U8: return "|u1";
-	case TGL_U16: return "<u2";
-	case TGL_U32: return "<u4";
-	case TGL_U64: return "<u8";
-	case TGL_F16: return "<f2";
-	case TGL_BF16: return "<V2";
-	case TGL_F32: return "<f4";
-	case TGL_F64: return "<f8";
-	case TGL_F8E4M3:
-	case TGL_F8E5M2: return "|V1";
-	default: return "|u1";
-	}
+	return h->kind && strchr(types[want].kinds, h->kind) && h->size == types[want].size;
 }
 
 static bool
@@ -64,9 +56,9 @@ choose_type(Compile *cx, const char *path, NpyHeader *h, int want, TglDType *out
 {
 	if (want != TGL_DTYPE_FROM_FILE) {
 		*out = (TglDType)want;
-		if (h->kind && type_matches(h, *out))
+		if (type_matches(h, *out))
 			return true;
-		diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, type_descr(*out),
+		diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, types[*out].descr,
 		    tgl_dtype_name(*out));
 		return false;
 	}
@@ -74,7 +66,7 @@ choose_type(Compile *cx, const char *path, NpyHeader *h, int want, TglDType *out
 	 * refused. */
 	const TglDType known[] = {TGL_BOOL, TGL_I8, TGL_I16, TGL_I32, TGL_I64, TGL_U8, TGL_U16,
 	    TGL_U32, TGL_U64, TGL_F16, TGL_F32, TGL_F64, TGL_BF16};
-	for (int i = 0; h->kind && i < LEN(known); i++)
+	for (int i = 0; i < LEN(known); i++)
 		if (type_matches(h, known[i])) {
 			*out = known[i];
 			return true;
@@ -316,22 +308,17 @@ npy_open(TglDevice *dev, Compile *report, const char *path, int want)
 TglTensor *
 tgl_tensor_npy(TglDevice *dev, const char *path, int want)
 {
-	if (!dev)
+	if (!dev || !context_call(dev->cx, "tgl_tensor_npy", "path", path))
 		return NULL;
 	TglContext *cx = dev->cx;
-	context_begin(cx);
-	if (context_null(cx, path, "tgl_tensor_npy", "path"))
-		return NULL;
 	if (want < -1 || want >= TGL_DTYPES) {
 		diag_error(cx->own, NOWHERE, DIAG_TENSOR_DTYPE, want);
 		context_fail(cx, TGL_ERROR_USAGE, NULL);
 		return NULL;
 	}
 	TglTensor *r = npy_open(dev, cx->own, path, want);
-	if (!r) {
-		bool memory = cx->own->last && cx->own->last->code == DIAG_TENSOR_MEMORY;
-		context_fail(cx, memory ? TGL_ERROR_MEMORY : TGL_ERROR_FILE, NULL);
-	}
+	if (!r)
+		context_fail(cx, report_status(cx->own, TGL_ERROR_FILE), NULL);
 	return r;
 }
 
@@ -341,7 +328,7 @@ static void
 header_text(const TglTensor *t, Text *out)
 {
 	text_printf(
-	    out, "{'descr': '%s', 'fortran_order': False, 'shape': (", type_descr(t->dtype));
+	    out, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype].descr);
 	for (int d = 0; d < t->rank; d++) {
 		int64_t n = t->dim[d];
 		if (d == t->rank - 1 && dtype_is_packed((DType)t->dtype))
@@ -398,12 +385,9 @@ npy_save(const TglTensor *t, Compile *report, const char *path)
 TglStatus
 tgl_tensor_save(TglTensor *t, const char *path)
 {
-	if (!t)
+	if (!t || !context_call(t->dev->cx, "tgl_tensor_save", "path", path))
 		return TGL_ERROR_USAGE;
 	TglContext *cx = t->dev->cx;
-	context_begin(cx);
-	if (context_null(cx, path, "tgl_tensor_save", "path"))
-		return TGL_ERROR_USAGE;
 	TglStatus s = tensor_fetched(t, "tgl_tensor_save", true);
 	if (s != TGL_OK)
 		return s;

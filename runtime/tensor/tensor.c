@@ -1,14 +1,11 @@
 /* Tensors: memory of a device with a dtype, extents and strides.
  *
- * What the library allocates has a guard zone on both sides, whose bytes tgl_case_check looks at
- * after a launch.  Memory is refused, with both figures, when the tensors of a device would pass
- * what the machine has: an operating system that promises more than it holds would end the whole
- * process later, when the memory is first touched.
+ * What the library allocates has a guard zone on both sides, whose bytes tgl_case_check looks at after a launch.  Memory is
+ * refused, with both figures, when the tensors of a device would pass what the machine has: an operating system that
+ * overcommits would end the whole process later, when the memory is first touched.
  *
- * Packed 4-bit types: two elements a byte along the last dimension, whose stride is 1, and each row
- * starts on a byte; the other strides count elements and are even. */
-#include <limits.h>
-#include <math.h>
+ * Packed 4-bit types: two elements a byte along the last dimension, whose stride is 1, and each row starts on a byte; the
+ * other strides count elements and are even. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,13 +112,15 @@ tensor_span(const TglTensor *t, const char **low, const char **high)
 	*high = t->data + span_bytes(t);
 }
 
-void
-tensor_shape_text(const int64_t *dim, int rank, Text *out)
+const char *
+tensor_shape_text(Arena *mem, const int64_t *dim, int rank)
 {
-	text_put(out, "[");
+	Text t = {0};
+	text_put(&t, "[");
 	for (int d = 0; d < rank; d++)
-		text_printf(out, "%s%lld", d ? ", " : "", (long long)dim[d]);
-	text_put(out, "]");
+		text_printf(&t, "%s%lld", d ? ", " : "", (long long)dim[d]);
+	text_put(&t, "]");
+	return text_take(&t, mem);
 }
 
 /* ---- making ---- */
@@ -159,8 +158,8 @@ shape_check(Compile *cx, TglDType t, int rank, const int64_t *dim, const int64_t
 	return true;
 }
 
-static TglTensor *
-make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
+TglTensor *
+tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
 {
 	TglTensor *r = calloc(1, sizeof *r);
 	if (!r)
@@ -182,19 +181,15 @@ make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *st
 static void
 report_too_big(Compile *cx, const TglTensor *t)
 {
-	Text shape = {0};
-	tensor_shape_text(t->dim, t->rank, &shape);
-	diag_error(cx, NOWHERE, DIAG_TENSOR_BIG, dtype_info[t->dtype].text, shape.at);
-	text_close(&shape);
+	diag_error(cx, NOWHERE, DIAG_TENSOR_BIG, dtype_info[t->dtype].text, tensor_shape_text(cx->tmp, t->dim, t->rank));
 }
 
 static void
 report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uint64_t all)
 {
-	Text shape = {0};
-	tensor_shape_text(t->dim, t->rank, &shape);
-	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape.at,
-	    (long long)bytes, t->dev->dev.name, (unsigned long long)all);
+	const char *shape = tensor_shape_text(cx->tmp, t->dim, t->rank);
+	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape, (long long)bytes,
+	    t->dev->dev.name, (unsigned long long)all);
 	if (used)
 		diag_help(cx, "other tensors take %llu bytes of it", (unsigned long long)used);
 	else if (t->dev->dev.error.what != DEVICE_WELL)
@@ -202,7 +197,6 @@ report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uin
 	if (t->dev->dev.error.what != DEVICE_WELL)
 		diag_note(cx, NOWHERE, "%s", t->dev->dev.error.text);
 	t->dev->dev.error = (DeviceError){0};
-	text_close(&shape);
 }
 
 static bool
@@ -244,7 +238,7 @@ tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t
 {
 	if (!shape_check(report, t, rank, dim, stride))
 		return NULL;
-	TglTensor *r = make(dev, t, rank, dim, stride);
+	TglTensor *r = tensor_make(dev, t, rank, dim, stride);
 	if (r && !allocate(r, report)) {
 		tensor_unref(r);
 		return NULL;
@@ -301,15 +295,8 @@ open_for_user(
 	if (rank > 0 && context_null(dev->cx, dim, f, "dim"))
 		return NULL;
 	TglTensor *r = tensor_open(dev, dev->cx->own, t, rank, dim, stride);
-	if (!r) {
-		const Diag *last = dev->cx->own->last;
-		TglStatus s = TGL_ERROR_USAGE;
-		if (last && last->code == DIAG_TENSOR_MEMORY)
-			s = TGL_ERROR_MEMORY;
-		else if (last && last->code == DIAG_DEVICE_FAILED)
-			s = TGL_ERROR_DEVICE;
-		context_fail(dev->cx, s, NULL);
-	}
+	if (!r)
+		context_fail(dev->cx, report_status(dev->cx->own, TGL_ERROR_USAGE), NULL);
 	return r;
 }
 
@@ -356,7 +343,7 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 		context_fail(cx, TGL_ERROR_USAGE, NULL);
 		return NULL;
 	}
-	TglTensor *r = make(dev, t, rank, dim, stride);
+	TglTensor *r = tensor_make(dev, t, rank, dim, stride);
 	if (!r)
 		return NULL;
 	bool fits = is_addressable(r);
@@ -382,100 +369,6 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 		tensor_unref(r);
 		context_fail(cx, TGL_ERROR_USAGE, NULL);
 		return NULL;
-	}
-	return r;
-}
-
-static TglTensor *
-share(TglTensor *t)
-{
-	TglTensor *r = make(t->dev, t->dtype, t->rank, t->dim, t->stride);
-	if (!r)
-		return NULL;
-	r->base = t->base ? t->base : t;
-	r->base->refs++;
-	r->data = t->data;
-	r->low = t->low;
-	r->high = t->high;
-	return r;
-}
-
-static bool
-view_check(TglTensor *t, const int64_t *first, const int64_t *extent)
-{
-	Compile *cx = t->dev->cx->own;
-	bool packed = dtype_is_packed((DType)t->dtype);
-	for (int d = 0; d < t->rank; d++) {
-		if (first[d] < 0 || extent[d] < 0 || first[d] > t->dim[d] ||
-		    extent[d] > t->dim[d] - first[d]) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW, (long long)first[d],
-			    (long long)extent[d], d, (long long)t->dim[d]);
-			return false;
-		}
-		bool to_edge = first[d] + extent[d] == t->dim[d];
-		if (packed && d == t->rank - 1 && (first[d] & 1 || (extent[d] & 1 && !to_edge))) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW_PACKED, dtype_info[t->dtype].text,
-			    (long long)first[d], (long long)extent[d]);
-			return false;
-		}
-	}
-	return true;
-}
-
-TglTensor *
-tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent)
-{
-	if (!t)
-		return NULL;
-	TglContext *cx = t->dev->cx;
-	context_begin(cx);
-	if (t->rank && (context_null(cx, first, "tgl_tensor_view", "first") ||
-			   context_null(cx, extent, "tgl_tensor_view", "extent")))
-		return NULL;
-	if (!view_check(t, first, extent)) {
-		context_fail(cx, TGL_ERROR_USAGE, NULL);
-		return NULL;
-	}
-	TglTensor *r = share(t);
-	if (!r)
-		return NULL;
-	int64_t at = 0;
-	bool empty = false;
-	for (int d = 0; d < t->rank; d++) {
-		r->dim[d] = extent[d];
-		empty |= extent[d] == 0;
-	}
-	for (int d = 0; d < t->rank && !empty; d++)
-		at += first[d] * t->stride[d];
-	r->data += at * dtype_info[t->dtype].bits / 8;
-	return r;
-}
-
-TglTensor *
-tgl_tensor_permute(TglTensor *t, const int *order)
-{
-	if (!t)
-		return NULL;
-	TglContext *cx = t->dev->cx;
-	context_begin(cx);
-	if (t->rank && context_null(cx, order, "tgl_tensor_permute", "order"))
-		return NULL;
-	unsigned seen = 0;
-	for (int d = 0; d < t->rank; d++)
-		if (order[d] >= 0 && order[d] < t->rank)
-			seen |= 1u << order[d];
-	bool packed = dtype_is_packed((DType)t->dtype);
-	if (seen != (1u << t->rank) - 1 ||
-	    (packed && t->rank && order[t->rank - 1] != t->rank - 1)) {
-		diag_error(cx->own, NOWHERE, DIAG_TENSOR_ORDER, t->rank,
-		    packed ? ", the last one staying last for a packed type" : "");
-		context_fail(cx, TGL_ERROR_USAGE, NULL);
-		return NULL;
-	}
-	TglTensor *r = share(t);
-	for (int d = 0; r && d < t->rank; d++) {
-		r->dim[d] = t->dim[order[d]];
-		r->stride[d] = t->stride[order[d]];
 	}
 	return r;
 }

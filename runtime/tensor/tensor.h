@@ -25,10 +25,12 @@ enum { GUARD_BYTES = 64 };              /* on both sides of what the library all
 bool tensor_size(TglDType t, int rank, const int64_t *dim, int64_t *count, int64_t *bytes);
 void tensor_contiguous(TglDType t, int rank, const int64_t *dim, int64_t *stride);
 bool tensor_is_contiguous(const TglTensor *t);
+/* Without memory yet; strides NULL: contiguous. */
+TglTensor *tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride);
 TglTensor *tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim,
     const int64_t *stride);
 void tensor_unref(TglTensor *t);
-void tensor_shape_text(const int64_t *dim, int rank, Text *out); /* [4096, 1000] */
+const char *tensor_shape_text(Arena *mem, const int64_t *dim, int rank); /* [4096, 1000] */
 PlanArg tensor_arg(const TglTensor *t);
 bool tensor_guard_whole(const TglTensor *t); /* nothing wrote next to it */
 bool tensor_copy_in(TglTensor *t, const void *from); /* contiguous host copy to tensor */
@@ -43,7 +45,7 @@ typedef struct Image {
 
 bool tensor_image(const TglTensor *t, Image *out); /* false: no memory, or the device failed */
 bool image_room(const TglTensor *t, Image *out); /* zeros as long, of what is yet to be made */
-void image_arg(const Image *m, PlanArg *a); /* the tensor's argument now speaks of the copy */
+void image_arg(const Image *m, PlanArg *a); /* the tensor's argument is the copy from now on */
 bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f); /* every element */
 bool tensor_poison(TglTensor *t);
 /* First and one past the last byte that elements of it occupy; equal if there are none. */

@@ -29,7 +29,7 @@ list_mentions(const StmtList *list, const char *name)
 	return found;
 }
 
-/* A reference that speaks of a value that the candidate changes is another one. */
+/* A reference that mentions a value that the candidate changes is another one. */
 static void
 drop_reference(TglCase *c, const Bound *now)
 {
@@ -99,7 +99,7 @@ measure(void *user, int arm, double *seconds)
 /* ---- each once ---- */
 
 static bool
-tell(Tuner *t, const char *what, double part)
+report_progress(Tuner *t, const char *what, double part)
 {
 	if (t->options->progress && !t->options->progress(t->options->user, what, part))
 		t->stopped = true;
@@ -184,7 +184,7 @@ try_all(Tuner *t)
 		if (try_one(t, i, &first))
 			t->measured[n++] = i;
 		snprintf(what, sizeof what, "trying %d of %d", k + 1, t->at.n);
-		tell(t, what, 0.3 + 0.3 * k / t->at.n);
+		report_progress(t, what, 0.3 + 0.3 * k / t->at.n);
 	}
 	return n;
 }
@@ -202,7 +202,7 @@ halving_progress(void *user, int alive, int rounds, int of)
 {
 	char what[64];
 	snprintf(what, sizeof what, "measuring %d, round %d", alive, rounds);
-	return tell(user, what, 0.6 + 0.4 * rounds / of);
+	return report_progress(user, what, 0.6 + 0.4 * rounds / of);
 }
 
 static void
@@ -229,21 +229,6 @@ measure_all(Tuner *t, int n)
 }
 
 /* ---- the result ---- */
-
-static const char *
-values_of(const Tuner *t, const Candidate *c)
-{
-	NamedConst *v = NEW_ARRAY(t->mem, NamedConst, t->nname);
-	Text s = {0};
-	int n = 0;
-	for (int i = 0; i < t->nname; i++)
-		if (c->value[i].kind != CONST_NONE)
-			v[n++] = (NamedConst){t->name[i].name, c->value[i], NOWHERE};
-	values_print(v, n, &s);
-	const char *r = arena_strdup(t->mem, n ? s.at : "default");
-	text_close(&s);
-	return r;
-}
 
 static const Arm *
 arm_of(const Tuner *t, int candidate)
@@ -275,12 +260,10 @@ why_it_won(const Tuner *t, int winner)
 	else
 		text_printf(&s, "the default did not run (%s)", t->at.at[0].why ? t->at.at[0].why : "");
 	if (next && second != 0)
-		text_printf(&s, "; the next, %s, takes %+.1f %%", values_of(t, &t->at.at[second]),
+		text_printf(&s, "; the next, %s, takes %+.1f %%", candidate_values(t, &t->at.at[second]),
 		    100 * (next->median / w->median - 1));
 	text_printf(&s, "; noise %.1f %%", 100 * w->noise / w->median);
-	const char *r = arena_strdup(t->mem, s.at);
-	text_close(&s);
-	return r;
+	return text_take(&s, t->mem);
 }
 
 static void
@@ -294,7 +277,7 @@ hand_over(Tuner *t, TglTune *out)
 	for (int i = 0; i < t->at.n; i++) {
 		const Candidate *c = &t->at.at[i];
 		const Arm *r = arm_of(t, i);
-		out->candidate[i] = (TglTuneCandidate){.values = values_of(t, c),
+		out->candidate[i] = (TglTuneCandidate){.values = candidate_values(t, c),
 		    .is_default = i == 0,
 		    .state = c->state,
 		    .why = c->why ? c->why : "",
@@ -406,12 +389,9 @@ TglStatus
 tgl_case_tune(TglCase *c, const TglTuneOptions *options, TglTune *out)
 {
 	TglTuneOptions plain = {0};
-	if (!c)
+	if (!c || !context_call(c->dev->cx, "tgl_case_tune", "out", out))
 		return TGL_ERROR_USAGE;
 	TglContext *cx = c->dev->cx;
-	context_begin(cx);
-	if (context_null(cx, out, "tgl_case_tune", "out"))
-		return TGL_ERROR_USAGE;
 	Arena *mem = arena_open();
 	*out = (TglTune){.winner = -1, .memory = mem};
 	bool frozen = context_tuning(cx) == TGL_TUNING_FROZEN && c->k->k->item->tune.n > 0;

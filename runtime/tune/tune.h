@@ -1,6 +1,6 @@
 /* Inside the tuner: what its files share.
  *
- * tune_values.c speaks of values by name, tune_lookup.c finds what is known for a launch, tune_space.c
+ * tune_values.c has values by name, tune_lookup.c finds what is known for a launch, tune_space.c
  * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, tune_halving.c
  * measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
 #ifndef TEGULA_TUNE_H
@@ -17,7 +17,16 @@ NamedConst *bound_values(const Kernel *k, const Bound *b, FixedName fixed, void 
 bool values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n);
 void values_print(const NamedConst *v, int n, Text *out);
 bool same_const(const Const *a, const Const *b);
-/* Binds without a word: false if the header refuses, with the reason in `why` (unless NULL). */
+/* Reports, and what the compiler makes, go elsewhere between the two. */
+typedef struct Reports {
+	Diag *first, *last;
+	int nerrors;
+	Arena *mem;
+} Reports;
+
+Reports reports_hide(Compile *cx, Arena *mem);
+void reports_restore(Compile *cx, const Reports *r);
+/* Binds without a report: false if the header refuses, with the reason in `why` (unless NULL). */
 bool bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n, Arena *mem, Bound *out, Text *why);
 
 /* tune_lookup.c */
@@ -106,6 +115,7 @@ typedef struct Tuner {
 
 /* False after a report. */
 bool tune_space(Tuner *t);
+const char *candidate_values(const Tuner *t, const Candidate *c); /* "BM = 64, warps = 4" */
 void candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...) PRINTF(4, 5);
 /* Drops those that need what the target has not, and those that are the same code as another. */
 void tune_prune_built(Tuner *t);

@@ -1,10 +1,10 @@
 /* Which of several is the fastest.
  *
- * All are measured in turn, a round at a time, each round beginning with another one, so that a machine that
- * grows warm or busy does so for all.  After a few rounds those that are slower beyond doubt go: their
+ * All are measured in turn, a round at a time, each round beginning with another one, so that a change of clocks or load
+ * affects all.  After a few rounds those that are slower beyond doubt go: their
  * median, less its noise, is above the best one's with its noise.  Then the slower half of the rest goes too
- * (successive halving), until a few are left, which are measured until they can be told apart or enough is
- * enough.  One sample of more than thrice the best median is reason enough to go at once.
+ * (successive halving), until a few are left, which are measured until they differ beyond noise or there
+ * are enough samples.  One sample of more than thrice the best median is reason enough to go at once.
  *
  * Noise is half of the interval that holds the true median 99 times of 100, from the samples' median
  * deviation (1.4826 of it is a normal distribution's sigma; the median's own is 1.2533 sigma / sqrt n), and
@@ -115,7 +115,7 @@ one_round(Halving *r, int number, int of)
 }
 
 static bool
-told_apart(const Arm *slow, const Arm *fast)
+is_slower(const Arm *slow, const Arm *fast)
 {
 	return slow->median - slow->noise > fast->median + fast->noise;
 }
@@ -125,7 +125,7 @@ drop_slower(Halving *r)
 {
 	int b = best(r);
 	for (int i = 0; b >= 0 && i < r->n; i++)
-		if (!r->arm[i].out && i != b && told_apart(&r->arm[i], &r->arm[b]))
+		if (!r->arm[i].out && i != b && is_slower(&r->arm[i], &r->arm[b]))
 			drop_slow(r, &r->arm[i], "slower");
 }
 
@@ -150,7 +150,7 @@ winner(const Halving *r)
 	int b = best(r), f = r->favourite;
 	if (b < 0)
 		return least(r, true); /* all the others failed on the way */
-	if (f >= 0 && !r->arm[f].out && r->arm[f].n && !told_apart(&r->arm[f], &r->arm[b]))
+	if (f >= 0 && !r->arm[f].out && r->arm[f].n && !is_slower(&r->arm[f], &r->arm[b]))
 		return f;
 	return b;
 }
@@ -180,5 +180,5 @@ halving_run(Halving *r)
 	for (int i = 0; i < r->n; i++)
 		if (!r->arm[i].out && i != r->winner && r->winner >= 0)
 			r->arm[i].why =
-			    told_apart(&r->arm[i], &r->arm[r->winner]) ? "slower" : "as fast, within noise";
+			    is_slower(&r->arm[i], &r->arm[r->winner]) ? "slower" : "as fast, within noise";
 }

@@ -2,7 +2,7 @@
  *
  * A result is kept for the device's model, the kernel's text (without comments and layout of lines, with
  * every constant and helper that it can see), the dtypes, and the sizes: each dimension and each
- * integer that the header speaks of, rounded up to a power of two, so that what was measured for
+ * integer that the header mentions, rounded up to a power of two, so that what was measured for
  * 4096 rows serves 4000 too.  Compile-time parameters that are not tuned count as they are.  The
  * compiler's version does not: a result stays good advice, and goes into version control.
  *
@@ -14,7 +14,7 @@
 
 /* ---- the key ---- */
 
-/* "vector_add @2:1" without its place: a comment above changes nothing. */
+/* "vector_add @2:1" without its place: a comment above it changes nothing. */
 static void
 drop_places(Text *t)
 {
@@ -115,9 +115,7 @@ sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, Arena *mem)
 		if (v->value.kind != CONST_DTYPE && (tune_is_fixed(b, ex, v->name) || !is_tuned(k->k, v->name)))
 			put_size(&t, v->name, &v->value);
 	}
-	const char *s = arena_strdup(mem, t.at);
-	text_close(&t);
-	return s;
+	return text_take(&t, mem);
 }
 
 static const char *
@@ -127,9 +125,7 @@ dtypes_text(TglKernel *k, const Bound *b, Arena *mem)
 	text_put(&t, "");
 	for (int i = 0; i < k->k->params.n; i++)
 		text_printf(&t, "%s%s", i ? ", " : "", dtype_info[b->param[i].dtype].text);
-	const char *s = arena_strdup(mem, t.at);
-	text_close(&t);
-	return s;
+	return text_take(&t, mem);
 }
 
 void
@@ -172,15 +168,9 @@ static bool
 listed_values(TglKernel *k, const Bound *b, Arena *mem, TuneName **list, int *n)
 {
 	Compile *cx = k->program->compile;
-	Diag *first = cx->first, *last = cx->last;
-	int errors = cx->nerrors;
-	Arena *keep = compile_into(cx, mem);
-	cx->first = cx->last = NULL;
+	Reports before = reports_hide(cx, mem);
 	bool ok = kernel_tune(k->k, b, list, n);
-	compile_into(cx, keep);
-	cx->first = first;
-	cx->last = last;
-	cx->nerrors = errors;
+	reports_restore(cx, &before);
 	return ok;
 }
 

@@ -107,9 +107,8 @@ same_code(const Tuner *t, const Bound *a, const Bound *b)
 	return !t->target || memcmp(&a->schedule, &b->schedule, sizeof a->schedule) == 0;
 }
 
-/* "BM = 64, warps = 4" */
-static const char *
-values_text(const Tuner *t, const Candidate *c)
+const char *
+candidate_values(const Tuner *t, const Candidate *c)
 {
 	NamedConst *v = NEW_ARRAY(t->mem, NamedConst, t->nname);
 	int n = 0;
@@ -118,9 +117,7 @@ values_text(const Tuner *t, const Candidate *c)
 			v[n++] = (NamedConst){t->name[i].name, c->value[i], NOWHERE};
 	Text s = {0};
 	values_print(v, n, &s);
-	const char *r = arena_strdup(t->mem, n ? s.at : "default");
-	text_close(&s);
-	return r;
+	return n ? text_take(&s, t->mem) : (text_close(&s), "default");
 }
 
 static void
@@ -136,7 +133,7 @@ prune_unbuilt(Tuner *t, Candidate *c)
 	for (int i = 0; i < t->at.n; i++)
 		if (!t->at.at[i].dropped && same_code(t, &t->at.at[i].bound, &c->bound)) {
 			candidate_drop(t, c, TGL_TUNE_PRUNED, "the same code as %s",
-			    i ? values_text(t, &t->at.at[i]) : "the default");
+			    i ? candidate_values(t, &t->at.at[i]) : "the default");
 			return;
 		}
 }
@@ -267,7 +264,7 @@ tune_space(Tuner *t)
 	return true;
 }
 
-/* ---- what compiling told ---- */
+/* ---- what is known once it is compiled ---- */
 
 static bool
 same_bytes(const Artefact *a, const Artefact *b)
@@ -298,6 +295,6 @@ tune_prune_built(Tuner *t)
 		for (int j = 0; j < i && !c->dropped; j++)
 			if (!t->at.at[j].dropped && same_bytes(a, &t->at.at[j].artefact))
 				candidate_drop(t, c, TGL_TUNE_PRUNED, "the same code as %s",
-				    j ? values_text(t, &t->at.at[j]) : "the default");
+				    j ? candidate_values(t, &t->at.at[j]) : "the default");
 	}
 }

@@ -134,27 +134,38 @@ take_report(const Compile *cx, Text *why)
 		text_put(why, d->text);
 }
 
+Reports
+reports_hide(Compile *cx, Arena *mem)
+{
+	Reports r = {cx->first, cx->last, cx->nerrors, compile_into(cx, mem)};
+	cx->first = cx->last = NULL;
+	return r;
+}
+
+void
+reports_restore(Compile *cx, const Reports *r)
+{
+	compile_into(cx, r->mem);
+	cx->first = r->first;
+	cx->last = r->last;
+	cx->nerrors = r->nerrors;
+}
+
 bool
 bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n, Arena *mem, Bound *out, Text *why)
 {
 	Compile *cx = k->program->compile;
-	Diag *first = cx->first, *last = cx->last;
-	int errors = cx->nerrors;
-	Arena *keep = compile_into(cx, mem);
+	Reports before = reports_hide(cx, mem);
 	ArgInfo *info = NEW_ARRAY(mem, ArgInfo, k->k->params.n);
 	memcpy(info, b->info, sizeof *info * (size_t)k->k->params.n);
 	for (int i = 0; i < k->k->params.n; i++) /* tensors still to be made have no shape yet */
 		if (k->k->params.at[i].kind == PARAM_TENSOR)
 			info[i].given = b->tensor[i] && k->k->params.at[i].access != ACCESS_SCRATCH;
-	cx->first = cx->last = NULL;
 	bool ok = kernel_bind(k->k, info, given, n, out);
 	for (int i = 0; ok && i < k->k->params.n; i++)
 		if (k->k->params.at[i].kind == PARAM_POINTER) /* its buffer is the arguments' to say */
 			out->param[i] = b->bound.param[i];
 	take_report(cx, why);
-	compile_into(cx, keep);
-	cx->first = first;
-	cx->last = last;
-	cx->nerrors = errors;
+	reports_restore(cx, &before);
 	return ok;
 }

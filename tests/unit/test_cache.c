@@ -166,7 +166,7 @@ test_kept(void **state)
 	cache_total(c, &n, &bytes);
 	assert_int_equal(n, 3);
 	assert_int_equal(bytes, 300100);
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	assert_int_equal(cache_clear(c), 3);
 	assert_false(is_there(c, 1, 100));
 	cache_close(c);
@@ -184,10 +184,18 @@ later(void)
 	return 2000000;
 }
 
+typedef struct First {
+	char key[2 * HASH_BYTES + 1];
+	int64_t used, made;
+} First;
+
 static bool
-note_first(void *user, const CacheEntry *e)
+note_first(void *user, const TglCacheEntry *e)
 {
-	*(CacheEntry *)user = *e;
+	First *f = user;
+	snprintf(f->key, sizeof f->key, "%s", e->key);
+	f->used = e->used;
+	f->made = e->made;
 	return false;
 }
 
@@ -204,10 +212,12 @@ test_eviction(void **state)
 	cache_close(c);
 	c = cache_open(&late);
 	assert_true(is_there(c, 0, 10000)); /* now used later than the others */
-	CacheEntry e;
+	First e;
+	char first[2 * HASH_BYTES + 1];
 	cache_each(c, note_first, &e);
-	Hash first = key_of(0);
-	assert_true(hash_equal(&e.key, &first));
+	Hash key = key_of(0);
+	hash_text(&key, HASH_BYTES, first);
+	assert_string_equal(e.key, first);
 	assert_int_equal(e.used, 2000000);
 	assert_int_equal(e.made, 1000000);
 	put(c, 20, 10000);
@@ -223,7 +233,7 @@ test_eviction(void **state)
 	put(c, 22, 100001); /* more than all of it: not kept, and nothing goes for it */
 	assert_false(is_there(c, 22, 100001));
 	assert_true(is_there(c, 21, 25000));
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	cache_close(c);
 }
 
@@ -313,7 +323,7 @@ test_options(void **state)
 	Cache *c = cache_open(&o); /* no home: no cache, and nothing to say about it */
 	put(c, 1, 10);
 	assert_false(is_there(c, 1, 10));
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	assert_null(cache_path(c));
 	cache_close(c);
 	setenv("TEGULA_CACHE", "off", 1);
@@ -329,14 +339,14 @@ test_no_folder(void **state)
 {
 	Cache *c = cache_open(&(CacheOptions){.folder = "/dev/null/tegula"});
 	assert_false(is_there(c, 1, 10));
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	put(c, 1, 10);
-	const char *s = cache_complaint(c);
+	const char *s = cache_warning(c);
 	assert_non_null(s);
 	assert_non_null(strstr(s, "/dev/null/tegula"));
 	put(c, 2, 10);
 	assert_false(is_there(c, 1, 10));
-	assert_null(cache_complaint(c)); /* once */
+	assert_null(cache_warning(c)); /* once */
 	cache_close(c);
 }
 
@@ -371,14 +381,14 @@ use_read_only(const Fixture *f)
 	Cache *c = open_in(f);
 	CHECK(is_there(c, 1, 5000));
 	CHECK(!is_there(c, 2, 5000));
-	CHECK(!cache_complaint(c));
+	CHECK(!cache_warning(c));
 	put(c, 2, 5000);
-	const char *s = cache_complaint(c); /* not before something is to be kept */
+	const char *s = cache_warning(c); /* not before something is to be kept */
 	CHECK(s && strstr(s, f->path) && strstr(s, "can only be read"));
 	CHECK(!is_there(c, 2, 5000));
 	CHECK(is_there(c, 1, 5000));
 	put(c, 3, 5000);
-	CHECK(!cache_complaint(c));
+	CHECK(!cache_warning(c));
 	cache_close(c);
 }
 
@@ -413,12 +423,12 @@ use_full_disk(const Fixture *f)
 	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 	for (int i = 2; i < 20; i++)
 		put(c, i, 100000);
-	const char *s = cache_complaint(c);
+	const char *s = cache_warning(c);
 	CHECK(s && strstr(s, "cannot be written to"));
 	CHECK(is_there(c, 1, 1000));
 	CHECK(!is_there(c, 19, 100000));
 	put(c, 30, 10);
-	CHECK(!cache_complaint(c));
+	CHECK(!cache_warning(c));
 	cache_close(c);
 }
 
@@ -431,7 +441,7 @@ test_full_disk(void **state)
 	assert_true(is_there(c, 1, 1000));
 	put(c, 40, 100000);
 	assert_true(is_there(c, 40, 100000));
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	cache_close(c);
 }
 
@@ -449,7 +459,7 @@ write_many(const Fixture *f, int who)
 		CHECK(is_there(c, who * 1000 + i, 3000));
 		CHECK(is_there(c, 9000 + i, 20000));
 	}
-	const char *s = cache_complaint(c);
+	const char *s = cache_warning(c);
 	if (s)
 		fprintf(stderr, "%s\n", s);
 	CHECK(!s);
@@ -533,7 +543,7 @@ test_kill(void **state)
 		assert_true(is_there(c, -2 - round, 100));
 		for (int i = 0; is_there(c, round * 100000 + i, 100000); i++)
 			;
-		assert_null(cache_complaint(c));
+		assert_null(cache_warning(c));
 		cache_close(c);
 	}
 	sqlite3 *db;
@@ -631,10 +641,10 @@ test_not_a_database(void **state)
 	fclose(t);
 	Cache *c = open_in(f);
 	assert_false(is_there(c, 1, 10));
-	const char *s = cache_complaint(c);
+	const char *s = cache_warning(c);
 	assert_non_null(s);
 	assert_non_null(strstr(s, "cache1.db.broken"));
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	put(c, 1, 10);
 	assert_true(is_there(c, 1, 10));
 	cache_close(c);
@@ -666,7 +676,7 @@ test_damaged_again(void **state)
 		Cache *c = open_in(f);
 		put(c, 1, 10);
 		assert_true(is_there(c, 1, 10));
-		const char *s = cache_complaint(c);
+		const char *s = cache_warning(c);
 		assert_non_null(s);
 		assert_non_null(strstr(s, i <= 9 ? "it is now '" : "it is removed"));
 		cache_close(c);
@@ -734,7 +744,7 @@ expect_distrust(const Fixture *f, const char *why)
 	assert_false(is_there(c, 1, 100));
 	put(c, 1, 100);
 	assert_false(is_there(c, 1, 100));
-	const char *s = cache_complaint(c);
+	const char *s = cache_warning(c);
 	assert_non_null(s);
 	if (!strstr(s, why) || !strstr(s, "the cache is not used"))
 		fail_msg("no '%s' in: %s", why, s);
@@ -746,7 +756,7 @@ expect_trust(const Fixture *f)
 {
 	Cache *c = open_in(f);
 	assert_true(is_there(c, 1, 100));
-	assert_null(cache_complaint(c));
+	assert_null(cache_warning(c));
 	cache_close(c);
 }
 
@@ -807,7 +817,7 @@ use_others(const Fixture *f)
 	CHECK(setgroups(0, NULL) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
 	Cache *c = open_in(f);
 	CHECK(is_there(c, 1, 100));
-	CHECK(!cache_complaint(c));
+	CHECK(!cache_warning(c));
 	cache_close(c);
 }
 
@@ -847,8 +857,8 @@ test_damage_found_twice(void **state)
 	cache_failed(b, SQLITE_CORRUPT, false);
 	assert_true(is_there(b, 50, 100));
 	assert_true(is_there(a, 50, 100));
-	assert_non_null(cache_complaint(a));
-	assert_null(cache_complaint(b));
+	assert_non_null(cache_warning(a));
+	assert_null(cache_warning(b));
 	cache_close(a);
 	cache_close(b);
 }

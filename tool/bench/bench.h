@@ -28,6 +28,7 @@ typedef struct Bench {
 	double products;                                    /* the product ceiling, FLOP/s; 0: none */
 	TglDType operand;                                   /* of which */
 	json_t *checks;
+	const char *checking;                               /* the runner whose outputs are checked */
 	bool checked, passed;
 	const char *device, *device_text;
 } Bench;

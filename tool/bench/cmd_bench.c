@@ -10,11 +10,11 @@
 #include <string.h>
 
 /* What the command line asks for beyond a session's options. */
-typedef struct Wish {
+typedef struct Request {
 	int64_t rounds, seed, sets, block, shared;
 	double seconds, rest;
 	const char *file, *name;                            /* of --vs; NULL: none */
-} Wish;
+} Request;
 
 static bool
 positive(const Cli *cli, OptionId o, double absent, double *out)
@@ -32,7 +32,7 @@ positive(const Cli *cli, OptionId o, double absent, double *out)
 }
 
 static bool
-split_vs(const Cli *cli, Wish *w)
+split_vs(const Cli *cli, Request *w)
 {
 	const char *vs = cli->value[OPT_VS], *colon = vs ? strrchr(vs, ':') : NULL;
 	if (!vs) {
@@ -54,9 +54,9 @@ split_vs(const Cli *cli, Wish *w)
 }
 
 static bool
-read_wish(const Cli *cli, Wish *w)
+read_request(const Cli *cli, Request *w)
 {
-	*w = (Wish){0};
+	*w = (Request){0};
 	bool ok = cli_number(cli, OPT_ROUNDS, 21, &w->rounds) && cli_number(cli, OPT_SEED, 0, &w->seed) &&
 		  cli_number(cli, OPT_SETS, 0, &w->sets) && cli_number(cli, OPT_BLOCK, 0, &w->block) &&
 		  cli_number(cli, OPT_SHARED, 0, &w->shared) && positive(cli, OPT_SECONDS, 2, &w->seconds) &&
@@ -82,7 +82,7 @@ bench_example(TglKernel *k)
 }
 
 static bool
-open_set(Bench *b, const Wish *w, const TglArg *args, int nargs)
+open_set(Bench *b, const Request *w, const TglArg *args, int nargs)
 {
 	const Cli *cli = b->s->cli;
 	int index = bench_example(b->k);
@@ -104,7 +104,7 @@ open_set(Bench *b, const Wish *w, const TglArg *args, int nargs)
 
 /* As many sets as together are twice the cache, but no more than half of the memory. */
 static int
-sets_wanted(const Bench *b, const Wish *w, double bytes)
+sets_needed(const Bench *b, const Request *w, double bytes)
 {
 	TglDeviceInfo info;
 	if (w->sets)
@@ -118,7 +118,7 @@ sets_wanted(const Bench *b, const Wish *w, double bytes)
 }
 
 static bool
-open_sets(Bench *b, const Wish *w, TensorList *opened)
+open_sets(Bench *b, const Request *w, TensorList *opened)
 {
 	TglArg *args;
 	int nargs;
@@ -127,14 +127,14 @@ open_sets(Bench *b, const Wish *w, TensorList *opened)
 	if (tgl_case_work(b->set[0], &b->bytes, &b->flops) != TGL_OK)
 		return session_error(b->s), false;
 	session_warnings(b->s);
-	for (int n = sets_wanted(b, w, b->bytes); b->nsets < n;)
+	for (int n = sets_needed(b, w, b->bytes); b->nsets < n;)
 		if (!open_set(b, w, args, nargs))
 			return false;
 	return true;
 }
 
 static bool
-open_foreign(Bench *b, const Wish *w)
+open_foreign(Bench *b, const Request *w)
 {
 	const Cli *cli = b->s->cli;
 	ForeignOptions o = {.path = w->file, .name = w->name, .grid = cli->value[OPT_GRID],
@@ -151,22 +151,21 @@ open_foreign(Bench *b, const Wish *w)
 
 /* ---- checking ---- */
 
+static void
+add_check(void *user, const TglCheck *c)
+{
+	Bench *b = user;
+	b->passed &= c->passed;
+	json_array_append_new(b->checks, json_pack("{s:s, s:s, s:b, s:o, s:I}", "kernel", b->checking, "output", c->param,
+	    "passed", c->passed, "error_over_bound", cli_json_number(c->ratio), "wrong", (json_int_t)c->nwrong));
+}
+
 /* What stands in the case's outputs, against the reference. */
 static bool
 check(Bench *b, const char *name)
 {
-	bool more = true;
-	for (int i = 0; more; i++) {
-		TglCheck c;
-		if (tgl_case_check(b->set[0], i, &c, &more) != TGL_OK)
-			return session_error(b->s), false;
-		if (!more)
-			break;
-		b->passed &= c.passed;
-		json_array_append_new(b->checks, json_pack("{s:s, s:s, s:b, s:o, s:I}", "kernel", name, "output", c.param,
-		    "passed", c.passed, "error_over_bound", cli_json_number(c.ratio), "wrong", (json_int_t)c.nwrong));
-	}
-	return true;
+	b->checking = name;
+	return session_checks(b->s, b->set[0], add_check, b);
 }
 
 static bool
@@ -243,7 +242,7 @@ progress(void *user, int round, int rounds)
 }
 
 static bool
-measure(Bench *b, const Wish *w)
+measure(Bench *b, const Request *w)
 {
 	double flops = 0;
 	TglCase *products = open_products(b, &flops);
@@ -289,7 +288,7 @@ show(const Bench *b)
 }
 
 static int
-bench_kernel(Bench *b, TglProgram *p, const Wish *w)
+bench_kernel(Bench *b, TglProgram *p, const Request *w)
 {
 	const Cli *cli = b->s->cli;
 	TensorList opened = {0};
@@ -321,23 +320,17 @@ int
 cmd_bench(const Cli *cli)
 {
 	Session s;
-	Wish w;
-	if (!cli_operands(cli, 1, 2) || !read_wish(cli, &w))
+	Request w;
+	if (!cli_operands(cli, 1, 2) || !read_request(cli, &w))
 		return EXIT_MISUSE;
 	if (!session_open(&s, cli))
 		return EXIT_WRONG;
-	if (session_device(&s, cli_has(cli, OPT_DEVICE) ? cli->value[OPT_DEVICE] : NULL)) {
-		TglProgram *p = tgl_program_file(s.cx, cli->args.at[0]);
-		Bench b = {.s = &s};
-		tgl_context_print(s.cx, NULL, NULL);
-		if (p) {
-			session_warnings(&s);
-			s.status = bench_kernel(&b, p, &w);
-		} else {
-			session_error(&s);
-		}
-		tgl_program_close(&p);
-	}
+	TglProgram *p = session_operand(&s);
+	Bench b = {.s = &s};
+	tgl_context_print(s.cx, NULL, NULL);
+	if (p)
+		s.status = bench_kernel(&b, p, &w);
+	tgl_program_close(&p);
 	session_close(&s);
 	return s.status;
 }

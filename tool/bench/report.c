@@ -141,16 +141,13 @@ spread_json(const Spread *s)
 static json_t *
 runner_json(const Bench *b, const Runner *r)
 {
-	const TglResources *u = &r->resources;
 	double bandwidth = bench_bandwidth(b, r), rate = bench_rate(b, r);
 	json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", r->name, "seconds", spread_json(&r->time),
 	    "bytes_per_second", number_or_null(bandwidth), "flops_per_second", number_or_null(rate), "of_copy",
 	    number_or_null(bandwidth / b->rounds.copy.median), "of_products",
 	    b->products > 0 ? number_or_null(rate / b->products) : json_null());
 	if (r->has_resources)
-		json_object_set_new(j, "resources", json_pack("{s:i, s:i, s:i, s:i, s:i, s:f}", "threads", u->threads,
-		    "registers", u->registers, "local_bytes", u->local_bytes, "shared_bytes", u->shared_bytes,
-		    "resident_blocks", u->resident_blocks, "occupancy", u->occupancy));
+		json_object_set_new(j, "resources", cli_json_resources(&r->resources));
 	return j;
 }
 
