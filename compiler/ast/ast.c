@@ -1,4 +1,4 @@
-/* Constructors: one for each production of the grammar, so that the grammar's actions are single calls.
+/* Nodes of the tree, as the grammar's actions make them, and the mistakes that show as soon as a node is complete.
  *
  * Each node knows how deep the tree below it is, and a node that would be deeper than AST_DEPTH is
  * reported once and replaced by EX_ERROR: whatever walks the tree later may recurse. */
@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* A node's depth from its children's; too deep gives 0 and a report. */
-int
-ast_depth_above(Parser *p, int below)
+static int
+depth_above(Parser *p, int below)
 {
 	if (below < AST_DEPTH)
 		return below + 1;
@@ -16,184 +16,225 @@ ast_depth_above(Parser *p, int below)
 	return 0;
 }
 
-int
-ast_expr_depth(const Expr *e)
+static void
+deepen(int *depth, const Expr *e)
 {
-	return e ? e->depth : 0;
+	if (e)
+		*depth = MAX(*depth, e->depth);
 }
 
-int
-ast_list_depth(const ExprList *l)
+static int
+stmts_depth(const StmtList *l)
 {
 	int d = 0;
-	for (int i = 0; l && i < l->n; i++)
-		d = MAX(d, ast_expr_depth(l->at[i]));
+	for (int i = 0; i < l->n; i++)
+		d = MAX(d, l->at[i]->depth);
 	return d;
 }
 
-/* lists */
+/* expressions */
 
-#define LIST_ADD(type, p, list, x)                                                                 \
-	do {                                                                                       \
-		if (!(list))                                                                       \
-			(list) = NEW((p)->cx->mem, type);                                          \
-		vec_push((p)->cx->mem, (list), (x));                                               \
-	} while (0)
-
-ExprList *
-ast_exprs(Parser *p, ExprList *list, Expr *e)
+int
+expr_children(const Expr *e)
 {
-	LIST_ADD(ExprList, p, list, e);
-	return list;
+	return 3 + e->args.n + e->items.n + 2 * e->subs.n;
 }
 
-ExprList *
-ast_exprs_first(Parser *p, Expr *first, const ExprList *rest)
+const Expr *
+expr_child(const Expr *e, int i)
 {
-	ExprList *list = ast_exprs(p, NULL, first);
-	for (int i = 0; i < rest->n; i++)
-		vec_push(p->cx->mem, list, rest->at[i]);
-	return list;
+	if (i < 3)
+		return i == 0 ? e->a : i == 1 ? e->b : e->c;
+	if ((i -= 3) < e->args.n)
+		return e->args.at[i].e;
+	if ((i -= e->args.n) < e->items.n)
+		return e->items.at[i];
+	i -= e->items.n;
+	return i % 2 ? e->subs.at[i / 2].extent : e->subs.at[i / 2].e;
 }
 
-StmtList *
-ast_stmts(Parser *p, StmtList *list, Stmt *s)
+Expr *
+ast_expr(Parser *p, Expr e)
 {
-	if (!list)
-		list = NEW(p->cx->mem, StmtList);
-	if (!s)
-		return list;
-	stmt_note_returns(s);
-	vec_push(p->cx->mem, list, s);
-	return list;
+	int below = 0;
+	for (int i = 0; i < expr_children(&e); i++)
+		deepen(&below, expr_child(&e, i));
+	e.depth = depth_above(p, below);
+	if (!e.depth)
+		e.kind = EX_ERROR;
+	Expr *node = NEW(p->cx->mem, Expr);
+	*node = e;
+	return node;
 }
 
-ParamList *
-ast_params(Parser *p, ParamList *list, Param param)
+Expr *
+ast_error(Parser *p, Place at)
 {
-	LIST_ADD(ParamList, p, list, param);
-	return list;
+	return ast_expr(p, (Expr){EX_ERROR, .place = at});
 }
 
-SubscriptList *
-ast_subscripts(Parser *p, SubscriptList *list, Subscript s)
+Expr *
+ast_name(Parser *p, Name name)
 {
-	LIST_ADD(SubscriptList, p, list, s);
-	return list;
+	return ast_expr(p, (Expr){EX_NAME, .place = name.place, .name = name.name});
 }
 
-ArgList *
-ast_args(Parser *p, ArgList *list, Arg a)
+Expr *
+ast_compare(Parser *p, Expr e)
 {
-	LIST_ADD(ArgList, p, list, a);
-	return list;
+	const Expr *a = e.a;
+	if (a->kind == EX_BINARY && !a->parens && binary_op_compares(a->bin)) {
+		diag_error(p->cx, e.op_place, DIAG_CHAINED_COMPARISON);
+		diag_help(p->cx, "write a < b && b < c, or put one comparison in parentheses");
+		return ast_error(p, e.place);
+	}
+	return ast_expr(p, e);
 }
+
+Expr *
+ast_call(Parser *p, Expr e)
+{
+	const Expr *callee = e.a;
+	if (callee->kind != EX_NAME && callee->kind != EX_MEMBER && callee->kind != EX_ERROR) {
+		diag_error(p->cx, callee->place, DIAG_NOT_CALLABLE);
+		diag_label(p->cx, "expected the name of an operation or a fn");
+		e.kind = EX_ERROR;
+	}
+	return ast_expr(p, e);
+}
+
+Subscript
+ast_subscript(SubscriptKind kind, Place at, Expr *e, Expr *extent)
+{
+	/* `new` and `None` are words in this position only. */
+	if (kind == SUB_INDEX && e->kind == EX_NAME && !e->parens && !e->scope &&
+	    (strcmp(e->name, "new") == 0 || strcmp(e->name, "None") == 0))
+		return (Subscript){SUB_NEW, NULL, NULL, at};
+	return (Subscript){kind, e, extent, at};
+}
+
+/* statements */
+
+Stmt *
+ast_stmt(Parser *p, Stmt s)
+{
+	int below = MAX(stmts_depth(&s.body), stmts_depth(&s.orelse));
+	deepen(&below, s.target);
+	deepen(&below, s.e);
+	for (int i = 0; i < s.range.n; i++)
+		deepen(&below, s.range.at[i]);
+	s.depth = depth_above(p, below);
+	if (!s.depth)
+		s.kind = ST_ERROR;
+	if (!s.target)
+		s.op = BIN_NONE;
+	Stmt *node = NEW(p->cx->mem, Stmt);
+	*node = s;
+	return node;
+}
+
+static bool
+is_target(const Expr *e)
+{
+	if (e->kind == EX_TUPLE) {
+		for (int i = 0; i < e->items.n; i++)
+			if (!is_target(e->items.at[i]))
+				return false;
+		return true;
+	}
+	return e->kind == EX_ERROR || (e->kind == EX_NAME && !e->scope) || (e->kind == EX_INDEX && !e->b);
+}
+
+Stmt *
+ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e)
+{
+	Stmt *s = ast_stmt(p, (Stmt){ST_ASSIGN, .place = at, .target = target, .op = op, .e = e});
+	if (!is_target(target) || (op != BIN_NONE && target->kind == EX_TUPLE)) {
+		diag_error(p->cx, target->place, DIAG_ASSIGN_TARGET);
+		diag_label(p->cx, "expected a variable, x[...] or a tuple of them");
+		s->kind = ST_ERROR;
+	}
+	return s;
+}
+
+Stmt *
+ast_for(Parser *p, Stmt loop, Name range)
+{
+	Stmt *s = ast_stmt(p, loop);
+	if (strcmp(range.name, "range") != 0) {
+		diag_error(p->cx, range.place, DIAG_FOR_RANGE, range.name);
+		diag_help(p->cx, "write: for %s in range(from, to, step)", s->index.name);
+	} else if (s->range.n < 1 || s->range.n > 3) {
+		diag_error(p->cx, range.place, DIAG_RANGE_ARGS, s->range.n);
+		diag_help(p->cx, "range(to), range(from, to) or range(from, to, step)");
+	} else {
+		return s;
+	}
+	s->kind = ST_ERROR;
+	return s;
+}
+
+Stmt *
+ast_else(Parser *p, Place at, Stmt *s, Block orelse)
+{
+	s->place = at;
+	s->has_else = true;
+	s->orelse = orelse.stmts;
+	s->orelse_place = orelse.place;
+	s->depth = MAX(s->depth, depth_above(p, stmts_depth(&s->orelse)));
+	return s;
+}
+
+Stmt *
+ast_static_if(Place at, Stmt *s)
+{
+	s->place = at;
+	for (Stmt *t = s; t; t = t->has_else && t->orelse_place.line == 0 ? t->orelse.at[0] : NULL)
+		t->is_static = true;                /* an else-if chain is static as a whole */
+	return s;
+}
+
+Stmt *
+ast_no_jump(Parser *p, Place at, const char *word)
+{
+	diag_error(p->cx, at, DIAG_NO_JUMP, word);
+	diag_help(p->cx, "use 'while' with a condition, or put the rest of the body under 'if'");
+	return NULL;
+}
+
+/* items, and what stands in headers */
 
 Pattern *
-ast_pattern(Parser *p, Name name)
+ast_pattern(Parser *p, Pattern pattern)
 {
-	Pattern *pattern = NEW(p->cx->mem, Pattern);
-	pattern->name = name.name;
-	pattern->place = name.place;
-	return pattern;
+	Pattern *node = NEW(p->cx->mem, Pattern);
+	*node = pattern;
+	return node;
 }
 
-Pattern *
-ast_patterns(Parser *p, Pattern *list, Pattern *item)
+TypeExpr *
+ast_type(Parser *p, TypeExpr t)
 {
-	if (!list)
-		list = NEW(p->cx->mem, Pattern);
-	vec_push(p->cx->mem, &list->items, item);
-	return list;
+	TypeExpr *node = NEW(p->cx->mem, TypeExpr);
+	*node = t;
+	return node;
 }
 
-Pattern *
-ast_pattern_tuple(Parser *p, Place at, Pattern *list)
+Item *
+ast_item(Parser *p, Item item)
 {
-	list->place = at;
-	return list;
+	Item *node = NEW(p->cx->mem, Item);
+	*node = item;
+	return node;
 }
 
-/* items */
-
-static Item *
-item_new(Parser *p, ItemKind kind, Place at, Name name)
+Item *
+ast_body(Item *item, Place at, Block body)
 {
-	Item *item = NEW(p->cx->mem, Item);
-	item->kind = kind;
 	item->place = at;
-	item->name = name.name;
-	item->name_place = name.place;
+	item->body = body.stmts;
+	item->body_place = body.place;
 	return item;
-}
-
-static void
-item_body(Item *item, const Block *body)
-{
-	item->body = body->stmts;
-	item->body_place = body->place;
-}
-
-void
-ast_item_add(Parser *p, Item *item)
-{
-	vec_push(p->cx->mem, &p->ast->items, item);
-}
-
-Item *
-ast_import_item(Parser *p, Place at, const Expr *path)
-{
-	Item *item = item_new(p, ITEM_IMPORT, at, (Name){"import", at});
-	item->label = path->name ? path->name : "";
-	item->label_place = path->place;
-	return item;
-}
-
-Item *
-ast_const(Parser *p, Place at, Name name, Expr *e)
-{
-	Item *item = item_new(p, ITEM_CONST, at, name);
-	item->e = e;
-	return item;
-}
-
-/* One more of the types that a fn says it gives, as a parameter without a name of its own. */
-ParamList *
-ast_result(Parser *p, ParamList *list, TypeExpr *type)
-{
-	Place at = type->place;
-	return ast_params(p, list, (Param){.name = "result", .name_place = at, .place = at, .type = type});
-}
-
-Item *
-ast_fn(Parser *p, Place at, Name name, ParamList *params, ParamList *results, int gives_tuple)
-{
-	Item *item = item_new(p, ITEM_FN, at, name);
-	LIST_COPY(item->params, params);
-	LIST_COPY(item->results, results);
-	item->gives_tuple = gives_tuple != 0;
-	return item;
-}
-
-Item *
-ast_fn_body(Parser *p, Place at, Item *item, const Block *body, Expr *arrow)
-{
-	item->place = at;
-	if (body)
-		item_body(item, body);
-	item->e = arrow;
-	item->is_arrow = arrow != NULL;
-	return item;
-}
-
-Item *
-ast_kernel(Parser *p, Place at, Name name, int has_ctparams, ParamList *params)
-{
-	Item *k = item_new(p, ITEM_KERNEL, at, name);
-	if (has_ctparams)
-		memcpy(&k->ctparams, &p->ctparams, sizeof k->ctparams);
-	LIST_COPY(k->params, params);
-	return k;
 }
 
 /* A clause stands once in a header, in any order. */
@@ -207,10 +248,10 @@ once(Parser *p, bool has, Place at, Place first, const char *word)
 }
 
 Item *
-ast_kernel_grid(Parser *p, Item *k, Place at, Place clause)
+ast_kernel_grid(Parser *p, Item *k, Place at, Place clause, AxisList axes)
 {
 	once(p, k->has_grid, clause, k->grid_place, "grid");
-	memcpy(&k->grid, &p->axes, sizeof k->grid);
+	k->grid = axes;
 	k->has_grid = true;
 	k->grid_place = clause;
 	k->place = at;
@@ -218,149 +259,12 @@ ast_kernel_grid(Parser *p, Item *k, Place at, Place clause)
 }
 
 Item *
-ast_kernel_tune(Parser *p, Item *k, Place at, Place clause)
+ast_kernel_tune(Parser *p, Item *k, Place at, Place clause, TuneList tunes)
 {
 	once(p, k->has_tune, clause, k->tune_place, "tune");
-	memcpy(&k->tune, &p->tunes, sizeof k->tune);
+	k->tune = tunes;
 	k->has_tune = true;
 	k->tune_place = clause;
 	k->place = at;
 	return k;
-}
-
-Item *
-ast_kernel_where(Parser *p, Item *k, Place at, Expr *e)
-{
-	vec_push(p->cx->mem, &k->where, e);
-	k->place = at;
-	return k;
-}
-
-Item *
-ast_kernel_body(Parser *p, Place at, Item *k, const Block *body)
-{
-	(void)p;
-	item_body(k, body);
-	k->place = at;
-	return k;
-}
-
-Item *
-ast_block_item(Parser *p, ItemKind kind, Place at, Name name, const Expr *label, int is_bench, const Block *body)
-{
-	Item *item = item_new(p, kind, at, name);
-	if (label) {
-		item->label = label->name;
-		item->label_place = label->place;
-	}
-	item->is_bench = is_bench;
-	item_body(item, body);
-	return item;
-}
-
-Item *
-ast_expect(Parser *p, Place at, Name name, Place braces)
-{
-	Item *item = item_new(p, ITEM_EXPECT, at, name);
-	item->facts = p->facts;
-	item->body_place = braces;
-	return item;
-}
-
-/* An item whose head did not parse; a name keeps its reference and examples from being blamed. */
-Item *
-ast_lost(Parser *p, Place at, Name name)
-{
-	return item_new(p, ITEM_ERROR, at, name);
-}
-
-/* Lists that a header collects start afresh with their first element. */
-#define COLLECT(p, vec, x, first)                                                                  \
-	do {                                                                                       \
-		if (first)                                                                         \
-			memset(&(p)->vec, 0, sizeof(p)->vec);                                      \
-		vec_push((p)->cx->mem, &(p)->vec, (x));                                            \
-	} while (0)
-
-void
-ast_facts_open(Parser *p)
-{
-	p->facts = (ExprList){0};
-}
-
-void
-ast_fact(Parser *p, Expr *e)
-{
-	vec_push(p->cx->mem, &p->facts, e);
-}
-
-CtParam
-ast_ctparam(Place at, Name name, const Name *type, Expr *value)
-{
-	CtParam c = {.name = name.name, .name_place = name.place, .place = at, .value = value};
-	if (type)
-		c.type = *type;
-	return c;
-}
-
-void
-ast_ctparam_add(Parser *p, CtParam c, bool first)
-{
-	COLLECT(p, ctparams, c, first);
-}
-
-Axis
-ast_axis(Name name, Expr *count)
-{
-	return (Axis){name.name, name.place, count};
-}
-
-void
-ast_axis_add(Parser *p, Axis a, bool first)
-{
-	COLLECT(p, axes, a, first);
-}
-
-Tune
-ast_tune(Name name, const ExprList *values)
-{
-	Tune t = {.name = name.name, .name_place = name.place};
-	LIST_COPY(t.values, values);
-	return t;
-}
-
-void
-ast_tune_add(Parser *p, Tune t, bool first)
-{
-	COLLECT(p, tunes, t, first);
-}
-
-Param
-ast_param(Parser *p, Place at, Name name, int is_const, TypeExpr *type, Expr *fill)
-{
-	(void)p;
-	return (Param){name.name, name.place, at, is_const, type, fill};
-}
-
-TypeExpr *
-ast_type(Parser *p, Place at, int mode, int strided, const char *elem, Place elem_place, bool has_dims,
-    const ExprList *dims)
-{
-	TypeExpr *t = NEW(p->cx->mem, TypeExpr);
-	t->place = at;
-	t->mode = (Mode)mode;
-	t->strided = strided;
-	t->elem = ast_name(p, (Name){elem, elem_place}, NULL);
-	t->has_dims = has_dims;
-	LIST_COPY(t->dims, dims);
-	return t;
-}
-
-TypeExpr *
-ast_pointer(Parser *p, Place at, int mut, const char *elem, Place elem_place)
-{
-	TypeExpr *t = ast_type(p, at, MODE_VALUE, 0, elem, elem_place, false, NULL);
-	t->pointer = true;
-	t->mut = mut;
-	return t;
 }

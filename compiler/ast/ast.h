@@ -41,6 +41,12 @@ typedef enum BinaryOp {
 	BIN_NONE                                    /* in Stmt.op: plain '=' */
 } BinaryOp;
 
+static inline bool
+binary_op_compares(BinaryOp op)
+{
+	return op >= BIN_EQ && op <= BIN_GE;
+}
+
 /* One element between [ and ] of an index. */
 typedef enum SubscriptKind {
 	SUB_INDEX,                                  /* e: integer (drops the dimension) or tile (gathers) */
@@ -132,10 +138,12 @@ typedef struct Name {
 /* What a let or var binds: a name, or a tuple of patterns. */
 typedef struct Pattern Pattern;
 
+typedef VEC(Pattern *) PatternList;
+
 struct Pattern {
 	const char *name;                           /* NULL: a tuple */
 	Place place;
-	VEC(Pattern *) items;
+	PatternList items;
 };
 
 typedef enum StmtKind {
@@ -180,17 +188,23 @@ typedef struct CtParam {                            /* one of <...> */
 	Expr *value;                                /* default, or NULL */
 } CtParam;
 
+typedef VEC(CtParam) CtParamList;
+
 typedef struct Axis {                               /* one of grid(...) */
 	const char *name;
 	Place name_place;
 	Expr *count;
 } Axis;
 
+typedef VEC(Axis) AxisList;
+
 typedef struct Tune {                               /* one of tune(...) */
 	const char *name;
 	Place name_place;
 	ExprList values;
 } Tune;
+
+typedef VEC(Tune) TuneList;
 
 struct Item {
 	ItemKind kind;
@@ -199,12 +213,12 @@ struct Item {
 	const char *label;                          /* example: its "name", or NULL; import: the path as written */
 	Place label_place;
 	Expr *e;                                    /* const: value; fn with =>: the result */
-	VEC(CtParam) ctparams;
+	CtParamList ctparams;
 	ParamList params;
 	bool has_grid, has_tune;
 	Place grid_place, tune_place;
-	VEC(Axis) grid;
-	VEC(Tune) tune;
+	AxisList grid;
+	TuneList tune;
 	ExprList where;
 	StmtList body;                              /* kernel, fn, reference; example: ST_ASSIGN and ST_EXPR (tolerance) */
 	Place body_place;                           /* with its braces; expect: of the facts; line 0: no block */
@@ -242,5 +256,13 @@ void ast_import(Compile *cx, Ast *ast);
 void ast_print(const Compile *cx, const Ast *ast, Text *out);   /* canonical source: tegula fmt */
 void ast_dump(const Compile *cx, const Ast *ast, Text *out);    /* the tree, one node a line: --emit=ast */
 void expr_print(const Expr *e, Text *out);                      /* one expression as source text */
+int binary_op_strength(BinaryOp op);
+const char *binary_op_text(BinaryOp op);
+const char *unary_op_text(UnaryOp op);
+
+/* ast.c: the expressions directly below one, from 0 to expr_children; NULL where an operand is absent */
+
+int expr_children(const Expr *e);
+const Expr *expr_child(const Expr *e, int i);
 
 #endif

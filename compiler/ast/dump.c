@@ -21,17 +21,7 @@ dump_expr(const Expr *e, int depth, Text *out)
 		"error", "int", "float", "string", "name", "unary", "binary", "cond", "call", "index", "as", "member",
 		"list", "tuple", "fn",
 	};
-	static const char *const unary[] = {
-#define X(name, text) text,
-		UNARY_OPS(X)
-#undef X
-	};
-	static const char *const binary[] = {
-#define X(name, text, strength) text,
-		BINARY_OPS(X)
-#undef X
-	};
-	const char *more = e->kind == EX_UNARY ? unary[e->un] : e->kind == EX_BINARY ? binary[e->bin]
+	const char *more = e->kind == EX_UNARY ? unary_op_text(e->un) : e->kind == EX_BINARY ? binary_op_text(e->bin)
 	                 : e->spelling ? e->spelling : e->name;
 	line(out, depth, e->place, kind[e->kind], more);
 	const Expr *child[] = {e->a, e->b, e->c};

@@ -76,7 +76,7 @@ parser_unclosed_comment(Parser *p)
 static Expr *
 literal(Parser *p, ExprKind kind, Place at, const char *text, size_t n)
 {
-	Expr *e = ast_literal(p, kind, at);
+	Expr *e = ast_expr(p, (Expr){kind, .place = at});
 	e->spelling = parser_intern(p, text, n);
 	return e;
 }
@@ -177,7 +177,7 @@ parser_unclosed_string(Parser *p, TokenValue *value, Place *place)
 {
 	p->bad = *place;
 	diag_error(p->cx, *place, DIAG_UNCLOSED_STRING);
-	value->expr = ast_literal(p, EX_STRING, *place);
+	value->expr = ast_expr(p, (Expr){EX_STRING, .place = *place});
 	value->expr->name = "";
 	value->expr->spelling = "\"\"";
 	return STRING;

@@ -19,9 +19,6 @@ typedef struct Printer {
 /* print.c: on one line */
 
 int expr_strength(const Expr *e);
-int binary_op_strength(BinaryOp op);
-const char *binary_op_text(BinaryOp op);
-const char *unary_op_text(UnaryOp op);
 bool expr_needs_parens(const Expr *e, int least);
 void expr_put(const Expr *e, int least, Text *out);     /* in parentheses if it binds more loosely than `least` */
 bool expr_fits(const Expr *e, int least, int room);     /* takes time in proportion to the room at most */

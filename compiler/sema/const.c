@@ -7,12 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const binary_text[] = {
-#define X(name, text, strength) [BIN_##name] = text,
-	BINARY_OPS(X)
-#undef X
-};
-
 static Val
 overflow(Elab *e, Place at)
 {
@@ -27,55 +21,7 @@ by_zero(Elab *e, Place at)
 	return val_poison(at);
 }
 
-static Val
-shift(Elab *e, BinaryOp op, int64_t a, int64_t b, Place at)
-{
-	if (b < 0) {
-		diag_error(e->cx, at, DIAG_CONST_SHIFT, (long long)b);
-		return val_poison(at);
-	}
-	if (op == BIN_SHR)
-		return val_int(at, b > 63 ? (a < 0 ? -1 : 0) : a >> b);
-	int64_t r;
-	if (a == 0)
-		return val_int(at, 0);
-	if (b > 62 || __builtin_mul_overflow(a, INT64_C(1) << b, &r))
-		return overflow(e, at);
-	return val_int(at, r);
-}
-
-static Val
-binary_int(Elab *e, BinaryOp op, int64_t a, int64_t b, Place at)
-{
-	int64_t r = 0;
-	bool bad = false;
-
-	switch (op) {
-	case BIN_ADD: bad = __builtin_add_overflow(a, b, &r); break;
-	case BIN_SUB: bad = __builtin_sub_overflow(a, b, &r); break;
-	case BIN_MUL: bad = __builtin_mul_overflow(a, b, &r); break;
-	case BIN_DIV:
-	case BIN_REM:
-		if (b == 0)
-			return by_zero(e, at);
-		if (b == -1) {
-			bad = op == BIN_DIV && a == INT64_MIN;
-			r = op == BIN_DIV && !bad ? -a : 0;
-		} else {
-			r = op == BIN_DIV ? a / b : a % b;
-		}
-		break;
-	case BIN_AND: r = a & b; break;
-	case BIN_OR: r = a | b; break;
-	case BIN_XOR: r = a ^ b; break;
-	case BIN_SHL:
-	case BIN_SHR: return shift(e, op, a, b, at);
-	default: unreachable();
-	}
-	return bad ? overflow(e, at) : val_int(at, r);
-}
-
-__extension__ typedef __int128 Wide;                    /* no operation on two numbers of 65 bits overflows it */
+__extension__ typedef __int128 Wide;                    /* holds every i64 and u64 */
 
 static Wide
 wide(const Val *v)
@@ -83,40 +29,57 @@ wide(const Val *v)
 	return v->kind == VAL_BIG ? (Wide)(uint64_t)v->i : (Wide)v->i;
 }
 
-/* An integer that i64 or u64 holds. */
+/* The integer w, which i64 must hold, or where an operand was from 2^63 on (big) i64 or u64. */
 static Val
-narrowed(Elab *e, Wide w, Place at)
+narrowed(Elab *e, Wide w, bool big, Place at)
 {
-	if (w < INT64_MIN || w > UINT64_MAX)
+	if (w < INT64_MIN || w > (big ? (Wide)UINT64_MAX : (Wide)INT64_MAX))
 		return overflow(e, at);
 	return w < 0 ? val_int(at, (int64_t)w) : val_uint(at, (uint64_t)w);
 }
 
-/* With an operand from 2^63 on. */
 static Val
-binary_big(Elab *e, BinaryOp op, const Val *x, const Val *y, Place at)
+shift(Elab *e, BinaryOp op, Wide a, Wide b, bool big, Place at)
 {
-	Wide a = wide(x), b = wide(y);
+	Wide r = 0;
+	if (b < 0) {
+		diag_error(e->cx, at, DIAG_CONST_SHIFT, (long long)b);
+		return val_poison(at);
+	}
+	if (op == BIN_SHR)
+		r = b > 63 ? -(a < 0) : a >> b;
+	else if (a != 0 && (b > 62 || __builtin_mul_overflow(a, (Wide)1 << b, &r)))
+		return overflow(e, at);
+	return narrowed(e, r, big, at);
+}
+
+static Val
+binary_int(Elab *e, BinaryOp op, const Val *x, const Val *y, Place at)
+{
+	Wide a = wide(x), b = wide(y), r;
+	bool big = x->kind == VAL_BIG || y->kind == VAL_BIG;
 
 	switch (op) {
-	case BIN_ADD: return narrowed(e, a + b, at);
-	case BIN_SUB: return narrowed(e, a - b, at);
-	case BIN_MUL: return narrowed(e, a * b, at);
-	case BIN_DIV: return b == 0 ? by_zero(e, at) : narrowed(e, a / b, at);
-	case BIN_REM: return b == 0 ? by_zero(e, at) : narrowed(e, a % b, at);
-	case BIN_AND: return narrowed(e, a & b, at);
-	case BIN_OR: return narrowed(e, a | b, at);
-	case BIN_XOR: return narrowed(e, a ^ b, at);
-	case BIN_SHR:
-		if (b < 0)
-			return shift(e, op, 0, y->i, at);
-		return b > 63 ? val_int(at, a < 0 ? -1 : 0) : narrowed(e, a >> b, at);
+	case BIN_ADD: r = a + b; break;
+	case BIN_SUB: r = a - b; break;
+	case BIN_MUL:
+		if (__builtin_mul_overflow(a, b, &r))
+			return overflow(e, at);
+		break;
+	case BIN_DIV:
+	case BIN_REM:
+		if (b == 0)
+			return by_zero(e, at);
+		r = op == BIN_DIV ? a / b : a % b;
+		break;
+	case BIN_AND: r = a & b; break;
+	case BIN_OR: r = a | b; break;
+	case BIN_XOR: r = a ^ b; break;
 	case BIN_SHL:
-		if (b < 0)
-			return shift(e, op, 0, y->i, at);
-		return b == 0 ? *x : a == 0 ? val_int(at, 0) : overflow(e, at);
+	case BIN_SHR: return shift(e, op, a, b, big, at);
 	default: unreachable();
 	}
+	return narrowed(e, r, big, at);
 }
 
 static bool
@@ -131,12 +94,6 @@ compare(BinaryOp op, double order)
 	case BIN_GE: return order >= 0;
 	default: unreachable();
 	}
-}
-
-static bool
-is_compare(BinaryOp op)
-{
-	return op >= BIN_EQ && op <= BIN_GE;
 }
 
 static bool
@@ -175,7 +132,7 @@ binary_float(Elab *e, BinaryOp op, double a, double b, Place at)
 	case BIN_DIV: return val_float(at, a / b);
 	case BIN_REM: return val_float(at, fmod(a, b));
 	default:
-		diag_error(e->cx, at, DIAG_BITS_OF_FLOAT, binary_text[op]);
+		diag_error(e->cx, at, DIAG_BITS_OF_FLOAT, binary_op_text(op));
 		return val_poison(at);
 	}
 }
@@ -192,14 +149,12 @@ const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *ou
 		if (!bools)
 			return false;
 		*out = val_bool(at, op == BIN_LAND ? a->i && b->i : a->i || b->i);
-	} else if (is_compare(op)) {
+	} else if (binary_op_compares(op)) {
 		*out = val_bool(at, compare_values(op, a, b));
 	} else if (a->kind == VAL_FLOAT || b->kind == VAL_FLOAT) {
 		*out = binary_float(e, op, val_float_of(a), val_float_of(b), at);
-	} else if (a->kind == VAL_BIG || b->kind == VAL_BIG) {
-		*out = binary_big(e, op, a, b, at);
 	} else {
-		*out = binary_int(e, op, a->i, b->i, at);
+		*out = binary_int(e, op, a, b, at);
 		if (bools && out->kind == VAL_INT && (op == BIN_AND || op == BIN_OR || op == BIN_XOR))
 			out->kind = VAL_BOOL;
 	}
@@ -219,10 +174,7 @@ const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
 			out->kind = VAL_INT;
 		return true;
 	case UN_NEG:
-		if (a->kind == VAL_FLOAT)
-			*out = val_float(at, -a->f);
-		else
-			*out = a->kind == VAL_INT && a->i == INT64_MIN ? overflow(e, at) : narrowed(e, -wide(a), at);
+		*out = a->kind == VAL_FLOAT ? val_float(at, -a->f) : narrowed(e, -wide(a), a->kind == VAL_BIG, at);
 		return true;
 	case UN_NOT:
 		if (a->kind != VAL_BOOL)
@@ -243,28 +195,28 @@ const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
 
 typedef Val (*FoldFn)(Elab *e, const Val *a, Place at);
 
+/* The quotient rounded up or down. */
 static Val
-fold_cdiv(Elab *e, const Val *a, Place at)
+divide(Elab *e, const Val *a, bool up, Place at)
 {
-	int64_t x = a[0].i, y = a[1].i;
+	Wide x = wide(&a[0]), y = wide(&a[1]);
 
 	if (y == 0)
 		return by_zero(e, at);
-	if (y == -1)
-		return x == INT64_MIN ? overflow(e, at) : val_int(at, -x);
-	return val_int(at, x / y + (x % y != 0 && (x < 0) == (y < 0)));
+	bool exact = x % y == 0, positive = (x < 0) == (y < 0);
+	return narrowed(e, x / y + (!exact && up && positive) - (!exact && !up && !positive), false, at);
+}
+
+static Val
+fold_cdiv(Elab *e, const Val *a, Place at)
+{
+	return divide(e, a, true, at);
 }
 
 static Val
 fold_floordiv(Elab *e, const Val *a, Place at)
 {
-	int64_t x = a[0].i, y = a[1].i;
-
-	if (y == 0)
-		return by_zero(e, at);
-	if (y == -1)
-		return x == INT64_MIN ? overflow(e, at) : val_int(at, -x);
-	return val_int(at, x / y - (x % y != 0 && (x < 0) != (y < 0)));
+	return divide(e, a, false, at);
 }
 
 static Val
@@ -332,9 +284,7 @@ fold_abs(Elab *e, const Val *a, Place at)
 {
 	if (a->kind == VAL_FLOAT)
 		return val_float(at, fabs(a->f));
-	if (a->kind == VAL_INT && a->i == INT64_MIN)
-		return overflow(e, at);
-	return narrowed(e, wide(a) < 0 ? -wide(a) : wide(a), at);
+	return narrowed(e, wide(a) < 0 ? -wide(a) : wide(a), a->kind == VAL_BIG, at);
 }
 
 /* Of an integer that is a power of two it is that integer power, else a float. */
@@ -347,24 +297,6 @@ fold_log2(Elab *e, const Val *a, Place at)
 }
 
 static Val
-fold_pow(Elab *e, const Val *a, Place at)
-{
-	return val_float(at, pow(val_float_of(&a[0]), val_float_of(&a[1])));
-}
-
-static Val
-fold_atan2(Elab *e, const Val *a, Place at)
-{
-	return val_float(at, atan2(val_float_of(&a[0]), val_float_of(&a[1])));
-}
-
-static Val
-fold_fma(Elab *e, const Val *a, Place at)
-{
-	return val_float(at, fma(val_float_of(&a[0]), val_float_of(&a[1]), val_float_of(&a[2])));
-}
-
-static Val
 fold_div(Elab *e, const Val *a, Place at)
 {
 	Val v = val_poison(at);
@@ -373,18 +305,23 @@ fold_div(Elab *e, const Val *a, Place at)
 	return v;
 }
 
+/* Floats: name, operands, value. */
 #define FOLD_FLOAT(X)                                                                              \
-	X(sqrt, sqrt(x)) X(rsqrt, 1 / sqrt(x)) X(exp, exp(x)) X(exp2, exp2(x)) X(expm1, expm1(x))  \
-	X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x)) X(cos, cos(x)) X(tan, tan(x))             \
-	X(sinh, sinh(x)) X(cosh, cosh(x)) X(tanh, tanh(x)) X(asin, asin(x)) X(acos, acos(x))       \
-	X(atan, atan(x)) X(erf, erf(x)) X(floor, floor(x)) X(ceil, ceil(x)) X(trunc, trunc(x))     \
-	X(round, nearbyint(x)) X(sigmoid, 1 / (1 + exp(-x)))
+	X(sqrt, 1, sqrt(x)) X(rsqrt, 1, 1 / sqrt(x)) X(exp, 1, exp(x)) X(exp2, 1, exp2(x))         \
+	X(expm1, 1, expm1(x)) X(log, 1, log(x)) X(log1p, 1, log1p(x)) X(sin, 1, sin(x))            \
+	X(cos, 1, cos(x)) X(tan, 1, tan(x)) X(sinh, 1, sinh(x)) X(cosh, 1, cosh(x))                \
+	X(tanh, 1, tanh(x)) X(asin, 1, asin(x)) X(acos, 1, acos(x)) X(atan, 1, atan(x))            \
+	X(erf, 1, erf(x)) X(floor, 1, floor(x)) X(ceil, 1, ceil(x)) X(trunc, 1, trunc(x))          \
+	X(round, 1, nearbyint(x)) X(sigmoid, 1, 1 / (1 + exp(-x)))                                 \
+	X(pow, 2, pow(x, y)) X(atan2, 2, atan2(x, y)) X(fma, 3, fma(x, y, z))
 
-#define X(name, formula)                                                                           \
+#define X(name, n, formula)                                                                        \
 	static Val fold_##name(Elab *e, const Val *a, Place at)                                    \
 	{                                                                                          \
-		double x = val_float_of(a);                                                            \
-		return val_float(at, formula);                                                     \
+		double x = val_float_of(a), y = n > 1 ? val_float_of(&a[1]) : 0,                       \
+		       z = n > 2 ? val_float_of(&a[2]) : y;                                            \
+		(void)z;                                                                               \
+		return val_float(at, formula);                                                         \
 	}
 FOLD_FLOAT(X)
 #undef X
@@ -405,11 +342,8 @@ static const Fold folds[] = {
 	{"clamp", 3, 'N', fold_clamp},
 	{"abs", 1, 'N', fold_abs},
 	{"log2", 1, 'N', fold_log2},
-	{"pow", 2, 'N', fold_pow},
-	{"atan2", 2, 'N', fold_atan2},
 	{"div", 2, 'N', fold_div},
-	{"fma", 3, 'N', fold_fma},
-#define X(name, formula) {#name, 1, 'N', fold_##name},
+#define X(name, n, formula) {#name, n, 'N', fold_##name},
 	FOLD_FLOAT(X)
 #undef X
 };

@@ -18,17 +18,8 @@ find_in_expr(Compile *cx, const Expr *x, bool guarded)
 		diag_help(cx, "what stands in the else runs on every other device");
 		return;
 	}
-	find_in_expr(cx, x->a, guarded);
-	find_in_expr(cx, x->b, guarded);
-	find_in_expr(cx, x->c, guarded);
-	for (int i = 0; i < x->args.n; i++)
-		find_in_expr(cx, x->args.at[i].e, guarded);
-	for (int i = 0; i < x->items.n; i++)
-		find_in_expr(cx, x->items.at[i], guarded);
-	for (int i = 0; i < x->subs.n; i++) {
-		find_in_expr(cx, x->subs.at[i].e, guarded);
-		find_in_expr(cx, x->subs.at[i].extent, guarded);
-	}
+	for (int i = 0; i < expr_children(x); i++)
+		find_in_expr(cx, expr_child(x, i), guarded);
 }
 
 static void

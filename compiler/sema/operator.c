@@ -9,24 +9,12 @@ is_operator_float(BinaryOp op)
 	return op != BIN_AND && op != BIN_OR && op != BIN_XOR && op != BIN_SHL && op != BIN_SHR;
 }
 
-static const char *const binary_text[] = {
-#define X(name, text, strength) [BIN_##name] = text,
-	BINARY_OPS(X)
-#undef X
-};
-
 static const OpKind binary_op[BIN_NONE] = {
 	[BIN_ADD] = OP_ADD, [BIN_SUB] = OP_SUB, [BIN_MUL] = OP_MUL, [BIN_DIV] = OP_DIV, [BIN_REM] = OP_REM,
 	[BIN_AND] = OP_AND, [BIN_OR] = OP_OR, [BIN_XOR] = OP_XOR, [BIN_SHL] = OP_SHL, [BIN_SHR] = OP_SHR,
 	[BIN_LAND] = OP_AND, [BIN_LOR] = OP_OR, [BIN_EQ] = OP_EQ, [BIN_NE] = OP_NE, [BIN_LT] = OP_LT,
 	[BIN_LE] = OP_LE, [BIN_GT] = OP_GT, [BIN_GE] = OP_GE,
 };
-
-static bool
-is_compare(BinaryOp op)
-{
-	return op >= BIN_EQ && op <= BIN_GE;
-}
 
 /* Tiles of signed and unsigned integers have no common order. */
 static bool
@@ -50,7 +38,7 @@ both_bool(Elab *e, BinaryOp op, const Val *a, const Val *b)
 	for (int i = 0; i < 2; i++) {
 		if (val_is_number(side[i]) && val_dtype(e, side[i]) == TY_BOOL)
 			continue;
-		diag_error(e->cx, side[i]->place, DIAG_LOGIC_OPERAND, binary_text[op], val_describe(e, side[i]));
+		diag_error(e->cx, side[i]->place, DIAG_LOGIC_OPERAND, binary_op_text(op), val_describe(e, side[i]));
 		if (val_is_number(side[i]))
 			diag_help(e->cx, "compare it first, as in 'x != 0'%s", !dtype_is_int(val_dtype(e, side[i])) ? ""
 				: op == BIN_LAND ? "; bits are combined by '&'" : "; bits are combined by '|'");
@@ -81,13 +69,13 @@ elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 		return elab_pointer(e, op, a, b, at);
 	if ((op == BIN_LAND || op == BIN_LOR) && !both_bool(e, op, a, b))
 		return val_poison(at);
-	if (is_compare(op) && mixed_sign(e, a, b, at))
+	if (binary_op_compares(op) && mixed_sign(e, a, b, at))
 		return val_poison(at);
 	if (!match_values(e, in, 2, at, v))
 		return val_poison(at);
 	DType t = v[0]->type->elem;
 	if (dtype_is_float(t) && !is_operator_float(op)) {
-		diag_error(e->cx, at, DIAG_BITS_OF_FLOAT, binary_text[op]);
+		diag_error(e->cx, at, DIAG_BITS_OF_FLOAT, binary_op_text(op));
 		diag_help(e->cx, "take the bits with bitcast(x, u32), or convert with 'as i32'");
 		return val_poison(at);
 	}

@@ -64,9 +64,7 @@ Val
 math_div(Call *c)
 {
 	Value *x[2];
-	if (!c->fast)
-		return elab_binary(c->e, BIN_DIV, &c->arg[0].val, &c->arg[1].val, c->place);
-	if (call_is_const(c))
+	if (!c->fast || call_is_const(c))
 		return elab_binary(c->e, BIN_DIV, &c->arg[0].val, &c->arg[1].val, c->place);
 	return matched(c, 2, IS_FLOAT, x) ? emit(c, x, 2) : val_poison(c->place);
 }
@@ -106,20 +104,18 @@ math_clamp(Call *c)
 {
 	Elab *e = c->e;
 	bool nan;
+	Val v;
 	Value *x[3];
 	if (!call_bool(c, 3, &nan))
 		return val_poison(c->place);
-	if (call_is_const(c)) {
-		Val lo[2] = {c->arg[0].val, c->arg[1].val}, hi[2] = {{0}, c->arg[2].val};
-		if (const_call(e, "max", lo, 2, c->place, &hi[0]) && const_call(e, "min", hi, 2, c->place, &hi[0]))
-			return hi[0];
-	}
+	if (call_is_const(c) &&
+	    const_call(e, c->def->name, (Val[]){c->arg[0].val, c->arg[1].val, c->arg[2].val}, 3, c->place, &v))
+		return v;
 	if (!matched(c, 3, IS_NUMBER, x))
 		return val_poison(c->place);
 	Attr attr = attr_new_propagate_nan(e->m, true);
-	Value *v = op_make(&e->b, OP_MAX, (Value *[]){x[0], x[1]}, 2, &attr, nan, NULL, 0)->out;
-	v = op_make(&e->b, OP_MIN, (Value *[]){v, x[2]}, 2, &attr, nan, NULL, 0)->out;
-	return val_tile(c->place, v);
+	x[1] = op_make(&e->b, OP_MAX, x, 2, &attr, nan, NULL, 0)->out;
+	return val_tile(c->place, op_make(&e->b, OP_MIN, x + 1, 2, &attr, nan, NULL, 0)->out);
 }
 
 /* A condition: bool as it is, integers by != 0 as in C. */

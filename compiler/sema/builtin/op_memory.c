@@ -357,15 +357,10 @@ difference(Elab *e, const Val *a, const Val *b, Place at)
 Val
 elab_pointer(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 {
-	static const char *const text[] = {
-#define X(name, symbol, strength) [BIN_##name] = symbol,
-	    BINARY_OPS(X)
-#undef X
-	};
 	Val v = val_poison(NOWHERE), zero = val_int(at, 0);
 	if (val_is_poison(a) || val_is_poison(b))
 		return val_poison(at);
-	if (is_pointer(a) && is_pointer(b) && (op == BIN_SUB || (op >= BIN_EQ && op <= BIN_GE))) {
+	if (is_pointer(a) && is_pointer(b) && (op == BIN_SUB || binary_op_compares(op))) {
 		v = difference(e, a, b, at);
 		if (v.kind == VAL_TILE && op != BIN_SUB)
 			v = elab_binary(e, op, &v, &zero, at);
@@ -377,6 +372,6 @@ elab_pointer(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 	if (v.kind == VAL_TILE)
 		return v;
 	if (v.kind == VAL_POISON && v.place.file < 0)
-		diag_error(e->cx, at, DIAG_POINTER_ARITH, text[op], val_describe(e, a), val_describe(e, b));
+		diag_error(e->cx, at, DIAG_POINTER_ARITH, binary_op_text(op), val_describe(e, a), val_describe(e, b));
 	return val_poison(at);
 }

@@ -74,16 +74,8 @@ expr_mentions(const Expr *x, const char *name)
 		return false;
 	if (x->kind == EX_NAME && x->name == name)
 		return true;
-	if (expr_mentions(x->a, name) || expr_mentions(x->b, name) || expr_mentions(x->c, name))
-		return true;
-	for (int i = 0; i < x->args.n; i++)
-		if (expr_mentions(x->args.at[i].e, name))
-			return true;
-	for (int i = 0; i < x->items.n; i++)
-		if (expr_mentions(x->items.at[i], name))
-			return true;
-	for (int i = 0; i < x->subs.n; i++)
-		if (expr_mentions(x->subs.at[i].e, name) || expr_mentions(x->subs.at[i].extent, name))
+	for (int i = 0; i < expr_children(x); i++)
+		if (expr_mentions(expr_child(x, i), name))
 			return true;
 	return false;
 }

@@ -54,13 +54,6 @@ example_names(const Expr *x, ExampleNames *n)
 	bool plain = x->kind == EX_INT || x->kind == EX_FLOAT || x->kind == EX_UNARY || x->kind == EX_AS ||
 	    (x->kind == EX_BINARY && x->bin != BIN_MATMUL);
 	n->elementwise &= plain;
-	example_names(x->a, n);
-	example_names(x->b, n);
-	example_names(x->c, n);
-	for (int i = 0; i < x->items.n; i++)
-		example_names(x->items.at[i], n);
-	for (int i = 0; i < x->subs.n; i++) {
-		example_names(x->subs.at[i].e, n);
-		example_names(x->subs.at[i].extent, n);
-	}
+	for (int i = 0; i < expr_children(x); i++)
+		example_names(expr_child(x, i), n);
 }
