@@ -85,7 +85,7 @@ edge_make(Plan *p, Edge *e, const Node *n)
 			continue;
 		if (m->temp >= 0) {
 			bool direct = may_copy_directly(p, n, m);
-			from = p->fast->web.at[web_root(p, m->temp)].slot;
+			from = p->fast->web.at[m->temp].slot;
 			e->copy[e->ncopies++] = (Copy){src, direct ? dst.slot : from};
 			if (direct || from == dst.slot)
 				continue;

@@ -107,7 +107,6 @@ typedef struct Span {
 } Span;
 
 typedef struct Web {
-	int link;                                       /* of the same storage; own index: a root */
 	int64_t size;
 	VEC(Span) span;                                 /* points at which it holds something */
 	int slot;
@@ -180,11 +179,8 @@ bool op_is_fused(const Plan *p, const Op *op);          /* elementwise, on tiles
 void liveness_find(Plan *p);
 void slots_assign(Plan *p);
 bool web_live_after(const Plan *p, int web, int pos);
-int web_root(const Plan *p, int web);
 int web_make(Plan *p, int64_t size);
 void web_add_span(Plan *p, int web, int from, int to);
-void webs_join(Plan *p, int a, int b);
-bool webs_overlap(const Web *a, const Web *b);
 
 /* view.c */
 void view_dense(View *v, char *at, const Type *t);

@@ -1,30 +1,18 @@
 /* Live ranges of what needs a slot, and what crosses the edges of control flow.
  *
- * Every node has a position p; it uses its operands up to point 2p + 1 and its results begin at 2p + 1, so
- * that they never share.  Where an op may overwrite an operand (a dot its accumulator, a group an operand
- * of the same element size that no later member reads) the operand ends at 2p instead.  What a loop uses
- * from outside lives to the loop's end.
- *
- * Values joined by control flow (a loop's initial value, its argument, what it yields, its result) are
- * merged into one web where their live ranges do not overlap: then the edge costs nothing.  Where they
- * overlap, the edge is a Move: edge.c exchanges the pointers of the two slots if the source is dead after it, or copies.
- * Exchange is why only values of equal size share a slot. */
+ * Every node has a position p; it uses its operands up to point 2p + 1 and its results begin at 2p + 1, so that they
+ * never share a slot.  What crosses an edge of control flow (a loop's initial values, a yield's) ends at 2p: if it is
+ * dead after the edge, edge.c exchanges the pointers of its slot and the destination's, else it copies.  Exchange is
+ * why only values of equal size share a slot.  What a loop uses from outside lives to the loop's end.  A loop's argument
+ * and result are one web. */
 #include "ir/interp/fast/fast.h"
 
 #include <limits.h>
 
-int
-web_root(const Plan *p, int web)
-{
-	while (p->fast->web.at[web].link != web)
-		web = p->fast->web.at[web].link;
-	return web;
-}
-
 bool
 web_live_after(const Plan *p, int web, int pos)
 {
-	const Web *w = &p->fast->web.at[web_root(p, web)];
+	const Web *w = &p->fast->web.at[web];
 
 	for (int i = 0; i < w->span.n; i++)
 		if (w->span.at[i].from <= 2 * pos + 1 && w->span.at[i].to > 2 * pos)
@@ -54,7 +42,7 @@ storage_size(const Op *op, const Storage *h)
 int
 web_make(Plan *p, int64_t size)
 {
-	Web w = {.link = p->fast->web.n, .size = size, .slot = -1};
+	Web w = {.size = size, .slot = -1};
 
 	vec_push(p->mem, &p->fast->web, w);
 	return p->fast->web.n - 1;
@@ -71,6 +59,17 @@ shares_storage(const Plan *p, const Op *op, const Value *v)
 	return op_rearranges(op->kind) && to.kind == STORE_ONE;
 }
 
+/* The argument that a loop's result is after the last iteration; NULL: not of a loop. */
+static const Value *
+loop_argument(const Value *v)
+{
+	const Op *op = v->def;
+
+	if (op && op->kind == OP_FOR)
+		return &op->region[0]->arg[v->index + 1];
+	return op && op->kind == OP_WHILE ? &op->region[1]->arg[v->index] : NULL;
+}
+
 static void
 give_web(Plan *p, Value *v)
 {
@@ -78,6 +77,10 @@ give_web(Plan *p, Value *v)
 	const Op *op = v->def;
 
 	x->web = -1;
+	if (loop_argument(v)) {
+		x->web = value_info(p, loop_argument(v))->web;
+		return;
+	}
 	if (op && op_rearranges(op->kind)) {
 		if (shares_storage(p, op, v)) {
 			x->web = value_info(p, op->in[0])->web;
@@ -130,38 +133,6 @@ defined_in_group(const Plan *p, const Node *g, const Value *v)
 	return v->def && value_info(p, v)->def == g;
 }
 
-static bool
-is_base_of(const Plan *p, const Value *leaf, const Value *x)
-{
-	for (leaf = value_info(p, leaf)->base; leaf; leaf = value_info(p, leaf)->base)
-		if (value_info(p, leaf)->web >= 0 && value_info(p, leaf)->web == value_info(p, x)->web)
-			return true;
-	return false;
-}
-
-/* May a result of the group overwrite x?  Every result that has a slot must be of x's element size,
- * and none may be computed before the last member that reads x. */
-static bool
-group_overwrites(const Plan *p, const Node *g, const Value *x)
-{
-	bool written = false;
-
-	if (storage_of(p, x).kind != STORE_SLOT)
-		return false;
-	for (int i = 0; i < g->member.n; i++) {
-		const Op *op = g->member.at[i];
-		for (int k = 0; k < op->nin; k++)
-			if ((op->in[k] == x && written) || is_base_of(p, op->in[k], x))
-				return false;
-		if (storage_of(p, &op->out[0]).kind != STORE_SLOT)
-			continue;
-		written = true;
-		if (type_elem_size(op->out[0].type) != type_elem_size(x->type))
-			return false;
-	}
-	return true;
-}
-
 static void
 use_outer(Plan *p, const Node *n, const Block *b, int point)
 {
@@ -182,8 +153,7 @@ live_group(Plan *p, Node *g)
 		value_info(p, &op->out[0])->from = value_info(p, &op->out[0])->to = 2 * g->pos + 1;
 		for (int k = 0; k < op->nin; k++)
 			if (!defined_in_group(p, g, op->in[k]))
-				use_value(p, op->in[k], g,
-				    2 * g->pos + !group_overwrites(p, g, op->in[k]));
+				use_value(p, op->in[k], g, 2 * g->pos + 1);
 	}
 	for (int i = 0; g->op && i < g->op->nin - 1; i++)
 		use_value(p, g->op->in[i], g, 2 * g->pos + 1);
@@ -210,14 +180,11 @@ live_regions(Plan *p, Node *n)
 	}
 }
 
-/* May the op's results lie where the operand does?  A dot's may not where the operand is a view: it would write over
- * elements that it still has to read. */
+/* Whether the operand crosses an edge of control flow: then its slot may be exchanged with the destination's. */
 static bool
-use_is_soft(const Plan *p, const Op *op, int i)
+crosses_edge(const Op *op, int i)
 {
-	return (op->kind == OP_DOT && i == 2 && !value_info(p, op->in[i])->base) || op->kind == OP_YIELD ||
-	    (op->kind == OP_FOR && i >= 3) ||
-	    op->kind == OP_WHILE;
+	return op->kind == OP_YIELD || (op->kind == OP_FOR && i >= 3) || op->kind == OP_WHILE;
 }
 
 static void
@@ -235,7 +202,7 @@ live_node(Plan *p, Node *n)
 	}
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind != TYPE_TENSOR)
-			use_value(p, op->in[i], n, 2 * n->pos + !use_is_soft(p, op, i));
+			use_value(p, op->in[i], n, 2 * n->pos + !crosses_edge(op, i));
 	live_regions(p, n);
 }
 
@@ -331,18 +298,6 @@ add_move(Plan *p, Node *n, Value *src, Value *dst)
 	vec_push(p->mem, &n->move, m);
 }
 
-void
-webs_join(Plan *p, int a, int b)
-{
-	a = web_root(p, a);
-	b = web_root(p, b);
-	if (a == b)
-		return;
-	p->fast->web.at[b].link = a;
-	for (int i = 0; i < p->fast->web.at[b].span.n; i++)
-		web_add_span(p, a, p->fast->web.at[b].span.at[i].from, p->fast->web.at[b].span.at[i].to);
-}
-
 static void
 moves_of_for(Plan *p, Node *n)
 {
@@ -354,7 +309,6 @@ moves_of_for(Plan *p, Node *n)
 		add_move(p, n, n->op->in[i + 3], arg);
 		add_move(p, back, back->op->in[i], arg);
 		web_add_span(p, value_info(p, arg)->web, 2 * back->pos + 1, 2 * n->end);
-		webs_join(p, value_info(p, arg)->web, value_info(p, &n->op->out[i])->web);
 	}
 }
 
@@ -370,7 +324,6 @@ moves_of_while(Plan *p, Node *n)
 		add_move(p, back, back->op->in[i], arg);
 		web_add_span(p, value_info(p, arg)->web, 2 * back->pos + 1, 2 * n->end);
 		web_add_span(p, value_info(p, kept)->web, 2 * test->pos + 1, 2 * test->pos + 1);
-		webs_join(p, value_info(p, kept)->web, value_info(p, &n->op->out[i])->web);
 	}
 }
 

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-bool
+static bool
 webs_overlap(const Web *a, const Web *b)
 {
 	for (int i = 0; i < a->span.n; i++)
@@ -13,25 +13,6 @@ webs_overlap(const Web *a, const Web *b)
 			if (a->span.at[i].from <= b->span.at[k].to && b->span.at[k].from <= a->span.at[i].to)
 				return true;
 	return false;
-}
-
-static void
-merge_moves(Plan *p, const Sched *s)
-{
-	for (int i = 0; i < s->node.n; i++) {
-		Node *n = s->node.at[i];
-		for (int r = 0; r < 2 && n->region[r]; r++)
-			merge_moves(p, n->region[r]);
-		for (int k = 0; k < n->move.n; k++) {
-			Move *m = &n->move.at[k];
-			if (storage_of(p, m->src).kind != STORE_SLOT)
-				continue;
-			int a = web_root(p, value_info(p, m->dst)->web), b = web_root(p, value_info(p, m->src)->web);
-			if (p->fast->web.at[a].size == p->fast->web.at[b].size &&
-			    !webs_overlap(&p->fast->web.at[a], &p->fast->web.at[b]))
-				webs_join(p, a, b);
-		}
-	}
 }
 
 static bool
@@ -53,12 +34,12 @@ add_temporaries(Plan *p, const Sched *s)
 		for (int k = 0; k < n->move.n; k++) {
 			Move *m = &n->move.at[k];
 			ValueInfo *src = value_info(p, m->src), *dst = value_info(p, m->dst);
-			if (src->storage.kind == STORE_SLOT && web_root(p, src->web) == web_root(p, dst->web))
+			if (src->storage.kind == STORE_SLOT && src->web == dst->web)
 				continue;
 			if (src->storage.kind == STORE_SLOT && !web_live_after(p, src->web, n->pos) &&
 			    !is_moved_before(p, n, k))
 				continue;
-			m->temp = web_make(p, p->fast->web.at[web_root(p, dst->web)].size);
+			m->temp = web_make(p, p->fast->web.at[dst->web].size);
 			web_add_span(p, m->temp, 2 * n->pos, 2 * n->pos + 1);
 		}
 	}
@@ -107,8 +88,7 @@ assign_slots(Plan *p)
 	int n = 0;
 
 	for (int i = 0; i < p->fast->web.n; i++)
-		if (p->fast->web.at[i].link == i)
-			order[n++] = (Order){first_point(&p->fast->web.at[i]), i};
+		order[n++] = (Order){first_point(&p->fast->web.at[i]), i};
 	qsort(order, (size_t)n, sizeof *order, compare_order);
 	for (int i = 0; i < n; i++) {
 		Web *w = &p->fast->web.at[order[i].web];
@@ -137,7 +117,7 @@ static void
 set_slots(Plan *p, ValueInfo *x, const Value *v)
 {
 	Storage *s = &x->storage;
-	int slot = x->web >= 0 ? p->fast->web.at[web_root(p, x->web)].slot : -1;
+	int slot = x->web >= 0 ? p->fast->web.at[x->web].slot : -1;
 
 	if (s->kind == STORE_VIEW)
 		s->copy = slot;
@@ -152,8 +132,6 @@ slots_assign(Plan *p)
 	Sched *const scheds[] = {p->fast->once, p->fast->launch, p->fast->body};
 	const Block *body = p->func->body;
 
-	for (int i = 0; i < LEN(scheds); i++)
-		merge_moves(p, scheds[i]);
 	for (int i = 0; i < LEN(scheds); i++)
 		add_temporaries(p, scheds[i]);
 	assign_slots(p);
