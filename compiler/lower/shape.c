@@ -3,7 +3,7 @@
  * A reshape, a permutation or a broadcast moves nothing by itself: the operand's layout, seen through it, is a layout
  * of the result, and the registers go on under other names.  Where passes chose another layout for the result, the
  * registers are converted to it. */
-#include "ir/interp/interp.h"
+#include "num/num.h"
 #include "lower/lower.h"
 
 #include <string.h>

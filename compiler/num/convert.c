@@ -1,4 +1,5 @@
-/* Elements between formats, one at a time or in blocks: for arguments, examples, .npy files and printing. */
+/* Elements between formats, one at a time or in blocks, and floats as text: for arguments, examples, .npy files and
+ * printing. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -85,8 +86,19 @@ dtype_convert_f64(DType t, void *base, int64_t index, double v)
 int64_t
 dtype_load_i64(DType t, const void *base, int64_t index)
 {
-	uint64_t raw = load_raw(t, base, index);
 	int64_t v;
+
+	switch (t) {
+	case TY_I8: return ((const int8_t *)base)[index];
+	case TY_I16: return ((const int16_t *)base)[index];
+	case TY_I32: return ((const int32_t *)base)[index];
+	case TY_I64: case TY_U64: return ((const int64_t *)base)[index];
+	case TY_U8: return ((const uint8_t *)base)[index];
+	case TY_U16: return ((const uint16_t *)base)[index];
+	case TY_U32: return ((const uint32_t *)base)[index];
+	default: break;
+	}
+	uint64_t raw = load_raw(t, base, index);
 	cast_one(t, &raw, TY_I64, &v, false);
 	return v;
 }
@@ -97,6 +109,36 @@ dtype_store_i64(DType t, void *base, int64_t index, int64_t v)
 	uint64_t raw = 0;
 	cast_one(TY_I64, &v, t, &raw, false);
 	store_raw(t, base, index, &raw);
+}
+
+/* Digits before the point, from which on "%.*g" needs no exponent: 10 is no "1e+01"; 1 beyond what `most` show. */
+static int
+whole_digits(double x, int most)
+{
+	int n = 1;
+	for (double least = 10; fabs(x) >= least && n <= most; least *= 10)
+		n++;
+	return n > most ? 1 : n;
+}
+
+void
+float_format(DType t, double x, Text *out)
+{
+	char buf[40];
+	int digits = t == TY_F64 ? 17 : t == TY_F32 ? 9 : 5;
+
+	if (isnan(x)) {
+		text_put(out, "nan");
+		return;
+	}
+	for (int n = whole_digits(x, digits); n <= digits; n++) {
+		double back;
+		number_format(buf, sizeof buf, "%.*g", n, x);
+		back = number_read(buf, NULL);
+		if (t == TY_F32 ? (float)back == (float)x : back == x)
+			break;
+	}
+	text_put(out, buf);
 }
 
 ToF32Fn

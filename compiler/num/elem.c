@@ -93,73 +93,44 @@ run_wide(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 	}
 }
 
-/* Some operands or the result are narrow floats; the loop takes f32 there. */
+/* By blocks: operands are widened to f32 (or go through `pre`) and repeated where they are one element, the loop runs if
+ * there is one, and its result is narrowed if that is wanted. */
 static void
-run_narrow(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
+run_blocks(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
 	if (is_uniform(e, scalar, n)) {
 		run_uniform(e, out, in);
 		repeat(e, e->out_size, out, out, n);
 		return;
 	}
-	uint64_t wide[3][BLOCK];
-	float result[BLOCK];
+	uint64_t wide[3][BLOCK], result[BLOCK];
 	const void *at[3];
 	for (int64_t done = 0; done < n; done += BLOCK) {
 		int64_t m = MIN(BLOCK, n - done);
 		for (int i = 0; i < e->nin; i++) {
 			bool one = scalar >> i & 1;
-			const char *x = (const char *)in[i] + (one ? 0 : done * e->in_size[i]);
-			at[i] = e->widen[i] || one ? (const void *)wide[i] : x;
+			const void *x = (const char *)in[i] + (one ? 0 : done * e->in_size[i]);
+			int size = e->in_size[i];
+			at[i] = e->widen[i] || e->pre || one ? wide[i] : x;
 			if (one && done)
 				continue;
-			int size = e->in_size[i];
 			if (e->widen[i]) {
 				e->widen[i](x, (float *)wide[i], one ? 1 : m);
 				size = sizeof(float);
-				x = (const char *)wide[i];
+				x = wide[i];
+			} else if (e->pre) {
+				e->pre(wide[i], &x, one ? 1 : m);
+				size = sizeof(double);
+				x = wide[i];
 			}
 			if (one)
 				repeat(e, size, wide[i], x, m);
 		}
 		char *o = (char *)out + done * e->out_size;
-		if (e->narrow) {
-			e->loop(result, at, m);
-			e->narrow(result, o, m);
-		} else {
-			e->loop(o, at, m);
-		}
-	}
-}
-
-/* Casts: (widen | pre) then loop then narrow, each if there is one. */
-static void
-run_cast(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
-{
-	if (is_uniform(e, scalar, n)) {
-		run_uniform(e, out, in);
-		repeat(e, e->out_size, out, out, n);
-		return;
-	}
-	uint64_t first[BLOCK], second[BLOCK];
-	for (int64_t done = 0; done < n; done += BLOCK) {
-		int64_t m = MIN(BLOCK, n - done);
-		const void *x = (const char *)in[0] + done * e->in_size[0];
-		char *o = (char *)out + done * e->out_size;
-		if (e->widen[0]) {
-			e->widen[0](x, (float *)first, m);
-			x = first;
-		} else if (e->pre) {
-			e->pre(first, &x, m);
-			x = first;
-		}
-		if (e->loop) {
-			void *to = e->narrow ? (void *)second : o;
-			e->loop(to, &x, m);
-			x = to;
-		}
+		if (e->loop)
+			e->loop(e->narrow ? (void *)result : o, at, m);
 		if (e->narrow)
-			e->narrow(x, o, m);
+			e->narrow(e->loop ? (const void *)result : at[0], o, m);
 	}
 }
 
@@ -185,7 +156,7 @@ static bool
 make_cast(Elem *e, const Loops *l, DType from, DType to, bool exact)
 {
 	bool narrow_from = is_narrow_float(from), narrow_to = is_narrow_float(to);
-	e->run = run_cast;
+	e->run = run_blocks;
 	if (from == to) {
 		e->run = run_copy;
 		return true;
@@ -247,7 +218,7 @@ make_math(Elem *e, const Loops *l, OpKind kind, DType t, DType out, bool nan)
 {
 	if (is_narrow_float(t)) {
 		e->loop = find_loop(l, kind, TY_F32, nan);
-		e->run = run_narrow;
+		e->run = run_blocks;
 		for (int i = 0; i < e->nin; i++)
 			e->widen[i] = l->widen(t);
 		e->narrow = is_narrow_float(out) ? l->narrow(out, op_info[kind].rounding == ROUNDING_EXACT) : NULL;

@@ -6,6 +6,8 @@
 #ifndef TEGULA_LOOPS_H
 #define TEGULA_LOOPS_H
 
+#include <string.h>
+
 #include "num/num.h"
 
 #define LEVEL_JOIN_(a, b) a##_##b
@@ -20,6 +22,45 @@
 #endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* A loop of one operand a, or two, a and b, of type T with results of type R. */
+#define UNARY(name, T, R, expr)                                                                    \
+	static void name(void *out, const void *const *in, int64_t n)                              \
+	{                                                                                          \
+		R *o = out;                                                                        \
+		const T *x = in[0];                                                                \
+		LOOP for (int64_t i = 0; i < n; i++) {                                             \
+			T a = x[i];                                                                \
+			o[i] = (R)(expr);                                                          \
+		}                                                                                  \
+	}
+#define BINARY(name, T, R, expr)                                                                   \
+	static void name(void *out, const void *const *in, int64_t n)                              \
+	{                                                                                          \
+		R *o = out;                                                                        \
+		const T *x = in[0], *y = in[1];                                                    \
+		LOOP for (int64_t i = 0; i < n; i++) {                                             \
+			T a = x[i], b = y[i];                                                      \
+			o[i] = (R)(expr);                                                          \
+		}                                                                                  \
+	}
+
+#define BITS_OF(s, T, U)                                                                           \
+	ALWAYS_INLINE U s##_bits(T x)                                                              \
+	{                                                                                          \
+		U u;                                                                               \
+		memcpy(&u, &x, sizeof u);                                                          \
+		return u;                                                                          \
+	}                                                                                          \
+	ALWAYS_INLINE T s##_of_bits(U u)                                                           \
+	{                                                                                          \
+		T x;                                                                               \
+		memcpy(&x, &u, sizeof x);                                                          \
+		return x;                                                                          \
+	}
+
+BITS_OF(f32, float, uint32_t)
+BITS_OF(f64, double, uint64_t)
 
 /* One block of a tile while it is f32 between narrow formats; fits the first cache with its neighbours. */
 enum { BLOCK = 512 };
@@ -53,29 +94,51 @@ typedef struct DotKernels {
 	void (*pack)(const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, void *out);
 } DotKernels;
 
+/* What the loops_*.c give, at each level: X(name, result, arguments). */
+#define LOOP_LIST(X)                                                                               \
+	/* NULL: not there */                                                                      \
+	X(integer, LoopFn, (OpKind kind, DType t))                                                 \
+	/* f32 and f64, nan: propagate */                                                          \
+	X(real, LoopFn, (OpKind kind, DType t, bool nan))                                          \
+	X(math, LoopFn, (OpKind kind, DType t))                                                    \
+	X(select, LoopFn, (int size))                                                              \
+	/* among bool, integers, f32, f64 */                                                       \
+	X(cast, LoopFn, (DType from, DType to))                                                    \
+	/* to f64; 64-bit integers round to odd */                                                 \
+	X(sticky, LoopFn, (DType from))                                                            \
+	/* f64 to f32 with the precision and range of a narrow type */                             \
+	X(round_to, LoopFn, (DType to))                                                            \
+	X(widen, ToF32Fn, (DType t))                                                               \
+	/* keeps_inf: f8e5m2 does not saturate infinity */                                         \
+	X(narrow, FromF32Fn, (DType t, bool keeps_inf))                                            \
+	/* arg: i64 out */                                                                         \
+	X(rows, RowsFn, (ReduceFn fn, DType t, bool nan))                                          \
+	X(columns, ColumnsFn, (ReduceFn fn, DType t, bool nan))                                    \
+	/* f32, f64, u32, u64 */                                                                   \
+	X(dot, const DotKernels *, (DType t))                                                      \
+	X(philox, void, (uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4])) \
+	X(tf32, void, (float *x, int64_t n))                                                       \
+	X(fill, void, (int size, void *out, uint64_t word, int64_t n))                             \
+	/* past the caches, if the CPU can */                                                      \
+	X(stream, void, (void *to, const void *from, size_t bytes))                                \
+	/* an op whose results go there; NULL: none */                                             \
+	X(streaming, LoopFn, (OpKind kind, DType t))                                               \
+	X(point, void, (uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, \
+	    uint64_t size, int64_t n))                                                             \
+	X(neighbours, bool, (const uint64_t *at, uint64_t step, int64_t n))                        \
+	X(range, void, (const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most))
+
 typedef struct Loops {
-	LoopFn (*integer)(OpKind kind, DType t);        /* NULL: not there */
-	LoopFn (*real)(OpKind kind, DType t, bool nan); /* f32 and f64, nan: propagate */
-	LoopFn (*math)(OpKind kind, DType t);
-	LoopFn (*select)(int size);
-	LoopFn (*cast)(DType from, DType to);           /* among bool, integers, f32, f64 */
-	LoopFn (*sticky)(DType from);                   /* to f64; 64-bit integers round to odd */
-	LoopFn (*round_to)(DType to);                   /* f64 to f32 with the precision and range of a narrow type */
-	ToF32Fn (*widen)(DType t);
-	FromF32Fn (*narrow)(DType t, bool keeps_inf);   /* keeps_inf: f8e5m2 does not saturate infinity */
-	RowsFn (*rows)(ReduceFn fn, DType t, bool nan);         /* arg: i64 out */
-	ColumnsFn (*columns)(ReduceFn fn, DType t, bool nan);
-	const DotKernels *(*dot)(DType t);              /* f32, f64, u32, u64 */
-	void (*philox)(uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4]);
-	void (*tf32)(float *x, int64_t n);
-	void (*fill)(int size, void *out, uint64_t word, int64_t n);
-	void (*stream)(void *to, const void *from, size_t bytes);       /* past the caches, if the CPU can */
-	LoopFn (*streaming)(OpKind kind, DType t);      /* an op whose results go there; NULL: none */
-	void (*point)(uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, uint64_t size,
-	    int64_t n);
-	bool (*neighbours)(const uint64_t *at, uint64_t step, int64_t n);
-	void (*range)(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most);
+#define X(name, result, arguments) result (*name) arguments;
+	LOOP_LIST(X)
+#undef X
 } Loops;
+
+#if defined(NUM_LEVEL)
+#define X(name, result, arguments) result LEVEL(loop_##name) arguments;
+LOOP_LIST(X)
+#undef X
+#endif
 
 extern const Loops loops_at[CPU_LEVELS];
 

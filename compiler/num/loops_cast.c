@@ -18,32 +18,16 @@
 #include <immintrin.h>
 #endif
 
-ALWAYS_INLINE uint32_t
-bits_of(float x)
-{
-	uint32_t u;
-	memcpy(&u, &x, sizeof u);
-	return u;
-}
-
-ALWAYS_INLINE float
-of_bits(uint32_t u)
-{
-	float x;
-	memcpy(&x, &u, sizeof x);
-	return x;
-}
-
 /* ---- narrow floats to f32 ---- */
 
 /* The fields moved to where f32 has them, then scaled to make up for the bias; subnormals come out right. */
 ALWAYS_INLINE float
 widen_bits(uint32_t magnitude, uint32_t sign, int mantissa, int bias, uint32_t special)
 {
-	float x = of_bits(magnitude << (23 - mantissa)) * of_bits((uint32_t)(254 - bias) << 23);
-	uint32_t u = bits_of(x);
+	float x = f32_of_bits(magnitude << (23 - mantissa)) * f32_of_bits((uint32_t)(254 - bias) << 23);
+	uint32_t u = f32_bits(x);
 	u = magnitude >= special ? u | 0x7f800000 : u;
-	return of_bits(u | sign);
+	return f32_of_bits(u | sign);
 }
 
 #define WIDEN(name, T, expr)                                                                       \
@@ -64,7 +48,7 @@ widen_e4m3(uint32_t h)
 }
 
 WIDEN(widen_f16, uint16_t, widen_bits(h & 0x7fff, (h & 0x8000) << 16, 10, 15, 0x7c00))
-WIDEN(widen_bf16, uint16_t, of_bits(h << 16))
+WIDEN(widen_bf16, uint16_t, f32_of_bits(h << 16))
 WIDEN(widen_f8e4m3, uint8_t, widen_e4m3(h))
 WIDEN(widen_f8e5m2, uint8_t, widen_bits(h & 0x7f, (h & 0x80) << 24, 2, 15, 0x7c))
 WIDEN(widen_f4e2m1, uint8_t, widen_bits(h & 7, (h & 8) << 28, 1, 1, 0xff))
@@ -80,7 +64,7 @@ narrow_bits(uint32_t u, int mantissa, int bias, uint32_t most, uint32_t nan)
 	normal = (normal >> cut) - ((uint32_t)(127 - bias) << mantissa);
 	/* a unit in the last place of this power of two is the format's least number */
 	uint32_t power = (uint32_t)(127 + (1 - bias - mantissa) + 23) << 23;
-	uint32_t small = bits_of(of_bits(u) + of_bits(power)) - power;
+	uint32_t small = f32_bits(f32_of_bits(u) + f32_of_bits(power)) - power;
 	/* choices by masks: compilers would make branches of ?: here, and no vectors */
 	uint32_t is_small = 0 - (uint32_t)(u < (uint32_t)(128 - bias) << 23);
 	uint32_t is_nan = 0 - (uint32_t)(u > 0x7f800000);
@@ -94,7 +78,7 @@ narrow_bits(uint32_t u, int mantissa, int bias, uint32_t most, uint32_t nan)
 	{                                                                                          \
 		T *o = out;                                                                        \
 		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			uint32_t v = bits_of(in[i]), u = v & 0x7fffffff;                           \
+			uint32_t v = f32_bits(in[i]), u = v & 0x7fffffff;                           \
 			o[i] = (T)(expr);                                                          \
 		}                                                                                  \
 	}
@@ -140,9 +124,6 @@ narrow_f16_fast(const float *in, void *out, int64_t n)
 #define narrow_f16_fast narrow_f16
 #endif
 
-ToF32Fn LEVEL(loop_widen)(DType t);
-FromF32Fn LEVEL(loop_narrow)(DType t, bool keeps_inf);
-
 ToF32Fn
 LEVEL(loop_widen)(DType t)
 {
@@ -176,13 +157,9 @@ LEVEL(loop_narrow)(DType t, bool keeps_inf)
 ALWAYS_INLINE double
 round_f64(double x, int bits, int least)
 {
-	uint64_t u, unit;
-	memcpy(&u, &x, sizeof u);
-	uint64_t e = u >> 52 & 2047, low = (uint64_t)(1023 + least), high = 1023 + 300;
+	uint64_t e = f64_bits(x) >> 52 & 2047, low = (uint64_t)(1023 + least), high = 1023 + 300;
 	e = e < low ? low : e > high ? high : e;
-	unit = (e - (uint64_t)(bits - 1) + 52) << 52 | 1ull << 51;
-	double magic;
-	memcpy(&magic, &unit, sizeof magic);
+	double magic = f64_of_bits((e - (uint64_t)(bits - 1) + 52) << 52 | 1ull << 51);
 	return copysign((x + magic) - magic, x);
 }
 
@@ -201,8 +178,6 @@ ROUND_TO(round_f8e4m3, 4, -6)
 ROUND_TO(round_f8e5m2, 3, -14)
 ROUND_TO(round_f4e2m1, 2, 0)
 
-LoopFn LEVEL(loop_round_to)(DType to);
-
 LoopFn
 LEVEL(loop_round_to)(DType to)
 {
@@ -218,17 +193,6 @@ LEVEL(loop_round_to)(DType to)
 
 /* ---- among bool, integers, f32, f64 ---- */
 
-#define CONVERT(name, T, R, expr)                                                                  \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		R *o = out;                                                                        \
-		const T *x = in[0];                                                                \
-		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			T a = x[i];                                                                \
-			o[i] = (R)(expr);                                                          \
-		}                                                                                  \
-	}
-
 /* To integers of low .. high (high + 1 is exact in T).  I is a wide enough integer to pass through. */
 #define SATURATE(name, T, R, I, low, high, end)                                                    \
 	ALWAYS_INLINE R name##_one(T a)                                                            \
@@ -238,10 +202,10 @@ LEVEL(loop_round_to)(DType to)
 		r = over ? (high) : r;                                                             \
 		return (R)(under ? (low) : r);                                                     \
 	}                                                                                          \
-	CONVERT(name, T, R, name##_one(a))
+	UNARY(name, T, R, name##_one(a))
 
 #define FROM_FLOAT(s, T)                                                                           \
-	CONVERT(s##_bool, T, uint8_t, a != 0)                                                      \
+	UNARY(s##_bool, T, uint8_t, a != 0)                                                      \
 	SATURATE(s##_i8, T, int8_t, int32_t, INT8_MIN, INT8_MAX, 128)                              \
 	SATURATE(s##_i16, T, int16_t, int32_t, INT16_MIN, INT16_MAX, 32768)                        \
 	SATURATE(s##_i32, T, int32_t, int32_t, INT32_MIN, INT32_MAX, 0x1p31f)                      \
@@ -255,22 +219,22 @@ LEVEL(loop_round_to)(DType to)
 
 /* Between integers the width and the target's sign decide; the source's sign only when it widens. */
 #define FROM_INT(s, T)                                                                             \
-	CONVERT(s##_bool, T, uint8_t, a != 0)                                                      \
-	CONVERT(s##_8, T, uint8_t, a)                                                              \
-	CONVERT(s##_16, T, uint16_t, a)                                                            \
-	CONVERT(s##_32, T, uint32_t, a)                                                            \
-	CONVERT(s##_64, T, uint64_t, a)                                                            \
-	CONVERT(s##_u4, T, uint8_t, a & 15)                                                        \
-	CONVERT(s##_i4, T, int8_t, (int)((a & 15) ^ 8) - 8)                                        \
-	CONVERT(s##_f32, T, float, a)                                                              \
-	CONVERT(s##_f64, T, double, a)
+	UNARY(s##_bool, T, uint8_t, a != 0)                                                      \
+	UNARY(s##_8, T, uint8_t, a)                                                              \
+	UNARY(s##_16, T, uint16_t, a)                                                            \
+	UNARY(s##_32, T, uint32_t, a)                                                            \
+	UNARY(s##_64, T, uint64_t, a)                                                            \
+	UNARY(s##_u4, T, uint8_t, a & 15)                                                        \
+	UNARY(s##_i4, T, int8_t, (int)((a & 15) ^ 8) - 8)                                        \
+	UNARY(s##_f32, T, float, a)                                                              \
+	UNARY(s##_f64, T, double, a)
 
 FROM_FLOAT(f32, float)
 FROM_FLOAT(f64, double)
-CONVERT(f32_f32, float, float, a)
-CONVERT(f32_f64, float, double, a)
-CONVERT(f64_f32, double, float, a)
-CONVERT(f64_f64, double, double, a)
+UNARY(f32_f32, float, float, a)
+UNARY(f32_f64, float, double, a)
+UNARY(f64_f32, double, float, a)
+UNARY(f64_f64, double, double, a)
 FROM_INT(i8, int8_t)
 FROM_INT(i16, int16_t)
 FROM_INT(i32, int32_t)
@@ -302,8 +266,6 @@ static const LoopFn table[DTYPE_COUNT][DTYPE_COUNT] = {
 	[TY_I4] = INT_ROW(i8), [TY_U4] = INT_ROW(u8),
 };
 
-LoopFn LEVEL(loop_cast)(DType from, DType to);
-
 LoopFn
 LEVEL(loop_cast)(DType from, DType to)
 {
@@ -317,10 +279,8 @@ to_odd(uint64_t a)
 	return a >> 53 ? (a & ~(uint64_t)2047) | (uint64_t)((a & 2047) != 0) << 11 : a;
 }
 
-CONVERT(sticky_u64, uint64_t, double, to_odd(a))
-CONVERT(sticky_i64, int64_t, double, a < 0 ? -(double)to_odd(0 - (uint64_t)a) : (double)to_odd((uint64_t)a))
-
-LoopFn LEVEL(loop_sticky)(DType from);
+UNARY(sticky_u64, uint64_t, double, to_odd(a))
+UNARY(sticky_i64, int64_t, double, a < 0 ? -(double)to_odd(0 - (uint64_t)a) : (double)to_odd((uint64_t)a))
 
 LoopFn
 LEVEL(loop_sticky)(DType from)
@@ -328,14 +288,12 @@ LEVEL(loop_sticky)(DType from)
 	return from == TY_I64 ? sticky_i64 : from == TY_U64 ? sticky_u64 : table[from][TY_F64];
 }
 
-void LEVEL(loop_tf32)(float *x, int64_t n);
-
 /* Ten bits of mantissa, halves away from zero, as the hardware's conversion rounds. */
 void
 LEVEL(loop_tf32)(float *x, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
-		uint32_t u = bits_of(x[i]);
-		x[i] = (u & 0x7f800000) == 0x7f800000 ? x[i] : of_bits((u + 0x1000) & ~0x1fffu);
+		uint32_t u = f32_bits(x[i]);
+		x[i] = (u & 0x7f800000) == 0x7f800000 ? x[i] : f32_of_bits((u + 0x1000) & ~0x1fffu);
 	}
 }

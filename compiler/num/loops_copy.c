@@ -12,8 +12,6 @@
 	for (int64_t i = 0; i < n; i++)                                                            \
 		((T *)out)[i] = (T)word
 
-void LEVEL(loop_fill)(int size, void *out, uint64_t word, int64_t n);
-
 void
 LEVEL(loop_fill)(int size, void *out, uint64_t word, int64_t n)
 {
@@ -57,8 +55,6 @@ bytes_to_line(const void *o)
 	return -(uintptr_t)o & 63;
 }
 
-void LEVEL(loop_stream)(void *to, const void *from, size_t bytes);
-
 void
 LEVEL(loop_stream)(void *to, const void *from, size_t bytes)
 {
@@ -96,8 +92,6 @@ STREAM(add_f64, double, +)
 STREAM(sub_f64, double, -)
 STREAM(mul_f64, double, *)
 STREAM(div_f64, double, /)
-
-LoopFn LEVEL(loop_streaming)(OpKind kind, DType t);
 
 LoopFn
 LEVEL(loop_streaming)(OpKind kind, DType t)

@@ -104,8 +104,6 @@ KERNELS(f64, double)
 KERNELS(u32, uint32_t)
 KERNELS(u64, uint64_t)
 
-const DotKernels *LEVEL(loop_dot)(DType t);
-
 const DotKernels *
 LEVEL(loop_dot)(DType t)
 {

@@ -6,33 +6,12 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-#define UNARY(name, T, expr)                                                                       \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		T *o = out;                                                                        \
-		const T *x = in[0];                                                                \
-		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			T a = x[i];                                                                \
-			o[i] = (T)(expr);                                                          \
-		}                                                                                  \
-	}
-#define BINARY(name, T, R, expr)                                                                   \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		R *o = out;                                                                        \
-		const T *x = in[0], *y = in[1];                                                    \
-		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			T a = x[i], b = y[i];                                                      \
-			o[i] = (R)(expr);                                                          \
-		}                                                                                  \
-	}
-
 /* What does not depend on the sign.  W is unsigned and at least as wide as an int. */
 #define ANY_SIGN(s, U, W, bits)                                                                    \
-	UNARY(neg_##s, U, (W)0 - (W)a)                                                             \
-	UNARY(not_##s, U, ~(W)a)                                                                   \
-	UNARY(popcount_##s, U, __builtin_popcountll(a))                                            \
-	UNARY(clz_##s, U, a ? __builtin_clzll(a) - (64 - (bits)) : (bits))                         \
+	UNARY(neg_##s, U, U, (W)0 - (W)a)                                                             \
+	UNARY(not_##s, U, U, ~(W)a)                                                                   \
+	UNARY(popcount_##s, U, U, __builtin_popcountll(a))                                            \
+	UNARY(clz_##s, U, U, a ? __builtin_clzll(a) - (64 - (bits)) : (bits))                         \
 	BINARY(add_##s, U, U, (W)a + (W)b)                                                         \
 	BINARY(sub_##s, U, U, (W)a - (W)b)                                                         \
 	BINARY(mul_##s, U, U, (W)a *(W)b)                                                          \
@@ -142,7 +121,7 @@ quotient_i64(int64_t a, int64_t b)
 	DIVISIONS(u, U, W)                                                                         \
 	ORDERED(s, S)                                                                              \
 	ORDERED(u, U)                                                                              \
-	UNARY(abs_##s, S, a < 0 ? (W)0 - (W)a : (W)a)                                              \
+	UNARY(abs_##s, S, S, a < 0 ? (W)0 - (W)a : (W)a)                                              \
 	BINARY(shr_##s, S, S, a >> ((U)b < (bits) ? b : (bits) - 1))                               \
 	BINARY(shr_##u, U, U, b < (bits) ? a >> (b & ((bits) - 1)) : 0)
 
@@ -152,11 +131,11 @@ BY_SIGN(i32, u32, int32_t, uint32_t, uint32_t, 32)
 BY_SIGN(i64, u64, int64_t, uint64_t, uint64_t, 64)
 
 /* The magnitude of an unsigned number; bool: 0 or 1 in a byte; sums are "or", products "and", the rest as for u8 */
-UNARY(not_bool, uint8_t, !a)
-UNARY(same_u8, uint8_t, a)
-UNARY(same_u16, uint16_t, a)
-UNARY(same_u32, uint32_t, a)
-UNARY(same_u64, uint64_t, a)
+UNARY(not_bool, uint8_t, uint8_t, !a)
+UNARY(same_u8, uint8_t, uint8_t, a)
+UNARY(same_u16, uint16_t, uint16_t, a)
+UNARY(same_u32, uint32_t, uint32_t, a)
+UNARY(same_u64, uint64_t, uint64_t, a)
 
 #define SAME_ROW(OPK, f)                                                                           \
 	[OPK] = {[TY_BOOL] = f##_u8, [TY_I8] = f##_u8, [TY_U8] = f##_u8, [TY_I16] = f##_u16,       \
@@ -179,8 +158,6 @@ static const LoopFn table[OP_COUNT][DTYPE_COUNT] = {
 	    [TY_I64] = abs_i64, [TY_U8] = same_u8, [TY_U16] = same_u16, [TY_U32] = same_u32,
 	    [TY_U64] = same_u64},
 };
-
-LoopFn LEVEL(loop_integer)(OpKind kind, DType t);
 
 LoopFn
 LEVEL(loop_integer)(OpKind kind, DType t)
@@ -210,8 +187,6 @@ PICK(select_8, uint8_t)
 PICK(select_16, uint16_t)
 PICK(select_32, uint32_t)
 PICK(select_64, uint64_t)
-
-LoopFn LEVEL(loop_select)(int size);
 
 LoopFn
 LEVEL(loop_select)(int size)

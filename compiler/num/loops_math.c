@@ -11,38 +11,6 @@
 
 #define MAGIC 0x1.8p52                                  /* x + MAGIC rounds x to a whole number */
 
-ALWAYS_INLINE uint64_t
-bits_of(double x)
-{
-	uint64_t u;
-	memcpy(&u, &x, sizeof u);
-	return u;
-}
-
-ALWAYS_INLINE double
-of_bits(uint64_t u)
-{
-	double x;
-	memcpy(&x, &u, sizeof x);
-	return x;
-}
-
-ALWAYS_INLINE uint32_t
-f32_bits(float x)
-{
-	uint32_t u;
-	memcpy(&u, &x, sizeof u);
-	return u;
-}
-
-ALWAYS_INLINE float
-f32_of_bits(uint32_t u)
-{
-	float x;
-	memcpy(&x, &u, sizeof x);
-	return x;
-}
-
 /* e^r - 1 for |r| <= ln2 / 2 */
 ALWAYS_INLINE double
 exp_poly(double r)
@@ -60,7 +28,7 @@ exp_poly(double r)
 ALWAYS_INLINE double
 power_of_two(double t)
 {
-	return of_bits((bits_of(t) << 52) + 0x3ff0000000000000u);
+	return f64_of_bits((f64_bits(t) << 52) + 0x3ff0000000000000u);
 }
 
 /* Beyond this, e^x and 2^x are 0 or infinite in f32.  A NaN comes through. */
@@ -172,10 +140,10 @@ log_sum(double less, double more, double e)
 ALWAYS_INLINE double
 log_split(double x, double *m)
 {
-	uint64_t u = bits_of(x);
+	uint64_t u = f64_bits(x);
 	uint64_t biased = (u - 0x3fe6a09e667f3bcdu + (1024ull << 52)) >> 52;
-	*m = of_bits(u - ((biased - 1024) << 52));
-	return of_bits(biased | 0x4330000000000000u) - (0x1p52 + 1024);
+	*m = f64_of_bits(u - ((biased - 1024) << 52));
+	return f64_of_bits(biased | 0x4330000000000000u) - (0x1p52 + 1024);
 }
 
 /* What log gives where there is no logarithm, else y. */
@@ -221,11 +189,11 @@ sin_cos(double x, double *sine, double *cosine)
 	c = c * z - 0x1.6c16b891bb29ep-10;
 	c = c * z + 0x1.5555554f47a08p-5;
 	c = 1 - 0.5 * z + z * z * c;
-	uint64_t q = bits_of(t);
+	uint64_t q = f64_bits(t);
 	bool odd = q & 1;
 	double a = odd ? c : s, b = odd ? s : c;
-	*sine = of_bits(bits_of(a) ^ (q & 2) << 62);
-	*cosine = of_bits(bits_of(b) ^ ((q + 1) & 2) << 62);
+	*sine = f64_of_bits(f64_bits(a) ^ (q & 2) << 62);
+	*cosine = f64_of_bits(f64_bits(b) ^ ((q + 1) & 2) << 62);
 }
 
 ALWAYS_INLINE float
@@ -391,8 +359,6 @@ static const LoopFn table[OP_COUNT][2] = {
 	ROW(OP_TANH, tanh), ROW(OP_ASIN, asin), ROW(OP_ACOS, acos), ROW(OP_ATAN, atan),
 	ROW(OP_ERF, erf), ROW(OP_SIGMOID, sigmoid), ROW(OP_POW, pow), ROW(OP_ATAN2, atan2),
 };
-
-LoopFn LEVEL(loop_math)(OpKind kind, DType t);
 
 LoopFn
 LEVEL(loop_math)(OpKind kind, DType t)

@@ -1,8 +1,6 @@
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011). */
 #include "num/loops.h"
 
-void LEVEL(loop_philox)(uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4]);
-
 void
 LEVEL(loop_philox)(uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4])
 {

@@ -2,11 +2,6 @@
  * neighbours, so that a load or store is one block, and the least and the greatest of them. */
 #include "num/loops.h"
 
-void LEVEL(loop_point)(uint64_t *out, const uint64_t *at, const void *index, DType t, unsigned scalar, uint64_t size,
-    int64_t n);
-bool LEVEL(loop_neighbours)(const uint64_t *at, uint64_t step, int64_t n);
-void LEVEL(loop_range)(const uint64_t *at, const uint8_t *mask, int64_t n, uint64_t *least, uint64_t *most);
-
 /* An operand is one for all or one each; a loop for each case, since a stride that varies is not vectorised. */
 #define POINT(T)                                                                                   \
 	do {                                                                                       \

@@ -5,38 +5,13 @@
 
 #include "num/loops.h"
 
-#define UNARY(name, T, expr)                                                                       \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		T *o = out;                                                                        \
-		const T *x = in[0];                                                                \
-		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			T a = x[i];                                                                \
-			o[i] = (expr);                                                             \
-		}                                                                                  \
-	}
-#define BINARY(name, T, R, expr)                                                                   \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		R *o = out;                                                                        \
-		const T *x = in[0], *y = in[1];                                                    \
-		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			T a = x[i], b = y[i];                                                      \
-			o[i] = (expr);                                                             \
-		}                                                                                  \
-	}
-
 /* The lesser of equals is -0; a NaN gives way to a number.  min(a, b) == min(b, a) to the bit but for NaNs. */
 #define ORDER(s, T, U)                                                                             \
 	ALWAYS_INLINE T                                                                            \
 	both_##s(T a, T b, bool min)                                                               \
 	{                                                                                          \
-		U x, y;                                                                            \
-		memcpy(&x, &a, sizeof x);                                                          \
-		memcpy(&y, &b, sizeof y);                                                          \
-		x = min ? x | y : x & y;                                                           \
-		memcpy(&a, &x, sizeof x);                                                          \
-		return a;                                                                          \
+		U x = s##_bits(a), y = s##_bits(b);                                                \
+		return s##_of_bits(min ? x | y : x & y);                                           \
 	}                                                                                          \
 	ALWAYS_INLINE T                                                                            \
 	least_##s(T a, T b)                                                                        \
@@ -57,13 +32,13 @@ ORDER(f32, float, uint32_t)
 ORDER(f64, double, uint64_t)
 
 #define BOTH(s, T, f)                                                                              \
-	UNARY(neg_##s, T, -a)                                                                      \
-	UNARY(abs_##s, T, fabs##f(a))                                                              \
-	UNARY(floor_##s, T, floor##f(a))                                                           \
-	UNARY(ceil_##s, T, ceil##f(a))                                                             \
-	UNARY(round_##s, T, rint##f(a))                                                            \
-	UNARY(trunc_##s, T, trunc##f(a))                                                           \
-	UNARY(sqrt_##s, T, sqrt##f(a))                                                             \
+	UNARY(neg_##s, T, T, -a)                                                                      \
+	UNARY(abs_##s, T, T, fabs##f(a))                                                              \
+	UNARY(floor_##s, T, T, floor##f(a))                                                           \
+	UNARY(ceil_##s, T, T, ceil##f(a))                                                             \
+	UNARY(round_##s, T, T, rint##f(a))                                                            \
+	UNARY(trunc_##s, T, T, trunc##f(a))                                                           \
+	UNARY(sqrt_##s, T, T, sqrt##f(a))                                                             \
 	BINARY(add_##s, T, T, a + b)                                                               \
 	BINARY(sub_##s, T, T, a - b)                                                               \
 	BINARY(mul_##s, T, T, a *b)                                                                \
@@ -99,8 +74,6 @@ static const LoopFn table[OP_COUNT][2] = {
 	ROW(OP_MAX, max), ROW(OP_EQ, eq), ROW(OP_NE, ne), ROW(OP_LT, lt), ROW(OP_LE, le),
 	ROW(OP_GT, gt), ROW(OP_GE, ge), ROW(OP_FMA, fma),
 };
-
-LoopFn LEVEL(loop_real)(OpKind kind, DType t, bool nan);
 
 LoopFn
 LEVEL(loop_real)(OpKind kind, DType t, bool nan)

@@ -285,9 +285,6 @@ pair_of(ReduceFn fn, DType t, bool nan)
 	return nan && ordered && dtype_is_float(t) ? &with_nan[fn][t == TY_F64] : &table[fn][t];
 }
 
-RowsFn LEVEL(loop_rows)(ReduceFn fn, DType t, bool nan);
-ColumnsFn LEVEL(loop_columns)(ReduceFn fn, DType t, bool nan);
-
 RowsFn
 LEVEL(loop_rows)(ReduceFn fn, DType t, bool nan)
 {

@@ -1,8 +1,7 @@
-/* The numerics of the interpreter: what a plan calls to compute whole tiles.  Nothing here knows of plans,
- * slots or control flow; everything works on contiguous row-major tiles in the tile formats of dtypes.def.
+/* Arithmetic on elements of every dtype, one at a time or in whole tiles: for folding, the interpreter, the emulator and
+ * the runtime.  Tiles are contiguous and row-major, in the tile formats of dtypes.def.
  *
- * The loops are compiled several times for CPUs of different abilities; a plan asks cpu_level() once and
- * passes it along.  Elementwise results, casts, scans and Philox are the same bits on every level: they use
+ * The loops are compiled once for each level of CPU; a caller takes cpu_level() once and passes it along.  Elementwise results, casts, scans and Philox are the same bits on every level: they use
  * no fused multiply-add except in the op fma.  Float dots and sums may differ in the last bits between levels.
  *
  *     Elem e;
@@ -13,7 +12,6 @@
 #define TEGULA_NUM_H
 
 #include "ir/ir.h"
-#include "ir/interp/interp.h"
 
 typedef enum CpuLevel { CPU_BASE, CPU_AVX2, CPU_AVX512, CPU_LEVELS } CpuLevel;
 
@@ -112,7 +110,19 @@ void dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *
 void philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, bool scalar, int64_t n,
     uint32_t *const out[4]);
 
-/* convert.c: blocks between formats */
+/* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
+double dtype_load_f64(DType t, const void *base, int64_t index);
+/* floats: to nearest even, fp8 saturates but for an infinity that it has; integers truncate and saturate */
+void dtype_store_f64(DType t, void *base, int64_t index, double v);
+void dtype_convert_f64(DType t, void *base, int64_t index, double v);   /* as `as` does: infinity saturates too */
+int64_t dtype_load_i64(DType t, const void *base, int64_t index);
+void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */
+
+/* Appends the shortest decimal that reads back as the same element of that type. */
+void float_format(DType t, double x, Text *out);
+
+
+/* … and blocks between formats */
 
 ToF32Fn f32_from(CpuLevel level, DType t);              /* from tile elements of a float type below f32; else NULL */
 FromF32Fn f32_to(CpuLevel level, DType t);              /* to them */

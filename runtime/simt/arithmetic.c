@@ -1,5 +1,5 @@
 /* Arithmetic that compiled code calls: what this machine may have no instruction for. */
-#include "ir/interp/interp.h"
+#include "num/num.h"
 #include "runtime/simt/arithmetic.h"
 
 #include <math.h>

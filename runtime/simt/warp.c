@@ -3,7 +3,7 @@
  * Lanes exchange values when all of them have arrived, so that the order of their arrival does not matter. */
 #include <string.h>
 
-#include "ir/interp/interp.h"
+#include "num/num.h"
 #include "runtime/simt/prims.h"
 
 /* ---- between lanes ---- */

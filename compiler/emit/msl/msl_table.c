@@ -4,7 +4,7 @@
  */
 #include "emit/msl/msl.h"
 
-#include "ir/interp/interp.h"
+#include "num/num.h"
 
 #include <string.h>
 

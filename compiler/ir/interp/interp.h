@@ -8,6 +8,7 @@
 #ifndef TEGULA_INTERP_H
 #define TEGULA_INTERP_H
 
+#include "num/num.h"
 #include "ir/ir.h"
 
 typedef struct Plan Plan;
@@ -101,16 +102,5 @@ void tile_format(const Type *t, const void *data, Text *out);
  * nothing, the print is for another program. */
 bool tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, Text *out);
 Type tile_shown(const Op *print, int i);                /* of operand i of a print with {trace} or {watch} */
-
-/* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
-double dtype_load_f64(DType t, const void *base, int64_t index);
-/* floats: to nearest even, fp8 saturates but for an infinity that it has; integers truncate and saturate */
-void dtype_store_f64(DType t, void *base, int64_t index, double v);
-void dtype_convert_f64(DType t, void *base, int64_t index, double v);   /* as `as` does: infinity saturates too */
-int64_t dtype_load_i64(DType t, const void *base, int64_t index);
-void dtype_store_i64(DType t, void *base, int64_t index, int64_t v);    /* wraps */
-
-/* report.c: appends the shortest decimal that reads back as the same element of that type. */
-void float_format(DType t, double x, Text *out);
 
 #endif

@@ -6,40 +6,9 @@
 #include "ir/interp/run.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 enum { EDGE = 3, SHORT = 16 };                          /* of a dimension longer than SHORT, EDGE elements at each end */
-
-/* Digits before the point, from which on "%.*g" needs no exponent: 10 is no "1e+01"; 1 beyond what `most` show. */
-static int
-whole_digits(double x, int most)
-{
-	int n = 1;
-	for (double least = 10; fabs(x) >= least && n <= most; least *= 10)
-		n++;
-	return n > most ? 1 : n;
-}
-
-void
-float_format(DType t, double x, Text *out)
-{
-	char buf[40];
-	int digits = t == TY_F64 ? 17 : t == TY_F32 ? 9 : 5;
-
-	if (isnan(x)) {
-		text_put(out, "nan");
-		return;
-	}
-	for (int n = whole_digits(x, digits); n <= digits; n++) {
-		double back;
-		number_format(buf, sizeof buf, "%.*g", n, x);
-		back = number_read(buf, NULL);
-		if (t == TY_F32 ? (float)back == (float)x : back == x)
-			break;
-	}
-	text_put(out, buf);
-}
 
 static void
 format_element(const Type *t, const void *data, int64_t i, Text *out)

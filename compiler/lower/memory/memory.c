@@ -7,7 +7,7 @@
  * Packed 4-bit types: an access of two elements and more is of whole bytes.  A single one is read with its byte and
  * taken out of it.  A single one is written by two atomics on the word that it stands in, which clear and set its four
  * bits: other threads may be writing the other half of the byte. */
-#include "ir/interp/interp.h"
+#include "num/num.h"
 #include "lower/lower.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
  *
  * and what is outside is 0, or the value after else. */
 #include "sema/builtin/builtin.h"
-#include "ir/interp/interp.h"
+#include "num/num.h"
 
 #include <string.h>
 
