@@ -30,7 +30,7 @@
 
 enum { HANG_SECONDS = 20, SHRINK_HANG_SECONDS = 10, SLOW_SECONDS = 4, SLOW_PTX = 1, REFUSALS = 32 };
 
-/* What a child tells. */
+/* What a child reports. */
 typedef struct Shared {
 	uint64_t done, skipped;
 	DiffRun run; /* the one that failed */
@@ -62,14 +62,14 @@ print_source(const Source *s)
 }
 
 static void
-count_refusal(Shared *told, const char *text)
+count_refusal(Shared *shared, const char *text)
 {
 	int i = 0;
-	while (i < REFUSALS - 1 && told->refusal[i].n && strcmp(told->refusal[i].text, text) != 0)
+	while (i < REFUSALS - 1 && shared->refusal[i].n && strcmp(shared->refusal[i].text, text) != 0)
 		i++;
-	snprintf(told->refusal[i].text, sizeof told->refusal[i].text, "%s", text);
-	told->refusal[i].n++;
-	told->skipped++;
+	snprintf(shared->refusal[i].text, sizeof shared->refusal[i].text, "%s", text);
+	shared->refusal[i].n++;
+	shared->skipped++;
 }
 
 static void
@@ -205,31 +205,31 @@ rounds(const Options *o, time_t until)
 	_exit(0);
 }
 
-/* One that takes very long is told, and left out: the host's compiler needs minutes for some code of a large tile that one
+/* A kernel that takes very long is reported and skipped: the host's compiler needs minutes for some code of a large tile that one
  * warp has.  What never ends on the device, the device reports. */
 static int
 fuzz(const Options *o)
 {
 	time_t until = time(NULL) + (time_t)o->seconds;
-	Shared *told = o->shared;
+	Shared *shared = o->shared;
 	DiffKind kind;
 	printf("fuzz_diff: seeds from %llu\n", (unsigned long long)o->seed);
 	while ((kind = rounds(o, until)) == DIFF_HANG) {
 		Text run = {0};
-		diff_run_text(&told->run, &run);
-		printf("fuzz_diff: seed %llu takes too long on %s\n", (unsigned long long)(o->seed + told->done), run.at);
+		diff_run_text(&shared->run, &run);
+		printf("fuzz_diff: seed %llu takes too long on %s\n", (unsigned long long)(o->seed + shared->done), run.at);
 		text_close(&run);
-		told->skipped++;
-		told->done++;
+		shared->skipped++;
+		shared->done++;
 	}
 	if (kind != DIFF_SAME)
-		show_find(o, o->seed + told->done, kind);
+		show_find(o, o->seed + shared->done, kind);
 	for (int i = 0; i < DIFF_WORDS && o->ptx; i++)
-		printf("fuzz_diff: %llu kernels have %s\n", (unsigned long long)told->has_word[i], diff_word[i]);
-	for (int i = 0; i < REFUSALS && told->refusal[i].n; i++)
-		printf("fuzz_diff: refused: %llu of %s\n", (unsigned long long)told->refusal[i].n, told->refusal[i].text);
+		printf("fuzz_diff: %llu kernels have %s\n", (unsigned long long)shared->has_word[i], diff_word[i]);
+	for (int i = 0; i < REFUSALS && shared->refusal[i].n; i++)
+		printf("fuzz_diff: refused: %llu of %s\n", (unsigned long long)shared->refusal[i].n, shared->refusal[i].text);
 	printf("fuzz_diff: %llu kernels agree, %llu runs were refused or too long\n",
-	    (unsigned long long)told->done, (unsigned long long)told->skipped);
+	    (unsigned long long)shared->done, (unsigned long long)shared->skipped);
 	return kind != DIFF_SAME;
 }
 

@@ -3,14 +3,14 @@
  *     fuzz_ir [--seed=N] [--count=N] [--seconds=N] [--passes=LIST] [--target=NAME] [--show] [--text] [--simt]
  *         [--shrink] [FILE...]
  *
- * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and
- * every pass must leave all tensors, pointed-to memory and printed lines as they were, to the bit (NaNs are equal); the
- * interpreter's fast layer and its definitions (ir/interp) must agree, NaNs too.  So must the passes of a GPU that remain when the module was changed behind the first few
- * (mutate.c).  Its text is then damaged at random and read again: the reader may report, and may not crash; what it
- * accepts must survive the passes.  Seeds count up from the one given (else from the clock; it is printed), so
- * a failing one can be run alone with --seed=N --count=1 --show; --shrink looks for a smaller kernel that fails.
- * With --simt each kernel goes all the way to a GPU's code instead, which is run on this machine (runtime/simt) and
- * must leave what the interpreter leaves, but for the last bits of sums and mathematical functions.
+ * Each seed makes a random kernel (gen.c).  It must verify, its text must read back to the same text, and every pass
+ * must leave all tensors, pointed-to memory and printed lines as they were, to the bit (NaNs are equal).  The passes of
+ * a GPU that remain must do so too when the module was changed behind the first few (mutate.c).  The interpreter's fast
+ * layer and its definitions (ir/interp) must agree, NaNs included.  The text is then damaged at random and read again:
+ * the reader may report, and must not crash; what it accepts must survive the passes.  Seeds count up from the one given
+ * (else from the clock; it is printed), so a failing one can be run alone with --seed=N --count=1 --show; --shrink looks
+ * for a smaller kernel that fails.  With --simt each kernel becomes a GPU's code instead, which is run on this machine
+ * (runtime/simt) and must leave what the interpreter leaves, but for the last bits of sums and mathematical functions.
  * FILEs of tile IR with a generated kernel's parameters are checked instead, as far as the passes go. */
 #include "fuzz_ir.h"
 #include "pass/pass.h"
@@ -366,7 +366,7 @@ option(const char *arg, const char *name)
 	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
-/* Rounds from *done on, in a child, so that the seed of one that crashes or hangs can be told; *done is shared. */
+/* Rounds from *done on, in a child, so that the seed of one that crashes or hangs can be reported; *done is shared. */
 static int
 rounds(uint64_t seed, uint64_t count, double seconds, bool shrinks, const Options *o, uint64_t *done)
 {

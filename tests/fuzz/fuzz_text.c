@@ -3,7 +3,7 @@
  *     fuzz_text [--seed=N] [--seconds=N | --count=N] [--show] [--parse-only | --lower] FILE...
  *
  * Each round takes one of the files, or two spliced, and damages it a few times: spans go, are doubled, move or change
- * places, tokens and bytes are put in.  Whatever comes out, the compiler must come back with a tree and messages whose
+ * places, tokens and bytes are put in.  The compiler must always return a tree, and messages whose
  * places lie in the text; what parses without a message must print to text of the same tree, and printing again must change
  * nothing; the tile IR of what sema accepts must verify before and after every pass.  The seed of a round is seed + round;
  * --count=1 --seed=N --show repeats one and prints its text.  With --lower every other kernel that is accepted is also lowered

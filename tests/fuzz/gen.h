@@ -38,7 +38,7 @@ Access gen_tensor_access(int i);
 
 Module *gen_module(Compile *cx, Bytes bytes);
 
-/* mutate.c: changes a module a little; how many places.  It may not verify any more. */
+/* mutate.c: changes a module a little; returns the number of changes.  It may not verify any more. */
 int gen_mutate(Module *m, uint64_t seed);
 
 #endif

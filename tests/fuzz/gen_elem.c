@@ -12,7 +12,7 @@ make_pair(Maker *g, Form f, bool exact, int depth, Term *out[2])
 	out[1 - whole] = term_make(g, g->plain ? f : form_narrow(g, f), exact, depth);
 }
 
-/* A type that gives way to `t` when they meet. */
+/* A type that converts to `t` in an operation of both. */
 static DType
 lesser_type(Maker *g, DType t)
 {
@@ -27,10 +27,10 @@ lesser_type(Maker *g, DType t)
 	return t == TY_U32 ? TY_I32 : t;
 }
 
-static Worth
-reach(Worth w) /* of both signs, whole */
+static ValueRange
+reach(ValueRange w) /* of both signs, whole */
 {
-	return (Worth){w.most + 1, 0, 0};
+	return (ValueRange){w.most + 1, 0, 0};
 }
 
 /* ---- floats ---- */
@@ -40,31 +40,31 @@ float_binary(Maker *g, Form f, bool exact, int depth)
 {
 	Term *k[2];
 	make_pair(g, f, exact, depth, k);
-	Worth a = k[0]->worth, b = k[1]->worth;
+	ValueRange a = k[0]->range, b = k[1]->range;
 	DType o = lesser_type(g, f.elem);
 	if (o != f.elem && chance(g, 20) && form_equal(k[0]->form, f)) {
 		k[1] = term_make(g, form_elem(k[1]->form, o), true, depth);
-		b = worth_cast(o, f.elem, k[1]->worth);
+		b = range_cast(o, f.elem, k[1]->range);
 	}
 	if ((a.err > 0 || b.err > 0) && !(isfinite(a.most) && isfinite(b.most)))
 		return NULL;
 	switch (
 	    k[0]->form.elem == TY_BOOL || k[1]->form.elem == TY_BOOL ? pick(g, 6) : pick(g, 9)) {
 	case 0:
-	case 1: return term2(g, f, worth_add(a, b), k[0], k[1], "($0 + $1)");
+	case 1: return term2(g, f, range_add(a, b), k[0], k[1], "($0 + $1)");
 	case 2:
-	case 3: return term2(g, f, worth_add(a, b), k[0], k[1], "($0 - $1)");
+	case 3: return term2(g, f, range_add(a, b), k[0], k[1], "($0 - $1)");
 	case 4:
-	case 5: return term2(g, f, worth_mul(a, b), k[0], k[1], "($0 * $1)");
+	case 5: return term2(g, f, range_mul(a, b), k[0], k[1], "($0 * $1)");
 	case 6:
-		return term2(g, f, worth_both(a, b), k[0], k[1],
+		return term2(g, f, range_both(a, b), k[0], k[1],
 		    chance(g, 20) ? "max($0, $1, propagate_nan = true)" : "max($0, $1)");
-	case 7: return term2(g, f, worth_both(a, b), k[0], k[1], "min($0, $1)");
+	case 7: return term2(g, f, range_both(a, b), k[0], k[1], "min($0, $1)");
 	default: break;
 	}
 	if (a.err > 0 || b.err > 0)
 		return NULL;
-	return term2(g, f, worth_make(INFINITY, FRAC_ANY, 0), k[0], k[1], "($0 %% $1)");
+	return term2(g, f, range_make(INFINITY, FRAC_ANY, 0), k[0], k[1], "($0 %% $1)");
 }
 
 static Term *
@@ -73,7 +73,7 @@ float_fma(Maker *g, Form f, int depth)
 	Term *a = term_make(g, f, true, depth), *b = term_make(g, f, true, depth),
 	     *c = term_make(g, f, true, depth);
 	return term3(
-	    g, f, worth_add(worth_mul(a->worth, b->worth), c->worth), a, b, c, "fma($0, $1, $2)");
+	    g, f, range_add(range_mul(a->range, b->range), c->range), a, b, c, "fma($0, $1, $2)");
 }
 
 static Term *
@@ -82,16 +82,16 @@ float_unary(Maker *g, Form f, bool exact, int depth)
 	static const char *const whole[] = {"floor", "ceil", "round", "trunc"};
 	Term *a = term_make(g, f, exact, depth);
 	switch (pick(g, 4)) {
-	case 0: return term1(g, f, a->worth, a, "(-$0)");
-	case 1: return term1(g, f, a->worth, a, "abs($0)");
+	case 0: return term1(g, f, a->range, a, "(-$0)");
+	case 1: return term1(g, f, a->range, a, "abs($0)");
 	case 2:
-		return a->worth.err > 0
+		return a->range.err > 0
 			   ? NULL
-			   : term1(g, f, reach(a->worth), a, "%s($0)", whole[pick(g, 4)]);
+			   : term1(g, f, reach(a->range), a, "%s($0)", whole[pick(g, 4)]);
 	default: break;
 	}
-	Worth w = {fmin(a->worth.most, 4), MAX(a->worth.frac, 0), a->worth.err};
-	return a->worth.err > 0 ? NULL
+	ValueRange w = {fmin(a->range.most, 4), MAX(a->range.frac, 0), a->range.err};
+	return a->range.err > 0 ? NULL
 				: term1(g, f, w, a, "clamp($0, -3, 4%s)",
 				      chance(g, 20) ? ", propagate_nan = true" : "");
 }
@@ -107,22 +107,22 @@ int_binary(Maker *g, Form f, int depth)
 	Term *k[2];
 	int op = pick(g, LEN(form));
 	make_pair(g, f, true, depth, k);
-	Worth a = k[0]->worth, b = k[1]->worth, w = worth_of_type(f.elem);
+	ValueRange a = k[0]->range, b = k[1]->range, w = range_of_type(f.elem);
 	if (op <= 1)
-		w = worth_add(a, b);
+		w = range_add(a, b);
 	else if (op == 2)
-		w = worth_mul(a, b);
+		w = range_mul(a, b);
 	else if (op >= LEN(form) - 2)
-		w = worth_both(a, b);
+		w = range_both(a, b);
 	if (dtype_is_unsigned(f.elem) && op == 1)
-		w = worth_of_type(f.elem);
+		w = range_of_type(f.elem);
 	if (w.most > type_largest(f.elem) * 0.99)
-		w = worth_of_type(f.elem);
+		w = range_of_type(f.elem);
 	DType o = lesser_type(g, f.elem);
 	if (op <= 4 && o != f.elem && !dtype_is_float(o) && chance(g, 20) &&
 	    form_equal(k[0]->form, f)) {
 		k[1] = term_make(g, form_elem(k[1]->form, o), true, depth);
-		w = worth_of_type(f.elem);
+		w = range_of_type(f.elem);
 	}
 	return term2(g, f, w, k[0], k[1], "%s", form[op]);
 }
@@ -134,7 +134,7 @@ int_unary(Maker *g, Form f, int depth)
 	    "(-$0)", "(~$0)", "abs($0)", "popcount($0)", "clz($0)", "clamp($0, 1, 5)"};
 	Term *a = term_make(g, f, true, depth);
 	int op = pick(g, LEN(form));
-	Worth w = worth_of_type(f.elem);
+	ValueRange w = range_of_type(f.elem);
 	if (op >= 3)
 		w.most = op == 5 ? 5 : 64;
 	return term1(g, f, w, a, "%s", form[op]);
@@ -155,7 +155,7 @@ make_comparison(Maker *g, Form f, int depth)
 	if (elem == TY_BOOL)
 		op %= 2;
 	make_pair(g, form_elem(f, elem), true, depth, k);
-	return term2(g, f, worth_make(1, 0, 0), k[0], k[1], "%s", form[op]);
+	return term2(g, f, range_make(1, 0, 0), k[0], k[1], "%s", form[op]);
 }
 
 static Term *
@@ -167,9 +167,9 @@ make_logic(Maker *g, Form f, int depth)
 	int op = pick(g, LEN(form));
 	if (op >= LEN(form) - 2)
 		return term1(
-		    g, f, worth_make(1, 0, 0), term_make(g, f, true, depth), "%s", form[op]);
+		    g, f, range_make(1, 0, 0), term_make(g, f, true, depth), "%s", form[op]);
 	make_pair(g, f, true, depth, k);
-	return term2(g, f, worth_make(1, 0, 0), k[0], k[1], "%s", form[op]);
+	return term2(g, f, range_make(1, 0, 0), k[0], k[1], "%s", form[op]);
 }
 
 /* ---- choices ---- */
@@ -181,9 +181,9 @@ make_choice(Maker *g, Form f, bool exact, int depth)
 	if (g->plain) {
 		Term *a = term_make(g, f, exact, 0), *b = term_make(g, f, exact, 0),
 		     *c = term_make(g, f, exact, depth);
-		return a->worth.err > 0 || b->worth.err > 0 || f.elem == TY_BOOL
+		return a->range.err > 0 || b->range.err > 0 || f.elem == TY_BOOL
 			   ? NULL
-			   : term3(g, f, worth_both(a->worth, c->worth), a, b, c,
+			   : term3(g, f, range_both(a->range, c->range), a, b, c,
 				 "where($0 < $1, $0, $2)");
 	}
 	bool scalar = chance(g, 30);
@@ -192,7 +192,7 @@ make_choice(Maker *g, Form f, bool exact, int depth)
 	make_pair(g, f, exact, depth, k);
 	if (scalar)
 		k[0] = term_make(g, f, exact, depth), k[1] = term_make(g, f, exact, depth);
-	Worth w = worth_both(k[0]->worth, k[1]->worth);
+	ValueRange w = range_both(k[0]->range, k[1]->range);
 	return term3(g, f, w, c, k[0], k[1], scalar ? "($0 ? $1 : $2)" : "where($0, $1, $2)");
 }
 
@@ -221,7 +221,7 @@ cast_bits(Maker *g, Form f, int depth)
 	int64_t one = ((INT64_C(1) << (exponent - 1)) - 1) << frac;
 	Form from = form_elem(f, of[bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3][pick(g, 2)]);
 	Term *t = term_make(g, from, true, depth);
-	return term1(g, f, worth_make(2, frac, 0), t, "bitcast(($0 & 0x%llx) | 0x%llx, %s)",
+	return term1(g, f, range_make(2, frac, 0), t, "bitcast(($0 & 0x%llx) | 0x%llx, %s)",
 	    (unsigned long long)((INT64_C(1) << frac) - 1), (unsigned long long)one, dtype_info[f.elem].text);
 }
 
@@ -239,18 +239,18 @@ rule_cast(Maker *g, Form f, bool exact, int depth)
 	if (chance(g, 10) && !dtype_is_float(f.elem) && f.elem != TY_BOOL && bits >= 16) {
 		DType flt = bits == 16 ? TY_F16 : bits == 32 ? TY_F32 : TY_F64;
 		Term *t = term_fit(g, term_make(g, form_elem(f, flt), true, depth), 100, FRAC_ANY);
-		return term1(g, f, worth_of_type(f.elem), t, "bitcast(abs($0), %s)", to);
+		return term1(g, f, range_of_type(f.elem), t, "bitcast(abs($0), %s)", to);
 	}
 	if (chance(g, 8) && dtype_is_float(f.elem) && f.elem != TY_F4E2M1)
 		return cast_bits(g, f, depth);
 	Term *t = term_make(g, form_elem(f, from), exact, depth);
-	Worth w = worth_cast(from, f.elem, t->worth);
+	ValueRange w = range_cast(from, f.elem, t->range);
 	if (f.elem == TY_BOOL)
-		w = (Worth){1, 0, 0};
-	else if (!dtype_is_float(f.elem) && !(t->worth.most <= type_largest(f.elem)))
-		w = worth_of_type(f.elem);
+		w = (ValueRange){1, 0, 0};
+	else if (!dtype_is_float(f.elem) && !(t->range.most <= type_largest(f.elem)))
+		w = range_of_type(f.elem);
 	else if (dtype_is_unsigned(f.elem) && !dtype_is_unsigned(from) && from != TY_BOOL)
-		w = worth_of_type(f.elem);
+		w = range_of_type(f.elem);
 	if (f.elem != TY_BOOL && chance(g, 12))
 		to = head_make(g, f.elem)->name;
 	return term1(g, f, w, t, "($0 as %s)", to);
@@ -299,7 +299,7 @@ make_quotient(Maker *g, Form f, int depth)
 	make_pair(g, f, true, depth, k);
 	k[0] = term_fit(g, k[0], 100, FRAC_ANY);
 	k[1] = term_fit(g, k[1], 100, FRAC_ANY);
-	Worth w = {100, FRAC_ANY, ldexp(100, 3 - type_mantissa(f.elem))};
+	ValueRange w = {100, FRAC_ANY, ldexp(100, 3 - type_mantissa(f.elem))};
 	return term2(g, f, w, k[0], k[1], "($0 / (abs($1) + 1))");
 }
 
@@ -315,7 +315,7 @@ rule_math(Maker *g, Form f, bool exact, int depth)
 	const MathRow *m = &math[pick(g, LEN(math))];
 	bool fast = m->fast && chance(g, 45);
 	Term *t = term_fit(g, term_make(g, f, true, depth), m->in, FRAC_ANY);
-	Worth w = {m->out, FRAC_ANY,
+	ValueRange w = {m->out, FRAC_ANY,
 	    ldexp(m->out, 3 - type_mantissa(f.elem)) + (fast ? ldexp(m->out, -9) : 0)};
 	return term1(g, f, w, t, "%s%s", fast ? "fast::" : "", m->text);
 }
@@ -331,5 +331,5 @@ rule_helper(Maker *g, Form f, bool exact, int depth)
 	for (int i = 0; i < 2 && dtype_is_float(f.elem); i++)
 		k[i] = term_fit(g, k[i], 16, 4);
 	static const char *const call[] = {"%s($0, $1)", "%s(b = $1, a = $0)", "%s($0, b = $1, c = 3)", "%s($0, $1, d = 2)"};
-	return term2(g, f, h->result[0]->worth, k[0], k[1], call[pick(g, h->body ? LEN(call) : 2)], h->name);
+	return term2(g, f, h->result[0]->range, k[0], k[1], call[pick(g, h->body ? LEN(call) : 2)], h->name);
 }

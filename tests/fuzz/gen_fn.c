@@ -19,8 +19,8 @@ make_topk(Maker *g, Steps *to)
 	Term *t = term_make(g, f, true, 3);
 	part.extent[axis] = extent_number(g, k);
 	step1(g, to, t, "let (%s, %s) = topk($0, %d, axis = %d)", v, i, k, axis);
-	name_push(g, v, part, t->worth, false);
-	name_push(g, i, form_elem(part, TY_I32), (Worth){n, 0, 0}, false);
+	name_push(g, v, part, t->range, false);
+	name_push(g, i, form_elem(part, TY_I32), (ValueRange){n, 0, 0}, false);
 }
 
 /* A tile and what goes along with it. */
@@ -36,8 +36,8 @@ make_sorted(Maker *g, Steps *to)
 	Term *s = term_make(g, f, true, 3), *t = term_make(g, other, true, 3);
 	step2(g, to, s, t, "let (%s, %s) = sort($0, %d%s, with = $1)", v, w, pick(g, f.rank),
 	    chance(g, 50) ? ", descending = true" : "");
-	name_push(g, v, f, s->worth, false);
-	name_push(g, w, other, t->worth, false);
+	name_push(g, v, f, s->range, false);
+	name_push(g, w, other, t->range, false);
 }
 
 static void
@@ -50,8 +50,8 @@ make_split(Maker *g, Steps *to)
 		return;
 	Term *t = term_make(g, both, true, 3);
 	step1(g, to, t, "let (%s, %s) = split($0)", v, w);
-	name_push(g, v, f, t->worth, false);
-	name_push(g, w, f, t->worth, false);
+	name_push(g, v, f, t->range, false);
+	name_push(g, w, f, t->range, false);
 }
 
 static void
@@ -65,7 +65,7 @@ make_philox(Maker *g, Steps *to)
 	step2(g, to, seed, at, "let (%s, %s, %s, %s) = philox($0, $1)", name[0], name[1], name[2],
 	    name[3]);
 	for (int i = 0; i < 4; i++)
-		name_push(g, name[i], form_elem(f, TY_U32), worth_of_type(TY_U32), false);
+		name_push(g, name[i], form_elem(f, TY_U32), range_of_type(TY_U32), false);
 }
 
 /* Pairs of integers as affine maps, which compose: associative, and the order matters. */
@@ -86,8 +86,8 @@ make_pairs(Maker *g, Steps *to)
 		   *reverse = scans && chance(g, 30) ? ", reverse = true" : "";
 	step2(g, to, x, y, "let (%s, %s) = %s(($0, $1), %d, %s%s)", v, w, scans ? "scan" : "reduce",
 	    axis, how, reverse);
-	name_push(g, v, out, worth_of_type(f.elem), false);
-	name_push(g, w, out, worth_of_type(f.elem), false);
+	name_push(g, v, out, range_of_type(f.elem), false);
+	name_push(g, w, out, range_of_type(f.elem), false);
 }
 
 static void
@@ -110,10 +110,10 @@ make_helper_pair(Maker *g, Steps *to)
 		step2(g, to, x, y, "let ((%s, %s), %s) = %s($0, $1)", v, w, u, h->name);
 	else
 		step2(g, to, x, y, "let (%s, %s) = %s($0, $1)", v, w, h->name);
-	name_push(g, v, f, h->result[0]->worth, false);
-	name_push(g, w, f, h->result[1]->worth, false);
+	name_push(g, v, f, h->result[0]->range, false);
+	name_push(g, w, f, h->result[1]->range, false);
 	if (h->nresult == 3)
-		name_push(g, u, f, h->result[0]->worth, false);
+		name_push(g, u, f, h->result[0]->range, false);
 }
 
 static void
@@ -129,8 +129,8 @@ make_tuple(Maker *g, Steps *to)
 		step0(g, to, "let %s = %s[0]", v, t);
 		step0(g, to, "let %s = %s[1][0]", w, t);
 	}
-	name_push(g, v, f, x->worth, false);
-	name_push(g, w, e, y->worth, false);
+	name_push(g, v, f, x->range, false);
+	name_push(g, w, e, y->range, false);
 }
 
 void
@@ -174,7 +174,7 @@ helper_make(Maker *g)
 	do
 		f = form_scalar(pick_elem(g));
 	while (f.elem == TY_BOOL);
-	Worth w = dtype_is_float(f.elem) ? (Worth){16, 4, 0} : worth_of_type(f.elem);
+	ValueRange w = dtype_is_float(f.elem) ? (ValueRange){16, 4, 0} : range_of_type(f.elem);
 	h->name = new_name(g, "f");
 	h->elem = f.elem;
 	h->nresult = chance(g, 40) ? 2 + pick(g, 2) : 1;
@@ -183,14 +183,14 @@ helper_make(Maker *g)
 	for (int r = 0; r < MIN(h->nresult, 2); r++) {
 		Term *t = term_make(g, f, true, 3), *a = term0(g, f, w, "(a ^ b)");
 		if (dtype_is_float(f.elem)) /* so that it has the shape of the arguments */
-			h->result[r] = term2(g, f, worth_add(worth_add(w, w), t->worth),
+			h->result[r] = term2(g, f, range_add(range_add(w, w), t->range),
 			    term0(g, f, w, "max(a, b)"), t, "($0 + $1)");
 		else
-			h->result[r] = term2(g, f, worth_of_type(f.elem), a, t, "($0 + $1)");
+			h->result[r] = term2(g, f, range_of_type(f.elem), a, t, "($0 + $1)");
 	}
 	if (h->nresult == 3 || chance(g, 40)) {
 		h->body = make_fn_body(g, h->nresult);
-		h->result[0]->worth = worth_both(h->result[0]->worth, w);
+		h->result[0]->range = range_both(h->result[0]->range, w);
 	}
 	return h;
 }

@@ -14,7 +14,7 @@ value_make(Maker *g, ParamUse use, DType elem)
 	Param *p = param_add(g, use, elem, "c");
 	bool is_float = dtype_is_float(elem), negative = !dtype_is_unsigned(elem) && chance(g, 25);
 	double v = is_float ? real[pick(g, LEN(real))] : whole[pick(g, LEN(whole))];
-	p->worth = (Worth){v, is_float ? 2 : 0, 0};
+	p->range = (ValueRange){v, is_float ? 2 : 0, 0};
 	p->decl = arena_printf(g->s->mem, use == USE_ONE ? "%s: in %s[]" : "%s: %s", p->name, dtype_info[elem].text);
 	p->init = elem == TY_BOOL ? arena_printf(g->s->mem, "%s = %s;", p->name, v > 1 ? "true" : "false")
 				  : arena_printf(g->s->mem, "%s = %g;", p->name, negative ? -v : v);
@@ -36,14 +36,14 @@ Term *
 rule_value(Maker *g, Form f, bool exact, int depth)
 {
 	Param *p = value_param(g, USE_VALUE, f);
-	return p ? term0(g, f, p->worth, "%s", p->name) : NULL;
+	return p ? term0(g, f, p->range, "%s", p->name) : NULL;
 }
 
 Term *
 rule_one(Maker *g, Form f, bool exact, int depth)
 {
 	Param *p = value_param(g, USE_ONE, f);
-	return p ? term0(g, f, p->worth, "%s[]", p->name) : NULL;
+	return p ? term0(g, f, p->range, "%s[]", p->name) : NULL;
 }
 
 /* What a tensor says of itself. */
@@ -61,7 +61,7 @@ rule_asked(Maker *g, Form f, bool exact, int depth)
 		return NULL;
 	int d = pick(g, p->rank);
 	bool stride = chance(g, 30) && !dtype_is_packed(p->elem);
-	return term0(g, f, worth_make(stride ? 1e10 : 200, 0, 0), "(%s.%s(%d) as i64)", p->name, stride ? "stride" : "shape",
+	return term0(g, f, range_make(stride ? 1e10 : 200, 0, 0), "(%s.%s(%d) as i64)", p->name, stride ? "stride" : "shape",
 	    chance(g, 30) ? d - p->rank : d);
 }
 

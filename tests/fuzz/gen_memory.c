@@ -1,245 +1,12 @@
-/* What a kernel reads and writes: the grid, parameters, indexing of tensors, pointers, atomics.
+/* What a kernel reads and writes: tensors, pointers, atomics.
  *
- * Inputs are read anywhere, also outside.  An output has a part for each program: of USE_BLOCK each
- * program writes its tile at the end; of USE_OWN it reads and writes in its part as it likes.
- * Places of USE_ATOMIC are for all programs, and are only touched by one atomic operation whose
- * order does not matter. */
+ * Inputs are read anywhere, also outside.  An output has a part for each program: of USE_BLOCK each program writes its
+ * tile at the end; of USE_OWN it reads and writes in its part at any time.  All programs may use elements of USE_ATOMIC,
+ * by one atomic operation whose order has no effect. */
 #include "gen_tgl.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MOST_PROGRAMS = 12 };
-
-/* ---- the grid ---- */
-
-static void
-axis_make(Maker *g, Axis *a, const char *name, int room)
-{
-	*a = (Axis){.name = name, .size = pick(g, MAX_SIZES)};
-	a->extent = extent_named(g);
-	a->count = arena_printf(g->s->mem, "cdiv(N%d, #%d#)", a->size, a->extent);
-	if (chance(g, 20)) {
-		a->extent = -1;
-		a->count = arena_printf(g->s->mem, "N%d", a->size);
-	}
-	if (chance(g, 15) || axis_count(g->s, a) > room) {
-		a->size = a->extent = -1;
-		a->number = 1 + pick(g, MIN(room, 4));
-		a->count = arena_printf(g->s->mem, "%d", a->number);
-	}
-}
-
-void
-axes_make(Maker *g)
-{
-	static const char *const name[] = {"i", "j", "k"};
-	int room = g->large ? 4 : MOST_PROGRAMS;
-	g->s->naxis = chance(g, 10) ? 0 : 1 + pick(g, chance(g, 50) ? 2 : 3);
-	for (int i = 0; i < g->s->naxis; i++) {
-		axis_make(g, &g->s->axis[i], name[i], room);
-		room = MAX(room / MAX(axis_count(g->s, &g->s->axis[i]), 1), 1);
-	}
-}
-
-/* ---- first values ---- */
-
-static const char *
-init_int(Maker *g, DType t, const char *shape, Worth *w)
-{
-	if (t == TY_BOOL)
-		return arena_printf(g->s->mem, "integers(0, 2%s) > 0", shape);
-	if (t == TY_I4 || t == TY_U4)
-		return arena_printf(
-		    g->s->mem, "integers(%s%s)", t == TY_I4 ? "-8, 8" : "0, 16", shape);
-	int64_t most = INT64_C(1) << MIN(type_mantissa(t), 60);
-	if (chance(g, 60))
-		most = MIN(most, dtype_is_unsigned(t) ? 12 : 7);
-	w->most = (double)most;
-	return arena_printf(g->s->mem, "integers(%lld, %lld%s)",
-	    (long long)(dtype_is_unsigned(t) ? 0 : -most), (long long)most, shape);
-}
-
-static const char *
-init_float(Maker *g, DType t, const char *shape, Worth *w)
-{
-	Arena *mem = g->s->mem;
-	*w = (Worth){4, 0, 0};
-	if (chance(g, 60) || t == TY_F4E2M1)
-		return arena_printf(mem, "integers(-4, 5%s)", shape);
-	if (chance(g, 40)) {
-		*w = (Worth){4, 2, 0};
-		return arena_printf(mem, "integers(-16, 17%s) * 0.25", shape);
-	}
-	if (chance(g, 50)) {
-		*w = (Worth){8, FRAC_ANY, 0};
-		return arena_printf(mem, "normal(0, 1%s)", shape);
-	}
-	*w = (Worth){INFINITY, 2, 0};
-	return arena_printf(mem, "where(integers(0, 6%s) == 0, %s, integers(-4, 5%s))", shape,
-	    t == TY_F8E4M3 || chance(g, 50) ? "nan"
-	    : chance(g, 50)                 ? "inf"
-					    : "-inf",
-	    shape);
-}
-
-const char *
-make_init(Maker *g, const char *name, DType t, const char *shape, Worth *w)
-{
-	*w = worth_of_type(t);
-	const char *v = dtype_is_float(t) || t == TY_F4E2M1 ? init_float(g, t, shape, w)
-							    : init_int(g, t, shape, w);
-	return arena_printf(g->s->mem, "%s = %s;", name, v);
-}
-
-Param *
-param_add(Maker *g, ParamUse use, DType elem, const char *prefix)
-{
-	Param *p = NEW(g->s->mem, Param);
-	p->name = new_name(g, prefix);
-	p->use = use;
-	p->elem = elem;
-	vec_push(g->s->mem, &g->s->params, p);
-	return p;
-}
-
-/* ---- inputs ---- */
-
-static Param *
-input_make(Maker *g, DType elem, int rank, Form wanted)
-{
-	Param *p = param_add(g, USE_READ, elem, "x");
-	const char *dims = "";
-	p->rank = rank;
-	for (int d = 0; d < rank; d++) {
-		const char *dim = arena_printf(g->s->mem, "N%d", pick(g, MAX_SIZES));
-		p->extent[d] = -1;
-		if (chance(g, 45)) {
-			p->extent[d] = wanted.rank && chance(g, 60)
-					   ? wanted.extent[pick(g, wanted.rank)]
-					   : extent_named(g);
-			dim = arena_printf(g->s->mem, "#%d#", p->extent[d]);
-		}
-		dims = arena_printf(g->s->mem, "%s%s%s", dims, d ? ", " : "", dim);
-	}
-	bool strided = chance(g, 10) && !dtype_is_packed(elem);
-	p->decl = arena_printf(g->s->mem, "%s: in %s%s[%s]", p->name, strided ? "strided " : "",
-	    dtype_info[elem].text, dims);
-	p->init = make_init(g, p->name, elem, "", &p->worth);
-	return p;
-}
-
-Param *
-find_param(Maker *g, ParamUse use, DType elem, int least, int most)
-{
-	Param *found = NULL;
-	int n = 0;
-	for (int i = 0; i < g->s->params.n; i++) {
-		Param *p = g->s->params.at[i];
-		int rank = use == USE_OWN ? p->form.rank : p->rank;
-		if (p->use == use && p->elem == elem && rank >= least && rank <= most &&
-		    pick(g, ++n) == 0)
-			found = p;
-	}
-	return found;
-}
-
-/* ---- indexing ---- */
-
-typedef struct Index {
-	const char *text; /* "x3[$0 +: #2#, 4]" */
-	Term *kid[TERM_KIDS];
-	int nkid;
-} Index;
-
-static void
-index_term(Index *x, Term *t)
-{
-	x->kid[x->nkid++] = t;
-}
-
-static Term *
-make_start(Maker *g, int extent, int depth)
-{
-	Form i64 = form_scalar(TY_I64);
-	if (chance(g, 45))
-		return term0(g, i64, worth_make(0, 0, 0), "0");
-	for (int i = 0; i < g->s->naxis; i++)
-		if (extent >= 0 && g->s->axis[i].extent == extent && chance(g, 70))
-			return term0(g, i64, worth_make(300, 0, 0), "(%s * #%d#)",
-			    g->s->axis[i].name, extent);
-	return term_scalar(g, chance(g, 60) ? TY_I64 : TY_I32, depth > 1);
-}
-
-/* Distinct positions along an extent, in another order, some of them outside. */
-Term *
-make_distinct(Maker *g, int extent)
-{
-	static const char *const form[] = {
-	    "(#%d# - 1 - arange(0, #%d#))", "(arange(0, #%d#) * 2)", "(arange(0, #%d#) - 1)"};
-	Form f = {.elem = TY_I32, .rank = 1, .extent = {extent}};
-	Worth w = {200, 0, 0};
-	int which = pick(g, 4);
-	if (which < 3)
-		return term0(g, f, w, form[which], extent, extent);
-	return term1(g, f, w, term_make(g, form_elem(f, TY_BOOL), true, 1),
-	    "where($0, arange(0, #%d#), -1)", extent);
-}
-
-/* One dimension of a tile that is read (anywhere) or written (each place once). */
-static const char *
-index_part(
-    Maker *g, Index *x, const Param *p, int dim, int extent, bool writes, bool *gathers, int depth)
-{
-	if (p->extent[dim] == extent && chance(g, 60))
-		return ":";
-	if (!*gathers && chance(g, 12) && !dtype_is_packed(p->elem)) {
-		Form ids = {.elem = chance(g, 70) ? TY_I32 : TY_I64, .rank = 1, .extent = {extent}};
-		*gathers = true;
-		index_term(
-		    x, writes ? make_distinct(g, extent) : term_make(g, ids, true, MIN(depth, 2)));
-		return arena_printf(g->s->mem, "$%d", x->nkid - 1);
-	}
-	index_term(x, make_start(g, extent, depth));
-	return arena_printf(g->s->mem, "$%d +: #%d#", x->nkid - 1, extent);
-}
-
-/* Indexes p so that its free dimensions give f's in order; those too many are scalars. */
-static Index
-index_make(Maker *g, const Param *p, Form f, bool writes, int depth)
-{
-	Index x = {0};
-	int order[FORM_RANK], nfree = 0, part = 0;
-	bool permutes = p->rank > 1 && chance(g, 15) && !dtype_is_packed(p->elem), gathers = false;
-	const char *list = "", *text = "";
-	for (int d = 0; d < p->rank; d++) {
-		int j = permutes ? pick(g, d + 1) : d;
-		order[d] = order[j];
-		order[j] = d;
-		nfree += !p->fixed[d];
-	}
-	for (int v = 0; v < p->rank; v++) {
-		int d = order[v];
-		const char *at = p->fixed[d];
-		if (!at && nfree > f.rank - part && (part == f.rank || chance(g, 50))) {
-			index_term(&x, make_start(g, -1, depth));
-			at = arena_printf(g->s->mem, "$%d", x.nkid - 1);
-			nfree--;
-		} else if (!at) {
-			at = index_part(g, &x, p, d, f.extent[part++], writes, &gathers, depth);
-			nfree--;
-		}
-		list = arena_printf(g->s->mem, "%s%s%d", list, v ? ", " : "", d);
-		text = arena_printf(g->s->mem, "%s%s%s", text, v ? ", " : "", at);
-	}
-	const char *base = p->name;
-	if (permutes)
-		base = p->rank == 2 && order[0] == 1
-			   ? arena_printf(g->s->mem, "%s.T", p->name)
-			   : arena_printf(g->s->mem, "permute(%s, [%s])", p->name, list);
-	x.text = arena_printf(g->s->mem, "%s[%s]", base, text);
-	return x;
-}
 
 /* ---- reading ---- */
 
@@ -252,11 +19,11 @@ read_gathered(Maker *g, const Param *p, Form f, int depth)
 	for (int d = 0; d < p->rank; d++) {
 		Form ids = form_elem(f, chance(g, 70) ? TY_I32 : TY_I64);
 		index_term(&x,
-		    d == at ? term_make(g, ids, true, MIN(depth, 2)) : make_start(g, -1, depth));
+		    d == at ? term_make(g, ids, true, MIN(depth, 2)) : index_start(g, -1, depth));
 		text = arena_printf(g->s->mem, "%s%s$%d", text, d ? ", " : "", d);
 	}
 	return term_node(
-	    g, f, worth_both(p->worth, (Worth){0}), x.kid, x.nkid, "%s[%s]", p->name, text);
+	    g, f, range_both(p->range, (ValueRange){0}), x.kid, x.nkid, "%s[%s]", p->name, text);
 }
 
 Term *
@@ -272,15 +39,15 @@ rule_read(Maker *g, Form f, bool exact, int depth)
 	if (rank > 0 && chance(g, 10) && !dtype_is_packed(f.elem))
 		return read_gathered(g, p, f, depth);
 	Index x = index_make(g, p, f, false, depth);
-	Worth w = worth_both(p->worth, (Worth){0});
+	ValueRange w = range_both(p->range, (ValueRange){0});
 	if (!chance(g, 25) || dtype_is_packed(f.elem))
 		return term_node(g, f, w, x.kid, x.nkid, "%s", x.text);
 	if (dtype_is_float(f.elem) && f.elem != TY_F8E4M3 && chance(g, 30))
 		return term_node(
-		    g, f, worth_make(INFINITY, w.frac, 0), x.kid, x.nkid, "(%s else -inf)", x.text);
+		    g, f, range_make(INFINITY, w.frac, 0), x.kid, x.nkid, "(%s else -inf)", x.text);
 	Term *other = term_make(g, chance(g, 70) ? form_scalar(f.elem) : f, true, MIN(depth, 1));
 	index_term(&x, other);
-	return term_node(g, f, worth_both(w, other->worth), x.kid, x.nkid, "(%s else ($%d))",
+	return term_node(g, f, range_both(w, other->range), x.kid, x.nkid, "(%s else ($%d))",
 	    x.text, x.nkid - 1);
 }
 
@@ -291,7 +58,7 @@ rule_read_own(Maker *g, Form f, bool exact, int depth)
 	if (!p)
 		return NULL;
 	Index x = index_make(g, p, f, false, depth);
-	return term_node(g, f, worth_of_type(f.elem), x.kid, x.nkid, "%s", x.text);
+	return term_node(g, f, range_of_type(f.elem), x.kid, x.nkid, "%s", x.text);
 }
 
 /* Ways to read p[clamp($0, 0, most)]. */
@@ -315,10 +82,10 @@ rule_load(Maker *g, Form f, bool exact, int depth)
 		p->length = 1 + pick(g, 100);
 		p->decl = arena_printf(g->s->mem, "%s: *%s", p->name, dtype_info[f.elem].text);
 		p->init = make_init(g, p->name, f.elem,
-		    arena_printf(g->s->mem, ", shape = [%d]", p->length), &p->worth);
+		    arena_printf(g->s->mem, ", shape = [%d]", p->length), &p->range);
 	}
 	Term *at = term_make(g, form_elem(f, chance(g, 70) ? TY_I32 : TY_I64), true, MIN(depth, 2));
-	Worth w = worth_both(p->worth, (Worth){0});
+	ValueRange w = range_both(p->range, (ValueRange){0});
 	if (f.rank > 1 && chance(g, 20)) { /* the tile of pointers takes an index */
 		int axis = pick(g, f.rank), most = p->length / 2;
 		Term *row = term_make(g, form_remove(form_elem(f, TY_I32), axis), true, MIN(depth, 1));
@@ -329,7 +96,7 @@ rule_load(Maker *g, Form f, bool exact, int depth)
 		return term1(g, f, w, at, pick_load(g), p->name, p->length - 1);
 	Term *mask = term_make(g, form_elem(f, TY_BOOL), true, 1),
 	     *other = term_make(g, f, true, MIN(depth, 1));
-	return term3(g, f, worth_both(w, other->worth), at, mask, other,
+	return term3(g, f, range_both(w, other->range), at, mask, other,
 	    "load(%s + $0, ($0 >= 0) & ($0 < %d) & $1, $2)", p->name, p->length);
 }
 
@@ -344,7 +111,7 @@ output_make(Maker *g, ParamUse use, DType elem)
 	int axis = 0, more = pick(g, MIN(FORM_RANK - g->s->naxis, 3) + (g->s->naxis > 0)) +
 			     (g->s->naxis == 0 || dtype_is_packed(elem));
 	const char *dims = "";
-	p->worth = worth_of_type(elem);
+	p->range = range_of_type(elem);
 	p->form.elem = elem;
 	more = MIN(more, FORM_RANK - g->s->naxis);
 	while (axis < g->s->naxis || more > 0) {
@@ -375,7 +142,7 @@ output_make(Maker *g, ParamUse use, DType elem)
 	}
 	p->decl = arena_printf(g->s->mem, "%s: %s %s[%s]", p->name,
 	    use == USE_OWN ? "inout" : "out", dtype_info[elem].text, dims);
-	p->init = use == USE_OWN ? make_init(g, p->name, elem, "", &(Worth){0}) : NULL;
+	p->init = use == USE_OWN ? make_init(g, p->name, elem, "", &(ValueRange){0}) : NULL;
 	return p;
 }
 
@@ -469,7 +236,7 @@ add_atomic(Maker *g, Steps *to)
 	    p->rank > 1 ? ", $1" : "", p->rank, scope);
 }
 
-/* On places that only this program has, each once: then the old values are known. */
+/* On elements of this program's part only, each once: then the old values are known. */
 static void
 exchange_own(Maker *g, Steps *to)
 {
@@ -498,7 +265,7 @@ exchange_own(Maker *g, Steps *to)
 	kid[2] = term_make(g, f, true, 2);
 	step_add(g, to, kid, op == 5 ? 3 : 2, "let %s = atomic_%s(%s[%s], $1%s%s)", name, ops[op],
 	    p->name, index, op == 5 ? ", $2" : "", chance(g, 20) ? ", scope = cta" : "");
-	name_push(g, name, f, worth_of_type(t), false);
+	name_push(g, name, f, range_of_type(t), false);
 }
 
 static void
@@ -556,8 +323,8 @@ step_keep(Maker *g, Steps *to, const Named *v)
 	}
 	Param *p = param_add(g, USE_BLOCK, v->form.elem, "y");
 	p->decl = arena_printf(g->s->mem, "%s: out %s[%s]", p->name, dtype_info[p->elem].text, dims);
-	p->err = v->worth.err;
-	step1(g, to, term0(g, v->form, v->worth, "%s", v->name), "%s[%s] = $0", p->name, index);
+	p->err = v->range.err;
+	step1(g, to, term0(g, v->form, v->range, "%s", v->name), "%s[%s] = $0", p->name, index);
 }
 
 void
@@ -578,7 +345,7 @@ step_outputs(Maker *g, Steps *to)
 			index = arena_printf(g->s->mem, "%s%s%s", index, d ? ", " : "",
 			    p->fixed[d] ? p->fixed[d] : ":");
 		Term *v = make_stored(g, p->form, exact, 4);
-		p->err = worth_cast(v->form.elem, p->elem, v->worth).err;
+		p->err = range_cast(v->form.elem, p->elem, v->range).err;
 		step1(g, to, v, "%s[%s] = $0", p->name, index);
 		made = true;
 	}

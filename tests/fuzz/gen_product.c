@@ -39,8 +39,8 @@ dot_operand(Maker *g, Form f, double n, int depth)
 	if (!dtype_is_float(f.elem))
 		return t;
 	int bits = MIN(f.elem == TY_F64 ? 50 : 22, 22);
-	if (t->worth.most <= 16 && t->worth.frac <= 2 &&
-	    n * ldexp(256, 2 * t->worth.frac) <= ldexp(1, bits))
+	if (t->range.most <= 16 && t->range.frac <= 2 &&
+	    n * ldexp(256, 2 * t->range.frac) <= ldexp(1, bits))
 		return t;
 	return term_fit(g, t, n > 1000 ? 4 : 8, 0);
 }
@@ -77,15 +77,15 @@ rule_dot(Maker *g, Form f, bool exact, int depth)
 		return NULL;
 	double n = extent_value(g->s, k);
 	Term *x = dot_operand(g, a, n, depth), *y = dot_operand(g, b, n, depth), *acc = NULL;
-	Worth w = worth_of_type(f.elem);
+	ValueRange w = range_of_type(f.elem);
 	if (dtype_is_float(f.elem))
-		w = (Worth){n * x->worth.most * y->worth.most, x->worth.frac + y->worth.frac, 0};
+		w = (ValueRange){n * x->range.most * y->range.most, x->range.frac + y->range.frac, 0};
 	if (!chance(g, 40))
 		return term2(g, f, w, x, y, "%s", dot_text(g, a.elem, false));
 	acc = term_make(g, f, exact, depth);
 	if (dtype_is_float(f.elem)) {
 		acc = term_fit(g, acc, 100, 0);
-		w = worth_add(w, acc->worth);
+		w = range_add(w, acc->range);
 	}
 	return term3(g, f, w, x, y, acc, "%s", dot_text(g, a.elem, true));
 }
@@ -95,7 +95,7 @@ rule_dot(Maker *g, Form f, bool exact, int depth)
 static Term *
 whole_read(Maker *g, Form f, const char *name, const char *index)
 {
-	return term0(g, f, worth_make(4, 0, 0), "%s[%s]", name, index);
+	return term0(g, f, range_make(4, 0, 0), "%s[%s]", name, index);
 }
 
 static Param *
@@ -146,9 +146,9 @@ step_dot_loop(Maker *g, Steps *to)
 	    turned ? arena_printf(mem, "N%d, %s", pick(g, MAX_SIZES), size)
 		   : arena_printf(mem, "%s, N%d", size, pick(g, MAX_SIZES)));
 	step1(g, to,
-	    term0(g, fc, (Worth){0}, "zeros(%s, %s)", form_shape(g, fc), dtype_info[fc.elem].text),
+	    term0(g, fc, (ValueRange){0}, "zeros(%s, %s)", form_shape(g, fc), dtype_info[fc.elem].text),
 	    "var %s = $0", name);
-	name_push(g, name, fc, (Worth){4096, 0, 0}, false);
+	name_push(g, name, fc, (ValueRange){4096, 0, 0}, false);
 	Step *s = step0(g, to, "for %s in range(0, %s, #%d#)", i, size, k);
 	const char *row = tile_start(g, m, chance(g, 20)),
 		   *column = tile_start(g, n, chance(g, 20));
@@ -159,7 +159,7 @@ step_dot_loop(Maker *g, Steps *to)
 			 : whole_read(g, fb, b->name,
 			       arena_printf(mem, "%s +: #%d#, %s +: #%d#", i, k, column, n));
 	if (chance(g, 20))
-		x = term1(g, fa, worth_make(4, 0, 0), x,
+		x = term1(g, fa, range_make(4, 0, 0), x,
 		    dtype_is_float(fa.elem) ? "max($0, 0)" : "($0 & 3)");
 	s->has_body = true;
 	step2(g, &s->body, x, y, chance(g, 50) ? "%s += $0 @ $1" : "%s = dot($0, $1, %s)", name,
@@ -181,10 +181,10 @@ step_sum_loop(Maker *g, Steps *to)
 	Param *a = loop_input(g, tile.elem, arena_printf(mem, "N%d, %s", pick(g, MAX_SIZES), size));
 	bool greatest = chance(g, 40);
 	step1(g, to,
-	    term0(g, f, worth_make(4, 0, 0), "full(%s, %d, f32)", form_shape(g, f),
+	    term0(g, f, range_make(4, 0, 0), "full(%s, %d, f32)", form_shape(g, f),
 		greatest ? -9 : 0),
 	    "var %s = $0", name);
-	name_push(g, name, f, (Worth){4096, 0, 0}, false);
+	name_push(g, name, f, (ValueRange){4096, 0, 0}, false);
 	Step *s = step0(g, to, "for %s in range(0, %s, #%d#)", i, size, c);
 	Term *x = whole_read(g, tile, a->name,
 	    arena_printf(mem, "%s +: #%d#, %s +: #%d#", tile_start(g, r, false), r, i, c));
@@ -208,9 +208,9 @@ make_scale(Maker *g, Form f, int depth)
 	f.elem = elem[pick(g, LEN(elem))];
 	Term *t = term_make(g, f, true, depth);
 	if (f.elem == TY_U8)
-		return term1(g, f, worth_make(129, 0, 0), t, chance(g, 50) ? "clamp($0, 125, 129)" : "(125 + ($0 & 3))");
+		return term1(g, f, range_make(129, 0, 0), t, chance(g, 50) ? "clamp($0, 125, 129)" : "(125 + ($0 & 3))");
 	t = term_fit(g, t, 4, 0);
-	return term1(g, f, worth_make(4, 2, 0), t, "($0 * 0.25)");
+	return term1(g, f, range_make(4, 2, 0), t, "($0 * 0.25)");
 }
 
 Term *
@@ -229,13 +229,13 @@ rule_dot_scaled(Maker *g, Form f, bool exact, int depth)
 		return NULL;
 	Term *kid[5] = {dot_operand(g, a, n, depth), make_scale(g, as, MIN(depth, 2)), dot_operand(g, b, n, depth),
 	    make_scale(g, bs, MIN(depth, 2)), NULL};
-	Worth w = {n * kid[0]->worth.most * kid[2]->worth.most * 16, kid[0]->worth.frac + kid[2]->worth.frac + 4, 0};
+	ValueRange w = {n * kid[0]->range.most * kid[2]->range.most * 16, kid[0]->range.frac + kid[2]->range.frac + 4, 0};
 	if (!(w.most <= 1e6) || w.frac > 8 || !is_exact_sum(TY_F32, 1, w.most, w.frac))
 		return NULL;
 	bool has_acc = chance(g, 30);
 	if (has_acc) {
 		kid[4] = term_fit(g, term_make(g, f, true, depth), 100, 0);
-		w = worth_add(w, kid[4]->worth);
+		w = range_add(w, kid[4]->range);
 	}
 	const char *text = arena_printf(g->s->mem, "dot_scaled($0, $1, $2, $3%s, block = %d)", has_acc ? ", $4" : "", block);
 	return term_node(g, f, w, kid, has_acc ? 5 : 4, "%s", block == 32 && !has_acc ? "dot_scaled($0, $1, $2, $3)" : text);

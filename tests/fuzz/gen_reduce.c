@@ -5,20 +5,20 @@
 #include <math.h>
 #include <string.h>
 
-/* Makes t such that n of them can be added exactly in type `sum`; where that is not asked for, the
- * error is told. */
+/* Makes t such that n of them can be added exactly in type `sum`; where that is not
+ * required, the error is its range's. */
 static Term *
 make_summable(Maker *g, Term *t, DType sum, double n, bool exact, double *err)
 {
 	*err = 0;
 	if (!dtype_is_float(sum) || !dtype_is_float(t->form.elem))
 		return t;
-	if (is_exact_sum(sum, n, t->worth.most, t->worth.frac) && t->worth.err == 0)
+	if (is_exact_sum(sum, n, t->range.most, t->range.frac) && t->range.err == 0)
 		return t;
 	if (exact)
 		return term_fit(g, t, fmin(floor(ldexp(1 / n, type_mantissa(sum))), 64), 0);
 	t = term_fit(g, t, 1000, FRAC_ANY);
-	*err = n * t->worth.err + n * n * ldexp(t->worth.most, 1 - type_mantissa(sum));
+	*err = n * t->range.err + n * n * ldexp(t->range.most, 1 - type_mantissa(sum));
 	return t;
 }
 
@@ -43,7 +43,7 @@ make_sum(Maker *g, Form f, Form from, int axis, const char *how, bool exact, int
 	if (!is_sum_type(f.elem))
 		return NULL;
 	Term *t = make_summable(g, term_make(g, from, exact, depth), f.elem, n, exact, &err);
-	Worth w = {t->worth.most * n, t->worth.frac, err};
+	ValueRange w = {t->range.most * n, t->range.frac, err};
 	return term1(g, f, w, t, "sum($0%s)", how);
 }
 
@@ -57,7 +57,7 @@ make_mean(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 	Term *t = make_summable(g, term_make(g, from, true, depth), f.elem, n, true, &err);
 	if (from.elem == TY_I16)
 		t = term_fit(g, t, 64, 0);
-	Worth w = {t->worth.most, FRAC_ANY, ldexp(t->worth.most, 3 - type_mantissa(f.elem))};
+	ValueRange w = {t->range.most, FRAC_ANY, ldexp(t->range.most, 3 - type_mantissa(f.elem))};
 	return term1(g, f, w, t, "mean($0%s)", how);
 }
 
@@ -71,15 +71,15 @@ make_extreme(Maker *g, Form f, Form from, int axis, const char *how, bool exact,
 		return NULL;
 	Term *t = term_make(g, from, exact, depth);
 	int op = pick(g, LEN(form));
-	if (op == 4 && !isfinite(t->worth.most) && dtype_is_float(f.elem))
+	if (op == 4 && !isfinite(t->range.most) && dtype_is_float(f.elem))
 		op = 0; /* with NaNs that function is not associative */
-	if (op == 4 && t->worth.err > 0)
+	if (op == 4 && t->range.err > 0)
 		op = 1;
-	if (chance(g, 10) && t->worth.err == 0) { /* a function that sees what is around it */
+	if (chance(g, 10) && t->range.err == 0) { /* a function that sees what is around it */
 		Term *value = rule_value(g, form_scalar(f.elem), true, 0), *least = value ? value : term_literal(g, form_scalar(f.elem));
-		return term2(g, f, worth_both(t->worth, least->worth), t, least, "reduce($0%s, fn = fn(a, b) => max(max(a, b), $1))", how);
+		return term2(g, f, range_both(t->range, least->range), t, least, "reduce($0%s, fn = fn(a, b) => max(max(a, b), $1))", how);
 	}
-	return term1(g, f, t->worth, t, form[op], how);
+	return term1(g, f, t->range, t, form[op], how);
 }
 
 static Term *
@@ -90,7 +90,7 @@ make_bits(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 	if (f.elem == TY_BOOL || dtype_is_float(f.elem))
 		return NULL;
 	Term *t = term_make(g, from, true, depth);
-	return term1(g, f, worth_of_type(f.elem), t, form[pick(g, LEN(form))], how);
+	return term1(g, f, range_of_type(f.elem), t, form[pick(g, LEN(form))], how);
 }
 
 static Term *
@@ -101,7 +101,7 @@ make_product(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 	from.elem = summed_type(g, f.elem);
 	Term *t =
 	    term_fit(g, term_make(g, from, true, depth), dtype_is_float(f.elem) ? 1 : INFINITY, 0);
-	return term1(g, f, dtype_is_float(f.elem) ? worth_make(1, 0, 0) : worth_of_type(f.elem), t,
+	return term1(g, f, dtype_is_float(f.elem) ? range_make(1, 0, 0) : range_of_type(f.elem), t,
 	    "prod($0%s)", how);
 }
 
@@ -114,14 +114,14 @@ make_finding(Maker *g, Form f, Form from, int axis, const char *how, int depth)
 		from.elem = chance(g, 70) ? TY_BOOL : pick_elem(g);
 		const char *text = chance(g, 50) ? "any($0%s)" : "all($0%s)";
 		return term1(
-		    g, f, worth_make(1, 0, 0), term_make(g, from, true, depth), text, how);
+		    g, f, range_make(1, 0, 0), term_make(g, from, true, depth), text, how);
 	}
 	if (f.elem != TY_I32)
 		return NULL;
 	do
 		from.elem = pick_elem(g);
 	while (from.elem == TY_BOOL);
-	Worth w = {extent_value(g->s, from.extent[axis]), 0, 0};
+	ValueRange w = {extent_value(g->s, from.extent[axis]), 0, 0};
 	Term *t = term_make(g, from, true, depth);
 	const char *name = chance(g, 50) ? "argmax" : "argmin",
 		   *nan = chance(g, 20) ? ", propagate_nan = true" : "";
@@ -138,7 +138,7 @@ make_histogram(Maker *g, Form f, int depth)
 	Term *t = term_make(g, from, true, depth);
 	if (chance(g, 80))
 		t = term_fit(g, t, extent_value(g->s, f.extent[0]), 0);
-	Worth w = {(double)form_count(g, from), 0, 0};
+	ValueRange w = {(double)form_count(g, from), 0, 0};
 	if (chance(g, 60))
 		return term1(g, f, w, t, "histogram($0, #%d#)", f.extent[0]);
 	return term2(g, f, w, t, term_make(g, form_elem(from, TY_BOOL), true, depth),
@@ -214,7 +214,7 @@ rule_scan(Maker *g, Form f, bool exact, int depth)
 	if (chance(g, 40)) {
 		int which = dtype_is_float(f.elem) ? 3 * pick(g, 2) : pick(g, LEN(fn));
 		Term *t = term_make(g, f, true, depth);
-		return term1(g, f, which == 2 ? worth_of_type(f.elem) : t->worth, t,
+		return term1(g, f, which == 2 ? range_of_type(f.elem) : t->range, t,
 		    "scan($0, %d, %s%s)", axis, fn[which], reverse);
 	}
 	if (!is_sum_type(f.elem))
@@ -223,11 +223,11 @@ rule_scan(Maker *g, Form f, bool exact, int depth)
 	if (chance(g, 30)) {
 		Term *t = term_fit(
 		    g, term_make(g, from, true, depth), dtype_is_float(f.elem) ? 1 : INFINITY, 0);
-		Worth w = dtype_is_float(f.elem) ? worth_make(1, 0, 0) : worth_of_type(f.elem);
+		ValueRange w = dtype_is_float(f.elem) ? range_make(1, 0, 0) : range_of_type(f.elem);
 		return term1(g, f, w, t, "cumprod($0, %d%s)", axis, reverse);
 	}
 	Term *t = make_summable(g, term_make(g, from, exact, depth), f.elem, n, exact, &err);
-	return term1(g, f, worth_make(t->worth.most * n, t->worth.frac, err), t, "cumsum($0, %d%s)",
+	return term1(g, f, range_make(t->range.most * n, t->range.frac, err), t, "cumsum($0, %d%s)",
 	    axis, reverse);
 }
 
@@ -242,12 +242,12 @@ rule_order(Maker *g, Form f, bool exact, int depth)
 	if (f.elem == TY_I32 && chance(g, 40)) {
 		DType elem = pick_elem(g);
 		Term *t = term_make(g, form_elem(f, dtype_is_packed(elem) ? TY_I8 : elem), true, depth);
-		return term1(g, f, worth_make((double)form_count(g, f), 0, 0), t, "argsort($0, %d%s)", axis,
+		return term1(g, f, range_make((double)form_count(g, f), 0, 0), t, "argsort($0, %d%s)", axis,
 		    chance(g, 40) ? ", descending = true" : "");
 	}
 	if (chance(g, 70)) {
 		Term *t = term_make(g, f, true, depth);
-		return term1(g, f, t->worth, t, "sort($0, %d%s)", axis,
+		return term1(g, f, t->range, t, "sort($0, %d%s)", axis,
 		    chance(g, 40) ? ", descending = true" : "");
 	}
 	Form from = f;
@@ -259,7 +259,7 @@ rule_order(Maker *g, Form f, bool exact, int depth)
 	const char *all = "";
 	for (int d = 0; d < axis; d++)
 		all = arena_printf(g->s->mem, "%s:, ", all);
-	return term1(g, f, t->worth, t, "sort($0, %d, descending = true)[%s0 +: #%d#]", axis, all,
+	return term1(g, f, t->range, t, "sort($0, %d, descending = true)[%s0 +: #%d#]", axis, all,
 	    f.extent[axis]);
 }
 
@@ -271,10 +271,10 @@ rule_random(Maker *g, Form f, bool exact, int depth)
 	Term *seed = term_scalar(g, TY_I32, 1),
 	     *at = term_make(g, form_elem(f, chance(g, 80) ? TY_I32 : TY_I64), true, MIN(depth, 1));
 	if (f.elem == TY_I32)
-		return term2(g, f, worth_of_type(TY_I32), seed, at, "randint($0, $1)");
+		return term2(g, f, range_of_type(TY_I32), seed, at, "randint($0, $1)");
 	if (f.elem != TY_F32)
 		return NULL;
 	if (exact || chance(g, 50))
-		return term2(g, f, worth_make(1, 40, 0), seed, at, "rand($0, $1)");
-	return term2(g, f, worth_make(8, FRAC_ANY, 1e-5), seed, at, "randn($0, $1)");
+		return term2(g, f, range_make(1, 40, 0), seed, at, "rand($0, $1)");
+	return term2(g, f, range_make(8, FRAC_ANY, 1e-5), seed, at, "randn($0, $1)");
 }

@@ -7,7 +7,7 @@ static Term *
 moved(Maker *g, Form f, Form from, bool exact, int depth, const char *text)
 {
 	Term *t = form_fits(g, from) ? term_make(g, from, exact, depth) : NULL;
-	return t ? term1(g, f, t->worth, t, "%s", text) : NULL;
+	return t ? term1(g, f, t->range, t, "%s", text) : NULL;
 }
 
 static Term *
@@ -118,19 +118,19 @@ make_turn(Maker *g, Form f, bool exact, int depth)
 	int axis = pick(g, f.rank), kind = pick(g, 3);
 	Term *t = term_make(g, f, exact, depth);
 	if (kind == 0 && f.rank == 1 && chance(g, 40))
-		return term1(g, f, t->worth, t, chance(g, 50) ? "cat([] as %s, $0)" : "cat($0, full([0], 1, %s))",
+		return term1(g, f, t->range, t, chance(g, 50) ? "cat([] as %s, $0)" : "cat($0, full([0], 1, %s))",
 		    dtype_info[f.elem].text);
 	if (kind == 0)
-		return term1(g, f, t->worth, t, "flip($0, %d)", axis);
+		return term1(g, f, t->range, t, "flip($0, %d)", axis);
 	Term *by = term_scalar(g, chance(g, 60) ? TY_I32 : TY_I64, depth > 1);
 	if (chance(g, 60))
-		by = term1(g, by->form, worth_make(4, 0, 0), by, "clamp($0, -4, 4)");
+		by = term1(g, by->form, range_make(4, 0, 0), by, "clamp($0, -4, 4)");
 	if (kind == 1)
-		return term2(g, f, t->worth, t, by, "roll($0, $1, %d)", axis);
+		return term2(g, f, t->range, t, by, "roll($0, $1, %d)", axis);
 	if (chance(g, 40))
-		return term2(g, f, t->worth, t, by, "shift($0, $1, %d)", axis);
+		return term2(g, f, t->range, t, by, "shift($0, $1, %d)", axis);
 	Term *fill = term_make(g, form_narrow(g, f), exact, depth > 1);
-	return term3(g, f, worth_both(t->worth, fill->worth), t, by, fill, "shift($0, $1, %d, fill = $2)", axis);
+	return term3(g, f, range_both(t->range, fill->range), t, by, fill, "shift($0, $1, %d, fill = $2)", axis);
 }
 
 Term *
@@ -157,9 +157,9 @@ make_start(Maker *g, int last, int depth)
 {
 	Form i64 = form_scalar(TY_I64);
 	if (chance(g, 40))
-		return term0(g, i64, worth_make(last, 0, 0), "%d", pick(g, last + 1));
+		return term0(g, i64, range_make(last, 0, 0), "%d", pick(g, last + 1));
 	Term *t = term_scalar(g, chance(g, 60) ? TY_I64 : TY_I32, depth);
-	return term1(g, i64, worth_of_type(TY_I64), t, "(program_id(0) + $0)");
+	return term1(g, i64, range_of_type(TY_I64), t, "(program_id(0) + $0)");
 }
 
 Term *
@@ -172,7 +172,7 @@ rule_cut(Maker *g, Form f, bool exact, int depth)
 		if (!form_fits(g, from))
 			return NULL;
 		Term *t = term_make(g, from, exact, depth), *at = make_start(g, 0, depth > 1);
-		return term2(g, f, t->worth, t, at, "$0%s", index_at(g, from.rank, axis, "$1"));
+		return term2(g, f, t->range, t, at, "$0%s", index_at(g, from.rank, axis, "$1"));
 	}
 	if (f.rank == 0)
 		return NULL;
@@ -188,7 +188,7 @@ rule_cut(Maker *g, Form f, bool exact, int depth)
 	int last = extent_value(g->s, more) - extent_value(g->s, f.extent[axis]);
 	Term *t = term_make(g, from, exact, depth), *at = make_start(g, last, depth > 1);
 	const char *part = arena_printf(g->s->mem, "$1 +: #%d#", f.extent[axis]);
-	return term2(g, f, t->worth, t, at, "$0%s", index_at(g, f.rank, axis, part));
+	return term2(g, f, t->range, t, at, "$0%s", index_at(g, f.rank, axis, part));
 }
 
 Term *
@@ -206,7 +206,7 @@ rule_gather(Maker *g, Form f, bool exact, int depth)
 	Term *at = term_make(g, form_elem(f, index[pick(g, LEN(index))]), true, depth);
 	if (chance(g, 70))
 		at = term_fit(g, at, extent_value(g->s, from.extent[axis]), 0);
-	return term2(g, f, t->worth, t, at, "gather($0, $1, %d)", axis);
+	return term2(g, f, t->range, t, at, "gather($0, $1, %d)", axis);
 }
 
 /* Of floats the greatest of two zeros may have either sign. */
@@ -227,7 +227,7 @@ rule_scatter(Maker *g, Form f, bool exact, int depth)
 	Term *at = term_make(g, form_elem(from, index[pick(g, LEN(index))]), true, depth);
 	if (chance(g, 70))
 		at = term_fit(g, at, all, 0);
-	return term3(g, f, worth_both(s->worth, t->worth), s, at, t, "scatter($0, $1, $2, %d, op = %s)", axis, fn);
+	return term3(g, f, range_both(s->range, t->range), s, at, t, "scatter($0, $1, $2, %d, op = %s)", axis, fn);
 }
 
 Term *
@@ -248,7 +248,7 @@ rule_join(Maker *g, Form f, bool exact, int depth)
 			continue;
 		}
 		Term *s = term_make(g, a, exact, depth), *t = term_make(g, b, exact, depth);
-		return term2(g, f, worth_both(s->worth, t->worth), s, t, "%s", text);
+		return term2(g, f, range_both(s->range, t->range), s, t, "%s", text);
 	}
 	/* None of f's extents is a sum: the front of two put together. */
 	if (f.rank == 0 || chance(g, 50))
@@ -261,5 +261,5 @@ rule_join(Maker *g, Form f, bool exact, int depth)
 	int last = extent_value(g->s, more.extent[axis]) - extent_value(g->s, f.extent[axis]);
 	const char *part = arena_printf(g->s->mem, "%d +: #%d#", pick(g, last + 1), f.extent[axis]);
 	Term *t = rule_join(g, more, exact, depth);
-	return t ? term1(g, f, t->worth, t, "$0%s", index_at(g, f.rank, axis, part)) : NULL;
+	return t ? term1(g, f, t->range, t, "$0%s", index_at(g, f.rank, axis, part)) : NULL;
 }

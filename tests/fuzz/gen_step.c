@@ -41,7 +41,7 @@ make_let(Maker *g, Steps *to)
 	Term *t = term_make(g, f, chance(g, 65), 4);
 	const char *name = new_name(g, "v");
 	step1(g, to, t, "let %s = $0", name);
-	name_push(g, name, f, t->worth, false);
+	name_push(g, name, f, t->range, false);
 }
 
 static void
@@ -50,7 +50,7 @@ make_var(Maker *g, Steps *to)
 	Form f = pick_form(g, pick_elem(g), 0, 2);
 	const char *name = new_name(g, "m");
 	step1(g, to, term_make(g, f, true, 3), "var %s = $0", name);
-	name_push(g, name, f, worth_of_type(f.elem), true);
+	name_push(g, name, f, range_of_type(f.elem), true);
 }
 
 static const Named *
@@ -87,7 +87,7 @@ make_part_assign(Maker *g, Steps *to, const Named *v)
 	} else if (chance(g, 80)) {
 		at = term_scalar(g, chance(g, 50) ? TY_I32 : TY_I64, 2);
 		if (chance(g, 70))
-			at = term1(g, at->form, worth_make(9, 0, 0), at, "clamp($0, -1, 9)");
+			at = term1(g, at->form, range_make(9, 0, 0), at, "clamp($0, -1, 9)");
 		what = "$1";
 		if (chance(g, 40))
 			what = arena_printf(g->s->mem, "$1 +: #%d#", whole);
@@ -140,7 +140,7 @@ static Term *
 make_bound(Maker *g, int most)
 {
 	Form f = form_scalar(chance(g, 60) ? TY_I32 : TY_I64);
-	Worth w = {most, 0, 0};
+	ValueRange w = {most, 0, 0};
 	return term1(g, f, w, term_make(g, f, true, 2), "clamp($0, 0, %d)", most);
 }
 
@@ -156,13 +156,13 @@ make_for(Maker *g, Steps *to)
 	case 1: s = step1(g, to, from, "for %s in range($0)", i); break;
 	case 2: s = step2(g, to, from, end, "for %s in range($0, $1, %d)", i, n); break;
 	case 3: { /* a step that may be negative, or 0 */
-		Term *by = term1(g, form_scalar(TY_I64), worth_make(2, 0, 0), term_scalar(g, TY_I64, 1), "clamp($0, -2, 2)");
+		Term *by = term1(g, form_scalar(TY_I64), range_make(2, 0, 0), term_scalar(g, TY_I64, 1), "clamp($0, -2, 2)");
 		s = step_add(g, to, (Term *[]){from, end, by}, 3, "for %s in range($0, $1, $2)", i);
 		break;
 	}
 	default: s = step1(g, to, end, "for %s in range($0, -1, -%d)", i, n); break;
 	}
-	name_push(g, i, form_scalar(TY_I64), (Worth){8, 0, 0}, false);
+	name_push(g, i, form_scalar(TY_I64), (ValueRange){8, 0, 0}, false);
 	body_make(g, s, &s->body, 1 + pick(g, 3));
 	g->scope.n--;
 }
@@ -185,7 +185,7 @@ make_static(Maker *g, Steps *to)
 		static const char *const range[] = {"%d", "1, %d", "%d, 0, -1", "0, %d, 2"};
 		const char *text = range[pick(g, LEN(range))];
 		Step *s = step0(g, to, "static for %s in range(%s)", i, arena_printf(g->s->mem, text, 1 + pick(g, 3)));
-		name_push(g, arena_printf(g->s->mem, "(%s as i64)", i), form_scalar(TY_I64), (Worth){4, 0, 0}, false);
+		name_push(g, arena_printf(g->s->mem, "(%s as i64)", i), form_scalar(TY_I64), (ValueRange){4, 0, 0}, false);
 		body_make(g, s, &s->body, 1 + pick(g, 2));
 		g->scope.n--;
 		return;
@@ -253,7 +253,7 @@ steps_make(Maker *g, Steps *to, int n)
 		else if (what < 83)
 			step_tuple(g, to);
 		else if (what < 90)
-			step_place(g, to);
+			step_tensor(g, to);
 		else
 			step_memory(g, to);
 	}

@@ -1,4 +1,4 @@
-/* Terms: the rules by weight, and what a term is when no rule is to be asked any more. */
+/* Terms: the rules by weight, and what a term is when no rule applies. */
 #include "gen_tgl.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 Term *
-term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const char *fmt, ...)
+term_node(Maker *g, Form f, ValueRange w, Term *const *kid, int nkid, const char *fmt, ...)
 {
 	Term *t = NEW(g->s->mem, Term);
 	va_list ap;
@@ -14,7 +14,7 @@ term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const char *fmt
 	t->text = arena_vprintf(g->s->mem, fmt, ap);
 	va_end(ap);
 	t->form = f;
-	t->worth = worth_settle(f.elem, w);
+	t->range = range_settle(f.elem, w);
 	t->nkid = nkid;
 	for (int i = 0; i < nkid; i++)
 		t->kid[i] = kid[i];
@@ -24,7 +24,7 @@ term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const char *fmt
 /* ---- literals ---- */
 
 static const char *
-int_text(Maker *g, DType t, Worth *w)
+int_text(Maker *g, DType t, ValueRange *w)
 {
 	int bits = dtype_info[t].bits - !dtype_is_unsigned(t);
 	int64_t most = bits >= 63 ? INT64_MAX : (INT64_C(1) << bits) - 1;
@@ -37,14 +37,14 @@ int_text(Maker *g, DType t, Worth *w)
 		v = most / 3;
 	if (chance(g, 4) && !dtype_is_unsigned(t))
 		v = -most;
-	*w = (Worth){(double)(v < 0 ? -v : v), 0, 0};
+	*w = (ValueRange){(double)(v < 0 ? -v : v), 0, 0};
 	if (v >= 0 && chance(g, 10))
 		return arena_printf(g->s->mem, v > 99999 ? "0x%llx" : chance(g, 50) ? "0o%llo" : "0x%llX", (unsigned long long)v);
 	return arena_printf(g->s->mem, "%lld", (long long)v);
 }
 
 static const char *
-float_text_of(Maker *g, DType t, Worth *w)
+float_text_of(Maker *g, DType t, ValueRange *w)
 {
 	int v = pick(g, 13) - 6, frac = chance(g, 30) ? 1 + pick(g, 2) : 0;
 	if (t == TY_F4E2M1 || t == TY_F8E5M2)
@@ -53,17 +53,17 @@ float_text_of(Maker *g, DType t, Worth *w)
 		frac = 0;
 	if (chance(g, 3) && dtype_info[t].bits >= 16) {
 		static const char *const odd[] = {"inf", "-inf", "nan"};
-		*w = (Worth){INFINITY, 0, 0};
+		*w = (ValueRange){INFINITY, 0, 0};
 		return odd[pick(g, LEN(odd))];
 	}
-	*w = (Worth){ldexp(abs(v), -frac), frac, 0};
+	*w = (ValueRange){ldexp(abs(v), -frac), frac, 0};
 	return arena_printf(g->s->mem, "%g", ldexp(v, -frac));
 }
 
 const char *
-number_text(Maker *g, DType t, Worth *w)
+number_text(Maker *g, DType t, ValueRange *w)
 {
-	*w = (Worth){1, 0, 0};
+	*w = (ValueRange){1, 0, 0};
 	if (t == TY_BOOL)
 		return chance(g, 50) ? "true" : "false";
 	return dtype_is_float(t) ? float_text_of(g, t, w) : int_text(g, t, w);
@@ -73,11 +73,11 @@ number_text(Maker *g, DType t, Worth *w)
 static Term *
 make_list(Maker *g, Form f)
 {
-	Worth all = {0}, w;
+	ValueRange all = {0}, w;
 	const char *s = "";
 	for (int i = 0; i < extent_value(g->s, f.extent[0]); i++) {
 		const char *v = number_text(g, f.elem, &w);
-		all = worth_both(all, w);
+		all = range_both(all, w);
 		s = arena_printf(g->s->mem, "%s%s%s", s, i ? ", " : "", v);
 	}
 	return term0(g, f, all, "([%s] as %s)", s, dtype_info[f.elem].text);
@@ -89,14 +89,14 @@ term_literal(Maker *g, Form f)
 	if (f.rank == 1 && !g->plain && g->s->extent[f.extent[0]].kind == EXTENT_NUMBER &&
 	    extent_value(g->s, f.extent[0]) <= 12 && chance(g, 50))
 		return make_list(g, f);
-	Worth w;
+	ValueRange w;
 	const char *type = dtype_info[f.elem].text, *v = number_text(g, f.elem, &w);
 	if (g->plain || (f.rank == 0 && chance(g, 80)))
 		return term0(g, f, w, "((%s) as %s)", v, type);
 	if (chance(g, 20) && !dtype_is_packed(f.elem))
 		return chance(g, 30) && f.elem != TY_BOOL
-		    ? term0(g, f, worth_make(1, 0, 0), "ones(%s, %s)", form_shape(g, f), type)
-		    : term0(g, f, (Worth){0}, "zeros(%s, %s)", form_shape(g, f), type);
+		    ? term0(g, f, range_make(1, 0, 0), "ones(%s, %s)", form_shape(g, f), type)
+		    : term0(g, f, (ValueRange){0}, "zeros(%s, %s)", form_shape(g, f), type);
 	return term0(g, f, w, "full(%s, %s, %s)", form_shape(g, f), v, type);
 }
 
@@ -110,8 +110,8 @@ make_iota(Maker *g, Form f)
 	if (n > type_largest(f.elem))
 		return NULL;
 	if (f.rank == 1 && f.elem == TY_I32 && chance(g, 50))
-		return term0(g, f, worth_make(n, 0, 0), "arange(0, #%d#)", f.extent[0]);
-	return term0(g, f, worth_make(n, 0, 0), "iota(%s, %d, %s)", form_shape(g, f), axis, type);
+		return term0(g, f, range_make(n, 0, 0), "arange(0, #%d#)", f.extent[0]);
+	return term0(g, f, range_make(n, 0, 0), "iota(%s, %d, %s)", form_shape(g, f), axis, type);
 }
 
 /* Numbers that a program has of itself: where it is, and how large things are. */
@@ -119,14 +119,14 @@ static Term *
 make_index(Maker *g, Form f)
 {
 	Form i64 = form_scalar(TY_I64);
-	Worth w = {100, 0, 0};
+	ValueRange w = {100, 0, 0};
 	Term *t = NULL;
 	if (f.rank || dtype_is_packed(f.elem))
 		return NULL;
 	if (g->s->naxis && chance(g, 60)) {
 		const Axis *a = &g->s->axis[pick(g, g->s->naxis)];
 		t = a->extent >= 0 && chance(g, 50)
-			? term0(g, i64, worth_make(200, 0, 0), "(%s * #%d#)", a->name, a->extent)
+			? term0(g, i64, range_make(200, 0, 0), "(%s * #%d#)", a->name, a->extent)
 			: term0(g, i64, w, "%s", a->name);
 	} else if (chance(g, 50)) {
 		const char *what = chance(g, 50) ? "num_programs" : "program_id";
@@ -140,7 +140,7 @@ make_index(Maker *g, Form f)
 	if (f.elem == TY_I64)
 		return t;
 	return term1(
-	    g, f, worth_cast(TY_I64, f.elem, t->worth), t, "($0 as %s)", dtype_info[f.elem].text);
+	    g, f, range_cast(TY_I64, f.elem, t->range), t, "($0 as %s)", dtype_info[f.elem].text);
 }
 
 static Term *
@@ -150,10 +150,10 @@ make_named(Maker *g, Form f, bool exact)
 	const Named *found = NULL;
 	for (int i = 0; i < g->scope.n; i++) {
 		const Named *x = &g->scope.at[i];
-		if (form_equal(x->form, f) && (!exact || x->worth.err == 0) && pick(g, ++n) == 0)
+		if (form_equal(x->form, f) && (!exact || x->range.err == 0) && pick(g, ++n) == 0)
 			found = x;
 	}
-	return found ? term0(g, f, found->worth, "%s", found->name) : NULL;
+	return found ? term0(g, f, found->range, "%s", found->name) : NULL;
 }
 
 static Term *
@@ -230,8 +230,8 @@ term_make(Maker *g, Form f, bool exact, int depth)
 	for (int tries = 0; depth > 0 && tries < 6 && !chance(g, 12); tries++) {
 		bool calls = !exact && dtype_is_float(f.elem) && chance(g, 50);
 		Term *t = (calls ? rule_math : pick_rule(g))(g, f, exact, depth - 1);
-		if (t && form_equal(t->form, f) && (!exact || t->worth.err == 0) &&
-		    isfinite(t->worth.err))
+		if (t && form_equal(t->form, f) && (!exact || t->range.err == 0) &&
+		    isfinite(t->range.err))
 			return t;
 	}
 	return make_leaf(g, f, exact);
@@ -252,12 +252,12 @@ term_fit(Maker *g, Term *t, double most, int frac)
 	Form f = t->form;
 	if (f.elem == TY_BOOL)
 		return t;
-	if (dtype_is_float(f.elem) && t->worth.frac > frac)
-		t = term1(g, f, worth_make(t->worth.most + 1, 0, 0), t, "%s($0)",
+	if (dtype_is_float(f.elem) && t->range.frac > frac)
+		t = term1(g, f, range_make(t->range.most + 1, 0, 0), t, "%s($0)",
 		    whole[pick(g, LEN(whole))]);
-	if (t->worth.most <= most)
+	if (t->range.most <= most)
 		return t;
-	Worth w = {most, MIN(t->worth.frac, frac), t->worth.err};
+	ValueRange w = {most, MIN(t->range.frac, frac), t->range.err};
 	if (dtype_is_unsigned(f.elem))
 		return term1(g, f, w, t, "clamp($0, 0, %g)", most);
 	if (!dtype_is_float(f.elem) && most >= 4 && chance(g, 30))

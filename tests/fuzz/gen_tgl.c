@@ -1,7 +1,7 @@
 /* Makes a random kernel of the language that computes something defined: all devices, schedules and
  * layouts must agree.
  *
- * What keeps it defined: a program writes to no place that another one touches, but for atomics
+ * What keeps it defined: a program writes no element that another one uses, but for atomics
  * whose order does not matter; sums are of numbers that no order rounds, or their bound is known;
  * loops end by themselves; pointers stay in their buffers; the sign of a zero and the bits of a NaN
  * are never looked at. */
@@ -228,7 +228,7 @@ pick_form(Maker *g, DType elem, int least, int most)
 }
 
 void
-name_push(Maker *g, const char *name, Form f, Worth w, bool is_var)
+name_push(Maker *g, const char *name, Form f, ValueRange w, bool is_var)
 {
 	vec_push(g->s->mem, &g->scope, ((Named){name, f, w, is_var}));
 }

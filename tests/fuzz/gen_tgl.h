@@ -2,8 +2,8 @@
  *
  * A Source is a small tree beside its text: Steps are statements, Terms are expressions.  Each holds its text with
  * holes, $0 … for its operands and #N# for extent number N, so that printing is filling in, and so that a part can be
- * replaced by another of its form.  A Term knows its Form (element type and extents) and its Worth: what is known of
- * its elements, which is how a maker tells whether a sum of them is exact in every order. */
+ * replaced by another of its form.  A Term has a Form (element type and extents) and a ValueRange, the magnitude and
+ * precision of its elements, by which a maker decides whether a sum of them is exact in every order. */
 #ifndef GEN_TGL_H
 #define GEN_TGL_H
 
@@ -30,22 +30,22 @@ typedef struct Form {
 
 /* Elements are multiples of 2^-frac, at most `most` in magnitude; infinite: they may be NaN and infinite too.  Devices
  * may differ by `err`; 0: they agree to the last bit. */
-typedef struct Worth {
+typedef struct ValueRange {
 	double most;
 	int frac;
 	double err;
-} Worth;
+} ValueRange;
 
-static inline Worth
-worth_make(double most, int frac, double err)
+static inline ValueRange
+range_make(double most, int frac, double err)
 {
-	return (Worth){most, frac, err};
+	return (ValueRange){most, frac, err};
 }
 
 typedef struct Term {
 	const char *text;
 	Form form;
-	Worth worth;
+	ValueRange range;
 	int nkid;
 	struct Term *kid[TERM_KIDS];
 } Term;
@@ -73,7 +73,7 @@ typedef struct Param {
 	ParamUse use;
 	DType elem;
 	int rank;
-	Worth worth;
+	ValueRange range;
 	const char *fixed[FORM_RANK];           /* what a dimension is indexed with, or NULL: anything */
 	int extent[FORM_RANK];                  /* of a dimension of known extent, else -1 */
 	Form form;                              /* of what one program has of it: USE_BLOCK, USE_OWN */
@@ -130,7 +130,7 @@ void source_shrink(Source *s, bool (*fails)(void *user, const Source *s), void *
 typedef struct Named {
 	const char *name;
 	Form form;
-	Worth worth;
+	ValueRange range;
 	bool is_var;
 } Named;
 
@@ -164,26 +164,26 @@ Form form_remove(Form f, int axis);
 Form form_narrow(Maker *g, Form f);             /* one that broadcasts to f */
 bool form_fits(const Maker *g, Form f);
 const char *form_shape(Maker *g, Form f);       /* "[#0#, #3#]" */
-void name_push(Maker *g, const char *name, Form f, Worth w, bool is_var);
+void name_push(Maker *g, const char *name, Form f, ValueRange w, bool is_var);
 
-/* gen_worth.c */
+/* gen_range.c */
 int type_mantissa(DType t);                     /* bits of a float's significand */
 double type_largest(DType t);
-Worth worth_of_type(DType t);                   /* anything at all */
-Worth worth_settle(DType t, Worth w);           /* after an operation whose exact result is w */
-Worth worth_both(Worth a, Worth b);             /* either */
-Worth worth_add(Worth a, Worth b);
-Worth worth_mul(Worth a, Worth b);
-Worth worth_cast(DType from, DType to, Worth w);
-bool worth_within(Worth a, Worth b);            /* all that b promises */
+ValueRange range_of_type(DType t);                   /* anything at all */
+ValueRange range_settle(DType t, ValueRange w);           /* after an operation whose exact result is w */
+ValueRange range_both(ValueRange a, ValueRange b);             /* either */
+ValueRange range_add(ValueRange a, ValueRange b);
+ValueRange range_mul(ValueRange a, ValueRange b);
+ValueRange range_cast(DType from, DType to, ValueRange w);
+bool range_within(ValueRange a, ValueRange b);            /* a's elements are in b's range, no less precise */
 
 /* gen_term.c.  With `exact` the devices must agree on it. */
 Term *term_make(Maker *g, Form f, bool exact, int depth);
 Term *term_scalar(Maker *g, DType elem, int depth);
 Term *term_literal(Maker *g, Form f);
-const char *number_text(Maker *g, DType t, Worth *w);        /* "-2" */
+const char *number_text(Maker *g, DType t, ValueRange *w);        /* "-2" */
 Term *term_fit(Maker *g, Term *t, double most, int frac);   /* kept within, if it is not */
-Term *term_node(Maker *g, Form f, Worth w, Term *const *kid, int nkid, const char *fmt, ...) PRINTF(6, 7);
+Term *term_node(Maker *g, Form f, ValueRange w, Term *const *kid, int nkid, const char *fmt, ...) PRINTF(6, 7);
 #define term0(g, f, w, ...) term_node(g, f, w, NULL, 0, __VA_ARGS__)
 #define term1(g, f, w, a, ...) term_node(g, f, w, (Term *[]){a}, 1, __VA_ARGS__)
 #define term2(g, f, w, a, b, ...) term_node(g, f, w, (Term *[]){a, b}, 2, __VA_ARGS__)
@@ -217,16 +217,28 @@ void step_sum_loop(Maker *g, Steps *to);
 void step_tuple(Maker *g, Steps *to);
 void helpers_make(Maker *g);
 
-/* gen_place.c: views, scratch, atomics, hints, what is printed */
-void step_place(Maker *g, Steps *to);
+/* gen_tensor.c: views, scratch, atomics, hints, what is printed */
+void step_tensor(Maker *g, Steps *to);
 
-/* gen_memory.c */
+/* gen_index.c: the grid, parameters, indexing */
 enum { MOST_PARAMS = 14, MOST_KEPT = 26 };
+typedef struct Index {
+	const char *text; /* "x3[$0 +: #2#, 4]" */
+	Term *kid[TERM_KIDS];
+	int nkid;
+} Index;
+void index_term(Index *x, Term *t);
+Term *index_start(Maker *g, int extent, int depth);
+/* Indexes p so that its free dimensions give f's in order; the dimensions left over are scalars. */
+Index index_make(Maker *g, const Param *p, Form f, bool writes, int depth);
+Param *input_make(Maker *g, DType elem, int rank, Form wanted);
 Param *param_add(Maker *g, ParamUse use, DType elem, const char *prefix);
 Param *find_param(Maker *g, ParamUse use, DType elem, int least, int most);
-const char *make_init(Maker *g, const char *name, DType t, const char *shape, Worth *w);
+const char *make_init(Maker *g, const char *name, DType t, const char *shape, ValueRange *w);
 Term *make_distinct(Maker *g, int extent);
 void axes_make(Maker *g);
+
+/* gen_memory.c */
 Param *output_make(Maker *g, ParamUse use, DType elem);
 void step_memory(Maker *g, Steps *to);
 void step_outputs(Maker *g, Steps *to);

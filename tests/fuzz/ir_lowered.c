@@ -54,7 +54,7 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem, SimtMachine *mac
 	for (int i = 0; i < GEN_POINTERS; i++)
 		add_range(&range[nrange++], mem->pointed[i], (size_t)GEN_POINTED * 4);
 	add_range(&range[nrange++], &faults, sizeof faults);
-	/* programs in order, for they write to the same places: one OS thread */
+	/* programs in order, for they write the same elements: one OS thread */
 	SimtLaunch l = {.param = value, .nblocks = f->schedule.persistent ? 1 : GEN_GRID, .workers = 1, .range = range,
 	    .nrange = nrange, .seed = schedule, .print = on_print, .print_user = &mem->lines};
 	simt_code_launch(code, &l);
@@ -85,7 +85,7 @@ near_elements(DType t, const void *a, const void *b, int n)
 	return true;
 }
 
-/* Whether elements of one access may meet in one place, where who comes last is not defined. */
+/* Whether one access may write an element twice; which write comes last is not defined. */
 static bool
 may_collide(const Op *op)
 {

@@ -1,5 +1,5 @@
-/* Changes tile IR between two passes, so that a pass meets what the passes before it do not make: constants get other
- * values, operands become other values of their type that are there, or change places.
+/* Changes tile IR between two passes, so that a pass is run on IR that the passes before it do not make: constants get other
+ * values, operands become other values of their type in scope, or are exchanged.
  *
  *     %3 = add %1, %2 : i32[8]          =>          %3 = add %1, %1 : i32[8]
  *

@@ -1,8 +1,8 @@
-/* Makes a failing kernel smaller: statements go, blocks take their place, terms give way to their
+/* Makes a failing kernel smaller: statements go, blocks replace them, terms give way to their
  * operands or to a literal, extents, sizes and the grid get smaller, until nothing of it can be
  * done any more.
  *
- * A term is only replaced by one of its form that promises no less (Worth), so that a kernel whose
+ * A term is only replaced by one of its form whose range is no wider, so that a kernel whose
  * results are defined stays one.  What no longer compiles does not fail, so names need not be
  * followed. */
 #include "gen_tgl.h"
@@ -74,7 +74,7 @@ plain_literal(Shrink *x, Form f)
 {
 	Maker g = {.s = x->s, .state = 1};
 	const char *v = f.elem == TY_BOOL ? "true" : "1";
-	Worth w = {1, 0, 0};
+	ValueRange w = {1, 0, 0};
 	if (f.rank == 0)
 		return term0(&g, f, w, "(%s as %s)", v, dtype_info[f.elem].text);
 	return term0(&g, f, w, "full(%s, %s, %s)", form_shape(&g, f), v, dtype_info[f.elem].text);
@@ -85,7 +85,7 @@ try_term(Shrink *x, Term **at, Term *t)
 {
 	Term *keep = *at;
 	if (t == keep || !form_equal(t->form, keep->form) ||
-	    (t->nkid && !worth_within(t->worth, keep->worth)))
+	    (t->nkid && !range_within(t->range, keep->range)))
 		return false;
 	*at = t;
 	if (still_fails(x))
@@ -98,7 +98,7 @@ static bool
 try_below(Shrink *x, Term **at, Term *t, int depth)
 {
 	for (int i = 0; i < t->nkid; i++)
-		if (worth_within(t->kid[i]->worth, (*at)->worth) && try_term(x, at, t->kid[i]))
+		if (range_within(t->kid[i]->range, (*at)->range) && try_term(x, at, t->kid[i]))
 			return true;
 	for (int i = 0; i < t->nkid && depth > 0; i++)
 		if (try_below(x, at, t->kid[i], depth - 1))
@@ -113,7 +113,7 @@ shrink_term(Shrink *x, Term **at)
 		try_term(x, at, plain_literal(x, (*at)->form));
 	while ((*at)->nkid && try_below(x, at, *at, 2))
 		;
-	/* a copy, since a term may stand in several places */
+	/* a copy, since a term may have several parents */
 	Term *own = NEW(x->s->mem, Term);
 	*own = **at;
 	*at = own;
@@ -176,7 +176,7 @@ shrink_number(Shrink *x, int *n)
 	}
 }
 
-/* A number in place of pow2ceil(N). */
+/* A number instead of pow2ceil(N). */
 static void
 fix_extent(Shrink *x, Extent *e, int value)
 {

@@ -1,4 +1,4 @@
-/* Statements about places: views of tensors, scratch, atomics through pointers and on parts, hints, what is printed and
+/* Statements about tensors: views, scratch, atomics through pointers and on parts, hints, what is printed and
  * asserted. */
 #include "gen_tgl.h"
 
@@ -71,12 +71,12 @@ make_scratch(Maker *g, Steps *to)
 	} else {
 		step0(g, to, "let %s = %s[%s:%s]", name, p->name, at, f.rank > 1 ? ", :" : "");
 	}
-	name_push(g, name, read, t->worth, false);
+	name_push(g, name, read, t->range, false);
 }
 
 /* ---- atomics ---- */
 
-/* Places behind a pointer that all programs count in. */
+/* Memory behind a pointer in which all programs count. */
 static void
 count_pointer(Maker *g, Steps *to)
 {
@@ -112,7 +112,7 @@ make_hint(Maker *g, Steps *to)
 	Form f = pick_form(g, pick_elem(g), 0, 2);
 	Term *t = chance(g, 60) ? rule_read(g, f, true, 1) : rule_load(g, f, true, 1);
 	const char *text = t ? t->text : "";
-	if (strchr("xt", *text) && *text) { /* a place, and no read with `else` */
+	if (strchr("xt", *text) && *text) { /* an element that can be written, not a read with `else` */
 		step_add(g, to, t->kid, t->nkid, "prefetch(%s)", text);
 		return;
 	}
@@ -128,9 +128,9 @@ make_print(Maker *g, Steps *to)
 	static const DType elem[] = {TY_I32, TY_I64, TY_U8, TY_I16, TY_BOOL, TY_F32, TY_F16, TY_F64, TY_U64};
 	Form f = {.elem = elem[pick(g, LEN(elem))]};
 	Term *t = term_make(g, f, true, 3);
-	if (dtype_is_float(f.elem)) { /* as many digits on each device; the sign of a zero is nobody's business */
+	if (dtype_is_float(f.elem)) { /* as many digits on each device; the sign of a zero is not defined */
 		t = term_fit(g, t, 999, 0);
-		t = term1(g, f, t->worth, t, "abs($0)");
+		t = term1(g, f, t->range, t, "abs($0)");
 	}
 	if (chance(g, 50))
 		step1(g, to, t, "print(\"value\", $0)");
@@ -154,7 +154,7 @@ make_claim(Maker *g, Steps *to)
 }
 
 void
-step_place(Maker *g, Steps *to)
+step_tensor(Maker *g, Steps *to)
 {
 	switch (pick(g, 10)) {
 	case 0:

@@ -1,10 +1,9 @@
-/* What is known of a term's elements: magnitude, fraction bits, and how far devices may be apart.
+/* The range of a term's elements: magnitude, fraction bits, and how far the devices' results may be apart.
  *
- * A float operation that is computed element by element is rounded alike everywhere, whatever it is
- * given; a sum, a scan or a product of matrices is added up in another order on each device, and
+ * A float operation that is computed element by element is rounded alike everywhere; a sum, a scan or a product of matrices is added up in another order on each device, and
  * agrees only if no partial sum is rounded: count * most * 2^frac must fit the significand.
- * Divisions and mathematical functions may be apart by some units in the last place; what is made
- * of them carries a bound along. */
+ * Divisions and mathematical functions may be apart by some units in the last place (ulp); terms of
+ * them carry the bound along. */
 #include "gen_tgl.h"
 
 #include <math.h>
@@ -40,19 +39,19 @@ type_largest(DType t)
 	}
 }
 
-Worth
-worth_of_type(DType t)
+ValueRange
+range_of_type(DType t)
 {
 	if (dtype_is_float(t))
-		return (Worth){INFINITY, FRAC_ANY, 0};
-	return (Worth){type_largest(t), 0, 0};
+		return (ValueRange){INFINITY, FRAC_ANY, 0};
+	return (ValueRange){type_largest(t), 0, 0};
 }
 
-Worth
-worth_settle(DType t, Worth w)
+ValueRange
+range_settle(DType t, ValueRange w)
 {
 	if (!dtype_is_float(t))
-		return (Worth){fmin(w.most, type_largest(t)), 0, 0};
+		return (ValueRange){fmin(w.most, type_largest(t)), 0, 0};
 	if (!(w.most <= type_largest(t)))
 		w.most = INFINITY;
 	if (w.frac > FRAC_ANY)
@@ -62,36 +61,36 @@ worth_settle(DType t, Worth w)
 	return w;
 }
 
-Worth
-worth_both(Worth a, Worth b)
+ValueRange
+range_both(ValueRange a, ValueRange b)
 {
-	return (Worth){fmax(a.most, b.most), MAX(a.frac, b.frac), fmax(a.err, b.err)};
+	return (ValueRange){fmax(a.most, b.most), MAX(a.frac, b.frac), fmax(a.err, b.err)};
 }
 
-Worth
-worth_add(Worth a, Worth b)
+ValueRange
+range_add(ValueRange a, ValueRange b)
 {
-	return (Worth){a.most + b.most, MAX(a.frac, b.frac), a.err + b.err};
+	return (ValueRange){a.most + b.most, MAX(a.frac, b.frac), a.err + b.err};
 }
 
-Worth
-worth_mul(Worth a, Worth b)
+ValueRange
+range_mul(ValueRange a, ValueRange b)
 {
 	double most = isfinite(a.most) && isfinite(b.most) ? a.most * b.most : INFINITY;
 	double err = a.err > 0 || b.err > 0 ? a.err * b.most + b.err * a.most + a.err * b.err : 0;
-	return (Worth){most, MIN(a.frac + b.frac, FRAC_ANY), err};
+	return (ValueRange){most, MIN(a.frac + b.frac, FRAC_ANY), err};
 }
 
-Worth
-worth_cast(DType from, DType to, Worth w)
+ValueRange
+range_cast(DType from, DType to, ValueRange w)
 {
 	if (dtype_is_float(to) && dtype_info[to].bits <= 8 && isfinite(w.most))
 		w.most = fmin(w.most, type_largest(to)); /* it saturates */
-	return worth_settle(to, w);
+	return range_settle(to, w);
 }
 
 bool
-worth_within(Worth a, Worth b)
+range_within(ValueRange a, ValueRange b)
 {
 	return a.most <= b.most && a.frac <= b.frac && a.err <= b.err;
 }
