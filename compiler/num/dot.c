@@ -17,7 +17,7 @@
 
 enum { PANEL_BYTES = 32 << 10, COLUMNS_BYTES = 256 << 10, ROWS_BLOCK = 192 };
 
-/* A block of an operand as the micro-kernel wants it: the computing type, and its strides. */
+/* A block of an operand for the micro-kernel: of the computing type, with strides. */
 typedef struct Part {
 	const char *at;
 	int64_t row, col;

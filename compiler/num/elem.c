@@ -94,7 +94,7 @@ run_wide(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 }
 
 /* By blocks: operands are widened to f32 (or go through `pre`) and repeated where they are one element, the loop runs if
- * there is one, and its result is narrowed if that is wanted. */
+ * there is one, and its result is narrowed if the op's is. */
 static void
 run_blocks(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {

@@ -1,5 +1,5 @@
-/* Filling and copying of blocks, and the arithmetic that is done while copying: where memory is all that an op
- * waits for, results go past the caches straight from registers. */
+/* Filling and copying of blocks, and the arithmetic that is done while copying: where an op is bound by memory, results
+ * go past the caches straight from registers. */
 #include <string.h>
 
 #include "num/loops.h"
@@ -24,7 +24,7 @@ LEVEL(loop_fill)(int size, void *out, uint64_t word, int64_t n)
 }
 
 /* Whole cache lines are written without being read first, which saves a third of the traffic of a sum whose
- * result nobody looks at soon.  o is aligned to a line. */
+ * result is not read soon.  o is aligned to a line. */
 typedef float Line __attribute__((vector_size(64), aligned(1), may_alias));
 
 ALWAYS_INLINE void

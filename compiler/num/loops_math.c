@@ -63,7 +63,7 @@ expm1_of(double x)
 	return (scale - 1) + scale * p;
 }
 
-/* The two that kernels wait for are computed in f32, twice as fast, to within one unit in the last place:
+/* The two most used in kernels are computed in f32, twice as fast, to within one unit in the last place:
  * e^r 2^k for |r| <= ln2 / 2, where t = k + 1.5 * 2^23.  2^k goes in two steps, as either end of f32 needs. */
 ALWAYS_INLINE float
 exp_f32_parts(float r, float t)

@@ -4,8 +4,8 @@
  * time, and those again as a tree: exact order is fixed, so every level of CPU gives the same bits, and the
  * error grows with the logarithm of n.  Columns are summed 64 rows at a time for the same reason.
  *
- * max and min skip NaN by their comparisons; where nothing was greater than the start, a second look tells
- * whether everything was NaN.  argmax first finds the greatest, then where it stands. */
+ * max and min skip NaN by their comparisons; where nothing was greater than the start, a second pass finds
+ * whether all elements are NaN.  argmax first finds the greatest, then where it stands. */
 #include <math.h>
 #include <string.h>
 
@@ -135,7 +135,7 @@ EXTREME(min_of_f64, double, INFINITY, <)
 COUNT_NAN(f32, float)
 COUNT_NAN(f64, double)
 
-/* The plain extreme, then NaN where the rule wants it: all are NaN, or (nan_rule) any is. */
+/* The extreme by comparison, then NaN by the rule: all elements are NaN, or (name##_nan) any is. */
 #define EXTREME_FLOAT(name, plain, s, T, start)                                                    \
 	static void name##_rows(const void *in, int64_t rows, int64_t n, void *out)                \
 	{                                                                                          \

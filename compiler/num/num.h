@@ -1,8 +1,9 @@
 /* Arithmetic on elements of every dtype, one at a time or in whole tiles: for folding, the interpreter, the emulator and
  * the runtime.  Tiles are contiguous and row-major, in the tile formats of dtypes.def.
  *
- * The loops are compiled once for each level of CPU; a caller takes cpu_level() once and passes it along.  Elementwise results, casts, scans and Philox are the same bits on every level: they use
- * no fused multiply-add except in the op fma.  Float dots and sums may differ in the last bits between levels.
+ * The loops are compiled once for each level of CPU; a caller takes cpu_level() once and passes it along.  Elementwise
+ * results, casts, reductions, scans and Philox are the same bits on every level: they use no fused multiply-add except
+ * in the op fma.  Dots of floats may differ in the last bits between levels.
  *
  *     Elem e;
  *     elem_make(&e, cpu_level(), OP_ADD, in, 2, TY_F16, 0);
@@ -100,7 +101,7 @@ typedef struct Dot {
 
 /* Strides of contiguous operands. */
 void dot_dense(Dot *d);
-size_t dot_scratch(const Dot *d);                       /* bytes that dot_run wants; 0 is possible */
+size_t dot_scratch(const Dot *d);                       /* bytes of scratch for dot_run; 0 is possible */
 /* out = a @ b + acc, out and acc contiguous [batch, m, n]; acc may be out, or NULL for zeros.  scratch is
  * aligned to 64.  Floats multiply and add in f32 (f64 if out is), integers wrap in out. */
 void dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *out, void *scratch);

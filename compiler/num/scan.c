@@ -142,7 +142,7 @@ scan_one(const Scan *s, const char *a, int64_t n, int64_t inner, char *out)
 	}
 }
 
-/* Columns, a strip at a time: the running row meets each next row. */
+/* Columns, a strip at a time: each next row is combined into the running row. */
 static void
 scan_columns(const Scan *s, const char *a, int64_t n, int64_t inner, char *out)
 {

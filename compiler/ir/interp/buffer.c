@@ -18,7 +18,7 @@ typedef struct Mbarrier {
 	int64_t count, pending, bytes, phase;           /* arrivals and bytes that this phase still waits for */
 } Mbarrier;
 
-/* A copy under way. */
+/* An asynchronous copy before its wait. */
 struct Flight {
 	Flight *next;
 	int64_t group;                                  /* -1: not committed yet */

@@ -7,7 +7,7 @@
  *           over all elements at once, order kept
  *   scan:   x[j] takes in x[j - d] for d = 1, 2, 4 … (Hillis and Steele): log n rounds over the whole row
  *
- * which an associative region allows.  A region that is not flat goes in order always.  Here the region is run for one
+ * which an associative region allows.  A region that is not flat combines in order always.  Here the region is run for one
  * element after the other; the fast layer computes flat ones for rows (fast/flat.c). */
 #include "ir/interp/run.h"
 
@@ -243,7 +243,7 @@ part_pairs(int size, const char *from, char *left, char *right, int64_t pairs, i
 	}
 }
 
-/* One row of n x inner: rounds of pairs.  The odd one out goes along at the end. */
+/* One row of n x inner: rounds of pairs.  The last row of an odd number stays as it is. */
 static bool
 reduce_by_pairs(Worker *w, const Fold *f, const Rows *in, const Rows *out)
 {

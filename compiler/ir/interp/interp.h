@@ -24,7 +24,7 @@ typedef struct PlanArg {
 	bool filled;                                    /* an out tensor whose elements have a value before the launch */
 	int64_t i;                                      /* integer, bool or dim; floats as f64 in f */
 	double f;
-	DType dtype;                                    /* of a scalar, where a device asks */
+	DType dtype;                                    /* of a scalar, for devices that need it */
 } PlanArg;
 
 /* Options; all zero is the fast run. */

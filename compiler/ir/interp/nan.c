@@ -1,9 +1,9 @@
 /* --break-nan, for the cpu device and for the emulator: what a print with {watch} (pass/shape/watch.c) looks for in
  * the tiles that an op was given and in the one that it made.
  *
- * A NaN is told where no operand has one, an infinity where no operand has an infinity or a NaN; so a mask's -inf, which
- * the source says, goes through, and the first op that makes one of something else is the one told.  Of an elementwise op
- * the operands' elements of the same index are meant, of others all.  What lies outside of what {bounds} says is not told,
+ * A NaN is reported where no operand has one, an infinity where no operand has an infinity or a NaN; so a mask's -inf in
+ * the source is not reported, and the first op that makes one of something else is.  An elementwise op is compared with
+ * the operands' elements of the same index, others with all elements.  Elements outside {bounds} are not reported,
  * and a NaN there is none that was given (an infinity is: it is most often a fill). */
 #include "ir/interp/interp.h"
 
@@ -17,7 +17,7 @@ nan_has_floats(const Value *v)
 	    !dtype_is_packed(v->type->elem);
 }
 
-/* Its results are what it was given. */
+/* Its results are elements of its operands. */
 static bool
 only_moves(OpKind k)
 {
@@ -69,7 +69,7 @@ coordinate(const Type *t, int64_t i, int64_t dim)
 	return i % t->extent[dim];
 }
 
-/* What bounds a tile in a dimension stands side by side: one that the element is inside of will do. */
+/* The bounds of a tile in one dimension are contiguous: the element must be inside one of them. */
 static bool
 is_inside(const Looking *l, int tile, int64_t i)
 {
@@ -136,7 +136,7 @@ nan_look(const Op *print, const void *const *data, double *found)
 	return -1;
 }
 
-/* ---- telling ---- */
+/* ---- the report ---- */
 
 void
 nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out)

@@ -68,7 +68,7 @@ give_slots(Plan *p, const Block *b)
 	}
 }
 
-/* Small slots stand together, the others begin at cache lines. */
+/* Scalars are contiguous; other slots begin at cache lines. */
 static void
 lay_out_slots(Plan *p)
 {

@@ -45,7 +45,7 @@ struct Worker {
 	int ntemps, depth;
 	int untraced;                                   /* > 0: in a region whose ops are not traced */
 	char *shared;                                   /* buffers and mbarriers; of a role, its parent's */
-	Flight *flight;                                 /* copies under way, in order */
+	Flight *flight;                                 /* asynchronous copies before their waits, in order */
 	int64_t groups;                                 /* committed */
 	Roles *roles;                                   /* that it is one of, or NULL */
 	const PlanArg *args;

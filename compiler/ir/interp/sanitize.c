@@ -47,7 +47,7 @@ struct Shadow {
 	uint64_t nsites;                                /* its size, a power of two */
 };
 
-/* Where the op stands in the table, or may stand. */
+/* The op's index in the table, or where it can be entered. */
 static uint64_t
 site_of(const Shadow *s, const Op *op)
 {
@@ -248,7 +248,7 @@ use_text(ShadowUse use)
 	return use == SHADOW_READ ? "reads" : use == SHADOW_WRITE ? "stores to" : "updates";
 }
 
-/* One use of one place, and the parameter by which it is reported. */
+/* One use of an element, and the parameter by which it is reported. */
 typedef struct Use {
 	const Op *op;
 	ShadowUse kind;
@@ -268,17 +268,17 @@ name_param(Worker *w, const Use *u)
 static bool
 race(Worker *w, const Use *u, uint64_t other, const char *did)
 {
-	char me[80], them[80], place[160];
+	char me[80], them[80], element[160];
 	int64_t mine[MAX_AXES], theirs[MAX_AXES];
 	const Op *op = entry_op(w, other);
 
 	program_text(w, w->linear, mine, me);
 	program_text(w, entry_program(other), theirs, them);
-	element_text(w, u->param, u->element, place);
-	/* Of several readers a cell knows one, which may be this program itself. */
+	element_text(w, u->param, u->element, element);
+	/* Of several readers a cell has one, which may be this program itself. */
 	bool known = entry_program(other) != w->linear;
 	fault_at(w, u->op, FAULT_RACE, "program %s %s %s, which %s%s %s: they may run in any order", me,
-	    use_text(u->kind), place, known ? "program " : "another program", known ? them : "", did);
+	    use_text(u->kind), element, known ? "program " : "another program", known ? them : "", did);
 	if (w->fault) {
 		w->fault->other = op ? op->place : NOWHERE;
 		memcpy(w->fault->other_program, theirs, sizeof theirs);
@@ -290,13 +290,13 @@ race(Worker *w, const Use *u, uint64_t other, const char *did)
 static bool
 unwritten(Worker *w, const Use *u)
 {
-	char me[80], place[160];
+	char me[80], element[160];
 	int64_t mine[MAX_AXES];
 
 	program_text(w, w->linear, mine, me);
-	element_text(w, u->param, u->element, place);
+	element_text(w, u->param, u->element, element);
 	fault_at(w, u->op, FAULT_UNINIT, "program %s %s %s, which nothing has written yet", me, use_text(u->kind),
-	    place);
+	    element);
 	name_param(w, u);
 	return false;
 }

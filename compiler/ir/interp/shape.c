@@ -1,4 +1,4 @@
-/* Values from nowhere, and ops that only rearrange: permute, broadcast, extract, flip and split by a Rearrangement,
+/* Values without operands, and ops that only rearrange: permute, broadcast, extract, flip and split by a Rearrangement,
  * reshape, cat and join by copies.
  *
  *     extract %a, %s, %t {index = "pi"} : f32[8]      =>  from = {0}, step = {1}, start = {s, t}
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- values from nowhere ---- */
+/* ---- values without operands ---- */
 
 void
 const_element(const Op *op, char one[8])

@@ -5,7 +5,7 @@
  *     [[ 1.    2.5   3.  ]
  *      [-1.    0.    0.25]]
  *
- * Floats have as few digits as tell them from their neighbours in the dtype.  Every element takes the same room, which
+ * Floats have the fewest digits that read back as the same element of the dtype.  Every element takes the same room, which
  * is found by a walk over those that are shown. */
 #include "ir/interp/interp.h"
 

@@ -114,7 +114,7 @@ worker_clone(const Worker *w)
 	return c;
 }
 
-/* The temporaries are a stack: each depth keeps the largest that was wanted there. */
+/* The temporaries are a stack: each depth keeps the largest so far. */
 char *
 temp_take(Worker *w, const Op *op, int64_t bytes)
 {

@@ -58,7 +58,7 @@ close_cycles(Edge *e)
 	}
 }
 
-/* No other source of the edge can lie where this copy goes. */
+/* No other source of the edge has the slot that this copy writes. */
 static bool
 may_copy_directly(const Plan *p, const Node *n, const Move *m)
 {

@@ -68,7 +68,7 @@ typedef struct Walk {
 typedef struct ValueInfo {
 	Storage storage;
 	int nuses;                                      /* operands that name it */
-	bool needs_dense;                               /* some use wants all elements in a row */
+	bool needs_dense;                               /* some use reads all elements row-major */
 	int level;                                      /* 0: once a worker, 1: once a launch, 2: each program */
 	int web;                                        /* storage shared with other values, or -1 */
 	Value *base;                                    /* VIEW: the value whose storage it looks at, or NULL */
@@ -90,7 +90,7 @@ typedef struct Node {
 	VEC(Op *) member;                               /* of a group */
 	bool is_group, is_scalar;                       /* scalar: one elementwise op on single elements */
 	struct Sched *region[2];                        /* of for, while and if; others run theirs by themselves */
-	struct Sched *sched;                            /* that it stands in */
+	struct Sched *sched;                            /* that contains it */
 	VEC(Move) move;                                 /* of a loop: its start; of a yield: what it gives */
 	int pos, end;                                   /* positions in the order; end: after its regions */
 } Node;

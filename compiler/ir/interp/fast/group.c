@@ -2,7 +2,7 @@
  * cache:
  *
  *     for at in 0 .. count step strip:
- *         bring the operands' strips (in place where they lie in a row)
+ *         load the operands' strips (or use them in place where they are contiguous)
  *         run each member
  *         put the last strip into the tensor, if a write ends the group
  *
@@ -162,7 +162,7 @@ choose_strip(Plan *p, GroupStep *s, int nbuffers)
 	strip_want(p, s->walks_at + (int64_t)sizeof(Walk) * s->nwalks);
 }
 
-/* What a run of a group knows of its cells. */
+/* The cells of one run of a group. */
 typedef struct Cursor {
 	char *at[MAX_CELLS];
 	int64_t move[MAX_CELLS];                        /* bytes an element */
@@ -170,7 +170,7 @@ typedef struct Cursor {
 	Walk sink;
 	bool stores;                                    /* the sink is put strip by strip */
 	bool streams;                                   /* the sink's tensor is too large to stay in a cache */
-	int64_t from, to;                               /* elements that are wanted */
+	int64_t from, to;                               /* elements inside the tensor */
 } Cursor;
 
 static void

@@ -5,7 +5,7 @@
  *     %b = exp %a                            for each strip of 2048 elements: mul, exp, add
  *     %c = add %b, %m'
  *
- * A group stays open while ops pass that do not need its values, and closes (takes its place in the order)
+ * A group stays open while ops pass that do not need its values, and closes (gets its position in the order)
  * just before the first that does.  That is sound because its members are pure and what they read through
  * views cannot change (storage.c).  A write whose tile a group has just computed ends the group: the strips go
  * straight to the tensor.  What does not depend on the program goes to the schedules `once` and `launch`. */
@@ -105,7 +105,7 @@ join_group(Plan *p, Sched *s, Op *op)
 	value_info(p, &op->out[0])->sched = s;
 }
 
-/* The write takes the strips of a group if nothing else wants its tile. */
+/* The write ends the group if it is the only use of its tile: the strips go to the tensor. */
 static bool
 end_group(Plan *p, Sched *s, Op *op)
 {

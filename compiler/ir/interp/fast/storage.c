@@ -2,8 +2,8 @@
  * computed: once a worker (constants), once a launch (what depends on extents and scalar parameters), or in every
  * program.
  *
- * A value may be a view only where every use can walk one; a use that wants a row of elements (a
- * reduction, a sort …) makes it dense where it is defined, so that it is copied once at most.  Reads of
+ * A value may be a view only where every use can walk one; a use that reads it row-major (a
+ * reduction, a sort …) makes it dense at its definition, so that it is copied once at most.  Reads of
  * `in` tensors stay in place because nothing in the launch may write them; a function that stores through
  * pointers might, so there they are copied.  An op without a step of its own takes and gives slots. */
 #include "ir/interp/fast/fast.h"

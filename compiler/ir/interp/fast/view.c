@@ -1,9 +1,9 @@
 /* Views: elements that lie somewhere, strided, repeated, clipped at a tensor's edge or packed two in a byte,
- * and how to bring them into a row or put a row back.
+ * and how to copy them to a row-major tile and back.
  *
  * A Walk is a view made ready once: dimensions of extent 1 go, and neighbours that continue each other
  * merge, so that a contiguous tile becomes one run and a tile of a wide matrix a rank-2 walk.  Parts of a
- * walk are asked for by linear index, which is what the strips of a group want. */
+ * walk are addressed by linear index, as the strips of a group are. */
 #include "ir/interp/fast/fast.h"
 
 #include <string.h>

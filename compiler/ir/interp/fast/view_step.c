@@ -192,7 +192,7 @@ write_emit(Plan *p, const Op *op)
 	return &s->step;
 }
 
-/* ---- values from nowhere ---- */
+/* ---- values without operands ---- */
 
 typedef struct ConstStep {
 	Step step;
