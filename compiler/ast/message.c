@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-	SHOWN = 5,                                  /* expected tokens told at most */
+	SHOWN = 5,                                  /* expected tokens listed at most */
 	HELPED = 1000,                              /* errors of a file that come with help */
 };
 
@@ -33,7 +33,7 @@ is_operator(const char *name)
 	return among(operators, LEN(operators), name);
 }
 
-/* What begins an expression is reported as one thing; the words that are names elsewhere are no extra news. */
+/* What begins an expression is reported as one thing; words that are names elsewhere are not listed apart. */
 static bool
 is_part_of(const char *name, bool expr, bool word)
 {
@@ -136,7 +136,7 @@ is_keyword(const char *word)
 	return among(keywords, LEN(keywords), word);
 }
 
-/* Words of other languages, met where a statement or an operator should stand. */
+/* Words of other languages in the position of a statement or an operator. */
 static const char *
 foreign(const char *word)
 {

@@ -136,7 +136,7 @@ begins_stmt(int token)
 	}
 }
 
-/* Would a report of what follows tell the user something new? */
+/* Is a report of what follows new to the user? */
 static bool
 can_begin(int token)
 {

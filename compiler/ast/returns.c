@@ -1,5 +1,5 @@
 /* Where statements return, seen from their text alone: computed once, from the bottom up, as each statement joins its
- * list.  It may say too much, never too little. */
+ * list.  It is conservative: it may include too much, never too little. */
 #include "ast/parser.h"
 
 typedef struct Returns {

@@ -1,4 +1,4 @@
-/* What every stage stands on and what knows nothing of compilers: arenas, interned
+/* What every stage uses and what depends on no compiler: arenas, interned
  * strings, growable arrays, source files with places, and collected diagnostics.
  *
  * `Compile` is the context of one compilation.  It owns everything that the

@@ -1,6 +1,6 @@
 /* What statements do, seen from their text alone: which variables of the surroundings they assign (a loop must
- * carry those before its body is elaborated) and whether lists of them return.  Both may say too much, never too
- * little. */
+ * carry those before its body is elaborated) and whether lists of them return.  Both are conservative: they may
+ * include too much, never too little. */
 #include "sema/elab.h"
 
 bool

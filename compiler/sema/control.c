@@ -289,13 +289,31 @@ elab_unless_done(Elab *e, const StmtList *list, int from)
 	return ended;
 }
 
+/* One statement; true: every path ended in a return. */
+static bool
+run_stmt(Elab *e, const Stmt *s)
+{
+	if (s->kind == ST_IF)
+		return elab_if(e, s, NULL, 0);
+	if (s->kind == ST_FOR && s->is_static)
+		return elab_static_for(e, s);
+	if (s->kind == ST_BLOCK) {
+		scope_push(e);
+		bool ended = elab_list(e, &s->body, 0);
+		scope_pop(e);
+		return ended;
+	}
+	elab_stmt(e, s);
+	return s->kind == ST_RETURN;
+}
+
 /* A statement that may return, and the statements after it. */
 static bool
 list_returning(Elab *e, const StmtList *list, int i)
 {
 	const Stmt *s = list->at[i];
 	Frame *f = frame_of(e);
-	bool tail = f->tail, last = i + 1 == list->n, ended = false;
+	bool tail = f->tail, last = i + 1 == list->n;
 
 	if (s->kind == ST_IF && !s->is_static) {
 		bool then_ends = scan_ends(&s->body), else_ends = scan_ends(&s->orelse);
@@ -307,16 +325,7 @@ list_returning(Elab *e, const StmtList *list, int i)
 		f->tail = false;
 		need_done(e);
 	}
-	if (s->kind == ST_IF)
-		ended = elab_if(e, s, NULL, 0);
-	else if (s->kind == ST_BLOCK) {
-		scope_push(e);
-		ended = elab_list(e, &s->body, 0);
-		scope_pop(e);
-	} else if (s->kind == ST_FOR && s->is_static)
-		ended = elab_static_for(e, s);
-	else
-		elab_stmt(e, s);
+	bool ended = run_stmt(e, s);
 	f->tail = tail;
 	return ended ? true : elab_unless_done(e, list, i + 1);
 }
@@ -335,18 +344,7 @@ elab_list(Elab *e, const StmtList *list, int from)
 		}
 		if (s->may_return)
 			return list_returning(e, list, i);
-		if (s->kind == ST_IF)
-			ended = elab_if(e, s, NULL, 0);
-		else if (s->kind == ST_FOR && s->is_static)
-			ended = elab_static_for(e, s);
-		else if (s->kind == ST_BLOCK) {
-			scope_push(e);
-			ended = elab_list(e, &s->body, 0);
-			scope_pop(e);
-		} else {
-			elab_stmt(e, s);
-			ended = s->kind == ST_RETURN;
-		}
+		ended = run_stmt(e, s);
 	}
 	return ended;
 }

@@ -78,7 +78,7 @@ struct Elab {
 /* trace_option.c */
 
 typedef struct Traced Traced;
-/* A name has just got a value: prints it if that is what --trace asks for. */
+/* A name has a new value: prints it if --trace names it. */
 void trace_value(Elab *e, const char *name, Place at, const Val *v);
 void trace_end(Elab *e);                                /* at a kernel's end: an error if nothing was found */
 
@@ -138,7 +138,7 @@ Value *val_index(Elab *e, const Val *v, const char *what);
 Value *val_const_tile(Elab *e, const Val *v, const Type *t);
 bool val_literal_fits(Elab *e, const Val *v, DType want);
 
-/* list.c: [1, 2, 3] where a tile is wanted */
+/* list.c: [1, 2, 3] where an op needs a tile */
 
 typedef struct List {
 	VEC(Val) item;                                  /* in row-major order */
@@ -158,7 +158,7 @@ bool val_wanted(Elab *e, const Val *v, const char *what, const char *expected);
 static inline int rank_limit(const Elab *e) { return e->whole ? MAX_RANK : KERNEL_RANK; }
 bool rank_check(Elab *e, Place at, int rank);                            /* false after an error */
 bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N] or one integer, within the limits */
-/* Whether a tile may have this shape; reports.  Whatever makes a tile that is larger than its operands asks first. */
+/* Whether a tile may have this shape; reports.  For ops whose result is larger than their operands. */
 bool shape_check(Elab *e, Place at, int rank, const int64_t *extent);
 const char *shape_text(Elab *e, int rank, const int64_t *extent);       /* "[32, 64]" */
 const char *type_shape_text(Elab *e, const Type *t);                    /* of a tile type */
@@ -280,7 +280,7 @@ typedef struct Flat {
 	int n;
 } Flat;
 
-/* The tiles of n values behind `room` free places; false, reported, if there are too many. */
+/* The tiles of n values behind `room` free elements; false, reported, if there are too many. */
 bool vals_flatten(Elab *e, const Val *v, int n, int room, Flat *out, Place at);
 Val *bindings_save(Elab *e, const BindingList *list);
 /* Gives each variable its tiles from consecutive results or block arguments, and those its name. */
@@ -291,7 +291,7 @@ Frame *frame_of(Elab *e);
 /* call.c: builtins; one table (builtins.def) of name, family, parameters, function */
 
 bool builtin_exists(const char *name, const char *scope);               /* scope "fast" or NULL */
-/* A call of a builtin; evaluates its arguments itself (so that atomics can see x[...] as a place). */
+/* A call of a builtin; evaluates its arguments itself (so that atomics see x[...] of a tensor as an access). */
 Val elab_builtin(Elab *e, const Expr *call);
 /* The kernel's tensor of that name, if this is a header or what comes with it: no value is bound to it there.  -1: none. */
 int header_tensor(const Elab *e, const char *name);

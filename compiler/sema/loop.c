@@ -1,5 +1,5 @@
-/* Loops.  A loop must know what it carries before its body is elaborated, so it carries every variable that its
- * text assigns, whatever that comes to.  `static for` is unrolled instead, its counter being a constant. */
+/* Loops.  What a loop carries must be fixed before its body is elaborated, so it carries every variable that its
+ * text assigns.  `static for` is unrolled instead, its counter being a constant. */
 #include "sema/elab.h"
 
 /* The loop's bounds as lo, hi, step; false after an error. */

@@ -194,7 +194,7 @@ program_lost(const Program *p, const char *name)
 static Kernel *
 owner(Program *p, const Item *it, const char *what)
 {
-	for (int i = 0; i < p->kernels.n; i++) {        /* most often it stands beside the one asked for before */
+	for (int i = 0; i < p->kernels.n; i++) {        /* most often the next one after the last result */
 		int at = (p->near + i) % p->kernels.n;
 		if (p->kernels.at[at]->name != it->name)
 			continue;

@@ -1,4 +1,4 @@
-/* How values of different types and shapes meet.
+/* Promotion: the common type and shape of operands.
  *
  * Kinds are ordered bool < int < float; the higher kind wins, then the wider; f16 with bf16 gives f16, the two
  * fp8 formats give f16, and integers of one width but mixed sign give the unsigned one.  A compile-time number
@@ -171,7 +171,7 @@ no_packed(Elab *e, const Val *v)
 	return false;
 }
 
-/* The number that stands for a list when types meet; others as they are.  False after an error. */
+/* The number that stands for a list in promotion; others as they are.  False after an error. */
 static bool
 weak_of(Elab *e, const Val *v, Val *out)
 {

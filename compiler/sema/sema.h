@@ -178,7 +178,7 @@ Module *reference_module(Kernel *k, const Bound *b);
 /* An example's right side for parameter `param` as a Func with parameters (every earlier tensor that it names as `in`,
  * then the result as `out`), one program; a pointer is a tensor of rank 1 whose extent in the result's type is the
  * count of elements to allocate; `file("x.npy")` gives no module but the path in *npy.  Random
- * distributions are Philox keyed by `seed` and the parameter's place.  NULL after errors, or if the example does not
+ * distributions are Philox keyed by `seed` and the parameter's index.  NULL after errors, or if the example does not
  * mention the parameter (*absent). */
 typedef struct ExampleInput {
 	Module *module;                                 /* params: earlier tensors in order of `uses`, then the result */

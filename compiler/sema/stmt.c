@@ -1,6 +1,6 @@
-/* Statements that bind and assign.  `let` names any value; `var` names a place for tiles (or tuples of them) of
- * one type and shape, so that loops and branches can carry it.  Assignments give such a place a new value: in the
- * tile IR there are only values, and the binding says which is the newest. */
+/* Statements that bind and assign.  `let` names any value; `var` declares a variable for tiles (or tuples of them) of
+ * one type and shape, so that loops and branches can carry it.  The tile IR has only values: an assignment makes the
+ * binding refer to a new one. */
 #include "sema/elab.h"
 
 static bool

@@ -1,6 +1,6 @@
 /* --trace NAME@LINE: where the walk gives that name a value on that line of the kernel's file, by let, var, an
- * assignment, a parameter, a counter or a grid index, a print op with {trace} goes in right behind.  All values that it
- * meets are written down, so that a name or line that is none can be answered with those that there are. */
+ * assignment, a parameter, a counter or a grid index, a print op with {trace} goes in right behind.  All values on the
+ * way are listed, so that the error for an unknown name or line can offer those that exist. */
 #include "sema/header.h"
 #include "sema/elab.h"
 
@@ -76,7 +76,7 @@ is_tree_of_tiles(const Val *v)
 	return v->kind == VAL_TILE || val_is_const(v);
 }
 
-/* A function that folds a dimension is no place for effects. */
+/* A function that folds a dimension must have no effects. */
 static bool
 folds(const Block *b)
 {

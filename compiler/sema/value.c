@@ -1,5 +1,5 @@
 /* Values of the elaborator: making them, describing them in messages, and taking compile-time facts out
- * of them.  How two values meet (promotion, literals, broadcasting) is in promote.c. */
+ * of them.  Promotion, literals and broadcasting of operands are in promote.c. */
 #include "sema/elab.h"
 
 #include <inttypes.h>

@@ -88,7 +88,7 @@ Val math_extreme(Call *c);                                      /* elementwise m
 
 /* op_memory.c */
 
-/* A value on its way into memory: converted to the element type, broadcast to the place's shape; NULL after an error. */
+/* A value on its way into memory: converted to the element type, broadcast to the access's shape; NULL after an error. */
 Value *stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at);
 /* The same in the value's own shape, which has been found to fit. */
 Value *stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at);
@@ -148,7 +148,7 @@ bool access_may_write(Elab *e, const TensorAccess *a);
 
 typedef struct TileCut {
 	Value *start[MAX_RANK];                         /* i64; NULL: the whole dimension */
-	char index[MAX_RANK + 1];                       /* i: one place, dropped; p: a part or all */
+	char index[MAX_RANK + 1];                       /* i: one index, dropped; p: a part or all */
 	int64_t extents[MAX_RANK];                      /* of the p's */
 	int nextents;
 	bool cuts;                                      /* something is left out */
@@ -163,12 +163,12 @@ Value *cut_read(Elab *e, Value *v, const TileCut *c);
 /* assign_tile.c: x[...] op= value where x names a tile */
 void tile_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Place at);
 
-/* whole.c: what an example's line knows beside Elab */
+/* whole.c: the state of an example's line beside Elab */
 
 typedef struct Example {
 	const Type *implied;                            /* the shape filled at a time; NULL: a pointer, the value says */
 	Value *offset;                                  /* the elements' indices in the parameter; NULL: from 0 on */
-	int nrandom;                                    /* distributions met so far: each has a stream of its own */
+	int nrandom;                                    /* distributions so far: each has a stream of its own */
 	int param;
 } Example;
 

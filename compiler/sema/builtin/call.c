@@ -287,7 +287,7 @@ match(Call *c, const ParamText *p, int n, const ArgList *args, const Arg **to, c
 	return ok;
 }
 
-/* Evaluates one argument as its parameter asks. */
+/* Evaluates one argument as its parameter requires. */
 static CallArg
 eval_arg(Call *c, const ParamText *p, const Arg *a)
 {

@@ -1,4 +1,4 @@
-/* What people who come from elsewhere write, and what it is called here: names of C, CUDA, NumPy, PyTorch and
+/* Names of other languages, and what they are called here: names of C, CUDA, NumPy, PyTorch and
  * Triton that are not near enough in spelling to be offered as a correction. */
 #include "sema/elab.h"
 

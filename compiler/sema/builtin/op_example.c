@@ -1,5 +1,5 @@
 /* What fills the parameters of an example: random distributions from Philox over the elements' indices.  The key
- * mixes the printed seed, the parameter's place and how many distributions came before in its line, so that no two
+ * mixes the printed seed, the parameter's index and how many distributions came before in its line, so that no two
  * draw the same numbers; f32 is precise enough for inputs and makes them fast. */
 #include "sema/builtin/builtin.h"
 
@@ -53,7 +53,7 @@ counted(Elab *e, int rank, const int64_t *extent)
 	return ir_reshape(e, op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out, rank, extent);
 }
 
-/* The words for the shape that argument ishape, or the parameter, asks for. */
+/* The words for the shape that argument ishape, or the parameter, requires. */
 static Op *
 words(Call *c, int ishape)
 {

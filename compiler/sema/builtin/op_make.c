@@ -1,4 +1,4 @@
-/* The make and shape families: tiles from nowhere, and the same elements in another arrangement. */
+/* The make and shape families: tiles without operands, and the same elements in another arrangement. */
 #include "sema/builtin/builtin.h"
 
 #include <string.h>

@@ -17,7 +17,7 @@ folded(Call *c, Val *out)
 	return const_call(c->e, c->def->name, args, n, c->place, out);
 }
 
-/* Builds the row's op with fast::'s mark where it was asked for. */
+/* Builds the row's op, with {fast} in a call of fast::. */
 static Val
 emit(Call *c, Value *const *in, int nin)
 {

@@ -1,7 +1,7 @@
-/* The memory family: load and store through pointers, atomics on tensor places and pointers, prefetch.
+/* The memory family: load and store through pointers, atomics on tensors and pointers, prefetch.
  *
- * Atomics and prefetch get their place unevaluated: x[...] of a tensor stays one access (tensor, indices, extents),
- * anything else is a value that must be pointers. */
+ * The operand of atomics and prefetch is not evaluated first: x[...] of a tensor stays one access (tensor, indices,
+ * extents), anything else is a value that must be pointers. */
 #include "sema/builtin/builtin.h"
 
 #include <string.h>
@@ -193,7 +193,7 @@ memory_store(Call *c)
 	return (Val){.kind = VAL_VOID};
 }
 
-/* The place of an atomic or prefetch: true with a->n > 0 for x[...] of a tensor, else *pointer is its value. */
+/* The operand of an atomic or prefetch: true with a->n > 0 for x[...] of a tensor, else *pointer is its value. */
 static bool
 place_open(Call *c, int i, TensorAccess *a, Val *pointer)
 {

@@ -1,5 +1,5 @@
 /* roll and shift: elements move along an axis by a number that may be known only when the kernel runs.  Both are a gather
- * whose index tile counts along the axis from the right place on:
+ * whose index tile counts along the axis from the source of the first element on:
  *
  *     shift(x, by, fill = v)    =>    %0 = sub iota, broadcast by             (by held within -n .. n)
  *                                     %1 = gather %x, %0
@@ -8,7 +8,7 @@
  * roll's by is first brought to 0 .. n - 1; indices below 0 then go up by n. */
 #include "sema/builtin/builtin.h"
 
-/* The operand, the axis and the number of places as i64: what both take. */
+/* The operand, the axis and the distance as i64: what both take. */
 typedef struct Moved {
 	Value *x, *by;
 	int axis;

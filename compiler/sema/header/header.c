@@ -19,7 +19,7 @@ header_eval(Elab *e, const Expr *x, const char *what, Const *out)
 		return false;
 	if (const_of_val(&v, out))
 		return true;
-	/* `0 as i64` is a typed constant: its number is what a header wants. */
+	/* `0 as i64` is a typed constant: a header takes its number. */
 	if (val_constant(&v, &number))
 		return const_of_val(&number, out);
 	diag_error(e->cx, x->place, DIAG_NOT_COMPILE_TIME, what, val_describe(e, &v));
@@ -239,7 +239,7 @@ bind_default(Binder *b, Slot *s)
 	if (!c->value)
 		return s->set || no_default(b, s);
 	if (s->set) {
-		/* The default is not wanted, but says of which kind the value must be. */
+		/* The default is not used, but its kind is what the value must have. */
 		b->cx->muted++;
 		bool known = header_eval(b->e, c->value, "a default", &value);
 		b->cx->muted--;

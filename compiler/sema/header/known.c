@@ -1,4 +1,4 @@
-/* Integers that a reference knows: the launch's scalars, and what arithmetic makes of them.
+/* Constant integers of a reference: the launch's scalars, and arithmetic on them.
  *
  * A reference is elaborated for one launch, whose scalars stand in it as constants of their types, so that arithmetic on
  * them wraps and promotes as in the kernel.  Where an extent is wanted, the constant ops that made a scalar are computed

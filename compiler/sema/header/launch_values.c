@@ -1,4 +1,4 @@
-/* The names that a launch may set, each with its value and who said it: so that when two disagree the message can
+/* The names that a launch may set, each with its value and its source: when two disagree the message can
  * name both.  Values are brought to the kind that the name has: a dtype may come as text from a command line, a
  * bool as 0 or 1, a float as an integer. */
 #include "sema/bind.h"

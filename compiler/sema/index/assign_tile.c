@@ -6,7 +6,7 @@
  *                             %1 = eq %0, %i                               (%i held within -1 .. 8: outside is nowhere)
  *                             %t = select %1, broadcast %r, %t
  *
- * A part of several elements whose value has as many is first brought to its place.  Where the parts are powers of two
+ * A part of several elements whose value has as many is first moved to its position.  Where the parts are powers of two
  * and count in parts, a reshape of a broadcast does that (the value stands in every part, the mask chooses one), and
  * again nothing moves; else a gather along the dimension does.
  *
@@ -114,7 +114,7 @@ repeated(Elab *e, Value *v, int d, int64_t of)
 	return ir_reshape(e, v, t->rank, shape);
 }
 
-/* v, of n elements along d, where they are wanted among `of`; what stands elsewhere does not matter. */
+/* v, of n elements along d, at their positions among `of`; the other elements are arbitrary. */
 static Value *
 placed(Elab *e, Value *v, int d, Value *start, int64_t of)
 {

@@ -118,7 +118,7 @@ same_number(const Val *a, const Val *b)
 	return a->kind == VAL_FLOAT ? memcmp(&a->f, &b->f, sizeof a->f) == 0 : a->i == b->i;
 }
 
-/* Elements from .. end - 1 in their places; what stands elsewhere does not matter. */
+/* Elements from .. end - 1 at their positions; the other elements are arbitrary. */
 static Value *
 by_halves(Elab *e, const List *l, const Type *t, Value *index, int from, int end)
 {
