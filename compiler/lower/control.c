@@ -61,15 +61,6 @@ count_results(const Op *op)
 	return sum;
 }
 
-/* What is kept inside a region is forgotten after it. */
-static void
-region(Lower *l, const Block *b)
-{
-	int kept = l->kept.n;
-	lower_block(l, b);
-	l->kept.n = kept;
-}
-
 /* ---- loops ---- */
 
 /* Trips of a loop whose step may be of any sign; with step 0 none. */
@@ -94,7 +85,7 @@ lower_for(Lower *l, Op *op)
 {
 	Block *b = op->region[0];
 	Reg lo = lower_regs(l, op->in[0])[0], hi = lower_regs(l, op->in[1])[0], step = lower_regs(l, op->in[2])[0];
-	int n = count_results(op), kept = l->kept.n;
+	int n = count_results(op);
 	int64_t by;
 	bool plain = value_constant(op->in[2], &by) && by > 0;
 	Reg *init = gather_all(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
@@ -110,7 +101,6 @@ lower_for(Lower *l, Op *op)
 	name_args(l, b);
 	lower_block(l, b);
 	Reg *next = gather_all(l, b->last->in, b->last->nin);
-	l->kept.n = kept;
 	thread_loop_end(l->b, next, inside, n);
 	scatter_all(l, op->out, op->nout, inside);
 }
@@ -129,7 +119,7 @@ static void
 lower_while(Lower *l, Op *op)
 {
 	Block *body = op->region[1];
-	int n = count_results(op), kept = l->kept.n;
+	int n = count_results(op);
 	Reg *values, *inside = NEW_ARRAY(l->mem, Reg, n + 1), *next = NEW_ARRAY(l->mem, Reg, n + 1);
 	next[n] = test(l, op->region[0], gather_all(l, op->in, op->nin), &values);
 	memcpy(next, values, sizeof *next * (size_t)n);
@@ -140,7 +130,6 @@ lower_while(Lower *l, Op *op)
 	lower_block(l, body);
 	next[n] = test(l, op->region[0], gather_all(l, body->last->in, body->last->nin), &values);
 	memcpy(next, values, sizeof *next * (size_t)n);
-	l->kept.n = kept;
 	thread_while_end(l->b, next, inside, n + 1);
 	scatter_all(l, op->out, op->nout, inside);
 }
@@ -151,9 +140,9 @@ lower_if(Lower *l, Op *op)
 	int n = count_results(op);
 	Reg *after = NEW_ARRAY(l->mem, Reg, n);
 	thread_if(l->b, lower_regs(l, op->in[0])[0]);
-	region(l, op->region[0]);
+	lower_block(l, op->region[0]);
 	thread_else(l->b, gather_all(l, op->region[0]->last->in, op->region[0]->last->nin), n);
-	region(l, op->region[1]);
+	lower_block(l, op->region[1]);
 	thread_if_end(l->b, gather_all(l, op->region[1]->last->in, op->region[1]->last->nin), after, n);
 	scatter_all(l, op->out, op->nout, after);
 }
@@ -270,7 +259,6 @@ lower_assert(Lower *l, Op *op)
 	const Value *v = op->in[0];
 	const Reg *cond = lower_regs(l, v);
 	Reg holds = cond[0], faults = lower_param(l, ABI_FAULTS, 0, 0);
-	int kept = l->kept.n;
 	for (int r = 1; r < lower_count(v); r++)
 		holds = cond[r] == holds ? holds : lower_op2(l, EMIT_AND, holds, cond[r]);
 	thread_if(l->b, lower_op1(l, EMIT_NOT, holds));
@@ -281,7 +269,6 @@ lower_assert(Lower *l, Op *op)
 	record_fault(l, op, faults);
 	lower_end_when(l);
 	lower_end_when(l);
-	l->kept.n = kept;
 }
 
 /* ---- PTX of the user's own, elementwise ---- */

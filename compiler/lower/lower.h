@@ -15,12 +15,12 @@
 #include "model/model.h"
 #include "thread/thread.h"
 
-/* A register made once where it is first wanted and good to the end of the region that it stands in. */
-typedef struct LowerKept {
-	uint64_t key[F2_MAX];                           /* what it is the value of: see coordinates.c */
-	int n;
-	Reg of, r;
-} LowerKept;
+/* What the sine, the cosine and the tangent of an angle have in common: quarter turns, and functions of the rest. */
+enum { ANGLE_TURNS, ANGLE_SINE, ANGLE_COSINE, ANGLE_PARTS };
+
+typedef struct LowerAngle {
+	Reg of, part[ANGLE_PARTS];
+} LowerAngle;
 
 typedef struct Lower {
 	ThreadBuilder *b;                               /* what it records into */
@@ -37,7 +37,7 @@ typedef struct Lower {
 	Reg shared;                                     /* REG_SHARED: start of the block's shared memory */
 	int warps;
 	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
-	VEC(LowerKept) kept;
+	VEC(LowerAngle) angles;                         /* whose parts were computed, behind a branch */
 	int role;                                       /* within roles: 1 and on, which of them; its barrier's number */
 	int nscratch;                                   /* trips through its scratch that the op at hand has made */
 	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
@@ -131,26 +131,40 @@ lower_end_when(Lower *l)
 
 /* coordinates.c: which elements a thread holds */
 
-/* The thread's part of coordinate `dim` (REG_I32): what lane and warp bits give.  Made once for each layout and kept. */
+/* The thread's part of coordinate `dim` (REG_I32): what lane and warp bits give. */
 Reg lower_thread_coordinate(Lower *l, const Layout *layout, int dim);
 /* Register r's part of it, a constant.  Coordinate = thread part ^ register part, and where the two share no bits
  * (every layout that passes make) also their sum. */
 uint32_t lower_register_coordinate(const Layout *layout, int r, int dim);
 /* Coordinate `dim` of register r: a register (REG_I32) of the thread, to which a constant is to be added. */
 Reg lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *constant);
-/* What was kept for a key, else 0; `of` is a register that it was made from.  lower_keep returns r. */
-Reg lower_kept(const Lower *l, const uint64_t *key, int n, Reg of);
-Reg lower_keep(Lower *l, const uint64_t *key, int n, Reg of, Reg r);
 /* True in one of the threads that hold the same element (lane and warp bits that repeat are 0), of a scalar (NULL) in
  * thread 0; 0 if all are different. */
 Reg lower_is_first_holder(Lower *l, const Layout *layout);
-/* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first.  Kept. */
+/* The value (REG_I32) of a linear map of lane and warp bits: image[i] is bit i's, lanes first. */
 Reg lower_thread_map(Lower *l, const uint64_t *image, int n);
-/* The same, exclusive-ored with `at`: what of `at` no thread's bit touches apart, in *constant, to be added. */
-Reg lower_thread_offset(Lower *l, const uint64_t *image, int n, uint64_t at, int64_t *constant);
-/* Byte offset in shared memory (REG_I32, from op's region) at which register r's element of a tile in `layout` stands
- * under `shared`; the constant part apart, so that it can go into the access. */
-Reg lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant);
+
+/* Such a map, of which registers add images of their own. */
+typedef struct LowerMap {
+	Reg thread;                                     /* REG_I32 */
+	uint64_t moves;                                 /* bits that some thread sets */
+} LowerMap;
+
+LowerMap lower_map(Lower *l, const uint64_t *image, int n);
+/* The thread's part exclusive-ored with `at`; bits of `at` that no thread sets are left to be added: *constant. */
+Reg lower_map_at(Lower *l, const LowerMap *m, uint64_t at, int64_t *constant);
+LowerMap lower_coordinate_map(Lower *l, const Layout *layout, int dim);
+
+/* Byte offsets in shared memory of the elements of a tile in a layout. */
+typedef struct LowerShared {
+	LowerMap map;
+	F2 to;                                          /* elements */
+	int bytes;                                      /* of one */
+} LowerShared;
+
+LowerShared lower_shared(Lower *l, const Layout *layout, const Layout *shared, int bytes);
+/* Of register r's: a register (REG_I32) and a constant that can go into the access. */
+Reg lower_shared_offset(Lower *l, const LowerShared *s, int r, int64_t *constant);
 
 /* access.c: where the elements of a tile stand in a tensor, or where a tile of pointers points to */
 
@@ -166,6 +180,7 @@ typedef struct LowerAccess {
 		char letter;                            /* of {index} */
 		int at;                                 /* p: which dimension of the tile; g: the first one */
 		const Value *index;
+		LowerMap map;                           /* p: of the coordinate */
 		const Reg *gather;                      /* g: in the order of the layout's registers */
 		int64_t known_stride;                   /* units; -1: not known */
 		Reg stride;                             /* REG_I64, units; made if it is not known */

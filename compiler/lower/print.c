@@ -173,7 +173,6 @@ void
 lower_print(Lower *l, Op *op)
 {
 	Line line = {.l = l, .op = op};
-	int kept = l->kept.n;
 	int64_t at = 0;
 	if (!can_print(l, op))
 		return;
@@ -189,5 +188,4 @@ lower_print(Lower *l, Op *op)
 	thread_print(l->b, arena_strdup(l->mem, line.format.at), line.value.at, line.value.n);
 	text_close(&line.format);
 	lower_end_when(l);
-	l->kept.n = kept;
 }

@@ -24,7 +24,7 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 {
 	Lower outer = *l;
 	const IntList *regs = attr_regs(op);
-	int kept = l->kept.n, total = l->warps;
+	int total = l->warps;
 	Reg past = lower_op2(l, EMIT_SLE, lower_i32(l, first), l->warp);
 	Reg in = first + n < total ? lower_op2(l, EMIT_SLT, l->warp, lower_i32(l, first + n)) : 0;
 
@@ -44,7 +44,6 @@ lower_role(Lower *l, const Op *op, int region, int copy, int first, int n)
 	l->warp = outer.warp;
 	l->warps = outer.warps;
 	l->role = 0;
-	l->kept.n = kept;
 }
 
 void

@@ -56,7 +56,7 @@ lower_trace(Lower *l, Op *op)
 	const Value *x = op->in[0];
 	const IntList *valid = attr_valid(op);
 	Reg v[2 + MAX_AXES], inside, first;
-	int kept = l->kept.n, number = print_number(op, l->f);
+	int number = print_number(op, l->f);
 	for (int r = 0; r < lower_count(x); r++) {
 		if (lower_repeats(x->layout) & (uint64_t)r)
 			continue;
@@ -73,7 +73,6 @@ lower_trace(Lower *l, Op *op)
 		if (both)
 			lower_end_when(l);
 	}
-	l->kept.n = kept;
 }
 
 /* Words of tile `x`, from v[0] on: how many elements of its own the thread holds, then each one's number and bits.
@@ -101,7 +100,7 @@ static void
 lower_watch(Lower *l, Op *op)
 {
 	const IntList *valid = attr_valid(op);
-	int room = 1 + MAX_AXES, n = 0, first = 0, kept = l->kept.n;
+	int room = 1 + MAX_AXES, n = 0, first = 0;
 	for (int i = 0; i < op->nin; i++)
 		room += 1 + 2 * lower_count(op->in[i]);
 	Reg *v = NEW_ARRAY(l->mem, Reg, room);
@@ -113,7 +112,6 @@ lower_watch(Lower *l, Op *op)
 		first += op->in[i]->type->rank;
 	}
 	thread_trace(l->b, print_number(op, l->f), v, n);
-	l->kept.n = kept;
 }
 
 void

@@ -44,12 +44,15 @@ pick(Lower *l, const SlicePlan *s, RegType type, const Reg *in, Reg *out)
 	uint64_t image[F2_MAX] = {0}, lane;
 	int n = s->from->in[IN_LANE] + s->from->in[IN_WARP];
 	lane_images(s, image);
+	LowerMap map = {0};
+	if (s->way == SLICE_SHUFFLES)
+		map = lower_map(l, image, n);
 	for (int r = 0; r < 1 << s->made.in[IN_REGISTER]; r++) {
 		int64_t more;
 		out[r] = in[source_of(s, r, &lane)];
 		if (s->way == SLICE_REGISTERS)
 			continue;
-		Reg at = lower_thread_offset(l, image, n, lane, &more);
+		Reg at = lower_map_at(l, &map, lane, &more);
 		if (more)
 			at = lower_op2(l, EMIT_ADD, at, lower_i32(l, more));
 		out[r] = lower_lane_from(l, type, out[r], at);
@@ -100,6 +103,7 @@ write_part(Lower *l, const SlicePlan *s, const Op *op, Reg base)
 	Reg v[16];
 	for (int i = 0; i < n; i++)
 		image[i] = slice_coordinates(s, s->from->map.col[regs + i]) * (uint64_t)bytes;
+	LowerMap map = lower_map(l, image, n);
 	for (int r = 0; r < 1 << regs; r += 1 << vector) {
 		EmitAccess a = lower_shared_access(base, type);
 		a.n = 1 << vector;
@@ -107,7 +111,7 @@ write_part(Lower *l, const SlicePlan *s, const Op *op, Reg base)
 		if ((uint64_t)r & repeats || !is_of_part(l, s, r, &a.mask))
 			continue;
 		uint64_t at = slice_coordinates(s, f2_apply(&s->from->map, (uint64_t)r)) * (uint64_t)bytes;
-		a.offset = lower_thread_offset(l, image, n, at, &a.constant);
+		a.offset = lower_map_at(l, &map, at, &a.constant);
 		for (int i = 0; i < a.n; i++)
 			v[i] = lower_to_memory(l, type, in[r + i]);
 		thread_store(l->b, &a, v);

@@ -56,6 +56,15 @@ thread_type_of(const ThreadBuilder *b, Reg r)
 	return thread_type(b->m, r);
 }
 
+bool
+thread_is_available(const ThreadBuilder *b, Reg r)
+{
+	const ThreadRegion *region = b->region;
+	while (region && region != thread_def(b->m, r)->home)
+		region = region->outer;
+	return region != NULL;
+}
+
 /* ---- nodes ---- */
 
 Reg *

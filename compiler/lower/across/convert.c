@@ -63,13 +63,12 @@ lower_from_memory(Lower *l, RegType t, Reg r)
 }
 
 static EmitAccess
-vector_access(Lower *l, Reg base, const Layout *layout, const Layout *shared, RegType type, int r, int vector)
+vector_access(Lower *l, Reg base, const LowerShared *at, RegType type, int r, int vector)
 {
 	EmitAccess a = lower_shared_access(base, type);
-	int bytes = a.align;
 	a.n = 1 << vector;
 	a.align <<= vector;
-	a.offset = lower_shared_offset(l, layout, shared, bytes, r, &a.constant);
+	a.offset = lower_shared_offset(l, at, r, &a.constant);
 	return a;
 }
 
@@ -79,10 +78,11 @@ lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const
 	int bytes = thread_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
 	uint64_t repeats = lower_repeats(layout);
 	Reg v[16], first = lower_is_first_holder(l, layout);
+	LowerShared at = lower_shared(l, layout, shared, bytes);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		EmitAccess a = vector_access(l, base, layout, shared, type, r, vector);
+		EmitAccess a = vector_access(l, base, &at, type, r, vector);
 		a.mask = first;
 		for (int i = 0; i < a.n; i++)
 			v[i] = lower_to_memory(l, type, from[r + i]);
@@ -95,10 +95,11 @@ lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 {
 	int bytes = thread_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
 	uint64_t repeats = lower_repeats(layout);
+	LowerShared at = lower_shared(l, layout, shared, bytes);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		EmitAccess a = vector_access(l, base, layout, shared, type, r, vector);
+		EmitAccess a = vector_access(l, base, &at, type, r, vector);
 		thread_load(l->b, &a, &out[r]);
 		for (int i = 0; i < a.n; i++)
 			out[r + i] = lower_from_memory(l, type, out[r + i]);

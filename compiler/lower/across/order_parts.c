@@ -68,7 +68,8 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 			for (int i = 0; i < n; i++)
 				image[i] = bytes * place_in_part(s, p, layout, layout->map.col[from + i]);
 			uint64_t own = bytes * place_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r));
-			a.offset = lower_thread_offset(l, image, n, own, &constant);
+			LowerMap map = lower_map(l, image, n);
+			a.offset = lower_map_at(l, &map, own, &constant);
 			a.constant += constant;
 			a.mask = mask;
 			if (back)

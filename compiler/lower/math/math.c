@@ -9,8 +9,6 @@
  * be exact is written with fma. */
 #include "lower/math/math.h"
 
-enum { KEY_WIDENED = 40 };                               /* of what lower_keep keeps; math_angle.c has 32 and on */
-
 Reg
 math_poly(Math m, const double *c, int n, Reg x)
 {
@@ -130,17 +128,12 @@ spelled_out(Math m, OpKind op, Reg a, Reg b)
 	}
 }
 
-/* Widened angles are kept, so that the next function finds what the last one made of them. */
 static void
 angles(Math m, const Op *op, DType t, const Reg *a, int n, Reg *out)
 {
-	const uint64_t key[] = {KEY_WIDENED, (uint64_t)t};
 	Reg *x = NEW_ARRAY(m.l->mem, Reg, n);
-	for (int i = 0; i < n; i++) {
-		x[i] = lower_kept(m.l, key, LEN(key), a[i]);
-		if (!x[i])
-			x[i] = lower_keep(m.l, key, LEN(key), a[i], lower_widen(m.l, t, a[i]));
-	}
+	for (int i = 0; i < n; i++)
+		x[i] = lower_widen(m.l, t, a[i]);
 	math_angles(m, op->kind, x, n, op->in[0]->nuses == 1, out);
 	for (int i = 0; i < n; i++)
 		out[i] = lower_narrow(m.l, t, out[i]);

@@ -183,16 +183,6 @@ turned_tangent(Math m, Reg k, Reg s, Reg c)
 	return math_op2(m, EMIT_FDIV, top, math_select(m, odd, s, c));
 }
 
-/* What the sine, the cosine and the tangent of an angle have in common. */
-enum { KEY_ANGLE = 32, ANGLE_TURNS = 0, ANGLE_SINE, ANGLE_COSINE, ANGLE_PARTS };
-
-static void
-angle_key(Math m, int part, uint64_t key[2])
-{
-	key[0] = KEY_ANGLE + (uint64_t)part;
-	key[1] = m.wide;
-}
-
 static void
 find_parts(Math m, const Reg *x, int n, bool holds, Reg *const part[ANGLE_PARTS])
 {
@@ -266,17 +256,28 @@ call_parts(Math m, const Reg *x, int n, Reg *const part[ANGLE_PARTS])
 	}
 }
 
-/* Makes the parts of all angles, and keeps them for the next function of the same ones. */
+/* The parts of an angle that dominate the open region; NULL: there are none. */
+static const LowerAngle *
+find_angle(const Lower *l, Reg x)
+{
+	for (int i = l->angles.n - 1; i >= 0; i--)
+		if (l->angles.at[i].of == x && thread_is_available(l->b, l->angles.at[i].part[ANGLE_SINE]))
+			return &l->angles.at[i];
+	return NULL;
+}
+
+/* The parts of all angles: computed, unless all of them were. */
 static void
 make_angles(Math m, const Reg *x, int n, Reg *part[ANGLE_PARTS])
 {
-	uint64_t key[2];
 	bool found = true;
-	for (int p = 0; p < ANGLE_PARTS; p++) {
-		angle_key(m, p, key);
+	for (int p = 0; p < ANGLE_PARTS; p++)
 		part[p] = NEW_ARRAY(m.l->mem, Reg, n);
-		for (int i = 0; i < n; i++)
-			found &= (part[p][i] = lower_kept(m.l, key, LEN(key), x[i])) != 0;
+	for (int i = 0; i < n && found; i++) {
+		const LowerAngle *a = find_angle(m.l, x[i]);
+		found = a != NULL;
+		for (int p = 0; p < ANGLE_PARTS && a; p++)
+			part[p][i] = a->part[p];
 	}
 	if (found)
 		return;
@@ -284,11 +285,10 @@ make_angles(Math m, const Reg *x, int n, Reg *part[ANGLE_PARTS])
 		call_parts(m, x, n, part);
 	else
 		find_parts(m, x, n, true, part);
-	for (int i = 0; i < n; i++)
-		for (int p = 0; p < ANGLE_PARTS; p++) {
-			angle_key(m, p, key);
-			lower_keep(m.l, key, LEN(key), x[i], part[p][i]);
-		}
+	for (int i = 0; i < n; i++) {
+		LowerAngle a = {x[i], {part[ANGLE_TURNS][i], part[ANGLE_SINE][i], part[ANGLE_COSINE][i]}};
+		vec_push(m.l->mem, &m.l->angles, a);
+	}
 }
 
 void

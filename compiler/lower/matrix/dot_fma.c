@@ -33,19 +33,25 @@ side_write(Lower *l, const FmaPlan *p, int i, Reg base)
 	lower_to_shared(l, base, v, &s->given, &s->shared, compute_type(p));
 }
 
+/* Where an operand is read. */
+typedef struct Source {
+	Reg base;
+	LowerShared at;
+} Source;
+
 /* The values of a chunk of steps from k on: out[step][value], by the accumulator's register bits that move this operand. */
 static void
-side_read(Lower *l, const FmaPlan *p, const FmaSide *s, Reg base, int k, Reg **out)
+side_read(Lower *l, const FmaPlan *p, const FmaSide *s, const Source *from, int k, Reg **out)
 {
-	int bytes = p->bytes, n = 1 << s->vector;
+	int n = 1 << s->vector;
 	int by_k = s->k_first ? n : 1, by_r = s->k_first ? 1 : n;
 	Reg v[16];
 	for (int i = 0; i < 1 << p->chunk; i += by_k)
 		for (int r = 0; r < 1 << s->nregs; r += by_r) {
-			EmitAccess a = {.space = SPACE_SHARED, .type = compute_type(p), .n = n, .base = base,
-				.align = bytes * n};
-			int at = fma_register(p, s, r, k + i);
-			a.offset = lower_shared_offset(l, &s->want, &s->shared, bytes, at, &a.constant);
+			EmitAccess a = lower_shared_access(from->base, compute_type(p));
+			a.n = n;
+			a.align *= n;
+			a.offset = lower_shared_offset(l, &from->at, fma_register(p, s, r, k + i), &a.constant);
 			thread_load(l->b, &a, v);
 			for (int j = 0; j < n; j++)
 				out[i + (s->k_first ? j : 0)][r + (s->k_first ? 0 : j)] = v[j];
@@ -64,7 +70,7 @@ value_of(const FmaSide *s, int r)
 
 /* A chunk of steps from k on. */
 static void
-step(Lower *l, const FmaPlan *p, const Reg base[2], int k, Reg *acc)
+step(Lower *l, const FmaPlan *p, const Source from[2], int k, Reg *acc)
 {
 	Reg **v[2];
 	bool is_float = dtype_is_float(p->compute);
@@ -72,7 +78,7 @@ step(Lower *l, const FmaPlan *p, const Reg base[2], int k, Reg *acc)
 		v[i] = NEW_ARRAY(l->mem, Reg *, 1 << p->chunk);
 		for (int j = 0; j < 1 << p->chunk; j++)
 			v[i][j] = NEW_ARRAY(l->mem, Reg, 1 << p->side[i].nregs);
-		side_read(l, p, &p->side[i], base[i], k, v[i]);
+		side_read(l, p, &p->side[i], &from[i], k, v[i]);
 	}
 	for (int j = 0; j < 1 << p->chunk; j++)
 		for (int r = 0; r < 1 << p->acc.in[IN_REGISTER]; r++) {
@@ -92,40 +98,36 @@ piece_bytes(const FmaPlan *p, const FmaSide *s)
 	return (int64_t)at * p->bytes;
 }
 
-/* The thread's offsets are wanted by every piece: made before the loop, they are kept in it. */
+/* Offsets that the loop over pieces uses, made before it. */
 static void
-make_offsets(Lower *l, const FmaPlan *p)
+make_offsets(Lower *l, const FmaPlan *p, const Source from[2])
 {
 	int64_t constant;
-	for (int i = 0; i < 2; i++) {
-		const FmaSide *s = &p->side[i];
+	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < 1 << p->unrolled; k++)
-			for (int r = 0; r < 1 << s->nregs; r++)
-				lower_shared_offset(l, &s->want, &s->shared, p->bytes,
-				    fma_register(p, s, r, k), &constant);
-	}
+			for (int r = 0; r < 1 << p->side[i].nregs; r++)
+				lower_shared_offset(l, &from[i].at, fma_register(p, &p->side[i], r, k), &constant);
 }
 
 static void
-steps(Lower *l, const FmaPlan *p, const Reg base[2], Reg *acc)
+steps(Lower *l, const FmaPlan *p, const Source from[2], Reg *acc)
 {
 	int n = 1 << p->acc.in[IN_REGISTER], pieces = 1 << (p->k_bits - p->unrolled), by = 1 << p->chunk;
 	if (pieces == 1) {
 		for (int k = 0; k < 1 << p->unrolled; k += by)
-			step(l, p, base, k, acc);
+			step(l, p, from, k, acc);
 		return;
 	}
-	make_offsets(l, p);
-	Reg *inside = NEW_ARRAY(l->mem, Reg, n), at[2];
-	int kept = l->kept.n;
+	make_offsets(l, p, from);
+	Reg *inside = NEW_ARRAY(l->mem, Reg, n);
+	Source at[2] = {from[0], from[1]};
 	Reg piece = thread_loop(l->b, lower_i32(l, 0), lower_i32(l, pieces), lower_i32(l, 1), acc, inside, n);
 	for (int i = 0; i < 2; i++)
-		at[i] = thread_pointer(l->b, base[i],
+		at[i].base = thread_pointer(l->b, from[i].base,
 		    lower_op2(l, EMIT_MUL, piece, lower_i32(l, piece_bytes(p, &p->side[i]))));
 	for (int k = 0; k < 1 << p->unrolled; k += by)
 		step(l, p, at, k, inside);
 	thread_loop_end(l->b, inside, acc, n);
-	l->kept.n = kept;
 }
 
 void
@@ -137,20 +139,23 @@ lower_dot_fma(Lower *l, Op *op, Reg *out)
 	int n = 1 << p.acc.in[IN_REGISTER];
 	bool slots = p.side[0].slot;
 	const Reg *given = lower_operand(l, op, 2, &p.acc);
-	Reg base[2], scratch = slots ? 0 : lower_scratch(l, op);
+	Source from[2];
+	Reg scratch = slots ? 0 : lower_scratch(l, op);
 	for (int i = 0; i < 2; i++) {
 		if (slots) {
-			base[i] = lower_regs(l, p.side[i].slot)[0];
+			from[i].base = lower_regs(l, p.side[i].slot)[0];
 			continue;
 		}
-		base[i] = p.side[i].at ? thread_pointer(l->b, scratch, lower_i32(l, p.side[i].at)) : scratch;
-		side_write(l, &p, i, base[i]);
+		from[i].base = p.side[i].at ? thread_pointer(l->b, scratch, lower_i32(l, p.side[i].at)) : scratch;
+		side_write(l, &p, i, from[i].base);
 	}
 	if (!slots)
 		lower_barrier(l);
 	for (int r = 0; r < n; r++)
 		out[r] = lower_cast_one(l, to, p.compute, given[r]);
-	steps(l, &p, base, out);
+	for (int i = 0; i < 2; i++)
+		from[i].at = lower_shared(l, &p.side[i].want, &p.side[i].shared, p.bytes);
+	steps(l, &p, from, out);
 	if (slots && (p.waits || operand_scratch(op->in[2], &p.acc)))
 		lower_barrier(l);
 	for (int r = 0; r < n; r++)

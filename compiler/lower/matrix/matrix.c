@@ -65,10 +65,10 @@ load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *s
 		return false;
 	for (int i = 5; i < n; i++)
 		image[i] = to.col[lanes + i] * (uint64_t)bytes;
+	LowerMap map = lower_map(l, image, n);
 	for (int r = 0; r < 1 << lanes; r += 2) {
 		int64_t constant;
-		Reg word[2], offset = lower_thread_offset(l, image, n, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes,
-		    &constant);
+		Reg word[2], offset = lower_map_at(l, &map, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes, &constant);
 		Reg at = thread_pointer(l->b, base, lower_op2(l, EMIT_ADD, offset, lower_i32(l, constant)));
 		const int64_t imm[] = {stride, transposed, elem};
 		thread_prim(l->b, is_f32 ? PRIM_FRAGMENT_LOAD_F32 : PRIM_FRAGMENT_LOAD, &at, 1, imm, 3,
@@ -94,11 +94,12 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 		return load_squares(l, base, out, layout, shared, type);
 	if (!layout || !plan(l, &m, layout, shared, type))
 		return false;
-	int n = row_images(&m, bytes, image), each = 1 << m.word;
+	int each = 1 << m.word;
+	LowerMap map = lower_map(l, image, row_images(&m, bytes, image));
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += each << m.many) {
 		int64_t constant;
 		Reg word[4];
-		Reg offset = lower_thread_offset(l, image, n, f2_apply(&m.to, (uint64_t)r) * (uint64_t)bytes, &constant);
+		Reg offset = lower_map_at(l, &map, f2_apply(&m.to, (uint64_t)r) * (uint64_t)bytes, &constant);
 		Reg at = thread_pointer(l->b, base, offset);
 		if (constant)
 			at = thread_pointer(l->b, at, lower_i32(l, constant));

@@ -313,9 +313,18 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 			find_gather(l, a, d);
 	}
 	find_base(l, a);
+	for (int d = 0; d < a->nd && layout; d++)
+		if (a->dim[d].letter == 'p')
+			a->dim[d].map = lower_coordinate_map(l, layout, a->dim[d].at);
 }
 
 /* ---- one register ---- */
+
+static Reg
+coordinate_of(Lower *l, const LowerAccess *a, int d, int r, int64_t *add)
+{
+	return lower_map_at(l, &a->dim[d].map, lower_register_coordinate(a->layout, r, a->dim[d].at), add);
+}
 
 /* An index as REG_I64. */
 static Reg
@@ -325,9 +334,6 @@ index_i64(Lower *l, const Value *v, Reg r)
 		return r;
 	return lower_as(l, dtype_is_signed(v->type->elem) ? CAST_SEXT : CAST_ZEXT, REG_I64, r);
 }
-
-/* Keys of what is kept for an access begin with one of these. */
-enum { KEY_MASK = 1, KEY_OFFSET, KEY_POINTER, KEY_GATHER, KEY_ROW };
 
 /* The thread's part of register r's offset in units from the access's base, REG_I64; 0: none.  The parts that fit are
  * added in 32 bits. */
@@ -345,7 +351,7 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 		}
 		if (a->dim[d].letter == 'i' || !a->layout || a->tile->extent[a->dim[d].at] == 1)
 			continue;
-		Reg c = lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		Reg c = coordinate_of(l, a, d, r, &add);
 		int64_t reach = s >= 0 && s < INT32_MAX ? s * a->tile->extent[a->dim[d].at] : INT64_MAX / 2;
 		if (s >= 0 && most + reach < INT32_MAX) {
 			most += reach;
@@ -360,25 +366,6 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 	return sum_of(l, wide, narrow);
 }
 
-/* What it was made of: equal keys, equal offsets. */
-static int
-offset_key(Lower *l, const LowerAccess *a, int r, int kind, uint64_t *key)
-{
-	int n = 0;
-	key[n++] = (uint64_t)kind;
-	key[n++] = (uint64_t)a->tile->elem;
-	for (int d = 0; d < a->nd; d++) {
-		int64_t add = 0;
-		key[n++] = (uint64_t)a->dim[d].known_stride;
-		key[n++] = (uint64_t)a->dim[d].stride;
-		if (a->dim[d].letter == 'g')
-			key[n++] = (uint64_t)a->dim[d].gather[r];
-		else if (a->dim[d].letter == 'p' && a->layout)
-			key[n++] = (uint64_t)lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
-	}
-	return n;
-}
-
 /* What register r adds to it where strides are not known, the same for all threads; 0: nothing. */
 static Reg
 row_of(Lower *l, const LowerAccess *a, int r)
@@ -388,15 +375,10 @@ row_of(Lower *l, const LowerAccess *a, int r)
 		int64_t add = 0;
 		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride >= 0)
 			continue;
-		lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		coordinate_of(l, a, d, r, &add);
 		if (!add)
 			continue;
-		uint64_t key[] = {KEY_ROW, (uint64_t)add};
-		Reg row = lower_kept(l, key, LEN(key), a->dim[d].stride);
-		if (!row)
-			row = lower_keep(l, key, LEN(key), a->dim[d].stride,
-			    lower_op2(l, EMIT_MUL, a->dim[d].stride, lower_i64(l, add)));
-		sum = sum_of(l, sum, row);
+		sum = sum_of(l, sum, lower_op2(l, EMIT_MUL, a->dim[d].stride, lower_i64(l, add)));
 	}
 	return sum;
 }
@@ -410,7 +392,7 @@ constant_of(Lower *l, const LowerAccess *a, int r)
 		int64_t add = 0;
 		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride < 0)
 			continue;
-		lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
+		coordinate_of(l, a, d, r, &add);
 		sum += add * a->dim[d].known_stride;
 	}
 	return sum;
@@ -423,11 +405,7 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	Reg hi = a->dim[d].hi, lo = a->dim[d].lo;
 	if (!hi)
 		return 0;
-	Reg c = lower_coordinate(l, a->layout, r, a->dim[d].at, &add);
-	uint64_t key[] = {KEY_MASK, (uint64_t)lo, (uint64_t)hi, (uint64_t)add};
-	Reg found = lower_kept(l, key, LEN(key), c);
-	if (found)
-		return found;
+	Reg c = coordinate_of(l, a, d, r, &add);
 	Reg end = add ? lower_op2(l, EMIT_SUB, hi, lower_i32(l, add)) : hi;
 	Reg mask = lower_op2(l, EMIT_SLT, c, end);
 	if (lo) {
@@ -435,7 +413,7 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 		mask = lower_op2(l, EMIT_AND, mask, lower_op2(l, EMIT_SLE, from, c));
 	}
 	name_after(l, a, mask, "in_%s");
-	return lower_keep(l, key, LEN(key), c, mask);
+	return mask;
 }
 
 static Reg
@@ -445,16 +423,12 @@ mask_gather(Lower *l, const LowerAccess *a, int d, int r)
 	Reg hi = a->dim[d].hi, at = a->dim[d].gather[r];
 	if (!hi)
 		return 0;
-	uint64_t key[] = {KEY_GATHER, (uint64_t)hi};
-	Reg found = lower_kept(l, key, LEN(key), at);
-	if (found)
-		return found;
 	Reg index = at;
 	if (is_short_index(v) && dtype_info[v->type->elem].bits < 32)
 		index = lower_as(l, dtype_is_signed(v->type->elem) ? CAST_SEXT : CAST_ZEXT, REG_I32, at);
 	else if (!is_short_index(v))
 		index = index_i64(l, v, at);
-	return lower_keep(l, key, LEN(key), at, lower_op2(l, EMIT_ULT, index, hi));
+	return lower_op2(l, EMIT_ULT, index, hi);
 }
 
 Reg
@@ -473,26 +447,16 @@ lower_access_mask(Lower *l, const LowerAccess *a, int r)
 void
 lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
 {
-	uint64_t key[F2_MAX];
 	out->space = SPACE_GLOBAL;
 	if (a->pointer) {
 		out->base = a->pointer[r];
 		out->mask = a->mask ? a->mask[r] : 0;
 		return;
 	}
-	int n = offset_key(l, a, r, KEY_POINTER, key);
-	Reg found = lower_kept(l, key, n, a->base);
-	if (!found) {
-		Reg offset = offset_of(l, a, r);
-		found = lower_keep(l, key, n, a->base, offset ? thread_pointer(l->b, a->base, offset) : a->base);
-	}
-	Reg row = row_of(l, a, r);
-	if (row) {
-		uint64_t row_key[] = {KEY_ROW, (uint64_t)row};
-		Reg moved = lower_kept(l, row_key, LEN(row_key), found);
-		found = moved ? moved : lower_keep(l, row_key, LEN(row_key), found, thread_pointer(l->b, found, row));
-	}
-	out->base = found;
+	Reg offset = offset_of(l, a, r), row;
+	Reg at = offset ? thread_pointer(l->b, a->base, offset) : a->base;
+	row = row_of(l, a, r);
+	out->base = row ? thread_pointer(l->b, at, row) : at;
 	out->constant = constant_of(l, a, r);
 	out->mask = lower_access_mask(l, a, r);
 }
@@ -500,12 +464,8 @@ lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
 Reg
 lower_access_element(Lower *l, const LowerAccess *a, int r)
 {
-	uint64_t key[F2_MAX];
 	int64_t constant = constant_of(l, a, r);
-	int n = offset_key(l, a, r, KEY_OFFSET, key);
-	Reg found = lower_kept(l, key, n, a->base);
-	if (!found)
-		found = lower_keep(l, key, n, a->base, sum_of(l, a->base, offset_of(l, a, r)));
+	Reg found = sum_of(l, a->base, offset_of(l, a, r));
 	found = sum_of(l, found, row_of(l, a, r));
 	return constant ? lower_op2(l, EMIT_ADD, found, lower_i64(l, constant)) : found;
 }

@@ -197,13 +197,14 @@ lower_copy(Lower *l, Op *op)
 	}
 	uint64_t repeats = lower_repeats(&layout);
 	Reg first = lower_is_first_holder(l, &layout);
+	LowerShared at = lower_shared(l, &layout, &shared, size);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
 		EmitAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
 		EmitAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
 		if ((uint64_t)r & repeats)
 			continue;
 		lower_access_at(l, &a, r, &from);
-		to.offset = lower_shared_offset(l, &layout, &shared, size, r, &to.constant);
+		to.offset = lower_shared_offset(l, &at, r, &to.constant);
 		if (is_async)
 			copy_async(l, size * vector, &from, &to, first);
 		else

@@ -5,32 +5,8 @@
  * common layouts cost a shift or two:
  *
  *     lanes 1 2 4 8 16, warps 32 64  times 4        thread << 2
- *     lanes 1 2 4 of dim 1, 1 2 of dim 0            dim 1: thread & 7      dim 0: thread >> 3 & 3
- *
- * What has been made is kept and found again by its images until the region ends. */
+ *     lanes 1 2 4 of dim 1, 1 2 of dim 0            dim 1: thread & 7      dim 0: thread >> 3 & 3 */
 #include "lower/lower.h"
-
-#include <string.h>
-
-Reg
-lower_kept(const Lower *l, const uint64_t *key, int n, Reg of)
-{
-	for (int i = 0; i < l->kept.n; i++) {
-		const LowerKept *k = &l->kept.at[i];
-		if (k->n == n && k->of == of && memcmp(k->key, key, sizeof *key * (size_t)n) == 0)
-			return k->r;
-	}
-	return 0;
-}
-
-Reg
-lower_keep(Lower *l, const uint64_t *key, int n, Reg of, Reg r)
-{
-	LowerKept k = {.n = n, .of = of, .r = r};
-	memcpy(k.key, key, sizeof *key * (size_t)n);
-	vec_push(l->mem, &l->kept, k);
-	return r;
-}
 
 /* The images' longest run from bit i on of v, v << 1, v << 2 …; a bit with image 0 ends it. */
 static int
@@ -58,10 +34,8 @@ spread(Lower *l, Reg x, uint64_t v, Reg sum, bool overlaps)
 Reg
 lower_thread_map(Lower *l, const uint64_t *image, int n)
 {
-	Reg found = lower_kept(l, image, n, l->thread), sum = 0;
+	Reg sum = 0;
 	uint64_t seen = 0;
-	if (found)
-		return found;
 	for (int i = 0; i < n;) {
 		if (image[i] == 0) {
 			i++;
@@ -79,7 +53,7 @@ lower_thread_map(Lower *l, const uint64_t *image, int n)
 		seen |= covers;
 		i += k;
 	}
-	return lower_keep(l, image, n, l->thread, sum ? sum : lower_i32(l, 0));
+	return sum ? sum : lower_i32(l, 0);
 }
 
 /* Images of lane and warp bits in one dimension. */
@@ -94,47 +68,50 @@ thread_images(const Layout *layout, int dim, uint64_t *image)
 	return n;
 }
 
-/* A coordinate with a hint for text. */
-static Reg
+/* A hint for text. */
+static void
 named(Lower *l, const Layout *layout, int dim, Reg r)
 {
 	int from_last = layout->rank - 1 - dim;
 	thread_name(l->b, r, layout->rank == 1 ? "i" : from_last == 0 ? "col" : from_last == 1 ? "row" : "plane");
-	return r;
 }
 
 Reg
 lower_thread_coordinate(Lower *l, const Layout *layout, int dim)
 {
-	uint64_t image[F2_MAX];
-	int n = thread_images(layout, dim, image);
-	return named(l, layout, dim, lower_thread_map(l, image, n));
+	return lower_coordinate_map(l, layout, dim).thread;
 }
 
-/* The map's image `at` of a register, the bits that threads do not move apart from those they do. */
-Reg
-lower_thread_offset(Lower *l, const uint64_t *image, int n, uint64_t at, int64_t *constant)
+LowerMap
+lower_map(Lower *l, const uint64_t *image, int n)
 {
-	uint64_t moves = 0;
+	LowerMap m = {.thread = lower_thread_map(l, image, n)};
 	for (int i = 0; i < n; i++)
-		moves |= image[i];
-	uint64_t key[2] = {UINT64_MAX - 1, at & moves};
-	Reg thread = lower_thread_map(l, image, n);
-	*constant = (int64_t)(at & ~moves);
-	if (!(at & moves))
-		return thread;
-	Reg found = lower_kept(l, key, 2, thread);
-	return found ? found
-		     : lower_keep(l, key, 2, thread, lower_op2(l, EMIT_XOR, thread, lower_i32(l, (int64_t)key[1])));
+		m.moves |= image[i];
+	return m;
+}
+
+Reg
+lower_map_at(Lower *l, const LowerMap *m, uint64_t at, int64_t *constant)
+{
+	*constant = (int64_t)(at & ~m->moves);
+	return at & m->moves ? lower_op2(l, EMIT_XOR, m->thread, lower_i32(l, (int64_t)(at & m->moves))) : m->thread;
+}
+
+LowerMap
+lower_coordinate_map(Lower *l, const Layout *layout, int dim)
+{
+	uint64_t image[F2_MAX];
+	LowerMap m = lower_map(l, image, thread_images(layout, dim, image));
+	named(l, layout, dim, m.thread);
+	return m;
 }
 
 Reg
 lower_coordinate(Lower *l, const Layout *layout, int r, int dim, int64_t *constant)
 {
-	uint64_t image[F2_MAX];
-	int n = thread_images(layout, dim, image);
-	named(l, layout, dim, lower_thread_map(l, image, n));
-	return lower_thread_offset(l, image, n, lower_register_coordinate(layout, r, dim), constant);
+	LowerMap m = lower_coordinate_map(l, layout, dim);
+	return lower_map_at(l, &m, lower_register_coordinate(layout, r, dim), constant);
 }
 
 uint32_t
@@ -151,26 +128,29 @@ lower_is_first_holder(Lower *l, const Layout *layout)
 		return lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
 	uint64_t free = layout_free_bits(layout, IN_LANE) |
 	    layout_free_bits(layout, IN_WARP) << layout->in[IN_LANE];
-	uint64_t key[2] = {UINT64_MAX, free};
 	if (!free)
 		return 0;
-	Reg found = lower_kept(l, key, 2, l->thread);
-	if (found)
-		return found;
 	Reg bits = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, (int64_t)free));
-	return lower_keep(l, key, 2, l->thread, lower_op2(l, EMIT_EQ, bits, lower_i32(l, 0)));
+	return lower_op2(l, EMIT_EQ, bits, lower_i32(l, 0));
 }
 
-Reg
-lower_shared_offset(Lower *l, const Layout *layout, const Layout *shared, int bytes, int r, int64_t *constant)
+LowerShared
+lower_shared(Lower *l, const Layout *layout, const Layout *shared, int bytes)
 {
-	F2 inverse, to;
+	F2 inverse;
 	uint64_t image[F2_MAX];
 	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
 	if (!f2_invert(&shared->map, &inverse))
-		die("a placement in shared memory that is not one to one");
-	to = f2_compose(&inverse, &layout->map);
+		die("a layout of shared memory that is not one to one");
+	LowerShared s = {.to = f2_compose(&inverse, &layout->map), .bytes = bytes};
 	for (int i = 0; i < n; i++)
-		image[i] = to.col[from + i] * (uint64_t)bytes;
-	return lower_thread_offset(l, image, n, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes, constant);
+		image[i] = s.to.col[from + i] * (uint64_t)bytes;
+	s.map = lower_map(l, image, n);
+	return s;
+}
+
+Reg
+lower_shared_offset(Lower *l, const LowerShared *s, int r, int64_t *constant)
+{
+	return lower_map_at(l, &s->map, f2_apply(&s->to, (uint64_t)r) * (uint64_t)s->bytes, constant);
 }
