@@ -1,7 +1,7 @@
 /* Loops, branches, and what leaves the kernel besides tensors.
  *
- * Conditions and bounds are scalars, which all threads hold alike, so that a block stays together and barriers may
- * stand in any region.  Carried tiles travel as their registers, one after the other.  The emitter tests a while at
+ * Conditions and bounds are scalars, which all threads hold alike, so that a thread block does not diverge and barriers may
+ * be in any region.  Carried tiles are their registers, one after the other.  The emitter tests a while at
  * its head, so its first region is lowered twice, before the loop and at the end of the body:
  *
  *     while (test) body     =>     test; while (go) { body; test }
@@ -43,7 +43,7 @@ scatter_all(Lower *l, Value *v, int n, const Reg *all)
 	}
 }
 
-/* What the source calls what a region begins with, as hints for text. */
+/* The source's names of a region's arguments, as hints for text. */
 static void
 name_args(Lower *l, const Block *b)
 {
@@ -149,7 +149,7 @@ lower_if(Lower *l, Op *op)
 
 /* ---- asserts ---- */
 
-/* An assert's place among those of its function, in text order, from 1. */
+/* An assert's number among those of its function, in text order, from 1. */
 static int
 assert_number(const Op *op, const Func *f)
 {

@@ -1,7 +1,7 @@
 /* The kernel around the ops: its parameters become registers, and each block finds its programs.
  *
  * A kernel is launched over a line of blocks.  Block b runs program b, or, if the schedule says persistent, the programs
- * b, b + blocks, b + 2 blocks …; the program's place on the grid is found by division, the first axis fastest.  With
+ * b, b + blocks, b + 2 blocks …; the program's position on the grid is found by division, the first axis fastest.  With
  * `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis 1, so that
  * what neighbours read stays in the second cache:
  *
@@ -27,7 +27,7 @@ lower_param(const Lower *l, AbiKind kind, int param, int dim)
 static int64_t
 shared_bytes(const Func *f, const Target *t)
 {
-	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem placed them */
+	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem gave them offsets */
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		int64_t bytes = plan_op(op, t).scratch;
 		n = bytes ? MAX(n, attr_smem(op) + bytes) : n;
@@ -56,7 +56,7 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	switch (a->kind) {
 	case ABI_POINTER:
 		out->type = REG_GLOBAL;
-		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->waits_at_angles;
+		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->reduces_angles;
 		out->is_aliased = p->kind == PARAM_POINTER || pointers;
 		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
 		break;
@@ -97,9 +97,9 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	}
 }
 
-/* Registers by role are shares of what one block has, so that must be said. */
+/* Registers by role are shares of one thread block's: occupancy is then asked to be one. */
 static bool
-parts_registers(const Func *f)
+sets_registers(const Func *f)
 {
 	for (Op *op = f->body->first; op; op = op->next)
 		if (op->kind == OP_ROLES && attr_regs(op))
@@ -107,14 +107,15 @@ parts_registers(const Func *f)
 	return false;
 }
 
-/* Blocks at the end of a grid that tell that they started.  Telling takes as long as starting a block does, so that a
- * grid in which all told started at half the rate (an H200: 0.6 ns a block, or 1.2); it runs about as many at once. */
+/* Thread blocks at the end of a grid that signal their start (griddepcontrol.launch_dependents).  The signal takes as long
+ * as starting a thread block: with a signal from each, grids on an H200 started at half the rate (1.2 ns a block, not 0.6).
+ * An H200 runs about so many thread blocks at once. */
 enum { LAST_BLOCKS = 1024 };
 
-/* A grid may start while the one before it still runs, if the runtime says so and each block of that one is over or has
- * told that it started: then the cost of starting is hidden.  Each thread waits before it touches memory, so that what
- * came before is over and seen; and as every grid waits, so is what came before that.  The wait stands first in the text,
- * where ptx_waits_first looks for it; what needs no memory may be moved before it further down. */
+/* Programmatic dependent launch: a grid may start while the one before it still runs, if the runtime allows it and each
+ * thread block of that one has ended or signalled; the cost of starting is hidden.  Each thread waits before it accesses
+ * memory, until the grid before is over and its writes are visible; since every grid waits, so are those of earlier grids.
+ * The wait is first in the text, where ptx_waits_first looks for it; LLVM may move what needs no memory before it. */
 static void
 wait_for_grids(Lower *l)
 {
@@ -134,13 +135,13 @@ begin(Lower *l)
 {
 	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
-	l->waits_at_angles = lower_waits_at_angles(l->f);
-	l->calls_angles = lower_angles(l->f) > ANGLES_SPELLED_OUT;
+	l->reduces_angles = lower_reduces_angles(l->f);
+	l->calls_angles = lower_angle_count(l->f) > ANGLES_INLINE;
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
-		.min_blocks = parts_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
+		.min_blocks = sets_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
 	thread_kernel(l->b, &k, l->param, &l->shared);
 	wait_for_grids(l);
@@ -172,7 +173,7 @@ turns(const Op *op)
 }
 
 bool
-lower_waits_at_angles(const Func *f)
+lower_reduces_angles(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (turns(op))
@@ -181,7 +182,7 @@ lower_waits_at_angles(const Func *f)
 }
 
 int64_t
-lower_angles(const Func *f)
+lower_angle_count(const Func *f)
 {
 	int64_t n = 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
@@ -205,13 +206,13 @@ divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 	return q;
 }
 
-/* Where on the grid program number `at` stands; see above.  `grid` is of at's type. */
+/* The position on the grid of program number `at`; see above.  `grid` is of at's type. */
 static void
 find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 {
 	int n = l->f->naxis, group = l->f->schedule.group;
 	RegType t = thread_type_of(l->b, at);
-	Reg place[MAX_AXES];
+	Reg position[MAX_AXES];
 	if (group > 1 && n >= 2) {
 		Reg rows = lower_op2(l, EMIT_UMIN, thread_int_const(l->b, t, group), grid[0]);
 		Reg plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
@@ -220,18 +221,18 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 		Reg first = lower_op2(l, EMIT_MUL, lower_op2(l, EMIT_UDIV, inside, whole), rows);
 		Reg height = lower_op2(l, EMIT_UMIN, lower_op2(l, EMIT_SUB, grid[0], first), rows);
 		Reg rest = lower_op2(l, EMIT_UREM, inside, whole);
-		place[0] = lower_op2(l, EMIT_ADD, first, lower_op2(l, EMIT_UREM, rest, height));
-		place[1] = lower_op2(l, EMIT_UDIV, rest, height);
+		position[0] = lower_op2(l, EMIT_ADD, first, lower_op2(l, EMIT_UREM, rest, height));
+		position[1] = lower_op2(l, EMIT_UDIV, rest, height);
 		if (n > 2)
-			place[2] = lower_op2(l, EMIT_UDIV, at, plane);
+			position[2] = lower_op2(l, EMIT_UDIV, at, plane);
 	} else {
 		for (int d = 0; d + 1 < n; d++)
-			at = divide_program(l, at, grid, d, &place[d]);
+			at = divide_program(l, at, grid, d, &position[d]);
 		if (n > 0)
-			place[n - 1] = at;
+			position[n - 1] = at;
 	}
 	for (int d = 0; d < n; d++) {
-		l->program[d] = t == REG_I64 ? place[d] : lower_as(l, CAST_ZEXT, REG_I64, place[d]);
+		l->program[d] = t == REG_I64 ? position[d] : lower_as(l, CAST_ZEXT, REG_I64, position[d]);
 		thread_name(l->b, l->program[d], l->f->axis[d]);
 	}
 }

@@ -1,14 +1,14 @@
 /* Tables known when compiling, read by an index.
  *
- * A table of a few elements is a chain of selects; a longer one is data of the code, with a 0 at its end where indices
- * outside of it are sent:
+ * A table of a few elements is a chain of selects; a longer one is constant data, with a 0 at its end for indices
+ * outside of it:
  *
  *     r3 = lookup (umin r1, 16) {..16 elements.., 0}
  *
  * An index that cannot be outside (bits masked, a type of few bits) is taken as it is. */
 #include "lower/lower.h"
 
-enum { SELECTS_MOST = 4 };
+enum { SELECTS_MAX = 4 };
 
 /* Is each element of v from 0 to n - 1? */
 static bool
@@ -92,7 +92,7 @@ lower_lookup(Lower *l, Op *op)
 			continue;
 		}
 		Reg index = index_of(l, v, in[r], n, is_inside);
-		if (n <= SELECTS_MOST)
+		if (n <= SELECTS_MAX)
 			out[r] = selected(l, t, bits, index);
 		else
 			out[r] = lower_from_memory(l, t, thread_lookup(l->b, as, padded, n + !is_inside, index));

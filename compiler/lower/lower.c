@@ -121,14 +121,14 @@ dispatch(Lower *l, Op *op)
 	}
 }
 
-/* Until the passes have placed barriers, there is one before every op that uses scratch. */
+/* Before pass barrier, there is one before every op that uses scratch. */
 static bool
-wants_barrier(const Lower *l, const Op *op)
+needs_barrier(const Lower *l, const Op *op)
 {
 	return l->f->module->facts & SYNCED ? attr_sync(op) : plan_op(op, l->t).scratch > 0;
 }
 
-/* What the source calls them. */
+/* The source's names, as hints for text. */
 static void
 name_results(Lower *l, const Op *op)
 {
@@ -145,7 +145,7 @@ lower_op(Lower *l, Op *op)
 	int errors = l->cx->nerrors;
 	thread_place(l->b, op->place);
 	l->nscratch = 0;
-	if (wants_barrier(l, op))
+	if (needs_barrier(l, op))
 		lower_barrier(l);
 	else if (attr_sync_warp(op))
 		lower_warp_barrier(l);
@@ -163,7 +163,7 @@ lower_block(Lower *l, const Block *b)
 }
 
 void
-lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out)
+lower_region(Lower *l, const Block *region, const Reg *in, Reg *out)
 {
 	for (int i = 0; i < region->narg; i++)
 		lower_new(l, &region->arg[i])[0] = in[i];

@@ -38,10 +38,10 @@ typedef struct Lower {
 	int warps;
 	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
 	VEC(LowerAngle) angles;                         /* whose parts were computed, behind a branch */
-	int role;                                       /* within roles: 1 and on, which of them; its barrier's number */
-	int nscratch;                                   /* trips through its scratch that the op at hand has made */
-	bool stores_through_pointers;                   /* so that no tensor is safe from being written */
-	bool waits_at_angles, calls_angles;
+	int role;                                       /* within roles: its number from 1, which is its barrier's */
+	int nscratch;                                   /* uses of its scratch that the current op has made */
+	bool stores_through_pointers;                   /* so that any tensor may be written */
+	bool reduces_angles, calls_angles;
 } Lower;
 
 /* lower.c */
@@ -56,15 +56,15 @@ Reg *lower_new(Lower *l, Value *v);                     /* room for a result's r
 void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
 void lower_op(Lower *l, Op *op);
 
-/* Functions of angles branch.  Compilers below move loads of read-only memory down past branches, to where they are used,
- * and then nothing hides their latency: such kernels load as if somebody might write, and angles are reduced behind
- * what no such load passes (PRIM_HOLD, of which no instruction is left). */
-bool lower_waits_at_angles(const Func *f);
-/* Angles of a thread that sines, cosines and tangents are taken of, each as often as it is. */
-int64_t lower_angles(const Func *f);
-/* Each takes 90 instructions, most of them for great ones; kernels with more than so many call a function, where the
- * emitter can. */
-enum { ANGLES_SPELLED_OUT = 64 };
+/* Functions of angles branch.  LLVM and ptxas move loads of read-only memory down past branches, to their uses, and then
+ * nothing hides the latency: kernels with such functions load as from memory that may be written, and angles are reduced
+ * after PRIM_HOLD, which no such load passes and which becomes no instruction. */
+bool lower_reduces_angles(const Func *f);
+/* Sines, cosines and tangents that a thread computes. */
+int64_t lower_angle_count(const Func *f);
+/* Each takes 90 instructions of PTX, most of them for large arguments, and LLVM's time is quadratic in them (1024 angles a
+ * thread: 9 s).  Kernels with more than so many call a function of eight, where the target has calls. */
+enum { ANGLES_INLINE = 64 };
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
@@ -74,15 +74,15 @@ Reg lower_stride(Lower *l, const Value *tensor, int dim);
 int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
 Reg lower_zero(Lower *l, RegType t);
 void lower_zeros(Lower *l, Value *v);                   /* for all of a result */
-/* What cannot be done on the target: reports it at the op, whose results will be zeros. */
+/* Reports at the op what the target cannot do; the op's results become zeros. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
 void lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where);      /* other than the target */
 /* A block's barrier, or a warp's. */
 void lower_barrier(Lower *l);
 void lower_warp_barrier(Lower *l);
-/* Where op's scratch begins (REG_SHARED), ready to be written: the second trip of an op waits for the first one's end. */
+/* Where op's scratch begins (REG_SHARED), free to be written: the second use by an op waits at a barrier for the first. */
 Reg lower_scratch(Lower *l, const Op *op);
-/* Operand i in layout `want` (equal shapes), through the op's scratch if it must; NULL: as it is. */
+/* Operand i in layout `want` (equal shapes), through the op's scratch where the plan says so; NULL: as it is. */
 const Reg *lower_operand(Lower *l, const Op *op, int i, const Layout *want);
 
 /* Short forms of calls to the builder. */
@@ -239,7 +239,7 @@ void lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, 
 void lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
 /* … v[r] becomes v[r ^ sum of the images of the bits set in the thread's number] … */
 void lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage);
-/* … and one element as it stands in memory and back: bool a byte, pointers i64. */
+/* … and one element as in memory and back: bool a byte, pointers i64. */
 Reg lower_to_memory(Lower *l, RegType t, Reg r);
 Reg lower_from_memory(Lower *l, RegType t, Reg r);
 void lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *dst, const Reg *from, RegType type,
@@ -280,7 +280,7 @@ Reg lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t con
 Reg lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside);
 
 /* One scalar block (a reduce_fn's or scan_fn's region) on registers. */
-void lower_combine(Lower *l, const Block *region, const Reg *in, Reg *out);
+void lower_region(Lower *l, const Block *region, const Reg *in, Reg *out);
 
 /* The whole function.  NULL after errors in its context. */
 ThreadModule *lower_func(Func *f, const Target *t, Arena *mem);

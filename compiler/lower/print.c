@@ -4,7 +4,7 @@
  *
  * Of a tile the line shows what the cpu device shows: all of a dimension of 16 elements, of a longer one three at each
  * end.  The threads that hold those elements leave them in the op's scratch, one after the other, and the first thread
- * reads them behind a barrier.  Extents are those before padding ({valid}). */
+ * reads them after a barrier.  Extents are those before padding ({valid}). */
 #include "lower/lower.h"
 
 enum { SHOWN_MAX = 1024 };

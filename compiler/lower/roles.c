@@ -1,4 +1,4 @@
-/* Warps that part to do different things, and the dots of a warpgroup.
+/* Warp specialisation: warps that run different code, and the dots of a warpgroup.
  *
  *     roles {warps = [4, 4], copies = [1, 2], regs = [40, 232]} producer {A} consumer (%i: i64) {B}
  *  =>
@@ -9,8 +9,8 @@
  * Within a role, thread and warp count from its first, so that layouts are the role's own, and a barrier has the role's
  * number and its threads.
  *
- * A dot that is begun reads both operands from shared memory, which descriptors speak of: where it begins, how it is
- * swizzled, and how far apart groups of 8 rows are.  Rows lie along K; they are 128, 64 or 32 bytes long, and their
+ * A dot that is started reads both operands from shared memory through descriptors: address, swizzle, and the distance
+ * between groups of 8 rows.  Rows lie along K; they are 128, 64 or 32 bytes long, and their
  * 16-byte chunks are exclusive-ored by the row's number, which is the layout that pass pipeline chooses.  The
  * accumulator's blocks of 64 rows are instructions of their own. */
 #include "lower/lower.h"

@@ -1,6 +1,6 @@
-/* Prints that show tiles: those of --trace, whose elements are printed, and those of --break-nan, which are looked at
- * (pass/shape/watch.c).  Only the emulator takes them: it is handed elements with their numbers in the tile before padding,
- * and what is padding is left out. */
+/* Prints that show tiles: those of --trace, whose elements are printed, and those of --break-nan, which are tested
+ * (pass/shape/watch.c).  Only the emulator has them: it takes elements with their numbers in the tile before padding,
+ * without the padding. */
 #include "lower/lower.h"
 
 /* The bits of an element, as they stand in memory, in the low part of a word. */

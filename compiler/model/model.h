@@ -206,7 +206,7 @@ typedef struct ReducePlan {
 	int bytes[STATE_MAX];                           /* of each */
 	bool commutes;                                  /* states may be combined in any order */
 	Layout layout;                                  /* of the operands */
-	uint64_t live, lanes;                           /* register and lane bits that tell states apart at first */
+	uint64_t live, lanes;                           /* register and lane bits that number the states at first */
 	AxisRun run[F2_MAX];
 	int nruns;
 	int64_t scratch;

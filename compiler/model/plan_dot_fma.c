@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MOST_UNROLLED = 5, MOST_STEPS = 2048, SHIFTED = 2, SHIFTS = 3 };      /* log2, but for STEPS: products unrolled */
+enum { UNROLLED_MAX = 5, STEPS_MAX = 2048, SHIFTED = 2, SHIFTS = 3 };      /* log2, but for STEPS: products unrolled */
 
 static DType
 compute_type(DType out)
@@ -167,8 +167,8 @@ plan_fma(const Op *op, const Target *t, FmaPlan *p)
 	*p = (FmaPlan){.op = op, .acc = *op->out[0].layout, .compute = compute_type(op->out[0].type->elem)};
 	p->bytes = dtype_tile_size(p->compute);
 	p->k_bits = op->in[0]->layout->out[rank - 1];
-	p->unrolled = MIN(p->k_bits, MOST_UNROLLED);
-	while (p->unrolled > 0 && 1 << (p->unrolled + p->acc.in[IN_REGISTER]) > MOST_STEPS)
+	p->unrolled = MIN(p->k_bits, UNROLLED_MAX);
+	while (p->unrolled > 0 && 1 << (p->unrolled + p->acc.in[IN_REGISTER]) > STEPS_MAX)
 		p->unrolled--;
 	for (int i = 0; i < 2; i++)
 		p->side[i] = (FmaSide){.from = op->in[i]->type->elem, .given = *op->in[i]->layout,

@@ -2,7 +2,7 @@
  * scratch where elements cannot be renamed.
  *
  *     reshape, permute, broadcast  the result's layout seen as one of the operand
- *     split, cat of equal parts    the operand with the pair, or without the bits that tell parts apart
+ *     split, cat of equal parts    the operand with the pair, or without the bits that number the parts
  *     flip                         a fixed exclusive or of registers and lanes
  *     gather                       the operand in scratch, whole or piece by piece
  *     scatter, atomics, print      slots, old values, the elements that are shown */
@@ -85,13 +85,13 @@ flip_exchange(const Op *op, uint64_t *exchange)
 int64_t
 gather_piece(const Op *op, const Target *t)
 {
-	enum { NEIGHBOURS = 4096, MOST_PIECES = 64 };   /* small scratch that may stand beside it (pass smem) */
+	enum { NEIGHBOURS = 4096, PIECES_MAX = 64 };   /* small scratch that may stand beside it (pass smem) */
 	int64_t all = tile_bytes(op->in[0]->type), room = scratch_limit(op, t), piece = all;
 	if (all <= room)
 		return all;
-	while (piece > room - NEIGHBOURS && all / piece <= MOST_PIECES && piece > 64)
+	while (piece > room - NEIGHBOURS && all / piece <= PIECES_MAX && piece > 64)
 		piece /= 2;
-	return all / piece <= MOST_PIECES ? piece : all;
+	return all / piece <= PIECES_MAX ? piece : all;
 }
 
 /* ---- scatter, atomics ---- */

@@ -2,7 +2,7 @@
  *
  * Each bit of the axis is one of a thread's registers, one of a warp's lanes or one of the block's warps.  Bits that move
  * no element take no part: all holders of an element compute the same.  Between warps states go through scratch: each
- * warp writes one state for every element that its lanes and registers still tell apart, and after a barrier each reads
+ * warp writes one state for every element that its lanes and registers still hold apart, and after a barrier each reads
  * the states of its group:
  *
  *     slot = lane bits that differ | warps of the group | other warps | registers
@@ -48,7 +48,7 @@ work_type(DType t)
 	return dtype_info[t].bits == 64 ? TY_I64 : TY_I32;
 }
 
-enum { MOST_COMPARED = 4096 };
+enum { COMPARED_MAX = 4096 };
 
 /* Is x what y is with the region's operands exchanged?  budget: comparisons left. */
 static bool
@@ -78,7 +78,7 @@ is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
 static bool
 region_commutes(const Block *region)
 {
-	int budget = MOST_COMPARED;
+	int budget = COMPARED_MAX;
 	for (int i = 0; i < region->last->nin; i++)
 		if (!is_mirrored(region, region->last->in[i], region->last->in[i], &budget))
 			return false;

@@ -5,12 +5,12 @@
  *     register  A r + B t + F w     of lane     C r + D t + E w          (w: the warp; + is exclusive or)
  *
  * A shuffle moves one register a lane, so the sender s must know from its own number which register to send.  Where D
- * tells lanes apart, t = D^-1 (s + C r + E w), and the sender sends A r + G (s + C r) + … with G = B D^-1: its
+ * is injective, t = D^-1 (s + C r + E w), and the sender sends A r + G (s + C r) + … with G = B D^-1: its
  * registers are permuted under its own lane bits, once for all shuffles.
  *
  * Where D does not (lanes become registers), receivers take their registers in different orders: in round q lane t asks
- * for its register q + P t, with P chosen so that D + C P tells lanes apart, and afterwards the receiver's registers
- * are permuted under its lane bits.  Directions for which there is no such P stay unknown to the sender; if B moves
+ * for its register q + P t, with P chosen so that D + C P is injective, and afterwards the receiver's registers
+ * are permuted under its lane bits.  Directions for which there is no such P are not known to the sender; if B moves
  * along one, both registers are sent and the receiver chooses by its bit.  More than one of these costs more than shared
  * memory. */
 #include "model/model.h"
@@ -48,7 +48,7 @@ top_bit(uint64_t v)
 	return 63 - __builtin_clzll(v);
 }
 
-/* One more direction that senders can tell, by P: false if there is none. */
+/* One more direction that D + C P distinguishes: false if there is none. */
 static bool
 rotate_one(ShufflePlan *p, const Layout *src, const Layout *dst)
 {

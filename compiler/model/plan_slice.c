@@ -12,7 +12,7 @@
  * repeat; from there it is converted like any tile.  Other parts go through scratch with the whole tile. */
 #include "model/model.h"
 
-enum { SHUFFLES_MOST = 16 };
+enum { SHUFFLES_MAX = 16 };
 
 /* Where the part begins, and which bits of coordinates that leaves; false: it is not known, or no multiple. */
 static bool
@@ -149,7 +149,7 @@ plan_slice(const Op *op, SlicePlan *s)
 	solve_all(s);
 	if (s->way != SLICE_SHARED && !find_made(s, v->type))
 		s->way = SLICE_SHARED;
-	if (s->way == SLICE_SHUFFLES && 1 << s->made.in[IN_REGISTER] > SHUFFLES_MOST)
+	if (s->way == SLICE_SHUFFLES && 1 << s->made.in[IN_REGISTER] > SHUFFLES_MAX)
 		s->way = SLICE_SHARED;
 	s->shuffles = s->way == SLICE_SHUFFLES ? 1 << s->made.in[IN_REGISTER] : 0;
 	if (s->way == SLICE_SHARED)

@@ -6,7 +6,7 @@
  * bits of the axis may be lanes or warps: they are exchanged with bits of registers before, and back after. */
 #include "model/model.h"
 
-enum { MOST_EXCHANGES = 500 };                          /* of a thread, in registers */
+enum { EXCHANGES_MAX = 500 };                          /* of a thread, in registers */
 enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
 
 static void
@@ -193,7 +193,7 @@ static void
 choose_way(SortPlan *p)
 {
 	int64_t all = sort_state_at(p, p->n, INT64_C(1) << layout_out_bits(&p->layout));
-	if (states(p) == 0 || exchanges(p) <= MOST_EXCHANGES)
+	if (states(p) == 0 || exchanges(p) <= EXCHANGES_MAX)
 		p->way = SORT_REGISTERS;
 	else
 		p->way = all <= p->limit || !find_parts(p) ? SORT_LOOPS : SORT_PARTS;

@@ -5,35 +5,35 @@
 
 #include "lower/lower.h"
 
-/* The combine of a reduction or scan on registers. */
-typedef struct Fold {
+/* How a reduction or scan combines states of several registers. */
+typedef struct Combine {
 	Lower *l;
 	const ReducePlan *p;
 	RegType type[STATE_MAX];                        /* of a state's registers */
 	DType from, to;                                 /* elements that enter, and results */
 	bool is_least, is_signed, propagates_nan;
-} Fold;
+} Combine;
 
-void fold_open(Fold *f, Lower *l, const ReducePlan *p);
-bool fold_wants_index(const Fold *f);
-/* The state of one element (one register a tile of the tuple); index: its REG_I32 place along the axis, or 0. */
-void fold_enter(const Fold *f, const Reg *element, Reg index, Reg *state);
+void combine_open(Combine *f, Lower *l, const ReducePlan *p);
+bool combine_has_index(const Combine *f);
+/* The state of one element (one register a tile of the tuple); index: its REG_I32 position along the axis, or 0. */
+void combine_enter(const Combine *f, const Reg *element, Reg index, Reg *state);
 /* a comes before b; out may be either. */
-void fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out);
+void combine_states(const Combine *f, const Reg *a, const Reg *b, Reg *out);
 /* What changes nothing (sums and products); false: there is no such thing. */
-bool fold_identity(const Fold *f, Reg *state);
-void fold_leave(const Fold *f, const Reg *state, Reg *result);
+bool combine_identity(const Combine *f, Reg *state);
+void combine_leave(const Combine *f, const Reg *state, Reg *result);
 /* pred ? a : b, each register. */
-void fold_select(const Fold *f, Reg pred, const Reg *a, const Reg *b, Reg *out);
+void combine_select(const Combine *f, Reg pred, const Reg *a, const Reg *b, Reg *out);
 /* The state of the lane whose number differs by `mask`. */
-void fold_lane_xor(const Fold *f, const Reg *state, int mask, Reg *out);
+void combine_lane_xor(const Combine *f, const Reg *state, int mask, Reg *out);
 
 /* Writes the states of nregs registers; state[i] is the i'th; the caller's barrier comes next. */
-void trip_write(const Fold *f, const WarpExchange *t, Reg base, Reg *const *state, int nregs);
+void exchange_write(const Combine *f, const WarpExchange *t, Reg base, Reg *const *state, int nregs);
 /* The 2^group->n states of register number i that the warps of this one's group wrote, in order. */
-void trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs, Reg **out);
-/* The state that the warp of the group wrote whose place in it is this lane's number, modulo 2^group->n. */
-void trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out);
+void exchange_read(const Combine *f, const WarpExchange *t, Reg base, int i, int nregs, Reg **out);
+/* The state of the warp whose position in the group is this lane's number, modulo 2^group->n. */
+void exchange_read_by_lane(const Combine *f, const WarpExchange *t, Reg base, Reg *out);
 
 /* combine.c: floats as integers of their width in the same order (-0 as 0); a NaN is the greatest of all, or the least. */
 Reg lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest);
@@ -43,7 +43,8 @@ static inline uint64_t subset_next(uint64_t at, uint64_t mask) { return (at - ma
 
 /* ---- sorts ---- */
 
-/* The state of an element: key (with the index in its low half, or apart), then what else goes along. */
+/* The state of an element: its key (with the index in the low half, or apart), then the element where the key does not give
+ * it back. */
 typedef struct Sort {
 	Lower *l;
 	SortPlan p;
@@ -62,11 +63,12 @@ void sort_select(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out);
 void sort_across(const Sort *s, InDim in, int i, Reg (*v)[SORT_STATE], int n, Reg (*out)[SORT_STATE]);
 /* Elements across bit j of the axis are put in order, falling where bit `by` of their position is set. */
 void sort_exchange(Sort *s, int j, int by);
-/* Of each two elements across bit j the lesser stays, in both places. */
+/* Of each two elements across bit j the lesser is left in both positions. */
 void sort_keep_lesser(Sort *s, int j);
 
 /* order_loops.c: where registers would take too much code */
-/* Sorts all states in scratch; then each register has the state at its place in `result`, whose inputs are s->layout's. */
+/* Sorts all states in scratch; each register then holds the state of its coordinates in `result`, whose inputs are
+ * s->layout's. */
 void sort_by_loops(Sort *s, const Layout *result);
 /* The access of register k of one, its offset to be set. */
 EmitAccess sort_access(const Sort *s, int k, Reg base, int64_t count);

@@ -1,4 +1,4 @@
-/* Folds on registers: what a reduction or a scan does with two values, whatever the elements are.
+/* What a reduction or a scan does with two values, for every type of elements.
  *
  * Narrow elements are widened once, where they enter: sums and products to the type that infer.c gives them, floats to
  * f32, integers and bools to 32 bits.  The index of the greatest is found by keys, integers in the order of the elements:
@@ -13,15 +13,15 @@
 #include <string.h>
 
 void
-fold_open(Fold *f, Lower *l, const ReducePlan *p)
+combine_open(Combine *f, Lower *l, const ReducePlan *p)
 {
 	const Op *op = p->op;
-	*f = (Fold){.l = l, .p = p, .from = op->in[0]->type->elem, .to = op->out[0].type->elem};
+	*f = (Combine){.l = l, .p = p, .from = op->in[0]->type->elem, .to = op->out[0].type->elem};
 	f->is_signed = dtype_is_signed(f->from);
 	f->is_least = strcmp(attr_fn(op), "argmin") == 0;
 	f->propagates_nan = attr_propagate_nan(op) && dtype_is_float(f->from);
 	f->type[0] = lower_type(&(Type){.kind = TYPE_TILE, .elem = p->work});
-	if (fold_wants_index(f)) {
+	if (combine_has_index(f)) {
 		f->type[0] = REG_I64;
 		f->type[1] = REG_I32;
 	}
@@ -30,13 +30,13 @@ fold_open(Fold *f, Lower *l, const ReducePlan *p)
 }
 
 bool
-fold_wants_index(const Fold *f)
+combine_has_index(const Combine *f)
 {
 	return f->p->kind == COMBINE_KEY || f->p->kind == COMBINE_PAIR;
 }
 
 static Reg
-int_of(const Fold *f, RegType t, int64_t v)
+int_of(const Combine *f, RegType t, int64_t v)
 {
 	return thread_int_const(f->l->b, t, v);
 }
@@ -57,7 +57,7 @@ lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest)
 
 /* The element in 32 bits, or 64 if it has them. */
 static Reg
-as_word(const Fold *f, Reg x)
+as_word(const Combine *f, Reg x)
 {
 	Lower *l = f->l;
 	if (dtype_info[f->from].bits >= 32)
@@ -66,7 +66,7 @@ as_word(const Fold *f, Reg x)
 }
 
 static Reg
-key_of(const Fold *f, Reg x)
+key_of(const Combine *f, Reg x)
 {
 	Lower *l = f->l;
 	Reg key;
@@ -84,7 +84,7 @@ key_of(const Fold *f, Reg x)
 }
 
 void
-fold_enter(const Fold *f, const Reg *element, Reg index, Reg *state)
+combine_enter(const Combine *f, const Reg *element, Reg index, Reg *state)
 {
 	Lower *l = f->l;
 	switch (f->p->kind) {
@@ -111,7 +111,7 @@ fold_enter(const Fold *f, const Reg *element, Reg index, Reg *state)
 }
 
 void
-fold_leave(const Fold *f, const Reg *state, Reg *result)
+combine_leave(const Combine *f, const Reg *state, Reg *result)
 {
 	Lower *l = f->l;
 	switch (f->p->kind) {
@@ -142,7 +142,7 @@ fold_leave(const Fold *f, const Reg *state, Reg *result)
 }
 
 static Reg
-extreme(const Fold *f, Reg a, Reg b)
+extreme(const Combine *f, Reg a, Reg b)
 {
 	Lower *l = f->l;
 	bool most = f->p->kind == COMBINE_MAX;
@@ -157,17 +157,17 @@ extreme(const Fold *f, Reg a, Reg b)
 }
 
 static void
-combine_pair(const Fold *f, const Reg *a, const Reg *b, Reg *out)
+combine_pairs(const Combine *f, const Reg *a, const Reg *b, Reg *out)
 {
 	Lower *l = f->l;
 	Reg greater = lower_op2(l, EMIT_SLT, a[0], b[0]), equal = lower_op2(l, EMIT_EQ, a[0], b[0]);
 	Reg before = lower_op2(l, EMIT_ULT, b[1], a[1]);
 	Reg take = lower_op2(l, EMIT_OR, greater, lower_op2(l, EMIT_AND, equal, before));
-	fold_select(f, take, b, a, out);
+	combine_select(f, take, b, a, out);
 }
 
 void
-fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out)
+combine_states(const Combine *f, const Reg *a, const Reg *b, Reg *out)
 {
 	static const EmitOp plain[] = {[COMBINE_AND] = EMIT_AND, [COMBINE_OR] = EMIT_OR, [COMBINE_XOR] = EMIT_XOR,
 		[COMBINE_KEY] = EMIT_SMAX};
@@ -186,12 +186,12 @@ fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out)
 		out[0] = extreme(f, a[0], b[0]);
 		return;
 	case COMBINE_PAIR:
-		combine_pair(f, a, b, out);
+		combine_pairs(f, a, b, out);
 		return;
 	case COMBINE_REGION:
 		memcpy(in, a, sizeof *a * (size_t)f->p->n);
 		memcpy(in + f->p->n, b, sizeof *b * (size_t)f->p->n);
-		lower_combine(l, f->p->op->region[0], in, out);
+		lower_region(l, f->p->op->region[0], in, out);
 		return;
 	default:
 		out[0] = lower_op2(l, plain[f->p->kind], a[0], b[0]);
@@ -199,7 +199,7 @@ fold_combine(const Fold *f, const Reg *a, const Reg *b, Reg *out)
 }
 
 bool
-fold_identity(const Fold *f, Reg *state)
+combine_identity(const Combine *f, Reg *state)
 {
 	bool is_float = dtype_is_float(f->to);
 	int64_t v = f->p->kind == COMBINE_PROD;
@@ -210,14 +210,14 @@ fold_identity(const Fold *f, Reg *state)
 }
 
 void
-fold_select(const Fold *f, Reg pred, const Reg *a, const Reg *b, Reg *out)
+combine_select(const Combine *f, Reg pred, const Reg *a, const Reg *b, Reg *out)
 {
 	for (int i = 0; i < f->p->n; i++)
 		out[i] = a[i] == b[i] ? a[i] : lower_op3(f->l, EMIT_SELECT, pred, a[i], b[i]);
 }
 
 void
-fold_lane_xor(const Fold *f, const Reg *state, int mask, Reg *out)
+combine_lane_xor(const Combine *f, const Reg *state, int mask, Reg *out)
 {
 	for (int i = 0; i < f->p->n; i++)
 		out[i] = lower_lane_xor(f->l, f->type[i], state[i], mask);

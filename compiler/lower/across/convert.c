@@ -1,11 +1,11 @@
-/* Moves a tile's registers from one layout to another: by other names where each thread has what it needs, by shuffles
+/* Moves a tile's registers from one layout to another: by renaming where each thread has what it needs, by shuffles
  * within warps (shuffle.c), else through shared memory.
  *
- * Where a thread's choice of register depends on its lane or warp, registers change places under each such bit:
+ * Where a thread's choice of register depends on its lane or warp, registers are exchanged under each such bit:
  *
  *     out[r] = in[r ^ (lane bit 0 ? 2 : 0)]     =>     out[0] = bit ? in[2] : in[0];  out[2] = bit ? in[0] : in[2] …
  *
- * Shared memory is laid out so that both sides use wide accesses and meet few bank conflicts (layout_best_shared).  The
+ * Shared memory is laid out so that both sides use wide accesses and have few bank conflicts (layout_best_shared).  The
  * whole tile is there at once; one barrier stands between writing and reading. */
 #include "lower/lower.h"
 
@@ -29,7 +29,7 @@ lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage)
 	}
 }
 
-/* Each thread has what it needs, in registers that its number may choose. */
+/* Each thread has what it needs; which register holds an element may depend on the thread. */
 static void
 permute_registers(Lower *l, const ConvertPlan *c, const Layout *src, const Layout *dst, const Reg *from, Reg *out)
 {

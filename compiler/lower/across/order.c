@@ -40,7 +40,7 @@ sort_open(Sort *s, Lower *l, const Op *op)
 
 /* An integer as a signed one in the same order, and back: in 32 bits or 64. */
 static Reg
-turn_sign(const Sort *s, Reg x)
+flip_sign(const Sort *s, Reg x)
 {
 	Lower *l = s->l;
 	if (dtype_is_signed(s->p.t) || dtype_info[s->p.t].bits < 32)
@@ -58,7 +58,7 @@ key_of(const Sort *s, Reg x)
 	else if (dtype_info[s->p.t].bits < 32)
 		key = lower_as(l, dtype_is_signed(s->p.t) ? CAST_SEXT : CAST_ZEXT, REG_I32, x);
 	else
-		key = turn_sign(s, x);
+		key = flip_sign(s, x);
 	return s->falls ? lower_op1(l, EMIT_NOT, key) : key;
 }
 
@@ -103,7 +103,7 @@ element_of(const Sort *s, const Reg *state)
 	Reg key = state[0];
 	if (!s->p.is_wide)
 		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_ASHR, key, lower_i64(l, 32)));
-	key = turn_sign(s, s->falls ? lower_op1(l, EMIT_NOT, key) : key);
+	key = flip_sign(s, s->falls ? lower_op1(l, EMIT_NOT, key) : key);
 	if (s->p.t == TY_BOOL)
 		return lower_op2(l, EMIT_NE, key, lower_i32(l, 0));
 	int bits = dtype_info[s->p.t].bits;

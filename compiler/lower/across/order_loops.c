@@ -6,7 +6,7 @@
  *         for j = s - 1 .. 0
  *             barrier
  *             for p = thread; p < elements / 2; p += threads
- *                 e = p with a 0 put in at bit j;  put e and e + 2^j in order, falling if bit s of e's place is set
+ *                 e = p with a 0 put in at bit j;  put e and e + 2^j in order, falling if bit s of e's position is set
  *     barrier, and back */
 #include "lower/across/across.h"
 
@@ -79,10 +79,10 @@ exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j, int
 	Reg first = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_XOR, p, low), one);
 	first = lower_op2(l, EMIT_OR, first, low);
 	Reg second = lower_op2(l, EMIT_OR, first, apart);
-	Reg place = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << line) - 1));
+	Reg position = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << line) - 1));
 	if (line_falls)
-		place = lower_op2(l, EMIT_OR, place, lower_i32(l, INT64_C(1) << line));
-	Reg falls = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, place, run), one);
+		position = lower_op2(l, EMIT_OR, position, lower_i32(l, INT64_C(1) << line));
+	Reg falls = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, position, run), one);
 	move_state(s, base, count, first, a, false);
 	move_state(s, base, count, second, b, false);
 	Reg swap = lower_op2(l, EMIT_XOR, sort_less(s, b, a), lower_op2(l, EMIT_NE, falls, lower_i32(l, 0)));

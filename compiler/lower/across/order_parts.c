@@ -9,9 +9,9 @@
  *         for j = s - 1 .. c         elements whose positions differ in bit j, in registers
  *         each part: j = c - 1 .. 0  in scratch, falling if bit s of the part's position is set
  *
- * Of the greatest k = 2^m up to a part's length, the better of each two parts stays, until one is left.
+ * Of the greatest k = 2^m up to a part's length, the lesser of each two parts stays, until one is left.
  *
- * The highest bits of the axis may be lanes or warps: they change places with bits of registers before, and back after. */
+ * The highest bits of the axis may be lanes or warps: they are exchanged with bits of registers before, and back after. */
 #include "lower/across/across.h"
 
 static void
@@ -37,21 +37,21 @@ swap_bits(Sort *s, const SortSwap *w)
 
 /* ---- parts ---- */
 
-/* Where an element of a layout stands in its part: the axis's low bits, then the others that are of no part's number. */
+/* The offset in its part of an element of a layout: the axis's low bits, then the others that are of no part's number. */
 static uint64_t
-place_in_part(const Sort *s, const SortParts *p, const Layout *l, uint64_t image)
+offset_in_part(const Sort *s, const SortParts *p, const Layout *l, uint64_t image)
 {
 	int axis = s->p.dim, at = p->low;
-	uint64_t place = image >> layout_out_at(l, axis) & ((UINT64_C(1) << MIN(p->low, l->out[axis])) - 1);
+	uint64_t offset = image >> layout_out_at(l, axis) & ((UINT64_C(1) << MIN(p->low, l->out[axis])) - 1);
 	for (int d = 0; d < l->rank; d++)
 		for (int b = 0; b < l->out[d] && d != axis; b++) {
 			bool is_number = false;
 			for (int i = 0; i < p->nline; i++)
 				is_number |= p->line[i].dim == d && p->line[i].bit == b;
 			if (!is_number)
-				place |= (image >> (layout_out_at(l, d) + b) & 1) << at++;
+				offset |= (image >> (layout_out_at(l, d) + b) & 1) << at++;
 		}
-	return place;
+	return offset;
 }
 
 static void
@@ -66,8 +66,8 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 			EmitAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			for (int i = 0; i < n; i++)
-				image[i] = bytes * place_in_part(s, p, layout, layout->map.col[from + i]);
-			uint64_t own = bytes * place_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r));
+				image[i] = bytes * offset_in_part(s, p, layout, layout->map.col[from + i]);
+			uint64_t own = bytes * offset_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r));
 			LowerMap map = lower_map(l, image, n);
 			a.offset = lower_map_at(l, &map, own, &constant);
 			a.constant += constant;
@@ -80,7 +80,7 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 }
 
 /* Each part in scratch: its runs sorted (`whole`) or merged; it falls where bit `by` of its position is set.  Then
- * registers have the state at their place in `result`. */
+ * registers hold the states of their coordinates in `result`. */
 static void
 run_parts(Sort *s, const SortParts *p, int by, bool whole, const Layout *result)
 {
@@ -109,7 +109,7 @@ sort_all(Sort *s, const SortParts *p)
 	}
 }
 
-/* The best 2^kept, which are no more than a part's. */
+/* The least 2^kept, which are no more than a part's. */
 static void
 keep_best_part(Sort *s, const SortParts *p, const Layout *result)
 {

@@ -6,20 +6,20 @@
  *
  * Every thread that held some element of a row ends with the row's result, so the result's layout is the operand's with
  * the dimension summed away, and a whole tile's reduction leaves a scalar in all threads.  The order is fixed, so the
- * same bits come out of every run.  A fold that a region describes need not commute: its steps are taken in the order of
+ * same bits come out of every run.  A region need not commute: its steps are taken in the order of
  * the axis's bits, the lowest first, each time the lower block of elements before the higher one. */
 #include "lower/across/across.h"
 
 #include <string.h>
 
 typedef struct State {
-	Fold f;
+	Combine f;
 	ReducePlan plan;
-	uint64_t live, lanes;                           /* register and lane bits that tell states apart */
+	uint64_t live, lanes;                           /* register and lane bits that number the states */
 	Reg **at;                                       /* by register */
 } State;
 
-/* Elements become states; an index is wanted of some folds. */
+/* Elements become states; some take the index along the axis. */
 static void
 enter(State *s, Lower *l, const Op *op)
 {
@@ -28,7 +28,7 @@ enter(State *s, Lower *l, const Op *op)
 	Reg element[STATE_MAX], thread = 0;
 	for (int k = 0; k < op->nin; k++)
 		in[k] = lower_operand(l, op, k, &s->plan.layout);
-	if (fold_wants_index(&s->f))
+	if (combine_has_index(&s->f))
 		thread = lower_thread_coordinate(l, &s->plan.layout, axis);
 	s->at = NEW_ARRAY(l->mem, Reg *, n);
 	for (int r = 0; r < n; r++) {
@@ -41,7 +41,7 @@ enter(State *s, Lower *l, const Op *op)
 		for (int k = 0; k < op->nin; k++)
 			element[k] = in[k][r];
 		s->at[r] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
-		fold_enter(&s->f, element, index, s->at[r]);
+		combine_enter(&s->f, element, index, s->at[r]);
 	}
 }
 
@@ -52,7 +52,7 @@ over_registers(State *s, const AxisRun *run)
 		uint64_t bit = UINT64_C(1) << run->bit[i], r = 0;
 		s->live &= ~bit;
 		do {
-			fold_combine(&s->f, s->at[r], s->at[r | bit], s->at[r]);
+			combine_states(&s->f, s->at[r], s->at[r | bit], s->at[r]);
 			r = subset_next(r, s->live);
 		} while (r);
 	}
@@ -66,7 +66,7 @@ is_whole_warp(const AxisRun *run, const Target *t)
 
 /* The warp's own reduction of words, where the machine has one; PRIM_COUNT: none. */
 static PrimKind
-redux_of(const Fold *f)
+redux_of(const Combine *f)
 {
 	if (f->p->n == 1 && f->type[0] == REG_F32 && !f->propagates_nan)
 		return f->p->kind == COMBINE_SUM     ? PRIM_REDUX_FADD
@@ -104,7 +104,7 @@ redux(State *s, const AxisRun *run)
 static void
 over_lane(State *s, int bit)
 {
-	Fold *f = &s->f;
+	Combine *f = &s->f;
 	Lower *l = f->l;
 	bool ordered = !f->p->commutes;
 	Reg other[STATE_MAX], first[STATE_MAX], second[STATE_MAX], high = 0;
@@ -113,13 +113,13 @@ over_lane(State *s, int bit)
 	uint64_t r = 0;
 	do {
 		Reg *mine = s->at[r];
-		fold_lane_xor(f, mine, 1 << bit, other);
+		combine_lane_xor(f, mine, 1 << bit, other);
 		if (ordered) {
-			fold_select(f, high, other, mine, first);
-			fold_select(f, high, mine, other, second);
-			fold_combine(f, first, second, mine);
+			combine_select(f, high, other, mine, first);
+			combine_select(f, high, mine, other, second);
+			combine_states(f, first, second, mine);
 		} else {
-			fold_combine(f, mine, other, mine);
+			combine_states(f, mine, other, mine);
 		}
 		r = subset_next(r, s->live);
 	} while (r);
@@ -138,12 +138,12 @@ over_lanes(State *s, const AxisRun *run)
 
 /* Neighbours pairwise, again and again: the order is kept. */
 static void
-tree(const Fold *f, Reg **v, int n)
+tree(const Combine *f, Reg **v, int n)
 {
 	for (; n > 1; n /= 2)
 		for (int i = 0; i < n / 2; i++) {
 			Reg out[STATE_MAX];
-			fold_combine(f, v[2 * i], v[2 * i + 1], out);
+			combine_states(f, v[2 * i], v[2 * i + 1], out);
 			memcpy(v[i], out, sizeof *out * (size_t)f->p->n);
 		}
 }
@@ -153,7 +153,7 @@ enum { FEW_WARPS = 3 };                                 /* log2: from more on la
 static void
 over_warps(State *s, const AxisRun *run)
 {
-	Fold *f = &s->f;
+	Combine *f = &s->f;
 	Lower *l = f->l;
 	int nregs = 1 << __builtin_popcountll(s->live), n = 1 << run->n, i = 0;
 	Reg **all = NEW_ARRAY(l->mem, Reg *, nregs), **v = NEW_ARRAY(l->mem, Reg *, n);
@@ -164,10 +164,10 @@ over_warps(State *s, const AxisRun *run)
 	} while (r);
 	WarpExchange t = warp_exchange(&s->plan.layout, s->lanes, run);
 	Reg base = lower_scratch(l, f->p->op);
-	trip_write(f, &t, base, all, nregs);
+	exchange_write(f, &t, base, all, nregs);
 	lower_barrier(l);
 	if (nregs == 1 && s->lanes == 0 && run->n > FEW_WARPS && n <= l->t->lanes) {
-		trip_read_by_lane(f, &t, base, all[0]);
+		exchange_read_by_lane(f, &t, base, all[0]);
 		for (int b = 0; b < run->n; b++)
 			over_lane(s, b);
 		return;
@@ -175,15 +175,15 @@ over_warps(State *s, const AxisRun *run)
 	for (i = 0; i < n; i++)
 		v[i] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
 	for (i = 0; i < nregs; i++) {
-		trip_read(f, &t, base, i, nregs, v);
+		exchange_read(f, &t, base, i, nregs, v);
 		tree(f, v, n);
 		memcpy(all[i], v[0], sizeof(Reg) * (size_t)f->p->n);
 	}
 }
 
-/* What text calls it where the source does not. */
+/* A name for text. */
 static const char *
-result_name(const Fold *f)
+result_name(const Combine *f)
 {
 	switch (f->p->kind) {
 	case COMBINE_SUM: return "total";
@@ -205,7 +205,7 @@ leave(State *s, Lower *l, Op *op)
 		if ((uint64_t)r & ~s->live)
 			continue;
 		result[r] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
-		fold_leave(&s->f, s->at[r], result[r]);
+		combine_leave(&s->f, s->at[r], result[r]);
 	}
 	for (int k = 0; k < op->nout; k++) {
 		Value *v = &op->out[k];
@@ -226,7 +226,7 @@ lower_reduce(Lower *l, Op *op)
 {
 	State s;
 	plan_reduce(op, &s.plan);
-	fold_open(&s.f, l, &s.plan);
+	combine_open(&s.f, l, &s.plan);
 	s.live = s.plan.live;
 	s.lanes = s.plan.lanes;
 	enter(&s, l, op);

@@ -6,7 +6,7 @@
 
 /* Which slot each lane and warp bit moves, in bytes; those of the group only if `group`. */
 static Reg
-slot_of(const Fold *f, const WarpExchange *t, int bytes, bool group, bool by_lane)
+slot_of(const Combine *f, const WarpExchange *t, int bytes, bool group, bool by_lane)
 {
 	uint64_t image[F2_MAX] = {0}, used = 0;
 	int at = 0;
@@ -27,7 +27,7 @@ slot_of(const Fold *f, const WarpExchange *t, int bytes, bool group, bool by_lan
 }
 
 static EmitAccess
-slot_access(const Fold *f, const WarpExchange *t, Reg base, int part, int nregs, Reg offset)
+slot_access(const Combine *f, const WarpExchange *t, Reg base, int part, int nregs, Reg offset)
 {
 	EmitAccess a = lower_shared_access(base, f->type[part]);
 	a.offset = offset;
@@ -37,7 +37,7 @@ slot_access(const Fold *f, const WarpExchange *t, Reg base, int part, int nregs,
 
 /* True in one lane of those that hold the same states; 0: all differ. */
 static Reg
-first_lane(const Fold *f, const WarpExchange *t)
+first_lane(const Combine *f, const WarpExchange *t)
 {
 	Lower *l = f->l;
 	uint64_t same = ~t->lanes & ((UINT64_C(1) << t->nlanes) - 1);
@@ -47,7 +47,7 @@ first_lane(const Fold *f, const WarpExchange *t)
 }
 
 void
-trip_write(const Fold *f, const WarpExchange *t, Reg base, Reg *const *state, int nregs)
+exchange_write(const Combine *f, const WarpExchange *t, Reg base, Reg *const *state, int nregs)
 {
 	Reg mask = first_lane(f, t);
 	for (int k = 0; k < f->p->n; k++) {
@@ -62,7 +62,7 @@ trip_write(const Fold *f, const WarpExchange *t, Reg base, Reg *const *state, in
 }
 
 void
-trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs, Reg **out)
+exchange_read(const Combine *f, const WarpExchange *t, Reg base, int i, int nregs, Reg **out)
 {
 	int lanes = __builtin_popcountll(t->lanes), n = 1 << t->group->n;
 	for (int k = 0; k < f->p->n; k++) {
@@ -81,7 +81,7 @@ trip_read(const Fold *f, const WarpExchange *t, Reg base, int i, int nregs, Reg 
 }
 
 void
-trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out)
+exchange_read_by_lane(const Combine *f, const WarpExchange *t, Reg base, Reg *out)
 {
 	for (int k = 0; k < f->p->n; k++) {
 		int bytes = thread_type_bytes(f->type[k]);
@@ -95,11 +95,11 @@ trip_read_by_lane(const Fold *f, const WarpExchange *t, Reg base, Reg *out)
 /* ---- offsets ---- */
 
 static uint64_t
-offset_of(const LowerStrides *s, const Layout *l, uint64_t place)
+offset_of(const LowerStrides *s, const Layout *l, uint64_t image)
 {
 	uint64_t at = 0;
 	for (int d = 0; d < l->rank; d++) {
-		uint64_t c = place >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
+		uint64_t c = image >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1);
 		at |= s->shift[d] < 0 ? 0 : c << s->shift[d];
 	}
 	return at * (uint64_t)s->bytes;

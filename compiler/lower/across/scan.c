@@ -1,17 +1,17 @@
-/* Running folds along an axis, each result with its own element in it.
+/* Inclusive scans along an axis.
  *
  * The axis's bits are gone through from the lowest, so that at each step a block of neighbours becomes one twice (or
  * 2^n times) as long.  Kept are
  *
  *     scan     by register: what stands in the result so far, within the registers that one thread holds together
- *     before   by group of registers: the fold of all elements of the block that come before the group's
- *     total    by group: the fold of the whole block, which all its threads know
+ *     before   by group of registers: all elements of the block before the group's, combined
+ *     total    by group: the whole block combined, in all of its threads
  *
  *     lanes:  other = total of the lane across;  total = lower with higher;
  *             higher half: before = other's total, then before
  *
  * and at the end each group's `before` is put before its registers.  Warps exchange totals through scratch.  A reversed
- * scan is the same with the halves exchanged; a fold by a region never takes its operands in another order than the
+ * scan is the same with the halves exchanged; a region never gets its operands in another order than the
  * scan's. */
 #include "lower/across/across.h"
 
@@ -24,10 +24,10 @@ typedef struct Group {
 } Group;
 
 typedef struct Scan {
-	Fold f;
+	Combine f;
 	ReducePlan plan;
 	bool reverse;
-	uint64_t live, lanes;                           /* register and lane bits that tell groups apart */
+	uint64_t live, lanes;                           /* register and lane bits that number the groups */
 	Reg **scan;                                     /* by register */
 	Group *group;                                   /* by register, of its group's first */
 } Scan;
@@ -58,7 +58,7 @@ enter(Scan *s, Lower *l, const Op *op)
 		for (int k = 0; k < op->nin; k++)
 			element[k] = in[k][r];
 		s->scan[r] = state_new(s);
-		fold_enter(&s->f, element, 0, s->scan[r]);
+		combine_enter(&s->f, element, 0, s->scan[r]);
 		s->group[r] = (Group){.total = state_new(s), .before = state_new(s)};
 		copy(s, s->group[r].total, s->scan[r]);
 	}
@@ -70,10 +70,10 @@ put_before(Scan *s, Group *g, const Reg *state, Reg where)
 {
 	Lower *l = s->f.l;
 	Reg both[STATE_MAX], next[STATE_MAX], none[STATE_MAX];
-	if (where && fold_identity(&s->f, none)) {
-		fold_select(&s->f, where, state, none, next);
+	if (where && combine_identity(&s->f, none)) {
+		combine_select(&s->f, where, state, none, next);
 		if (g->has_before)
-			fold_combine(&s->f, next, g->before, next);
+			combine_states(&s->f, next, g->before, next);
 		copy(s, g->before, next);
 		g->has_before = true;
 		return;
@@ -84,12 +84,12 @@ put_before(Scan *s, Group *g, const Reg *state, Reg where)
 		g->valid = where;
 		return;
 	}
-	fold_combine(&s->f, state, g->before, both);
+	combine_states(&s->f, state, g->before, both);
 	copy(s, next, both);
 	if (g->valid)
-		fold_select(&s->f, g->valid, both, state, next);
+		combine_select(&s->f, g->valid, both, state, next);
 	if (where)
-		fold_select(&s->f, where, next, g->before, next);
+		combine_select(&s->f, where, next, g->before, next);
 	copy(s, g->before, next);
 	if (!where) {
 		g->has_before = true;
@@ -139,13 +139,13 @@ over_registers(Scan *s, const AxisRun *run, bool first, uint64_t joined)
 				continue;
 			}
 			if (first)
-				fold_combine(&s->f, carry, s->scan[r], s->scan[r]);
+				combine_states(&s->f, carry, s->scan[r], s->scan[r]);
 			else
 				put_before_all(s, r, carry, 0, joined);
 			if (first)
 				copy(s, carry, s->scan[r]);
 			else
-				fold_combine(&s->f, carry, g->total, carry);
+				combine_states(&s->f, carry, g->total, carry);
 		}
 		copy(s, s->group[base].total, carry);
 		base = subset_next(base, s->live);
@@ -171,14 +171,14 @@ over_lanes(Scan *s, const AxisRun *run, uint64_t joined)
 		uint64_t r = 0;
 		do {
 			Group *g = &s->group[r];
-			fold_lane_xor(&s->f, g->total, 1 << bit, other);
+			combine_lane_xor(&s->f, g->total, 1 << bit, other);
 			put_before_all(s, r, other, later, joined);
 			if (s->f.p->commutes) {
-				fold_combine(&s->f, g->total, other, g->total);
+				combine_states(&s->f, g->total, other, g->total);
 			} else {
-				fold_select(&s->f, later, other, g->total, a);
-				fold_select(&s->f, later, g->total, other, z);
-				fold_combine(&s->f, a, z, g->total);
+				combine_select(&s->f, later, other, g->total, a);
+				combine_select(&s->f, later, g->total, other, z);
+				combine_states(&s->f, a, z, g->total);
 			}
 			r = subset_next(r, s->live);
 		} while (r);
@@ -186,21 +186,21 @@ over_lanes(Scan *s, const AxisRun *run, uint64_t joined)
 	}
 }
 
-/* The warp's place among its group's, in the order of the scan, and the totals before it. */
+/* The warp's position in its group, in the order of the scan, and the totals before it. */
 static void
 over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined)
 {
 	Lower *l = s->f.l;
 	int n = 1 << run->n;
-	Reg place = 0, sum[STATE_MAX], mine[STATE_MAX];
+	Reg position = 0, sum[STATE_MAX], mine[STATE_MAX];
 	for (int b = 0; b < run->n; b++) {
 		Reg bit = lower_op2(l, EMIT_LSHR, l->warp, lower_i32(l, run->bit[b]));
 		bit = lower_op2(l, EMIT_AND, bit, lower_i32(l, 1));
 		bit = b ? lower_op2(l, EMIT_SHL, bit, lower_i32(l, b)) : bit;
-		place = place ? lower_op2(l, EMIT_OR, place, bit) : bit;
+		position = position ? lower_op2(l, EMIT_OR, position, bit) : bit;
 	}
 	if (s->reverse)
-		place = lower_op2(l, EMIT_XOR, place, lower_i32(l, n - 1));
+		position = lower_op2(l, EMIT_XOR, position, lower_i32(l, n - 1));
 	for (int i = 0; i < n; i++) {
 		Reg *t = total[s->reverse ? n - 1 - i : i];
 		if (i == 0) {
@@ -209,10 +209,10 @@ over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined
 			continue;
 		}
 		if (i > 1)
-			fold_select(&s->f, lower_op2(l, EMIT_EQ, place, lower_i32(l, i)), sum, mine, mine);
-		fold_combine(&s->f, sum, t, sum);
+			combine_select(&s->f, lower_op2(l, EMIT_EQ, position, lower_i32(l, i)), sum, mine, mine);
+		combine_states(&s->f, sum, t, sum);
 	}
-	put_before_all(s, r, mine, lower_op2(l, EMIT_NE, place, lower_i32(l, 0)), joined);
+	put_before_all(s, r, mine, lower_op2(l, EMIT_NE, position, lower_i32(l, 0)), joined);
 	copy(s, s->group[r].total, sum);
 }
 
@@ -229,13 +229,13 @@ over_warps(Scan *s, const AxisRun *run, uint64_t joined)
 	} while (r);
 	WarpExchange t = warp_exchange(&s->plan.layout, s->lanes, run);
 	Reg base = lower_scratch(l, s->f.p->op);
-	trip_write(&s->f, &t, base, all, nregs);
+	exchange_write(&s->f, &t, base, all, nregs);
 	lower_barrier(l);
 	for (i = 0; i < n; i++)
 		v[i] = state_new(s);
 	i = 0;
 	do {
-		trip_read(&s->f, &t, base, i++, nregs, v);
+		exchange_read(&s->f, &t, base, i++, nregs, v);
 		over_group(s, run, r, v, joined);
 		r = subset_next(r, s->live);
 	} while (r);
@@ -255,12 +255,12 @@ leave(Scan *s, Lower *l, Op *op, uint64_t inner)
 		const Group *g = &s->group[(uint64_t)r & ~inner];
 		Reg both[STATE_MAX], result[STATE_MAX];
 		if (g->has_before || g->valid) {
-			fold_combine(&s->f, g->before, s->scan[r], both);
+			combine_states(&s->f, g->before, s->scan[r], both);
 			if (g->valid)
-				fold_select(&s->f, g->valid, both, s->scan[r], both);
+				combine_select(&s->f, g->valid, both, s->scan[r], both);
 			copy(s, s->scan[r], both);
 		}
-		fold_leave(&s->f, s->scan[r], result);
+		combine_leave(&s->f, s->scan[r], result);
 		for (int k = 0; k < op->nout; k++)
 			regs[k][r] = result[k];
 	}
@@ -274,7 +274,7 @@ lower_scan(Lower *l, Op *op)
 	Scan s;
 	uint64_t inner = 0, joined = 0;                 /* register bits of the first run, if it has any; of later ones */
 	plan_reduce(op, &s.plan);
-	fold_open(&s.f, l, &s.plan);
+	combine_open(&s.f, l, &s.plan);
 	s.reverse = attr_reverse(op);
 	s.live = s.plan.live;
 	s.lanes = s.plan.lanes;

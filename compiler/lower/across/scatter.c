@@ -1,13 +1,13 @@
-/* A tile with elements of another put in at indices along an axis, through shared memory.
+/* Scatters: elements of a tile replaced by, or combined with, values at indices along an axis, through shared memory.
  *
- * Setting: of several values for one element the last along the axis stays, on every device.  An owner for each element
- * of the tile stands in scratch, the values beside it:
+ * Setting: of several values for one element the last along the axis stays, on every device.  Scratch holds the
+ * number of the last value for each element of the tile, and the values:
  *
  *     owner[…] = -1;  values as they are       barrier
  *     owner[index] = max(owner[index], k)      for value k along the axis; barrier
  *     result = owner < 0 ? element : values[owner]
  *
- * Where there is no room for both, the values come to stand where the owners stood, which registers hold by then.
+ * Where there is no room for both, the values replace the numbers, which are in registers by then.
  *
  * Adding, the greatest and the least: the tile stands in scratch in slots that the machine has atomics for, values go in by
  * them, and after a barrier each element is read back.  Integers below 32 bits take 32, of which the sum keeps the low
@@ -163,9 +163,9 @@ put_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	}
 }
 
-/* The place of each value along the axis. */
+/* The position of each value along the axis. */
 static Reg *
-places(const Scatter *s, const Layout *from)
+positions(const Scatter *s, const Layout *from)
 {
 	Lower *l = s->l;
 	int n = 1 << from->in[IN_REGISTER];
@@ -209,7 +209,7 @@ set_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	if (apart)
 		lower_to_shared(l, values, value, from, &value_rows, s->type);
 	lower_barrier(l);
-	put_values(s, base, from, index, places(s, from));
+	put_values(s, base, from, index, positions(s, from));
 	lower_barrier(l);
 	lower_from_shared(l, base, own, to->layout, &rows, s->slot);
 	if (!apart) {

@@ -170,7 +170,7 @@ odd_f32(Lower *l, Reg x)
 
 /* The low `cut` bits of a magnitude that has more than `keep` become one bit that says whether any was set. */
 static Reg
-fold_low(Lower *l, RegType t, Reg a, int keep, int cut)
+sticky_low(Lower *l, RegType t, Reg a, int keep, int cut)
 {
 	Reg zero = thread_int_const(l->b, t, 0), low = thread_int_const(l->b, t, (INT64_C(1) << cut) - 1);
 	Reg lost = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, a, low), zero);
@@ -210,7 +210,7 @@ odd_integer(Lower *l, DType t, Reg r)
 	if (wide && !by_double)
 		x = odd_magnitude(l, r);
 	else
-		x = lower_as(l, CAST_U2F, to, wide ? fold_low(l, type, r, 53, 11) : fold_low(l, type, r, 24, 8));
+		x = lower_as(l, CAST_U2F, to, wide ? sticky_low(l, type, r, 53, 11) : sticky_low(l, type, r, 24, 8));
 	if (is_signed)
 		x = lower_op3(l, EMIT_SELECT, negative, lower_op1(l, EMIT_FNEG, x), x);
 	return by_double ? odd_f32(l, x) : x;

@@ -3,7 +3,7 @@
  * f16, bf16 and fp8 are widened, computed in f32 and rounded once.  f32 stands on the machine's approximations of 2^x,
  * 1/x and 1/sqrt(x), each within about one unit in the last place, and on polynomials; f64 on polynomials alone.  There
  * are no branches but for the reduction of great angles and for remainders.  {fast} ops on f32 and below are the
- * approximations themselves.  docs/math.md tells the greatest errors, which tests/unit/test_math.c measures.
+ * approximations themselves.  docs/math.md lists the greatest errors, which tests/unit/test_math.c measures.
  *
  * Emitters may contract a product and a sum into one fma, so nothing here relies on the rounding of a product: what must
  * be exact is written with fma. */

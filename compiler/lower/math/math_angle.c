@@ -105,7 +105,7 @@ reduce_great(Math m, Reg x, Reg *k)
 	return math_select(m, finite, r, math_const(m, NAN));
 }
 
-/* So that loads stay before, see lower_waits_at_angles. */
+/* Loads stay before it, see lower_reduces_angles. */
 static void
 hold(Lower *l)
 {

@@ -92,9 +92,9 @@ step(Lower *l, const FmaPlan *p, const Source from[2], int k, Reg *acc)
 static int64_t
 piece_bytes(const FmaPlan *p, const FmaSide *s)
 {
-	uint64_t place = UINT64_C(1) << (layout_out_at(&s->shared, s->k_dim) + p->unrolled), at;
-	if (!f2_solve(&s->shared.map, place, &at))
-		die("a placement that leaves out an element");
+	uint64_t at_piece = UINT64_C(1) << (layout_out_at(&s->shared, s->k_dim) + p->unrolled), at;
+	if (!f2_solve(&s->shared.map, at_piece, &at))
+		die("a layout that leaves out an element");
 	return (int64_t)at * p->bytes;
 }
 

@@ -119,7 +119,7 @@ lower_cache(const Op *op, CacheHint otherwise)
 
 /* Which dimension of the tile each p and g moves along. */
 static void
-place_letters(LowerAccess *a)
+find_dims(LowerAccess *a)
 {
 	int at[KERNEL_RANK];
 	access_dims(a->op, at);
@@ -300,7 +300,7 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 		find_pointers(l, a);
 		return;
 	}
-	place_letters(a);
+	find_dims(a);
 	find_strides(l, a);
 	for (int d = 0; d < a->nd; d++) {
 		if (a->dim[d].letter == 'p')

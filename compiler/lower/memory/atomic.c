@@ -4,12 +4,13 @@
  * it through shared memory.  What a machine has no atomic for (narrow types, the least and greatest of floats) is made
  * of compare-and-swap on the element, or for bytes on the word around it:
  *
- *     old = load                                    until nobody came between
+ *     old = load                                    until no other thread came between
  *     loop: new = fn(old, v); old = cas(old, new)
  *
- * The order asked for is not paid where no program can tell: an atomic whose old value is not used and which is all that a
- * program does to memory is relaxed.  Where a machine's atomics have no order, more is looked at: programs that read none
- * of what they write, and learn of one another by one atomic at most, cannot tell either; what they could is refused. */
+ * The order asked for costs nothing where no program can observe it: an atomic whose old value is not used, and which is
+ * the program's only access, is relaxed.  On a target whose atomics are all relaxed more programs are analysed: those that
+ * read nothing that programs write, and use the result of one atomic at most, cannot observe the order; others are
+ * refused. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -63,8 +64,7 @@ make(const Op *op, const Type *tile, const Target *t)
 	return a;
 }
 
-/* The only thing that a program does to memory, and without a loop: nothing stands before or behind it that others could
- * see in another order. */
+/* The program's only access to memory, in no loop: there is none that other programs could observe in another order. */
 static bool
 is_alone(const Lower *l, const Op *op)
 {
@@ -101,9 +101,9 @@ reads_written(const Lower *l, const Op *op)
 	return false;
 }
 
-/* Whether what a program reads depends on the order in which others' writes come to it. */
+/* Whether what a program reads depends on the order of other programs' writes. */
 static bool
-tells_order(const Lower *l)
+observes_order(const Lower *l)
 {
 	int atomics = 0, used = 0;
 	for (const Op *op = l->f->body->first; op; op = op_after(op, l->f->body)) {
@@ -120,12 +120,12 @@ tells_order(const Lower *l)
 	return used > 0 && atomics > 1;
 }
 
-/* Whether the machine has the order, or can do without it. */
+/* Whether the target has the order, or the kernel does not need it. */
 static bool
 check_order(Lower *l, const Op *op)
 {
 	bool is_local = strcmp(attr_scope(op), "cta") == 0, is_relaxed = strcmp(attr_order(op), "relaxed") == 0;
-	if ((l->t->has & HAS_ATOMIC_ORDER) || is_local || is_relaxed || !tells_order(l))
+	if ((l->t->has & HAS_ATOMIC_ORDER) || is_local || is_relaxed || !observes_order(l))
 		return true;
 	lower_refuse(l, op, arena_printf(l->mem, "order = %s where programs read what others write", attr_order(op)));
 	diag_help(l->cx, "its atomics are relaxed: use two kernels, or order = relaxed if the order does not matter");

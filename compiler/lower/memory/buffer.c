@@ -1,4 +1,4 @@
-/* Shared buffers, copies that go on by themselves, and mbarriers.
+/* Shared buffers, asynchronous copies, and mbarriers.
  *
  * A buffer is a register, the address of its first slot, and a slot one too.  A tile is read from a slot by ldmatrix
  * where the fragments of its layout are rows of 16 bytes there (matrix.c), else by the widest loads that its layout
@@ -10,7 +10,7 @@
  *  =>
  *     cp_async_16 r20, r21, r22        16 bytes from r21 to r20, or (r22 is 0) 16 zeros; once for every 8 registers
  *
- * One thread of a block sets up mbarriers; arriving is done once for all threads of a role, after they have met. */
+ * One thread of a thread block initialises mbarriers; one arrives for all threads of a role, after a barrier among them. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ copy_plain(Lower *l, RegType type, int n, EmitAccess *from, EmitAccess *to)
 	thread_store(l->b, to, v);
 }
 
-/* Threads that would copy what others do leave it to the first of them, who alone has `first`. */
+/* Of the threads that hold the same elements only the first copies: `first` is true in it. */
 static void
 copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to, Reg first)
 {
@@ -133,7 +133,7 @@ has_whole_rows(const Layout *shared)
 	return true;
 }
 
-/* Row by row, the threads taking turns: no tensor map is needed where the whole tile is known to be inside. */
+/* Row by row, the threads in turn: no tensor map is needed where the whole tile is known to be inside. */
 static void
 copy_bulk(Lower *l, const Op *op, const Type *tile, const Layout *shared)
 {
@@ -292,7 +292,7 @@ lower_await(Lower *l, Op *op)
 }
 
 static bool
-wants_hopper(OpKind k)
+needs_tma(OpKind k)
 {
 	return k == OP_EXPECT || k == OP_AWAIT || k == OP_PROXY_FENCE || k == OP_ROLES || k == OP_DOT_START ||
 	    k == OP_DOT_WAIT;
@@ -301,7 +301,7 @@ wants_hopper(OpKind k)
 void
 lower_buffer(Lower *l, Op *op)
 {
-	if ((wants_hopper(op->kind) && !(l->t->has & HAS_TMA)) ||
+	if ((needs_tma(op->kind) && !(l->t->has & HAS_TMA)) ||
 	    ((op->kind == OP_MBARRIER || op->kind == OP_ARRIVE) && !(l->t->has & HAS_MBARRIER))) {
 		lower_refuse(l, op, op_info[op->kind].text);
 		return;

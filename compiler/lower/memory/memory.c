@@ -18,7 +18,7 @@ registers_of(const Layout *layout)
 	return layout ? 1 << layout->in[IN_REGISTER] : 1;
 }
 
-/* The fewest bits of repeated registers must not cut an access in two. */
+/* An access holds no registers that repeat others. */
 static int
 vector_of(int vector, uint64_t repeats)
 {
@@ -155,7 +155,7 @@ repeat_registers(Reg *out, int n, uint64_t repeats)
 		out[r] = out[(uint64_t)r & ~repeats];
 }
 
-/* Nobody writes a tensor that is `in`, but through pointers. */
+/* A tensor that is `in` is written only through pointers. */
 static CacheHint
 read_hint(const Lower *l, const Op *op)
 {
@@ -163,7 +163,7 @@ read_hint(const Lower *l, const Op *op)
 		return lower_cache(op, CACHE_NONE);
 	const FuncParam *p = &l->f->param[op->in[0]->index];
 	bool constant = p->access == ACCESS_IN && !l->stores_through_pointers;
-	return lower_cache(op, constant && !(l->waits_at_angles && op->out[0].layout) ? CACHE_READ_ONLY : CACHE_NONE);
+	return lower_cache(op, constant && !(l->reduces_angles && op->out[0].layout) ? CACHE_READ_ONLY : CACHE_NONE);
 }
 
 static void

@@ -1,14 +1,14 @@
-/* Tiles put together, taken apart and looked up.
+/* Joins, cats, splits, flips, extracts and gathers.
  *
- * Where the place of an element tells which operand it comes from, operands are brought into the result's layout and
+ * Where the coordinates of an element say which operand it comes from, operands are brought into the result's layout and
  * registers are renamed, or chosen by the thread's number:
  *
- *     join, cat of equal parts     each operand in the result's layout without the bits that tell operands apart
+ *     join, cat of equal parts     each operand in the result's layout without the bits that number the operands
  *     split                        the operand with the pair in its lowest register bit
  *     flip                         a fixed exclusive or of registers and lanes
  *
  * Everything else goes through scratch: the operand stands there row by row, and after a barrier each register of the
- * result is read from where its element is.  A gather's operand that is more than there is room for stands there piece by
+ * result is read from where its element is.  A gather's operand that is larger than scratch is staged piece by
  * piece, and each piece's elements are read. */
 #include "lower/lower.h"
 
