@@ -259,7 +259,8 @@ void thread_kernel(ThreadBuilder *b, const EmitKernel *k, Reg *param, Reg *share
 void thread_place(ThreadBuilder *b, Place at);          /* of all nodes until the next one */
 void thread_name(ThreadBuilder *b, Reg r, const char *name);
 RegType thread_type_of(const ThreadBuilder *b, Reg r);
-bool thread_is_available(const ThreadBuilder *b, Reg r);        /* where the next node goes: its definition dominates that */
+/* Does its definition dominate the next node? */
+bool thread_is_available(const ThreadBuilder *b, Reg r);
 
 Reg thread_int_const(ThreadBuilder *b, RegType t, int64_t v);
 Reg thread_float_const(ThreadBuilder *b, RegType t, double v);

@@ -1,9 +1,9 @@
 /* Inclusive scans along an axis.
  *
- * The axis's bits are gone through from the lowest, so that at each step a block of neighbours becomes one twice (or
- * 2^n times) as long.  Kept are
+ * Each step takes a run of the axis's bits, from the lowest, and makes of 2^n neighbouring blocks of elements one.  The
+ * state is
  *
- *     scan     by register: what stands in the result so far, within the registers that one thread holds together
+ *     scan     by register: the result so far, within the registers that one thread holds together
  *     before   by group of registers: all elements of the block before the group's, combined
  *     total    by group: the whole block combined, in all of its threads
  *
