@@ -16,7 +16,7 @@
 const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_metal, &device_simt};
 const int device_nrows = LEN(device_rows);
 
-void
+bool
 device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...)
 {
 	va_list ap;
@@ -25,6 +25,7 @@ device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ..
 	number_vformat(d->error.text, sizeof d->error.text, fmt, ap);
 	va_end(ap);
 	snprintf(d->error.help, sizeof d->error.help, "%s", help);
+	return false;
 }
 
 bool

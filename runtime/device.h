@@ -151,8 +151,8 @@ bool device_host_time_begin(Device *d);
 bool device_host_time_end(Device *d, double *seconds);
 bool device_host_sync(Device *d, Fault *fault);
 
-/* device.c: fills d->error */
-void device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
+/* device.c: fills d->error; false */
+bool device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
 /* True, and it says so: what only devices of this machine do was asked of a GPU. */
 bool device_gpu_refuses(Device *d, const TglDeviceOptions *o);
 

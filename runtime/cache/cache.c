@@ -472,6 +472,13 @@ cache_prepare(Cache *c, const char *sql, bool write)
 	return s;
 }
 
+const char *
+cache_column(sqlite3_stmt *s, int i)
+{
+	const char *t = (const char *)sqlite3_column_text(s, i);
+	return t ? t : "";
+}
+
 bool
 cache_run(Cache *c, const char *sql)
 {

@@ -43,7 +43,8 @@ struct sqlite3 *cache_database(Cache *c, bool write);
 void cache_failed(Cache *c, int result, bool write);
 /* A statement of one line of SQL; NULL after handing over why not: a cache that can only be read reports `write`. */
 struct sqlite3_stmt *cache_prepare(Cache *c, const char *sql, bool write);
-/* The same, run at once. */
+const char *cache_column(struct sqlite3_stmt *s, int i);        /* a row's text; "" for none */
+/* A statement run at once. */
 bool cache_run(Cache *c, const char *sql);
 bool cache_is_read_only(const Cache *c);
 

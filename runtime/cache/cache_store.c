@@ -158,13 +158,6 @@ cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes,
 
 /* ---- what there is ---- */
 
-static const char *
-column(sqlite3_stmt *s, int i)
-{
-	const char *t = (const char *)sqlite3_column_text(s, i);
-	return t ? t : "";
-}
-
 void
 cache_each(Cache *c, bool (*each)(void *user, const TglCacheEntry *e), void *user)
 {
@@ -183,11 +176,11 @@ cache_each(Cache *c, bool (*each)(void *user, const TglCacheEntry *e), void *use
 		    .bytes = (uint64_t)sqlite3_column_int64(s, 1),
 		    .used = sqlite3_column_int64(s, 2),
 		    .made = sqlite3_column_int64(s, 3),
-		    .current = strcmp(column(s, 4), build_id) == 0,
-		    .kernel = column(s, 5),
-		    .file = column(s, 6),
-		    .target = column(s, 7),
-		    .values = column(s, 8)};
+		    .current = strcmp(cache_column(s, 4), build_id) == 0,
+		    .kernel = cache_column(s, 5),
+		    .file = cache_column(s, 6),
+		    .target = cache_column(s, 7),
+		    .values = cache_column(s, 8)};
 		if (!each(user, &e)) {
 			r = SQLITE_DONE;
 			break;

@@ -66,8 +66,9 @@ void reference_close(Reference *r);
 double reference_roundoff(DType t);     /* unit roundoff; 0: no float */
 double reference_least(DType t);        /* the least number above 0 */
 
-/* bench.c */
+/* timing.c */
 
+Func *case_func(TglCase *c, TglStatus *s);      /* the tile IR of its kernel; NULL: *s, with reports */
 /* The median of n times, at least one, which it sorts. */
 double median_of(double *v, int n);
 

@@ -30,34 +30,29 @@ reference_close(Reference *r)
 
 /* ---- the kernel's arithmetic ---- */
 
+/* Unit roundoff, and the least number above 0. */
+static const struct {
+	double roundoff, least;
+} floats[DTYPE_COUNT] = {
+    [TY_F16] = {0x1p-11, 0x1p-24},
+    [TY_BF16] = {0x1p-8, 0x1p-133},
+    [TY_F32] = {0x1p-24, 0x1p-149},
+    [TY_F64] = {0x1p-53, 0x1p-1074},
+    [TY_F8E4M3] = {0x1p-4, 0x1p-9},
+    [TY_F8E5M2] = {0x1p-3, 0x1p-16},
+    [TY_F4E2M1] = {0x1p-2, 0.5},
+};
+
 double
 reference_roundoff(DType t)
 {
-	switch (t) {
-	case TY_F16: return 0x1p-11;
-	case TY_BF16: return 0x1p-8;
-	case TY_F32: return 0x1p-24;
-	case TY_F64: return 0x1p-53;
-	case TY_F8E4M3: return 0x1p-4;
-	case TY_F8E5M2: return 0x1p-3;
-	case TY_F4E2M1: return 0x1p-2;
-	default: return 0;
-	}
+	return floats[t].roundoff;
 }
 
-/* The least number above 0. */
 double
 reference_least(DType t)
 {
-	switch (t) {
-	case TY_F16: return 0x1p-24;
-	case TY_BF16: return 0x1p-133;
-	case TY_F32: return 0x1p-149;
-	case TY_F8E4M3: return 0x1p-9;
-	case TY_F8E5M2: return 0x1p-16;
-	case TY_F4E2M1: return 0.5;
-	default: return 0x1p-1074;
-	}
+	return floats[t].least > 0 ? floats[t].least : 0x1p-1074;
 }
 
 /* Whether an op's results are elements of its operands, or without rounding error. */
@@ -382,12 +377,9 @@ reference_make(TglCase *c)
 		return TGL_ERROR_NAME;
 	}
 	TglStatus s;
-	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
-	if (!in)
-		return s;
-	Func *f = instance_func(c->k, in, &c->b);
+	Func *f = case_func(c, &s);
 	if (!f)
-		return TGL_ERROR_SOURCE;
+		return s;
 	Arena *keep = compile_into(cx, c->b.mem);
 	Module *m = reference_module(k, &c->b.bound);
 	compile_into(cx, keep);

@@ -35,17 +35,25 @@ case_bytes(const TglCase *c)
 	return sum;
 }
 
+Func *
+case_func(TglCase *c, TglStatus *s)
+{
+	*s = TGL_ERROR_LAUNCH;
+	Instance *in = instance_find(c->k, &c->b, c->dev, s);
+	Func *f = in ? instance_func(c->k, in, &c->b) : NULL;
+	if (in)
+		*s = f ? TGL_OK : TGL_ERROR_SOURCE;
+	return f;
+}
+
 static TglStatus
 work(TglCase *c, double *bytes, double *flops)
 {
-	TglStatus s = TGL_ERROR_LAUNCH;
+	TglStatus s;
 	int64_t grid[MAX_AXES];
-	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
-	if (!in)
-		return s;
-	Func *f = instance_func(c->k, in, &c->b);
+	Func *f = case_func(c, &s);
 	if (!f)
-		return TGL_ERROR_SOURCE;
+		return s;
 	Arena *tmp = c->k->program->compile->tmp;
 	const PlanArg *args =
 	    func_args(tmp, f, c->k->k, &c->b.bound, c->b.tensor, c->b.info);
@@ -76,17 +84,16 @@ find_product(const Block *b, DType *out)
 bool
 tgl_case_product(TglCase *c, TglDType *operand)
 {
-	TglStatus s = TGL_OK;
+	TglStatus s;
 	DType t = TY_F32;
 	if (!c)
 		return false;
 	context_begin(c->dev->cx);
-	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
-	const Func *f = in ? instance_func(c->k, in, &c->b) : NULL;
+	const Func *f = case_func(c, &s);
 	bool found = f && find_product(f->body, &t);
 	if (operand)
 		*operand = (TglDType)t;
-	context_end(c->dev->cx, in && f ? TGL_OK : TGL_ERROR_SOURCE, c->k->program->compile);
+	context_end(c->dev->cx, s, c->k->program->compile);
 	return found;
 }
 

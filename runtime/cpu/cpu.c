@@ -227,23 +227,16 @@ cpu_info(const Device *d, TglDeviceInfo *out)
 }
 
 static bool
-fail(Device *d, DeviceFailure what, const char *text)
-{
-	device_fail(d, what, "", "%s", text);
-	return false;
-}
-
-static bool
 cpu_open(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
 	if (index > 0)
-		return fail(d, DEVICE_FAILED, "there is one, numbered 0");
+		return device_fail(d, DEVICE_FAILED, "", "there is one, numbered 0");
 	if (opt->threads < 0 || opt->threads > MAX_THREADS)
-		return fail(d, DEVICE_FAILED, "it runs on 1 to 1024 threads");
+		return device_fail(d, DEVICE_FAILED, "", "it runs on 1 to 1024 threads");
 	CpuState *s = calloc(1, sizeof *s);
 	if (!s || !pool_open(&s->pool, opt->threads ? opt->threads : processors())) {
 		free(s);
-		return fail(d, DEVICE_NO_MEMORY, "no memory");
+		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
 	}
 	s->sanitize = opt->sanitize;
 	d->watches = opt->break_nan;

@@ -216,10 +216,8 @@ cuda_open_device(Device *d, int index, const TglDeviceOptions *opt, const Device
 	if (device_gpu_refuses(d, opt))
 		return false;
 	d->state = calloc(1, sizeof(CudaState));
-	if (!d->state) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-		return false;
-	}
+	if (!d->state)
+		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
 	CUDA_STATE(d)->index = index;
 	if (!open_gpu(d) || !open_resources(d)) {
 		cuda_close_device(d);
@@ -300,11 +298,9 @@ reaches_byte(Device *d, CudaPointer p)
 	int type = 0, ordinal = -1;
 	CudaPointer mapped = 0;
 	const char help[] = "copy the data with tgl_tensor_write, or give memory of this GPU";
-	if (s->cuda.cuPointerGetAttribute(&type, POINTER_ATTRIBUTE_MEMORY_TYPE, p) != 0) {
-		device_fail(d, DEVICE_FAILED, help, "memory at 0x%llx is the host's, not the GPU's",
+	if (s->cuda.cuPointerGetAttribute(&type, POINTER_ATTRIBUTE_MEMORY_TYPE, p) != 0)
+		return device_fail(d, DEVICE_FAILED, help, "memory at 0x%llx is the host's, not the GPU's",
 		    (unsigned long long)p);
-		return false;
-	}
 	if (type != MEMORY_TYPE_DEVICE) {
 		/* pinned host memory is fine where its address is the same on both sides */
 		bool same = s->cuda.cuPointerGetAttribute(&mapped, POINTER_ATTRIBUTE_DEVICE_POINTER, p) == 0 &&
@@ -315,11 +311,9 @@ reaches_byte(Device *d, CudaPointer p)
 			    (unsigned long long)p);
 		return same;
 	}
-	if (s->cuda.cuPointerGetAttribute(&ordinal, POINTER_ATTRIBUTE_ORDINAL, p) == 0 && ordinal != s->index) {
-		device_fail(d, DEVICE_FAILED, "open that device, or copy the data",
+	if (s->cuda.cuPointerGetAttribute(&ordinal, POINTER_ATTRIBUTE_ORDINAL, p) == 0 && ordinal != s->index)
+		return device_fail(d, DEVICE_FAILED, "open that device, or copy the data",
 		    "memory at 0x%llx belongs to cuda:%d", (unsigned long long)p, ordinal);
-		return false;
-	}
 	return true;
 }
 

@@ -144,31 +144,14 @@ write_file(const char *path, const char *bytes, size_t n)
 	return fclose(f) == 0 && ok;
 }
 
-static char *
-read_file(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "rb");
-	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
-	char *r = n > 0 ? malloc((size_t)n) : NULL;
-	if (r && (fseek(f, 0, SEEK_SET) != 0 || fread(r, 1, (size_t)n, f) != (size_t)n)) {
-		free(r);
-		r = NULL;
-	}
-	if (f)
-		fclose(f);
-	*size = r ? (size_t)n : 0;
-	return r;
-}
-
 /* The first line of what ptxas said. */
 static void
 add_complaint(const char *log, Text *why)
 {
-	size_t n;
-	char *text = read_file(log, &n);
-	char *end = text ? memchr(text, '\n', n) : NULL;
-	text_printf(why, "; ptxas: %.*s", text ? (int)(end ? (size_t)(end - text) : n) : 0, text ? text : "");
-	free(text);
+	Text t = {0};
+	bool ok = file_read(log, INT32_MAX, &t);
+	text_printf(why, "; ptxas: %.*s", ok ? (int)strcspn(t.at, "\n") : 0, ok ? t.at : "");
+	text_close(&t);
 }
 
 static char *
@@ -176,7 +159,8 @@ by_ptxas(const Artefact *a, const char *arch, size_t *size, Text *why)
 {
 	const char *tmp = getenv("TMPDIR");
 	char folder[256], in[288], out[288], log[288], option[32];
-	char *argv[] = {"ptxas", option, in, "-o", out, NULL}, *cubin = NULL;
+	char *argv[] = {"ptxas", option, in, "-o", out, NULL};
+	Text cubin = {0};
 	int status;
 	snprintf(folder, sizeof folder, "%s/tegulaXXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder)) {
@@ -194,13 +178,16 @@ by_ptxas(const Artefact *a, const char *arch, size_t *size, Text *why)
 		text_put(why, "; there is no ptxas");
 	else if (status != 0)
 		add_complaint(log, why);
-	else if (!(cubin = read_file(out, size)))
+	else if (!file_read(out, INT32_MAX, &cubin) || cubin.n == 0)
 		text_put(why, "; ptxas wrote nothing");
 	unlink(in);
 	unlink(out);
 	unlink(log);
 	rmdir(folder);
-	return cubin;
+	*size = cubin.n;
+	if (cubin.n == 0)
+		text_close(&cubin);
+	return cubin.at;
 }
 
 /* ---- the driver ---- */

@@ -23,12 +23,10 @@ check_shared(Device *d, Loaded *l)
 	int fixed = 0;
 	if (!CUDA_CALL(d, cuFuncGetAttribute, &fixed, FUNC_ATTRIBUTE_SHARED_STATIC, l->function))
 		return false;
-	if (need + fixed > s->max_shared) {
-		device_fail(d, DEVICE_FAILED, "smaller tiles, or fewer stages (-D stages=2)",
+	if (need + fixed > s->max_shared)
+		return device_fail(d, DEVICE_FAILED, "smaller tiles, or fewer stages (-D stages=2)",
 		    "a block needs %lld bytes of shared memory, and %s has %d", (long long)(need + fixed),
 		    s->name, s->max_shared);
-		return false;
-	}
 	l->shared = (unsigned)need;
 	return need + fixed <= PLAIN_SHARED ||
 	       CUDA_CALL(d, cuFuncSetAttribute, l->function, FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)need);
@@ -40,12 +38,10 @@ check_threads(Device *d, Loaded *l)
 	int most = 0;
 	if (!CUDA_CALL(d, cuFuncGetAttribute, &most, FUNC_ATTRIBUTE_MAX_THREADS, l->function))
 		return false;
-	if (l->artefact->threads > most) {
-		device_fail(d, DEVICE_FAILED, "fewer warps (-D warps=4) or smaller tiles",
+	if (l->artefact->threads > most)
+		return device_fail(d, DEVICE_FAILED, "fewer warps (-D warps=4) or smaller tiles",
 		    "a block has %d threads, and %s runs at most %d of this kernel's in one block",
 		    l->artefact->threads, CUDA_STATE(d)->name, most);
-		return false;
-	}
 	l->threads = (unsigned)l->artefact->threads;
 	return true;
 }
@@ -78,10 +74,8 @@ read_abi(Device *d, Loaded *l)
 	}
 	l->value = calloc((size_t)MAX(a->nabi, 1), sizeof *l->value);
 	l->at = calloc((size_t)MAX(a->nabi, 1), sizeof *l->at);
-	if (!l->value || !l->at) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-		return false;
-	}
+	if (!l->value || !l->at)
+		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
 	for (int i = 0; i < a->nabi; i++)
 		l->at[i] = &l->value[i];
 	return faults_at < 0 || (CUDA_CALL(d, cuMemAlloc_v2, &l->faults, FAULT_BYTES) &&
@@ -94,10 +88,8 @@ static bool
 choose_attributes(Device *d, Loaded *l)
 {
 	CudaState *s = CUDA_STATE(d);
-	if (l->cluster > 1 && !s->cuda.cuLaunchKernelEx) {
-		device_fail(d, DEVICE_FAILED, "update the NVIDIA driver", "the driver can't launch clusters of blocks");
-		return false;
-	}
+	if (l->cluster > 1 && !s->cuda.cuLaunchKernelEx)
+		return device_fail(d, DEVICE_FAILED, "update the NVIDIA driver", "the driver can't launch clusters of blocks");
 	if (l->cluster > 1)
 		l->attribute[l->nattribute++] =
 		    (CudaAttribute){.id = LAUNCH_ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};

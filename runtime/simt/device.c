@@ -44,11 +44,9 @@ simt_probe(int index, DeviceProbe *out)
 static bool
 open_device(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *hooks)
 {
-	if (opt->trace) {
-		device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that, or give TglCompileOptions.trace",
+	if (opt->trace)
+		return device_fail(d, DEVICE_FAILED, "open the device 'cpu' for that, or give TglCompileOptions.trace",
 		    "it cannot hand over the value of each op");
-		return false;
-	}
 	SimtState *s = index == 0 ? calloc(1, sizeof *s) : NULL;
 	if (!s || !(s->machine = simt_open())) {
 		device_fail(d, DEVICE_FAILED, "", "%s", index ? "there is one, numbered 0" : "no memory");

@@ -112,43 +112,34 @@ image_arg(const Image *m, PlanArg *a)
 	a->high = a->low + m->size;
 }
 
+/* Between the tensor and contiguous memory of the host. */
+static bool
+copy(const TglTensor *t, void *host, bool in)
+{
+	Device *d = &t->dev->dev;
+	size_t size = tgl_tensor_bytes(t);
+	if (tensor_is_contiguous(t))
+		return in ? d->copy_in(d, t->data, host, size, true) : d->copy_out(d, host, t->data, size, true);
+	char *image = d->host ? t->data : image_open(t, &size);
+	if (!image)
+		return false;
+	move_rows(t, image, host, in);
+	bool ok = !in || d->host || d->copy_in(d, t->data, image, size, true);
+	if (!d->host)
+		free(image);
+	return ok;
+}
+
 bool
 tensor_copy_in(TglTensor *t, const void *from)
 {
-	Device *d = &t->dev->dev;
-	if (tensor_is_contiguous(t))
-		return d->copy_in(d, t->data, from, tgl_tensor_bytes(t), true);
-	if (d->host) {
-		move_rows(t, t->data, (char *)from, true);
-		return true;
-	}
-	size_t size;
-	char *image = image_open(t, &size);
-	if (!image)
-		return false;
-	move_rows(t, image, (char *)from, true);
-	bool ok = d->copy_in(d, t->data, image, size, true);
-	free(image);
-	return ok;
+	return copy(t, (void *)from, true);
 }
 
 bool
 tensor_copy_out(const TglTensor *t, void *to)
 {
-	Device *d = &t->dev->dev;
-	if (tensor_is_contiguous(t))
-		return d->copy_out(d, to, t->data, tgl_tensor_bytes(t), true);
-	if (d->host) {
-		move_rows(t, t->data, to, false);
-		return true;
-	}
-	size_t size;
-	char *image = image_open(t, &size);
-	if (!image)
-		return false;
-	move_rows(t, image, to, false);
-	free(image);
-	return true;
+	return copy(t, to, false);
 }
 
 bool
@@ -176,7 +167,7 @@ copied(TglTensor *t, const char *f, bool ok)
 	return context_fail(t->dev->cx, TGL_ERROR_DEVICE, NULL);
 }
 
-/* Data that comes back is looked at: a launch before that failed must not go unnoticed. */
+/* Data that comes back may be of a launch that failed: its fault is reported then. */
 TglStatus
 tensor_fetched(TglTensor *t, const char *f, bool ok)
 {

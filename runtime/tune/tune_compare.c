@@ -18,18 +18,7 @@
 static const double SUMMATION = 1.0 / 2048, ROUNDINGS = 8;
 enum { PARTS = 64, PART_LEAST = 1 << 16, MAX_LOOKERS = 16 };
 
-static char *
-copy_of(const TglTensor *t)
-{
-	size_t size = tgl_tensor_bytes(t);
-	char *p = malloc(size ? size : 1);
-	if (p && tensor_copy_out(t, p))
-		return p;
-	free(p);
-	return NULL;
-}
-
-/* The same into memory that is used again; NULL: it cannot be had. */
+/* A copy in memory that is used again; NULL: there is none, or the device failed. */
 static const char *
 fetch(Tuner *t, const TglTensor *x)
 {
@@ -65,10 +54,12 @@ tune_keep_first(Tuner *t)
 		TglTensor *x = t->c->b.tensor[i];
 		if (!x || !param_is_output(&t->k->k->params.at[i]))
 			continue;
-		if (!(t->first[i] = copy_of(x))) {
+		if (!fetch(t, x)) {
 			tune_forget_first(t);
 			return false;
 		}
+		t->first[i] = t->got;
+		t->got = NULL;
 	}
 	return t->first;
 }

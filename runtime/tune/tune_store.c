@@ -61,13 +61,6 @@ tune_put(Cache *c, const TuneEntry *e)
 	return r == SQLITE_DONE;
 }
 
-static const char *
-column(sqlite3_stmt *s, int i)
-{
-	const char *t = (const char *)sqlite3_column_text(s, i);
-	return t ? t : "";
-}
-
 static int
 digit(char c)
 {
@@ -96,14 +89,14 @@ tune_each(Cache *c, bool (*each)(void *user, const TuneEntry *e), void *user)
 	int r = SQLITE_DONE;
 	while (s && (r = sqlite3_step(s)) == SQLITE_ROW) {
 		TuneEntry e = {
-		    .key = {.device = column(s, 0), .kernel = column(s, 1), .dtypes = column(s, 3),
-			.sizes = column(s, 4)},
-		    .values = column(s, 5),
+		    .key = {.device = cache_column(s, 0), .kernel = cache_column(s, 1), .dtypes = cache_column(s, 3),
+			.sizes = cache_column(s, 4)},
+		    .values = cache_column(s, 5),
 		    .seconds = sqlite3_column_double(s, 6),
 		    .plain = sqlite3_column_double(s, 7),
 		    .made = sqlite3_column_int64(s, 8),
 		};
-		if (read_hash(column(s, 2), strlen(column(s, 2)), &e.key.hash) && !each(user, &e)) {
+		if (read_hash(cache_column(s, 2), strlen(cache_column(s, 2)), &e.key.hash) && !each(user, &e)) {
 			r = SQLITE_DONE;
 			break;
 		}

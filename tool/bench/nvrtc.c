@@ -45,19 +45,17 @@ nvrtc_open(Device *d, Nvrtc *n)
 {
 	const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 	char path[1024];
-	n->lib = NULL;
+	*n = (Nvrtc){0};
 	for (int i = 0; i < 2 * LEN(names) && !n->lib; i++) {
 		const char *name = names[i % LEN(names)];
 		snprintf(path, sizeof path, "%s%s%s", i < LEN(names) ? "" : toolkit(),
 		    i < LEN(names) ? "" : "/lib64/", name);
 		n->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	}
-	if (!n->lib) {
-		device_fail(d, DEVICE_FAILED,
+	if (!n->lib)
+		return device_fail(d, DEVICE_FAILED,
 		    "install CUDA's NVRTC 12 or later (cuda-nvrtc, or the toolkit), and name its folder in "
 		    "LD_LIBRARY_PATH, or the toolkit's in CUDA_HOME", "there is no NVRTC: %s", dlerror());
-		return false;
-	}
 	if (find_functions(n))
 		return true;
 	device_fail(d, DEVICE_FAILED, "install NVRTC 12 or later", "libnvrtc lacks a function that is needed");
@@ -141,8 +139,7 @@ take_code(Device *d, const Nvrtc *n, void *program, Artefact *out)
 		out->form = FORM_CUBIN;
 		return true;
 	}
-	device_fail(d, DEVICE_FAILED, "", "NVRTC made no machine code");
-	return false;
+	return device_fail(d, DEVICE_FAILED, "", "NVRTC made no machine code");
 }
 
 bool

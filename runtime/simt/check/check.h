@@ -81,7 +81,7 @@ typedef struct Check {
 	int copy_agents;                                /* given out */
 	/* shared.c */
 	Cell *cell;
-	uint8_t *defined;                               /* a bit a byte */
+	uint8_t *defined;                               /* of each byte: 1 once it was written */
 	uint32_t shared_bytes, step;                    /* of a block; cells from one block's to the next one's */
 	Record *record;                                 /* number `floor` and on; `next` is free */
 	uint32_t floor, next, record_room;

@@ -58,7 +58,7 @@ shared_open(Check *c)
 {
 	c->record_room = FIRST_RECORDS;
 	c->cell = calloc(cells_of(c), sizeof *c->cell);
-	c->defined = calloc(cells_of(c) / 8 + 8, 1);
+	c->defined = calloc(cells_of(c), 1);
 	c->record = malloc(sizeof *c->record * c->record_room);
 	c->hint = calloc(HINTS, sizeof *c->hint);
 	if (!c->cell || !c->defined || !c->record || !c->hint)
@@ -78,7 +78,7 @@ shared_close(Check *c)
 void
 shared_begin(Check *c)
 {
-	memset(c->defined, 0, cells_of(c) / 8 + 8);
+	memset(c->defined, 0, cells_of(c));
 	c->floor = c->next;
 	c->same_value.at = NULL;
 	if (c->next < LAST_NUMBER)
@@ -363,26 +363,9 @@ touch(Check *c, Touching *a, Cell cell)
 static bool
 is_defined(const Check *c, uint32_t offset, int bytes, uint32_t *first)
 {
-	for (uint32_t i = offset; i < offset + (uint32_t)bytes;) {
-		uint32_t n = MIN(8 - i % 8, offset + (uint32_t)bytes - i);
-		unsigned want = ((1u << n) - 1) << i % 8, lacks = want & ~(unsigned)c->defined[i / 8];
-		if (lacks) {
-			*first = i / 8 * 8 + (uint32_t)__builtin_ctz(lacks);
-			return false;
-		}
-		i += n;
-	}
-	return true;
-}
-
-static void
-define(Check *c, uint32_t offset, int bytes)
-{
-	for (uint32_t i = offset; i < offset + (uint32_t)bytes;) {
-		uint32_t n = MIN(8 - i % 8, offset + (uint32_t)bytes - i);
-		c->defined[i / 8] |= (uint8_t)(((1u << n) - 1) << i % 8);
-		i += n;
-	}
+	const uint8_t *from = c->defined + offset, *undefined = memchr(from, 0, (size_t)bytes);
+	*first = undefined ? offset + (uint32_t)(undefined - from) : 0;
+	return !undefined;
 }
 
 /* ---- the door ---- */
@@ -447,7 +430,7 @@ shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int
 			c->cell[i++] = cell;
 	}
 	if (access & SIMT_WRITE)
-		define(c, offset, bytes);
+		memset(c->defined + offset, 1, (size_t)bytes);
 }
 
 /* A list, or a lone write, in which what t had in flight becomes `now`. */

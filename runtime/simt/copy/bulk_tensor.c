@@ -51,10 +51,11 @@ simt_tensor_encode(SimtTensorMap *map, const SimtTensor *t)
 
 /* ---- the rows of a box ---- */
 
+/* A row of a box, of which elements [from, to) are in the tensor. */
 typedef struct Row {
-	int number;
-	bool is_inside;                                 /* in all dimensions but the fastest */
-	uint64_t at;                                    /* of its element 0 of the tensor, if inside */
+	int from, to;
+	uint64_t at;                                    /* of element `from` in the tensor */
+	int bytes;                                      /* from there */
 } Row;
 
 static int
@@ -70,25 +71,20 @@ static Row
 row_of(const BulkCopy *c, int number)
 {
 	const SimtTensorMap *m = c->map;
-	Row r = {number, true, m->address};
+	int64_t first = c->first[0], low = first < 0 ? -first : 0, high = (int64_t)m->extent[0] - first;
+	bool is_inside = true;
+	Row r = {.at = m->address};
 	for (int d = 1, left = number; d < m->rank; d++) {
 		int64_t i = (int64_t)c->first[d] + left % m->box[d];
 		left /= m->box[d];
-		r.is_inside = r.is_inside && i >= 0 && i < m->extent[d];
-		r.at += r.is_inside ? (uint64_t)i * m->stride[d] : 0;
+		is_inside = is_inside && i >= 0 && i < m->extent[d];
+		r.at += is_inside ? (uint64_t)i * m->stride[d] : 0;
 	}
+	r.from = (int)MIN(low, m->box[0]);
+	r.to = is_inside ? (int)MAX(r.from, MIN(high, m->box[0])) : r.from;
+	r.at += (uint64_t)((first + r.from) * element_bytes(m));
+	r.bytes = (r.to - r.from) * element_bytes(m);
 	return r;
-}
-
-/* Elements [*from, *to) of a row of the box are in the tensor. */
-static void
-clip(const BulkCopy *c, const Row *r, int *from, int *to)
-{
-	int64_t first = c->first[0], low = first < 0 ? -first : 0, high = (int64_t)c->map->extent[0] - first;
-	*from = (int)MIN(low, c->map->box[0]);
-	*to = (int)MAX(*from, MIN(high, c->map->box[0]));
-	if (!r->is_inside)
-		*to = *from;
 }
 
 /* Where a byte of the dense box lies, from the box's begin. */
@@ -97,15 +93,6 @@ swizzled(const BulkCopy *c, uint32_t byte)
 {
 	uint32_t at = c->shared + byte, bits = (1u << c->map->swizzle) - 1;
 	return (at ^ (at >> 3 & bits << 4)) - c->shared;
-}
-
-static void
-fill(const SimtTensorMap *m, uint8_t *out, int from, int to)
-{
-	int size = element_bytes(m);
-	memset(out + from * size, 0, (size_t)((to - from) * size));
-	for (int i = from; m->fills_nan && i < to; i++)
-		memset(out + i * size, 0xff, (size_t)size);
 }
 
 /* Between a row as the tensor has it and the box. */
@@ -124,15 +111,11 @@ simt_box_load(const BulkCopy *c, uint8_t *box)
 {
 	const SimtTensorMap *m = c->map;
 	uint8_t line[256 * 8];
-	int n = row_count(m), size = element_bytes(m), from, to;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(c, i);
-		clip(c, &r, &from, &to);
-		fill(m, line, 0, m->box[0]);
-		if (to > from)
-			memcpy(line + from * size,
-			    (const uint8_t *)(uintptr_t)r.at + ((int64_t)c->first[0] + from) * size,
-			    (size_t)((to - from) * size));
+		memset(line, m->fills_nan ? 0xff : 0, (size_t)(m->box[0] * element_bytes(m)));
+		if (r.bytes)
+			memcpy(line + r.from * element_bytes(m), (const uint8_t *)(uintptr_t)r.at, (size_t)r.bytes);
 		move_row(c, i, box, line, true);
 	}
 }
@@ -140,34 +123,22 @@ simt_box_load(const BulkCopy *c, uint8_t *box)
 void
 simt_box_store(const BulkCopy *c, const uint8_t *box)
 {
-	const SimtTensorMap *m = c->map;
 	uint8_t line[256 * 8];
-	int n = row_count(m), size = element_bytes(m), from, to;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < row_count(c->map); i++) {
 		Row r = row_of(c, i);
-		clip(c, &r, &from, &to);
-		if (to == from)
-			continue;
 		move_row(c, i, (uint8_t *)(uintptr_t)box, line, false);
-		memcpy((uint8_t *)(uintptr_t)r.at + ((int64_t)c->first[0] + from) * size, line + from * size,
-		    (size_t)((to - from) * size));
+		if (r.bytes)
+			memcpy((uint8_t *)(uintptr_t)r.at, line + r.from * element_bytes(c->map), (size_t)r.bytes);
 	}
-}
-
-static uint64_t
-address_of(const BulkCopy *c, const Row *r, int from)
-{
-	return r->at + (uint64_t)(((int64_t)c->first[0] + from) * element_bytes(c->map));
 }
 
 void
 simt_box_landed(const BulkCopy *c)
 {
-	for (int i = 0, n = row_count(c->map), from, to; i < n; i++) {
+	for (int i = 0; i < row_count(c->map); i++) {
 		Row r = row_of(c, i);
-		clip(c, &r, &from, &to);
-		if (to > from)
-			simt_global_landed(c->by, address_of(c, &r, from), (to - from) * element_bytes(c->map));
+		if (r.bytes)
+			simt_global_landed(c->by, r.at, r.bytes);
 	}
 }
 
@@ -188,12 +159,10 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 	c.bytes = m->box[0] * element_bytes(m) * row_count(m);
 	for (int d = 0; d < rank; d++)
 		c.first[d] = (int32_t)(uint32_t)in[at + d];
-	for (int i = 0, n = row_count(m), from, to; i < n; i++) {
+	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(&c, i);
-		clip(&c, &r, &from, &to);
-		if (to > from)
-			simt_global_at(t, address_of(&c, &r, from), (to - from) * element_bytes(m), element_bytes(m),
-			    access | SIMT_ASYNC | SIMT_TENSOR);
+		if (r.bytes)
+			simt_global_at(t, r.at, r.bytes, element_bytes(m), access | SIMT_ASYNC | SIMT_TENSOR);
 	}
 	return c;
 }
