@@ -35,15 +35,16 @@ tgl_context_open(void)
 	return cx;
 }
 
+/* Its texts become copies, or are freed. */
 static void
-free_options(TglCompileOptions *o)
+each_text(TglCompileOptions *o, bool copies)
 {
-	free((char *)o->only);
-	free((char *)o->skip);
-	free((char *)o->stop_after);
-	free((char *)o->dump);
-	free((char *)o->ir);
-	free((char *)o->trace);
+	const char **const all[] = {&o->only, &o->skip, &o->stop_after, &o->dump, &o->ir, &o->trace};
+	for (int i = 0; i < LEN(all); i++)
+		if (!copies)
+			free((char *)*all[i]);
+		else if (*all[i])
+			*all[i] = strdup(*all[i]);
 }
 
 void
@@ -57,7 +58,7 @@ context_unref(TglContext *cx)
 	text_close(&cx->json);
 	text_close(&cx->message);
 	text_close(&cx->file);
-	free_options(&cx->compile);
+	each_text(&cx->compile, false);
 	free(cx);
 }
 
@@ -242,27 +243,16 @@ tgl_context_print(TglContext *cx, void (*print)(void *user, const char *line), v
 	cx->hooks.print_user = user;
 }
 
-static char *
-copy_text(const char *s)
-{
-	return s ? strdup(s) : NULL;
-}
-
 TglStatus
 tgl_context_compile(TglContext *cx, const TglCompileOptions *options)
 {
 	if (!cx)
 		return TGL_ERROR_USAGE;
 	context_begin(cx);
-	free_options(&cx->compile);
+	each_text(&cx->compile, false);
 	cx->compile = options ? *options : (TglCompileOptions){0};
 	TglCompileOptions *o = &cx->compile;
-	o->only = copy_text(o->only);
-	o->skip = copy_text(o->skip);
-	o->stop_after = copy_text(o->stop_after);
-	o->dump = copy_text(o->dump);
-	o->ir = copy_text(o->ir);
-	o->trace = copy_text(o->trace);
+	each_text(o, true);
 	TraceRequest request;
 	if (!o->trace || trace_parse(cx->own->names, o->trace, &request))
 		return TGL_OK;

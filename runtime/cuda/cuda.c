@@ -272,23 +272,10 @@ copied(Device *d, bool ok, bool wait)
 	return ok && (!wait || CUDA_CALL(d, cuStreamSynchronize, d->stream));
 }
 
-static bool
-cuda_copy_in(Device *d, void *to, const void *from, size_t size, bool wait)
-{
-	void *before = cuda_enter(d);
-	bool ok = !size || copied(d, CUDA_CALL(d, cuMemcpyHtoDAsync_v2, address(to), from, size, d->stream), wait);
-	cuda_leave(d, before);
-	return ok;
-}
-
-static bool
-cuda_copy_out(Device *d, void *to, const void *from, size_t size, bool wait)
-{
-	void *before = cuda_enter(d);
-	bool ok = !size || copied(d, CUDA_CALL(d, cuMemcpyDtoHAsync_v2, to, address(from), size, d->stream), wait);
-	cuda_leave(d, before);
-	return ok;
-}
+CUDA_FUNCTION(static bool, cuda_copy_in, (Device *d, void *to, const void *from, size_t size, bool wait),
+    !size || copied(d, CUDA_CALL(d, cuMemcpyHtoDAsync_v2, address(to), from, size, d->stream), wait))
+CUDA_FUNCTION(static bool, cuda_copy_out, (Device *d, void *to, const void *from, size_t size, bool wait),
+    !size || copied(d, CUDA_CALL(d, cuMemcpyDtoHAsync_v2, to, address(from), size, d->stream), wait))
 
 /* One address of the caller's: what it is, and whether this GPU reaches it. */
 static bool
@@ -317,14 +304,8 @@ reaches_byte(Device *d, CudaPointer p)
 	return true;
 }
 
-static bool
-cuda_reaches(Device *d, const void *p, size_t size)
-{
-	void *before = cuda_enter(d);
-	bool ok = size == 0 || (reaches_byte(d, address(p)) && reaches_byte(d, address(p) + size - 1));
-	cuda_leave(d, before);
-	return ok;
-}
+CUDA_FUNCTION(static bool, cuda_reaches, (Device *d, const void *p, size_t size),
+    size == 0 || (reaches_byte(d, address(p)) && reaches_byte(d, address(p) + size - 1)))
 
 const Device device_cuda = {
     .name = "cuda",

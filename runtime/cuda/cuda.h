@@ -130,6 +130,16 @@ void cuda_leave(Device *d, void *before);
 #define CUDA_STATE(d) ((CudaState *)(d)->state)
 #define CUDA_CALL(d, name, ...) cuda_check((d), CUDA_STATE(d)->cuda.name(__VA_ARGS__), #name)
 
+/* A function that makes the device's context current for the length of some calls. */
+#define CUDA_FUNCTION(result, name, params, calls)                                                 \
+	result name params                                                                         \
+	{                                                                                          \
+		void *before = cuda_enter(d);                                                      \
+		bool ok = calls;                                                                   \
+		cuda_leave(d, before);                                                             \
+		return ok;                                                                         \
+	}
+
 /* cuda_load.c */
 
 Loaded *cuda_load(Device *d, const Artefact *a);

@@ -45,14 +45,7 @@ launch_now(Device *d, Loaded *l, unsigned blocks)
 	return CUDA_CALL(d, cuLaunchKernel, l->function, blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->at, NULL);
 }
 
-bool
-cuda_launch_values(Device *d, Loaded *l, unsigned blocks)
-{
-	void *before = cuda_enter(d);
-	bool ok = launch_now(d, l, blocks);
-	cuda_leave(d, before);
-	return ok;
-}
+CUDA_FUNCTION(bool, cuda_launch_values, (Device *d, Loaded *l, unsigned blocks), launch_now(d, l, blocks))
 
 bool
 cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
@@ -68,25 +61,16 @@ cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AX
 
 /* ---- times ---- */
 
-bool
-cuda_time_begin(Device *d)
-{
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuEventRecord, CUDA_STATE(d)->timer[0], d->stream);
-	cuda_leave(d, before);
-	return ok;
-}
+CUDA_FUNCTION(bool, cuda_time_begin, (Device *d), CUDA_CALL(d, cuEventRecord, CUDA_STATE(d)->timer[0], d->stream))
+CUDA_FUNCTION(static bool, milliseconds, (Device *d, void *const timer[2], float *ms),
+    CUDA_CALL(d, cuEventRecord, timer[1], d->stream) && CUDA_CALL(d, cuEventSynchronize, timer[1]) &&
+    CUDA_CALL(d, cuEventElapsedTime, ms, timer[0], timer[1]))
 
 bool
 cuda_time_end(Device *d, double *seconds)
 {
-	CudaState *s = CUDA_STATE(d);
 	float ms = 0;
-	void *before = cuda_enter(d);
-	bool ok = CUDA_CALL(d, cuEventRecord, s->timer[1], d->stream) &&
-		  CUDA_CALL(d, cuEventSynchronize, s->timer[1]) &&
-		  CUDA_CALL(d, cuEventElapsedTime, &ms, s->timer[0], s->timer[1]);
-	cuda_leave(d, before);
+	bool ok = milliseconds(d, CUDA_STATE(d)->timer, &ms);
 	*seconds = (double)ms * 1e-3;
 	return ok;
 }
@@ -124,15 +108,8 @@ cuda_collect(Device *d, void *stream, bool all, Fault *fault)
 	return ok;
 }
 
-bool
-cuda_sync(Device *d, Fault *fault)
-{
-	void *before = cuda_enter(d);
-	CudaResult r = CUDA_STATE(d)->cuda.cuCtxSynchronize();
-	bool ok = cuda_check(d, r, "cuCtxSynchronize") && cuda_collect(d, d->stream, true, fault);
-	cuda_leave(d, before);
-	return ok;
-}
+CUDA_FUNCTION(bool, cuda_sync, (Device *d, Fault *fault),
+    cuda_check(d, CUDA_STATE(d)->cuda.cuCtxSynchronize(), "cuCtxSynchronize") && cuda_collect(d, d->stream, true, fault))
 
 void
 cuda_forget(CudaState *s, const Loaded *l)

@@ -89,7 +89,8 @@ choose_attributes(Device *d, Loaded *l)
 {
 	CudaState *s = CUDA_STATE(d);
 	if (l->cluster > 1 && !s->cuda.cuLaunchKernelEx)
-		return device_fail(d, DEVICE_FAILED, "update the NVIDIA driver", "the driver can't launch clusters of blocks");
+		return device_fail(d, DEVICE_FAILED, "update the NVIDIA driver",
+		    "the driver can't launch clusters of blocks");
 	if (l->cluster > 1)
 		l->attribute[l->nattribute++] =
 		    (CudaAttribute){.id = LAUNCH_ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};

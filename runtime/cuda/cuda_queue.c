@@ -4,16 +4,7 @@
  * both orders them by events. */
 #include "runtime/cuda/cuda.h"
 
-/* A function that makes the device's context current for the length of some calls. */
-#define QUEUE(name, params, calls)                                                                 \
-	static bool name params                                                                    \
-	{                                                                                          \
-		void *before = cuda_enter(d);                                                      \
-		bool ok = calls;                                                                   \
-		cuda_leave(d, before);                                                             \
-		return ok;                                                                         \
-	}
-/* The same of one that frees: its result does not matter. */
+/* One that frees: its result does not matter. */
 #define QUEUE_END(name, call)                                                                      \
 	static void name(Device *d, void *p)                                                       \
 	{                                                                                          \
@@ -22,22 +13,25 @@
 		cuda_leave(d, before);                                                             \
 	}
 
-QUEUE(stream_open, (Device *d, void **stream), CUDA_CALL(d, cuStreamCreate, stream, STREAM_NON_BLOCKING))
+CUDA_FUNCTION(static bool, stream_open, (Device *d, void **stream),
+    CUDA_CALL(d, cuStreamCreate, stream, STREAM_NON_BLOCKING))
 QUEUE_END(stream_close, cuStreamDestroy_v2)
-QUEUE(stream_sync, (Device *d, void *stream, Fault *fault),
+CUDA_FUNCTION(static bool, stream_sync, (Device *d, void *stream, Fault *fault),
     CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, false, fault))
-QUEUE(stream_wait, (Device *d, void *stream, void *event), CUDA_CALL(d, cuStreamWaitEvent, stream, event, 0))
-QUEUE(event_open, (Device *d, void **event), CUDA_CALL(d, cuEventCreate, event, 0))
+CUDA_FUNCTION(static bool, stream_wait, (Device *d, void *stream, void *event),
+    CUDA_CALL(d, cuStreamWaitEvent, stream, event, 0))
+CUDA_FUNCTION(static bool, event_open, (Device *d, void **event), CUDA_CALL(d, cuEventCreate, event, 0))
 QUEUE_END(event_close, cuEventDestroy_v2)
-QUEUE(event_record, (Device *d, void *event, void *stream), CUDA_CALL(d, cuEventRecord, event, stream))
-QUEUE(event_sync, (Device *d, void *event), CUDA_CALL(d, cuEventSynchronize, event))
-QUEUE(milliseconds, (Device *d, void *from, void *to, float *ms),
+CUDA_FUNCTION(static bool, event_record, (Device *d, void *event, void *stream), CUDA_CALL(d, cuEventRecord, event, stream))
+CUDA_FUNCTION(static bool, event_sync, (Device *d, void *event), CUDA_CALL(d, cuEventSynchronize, event))
+CUDA_FUNCTION(static bool, milliseconds, (Device *d, void *from, void *to, float *ms),
     CUDA_CALL(d, cuEventSynchronize, to) && CUDA_CALL(d, cuEventElapsedTime, ms, from, to))
 /* Relaxed: compiling and allocating meanwhile is no part of the graph, but allowed. */
-QUEUE(graph_begin, (Device *d, void *stream), CUDA_CALL(d, cuStreamBeginCapture_v2, stream, CAPTURE_RELAXED))
-QUEUE(graph_launch, (Device *d, void *graph, void *stream), CUDA_CALL(d, cuGraphLaunch, graph, stream))
+CUDA_FUNCTION(static bool, graph_begin, (Device *d, void *stream),
+    CUDA_CALL(d, cuStreamBeginCapture_v2, stream, CAPTURE_RELAXED))
+CUDA_FUNCTION(static bool, graph_launch, (Device *d, void *graph, void *stream), CUDA_CALL(d, cuGraphLaunch, graph, stream))
 QUEUE_END(graph_close, cuGraphExecDestroy)
-QUEUE(host_alloc, (Device *d, void **p, size_t size), CUDA_CALL(d, cuMemHostAlloc, p, size, 0))
+CUDA_FUNCTION(static bool, host_alloc, (Device *d, void **p, size_t size), CUDA_CALL(d, cuMemHostAlloc, p, size, 0))
 QUEUE_END(host_free, cuMemFreeHost)
 
 static void

@@ -3,6 +3,7 @@
  * The lanes of a warp must reach a barrier at one place of the source together, as the instruction's `.aligned` demands;
  * warps may reach a named one at different places.  All that a thread did before happens before what the others do after
  * (check/). */
+#include "runtime/simt/prims.h"
 #include "runtime/simt/scheduler.h"
 
 #include <string.h>
@@ -116,20 +117,17 @@ arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
 	scheduler_switch(w, f);
 }
 
-void
-simt_barrier(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_barrier)
 {
 	arrive(t, 0, scheduler_of(t)->per_block, true);
 }
 
-void
-simt_barrier_part(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_barrier_part)
 {
 	arrive(t, imm[0], imm[1], true);
 }
 
-void
-simt_barrier_leave(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_barrier_leave)
 {
 	arrive(t, imm[0], imm[1], false);
 }
@@ -141,15 +139,13 @@ warp_met(const SimtLanes *lanes, const void *info)
 		simt_check_barrier(lanes->thread, lanes->n);
 }
 
-void
-simt_warp_barrier(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_warp_barrier)
 {
 	simt_warp_collective(t, warp_name, warp_met, NULL, NULL, NULL);
 }
 
 /* A fence for the compiler alone: no thread waits, and no memory is ordered. */
-void
-simt_hold(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_hold)
 {
 }
 
@@ -161,8 +157,7 @@ cluster_key(uint32_t phase)
 	return UINT64_C(3) << 61 | phase;
 }
 
-void
-simt_cluster_arrive(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_cluster_arrive)
 {
 	Fiber *f = fiber_of(t);
 	BlockScheduler *w = scheduler_of(t);
@@ -185,8 +180,7 @@ phase_is_over(const void *user)
 	return f->t.block->scheduler->cluster_phase != f->cluster_phase;
 }
 
-void
-simt_cluster_wait(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)
+PRIMITIVE(simt_cluster_wait)
 {
 	Fiber *f = fiber_of(t);
 	if (!f->cluster_arrived)

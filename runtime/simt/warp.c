@@ -15,46 +15,22 @@ first_words(const SimtLanes *l, uint32_t *v)
 		v[k] = (uint32_t)l->in[k][0];
 }
 
-static void
-shuffle(const SimtLanes *l, const void *info)
-{
-	uint32_t v[SIMT_LANES], from[SIMT_LANES];
-	first_words(l, v);
-	for (int k = 0; k < SIMT_LANES; k++)
-		from[k] = (uint32_t)l->in[k][1] % SIMT_LANES;
-	for (int k = 0; k < SIMT_LANES; k++)
-		l->out[k][0] = v[from[k]];
-}
-
-static void
-shuffle_xor(const SimtLanes *l, const void *info)
-{
-	uint32_t v[SIMT_LANES];
-	int by = (int)*(const int64_t *)info & (SIMT_LANES - 1);
-	first_words(l, v);
-	for (int k = 0; k < SIMT_LANES; k++)
-		l->out[k][0] = v[k ^ by];
-}
-
-static void
-shuffle_up(const SimtLanes *l, const void *info)
-{
-	uint32_t v[SIMT_LANES];
-	int by = (int)*(const int64_t *)info & (SIMT_LANES - 1);
-	first_words(l, v);
-	for (int k = 0; k < SIMT_LANES; k++)
-		l->out[k][0] = v[k >= by ? k - by : k];
-}
-
-static void
-shuffle_down(const SimtLanes *l, const void *info)
-{
-	uint32_t v[SIMT_LANES];
-	int by = (int)*(const int64_t *)info & (SIMT_LANES - 1);
-	first_words(l, v);
-	for (int k = 0; k < SIMT_LANES; k++)
-		l->out[k][0] = v[k + by < SIMT_LANES ? k + by : k];
-}
+/* Lane k takes the word of lane `from`; BY is the immediate. */
+#define BY ((int)*(const int64_t *)info & (SIMT_LANES - 1))
+#define SHUFFLE(name, from)                                                                        \
+	static void name(const SimtLanes *l, const void *info)                                     \
+	{                                                                                          \
+		uint32_t v[SIMT_LANES];                                                            \
+		first_words(l, v);                                                                 \
+		for (int k = 0; k < SIMT_LANES; k++)                                               \
+			l->out[k][0] = v[from];                                                    \
+	}
+SHUFFLE(shuffle, l->in[k][1] % SIMT_LANES)
+SHUFFLE(shuffle_xor, k ^ BY)
+SHUFFLE(shuffle_up, k >= BY ? k - BY : k)
+SHUFFLE(shuffle_down, k + BY < SIMT_LANES ? k + BY : k)
+#undef SHUFFLE
+#undef BY
 
 static uint32_t
 ballot(const SimtLanes *l)
@@ -72,23 +48,15 @@ give_all(const SimtLanes *l, uint64_t v)
 		l->out[k][0] = v;
 }
 
-static void
-vote_any(const SimtLanes *l, const void *info)
-{
-	give_all(l, ballot(l) != 0);
-}
-
-static void
-vote_all(const SimtLanes *l, const void *info)
-{
-	give_all(l, ballot(l) == UINT32_MAX);
-}
-
-static void
-vote_ballot(const SimtLanes *l, const void *info)
-{
-	give_all(l, ballot(l));
-}
+#define VOTE(name, result)                                                                         \
+	static void name(const SimtLanes *l, const void *info)                                     \
+	{                                                                                          \
+		give_all(l, result);                                                               \
+	}
+VOTE(vote_any, ballot(l) != 0)
+VOTE(vote_all, ballot(l) == UINT32_MAX)
+VOTE(vote_ballot, ballot(l))
+#undef VOTE
 
 static void
 elect(const SimtLanes *l, const void *info)
@@ -176,25 +144,16 @@ unpack(DType type, uint64_t word)
 	return (uint64_t)half[0] | (uint64_t)half[1] << 16;
 }
 
-PRIMITIVE(simt_pack_e4m3)
-{
-	out[0] = pack(TY_F8E4M3, in);
-}
-
-PRIMITIVE(simt_pack_e5m2)
-{
-	out[0] = pack(TY_F8E5M2, in);
-}
-
-PRIMITIVE(simt_unpack_e4m3)
-{
-	out[0] = unpack(TY_F8E4M3, in[0]);
-}
-
-PRIMITIVE(simt_unpack_e5m2)
-{
-	out[0] = unpack(TY_F8E5M2, in[0]);
-}
+#define CONVERSION(symbol, result)                                                                 \
+	PRIMITIVE(symbol)                                                                          \
+	{                                                                                          \
+		out[0] = result;                                                                   \
+	}
+CONVERSION(simt_pack_e4m3, pack(TY_F8E4M3, in))
+CONVERSION(simt_pack_e5m2, pack(TY_F8E5M2, in))
+CONVERSION(simt_unpack_e4m3, unpack(TY_F8E4M3, in[0]))
+CONVERSION(simt_unpack_e5m2, unpack(TY_F8E5M2, in[0]))
+#undef CONVERSION
 
 /* To the nearest of 10 bits of fraction, away from zero between two. */
 PRIMITIVE(simt_to_tf32)

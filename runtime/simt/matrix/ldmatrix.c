@@ -59,7 +59,7 @@ store(const SimtLanes *l, const void *info)
 }
 
 #define FORM(symbol, compute, text, n_, transposed_)                                                   \
-	void symbol(SimtThread *t, const uint64_t *in, const int64_t *imm, uint64_t *out)          \
+	PRIMITIVE(symbol)                                                                          \
 	{                                                                                          \
 		const Form f = {text, n_, transposed_};                                                \
 		simt_warp_collective(t, text, compute, &f, in, out);                                     \
