@@ -7,7 +7,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL Linux)
 	set_target_properties(msl_check PROPERTIES ENABLE_EXPORTS ON)
 	target_compile_definitions(msl_check PRIVATE MSL_INCLUDE="${CMAKE_SOURCE_DIR}/tests/msl/include")
 	# A stand-in for macOS's Objective-C runtime and Metal (tests/mock/objc.c), which runs kernels on the checker.
-	set(checker block shadow source report library guard)
+	set(checker block shadow source signature report library guard)
 	list(TRANSFORM checker PREPEND tests/msl/)
 	list(TRANSFORM checker APPEND .c)
 	add_library(mock_objc SHARED tests/mock/objc.c ${checker} runtime/simt/fiber.c)

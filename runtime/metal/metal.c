@@ -1,8 +1,8 @@
 /* The Metal device: the GPU of a Mac with Apple silicon, through the Objective-C runtime.
  *
- * Memory is one for both sides, so that a tensor is reached by the host as it is; each launch is waited for.  What is
- * passed to a kernel are not addresses but buffer objects and offsets into them, so that the device knows all that it
- * gave out.  It has been seen running on a stand-in for Apple's libraries only (tests/mock/objc.c). */
+ * Memory is one for both sides, so that a tensor is reached by the host as it is; each launch is waited for.  A kernel's
+ * arguments are buffer objects with offsets, not addresses, so that the device keeps a list of its buffers.  It has been
+ * run on a stand-in for Apple's libraries only (tests/mock/objc.c). */
 #include "runtime/metal/metal.h"
 
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 
 #include "runtime/runtime.h"
 
-/* Whether to speak of it where there is none: other systems cannot have one. */
+/* Whether the device is listed where it is not available: other systems cannot have one. */
 #ifdef __APPLE__
 enum { METAL_LISTED = true };
 #else
 enum { METAL_LISTED = false };
 #endif
 
-/* ---- what there is ---- */
+/* ---- probing ---- */
 
 static void
 release(const Metal *m, void **object)
@@ -190,7 +190,7 @@ metal_open_device(Device *d, int index, const TglDeviceOptions *opt, const Devic
 
 /* The first whose end lies behind p. */
 static int
-place_of(const MetalState *s, const void *p)
+buffer_index(const MetalState *s, const void *p)
 {
 	int lo = 0, hi = s->nbuffer;
 	while (lo < hi) {
@@ -206,7 +206,7 @@ place_of(const MetalState *s, const void *p)
 const MetalBuffer *
 metal_buffer_of(const MetalState *s, const void *p, size_t size)
 {
-	int i = place_of(s, p);
+	int i = buffer_index(s, p);
 	if (i == s->nbuffer || (const char *)p < s->buffer[i].bytes)
 		return NULL;
 	const MetalBuffer *b = &s->buffer[i];
@@ -224,7 +224,7 @@ keep_buffer(MetalState *s, MetalBuffer b)
 		s->buffer = more;
 		s->room = room;
 	}
-	int i = place_of(s, b.bytes);
+	int i = buffer_index(s, b.bytes);
 	memmove(&s->buffer[i + 1], &s->buffer[i], (size_t)(s->nbuffer - i) * sizeof *s->buffer);
 	s->buffer[i] = b;
 	s->nbuffer++;
@@ -259,7 +259,7 @@ static void
 metal_free(Device *d, void *p, size_t size)
 {
 	MetalState *s = METAL_STATE(d);
-	int i = p ? place_of(s, p) : s->nbuffer;
+	int i = p ? buffer_index(s, p) : s->nbuffer;
 	if (i == s->nbuffer || s->buffer[i].bytes != p)
 		return;
 	release(&s->metal, &s->buffer[i].object);

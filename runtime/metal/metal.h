@@ -1,4 +1,4 @@
-/* The Metal device: what its files share.  metal_objc.c: macOS's libraries and their words; metal.c: the device and its
+/* The Metal device: what its files share.  metal_objc.c: macOS's libraries and their functions; metal.c: the device and its
  * memory; metal_launch.c: kernels and launches. */
 #ifndef TEGULA_METAL_H
 #define TEGULA_METAL_H
@@ -33,7 +33,7 @@ enum {
 	METAL_BUFFERS = 31,
 	METAL_VALUES = 4096,                            /* bytes of all of them, at most */
 	METAL_WORD = 4,                                 /* buffers end where one does: atomics may touch all of it */
-	METAL_RESIDENT = 128,                           /* threadgroups of a persistent grid: nobody says how many fit */
+	METAL_RESIDENT = 128,                           /* threadgroups of a persistent grid; Metal has no query */
 };
 
 /* Memory that GPU and host both reach; `bytes` is where the host does. */

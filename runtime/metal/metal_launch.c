@@ -1,6 +1,6 @@
 /* Kernels and launches on Metal: the text is compiled by the driver when it is loaded, pointers are bound one by one in
- * the order of the artefact's ABI, numbers together behind them, the grid is one row of threadgroups, and each launch is
- * waited for. */
+ * the order of the artefact's ABI, numbers together behind them, the grid is one row of threadgroups, and metal_launch
+ * returns when the launch is done. */
 #include "runtime/metal/metal.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct Loaded {
 	const Artefact *artefact;
 	void *library, *function, *pipeline;
 	void *faults, *counter;                         /* where the host reaches them; NULL: the kernel has none */
-	FaultRecord fault;                              /* of an assert that failed, until it is told */
+	FaultRecord fault;                              /* of an assert that failed, until sync reports it */
 };
 
 static void
@@ -252,9 +252,9 @@ run(Device *d, void *buffer)
 	return true;
 }
 
-/* The first assert that failed is kept until somebody waits. */
+/* The first assert that failed is kept until sync. */
 static void
-look_for_faults(MetalState *s, Loaded *l)
+keep_fault(MetalState *s, Loaded *l)
 {
 	const FaultRecord *r = l->faults;
 	if (r && r->number && !s->faulted) {
@@ -280,7 +280,7 @@ metal_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_A
 		device_fail(d, DEVICE_FAILED, "", "%s gives no command buffer", s->name);
 	m->objc_autoreleasePoolPop(pool);
 	if (ok)
-		look_for_faults(s, l);
+		keep_fault(s, l);
 	return ok;
 }
 

@@ -1,7 +1,7 @@
-/* macOS's libraries, opened at run time, and their words.
+/* macOS's libraries, opened at run time.
  *
  * CoreGraphics is opened although nothing of it is called: without it MTLCreateSystemDefaultDevice finds no device in a
- * program that has no window.  Elsewhere than on macOS there are no such libraries, and the device says so. */
+ * program that has no window.  Elsewhere than on macOS there are no such libraries, and the device is not available. */
 #include "runtime/metal/metal.h"
 
 #include <dlfcn.h>

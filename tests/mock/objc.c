@@ -499,7 +499,7 @@ m_dispatch(Object *o, Selector *s, Size groups, Size threads)
 		return;
 	}
 	unsigned long n = threads.width * threads.height * threads.depth;
-	if (n > m_maxThreads(o->pipeline, s)) {             /* on a Mac nothing happens, and nobody says so */
+	if (n > m_maxThreads(o->pipeline, s)) {             /* on a Mac such a launch does nothing, without an error */
 		misuse("a dispatch of %lu threads, and the pipeline takes %lu", n, m_maxThreads(o->pipeline, s));
 		return;
 	}

@@ -1,8 +1,8 @@
 /* Threadgroups: one after another, the threads of each as fibers that run until they have to wait.
  *
- * Threads meet at barriers (all of the group) and at simd functions and matrix operations (all lanes of the simdgroup).
- * Whoever comes last lets the others go on.  Those that wait must wait at the same place in the text; if nobody can go on,
- * somebody has left or taken another branch, which Metal leaves undefined, and the group ends with a report. */
+ * Threads wait for each other at barriers (all of the group) and at simd functions and matrix operations (all lanes of
+ * the simdgroup).  The last to arrive makes the others ready.  All must wait at the same line of the text; if no thread is
+ * ready, one has returned or taken another branch, which Metal leaves undefined, and the group ends with a report. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>
@@ -33,7 +33,7 @@ wait_here(MslThread *t, MslState state)
 	fiber_switch(&msl_run->stacks, &t->context, msl_run->scheduler, -1, false);
 }
 
-/* ---- meeting ---- */
+/* ---- convergence ---- */
 
 static MslSimd *
 simd_of(const MslThread *t)
@@ -51,14 +51,14 @@ differ(const MslThread *t, const MslThread *other, const char *what, int line)
 }
 
 static bool
-is_same_place(const MslThread *t, const char *what, uint32_t flags, int line)
+is_same_point(const MslThread *t, const char *what, uint32_t flags, int line)
 {
 	return t->line == line && t->flags == flags && (t->what == what || strcmp(t->what, what) == 0);
 }
 
-/* Arrives with the simdgroup's other lanes; true for the last one, who lets them go. */
+/* Arrives with the simdgroup's other lanes; true for the last one, which makes them ready. */
 static bool
-meet_simd(const char *what, uint32_t flags, int line)
+arrive_simd(const char *what, uint32_t flags, int line)
 {
 	MslThread *t = msl_run->current;
 	MslSimd *s = simd_of(t);
@@ -67,7 +67,7 @@ meet_simd(const char *what, uint32_t flags, int line)
 	t->line = line;
 	t->flags = flags;
 	for (int i = 0; i < s->lanes; i++)
-		if (lane[i].state == AT_SIMD && !is_same_place(&lane[i], what, flags, line))
+		if (lane[i].state == AT_SIMD && !is_same_point(&lane[i], what, flags, line))
 			differ(t, &lane[i], what, line);
 	if (++s->arrived < s->lanes) {
 		wait_here(t, AT_SIMD);
@@ -79,21 +79,22 @@ meet_simd(const char *what, uint32_t flags, int line)
 	return true;
 }
 
-const void *msl_meet(const char *what, const void *in, int bytes, uint32_t *lanes, int line);
+const void *msl_converge(const char *what, const void *in, int bytes, uint32_t *lanes, int line);
 void msl_shuffle(const char *what, const void *in, void *out, int bytes, int from, int line);
 void msl_multiply(const char *what, const float *in, float *out, int line);
 void msl_simdgroup_barrier(uint32_t flags, int line);
 void msl_threadgroup_barrier(uint32_t flags, int line);
 
-/* What all left is in one of two places in turn: nobody comes to the next meeting but one before all have read it. */
+/* The lanes' values are in one of two slots in turn: no lane arrives at the operation after the next before all lanes have
+ * read them. */
 const void *
-msl_meet(const char *what, const void *in, int bytes, uint32_t *lanes, int line)
+msl_converge(const char *what, const void *in, int bytes, uint32_t *lanes, int line)
 {
 	MslThread *t = msl_run->current;
 	MslSimd *s = simd_of(t);
 	int turn = s->turn;
 	memcpy(s->held[turn][t->index % MSL_LANES], in, (size_t)bytes);
-	if (meet_simd(what, 0, line))
+	if (arrive_simd(what, 0, line))
 		s->turn ^= 1;
 	*lanes = s->active;
 	return s->held[turn];
@@ -103,14 +104,14 @@ void
 msl_shuffle(const char *what, const void *in, void *out, int bytes, int from, int line)
 {
 	uint32_t lanes;
-	const uint8_t *met = msl_meet(what, in, bytes, &lanes, line);
+	const uint8_t *all = msl_converge(what, in, bytes, &lanes, line);
 	if (from < 0 || from >= MSL_LANES || !(lanes >> from & 1)) {
 		msl_report(msl_run->reports, "lane", line, "thread %d takes a value by %s from lane %d, which there is not",
 		    msl_run->current->index, what, from);
 		memset(out, 0xff, (size_t)bytes);
 		return;
 	}
-	memcpy(out, met + MSL_MAX_BYTES * from, (size_t)bytes);
+	memcpy(out, all + MSL_MAX_BYTES * from, (size_t)bytes);
 }
 
 /* What the lanes hold becomes three matrices, and the result goes back to them. */
@@ -144,7 +145,7 @@ msl_multiply(const char *what, const float *in, float *out, int line)
 	memcpy(s->held[turn][t->index % MSL_LANES], in, 6 * sizeof *in);
 	if (s->lanes < MSL_LANES)
 		msl_report(msl_run->reports, "lane", line, "%s in a simdgroup of %d threads", what, s->lanes);
-	if (meet_simd(what, 0, line)) {
+	if (arrive_simd(what, 0, line)) {
 		s->turn ^= 1;
 		multiply(msl_run, s->held[turn], s->made[turn]);
 	}
@@ -155,7 +156,7 @@ void
 msl_simdgroup_barrier(uint32_t flags, int line)
 {
 	MslSimd *s = simd_of(msl_run->current);
-	if (!meet_simd("simdgroup_barrier", flags, line))
+	if (!arrive_simd("simdgroup_barrier", flags, line))
 		return;
 	s->shared_epoch += (flags & MEM_THREADGROUP) != 0;
 	s->device_epoch += (flags & MEM_DEVICE) != 0;
@@ -183,7 +184,7 @@ msl_threadgroup_barrier(uint32_t flags, int line)
 	r->device_serial += (flags & MEM_DEVICE) != 0;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 uint32_t msl_lane(void);
 uint32_t msl_fragment_at(uint32_t lane, uint32_t e);
@@ -198,7 +199,7 @@ msl_fail(const char *what, int line)
 	msl_report(msl_run->reports, "library", line, "%s", what);
 }
 
-/* Apple's fragment, as everyone finds it; others are its places in a random order. */
+/* Apple's fragment, as its GPUs have had it so far; other layouts are its positions in a random order. */
 static void
 make_fragment(MslRun *r, int layout)
 {
@@ -328,7 +329,7 @@ run_group(MslRun *r, const int group[3])
 
 /* ---- the launch ---- */
 
-/* What the device's rules say before anything runs. */
+/* The device's limits, before anything runs. */
 static bool
 check_limits(const MslLaunch *l, MslReports *out)
 {
@@ -346,7 +347,7 @@ check_limits(const MslLaunch *l, MslReports *out)
 		msl_report(out, "limit", k->line, "%d threads a threadgroup; there are at most %d", threads,
 		    MSL_MAX_THREADS);
 	else if (more)
-		msl_report(out, "limit", k->line, "launched with %d threads, the kernel says at most %d",
+		msl_report(out, "limit", k->line, "launched with %d threads, the kernel's attribute allows %d",
 		    threads, k->threads);
 	if (l->threadgroup_bytes % 16)
 		msl_report(out, "limit", k->line, "%d bytes of threadgroup memory: not a multiple of 16",

@@ -1,4 +1,4 @@
-/* Launches as comments of the .metal file say, for files that were written by hand:
+/* Launches described by comments of the .metal file, for files that were written by hand:
  *
  *     // check: KERNEL groups 4 1 threads 128 shared 1024       begins one; the rest are of it
  *     // buffer 0 f32 512 = i % 7                               contents by a formula of the index i; `unset`: none
@@ -295,13 +295,13 @@ line_noted(const char *error, const char *name)
 	return at && (!next || at < next) ? atoi(at + strlen(name) + 1) : 0;
 }
 
-/* What the compiler says, as a report of its line. */
+/* The compiler's messages, as reports of their lines. */
 static void
-report_errors(const char *path, const char *said, MslReports *out)
+report_errors(const char *path, const char *messages, MslReports *out)
 {
 	const char *name = strrchr(path, '/');
 	name = name ? name + 1 : path;
-	for (const char *s = said; s && *s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL) {
+	for (const char *s = messages; s && *s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL) {
 		size_t n = strcspn(s, "\n");
 		const char *error = strstr(s, "error: "), *at = strstr(s, name);
 		if (!error || error > s + n)
@@ -312,7 +312,7 @@ report_errors(const char *path, const char *said, MslReports *out)
 			msl_report(out, "error", line, "%.*s", (int)(s + n - error - 7), error + 7);
 	}
 	if (!out->n)
-		msl_report(out, "error", 0, "%.300s", said);
+		msl_report(out, "error", 0, "%.300s", messages);
 }
 
 static int
@@ -342,7 +342,7 @@ msl_facts(const char *path)
 	MslReports *r = calloc(1, sizeof *r);
 	int bad = 1;
 	if (!read_facts(path, f) || f->n == 0)
-		printf("%s: says no launch\n", path);
+		printf("%s: describes no launch\n", path);
 	else {
 		MslProgram *p = msl_open(path);
 		if (p->error)

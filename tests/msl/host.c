@@ -1,8 +1,8 @@
-/* The host side of a description (docs/metal.md): gives every buffer what its row says, dispatches the grid that the
+/* The host side of a description (docs/metal.md): fills every buffer by its row, dispatches the grid that the
  * formulas give, and has the outputs compared with the reference, as `tegula check` does on a device, or with what the cpu
  * device makes where the kernel has none.
  *
- * It knows of the kernel what the description says, and of the case what a user of the description would: tensors by
+ * Its only input about the kernel is the description, and about the case what a user of the description has: tensors by
  * name, scalars, dimensions. */
 #include <jansson.h>
 #include <math.h>
@@ -314,7 +314,7 @@ prepare(Host *h)
 	if (!h->launch.kernel)
 		wrong(h, "the text has no kernel '%s'", word_of(h->json, "kernel"));
 	else if (h->launch.kernel->threads != number_of(h->json, "threads"))
-		wrong(h, "%d threads, but the kernel says at most %d", number_of(h->json, "threads"),
+		wrong(h, "%d threads, but the kernel's attribute allows %d", number_of(h->json, "threads"),
 		    h->launch.kernel->threads);
 	check_values(h);
 	json_array_foreach(json_object_get(h->json, "buffers"), i, row)
@@ -431,7 +431,7 @@ take_back(Host *h)
 		wrong(h, "assert number %u is false", fault);
 }
 
-/* The same bits in another order, but for sums that atomics make, whose order is nobody's promise. */
+/* The same bits in another order, but for sums by atomics, whose order is undefined. */
 static void
 compare_runs(Host *h, int run)
 {

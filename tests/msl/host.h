@@ -1,4 +1,4 @@
-/* A case of a kernel on the checker, launched as the description beside its text says. */
+/* A case of a kernel on the checker, launched by the description beside its text. */
 #ifndef TEGULA_TESTS_MSL_HOST_H
 #define TEGULA_TESTS_MSL_HOST_H
 

@@ -37,7 +37,7 @@ first_message(Compile *cx)
 	for (const Diag *d = cx->first; d; d = d->next)
 		if (d->severity == SEV_ERROR)
 			return d->text;
-	return "it says nothing";
+	return "no message";
 }
 
 /* The text that the case's launch on a Mac would compile; false: refused, with the reason in `why`. */
@@ -293,7 +293,7 @@ write_table(const Kernels *k, const char *doc)
 	const char *begin = strstr(doc, begin_mark), *end = begin ? strstr(begin, end_mark) : NULL;
 	Text whole = {0};
 	if (!end) {
-		printf("%s has no place for the table\n", k->o->document);
+		printf("%s has no marks for the table\n", k->o->document);
 		return false;
 	}
 	text_putn(&whole, doc, (size_t)(begin - doc) + strlen(begin_mark));
@@ -309,7 +309,7 @@ write_table(const Kernels *k, const char *doc)
 	return ok;
 }
 
-/* Whether the document says of each kernel what came out. */
+/* Whether the document has each kernel's outcome. */
 static bool
 has_rows(const Kernels *k, const char *doc)
 {
@@ -318,7 +318,7 @@ has_rows(const Kernels *k, const char *doc)
 		Text row = {0};
 		put_row(&k->row[i], &row);
 		if (!strstr(doc, row.at)) {
-			printf("%s does not say: %s", k->o->document, row.at);
+			printf("%s lacks: %s", k->o->document, row.at);
 			ok = false;
 		}
 		text_close(&row);

@@ -1,4 +1,4 @@
-/* What kernels call of the library beside meeting each other: atomics, functions of libm, conversions of half. */
+/* Functions that kernels call, without those of a simdgroup: atomics, functions of libm, conversions of half. */
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* The checker's command:
  *
- *     msl_check [-v] FILE.metal...                        launches as the comments of the files say (facts.c)
+ *     msl_check [-v] FILE.metal...                        launches described by comments of the files (facts.c)
  *     msl_check --tgl FILE.tgl [--kernel NAME] [--example LABEL] [-D NAME=VALUE]... --json FILE.json FILE.metal
- *                                                         a launch as the description says, for the case named (host.c)
+ *                                                         a launch by the description, of the case named (host.c)
  *     msl_check --kernels FILE.tgl|FOLDER [--target apple9] [--all] [--kernel NAME] [--table FILE.md [--write]]
  *         [--keep FOLDER] [--part 0/3]
  *                                                         all kernels of a file or of a folder's files (kernels.c)

@@ -1,12 +1,13 @@
 /* The checker of Metal text: compiles a .metal file with clang (C++ for OpenCL, the library in include/), runs its kernels
  * on this machine with each thread of a threadgroup as a fiber, and reports what is wrong with them.
  *
- *     source.c   the text: signatures of its kernels, the compiler, the library that it makes
- *     block.c    threadgroups: fibers that meet at barriers, simd functions and matrix operations
+ *     source.c   the text: the compiler, and the library that it makes
+ *     signature.c  its kernels' names and parameters
+ *     block.c    threadgroups: fibers that wait for each other at barriers, simd functions and matrix operations
  *     shadow.c   memory: what each byte was last written and read by
  *     report.c   what was found, each once
- *     host.c     launches as a .json description and a .tgl file say (main.c: the command)
- *     facts.c    launches as comments in the .metal file say
+ *     host.c     launches described by a .json description and a .tgl file (main.c: the command)
+ *     facts.c    launches described by comments in the .metal file
  */
 #ifndef TEGULA_TESTS_MSL_H
 #define TEGULA_TESTS_MSL_H
@@ -53,7 +54,7 @@ typedef struct MslArray { uint64_t offset, size; char name[64]; } MslArray;    /
 
 typedef struct MslKernel {
 	char name[128];
-	int line, threads;                              /* max_total_threads_per_threadgroup, -1: not said */
+	int line, threads;                              /* max_total_threads_per_threadgroup, -1: it has none */
 	MslParam param[48];
 	int nparam;
 	MslArray array[MSL_MAX_ARRAYS];
@@ -61,17 +62,17 @@ typedef struct MslKernel {
 } MslKernel;
 
 typedef struct MslProgram {
-	char folder[64], text_path[512], library[128];
+	char folder[192], text_path[512], library[256];
 	MslKernel kernel[MSL_MAX_KERNELS];
 	int nkernel;
-	bool names_elements;                            /* thread_elements() occurs: the text knows a fragment's layout */
+	bool names_elements;                            /* thread_elements() occurs: the text depends on a fragment's layout */
 	bool has_atomics;
 	void *handle;
 	uint8_t *base;                                  /* where the library lies */
 	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */
 	MslArray table[MSL_MAX_ARRAYS];                 /* arrays in constant memory */
 	int ntable;
-	char *error;                                    /* what the compiler says, or NULL */
+	char *error;                                    /* the compiler's messages, or NULL */
 } MslProgram;
 
 /* NULL: no memory.  An `error` in what comes back: it is good for nothing but msl_close. */
@@ -83,13 +84,23 @@ bool msl_compiler(char *path, size_t room);
 /* The line of an address in the library; 0: not known. */
 int msl_line(const MslProgram *p, uint64_t offset);
 
+/* The message of the compiler, or of the checker in its place; the first is kept. */
+void msl_refuse(MslProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- signature.c ---- */
+
+enum { MSL_POSITIONS = 6, MSL_BUILTINS = 11 };              /* of built-in values; the first have up to three components */
+
+void msl_signatures(MslProgram *p, const char *text);
+void msl_copy_trimmed(char *to, size_t room, const char *from, const char *end);
+
 /* ---- block.c ---- */
 
 typedef struct MslBuffer {
 	void *at;                                       /* NULL: nothing is bound */
 	size_t size;
-	int grain;                                      /* bytes of an element, 1, 2, 4 or 8: how fine races are told */
-	bool unset;                                     /* its contents mean nothing at first */
+	int grain;                                      /* bytes of an element, 1, 2, 4 or 8: the granularity of races */
+	bool unset;                                     /* its contents are undefined at first */
 	bool constant;                                  /* set by value: reads alone */
 } MslBuffer;
 
@@ -167,7 +178,7 @@ struct Shadow *msl_shadow_open(MslRun *r);
 /* threadgroup memory that the host sizes */
 void msl_shadow_add(struct Shadow *s, void *at, size_t size);
 void msl_shadow_close(struct Shadow *s);
-/* A place in the text: of an address in the library, or a line. */
+/* A line of the text: of an address in the library, or itself. */
 uint32_t site_address(const MslRun *r, const void *pc);
 uint32_t site_line(int line);
 void msl_access(const void *at, int bytes, int align, unsigned how, uint32_t site);

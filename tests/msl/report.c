@@ -1,4 +1,4 @@
-/* What was found.  A place that is wrong is wrong for every thread and in every group: it is reported once. */
+/* Reports.  A line that is wrong is wrong for every thread and in every group: it is reported once. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -105,7 +105,7 @@ region_of(Shadow *s, uint64_t at)
 	return NULL;
 }
 
-/* ---- places ---- */
+/* ---- lines ---- */
 
 uint32_t
 site_address(const MslRun *r, const void *pc)

@@ -1,9 +1,7 @@
-/* A .metal file becomes a library of this machine: the signatures of its kernels are read from the text, an entry that
- * calls each with its arguments is put behind it, clang compiles that with a call before each access to memory, and the
- * linker's symbols say where the arrays in threadgroup memory lie.  Arrays are set far apart, so that running over the end
- * of one does not reach the next. */
+/* A .metal file becomes a library of this machine: an entry that calls each kernel with its arguments is put behind the
+ * text (signature.c), clang compiles that with a call before each access to memory, and the linker's symbols are the
+ * addresses of the arrays in threadgroup memory.  Arrays are far apart, so that an overrun of one does not reach the next. */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -19,12 +17,6 @@
 #ifndef MSL_INCLUDE
 #define MSL_INCLUDE "tests/msl/include"
 #endif
-
-static const char *const builtin_name[] = {"thread_position_in_grid", "threadgroup_position_in_grid",
-	"thread_position_in_threadgroup", "threads_per_threadgroup", "threadgroups_per_grid", "threads_per_grid",
-	"thread_index_in_threadgroup", "thread_index_in_simdgroup", "simdgroup_index_in_threadgroup",
-	"simdgroups_per_threadgroup", "threads_per_simdgroup"};
-enum { POSITIONS = 6, BUILTINS = 11 };                      /* the first have up to three components */
 
 /* ---- small help ---- */
 
@@ -48,11 +40,8 @@ read_all(const char *path, size_t *size)
 	return text;
 }
 
-static void
-fail(MslProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void
-fail(MslProgram *p, const char *fmt, ...)
+void
+msl_refuse(MslProgram *p, const char *fmt, ...)
 {
 	va_list ap;
 	if (p->error)
@@ -63,227 +52,6 @@ fail(MslProgram *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* ---- reading signatures ---- */
-
-/* Comments and strings become blanks, so that the rest can be searched; lines stay. */
-static void
-blank(char *s)
-{
-	while (*s) {
-		if (s[0] == '/' && s[1] == '/') {
-			for (; *s && *s != '\n'; s++)
-				*s = ' ';
-		} else if (s[0] == '/' && s[1] == '*') {
-			for (; *s && !(s[0] == '*' && s[1] == '/'); s++)
-				if (*s != '\n')
-					*s = ' ';
-			if (*s)
-				s[0] = s[1] = ' ';
-		} else if (*s == '"') {
-			for (s++; *s && *s != '"' && *s != '\n'; s++)
-				*s = ' ';
-			if (*s)
-				s++;
-		} else
-			s++;
-	}
-}
-
-static bool
-is_name(int c)
-{
-	return isalnum(c) || c == '_';
-}
-
-static const char *
-word_in(const char *s, const char *end, const char *word)
-{
-	size_t n = strlen(word);
-	for (; s + n <= end; s++)
-		if (strncmp(s, word, n) == 0 && !is_name(s[n]) && (s[-1] == 0 || !is_name(s[-1])))
-			return s;
-	return NULL;
-}
-
-static int
-line_at(const char *text, const char *at)
-{
-	int n = 1;
-	for (; text < at; text++)
-		n += *text == '\n';
-	return n;
-}
-
-static void
-copy_trimmed(char *to, size_t room, const char *from, const char *end)
-{
-	while (from < end && isspace((unsigned char)*from))
-		from++;
-	while (end > from && isspace((unsigned char)end[-1]))
-		end--;
-	size_t n = (size_t)(end - from) < room - 1 ? (size_t)(end - from) : room - 1;
-	memcpy(to, from, n);
-	to[n] = 0;
-	for (char *c = to; *c; c++)
-		if (isspace((unsigned char)*c))
-			*c = ' ';
-}
-
-static void
-parse_builtin(MslProgram *p, MslParam *to, const char *name, int line)
-{
-	static const char *const type[] = {"ushort", "uint", "ushort2", "uint2", "ushort3", "uint3"};
-	to->kind = MSL_BUILTIN;
-	for (to->index = 0; to->index < BUILTINS; to->index++)
-		if (strcmp(builtin_name[to->index], name) == 0)
-			break;
-	if (to->index == BUILTINS) {
-		fail(p, "%d: error: [[%s]] is no attribute of a compute kernel's parameter that the checker knows", line, name);
-		return;
-	}
-	for (int i = 0; i < 6; i++)
-		if (strcmp(type[i], to->type) == 0)
-			to->components = i / 2 + 1;
-	if (!to->components)
-		fail(p, "%d: error: type '%s' is not valid for attribute '%s'", line, to->type, name);
-	else if (to->index >= POSITIONS && to->components > 1)
-		fail(p, "%d: error: type '%s' is not valid for attribute '%s'", line, to->type, name);
-}
-
-static void
-parse_memory(MslProgram *p, MslParam *to, int line)
-{
-	const char *end = to->type + strlen(to->type);
-	char last = end > to->type ? end[-1] : 0;
-	to->is_constant = word_in(to->type, end, "constant");
-	to->is_const = to->is_constant || word_in(to->type, end, "const");
-	if (last != '*' && last != '&')
-		fail(p, "%d: error: '%s' is neither a pointer nor a reference, as a buffer has to be", line, to->name);
-	else if (!to->is_constant && !word_in(to->type, end, "device") && !word_in(to->type, end, "threadgroup"))
-		fail(p, "%d: error: '%s' has no address space", line, to->name);
-	to->kind = last == '&' ? MSL_REFERENCE : word_in(to->type, end, "threadgroup") ? MSL_SHARED_POINTER : MSL_POINTER;
-}
-
-/* One parameter: its type, its name, its attribute. */
-static void
-parse_param(MslProgram *p, MslKernel *k, const char *s, const char *end, int line)
-{
-	MslParam *to = &k->param[k->nparam++];
-	char attribute[96];
-	const char *open = memmem(s, (size_t)(end - s), "[[", 2), *close = open ? memmem(open,
-	    (size_t)(end - open), "]]", 2) : NULL;
-	if (!close) {
-		char text[96];
-		copy_trimmed(text, sizeof text, s, end);
-		fail(p, "%d: error: parameter '%s' has no attribute", line, text);
-		return;
-	}
-	copy_trimmed(attribute, sizeof attribute, open + 2, close);
-	const char *name_end = open;
-	while (name_end > s && !is_name(name_end[-1]))
-		name_end--;
-	const char *name = name_end;
-	while (name > s && is_name(name[-1]))
-		name--;
-	copy_trimmed(to->name, sizeof to->name, name, name_end);
-	copy_trimmed(to->type, sizeof to->type, s, name);
-	if (sscanf(attribute, "buffer ( %d )", &to->index) == 1) {
-		parse_memory(p, to, line);
-		if (to->index < 0 || to->index >= MSL_BUFFERS)
-			fail(p, "%d: error: 'buffer' attribute parameter is out of bounds: must be between 0 and 30", line);
-		for (int i = 0; i < k->nparam - 1; i++)
-			if ((k->param[i].kind == MSL_POINTER || k->param[i].kind == MSL_REFERENCE) &&
-			    k->param[i].index == to->index)
-				fail(p, "%d: error: buffer(%d) is '%s' already", line, to->index, k->param[i].name);
-	} else if (sscanf(attribute, "threadgroup ( %d )", &to->index) == 1) {
-		parse_memory(p, to, line);
-		to->kind = MSL_SHARED_POINTER;
-		to->index = MSL_BUFFERS;
-	} else
-		parse_builtin(p, to, attribute, line);
-}
-
-static void
-parse_params(MslProgram *p, MslKernel *k, const char *text, const char *s, const char *end)
-{
-	int depth = 0;
-	const char *from = s;
-	for (; s <= end; s++) {
-		depth += *s == '(' || *s == '<' || *s == '[';
-		depth -= s < end && (*s == ')' || *s == '>' || *s == ']');
-		if (s == end || (*s == ',' && depth == 0)) {
-			const char *word = from;
-			while (word < s && isspace((unsigned char)*word))
-				word++;
-			if (k->nparam == (int)(sizeof k->param / sizeof *k->param))
-				fail(p, "%d: error: too many parameters", line_at(text, word));
-			else if (word < s)
-				parse_param(p, k, from, s, line_at(text, word));
-			from = s + 1;
-		}
-	}
-	int components = 0;
-	for (int i = 0; i < k->nparam; i++) {
-		const MslParam *a = &k->param[i];
-		if (a->kind != MSL_BUILTIN || a->index >= POSITIONS)
-			continue;
-		if (components && a->components != components)
-			fail(p, "%d: error: position attributes of kernel '%s' differ in their number of components", k->line, k->name);
-		components = a->components;
-	}
-}
-
-static const char *
-closing(const char *s)
-{
-	for (int depth = 0; *s; s++) {
-		depth += *s == '(';
-		depth -= *s == ')';
-		if (depth == 0)
-			return s;
-	}
-	return NULL;
-}
-
-/* `text` has a 0 before it. */
-static void
-parse_kernels(MslProgram *p, const char *text)
-{
-	const char *end = text + strlen(text), *s = text;
-	p->names_elements = word_in(text, end, "thread_elements");
-	p->has_atomics = strstr(text, "atomic_");
-	while ((s = word_in(s, end, "kernel"))) {
-		const char *name = s + 6, *from = s;
-		s += 6;
-		while (isspace((unsigned char)*name))
-			name++;
-		if (strncmp(name, "void", 4) != 0 || is_name(name[4]))
-			continue;
-		for (name += 4; isspace((unsigned char)*name); name++)
-			;
-		const char *open = name;
-		while (is_name(*open))
-			open++;
-		MslKernel *k = &p->kernel[p->nkernel];
-		copy_trimmed(k->name, sizeof k->name, name, open);
-		k->line = line_at(text, name);
-		open = strchr(open, '(');
-		const char *close = open ? closing(open) : NULL;
-		if (!close || p->nkernel == MSL_MAX_KERNELS)
-			return;
-		while (from > text && from[-1] != ';' && from[-1] != '}')
-			from--;
-		const char *most = word_in(from, s, "max_total_threads_per_threadgroup");
-		if (!most || sscanf(most, "max_total_threads_per_threadgroup ( %d )", &k->threads) != 1)
-			k->threads = -1;
-		if (strcmp(k->name, "main") == 0)
-			fail(p, "%d: error: a kernel cannot be named 'main'", k->line);
-		p->nkernel++;
-		parse_params(p, k, text, open + 1, close);
-		s = close;
-	}
-}
-
 /* ---- compiling ---- */
 
 static void
@@ -291,7 +59,7 @@ put_argument(FILE *f, const MslParam *a)
 {
 	static const char axis[] = "xyz";
 	char bare[96];
-	copy_trimmed(bare, sizeof bare, a->type, a->type + strlen(a->type) - (a->kind == MSL_REFERENCE));
+	msl_copy_trimmed(bare, sizeof bare, a->type, a->type + strlen(a->type) - (a->kind == MSL_REFERENCE));
 	switch (a->kind) {
 	case MSL_POINTER:
 	case MSL_SHARED_POINTER: fprintf(f, "(%s)b[%d]", a->type, a->index); break;
@@ -299,8 +67,8 @@ put_argument(FILE *f, const MslParam *a)
 	case MSL_BUILTIN:
 		fprintf(f, "%s(", a->type);
 		for (int i = 0; i < a->components; i++)
-			fprintf(f, "%si[%d /* %c */]", i ? ", " : "", a->index < POSITIONS ? 3 * a->index + i
-			    : 18 + a->index - POSITIONS,
+			fprintf(f, "%si[%d /* %c */]", i ? ", " : "", a->index < MSL_POSITIONS ? 3 * a->index + i
+			    : 18 + a->index - MSL_POSITIONS,
 			    axis[i]);
 		fprintf(f, ")");
 	}
@@ -366,9 +134,9 @@ msl_compiler(char *path, size_t room)
 static void
 compile(MslProgram *p)
 {
-	char clang[512], command[4096], log[128];
+	char clang[512], command[4096], log[256];
 	if (!msl_compiler(clang, sizeof clang)) {
-		fail(p, "error: there is no clang here");
+		msl_refuse(p, "error: there is no clang here");
 		return;
 	}
 	snprintf(log, sizeof log, "%s/log", p->folder);
@@ -383,9 +151,9 @@ compile(MslProgram *p)
 	    "cc -shared k2.o -o k.so >>log 2>&1",
 	    p->folder, clang, MSL_INCLUDE, clang);
 	if (system(command) != 0) {
-		char *said = read_all(log, NULL);
-		fail(p, "%s", said && *said ? said : "error: the compiler failed");
-		free(said);
+		char *messages = read_all(log, NULL);
+		msl_refuse(p, "%s", messages && *messages ? messages : "error: the compiler failed");
+		free(messages);
 	}
 }
 
@@ -401,7 +169,7 @@ find_arrays(MslProgram *p, MslKernel *k, const Elf64_Sym *symbol, size_t n, cons
 		if (ELF64_ST_TYPE(symbol[i].st_info) != STT_OBJECT || strncmp(name, prefix, (size_t)len) != 0)
 			continue;
 		if (k->narray == MSL_MAX_ARRAYS) {
-			fail(p, "%d: error: too many arrays in threadgroup memory", k->line);
+			msl_refuse(p, "%d: error: too many arrays in threadgroup memory", k->line);
 			return;
 		}
 		MslArray *a = &k->array[k->narray++];
@@ -421,7 +189,7 @@ find_tables(MslProgram *p, const Elf64_Sym *symbol, size_t n, const char *names)
 		    symbol[i].st_shndx == SHN_UNDEF)
 			continue;
 		if (p->ntable == MSL_MAX_ARRAYS) {
-			fail(p, "error: too many arrays in constant memory");
+			msl_refuse(p, "error: too many arrays in constant memory");
 			return;
 		}
 		MslArray *a = &p->table[p->ntable++];
@@ -462,14 +230,14 @@ read_symbols(MslProgram *p)
 static void
 load(MslProgram *p)
 {
+	static const char here;
 	struct link_map *map;
 	Dl_info own;
-	if (dladdr(&builtin_name,
-	    &own))                /* so that kernels find what they call in a library that is hidden */
+	if (dladdr(&here, &own))                        /* kernels call functions of this library, which may be hidden */
 		dlopen(own.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 	p->handle = dlopen(p->library, RTLD_NOW | RTLD_LOCAL);
 	if (!p->handle || dlinfo(p->handle, RTLD_DI_LINKMAP, &map) != 0) {
-		fail(p, "error: %s", dlerror());
+		msl_refuse(p, "error: %s", dlerror());
 		return;
 	}
 	p->base = (uint8_t *)map->l_addr;
@@ -480,13 +248,14 @@ MslProgram *
 msl_open(const char *path)
 {
 	MslProgram *p = calloc(1, sizeof *p);
-	char entries[128], *text;
+	char entries[256], *text;
 	if (!p)
 		return NULL;
-	snprintf(p->folder, sizeof p->folder, "/tmp/msl.XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+	snprintf(p->folder, sizeof p->folder, "%s/msl.XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(p->folder)) {
 		p->folder[0] = 0;
-		fail(p, "error: no folder for temporary files");
+		msl_refuse(p, "error: no folder for temporary files");
 		return p;
 	}
 	char *real = realpath(path, NULL);
@@ -494,19 +263,15 @@ msl_open(const char *path)
 	snprintf(p->text_path, sizeof p->text_path, "%s", real ? real : path);
 	free(real);
 	if (!text) {
-		fail(p, "error: cannot read %s", path);
+		msl_refuse(p, "error: cannot read %s", path);
 		return p;
 	}
-	char *guarded = calloc(1, strlen(text) + 2);
-	strcpy(guarded + 1, text);
-	blank(guarded + 1);
-	parse_kernels(p, guarded + 1);
-	free(guarded);
+	msl_signatures(p, text);
 	free(text);
 	snprintf(entries, sizeof entries, "%s/k.cl", p->folder);
 	snprintf(p->library, sizeof p->library, "%s/k.so", p->folder);
 	if (!p->error && !write_entries(p, entries))
-		fail(p, "error: cannot write %s", entries);
+		msl_refuse(p, "error: cannot write %s", entries);
 	if (!p->error)
 		compile(p);
 	if (!p->error)
@@ -517,13 +282,13 @@ msl_open(const char *path)
 void
 msl_close(MslProgram *p)
 {
-	static const char *const name[] = {"k.cl", "k.o", "k2.o", "k.so", "log"};
-	char path[128];
+	static const char *const name[] = {"k.cl", "k.ll", "k2.ll", "k.o", "k2.o", "k.so", "log"};
+	char path[256];
 	if (!p)
 		return;
 	if (p->handle)
 		dlclose(p->handle);
-	for (int i = 0; p->folder[0] && i < 5; i++) {
+	for (int i = 0; p->folder[0] && i < 7; i++) {
 		snprintf(path, sizeof path, "%s/%s", p->folder, name[i]);
 		unlink(path);
 	}
@@ -542,7 +307,7 @@ msl_kernel(const MslProgram *p, const char *name)
 	return NULL;
 }
 
-/* The innermost place of the chain of inlined calls that is in the file itself. */
+/* The innermost line of the chain of inlined calls that is in the file itself. */
 int
 msl_line(const MslProgram *p, uint64_t offset)
 {

@@ -16,15 +16,15 @@
  *     {
  *         const long C = values.C;
  *
- * Metal 3.1, to be compiled with safe math.  Pointers are buffers in order; numbers that the kernel reads are together in
- * one more, laid out as C does it, so that a kernel of many tensors stays within Metal's 31.  Places in the grid are one
- * number each, as lowering wants them.  What lowering calls by name and Metal does not have (erf, expm1 …) is a function
- * above the kernel. */
+ * Metal 3.1, to be compiled with safe math.  Pointers are buffers in order; numbers that the kernel reads are together
+ * in one more, laid out as C does it, so that a kernel of many tensors stays within Metal's 31.  Positions in the grid
+ * are one number each, as in the thread IR.  What the thread IR calls and Metal does not have (erf, expm1 …) is a
+ * function above the kernel. */
 #include "emit/msl/msl.h"
 
 #include <string.h>
 
-/* Reported once for each place. */
+/* Reported once for each line and column. */
 void
 msl_cannot(Msl *m, Place at, const char *what)
 {
@@ -36,7 +36,7 @@ msl_cannot(Msl *m, Place at, const char *what)
 }
 
 static void
-name_param(Msl *m, MslNode *n, const EmitParam *p)
+name_parameter(Msl *m, MslNode *n, const EmitParam *p)
 {
 	n->c = (int)c_plain(p->type);
 	if (p->type == REG_I64 || p->type == REG_I32)
@@ -55,7 +55,7 @@ name_kernel(Msl *m)
 	m->made->kernel.name = strcmp(k->name, "main") == 0 ? "main_" : msl_fresh(m, k->name);
 	m->made->param = NEW_ARRAY(m->mem, EmitMslParam, k->nparam);
 	for (int i = 0; i < k->nparam; i++)
-		name_param(m, msl_def(m, m->t->body->arg[i]), &k->param[i]);
+		name_parameter(m, msl_def(m, m->t->body->arg[i]), &k->param[i]);
 	m->values = msl_fresh(m, "values");
 	msl_def(m, m->t->shared)->name = msl_fresh(m, "scratch");
 	if (k->threads > t->max_threads)
@@ -83,9 +83,9 @@ put_param(Msl *m, Text *t, const char *indent, bool *first, const char *fmt, ...
 	*first = false;
 }
 
-/* Where each parameter is passed. */
+/* The buffer or offset of each parameter. */
 static void
-place_params(Msl *m)
+assign_buffers(Msl *m)
 {
 	int nbuffers = 0, size = 0, align = 1;
 	for (int i = 0; i < m->t->kernel.nparam; i++) {
@@ -144,23 +144,23 @@ put_buffers(Msl *m, Text *t, const char *indent, bool *first)
 }
 
 static void
-put_places(Msl *m, Text *t, const char *indent, bool *first)
+put_positions(Msl *m, Text *t, const char *indent, bool *first)
 {
 	static const struct {
 		int prim;
 		const char *text;
-	} places[] = {
+	} positions[] = {
 		{PRIM_BLOCK, "uint tg [[threadgroup_position_in_grid]]"},
 		{PRIM_NBLOCKS, "uint tgs [[threadgroups_per_grid]]"},
 		{PRIM_THREAD, "uint lid [[thread_index_in_threadgroup]]"},
 		{PRIM_LANE, "uint lane [[thread_index_in_simdgroup]]"},
 		{PRIM_SIMDGROUP, "uint sg [[simdgroup_index_in_threadgroup]]"},
 	};
-	for (int i = 0; i < LEN(places); i++)
+	for (int i = 0; i < LEN(positions); i++)
 		for (int r = 0; r < m->t->reg.n; r++) {
 			const MslNode *n = m->reg[r].def;
-			if (n->kind == NODE_PRIM && n->t->op == places[i].prim && n->uses) {
-				put_param(m, t, indent, first, "%s", places[i].text);
+			if (n->kind == NODE_PRIM && n->t->op == positions[i].prim && n->uses) {
+				put_param(m, t, indent, first, "%s", positions[i].text);
 				break;
 			}
 		}
@@ -173,12 +173,12 @@ put_signature(Msl *m, Text *t)
 	Text locals = {0};
 	char *start = arena_printf(m->mem, "kernel void %s(", m->made->kernel.name);
 	char *indent = arena_printf(m->mem, "%*s", (int)strlen(start), "");
-	place_params(m);
+	assign_buffers(m);
 	if (m->made->values_bytes)
 		put_values(m, t, &locals);
 	text_printf(t, "[[max_total_threads_per_threadgroup(%d)]]\n%s", m->t->kernel.threads, start);
 	put_buffers(m, t, indent, &first);
-	put_places(m, t, indent, &first);
+	put_positions(m, t, indent, &first);
 	text_put(t, ")\n{\n");
 	if (m->t->kernel.shared_bytes) {
 		const char *type = msl_shared_type(m);

@@ -1,9 +1,8 @@
 /* What the files of the Metal writer share: what it keeps beside the thread IR, and how that becomes text.
  *
- * The thread IR speaks of one scalar register after the other.  It is rewritten by Metal's choices (msl_select.c);
- * then four elements side by side become one vector operation (msl_merge.c), uses are counted (msl_use.c), and each node
- * that has an effect or more than one use is a statement, into which the others are written where they are used
- * (msl_text.c, msl_memory.c, msl_expr.c). */
+ * The thread IR's registers are scalars.  Metal's choices rewrite it (msl_select.c); then four neighbouring elements become
+ * one vector operation (msl_merge.c), uses are counted (msl_use.c), and each node that has an effect or more than one use
+ * is a statement; the others are expressions within statements (msl_text.c, msl_memory.c, msl_expr.c). */
 #ifndef TEGULA_MSL_H
 #define TEGULA_MSL_H
 
@@ -17,20 +16,20 @@ struct MslNode {
 	ThreadNode *t;
 	ThreadKind kind;                                /* the node's; NODE_CARRIED beside a result of a loop or branch */
 	RegType type;
-	int which;                                      /* of what is carried: by its place in the list */
-	MslNode *owner;                                 /* of what a region begins with or gives: the loop or branch; of a
-	                                                 * pair of elements: the product that it is an operand of */
+	int which;                                      /* index of a carried value */
+	MslNode *owner;                                 /* of a carried value or index: the loop or branch; of a pair
+	                                                 * of elements: the product that reads it */
 	int width;                                      /* results computed at once: lanes of a vector */
 	int nin, nout;
 	Reg *in, *out;                                  /* operand k of lane i: in[k * width + i] */
 	const Reg *fill;                                /* of a masked load: the values where the mask is false */
 
 	int uses;
-	bool live, parts, converges;                    /* some lanes used apart; holds something of all lanes */
+	bool live, parts, converges;                    /* some lanes are used alone; depends on other threads' lanes */
 	const char *name;                               /* of its variable, once it has one */
 	int c;                                          /* and its CType */
 	const char *hint;
-	bool written;                                   /* its statement stands, or it is part of another */
+	bool written;                                   /* its statement is written, or it is part of another */
 	MslNode *user;                                  /* the only one, if there is one */
 	bool matrix;                                    /* carried as half of a simdgroup matrix; an mma adds in place */
 	const char *tile;                               /* the simdgroup matrix that it is, or is an element of */
@@ -38,7 +37,7 @@ struct MslNode {
 	int points;                                     /* of a pointer: 1 + RegType of what is read there; -1: mixed */
 };
 
-/* Where a register's value is: a lane of a node's results. */
+/* The definition of a register: a lane of a node's results. */
 typedef struct MslValue {
 	MslNode *def;
 	int at;
@@ -64,7 +63,7 @@ struct Msl {
 	Arena *mem;
 	ThreadModule *t;
 	Text *out;
-	const Compile *cx;                              /* whose lines stand above statements; NULL: none do */
+	const Compile *cx;                              /* its lines are comments above statements; NULL: none */
 	Compile *errors;
 	MslNode **node;                                 /* by the id of the thread IR's node */
 	MslValue *reg;                                  /* by Reg - 1 */
@@ -79,7 +78,7 @@ struct Msl {
 	VEC(const char *) names;
 	VEC(int) numbered;                              /* by name: the last number */
 	unsigned helpers;
-	bool barrier_device;                            /* what one thread writes to device memory another may read */
+	bool barrier_device;                            /* another thread may read what one writes to device memory */
 	const char *values;                             /* what the numbers together are called */
 	VEC(MslFragment) fragments;                     /* operands of products that have a variable */
 };
@@ -107,7 +106,7 @@ void msl_select(Msl *m);
 void msl_keep_beside(Msl *m);
 void msl_note_uses(Msl *m);
 /* msl.c */
-void msl_cannot(Msl *m, Place at, const char *what);    /* once for each place */
+void msl_cannot(Msl *m, Place at, const char *what);    /* once for each line and column */
 
 /* msl_merge.c: neighbours become vectors */
 void msl_merge(Msl *m, ThreadRegion *b);
@@ -124,12 +123,12 @@ typedef enum CType {
 	C_THREADGROUP,
 } CType;
 
-/* How strongly an expression holds together. */
+/* Precedence of an expression's operator. */
 enum { P_SELECT = 1, P_OROR, P_ANDAND, P_OR, P_XOR, P_AND, P_EQUAL, P_LESS, P_SHIFT, P_SUM, P_PRODUCT, P_UNARY, P_NAME };
 
 typedef struct Expr {
 	const char *text;
-	int strength, width;                            /* width 1 in a vector's place: the same for all lanes */
+	int strength, width;                            /* width 1 where a vector is expected: the same for all lanes */
 	CType c;
 	bool is_literal;                                /* an integer, and which */
 	int64_t v;
@@ -148,7 +147,7 @@ const char *msl_bool(Msl *m, Reg r, int strength);
 Expr msl_signed(Msl *m, Reg r, bool want_signed);       /* an integer that is read with or without a sign */
 
 /* msl_table.c */
-void msl_table_take(Msl *m, const ThreadNode *lookup);  /* gives its table a name, if it has none */
+void msl_table_name(Msl *m, const ThreadNode *lookup);  /* if its table has no name yet */
 Expr msl_lookup_expr(Msl *m, const MslNode *n);
 void msl_tables_text(Msl *m, Text *out);
 
@@ -179,7 +178,7 @@ Reg msl_divided(ThreadBuilder *b, Reg r, int size);
 int msl_element_bytes(const ThreadModule *t, Reg pointer);      /* of what the pointer counts in: 1, if nothing is known */
 Expr msl_pointer_expr(Msl *m, const MslNode *n);
 const char *msl_pointer_type(Msl *m, const MslNode *n); /* "device const float *" */
-/* "*(device const float4 *)(x + i)" or "x[i]": what stands `more` bytes behind an access's address, as `width` of c */
+/* "*(device const float4 *)(x + i)" or "x[i]": the memory `more` bytes behind an access's address, as `width` of c */
 const char *msl_memory(Msl *m, const MslNode *n, int64_t more, CType c, int width);
 /* A pointer as a pointer to that type. */
 const char *msl_pointer_to(Msl *m, Reg pointer, CType c);

@@ -1,8 +1,8 @@
-/* Addresses: lowering counts in bytes, Metal's pointers in what they point to.
+/* Addresses: the thread IR counts in bytes, Metal's pointers in elements.
  *
- * A tensor's pointer counts in its elements, and so does one that was chosen between two of the same or that a loop
- * carries.  An offset in bytes is divided (msl_select.c): it is a sum of products by the element's size, and the size
- * goes out of each.  What does not divide is counted in bytes, with casts.  The block's memory has one type if all that is
+ * A tensor's pointer counts in its elements, and so does a select of two such pointers, or one that a loop carries.  An
+ * offset in bytes is divided (msl_select.c): it is a sum of products by the element's size, and the size goes out of
+ * each.  An offset that does not divide counts in bytes, with casts.  The block's memory has one type if all that is
  * read and written there has it, and a pointer into it likewise. */
 #include "emit/msl/msl.h"
 
@@ -33,7 +33,7 @@ c_bytes(CType c)
 	return bytes[c];
 }
 
-/* The pointer that a pointer was made from, or that a loop or branch gives it first; 0: it is the first of its kind. */
+/* The pointer that a pointer is computed from, or a carried one's first value; 0: it is computed from none. */
 static Reg
 origin(const ThreadModule *t, Reg r)
 {

@@ -1,5 +1,5 @@
-/* What the writer keeps beside the thread IR: a node beside each of its nodes and each result of a loop or branch, what
- * pointers point to, what is passed padded, and whether device memory is read after it was written. */
+/* Side data of the thread IR: a node for each of its nodes and each result of a loop or branch, the types behind pointers,
+ * padded parameters, and whether device memory is read after it was written. */
 #include "emit/msl/msl.h"
 
 static MslNode *
@@ -13,7 +13,7 @@ beside(Msl *m, ThreadNode *t)
 	return n;
 }
 
-/* A register that a region begins with, or its owner gives. */
+/* A value carried into a region, or a result of its owner. */
 static MslNode *
 carried(Msl *m, MslNode *n, MslNode *owner, int which, Reg r)
 {
@@ -37,9 +37,9 @@ hint_of_results(const Msl *m, const ThreadNode *t)
 	return hint;
 }
 
-/* Nodes beside all that registers are defined by. */
+/* The side nodes of all definitions. */
 static void
-place_values(Msl *m)
+link_values(Msl *m)
 {
 	for (int i = 0; i < m->t->reg.n; i++) {
 		ThreadNode *t = m->t->reg.at[i].def;
@@ -70,8 +70,8 @@ note_type(Msl *m, Reg pointer, RegType t)
 	}
 }
 
-/* Words are touched where the tensor has elements of a byte or two: the last one may reach past its end.  A pointer that a
- * loop carries may be any. */
+/* An access to a word of a tensor of smaller elements may reach past the tensor's end.  A pointer that a loop carries may
+ * point into any tensor. */
 static void
 note_padding(Msl *m, const ThreadNode *n)
 {
@@ -111,10 +111,10 @@ note_node(Msl *m, MslNode *n, ThreadNode *t)
 	if (t->kind == NODE_UNPACK)
 		n->width = t->nout;
 	if (t->kind == NODE_LOOKUP)
-		msl_table_take(m, t);
+		msl_table_name(m, t);
 	if (t->kind == NODE_PRIM && (t->op == PRIM_FRAGMENT_LOAD || t->op == PRIM_FRAGMENT_LOAD_F32))
 		note_type(m, t->in[0], t->imm[2] == TY_F16 ? REG_F16 : t->imm[2] == TY_BF16 ? REG_BF16 : REG_F32);
-	if (msl_is_region(n))                           /* what is carried is not read by the loop's own line */
+	if (msl_is_region(n))                           /* the loop's own line does not read carried values */
 		n->nin = t->kind == NODE_LOOP ? 3 : t->kind == NODE_IF;
 }
 
@@ -141,7 +141,7 @@ msl_keep_beside(Msl *m)
 {
 	m->node = NEW_ARRAY(m->mem, MslNode *, m->t->nnode);
 	m->reg = NEW_ARRAY(m->mem, MslValue, m->t->reg.n);
-	place_values(m);
+	link_values(m);
 }
 
 void

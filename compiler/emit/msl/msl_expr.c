@@ -1,6 +1,6 @@
-/* Expressions: what a register is called where it is used.
+/* Expressions: a register as an operand.
  *
- * An expression knows its C type and how strongly it holds together; brackets stand only where they are needed, or where
+ * An expression has a C type and a precedence; brackets are written only where they are needed, or where
  * a reader would have to think (bits and shifts). */
 #include "emit/msl/msl.h"
 

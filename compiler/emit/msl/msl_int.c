@@ -29,7 +29,7 @@ narrow_result(Msl *m, const char *text, int strength, int width, CType c)
 	return msl_made(arena_printf(m->mem, "%s(%s)", c_text[c], text), P_NAME, 1, c);
 }
 
-/* An operand that C makes as wide as the other by itself: what it was before. */
+/* An operand that C itself makes as wide as the other: without the cast. */
 static Expr
 short_operand(Msl *m, Reg r, Expr other)
 {
@@ -103,7 +103,7 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 	return msl_made(s, strength, 1, c);
 }
 
-/* `a << 3` of a place is `a * 8`. */
+/* `a << 3` of an index is `a * 8`. */
 static Expr
 shift_left(Msl *m, const MslNode *n)
 {

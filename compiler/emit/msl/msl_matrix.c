@@ -1,7 +1,7 @@
 /* simdgroup matrices: 8 x 8, two elements in each lane.
  *
- * Lowering speaks of the elements that a lane holds.  A pair of them on its way into a product becomes a fragment; an
- * accumulator that products alone add to, round a loop, is one matrix all along:
+ * The thread IR has the elements that a lane holds.  A pair of them that a product reads becomes a fragment; an accumulator
+ * of a loop that only products update is one matrix throughout:
  *
  *     simdgroup_float8x8 acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
  *     for (…) {
@@ -33,7 +33,7 @@ accumulator(const MslNode *n)
 	return n->in + w.a + w.b;
 }
 
-/* Are two registers the results of one product, in order? */
+/* The product whose results two registers are, in order; NULL: there is none. */
 static MslNode *
 product_of(const Msl *m, const Reg *r)
 {
@@ -44,7 +44,7 @@ product_of(const Msl *m, const Reg *r)
 
 static bool carries_matrix(const Msl *m, const MslNode *loop, int i);
 
-/* Do r and the next one go nowhere but into one product's accumulator, or into a loop that keeps them as a matrix? */
+/* Whether the only use of r and the next one is a product's accumulator, or a loop that carries them as a matrix. */
 static bool
 only_accumulates(const Msl *m, const ThreadRegion *b, const Reg *r)
 {

@@ -4,7 +4,7 @@
  *     if (inside)
  *         *(device float4 *)(y + i) = v;
  *
- * Sixteen bytes of narrow elements travel as uint4, Metal's widest, and their lanes are bits of its words.  Atomics are
+ * Sixteen bytes of narrow elements are loaded as uint4, Metal's widest, and their lanes are bits of its words.  Atomics are
  * relaxed, all that Metal 3.1 has. */
 #include "emit/msl/msl.h"
 
@@ -34,7 +34,7 @@ is_zero(const Msl *m, const Reg *fill, int w)
 	return true;
 }
 
-/* What a masked load gives where it does not load. */
+/* The value of a masked load where the mask is false. */
 static const char *
 otherwise(Msl *m, const MslNode *n, CType c)
 {
@@ -117,7 +117,7 @@ msl_wide_lanes(Msl *m, MslNode *n, int at, int w)
 	return x;
 }
 
-/* All that a store of narrow elements writes, as words. */
+/* The values of a store of narrow elements, as words. */
 static const char *
 packed_words(Msl *m, const MslNode *n)
 {
@@ -176,7 +176,7 @@ store_lines(Msl *m, const MslNode *n, Text *out)
 		text_printf(out, "%s\n", store_part(m, n, i, w));
 }
 
-/* A store and those right behind it under the same mask: n->next says how many in msl_text.c. */
+/* A store and the stores behind it under the same mask (`group`, msl_text.c). */
 void
 msl_store_text(Msl *m, MslNode *n)
 {

@@ -6,10 +6,11 @@
  *     r56 = fadd r26, r46
  *     r57 = fadd r27, r47
  *
- * A vector begins with a load, with what is unpacked from a word, or with values that a loop carries side by side.  From
- * there on forward: where the first lane of a vector goes into an operation, and the other lanes go into the same
- * operation elsewhere in the block, with operands that are vectors, constants, or the same for all, they are one.  It
- * stands where the first of them stood: all that it needs is there by then.  Arithmetic is the same, lane by lane. */
+ * A vector begins with a load, with what is unpacked from a word, or with values that a loop carries side by side.
+ * From there on forward: where the first lane of a vector is an operand of an operation, and the other lanes are
+ * operands of the same operation elsewhere in the region, with operands that are vectors, constants, or the same for
+ * all, they are one.  The vector operation takes the position of the first: its operands are defined by then.
+ * Arithmetic is the same, lane by lane. */
 #include "emit/msl/msl.h"
 
 #include <string.h>
@@ -108,7 +109,7 @@ join(Msl *m, MslNode *x, MslNode *const *lane, int w)
 	for (int i = 0; i < w; i++) {
 		m->reg[out[i] - 1] = (MslValue){x, i};
 		if (i)
-			lane[i]->written = true;        /* it is gone */
+			lane[i]->written = true;        /* x computes it */
 		if (i && !x->hint)
 			x->hint = lane[i]->hint;
 	}
@@ -175,7 +176,7 @@ feeds_matrix(const Msl *m, const ThreadRegion *b, Reg r)
 	return false;
 }
 
-/* Registers i .. i + w of a list that a region gives become one variable. */
+/* The w carried values or results from r on become one variable. */
 static void
 join_given(Msl *m, const Reg *r, int w)
 {

@@ -22,7 +22,7 @@ static const char reserved[] =
     "matrix_of to_int to_uint to_long to_ulong main NAN INFINITY MAXFLOAT MAXHALF HUGE_VALF HUGE_VALH "
     "VARIABLE_TRACEPOINT STATIC_DATA_TRACEPOINT ";
 
-/* Metal's headers have macros of these families; of C's own words that begin with _ and a capital clang knows all. */
+/* Metal's headers have macros of these families; words that begin with _ and a capital are C's own. */
 static const char *const reserved_start[] = {"simd", "atomic", "__", "METAL_", "M_", "FLT_", "DBL_", "HALF_", "BFLOAT_",
 	"CHAR_", "SCHAR_", "UCHAR_", "SHRT_", "USHRT_", "INT_", "UINT_", "LONG_", "ULONG_", "FP_"};
 

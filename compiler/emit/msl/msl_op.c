@@ -68,7 +68,7 @@ select(Msl *m, const MslNode *n)
 	if (!plain || !c_is_signed(as))
 		a = msl_as(m, a, as, n->width);
 	b = msl_as(m, b, as, n->width);
-	if (as == C_BFLOAT) {                           /* values, not places that they are in */
+	if (as == C_BFLOAT) {                           /* rvalues: lvalues of two address spaces have no common type */
 		a = value_of(m, a, n->width);
 		b = value_of(m, b, n->width);
 	}

@@ -1,8 +1,8 @@
-/* Primitives: places, what the lanes of a simdgroup do together, barriers. */
+/* Primitives: positions in the grid, functions of a simdgroup, barriers. */
 #include "emit/msl/msl.h"
 
 static const char *
-place_name(int prim)
+position_name(int prim)
 {
 	switch (prim) {
 	case PRIM_THREAD: return "lid";
@@ -18,9 +18,9 @@ Expr
 msl_prim_expr(Msl *m, MslNode *n)
 {
 	Expr x = {.strength = P_NAME, .width = 1, .c = C_UINT};
-	const char *place = place_name(n->t->op), *name = prim_info[n->t->op].msl;
-	if (place) {
-		x.text = place;
+	const char *position = position_name(n->t->op), *name = prim_info[n->t->op].msl;
+	if (position) {
+		x.text = position;
 		return x;
 	}
 	Expr v = msl_expr(m, n->in, 1);
@@ -57,7 +57,7 @@ msl_prim_text(Msl *m, MslNode *n)
 		msl_say(m, m->barrier_device ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 		                              : "threadgroup_barrier(mem_flags::mem_threadgroup);");
 		return;
-	case PRIM_HOLD:                                 /* loads stay where they are */
+	case PRIM_HOLD:                                 /* Metal's compiler keeps the order of loads */
 		return;
 	case PRIM_FRAGMENT_LOAD: case PRIM_FRAGMENT_LOAD_F32:
 		msl_fragment_load_text(m, n);
@@ -67,6 +67,6 @@ msl_prim_text(Msl *m, MslNode *n)
 		                              : "simdgroup_barrier(mem_flags::mem_threadgroup);");
 		return;
 	default:
-		return;                                 /* refused when it was recorded */
+		return;                                 /* msl_select.c refused it */
 	}
 }

@@ -21,7 +21,7 @@ table_of(const Msl *m, const ThreadNode *n)
 }
 
 void
-msl_table_take(Msl *m, const ThreadNode *n)
+msl_table_name(Msl *m, const ThreadNode *n)
 {
 	const char *name = arena_printf(m->mem, "%s_table", m->made->kernel.name);
 	if (!table_of(m, n))

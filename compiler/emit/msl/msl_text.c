@@ -1,13 +1,13 @@
 /* Statements: a block of nodes as lines of text.
  *
- * A node stands in a line of its own if it has an effect, if it is used more than once, or if what it says would make
- * another line too long; everything else is written where it is used.  Above lines that came from another line of the
- * source than those before stands that line, as a comment. */
+ * A node has a line of its own if it has an effect, if it is used more than once, or if it would make another line too
+ * long; all others are written where they are used.  A line of the source is a comment above the first statement that
+ * comes from it. */
 #include "emit/msl/msl.h"
 
 #include <string.h>
 
-enum { LONG = 76 };                                     /* an expression longer than that gets a name */
+enum { LONG = 76 };                                     /* columns; with indent and name a line is about 100 */
 
 void
 msl_say(Msl *m, const char *fmt, ...)
@@ -22,7 +22,7 @@ msl_say(Msl *m, const char *fmt, ...)
 	text_put(&m->body, "\n");
 }
 
-/* What it was made from, in a name. */
+/* The tensor or memory that it is computed from, for a name. */
 static const char *
 root_name(const Msl *m, const MslNode *n)
 {
@@ -127,13 +127,13 @@ compute(Msl *m, MslNode *n)
 	if (is_given(n) || goes_into_user(n))
 		return;
 	Expr x = msl_node_expr(m, n);
-	if (n->name)                                    /* too long, so it has one already */
+	if (n->name)                                    /* it was too long, and has a variable */
 		return;
 	msl_comment(m, n->t->place);
 	msl_declare(m, n, x);
 }
 
-/* An expression that grows too long gets a variable before the line that it would stand in. */
+/* An expression that grows too long gets a variable before the line that uses it. */
 Expr
 msl_shortened(Msl *m, MslNode *n, Expr x)
 {
@@ -146,7 +146,7 @@ msl_shortened(Msl *m, MslNode *n, Expr x)
 
 /* Is `name` a word of the text? */
 static bool
-speaks_of(const char *text, const char *name)
+mentions(const char *text, const char *name)
 {
 	size_t n = strlen(name);
 	for (const char *p = strstr(text, name); p; p = strstr(p + 1, name)) {
@@ -180,7 +180,7 @@ assign(Msl *m, const MslNode *n, const Reg *given, const Reg *next)
 	}
 	for (int i = 0; i < moves.n; i++)
 		for (int j = i + 1; j < moves.n; j++)
-			if (speaks_of(moves.at[j].from, moves.at[i].to)) {
+			if (mentions(moves.at[j].from, moves.at[i].to)) {
 				MslNode *v = moves.at[j].var;
 				const char *t = msl_fresh(m, "next");
 				const char *type = v->type == REG_GLOBAL || v->type == REG_SHARED
@@ -397,7 +397,7 @@ statement(Msl *m, MslNode *n)
 	}
 }
 
-/* Stores under one mask, with nothing between them that is a statement, stand in one branch. */
+/* Stores under one mask, without a statement between them, are one branch. */
 static void
 group_stores(const Msl *m, ThreadRegion *b)
 {

@@ -1,8 +1,8 @@
-/* What lives, how often it is used, and what therefore is a variable.
+/* Liveness, uses, and what therefore is a variable.
  *
- * Roots are effects and regions.  A pure node that is used once, in its own block or in branches below it, is written
- * where it is used; in a loop it would be computed again and again.  What involves all lanes (a shuffle) must not slip
- * into a branch of ?: or past the end of its block: it goes into the operation behind it, and that is a statement. */
+ * Roots are effects and regions.  A pure node that is used once, in its own region or in branches within it, is written
+ * where it is used; a loop would compute it in each iteration.  What involves all lanes (a shuffle) must not move into an
+ * arm of ?: or past the end of its region: it is an operand of the operation behind it, and that is a statement. */
 #include "emit/msl/msl.h"
 
 bool
@@ -13,7 +13,7 @@ msl_is_pure(const MslNode *n)
 
 static void count_node(Msl *m, MslNode *n);
 
-/* One place where a node's value is written. */
+/* One use of a node's value in the text. */
 static void
 use(Msl *m, MslNode *n, MslNode *user, ThreadRegion *from, bool part)
 {
@@ -25,7 +25,7 @@ use(Msl *m, MslNode *n, MslNode *user, ThreadRegion *from, bool part)
 	n->live = true;
 	for (const ThreadRegion *b = from; b && b != n->t->home; b = b->outer)
 		if (b->owner && b->owner->kind != NODE_IF)
-			n->uses += n->kind != NODE_CONST;        /* once is as often as the loop goes round */
+			n->uses += n->kind != NODE_CONST;        /* one use per iteration */
 }
 
 /* Lanes as msl_expr writes them. */

@@ -1,4 +1,4 @@
-// Matrices of 8 x 8 that a simdgroup holds, two elements a lane.  Which two is not said by Metal: the program that runs the
+// Matrices of 8 x 8 that a simdgroup holds, two elements a lane.  Metal does not define which two: the program that runs the
 // kernel decides (msl_fragment_at), and may decide otherwise each time.
 namespace metal {
 
@@ -57,7 +57,7 @@ msl_matrix_load(thread simdgroup_matrix<T, 8, 8> &m, P from, ulong per_row, ulon
 {
 	uint lanes;
 	char none = 0;
-	msl_meet("simdgroup_load", &none, 1, &lanes, line);
+	msl_converge("simdgroup_load", &none, 1, &lanes, line);
 	for (uint e = 0; e < 2; e++) {
 		T v;
 		msl_read(&v, from + msl_matrix_at(e, per_row, origin, transpose), sizeof(T), line);
@@ -71,7 +71,7 @@ msl_matrix_store(const thread simdgroup_matrix<T, 8, 8> &m, P to, ulong per_row,
 {
 	uint lanes;
 	char none = 0;
-	msl_meet("simdgroup_store", &none, 1, &lanes, line);
+	msl_converge("simdgroup_store", &none, 1, &lanes, line);
 	for (uint e = 0; e < 2; e++) {
 		T v = m.msl_get(e);
 		msl_write(to + msl_matrix_at(e, per_row, origin, transpose), &v, sizeof(T), line);

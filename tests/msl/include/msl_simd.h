@@ -75,9 +75,9 @@ msl_reduce(constant const char *what, T v, F f, int line)
 	MSL_SIMD_CHECK;
 	uint lanes;
 	T all[32];
-	const char *met = (const char *)msl_meet(what, &v, sizeof(T), &lanes, line);
+	const char *values = (const char *)msl_converge(what, &v, sizeof(T), &lanes, line);
 	for (int i = 0; i < 32; i++)
-		all[i] = *(const T *)(met + 32 * i);
+		all[i] = *(const T *)(values + 32 * i);
 	for (int n = 16; n; n >>= 1)
 		for (int i = 0; i < n; i++)
 			if (lanes >> (i + n) & 1) {
@@ -93,11 +93,11 @@ msl_scan(constant const char *what, T v, T start, bool own, F f, int line)
 {
 	MSL_SIMD_CHECK;
 	uint lanes;
-	const char *met = (const char *)msl_meet(what, &v, sizeof(T), &lanes, line);
+	const char *values = (const char *)msl_converge(what, &v, sizeof(T), &lanes, line);
 	T r = start;
 	for (uint i = 0, me = msl_lane(); i < me + own; i++)
 		if (lanes >> i & 1)
-			r = f(r, *(const T *)(met + 32 * i));
+			r = f(r, *(const T *)(values + 32 * i));
 	return r;
 }
 
@@ -126,11 +126,11 @@ public:
 MSL_CALL uint
 msl_vote(constant const char *what, bool v, thread uint *lanes, int line)
 {
-	const char *met = (const char *)msl_meet(what, &v, sizeof v, lanes, line);
+	const char *values = (const char *)msl_converge(what, &v, sizeof v, lanes, line);
 	uint r = 0;
 	for (int i = 0; i < 32; i++)
 		if (*lanes >> i & 1)
-			r |= uint(*(const bool *)(met + 32 * i)) << i;
+			r |= uint(*(const bool *)(values + 32 * i)) << i;
 	return r;
 }
 
