@@ -57,6 +57,7 @@ static const struct {
 } traits[] = {
 	{PURE, "pure"},     {ELEM, "elementwise"}, {COMM, "commutes"},     {READS, "reads"}, {WRITES, "writes"},
 	{EFFECT, "effect"}, {REGION, "regions"},   {TERM, "ends a block"}, {ANYF, "floats"}, {ANYI, "integers"},
+	{BOOLS, "bools"},
 };
 
 /* Columns of ops.def as they are written there. */

@@ -241,10 +241,11 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	OpPlan plan = plan_op(op, t);
 	*x = (InspectLine){.op = op, .tested = "", .smem = attr_smem(op), .smem_bytes = plan.scratch,
 		.sync = plan.sync};
-	switch (op->kind) {
-	case OP_READ: case OP_WRITE: case OP_ATOMIC: case OP_LOAD: case OP_STORE: case OP_ATOMIC_PTR:
+	if (op_is_access(op)) {
 		note_access(x, op, arg, mem);
-		break;
+		return true;
+	}
+	switch (op->kind) {
 	case OP_COPY:
 		note_copy(x, op, t, arg, mem);
 		break;

@@ -34,6 +34,7 @@ enum {
 	static_assert(((OF_ELEMENTS >> FAMILY_##family & 1) != 0) == (((traits) & ELEM) != 0), text);              \
 	static_assert(IMPLIES((traits) & (ANYF | ANYI), (traits) & ELEM), text);                                   \
 	static_assert(((traits) & (ANYF | ANYI)) != (ANYF | ANYI), text);                                          \
+	static_assert(IMPLIES((traits) & BOOLS, (traits) & ELEM), text);                                           \
 	static_assert(IMPLIES((traits) & COMM, (in) >= 2), text);                                                  \
 	static_assert(IMPLIES((traits) & PURE, !((traits) & (READS | WRITES | EFFECT | TERM))), text);             \
 	static_assert(IMPLIES((traits) & (READS | WRITES), COST_##cost == COST_ACCESS), text);                     \

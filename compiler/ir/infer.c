@@ -275,30 +275,13 @@ elements(Infer *x, int i)
 		return false;
 	if (dtype_is_packed(t->elem))
 		return infer_expect(x, i, "elements of 8 bits or more (cast first)");
-	switch (x->op->kind) {
-	case OP_NOT:
-	case OP_AND:
-	case OP_OR:
-	case OP_XOR:
-		return !dtype_is_float(t->elem) || infer_expect(x, i, "integers or bools");
-	case OP_MIN:
-	case OP_MAX:
-	case OP_EQ:
-	case OP_NE:
-	case OP_LT:
-	case OP_LE:
-	case OP_GT:
-	case OP_GE:
-		return true;
-	default:
-		break;
-	}
+	bool bools = traits & BOOLS;
 	if ((traits & ANYF) && !dtype_is_float(t->elem))
 		return infer_expect(x, i, "floats");
-	if ((traits & ANYI) && !dtype_is_int(t->elem))
-		return infer_expect(x, i, "integers");
-	if (t->elem == TY_BOOL)
-		return infer_expect(x, i, "integers or floats");
+	if ((traits & ANYI) && dtype_is_float(t->elem))
+		return infer_expect(x, i, bools ? "integers or bools" : "integers");
+	if (t->elem == TY_BOOL && !bools)
+		return infer_expect(x, i, traits & ANYI ? "integers" : "integers or floats");
 	return true;
 }
 

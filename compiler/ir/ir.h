@@ -141,7 +141,8 @@ enum {
 	REGION = 1 << 6,                                /* owns regions */
 	TERM = 1 << 7,                                  /* ends a block */
 	ANYF = 1 << 8,                                  /* elementwise operands must be floats */
-	ANYI = 1 << 9,                                  /* elementwise operands must be integers or bool */
+	ANYI = 1 << 9,                                  /* elementwise operands must be integers */
+	BOOLS = 1 << 10,                                /* elementwise operands may be bools, too */
 };
 
 /* The legend of ops.def says what these mean. */
@@ -192,6 +193,9 @@ struct Op {
 
 static inline OpFamily op_family(const Op *op) { return op_info[op->kind].family; }
 static inline bool op_has(const Op *op, unsigned traits) { return (op_info[op->kind].traits & traits) != 0; }
+static inline bool op_is_loop(const Op *op) { return op->kind == OP_FOR || op->kind == OP_WHILE; }
+static inline bool op_is_control(const Op *op) { return op_family(op) == FAMILY_CONTROL && op_has(op, REGION); }
+static inline bool op_has_fn(const Op *op) { return op_has(op, PURE) && op_has(op, REGION); }      /* reduce_fn, scan_fn */
 static inline bool op_is_access(const Op *op) { return op_has(op, READS | WRITES) && !op_has(op, EFFECT); }
 
 struct Block {

@@ -179,7 +179,7 @@ check_regions(Verifier *v, const Op *op)
 
 	if (op->nregion != op_regions(op->kind))
 		return fail(v, op, "%d regions; expected %d", op->nregion, op_regions(op->kind));
-	if (op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN)
+	if (op_has_fn(op))
 		v->in_fn = true;
 	for (int r = 0; r < op->nregion; r++) {
 		Block *b = op->region[r];
@@ -203,7 +203,7 @@ check_fn_op(Verifier *v, const Op *op)
 {
 	unsigned traits = op_info[op->kind].traits;
 
-	bool control = op->kind == OP_YIELD || op->kind == OP_IF || op->kind == OP_FOR || op->kind == OP_WHILE;
+	bool control = op_family(op) == FAMILY_CONTROL;
 	if (op->kind != OP_CONST && !control && !((traits & PURE) && (traits & ELEM)))
 		return fail(v, op, "the function of a reduction or scan may hold constants, elementwise ops and "
 				   "control flow only");

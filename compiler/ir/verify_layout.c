@@ -140,7 +140,7 @@ check_op(Check *c, const Op *op)
 		return false;
 	if ((op_info[op->kind].traits & ELEM) && op->nout)
 		return check_elementwise(c, op);
-	if (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF)
+	if (op_is_control(op))
 		return check_control(c, op);
 	return true;
 }

@@ -31,7 +31,7 @@ kind_of(const Op *op)
 	    {"sum", COMBINE_SUM}, {"prod", COMBINE_PROD}, {"max", COMBINE_MAX}, {"min", COMBINE_MIN},
 	    {"any", COMBINE_OR}, {"all", COMBINE_AND}, {"xor_sum", COMBINE_XOR},
 	};
-	if (op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN)
+	if (op_has_fn(op))
 		return COMBINE_REGION;
 	for (int i = 0; i < LEN(kinds); i++)
 		if (strcmp(attr_fn(op), kinds[i].fn) == 0)
@@ -201,7 +201,7 @@ steps_scratch(const ReducePlan *p)
 void
 plan_reduce(const Op *op, ReducePlan *p)
 {
-	bool scans = op->kind == OP_SCAN || op->kind == OP_SCAN_FN;
+	bool scans = op_family(op) == FAMILY_SCAN;
 	int axis = (int)attr_axis(op);
 	AxisBits bits;
 	memset(p, 0, offsetof(ReducePlan, run));

@@ -181,7 +181,7 @@ check_products(const Module *m, const Target *t)
 	for (int i = 0; i < m->funcs.n; i++) {
 		const Block *body = m->funcs.at[i]->body;
 		for (const Op *op = body->first; op; op = op_after(op, body)) {
-			bool multiplies = op->kind == OP_DOT || op->kind == OP_DOT_SCALED || op->kind == OP_DOT_START;
+			bool multiplies = op_family(op) == FAMILY_DOT || op->kind == OP_DOT_START;
 			const char *name = multiplies ? attr_mma(op) : "";
 			if (!*name || target_has_product(t, name))
 				continue;

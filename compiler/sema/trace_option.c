@@ -81,7 +81,7 @@ static bool
 folds(const Block *b)
 {
 	for (; b->parent; b = b->parent->home)
-		if (b->parent->kind == OP_REDUCE_FN || b->parent->kind == OP_SCAN_FN)
+		if (op_has_fn(b->parent))
 			return true;
 	return false;
 }

@@ -70,7 +70,7 @@ static bool
 find_product(const Block *b, DType *out)
 {
 	for (const Op *op = b->first; op; op = op->next) {
-		if (op->kind == OP_DOT || op->kind == OP_DOT_SCALED) {
+		if (op_family(op) == FAMILY_DOT) {
 			*out = op->in[0]->type->elem;
 			return true;
 		}

@@ -138,22 +138,17 @@ dot_flops(const Op *op)
 static double
 op_flops(const Op *op)
 {
-	if (op->kind == OP_DOT || op->kind == OP_DOT_SCALED)
+	if (op_family(op) == FAMILY_DOT)
 		return dot_flops(op);
 	if (op->nout == 0 || op->out[0].type->ptr || !dtype_is_float(op->out[0].type->elem))
 		return 0;
 	double n = (double)type_count(op->out[0].type);
-	switch (op->kind) {
-	case OP_CAST:
-	case OP_BITCAST:
-	case OP_LOOKUP:
-	case OP_SELECT: return 0;
-	case OP_FMA: return 2 * n;
-	case OP_REDUCE:
-	case OP_SCAN: return (double)type_count(op->in[0]->type);
-	case OP_ATOMIC:
-	case OP_ATOMIC_PTR: return n;
-	default: return op_info[op->kind].traits & ELEM ? n : 0;
+	switch (op_family(op)) {
+	case FAMILY_CAST: case FAMILY_LOOKUP: return 0;
+	case FAMILY_ARITH: return op->kind == OP_FMA ? 2 * n : op->kind == OP_SELECT ? 0 : n;
+	case FAMILY_REDUCE: case FAMILY_SCAN: return op->nregion ? 0 : (double)type_count(op->in[0]->type);
+	case FAMILY_ATOMIC: return n;
+	default: return op_has(op, ELEM) ? n : 0;
 	}
 }
 
@@ -226,10 +221,10 @@ count_regions(Env *e, const Op *op)
 	switch (op->kind) {
 	case OP_FOR: return count_for(e, op);
 	case OP_IF: return count_if(e, op);
-	case OP_REDUCE_FN:
-	case OP_SCAN_FN: return count_fn(e, op);
 	default: break;
 	}
+	if (op_has_fn(op))
+		return count_fn(e, op);
 	double sum = 0;
 	for (int i = 0; i < op->nregion; i++) {
 		forget_args(e, op->region[i], 0);

@@ -287,18 +287,12 @@ casts(void **state)
 			}
 }
 
-static bool
-is_math(OpKind k)
-{
-	return (k >= OP_EXP && k <= OP_SIGMOID) || k == OP_POW || k == OP_ATAN2;
-}
-
 /* Ops whose operands and result are of one type, or that compare. */
 static bool
 is_plain(OpKind k)
 {
-	return (op_info[k].traits & ELEM) && !is_math(k) && k != OP_CAST && k != OP_BITCAST && k != OP_PTR_ADD &&
-	    k != OP_PTR_DIFF && k != OP_SELECT && k != OP_PHILOX && k != OP_LOOKUP;
+	return (op_info[k].traits & ELEM) && (k == OP_REM || op_info[k].family != FAMILY_MATH) && k != OP_CAST &&
+	    k != OP_BITCAST && k != OP_PTR_ADD && k != OP_PTR_DIFF && k != OP_SELECT && k != OP_PHILOX && k != OP_LOOKUP;
 }
 
 static void
@@ -312,10 +306,9 @@ arithmetic(void **state)
 			bool real = dtype_is_float(out);
 			if (!is_plain(kind) || (real && (op_info[k].traits & ANYI)) || (!real && (op_info[k].traits & ANYF)))
 				continue;
-			if (kind >= OP_EQ && kind <= OP_GE)
+			if (op_info[k].family == FAMILY_COMPARE)
 				out = TY_BOOL;
-			bool logical = kind == OP_NOT || (kind >= OP_AND && kind <= OP_XOR) || (kind >= OP_MIN && kind <= OP_GE);
-			if (t == TY_BOOL && !logical)
+			if (t == TY_BOOL && !(op_info[k].traits & BOOLS))
 				continue;               /* does not infer */
 			if (dtype_is_packed((DType)t) || (kind == OP_REM && real))
 				continue;               /* storage types; a mathematical function */

@@ -46,7 +46,7 @@ dtype_of(const char *name)
 static bool
 is_compare(OpKind k)
 {
-	return k >= OP_EQ && k <= OP_GE;
+	return op_info[k].family == FAMILY_COMPARE;
 }
 
 static uint64_t

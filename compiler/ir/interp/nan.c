@@ -37,7 +37,7 @@ nan_is_watched(const Op *op)
 	if (op->nout == 0 || op->nregion > 0 || op->kind == OP_CONST || only_moves(op->kind))
 		return false;
 	for (const Block *b = op->home; b->parent; b = b->parent->home)
-		if (b->parent->kind == OP_REDUCE_FN || b->parent->kind == OP_SCAN_FN)
+		if (op_has_fn(b->parent))
 			return false;
 	for (int i = 0; i < op->nout; i++)
 		if (!nan_has_floats(&op->out[i]))

@@ -29,7 +29,7 @@ why_refused(Plan *p, const Op *op)
 		return "inline_ptx runs on PTX devices only; this device takes the `else` of a static if";
 	if (copies && copies->at[0] + copies->at[1] > MAX_ROLES)
 		return "roles: more than 32 run here at once";
-	if ((op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN) && op->nin > MAX_FOLD)
+	if (op_has_fn(op) && op->nin > MAX_FOLD)
 		return arena_printf(tmp, "%s of %d tiles; this device takes at most %d", op_info[op->kind].text, op->nin,
 		    MAX_FOLD);
 	if ((op_info[op->kind].traits & ELEM) && !elementwise_make(p, &e, op))

@@ -110,7 +110,7 @@ observes_order(const Lower *l)
 		bool again = l->f->schedule.persistent;
 		if (reads_written(l, op))
 			return true;
-		if (op->kind != OP_ATOMIC && op->kind != OP_ATOMIC_PTR)
+		if (op_family(op) != FAMILY_ATOMIC)
 			continue;
 		for (const Op *up = op->home->parent; up; up = up->home->parent)
 			again |= up->kind != OP_IF;

@@ -138,7 +138,7 @@ add_slice(Pipeline *p, Value *v)
 		if (p->slice.at[i] == v->def)
 			return;
 	vec_push(p->tmp, &p->slice, v->def);
-	if (v->def->kind == OP_READ || v->def->kind == OP_DOT || v->def->kind == OP_DOT_SCALED)
+	if (v->def->kind == OP_READ || op_family(v->def) == FAMILY_DOT)
 		return;
 	for (int i = 0; i < v->def->nin; i++)
 		add_slice(p, v->def->in[i]);

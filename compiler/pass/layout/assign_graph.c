@@ -96,7 +96,7 @@ block_weight(const Block *b)
 {
 	double w = 1;
 	for (const Op *op = b->parent; op; op = op->home->parent) {
-		if (op->kind != OP_FOR && op->kind != OP_WHILE)
+		if (!op_is_loop(op))
 			continue;
 		double trips = TRIPS_GUESS;
 		if (op->kind == OP_FOR && op->in[0]->def && op->in[1]->def && op->in[2]->def &&
@@ -191,7 +191,7 @@ tie_edges(Assign *a, Op *op)
 static bool
 is_control(const Op *op)
 {
-	return (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF) && op->nout > 0;
+	return op_is_control(op) && op->nout > 0;
 }
 
 /* A memory op's or dot's own layout, left by earlier passes. */

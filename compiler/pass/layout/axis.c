@@ -249,7 +249,7 @@ static void
 walk(Axes *a, const Block *b)
 {
 	for (const Op *op = b->first; op; op = op->next) {
-		if (op->kind == OP_FOR || op->kind == OP_WHILE) {
+		if (op_is_loop(op)) {
 			walk_loop(a, op);
 			continue;
 		}

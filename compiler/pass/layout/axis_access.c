@@ -215,7 +215,7 @@ int
 access_vector(const Axes *a, const Op *op, const Layout *l, const Target *t)
 {
 	int dim, k = access_contiguity(a, op, t, &dim);
-	if (op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR || l->rank == 0)
+	if (op_family(op) == FAMILY_ATOMIC || l->rank == 0)
 		return 1;
 	return 1 << MIN(k, layout_contiguous(l, dim));
 }

@@ -112,7 +112,7 @@ is_row_pass(const Func *f, const Load *x)
 {
 	int reads = 0, writes = 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->nregion > 0 || op->kind == OP_SCAN || op->kind == OP_SCAN_FN || op->kind == OP_REDUCE_FN)
+		if (op->nregion > 0 || op_family(op) == FAMILY_SCAN || op->kind == OP_REDUCE_FN)
 			return false;
 		if (!op_is_access(op) || place_type(op)->rank == 0)
 			continue;

@@ -197,7 +197,7 @@ static void
 global_uses(Barrier *k, Uses *out, const Op *op)
 {
 	unsigned traits = op_info[op->kind].traits;
-	bool atomic = op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR;
+	bool atomic = op_family(op) == FAMILY_ATOMIC;
 	Use u = {.op = op, .global = true, .atomic = atomic, .write = traits & WRITES};
 
 	if (!(traits & (READS | WRITES)) || (op->nregion > 0))
@@ -211,7 +211,7 @@ global_uses(Barrier *k, Uses *out, const Op *op)
 static bool
 releases(const Barrier *k, const Op *op)
 {
-	if ((op->kind != OP_ATOMIC && op->kind != OP_ATOMIC_PTR) || !is_open_order(op))
+	if (op_family(op) != FAMILY_ATOMIC || !is_open_order(op))
 		return false;
 	for (int i = 0; i < k->open.n; i++)
 		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic)
@@ -533,7 +533,7 @@ static void
 walk(Barrier *k, Block *b)
 {
 	for (Op *op = b->first; op; op = op->next) {
-		if (op->kind == OP_FOR || op->kind == OP_WHILE)
+		if (op_is_loop(op))
 			walk_loop(k, op);
 		else if (op->kind == OP_IF)
 			walk_branch(k, op);

@@ -124,7 +124,7 @@ mark(Marks *k)
 static bool
 has_columns(const Op *op)
 {
-	return op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF;
+	return op_is_control(op);
 }
 
 /* Drops operand first + i of op for each result i of `of` that is not needed. */

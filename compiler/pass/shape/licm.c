@@ -71,7 +71,7 @@ walk(Block *b)
 	for (Op *op = b->first; op; op = op->next) {
 		for (int r = 0; r < op->nregion; r++)
 			walk(op->region[r]);
-		if (op->kind != OP_FOR && op->kind != OP_WHILE)
+		if (!op_is_loop(op))
 			continue;
 		for (int r = 0; r < op->nregion; r++)
 			lift(op, op->region[r]);

@@ -234,7 +234,7 @@ pad_block(const Pad *p, Block *b)
 {
 	for (Op *op = b->first, *next; op; op = next) {
 		next = op->next;
-		if (op->kind != OP_FOR && op->kind != OP_WHILE && op->kind != OP_IF)
+		if (!op_is_control(op))
 			pad_op(p, op);
 		else
 			for (int r = 0; r < op->nregion; r++)

@@ -174,7 +174,7 @@ walk_regions(Simplify *s, Op *op)
 	bool writes = op_writes(op);
 	Seen *outer = s->seen;
 
-	if (op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN)
+	if (op_has_fn(op))
 		s->seen = seen_open(s->tmp);
 	if (writes && op->kind != OP_IF)
 		s->epoch++;

@@ -57,34 +57,9 @@ simplify_int(Simplify *s, Op *at, const Type *t, int64_t v)
 static bool
 is_exact(const Op *op)
 {
-	switch (op->kind) {
-	case OP_NEG:
-	case OP_ABS:
-	case OP_ADD:
-	case OP_SUB:
-	case OP_MUL:
-	case OP_DIV:
-	case OP_MIN:
-	case OP_MAX:
-	case OP_EQ:
-	case OP_NE:
-	case OP_LT:
-	case OP_LE:
-	case OP_GT:
-	case OP_GE:
-	case OP_FMA:
-	case OP_SQRT:
-	case OP_FLOOR:
-	case OP_CEIL:
-	case OP_ROUND:
-	case OP_TRUNC:
-	case OP_SELECT:
-	case OP_CAST:
-	case OP_BITCAST:
-		return !attr_fast(op);
-	default:
-		return !dtype_is_float(op->in[0]->type->elem);
-	}
+	bool approximate = op_info[op->kind].rounding == ROUNDING_ULP || attr_fast(op);
+
+	return !dtype_is_float(op->in[0]->type->elem) || !approximate;
 }
 
 static void

@@ -315,7 +315,7 @@ static void
 walk(Watch *w, const Block *b)
 {
 	for (const Op *op = b->first; op; op = op->next) {
-		if (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF) {
+		if (op_is_control(op)) {
 			walk_regions(w, op);
 			continue;
 		}

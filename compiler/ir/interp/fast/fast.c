@@ -123,7 +123,7 @@ node_emit(Plan *p, Code *c, const Node *n)
 		s = group_emit(p, n);
 	} else if (n->is_scalar) {
 		s = scalar_emit(p, op);
-	} else if (op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_IF || op->kind == OP_YIELD) {
+	} else if (op_is_control(op) || op->kind == OP_YIELD) {
 		s = control_emit(p, n);
 	} else if (op_rearranges(op->kind)) {
 		for (int k = 0; k < op->nout; k++) {
