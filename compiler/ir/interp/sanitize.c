@@ -34,15 +34,10 @@ typedef struct Region {
 	size_t mapped;
 } Region;
 
-typedef struct Watched {
-	int region;                                     /* or -1 */
-	bool starts_empty;                              /* out or scratch: nothing is there before it is written */
-} Watched;
-
 struct Shadow {
 	Region *region;
-	Watched *param;
-	int nregions, nparams;
+	int nregions;
+	bool *starts_empty;                             /* by parameter, out or scratch: nothing is there before it is written */
 	const Op **site;                                /* a hash table of the ops that touch memory */
 	uint64_t nsites;                                /* its size, a power of two */
 };
@@ -150,13 +145,13 @@ map_cells(Region *r)
 	return r->cell != NULL;
 }
 
-static int
-region_of(const Shadow *s, const void *at)
+static const Region *
+region_of(const Shadow *s, const char *at)
 {
 	for (int i = 0; i < s->nregions; i++)
-		if ((const char *)at >= s->region[i].low && (const char *)at < s->region[i].high)
-			return i;
-	return -1;
+		if (at >= s->region[i].low && at < s->region[i].high)
+			return &s->region[i];
+	return NULL;
 }
 
 Shadow *
@@ -168,16 +163,15 @@ shadow_open(const Plan *p, const PlanArg *args)
 
 	if (!s)
 		return NULL;
-	s->nparams = f->nparam;
 	s->region = calloc((size_t)f->nparam + 1, sizeof *s->region);
-	s->param = calloc((size_t)f->nparam + 1, sizeof *s->param);
-	for (int i = 0; s->region && s->param && i < f->nparam; i++) {
+	s->starts_empty = calloc((size_t)f->nparam + 1, sizeof *s->starts_empty);
+	for (int i = 0; s->region && s->starts_empty && i < f->nparam; i++) {
 		const Type *t = f->body->arg[i].type;
 		if (f->param[i].kind > PARAM_POINTER || !param_span(&f->param[i], t, &args[i], &low, &high))
 			continue;
 		add_region(s, (Region){low, high, dtype_tile_size(t->elem), NULL, 0});
 	}
-	bool made = s->region && s->param && sites_find(s, f->body);
+	bool made = s->region && s->starts_empty && sites_find(s, f->body);
 	for (int i = 0; made && i < s->nregions; i++)
 		made = map_cells(&s->region[i]);
 	if (!made) {
@@ -186,8 +180,7 @@ shadow_open(const Plan *p, const PlanArg *args)
 	}
 	for (int i = 0; i < f->nparam; i++) {
 		Access a = f->param[i].access;
-		s->param[i].region = args[i].data ? region_of(s, args[i].data) : -1;
-		s->param[i].starts_empty = f->param[i].kind == PARAM_TENSOR && !args[i].filled &&
+		s->starts_empty[i] = f->param[i].kind == PARAM_TENSOR && !args[i].filled &&
 		    (a == ACCESS_OUT || a == ACCESS_SCRATCH);
 	}
 	return s;
@@ -202,44 +195,30 @@ shadow_close(Shadow *s)
 		if (s->region[i].cell)
 			munmap(s->region[i].cell, s->region[i].mapped);
 	free(s->region);
-	free(s->param);
+	free(s->starts_empty);
 	free(s->site);
 	free(s);
 }
 
-static void
-program_text(const Worker *w, int64_t linear, int64_t index[MAX_AXES], char text[80])
-{
-	index[0] = linear % w->grid[0];
-	index[1] = linear / w->grid[0] % w->grid[1];
-	index[2] = linear / w->grid[0] / w->grid[1];
-	if (w->plan->func->naxis > 2)
-		snprintf(text, 80, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", index[0], index[1], index[2]);
-	else if (w->plan->func->naxis == 2)
-		snprintf(text, 80, "(%" PRId64 ", %" PRId64 ")", index[0], index[1]);
-	else
-		snprintf(text, 80, "%" PRId64, index[0]);
-}
-
 /* "element [3, 7] of 'x'", from the element's offset; plain offsets where the strides are free. */
 static void
-element_text(const Worker *w, int param, int64_t element, char text[160])
+element_text(const Worker *w, int param, int64_t element, Text *out)
 {
 	const FuncParam *f = &w->plan->func->param[param];
 	const PlanArg *arg = &w->args[param];
 	int rank = f->kind == PARAM_TENSOR ? w->plan->func->body->arg[param].type->rank : 0;
-	int n = snprintf(text, 160, "element ");
 
+	text_put(out, "element ");
 	if (rank <= 1 || f->strided) {
-		snprintf(text + n, (size_t)(160 - n), "%" PRId64 " of '%s'", element, f->name);
+		text_printf(out, "%" PRId64 " of '%s'", element, f->name);
 		return;
 	}
-	for (int d = 0; d < rank && n < 120; d++) {
+	for (int d = 0; d < rank; d++) {
 		int64_t at = arg->stride[d] ? element / arg->stride[d] : 0;
 		element -= at * arg->stride[d];
-		n += snprintf(text + n, (size_t)(160 - n), "%s%" PRId64, d ? ", " : "[", at);
+		text_printf(out, "%s%" PRId64, d ? ", " : "[", at);
 	}
-	snprintf(text + n, (size_t)(160 - n), "] of '%s'", f->name);
+	text_printf(out, "] of '%s'", f->name);
 }
 
 static const char *
@@ -256,49 +235,61 @@ typedef struct Use {
 	int64_t element;
 } Use;
 
-static void
-name_param(Worker *w, const Use *u)
+/* "program (1, 2) reads " */
+static Text
+sentence(const Worker *w, const Use *u)
 {
-	if (!w->fault || u->param < 0)
-		return;
-	w->fault->param = w->plan->func->param[u->param].name;
-	w->fault->element = u->element;
+	Text text = {0};
+
+	program_format(w->plan->func, w->program, &text);
+	text_printf(&text, " %s ", use_text(u->kind));
+	return text;
+}
+
+/* Takes the text. */
+static bool
+report(Worker *w, const Use *u, FaultKind kind, Text *text)
+{
+	fault_at(w, u->op, kind, "%s", text->at);
+	text_close(text);
+	if (w->fault && u->param >= 0) {
+		w->fault->param = w->plan->func->param[u->param].name;
+		w->fault->element = u->element;
+	}
+	return false;
 }
 
 static bool
 race(Worker *w, const Use *u, uint64_t other, const char *did)
 {
-	char me[80], them[80], element[160];
-	int64_t mine[MAX_AXES], theirs[MAX_AXES];
+	int64_t linear = entry_program(other);
+	int64_t theirs[MAX_AXES] = {linear % w->grid[0], linear / w->grid[0] % w->grid[1], linear / w->grid[0] / w->grid[1]};
 	const Op *op = entry_op(w, other);
+	Text text = sentence(w, u);
 
-	program_text(w, w->linear, mine, me);
-	program_text(w, entry_program(other), theirs, them);
-	element_text(w, u->param, u->element, element);
-	/* Of several readers a cell has one, which may be this program itself. */
-	bool known = entry_program(other) != w->linear;
-	fault_at(w, u->op, FAULT_RACE, "program %s %s %s, which %s%s %s: they may run in any order", me,
-	    use_text(u->kind), element, known ? "program " : "another program", known ? them : "", did);
+	element_text(w, u->param, u->element, &text);
+	text_put(&text, ", which ");
+	if (linear != w->linear)
+		program_format(w->plan->func, theirs, &text);
+	else                                            /* of several readers a cell has one, which may be this program */
+		text_put(&text, "another program");
+	text_printf(&text, " %s: they may run in any order", did);
+	report(w, u, FAULT_RACE, &text);
 	if (w->fault) {
 		w->fault->other = op ? op->place : NOWHERE;
 		memcpy(w->fault->other_program, theirs, sizeof theirs);
 	}
-	name_param(w, u);
 	return false;
 }
 
 static bool
 unwritten(Worker *w, const Use *u)
 {
-	char me[80], element[160];
-	int64_t mine[MAX_AXES];
+	Text text = sentence(w, u);
 
-	program_text(w, w->linear, mine, me);
-	element_text(w, u->param, u->element, element);
-	fault_at(w, u->op, FAULT_UNINIT, "program %s %s %s, which nothing has written yet", me, use_text(u->kind),
-	    element);
-	name_param(w, u);
-	return false;
+	element_text(w, u->param, u->element, &text);
+	text_put(&text, ", which nothing has written yet");
+	return report(w, u, FAULT_UNINIT, &text);
 }
 
 static bool
@@ -320,7 +311,7 @@ use_read(Worker *w, const Use *u, Cell *c)
 	uint64_t writer = __atomic_load_n(&c->writer, __ATOMIC_SEQ_CST);
 	if (is_others(w, writer))
 		return race(w, u, writer, writer & FLAG ? "updated atomically" : "stored to");
-	if (!writer && w->shadow->param[u->param].starts_empty)
+	if (!writer && w->shadow->starts_empty[u->param])
 		return unwritten(w, u);
 	return true;
 }
@@ -336,7 +327,7 @@ use_write(Worker *w, const Use *u, Cell *c)
 		return race(w, u, old, old & FLAG ? "updated atomically" : "stored to");
 	if (reader && (is_others(w, reader) || (reader & FLAG)))
 		return race(w, u, reader, "read");
-	if (atomic && !old && w->shadow->param[u->param].starts_empty)
+	if (atomic && !old && w->shadow->starts_empty[u->param])
 		return unwritten(w, u);
 	return true;
 }
@@ -344,11 +335,8 @@ use_write(Worker *w, const Use *u, Cell *c)
 static bool
 use_bytes(Worker *w, const Use *u, const char *at, int size)
 {
-	const Region *r = NULL;
+	const Region *r = region_of(w->shadow, at);
 
-	for (int i = 0; i < w->shadow->nregions && !r; i++)
-		if (at >= w->shadow->region[i].low && at < w->shadow->region[i].high)
-			r = &w->shadow->region[i];
 	if (!r)
 		return true;
 	for (int64_t i = (at - r->low) / r->size; i <= (at + size - 1 - r->low) / r->size; i++)
@@ -397,31 +385,24 @@ param_of_pointer(const Worker *w, uint64_t from, const char *at, int size, bool 
 	return first;
 }
 
-/* No parameter has memory that the pointer may be of. */
 static bool
-lost(Worker *w, const Op *op, ShadowUse use)
+out_of_bounds(Worker *w, const Use *u, int size)
 {
-	char me[80];
-	int64_t mine[MAX_AXES];
+	const PlanArg *arg = u->param >= 0 ? &w->args[u->param] : NULL;
+	Text text = sentence(w, u);
 
-	program_text(w, w->linear, mine, me);
-	return fault_at(w, op, FAULT_BOUNDS, "program %s %s memory of no parameter through a pointer", me,
-	    use_text(use));
-}
-
-static bool
-strays(Worker *w, const Use *u, const PlanArg *arg, int size)
-{
-	char me[80], holds[80] = "is empty";
-	int64_t mine[MAX_AXES], from = (arg->low - (char *)arg->data) / size, to = (arg->high - (char *)arg->data) / size;
-
-	program_text(w, w->linear, mine, me);
+	if (!arg) {
+		text_put(&text, "memory of no parameter through a pointer");
+		return report(w, u, FAULT_BOUNDS, &text);
+	}
+	int64_t from = (arg->low - (char *)arg->data) / size, to = (arg->high - (char *)arg->data) / size;
+	text_printf(&text, "element %" PRId64 " of '%s' through a pointer; its buffer ", u->element,
+	    w->plan->func->param[u->param].name);
 	if (from < to)
-		snprintf(holds, sizeof holds, "holds elements %" PRId64 " to %" PRId64, from, to - 1);
-	fault_at(w, u->op, FAULT_BOUNDS, "program %s %s element %" PRId64 " of '%s' through a pointer; its buffer %s",
-	    me, use_text(u->kind), u->element, w->plan->func->param[u->param].name, holds);
-	name_param(w, u);
-	return false;
+		text_printf(&text, "holds elements %" PRId64 " to %" PRId64, from, to - 1);
+	else
+		text_put(&text, "is empty");
+	return report(w, u, FAULT_BOUNDS, &text);
 }
 
 bool
@@ -429,13 +410,10 @@ shadow_pointer(Worker *w, const Op *op, const void *at, int size, ShadowUse use)
 {
 	bool inside;
 	int param = param_of_pointer(w, w->plan->origin[op->in[0]->id], at, size, &inside);
-
-	if (param < 0)
-		return lost(w, op, use);
-	const PlanArg *arg = &w->args[param];
-	int64_t byte = (int64_t)((uintptr_t)at - (uintptr_t)arg->data);
+	int64_t byte = param < 0 ? 0 : (int64_t)((uintptr_t)at - (uintptr_t)w->args[param].data);
 	Use u = {op, use, param, byte / size - (byte % size < 0)};
-	if (inside)
-		return !w->shadow || use_bytes(w, &u, at, size);
-	return strays(w, &u, arg, size);
+
+	if (!inside)
+		return out_of_bounds(w, &u, size);
+	return !w->shadow || use_bytes(w, &u, at, size);
 }
