@@ -93,8 +93,12 @@ int64_t nan_look(const Op *print, const void *const *data, double *found);
 /* "program 0: sqrt makes nan at [0] of 'x', f32[64]" */
 void nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out);
 
-/* show.c: tiles as NumPy prints arrays */
+/* show.c: elements of tiles, and tiles as NumPy prints arrays */
 
+enum { TILE_WORD = 64 };
+bool tile_is_float(const Type *t);
+double tile_float(const Type *t, const void *data, int64_t at);
+void tile_whole(const Type *t, const void *data, int64_t at, char word[TILE_WORD]);     /* an integer, bool or pointer */
 void program_format(const Func *f, const int64_t program[MAX_AXES], Text *out);         /* "program (1, 2)" */
 /* The tile's text, without its type: in lines, long ones in their first and last elements. */
 void tile_format(const Type *t, const void *data, Text *out);

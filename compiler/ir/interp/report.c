@@ -13,28 +13,16 @@ enum { EDGE = 3, SHORT = 16 };                          /* of a dimension longer
 static void
 format_element(const Type *t, const void *data, int64_t i, Text *out)
 {
-	if (t->ptr != PTR_NONE) {
-		text_printf(out, "0x%" PRIx64, ((const uint64_t *)data)[i]);
+	char word[TILE_WORD];
+
+	if (tile_is_float(t)) {
+		float_format(t->elem, tile_float(t, data, i), out);
 		return;
 	}
-	if (t->elem == TY_BOOL) {
-		text_put(out, ((const uint8_t *)data)[i] ? "true" : "false");
-		return;
-	}
-	if (dtype_is_packed(t->elem)) {
-		uint8_t memory = ((const uint8_t *)data)[i] & 15;
-		if (t->elem == TY_F4E2M1)
-			float_format(t->elem, dtype_load_f64(t->elem, &memory, 0), out);
-		else
-			text_printf(out, "%" PRId64, dtype_load_i64(t->elem, &memory, 0));
-		return;
-	}
-	if (dtype_is_float(t->elem))
-		float_format(t->elem, dtype_load_f64(t->elem, data, i), out);
-	else if (t->elem == TY_U64)
-		text_printf(out, "%" PRIu64, ((const uint64_t *)data)[i]);
-	else
-		text_printf(out, "%" PRId64, dtype_load_i64(t->elem, data, i));
+	tile_whole(t, data, i, word);
+	for (char *c = word; *c && t->ptr == PTR_NONE; c++)
+		*c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);      /* true */
+	text_put(out, word);
 }
 
 static void

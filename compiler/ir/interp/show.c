@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EDGE = 3, WHOLE = 1000, LINE = 75, DIGITS = 8, WORD = 64 };
+enum { EDGE = 3, WHOLE = 1000, LINE = 75, DIGITS = 8, WORD = TILE_WORD };
 
 typedef struct Show {
 	const Type *type;
@@ -82,37 +82,41 @@ parts(DType t, double x, char mantissa[WORD], char power[WORD])
 			*--e = 0;
 }
 
-static double
-real_at(const Show *s, int64_t at)
+double
+tile_float(const Type *t, const void *data, int64_t at)
 {
-	const uint8_t *byte = s->data;
-	if (!dtype_is_packed(s->type->elem))
-		return dtype_load_f64(s->type->elem, s->data, at);
-	uint8_t memory = byte[at] & 15;
-	return dtype_load_f64(s->type->elem, &memory, 0);
+	if (!dtype_is_packed(t->elem))
+		return dtype_load_f64(t->elem, data, at);
+	uint8_t memory = ((const uint8_t *)data)[at] & 15;
+	return dtype_load_f64(t->elem, &memory, 0);
 }
 
-static bool
-is_real(const Type *t)
+bool
+tile_is_float(const Type *t)
 {
 	return t->ptr == PTR_NONE && dtype_is_float(t->elem);
 }
 
-static void
-whole_text(const Show *s, int64_t at, char word[WORD])
+void
+tile_whole(const Type *t, const void *data, int64_t at, char word[WORD])
 {
-	const Type *t = s->type;
-	uint8_t memory = dtype_is_packed(t->elem) ? ((const uint8_t *)s->data)[at] & 15 : 0;
+	uint8_t memory = dtype_is_packed(t->elem) ? ((const uint8_t *)data)[at] & 15 : 0;
 	if (t->ptr != PTR_NONE)
-		snprintf(word, WORD, "0x%" PRIx64, ((const uint64_t *)s->data)[at]);
+		snprintf(word, WORD, "0x%" PRIx64, ((const uint64_t *)data)[at]);
 	else if (t->elem == TY_BOOL)
-		snprintf(word, WORD, "%s", ((const uint8_t *)s->data)[at] ? "True" : "False");
+		snprintf(word, WORD, "%s", ((const uint8_t *)data)[at] ? "True" : "False");
 	else if (t->elem == TY_U64)
-		snprintf(word, WORD, "%" PRIu64, ((const uint64_t *)s->data)[at]);
+		snprintf(word, WORD, "%" PRIu64, ((const uint64_t *)data)[at]);
 	else if (dtype_is_packed(t->elem))
 		snprintf(word, WORD, "%" PRId64, dtype_load_i64(t->elem, &memory, 0));
 	else
-		snprintf(word, WORD, "%" PRId64, dtype_load_i64(t->elem, s->data, at));
+		snprintf(word, WORD, "%" PRId64, dtype_load_i64(t->elem, data, at));
+}
+
+static double
+real_at(const Show *s, int64_t at)
+{
+	return tile_float(s->type, s->data, at);
 }
 
 /* ---- the room that elements take ---- */
@@ -173,14 +177,14 @@ static void
 see_whole(Show *s, int64_t at)
 {
 	char word[WORD];
-	whole_text(s, at, word);
+	tile_whole(s->type, s->data, at, word);
 	s->left = MAX(s->left, (int)strlen(word));
 }
 
 static void
 find_room(Show *s)
 {
-	if (!is_real(s->type)) {
+	if (!tile_is_float(s->type)) {
 		visit(s, 0, 0, see_whole);
 		return;
 	}
@@ -199,8 +203,8 @@ element_text(const Show *s, int64_t at, char word[WORD])
 {
 	char number[WORD], power[WORD];
 	int room = s->left + 1 + s->right + (s->scientific ? s->exponent + 2 : 0);
-	if (!is_real(s->type)) {
-		whole_text(s, at, number);
+	if (!tile_is_float(s->type)) {
+		tile_whole(s->type, s->data, at, number);
 		snprintf(word, WORD, "%*s", s->left, number);
 		return;
 	}
@@ -294,8 +298,8 @@ static void
 show_scalar(Show *s)
 {
 	char word[WORD], digits[WORD];
-	if (!is_real(s->type)) {
-		whole_text(s, 0, word);
+	if (!tile_is_float(s->type)) {
+		tile_whole(s->type, s->data, 0, word);
 		text_put(s->out, word);
 		return;
 	}

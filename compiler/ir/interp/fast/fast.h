@@ -193,7 +193,7 @@ void walk_store(const Walk *k, int64_t at, int64_t n, const void *src);
 void view_copy(const View *v, const Type *t, void *out);
 void storage_copy(const Worker *w, const Storage *s, void *out);        /* all elements, row-major */
 
-/* view_step.c: ops that give or take views; NULL: nothing to do, or no step of its own (*own is false) */
+/* view_step.c: ops that give or take views; NULL: no step of its own, or (rearrangements) nothing to do */
 Step *rearrange_emit(Plan *p, const Op *op, int result);
 Step *iota_emit(Plan *p, const Op *op);
 Step *const_emit(Plan *p, const Op *op);

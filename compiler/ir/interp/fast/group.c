@@ -24,7 +24,7 @@ typedef enum CellKind { CELL_ROW, CELL_ONE, CELL_WALK, CELL_STRIP } CellKind;
 
 typedef struct Cell {
 	CellKind kind;
-	Storage storage;                                      /* but for STRIP */
+	Storage storage;                                /* but for STRIP */
 	int size, buffer, last;                         /* of an element; strip buffer or -1; last member that reads it */
 	const Value *value;
 } Cell;
