@@ -1,10 +1,11 @@
 /* Live ranges of what needs a slot, and what crosses the edges of control flow.
  *
  * Every node has a position p; it uses its operands up to point 2p + 1 and its results begin at 2p + 1, so that they
- * never share a slot.  What crosses an edge of control flow (a loop's initial values, a yield's) ends at 2p: if it is
- * dead after the edge, edge.c exchanges the pointers of its slot and the destination's, else it copies.  Exchange is
- * why only values of equal size share a slot.  What a loop uses from outside lives to the loop's end.  A loop's argument
- * and result are one web. */
+ * never share a slot.  Where an op may overwrite an operand (a dot its accumulator, a group an operand of the same
+ * element size that no later member reads) the operand ends at 2p instead.  So does what crosses an edge of control flow
+ * (a loop's initial values, a yield's): if it is dead after the edge, edge.c exchanges the pointers of its slot and the
+ * destination's, else it copies.  Exchange is why only values of equal size share a slot.  What a loop uses from outside
+ * lives to the loop's end.  A loop's argument and result are one web. */
 #include "ir/interp/fast/fast.h"
 
 #include <limits.h>
@@ -133,6 +134,38 @@ defined_in_group(const Plan *p, const Node *g, const Value *v)
 	return v->def && value_info(p, v)->def == g;
 }
 
+static bool
+is_base_of(const Plan *p, const Value *leaf, const Value *x)
+{
+	for (leaf = value_info(p, leaf)->base; leaf; leaf = value_info(p, leaf)->base)
+		if (value_info(p, leaf)->web >= 0 && value_info(p, leaf)->web == value_info(p, x)->web)
+			return true;
+	return false;
+}
+
+/* May a result of the group overwrite x?  Every result that has a slot must be of x's element size,
+ * and none may be computed before the last member that reads x. */
+static bool
+group_overwrites(const Plan *p, const Node *g, const Value *x)
+{
+	bool written = false;
+
+	if (storage_of(p, x).kind != STORE_SLOT)
+		return false;
+	for (int i = 0; i < g->member.n; i++) {
+		const Op *op = g->member.at[i];
+		for (int k = 0; k < op->nin; k++)
+			if ((op->in[k] == x && written) || is_base_of(p, op->in[k], x))
+				return false;
+		if (storage_of(p, &op->out[0]).kind != STORE_SLOT)
+			continue;
+		written = true;
+		if (type_elem_size(op->out[0].type) != type_elem_size(x->type))
+			return false;
+	}
+	return true;
+}
+
 static void
 use_outer(Plan *p, const Node *n, const Block *b, int point)
 {
@@ -153,7 +186,7 @@ live_group(Plan *p, Node *g)
 		value_info(p, &op->out[0])->from = value_info(p, &op->out[0])->to = 2 * g->pos + 1;
 		for (int k = 0; k < op->nin; k++)
 			if (!defined_in_group(p, g, op->in[k]))
-				use_value(p, op->in[k], g, 2 * g->pos + 1);
+				use_value(p, op->in[k], g, 2 * g->pos + !group_overwrites(p, g, op->in[k]));
 	}
 	for (int i = 0; g->op && i < g->op->nin - 1; i++)
 		use_value(p, g->op->in[i], g, 2 * g->pos + 1);
@@ -180,11 +213,13 @@ live_regions(Plan *p, Node *n)
 	}
 }
 
-/* Whether the operand crosses an edge of control flow: then its slot may be exchanged with the destination's. */
+/* May the results have the operand's slot?  A dot's may not where the operand is a view: it would write over elements
+ * that it still has to read.  What crosses an edge of control flow may exchange its slot with the destination's. */
 static bool
-crosses_edge(const Op *op, int i)
+may_share(const Plan *p, const Op *op, int i)
 {
-	return op->kind == OP_YIELD || (op->kind == OP_FOR && i >= 3) || op->kind == OP_WHILE;
+	return (op->kind == OP_DOT && i == 2 && !value_info(p, op->in[i])->base) || op->kind == OP_YIELD ||
+	    (op->kind == OP_FOR && i >= 3) || op->kind == OP_WHILE;
 }
 
 static void
@@ -202,7 +237,7 @@ live_node(Plan *p, Node *n)
 	}
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind != TYPE_TENSOR)
-			use_value(p, op->in[i], n, 2 * n->pos + !crosses_edge(op, i));
+			use_value(p, op->in[i], n, 2 * n->pos + !may_share(p, op, i));
 	live_regions(p, n);
 }
 
