@@ -37,7 +37,7 @@ typedef struct Region {
 struct Shadow {
 	Region *region;
 	int nregions;
-	bool *starts_empty;                             /* by parameter, out or scratch: nothing is there before it is written */
+	bool *starts_empty;                             /* by parameter: out or scratch, unwritten at first */
 	const Op **site;                                /* a hash table of the ops that touch memory */
 	uint64_t nsites;                                /* its size, a power of two */
 };
@@ -263,7 +263,7 @@ static bool
 race(Worker *w, const Use *u, uint64_t other, const char *did)
 {
 	int64_t linear = entry_program(other);
-	int64_t theirs[MAX_AXES] = {linear % w->grid[0], linear / w->grid[0] % w->grid[1], linear / w->grid[0] / w->grid[1]};
+	int64_t row = linear / w->grid[0], theirs[MAX_AXES] = {linear % w->grid[0], row % w->grid[1], row / w->grid[1]};
 	const Op *op = entry_op(w, other);
 	Text text = sentence(w, u);
 
