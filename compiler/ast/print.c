@@ -64,7 +64,7 @@ unary_op_text(UnaryOp op)
 	return unary_text[op];
 }
 
-int
+static int
 expr_strength(const Expr *e)
 {
 	switch (e->kind) {
@@ -308,11 +308,4 @@ subscript_put(const Subscript *sub, Text *out)
 {
 	Sink s = {.out = out, .limit = SIZE_MAX};
 	put_subscript(&s, sub);
-}
-
-void
-arg_put(const Arg *a, Text *out)
-{
-	Sink s = {.out = out, .limit = SIZE_MAX};
-	put_arg(&s, a);
 }

@@ -18,14 +18,12 @@ typedef struct Printer {
 
 /* print.c: on one line */
 
-int expr_strength(const Expr *e);
 bool expr_needs_parens(const Expr *e, int least);
 void expr_put(const Expr *e, int least, Text *out);     /* in parentheses if it binds more loosely than `least` */
 bool expr_fits(const Expr *e, int least, int room);     /* takes time in proportion to the room at most */
 void type_put(const TypeExpr *t, Text *out);
 void param_put(const Param *p, Text *out);
 void subscript_put(const Subscript *s, Text *out);
-void arg_put(const Arg *a, Text *out);
 
 /* wrap.c: on as many lines as it takes; `after` columns follow on the last one */
 

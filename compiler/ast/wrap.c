@@ -112,7 +112,7 @@ layout_subscripts(Printer *p, const Expr *e, int after)
 static void
 layout_chain(Printer *p, const Expr *e, int strength, int after)
 {
-	bool compares = e->bin >= BIN_EQ && e->bin <= BIN_GE;
+	bool compares = binary_op_compares(e->bin);
 	const Expr *a = e->a;
 	if (a->kind == EX_BINARY && !a->parens && !compares && binary_op_strength(a->bin) == strength)
 		layout_chain(p, a, strength, 0);

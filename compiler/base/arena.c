@@ -27,7 +27,7 @@ typedef struct Chunk {
 
 struct Arena {
 	Chunk *chunks;                              /* the newest first; only it has room */
-	size_t used, next_size;
+	size_t next_size;
 };
 
 void
@@ -60,7 +60,6 @@ arena_reset(Arena *a)
 		a->chunks = c->next;
 		free(c);
 	}
-	a->used = 0;
 	a->next_size = FIRST_BLOCK;
 }
 
@@ -87,7 +86,6 @@ add_chunk(Arena *a, size_t size)
 void *
 arena_alloc(Arena *a, size_t size)
 {
-	a->used += size;
 	if (PER_OBJECT) {
 		Chunk *c = add_chunk(a, size);
 		c->used = size;
@@ -141,12 +139,6 @@ arena_printf(Arena *a, const char *fmt, ...)
 	char *p = arena_vprintf(a, fmt, ap);
 	va_end(ap);
 	return p;
-}
-
-size_t
-arena_used(const Arena *a)
-{
-	return a->used;
 }
 
 void

@@ -63,7 +63,6 @@ char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF(2, 3);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
-size_t arena_used(const Arena *a);                  /* bytes handed out since open or reset */
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_ARRAY(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)((n) > 0 ? (n) : 1)))
@@ -151,7 +150,6 @@ bool file_read(const char *path, size_t most, Text *out);
 typedef bool FileWriter(int fd, void *of);
 bool file_write(const char *path, FileWriter *write, void *of);
 bool file_put(int fd, const void *bytes, size_t n);             /* all of them */
-char *file_target(const char *path);                /* behind symbolic links, even to what is missing; malloc'ed */
 bool file_same(const char *a, const char *b);       /* whether writing to both would write one regular file */
 
 /* thread.c: threads that leave a process's signals to the threads of whoever uses the library */

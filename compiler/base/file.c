@@ -76,7 +76,8 @@ follow(const char *path)
 	return next.at;
 }
 
-char *
+/* What a path names behind symbolic links, even to what is missing; malloc'ed. */
+static char *
 file_target(const char *path)
 {
 	char *at = strdup(path);

@@ -242,7 +242,7 @@ static_if(Elab *e, const Stmt *s)
 
 /* One `if`; the rest of its list (from `from`) is consumed too if a return made it part of a branch, and is then
  * empty for the caller. */
-bool
+static bool
 elab_if(Elab *e, const Stmt *s, const StmtList *rest, int from)
 {
 	if (s->is_static)

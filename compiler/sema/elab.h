@@ -226,7 +226,6 @@ bool elab_steps(Elab *e, int64_t n, Place at);           /* the same where n are
 void elab_stmt(Elab *e, const Stmt *s);
 /* Statements from..n of a list in the scope at hand; true if every path through them returned. */
 bool elab_list(Elab *e, const StmtList *list, int from);
-bool elab_if(Elab *e, const Stmt *s, const StmtList *rest, int from);
 void elab_for(Elab *e, const Stmt *s);
 void elab_while(Elab *e, const Stmt *s);
 bool elab_static_for(Elab *e, const Stmt *s);
@@ -236,7 +235,6 @@ bool elab_unless_done(Elab *e, const StmtList *list, int from);
 /* Gives a variable a new value of its own type and shape; reports and leaves it alone otherwise. */
 void binding_assign(Elab *e, Binding *b, const Val *v, Place at);
 Binding *var_find(Elab *e, const Expr *target);          /* the variable that a name means; NULL after an error */
-bool val_to_var(Elab *e, Val *v, const char *name);      /* literals get their type; false: no such variable can be */
 
 /* param.c: an argument of a fn against its parameter's declared type; may bind names that the type gives and turn a
  * literal into a typed value.  False after an error. */
@@ -262,7 +260,6 @@ typedef struct Region {
 
 Region region_begin(Elab *e, const Type *const *args, int n);
 void region_end(Elab *e, const Region *r);
-void region_attach(Op *op, int i, Block *block);
 bool region_is_cheap(const Block *b);                    /* pure, without regions, a few ops: may run always */
 void region_splice(Elab *e, Block *b);                   /* moves its ops to where e->b is */
 /* An `if` op of two detached blocks that yield n values each. */

@@ -12,8 +12,8 @@ Kernel *kernel_declare(Program *p, const Item *item);
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);
-const char *header_nearest(const Kernel *k, const char *name);  /* among everything that a launch may set */
-const char *header_advice(const Kernel *k, const char *name);   /* the same, and all of them */
+/* The nearest name among everything that a launch may set, and all of them. */
+const char *header_advice(const Kernel *k, const char *name);
 
 /* header.c */
 

@@ -22,8 +22,8 @@ region_end(Elab *e, const Region *r)
 	e->b.place = at;
 }
 
-void
-region_attach(Op *op, int i, Block *block)
+static void
+attach(Op *op, int i, Block *block)
 {
 	op->region[i] = block;
 	block->parent = op;
@@ -72,8 +72,8 @@ region_if(Elab *e, Value *cond, Block *then, Value *const *tv, Block *els, Value
 	yield_into(e, then, tv, n);
 	yield_into(e, els, ev, n);
 	Op *op = op_make_regions(&e->b, OP_IF, &cond, 1, NULL, 0, type, n, 2);
-	region_attach(op, 0, then);
-	region_attach(op, 1, els);
+	attach(op, 0, then);
+	attach(op, 1, els);
 	return op;
 }
 

@@ -17,7 +17,8 @@ hint_name(const Val *v, const char *name)
 		v->v->name = name;
 }
 
-bool
+/* Literals get their type; false: no such variable can be. */
+static bool
 val_to_var(Elab *e, Val *v, const char *name)
 {
 	if (v->kind == VAL_TUPLE) {

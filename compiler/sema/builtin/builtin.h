@@ -97,7 +97,6 @@ bool stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64
 /* whole.c, op_example.c */
 
 const Type *whole_type(Elab *e, int p, bool written);           /* of a parameter, all extents known */
-Val whole_tensor(Elab *e, int p, Value *v);
 /* [1, 2, 3] or [[1, 2], [3, 4]] written out: a tile of i64, or of f64 if there is
  * a number in it that is no integer; NULL after an error. */
 Value *whole_list(Elab *e, const Val *v, Place at);

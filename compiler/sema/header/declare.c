@@ -58,7 +58,7 @@ header_advice(const Kernel *k, const char *name)
 	return name_advice(k->program->cx->mem, name, all.at, all.n);
 }
 
-const char *
+static const char *
 header_nearest(const Kernel *k, const char *name)
 {
 	NameSet all = {0};

@@ -24,7 +24,7 @@ is_written(const KernelParam *k)
 	return k->kind == PARAM_POINTER ? k->ptr == PTR_MUT : k->kind == PARAM_TENSOR && k->access != ACCESS_IN;
 }
 
-Val
+static Val
 whole_tensor(Elab *e, int p, Value *v)
 {
 	Val t = {.kind = VAL_TENSOR, .place = e->kernel->params.at[p].ast->name_place, .param = p, .v = v};
