@@ -90,6 +90,13 @@ static inline RegType msl_type(const Msl *m, Reg r) { return thread_type(m->t, r
 static inline bool msl_const(const Msl *m, Reg r, int64_t *out) { return thread_const(m->t, r, out); }
 static inline ThreadRange msl_range(const Msl *m, const MslNode *n) { return thread_range(m->t, n->out[0]); }
 static inline bool msl_never_negative(const Msl *m, Reg r) { return thread_range(m->t, r).lo >= 0; }
+/* What a pointer is computed from: a parameter, the shared memory, a select, a carried pointer. */
+static inline const MslNode *msl_origin(const Msl *m, const MslNode *pointer)
+{
+	while (pointer->kind == NODE_POINTER)
+		pointer = msl_def(m, pointer->in[0]);
+	return pointer;
+}
 static inline bool msl_is_region(const MslNode *n)
 {
 	return n->kind == NODE_LOOP || n->kind == NODE_WHILE || n->kind == NODE_IF;
@@ -143,6 +150,8 @@ Expr msl_literal(Msl *m, const ThreadNode *n);          /* a constant */
 Expr msl_node_expr(Msl *m, MslNode *n);                 /* the node's own, whether it has a variable or not */
 Expr msl_as(Msl *m, Expr x, CType c, int width);        /* just that type */
 const char *msl_wrap(Msl *m, Expr x, int strength);     /* in brackets, if it is weaker */
+bool msl_is_splat(const Reg *r, int n);                 /* one register n times */
+bool msl_is_sequence(const Msl *m, const Reg *r, int n); /* neighbouring lanes of one node */
 const char *msl_bool(Msl *m, Reg r, int strength);
 Expr msl_signed(Msl *m, Reg r, bool want_signed);       /* an integer that is read with or without a sign */
 
@@ -150,6 +159,14 @@ Expr msl_signed(Msl *m, Reg r, bool want_signed);       /* an integer that is re
 void msl_table_name(Msl *m, const ThreadNode *lookup);  /* if its table has no name yet */
 Expr msl_lookup_expr(Msl *m, const MslNode *n);
 void msl_tables_text(Msl *m, Text *out);
+
+/* The text, in the module's memory. */
+static inline const char *msl_kept(Msl *m, Text *t)
+{
+	const char *s = arena_strdup(m->mem, t->at);
+	text_close(t);
+	return s;
+}
 
 static inline Expr msl_made(const char *text, int strength, int width, CType c)
 {

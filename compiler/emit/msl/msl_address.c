@@ -211,9 +211,7 @@ pointer_sum(Msl *m, MslNode *n, Reg offset, int64_t constant, CType *in)
 		put_sum(m, &t, offset);
 	if (constant)
 		text_printf(&t, constant < 0 ? " - %lld" : " + %lld", (long long)(constant < 0 ? -constant : constant));
-	char *s = arena_strdup(m->mem, t.at);
-	text_close(&t);
-	return s;
+	return msl_kept(m, &t);
 }
 
 Expr
@@ -237,8 +235,7 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 		Text t = {0};
 		text_printf(&t, "(%s)%s", msl_pointer_type(m, n), start_text(m, base, P_UNARY));
 		put_sum(m, &t, n->in[1]);
-		x.text = arena_strdup(m->mem, t.at);
-		text_close(&t);
+		x.text = msl_kept(m, &t);
 		return x;
 	} else if (unit == 1) {
 		Reg whole = msl_def(m, n->in[1])->kind == NODE_CONST ? 0 : n->in[1];
@@ -276,9 +273,7 @@ address_sum(Msl *m, const MslNode *n, int64_t more, CType *in)
 		text_printf(&t, " + %s * %d", msl_wrap(m, msl_expr(m, &at->offset, 1), P_PRODUCT), unit);
 	if (constant)
 		text_printf(&t, " + %lld", (long long)(constant / (typed ? c_bytes(own) : 1)));
-	char *s = arena_strdup(m->mem, t.at);
-	text_close(&t);
-	return s;
+	return msl_kept(m, &t);
 }
 
 const char *

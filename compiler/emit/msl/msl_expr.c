@@ -200,28 +200,32 @@ constructed(Msl *m, const Reg *r, int n)
 	return x;
 }
 
-static bool
-all_same(const Msl *m, const Reg *r, int n)
+bool
+msl_is_splat(const Reg *r, int n)
 {
-	const MslNode *a = msl_def(m, r[0]);
 	for (int i = 1; i < n; i++)
 		if (r[i] != r[0])
 			return false;
-	return a != NULL;
+	return true;
+}
+
+bool
+msl_is_sequence(const Msl *m, const Reg *r, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (msl_def(m, r[i]) != msl_def(m, r[0]) || msl_at(m, r[i]) != msl_at(m, r[0]) + i)
+			return false;
+	return true;
 }
 
 Expr
 msl_expr(Msl *m, const Reg *r, int n)
 {
 	MslNode *first = msl_def(m, r[0]);
-	int at = msl_at(m, r[0]);
-	bool sequence = true;
-	if (n > 1 && all_same(m, r, n))
+	if (n > 1 && msl_is_splat(r, n))
 		return msl_expr(m, r, 1);
-	for (int i = 1; i < n; i++)
-		sequence = sequence && msl_def(m, r[i]) == first && msl_at(m, r[i]) == at + i && !first->tile;
-	if (sequence)
-		return component(m, first, at, n);
+	if (n == 1 || (msl_is_sequence(m, r, n) && !first->tile))
+		return component(m, first, msl_at(m, r[0]), n);
 	return constructed(m, r, n);
 }
 
@@ -243,9 +247,8 @@ pack_expr(Msl *m, const MslNode *n)
 		Expr v = msl_expr(m, n->in + i, 1);
 		text_printf(&t, i ? " | (uint(%s) & 15u) << %d" : "(uint(%s) & 15u)", v.text, 4 * i);
 	}
-	x.text = arena_strdup(m->mem, t.at);
+	x.text = msl_kept(m, &t);
 	x.strength = P_OR;
-	text_close(&t);
 	return x;
 }
 
@@ -273,9 +276,7 @@ call_expr(Msl *m, const MslNode *n)
 	for (int k = 0; k < n->nin / w; k++)
 		text_printf(&t, "%s%s", k ? ", " : "", msl_as(m, msl_expr(m, n->in + k * w, w), c, w).text);
 	text_put(&t, ")");
-	Expr x = {.text = arena_strdup(m->mem, t.at), .strength = P_NAME, .width = w, .c = c};
-	text_close(&t);
-	return x;
+	return msl_made(msl_kept(m, &t), P_NAME, w, c);
 }
 
 /* Variables of integers keep the sign that their expression had; see msl_declare. */

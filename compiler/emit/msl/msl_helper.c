@@ -3,6 +3,24 @@
 
 #include <string.h>
 
+#define FRAGMENT(type)                                                                             \
+	"// Two elements of each lane as an 8 x 8 matrix.\n"                                       \
+	"static inline simdgroup_" type "8x8 matrix_of(" type "2 v) {\n"                           \
+	"    simdgroup_" type "8x8 m;\n"                                                           \
+	"    m.thread_elements()[0] = v.x;\n"                                                      \
+	"    m.thread_elements()[1] = v.y;\n"                                                      \
+	"    return m;\n"                                                                          \
+	"}\n"
+
+#define SWAP(space)                                                                                \
+	"static inline uint compare_and_swap(" space " atomic_uint *p, uint compare, uint v) {\n"  \
+	"    uint old = compare;\n"                                                                \
+	"    while (!atomic_compare_exchange_weak_explicit(p, &old, v, memory_order_relaxed, memory_order_relaxed) &&\n" \
+	"           old == compare) {\n"                                                           \
+	"    }\n"                                                                                  \
+	"    return old;\n"                                                                        \
+	"}\n"
+
 static const struct {
 	const char *name, *text;
 } helper[HELPERS] = {
@@ -30,47 +48,12 @@ static const struct {
 	    "static inline ulong to_ulong(float x) {\n"
 	    "    return x >= 18446744073709551616.0f ? 0xfffffffffffffffful : x > 0.0f ? ulong(x) : 0ul;\n"
 	    "}\n"},
-	[HELPER_FRAGMENT_HALF] = {"matrix_of",
-	    "// Two elements of each lane as an 8 x 8 matrix.\n"
-	    "static inline simdgroup_half8x8 matrix_of(half2 v) {\n"
-	    "    simdgroup_half8x8 m;\n"
-	    "    m.thread_elements()[0] = v.x;\n"
-	    "    m.thread_elements()[1] = v.y;\n"
-	    "    return m;\n"
-	    "}\n"},
-	[HELPER_FRAGMENT_BFLOAT] = {"matrix_of",
-	    "// Two elements of each lane as an 8 x 8 matrix.\n"
-	    "static inline simdgroup_bfloat8x8 matrix_of(bfloat2 v) {\n"
-	    "    simdgroup_bfloat8x8 m;\n"
-	    "    m.thread_elements()[0] = v.x;\n"
-	    "    m.thread_elements()[1] = v.y;\n"
-	    "    return m;\n"
-	    "}\n"},
-	[HELPER_FRAGMENT_FLOAT] = {"matrix_of",
-	    "// Two elements of each lane as an 8 x 8 matrix.\n"
-	    "static inline simdgroup_float8x8 matrix_of(float2 v) {\n"
-	    "    simdgroup_float8x8 m;\n"
-	    "    m.thread_elements()[0] = v.x;\n"
-	    "    m.thread_elements()[1] = v.y;\n"
-	    "    return m;\n"
-	    "}\n"},
+	[HELPER_FRAGMENT_HALF] = {"matrix_of", FRAGMENT("half")},
+	[HELPER_FRAGMENT_BFLOAT] = {"matrix_of", FRAGMENT("bfloat")},
+	[HELPER_FRAGMENT_FLOAT] = {"matrix_of", FRAGMENT("float")},
 	[HELPER_SWAP] = {"compare_and_swap",
-	    "// What was there; v is there now if that was `compare`.\n"
-	    "static inline uint compare_and_swap(device atomic_uint *p, uint compare, uint v) {\n"
-	    "    uint old = compare;\n"
-	    "    while (!atomic_compare_exchange_weak_explicit(p, &old, v, memory_order_relaxed, memory_order_relaxed) &&\n"
-	    "           old == compare) {\n"
-	    "    }\n"
-	    "    return old;\n"
-	    "}\n"},
-	[HELPER_SWAP_SHARED] = {"compare_and_swap",
-	    "static inline uint compare_and_swap(threadgroup atomic_uint *p, uint compare, uint v) {\n"
-	    "    uint old = compare;\n"
-	    "    while (!atomic_compare_exchange_weak_explicit(p, &old, v, memory_order_relaxed, memory_order_relaxed) &&\n"
-	    "           old == compare) {\n"
-	    "    }\n"
-	    "    return old;\n"
-	    "}\n"},
+	    "// What was there; v is there now if that was `compare`.\n" SWAP("device")},
+	[HELPER_SWAP_SHARED] = {"compare_and_swap", SWAP("threadgroup")},
 	[HELPER_ADD_SHARED] = {"add_atomically",
 	    "static inline float add_atomically(threadgroup atomic_uint *p, float v) {\n"
 	    "    uint old = atomic_load_explicit(p, memory_order_relaxed);\n"

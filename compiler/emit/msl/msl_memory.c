@@ -49,6 +49,17 @@ otherwise(Msl *m, const MslNode *n, CType c)
 	return arena_printf(m->mem, c >= C_HALF ? "%s(0.0f)" : "%s(0)", c_vector(m, c, n->width));
 }
 
+/* The integer type of an element of a tensor: with the tensor's sign. */
+static CType
+signed_as_tensor(const Msl *m, const MslNode *n, CType c)
+{
+	const MslNode *root = msl_origin(m, msl_def(m, n->t->at->base));
+	if (root->kind != NODE_PARAM || c < C_CHAR || c > C_ULONG)
+		return c;
+	CType elem = msl_element(&m->t->kernel.param[root->t->op]);
+	return (elem + 1) / 2 == (c + 1) / 2 && elem <= C_ULONG ? elem : c;
+}
+
 void
 msl_load_text(Msl *m, MslNode *n)
 {
@@ -65,24 +76,17 @@ msl_load_text(Msl *m, MslNode *n)
 		for (int i = 0; i < n->width; i++)
 			text_printf(&t, "%s%s", i ? ", " : "", msl_memory(m, n, (int64_t)i * bytes, c, 1));
 		text_put(&t, ")");
-		at = arena_strdup(m->mem, t.at);
-		text_close(&t);
+		at = msl_kept(m, &t);
 	} else if (words) {
 		at = msl_memory(m, n, 0, C_UINT, words);
 	} else {
 		at = msl_memory(m, n, 0, c, n->width);
 	}
 	CType declared = c;
-	const MslNode *root = msl_def(m, n->t->at->base);
-	while (root->kind == NODE_POINTER)
-		root = msl_def(m, root->in[0]);
-	if (n->width == 1 && root->kind == NODE_PARAM && c >= C_CHAR && c <= C_ULONG) {
-		CType elem = msl_element(&m->t->kernel.param[root->t->op]);
-		if ((elem + 1) / 2 == (c + 1) / 2 && elem <= C_ULONG && n->type != REG_I8 && n->type != REG_I16)
-			declared = elem;                /* as the tensor has it */
-		if (declared != c)
-			at = msl_memory(m, n, 0, declared, 1);
-	}
+	if (n->width == 1 && n->type != REG_I8 && n->type != REG_I16)
+		declared = signed_as_tensor(m, n, c);
+	if (declared != c)
+		at = msl_memory(m, n, 0, declared, 1);
 	Expr x = {.text = at, .strength = P_UNARY, .width = n->width, .c = declared};
 	if (n->t->at->cache == CACHE_VOLATILE && n->type == REG_I32 && n->width == 1)
 		x.text = at = arena_printf(m->mem, "atomic_load_explicit(%s, memory_order_relaxed)",
@@ -125,9 +129,8 @@ packed_words(Msl *m, const MslNode *n)
 	int per = 4 / thread_type_bytes(n->t->at->type), group = per == 2 ? 4 : per;
 	const MslNode *from = msl_def(m, n->in[0]);
 	int at = msl_at(m, n->in[0]);
-	bool copied = from->kind == NODE_LOAD && from->width > 4 && from->t->at->type == n->t->at->type && at % per == 0;
-	for (int i = 0; i < n->width; i++)
-		copied = copied && msl_def(m, n->in[i]) == from && msl_at(m, n->in[i]) == at + i;
+	bool copied = from->kind == NODE_LOAD && from->width > 4 && from->t->at->type == n->t->at->type &&
+		      at % per == 0 && msl_is_sequence(m, n->in, n->width);
 	if (copied && from->width == n->width)
 		return from->name;
 	if (copied)
@@ -139,9 +142,7 @@ packed_words(Msl *m, const MslNode *n)
 		text_printf(&t, "%sas_type<%s>(%s)", i ? ", " : "", group == per ? "uint" : "uint2", x.text);
 	}
 	text_put(&t, ")");
-	char *s = arena_strdup(m->mem, t.at);
-	text_close(&t);
-	return s;
+	return msl_kept(m, &t);
 }
 
 /* "*(…) = …;" of lanes at .. at + w. */
@@ -150,14 +151,9 @@ store_part(Msl *m, const MslNode *n, int at, int w)
 {
 	CType c = c_plain(n->t->at->type);
 	int64_t more = (int64_t)at * thread_type_bytes(n->t->at->type);
-	const MslNode *root = msl_def(m, n->t->at->base);
-	while (root->kind == NODE_POINTER)
-		root = msl_def(m, root->in[0]);
 	Expr x = msl_expr(m, n->in + at, w);
-	if (w == 1 && root->kind == NODE_PARAM && c >= C_CHAR && c <= C_ULONG) {
-		CType elem = msl_element(&m->t->kernel.param[root->t->op]);
-		c = (elem + 1) / 2 == (c + 1) / 2 && elem <= C_ULONG ? elem : c;
-	}
+	if (w == 1)
+		c = signed_as_tensor(m, n, c);
 	if (x.c != c || x.width != w)
 		x = x.is_literal && c >= C_INT && w == 1 ? x : msl_as(m, x, c, w);
 	return arena_printf(m->mem, "%s = %s;", msl_memory(m, n, more, c, w), x.text);

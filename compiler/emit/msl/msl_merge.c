@@ -145,16 +145,12 @@ join_from(Merge *g, MslNode *x, int k)
 
 /* ---- what is carried ---- */
 
+/* Lanes of one vector, or one constant. */
 static bool
-is_sequence(const Msl *m, const Reg *r, int w)
+is_vector(const Msl *m, const Reg *r, int w)
 {
 	const MslNode *v = msl_def(m, r[0]);
-	bool same = true, next = v->width > 1;
-	for (int i = 1; i < w; i++) {
-		same = same && r[i] == r[0];
-		next = next && msl_def(m, r[i]) == v && msl_at(m, r[i]) == msl_at(m, r[0]) + i;
-	}
-	return next || (same && v->kind == NODE_CONST);
+	return (v->width > 1 && msl_is_sequence(m, r, w)) || (v->kind == NODE_CONST && msl_is_splat(r, w));
 }
 
 static bool
@@ -206,7 +202,7 @@ join_carried(Msl *m, MslNode *loop)
 {
 	for (int i = 0; i < msl_carried(loop);) {
 		int w = 4;
-		while (w > 1 && (i + w > msl_carried(loop) || !same_types(m, &msl_init(loop)[i], w) || !is_sequence(m,
+		while (w > 1 && (i + w > msl_carried(loop) || !same_types(m, &msl_init(loop)[i], w) || !is_vector(m,
 		    &msl_init(loop)[i], w)))
 			w /= 2;
 		for (int k = 0; k < w && w > 1; k++)
@@ -226,8 +222,8 @@ join_results(Msl *m, MslNode *branch)
 	for (int i = 0; i < msl_carried(branch);) {
 		const Reg *then = &branch->t->region[0]->yield[i], *otherwise = &branch->t->region[1]->yield[i];
 		int w = 4;
-		while (w > 1 && (i + w > msl_carried(branch) || !same_types(m, then, w) || !is_sequence(m, then, w) ||
-		    !is_sequence(m, otherwise, w)))
+		while (w > 1 && (i + w > msl_carried(branch) || !same_types(m, then, w) || !is_vector(m, then, w) ||
+		    !is_vector(m, otherwise, w)))
 			w /= 2;
 		if (w > 1)
 			join_given(m, &branch->t->out[i], w);

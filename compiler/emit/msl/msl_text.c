@@ -22,26 +22,15 @@ msl_say(Msl *m, const char *fmt, ...)
 	text_put(&m->body, "\n");
 }
 
-/* The tensor or memory that it is computed from, for a name. */
-static const char *
-root_name(const Msl *m, const MslNode *n)
-{
-	while (n->kind == NODE_POINTER)
-		n = msl_def(m, n->in[0]);
-	return n->kind == NODE_PARAM || n->kind == NODE_SHARED ? n->name : NULL;
-}
-
 static const char *
 hint_of(Msl *m, const MslNode *n)
 {
 	if (n->hint)
 		return n->hint;
 	if (n->kind == NODE_POINTER || n->kind == NODE_LOAD) {
-		const char *root = root_name(m, n->kind == NODE_LOAD ? msl_def(m, n->t->at->base) : n);
-		if (root && n->kind == NODE_POINTER)
-			return strcmp(root, "shared") == 0 ? "buffer" : arena_printf(m->mem, "%s_at", root);
-		if (root && strcmp(root, "shared") != 0)
-			return arena_printf(m->mem, "%s_v", root);
+		const MslNode *root = msl_origin(m, n->kind == NODE_LOAD ? msl_def(m, n->t->at->base) : n);
+		if (root->kind == NODE_PARAM || root->kind == NODE_SHARED)
+			return arena_printf(m->mem, n->kind == NODE_LOAD ? "%s_v" : "%s_at", root->name);
 	}
 	switch (n->type) {
 	case REG_PRED: return "ok";

@@ -33,13 +33,9 @@ static void
 use_lanes(Msl *m, const Reg *r, int w, MslNode *user, ThreadRegion *from)
 {
 	MslNode *first = msl_def(m, r[0]);
-	bool same = true, sequence = true;
-	for (int i = 1; i < w; i++) {
-		same = same && r[i] == r[0];
-		sequence = sequence && msl_def(m, r[i]) == first && msl_at(m, r[i]) == msl_at(m, r[0]) + i;
-	}
-	if (same || sequence) {
-		use(m, first, user, from, first->width > 1 && (same ? w > 1 || first->width > 1 : first->width != w));
+	bool same = msl_is_splat(r, w);
+	if (same || msl_is_sequence(m, r, w)) {
+		use(m, first, user, from, first->width > 1 && (same || first->width != w));
 		return;
 	}
 	for (int i = 0; i < w; i++) {
