@@ -225,6 +225,12 @@ build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z)
 	return build(b, kind, (Value *[]){x, y, z}, 3, NULL);
 }
 
+Builder
+build_before(Op *op)
+{
+	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
+}
+
 Value *
 build_int(Builder *b, const Type *t, int64_t v)
 {
@@ -233,6 +239,12 @@ build_int(Builder *b, const Type *t, int64_t v)
 				 : attr_int_value(int_wrap(t->elem, v));
 
 	return &op_make(b, OP_CONST, NULL, 0, &value, 1, &t, 1)->out[0];
+}
+
+Value *
+build_index(Builder *b, int64_t v)
+{
+	return build_int(b, type_scalar(b->m, TY_I64), v);
 }
 
 Value *

@@ -74,6 +74,7 @@ typedef struct Func Func;
 typedef struct Block Block;
 typedef struct Op Op;
 typedef struct Value Value;
+typedef struct AxisInfo AxisInfo;                       /* pass/layout/axis.h */
 
 const Type *type_tile(Module *m, DType elem, int rank, const int64_t *extent);
 const Type *type_scalar(Module *m, DType elem);
@@ -119,7 +120,7 @@ struct Value {
 	int nuses;                                      /* operands that name it; kept by build.c */
 	const char *name;                               /* the source's name as a hint for printing, or NULL */
 	int id;                                         /* dense within a Func after func_number; scratch for passes */
-	void *info;                                     /* analyses hang their facts here */
+	AxisInfo *axis;                                 /* what is known of it, while Func.has_axes; NULL: not asked yet */
 	const Layout *layout;                           /* where it lives (layout_intern); NULL: a scalar, or not known */
 };
 
@@ -265,6 +266,7 @@ struct Func {
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
+	bool has_axes;                                  /* Value.axis is of the function as it is */
 };
 
 /* What a pass may rely on (facts.def): bits, then their numbers. */
@@ -323,7 +325,9 @@ Value *build1(Builder *b, OpKind kind, Value *x, const Type *want);
 Value *build2(Builder *b, OpKind kind, Value *x, Value *y);
 Value *build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z);
 Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any tile type */
+Value *build_index(Builder *b, int64_t v);                      /* const, a scalar i64 */
 Value *build_float(Builder *b, const Type *t, double v);
+Builder build_before(Op *op);                                   /* new ops go before it, from its place in the source */
 Op *build_yield(Builder *b, Value *const *in, int nin);
 
 void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */
@@ -333,6 +337,17 @@ void op_erase(Op *op);                                          /* results must 
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
 void func_number(Func *f);                                      /* dense ids in text order */
+
+/* query.c: what passes and lowering ask of values and ops */
+
+bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
+bool value_is_int(const Value *v, int64_t n);                   /* just that one */
+bool value_inside(const Value *v, const Block *b);              /* defined in b or in a region below it */
+const Op *buffer_owner(const Value *v);                         /* the alloc or mbarrier of a buffer or a slot; or NULL */
+bool access_is_tensor(const Op *op);                            /* else its operand is pointers */
+int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */
+Value *access_tile(const Op *op);                               /* what moves, by its layout; or NULL */
+Value *access_mask(const Op *op);                               /* of an access through pointers; or NULL */
 
 /* attr.c: attributes, by attrs.def */
 
@@ -429,8 +444,10 @@ Module *module_parse(Compile *cx, int file);                    /* NULL after er
 
 /* verify.c */
 
-/* Structure, types, and whatever facts the module claims.  Returns NULL, or what is wrong and where, in cx->tmp. */
+/* Structure, types and layouts; pass.c checks the other facts that a module claims.  Returns NULL, or what is wrong and
+ * where, in cx->tmp. */
 const char *module_verify(Module *m);
+const char *verify_message(Module *m, const char *why, const Op *at);   /* the same text of what another check found */
 /* The same; *at is the op to blame, or NULL. */
 const char *module_check(Module *m, const Op **at);
 /* verify_layout.c: layouts fit their values, and under LAYOUTS each tile has one. */

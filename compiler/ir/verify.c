@@ -404,6 +404,13 @@ module_verify(Module *m)
 {
 	const Op *at;
 	const char *why = module_check(m, &at);
+
+	return verify_message(m, why, at);
+}
+
+const char *
+verify_message(Module *m, const char *why, const Op *at)
+{
 	Text line = {0};
 
 	if (!why || !at)

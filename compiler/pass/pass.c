@@ -2,6 +2,8 @@
  * around them.  Every pass gets a scratch arena of its own that is gone when it returns. */
 #include "pass/pass.h"
 
+#include "pass/layout/axis.h"
+
 #include "target/target.h"
 
 #include <string.h>
@@ -87,11 +89,33 @@ check_names(Module *m, const char *list)
 	return good;
 }
 
+/* The facts that ir/verify.c knows nothing of. */
+static const struct { unsigned fact; const char *(*check)(Func *f, const Target *t, const Op **at); } checks[] = {
+	{PADDED, check_padded}, {AXES, check_axes}, {STAGED, check_staged}, {SMEM, check_smem}, {SYNCED, check_synced},
+};
+
+static const char *
+check_facts(Module *m, const Target *t)
+{
+	for (int c = 0; c < LEN(checks) && t; c++)
+		for (int i = 0; i < m->funcs.n; i++) {
+			Func *f = m->funcs.at[i];
+			const Op *at = NULL;
+			bool claims = (m->facts & checks[c].fact) && !f->is_reference;
+			const char *why = claims ? checks[c].check(f, t, &at) : NULL;
+			if (why)
+				return verify_message(m, why, at);
+		}
+	return NULL;
+}
+
 static bool
-check_module(Module *m, const char *when, const char *pass)
+check_module(Module *m, const Target *t, const char *when, const char *pass)
 {
 	const char *why = module_verify(m);
 
+	if (!why)
+		why = check_facts(m, t);
 	if (why)
 		diag_error(m->cx, NOWHERE, DIAG_PASS_BROKEN, when, pass, why);
 	return !why;
@@ -144,18 +168,20 @@ run_one(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
 		diag_error(m->cx, NOWHERE, DIAG_PASS_NEEDS, p->name, facts_text(m, missing));
 		return false;
 	}
-	if (opt->verify && !check_module(m, "before", p->name))
+	if (opt->verify && !check_module(m, t, "before", p->name))
 		return false;
 	int before = opt->times ? count_ops(m) : 0;
 	double start = now_ms();
 	p->run(m, t);
 	double ms = now_ms() - start;
 	m->facts = (m->facts & ~p->drops) | p->adds;
+	if (p->drops & AXES)
+		axis_drop(m);
 	if (opt->times)
 		text_printf(opt->times, "%-12s %9.3f ms  %6d ops, then %d\n", p->name, ms, before,
 		    count_ops(m));
 	dump(m, p, opt);
-	if (opt->verify && !check_module(m, "after", p->name))
+	if (opt->verify && !check_module(m, t, "after", p->name))
 		return false;
 	return m->cx->nerrors == errors;
 }

@@ -47,4 +47,12 @@ bool passes_run(Module *m, const Target *t, const PassOptions *opt);
 #include "pass/passes.def"
 #undef PASS
 
+/* What a fact claims of a function, derived anew, in the file of the pass that adds it (TYPED and LAYOUTS: ir/verify.c).
+ * NULL, or what is wrong; *at is the op to blame, or NULL. */
+const char *check_padded(Func *f, const Target *t, const Op **at);
+const char *check_axes(Func *f, const Target *t, const Op **at);
+const char *check_staged(Func *f, const Target *t, const Op **at);
+const char *check_smem(Func *f, const Target *t, const Op **at);
+const char *check_synced(Func *f, const Target *t, const Op **at);
+
 #endif

@@ -5,7 +5,7 @@
 #include "pass/pass.h"
 #include "target/target.h"
 
-/* A read of the loop that is made ahead of its trip. */
+/* A read that is made for a later iteration. */
 typedef struct Staged {
 	Op *read;
 	const Layout *want;                             /* in which the dots want it, or NULL */
@@ -19,29 +19,38 @@ typedef struct Pipeline {
 	Func *f;
 	Op *loop;
 	Block *body;
-	bool is_async;                                  /* copies go on by themselves */
+	bool is_async;                                  /* asynchronous copies, else double buffering */
 	VEC(Op *) slice;                                /* of the body: what its dots' operands are computed from */
 	VEC(Staged) reads;
 } Pipeline;
 
-/* pipeline.c */
+/* candidate.c: fills slice and reads */
+void pipeline_find_reads(Pipeline *p);
 
-/* Follows v, a scalar, from the loop's index and what the loop leaves alone, within `depth` ops? */
-bool pipeline_can_shift(const Pipeline *p, const Value *v, int depth);
-/* The read again, or a copy into `slot`, for the trip of that index. */
-Op *pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index);
+/* ring.c */
+
+/* The layout of the first convert behind the read, as the read would have it; NULL: none. */
+const Layout *pipeline_wanted_layout(Pipeline *p, const Staged *s);
+/* Does v come from the read through casts, unary arithmetic and permutes alone? */
+bool pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v);
+/* Bytes of a slot of each ring; `converted`: only of reads with a wanted layout. */
+int64_t pipeline_stage_bytes(const Pipeline *p, bool converted);
 void pipeline_rings(Pipeline *p, Builder *b, int slots);
 Value *pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number);
 /* Every use of the read is a get of the slot; the read goes. */
 void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
+
+/* loop.c */
+
+/* The read again, or a copy into `slot`, for the iteration of that index. */
+Op *pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index);
 /* The loop carries n values more, from `init`: gives their arguments.  pipeline_yield then says what they become. */
 Value *pipeline_carry(Pipeline *p, Value *const *init, int n);
 void pipeline_yield(Pipeline *p, Value *const *more, int n);
-Value *pipeline_next(Pipeline *p, Builder *b, Value *v, int n);
+/* (v + 1) modulo n, of a v below n. */
+Value *pipeline_next(Builder *b, Value *v, int n);
 
-/* staged.c: the same without asynchronous copies */
-
-/* Two slots where they take no more than `room` bytes. */
-void pipeline_hold(Pipeline *p, int64_t room);
+/* double_buffer.c: two slots where they take no more than `room` bytes */
+void pipeline_double_buffer(Pipeline *p, int64_t room);
 
 #endif

@@ -167,16 +167,13 @@ scatter(Assign *a)
 
 /* Every access gets the vector that its layout and what is known of its addresses allow. */
 static void
-set_vectors(Func *f, const Target *t, Arena *tmp)
+set_vectors(Func *f, const Target *t)
 {
-	const Axes *axes = axis_analyse(f, tmp);
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Value *data = op->kind == OP_READ || op->kind == OP_LOAD ? &op->out[0]
-		                    : op->kind == OP_WRITE                     ? op->in[access_data(op)]
-		                    : op->kind == OP_STORE                     ? op->in[1]
-		                                                               : NULL;
+		bool is_atomic = op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR;
+		const Value *data = is_atomic ? NULL : access_tile(op);
 		if (data && data->layout)
-			attr_set_vector(f->module, op, access_vector(axes, op, data->layout, t));
+			attr_set_vector(f->module, op, access_vector(op, data->layout, t));
 	}
 }
 
@@ -190,13 +187,13 @@ pass_assign(Module *m, const Target *t)
 		a.lanes = log2_ceil(t->lanes);
 		a.warps = log2_warps(a.f);
 		a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
-		a.axes = axis_analyse(a.f, a.tmp);
+		axis_keep(a.f);
 		assign_collect(&a);
 		spread_wishes(&a);
 		improve(&a);
 		if (m->draw)
 			scatter(&a);
 		assign_write(&a);
-		set_vectors(a.f, t, a.tmp);
+		set_vectors(a.f, t);
 	}
 }

@@ -49,7 +49,6 @@ typedef struct Assign {
 	Func *f;
 	const Target *t;
 	Arena *tmp;
-	const Axes *axes;
 	VEC(Var) vars;
 	VEC(Edge) edges;
 	ValueNote *note;                                /* by Value.id */
@@ -59,7 +58,7 @@ typedef struct Assign {
 	bool only_unset;                                /* floods reach only what has no layout yet */
 } Assign;
 
-/* assign_graph.c: unknowns and edges of a function, numbered as axis_analyse left it */
+/* assign_graph.c: unknowns and edges of a function, which it numbers */
 void assign_collect(Assign *a);
 const Layout *assign_value_layout(const Assign *a, const Value *v);
 const Layout *assign_required(const Assign *a, Edge *e);

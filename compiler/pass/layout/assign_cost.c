@@ -72,7 +72,7 @@ memory_cost(const Assign *a, const Op *op, const Layout *l)
 {
 	const Type *t = place_type(op);
 	int bits = element_bits(type_with_elem(a->m, t, t->elem));
-	int bytes = MAX(bits / 8, 1), vector = access_vector(a->axes, op, l, a->t);
+	int bytes = MAX(bits / 8, 1), vector = access_vector(op, l, a->t);
 	int touched = 0, least = 0, log = log2_floor(vector);
 	double n = MAX(registers(l) / vector, 1);
 	if (l->in[IN_LANE] <= 5 && bytes * vector <= 64) {

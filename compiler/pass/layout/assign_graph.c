@@ -265,6 +265,7 @@ void
 assign_collect(Assign *a)
 {
 	Block *body = a->f->body;
+	func_number(a->f);
 	a->note = NEW_ARRAY(a->tmp, ValueNote, a->f->nvalues);
 	for (int i = 0; i < a->f->nvalues; i++)
 		a->note[i] = (ValueNote){.var = -1, .edges = -1, .weight = 1};

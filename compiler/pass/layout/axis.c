@@ -2,15 +2,20 @@
  *
  *     %b = mul %pid, 1024          divisible by 1024
  *     %i = add %b, %iota           1024 neighbours that count up, the first divisible by 1024
- *     %p = ptr_add %x, %i          so do the addresses, if %x is promised to be a multiple of 16 bytes: aligned to 16
- *     %m = lt %i, %n               equal in aligned groups of 16, if %n is promised to be a multiple of 16
+ *     %p = ptr_add %x, %i          so do the addresses, if %x is assumed to be a multiple of 16 bytes: aligned to 16
+ *     %m = lt %i, %n               equal in aligned groups of 16, if %n is assumed to be a multiple of 16
  *
- * One walk in text order; values carried through loops start as what comes in and are met with what is yielded until
- * nothing changes, which is soon, as knowledge only shrinks.  A loop in a loop is entered in every round of the outer
- * one.  The first times it starts afresh; then it keeps what it had, less what is known no more, so that the rounds
- * of nested loops add up and do not multiply. */
+ * A data-flow analysis over the regions, in text order.  A loop's carried values start as what comes in and are joined
+ * with what is yielded until nothing changes.  A loop in a loop is walked in every round of the outer one: the first
+ * STARTS times from what comes in, then from what it had, joined with what comes in.  From then on its values only
+ * lose, and each can do that as often as it has bits of knowledge, so that the rounds of nested loops add up and do not
+ * multiply.
+ *
+ * Results live on values until a pass drops them; a value made in between is derived from its operands when first asked
+ * for. */
 #include "pass/layout/axis.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -18,10 +23,44 @@ enum {
 	STARTS = 8,                                     /* of a loop within others */
 };
 
-const AxisInfo *
-axis_of(const Axes *a, const Value *v)
+/* One analysis. */
+typedef struct Axes {
+	int *starts;                                    /* of a loop, by the id of its region's first argument */
+} Axes;
+
+/* The result is a cache of what the operands say, so that a value may be const. */
+static void
+set(const Value *v, AxisInfo x)
 {
-	return &a->of[v->id];
+	if (!v->axis)
+		((Value *)v)->axis = NEW(v->block->func->module->cx->mem, AxisInfo);
+	*v->axis = x;
+}
+
+/* An integer of which only one number is left is a constant, and all that is known of one. */
+static void
+derive(const Value *v)
+{
+	AxisInfo x = axis_rule(v->def, v);
+	bool is_int = v->type->kind == TYPE_TILE && v->type->ptr == PTR_NONE && !dtype_is_float(v->type->elem);
+	set(v, is_int && axis_is_known(&x) ? axis_constant(v->type, x.lo) : x);
+}
+
+const AxisInfo *
+axis_of(const Value *v)
+{
+	assert(v->block->func->has_axes);
+	if (!v->axis && v->def && !v->def->nregion)
+		derive(v);
+	else if (!v->axis)
+		set(v, axis_unknown(v->type));
+	return v->axis;
+}
+
+bool
+axis_is_known(const AxisInfo *x)
+{
+	return x->lo == x->hi;
 }
 
 int
@@ -49,7 +88,7 @@ type_range(const Type *t, int64_t *lo, int64_t *hi)
 AxisInfo
 axis_unknown(const Type *t)
 {
-	AxisInfo x = {.rank = t->kind == TYPE_TILE ? t->rank : 0};
+	AxisInfo x = {.rank = (t->kind == TYPE_TILE ? t->rank : 0)};
 	type_range(t, &x.lo, &x.hi);
 	return x;
 }
@@ -72,7 +111,7 @@ axis_constant(const Type *t, int64_t v)
 	x.lo = x.hi = v;
 	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		x.div[d] = trailing_zeros(v);
-		x.equal[d] = x.rank ? trailing_zeros(t->extent[d]) : 0;
+		x.equal[d] = (x.rank ? trailing_zeros(t->extent[d]) : 0);
 	}
 	return x;
 }
@@ -110,18 +149,18 @@ axis_meet(const AxisInfo *a, const AxisInfo *b, const Type *t)
 }
 
 static void
-param_info(Axes *a, int i)
+set_param(const Func *f, int i)
 {
-	const FuncParam *p = &a->f->param[i];
-	Value *v = &a->f->body->arg[i];
+	const FuncParam *p = &f->param[i];
+	const Value *v = &f->body->arg[i];
 	AxisInfo x = axis_unknown(v->type);
 	int known = p->multiple > 0 ? trailing_zeros(p->multiple) : 0;
 	x.div[0] = MAX(known, axis_unit(v->type));
 	if (p->kind == PARAM_DIM) {
-		x.lo = p->multiple > 1 ? p->multiple : 0;      /* what is promised of a dimension tells that it is not 0 */
+		x.lo = p->multiple > 1 ? p->multiple : 0;      /* an assumed multiple says that the dimension is not 0 */
 		x.hi = MAX_ELEMENTS;
 	}
-	a->of[v->id] = x;
+	set(v, x);
 }
 
 static void walk(Axes *a, const Block *b);
@@ -133,13 +172,13 @@ same_info(const AxisInfo *a, const AxisInfo *b)
 	       memcmp(a->equal, b->equal, sizeof a->equal) == 0 && a->lo == b->lo && a->hi == b->hi;
 }
 
-/* Knows less of `v`: what it and `more` have in common.  True if that changed. */
+/* `v` may also be as `more` says.  True if less is known of it then. */
 static bool
-narrow(Axes *a, const Value *v, const AxisInfo *more)
+narrow(const Value *v, const AxisInfo *more)
 {
-	AxisInfo met = axis_meet(&a->of[v->id], more, v->type);
-	bool changed = !same_info(&met, &a->of[v->id]);
-	a->of[v->id] = met;
+	AxisInfo met = axis_meet(v->axis, more, v->type);
+	bool changed = !same_info(&met, v->axis);
+	set(v, met);
 	return changed;
 }
 
@@ -148,15 +187,15 @@ static int64_t
 last_index(const AxisInfo *lo, int64_t end, const AxisInfo *step, int div)
 {
 	int64_t last = end - 1;
-	if (lo->lo == lo->hi && step->lo == step->hi && lo->lo >= 0 && last >= lo->lo)
+	if (axis_is_known(lo) && axis_is_known(step) && lo->lo >= 0 && last >= lo->lo)
 		return lo->lo + (last - lo->lo) / step->lo * step->lo;
 	return last >= 0 && div < 62 ? last >> div << div : last;
 }
 
 static void
-index_info(Axes *a, const Op *op)
+set_index(const Op *op)
 {
-	const AxisInfo *lo = axis_of(a, op->in[0]), *hi = axis_of(a, op->in[1]), *step = axis_of(a, op->in[2]);
+	const AxisInfo *lo = axis_of(op->in[0]), *hi = axis_of(op->in[1]), *step = axis_of(op->in[2]);
 	const Value *i = &op->region[0]->arg[0];
 	AxisInfo x = axis_unknown(i->type);
 	x.div[0] = MIN(lo->div[0], step->div[0]);
@@ -164,7 +203,7 @@ index_info(Axes *a, const Op *op)
 		x.lo = lo->lo;
 		x.hi = MAX(last_index(lo, hi->hi, step, x.div[0]), lo->lo);
 	}
-	a->of[i->id] = x;
+	set(i, x);
 }
 
 /* The carried values are the first region's arguments from `first` on. */
@@ -174,56 +213,51 @@ start_args(Axes *a, const Op *op, int first, int init)
 	const Block *b = op->region[0];
 	bool afresh = b->narg && a->starts[b->arg[0].id]++ < STARTS;
 	for (int i = first; i < b->narg; i++) {
-		const AxisInfo *x = axis_of(a, op->in[init + i - first]);
+		const AxisInfo *x = axis_of(op->in[init + i - first]);
 		if (afresh)
-			a->of[b->arg[i].id] = *x;
+			set(&b->arg[i], *x);
 		else
-			narrow(a, &b->arg[i], x);
+			narrow(&b->arg[i], x);
 	}
 }
 
 static bool
-narrow_args(Axes *a, const Op *op, int r, int first, int from, int yielded)
+narrow_args(const Block *b, int first, Value *const *yielded)
 {
-	const Block *b = op->region[r];
-	const Op *yield = op->region[from]->last;
 	bool changed = false;
 	for (int i = first; i < b->narg; i++)
-		changed |= narrow(a, &b->arg[i], axis_of(a, yield->in[yielded + i - first]));
+		changed |= narrow(&b->arg[i], axis_of(yielded[i - first]));
 	return changed;
 }
 
 static void
-forget_args(Axes *a, const Block *b, int first)
+forget_args(const Block *b, int first)
 {
 	for (int i = first; i < b->narg; i++)
-		a->of[b->arg[i].id] = axis_unknown(b->arg[i].type);
+		set(&b->arg[i], axis_unknown(b->arg[i].type));
 }
 
 static void
 walk_loop(Axes *a, const Op *op)
 {
-	bool changed = true;
-	int first = op->kind == OP_FOR ? 1 : 0;
-	start_args(a, op, first, op->kind == OP_FOR ? 3 : 0);
+	const Block *head = op->region[0], *body = op->region[op->nregion - 1];
+	bool is_for = op->kind == OP_FOR, changed = true;
+	int first = is_for ? 1 : 0;
+	start_args(a, op, first, is_for ? 3 : 0);
 	for (int round = 0; changed; round++) {
 		if (round == ROUNDS)
-			forget_args(a, op->region[0], first);
-		if (op->kind == OP_FOR)
-			index_info(a, op);
-		walk(a, op->region[0]);
-		if (op->kind == OP_FOR) {
-			changed = narrow_args(a, op, 0, 1, 0, 0);
-			continue;
-		}
-		for (int i = 0; i < op->region[1]->narg; i++)
-			a->of[op->region[1]->arg[i].id] = *axis_of(a, op->region[0]->last->in[1 + i]);
-		walk(a, op->region[1]);
-		changed = narrow_args(a, op, 0, 0, 1, 0);
+			forget_args(head, first);
+		if (is_for)
+			set_index(op);
+		walk(a, head);
+		for (int i = 0; !is_for && i < body->narg; i++)
+			set(&body->arg[i], *axis_of(head->last->in[1 + i]));
+		if (!is_for)
+			walk(a, body);
+		changed = narrow_args(head, first, body->last->in);
 	}
 	for (int i = 0; i < op->nout; i++)
-		a->of[op->out[i].id] = op->kind == OP_FOR ? *axis_of(a, &op->region[0]->arg[1 + i])
-		                                          : *axis_of(a, op->region[0]->last->in[1 + i]);
+		set(&op->out[i], *axis_of(is_for ? &head->arg[1 + i] : head->last->in[1 + i]));
 }
 
 static void
@@ -232,46 +266,48 @@ walk_branch(Axes *a, const Op *op)
 	walk(a, op->region[0]);
 	walk(a, op->region[1]);
 	for (int i = 0; i < op->nout; i++)
-		a->of[op->out[i].id] = axis_meet(axis_of(a, op->region[0]->last->in[i]),
-		    axis_of(a, op->region[1]->last->in[i]), op->out[i].type);
+		set(&op->out[i], axis_meet(axis_of(op->region[0]->last->in[i]), axis_of(op->region[1]->last->in[i]),
+		    op->out[i].type));
 }
 
 static void
-walk_inside(Axes *a, const Op *op)
+walk_op(Axes *a, const Op *op)
 {
 	for (int r = 0; r < op->nregion; r++) {
-		forget_args(a, op->region[r], 0);
+		forget_args(op->region[r], 0);
 		walk(a, op->region[r]);
 	}
+	for (int i = 0; i < op->nout; i++)
+		derive(&op->out[i]);
 }
 
 static void
 walk(Axes *a, const Block *b)
 {
-	for (const Op *op = b->first; op; op = op->next) {
-		if (op_is_loop(op)) {
-			walk_loop(a, op);
-			continue;
+	for (const Op *op = b->first; op; op = op->next)
+		switch (op->kind) {
+		case OP_FOR: case OP_WHILE: walk_loop(a, op); break;
+		case OP_IF: walk_branch(a, op); break;
+		default: walk_op(a, op); break;
 		}
-		if (op->kind == OP_IF) {
-			walk_branch(a, op);
-			continue;
-		}
-		walk_inside(a, op);
-		for (int i = 0; i < op->nout; i++)
-			a->of[op->out[i].id] = axis_rule(a, op, &op->out[i]);
-	}
 }
 
-Axes *
-axis_analyse(Func *f, Arena *mem)
+void
+axis_keep(Func *f)
 {
-	Axes *a = NEW(mem, Axes);
+	if (f->has_axes)
+		return;
 	func_number(f);
-	*a = (Axes){.f = f, .mem = mem, .n = f->nvalues, .of = NEW_ARRAY(mem, AxisInfo, f->nvalues),
-		.starts = NEW_ARRAY(mem, int, f->nvalues)};
+	f->has_axes = true;
+	Axes a = {.starts = NEW_ARRAY(f->module->cx->tmp, int, f->nvalues)};
 	for (int i = 0; i < f->nparam; i++)
-		param_info(a, i);
-	walk(a, f->body);
-	return a;
+		set_param(f, i);
+	walk(&a, f->body);
+}
+
+void
+axis_drop(Module *m)
+{
+	for (int i = 0; i < m->funcs.n; i++)
+		m->funcs.at[i]->has_axes = false;
 }

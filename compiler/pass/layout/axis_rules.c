@@ -9,15 +9,9 @@
 __extension__ typedef __int128 Wide;                    /* sums and products of any two i64 */
 
 static AxisInfo
-in(const Axes *a, const Op *op, int i)
+in(const Op *op, int i)
 {
-	return *axis_of(a, op->in[i]);
-}
-
-static bool
-is_known(const AxisInfo *x)
-{
-	return x->lo == x->hi;
+	return *axis_of(op->in[i]);
 }
 
 static void
@@ -58,9 +52,9 @@ sum(const Type *t, const AxisInfo *l, const AxisInfo *r, bool minus, int shift)
 }
 
 static AxisInfo
-rule_sum(const Axes *a, const Op *op, const Type *t, bool minus)
+rule_sum(const Op *op, const Type *t, bool minus)
 {
-	AxisInfo l = in(a, op, 0), r = in(a, op, 1), x = sum(t, &l, &r, minus, 0);
+	AxisInfo l = in(op, 0), r = in(op, 1), x = sum(t, &l, &r, minus, 0);
 	if (minus)
 		set_range(&x, (Wide)l.lo - r.hi, (Wide)l.hi - r.lo);
 	else
@@ -72,9 +66,9 @@ static AxisInfo
 rule_mul(const Type *t, const AxisInfo *l, const AxisInfo *r)
 {
 	AxisInfo x = axis_unknown(t);
-	if (is_known(r) && r->lo == 1)
+	if (axis_is_known(r) && r->lo == 1)
 		return *l;
-	if (is_known(l) && l->lo == 1)
+	if (axis_is_known(l) && l->lo == 1)
 		return *r;
 	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		x.equal[d] = MIN(l->equal[d], r->equal[d]);
@@ -87,7 +81,7 @@ rule_mul(const Type *t, const AxisInfo *l, const AxisInfo *r)
 static bool
 is_power(const AxisInfo *x)
 {
-	return is_known(x) && is_power_of_two(x->lo);
+	return axis_is_known(x) && is_power_of_two(x->lo);
 }
 
 /* Quotients by a power of two of what counts up are equal in groups; remainders count up in groups. */
@@ -179,7 +173,7 @@ rule_select(const Type *t, const AxisInfo *c, const AxisInfo *l, const AxisInfo 
 {
 	AxisInfo x = axis_meet(l, r, t);
 	int unit = axis_unit(t);
-	if (is_known(c))
+	if (axis_is_known(c))
 		return c->lo ? *l : *r;
 	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		x.contig[d] = MIN(x.contig[d], c->equal[d]);
@@ -193,36 +187,36 @@ rule_select(const Type *t, const AxisInfo *c, const AxisInfo *l, const AxisInfo 
 
 /* Only what is equal stays equal: for ops that mix bits. */
 static AxisInfo
-rule_equal(const Axes *a, const Op *op, const Type *t)
+rule_equal(const Op *op, const Type *t)
 {
 	AxisInfo x = axis_unknown(t);
 	for (int d = 0; d < MAX(x.rank, 1); d++)
 		x.equal[d] = DIV_MOST;
 	for (int i = 0; i < op->nin; i++)
 		for (int d = 0; d < MAX(x.rank, 1); d++)
-			x.equal[d] = MIN(x.equal[d], axis_of(a, op->in[i])->equal[d]);
+			x.equal[d] = MIN(x.equal[d], axis_of(op->in[i])->equal[d]);
 	return x;
 }
 
 static AxisInfo
-rule_bits(const Axes *a, const Op *op, const Type *t)
+rule_bits(const Op *op, const Type *t)
 {
-	AxisInfo x = rule_equal(a, op, t), l = in(a, op, 0), r = in(a, op, 1);
+	AxisInfo x = rule_equal(op, t), l = in(op, 0), r = in(op, 1);
 	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		int ld = axis_div_at(&l, d, 0, 0), rd = axis_div_at(&r, d, 0, 0);
 		x.div[d] = op->kind == OP_AND ? MAX(ld, rd) : MIN(ld, rd);
 	}
 	if (op->kind == OP_AND && l.lo >= 0 && r.lo >= 0)
 		set_range(&x, 0, MIN(l.hi, r.hi));
-	if (t->elem == TY_BOOL && op->kind == OP_AND && is_known(&l) && is_known(&r))
+	if (t->elem == TY_BOOL && op->kind == OP_AND && axis_is_known(&l) && axis_is_known(&r))
 		return axis_constant(t, l.lo & r.lo);
 	return x;
 }
 
 static AxisInfo
-rule_least(const Axes *a, const Op *op, const Type *t)
+rule_least(const Op *op, const Type *t)
 {
-	AxisInfo x = rule_equal(a, op, t), l = in(a, op, 0), r = in(a, op, 1);
+	AxisInfo x = rule_equal(op, t), l = in(op, 0), r = in(op, 1);
 	for (int d = 0; d < MAX(x.rank, 1); d++)
 		x.div[d] = MIN(axis_div_at(&l, d, 0, 0), axis_div_at(&r, d, 0, 0));
 	if (op->kind == OP_MIN)
@@ -234,13 +228,13 @@ rule_least(const Axes *a, const Op *op, const Type *t)
 
 /* Between integers: a group that counts up stays whole where the type ends at one of its edges. */
 static AxisInfo
-rule_cast(const Axes *a, const Op *op, const Type *t)
+rule_cast(const Op *op, const Type *t)
 {
 	const Type *from = op->in[0]->type;
-	AxisInfo x = in(a, op, 0), r = axis_unknown(t);
+	AxisInfo x = in(op, 0), r = axis_unknown(t);
 	bool fits = x.lo >= r.lo && x.hi <= r.hi;
 	if (!dtype_is_int(from->elem) || !dtype_is_int(t->elem))
-		return rule_equal(a, op, t);
+		return rule_equal(op, t);
 	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		int k = x.contig[d];
 		if (!fits || (x.lo == axis_unknown(from).lo && x.hi == axis_unknown(from).hi))
@@ -257,10 +251,10 @@ rule_cast(const Axes *a, const Op *op, const Type *t)
 }
 
 static AxisInfo
-rule_broadcast(const Axes *a, const Op *op, const Type *t)
+rule_broadcast(const Op *op, const Type *t)
 {
 	const Type *from = op->in[0]->type;
-	AxisInfo s = in(a, op, 0), x = axis_unknown(t);
+	AxisInfo s = in(op, 0), x = axis_unknown(t);
 	for (int d = 0; d < t->rank; d++) {
 		int k = from->rank == 0 ? 0 : d;
 		bool spread = from->rank == 0 || from->extent[d] != t->extent[d];
@@ -275,10 +269,10 @@ rule_broadcast(const Axes *a, const Op *op, const Type *t)
 
 /* Dimensions of extent 1 come and go; other reshapes keep only what holds for all elements. */
 static AxisInfo
-rule_reshape(const Axes *a, const Op *op, const Type *t)
+rule_reshape(const Op *op, const Type *t)
 {
 	const Type *from = op->in[0]->type;
-	AxisInfo s = in(a, op, 0), x = axis_unknown(t);
+	AxisInfo s = in(op, 0), x = axis_unknown(t);
 	int unit = axis_unit(t), all = axis_div(&s, unit), j = 0;
 	bool plain = true;
 	for (int d = 0; d < t->rank; d++)
@@ -305,9 +299,9 @@ rule_reshape(const Axes *a, const Op *op, const Type *t)
 }
 
 static AxisInfo
-rule_permute(const Axes *a, const Op *op)
+rule_permute(const Op *op)
 {
-	AxisInfo s = in(a, op, 0), x = s;
+	AxisInfo s = in(op, 0), x = s;
 	const IntList *dims = attr_dims(op);
 	for (int d = 0; d < dims->n; d++) {
 		x.contig[d] = s.contig[dims->at[d]];
@@ -348,11 +342,11 @@ rule_const(const Op *op, const Type *t)
 }
 
 static AxisInfo
-rule_shift(const Axes *a, const Op *op, const Type *t)
+rule_shift(const Op *op, const Type *t)
 {
-	AxisInfo l = in(a, op, 0), r = in(a, op, 1), x = rule_equal(a, op, t);
+	AxisInfo l = in(op, 0), r = in(op, 1), x = rule_equal(op, t);
 	int bits = dtype_info[t->elem].bits;
-	if (!is_known(&r) || r.lo < 0 || r.lo >= bits || r.lo > 40)
+	if (!axis_is_known(&r) || r.lo < 0 || r.lo >= bits || r.lo > 40)
 		return x;
 	AxisInfo power = axis_constant(t, INT64_C(1) << r.lo);
 	memcpy(power.equal, r.equal, sizeof r.equal);
@@ -368,46 +362,46 @@ rule_index(const Type *t, int64_t lo, int64_t hi)
 }
 
 static AxisInfo
-rule_dim(const Axes *a, const Op *op, const Type *t)
+rule_dim(const Op *op, const Type *t)
 {
 	AxisInfo x = axis_unknown(t);
 	int d = (int)attr_axis(op);
 	int64_t lo, hi;
-	dim_range(a, op->in[0], d, &lo, &hi);
+	dim_range(op->in[0], d, &lo, &hi);
 	if (lo == hi)
 		return axis_constant(t, lo);
-	x.div[0] = dim_div(a, op->in[0], d);
+	x.div[0] = dim_div(op->in[0], d);
 	set_range(&x, lo, hi);
 	return x;
 }
 
 static AxisInfo
-rule_integer(const Axes *a, const Op *op, const Type *t)
+rule_integer(const Op *op, const Type *t)
 {
 	AxisInfo l, r, x;
-	l = op->nin > 0 ? in(a, op, 0) : axis_unknown(t);
-	r = op->nin > 1 ? in(a, op, 1) : l;
+	l = op->nin > 0 ? in(op, 0) : axis_unknown(t);
+	r = op->nin > 1 ? in(op, 1) : l;
 	switch (op->kind) {
-	case OP_ADD: return rule_sum(a, op, t, false);
-	case OP_SUB: return rule_sum(a, op, t, true);
+	case OP_ADD: return rule_sum(op, t, false);
+	case OP_SUB: return rule_sum(op, t, true);
 	case OP_MUL: return rule_mul(t, &l, &r);
 	case OP_DIV: return rule_div(t, &l, &r, false);
 	case OP_FLOORDIV: return rule_div(t, &l, &r, true);
 	case OP_CDIV: return rule_cdiv(t, &l, &r);
 	case OP_REM: return rule_rem(t, &l, &r);
-	case OP_SHL: case OP_SHR: return rule_shift(a, op, t);
-	case OP_AND: case OP_OR: case OP_XOR: return rule_bits(a, op, t);
-	case OP_MIN: case OP_MAX: return rule_least(a, op, t);
-	case OP_CAST: return rule_cast(a, op, t);
+	case OP_SHL: case OP_SHR: return rule_shift(op, t);
+	case OP_AND: case OP_OR: case OP_XOR: return rule_bits(op, t);
+	case OP_MIN: case OP_MAX: return rule_least(op, t);
+	case OP_CAST: return rule_cast(op, t);
 	case OP_NOT:
-		x = rule_equal(a, op, t);
-		return t->elem == TY_BOOL && is_known(&l) ? axis_constant(t, !l.lo) : x;
-	default: return op_info[op->kind].traits & ELEM ? rule_equal(a, op, t) : axis_unknown(t);
+		x = rule_equal(op, t);
+		return t->elem == TY_BOOL && axis_is_known(&l) ? axis_constant(t, !l.lo) : x;
+	default: return op_info[op->kind].traits & ELEM ? rule_equal(op, t) : axis_unknown(t);
 	}
 }
 
 AxisInfo
-axis_rule(const Axes *a, const Op *op, const Value *out)
+axis_rule(const Op *op, const Value *out)
 {
 	const Type *t = out->type;
 	AxisInfo l, r, c;
@@ -416,29 +410,29 @@ axis_rule(const Axes *a, const Op *op, const Value *out)
 	case OP_IOTA: return rule_iota(op, t);
 	case OP_PROGRAM_ID: return rule_index(t, 0, MAX(attr_count(op), 1) - 1);
 	case OP_NUM_PROGRAMS: return rule_index(t, 1, INT32_MAX);
-	case OP_DIM: return rule_dim(a, op, t);
-	case OP_BROADCAST: return rule_broadcast(a, op, t);
-	case OP_RESHAPE: return rule_reshape(a, op, t);
-	case OP_PERMUTE: return rule_permute(a, op);
-	case OP_CONVERT: return in(a, op, 0);
+	case OP_DIM: return rule_dim(op, t);
+	case OP_BROADCAST: return rule_broadcast(op, t);
+	case OP_RESHAPE: return rule_reshape(op, t);
+	case OP_PERMUTE: return rule_permute(op);
+	case OP_CONVERT: return in(op, 0);
 	case OP_SELECT:
-		c = in(a, op, 0);
-		l = in(a, op, 1);
-		r = in(a, op, 2);
+		c = in(op, 0);
+		l = in(op, 1);
+		r = in(op, 2);
 		return rule_select(t, &c, &l, &r);
 	case OP_PTR_ADD:
-		l = in(a, op, 0);
-		r = in(a, op, 1);
+		l = in(op, 0);
+		r = in(op, 1);
 		return sum(t, &l, &r, false, axis_unit(t));
 	case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE:
-		l = in(a, op, 0);
-		r = in(a, op, 1);
+		l = in(op, 0);
+		r = in(op, 1);
 		if (dtype_is_float(op->in[0]->type->elem) || op->in[0]->type->elem == TY_U64)
-			return rule_equal(a, op, t);
+			return rule_equal(op, t);
 		return rule_compare(op, t, &l, &r);
 	default:
 		if (dtype_is_float(t->elem) || t->ptr != PTR_NONE)
-			return op_info[op->kind].traits & ELEM ? rule_equal(a, op, t) : axis_unknown(t);
-		return rule_integer(a, op, t);
+			return op_info[op->kind].traits & ELEM ? rule_equal(op, t) : axis_unknown(t);
+		return rule_integer(op, t);
 	}
 }

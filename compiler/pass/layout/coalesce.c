@@ -168,32 +168,33 @@ order_from(int first, int rank, int order[LAYOUT_RANK])
 }
 
 static const Layout *
-wished(const Axes *a, const Op *op, const Target *t)
+wished(const Op *op, const Target *t)
 {
+	const Func *f = op->home->func;
 	const Type *tile = place_type(op);
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
-	int lanes = log2_ceil(t->lanes), warps = log2_ceil(a->f->schedule.warps);
-	int k = access_contiguity(a, op, t, &dim);
+	int lanes = log2_ceil(t->lanes), warps = log2_ceil(f->schedule.warps);
+	int k = access_contiguity(op, t, &dim);
 	for (int d = 0; d < tile->rank; d++) {
 		shape[d] = log2_ceil(tile->extent[d]);
 		total += shape[d];
 	}
-	if (a->f->module->draw) {
-		Layout any = layout_drawn(tile->rank, shape, lanes, warps, &a->f->module->draw);
-		return layout_intern(a->f->module, &any);
+	if (f->module->draw) {
+		Layout any = layout_drawn(tile->rank, shape, lanes, warps, &f->module->draw);
+		return layout_intern(f->module, &any);
 	}
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = 0;
 	k = MIN(k, MAX(total - lanes - warps, 0));
 	Layout l = layout_coalesced(tile->rank, shape, order, k, lanes, warps);
-	return layout_intern(a->f->module, &l);
+	return layout_intern(f->module, &l);
 }
 
 static void
-wish_operand(const Axes *a, Op *op, int i, const Layout *l)
+wish_operand(Op *op, int i, const Layout *l)
 {
-	Builder b = {.m = a->f->module, .block = op->home, .before = op, .place = op->place};
+	Builder b = build_before(op);
 	Value *c = build1(&b, OP_CONVERT, op->in[i], NULL);
 	c->layout = l;
 	c->name = op->in[i]->name;
@@ -201,18 +202,18 @@ wish_operand(const Axes *a, Op *op, int i, const Layout *l)
 }
 
 static void
-coalesce_op(const Axes *a, Op *op, const Target *t)
+coalesce_op(Op *op, const Target *t)
 {
 	const Type *tile = place_type(op);
 	if (tile->rank == 0)
 		return;
-	const Layout *l = wished(a, op, t);
+	const Layout *l = wished(op, t);
 	if (op->nout)
 		op->out[0].layout = l;
 	if (op->kind == OP_WRITE)
-		wish_operand(a, op, access_data(op), l);
+		wish_operand(op, access_data(op), l);
 	else if (op->kind == OP_STORE)
-		wish_operand(a, op, 1, l);
+		wish_operand(op, 1, l);
 }
 
 /* A tile lives in the threads' registers: some that spill are slow, very many would never be compiled. */
@@ -240,11 +241,11 @@ coalesce(Func *f, const Target *t)
 		f->schedule.warps = choose_warps(f, t);
 	if (!tiles_fit(f, t))
 		return;
-	const Axes *a = axis_analyse(f, f->module->cx->tmp);
+	axis_keep(f);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op_is_access(op))
-			coalesce_op(a, op, t);
+			coalesce_op(op, t);
 	}
 	func_number(f);
 }

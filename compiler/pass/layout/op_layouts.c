@@ -91,12 +91,6 @@ stack(const Op *op, const Layout *l)
 	return r;
 }
 
-int
-access_data(const Op *op)
-{
-	return 1 + op->in[0]->type->rank;
-}
-
 /* Which dimensions of the tile that an access moves come from its gather indices. */
 static bool
 gathered_dims(const Op *op, const Type *tile, bool *kept)

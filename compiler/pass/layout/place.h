@@ -37,8 +37,6 @@ bool place_exists(const Op *op);
 bool place_is_free(const Op *op);
 /* The type of the tile that the place lays out. */
 const Type *place_type(const Op *op);
-/* The operand of a read, write or atomic from which its data begin: fill, tile. */
-int access_data(const Op *op);
 
 /* dot_place.c: the layouts that a matrix instruction asks of operands a and b (0, 1), from that of the accumulator; NULL
  * where the dot is made of multiplications, which takes any. */

@@ -300,18 +300,45 @@ check_size(Smem *s, const Func *f)
 		diag_note(s->m->cx, peak[k]->op->place, "%s", item_text(s, peak[k]));
 }
 
+/* The items of a function and their live ranges. */
+static Smem
+collect(Func *f, const Target *t)
+{
+	Smem s = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .waited = -1};
+
+	find_spans(&s, f->body, -1);
+	for (int k = 0; k < s.spans.n; k++)
+		add_item(&s, k);
+	find_uses(&s);
+	return s;
+}
+
+const char *
+check_smem(Func *f, const Target *t, const Op **at)
+{
+	Smem s = collect(f, t);
+
+	for (int k = 0; k < s.items.n; k++) {
+		Item *i = &s.items.at[k];
+		*at = i->op;
+		i->offset = attr_smem(i->op);
+		if (!op_attr(i->op, ATTR_SMEM) || i->offset % i->align || i->offset + i->bytes > f->shared_bytes)
+			return "no place in shared memory, or one that does not fit, though the module claims SMEM";
+		for (int n = 0; n < k; n++)
+			if (overlap(&s.items.at[n], s.items.at[n].offset, i, false))
+				return "bytes of shared memory that another buffer or scratch has at the same time";
+	}
+	return NULL;
+}
+
 void
 pass_smem(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++) {
 		Func *f = m->funcs.at[i];
-		Smem s = {.m = m, .tmp = m->cx->tmp, .t = t, .waited = -1};
 		if (f->is_reference)
 			continue;
-		find_spans(&s, f->body, -1);
-		for (int k = 0; k < s.spans.n; k++)
-			add_item(&s, k);
-		find_uses(&s);
+		Smem s = collect(f, t);
 		keep_apart(&s);
 		place_items(&s, f, true);
 		if (f->shared_bytes > spare_bytes(&s, f))

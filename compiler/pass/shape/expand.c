@@ -57,7 +57,7 @@ spread(Builder *b, Value *s, int64_t block, int64_t k)
 	Value *in[1 + MAX_RANK] = {v};
 	extent[rank - 1] = k;
 	for (int d = 0; d < rank; d++)
-		in[1 + d] = build_int(b, type_scalar(b->m, TY_I64), 0);
+		in[1 + d] = build_index(b, 0);
 	Attr attr[2] = {attr_new_index(b->m, &"ppppp"[KERNEL_RANK - rank]), attr_new_extents(b->m, extent, rank)};
 	return &op_make(b, OP_EXTRACT, in, 1 + rank, attr, 2, NULL, 0)->out[0];
 }

@@ -291,6 +291,20 @@ pad(Module *m, Func *f, const Target *t)
 	func_number(f);
 }
 
+const char *
+check_padded(Func *f, const Target *t, const Op **at)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nout; i++) {
+			const Type *type = op->out[i].type;
+			*at = op;
+			for (int d = 0; type->kind == TYPE_TILE && d < type->rank; d++)
+				if (padded(type->extent[d]) != type->extent[d])
+					return "an extent that is no power of two, though the module claims PADDED";
+		}
+	return NULL;
+}
+
 void
 pass_pad(Module *m, const Target *t)
 {

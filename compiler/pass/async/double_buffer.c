@@ -1,5 +1,5 @@
-/* Pipelining without asynchronous copies: each trip reads the next one's tiles into registers before it computes, and
- * the next trip puts them into shared memory.
+/* Double buffering without asynchronous copies: each iteration reads the next one's tiles into registers before it
+ * computes, and the next iteration puts them into shared memory.
  *
  *     %first = if %lo < %hi { read … } else { zeros }
  *     for … do (%k: i64, %c: …, %held: f16[64, 32] #0, %now: i64) {
@@ -10,26 +10,12 @@
  *         yield …, %next, (%now + 1, wrapped)
  *     }
  *
- * With two slots there is one barrier a trip, between put and get: who puts into the other slot has passed the last
- * trip's barrier, behind which nobody reads it.  A tile that is read in the dot's own layout needs no slot.  Where shared
- * memory has room for one slot alone there are two. */
+ * With two slots there is one barrier an iteration, between put and get: a put into the other slot comes after the last
+ * iteration's barrier, behind which no thread reads it.  A tile that is read in the dot's own layout needs no slot.  Where
+ * shared memory has room for one slot alone there are two barriers. */
 #include "pass/async/pipeline.h"
 
-static int64_t
-ring_bytes(const Pipeline *p)
-{
-	int64_t n = 0;
-
-	for (int i = 0; i < p->reads.n; i++) {
-		const Type *t = p->reads.at[i].read->out[0].type;
-		if (!p->reads.at[i].want)
-			continue;
-		n += type_count(t) * dtype_tile_size(t->elem);
-	}
-	return n;
-}
-
-/* The tiles of the trip of that index, zeros if there is no such trip. */
+/* The tiles of the iteration of that index, zeros if there is none. */
 static Op *
 read_if(Pipeline *p, Builder *b, Value *index)
 {
@@ -62,17 +48,17 @@ put(Builder *b, Value *slot, Value *tile)
 }
 
 void
-pipeline_hold(Pipeline *p, int64_t room)
+pipeline_double_buffer(Pipeline *p, int64_t room)
 {
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
-	int n = p->reads.n, slots = 2 * ring_bytes(p) <= room ? 2 : 1;
+	int n = p->reads.n, slots = 2 * pipeline_stage_bytes(p, true) <= room ? 2 : 1;
 	Value **init = NEW_ARRAY(p->tmp, Value *, n + 1), **next = NEW_ARRAY(p->tmp, Value *, n + 1);
 
 	pipeline_rings(p, &b, slots);
 	Op *first = read_if(p, &b, p->loop->in[0]);
 	for (int i = 0; i < n; i++)
 		init[i] = &first->out[i];
-	init[n] = build_int(&b, type_scalar(p->m, TY_I64), 0);
+	init[n] = build_index(&b, 0);
 	Value *held = pipeline_carry(p, init, n + 1);
 	held[n].name = "now";
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
@@ -94,6 +80,6 @@ pipeline_hold(Pipeline *p, int64_t room)
 		op_erase(p->reads.at[i].read);
 	}
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};
-	next[n] = pipeline_next(p, &b, &held[n], slots);
+	next[n] = pipeline_next(&b, &held[n], slots);
 	pipeline_yield(p, next, n + 1);
 }

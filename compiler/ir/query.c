@@ -1,0 +1,74 @@
+/* What passes and lowering ask of values and ops: constants, scopes, the tile and the mask of an access, the buffer that a
+ * slot is of.  Nothing here changes the module. */
+#include "ir/ir.h"
+
+bool
+value_int(const Value *v, int64_t *n)
+{
+	const Attr *a = value_const(v);
+
+	if (!a || a->kind == KIND_FLOAT)
+		return false;
+	*n = a->i;
+	return true;
+}
+
+bool
+value_is_int(const Value *v, int64_t n)
+{
+	int64_t is;
+
+	return value_int(v, &is) && is == n;
+}
+
+bool
+value_inside(const Value *v, const Block *b)
+{
+	for (const Block *at = v->block; at; at = at->parent ? at->parent->home : NULL)
+		if (at == b)
+			return true;
+	return false;
+}
+
+const Op *
+buffer_owner(const Value *v)
+{
+	while (v->def && v->def->kind == OP_SLOT)
+		v = v->def->in[0];
+	return v->def && (v->def->kind == OP_ALLOC || v->def->kind == OP_MBARRIER) ? v->def : NULL;
+}
+
+bool
+access_is_tensor(const Op *op)
+{
+	return op->nin > 0 && op->in[0]->type->kind == TYPE_TENSOR;
+}
+
+int
+access_data(const Op *op)
+{
+	return 1 + op->in[0]->type->rank;
+}
+
+Value *
+access_tile(const Op *op)
+{
+	switch (op->kind) {
+	case OP_READ: case OP_LOAD: return &op->out[0];
+	case OP_WRITE: case OP_ATOMIC: return op->in[access_data(op)];
+	case OP_STORE: case OP_ATOMIC_PTR: return op->in[1];
+	default: return NULL;
+	}
+}
+
+Value *
+access_mask(const Op *op)
+{
+	int at = op->kind == OP_LOAD || op->kind == OP_PREFETCH ? 1 : 2;
+
+	if (access_is_tensor(op))
+		return NULL;
+	if (op->kind == OP_ATOMIC_PTR)
+		return attr_masked(op) ? op->in[op->nin - 1] : NULL;
+	return op->nin > at ? op->in[at] : NULL;
+}

@@ -1,0 +1,122 @@
+/* Which reads of a loop are made in an earlier iteration.
+ *
+ * A read is staged if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
+ * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the
+ * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies. */
+#include "pass/async/pipeline.h"
+
+enum { SLICE_MAX = 4096 };
+
+static bool
+may_be_written(const Pipeline *p, const Value *tensor)
+{
+	const FuncParam *param = &p->f->param[tensor->index];
+
+	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body)) {
+		if (op->kind == OP_INLINE_PTX)
+			return true;
+		if ((op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR) && param->access == ACCESS_IN)
+			return true;
+		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC) && op->in[0] == tensor && op_inside(op, p->body))
+			return true;
+	}
+	return false;
+}
+
+/* Pure, or a scalar read of what the loop does not write: page tables hold starts. */
+static bool
+may_run_ahead(const Pipeline *p, const Op *op)
+{
+	if (op->kind == OP_READ)
+		return !may_be_written(p, op->in[0]);
+	return (op_info[op->kind].traits & PURE) && op->nregion == 0;
+}
+
+static bool
+can_shift(const Pipeline *p, const Value *v, int depth)
+{
+	if (!value_inside(v, p->body) || v == &p->body->arg[0])
+		return true;
+	if (!v->def || v->def->home != p->body || v->type->rank > 0 || depth == 0 || !may_run_ahead(p, v->def))
+		return false;
+	for (int i = 0; i < v->def->nin; i++)
+		if (v->def->in[i]->type->kind == TYPE_TILE && !can_shift(p, v->def->in[i], depth - 1))
+			return false;
+	return true;
+}
+
+static bool
+is_zero_fill(const Op *op)
+{
+	int base = access_data(op);
+	const Value *v = op->nin > base ? op->in[base] : NULL;
+
+	while (v && v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT))
+		v = v->def->in[0];
+	if (!v)
+		return true;
+	const Attr *a = value_const(v);
+	return a && (a->kind == KIND_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
+}
+
+/* Of one access of a thread. */
+static int
+access_bytes(const Op *op)
+{
+	const Value *v = &op->out[0];
+	int64_t n = attr_vector(op), size = dtype_tile_size(v->type->elem);
+
+	while (n > 1 && (n * size > 16 || n > INT64_C(1) << v->layout->in[IN_REGISTER]))
+		n /= 2;
+	return (int)(n * size);
+}
+
+static bool
+is_staged(const Pipeline *p, const Op *op)
+{
+	const Value *v = &op->out[0];
+
+	if (op->kind != OP_READ || op->home != p->body || !v->layout || dtype_is_packed(v->type->elem) ||
+	    v->type->elem == TY_BOOL || !is_zero_fill(op) || may_be_written(p, op->in[0]))
+		return false;
+	for (int i = 0; i < op->in[0]->type->rank; i++)
+		if (!can_shift(p, op->in[1 + i], 16))
+			return false;
+	return !p->is_async || access_bytes(op) >= 4;
+}
+
+/* Adds what v is computed from within the body. */
+static void
+add_slice(Pipeline *p, Value *v)
+{
+	if (!v->def || v->def->home != p->body || p->slice.n > SLICE_MAX || v->type->rank == 0)
+		return;
+	for (int i = 0; i < p->slice.n; i++)
+		if (p->slice.at[i] == v->def)
+			return;
+	vec_push(p->tmp, &p->slice, v->def);
+	if (v->def->kind == OP_READ || op_family(v->def) == FAMILY_DOT)
+		return;
+	for (int i = 0; i < v->def->nin; i++)
+		add_slice(p, v->def->in[i]);
+}
+
+void
+pipeline_find_reads(Pipeline *p)
+{
+	for (Op *op = p->body->first; op; op = op->next) {
+		if (op->kind == OP_DOT) {
+			add_slice(p, op->in[0]);
+			add_slice(p, op->in[1]);
+		} else if (op->kind == OP_DOT_SCALED) {
+			for (int i = 0; i < 4; i++)
+				add_slice(p, op->in[i]);
+		}
+	}
+	for (Op *op = p->body->first; op; op = op->next)
+		for (int i = 0; i < p->slice.n; i++)
+			if (p->slice.at[i] == op && is_staged(p, op)) {
+				Staged s = {.read = op};
+				vec_push(p->tmp, &p->reads, s);
+			}
+}

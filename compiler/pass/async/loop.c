@@ -1,0 +1,140 @@
+/* The loop with more carried values, and accesses of another iteration.
+ *
+ *     for %lo, %hi, %step, %acc do (%k, %c)     =>     for %lo, %hi, %step, %acc, %0 do (%k, %c, %now) {
+ *         yield %e                                         yield %e, (%now + 1, wrapped at the slots)
+ *     }                                                }
+ */
+#include "pass/async/pipeline.h"
+#include "pass/async/ring.h"
+
+/* v as it is in the iteration of that index. */
+static Value *
+shift(Pipeline *p, Builder *b, Value *v, Value *index)
+{
+	if (!value_inside(v, p->body))
+		return v;
+	if (v == &p->body->arg[0])
+		return index;
+	const Op *op = v->def;
+	Value **in = NEW_ARRAY(p->tmp, Value *, op->nin);
+	const Type **want = NEW_ARRAY(p->tmp, const Type *, op->nout);
+	for (int i = 0; i < op->nin; i++)
+		in[i] = op->in[i]->type->kind == TYPE_TILE ? shift(p, b, op->in[i], index) : op->in[i];
+	for (int i = 0; i < op->nout; i++)
+		want[i] = op->out[i].type;
+	return &op_make(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout)->out[v->index];
+}
+
+Op *
+pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index)
+{
+	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID, ATTR_CACHE};
+	const Op *read = s->read;
+	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;
+	Value *in[MAX_RANK + 2] = {read->in[0]};
+	Attr attr[LEN(kept) + 1];
+
+	for (int i = 0; i < rank; i++)
+		in[1 + i] = shift(p, b, read->in[1 + i], index);
+	if (kind == OP_COPY)
+		in[nin++] = slot;
+	for (int i = 0; i < LEN(kept); i++)
+		if (op_attr(read, kept[i]) && (kind == OP_READ || kept[i] != ATTR_CACHE))
+			attr[n++] = *op_attr(read, kept[i]);
+	if (kind == OP_COPY)
+		attr[n++] = attr_new_kind(p->m, "cp_async");
+	Op *op = op_make(b, kind, in, nin, attr, n, NULL, 0);
+	op->out[0].layout = read->out[0].layout;
+	return op;
+}
+
+Value *
+pipeline_carry(Pipeline *p, Value *const *init, int n)
+{
+	Op *old = p->loop;
+	Block *from = p->body;
+	Builder b = {.m = p->m, .block = old->home, .before = old, .place = old->place};
+	int narg = from->narg + n;
+	Value **in = NEW_ARRAY(p->tmp, Value *, old->nin + n);
+	const Type **type = NEW_ARRAY(p->tmp, const Type *, narg);
+
+	for (int i = 0; i < old->nin + n; i++)
+		in[i] = i < old->nin ? old->in[i] : init[i - old->nin];
+	for (int i = 0; i < narg; i++)
+		type[i] = i < from->narg ? from->arg[i].type : init[i - from->narg]->type;
+	Op *loop = op_make_regions(&b, OP_FOR, in, old->nin + n, old->attr, old->nattr, NULL, 0, 1);
+	Block *to = loop->region[0] = block_make(p->f, loop, type, narg);
+	for (int i = 0; i < narg; i++) {
+		to->arg[i].layout = i < from->narg ? from->arg[i].layout : init[i - from->narg]->layout;
+		to->arg[i].name = i < from->narg ? from->arg[i].name : NULL;
+		if (i < from->narg)
+			value_replace(&from->arg[i], &to->arg[i]);
+	}
+	while (from->first)
+		op_move(from->first, to, NULL);
+	for (int i = 0; i < loop->nout; i++)
+		loop->out[i].layout = to->arg[1 + i].layout;
+	for (int i = 0; i < old->nout; i++) {
+		loop->out[i].name = old->out[i].name;
+		value_replace(&old->out[i], &loop->out[i]);
+	}
+	op_erase(old);
+	p->loop = loop;
+	p->body = to;
+	return &to->arg[narg - n];
+}
+
+void
+pipeline_yield(Pipeline *p, Value *const *more, int n)
+{
+	Op *old = p->body->last;
+	Builder b = {.m = p->m, .block = p->body, .place = old->place};
+	Value **in = NEW_ARRAY(p->tmp, Value *, old->nin + n);
+
+	for (int i = 0; i < old->nin + n; i++)
+		in[i] = i < old->nin ? old->in[i] : more[i - old->nin];
+	build_yield(&b, in, old->nin + n);
+	op_erase(old);
+}
+
+Value *
+pipeline_next(Builder *b, Value *v, int n)
+{
+	Value *up = build2(b, OP_ADD, v, build_index(b, 1));
+	Value *wraps = build2(b, OP_EQ, up, build_index(b, n));
+
+	return build3(b, OP_SELECT, wraps, build_index(b, 0), up);
+}
+
+bool
+ring_counts(const Value *v, int64_t n)
+{
+	const Op *loop = v->def ? NULL : v->block->parent;
+
+	if (!loop || loop->kind != OP_FOR || v->index == 0)
+		return false;
+	const Op *wrap = v->block->last->in[v->index - 1]->def;
+	const Op *test = wrap && wrap->kind == OP_SELECT ? wrap->in[0]->def : NULL;
+	const Op *up = wrap && wrap->kind == OP_SELECT ? wrap->in[2]->def : NULL;
+	if (!test || !up || test->kind != OP_EQ || up->kind != OP_ADD || up->in[0] != v || test->in[0] != &up->out[0])
+		return false;
+	return value_is_int(up->in[1], 1) && value_is_int(test->in[1], n) && value_is_int(wrap->in[1], 0);
+}
+
+bool
+ring_holds(const Value *v, int64_t n)
+{
+	int64_t c;
+
+	for (int depth = 0; depth < 2; depth++) {
+		const Op *loop = v->def ? NULL : v->block->parent;
+		if (value_int(v, &c))
+			return c >= 0 && c < n;
+		if (!loop || loop->kind != OP_FOR || v->index == 0 || !value_int(loop->in[2 + v->index], &c) || c < 0 || c >= n)
+			return false;
+		if (ring_counts(v, n))
+			return true;
+		v = v->block->last->in[v->index - 1];
+	}
+	return false;
+}

@@ -1,0 +1,180 @@
+/* Rings of slots in shared memory: their layouts, and what reads of the tensor become.
+ *
+ *     %a = read %x, %m, %k {…} : f16[128, 32] #0
+ *     %d = convert %a : f16[128, 32] #2               =>    %d = get (slot %now of %ring) : f16[128, 32] #2
+ *
+ * Where a convert changes the tile right behind the read, or behind casts and permutes, the get gives the convert's layout
+ * and the convert goes. */
+#include "pass/async/pipeline.h"
+
+/* Dimension along which the read's vectors lie. */
+static int
+fast_dim(const Layout *l)
+{
+	for (int d = 0; d < l->rank; d++)
+		if (l->in[IN_REGISTER] && l->map.col[0] == UINT64_C(1) << layout_out_at(l, d))
+			return d;
+	return l->rank - 1;
+}
+
+/* Rows of 16-byte chunks, exclusive-ored so that eight rows' equal chunks are in different banks. */
+static Layout
+swizzle(const Layout *l, int bytes)
+{
+	int fast = fast_dim(l), order[LAYOUT_RANK] = {fast}, n = 1, vector, chunks, per_phase = 0;
+
+	for (int d = l->rank - 1; d >= 0; d--)
+		if (d != fast)
+			order[n++] = d;
+	vector = MIN(log2_ceil(16 / bytes), l->out[fast]);
+	chunks = l->out[fast] - vector;
+	while (chunks + per_phase < 3)
+		per_phase++;
+	return layout_swizzled(l->rank, l->out, order, vector, per_phase, MIN(chunks, 3));
+}
+
+static const Layout *
+choose_shared(Pipeline *p, const Value *v, const Layout *want)
+{
+	int bytes = dtype_tile_size(v->type->elem);
+	Layout l = swizzle(v->layout, bytes);
+	bool transposed;
+	F2 to;
+	int stride;
+
+	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
+		Layout squares = layout_squares(l.rank, l.out);
+		if (layout_fits_squares(want, &squares, &to, &stride, &transposed))
+			return layout_intern(p->m, &squares);
+	}
+	if (want && !layout_fits_matrix(want, &l, bytes, &to, &transposed)) {
+		Layout best = layout_best_shared(v->layout, want, bytes);
+		if (!p->is_async || bytes << layout_shared_vector(v->layout, &best, bytes, 16) >= 4)
+			l = best;
+	}
+	return layout_intern(p->m, &l);
+}
+
+void
+pipeline_rings(Pipeline *p, Builder *b, int slots)
+{
+	for (int i = 0; i < p->reads.n; i++) {
+		Staged *s = &p->reads.at[i];
+		const Value *v = &s->read->out[0];
+		const Type *t = type_buffer(p->m, v->type->elem, slots, v->type->rank, v->type->extent);
+		if (!p->is_async && !s->want)
+			continue;
+		b->place = s->read->place;
+		s->ring = build0(b, OP_ALLOC, t);
+		s->ring->layout = choose_shared(p, v, s->want);
+	}
+	b->place = p->loop->place;
+}
+
+Value *
+pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number)
+{
+	Attr wrapped = attr_new_wrapped(p->m, true);
+	Op *op = op_make(b, OP_SLOT, (Value *[]){s->ring, number}, 2, &wrapped, 1, NULL, 0);
+
+	op->out[0].layout = s->ring->layout;
+	return &op->out[0];
+}
+
+/* The operand's layout from which the op gives `want`. */
+static const Layout *
+operand_layout(Pipeline *p, const Op *op, const Layout *want)
+{
+	int back[LAYOUT_RANK] = {0};
+
+	if (op->kind != OP_PERMUTE)
+		return want;
+	for (int d = 0; d < want->rank; d++)
+		back[attr_dims(op)->at[d]] = d;
+	Layout l = layout_permute(want, back);
+	return layout_intern(p->m, &l);
+}
+
+bool
+pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v)
+{
+	while (v != &s->read->out[0]) {
+		if (!v->def || v->def->home != p->body || v->def->nin != 1 ||
+		    (v->def->kind != OP_PERMUTE && !(op_info[v->def->kind].traits & ELEM)))
+			return false;
+		v = v->def->in[0];
+	}
+	return true;
+}
+
+const Layout *
+pipeline_wanted_layout(Pipeline *p, const Staged *s)
+{
+	for (const Op *op = p->body->first; op; op = op->next) {
+		if (op->kind != OP_CONVERT || !pipeline_comes_from(p, s, op->in[0]))
+			continue;
+		const Layout *l = op->out[0].layout;
+		for (const Value *v = op->in[0]; v != &s->read->out[0]; v = v->def->in[0])
+			l = operand_layout(p, v->def, l);
+		return l;
+	}
+	return NULL;
+}
+
+/* v rebuilt in layout `want` from a get of the ring, through the casts and permutes between. */
+static Value *
+rebuild(Pipeline *p, Builder *b, const Staged *s, Value *slot, Value *v, const Layout *want)
+{
+	if (v == &s->read->out[0]) {
+		Op *get = op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0);
+		get->out[0].layout = want;
+		get->out[0].name = v->name;
+		return &get->out[0];
+	}
+	Op *op = v->def;
+	Value *in = rebuild(p, b, s, slot, op->in[0], operand_layout(p, op, want));
+	const Type *t = v->type;
+	Op *again = op_make(b, op->kind, &in, 1, op->attr, op->nattr, &t, 1);
+	again->out[0].layout = want;
+	return &again->out[0];
+}
+
+void
+pipeline_gets(Pipeline *p, const Staged *s, Value *slot)
+{
+	Op *after = s->read;
+
+	for (Op *op = p->body->first, *next; op; op = next) {
+		next = op->next;
+		if (op->kind != OP_CONVERT || !pipeline_comes_from(p, s, op->in[0]))
+			continue;
+		Builder b = {.m = p->m, .block = p->body, .before = op, .place = op->place};
+		value_replace(&op->out[0], rebuild(p, &b, s, slot, op->in[0], op->out[0].layout));
+		op_erase(op);
+	}
+	/* What was on the way to a convert may be left without a use, and then it goes. */
+	for (Op *op = p->body->last, *prev; op != after; op = prev) {
+		prev = op->prev;
+		bool unused = op->nout == 1 && op->out[0].nuses == 0 && (op_info[op->kind].traits & PURE);
+		if (unused && pipeline_comes_from(p, s, &op->out[0]))
+			op_erase(op);
+	}
+	if (after->out[0].nuses) {
+		Builder b = {.m = p->m, .block = p->body, .before = after, .place = after->place};
+		value_replace(&after->out[0], rebuild(p, &b, s, slot, &after->out[0], after->out[0].layout));
+	}
+	op_erase(after);
+}
+
+int64_t
+pipeline_stage_bytes(const Pipeline *p, bool converted)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < p->reads.n; i++) {
+		const Type *t = p->reads.at[i].read->out[0].type;
+		if (p->reads.at[i].want || !converted)
+			n += type_count(t) * dtype_tile_size(t->elem);
+	}
+	return n;
+}

@@ -1,0 +1,157 @@
+/* Which elements two accesses touch in different iterations of a loop, and in one.
+ *
+ *     for %lo, %hi, %64 do (%k: i64) {
+ *         %a = read %x, %k {extents = [64]}              64 further with each iteration: no element again
+ *         %n = add %k, %128
+ *         %b = read %x, %n {extents = [64]}              in one iteration 128 away from the first: disjoint
+ *     }
+ *
+ * An index that is a sum or a product of constants and of the loop's index moves by a known iteration distance.  Where
+ * that is not known two accesses may touch the same elements. */
+#include "pass/place/hazard.h"
+
+#include <string.h>
+
+/* How much v changes with each iteration of the loop whose body is b; false if that is not known. */
+static bool
+iteration_distance(const Value *v, const Block *b, int64_t *d)
+{
+	const Op *def = v->def, *loop = b->parent;
+	int64_t x, y;
+
+	*d = 0;
+	if (!value_inside(v, b))
+		return true;
+	if (v == &b->arg[0] && loop->kind == OP_FOR)
+		return value_int(loop->in[2], d) && *d != 0;
+	if (!def || def->home->func != b->func)
+		return false;
+	switch (def->kind) {
+	case OP_BROADCAST: case OP_CONVERT: case OP_RESHAPE:
+		return iteration_distance(def->in[0], b, d);
+	case OP_ADD: case OP_SUB: case OP_PTR_ADD:
+		if (!iteration_distance(def->in[0], b, &x) || !iteration_distance(def->in[1], b, &y))
+			return false;
+		return !__builtin_add_overflow(x, def->kind == OP_SUB ? -y : y, d);
+	case OP_MUL:
+		for (int i = 0; i < 2; i++)
+			if (value_int(def->in[i], &y) && iteration_distance(def->in[1 - i], b, &x))
+				return !__builtin_mul_overflow(x, y, d);
+		return false;
+	default:
+		return false;
+	}
+}
+
+/* How far apart elements of one tile of integers or pointers may be; false if that is not known. */
+static bool
+tile_span(const Value *v, int64_t *n)
+{
+	const Op *def = v->def;
+	int64_t x, y;
+
+	*n = 0;
+	if (v->type->rank == 0)
+		return true;
+	if (!def)
+		return false;
+	switch (def->kind) {
+	case OP_CONST:
+		return true;
+	case OP_IOTA:
+		*n = def->out[0].type->extent[attr_axis(def)] - 1;
+		return true;
+	case OP_BROADCAST: case OP_CONVERT: case OP_RESHAPE:
+		return tile_span(def->in[0], n);
+	case OP_ADD: case OP_PTR_ADD:
+		return tile_span(def->in[0], &x) && tile_span(def->in[1], &y) && !__builtin_add_overflow(x, y, n);
+	case OP_MUL:
+		for (int i = 0; i < 2; i++)
+			if (value_int(def->in[i], &y) && y >= 0 && tile_span(def->in[1 - i], &x))
+				return !__builtin_mul_overflow(x, y, n);
+		return false;
+	default:
+		return false;
+	}
+}
+
+static bool
+exceeds(int64_t distance, int64_t extent)
+{
+	return distance >= extent || distance <= -extent;
+}
+
+bool
+iterations_disjoint(const Op *a, const Block *b)
+{
+	const char *index = attr_index(a);
+	const IntList *extents = attr_extents(a);
+	int64_t d, span;
+	int e = 0;
+
+	if (!access_is_tensor(a))
+		return iteration_distance(a->in[0], b, &d) && tile_span(a->in[0], &span) && d != 0 && exceeds(d, span + 1);
+	for (int i = 0; i < a->in[0]->type->rank; i++) {
+		int64_t extent = index[i] == 'p' ? extents->at[e++] : 1;
+		if (index[i] != 'g' && iteration_distance(a->in[1 + i], b, &d) && d != 0 && exceeds(d, extent))
+			return true;
+	}
+	return false;
+}
+
+/* v is `base` (NULL: none) and a constant. */
+static const Value *
+base_of(const Value *v, int64_t *constant)
+{
+	int64_t more;
+
+	*constant = 0;
+	while (v->def && v->type->rank == 0) {
+		const Op *def = v->def;
+		if (value_int(v, &more))
+			return __builtin_add_overflow(*constant, more, constant) ? v : NULL;
+		if ((def->kind != OP_ADD && def->kind != OP_SUB) || v->type->elem != TY_I64)
+			return v;
+		int k = def->kind == OP_ADD && !value_const(def->in[1]) ? 1 : 0;
+		if (!value_int(def->in[1 - k], &more))
+			return v;
+		if (def->kind == OP_SUB ? __builtin_sub_overflow(*constant, more, &more)
+		                        : __builtin_add_overflow(*constant, more, &more))
+			return v;
+		*constant = more;
+		v = def->in[k];
+	}
+	return v;
+}
+
+/* Elements along the e-th range that are in memory; behind gathers, {valid} counts dimensions otherwise. */
+static int64_t
+moved_extent(const Op *op, int e)
+{
+	const IntList *valid = strchr(attr_index(op), 'g') ? NULL : attr_valid(op);
+
+	return (valid ? valid : attr_extents(op))->at[e];
+}
+
+bool
+starts_disjoint(const Effect *before, const Effect *after)
+{
+	const Op *a = before->op, *b = after->op;
+	int ea = 0, eb = 0;
+
+	if (!access_is_tensor(a) || !access_is_tensor(b))
+		return false;
+	for (int i = 0; i < a->in[0]->type->rank; i++) {
+		char p = attr_index(a)[i], q = attr_index(b)[i];
+		int64_t na = p == 'p' ? moved_extent(a, ea++) : 1, nb = q == 'p' ? moved_extent(b, eb++) : 1, sa, sb;
+		if (p == 'g' || q == 'g')
+			continue;
+		const Value *x = base_of(a->in[1 + i], &sa), *y = base_of(b->in[1 + i], &sb);
+		if (x != y || (x && before->is_carried && value_inside(x, before->loop)))
+			continue;
+		uint64_t apart = sa >= sb ? (uint64_t)sa - (uint64_t)sb : (uint64_t)sb - (uint64_t)sa;
+		if (apart >= (uint64_t)(sa >= sb ? nb : na))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,218 @@
+/* What an op does to memory that other threads of the block may touch.
+ *
+ *     put (slot %i of %b), %t        writes the bytes of a slot of %b, of all of %b where %i is not constant
+ *     wait {left = 0}                writes all that asynchronous copies fill
+ *     %v = read %x, …                reads the tensor
+ *     %c = convert %a {smem = 0}     writes its scratch, has a barrier of its own, reads its scratch */
+#include "pass/place/hazard.h"
+
+#include <string.h>
+
+/* ---- sets of effects ---- */
+
+static bool
+same_effect(const Effect *a, const Effect *b)
+{
+	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
+	    a->is_carried == b->is_carried && a->loop == b->loop && a->distance == b->distance &&
+	    a->is_warp_synced == b->is_warp_synced && a->slots == b->slots;
+}
+
+void
+effects_add(Effects *all, Effect e, Arena *tmp)
+{
+	for (int i = 0; i < all->n; i++)
+		if (same_effect(&all->at[i], &e))
+			return;
+	vec_push(tmp, all, e);
+}
+
+void
+effects_join(Effects *all, const Effects *other, Arena *tmp)
+{
+	for (int i = 0; i < other->n; i++)
+		effects_add(all, other->at[i], tmp);
+}
+
+Effects
+effects_copy(const Effects *of, Arena *tmp)
+{
+	Effects e = {.at = NEW_ARRAY(tmp, Effect, of->n), .n = of->n, .cap = of->n};
+
+	if (of->n)
+		memcpy(e.at, of->at, sizeof *e.at * (size_t)of->n);
+	return e;
+}
+
+/* The ring of a slot that loops have closed is no longer known. */
+static bool
+includes(const Effects *all, const Effect *e)
+{
+	for (int i = 0; i < all->n; i++)
+		if (same_effect(&all->at[i], e) && all->at[i].ring == e->ring && all->at[i].slot == e->slot)
+			return true;
+	return false;
+}
+
+static bool
+includes_all(const Effects *all, const Effects *some)
+{
+	for (int i = 0; i < some->n; i++)
+		if (!includes(all, &some->at[i]))
+			return false;
+	return true;
+}
+
+bool
+effects_equal(const Effects *a, const Effects *b)
+{
+	return includes_all(a, b) && includes_all(b, a);
+}
+
+void
+effects_drop_duplicates(Effects *all)
+{
+	Effects kept = {all->at, 0, all->n};
+
+	for (int i = 0; i < all->n; i++)
+		if (!includes(&kept, &all->at[i]))
+			kept.at[kept.n++] = all->at[i];
+	all->n = kept.n;
+}
+
+/* ---- shared memory ---- */
+
+/* The bytes of a buffer or a slot of it; all of it where the slot's number is not constant. */
+static void
+add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
+{
+	const Op *of = buffer_owner(v);
+	Effect e = {.op = op, .write = write};
+	int64_t i;
+
+	if (!of)
+		return;
+	const Type *t = of->out[0].type;
+	e.slot_bytes = of->kind == OP_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
+	e.lo = attr_smem(of);
+	e.hi = e.lo + e.slot_bytes * t->slots;
+	if (v->def->kind == OP_SLOT) {
+		e.ring = v->def->in[0];
+		e.slot = v->def->in[1];
+	}
+	if (e.slot && value_int(e.slot, &i)) {
+		i %= t->slots;
+		e.lo += e.slot_bytes * (i < 0 ? i + t->slots : i);
+		e.hi = e.lo + e.slot_bytes;
+	}
+	vec_push(tmp, out, e);
+}
+
+static bool
+copies_by_itself(const Op *op)
+{
+	return op->kind == OP_COPY && strcmp(attr_kind(op), "plain") != 0;
+}
+
+bool
+effect_is_asynchronous(const Effect *e)
+{
+	return !e->global && copies_by_itself(e->op);
+}
+
+Buffers
+find_filled(const Block *body, Arena *tmp)
+{
+	Buffers filled = {0};
+
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		const Op *of = copies_by_itself(op) ? buffer_owner(op->in[access_data(op)]) : NULL;
+		bool known = !of;
+		for (int i = 0; i < filled.n; i++)
+			known |= filled.at[i] == of;
+		if (!known)
+			vec_push(tmp, &filled, of);
+	}
+	return filled;
+}
+
+static void
+shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
+{
+	switch (op->kind) {
+	case OP_GET: case OP_EXPECT: case OP_ARRIVE: case OP_AWAIT:
+		add_shared(out, op, op->in[0], false, tmp);
+		break;
+	case OP_PUT:
+		add_shared(out, op, op->in[0], true, tmp);
+		break;
+	case OP_MBARRIER:
+		add_shared(out, op, &op->out[0], true, tmp);
+		break;
+	case OP_COPY:
+		add_shared(out, op, op->in[access_data(op)], true, tmp);
+		break;
+	case OP_WAIT:
+		for (int i = 0; i < filled->n; i++)
+			add_shared(out, op, &filled->at[i]->out[0], true, tmp);
+		break;
+	case OP_DOT_START:
+		for (int i = 0; i < 2; i++)
+			add_shared(out, op, op->in[i], false, tmp);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- device memory ---- */
+
+static void
+global_effects(Effects *out, const Op *op, Arena *tmp)
+{
+	unsigned traits = op_info[op->kind].traits;
+	bool atomic = op_family(op) == FAMILY_ATOMIC;
+	Effect e = {.op = op, .global = true, .atomic = atomic, .write = traits & WRITES};
+
+	if (!(traits & (READS | WRITES)) || op->nregion > 0)
+		return;
+	e.acquires = atomic && op->out[0].nuses > 0 && strcmp(attr_order(op), "relaxed") != 0 &&
+	    strcmp(attr_order(op), "release") != 0;
+	vec_push(tmp, out, e);
+}
+
+Effects
+effects_of(const Op *op, const Buffers *filled, Arena *tmp)
+{
+	Effects out = {0};
+
+	shared_effects(&out, op, filled, tmp);
+	global_effects(&out, op, tmp);
+	return out;
+}
+
+/* ---- scratch ---- */
+
+static const ScratchOwners *
+owners_of(const Op *op, const Target *t, bool reads, Arena *tmp)
+{
+	ScratchOwners *o = NEW(tmp, ScratchOwners);
+
+	return scratch_owners(op, t, reads, o) ? o : NULL;
+}
+
+Effect
+scratch_write(const Op *op, const Target *t, const OpPlan *plan, Arena *tmp)
+{
+	int64_t at = attr_smem(op);
+
+	return (Effect){.op = op, .write = true, .lo = at, .hi = at + plan->scratch, .owners = owners_of(op, t, false, tmp)};
+}
+
+Effect
+scratch_read(const Op *op, const Target *t, const OpPlan *plan, Arena *tmp)
+{
+	int64_t at = attr_smem(op);
+
+	return (Effect){.op = op, .lo = at + plan->read_from, .hi = at + plan->read_to, .owners = owners_of(op, t, true, tmp)};
+}

@@ -1,0 +1,155 @@
+/* Hazards: two accesses to one address by different threads of a block, of which one writes at least.
+ *
+ * A tile's element is read or written by the threads whose layout holds it.  So an access with the same tensor, the same
+ * indices and the same layout touches each element in the same thread, and the thread's own order is enough, unless
+ * the layout repeats elements: then any of the holders may read, but only the first writes.
+ *
+ *     %a = read %x, %i … #0            %c = add %a, %b            write %x, %i, %c …         no barrier
+ *
+ * Elements of 4 bits that threads write one by one share their bytes with other threads', and reads are of bytes: the
+ * element's own thread is not enough there.
+ *
+ * Iterations of a loop have no hazard where the iteration distance (distance.c) is the extent at least.  A tensor that is
+ * `out` or `inout` overlaps no other: it aliases itself only.  Pointers alias everything that may be written. */
+#include "pass/async/ring.h"
+#include "pass/place/hazard.h"
+
+#include <string.h>
+
+/* Written by halves of bytes: each of two threads changes its own four bits. */
+static bool
+writes_nibbles(const Op *op)
+{
+	return op->kind == OP_WRITE && dtype_is_packed(op->in[0]->type->elem) && attr_vector(op) < 2;
+}
+
+/* Does each element belong to one thread, the same for both?  A half of a byte is read together with the other half. */
+static bool
+same_threads(const Op *a, const Op *b)
+{
+	const Value *x = access_tile(a), *y = access_tile(b);
+
+	if ((writes_nibbles(a) && b->kind != OP_WRITE) || (writes_nibbles(b) && a->kind != OP_WRITE))
+		return false;
+	if (!x || !y || x->layout != y->layout || x->type->rank == 0 || !x->layout)
+		return false;
+	return !layout_free_bits(x->layout, IN_LANE) && !layout_free_bits(x->layout, IN_WARP) &&
+	    x->layout->in[IN_BLOCK] == 0;
+}
+
+
+/* The same addresses, element by element, in one iteration. */
+static bool
+same_addresses(const Op *a, const Op *b)
+{
+	int n = access_is_tensor(a) ? 1 + a->in[0]->type->rank : 1;
+
+	if (access_is_tensor(a) != access_is_tensor(b) || strcmp(attr_index(a), attr_index(b)) != 0 ||
+	    !ints_same(attr_extents(a), attr_extents(b)))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (a->in[i] != b->in[i])
+			return false;
+	return true;
+}
+
+static bool
+may_alias(const Op *a, const Op *b)
+{
+	bool ta = access_is_tensor(a), tb = access_is_tensor(b);
+
+	if (ta && tb)
+		return a->in[0] == b->in[0];
+	if (!ta && !tb)
+		return true;
+	const Op *tensor = ta ? a : b;
+	return tensor->home->func->param[tensor->in[0]->index].access == ACCESS_IN;
+}
+
+/* The loop changes none of the operands. */
+static bool
+is_invariant(const Op *a, const Block *b)
+{
+	int n = access_is_tensor(a) ? 1 + a->in[0]->type->rank : 1;
+
+	for (int i = 0; i < n; i++)
+		if (value_inside(a->in[i], b))
+			return false;
+	return true;
+}
+
+static bool
+both_commute(const Effect *a, const Effect *b)
+{
+	return a->atomic && b->atomic && strcmp(attr_fn(a->op), attr_fn(b->op)) == 0 &&
+	    a->op->out[0].nuses == 0 && b->op->out[0].nuses == 0;
+}
+
+static bool
+global_hazard(const Effect *a, const Effect *b)
+{
+	if (a->acquires && !b->atomic)
+		return true;
+	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_commute(a, b) || starts_disjoint(a, b))
+		return false;
+	if (!same_addresses(a->op, b->op))
+		return true;
+	if (a->is_carried && iterations_disjoint(a->op, a->loop))
+		return false;
+	if (a->is_carried && !is_invariant(a->op, a->loop))
+		return true;
+	return !same_threads(a->op, b->op);
+}
+
+/* The slot of a trip not so long ago, of a ring that turns: another one. */
+static bool
+slots_differ(const Effect *a, const Effect *b)
+{
+	if (!a->ring || a->ring != b->ring || a->slot != b->slot || a->distance == 0)
+		return false;
+	return a->distance % a->ring->type->slots != 0 && ring_counts(a->slot, a->ring->type->slots);
+}
+
+static bool
+bytes_overlap(const Effect *a, const Effect *b)
+{
+	if (a->lo >= b->hi || b->lo >= a->hi)
+		return false;
+	for (int i = 0; i < 64 && a->slots >> i; i++) {
+		int64_t at = a->lo + i * a->slot_bytes;
+		if ((a->slots >> i & 1) && at < b->hi && b->lo < at + a->slot_bytes)
+			return true;
+	}
+	return a->slots == 0;
+}
+
+/* The scope by the threads that touch the bytes. */
+static SyncScope
+owners_hazard(const Effect *a, const Effect *b)
+{
+	const ScratchOwners *x = a->owners, *y = b->owners;
+	bool known = x && y && a->lo == b->lo && x->lanes == y->lanes;
+	SyncScope scope = known && x->is_exact && y->is_exact ? SYNC_NONE : SYNC_WARP;
+
+	if (!known)
+		return SYNC_BLOCK;
+	for (int i = 0; i < MIN(x->n, y->n); i++) {
+		if (x->thread[i] >> x->lanes != y->thread[i] >> y->lanes)
+			return SYNC_BLOCK;
+		if (x->thread[i] != y->thread[i])
+			scope = SYNC_WARP;
+	}
+	return scope == SYNC_WARP && a->is_warp_synced ? SYNC_NONE : scope;
+}
+
+SyncScope
+effect_hazard(const Effect *a, const Effect *b)
+{
+	if (a->global != b->global)
+		return SYNC_NONE;
+	if (a->global)
+		return global_hazard(a, b) ? SYNC_BLOCK : SYNC_NONE;
+	if ((!a->write && !b->write) || !bytes_overlap(a, b) || slots_differ(a, b))
+		return SYNC_NONE;
+	return owners_hazard(a, b);
+}

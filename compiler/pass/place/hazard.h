@@ -1,0 +1,73 @@
+/* What the files of pass barrier share; private to them. */
+#ifndef TEGULA_HAZARD_H
+#define TEGULA_HAZARD_H
+
+#include "pass/pass.h"
+
+#include "model/model.h"
+
+/* One access of an op to memory that other threads of the block may touch: bytes lo .. hi-1 of shared memory, or a tensor
+ * or pointers in device memory (lo and hi are 0). */
+typedef struct Effect {
+	const Op *op;
+	bool global, write, atomic, acquires;
+	bool is_carried;                                /* of an earlier iteration of a loop that changes what op touches */
+	const Block *loop;                              /* that loop's body */
+	int64_t lo, hi;
+	const Value *ring, *slot;                       /* a slot of a buffer by a number that is not constant */
+	int distance;                                   /* iterations since, of the loop that counts the slot */
+	int64_t slot_bytes;
+	uint64_t slots;                                 /* those of lo .. hi-1 that it may be; 0: any */
+	bool is_warp_synced;                            /* each warp has had a barrier since */
+	const ScratchOwners *owners;                      /* the threads that touch the bytes from lo on; NULL: any */
+} Effect;
+
+typedef struct Effects {
+	Effect *at;
+	int n, cap;
+} Effects;
+
+/* hazard.c */
+
+/* The scope of the barrier that `after` needs behind `before`, in another thread.  The same addresses by the same threads
+ * need none, nor do tensors that cannot alias, nor what another iteration touches.  Bytes of shared memory that one warp
+ * touches both times need a barrier of that warp alone. */
+SyncScope effect_hazard(const Effect *before, const Effect *after);
+
+/* distance.c */
+
+/* Does each iteration of the loop touch other elements than the one before it? */
+bool iterations_disjoint(const Op *access, const Block *loop);
+/* In one iteration: starts that are a constant apart, by the extents at least. */
+bool starts_disjoint(const Effect *before, const Effect *after);
+
+/* effect.c */
+
+typedef VEC(const Op *) Buffers;
+
+/* Buffers that asynchronous copies fill. */
+Buffers find_filled(const Block *body, Arena *tmp);
+/* What op does as it begins, but for its scratch. */
+Effects effects_of(const Op *op, const Buffers *filled, Arena *tmp);
+/* To its scratch, and from it behind the barrier of the plan. */
+Effect scratch_write(const Op *op, const Target *t, const OpPlan *plan, Arena *tmp);
+Effect scratch_read(const Op *op, const Target *t, const OpPlan *plan, Arena *tmp);
+/* A copy that goes on by itself has written only when it is waited for; its slot must be free when it begins. */
+bool effect_is_asynchronous(const Effect *e);
+
+void effects_add(Effects *all, Effect e, Arena *tmp);   /* once */
+void effects_join(Effects *all, const Effects *other, Arena *tmp);
+Effects effects_copy(const Effects *of, Arena *tmp);
+bool effects_equal(const Effects *a, const Effects *b); /* in any order */
+void effects_drop_duplicates(Effects *all);
+
+/* iteration.c */
+
+/* The effects of the loop's body become those of the iteration before. */
+void advance_iteration(Effects *open, const Block *loop);
+/* Is there a slot of two iterations ago or more?  A ring needs as many walks as it has slots. */
+bool has_distant_slot(const Effects *open);
+/* The slots of a ring that are open when its loop ends. */
+void close_rings(Effects *open, const Op *loop);
+
+#endif
