@@ -92,8 +92,8 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	        : kernel_bind(k, args, given, cli->define.n, bound);
 	if (!ok)
 		return NULL;
-	Promises promises = promises_of_sizes(cx->mem, bound);
-	return compile_kernel(k, bound, target, &promises, passes);
+	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);
+	return compile_kernel(k, bound, target, &assumptions, passes);
 }
 
 /* The row named by --target, NULL for the cpu device; false after an error. */

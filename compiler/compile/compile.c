@@ -1,4 +1,4 @@
-/* One call from a bound kernel to tile IR that a device can load: elaborate, note the schedule and what is promised of
+/* One call from a bound kernel to tile IR that a device can load: elaborate, note the schedule and what is assumed of
  * arguments, then the pipeline of the target.  And on from there: lowering, LLVM, and PTX with all that a launch must
  * know of it. */
 #include "compile/compile.h"
@@ -60,7 +60,7 @@ compile_unknown_target(Compile *cx, const char *name)
 }
 
 Module *
-compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt)
+compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptions *assumptions, const PassOptions *opt)
 {
 	Compile *cx = k->program->cx;
 	const Target *t = NULL;
@@ -74,7 +74,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *pr
 	if (t) {
 		set_schedule(m->funcs.at[0], &b->schedule);
 		warn_idle(k, &b->schedule, t);
-		promises_note(m->funcs.at[0], k, b, promises);
+		assumptions_note(m->funcs.at[0], k, b, assumptions);
 	}
 	return passes_run(m, t, opt) ? m : NULL;
 }

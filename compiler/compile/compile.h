@@ -6,30 +6,30 @@
 #include "sema/sema.h"
 #include "lower/artefact.h"
 
-/* What a launch promises about arguments, in order of Kernel.params and of Bound.symbol; see FuncParam.multiple. */
-enum { PROMISED_MOST = 16 };                             /* nothing greater is promised: code would be compiled too often */
+/* What code assumes of a launch's arguments, in order of Kernel.params and of Bound.symbol; see FuncParam.multiple. */
+enum { ASSUMED_MOST = 16 };                             /* nothing greater is assumed: code would be compiled too often */
 
-int64_t promise_of(uint64_t v);                           /* the largest power of two up to that which divides it */
+int64_t assumption_of(uint64_t v);                           /* the largest power of two up to that which divides it */
 /* Of a dimension: the same, or a greater power of two if it is the value of a compile-time parameter or twice that, a
  * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0.  Where such a parameter was
  * computed from the dimension and equals it, less than 0: the dimension is that, negated. */
-int64_t promise_of_size(const Bound *b, int symbol);
+int64_t assumption_of_size(const Bound *b, int symbol);
 
-typedef struct Promises {
+typedef struct ArgAssumptions {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
-	const int64_t *symbol;                          /* promise_of_size */
+	const int64_t *symbol;                          /* assumption_of_size */
 	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
-} Promises;
+} ArgAssumptions;
 
-/* What a launch with just these sizes, on tensors of its own, would promise.  In `mem`. */
-Promises promises_of_sizes(Arena *mem, const Bound *b);
+/* What a launch with just these sizes has, on tensors of its own.  In `mem`. */
+ArgAssumptions assumptions_of_sizes(Arena *mem, const Bound *b);
 
-/* Writes both into the function: what is promised (NULL: nothing), and how many programs the grid's axes have. */
-void promises_note(Func *f, const Kernel *k, const Bound *b, const Promises *p);
+/* Writes both into the function: what is assumed (NULL: nothing), and how many programs the grid's axes have. */
+void assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p);
 
-/* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `promises` may be NULL: then
+/* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `assumptions` may be NULL: then
  * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */
-Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const Promises *promises, const PassOptions *opt);
+Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptions *assumptions, const PassOptions *opt);
 /* The error for a target's name that no target has. */
 void compile_unknown_target(Compile *cx, const char *name);
 /* Is LLVM there?  Else it is an error in cx that says how to mend it. */

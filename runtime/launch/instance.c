@@ -63,7 +63,7 @@ read_ir(TglKernel *k, const char *path)
 
 /* Compiles with the context's options and hands dumps and times over. */
 static Module *
-compile(TglKernel *k, const Bound *b, const Device *dev, const Promises *promises)
+compile(TglKernel *k, const Bound *b, const Device *dev, const ArgAssumptions *assumptions)
 {
 	const TglCompileOptions *o = &k->program->cx->compile;
 	Text dump = {0}, times = {0};
@@ -84,7 +84,7 @@ compile(TglKernel *k, const Bound *b, const Device *dev, const Promises *promise
 		return NULL;
 	}
 	cx->trace = o->trace && trace_parse(cx->names, o->trace, &request) ? &request : NULL;
-	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, dev->target, promises, &opt);
+	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, dev->target, assumptions, &opt);
 	cx->trace = NULL;
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
@@ -166,7 +166,7 @@ keep(const Instance *in, TglKernel *k, const Bound *b, const Hash *name)
 
 /* What the compiler makes for a device's target, or made once. */
 static TglStatus
-make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Artefact *take)
+make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Artefact *take)
 {
 	Compile *cx = k->program->compile;
 	Hash name = artefact_hash(k, dev->dev.target, in->key, in->nkey);
@@ -176,7 +176,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 	} else if (take_kept(in, k, dev, &name)) {
 		return TGL_OK;
 	} else {
-		Module *m = compile(k, &b->bound, &dev->dev, promises);
+		Module *m = compile(k, &b->bound, &dev->dev, assumptions);
 		if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
 			return TGL_ERROR_SOURCE;
 		k->program->cx->compiled++;
@@ -191,10 +191,10 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, cons
 }
 
 static TglStatus
-make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises)
+make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions)
 {
 	const char *why = "";
-	Module *m = compile(k, &b->bound, &dev->dev, promises);
+	Module *m = compile(k, &b->bound, &dev->dev, assumptions);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];
@@ -221,10 +221,10 @@ note_spilled(Instance *in, TglDevice *dev)
 
 /* Fills a new form; on failure the reports lie in its memory. */
 static TglStatus
-fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Artefact *take)
+fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Artefact *take)
 {
-	TglStatus s = dev->dev.load_artefact ? make_artefact(in, k, b, dev, promises, take)
-					     : make_plan(in, k, b, dev, promises);
+	TglStatus s = dev->dev.load_artefact ? make_artefact(in, k, b, dev, assumptions, take)
+					     : make_plan(in, k, b, dev, assumptions);
 	if (s != TGL_OK)
 		return s;
 	in->dev = dev;
@@ -247,7 +247,7 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 }
 
 static Instance *
-make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *promises, Text *take_key,
+make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Text *take_key,
     Artefact *take, TglStatus *status)
 {
 	Compile *cx = k->program->compile;
@@ -260,7 +260,7 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const Promises *pr
 	in->nkey = take_key->n;
 	in->mem = arena_open();
 	Arena *before = compile_into(cx, in->mem);
-	*status = fill_instance(in, k, b, dev, promises, take);
+	*status = fill_instance(in, k, b, dev, assumptions, take);
 	compile_into(cx, before);
 	context_cache_warn(k->program->cx, cx);
 	if (*status == TGL_OK)
@@ -304,12 +304,12 @@ instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, T
 {
 	Text key = {0};
 	Instance *in = NULL;
-	Promises made, *promises = NULL;
+	ArgAssumptions made, *assumptions = NULL;
 	if (dev->dev.load_artefact || dev->dev.specialises) {
-		promises = &made;
-		specialise(k, b, k->program->compile->tmp, promises);
+		assumptions = &made;
+		specialise(k, b, k->program->compile->tmp, assumptions);
 	}
-	specialise_key(k, &b->bound, promises, &key);
+	specialise_key(k, &b->bound, assumptions, &key);
 	for (Instance **at = &k->instances; *at; at = &(*at)->next)
 		if ((*at)->dev == dev && (*at)->nkey == key.n &&
 		    memcmp((*at)->key, key.at, key.n) == 0) {
@@ -318,7 +318,7 @@ instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, T
 			text_close(&key);
 			break;
 		}
-	if (!in && !(in = make_instance(k, b, dev, promises, &key, take, status)))
+	if (!in && !(in = make_instance(k, b, dev, assumptions, &key, take, status)))
 		return NULL;
 	warn_spilled(k, in, b);
 	in->next = k->instances;

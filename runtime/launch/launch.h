@@ -74,10 +74,10 @@ void const_text(const Const *c, Text *out);
 
 /* ---- specialise.c ---- */
 
-/* What a launch promises of its arguments; arrays in `mem`. */
-void specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out);
-/* A form's name within its kernel and device; promises NULL: none are used. */
-void specialise_key(const TglKernel *k, const Bound *b, const Promises *promises, Text *key);
+/* What code may assume of a launch's arguments; arrays in `mem`. */
+void specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out);
+/* A form's name within its kernel and device; assumptions NULL: none are used. */
+void specialise_key(const TglKernel *k, const Bound *b, const ArgAssumptions *assumptions, Text *key);
 /* Its name on disk. */
 Hash artefact_hash(const TglKernel *k, const char *target, const char *key, size_t nkey);
 

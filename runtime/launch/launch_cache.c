@@ -114,7 +114,7 @@ same_value(const CachedArg *want, const TglArg *arg)
 		return want->is_free || memcmp(&arg->f, &want->f, sizeof want->f) == 0;
 	if (want->kind != TGL_ARG_INT || !want->is_free)
 		return arg->i == want->i;
-	return !dtype_is_int(t) || (promise_of((uint64_t)arg->i) == want->divides && dtype_holds(t, arg->i));
+	return !dtype_is_int(t) || (assumption_of((uint64_t)arg->i) == want->divides && dtype_holds(t, arg->i));
 }
 
 static bool
@@ -250,7 +250,7 @@ keep_arg(CachedArg *to, const TglKernel *k, const Instance *in, const TglArg *ar
 			return;
 		to->is_free = true;
 		to->dtype = (TglDType)b->bound.param[param].dtype;
-		to->divides = promise_of((uint64_t)arg->i);
+		to->divides = assumption_of((uint64_t)arg->i);
 		to->slot = slot_of(k, in, param);
 		return;
 	}

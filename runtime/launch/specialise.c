@@ -1,10 +1,10 @@
 /* What a compiled form is made for, and its names in memory and on disk.
  *
  * A kernel is compiled for its compile-time values, the dtypes and constant extents of its arguments,
- * its schedule, and what the launch promises: the largest power of two up to 16 that divides each
+ * its schedule, and what is assumed of its arguments: the largest power of two up to 16 that divides each
  * address (in bytes), each integer scalar and each dimension.  16 bytes are what one thread moves at
- * most, so that more would part forms that are equal; but a dimension that whole tiles fill is promised
- * to be a multiple of the tile (promise_of_size), as such code tests no bounds.  A `strided` parameter
+ * most, so that more would part forms that are equal; but a dimension that whole tiles fill is assumed
+ * to be a multiple of the tile (assumption_of_size), as such code tests no bounds.  A `strided` parameter
  * that gets a contiguous tensor is compiled as if it were not strided: with the strides known its
  * accesses are wide.
  * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
@@ -18,31 +18,30 @@
 
 #include "runtime/launch/launch.h"
 
-enum { MAX_PROMISE = 16 };
 
 static int64_t
-param_promise(const KernelParam *p, const BoundParam *bound, const TglTensor *t, const Const *scalar)
+param_assumption(const KernelParam *p, const BoundParam *bound, const TglTensor *t, const Const *scalar)
 {
 	if (p->kind != PARAM_SCALAR) /* scratch is the library's own, aligned to 64 */
-		return t ? promise_of((uint64_t)(uintptr_t)t->data) : MAX_PROMISE;
-	return dtype_is_int(bound->dtype) && scalar->kind == CONST_INT ? promise_of((uint64_t)scalar->i) : 0;
+		return t ? assumption_of((uint64_t)(uintptr_t)t->data) : ASSUMED_MOST;
+	return dtype_is_int(bound->dtype) && scalar->kind == CONST_INT ? assumption_of((uint64_t)scalar->i) : 0;
 }
 
 void
-specialise(const TglKernel *k, const Binding *b, Arena *mem, Promises *out)
+specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out)
 {
 	int nparams = k->k->params.n;
 	int64_t *param = NEW_ARRAY(mem, int64_t, nparams);
 	int64_t *symbol = NEW_ARRAY(mem, int64_t, b->bound.nsymbol);
 	for (int i = 0; i < nparams; i++)
-		param[i] = param_promise(
+		param[i] = param_assumption(
 		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
 	for (int i = 0; i < b->bound.nsymbol; i++)
-		symbol[i] = promise_of_size(&b->bound, i);
+		symbol[i] = assumption_of_size(&b->bound, i);
 	bool *contiguous = NEW_ARRAY(mem, bool, nparams);
 	for (int i = 0; i < nparams; i++)
 		contiguous[i] = k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]);
-	*out = (Promises){param, symbol, contiguous};
+	*out = (ArgAssumptions){param, symbol, contiguous};
 }
 
 /* Keys are bytes, compared whole; what varies in length carries its length. */
@@ -58,7 +57,7 @@ key_const(Text *key, const Const *c)
 }
 
 void
-specialise_key(const TglKernel *k, const Bound *b, const Promises *promises, Text *key)
+specialise_key(const TglKernel *k, const Bound *b, const ArgAssumptions *assumptions, Text *key)
 {
 	int nparams = k->k->params.n;
 	for (int i = 0; i < b->nct; i++)
@@ -72,11 +71,11 @@ specialise_key(const TglKernel *k, const Bound *b, const Promises *promises, Tex
 		}
 	}
 	text_putn(key, (const char *)&b->schedule, sizeof b->schedule);
-	if (!promises)
+	if (!assumptions)
 		return;
-	text_putn(key, (const char *)promises->param, sizeof *promises->param * (size_t)nparams);
-	text_putn(key, (const char *)promises->symbol, sizeof *promises->symbol * (size_t)b->nsymbol);
-	text_putn(key, (const char *)promises->contiguous, sizeof *promises->contiguous * (size_t)nparams);
+	text_putn(key, (const char *)assumptions->param, sizeof *assumptions->param * (size_t)nparams);
+	text_putn(key, (const char *)assumptions->symbol, sizeof *assumptions->symbol * (size_t)b->nsymbol);
+	text_putn(key, (const char *)assumptions->contiguous, sizeof *assumptions->contiguous * (size_t)nparams);
 }
 
 /* A text and its end, so that two of them can't run together. */

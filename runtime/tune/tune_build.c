@@ -19,7 +19,7 @@ typedef struct Order {
 	Candidate *c;
 	NamedConst *given;              /* every value by name */
 	int ngiven;
-	Promises promises;
+	ArgAssumptions assumptions;
 	bool todo;
 	_Atomic bool done;              /* the thread's last word: what follows is there to be taken */
 	Artefact artefact;
@@ -94,7 +94,7 @@ build_one(const TuneWorks *w, Order *o, Kernel *k)
 	for (int i = 0; ok && i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_POINTER)
 			b.param[i] = o->c->bound.param[i];
-	Module *m = ok ? compile_kernel(k, &b, target, &o->promises, &passes) : NULL;
+	Module *m = ok ? compile_kernel(k, &b, target, &o->assumptions, &passes) : NULL;
 	if (!m || !compile_artefact(m, target_named(target), &o->artefact)) {
 		const Diag *d = cx->first;
 		o->why = strdup(d ? d->text : "it does not compile");
@@ -141,7 +141,7 @@ any_name(void *user, const char *name)
 
 /* One that the cache has needs no thread. */
 static bool
-in_cache(Tuner *t, const Binding *b, const Promises *p, Artefact *out)
+in_cache(Tuner *t, const Binding *b, const ArgAssumptions *p, Artefact *out)
 {
 	Text key = {0}, bytes = {0};
 	specialise_key(t->k, &b->bound, p, &key);
@@ -172,8 +172,8 @@ place_orders(TuneWorks *w)
 		Binding b = t->binding;
 		b.bound = o->c->bound;
 		o->given = bound_values(t->k->k, &b.bound, any_name, NULL, t->mem, 0, &o->ngiven);
-		specialise(t->k, &b, t->mem, &o->promises);
-		o->c->kept = in_cache(t, &b, &o->promises, &o->c->artefact);
+		specialise(t->k, &b, t->mem, &o->assumptions);
+		o->c->kept = in_cache(t, &b, &o->assumptions, &o->c->artefact);
 		o->todo = !o->c->kept;
 	}
 }

@@ -397,9 +397,9 @@ make_ptx(Diff *d, Opened *x, const DiffRun *r)
 	PassOptions opt = {.verify = true, .layouts = r->layouts};
 	Text ptx = {0};
 	clock_t start = clock();
-	Promises promises;
-	specialise(x->k, &x->c->b, x->k->program->compile->tmp, &promises);
-	Module *m = compile_kernel(x->k->k, &x->c->b.bound, r->target, &promises, &opt);
+	ArgAssumptions assumptions;
+	specialise(x->k, &x->c->b, x->k->program->compile->tmp, &assumptions);
+	Module *m = compile_kernel(x->k->k, &x->c->b.bound, r->target, &assumptions, &opt);
 	bool made = m && compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	d->ptx_seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
 	d->ptx_bytes = ptx.n;

@@ -216,8 +216,8 @@ lower_example(Kernel *k, const ExampleItem *example, const char *name)
 	Text out = {0}, json = {0};
 	if (!example_bind(k, example, NULL, 0, args, &bound))
 		return;
-	Promises promises = promises_of_sizes(cx->mem, &bound);
-	Module *m = compile_kernel(k, &bound, name, &promises, &passes);
+	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, &bound);
+	Module *m = compile_kernel(k, &bound, name, &assumptions, &passes);
 	if (m && t->kind == TARGET_METAL)
 		compile_metal(m, t, &bound, &out, &json, NULL);
 	else if (m)

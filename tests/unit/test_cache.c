@@ -131,16 +131,16 @@ test_hash(void **state)
 }
 
 static void
-test_promises(void **state)
+test_assumptions(void **state)
 {
 	for (uint64_t v = 1; v < 4096; v++) {
-		int64_t p = promise_of(v);
+		int64_t p = assumption_of(v);
 		assert_true(p >= 1 && p <= 16 && v % (uint64_t)p == 0);
 		assert_true(p == 16 || v % (uint64_t)(2 * p) != 0);
 	}
-	assert_int_equal(promise_of(0), 16);
-	assert_int_equal(promise_of((uint64_t)-8), 8);
-	assert_int_equal(promise_of((uint64_t)INT64_MIN), 16);
+	assert_int_equal(assumption_of(0), 16);
+	assert_int_equal(assumption_of((uint64_t)-8), 8);
+	assert_int_equal(assumption_of((uint64_t)INT64_MIN), 16);
 }
 
 /* ---- one process ---- */
@@ -952,7 +952,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_hash),
-	    cmocka_unit_test(test_promises),
+	    cmocka_unit_test(test_assumptions),
 	    cmocka_unit_test(test_options),
 	    TEST(test_kept),
 	    TEST(test_eviction),

@@ -1,4 +1,4 @@
-/* Forms of a kernel for a GPU: what a launch promises of its arguments, when two launches share a form, and
+/* Forms of a kernel for a GPU: what code assumes of a launch's arguments, when two launches share a form, and
  * that no process compiles what another has.
  *
  * The GPU is the cpu device with another way to load and launch, which runs nothing. */
@@ -167,7 +167,7 @@ forms(Fixture *f, int64_t *found)
 	return info.compiled;
 }
 
-/* Values that make no other promise share a form. */
+/* Values of which the same is assumed share a form. */
 static void
 test_shared_forms(void **state)
 {
@@ -182,7 +182,7 @@ test_shared_forms(void **state)
 	launch(f, (Launch){.n = 1000}); /* 8 divides it */
 	assert_int_equal(forms(f, NULL), 3);
 	launch(f, (Launch){.n = 1001});
-	launch(f, (Launch){.n = 0}); /* of nothing nothing is promised */
+	launch(f, (Launch){.n = 0}); /* nothing is assumed of 0 */
 	assert_int_equal(forms(f, NULL), 4);
 	launch(f, (Launch){.n = 1024, .first = 1}); /* 4 bytes */
 	launch(f, (Launch){.n = 1024, .scalar = 1});
@@ -200,7 +200,7 @@ test_shared_forms(void **state)
 	assert_int_equal(found, 0);
 }
 
-/* Scratch that does not exist yet is promised as it will be, and constant extents are part of the name. */
+/* Scratch that does not exist yet is assumed as it will be, and constant extents are part of the name. */
 static void
 test_scratch_and_constants(void **state)
 {
@@ -302,18 +302,18 @@ static void
 test_other_version(void **state)
 {
 	Fixture *f = *state;
-	Promises promises;
+	ArgAssumptions assumptions;
 	Text key = {0};
 	Binding b;
 	TglTensor *x = tgl_tensor(f->dev, TGL_F32, 1, &(int64_t){64}), *y = tgl_tensor(f->dev, TGL_F32, 1, &(int64_t){64});
 	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 2), tgl_arg_int("n", 0)};
 	assert_true(binding_collect(f->k, args, 4, false, &b) && binding_bind(f->k, &b));
-	specialise(f->k, &b, b.mem, &promises);
-	assert_int_equal(promises.param[0], 16);
-	assert_int_equal(promises.param[2], 0); /* a float */
-	assert_int_equal(promises.param[3], 16);
-	assert_int_equal(promises.symbol[0], 64); /* a tile's extent */
-	specialise_key(f->k, &b.bound, &promises, &key);
+	specialise(f->k, &b, b.mem, &assumptions);
+	assert_int_equal(assumptions.param[0], 16);
+	assert_int_equal(assumptions.param[2], 0); /* a float */
+	assert_int_equal(assumptions.param[3], 16);
+	assert_int_equal(assumptions.symbol[0], 64); /* a tile's extent */
+	specialise_key(f->k, &b.bound, &assumptions, &key);
 	Hash h = artefact_hash(f->k, "sm_90a", key.at, key.n), same = artefact_hash(f->k, "sm_90a", key.at, key.n);
 	assert_true(hash_equal(&h, &same));
 	Hash shorter = artefact_hash(f->k, "sm_90a", key.at, key.n - 1);

@@ -1,4 +1,4 @@
-/* What is promised of a launch's arguments, and what a kernel's header says of its grid, noted in the function before the
+/* What code assumes of a launch's arguments, and what a kernel's header says of its grid, noted in the function before the
  * passes run.
  *
  *     kernel softmax<BLOCK = pow2ceil(C)>(x: in f32[R, C], …) grid(row: R)
@@ -13,16 +13,16 @@
 #include <string.h>
 
 int64_t
-promise_of(uint64_t v)
+assumption_of(uint64_t v)
 {
-	v |= PROMISED_MOST;
+	v |= ASSUMED_MOST;
 	return (int64_t)(v & (~v + 1));
 }
 
 int64_t
-promise_of_size(const Bound *b, int symbol)
+assumption_of_size(const Bound *b, int symbol)
 {
-	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? promise_of((uint64_t)v) : 1;
+	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? assumption_of((uint64_t)v) : 1;
 	for (int i = 0; i < b->nct && v > 0; i++) {
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
 		if (v == c && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
@@ -36,42 +36,42 @@ promise_of_size(const Bound *b, int symbol)
 	return most;
 }
 
-Promises
-promises_of_sizes(Arena *mem, const Bound *b)
+ArgAssumptions
+assumptions_of_sizes(Arena *mem, const Bound *b)
 {
 	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
 	for (int i = 0; i < b->kernel->params.n; i++) {
 		const Const *c = &b->param[i].scalar;
 		bool is_scalar = b->kernel->params.at[i].kind == PARAM_SCALAR;
-		param[i] = !is_scalar ? PROMISED_MOST : c->kind == CONST_INT ? promise_of((uint64_t)c->i) : 0;
+		param[i] = !is_scalar ? ASSUMED_MOST : c->kind == CONST_INT ? assumption_of((uint64_t)c->i) : 0;
 	}
 	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? promise_of_size(b, i) : 0;
-	return (Promises){.param = param, .symbol = symbol};
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_size(b, i) : 0;
+	return (ArgAssumptions){.param = param, .symbol = symbol};
 }
 
 static int64_t
-name_multiple(const Bound *b, const Promises *p, const char *name)
+name_multiple(const Bound *b, const ArgAssumptions *p, const char *name)
 {
 	for (int i = 0; i < b->nsymbol; i++)
 		if (b->symbol[i].name == name)
 			return !p || !p->symbol || p->symbol[i] == 0 ? 1
 			       : p->symbol[i] > 0                    ? p->symbol[i]
-			                                             : promise_of((uint64_t)-p->symbol[i]);
+			                                             : assumption_of((uint64_t)-p->symbol[i]);
 	for (int i = 0; i < b->nct; i++)
 		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
-			return promise_of((uint64_t)b->ct[i].value.i);
+			return assumption_of((uint64_t)b->ct[i].value.i);
 	return 1;
 }
 
-/* What a dimension like 2 * C is a multiple of, where C is promised to be one of 16: 32. */
+/* What a dimension like 2 * C is a multiple of, where C is assumed to be one of 16: 32. */
 static int64_t
-expr_multiple(const Bound *b, const Promises *p, const Expr *e)
+expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
 {
-	const int64_t most = PROMISED_MOST * PROMISED_MOST;
+	const int64_t most = ASSUMED_MOST * ASSUMED_MOST;
 	int64_t x, y;
 	if (e->kind == EX_INT)
-		return promise_of(e->u);
+		return assumption_of(e->u);
 	if (e->kind == EX_NAME)
 		return name_multiple(b, p, e->name);
 	if (e->kind != EX_BINARY)
@@ -86,7 +86,7 @@ expr_multiple(const Bound *b, const Promises *p, const Expr *e)
 }
 
 static void
-promise_dims(FuncParam *f, const KernelParam *k, const Bound *b, const Promises *p)
+assume_dims(FuncParam *f, const KernelParam *k, const Bound *b, const ArgAssumptions *p)
 {
 	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
 		if (f->dim[d] < 0 && d < k->ast->type->dims.n)
@@ -121,21 +121,21 @@ fix_symbol(Func *f, int at, int64_t value)
 
 /* The function's parameters are the kernel's, then its symbols. */
 static void
-set_promises(Func *f, const Kernel *k, const Bound *b, const Promises *p)
+set_assumptions(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p)
 {
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_TENSOR)
-			promise_dims(&f->param[i], &k->params.at[i], b, p);
+			assume_dims(&f->param[i], &k->params.at[i], b, p);
 	for (int i = 0; i < k->params.n && p->contiguous; i++)
 		f->param[i].strided &= !p->contiguous[i];
 	for (int i = 0; i < k->params.n; i++)
 		f->param[i].multiple = p->param ? p->param[i] : 0;
 	for (int i = k->params.n; i < f->nparam && p->symbol; i++) {
-		int64_t promise = p->symbol[i - k->params.n];
-		if (promise < 0)
-			fix_symbol(f, i, -promise);
+		int64_t assumed = p->symbol[i - k->params.n];
+		if (assumed < 0)
+			fix_symbol(f, i, -assumed);
 		else
-			f->param[i].multiple = promise;
+			f->param[i].multiple = assumed;
 	}
 }
 
@@ -178,16 +178,16 @@ grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
 
 /* What the header says of the number of programs, for pass axis. */
 static void
-note_grid(Func *f, const Kernel *k, const Bound *b, const Promises *p)
+note_grid(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p)
 {
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		int axis = op->kind == OP_PROGRAM_ID ? (int)attr_axis(op) : -1, symbol;
 		int64_t per;
 		if (axis < 0 || axis >= k->item->grid.n || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
 			continue;
-		int64_t promise = p && p->symbol ? p->symbol[symbol] : 0;
-		if (promise < 0) {
-			attr_set_count(f->module, op, (-promise - 1) / per + 1);
+		int64_t assumed = p && p->symbol ? p->symbol[symbol] : 0;
+		if (assumed < 0) {
+			attr_set_count(f->module, op, (-assumed - 1) / per + 1);
 			continue;
 		}
 		attr_set_dim(f->module, op, k->params.n + symbol);
@@ -196,9 +196,9 @@ note_grid(Func *f, const Kernel *k, const Bound *b, const Promises *p)
 }
 
 void
-promises_note(Func *f, const Kernel *k, const Bound *b, const Promises *p)
+assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p)
 {
 	note_grid(f, k, b, p);
 	if (p)
-		set_promises(f, k, b, p);
+		set_assumptions(f, k, b, p);
 }
