@@ -11,6 +11,8 @@
  *                                       7 9 11 */
 #include "lower/lower.h"
 
+#include "pass/layout/axis.h"
+
 Reg
 lower_param(const Lower *l, AbiKind kind, int param, int dim)
 {
@@ -267,6 +269,7 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	Lower l = {.b = thread_open(mem, t, true), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
 	int errors = l.cx->nerrors;
 	l.warps = f->schedule.warps ? f->schedule.warps : 4;
+	axis_keep(f);
 	func_number(f);
 	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);
 	l.abi = artefact_abi(f, mem, &l.nabi);

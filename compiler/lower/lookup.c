@@ -8,37 +8,9 @@
  * An index that cannot be outside (bits masked, a type of few bits) is taken as it is. */
 #include "lower/lower.h"
 
-enum { SELECTS_MAX = 4 };
+#include "pass/layout/axis.h"
 
-/* Is each element of v from 0 to n - 1? */
-static bool
-is_below(const Value *v, int64_t n)
-{
-	DType t = v->type->elem;
-	const Op *op = v->def;
-	int64_t most;
-	if (t == TY_BOOL || (dtype_is_unsigned(t) && dtype_info[t].bits < 32 && INT64_C(1) << dtype_info[t].bits <= n))
-		return true;
-	switch (op ? op->kind : OP_COUNT) {
-	case OP_CONST:
-		return value_constant(v, &most) && most >= 0 && most < n;
-	case OP_IOTA:
-		return v->type->extent[attr_axis(op)] <= n;
-	case OP_CONVERT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return is_below(op->in[0], n);
-	case OP_CAST:
-		return dtype_is_int(op->in[0]->type->elem) &&
-		    is_below(op->in[0], dtype_info[t].bits == 64 ? n : MIN(n, INT64_C(1) << (dtype_info[t].bits - 1)));
-	case OP_AND:
-		return is_below(op->in[0], n) || is_below(op->in[1], n);
-	case OP_REM:
-		return dtype_is_unsigned(t) && value_constant(op->in[1], &most) && most > 0 && most <= n;
-	case OP_SELECT:
-		return is_below(op->in[1], n) && is_below(op->in[2], n);
-	default:
-		return false;
-	}
-}
+enum { SELECTS_MAX = 4 };
 
 /* An index as REG_I32 from 0 to n, n being outside. */
 static Reg
@@ -80,7 +52,7 @@ lower_lookup(Lower *l, Op *op)
 	RegType t = lower_type(op->out[0].type), as = t == REG_PRED ? REG_I8 : t;
 	const IntList *bits = attr_bits(op);
 	int n = bits->n;
-	bool is_inside = is_below(v, n);
+	bool is_inside = axis_of(v)->lo >= 0 && axis_of(v)->hi < n;
 	int64_t *padded = NEW_ARRAY(l->mem, int64_t, n + 1);
 	const Reg *in = lower_operand(l, op, 0, op->out[0].layout);
 	Reg *out = lower_new(l, &op->out[0]);

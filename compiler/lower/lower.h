@@ -199,8 +199,6 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
-/* A value between its bounds: false if nothing is known. */
-bool lower_range(const Value *v, int64_t *lo, int64_t *hi);
 
 /* one file a family */
 void lower_print(Lower *l, Op *op);                     /* print.c */

@@ -13,96 +13,9 @@
  * computed once for all threads; lo only where the start may be negative. */
 #include "lower/lower.h"
 
+#include "pass/layout/axis.h"
+
 #include <string.h>
-
-/* ---- what is known of a scalar ---- */
-
-static bool
-range_of(const Value *v, int depth, int64_t *lo, int64_t *hi)
-{
-	const int64_t far = INT64_C(1) << 62;
-	int64_t a, b, c, d;
-	const Op *op = v->def;
-
-	if (!op) {
-		const Op *loop = v->block->parent;
-		if (!loop) {
-			*lo = 0;
-			*hi = INT64_C(1) << 40;
-			return v->block->func->param[v->index].kind == PARAM_DIM;
-		}
-		/* a loop's index lies between its start and its end, if it counts up */
-		if (loop->kind != OP_FOR || v->index != 0 || depth == 0 || !range_of(loop->in[0], depth - 1, lo, &b) ||
-		    !range_of(loop->in[1], depth - 1, &a, hi) || !value_constant(loop->in[2], &c) || c <= 0)
-			return false;
-		*hi = MAX(*hi, *lo);
-		return true;
-	}
-	if (value_constant(v, &a)) {
-		*lo = *hi = a;
-		return a > -far && a < far;
-	}
-	if (op->kind == OP_PROGRAM_ID || op->kind == OP_NUM_PROGRAMS || op->kind == OP_DIM) {
-		*lo = 0;
-		*hi = op->kind == OP_DIM ? INT64_C(1) << 40 : INT64_C(1) << 31;
-		return true;
-	}
-	if (depth == 0 || op->nin != 2 || !range_of(op->in[0], depth - 1, &a, &b) ||
-	    !range_of(op->in[1], depth - 1, &c, &d))
-		return false;
-	switch (op->kind) {
-	case OP_ADD:
-		*lo = a + c;
-		*hi = b + d;
-		break;
-	case OP_MUL:
-		if (a < 0 || c < 0 || (d > 0 && b > far / d))
-			return false;
-		*lo = a * c;
-		*hi = b * d;
-		break;
-	case OP_MIN:
-		*lo = MIN(a, c);
-		*hi = MIN(b, d);
-		break;
-	case OP_MAX:
-		*lo = MAX(a, c);
-		*hi = MAX(b, d);
-		break;
-	case OP_DIV:
-	case OP_FLOORDIV:
-	case OP_CDIV:
-		if (a < 0 || c < 0)
-			return false;
-		*lo = 0;
-		*hi = b;
-		break;
-	case OP_REM:
-		if (a < 0 || c < 0)
-			return false;
-		*lo = 0;
-		*hi = b;
-		break;
-	default:
-		return false;
-	}
-	return *lo > -far && *hi < far;
-}
-
-bool
-lower_range(const Value *v, int64_t *lo, int64_t *hi)
-{
-	return v->type->rank == 0 && v->type->elem == TY_I64 && v->type->ptr == PTR_NONE && range_of(v, 8, lo, hi);
-}
-
-static bool
-may_be_negative(const Value *v)
-{
-	int64_t lo, hi;
-	return !lower_range(v, &lo, &hi) || lo < 0;
-}
-
-/* ---- making one ---- */
 
 CacheHint
 lower_cache(const Op *op, CacheHint otherwise)
@@ -178,7 +91,7 @@ limit_part(Lower *l, LowerAccess *a, int d)
 			     : lower_op2(l, EMIT_SUB, lower_dim(l, a->tensor, d), at_start);
 	a->dim[d].hi = clamp(l, room, lower_i64(l, real), from_zero);
 	name_after(l, a, a->dim[d].hi, "%s_left");
-	if (may_be_negative(v))
+	if (axis_of(v)->lo < 0)
 		a->dim[d].lo = clamp(l, lower_op2(l, EMIT_SUB, lower_i64(l, 0), at_start), lower_i64(l, real),
 		    false);
 }

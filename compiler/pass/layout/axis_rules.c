@@ -115,8 +115,8 @@ rule_rem(const Type *t, const AxisInfo *l, const AxisInfo *r)
 			x.contig[d] = group;
 			x.div[d] = MIN(axis_div_at(l, d, group, 0), k);
 		}
-	if (l->lo >= 0 && r->lo > 0)
-		set_range(&x, 0, MIN(l->hi, r->hi - 1));
+	if (r->lo > 0 && (l->lo >= 0 || dtype_is_unsigned(t->elem)))
+		set_range(&x, 0, l->lo >= 0 ? MIN(l->hi, r->hi - 1) : r->hi - 1);
 	return x;
 }
 
@@ -206,8 +206,10 @@ rule_bits(const Op *op, const Type *t)
 		int ld = axis_div_at(&l, d, 0, 0), rd = axis_div_at(&r, d, 0, 0);
 		x.div[d] = op->kind == OP_AND ? MAX(ld, rd) : MIN(ld, rd);
 	}
-	if (op->kind == OP_AND && l.lo >= 0 && r.lo >= 0)
-		set_range(&x, 0, MIN(l.hi, r.hi));
+	if (op->kind == OP_AND && l.lo >= 0)
+		set_range(&x, 0, l.hi);
+	if (op->kind == OP_AND && r.lo >= 0)
+		set_range(&x, 0, r.hi);
 	if (t->elem == TY_BOOL && op->kind == OP_AND && axis_is_known(&l) && axis_is_known(&r))
 		return axis_constant(t, l.lo & r.lo);
 	return x;
