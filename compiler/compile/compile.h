@@ -29,7 +29,8 @@ void assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumpt
 
 /* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `assumptions` may be NULL: then
  * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */
-Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptions *assumptions, const PassOptions *opt);
+Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptions *assumptions,
+    const PassOptions *opt);
 /* The error for a target's name that no target has. */
 void compile_unknown_target(Compile *cx, const char *name);
 /* Is LLVM there?  Else it is an error in cx that says how to mend it. */

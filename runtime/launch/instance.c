@@ -166,7 +166,8 @@ keep(const Instance *in, TglKernel *k, const Bound *b, const Hash *name)
 
 /* What the compiler makes for a device's target, or made once. */
 static TglStatus
-make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Artefact *take)
+make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
+    const ArgAssumptions *assumptions, Artefact *take)
 {
 	Compile *cx = k->program->compile;
 	Hash name = artefact_hash(k, dev->dev.target, in->key, in->nkey);
@@ -221,7 +222,8 @@ note_spilled(Instance *in, TglDevice *dev)
 
 /* Fills a new form; on failure the reports lie in its memory. */
 static TglStatus
-fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Artefact *take)
+fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
+    const ArgAssumptions *assumptions, Artefact *take)
 {
 	TglStatus s = dev->dev.load_artefact ? make_artefact(in, k, b, dev, assumptions, take)
 					     : make_plan(in, k, b, dev, assumptions);

@@ -45,12 +45,12 @@ static bool
 emit(Kernels *k, TglCase *c, char *why, size_t room)
 {
 	Compile *cx = c->k->program->compile;
-	Promises promises;
+	ArgAssumptions assumptions;
 	PassOptions passes = {0};
 	Text times = {0};
 	k->text.n = k->json.n = 0;
-	specialise(c->k, &c->b, cx->tmp, &promises);
-	Module *m = compile_kernel(c->k->k, &c->b.bound, k->o->target, &promises, &passes);
+	specialise(c->k, &c->b, cx->tmp, &assumptions);
+	Module *m = compile_kernel(c->k->k, &c->b.bound, k->o->target, &assumptions, &passes);
 	bool ok = m && compile_metal(m, target_named(k->o->target), &c->b.bound, &k->text, &k->json, &times);
 	text_close(&times);
 	if (!ok)
@@ -169,8 +169,8 @@ emit_bench(const Kernels *k, Row *r, TglKernel *kernel)
 			continue;
 		ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, at->params.n);
 		bool ok = example_bind(at, ex, NULL, 0, args, &b);
-		Promises promises = promises_of_sizes(cx->mem, &b);
-		Module *m = ok ? compile_kernel(at, &b, k->o->target, &promises, &passes) : NULL;
+		ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, &b);
+		Module *m = ok ? compile_kernel(at, &b, k->o->target, &assumptions, &passes) : NULL;
 		if (!m || !compile_metal(m, target_named(k->o->target), &b, &text, &json, NULL))
 			snprintf(r->refused, sizeof r->refused, "; \"%s\" is refused: %.300s", ex->label ? ex->label : "",
 			    first_message(cx));

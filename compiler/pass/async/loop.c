@@ -130,7 +130,9 @@ ring_holds(const Value *v, int64_t n)
 		const Op *loop = v->def ? NULL : v->block->parent;
 		if (value_int(v, &c))
 			return c >= 0 && c < n;
-		if (!loop || loop->kind != OP_FOR || v->index == 0 || !value_int(loop->in[2 + v->index], &c) || c < 0 || c >= n)
+		if (!loop || loop->kind != OP_FOR || v->index == 0 || !value_int(loop->in[2 + v->index], &c))
+			return false;
+		if (c < 0 || c >= n)
 			return false;
 		if (ring_counts(v, n))
 			return true;

@@ -18,11 +18,12 @@
  *         yield %e, (%now + 1, wrapped), %now
  *     }
  *
- * A ring has `stages` slots, of which `stages` - 1 are being filled when an iteration begins.  A group is committed in every
- * iteration, empty or not, so that the count of those left is right whatever the trip count.  Each iteration has waited
- * for its own group, and only iterations that exist copy: there is no epilogue, behind the loop no copy is in flight.  The
- * copy goes into the slot that the last iteration read, after the barrier between the wait and the copy: there is one
- * barrier an iteration.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as it is.
+ * A ring has `stages` slots, of which `stages` - 1 are being filled when an iteration begins.  A group is committed in
+ * every iteration, empty or not, so that the count of those left is right whatever the trip count.  Each iteration has
+ * waited for its own group, and only iterations that exist copy: there is no epilogue, no copy is in flight behind the
+ * loop.  The copy goes into the slot that the last iteration read, after the barrier between the wait and the copy: there
+ * is one barrier an iteration.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as
+ * it is.
  *
  * candidate.c says which reads are staged, ring.c where their tiles are, loop.c carries the slot numbers.  Targets without
  * asynchronous copies, and `stages(1)`, hold the next tile in registers instead, where there are enough
@@ -32,8 +33,8 @@
 
 enum {
 	MAX_STAGES = 8,
-	DEFAULT_STAGES = 4,                             /* where shared memory has room: three tiles in flight cover memory's latency */
-	SYSTEM_BYTES = 1024,                            /* of a block's shared memory (CUDA C++ Programming Guide, 20.8.3) */
+	DEFAULT_STAGES = 4,                             /* where shared memory has room */
+	SYSTEM_BYTES = 1024,                            /* of each block's shared memory: CUDA C++ Programming Guide */
 };
 
 /* `left` is given for a wait. */
@@ -142,7 +143,8 @@ scratch_bytes(const Pipeline *p)
 static int
 choose_stages(const Pipeline *p)
 {
-	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p), room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
+	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p);
+	int64_t room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
 	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
 
 	if (p->f->schedule.stages)

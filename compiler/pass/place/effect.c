@@ -206,7 +206,8 @@ scratch_write(const Op *op, const Target *t, const OpPlan *plan, Arena *tmp)
 {
 	int64_t at = attr_smem(op);
 
-	return (Effect){.op = op, .write = true, .lo = at, .hi = at + plan->scratch, .owners = owners_of(op, t, false, tmp)};
+	return (Effect){.op = op, .write = true, .lo = at, .hi = at + plan->scratch,
+		.owners = owners_of(op, t, false, tmp)};
 }
 
 Effect
@@ -214,5 +215,6 @@ scratch_read(const Op *op, const Target *t, const OpPlan *plan, Arena *tmp)
 {
 	int64_t at = attr_smem(op);
 
-	return (Effect){.op = op, .lo = at + plan->read_from, .hi = at + plan->read_to, .owners = owners_of(op, t, true, tmp)};
+	return (Effect){.op = op, .lo = at + plan->read_from, .hi = at + plan->read_to,
+		.owners = owners_of(op, t, true, tmp)};
 }
