@@ -16,15 +16,31 @@
 const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_metal, &device_simt};
 const int device_nrows = LEN(device_rows);
 
+static void
+fill_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt, va_list ap)
+{
+	e->what = what;
+	number_vformat(e->text, sizeof e->text, fmt, ap);
+	snprintf(e->help, sizeof e->help, "%s", help);
+}
+
 bool
 device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...)
 {
 	va_list ap;
-	d->error.what = what;
 	va_start(ap, fmt);
-	number_vformat(d->error.text, sizeof d->error.text, fmt, ap);
+	fill_error(&d->error, what, help, fmt, ap);
 	va_end(ap);
-	snprintf(d->error.help, sizeof d->error.help, "%s", help);
+	return false;
+}
+
+bool
+device_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fill_error(e, what, help, fmt, ap);
+	va_end(ap);
 	return false;
 }
 

@@ -153,6 +153,8 @@ bool device_host_sync(Device *d, Fault *fault);
 
 /* device.c: fills d->error; false */
 bool device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
+/* The same where there is no device yet. */
+bool device_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
 /* True, and it says so: what only devices of this machine do was asked of a GPU. */
 bool device_gpu_refuses(Device *d, const TglDeviceOptions *o);
 

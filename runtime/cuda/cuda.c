@@ -69,14 +69,10 @@ describe(CudaState *s, DeviceError *error)
 	s->max_shared = attribute(c, DEVICE_ATTRIBUTE_SHARED_OPTIN, s->device);
 	s->target = best_target(s->capability);
 	snprintf(s->name, sizeof s->name, "cuda:%d", s->index);
-	if (!s->target) {
-		error->what = DEVICE_FAILED;
-		snprintf(error->text, sizeof error->text,
-		    "%s has compute capability %d.%d, and 7.5 is the least that kernels are made for",
-		    name, s->capability / 10, s->capability % 10);
-		error->help[0] = 0;
-		return false;
-	}
+	if (!s->target)
+		return device_error(error, DEVICE_FAILED, "",
+		    "%s has compute capability %d.%d, and 7.5 is the least that kernels are made for", name,
+		    s->capability / 10, s->capability % 10);
 	number_format(s->text, sizeof s->text,
 	    "%s, compute capability %d.%d, %d multiprocessors, %.0f GiB; kernels are compiled for %s",
 	    name, s->capability / 10, s->capability % 10, s->multiprocessors,

@@ -27,18 +27,6 @@ static const struct {
 static const char no_driver[] =
     "install NVIDIA's driver; in a container, start it with the GPUs (docker run --gpus all)";
 
-static bool
-set_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt, ...)
-{
-	va_list ap;
-	e->what = what;
-	va_start(ap, fmt);
-	number_vformat(e->text, sizeof e->text, fmt, ap);
-	va_end(ap);
-	snprintf(e->help, sizeof e->help, "%s", help);
-	return false;
-}
-
 /* Every function of the table; the name of one that is missing, or NULL. */
 static const char *
 find_functions(Cuda *c)
@@ -61,12 +49,12 @@ cuda_open(Cuda *c, DeviceError *error)
 	int version = 0;
 	*c = (Cuda){.lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
 	if (!c->lib)
-		return set_error(error, DEVICE_FAILED, no_driver, "there is no NVIDIA driver: %s", dlerror());
+		return device_error(error, DEVICE_FAILED, no_driver, "there is no NVIDIA driver: %s", dlerror());
 	const char *missing = find_functions(c);
 	if (c->cuDriverGetVersion)
 		c->cuDriverGetVersion(&version);
 	if (missing || version < LEAST_DRIVER)
-		return set_error(error, DEVICE_FAILED, "update the NVIDIA driver to 525 or later",
+		return device_error(error, DEVICE_FAILED, "update the NVIDIA driver to 525 or later",
 		    "the NVIDIA driver is too old: it is made for CUDA %d.%d, and %d.%d is the least%s%s%s",
 		    version / 1000, version % 1000 / 10, LEAST_DRIVER / 1000, LEAST_DRIVER % 1000 / 10,
 		    missing ? " (it lacks " : "", missing ? missing : "", missing ? ")" : "");
@@ -104,7 +92,7 @@ cuda_explain(const Cuda *c, CudaResult r, const char *call, DeviceError *out)
 	int row = row_of(r);
 	c->cuGetErrorName(r, &name);
 	c->cuGetErrorString(r, &text);
-	set_error(out, row < 0 ? DEVICE_FAILED : what[errors[row].effect],
+	device_error(out, row < 0 ? DEVICE_FAILED : what[errors[row].effect],
 	    row < 0 ? "" : errors[row].mend, "%s failed: %s, result %d (%s)", call,
 	    name ? name : "unknown to the driver", r, text ? text : "no text");
 }

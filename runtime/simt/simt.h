@@ -280,8 +280,8 @@ typedef struct SimtTensor {
 /* NULL, or why there is no such map: what the driver refuses too. */
 const char *simt_tensor_encode(SimtTensorMap *map, const SimtTensor *tensor);
 
-/* What compiled code calls besides: arithmetic.c, block.c.  simt_steps: t->steps is used up; simt_spin: one more turn of a
- * loop that may be waiting for another thread. */
+/* What compiled code calls besides: arithmetic.c, scheduler.c.  simt_steps: t->steps is used up; simt_spin: one more turn
+ * of a loop that may be waiting for another thread. */
 void simt_steps(SimtThread *t);
 void simt_spin(SimtThread *t);
 _Noreturn void simt_trap(SimtThread *t);

@@ -107,19 +107,27 @@ mend_race(const CheckAccess *now, const CheckAccess *before, bool by_proxy, char
 		snprintf(out, size, "a barrier between the two orders them");
 }
 
-void
-report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, uint32_t offset, bool by_proxy)
+/* Without the memory and the mend. */
+static SimtFinding
+race_of(const SimtLaunch *l, DiagCode code, const CheckAccess *now, const CheckAccess *before)
 {
-	const SimtLaunch *l = c->launch->launch;
-	SimtFinding x = {.code = DIAG_SIMT_RACE_SHARED, .site = now->site, .other_site = before->site, .block = now->block};
-	describe_shared(l, offset % c->step, site_place(l, now->site), site_place(l, before->site), x.part[0], WORDS);
-	size_t said = strlen(x.part[0]);
-	if (c->blocks > 1)
-		snprintf(x.part[0] + said, WORDS - said, " of block %u in the cluster", offset / c->step);
+	SimtFinding x = {.code = code, .site = now->site, .other_site = before->site, .block = now->block};
 	snprintf(x.part[1], WORDS, "%s", access_noun(now->access));
 	snprintf(x.part[2], WORDS, "%s", access_noun(before->access));
 	describe_access(l, now, false, x.label, sizeof x.label);
 	describe_access(l, before, true, x.note, sizeof x.note);
+	return x;
+}
+
+void
+report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, uint32_t offset, bool by_proxy)
+{
+	const SimtLaunch *l = c->launch->launch;
+	SimtFinding x = race_of(l, DIAG_SIMT_RACE_SHARED, now, before);
+	describe_shared(l, offset % c->step, site_place(l, now->site), site_place(l, before->site), x.part[0], WORDS);
+	size_t said = strlen(x.part[0]);
+	if (c->blocks > 1)
+		snprintf(x.part[0] + said, WORDS - said, " of block %u in the cluster", offset / c->step);
 	mend_race(now, before, by_proxy, x.help, sizeof x.help);
 	keep(c, &x, now->thread);
 }
@@ -127,13 +135,8 @@ report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, 
 void
 report_global_race(Check *c, const CheckAccess *now, const CheckAccess *before, const SimtRange *range, uint64_t address)
 {
-	const SimtLaunch *l = c->launch->launch;
-	SimtFinding x = {.code = DIAG_SIMT_RACE_GLOBAL, .site = now->site, .other_site = before->site, .block = now->block};
+	SimtFinding x = race_of(c->launch->launch, DIAG_SIMT_RACE_GLOBAL, now, before);
 	describe_global(range, address, x.part[0], WORDS);
-	snprintf(x.part[1], WORDS, "%s", access_noun(now->access));
-	snprintf(x.part[2], WORDS, "%s", access_noun(before->access));
-	describe_access(l, now, false, x.label, sizeof x.label);
-	describe_access(l, before, true, x.note, sizeof x.note);
 	if (now->access & before->access & SIMT_ATOMIC)
 		snprintf(x.help, sizeof x.help, "an atomic operation of scope %s alone; scope = gpu counts for all",
 		    (now->access | before->access) & SIMT_SCOPE_CTA ? "cta counts within its program"
