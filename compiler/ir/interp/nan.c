@@ -19,22 +19,18 @@ nan_has_floats(const Value *v)
 
 /* Its results are elements of its operands. */
 static bool
-only_moves(OpKind k)
+only_moves(const Op *op)
 {
-	switch (k) {
-	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONVERT: case OP_CAT: case OP_JOIN: case OP_SPLIT:
-	case OP_FLIP: case OP_EXTRACT: case OP_SORT: case OP_GATHER:
-		return true;
-	default:
-		return false;
-	}
+	OpFamily f = op_family(op);
+
+	return f == FAMILY_SHAPE || f == FAMILY_CONVERT || f == FAMILY_MOVE || f == FAMILY_GATHER || op->kind == OP_SORT;
 }
 
 /* A folding function runs over rows of its own. */
 bool
 nan_is_watched(const Op *op)
 {
-	if (op->nout == 0 || op->nregion > 0 || op->kind == OP_CONST || only_moves(op->kind))
+	if (op->nout == 0 || op->nregion > 0 || only_moves(op))
 		return false;
 	for (const Block *b = op->home; b->parent; b = b->parent->home)
 		if (op_has_fn(b->parent))
