@@ -141,18 +141,6 @@ float_format(DType t, double x, Text *out)
 	text_put(out, buf);
 }
 
-ToF32Fn
-f32_from(CpuLevel level, DType t)
-{
-	return loops_at[level].widen(t);
-}
-
-FromF32Fn
-f32_to(CpuLevel level, DType t)
-{
-	return loops_at[level].narrow(t, false);
-}
-
 void
 tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n)
 {

@@ -21,9 +21,8 @@ CpuLevel cpu_level(void);                               /* the best that this ma
 /* elem.c: every ELEM op but ptr_add and ptr_diff */
 
 enum {
-	ELEM_FAST = 1 << 0,                             /* {fast} */
-	ELEM_NAN = 1 << 1,                              /* {propagate_nan} of min and max */
-	ELEM_EXACT = 1 << 2,                            /* a cast to the type that the elements came from: infinity stays */
+	ELEM_NAN = 1 << 0,                              /* {propagate_nan} of min and max */
+	ELEM_EXACT = 1 << 1,                            /* a cast to the type that the elements came from: infinity stays */
 };
 
 /* n elements.  Bit i of `scalar`: operand i is one element that stands for all n.  out may be the same
@@ -108,7 +107,7 @@ void dot_run(const Dot *d, const void *a, const void *b, const void *acc, void *
 
 /* philox.c: Philox 4x32-10.  Counter: low and high word of the offset, sign-extended if its type has a sign, 0, 0.
  * Key: the words of the seed. */
-void philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, bool scalar, int64_t n,
+void philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, int64_t n,
     uint32_t *const out[4]);
 
 /* convert.c: one element to and from f64 or i64, in the memory format of a dtype (packed: index counts elements) */
@@ -125,8 +124,6 @@ void float_format(DType t, double x, Text *out);
 
 /* … and blocks between formats */
 
-ToF32Fn f32_from(CpuLevel level, DType t);              /* from tile elements of a float type below f32; else NULL */
-FromF32Fn f32_to(CpuLevel level, DType t);              /* to them */
 /* Packed 4-bit memory to and from tile elements; `at` counts elements from base. */
 void tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n);
 void tile_pack(DType t, const void *in, void *base, int64_t at, int64_t n);

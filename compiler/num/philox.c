@@ -3,20 +3,13 @@
 #include "num/loops.h"
 
 void
-philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, bool scalar, int64_t n,
+philox_run(CpuLevel level, uint64_t seed, DType offset_type, const void *offset, int64_t n,
     uint32_t *const out[4])
 {
 	const Loops *l = &loops_at[level];
 	LoopFn widen = l->cast(offset_type, TY_U64);
 	uint64_t at[BLOCK];
 	int64_t size = dtype_tile_size(offset_type);
-	if (scalar) {
-		widen(at, &offset, 1);
-		l->philox(seed, at, 1, out);
-		for (int i = 0; i < 4 && n > 1; i++)
-			tile_fill(4, out[i], out[i], n);
-		return;
-	}
 	for (int64_t done = 0; done < n; done += BLOCK) {
 		int64_t m = MIN(BLOCK, n - done);
 		const void *x = (const char *)offset + done * size;

@@ -24,7 +24,7 @@ elementwise_make(const Plan *p, Elementwise *e, const Op *op)
 {
 	DType in[3] = {0};
 	const Type *out = op->out[0].type;
-	unsigned flags = (attr_fast(op) ? ELEM_FAST : 0) | (attr_propagate_nan(op) ? ELEM_NAN : 0);
+	unsigned flags = attr_propagate_nan(op) ? ELEM_NAN : 0;
 
 	*e = (Elementwise){.nin = op->nin};
 	if (op->kind == OP_PTR_ADD || op->kind == OP_PTR_DIFF) {

@@ -165,7 +165,7 @@ DEFINE(PHILOX)
 
 	for (int k = 0; k < 4; k++)
 		out[k] = (uint32_t *)value_at(w, &op->out[k]);
-	philox_run(w->plan->cpu, (uint64_t)value_i64(w, op->in[0]), offset->type->elem, value_at(w, offset), false,
+	philox_run(w->plan->cpu, (uint64_t)value_i64(w, op->in[0]), offset->type->elem, value_at(w, offset),
 	    type_count(offset->type), out);
 	return true;
 }
