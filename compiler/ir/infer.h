@@ -42,63 +42,11 @@ bool infer_type(Infer *x, int i, const Type *t);
 bool infer_axis(Infer *x, const Type *t, int *axis);                /* {axis} within the rank of t */
 bool infer_want(Infer *x);                                          /* exactly one type asked for, and it is a tile */
 
+/* The rules: infer_shape.c has those of ops that move or combine elements, infer_memory.c and infer_buffer.c those of
+ * memory, infer.c the others. */
 #define RULE(name) bool infer_rule_##name(Infer *x)
-
-/* infer.c */
-RULE(want);
-RULE(none);
-RULE(index);
-RULE(iota);
-RULE(dim);
-RULE(same);
-RULE(cmp);
-RULE(cast);
-RULE(bitcast);
-RULE(lookup);
-RULE(ptr_add);
-RULE(ptr_diff);
-RULE(select);
-RULE(philox);
-RULE(loop);
-RULE(branch);
-/* infer_shape.c */
-RULE(reshape);
-RULE(permute);
-RULE(broadcast);
-RULE(cat);
-RULE(join);
-RULE(split);
-RULE(dot);
-RULE(dot_scaled);
-RULE(reduce);
-RULE(reduce_fn);
-RULE(scan);
-RULE(scan_fn);
-RULE(sort);
-RULE(topk);
-RULE(histogram);
-RULE(gather);
-RULE(scatter);
-/* infer_memory.c */
-RULE(extract);
-RULE(read);
-RULE(write);
-RULE(atomic);
-RULE(load);
-RULE(store);
-RULE(atomic_ptr);
-RULE(prefetch);
-/* infer_buffer.c */
-RULE(alloc);
-RULE(slot);
-RULE(get);
-RULE(put);
-RULE(copy);
-RULE(token);
-RULE(mbarrier);
-RULE(arrive);
-RULE(await);
-RULE(dot_start);
-RULE(dot_wait);
+#define OP(name, text, in, out, infer, traits, cost, family, rounding, meaning) RULE(infer);
+#include "ir/ops.def"
+#undef OP
 
 #endif

@@ -19,13 +19,7 @@ lex_open(Lexer *l, Compile *cx, int file)
 static bool
 is_letter(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
+	return char_is_letter(c) || c == '_';
 }
 
 static char
@@ -68,7 +62,7 @@ bad(Lexer *l, const char *start, DiagCode code, const char *what)
 static void
 lex_word(Lexer *l, const char *start)
 {
-	while (is_letter(peek(l, 0)) || is_digit(peek(l, 0)))
+	while (is_letter(peek(l, 0)) || char_is_digit(peek(l, 0)))
 		l->at++;
 	l->text = intern_n(l->cx->names, start, (size_t)(l->at - start));
 	finish(l, start, TOK_WORD);
@@ -78,7 +72,7 @@ static void
 lex_value(Lexer *l, const char *start)
 {
 	l->at++;
-	while (is_letter(peek(l, 0)) || is_digit(peek(l, 0)) || peek(l, 0) == '.')
+	while (is_letter(peek(l, 0)) || char_is_digit(peek(l, 0)) || peek(l, 0) == '.')
 		l->at++;
 	l->text = intern_n(l->cx->names, start + 1, (size_t)(l->at - start - 1));
 	finish(l, start, TOK_VALUE);
@@ -116,7 +110,7 @@ is_number_byte(const char *start, const char *at, char c)
 {
 	bool is_hex = at - start > 1 && (start[1] == 'x' || (start[0] == '-' && start[2] == 'x'));
 
-	if (is_letter(c) || is_digit(c) || c == '.')
+	if (is_letter(c) || char_is_digit(c) || c == '.')
 		return true;
 	if ((c != '+' && c != '-') || at == start)
 		return false;
@@ -157,7 +151,7 @@ lex_number(Lexer *l, const char *start)
 static int
 hex_digit(char c)
 {
-	if (is_digit(c))
+	if (char_is_digit(c))
 		return c - '0';
 	if (c >= 'a' && c <= 'f')
 		return c - 'a' + 10;
@@ -241,7 +235,7 @@ lex_next(Lexer *l)
 		}
 	} else if (c == '%') {
 		lex_value(l, start);
-	} else if (is_digit(c) || (c == '-' && is_digit(peek(l, 1)))) {
+	} else if (char_is_digit(c) || (c == '-' && char_is_digit(peek(l, 1)))) {
 		lex_number(l, start);
 	} else if (c == '-' && l->end - l->at >= 4 && memcmp(l->at, "-inf", 4) == 0) {
 		l->at += 4;

@@ -55,21 +55,14 @@ lookup(Arena *a, Map *m, const void *key)
 	return &m->at[i];
 }
 
-static bool
-is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 bool
 name_is_valid(const char *s)
 {
-	if (!s || !is_letter(*s))
+	if (!s || !*s || char_is_digit(*s))
 		return false;
-	for (; *s; s++)
-		if (!is_letter(*s) && !(*s >= '0' && *s <= '9'))
-			return false;
-	return true;
+	while (char_is_letter(*s) || char_is_digit(*s) || *s == '_')
+		s++;
+	return *s == '\0';
 }
 
 static void
