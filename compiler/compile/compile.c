@@ -30,7 +30,7 @@ set_schedule(Func *f, const Schedule *s)
 		f->schedule.at[i] = MAX(s->at[i], 0);
 }
 
-/* Values of the schedule that nothing here asks for: said, so that nobody measures what cannot differ. */
+/* Warns of values of the schedule that this target ignores, since measuring them would show no difference. */
 static void
 warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 {

@@ -1,4 +1,4 @@
-/* Tiles without elements vanish, before anything asks where their elements are.
+/* Removes tiles without elements, so that later passes need not handle them.
  *
  *     %v = read %x, %i {extents = [0]} : f32[0]           %s = const {value = 0.0} : f32
  *     %s = reduce %v {fn = "sum"} : f32              =>   %w = read %y, %i {extents = [8]} : f32[8]

@@ -55,7 +55,7 @@ typedef enum EmitCast {
 
 typedef enum CacheHint {
 	CACHE_NONE, CACHE_STREAM, CACHE_KEEP,
-	CACHE_READ_ONLY,                                /* nobody writes it from GRID_WAIT on, or from the start */
+	CACHE_READ_ONLY,                                /* no thread writes it from GRID_WAIT on, or from the start */
 	CACHE_VOLATILE,                                 /* from memory each time, and never left out */
 } CacheHint;
 /* Emitters know these on REG_I32 and REG_I64, ADD also on REG_F16, REG_BF16, REG_F32 and REG_F64, CAS also on REG_I16;

@@ -23,7 +23,7 @@ is_known(const char *name, const EmitSymbol *symbol, int n)
 	return false;
 }
 
-/* Every function that the module leaves to others must be somebody's. */
+/* Every undefined function of the module must be among the symbols. */
 static bool
 all_known(EmitLlvm *l, const EmitSymbol *symbol, int n, const char **why)
 {

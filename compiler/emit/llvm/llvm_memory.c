@@ -111,8 +111,8 @@ access_type(EmitLlvm *l, Units u)
 	return u.n == 1 ? l->type[u.unit] : LLVMVectorType(l->type[u.unit], (unsigned)u.n);
 }
 
-/* PTX's read-only loads are of what nobody writes while the kernel runs.  A kernel that waits for the grid before it runs
- * while that one may still write, and ptxas moves such loads up past the wait. */
+/* PTX's read-only loads are of memory that stays constant while the kernel runs.  A kernel that waits for the grid before
+ * it runs while that one may still write, and ptxas moves such loads up past the wait. */
 static bool
 has_read_only_loads(const EmitLlvm *l)
 {

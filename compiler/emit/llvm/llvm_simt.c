@@ -7,7 +7,7 @@
  * and a row of thread/prims.def a call of its simt symbol with operands and results in memory, a word of 64 bits each
  * (runtime/simt/simt.h is the contract).  Those calls are convergent, as on a GPU, so that no pass moves them under
  * a branch.  Before whatever may be reported the number of its place is stored in the thread; calls that lanes must
- * reach together have a number each, so that two on one line are told apart.
+ * reach together have a number each, so that two on one line differ.
  *
  * Loops count their turns down, so that one that never ends is found and others get their turn. */
 #include "emit/llvm/llvm.h"

@@ -6,7 +6,7 @@
  *     %p = call ptr @simt_shared_at(ptr %t, i32 %offset, i32 16, i32 SIMT_READ)
  *     %v = load <4 x i32>, ptr %p
  *
- * SPACE_PARAM is memory of this process that is none of the kernel's: nobody is asked.
+ * SPACE_PARAM is memory of this process outside of the kernel's: its accesses are not checked.
  *
  * Accesses come in the pieces in which a GPU makes them: at most 16 bytes, as far as they are known to be aligned. */
 #include "emit/llvm/llvm.h"

@@ -6,10 +6,10 @@
  *     %o = convert %t : f32[64, 32] #2          %o = convert %t : f32[64, 32] #2
  *     write %y … %o                             write %y … %o
  *
- * Every op has one layout to choose, its place (place.h); so has every value carried through a loop.  First the layouts
- * that memory and dots wish for spread over what is connected with them, the heaviest first.  Then, wherever two
- * choices meet that differ, it is tried to spread either one over the other's side, backwards, forwards or both ways;
- * what makes the whole cheaper (assign_cost.c) stays.  Memory ops may give up their wish, dots may not. */
+ * Every op has one layout to choose, its place (place.h); so has every value carried through a loop.  First the preferred
+ * layouts of accesses and dots propagate to connected values, the heaviest first.  Then, at each edge between two choices
+ * that differ, the pass tries to extend either one to the other side, backwards, forwards or both ways, and keeps what
+ * makes the whole cheaper (assign_cost.c).  Memory ops may lose their preferred layout, dots may not. */
 #include "pass/layout/assign.h"
 
 #include <string.h>
@@ -31,21 +31,21 @@ importance(const Var *x)
 	return (x->hard ? 1e12 : 1) * bytes * x->weight;
 }
 
-/* Spreads wishes over all that has no layout yet, the most important first; then the rest. */
+/* Propagates preferred layouts to all that has no layout yet, the most important first; then the rest. */
 static void
-spread_wishes(Assign *a)
+spread_preferred(Assign *a)
 {
 	bool *done = NEW_ARRAY(a->tmp, bool, a->vars.n);
 	a->only_unset = true;
 	for (int i = 0; i < a->vars.n; i++)
 		if (a->vars.at[i].hard)
-			a->vars.at[i].layout = a->vars.at[i].wish;
+			a->vars.at[i].layout = a->vars.at[i].preferred;
 	for (;;) {
 		int best = -1;
 		double most = -1;
 		for (int i = 0; i < a->vars.n; i++) {
 			const Var *x = &a->vars.at[i];
-			if (!done[i] && x->op && x->wish && (x->hard || !x->layout) && importance(x) > most) {
+			if (!done[i] && x->op && x->preferred && (x->hard || !x->layout) && importance(x) > most) {
 				best = i;
 				most = importance(x);
 			}
@@ -53,14 +53,14 @@ spread_wishes(Assign *a)
 		if (best < 0)
 			break;
 		done[best] = true;
-		assign_flood(a, best, a->vars.at[best].wish, FLOOD_BACK | FLOOD_FORWARD);
+		assign_flood(a, best, a->vars.at[best].preferred, FLOOD_BACK | FLOOD_FORWARD);
 	}
 	for (int i = 0; i < a->vars.n; i++)
 		if (!a->vars.at[i].layout && a->vars.at[i].op)
 			assign_flood(a, i, default_layout(a, place_type(a->vars.at[i].op)), FLOOD_BACK | FLOOD_FORWARD);
 	for (int i = 0; i < a->f->nvalues; i++) {
 		int v = a->note[i].var, e = a->note[i].edges;
-		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* a branch's result that nobody takes: as what is yielded */
+		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* a branch's result without uses: as what is yielded */
 			e = a->vars.at[v].first;
 		if (v >= 0 && !a->vars.at[v].layout && e >= 0)
 			assign_flood(a, v, default_layout(a, a->edges.at[e].value->type), FLOOD_FORWARD);
@@ -145,7 +145,7 @@ improve(Assign *a)
 		for (int i = 0; i < a->edges.n && s.effort < EFFORT; i++)
 			better |= try_edge(&s, &a->edges.at[i]);
 		for (int i = 0; i < a->vars.n && s.effort < EFFORT; i++)
-			better |= try_flood(&s, i, a->vars.at[i].wish);
+			better |= try_flood(&s, i, a->vars.at[i].preferred);
 	}
 }
 
@@ -189,7 +189,7 @@ pass_assign(Module *m, const Target *t)
 		a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
 		axis_keep(a.f);
 		assign_collect(&a);
-		spread_wishes(&a);
+		spread_preferred(&a);
 		improve(&a);
 		if (m->draw)
 			scatter(&a);

@@ -1,4 +1,4 @@
-/* What the parts of pass assign share: the unknowns (layouts to choose), the places where they meet, and what a choice
+/* What the parts of pass assign share: the unknowns (layouts to choose), the edges between them, and what a choice
  * costs.  See assign.c. */
 #ifndef TEGULA_ASSIGN_H
 #define TEGULA_ASSIGN_H
@@ -10,7 +10,7 @@
 typedef struct Var {
 	Op *op;
 	const Layout *layout;
-	const Layout *wish;                             /* of memory ops: coalesced; of dots: fixed */
+	const Layout *preferred;                        /* of memory ops: coalesced; of dots: fixed */
 	bool hard;                                      /* may not be changed */
 	double weight;                                  /* how often it runs */
 	int first, nedge;                               /* edges to its operands */

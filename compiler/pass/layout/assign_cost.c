@@ -1,8 +1,8 @@
 /* What a choice of layouts costs, in cycles of one multiprocessor, roughly: only comparisons between choices count.
  *
- * A conversion costs what its way costs (renaming nothing, shuffles, a trip through shared memory with its barriers);
+ * A conversion costs by its method (renaming nothing, shuffles, a trip through shared memory with its barriers);
  * memory the instructions and the sectors that they touch; arithmetic its registers, so that a layout in which many
- * threads hold the same element is dear; reductions the shuffles and trips that their axis asks for. */
+ * threads hold the same element is expensive; reductions the shuffles and transfers of their axis. */
 #include "pass/layout/assign.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The unknowns of a function and where they meet.
+/* The graph of a function: the layouts to choose, and an edge between each two that should agree.
  *
  *     %s = for …, %x : f32[64] do (%i: i64, %c: f32[64]) {    one unknown for %s, %c, and what is yielded
  *         %v = read …                                         one for the read
@@ -6,8 +6,8 @@
  *         yield %r                                            an edge from the carried value to the addition
  *     }
  *
- * Cheap values (constants, iota, spread scalars and short arithmetic on these) are no unknowns: they are computed
- * again in whatever layout is asked for. */
+ * Cheap values (constants, iota, spread scalars and short arithmetic on these) are no unknowns: they are
+ * rematerialised in whatever layout a use has. */
 #include "pass/layout/assign.h"
 
 enum { CHEAP_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
@@ -227,8 +227,8 @@ collect_op(Assign *a, Op *op)
 		return;
 	}
 	int v = add_var(a, op, w);
-	a->vars.at[v].wish = given_layout(op);
-	a->vars.at[v].hard = op->kind == OP_DOT && a->vars.at[v].wish;
+	a->vars.at[v].preferred = given_layout(op);
+	a->vars.at[v].hard = op->kind == OP_DOT && a->vars.at[v].preferred;
 	for (int i = 0; i < op->nout; i++)
 		note_value(a, &op->out[i], v, w);
 }
@@ -248,7 +248,7 @@ collect_edges(Assign *a)
 	}
 }
 
-/* Conversions from passes before are wishes, read by now: each use of one takes what it converts. */
+/* Conversions from passes before say preferred layouts, read by now: each use of one takes what it converts. */
 static void
 forget_converts(Assign *a)
 {

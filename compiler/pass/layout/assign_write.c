@@ -1,9 +1,9 @@
-/* Writes the chosen layouts into the module: results and block arguments get theirs, cheap operands are computed again
- * where they are wanted, and all others that lie elsewhere are converted just before their first use.
+/* Writes the chosen layouts into the module: results and block arguments get theirs, cheap operands are
+ * rematerialised where they are used, and all others in another layout are converted just before their first use.
  *
  *     %m = lt %i, %n : bool[32]                 cheap; one each of
  *                                               %m = lt … : bool[32] #0      %m.1 = lt … : bool[32] #1
- *     %c = convert %v : f32[64, 32] #1          shared by all that want %v in #1 in this block or inside it */
+ *     %c = convert %v : f32[64, 32] #1          shared by all uses of %v in #1 in this block or inside it */
 #include "pass/layout/assign.h"
 
 typedef struct Copy {

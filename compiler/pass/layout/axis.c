@@ -1,4 +1,4 @@
-/* What is known of integers and pointers when compiling.
+/* Axis analysis: contiguity, divisibility, constancy and ranges of integers and pointers.
  *
  *     %b = mul %pid, 1024          divisible by 1024
  *     %i = add %b, %iota           1024 neighbours that count up, the first divisible by 1024

@@ -1,4 +1,4 @@
-/* What is known of each op's result, from its operands.
+/* Transfer functions of axis analysis: what each op's result is, from its operands.
  *
  * Divisibility and contiguity are facts modulo 2^64 (or the type's width): sums may wrap.  Ranges are facts about the
  * numbers; where a result may leave its type, its range is the type's. */

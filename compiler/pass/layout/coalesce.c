@@ -5,7 +5,7 @@
  *     write %y … %v                   =>   %c = convert %v : f32[32, 64] #0     sixteen lanes a row
  *                                          write %y … %c
  *
- * These are wishes: pass assign decides. */
+ * These are preferred layouts: pass assign decides. */
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
@@ -168,7 +168,7 @@ order_from(int first, int rank, int order[LAYOUT_RANK])
 }
 
 static const Layout *
-wished(const Op *op, const Target *t)
+preferred(const Op *op, const Target *t)
 {
 	const Func *f = op->home->func;
 	const Type *tile = place_type(op);
@@ -192,7 +192,7 @@ wished(const Op *op, const Target *t)
 }
 
 static void
-wish_operand(Op *op, int i, const Layout *l)
+prefer_operand(Op *op, int i, const Layout *l)
 {
 	Builder b = build_before(op);
 	Value *c = build1(&b, OP_CONVERT, op->in[i], NULL);
@@ -207,13 +207,13 @@ coalesce_op(Op *op, const Target *t)
 	const Type *tile = place_type(op);
 	if (tile->rank == 0)
 		return;
-	const Layout *l = wished(op, t);
+	const Layout *l = preferred(op, t);
 	if (op->nout)
 		op->out[0].layout = l;
 	if (op->kind == OP_WRITE)
-		wish_operand(op, access_data(op), l);
+		prefer_operand(op, access_data(op), l);
 	else if (op->kind == OP_STORE)
-		wish_operand(op, 1, l);
+		prefer_operand(op, 1, l);
 }
 
 /* A tile lives in the threads' registers: some that spill are slow, very many would never be compiled. */

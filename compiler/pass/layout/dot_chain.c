@@ -1,4 +1,4 @@
-/* What dots have to do with each other and with the grid.
+/* How dots feed each other, and which programs share their operands.
  *
  *     %p = dot %q, %k, %0          feeds  %o = dot (cast (exp %p)), %v, %acc
  *

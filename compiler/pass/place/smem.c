@@ -1,6 +1,6 @@
 /* Places what a block keeps in shared memory: the scratch of ops (a conversion, a reduction across warps), shared
- * buffers and mbarriers.  Each has a time in which it lives, counted in ops in text order, and two that never live at
- * once may stand in the same bytes.
+ * buffers and mbarriers.  Each has a live range, counted in ops in text order, and two whose live ranges do not
+ * overlap may share bytes.
  *
  *     %b = alloc : buffer<3 x f16[64, 32]> #1         0 .. 12287          from alloc to its last use, whole loops
  *     %s = reduce %x {axis = 1} …                     12288 .. 12543      while the op runs

@@ -4,8 +4,8 @@
  *     %s = reduce %v {fn = "sum"} : f32                =>  %0 = select (iota < 100), %v, -0.0
  *                                                          %s = reduce %0 {fn = "sum"} : f32
  *
- * What is added holds anything.  Only those see to it that look at elements together or touch memory: reductions, scans
- * from the end, sorts, a dot's K and histograms get what changes nothing there; accesses to tensors are told what is
+ * Added elements hold anything.  Only ops that combine elements or touch memory mask them: reductions, scans
+ * from the end, sorts, a dot's K and histograms get what changes nothing there; accesses to tensors get
  * `valid`, loads, stores and atomics through pointers get masks; and ops that move elements about (pad_shape.c) are made
  * of gathers where the gaps would get in their way.  dot_scaled is spelled out here too (expand.c). */
 #include "pass/shape/pad.h"

@@ -1,11 +1,11 @@
 /* Dimensions that go together, so that tiles smaller than a matrix instruction grow as a whole.
  *
  *     %q = read … : f16[4, 32]         the first dimensions of %q, %p, %m and %o are one class: a dot's M, which the
- *     %p = dot %q, %k, %0              instruction wants to be 16.  All become 16; reads and writes say that 4 are
+ *     %p = dot %q, %k, %0              instruction needs to be 16.  All become 16; reads and writes say that 4 are
  *     %m = reduce %p {axis = 1}        valid, and nothing is taken apart and put together around the dot
  *     write … %o
  *
- * A class that meets an op which asks for its very size (a part of a cat, an extent of 1 that is spread) stays as it is;
+ * A class with an op that requires its exact size (a part of a cat, an extent of 1 that is spread) stays as it is;
  * the dot then repeats its operands itself (dot_fit.c). */
 #include "pass/layout/dot.h"
 #include "pass/shape/pad.h"

@@ -1,10 +1,10 @@
-/* What added elements hold where elements are seen together: whatever changes nothing.
+/* What added elements hold where an op combines elements: whatever changes nothing.
  *
  *     sum -0.0 or 0   prod 1   max, argmax: NaN, which loses (or -inf where NaN wins), the least integer
  *     sort: what comes last   histogram: no bin   dot: zero along K
  *
  * A reduction by a function of the user has no such element; it gets one: a flag goes along with each element, and
- * the function is asked only where both are there. */
+ * the function is applied only where both are valid. */
 #include "pass/shape/pad.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Lets f32 arithmetic be approximate where no one can see it: a division, exponential or root whose result only ever
+/* Makes f32 arithmetic approximate where rounding hides it: a division, exponential or root whose result only ever
  * becomes a float of 16 bits or fewer takes the hardware's approximation ({fast}).
  *
  *     %e = exp %x : f32[64]                        %e = exp %x {fast = true} : f32[64]
@@ -152,7 +152,7 @@ join_tanh(Module *m, Op *op)
 	}
 }
 
-/* A factor that nobody else uses and that is a product itself. */
+/* A factor that has no other use and is a product itself. */
 static bool
 is_inner_product(const Value *v)
 {

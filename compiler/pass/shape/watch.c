@@ -13,7 +13,7 @@
  * rule (ir/interp/nan.c).  What later passes add (masks of padding, parts of a division) is not looked at, and pad writes
  * down which elements of the tiles are the program's own.
  *
- * A tile that stands out at the edge of a tensor holds elements that nobody asked for: a row of a read's fills becomes
+ * A tile that stands out at the edge of a tensor holds elements outside of it: a row of a read's fills becomes
  * 0 / 0 and is never stored.  {bounds} names what tells them apart: a pair of numbers each, a tile of the print and one of
  * its dimensions, with two operands, where the access started and how far the tensor goes; or -1 with one, a pointer
  * access's mask.  An element is outside where along some dimension all that bounds it says so.  Where several reads meet
