@@ -44,8 +44,13 @@ kernel_of(Compile *cx, uint64_t seed)
 static void
 fast_is_plain(void **state)
 {
+	static const uint64_t found[] = {
+		13449,                                  /* a branch gives one value twice, and its slot is a result's */
+	};
+
 	(void)state;
-	for (uint64_t seed = 1; seed <= KERNELS; seed++) {
+	for (int n = 1; n <= KERNELS + LEN(found); n++) {
+		uint64_t seed = n <= KERNELS ? (uint64_t)n : found[n - KERNELS - 1];
 		static const PlanOptions options[] = {{.plain = true}, {0}, {.plain = true, .base = true}, {.base = true}};
 		Compile *cx = compile_open();
 		Module *m = kernel_of(cx, seed);

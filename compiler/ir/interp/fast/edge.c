@@ -71,6 +71,19 @@ may_copy_directly(const Plan *p, const Node *n, const Move *m)
 	return true;
 }
 
+/* The web that move i is copied through, or -1.  If a later move leaves the same source in its slot, that slot cannot be
+ * exchanged: this move takes the other's temporary. */
+static int
+temporary_of(const Plan *p, const Node *n, int i)
+{
+	int slot = storage_of(p, n->move.at[i].src).slot, temp = n->move.at[i].temp;
+
+	for (int j = i + 1; j < n->move.n && slot >= 0 && temp < 0; j++)
+		if (storage_of(p, n->move.at[j].src).slot == slot && storage_of(p, n->move.at[j].dst).slot == slot)
+			temp = n->move.at[j].temp;
+	return temp;
+}
+
 static void
 edge_make(Plan *p, Edge *e, const Node *n)
 {
@@ -80,12 +93,12 @@ edge_make(Plan *p, Edge *e, const Node *n)
 	for (int i = 0; i < n->move.n; i++) {
 		const Move *m = &n->move.at[i];
 		Storage src = storage_of(p, m->src), dst = storage_of(p, m->dst);
-		int from = src.slot;
+		int from = src.slot, temp = temporary_of(p, n, i);
 		if (src.kind == STORE_SLOT && src.slot == dst.slot)
 			continue;
-		if (m->temp >= 0) {
+		if (temp >= 0) {
 			bool direct = may_copy_directly(p, n, m);
-			from = p->fast->web.at[m->temp].slot;
+			from = p->fast->web.at[temp].slot;
 			e->copy[e->ncopies++] = (Copy){src, direct ? dst.slot : from};
 			if (direct || from == dst.slot)
 				continue;
