@@ -74,24 +74,18 @@ argument(Walk *w, const Value *v, const int64_t *at, int64_t *out)
 static bool
 elementwise(Walk *w, const Op *op, const int64_t *at, int64_t *out)
 {
-	_Alignas(16) char in[3][16] = {{0}}, result[16] = {0};
-	const void *operand[3] = {in[0], in[1], in[2]};
-	DType type[3];
-	Elem e;
+	Attr in[3], value;
 	for (int i = 0; i < op->nin; i++) {
 		const Type *t = op->in[i]->type;
 		int64_t x;
 		bool is_int = dtype_is_int(t->elem) || t->elem == TY_BOOL;
-		if (t->ptr != PTR_NONE || !is_int || !element(w, op->in[i], at, &x))
+		if (i == LEN(in) || !is_int || !element(w, op->in[i], at, &x))
 			return false;
-		type[i] = t->elem;
-		dtype_store_i64(t->elem, in[i], 0, x);
+		in[i] = attr_int_value(x);
 	}
-	DType to = op->out[0].type->elem;
-	if (dtype_is_float(to) || op->nout != 1 || !elem_make(&e, CPU_BASE, op->kind, type, op->nin, to, 0))
+	if (dtype_is_float(op->out[0].type->elem) || !elem_fold(op, in, &value))
 		return false;
-	elem_run(&e, result, operand, 0, 1);
-	*out = dtype_load_i64(to, result, 0);
+	*out = value.i;
 	return true;
 }
 

@@ -63,6 +63,11 @@ elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 void elem_stream(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n);
 void stream_fence(void);
 
+/* fold.c: the {value} that an ELEM op gives for those of its operands; of a constant, as its type holds it.  False: not of
+ * plain elements. */
+bool elem_fold(const Op *op, const Attr *in, Attr *out);
+bool elem_fold_const(const Op *op, Attr *out);
+
 void tile_fill(int size, void *out, const void *one, int64_t n);        /* n copies of one element of `size` bytes */
 void tile_iota(DType t, void *out, int64_t start, int64_t n);           /* start, start + 1, …; integers wrap */
 

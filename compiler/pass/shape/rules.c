@@ -37,7 +37,7 @@ chain(Simplify *s, Op *op, Value *x, Value *y)
 {
 	Op *inner = x->def;
 
-	if (!inner || inner->kind != op->kind || !const_value(y) || !const_value(inner->in[1]))
+	if (!inner || inner->kind != op->kind || !value_const(y) || !value_const(inner->in[1]))
 		return NULL;
 	Value *both = simplify_emit2(s, op, op->kind, inner->in[1], y);
 	return simplify_emit2(s, op, op->kind, inner->in[0], both);
@@ -73,7 +73,7 @@ rule_add(Simplify *s, Op *op, Value *x, Value *y)
 static Value *
 rule_sub(Simplify *s, Op *op, Value *x, Value *y)
 {
-	const Attr *c = const_value(y);
+	const Attr *c = value_const(y);
 
 	if (dtype_is_float(x->type->elem))
 		return is_wide_float(x->type->elem) && const_is_float(y, 0.0) ? x : NULL;
@@ -102,7 +102,7 @@ rule_mul(Simplify *s, Op *op, Value *x, Value *y)
 static Value *
 rule_div(Simplify *s, Op *op, Value *x, Value *y)
 {
-	const Attr *c = const_value(y);
+	const Attr *c = value_const(y);
 	DType t = x->type->elem;
 	int exponent;
 
@@ -165,8 +165,8 @@ rule_compare(Simplify *s, Op *op, Value *x, Value *y)
 		if (op->kind == OP_GE || op->kind == OP_LT)
 			return simplify_int(s, op, op->out[0].type, op->kind == OP_GE);
 	}
-	if (t == TY_BOOL && const_value(y) && (op->kind == OP_EQ || op->kind == OP_NE))
-		return const_value(y)->i == (op->kind == OP_EQ) ? x : simplify_emit1(s, op, OP_NOT, x, NULL);
+	if (t == TY_BOOL && value_const(y) && (op->kind == OP_EQ || op->kind == OP_NE))
+		return value_const(y)->i == (op->kind == OP_EQ) ? x : simplify_emit1(s, op, OP_NOT, x, NULL);
 	return NULL;
 }
 
@@ -223,7 +223,7 @@ static Value *
 rule_select(Simplify *s, Op *op)
 {
 	Value *c = op->in[0], *x = op->in[1], *y = op->in[2];
-	const Attr *known = const_value(c);
+	const Attr *known = value_const(c);
 
 	if (known)
 		return known->i ? x : y;
@@ -231,11 +231,11 @@ rule_select(Simplify *s, Op *op)
 		return x;
 	if (def_operand(c, OP_NOT))
 		return simplify_emit(s, op, OP_SELECT, (Value *[]){def_operand(c, OP_NOT), y, x}, 3, NULL, 0, NULL);
-	if (x->type->elem != TY_BOOL || x->type->ptr != PTR_NONE || !const_value(x) || !const_value(y))
+	if (x->type->elem != TY_BOOL || x->type->ptr != PTR_NONE || !value_const(x) || !value_const(y))
 		return NULL;
-	if (const_value(x)->i == const_value(y)->i)
+	if (value_const(x)->i == value_const(y)->i)
 		return x;
-	return const_value(x)->i ? c : simplify_emit1(s, op, OP_NOT, c, NULL);
+	return value_const(x)->i ? c : simplify_emit1(s, op, OP_NOT, c, NULL);
 }
 
 /* ---- conversions ---- */
@@ -329,7 +329,7 @@ narrow(Simplify *s, Op *op)
 	for (int i = 0; i < op->nin; i++) {
 		bool is_spread = op->in[i]->def && op->in[i]->def->kind == OP_BROADCAST &&
 		    op->in[i]->def->in[0]->type->rank == 0;
-		if (!is_spread && !const_value(op->in[i]))
+		if (!is_spread && !value_const(op->in[i]))
 			return NULL;
 		spread = spread || is_spread;
 	}
@@ -348,7 +348,7 @@ order(Simplify *s, Op *op)
 {
 	bool is_float = dtype_is_float(op->in[0]->type->elem);
 
-	if (!(op_info[op->kind].traits & COMM) || !const_value(op->in[0]) || const_value(op->in[1]))
+	if (!(op_info[op->kind].traits & COMM) || !value_const(op->in[0]) || value_const(op->in[1]))
 		return;
 	if (is_float && (op->kind == OP_MIN || op->kind == OP_MAX))
 		return;

@@ -31,7 +31,7 @@ rule_read(Simplify *s, Op *op)
 static Value *
 rule_load(Simplify *s, Op *op)
 {
-	const Attr *mask = op->nin > 1 ? const_value(op->in[1]) : NULL;
+	const Attr *mask = op->nin > 1 ? value_const(op->in[1]) : NULL;
 
 	if (mask && mask->i)
 		return with_operands(s, op, op->in, 1);
@@ -62,12 +62,12 @@ simplify_effect(Simplify *s, Op *op)
 
 	switch (op->kind) {
 	case OP_ASSERT:
-		known = const_value(op->in[0]);
+		known = value_const(op->in[0]);
 		if (!known || !known->i)
 			return false;
 		break;
 	case OP_STORE:
-		known = op->nin > 2 ? const_value(op->in[2]) : NULL;
+		known = op->nin > 2 ? value_const(op->in[2]) : NULL;
 		if (!known)
 			return false;
 		if (known->i)

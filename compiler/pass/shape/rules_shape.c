@@ -20,7 +20,7 @@ def_operand(const Value *v, OpKind kind)
 Value *
 simplify_splat(Simplify *s, Op *at, Value *v)
 {
-	const Attr *value = const_value(v);
+	const Attr *value = value_const(v);
 
 	if (v->type->rank == 0)
 		return v;
@@ -36,7 +36,7 @@ is_splat(const Value *v)
 {
 	const Value *x = def_operand(v, OP_BROADCAST);
 
-	return v->type->rank == 0 || const_value(v) || (x && x->type->rank == 0);
+	return v->type->rank == 0 || value_const(v) || (x && x->type->rank == 0);
 }
 
 static Value *

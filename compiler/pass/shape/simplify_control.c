@@ -62,7 +62,7 @@ drop_invariants(Simplify *s, Op *op)
 static bool
 trips(const Op *op, uint64_t *n)
 {
-	const Attr *lo = const_value(op->in[0]), *hi = const_value(op->in[1]), *step = const_value(op->in[2]);
+	const Attr *lo = value_const(op->in[0]), *hi = value_const(op->in[1]), *step = value_const(op->in[2]);
 
 	*n = 0;
 	if (op->in[0] == op->in[1] || (step && step->i == 0))
@@ -132,7 +132,7 @@ choose(Simplify *s, Op *op)
 static bool
 simplify_if(Simplify *s, Op *op, Op **next)
 {
-	const Attr *condition = const_value(op->in[0]);
+	const Attr *condition = value_const(op->in[0]);
 	Op *def = op->in[0]->def;
 
 	if (condition) {

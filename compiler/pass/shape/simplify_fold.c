@@ -1,7 +1,6 @@
 /* Constants for simplify: what a value is known to be, and ops on known values computed here.
  *
- * A constant is a splat: one value for every element of its tile, so one element is computed, by the
- * interpreter's own elementwise code.  What folds is therefore what runs, to the bit.  Functions that
+ * A constant is a splat: one value for every element of its tile, so one element is computed (num/fold.c).  Functions that
  * devices may round differently (exp, sin, pow …) and approximations ({fast}) are left to the device. */
 #include "pass/shape/simplify.h"
 
@@ -9,16 +8,10 @@
 
 #include <string.h>
 
-const Attr *
-const_value(const Value *v)
-{
-	return value_const(v);
-}
-
 bool
 const_is_int(const Value *v, int64_t i)
 {
-	const Attr *a = const_value(v);
+	const Attr *a = value_const(v);
 
 	return a && a->kind != KIND_FLOAT && a->i == int_wrap(v->type->elem, i);
 }
@@ -26,7 +19,7 @@ const_is_int(const Value *v, int64_t i)
 bool
 const_is_float(const Value *v, double f)
 {
-	const Attr *a = const_value(v);
+	const Attr *a = value_const(v);
 
 	return a && a->kind == KIND_FLOAT && memcmp(&a->f, &f, sizeof f) == 0;
 }
@@ -62,65 +55,26 @@ is_exact(const Op *op)
 	return !dtype_is_float(op->in[0]->type->elem) || !approximate;
 }
 
-static void
-put(const Value *v, void *element)
-{
-	const Attr *a = const_value(v);
-
-	if (a->kind == KIND_FLOAT)
-		dtype_store_f64(v->type->elem, element, 0, a->f);
-	else
-		dtype_store_i64(v->type->elem, element, 0, a->i);
-}
-
-static Attr
-get(Simplify *s, const Type *t, const void *element)
-{
-	if (dtype_is_float(t->elem))
-		return attr_float_value(dtype_load_f64(t->elem, element, 0));
-	if (t->elem == TY_BOOL)
-		return attr_bool_value(dtype_load_i64(t->elem, element, 0) != 0);
-	return attr_int_value(dtype_load_i64(t->elem, element, 0));
-}
-
-static bool
-is_plain(const Type *t)
-{
-	return t->ptr == PTR_NONE && !dtype_is_packed(t->elem);
-}
-
 static Value *
 fold_elementwise(Simplify *s, Op *op)
 {
-	_Alignas(16) char element[3][16] = {{0}}, out[16] = {0};
-	const void *in[3] = {element[0], element[1], element[2]};
-	DType type[3];
-	Elem e;
+	Attr in[3], value;
 
-	if (!is_plain(op->out[0].type) || !is_exact(op))
+	if (op->nin > LEN(in) || !is_exact(op))
 		return NULL;
 	for (int i = 0; i < op->nin; i++) {
-		if (!const_value(op->in[i]) || !is_plain(op->in[i]->type))
+		if (!value_const(op->in[i]))
 			return NULL;
-		type[i] = op->in[i]->type->elem;
-		put(op->in[i], element[i]);
+		in[i] = *value_const(op->in[i]);
 	}
-	const IntList *bits = attr_bits(op);
-	if (bits)
-		elem_make_lookup(&e, type[0], op->out[0].type->elem, bits->at, bits->n);
-	else if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, op->out[0].type->elem,
-		attr_propagate_nan(op) ? ELEM_NAN : 0))
-		return NULL;
-	elem_run(&e, out, in, 0, 1);
-	Attr value = get(s, op->out[0].type, out);
-	return simplify_const(s, op, op->out[0].type, &value);
+	return elem_fold(op, in, &value) ? simplify_const(s, op, op->out[0].type, &value) : NULL;
 }
 
 /* Ops that only move elements about give the same splat in another shape. */
 static Value *
 fold_move(Simplify *s, Op *op)
 {
-	const Attr *value = const_value(op->in[0]);
+	const Attr *value = value_const(op->in[0]);
 
 	if (!value)
 		return NULL;
@@ -135,13 +89,10 @@ static Value *
 fold_const(Simplify *s, Op *op)
 {
 	const Type *t = op->out[0].type;
-	char element[16];
+	Attr value;
 
-	if (!dtype_is_float(t->elem) || !is_plain(t))
-		return NULL;
-	put(&op->out[0], element);
-	Attr value = get(s, t, element);
-	if (const_is_float(&op->out[0], value.f) || value.f != value.f)
+	if (!dtype_is_float(t->elem) || !elem_fold_const(op, &value) || const_is_float(&op->out[0], value.f) ||
+	    value.f != value.f)
 		return NULL;
 	return simplify_const(s, op, t, &value);
 }

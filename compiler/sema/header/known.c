@@ -10,51 +10,29 @@
 
 enum { DEPTH_MOST = 64 };
 
+/* The value of a scalar that only constants made. */
 static bool
-is_plain(const Value *v)
+compute(const Value *v, int depth, Attr *out)
 {
-	const Type *t = v->type;
-	return t->kind == TYPE_TILE && t->rank == 0 && t->ptr == PTR_NONE && !dtype_is_packed(t->elem);
-}
-
-/* The element of a scalar that only constants made. */
-static bool
-compute(const Value *v, int depth, void *out)
-{
-	_Alignas(16) char element[3][16] = {{0}};
-	const void *in[3] = {element[0], element[1], element[2]};
 	const Op *op = v->def;
-	DType type[3];
-	Elem e;
-	if (!op || !is_plain(v) || depth > DEPTH_MOST)
+	Attr in[3];
+	if (!op || v->type->rank > 0 || depth > DEPTH_MOST)
 		return false;
-	if (op->kind == OP_CONST) {
-		const Attr *a = attr_value(op);
-		if (a->kind == KIND_FLOAT)
-			dtype_store_f64(v->type->elem, out, 0, a->f);
-		else
-			dtype_store_i64(v->type->elem, out, 0, a->i);
-		return true;
-	}
-	if (!(op_info[op->kind].traits & ELEM) || op->kind == OP_LOOKUP || op->nin > 3)
+	if (op->kind == OP_CONST)
+		return elem_fold_const(op, out);
+	if (!op_has(op, ELEM) || op->kind == OP_LOOKUP || op->nin > LEN(in))
 		return false;
-	for (int i = 0; i < op->nin; i++) {
-		if (!is_plain(op->in[i]) || !compute(op->in[i], depth + 1, element[i]))
+	for (int i = 0; i < op->nin; i++)
+		if (!compute(op->in[i], depth + 1, &in[i]))
 			return false;
-		type[i] = op->in[i]->type->elem;
-	}
-	if (!elem_make(&e, CPU_BASE, op->kind, type, op->nin, v->type->elem, attr_propagate_nan(op) ? ELEM_NAN : 0))
-		return false;
-	elem_run(&e, out, in, 0, 1);
-	return true;
+	return elem_fold(op, in, out);
 }
 
 Val
 val_known(Elab *e, const Val *v)
 {
-	_Alignas(16) char element[16] = {0};
-	if (!e->whole || v->kind != VAL_TILE || !is_plain(v->v) || !dtype_is_int(v->v->type->elem) ||
-	    !compute(v->v, 0, element))
+	Attr value;
+	if (!e->whole || v->kind != VAL_TILE || !dtype_is_int(v->v->type->elem) || !compute(v->v, 0, &value))
 		return *v;
-	return val_int(v->place, dtype_load_i64(v->v->type->elem, element, 0));
+	return val_int(v->place, value.i);
 }
