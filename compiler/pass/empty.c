@@ -90,7 +90,7 @@ joined(Builder *b, const Op *op)
 static Value *
 instead(Op *op)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	switch (op->kind) {
 	case OP_REDUCE: return reduced(&b, op);
 	case OP_HISTOGRAM: case OP_GATHER: return op->out[0].type->ptr ? NULL : build_int(&b, op->out[0].type, 0);

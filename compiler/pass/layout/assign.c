@@ -24,7 +24,7 @@ log2_warps(const Func *f)
 
 /* Bytes that an op moves, as often as it runs; dots before everything. */
 static double
-importance(const Var *x)
+priority(const Var *x)
 {
 	const Type *t = place_type(x->op);
 	double bytes = (double)type_count(t) * dtype_info[t->elem].bits / 8;
@@ -45,9 +45,9 @@ spread_preferred(Assign *a)
 		double most = -1;
 		for (int i = 0; i < a->vars.n; i++) {
 			const Var *x = &a->vars.at[i];
-			if (!done[i] && x->op && x->preferred && (x->hard || !x->layout) && importance(x) > most) {
+			if (!done[i] && x->op && x->preferred && (x->hard || !x->layout) && priority(x) > most) {
 				best = i;
-				most = importance(x);
+				most = priority(x);
 			}
 		}
 		if (best < 0)

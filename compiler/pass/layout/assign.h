@@ -36,8 +36,8 @@ typedef struct CostEntry {
 } CostEntry;
 
 typedef struct ValueNote {
-	int var;                                        /* its own unknown, or -1: cheap, or no tile */
-	int cheap;                                      /* > 0: what computing it again takes, in operations */
+	int var;                                        /* its own unknown, or -1: rematerialised, or no tile */
+	int cheap;                                      /* > 0: operations that rematerialise it */
 	int edges;                                      /* first of its list, or -1 */
 	double weight;                                  /* how often it is defined */
 	const Layout *place, *layout;                   /* what was asked last, and what followed */

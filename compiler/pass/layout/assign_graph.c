@@ -10,7 +10,7 @@
  * rematerialised in whatever layout a use has. */
 #include "pass/layout/assign.h"
 
-enum { CHEAP_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
+enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
 
 const Layout *
 default_layout(const Assign *a, const Type *t)
@@ -54,9 +54,9 @@ assign_required(const Assign *a, Edge *e)
 	return e->required;
 }
 
-/* Operations that computing the value again takes; 0: it is not cheap. */
+/* Operations that rematerialise the value; 0: it is not cheap. */
 static int
-op_cheapness(const Op *op)
+op_remat_cost(const Op *op)
 {
 	bool is_int = op->nout > 0 && dtype_is_int(op->out[0].type->elem);
 	switch (op_info[op->kind].cost) {
@@ -73,10 +73,10 @@ op_cheapness(const Op *op)
 }
 
 static int
-cheapness(const Assign *a, const Value *v)
+remat_cost(const Assign *a, const Value *v)
 {
 	const Op *op = v->def;
-	int sum = op && value_is_placed(v) ? op_cheapness(op) : 0;
+	int sum = op && value_is_placed(v) ? op_remat_cost(op) : 0;
 	if (sum == 0)
 		return 0;
 	for (int i = 0; i < op->nin; i++) {
@@ -87,7 +87,7 @@ cheapness(const Assign *a, const Value *v)
 			return 0;
 		sum += part;
 	}
-	return sum <= CHEAP_MOST ? sum : 0;
+	return sum <= REMAT_MOST ? sum : 0;
 }
 
 /* How often a block runs, roughly. */
@@ -99,13 +99,9 @@ block_weight(const Block *b)
 		if (!op_is_loop(op))
 			continue;
 		double trips = TRIPS_GUESS;
-		if (op->kind == OP_FOR && op->in[0]->def && op->in[1]->def && op->in[2]->def &&
-		    op->in[0]->def->kind == OP_CONST && op->in[1]->def->kind == OP_CONST &&
-		    op->in[2]->def->kind == OP_CONST) {
-			int64_t step = const_int(op->in[2]->def);
-			int64_t n = const_int(op->in[1]->def) - const_int(op->in[0]->def);
-			trips = step > 0 && n > 0 ? (double)(n / step) : 1;
-		}
+		int64_t lo, hi, step;
+		if (op->kind == OP_FOR && value_int(op->in[0], &lo) && value_int(op->in[1], &hi) && value_int(op->in[2], &step))
+			trips = step > 0 && hi > lo ? (double)((hi - lo) / step) : 1;
 		w *= MIN(MAX(trips, 1), 256);
 	}
 	return MIN(w, WEIGHT_MOST);
@@ -220,7 +216,7 @@ collect_op(Assign *a, Op *op)
 	if (!place_exists(op))
 		return;
 	for (int i = 0; i < op->nout; i++)
-		a->note[op->out[i].id].cheap = op->nout == 1 ? cheapness(a, &op->out[i]) : 0;
+		a->note[op->out[i].id].cheap = op->nout == 1 ? remat_cost(a, &op->out[i]) : 0;
 	double w = block_weight(op->home);
 	if (op->nout == 1 && a->note[op->out[0].id].cheap > 0) {
 		a->note[op->out[0].id].weight = w;
@@ -250,7 +246,7 @@ collect_edges(Assign *a)
 
 /* Conversions from passes before say preferred layouts, read by now: each use of one takes what it converts. */
 static void
-forget_converts(Assign *a)
+drop_converts(Assign *a)
 {
 	for (Op *op = a->f->body->first, *next; op; op = next) {
 		next = op_after(op, a->f->body);
@@ -271,7 +267,7 @@ assign_collect(Assign *a)
 		a->note[i] = (ValueNote){.var = -1, .edges = -1, .weight = 1};
 	for (Op *op = body->first; op; op = op_after(op, body))
 		collect_op(a, op);
-	forget_converts(a);
+	drop_converts(a);
 	for (Op *op = body->first; op; op = op_after(op, body))
 		if (is_control(op))
 			tie_edges(a, op);

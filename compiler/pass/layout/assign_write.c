@@ -44,9 +44,9 @@ original(const Writer *w, Value *v)
 
 static Value *want(Writer *w, Value *v, const Layout *l, Op *user);
 
-/* A cheap value once more, behind its definition, in layout l.  The first one asked for keeps the op. */
+/* A cheap value in layout l, computed once more behind its definition.  The first layout keeps the op. */
 static Value *
-compute_again(Writer *w, Value *v, const Layout *l)
+rematerialise(Writer *w, Value *v, const Layout *l)
 {
 	Value *found = find_copy(w, v, l);
 	Op *op = v->def;
@@ -89,7 +89,7 @@ want(Writer *w, Value *v, const Layout *l, Op *user)
 	if (!l)
 		l = default_layout(w->a, v->type);
 	if (v->id < w->a->f->nvalues && w->a->note[v->id].cheap > 0)
-		return compute_again(w, v, l);
+		return rematerialise(w, v, l);
 	if (v->layout == l)
 		return v;
 	Value *found = find_copy(w, v, l);

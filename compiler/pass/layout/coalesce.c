@@ -128,7 +128,7 @@ is_row_pass(const Func *f, const Load *x)
 }
 
 /* A thread has at least two accesses of 16 bytes under way, and twice as many where there are some warps already; where
- * tiles are reduced, so many elements that few warps have to meet, or two accesses if that is all there is to do; and a
+ * tiles are reduced, so many elements that few warps take part, or two accesses if that is all there is to do; and a
  * single access where next to nothing is computed: the more threads, the closer together in time does a multiprocessor
  * touch what is close together in memory. */
 static int

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+
 static bool
 is_zero(const Value *v)
 {
@@ -38,16 +39,11 @@ fold_sum(Op *add)
 	}
 }
 
-static Builder
-before(Op *op)
-{
-	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
-}
 
 static void
 cast_operand(Op *dot, int i, DType to)
 {
-	Builder b = before(dot);
+	Builder b = build_before(dot);
 	op_set_in(dot, i, build1(&b, OP_CAST, dot->in[i], type_with_elem(b.m, dot->in[i]->type, to)));
 }
 

@@ -13,11 +13,6 @@
 
 #include <string.h>
 
-static Builder
-before(Op *op)
-{
-	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
-}
 
 static Value *
 reshape(Builder *b, Value *v, int rank, const int64_t *extent)
@@ -94,7 +89,7 @@ dot_fit(Op *dot, const MmaInfo *mma)
 	const Type *t = dot->out[0].type;
 	int row = t->rank - 2, col = t->rank - 1;
 	int64_t m = t->extent[row], n = t->extent[col], k = dot->in[0]->type->extent[col];
-	Builder b = before(dot);
+	Builder b = build_before(dot);
 	if (m >= mma->m && n >= mma->n && k >= mma->k)
 		return dot;
 	if (t->rank >= KERNEL_RANK)
@@ -145,7 +140,7 @@ tf32_dot(Builder *b, Value *x, Value *y, Value *acc)
 void
 dot_split_tf32(Op *dot)
 {
-	Builder b = before(dot);
+	Builder b = build_before(dot);
 	Value *x = dot->in[0], *y = dot->in[1], *xu = upper_part(&b, x), *yu = upper_part(&b, y);
 	Value *xl = lower_part(&b, x, xu), *yl = lower_part(&b, y, yu);
 	Value *p = tf32_dot(&b, xl, yu, dot->in[2]);

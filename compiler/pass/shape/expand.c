@@ -82,7 +82,7 @@ scaled(Builder *b, Value *v, Value *scale, int64_t block, bool right, DType to)
 void
 expand_dot_scaled(Op *op)
 {
-	Builder b = {.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
+	Builder b = build_before(op);
 	Value *x = op->in[0], *y = op->in[2];
 	int64_t block = attr_block(op);
 	if (x->type->rank >= KERNEL_RANK) {

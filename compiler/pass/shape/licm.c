@@ -13,21 +13,12 @@
  * that the condition spares. */
 #include "pass/pass.h"
 
-/* Is v defined inside the region `loop`, at any depth? */
-static bool
-defined_in(const Value *v, const Block *loop)
-{
-	for (const Block *b = v->block; b; b = b->parent ? b->parent->home : NULL)
-		if (b == loop)
-			return true;
-	return false;
-}
 
 static bool
 operands_invariant(const Op *op, const Block *loop)
 {
 	for (int i = 0; i < op->nin; i++)
-		if (defined_in(op->in[i], loop))
+		if (value_inside(op->in[i], loop))
 			return false;
 	return true;
 }
@@ -39,7 +30,7 @@ region_invariant(const Block *region, const Block *loop)
 {
 	for (const Op *in = region->first; in; in = op_after(in, region))
 		for (int i = 0; i < in->nin; i++)
-			if (defined_in(in->in[i], loop) && !defined_in(in->in[i], region))
+			if (value_inside(in->in[i], loop) && !value_inside(in->in[i], region))
 				return false;
 	return true;
 }

@@ -45,11 +45,6 @@ padded_type(Module *m, const Type *t, const int64_t *least)
 	return type_with_shape(m, t, t->rank, extent);
 }
 
-Builder
-pad_builder(Op *op)
-{
-	return (Builder){.m = op->home->func->module, .block = op->home, .before = op, .place = op->place};
-}
 
 Value *
 pad_iota(Builder *b, const Type *t, DType elem, int d)
@@ -82,7 +77,7 @@ pad_valid(Builder *b, const Type *t, const Type *was)
 void
 pad_fill(const Pad *p, Op *op, int i, int d, Value *other)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *v = op->in[i];
 	op_set_in(op, i, build3(&b, OP_SELECT, pad_below(&b, v->type, d, pad_was(p, v)->extent[d]), v, other));
 }
@@ -95,7 +90,7 @@ pad_indices(const Pad *p, Op *op)
 	int i = (int)strcspn(index, "g");
 	if (index[i] != 'g')
 		return;
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *v = op->in[1 + i], *valid = pad_valid(&b, v->type, pad_was(p, v));
 	DType t = v->type->elem;
 	if (!valid)
@@ -143,7 +138,7 @@ pad_prefetch(const Pad *p, Op *op)
 static void
 pad_pointers(const Pad *p, Op *op, int at, bool had)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *in[8], *mask = pad_valid(&b, op->in[0]->type, pad_was(p, op->in[0]));
 	const Type *want = op->nout ? op->out[0].type : NULL;
 	int n = 0;
@@ -168,7 +163,7 @@ pad_pointers(const Pad *p, Op *op, int at, bool had)
 static void
 pad_assert(const Pad *p, Op *op)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *c = op->in[0], *valid = pad_valid(&b, c->type, pad_was(p, c));
 	if (valid)
 		op_set_in(op, 0, build2(&b, OP_OR, c, build1(&b, OP_NOT, valid, NULL)));

@@ -18,7 +18,6 @@ typedef struct Pad {
 const Type *pad_was(const Pad *p, const Value *v);
 /* `to` stands for `from`, whose type before it takes on. */
 void pad_replace(const Pad *p, Value *from, Value *to);
-Builder pad_builder(Op *op);
 /* The index along dimension d in a tile of t's shape. */
 Value *pad_iota(Builder *b, const Type *t, DType elem, int d);
 /* Which elements of a tile of type `t` lie below `valid` along dimension d. */

@@ -46,7 +46,7 @@ void
 pad_reduce(const Pad *p, Op *op)
 {
 	int axis = (int)attr_axis(op);
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	if (is_padded(p, op->in[0], axis))
 		pad_fill(p, op, 0, axis, identity(&b, op, op->in[0]->type));
 }
@@ -101,7 +101,7 @@ pad_reduce_fn(const Pad *p, Op *op)
 		diag_error(p->m->cx, op->place, DIAG_PAD_OPERANDS, n);
 		return;
 	}
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	for (int i = 0; i < n; i++)
 		in[i] = op->in[i];
 	in[n] = pad_below(&b, t, axis, pad_was(p, op->in[0])->extent[axis]);
@@ -118,7 +118,7 @@ pad_order(const Pad *p, Op *op)
 {
 	int axis = (int)attr_axis(op);
 	bool falling = op->kind == OP_TOPK || attr_descending(op);
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	const Type *t = op->in[0]->type;
 	if (op->kind == OP_TOPK)
 		attr_set_k(p->m, op, op->out[0].type->extent[axis]);
@@ -131,7 +131,7 @@ pad_order(const Pad *p, Op *op)
 void
 pad_histogram(const Pad *p, Op *op)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *v = op->in[0], *valid = pad_valid(&b, v->type, pad_was(p, v));
 	attr_set_bins(p->m, op, op->out[0].type->extent[0]);
 	if (!valid)
@@ -151,7 +151,7 @@ reads_zeros(const Value *v)
 void
 pad_dot(const Pad *p, Op *op)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	for (int i = 0; i < 2; i++) {
 		const Type *t = op->in[i]->type;
 		int d = i == 0 ? t->rank - 1 : t->rank - 2;

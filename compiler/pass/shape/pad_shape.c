@@ -90,7 +90,7 @@ pad_reshape(const Pad *p, Op *op)
 	const Type *in = pad_was(p, x), *out = pad_was(p, &op->out[0]);
 	if (reshape_commutes(in, out))
 		return;
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	int64_t count = type_count(x->type);
 	Value *flat = build1(&b, OP_RESHAPE, x, type_with_shape(p->m, x->type, 1, &count));
 	Value *index = moved(&b, in, x->type, out, op->out[0].type);
@@ -108,7 +108,7 @@ pad_cat(const Pad *p, Op *op)
 		plain &= pad_was(p, op->in[i])->extent[axis] == op->in[i]->type->extent[axis];
 	if (plain)
 		return;
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *along = pad_iota(&b, op->out[0].type, TY_I32, axis), *all = NULL;
 	for (int i = op->nin - 1; i >= 0; i--) {
 		sum -= pad_was(p, op->in[i])->extent[axis];
@@ -126,7 +126,7 @@ pad_flip(const Pad *p, Op *op)
 	int64_t n = pad_was(p, op->in[0])->extent[axis];
 	if (n == op->in[0]->type->extent[axis])
 		return;
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *along = pad_iota(&b, op->in[0]->type, TY_I32, axis);
 	replace(p, op, gather(&b, op->in[0], build2(&b, OP_SUB, number(&b, along, n - 1), along), axis));
 }
@@ -155,7 +155,7 @@ pad_extract(const Pad *p, Op *op)
 	bool padded = is_padded(p, v) || is_padded(p, &op->out[0]);
 	if (!padded)
 		return;
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	for (int d = 0, e = 0; d < was->rank; d++) {
 		int64_t n = index[d] == 'p' ? extents->at[e++] : 1;
 		if (n != was->extent[d])
@@ -174,7 +174,7 @@ pad_gather(const Pad *p, Op *op)
 	DType i = index->type->elem;
 	if (n == op->in[0]->type->extent[axis])
 		return;
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	b.before = op->next;
 	if (dtype_info[i].bits < 32)
 		index = build1(&b, OP_CAST, index, type_with_elem(p->m, index->type, TY_I32));
@@ -192,7 +192,7 @@ pad_gather(const Pad *p, Op *op)
 void
 pad_scatter(const Pad *p, Op *op)
 {
-	Builder b = pad_builder(op);
+	Builder b = build_before(op);
 	Value *index = op->in[1], *valid = pad_valid(&b, index->type, pad_was(p, index));
 	DType t = index->type->elem;
 	if (!valid)

@@ -100,7 +100,7 @@ invert_divisor(Module *m, Op *op)
 	Op *spread = op->kind == OP_DIV && op->out->type->rank > 0 ? op->in[1]->def : NULL;
 	if (!spread || spread->kind != OP_BROADCAST || type_count(spread->in[0]->type) * 4 > type_count(op->out->type))
 		return;
-	Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+	Builder b = build_before(op);
 	Value *divisor = spread->in[0], *one = build_float(&b, divisor->type, 1.0);
 	Value *inverse = build2(&b, OP_DIV, one, divisor);
 	Value *all = build1(&b, OP_BROADCAST, inverse, op->out->type);
@@ -143,7 +143,7 @@ join_tanh(Module *m, Op *op)
 		Value *tanh = split_constant(op->in[1 - i], &by);
 		if (!tanh->def || tanh->def->kind != OP_TANH || tanh->nuses != 1 || attr_fast(tanh->def) || by != c)
 			continue;
-		Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+		Builder b = build_before(op);
 		Value *u = split_constant(tanh->def->in[0], &inner);
 		Value *twice = build_float(&b, tanh->type, op->kind == OP_ADD ? 2 * inner : -2 * inner);
 		Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, twice), NULL);
@@ -198,7 +198,7 @@ join_constants(Module *m, Op *op)
 	count_constants(op->out, 0, &n, &product);
 	if (n < 2 || !(fabs(product) >= 0x1p-40 && fabs(product) <= 0x1p40))
 		return;
-	Builder b = {.m = m, .block = op->home, .before = op, .place = op->place};
+	Builder b = build_before(op);
 	Value *v = rebuild_product(&b, op->out, 0, &product);
 	if (v)
 		value_replace(op->out, v);
