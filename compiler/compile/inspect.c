@@ -76,21 +76,11 @@ banks(const Layout *threads, const Layout *shared, int bytes, const Target *t)
 	return b;
 }
 
-/* The data operand or result of an access. */
-static const Value *
-moved(const Op *op)
-{
-	switch (op->kind) {
-	case OP_WRITE: return op->in[access_data(op)];
-	case OP_STORE: return op->in[1];
-	default: return &op->out[0];
-	}
-}
 
 static void
 note_access(InspectLine *x, const Op *op, const InspectArg *arg, Arena *mem)
 {
-	const Value *v = moved(op);
+	const Value *v = access_tile(op);
 	bool is_tensor = op->in[0]->type->kind == TYPE_TENSOR;
 	x->kind = INSPECT_ACCESS;
 	x->what = arena_printf(mem, "%s %s", op_info[op->kind].text, tensor_name(op->in[0]));
@@ -282,19 +272,12 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 
 /* ---- how long a buffer is needed ---- */
 
-static const Op *
-buffer_of(const Value *v)
-{
-	while (v->def && v->def->kind == OP_SLOT)
-		v = v->def->in[0];
-	return v->def;
-}
 
 static bool
 uses(const Op *op, const Op *alloc)
 {
 	for (int k = 0; k < op->nin; k++)
-		if (buffer_of(op->in[k]) == alloc)
+		if (buffer_owner(op->in[k]) == alloc)
 			return true;
 	return false;
 }

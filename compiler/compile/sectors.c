@@ -217,19 +217,11 @@ tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 	return AT_KNOWN;
 }
 
-static const Value *
-mask_of(const Op *op)
-{
-	int at = op->kind == OP_LOAD ? 1 : 2;
-	if (op->kind == OP_ATOMIC_PTR)
-		return attr_masked(op) ? op->in[op->nin - 1] : NULL;
-	return op->nin > at ? op->in[at] : NULL;
-}
 
 static Where
 pointer_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 {
-	const Value *mask = mask_of(op);
+	const Value *mask = access_mask(op);
 	int64_t on;
 	w->steps = 0;
 	if (mask && element(w, mask, at, &on) && !on)

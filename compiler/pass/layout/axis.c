@@ -93,16 +93,6 @@ axis_unknown(const Type *t)
 	return x;
 }
 
-static int
-trailing_zeros(int64_t v)
-{
-	int n = 0;
-	if (v == 0)
-		return DIV_MOST;
-	while (!((uint64_t)v >> n & 1))
-		n++;
-	return MIN(n, DIV_MOST);
-}
 
 AxisInfo
 axis_constant(const Type *t, int64_t v)

@@ -19,6 +19,12 @@ struct AxisInfo {
 	int64_t lo, hi;                                 /* all elements lie between; else the type's limits */
 };
 
+static inline int
+trailing_zeros(int64_t v)
+{
+	return v ? MIN(__builtin_ctzll((unsigned long long)v), DIV_MOST) : DIV_MOST;
+}
+
 /* Analyses a function whose values carry no results, and numbers it then.  Passes call it before they ask. */
 void axis_keep(Func *f);
 /* The results are out of date: of values that a pass changed. */

@@ -29,15 +29,11 @@ dim_div(const Value *tensor, int d)
 {
 	int64_t extent = tensor->type->extent[d];
 	const Value *symbol = dim_symbol(tensor, d);
-	if (extent >= 0) {
-		AxisInfo x = axis_constant(type_scalar(tensor->block->func->module, TY_I64), extent);
-		return x.div[0];
-	}
+	if (extent >= 0)
+		return trailing_zeros(extent);
 	const FuncParam *p = tensor_param(tensor);
-	if (!symbol && p && p->dim_multiple[d] > 1) {
-		AxisInfo x = axis_constant(type_scalar(tensor->block->func->module, TY_I64), p->dim_multiple[d]);
-		return x.div[0];
-	}
+	if (!symbol && p && p->dim_multiple[d] > 1)
+		return trailing_zeros(p->dim_multiple[d]);
 	return symbol ? axis_of(symbol)->div[0] : 0;
 }
 
@@ -133,14 +129,6 @@ gather_contiguity(const Span *x, int *dim)
 	return k;
 }
 
-static int
-trailing(int64_t v)
-{
-	int n = 0;
-	while (v > 0 && !(v >> n & 1))
-		n++;
-	return v > 0 ? n : DIV_MOST;
-}
 
 static int
 tensor_contiguity(const Op *op, int *dim)
@@ -156,7 +144,7 @@ tensor_contiguity(const Op *op, int *dim)
 	if (x.index[last] == 'g')
 		k = gather_contiguity(&x, dim);
 	else if (x.index[last] == 'p')
-		k = trailing(x.tile->extent[x.at[last]]);
+		k = trailing_zeros(x.tile->extent[x.at[last]]);
 	else
 		return 0;
 	if (x.index[last] == 'p') {
@@ -168,7 +156,7 @@ tensor_contiguity(const Op *op, int *dim)
 	if (!access_is_inside(op, last))
 		k = MIN(k, dim_div(x.tensor, last));
 	if (valid)
-		k = MIN(k, trailing(valid->at[*dim]));
+		k = MIN(k, trailing_zeros(valid->at[*dim]));
 	return k;
 }
 

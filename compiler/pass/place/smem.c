@@ -95,14 +95,6 @@ item_of(Smem *s, const Op *op)
 	return NULL;
 }
 
-/* The alloc or mbarrier that a value comes from, or NULL. */
-static const Op *
-owner(const Value *v)
-{
-	while (v->def && v->def->kind == OP_SLOT)
-		v = v->def->in[0];
-	return v->def && (v->def->kind == OP_ALLOC || v->def->kind == OP_MBARRIER) ? v->def : NULL;
-}
 
 /* The op at `at` needs the item: so does, to its end, the op of the item's own block that holds it. */
 static void
@@ -122,7 +114,7 @@ find_uses(Smem *s)
 		if (op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT)
 			s->waited = at;
 		for (int k = 0; k < op->nin; k++) {
-			const Op *of = owner(op->in[k]);
+			const Op *of = buffer_owner(op->in[k]);
 			Item *i = of ? item_of(s, of) : NULL;
 			if (!i)
 				continue;
@@ -225,7 +217,7 @@ filled_from(const Smem *s, const Op *alloc)
 		const Op *op = s->spans.at[at].op;
 		const Value *v = op->kind == OP_COPY ? op->in[0] : NULL;
 		for (int k = 1; v && !v->def && k < op->nin; k++)
-			if (owner(op->in[k]) == alloc)
+			if (buffer_owner(op->in[k]) == alloc)
 				return v->block->func->param[v->index].name;
 	}
 	return NULL;
