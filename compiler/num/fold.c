@@ -1,6 +1,5 @@
-/* The one folder of scalars: an elementwise op on constants, by the loops that run it on every device's oracle, so that what
- * folds is what runs, to the bit.  Simplify, references and the count of sectors fold by it; which ops may fold (exact ones,
- * integers …) is theirs to say. */
+/* The one folder of scalars: an elementwise op on constants, by the loops of the interpreter, so that what folds is what
+ * runs, to the bit.  Simplify, references and the count of sectors fold by it; each decides which ops may fold. */
 #include "num/num.h"
 
 static bool

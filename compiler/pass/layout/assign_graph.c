@@ -100,7 +100,8 @@ block_weight(const Block *b)
 			continue;
 		double trips = TRIPS_GUESS;
 		int64_t lo, hi, step;
-		if (op->kind == OP_FOR && value_int(op->in[0], &lo) && value_int(op->in[1], &hi) && value_int(op->in[2], &step))
+		if (op->kind == OP_FOR && value_int(op->in[0], &lo) && value_int(op->in[1], &hi) &&
+		    value_int(op->in[2], &step))
 			trips = step > 0 && hi > lo ? (double)((hi - lo) / step) : 1;
 		w *= MIN(MAX(trips, 1), 256);
 	}
