@@ -10,6 +10,11 @@
 
 static const char heading[] = "tegula artefact 2\n";
 
+/* The figures, in the file's order. */
+#define FIGURES(X)                                                                                 \
+	X(threads) X(warps) X(shared_bytes) X(naxis) X(persistent) X(waits) X(cluster) X(registers) \
+	X(spill_bytes) X(stack_bytes)
+
 enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
 
 void
@@ -62,10 +67,9 @@ artefact_write(const Artefact *a, Text *out)
 		put_number(out, a->abi[i].dim);
 		put_number(out, a->abi[i].bytes);
 	}
-	const int64_t figures[] = {a->threads, a->warps, a->shared_bytes, a->naxis, a->persistent, a->waits, a->cluster,
-	    a->registers, a->spill_bytes, a->stack_bytes};
-	for (int i = 0; i < LEN(figures); i++)
-		put_number(out, figures[i]);
+#define X(figure) put_number(out, a->figure);
+	FIGURES(X)
+#undef X
 	put_number(out, a->nasserts);
 	for (int i = 0; i < a->nasserts; i++)
 		put_bytes(out, a->asserts[i], strlen(a->asserts[i]));
@@ -158,16 +162,9 @@ get_all(Reader *r, Artefact *out)
 		r->bad = true;
 	free(target);
 	get_abi(r, out);
-	out->threads = (int)get_number(r);
-	out->warps = (int)get_number(r);
-	out->shared_bytes = get_number(r);
-	out->naxis = (int)get_number(r);
-	out->persistent = get_number(r) != 0;
-	out->waits = get_number(r) != 0;
-	out->cluster = (int)get_number(r);
-	out->registers = (int)get_number(r);
-	out->spill_bytes = (int)get_number(r);
-	out->stack_bytes = (int)get_number(r);
+#define X(figure) out->figure = get_number(r);
+	FIGURES(X)
+#undef X
 	get_asserts(r, out);
 }
 

@@ -149,19 +149,6 @@ lower_if(Lower *l, Op *op)
 
 /* ---- asserts ---- */
 
-/* An assert's number among those of its function, in text order, from 1. */
-static int
-assert_number(const Op *op, const Func *f)
-{
-	int n = 0;
-	for (const Op *o = f->body->first; o; o = op_after(o, f->body)) {
-		n += o->kind == OP_ASSERT;
-		if (o == op)
-			break;
-	}
-	return n;
-}
-
 static void
 put_fault(Lower *l, Reg faults, int64_t offset, RegType type, Reg v)
 {
@@ -264,7 +251,7 @@ lower_assert(Lower *l, Op *op)
 	thread_if(l->b, lower_op1(l, EMIT_NOT, holds));
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = faults, .align = 4};
 	Reg zero = lower_i32(l, 0);
-	Reg old = thread_atomic(l->b, ATOMIC_CAS, &at, lower_i32(l, assert_number(op, l->f)), zero);
+	Reg old = thread_atomic(l->b, ATOMIC_CAS, &at, lower_i32(l, lower_number(op, l->f)), zero);
 	thread_if(l->b, lower_op2(l, EMIT_EQ, old, zero));
 	record_fault(l, op, faults);
 	lower_end_when(l);

@@ -139,6 +139,15 @@ name_results(Lower *l, const Op *op)
 	}
 }
 
+int
+lower_number(const Op *op, const Func *f)
+{
+	int n = 0;
+	for (const Op *o = f->body->first; o != op; o = op_after(o, f->body))
+		n += o->kind == op->kind;
+	return n + 1;
+}
+
 void
 lower_op(Lower *l, Op *op)
 {

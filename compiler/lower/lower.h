@@ -55,6 +55,7 @@ Reg *lower_regs(Lower *l, const Value *v);              /* lower_count(v) of the
 Reg *lower_new(Lower *l, Value *v);                     /* room for a result's registers */
 void lower_block(Lower *l, const Block *b);             /* every op of it but the yield */
 void lower_op(Lower *l, Op *op);
+int lower_number(const Op *op, const Func *f);          /* among the function's ops of its kind, in text order, from 1 */
 
 /* Functions of angles branch.  LLVM and ptxas move loads of read-only memory down past branches, to their uses, and then
  * nothing hides the latency: kernels with such functions load as from memory that may be written, and angles are reduced

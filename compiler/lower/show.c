@@ -18,18 +18,6 @@ element_bits(Lower *l, const Type *t, Reg r)
 	return bits == REG_I32 ? lower_as(l, CAST_ZEXT, REG_I64, r) : r;
 }
 
-static int
-print_number(const Op *op, const Func *f)
-{
-	int n = 0;
-	for (const Op *o = f->body->first; o; o = op_after(o, f->body)) {
-		n += o->kind == OP_PRINT;
-		if (o == op)
-			break;
-	}
-	return n;
-}
-
 /* The element's number in a tile of the extents before padding; *inside: whether it is in there, as it comes: it is. */
 static Reg
 shown_number(Lower *l, const Value *v, const IntList *valid, int r, Reg *inside)
@@ -56,7 +44,7 @@ lower_trace(Lower *l, Op *op)
 	const Value *x = op->in[0];
 	const IntList *valid = attr_valid(op);
 	Reg v[2 + MAX_AXES], inside, first;
-	int number = print_number(op, l->f);
+	int number = lower_number(op, l->f);
 	for (int r = 0; r < lower_count(x); r++) {
 		if (lower_repeats(x->layout) & (uint64_t)r)
 			continue;
@@ -111,7 +99,7 @@ lower_watch(Lower *l, Op *op)
 		n += watched_tile(l, op->in[i], valid, first, v + n);
 		first += op->in[i]->type->rank;
 	}
-	thread_trace(l->b, print_number(op, l->f), v, n);
+	thread_trace(l->b, lower_number(op, l->f), v, n);
 }
 
 void
