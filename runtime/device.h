@@ -65,6 +65,8 @@ typedef struct DeviceQueue {
 } DeviceQueue;
 
 struct Device {
+	/* simt: the kernel's thread IR as text had it, in place of what lowering makes, for the next load; or NULL */
+	const struct ThreadModule *thread;
 	const char *name;               /* "cpu", "cuda"; of an opened one of several "cuda:1" */
 	const char *target;             /* what kernels are compiled for: "cpu", "sm_90a" */
 	const char *source;             /* what `target` is in a kernel's text; NULL: the target's word */

@@ -5,11 +5,11 @@
 
 /* What --emit names. */
 typedef enum Stage {
-	EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_TRACE, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMIT_METAL,
+	EMIT_AST, EMIT_TIR, EMIT_LAYOUTS, EMIT_THREAD, EMIT_LLVM, EMIT_PTX, EMIT_CUBIN, EMIT_SASS, EMIT_METAL,
 	EMITS,
 } Stage;
 
-static const char *const stage_text[EMITS] = {"ast", "tir", "layouts", "trace", "llvm", "ptx", "cubin", "sass", "metal"};
+static const char *const stage_text[EMITS] = {"ast", "tir", "layouts", "thread", "llvm", "ptx", "cubin", "sass", "metal"};
 
 static void
 draw_layouts(const Module *m, Text *out)
@@ -43,7 +43,7 @@ put_stage(const Cli *cli, Module *m, const Target *t, Stage stage, const Bound *
 	switch (stage) {
 	case EMIT_TIR: module_print(m, out); break;
 	case EMIT_LAYOUTS: draw_layouts(m, out); break;
-	case EMIT_TRACE: ok = compile_text(m, t, STAGE_TRACE, out, times); break;
+	case EMIT_THREAD: ok = compile_text(m, t, STAGE_THREAD, out, times); break;
 	case EMIT_LLVM: ok = compile_text(m, t, STAGE_LLVM, out, times); break;
 	case EMIT_METAL: ok = cli_metal(cli, m, t, b, out, times); break;
 	case EMIT_PTX: ok = put_ptx(m, t, b, out, times); break;
@@ -121,7 +121,7 @@ choose_stage(const Cli *cli, const Target **target)
 	while (stage < EMITS && strcmp(name, stage_text[stage]) != 0)
 		stage++;
 	if (stage == EMITS)
-		cli_misuse("--emit takes ast, tir, layouts, trace, llvm, ptx, cubin, sass or metal, found '%s'", name);
+		cli_misuse("--emit takes ast, tir, layouts, thread, llvm, ptx, cubin, sass or metal, found '%s'", name);
 	else if (stage == EMIT_METAL && !cli_has(cli, OPT_TARGET))
 		*target = target_named("apple7");       /* the least that there is a row for: what it takes, all take */
 	else if (stage == EMIT_METAL && (!t || t->kind != TARGET_METAL))
@@ -163,6 +163,34 @@ cmd_build(const Cli *cli)
 	return status;
 }
 
+/* Thread IR's text: verified and simplified (as it is, with --only=), and on to the stage. */
+static int
+opt_thread(const Cli *cli, Compile *cx, int file, Text *out)
+{
+	static const int stages[EMITS] = {[EMIT_THREAD] = 1 + STAGE_THREAD, [EMIT_LLVM] = 1 + STAGE_LLVM,
+		[EMIT_PTX] = 1 + STAGE_PTX};
+	const char *name = cli_has(cli, OPT_EMIT) ? cli->value[OPT_EMIT] : "thread";
+	ThreadModules m = {0};
+	Text times = {0};
+	int stage = 0;
+	while (stage < EMITS && (!stages[stage] || strcmp(name, stage_text[stage]) != 0))
+		stage++;
+	if (stage == EMITS) {
+		cli_misuse("--emit takes thread, llvm or ptx of thread IR, found '%s'", name);
+		return EXIT_MISUSE;
+	}
+	bool ok = thread_modules_parse(cx, file, &m);
+	for (int i = 0; i < m.n && ok; i++) {
+		const ThreadModule *one = cli_has(cli, OPT_ONLY) ? m.at[i] : thread_module_simplify(m.at[i], cx->mem);
+		ok = compile_thread(one, cx, (CompileStage)(stages[stage] - 1), out,
+		    cli_has(cli, OPT_TIME) ? &times : NULL);
+	}
+	if (times.n)
+		fputs(times.at, stderr);
+	text_close(&times);
+	return ok ? cli_emit(cli, out) : EXIT_WRONG;
+}
+
 int
 cmd_opt(const Cli *cli)
 {
@@ -173,6 +201,13 @@ cmd_opt(const Cli *cli)
 	PassOptions passes = cli_passes(cli);
 	int status = EXIT_WRONG, file = source_open(cx, cli->args.at[0], NOWHERE);
 	const Target *target = NULL;
+	bool is_thread = file >= 0 && thread_is_text(cx->files.at[file].text, cx->files.at[file].size);
+	if (is_thread) {
+		status = cli_report(cli, cx, opt_thread(cli, cx, file, &out));
+		text_close(&out);
+		compile_close(cx);
+		return status;
+	}
 	bool known = cli_target(cli, cx, &target);
 	Stage stage = known ? choose_stage(cli, &target) : EMIT_TIR;
 	if (stage == EMIT_AST)

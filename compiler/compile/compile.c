@@ -127,32 +127,40 @@ compile_finds_llvm(Compile *cx)
 	return false;
 }
 
-/* Lowers a function into LLVM's hands and takes the IR's text or PTX; *kernel is what lowering said of it. */
+/* A kernel's thread IR as LLVM IR or PTX; *kernel: by the name that the device knows.  `at`: of the kernel. */
 static bool
-through_llvm(Func *f, const Target *t, CompileStage stage, Arena *mem, Text *out, Text *times, EmitKernel *kernel)
+through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, Text *out, Text *times, EmitKernel *kernel)
 {
 	const char *why = "";
-	Compile *cx = f->module->cx;
 	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
-	if (!compile_finds_llvm(cx))
+	if (!m || !compile_finds_llvm(cx) || !is_for_gpu(m, cx))
 		return false;
-	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
-	ThreadModule *m = l ? lower(f, t, mem, times) : NULL;
-	bool ok = l != NULL, lowered = m && is_for_gpu(m, cx);
 	double start = now_ms();
-	if (lowered)
+	EmitLlvm *l = emit_llvm_open(m->mem, m->target, &opt, &why);
+	bool ok = l != NULL;
+	if (ok)
 		emit_replay(m, emit_llvm_emitter(l));
-	if (lowered && stage == STAGE_LLVM)
+	if (ok && stage == STAGE_LLVM)
 		emit_llvm_text(l, out);
-	else if (lowered)
+	else if (ok)
 		ok = emit_llvm_ptx(l, out, &why);
-	if (lowered)
+	if (ok)
 		*kernel = emit_llvm_emitter(l)->kernel;
 	note_time(times, "llvm", start);
 	if (!ok)
-		diag_error(cx, f->place, DIAG_LLVM_FAILED, f->name, t->name, why);
+		diag_error(cx, at, DIAG_LLVM_FAILED, m->kernel.name, m->target->name, why);
 	emit_llvm_close(l);
-	return ok && lowered;
+	return ok;
+}
+
+bool
+compile_thread(const ThreadModule *m, Compile *cx, CompileStage stage, Text *out, Text *times)
+{
+	EmitKernel kernel;
+	if (stage != STAGE_THREAD)
+		return through_llvm(m, cx, NOWHERE, stage, out, times, &kernel);
+	thread_module_print(m, cx, out);
+	return true;
 }
 
 bool
@@ -161,15 +169,8 @@ compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *ti
 	Arena *mem = arena_open();
 	bool ok = true;
 	for (int i = 0; i < m->funcs.n && ok; i++) {
-		EmitKernel kernel;
-		if (stage == STAGE_TRACE) {
-			ThreadModule *thread = lower(m->funcs.at[i], t, mem, times);
-			ok = thread != NULL;
-			if (ok)
-				emit_replay(thread, emit_trace_open(mem, t, out));
-		} else {
-			ok = through_llvm(m->funcs.at[i], t, stage, mem, out, times, &kernel);
-		}
+		ThreadModule *thread = lower(m->funcs.at[i], t, mem, times);
+		ok = thread && compile_thread(thread, m->cx, stage, out, times);
 	}
 	arena_close(mem);
 	return ok;
@@ -289,7 +290,7 @@ ptx_artefact(Func *f, const Target *t, Text *times, Artefact *out)
 	Text ptx = {0};
 	EmitKernel kernel;
 	*out = (Artefact){.form = FORM_PTX};
-	bool ok = through_llvm(f, t, STAGE_PTX, mem, &ptx, times, &kernel);
+	bool ok = through_llvm(lower(f, t, mem, times), f->module->cx, f->place, STAGE_PTX, &ptx, times, &kernel);
 	if (ok) {
 		describe(f, t, &kernel, mem, out);
 		out->bytes = ptx.at;

@@ -3,6 +3,7 @@
 #define TEGULA_COMPILE_H
 
 #include "pass/pass.h"
+#include "thread/thread.h"
 #include "sema/sema.h"
 #include "lower/artefact.h"
 
@@ -62,10 +63,12 @@ void spill_warn_loaded(Compile *cx, const Bound *b, const Target *t, int threads
 int ptx_local_bytes(const char *text);
 
 /* What a module becomes on that way, as text. */
-typedef enum CompileStage { STAGE_TRACE, STAGE_LLVM, STAGE_PTX } CompileStage;
+typedef enum CompileStage { STAGE_THREAD, STAGE_LLVM, STAGE_PTX } CompileStage;
 
 /* `times`, if not NULL, gets a line for lowering and one for LLVM. */
 bool compile_text(Module *m, const Target *t, CompileStage stage, Text *out, Text *times);
+/* The same from there on. */
+bool compile_thread(const ThreadModule *m, Compile *cx, CompileStage stage, Text *out, Text *times);
 
 /* PTX, appended to `out`.  The description of its launch (describe_launch; `b` may be NULL) goes to `description`, or where
  * that is NULL, as comments to the head of the PTX. */

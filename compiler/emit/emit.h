@@ -7,9 +7,6 @@
 /* replay.c: all of a module, node after node */
 void emit_replay(const ThreadModule *m, Emitter *e);
 
-/* trace.c: every call as a line of text; needs nothing */
-Emitter *emit_trace_open(Arena *mem, const Target *t, Text *out);
-
 /* omit.c: hands all on to another emitter, but leaves one thing out: a test of the tests */
 typedef enum OmitKind { OMIT_BARRIER, OMIT_WAIT, OMIT_MASK, OMIT_SWIZZLE, OMIT_KINDS } OmitKind;
 enum { OMIT_SWIZZLES = 1024 };                          /* exclusive ors that are looked at */

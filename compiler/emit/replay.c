@@ -125,7 +125,6 @@ node(Replay *p, const ThreadNode *n)
 	case NODE_PTX: e->inline_ptx(e, n->text, in, n->nin, type, out, n->nout); break;
 	case NODE_PRINT: e->print(e, n->text, in, n->nin); break;
 	case NODE_TRACE: e->trace(e, n->op, in, n->nin); break;
-	case NODE_TRAP: e->trap(e); break;
 	case NODE_TEST: e->while_test(e, in[0]); break;
 	case NODE_LOOP: case NODE_WHILE: loop(p, n, in, out); break;
 	case NODE_IF: branch(p, n, in, out); break;

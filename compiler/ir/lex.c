@@ -247,7 +247,7 @@ lex_next(Lexer *l)
 	} else {
 		l->at++;
 		l->punct = c;
-		if (strchr("{}()[]<>,:=@*?#", c))
+		if (strchr("{}()[]<>,:=@*?#.+-", c))
 			finish(l, start, TOK_PUNCT);
 		else
 			bad(l, start, DIAG_TIR_BYTE,

@@ -46,7 +46,9 @@ ThreadNode *thread_number(ThreadBuilder *b, ThreadNode *n);
 ThreadBuilder *thread_reopen(ThreadModule *m);
 void thread_leave(ThreadBuilder *b, int to);            /* forgets values, down to so many */
 
-/* simplify.c: a register that holds the operation's result already; 0: there is none. */
+/* simplify.c: what two known integers give; false: it is not folded */
+bool thread_fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out);
+/* a register that holds the operation's result already; 0: there is none. */
 Reg thread_simplified(ThreadBuilder *b, EmitOp op, Reg x, Reg y, Reg z);
 Reg thread_simplified_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a);
 

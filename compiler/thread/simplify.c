@@ -14,9 +14,8 @@ unsigned_of(RegType t, int64_t v)
 	return bits == 64 ? (uint64_t)v : (uint64_t)v & ((UINT64_C(1) << bits) - 1);
 }
 
-/* What two known integers give; false: not folded. */
-static bool
-fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out)
+bool
+thread_fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out)
 {
 	uint64_t x = unsigned_of(t, a), y = unsigned_of(t, b);
 	bool shifts = b >= 0 && b < 8 * thread_type_bytes(t);
@@ -134,7 +133,7 @@ integers(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 {
 	int64_t v, w, out;
 	bool known = thread_const(b->m, x, &v), both = known && thread_const(b->m, y, &w);
-	if (both && fold(op, t, v, w, &out))
+	if (both && thread_fold(op, t, v, w, &out))
 		return thread_int_const(b, thread_is_comparison(op) ? REG_PRED : t, out);
 	if (known && (op == EMIT_ADD || op == EMIT_MUL || op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR)) {
 		Reg r = x;

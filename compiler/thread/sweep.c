@@ -13,7 +13,7 @@ thread_has_effect(const ThreadNode *n)
 	switch (n->kind) {
 	case NODE_PRIM: return (prim_info[n->op].flags & MEM) != 0;
 	case NODE_STORE: case NODE_ATOMIC: case NODE_WGMMA: case NODE_SETTLE: case NODE_PTX: case NODE_PRINT:
-	case NODE_TRACE: case NODE_TRAP: case NODE_TEST:
+	case NODE_TRACE: case NODE_TEST:
 		return true;
 	case NODE_LOAD: return n->at->cache == CACHE_VOLATILE;
 	default: return false;

@@ -145,7 +145,7 @@ typedef struct EmitFunction {
 	X(CARRIED, "carried")                           /* by a loop, inside of it; op: which */                        \
 	X(OP, "op") X(CAST, "cast") X(PACK, "pack") X(UNPACK, "unpack") X(LOOKUP, "lookup") X(POINTER, "pointer")       \
 	X(CALL, "call") X(PRIM, "prim") X(LOAD, "load") X(STORE, "store") X(ATOMIC, "atomic") X(MMA, "mma")             \
-	X(WGMMA, "wgmma") X(SETTLE, "settle") X(PTX, "ptx") X(PRINT, "print") X(TRACE, "trace") X(TRAP, "trap")         \
+	X(WGMMA, "wgmma") X(SETTLE, "settle") X(PTX, "ptx") X(PRINT, "print") X(TRACE, "trace")         \
 	X(LOOP, "loop") X(WHILE, "while") X(TEST, "test") X(IF, "if")
 
 typedef enum ThreadKind {
@@ -238,6 +238,18 @@ const ThreadNode *thread_find(const ThreadRegion *r, ThreadKind kind);
 /* Operand i of a node, those of its access first; NULL past the last. */
 Reg *thread_operand(ThreadNode *n, int i);
 
+/* print.c, parse.c, verify.c: the text (docs/thread.md).  A module's text names the files that places are in. */
+void thread_module_print(const ThreadModule *m, const Compile *cx, Text *out);
+/* Modules of a file, one a kernel; false after errors in cx. */
+typedef VEC(ThreadModule *) ThreadModules;
+bool thread_modules_parse(Compile *cx, int file, ThreadModules *out);
+bool thread_is_text(const char *text, size_t size);     /* rather than tile IR or source */
+/* What is wrong with it, in mem; NULL: nothing.  *at: in the text that it was read from, or NOWHERE. */
+const char *thread_module_verify(const ThreadModule *m, Arena *mem, const ThreadNode **at);
+
+/* copy.c: the same through a builder that simplifies, and swept */
+ThreadModule *thread_module_simplify(const ThreadModule *m, Arena *mem);
+
 /* range.c */
 ThreadRange thread_range_any(RegType t);
 ThreadRange thread_range(const ThreadModule *m, Reg r);
@@ -293,7 +305,6 @@ void thread_while_end(ThreadBuilder *b, const Reg *next, Reg *after, int n);
 void thread_if(ThreadBuilder *b, Reg pred);
 void thread_else(ThreadBuilder *b, const Reg *then, int n);
 void thread_if_end(ThreadBuilder *b, const Reg *otherwise, Reg *after, int n);
-void thread_trap(ThreadBuilder *b);
 
 void thread_prim(ThreadBuilder *b, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout);
 /* a line of PTX as the source gives it: $0 $1 … are results, then operands; has effects */

@@ -39,12 +39,13 @@ takes_the_same(const Kernel *k, const Func *f, const char **unknown)
 
 /* The kernel as a file of tile IR has it; NULL after errors. */
 static Module *
-read_ir(TglKernel *k, const char *path)
+read_ir(TglKernel *k, int file)
 {
 	Compile *cx = k->program->compile;
 	const char *unknown;
-	int nfiles = cx->files.n, file = source_open(cx, path, NOWHERE);
-	Module *m = file >= 0 ? module_parse(cx, file) : NULL;
+	const char *path = cx->files.at[file].path;
+	int nfiles = cx->files.n - 1;
+	Module *m = module_parse(cx, file);
 	for (int i = 0; m && i < m->funcs.n; i++) {
 		Func *f = m->funcs.at[i];
 		if (strcmp(f->name, k->k->name) != 0)
@@ -61,9 +62,25 @@ read_ir(TglKernel *k, const char *path)
 	return NULL;
 }
 
+/* The kernel as a file of thread IR has it; NULL after errors. */
+static const ThreadModule *
+read_thread(TglKernel *k, int file, const Device *dev)
+{
+	Compile *cx = k->program->compile;
+	ThreadModules m = {0};
+	if (!thread_modules_parse(cx, file, &m))
+		return NULL;
+	for (int i = 0; i < m.n; i++)
+		if (strcmp(m.at[i]->kernel.name, k->k->name) == 0 && strncmp(dev->name, "simt", 4) == 0)
+			return m.at[i];
+	diag_error(cx, k->k->item->name_place, DIAG_THREAD_TEXT, strncmp(dev->name, "simt", 4) == 0
+	    ? "the thread IR has no kernel of this name" : "thread IR runs on the simt device");
+	return NULL;
+}
+
 /* Compiles with the context's options and hands dumps and times over. */
 static Module *
-compile(TglKernel *k, const Bound *b, const Device *dev, const ArgAssumptions *assumptions)
+compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions *assumptions)
 {
 	const TglCompileOptions *o = &k->program->cx->compile;
 	Text dump = {0}, times = {0};
@@ -84,7 +101,14 @@ compile(TglKernel *k, const Bound *b, const Device *dev, const ArgAssumptions *a
 		return NULL;
 	}
 	cx->trace = o->trace && trace_parse(cx->names, o->trace, &request) ? &request : NULL;
-	Module *m = o->ir ? read_ir(k, o->ir) : compile_kernel(k->k, b, dev->target, assumptions, &opt);
+	int file = o->ir ? source_open(cx, o->ir, NOWHERE) : -1;
+	bool is_thread = file >= 0 && thread_is_text(cx->files.at[file].text, cx->files.at[file].size);
+	dev->thread = is_thread ? read_thread(k, file, dev) : NULL;
+	Module *m = NULL;
+	if (o->ir && !is_thread)
+		m = file >= 0 ? read_ir(k, file) : NULL;
+	else if (dev->thread || !o->ir)
+		m = compile_kernel(k->k, b, dev->target, assumptions, &opt);
 	cx->trace = NULL;
 	text_put(&dump, times.at ? times.at : "");
 	if (o->write && dump.n)
@@ -200,6 +224,7 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Ar
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];
 	in->loaded = dev->dev.load(&dev->dev, in->func, &why);
+	dev->dev.thread = NULL;
 	if (in->loaded)
 		return TGL_OK;
 	if (why)

@@ -1,5 +1,6 @@
 /* From a function after the passes of a GPU to code of this machine. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lower/lower.h"
 #include "runtime/simt/simt.h"
@@ -22,6 +23,23 @@ has_no_ptx(const ThreadModule *m, Compile *cx)
 	return false;
 }
 
+/* Thread IR that was read may be of another kernel, target or form of it. */
+static bool
+takes_the_same(const ThreadModule *m, const Func *f, const Target *t, Arena *mem)
+{
+	int n;
+	const AbiParam *abi = artefact_abi(f, mem, &n);
+	bool same = m->target == t && m->kernel.nparam == n && strcmp(m->kernel.name, f->name) == 0;
+	for (int i = 0; i < n && same; i++)
+		same = (abi[i].kind == ABI_POINTER) <= (m->kernel.param[i].type == REG_GLOBAL) &&
+		    (m->kernel.param[i].type == REG_GLOBAL || thread_type_bytes(m->kernel.param[i].type) == abi[i].bytes);
+	if (!same)
+		diag_error(f->module->cx, f->place, DIAG_THREAD_TEXT, arena_printf(f->module->cx->tmp,
+		    "kernel '%s' for %s takes other parameters than the thread IR's '%s' for %s", f->name, t->name,
+		    m->kernel.name, m->target->name));
+	return same;
+}
+
 SimtCode *
 simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, const char **why)
 {
@@ -38,8 +56,8 @@ simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, c
 	*c = (SimtCode){.target = t, .checks = o->checks};
 	*why = "";
 	Emitter *e = emit_llvm_emitter(l);
-	const ThreadModule *m = lower_func(f, t, mem);
-	if (m && has_no_ptx(m, f->module->cx)) {
+	const ThreadModule *m = o->thread ? o->thread : lower_func(f, t, mem);
+	if (m && has_no_ptx(m, f->module->cx) && takes_the_same(m, f, t, mem)) {
 		emit_replay(m, o->omit ? emit_omit_open(e, o->omit) : e);
 		c->threads = e->kernel.threads;
 		c->shared_bytes = e->kernel.shared_bytes;

@@ -208,6 +208,7 @@ typedef struct SimtCode SimtCode;
 typedef struct SimtCodeOptions {
 	bool checks, quick;                             /* each access by a call; compiled sooner, to slower code */
 	struct Omit *omit;                              /* what is left out, in a test; or NULL */
+	const ThreadModule *thread;                     /* in place of what lowering makes; or NULL */
 } SimtCodeOptions;
 
 SimtCode *simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, const char **why);

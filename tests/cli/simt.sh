@@ -66,6 +66,28 @@ expect 0 '' build brev.tgl --target=sm_80 --emit=tir -o brev.tir
 expect 1 'inline_ptx is not possible on the simt device .E1301' run brev.tgl --arg 'x=iota([32], 0)' --device=simt:sm_80 --ir=brev.tir
 refuse E1155
 holds grep -q 'help: .* --device=cuda can run it' "$err"
+expect 0 '' build brev.tgl --target=sm_80 --emit=thread -o brev.thread
+expect 1 'inline_ptx is not possible on the simt device .E1301' run brev.tgl --arg 'x=iota([32], 0)' --device=simt:sm_80 --ir=brev.thread
+# thread IR runs from its text, as it was printed and as it was changed by hand; not on other targets and devices
+cat >half.tgl <<'END7'
+kernel half<warps = 4>(x: in f32[128], y: out f32[128]) grid(i: 1) { y[0 +: 128] = x[0 +: 128] * 0.5 + sum(x[0 +: 128]); }
+END7
+run_half='run half.tgl --arg x=iota([128],0) --device=simt:sm_80 --out y=y.npy'
+expect 0 '' build half.tgl --target=sm_80 --emit=thread -o half.thread
+expect 0 '' $run_half
+cp y.npy direct.npy
+expect 0 '' $run_half --ir=half.thread
+holds cmp y.npy direct.npy
+sed 's/, 0\.5$/, 0.25/' half.thread >quarter.thread
+holds test "$(cmp -s half.thread quarter.thread; echo $?)" = 1
+expect 0 '' $run_half --ir=quarter.thread
+holds test "$(cmp -s y.npy direct.npy; echo $?)" = 1
+expect 0 '' opt half.thread -o simpler.thread
+holds cmp half.thread simpler.thread
+sed '/^ *barrier$/d' half.thread >open.thread
+expect 1 'E140[0-9]' $run_half --ir=open.thread
+expect 1 'takes other parameters .*E0922' run half.tgl --arg 'x=iota([128],0)' --device=simt:sm_75 --ir=half.thread
+expect 1 'thread IR runs on the simt device .E0922' run half.tgl --arg 'x=iota([128],0)' --device=cpu --ir=half.thread
 # tiles are printed in the words of the cpu device: extents that are no powers of two, long dimensions, several a line
 cat >show.tgl <<'END6'
 kernel show(x: in f32[3, 20], b: in i8[5], y: out f32[3, 20]) grid(p: 2) {

@@ -214,7 +214,7 @@ check_mutated(Compile *cx, const Text *text, uint64_t seed)
 }
 
 /* Damages text: bytes changed, spans dropped, doubled, or swapped for others of its own. */
-static void
+void
 damage(Rng *r, Text *text)
 {
 	static const char *const words[] = {"%", "{", "}", "\"", "9223372036854775807", "99999999999999999999", "[", "-1", "nan",

@@ -11,6 +11,8 @@ void show_reports(Compile *cx);
 void drop_prints(Module *m);
 
 /* ir_lowered.c; target NULL: one by the seed */
+/* Bytes changed, spans dropped, doubled, or swapped for others of the text's own. */
+void damage(Rng *r, Text *text);
 bool check_simt(Compile *cx, const Text *text, const char *target, SimtMachine *machine, uint64_t seed);
 
 #endif

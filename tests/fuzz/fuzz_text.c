@@ -221,7 +221,7 @@ lower_example(Kernel *k, const ExampleItem *example, const char *name)
 	if (m && t->kind == TARGET_METAL)
 		compile_metal(m, t, &bound, &out, &json, NULL);
 	else if (m)
-		compile_text(m, t, STAGE_TRACE, &out, NULL);
+		compile_text(m, t, STAGE_THREAD, &out, NULL);
 	text_close(&out);
 	text_close(&json);
 }

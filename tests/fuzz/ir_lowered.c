@@ -1,5 +1,6 @@
 /* fuzz_ir --simt: a kernel of gen.c as a GPU's code, run on this machine (runtime/simt), against the interpreter. */
 #include "fuzz_ir.h"
+#include "compile/compile.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -109,6 +110,36 @@ drop_undefined(Module *m)
 	return true;
 }
 
+/* Thread IR is read again; where its text is damaged, what reads still simplifies and prints. */
+static bool
+check_damaged_thread(Compile *cx, Module *m, const Target *t, uint64_t seed)
+{
+	Rng r = {seed ^ 0x7a5};
+	Text text = {0};
+	bool good = compile_text(m, t, STAGE_THREAD, &text, NULL) || cx->nerrors;
+	for (int i = 0; i < 4 && text.n; i++) {
+		Compile *one = compile_open();
+		ThreadModules got = {0};
+		Text bad = {0}, out = {0};
+		text_putn(&bad, text.at, text.n);
+		if (i > 0)
+			damage(&r, &bad);
+		int file = source_text(one, "damaged", bad.at, bad.n);
+		bool reads = file >= 0 && thread_modules_parse(one, file, &got);
+		for (int k = 0; k < got.n && reads; k++)
+			compile_thread(thread_module_simplify(got.at[k], one->mem), one, STAGE_THREAD, &out, NULL);
+		if (i == 0 && !reads) {
+			fprintf(stderr, "thread IR that is not read again:\n%s\n", bad.at);
+			good = false;
+		}
+		text_close(&out);
+		text_close(&bad);
+		compile_close(one);
+	}
+	text_close(&text);
+	return good;
+}
+
 bool
 check_simt(Compile *cx, const Text *text, const char *target, SimtMachine *machine, uint64_t seed)
 {
@@ -129,6 +160,7 @@ check_simt(Compile *cx, const Text *text, const char *target, SimtMachine *machi
 		m->funcs.at[0]->schedule.stages = rng_below(&r, 4);
 	}
 	good = good && run(plain, &before, (PlanOptions){0}) && passes_run(m, t, &opt);
+	good = good && check_damaged_thread(cx, m, t, seed);
 	good = good && run_lowered(cx, m->funcs.at[0], t, &after, machine, seed % 3 ? seed : 0);
 	if (!good)
 		show_reports(cx);

@@ -77,7 +77,7 @@ put_code(TglProgram *p, Text *out)
 	ArgInfo args[3] = {{0}};
 	Bound b;
 	assert_true(example_bind(k, &k->examples.at[0], NULL, 0, args, &b));
-	for (CompileStage stage = STAGE_TRACE; stage <= STAGE_PTX; stage++) {
+	for (CompileStage stage = STAGE_THREAD; stage <= STAGE_PTX; stage++) {
 		const Target *t = target_named("sm_80");
 		Module *m = compile_kernel(k, &b, t->name, NULL, &plain);
 		assert_true(m && compile_text(m, t, stage, out, NULL));

@@ -21,8 +21,6 @@ refuse_node(Msl *m, ThreadNode *n)
 	bool computes = n->kind == NODE_OP || n->kind == NODE_CAST || n->kind == NODE_LOOKUP || n->at;
 	if (computes && t == REG_F64)
 		msl_cannot(m, n->place, "f64 (Metal has no double)");
-	if (n->kind == NODE_TRAP)
-		msl_cannot(m, n->place, "a trap");
 	if (n->kind == NODE_PRIM && !prim_info[n->op].msl)
 		msl_cannot(m, n->place, arena_printf(m->mem, "'%s'", prim_info[n->op].text));
 }

@@ -1,0 +1,70 @@
+/* Words of the thread IR's text, and what type an operand has. */
+#include "thread/words.h"
+
+const char *const thread_cast_text[THREAD_CASTS] = {
+	"sext", "zext", "trunc", "s2f", "u2f", "f2s", "f2u", "fpext", "fptrunc", "bits"};
+const char *const thread_cache_text[THREAD_CACHES] = {"", "stream", "keep", "readonly", "volatile"};
+const char *const thread_space_text[THREAD_SPACES] = {"global", "shared", "param"};
+const char *const thread_atomic_text[THREAD_ATOMICS] = {
+	"add", "min", "max", "umin", "umax", "and", "or", "xor", "exchange", "cas"};
+const char *const thread_order_text[THREAD_ORDERS] = {"relaxed", "acquire", "release", "acq_rel"};
+const char *const thread_scope_text[THREAD_SCOPES] = {"gpu", "cta", "cluster", "sys"};
+
+const char *const thread_kind_text[NODE_KINDS] = {
+#define X(name, text) [NODE_##name] = text,
+	THREAD_KINDS(X)
+#undef X
+};
+
+const char *const thread_op_text[EMIT_OPS_COUNT] = {
+	[EMIT_ADD] = "add", [EMIT_SUB] = "sub", [EMIT_MUL] = "mul", [EMIT_SDIV] = "sdiv", [EMIT_UDIV] = "udiv",
+	[EMIT_SREM] = "srem", [EMIT_UREM] = "urem", [EMIT_AND] = "and", [EMIT_OR] = "or", [EMIT_XOR] = "xor",
+	[EMIT_NOT] = "not", [EMIT_SHL] = "shl", [EMIT_LSHR] = "lshr", [EMIT_ASHR] = "ashr",
+	[EMIT_MULHI_U] = "mulhi_u", [EMIT_MULHI_S] = "mulhi_s", [EMIT_SMIN] = "smin", [EMIT_SMAX] = "smax",
+	[EMIT_UMIN] = "umin", [EMIT_UMAX] = "umax", [EMIT_POPCOUNT] = "popcount", [EMIT_CLZ] = "clz",
+	[EMIT_FNEG] = "fneg", [EMIT_FABS] = "fabs", [EMIT_FADD] = "fadd", [EMIT_FSUB] = "fsub",
+	[EMIT_FMUL] = "fmul", [EMIT_FDIV] = "fdiv", [EMIT_FDIV_FAST] = "fdiv_fast", [EMIT_FMA] = "fma",
+	[EMIT_FMIN] = "fmin", [EMIT_FMAX] = "fmax", [EMIT_FSQRT] = "fsqrt", [EMIT_FSQRT_FAST] = "fsqrt_fast",
+	[EMIT_FRSQRT_FAST] = "frsqrt_fast", [EMIT_FRCP_FAST] = "frcp_fast", [EMIT_EXP2_FAST] = "exp2_fast",
+	[EMIT_LOG2_FAST] = "log2_fast", [EMIT_SIN_FAST] = "sin_fast", [EMIT_COS_FAST] = "cos_fast",
+	[EMIT_FMA_SAT] = "fma_sat", [EMIT_TANH_FAST] = "tanh_fast", [EMIT_FFLOOR] = "ffloor",
+	[EMIT_FCEIL] = "fceil", [EMIT_FROUND] = "fround", [EMIT_FTRUNC] = "ftrunc", [EMIT_EQ] = "eq",
+	[EMIT_NE] = "ne", [EMIT_SLT] = "slt", [EMIT_SLE] = "sle", [EMIT_ULT] = "ult", [EMIT_ULE] = "ule",
+	[EMIT_FEQ] = "feq", [EMIT_FNE] = "fne", [EMIT_FLT] = "flt", [EMIT_FLE] = "fle", [EMIT_FUNO] = "funo",
+	[EMIT_SELECT] = "select",
+};
+
+static RegType
+access_type(const ThreadNode *n)
+{
+	return n->at->n == 2 && n->kind == NODE_ATOMIC ? REG_I32 : n->at->type;
+}
+
+static RegType
+operation(const ThreadModule *m, const ThreadNode *n, int i)
+{
+	if (n->op == EMIT_SELECT && i == 0)
+		return REG_PRED;
+	return thread_is_comparison((EmitOp)n->op) ? thread_type(m, n->in[0]) : n->type;
+}
+
+RegType
+thread_operand_type(const ThreadModule *m, const ThreadNode *n, int i)
+{
+	MmaWords w;
+	switch (n->kind) {
+	case NODE_OP: return operation(m, n, i);
+	case NODE_UNPACK: case NODE_LOOKUP: return REG_I32;
+	case NODE_POINTER: return i == 0 ? n->type : REG_TYPES;
+	case NODE_STORE: case NODE_ATOMIC: return access_type(n);
+	case NODE_MMA:
+		w = mma_words(n->mma);
+		return i < w.a + w.b ? REG_I32 : n->type;
+	case NODE_WGMMA: return i < 2 ? REG_I64 : n->type;
+	case NODE_CALL: return n->function ? n->function->param[i] : REG_F32;
+	case NODE_TEST: case NODE_IF: return REG_PRED;
+	case NODE_LOOP: return i < 3 ? thread_type(m, n->region[0]->arg[0]) : thread_type(m, n->region[0]->arg[i - 2]);
+	case NODE_WHILE: return thread_type(m, n->region[0]->arg[i]);
+	default: return REG_TYPES;
+	}
+}
