@@ -4,7 +4,7 @@
 
 #include "thread/words.h"
 
-enum { THREAD_MOST = 1024 };                            /* threads of a block that are told apart */
+enum { THREAD_MOST = 1024 };                            /* threads of a block that are distinguished */
 
 /* Threads of the block that may come here: those that no branch around is known to send elsewhere. */
 typedef struct ThreadActive {
