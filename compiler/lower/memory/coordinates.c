@@ -101,7 +101,7 @@ lower_map_at(Lower *l, const LowerMap *m, uint64_t at, int64_t *constant)
 LowerMap
 lower_coordinate_map(Lower *l, const Layout *layout, int dim)
 {
-	uint64_t image[F2_MAX];
+	uint64_t image[F2_MAX] = {0};
 	LowerMap m = lower_map(l, image, thread_images(layout, dim, image));
 	named(l, layout, dim, m.thread);
 	return m;
@@ -138,7 +138,7 @@ LowerShared
 lower_shared(Lower *l, const Layout *layout, const Layout *shared, int bytes)
 {
 	F2 inverse;
-	uint64_t image[F2_MAX];
+	uint64_t image[F2_MAX] = {0};
 	int from = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
 	if (!f2_invert(&shared->map, &inverse))
 		die("a layout of shared memory that is not one to one");
