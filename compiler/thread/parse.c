@@ -487,16 +487,3 @@ thread_modules_parse(Compile *cx, int file, ThreadModules *out)
 		read_expected(&r.r, "'kernel'");
 	return cx->nerrors == 0;
 }
-
-bool
-thread_is_text(const char *text, size_t size)
-{
-	const char *end = text + size, *kernel = NULL;
-	for (const char *s = text; s < end && !kernel; s = memchr(s, '\n', (size_t)(end - s)), s = s ? s + 1 : end)
-		kernel = end - s > 8 && memcmp(s, "kernel @", 8) == 0 ? s : NULL;
-	const char *eol = kernel ? memchr(kernel, '\n', (size_t)(end - kernel)) : NULL;
-	for (const char *s = kernel; s && s + 9 < (eol ? eol : end); s++)
-		if (memcmp(s, ") target ", 9) == 0)
-			return true;
-	return false;
-}

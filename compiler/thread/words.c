@@ -1,6 +1,8 @@
 /* Words of the thread IR's text, and what type an operand has. */
 #include "thread/words.h"
 
+#include <string.h>
+
 const char *const thread_cast_text[THREAD_CASTS] = {
 	"sext", "zext", "trunc", "s2f", "u2f", "f2s", "f2u", "fpext", "fptrunc", "bits"};
 const char *const thread_cache_text[THREAD_CACHES] = {"", "stream", "keep", "readonly", "volatile"};
@@ -67,4 +69,17 @@ thread_operand_type(const ThreadModule *m, const ThreadNode *n, int i)
 	case NODE_WHILE: return thread_type(m, n->region[0]->arg[i]);
 	default: return REG_TYPES;
 	}
+}
+
+bool
+thread_is_text(const char *text, size_t size)
+{
+	const char *end = text + size, *kernel = NULL;
+	for (const char *s = text; s < end && !kernel; s = memchr(s, '\n', (size_t)(end - s)), s = s ? s + 1 : end)
+		kernel = end - s > 8 && memcmp(s, "kernel @", 8) == 0 ? s : NULL;
+	const char *eol = kernel ? memchr(kernel, '\n', (size_t)(end - kernel)) : NULL;
+	for (const char *s = kernel; s && s + 9 < (eol ? eol : end); s++)
+		if (memcmp(s, ") target ", 9) == 0)
+			return true;
+	return false;
 }
