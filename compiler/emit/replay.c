@@ -64,6 +64,16 @@ access_of(Replay *p, const EmitAccess *at)
 	return a;
 }
 
+/* Of a node's results. */
+static RegType *
+types(Replay *p, const ThreadNode *n)
+{
+	RegType *type = NEW_ARRAY(p->e->mem, RegType, n->nout);
+	for (int i = 0; i < n->nout; i++)
+		type[i] = thread_type(p->m, n->out[i]);
+	return type;
+}
+
 static void region(Replay *p, const ThreadRegion *r);
 
 static void
@@ -101,9 +111,6 @@ node(Replay *p, const ThreadNode *n)
 	const Reg *in = uses(p, n->in, n->nin);
 	Reg *out = NEW_ARRAY(e->mem, Reg, n->nout);
 	EmitAccess at = n->at ? access_of(p, n->at) : (EmitAccess){0};
-	RegType *type = NEW_ARRAY(e->mem, RegType, n->nout);
-	for (int i = 0; i < n->nout; i++)
-		type[i] = thread_type(p->m, n->out[i]);
 	MmaWords w = n->kind == NODE_MMA ? mma_words(n->mma) : (MmaWords){0};
 	switch (n->kind) {
 	case NODE_OP:
@@ -114,7 +121,7 @@ node(Replay *p, const ThreadNode *n)
 	case NODE_UNPACK: e->unpack(e, in[0], n->type, out, n->nout); break;
 	case NODE_LOOKUP: out[0] = e->lookup(e, n->type, n->imm, n->nimm, in[0]); break;
 	case NODE_POINTER: out[0] = e->pointer(e, in[0], in[1]); break;
-	case NODE_CALL: e->call(e, n->text, in, n->nin, type, out, n->nout); break;
+	case NODE_CALL: e->call(e, n->text, in, n->nin, types(p, n), out, n->nout); break;
 	case NODE_PRIM: e->prim(e, (PrimKind)n->op, in, n->nin, n->imm, n->nimm, out, n->nout); break;
 	case NODE_LOAD: e->load(e, &at, out); break;
 	case NODE_STORE: e->store(e, &at, in); break;
@@ -122,7 +129,7 @@ node(Replay *p, const ThreadNode *n)
 	case NODE_MMA: e->mma(e, n->mma, in, in + w.a, in + w.a + w.b, out); break;
 	case NODE_WGMMA: e->wgmma(e, n->wgmma, in[0], in[1], (unsigned)n->op, in + 2, out); break;
 	case NODE_SETTLE: e->settle(e, in, out, n->nin); break;
-	case NODE_PTX: e->inline_ptx(e, n->text, in, n->nin, type, out, n->nout); break;
+	case NODE_PTX: e->inline_ptx(e, n->text, in, n->nin, types(p, n), out, n->nout); break;
 	case NODE_PRINT: e->print(e, n->text, in, n->nin); break;
 	case NODE_TRACE: e->trace(e, n->op, in, n->nin); break;
 	case NODE_TEST: e->while_test(e, in[0]); break;
