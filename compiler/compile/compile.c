@@ -137,6 +137,8 @@ through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, T
 		return false;
 	double start = now_ms();
 	EmitLlvm *l = emit_llvm_open(m->mem, m->target, &opt, &why);
+	note_time(times, "llvm-open", start);
+	start = now_ms();
 	bool ok = l != NULL;
 	if (ok)
 		emit_replay(m, emit_llvm_emitter(l));

@@ -25,6 +25,7 @@ holds test "$(head -n "$(wc -l <described)" "$out" | sed 's|^// ||')" = "$(cat d
 holds test "$(tail -n +"$(($(wc -l <described) + 1))" "$out" | grep -v '^$' | cksum)" = "$(grep -v '^$' saxpy.cubin | cksum)"
 cp "$out" printed
 expect 0 "" build --target=sm_90a --emit=ptx saxpy.tgl -o saxpy.ptx
+expect 0 "^llvm-open .* ms" build --target=sm_90a --emit=ptx saxpy.tgl --time -o saxpy.ptx
 holds cmp printed saxpy.ptx
 
 # From another folder the text is the same.
