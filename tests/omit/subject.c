@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HANG_SECONDS = 120, TURNS_MOST = 20000000, WAYS_OF_MASK = 6, SIZES_OF_MASK = 16 };
+enum { HANG_SECONDS = 120, TURNS_MOST = 20000000, WAYS_OF_MASK = 12, SIZES_OF_MASK = 32 };
 
 bool
 subject_device(const Subject *s, Omit *omit, int order, bool unchecked, Opened *x)
@@ -226,7 +226,8 @@ watch_masks(Subject *s, Way *w, Opened *x)
 	memcpy(w->was_false, s->shared->was_false, sizeof w->was_false);
 }
 
-/* Of bounds checks there are many: fewer sizes are tried, and no other orders. */
+/* Of bounds checks there are many: fewer sizes are tried, and no other orders.  Of each `step` ways one is tried, every time
+ * a different one: the ways take turns between the dimensions, and a fixed stride could skip all those of one. */
 static bool
 is_of_use(const Subject *s, int i)
 {
@@ -234,7 +235,9 @@ is_of_use(const Subject *s, int i)
 	int nsize = 0;
 	for (int k = 0; k < s->nway; k++)
 		nsize += !s->way[k].poison && !s->way[k].overlaps && !s->way[k].is_large && !s->way[k].order;
-	return s->whole.kind != OMIT_MASK || i < 2 || (!w->is_large && i % (nsize / SIZES_OF_MASK + 1) == 0) || w->poison || w->overlaps;
+	int step = nsize / SIZES_OF_MASK + 1;
+	bool is_chosen = !w->is_large && (i + i / step) % step == 0;
+	return s->whole.kind != OMIT_MASK || i < 2 || is_chosen || w->poison || w->overlaps;
 }
 
 static void
