@@ -180,6 +180,13 @@ opt_thread(const Cli *cli, Compile *cx, int file, Text *out)
 		return EXIT_MISUSE;
 	}
 	bool ok = thread_modules_parse(cx, file, &m);
+	for (int i = 0; i < m.n && ok && cli_has(cli, OPT_TARGET); i++) {
+		if (strcmp(m.at[i]->target->name, cli->value[OPT_TARGET]) == 0)
+			continue;
+		cli_misuse("this thread IR is for %s: --target=%s takes tile IR or the source", m.at[i]->target->name,
+		    cli->value[OPT_TARGET]);
+		return EXIT_MISUSE;
+	}
 	for (int i = 0; i < m.n && ok; i++) {
 		const ThreadModule *one = cli_has(cli, OPT_ONLY) ? m.at[i] : thread_module_simplify(m.at[i], cx->mem);
 		ok = compile_thread(one, cx, (CompileStage)(stages[stage] - 1), out,

@@ -368,6 +368,7 @@ thread_read_plain(ThreadReader *r, const ThreadNames *names)
 	if (r->r.l.token != TOK_WORD)
 		return read_expected(&r->r, "an operation");
 	const char *word = r->r.l.text;
+	Place at = r->r.l.place;
 	static const ThreadKind few[] = {NODE_PACK, NODE_UNPACK, NODE_POINTER, NODE_SETTLE, NODE_TRACE};
 	lex_next(&r->r.l);
 	for (i = 0; i < LEN(few); i++)
@@ -398,5 +399,6 @@ thread_read_plain(ThreadReader *r, const ThreadNames *names)
 		return read_call(r, names);
 	if (strcmp(word, "ptx") == 0 || strcmp(word, "print") == 0)
 		return read_quoted(r, word[1] == 'r', names);
-	return thread_read_fail(r, arena_printf(r->r.cx->tmp, "unknown operation '%s'", word));
+	diag_error(r->r.cx, at, DIAG_THREAD_TEXT, arena_printf(r->r.cx->tmp, "unknown operation '%s'", word));
+	return false;
 }
