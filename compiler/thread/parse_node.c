@@ -267,8 +267,8 @@ read_wgmma(ThreadReader *r, const ThreadNames *names)
 {
 	const char *name = dotted_name(r, "wgmma");
 	size_t n = strlen(name);
-	unsigned turned = ends_in(name, ".turn_b", &n) ? TURN_B : 0;
-	turned |= ends_in(name, ".turn_a", &n) ? TURN_A : 0;
+	unsigned turned = ends_in(name, ".transpose_b", &n) ? TRANSPOSE_B : 0;
+	turned |= ends_in(name, ".transpose_a", &n) ? TRANSPOSE_A : 0;
 	const WgmmaInfo *i = NULL;
 	ThreadRegs in[2] = {0};
 	for (int k = 0; k < wgmma_count && !i; k++)

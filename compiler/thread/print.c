@@ -203,7 +203,8 @@ put_matrix(Print *p, const ThreadNode *n)
 		list(p, n, w.a + w.b, w.c);
 		return;
 	}
-	text_printf(p->out, "%s%s%s ", n->wgmma->name, n->op & TURN_A ? ".turn_a" : "", n->op & TURN_B ? ".turn_b" : "");
+	text_printf(p->out, "%s%s%s ", n->wgmma->name, n->op & TRANSPOSE_A ? ".transpose_a" : "",
+		    n->op & TRANSPOSE_B ? ".transpose_b" : "");
 	list(p, n, 0, 2);
 	text_put(p->out, ", ");
 	list(p, n, 2, n->nin - 2);

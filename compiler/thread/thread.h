@@ -75,7 +75,7 @@ typedef enum PrimKind {
 } PrimKind;
 
 enum { CONV = 1 << 0, MEM = 1 << 1 };                   /* flags of prims.def */
-enum { TURN_A = 1 << 0, TURN_B = 1 << 1 };              /* of wgmma */
+enum { TRANSPOSE_A = 1 << 0, TRANSPOSE_B = 1 << 1 };    /* of wgmma */
 
 typedef struct PrimInfo {
 	const char *text;
@@ -184,7 +184,7 @@ typedef struct ThreadFunc {
 struct ThreadNode {
 	ThreadKind kind;
 	int op;                                         /* EmitOp, EmitCast, PrimKind, AtomicKind; or see above; of a wgmma
-	                                                 * TURN_A, TURN_B; of a trace its number */
+	                                                 * TRANSPOSE_A, TRANSPOSE_B; of a trace its number */
 	int id;                                         /* in order of making, from 0 */
 	RegType type;                                   /* of the first result */
 	int nin, nout;

@@ -466,7 +466,7 @@ test_wgmma(void **unused)
 		for (int k = 0; k < 2; k++)
 			descriptor[k] = get(&b, REG_I64);
 		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
-		e->wgmma(e, w, descriptor[0], descriptor[1], TURN_B, acc, first);
+		e->wgmma(e, w, descriptor[0], descriptor[1], TRANSPOSE_B, acc, first);
 		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 		e->loop_begin(e, e->int_const(e, REG_I32, 0), b.n, e->int_const(e, REG_I32, 1), first, in, n);
 		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);

@@ -111,7 +111,7 @@ fill(SimtThread *t, Case *x)
 static void
 multiply(SimtThread *t, const Case *x, int step, uint32_t *acc)
 {
-	unsigned turned = (x->a.is_turned ? TURN_A : 0) | (x->b.is_turned ? TURN_B : 0);
+	unsigned turned = (x->a.is_turned ? TRANSPOSE_A : 0) | (x->b.is_turned ? TRANSPOSE_B : 0);
 	simt_wgmma(t, x->w, descriptor(&x->a, A_AT, step * x->w->k), descriptor(&x->b, B_AT, step * x->w->k), turned, acc, acc);
 }
 

@@ -162,7 +162,7 @@ wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *
 	text_printf(&t, ", $%d, $%d, p", from, from + 1);
 	text_put(&t, i->acc == TY_F32 ? ", 1, 1" : "");
 	if (has_turns)
-		text_printf(&t, ", %d, %d", turned & TURN_A ? 1 : 0, turned & TURN_B ? 1 : 0);
+		text_printf(&t, ", %d, %d", turned & TRANSPOSE_A ? 1 : 0, turned & TRANSPOSE_B ? 1 : 0);
 	text_put(&t, "; }");
 	llvm_asm_make(&as, t.at, ASM_EFFECT | ASM_CONVERGENT, type, v);
 	give(l, type, v, out, n);

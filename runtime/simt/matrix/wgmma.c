@@ -209,7 +209,7 @@ make(SimtThread *t, const Product *p, bool checks)
 {
 	int warp = t->thread / SIMT_LANES % 4;
 	const WgmmaInfo *i = p->info;
-	Operand a = operand(p->a, p->transposed & TURN_A, i->a), b = operand(p->b, p->transposed & TURN_B, i->b);
+	Operand a = operand(p->a, p->transposed & TRANSPOSE_A, i->a), b = operand(p->b, p->transposed & TRANSPOSE_B, i->b);
 	float rows[ROWS * K_BYTES], cols[8 * K_BYTES], product[ROWS][8];
 	read_a(t->shared, &a, ROWS * warp, i->k, rows);
 	for (int block = 0; block < i->n / 8; block++) {
@@ -330,8 +330,8 @@ begin_warp(const SimtLanes *l, int first, const Begin *x)
 	s->under_way++;
 	*w->last = p;
 	w->last = &p->next;
-	Operand a = operand(p->a, p->transposed & TURN_A, x->info->a);
-	Operand b = operand(p->b, p->transposed & TURN_B, x->info->b);
+	Operand a = operand(p->a, p->transposed & TRANSPOSE_A, x->info->a);
+	Operand b = operand(p->b, p->transposed & TRANSPOSE_B, x->info->b);
 	each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch, NULL);
 	each_chunk(t, &b, 0, x->info->n, touch, NULL);
 }
