@@ -382,3 +382,57 @@ layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_R
 	}
 	return l;
 }
+
+/* In bits of the byte offset: bits 4 to 6 (5, 4) are exclusive-ored with bits 7 to 9 (8, 7), whatever they count. */
+Layout
+layout_boxed(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int row_bytes, int elem_bytes)
+{
+	Layout l = layout_empty(rank, shape);
+	int used[LAYOUT_RANK] = {0}, e = log2_ceil(elem_bytes), row = log2_ceil(row_bytes);
+
+	if (rank == 0)
+		return l;
+	row = MIN(row, shape[order[0]] + e);
+	take_bits(&l, IN_REGISTER, order[0], row - e, used, false);
+	for (int i = 1; i < rank; i++)
+		take_bits(&l, IN_REGISTER, order[i], shape[order[i]], used, false);
+	take_bits(&l, IN_REGISTER, order[0], shape[order[0]], used, false);
+	for (int p = 0; p < row - 4; p++)
+		if (7 + p - e < l.map.nin)
+			l.map.col[7 + p - e] ^= l.map.col[4 + p - e];
+	return l;
+}
+
+/* Dimensions in the order in which offsets reach them, the first without the boxes that follow; extents of 1 last. */
+static void
+order_of_offsets(const Layout *l, int order[LAYOUT_RANK])
+{
+	uint64_t seen = 0;
+	int n = 0;
+
+	for (int i = 0; i < l->map.nin; i++)
+		for (int d = 0; d < l->rank; d++)
+			if (coordinate(l, l->map.col[i], d) && !(seen >> d & 1)) {
+				order[n++] = d;
+				seen |= UINT64_C(1) << d;
+			}
+	for (int d = l->rank - 1; d >= 0; d--)
+		if (!(seen >> d & 1))
+			order[n++] = d;
+}
+
+bool
+layout_match_boxed(const Layout *l, int elem_bytes, int order[LAYOUT_RANK], int *row_bytes)
+{
+	if (l->rank == 0 || l->in[IN_REGISTER] != l->map.nin)
+		return false;
+	order_of_offsets(l, order);
+	for (int row = 128; row >= 16; row /= 2) {
+		Layout boxed = layout_boxed(l->rank, l->out, order, row, elem_bytes);
+		if (layout_equal(l, &boxed)) {
+			*row_bytes = MIN(row, (1 << l->out[order[0]]) * elem_bytes);
+			return *row_bytes >= 16;
+		}
+	}
+	return false;
+}

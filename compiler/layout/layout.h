@@ -101,6 +101,16 @@ Layout layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[
 Layout layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int per_phase,
     int phases);
 
+/* Boxes as bulk tensor copies and wgmma place them: `row_bytes` (128, 64, 32 or 16) of order[0], the tensor's contiguous
+ * dimension, by all of the other dimensions, order[1] the fastest of them; boxes one after the other along order[0].  In
+ * a box, 16-byte chunks are exclusive-ored as the hardware's swizzle of that width does: chunk c of row r stands at
+ * c ^ (r & 7), at c ^ ((r >> 1) & 3), at c ^ ((r >> 2) & 1); rows of 16 bytes are not swizzled.  A tile whose rows are
+ * narrower takes the width of its rows.  The slot's address is a multiple of 8 rows. */
+Layout layout_boxed(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int row_bytes,
+    int elem_bytes);
+/* Is `l` such a layout of elements of `elem_bytes`?  Then *order and *row_bytes are what made it, the widest of several. */
+bool layout_match_boxed(const Layout *l, int elem_bytes, int order[LAYOUT_RANK], int *row_bytes);
+
 /* The last two dimensions in squares of 8 x 8, each whole and row by row; squares in row-major order.  Extents are 8 at
  * least. */
 Layout layout_squares(int rank, const int shape[LAYOUT_RANK]);
@@ -152,8 +162,9 @@ bool layout_convert(const Layout *src, const Layout *dst, Convert *out);     /* 
 
 void layout_print(const Layout *l, Text *out);
 /* Reads what layout_print writes, or `blocked(shape = [..], per_thread = [..], lanes = [..], warps = [..], order =
- * [..])`, `swizzled(shape = [..], vector = N, per_phase = N, phases = N)` and so on, extents as powers of two. NULL
- * after success, else what is wrong (a constant string) with *at, where. */
+ * [..])`, `swizzled(shape = [..], vector = N, per_phase = N, phases = N)`, `boxed(shape = [..], order = [..],
+ * row_bytes = N, elem_bytes = N)`, extents as powers of two. NULL after success, else what is wrong (a constant string)
+ * with *at, where. */
 const char *layout_parse(const char *text, Layout *out, int *at);
 /* For rank 1 or 2: each cell says warp, lane and register ("w1 l03 r2") of its first holder, with the number of holders
  * where there are several. */

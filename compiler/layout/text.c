@@ -240,6 +240,21 @@ read_map(Reader *r, const Field *f, int n, int rank, const int shape[LAYOUT_RANK
 }
 
 static bool
+read_boxed(Reader *r, const Field *f, int n, int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK],
+    Layout *out)
+{
+	const Field *row = field(f, n, "row_bytes"), *elem = field(f, n, "elem_bytes");
+	int row_log = 7, elem_log = 0;
+
+	if ((row && !power_of_two(r, row->number, &row_log)) || (elem && !power_of_two(r, elem->number, &elem_log)))
+		return false;
+	if (row_log < 4 || row_log > 7 || elem_log > 3)
+		return fail(r, "boxes have row_bytes of 16, 32, 64 or 128 and elem_bytes of at most 8");
+	*out = layout_boxed(rank, shape, order, 1 << row_log, 1 << elem_log);
+	return true;
+}
+
+static bool
 read_form(Reader *r, const char *form, const Field *f, int n, Layout *out)
 {
 	int rank, shape[LAYOUT_RANK], bits = 0;
@@ -275,7 +290,9 @@ read_form(Reader *r, const char *form, const Field *f, int n, Layout *out)
 		*out = layout_swizzled(rank, shape, b.order, vector, per_phase, phases);
 		return true;
 	}
-	return fail(r, "expected layout(...), blocked(...) or swizzled(...)");
+	if (strcmp(form, "boxed") == 0)
+		return read_boxed(r, f, n, rank, shape, b.order, out);
+	return fail(r, "expected layout(...), blocked(...), swizzled(...) or boxed(...)");
 }
 
 const char *

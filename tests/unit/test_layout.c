@@ -257,6 +257,50 @@ bank_conflicts(void **state)
 	assert_int_equal(passes, least);
 }
 
+/* Every element's offset by the formula of the hardware's swizzle, and the figures found again from the map. */
+static void
+boxes(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 200; round++) {
+		int rank = 2 + (int)(next() % 2), elem = 1 << next() % 4, row = 16 << next() % 4, shape[LAYOUT_RANK];
+		int order[LAYOUT_RANK], found[LAYOUT_RANK], found_row = 0, fast = (int)(next() % (uint64_t)rank), n = 0;
+		for (int d = 0; d < rank; d++)
+			shape[d] = 1 + (int)(next() % 6);
+		shape[fast] = log2_ceil(row / elem) + (int)(next() % 3);
+		order[n++] = fast;
+		for (int d = rank - 1; d >= 0; d--)
+			if (d != fast)
+				order[n++] = d;
+		Layout l = layout_boxed(rank, shape, order, row, elem);
+		assert_true(layout_valid(&l) && f2_is_injective(&l.map));
+		int64_t rows = 1, box = row / elem;
+		for (int d = 0; d < rank; d++)
+			rows *= d == fast ? 1 : 1 << shape[d];
+		for (uint32_t at = 0; at < 1u << l.map.nin; at++) {
+			uint32_t x[LAYOUT_RANK], in[IN_DIMS] = {at};
+			layout_element(&l, in, x);
+			int64_t r = 0, bytes;
+			for (int i = rank - 1; i > 0; i--)
+				r = r * (1 << shape[order[i]]) + x[order[i]];
+			bytes = ((x[fast] / box * rows + r) * box + x[fast] % box) * elem;
+			bytes ^= row > 16 ? (bytes >> 7 & (row / 16 - 1)) << 4 : 0;
+			assert_int_equal(bytes, (int64_t)at * elem);
+		}
+		assert_true(layout_match_boxed(&l, elem, found, &found_row));
+		Layout again = layout_boxed(rank, shape, found, found_row, elem);
+		assert_true(layout_equal(&l, &again) && found[0] == fast && found_row >= row);
+	}
+	Layout l, by_hand = layout_boxed(2, (int[LAYOUT_RANK]){6, 8}, (int[LAYOUT_RANK]){1, 0}, 128, 2);
+	int at, order[LAYOUT_RANK], row;
+	assert_null(layout_parse("boxed(shape = [64, 256], row_bytes = 128, elem_bytes = 2)", &l, &at));
+	assert_true(layout_equal(&l, &by_hand));
+	assert_false(layout_match_boxed(&l, 4, order, &row));
+	assert_non_null(layout_parse("boxed(shape = [64, 256], row_bytes = 8)", &l, &at));
+	assert_null(layout_parse("swizzled(shape = [16, 64], vector = 4, phases = 8)", &l, &at));
+	assert_false(layout_match_boxed(&l, 2, order, &row));
+}
+
 static void
 text_round_trip(void **state)
 {
@@ -328,6 +372,7 @@ main(void)
 		cmocka_unit_test(conversions),
 		cmocka_unit_test(coalescing),
 		cmocka_unit_test(bank_conflicts),
+		cmocka_unit_test(boxes),
 		cmocka_unit_test(shortened_and_paired),
 		cmocka_unit_test(text_round_trip),
 	};
