@@ -353,7 +353,7 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 void
 inspect_resources(Inspection *x, int registers, int spills, int stack)
 {
-	int warps = MAX(x->f->schedule.warps, 1), blocks = x->t->max_warps / warps;
+	int warps = MAX(func_warps(x->f), 1), blocks = x->t->max_warps / warps;
 	x->registers = registers;
 	x->spills = spills;
 	x->stack = stack;

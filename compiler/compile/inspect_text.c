@@ -105,7 +105,7 @@ put_line(const InspectLine *x, Text *out)
 void
 inspect_print(const Inspection *x, Text *out)
 {
-	int warps = MAX(x->f->schedule.warps, 1);
+	int warps = MAX(func_warps(x->f), 1);
 	text_printf(out, "%s for %s: %d warp%s, %lld bytes of shared memory\n", x->f->name, x->t->name, warps,
 	    warps == 1 ? "" : "s", (long long)x->f->shared_bytes);
 	Text last = {0};                                /* a pipeline's copies are alike: one stands for all */

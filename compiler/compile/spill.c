@@ -69,7 +69,7 @@ static void
 warn_module(const Module *m, const Target *t, const Bound *b, const char *why)
 {
 	const Func *f = m->funcs.at[0];
-	warn(m->cx, b ? b->kernel->item->name_place : f->place, f->name, t, b, MAX(f->schedule.warps, 1) * t->lanes, why);
+	warn(m->cx, b ? b->kernel->item->name_place : f->place, f->name, t, b, MAX(func_warps(f), 1) * t->lanes, why);
 }
 
 void

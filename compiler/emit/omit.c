@@ -227,7 +227,7 @@ static bool
 is_barrier(PrimKind k)
 {
 	switch (k) {
-	case PRIM_BARRIER: case PRIM_BARRIER_PART: case PRIM_BARRIER_LEAVE: case PRIM_WARP_BARRIER:
+	case PRIM_BARRIER: case PRIM_BARRIER_PART: case PRIM_BARRIER_AT: case PRIM_BARRIER_LEAVE: case PRIM_WARP_BARRIER:
 	case PRIM_CLUSTER_ARRIVE: case PRIM_CLUSTER_WAIT:
 		return true;
 	default:

@@ -348,6 +348,9 @@ bool access_is_tensor(const Op *op);                            /* else its oper
 int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */
 Value *access_tile(const Op *op);                               /* what moves, by its layout; or NULL */
 Value *access_mask(const Op *op);                               /* of an access through pointers; or NULL */
+const Op *op_roles(const Op *op, int *region);                  /* the roles in whose region it stands; or NULL */
+int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
+int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */
 
 /* attr.c: attributes, by attrs.def */
 

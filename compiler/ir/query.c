@@ -1,5 +1,5 @@
 /* What passes and lowering ask of values and ops: constants, scopes, the tile and the mask of an access, the buffer that a
- * slot is of.  Nothing here changes the module. */
+ * slot is of, the warps that run an op.  Nothing here changes the module. */
 #include "ir/ir.h"
 
 bool
@@ -71,4 +71,35 @@ access_mask(const Op *op)
 	if (op->kind == OP_ATOMIC_PTR)
 		return attr_masked(op) ? op->in[op->nin - 1] : NULL;
 	return op->nin > at ? op->in[at] : NULL;
+}
+
+const Op *
+op_roles(const Op *op, int *region)
+{
+	while (op->home->parent && op->home->parent->kind != OP_ROLES)
+		op = op->home->parent;
+	const Op *roles = op->home->parent;
+	if (roles)
+		*region = roles->region[1] == op->home;
+	return roles;
+}
+
+int
+op_warps(const Op *op)
+{
+	int region;
+	const Op *roles = op_roles(op, &region);
+
+	return roles ? (int)attr_warps(roles)->at[region] : op->home->func->schedule.warps;
+}
+
+int
+func_warps(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op->next) {
+		const IntList *warps = op->kind == OP_ROLES ? attr_warps(op) : NULL, *copies = attr_copies(op);
+		if (warps && copies)
+			return (int)(warps->at[0] * copies->at[0] + warps->at[1] * copies->at[1]);
+	}
+	return f->schedule.warps;
 }

@@ -218,6 +218,59 @@ check_fn_op(Verifier *v, const Op *op)
 	return true;
 }
 
+static bool
+has_tiles(const Op *op)
+{
+	for (int i = 0; i < op->nout; i++)
+		if (op->out[i].type->kind == TYPE_TILE && op->out[i].type->rank)
+			return true;
+	return false;
+}
+
+/* A layout is of a role's warps: none is of the whole block's. */
+static bool
+check_outside(Verifier *v, const Op *roles)
+{
+	for (const Op *op = v->f->body->first; op; op = op->next) {
+		if (op != roles && op->kind == OP_ROLES)
+			return fail(v, op, "the roles of a kernel are one op");
+		if (op != roles && (v->m->facts & LAYOUTS) && has_tiles(op))
+			return fail(v, op, "a tile outside of the roles, whose warps hold tiles");
+	}
+	return true;
+}
+
+static bool
+runs_alone(const Op *op)
+{
+	switch (op->kind) {
+	case OP_AWAIT: case OP_EXPECT: case OP_SLOT: case OP_FOR: case OP_WHILE: case OP_IF: case OP_YIELD:
+		return true;
+	case OP_ARRIVE:
+		return !*attr_by(op);
+	case OP_COPY:
+		return strcmp(attr_kind(op), "bulk") == 0 || strcmp(attr_kind(op), "multicast") == 0;
+	default:
+		return op_has(op, PURE);
+	}
+}
+
+/* One thread holds scalars, waits and begins copies; whatever needs a warp stays out. */
+static bool
+check_lone(Verifier *v, const Op *roles)
+{
+	const Block *b = roles->region[0];
+
+	for (const Op *op = b->first; op; op = op_after(op, b)) {
+		if (!runs_alone(op))
+			return fail(v, op, "%s in a lone producer; expected scalars, await, expect and bulk copies",
+			    op_info[op->kind].text);
+		if (has_tiles(op))
+			return fail(v, op, "a tile in a lone producer, which is one thread");
+	}
+	return true;
+}
+
 /* Two roles, the producer and the consumers, each of some warps. */
 static bool
 check_roles(Verifier *v, const Op *op)
@@ -237,7 +290,11 @@ check_roles(Verifier *v, const Op *op)
 		return fail(v, op, "%lld producers; expected 1", (long long)attr_copies(op)->at[0]);
 	if (op->home->parent)
 		return fail(v, op, "roles stand in the function's body, in no region");
-	return true;
+	int64_t consumers = attr_warps(op)->at[1] * attr_copies(op)->at[1];
+	if (v->f->schedule.warps && v->f->schedule.warps != consumers)
+		return fail(v, op, "consumers of %lld warps; the schedule says %d, which are those that hold tiles",
+		    (long long)consumers, v->f->schedule.warps);
+	return check_outside(v, op) && (!attr_lone(op) || check_lone(v, op));
 }
 
 static bool

@@ -145,26 +145,6 @@ check_op(Check *c, const Op *op)
 	return true;
 }
 
-static const Op *
-in_role(const Op *op)
-{
-	while (op->home->parent && op->home->parent->kind != OP_ROLES)
-		op = op->home->parent;
-	return op->home->parent ? op : NULL;
-}
-
-/* log2 of the warps that the op's role has, or all of them. */
-static int
-role_warps(const Op *op, int all)
-{
-	const Op *outer = in_role(op);
-
-	if (!outer)
-		return all;
-	const Op *roles = outer->home->parent;
-	return log2_ceil(attr_warps(roles)->at[roles->region[1] == outer->home]);
-}
-
 const char *
 layouts_check(Func *f, const Op **at)
 {
@@ -177,10 +157,12 @@ layouts_check(Func *f, const Op **at)
 	int warps = c.warps;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		*at = op;
-		c.warps = role_warps(op, warps);
+		int region;
+		bool in_role = op_roles(op, &region);
+		c.warps = in_role ? log2_ceil(op_warps(op)) : warps;
 		if (!check_op(&c, op))
 			return c.why;
-		if (warps < 0 && !in_role(op))
+		if (!in_role)
 			warps = c.warps;
 	}
 	*at = NULL;

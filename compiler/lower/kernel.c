@@ -268,7 +268,7 @@ lower_func(Func *f, const Target *t, Arena *mem)
 {
 	Lower l = {.b = thread_open(mem, t, true), .t = t, .cx = f->module->cx, .f = f, .mem = mem};
 	int errors = l.cx->nerrors;
-	l.warps = f->schedule.warps ? f->schedule.warps : 4;
+	l.warps = func_warps(f) ? func_warps(f) : 4;
 	axis_keep(f);
 	func_number(f);
 	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);

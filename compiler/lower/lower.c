@@ -73,8 +73,11 @@ lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where)
 void
 lower_barrier(Lower *l)
 {
-	if (l->role)
-		thread_prim(l->b, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, l->warps * l->t->lanes}, 2, NULL, 0);
+	if (l->role_copy) {
+		Reg number = lower_op2(l, EMIT_ADD, l->role_copy, lower_i32(l, l->role));
+		thread_prim(l->b, PRIM_BARRIER_AT, &number, 1, (int64_t[]){lower_threads(l)}, 1, NULL, 0);
+	} else if (l->role)
+		thread_prim(l->b, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, lower_threads(l)}, 2, NULL, 0);
 	else if (l->warps == 1)
 		lower_warp_barrier(l);
 	else
@@ -91,6 +94,8 @@ Reg
 lower_scratch(Lower *l, const Op *op)
 {
 	int64_t at = attr_smem(op);
+	if (l->role_copy)
+		lower_refuse(l, op, "scratch in a role that several groups of warps run");
 	if (l->nscratch++ > 0)
 		lower_barrier(l);
 	return at ? thread_pointer(l->b, l->shared, lower_i32(l, at)) : l->shared;

@@ -38,7 +38,9 @@ typedef struct Lower {
 	int warps;
 	Reg program[MAX_AXES], programs[MAX_AXES];      /* REG_I64: program_id and num_programs */
 	VEC(LowerAngle) angles;                         /* whose parts were computed, behind a branch */
-	int role;                                       /* within roles: its number from 1, which is its barrier's */
+	int role;                                       /* within roles: its number from 1, its barrier's … */
+	Reg role_copy;                                  /* … plus this (REG_I32) where several groups run it; 0: one does */
+	bool is_lone;                                   /* one thread runs the role: its thread 0 */
 	int nscratch;                                   /* uses of its scratch that the current op has made */
 	bool stores_through_pointers;                   /* so that any tensor may be written */
 	bool reduces_angles, calls_angles;
@@ -78,7 +80,9 @@ void lower_zeros(Lower *l, Value *v);                   /* for all of a result *
 /* Reports at the op what the target cannot do; the op's results become zeros. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
 void lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where);      /* other than the target */
-/* A block's barrier, or a warp's. */
+/* Threads that run the op: of the block or of its role. */
+static inline int lower_threads(const Lower *l) { return l->is_lone ? 1 : l->warps * l->t->lanes; }
+/* A block's barrier (a role's, within it), or a warp's. */
 void lower_barrier(Lower *l);
 void lower_warp_barrier(Lower *l);
 /* Where op's scratch begins (REG_SHARED), free to be written: the second use by an op waits at a barrier for the first. */

@@ -23,6 +23,11 @@ value_in(const ThreadVerify *v, Reg r, int thread, int depth, int64_t *out)
 	}
 	if (thread_const(v->m, r, out))
 		return true;
+	if (n->kind == NODE_PRIM && n->op == PRIM_SHUFFLE && depth < DEEP) {
+		int lanes = v->m->target->lanes;
+		return value_in(v, n->in[1], thread, depth + 1, &y) &&
+		    value_in(v, n->in[0], thread / lanes * lanes + (int)(y & (lanes - 1)), depth + 1, out);
+	}
 	if (n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT) && depth < DEEP)
 		return value_in(v, n->in[0], thread, depth + 1, out) && *out >= 0;
 	if (n->kind != NODE_OP || emit_op_operands[n->op] != 2 || depth == DEEP ||

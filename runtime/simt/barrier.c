@@ -127,6 +127,11 @@ PRIMITIVE(simt_barrier_part)
 	arrive(t, imm[0], imm[1], true);
 }
 
+PRIMITIVE(simt_barrier_at)
+{
+	arrive(t, (int64_t)in[0], imm[0], true);
+}
+
 PRIMITIVE(simt_barrier_leave)
 {
 	arrive(t, imm[0], imm[1], false);

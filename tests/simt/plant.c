@@ -40,7 +40,7 @@ prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nim
 		word[i] = in[i];
 	for (int i = 0; i < nimm; i++)
 		more[i] = imm[i];
-	bool meets = k == PRIM_BARRIER || k == PRIM_BARRIER_PART || k == PRIM_WARP_BARRIER;
+	bool meets = k == PRIM_BARRIER || k == PRIM_BARRIER_PART || k == PRIM_BARRIER_AT || k == PRIM_WARP_BARRIER;
 	bool shuffles = k == PRIM_SHUFFLE || k == PRIM_SHUFFLE_XOR || k == PRIM_SHUFFLE_DOWN || k == PRIM_SHUFFLE_UP;
 	if ((meets && hits("barrier")) || (k == PRIM_FENCE_ASYNC && hits("fence")))
 		return;

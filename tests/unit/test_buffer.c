@@ -162,6 +162,36 @@ stuck_roles(void **state)
 	assert_non_null(strstr(f.text, "nothing else runs"));
 }
 
+/* Each of four warps arrives; a phase of more, or of fewer, is found. */
+static void
+arrivals_of_warps(void **state)
+{
+	static const char text[] =
+	    "kernel @k(%x: out f32[1]) {\n"
+	    "	%0 = const {value = 0} : i64\n"
+	    "	%a = mbarrier {count = N} : mbarrier<1>\n"
+	    "	roles {warps = [1, 4], copies = [1, 1], lone = true} producer {\n"
+	    "		await %a, %0, %0\n"
+	    "		yield\n"
+	    "	} consumer (%c: i64) {\n"
+	    "		arrive %a, %0 {by = \"warp\"}\n"
+	    "		yield\n"
+	    "	}\n"
+	    "}\n";
+	const char *const says[] = {"4 arrivals, and the phase waits for 3", NULL, "wait for one another"};
+	float x[1];
+
+	for (int i = 0; i < 3; i++) {
+		char with[sizeof text];
+		memcpy(with, text, sizeof text);
+		*strchr(with, 'N') = (char)('3' + i);
+		Buffer b[] = {tensor_of(x, sizeof x, DIMS(1))};
+		Fault f = run_ways(with, b, 1, 1, 1, 1, false);
+		assert_int_equal(f.kind, says[i] ? FAULT_ASSERT : FAULT_NONE);
+		assert_true(!says[i] || strstr(f.text, says[i]));
+	}
+}
+
 /* Begun on a slot and a tile, finished later: as a dot. */
 static void
 dot_on_buffers(void **state)
@@ -198,6 +228,7 @@ main(void)
 		cmocka_unit_test(ring_of_copies),
 		cmocka_unit_test(producer_and_consumers),
 		cmocka_unit_test(stuck_roles),
+		cmocka_unit_test(arrivals_of_warps),
 		cmocka_unit_test(dot_on_buffers),
 	};
 

@@ -211,14 +211,24 @@ DEFINE(EXPECT)
 	Mbarrier *b = mbarrier_at(w, op->in[0], op->in[1]);
 
 	b->bytes += attr_bytes(op);
-	b->pending--;
+	if (--b->pending < 0)
+		return fault_at(w, op, FAULT_ASSERT, "expect: an arrival more than the phase waits for");
 	advance_phase(w, b);
 	return true;
 }
 
+/* More than a phase still waits for: on a device what comes next counts for the next one. */
 DEFINE(ARRIVE)
 {
-	return define_EXPECT(w, op);
+	Mbarrier *b = mbarrier_at(w, op->in[0], op->in[1]);
+	int n = *attr_by(op) ? MAX(op_warps(op), 1) : 1;
+
+	if (n > b->pending)
+		return fault_at(w, op, FAULT_ASSERT, "arrive: %d arrivals, and the phase waits for %" PRId64, n,
+		    b->pending);
+	b->pending -= n;
+	advance_phase(w, b);
+	return true;
 }
 
 DEFINE(AWAIT)

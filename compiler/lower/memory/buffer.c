@@ -10,7 +10,8 @@
  *  =>
  *     cp_async_16 r20, r21, r22        16 bytes from r21 to r20, or (r22 is 0) 16 zeros; once for every 8 registers
  *
- * One thread of a thread block initialises mbarriers; one arrives for all threads of a role, after a barrier among them. */
+ * One thread of a thread block initialises mbarriers.  One thread of a role arrives, or a lane of each warp; barriers that
+ * pass barrier puts order what the others did before it. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -158,7 +159,7 @@ copy_bulk(Lower *l, const Op *op, const Type *tile, const Layout *shared)
 		if (a.dim[d].letter == 'p' && a.dim[d].at == 0)
 			stride = a.dim[d].known_stride >= 0 ? lower_i64(l, a.dim[d].known_stride) : a.dim[d].stride;
 	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->thread);
-	Reg i = thread_loop(l->b, first, lower_i64(l, rows), lower_i64(l, l->warps * l->t->lanes), NULL, NULL, 0);
+	Reg i = thread_loop(l->b, first, lower_i64(l, rows), lower_i64(l, lower_threads(l)), NULL, NULL, 0);
 	Reg from = stride ? thread_pointer(l->b, a.base, lower_op2(l, EMIT_MUL, i, stride)) : a.base;
 	Reg to = lower_op2(l, EMIT_MUL, lower_as(l, CAST_TRUNC, REG_I32, i), lower_i32(l, row));
 	Reg in[] = {thread_pointer(l->b, slot, to), from, lower_i32(l, row), bar};
@@ -273,13 +274,15 @@ lower_arrive(Lower *l, Op *op)
 {
 	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_i32(l, attr_bytes(op))};
 
-	lower_barrier(l);
-	lower_when(l, lower_is_first_holder(l, NULL));
+	Reg who = l->is_lone ? 0 : *attr_by(op) ? l->lane : l->thread;
+	if (who)
+		lower_when(l, lower_op2(l, EMIT_EQ, who, lower_i32(l, 0)));
 	if (op->kind == OP_EXPECT)
 		thread_prim(l->b, PRIM_MBAR_EXPECT, in, 2, NULL, 0, NULL, 0);
 	else
 		thread_prim(l->b, PRIM_MBAR_ARRIVE, in, 1, NULL, 0, NULL, 0);
-	lower_end_when(l);
+	if (who)
+		lower_end_when(l);
 }
 
 static void

@@ -14,8 +14,13 @@
  * left; a convert in which no warp reads what another wrote has one of each warp.
  *
  * Asynchronous copies write when they are waited for, each thread for its own: a wait is a write of all that such copies
- * fill.  A persistent block has a barrier before each program (lower/lower.c).  Inside roles there is no barrier of the
- * block: mbarriers order what goes through buffers there. */
+ * fill.  A dot that was started reads its slots until it is waited for: no barrier before the wait ends that.  A persistent
+ * block has a barrier before each program (lower/lower.c).
+ *
+ * Roles part behind a barrier of the block.  Each region is walked by itself, and a barrier in it is of the role's threads;
+ * mbarriers order what goes from one role to another.  An arrival says that the role is done with a slot, and that it has
+ * seen the phases that it waited for.  Where one thread arrives for all, this comes before it by a barrier of the role;
+ * where a lane of each warp does, by one of the warp.  A lone producer's own order is enough. */
 #include "pass/layout/axis.h"
 #include "pass/place/hazard.h"
 
@@ -62,11 +67,23 @@ put_sync(Barrier *k, Op *op, bool has, void (*set)(Module *m, Op *op, bool v))
 		k->missing = op;
 }
 
+/* What a barrier leaves: the reads of dots that were started and not waited for. */
+static void
+close_effects(Barrier *k)
+{
+	int n = 0;
+
+	for (int i = 0; i < k->open.n; i++)
+		if (k->open.at[i].is_under_way)
+			k->open.at[n++] = k->open.at[i];
+	k->open.n = n;
+}
+
 static void
 sync_before(Barrier *k, Op *op)
 {
 	put_sync(k, op, attr_sync(op), attr_set_sync);
-	k->open.n = 0;
+	close_effects(k);
 }
 
 /* ---- ops ---- */
@@ -84,6 +101,29 @@ releases(const Barrier *k, const Op *op)
 		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic)
 			return true;
 	return false;
+}
+
+/* What an arrival says is over: accesses to slots, and waits for a phase, which two later phases would hide. */
+static bool
+is_arrived(const Effect *e)
+{
+	return e->of && (e->of->kind == OP_ALLOC || e->op->kind == OP_AWAIT);
+}
+
+/* The scope of the barrier before an arrival: one thread arrives for all of them, or one lane for its warp. */
+static SyncScope
+arrival_scope(const Barrier *k, const Op *op)
+{
+	bool by_warp = *attr_by(op);
+
+	if (op->kind != OP_ARRIVE && op->kind != OP_EXPECT)
+		return SYNC_NONE;
+	for (int i = 0; i < k->open.n; i++) {
+		const Effect *e = &k->open.at[i];
+		if (is_arrived(e) && (!by_warp || (e->op->kind != OP_DOT_START && !e->is_warp_synced)))
+			return by_warp ? SYNC_WARP : SYNC_BLOCK;
+	}
+	return SYNC_NONE;
 }
 
 static SyncScope
@@ -119,9 +159,23 @@ add_scratch(Barrier *k, const Op *op, const OpPlan *plan)
 		effects_add(&k->open, scratch_write(op, k->t, plan, k->tmp), k->tmp);
 		note_warp_sync(k);
 	} else {
-		k->open.n = 0;
+		close_effects(k);
 	}
 	effects_add(&k->open, scratch_read(op, k->t, plan, k->tmp), k->tmp);
+}
+
+/* Dots that were started are over in this warp, whose lanes wait together; other warps may still be at theirs. */
+static void
+end_dots(Barrier *k, bool all)
+{
+	for (int i = 0; i < k->open.n; i++) {
+		Effect *e = &k->open.at[i];
+		if (all)
+			e->is_under_way = false;
+		if (e->op->kind == OP_AWAIT)
+			e->is_warp_synced = true;
+	}
+	effects_drop_duplicates(&k->open);
 }
 
 static void
@@ -131,6 +185,8 @@ visit(Barrier *k, Op *op)
 	Effects effects = effects_of(op, &k->filled, k->tmp);
 	SyncScope scope = find_hazards(k, &effects);
 
+	SyncScope arrival = arrival_scope(k, op);
+	scope = MAX(scope, arrival);
 	if (plan.scratch) {
 		Effect e = scratch_write(op, k->t, &plan, k->tmp);
 		SyncScope own = find_hazard(k, &e);
@@ -147,6 +203,8 @@ visit(Barrier *k, Op *op)
 	for (int i = 0; i < effects.n; i++)
 		if (!effect_is_asynchronous(&effects.at[i]))
 			effects_add(&k->open, effects.at[i], k->tmp);
+	if (op->kind == OP_DOT_WAIT)
+		end_dots(k, attr_left(op) == 0);
 }
 
 /* ---- loops ---- */
@@ -227,7 +285,7 @@ walk_loop(Barrier *k, Op *op)
 	int nwalk = 0;
 
 	if (attr_sync(op))
-		k->open.n = 0;
+		close_effects(k);
 	const LoopWalk *same = find_walk(k, op, &nwalk);
 	if (same) {
 		k->open = effects_copy(&same->after, k->tmp);
@@ -274,6 +332,23 @@ walk_branch(Barrier *k, Op *op)
 	effects_join(&k->open, &then, k->tmp);
 }
 
+/* All see what was set up; then the roles part. */
+static void
+walk_roles(Barrier *k, Op *op)
+{
+	Effects left = {0};
+
+	if (k->open.n)
+		sync_before(k, op);
+	for (int r = 0; r < op->nregion; r++) {
+		k->open = (Effects){0};
+		if (r > 0 || !attr_lone(op))
+			walk(k, op->region[r]);
+		effects_join(&left, &k->open, k->tmp);
+	}
+	k->open = left;
+}
+
 static void
 walk(Barrier *k, Block *b)
 {
@@ -282,10 +357,10 @@ walk(Barrier *k, Block *b)
 			walk_loop(k, op);
 		else if (op->kind == OP_IF)
 			walk_branch(k, op);
-		else if (op->kind != OP_ROLES)
+		else if (op->kind == OP_ROLES)
+			walk_roles(k, op);
+		else
 			visit(k, op);
-		else if (k->open.n)                     /* all see what was set up; then the roles part for good */
-			sync_before(k, op);
 	}
 }
 

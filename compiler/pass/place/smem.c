@@ -9,7 +9,8 @@
  *
  * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
  * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
- * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  What a copy
+ * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  Roles run at once:
+ * what one has is apart from all that another has.  What a copy
  * fills by itself lives at least until the last wait.  Small scratch stands apart from all buffers too, so that what
  * follows a pipelined loop need not wait for its last readers, where as many blocks as the warps leave room for still
  * have theirs. */
@@ -31,6 +32,7 @@ typedef struct Item {
 	Op *op;
 	int64_t bytes, align, offset;
 	int from, to;                                   /* ops, in text order, during which it lives */
+	int role;                                       /* that it is of, from 1; 0: of the block */
 	bool is_scratch, is_filled;                     /* filled: by copies that go on by themselves */
 } Item;
 
@@ -81,6 +83,8 @@ add_item(Smem *s, int at)
 
 	if (op->kind == OP_MBARRIER)
 		i.align = 8;
+	int region;
+	i.role = op_roles(op, &region) ? 1 + region : 0;
 	i.bytes = owns ? own_bytes(op) : plan_op(op, s->t).scratch;
 	if (i.bytes)
 		vec_push(s->tmp, &s->items, i);
@@ -154,7 +158,7 @@ comes_before(const Item *a, const Item *b)
 static bool
 overlap(const Item *a, int64_t offset, const Item *b, bool apart)
 {
-	bool meet = a->from <= b->to && b->from <= a->to;
+	bool meet = (a->from <= b->to && b->from <= a->to) || (a->role && b->role && a->role != b->role);
 
 	apart = apart && ((is_small_scratch(a) && !b->is_scratch) || (is_small_scratch(b) && !a->is_scratch));
 	return (meet || apart) && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
@@ -182,7 +186,7 @@ find_offset(Item *const *placed, int n, const Item *i, bool apart)
 static int64_t
 spare_bytes(const Smem *s, const Func *f)
 {
-	int blocks = s->t->max_warps / MAX(f->schedule.warps, 1);
+	int blocks = s->t->max_warps / MAX(func_warps(f), 1);
 
 	return blocks ? s->t->shared_bytes_unit / blocks - OWN_BYTES : 0;
 }
