@@ -72,9 +72,8 @@ struct Emitter {
 	/* operands as the PTX instruction takes them: a and b packed in REG_I32 words (f32 bits for tf32), c and out one
 	 * REG_F32 or REG_I32 an element, all in the order of the fragment's registers */
 	void (*mma)(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out);
-	/* begins a warpgroup's instruction: descriptors (REG_I64) of A and B in shared memory, which of them (16-bit
-	 * elements) do not lie along K, n / 2 elements of c and out; NULL: not on this target */
-	void (*wgmma)(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *c, Reg *out);
+	/* begins a warpgroup's instruction; NULL: not on this target */
+	void (*wgmma)(Emitter *e, const Wgmma *w, Reg *out);
 	/* after their wait: the values of registers that such instructions were writing; NULL: v itself */
 	void (*settle)(Emitter *e, const Reg *v, Reg *out, int n);
 };

@@ -345,8 +345,7 @@ HAND_ON(void, inline_ptx, (Emitter *e, const char *text, const Reg *in, int nin,
 HAND_ON(void, print, (Emitter *e, const char *format, const Reg *v, int n), to->print(to, format, v, n))
 HAND_ON(void, mma, (Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out),
     to->mma(to, i, a, b, c, out))
-HAND_ON(void, wgmma, (Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *c, Reg *out),
-    to->wgmma(to, i, a, b, turned, c, out))
+HAND_ON(void, wgmma, (Emitter *e, const Wgmma *w, Reg *out), to->wgmma(to, w, out))
 HAND_ON(void, settle, (Emitter *e, const Reg *v, Reg *out, int n), to->settle(to, v, out, n))
 #undef HAND_ON
 

@@ -112,6 +112,7 @@ node(Replay *p, const ThreadNode *n)
 	Reg *out = NEW_ARRAY(e->mem, Reg, n->nout);
 	EmitAccess at = n->at ? access_of(p, n->at) : (EmitAccess){0};
 	MmaWords w = n->kind == NODE_MMA ? mma_words(n->mma) : (MmaWords){0};
+	Wgmma wg = n->kind == NODE_WGMMA ? thread_wgmma_of(n, in) : (Wgmma){0};
 	switch (n->kind) {
 	case NODE_OP:
 		out[0] = e->op(e, (EmitOp)n->op, in[0], n->nin > 1 ? in[1] : 0, n->nin > 2 ? in[2] : 0);
@@ -127,7 +128,7 @@ node(Replay *p, const ThreadNode *n)
 	case NODE_STORE: e->store(e, &at, in); break;
 	case NODE_ATOMIC: out[0] = e->atomic(e, (AtomicKind)n->op, &at, in[0], n->nin > 1 ? in[1] : 0); break;
 	case NODE_MMA: e->mma(e, n->mma, in, in + w.a, in + w.a + w.b, out); break;
-	case NODE_WGMMA: e->wgmma(e, n->wgmma, in[0], in[1], (unsigned)n->op, in + 2, out); break;
+	case NODE_WGMMA: e->wgmma(e, &wg, out); break;
 	case NODE_SETTLE: e->settle(e, in, out, n->nin); break;
 	case NODE_PTX: e->inline_ptx(e, n->text, in, n->nin, types(p, n), out, n->nout); break;
 	case NODE_PRINT: e->print(e, n->text, in, n->nin); break;

@@ -187,7 +187,7 @@ lower_dot_start(Lower *l, Op *op)
 			int64_t along = (int64_t)k * w->k * size;
 			Reg da = descriptor(l, a, along + (int64_t)r * 64 * row_a, fixed_a);
 			Reg db = descriptor(l, b, along, fixed_b);
-			thread_wgmma(l->b, w, da, db, 0, out + r * n, out + r * n);
+			thread_wgmma(l->b, &(Wgmma){.info = w, .a = &da, .b = db, .c = out + r * n}, out + r * n);
 		}
 	thread_prim(l->b, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 }

@@ -78,8 +78,9 @@ const MmaInfo mma_info[] = {
 const int mma_count = LEN(mma_info);
 
 const WgmmaInfo wgmma_info[] = {
-#define WGMMA(text, n_, k_, ta, tb, tc, needs_, least_)                                            \
-	{.name = text, .n = n_, .k = k_, .a = TY_##ta, .b = TY_##tb, .acc = TY_##tc, .needs = needs_, .least = least_},
+#define WGMMA(text, n_, k_, ta, tb, tc, needs_, least_, fa)                                        \
+	{.name = text, .n = n_, .k = k_, .a = TY_##ta, .b = TY_##tb, .acc = TY_##tc, .needs = needs_, .least = least_,  \
+	    .fragment_a = &fa},
 #include "target/mma.def"
 };
 const int wgmma_count = LEN(wgmma_info);
@@ -124,18 +125,23 @@ mma_named(const char *name)
 	return NULL;
 }
 
+const WgmmaInfo *
+wgmma_named(const char *name)
+{
+	for (int i = 0; i < wgmma_count; i++)
+		if (strcmp(wgmma_info[i].name, name) == 0)
+			return &wgmma_info[i];
+	return NULL;
+}
+
 bool
 target_has_product(const Target *t, const char *name)
 {
-	for (int i = 0; i < mma_count; i++)
-		if (strcmp(mma_info[i].name, name) == 0 && (!t || target_has_mma(t, &mma_info[i])))
-			return true;
-	for (int i = 0; i < wgmma_count; i++) {
-		const WgmmaInfo *w = &wgmma_info[i];
-		if (strcmp(w->name, name) == 0 && (!t || (t->capability >= w->least && !(w->needs & ~t->has))))
-			return true;
-	}
-	return false;
+	const MmaInfo *m = mma_named(name);
+	const WgmmaInfo *w = m ? NULL : wgmma_named(name);
+	if (m)
+		return !t || target_has_mma(t, m);
+	return w && (!t || (t->capability >= w->least && !(w->needs & ~t->has)));
 }
 
 const MmaInfo *

@@ -61,6 +61,7 @@ typedef struct WgmmaInfo {
 	DType a, b, acc;
 	unsigned needs;
 	int least;
+	const Fragment *fragment_a;                     /* of a warp's 16 rows, where A is in registers */
 } WgmmaInfo;
 
 extern const WgmmaInfo wgmma_info[];
@@ -97,6 +98,7 @@ const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warp
 bool target_has_function(const Target *t, const char *name);
 bool target_has_mma(const Target *t, const MmaInfo *i);
 const MmaInfo *mma_named(const char *name);             /* NULL: there is none */
+const WgmmaInfo *wgmma_named(const char *name);
 /* Is there a matrix instruction of that name, of a warp or a warpgroup, and has the target it?  NULL: any target. */
 bool target_has_product(const Target *t, const char *name);
 /* Does it multiply f32 as they are?  Others round them to tf32. */

@@ -89,6 +89,7 @@ node(Copy *c, const ThreadNode *n)
 	for (int i = 0; i < n->nout; i++)
 		type[i] = thread_type(c->m, n->out[i]);
 	MmaWords w = n->kind == NODE_MMA ? mma_words(n->mma) : (MmaWords){0};
+	Wgmma wg = n->kind == NODE_WGMMA ? thread_wgmma_of(n, in) : (Wgmma){0};
 	thread_place(b, n->place);
 	switch (n->kind) {
 	case NODE_OP: out[0] = thread_op(b, (EmitOp)n->op, in[0], n->nin > 1 ? in[1] : 0, n->nin > 2 ? in[2] : 0); break;
@@ -103,7 +104,7 @@ node(Copy *c, const ThreadNode *n)
 	case NODE_STORE: thread_store(b, &at, in); break;
 	case NODE_ATOMIC: out[0] = thread_atomic(b, (AtomicKind)n->op, &at, in[0], n->nin > 1 ? in[1] : 0); break;
 	case NODE_MMA: thread_mma(b, n->mma, in, in + w.a, in + w.a + w.b, out); break;
-	case NODE_WGMMA: thread_wgmma(b, n->wgmma, in[0], in[1], (unsigned)n->op, in + 2, out); break;
+	case NODE_WGMMA: thread_wgmma(b, &wg, out); break;
 	case NODE_SETTLE: thread_settle(b, in, out, n->nin); break;
 	case NODE_PTX: thread_ptx(b, n->text, in, n->nin, type, out, n->nout); break;
 	case NODE_PRINT: thread_print(b, n->text, in, n->nin); break;

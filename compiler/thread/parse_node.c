@@ -262,25 +262,42 @@ ends_in(const char *name, const char *end, size_t *n)
 	return true;
 }
 
+/* A descriptor, or a list of words. */
+static bool
+read_operand_a(ThreadReader *r, Wgmma *w)
+{
+	ThreadRegs words = {0};
+	Reg *one = NEW_ARRAY(r->mem, Reg, 1);
+	w->a = one;
+	if (!read_is_punct(&r->r, '('))
+		return thread_read_use(r, REG_I64, one);
+	if (!thread_read_list(r, REG_I32, &words) || !expect_count(r, words.n, WGMMA_WORDS))
+		return false;
+	w->a = words.at;
+	w->flags |= WGMMA_REGISTERS;
+	return true;
+}
+
 static bool
 read_wgmma(ThreadReader *r, const ThreadNames *names)
 {
 	const char *name = dotted_name(r, "wgmma");
 	size_t n = strlen(name);
-	unsigned turned = ends_in(name, ".transpose_b", &n) ? TRANSPOSE_B : 0;
-	turned |= ends_in(name, ".transpose_a", &n) ? TRANSPOSE_A : 0;
-	const WgmmaInfo *i = NULL;
-	ThreadRegs in[2] = {0};
-	for (int k = 0; k < wgmma_count && !i; k++)
-		i = strlen(wgmma_info[k].name) == n && memcmp(wgmma_info[k].name, name, n) == 0 ? &wgmma_info[k] : NULL;
-	if (!i)
+	Wgmma w = {.flags = ends_in(name, ".transpose_b", &n) ? TRANSPOSE_B : 0};
+	w.flags |= ends_in(name, ".transpose_a", &n) ? TRANSPOSE_A : 0;
+	w.info = wgmma_named(arena_printf(r->r.cx->tmp, "%.*s", (int)n, name));
+	ThreadRegs acc = {0};
+	if (!w.info)
 		return thread_read_fail(r, arena_printf(r->r.cx->tmp, "there is no matrix instruction '%s'", name));
-	const RegType acc = i->acc == TY_F32 ? REG_F32 : REG_I32;
-	if (!read_lists(r, (const RegType[]){REG_I64, acc}, (const int[]){2, i->n / 2}, 2, in))
+	RegType t = w.info->acc == TY_F32 ? REG_F32 : REG_I32;
+	if (!read_operand_a(r, &w) || !read_need(&r->r, ',') || !thread_read_use(r, REG_I64, &w.b) ||
+	    !read_need(&r->r, ',') || !thread_read_list(r, t, &acc) || !expect_count(r, acc.n, w.info->n / 2) ||
+	    (read_take_word(&r->r, "scale") && !thread_read_use(r, REG_PRED, &w.scale)))
 		return false;
-	Reg *out = NEW_ARRAY(r->mem, Reg, i->n / 2);
-	thread_wgmma(r->b, i, in[0].at[0], in[0].at[1], turned, in[1].at, out);
-	return thread_read_bind(r, names, out, i->n / 2);
+	w.c = acc.at;
+	Reg *out = NEW_ARRAY(r->mem, Reg, acc.n);
+	thread_wgmma(r->b, &w, out);
+	return thread_read_bind(r, names, out, acc.n);
 }
 
 static bool

@@ -190,6 +190,27 @@ put_quoted(Print *p, const ThreadNode *n)
 	uses(p, n, 0, n->nin);
 }
 
+/* "wgmma.n64k16.f16 r1, r2, (…) scale r3", of A in registers "(r1, r4, r5, r6), r2, (…)" */
+static void
+put_wgmma(Print *p, const ThreadNode *n)
+{
+	int words = wgmma_words((unsigned)n->op), count = n->wgmma->n / 2;
+	text_printf(p->out, "%s%s%s ", n->wgmma->name, n->op & TRANSPOSE_A ? ".transpose_a" : "",
+	    n->op & TRANSPOSE_B ? ".transpose_b" : "");
+	if (words > 1)
+		list(p, n, 0, words);
+	else
+		uses(p, n, 0, 1);
+	text_put(p->out, ", ");
+	uses(p, n, words, 1);
+	text_put(p->out, ", ");
+	list(p, n, words + 1, count);
+	if (n->nin > words + 1 + count) {
+		text_put(p->out, " scale ");
+		uses(p, n, words + 1 + count, 1);
+	}
+}
+
 static void
 put_matrix(Print *p, const ThreadNode *n)
 {
@@ -203,11 +224,7 @@ put_matrix(Print *p, const ThreadNode *n)
 		list(p, n, w.a + w.b, w.c);
 		return;
 	}
-	text_printf(p->out, "%s%s%s ", n->wgmma->name, n->op & TRANSPOSE_A ? ".transpose_a" : "",
-		    n->op & TRANSPOSE_B ? ".transpose_b" : "");
-	list(p, n, 0, 2);
-	text_put(p->out, ", ");
-	list(p, n, 2, n->nin - 2);
+	put_wgmma(p, n);
 }
 
 /* What stands behind the results. */

@@ -46,14 +46,6 @@ prim_result(PrimKind k)
 	return is_float ? REG_F32 : REG_I32;
 }
 
-MmaWords
-mma_words(const MmaInfo *i)
-{
-	int threads = 32 * i->warps, word = 32 * threads;
-	return (MmaWords){i->m * i->k * dtype_info[i->a].bits / word,
-	    i->k * i->n * dtype_info[i->b].bits / word, i->m * i->n / threads};
-}
-
 int
 thread_type_bytes(RegType t)
 {

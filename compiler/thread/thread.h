@@ -75,7 +75,9 @@ typedef enum PrimKind {
 } PrimKind;
 
 enum { CONV = 1 << 0, MEM = 1 << 1 };                   /* flags of prims.def */
-enum { TRANSPOSE_A = 1 << 0, TRANSPOSE_B = 1 << 1 };    /* of wgmma */
+/* Of wgmma: operands of 16 bits that do not lie along K; A in registers; to the emulator also: the sum begins at 0. */
+enum { TRANSPOSE_A = 1 << 0, TRANSPOSE_B = 1 << 1, WGMMA_REGISTERS = 1 << 2, WGMMA_FRESH = 1 << 3 };
+enum { WGMMA_WORDS = 4 };                               /* of A in registers, by each thread: 32 bytes of K of 64 rows */
 
 typedef struct PrimInfo {
 	const char *text;
@@ -96,6 +98,18 @@ typedef struct MmaWords {
 } MmaWords;
 
 MmaWords mma_words(const MmaInfo *i);
+
+/* Operands of a warpgroup's instruction. */
+typedef struct Wgmma {
+	const WgmmaInfo *info;
+	unsigned flags;                                 /* TRANSPOSE_A, TRANSPOSE_B, WGMMA_REGISTERS */
+	const Reg *a;                                   /* a descriptor of shared memory (REG_I64), or REG_I32 words */
+	Reg b;                                          /* a descriptor */
+	const Reg *c;                                   /* n / 2 elements */
+	Reg scale;                                      /* REG_PRED: false, c counts as zeros; 0: it counts */
+} Wgmma;
+
+static inline int wgmma_words(unsigned flags) { return flags & WGMMA_REGISTERS ? WGMMA_WORDS : 1; }
 
 /* One memory access of a thread: `n` neighbouring elements of `type` at base + offset bytes. */
 typedef struct EmitAccess {
@@ -184,7 +198,7 @@ typedef struct ThreadFunc {
 struct ThreadNode {
 	ThreadKind kind;
 	int op;                                         /* EmitOp, EmitCast, PrimKind, AtomicKind; or see above; of a wgmma
-	                                                 * TRANSPOSE_A, TRANSPOSE_B; of a trace its number */
+	                                                 * its flags; of a trace its number */
 	int id;                                         /* in order of making, from 0 */
 	RegType type;                                   /* of the first result */
 	int nin, nout;
@@ -235,6 +249,8 @@ static inline bool thread_is_float(RegType t) { return t >= REG_F16 && t <= REG_
 static inline bool thread_is_comparison(EmitOp op) { return op >= EMIT_EQ && op <= EMIT_FUNO; }
 /* The first node of a kind, in order of the text; NULL: there is none. */
 const ThreadNode *thread_find(const ThreadRegion *r, ThreadKind kind);
+/* A wgmma's operands among those of its node, or (in) what stands for these. */
+Wgmma thread_wgmma_of(const ThreadNode *n, const Reg *in);
 /* Operand i of a node, those of its access first; NULL past the last. */
 Reg *thread_operand(ThreadNode *n, int i);
 
@@ -321,7 +337,7 @@ void thread_trace(ThreadBuilder *b, int number, const Reg *v, int n);
 void thread_mma(ThreadBuilder *b, const MmaInfo *i, const Reg *x, const Reg *y, const Reg *c, Reg *out);
 /* begins a warpgroup's instruction: descriptors (REG_I64) of A and B in shared memory, which of them (16-bit elements) do
  * not lie along K, n / 2 elements of c and out */
-void thread_wgmma(ThreadBuilder *b, const WgmmaInfo *i, Reg x, Reg y, unsigned turned, const Reg *c, Reg *out);
+void thread_wgmma(ThreadBuilder *b, const Wgmma *w, Reg *out);
 /* after their wait: the values of registers that such instructions were writing */
 void thread_settle(ThreadBuilder *b, const Reg *v, Reg *out, int n);
 

@@ -123,6 +123,18 @@ check_prim(ThreadVerify *v, const ThreadNode *n)
 }
 
 static bool
+check_wgmma(ThreadVerify *v, const ThreadNode *n)
+{
+	unsigned transposed = (unsigned)n->op & (TRANSPOSE_A | TRANSPOSE_B);
+	if (!target_has_product(v->m->target, n->wgmma->name))
+		return fail(v, n, arena_printf(v->mem, "%s has no %s", v->m->target->name, n->wgmma->name));
+	if (transposed && dtype_info[n->wgmma->a].bits != 16)
+		return fail(v, n, "only operands of 16 bits may be transposed");
+	return !(n->op & WGMMA_REGISTERS && transposed & TRANSPOSE_A) ||
+	    fail(v, n, "what is in registers is not transposed");
+}
+
+static bool
 check_node(ThreadVerify *v, const ThreadNode *n)
 {
 	const Reg *r;
@@ -143,7 +155,8 @@ check_node(ThreadVerify *v, const ThreadNode *n)
 	case NODE_MMA:
 		return target_has_mma(v->m->target, n->mma) ||
 		    fail(v, n, arena_printf(v->mem, "%s has no %s", v->m->target->name, n->mma->name));
-	case NODE_WGMMA: case NODE_SETTLE:
+	case NODE_WGMMA: return check_wgmma(v, n);
+	case NODE_SETTLE:
 		return v->m->target->has & HAS_WGMMA || fail(v, n, "the target has no matrix instructions of a warpgroup");
 	case NODE_PTX: return v->m->target->kind == TARGET_PTX || fail(v, n, "the target takes no PTX");
 	case NODE_CALL:

@@ -50,6 +50,15 @@ operation(const ThreadModule *m, const ThreadNode *n, int i)
 	return thread_is_comparison((EmitOp)n->op) ? thread_type(m, n->in[0]) : n->type;
 }
 
+static RegType
+wgmma_operand(const ThreadNode *n, int i)
+{
+	int words = wgmma_words((unsigned)n->op);
+	if (i < words)
+		return words > 1 ? REG_I32 : REG_I64;
+	return i == words ? REG_I64 : i < words + 1 + n->wgmma->n / 2 ? n->type : REG_PRED;
+}
+
 RegType
 thread_operand_type(const ThreadModule *m, const ThreadNode *n, int i)
 {
@@ -62,7 +71,7 @@ thread_operand_type(const ThreadModule *m, const ThreadNode *n, int i)
 	case NODE_MMA:
 		w = mma_words(n->mma);
 		return i < w.a + w.b ? REG_I32 : n->type;
-	case NODE_WGMMA: return i < 2 ? REG_I64 : n->type;
+	case NODE_WGMMA: return wgmma_operand(n, i);
 	case NODE_CALL: return n->function ? n->function->param[i] : REG_F32;
 	case NODE_TEST: case NODE_IF: return REG_PRED;
 	case NODE_LOOP: return i < 3 ? thread_type(m, n->region[0]->arg[0]) : thread_type(m, n->region[0]->arg[i - 2]);

@@ -448,15 +448,19 @@ test_mma(void **unused)
 	}
 }
 
-/* A warpgroup's product in a loop, as lowering builds it. */
+/* A warpgroup's product in a loop, as lowering builds it, of every type and every n: with A in shared memory and in
+ * registers, and with a scale of the accumulator. */
 static void
 test_wgmma(void **unused)
 {
 	for (int i = 0; i < wgmma_count; i++) {
 		const WgmmaInfo *w = &wgmma_info[i];
 		Bench b;
-		Reg acc[128], first[128], in[128], next[128], after[128], descriptor[2];
+		Reg acc[128], first[128], in[128], next[128], after[128], descriptor[2], word[WGMMA_WORDS];
+		bool may_turn = dtype_info[w->a].bits == 16;
 		const int64_t left = 0;
+		if (w->n != 8 && w->a != TY_BF16)
+			continue;
 		begin(&b, target_named("sm_90a"));
 		Emitter *e = b.e;
 		int n = w->n / 2;
@@ -466,11 +470,21 @@ test_wgmma(void **unused)
 		for (int k = 0; k < 2; k++)
 			descriptor[k] = get(&b, REG_I64);
 		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
-		e->wgmma(e, w, descriptor[0], descriptor[1], TRANSPOSE_B, acc, first);
+		Wgmma x = {w, may_turn ? TRANSPOSE_A | TRANSPOSE_B : 0, &descriptor[0], descriptor[1], acc, 0};
+		e->wgmma(e, &x, first);
 		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 		e->loop_begin(e, e->int_const(e, REG_I32, 0), b.n, e->int_const(e, REG_I32, 1), first, in, n);
 		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
-		e->wgmma(e, w, descriptor[0], descriptor[1], 0, in, next);
+		x = (Wgmma){w, 0, &descriptor[0], descriptor[1], in, 0};
+		e->wgmma(e, &x, in);
+		for (int k = 0; k < WGMMA_WORDS; k++)
+			word[k] = get(&b, REG_I32);
+		Reg scale = e->op(e, EMIT_SLT, b.n, word[0], 0);
+		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		x = (Wgmma){w, WGMMA_REGISTERS | (may_turn ? TRANSPOSE_B : 0), word, descriptor[1], in, 0};
+		e->wgmma(e, &x, in);
+		x.scale = scale;
+		e->wgmma(e, &x, next);
 		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 		e->loop_end(e, next, after, n);
 		e->prim(e, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);

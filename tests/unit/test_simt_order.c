@@ -195,7 +195,7 @@ body_products(SimtThread *t, void *user)
 {
 	enum { A_AT = 0, B_AT = 4096 };
 	Ring *x = user;
-	const WgmmaInfo *w = &wgmma_info[0];
+	const WgmmaInfo *w = wgmma_named("wgmma.n64k16.f16");
 	uint32_t acc[32] = {0};
 	const uint64_t tail = UINT64_C(16) << 32 | UINT64_C(3) << 62;   /* 256 bytes from one eight rows to the next */
 	for (int round = 0; round < 3; round++) {

@@ -1,11 +1,12 @@
 /* Matrix instructions of a warpgroup in the emulator: every row of mma.def, operands laid out in shared memory by the PTX
- * ISA's figures for each swizzle, along K and across it; and what happens before, at and without the wait. */
+ * ISA's figures for each swizzle, along K and across it, or A in registers; a scale of the accumulator that is false; and
+ * what happens before, at and without the wait. */
 #include "simt_help.h"
 
 enum { A_AT = 0, B_AT = 65536, STEPS = 2, MOST_K = 64 };
 
 typedef struct Side {
-	int swizzle;                                    /* bytes of a row: 0, 32, 64, 128 */
+	int swizzle;                                    /* bytes of a row: 0, 32, 64, 128; -1: in registers */
 	bool is_turned;
 	int rows, size;                                 /* size: bytes of an element */
 } Side;
@@ -15,6 +16,7 @@ typedef struct Case {
 	Side a, b;
 	uint8_t va[64][MOST_K], vb[256][MOST_K];        /* numbers of elements: see number */
 	uint32_t c[64][256], out[64][256];
+	bool is_fresh;                                  /* the second step begins at 0 */
 	uint32_t before;                                /* a register before the wait */
 	int what;
 } Case;
@@ -63,13 +65,20 @@ descriptor(const Side *s, int at, int k)
 	return field(at + place(s, 0, k), 0) | field(lead, 16) | field(stride, 32) | mode[s->swizzle / 32] << 62;
 }
 
-/* Elements are -1, 0, 1, 2. */
+/* Elements are -1, 0, 1, 2, or without a sign 0, 1, 2, 3. */
+static int
+element(DType t, int number)
+{
+	return number - (t != TY_U8);
+}
+
 static uint32_t
 pattern(DType t, int number)
 {
-	static const double values[] = {-1, 0, 1, 2};
+	if (t == TY_F32)
+		return (uint32_t)bits_of((float)element(t, number));
 	for (uint32_t v = 0;; v++)
-		if (value_of(t, v) == values[number])
+		if (value_of(t, v) == element(t, number))
 			return v;
 }
 
@@ -101,18 +110,46 @@ static void
 fill(SimtThread *t, Case *x)
 {
 	if (t->thread == 0) {
-		put(x, t->shared, &x->a, A_AT, x->w->a, x->va);
+		if (x->a.swizzle >= 0)
+			put(x, t->shared, &x->a, A_AT, x->w->a, x->va);
 		put(x, t->shared, &x->b, B_AT, x->w->b, x->vb);
 	}
 	call(t, PRIM_FENCE_ASYNC, NOTHING);
 	call(t, PRIM_BARRIER, NOTHING);
 }
 
+/* The thread's words of A, as the ISA draws the fragments: words are of row lane / 4, of row + 8, and both again in the
+ * second half of K; in each half a lane has 32 bits. */
+static void
+words_of_a(const SimtThread *t, const Case *x, int step, uint32_t *words)
+{
+	int per = 4 / x->a.size;
+	for (int w = 0; w < WGMMA_WORDS; w++) {
+		uint8_t byte[4];
+		for (int e = 0; e < per; e++) {
+			int row = 16 * (t->thread / 32) + t->lane / 4 + 8 * (w % 2);
+			int k = step * x->w->k + t->lane % 4 * per + w / 2 * 4 * per + e;
+			uint32_t v = pattern(x->w->a, x->va[row][k]);
+			memcpy(byte + e * x->a.size, &v, (size_t)x->a.size);
+		}
+		memcpy(words + w, byte, sizeof byte);
+	}
+}
+
 static void
 multiply(SimtThread *t, const Case *x, int step, uint32_t *acc)
 {
-	unsigned turned = (x->a.is_turned ? TRANSPOSE_A : 0) | (x->b.is_turned ? TRANSPOSE_B : 0);
-	simt_wgmma(t, x->w, descriptor(&x->a, A_AT, step * x->w->k), descriptor(&x->b, B_AT, step * x->w->k), turned, acc, acc);
+	unsigned flags = (x->a.is_turned ? TRANSPOSE_A : 0) | (x->b.is_turned ? TRANSPOSE_B : 0);
+	uint32_t words[WGMMA_WORDS];
+	uint64_t a = (uintptr_t)words, b = descriptor(&x->b, B_AT, step * x->w->k);
+	flags |= x->is_fresh && step == 1 ? WGMMA_FRESH : 0;
+	if (x->a.swizzle < 0) {
+		words_of_a(t, x, step, words);
+		simt_wgmma(t, x->w, a, b, flags | WGMMA_REGISTERS, acc, acc);
+		memset(words, 0xff, sizeof words);      /* they were taken when it began */
+		return;
+	}
+	simt_wgmma(t, x->w, descriptor(&x->a, A_AT, step * x->w->k), b, flags, acc, acc);
 }
 
 static void
@@ -131,7 +168,7 @@ body(SimtThread *t, void *user)
 		multiply(t, x, step, acc);
 	call(t, PRIM_WGMMA_COMMIT, NOTHING);
 	if (t->thread == 77)
-		x->before = acc[5];
+		x->before = acc[3];
 	wait(t, 0);
 	simt_settle(t, acc, acc, n);
 	for (int i = 0; i < n; i++) {
@@ -151,9 +188,18 @@ open(const WgmmaInfo *w, int swizzle_a, bool turned_a, int swizzle_b, bool turne
 		for (int k = 0; k < MOST_K; k++) {
 			x->va[r % 64][k] = (uint8_t)(random_word(s) % 4);
 			x->vb[r][k] = (uint8_t)(random_word(s) % 4);
-			x->c[r % 64][k] = (uint32_t)bits_of((float)(int)(random_word(s) % 100));
 		}
+	for (int i = 0; i < 64 * 256; i++) {
+		uint32_t c = (uint32_t)(random_word(s) % 100);
+		x->c[i / 256][i % 256] = w->acc == TY_F32 ? (uint32_t)bits_of((float)c) : c;
+	}
 	return x;
+}
+
+static float
+value(const Case *x, uint32_t v)
+{
+	return x->w->acc == TY_F32 ? float_of(v) : (float)(int32_t)v;
 }
 
 static float
@@ -161,8 +207,8 @@ want(const Case *x, int row, int col, int from, int to)
 {
 	int sum = 0;
 	for (int k = from; k < to; k++)
-		sum += ((int)x->va[row][k] - 1) * ((int)x->vb[col][k] - 1);
-	return float_of(x->c[row][col]) + (float)sum;
+		sum += element(x->w->a, x->va[row][k]) * element(x->w->b, x->vb[col][k]);
+	return (x->is_fresh ? 0 : value(x, x->c[row][col])) + (float)sum;
 }
 
 static const SimtLaunch group = {.threads = 128, .shared_bytes = 160 << 10};
@@ -170,29 +216,48 @@ static const SimtLaunch group = {.threads = 128, .shared_bytes = 160 << 10};
 static void
 judge(const Case *x)
 {
+	int from = x->is_fresh ? x->w->k : 0;
 	for (int r = 0; r < 64; r++)
 		for (int c = 0; c < x->w->n; c++)
-			if (float_of(x->out[r][c]) != want(x, r, c, 0, STEPS * x->w->k))
-				fail_msg("%s, A %d%s, B %d%s: wrong at [%d, %d]", x->w->name, x->a.swizzle,
-				    x->a.is_turned ? " turned" : "", x->b.swizzle, x->b.is_turned ? " turned" : "", r, c);
+			if (value(x, x->out[r][c]) != want(x, r, c, from, STEPS * x->w->k))
+				fail_msg("%s, A %d%s, B %d%s%s: wrong at [%d, %d]", x->w->name, x->a.swizzle,
+				    x->a.is_turned ? " turned" : "", x->b.swizzle, x->b.is_turned ? " turned" : "",
+				    x->is_fresh ? ", fresh" : "", r, c);
 	assert_true(isnan(float_of(x->before)));
 }
 
+/* A row of n elements is as wide as the swizzle at least. */
+static int
+narrowed(int swizzle, bool is_turned, const WgmmaInfo *w)
+{
+	while (is_turned && swizzle > w->n * 2)
+		swizzle = swizzle > 32 ? swizzle / 2 : 0;
+	return swizzle;
+}
+
+static void
+try(const WgmmaInfo *w, int k, uint64_t *s)
+{
+	static const int swizzles[] = {0, 32, 64, 128};
+	bool may_turn = dtype_info[w->a].bits == 16, turned_b = may_turn && (k / 4 & 2);
+	int sa = swizzles[k % 4], sb = narrowed(swizzles[(k / 4 + k) % 4], turned_b, w);
+	bool in_registers = k % 5 == 1;
+	Case *x = open(w, in_registers ? -1 : sa, may_turn && !in_registers && (k / 4 & 1), sb, turned_b, s);
+	x->is_fresh = k % 3 == 2;
+	runs(body, x, group);
+	judge(x);
+	free(x);
+}
+
+/* All swizzles of every type at one n, some at the others. */
 static void
 rows(void **state)
 {
-	static const int swizzles[] = {0, 32, 64, 128};
 	uint64_t s = 1;
 	for (int i = 0; i < wgmma_count; i++)
-		for (int k = 0; k < 16; k++) {
-			const WgmmaInfo *w = &wgmma_info[i];
-			bool may_turn = dtype_info[w->a].bits == 16;
-			int sa = swizzles[k % 4], sb = swizzles[(k / 4 + k) % 4];
-			Case *x = open(w, sa, may_turn && (k / 4 & 1), sb, may_turn && (k / 4 & 2), &s);
-			runs(body, x, group);
-			judge(x);
-			free(x);
-		}
+		for (int k = 0; k < 16; k++)
+			if (wgmma_info[i].n == 64 || (k + i) % (wgmma_info[i].n < 64 ? 6 : 13) == 0)
+				try(&wgmma_info[i], k, &s);
 }
 
 /* Two instructions on the same operands by descriptors whose pattern begins 128 bytes on: the base offset. */
@@ -225,7 +290,7 @@ static void
 base_offset(void **state)
 {
 	uint64_t s = 4;
-	Case *x = open(&wgmma_info[0], 128, false, 128, false, &s);
+	Case *x = open(wgmma_named("wgmma.n64k16.f16"), 128, false, 128, false, &s);
 	memset(x->c, 0, sizeof x->c);
 	runs(body_base, x, group);
 	for (int r = 0; r < 64; r++)
@@ -287,7 +352,7 @@ late(void **state)
 {
 	for (int what = 0; what < 2; what++) {
 		uint64_t s = 8;
-		Case *x = open(&wgmma_info[1], 128, false, 64, true, &s);
+		Case *x = open(wgmma_named("wgmma.n128k16.f16"), 128, false, 64, true, &s);
 		x->what = what;
 		runs(body_late, x, group);
 		uint32_t second[64][256];
@@ -300,6 +365,16 @@ late(void **state)
 			}
 		free(x);
 	}
+}
+
+/* The second instruction takes what no fence orders. */
+static void
+again_from_registers(SimtThread *t, const Case *x, uint32_t *acc)
+{
+	uint32_t words[WGMMA_WORDS] = {0};
+	multiply(t, x, 0, acc);
+	wait(t, 1);
+	simt_wgmma(t, x->w, (uintptr_t)words, descriptor(&x->b, B_AT, 0), WGMMA_REGISTERS, acc, acc);
 }
 
 static void
@@ -315,6 +390,10 @@ body_misuse(SimtThread *t, void *user)
 		return;
 	if (x->what == 2 && t->thread == 9)
 		simt_wgmma(t, x->w, descriptor(&x->a, A_AT, 16), descriptor(&x->b, B_AT, 0), 0, acc, acc);
+	else if (x->what == 8 && t->thread == 9)
+		simt_wgmma(t, x->w, descriptor(&x->a, A_AT, 0), descriptor(&x->b, B_AT, 0), WGMMA_FRESH, acc, acc);
+	else if (x->what == 9)
+		again_from_registers(t, x, acc);
 	else
 		multiply(t, x, 0, acc);
 	if (x->what == 3)
@@ -340,10 +419,10 @@ misuse(void **state)
 {
 	static const char *const words[] = {"no wgmma_fence", "wgmma", "do not give the same descriptors",
 		"read before it was waited for", "read before it was waited for", "something changed", "no wgmma_fence",
-		"used again that was settled"};
+		"used again that was settled", "do not give the same descriptors and scale", "after the registers of A"};
 	for (int i = 0; i < LEN(words); i++) {
 		uint64_t s = 6;
-		Case *x = open(&wgmma_info[0], 128, false, 128, false, &s);
+		Case *x = open(wgmma_named("wgmma.n64k16.f16"), 128, false, 128, false, &s);
 		x->what = i;
 		fails(body_misuse, x, group, words[i]);
 		free(x);

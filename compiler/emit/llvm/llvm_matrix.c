@@ -2,7 +2,8 @@
  * themselves until a wait.
  *
  * A warpgroup's instruction adds to its accumulator in place: each of its registers is a result
- * tied to an operand.  The first one, whose accumulator is zeros, takes nothing (scale-d is false).
+ * tied to an operand.  The first one, whose accumulator is zeros, takes nothing (scale-d is false); or
+ * scale-d is a register.
  * Between it and its wait nothing may touch those registers, else ptxas waits for every instruction
  * (C7514); so the wait hands out new ones, `settle`. */
 #include "emit/llvm/llvm.h"
@@ -141,29 +142,51 @@ give(EmitLlvm *l, const RegType *type, const LLVMValueRef *v, Reg *out, int n)
 		out[i] = llvm_add(l, type[i], v[i]);
 }
 
+/* Operands behind the accumulator's results and, unless it begins, its tied values: "$8, $9, $10"; A in registers is a
+ * list. */
 static void
-wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *c, Reg *out)
+wgmma_operands(LlvmAsm *as, Text *t, const Wgmma *w, int from)
+{
+	EmitLlvm *l = as->l;
+	int words = wgmma_words(w->flags);
+	for (int i = 0; i < words; i++)
+		llvm_asm_in(as, llvm_value(l, w->a[i]), words > 1 ? REG_I32 : REG_I64);
+	llvm_asm_in(as, llvm_value(l, w->b), REG_I64);
+	if (w->scale)
+		llvm_asm_in(as, llvm_value(l, w->scale), REG_PRED);
+	if (words > 1)
+		put_words(t, &from, words);
+	else
+		text_printf(t, "$%d", from++);
+	text_printf(t, ", $%d, ", from++);
+	text_printf(t, w->scale ? "$%d" : "p", from);
+	text_put(t, w->info->acc == TY_F32 ? ", 1, 1" : "");
+	if (dtype_info[w->info->a].bits != 16)
+		return;
+	if (words == 1)
+		text_printf(t, ", %d", w->flags & TRANSPOSE_A ? 1 : 0);
+	text_printf(t, ", %d", w->flags & TRANSPOSE_B ? 1 : 0);
+}
+
+static void
+wgmma(Emitter *e, const Wgmma *w, Reg *out)
 {
 	EmitLlvm *l = llvm_state(e);
-	int n = i->n / 2, at = 0, from;
-	bool begins = all_zero(l, c, n), has_turns = dtype_info[i->a].bits == 16;
+	const WgmmaInfo *i = w->info;
+	int n = i->n / 2, at = 0;
+	bool begins = !w->scale && all_zero(l, w->c, n);
 	LlvmAsm as = {.l = l};
 	Text t = {0};
 	LLVMValueRef *v = NEW_ARRAY(e->mem, LLVMValueRef, n);
-	RegType *type = accumulator(&as, c, n, begins);
-	from = begins ? n : 2 * n;
-	llvm_asm_in(&as, llvm_value(l, a), REG_I64);
-	llvm_asm_in(&as, llvm_value(l, b), REG_I64);
-	text_printf(&t,
-	    "{ .reg .pred p; setp.ne.b32 p, %d, 0; "
-	    "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ",
-	    !begins, i->n, i->k, i->acc == TY_F32 ? "f32" : "s32", mma_type(i->a), mma_type(i->b));
+	RegType *type = accumulator(&as, w->c, n, begins);
+	if (!w->scale)
+		text_printf(&t, "{ .reg .pred p; setp.ne.b32 p, %d, 0; ", !begins);
+	text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", i->n, i->k, i->acc == TY_F32 ? "f32" : "s32",
+	    mma_type(i->a), mma_type(i->b));
 	put_words(&t, &at, n);
-	text_printf(&t, ", $%d, $%d, p", from, from + 1);
-	text_put(&t, i->acc == TY_F32 ? ", 1, 1" : "");
-	if (has_turns)
-		text_printf(&t, ", %d, %d", turned & TRANSPOSE_A ? 1 : 0, turned & TRANSPOSE_B ? 1 : 0);
-	text_put(&t, "; }");
+	text_put(&t, ", ");
+	wgmma_operands(&as, &t, w, begins ? n : 2 * n);
+	text_put(&t, w->scale ? ";" : "; }");
 	llvm_asm_make(&as, t.at, ASM_EFFECT | ASM_CONVERGENT, type, v);
 	give(l, type, v, out, n);
 	text_close(&t);

@@ -367,16 +367,24 @@ mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg 
 	take_registers(l, i->acc == TY_F32 ? REG_F32 : REG_I32, out, w.c);
 }
 
+/* A is a descriptor or the address of its words; the accumulator counts as zeros by a flag. */
 static void
-wgmma(Emitter *e, const WgmmaInfo *i, Reg a, Reg b, unsigned turned, const Reg *c, Reg *out)
+wgmma(Emitter *e, const Wgmma *w, Reg *out)
 {
 	EmitLlvm *l = llvm_state(e);
-	int n = i->n / 2;
-	put_registers(l, c, n, 0);
+	const WgmmaInfo *i = w->info;
+	int n = i->n / 2, words = wgmma_words(w->flags);
+	LLVMValueRef flags = llvm_i32(l, (int)w->flags);
+	put_registers(l, w->c, n, 0);
+	if (words > 1)
+		put_registers(l, w->a, words, n);
 	need(l, 1, (n + 1) / 2);
+	if (w->scale)
+		flags = LLVMBuildSelect(l->b, llvm_value(l, w->scale), flags, llvm_i32(l, (int)w->flags | WGMMA_FRESH), "");
 	llvm_host_site(l, true);
-	LLVMValueRef arg[7] = {l->host.thread, row(l, i), llvm_value(l, a), llvm_value(l, b), llvm_i32(l, turned),
-	    l->host.room[0], l->host.room[1]};
+	LLVMValueRef a = words > 1
+	    ? LLVMBuildPtrToInt(l->b, room(l, 0, l->type[REG_I32], n), l->type[REG_I64], "") : llvm_value(l, w->a[0]);
+	LLVMValueRef arg[7] = {l->host.thread, row(l, i), a, llvm_value(l, w->b), flags, l->host.room[0], l->host.room[1]};
 	llvm_host_call(l, "simt_wgmma", l->none, arg, 7, HOST_CONVERGENT);
 	take_registers(l, i->acc == TY_F32 ? REG_F32 : REG_I32, out, n);
 }

@@ -1,9 +1,11 @@
-/* Matrix instructions of a warpgroup: D[64, n] += A[64, k] B[k, n] with both operands in shared memory.
+/* Matrix instructions of a warpgroup: D[64, n] += A[64, k] B[k, n] with B in shared memory and A there or in registers.
  *
  * They run by themselves.  What one hands out is not its result but numbers that stand for it, NaNs which name a sum kept
  * here; given as the accumulator of a further instruction they go on with that sum.  The products are made when the warp
  * waits for their group, as late as a GPU may, from what shared memory holds by then; each warp makes its own 16 rows.
- * simt_settle turns the numbers into the sums.
+ * simt_settle turns the numbers into the sums.  A's registers are taken when the instruction begins: a value of the thread
+ * IR never changes.  (On a GPU the register of a value that is used no more may: lowering keeps A alive up to the wait.)
+ * An instruction whose scale-d is false takes nothing of the sum so far.
  *
  * A descriptor says where an operand begins and how 8 x 16-byte core matrices follow each other.  Of an operand that lies
  * along K a chunk of 16 bytes is a piece of one row; of a transposed one, 8 rows at one k.
@@ -37,8 +39,9 @@ typedef struct Product {
 	Sums *sums;
 	const WgmmaInfo *info;
 	uint64_t a, b;
-	unsigned transposed;
+	unsigned flags;
 	uint32_t group;
+	uint32_t words[SIMT_LANES][WGMMA_WORDS];        /* of A in registers */
 } Product;
 
 typedef struct Warp {
@@ -173,6 +176,25 @@ read_a(const uint8_t *shared, const Operand *o, int first, int k, float *a)
 	}
 }
 
+/* 16 rows of A from the lanes' words, of which each holds neighbours along K. */
+static void
+rows_in_registers(const Product *p, float *a)
+{
+	const Fragment *f = p->info->fragment_a;
+	int per = 32 / dtype_info[p->info->a].bits, bits = f->reg_bits;
+	uint32_t word[SIMT_LANES * WGMMA_WORDS];
+	for (int i = 0; i < SIMT_LANES * WGMMA_WORDS; i++) {
+		int lane = i / WGMMA_WORDS, reg = i % WGMMA_WORDS * per;
+		uint64_t at = 0;
+		for (int b = 0; b < bits; b++)
+			at += reg >> b & 1 ? f->reg[b] : 0;
+		for (int b = 0; b < MMA_LANE_BITS; b++)
+			at += lane >> b & 1 ? f->lane[b] : 0;
+		word[at / (uint64_t)per] = p->words[lane][i % WGMMA_WORDS];
+	}
+	simt_floats(p->info->a, word, SIMT_LANES * WGMMA_WORDS * per, a);
+}
+
 static void
 read_b(const uint8_t *shared, const Operand *o, int first, int k, float *b)
 {
@@ -209,19 +231,25 @@ make(SimtThread *t, const Product *p, bool checks)
 {
 	int warp = t->thread / SIMT_LANES % 4;
 	const WgmmaInfo *i = p->info;
-	Operand a = operand(p->a, p->transposed & TRANSPOSE_A, i->a), b = operand(p->b, p->transposed & TRANSPOSE_B, i->b);
+	bool has_registers = p->flags & WGMMA_REGISTERS;
+	Operand a = operand(p->a, p->flags & TRANSPOSE_A, i->a), b = operand(p->b, p->flags & TRANSPOSE_B, i->b);
 	float rows[ROWS * K_BYTES], cols[8 * K_BYTES], product[ROWS][8];
-	read_a(t->shared, &a, ROWS * warp, i->k, rows);
+	if (has_registers)
+		rows_in_registers(p, rows);
+	else
+		read_a(t->shared, &a, ROWS * warp, i->k, rows);
+	if (p->flags & WGMMA_FRESH)
+		memset(p->sums->v, 0, sizeof p->sums->v);
 	for (int block = 0; block < i->n / 8; block++) {
 		read_b(t->shared, &b, 8 * block, i->k, cols);
 		simt_product(ROWS, i->k, rows, cols, product[0]);
 		add(p->sums, i->acc, block, product);
 	}
 	p->sums->under_way--;
-	if (checks) {
+	if (checks && !has_registers)
 		each_chunk(t, &a, ROWS * warp, ROWS, leave, NULL);
+	if (checks)
 		each_chunk(t, &b, 0, i->n, leave, NULL);
-	}
 }
 
 /* ---- names of sums ---- */
@@ -232,12 +260,14 @@ name_of(const Sums *s, int element)
 	return NAME_MARK | s->number << ELEMENT_BITS | (uint32_t)element;
 }
 
-/* The sum that v[0 … n - 1] name, NULL: they are numbers.  n is -1: as many as the sum has. */
+/* The sum that v[0 … n - 1] name, NULL: they are numbers (an integer, or a pair of halves in a word of A, may happen to be
+ * a name; two neighbours hardly).  n is -1: as many as the sum has. */
 static Sums *
-named(SimtThread *t, Warp *w, const uint32_t *v, int n)
+named(SimtThread *t, Warp *w, const uint32_t *v, int n, int given)
 {
 	uint32_t number = (v[0] & ~NAME_MARK) >> ELEMENT_BITS;
-	if ((v[0] & NAME_MARK) != NAME_MARK || v[0] % (1 << ELEMENT_BITS) || number == 0 || number > w->numbers)
+	if ((v[0] & NAME_MARK) != NAME_MARK || v[0] % (1 << ELEMENT_BITS) || number == 0 || number > w->numbers ||
+	    given < 2 || v[1] != v[0] + 1)
 		return NULL;
 	Sums *s = w->live;
 	while (s && s->number != number)
@@ -282,12 +312,16 @@ free_sums(SimtThread *t, Warp *w, Sums *s)
 
 /* ---- primitives ---- */
 
-typedef struct Begin {
-	const WgmmaInfo *info;
-	unsigned transposed;
-} Begin;
+enum { IN_A, IN_B, IN_FLAGS, IN_C, IN_OUT, IN_COUNT };
 
-enum { IN_A, IN_B, IN_C, IN_OUT, IN_COUNT };
+/* The lane gives what lane 0 gives of what all must give the same. */
+static bool
+is_like_first(const SimtLanes *l, int lane)
+{
+	bool has_registers = l->in[0][IN_FLAGS] & WGMMA_REGISTERS;
+	return (has_registers || l->in[lane][IN_A] == l->in[0][IN_A]) && l->in[lane][IN_B] == l->in[0][IN_B] &&
+	    l->in[lane][IN_FLAGS] == l->in[0][IN_FLAGS];
+}
 
 static const uint32_t *
 accumulator(const SimtLanes *l, int lane)
@@ -295,63 +329,86 @@ accumulator(const SimtLanes *l, int lane)
 	return (const uint32_t *)(uintptr_t)l->in[lane][IN_C];
 }
 
-/* One warp's part. */
-static void
-begin_warp(const SimtLanes *l, int first, const Begin *x)
+static Product *
+new_product(SimtThread *t, Warp *w)
+{
+	Warpgroup *g = group_of(t);
+	Product *p = g->spare_product ? g->spare_product : NEW(simt_async(t)->mem, Product);
+	g->spare_product = g->spare_product ? g->spare_product->next : NULL;
+	p->next = NULL;
+	p->group = w->commits;
+	*w->last = p;
+	w->last = &p->next;
+	return p;
+}
+
+/* The sum that a warp's lanes go on with, or a new one of their numbers. */
+static Sums *
+sums_of(const SimtLanes *l, int first, const WgmmaInfo *i)
 {
 	SimtThread *t = l->thread[first];
-	Warpgroup *g = group_of(t);
 	Warp *w = warp_of(t);
-	int n = x->info->n / 2;
-	Sums *s = named(t, w, accumulator(l, first), n);
-	if (!s && !w->has_fence)
-		simt_fail(t, "%s: no wgmma_fence after the accumulator was written", x->info->name);
+	int n = i->n / 2;
+	Sums *s = named(t, w, accumulator(l, first), n, n);
 	bool goes_on = s != NULL;
+	if (!w->has_fence && (!s || l->in[0][IN_FLAGS] & WGMMA_REGISTERS))
+		simt_fail(t, "%s: no wgmma_fence after the %s written", i->name,
+		    s ? "registers of A were" : "accumulator was");
 	if (!s)
 		s = new_sums(t, w, n);
 	for (int lane = 0; lane < SIMT_LANES; lane++) {
 		const uint32_t *c = accumulator(l, first + lane);
 		uint32_t *out = (uint32_t *)(uintptr_t)l->in[first + lane][IN_OUT];
-		if (l->in[first + lane][IN_A] != l->in[0][IN_A] || l->in[first + lane][IN_B] != l->in[0][IN_B])
-			simt_fail(l->thread[first + lane], "%s: its threads do not give the same descriptors",
-			    x->info->name);
-		if (goes_on && named(l->thread[first + lane], w, c, n) != s)
+		if (goes_on && named(l->thread[first + lane], w, c, n, n) != s)
 			simt_fail(l->thread[first + lane], "%s: the lanes' accumulators are of several instructions",
-			    x->info->name);
+			    i->name);
 		if (!goes_on)
 			memcpy(s->v[lane], c, sizeof *c * (size_t)n);
 		for (int k = 0; k < n; k++)
 			out[k] = name_of(s, k);
 	}
-	Product *p = g->spare_product ? g->spare_product : NEW(simt_async(t)->mem, Product);
-	g->spare_product = g->spare_product ? g->spare_product->next : NULL;
-	*p = (Product){.sums = s, .info = x->info, .a = l->in[0][IN_A], .b = l->in[0][IN_B], .transposed = x->transposed,
-		.group = w->commits};
+	return s;
+}
+
+/* One warp's part. */
+static void
+begin_warp(const SimtLanes *l, int first, const WgmmaInfo *i)
+{
+	SimtThread *t = l->thread[first];
+	for (int lane = first; lane < first + SIMT_LANES; lane++)
+		if (!is_like_first(l, lane))
+			simt_fail(l->thread[lane], "%s: its threads do not give the same descriptors and scale", i->name);
+	Sums *s = sums_of(l, first, i);
+	Product *p = new_product(t, warp_of(t));
+	p->sums = s;
+	p->info = i;
+	p->a = l->in[0][IN_A];
+	p->b = l->in[0][IN_B];
+	p->flags = (unsigned)l->in[0][IN_FLAGS];
 	s->under_way++;
-	*w->last = p;
-	w->last = &p->next;
-	Operand a = operand(p->a, p->transposed & TRANSPOSE_A, x->info->a);
-	Operand b = operand(p->b, p->transposed & TRANSPOSE_B, x->info->b);
-	each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch, NULL);
-	each_chunk(t, &b, 0, x->info->n, touch, NULL);
+	Operand a = operand(p->a, p->flags & TRANSPOSE_A, i->a), b = operand(p->b, p->flags & TRANSPOSE_B, i->b);
+	for (int lane = 0; lane < SIMT_LANES && p->flags & WGMMA_REGISTERS; lane++)
+		memcpy(p->words[lane], (const void *)(uintptr_t)l->in[first + lane][IN_A], sizeof p->words[lane]);
+	if (!(p->flags & WGMMA_REGISTERS))
+		each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch, NULL);
+	each_chunk(t, &b, 0, i->n, touch, NULL);
 }
 
 static void
 begin(const SimtLanes *l, const void *info)
 {
-	const Begin *x = info;
-	if (x->transposed && dtype_info[x->info->a].bits != 16)
-		simt_fail(l->thread[0], "%s: only operands of 16 bits may be transposed", x->info->name);
+	const WgmmaInfo *i = info;
+	if (l->in[0][IN_FLAGS] & (TRANSPOSE_A | TRANSPOSE_B) && dtype_info[i->a].bits != 16)
+		simt_fail(l->thread[0], "%s: only operands of 16 bits may be transposed", i->name);
 	for (int first = 0; first < 4 * SIMT_LANES; first += SIMT_LANES)
-		begin_warp(l, first, x);
+		begin_warp(l, first, i);
 }
 
 void
-simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned transposed, const uint32_t *c, uint32_t *out)
+simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned flags, const uint32_t *c, uint32_t *out)
 {
-	const Begin x = {i, transposed};
-	const uint64_t in[IN_COUNT] = {a, b, (uintptr_t)c, (uintptr_t)out};
-	simt_group_collective(t, i->name, begin, &x, in, NULL);
+	const uint64_t in[IN_COUNT] = {a, b, flags, (uintptr_t)c, (uintptr_t)out};
+	simt_group_collective(t, i->name, begin, i, in, NULL);
 }
 
 void
@@ -359,7 +416,7 @@ simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n)
 {
 	Warp *w = warp_of(t);
 	for (int k = 0; k < n; k++) {
-		Sums *s = named(t, w, v + k, -1);
+		Sums *s = named(t, w, v + k, -1, n - k);
 		if (!s) {
 			out[k] = v[k];
 			continue;
