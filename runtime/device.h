@@ -20,7 +20,6 @@ typedef struct DeviceHooks {
 	void *print_user;
 	void (*trace)(void *user, const TglTrace *t);
 	void *trace_user;
-	struct Omit *omit;              /* simt: what a test leaves out of the code (emit/emit.h); or NULL */
 } DeviceHooks;
 
 typedef enum DeviceFailure {
@@ -65,7 +64,7 @@ typedef struct DeviceQueue {
 } DeviceQueue;
 
 struct Device {
-	/* simt: the kernel's thread IR as text had it, in place of what lowering makes, for the next load; or NULL */
+	/* simt: the kernel's thread IR in place of what lowering makes, for the next load; or NULL */
 	const struct ThreadModule *thread;
 	const char *name;               /* "cpu", "cuda"; of an opened one of several "cuda:1" */
 	const char *target;             /* what kernels are compiled for: "cpu", "sm_90a" */

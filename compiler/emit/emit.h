@@ -7,29 +7,6 @@
 /* replay.c: all of a module, node after node */
 void emit_replay(const ThreadModule *m, Emitter *e);
 
-/* omit.c: hands all on to another emitter, but leaves one thing out: a test of the tests */
-typedef enum OmitKind { OMIT_BARRIER, OMIT_WAIT, OMIT_MASK, OMIT_SWIZZLE, OMIT_KINDS } OmitKind;
-enum { OMIT_SWIZZLES = 1024 };                          /* exclusive ors that are looked at */
-
-typedef struct Omit {
-	OmitKind kind;
-	int n;                                          /* which of them is left out; -1: none, they are counted */
-	int count;                                      /* how many there were; of swizzles once they are known */
-	uint64_t code;                                  /* of all that was asked for: the same code has the same */
-	/* With n = -1; of each the first `most`, each NULL: none.  Bytes that the code sets where a bounds check was false
-	 * for a thread; what each is, and where. */
-	unsigned char *was_false;
-	Place *place_of;
-	const char **what_of;
-	int most;
-	const int *selector;                            /* n = -1, NULL: none: code that leaves out that bounds check */
-	Place place;                                    /* of the one left out */
-	const char *what;                               /* it is: "cp_wait", "store" */
-	uint64_t swizzle[OMIT_SWIZZLES / 64];           /* found by a run with n = -1, used by the others */
-} Omit;
-
-Emitter *emit_omit_open(Emitter *to, Omit *o);          /* `o` must live as long */
-
 /* llvm.c, llvm_nvptx.c: LLVM IR through LLVM-C, then PTX */
 typedef struct EmitLlvm EmitLlvm;
 

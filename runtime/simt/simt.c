@@ -122,8 +122,7 @@ simt_load(Device *d, Func *f, const char **why)
 	l->abi = artefact_abi(f, l->mem, &l->nabi);
 	l->prints = has_print(f);
 	const SimtState *s = d->state;
-	const SimtCodeOptions opt = {.checks = !s->opt.unchecked, .quick = s->opt.quick, .omit = s->hooks->omit,
-		.thread = d->thread};
+	const SimtCodeOptions opt = {.checks = !s->opt.unchecked, .quick = s->opt.quick, .thread = d->thread};
 	l->code = simt_code_open(f, t, &opt, l->mem, why);
 	if (!l->code) {
 		const char *silent = f->module->cx->nerrors ? NULL : "it can't be lowered";

@@ -207,7 +207,6 @@ typedef struct SimtCode SimtCode;
  * module's cx says why. */
 typedef struct SimtCodeOptions {
 	bool checks, quick;                             /* each access by a call; compiled sooner, to slower code */
-	struct Omit *omit;                              /* what is left out, in a test; or NULL */
 	const ThreadModule *thread;                     /* in place of what lowering makes; or NULL */
 } SimtCodeOptions;
 

@@ -9,7 +9,7 @@
  *
  * A way counts only where the code stays that of the example: sizes that a launch promises something else of make other
  * code. */
-#include "tests/omit/subject.h"
+#include "tests/mutate/subject.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* An example run as it is, and with one thing left out, on the simt device.
+/* An example run as it is, and with one mutation of its thread IR, on the simt device.
  *
- * What is left out is left out in a process of its own, which runs the example in one way after the other until somebody
- * notices: a report of the device's checks, results other than those of the whole code, a crash, a hang.  What whole code
- * does in other ways is found out once something was not missed in the first one.  Of a bounds check only ways are tried in
- * which it was false for some thread, as it can not matter elsewhere, a few of them evenly spread. */
-#include "tests/omit/subject.h"
+ * A mutant runs in a process of its own, in one way after the other until something detects it: a report of the device's
+ * checks, results other than those of the whole code, a crash, a hang.  What whole code does in other ways is found out once
+ * a mutant was not detected in the first one.  Of a bounds check only ways are tried in which it was false for some thread,
+ * as it can not matter elsewhere, a few of them evenly spread. */
+#include "tests/mutate/subject.h"
 
 #include <math.h>
 #include <signal.h>
@@ -14,10 +14,55 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lower/lower.h"
+
 enum { HANG_SECONDS = 120, TURNS_MOST = 20000000, WAYS_OF_MASK = 12, SIZES_OF_MASK = 32 };
 
+static Mutant *mutant;                                  /* of the one device that is open */
+
+/* As the device's own `load`, of thread IR that is changed. */
+static Loaded *
+load_mutated(Device *d, Func *f, const char **why)
+{
+	Arena *mem = arena_open();
+	ThreadModule *m = lower_func(f, target_named(d->target), mem);
+	Loaded *l = NULL;
+	*why = NULL;
+	if (m) {
+		mutant_apply(m, mutant);
+		d->thread = m;
+		l = device_simt.load(d, f, why);
+	}
+	arena_close(mem);
+	return l;
+}
+
+static char *reports;                                   /* of its launches: Shared.why */
+
+static void
+add_report(const Compile *cx, const Diag *d, const char *kind)
+{
+	size_t n = strlen(reports), size = sizeof ((Shared *)0)->why;
+	if (d->place.file >= 0)
+		snprintf(reports + n, size - n, "%s:%d: %s: %s [%s]\n", cx->files.at[d->place.file].path, d->place.line, kind,
+		    d->text, diag_code(d->code));
+}
+
+/* What the checks found, also where a user is shown one of several at a place. */
+static bool
+report_all(Device *d, Compile *cx)
+{
+	bool any = device_simt.report_findings(d, cx);
+	for (const Diag *x = cx->first; x; x = x->next) {
+		add_report(cx, x, "error");
+		for (const Diag *note = x->notes; note; note = note->next)
+			add_report(cx, note, "note");
+	}
+	return any;
+}
+
 bool
-subject_device(const Subject *s, Omit *omit, int order, bool unchecked, Opened *x)
+subject_device(const Subject *s, Mutant *o, int order, bool unchecked, Opened *x)
 {
 	char name[32];
 	TglCacheOptions no_cache = {.off = true};
@@ -25,10 +70,15 @@ subject_device(const Subject *s, Omit *omit, int order, bool unchecked, Opened *
 	    .unchecked = unchecked};
 	*x = (Opened){.cx = tgl_context_open()};
 	tgl_context_cache(x->cx, &no_cache);
-	snprintf(name, sizeof name, "simt:%s", s->target);
+	tgl_context_compile(x->cx, &(TglCompileOptions){.ir = s->ir});
+	snprintf(name, sizeof name, "%s%s", strcmp(s->target, "cpu") == 0 ? "" : "simt:", s->target);
 	x->dev = tgl_device_open(x->cx, name, &opt);
-	if (x->dev)
-		x->dev->hooks.omit = omit;
+	if (x->dev && o) {
+		x->dev->dev.load = load_mutated;
+		x->dev->dev.report_findings = report_all;
+	}
+	mutant = o;
+	reports = s->shared->why;
 	x->program = x->dev ? tgl_program_file(x->cx, s->path) : NULL;
 	x->k = x->program ? tgl_program_kernel(x->program, s->kernel) : NULL;
 	return x->k != NULL;
@@ -191,14 +241,16 @@ static Catch
 run_way(const Subject *s, const Way *w, Opened *x, Outputs *out)
 {
 	Catch caught = CATCH_REPORT;
+	*s->shared->why = '\0';
 	if (subject_case(s, w, x)) {
 		if (w->overlaps)
 			caught = is_one_program(x) ? run_overlapping(x, out) : CATCH_REPORT;
 		else if (tgl_case_run(x->c, NULL) == TGL_OK)
 			caught = take_outputs(x, out) ? CATCH_NONE : CATCH_WRONG;
 	}
+	size_t n = strlen(s->shared->why);
 	if (caught == CATCH_REPORT)
-		snprintf(s->shared->why, sizeof s->shared->why, "%s", tgl_error(x->cx)->message);
+		snprintf(s->shared->why + n, sizeof s->shared->why - n, "%s", tgl_error(x->cx)->text);
 	return caught;
 }
 
@@ -209,10 +261,9 @@ run_way(const Subject *s, const Way *w, Opened *x, Outputs *out)
 static void
 know_way(Subject *s, Way *w, Opened *x)
 {
-	const Omit *o = &s->shared->omit;
+	const Mutant *o = &s->shared->mutant;
 	drop_outputs(&w->good);
-	w->is_good = run_way(s, w, x, &w->good) == CATCH_NONE && o->code == s->whole.code && o->count == s->whole.count &&
-	    memcmp(o->swizzle, s->whole.swizzle, sizeof o->swizzle) == 0;
+	w->is_good = run_way(s, w, x, &w->good) == CATCH_NONE && o->code == s->whole.code && o->count == s->whole.count;
 }
 
 /* Which bounds checks are false in it: code without checks, as it writes to this process. */
@@ -229,33 +280,30 @@ watch_masks(Subject *s, Way *w, Opened *x)
 /* Of bounds checks there are many: fewer sizes are tried, and no other orders.  Of each `step` ways one is tried, every time
  * a different one: the ways take turns between the dimensions, and a fixed stride could skip all those of one. */
 static bool
-is_of_use(const Subject *s, int i)
+is_for_masks(const Subject *s, int i)
 {
 	const Way *w = &s->way[i];
 	int nsize = 0;
 	for (int k = 0; k < s->nway; k++)
 		nsize += !s->way[k].poison && !s->way[k].overlaps && !s->way[k].is_large && !s->way[k].order;
 	int step = nsize / SIZES_OF_MASK + 1;
-	bool is_chosen = !w->is_large && (i + i / step) % step == 0;
-	return s->whole.kind != OMIT_MASK || i < 2 || is_chosen || w->poison || w->overlaps;
+	return i < 2 || w->poison || w->overlaps || (!w->is_large && (i + i / step) % step == 0);
 }
 
 static void
-know_ways(Subject *s)
+know_ways(Subject *s, bool masks)
 {
 	Opened x = {0};
 	int order = -1;
 	for (int i = 0; i < s->nway; i++) {
 		Way *w = &s->way[i];
-		if (w->is_known)
+		if (w->is_known || (masks && !is_for_masks(s, i)))
 			continue;
 		w->is_known = true;
-		if (!is_of_use(s, i))
-			continue;
 		if (!x.k || w->order != order) {
 			close_all(&x);
-			s->shared->omit = s->whole;
-			if (!subject_device(s, &s->shared->omit, w->order, false, &x))
+			s->shared->mutant = s->whole;
+			if (!subject_device(s, &s->shared->mutant, w->order, false, &x))
 				break;
 		}
 		order = w->order;
@@ -266,63 +314,43 @@ know_ways(Subject *s)
 		}
 	}
 	close_all(&x);
+	s->knows_ways = !masks;
 }
 
 static void
 know_masks(Subject *s)
 {
 	Opened x;
-	Omit watching = s->whole;
-	watching.selector = NULL;
-	watching.was_false = s->shared->was_false;
-	watching.place_of = s->shared->place;
-	watching.what_of = s->shared->what;
-	watching.most = MASKS_MOST;
-	if (subject_device(s, &watching, 0, true, &x)) {
+	know_ways(s, true);
+	s->shared->mutant = s->whole;
+	s->shared->mutant.was_false = s->shared->was_false;
+	if (subject_device(s, &s->shared->mutant, 0, true, &x)) {
 		for (int i = 0; i < s->nway; i++)
 			if (s->way[i].is_good && !s->way[i].order && !s->way[i].overlaps && !s->way[i].poison)
 				watch_masks(s, &s->way[i], &x);
 		for (int i = 0; i < s->nway; i++)
 			if (s->way[i].poison)
-				memcpy(s->way[i].was_false, s->way[s->way[i].nsize ? 1 : 0].was_false, MASKS_MOST);
-		s->watches_masks = true;
+				memcpy(s->way[i].was_false, s->way[s->way[i].nsize ? 1 : 0].was_false, MUTANTS_MOST);
 	}
 	close_all(&x);
-}
-
-int
-subject_count(const Subject *s)
-{
-	int n = 0;
-	if (s->whole.kind != OMIT_SWIZZLE)
-		return s->whole.count;
-	for (int i = 0; i < OMIT_SWIZZLES; i++)
-		n += (int)(s->whole.swizzle[i / 64] >> i % 64 & 1);
-	return n;
+	s->knows_masks = true;
 }
 
 bool
-subject_prepare(Subject *s, OmitKind kind)
+subject_prepare(Subject *s)
 {
 	Opened x;
 	Way *w = &s->way[0];
-	s->shared->selector = -1;
-	s->shared->omit = (Omit){.kind = kind, .n = -1, .selector = kind == OMIT_MASK ? &s->shared->selector : NULL};
-	s->watches_masks = false;
-	for (int i = 0; i < s->nway; i++)
-		s->way[i].is_known = s->way[i].is_good = false;
-	drop_outputs(&w->good);
+	s->shared->mutant = (Mutant){.n = -1, .note = s->shared->note};
 	w->is_known = true;
-	w->is_good = subject_device(s, &s->shared->omit, 0, false, &x) && run_way(s, w, &x, &w->good) == CATCH_NONE;
-	if (kind == OMIT_MASK)
-		s->masks = x;                           /* for all of them */
-	else
-		close_all(&x);
-	s->whole = s->shared->omit;
+	w->is_good = subject_device(s, &s->shared->mutant, 0, false, &x) && run_way(s, w, &x, &w->good) == CATCH_NONE;
+	close_all(&x);
+	s->whole = s->shared->mutant;
+	s->whole.note = NULL;
 	return w->is_good;
 }
 
-/* ---- with one thing left out ---- */
+/* ---- mutants ---- */
 
 static void
 watch(int seconds)
@@ -332,82 +360,109 @@ watch(int seconds)
 }
 
 static bool
-may_show(const Subject *s, const Way *w, OmitKind kind, int n)
+may_show(const Subject *s, int i, int n)
 {
-	return w->is_good && (kind != OMIT_MASK || !s->watches_masks || n >= MASKS_MOST || w->was_false[n] || w->overlaps ||
-	                         w->order);
+	const Way *w = &s->way[i];
+	return w->is_good && (s->shared->note[n].kind != MUTANT_MASK || (is_for_masks(s, i) && (w->was_false[n] || w->overlaps)));
+}
+
+static Catch
+try_way(const Subject *s, const Way *w, Opened *x)
+{
+	Outputs out = {0};
+	Catch caught = run_way(s, w, x, &out);
+	if (caught == CATCH_NONE && !same_outputs(&out, &w->good))
+		caught = CATCH_WRONG;
+	drop_outputs(&out);
+	return caught;
 }
 
 /* In a child: ways from `from` on until one shows it. */
 static Catch
-try_ways(const Subject *s, OmitKind kind, int n, int from)
+try_ways(const Subject *s, int n, int from)
 {
-	bool selects = kind == OMIT_MASK && n < MASKS_MOST;
-	Opened x = selects ? s->masks : (Opened){0};
-	int order = selects ? 0 : -1, shows[2] = {0}, seen[2] = {0};
+	Opened x = {0};
+	int order = -1, shows[2] = {0}, seen[2] = {0};
 	for (int i = from; i < s->nway; i++)
-		shows[s->way[i].poison > 0] += may_show(s, &s->way[i], kind, n);
+		shows[s->way[i].poison > 0] += may_show(s, i, n);
 	for (int i = from; i < s->nway; i++) {
 		const Way *w = &s->way[i];
-		int step = kind == OMIT_MASK ? (shows[w->poison > 0] + WAYS_OF_MASK - 1) / WAYS_OF_MASK : 1;
-		Outputs out = {0};
-		if (!may_show(s, w, kind, n) || seen[w->poison > 0]++ % step)
+		int step = s->shared->note[n].kind == MUTANT_MASK ? (shows[w->poison > 0] + WAYS_OF_MASK - 1) / WAYS_OF_MASK : 1;
+		if (!may_show(s, i, n) || seen[w->poison > 0]++ % step)
 			continue;
 		if (w->order != order) {
 			close_all(&x);
 			order = w->order;
-			if (!subject_device(s, &s->shared->omit, order, false, &x))
+			if (!subject_device(s, &s->shared->mutant, order, false, &x))
 				return CATCH_CRASH;
 		}
-		Catch caught = run_way(s, w, &x, &out);
-		if (caught == CATCH_NONE && !same_outputs(&out, &w->good))
-			caught = CATCH_WRONG;
-		drop_outputs(&out);
+		Catch caught = try_way(s, w, &x);
 		if (caught != CATCH_NONE)
 			return caught;
 	}
 	return CATCH_NONE;
 }
 
+/* The ways from `from` on, or the first alone in an order of the warps. */
 static Catch
-try_apart(Subject *s, int n, int from)
+try_apart(Subject *s, int n, int from, int order)
 {
 	int status = 0;
-	bool selects = s->whole.kind == OMIT_MASK && n < MASKS_MOST;
-	s->shared->omit = s->whole;
-	s->shared->omit.n = selects ? -1 : n;
-	s->shared->selector = selects ? n : -1;
+	s->shared->mutant = s->whole;
+	s->shared->mutant.n = n;
 	fflush(stdout);
 	pid_t child = fork();
 	if (child == 0) {
+		Opened x;
 		watch(HANG_SECONDS);
-		_exit((int)try_ways(s, s->whole.kind, n, from));
+		if (order < 0)
+			_exit((int)try_ways(s, n, from));
+		_exit(subject_device(s, &s->shared->mutant, order, false, &x) ? (int)try_way(s, &s->way[0], &x) : CATCH_CRASH);
 	}
 	bool ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
-	s->shared->selector = -1;
 	return ended ? (Catch)WEXITSTATUS(status) : CATCH_CRASH;
 }
 
 Catch
-subject_leave_out(Subject *s, int n, bool *never)
+subject_mutate(Subject *s, int n, bool *never)
 {
-	bool first = !s->way[s->nway - 1].is_known, shows = false;
-	Catch c = CATCH_NONE;
-	if (first && s->whole.kind != OMIT_MASK && (c = try_apart(s, n, 0)) != CATCH_NONE)
+	bool is_mask = s->shared->note[n].kind == MUTANT_MASK, first = !is_mask && !s->knows_ways;
+	Catch c = first ? try_apart(s, n, 0, -1) : CATCH_NONE;
+	*never = false;
+	if (c != CATCH_NONE)
 		return c;
-	if (first) {
-		know_ways(s);
-		if (s->whole.kind == OMIT_MASK)
-			know_masks(s);
+	if (first)
+		know_ways(s, false);
+	if (is_mask && !s->knows_masks)
+		know_masks(s);
+	*never = is_mask;
+	for (int i = 0; i < s->nway && *never; i++)
+		*never = !s->way[i].is_good || !s->way[i].was_false[n];
+	return *never ? CATCH_NONE : try_apart(s, n, first, -1);
+}
+
+bool
+subject_agrees(const Subject *s, int norders)
+{
+	Subject cpu = *s;
+	Outputs want = {0}, got = {0};
+	Opened x;
+	cpu.target = "cpu";
+	cpu.ir = NULL;
+	bool ok = subject_device(&cpu, NULL, 0, false, &x) && run_way(&cpu, &s->way[0], &x, &want) == CATCH_NONE;
+	close_all(&x);
+	for (int order = 0; order < norders && ok; order++) {
+		ok = subject_device(s, NULL, order, false, &x) && run_way(s, &s->way[0], &x, &got) == CATCH_NONE &&
+		    same_outputs(&got, &want);
+		drop_outputs(&got);
+		close_all(&x);
 	}
-	for (int i = 0; i < s->nway; i++)
-		shows = shows || (s->way[i].is_good && s->watches_masks && n < MASKS_MOST && s->way[i].was_false[n]);
-	*never = s->watches_masks && n < MASKS_MOST && !shows;
-	if (!*never)
-		c = try_apart(s, n, first && s->whole.kind != OMIT_MASK ? 1 : 0);
-	if (s->whole.kind == OMIT_MASK && n < MASKS_MOST) {
-		s->shared->omit.place = s->shared->place[n];
-		s->shared->omit.what = s->shared->what[n];
-	}
-	return c;
+	drop_outputs(&want);
+	return ok;
+}
+
+Catch
+subject_mutate_in(Subject *s, int n, int order)
+{
+	return try_apart(s, n, 0, order);
 }
