@@ -132,17 +132,33 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 	}
 }
 
+static int64_t
+dot_depth(const Op *op)
+{
+	const Type *a = op->in[0]->type;
+	const IntList *flipped = attr_transposed(op);
+	return a->extent[flipped && flipped->at[0] ? a->rank - 2 : a->rank - 1];
+}
+
 static void
 note_dot(InspectLine *x, const Op *op, Arena *mem)
 {
 	const char *mma = attr_mma(op);
-	const Type *a = op->in[0]->type, *b = op->in[op->kind == OP_DOT_SCALED ? 2 : 1]->type;
+	const Type *c = op->out[0].type;
+	int warps = op->out[0].layout ? op->out[0].layout->in[IN_WARP] : 0;
 	x->kind = INSPECT_DOT;
-	x->tile = op->out[0].type;
+	x->tile = c;
 	x->layout = op->out[0].layout;
-	x->what = arena_printf(mem, "%s %lldx%lldx%lld %s", op_info[op->kind].text, (long long)a->extent[a->rank - 2],
-	    (long long)b->extent[b->rank - 1], (long long)a->extent[a->rank - 1], *mma ? mma : "by multiplications");
+	x->what = arena_printf(mem, "%s %lldx%lldx%lld %s", op->kind == OP_DOT_START ? "dot" : op_info[op->kind].text,
+	    (long long)c->extent[c->rank - 2], (long long)c->extent[c->rank - 1], (long long)dot_depth(op),
+	    *mma ? mma : "by multiplications");
 	x->reason = *mma ? NULL : *attr_fma_reason(op) ? attr_fma_reason(op) : "no reason was noted";
+	x->way = "matrix instruction";
+	if (op->kind == OP_DOT_START)
+		x->way = arena_printf(mem, "%d warpgroup%s, operands in shared memory, %d registers of the accumulator",
+		    1 << (warps - 2), warps > 2 ? "s" : "", 1 << x->layout->in[IN_REGISTER]);
+	else if (*mma && *attr_wgmma_reason(op))
+		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
 }
 
 /* A buffer to threads, or the other way. */
@@ -242,7 +258,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_CONVERT:
 		note_convert(x, op, t);
 		break;
-	case OP_DOT: case OP_DOT_SCALED:
+	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START:
 		note_dot(x, op, mem);
 		break;
 	case OP_GET: case OP_PUT:

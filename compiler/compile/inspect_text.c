@@ -68,7 +68,7 @@ put_details(const InspectLine *x, Text *out)
 		text_put(out, x->way ? x->way : "");
 		break;
 	case INSPECT_DOT:
-		text_put(out, x->reason ? x->reason : "matrix instruction");
+		text_put(out, x->reason ? x->reason : x->way);
 		break;
 	case INSPECT_REDUCE:
 	case INSPECT_MOVE:

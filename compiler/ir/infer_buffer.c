@@ -115,13 +115,28 @@ RULE(await)
 	return mbarrier_at(x) && infer_i64(x, 2);
 }
 
+/* The matrix that operand i of a dot_start is: a tile, or one in a slot, which may hold its transpose. */
+static const Type *
+matrix_of(Infer *x, int i)
+{
+	const Type *t = infer_in(x, i);
+	const IntList *flipped = attr_transposed(x->op);
+
+	if (!is_slot(t))
+		return t;
+	bool is_flipped = flipped && i < flipped->n && flipped->at[i] && t->rank == 2;
+	return type_tile(x->m, t->elem, t->rank, is_flipped ? (int64_t[]){t->extent[1], t->extent[0]} : t->extent);
+}
+
 /* Operands as of a dot of rank 2, each a tile or a slot that holds it. */
 RULE(dot_start)
 {
 	const Type *t[2], *acc = infer_in(x, 2);
 
+	if (attr_transposed(x->op) && attr_transposed(x->op)->n != 2)
+		return infer_fail(x, "{transposed} of %d operands; expected 2", attr_transposed(x->op)->n);
 	for (int i = 0; i < 2; i++) {
-		t[i] = is_slot(infer_in(x, i)) ? tile_of(x, infer_in(x, i)) : infer_in(x, i);
+		t[i] = matrix_of(x, i);
 		if (t[i]->kind != TYPE_TILE || t[i]->ptr != PTR_NONE || t[i]->rank != 2 || dtype_is_packed(t[i]->elem))
 			return infer_expect(x, i, "a matrix of numbers, as a tile or in a buffer of one slot");
 	}

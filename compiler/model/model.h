@@ -294,6 +294,28 @@ uint64_t fragment_image(const Layout *fragment, int i, const Layout *to);
 /* Coordinates in one tile as those in another that shares all of its dimensions but `lost`. */
 uint64_t dot_share(const Layout *from, uint64_t image, int lost, const Layout *to);
 
+/* plan_wgmma.c: products of warpgroups */
+
+typedef struct WgmmaSide {
+	bool is_transposed;
+	uint64_t descriptor;                            /* all but the start address */
+	/* bytes that each bit moves the start address by */
+	uint64_t tile[F2_MAX], step[F2_MAX], group[F2_MAX];
+} WgmmaSide;
+
+typedef struct WgmmaPlan {
+	const WgmmaInfo *info;
+	int fragment;                                   /* log2 of the accumulator's registers a tile */
+	int tiles, steps, groups;                       /* log2; of the accumulator; along K; warpgroups */
+	WgmmaSide side[2];
+} WgmmaPlan;
+
+/* Of a dot_start.  False: its accumulator is not made of the instruction's tiles, or no descriptor says how an operand
+ * lies. */
+bool plan_wgmma(const Op *op, WgmmaPlan *out);
+/* Bytes from the start of the operand's slot to what step and tile take, for warpgroup 0. */
+uint64_t wgmma_start(const WgmmaSide *s, int step, int tile);
+
 /* plan_dot_fma.c: products by multiplications and additions */
 
 typedef struct FmaSide {

@@ -143,7 +143,7 @@ dot_scratch(const Op *op, const Target *t)
 {
 	MmaPlan mma;
 	FmaPlan fma;
-	if (op->kind == OP_DOT_SCALED || plan_mma(op, &mma))
+	if (op->kind == OP_DOT_SCALED || wgmma_named(attr_mma(op)) || plan_mma(op, &mma))
 		return 0;
 	plan_fma(op, t, &fma);
 	return fma.scratch;

@@ -135,13 +135,32 @@ wgmma_named(const char *name)
 }
 
 bool
+target_has_wgmma(const Target *t, const WgmmaInfo *i)
+{
+	return t->capability >= i->least && !(i->needs & ~t->has);
+}
+
+const WgmmaInfo *
+target_wgmma(const Target *t, DType a, DType b, DType acc, int64_t n)
+{
+	const WgmmaInfo *best = NULL;
+	for (int i = 0; i < wgmma_count; i++) {
+		const WgmmaInfo *w = &wgmma_info[i];
+		bool fits = w->a == a && w->b == b && w->acc == acc && w->n <= n && target_has_wgmma(t, w);
+		if (fits && (!best || w->n > best->n))
+			best = w;
+	}
+	return best;
+}
+
+bool
 target_has_product(const Target *t, const char *name)
 {
 	const MmaInfo *m = mma_named(name);
 	const WgmmaInfo *w = m ? NULL : wgmma_named(name);
 	if (m)
 		return !t || target_has_mma(t, m);
-	return w && (!t || (t->capability >= w->least && !(w->needs & ~t->has)));
+	return w && (!t || target_has_wgmma(t, w));
 }
 
 const MmaInfo *
@@ -187,16 +206,14 @@ mma_layout_c(const MmaInfo *i)
 }
 
 Layout
-wgmma_layout_c(const WgmmaInfo *i, int blocks)
+wgmma_layout_c(const WgmmaInfo *i)
 {
-	int cols = log2_ceil(i->n), n = 0, shape[LAYOUT_RANK] = {6 + blocks, cols};
+	int cols = log2_ceil(i->n), n = 0, shape[LAYOUT_RANK] = {6, cols};
 	uint64_t col[F2_MAX];
 	col[n++] = 1;
 	col[n++] = UINT64_C(8) << cols;
 	for (int b = 3; b < cols; b++)
 		col[n++] = UINT64_C(1) << b;
-	for (int b = 0; b < blocks; b++)
-		col[n++] = UINT64_C(64) << b << cols;
 	int in[IN_DIMS] = {n, 5, 2};
 	col[n++] = 2;
 	col[n++] = 4;

@@ -106,7 +106,10 @@ static inline bool mma_is_exact(const MmaInfo *i) { return (i->needs & HAS_SIMDG
 Layout mma_layout_a(const MmaInfo *i);                  /* the fragment of one instruction, rank 2 */
 Layout mma_layout_b(const MmaInfo *i);
 Layout mma_layout_c(const MmaInfo *i);
-/* How a warpgroup holds an accumulator of 64 << blocks rows: block after block in the highest register bits. */
-Layout wgmma_layout_c(const WgmmaInfo *i, int blocks);
+bool target_has_wgmma(const Target *t, const WgmmaInfo *i);
+/* The instruction of a warpgroup with the most columns, at most n; NULL if there is none for these types. */
+const WgmmaInfo *target_wgmma(const Target *t, DType a, DType b, DType acc, int64_t n);
+/* How a warpgroup holds the 64 rows and n columns of D. */
+Layout wgmma_layout_c(const WgmmaInfo *i);
 
 #endif

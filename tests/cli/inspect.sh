@@ -4,8 +4,8 @@ cp "$top/tests/cli/facts/"*.tgl "$top/tests/cli/expect_fact.tgl" "$top/dsl_examp
 
 expect 0 "read x *f32\[256\] *1 access of 16 bytes a thread, 16 of 16 sectors" inspect expect_wrong.tgl
 expect 0 "sm_75: 2 warps, 0 bytes" inspect expect_wrong.tgl --target=sm_75
-expect 0 "dot 128x128x64 m16n8k16.bf16" inspect matmul.tgl --example large
-expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large
+expect 0 "dot 128x128x64 wgmma.n128k16.bf16 .*1 warpgroup, operands in shared memory" inspect matmul.tgl --example large
+expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large --target=sm_80
 expect 0 "convert .*through shared memory; into shared memory" inspect transpose.tgl --example large
 expect 0 "4 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=8
 expect 0 "8 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=4 -D BLOCK=4096

@@ -304,7 +304,7 @@ static void
 layouts(void **state)
 {
 	for (int i = 0; i < wgmma_count; i++) {
-		Layout l = wgmma_layout_c(&wgmma_info[i], 0);
+		Layout l = wgmma_layout_c(&wgmma_info[i]);
 		for (int thread = 0; thread < 128; thread++)
 			for (int r = 0; r < wgmma_info[i].n / 2; r++) {
 				uint32_t at[LAYOUT_RANK];

@@ -87,9 +87,29 @@ DEFINE(DOT)
 	    value_at(w, &op->out[0]));
 }
 
+static void
+swap(int64_t *a, int64_t *b)
+{
+	int64_t was = *a;
+	*a = *b;
+	*b = was;
+}
+
 DEFINE(DOT_START)
 {
-	return define_DOT(w, op);
+	const IntList *flipped = attr_transposed(op);
+	Operand x[2] = {operand(w, op->in[0]), operand(w, op->in[1])};
+	Product d;
+
+	product_make(w->plan, &d, op);
+	for (int i = 0; i < 2 && flipped; i++)
+		if (flipped->at[i])
+			swap(&x[i].stride[1], &x[i].stride[2]);
+	if (flipped && flipped->at[0])
+		swap(&d.dot.m, &d.dot.k);
+	if (flipped && flipped->at[1])
+		d.dot.n = op->in[1]->type->extent[0];
+	return product_run(w, &d, op, x[0], x[1], value_at(w, op->in[2]), value_at(w, &op->out[0]));
 }
 
 /* A dot that was begun is done at once. */

@@ -121,6 +121,25 @@ ring_counts(const Value *v, int64_t n)
 	return value_is_int(up->in[1], 1) && value_is_int(test->in[1], n) && value_is_int(wrap->in[1], 0);
 }
 
+const Value *
+ring_counter(const Value *v, int64_t n, int *behind)
+{
+	const Op *loop = v->def ? NULL : v->block->parent;
+	int64_t first, counts_from;
+
+	*behind = 0;
+	if (ring_counts(v, n))
+		return v;
+	if (!loop || loop->kind != OP_FOR || v->index == 0)
+		return NULL;
+	const Value *of = v->block->last->in[v->index - 1];
+	*behind = 1;
+	if (of->block != v->block || of->def || !ring_counts(of, n) || !value_int(loop->in[2 + v->index], &first) ||
+	    !value_int(loop->in[2 + of->index], &counts_from))
+		return NULL;
+	return (counts_from - first - 1) % n == 0 ? of : NULL;
+}
+
 bool
 ring_holds(const Value *v, int64_t n)
 {

@@ -66,6 +66,16 @@ issue(Pipeline *p, Builder *b, Value *index, Value *number)
 	token_op(p, b, OP_COMMIT, 0);
 }
 
+/* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL. */
+static Op *
+first_product(const Pipeline *p)
+{
+	for (Op *op = p->body->first; op; op = op->next)
+		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
+			return op;
+	return NULL;
+}
+
 static void
 build_pipeline(Pipeline *p, int stages)
 {
@@ -84,12 +94,18 @@ build_pipeline(Pipeline *p, int stages)
 	slot[1].name = "free";
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
 	token_op(p, &b, OP_WAIT, stages - 2);
-	issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
+	Op *started = first_product(p);
+	if (!started)
+		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
 	Value **now = NEW_ARRAY(p->tmp, Value *, p->reads.n);
 	for (int i = 0; i < p->reads.n; i++)
 		now[i] = pipeline_slot(p, &b, &p->reads.at[i], &slot[0]);
 	for (int i = 0; i < p->reads.n; i++)
 		pipeline_gets(p, &p->reads.at[i], now[i]);
+	if (started) {
+		b.before = started->next;
+		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
+	}
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};
 	pipeline_yield(p, (Value *[]){pipeline_next(&b, &slot[0], stages), &slot[0]}, 2);
 }
@@ -104,7 +120,8 @@ thread_registers(const Pipeline *p)
 	for (const Op *op = p->body->first; op; op = op->next) {
 		int n = OTHERS;
 		for (int i = 0; i < op->nin && op->kind == OP_DOT; i++)
-			n += (dtype_tile_size(op->in[i]->type->elem) << op->in[i]->layout->in[IN_REGISTER]) / 4;
+			n += i < 2 && wgmma_named(attr_mma(op)) ? 0 :
+			    (dtype_tile_size(op->in[i]->type->elem) << op->in[i]->layout->in[IN_REGISTER]) / 4;
 		most = MAX(most, n);
 	}
 	return MIN(most, p->t->max_registers);
@@ -178,6 +195,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	for (int i = 0; i < p.reads.n; i++) {
 		Staged *s = &p.reads.at[i];
 		s->want = pipeline_wanted_layout(&p, s);
+		s->is_boxed = warpgroup_reads(p.body, &s->read->out[0]);
 	}
 	int stages = choose_stages(&p);
 	if (p.is_async && stages >= 2)
@@ -202,7 +220,11 @@ walk(Module *m, const Target *t, Func *f, Block *b)
 void
 pass_pipeline(Module *m, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++)
-		if (!m->funcs.at[i]->is_reference && t->has & HAS_PIPELINES)
-			walk(m, t, m->funcs.at[i], m->funcs.at[i]->body);
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		if (f->is_reference || !(t->has & HAS_PIPELINES))
+			continue;
+		walk(m, t, f, f->body);
+		warpgroup_products(m, f);
+	}
 }

@@ -10,6 +10,7 @@ typedef struct Staged {
 	Op *read;
 	const Layout *want;                             /* in which the dots want it, or NULL */
 	Value *ring;                                    /* its buffer */
+	bool is_boxed;                                  /* warpgroups read the ring itself */
 } Staged;
 
 typedef struct Pipeline {
@@ -39,6 +40,16 @@ void pipeline_rings(Pipeline *p, Builder *b, int slots);
 Value *pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number);
 /* Every use of the read is a get of the slot; the read goes. */
 void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
+
+/* warpgroup.c */
+
+/* Is v an operand of a product of warpgroups, as it is or transposed, in block b? */
+bool warpgroup_reads(const Block *b, const Value *v);
+/* How a tile lies in shared memory so that warpgroups can read it, whose elements are neighbours along dimension `fast`
+ * in memory. */
+const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
+/* Each product of warpgroups reads its operands from shared memory, and runs by itself until its result is used. */
+void warpgroup_products(Module *m, Func *f);
 
 /* loop.c */
 

@@ -34,14 +34,18 @@ swizzle(const Layout *l, int bytes)
 }
 
 static const Layout *
-choose_shared(Pipeline *p, const Value *v, const Layout *want)
+choose_shared(Pipeline *p, const Staged *s)
 {
+	const Value *v = &s->read->out[0];
+	const Layout *want = s->want;
 	int bytes = dtype_tile_size(v->type->elem);
 	Layout l = swizzle(v->layout, bytes);
 	bool transposed;
 	F2 to;
 	int stride;
 
+	if (s->is_boxed)
+		return warpgroup_layout(p->m, v->type, fast_dim(v->layout));
 	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
 		Layout squares = layout_squares(l.rank, l.out);
 		if (layout_fits_squares(want, &squares, &to, &stride, &transposed))
@@ -62,11 +66,11 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 		Staged *s = &p->reads.at[i];
 		const Value *v = &s->read->out[0];
 		const Type *t = type_buffer(p->m, v->type->elem, slots, v->type->rank, v->type->extent);
-		if (!p->is_async && !s->want)
+		if (!p->is_async && !s->want && !s->is_boxed)
 			continue;
 		b->place = s->read->place;
 		s->ring = build0(b, OP_ALLOC, t);
-		s->ring->layout = choose_shared(p, v, s->want);
+		s->ring->layout = choose_shared(p, s);
 	}
 	b->place = p->loop->place;
 }
@@ -173,7 +177,7 @@ pipeline_stage_bytes(const Pipeline *p, bool converted)
 
 	for (int i = 0; i < p->reads.n; i++) {
 		const Type *t = p->reads.at[i].read->out[0].type;
-		if (p->reads.at[i].want || !converted)
+		if (p->reads.at[i].want || p->reads.at[i].is_boxed || !converted)
 			n += type_count(t) * dtype_tile_size(t->elem);
 	}
 	return n;

@@ -6,6 +6,8 @@
 
 /* Does the number go up by one each iteration of its loop, back to 0 at n?  (pipeline_next makes it) */
 bool ring_counts(const Value *v, int64_t n);
+/* The number of the same loop that counts so and that v is, *behind iterations ago (0 or 1); NULL: there is none. */
+const Value *ring_counter(const Value *v, int64_t n, int *behind);
 /* Is it between 0 and n - 1: a constant, a number that counts so, or such a one of the iteration before? */
 bool ring_holds(const Value *v, int64_t n);
 

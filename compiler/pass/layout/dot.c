@@ -7,7 +7,7 @@
  * Sums go into the accumulator.  Operands that no instruction takes become ones that it does where that is exact (8-bit
  * floats are f16 on older chips); what is smaller than the instruction is repeated to its size, with zeros along K.  A dot
  * whose product feeds another's left operand has all of its warps along M, as has the other: then the product is that
- * operand without leaving its thread. */
+ * operand without leaving its thread.  Where warpgroups can multiply what lies in shared memory, they do (dot_wgmma.c). */
 #include "pass/layout/dot.h"
 
 #include <string.h>
@@ -69,9 +69,8 @@ find_mma(const Target *t, DType a, DType b, DType acc, int64_t k)
 	return best;
 }
 
-/* f32 is multiplied exactly unless the source allows less. */
-static bool
-is_exact(const Op *dot)
+bool
+dot_is_exact(const Op *dot)
 {
 	const char *precision = attr_precision(dot);
 	return dot->in[0]->type->elem == TY_F32 && (*precision == 0 || strcmp(precision, "ieee") == 0);
@@ -83,7 +82,7 @@ dot_mma(const Op *dot, const Target *t)
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
 	int64_t k = dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
 	const MmaInfo *m = find_mma(t, a, b, acc, k);
-	if (m && is_exact(dot) && !mma_is_exact(m))
+	if (m && dot_is_exact(dot) && !mma_is_exact(m))
 		return NULL;
 	return !m && is_fp8(a) && is_fp8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
 }
@@ -105,7 +104,7 @@ choose_mma(Op *dot, const Target *t, const char **reason)
 		cast_operand(dot, 1, m->b);
 	}
 	if (!m)
-		*reason = is_exact(dot) ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
+		*reason = dot_is_exact(dot) ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
 		                        : no_instruction(dot, t);
 	return m;
 }
@@ -203,6 +202,8 @@ place_dot(Op *dot, const Target *t)
 	bool chained = dot_next(f, &dot->out[0]);
 	for (Op *op = f->body->first; op && !chained; op = op_after(op, f->body))
 		chained = op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
+	if (dot_wgmma(dot, t, warps, chained))
+		return;
 	const MmaInfo *mma = choose_mma(dot, t, &reason);
 	Op *fits = mma ? dot_fit(dot, mma) : NULL;
 	if (mma && !fits)

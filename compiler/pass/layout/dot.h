@@ -6,6 +6,8 @@
 
 /* dot.c: the instruction for a dot's types, also after its operands become f16; NULL: none. */
 const MmaInfo *dot_mma(const Op *dot, const Target *t);
+/* f32 is multiplied exactly unless the source allows less. */
+bool dot_is_exact(const Op *dot);
 
 /* dot_chain.c */
 /* The dot whose operand 0 the value becomes through elementwise ops, or NULL. */
@@ -13,6 +15,10 @@ Op *dot_next(const Func *f, const Value *v);
 /* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
  * first axis of the grid and the other on the second. */
 int dot_group(const Func *f);
+
+/* dot_wgmma.c: chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;
+ * chained: the product feeds another dot, or is fed by one, so that all warps are along M. */
+bool dot_wgmma(Op *dot, const Target *t, int warps, bool chained);
 
 /* dot_fit.c: repeats operands that are smaller than the instruction to its size; the result's part is taken out again.  The
  * dot that there is then, or NULL: it has too many dimensions. */

@@ -101,13 +101,18 @@ global_hazard(const Effect *a, const Effect *b)
 	return !same_threads(a->op, b->op);
 }
 
-/* The slot of a trip not so long ago, of a ring that turns: another one. */
+/* Slots of one ring, of which each iteration takes the next: different ones unless as many iterations lie between as the
+ * ring has slots. */
 static bool
 slots_differ(const Effect *a, const Effect *b)
 {
-	if (!a->ring || a->ring != b->ring || a->slot != b->slot || a->distance == 0)
+	int behind_a, behind_b;
+
+	if (!a->ring || a->ring != b->ring)
 		return false;
-	return a->distance % a->ring->type->slots != 0 && ring_counts(a->slot, a->ring->type->slots);
+	int n = a->ring->type->slots;
+	const Value *counter = ring_counter(a->slot, n, &behind_a);
+	return counter && counter == ring_counter(b->slot, n, &behind_b) && (a->distance + behind_a - behind_b) % n != 0;
 }
 
 static bool

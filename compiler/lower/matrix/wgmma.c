@@ -1,0 +1,79 @@
+/* Products of warpgroups, as model/plan_wgmma.c plans them: instructions that run by themselves and read both operands
+ * from shared memory.
+ *
+ *     %d = dot_start %a, %b, %c {mma = "wgmma.n128k16.bf16"}        fence; for each step along K, for each tile: wgmma
+ *                                                                   commit
+ *     %e = dot_wait %d {left = 0}                                   wait; no register of %d is touched before */
+#include "lower/lower.h"
+
+#include <string.h>
+
+/* The descriptor of where the warpgroup's part of an operand begins; addresses are in units of 16 bytes. */
+static Reg
+descriptor(Lower *l, const WgmmaPlan *p, const Value *slot, const WgmmaSide *side)
+{
+	uint64_t image[F2_MAX] = {0}, moves = 0;
+	int first = log2_ceil(l->t->lanes) + 2;
+	Reg at = thread_cast(l->b, CAST_BITS, REG_I32, lower_regs(l, slot)[0]);
+	for (int i = 0; i < p->groups; i++)
+		moves |= image[first + i] = side->group[i];
+	if (moves)
+		at = lower_op2(l, EMIT_ADD, at, lower_thread_map(l, image, first + p->groups));
+	Reg field = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_AND, at, lower_i32(l, 0x3ffff)), lower_i32(l, 4));
+	return lower_op2(l, EMIT_OR, lower_as(l, CAST_ZEXT, REG_I64, field), lower_i64(l, (int64_t)side->descriptor));
+}
+
+static Reg
+moved(Lower *l, Reg descriptor, uint64_t bytes)
+{
+	return bytes ? lower_op2(l, EMIT_ADD, descriptor, lower_i64(l, (int64_t)(bytes / 16))) : descriptor;
+}
+
+static void
+multiply(Lower *l, const WgmmaPlan *p, const Op *op, Reg *out)
+{
+	const WgmmaSide *side = p->side;
+	Reg a = descriptor(l, p, op->in[0], &side[0]), b = descriptor(l, p, op->in[1], &side[1]);
+	unsigned flags = (side[0].is_transposed ? TRANSPOSE_A : 0) | (side[1].is_transposed ? TRANSPOSE_B : 0);
+	int n = 1 << p->fragment;
+	for (int s = 0; s < 1 << p->steps; s++)
+		for (int t = 0; t < 1 << p->tiles; t++) {
+			Reg from = moved(l, a, wgmma_start(&side[0], s, t));
+			Wgmma w = {.info = p->info, .flags = flags, .a = &from, .c = out + t * n,
+				.b = moved(l, b, wgmma_start(&side[1], s, t))};
+			thread_wgmma(l->b, &w, out + t * n);
+		}
+}
+
+void
+lower_dot_start(Lower *l, Op *op)
+{
+	WgmmaPlan p;
+	Reg *out = lower_new(l, &op->out[0]);
+
+	memcpy(out, lower_regs(l, op->in[2]), sizeof *out * (size_t)lower_count(&op->out[0]));
+	if (!plan_wgmma(op, &p) || !target_has_wgmma(l->t, p.info) || l->warps != 4 << p.groups) {
+		lower_refuse(l, op, "a dot of these operands that runs by itself");
+		return;
+	}
+	thread_prim(l->b, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+	multiply(l, &p, op, out);
+	thread_prim(l->b, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+}
+
+void
+lower_dot_wait(Lower *l, Op *op)
+{
+	int64_t left = attr_left(op);
+
+	thread_prim(l->b, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+	for (int i = 0; i < op->nin; i++) {
+		const Reg *v = lower_regs(l, op->in[i]);
+		Reg *out = lower_new(l, &op->out[i]);
+		int n = lower_count(op->in[i]);
+		if (l->t->has & HAS_WGMMA)
+			thread_settle(l->b, v, out, n);
+		else
+			memcpy(out, v, sizeof *out * (size_t)n);
+	}
+}

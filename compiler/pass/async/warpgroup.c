@@ -1,0 +1,174 @@
+/* Products of warpgroups read their operands from shared memory and run by themselves.
+ *
+ *     wait {left = 1}                                     wait {left = 1}
+ *     %a = get %s : bf16[128, 64] #0                      proxy_fence
+ *     %b = get %r : bf16[256, 64] #1
+ *     %t = permute %b {dims = [1, 0]}                =>
+ *     %e = dot %a, %t, %c {mma = "wgmma…"}                %d = dot_start %s, %r, %c {mma = "wgmma…", transposed = [0, 1]}
+ *     …                                                   …
+ *                                                         %e = dot_wait %d {left = 0}
+ *     yield %e                                            yield %e
+ *
+ * An operand that a slot of shared memory holds is read there.  Another is put into a buffer of its own behind where it is
+ * computed.  What threads, or their copies by cp_async, wrote is fenced for the instruction, which reads through the
+ * asynchronous proxy. */
+#include "pass/async/pipeline.h"
+
+enum { ROW_BYTES = 128 };
+
+static bool
+is_product(const Op *op)
+{
+	return op->kind == OP_DOT && wgmma_named(attr_mma(op));
+}
+
+/* What an operand is, seen through permutations of its two dimensions. */
+static Value *
+root_of(Value *v, bool *flipped)
+{
+	for (*flipped = false; v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
+		*flipped = *flipped != (attr_dims(v->def)->at[0] == 1);
+	return v;
+}
+
+bool
+warpgroup_reads(const Block *b, const Value *v)
+{
+	bool flipped;
+	for (const Op *op = b->first; op; op = op->next)
+		for (int i = 0; i < 2 && is_product(op); i++)
+			if (root_of(op->in[i], &flipped) == v)
+				return true;
+	return false;
+}
+
+const Layout *
+warpgroup_layout(Module *m, const Type *tile, int fast)
+{
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {fast, 1 - fast}, bytes = dtype_tile_size(tile->elem);
+	for (int d = 0; d < 2; d++)
+		shape[d] = log2_ceil(tile->extent[d]);
+	Layout l = layout_boxed(2, shape, order, (int)MIN(tile->extent[fast] * bytes, ROW_BYTES), bytes);
+	return layout_intern(m, &l);
+}
+
+/* Behind `at`, unless there is one. */
+static void
+fence_behind(Module *m, Op *at)
+{
+	Builder b = {.m = m, .block = at->home, .before = at->next, .place = at->place};
+	if (!at->next || at->next->kind != OP_PROXY_FENCE)
+		op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
+}
+
+/* Fences what filled the slot before the product, in its block or those around it. */
+static void
+fence_slot(Module *m, const Value *slot, Op *product)
+{
+	for (Op *op = product; op; op = op->prev ? op->prev : op->home->parent)
+		if (op->kind == OP_WAIT || (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer_owner(slot))) {
+			fence_behind(m, op);
+			return;
+		}
+}
+
+/* The dimension along which a tile's registers have neighbours; K of those that must lie along it. */
+static int
+fast_dim(const Value *v, int k_dim)
+{
+	const Layout *l = v->layout;
+	int last = l->rank - 1;
+	if (dtype_tile_size(v->type->elem) != 2)
+		return k_dim;
+	for (int d = 0; d <= last; d++)
+		if (l->in[IN_REGISTER] && l->map.col[0] == UINT64_C(1) << layout_out_at(l, d))
+			return v->type->extent[d] * 2 >= 32 ? d : k_dim;
+	return k_dim;
+}
+
+/* A buffer with what v is, filled behind its definition. */
+static Value *
+put_operand(Module *m, Func *f, Value *v, int k_dim)
+{
+	Op *at = v->def ? v->def->next : v->block->first;
+	Builder b = {.m = m, .block = v->block, .before = at, .place = at->place};
+	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = at->place};
+	const Type *t = v->type;
+	Value *buffer = build0(&start, OP_ALLOC, type_buffer(m, t->elem, 1, 2, t->extent));
+	buffer->layout = warpgroup_layout(m, t, fast_dim(v, k_dim));
+	fence_behind(m, op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0));
+	return buffer;
+}
+
+/* Operand i of a product as a slot. */
+static Value *
+slot_of(Module *m, Func *f, Op *product, int i, bool *flipped)
+{
+	Value *v = root_of(product->in[i], flipped);
+	if (!v->def || v->def->kind != OP_GET)
+		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0);
+	Value *slot = v->def->in[0];
+	fence_slot(m, slot, product);
+	return slot;
+}
+
+static void
+erase_unused(Value *v)
+{
+	Op *op = v->def;
+	if (!op || v->nuses || (op->kind != OP_PERMUTE && op->kind != OP_GET))
+		return;
+	Value *from = op->kind == OP_PERMUTE ? op->in[0] : NULL;
+	op_erase(op);
+	if (from)
+		erase_unused(from);
+}
+
+/* The op before which the value must be there: its first use in its block, or what holds that. */
+static Op *
+first_use(const Value *v, Block *b)
+{
+	for (Op *op = v->def->next; op; op = op->next) {
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == v)
+				return op;
+		for (int r = 0; r < op->nregion; r++)
+			for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
+				for (int i = 0; i < in->nin; i++)
+					if (in->in[i] == v)
+						return op;
+	}
+	return b->last;
+}
+
+static void
+start_product(Module *m, Func *f, Op *dot)
+{
+	bool flipped[2];
+	Value *in[3] = {slot_of(m, f, dot, 0, &flipped[0]), slot_of(m, f, dot, 1, &flipped[1]), dot->in[2]};
+	Builder b = build_before(dot);
+	Attr attr[2] = {attr_new_mma(m, attr_mma(dot)), attr_new_transposed(m, (int64_t[]){flipped[0], flipped[1]}, 2)};
+	Op *start = op_make(&b, OP_DOT_START, in, 3, attr, flipped[0] || flipped[1] ? 2 : 1, NULL, 0);
+	start->out[0].layout = dot->out[0].layout;
+	b.before = first_use(&dot->out[0], dot->home);
+	Attr left = attr_new_left(m, 0);
+	Op *wait = op_make(&b, OP_DOT_WAIT, (Value *[]){&start->out[0]}, 1, &left, 1, NULL, 0);
+	wait->out[0].layout = dot->out[0].layout;
+	wait->out[0].name = dot->out[0].name;
+	value_replace(&dot->out[0], &wait->out[0]);
+	Value *were[2] = {dot->in[0], dot->in[1]};
+	op_erase(dot);
+	erase_unused(were[0]);
+	if (were[1] != were[0])
+		erase_unused(were[1]);
+}
+
+void
+warpgroup_products(Module *m, Func *f)
+{
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (is_product(op))
+			start_product(m, f, op);
+	}
+}

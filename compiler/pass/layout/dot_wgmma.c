@@ -1,0 +1,92 @@
+/* Which dots are products of warpgroups, and how their accumulators lie.
+ *
+ *     %a = read %x … : bf16[128, 64]
+ *     %b = read %y … : bf16[256, 64]
+ *     %t = permute %b {dims = [1, 0]}
+ *     %p = dot %a, %t, %acc {mma = "wgmma.n256k16.bf16"} : f32[128, 256] #0      8 warps: two warpgroups along M
+ *
+ * Both operands come from memory as they are, so that copies can bring them into shared memory, where the instruction reads
+ * them; there are whole warpgroups; each has 64 rows at least, or the columns are divided as well.  Elements of other than
+ * 16 bits must lie along K in memory.  Then the operands have no layout in registers. */
+#include "pass/layout/axis.h"
+#include "pass/layout/dot.h"
+
+enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
+
+/* The read that an operand is, seen through permutations; *flipped: an odd number of them. */
+static Op *
+read_of(Value *v, bool *flipped)
+{
+	for (*flipped = false; v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
+		*flipped = *flipped != (attr_dims(v->def)->at[0] == 1);
+	return v->def && v->def->kind == OP_READ ? v->def : NULL;
+}
+
+/* NULL: the operand can lie in shared memory as the instruction reads it. */
+static const char *
+operand_reason(const Op *dot, int which, const Target *t)
+{
+	bool flipped;
+	int fast, size = dtype_tile_size(dot->in[which]->type->elem);
+	Op *read = read_of(dot->in[which], &flipped);
+	if (!read)
+		return which == 0 ? "the left operand is computed" : "the right operand is computed";
+	access_contiguity(read, t, &fast);
+	int k_dim = (which == 0) != flipped ? 1 : 0;
+	if (fast != k_dim && size != 2)
+		return "elements of other than 16 bits do not lie along K";
+	if (read->out[0].type->extent[fast] * size < ROW_BYTES_LEAST)
+		return "an operand has rows of fewer than 32 bytes";
+	return NULL;
+}
+
+/* NULL: it is done by *info, with 2^along[d] warpgroups along dimension d. */
+static const char *
+reason(const Op *dot, const Target *t, int warps, bool chained, const WgmmaInfo **info, int along[LAYOUT_RANK])
+{
+	const Type *acc = dot->out[0].type;
+	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[0]) - ROW_BITS;
+	int columns = acc->rank == 2 ? log2_ceil(acc->extent[1]) - COLUMN_BITS : 0;
+	if (acc->rank != 2)
+		return "a dot of matrices in batches";
+	if (rows < 0)
+		return "fewer than 64 rows";
+	if (groups < 0)
+		return "fewer than 4 warps";
+	along[0] = MIN(groups, rows);
+	along[1] = groups - along[0];
+	if (along[1] > (chained ? 0 : columns))
+		return "more warps than the tile divides into";
+	if (dot_is_exact(dot))
+		return "the products of f32 are exact";
+	*info = target_wgmma(t, dot->in[0]->type->elem, dot->in[1]->type->elem, acc->elem, acc->extent[1] >> along[1]);
+	if (!*info)
+		return "no instruction for these types and columns";
+	if (dot->in[0]->type->extent[1] < (*info)->k)
+		return "fewer than 32 bytes along K";
+	const char *left = operand_reason(dot, 0, t);
+	return left ? left : operand_reason(dot, 1, t);
+}
+
+bool
+dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
+{
+	const Type *acc = dot->out[0].type;
+	Module *m = dot->home->func->module;
+	const WgmmaInfo *info = NULL;
+	int along[LAYOUT_RANK] = {0}, shape[LAYOUT_RANK] = {0};
+	if (!(t->has & HAS_WGMMA))
+		return false;
+	const char *why = reason(dot, t, warps, chained, &info, along);
+	if (why) {
+		attr_set_wgmma_reason(m, dot, why);
+		return false;
+	}
+	for (int d = 0; d < 2; d++)
+		shape[d] = log2_ceil(acc->extent[d]);
+	Layout c = wgmma_layout_c(info);
+	c = layout_tile(&c, shape, along);
+	dot->out[0].layout = layout_intern(m, &c);
+	attr_set_mma(m, dot, info->name);
+	return true;
+}
