@@ -255,6 +255,7 @@ describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefa
 	out->naxis = f->naxis;
 	out->persistent = f->schedule.persistent != 0;
 	out->cluster = 1;
+	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;
 	list_asserts(f, out);
 }

@@ -350,6 +350,7 @@ Value *access_tile(const Op *op);                               /* what moves, b
 Value *access_mask(const Op *op);                               /* of an access through pointers; or NULL */
 const Op *op_roles(const Op *op, int *region);                  /* the roles in whose region it stands; or NULL */
 int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
+int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */
 
 /* attr.c: attributes, by attrs.def */

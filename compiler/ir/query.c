@@ -93,13 +93,34 @@ op_warps(const Op *op)
 	return roles ? (int)attr_warps(roles)->at[region] : op->home->func->schedule.warps;
 }
 
+static const Op *
+roles_of(const Func *f)
+{
+	const Op *op = f->body->first;
+
+	while (op && op->kind != OP_ROLES)
+		op = op->next;
+	return op;
+}
+
 int
 func_warps(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op->next) {
-		const IntList *warps = op->kind == OP_ROLES ? attr_warps(op) : NULL, *copies = attr_copies(op);
-		if (warps && copies)
-			return (int)(warps->at[0] * copies->at[0] + warps->at[1] * copies->at[1]);
-	}
-	return f->schedule.warps;
+	const Op *roles = roles_of(f);
+
+	if (!roles)
+		return f->schedule.warps;
+	const IntList *warps = attr_warps(roles), *copies = attr_copies(roles);
+	return (int)(warps->at[0] * copies->at[0] + warps->at[1] * copies->at[1]);
+}
+
+int
+func_role_registers(const Func *f)
+{
+	const Op *roles = roles_of(f);
+	int64_t n = 0;
+
+	for (int r = 0; roles && attr_regs(roles) && r < 2; r++)
+		n += attr_warps(roles)->at[r] * attr_copies(roles)->at[r] * attr_regs(roles)->at[r];
+	return n ? (int)((n + func_warps(f) - 1) / func_warps(f)) : 0;
 }

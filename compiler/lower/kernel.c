@@ -99,16 +99,6 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 	}
 }
 
-/* Registers by role are shares of one thread block's: occupancy is then asked to be one. */
-static bool
-sets_registers(const Func *f)
-{
-	for (Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_ROLES && attr_regs(op))
-			return true;
-	return false;
-}
-
 /* Thread blocks at the end of a grid that signal their start (griddepcontrol.launch_dependents).  The signal takes as long
  * as starting a thread block: with a signal from each, grids on an H200 started at half the rate (1.2 ns a block, not 0.6).
  * An H200 runs about so many thread blocks at once. */
@@ -143,7 +133,8 @@ begin(Lower *l)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
-		.min_blocks = sets_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
+		/* registers by role are shares of one thread block's */
+		.min_blocks = func_role_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
 	thread_kernel(l->b, &k, l->param, &l->shared);
 	wait_for_grids(l);

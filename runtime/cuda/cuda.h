@@ -149,6 +149,7 @@ bool cuda_resources(Device *d, Loaded *l, TglResources *out);
 /* cuda_assemble.c */
 
 bool cuda_finish(Device *d, Artefact *a);
+bool cuda_load_text(Device *d, const Artefact *a, void **module);       /* PTX, by the driver's compiler */
 
 /* cuda_launch.c */
 

@@ -2,7 +2,11 @@
  *
  * The driver's own compiler comes first: it is there already.  Where it is older than the PTX, or
  * missing, CUDA's libnvJitLink is asked, then its ptxas; both are slower to start (the library alone
- * takes 0.2 s to load). */
+ * takes 0.2 s to load).
+ *
+ * Kernels whose roles take registers from each other (setmaxnreg) are not compiled for linking, which drops that (ptxas
+ * 13.0: C7504), and the driver's linker and nvJitLink do nothing else.  A ptxas compiles them as a whole program; without
+ * one they stay PTX, which the driver compiles when it loads it and keeps in a cache of its own. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -265,6 +269,41 @@ by_tools(Device *d, const Artefact *a, size_t *size)
 	return code;
 }
 
+static void
+take_code(Artefact *a, char *code, size_t size)
+{
+	free(a->bytes);
+	a->bytes = code;
+	a->size = size;
+	a->form = FORM_CUBIN;
+}
+
+/* As a whole program; what ptxas does not take stays PTX for the driver. */
+static void
+finish_whole(Device *d, Artefact *a)
+{
+	char arch[16];
+	size_t size = 0;
+	Text why = {0};
+	machine_name(CUDA_STATE(d), a, arch);
+	char *code = by_ptxas(a, arch, &size, &why);
+	if (code)
+		take_code(a, code, size);
+	text_close(&why);
+}
+
+bool
+cuda_load_text(Device *d, const Artefact *a, void **module)
+{
+	char log[LOG_BYTES] = "";
+	int option[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_LINES};
+	void *value[] = {log, (void *)(uintptr_t)LOG_BYTES, (void *)(uintptr_t)1};
+	bool ok = CUDA_CALL(d, cuModuleLoadDataEx, module, a->bytes, LEN(option), option, value);
+	if (!ok)
+		add_log(d, log);
+	return ok;
+}
+
 bool
 cuda_finish(Device *d, Artefact *a)
 {
@@ -274,6 +313,10 @@ cuda_finish(Device *d, Artefact *a)
 	void *ours;
 	if (a->form != FORM_PTX)
 		return true;
+	if (a->parts_registers) {
+		finish_whole(d, a);
+		return true;
+	}
 	s->cuda.cuCtxPushCurrent_v2(s->context);
 	char *code = by_driver(d, a, &size, &last);
 	if (!code && (last == CUDA_OLD_PTX || last == CUDA_NO_PTX_COMPILER || last == CUDA_PTX_DISABLED)) {
@@ -282,11 +325,7 @@ cuda_finish(Device *d, Artefact *a)
 			d->error = (DeviceError){0};
 	}
 	s->cuda.cuCtxPopCurrent_v2(&ours);
-	if (!code)
-		return false;
-	free(a->bytes);
-	a->bytes = code;
-	a->size = size;
-	a->form = FORM_CUBIN;
-	return true;
+	if (code)
+		take_code(a, code, size);
+	return code;
 }

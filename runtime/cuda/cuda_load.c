@@ -12,7 +12,25 @@ enum { PLAIN_SHARED = 48 * 1024 };
 static bool
 load_module(Device *d, Loaded *l)
 {
-	return CUDA_CALL(d, cuModuleLoadDataEx, &l->module, l->artefact->bytes, 0, NULL, NULL);
+	const Artefact *a = l->artefact;
+	return a->form == FORM_PTX ? cuda_load_text(d, a, &l->module)
+				   : CUDA_CALL(d, cuModuleLoadDataEx, &l->module, a->bytes, 0, NULL, NULL);
+}
+
+/* Roles that ask for more registers than the block has wait for ever.  Code that was compiled for linking has fewer, and
+ * roles that keep what they have: it is as wrong, if it runs. */
+static bool
+check_registers(Device *d, Loaded *l)
+{
+	int need = l->artefact->parts_registers, have = 0;
+	if (!need)
+		return true;
+	if (!CUDA_CALL(d, cuFuncGetAttribute, &have, FUNC_ATTRIBUTE_REGISTERS, l->function))
+		return false;
+	if (have >= need)
+		return true;
+	return device_fail(d, DEVICE_FAILED, "put a ptxas of CUDA 12 or later on the PATH, or say -D specialize=false",
+	    "the kernel's roles share %d registers a thread, and its code has %d: setmaxnreg was dropped", need, have);
 }
 
 static bool
@@ -105,8 +123,8 @@ fill_loaded(Device *d, Loaded *l)
 {
 	return load_module(d, l) &&
 	       CUDA_CALL(d, cuModuleGetFunction, &l->function, l->module, l->artefact->kernel) &&
-	       check_threads(d, l) && check_shared(d, l) && find_resident(d, l) && read_abi(d, l) &&
-	       choose_attributes(d, l);
+	       check_threads(d, l) && check_registers(d, l) && check_shared(d, l) && find_resident(d, l) &&
+	       read_abi(d, l) && choose_attributes(d, l);
 }
 
 static void

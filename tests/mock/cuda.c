@@ -9,6 +9,7 @@
  *     // mock: set P WORD             the 32-bit word at parameter P becomes WORD
  *     // mock: fault P NUMBER         a FaultRecord as lowering leaves it: assert NUMBER, element 5, program 1 2 3, -7 and 0.5
  *     // mock: crash CODE             the context is lost with that result
+ *     // mock: registers N            that a thread has; 8 fewer where the code was compiled for linking
  *
  * and the fill that the runtime brings itself, by its name.  A kernel that is to start before what comes before it is over
  * must be of a GPU that can, have griddepcontrol.wait before anything that touches memory, and, where a stream is recorded,
@@ -55,6 +56,7 @@ typedef struct Function {
 	char *text;                                         /* the PTX from its entry on */
 	int nparams, bytes[MAX_PARAMS];
 	int shared;                                         /* dynamic, that it may have */
+	bool is_linked;
 	struct Function *next;
 } Function;
 
@@ -783,6 +785,8 @@ cuModuleLoadDataEx(Module **out, const void *image, unsigned n, int *option, voi
 	m->magic = MAGIC_MODULE;
 	m->text = strdup(image);
 	read_entries(m);
+	for (Function *f = m->functions; f; f = f->next)
+		f->is_linked = code;
 	nlive++;
 	*out = m;
 	return OK;
@@ -839,7 +843,11 @@ cuFuncGetAttribute(int *v, int what, Function *f)
 	case 0: *v = most ? atoi(most + 9) : MAX_THREADS; return OK;
 	case 1: *v = 0; return OK;
 	case 3: *v = (int)setting("MOCK_CUDA_LOCAL", 0); return OK;
-	case 4: *v = 24; return OK;
+	case 4: {
+		const char *registers = strstr(f->text, "// mock: registers ");
+		*v = registers ? atoi(registers + 19) - (f->is_linked ? 8 : 0) : 24;
+		return OK;
+	}
 	default: return INVALID;
 	}
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -33,7 +35,7 @@ static struct {
 	int threads;
 	int64_t shared;
 	bool grid, faults, counter, persistent, broken, waits;
-	int cluster;
+	int cluster, parts_registers;
 } plan;
 
 static int
@@ -74,7 +76,7 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 	Text ptx = {0};
 	*out = (Artefact){.form = FORM_PTX, .kernel = strdup(f->name), .threads = plan.threads ? plan.threads : 128,
 	    .shared_bytes = plan.shared, .naxis = f->naxis, .persistent = plan.persistent, .cluster = plan.cluster,
-	    .waits = plan.waits,
+	    .waits = plan.waits, .parts_registers = plan.parts_registers,
 	    .abi = calloc(64, sizeof(AbiParam)), .nasserts = 3};
 	snprintf(out->target, sizeof out->target, "%s", t->name);
 	out->asserts = calloc(3, sizeof *out->asserts);
@@ -821,6 +823,79 @@ test_old_driver(void **state)
 	assert_failed(f->cx, TGL_ERROR_DEVICE, "ptxas");
 }
 
+/* A ptxas of one line, first on the PATH; its folder. */
+static char *
+put_ptxas(const char *line)
+{
+	char *folder = strdup("/tmp/tegulaptxasXXXXXX"), path[64], search[256];
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/ptxas", folder);
+	FILE *script = fopen(path, "w");
+	assert_non_null(script);
+	fprintf(script, "#!/bin/sh\n%s\n", line);
+	fclose(script);
+	assert_int_equal(chmod(path, 0700), 0);
+	snprintf(search, sizeof search, "%s:/usr/bin:/bin", folder);
+	setenv("PATH", search, 1);
+	return folder;
+}
+
+static void
+drop_ptxas(char *folder)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%s/ptxas", folder);
+	unlink(path);
+	rmdir(folder);
+	free(folder);
+	setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
+}
+
+static TglStatus
+launch_parted(Fixture *f, const char *mock)
+{
+	tgl_program_close(&f->p);
+	f->p = tgl_program_text(f->cx, "test.tgl", source, strlen(source));
+	plan.parts_registers = 168;
+	plan.mock = mock;
+	assert_ok(f->cx, tgl_device_sync(f->dev));
+	f->forget();
+	return launch_copy(f);
+}
+
+/* Roles that share registers: the driver compiles the text as a whole, and code with fewer registers is refused. */
+static void
+test_parted_registers(void **state)
+{
+	Fixture *f = *state;
+	char *folder = put_ptxas("exit 1");
+	assert_ok(f->cx, launch_copy(f));                   /* the kernel that fills is there from now on */
+	assert_ok(f->cx, launch_parted(f, "// mock: registers 168"));
+	assert_int_equal(f->calls("cuLinkCreate_v2"), 0);
+	assert_int_equal(f->calls("cuModuleLoadDataEx"), 1);
+	assert_int_equal(launch_parted(f, "// mock: registers 160"), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE,
+	    "the kernel's roles share 168 registers a thread, and its code has 160: setmaxnreg was dropped");
+	plan.broken = true;
+	assert_int_equal(launch_parted(f, ""), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX");
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "; ptxas fatal: Missing .version directive");
+	drop_ptxas(folder);
+}
+
+/* A ptxas that is there compiles them, not for linking; the stand-in takes its code for linked, 8 registers off. */
+static void
+test_parted_by_ptxas(void **state)
+{
+	Fixture *f = *state;
+	char *folder = put_ptxas("[ \"$1 $3\" = '-arch=sm_90a -o' ] && { printf '\\177ELFmock'; cat \"$2\"; } > \"$4\"");
+	assert_ok(f->cx, launch_copy(f));
+	assert_ok(f->cx, launch_parted(f, "// mock: registers 176"));
+	assert_int_equal(f->calls("cuLinkCreate_v2"), 0);
+	assert_int_equal(launch_parted(f, "// mock: registers 168"), TGL_ERROR_DEVICE);
+	drop_ptxas(folder);
+}
+
 /* ---- faults ---- */
 
 static void
@@ -1244,6 +1319,8 @@ main(void)
 	    CASE(test_early_in_graphs),
 	    CASE(test_bad_code),
 	    CASE(test_old_driver),
+	    CASE(test_parted_registers),
+	    CASE(test_parted_by_ptxas),
 	    CASE(test_asserts),
 	    CASE(test_kernel_fault),
 	    CASE(test_cases),
