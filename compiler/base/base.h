@@ -218,13 +218,13 @@ struct Compile {
 Compile *compile_open(void);
 void compile_close(Compile *cx);
 
-/* Reports a row of diag.def; the arguments fill its printf text.  Label, help and note
- * then attach to the report just made (and are dropped with it when muted). */
-void diag_error(Compile *cx, Place at, DiagCode code, ...);
+/* Reports a row of diag.def; the arguments fill its printf text.  Label, help and note then attach to the report just
+ * made (and are dropped with it when muted).  An error and what attaches to it return false, for a check to end in. */
+bool diag_error(Compile *cx, Place at, DiagCode code, ...);
 void diag_warning(Compile *cx, Place at, DiagCode code, ...);
-void diag_label(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
-void diag_help(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
-void diag_note(Compile *cx, Place at, const char *fmt, ...) PRINTF(3, 4);
+bool diag_label(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
+bool diag_help(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
+bool diag_note(Compile *cx, Place at, const char *fmt, ...) PRINTF(3, 4);
 
 const char *diag_code(DiagCode code);               /* "E0201" */
 const char *diag_text(DiagCode code);               /* the row's printf text */

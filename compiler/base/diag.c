@@ -66,7 +66,7 @@ report(Compile *cx, Severity severity, Place at, DiagCode code, va_list ap)
 	cx->nerrors += severity == SEV_ERROR;
 }
 
-void
+bool
 diag_error(Compile *cx, Place at, DiagCode code, ...)
 {
 	va_list ap;
@@ -76,6 +76,7 @@ diag_error(Compile *cx, Place at, DiagCode code, ...)
 	else
 		report(cx, SEV_ERROR, at, code, ap);
 	va_end(ap);
+	return false;
 }
 
 void
@@ -88,7 +89,7 @@ diag_warning(Compile *cx, Place at, DiagCode code, ...)
 	va_end(ap);
 }
 
-void
+bool
 diag_label(Compile *cx, const char *fmt, ...)
 {
 	va_list ap;
@@ -96,9 +97,10 @@ diag_label(Compile *cx, const char *fmt, ...)
 	if (!cx->muted && cx->last)
 		cx->last->label = arena_vprintf(cx->mem, fmt, ap);
 	va_end(ap);
+	return false;
 }
 
-void
+bool
 diag_help(Compile *cx, const char *fmt, ...)
 {
 	va_list ap;
@@ -106,13 +108,14 @@ diag_help(Compile *cx, const char *fmt, ...)
 	if (!cx->muted && cx->last)
 		cx->last->help = arena_vprintf(cx->mem, fmt, ap);
 	va_end(ap);
+	return false;
 }
 
-void
+bool
 diag_note(Compile *cx, Place at, const char *fmt, ...)
 {
 	if (cx->muted || !cx->last)
-		return;
+		return false;
 	va_list ap;
 	Diag *note = NEW(cx->mem, Diag), **end = &cx->last->notes;
 	va_start(ap, fmt);
@@ -122,6 +125,7 @@ diag_note(Compile *cx, Place at, const char *fmt, ...)
 	while (*end)
 		end = &(*end)->next;
 	*end = note;
+	return false;
 }
 
 static const char *const severity_name[] = {"error", "warning", "note"};

@@ -123,8 +123,7 @@ compile_finds_llvm(Compile *cx)
 	if (emit_llvm_there(&why))
 		return true;
 	diag_error(cx, NOWHERE, DIAG_LLVM_MISSING, why);
-	diag_help(cx, "install LLVM 22, or say where its library is: TEGULA_LLVM=/path/to/libLLVM.so.22.1");
-	return false;
+	return diag_help(cx, "install LLVM 22, or say where its library is: TEGULA_LLVM=/path/to/libLLVM.so.22.1");
 }
 
 /* A kernel's thread IR as LLVM IR or PTX; *kernel: by the name that the device knows.  `at`: of the kernel. */

@@ -28,10 +28,8 @@ parse_dims(Reader *r, ParamText *p, DType elem)
 
 	if (read_take(r, '[')) {
 		do {
-			if (rank == KERNEL_RANK) {
-				diag_error(r->cx, r->l.place, DIAG_TIR_RANK, KERNEL_RANK);
-				return false;
-			}
+			if (rank == KERNEL_RANK)
+				return diag_error(r->cx, r->l.place, DIAG_TIR_RANK, KERNEL_RANK);
 			bool is_named = r->l.token == TOK_WORD;
 			extent[rank] = -1;
 			if (is_named) {
@@ -77,8 +75,7 @@ parse_param_type(Reader *r, ParamText *p)
 		return false;
 	if (p->type->rank == 0 && p->type->kind == TYPE_TILE)
 		return true;
-	diag_error(r->cx, at, DIAG_TIR_PARAM);
-	return false;
+	return diag_error(r->cx, at, DIAG_TIR_PARAM);
 }
 
 /* multiple(16): what the address or the integer is known to be a multiple of; then, maybe, a tensor's dimensions. */
@@ -125,8 +122,7 @@ resolve_dims(Reader *r, ParamTexts *params, ParamText *p)
 				p->param.dim[d] = i;
 		if (p->param.dim[d] >= 0)
 			continue;
-		diag_error(r->cx, p->dim[d].place, DIAG_TIR_DIM, p->dim[d].text);
-		return false;
+		return diag_error(r->cx, p->dim[d].place, DIAG_TIR_DIM, p->dim[d].text);
 	}
 	return true;
 }
@@ -141,10 +137,8 @@ make_func(Reader *r, const char *name, Place at, ParamTexts *params)
 		ParamText *p = &params->at[i];
 		if (!resolve_dims(r, params, p))
 			return false;
-		if (!name_is_valid(p->name.text)) {
-			diag_error(r->cx, p->name.place, DIAG_TIR_NAME, p->name.text);
-			return false;
-		}
+		if (!name_is_valid(p->name.text))
+			return diag_error(r->cx, p->name.place, DIAG_TIR_NAME, p->name.text);
 		param[i] = p->param;
 		param[i].name = p->name.text;
 		type[i] = p->type;
@@ -214,10 +208,8 @@ parse_func(Reader *r)
 	if (!read_need_name(r, &name, "a function's name"))
 		return false;
 	for (int i = 0; i < r->m->funcs.n; i++)
-		if (r->m->funcs.at[i]->name == name) {
-			diag_error(r->cx, at, DIAG_TIR_FUNC, name);
-			return false;
-		}
+		if (r->m->funcs.at[i]->name == name)
+			return diag_error(r->cx, at, DIAG_TIR_FUNC, name);
 	if (!read_need(r, '(') || !parse_params(r, &params) || !read_need(r, ')') ||
 	    !make_func(r, name, at, &params))
 		return false;
@@ -293,8 +285,7 @@ parse_layout(Reader *r)
 	if (why) {
 		place.col = place.end_col + at;
 		place.end_col = place.col + 1;
-		diag_error(r->cx, place, DIAG_TIR_LAYOUT, why);
-		return false;
+		return diag_error(r->cx, place, DIAG_TIR_LAYOUT, why);
 	}
 	vec_push(r->cx->tmp, &r->layouts, layout_intern(r->m, &l));
 	lex_next(&r->l);

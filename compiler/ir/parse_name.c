@@ -115,15 +115,13 @@ read_bind(Reader *r, const char *name, Place at, Value *v)
 	Binding *b = read_binding(r, name);
 	if (b->name && b->visible) {
 		diag_error(r->cx, at, DIAG_TIR_REDEFINED, name);
-		diag_note(r->cx, b->place, "the first is here");
-		return false;
+		return diag_note(r->cx, b->place, "the first is here");
 	}
 	r->nnames += !b->name;
 	*b = (Binding){name, v, at, true};
 	if (hint_of(r, name, &v->name))
 		return true;
-	diag_error(r->cx, at, DIAG_TIR_NAME, name);
-	return false;
+	return diag_error(r->cx, at, DIAG_TIR_NAME, name);
 }
 
 Value *

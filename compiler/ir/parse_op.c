@@ -38,10 +38,8 @@ read_tile(Reader *r, const Type **out)
 		return false;
 	if (read_take(r, '[')) {
 		do {
-			if (rank == r->rank) {
-				diag_error(r->cx, at, DIAG_TIR_RANK, r->rank);
-				return false;
-			}
+			if (rank == r->rank)
+				return diag_error(r->cx, at, DIAG_TIR_RANK, r->rank);
 			if (!read_need_int(r, 0, INT64_MAX, &extent[rank++], "an extent of 0 or more"))
 				return false;
 		} while (read_take(r, ','));
@@ -51,8 +49,7 @@ read_tile(Reader *r, const Type **out)
 	*out = is_ptr ? type_ptr(r->m, elem, mut, rank, extent) : type_tile(r->m, elem, rank, extent);
 	if (type_count(*out) <= bound)
 		return true;
-	diag_error(r->cx, at, DIAG_TIR_LARGE);
-	return false;
+	return diag_error(r->cx, at, DIAG_TIR_LARGE);
 }
 
 /* buffer<3 x f16[64, 32]>, mbarrier<3> */
@@ -75,10 +72,8 @@ read_ring(Reader *r, const Type **out)
 	Place at = r->l.place;
 	if (!read_type(r, &slot) || !read_need(r, '>'))
 		return false;
-	if (slot->kind != TYPE_TILE || slot->ptr != PTR_NONE || slot->rank == 0) {
-		diag_error(r->cx, at, DIAG_TIR_SLOT);
-		return false;
-	}
+	if (slot->kind != TYPE_TILE || slot->ptr != PTR_NONE || slot->rank == 0)
+		return diag_error(r->cx, at, DIAG_TIR_SLOT);
 	*out = type_buffer(r->m, slot->elem, (int)n, slot->rank, slot->extent);
 	return true;
 }
@@ -111,9 +106,8 @@ read_layout(Reader *r, const Layout **out)
 		*out = r->layouts.at[n];
 		return true;
 	}
-	diag_error(r->cx, at, DIAG_TIR_LAYOUT, arena_printf(r->cx->tmp,
+	return diag_error(r->cx, at, DIAG_TIR_LAYOUT, arena_printf(r->cx->tmp,
 	    "#%lld is not declared: expected a line 'layout #%lld = ...' above", (long long)n, (long long)n));
-	return false;
 }
 
 /* @line:col, @file:line:col, or nothing */
@@ -136,10 +130,8 @@ read_place(Reader *r, Place *out)
 	int64_t file = count == 3 ? n[0] : 0;
 	if (count < 2 || n[count - 2] < 1)
 		return read_expected(r, "a place, @line:col or @file:line:col");
-	if (file >= r->files.n) {
-		diag_error(r->cx, at, DIAG_TIR_FILE, (long long)file);
-		return false;
-	}
+	if (file >= r->files.n)
+		return diag_error(r->cx, at, DIAG_TIR_FILE, (long long)file);
 	int line = (int)n[count - 2], col = (int)n[count - 1];
 	*out = (Place){r->files.at[file], line, col, line, col + 1};
 	return true;
@@ -176,10 +168,8 @@ parse_attr(Reader *r, OpKind kind, Attr *a)
 	*a = (Attr){0};
 	if (!read_need_name(r, &name, "an attribute's name"))
 		return false;
-	if (!attr_named(name, &a->name)) {
-		diag_error(r->cx, at, DIAG_TIR_INFER, op_info[kind].text, attr_unknown(r->m, kind, name));
-		return false;
-	}
+	if (!attr_named(name, &a->name))
+		return diag_error(r->cx, at, DIAG_TIR_INFER, op_info[kind].text, attr_unknown(r->m, kind, name));
 	if (!read_need(r, '='))
 		return false;
 	if (read_take(r, '['))
@@ -367,10 +357,8 @@ make_op(Reader *r, Block *b, Place at, Place said, OpKind kind, const Values *in
 static bool
 bind_results(Reader *r, Op *op, const Names *names, Place at)
 {
-	if (names->n != op->nout) {
-		diag_error(r->cx, at, DIAG_TIR_RESULTS, op_info[op->kind].text, op->nout, names->n);
-		return false;
-	}
+	if (names->n != op->nout)
+		return diag_error(r->cx, at, DIAG_TIR_RESULTS, op_info[op->kind].text, op->nout, names->n);
 	for (int i = 0; i < names->n; i++)
 		if (!read_bind(r, names->at[i].text, names->at[i].place, &op->out[i]))
 			return false;
@@ -410,10 +398,8 @@ read_block(Reader *r, Block *b)
 {
 	Names defined = {0};
 
-	if (r->depth >= MAX_NESTING) {
-		diag_error(r->cx, r->l.place, DIAG_TIR_NESTING, MAX_NESTING);
-		return false;
-	}
+	if (r->depth >= MAX_NESTING)
+		return diag_error(r->cx, r->l.place, DIAG_TIR_NESTING, MAX_NESTING);
 	r->depth++;
 	while (!read_is_punct(r, '}'))
 		if (!parse_op(r, b, &defined))

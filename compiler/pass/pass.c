@@ -160,14 +160,10 @@ run_one(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
 	unsigned missing = p->needs & ~m->facts;
 	int errors = m->cx->nerrors;
 
-	if (!t && p->when == PASS_GPU) {
-		diag_error(m->cx, NOWHERE, DIAG_PASS_TARGET, p->name);
-		return false;
-	}
-	if (missing) {
-		diag_error(m->cx, NOWHERE, DIAG_PASS_NEEDS, p->name, facts_text(m, missing));
-		return false;
-	}
+	if (!t && p->when == PASS_GPU)
+		return diag_error(m->cx, NOWHERE, DIAG_PASS_TARGET, p->name);
+	if (missing)
+		return diag_error(m->cx, NOWHERE, DIAG_PASS_NEEDS, p->name, facts_text(m, missing));
 	if (opt->verify && !check_module(m, t, "before", p->name))
 		return false;
 	int before = opt->times ? count_ops(m) : 0;

@@ -10,15 +10,13 @@
 static Val
 overflow(Elab *e, Place at)
 {
-	diag_error(e->cx, at, DIAG_CONST_OVERFLOW);
-	return val_poison(at);
+	return val_error(e, at, DIAG_CONST_OVERFLOW);
 }
 
 static Val
 by_zero(Elab *e, Place at)
 {
-	diag_error(e->cx, at, DIAG_CONST_ZERO);
-	return val_poison(at);
+	return val_error(e, at, DIAG_CONST_ZERO);
 }
 
 __extension__ typedef __int128 Wide;                    /* holds every i64 and u64 */
@@ -42,10 +40,8 @@ static Val
 shift(Elab *e, BinaryOp op, Wide a, Wide b, bool big, Place at)
 {
 	Wide r = 0;
-	if (b < 0) {
-		diag_error(e->cx, at, DIAG_CONST_SHIFT, (long long)b);
-		return val_poison(at);
-	}
+	if (b < 0)
+		return val_error(e, at, DIAG_CONST_SHIFT, (long long)b);
 	if (op == BIN_SHR)
 		r = b > 63 ? -(a < 0) : a >> b;
 	else if (a != 0 && (b > 62 || __builtin_mul_overflow(a, (Wide)1 << b, &r)))
@@ -132,8 +128,7 @@ binary_float(Elab *e, BinaryOp op, double a, double b, Place at)
 	case BIN_DIV: return val_float(at, a / b);
 	case BIN_REM: return val_float(at, fmod(a, b));
 	default:
-		diag_error(e->cx, at, DIAG_BITS_OF_FLOAT, binary_op_text(op));
-		return val_poison(at);
+		return val_error(e, at, DIAG_BITS_OF_FLOAT, binary_op_text(op));
 	}
 }
 

@@ -101,10 +101,8 @@ vals_flatten(Elab *e, const Val *v, int n, int room, Flat *out, Place at)
 	*out = (Flat){0};
 	for (int i = 0; i < n && count <= MAX_CARRIED; i++)
 		count += count_tiles(&v[i]);
-	if (count > MAX_CARRIED) {
-		diag_error(e->cx, at, DIAG_CARRIED_LIMIT, MAX_CARRIED);
-		return false;
-	}
+	if (count > MAX_CARRIED)
+		return diag_error(e->cx, at, DIAG_CARRIED_LIMIT, MAX_CARRIED);
 	out->v = NEW_ARRAY(e->cx->mem, Value *, room + count);
 	out->n = room;
 	for (int i = 0; i < n; i++) {

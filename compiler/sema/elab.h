@@ -85,6 +85,8 @@ void trace_end(Elab *e);                                /* at a kernel's end: an
 /* value.c: making, converting and matching values */
 
 Val val_poison(Place at);
+/* Reports, and is the value that silences what follows. */
+#define val_error(e, at, ...) (diag_error((e)->cx, (at), __VA_ARGS__), val_poison(at))
 Val val_int(Place at, int64_t i);
 Val val_float(Place at, double f);
 Val val_bool(Place at, bool b);

@@ -37,8 +37,7 @@ const_item(Elab *e, Binding *b, Place at)
 	for (const ConstFrame *f = frame.up; f; f = f->up) {
 		if (f->item != it)
 			continue;
-		diag_error(e->cx, it->name_place, DIAG_CONST_CYCLE, it->name);
-		return val_poison(at);
+		return val_error(e, it->name_place, DIAG_CONST_CYCLE, it->name);
 	}
 	e->stmt->consts = &frame;
 	e->scope = e->stmt->file;
@@ -109,10 +108,8 @@ unknown_name(Elab *e, const Expr *x)
 static Val
 elab_name(Elab *e, const Expr *x)
 {
-	if (x->scope) {
-		diag_error(e->cx, x->place, DIAG_SCOPED_NAME, x->scope, x->name);
-		return val_poison(x->place);
-	}
+	if (x->scope)
+		return val_error(e, x->place, DIAG_SCOPED_NAME, x->scope, x->name);
 	Binding *b = scope_find(e, x->name);
 	if (!b)
 		return unknown_name(e, x);
@@ -260,10 +257,8 @@ elab_steps(Elab *e, int64_t n, Place at)
 bool
 elab_enter(Elab *e, Place at)
 {
-	if (e->depth >= MAX_DEPTH) {
-		diag_error(e->cx, at, DIAG_ELAB_DEPTH, MAX_DEPTH);
-		return false;
-	}
+	if (e->depth >= MAX_DEPTH)
+		return diag_error(e->cx, at, DIAG_ELAB_DEPTH, MAX_DEPTH);
 	e->depth++;
 	return true;
 }

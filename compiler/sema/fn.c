@@ -68,8 +68,7 @@ match_args(Elab *e, const CallFrame *c, const CallArg *named, int n, int *from)
 		} else if (p >= c->params->n) {
 			diag_error(e->cx, named ? named[i].place : c->at, DIAG_PARAM_COUNT, c->name,
 			    c->params->n, c->params->n == 1 ? "" : "s", n);
-			diag_help(e->cx, "its parameters are %s", param_list(e, c));
-			return false;
+			return diag_help(e->cx, "its parameters are %s", param_list(e, c));
 		} else if (from[p] >= 0) {
 			diag_error(e->cx, named ? named[i].place : c->at, DIAG_PARAM_TWICE, c->name,
 			    c->params->at[p].name);

@@ -18,10 +18,8 @@ range_vals(Elab *e, const Stmt *s, Val out[3])
 	out[0] = s->range.n == 1 ? val_int(v[0].place, 0) : v[0];
 	out[1] = s->range.n == 1 ? v[0] : v[1];
 	out[2] = s->range.n == 3 ? v[2] : val_int(s->place, 1);
-	if (out[2].kind == VAL_INT && out[2].i == 0) {
-		diag_error(e->cx, out[2].place, DIAG_RANGE_STEP);
-		return false;
-	}
+	if (out[2].kind == VAL_INT && out[2].i == 0)
+		return diag_error(e->cx, out[2].place, DIAG_RANGE_STEP);
 	return true;
 }
 

@@ -70,9 +70,8 @@ dimension(Check *c, const Expr *dim, int d, int64_t extent, Value *run_time)
 		return true;
 	if (c->is_result)
 		return refuse(c, arena_printf(e->cx->mem, "a dimension %d of %" PRId64, d, want));
-	diag_error(e->cx, c->v->place, DIAG_PARAM_EXTENT, c->fn, d, c->param->name, (long long)want,
-	    (long long)extent);
-	return false;
+	return diag_error(e->cx, c->v->place, DIAG_PARAM_EXTENT, c->fn, d, c->param->name,
+	    (long long)want, (long long)extent);
 }
 
 static bool

@@ -62,13 +62,10 @@ val_literal_fits(Elab *e, const Val *v, DType want)
 		if (!isfinite(f) || fabs(f) < float_largest(want))
 			return true;
 		diag_error(e->cx, v->place, DIAG_LITERAL_FLOAT_RANGE, float_text(e->cx, f), text);
-		diag_help(e->cx, "convert the other operand first, for example with 'as f32'");
-		return false;
+		return diag_help(e->cx, "convert the other operand first, for example with 'as f32'");
 	}
-	if (v->kind == VAL_FLOAT) {
-		diag_error(e->cx, v->place, DIAG_LITERAL_KIND, float_text(e->cx, v->f), text);
-		return false;
-	}
+	if (v->kind == VAL_FLOAT)
+		return diag_error(e->cx, v->place, DIAG_LITERAL_KIND, float_text(e->cx, v->f), text);
 	int64_t low, high;
 	int_range(want, &low, &high);
 	if (v->kind == VAL_BIG ? want == TY_U64 : v->i >= low && v->i <= high)
@@ -78,8 +75,7 @@ val_literal_fits(Elab *e, const Val *v, DType want)
 		diag_label(e->cx, "%s holds no negative numbers", text);
 	else
 		diag_label(e->cx, "%s holds %" PRId64 " to %" PRId64, text, low, high);
-	diag_help(e->cx, "convert the other operand to a wider type with 'as'");
-	return false;
+	return diag_help(e->cx, "convert the other operand to a wider type with 'as'");
 }
 
 Value *
@@ -166,9 +162,8 @@ no_packed(Elab *e, const Val *v)
 	if (v->kind != VAL_TILE || !dtype_is_packed(v->v->type->elem))
 		return true;
 	diag_error(e->cx, v->place, DIAG_PACKED_ARITHMETIC, dtype_info[v->v->type->elem].text);
-	diag_help(e->cx, "convert it first, for example with 'as %s'",
+	return diag_help(e->cx, "convert it first, for example with 'as %s'",
 	    dtype_is_float(v->v->type->elem) ? "f16" : "i8");
-	return false;
 }
 
 /* The number that stands for a list in promotion; others as they are.  False after an error. */

@@ -40,14 +40,10 @@ shape_check(Elab *e, Place at, int rank, const int64_t *extent)
 	if (!rank_check(e, at, rank))
 		return false;
 	for (int d = 0; d < rank; d++) {
-		if (extent[d] < 0) {
-			diag_error(e->cx, at, DIAG_EXTENT_RANGE, (long long)extent[d]);
-			return false;
-		}
-		if (extent[d] > 0 && count > limit / extent[d]) {
-			diag_error(e->cx, at, DIAG_TILE_LIMIT, shape_text(e, rank, extent), power);
-			return false;
-		}
+		if (extent[d] < 0)
+			return diag_error(e->cx, at, DIAG_EXTENT_RANGE, (long long)extent[d]);
+		if (extent[d] > 0 && count > limit / extent[d])
+			return diag_error(e->cx, at, DIAG_TILE_LIMIT, shape_text(e, rank, extent), power);
 		count *= MAX(extent[d], 1);
 	}
 	return true;

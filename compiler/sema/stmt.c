@@ -177,11 +177,9 @@ fit_tree(Elab *e, const Binding *b, const Val *v, const Val *like, Place at, Val
 		*out = val_tile(v->place, fit(e, b, v, like->v->type, at));
 		return out->kind == VAL_TILE;
 	}
-	if (v->kind != VAL_TUPLE || v->n != like->n) {
-		diag_error(e->cx, at, DIAG_VAR_CHANGES, b->name[0] == ' ' ? "the result" : b->name,
+	if (v->kind != VAL_TUPLE || v->n != like->n)
+		return diag_error(e->cx, at, DIAG_VAR_CHANGES, b->name[0] == ' ' ? "the result" : b->name,
 		    val_describe(e, like), val_describe(e, v));
-		return false;
-	}
 	*out = val_tuple(e, v->place, v->items, v->n);
 	for (int i = 0; i < v->n; i++)
 		if (!fit_tree(e, b, &v->items[i], &like->items[i],

@@ -162,9 +162,8 @@ case_missing(TglCase *c, int i)
 	diag_error(cx, p->ast->place, DIAG_CASE_MISSING, p->name, c->k->k->name);
 	if (c->example)
 		diag_note(cx, c->example->item->name_place, "this example does not mention it");
-	diag_help(cx, "give it, as in `--arg %s=...`, or add `%s = ...;` to an example", p->name,
-	    p->name);
-	return false;
+	return diag_help(cx, "give it, as in `--arg %s=...`, or add `%s = ...;` to an example",
+	    p->name, p->name);
 }
 
 static bool
@@ -265,11 +264,9 @@ read_scalars(TglCase *c)
 			continue;
 		if (!parse_argument(c, i, &e))
 			return false;
-		if (!plain_value(e, &v)) {
-			diag_error(c->k->program->compile, e->place, DIAG_LAUNCH_KIND, p->name,
-			    "a number", "an expression");
-			return false;
-		}
+		if (!plain_value(e, &v))
+			return diag_error(c->k->program->compile, e->place, DIAG_LAUNCH_KIND,
+			    p->name, "a number", "an expression");
 		TglArg number = case_arg(p->name, &v);
 		if (!binding_scalar(c->k, i, &number, &c->b))
 			return false;

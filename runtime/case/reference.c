@@ -310,10 +310,8 @@ open_runs(const TglCase *c, Compile *cx, Func *f, const Reference *r, Run *run)
 		run[i].fault.place = run[i].fault.other = NOWHERE;
 		run[i].args = run_args(c, cx->tmp, f, r, i);
 		run[i].plan = plan_open(f, &opt, &why);
-		if (!run[i].plan) {
-			diag_error(cx, f->place, DIAG_DEVICE_LOAD, f->name, "cpu", why);
-			return false;
-		}
+		if (!run[i].plan)
+			return diag_error(cx, f->place, DIAG_DEVICE_LOAD, f->name, "cpu", why);
 	}
 	return true;
 }

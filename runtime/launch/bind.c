@@ -87,18 +87,14 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 		     : p->dtype == TY_BOOL ? out->kind == CONST_BOOL
 					   : out->kind == CONST_INT || out->kind == CONST_BIG;
 	}
-	if (!ok) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name,
+	if (!ok)
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name,
 		    p->dtype_known ? dtype_info[p->dtype].text : "a number", kind_text(a->kind));
-		return false;
-	}
 	bool big = out->kind == CONST_BIG;
 	if (p->dtype_known && dtype_is_int(p->dtype) &&
-	    (big ? p->dtype != TY_U64 : !dtype_holds(p->dtype, out->i))) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_RANGE, p->name, const_describe(cx, out),
-		    dtype_info[p->dtype].text);
-		return false;
-	}
+	    (big ? p->dtype != TY_U64 : !dtype_holds(p->dtype, out->i)))
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_RANGE, p->name,
+		    const_describe(cx, out), dtype_info[p->dtype].text);
 	return true;
 }
 
@@ -127,29 +123,22 @@ set_param(TglKernel *tk, int i, const TglArg *a, bool texts, Binding *out)
 	Compile *cx = tk->program->compile;
 	const KernelParam *p = &tk->k->params.at[i];
 	ArgInfo *info = &out->info[i];
-	if (out->arg[i]) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_TWICE, p->name);
-		return false;
-	}
-	if (param_is_scratch(p)) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_SCRATCH, p->name);
-		return false;
-	}
+	if (out->arg[i])
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_TWICE, p->name);
+	if (param_is_scratch(p))
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_SCRATCH, p->name);
 	out->arg[i] = a;
 	if (a->kind == TGL_ARG_TEXT) {
 		if (texts)
 			return true;
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_TEXT, p->name);
-		return false;
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_TEXT, p->name);
 	}
 	if (p->kind == PARAM_SCALAR)
 		return binding_scalar(tk, i, a, out);
 	info->given = true;
-	if (a->kind != TGL_ARG_TENSOR || !a->tensor) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name, "a tensor",
+	if (a->kind != TGL_ARG_TENSOR || !a->tensor)
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_KIND, p->name, "a tensor",
 		    a->kind == TGL_ARG_TENSOR ? "NULL" : kind_text(a->kind));
-		return false;
-	}
 	out->tensor[i] = a->tensor;
 	info->dtype = (DType)a->tensor->dtype;
 	info->rank = a->tensor->rank;
@@ -172,15 +161,11 @@ set_value(TglKernel *tk, const TglArg *a, Binding *out)
 	}
 	*v = (NamedConst){.name = intern(cx->names, a->name), .place = NOWHERE};
 	for (int i = 0; i < out->nvalue; i++)
-		if (out->value[i].name == v->name) {
-			diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_TWICE, a->name);
-			return false;
-		}
-	if (!value_of(a, &v->value)) {
-		diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_KIND, a->name, "a value",
+		if (out->value[i].name == v->name)
+			return diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_TWICE, a->name);
+	if (!value_of(a, &v->value))
+		return diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_KIND, a->name, "a value",
 		    kind_text(a->kind));
-		return false;
-	}
 	out->nvalue++;
 	return true;
 }
@@ -202,9 +187,8 @@ report_many(TglKernel *tk, const TglArg *args, int nargs)
 		takes++;
 	for (int i = 0; i < nargs; i++)
 		given += !args[i].name;
-	diag_error(tk->program->compile, tk->k->item->name_place, DIAG_LAUNCH_MANY, tk->k->name,
-	    takes, given);
-	return false;
+	return diag_error(tk->program->compile, tk->k->item->name_place, DIAG_LAUNCH_MANY,
+	    tk->k->name, takes, given);
 }
 
 bool

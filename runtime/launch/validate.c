@@ -26,15 +26,12 @@ check_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
 	if (!param_is_output(p) || p->kind != PARAM_TENSOR)
 		return true;
 	for (int d = 0; d < t->rank; d++)
-		if (t->dim[d] > 1 && t->stride[d] == 0) {
-			diag_error(cx, p->ast->place, DIAG_LAUNCH_ZERO_STRIDE, p->name, d);
-			return false;
-		}
+		if (t->dim[d] > 1 && t->stride[d] == 0)
+			return diag_error(cx, p->ast->place, DIAG_LAUNCH_ZERO_STRIDE, p->name, d);
 	if (!tensor_overlaps_itself(t))
 		return true;
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
+	return diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
 	    tensor_shape_text(cx->tmp, t->stride, t->rank));
-	return false;
 }
 
 bool
@@ -48,9 +45,8 @@ binding_fits(TglKernel *tk, const Binding *b, int i, const TglTensor *t)
 		same = t->dim[d] == want->dim[d];
 	if (same)
 		return true;
-	diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
+	return diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
 	    tensor_shape_text(cx->tmp, want->dim, want->rank));
-	return false;
 }
 
 static bool
@@ -59,10 +55,8 @@ check_tensor(TglKernel *tk, TglDevice *dev, const Binding *b, int i)
 	Compile *cx = tk->program->compile;
 	const KernelParam *p = &tk->k->params.at[i];
 	const TglTensor *t = b->tensor[i];
-	if (t->dev != dev) {
-		diag_error(cx, p->ast->place, DIAG_LAUNCH_DEVICE, p->name, dev->dev.name);
-		return false;
-	}
+	if (t->dev != dev)
+		return diag_error(cx, p->ast->place, DIAG_LAUNCH_DEVICE, p->name, dev->dev.name);
 	return binding_fits(tk, b, i, t) && check_strides(cx, p, t);
 }
 
@@ -81,8 +75,7 @@ check_apart(TglKernel *tk, const Binding *b, int i, int j)
 	const KernelParam *w = param_is_output(p) ? p : q;
 	Compile *cx = tk->program->compile;
 	diag_error(cx, q->ast->place, DIAG_LAUNCH_OVERLAP, p->name, q->name, w->name);
-	diag_note(cx, p->ast->place, "'%s' is declared here", p->name);
-	return false;
+	return diag_note(cx, p->ast->place, "'%s' is declared here", p->name);
 }
 
 bool

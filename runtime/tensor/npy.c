@@ -58,9 +58,8 @@ choose_type(Compile *cx, const char *path, NpyHeader *h, int want, TglDType *out
 		*out = (TglDType)want;
 		if (type_matches(h, *out))
 			return true;
-		diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, types[*out].descr,
+		return diag_error(cx, NOWHERE, DIAG_NPY_WANT, path, h->descr, types[*out].descr,
 		    tgl_dtype_name(*out));
-		return false;
 	}
 	/* In this order a raw two-byte type is bf16, and raw bytes, which may be many things, are
 	 * refused. */
@@ -71,8 +70,7 @@ choose_type(Compile *cx, const char *path, NpyHeader *h, int want, TglDType *out
 			*out = known[i];
 			return true;
 		}
-	diag_error(cx, NOWHERE, DIAG_NPY_DTYPE, path, h->descr);
-	return false;
+	return diag_error(cx, NOWHERE, DIAG_NPY_DTYPE, path, h->descr);
 }
 
 /* ---- reading ---- */
@@ -94,25 +92,19 @@ read_header(Compile *cx, const char *path, FILE *f, NpyHeader *h)
 	size_t got = fread(b, 1, 6, f);
 	if (ferror(f))
 		return read_error(cx, path, f);
-	if (got < 6 || memcmp(b, "\x93NUMPY", 6) != 0) {
-		diag_error(cx, NOWHERE, DIAG_NPY_MAGIC, path);
-		return false;
-	}
+	if (got < 6 || memcmp(b, "\x93NUMPY", 6) != 0)
+		return diag_error(cx, NOWHERE, DIAG_NPY_MAGIC, path);
 	if (fread(b + 6, 1, 2, f) != 2)
 		return read_error(cx, path, f);
-	if (b[6] < 1 || b[6] > 3 || b[7] != 0) {
-		diag_error(cx, NOWHERE, DIAG_NPY_VERSION, path, b[6], b[7]);
-		return false;
-	}
+	if (b[6] < 1 || b[6] > 3 || b[7] != 0)
+		return diag_error(cx, NOWHERE, DIAG_NPY_VERSION, path, b[6], b[7]);
 	size_t nlength = b[6] == 1 ? 2 : 4, length = 0;
 	if (fread(b + 8, 1, nlength, f) != nlength)
 		return read_error(cx, path, f);
 	for (size_t i = 0; i < nlength; i++)
 		length |= (size_t)b[8 + i] << 8 * i;
-	if (length > MAX_HEADER) {
-		diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, "it is longer than a mebibyte");
-		return false;
-	}
+	if (length > MAX_HEADER)
+		return diag_error(cx, NOWHERE, DIAG_NPY_HEADER, path, "it is longer than a mebibyte");
 	h->start = 8 + (int64_t)nlength + (int64_t)length;
 	char *text = malloc(length + 1);
 	const char *why = "no memory";
@@ -150,9 +142,8 @@ check_size(Compile *cx, const char *path, FILE *f, const NpyHeader *h, int64_t b
 	struct stat st;
 	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == h->start + bytes)
 		return true;
-	diag_error(
+	return diag_error(
 	    cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)st.st_size, (long long)(h->start + bytes));
-	return false;
 }
 
 static bool
@@ -210,11 +201,9 @@ read_data(
 {
 	bool turned = h->fortran && h->rank > 1;
 	char *raw = turned ? malloc((size_t)MAX(bytes, 1)) : to;
-	if (!raw) {
-		diag_error(
+	if (!raw)
+		return diag_error(
 		    cx, NOWHERE, DIAG_NPY_READ, path, "no memory to put it in row-major order");
-		return false;
-	}
 	size_t got = fread(raw, 1, (size_t)bytes, f);
 	bool ok = got == (size_t)bytes;
 	if (ferror(f))
@@ -257,7 +246,7 @@ static TglTensor *
 read_file(TglDevice *dev, Compile *cx, const char *path, FILE *f, int want)
 {
 	NpyHeader h = {0};
-	TglDType t;
+	TglDType t = 0;
 	int64_t bytes;
 	if (!read_header(cx, path, f, &h) || !choose_type(cx, path, &h, want, &t))
 		return NULL;

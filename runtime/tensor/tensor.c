@@ -128,32 +128,22 @@ tensor_shape_text(Arena *mem, const int64_t *dim, int rank)
 static bool
 shape_check(Compile *cx, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
 {
-	if ((unsigned)t >= TGL_DTYPES) {
-		diag_error(cx, NOWHERE, DIAG_TENSOR_DTYPE, (int)t);
-		return false;
-	}
-	if (rank < 0 || rank > TGL_MAX_RANK) {
-		diag_error(cx, NOWHERE, DIAG_TENSOR_RANK, rank, TGL_MAX_RANK);
-		return false;
-	}
+	if ((unsigned)t >= TGL_DTYPES)
+		return diag_error(cx, NOWHERE, DIAG_TENSOR_DTYPE, (int)t);
+	if (rank < 0 || rank > TGL_MAX_RANK)
+		return diag_error(cx, NOWHERE, DIAG_TENSOR_RANK, rank, TGL_MAX_RANK);
 	bool packed = dtype_is_packed((DType)t);
 	for (int d = 0; d < rank; d++) {
-		if (dim[d] < 0) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_EXTENT, d, (long long)dim[d]);
-			return false;
-		}
+		if (dim[d] < 0)
+			return diag_error(cx, NOWHERE, DIAG_TENSOR_EXTENT, d, (long long)dim[d]);
 		if (!stride)
 			continue;
-		if (stride[d] < 0) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_STRIDE, d, (long long)stride[d]);
-			return false;
-		}
+		if (stride[d] < 0)
+			return diag_error(cx, NOWHERE, DIAG_TENSOR_STRIDE, d, (long long)stride[d]);
 		bool is_last = d == rank - 1;
-		if (packed && dim[d] > 1 && (is_last ? stride[d] != 1 : stride[d] & 1)) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_PACKED, dtype_info[t].text, d,
+		if (packed && dim[d] > 1 && (is_last ? stride[d] != 1 : stride[d] & 1))
+			return diag_error(cx, NOWHERE, DIAG_TENSOR_PACKED, dtype_info[t].text, d,
 			    (long long)stride[d]);
-			return false;
-		}
 	}
 	return true;
 }

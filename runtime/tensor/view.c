@@ -22,17 +22,13 @@ view_check(TglTensor *t, const int64_t *first, const int64_t *extent)
 	bool packed = dtype_is_packed((DType)t->dtype);
 	for (int d = 0; d < t->rank; d++) {
 		if (first[d] < 0 || extent[d] < 0 || first[d] > t->dim[d] ||
-		    extent[d] > t->dim[d] - first[d]) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW, (long long)first[d],
+		    extent[d] > t->dim[d] - first[d])
+			return diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW, (long long)first[d],
 			    (long long)extent[d], d, (long long)t->dim[d]);
-			return false;
-		}
 		bool to_edge = first[d] + extent[d] == t->dim[d];
-		if (packed && d == t->rank - 1 && (first[d] & 1 || (extent[d] & 1 && !to_edge))) {
-			diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW_PACKED, dtype_info[t->dtype].text,
-			    (long long)first[d], (long long)extent[d]);
-			return false;
-		}
+		if (packed && d == t->rank - 1 && (first[d] & 1 || (extent[d] & 1 && !to_edge)))
+			return diag_error(cx, NOWHERE, DIAG_TENSOR_VIEW_PACKED,
+			    dtype_info[t->dtype].text, (long long)first[d], (long long)extent[d]);
 	}
 	return true;
 }

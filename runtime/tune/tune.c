@@ -92,8 +92,7 @@ measure(void *user, int arm, double *seconds)
 	Candidate *c = &t->at.at[t->measured[arm]];
 	if (t->reps > 1 ? run_batch(t, c, seconds) : run_once(t, c, seconds))
 		return true;
-	candidate_drop(t, c, TGL_TUNE_FAILED, "%s", take_report(t));
-	return false;
+	return candidate_drop(t, c, TGL_TUNE_FAILED, "%s", take_report(t));
 }
 
 /* ---- each once ---- */
@@ -141,27 +140,19 @@ try_one(Tuner *t, int i, bool *first)
 	const char *why;
 	double seconds;
 	bool failed;
-	if (!run_once(t, c, &seconds)) {
-		candidate_drop(t, c, TGL_TUNE_FAILED, "%s", take_report(t));
-		return false;
-	}
-	if (!*first && seconds > HOPELESS * t->quickest && run_once(t, c, &seconds) && seconds > HOPELESS * t->quickest) {
-		candidate_drop(t, c, TGL_TUNE_SLOWER, "more than four times the time of the best when it was tried");
-		return false;
-	}
+	if (!run_once(t, c, &seconds))
+		return candidate_drop(t, c, TGL_TUNE_FAILED, "%s", take_report(t));
+	if (!*first && seconds > HOPELESS * t->quickest && run_once(t, c, &seconds) && seconds > HOPELESS * t->quickest)
+		return candidate_drop(t, c, TGL_TUNE_SLOWER, "more than four times the time of the best when it was tried");
 	t->quickest = *first ? seconds : MIN(seconds, t->quickest);
 	if (*first) {
 		t->by_reference = reference_is_quick(t);
 		t->reps = launches(t, seconds);
 	}
-	if (!tune_compare(t, &why, &failed)) {
-		candidate_drop(t, c, failed ? TGL_TUNE_FAILED : TGL_TUNE_WRONG, "%s", why ? why : take_report(t));
-		return false;
-	}
-	if (*first && !t->by_reference && !tune_keep_first(t)) {
-		candidate_drop(t, c, TGL_TUNE_FAILED, "no memory to compare others with it");
-		return false;
-	}
+	if (!tune_compare(t, &why, &failed))
+		return candidate_drop(t, c, failed ? TGL_TUNE_FAILED : TGL_TUNE_WRONG, "%s", why ? why : take_report(t));
+	if (*first && !t->by_reference && !tune_keep_first(t))
+		return candidate_drop(t, c, TGL_TUNE_FAILED, "no memory to compare others with it");
 	*first = false;
 	return true;
 }

@@ -116,7 +116,7 @@ typedef struct Tuner {
 /* False after a report. */
 bool tune_space(Tuner *t);
 const char *candidate_values(const Tuner *t, const Candidate *c); /* "BM = 64, warps = 4" */
-void candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...) PRINTF(4, 5);
+bool candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...) PRINTF(4, 5);       /* false */
 /* Drops those that need what the target has not, and those that are the same code as another. */
 void tune_prune_built(Tuner *t);
 

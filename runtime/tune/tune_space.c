@@ -13,7 +13,7 @@ enum {
 	SEEN = 2 * DRAWS, /* a power of two */
 };
 
-void
+bool
 candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...)
 {
 	va_list ap;
@@ -22,6 +22,7 @@ candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...)
 	va_end(ap);
 	c->state = s;
 	c->dropped = true;
+	return false;
 }
 
 /* ---- names and values ---- */
@@ -79,11 +80,10 @@ take_names(Tuner *t)
 			t->name[t->nname++] = all[i];
 	if (t->nname)
 		return true;
-	diag_error(k->program->cx, k->item->name_place, DIAG_TUNE_NONE, k->name,
+	return diag_error(k->program->cx, k->item->name_place, DIAG_TUNE_NONE, k->name,
 	    !n          ? ": its header has no tune(...)"
 	    : t->target ? ": every name of its tune(...) is given"
 			: ": every name of its tune(...) is given, or is the schedule's, which is for GPUs");
-	return false;
 }
 
 /* ---- combinations ---- */

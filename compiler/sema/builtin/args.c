@@ -25,8 +25,8 @@ Val
 call_wrong(Call *c, int i, const char *what)
 {
 	CallArg *a = &c->arg[i];
-	diag_error(c->e->cx, a->place, DIAG_ARG_KIND, c->def->name, a->name, what, val_describe(c->e, &a->val));
-	return val_poison(c->place);
+	return val_error(c->e, a->place, DIAG_ARG_KIND, c->def->name, a->name, what,
+	    val_describe(c->e, &a->val));
 }
 
 bool
@@ -114,14 +114,11 @@ call_axis(Call *c, int i, int rank, int *axis)
 	int64_t a;
 	if (!call_int(c, i, &a))
 		return false;
-	if (rank == 0) {
-		diag_error(c->e->cx, c->place, DIAG_AXIS_SCALAR, c->def->name);
-		return false;
-	}
+	if (rank == 0)
+		return diag_error(c->e->cx, c->place, DIAG_AXIS_SCALAR, c->def->name);
 	if (a < -rank || a >= rank) {
 		diag_error(c->e->cx, c->arg[i].place, DIAG_AXIS_RANGE, c->def->name, (long long)a, rank);
-		diag_help(c->e->cx, "axes are 0 to %d, or -1 to -%d from the end", rank - 1, rank);
-		return false;
+		return diag_help(c->e->cx, "axes are 0 to %d, or -1 to -%d from the end", rank - 1, rank);
 	}
 	*axis = (int)(a < 0 ? a + rank : a);
 	return true;

@@ -312,14 +312,10 @@ static bool
 allowed_here(Call *c)
 {
 	Elab *e = c->e;
-	if ((c->def->traits & KERNEL) && e->whole) {
-		diag_error(e->cx, c->place, DIAG_NOT_IN_WHOLE, c->def->name);
-		return false;
-	}
-	if ((c->def->traits & EXAMPLE) && !e->example) {
-		diag_error(e->cx, c->place, DIAG_EXAMPLE_ONLY, c->def->name);
-		return false;
-	}
+	if ((c->def->traits & KERNEL) && e->whole)
+		return diag_error(e->cx, c->place, DIAG_NOT_IN_WHOLE, c->def->name);
+	if ((c->def->traits & EXAMPLE) && !e->example)
+		return diag_error(e->cx, c->place, DIAG_EXAMPLE_ONLY, c->def->name);
 	return true;
 }
 
@@ -329,8 +325,7 @@ computable_here(Call *c)
 {
 	if (c->e->func || ((c->def->traits & FOLDS) && call_is_const(c)))
 		return true;
-	diag_error(c->e->cx, c->place, DIAG_NOT_CONST_HERE, c->def->name);
-	return false;
+	return diag_error(c->e->cx, c->place, DIAG_NOT_CONST_HERE, c->def->name);
 }
 
 static Val

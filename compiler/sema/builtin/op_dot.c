@@ -10,18 +10,14 @@ is_matrix(Elab *e, const char *name, const Val *v, const char *which, Place at)
 	Place place = v->place.file >= 0 ? v->place : at;
 	if (v->kind == VAL_TENSOR) {
 		diag_error(e->cx, place, DIAG_ARG_KIND, name, which, "a tile", val_describe(e, v));
-		diag_help(e->cx, "read a tile of it first, as in `x[i +: M, k +: K]`");
-		return false;
+		return diag_help(e->cx, "read a tile of it first, as in `x[i +: M, k +: K]`");
 	}
-	if (v->kind != VAL_TILE || v->v->type->ptr) {
-		diag_error(e->cx, place, DIAG_ARG_KIND, name, which, "a tile of numbers", val_describe(e, v));
-		return false;
-	}
+	if (v->kind != VAL_TILE || v->v->type->ptr)
+		return diag_error(e->cx, place, DIAG_ARG_KIND, name, which, "a tile of numbers", val_describe(e, v));
 	if (v->v->type->rank >= 2)
 		return true;
 	diag_error(e->cx, place, DIAG_DOT_RANK, name, which, v->v->type->rank);
-	diag_help(e->cx, "`%s[new, :]` makes a row of a vector, `%s[:, new]` a column", which, which);
-	return false;
+	return diag_help(e->cx, "`%s[new, :]` makes a row of a vector, `%s[:, new]` a column", which, which);
 }
 
 static bool
@@ -31,9 +27,8 @@ types_fit(Elab *e, const char *name, Value **a, Value **b, bool packed_ok, Place
 	bool packed = dtype_is_packed(s) || dtype_is_packed(t);
 	if (s == TY_BOOL || t == TY_BOOL || dtype_is_float(s) != dtype_is_float(t) || (packed && !packed_ok)) {
 		diag_error(e->cx, at, DIAG_DOT_TYPE, name, dtype_info[s].text, dtype_info[t].text);
-		diag_help(e->cx, "convert with `as`, for instance `x as %s`",
+		return diag_help(e->cx, "convert with `as`, for instance `x as %s`",
 		    packed || s == TY_BOOL ? "f16" : dtype_info[s].text);
-		return false;
 	}
 	if (s == t || packed || (dtype_info[s].bits <= 8 && dtype_info[t].bits <= 8))
 		return true;
@@ -78,9 +73,8 @@ inner_fits(Elab *e, const char *name, Value *a, Value *b, Place at)
 	if (k == l)
 		return true;
 	diag_error(e->cx, at, DIAG_DOT_INNER, name, (long long)k, (long long)l);
-	diag_label(e->cx, "%s by %s; expected %lld rows on the right", type_shape_text(e, a->type),
-	    type_shape_text(e, b->type), (long long)k);
-	return false;
+	return diag_label(e->cx, "%s by %s; expected %lld rows on the right",
+	    type_shape_text(e, a->type), type_shape_text(e, b->type), (long long)k);
 }
 
 static const Type *

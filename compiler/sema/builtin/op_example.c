@@ -12,9 +12,8 @@ example_shape(Call *c, int *rank, int64_t *extent)
 	const Type *t = c->e->example->implied;
 	if (!t) {
 		const char *name = c->e->kernel->params.at[c->e->example->param].name;
-		diag_error(c->e->cx, c->place, DIAG_EXAMPLE_POINTER, name,
+		return diag_error(c->e->cx, c->place, DIAG_EXAMPLE_POINTER, name,
 		    arena_printf(c->e->cx->mem, "%s(…, shape = [n])", c->def->name));
-		return false;
 	}
 	*rank = t->rank;
 	memcpy(extent, t->extent, sizeof t->extent);
@@ -117,10 +116,8 @@ example_integers(Call *c)
 	int64_t lo, hi, range;
 	if (!call_int(c, 0, &lo) || !call_int(c, 1, &hi))
 		return val_poison(c->place);
-	if (__builtin_sub_overflow(hi, lo, &range) || range < 1) {
-		diag_error(e->cx, c->place, DIAG_EXAMPLE_RANGE, (long long)lo, (long long)hi);
-		return val_poison(c->place);
-	}
+	if (__builtin_sub_overflow(hi, lo, &range) || range < 1)
+		return val_error(e, c->place, DIAG_EXAMPLE_RANGE, (long long)lo, (long long)hi);
 	Op *w = words(c, 2);
 	if (!w)
 		return val_poison(c->place);
@@ -161,6 +158,5 @@ example_permutation(Call *c)
 Val
 example_file(Call *c)
 {
-	diag_error(c->e->cx, c->place, DIAG_EXAMPLE_FILE);
-	return val_poison(c->place);
+	return val_error(c->e, c->place, DIAG_EXAMPLE_FILE);
 }

@@ -12,8 +12,7 @@ shape_or_implied(Call *c, int i, int *rank, int64_t *extent)
 		return call_shape(c, i, rank, extent);
 	if (!e->example) {
 		diag_error(e->cx, c->place, DIAG_ARG_MISSING, c->def->name, c->arg[i].name);
-		diag_help(e->cx, "the arguments are %s(%s)", c->def->name, c->def->params);
-		return false;
+		return diag_help(e->cx, "the arguments are %s(%s)", c->def->name, c->def->params);
 	}
 	return example_shape(c, rank, extent);
 }
@@ -51,10 +50,8 @@ make_arange(Call *c)
 	if (!call_has(c, 1) ? !call_int(c, 0, &end) : (call_has(c, 0) && !call_int(c, 0, &start)) || !call_int(c, 1, &end))
 		return val_poison(c->place);
 	int64_t n;
-	if (__builtin_sub_overflow(end, start, &n) || n < 0) {
-		diag_error(c->e->cx, c->place, DIAG_ARANGE_RANGE, (long long)start, (long long)end);
-		return val_poison(c->place);
-	}
+	if (__builtin_sub_overflow(end, start, &n) || n < 0)
+		return val_error(c->e, c->place, DIAG_ARANGE_RANGE, (long long)start, (long long)end);
 	if (!shape_check(c->e, c->place, 1, &n))
 		return val_poison(c->place);
 	bool small = start >= INT32_MIN && end <= (int64_t)INT32_MAX + 1;
@@ -156,12 +153,10 @@ shape_reshape(Call *c)
 		return val_poison(c->place);
 	for (int i = 0; i < rank; i++)
 		count *= extent[i];
-	if (count != type_count(x->type)) {
-		diag_error(e->cx, c->place, DIAG_RESHAPE_COUNT, c->def->name,
+	if (count != type_count(x->type))
+		return val_error(e, c->place, DIAG_RESHAPE_COUNT, c->def->name,
 		    val_describe(e, &c->arg[0].val), (long long)type_count(x->type),
 		    shape_text(e, rank, extent), (long long)count);
-		return val_poison(c->place);
-	}
 	return val_tile(c->place, ir_reshape(e, x, rank, extent));
 }
 
@@ -192,8 +187,7 @@ read_dims(Call *c, int rank, int *dims)
 	}
 	if (ok && n == rank)
 		return true;
-	diag_error(e->cx, c->place, DIAG_PERMUTE_DIMS, c->def->name, rank - 1);
-	return false;
+	return diag_error(e->cx, c->place, DIAG_PERMUTE_DIMS, c->def->name, rank - 1);
 }
 
 /* permute and trans, of tiles and (as views) of tensors. */
@@ -262,8 +256,7 @@ cat_operands(Call *c, const Val **items, int *n)
 	*items = v;
 	if (*n > 0)
 		return true;
-	diag_error(c->e->cx, c->place, DIAG_ARG_MISSING, "cat", "x");
-	return false;
+	return diag_error(c->e->cx, c->place, DIAG_ARG_MISSING, "cat", "x");
 }
 
 static bool
@@ -280,10 +273,9 @@ cat_promote(Call *c, const Val *items, int n, Value **x)
 	DType t = val_dtype(e, &items[0]);
 	bool same = true;
 	for (int i = 0; i < n; i++) {
-		if (!is_tile(&items[i]) && !val_is_const(&items[i]) && items[i].kind != VAL_LIST) {
-			diag_error(e->cx, items[i].place, DIAG_ARG_KIND, "cat", "x", "a tile", val_describe(e, &items[i]));
-			return false;
-		}
+		if (!is_tile(&items[i]) && !val_is_const(&items[i]) && items[i].kind != VAL_LIST)
+			return diag_error(e->cx, items[i].place, DIAG_ARG_KIND, "cat", "x",
+			    "a tile", val_describe(e, &items[i]));
 		same &= is_tile(&items[i]) && items[i].v->type->elem == t;
 	}
 	if (!same && !promote_all(e, items, n, &t))
@@ -317,11 +309,9 @@ shape_cat(Call *c)
 		bool fits = x[i]->type->rank == x[0]->type->rank;
 		for (int d = 0; fits && d < x[0]->type->rank; d++)
 			fits = d == axis || x[i]->type->extent[d] == x[0]->type->extent[d];
-		if (!fits) {
-			diag_error(e->cx, items[i].place, DIAG_CAT_SHAPES, "cat",
+		if (!fits)
+			return val_error(e, items[i].place, DIAG_CAT_SHAPES, "cat",
 			    type_shape_text(e, x[0]->type), type_shape_text(e, x[i]->type), axis);
-			return val_poison(c->place);
-		}
 		extent[axis] += x[i]->type->extent[axis];
 	}
 	if (!shape_check(e, c->place, x[0]->type->rank, extent))

@@ -139,10 +139,8 @@ memory_load(Call *c)
 			return val_poison(c->place);
 	}
 	if (in[0] && call_has(c, 2)) {
-		if (n == 1) {
-			diag_error(e->cx, c->arg[2].place, DIAG_OTHER_MASK);
-			return val_poison(c->place);
-		}
+		if (n == 1)
+			return val_error(e, c->arg[2].place, DIAG_OTHER_MASK);
 		in[n] = pointer_value(c, 2, in[0]);
 		if (!in[n++])
 			return val_poison(c->place);
@@ -165,8 +163,7 @@ may_write(Call *c, int i, const Val *p)
 	if (p->v->type->ptr == PTR_MUT)
 		return true;
 	diag_error(c->e->cx, c->arg[i].place, DIAG_POINTER_CONST, c->def->name);
-	diag_help(c->e->cx, "declare the parameter `*mut %s`", dtype_info[p->v->type->elem].text);
-	return false;
+	return diag_help(c->e->cx, "declare the parameter `*mut %s`", dtype_info[p->v->type->elem].text);
 }
 
 Val
@@ -230,10 +227,9 @@ atomic_type_ok(Call *c, const char *fn, DType t, bool bits_only)
 	bool half = bits == 16 && dtype_is_float(t) && strcmp(fn, "cas") != 0;
 	if (bits_only ? wide && dtype_is_int(t) : wide || half)
 		return true;
-	diag_error(c->e->cx, c->arg[0].place, DIAG_ATOMIC_TYPE, c->def->name, dtype_info[t].text,
+	return diag_error(c->e->cx, c->arg[0].place, DIAG_ATOMIC_TYPE, c->def->name, dtype_info[t].text,
 	    bits_only ? "i32, u32, i64 or u64" : strcmp(fn, "cas") == 0 ? "types of 32 or 64 bits"
 	    : "f16, bf16 and types of 32 or 64 bits");
-	return false;
 }
 
 /* fn with `nvalue` values in arguments 1 .. nvalue, then mask, order, scope. */

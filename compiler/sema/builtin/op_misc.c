@@ -181,10 +181,8 @@ method_axis(Elab *e, const Expr *x, int rank, int *axis)
 	Val v = elab_expr(e, x->args.at[0].e);
 	if (val_is_poison(&v) || !val_const_int(e, &v, "the dimension", &d))
 		return false;
-	if (d < -rank || d >= rank) {
-		diag_error(e->cx, x->args.at[0].e->place, DIAG_AXIS_RANGE, name, (long long)d, rank);
-		return false;
-	}
+	if (d < -rank || d >= rank)
+		return diag_error(e->cx, x->args.at[0].e->place, DIAG_AXIS_RANGE, name, (long long)d, rank);
 	*axis = (int)(d < 0 ? d + rank : d);
 	return true;
 }

@@ -28,9 +28,8 @@ payload(Call *c, int i, const Value *x, Value **out, int *n)
 		out[k] = item->v;
 		if (type_same_shape(out[k]->type, x->type))
 			continue;
-		diag_error(e->cx, c->arg[i].place, DIAG_WITH_SHAPE, c->def->name, type_shape_text(e, out[k]->type),
-		    type_shape_text(e, x->type));
-		return false;
+		return diag_error(e->cx, c->arg[i].place, DIAG_WITH_SHAPE, c->def->name,
+		    type_shape_text(e, out[k]->type), type_shape_text(e, x->type));
 	}
 	return true;
 }
@@ -97,10 +96,9 @@ order_topk(Call *c)
 	Value *x = call_tile(c, 0, IS_NUMBER), *with[MOST_WITH];
 	if (!x || !call_int(c, 1, &k) || !call_axis(c, 2, x->type->rank, &axis) || !payload(c, 3, x, with, &n))
 		return val_poison(c->place);
-	if (k < 1 || k > x->type->extent[axis]) {
-		diag_error(e->cx, c->arg[1].place, DIAG_TOPK_RANGE, (long long)x->type->extent[axis], (long long)k);
-		return val_poison(c->place);
-	}
+	if (k < 1 || k > x->type->extent[axis])
+		return val_error(e, c->arg[1].place, DIAG_TOPK_RANGE,
+		    (long long)x->type->extent[axis], (long long)k);
 	Attr attr[] = {attr_new_axis(e->m, axis), attr_new_k(e->m, k)};
 	Op *op = op_make(&e->b, OP_TOPK, &x, 1, attr, 2, NULL, 0);
 	return with_payload(c, op, axis, 2, with, n);

@@ -122,10 +122,9 @@ extreme(Call *c, int iaxis)
 		x = ir_convert(c->e, x, TY_I32);
 	if (!x || !along(c, x, iaxis, iaxis + 1, &a) || !call_bool(c, iaxis + 2, &nan))
 		return val_poison(c->place);
-	if (c->def->run == reduce_arg && chooses_from_none(&a)) {
-		diag_error(c->e->cx, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name, type_shape_text(c->e, x->type));
-		return val_poison(c->place);
-	}
+	if (c->def->run == reduce_arg && chooses_from_none(&a))
+		return val_error(c->e, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name,
+		    type_shape_text(c->e, x->type));
 	bool propagates = nan && x->type->elem != TY_BOOL;
 	return finish(c, &a, emit(c, &a, extreme_fn(c, x), propagates));
 }
@@ -289,11 +288,9 @@ results(Call *c, const Val *got, Block *region, int n, Value **out)
 	int have = got->kind == VAL_TUPLE ? got->n : 1;
 	if (val_is_poison(got))
 		return false;
-	if (have != n || got->kind == VAL_VOID) {
-		diag_error(e->cx, c->arg[2].place, DIAG_FN_RESULTS, c->def->name,
+	if (have != n || got->kind == VAL_VOID)
+		return diag_error(e->cx, c->arg[2].place, DIAG_FN_RESULTS, c->def->name,
 		    n == 1 ? "one scalar" : arena_printf(e->cx->mem, "a tuple of %d scalars", n), val_describe(e, got));
-		return false;
-	}
 	for (int i = 0; i < n; i++) {
 		const Val *item = got->kind == VAL_TUPLE ? &got->items[i] : got;
 		DType t = region->arg[i].type->elem;
@@ -392,10 +389,9 @@ reduce_fn(Call *c)
 			out[i] = val_tile(c->place, x[i]);
 		return c->arg[0].val.kind == VAL_TUPLE ? val_tuple(e, c->place, out, n) : out[0];
 	}
-	if (chooses_from_none(&a)) {
-		diag_error(e->cx, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name, type_shape_text(e, x[0]->type));
-		return val_poison(c->place);
-	}
+	if (chooses_from_none(&a))
+		return val_error(e, c->arg[0].place, DIAG_ARG_EMPTY, c->def->name,
+		    type_shape_text(e, x[0]->type));
 	Attr attr = attr_new_axis(e->m, a.axis);
 	return by_function(c, OP_REDUCE_FN, x, n, &attr, 1, &a);
 }

@@ -32,8 +32,7 @@ line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
 		return true;
 	if (s->kind != ST_ASSIGN || s->op != BIN_NONE || s->target->kind != EX_NAME) {
 		diag_error(b->cx, s->place, DIAG_EXAMPLE_LINE);
-		diag_help(b->cx, "write 'name = value;' or 'tolerance(abs, rel);'");
-		return false;
+		return diag_help(b->cx, "write 'name = value;' or 'tolerance(abs, rel);'");
 	}
 	const char *name = s->target->name;
 	Const c;
@@ -41,8 +40,7 @@ line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
 		if (out->at[i].name != name)
 			continue;
 		diag_error(b->cx, s->target->place, DIAG_EXAMPLE_LINE_TWICE, name);
-		diag_note(b->cx, out->at[i].place, "the first value is here");
-		return false;
+		return diag_note(b->cx, out->at[i].place, "the first value is here");
 	}
 	if (is_tensor_line(b->k, name)) {
 		vec_push(b->cx->mem, out, ((NamedConst){name, {.kind = CONST_NONE}, s->target->place}));
@@ -50,8 +48,7 @@ line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
 	}
 	if (!slot_find(b, name)) {
 		diag_error(b->cx, s->target->place, DIAG_GIVEN_UNKNOWN, b->k->name, name);
-		diag_help(b->cx, "%s", header_advice(b->k, name));
-		return false;
+		return diag_help(b->cx, "%s", header_advice(b->k, name));
 	}
 	const NamedConst *over = find_given(given, n, name);
 	if (over)

@@ -26,8 +26,7 @@ check_dim(Binder *b, const KernelParam *p, int d, const ArgInfo *a, BoundParam *
 	if (want < 0) {
 		if (b->lenient)
 			return false;
-		diag_error(b->cx, dim->place, DIAG_DIM_NEGATIVE, header_dim_words(b, p, d), (long long)want);
-		return false;
+		return diag_error(b->cx, dim->place, DIAG_DIM_NEGATIVE, header_dim_words(b, p, d), (long long)want);
 	}
 	if (!a || !a->given || a->rank != p->rank || a->dim[d] == want)
 		return true;
@@ -56,8 +55,7 @@ bind_fill(Binder *b, const KernelParam *p, BoundParam *out)
 	    : out->fill.kind == CONST_INT || (out->fill.kind == CONST_BIG && t == TY_U64);
 	if (fits)
 		return true;
-	diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);
-	return false;
+	return diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);
 }
 
 /* More elements than addresses: refused here, so that no later arithmetic on sizes can overflow. */
@@ -69,8 +67,7 @@ check_size(Binder *b, const KernelParam *p, const BoundParam *out)
 	for (int d = 0; d < p->rank; d++) {
 		if (!__builtin_mul_overflow(n, MAX(out->dim[d], 1), &n) && n < INT64_C(1) << 60)
 			continue;
-		diag_error(b->cx, p->ast->type->place, DIAG_TENSOR_SIZE, p->name);
-		return false;
+		return diag_error(b->cx, p->ast->type->place, DIAG_TENSOR_SIZE, p->name);
 	}
 	return true;
 }

@@ -85,10 +85,8 @@ open_function(Elab *e, const Line *l, const ExampleNames *names, ExampleInput *o
 	for (int i = 0; i < n && i < LEN(names->used); i++) {
 		if (!names->used[i] || k->params.at[i].kind == PARAM_SCALAR)
 			continue;
-		if (i == l->param || !is_above(l, i)) {
-			diag_error(e->cx, names->place[i], DIAG_EXAMPLE_LATER, k->params.at[i].name);
-			return false;
-		}
+		if (i == l->param || !is_above(l, i))
+			return diag_error(e->cx, names->place[i], DIAG_EXAMPLE_LATER, k->params.at[i].name);
 		type[out->nuses] = whole_type(e, i, false);
 		param[out->nuses] = (FuncParam){.name = k->params.at[i].name, .kind = PARAM_TENSOR, .access = ACCESS_IN};
 		out->uses[out->nuses++] = i;
@@ -177,11 +175,9 @@ write_part(Elab *e, Value *tensor, Value *const *start, const char *letters, con
 static bool
 pointer_type(Elab *e, const Line *l, Value *tensor, const Val *v)
 {
-	if (v->kind != VAL_TILE || v->v->type->rank == 0) {
-		diag_error(e->cx, l->e->place, DIAG_EXAMPLE_POINTER, l->k->params.at[l->param].name,
-		    "normal(0, 1, shape = [n])");
-		return false;
-	}
+	if (v->kind != VAL_TILE || v->v->type->rank == 0)
+		return diag_error(e->cx, l->e->place, DIAG_EXAMPLE_POINTER,
+		    l->k->params.at[l->param].name, "normal(0, 1, shape = [n])");
 	int64_t n = type_count(v->v->type);
 	tensor->type = type_tensor(e->m, tensor->type->elem, 1, &n);
 	return true;
@@ -319,8 +315,7 @@ file_path(Compile *cx, const Expr *x, const char **path)
 		return true;
 	}
 	diag_error(cx, x->place, DIAG_ARG_MISSING, "file", "path");
-	diag_help(cx, "write the path in quotes: file(\"x.npy\")");
-	return false;
+	return diag_help(cx, "write the path in quotes: file(\"x.npy\")");
 }
 
 static bool
@@ -329,10 +324,8 @@ line_input(const Line *l, ExampleInput *out)
 	Compile *cx = l->k->program->cx;
 	const KernelParam *k = &l->k->params.at[l->param];
 	int before = cx->nerrors;
-	if (k->kind == PARAM_TENSOR && (k->access == ACCESS_OUT || k->access == ACCESS_SCRATCH)) {
-		diag_error(cx, l->e->place, DIAG_EXAMPLE_OUT, k->name);
-		return false;
-	}
+	if (k->kind == PARAM_TENSOR && (k->access == ACCESS_OUT || k->access == ACCESS_SCRATCH))
+		return diag_error(cx, l->e->place, DIAG_EXAMPLE_OUT, k->name);
 	if (is_file(l->e) && k->kind != PARAM_SCALAR)
 		return file_path(cx, l->e, &out->npy);
 	Example example = {.param = l->param};
@@ -421,10 +414,8 @@ example_tolerance(Kernel *k, const ExampleItem *ex, double *abs, double *rel)
 			bool is_rel = name ? strcmp(name, "rel") == 0 : j == 1;
 			ok = (!name || is_rel || strcmp(name, "abs") == 0) && plain_number(s->e->args.at[j].e, &v[is_rel]);
 		}
-		if (!ok) {
-			diag_error(k->program->cx, s->e->place, DIAG_TOLERANCE_ARGS);
-			return false;
-		}
+		if (!ok)
+			return diag_error(k->program->cx, s->e->place, DIAG_TOLERANCE_ARGS);
 		*abs = v[0];
 		*rel = v[1];
 		return true;

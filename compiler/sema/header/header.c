@@ -22,8 +22,7 @@ header_eval(Elab *e, const Expr *x, const char *what, Const *out)
 	/* `0 as i64` is a typed constant: a header takes its number. */
 	if (val_constant(&v, &number))
 		return const_of_val(&number, out);
-	diag_error(e->cx, x->place, DIAG_NOT_COMPILE_TIME, what, val_describe(e, &v));
-	return false;
+	return diag_error(e->cx, x->place, DIAG_NOT_COMPILE_TIME, what, val_describe(e, &v));
 }
 
 bool
@@ -47,10 +46,8 @@ header_eval_int(Binder *b, const Expr *x, const char *what, int64_t *out)
 
 	if (!header_eval(b->e, x, what, &c))
 		return false;
-	if (c.kind != CONST_INT) {
-		diag_error(b->cx, x->place, DIAG_HEADER_KIND, what, "an integer", const_describe(b->cx, &c));
-		return false;
-	}
+	if (c.kind != CONST_INT)
+		return diag_error(b->cx, x->place, DIAG_HEADER_KIND, what, "an integer", const_describe(b->cx, &c));
 	*out = c.i;
 	return true;
 }
@@ -88,8 +85,7 @@ bind_dtype(Binder *b, const KernelParam *p, DType have)
 	if (p->dtype_known) {
 		if (have == p->dtype)
 			return true;
-		diag_error(b->cx, at, DIAG_ARG_DTYPE, p->name, dtype_info[p->dtype].text, dtype_info[have].text);
-		return false;
+		return diag_error(b->cx, at, DIAG_ARG_DTYPE, p->name, dtype_info[p->dtype].text, dtype_info[have].text);
 	}
 	Slot *s = slot_find(b, b->k->item->ctparams.at[p->dtype_param].name);
 	Const c = {.kind = CONST_DTYPE, .dtype = have};
@@ -102,11 +98,9 @@ bind_tensor(Binder *b, const KernelParam *p, const ArgInfo *a)
 {
 	bool ok = bind_dtype(b, p, a->dtype);
 
-	if (a->rank != p->rank) {
-		diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank, p->rank == 1 ? "" : "s",
-		    a->rank);
-		return false;
-	}
+	if (a->rank != p->rank)
+		return diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank,
+		    p->rank == 1 ? "" : "s", a->rank);
 	for (int d = 0; d < p->rank; d++) {
 		const Expr *dim = p->ast->type->dims.at[d];
 		Slot *s = dim->kind == EX_NAME ? slot_find(b, dim->name) : NULL;
@@ -185,8 +179,7 @@ default_kind_ok(Binder *b, const Slot *s, const Const *value)
 		"an integer"};
 	if (integers && strcmp(words[value->kind], words[s->value.kind]) == 0)
 		return true;
-	diag_error(b->cx, s->place, DIAG_SLOT_KIND, s->name, words[value->kind], const_describe(b->cx, &s->value));
-	return false;
+	return diag_error(b->cx, s->place, DIAG_SLOT_KIND, s->name, words[value->kind], const_describe(b->cx, &s->value));
 }
 
 static bool bind_default(Binder *b, Slot *s);
@@ -232,10 +225,8 @@ bind_default(Binder *b, Slot *s)
 	const CtParam *c = &b->k->item->ctparams.at[s->index];
 	Const value;
 
-	if (s->busy) {
-		diag_error(b->cx, c->name_place, DIAG_CT_CYCLE, s->name);
-		return false;
-	}
+	if (s->busy)
+		return diag_error(b->cx, c->name_place, DIAG_CT_CYCLE, s->name);
 	if (!c->value)
 		return s->set || no_default(b, s);
 	if (s->set) {

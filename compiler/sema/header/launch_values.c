@@ -133,9 +133,8 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 	if (s->set && !const_equal(&s->value, &c)) {
 		if (b->lenient)
 			return true;
-		diag_error(b->cx, place, DIAG_SLOT_TWICE, s->name, const_describe(b->cx, &s->value), said_by(b, s),
+		return diag_error(b->cx, place, DIAG_SLOT_TWICE, s->name, const_describe(b->cx, &s->value), said_by(b, s),
 		    const_describe(b->cx, &c), from ? from : "the command line");
-		return false;
 	}
 	if (s->kind == SLOT_SYMBOL && c.i < 0) {
 		diag_error(b->cx, place, DIAG_DIM_NEGATIVE, s->name, (long long)c.i);

@@ -101,9 +101,8 @@ subscript(Elab *e, const Subscript *s, int d, int64_t *extent, TensorAccess *a)
 	if (s->kind == SUB_ALL) {
 		if (t->extent[dim] < 0) {
 			diag_error(e->cx, s->place, DIAG_ALL_UNKNOWN, d, tensor_name(e, &a->tensor));
-			diag_help(e->cx, "write a part with a compile-time extent, `0 +: BLOCK`, "
+			return diag_help(e->cx, "write a part with a compile-time extent, `0 +: BLOCK`, "
 			    "and let <BLOCK = pow2ceil(N)> cover it");
-			return false;
 		}
 		Val zero = val_int(s->place, 0);
 		extent[dim] = t->extent[dim];
@@ -139,11 +138,9 @@ match_gathers(Elab *e, TensorAccess *a, const Type **like)
 		}
 		for (int d = 0; d < t->rank; d++) {
 			int64_t *to = &extent[rank - t->rank + d];
-			if (*to != 1 && t->extent[d] != 1 && *to != t->extent[d]) {
-				diag_error(e->cx, a->place, DIAG_GATHER_SHAPES, shape_text(e, rank, extent),
-				    type_shape_text(e, t));
-				return false;
-			}
+			if (*to != 1 && t->extent[d] != 1 && *to != t->extent[d])
+				return diag_error(e->cx, a->place, DIAG_GATHER_SHAPES,
+				    shape_text(e, rank, extent), type_shape_text(e, t));
 			*to = *to == 1 ? t->extent[d] : *to;
 		}
 	}
@@ -224,10 +221,8 @@ access_open(Elab *e, const Expr *x, const Val *base, TensorAccess *a)
 	a->operand[0] = tensor_value(e, base);
 	if (!count_ok(e, x, base, a))
 		return false;
-	if (base->rank == 0 && dtype_is_packed(a->operand[0]->type->elem)) {
-		diag_error(e->cx, x->place, DIAG_PACKED_PARAM, dtype_info[a->operand[0]->type->elem].text);
-		return false;
-	}
+	if (base->rank == 0 && dtype_is_packed(a->operand[0]->type->elem))
+		return diag_error(e->cx, x->place, DIAG_PACKED_PARAM, dtype_info[a->operand[0]->type->elem].text);
 	for (int i = 0; i < x->subs.n; i++)
 		if (x->subs.at[i].kind != SUB_NEW)
 			ok &= subscript(e, &x->subs.at[i], d++, extent, a);
@@ -292,8 +287,7 @@ access_may_write(Elab *e, const TensorAccess *a)
 	if (ok)
 		return true;
 	diag_error(e->cx, a->place, DIAG_WRITE_IN, p->name);
-	diag_help(e->cx, "declare it `out` if it is only written, `inout` if it is read too");
-	return false;
+	return diag_help(e->cx, "declare it `out` if it is only written, `inout` if it is read too");
 }
 
 /* The value after else: a scalar, or a tile of the access's shape, in the tensor's type. */

@@ -10,8 +10,7 @@ in_range(Elab *e, Place at, const Val *start, int64_t extent, int64_t of)
 	bool known = start->kind == VAL_INT;
 	if (extent <= of && (!known || (start->i >= 0 && start->i <= of - extent)))
 		return true;
-	diag_error(e->cx, at, DIAG_TILE_RANGE, known ? (long long)start->i : 0, (long long)extent, (long long)of);
-	return false;
+	return diag_error(e->cx, at, DIAG_TILE_RANGE, known ? (long long)start->i : 0, (long long)extent, (long long)of);
 }
 
 static bool
@@ -22,8 +21,7 @@ cut_index(Elab *e, const Subscript *s, int64_t of, Value **start)
 		return false;
 	if (v.kind == VAL_TILE && v.v->type->rank > 0) {
 		diag_error(e->cx, s->place, DIAG_GATHER_TILE);
-		diag_help(e->cx, "gather(tile, index, axis) does; tensors gather by x[index]");
-		return false;
+		return diag_help(e->cx, "gather(tile, index, axis) does; tensors gather by x[index]");
 	}
 	*start = val_index(e, &v, "an index");
 	return *start && in_range(e, s->place, &v, 1, of);
@@ -36,21 +34,16 @@ cut_part(Elab *e, const Subscript *s, int64_t of, Value **start, int64_t *extent
 	n = val_known(e, &n);
 	if (val_is_poison(&v) || val_is_poison(&n))
 		return false;
-	if (n.kind != VAL_INT) {
-		diag_error(e->cx, s->extent->place, DIAG_EXTENT_CONST);
-		return false;
-	}
+	if (n.kind != VAL_INT)
+		return diag_error(e->cx, s->extent->place, DIAG_EXTENT_CONST);
 	*start = val_index(e, &v, "the start of a part");
 	*extent = n.i;
 	*whole = v.kind == VAL_INT && v.i == 0 && n.i == of;
-	if (n.i < 0) {
-		diag_error(e->cx, s->extent->place, DIAG_EXTENT_RANGE, (long long)n.i);
-		return false;
-	}
+	if (n.i < 0)
+		return diag_error(e->cx, s->extent->place, DIAG_EXTENT_RANGE, (long long)n.i);
 	if (n.i > of) {
 		long long first = v.kind == VAL_INT ? v.i : 0;
-		diag_error(e->cx, s->place, DIAG_TILE_RANGE, first, (long long)n.i, (long long)of);
-		return false;
+		return diag_error(e->cx, s->place, DIAG_TILE_RANGE, first, (long long)n.i, (long long)of);
 	}
 	return *start && in_range(e, s->place, &v, n.i, of);
 }
@@ -84,9 +77,8 @@ count_ok(Elab *e, const Expr *x, const Val *base)
 		n += x->subs.at[i].kind != SUB_NEW;
 	if (n <= rank)
 		return true;
-	diag_error(e->cx, x->place, DIAG_INDEX_COUNT, val_describe(e, base), rank, rank == 1 ? "" : "s", n,
-	    n == 1 ? "ex is" : "ices are");
-	return false;
+	return diag_error(e->cx, x->place, DIAG_INDEX_COUNT, val_describe(e, base), rank,
+	    rank == 1 ? "" : "s", n, n == 1 ? "ex is" : "ices are");
 }
 
 bool
@@ -96,10 +88,8 @@ cut_open(Elab *e, const Expr *x, const Val *base, TileCut *c)
 	int d = 0;
 	bool ok = true;
 	*c = (TileCut){0};
-	if (x->b) {
-		diag_error(e->cx, x->b->place, DIAG_ELSE_TILE, "a tile value");
-		return false;
-	}
+	if (x->b)
+		return diag_error(e->cx, x->b->place, DIAG_ELSE_TILE, "a tile value");
 	if (!count_ok(e, x, base))
 		return false;
 	for (int i = 0; i < x->subs.n; i++) {

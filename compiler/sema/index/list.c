@@ -18,8 +18,7 @@ enum { MAX_LIST = 1024 };                               /* elements in a kernel:
 static bool
 wrong(Elab *e, Place at, const char *what)
 {
-	diag_error(e->cx, at, DIAG_EXAMPLE_LIST, what);
-	return false;
+	return diag_error(e->cx, at, DIAG_EXAMPLE_LIST, what);
 }
 
 /* The numbers of v in order and its shape from dimension `rank` on. */
@@ -55,8 +54,7 @@ list_open(Elab *e, const Val *v, Place at, List *l)
 		return false;
 	if (!e->whole && l->item.n > MAX_LIST) {
 		diag_error(e->cx, at, DIAG_LIST_LIMIT, MAX_LIST, l->item.n);
-		diag_help(e->cx, "give the kernel a tensor of them");
-		return false;
+		return diag_help(e->cx, "give the kernel a tensor of them");
 	}
 	return true;
 }

@@ -49,8 +49,7 @@ measure(Elab *e, const Val *v, int rank, const int64_t *extent, Place at)
 		return true;
 	}
 	bool known = val_is_const(v) || v->kind == VAL_LIST;
-	diag_error(e->cx, at, known ? DIAG_TABLE_ROWS : DIAG_TABLE_ELEMENT, val_describe(e, v));
-	return false;
+	return diag_error(e->cx, at, known ? DIAG_TABLE_ROWS : DIAG_TABLE_ELEMENT, val_describe(e, v));
 }
 
 /* The rank and extents of the rows that come first. */
@@ -140,10 +139,8 @@ narrowed(Elab *e, Value *v, int64_t extent, int64_t reach)
 static bool
 index_dim(Elab *e, const Val *v, TableDim *d)
 {
-	if (!val_is_integer(v)) {
-		diag_error(e->cx, v->place, DIAG_INDEX_TYPE, val_describe(e, v));
-		return false;
-	}
+	if (!val_is_integer(v))
+		return diag_error(e->cx, v->place, DIAG_INDEX_TYPE, val_describe(e, v));
 	d->letter = v->kind == VAL_TILE && v->v->type->rank > 0 ? 'g' : 'i';
 	d->is_inside = v->kind == VAL_INT && v->i >= 0 && v->i < d->extent;
 	Value *x = val_ir(e, v);
@@ -162,16 +159,12 @@ part_dim(Elab *e, const Subscript *s, const Val *given, TableDim *d)
 	if (val_is_poison(&extent))
 		return false;
 	extent = val_known(e, &extent);
-	if (extent.kind != VAL_INT) {
-		diag_error(e->cx, s->extent->place, DIAG_EXTENT_CONST);
-		return false;
-	}
+	if (extent.kind != VAL_INT)
+		return diag_error(e->cx, s->extent->place, DIAG_EXTENT_CONST);
 	d->letter = 'p';
 	d->part = extent.i;
-	if (d->part < (e->whole ? 0 : 1)) {
-		diag_error(e->cx, s->extent->place, DIAG_EXTENT_RANGE, (long long)d->part);
-		return false;
-	}
+	if (d->part < (e->whole ? 0 : 1))
+		return diag_error(e->cx, s->extent->place, DIAG_EXTENT_RANGE, (long long)d->part);
 	if (!shape_check(e, e->b.place, 1, &d->part))
 		return false;
 	Value *from = val_index(e, &start, "the start of a part");
@@ -366,8 +359,7 @@ outside(Elab *e, const Expr *x, const Val *like, int64_t index, int n)
 		return val_float(x->place, 0);
 	if (like->kind == VAL_INT || like->kind == VAL_BOOL)
 		return like->kind == VAL_INT ? val_int(x->place, 0) : val_bool(x->place, false);
-	diag_error(e->cx, x->place, DIAG_ITEM_RANGE, (long long)index, n, n == 1 ? "" : "s");
-	return val_poison(x->place);
+	return val_error(e, x->place, DIAG_ITEM_RANGE, (long long)index, n, n == 1 ? "" : "s");
 }
 
 Val
