@@ -42,27 +42,8 @@ compile_into(Compile *cx, Arena *mem)
 const char *
 param_type_text(Compile *cx, const KernelParam *p)
 {
-	const TypeExpr *t = p->ast->type;
-	const char *const modes[] = {
-	    [MODE_VALUE] = "",
-	    [MODE_IN] = "in ",
-	    [MODE_OUT] = "out ",
-	    [MODE_INOUT] = "inout ",
-	    [MODE_SCRATCH] = "scratch ",
-	};
 	Text s = {0};
-	text_printf(&s, "%s%s%s", modes[t->mode], t->strided ? "strided " : "",
-	    t->pointer ? t->mut ? "*mut " : "*" : "");
-	expr_print(t->elem, &s);
-	if (t->has_dims) {
-		text_put(&s, "[");
-		for (int i = 0; i < t->dims.n; i++) {
-			if (i)
-				text_put(&s, ", ");
-			expr_print(t->dims.at[i], &s);
-		}
-		text_put(&s, "]");
-	}
+	type_expr_print(p->ast->type, &s);
 	return text_take(&s, cx->mem);
 }
 
@@ -223,10 +204,7 @@ tgl_kernel_param(TglKernel *k, int i, TglParam *out)
 int
 tgl_kernel_param_named(TglKernel *k, const char *name)
 {
-	for (int i = 0; k && name && i < k->k->params.n; i++)
-		if (strcmp(k->k->params.at[i].name, name) == 0)
-			return i;
-	return -1;
+	return k && name ? param_of_kernel(k->k, name) : -1;
 }
 
 bool

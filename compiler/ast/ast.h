@@ -256,6 +256,8 @@ void ast_import(Compile *cx, Ast *ast);
 void ast_print(const Compile *cx, const Ast *ast, Text *out);   /* canonical source: tegula fmt */
 void ast_dump(const Compile *cx, const Ast *ast, Text *out);    /* the tree, one node a line: --emit=ast */
 void expr_print(const Expr *e, Text *out);                      /* one expression as source text */
+void type_expr_print(const TypeExpr *t, Text *out);             /* `in strided f16[N, cdiv(K, 128)]` */
+void type_dims_print(const TypeExpr *t, Text *out);             /* `[N, cdiv(K, 128)]`, or nothing */
 int binary_op_strength(BinaryOp op);
 const char *binary_op_text(BinaryOp op);
 const char *unary_op_text(UnaryOp op);

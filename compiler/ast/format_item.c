@@ -41,22 +41,6 @@ put_body(Printer *p, const Item *item)
 		format_block(p, &item->body, item->body_place);
 }
 
-/* Text in quotes, as it must be written. */
-static void
-put_quoted(Printer *p, const char *s)
-{
-	text_put(p->out, "\"");
-	for (; *s; s++) {
-		const char *escape = *s == '\n' ? "\\n" : *s == '\t' ? "\\t" : *s == '\r' ? "\\r" : *s == '"' ? "\\\""
-		                   : *s == '\\' ? "\\\\" : NULL;
-		if (escape)
-			text_put(p->out, escape);
-		else
-			text_putn(p->out, s, 1);
-	}
-	text_put(p->out, "\"");
-}
-
 /* The lines of an example are short: those that stood on one line stay on one as far as they fit. */
 static void
 put_example_lines(Printer *p, const StmtList *l)
@@ -95,7 +79,7 @@ put_example(Printer *p, const Item *item)
 	bool simple = true;
 	text_printf(p->out, "example %s ", item->name);
 	if (item->label) {
-		put_quoted(p, item->label);
+		text_quoted(p->out, item->label, "ntr", NULL);
 		text_put(p->out, " ");
 	}
 	text_put(p->out, item->is_bench ? "bench " : "");
@@ -136,7 +120,7 @@ put_fn(Printer *p, const Item *item)
 	format_params(p, &item->params);
 	for (int i = 0; i < item->results.n; i++) {
 		text_put(p->out, i ? ", " : item->gives_tuple ? " -> (" : " -> ");
-		type_put(item->results.at[i].type, p->out);
+		type_expr_print(item->results.at[i].type, p->out);
 	}
 	text_put(p->out, item->gives_tuple ? ")" : "");
 	text_put(p->out, item->is_arrow ? " => " : " ");
@@ -154,7 +138,7 @@ format_item(Printer *p, const Item *item)
 	switch (item->kind) {
 	case ITEM_IMPORT:
 		text_put(p->out, "import ");
-		put_quoted(p, item->label);
+		text_quoted(p->out, item->label, "ntr", NULL);
 		text_put(p->out, ";");
 		break;
 	case ITEM_CONST:

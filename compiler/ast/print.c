@@ -1,11 +1,19 @@
-/* Expressions as source text on one line.
+/* Expressions, types and parameters as source text.
  *
- * Parentheses stay where they were written, and appear where the tree needs them.  Everything is written
- * through a Sink, which can be told to stop after so many bytes: whether an expression fits into a line is
- * found in the time that a line takes, however large the expression is. */
+ * What fits stays on its line.  What does not is broken at its outermost construct, one level deeper:
+ *
+ *     let score = some_function(first_argument, second_argument,       lists are filled
+ *         third_argument);
+ *     let total = first_operand                                        operators lead their lines
+ *         + second_operand
+ *         - third_operand;
+ *
+ * Where a line breaks depends on the tree alone, so that formatting twice changes nothing.  Parentheses stay where they were
+ * written, and appear where the tree needs them.  One walk writes all of it: whether an expression fits is found by the
+ * walk that would write it flat, which counts down the room instead and stops where there is none, so that it takes the
+ * time that a line takes, however large the expression is. */
 #include "ast/print.h"
 
-#include <stdint.h>
 #include <string.h>
 
 static const char *const unary_text[] = {
@@ -23,28 +31,6 @@ static const int binary_strength[] = {
 	BINARY_OPS(X)
 #undef X
 };
-
-typedef struct Sink {
-	Text *out;                                  /* NULL: only counted */
-	size_t n, limit;                            /* bytes so far; nothing is written beyond the limit */
-} Sink;
-
-static void put(Sink *s, const Expr *e, int least);
-static void put_flat(Sink *s, const Expr *e);
-
-static void
-word(Sink *s, const char *text)
-{
-	s->n += strlen(text);
-	if (s->out && s->n <= s->limit)
-		text_put(s->out, text);
-}
-
-static bool
-is_full(const Sink *s)
-{
-	return s->n > s->limit;
-}
 
 int
 binary_op_strength(BinaryOp op)
@@ -64,6 +50,149 @@ unary_op_text(UnaryOp op)
 	return unary_text[op];
 }
 
+/* ---- words and lines ---- */
+
+static void
+word(Printer *p, const char *text)
+{
+	if (p->out)
+		text_put(p->out, text);
+	else
+		p->room -= (int)MIN(strlen(text), (size_t)WIDTH + 1);
+}
+
+static bool
+is_full(const Printer *p)
+{
+	return !p->out && p->room < 0;
+}
+
+/* Bytes since the last newline. */
+int
+text_column(const Text *t)
+{
+	size_t i = t->n;
+	while (i > 0 && t->at[i - 1] != '\n' && t->n - i <= WIDTH)
+		i--;
+	return (int)(t->n - i);
+}
+
+/* Beyond this depth, lines start no further to the right. */
+int
+layout_indent(const Printer *p)
+{
+	return MIN(p->indent, WIDTH / INDENT / 2) * INDENT;
+}
+
+static int
+room(const Printer *p, int after)
+{
+	return WIDTH - text_column(p->out) - after;
+}
+
+void
+layout_break(Printer *p)
+{
+	while (p->out->n > 0 && p->out->at[p->out->n - 1] == ' ')
+		p->out->at[--p->out->n] = 0;
+	text_printf(p->out, "\n%*s", layout_indent(p), "");
+}
+
+static void
+break_or_blank(Printer *p)
+{
+	if (p->flat)
+		word(p, " ");
+	else
+		layout_break(p);
+}
+
+static bool
+fits(const Expr *e, int least, int room)
+{
+	Printer counter = {.flat = true, .room = room};
+	layout_expr(&counter, e, least, 0);
+	return !is_full(&counter);
+}
+
+/* Before element i of a list: a comma, and a new line if `columns` do not hold it, or a part of it and its extent. */
+static void
+separate(Printer *p, int i, const Expr *e, const Expr *extent, int columns)
+{
+	bool stays = p->flat || (!e ? columns >= 4 : extent ? fits(e, 0, columns - 5) && fits(extent, 0, columns - 5)
+							     : fits(e, 0, columns));
+	if (i > 0)
+		word(p, ", ");
+	if (!stays && (i > 0 || text_column(p->out) > layout_indent(p)))
+		layout_break(p);
+}
+
+/* The columns for element i, of which `follows` come behind it. */
+static int
+columns(const Printer *p, int i, int follows)
+{
+	return p->flat ? 0 : room(p, follows + (i > 0 ? 2 : 0));
+}
+
+/* ---- types and parameters, always flat ---- */
+
+static void
+put_dims(Printer *p, const TypeExpr *t)
+{
+	if (!t->has_dims)
+		return;
+	word(p, "[");
+	layout_exprs(p, &t->dims, 1);
+	word(p, "]");
+}
+
+static void
+put_type(Printer *p, const TypeExpr *t)
+{
+	static const char *const mode[] = {"", "in ", "out ", "inout ", "scratch "};
+	word(p, mode[t->mode]);
+	word(p, t->strided ? "strided " : "");
+	word(p, t->pointer ? "*" : "");
+	word(p, t->mut ? "mut " : "");
+	layout_expr(p, t->elem, 0, 0);
+	put_dims(p, t);
+}
+
+static void
+put_param(Printer *p, const Param *param)
+{
+	word(p, param->is_const ? "const " : "");
+	word(p, param->name);
+	if (param->type) {
+		word(p, ": ");
+		put_type(p, param->type);
+	}
+	if (param->fill) {
+		word(p, " = ");
+		layout_expr(p, param->fill, 0, 0);
+	}
+}
+
+void
+type_expr_print(const TypeExpr *t, Text *out)
+{
+	put_type(&(Printer){.out = out, .flat = true}, t);
+}
+
+void
+type_dims_print(const TypeExpr *t, Text *out)
+{
+	put_dims(&(Printer){.out = out, .flat = true}, t);
+}
+
+void
+param_put(const Param *param, Text *out)
+{
+	put_param(&(Printer){.out = out, .flat = true}, param);
+}
+
+/* ---- expressions ---- */
+
 static int
 expr_strength(const Expr *e)
 {
@@ -77,235 +206,189 @@ expr_strength(const Expr *e)
 	}
 }
 
-bool
-expr_needs_parens(const Expr *e, int least)
+void
+layout_exprs(Printer *p, const ExprList *l, int after)
 {
-	return e->parens || expr_strength(e) < least;
-}
-
-static void
-put_exprs(Sink *s, const ExprList *l)
-{
-	for (int i = 0; i < l->n && !is_full(s); i++) {
-		word(s, i ? ", " : "");
-		put(s, l->at[i], 0);
+	for (int i = 0; i < l->n && !is_full(p); i++) {
+		int follows = i + 1 < l->n ? 1 : after;
+		separate(p, i, l->at[i], NULL, columns(p, i, follows));
+		layout_expr(p, l->at[i], 0, follows);
 	}
 }
 
 static void
-put_type(Sink *s, const TypeExpr *t)
+layout_args(Printer *p, const Expr *e, int after)
 {
-	static const char *const mode[] = {"", "in ", "out ", "inout ", "scratch "};
-	word(s, mode[t->mode]);
-	word(s, t->strided ? "strided " : "");
-	word(s, t->pointer ? "*" : "");
-	word(s, t->mut ? "mut " : "");
-	put(s, t->elem, 0);
-	if (t->has_dims) {
-		word(s, "[");
-		put_exprs(s, &t->dims);
-		word(s, "]");
+	for (int i = 0; i < e->args.n && !is_full(p); i++) {
+		const Arg *a = &e->args.at[i];
+		int name = a->name ? (int)strlen(a->name) + 3 : 0;
+		int follows = i + 1 < e->args.n ? 1 : after;
+		separate(p, i, a->e, NULL, columns(p, i, follows + name));
+		if (a->name) {
+			word(p, a->name);
+			word(p, " = ");
+		}
+		layout_expr(p, a->e, 0, follows);
 	}
 }
 
 static void
-put_param(Sink *s, const Param *p)
+layout_subscripts(Printer *p, const Expr *e, int after)
 {
-	word(s, p->is_const ? "const " : "");
-	word(s, p->name);
-	if (p->type) {
-		word(s, ": ");
-		put_type(s, p->type);
-	}
-	if (p->fill) {
-		word(s, " = ");
-		put(s, p->fill, 0);
+	for (int i = 0; i < e->subs.n && !is_full(p); i++) {
+		const Subscript *s = &e->subs.at[i];
+		bool part = s->kind == SUB_PART, plain = s->kind == SUB_INDEX;
+		int follows = i + 1 < e->subs.n ? 1 : after;
+		separate(p, i, part || plain ? s->e : NULL, part ? s->extent : NULL, columns(p, i, follows));
+		if (part || plain)
+			layout_expr(p, s->e, 0, part ? 4 : follows);
+		else
+			word(p, s->kind == SUB_ALL ? ":" : "new");
+		if (part) {
+			word(p, " +: ");
+			layout_expr(p, s->extent, 0, follows);
+		}
 	}
 }
 
+/* Operands of one strength, however they nest to the left, form one chain. */
 static void
-put_subscript(Sink *s, const Subscript *sub)
+layout_chain(Printer *p, const Expr *e, int strength, int after)
 {
-	if (sub->kind == SUB_ALL || sub->kind == SUB_NEW) {
-		word(s, sub->kind == SUB_ALL ? ":" : "new");
-		return;
-	}
-	put(s, sub->e, 0);
-	if (sub->kind == SUB_PART) {
-		word(s, " +: ");
-		put(s, sub->extent, 0);
-	}
+	bool compares = binary_op_compares(e->bin);
+	const Expr *a = e->a;
+	if (a->kind == EX_BINARY && !a->parens && !compares && binary_strength[a->bin] == strength)
+		layout_chain(p, a, strength, 0);
+	else
+		layout_expr(p, a, compares ? strength + 1 : strength, 0);
+	break_or_blank(p);
+	word(p, binary_text[e->bin]);
+	word(p, " ");
+	layout_expr(p, e->b, strength + 1, after);
 }
 
 static void
-put_arg(Sink *s, const Arg *a)
+layout_cond(Printer *p, const Expr *e, int after)
 {
-	if (a->name) {
-		word(s, a->name);
-		word(s, " = ");
-	}
-	put(s, a->e, 0);
+	layout_expr(p, e->a, STRENGTH_COND + 1, 0);
+	break_or_blank(p);
+	word(p, "? ");
+	layout_expr(p, e->b, 0, 0);
+	break_or_blank(p);
+	word(p, ": ");
+	layout_expr(p, e->c, STRENGTH_COND, after);
 }
 
 static void
-put_binary(Sink *s, const Expr *e)
+layout_index(Printer *p, const Expr *e, int after)
 {
-	int strength = binary_strength[e->bin];
-	bool compares = e->bin >= BIN_EQ && e->bin <= BIN_GE;
-	put(s, e->a, compares ? strength + 1 : strength);
-	word(s, " ");
-	word(s, binary_text[e->bin]);
-	word(s, " ");
-	put(s, e->b, strength + 1);
-}
-
-static void
-put_index(Sink *s, const Expr *e)
-{
-	put(s, e->a, STRENGTH_POSTFIX);
-	word(s, "[");
-	for (int i = 0; i < e->subs.n && !is_full(s); i++) {
-		word(s, i ? ", " : "");
-		put_subscript(s, &e->subs.at[i]);
-	}
-	word(s, "]");
+	layout_expr(p, e->a, STRENGTH_POSTFIX, 1);
+	word(p, "[");
+	layout_subscripts(p, e, 1 + (e->b ? 5 : after));
+	word(p, "]");
 	if (e->b) {
-		word(s, " else ");
-		put(s, e->b, STRENGTH_UNARY);
+		word(p, " else ");
+		layout_expr(p, e->b, STRENGTH_UNARY, after);
 	}
 }
 
 static void
-put_call(Sink *s, const Expr *e)
+layout_fn(Printer *p, const Expr *e, int after)
 {
-	put(s, e->a, STRENGTH_POSTFIX);
-	word(s, "(");
-	for (int i = 0; i < e->args.n && !is_full(s); i++) {
-		word(s, i ? ", " : "");
-		put_arg(s, &e->args.at[i]);
+	bool flat = p->flat;
+	p->flat = true;
+	word(p, "fn(");
+	for (int i = 0; i < e->params.n && !is_full(p); i++) {
+		word(p, i ? ", " : "");
+		put_param(p, &e->params.at[i]);
 	}
-	word(s, ")");
-}
-
-static void
-put_fn(Sink *s, const Expr *e)
-{
-	word(s, "fn(");
-	for (int i = 0; i < e->params.n && !is_full(s); i++) {
-		word(s, i ? ", " : "");
-		put_param(s, &e->params.at[i]);
-	}
-	word(s, ") => ");
-	put(s, e->a, 0);
-}
-
-static void
-put_items(Sink *s, const Expr *e)
-{
-	bool list = e->kind == EX_LIST;
-	word(s, list ? "[" : "(");
-	put_exprs(s, &e->items);
-	word(s, list ? "]" : e->items.n == 1 ? ",)" : ")");
+	word(p, ") => ");
+	p->flat = flat;
+	layout_expr(p, e->a, 0, after);
 }
 
 /* A number's dot would eat that of a member. */
 static void
-put_member(Sink *s, const Expr *e)
+layout_member(Printer *p, const Expr *e, int after)
 {
 	bool number = (e->a->kind == EX_INT || e->a->kind == EX_FLOAT) && !e->a->parens;
-	word(s, number ? "(" : "");
-	put(s, e->a, STRENGTH_POSTFIX);
-	word(s, number ? ")" : "");
-	word(s, ".");
-	word(s, e->name);
+	word(p, number ? "(" : "");
+	layout_expr(p, e->a, STRENGTH_POSTFIX, after + 1);
+	word(p, number ? ")." : ".");
+	word(p, e->name);
+}
+
+/* The type of `as` stays on one line. */
+static void
+layout_as(Printer *p, const Expr *e, int after)
+{
+	bool flat = p->flat;
+	layout_expr(p, e->a, STRENGTH_AS, after + 4);
+	word(p, " as ");
+	p->flat = true;
+	layout_expr(p, e->b, 0, 0);
+	p->flat = flat;
 }
 
 static void
-put_flat(Sink *s, const Expr *e)
+layout_open(Printer *p, const Expr *e, int after)
 {
 	switch (e->kind) {
-	case EX_ERROR: word(s, "<error>"); break;
-	case EX_INT: case EX_FLOAT: case EX_STRING: word(s, e->spelling); break;
+	case EX_ERROR: word(p, "<error>"); break;
+	case EX_INT: case EX_FLOAT: case EX_STRING: word(p, e->spelling); break;
 	case EX_NAME:
-		word(s, e->scope ? e->scope : "");
-		word(s, e->scope ? "::" : "");
-		word(s, e->name);
+		word(p, e->scope ? e->scope : "");
+		word(p, e->scope ? "::" : "");
+		word(p, e->name);
 		break;
+	case EX_BINARY: layout_chain(p, e, binary_strength[e->bin], after); break;
+	case EX_COND: layout_cond(p, e, after); break;
+	case EX_CALL:
+		layout_expr(p, e->a, STRENGTH_POSTFIX, 1);
+		word(p, "(");
+		layout_args(p, e, after + 1);
+		word(p, ")");
+		break;
+	case EX_INDEX: layout_index(p, e, after); break;
 	case EX_UNARY:
-		word(s, unary_text[e->un]);
-		put(s, e->a, STRENGTH_UNARY);
+		word(p, unary_text[e->un]);
+		layout_expr(p, e->a, STRENGTH_UNARY, after);
 		break;
-	case EX_BINARY: put_binary(s, e); break;
-	case EX_COND:
-		put(s, e->a, STRENGTH_COND + 1);
-		word(s, " ? ");
-		put(s, e->b, 0);
-		word(s, " : ");
-		put(s, e->c, STRENGTH_COND);
+	case EX_AS: layout_as(p, e, after); break;
+	case EX_MEMBER: layout_member(p, e, after); break;
+	case EX_LIST: case EX_TUPLE:
+		word(p, e->kind == EX_LIST ? "[" : "(");
+		layout_exprs(p, &e->items, after + 1);
+		word(p, e->kind == EX_LIST ? "]" : e->items.n == 1 ? ",)" : ")");
 		break;
-	case EX_CALL: put_call(s, e); break;
-	case EX_INDEX: put_index(s, e); break;
-	case EX_AS:
-		put(s, e->a, STRENGTH_AS);
-		word(s, " as ");
-		put(s, e->b, 0);
-		break;
-	case EX_MEMBER: put_member(s, e); break;
-	case EX_LIST: case EX_TUPLE: put_items(s, e); break;
-	case EX_FN: put_fn(s, e); break;
+	case EX_FN: layout_fn(p, e, after); break;
 	}
 }
 
-static void
-put(Sink *s, const Expr *e, int least)
+void
+layout_expr(Printer *p, const Expr *e, int least, int after)
 {
-	bool parens = expr_needs_parens(e, least);
-	if (is_full(s))
+	bool flat = p->flat, parens = e->parens || expr_strength(e) < least;
+	if (is_full(p))
 		return;
-	word(s, parens ? "(" : "");
-	put_flat(s, e);
-	word(s, parens ? ")" : "");
+	p->flat = flat || fits(e, least, room(p, after));
+	bool deeper = !p->flat && e->kind != EX_UNARY && e->kind != EX_AS && e->kind != EX_MEMBER && e->kind != EX_FN;
+	p->indent += deeper;
+	word(p, parens ? "(" : "");
+	layout_open(p, e, after + parens);
+	word(p, parens ? ")" : "");
+	p->indent -= deeper;
+	p->flat = flat;
 }
 
 void
 expr_put(const Expr *e, int least, Text *out)
 {
-	Sink s = {.out = out, .limit = SIZE_MAX};
-	put(&s, e, least);
+	layout_expr(&(Printer){.out = out, .flat = true}, e, least, 0);
 }
 
 void
 expr_print(const Expr *e, Text *out)
 {
-	Sink s = {.out = out, .limit = SIZE_MAX};
-	put_flat(&s, e);
-}
-
-bool
-expr_fits(const Expr *e, int least, int room)
-{
-	Sink s = {.limit = (size_t)MAX(room, 0)};
-	put(&s, e, least);
-	return room >= 0 && !is_full(&s);
-}
-
-void
-type_put(const TypeExpr *t, Text *out)
-{
-	Sink s = {.out = out, .limit = SIZE_MAX};
-	put_type(&s, t);
-}
-
-void
-param_put(const Param *p, Text *out)
-{
-	Sink s = {.out = out, .limit = SIZE_MAX};
-	put_param(&s, p);
-}
-
-void
-subscript_put(const Subscript *sub, Text *out)
-{
-	Sink s = {.out = out, .limit = SIZE_MAX};
-	put_subscript(&s, sub);
+	layout_open(&(Printer){.out = out, .flat = true}, e, 0);
 }

@@ -1,4 +1,4 @@
-/* What print.c, wrap.c and format*.c share: source text from the tree.  Private to ast/. */
+/* What print.c and format*.c share: source text from the tree.  Private to ast/. */
 #ifndef TEGULA_AST_PRINT_H
 #define TEGULA_AST_PRINT_H
 
@@ -10,7 +10,9 @@ enum { STRENGTH_COND = 1, STRENGTH_AS = 11, STRENGTH_UNARY = 12, STRENGTH_POSTFI
 
 typedef struct Printer {
 	const Ast *ast;
-	Text *out;
+	Text *out;                                  /* NULL: what is written is counted */
+	bool flat;                                  /* nothing breaks a line */
+	int room;                                   /* columns that are left to what is counted */
 	int indent;
 	int comment;                                /* the next one to print */
 	int line;                                   /* last source line printed, 0 at the start of a block or file */
@@ -18,14 +20,10 @@ typedef struct Printer {
 
 /* print.c: on one line */
 
-bool expr_needs_parens(const Expr *e, int least);
 void expr_put(const Expr *e, int least, Text *out);     /* in parentheses if it binds more loosely than `least` */
-bool expr_fits(const Expr *e, int least, int room);     /* takes time in proportion to the room at most */
-void type_put(const TypeExpr *t, Text *out);
 void param_put(const Param *p, Text *out);
-void subscript_put(const Subscript *s, Text *out);
 
-/* wrap.c: on as many lines as it takes; `after` columns follow on the last one */
+/* print.c: on as many lines as it takes; `after` columns follow on the last one */
 
 int text_column(const Text *t);
 int layout_indent(const Printer *p);                    /* columns */

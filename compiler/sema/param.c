@@ -161,15 +161,9 @@ tile_text(Check *c, const char *elem)
 
 	if (!t->has_dims)
 		return arena_printf(c->e->cx->mem, "a scalar %s", elem);
-	text_printf(&text, "%s[", elem);
-	for (int d = 0; d < t->dims.n; d++) {
-		text_put(&text, d ? ", " : "");
-		expr_print(t->dims.at[d], &text);
-	}
-	text_put(&text, "]");
-	const char *s = arena_strdup(c->e->cx->mem, text.at);
-	text_close(&text);
-	return s;
+	text_put(&text, elem);
+	type_dims_print(t, &text);
+	return text_take(&text, c->e->cx->mem);
 }
 
 static bool
