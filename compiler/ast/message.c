@@ -58,9 +58,7 @@ join(Parser *p, const char *const *shown, int n)
 	Text t = {0};
 	for (int i = 0; i < n; i++)
 		text_printf(&t, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", shown[i]);
-	const char *s = arena_strdup(p->cx->mem, t.at);
-	text_close(&t);
-	return s;
+	return text_take(&t, p->cx->mem);
 }
 
 static const char *

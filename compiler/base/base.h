@@ -92,7 +92,10 @@ typedef struct Text {
 void text_put(Text *t, const char *s);
 void text_putn(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *fmt, ...) PRINTF(2, 3);
+/* s in quotes: newline, tab and return as the letters given for them, other control characters by a format. */
+void text_quoted(Text *t, const char *s, const char *letters, const char *other);
 void text_json(Text *t, const char *s);             /* s as a quoted JSON string */
+char *text_trim(char *s);                           /* without blanks at its ends, in place */
 bool text_same(const char *a, const char *b);       /* but for upper and lower case of ASCII */
 void text_close(Text *t);
 char *text_take(Text *t, Arena *mem);               /* a copy in mem; t is closed */

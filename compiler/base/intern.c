@@ -139,7 +139,5 @@ name_advice(Arena *mem, const char *name, const char *const *known, int n)
 		text_printf(&t, "%s'%s'", i ? ", " : "", known[i]);
 	if (n > NAMES_SHOWN)
 		text_printf(&t, " and %d more", n - NAMES_SHOWN);
-	const char *s = arena_strdup(mem, t.at);
-	text_close(&t);
-	return s;
+	return text_take(&t, mem);
 }

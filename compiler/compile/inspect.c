@@ -45,9 +45,7 @@ bounds_tested(const Op *op, Arena *mem)
 	for (int d = 0; d < op->in[0]->type->rank; d++)
 		if (!inside || d >= inside->n || !inside->at[d])
 			text_printf(&t, "%s%d", t.n ? ", " : "", d);
-	const char *s = arena_strdup(mem, t.n ? t.at : "");
-	text_close(&t);
-	return s;
+	return text_take(&t, mem);
 }
 
 /* How a tile of that layout moves between threads and device memory. */

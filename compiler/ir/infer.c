@@ -28,9 +28,7 @@ infer_text(Infer *x, const Type *t)
 	Text text = {0};
 
 	type_print(t, &text);
-	const char *kept = arena_strdup(x->m->cx->tmp, text.at);
-	text_close(&text);
-	return kept;
+	return text_take(&text, x->m->cx->tmp);
 }
 
 bool

@@ -52,6 +52,7 @@ static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; }
 int dtype_tile_size(DType t);                           /* bytes of one element in an interpreter tile */
 int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements in memory; packed: rounded up */
 bool dtype_named(const char *text, DType *out);
+bool int_fits(DType t, int64_t v);                      /* v is a value of the type; of u64 by its bits */
 int64_t int_wrap(DType t, int64_t v);                   /* v modulo the type's width, sign- or zero-extended; bool: v & 1 */
 
 typedef enum TypeKind { TYPE_TILE, TYPE_TENSOR, TYPE_BUFFER, TYPE_TOKEN, TYPE_MBARRIER } TypeKind;

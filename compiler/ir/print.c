@@ -140,26 +140,6 @@ put_float(Text *out, double v)
 }
 
 static void
-put_string(Text *out, const char *s)
-{
-	text_put(out, "\"");
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-		if (c == '"' || c == '\\')
-			text_printf(out, "\\%c", c);
-		else if (c == '\n')
-			text_put(out, "\\n");
-		else if (c == '\t')
-			text_put(out, "\\t");
-		else if (c < 0x20 || c == 0x7f)
-			text_printf(out, "\\x%02x", c);
-		else
-			text_putn(out, s, 1);
-	}
-	text_put(out, "\"");
-}
-
-static void
 put_attr(Text *out, const Attr *a)
 {
 	text_printf(out, "%s = ", attr_info[a->name].text);
@@ -174,7 +154,7 @@ put_attr(Text *out, const Attr *a)
 		text_put(out, a->i ? "true" : "false");
 		break;
 	case KIND_TEXT:
-		put_string(out, a->text);
+		text_quoted(out, a->text, "nt", "\\x%02x");
 		break;
 	case KIND_INTS:
 		text_put(out, "[");
@@ -428,7 +408,7 @@ module_print(const Module *m, Text *out)
 	}
 	for (int i = 0; i < p.files.n; i++) {
 		text_printf(out, "file %d ", i);
-		put_string(out, m->cx->files.at[p.files.at[i]].path);
+		text_quoted(out, m->cx->files.at[p.files.at[i]].path, "nt", "\\x%02x");
 		text_put(out, "\n");
 	}
 	if (m->facts != TYPED)

@@ -51,6 +51,12 @@ dtype_named(const char *text, DType *out)
 	return false;
 }
 
+bool
+int_fits(DType t, int64_t v)
+{
+	return int_wrap(t, v) == v;
+}
+
 int64_t
 int_wrap(DType t, int64_t v)
 {

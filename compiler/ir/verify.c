@@ -38,9 +38,7 @@ text(Verifier *v, const Type *t)
 	Text out = {0};
 
 	type_print(t, &out);
-	const char *kept = arena_strdup(v->m->cx->tmp, out.at);
-	text_close(&out);
-	return kept;
+	return text_take(&out, v->m->cx->tmp);
 }
 
 static bool check_block(Verifier *v, Block *b);

@@ -29,9 +29,7 @@ facts_text(Module *m, unsigned facts)
 	Text all = {0};
 
 	facts_print(facts, " ", &all);
-	const char *kept = arena_strdup(m->cx->tmp, all.at);
-	text_close(&all);
-	return kept;
+	return text_take(&all, m->cx->tmp);
 }
 
 /* The next name of a comma list; false at its end. */

@@ -22,25 +22,13 @@ scan_ends(const StmtList *list)
 }
 
 static void
-add_name(Elab *e, const char *name, BindingList *out)
-{
-	Binding *b = scope_find(e, name);
-
-	if (!b || !b->is_var || val_is_poison(&b->val))
-		return;
-	for (int i = 0; i < out->n; i++)
-		if (out->at[i] == b)
-			return;
-	vec_push(e->cx->mem, out, b);
-}
-
-static void
 add_target(Elab *e, const Expr *t, BindingList *out)
 {
 	if (t->kind == EX_INDEX && t->a)                /* t[i] = v gives t a new value, if t is a tile */
 		t = t->a;
-	if (t->kind == EX_NAME)
-		add_name(e, t->name, out);
+	Binding *b = t->kind == EX_NAME ? scope_find(e, t->name) : NULL;
+	if (b && b->is_var)
+		bindings_add(e, out, b);
 	for (int i = 0; t->kind == EX_TUPLE && i < t->items.n; i++)
 		add_target(e, t->items.at[i], out);
 }

@@ -192,7 +192,7 @@ program_check(Program *p)
 		if (!check_examples(k))
 			check_guessing(k);
 	}
-	Elab *e = elab_open_file(p, NULL, NULL, "cpu", false);
+	Elab *e = elab_open(p, NULL, NULL, "cpu", false);
 	for (int i = 0; i < p->items.n && p->cx->nerrors < ENOUGH; i++) {
 		e->stmt->steps = 0;
 		e->stmt->spent = false;

@@ -188,11 +188,11 @@ const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
 
 /* Builtins over compile-time numbers.  F: floats; I: integers only; N: either, as its operands are. */
 
-typedef Val (*FoldFn)(Elab *e, const Val *a, Place at);
+typedef Val (*FoldFn)(Elab *e, const Val *a, bool up, Place at);
 
 /* The quotient rounded up or down. */
 static Val
-divide(Elab *e, const Val *a, bool up, Place at)
+fold_divide(Elab *e, const Val *a, bool up, Place at)
 {
 	Wide x = wide(&a[0]), y = wide(&a[1]);
 
@@ -203,19 +203,7 @@ divide(Elab *e, const Val *a, bool up, Place at)
 }
 
 static Val
-fold_cdiv(Elab *e, const Val *a, Place at)
-{
-	return divide(e, a, true, at);
-}
-
-static Val
-fold_floordiv(Elab *e, const Val *a, Place at)
-{
-	return divide(e, a, false, at);
-}
-
-static Val
-fold_pow2ceil(Elab *e, const Val *a, Place at)
+fold_pow2ceil(Elab *e, const Val *a, bool up, Place at)
 {
 	int64_t p = 1;
 
@@ -227,22 +215,12 @@ fold_pow2ceil(Elab *e, const Val *a, Place at)
 	return val_int(at, p);
 }
 
-static bool
-less(const Val *a, const Val *b)
-{
-	return compare_values(BIN_LT, a, b);
-}
-
 /* min and max ignore a NaN; a float among the operands makes the result one. */
 static Val
-fold_least(const Val *a, bool greatest, Place at)
+fold_extreme(Elab *e, const Val *a, bool greatest, Place at)
 {
-	const Val *pick;
+	const Val *pick = compare_values(greatest ? BIN_LT : BIN_GT, &a[0], &a[1]) ? &a[1] : &a[0];
 
-	if (greatest)
-		pick = less(&a[0], &a[1]) ? &a[1] : &a[0];
-	else
-		pick = less(&a[1], &a[0]) ? &a[1] : &a[0];
 	if (a[0].kind == VAL_FLOAT && isnan(a[0].f))
 		pick = &a[1];
 	if (a[1].kind == VAL_FLOAT && isnan(a[1].f))
@@ -255,27 +233,15 @@ fold_least(const Val *a, bool greatest, Place at)
 }
 
 static Val
-fold_min(Elab *e, const Val *a, Place at)
+fold_clamp(Elab *e, const Val *a, bool up, Place at)
 {
-	return fold_least(a, false, at);
+	Val low = fold_extreme(e, (Val[]){a[0], a[1]}, true, at);
+
+	return fold_extreme(e, (Val[]){low, a[2]}, false, at);
 }
 
 static Val
-fold_max(Elab *e, const Val *a, Place at)
-{
-	return fold_least(a, true, at);
-}
-
-static Val
-fold_clamp(Elab *e, const Val *a, Place at)
-{
-	Val low = fold_least((Val[]){a[0], a[1]}, true, at);
-
-	return fold_least((Val[]){low, a[2]}, false, at);
-}
-
-static Val
-fold_abs(Elab *e, const Val *a, Place at)
+fold_abs(Elab *e, const Val *a, bool up, Place at)
 {
 	if (a->kind == VAL_FLOAT)
 		return val_float(at, fabs(a->f));
@@ -284,7 +250,7 @@ fold_abs(Elab *e, const Val *a, Place at)
 
 /* Of an integer that is a power of two it is that integer power, else a float. */
 static Val
-fold_log2(Elab *e, const Val *a, Place at)
+fold_log2(Elab *e, const Val *a, bool up, Place at)
 {
 	if (a->kind == VAL_INT && is_power_of_two(a->i))
 		return val_int(at, log2_floor(a->i));
@@ -292,7 +258,7 @@ fold_log2(Elab *e, const Val *a, Place at)
 }
 
 static Val
-fold_div(Elab *e, const Val *a, Place at)
+fold_div(Elab *e, const Val *a, bool up, Place at)
 {
 	Val v = val_poison(at);
 
@@ -311,7 +277,7 @@ fold_div(Elab *e, const Val *a, Place at)
 	X(pow, 2, pow(x, y)) X(atan2, 2, atan2(x, y)) X(fma, 3, fma(x, y, z))
 
 #define X(name, n, formula)                                                                        \
-	static Val fold_##name(Elab *e, const Val *a, Place at)                                    \
+	static Val fold_##name(Elab *e, const Val *a, bool up, Place at)                           \
 	{                                                                                          \
 		double x = val_float_of(a), y = n > 1 ? val_float_of(&a[1]) : 0,                       \
 		       z = n > 2 ? val_float_of(&a[2]) : y;                                            \
@@ -326,19 +292,20 @@ typedef struct Fold {
 	int n;
 	char takes;                                     /* I: integers; N: numbers, but no bools */
 	FoldFn fn;
+	bool up;                                        /* of two that differ in direction: the greater one */
 } Fold;
 
 static const Fold folds[] = {
-	{"cdiv", 2, 'I', fold_cdiv},
-	{"floordiv", 2, 'I', fold_floordiv},
-	{"pow2ceil", 1, 'I', fold_pow2ceil},
-	{"min", 2, 'N', fold_min},
-	{"max", 2, 'N', fold_max},
-	{"clamp", 3, 'N', fold_clamp},
-	{"abs", 1, 'N', fold_abs},
-	{"log2", 1, 'N', fold_log2},
-	{"div", 2, 'N', fold_div},
-#define X(name, n, formula) {#name, n, 'N', fold_##name},
+	{"cdiv", 2, 'I', fold_divide, true},
+	{"floordiv", 2, 'I', fold_divide, false},
+	{"pow2ceil", 1, 'I', fold_pow2ceil, false},
+	{"min", 2, 'N', fold_extreme, false},
+	{"max", 2, 'N', fold_extreme, true},
+	{"clamp", 3, 'N', fold_clamp, false},
+	{"abs", 1, 'N', fold_abs, false},
+	{"log2", 1, 'N', fold_log2, false},
+	{"div", 2, 'N', fold_div, false},
+#define X(name, n, formula) {#name, n, 'N', fold_##name, false},
 	FOLD_FLOAT(X)
 #undef X
 };
@@ -362,7 +329,7 @@ const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val *out
 		const Fold *f = &folds[i];
 		if (f->n != n || strcmp(f->name, name) != 0 || !takes_args(f, args, n))
 			continue;
-		*out = f->fn(e, args, at);
+		*out = f->fn(e, args, f->up, at);
 		return true;
 	}
 	return false;

@@ -21,8 +21,8 @@ frame_of(Elab *e)
 	return e->stmt->frame;
 }
 
-static void
-add_binding(Elab *e, BindingList *list, Binding *b)
+void
+bindings_add(Elab *e, BindingList *list, Binding *b)
 {
 	for (int i = 0; i < list->n; i++)
 		if (list->at[i] == b)
@@ -34,9 +34,9 @@ add_binding(Elab *e, BindingList *list, Binding *b)
 void
 scan_hidden(Elab *e, BindingList *list)
 {
-	add_binding(e, list, frame_of(e)->slot);
+	bindings_add(e, list, frame_of(e)->slot);
 	if (!frame_of(e)->tail)
-		add_binding(e, list, frame_of(e)->done);
+		bindings_add(e, list, frame_of(e)->done);
 }
 
 /* From here on `done` is needed: something follows that a return must skip. */

@@ -41,7 +41,7 @@ declare_consts(Elab *e, const NamedConst *c, int n, const char *what)
 }
 
 Elab *
-elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole)
+elab_open(Program *p, Kernel *k, const Bound *b, const char *target, bool whole)
 {
 	Elab *e = NEW(p->cx->mem, Elab);
 
@@ -71,10 +71,4 @@ elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool w
 	f->base = e->scope;
 	e->stmt->frame = f;
 	return e;
-}
-
-Elab *
-elab_open(Kernel *k, const Bound *b, const char *target, bool whole)
-{
-	return elab_open_file(k->program, k, b, target, whole);
 }

@@ -94,6 +94,7 @@ Val val_tile(Place at, Value *v);
 Val val_tuple(Elab *e, Place at, const Val *items, int n);
 static inline bool val_is_poison(const Val *v) { return v->kind == VAL_POISON; }
 static inline bool val_is_int(const Val *v) { return v->kind == VAL_INT || v->kind == VAL_BIG; }
+static inline bool val_is_pointer(const Val *v) { return v->kind == VAL_TILE && v->v->type->ptr != PTR_NONE; }
 static inline bool val_is_const(const Val *v) { return val_is_int(v) || v->kind == VAL_FLOAT || v->kind == VAL_BOOL; }
 Val val_uint(Place at, uint64_t u);
 bool val_constant(const Val *v, Val *out);               /* of a typed constant, `0 as i64`, the number alone */
@@ -164,6 +165,7 @@ bool val_shape(Elab *e, const Val *v, int *rank, int64_t *extent);      /* [M, N
 bool shape_check(Elab *e, Place at, int rank, const int64_t *extent);
 const char *shape_text(Elab *e, int rank, const int64_t *extent);       /* "[32, 64]" */
 const char *type_shape_text(Elab *e, const Type *t);                    /* of a tile type */
+bool type_broadcasts(const Type *t, int rank, const int64_t *extent);   /* aligned right, as NumPy does */
 
 /* expr.c */
 
@@ -183,7 +185,6 @@ bool const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val
 /* Both operands compile-time; *out may be poison, reported. False: this operator doesn't fold on these. */
 bool const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out);
 bool const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out);
-bool const_equal(const Const *a, const Const *b);
 const char *float_text(Compile *cx, double f);           /* "1.0": never without a point */
 Val val_of_const(Place at, const Const *c);
 bool const_of_val(const Val *v, Const *out);             /* false: not a compile-time number, bool, dtype or text */
@@ -269,6 +270,7 @@ Op *region_if(Elab *e, Value *cond, Block *then, Value *const *tv, Block *els, V
 /* A run-time condition as a scalar bool; NULL after an error. */
 Value *val_condition(Elab *e, const Val *v);
 int val_flatten(Elab *e, const Val *v, Value **out, int max);   /* tiles of a tuple tree in order; -1: others inside */
+void bindings_add(Elab *e, BindingList *list, Binding *b);      /* once, unless it is poison */
 Val val_rebuild(Elab *e, const Val *like, Value *from, int *at);
 enum { MAX_CARRIED = 512 };
 
@@ -320,11 +322,9 @@ void example_pointers(Kernel *k, const ExampleItem *ex, Bound *b);
 
 /* elab.c: a fresh walk over a function whose parameters are made by the caller: predeclared names and the file's
  * const and fn are in scope, and either the compile-time parameters (kernels) or the symbols as integers (whole).
- * e->b starts in a detached block, so that constants can be evaluated before the function exists; set e->func and
+ * k and b may be NULL, for what stands at the top of a file.  e->b starts in a detached block, so that constants can be evaluated before the function exists; set e->func and
  * e->b.block once it does. */
-Elab *elab_open(Kernel *k, const Bound *b, const char *target, bool whole);
-/* The same without a kernel, for what stands at the top of a file; k and b may be NULL. */
-Elab *elab_open_file(Program *p, Kernel *k, const Bound *b, const char *target, bool whole);
+Elab *elab_open(Program *p, Kernel *k, const Bound *b, const char *target, bool whole);
 
 /* hint.c: what a name that people bring from elsewhere is called here, or NULL */
 const char *name_hint(const char *name);

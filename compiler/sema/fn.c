@@ -22,9 +22,7 @@ param_list(Elab *e, const CallFrame *c)
 	for (int i = 0; i < c->params->n; i++)
 		text_printf(&t, "%s%s", i ? ", " : "", c->params->at[i].name);
 	text_put(&t, ")");
-	const char *s = arena_strdup(e->cx->mem, t.at);
-	text_close(&t);
-	return s;
+	return text_take(&t, e->cx->mem);
 }
 
 static int

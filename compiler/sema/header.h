@@ -8,10 +8,6 @@
 
 Kernel *kernel_declare(Program *p, const Item *item);
 
-/* The reserved schedule names. */
-int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
-int symbol_named(const Kernel *k, const char *name);
-int param_of_kernel(const Kernel *k, const char *name);
 /* The nearest name among everything that a launch may set, and all of them. */
 const char *header_advice(const Kernel *k, const char *name);
 

@@ -104,7 +104,7 @@ kernel_module(Kernel *k, const Bound *b, const char *target)
 
 	if (k->broken)
 		return NULL;
-	Elab *e = elab_open(k, b, target, false);
+	Elab *e = elab_open(k->program, k, b, target, false);
 	make_func(e);
 	bind_params(e);
 	bind_axes(e);

@@ -47,12 +47,6 @@ both_bool(Elab *e, BinaryOp op, const Val *a, const Val *b)
 	return true;
 }
 
-static bool
-is_pointer(const Val *v)
-{
-	return v->kind == VAL_TILE && v->v->type->ptr != PTR_NONE;
-}
-
 Val
 elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 {
@@ -65,7 +59,7 @@ elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 		return folded;
 	if (op == BIN_MATMUL)
 		return elab_matmul(e, a, b, at);
-	if (is_pointer(a) || is_pointer(b))
+	if (val_is_pointer(a) || val_is_pointer(b))
 		return elab_pointer(e, op, a, b, at);
 	if ((op == BIN_LAND || op == BIN_LOR) && !both_bool(e, op, a, b))
 		return val_poison(at);
@@ -154,8 +148,7 @@ cast_exact(const Val *v, DType to)
 		return bits >= 32 && v->i > -(1 << 24) && v->i < 1 << 24;
 	if (to == TY_BOOL)
 		return v->i == 0 || v->i == 1;
-	int64_t most = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - dtype_is_signed(to))) - 1;
-	return v->i <= most && v->i >= (dtype_is_signed(to) ? -most - 1 : 0);
+	return int_fits(to, v->i) && (v->i >= 0 || dtype_is_signed(to));
 }
 
 static Value *
@@ -200,7 +193,7 @@ elab_cast(Elab *e, const Val *v, DType to, Place at)
 		diag_error(e->cx, at, DIAG_CAST_OPERAND, val_describe(e, v), dtype_info[to].text);
 		if (v->kind == VAL_TENSOR)
 			help_read(e, v->param, arena_printf(e->cx->mem, " as %s", dtype_info[to].text));
-		else if (is_pointer(v))
+		else if (val_is_pointer(v))
 			diag_help(e->cx, "convert what is loaded: load(p) as %s", dtype_info[to].text);
 		return val_poison(at);
 	}

@@ -224,19 +224,15 @@ ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at)
 {
 	const Type *t = v->type;
 	int64_t padded[MAX_RANK];
-	bool fits = t->rank <= rank;
 
 	if (!shape_check(e, at, rank, extent))
 		return NULL;
 	const Type *goal = type_with_shape(e->m, t, rank, extent);
 	if (t == goal)
 		return v;
-	for (int d = 0; d < rank && fits; d++) {
-		int from = d - (rank - t->rank);
-		padded[d] = from < 0 ? 1 : t->extent[from];
-		fits = padded[d] == 1 || padded[d] == extent[d];
-	}
-	if (!fits) {
+	for (int d = 0; d < rank; d++)
+		padded[d] = d < rank - t->rank ? 1 : t->extent[d - (rank - t->rank)];
+	if (!type_broadcasts(t, rank, extent)) {
 		diag_error(e->cx, at, DIAG_BROADCAST, shape_text(e, t->rank, t->extent),
 		    shape_text(e, rank, extent));
 		return NULL;

@@ -35,6 +35,9 @@ typedef struct NamedConst {
 	Place place;                                    /* where it was said, for messages; NOWHERE: command line or API */
 } NamedConst;
 
+const NamedConst *named_const(const NamedConst *c, int n, const char *name);    /* NULL if there is none */
+bool const_equal(const Const *a, const Const *b);
+
 typedef struct Program Program;
 typedef struct Kernel Kernel;
 
@@ -83,6 +86,10 @@ struct Program {
 	bool partial;                                   /* something did not parse */
 	NameSet known, consts, lost;                    /* of items, of constants, in text that did not parse */
 };
+
+int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
+int symbol_named(const Kernel *k, const char *name);
+int param_of_kernel(const Kernel *k, const char *name);
 
 /* program.c */
 

@@ -12,15 +12,23 @@ shape_text(Elab *e, int rank, const int64_t *extent)
 	for (int d = 0; d < rank; d++)
 		text_printf(&t, "%s%" PRId64, d ? ", " : "", extent[d]);
 	text_put(&t, "]");
-	const char *s = arena_strdup(e->cx->mem, t.at);
-	text_close(&t);
-	return s;
+	return text_take(&t, e->cx->mem);
 }
 
 const char *
 type_shape_text(Elab *e, const Type *t)
 {
 	return shape_text(e, t->rank, t->extent);
+}
+
+bool
+type_broadcasts(const Type *t, int rank, const int64_t *extent)
+{
+	bool fits = t->rank <= rank;
+
+	for (int d = 0; fits && d < t->rank; d++)
+		fits = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
+	return fits;
 }
 
 bool

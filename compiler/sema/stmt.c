@@ -109,9 +109,7 @@ zeros_text(Elab *e, const Type *t)
 	for (int d = 0; d < t->rank; d++)
 		text_printf(&s, "%s%s", d ? ", " : "", extent_text(e, t->extent[d]));
 	text_printf(&s, t->elem == TY_F32 || e->whole ? "])" : "], %s)", dtype_info[t->elem].text);
-	const char *text = arena_strdup(e->cx->mem, s.at);
-	text_close(&s);
-	return text;
+	return text_take(&s, e->cx->mem);
 }
 
 static void

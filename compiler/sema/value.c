@@ -137,6 +137,15 @@ const_equal(const Const *a, const Const *b)
 	unreachable();
 }
 
+const NamedConst *
+named_const(const NamedConst *c, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(c[i].name, name) == 0)
+			return &c[i];
+	return NULL;
+}
+
 const char *
 float_text(Compile *cx, double f)
 {
@@ -169,9 +178,7 @@ describe_type(Elab *e, const Type *t)
 	if (t->rank == 0 && t->ptr == PTR_NONE)
 		text_put(&text, "a scalar ");
 	type_print(t, &text);
-	const char *s = arena_strdup(e->cx->mem, text.at);
-	text_close(&text);
-	return s;
+	return text_take(&text, e->cx->mem);
 }
 
 const char *
@@ -201,19 +208,13 @@ val_describe(Elab *e, const Val *v)
 	unreachable();
 }
 
-static DType
-float_default(const Elab *e)
-{
-	return e->whole ? TY_F64 : TY_F32;
-}
-
 DType
 val_dtype(Elab *e, const Val *v)
 {
 	switch (v->kind) {
 	case VAL_INT: return v->i >= INT32_MIN && v->i <= INT32_MAX ? TY_I32 : TY_I64;
 	case VAL_BIG: return TY_U64;
-	case VAL_FLOAT: return float_default(e);
+	case VAL_FLOAT: return e->whole ? TY_F64 : TY_F32;
 	case VAL_BOOL: return TY_BOOL;
 	case VAL_TILE: return v->v->type->elem;
 	case VAL_TENSOR: return e->func->body->arg[v->param].type->elem;

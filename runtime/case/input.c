@@ -277,9 +277,8 @@ read_scalars(TglCase *c)
 static void
 add_given(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
 {
-	for (int i = 0; i < *n; i++)
-		if (strcmp(given[i].name, name) == 0)
-			return;
+	if (named_const(given, *n, name))
+		return;
 	given[(*n)++] = (NamedConst){
 	    .name = intern(c->k->program->compile->names, name), .value = value, .place = NOWHERE};
 }

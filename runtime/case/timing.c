@@ -69,16 +69,12 @@ work(TglCase *c, double *bytes, double *flops)
 static bool
 find_product(const Block *b, DType *out)
 {
-	for (const Op *op = b->first; op; op = op->next) {
-		if (op_family(op) == FAMILY_DOT) {
-			*out = op->in[0]->type->elem;
-			return true;
-		}
-		for (int i = 0; i < op->nregion; i++)
-			if (find_product(op->region[i], out))
-				return true;
-	}
-	return false;
+	const Op *op = b->first;
+	while (op && op_family(op) != FAMILY_DOT)
+		op = op_after(op, b);
+	if (op)
+		*out = op->in[0]->type->elem;
+	return op;
 }
 
 bool

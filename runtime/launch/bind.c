@@ -10,16 +10,10 @@
 static bool
 is_value_name(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->symbols.n; i++)
-		if (strcmp(k->symbols.at[i], name) == 0)
-			return true;
-	for (int i = 0; i < k->item->ctparams.n; i++)
-		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
-			return true;
-	return schedule_named(name) >= 0;
+	return symbol_named(k, name) >= 0 || ctparam_named(k, name) >= 0 || schedule_named(name) >= 0;
 }
 
-static void
+static bool
 report_unknown(Compile *cx, const Kernel *k, const char *name)
 {
 	VEC(const char *) names = {0};
@@ -32,7 +26,7 @@ report_unknown(Compile *cx, const Kernel *k, const char *name)
 	for (int i = 0; i < SCHEDULE_COUNT; i++)
 		vec_push(cx->tmp, &names, schedule_info[i].text);
 	diag_error(cx, k->item->name_place, DIAG_LAUNCH_UNKNOWN, k->name, name);
-	diag_help(cx, "%s", name_advice(cx->mem, name, names.at, names.n));
+	return diag_help(cx, "%s", name_advice(cx->mem, name, names.at, names.n));
 }
 
 static const char *
@@ -65,15 +59,6 @@ value_of(const TglArg *a, Const *out)
 	return true;
 }
 
-bool
-dtype_holds(DType t, int64_t v)
-{
-	int bits = dtype_info[t].bits;
-	if (dtype_is_unsigned(t))
-		return bits == 64 || (v >= 0 && v < (int64_t)1 << bits);
-	return bits == 64 || (v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1));
-}
-
 /* A number for a scalar parameter, in the kind that its type asks for. */
 static bool
 scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
@@ -92,7 +77,7 @@ scalar_value(Compile *cx, const KernelParam *p, const TglArg *a, Const *out)
 		    p->dtype_known ? dtype_info[p->dtype].text : "a number", kind_text(a->kind));
 	bool big = out->kind == CONST_BIG;
 	if (p->dtype_known && dtype_is_int(p->dtype) &&
-	    (big ? p->dtype != TY_U64 : !dtype_holds(p->dtype, out->i)))
+	    (big ? p->dtype != TY_U64 : !int_fits(p->dtype, out->i)))
 		return diag_error(cx, p->ast->place, DIAG_LAUNCH_RANGE, p->name,
 		    const_describe(cx, out), dtype_info[p->dtype].text);
 	return true;
@@ -155,10 +140,8 @@ set_value(TglKernel *tk, const TglArg *a, Binding *out)
 {
 	Compile *cx = tk->program->compile;
 	NamedConst *v = &out->value[out->nvalue];
-	if (!is_value_name(tk->k, a->name)) {
-		report_unknown(cx, tk->k, a->name);
-		return false;
-	}
+	if (!is_value_name(tk->k, a->name))
+		return report_unknown(cx, tk->k, a->name);
 	*v = (NamedConst){.name = intern(cx->names, a->name), .place = NOWHERE};
 	for (int i = 0; i < out->nvalue; i++)
 		if (out->value[i].name == v->name)

@@ -15,13 +15,10 @@ scalar_arg(const Const *c, DType t)
 static int64_t
 symbol_value(const Bound *b, const char *name)
 {
-	for (int i = 0; i < b->nsymbol; i++)
-		if (strcmp(b->symbol[i].name, name) == 0)
-			return b->symbol[i].value.i;
-	for (int i = 0; i < b->nct; i++)
-		if (strcmp(b->ct[i].name, name) == 0)
-			return b->ct[i].value.i;
-	die("no dimension '%s'", name);
+	Const c;
+	if (!bound_value(b, name, &c))
+		die("no dimension '%s'", name);
+	return c.i;
 }
 
 PlanArg *
@@ -31,12 +28,10 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 	PlanArg *arg = NEW_ARRAY(mem, PlanArg, f->nparam);
 	for (int i = 0; i < f->nparam; i++) {
 		const FuncParam *p = &f->param[i];
-		int j = 0;
-		while (j < k->params.n && strcmp(k->params.at[j].name, p->name) != 0)
-			j++;
+		int j = param_of_kernel(k, p->name);
 		if (p->kind == PARAM_DIM)
 			arg[i].i = symbol_value(b, p->name);
-		else if (j == k->params.n)
+		else if (j < 0)
 			die("the function has a parameter '%s' that the kernel has not", p->name);
 		else if (p->kind == PARAM_SCALAR)
 			arg[i] = scalar_arg(&info[j].scalar, b->param[j].dtype);

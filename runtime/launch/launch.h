@@ -51,7 +51,6 @@ bool binding_bind(TglKernel *k, Binding *b);
 /* Gives the bound header what only the arguments know (pointers' buffers, scalars), in a copy
  * of its own. */
 void binding_pointers(TglKernel *k, Binding *b);
-bool dtype_holds(DType t, int64_t v);   /* an integer type */
 void binding_close(Binding *b);
 
 /* ---- validate.c: what only a launch asks ---- */

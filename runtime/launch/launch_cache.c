@@ -114,7 +114,7 @@ same_value(const CachedArg *want, const TglArg *arg)
 		return want->is_free || memcmp(&arg->f, &want->f, sizeof want->f) == 0;
 	if (want->kind != TGL_ARG_INT || !want->is_free)
 		return arg->i == want->i;
-	return !dtype_is_int(t) || (assumption_of((uint64_t)arg->i) == want->divides && dtype_holds(t, arg->i));
+	return !dtype_is_int(t) || (assumption_of((uint64_t)arg->i) == want->divides && int_fits(t, arg->i));
 }
 
 static bool

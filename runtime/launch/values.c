@@ -14,18 +14,13 @@ schedule_value(const Schedule *s, int i, Const *out)
 bool
 bound_value(const Bound *b, const char *name, Const *out)
 {
-	for (int i = 0; i < b->nct; i++)
-		if (strcmp(b->ct[i].name, name) == 0) {
-			*out = b->ct[i].value;
-			return true;
-		}
-	for (int i = 0; i < b->nsymbol; i++)
-		if (strcmp(b->symbol[i].name, name) == 0) {
-			*out = b->symbol[i].value;
-			return true;
-		}
-	int i = schedule_named(name);
-	return i >= 0 && schedule_value(&b->schedule, i, out);
+	const NamedConst *c = named_const(b->ct, b->nct, name);
+	if (!c)
+		c = named_const(b->symbol, b->nsymbol, name);
+	if (c)
+		*out = c->value;
+	int i = c ? -1 : schedule_named(name);
+	return c || (i >= 0 && schedule_value(&b->schedule, i, out));
 }
 
 void

@@ -35,7 +35,7 @@ drop_reference(TglCase *c, const Bound *now)
 {
 	const Kernel *k = c->k->k;
 	for (int i = 0; i < now->nct && c->reference; i++) {
-		if (same_const(&c->b.bound.ct[i].value, &now->ct[i].value) ||
+		if (const_equal(&c->b.bound.ct[i].value, &now->ct[i].value) ||
 		    !list_mentions(&k->reference->body, now->ct[i].name))
 			continue;
 		reference_close(c->reference);

@@ -10,13 +10,14 @@
 
 /* tune_values.c */
 
-/* All that is not free to be tuned, as values by name: dimensions, and what `fixed` says.  In `mem`. */
-typedef bool (*FixedName)(void *user, const char *name);
-NamedConst *bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n);
+/* All that is not free to be tuned, as values by name: dimensions, and what `given` or the example fixes; of no `given`
+ * everything.  In `mem`. */
+NamedConst *bound_values(const Kernel *k, const Bound *b, const Binding *given, const ExampleItem *ex, Arena *mem, int extra,
+    int *n);
 /* "BM = 128, T = f16" as values; false: it is something else.  Names are interned in the program. */
 bool values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n);
+void value_print(const char *name, const Const *v, Text *out);  /* behind a comma if it is not the first */
 void values_print(const NamedConst *v, int n, Text *out);
-bool same_const(const Const *a, const Const *b);
 /* Reports, and what the compiler makes, go elsewhere between the two. */
 typedef struct Reports {
 	Diag *first, *last;

@@ -133,12 +133,6 @@ thread_main(void *arg)
 
 /* ---- all of it ---- */
 
-static bool
-any_name(void *user, const char *name)
-{
-	return true;
-}
-
 /* One that the cache has needs no thread. */
 static bool
 in_cache(Tuner *t, const Binding *b, const ArgAssumptions *p, Artefact *out)
@@ -171,7 +165,7 @@ place_orders(TuneWorks *w)
 			continue;
 		Binding b = t->binding;
 		b.bound = o->c->bound;
-		o->given = bound_values(t->k->k, &b.bound, any_name, NULL, t->mem, 0, &o->ngiven);
+		o->given = bound_values(t->k->k, &b.bound, NULL, NULL, t->mem, 0, &o->ngiven);
 		specialise(t->k, &b, t->mem, &o->assumptions);
 		o->c->kept = in_cache(t, &b, &o->assumptions, &o->c->artefact);
 		o->todo = !o->c->kept;

@@ -85,14 +85,6 @@ is_tuned(const Kernel *k, const char *name)
 	return false;
 }
 
-static void
-put_size(Text *t, const char *name, const Const *v)
-{
-	Const c = *v;
-	text_printf(t, "%s%s = ", t->n ? ", " : "", name);
-	const_text(&c, t);
-}
-
 static const char *
 sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, Arena *mem)
 {
@@ -101,19 +93,19 @@ sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, Arena *mem)
 	for (int i = 0; i < b->bound.nsymbol; i++) {
 		Const c = b->bound.symbol[i].value;
 		c.i = bucket(c.i);
-		put_size(&t, b->bound.symbol[i].name, &c);
+		value_print(b->bound.symbol[i].name, &c, &t);
 	}
 	for (int i = 0; i < k->k->params.n; i++) {
 		Const c = b->info[i].scalar;
 		if (k->k->params.at[i].kind != PARAM_SCALAR || !k->in_header[i] || c.kind != CONST_INT)
 			continue;
 		c.i = bucket(c.i);
-		put_size(&t, k->k->params.at[i].name, &c);
+		value_print(k->k->params.at[i].name, &c, &t);
 	}
 	for (int i = 0; i < b->bound.nct; i++) {
 		const NamedConst *v = &b->bound.ct[i];
 		if (v->value.kind != CONST_DTYPE && (tune_is_fixed(b, ex, v->name) || !is_tuned(k->k, v->name)))
-			put_size(&t, v->name, &v->value);
+			value_print(v->name, &v->value, &t);
 	}
 	return text_take(&t, mem);
 }
@@ -145,22 +137,7 @@ tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, 
 bool
 tune_is_fixed(const Binding *b, const ExampleItem *ex, const char *name)
 {
-	for (int i = 0; i < b->nvalue; i++)
-		if (strcmp(b->value[i].name, name) == 0)
-			return true;
-	return ex && example_sets(ex, name);
-}
-
-typedef struct Fixed {
-	const Binding *b;
-	const ExampleItem *ex;
-} Fixed;
-
-static bool
-is_fixed(void *user, const char *name)
-{
-	const Fixed *f = user;
-	return tune_is_fixed(f->b, f->ex, name);
+	return named_const(b->value, b->nvalue, name) || (ex && example_sets(ex, name));
 }
 
 /* The names of `tune` with their values; false: they cannot be computed for these sizes. */
@@ -199,10 +176,11 @@ take_listed(const TuneName *list, int n, NamedConst *v)
 	return false;
 }
 
-static void
+static bool
 warn_foreign(TglKernel *k, const char *values)
 {
 	diag_warning(k->program->compile, k->k->item->name_place, DIAG_TUNE_FOREIGN, values, k->k->name);
+	return false;
 }
 
 static bool
@@ -231,16 +209,13 @@ bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, A
 	NamedConst *tuned, *given;
 	int ntuned, n, used = 0;
 	Bound bound;
-	Fixed f = {b, ex};
 	if (strcmp(known, "default") == 0) /* as tune.c writes no values at all */
 		return false;
-	if (!values_parse(k->program->compile, known, mem, &tuned, &ntuned)) {
-		warn_foreign(k, known);
-		return false;
-	}
+	if (!values_parse(k->program->compile, known, mem, &tuned, &ntuned))
+		return warn_foreign(k, known);
 	if (!all_listed(k, b, tuned, ntuned, mem))
 		return false;
-	given = bound_values(k->k, &b->bound, is_fixed, &f, mem, ntuned, &n);
+	given = bound_values(k->k, &b->bound, b, ex, mem, ntuned, &n);
 	for (int i = 0; i < ntuned; i++)
 		if (is_tuned(k->k, tuned[i].name) && !tune_is_fixed(b, ex, tuned[i].name)) {
 			given[n++] = tuned[i];

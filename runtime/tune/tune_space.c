@@ -27,13 +27,6 @@ candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...)
 
 /* ---- names and values ---- */
 
-static bool
-is_fixed(void *user, const char *name)
-{
-	const Tuner *t = user;
-	return tune_is_fixed(&t->c->b, t->c->example, name);
-}
-
 /* The default: what the header says if nothing but the fixed values are given. */
 static bool
 bind_default(Tuner *t)
@@ -41,7 +34,7 @@ bind_default(Tuner *t)
 	Text why = {0};
 	Bound bound;
 	t->binding = t->c->b;
-	t->fixed = bound_values(t->k->k, &t->c->b.bound, is_fixed, t, t->mem, 0, &t->nfixed);
+	t->fixed = bound_values(t->k->k, &t->c->b.bound, &t->c->b, t->c->example, t->mem, 0, &t->nfixed);
 	bool ok = bind_quietly(t->k, &t->binding, t->fixed, t->nfixed, t->mem, &bound, &why);
 	if (ok)
 		t->binding.bound = bound;
@@ -56,11 +49,7 @@ bind_default(Tuner *t)
 static bool
 matters(const Tuner *t, const char *name)
 {
-	const Bound *b = &t->binding.bound;
-	for (int i = 0; i < b->nct; i++)
-		if (strcmp(b->ct[i].name, name) == 0)
-			return true;
-	return t->target;
+	return t->target || named_const(t->binding.bound.ct, t->binding.bound.nct, name);
 }
 
 static bool
@@ -76,7 +65,7 @@ take_names(Tuner *t)
 		return false;
 	t->name = NEW_ARRAY(t->mem, TuneName, n);
 	for (int i = 0; i < n; i++)
-		if (matters(t, all[i].name) && !is_fixed(t, all[i].name) && all[i].nvalue)
+		if (matters(t, all[i].name) && !tune_is_fixed(&t->c->b, t->c->example, all[i].name) && all[i].nvalue)
 			t->name[t->nname++] = all[i];
 	if (t->nname)
 		return true;
@@ -92,7 +81,7 @@ static bool
 same_names(const Tuner *t, const Const *a, const Const *b)
 {
 	for (int i = 0; i < t->nname; i++)
-		if (!same_const(&a[i], &b[i]))
+		if (!const_equal(&a[i], &b[i]))
 			return false;
 	return true;
 }
@@ -102,7 +91,7 @@ static bool
 same_code(const Tuner *t, const Bound *a, const Bound *b)
 {
 	for (int i = 0; i < a->nct; i++)
-		if (!same_const(&a->ct[i].value, &b->ct[i].value))
+		if (!const_equal(&a->ct[i].value, &b->ct[i].value))
 			return false;
 	return !t->target || memcmp(&a->schedule, &b->schedule, sizeof a->schedule) == 0;
 }

@@ -6,49 +6,39 @@
 #include "runtime/tune/tune.h"
 
 NamedConst *
-bound_values(const Kernel *k, const Bound *b, FixedName fixed, void *user, Arena *mem, int extra, int *n)
+bound_values(const Kernel *k, const Bound *b, const Binding *given, const ExampleItem *ex, Arena *mem, int extra, int *n)
 {
 	NamedConst *v = NEW_ARRAY(mem, NamedConst, b->nsymbol + b->nct + SCHEDULE_COUNT + extra);
 	*n = 0;
 	for (int i = 0; i < b->nsymbol; i++)
 		v[(*n)++] = (NamedConst){b->symbol[i].name, b->symbol[i].value, NOWHERE};
 	for (int i = 0; i < b->nct; i++)
-		if (fixed(user, b->ct[i].name))
+		if (!given || tune_is_fixed(given, ex, b->ct[i].name))
 			v[(*n)++] = (NamedConst){b->ct[i].name, b->ct[i].value, NOWHERE};
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
+		const char *name = schedule_info[i].text;
 		Const c;
-		if (fixed(user, schedule_info[i].text) && bound_value(b, schedule_info[i].text, &c))
-			v[(*n)++] = (NamedConst){intern(k->program->cx->names, schedule_info[i].text), c, NOWHERE};
+		if ((!given || tune_is_fixed(given, ex, name)) && bound_value(b, name, &c))
+			v[(*n)++] = (NamedConst){intern(k->program->cx->names, name), c, NOWHERE};
 	}
 	return v;
-}
-
-bool
-same_const(const Const *a, const Const *b)
-{
-	if (a->kind != b->kind)
-		return false;
-	switch (a->kind) {
-	case CONST_INT:
-	case CONST_BIG:
-	case CONST_BOOL: return a->i == b->i;
-	case CONST_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-	case CONST_DTYPE: return a->dtype == b->dtype;
-	case CONST_TEXT: return strcmp(a->text, b->text) == 0;
-	default: return true;
-	}
 }
 
 /* ---- text ---- */
 
 void
+value_print(const char *name, const Const *v, Text *out)
+{
+	text_printf(out, "%s%s = ", out->n ? ", " : "", name);
+	const_text(v, out);
+}
+
+void
 values_print(const NamedConst *v, int n, Text *out)
 {
 	text_put(out, "");
-	for (int i = 0; i < n; i++) {
-		text_printf(out, "%s%s = ", i ? ", " : "", v[i].name);
-		const_text(&v[i].value, out);
-	}
+	for (int i = 0; i < n; i++)
+		value_print(v[i].name, &v[i].value, out);
 }
 
 static bool
@@ -77,16 +67,6 @@ parse_const(const char *s, Const *out)
 	return end != s && !*end;
 }
 
-static char *
-trim(char *s)
-{
-	while (*s == ' ')
-		s++;
-	for (size_t n = strlen(s); n && s[n - 1] == ' '; n--)
-		s[n - 1] = 0;
-	return s;
-}
-
 bool
 values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n)
 {
@@ -96,7 +76,7 @@ values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n
 		room += *s == ',';
 	*out = NEW_ARRAY(mem, NamedConst, room);
 	*n = 0;
-	if (!*trim(copy))
+	if (!*text_trim(copy))
 		return true;
 	for (char *s = copy; s; s = next) {
 		next = strchr(s, ',');
@@ -107,8 +87,8 @@ values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n
 			return false;
 		*eq = 0;
 		NamedConst *v = &(*out)[(*n)++];
-		*v = (NamedConst){.name = intern(cx->names, trim(s)), .place = NOWHERE};
-		if (!*v->name || !parse_const(trim(eq + 1), &v->value))
+		*v = (NamedConst){.name = intern(cx->names, text_trim(s)), .place = NOWHERE};
+		if (!*v->name || !parse_const(text_trim(eq + 1), &v->value))
 			return false;
 	}
 	return true;

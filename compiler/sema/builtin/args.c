@@ -175,6 +175,23 @@ ir_const_int(Elab *e, DType t, int64_t i)
 	return dtype_is_float(t) ? build_float(&e->b, type, (double)i) : build_int(&e->b, type, i);
 }
 
+Value *
+ir_counted(Elab *e, DType t, int64_t n)
+{
+	Attr axis = attr_new_axis(e->m, 0);
+	const Type *type = type_tile(e->m, t, 1, &n);
+	return op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &type, 1)->out;
+}
+
+int64_t
+extents_count(int rank, const int64_t *extent)
+{
+	int64_t n = 1;
+	for (int d = 0; d < rank; d++)
+		n *= extent[d];
+	return n;
+}
+
 bool
 val_is_integer(const Val *v)
 {

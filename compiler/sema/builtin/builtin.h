@@ -74,6 +74,8 @@ Value *ir_convert(Elab *e, Value *v, DType to);
 Value *ir_reshape(Elab *e, Value *v, int rank, const int64_t *extent);
 Value *ir_permute(Elab *e, Value *v, const int *dims);
 Value *ir_const_int(Elab *e, DType t, int64_t i);
+Value *ir_counted(Elab *e, DType t, int64_t n);                 /* 0, 1, 2 … n - 1 */
+int64_t extents_count(int rank, const int64_t *extent);
 /* A compile-time integer, an integer scalar or a tile of integers. */
 bool val_is_integer(const Val *v);
 

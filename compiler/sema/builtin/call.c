@@ -65,17 +65,6 @@ typedef struct Signature {
 	int n;
 } Signature;
 
-static char *
-trim(char *s)
-{
-	while (*s == ' ')
-		s++;
-	size_t n = strlen(s);
-	while (n > 0 && s[n - 1] == ' ')
-		s[--n] = 0;
-	return s;
-}
-
 static void
 read_words(Elab *e, ParamText *p, char *text)
 {
@@ -84,7 +73,7 @@ read_words(Elab *e, ParamText *p, char *text)
 		char *bar = strchr(text, '|');
 		if (bar)
 			*bar++ = 0;
-		p->word[p->nword++] = trim(text);
+		p->word[p->nword++] = text_trim(text);
 		text = bar;
 	}
 	p->absent = p->word[0];
@@ -103,14 +92,14 @@ read_params(Elab *e, const Builtin *b)
 		if (equals)
 			*equals++ = 0;
 		ParamText *q = &s->param[s->n++];
-		*q = (ParamText){.name = trim(text)};
+		*q = (ParamText){.name = text_trim(text)};
 		q->rest = strcmp(q->name, "...") == 0;
 		q->raw = q->name[0] == '&';
 		q->name += q->raw;
 		if (equals && strchr(equals, '|'))
 			read_words(e, q, equals);
 		else if (equals)
-			q->absent = trim(equals);
+			q->absent = text_trim(equals);
 		text = comma;
 	}
 	return s;

@@ -40,18 +40,6 @@ draw(Call *c, Value *offset)
 	return op_make(&e->b, OP_PHILOX, (Value *[]){seed, offset}, 2, NULL, 0, NULL, 0);
 }
 
-/* 0, 1, 2 … in a shape. */
-static Value *
-counted(Elab *e, int rank, const int64_t *extent)
-{
-	int64_t n = 1;
-	for (int d = 0; d < rank; d++)
-		n *= extent[d];
-	Attr axis = attr_new_axis(e->m, 0);
-	const Type *t = type_tile(e->m, TY_I64, 1, &n);
-	return ir_reshape(e, op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out, rank, extent);
-}
-
 /* The words for the shape that argument ishape, or the parameter, requires. */
 static Op *
 words(Call *c, int ishape)
@@ -61,7 +49,9 @@ words(Call *c, int ishape)
 	if (call_has(c, ishape) ? !call_shape(c, ishape, &rank, extent) : !example_shape(c, &rank, extent))
 		return NULL;
 	Value *offset = call_has(c, ishape) ? NULL : c->e->example->offset;
-	return draw(c, offset ? offset : counted(c->e, rank, extent));
+	if (!offset)
+		offset = ir_reshape(c->e, ir_counted(c->e, TY_I64, extents_count(rank, extent)), rank, extent);
+	return draw(c, offset);
 }
 
 /* A word as (w + 1/2) / 2^32: above 0 and below 1. */
@@ -145,7 +135,7 @@ example_permutation(Call *c)
 		return val_poison(c->place);
 	if (n > INT32_MAX)
 		return call_wrong(c, 0, "below 2^31");
-	Value *i = counted(e, 1, &n);
+	Value *i = ir_counted(e, TY_I64, n);
 	Op *w = draw(c, i);
 	Value *key = ir_convert(e, build2(&e->b, OP_SHR, &w->out[0], build_int(&e->b, w->out[0].type, 1)), TY_I64);
 	key = build2(&e->b, OP_SHL, key, build_int(&e->b, key->type, 32));

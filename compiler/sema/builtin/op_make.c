@@ -17,28 +17,17 @@ shape_or_implied(Call *c, int i, int *rank, int64_t *extent)
 	return example_shape(c, rank, extent);
 }
 
-/* 0, 1, 2 … of n elements from `start`. */
-static Value *
-counting(Elab *e, DType t, int64_t start, int64_t n)
-{
-	Attr axis = attr_new_axis(e->m, 0);
-	const Type *type = type_tile(e->m, t, 1, &n);
-	Value *v = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &type, 1)->out;
-	return start ? build2(&e->b, OP_ADD, v, build_int(&e->b, type, start)) : v;
-}
-
 static Val
 arange_implied(Call *c)
 {
 	int rank;
-	int64_t extent[MAX_RANK], n = 1;
+	int64_t extent[MAX_RANK];
 	if (!shape_or_implied(c, 0, &rank, extent))
 		return val_poison(c->place);
-	for (int i = 0; i < rank; i++)
-		n *= extent[i];
 	if (c->e->example->offset)
 		return val_tile(c->place, c->e->example->offset);
-	return val_tile(c->place, ir_reshape(c->e, counting(c->e, TY_I64, 0, n), rank, extent));
+	Value *v = ir_counted(c->e, TY_I64, extents_count(rank, extent));
+	return val_tile(c->place, ir_reshape(c->e, v, rank, extent));
 }
 
 Val
@@ -55,7 +44,8 @@ make_arange(Call *c)
 	if (!shape_check(c->e, c->place, 1, &n))
 		return val_poison(c->place);
 	bool small = start >= INT32_MIN && end <= (int64_t)INT32_MAX + 1;
-	return val_tile(c->place, counting(c->e, small ? TY_I32 : TY_I64, start, n));
+	Value *v = ir_counted(c->e, small ? TY_I32 : TY_I64, n);
+	return val_tile(c->place, start ? build2(&c->e->b, OP_ADD, v, build_int(&c->e->b, v->type, start)) : v);
 }
 
 Val
@@ -90,8 +80,7 @@ make_full(Call *c)
 	if (val_is_poison(&v))
 		return v;
 	Value *x = val_ir(e, &v);
-	x = x ? ir_broadcast(e, x, rank, extent, c->place) : NULL;
-	return x ? val_tile(c->place, x) : val_poison(c->place);
+	return val_tile(c->place, x ? ir_broadcast(e, x, rank, extent, c->place) : NULL);
 }
 
 Val
@@ -147,12 +136,11 @@ shape_reshape(Call *c)
 {
 	Elab *e = c->e;
 	int rank;
-	int64_t extent[MAX_RANK], count = 1;
+	int64_t extent[MAX_RANK];
 	Value *x = any_tile(c, 0);
 	if (!x || !reshape_extents(c, type_count(x->type), &rank, extent))
 		return val_poison(c->place);
-	for (int i = 0; i < rank; i++)
-		count *= extent[i];
+	int64_t count = extents_count(rank, extent);
 	if (count != type_count(x->type))
 		return val_error(e, c->place, DIAG_RESHAPE_COUNT, c->def->name,
 		    val_describe(e, &c->arg[0].val), (long long)type_count(x->type),
@@ -225,8 +213,7 @@ shape_broadcast_to(Call *c)
 	Value *x = any_tile(c, 0);
 	if (!x || !call_shape(c, 1, &rank, extent))
 		return val_poison(c->place);
-	x = ir_broadcast(c->e, x, rank, extent, c->place);
-	return x ? val_tile(c->place, x) : val_poison(c->place);
+	return val_tile(c->place, ir_broadcast(c->e, x, rank, extent, c->place));
 }
 
 Val

@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-static bool
-is_pointer(const Val *v)
-{
-	return v->kind == VAL_TILE && v->v->type->ptr;
-}
-
 /* A bool tile broadcast to the pointers' shape. */
 static Value *
 mask_of(Call *c, int i, const Type *shape)
@@ -33,12 +27,8 @@ widen_pointer(Call *c, Value *p, int i)
 bool
 stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64_t *extent, Place at)
 {
-	bool fits = t->rank <= rank;
-	for (int d = 0; fits && d < t->rank; d++)
-		fits = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
-	if (!fits)
-		diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, t), shape_text(e, rank, extent));
-	return fits;
+	return type_broadcasts(t, rank, extent) ||
+	    diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, t), shape_text(e, rank, extent));
 }
 
 /* A list in a kernel, in the type that it is stored as, if its kind allows. */
@@ -126,7 +116,7 @@ memory_load(Call *c)
 	Attr cache;
 	Value *in[3];
 	int n = 1;
-	if (!is_pointer(&c->arg[0].val)) {
+	if (!val_is_pointer(&c->arg[0].val)) {
 		Val bad = call_wrong(c, 0, "a pointer or a tile of pointers");
 		if (c->arg[0].val.kind == VAL_TENSOR)
 			diag_help(e->cx, "a tensor is read by indexing, as in `x[start +: extent]`");
@@ -154,7 +144,7 @@ memory_load(Call *c)
 static bool
 may_write(Call *c, int i, const Val *p)
 {
-	if (!is_pointer(p)) {
+	if (!val_is_pointer(p)) {
 		call_wrong(c, i, "a pointer or a tile of pointers");
 		if (p->kind == VAL_TENSOR)
 			diag_help(c->e->cx, "a tensor is written by indexing, as in `x[start +: extent] = tile;`");
@@ -210,7 +200,7 @@ place_open(Call *c, int i, TensorAccess *a, Val *pointer)
 	if (val_is_poison(pointer))
 		return false;
 	c->arg[i].val = *pointer;
-	if (is_pointer(pointer))
+	if (val_is_pointer(pointer))
 		return true;
 	diag_error(e->cx, x->place, DIAG_ATOMIC_PLACE, c->def->name, val_describe(e, pointer));
 	if (pointer->kind == VAL_TENSOR)
@@ -356,13 +346,13 @@ elab_pointer(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 	Val v = val_poison(NOWHERE), zero = val_int(at, 0);
 	if (val_is_poison(a) || val_is_poison(b))
 		return val_poison(at);
-	if (is_pointer(a) && is_pointer(b) && (op == BIN_SUB || binary_op_compares(op))) {
+	if (val_is_pointer(a) && val_is_pointer(b) && (op == BIN_SUB || binary_op_compares(op))) {
 		v = difference(e, a, b, at);
 		if (v.kind == VAL_TILE && op != BIN_SUB)
 			v = elab_binary(e, op, &v, &zero, at);
-	} else if (is_pointer(a) && !is_pointer(b) && (op == BIN_ADD || op == BIN_SUB)) {
+	} else if (val_is_pointer(a) && !val_is_pointer(b) && (op == BIN_ADD || op == BIN_SUB)) {
 		v = offset(e, a, b, op == BIN_SUB, at);
-	} else if (is_pointer(b) && !is_pointer(a) && op == BIN_ADD) {
+	} else if (val_is_pointer(b) && !val_is_pointer(a) && op == BIN_ADD) {
 		v = offset(e, b, a, false, at);
 	}
 	if (v.kind == VAL_TILE)

@@ -11,11 +11,17 @@ philox(Call *c)
 	return offset ? op_make(&e->b, OP_PHILOX, (Value *[]){seed, offset}, 2, NULL, 0, NULL, 0) : NULL;
 }
 
+static Value *
+as_signed(Elab *e, Value *word)
+{
+	return build1(&e->b, OP_BITCAST, word, type_with_elem(e->m, word->type, TY_I32));
+}
+
 /* As Triton's uint_to_uniform_float: the magnitude of the signed word times a bit less than 2^-31. */
 static Value *
 uniform(Elab *e, Value *word)
 {
-	Value *i = build1(&e->b, OP_BITCAST, word, type_with_elem(e->m, word->type, TY_I32));
+	Value *i = as_signed(e, word);
 	Value *zero = build_int(&e->b, i->type, 0);
 	Value *flipped = build1(&e->b, OP_NOT, i, NULL);
 	Value *magnitude = build3(&e->b, OP_SELECT, build2(&e->b, OP_LT, i, zero), flipped, i);
@@ -27,9 +33,7 @@ Val
 random_rand(Call *c)
 {
 	Op *words = philox(c);
-	if (!words)
-		return val_poison(c->place);
-	return val_tile(c->place, ir_convert(c->e, uniform(c->e, &words->out[0]), elab_dtype(c->e, TY_F32)));
+	return val_tile(c->place, words ? ir_convert(c->e, uniform(c->e, words->out), elab_dtype(c->e, TY_F32)) : NULL);
 }
 
 Val
@@ -51,12 +55,8 @@ random_randn(Call *c)
 Val
 random_randint(Call *c)
 {
-	Elab *e = c->e;
 	Op *words = philox(c);
-	if (!words)
-		return val_poison(c->place);
-	Value *w = &words->out[0];
-	return val_tile(c->place, build1(&e->b, OP_BITCAST, w, type_with_elem(e->m, w->type, TY_I32)));
+	return val_tile(c->place, words ? as_signed(c->e, words->out) : NULL);
 }
 
 Val

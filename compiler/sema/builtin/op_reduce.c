@@ -61,15 +61,21 @@ emit(Call *c, const Along *a, const char *fn, bool nan)
 	return op_make(&e->b, OP_REDUCE, (Value *[]){a->x}, 1, attr, 2 + nan, NULL, 0)->out;
 }
 
+/* x reduced by the call's function; x may be NULL. */
+static Val
+reduced(Call *c, Value *x)
+{
+	Along a;
+	if (!x || !along(c, x, 1, 2, &a))
+		return val_poison(c->place);
+	return finish(c, &a, emit(c, &a, c->def->name, false));
+}
+
 /* The row's number: kinds of elements. */
 Val
 reduce_plain(Call *c)
 {
-	Along a;
-	Value *x = call_tile(c, 0, (unsigned)c->def->op);
-	if (!x || !along(c, x, 1, 2, &a))
-		return val_poison(c->place);
-	return finish(c, &a, emit(c, &a, c->def->name, false));
+	return reduced(c, call_tile(c, 0, (unsigned)c->def->op));
 }
 
 Val
@@ -78,11 +84,9 @@ reduce_mean(Call *c)
 	Elab *e = c->e;
 	Along a;
 	Value *x = call_tile(c, 0, IS_ANY);
-	if (!x)
-		return val_poison(c->place);
-	if (!dtype_is_float(x->type->elem))
+	if (x && !dtype_is_float(x->type->elem))
 		x = ir_convert(e, x, elab_dtype(e, TY_F32));
-	if (!along(c, x, 1, 2, &a))
+	if (!x || !along(c, x, 1, 2, &a))
 		return val_poison(c->place);
 	Value *sum = emit(c, &a, "sum", false);
 	if (a.rank == 0)
@@ -152,16 +156,10 @@ reduce_arg(Call *c)
 Val
 reduce_any(Call *c)
 {
-	Elab *e = c->e;
-	Along a;
 	Value *x = call_tile(c, 0, IS_ANY);
-	if (!x)
-		return val_poison(c->place);
-	if (x->type->elem != TY_BOOL)
-		x = build2(&e->b, OP_NE, x, build_int(&e->b, x->type, 0));
-	if (!along(c, x, 1, 2, &a))
-		return val_poison(c->place);
-	return finish(c, &a, emit(c, &a, c->def->name, false));
+	if (x && x->type->elem != TY_BOOL)
+		x = build2(&c->e->b, OP_NE, x, build_int(&c->e->b, x->type, 0));
+	return reduced(c, x);
 }
 
 Val
@@ -217,24 +215,10 @@ operands(Call *c, Value ***out, int *n)
 static const Op *
 effect_in(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op->next) {
+	for (const Op *op = b->first; op; op = op_after(op, b))
 		if (op_info[op->kind].traits & (READS | WRITES | EFFECT))
 			return op;
-		for (int i = 0; i < op->nregion; i++) {
-			const Op *inside = effect_in(op->region[i]);
-			if (inside)
-				return inside;
-		}
-	}
 	return NULL;
-}
-
-static bool
-is_within(const Block *b, const Block *region)
-{
-	while (b && b != region)
-		b = b->parent ? b->parent->home : NULL;
-	return b == region;
 }
 
 /* What is made of nothing within the region is the same for all elements, and is computed once, before `to`. */
@@ -245,7 +229,7 @@ lift(Block *b, const Block *region, Op *to)
 		bool depends = op->kind == OP_CONST || op->nregion > 0 || !(op_info[op->kind].traits & PURE);
 		next = op->next;
 		for (int i = 0; i < op->nin; i++)
-			depends |= is_within(op->in[i]->block, region);
+			depends |= value_inside(op->in[i], region);
 		for (int i = 0; i < op->nregion; i++)
 			lift(op->region[i], region, to);
 		if (!depends)
@@ -257,18 +241,13 @@ lift(Block *b, const Block *region, Op *to)
 static Value *
 tile_in(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op->next) {
+	for (const Op *op = b->first; op; op = op_after(op, b)) {
 		for (int i = 0; i < op->nin; i++)
 			if (op->in[i]->type->rank)
 				return op->in[i];
 		for (int i = 0; i < op->nout; i++)
 			if (op->out[i].type->rank)
 				return (Value *)&op->out[i];
-		Value *inside = NULL;
-		for (int i = 0; i < op->nregion && !inside; i++)
-			inside = tile_in(op->region[i]);
-		if (inside)
-			return inside;
 	}
 	return NULL;
 }

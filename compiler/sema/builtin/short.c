@@ -55,19 +55,13 @@ elab_binary_expr(Elab *e, const Expr *x)
 	return elab_binary(e, x->bin, &a, &b, x->place);
 }
 
-static bool
-is_pointer(const Val *v)
-{
-	return v->kind == VAL_TILE && v->v->type->ptr != PTR_NONE;
-}
-
 /* The type that both sides of a choice take; false after an error. */
 static bool
 common_type(Elab *e, const Val *a, const Val *b, Place at, const Type **out)
 {
 	if (val_is_poison(a) || val_is_poison(b))
 		return false;
-	if (is_pointer(a) && is_pointer(b) && a->v->type == b->v->type) {
+	if (val_is_pointer(a) && val_is_pointer(b) && a->v->type == b->v->type) {
 		*out = a->v->type;
 		return true;
 	}
@@ -198,7 +192,7 @@ elab_cond(Elab *e, const Expr *x)
 
 	if (c.kind == VAL_BOOL)
 		return elab_expr(e, c.i ? x->b : x->c);
-	if (c.kind == VAL_TILE && c.v->type->rank > 0 && c.v->type->elem == TY_BOOL && !is_pointer(&c))
+	if (c.kind == VAL_TILE && c.v->type->rank > 0 && c.v->type->elem == TY_BOOL && !val_is_pointer(&c))
 		return cond_tile(e, x, &c);
 	Value *cond = val_condition(e, &c);
 	if (cond)

@@ -5,15 +5,6 @@
 
 #include <string.h>
 
-static const NamedConst *
-find_given(const NamedConst *given, int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(given[i].name, name) == 0)
-			return &given[i];
-	return NULL;
-}
-
 typedef VEC(NamedConst) NamedList;
 
 static bool
@@ -50,7 +41,7 @@ line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
 		diag_error(b->cx, s->target->place, DIAG_GIVEN_UNKNOWN, b->k->name, name);
 		return diag_help(b->cx, "%s", header_advice(b->k, name));
 	}
-	const NamedConst *over = find_given(given, n, name);
+	const NamedConst *over = named_const(given, n, name);
 	if (over)
 		c = over->value;
 	else if (!header_eval(b->e, s->e, arena_printf(b->cx->mem, "'%s'", name), &c))
@@ -69,14 +60,14 @@ merge(Kernel *k, const ExampleItem *ex, const NamedConst *given, int n, NamedLis
 	NamedList lines = {0};
 	bool ok = true;
 
-	b.e = elab_open_file(k->program, k, NULL, "cpu", false);
+	b.e = elab_open(k->program, k, NULL, "cpu", false);
 	slots_make(&b);
 	for (int i = 0; i < ex->item->body.n; i++)
 		ok &= line(&b, ex->item->body.at[i], given, n, &lines);
 	for (int i = 0; i < n; i++)
 		vec_push(b.cx->mem, all, given[i]);
 	for (int i = 0; i < lines.n; i++)
-		if (lines.at[i].value.kind != CONST_NONE && !find_given(given, n, lines.at[i].name))
+		if (lines.at[i].value.kind != CONST_NONE && !named_const(given, n, lines.at[i].name))
 			vec_push(b.cx->mem, all, lines.at[i]);
 	return ok;
 }
@@ -92,7 +83,7 @@ fill_args(Kernel *k, const NamedConst *all, int n, const Bound *b, ArgInfo *args
 		a->dtype = b->param[i].dtype;
 		a->rank = b->param[i].rank;
 		memcpy(a->dim, b->param[i].dim, sizeof a->dim);
-		const NamedConst *c = p->kind == PARAM_SCALAR ? find_given(all, n, p->name) : NULL;
+		const NamedConst *c = p->kind == PARAM_SCALAR ? named_const(all, n, p->name) : NULL;
 		if (!c)
 			continue;
 		a->scalar = c->value;
@@ -145,7 +136,7 @@ example_sets(const ExampleItem *ex, const char *name)
 static Elab *
 elab_bound(Kernel *k, const Bound *b)
 {
-	Elab *e = elab_open(k, b, "cpu", false);
+	Elab *e = elab_open(k->program, k, b, "cpu", false);
 
 	for (int i = 0; i < b->nsymbol; i++)
 		scope_add(e, b->symbol[i].name, b->symbol[i].place, val_of_const(b->symbol[i].place, &b->symbol[i].value),

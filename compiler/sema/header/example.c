@@ -133,22 +133,13 @@ bind_tensors(Elab *e, const Line *l, const ExampleInput *out)
 	return true;
 }
 
-static bool
-fits(const Type *t, int rank, const int64_t *extent)
-{
-	bool ok = t->rank <= rank;
-	for (int d = 0; ok && d < t->rank; d++)
-		ok = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
-	return ok;
-}
-
 /* The line's value in the parameter's type, broadcast to `rank` and `extent`; NULL after an error. */
 static Value *
 converted(Elab *e, const Line *l, const Val *v, int rank, const int64_t *extent)
 {
 	const char *name = l->k->params.at[l->param].name;
 	DType t = l->b->param[l->param].dtype;
-	if (v->kind == VAL_TILE && !fits(v->v->type, rank, extent)) {
+	if (v->kind == VAL_TILE && !type_broadcasts(v->v->type, rank, extent)) {
 		diag_error(e->cx, l->e->place, DIAG_EXAMPLE_SHAPE, type_shape_text(e, v->v->type), name,
 		    shape_text(e, rank, extent));
 		return NULL;
@@ -214,13 +205,8 @@ fill_whole(Elab *e, const Line *l, const ExampleInput *out)
 static Value *
 chunk_offsets(Elab *e, Value *base, int rank, const int64_t *extent)
 {
-	int64_t n = 1;
-	for (int d = 0; d < rank; d++)
-		n *= extent[d];
-	Attr axis = attr_new_axis(e->m, 0);
-	const Type *t = type_tile(e->m, TY_I64, 1, &n);
-	Value *i = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
-	i = build2(&e->b, OP_ADD, i, build1(&e->b, OP_BROADCAST, base, t));
+	Value *i = ir_counted(e, TY_I64, extents_count(rank, extent));
+	i = build2(&e->b, OP_ADD, i, build1(&e->b, OP_BROADCAST, base, i->type));
 	return ir_reshape(e, i, rank, extent);
 }
 
@@ -331,7 +317,7 @@ line_input(const Line *l, ExampleInput *out)
 	Example example = {.param = l->param};
 	ExampleNames names = {.k = l->k, .elementwise = true};
 	example_names(l->e, &names);
-	Elab *e = elab_open(l->k, l->b, "cpu", true);
+	Elab *e = elab_open(l->k->program, l->k, l->b, "cpu", true);
 	e->seed = l->seed;
 	e->example = &example;
 	for (int i = 0; i < l->k->params.n; i++)

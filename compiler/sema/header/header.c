@@ -31,7 +31,7 @@ program_constant(const Program *p, const char *name, Const *out)
 	for (int i = 0; i < p->items.n; i++) {
 		const Item *it = p->items.at[i];
 		if (it->kind == ITEM_CONST && it->name == name) {
-			Elab *e = elab_open_file((Program *)p, NULL, NULL, "cpu", false);
+			Elab *e = elab_open((Program *)p, NULL, NULL, "cpu", false);
 			Expr x = {.kind = EX_NAME, .place = it->name_place, .name = name};
 			return header_eval(e, &x, "a constant", out);
 		}
@@ -269,9 +269,7 @@ named_values(Binder *b, const Expr *x)
 		if (b->slot[i].set && expr_mentions(x, b->slot[i].name))
 			text_printf(&t, "%s%s = %s", t.n ? ", " : "", b->slot[i].name,
 			    const_describe(b->cx, &b->slot[i].value));
-	const char *s = arena_strdup(b->cx->mem, t.at ? t.at : "");
-	text_close(&t);
-	return s;
+	return text_take(&t, b->cx->mem);
 }
 
 /* A constraint on a schedule value that is left to the compiler says nothing yet. */
@@ -391,7 +389,7 @@ binder(Kernel *k, const ArgInfo *args, Bound *out)
 	Binder b = {.k = k, .cx = k->program->cx, .args = args, .out = out};
 
 	*out = (Bound){.kernel = k};
-	b.e = elab_open_file(k->program, k, NULL, "cpu", false);
+	b.e = elab_open(k->program, k, NULL, "cpu", false);
 	slots_make(&b);
 	return b;
 }

@@ -73,16 +73,6 @@ wanted_kind(Binder *b, const Slot *s, DType *t)
 }
 
 static bool
-in_range(DType t, int64_t v)
-{
-	int bits = dtype_info[t].bits;
-
-	if (dtype_is_unsigned(t))
-		return v >= 0 && (bits >= 63 || v < INT64_C(1) << bits);
-	return bits >= 64 || (v >= -(INT64_C(1) << (bits - 1)) && v < INT64_C(1) << (bits - 1));
-}
-
-static bool
 coerce(Binder *b, const Slot *s, Const *c)
 {
 	DType t, named;
@@ -103,13 +93,17 @@ coerce(Binder *b, const Slot *s, Const *c)
 			c->kind = CONST_BOOL;
 		return c->kind == CONST_BOOL;
 	}
-	return c->kind == CONST_BIG ? t == TY_U64 : c->kind == CONST_INT && in_range(t, c->i);
+	return c->kind == CONST_BIG ? t == TY_U64 : c->kind == CONST_INT && int_fits(t, c->i) && (c->i >= 0 || !dtype_is_unsigned(t));
 }
 
-static const char *
-said_by(Binder *b, const Slot *s)
+/* Reported: nothing more is said of it. */
+static bool
+slot_poison(Binder *b, Slot *s, Place place)
 {
-	return s->from ? s->from : "the command line";
+	if (!s->set)
+		scope_add(b->e, s->name, place, val_poison(place), false);
+	s->set = true;
+	return false;
 }
 
 bool
@@ -125,16 +119,13 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 		if ((c.kind == CONST_INT || c.kind == CONST_BIG) && want && strcmp(want, "an integer") == 0)
 			want = arena_printf(b->cx->mem, "an integer that %s can hold", dtype_info[t].text);
 		diag_error(b->cx, place, DIAG_SLOT_KIND, s->name, want ? want : "a value", const_describe(b->cx, &c));
-		if (!s->set)
-			scope_add(b->e, s->name, place, val_poison(place), false);
-		s->set = true;                          /* reported: nothing more is said of it */
-		return false;
+		return slot_poison(b, s, place);
 	}
 	if (s->set && !const_equal(&s->value, &c)) {
 		if (b->lenient)
 			return true;
-		return diag_error(b->cx, place, DIAG_SLOT_TWICE, s->name, const_describe(b->cx, &s->value), said_by(b, s),
-		    const_describe(b->cx, &c), from ? from : "the command line");
+		return diag_error(b->cx, place, DIAG_SLOT_TWICE, s->name, const_describe(b->cx, &s->value),
+		    s->from ? s->from : "the command line", const_describe(b->cx, &c), from ? from : "the command line");
 	}
 	if (s->kind == SLOT_SYMBOL && c.i < 0) {
 		diag_error(b->cx, place, DIAG_DIM_NEGATIVE, s->name, (long long)c.i);

@@ -78,13 +78,9 @@ open_function(Elab *e, const Kernel *k)
 static bool
 writes(const Block *b, const Value *tensor)
 {
-	for (const Op *op = b->first; op; op = op->next) {
+	for (const Op *op = b->first; op; op = op_after(op, b))
 		if ((op_info[op->kind].traits & WRITES) && op->nin > 0 && op->in[0] == tensor)
 			return true;
-		for (int i = 0; i < op->nregion; i++)
-			if (writes(op->region[i], tensor))
-				return true;
-	}
 	return false;
 }
 
@@ -108,7 +104,7 @@ reference_module(Kernel *k, const Bound *b)
 	int before = cx->nerrors;
 	if (!k->reference)
 		return NULL;
-	Elab *e = elab_open(k, b, "cpu", true);
+	Elab *e = elab_open(k->program, k, b, "cpu", true);
 	open_function(e, k);
 	elab_stmts(e, &k->reference->body);
 	if (cx->nerrors == before)
