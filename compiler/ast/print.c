@@ -8,10 +8,10 @@
  *         + second_operand
  *         - third_operand;
  *
- * Where a line breaks depends on the tree alone, so that formatting twice changes nothing.  Parentheses stay where they were
- * written, and appear where the tree needs them.  One walk writes all of it: whether an expression fits is found by the
- * walk that would write it flat, which counts down the room instead and stops where there is none, so that it takes the
- * time that a line takes, however large the expression is. */
+ * Where a line breaks depends on the tree alone, so that formatting twice changes nothing. Parentheses stay where they
+ * were written, and appear where the tree needs them. One walk writes all of it: whether an expression fits is found
+ * by the walk that would write it flat, which counts down the room instead and stops where there is none, so that it
+ * takes the time that a line takes, however large the expression is. */
 #include "ast/print.h"
 
 #include <string.h>

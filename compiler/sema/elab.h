@@ -322,8 +322,8 @@ void example_pointers(Kernel *k, const ExampleItem *ex, Bound *b);
 
 /* elab.c: a fresh walk over a function whose parameters are made by the caller: predeclared names and the file's
  * const and fn are in scope, and either the compile-time parameters (kernels) or the symbols as integers (whole).
- * k and b may be NULL, for what stands at the top of a file.  e->b starts in a detached block, so that constants can be evaluated before the function exists; set e->func and
- * e->b.block once it does. */
+ * k and b may be NULL, for what stands at the top of a file.  e->b starts in a detached block, so that constants can be
+ * evaluated before the function exists; set e->func and e->b.block once it does. */
 Elab *elab_open(Program *p, Kernel *k, const Bound *b, const char *target, bool whole);
 
 /* hint.c: what a name that people bring from elsewhere is called here, or NULL */

@@ -12,8 +12,8 @@
 
 /* All that is not free to be tuned, as values by name: dimensions, and what `given` or the example fixes; of no `given`
  * everything.  In `mem`. */
-NamedConst *bound_values(const Kernel *k, const Bound *b, const Binding *given, const ExampleItem *ex, Arena *mem, int extra,
-    int *n);
+NamedConst *bound_values(
+    const Kernel *k, const Bound *b, const Binding *given, const ExampleItem *ex, Arena *mem, int extra, int *n);
 /* "BM = 128, T = f16" as values; false: it is something else.  Names are interned in the program. */
 bool values_parse(Compile *cx, const char *text, Arena *mem, NamedConst **out, int *n);
 void value_print(const char *name, const Const *v, Text *out);  /* behind a comma if it is not the first */

@@ -93,7 +93,9 @@ coerce(Binder *b, const Slot *s, Const *c)
 			c->kind = CONST_BOOL;
 		return c->kind == CONST_BOOL;
 	}
-	return c->kind == CONST_BIG ? t == TY_U64 : c->kind == CONST_INT && int_fits(t, c->i) && (c->i >= 0 || !dtype_is_unsigned(t));
+	if (c->kind == CONST_BIG)
+		return t == TY_U64;
+	return c->kind == CONST_INT && int_fits(t, c->i) && (c->i >= 0 || !dtype_is_unsigned(t));
 }
 
 /* Reported: nothing more is said of it. */
