@@ -26,47 +26,46 @@ now(void)
 }
 
 static Reg
-prim1(Emitter *e, PrimKind k, const Reg *in, int nin, int64_t imm)
+prim1(ThreadBuilder *to, PrimKind k, const Reg *in, int nin, int64_t imm)
 {
 	Reg out;
-	e->prim(e, k, in, nin, &imm, nin, &out, 1);
+	thread_prim(to, k, in, nin, &imm, nin, &out, 1);
 	return out;
 }
 
 /* Each warp's sum goes through shared memory to every thread, which adds the eight up and writes. */
 static void
-emit_kernel(Emitter *e)
+build_kernel(ThreadBuilder *to)
 {
 	EmitParam p[1] = {{.name = "out", .type = REG_GLOBAL}};
 	Reg out, shared;
-	e->kernel_begin(e, &(EmitKernel){.name = "sums", .param = p, .nparam = 1, .threads = THREADS, .shared_bytes = 1024},
+	thread_kernel(to, &(EmitKernel){.name = "sums", .param = p, .nparam = 1, .threads = THREADS, .shared_bytes = 1024},
 	    &out, &shared);
-	Reg thread = prim1(e, PRIM_THREAD, NULL, 0, 0), block = prim1(e, PRIM_BLOCK, NULL, 0, 0), sum = thread;
+	Reg thread = prim1(to, PRIM_THREAD, NULL, 0, 0), block = prim1(to, PRIM_BLOCK, NULL, 0, 0), sum = thread;
 	for (int by = 1; by < 32; by *= 2) {
-		Reg other = prim1(e, PRIM_SHUFFLE_XOR, &sum, 1, by);
-		sum = e->op(e, EMIT_ADD, sum, other, 0);
+		Reg other = prim1(to, PRIM_SHUFFLE_XOR, &sum, 1, by);
+		sum = thread_op(to, EMIT_ADD, sum, other, 0);
 	}
-	Reg four = e->int_const(e, REG_I32, 4), five = e->int_const(e, REG_I32, 5);
-	Reg warp = e->op(e, EMIT_LSHR, thread, five, 0), at_warp = e->op(e, EMIT_MUL, warp, four, 0);
-	Reg is_first = e->op(e, EMIT_EQ, e->op(e, EMIT_AND, thread, e->int_const(e, REG_I32, 31), 0),
-	    e->int_const(e, REG_I32, 0), 0);
+	Reg four = thread_int_const(to, REG_I32, 4), five = thread_int_const(to, REG_I32, 5);
+	Reg warp = thread_op(to, EMIT_LSHR, thread, five, 0), at_warp = thread_op(to, EMIT_MUL, warp, four, 0);
+	Reg is_first = thread_op(to, EMIT_EQ, thread_op(to, EMIT_AND, thread, thread_int_const(to, REG_I32, 31), 0),
+	    thread_int_const(to, REG_I32, 0), 0);
 	EmitAccess put = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = shared, .offset = at_warp, .align = 4,
 	    .mask = is_first};
-	e->prim(e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
-	e->store(e, &put, &sum);
-	e->prim(e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	thread_store(to, &put, &sum);
+	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 	EmitAccess take = {.space = SPACE_SHARED, .type = REG_I32, .n = 4, .base = shared, .align = 16};
-	Reg part[8], all = e->int_const(e, REG_I32, 0);
-	e->load(e, &take, part);
+	Reg part[8], all = thread_int_const(to, REG_I32, 0);
+	thread_load(to, &take, part);
 	take.constant = 16;
-	e->load(e, &take, part + 4);
+	thread_load(to, &take, part + 4);
 	for (int i = 0; i < 8; i++)
-		all = e->op(e, EMIT_ADD, all, part[i], 0);
-	Reg index = e->op(e, EMIT_ADD, e->op(e, EMIT_MUL, block, e->int_const(e, REG_I32, THREADS), 0), thread, 0);
+		all = thread_op(to, EMIT_ADD, all, part[i], 0);
+	Reg index = thread_op(to, EMIT_ADD, thread_op(to, EMIT_MUL, block, thread_int_const(to, REG_I32, THREADS), 0), thread, 0);
 	EmitAccess write = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = out,
-	    .offset = e->op(e, EMIT_MUL, index, four, 0), .align = 4};
-	e->store(e, &write, &all);
-	e->kernel_end(e);
+	    .offset = thread_op(to, EMIT_MUL, index, four, 0), .align = 4};
+	thread_store(to, &write, &all);
 }
 
 static bool
@@ -113,8 +112,10 @@ main(int argc, char **argv)
 		const char *why = "";
 		int n;
 		const EmitSymbol *symbol = simt_symbols(&n);
+		ThreadBuilder *to = thread_open(mem, t, false);
+		build_kernel(to);
 		EmitLlvm *l = emit_llvm_open(mem, t, &(EmitLlvmOptions){.host = true, .checks = checks != 0}, &why);
-		emit_kernel(emit_llvm_emitter(l));
+		emit_llvm_module(l, thread_module(to));
 		EmitCode *code = emit_llvm_code(l, symbol, n, &why);
 		if (!code)
 			return fprintf(stderr, "simt_speed: %s\n", why), 1;

@@ -140,13 +140,15 @@ through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, T
 	start = now_ms();
 	bool ok = l != NULL;
 	if (ok)
-		emit_replay(m, emit_llvm_emitter(l));
+		emit_llvm_module(l, m);
 	if (ok && stage == STAGE_LLVM)
 		emit_llvm_text(l, out);
 	else if (ok)
 		ok = emit_llvm_ptx(l, out, &why);
-	if (ok)
-		*kernel = emit_llvm_emitter(l)->kernel;
+	if (ok) {
+		*kernel = m->kernel;
+		kernel->name = emit_llvm_kernel(l);
+	}
 	note_time(times, "llvm", start);
 	if (!ok)
 		diag_error(cx, at, DIAG_LLVM_FAILED, m->kernel.name, m->target->name, why);

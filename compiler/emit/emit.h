@@ -1,11 +1,8 @@
-/* Writers of the thread IR: implementations of emitter.h. */
+/* Writers of the thread IR. */
 #ifndef TEGULA_EMIT_H
 #define TEGULA_EMIT_H
 
-#include "emit/emitter.h"
-
-/* replay.c: all of a module, node after node */
-void emit_replay(const ThreadModule *m, Emitter *e);
+#include "thread/thread.h"
 
 /* llvm.c, llvm_nvptx.c: LLVM IR through LLVM-C, then PTX */
 typedef struct EmitLlvm EmitLlvm;
@@ -29,13 +26,14 @@ typedef struct EmitLlvmOptions {
 bool emit_llvm_there(const char **why);
 /* NULL, *why (in mem): LLVM has no such target, or is not there. */
 EmitLlvm *emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const char **why);
-Emitter *emit_llvm_emitter(EmitLlvm *l);
+void emit_llvm_module(EmitLlvm *l, const ThreadModule *m);       /* once; m lives as long */
+const char *emit_llvm_kernel(const EmitLlvm *l);         /* by the name that the device knows */
 void emit_llvm_text(EmitLlvm *l, Text *out);            /* LLVM IR as emitted, or as optimised after emit_llvm_ptx */
 bool emit_llvm_ptx(EmitLlvm *l, Text *out, const char **why);   /* optimises and writes PTX */
 void emit_llvm_close(EmitLlvm *l);
 
 /* llvm_simt.c, llvm_jit.c: the per-thread code of a GPU for this machine (opened with `host`), by the contract in
- * runtime/simt/simt.h.  Code outlives the emitter. */
+ * runtime/simt/simt.h.  Code outlives what wrote it. */
 typedef struct EmitCode EmitCode;
 
 /* Where the host's code finds what it reads of its thread, in bytes. */
@@ -44,7 +42,7 @@ enum {
 	THREAD_CLUSTER_RANK = 24, THREAD_SITE = 28, THREAD_STEPS = 32,
 };
 
-/* NULL, *why (in the emitter's mem): a name that is not among the symbols, or LLVM's complaint. */
+/* NULL, *why (in its mem): a name that is not among the symbols, or LLVM's complaint. */
 EmitCode *emit_llvm_code(EmitLlvm *l, const EmitSymbol *symbol, int nsymbol, const char **why);
 void (*emit_code_entry(const EmitCode *c))(void);
 const Place *emit_code_sites(const EmitCode *c, int *n);        /* by the thread's site number */

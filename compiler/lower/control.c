@@ -1,7 +1,7 @@
 /* Loops, branches, and what leaves the kernel besides tensors.
  *
  * Conditions and bounds are scalars, which all threads hold alike, so that a thread block does not diverge and barriers may
- * be in any region.  Carried tiles are their registers, one after the other.  The emitter tests a while at
+ * be in any region.  Carried tiles are their registers, one after the other.  A writer tests a while at
  * its head, so its first region is lowered twice, before the loop and at the end of the body:
  *
  *     while (test) body     =>     test; while (go) { body; test }

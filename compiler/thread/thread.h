@@ -58,7 +58,7 @@ typedef enum CacheHint {
 	CACHE_READ_ONLY,                                /* no thread writes it from GRID_WAIT on, or from the start */
 	CACHE_VOLATILE,                                 /* from memory each time, and never left out */
 } CacheHint;
-/* Emitters know these on REG_I32 and REG_I64, ADD also on REG_F16, REG_BF16, REG_F32 and REG_F64, CAS also on REG_I16;
+/* Writers have these on REG_I32 and REG_I64, ADD also on REG_F16, REG_BF16, REG_F32 and REG_F64, CAS also on REG_I16;
  * lowering makes everything else of CAS.  MIN and MAX are signed. */
 typedef enum AtomicKind {
 	ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_UMIN, ATOMIC_UMAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR,

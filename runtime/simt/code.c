@@ -55,12 +55,11 @@ simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, c
 	}
 	*c = (SimtCode){.target = t, .checks = o->checks};
 	*why = "";
-	Emitter *e = emit_llvm_emitter(l);
 	const ThreadModule *m = o->thread ? o->thread : lower_func(f, t, mem);
 	if (m && has_no_ptx(m, f->module->cx) && takes_the_same(m, f, t, mem)) {
-		emit_replay(m, e);
-		c->threads = e->kernel.threads;
-		c->shared_bytes = e->kernel.shared_bytes;
+		emit_llvm_module(l, m);
+		c->threads = m->kernel.threads;
+		c->shared_bytes = m->kernel.shared_bytes;
 		c->code = emit_llvm_code(l, symbol, nsymbol, why);
 	}
 	emit_llvm_close(l);

@@ -98,12 +98,6 @@ simt_fail_as(SimtThread *t, FaultKind kind, int other, const char *fmt, ...)
 	fail(t, kind, other, fmt, ap);
 }
 
-void
-simt_trap(SimtThread *t)
-{
-	simt_fail(t, "the kernel traps");
-}
-
 /* ---- workers ---- */
 
 static int

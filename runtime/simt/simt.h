@@ -247,7 +247,7 @@ _Noreturn void simt_fail_as(SimtThread *t, FaultKind kind, int other, const char
 #include "thread/prims.def"
 #undef PRIM
 
-/* Emitter's mma, wgmma and settle. */
+/* mma, wgmma and settle of the thread IR. */
 void simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out);
 /* Hands out what stands for the result until it is waited for; simt_settle, after the wait, makes that the result.  a is a
  * descriptor or, by flag, the address of WGMMA_WORDS words. */
@@ -285,7 +285,6 @@ const char *simt_tensor_encode(SimtTensorMap *map, const SimtTensor *tensor);
  * of a loop that may be waiting for another thread. */
 void simt_steps(SimtThread *t);
 void simt_spin(SimtThread *t);
-_Noreturn void simt_trap(SimtThread *t);
 /* One element of a tile that a print with {trace} shows: value[0] its number, then its bits, then the program's index. */
 void simt_trace(SimtThread *t, int number, const uint64_t *value, int n);
 void simt_print(SimtThread *t, const char *format, const uint64_t *value, const int *type, int n);

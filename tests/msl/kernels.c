@@ -1,4 +1,4 @@
-/* Every kernel of a file or a folder through the Metal emitter and onto the checker, at friendly and awkward sizes: those of
+/* Every kernel of a file or a folder through the Metal writer and onto the checker, at friendly and awkward sizes: those of
  * tests/sweep where a kernel has a file there, else its own examples.  Its examples for `bench` are too large to be run here:
  * whether there is a text for them is all that is asked.  The outcomes are the table that docs/metal.md keeps. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* Every call of the emitter, for every target: LLVM takes what the LLVM emitter builds, and ptxas, where there is one,
- * takes the PTX that comes out. */
+/* Every kind of node, for every target: LLVM takes what is written of it, and ptxas, where there is one, takes the PTX that
+ * comes out. */
 #include "compile/compile.h"
 #include "emit/emit.h"
 
@@ -29,8 +29,7 @@
 typedef struct Bench {
 	Arena *mem;
 	const Target *t;
-	EmitLlvm *l;
-	Emitter *e;
+	ThreadBuilder *to;
 	Reg in, out, shared, n;                         /* pointers in and out, i32 n */
 	Reg offset;                                     /* of this thread in out, moved on by every keep */
 	int kept;
@@ -48,16 +47,11 @@ begin(Bench *b, const Target *t)
 	static const EmitParam param[] = {
 	    {.name = "in", .type = REG_GLOBAL, .is_read_only = true, .align = 16},
 	    {.name = "out", .type = REG_GLOBAL, .align = 16}, {.name = "n", .type = REG_I32}};
-	const EmitLlvmOptions opt = {.verify = true};
 	const EmitKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024};
-	const char *why = NULL;
 	Reg r[3];
 	*b = (Bench){.mem = arena_open(), .t = t};
-	b->l = emit_llvm_open(b->mem, t, &opt, &why);
-	if (!b->l)
-		fail_msg("%s: %s", t->name, why);
-	Emitter *e = b->e = emit_llvm_emitter(b->l);
-	e->kernel_begin(e, &k, r, &b->shared);
+	b->to = thread_open(b->mem, t, false);
+	thread_kernel(b->to, &k, r, &b->shared);
 	b->in = r[0];
 	b->out = r[1];
 	b->n = r[2];
@@ -67,23 +61,23 @@ begin(Bench *b, const Target *t)
 static void
 keep(Bench *b, Reg v)
 {
-	Emitter *e = b->e;
-	RegType type = e->type(e, v);
+	ThreadBuilder *to = b->to;
+	RegType type = thread_type_of(to, v);
 	if (type == REG_SHARED || type == REG_GLOBAL)
-		v = e->cast(e, CAST_BITS, type = type == REG_SHARED ? REG_I32 : REG_I64, v);
+		v = thread_cast(to, CAST_BITS, type = type == REG_SHARED ? REG_I32 : REG_I64, v);
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->out, .constant = 8 * b->kept++, .align = 8};
-	e->store(e, &at, &v);
+	thread_store(to, &at, &v);
 }
 
 static Reg
 get(Bench *b, RegType type)
 {
-	Emitter *e = b->e;
+	ThreadBuilder *to = b->to;
 	Reg r;
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->in, .constant = 8 * b->kept++, .align = 8};
 	if (type == REG_SHARED)
-		return e->pointer(e, b->shared, b->n);
-	e->load(e, &at, &r);
+		return thread_pointer(to, b->shared, b->n);
+	thread_load(to, &at, &r);
 	return r;
 }
 
@@ -105,20 +99,32 @@ ptxas(Bench *b, const Text *ptx, const char *what)
 	unlink(path);
 }
 
+/* What was recorded as PTX; false: *why. */
+static bool
+written(Bench *b, Text *ptx, const char **why)
+{
+	EmitLlvm *l = emit_llvm_open(b->mem, b->t, &(EmitLlvmOptions){.verify = true}, why);
+	if (!l)
+		return false;
+	emit_llvm_module(l, thread_module(b->to));
+	bool ok = emit_llvm_ptx(l, ptx, why);
+	emit_llvm_close(l);
+	return ok;
+}
+
 static void
 end(Bench *b, const char *what)
 {
-	const char *why = NULL;
+	const ThreadNode *at;
+	const char *why = thread_module_verify(thread_module(b->to), b->mem, &at);
 	Text ptx = {0};
-	b->e->kernel_end(b->e);
-	if (!emit_llvm_ptx(b->l, &ptx, &why))
+	if (why || !written(b, &ptx, &why))
 		fail_msg("%s: %s: %s", b->t->name, what, why);
 	assert_non_null(strstr(ptx.at, ".visible .entry probe("));
 	if (getenv("TEGULA_SHOW"))
 		fputs(ptx.at, stderr);
 	ptxas(b, &ptx, what);
 	text_close(&ptx);
-	emit_llvm_close(b->l);
 	arena_close(b->mem);
 }
 
@@ -154,7 +160,7 @@ test_ops(void **unused)
 				Reg in[3] = {0};
 				for (int i = 0; i < emit_op_operands[op]; i++)
 					in[i] = get(&b, op == EMIT_SELECT && i == 0 ? REG_PRED : t);
-				keep(&b, b.e->op(b.e, (EmitOp)op, in[0], in[1], in[2]));
+				keep(&b, thread_op(b.to, (EmitOp)op, in[0], in[1], in[2]));
 			}
 		end(&b, "arithmetic");
 	}
@@ -166,37 +172,37 @@ test_casts(void **unused)
 	static const RegType ints[] = {REG_PRED, REG_I8, REG_I16, REG_I32, REG_I64};
 	static const RegType floats[] = {REG_F16, REG_BF16, REG_F32, REG_F64};
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		for (int i = 0; i < LEN(ints); i++)
 			for (int k = 0; k < LEN(ints); k++) {
 				EmitCast c = i < k ? CAST_SEXT : CAST_TRUNC;
 				if (i != k)
-					keep(&b, e->cast(e, c, ints[k], get(&b, ints[i])));
+					keep(&b, thread_cast(to, c, ints[k], get(&b, ints[i])));
 				if (i < k)
-					keep(&b, e->cast(e, CAST_ZEXT, ints[k], get(&b, ints[i])));
+					keep(&b, thread_cast(to, CAST_ZEXT, ints[k], get(&b, ints[i])));
 			}
 		for (int i = 0; i < LEN(floats); i++)
 			for (int k = 0; k < LEN(ints); k++) {
-				keep(&b, e->cast(e, CAST_S2F, floats[i], get(&b, ints[k])));
-				keep(&b, e->cast(e, CAST_U2F, floats[i], get(&b, ints[k])));
+				keep(&b, thread_cast(to, CAST_S2F, floats[i], get(&b, ints[k])));
+				keep(&b, thread_cast(to, CAST_U2F, floats[i], get(&b, ints[k])));
 				if (ints[k] == REG_PRED)
 					continue;
-				keep(&b, e->cast(e, CAST_F2S, ints[k], get(&b, floats[i])));
-				keep(&b, e->cast(e, CAST_F2U, ints[k], get(&b, floats[i])));
+				keep(&b, thread_cast(to, CAST_F2S, ints[k], get(&b, floats[i])));
+				keep(&b, thread_cast(to, CAST_F2U, ints[k], get(&b, floats[i])));
 			}
 		for (int i = 0; i < 2; i++) {
-			keep(&b, e->cast(e, CAST_FEXT, REG_F32, get(&b, floats[i])));
-			keep(&b, e->cast(e, CAST_FEXT, REG_F64, get(&b, floats[i])));
-			keep(&b, e->cast(e, CAST_FTRUNC, floats[i], get(&b, REG_F32)));
-			keep(&b, e->cast(e, CAST_FTRUNC, floats[i], get(&b, REG_F64)));
-			keep(&b, e->cast(e, CAST_BITS, REG_I16, get(&b, floats[i])));
-			keep(&b, e->cast(e, CAST_BITS, floats[i], get(&b, REG_I16)));
+			keep(&b, thread_cast(to, CAST_FEXT, REG_F32, get(&b, floats[i])));
+			keep(&b, thread_cast(to, CAST_FEXT, REG_F64, get(&b, floats[i])));
+			keep(&b, thread_cast(to, CAST_FTRUNC, floats[i], get(&b, REG_F32)));
+			keep(&b, thread_cast(to, CAST_FTRUNC, floats[i], get(&b, REG_F64)));
+			keep(&b, thread_cast(to, CAST_BITS, REG_I16, get(&b, floats[i])));
+			keep(&b, thread_cast(to, CAST_BITS, floats[i], get(&b, REG_I16)));
 		}
-		keep(&b, e->cast(e, CAST_FEXT, REG_F64, get(&b, REG_F32)));
-		keep(&b, e->cast(e, CAST_FTRUNC, REG_F32, get(&b, REG_F64)));
-		keep(&b, e->cast(e, CAST_BITS, REG_F32, get(&b, REG_I32)));
-		keep(&b, e->cast(e, CAST_BITS, REG_I64, get(&b, REG_F64)));
-		keep(&b, e->cast(e, CAST_BITS, REG_I64, e->cast(e, CAST_BITS, REG_GLOBAL, get(&b, REG_I64))));
+		keep(&b, thread_cast(to, CAST_FEXT, REG_F64, get(&b, REG_F32)));
+		keep(&b, thread_cast(to, CAST_FTRUNC, REG_F32, get(&b, REG_F64)));
+		keep(&b, thread_cast(to, CAST_BITS, REG_F32, get(&b, REG_I32)));
+		keep(&b, thread_cast(to, CAST_BITS, REG_I64, get(&b, REG_F64)));
+		keep(&b, thread_cast(to, CAST_BITS, REG_I64, thread_cast(to, CAST_BITS, REG_GLOBAL, get(&b, REG_I64))));
 		end(&b, "conversions");
 	}
 }
@@ -207,20 +213,20 @@ test_words(void **unused)
 	static const struct { RegType type; int n; } rows[] = {
 	    {REG_I8, 4}, {REG_I8, 8}, {REG_I16, 2}, {REG_F16, 2}, {REG_BF16, 2}, {REG_F32, 1}, {REG_I32, 1}};
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		for (int i = 0; i < LEN(rows); i++) {
 			Reg v[8];
-			e->unpack(e, get(&b, REG_I32), rows[i].type, v, rows[i].n);
+			thread_unpack(to, get(&b, REG_I32), rows[i].type, v, rows[i].n);
 			for (int k = 0; k < rows[i].n / 2; k++) {
 				Reg swap = v[k];
 				v[k] = v[rows[i].n - 1 - k];
 				v[rows[i].n - 1 - k] = swap;
 			}
-			keep(&b, e->pack(e, v, rows[i].n));
+			keep(&b, thread_pack(to, v, rows[i].n));
 		}
 		for (RegType t = REG_F16; t <= REG_BF16; t++) {
-			Reg v[2] = {e->cast(e, CAST_FTRUNC, t, get(&b, REG_F32)), e->cast(e, CAST_FTRUNC, t, get(&b, REG_F32))};
-			keep(&b, e->pack(e, v, 2));
+			Reg v[2] = {thread_cast(to, CAST_FTRUNC, t, get(&b, REG_F32)), thread_cast(to, CAST_FTRUNC, t, get(&b, REG_F32))};
+			keep(&b, thread_pack(to, v, 2));
 		}
 		end(&b, "packing");
 	}
@@ -230,7 +236,7 @@ test_words(void **unused)
 static void
 accesses(Bench *b, RegType type, int bytes, Space space)
 {
-	Emitter *e = b->e;
+	ThreadBuilder *to = b->to;
 	Reg mask = get(b, REG_PRED), index = get(b, REG_I32), v[16];
 	for (int n = 1; n * bytes <= 16; n *= 2)
 		for (int how = 0; how < 8; how++)
@@ -239,9 +245,9 @@ accesses(Bench *b, RegType type, int bytes, Space space)
 				at.base = space == SPACE_SHARED ? b->shared : b->in;
 				at.mask = how & 1 ? mask : 0;
 				at.cache = (CacheHint)(how / 2);
-				e->load(e, &at, v);
+				thread_load(to, &at, v);
 				at.base = space == SPACE_SHARED ? b->shared : b->out;
-				e->store(e, &at, v);
+				thread_store(to, &at, v);
 			}
 }
 
@@ -263,17 +269,17 @@ test_known_masks(void **unused)
 {
 	Bench b;
 	begin(&b, target_at(0));
-	Emitter *e = b.e;
+	ThreadBuilder *to = b.to;
 	Reg v;
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.in, .align = 4};
-	at.mask = e->int_const(e, REG_PRED, 0);
-	e->load(e, &at, &v);
+	at.mask = thread_int_const(to, REG_PRED, 0);
+	thread_load(to, &at, &v);
 	keep(&b, v);
 	at.base = b.out;
-	e->store(e, &at, &v);
-	keep(&b, e->atomic(e, ATOMIC_ADD, &at, v, 0));
-	at.mask = e->int_const(e, REG_PRED, 1);
-	e->load(e, &at, &v);
+	thread_store(to, &at, &v);
+	keep(&b, thread_atomic(to, ATOMIC_ADD, &at, v, 0));
+	at.mask = thread_int_const(to, REG_PRED, 1);
+	thread_load(to, &at, &v);
 	keep(&b, v);
 	end(&b, "masks that are known");
 }
@@ -281,7 +287,7 @@ test_known_masks(void **unused)
 static void
 atomics(Bench *b, RegType type, Space space)
 {
-	Emitter *e = b->e;
+	ThreadBuilder *to = b->to;
 	bool is_int = type == REG_I32 || type == REG_I64;
 	int orders = 0;
 	for (AtomicKind k = ATOMIC_ADD; k <= ATOMIC_CAS; k++) {
@@ -295,7 +301,7 @@ atomics(Bench *b, RegType type, Space space)
 			at.scope = orders / 4 % 2 ? SCOPE_SYS : orders / 8 % 2 ? SCOPE_CTA : SCOPE_GPU;
 			if (b->t->has & HAS_CLUSTER && orders % 3 == 0)
 				at.scope = SCOPE_CLUSTER;
-			keep(b, e->atomic(e, k, &at, get(b, type), k == ATOMIC_CAS ? get(b, type) : 0));
+			keep(b, thread_atomic(to, k, &at, get(b, type), k == ATOMIC_CAS ? get(b, type) : 0));
 		}
 	}
 }
@@ -311,7 +317,7 @@ test_atomics(void **unused)
 		}
 		for (RegType t = REG_F16; t <= REG_BF16; t++) {
 			EmitAccess at = {.space = SPACE_GLOBAL, .type = t, .n = 2, .base = b.out, .align = 4, .mask = get(&b, REG_PRED)};
-			keep(&b, b.e->atomic(b.e, ATOMIC_ADD, &at, get(&b, REG_I32), 0));
+			keep(&b, thread_atomic(b.to, ATOMIC_ADD, &at, get(&b, REG_I32), 0));
 		}
 		end(&b, "atomics");
 	}
@@ -321,32 +327,31 @@ static void
 test_control(void **unused)
 {
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
-		const Reg zero = e->int_const(e, REG_I32, 0), one = e->int_const(e, REG_I32, 1), steps[] = {one,
-		    e->int_const(e, REG_I32, -2), b.n, zero};
+		ThreadBuilder *to = b.to;
+		const Reg zero = thread_int_const(to, REG_I32, 0), one = thread_int_const(to, REG_I32, 1), steps[] = {one,
+		    thread_int_const(to, REG_I32, -2), b.n, zero};
 		for (int i = 0; i < LEN(steps); i++) {
 			Reg init[2] = {get(&b, REG_F32), get(&b, REG_I32)}, in[2], after[2], inner[1];
-			Reg k = e->loop_begin(e, zero, b.n, steps[i], init, in, 2);
-			e->if_begin(e, e->op(e, EMIT_SLT, k, in[1], 0));
-			Reg sum = e->op(e, EMIT_FADD, in[0], get(&b, REG_F32), 0);
-			e->if_else(e, &sum, 1);
-			e->if_end(e, &in[0], inner, 1);
-			Reg next[2] = {inner[0], e->op(e, EMIT_ADD, in[1], k, 0)};
-			e->loop_end(e, next, after, 2);
+			Reg k = thread_loop(to, zero, b.n, steps[i], init, in, 2);
+			thread_if(to, thread_op(to, EMIT_SLT, k, in[1], 0));
+			Reg sum = thread_op(to, EMIT_FADD, in[0], get(&b, REG_F32), 0);
+			thread_else(to, &sum, 1);
+			thread_if_end(to, &in[0], inner, 1);
+			Reg next[2] = {inner[0], thread_op(to, EMIT_ADD, in[1], k, 0)};
+			thread_loop_end(to, next, after, 2);
 			keep(&b, after[0]);
 			keep(&b, after[1]);
 		}
 		Reg v = get(&b, REG_I64), in, after, limit = get(&b, REG_I64);
-		e->while_begin(e, &v, &in, 1);
-		Reg twice = e->op(e, EMIT_MUL, in, in, 0);
-		e->while_test(e, e->op(e, EMIT_ULT, twice, limit, 0));
-		e->while_end(e, &twice, &after, 1);
+		thread_while(to, &v, &in, 1);
+		Reg twice = thread_op(to, EMIT_MUL, in, in, 0);
+		thread_while_test(to, thread_op(to, EMIT_ULT, twice, limit, 0));
+		thread_while_end(to, &twice, &after, 1);
 		keep(&b, after);
 		keep(&b, twice);
-		e->if_begin(e, e->op(e, EMIT_EQ, after, limit, 0));
-		e->trap(e);
-		e->if_else(e, NULL, 0);
-		e->if_end(e, NULL, NULL, 0);
+		thread_if(to, thread_op(to, EMIT_EQ, after, limit, 0));
+		keep(&b, limit);
+		thread_if_end(to, NULL, NULL, 0);
 		end(&b, "control");
 	}
 }
@@ -377,21 +382,21 @@ test_functions(void **unused)
 {
 	static const RegType param[] = {REG_F32, REG_F64}, result[] = {REG_F64, REG_I32, REG_F32};
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		for (int n = 1; n <= 3; n += 2) {
 			const char *name = n == 1 ? "one" : "three";
 			const Reg in[] = {get(&b, REG_F32), get(&b, REG_F64)};
 			Reg inside[2], out[3];
-			assert_false(e->call(e, name, in, 2, result, out, n));
-			e->function_begin(e, &(EmitFunction){name, result, param, n, 2}, inside);
-			Reg wide = e->cast(e, CAST_FEXT, REG_F64, inside[0]);
-			e->if_begin(e, e->op(e, EMIT_FLT, wide, inside[1], 0));
-			e->if_else(e, &wide, 1);
-			e->if_end(e, &inside[1], &wide, 1);
-			const Reg gives[] = {wide, e->cast(e, CAST_F2S, REG_I32, wide), inside[0]};
-			e->function_end(e, gives, n);
+			assert_false(thread_call(to, name, in, 2, result, out, n));
+			thread_function(to, &(EmitFunction){name, result, param, n, 2}, inside);
+			Reg wide = thread_cast(to, CAST_FEXT, REG_F64, inside[0]);
+			thread_if(to, thread_op(to, EMIT_FLT, wide, inside[1], 0));
+			thread_else(to, &wide, 1);
+			thread_if_end(to, &inside[1], &wide, 1);
+			const Reg gives[] = {wide, thread_cast(to, CAST_F2S, REG_I32, wide), inside[0]};
+			thread_function_end(to, gives, n);
 			for (int times = 0; times < 2; times++) {
-				assert_true(e->call(e, name, in, 2, result, out, n));
+				assert_true(thread_call(to, name, in, 2, result, out, n));
 				for (int i = 0; i < n; i++)
 					keep(&b, out[i]);
 			}
@@ -404,18 +409,20 @@ static void
 test_prims(void **unused)
 {
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		for (PrimKind k = 0; k < PRIM_COUNT; k++) {
 			const PrimInfo *info = &prim_info[k];
 			int64_t imm[2] = {8, 64};
 			Reg in[10], out[8];
 			if (!info->ptx || info->needs & ~b.t->has)
 				continue;
+			if (k == PRIM_BARRIER_AT)
+				imm[0] = 64;
 			if (k == PRIM_REGISTERS_MORE || k == PRIM_REGISTERS_LESS)
 				imm[0] = 40;
 			for (int i = 0; i < info->nin; i++)
 				in[i] = get(&b, prim_operand(k, i));
-			e->prim(e, k, in, info->nin, imm, 2, out, info->nout);
+			thread_prim(to, k, in, info->nin, imm, 2, out, info->nout);
 			for (int i = 0; i < info->nout; i++)
 				keep(&b, out[i]);
 		}
@@ -427,7 +434,7 @@ static void
 test_mma(void **unused)
 {
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		for (int i = 0; i < mma_count; i++) {
 			const MmaInfo *m = &mma_info[i];
 			MmaWords w = mma_words(m);
@@ -440,7 +447,7 @@ test_mma(void **unused)
 				in[1][k] = get(&b, REG_I32);
 			for (int k = 0; k < w.c; k++)
 				in[2][k] = get(&b, m->acc == TY_F32 ? REG_F32 : REG_I32);
-			e->mma(e, m, in[0], in[1], in[2], out);
+			thread_mma(to, m, in[0], in[1], in[2], out);
 			for (int k = 0; k < w.c; k++)
 				keep(&b, out[k]);
 		}
@@ -462,33 +469,33 @@ test_wgmma(void **unused)
 		if (w->n != 8 && w->a != TY_BF16)
 			continue;
 		begin(&b, target_named("sm_90a"));
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		int n = w->n / 2;
-		Reg zero = w->acc == TY_F32 ? e->float_const(e, REG_F32, 0) : e->int_const(e, REG_I32, 0);
+		Reg zero = w->acc == TY_F32 ? thread_float_const(to, REG_F32, 0) : thread_int_const(to, REG_I32, 0);
 		for (int k = 0; k < n; k++)
 			acc[k] = zero;
 		for (int k = 0; k < 2; k++)
 			descriptor[k] = get(&b, REG_I64);
-		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		thread_prim(to, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
 		Wgmma x = {w, may_turn ? TRANSPOSE_A | TRANSPOSE_B : 0, &descriptor[0], descriptor[1], acc, 0};
-		e->wgmma(e, &x, first);
-		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
-		e->loop_begin(e, e->int_const(e, REG_I32, 0), b.n, e->int_const(e, REG_I32, 1), first, in, n);
-		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		thread_wgmma(to, &x, first);
+		thread_prim(to, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+		thread_loop(to, thread_int_const(to, REG_I32, 0), b.n, thread_int_const(to, REG_I32, 1), first, in, n);
+		thread_prim(to, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
 		x = (Wgmma){w, 0, &descriptor[0], descriptor[1], in, 0};
-		e->wgmma(e, &x, in);
+		thread_wgmma(to, &x, in);
 		for (int k = 0; k < WGMMA_WORDS; k++)
 			word[k] = get(&b, REG_I32);
-		Reg scale = e->op(e, EMIT_SLT, b.n, word[0], 0);
-		e->prim(e, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		Reg scale = thread_op(to, EMIT_SLT, b.n, word[0], 0);
+		thread_prim(to, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
 		x = (Wgmma){w, WGMMA_REGISTERS | (may_turn ? TRANSPOSE_B : 0), word, descriptor[1], in, 0};
-		e->wgmma(e, &x, in);
+		thread_wgmma(to, &x, in);
 		x.scale = scale;
-		e->wgmma(e, &x, next);
-		e->prim(e, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
-		e->loop_end(e, next, after, n);
-		e->prim(e, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
-		e->settle(e, after, after, n);
+		thread_wgmma(to, &x, next);
+		thread_prim(to, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+		thread_loop_end(to, next, after, n);
+		thread_prim(to, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+		thread_settle(to, after, after, n);
 		for (int k = 0; k < n; k++)
 			keep(&b, after[k]);
 		end(&b, w->name);
@@ -499,14 +506,14 @@ static void
 test_text(void **unused)
 {
 	EACH_TARGET(b) {
-		Emitter *e = b.e;
+		ThreadBuilder *to = b.to;
 		const RegType type = REG_I32;
 		Reg out, in[2] = {get(&b, REG_I32), b.n};
-		e->inline_ptx(e, "{ .reg .b32 t; mov.u32 t, %tid.x; add.u32 $0, $1, t; mad.lo.u32 $0, $0, $2, 5; }", in, 2, &type, &out, 1);
+		thread_ptx(to, "{ .reg .b32 t; mov.u32 t, %tid.x; add.u32 $0, $1, t; mad.lo.u32 $0, $0, $2, 5; }", in, 2, &type, &out, 1);
 		keep(&b, out);
 		Reg v[3] = {get(&b, REG_F64), get(&b, REG_I64), out};
-		e->print(e, "%f %lld %d\n", v, 3);
-		e->print(e, "nothing\n", NULL, 0);
+		thread_print(to, "%f %lld %d\n", v, 3);
+		thread_print(to, "nothing\n", NULL, 0);
 		end(&b, "text");
 	}
 }
@@ -519,18 +526,16 @@ test_plain_words(void **unused)
 	const char *why = NULL;
 	Text ptx = {0};
 	begin(&b, target_named("sm_80"));
-	Reg word, half[2], imm = b.e->int_const(b.e, REG_I32, 4096);
-	Reg at = b.e->op(b.e, EMIT_ADD, get(&b, REG_SHARED), imm, 0);
-	b.e->prim(b.e, PRIM_LDMATRIX_1, &at, 1, NULL, 0, &word, 1);
-	b.e->unpack(b.e, word, REG_F16, half, 2);
-	keep(&b, b.e->pack(b.e, half, 2));
-	b.e->kernel_end(b.e);
-	assert_true(emit_llvm_ptx(b.l, &ptx, &why));
+	Reg word, half[2], imm = thread_int_const(b.to, REG_I32, 4096);
+	Reg at = thread_op(b.to, EMIT_ADD, get(&b, REG_SHARED), imm, 0);
+	thread_prim(b.to, PRIM_LDMATRIX_1, &at, 1, NULL, 0, &word, 1);
+	thread_unpack(b.to, word, REG_F16, half, 2);
+	keep(&b, thread_pack(b.to, half, 2));
+	assert_true(written(&b, &ptx, &why));
 	assert_non_null(strstr(ptx.at, "+4096];"));
 	assert_null(strstr(ptx.at, "mov.b32 \t{"));        /* neither taken apart nor put together */
 	ptxas(&b, &ptx, "plain words");
 	text_close(&ptx);
-	emit_llvm_close(b.l);
 	arena_close(b.mem);
 }
 
@@ -542,15 +547,13 @@ test_refusal(void **unused)
 	const char *why = NULL;
 	Text ptx = {0};
 	begin(&b, target_named("sm_75"));
-	Reg v = get(&b, REG_I32), out;
-	const RegType type = REG_F64;
-	b.e->inline_ptx(b.e, "mov.b64 $0, $1;", (Reg[]){v}, 1, &type, &out, 1);
-	b.e->kernel_end(b.e);
-	b.e->prim(b.e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);        /* after the end: the module is not sound */
-	assert_false(emit_llvm_ptx(b.l, &ptx, &why));
+	thread_if(b.to, get(&b, REG_PRED));
+	Reg v = get(&b, REG_I32);
+	thread_if_end(b.to, NULL, NULL, 0);
+	keep(&b, v);                                    /* defined on one path: the module is not sound */
+	assert_false(written(&b, &ptx, &why));
 	assert_non_null(why);
 	text_close(&ptx);
-	emit_llvm_close(b.l);
 	arena_close(b.mem);
 }
 
@@ -565,17 +568,16 @@ test_names(void **unused)
 		Text ptx = {0};
 		const EmitKernel k = {.name = names[i], .threads = 32, .shared_bytes = 16};
 		begin(&b, target_named("sm_80"));
-		emit_llvm_close(b.l);
-		b.l = emit_llvm_open(b.mem, b.t, &(EmitLlvmOptions){.verify = true}, &why);
-		b.e = emit_llvm_emitter(b.l);
-		b.e->kernel_begin(b.e, &k, NULL, &b.shared);
-		b.e->print(b.e, "%d", (Reg[]){b.e->int_const(b.e, REG_I32, 5)}, 1);
-		b.e->kernel_end(b.e);
-		assert_true(emit_llvm_ptx(b.l, &ptx, &why));
-		assert_non_null(strstr(ptx.at, arena_printf(b.mem, ".visible .entry %s(", b.e->kernel.name)));
+		b.to = thread_open(b.mem, b.t, false);
+		thread_kernel(b.to, &k, NULL, &b.shared);
+		thread_print(b.to, "%d", (Reg[]){thread_int_const(b.to, REG_I32, 5)}, 1);
+		EmitLlvm *l = emit_llvm_open(b.mem, b.t, &(EmitLlvmOptions){.verify = true}, &why);
+		emit_llvm_module(l, thread_module(b.to));
+		assert_true(emit_llvm_ptx(l, &ptx, &why));
+		assert_non_null(strstr(ptx.at, arena_printf(b.mem, ".visible .entry %s(", emit_llvm_kernel(l))));
 		ptxas(&b, &ptx, names[i]);
 		text_close(&ptx);
-		emit_llvm_close(b.l);
+		emit_llvm_close(l);
 		arena_close(b.mem);
 	}
 }

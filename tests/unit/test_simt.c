@@ -1,5 +1,5 @@
 /* The emulator's threads: who they are, how they wait for each other, and what is said of those that can't.  Kernels are
- * C functions here, as compiled code is one; a few are put together by the emitter. */
+ * C functions here, as compiled code is one; a few are made of thread IR. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -356,7 +356,7 @@ trap_in_40(SimtThread *t, const uint64_t *param)
 {
 	t->site = 1;
 	if (t->block_index >= 5 && t->thread == 40)
-		simt_trap(t);
+		simt_fail(t, "ended on purpose");
 }
 
 static void
@@ -470,7 +470,7 @@ own_memory(SimtThread *t, const uint64_t *param)
 	}
 	barrier_at(t, 1);
 	if (t->thread == 3 && t->block_index == 6)
-		simt_trap(t);
+		simt_fail(t, "ended on purpose");
 }
 
 static void
@@ -488,87 +488,88 @@ ends_are_told(void **state)
 
 /* for (i = 0; i != limit; i += step) sum += i, for ever if limit is never met */
 static void
-emit_loop(Emitter *e, const Reg *param)
+build_loop(ThreadBuilder *to, const Reg *param)
 {
-	Reg zero_reg = e->int_const(e, REG_I32, 0), one = e->int_const(e, REG_I32, 1), in[2], next[2], after[2];
-	e->place(e, (Place)AT(7));
-	e->while_begin(e, (Reg[]){zero_reg, zero_reg}, in, 2);
-	e->while_test(e, e->op(e, EMIT_NE, in[0], param[1], 0));
-	next[0] = e->op(e, EMIT_ADD, in[0], one, 0);
-	next[1] = e->op(e, EMIT_ADD, in[1], in[0], 0);
-	e->while_end(e, next, after, 2);
+	Reg zero_reg = thread_int_const(to, REG_I32, 0), one = thread_int_const(to, REG_I32, 1), in[2], next[2], after[2];
+	thread_place(to, (Place)AT(7));
+	thread_while(to, (Reg[]){zero_reg, zero_reg}, in, 2);
+	thread_while_test(to, thread_op(to, EMIT_NE, in[0], param[1], 0));
+	next[0] = thread_op(to, EMIT_ADD, in[0], one, 0);
+	next[1] = thread_op(to, EMIT_ADD, in[1], in[0], 0);
+	thread_while_end(to, next, after, 2);
 	Reg thread, offset;
-	e->prim(e, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
-	offset = e->op(e, EMIT_SHL, thread, e->int_const(e, REG_I32, 2), 0);
-	e->place(e, (Place)AT(9));
+	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
+	offset = thread_op(to, EMIT_SHL, thread, thread_int_const(to, REG_I32, 2), 0);
+	thread_place(to, (Place)AT(9));
 	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .offset = offset, .align = 4};
-	e->store(e, &at, &after[1]);
+	thread_store(to, &at, &after[1]);
 }
 
 /* print("%d of %u: %g\n", lane, …) by one thread, then a shared store past the end by another */
 static void
-emit_print(Emitter *e, const Reg *param)
+build_print(ThreadBuilder *to, const Reg *param)
 {
 	Reg thread, shared = param[2], value[3];
-	e->place(e, (Place)AT(4));
-	e->prim(e, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
-	e->if_begin(e, e->op(e, EMIT_EQ, thread, e->int_const(e, REG_I32, 5), 0));
-	value[0] = e->int_const(e, REG_I32, -3);
-	value[1] = e->cast(e, CAST_ZEXT, REG_I64, thread);
-	value[2] = e->float_const(e, REG_F64, 1.5);
-	e->print(e, "%lld of 100%%: %llu, %g\n", value, 3);
-	e->if_end(e, NULL, NULL, 0);
-	e->place(e, (Place)AT(5));
-	Reg offset = e->op(e, EMIT_MUL, thread, param[1], 0);
+	thread_place(to, (Place)AT(4));
+	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
+	thread_if(to, thread_op(to, EMIT_EQ, thread, thread_int_const(to, REG_I32, 5), 0));
+	value[0] = thread_int_const(to, REG_I32, -3);
+	value[1] = thread_cast(to, CAST_ZEXT, REG_I64, thread);
+	value[2] = thread_float_const(to, REG_F64, 1.5);
+	thread_print(to, "%lld of 100%%: %llu, %g\n", value, 3);
+	thread_if_end(to, NULL, NULL, 0);
+	thread_place(to, (Place)AT(5));
+	Reg offset = thread_op(to, EMIT_MUL, thread, param[1], 0);
 	EmitAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = shared, .offset = offset, .align = 4};
-	e->store(e, &at, &thread);
+	thread_store(to, &at, &thread);
 }
 
 /* thread 0 waits for a flag that thread 63 puts up, then all write what it says */
 static void
-emit_spin(Emitter *e, const Reg *param)
+build_spin(ThreadBuilder *to, const Reg *param)
 {
-	Reg thread, none = e->int_const(e, REG_I32, 0), flag, in[1], seen[1];
+	Reg thread, none = thread_int_const(to, REG_I32, 0), flag, in[1], seen[1];
 	EmitAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = param[2], .align = 4, .cache = CACHE_VOLATILE};
-	e->place(e, (Place)AT(6));
-	e->prim(e, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
-	e->if_begin(e, e->op(e, EMIT_EQ, thread, none, 0));
-	e->store(e, &at, &none);
-	e->if_end(e, NULL, NULL, 0);
-	e->prim(e, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
-	e->if_begin(e, e->op(e, EMIT_EQ, thread, none, 0));
-	e->while_begin(e, &none, in, 1);
-	e->while_test(e, e->op(e, EMIT_EQ, in[0], none, 0));
-	e->load(e, &at, &flag);
-	e->while_end(e, &flag, seen, 1);
+	thread_place(to, (Place)AT(6));
+	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
+	thread_if(to, thread_op(to, EMIT_EQ, thread, none, 0));
+	thread_store(to, &at, &none);
+	thread_if_end(to, NULL, NULL, 0);
+	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	thread_if(to, thread_op(to, EMIT_EQ, thread, none, 0));
+	thread_while(to, &none, in, 1);
+	thread_while_test(to, thread_op(to, EMIT_EQ, in[0], none, 0));
+	thread_load(to, &at, &flag);
+	thread_while_end(to, &flag, seen, 1);
 	EmitAccess out = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .align = 4};
-	e->store(e, &out, seen);
-	e->if_end(e, NULL, NULL, 0);
-	e->if_begin(e, e->op(e, EMIT_EQ, thread, e->int_const(e, REG_I32, 63), 0));
-	e->store(e, &at, &param[1]);
-	e->if_end(e, NULL, NULL, 0);
+	thread_store(to, &out, seen);
+	thread_if_end(to, NULL, NULL, 0);
+	thread_if(to, thread_op(to, EMIT_EQ, thread, thread_int_const(to, REG_I32, 63), 0));
+	thread_store(to, &at, &param[1]);
+	thread_if_end(to, NULL, NULL, 0);
 }
 
 static Result
-run_emitted(void (*body)(Emitter *e, const Reg *param), bool checks, uint64_t *value, int64_t turns)
+run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64_t *value, int64_t turns)
 {
 	Arena *mem = arena_open();
 	const char *why = "";
 	const EmitLlvmOptions opt = {.host = true, .checks = checks, .verify = true};
-	EmitLlvm *l = emit_llvm_open(mem, target_named("sm_80"), &opt, &why);
-	Emitter *e = emit_llvm_emitter(l);
+	const Target *t = target_named("sm_80");
+	ThreadBuilder *to = thread_open(mem, t, false);
 	EmitParam params[2] = {{.name = "p", .type = REG_GLOBAL}, {.name = "n", .type = REG_I32}};
 	Reg param[3];
 	int n;
-	e->kernel_begin(e, &(EmitKernel){.name = "k", .param = params, .nparam = 2, .threads = 64, .shared_bytes = 256}, param,
+	thread_kernel(to, &(EmitKernel){.name = "k", .param = params, .nparam = 2, .threads = 64, .shared_bytes = 256}, param,
 	    &param[2]);
-	body(e, param);
-	e->kernel_end(e);
+	body(to, param);
+	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
+	emit_llvm_module(l, thread_module(to));
 	const EmitSymbol *symbol = simt_symbols(&n);
 	EmitCode *c = emit_llvm_code(l, symbol, n, &why);
 	if (!c)
 		fail_msg("%s", why);
-	SimtLaunch launch = {.kernel = (SimtKernel *)emit_code_entry(c), .param = value, .target = target_named("sm_80"),
+	SimtLaunch launch = {.kernel = (SimtKernel *)emit_code_entry(c), .param = value, .target = t,
 	    .threads = 64, .shared_bytes = 256, .checks = checks, .turns_most = turns};
 	launch.site = emit_code_sites(c, &launch.nsite);
 	Result r = run_with(launch);
@@ -584,11 +585,11 @@ compiled_loops(void **state)
 	int out[64];
 	for (int checks = 0; checks < 2; checks++) {
 		memset(out, 0, sizeof out);
-		Result r = run_emitted(emit_loop, checks, (uint64_t[]){(uint64_t)(uintptr_t)out, 20000}, 0);
+		Result r = run_built(build_loop, checks, (uint64_t[]){(uint64_t)(uintptr_t)out, 20000}, 0);
 		assert_true(r.ok);
 		for (int i = 0; i < 64; i++)
 			assert_int_equal(out[i], 199990000);
-		r = run_emitted(emit_loop, checks, (uint64_t[]){(uint64_t)(uintptr_t)out, UINT32_MAX}, 100000);
+		r = run_built(build_loop, checks, (uint64_t[]){(uint64_t)(uintptr_t)out, UINT32_MAX}, 100000);
 		assert_false(r.ok);
 		assert_non_null(strstr(r.report.text, "a loop does not end"));
 		assert_int_equal(r.report.place.line, 7);
@@ -599,10 +600,10 @@ static void
 compiled_spins(void **state)
 {
 	int out = 0;
-	Result r = run_emitted(emit_spin, false, (uint64_t[]){(uint64_t)(uintptr_t)&out, 77}, 0);
+	Result r = run_built(build_spin, false, (uint64_t[]){(uint64_t)(uintptr_t)&out, 77}, 0);
 	assert_true(r.ok);
 	assert_int_equal(out, 77);
-	r = run_emitted(emit_spin, false, (uint64_t[]){(uint64_t)(uintptr_t)&out, 0}, 100000);
+	r = run_built(build_spin, false, (uint64_t[]){(uint64_t)(uintptr_t)&out, 0}, 100000);
 	assert_false(r.ok);
 	assert_non_null(strstr(r.report.text, "a loop does not end"));
 	assert_int_equal(r.report.place.line, 6);
@@ -611,11 +612,11 @@ compiled_spins(void **state)
 static void
 compiled_prints(void **state)
 {
-	Result r = run_emitted(emit_print, true, (uint64_t[]){0, 4}, 0);
+	Result r = run_built(build_print, true, (uint64_t[]){0, 4}, 0);
 	assert_true(r.ok);
 	assert_string_equal(r.printed.at, "-3 of 100%: 5, 1.5\n");
 	text_close(&r.printed);
-	r = run_emitted(emit_print, true, (uint64_t[]){0, 8}, 0);
+	r = run_built(build_print, true, (uint64_t[]){0, 8}, 0);
 	assert_false(r.ok);
 	assert_int_equal(r.report.place.line, 5);
 	assert_int_equal(r.report.thread, 32);

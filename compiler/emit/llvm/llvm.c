@@ -12,7 +12,6 @@
  * in any state. */
 #include "emit/llvm/llvm.h"
 
-
 #include <pthread.h>
 #include <setjmp.h>
 #include <string.h>
@@ -59,7 +58,7 @@ complain(LLVMDiagnosticInfoRef info, void *data)
 		return;
 	char *text = LLVMGetDiagInfoDescription(info);
 	if (l->nerrors++ == 0)
-		l->error = arena_strdup(l->e.mem, text);
+		l->error = arena_strdup(l->mem, text);
 	LLVMDisposeMessage(text);
 }
 
@@ -85,18 +84,16 @@ open_lines(EmitLlvm *l, Place at)
 	l->program = LLVMDIBuilderCreateFunction(l->di, file, l->kernel, n, l->kernel, n, file,
 	    (unsigned)at.line, type, false, true, (unsigned)at.line, LLVMDIFlagZero, true);
 	LLVMSetSubprogram(l->fn, l->program);
-	l->scope = NEW_ARRAY(l->e.mem, LLVMMetadataRef, l->opt.cx->files.n);
+	l->scope = NEW_ARRAY(l->mem, LLVMMetadataRef, l->opt.cx->files.n);
 	l->scope[at.file] = l->program;
 	LLVMValueRef version = llvm_i32(l, LLVMDebugMetadataVersion());
 	LLVMAddModuleFlag(l->m, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
 	    LLVMValueAsMetadata(version));
 }
 
-static void
-place(Emitter *e, Place at)
+void
+llvm_line(EmitLlvm *l, Place at)
 {
-	EmitLlvm *l = llvm_state(e);
-	l->at = at;
 	if (!l->opt.lines || at.file < 0 || at.file >= l->opt.cx->files.n)
 		return;
 	if (!l->program)
@@ -107,14 +104,6 @@ place(Emitter *e, Place at)
 	LLVMSetCurrentDebugLocation2(
 	    l->b, LLVMDIBuilderCreateDebugLocation(
 		      l->cx, (unsigned)at.line, (unsigned)at.col, l->scope[at.file], NULL));
-}
-
-static void
-name(Emitter *e, Reg r, const char *hint)
-{
-	LLVMValueRef v = llvm_value(llvm_state(e), r);
-	if (LLVMIsAInstruction(v))
-		LLVMSetValueName2(v, hint, strlen(hint));
 }
 
 /* opening and closing */
@@ -129,8 +118,8 @@ make_types(EmitLlvm *l)
 	t[REG_I16] = LLVMInt16TypeInContext(cx);
 	t[REG_I32] = t[REG_SHARED] = LLVMInt32TypeInContext(cx);
 	t[REG_I64] = LLVMInt64TypeInContext(cx);
-	t[REG_F16] = LLVMHalfTypeInContext(cx);
-	t[REG_BF16] = LLVMBFloatTypeInContext(cx);
+	t[REG_F16] = l->opt.host ? t[REG_I16] : LLVMHalfTypeInContext(cx);
+	t[REG_BF16] = l->opt.host ? t[REG_I16] : LLVMBFloatTypeInContext(cx);
 	t[REG_F32] = LLVMFloatTypeInContext(cx);
 	t[REG_F64] = LLVMDoubleTypeInContext(cx);
 	t[REG_GLOBAL] = LLVMPointerTypeInContext(cx, l->opt.host ? 0 : 1);
@@ -208,7 +197,8 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	if (!machine)
 		return NULL;
 	EmitLlvm *l = NEW(mem, EmitLlvm);
-	l->e = (Emitter){.target = t, .mem = mem, .state = l, .place = place, .name = name};
+	l->mem = mem;
+	l->target = t;
 	l->opt = opt ? *opt : (EmitLlvmOptions){0};
 	l->at = NOWHERE;
 	l->opt.lines = l->opt.lines && l->opt.cx && !to.host;
@@ -224,25 +214,14 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	if (l->opt.lines)
 		l->di = LLVMCreateDIBuilder(l->m);
 	make_types(l);
-	llvm_value_open(l);
-	llvm_control_open(l);
-	llvm_table_open(l);
-	llvm_function_open(l);
-	if (to.host) {
-		l->host.has_half = strncmp(to.triple, "x86", 3) != 0 || strstr(to.features, "+f16c");
-		llvm_simt_open(l);
-		return l;
-	}
-	llvm_memory_open(l);
-	llvm_nvptx_open(l);
-	llvm_matrix_open(l);
+	l->host.has_half = to.host && (strncmp(to.triple, "x86", 3) != 0 || strstr(to.features, "+f16c"));
 	return l;
 }
 
-Emitter *
-emit_llvm_emitter(EmitLlvm *l)
+const char *
+emit_llvm_kernel(const EmitLlvm *l)
 {
-	return &l->e;
+	return l->kernel;
 }
 
 void
@@ -266,7 +245,7 @@ optimise(EmitLlvm *l, const char **why)
 	if (!failed)
 		return true;
 	char *text = LLVMGetErrorMessage(failed);
-	*why = arena_strdup(l->e.mem, text);
+	*why = arena_strdup(l->mem, text);
 	LLVMDisposeErrorMessage(text);
 	return false;
 }
@@ -276,7 +255,7 @@ write_file(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, cons
 {
 	char *complaint = NULL;
 	if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->m, type, &complaint, out)) {
-		*why = kept(l->e.mem, complaint);
+		*why = kept(l->mem, complaint);
 		return false;
 	}
 	if (l->nerrors) {
@@ -292,7 +271,7 @@ is_sound(EmitLlvm *l, const char **why)
 	char *complaint = NULL;
 	bool sound = !LLVMVerifyModule(l->m, LLVMReturnStatusAction, &complaint);
 	if (!sound)
-		*why = arena_strdup(l->e.mem, complaint);
+		*why = arena_strdup(l->mem, complaint);
 	LLVMDisposeMessage(complaint);
 	return sound;
 }
@@ -306,7 +285,7 @@ llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, con
 		LLVMDIBuilderFinalize(l->di);
 	if (setjmp(escape.to)) {
 		llvm_escape = NULL;
-		*why = arena_strdup(l->e.mem, escape.why);
+		*why = arena_strdup(l->mem, escape.why);
 		l->m = NULL; /* see above: nothing of it is touched again */
 		return false;
 	}

@@ -47,7 +47,7 @@ void
 llvm_asm_result(LlvmAsm *a, RegType type)
 {
 	constrain(a, "=&", type);
-	vec_push(a->l->e.mem, &a->result, asm_type(a->l, type));
+	vec_push(a->l->mem, &a->result, type);
 }
 
 void
@@ -60,14 +60,14 @@ llvm_asm_in(LlvmAsm *a, LLVMValueRef v, RegType type)
 	else if (want != a->l->type[type])
 		v = LLVMBuildBitCast(b, v, want, "");
 	constrain(a, "", type);
-	vec_push(a->l->e.mem, &a->in, v);
+	vec_push(a->l->mem, &a->in, v);
 }
 
 void
 llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result)
 {
 	text_printf(&a->constraints, ",%d", result);
-	vec_push(a->l->e.mem, &a->in, v);
+	vec_push(a->l->mem, &a->in, v);
 }
 
 void
@@ -84,21 +84,24 @@ results_type(LlvmAsm *a)
 	if (a->result.n == 0)
 		return a->l->none;
 	if (a->result.n == 1)
-		return a->result.at[0];
-	return LLVMStructTypeInContext(a->l->cx, a->result.at, (unsigned)a->result.n, false);
+		return asm_type(a->l, a->result.at[0]);
+	LLVMTypeRef *each = NEW_ARRAY(a->l->mem, LLVMTypeRef, a->result.n);
+	for (int i = 0; i < a->result.n; i++)
+		each[i] = asm_type(a->l, a->result.at[i]);
+	return LLVMStructTypeInContext(a->l->cx, each, (unsigned)a->result.n, false);
 }
 
 void
-llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type, LLVMValueRef *out)
+llvm_asm_make(LlvmAsm *a, unsigned flags, LLVMValueRef *out)
 {
 	EmitLlvm *l = a->l;
-	LLVMTypeRef *types = NEW_ARRAY(l->e.mem, LLVMTypeRef, a->in.n);
+	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, a->in.n);
 	if (flags & ASM_MEMORY)
 		text_printf(&a->constraints, "%s~{memory}", a->constraints.n ? "," : "");
 	for (int i = 0; i < a->in.n; i++)
 		types[i] = LLVMTypeOf(a->in.at[i]);
 	LLVMTypeRef fn = LLVMFunctionType(results_type(a), types, (unsigned)a->in.n, false);
-	LLVMValueRef code = LLVMGetInlineAsm(fn, text, strlen(text),
+	LLVMValueRef code = LLVMGetInlineAsm(fn, a->text.at ? a->text.at : "", a->text.n,
 	    a->constraints.at ? a->constraints.at : "", a->constraints.n,
 	    (flags & (ASM_EFFECT | ASM_MEMORY)) != 0, false, LLVMInlineAsmDialectATT, false);
 	LLVMValueRef call = LLVMBuildCall2(l->b, fn, code, a->in.at, (unsigned)a->in.n, "");
@@ -110,12 +113,14 @@ llvm_asm_make(LlvmAsm *a, const char *text, unsigned flags, const RegType *type,
 	for (int i = 0; i < a->result.n; i++) {
 		LLVMValueRef v =
 		    a->result.n == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
-		if (type[i] == REG_I8)
+		RegType type = a->result.at[i];
+		if (type == REG_I8)
 			v = LLVMBuildTrunc(l->b, v, l->type[REG_I8], "");
-		else if (LLVMTypeOf(v) != l->type[type[i]])
-			v = LLVMBuildBitCast(l->b, v, l->type[type[i]], "");
+		else if (LLVMTypeOf(v) != l->type[type])
+			v = LLVMBuildBitCast(l->b, v, l->type[type], "");
 		out[i] = v;
 	}
+	text_close(&a->text);
 	text_close(&a->constraints);
 }
 
@@ -127,6 +132,7 @@ llvm_asm_op(EmitLlvm *l, const char *text, RegType type, const LLVMValueRef *in,
 	llvm_asm_result(&a, type);
 	for (int i = 0; i < n; i++)
 		llvm_asm_in(&a, in[i], type);
-	llvm_asm_make(&a, text, 0, &type, &out);
+	text_put(&a.text, text);
+	llvm_asm_make(&a, 0, &out);
 	return out;
 }

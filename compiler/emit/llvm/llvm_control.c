@@ -1,4 +1,4 @@
-/* Structured control as blocks and phis.
+/* Structured control as basic blocks and phis.
  *
  * A counted loop is written as its guard and a body that tests at its end, the form into which LLVM
  * would turn it:
@@ -7,11 +7,11 @@
  *     body:    i = phi [lo, before], [i + step, end];  carried values likewise
  *              ...
  *     end:     br (i + step < hi), body, after
- *     after:   carried = phi [init, before], [next, end] */
+ *     after:   carried = phi [next, end], [init, before] */
 #include "emit/llvm/llvm.h"
 
-static LLVMBasicBlockRef
-block(EmitLlvm *l, const char *name)
+LLVMBasicBlockRef
+llvm_block(EmitLlvm *l, const char *name)
 {
 	return LLVMAppendBasicBlockInContext(l->cx, l->fn, name);
 }
@@ -28,61 +28,32 @@ go(EmitLlvm *l, LLVMBasicBlockRef to)
 	LLVMPositionBuilderAtEnd(l->b, to);
 }
 
-static LlvmRegion *
-open_region(EmitLlvm *l, int n)
+LLVMValueRef
+llvm_phi(EmitLlvm *l, LLVMValueRef v, LLVMBasicBlockRef from, LLVMValueRef other, LLVMBasicBlockRef other_from)
 {
-	LlvmRegion r = {.before = here(l), .n = n};
-	r.phi = NEW_ARRAY(l->e.mem, LLVMValueRef, n);
-	r.value = NEW_ARRAY(l->e.mem, LLVMValueRef, n);
-	vec_push(l->e.mem, &l->region, r);
-	return &vec_last(&l->region);
+	LLVMValueRef phi = LLVMBuildPhi(l->b, LLVMTypeOf(v), "");
+	LLVMAddIncoming(phi, &v, &from, 1);
+	if (other_from)
+		LLVMAddIncoming(phi, &other, &other_from, 1);
+	return phi;
 }
 
-static LlvmRegion
-close_region(EmitLlvm *l, int n)
+/* Phis at a loop's head, of what comes in from before; feed gives what comes round. */
+static LLVMValueRef *
+carry(EmitLlvm *l, const LLVMValueRef *init, LLVMBasicBlockRef before, int n)
 {
-	if (l->region.n == 0 || vec_last(&l->region).n != n)
-		die("a region ends with %d carried values, but began with another number", n);
-	return vec_pop(&l->region);
-}
-
-/* Phis of the values that come in from where the builder stood, at the start of the block where it
- * stands now. */
-static void
-carry(EmitLlvm *l, LlvmRegion *r, const Reg *init, Reg *inside)
-{
-	for (int i = 0; i < r->n; i++) {
-		RegType type = llvm_reg_type(l, init[i]);
-		r->value[i] = llvm_value(l, init[i]);
-		r->phi[i] = LLVMBuildPhi(l->b, l->type[type], "");
-		LLVMAddIncoming(r->phi[i], &r->value[i], &r->before, 1);
-		inside[i] = llvm_add(l, type, r->phi[i]);
-	}
+	LLVMValueRef *phi = NEW_ARRAY(l->mem, LLVMValueRef, n);
+	for (int i = 0; i < n; i++)
+		phi[i] = llvm_phi(l, init[i], before, NULL, NULL);
+	return phi;
 }
 
 static void
-feed(EmitLlvm *l, LlvmRegion *r, const Reg *next)
+feed(EmitLlvm *l, LLVMValueRef *phi, LLVMValueRef *next, int n)
 {
 	LLVMBasicBlockRef from = here(l);
-	for (int i = 0; i < r->n; i++) {
-		LLVMValueRef v = llvm_value(l, next[i]);
-		LLVMAddIncoming(r->phi[i], &v, &from, 1);
-	}
-}
-
-/* Where the builder stands now: one of two values, by the block it came from. */
-static void
-join(EmitLlvm *l, const LlvmRegion *r, LLVMBasicBlockRef from, const Reg *v,
-    LLVMBasicBlockRef other, Reg *after)
-{
-	for (int i = 0; i < r->n; i++) {
-		RegType type = llvm_reg_type(l, v[i]);
-		LLVMValueRef in[2] = {llvm_value(l, v[i]), r->value[i]},
-			     phi = LLVMBuildPhi(l->b, l->type[type], "");
-		LLVMBasicBlockRef blocks[2] = {from, other};
-		LLVMAddIncoming(phi, in, blocks, 2);
-		after[i] = llvm_add(l, type, phi);
-	}
+	for (int i = 0; i < n; i++)
+		LLVMAddIncoming(phi[i], &next[i], &from, 1);
 }
 
 /* True while a loop goes on. */
@@ -103,136 +74,78 @@ goes_on(EmitLlvm *l, LLVMValueRef i, LLVMValueRef hi, LLVMValueRef step)
 	return LLVMBuildOr(l->b, up, down, "");
 }
 
-static Reg
-loop_begin(Emitter *e, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n)
+void
+llvm_loop(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion *r = open_region(l, n);
-	LLVMValueRef first = llvm_value(l, lo);
-	r->hi = llvm_value(l, hi);
-	r->step = llvm_value(l, step);
-	r->body = block(l, "loop");
-	r->after = block(l, "after");
-	LLVMBuildCondBr(l->b, goes_on(l, first, r->hi, r->step), r->body, r->after);
-	go(l, r->body);
-	r->index = LLVMBuildPhi(l->b, LLVMTypeOf(first), "");
-	LLVMAddIncoming(r->index, &first, &r->before, 1);
-	carry(l, r, init, inside);
-	return llvm_add(l, llvm_reg_type(l, lo), r->index);
-}
-
-static void
-loop_end(Emitter *e, const Reg *next, Reg *after, int n)
-{
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion r = close_region(l, n);
-	LLVMValueRef index = LLVMBuildNSWAdd(l->b, r.index, r.step, "");
+	const ThreadRegion *r = n->region[0];
+	const LLVMValueRef lo = in[0], hi = in[1], step = in[2], *init = in + 3;
+	LLVMBasicBlockRef before = here(l), body = llvm_block(l, "loop"), after = llvm_block(l, "after");
+	LLVMBuildCondBr(l->b, goes_on(l, lo, hi, step), body, after);
+	go(l, body);
+	LLVMValueRef index = llvm_phi(l, lo, before, NULL, NULL), *phi = carry(l, init, before, n->nout);
+	llvm_set(l, r->arg, &index, 1);
+	llvm_set(l, r->arg + 1, phi, n->nout);
+	llvm_region(l, r);
+	LLVMValueRef *next = llvm_values(l, r->yield, n->nout), turned = LLVMBuildNSWAdd(l->b, index, step, "");
 	if (l->opt.host)
 		llvm_host_turn(l, false);
 	LLVMBasicBlockRef end = here(l);
-	LLVMAddIncoming(r.index, &index, &end, 1);
-	feed(l, &r, next);
-	LLVMBuildCondBr(l->b, goes_on(l, index, r.hi, r.step), r.body, r.after);
-	LLVMMoveBasicBlockAfter(r.after, end);
-	go(l, r.after);
-	join(l, &r, end, next, r.before, after);
-}
-
-static void
-while_begin(Emitter *e, const Reg *init, Reg *inside, int n)
-{
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion *r = open_region(l, n);
-	r->body = block(l, "while");
-	r->other = block(l, "do");
-	r->after = block(l, "after");
-	LLVMBuildBr(l->b, r->body);
-	go(l, r->body);
-	carry(l, r, init, inside);
-}
-
-static void
-while_test(Emitter *e, Reg pred)
-{
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion *r = &vec_last(&l->region);
-	LLVMBuildCondBr(l->b, llvm_value(l, pred), r->other, r->after);
-	go(l, r->other);
-}
-
-static void
-while_end(Emitter *e, const Reg *next, Reg *after, int n)
-{
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion r = close_region(l, n);
-	if (l->opt.host)
-		llvm_host_turn(l, r.spins);
-	feed(l, &r, next);
-	LLVMBuildBr(l->b, r.body);
-	go(l, r.after);
-	for (int i = 0; i < n; i++)
-		after[i] = llvm_add(l, llvm_reg_type(l, next[i]), r.phi[i]);
-}
-
-static void
-if_begin(Emitter *e, Reg pred)
-{
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion *r = open_region(l, 0);
-	r->body = block(l, "then");
-	r->after = block(l, "endif");
-	r->other = block(l, "else");
-	LLVMBuildCondBr(l->b, llvm_value(l, pred), r->body, r->other);
-	go(l, r->body);
-}
-
-static void
-if_else(Emitter *e, const Reg *then, int n)
-{
-	EmitLlvm *l = llvm_state(e);
-	LlvmRegion *r = &vec_last(&l->region);
-	r->n = n;
-	r->has_else = true;
-	r->value = NEW_ARRAY(e->mem, LLVMValueRef, n);
-	for (int i = 0; i < n; i++)
-		r->value[i] = llvm_value(l, then[i]);
-	r->then_end = here(l);
-	LLVMBuildBr(l->b, r->after);
-	go(l, r->other);
-}
-
-static void
-if_end(Emitter *e, const Reg *otherwise, Reg *after, int n)
-{
-	EmitLlvm *l = llvm_state(e);
-	if (!vec_last(&l->region).has_else)
-		if_else(e, NULL, 0);
-	LlvmRegion r = close_region(l, n);
-	LLVMBasicBlockRef end = here(l);
-	LLVMBuildBr(l->b, r.after);
-	LLVMMoveBasicBlockAfter(r.after, end);
-	go(l, r.after);
-	join(l, &r, end, otherwise, r.then_end, after);
-}
-
-static void
-trap(Emitter *e)
-{
-	LlvmAsm a = {.l = llvm_state(e)};
-	llvm_asm_make(&a, "trap;", ASM_MEMORY, NULL, NULL);
+	feed(l, &index, &turned, 1);
+	feed(l, phi, next, n->nout);
+	LLVMBuildCondBr(l->b, goes_on(l, turned, hi, step), body, after);
+	LLVMMoveBasicBlockAfter(after, end);
+	go(l, after);
+	for (int i = 0; i < n->nout; i++)
+		out[i] = llvm_phi(l, next[i], end, init[i], before);
 }
 
 void
-llvm_control_open(EmitLlvm *l)
+llvm_while(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	Emitter *e = &l->e;
-	e->loop_begin = loop_begin;
-	e->loop_end = loop_end;
-	e->while_begin = while_begin;
-	e->while_test = while_test;
-	e->while_end = while_end;
-	e->if_begin = if_begin;
-	e->if_else = if_else;
-	e->if_end = if_end;
-	e->trap = trap;
+	const ThreadRegion *r = n->region[0];
+	const LlvmTest outer = l->test;
+	int waits = l->host.waits;
+	LLVMBasicBlockRef before = here(l), head = llvm_block(l, "while"), body = llvm_block(l, "do"),
+			  after = llvm_block(l, "after");
+	LLVMBuildBr(l->b, head);
+	go(l, head);
+	LLVMValueRef *phi = carry(l, in, before, n->nin);
+	llvm_set(l, r->arg, phi, n->nin);
+	l->test = (LlvmTest){body, after};
+	llvm_region(l, r);
+	l->test = outer;
+	if (l->opt.host)
+		llvm_host_turn(l, l->host.waits != waits);
+	feed(l, phi, llvm_values(l, r->yield, n->nin), n->nin);
+	LLVMBuildBr(l->b, head);
+	go(l, after);
+	for (int i = 0; i < n->nout; i++)
+		out[i] = phi[i];
+}
+
+void
+llvm_while_test(EmitLlvm *l, LLVMValueRef pred)
+{
+	LLVMBuildCondBr(l->b, pred, l->test.body, l->test.after);
+	go(l, l->test.body);
+}
+
+void
+llvm_if(EmitLlvm *l, const ThreadNode *n, LLVMValueRef pred, LLVMValueRef *out)
+{
+	LLVMBasicBlockRef then = llvm_block(l, "then"), after = llvm_block(l, "endif"), other = llvm_block(l, "else");
+	LLVMValueRef *value[2];
+	LLVMBasicBlockRef end[2];
+	LLVMBuildCondBr(l->b, pred, then, other);
+	for (int i = 0; i < 2; i++) {
+		go(l, i == 0 ? then : other);
+		llvm_region(l, n->region[i]);
+		value[i] = llvm_values(l, n->region[i]->yield, n->nout);
+		end[i] = here(l);
+		LLVMBuildBr(l->b, after);
+	}
+	LLVMMoveBasicBlockAfter(after, end[1]);
+	go(l, after);
+	for (int i = 0; i < n->nout; i++)
+		out[i] = llvm_phi(l, value[1][i], end[1], value[0][i], end[0]);
 }

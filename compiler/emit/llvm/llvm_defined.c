@@ -130,18 +130,24 @@ fault_of(LLVMValueRef i)
 	return has_no_result(i) ? i : NULL;
 }
 
-/* The place of the register that is the value; else of the next one that is made after the instruction. */
+/* Of the node that gave the value; NOWHERE: none did. */
+static Place
+place_made(const EmitLlvm *l, LLVMValueRef value)
+{
+	for (Reg r = 1; r <= l->thread->reg.n; r++)
+		if (l->value[r] == value && thread_def(l->thread, r)->kind != NODE_CONST)
+			return thread_def(l->thread, r)->place;
+	return NOWHERE;
+}
+
+/* The place of the value; else of the next one that is made after the instruction. */
 static Place
 place_of(const EmitLlvm *l, LLVMValueRef value, LLVMValueRef i)
 {
-	for (int r = 0; r < l->reg.n; r++)
-		if (l->reg.at[r].v == value)
-			return l->reg.at[r].at;
-	for (; i; i = LLVMGetNextInstruction(i))
-		for (int r = 0; r < l->reg.n; r++)
-			if (l->reg.at[r].v == i)
-				return l->reg.at[r].at;
-	return l->reg.n ? vec_last(&l->reg).at : NOWHERE;
+	Place at = place_made(l, value);
+	for (; i && at.file < 0; i = LLVMGetNextInstruction(i))
+		at = place_made(l, i);
+	return at.file < 0 ? l->at : at;
 }
 
 static const char *
@@ -150,7 +156,7 @@ text_of(const EmitLlvm *l, Place at)
 	const Compile *cx = l->opt.cx;
 	if (at.file < 0 || !cx || at.file >= cx->files.n)
 		return "a register that nothing gives a value is used";
-	return arena_printf(l->e.mem, "%s:%d:%d: a register that nothing gives a value is used", cx->files.at[at.file].path,
+	return arena_printf(l->mem, "%s:%d:%d: a register that nothing gives a value is used", cx->files.at[at.file].path,
 	    at.line, at.col);
 }
 

@@ -32,7 +32,7 @@ all_known(EmitLlvm *l, const EmitSymbol *symbol, int n, const char **why)
 		const char *name = LLVMGetValueName2(f, &length);
 		if (!LLVMIsDeclaration(f) || LLVMGetIntrinsicID(f) || !LLVMGetFirstUse(f) || is_known(name, symbol, n))
 			continue;
-		*why = arena_printf(l->e.mem, "'%s' is not in the emulator yet", name);
+		*why = arena_printf(l->mem, "'%s' is not in the emulator yet", name);
 		return false;
 	}
 	return true;
@@ -44,7 +44,7 @@ went_well(EmitLlvm *l, LLVMErrorRef error, const char **why)
 	if (!error)
 		return true;
 	char *text = LLVMGetErrorMessage(error);
-	*why = arena_strdup(l->e.mem, text);
+	*why = arena_strdup(l->mem, text);
 	LLVMDisposeErrorMessage(text);
 	return false;
 }
@@ -52,7 +52,7 @@ went_well(EmitLlvm *l, LLVMErrorRef error, const char **why)
 static bool
 define(EmitLlvm *l, LLVMOrcLLJITRef jit, const EmitSymbol *symbol, int n, const char **why)
 {
-	LLVMOrcCSymbolMapPair *pair = NEW_ARRAY(l->e.mem, LLVMOrcCSymbolMapPair, n);
+	LLVMOrcCSymbolMapPair *pair = NEW_ARRAY(l->mem, LLVMOrcCSymbolMapPair, n);
 	int count = 0;
 	for (int i = 0; i < n; i++) {
 		LLVMValueRef f = symbol[i].address ? LLVMGetNamedFunction(l->m, symbol[i].name) : NULL;

@@ -23,13 +23,13 @@ param_attribute(EmitLlvm *l, int param, const char *name, uint64_t value)
 }
 
 /* LLVM makes read-only loads of all that is behind a pointer without alias that nothing is stored through; where there must
- * be none (llvm_memory.c), those that are stored through are said to have none, which tells as much. */
+ * be none (llvm_nvptx_memory.c), those that are stored through are said to have none, which tells as much. */
 static void
 describe_param(EmitLlvm *l, int i, const EmitParam *p)
 {
 	if (p->type != REG_GLOBAL)
 		return;
-	bool is_read_only = p->is_read_only && !(l->e.target->has & HAS_GRID_WAIT);
+	bool is_read_only = p->is_read_only && !(l->target->has & HAS_GRID_WAIT);
 	if (!p->is_aliased && p->is_read_only == is_read_only)
 		param_attribute(l, i, "noalias", 0);
 	if (is_read_only)
@@ -43,55 +43,42 @@ static const char *
 kernel_name(EmitLlvm *l, const char *name)
 {
 	bool is_taken = strcmp(name, "WARP_SZ") == 0 || strcmp(name, "vprintf") == 0;
-	return is_taken ? arena_printf(l->e.mem, "%s_", name) : name;
+	return is_taken ? arena_printf(l->mem, "%s_", name) : name;
 }
 
-static void
-shared_memory(EmitLlvm *l, const EmitKernel *k, Reg *shared)
+static LLVMValueRef
+shared_memory(EmitLlvm *l, const EmitKernel *k)
 {
-	if (k->shared_bytes == 0) {
-		*shared = llvm_add(l, REG_SHARED, llvm_i32(l, 0));
-		return;
-	}
+	if (k->shared_bytes == 0)
+		return llvm_i32(l, 0);
 	LLVMTypeRef bytes = LLVMArrayType2(l->type[REG_I8], 0);
-	l->shared = LLVMAddGlobalInAddressSpace(l->m, bytes, "shared", 3);
-	LLVMSetLinkage(l->shared, LLVMExternalLinkage);
-	LLVMSetAlignment(l->shared, (unsigned)MAX(k->shared_align, 16));
-	*shared = llvm_add(l, REG_SHARED, LLVMConstPtrToInt(l->shared, l->type[REG_I32]));
+	LLVMValueRef shared = LLVMAddGlobalInAddressSpace(l->m, bytes, "shared", 3);
+	LLVMSetLinkage(shared, LLVMExternalLinkage);
+	LLVMSetAlignment(shared, (unsigned)MAX(k->shared_align, 16));
+	return LLVMConstPtrToInt(shared, l->type[REG_I32]);
 }
 
-static void
-kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
+void
+llvm_nvptx_kernel(EmitLlvm *l, const EmitKernel *k)
 {
-	EmitLlvm *l = llvm_state(e);
-	LLVMTypeRef *types = NEW_ARRAY(e->mem, LLVMTypeRef, k->nparam);
-	e->kernel = *k;
-	l->kernel = e->kernel.name = kernel_name(l, k->name);
+	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, k->nparam);
+	l->kernel = kernel_name(l, k->name);
 	for (int i = 0; i < k->nparam; i++)
 		types[i] = l->type[k->param[i].type];
 	l->fn = LLVMAddFunction(
 	    l->m, l->kernel, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
 	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);
-	text_attribute(l, "nvvm.reqntid", arena_printf(e->mem, "%d", k->threads));
+	text_attribute(l, "nvvm.reqntid", arena_printf(l->mem, "%d", k->threads));
 	if (k->min_blocks)
-		text_attribute(l, "nvvm.minctasm", arena_printf(e->mem, "%d", k->min_blocks));
-	LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->cx, l->fn, "entry"));
+		text_attribute(l, "nvvm.minctasm", arena_printf(l->mem, "%d", k->min_blocks));
+	LLVMPositionBuilderAtEnd(l->b, llvm_block(l, "entry"));
 	for (int i = 0; i < k->nparam; i++) {
 		LLVMValueRef v = LLVMGetParam(l->fn, (unsigned)i);
 		describe_param(l, i, &k->param[i]);
 		LLVMSetValueName2(v, k->param[i].name, strlen(k->param[i].name));
-		param[i] = llvm_add(l, k->param[i].type, v);
+		l->value[l->thread->body->arg[i]] = v;
 	}
-	shared_memory(l, k, shared);
-}
-
-static void
-kernel_end(Emitter *e)
-{
-	EmitLlvm *l = llvm_state(e);
-	if (l->region.n)
-		die("the kernel ends inside a region");
-	LLVMBuildRetVoid(l->b);
+	l->value[l->thread->shared] = shared_memory(l, k);
 }
 
 /* primitives */
@@ -107,8 +94,8 @@ param_type(LLVMTypeRef fn, int i)
 }
 
 /* "llvm.nvvm.shfl.sync.idx.i32 -1, %0, %1, 31" */
-static LLVMValueRef
-prim_intrinsic(EmitLlvm *l, const char *text, const Reg *in, int nin, const int64_t *imm, int nimm)
+static void
+prim_intrinsic(EmitLlvm *l, const char *text, const ThreadNode *of, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	LLVMValueRef arg[8];
 	size_t length = strcspn(text, " ");
@@ -122,26 +109,18 @@ prim_intrinsic(EmitLlvm *l, const char *text, const Reg *in, int nin, const int6
 		s += strspn(s, " ,");
 		char *end, mark = *s;
 		long v = strtol(mark == '%' || mark == '$' ? s + 1 : s, &end, 10);
-		if (end == s || (mark == '%' && v >= nin) || (mark == '$' && v >= nimm))
+		if (end == s || (mark == '%' && v >= of->nin) || (mark == '$' && v >= of->nimm))
 			die("'%s': no such operand or immediate", text);
 		if (mark == '%')
-			arg[n] = llvm_value(l, in[v]);
+			arg[n] = in[v];
 		else
 			arg[n] = LLVMConstInt(
-			    param_type(type, n), (uint64_t)(mark == '$' ? imm[v] : v), true);
+			    param_type(type, n), (uint64_t)(mark == '$' ? of->imm[v] : v), true);
 		s = end;
 	}
-	return LLVMBuildCall2(l->b, type, f, arg, (unsigned)n, "");
-}
-
-static void
-prim_results(EmitLlvm *l, LLVMValueRef call, Reg *out, int nout)
-{
-	for (int i = 0; i < nout; i++) {
-		LLVMValueRef v =
-		    nout == 1 ? call : LLVMBuildExtractValue(l->b, call, (unsigned)i, "");
-		out[i] = llvm_add(l, LLVMTypeOf(v) == l->type[REG_PRED] ? REG_PRED : REG_I32, v);
-	}
+	LLVMValueRef v = LLVMBuildCall2(l->b, type, f, arg, (unsigned)n, "");
+	for (int i = 0; i < of->nout; i++)
+		out[i] = of->nout == 1 ? v : LLVMBuildExtractValue(l->b, v, (unsigned)i, "");
 }
 
 /* An operand that stands as "[%N]" in a row's text and is a sum with a constant: what it is added to, and the constant. */
@@ -160,91 +139,65 @@ address_apart(EmitLlvm *l, const char *text, int operand, LLVMValueRef v, int64_
 
 /* %rN, %qN, %N and $N of a row become LLVM's $N. */
 static void
-prim_text(EmitLlvm *l, const PrimInfo *info, const Reg *in, const int64_t *imm, int nimm, Reg *out)
+prim_text(EmitLlvm *l, const PrimInfo *info, const ThreadNode *of, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	LlvmAsm a = {.l = l};
-	Text t = {0};
-	RegType type[8];
-	LLVMValueRef v[8];
-	for (int i = 0; i < info->nout; i++) {
-		type[i] =
-		    strstr(info->ptx, (char[]){'%', 'q', (char)('0' + i), 0}) ? REG_PRED : REG_I32;
-		llvm_asm_result(&a, type[i]);
-	}
 	int64_t more[10] = {0};
-	for (int i = 0; i < info->nin; i++) {
-		LLVMValueRef from = address_apart(l, info->ptx, i, llvm_value(l, in[i]), &more[i]);
-		llvm_asm_in(&a, from, llvm_reg_type(l, in[i]));
-	}
+	for (int i = 0; i < of->nout; i++)
+		llvm_asm_result(&a, llvm_reg_type(l, of->out[i]));
+	for (int i = 0; i < of->nin; i++)
+		llvm_asm_in(&a, address_apart(l, info->ptx, i, in[i], &more[i]), llvm_reg_type(l, of->in[i]));
 	for (const char *s = info->ptx; *s; s++) {
 		bool is_result =
 		    s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && char_is_digit(s[2]);
 		int n = is_result ? s[2] - '0' : s[1] - '0';
 		if (is_result) {
-			text_printf(&t, "$%d", n);
+			text_printf(&a.text, "$%d", n);
 			s += 2;
 		} else if (s[0] == '%' && char_is_digit(s[1])) {
-			text_printf(&t, "$%d", info->nout + n);
+			text_printf(&a.text, "$%d", info->nout + n);
 			if (more[n])
-				text_printf(&t, "+%lld", (long long)more[n]);
+				text_printf(&a.text, "+%lld", (long long)more[n]);
 			s++;
 		} else if (s[0] == '$') {
-			if (n >= nimm)
+			if (n >= of->nimm)
 				die("%s: an immediate is missing", info->text);
-			text_printf(&t, "%lld", (long long)imm[n]);
+			text_printf(&a.text, "%lld", (long long)of->imm[n]);
 			s++;
 		} else {
-			text_putn(&t, s, 1);
+			text_putn(&a.text, s, 1);
 		}
 	}
 	unsigned flags =
 	    (info->flags & MEM ? ASM_MEMORY : 0) | (info->flags & CONV ? ASM_CONVERGENT : 0);
-	llvm_asm_make(&a, t.at, flags, type, v);
-	for (int i = 0; i < info->nout; i++)
-		out[i] = llvm_add(l, type[i], v[i]);
-	text_close(&t);
+	llvm_asm_make(&a, flags, out);
 }
 
 static void
-prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out,
-    int nout)
+prim(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
-	const PrimInfo *info = &prim_info[k];
-	if (nin != info->nin || nout != info->nout)
-		die("%s takes %d and gives %d, not %d and %d", info->text, info->nin, info->nout,
-		    nin, nout);
-	if (info->needs & ~e->target->has)
-		die("%s: %s has it not", info->text, e->target->name);
+	const PrimInfo *info = &prim_info[n->op];
 	if (strncmp(info->ptx, "llvm.", 5) == 0)
-		prim_results(l, prim_intrinsic(l, info->ptx, in, nin, imm, nimm), out, nout);
+		prim_intrinsic(l, info->ptx, n, in, out);
 	else
-		prim_text(l, info, in, imm, nimm, out);
+		prim_text(l, info, n, in, out);
 }
 
 /* The source's own line: $N stands, every other dollar is doubled. */
 static void
-inline_ptx(
-    Emitter *e, const char *text, const Reg *in, int nin, const RegType *type, Reg *out, int nout)
+inline_ptx(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
 	LlvmAsm a = {.l = l};
-	Text t = {0};
-	LLVMValueRef *v = NEW_ARRAY(e->mem, LLVMValueRef, nout);
-	for (int i = 0; i < nout; i++)
-		llvm_asm_result(&a, type[i]);
-	for (int i = 0; i < nin; i++)
-		llvm_asm_in(&a, llvm_value(l, in[i]), llvm_reg_type(l, in[i]));
-	for (const char *s = text; *s; s++) {
-		bool is_operand =
-		    s[0] == '$' && char_is_digit(s[1]) && atoi(s + 1) < nin + nout;
-		text_put(&t, s[0] == '$' && !is_operand ? "$" : "");
-		text_putn(&t, s, 1);
+	for (int i = 0; i < n->nout; i++)
+		llvm_asm_result(&a, llvm_reg_type(l, n->out[i]));
+	for (int i = 0; i < n->nin; i++)
+		llvm_asm_in(&a, in[i], llvm_reg_type(l, n->in[i]));
+	for (const char *s = n->text; *s; s++) {
+		bool is_operand = s[0] == '$' && char_is_digit(s[1]) && atoi(s + 1) < n->nin + n->nout;
+		text_put(&a.text, s[0] == '$' && !is_operand ? "$" : "");
+		text_putn(&a.text, s, 1);
 	}
-	llvm_asm_make(&a, t.at ? t.at : "", ASM_MEMORY | ASM_CONVERGENT, type, v);
-	for (int i = 0; i < nout; i++)
-		out[i] = llvm_add(l, type[i], v[i]);
-	text_close(&t);
+	llvm_asm_make(&a, ASM_MEMORY | ASM_CONVERGENT, out);
 }
 
 /* A string of the module's own, as a generic address. */
@@ -256,27 +209,26 @@ text_address(EmitLlvm *l, const char *name, const char *text)
 }
 
 static LLVMValueRef
-printed(EmitLlvm *l, Reg v)
+printed(EmitLlvm *l, LLVMValueRef v)
 {
-	if (llvm_reg_type(l, v) != REG_PRED)
-		return llvm_value(l, v);
+	if (LLVMTypeOf(v) != l->type[REG_PRED])
+		return v;
 	LLVMValueRef yes = text_address(l, "true", "true"), no = text_address(l, "false", "false");
-	return LLVMBuildSelect(l->b, llvm_value(l, v), yes, no, "");
+	return LLVMBuildSelect(l->b, v, yes, no, "");
 }
 
 /* printf's values stand in a struct of their own, each aligned to itself. */
 static void
-print_some(Emitter *e, const char *format, const Reg *v, int n)
+print_some(EmitLlvm *l, const char *format, const LLVMValueRef *v, int n)
 {
-	EmitLlvm *l = llvm_state(e);
-	LLVMTypeRef *field = NEW_ARRAY(e->mem, LLVMTypeRef, n), in[2] = {l->generic, l->generic};
+	LLVMTypeRef *field = NEW_ARRAY(l->mem, LLVMTypeRef, n), in[2] = {l->generic, l->generic};
 	LLVMTypeRef type = LLVMFunctionType(l->type[REG_I32], in, 2, false);
 	LLVMValueRef f = LLVMGetNamedFunction(l->m, "vprintf"),
 		     arg[2] = {0, LLVMConstNull(l->generic)};
 	if (!f)
 		f = LLVMAddFunction(l->m, "vprintf", type);
 	for (int i = 0; i < n; i++)
-		field[i] = llvm_reg_type(l, v[i]) == REG_PRED ? l->generic : l->type[llvm_reg_type(l, v[i])];
+		field[i] = LLVMTypeOf(v[i]) == l->type[REG_PRED] ? l->generic : LLVMTypeOf(v[i]);
 	if (n > 0) {
 		LLVMTypeRef all = LLVMStructTypeInContext(l->cx, field, (unsigned)n, false);
 		LLVMBasicBlockRef at = LLVMGetInsertBlock(l->b),
@@ -312,24 +264,32 @@ value_at(const char *s, int n)
 
 /* The device's printf takes so many values at once: a longer line is printed in parts. */
 static void
-print(Emitter *e, const char *format, const Reg *v, int n)
+print(EmitLlvm *l, const char *format, const LLVMValueRef *v, int n)
 {
 	enum { VALUES_MOST = 32 };
 	for (; n > VALUES_MOST; n -= VALUES_MOST, v += VALUES_MOST) {
 		const char *end = value_at(format, VALUES_MOST);
-		print_some(e, arena_printf(e->mem, "%.*s", (int)(end - format), format), v, VALUES_MOST);
+		print_some(l, arena_printf(l->mem, "%.*s", (int)(end - format), format), v, VALUES_MOST);
 		format = end;
 	}
-	print_some(e, format, v, n);
+	print_some(l, format, v, n);
 }
 
 void
-llvm_nvptx_open(EmitLlvm *l)
+llvm_nvptx_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	Emitter *e = &l->e;
-	e->kernel_begin = kernel_begin;
-	e->kernel_end = kernel_end;
-	e->prim = prim;
-	e->inline_ptx = inline_ptx;
-	e->print = print;
+	switch (n->kind) {
+	case NODE_LOAD: llvm_nvptx_load(l, n->at, out); break;
+	case NODE_STORE: llvm_nvptx_store(l, n->at, in); break;
+	case NODE_ATOMIC:
+		out[0] = llvm_nvptx_atomic(l, (AtomicKind)n->op, n->at, in[0], n->nin > 1 ? in[1] : NULL);
+		break;
+	case NODE_PRIM: prim(l, n, in, out); break;
+	case NODE_MMA: llvm_nvptx_mma(l, n->mma, in, out); break;
+	case NODE_WGMMA: llvm_nvptx_wgmma(l, n, in, out); break;
+	case NODE_SETTLE: llvm_nvptx_settle(l, n, in, out); break;
+	case NODE_PTX: inline_ptx(l, n, in, out); break;
+	case NODE_PRINT: print(l, n->text, in, n->nin); break;
+	default: unreachable();
+	}
 }

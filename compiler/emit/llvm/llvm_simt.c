@@ -51,7 +51,7 @@ LLVMValueRef
 llvm_host_call(EmitLlvm *l, const char *name, LLVMTypeRef result, LLVMValueRef *arg, int n, unsigned flags)
 {
 	LLVMValueRef fn = LLVMGetNamedFunction(l->m, name);
-	LLVMTypeRef *types = NEW_ARRAY(l->e.mem, LLVMTypeRef, n);
+	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, n);
 	for (int i = 0; i < n; i++)
 		types[i] = LLVMTypeOf(arg[i]);
 	LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n, false);
@@ -74,16 +74,15 @@ llvm_host_site(EmitLlvm *l, bool own)
 	LlvmHost *h = &l->host;
 	if (h->here < 0 || own) {
 		h->here = h->site.n;
-		vec_push(l->e.mem, &h->site, h->at);
+		vec_push(l->mem, &h->site, h->at);
 	}
 	LLVMBuildStore(l->b, llvm_i32(l, h->here), field(l, THREAD_SITE));
 }
 
-static void
-place(Emitter *e, Place at)
+void
+llvm_simt_place(EmitLlvm *l, Place at)
 {
-	LlvmHost *h = &llvm_state(e)->host;
-	llvm_state(e)->at = at;
+	LlvmHost *h = &l->host;
 	if (at.file < 0 || (at.file == h->at.file && at.line == h->at.line && at.col == h->at.col))
 		return;
 	h->at = at;
@@ -144,39 +143,36 @@ make_room(EmitLlvm *l)
 		l->host.room[i] = LLVMBuildAlloca(l->b, l->type[REG_I64], i ? "results" : "operands");
 }
 
-static void
-kernel_begin(Emitter *e, const EmitKernel *k, Reg *param, Reg *shared)
+void
+llvm_simt_kernel(EmitLlvm *l, const EmitKernel *k)
 {
-	EmitLlvm *l = llvm_state(e);
 	LLVMTypeRef types[2] = {l->generic, l->generic};
-	e->kernel = *k;
-	l->fn = LLVMAddFunction(l->m, "kernel", LLVMFunctionType(l->none, types, 2, false));
+	l->kernel = "kernel";
+	vec_push(l->mem, &l->host.site, NOWHERE);
+	l->host.at = NOWHERE;
+	l->fn = LLVMAddFunction(l->m, l->kernel, LLVMFunctionType(l->none, types, 2, false));
 	/* a frame larger than the guard page behind the stack touches it all the same */
 	LLVMAddTargetDependentFunctionAttr(l->fn, "probe-stack", "inline-asm");
 	attribute(l, l->fn, "nounwind");
 	attribute(l, l->fn, "convergent");
 	l->host.thread = LLVMGetParam(l->fn, 0);
-	l->host.param = LLVMGetParam(l->fn, 1);
-	LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->cx, l->fn, "entry"));
+	LLVMPositionBuilderAtEnd(l->b, llvm_block(l, "entry"));
 	make_room(l);
 	for (int i = 0; i < k->nparam; i++) {
 		LLVMValueRef at = llvm_i32(l, i);
 		LLVMValueRef v = LLVMBuildLoad2(l->b, l->type[REG_I64],
-		    LLVMBuildGEP2(l->b, l->type[REG_I64], l->host.param, &at, 1, ""), k->param[i].name);
+		    LLVMBuildGEP2(l->b, l->type[REG_I64], LLVMGetParam(l->fn, 1), &at, 1, ""), k->param[i].name);
 		mark(l, v, "invariant.load");
-		param[i] = llvm_add(l, k->param[i].type, from_word(l, v, k->param[i].type));
+		l->value[l->thread->body->arg[i]] = from_word(l, v, k->param[i].type);
 	}
 	l->host.shared = fixed_field(l, THREAD_SHARED, l->generic);
-	*shared = llvm_add(l, REG_SHARED, llvm_i32(l, 0));
+	l->value[l->thread->shared] = llvm_i32(l, 0);
 }
 
-static void
-kernel_end(Emitter *e)
+/* Room for operands and results, now that it is known how much. */
+void
+llvm_simt_kernel_end(EmitLlvm *l)
 {
-	EmitLlvm *l = llvm_state(e);
-	if (l->region.n)
-		die("the kernel ends inside a region");
-	LLVMBuildRetVoid(l->b);
 	for (int i = 0; i < 2; i++) {
 		LLVMPositionBuilderBefore(l->b, l->host.room[i]);
 		LLVMTypeRef all = LLVMArrayType2(l->type[REG_I64], (uint64_t)MAX(l->host.words[i], 1));
@@ -186,27 +182,12 @@ kernel_end(Emitter *e)
 	}
 }
 
-static void
-trap(Emitter *e)
-{
-	EmitLlvm *l = llvm_state(e);
-	llvm_host_site(l, false);
-	llvm_host_call(l, "simt_trap", l->none, &l->host.thread, 1, 0);
-}
-
 /* ---- loops ---- */
 
 void
-llvm_host_spins(EmitLlvm *l)
+llvm_host_turn(EmitLlvm *l, bool waits)
 {
-	for (int i = 0; i < l->region.n; i++)
-		l->region.at[i].spins = true;
-}
-
-void
-llvm_host_turn(EmitLlvm *l, bool spins)
-{
-	if (spins) {
+	if (waits) {
 		llvm_host_site(l, false);
 		llvm_host_call(l, "simt_spin", l->none, &l->host.thread, 1, HOST_CONVERGENT);
 		return;
@@ -215,8 +196,7 @@ llvm_host_turn(EmitLlvm *l, bool spins)
 	LLVMValueRef at = field(l, THREAD_STEPS), left = LLVMBuildLoad2(l->b, word, at, "");
 	left = LLVMBuildSub(l->b, left, LLVMConstInt(word, 1, false), "");
 	LLVMBuildStore(l->b, left, at);
-	LLVMBasicBlockRef out = LLVMAppendBasicBlockInContext(l->cx, l->fn, "tired"),
-			  on = LLVMAppendBasicBlockInContext(l->cx, l->fn, "turn");
+	LLVMBasicBlockRef out = llvm_block(l, "tired"), on = llvm_block(l, "turn");
 	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLE, left, LLVMConstNull(word), ""), out, on);
 	LLVMPositionBuilderAtEnd(l->b, out);
 	llvm_host_site(l, false);
@@ -240,13 +220,6 @@ field_of(PrimKind k)
 	}
 }
 
-static RegType
-result_type(PrimKind k)
-{
-	bool truth = k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || strstr(prim_info[k].ptx, "%q0");
-	return truth ? REG_PRED : REG_I32;
-}
-
 static LLVMValueRef
 immediates(EmitLlvm *l, const int64_t *imm, int n)
 {
@@ -261,85 +234,81 @@ immediates(EmitLlvm *l, const int64_t *imm, int n)
 }
 
 static void
-store_operands(EmitLlvm *l, const Reg *in, int n)
+store_operands(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in)
 {
-	need(l, 0, n);
-	for (int i = 0; i < n; i++)
-		LLVMBuildStore(l->b, word_of(l, llvm_value(l, in[i]), llvm_reg_type(l, in[i])),
-		    room(l, 0, l->type[REG_I64], i));
+	need(l, 0, n->nin);
+	for (int i = 0; i < n->nin; i++)
+		LLVMBuildStore(l->b, word_of(l, in[i], llvm_reg_type(l, n->in[i])), room(l, 0, l->type[REG_I64], i));
 }
 
 static void
-prim(Emitter *e, PrimKind k, const Reg *in, int nin, const int64_t *imm, int nimm, Reg *out, int nout)
+prim(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
+	const PrimKind k = (PrimKind)n->op;
 	const PrimInfo *info = &prim_info[k];
-	if (nin != info->nin || nout != info->nout)
-		die("%s takes %d and gives %d, not %d and %d", info->text, info->nin, info->nout, nin, nout);
-	if (info->needs & ~e->target->has)
-		die("%s: %s has it not", info->text, e->target->name);
 	if (field_of(k) >= 0) {
-		out[0] = llvm_add(l, REG_I32, fixed_field(l, field_of(k), l->type[REG_I32]));
+		out[0] = fixed_field(l, field_of(k), l->type[REG_I32]);
 		return;
 	}
-	store_operands(l, in, nin);
-	need(l, 1, nout);
+	store_operands(l, n, in);
+	need(l, 1, n->nout);
 	llvm_host_site(l, (info->flags & CONV) != 0);
-	LLVMValueRef arg[4] = {l->host.thread, l->host.room[0], immediates(l, imm, nimm), l->host.room[1]};
+	LLVMValueRef arg[4] = {l->host.thread, l->host.room[0], immediates(l, n->imm, n->nimm), l->host.room[1]};
 	llvm_host_call(l, info->simt, l->none, arg, 4, HOST_CONVERGENT);
-	for (int i = 0; i < nout; i++) {
+	for (int i = 0; i < n->nout; i++) {
 		LLVMValueRef v = LLVMBuildLoad2(l->b, l->type[REG_I64], room(l, 1, l->type[REG_I64], i), "");
-		out[i] = llvm_add(l, result_type(k), from_word(l, v, result_type(k)));
+		out[i] = from_word(l, v, llvm_reg_type(l, n->out[i]));
 	}
-	if (k == PRIM_MBAR_POLL)
-		llvm_host_spins(l);
+	l->host.waits += k == PRIM_MBAR_POLL;
 }
 
 static void
-print(Emitter *e, const char *format, const Reg *v, int n)
+print(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in)
 {
-	EmitLlvm *l = llvm_state(e);
-	LLVMValueRef *type = NEW_ARRAY(e->mem, LLVMValueRef, n + 1);
-	for (int i = 0; i < n; i++)
-		type[i] = llvm_i32(l, llvm_reg_type(l, v[i]));
-	type[n] = llvm_i32(l, 0);
-	store_operands(l, v, n);
+	LLVMValueRef *type = NEW_ARRAY(l->mem, LLVMValueRef, n->nin + 1);
+	for (int i = 0; i < n->nin; i++)
+		type[i] = llvm_i32(l, llvm_reg_type(l, n->in[i]));
+	type[n->nin] = llvm_i32(l, 0);
+	store_operands(l, n, in);
 	llvm_host_site(l, false);
 	LLVMValueRef arg[5] = {l->host.thread,
-	    llvm_constant(l, LLVMConstStringInContext2(l->cx, format, strlen(format), false), "constant"), l->host.room[0],
-	    llvm_constant(l, LLVMConstArray2(l->type[REG_I32], type, (uint64_t)n + 1), "constant"), llvm_i32(l, n)};
+	    llvm_constant(l, LLVMConstStringInContext2(l->cx, n->text, strlen(n->text), false), "constant"),
+	    l->host.room[0],
+	    llvm_constant(l, LLVMConstArray2(l->type[REG_I32], type, (uint64_t)n->nin + 1), "constant"),
+	    llvm_i32(l, n->nin)};
 	llvm_host_call(l, "simt_print", l->none, arg, 5, HOST_CONVERGENT);
 }
 
 static void
-trace(Emitter *e, int number, const Reg *v, int n)
+trace(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in)
 {
-	EmitLlvm *l = llvm_state(e);
-	store_operands(l, v, n);
+	store_operands(l, n, in);
 	llvm_host_site(l, false);
-	LLVMValueRef arg[4] = {l->host.thread, llvm_i32(l, number), l->host.room[0], llvm_i32(l, n)};
+	LLVMValueRef arg[4] = {l->host.thread, llvm_i32(l, n->op), l->host.room[0], llvm_i32(l, n->nin)};
 	llvm_host_call(l, "simt_trace", l->none, arg, 4, HOST_CONVERGENT);
 }
 
 /* ---- matrix instructions ---- */
 
-/* Registers of 32 bits from number `at` of a room on. */
+/* Registers of 32 bits from number `at` of the operands' room on. */
 static void
-put_registers(EmitLlvm *l, const Reg *v, int n, int at)
+put_registers(EmitLlvm *l, const LLVMValueRef *v, int n, int at)
 {
 	need(l, 0, (at + n + 1) / 2);
 	for (int i = 0; i < n; i++) {
-		LLVMValueRef bits = LLVMBuildBitCast(l->b, llvm_value(l, v[i]), l->type[REG_I32], "");
+		LLVMValueRef bits = LLVMBuildBitCast(l->b, v[i], l->type[REG_I32], "");
 		LLVMBuildStore(l->b, bits, room(l, 0, l->type[REG_I32], at + i));
 	}
 }
 
+/* A node's results, after the call that makes them. */
 static void
-take_registers(EmitLlvm *l, RegType type, Reg *out, int n)
+take_registers(EmitLlvm *l, const ThreadNode *n, LLVMValueRef *out)
 {
-	for (int i = 0; i < n; i++) {
+	need(l, 1, (n->nout + 1) / 2);
+	for (int i = 0; i < n->nout; i++) {
 		LLVMValueRef v = LLVMBuildLoad2(l->b, l->type[REG_I32], room(l, 1, l->type[REG_I32], i), "");
-		out[i] = llvm_add(l, type, LLVMBuildBitCast(l->b, v, l->type[type], ""));
+		out[i] = LLVMBuildBitCast(l->b, v, l->type[llvm_reg_type(l, n->out[i])], "");
 	}
 }
 
@@ -351,75 +320,63 @@ row(EmitLlvm *l, const void *p)
 }
 
 static void
-mma(Emitter *e, const MmaInfo *i, const Reg *a, const Reg *b, const Reg *c, Reg *out)
+mma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
 	LLVMTypeRef word = l->type[REG_I32];
-	MmaWords w = mma_words(i);
-	put_registers(l, a, w.a, 0);
-	put_registers(l, b, w.b, w.a);
-	put_registers(l, c, w.c, w.a + w.b);
-	need(l, 1, (w.c + 1) / 2);
+	const MmaWords w = mma_words(n->mma);
+	put_registers(l, in, n->nin, 0);
 	llvm_host_site(l, true);
-	LLVMValueRef arg[6] = {l->host.thread, row(l, i), l->host.room[0], room(l, 0, word, w.a),
+	LLVMValueRef arg[6] = {l->host.thread, row(l, n->mma), l->host.room[0], room(l, 0, word, w.a),
 	    room(l, 0, word, w.a + w.b), l->host.room[1]};
 	llvm_host_call(l, "simt_mma", l->none, arg, 6, HOST_CONVERGENT);
-	take_registers(l, i->acc == TY_F32 ? REG_F32 : REG_I32, out, w.c);
+	take_registers(l, n, out);
 }
 
 /* A is a descriptor or the address of its words; the accumulator counts as zeros by a flag. */
+/* A is a descriptor or the address of its words; the accumulator counts as zeros by a flag. */
 static void
-wgmma(Emitter *e, const Wgmma *w, Reg *out)
+wgmma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
-	const WgmmaInfo *i = w->info;
-	int n = i->n / 2, words = wgmma_words(w->flags);
-	LLVMValueRef flags = llvm_i32(l, (int)w->flags);
-	put_registers(l, w->c, n, 0);
-	if (words > 1)
-		put_registers(l, w->a, words, n);
-	need(l, 1, (n + 1) / 2);
-	if (w->scale)
-		flags = LLVMBuildSelect(l->b, llvm_value(l, w->scale), flags, llvm_i32(l, (int)w->flags | WGMMA_FRESH), "");
+	const int words = wgmma_words((unsigned)n->op), scale = words + 1 + n->nout;
+	LLVMValueRef a = in[0], flags = llvm_i32(l, n->op);
+	put_registers(l, in + words + 1, n->nout, 0);
+	if (words > 1) {
+		put_registers(l, in, words, n->nout);
+		a = LLVMBuildPtrToInt(l->b, room(l, 0, l->type[REG_I32], n->nout), l->type[REG_I64], "");
+	}
+	if (scale < n->nin)
+		flags = LLVMBuildSelect(l->b, in[scale], flags, llvm_i32(l, n->op | WGMMA_FRESH), "");
 	llvm_host_site(l, true);
-	LLVMValueRef a = words > 1
-	    ? LLVMBuildPtrToInt(l->b, room(l, 0, l->type[REG_I32], n), l->type[REG_I64], "") : llvm_value(l, w->a[0]);
-	LLVMValueRef arg[7] = {l->host.thread, row(l, i), a, llvm_value(l, w->b), flags, l->host.room[0], l->host.room[1]};
+	LLVMValueRef arg[7] = {l->host.thread, row(l, n->wgmma), a, in[words], flags, l->host.room[0], l->host.room[1]};
 	llvm_host_call(l, "simt_wgmma", l->none, arg, 7, HOST_CONVERGENT);
-	take_registers(l, i->acc == TY_F32 ? REG_F32 : REG_I32, out, n);
+	take_registers(l, n, out);
 }
 
 static void
-settle(Emitter *e, const Reg *v, Reg *out, int n)
+settle(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
-	put_registers(l, v, n, 0);
-	need(l, 1, (n + 1) / 2);
+	put_registers(l, in, n->nin, 0);
 	llvm_host_site(l, false);
-	LLVMValueRef arg[4] = {l->host.thread, l->host.room[0], l->host.room[1], llvm_i32(l, n)};
+	LLVMValueRef arg[4] = {l->host.thread, l->host.room[0], l->host.room[1], llvm_i32(l, n->nin)};
 	llvm_host_call(l, "simt_settle", l->none, arg, 4, HOST_CONVERGENT);
-	take_registers(l, llvm_reg_type(l, v[0]), out, n);
+	take_registers(l, n, out);
 }
 
 void
-llvm_simt_open(EmitLlvm *l)
+llvm_simt_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	Emitter *e = &l->e;
-	l->type[REG_F16] = l->type[REG_BF16] = l->type[REG_I16];
-	vec_push(e->mem, &l->host.site, NOWHERE);
-	l->host.at = NOWHERE;
-	e->place = place;
-	e->kernel_begin = kernel_begin;
-	e->kernel_end = kernel_end;
-	e->trap = trap;
-	e->prim = prim;
-	e->print = print;
-	e->trace = trace;
-	e->mma = mma;
-	if (e->target->has & HAS_WGMMA) {
-		e->wgmma = wgmma;
-		e->settle = settle;
+	switch (n->kind) {
+	case NODE_LOAD: llvm_simt_load(l, n->at, out); break;
+	case NODE_STORE: llvm_simt_store(l, n->at, in); break;
+	case NODE_ATOMIC:
+		out[0] = llvm_simt_atomic(l, (AtomicKind)n->op, n->at, in[0], n->nin > 1 ? in[1] : NULL);
+		break;
+	case NODE_PRIM: prim(l, n, in, out); break;
+	case NODE_MMA: mma(l, n, in, out); break;
+	case NODE_WGMMA: wgmma(l, n, in, out); break;
+	case NODE_SETTLE: settle(l, n, in, out); break;
+	case NODE_PRINT: print(l, n, in); break;
+	case NODE_TRACE: trace(l, n, in); break;
+	default: unreachable();
 	}
-	llvm_simt_value_open(l);
-	llvm_simt_memory_open(l);
 }

@@ -14,17 +14,11 @@
 enum { READ = 1 << 0, WRITE = 1 << 1, ATOMIC = 1 << 2, ACQUIRE = 1 << 5, RELEASE = 1 << 6, VOLATILE = 1 << 7,
        SCOPE_IS_CTA = 1 << 8, SCOPE_IS_CLUSTER = 1 << 9 };
 
-static int
-access_align(const EmitAccess *at)
-{
-	return at->align ? at->align : llvm_type_bytes(at->type);
-}
-
 /* Elements that go together. */
 static int
 piece(const EmitAccess *at)
 {
-	int bytes = llvm_type_bytes(at->type), n = MIN(at->n, 16 / bytes), align = access_align(at);
+	int bytes = thread_type_bytes(at->type), n = MIN(at->n, 16 / bytes), align = llvm_align(at);
 	while (n > 1 && (n * bytes > align || at->n % n))
 		n /= 2;
 	return n;
@@ -34,7 +28,7 @@ piece(const EmitAccess *at)
 static LLVMValueRef
 place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
 {
-	int64_t constant = at->constant + (int64_t)first * llvm_type_bytes(at->type);
+	int64_t constant = at->constant + (int64_t)first * thread_type_bytes(at->type);
 	LLVMValueRef p = llvm_address(l, at), offset = LLVMConstInt(l->type[REG_I64], (uint64_t)constant, true);
 	bool shared = at->space == SPACE_SHARED;
 	if (shared)
@@ -43,7 +37,7 @@ place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
 		p = LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
 	if (l->opt.checks && at->space != SPACE_PARAM) {
 		llvm_host_site(l, false);
-		int known = access_align(at), align = first && known > bytes ? bytes : known;
+		int known = llvm_align(at), align = first && known > bytes ? bytes : known;
 		LLVMValueRef how_much = llvm_i32(l, bytes);
 		LLVMValueRef in_shared[4] = {l->host.thread, p, how_much, llvm_i32(l, how)};
 		if (shared)
@@ -80,9 +74,9 @@ mask_begin(EmitLlvm *l, const EmitAccess *at)
 	Masked m = {0};
 	if (llvm_known_mask(l, at) > 0)
 		return m;
-	LLVMBasicBlockRef in = LLVMAppendBasicBlockInContext(l->cx, l->fn, "access");
+	LLVMBasicBlockRef in = llvm_block(l, "access");
 	m.before = LLVMGetInsertBlock(l->b);
-	m.after = LLVMAppendBasicBlockInContext(l->cx, l->fn, "accessed");
+	m.after = llvm_block(l, "accessed");
 	LLVMBuildCondBr(l->b, llvm_value(l, at->mask), in, m.after);
 	LLVMPositionBuilderAtEnd(l->b, in);
 	return m;
@@ -93,14 +87,11 @@ mask_end(EmitLlvm *l, Masked m, LLVMValueRef *v, int n)
 {
 	if (!m.before)
 		return;
-	LLVMBasicBlockRef end = LLVMGetInsertBlock(l->b), from[2] = {end, m.before};
+	LLVMBasicBlockRef end = LLVMGetInsertBlock(l->b);
 	LLVMBuildBr(l->b, m.after);
 	LLVMPositionBuilderAtEnd(l->b, m.after);
-	for (int i = 0; i < n; i++) {
-		LLVMValueRef in[2] = {v[i], LLVMConstNull(LLVMTypeOf(v[i]))};
-		v[i] = LLVMBuildPhi(l->b, LLVMTypeOf(v[i]), "");
-		LLVMAddIncoming(v[i], in, from, 2);
-	}
+	for (int i = 0; i < n; i++)
+		v[i] = llvm_phi(l, v[i], end, LLVMConstNull(LLVMTypeOf(v[i])), m.before);
 }
 
 static LLVMTypeRef
@@ -120,14 +111,14 @@ volatile_flag(EmitLlvm *l, const EmitAccess *at)
 {
 	if (at->cache != CACHE_VOLATILE)
 		return 0;
-	llvm_host_spins(l);
+	l->host.waits++;
 	return VOLATILE;
 }
 
 static void
 load_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, LLVMValueRef *out)
 {
-	int bytes = n * llvm_type_bytes(at->type);
+	int bytes = n * thread_type_bytes(at->type);
 	LLVMValueRef p = place_of(l, at, first, bytes, READ | volatile_flag(l, at));
 	LLVMValueRef v = LLVMBuildLoad2(l->b, piece_type(l, at->type, n), p, "");
 	LLVMSetAlignment(v, 1);
@@ -139,31 +130,27 @@ load_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, LLVMValueRef *ou
 	}
 }
 
-static void
-load(Emitter *e, const EmitAccess *at, Reg *out)
+void
+llvm_simt_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
-	LLVMValueRef *v = NEW_ARRAY(e->mem, LLVMValueRef, at->n);
 	if (llvm_known_mask(l, at) == 0) {
 		for (int i = 0; i < at->n; i++)
-			v[i] = LLVMConstNull(l->type[at->type]);
-	} else {
-		Masked m = mask_begin(l, at);
-		for (int i = 0, n = piece(at); i < at->n; i += n)
-			load_piece(l, at, i, n, v + i);
-		mask_end(l, m, v, at->n);
+			out[i] = LLVMConstNull(l->type[at->type]);
+		return;
 	}
-	for (int i = 0; i < at->n; i++)
-		out[i] = llvm_add(l, at->type, v[i]);
+	Masked m = mask_begin(l, at);
+	for (int i = 0, n = piece(at); i < at->n; i += n)
+		load_piece(l, at, i, n, out + i);
+	mask_end(l, m, out, at->n);
 }
 
 static void
-store_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, const Reg *in)
+store_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, const LLVMValueRef *in)
 {
-	int bytes = n * llvm_type_bytes(at->type);
+	int bytes = n * thread_type_bytes(at->type);
 	LLVMValueRef all = NULL;
 	for (int i = 0; i < n; i++) {
-		LLVMValueRef v = llvm_value(l, in[i]);
+		LLVMValueRef v = in[i];
 		if (at->type == REG_PRED)
 			v = LLVMBuildZExt(l->b, v, l->type[REG_I8], "");
 		if (i == 0)
@@ -176,10 +163,9 @@ store_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, const Reg *in)
 	LLVMSetVolatile(store, at->cache == CACHE_VOLATILE);
 }
 
-static void
-store(Emitter *e, const EmitAccess *at, const Reg *v)
+void
+llvm_simt_store(EmitLlvm *l, const EmitAccess *at, const LLVMValueRef *v)
 {
-	EmitLlvm *l = llvm_state(e);
 	if (llvm_known_mask(l, at) == 0)
 		return;
 	Masked m = mask_begin(l, at);
@@ -214,7 +200,7 @@ static LLVMValueRef
 add_half(EmitLlvm *l, const EmitAccess *at, LLVMValueRef p, LLVMValueRef v)
 {
 	const char *name = arena_printf(
-	    l->e.mem, "simt_add_%s%s", at->type == REG_F16 ? "f16" : "bf16", at->n == 2 ? "x2" : "");
+	    l->mem, "simt_add_%s%s", at->type == REG_F16 ? "f16" : "bf16", at->n == 2 ? "x2" : "");
 	LLVMValueRef arg[2] = {p, v};
 	return llvm_host_call(l, name, LLVMTypeOf(v), arg, 2, 0);
 }
@@ -231,10 +217,9 @@ change(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef p, LLVMValu
 	return LLVMBuildExtractValue(l->b, pair, 0, "");
 }
 
-static Reg
-atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
+LLVMValueRef
+llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
-	EmitLlvm *l = llvm_state(e);
 	RegType type = at->n == 2 ? REG_I32 : at->type;
 	LLVMValueRef old = LLVMConstNull(l->type[type]);
 	unsigned how = READ | WRITE | ATOMIC;
@@ -246,29 +231,10 @@ atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
 	if (llvm_known_mask(l, at) != 0) {
 		Masked m = mask_begin(l, at);
 		bool word = at->changes && l->opt.checks;
-		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, llvm_type_bytes(type), how);
-		old = change(l, k, at, p, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
+		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, thread_type_bytes(type), how);
+		old = change(l, k, at, p, v, compare);
 		mask_end(l, m, &old, 1);
 	}
-	llvm_host_spins(l);
-	return llvm_add(l, type, old);
-}
-
-static Reg
-pointer(Emitter *e, Reg base, Reg offset)
-{
-	EmitLlvm *l = llvm_state(e);
-	RegType type = llvm_reg_type(l, base);
-	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL, .base = base, .offset = offset};
-	return llvm_add(l, type, llvm_address(l, &at));
-}
-
-void
-llvm_simt_memory_open(EmitLlvm *l)
-{
-	Emitter *e = &l->e;
-	e->load = load;
-	e->store = store;
-	e->atomic = atomic;
-	e->pointer = pointer;
+	l->host.waits++;
+	return old;
 }

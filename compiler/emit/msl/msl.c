@@ -1,4 +1,4 @@
-/* Metal Shading Language: the second emitter that makes something to run.
+/* Metal Shading Language: the writer of a second language.
  *
  *     #include <metal_stdlib>
  *     using namespace metal;

@@ -5,7 +5,7 @@
  * are no branches but for the reduction of great angles and for remainders.  {fast} ops on f32 and below are the
  * approximations themselves.  docs/math.md lists the greatest errors, which tests/unit/test_math.c measures.
  *
- * Emitters may contract a product and a sum into one fma, so nothing here relies on the rounding of a product: what must
+ * Writers may contract a product and a sum into one fma, so nothing here relies on the rounding of a product: what must
  * be exact is written with fma. */
 #include "lower/math/math.h"
 

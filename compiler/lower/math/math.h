@@ -75,7 +75,7 @@ Reg math_atan2(Math m, Reg y, Reg x);
 /* math_rem.c */
 Reg math_rem(Math m, Reg a, Reg b);
 
-/* By its name, if the emitter's machine has it or it has been given; else 0. */
+/* By its name, if the target has it or it has been given; else 0. */
 Reg math_call(Math m, OpKind op, Reg a, Reg b);
 
 /* One function in f32 or f64; 0 if op is none. */

@@ -202,7 +202,7 @@ function_of_parts(Math m, OpKind op, Reg x, Reg k, Reg s, Reg c)
 
 /* ---- called ---- */
 
-/* A function of the emitter's for so many angles: one op's results, or all of its parts if op is COUNT. */
+/* A function of the thread IR for so many angles: one op's results, or all of its parts if op is COUNT. */
 enum { CALLED_ANGLES = 8 };
 
 static void

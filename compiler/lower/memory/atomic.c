@@ -20,7 +20,7 @@ typedef struct Atomic {
 	const char *fn;
 	DType t;
 	RegType reg;
-	AtomicKind kind;                                /* where the emitter has it */
+	AtomicKind kind;                                /* where the thread IR has it */
 	OpKind combine;                                 /* else; OP_COUNT: none, exchange or cas */
 	bool native, is_cas, is_float;
 	bool in_word;                                   /* swapped with the word around it */

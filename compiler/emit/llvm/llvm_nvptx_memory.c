@@ -13,22 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int
-llvm_type_bytes(RegType type)
-{
-	switch (type) {
-	case REG_PRED:
-	case REG_I8: return 1;
-	case REG_I16:
-	case REG_F16:
-	case REG_BF16: return 2;
-	case REG_I64:
-	case REG_F64:
-	case REG_GLOBAL: return 8;
-	default: return 4;
-	}
-}
-
 /* How an access travels: `n` units of type `unit`, each of `per` elements. */
 typedef struct Units {
 	RegType unit;
@@ -38,29 +22,12 @@ typedef struct Units {
 static Units
 units(const EmitAccess *at)
 {
-	int bytes = llvm_type_bytes(at->type), all = bytes * at->n;
+	int bytes = thread_type_bytes(at->type), all = bytes * at->n;
 	if (at->type == REG_PRED)
 		return (Units){REG_I8, at->n, 1};
-	if (bytes < 4 && all % 4 == 0 && all >= 4)
+	if (bytes < 4 && all % 4 == 0 && all >= 4 && llvm_align(at) >= 4)
 		return (Units){REG_I32, all / 4, 4 / bytes};
 	return (Units){at->type, at->n, 1};
-}
-
-LLVMValueRef
-llvm_address(EmitLlvm *l, const EmitAccess *at)
-{
-	LLVMValueRef p = llvm_value(l, at->base), offset;
-	if (!at->offset)
-		return p;
-	offset = llvm_value(l, at->offset);
-	if (at->space == SPACE_SHARED) {
-		if (llvm_reg_type(l, at->offset) == REG_I64)
-			offset = LLVMBuildTrunc(l->b, offset, l->type[REG_I32], "");
-		return LLVMBuildAdd(l->b, p, offset, "");
-	}
-	if (llvm_reg_type(l, at->offset) == REG_I32)
-		offset = LLVMBuildSExt(l->b, offset, l->type[REG_I64], "");
-	return LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
 }
 
 /* LLVM's pointers into shared memory have 64 bits.  It is not to see that these are extended: CodeGenPrepare makes uses of
@@ -75,7 +42,8 @@ shared_pointer(EmitLlvm *l, LLVMValueRef address)
 		return LLVMBuildIntToPtr(l->b, address, LLVMPointerTypeInContext(l->cx, 3), "");
 	llvm_asm_result(&a, REG_I64);
 	llvm_asm_in(&a, address, REG_SHARED);
-	llvm_asm_make(&a, "cvt.u64.u32 $0, $1;", 0, (const RegType[]){REG_I64}, &wide);
+	text_put(&a.text, "cvt.u64.u32 $0, $1;");
+	llvm_asm_make(&a, 0, &wide);
 	return LLVMBuildIntToPtr(l->b, wide, LLVMPointerTypeInContext(l->cx, 3), "");
 }
 
@@ -88,15 +56,6 @@ place_of(EmitLlvm *l, const EmitAccess *at)
 	if (at->space == SPACE_SHARED)
 		p = shared_pointer(l, p);
 	return at->constant ? LLVMBuildGEP2(l->b, l->type[REG_I8], p, &constant, 1, "") : p;
-}
-
-int
-llvm_known_mask(EmitLlvm *l, const EmitAccess *at)
-{
-	LLVMValueRef m = at->mask ? llvm_value(l, at->mask) : NULL;
-	if (!m)
-		return 1;
-	return LLVMIsAConstantInt(m) ? (int)LLVMConstIntGetZExtValue(m) : -1;
 }
 
 static bool
@@ -116,7 +75,7 @@ access_type(EmitLlvm *l, Units u)
 static bool
 has_read_only_loads(const EmitLlvm *l)
 {
-	return !(l->e.target->has & HAS_GRID_WAIT);
+	return !(l->target->has & HAS_GRID_WAIT);
 }
 
 static void
@@ -127,17 +86,11 @@ mark_invariant(EmitLlvm *l, LLVMValueRef load)
 	LLVMSetMetadata(load, kind, LLVMMetadataAsValue(l->cx, none));
 }
 
-static unsigned
-access_align(const EmitAccess *at)
-{
-	return (unsigned)(at->align ? at->align : llvm_type_bytes(at->type));
-}
-
 static void
 load_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *out)
 {
 	LLVMValueRef v = LLVMBuildLoad2(l->b, access_type(l, u), place_of(l, at), "");
-	LLVMSetAlignment(v, access_align(at));
+	LLVMSetAlignment(v, (unsigned)llvm_align(at));
 	if (at->cache == CACHE_READ_ONLY && has_read_only_loads(l))
 		mark_invariant(l, v);
 	for (int i = 0; i < u.n; i++)
@@ -166,7 +119,7 @@ put_list(Text *t, int from, int n)
 static const char *
 hint(EmitLlvm *l, const EmitAccess *at, bool is_load)
 {
-	const char *ptx = strstr(l->e.target->features, "+ptx");
+	const char *ptx = strstr(l->target->features, "+ptx");
 	int version = ptx ? atoi(ptx + 4) : 0;
 	if (at->space != SPACE_GLOBAL)
 		return "";
@@ -194,7 +147,7 @@ space(const EmitAccess *at)
 static int
 in_one(Units u)
 {
-	int most = MIN(4, 16 / llvm_type_bytes(u.unit));
+	int most = MIN(4, 16 / thread_type_bytes(u.unit));
 	return MIN(u.n, most);
 }
 
@@ -203,27 +156,23 @@ load_text(
     EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
 {
 	LlvmAsm a = {.l = l};
-	Text t = {0};
-	RegType type[16];
-	int bytes = llvm_type_bytes(u.unit), where = n;
+	int bytes = thread_type_bytes(u.unit), where = n;
 	bool masked = llvm_known_mask(l, at) < 0;
 	for (int i = 0; i < n; i++) {
 		llvm_asm_result(&a, u.unit);
-		type[i] = u.unit;
 		if (masked)
-			text_printf(&t, "mov.b%d $%d, 0; ", MAX(16, 8 * bytes), i);
+			text_printf(&a.text, "mov.b%d $%d, 0; ", MAX(16, 8 * bytes), i);
 	}
 	llvm_asm_in(&a, p, address_type(at));
 	if (masked) {
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
-		text_printf(&t, "@$%d ", where + 1);
+		text_printf(&a.text, "@$%d ", where + 1);
 	}
-	text_printf(&t, "ld.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, true));
-	put_width(&t, n, bytes);
-	put_list(&t, 0, n);
-	text_printf(&t, ", [$%d+%lld];", where, (long long)at->constant + (long long)first * bytes);
-	llvm_asm_make(&a, t.at, at->cache == CACHE_READ_ONLY ? 0 : ASM_EFFECT, type, out);
-	text_close(&t);
+	text_printf(&a.text, "ld.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, true));
+	put_width(&a.text, n, bytes);
+	put_list(&a.text, 0, n);
+	text_printf(&a.text, ", [$%d+%lld];", where, (long long)at->constant + (long long)first * bytes);
+	llvm_asm_make(&a, at->cache == CACHE_READ_ONLY ? 0 : ASM_EFFECT, out);
 }
 
 /* Elements are aligned to themselves; pieces of `n` units are only made where the access is aligned
@@ -231,22 +180,19 @@ load_text(
 static int
 piece(const EmitAccess *at, Units u)
 {
-	int n = in_one(u), bytes = llvm_type_bytes(u.unit), align = (int)access_align(at);
+	int n = in_one(u), bytes = thread_type_bytes(u.unit), align = llvm_align(at);
 	while (n > 1 && n * bytes > align)
 		n /= 2;
 	return n;
 }
 
-static void
-load(Emitter *e, const EmitAccess *at, Reg *out)
+void
+llvm_nvptx_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out)
 {
-	EmitLlvm *l = llvm_state(e);
 	Units u = units(at);
-	LLVMValueRef *word, part[4];
+	LLVMValueRef *word;
 	int mask = llvm_known_mask(l, at);
-	if ((int)access_align(at) < llvm_type_bytes(u.unit))
-		u = (Units){at->type == REG_PRED ? REG_I8 : at->type, at->n, 1};
-	word = NEW_ARRAY(e->mem, LLVMValueRef, u.n);
+	word = NEW_ARRAY(l->mem, LLVMValueRef, u.n);
 	if (mask == 0) {
 		for (int i = 0; i < u.n; i++)
 			word[i] = LLVMConstNull(l->type[u.unit]);
@@ -259,13 +205,11 @@ load(Emitter *e, const EmitAccess *at, Reg *out)
 	}
 	for (int i = 0; i < u.n; i++) {
 		if (u.per > 1)
-			llvm_split(l, word[i], at->type, part, u.per);
+			llvm_split(l, word[i], at->type, &out[i * u.per], u.per);
+		else if (at->type == REG_PRED)
+			out[i] = LLVMBuildICmp(l->b, LLVMIntNE, word[i], LLVMConstNull(l->type[REG_I8]), "");
 		else
-			part[0] = at->type != REG_PRED ? word[i]
-						       : LLVMBuildICmp(l->b, LLVMIntNE, word[i],
-							     LLVMConstNull(l->type[REG_I8]), "");
-		for (int k = 0; k < u.per; k++)
-			out[i * u.per + k] = llvm_add(l, at->type, part[k]);
+			out[i] = word[i];
 	}
 }
 
@@ -278,7 +222,7 @@ store_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *v)
 		for (int i = 0; i < u.n; i++)
 			all = LLVMBuildInsertElement(l->b, all, v[i], llvm_i32(l, i), "");
 	}
-	LLVMSetAlignment(LLVMBuildStore(l->b, all, place_of(l, at)), access_align(at));
+	LLVMSetAlignment(LLVMBuildStore(l->b, all, place_of(l, at)), (unsigned)llvm_align(at));
 }
 
 static void
@@ -286,37 +230,32 @@ store_text(
     EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
 {
 	LlvmAsm a = {.l = l};
-	Text t = {0};
-	int bytes = llvm_type_bytes(u.unit);
+	int bytes = thread_type_bytes(u.unit);
 	llvm_asm_in(&a, p, address_type(at));
 	for (int i = 0; i < n; i++)
 		llvm_asm_in(&a, v[i], u.unit);
 	if (llvm_known_mask(l, at) < 0) {
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
-		text_printf(&t, "@$%d ", n + 1);
+		text_printf(&a.text, "@$%d ", n + 1);
 	}
-	text_printf(&t, "st.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, false));
-	put_width(&t, n, bytes);
-	text_printf(&t, "[$0+%lld], ", (long long)at->constant + (long long)first * bytes);
-	put_list(&t, 1, n);
-	text_put(&t, ";");
-	llvm_asm_make(&a, t.at, ASM_MEMORY, NULL, NULL);
-	text_close(&t);
+	text_printf(&a.text, "st.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, false));
+	put_width(&a.text, n, bytes);
+	text_printf(&a.text, "[$0+%lld], ", (long long)at->constant + (long long)first * bytes);
+	put_list(&a.text, 1, n);
+	text_put(&a.text, ";");
+	llvm_asm_make(&a, ASM_MEMORY, NULL);
 }
 
-static void
-store(Emitter *e, const EmitAccess *at, const Reg *v)
+void
+llvm_nvptx_store(EmitLlvm *l, const EmitAccess *at, const LLVMValueRef *v)
 {
-	EmitLlvm *l = llvm_state(e);
 	Units u = units(at);
 	int mask = llvm_known_mask(l, at);
-	if ((int)access_align(at) < llvm_type_bytes(u.unit))
-		u = (Units){at->type == REG_PRED ? REG_I8 : at->type, at->n, 1};
-	LLVMValueRef *word = NEW_ARRAY(e->mem, LLVMValueRef, u.n);
+	LLVMValueRef *word = NEW_ARRAY(l->mem, LLVMValueRef, u.n);
 	if (mask == 0)
 		return;
 	for (int i = 0; i < u.n; i++) {
-		word[i] = u.per > 1 ? llvm_word(l, v + i * u.per, u.per) : llvm_value(l, v[i]);
+		word[i] = u.per > 1 ? llvm_word(l, v + i * u.per, at->type, u.per) : v[i];
 		if (at->type == REG_PRED)
 			word[i] = LLVMBuildZExt(l->b, word[i], l->type[REG_I8], "");
 	}
@@ -352,7 +291,7 @@ static const char *const scope_name[] = {
 static const char *
 atomic_type(AtomicKind k, const EmitAccess *at)
 {
-	int bits = 8 * llvm_type_bytes(at->type);
+	int bits = 8 * thread_type_bytes(at->type);
 	switch (at->type) {
 	case REG_F16: return at->n == 2 ? "noftz.f16x2" : "noftz.f16";
 	case REG_BF16: return at->n == 2 ? "noftz.bf16x2" : "noftz.bf16";
@@ -373,9 +312,8 @@ atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMV
     LLVMValueRef compare)
 {
 	LlvmAsm a = {.l = l};
-	Text t = {0};
 	LLVMValueRef old;
-	int n = 2, bits = 8 * llvm_type_bytes(type);
+	int n = 2, bits = 8 * thread_type_bytes(type);
 	bool masked = llvm_known_mask(l, at) < 0;
 	llvm_asm_result(&a, type);
 	llvm_asm_in(&a, llvm_address(l, at), address_type(at));
@@ -384,82 +322,71 @@ atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMV
 	llvm_asm_in(&a, v, type);
 	if (masked) {
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
-		text_printf(&t, "mov.b%d $0, 0; @$%d ", bits, n + 1);
+		text_printf(&a.text, "mov.b%d $0, 0; @$%d ", bits, n + 1);
 	}
-	text_printf(&t, "atom.%s.%s.%s.%s.%s $0, [$1+%lld], $2%s;", order_name[at->order],
+	text_printf(&a.text, "atom.%s.%s.%s.%s.%s $0, [$1+%lld], $2%s;", order_name[at->order],
 	    scope_name[at->scope], space(at), atomic_name[k], atomic_type(k, at),
 	    (long long)at->constant, compare ? ", $3" : "");
-	llvm_asm_make(&a, t.at, ASM_MEMORY, &type, &old);
-	text_close(&t);
+	llvm_asm_make(&a, ASM_MEMORY, &old);
 	return old;
 }
 
 /* bf16 atomics came with sm_90; before, a compare-and-swap of 16 bits. */
-static Reg
-add_by_swap(Emitter *e, const EmitAccess *at, Reg v)
+static LLVMValueRef
+add_by_swap(EmitLlvm *l, const EmitAccess *at, LLVMValueRef v)
 {
 	EmitAccess word = *at;
-	Reg zero = e->int_const(e, REG_I16, 0), on = e->int_const(e, REG_PRED, 1), state[2],
-	    next[2], after[2], old;
+	LLVMTypeRef bf16 = l->type[REG_BF16], f32 = l->type[REG_F32], bits = l->type[REG_I16];
+	LLVMValueRef on = LLVMConstInt(l->type[REG_PRED], 1, false), first, sum, old;
+	LLVMBasicBlockRef then = llvm_block(l, "then"), end = llvm_block(l, "endif"), other = llvm_block(l, "else");
 	word.type = REG_I16;
 	word.mask = 0;
-	e->if_begin(e, at->mask ? at->mask : on);
-	e->load(e, &word, &old);
-	e->while_begin(e, (Reg[]){old, on}, state, 2);
-	e->while_test(e, state[1]);
-	Reg sum = e->cast(e, CAST_FEXT, REG_F32, e->cast(e, CAST_BITS, REG_BF16, state[0]));
-	sum = e->op(e, EMIT_FADD, sum, e->cast(e, CAST_FEXT, REG_F32, v), 0);
-	sum = e->cast(e, CAST_BITS, REG_I16, e->cast(e, CAST_FTRUNC, REG_BF16, sum));
-	next[0] = e->atomic(e, ATOMIC_CAS, &word, sum, state[0]);
-	next[1] = e->op(e, EMIT_NE, next[0], state[0], 0);
-	e->while_end(e, next, after, 2);
-	e->if_else(e, after, 1);
-	e->if_end(e, &zero, &old, 1);
-	return e->cast(e, CAST_BITS, REG_BF16, old);
+	LLVMBuildCondBr(l->b, at->mask ? llvm_value(l, at->mask) : on, then, other);
+	LLVMPositionBuilderAtEnd(l->b, then);
+	llvm_nvptx_load(l, &word, &first);
+	LLVMBasicBlockRef head = llvm_block(l, "while"), body = llvm_block(l, "do"), after = llvm_block(l, "after");
+	LLVMBuildBr(l->b, head);
+	LLVMPositionBuilderAtEnd(l->b, head);
+	LLVMValueRef was = llvm_phi(l, first, then, NULL, NULL), turns = llvm_phi(l, on, then, NULL, NULL);
+	LLVMBuildCondBr(l->b, turns, body, after);
+	LLVMPositionBuilderAtEnd(l->b, body);
+	sum = LLVMBuildFPExt(l->b, LLVMBuildBitCast(l->b, was, bf16, ""), f32, "");
+	sum = LLVMBuildFAdd(l->b, sum, LLVMBuildFPExt(l->b, v, f32, ""), "");
+	LLVMSetFastMathFlags(sum, LLVMFastMathAllowContract);
+	sum = LLVMBuildBitCast(l->b, LLVMBuildFPTrunc(l->b, sum, bf16, ""), bits, "");
+	old = atomic_text(l, ATOMIC_CAS, &word, REG_I16, sum, was);
+	LLVMValueRef again = LLVMBuildICmp(l->b, LLVMIntNE, old, was, "");
+	LLVMAddIncoming(was, &old, &body, 1);
+	LLVMAddIncoming(turns, &again, &body, 1);
+	LLVMBuildBr(l->b, head);
+	LLVMPositionBuilderAtEnd(l->b, after);
+	LLVMBuildBr(l->b, end);
+	LLVMPositionBuilderAtEnd(l->b, other);
+	LLVMBuildBr(l->b, end);
+	LLVMMoveBasicBlockAfter(end, other);
+	LLVMPositionBuilderAtEnd(l->b, end);
+	return LLVMBuildBitCast(l->b, llvm_phi(l, LLVMConstNull(bits), other, was, after), bf16, "");
 }
 
-static Reg
-add_pair_by_swap(Emitter *e, const EmitAccess *at, Reg v)
+static LLVMValueRef
+add_pair_by_swap(EmitLlvm *l, const EmitAccess *at, LLVMValueRef v)
 {
 	EmitAccess one = *at;
-	Reg part[2], old[2];
+	LLVMValueRef part[2], old[2];
 	one.n = 1;
-	e->unpack(e, v, REG_BF16, part, 2);
+	llvm_split(l, v, REG_BF16, part, 2);
 	for (int i = 0; i < 2; i++, one.constant += 2)
-		old[i] = add_by_swap(e, &one, part[i]);
-	return e->pack(e, old, 2);
+		old[i] = add_by_swap(l, &one, part[i]);
+	return llvm_word(l, old, REG_BF16, 2);
 }
 
-static Reg
-atomic(Emitter *e, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
+LLVMValueRef
+llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
-	EmitLlvm *l = llvm_state(e);
 	RegType type = at->n == 2 ? REG_I32 : at->type;
 	if (llvm_known_mask(l, at) == 0)
-		return llvm_add(l, type, LLVMConstNull(l->type[type]));
-	if (at->type == REG_BF16 && e->target->capability < 90)
-		return at->n == 2 ? add_pair_by_swap(e, at, v) : add_by_swap(e, at, v);
-	LLVMValueRef old =
-	    atomic_text(l, k, at, type, llvm_value(l, v), compare ? llvm_value(l, compare) : NULL);
-	return llvm_add(l, type, old);
-}
-
-static Reg
-pointer(Emitter *e, Reg base, Reg offset)
-{
-	EmitLlvm *l = llvm_state(e);
-	RegType type = llvm_reg_type(l, base);
-	EmitAccess at = {.space = type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL,
-	    .base = base,
-	    .offset = offset};
-	return llvm_add(l, type, llvm_address(l, &at));
-}
-
-void
-llvm_memory_open(EmitLlvm *l)
-{
-	l->e.load = load;
-	l->e.store = store;
-	l->e.atomic = atomic;
-	l->e.pointer = pointer;
+		return LLVMConstNull(l->type[type]);
+	if (at->type == REG_BF16 && l->target->capability < 90)
+		return at->n == 2 ? add_pair_by_swap(l, at, v) : add_by_swap(l, at, v);
+	return atomic_text(l, k, at, type, v, compare);
 }

@@ -1,0 +1,142 @@
+/* Words of 32 bits made of narrower values, and constants that code brings along: texts, immediates, and tables that are
+ * read by an index.
+ *
+ * On a GPU constants stand in global memory, which each lane reads at an address of its own at once; constant memory would
+ * give lanes with different indices one after the other.  On this machine they are data of the linked code. */
+#include "emit/llvm/llvm.h"
+
+#include <string.h>
+
+/* ---- words ---- */
+
+/* What a narrow float was made of, if that was an f32. */
+static LLVMValueRef
+narrowed_from(EmitLlvm *l, LLVMValueRef v, RegType type)
+{
+	if (!llvm_is_narrow(type) || !LLVMIsAFPTruncInst(v))
+		return NULL;
+	LLVMValueRef wide = LLVMGetOperand(v, 0);
+	return LLVMTypeOf(wide) == l->type[REG_F32] ? wide : NULL;
+}
+
+static LLVMValueRef
+vector(EmitLlvm *l, LLVMTypeRef type, const LLVMValueRef *v, int n)
+{
+	LLVMValueRef r = LLVMGetPoison(LLVMVectorType(type, (unsigned)n));
+	for (int i = 0; i < n; i++)
+		r = LLVMBuildInsertElement(l->b, r, v[i], llvm_i32(l, i), "");
+	return r;
+}
+
+/* The word that parts were taken out of, all of it and in order; or NULL. */
+static LLVMValueRef
+whole_word(EmitLlvm *l, const LLVMValueRef *part, int n)
+{
+	LLVMValueRef whole = NULL;
+	for (int i = 0; i < n; i++) {
+		LLVMValueRef from = LLVMIsAExtractElementInst(part[i]) ? LLVMGetOperand(part[i], 0) : NULL;
+		if (!from || (whole && from != whole))
+			return NULL;
+		whole = from;
+		LLVMValueRef at = LLVMGetOperand(part[i], 1);
+		if (!LLVMIsAConstantInt(at) || LLVMConstIntGetZExtValue(at) != (unsigned)i)
+			return NULL;
+	}
+	if (!LLVMIsABitCastInst(whole) || LLVMGetVectorSize(LLVMTypeOf(whole)) != (unsigned)n)
+		return NULL;
+	LLVMValueRef word = LLVMGetOperand(whole, 0);
+	return LLVMTypeOf(word) == l->type[REG_I32] ? word : NULL;
+}
+
+LLVMValueRef
+llvm_word(EmitLlvm *l, const LLVMValueRef *v, RegType type, int n)
+{
+	LLVMTypeRef word = l->type[REG_I32];
+	LLVMValueRef wide[2];
+	if (n == 1)
+		return LLVMBuildBitCast(l->b, v[0], word, "");
+	if (n == 2 && (wide[0] = narrowed_from(l, v[0], type)) && (wide[1] = narrowed_from(l, v[1], type))) {
+		LLVMValueRef pair = vector(l, l->type[REG_F32], wide, 2);
+		pair = LLVMBuildFPTrunc(l->b, pair, LLVMVectorType(l->type[type], 2), "");
+		return LLVMBuildBitCast(l->b, pair, word, "");
+	}
+	LLVMValueRef whole = n <= 4 ? whole_word(l, v, n) : NULL;
+	if (whole)
+		return whole;
+	if (n <= 4)
+		return LLVMBuildBitCast(l->b, vector(l, l->type[type], v, n), word, "");
+	LLVMValueRef sum = LLVMConstNull(word);
+	for (int i = 0; i < n; i++) { /* 4-bit values in registers of 8 */
+		LLVMValueRef nibble =
+		    LLVMBuildAnd(l->b, LLVMBuildZExt(l->b, v[i], word, ""), llvm_i32(l, 15), "");
+		sum =
+		    LLVMBuildOr(l->b, sum, LLVMBuildShl(l->b, nibble, llvm_i32(l, 4 * i), ""), "");
+	}
+	return sum;
+}
+
+void
+llvm_split(EmitLlvm *l, LLVMValueRef word, RegType type, LLVMValueRef *out, int n)
+{
+	if (n == 1) {
+		out[0] = LLVMBuildBitCast(l->b, word, l->type[type], "");
+		return;
+	}
+	if (n <= 4)
+		word = LLVMBuildBitCast(l->b, word, LLVMVectorType(l->type[type], (unsigned)n), "");
+	for (int i = 0; i < n; i++) {
+		if (n <= 4) {
+			out[i] = LLVMBuildExtractElement(l->b, word, llvm_i32(l, i), "");
+			continue;
+		}
+		LLVMValueRef nibble = LLVMBuildAnd(
+		    l->b, LLVMBuildLShr(l->b, word, llvm_i32(l, 4 * i), ""), llvm_i32(l, 15), "");
+		out[i] = LLVMBuildTrunc(l->b, nibble, l->type[REG_I8], "");
+	}
+}
+
+/* ---- constants ---- */
+
+LLVMValueRef
+llvm_constant(EmitLlvm *l, LLVMValueRef value, const char *name)
+{
+	LLVMValueRef g = LLVMAddGlobalInAddressSpace(l->m, LLVMTypeOf(value), name, l->opt.host ? 0 : 1);
+	LLVMSetInitializer(g, value);
+	LLVMSetLinkage(g, LLVMPrivateLinkage);
+	LLVMSetGlobalConstant(g, true);
+	return g;
+}
+
+static RegType
+bits_type(RegType t)
+{
+	static const RegType of[] = {[1] = REG_I8, [2] = REG_I16, [4] = REG_I32, [8] = REG_I64};
+	return of[thread_type_bytes(t)];
+}
+
+/* Equal tables are one. */
+static LLVMValueRef
+table_of(EmitLlvm *l, LLVMTypeRef elem, const int64_t *bits, int n)
+{
+	for (int i = 0; i < l->table.n; i++) {
+		const LlvmTable *t = &l->table.at[i];
+		if (t->n == n && t->elem == elem && memcmp(t->bits, bits, sizeof *bits * (size_t)n) == 0)
+			return t->global;
+	}
+	LLVMValueRef *v = NEW_ARRAY(l->mem, LLVMValueRef, n);
+	for (int i = 0; i < n; i++)
+		v[i] = LLVMConstInt(elem, (uint64_t)bits[i], true);
+	LlvmTable t = {bits, n, elem, llvm_constant(l, LLVMConstArray2(elem, v, (uint64_t)n), "table")};
+	vec_push(l->mem, &l->table, t);
+	return t.global;
+}
+
+LLVMValueRef
+llvm_lookup(EmitLlvm *l, const ThreadNode *n, LLVMValueRef index)
+{
+	RegType as = bits_type(n->type);
+	LLVMValueRef at = LLVMBuildZExt(l->b, index, l->type[REG_I64], "");
+	LLVMValueRef p = LLVMBuildGEP2(l->b, l->type[as], table_of(l, l->type[as], n->imm, n->nimm), &at, 1, "");
+	LLVMValueRef v = LLVMBuildLoad2(l->b, l->type[as], p, "");
+	return as == n->type ? v : llvm_same_bits(l, v, as, n->type);
+}
