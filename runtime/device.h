@@ -138,6 +138,15 @@ extern const Device device_simt;        /* simt.c */
 uint64_t scalar_bits(DType t, const PlanArg *a);
 /* The same of any parameter; 0 for what the device itself provides. */
 uint64_t abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES]);
+/* A tensor as the driver describes it in a map, the fastest dimension first; strides in bytes. */
+typedef struct MapShape {
+	uint64_t address;
+	int64_t extent[KERNEL_RANK], stride[KERNEL_RANK];
+} MapShape;
+
+/* `nothing`: 16 bytes of zeros, which stand for a tensor without elements.  False: no map has such a tensor, *e says
+ * why. */
+bool abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out);
 /* The blocks of a grid; resident: as many at most, 0: the grid is not persistent.  False: too many, d->error says so. */
 bool abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t resident, unsigned *out);
 

@@ -241,15 +241,19 @@ list_asserts(const Func *f, Artefact *out)
 static void
 describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefact *out)
 {
-	const AbiParam *abi = artefact_abi(f, mem, &out->nabi);
-	size_t size = sizeof *abi * (size_t)out->nabi;
+	const AbiParam *abi = artefact_abi(f, t, mem, &out->nabi);
+	const TensorMap *map = artefact_maps(f, t, mem, &out->nmaps);
+	size_t size = sizeof *abi * (size_t)out->nabi, map_size = sizeof *map * (size_t)out->nmaps;
 	out->kernel = copy(k->name);
 	snprintf(out->target, sizeof out->target, "%s", t->name);
 	out->abi = malloc(size + 1);
-	if (!out->abi)
+	out->map = malloc(map_size + 1);
+	if (!out->abi || !out->map)
 		die("out of memory");
 	if (size)
 		memcpy(out->abi, abi, size);
+	if (map_size)
+		memcpy(out->map, map, map_size);
 	out->threads = k->threads;
 	out->warps = k->threads / t->lanes;
 	out->shared_bytes = k->shared_bytes;

@@ -49,7 +49,7 @@ described_kind(const AbiParam *a)
 	static const char *const kind[] = {
 		[ABI_POINTER] = "tensor", [ABI_STRIDE] = "stride", [ABI_SCALAR] = "scalar", [ABI_EXTENT] = "extent",
 		[ABI_DIM] = "dim", [ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter",
-		[ABI_INVERSE] = "inverse",
+		[ABI_INVERSE] = "inverse", [ABI_TENSOR_MAP] = "map",
 	};
 	return kind[a->kind];
 }
@@ -68,7 +68,7 @@ described_dtype(const Func *f, const AbiParam *a)
 	switch (a->kind) {
 	case ABI_POINTER: case ABI_SCALAR: return f->body->arg[a->param].type->elem;
 	case ABI_GRID: return TY_I32;
-	case ABI_FAULTS: case ABI_COUNTER: return TY_U8;
+	case ABI_FAULTS: case ABI_COUNTER: case ABI_TENSOR_MAP: return TY_U8;
 	case ABI_INVERSE: return TY_U64;
 	default: return TY_I64;
 	}

@@ -193,7 +193,19 @@ put_faults(const Func *f, Text *out)
 }
 
 static void
-put_param(const Func *f, const Bound *b, const AbiParam *a, Text *out)
+put_map(const char *name, const TensorMap *m, Text *out)
+{
+	text_printf(out, "%s: tensor map of %d-byte elements, dimensions", name, m->elem_bytes);
+	for (int d = 0; d < m->rank; d++)
+		text_printf(out, "%s %d", d ? "," : "", m->dim[d]);
+	text_put(out, ", box");
+	for (int d = 0; d < m->rank; d++)
+		text_printf(out, "%s %d", d ? " x" : "", m->box[d]);
+	text_printf(out, ", swizzle %d, 0 outside;\n      at an address that is a multiple of 64", m->swizzle);
+}
+
+static void
+put_param(const Func *f, const Bound *b, const AbiParam *a, const TensorMap *map, Text *out)
 {
 	const char *name = described_name(f, a);
 	bool is_pointer = a->kind == ABI_POINTER && f->param[a->param].kind == PARAM_POINTER;
@@ -212,6 +224,7 @@ put_param(const Func *f, const Bound *b, const AbiParam *a, Text *out)
 		text_printf(out, "of d programs along %s: m | s << 32, where s is the number of bits of d - 1\n"
 		    "      and m = (2^s - d) 2^32 / d + 1, rounded down", name);
 		break;
+	case ABI_TENSOR_MAP: put_map(name, &map[a->dim], out); break;
 	case ABI_FAULTS: put_faults(f, out); break;
 	case ABI_COUNTER: text_put(out, "address of 8 bytes, 0 before the launch"); break;
 	}
@@ -226,10 +239,11 @@ put_params(const Func *f, const Bound *b, const Artefact *a, Text *out)
 	for (int i = 0; i < a->nabi; i++) {
 		const AbiParam *p = &a->abi[i];
 		bool is_address = p->kind == ABI_POINTER || p->kind == ABI_FAULTS || p->kind == ABI_COUNTER;
-		at = (at + p->bytes - 1) / p->bytes * p->bytes;
+		int align = MIN(p->bytes, 64);
+		at = (at + align - 1) / align * align;
 		text_printf(out, "  %2d %4d  %d  %-7s ", i, at, p->bytes,
-		    is_address ? "address" : dtype_info[described_dtype(f, p)].text);
-		put_param(f, b, p, out);
+		    is_address ? "address" : p->kind == ABI_TENSOR_MAP ? "bytes" : dtype_info[described_dtype(f, p)].text);
+		put_param(f, b, p, a->map, out);
 		at += p->bytes;
 	}
 }

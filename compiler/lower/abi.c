@@ -1,7 +1,9 @@
 /* The kernel's parameters for a function: what the runtime passes, in order.  The function's own parameters come first,
  * a tensor's pointer with its strides behind it, if they are free, and those of its extents that neither its type nor a
- * dim parameter knows; then the grid, and what is derived. */
+ * dim parameter knows; then tensor maps, the grid, and what is derived. */
 #include "lower/artefact.h"
+
+#include <string.h>
 
 typedef VEC(AbiParam) AbiList;
 
@@ -27,10 +29,30 @@ has_assert(const Func *f)
 	return false;
 }
 
+TensorMap *
+artefact_maps(const Func *f, const Target *t, Arena *mem, int *n)
+{
+	VEC(TensorMap) l = {0};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_new = op->kind == OP_COPY && strcmp(attr_kind(op), "bulk") == 0;
+		TensorMap m;
+		if (!is_new || plan_map(op, t, &m))
+			continue;
+		for (int i = 0; i < l.n; i++)
+			is_new = is_new && !map_equal(&m, &l.at[i]);
+		if (is_new)
+			vec_push(mem, &l, m);
+	}
+	*n = l.n;
+	return l.at;
+}
+
 AbiParam *
-artefact_abi(const Func *f, Arena *mem, int *n)
+artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 {
 	AbiList l = {0};
+	int nmaps;
+	const TensorMap *map = artefact_maps(f, target, mem, &nmaps);
 	for (int i = 0; i < f->nparam; i++) {
 		const Type *t = f->body->arg[i].type;
 		int bytes = MAX(dtype_info[t->elem].bits / 8, 1);
@@ -41,6 +63,8 @@ artefact_abi(const Func *f, Arena *mem, int *n)
 		case PARAM_DIM: vec_push(mem, &l, ((AbiParam){ABI_DIM, i, 0, 8})); break;
 		}
 	}
+	for (int i = 0; i < nmaps; i++)
+		vec_push(mem, &l, ((AbiParam){ABI_TENSOR_MAP, map[i].param, i, MAP_BYTES}));
 	for (int d = 0; d < f->naxis; d++)
 		vec_push(mem, &l, ((AbiParam){ABI_GRID, 0, d, 4}));
 	for (int d = 0; d + 1 < f->naxis && f->schedule.group <= 1 && !f->schedule.persistent; d++)

@@ -26,6 +26,7 @@ artefact_close(Artefact *a)
 	free(a->bytes);
 	free(a->kernel);
 	free(a->abi);
+	free(a->map);
 	*a = (Artefact){0};
 }
 
@@ -51,6 +52,19 @@ put_bytes(Text *out, const char *s, size_t n)
 	text_putn(out, s, n);
 }
 
+static void
+put_map(Text *out, const TensorMap *m)
+{
+	put_number(out, m->param);
+	put_number(out, m->elem_bytes);
+	put_number(out, m->swizzle);
+	put_number(out, m->rank);
+	for (int d = 0; d < KERNEL_RANK; d++) {
+		put_number(out, m->dim[d]);
+		put_number(out, m->box[d]);
+	}
+}
+
 void
 artefact_write(const Artefact *a, Text *out)
 {
@@ -67,6 +81,9 @@ artefact_write(const Artefact *a, Text *out)
 		put_number(out, a->abi[i].dim);
 		put_number(out, a->abi[i].bytes);
 	}
+	put_number(out, a->nmaps);
+	for (int i = 0; i < a->nmaps; i++)
+		put_map(out, &a->map[i]);
 #define X(figure) put_number(out, a->figure);
 	FIGURES(X)
 #undef X
@@ -137,6 +154,27 @@ get_abi(Reader *r, Artefact *out)
 }
 
 static void
+get_maps(Reader *r, Artefact *out)
+{
+	out->nmaps = get_count(r, (4 + 2 * KERNEL_RANK) * (int)sizeof(int64_t));
+	out->map = calloc((size_t)out->nmaps + 1, sizeof *out->map);
+	if (!out->map)
+		r->bad = true;
+	for (int i = 0; i < out->nmaps && !r->bad; i++) {
+		TensorMap *m = &out->map[i];
+		m->param = (int)get_number(r);
+		m->elem_bytes = (int)get_number(r);
+		m->swizzle = (int)get_number(r);
+		m->rank = (int)get_number(r);
+		for (int d = 0; d < KERNEL_RANK; d++) {
+			m->dim[d] = (int)get_number(r);
+			m->box[d] = (int)get_number(r);
+		}
+		r->bad |= m->rank < 1 || m->rank > KERNEL_RANK;
+	}
+}
+
+static void
 get_asserts(Reader *r, Artefact *out)
 {
 	int n = get_count(r, (int)sizeof(int64_t));
@@ -162,6 +200,7 @@ get_all(Reader *r, Artefact *out)
 		r->bad = true;
 	free(target);
 	get_abi(r, out);
+	get_maps(r, out);
 #define X(figure) out->figure = get_number(r);
 	FIGURES(X)
 #undef X

@@ -2,17 +2,20 @@
 #ifndef TEGULA_ARTEFACT_H
 #define TEGULA_ARTEFACT_H
 
-#include "ir/ir.h"
-#include "target/target.h"
+#include "model/model.h"
 
 /* What the runtime passes for each parameter of the compiled kernel, in order.  All are by value: pointers and i64 8
- * bytes, i32 and f32 4, i16 2, i8 and bool 1. */
+ * bytes, i32 and f32 4, i16 2, i8 and bool 1, tensor maps MAP_BYTES. */
+enum { MAP_BYTES = 128 };
+
 typedef enum AbiKind {
 	ABI_POINTER,                                    /* of tensor or pointer parameter `param` */
 	ABI_STRIDE,                                     /* i64, elements: strided tensor `param`, dimension `dim` */
 	ABI_SCALAR,                                     /* scalar parameter `param`, its type's bytes */
 	ABI_EXTENT,                                     /* i64: of tensor `param`, dimension `dim`, that no symbol names */
 	ABI_DIM,                                        /* i64: shape symbol parameter `param` */
+	ABI_TENSOR_MAP,                                 /* MAP_BYTES, by value and aligned to 64: map `dim` of the artefact,
+	                                                 * of tensor `param` as the launch has it */
 	ABI_GRID,                                       /* i32: programs along grid axis `dim` */
 	ABI_FAULTS,                                     /* pointer: a buffer of faults (assert), FAULT_BYTES, zeroed */
 	ABI_COUNTER,                                    /* pointer: a work counter, 8 bytes, zeroed */
@@ -69,6 +72,8 @@ typedef struct Artefact {
 	char target[16];                                /* "sm_90a" */
 	AbiParam *abi;
 	int nabi;
+	TensorMap *map;                                 /* of its parameters ABI_TENSOR_MAP */
+	int nmaps;
 	int threads, warps;                             /* of a block */
 	int64_t shared_bytes;                           /* dynamic shared memory of a block */
 	int naxis;
@@ -86,7 +91,9 @@ typedef struct Artefact {
 
 /* The kernel's parameters for a function: in order of its own parameters (a strided tensor's strides behind it), then
  * what is derived. */
-AbiParam *artefact_abi(const Func *f, Arena *mem, int *n);
+AbiParam *artefact_abi(const Func *f, const Target *t, Arena *mem, int *n);
+/* The tensor maps of its copies, each once. */
+TensorMap *artefact_maps(const Func *f, const Target *t, Arena *mem, int *n);
 void artefact_close(Artefact *a);                       /* of what it holds; a zeroed one is fine */
 /* One block of bytes that artefact_read takes back, for a cache; false if the bytes are not whole. */
 void artefact_write(const Artefact *a, Text *out);

@@ -18,7 +18,8 @@ lower_param(const Lower *l, AbiKind kind, int param, int dim)
 {
 	for (int i = 0; i < l->nabi; i++) {
 		const AbiParam *a = &l->abi[i];
-		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_GRID || kind == ABI_INVERSE;
+		bool by_dim = kind == ABI_STRIDE || kind == ABI_EXTENT || kind == ABI_TENSOR_MAP || kind == ABI_GRID ||
+		    kind == ABI_INVERSE;
 		bool same_dim = !by_dim || a->dim == dim;
 		if (a->kind == kind && same_dim && (kind >= ABI_GRID || a->param == param))
 			return l->param[i];
@@ -79,6 +80,12 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
 		out->type = REG_I64;
 		out->most = extent_most;
 		break;
+	case ABI_TENSOR_MAP:
+		out->name = arena_printf(l->mem, "%s_map%d", p->name, a->dim);
+		out->type = REG_GLOBAL;
+		out->elem = TY_U8;
+		out->is_map = true;
+		break;
 	case ABI_SCALAR:
 		out->type = t->elem == TY_BOOL ? REG_I8 : lower_type(t);
 		break;
@@ -122,6 +129,20 @@ wait_for_grids(Lower *l)
 	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
+/* The first copy by a map would wait for it. */
+static void
+fetch_maps(Lower *l)
+{
+	if (l->nmaps == 0)
+		return;
+	lower_when(l, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	for (int i = 0; i < l->nmaps; i++) {
+		Reg map = lower_param(l, ABI_TENSOR_MAP, l->map[i].param, i);
+		thread_prim(l->b, PRIM_TENSOR_MAP, &map, 1, NULL, 0, NULL, 0);
+	}
+	lower_end_when(l);
+}
+
 static void
 begin(Lower *l)
 {
@@ -142,6 +163,7 @@ begin(Lower *l)
 	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
 	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
 	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
+	fetch_maps(l);
 }
 
 /* A parameter of the function is a register of the kernel; a tensor's is its pointer. */
@@ -263,7 +285,8 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	axis_keep(f);
 	func_number(f);
 	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);
-	l.abi = artefact_abi(f, mem, &l.nabi);
+	l.abi = artefact_abi(f, t, mem, &l.nabi);
+	l.map = artefact_maps(f, t, mem, &l.nmaps);
 	begin(&l);
 	bind_params(&l);
 	lower_programs(&l);

@@ -31,7 +31,8 @@ typedef struct Lower {
 	Reg **regs;                                     /* by Value.id; see lower_regs */
 	Reg *param;                                     /* in order of the kernel's parameters, artefact.h's */
 	AbiParam *abi;
-	int nabi;
+	TensorMap *map;                                 /* ABI_TENSOR_MAP */
+	int nabi, nmaps;
 	Reg thread, lane, warp;                         /* REG_I32: within the block; the warp's number is uniform */
 	Reg block;                                      /* REG_I32: this block's linear index */
 	Reg shared;                                     /* REG_SHARED: start of the block's shared memory */
@@ -259,6 +260,9 @@ void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and d
 void lower_dot_start(Lower *l, Op *op);
 void lower_dot_wait(Lower *l, Op *op);
 void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buffers, asynchronous copies, mbarriers */
+/* Where number `index` of a ring stands; in_range: it is below the number of slots. */
+Reg lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range);
+void lower_copy_bulk(Lower *l, Op *op);                 /* bulk.c: copies by tensor maps */
 void lower_philox(Lower *l, Op *op);                    /* philox.c */
 
 /* lanes.c: one element from another lane */

@@ -158,6 +158,28 @@ void access_dims(const Op *op, int at[KERNEL_RANK]);
 /* The layout of a gather's indices, which stand at dimensions at .. at + rank - 1 of the tile. */
 Layout access_gather_layout(const Layout *layout, int at, int rank);
 int64_t access_scratch(const Op *op, const Layout *layout);
+/* Elements outside of the tensor (masked ones) are 0. */
+bool access_fill_is_zero(const Op *op);
+
+/* plan_map.c: bulk copies of boxes by tensor maps */
+
+/* A tensor map without what a launch adds: address, extents, strides.  Fastest dimension first. */
+typedef struct TensorMap {
+	int param;                                      /* the tensor */
+	int elem_bytes, rank;
+	int dim[KERNEL_RANK];                           /* of the tensor */
+	int box[KERNEL_RANK];                           /* elements */
+	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
+} TensorMap;
+
+/* Can a tensor map serve what `op` reads, writes or copies, given a slot that lies right?  NULL: it can; else why not, in
+ * words that follow "because". */
+const char *map_reason(const Op *op, const Target *t);
+/* The map of a copy, by its slot's layout; NULL, or why there is none. */
+const char *plan_map(const Op *op, const Target *t, TensorMap *out);
+bool map_equal(const TensorMap *a, const TensorMap *b);
+/* A slot's layout; row by row if it has none. */
+Layout slot_layout(const Value *slot);
 
 /* plan_reduce.c: reductions and scans */
 

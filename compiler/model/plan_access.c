@@ -20,6 +20,35 @@ access_dims(const Op *op, int at[KERNEL_RANK])
 	}
 }
 
+bool
+access_fill_is_zero(const Op *op)
+{
+	int base = access_data(op);
+	const Value *v = op->nin > base ? op->in[base] : NULL;
+
+	while (v && v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT))
+		v = v->def->in[0];
+	if (!v)
+		return true;
+	const Attr *a = value_const(v);
+	return a && (a->kind == KIND_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
+}
+
+Layout
+slot_layout(const Value *slot)
+{
+	const Type *t = slot->type;
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0};
+
+	if (slot->layout)
+		return *slot->layout;
+	for (int d = 0; d < t->rank; d++) {
+		order[d] = t->rank - 1 - d;
+		shape[d] = log2_ceil(t->extent[d]);
+	}
+	return layout_row_major(t->rank, shape, order);
+}
+
 Layout
 access_gather_layout(const Layout *layout, int at, int rank)
 {

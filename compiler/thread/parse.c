@@ -349,6 +349,7 @@ read_param(ThreadReader *r, ThreadNames *names, EmitParam *p)
 		return false;
 	p->is_read_only = read_take_word(&r->r, "readonly");
 	p->is_aliased = read_take_word(&r->r, "aliased");
+	p->is_map = read_take_word(&r->r, "map");
 	if (read_is_word(&r->r, "align") && !read_count(r, "align", 1 << 20, &p->align))
 		return false;
 	if (r->r.l.token != TOK_STRING)

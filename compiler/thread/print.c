@@ -418,6 +418,7 @@ put_param(Print *p, int i)
 		text_printf(p->out, " from %lld to %lld", (long long)k->least, (long long)k->most);
 	text_put(p->out, k->is_read_only ? " readonly" : "");
 	text_put(p->out, k->is_aliased ? " aliased" : "");
+	text_put(p->out, k->is_map ? " map" : "");
 	if (k->align > 1)
 		text_printf(p->out, " align %d", k->align);
 	text_put(p->out, " ");

@@ -131,6 +131,7 @@ typedef struct EmitParam {
 	const char *name;
 	RegType type;
 	bool is_read_only, is_aliased;                  /* of a pointer's memory, for the whole launch */
+	bool is_map;                                    /* a tensor map; its address (REG_GLOBAL) is for primitives alone */
 	int align;
 	DType elem;                                     /* what a pointer points to */
 	int64_t least, most;                            /* of an integer, where most is greater */

@@ -1,7 +1,7 @@
 /* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
  * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c
- * loads it, cuda_launch.c launches and waits, cuda_fill.c fills, cuda_queue.c has streams, events and
- * graphs. */
+ * loads it, cuda_launch.c launches and waits, cuda_map.c encodes tensor maps, cuda_fill.c fills,
+ * cuda_queue.c has streams, events and graphs. */
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
 
@@ -24,6 +24,13 @@ typedef struct CudaAttribute {
 		char room[64];
 	} value;
 } CudaAttribute;
+
+/* A tensor map as the driver made it, and of what. */
+typedef struct CudaMap {
+	_Alignas(128) char bytes[MAP_BYTES];
+	MapShape shape;
+	bool is_encoded;
+} CudaMap;
 
 typedef struct CudaLaunch {
 	unsigned gx, gy, gz, bx, by, bz, shared;
@@ -58,6 +65,8 @@ enum {
 	JIT_PTX = 1,
 	LAUNCH_ATTRIBUTE_CLUSTER = 4,
 	LAUNCH_ATTRIBUTE_PROGRAMMATIC = 6,      /* programmatic stream serialization */
+	MAP_UINT8 = 0, MAP_UINT16 = 1, MAP_UINT32 = 2, MAP_UINT64 = 4,
+	MAP_PROMOTION_256 = 3,                  /* L2 fetches 256 bytes */
 	STREAM_NON_BLOCKING = 1,
 	CAPTURE_RELAXED = 2,
 };
@@ -86,7 +95,7 @@ typedef struct CudaState {
 	bool left_current;              /* cuda_enter left our context in a thread that had none … */
 	pthread_t left_in;              /* … this one */
 	void *timer[2];                 /* events */
-	CudaPointer counters;           /* taken in turn by launches that ask for one */
+	CudaPointer counters;           /* taken in turn by launches that ask for one; the last stays 0: empty tensors */
 	unsigned next_counter;
 	Artefact fill_code;
 	Loaded *fill;                   /* the kernel that fills, or NULL */
@@ -111,7 +120,8 @@ struct Loaded {
 	void *stream;                   /* or on this one */
 	Loaded *next_launched;
 	uint64_t *value;                /* of the launch, by the artefact's ABI */
-	void **at;                      /* &value[i] */
+	CudaMap *map;                   /* of the last launch, by the artefact's maps */
+	void **at;                      /* &value[i], or a map's bytes */
 };
 
 /* cuda_driver.c */
@@ -145,6 +155,9 @@ void cuda_leave(Device *d, void *before);
 Loaded *cuda_load(Device *d, const Artefact *a);
 void cuda_unload(Device *d, Loaded *l);
 bool cuda_resources(Device *d, Loaded *l, TglResources *out);
+
+/* cuda_map.c: tensor maps of a launch, encoded as far as they differ from the last one's */
+bool cuda_set_maps(Device *d, Loaded *l, const PlanArg *args);
 
 /* cuda_assemble.c */
 

@@ -56,7 +56,7 @@ cuda_launch(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AX
 		return false;
 	for (int i = 0; i < a->nabi; i++)
 		l->value[i] = a->abi[i].kind == ABI_FAULTS ? l->faults : abi_value(&a->abi[i], args, grid);
-	return cuda_launch_values(d, l, blocks);
+	return (!a->nmaps || cuda_set_maps(d, l, args)) && cuda_launch_values(d, l, blocks);
 }
 
 /* ---- times ---- */

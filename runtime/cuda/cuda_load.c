@@ -6,6 +6,7 @@
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PLAIN_SHARED = 48 * 1024 };
 
@@ -92,10 +93,12 @@ read_abi(Device *d, Loaded *l)
 	}
 	l->value = calloc((size_t)MAX(a->nabi, 1), sizeof *l->value);
 	l->at = calloc((size_t)MAX(a->nabi, 1), sizeof *l->at);
-	if (!l->value || !l->at)
+	l->map = aligned_alloc(128, sizeof *l->map * (size_t)MAX(a->nmaps, 1));
+	if (!l->value || !l->at || !l->map)
 		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
+	memset(l->map, 0, sizeof *l->map * (size_t)MAX(a->nmaps, 1));
 	for (int i = 0; i < a->nabi; i++)
-		l->at[i] = &l->value[i];
+		l->at[i] = a->abi[i].kind == ABI_TENSOR_MAP ? l->map[a->abi[i].dim].bytes : (void *)&l->value[i];
 	return faults_at < 0 || (CUDA_CALL(d, cuMemAlloc_v2, &l->faults, FAULT_BYTES) &&
 				    CUDA_CALL(d, cuMemsetD8Async, l->faults, 0, FAULT_BYTES, d->stream));
 }
@@ -136,6 +139,7 @@ free_loaded(Device *d, Loaded *l)
 	if (l->module)
 		s->cuda.cuModuleUnload(l->module);
 	free(l->value);
+	free(l->map);
 	free(l->at);
 	free(l);
 }

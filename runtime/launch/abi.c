@@ -28,9 +28,38 @@ abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES])
 	case ABI_GRID: return (uint64_t)grid[p->dim];
 	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
 	case ABI_FAULTS:
-	case ABI_COUNTER: return 0;
+	case ABI_COUNTER:
+	case ABI_TENSOR_MAP: return 0;
 	}
 	unreachable();
+}
+
+/* Coordinates are 32 bits, signed, and code moves starts that are further out to this one (lower/memory/bulk.c). */
+enum { MAP_EXTENT_MOST = INT32_MAX - 0xffff };
+
+bool
+abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out)
+{
+	const PlanArg *a = &args[m->param];
+	bool is_empty = false;
+	*out = (MapShape){.address = (uint64_t)(uintptr_t)a->data};
+	for (int i = 0; i < m->rank; i++) {
+		int64_t extent = a->dim[m->dim[i]], stride = a->stride[m->dim[i]] * m->elem_bytes;
+		is_empty |= extent == 0;
+		out->extent[i] = extent;
+		out->stride[i] = extent > 1 ? stride : 16;
+		if (extent > MAP_EXTENT_MOST || (extent > 1 && stride >= INT64_C(1) << 40))
+			return device_error(e, DEVICE_FAILED, "smaller tensors, or another target (--target=sm_80)",
+			    "dimension %d of parameter %d has %" PRId64 " elements, %" PRId64 " bytes apart, and a tensor "
+			    "map takes at most %d, less than 2^40 bytes apart", m->dim[i], m->param, extent, stride,
+			    MAP_EXTENT_MOST);
+	}
+	for (int i = 0; i < m->rank && is_empty; i++) {
+		out->address = nothing;
+		out->extent[i] = 1;
+		out->stride[i] = 16;
+	}
+	return true;
 }
 
 /* The first axis that is too long for the i32 in which the kernel is given it; -1: there is none. */

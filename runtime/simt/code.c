@@ -28,10 +28,11 @@ static bool
 takes_the_same(const ThreadModule *m, const Func *f, const Target *t, Arena *mem)
 {
 	int n;
-	const AbiParam *abi = artefact_abi(f, mem, &n);
+	const AbiParam *abi = artefact_abi(f, t, mem, &n);
 	bool same = m->target == t && m->kernel.nparam == n && strcmp(m->kernel.name, f->name) == 0;
 	for (int i = 0; i < n && same; i++)
 		same = (abi[i].kind == ABI_POINTER) <= (m->kernel.param[i].type == REG_GLOBAL) &&
+		    (abi[i].kind == ABI_TENSOR_MAP) == m->kernel.param[i].is_map &&
 		    (m->kernel.param[i].type == REG_GLOBAL || thread_type_bytes(m->kernel.param[i].type) == abi[i].bytes);
 	if (!same)
 		diag_error(f->module->cx, f->place, DIAG_THREAD_TEXT, arena_printf(f->module->cx->tmp,

@@ -20,7 +20,9 @@ struct Loaded {
 	Func *func;
 	SimtCode *code;
 	AbiParam *abi;
-	int nabi;
+	int nabi, nmaps;
+	TensorMap *map;
+	void *maps;                             /* of the last launch; see simt_maps */
 	bool prints;
 	bool is_costed;                 /* the cost of its accesses was reported */
 	FaultRecord faults;
@@ -95,6 +97,7 @@ static void
 simt_unload(Device *d, Loaded *l)
 {
 	simt_code_close(l->code);
+	free(l->maps);
 	arena_close(l->mem);
 	free(l);
 }
@@ -119,7 +122,9 @@ simt_load(Device *d, Func *f, const char **why)
 	}
 	l->mem = arena_open();
 	l->func = f;
-	l->abi = artefact_abi(f, l->mem, &l->nabi);
+	l->abi = artefact_abi(f, t, l->mem, &l->nabi);
+	l->map = artefact_maps(f, t, l->mem, &l->nmaps);
+	l->maps = aligned_alloc(64, ((size_t)l->nmaps + 1) * MAP_BYTES);
 	l->prints = has_print(f);
 	const SimtState *s = d->state;
 	const SimtCodeOptions opt = {.checks = !s->opt.unchecked, .quick = s->opt.quick, .thread = d->thread};
@@ -161,8 +166,10 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 {
 	int n = 0;
 	uint64_t faults = (uint64_t)(uintptr_t)&l->faults, counter = (uint64_t)(uintptr_t)&l->counter;
+	uint64_t maps = (uint64_t)(uintptr_t)l->maps;
 	range[n++] = (SimtRange){.low = faults, .high = faults + sizeof l->faults};
 	range[n++] = (SimtRange){.low = counter, .high = counter + sizeof l->counter};
+	range[n++] = (SimtRange){.low = maps, .high = maps + MAP_BYTES};
 	for (int i = 0; i < l->nabi; i++) {
 		const FuncParam *p = &l->func->param[l->abi[i].param];
 		const PlanArg *a = &args[l->abi[i].param];
@@ -217,20 +224,20 @@ static bool
 launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
 	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
-	SimtRange *range = calloc((size_t)l->nabi + 2, sizeof *range);
+	SimtRange *range = calloc((size_t)l->nabi + 3, sizeof *range);
 	int64_t total = 1;
-	bool ok = value && range;
+	bool ok = value && range && l->maps;
 	for (int i = 0; i < MAX_AXES; i++)
 		total *= grid[i];
 	l->faults = (FaultRecord){0};
 	l->counter = 0;
+	if (!ok)
+		d->error.what = DEVICE_NO_MEMORY;
 	for (int i = 0; ok && i < l->nabi; i++)
 		value[i] = value_of(&l->abi[i], l, args, grid);
-	if (ok)
-		ok = run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
-		    l->func->schedule.persistent ? MIN(total, RESIDENT) : total, fault);
-	else
-		d->error.what = DEVICE_NO_MEMORY;
+	ok = ok && simt_maps(l->abi, l->nabi, l->map, args, l->maps, value, &d->error) &&
+	    run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
+		l->func->schedule.persistent ? MIN(total, RESIDENT) : total, fault);
 	free(value);
 	free(range);
 	if (ok && l->faults.number) {

@@ -13,6 +13,7 @@
 
 #include "emit/emit.h"
 #include "ir/interp/interp.h"
+#include "lower/artefact.h"
 
 enum { SIMT_LANES = 32 };
 
@@ -280,6 +281,12 @@ typedef struct SimtTensor {
 
 /* NULL, or why there is no such map: what the driver refuses too. */
 const char *simt_tensor_encode(SimtTensorMap *map, const SimtTensor *tensor);
+
+struct DeviceError;
+/* maps.c: the tensor maps of a launch, in `room` (aligned to 64), which has MAP_BYTES of zeros for tensors without elements
+ * before them; value[i] of a parameter that is a map becomes its address.  False: *e says what no map can have. */
+bool simt_maps(const AbiParam *abi, int nabi, const TensorMap *map, const PlanArg *args, void *room, uint64_t *value,
+    struct DeviceError *e);
 
 /* What compiled code calls besides: arithmetic.c, scheduler.c.  simt_steps: t->steps is used up; simt_spin: one more turn
  * of a loop that may be waiting for another thread. */

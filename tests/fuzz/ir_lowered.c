@@ -24,7 +24,7 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem, SimtMachine *mac
 	SimtRange range[GEN_TENSORS + GEN_POINTERS + 1] = {0};
 	SimtReport report;
 	int n, nrange = 0;
-	const AbiParam *abi = artefact_abi(f, cx->mem, &n);
+	const AbiParam *abi = artefact_abi(f, t, cx->mem, &n);
 	uint64_t *value = NEW_ARRAY(cx->mem, uint64_t, n);
 	float third = 0.75f;
 	SimtCode *code = simt_code_open(f, t, &(SimtCodeOptions){.checks = true, .quick = true}, cx->mem, &why);

@@ -686,8 +686,9 @@ read_entries(Module *m)
 		f->next = m->functions;
 		m->functions = f;
 		for (const char *p = s; (p = strstr(p, ".param .")) && (!end || p < end) && f->nparams < MAX_PARAMS; p++) {
-			int bits = atoi(p + 9);
-			f->bytes[f->nparams++] = bits ? bits / 8 : 1; /* .pred does not occur */
+			int bits = atoi(p + 9), map = 0;
+			sscanf(p, ".param .align 64 .b8 %*[^[][%d]", &map);
+			f->bytes[f->nparams++] = map ? map : bits ? bits / 8 : 1; /* .pred does not occur */
 		}
 	}
 }
@@ -875,6 +876,70 @@ cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, Function *f, int threads, si
 	return IS(f, MAGIC_FUNCTION) ? OK : BAD_HANDLE;
 }
 
+/* ---- tensor maps ---- */
+
+/* As it is passed to kernels, in 128 bytes. */
+typedef struct Map {
+	uint64_t magic;
+	Pointer address;
+	uint64_t extent[5], stride[4];
+	uint32_t rank, type;
+	uint16_t box[5], swizzle;
+} Map;
+
+enum { MAGIC_MAP = 0x6d617021 };
+
+EXPORT int cuTensorMapEncodeTiled(Map *m, int type, unsigned rank, Pointer address, const uint64_t *extent,
+    const uint64_t *stride, const unsigned *box, const unsigned *step, int interleave, int swizzle, int promotion, int fill);
+int
+cuTensorMapEncodeTiled(Map *m, int type, unsigned rank, Pointer address, const uint64_t *extent, const uint64_t *stride,
+    const unsigned *box, const unsigned *step, int interleave, int swizzle, int promotion, int fill)
+{
+	static const unsigned size[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+	TRY(begin("cuTensorMapEncodeTiled"));
+	if ((uintptr_t)m % 64 || type < 0 || type > 12 || rank < 1 || rank > 5 || !address || address % 16 || interleave ||
+	    swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3 || fill || box[0] * size[type] % 16 ||
+	    (swizzle && box[0] * size[type] > 16u << swizzle))
+		return INVALID;
+	memset(m, 0, 128);
+	*m = (Map){.magic = MAGIC_MAP, .address = address, .rank = rank, .type = (uint32_t)type, .swizzle = (uint16_t)swizzle};
+	for (unsigned i = 0; i < rank; i++) {
+		if (extent[i] < 1 || extent[i] > UINT64_C(1) << 32 || box[i] < 1 || box[i] > 256 || step[i] < 1 || step[i] > 8 ||
+		    (i > 0 && (stride[i - 1] % 16 || stride[i - 1] >= UINT64_C(1) << 40))) {
+			m->magic = 0;
+			return INVALID;
+		}
+		m->extent[i] = extent[i];
+		m->box[i] = (uint16_t)box[i];
+		if (i > 0)
+			m->stride[i - 1] = stride[i - 1];
+	}
+	return OK;
+}
+
+EXPORT int cuTensorMapReplaceAddress(Map *m, Pointer address);
+int
+cuTensorMapReplaceAddress(Map *m, Pointer address)
+{
+	TRY(begin("cuTensorMapReplaceAddress"));
+	if ((uintptr_t)m % 64 || m->magic != MAGIC_MAP || address % 16)
+		return INVALID;
+	m->address = address;
+	return OK;
+}
+
+/* "map 7f00 100x64 box 16x8 swizzle 3" */
+static int
+map_text(const Map *m, char *out, size_t size)
+{
+	int at = snprintf(out, size, " map %llx", (unsigned long long)m->address);
+	for (unsigned i = 0; i < m->rank; i++)
+		at += snprintf(out + at, size - (size_t)at, "%s%llu", i ? "x" : " ", (unsigned long long)m->extent[i]);
+	for (unsigned i = 0; i < m->rank; i++)
+		at += snprintf(out + at, size - (size_t)at, "%s%u", i ? "x" : " box ", m->box[i]);
+	return at + snprintf(out + at, size - (size_t)at, " swizzle %u", m->swizzle);
+}
+
 /* ---- launches ---- */
 
 /* How a launch differs from a plain one. */
@@ -929,6 +994,13 @@ launch(Function *f, const Config *c, const Ways *w, void **params)
 	    (int)strcspn(f->text + (*f->text ? 7 : 0), "(\n "), f->text + (*f->text ? 7 : 0), c->gx, c->bx, c->shared,
 	    c->stream != NULL, w->early ? " early" : "");
 	for (int i = 0; i < f->nparams; i++) {
+		const Map *m = f->bytes[i] == 128 ? params[i] : NULL;
+		if (m && ((uintptr_t)m % 64 || m->magic != MAGIC_MAP))
+			return INVALID;
+		if (m) {
+			at += map_text(m, last_launch + at, sizeof last_launch - (size_t)at);
+			continue;
+		}
 		memcpy(&n.value[i], params[i], (size_t)f->bytes[i]);
 		at += snprintf(last_launch + at, sizeof last_launch - (size_t)at, " %llx", (unsigned long long)n.value[i]);
 	}

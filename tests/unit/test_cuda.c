@@ -34,7 +34,7 @@ static struct {
 	const char *mock;                                   /* lines of the kernel */
 	int threads;
 	int64_t shared;
-	bool grid, faults, counter, persistent, broken, waits;
+	bool maps, grid, faults, counter, persistent, broken, waits;
 	int cluster, parts_registers;
 } plan;
 
@@ -58,6 +58,11 @@ list_abi(const Func *f, Artefact *a)
 			add_abi(a, ABI_POINTER, i, 0, 8);
 		for (int d = 0; f->param[i].strided && d < t->rank; d++)
 			add_abi(a, ABI_STRIDE, i, d, 8);
+	}
+	a->map = calloc(2, sizeof *a->map);
+	for (int i = 0; plan.maps && i < 2; i++) {
+		add_abi(a, ABI_TENSOR_MAP, i, i, MAP_BYTES);
+		a->map[a->nmaps++] = (TensorMap){.param = i, .elem_bytes = 4, .rank = 1, .box = {32}, .swizzle = 128};
 	}
 	for (int d = 0; plan.grid && d < f->naxis; d++)
 		add_abi(a, ABI_GRID, 0, d, 4);
@@ -86,8 +91,13 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 	list_abi(f, out);
 	text_printf(&ptx, "%s.target %s\n.address_size 64\n.visible .entry %s(\n", plan.broken ? "" : ".version 8.4\n",
 	    t->name, f->name);
-	for (int i = 0; i < out->nabi; i++)
-		text_printf(&ptx, "%s\t.param .u%d %s_param_%d", i ? ",\n" : "", 8 * out->abi[i].bytes, f->name, i);
+	for (int i = 0; i < out->nabi; i++) {
+		text_put(&ptx, i ? ",\n" : "");
+		if (out->abi[i].kind == ABI_TENSOR_MAP)
+			text_printf(&ptx, "\t.param .align 64 .b8 %s_param_%d[%d]", f->name, i, MAP_BYTES);
+		else
+			text_printf(&ptx, "\t.param .u%d %s_param_%d", 8 * out->abi[i].bytes, f->name, i);
+	}
 	bool fills = strcmp(f->name, "scatter") == 0;       /* what a race's copy reads: it has other parameters */
 	text_printf(&ptx, "\n)\n{\n%s%s\n\tret;\n}\n", plan.waits ? "\tgriddepcontrol.wait;\n" : "",
 	    plan.mock && !fills ? plan.mock : "");
@@ -577,6 +587,47 @@ test_again(void **state)
 	}
 	assert_int_equal(f->calls("cuModuleLoadDataEx"), before);
 	tgl_tensor_close(&odd);
+	tgl_tensor_close(&to);
+	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
+	tgl_tensor_close(&z);
+}
+
+/* Maps are encoded once a shape; another address replaces the one in them. */
+static void
+test_maps(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "copy");
+	TglTensor *x = floats(f->dev, 100, 5), *y = floats(f->dev, 100, 0), *z = floats(f->dev, 100, 9);
+	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y)};
+	char want[200];
+	plan.mock = copy_lines;
+	plan.maps = true;
+	for (int i = 0; i < 3; i++)
+		assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
+	assert_int_equal(f->calls("cuTensorMapEncodeTiled"), 2);
+	assert_int_equal(f->calls("cuTensorMapReplaceAddress"), 0);
+	snprintf(want, sizeof want, " map %llx 100 box 32 swizzle 3 map %llx 100 box 32 swizzle 3",
+	    (unsigned long long)(uintptr_t)x->data, (unsigned long long)(uintptr_t)y->data);
+	assert_non_null(strstr(f->last(), want));
+	args[0].tensor = z;
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
+	assert_int_equal(f->calls("cuTensorMapEncodeTiled"), 2);
+	assert_int_equal(f->calls("cuTensorMapReplaceAddress"), 1);
+	snprintf(want, sizeof want, " map %llx 100 box", (unsigned long long)(uintptr_t)z->data);
+	assert_non_null(strstr(f->last(), want));
+	TglTensor *longer = floats(f->dev, 164, 1), *to = floats(f->dev, 164, 0);
+	TglArg others[] = {tgl_arg_tensor("x", longer), tgl_arg_tensor("y", to)};
+	assert_ok(f->cx, tgl_launch(f->dev, k, others, 2, NULL));
+	assert_int_equal(f->calls("cuTensorMapEncodeTiled"), 4);
+	assert_non_null(strstr(f->last(), " 164 box 32"));
+	setenv("MOCK_CUDA_FAIL", "cuTensorMapEncodeTiled:0:1", 1);
+	assert_int_equal(tgl_launch(f->dev, k, args, 2, NULL), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "cuTensorMapEncodeTiled failed");
+	clear_settings();
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 2, NULL));
+	tgl_tensor_close(&longer);
 	tgl_tensor_close(&to);
 	tgl_tensor_close(&x);
 	tgl_tensor_close(&y);
@@ -1314,6 +1365,7 @@ main(void)
 	    CASE(test_pointers),
 	    CASE(test_grids),
 	    CASE(test_limits),
+	    CASE(test_maps),
 	    CASE(test_clusters),
 	    CASE(test_early),
 	    CASE(test_early_in_graphs),

@@ -81,7 +81,7 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 {
 	const Func *f = m->funcs.at[0];
 	int n;
-	const AbiParam *abi = artefact_abi(f, m->cx->mem, &n);
+	const AbiParam *abi = artefact_abi(f, t, m->cx->mem, &n);
 	*out = (Artefact){.form = FORM_MSL, .kernel = strdup(f->name), .threads = plan.threads, .warps = plan.threads / 32,
 	    .shared_bytes = plan.shared, .naxis = f->naxis, .cluster = 1, .abi = calloc((size_t)n, sizeof *abi), .nabi = n,
 	    .asserts = calloc(2, sizeof(char *)), .nasserts = 2, .registers = -1, .spill_bytes = -1, .stack_bytes = -1};

@@ -22,11 +22,34 @@ param_attribute(EmitLlvm *l, int param, const char *name, uint64_t value)
 	    l->fn, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(l->cx, kind, value));
 }
 
+/* A tensor map is passed by value and never written: without grid_constant LLVM copies it to local memory. */
+static void
+describe_map(EmitLlvm *l, int i)
+{
+	unsigned kind = LLVMGetEnumAttributeKindForName("byval", 5);
+	LLVMTypeRef bytes = LLVMArrayType2(l->type[REG_I8], 128);
+	LLVMAttributeRef constant = LLVMCreateStringAttribute(l->cx, "nvvm.grid_constant", 18, "", 0);
+	LLVMAddAttributeAtIndex(l->fn, (LLVMAttributeIndex)(i + 1), LLVMCreateTypeAttribute(l->cx, kind, bytes));
+	LLVMAddAttributeAtIndex(l->fn, (LLVMAttributeIndex)(i + 1), constant);
+	param_attribute(l, i, "align", 64);
+}
+
+/* Primitives take its generic address. */
+static LLVMValueRef
+map_address(EmitLlvm *l, LLVMValueRef v)
+{
+	return LLVMBuildIntToPtr(l->b, LLVMBuildPtrToInt(l->b, v, l->type[REG_I64], ""), l->type[REG_GLOBAL], "");
+}
+
 /* LLVM makes read-only loads of all that is behind a pointer without alias that nothing is stored through; where there must
  * be none (llvm_nvptx_memory.c), those that are stored through are said to have none, which tells as much. */
 static void
 describe_param(EmitLlvm *l, int i, const EmitParam *p)
 {
+	if (p->is_map) {
+		describe_map(l, i);
+		return;
+	}
 	if (p->type != REG_GLOBAL)
 		return;
 	bool is_read_only = p->is_read_only && !(l->target->has & HAS_GRID_WAIT);
@@ -64,7 +87,7 @@ llvm_nvptx_kernel(EmitLlvm *l, const EmitKernel *k)
 	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, k->nparam);
 	l->kernel = kernel_name(l, k->name);
 	for (int i = 0; i < k->nparam; i++)
-		types[i] = l->type[k->param[i].type];
+		types[i] = k->param[i].is_map ? l->generic : l->type[k->param[i].type];
 	l->fn = LLVMAddFunction(
 	    l->m, l->kernel, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
 	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);
@@ -76,7 +99,7 @@ llvm_nvptx_kernel(EmitLlvm *l, const EmitKernel *k)
 		LLVMValueRef v = LLVMGetParam(l->fn, (unsigned)i);
 		describe_param(l, i, &k->param[i]);
 		LLVMSetValueName2(v, k->param[i].name, strlen(k->param[i].name));
-		l->value[l->thread->body->arg[i]] = v;
+		l->value[l->thread->body->arg[i]] = k->param[i].is_map ? map_address(l, v) : v;
 	}
 	l->value[l->thread->shared] = shared_memory(l, k);
 }

@@ -10,6 +10,8 @@
  *  =>
  *     cp_async_16 r20, r21, r22        16 bytes from r21 to r20, or (r22 is 0) 16 zeros; once for every 8 registers
  *
+ * Bulk copies are in bulk.c.
+ *
  * One thread of a thread block initialises mbarriers.  One thread of a role arrives, or a lane of each warp; barriers that
  * pass barrier puts order what the others did before it. */
 #include "lower/lower.h"
@@ -23,21 +25,20 @@ address(Lower *l, Reg base, int64_t bytes)
 }
 
 static int64_t
-slot_bytes(const Type *t)
+bytes_of(const Type *t)
 {
 	return t->kind == TYPE_MBARRIER ? 8 : type_count(t) * dtype_tile_size(t->elem);
 }
 
-/* Where number `index` of a ring stands. */
-static Reg
-slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
+Reg
+lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 {
 	const Type *t = ring->type;
 	int64_t n = t->slots, at;
 	Reg base = lower_regs(l, ring)[0];
 
 	if (value_constant(index, &at))
-		return address(l, base, ((at % n + n) % n) * slot_bytes(t));
+		return address(l, base, ((at % n + n) % n) * bytes_of(t));
 	if (n == 1)
 		return base;
 	Reg i = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, index)[0]);
@@ -49,7 +50,7 @@ slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 		Reg below = lower_op2(l, EMIT_SLT, i, lower_i32(l, 0));
 		i = lower_op3(l, EMIT_SELECT, below, lower_op2(l, EMIT_ADD, i, lower_i32(l, n)), i);
 	}
-	return thread_pointer(l->b, base, lower_op2(l, EMIT_MUL, i, lower_i32(l, slot_bytes(t))));
+	return thread_pointer(l->b, base, lower_op2(l, EMIT_MUL, i, lower_i32(l, bytes_of(t))));
 }
 
 static void
@@ -72,24 +73,6 @@ copy_layout(const Lower *l, const Op *op, const Type *slot)
 	}
 	return layout_coalesced(slot->rank, shape, order, log2_ceil(attr_vector(op)),
 	    log2_ceil(l->t->lanes), log2_ceil(l->warps));
-}
-
-static Layout
-row_major(const Type *t)
-{
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0};
-
-	for (int d = 0; d < t->rank; d++) {
-		order[d] = t->rank - 1 - d;
-		shape[d] = log2_ceil(t->extent[d]);
-	}
-	return layout_row_major(t->rank, shape, order);
-}
-
-static Layout
-slot_layout(const Value *slot)
-{
-	return slot->layout ? *slot->layout : row_major(slot->type);
 }
 
 /* Elements from device memory through registers. */
@@ -124,49 +107,6 @@ copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to, Re
 		lower_end_when(l);
 }
 
-/* Does the slot hold its rows (of the last dimension) one after the other, each whole? */
-static bool
-has_whole_rows(const Layout *shared)
-{
-	for (int i = 0; i < shared->map.nin; i++)
-		if (shared->map.col[i] != UINT64_C(1) << i)
-			return false;
-	return true;
-}
-
-/* Row by row, the threads in turn: no tensor map is needed where the whole tile is known to be inside. */
-static void
-copy_bulk(Lower *l, const Op *op, const Type *tile, const Layout *shared)
-{
-	int rank = op->in[0]->type->rank, size = dtype_tile_size(tile->elem), r = tile->rank;
-	const IntList *inside = attr_inside(op);
-	int64_t row = tile->extent[r - 1] * size;
-	bool fits = inside && !attr_valid(op) && has_whole_rows(shared) && r <= 2 && row % 16 == 0 &&
-	    !dtype_is_packed(tile->elem) && lower_known_stride(l, op->in[0], rank - 1) == 1;
-	LowerAccess a;
-
-	for (int d = 0; d < rank && fits; d++)
-		fits = inside->at[d] && attr_index(op)[d] != 'g';
-	if (!fits) {
-		lower_refuse(l, op, "a bulk copy whose tile is not known to be whole rows inside the tensor");
-		return;
-	}
-	lower_access_make(l, &a, op, tile, shared);
-	Reg bar = slot_at(l, op->in[rank + 2], op->in[rank + 3], false), slot = lower_regs(l, op->in[rank + 1])[0];
-	int64_t rows = r == 2 ? tile->extent[0] : 1;
-	Reg stride = 0;
-	for (int d = 0; d < rank && r == 2; d++)
-		if (a.dim[d].letter == 'p' && a.dim[d].at == 0)
-			stride = a.dim[d].known_stride >= 0 ? lower_i64(l, a.dim[d].known_stride) : a.dim[d].stride;
-	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->thread);
-	Reg i = thread_loop(l->b, first, lower_i64(l, rows), lower_i64(l, lower_threads(l)), NULL, NULL, 0);
-	Reg from = stride ? thread_pointer(l->b, a.base, lower_op2(l, EMIT_MUL, i, stride)) : a.base;
-	Reg to = lower_op2(l, EMIT_MUL, lower_as(l, CAST_TRUNC, REG_I32, i), lower_i32(l, row));
-	Reg in[] = {thread_pointer(l->b, slot, to), from, lower_i32(l, row), bar};
-	thread_prim(l->b, PRIM_BULK_COPY, in, 4, NULL, 0, NULL, 0);
-	thread_loop_end(l->b, NULL, NULL, 0);
-}
-
 static void
 lower_copy(Lower *l, Op *op)
 {
@@ -179,7 +119,7 @@ lower_copy(Lower *l, Op *op)
 
 	lower_new(l, &op->out[0])[0] = lower_i32(l, 0);
 	if (strcmp(attr_kind(op), "bulk") == 0) {
-		copy_bulk(l, op, tile, &shared);
+		lower_copy_bulk(l, op);
 		return;
 	}
 	if (!is_async && strcmp(attr_kind(op), "plain") != 0) {
@@ -272,7 +212,7 @@ lower_mbarrier(Lower *l, Op *op)
 static void
 lower_arrive(Lower *l, Op *op)
 {
-	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_i32(l, attr_bytes(op))};
+	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), lower_i32(l, attr_bytes(op))};
 
 	Reg who = l->is_lone ? 0 : *attr_by(op) ? l->lane : l->thread;
 	if (who)
@@ -289,7 +229,7 @@ static void
 lower_await(Lower *l, Op *op)
 {
 	Reg phase = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, op->in[2])[0]);
-	Reg in[] = {slot_at(l, op->in[0], op->in[1], false), lower_op2(l, EMIT_AND, phase, lower_i32(l, 1))};
+	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), lower_op2(l, EMIT_AND, phase, lower_i32(l, 1))};
 
 	thread_prim(l->b, PRIM_MBAR_WAIT, in, 2, NULL, 0, NULL, 0);
 }
@@ -314,7 +254,7 @@ lower_buffer(Lower *l, Op *op)
 		lower_own(l, op);
 		break;
 	case OP_SLOT:
-		lower_new(l, &op->out[0])[0] = slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
+		lower_new(l, &op->out[0])[0] = lower_slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
 		break;
 	case OP_GET:
 		lower_get(l, op);

@@ -5,6 +5,8 @@
  * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies. */
 #include "pass/async/pipeline.h"
 
+#include "model/model.h"
+
 enum { SLICE_MAX = 4096 };
 
 static bool
@@ -45,20 +47,6 @@ can_shift(const Pipeline *p, const Value *v, int depth)
 	return true;
 }
 
-static bool
-is_zero_fill(const Op *op)
-{
-	int base = access_data(op);
-	const Value *v = op->nin > base ? op->in[base] : NULL;
-
-	while (v && v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT))
-		v = v->def->in[0];
-	if (!v)
-		return true;
-	const Attr *a = value_const(v);
-	return a && (a->kind == KIND_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
-}
-
 /* Of one access of a thread. */
 static int
 access_bytes(const Op *op)
@@ -77,7 +65,7 @@ is_staged(const Pipeline *p, const Op *op)
 	const Value *v = &op->out[0];
 
 	if (op->kind != OP_READ || op->home != p->body || !v->layout || dtype_is_packed(v->type->elem) ||
-	    v->type->elem == TY_BOOL || !is_zero_fill(op) || may_be_written(p, op->in[0]))
+	    v->type->elem == TY_BOOL || !access_fill_is_zero(op) || may_be_written(p, op->in[0]))
 		return false;
 	for (int i = 0; i < op->in[0]->type->rank; i++)
 		if (!can_shift(p, op->in[1 + i], 16))

@@ -12,7 +12,7 @@ enum { CHUNK = 16 };
 static const uint64_t mark = 0x74656e736f726d61u;
 
 static int
-element_bytes(const SimtTensorMap *m)
+map_element_bytes(const SimtTensorMap *m)
 {
 	return dtype_info[m->dtype].bits / 8;
 }
@@ -82,8 +82,8 @@ row_of(const BulkCopy *c, int number)
 	}
 	r.from = (int)MIN(low, m->box[0]);
 	r.to = is_inside ? (int)MAX(r.from, MIN(high, m->box[0])) : r.from;
-	r.at += (uint64_t)((first + r.from) * element_bytes(m));
-	r.bytes = (r.to - r.from) * element_bytes(m);
+	r.at += (uint64_t)((first + r.from) * map_element_bytes(m));
+	r.bytes = (r.to - r.from) * map_element_bytes(m);
 	return r;
 }
 
@@ -99,7 +99,7 @@ swizzled(const BulkCopy *c, uint32_t byte)
 static void
 move_row(const BulkCopy *c, int number, uint8_t *box, uint8_t *row, bool into_box)
 {
-	int bytes = c->map->box[0] * element_bytes(c->map);
+	int bytes = c->map->box[0] * map_element_bytes(c->map);
 	for (int i = 0; i < bytes; i += CHUNK) {
 		uint8_t *there = box + swizzled(c, (uint32_t)(number * bytes + i));
 		memcpy(into_box ? there : row + i, into_box ? row + i : there, CHUNK);
@@ -113,9 +113,9 @@ simt_box_load(const BulkCopy *c, uint8_t *box)
 	uint8_t line[256 * 8];
 	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(c, i);
-		memset(line, m->fills_nan ? 0xff : 0, (size_t)(m->box[0] * element_bytes(m)));
+		memset(line, m->fills_nan ? 0xff : 0, (size_t)(m->box[0] * map_element_bytes(m)));
 		if (r.bytes)
-			memcpy(line + r.from * element_bytes(m), (const uint8_t *)(uintptr_t)r.at, (size_t)r.bytes);
+			memcpy(line + r.from * map_element_bytes(m), (const uint8_t *)(uintptr_t)r.at, (size_t)r.bytes);
 		move_row(c, i, box, line, true);
 	}
 }
@@ -128,7 +128,7 @@ simt_box_store(const BulkCopy *c, const uint8_t *box)
 		Row r = row_of(c, i);
 		move_row(c, i, (uint8_t *)(uintptr_t)box, line, false);
 		if (r.bytes)
-			memcpy((uint8_t *)(uintptr_t)r.at, line + r.from * element_bytes(c->map), (size_t)r.bytes);
+			memcpy((uint8_t *)(uintptr_t)r.at, line + r.from * map_element_bytes(c->map), (size_t)r.bytes);
 	}
 }
 
@@ -156,13 +156,13 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 		simt_fail(t, "%s: the tensor map has %d dimensions, not %d", what, m->rank, rank);
 	if (c.shared % 128)
 		simt_fail(t, "%s: the address %u in shared memory is not a multiple of 128", what, c.shared);
-	c.bytes = m->box[0] * element_bytes(m) * row_count(m);
+	c.bytes = m->box[0] * map_element_bytes(m) * row_count(m);
 	for (int d = 0; d < rank; d++)
 		c.first[d] = (int32_t)(uint32_t)in[at + d];
 	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(&c, i);
 		if (r.bytes)
-			simt_global_at(t, r.at, r.bytes, element_bytes(m), access | SIMT_ASYNC | SIMT_TENSOR);
+			simt_global_at(t, r.at, r.bytes, map_element_bytes(m), access | SIMT_ASYNC | SIMT_TENSOR);
 	}
 	return c;
 }

@@ -1,0 +1,106 @@
+/* Bulk copies: one thread has the hardware move the boxes of a tile between a tensor and a slot of shared memory, by a
+ * tensor map that the launch passes (model/plan_map.c).
+ *
+ *     %t = copy %b, %k, %n, %s, %full, %i {index = "pp", extents = [64, 256], kind = "bulk"}     bf16, 128-byte boxes
+ *  =>
+ *     if thread == 0 {
+ *         tensor_load_2 slot,         map, bar, n,       k          fastest dimension first
+ *         tensor_load_2 slot + 8192,  map, bar, n + 64,  k
+ *         tensor_load_2 slot + 16384, map, bar, n + 128, k
+ *         tensor_load_2 slot + 24576, map, bar, n + 192, k
+ *     }
+ *
+ * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all. */
+#include "lower/lower.h"
+
+#include "pass/layout/axis.h"
+
+/* A launch refuses longer tensors; see abi_map.  A start beyond it stays outside with what the boxes add. */
+enum { COORDINATE_MOST = INT32_MAX - 0xffff };
+
+/* Of an index: as REG_I32, on the same side of the tensor. */
+static Reg
+coordinate(Lower *l, const Value *index)
+{
+	const AxisInfo *a = axis_of(index);
+	Reg r = lower_regs(l, index)[0];
+	if (a->hi > COORDINATE_MOST)
+		r = lower_op2(l, EMIT_SMIN, r, lower_i64(l, COORDINATE_MOST));
+	if (a->lo < -COORDINATE_MOST)
+		r = lower_op2(l, EMIT_SMAX, r, lower_i64(l, -COORDINATE_MOST));
+	return lower_as(l, CAST_TRUNC, REG_I32, r);
+}
+
+typedef struct Boxes {
+	const Op *op;
+	TensorMap map;
+	Layout slot;
+	F2 offset;                                      /* in the slot, elements, of packed coordinates of the tile */
+	int64_t box_bytes;                              /* a power of two; where a box begins, a swizzle adds less */
+	int at[KERNEL_RANK];                            /* the tile's dimension of each of the tensor's */
+	Reg base, param, bar, start[KERNEL_RANK];       /* start: by the map's dimensions */
+} Boxes;
+
+/* Box `number` of the tile, the slot's fastest dimension first; false past the last. */
+static bool
+issue(Lower *l, const Boxes *x, int number)
+{
+	const TensorMap *m = &x->map;
+	Reg in[3 + KERNEL_RANK] = {0, x->param, x->bar};
+	uint64_t at = 0;
+	for (int i = 0; i < m->rank; i++) {
+		int64_t moved = 0;
+		if (attr_index(x->op)[m->dim[i]] == 'p') {
+			int d = x->at[m->dim[i]], n = (1 << x->slot.out[d]) / m->box[i];
+			moved = (int64_t)(number % n) * m->box[i];
+			number /= n;
+			at |= (uint64_t)moved << layout_out_at(&x->slot, d);
+		}
+		in[3 + i] = moved ? lower_op2(l, EMIT_ADD, x->start[i], lower_i32(l, moved)) : x->start[i];
+	}
+	if (number)
+		return false;
+	int64_t bytes = (int64_t)f2_apply(&x->offset, at) * m->elem_bytes / x->box_bytes * x->box_bytes;
+	in[0] = bytes ? thread_pointer(l->b, x->base, lower_i32(l, bytes)) : x->base;
+	thread_prim(l->b, (PrimKind)(PRIM_TENSOR_LOAD_1 + m->rank - 1), in, 3 + m->rank, NULL, 0, NULL, 0);
+	return true;
+}
+
+static int
+map_number(const Lower *l, const TensorMap *m)
+{
+	int i = 0;
+	while (!map_equal(m, &l->map[i]))
+		i++;
+	return i;
+}
+
+void
+lower_copy_bulk(Lower *l, Op *op)
+{
+	int rank = op->in[0]->type->rank;
+	Boxes x = {.op = op, .slot = slot_layout(op->in[1 + rank])};
+	const char *why = plan_map(op, l->t, &x.map);
+	if (why) {
+		lower_refuse(l, op, arena_printf(l->mem, "a bulk copy by tensor map (%s)", why));
+		return;
+	}
+	access_dims(op, x.at);
+	if (!f2_invert(&x.slot.map, &x.offset))
+		die("a layout of shared memory that is not one to one");
+	Reg one = l->is_lone ? 0 : lower_is_first_holder(l, NULL);
+	if (one)
+		lower_when(l, one);
+	x.param = lower_param(l, ABI_TENSOR_MAP, x.map.param, map_number(l, &x.map));
+	x.base = lower_regs(l, op->in[1 + rank])[0];
+	x.bar = lower_slot_at(l, op->in[2 + rank], op->in[3 + rank], false);
+	x.box_bytes = x.map.elem_bytes;
+	for (int i = 0; i < rank; i++)
+		x.box_bytes *= x.map.box[i];
+	for (int i = 0; i < rank; i++)
+		x.start[i] = coordinate(l, op->in[1 + x.map.dim[i]]);
+	for (int number = 0; issue(l, &x, number);)
+		number++;
+	if (one)
+		lower_end_when(l);
+}

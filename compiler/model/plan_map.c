@@ -1,0 +1,193 @@
+/* Tensor maps: which accesses one can serve, and the boxes that fill a slot of shared memory.
+ *
+ *     %t = copy %b, %k, %n, %s, %full, %i {index = "pp", extents = [64, 256], kind = "bulk"}     %s: bf16, 128-byte boxes
+ *  =>
+ *     tensor map of %b: dimensions 1, 0; box 64 x 64; swizzle 128                                4 boxes side by side
+ *
+ * A map's dimensions are the tensor's, the contiguous one first, then those of the tile in the order of the slot, then
+ * those that the access takes one element of (box extent 1).  The slot's layout decides boxes and swizzle: it is of
+ * swizzled boxes (layout_boxed), or plain rows, which are not swizzled.  Each box is dense in shared memory.
+ *
+ * What the driver asks for is known when compiling: the address and all strides but the first are multiples of 16 bytes.
+ * Source: CUDA driver API, cuTensorMapEncodeTiled. */
+#include "model/model.h"
+
+#include <string.h>
+
+enum {
+	MAP_ALIGN = 16,                                 /* bytes, of the address and of strides; the least row of a box */
+	MAP_BOX = 256,                                  /* elements of a box along a dimension */
+	MAP_BOXES = 64,                                 /* of a tile: each is instructions of its own */
+	MAP_SLOT_ALIGN = 128,                           /* bytes, of a box in shared memory */
+};
+
+static const Type *
+moved_type(const Op *op)
+{
+	const Value *v = op->kind == OP_READ ? &op->out[0]
+	               : op->kind == OP_WRITE ? op->in[access_data(op)] : op->in[1 + op->in[0]->type->rank];
+	return v->type;
+}
+
+/* What extent d of the tensor is known to be a multiple of. */
+static int64_t
+extent_multiple(const Func *f, const FuncParam *p, const Type *t, int d)
+{
+	int64_t multiple = p->dim[d] >= 0 ? f->param[p->dim[d]].multiple : p->dim_multiple[d];
+	return t->extent[d] >= 0 ? t->extent[d] : MAX(multiple, 1);
+}
+
+/* Strides of all dimensions but the last: multiples of 16 bytes.  Bits above those never matter. */
+static bool
+strides_fit(const Func *f, const FuncParam *p, const Type *t)
+{
+	int64_t stride = dtype_tile_size(t->elem);
+	for (int d = t->rank - 1; d > 0; d--) {
+		stride = stride * (extent_multiple(f, p, t, d) % MAP_ALIGN) % MAP_ALIGN;
+		if (stride % MAP_ALIGN)
+			return false;
+	}
+	return true;
+}
+
+static const char *
+letters_reason(const Op *op)
+{
+	const char *index = attr_index(op);
+	int rank = op->in[0]->type->rank;
+	if (strchr(index, 'g'))
+		return "its indices are a tile (a gather)";
+	if (!strchr(index, 'p'))
+		return "it moves one element";
+	return index[rank - 1] == 'p' ? NULL : "it is one element wide along the tensor's contiguous dimension";
+}
+
+const char *
+map_reason(const Op *op, const Target *t)
+{
+	const Value *tensor = op->in[0];
+	if (!(t->has & HAS_TMA))
+		return "the target has no tensor maps";
+	if (tensor->type->kind != TYPE_TENSOR || tensor->def || tensor->block->parent)
+		return "it goes through pointers";
+	const Func *f = tensor->block->func;
+	const FuncParam *p = &f->param[tensor->index];
+	const Type *tile = moved_type(op);
+	int size = dtype_tile_size(tile->elem);
+	if (dtype_is_packed(tile->elem) || tile->elem == TY_BOOL)
+		return "its elements are not whole bytes of numbers";
+	if (p->strided)
+		return "the tensor's strides are not known (strided)";
+	if (p->multiple % MAP_ALIGN || p->multiple == 0)
+		return "the tensor's address is not known to be a multiple of 16";
+	if (!strides_fit(f, p, tensor->type))
+		return "the tensor's rows are not known to be multiples of 16 bytes";
+	if (attr_valid(op))
+		return "its extents are not powers of two";
+	if (op->kind == OP_READ && !access_fill_is_zero(op))
+		return "elements outside of the tensor are not 0";
+	const char *why = letters_reason(op);
+	if (!why && tile->extent[tile->rank - 1] * size < MAP_ALIGN)
+		why = "its rows are shorter than 16 bytes";
+	return why;
+}
+
+/* ---- boxes ---- */
+
+/* The order of a slot's dimensions and the elements of a box along the first; false: no map fills slots that lie so. */
+static bool
+slot_order(const Layout *slot, int size, int order[LAYOUT_RANK], TensorMap *out)
+{
+	for (int d = 0; d < slot->rank; d++)
+		order[d] = slot->rank - 1 - d;
+	Layout rows = layout_row_major(slot->rank, slot->out, order);
+	int row = 0;
+	if (layout_equal(slot, &rows)) {
+		out->swizzle = 0;
+		out->box[0] = (int)MIN(INT64_C(1) << slot->out[order[0]], MAP_BOX);
+		return true;
+	}
+	if (!layout_match_boxed(slot, size, order, &row))
+		return false;
+	out->swizzle = row > MAP_ALIGN ? row : 0;
+	out->box[0] = row / size;
+	return true;
+}
+
+/* Along the other dimensions a box goes as far as it stays dense.  Returns how many boxes there are. */
+static int64_t
+set_boxes(const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
+{
+	bool is_whole = out->swizzle || (INT64_C(1) << slot->out[order[0]]) <= MAP_BOX || slot->rank == 1;
+	int64_t boxes = (INT64_C(1) << slot->out[order[0]]) / out->box[0];
+	for (int i = 1; i < slot->rank; i++) {
+		int64_t extent = INT64_C(1) << slot->out[order[i]];
+		out->box[i] = is_whole ? (int)MIN(extent, MAP_BOX) : 1;
+		is_whole = is_whole && extent <= MAP_BOX;
+		boxes *= extent / out->box[i];
+	}
+	return boxes;
+}
+
+/* The tensor's dimensions: the tile's in the slot's order, then those of one element. */
+static void
+set_dims(const Op *op, const int order[LAYOUT_RANK], int rank, TensorMap *out)
+{
+	int at[KERNEL_RANK];
+	access_dims(op, at);
+	out->rank = op->in[0]->type->rank;
+	int n = rank;
+	for (int d = 0; d < out->rank; d++) {
+		if (attr_index(op)[d] != 'p') {
+			out->dim[n] = d;
+			out->box[n++] = 1;
+			continue;
+		}
+		for (int i = 0; i < rank; i++)
+			if (order[i] == at[d])
+				out->dim[i] = d;
+	}
+}
+
+/* Slots of a ring, and boxes of a slot, stand where the hardware takes them. */
+static bool
+is_aligned(const Value *slot, const TensorMap *m, int64_t boxes)
+{
+	const Op *owner = buffer_owner(slot);
+	int64_t bytes = type_count(slot->type) * m->elem_bytes, period = m->swizzle ? 8 * m->swizzle : MAP_SLOT_ALIGN;
+	int64_t slots = owner ? owner->out[0].type->slots : slot->type->slots;
+	return (slots == 1 || bytes % period == 0) && (boxes == 1 || bytes / boxes % MAP_SLOT_ALIGN == 0);
+}
+
+const char *
+plan_map(const Op *op, const Target *t, TensorMap *out)
+{
+	const Value *slot = op->in[1 + op->in[0]->type->rank];
+	const char *why = map_reason(op, t);
+	int order[LAYOUT_RANK];
+	*out = (TensorMap){.param = op->in[0]->index, .elem_bytes = dtype_tile_size(slot->type->elem)};
+	if (why)
+		return why;
+	Layout layout = slot_layout(slot);
+	if (!slot_order(&layout, out->elem_bytes, order, out))
+		return "the slot's layout is not of boxes that a tensor map fills";
+	int64_t boxes = set_boxes(&layout, order, out);
+	set_dims(op, order, layout.rank, out);
+	if (out->dim[0] != out->rank - 1)
+		return "the slot's rows do not run along the tensor's contiguous dimension";
+	if (out->box[0] * out->elem_bytes < MAP_ALIGN)
+		return "a row of the slot's boxes is shorter than 16 bytes";
+	if (boxes > MAP_BOXES)
+		return "the tile is of more than 64 boxes";
+	return is_aligned(slot, out, boxes) ? NULL : "slots or boxes are too small for their swizzle";
+}
+
+bool
+map_equal(const TensorMap *a, const TensorMap *b)
+{
+	bool same = a->param == b->param && a->elem_bytes == b->elem_bytes && a->rank == b->rank &&
+	    a->swizzle == b->swizzle;
+	for (int d = 0; d < a->rank && same; d++)
+		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d];
+	return same;
+}
