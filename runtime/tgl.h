@@ -111,8 +111,6 @@ typedef struct TglCompileOptions {
 	const char *trace;
 	bool verify;                    /* check the tile IR before and after every pass */
 	bool times;                     /* one line a pass to `write` */
-	/* For tests: tiles lie over a GPU's threads in layouts drawn by this seed; 0: in those that are best. */
-	uint64_t layouts;
 	/* called once a compile with all dumps, then all times */
 	void (*write)(void *user, const char *text);
 	void *user;

@@ -291,7 +291,6 @@ struct Module {
 	int ntypes, captypes;
 	const Layout **layouts;                         /* likewise; numbered #0, #1 … in text */
 	int nlayouts, caplayouts;
-	uint64_t draw;                                  /* layouts are drawn by this seed, not chosen; 0: they are chosen */
 };
 
 /* layouts.c: one object for equal layouts, so that == compares them; lives as long as the module. */

@@ -172,37 +172,6 @@ layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_
 	return l;
 }
 
-static int
-drawn(uint64_t *seed, int n)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (int)((*seed >> 33) % (uint64_t)n);
-}
-
-/* The bits of the shape in any order, with bits that repeat among those of lanes and warps where there are too many; now
- * and then one bit's image is added to another's. */
-Layout
-layout_drawn(int rank, const int shape[LAYOUT_RANK], int lanes, int warps, uint64_t *seed)
-{
-	Layout l = layout_empty(rank, shape);
-	int total = layout_out_bits(&l), registers = MAX(total - lanes - warps, 0), n = registers + lanes + warps;
-	l.in[IN_REGISTER] = registers;
-	l.in[IN_LANE] = lanes;
-	l.in[IN_WARP] = warps;
-	l.map.nin = n;
-	for (int i = 0; i < n; i++) {
-		int j = drawn(seed, i + 1);
-		l.map.col[i] = l.map.col[j];
-		l.map.col[j] = i < total ? UINT64_C(1) << i : 0;
-	}
-	if (n > 1 && drawn(seed, 4) == 0) {
-		int i = drawn(seed, n), j = drawn(seed, n);
-		if (i != j && l.map.col[i] && l.map.col[j])
-			l.map.col[i] ^= l.map.col[j];
-	}
-	return l;
-}
-
 /* The same map seen in another shape: out dimension d of the result is dimension from[d] of l (-1: extent 1). */
 static Layout
 regroup(const Layout *l, int rank, const int from[LAYOUT_RANK])

@@ -79,8 +79,6 @@ Layout layout_blocked(const Blocked *b, const int shape[LAYOUT_RANK]);
 /* The blocked layout for coalesced access: `vector` (log2) neighbours a thread along order[0]. */
 Layout layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
     int lanes, int warps);
-/* Any layout of that shape, drawn by *seed, which moves on: every element in some thread, in no order.  For tests. */
-Layout layout_drawn(int rank, const int shape[LAYOUT_RANK], int lanes, int warps, uint64_t *seed);
 Layout layout_slice(const Layout *l, int dim);      /* dimension dim summed away: what a reduction leaves */
 Layout layout_permute(const Layout *l, const int dims[LAYOUT_RANK]);
 Layout layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK]);

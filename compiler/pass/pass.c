@@ -238,7 +238,6 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 	unsigned when = PASS_ALL | (t ? PASS_GPU : 0) | (opt->watch ? PASS_ASKED : 0);
 	if (!check_options(m, opt) || !check_products(m, t))
 		return false;
-	m->draw = opt->layouts;
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
 		order[n++] = (PassKind)pass_named(name, length);
 	for (int i = 0; i < LEN(pipeline) && !opt->only; i++)

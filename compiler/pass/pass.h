@@ -32,7 +32,6 @@ typedef struct PassOptions {
 	const char *stop_after;                         /* pass name */
 	const char *dump;                               /* comma list or "all": the module after each, to dump_to */
 	bool verify;                                    /* before and after every pass */
-	uint64_t layouts;                               /* seed of layouts that are drawn, not chosen: a test; 0: chosen */
 	bool watch;                                     /* pass watch runs too */
 	const char *source;                             /* what `target` is in the kernel's text; NULL: the target's word */
 	Text *dump_to;

@@ -89,7 +89,6 @@ compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions *assumpt
 	    .stop_after = o->stop_after,
 	    .dump = o->dump,
 	    .verify = o->verify,
-	    .layouts = o->layouts,
 	    .watch = dev->watches,
 	    .source = dev->source,
 	    .dump_to = &dump,
@@ -155,8 +154,7 @@ take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
 {
 	TglContext *cx = k->program->cx;
 	Text bytes = {0};
-	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.layouts || cx->compile.ir ||
-	    cx->compile.trace)
+	if (cx->compile.dump || cx->compile.times || cx->compile.verify || cx->compile.ir || cx->compile.trace)
 		return false;
 	bool found = cache_get(context_cache(cx), name, &bytes) && artefact_read(bytes.at, bytes.n, &in->artefact);
 	text_close(&bytes);
@@ -210,7 +208,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
 		in->loaded = dev->dev.load_artefact(&dev->dev, &in->artefact);
 	if (!in->loaded)
 		return device_report(dev, cx, NULL, k->k);
-	if (!k->program->cx->compile.layouts && !k->program->cx->compile.ir && !k->program->cx->compile.trace)
+	if (!k->program->cx->compile.ir && !k->program->cx->compile.trace)
 		keep(in, k, &b->bound, &name);
 	return TGL_OK;
 }

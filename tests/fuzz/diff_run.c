@@ -4,6 +4,7 @@
 #include "compile/compile.h"
 #include "runtime/case/case.h"
 #include "target/target.h"
+#include "tests/fuzz/draw_layouts.h"
 #include "tests/opened.h"
 
 #include <math.h>
@@ -201,7 +202,8 @@ run_case(Opened *x, const char *text, const DiffRun *r, bool quick, Text *printe
 		die("no memory");
 	tgl_context_cache(x->cx, &no_cache);
 	tgl_context_print(x->cx, on_print, &lines);
-	tgl_context_compile(x->cx, &(TglCompileOptions){.verify = true, .layouts = r->layouts});
+	tgl_context_compile(x->cx, &(TglCompileOptions){.verify = true});
+	draw_layouts(r->layouts);
 	x->dev = open_device(x->cx, r->target, r->order, quick);
 	x->program = x->dev ? tgl_program_text(x->cx, "generated.tgl", text, strlen(text)) : NULL;
 	x->k = x->program ? tgl_program_kernel(x->program, 0) : NULL;
@@ -394,9 +396,10 @@ make_ptx(Diff *d, Opened *x, const DiffRun *r)
 {
 	enum { MOST_SECONDS = 4 };
 	const Target *t = target_named(r->target);
-	PassOptions opt = {.verify = true, .layouts = r->layouts};
+	PassOptions opt = {.verify = true};
 	Text ptx = {0};
 	clock_t start = clock();
+	draw_layouts(r->layouts);
 	ArgAssumptions assumptions;
 	specialise(x->k, &x->c->b, x->k->program->compile->tmp, &assumptions);
 	Module *m = compile_kernel(x->k->k, &x->c->b.bound, r->target, &assumptions, &opt);

@@ -15,6 +15,7 @@
 #include "fuzz_ir.h"
 #include "pass/pass.h"
 #include "target/target.h"
+#include "tests/fuzz/draw_layouts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,9 +198,9 @@ check_mutated(Compile *cx, const Text *text, uint64_t seed)
 	module_print(m, &changed);
 	memory_fill(&before, seed);
 	memory_fill(&after, seed);
-	rest.layouts = seed & 16 ? seed : 0;
 	Module *plain = reread(cx, &changed);
 	good = plain && run(plain, &before, (PlanOptions){0});
+	draw_layouts(seed & 16 ? seed : 0);
 	if (good && !passes_run(m, t, &rest)) {
 		show_reports(cx);
 		good = false;

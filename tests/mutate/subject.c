@@ -290,12 +290,13 @@ is_for_masks(const Subject *s, int i)
 	return i < 2 || w->poison || w->overlaps || (!w->is_large && (i + i / step) % step == 0);
 }
 
+/* Of the first `to` ways, or of those for bounds checks. */
 static void
-know_ways(Subject *s, bool masks)
+know_ways(Subject *s, int to, bool masks)
 {
 	Opened x = {0};
 	int order = -1;
-	for (int i = 0; i < s->nway; i++) {
+	for (int i = 0; i < to; i++) {
 		Way *w = &s->way[i];
 		if (w->is_known || (masks && !is_for_masks(s, i)))
 			continue;
@@ -314,14 +315,13 @@ know_ways(Subject *s, bool masks)
 		}
 	}
 	close_all(&x);
-	s->knows_ways = !masks;
 }
 
 static void
 know_masks(Subject *s)
 {
 	Opened x;
-	know_ways(s, true);
+	know_ways(s, s->nway, true);
 	s->shared->mutant = s->whole;
 	s->shared->mutant.was_false = s->shared->was_false;
 	if (subject_device(s, &s->shared->mutant, 0, true, &x)) {
@@ -347,6 +347,7 @@ subject_prepare(Subject *s)
 	close_all(&x);
 	s->whole = s->shared->mutant;
 	s->whole.note = NULL;
+	s->nknown = 1;
 	return w->is_good;
 }
 
@@ -377,15 +378,15 @@ try_way(const Subject *s, const Way *w, Opened *x)
 	return caught;
 }
 
-/* In a child: ways from `from` on until one shows it. */
+/* In a child: ways from `from` on, before `to`, until one shows it. */
 static Catch
-try_ways(const Subject *s, int n, int from)
+try_ways(const Subject *s, int n, int from, int to)
 {
 	Opened x = {0};
 	int order = -1, shows[2] = {0}, seen[2] = {0};
-	for (int i = from; i < s->nway; i++)
+	for (int i = from; i < to; i++)
 		shows[s->way[i].poison > 0] += may_show(s, i, n);
-	for (int i = from; i < s->nway; i++) {
+	for (int i = from; i < to; i++) {
 		const Way *w = &s->way[i];
 		int step = s->shared->note[n].kind == MUTANT_MASK ? (shows[w->poison > 0] + WAYS_OF_MASK - 1) / WAYS_OF_MASK : 1;
 		if (!may_show(s, i, n) || seen[w->poison > 0]++ % step)
@@ -403,9 +404,9 @@ try_ways(const Subject *s, int n, int from)
 	return CATCH_NONE;
 }
 
-/* The ways from `from` on, or the first alone in an order of the warps. */
+/* In ways from `from` on, before `to`, or in the first alone in an order of the warps. */
 static Catch
-try_apart(Subject *s, int n, int from, int order)
+try_apart(Subject *s, int n, int from, int to, int order)
 {
 	int status = 0;
 	s->shared->mutant = s->whole;
@@ -416,29 +417,40 @@ try_apart(Subject *s, int n, int from, int order)
 		Opened x;
 		watch(HANG_SECONDS);
 		if (order < 0)
-			_exit((int)try_ways(s, n, from));
+			_exit((int)try_ways(s, n, from, to));
 		_exit(subject_device(s, &s->shared->mutant, order, false, &x) ? (int)try_way(s, &s->way[0], &x) : CATCH_CRASH);
 	}
 	bool ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
 	return ended ? (Catch)WEXITSTATUS(status) : CATCH_CRASH;
 }
 
+static Catch
+mutate_mask(Subject *s, int n, bool *never)
+{
+	if (!s->knows_masks)
+		know_masks(s);
+	*never = true;
+	for (int i = 0; i < s->nway && *never; i++)
+		*never = !s->way[i].is_good || !s->way[i].was_false[n];
+	return *never ? CATCH_NONE : try_apart(s, n, 0, s->nway, -1);
+}
+
+/* In the ways that are known; then some more become so. */
 Catch
 subject_mutate(Subject *s, int n, bool *never)
 {
-	bool is_mask = s->shared->note[n].kind == MUTANT_MASK, first = !is_mask && !s->knows_ways;
-	Catch c = first ? try_apart(s, n, 0, -1) : CATCH_NONE;
+	enum { MORE = 8 };
+	Catch c = CATCH_NONE;
 	*never = false;
-	if (c != CATCH_NONE)
-		return c;
-	if (first)
-		know_ways(s, false);
-	if (is_mask && !s->knows_masks)
-		know_masks(s);
-	*never = is_mask;
-	for (int i = 0; i < s->nway && *never; i++)
-		*never = !s->way[i].is_good || !s->way[i].was_false[n];
-	return *never ? CATCH_NONE : try_apart(s, n, first, -1);
+	if (s->shared->note[n].kind == MUTANT_MASK)
+		return mutate_mask(s, n, never);
+	for (int from = 0; from < s->nway && c == CATCH_NONE; ) {
+		int to = s->nknown = from < s->nknown ? s->nknown : MIN(from + MORE, s->nway);
+		know_ways(s, to, false);
+		c = try_apart(s, n, from, to, -1);
+		from = to;
+	}
+	return c;
 }
 
 bool
@@ -464,5 +476,5 @@ subject_agrees(const Subject *s, int norders)
 Catch
 subject_mutate_in(Subject *s, int n, int order)
 {
-	return try_apart(s, n, 0, order);
+	return try_apart(s, n, 0, 1, order);
 }

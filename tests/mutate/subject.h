@@ -45,7 +45,8 @@ typedef struct Subject {
 	char name[64];
 	Way *way;
 	int nway;
-	bool knows_ways, knows_masks;                   /* what whole code does in all ways; which bounds checks are false */
+	int nknown;                                     /* of the first ways it is known what whole code does */
+	bool knows_masks;                               /* and in which ways bounds checks are false */
 	Mutant whole;
 	Shared *shared;
 } Subject;

@@ -67,7 +67,7 @@ add_smaller(Subject *s, Opened *x)
 static void
 add_larger(Subject *s, Opened *x)
 {
-	static const int steps[] = {1, 2, 3, 4, 6, 7, 12, 25}, odd[] = {1, -1, 7, 40}, tiles[] = {32, 64, 128, 192, 256}, many[] = {640, 1536, 4608};
+	static const int steps[] = {1, 2, 3, 4, 6, 7, 12, 25}, odd[] = {1, -1, 7, 40}, tiles[] = {32, 64, 128, 192, 256};
 	const char *name;
 	int64_t n;
 	for (int k = 0; k < LEN(steps); k++)
@@ -84,9 +84,18 @@ add_larger(Subject *s, Opened *x)
 		for (int i = 0; (name = integer_at(x, i, &n)); i++)
 			if (n >= (k < 2 ? 4 : 16) && (n & -n) < 32 && s->nway < WAYS_MOST - 8)
 				set_size(add(s), name, n + tiles[k]);
+}
+
+/* The costly ones, last: no dimension becomes more than 64 times as large. */
+static void
+add_large(Subject *s, Opened *x)
+{
+	static const int many[] = {640, 1536, 4608};
+	const char *name;
+	int64_t n;
 	for (int k = 0; k < LEN(many); k++)
 		for (int i = 0; (name = integer_at(x, i, &n)); i++)
-			if (n >= 16 && s->nway < WAYS_MOST - 8) {
+			if (n >= 16 && many[k] <= 63 * n && s->nway < WAYS_MOST) {
 				Way *w = add(s);
 				w->is_large = true;
 				set_size(w, name, n + MAX(many[k] / (n & -n), 1) * (n & -n));
@@ -162,11 +171,12 @@ subject_open(Subject *s, int norders)
 		add_poisoned(s, &x);
 		add_zeros(s, &x);
 		add_overlapping(s, &x);
+		for (int order = 1; order < norders; order++)
+			add(s)->order = order;
+		add_large(s, &x);
 	} else {
 		snprintf(s->shared->why, sizeof s->shared->why, "%s", tgl_error(x.cx)->message);
 	}
-	for (int order = 1; order < norders; order++)
-		add(s)->order = order;
 	close_all(&x);
 	return ok;
 }

@@ -149,22 +149,6 @@ improve(Assign *a)
 	}
 }
 
-/* A test of all that follows: some choices are layouts drawn at random, whatever they cost. */
-static void
-scatter(Assign *a)
-{
-	enum { ONE_IN = 3 };
-	for (int i = 0; i < a->vars.n; i++) {
-		const Var *x = &a->vars.at[i];
-		if (!x->op || !x->layout || x->hard || (a->m->draw >> 7) % ONE_IN != 0) {
-			a->m->draw = a->m->draw * 0x5851f42d4c957f2d + 1;
-			continue;
-		}
-		Layout l = layout_drawn(x->layout->rank, x->layout->out, a->lanes, a->warps, &a->m->draw);
-		assign_flood(a, i, layout_intern(a->m, &l), (int)(a->m->draw >> 40) & (FLOOD_BACK | FLOOD_FORWARD));
-	}
-}
-
 /* Every access gets the vector that its layout and what is known of its addresses allow. */
 static void
 set_vectors(Func *f, const Target *t)
@@ -191,8 +175,6 @@ pass_assign(Module *m, const Target *t)
 		assign_collect(&a);
 		spread_preferred(&a);
 		improve(&a);
-		if (m->draw)
-			scatter(&a);
 		assign_write(&a);
 		set_vectors(a.f, t);
 	}

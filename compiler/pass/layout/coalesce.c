@@ -179,10 +179,6 @@ preferred(const Op *op, const Target *t)
 		shape[d] = log2_ceil(tile->extent[d]);
 		total += shape[d];
 	}
-	if (f->module->draw) {
-		Layout any = layout_drawn(tile->rank, shape, lanes, warps, &f->module->draw);
-		return layout_intern(f->module, &any);
-	}
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = 0;
