@@ -108,12 +108,6 @@ f2_rank(const F2 *m)
 }
 
 bool
-f2_is_injective(const F2 *m)
-{
-	return f2_rank(m) == m->nin;
-}
-
-bool
 f2_is_surjective(const F2 *m)
 {
 	return f2_rank(m) == m->nout;
@@ -156,37 +150,6 @@ f2_kernel(const F2 *m, uint64_t *basis)
 	for (int i = 0; i < e.nker; i++)
 		basis[i] = e.ker[i];
 	return e.nker;
-}
-
-int
-f2_image(const F2 *m, uint64_t *basis)
-{
-	Echelon e = eliminate(m);
-	for (int i = 0; i < e.n; i++)
-		basis[i] = e.vec[i];
-	return e.n;
-}
-
-bool
-f2_in_span(const uint64_t *basis, int n, uint64_t v)
-{
-	F2 m = f2_zero(n, F2_MAX);
-	for (int i = 0; i < n; i++)
-		m.col[i] = basis[i];
-	uint64_t x;
-	return f2_solve(&m, v, &x);
-}
-
-F2
-f2_join(const F2 *a, const F2 *b)
-{
-	assert(a->nout == b->nout);
-	F2 m = f2_zero(a->nin + b->nin, a->nout);
-	for (int i = 0; i < a->nin; i++)
-		m.col[i] = a->col[i];
-	for (int i = 0; i < b->nin; i++)
-		m.col[a->nin + i] = b->col[i];
-	return m;
 }
 
 F2

@@ -46,17 +46,6 @@ coordinate(const Layout *l, uint64_t packed, int dim)
 	return (uint32_t)(packed >> layout_out_at(l, dim) & ((UINT64_C(1) << l->out[dim]) - 1));
 }
 
-void
-layout_element(const Layout *l, const uint32_t in[IN_DIMS], uint32_t out[LAYOUT_RANK])
-{
-	uint64_t x = 0;
-	for (int d = 0; d < IN_DIMS; d++)
-		x |= (uint64_t)in[d] << layout_in_at(l, (InDim)d);
-	uint64_t y = f2_apply(&l->map, x);
-	for (int d = 0; d < l->rank; d++)
-		out[d] = coordinate(l, y, d);
-}
-
 bool
 layout_equal(const Layout *a, const Layout *b)
 {

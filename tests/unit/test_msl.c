@@ -264,7 +264,7 @@ matrices(void **state)
 	};
 	Build b;
 	Reg v[4], h[4], acc[2], next[2];
-	const MmaInfo *mma = target_mma(target_named("apple8"), TY_F16, TY_F16, TY_F32, 1);
+	const MmaInfo *mma = mma_named("s8x8x8.f16");
 	(void)state;
 	begin(&b, 0);
 	load4(&b, v);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "fragment_help.h"
+#include "layout_help.h"
 #include "simt_help.h"
 
 typedef struct Case {

@@ -1,6 +1,7 @@
 /* Matrix instructions of a warpgroup in the emulator: every row of mma.def, operands laid out in shared memory by the PTX
  * ISA's figures for each swizzle, along K and across it, or A in registers; a scale of the accumulator that is false; and
  * what happens before, at and without the wait. */
+#include "layout_help.h"
 #include "simt_help.h"
 
 enum { A_AT = 0, B_AT = 65536, STEPS = 2, MOST_K = 64 };

@@ -6,8 +6,6 @@
  *     %p = call ptr @simt_shared_at(ptr %t, i32 %offset, i32 16, i32 SIMT_READ)
  *     %v = load <4 x i32>, ptr %p
  *
- * SPACE_PARAM is memory of this process outside of the kernel's: its accesses are not checked.
- *
  * Accesses come in the pieces in which a GPU makes them: at most 16 bytes, as far as they are known to be aligned. */
 #include "emit/llvm/llvm.h"
 
@@ -35,7 +33,7 @@ place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
 		p = LLVMBuildAdd(l->b, p, llvm_i32(l, constant), "");
 	else
 		p = LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "");
-	if (l->opt.checks && at->space != SPACE_PARAM) {
+	if (l->opt.checks) {
 		llvm_host_site(l, false);
 		int known = llvm_align(at), align = first && known > bytes ? bytes : known;
 		LLVMValueRef how_much = llvm_i32(l, bytes);
