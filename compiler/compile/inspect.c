@@ -64,6 +64,25 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
 	x->sectors_known = inspect_sectors(arg, op, x->tile, x->layout, vector, &x->touched, &x->least);
 }
 
+/* Of elements of 4 bits: bytes are written, chunks of words read. */
+static InspectBanks
+packed_banks(const Layout *threads, const Layout *shared, bool reads, const Target *t)
+{
+	InspectBanks b = {0};
+	LayoutChunks c;
+	Layout bytes, slot;
+	int vector;
+	if (reads && layout_chunks(threads, shared, &c)) {
+		b.bytes = 1 << (c.log - 1);
+		layout_bank_passes(&c.chunks, &c.shared, 1, c.log - 1, &b.passes, &b.least);
+	} else if (!reads && layout_bytes(threads, &bytes) && layout_bytes(shared, &slot)) {
+		vector = layout_shared_vector(&bytes, &slot, 1, t->vector_bytes);
+		b.bytes = 1 << vector;
+		layout_bank_passes(&bytes, &slot, 1, vector, &b.passes, &b.least);
+	}
+	return b;
+}
+
 static InspectBanks
 banks(const Layout *threads, const Layout *shared, int bytes, const Target *t)
 {
@@ -105,7 +124,9 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	if (!x->layout)
 		return;
 	measure_access(x, op, arg);
-	if (slot->layout)
+	if (slot->layout && dtype_is_packed(x->tile->elem))
+		x->in = packed_banks(x->layout, slot->layout, false, t);
+	else if (slot->layout)
 		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), t);
 }
 
@@ -171,6 +192,11 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 	x->layout = tile->layout;
 	if (!slot->layout || !tile->layout)
 		return;
+	if (dtype_is_packed(tile->type->elem)) {
+		*(op->kind == OP_PUT ? &x->in : &x->out) =
+		    packed_banks(tile->layout, slot->layout, op->kind == OP_GET, t);
+		return;
+	}
 	F2 to;
 	bool transposed;
 	int bytes = element_bytes(tile->type);

@@ -132,6 +132,21 @@ bool layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to
  * in `shared` with rows (or columns: *transposed) *stride elements apart. */
 bool layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed);
 
+/* packed.c: elements of 4 bits */
+
+/* The layout of a tile's bytes: the lowest register bit numbers the two neighbours of one.  False: it does not. */
+bool layout_bytes(const Layout *l, Layout *out);
+
+/* How a tile in layout `l` is loaded from a slot laid out as `shared`: aligned chunks of 2^log elements (4, 8 or 16 bytes),
+ * of whose words each has what a register holds. */
+typedef struct LayoutChunks {
+	F2 to;                                      /* from (register, lane, warp) to the element's offset */
+	Layout chunks, shared;                      /* the chunks' first bytes, and the slot, as layouts of bytes */
+	int log;
+} LayoutChunks;
+
+bool layout_chunks(const Layout *l, const Layout *shared, LayoutChunks *c);      /* false: the slot is none of bytes */
+
 /* convert.c */
 
 typedef enum ConvertKind {

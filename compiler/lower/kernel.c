@@ -285,6 +285,7 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	axis_keep(f);
 	func_number(f);
 	l.regs = NEW_ARRAY(mem, Reg *, f->nvalues);
+	l.pairs = NEW_ARRAY(mem, LowerPair *, f->nvalues);
 	l.abi = artefact_abi(f, t, mem, &l.nabi);
 	l.map = artefact_maps(f, t, mem, &l.nmaps);
 	begin(&l);

@@ -29,6 +29,7 @@ typedef struct Lower {
 	Func *f;
 	Arena *mem;
 	Reg **regs;                                     /* by Value.id; see lower_regs */
+	struct LowerPair **pairs;                       /* the same; see lower_packed_get */
 	Reg *param;                                     /* in order of the kernel's parameters, artefact.h's */
 	AbiParam *abi;
 	TensorMap *map;                                 /* ABI_TENSOR_MAP */
@@ -205,6 +206,24 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
+
+/* memory/packed.c: n elements of 4 bits from register r on, of the tensor; `at` has the mask. */
+void lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *out);
+void lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const Reg *v);
+/* Of a copy to a slot, as layouts of bytes, of which a thread moves *vector at once; false: it moves none. */
+bool lower_packed_bytes(Lower *l, const LowerAccess *a, Layout *layout, Layout *shared, int *vector);
+/* Base and mask of register r's byte. */
+void lower_packed_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
+bool lower_packed_put(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared);
+bool lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *out);
+
+/* A byte of a word: two elements of a tile that a get gave. */
+typedef struct LowerPair {
+	Reg word, byte;                                 /* REG_I32; which byte, from 0 */
+} LowerPair;
+
+/* A cast of such a tile to f16 or bf16, two elements at a time; false: there is no such way. */
+bool lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out);
 
 /* one file a family */
 void lower_print(Lower *l, Op *op);                     /* print.c */

@@ -144,6 +144,18 @@ unpack(DType type, uint64_t word)
 	return (uint64_t)half[0] | (uint64_t)half[1] << 16;
 }
 
+/* x * y + z of both halves of words; f64 holds them. */
+static uint64_t
+halves(DType type, uint64_t x, uint64_t y, uint64_t z)
+{
+	uint16_t v[3][2] = {{(uint16_t)x, (uint16_t)(x >> 16)}, {(uint16_t)y, (uint16_t)(y >> 16)},
+		{(uint16_t)z, (uint16_t)(z >> 16)}};
+	for (int k = 0; k < 2; k++)
+		dtype_store_f64(type, v[0], k, dtype_load_f64(type, v[0], k) * dtype_load_f64(type, v[1], k) +
+		    dtype_load_f64(type, v[2], k));
+	return (uint64_t)v[0][0] | (uint64_t)v[0][1] << 16;
+}
+
 #define CONVERSION(symbol, result)                                                                 \
 	PRIMITIVE(symbol)                                                                          \
 	{                                                                                          \
@@ -153,6 +165,8 @@ CONVERSION(simt_pack_e4m3, pack(TY_F8E4M3, in))
 CONVERSION(simt_pack_e5m2, pack(TY_F8E5M2, in))
 CONVERSION(simt_unpack_e4m3, unpack(TY_F8E4M3, in[0]))
 CONVERSION(simt_unpack_e5m2, unpack(TY_F8E5M2, in[0]))
+CONVERSION(simt_halves_add_f16, halves(TY_F16, in[0], 0x3c003c00, in[1]))
+CONVERSION(simt_halves_fma_bf16, halves(TY_BF16, in[0], in[1], in[2]))
 #undef CONVERSION
 
 /* To the nearest of 10 bits of fraction, away from zero between two. */

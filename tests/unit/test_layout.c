@@ -356,6 +356,45 @@ shortened_and_paired(void **state)
 		}
 }
 
+/* Elements of 4 bits: each is in the chunk that its thread loads, which is aligned; a byte's two are put together. */
+static void
+nibbles(void **state)
+{
+	(void)state;
+	for (int n = 0; n < 300; n++) {
+		int shape[LAYOUT_RANK] = {3 + (int)(next() % 3), 4 + (int)(next() % 3)}, order[LAYOUT_RANK] = {1, 0}, turned = next() % 2;
+		if (turned)
+			order[0] = 0, order[1] = 1;
+		Layout shared = layout_swizzled(2, shape, order, 3 + (int)(next() % 2), (int)(next() % 2), (int)(next() % 2));
+		int across[LAYOUT_RANK] = {order[1], order[0]}, vector = (int)(next() % 3);
+		Layout l = layout_coalesced(2, shape, n % 2 ? across : order, n % 2 ? vector : 1 + vector, 5, 2);
+		Layout half;
+		LayoutChunks c;
+		assert_true(layout_chunks(&l, &shared, &c));
+		for (uint64_t x = 0; x < UINT64_C(1) << l.map.nin; x++) {
+			uint64_t at = f2_apply(&c.to, x), chunk;
+			F2 inverse;
+			assert_int_equal(f2_apply(&shared.map, at), f2_apply(&l.map, x));
+			assert_true(f2_invert(&c.shared.map, &inverse));
+			chunk = 2 * f2_apply(&inverse, f2_apply(&c.chunks.map, x));
+			assert_true(chunk % (UINT64_C(1) << c.log) == 0 && at >= chunk && at < chunk + (UINT64_C(1) << c.log));
+		}
+		if (n % 2)
+			continue;
+		assert_true(layout_bytes(&l, &half));
+		assert_true(layout_valid(&half));
+		uint32_t one[LAYOUT_RANK], two[LAYOUT_RANK];
+		for (uint32_t lane = 0; lane < 32; lane++) {
+			layout_element(&l, (uint32_t[IN_DIMS]){0, lane, 1, 0}, two);
+			layout_element(&half, (uint32_t[IN_DIMS]){0, lane, 1, 0}, one);
+			assert_true(two[order[0]] == 2 * one[order[0]] && two[order[1]] == one[order[1]]);
+		}
+	}
+	Layout single = layout_coalesced(2, (int[LAYOUT_RANK]){4, 4}, (int[LAYOUT_RANK]){1, 0}, 0, 5, 0), half;
+	single.in[IN_REGISTER] = 0;
+	assert_false(layout_bytes(&single, &half));
+}
+
 int
 main(void)
 {
@@ -372,6 +411,7 @@ main(void)
 		cmocka_unit_test(boxes),
 		cmocka_unit_test(shortened_and_paired),
 		cmocka_unit_test(text_round_trip),
+		cmocka_unit_test(nibbles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

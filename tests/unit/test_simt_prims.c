@@ -169,6 +169,14 @@ bytes(void **state)
 	word(PRIM_PREFETCH_L2, 0, 0, 0);
 }
 
+/* Two halves of a word: 1024 + 9 - 1032 and 1024 + 3 - 1032; 1.5 * 2 + 0.25 and -3 * 1 + 136. */
+static void
+halves(void **state)
+{
+	assert_int_equal(word(PRIM_ADD_F16X2, 0x64036409, 0xe408e408, 0), 0xc5003c00);
+	assert_int_equal(word(PRIM_FMA_BF16X2, 0xc0403fc0, 0x3f804000, 0x43083e80), 0x43054050);
+}
+
 static void
 packs(void **state)
 {
@@ -385,7 +393,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(places), cmocka_unit_test(shuffles), cmocka_unit_test(votes), cmocka_unit_test(reductions),
-		cmocka_unit_test(bytes), cmocka_unit_test(packs), cmocka_unit_test(tf32), cmocka_unit_test(quiet),
+		cmocka_unit_test(bytes), cmocka_unit_test(halves), cmocka_unit_test(packs), cmocka_unit_test(tf32), cmocka_unit_test(quiet),
 		cmocka_unit_test(waits_for_grids),
 		cmocka_unit_test(matrices), cmocka_unit_test(divergence),
 	};

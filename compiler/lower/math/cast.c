@@ -355,6 +355,8 @@ lower_cast(Lower *l, Op *op)
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]), *wide = NEW_ARRAY(l->mem, Reg, n);
 	bool fours = op->kind == OP_CAST && from != to && n % 4 == 0;
+	if (op->kind == OP_CAST && in == lower_regs(l, op->in[0]) && lower_packed_cast(l, op->in[0], to, out))
+		return;
 	if (fours && from == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
 		widen_fours(l, in, wide, n);
 		for (int r = 0; r < n; r++)

@@ -27,7 +27,7 @@ address(Lower *l, Reg base, int64_t bytes)
 static int64_t
 bytes_of(const Type *t)
 {
-	return t->kind == TYPE_MBARRIER ? 8 : type_count(t) * dtype_tile_size(t->elem);
+	return t->kind == TYPE_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
 }
 
 Reg
@@ -112,7 +112,7 @@ lower_copy(Lower *l, Op *op)
 {
 	const Value *slot = op->in[1 + op->in[0]->type->rank];
 	const Type *tile = type_tile(l->f->module, slot->type->elem, slot->type->rank, slot->type->extent);
-	Layout layout = copy_layout(l, op, slot->type), shared = slot_layout(slot);
+	Layout elements = copy_layout(l, op, slot->type), layout = elements, shared = slot_layout(slot);
 	bool is_async = strcmp(attr_kind(op), "cp_async") == 0;
 	int size = dtype_tile_size(tile->elem);
 	LowerAccess a;
@@ -126,12 +126,13 @@ lower_copy(Lower *l, Op *op)
 		lower_refuse(l, op, "a copy to all blocks of a cluster");
 		return;
 	}
-	if (dtype_is_packed(tile->elem)) {
-		lower_refuse(l, op, "a copy of packed elements into shared memory");
+	lower_access_make(l, &a, op, tile, &elements);
+	int vector = MIN(a.vector, 1 << layout_shared_vector(&layout, &shared, size, l->t->vector_bytes));
+	bool packed = dtype_is_packed(tile->elem);
+	if (packed && !lower_packed_bytes(l, &a, &layout, &shared, &vector)) {
+		lower_refuse(l, op, "a copy of packed elements that are not whole bytes of a thread");
 		return;
 	}
-	lower_access_make(l, &a, op, tile, &layout);
-	int vector = MIN(a.vector, 1 << layout_shared_vector(&layout, &shared, size, l->t->vector_bytes));
 	if (is_async && (!(l->t->has & HAS_CP_ASYNC) || vector * size < 4)) {
 		lower_refuse(l, op, "an asynchronous copy of fewer than 4 bytes a thread");
 		return;
@@ -144,7 +145,10 @@ lower_copy(Lower *l, Op *op)
 		EmitAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
 		if ((uint64_t)r & repeats)
 			continue;
-		lower_access_at(l, &a, r, &from);
+		if (packed)
+			lower_packed_at(l, &a, 2 * r, &from);
+		else
+			lower_access_at(l, &a, r, &from);
 		to.offset = lower_shared_offset(l, &at, r, &to.constant);
 		if (is_async)
 			copy_async(l, size * vector, &from, &to, first);
@@ -161,10 +165,12 @@ lower_get(Lower *l, Op *op)
 	Layout shared = slot_layout(slot);
 	Reg *out = lower_new(l, v), base = lower_regs(l, slot)[0];
 
-	if (dtype_is_packed(v->type->elem))
-		lower_refuse(l, op, "a tile of packed elements in shared memory");
-	else if (!lower_matrix_load(l, base, out, v->layout, &shared, lower_type(v->type)))
+	if (dtype_is_packed(v->type->elem)) {
+		if (!lower_packed_get(l, v, base, &shared, out))
+			lower_refuse(l, op, "a tile of packed elements in shared memory that is not whole words");
+	} else if (!lower_matrix_load(l, base, out, v->layout, &shared, lower_type(v->type))) {
 		lower_from_shared(l, base, out, v->layout, &shared, lower_type(v->type));
+	}
 }
 
 static void
@@ -172,11 +178,13 @@ lower_put(Lower *l, Op *op)
 {
 	const Value *v = op->in[1];
 	Layout shared = slot_layout(op->in[0]);
+	Reg base = lower_regs(l, op->in[0])[0];
+	const Reg *in = lower_regs(l, v);
 
-	if (dtype_is_packed(v->type->elem))
-		lower_refuse(l, op, "a tile of packed elements in shared memory");
-	else
-		lower_to_shared(l, lower_regs(l, op->in[0])[0], lower_regs(l, v), v->layout, &shared, lower_type(v->type));
+	if (!dtype_is_packed(v->type->elem))
+		lower_to_shared(l, base, in, v->layout, &shared, lower_type(v->type));
+	else if (!lower_packed_put(l, base, in, v->layout, &shared))
+		lower_refuse(l, op, "packed elements into shared memory that are not whole bytes of a thread");
 }
 
 static void

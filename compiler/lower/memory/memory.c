@@ -2,11 +2,7 @@
  *
  * An access moves `vector` registers at once; the low register bits are then neighbours in memory and inside or outside
  * together, so the first one's address and mask stand for all.  Every thread reads what it holds; of the threads that
- * hold the same element only the first one writes it.
- *
- * Packed 4-bit types: an access of two elements and more is of whole bytes.  A single one is read with its byte and
- * taken out of it.  A single one is written by two atomics on the word that it stands in, which clear and set its four
- * bits: other threads may be writing the other half of the byte. */
+ * hold the same element only the first one writes it. */
 #include "num/num.h"
 #include "lower/lower.h"
 
@@ -25,87 +21,6 @@ vector_of(int vector, uint64_t repeats)
 	while (vector > 1 && (repeats & (uint64_t)(vector - 1)))
 		vector /= 2;
 	return vector;
-}
-
-/* ---- packed elements ---- */
-
-/* Where the element with this number stands: the address of its byte, and its half's first bit (REG_I32). */
-static Reg
-byte_address(Lower *l, const Value *tensor, Reg element)
-{
-	return thread_pointer(l->b, lower_regs(l, tensor)[0], lower_op2(l, EMIT_ASHR, element, lower_i64(l, 1)));
-}
-
-static Reg
-half_shift(Lower *l, Reg element)
-{
-	Reg odd = lower_op2(l, EMIT_AND, lower_as(l, CAST_TRUNC, REG_I32, element), lower_i32(l, 1));
-	return lower_op2(l, EMIT_SHL, odd, lower_i32(l, 2));
-}
-
-/* A tile's element from the low or high half of a byte. */
-static Reg
-take_half(Lower *l, DType t, Reg byte, bool high)
-{
-	Reg four = thread_int_const(l->b, REG_I8, 4);
-	if (high)
-		return lower_op2(l, t == TY_I4 ? EMIT_ASHR : EMIT_LSHR, byte, four);
-	return lower_wrap(l, t, byte);
-}
-
-static void
-read_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *out)
-{
-	Reg element = lower_access_element(l, a, r), byte[16];
-	at->base = byte_address(l, a->tensor, element);
-	at->n = MAX(n / 2, 1);
-	at->type = REG_I8;
-	thread_load(l->b, at, byte);
-	for (int i = 0; n > 1 && i < n; i++)
-		out[i] = take_half(l, a->tile->elem, byte[i / 2], i & 1);
-	if (n == 1) {
-		Reg word = lower_as(l, CAST_ZEXT, REG_I32, byte[0]);
-		word = lower_op2(l, EMIT_LSHR, word, half_shift(l, element));
-		out[0] = lower_wrap(l, a->tile->elem, lower_as(l, CAST_TRUNC, REG_I8, word));
-	}
-}
-
-/* The four bits at `element` through the aligned word around them. */
-static void
-write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
-{
-	Reg base = lower_regs(l, a->tensor)[0], byte = byte_address(l, a->tensor, element);
-	Reg address = lower_as(l, CAST_BITS, REG_I64, byte);
-	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
-	Reg shift = lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
-	shift = lower_op2(l, EMIT_ADD, shift, half_shift(l, element));
-	Reg aligned = lower_op2(l, EMIT_SUB, address, past);
-	Reg delta = lower_op2(l, EMIT_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
-		.changes = byte, .base = thread_pointer(l->b, base, delta)};
-	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 15), shift));
-	Reg bits = lower_op2(l, EMIT_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
-	thread_atomic(l->b, ATOMIC_AND, &at, hole, 0);
-	thread_atomic(l->b, ATOMIC_OR, &at, lower_op2(l, EMIT_SHL, bits, shift), 0);
-}
-
-static void
-write_packed(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const Reg *v)
-{
-	Reg element = lower_access_element(l, a, r), byte[16];
-	if (n == 1) {
-		write_half(l, a, element, at->mask, v[0]);
-		return;
-	}
-	at->base = byte_address(l, a->tensor, element);
-	at->n = n / 2;
-	at->type = REG_I8;
-	for (int i = 0; i < n / 2; i++) {
-		Reg low = lower_op2(l, EMIT_AND, v[2 * i], thread_int_const(l->b, REG_I8, 15));
-		Reg high = lower_op2(l, EMIT_SHL, v[2 * i + 1], thread_int_const(l->b, REG_I8, 4));
-		byte[i] = lower_op2(l, EMIT_OR, low, high);
-	}
-	thread_store(l->b, at, byte);
 }
 
 /* ---- reads and writes ---- */
@@ -185,7 +100,7 @@ lower_read(Lower *l, Op *op)
 		at.align = MAX(a.unit * vector >> packed, 1);
 		if (packed) {
 			at.mask = lower_access_mask(l, &a, r);
-			read_packed(l, &a, r, vector, &at, &out[r]);
+			lower_packed_read(l, &a, r, vector, &at, &out[r]);
 		} else {
 			lower_access_at(l, &a, r, &at);
 			thread_load(l->b, &at, &out[r]);
@@ -215,7 +130,7 @@ lower_write(Lower *l, Op *op)
 		if (packed) {
 			at.mask = lower_both(l, first, lower_access_mask(l, &a, r));
 			at.space = SPACE_GLOBAL;
-			write_packed(l, &a, r, vector, &at, &data[r]);
+			lower_packed_write(l, &a, r, vector, &at, &data[r]);
 			continue;
 		}
 		lower_access_at(l, &a, r, &at);

@@ -2,7 +2,8 @@
  *
  * A read is staged if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
  * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the
- * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies. */
+ * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Elements of
+ * 4 bits are copied and held in shared memory as they are, two in a byte. */
 #include "pass/async/pipeline.h"
 
 #include "model/model.h"
@@ -52,11 +53,21 @@ static int
 access_bytes(const Op *op)
 {
 	const Value *v = &op->out[0];
-	int64_t n = attr_vector(op), size = dtype_tile_size(v->type->elem);
+	int64_t n = attr_vector(op), bits = dtype_info[v->type->elem].bits;
 
-	while (n > 1 && (n * size > 16 || n > INT64_C(1) << v->layout->in[IN_REGISTER]))
+	while (n > 1 && (n * bits > 128 || n > INT64_C(1) << v->layout->in[IN_REGISTER]))
 		n /= 2;
-	return (int)(n * size);
+	return (int)(n * bits / 8);
+}
+
+/* Of elements of 4 bits those are staged that each thread reads as whole bytes. */
+static bool
+has_whole_bytes(const Op *op)
+{
+	Layout bytes;
+
+	return !dtype_is_packed(op->out[0].type->elem) ||
+	    (access_bytes(op) > 0 && layout_bytes(op->out[0].layout, &bytes));
 }
 
 static bool
@@ -64,8 +75,8 @@ is_staged(const Pipeline *p, const Op *op)
 {
 	const Value *v = &op->out[0];
 
-	if (op->kind != OP_READ || op->home != p->body || !v->layout || dtype_is_packed(v->type->elem) ||
-	    v->type->elem == TY_BOOL || !access_fill_is_zero(op) || may_be_written(p, op->in[0]))
+	if (op->kind != OP_READ || op->home != p->body || !v->layout || v->type->elem == TY_BOOL || !has_whole_bytes(op) ||
+	    !access_fill_is_zero(op) || may_be_written(p, op->in[0]))
 		return false;
 	for (int i = 0; i < op->in[0]->type->rank; i++)
 		if (!can_shift(p, op->in[1 + i], 16))

@@ -127,7 +127,7 @@ thread_registers(const Pipeline *p)
 	return MIN(most, p->t->max_registers);
 }
 
-/* Those of the tiles that double buffering holds. */
+/* Those of the tiles that double buffering holds; an element of 4 bits takes one. */
 static int
 held_registers(const Pipeline *p)
 {
@@ -135,7 +135,8 @@ held_registers(const Pipeline *p)
 
 	for (int i = 0; i < p->reads.n; i++) {
 		const Value *v = &p->reads.at[i].read->out[0];
-		n += (dtype_tile_size(v->type->elem) << v->layout->in[IN_REGISTER]) / 4;
+		int bytes = dtype_is_packed(v->type->elem) ? 4 : dtype_tile_size(v->type->elem);
+		n += (bytes << v->layout->in[IN_REGISTER]) / 4;
 	}
 	return n;
 }

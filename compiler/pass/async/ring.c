@@ -19,14 +19,14 @@ fast_dim(const Layout *l)
 
 /* Rows of 16-byte chunks, exclusive-ored so that eight rows' equal chunks are in different banks. */
 static Layout
-swizzle(const Layout *l, int bytes)
+swizzle(const Layout *l, DType t)
 {
 	int fast = fast_dim(l), order[LAYOUT_RANK] = {fast}, n = 1, vector, chunks, per_phase = 0;
 
 	for (int d = l->rank - 1; d >= 0; d--)
 		if (d != fast)
 			order[n++] = d;
-	vector = MIN(log2_ceil(16 / bytes), l->out[fast]);
+	vector = MIN(log2_ceil(128 / dtype_info[t].bits), l->out[fast]);
 	chunks = l->out[fast] - vector;
 	while (chunks + per_phase < 3)
 		per_phase++;
@@ -39,13 +39,15 @@ choose_shared(Pipeline *p, const Staged *s)
 	const Value *v = &s->read->out[0];
 	const Layout *want = s->want;
 	int bytes = dtype_tile_size(v->type->elem);
-	Layout l = swizzle(v->layout, bytes);
+	Layout l = swizzle(v->layout, v->type->elem);
 	bool transposed;
 	F2 to;
 	int stride;
 
 	if (s->is_boxed)
 		return warpgroup_layout(p->m, v->type, fast_dim(v->layout));
+	if (dtype_is_packed(v->type->elem))
+		return layout_intern(p->m, &l);
 	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
 		Layout squares = layout_squares(l.rank, l.out);
 		if (layout_fits_squares(want, &squares, &to, &stride, &transposed))
@@ -178,7 +180,7 @@ pipeline_stage_bytes(const Pipeline *p, bool converted)
 	for (int i = 0; i < p->reads.n; i++) {
 		const Type *t = p->reads.at[i].read->out[0].type;
 		if (p->reads.at[i].want || p->reads.at[i].is_boxed || !converted)
-			n += type_count(t) * dtype_tile_size(t->elem);
+			n += dtype_bytes(t->elem, type_count(t));
 	}
 	return n;
 }

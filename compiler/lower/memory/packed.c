@@ -1,0 +1,246 @@
+/* Elements of 4 bits, two in a byte: in tensors, and in shared memory.
+ *
+ * An access of two elements and more is of whole bytes.  A single one is read with its byte and taken out of it.  A single
+ * one is written by two atomics on the word that it stands in, which clear and set its four bits: other threads may be
+ * writing the other half of the byte.
+ *
+ * Copies to shared memory move bytes.  A tile comes out of a slot by aligned words, of which the thread takes its own
+ * nibbles (layout/packed.c).  Where registers hold neighbours in pairs, as operands of matrix instructions do, the words
+ * and the bytes' numbers in them are kept: a cast to f16 or bf16 takes both elements of a byte at once, by bits that stand
+ * for exact numbers,
+ *
+ *     f16    0x6400 | n  is 1024 + n         bf16    0x4300 | n  is 128 + n         n = element, or element + 8 of i4
+ *
+ *     r9: i32 = lshr r8, 4                           the upper nibbles of all four bytes
+ *     r10: i32 = byte_permute r8, r9, r7             r7: which byte of r8 for the low half, of r9 for the high one
+ *     r11: i32 = xor (and r10, 0x000f000f), 0x64086408
+ *     r12: i32 = add_f16x2 r11, 0xe408e408           less 1032 */
+#include "lower/lower.h"
+
+/* Where the element with this number stands: the address of its byte, and its half's first bit (REG_I32). */
+static Reg
+byte_address(Lower *l, const Value *tensor, Reg element)
+{
+	return thread_pointer(l->b, lower_regs(l, tensor)[0], lower_op2(l, EMIT_ASHR, element, lower_i64(l, 1)));
+}
+
+static Reg
+half_shift(Lower *l, Reg element)
+{
+	Reg odd = lower_op2(l, EMIT_AND, lower_as(l, CAST_TRUNC, REG_I32, element), lower_i32(l, 1));
+	return lower_op2(l, EMIT_SHL, odd, lower_i32(l, 2));
+}
+
+/* A tile's element from the low or high half of a byte. */
+static Reg
+take_half(Lower *l, DType t, Reg byte, bool high)
+{
+	Reg four = thread_int_const(l->b, REG_I8, 4);
+	if (high)
+		return lower_op2(l, t == TY_I4 ? EMIT_ASHR : EMIT_LSHR, byte, four);
+	return lower_wrap(l, t, byte);
+}
+
+static Reg
+join_halves(Lower *l, Reg low, Reg high)
+{
+	low = lower_op2(l, EMIT_AND, low, thread_int_const(l->b, REG_I8, 15));
+	high = lower_op2(l, EMIT_SHL, high, thread_int_const(l->b, REG_I8, 4));
+	return lower_op2(l, EMIT_OR, low, high);
+}
+
+void
+lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *out)
+{
+	Reg element = lower_access_element(l, a, r), byte[16];
+	at->base = byte_address(l, a->tensor, element);
+	at->n = MAX(n / 2, 1);
+	at->type = REG_I8;
+	thread_load(l->b, at, byte);
+	for (int i = 0; n > 1 && i < n; i++)
+		out[i] = take_half(l, a->tile->elem, byte[i / 2], i & 1);
+	if (n == 1) {
+		Reg word = lower_as(l, CAST_ZEXT, REG_I32, byte[0]);
+		word = lower_op2(l, EMIT_LSHR, word, half_shift(l, element));
+		out[0] = lower_wrap(l, a->tile->elem, lower_as(l, CAST_TRUNC, REG_I8, word));
+	}
+}
+
+/* The four bits at `element` through the aligned word around them. */
+static void
+write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
+{
+	Reg base = lower_regs(l, a->tensor)[0], byte = byte_address(l, a->tensor, element);
+	Reg address = lower_as(l, CAST_BITS, REG_I64, byte);
+	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
+	Reg shift = lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
+	shift = lower_op2(l, EMIT_ADD, shift, half_shift(l, element));
+	Reg aligned = lower_op2(l, EMIT_SUB, address, past);
+	Reg delta = lower_op2(l, EMIT_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
+	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
+		.changes = byte, .base = thread_pointer(l->b, base, delta)};
+	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 15), shift));
+	Reg bits = lower_op2(l, EMIT_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
+	thread_atomic(l->b, ATOMIC_AND, &at, hole, 0);
+	thread_atomic(l->b, ATOMIC_OR, &at, lower_op2(l, EMIT_SHL, bits, shift), 0);
+}
+
+void
+lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const Reg *v)
+{
+	Reg element = lower_access_element(l, a, r), byte[16];
+	if (n == 1) {
+		write_half(l, a, element, at->mask, v[0]);
+		return;
+	}
+	at->base = byte_address(l, a->tensor, element);
+	at->n = n / 2;
+	at->type = REG_I8;
+	for (int i = 0; i < n / 2; i++)
+		byte[i] = join_halves(l, v[2 * i], v[2 * i + 1]);
+	thread_store(l->b, at, byte);
+}
+
+/* ---- shared memory ---- */
+
+bool
+lower_packed_bytes(Lower *l, const LowerAccess *a, Layout *layout, Layout *shared, int *vector)
+{
+	int last = a->nd - 1;
+	bool same = layout->map.col[0] == shared->map.col[0] && a->dim[last].letter == 'p' &&
+	    layout->map.col[0] == UINT64_C(1) << layout_out_at(layout, a->dim[last].at);
+	const Layout from = *layout, to = *shared;
+	if (a->vector < 2 || !same || !layout_bytes(&from, layout) || !layout_bytes(&to, shared))
+		return false;
+	*vector = MIN(a->vector / 2, 1 << layout_shared_vector(layout, shared, 1, l->t->vector_bytes));
+	return true;
+}
+
+void
+lower_packed_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
+{
+	out->space = SPACE_GLOBAL;
+	out->base = byte_address(l, a->tensor, lower_access_element(l, a, r));
+	out->mask = lower_access_mask(l, a, r);
+}
+
+bool
+lower_packed_put(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared)
+{
+	Layout to, slot;
+	if (!layout_bytes(layout, &to) || !layout_bytes(shared, &slot))
+		return false;
+	Reg *byte = NEW_ARRAY(l->mem, Reg, 1 << to.in[IN_REGISTER]);
+	for (int i = 0; i < 1 << to.in[IN_REGISTER]; i++)
+		byte[i] = join_halves(l, from[2 * i], from[2 * i + 1]);
+	lower_to_shared(l, base, byte, &to, &slot, REG_I8);
+	return true;
+}
+
+typedef struct Chunks {
+	LayoutChunks c;
+	LowerShared at;                                 /* of chunks */
+	LowerMap nibble;                                /* of an element in its word */
+	uint64_t *offset;                               /* of chunks that were loaded, and their words */
+	Reg (*word)[4];
+	int n;
+} Chunks;
+
+/* The word that register r's element is in. */
+static Reg
+word_of(Lower *l, Chunks *s, Reg base, int r)
+{
+	uint64_t to = f2_apply(&s->c.to, (uint64_t)r), chunk = to >> s->c.log;
+	int word = (int)(to >> 3 & ((UINT64_C(1) << (s->c.log - 3)) - 1));
+	for (int i = 0; i < s->n; i++)
+		if (s->offset[i] == chunk)
+			return s->word[i][word];
+	EmitAccess at = lower_shared_access(base, REG_I32);
+	at.n = 1 << (s->c.log - 3);
+	at.align = 4 * at.n;
+	at.offset = lower_shared_offset(l, &s->at, r, &at.constant);
+	thread_load(l->b, &at, s->word[s->n]);
+	s->offset[s->n] = chunk;
+	return s->word[s->n++][word];
+}
+
+/* Which byte of its word: number `at`, which the thread's part moves. */
+static Reg
+byte_number(Lower *l, const LowerMap *thread, uint64_t at)
+{
+	int64_t constant;
+	Reg moved = lower_map_at(l, thread, at, &constant);
+	return lower_op2(l, EMIT_ADD, moved, lower_i32(l, constant));
+}
+
+/* The element's bits at the bottom of the word, by shifts that several elements share. */
+static Reg
+nibble(Lower *l, DType t, const LowerMap *thread, Reg word, uint64_t at)
+{
+	int64_t constant;
+	Reg moved = lower_map_at(l, thread, at, &constant);
+	Reg v = lower_op2(l, EMIT_LSHR, word, lower_op2(l, EMIT_SHL, moved, lower_i32(l, 2)));
+	v = lower_op2(l, EMIT_LSHR, v, lower_i32(l, 4 * constant));
+	return lower_wrap(l, t, lower_as(l, CAST_TRUNC, REG_I8, v));
+}
+
+static LowerMap
+thread_map(Lower *l, const Layout *layout, const F2 *to, int from, int bits)
+{
+	uint64_t image[F2_MAX] = {0};
+	int registers = layout->in[IN_REGISTER], n = layout->in[IN_LANE] + layout->in[IN_WARP];
+	for (int i = 0; i < n; i++)
+		image[i] = to->col[registers + i] >> from & ((UINT64_C(1) << bits) - 1);
+	return lower_map(l, image, n);
+}
+
+bool
+lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *out)
+{
+	Chunks s = {0};
+	int n = lower_count(v);
+	if (!layout_chunks(v->layout, shared, &s.c))
+		return false;
+	s.at = lower_shared(l, &s.c.chunks, &s.c.shared, 1);
+	s.nibble = thread_map(l, v->layout, &s.c.to, 0, 3);
+	s.offset = NEW_ARRAY(l->mem, uint64_t, n);
+	s.word = arena_alloc(l->mem, sizeof *s.word * (size_t)n);
+	LowerMap byte = thread_map(l, v->layout, &s.c.to, 1, 2);
+	bool in_pairs = n > 1 && s.c.to.col[0] == 1 && !(s.nibble.moves & 1);
+	LowerPair *pair = in_pairs ? NEW_ARRAY(l->mem, LowerPair, n / 2) : NULL;
+	for (int r = 0; r < n; r++) {
+		uint64_t at = f2_apply(&s.c.to, (uint64_t)r) & 7;
+		Reg word = word_of(l, &s, base, r);
+		out[r] = nibble(l, v->type->elem, &s.nibble, word, at);
+		if (in_pairs && r % 2 == 0)
+			pair[r / 2] = (LowerPair){word, byte_number(l, &byte, at >> 1)};
+	}
+	l->pairs[v->id] = pair;
+	return true;
+}
+
+/* ---- casts of pairs ---- */
+
+bool
+lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out)
+{
+	const LowerPair *pair = l->pairs[v->id];
+	bool is_half = to == TY_F16, is_signed = v->type->elem == TY_I4;
+	unsigned needs = prim_info[is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2].needs;
+	if (!pair || (!is_half && to != TY_BF16) || v->type->elem == TY_F4E2M1 || needs & ~l->t->has)
+		return false;
+	int64_t one = is_half ? 0x64006400 : 0x43004300, less = is_half ? 0xe400e400 : 0xc300c300;
+	Reg bits = lower_i32(l, one | (is_signed ? 0x00080008 : 0));
+	Reg by = lower_i32(l, (int32_t)(less + (is_signed ? 0x00080008 : 0)));
+	for (int i = 0; i < lower_count(v) / 2; i++) {
+		Reg byte = lower_op2(l, EMIT_MUL, pair[i].byte, lower_i32(l, 0x1111)), x;
+		Reg in[] = {pair[i].word, lower_op2(l, EMIT_LSHR, pair[i].word, lower_i32(l, 4)),
+			lower_op2(l, EMIT_ADD, byte, lower_i32(l, 0x4400))};
+		thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &x, 1);
+		x = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_AND, x, lower_i32(l, 0x000f000f)), bits);
+		Reg sum[] = {x, is_half ? by : lower_i32(l, 0x3f803f80), by}, y;
+		thread_prim(l->b, is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2, sum, is_half ? 2 : 3, NULL, 0, &y, 1);
+		thread_unpack(l->b, y, is_half ? REG_F16 : REG_BF16, &out[2 * i], 2);
+	}
+	return true;
+}
