@@ -4,6 +4,7 @@
  * the width on.  Operands are guarded and results chosen, except where a constant operand says that nothing can happen.
  * Floats below f32 are computed in f32 and rounded once; 4-bit integers in bytes and wrapped; bool by logic. */
 #include "lower/lower.h"
+#include "lower/op_sets.h"
 
 typedef struct Elem {
 	OpKind kind;
@@ -116,14 +117,16 @@ static Reg
 compare(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	EmitOp less = x->is_signed ? EMIT_SLT : EMIT_ULT, least = x->is_signed ? EMIT_SLE : EMIT_ULE;
-	switch (x->kind) {
-	case OP_EQ: return lower_op2(l, EMIT_EQ, a, b);
-	case OP_NE: return lower_op2(l, EMIT_NE, a, b);
-	case OP_LT: return lower_op2(l, less, a, b);
-	case OP_LE: return lower_op2(l, least, a, b);
-	case OP_GT: return lower_op2(l, less, b, a);
-	default: return lower_op2(l, least, b, a);
+	switch ((CompareOp)x->kind) {
+	case COMPARE_EQ: return lower_op2(l, EMIT_EQ, a, b);
+	case COMPARE_NE: return lower_op2(l, EMIT_NE, a, b);
+	case COMPARE_LT: return lower_op2(l, less, a, b);
+	case COMPARE_LE: return lower_op2(l, least, a, b);
+	case COMPARE_GT: return lower_op2(l, less, b, a);
+	case COMPARE_GE: return lower_op2(l, least, b, a);
+	case COMPARE_NONE: break;
 	}
+	unreachable();
 }
 
 static bool
@@ -135,30 +138,34 @@ is_compare(OpKind k)
 static Reg
 integer(Lower *l, const Elem *x, Reg a, Reg b)
 {
-	switch (x->kind) {
-	case OP_NEG: return lower_op2(l, EMIT_SUB, number(l, x, 0), a);
-	case OP_NOT: return lower_op1(l, EMIT_NOT, a);
-	case OP_ABS:
+	switch ((IntegerOp)x->kind) {
+	case INTEGER_NEG: return lower_op2(l, EMIT_SUB, number(l, x, 0), a);
+	case INTEGER_NOT: return lower_op1(l, EMIT_NOT, a);
+	case INTEGER_ABS:
 		return x->is_signed ? lower_op2(l, EMIT_SMAX, a, lower_op2(l, EMIT_SUB, number(l, x, 0), a)) : a;
-	case OP_ADD: return lower_op2(l, EMIT_ADD, a, b);
-	case OP_SUB: return lower_op2(l, EMIT_SUB, a, b);
-	case OP_MUL: return lower_op2(l, EMIT_MUL, a, b);
-	case OP_AND: return lower_op2(l, EMIT_AND, a, b);
-	case OP_OR: return lower_op2(l, EMIT_OR, a, b);
-	case OP_XOR: return lower_op2(l, EMIT_XOR, a, b);
-	case OP_MIN: return lower_op2(l, x->is_signed ? EMIT_SMIN : EMIT_UMIN, a, b);
-	case OP_MAX: return lower_op2(l, x->is_signed ? EMIT_SMAX : EMIT_UMAX, a, b);
-	case OP_DIV: return quotient(l, x, a, b);
-	case OP_REM: return x->has_divisor && x->divisor == 0 ? a : remainder_of(l, x, a, b, quotient(l, x, a, b));
-	case OP_FLOORDIV: return rounded(l, x, a, b, false);
-	case OP_CDIV: return rounded(l, x, a, b, true);
-	case OP_SHL:
-	case OP_SHR: return shift(l, x, a, b);
-	case OP_POPCOUNT:
-	case OP_CLZ:
-	case OP_UMULHI: return by_word(l, x, a, b);
-	default: die("%s of integers", op_info[x->kind].text);
+	case INTEGER_ADD: return lower_op2(l, EMIT_ADD, a, b);
+	case INTEGER_SUB: return lower_op2(l, EMIT_SUB, a, b);
+	case INTEGER_MUL: return lower_op2(l, EMIT_MUL, a, b);
+	case INTEGER_AND: return lower_op2(l, EMIT_AND, a, b);
+	case INTEGER_OR: return lower_op2(l, EMIT_OR, a, b);
+	case INTEGER_XOR: return lower_op2(l, EMIT_XOR, a, b);
+	case INTEGER_MIN: return lower_op2(l, x->is_signed ? EMIT_SMIN : EMIT_UMIN, a, b);
+	case INTEGER_MAX: return lower_op2(l, x->is_signed ? EMIT_SMAX : EMIT_UMAX, a, b);
+	case INTEGER_DIV: return quotient(l, x, a, b);
+	case INTEGER_REM: return x->has_divisor && x->divisor == 0 ? a : remainder_of(l, x, a, b, quotient(l, x, a, b));
+	case INTEGER_FLOORDIV: return rounded(l, x, a, b, false);
+	case INTEGER_CDIV: return rounded(l, x, a, b, true);
+	case INTEGER_SHL:
+	case INTEGER_SHR: return shift(l, x, a, b);
+	case INTEGER_POPCOUNT:
+	case INTEGER_CLZ:
+	case INTEGER_UMULHI: return by_word(l, x, a, b);
+	case INTEGER_SELECT:
+	case INTEGER_PTR_ADD:
+	case INTEGER_PTR_DIFF:
+	case INTEGER_NONE: break;
 	}
+	die("%s of integers", op_info[x->kind].text);
 }
 
 /* ---- bool ---- */
@@ -166,21 +173,22 @@ integer(Lower *l, const Elem *x, Reg a, Reg b)
 static Reg
 logic(Lower *l, const Elem *x, Reg a, Reg b)
 {
-	switch (x->kind) {
-	case OP_NOT: return lower_op1(l, EMIT_NOT, a);
-	case OP_AND: return lower_op2(l, EMIT_AND, a, b);
-	case OP_OR: return lower_op2(l, EMIT_OR, a, b);
-	case OP_XOR:
-	case OP_NE: return lower_op2(l, EMIT_XOR, a, b);
-	case OP_EQ: return lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_XOR, a, b));
-	case OP_MIN: return lower_op2(l, EMIT_AND, a, b);
-	case OP_MAX: return lower_op2(l, EMIT_OR, a, b);
-	case OP_LT: return lower_op2(l, EMIT_AND, lower_op1(l, EMIT_NOT, a), b);
-	case OP_LE: return lower_op2(l, EMIT_OR, lower_op1(l, EMIT_NOT, a), b);
-	case OP_GT: return lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, b));
-	case OP_GE: return lower_op2(l, EMIT_OR, a, lower_op1(l, EMIT_NOT, b));
-	default: die("%s of bool", op_info[x->kind].text);
+	switch ((BoolOp)x->kind) {
+	case BOOL_NOT: return lower_op1(l, EMIT_NOT, a);
+	case BOOL_AND: return lower_op2(l, EMIT_AND, a, b);
+	case BOOL_OR: return lower_op2(l, EMIT_OR, a, b);
+	case BOOL_XOR:
+	case BOOL_NE: return lower_op2(l, EMIT_XOR, a, b);
+	case BOOL_EQ: return lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_XOR, a, b));
+	case BOOL_MIN: return lower_op2(l, EMIT_AND, a, b);
+	case BOOL_MAX: return lower_op2(l, EMIT_OR, a, b);
+	case BOOL_LT: return lower_op2(l, EMIT_AND, lower_op1(l, EMIT_NOT, a), b);
+	case BOOL_LE: return lower_op2(l, EMIT_OR, lower_op1(l, EMIT_NOT, a), b);
+	case BOOL_GT: return lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, b));
+	case BOOL_GE: return lower_op2(l, EMIT_OR, a, lower_op1(l, EMIT_NOT, b));
+	case BOOL_NONE: break;
 	}
+	die("%s of bool", op_info[x->kind].text);
 }
 
 /* ---- floats ---- */
@@ -198,28 +206,32 @@ order(Lower *l, const Elem *x, Reg a, Reg b)
 static Reg
 real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 {
-	switch (x->kind) {
-	case OP_NEG: return lower_op1(l, EMIT_FNEG, a);
-	case OP_ABS: return lower_op1(l, EMIT_FABS, a);
-	case OP_FLOOR: return lower_op1(l, EMIT_FFLOOR, a);
-	case OP_CEIL: return lower_op1(l, EMIT_FCEIL, a);
-	case OP_ROUND: return lower_op1(l, EMIT_FROUND, a);
-	case OP_TRUNC: return lower_op1(l, EMIT_FTRUNC, a);
-	case OP_ADD: return lower_op2(l, EMIT_FADD, a, b);
-	case OP_SUB: return lower_op2(l, EMIT_FSUB, a, b);
-	case OP_MUL: return lower_op2(l, EMIT_FMUL, a, b);
-	case OP_DIV: return lower_op2(l, x->fast ? EMIT_FDIV_FAST : EMIT_FDIV, a, b);
-	case OP_MIN:
-	case OP_MAX: return order(l, x, a, b);
-	case OP_FMA: return lower_op3(l, EMIT_FMA, a, b, c);
-	case OP_EQ: return lower_op2(l, EMIT_FEQ, a, b);
-	case OP_NE: return lower_op2(l, EMIT_FNE, a, b);
-	case OP_LT: return lower_op2(l, EMIT_FLT, a, b);
-	case OP_LE: return lower_op2(l, EMIT_FLE, a, b);
-	case OP_GT: return lower_op2(l, EMIT_FLT, b, a);
-	case OP_GE: return lower_op2(l, EMIT_FLE, b, a);
-	default: die("%s of floats", op_info[x->kind].text);
+	switch ((RealOp)x->kind) {
+	case REAL_NEG: return lower_op1(l, EMIT_FNEG, a);
+	case REAL_ABS: return lower_op1(l, EMIT_FABS, a);
+	case REAL_FLOOR: return lower_op1(l, EMIT_FFLOOR, a);
+	case REAL_CEIL: return lower_op1(l, EMIT_FCEIL, a);
+	case REAL_ROUND: return lower_op1(l, EMIT_FROUND, a);
+	case REAL_TRUNC: return lower_op1(l, EMIT_FTRUNC, a);
+	case REAL_ADD: return lower_op2(l, EMIT_FADD, a, b);
+	case REAL_SUB: return lower_op2(l, EMIT_FSUB, a, b);
+	case REAL_MUL: return lower_op2(l, EMIT_FMUL, a, b);
+	case REAL_DIV: return lower_op2(l, x->fast ? EMIT_FDIV_FAST : EMIT_FDIV, a, b);
+	case REAL_MIN:
+	case REAL_MAX: return order(l, x, a, b);
+	case REAL_FMA: return lower_op3(l, EMIT_FMA, a, b, c);
+	case REAL_EQ: return lower_op2(l, EMIT_FEQ, a, b);
+	case REAL_NE: return lower_op2(l, EMIT_FNE, a, b);
+	case REAL_LT: return lower_op2(l, EMIT_FLT, a, b);
+	case REAL_LE: return lower_op2(l, EMIT_FLE, a, b);
+	case REAL_GT: return lower_op2(l, EMIT_FLT, b, a);
+	case REAL_GE: return lower_op2(l, EMIT_FLE, b, a);
+	case REAL_SELECT:
+	case REAL_PTR_ADD:
+	case REAL_PTR_DIFF:
+	case REAL_NONE: break;
 	}
+	die("%s of floats", op_info[x->kind].text);
 }
 
 /* A float of a byte or less is kept in an integer. */

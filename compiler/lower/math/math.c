@@ -8,6 +8,7 @@
  * Writers may contract a product and a sum into one fma, so nothing here relies on the rounding of a product: what must
  * be exact is written with fma. */
 #include "lower/math/math.h"
+#include "lower/op_sets.h"
 
 Reg
 math_poly(Math m, const double *c, int n, Reg x)
@@ -101,31 +102,32 @@ static Reg
 spelled_out(Math m, OpKind op, Reg a, Reg b)
 {
 	Reg r;
-	switch (op) {
-	case OP_EXP: return math_exp(m, a, 1);
-	case OP_EXP2: return math_exp2(m, a);
-	case OP_EXPM1: return math_expm1(m, a);
-	case OP_LOG: return math_log(m, a);
-	case OP_LOG2: return math_log2(m, a);
-	case OP_LOG1P: return math_log1p(m, a);
-	case OP_SQRT: return math_op1(m, EMIT_FSQRT, a);
-	case OP_RSQRT: return math_rsqrt(m, a);
-	case OP_SIN:
-	case OP_COS:
-	case OP_TAN: math_angles(m, op, &a, 1, true, &r); return r;
-	case OP_SINH: return math_sinh(m, a);
-	case OP_COSH: return math_cosh(m, a);
-	case OP_TANH: return math_tanh(m, a);
-	case OP_ASIN: return math_asin(m, a);
-	case OP_ACOS: return math_acos(m, a);
-	case OP_ATAN: return math_atan(m, a);
-	case OP_ERF: return math_erf(m, a);
-	case OP_SIGMOID: return math_sigmoid(m, a);
-	case OP_POW: return math_pow(m, a, b);
-	case OP_ATAN2: return math_atan2(m, a, b);
-	case OP_REM: return math_rem(m, a, b);
-	default: return 0;
+	switch ((MathOp)op) {
+	case MATH_EXP: return math_exp(m, a, 1);
+	case MATH_EXP2: return math_exp2(m, a);
+	case MATH_EXPM1: return math_expm1(m, a);
+	case MATH_LOG: return math_log(m, a);
+	case MATH_LOG2: return math_log2(m, a);
+	case MATH_LOG1P: return math_log1p(m, a);
+	case MATH_SQRT: return math_op1(m, EMIT_FSQRT, a);
+	case MATH_RSQRT: return math_rsqrt(m, a);
+	case MATH_SIN:
+	case MATH_COS:
+	case MATH_TAN: math_angles(m, op, &a, 1, true, &r); return r;
+	case MATH_SINH: return math_sinh(m, a);
+	case MATH_COSH: return math_cosh(m, a);
+	case MATH_TANH: return math_tanh(m, a);
+	case MATH_ASIN: return math_asin(m, a);
+	case MATH_ACOS: return math_acos(m, a);
+	case MATH_ATAN: return math_atan(m, a);
+	case MATH_ERF: return math_erf(m, a);
+	case MATH_SIGMOID: return math_sigmoid(m, a);
+	case MATH_POW: return math_pow(m, a, b);
+	case MATH_ATAN2: return math_atan2(m, a, b);
+	case MATH_REM: return math_rem(m, a, b);
+	case MATH_NONE: break;
 	}
+	die("%s is no function", op_info[op].text);
 }
 
 static void
