@@ -1,7 +1,9 @@
 /* Exact arithmetic at compile time.  Integers are 64 bits, unsigned only where an operand is 2^63 or more; overflow is an
  * error, as is division by zero: a header that says BM * BN must mean the number that the reader computes.  Floats are
- * f64.  Types and texts compare for equality only, so that `T == f32` and `target == "ptx"` can steer `static if`. */
+ * f64, and functions of them are those of num/.  Types and texts compare for equality only, so that `T == f32` and
+ * `target == "ptx"` can steer `static if`. */
 #include "sema/elab.h"
+#include "num/num.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -186,7 +188,7 @@ const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out)
 	unreachable();
 }
 
-/* Builtins over compile-time numbers.  F: floats; I: integers only; N: either, as its operands are. */
+/* Builtins over compile-time numbers. */
 
 typedef Val (*FoldFn)(Elab *e, const Val *a, bool up, Place at);
 
@@ -257,36 +259,6 @@ fold_log2(Elab *e, const Val *a, bool up, Place at)
 	return val_float(at, log2(val_float_of(a)));
 }
 
-static Val
-fold_div(Elab *e, const Val *a, bool up, Place at)
-{
-	Val v = val_poison(at);
-
-	const_binary(e, BIN_DIV, &a[0], &a[1], at, &v);
-	return v;
-}
-
-/* Floats: name, operands, value. */
-#define FOLD_FLOAT(X)                                                                              \
-	X(sqrt, 1, sqrt(x)) X(rsqrt, 1, 1 / sqrt(x)) X(exp, 1, exp(x)) X(exp2, 1, exp2(x))         \
-	X(expm1, 1, expm1(x)) X(log, 1, log(x)) X(log1p, 1, log1p(x)) X(sin, 1, sin(x))            \
-	X(cos, 1, cos(x)) X(tan, 1, tan(x)) X(sinh, 1, sinh(x)) X(cosh, 1, cosh(x))                \
-	X(tanh, 1, tanh(x)) X(asin, 1, asin(x)) X(acos, 1, acos(x)) X(atan, 1, atan(x))            \
-	X(erf, 1, erf(x)) X(floor, 1, floor(x)) X(ceil, 1, ceil(x)) X(trunc, 1, trunc(x))          \
-	X(round, 1, nearbyint(x)) X(sigmoid, 1, 1 / (1 + exp(-x)))                                 \
-	X(pow, 2, pow(x, y)) X(atan2, 2, atan2(x, y)) X(fma, 3, fma(x, y, z))
-
-#define X(name, n, formula)                                                                        \
-	static Val fold_##name(Elab *e, const Val *a, bool up, Place at)                           \
-	{                                                                                          \
-		double x = val_float_of(a), y = n > 1 ? val_float_of(&a[1]) : 0,                       \
-		       z = n > 2 ? val_float_of(&a[2]) : y;                                            \
-		(void)z;                                                                               \
-		return val_float(at, formula);                                                         \
-	}
-FOLD_FLOAT(X)
-#undef X
-
 typedef struct Fold {
 	const char *name;
 	int n;
@@ -304,10 +276,6 @@ static const Fold folds[] = {
 	{"clamp", 3, 'N', fold_clamp, false},
 	{"abs", 1, 'N', fold_abs, false},
 	{"log2", 1, 'N', fold_log2, false},
-	{"div", 2, 'N', fold_div, false},
-#define X(name, n, formula) {#name, n, 'N', fold_##name, false},
-	FOLD_FLOAT(X)
-#undef X
 };
 
 static bool
@@ -322,8 +290,30 @@ takes_args(const Fold *f, const Val *args, int n)
 	return true;
 }
 
+/* A function of floats, by the oracle's loop of its op. */
+static bool
+fold_floats(OpKind op, const Val *args, int n, Place at, Val *out)
+{
+	const DType types[] = {TY_F64, TY_F64, TY_F64};
+	double x[3], result;
+	const void *in[] = {&x[0], &x[1], &x[2]};
+	Elem f;
+
+	if (!(op_info[op].traits & ANYF) || op_info[op].nin != n)
+		return false;
+	for (int i = 0; i < n; i++) {
+		if (!val_is_const(&args[i]) || args[i].kind == VAL_BOOL)
+			return false;
+		x[i] = val_float_of(&args[i]);
+	}
+	elem_make(&f, CPU_BASE, op, types, n, TY_F64, 0);
+	elem_run(&f, &result, in, 0, 1);
+	*out = val_float(at, result);
+	return true;
+}
+
 bool
-const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val *out)
+const_call(Elab *e, const char *name, OpKind op, const Val *args, int n, Place at, Val *out)
 {
 	for (int i = 0; i < LEN(folds); i++) {
 		const Fold *f = &folds[i];
@@ -332,5 +322,5 @@ const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val *out
 		*out = f->fn(e, args, f->up, at);
 		return true;
 	}
-	return false;
+	return fold_floats(op, args, n, at, out);
 }

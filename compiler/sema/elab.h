@@ -181,7 +181,7 @@ Val elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, 
 
 /* Folds a call of a builtin over compile-time arguments: cdiv floordiv pow2ceil min max abs log2 sqrt exp … True if
  * `name` with n arguments folds (*out may then be poison, reported); builtins try this before they build an op. */
-bool const_call(Elab *e, const char *name, const Val *args, int n, Place at, Val *out);
+bool const_call(Elab *e, const char *name, OpKind op, const Val *args, int n, Place at, Val *out);
 /* Both operands compile-time; *out may be poison, reported. False: this operator doesn't fold on these. */
 bool const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out);
 bool const_unary(Elab *e, UnaryOp op, const Val *a, Place at, Val *out);

@@ -14,7 +14,7 @@ folded(Call *c, Val *out)
 	for (int i = 0; i < c->nparam; i++)
 		if (call_has(c, i))
 			args[n++] = c->arg[i].val;
-	return const_call(c->e, c->def->name, args, n, c->place, out);
+	return const_call(c->e, c->def->name, (OpKind)c->def->op, args, n, c->place, out);
 }
 
 /* Builds the row's op, with {fast} in a call of fast::. */
@@ -88,7 +88,7 @@ math_extreme(Call *c)
 	Value *x[2];
 	bool nan;
 	if (val_is_const(&c->arg[0].val) && val_is_const(&c->arg[1].val) &&
-	    const_call(c->e, c->def->name, (Val[]){c->arg[0].val, c->arg[1].val}, 2, c->place, &v))
+	    const_call(c->e, c->def->name, (OpKind)c->def->op, (Val[]){c->arg[0].val, c->arg[1].val}, 2, c->place, &v))
 		return v;
 	if (!call_bool(c, 4, &nan) || !matched(c, 2, IS_ANY, x))
 		return val_poison(c->place);
@@ -109,7 +109,8 @@ math_clamp(Call *c)
 	if (!call_bool(c, 3, &nan))
 		return val_poison(c->place);
 	if (call_is_const(c) &&
-	    const_call(e, c->def->name, (Val[]){c->arg[0].val, c->arg[1].val, c->arg[2].val}, 3, c->place, &v))
+	    const_call(e, c->def->name, (OpKind)c->def->op, (Val[]){c->arg[0].val, c->arg[1].val, c->arg[2].val}, 3,
+		c->place, &v))
 		return v;
 	if (!matched(c, 3, IS_NUMBER, x))
 		return val_poison(c->place);
