@@ -43,6 +43,7 @@ typedef struct Lower {
 	int role;                                       /* within roles: its number from 1, its barrier's … */
 	Reg role_copy;                                  /* … plus this (REG_I32) where several groups run it; 0: one does */
 	bool is_lone;                                   /* one thread runs the role: its thread 0 */
+	VEC(Reg) held;                                  /* by products under way, until the next dot_wait */
 	int nscratch;                                   /* uses of its scratch that the current op has made */
 	bool stores_through_pointers;                   /* so that any tensor may be written */
 	bool reduces_angles, calls_angles;

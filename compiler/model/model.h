@@ -307,6 +307,14 @@ typedef struct MmaPlan {
 	int tiles, steps;                               /* log2; of the accumulator; along K */
 } MmaPlan;
 
+/* The accumulator's registers in tiles of 2^fragment, and steps of k along K; tiles and steps are log2. */
+typedef struct FragmentWalk {
+	int fragment, tiles, steps, k;
+} FragmentWalk;
+
+/* Which fragments of operand `which`, whose layout is l, each step and tile take; false: it is not made of fragments. */
+bool plan_fragments(const FragmentWalk *p, const Layout *acc, const Layout *l, const Layout *fragment, int which,
+    MmaSide *s);
 /* False: there is no instruction, or the layouts are not those of its fragments. */
 bool plan_mma(const Op *op, MmaPlan *out);
 /* The operand's fragment that step and tile take. */
@@ -330,6 +338,8 @@ typedef struct WgmmaPlan {
 	int fragment;                                   /* log2 of the accumulator's registers a tile */
 	int tiles, steps, groups;                       /* log2; of the accumulator; along K; warpgroups */
 	WgmmaSide side[2];
+	bool in_registers;                              /* operand a: */
+	MmaSide left;                                   /* its fragments */
 } WgmmaPlan;
 
 /* Of a dot_start.  False: its accumulator is not made of the instruction's tiles, or no descriptor says how an operand

@@ -56,13 +56,11 @@ warps_agree(const Layout *acc, const Layout *l, int lost)
 	return true;
 }
 
-/* Operand `which`, whose K is dimension `k_dim`. */
-static bool
-find_side(MmaPlan *p, const Layout *acc, const Layout *l, const Layout *fragment, int which, int k_dim)
+bool
+plan_fragments(const FragmentWalk *p, const Layout *acc, const Layout *l, const Layout *fragment, int which, MmaSide *s)
 {
-	MmaSide *s = &p->side[which];
-	int lost = which == 0 ? acc->rank - 1 : acc->rank - 2, k_at = layout_out_at(l, k_dim);
-	s->fragment = fragment->in[IN_REGISTER];
+	int lost = which == 0 ? acc->rank - 1 : acc->rank - 2, k_dim = lost, k_at = layout_out_at(l, k_dim);
+	*s = (MmaSide){.fragment = fragment->in[IN_REGISTER]};
 	if (!begins_with(l, fragment) || !warps_agree(acc, l, lost))
 		return false;
 	F2 high = f2_columns(&l->map, s->fragment, l->in[IN_REGISTER] - s->fragment);
@@ -70,7 +68,7 @@ find_side(MmaPlan *p, const Layout *acc, const Layout *l, const Layout *fragment
 		if (!f2_solve(&high, dot_share(acc, acc->map.col[p->fragment + i], lost, l), &s->tile[i]))
 			return false;
 	for (int i = 0; i < p->steps; i++)
-		if (!f2_solve(&high, (uint64_t)p->mma->k << (k_at + i), &s->step[i]))
+		if (!f2_solve(&high, (uint64_t)p->k << (k_at + i), &s->step[i]))
 			return false;
 	return true;
 }
@@ -90,7 +88,8 @@ plan_mma(const Op *op, MmaPlan *p)
 		return false;
 	p->tiles = acc->in[IN_REGISTER] - p->fragment;
 	p->steps = a->out[rank - 1] - log2_ceil(p->mma->k);
-	return find_side(p, acc, a, &of_a, 0, rank - 1) && find_side(p, acc, b, &of_b, 1, rank - 2);
+	FragmentWalk walk = {p->fragment, p->tiles, p->steps, p->mma->k};
+	return plan_fragments(&walk, acc, a, &of_a, 0, &p->side[0]) && plan_fragments(&walk, acc, b, &of_b, 1, &p->side[1]);
 }
 
 uint64_t

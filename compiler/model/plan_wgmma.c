@@ -12,6 +12,8 @@
  *     bytes        0 .. 15 in a chunk, then the next chunk     a row of 32, 64 or 128 bytes along M or N, then LEAD
  *     other bits   8 rows one after the other, then STRIDE     8 rows of k one after the other, then STRIDE
  *
+ * Operand a may be a tile in registers, of fragments as a warp's instruction has them (plan_dot.c).
+ *
  * Everything is linear, so the start address of each step along K and each tile is the sum of the images of its bits.
  * Source: PTX ISA 9.0, 9.7.15.5. */
 #include "model/model.h"
@@ -142,6 +144,15 @@ is_tiled(WgmmaPlan *p, const Layout *acc)
 	return true;
 }
 
+/* Operand a in registers. */
+static bool
+find_left(WgmmaPlan *p, const Op *op, const Layout *acc)
+{
+	Layout a = wgmma_layout_a(p->info);
+	FragmentWalk walk = {p->fragment, p->tiles, p->steps, p->info->k};
+	return op->in[0]->layout && plan_fragments(&walk, acc, op->in[0]->layout, &a, 0, &p->left);
+}
+
 bool
 plan_wgmma(const Op *op, WgmmaPlan *p)
 {
@@ -154,7 +165,9 @@ plan_wgmma(const Op *op, WgmmaPlan *p)
 	const IntList *flipped = attr_transposed(op);
 	int64_t k = a->extent[flipped && flipped->at[0] ? 0 : 1];
 	p->steps = log2_ceil(k) - log2_ceil(p->info->k);
-	return p->steps >= 0 && find_side(p, op, acc, 0) && find_side(p, op, acc, 1);
+	p->in_registers = a->kind == TYPE_TILE;
+	return p->steps >= 0 && (p->in_registers ? find_left(p, op, acc) : find_side(p, op, acc, 0)) &&
+	    find_side(p, op, acc, 1);
 }
 
 uint64_t

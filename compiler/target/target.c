@@ -207,3 +207,9 @@ wgmma_layout_c(const WgmmaInfo *i)
 		col[n++] = UINT64_C(1) << (b < 3 ? b : b + 1) << cols;
 	return layout_fragment(2, shape, in, col);
 }
+
+Layout
+wgmma_layout_a(const WgmmaInfo *i)
+{
+	return fragment(16, i->k, i->fragment_a);
+}

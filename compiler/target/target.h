@@ -110,5 +110,7 @@ bool target_has_wgmma(const Target *t, const WgmmaInfo *i);
 const WgmmaInfo *target_wgmma(const Target *t, DType a, DType b, DType acc, int64_t n);
 /* How a warpgroup holds the 64 rows and n columns of D. */
 Layout wgmma_layout_c(const WgmmaInfo *i);
+/* How each of its warps holds its 16 rows of A, if that is in registers. */
+Layout wgmma_layout_a(const WgmmaInfo *i);
 
 #endif

@@ -29,20 +29,40 @@ moved(Lower *l, Reg descriptor, uint64_t bytes)
 	return bytes ? lower_op2(l, EMIT_ADD, descriptor, lower_i64(l, (int64_t)(bytes / 16))) : descriptor;
 }
 
+/* The words of operand a's fragment; they must not change before the product is waited for. */
+static const Reg *
+left_words(Lower *l, const WgmmaPlan *p, const Op *op, int step, int tile)
+{
+	int n = 1 << p->left.fragment, per_word = n / WGMMA_WORDS;
+	const Reg *v = lower_regs(l, op->in[0]) + (mma_fragment(&p->left, step, tile) << p->left.fragment);
+	Reg *w = NEW_ARRAY(l->mem, Reg, WGMMA_WORDS);
+	for (int i = 0; i < WGMMA_WORDS; i++) {
+		w[i] = thread_pack(l->b, v + i * per_word, per_word);
+		vec_push(l->mem, &l->held, w[i]);
+	}
+	return w;
+}
+
 static void
 multiply(Lower *l, const WgmmaPlan *p, const Op *op, Reg *out)
 {
 	const WgmmaSide *side = p->side;
-	Reg a = descriptor(l, p, op->in[0], &side[0]), b = descriptor(l, p, op->in[1], &side[1]);
-	unsigned flags = (side[0].is_transposed ? TRANSPOSE_A : 0) | (side[1].is_transposed ? TRANSPOSE_B : 0);
-	int n = 1 << p->fragment;
-	for (int s = 0; s < 1 << p->steps; s++)
-		for (int t = 0; t < 1 << p->tiles; t++) {
-			Reg from = moved(l, a, wgmma_start(&side[0], s, t));
-			Wgmma w = {.info = p->info, .flags = flags, .a = &from, .c = out + t * n,
-				.b = moved(l, b, wgmma_start(&side[1], s, t))};
-			thread_wgmma(l->b, &w, out + t * n);
-		}
+	Reg a = p->in_registers ? 0 : descriptor(l, p, op->in[0], &side[0]), b = descriptor(l, p, op->in[1], &side[1]);
+	unsigned flags = (p->in_registers ? WGMMA_REGISTERS : side[0].is_transposed ? TRANSPOSE_A : 0) |
+	    (side[1].is_transposed ? TRANSPOSE_B : 0);
+	int n = 1 << p->fragment, tiles = 1 << p->tiles, count = tiles << p->steps;
+	const Reg **left = NEW_ARRAY(l->mem, const Reg *, count);
+	for (int i = 0; i < count && p->in_registers; i++)
+		left[i] = left_words(l, p, op, i / tiles, i % tiles);
+	thread_prim(l->b, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
+	for (int i = 0; i < count; i++) {
+		int s = i / tiles, t = i % tiles;
+		Reg from = p->in_registers ? 0 : moved(l, a, wgmma_start(&side[0], s, t));
+		Wgmma w = {.info = p->info, .flags = flags, .a = p->in_registers ? left[i] : &from, .c = out + t * n,
+			.b = moved(l, b, wgmma_start(&side[1], s, t))};
+		thread_wgmma(l->b, &w, out + t * n);
+	}
+	thread_prim(l->b, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
 void
@@ -56,9 +76,7 @@ lower_dot_start(Lower *l, Op *op)
 		lower_refuse(l, op, "a dot of these operands that runs by itself");
 		return;
 	}
-	thread_prim(l->b, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
 	multiply(l, &p, op, out);
-	thread_prim(l->b, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
 void
@@ -67,6 +85,11 @@ lower_dot_wait(Lower *l, Op *op)
 	int64_t left = attr_left(op);
 
 	thread_prim(l->b, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+	if (l->held.n && left == 0) {
+		Reg *after = NEW_ARRAY(l->mem, Reg, l->held.n);
+		thread_settle(l->b, l->held.at, after, l->held.n);
+		l->held.n = 0;
+	}
 	for (int i = 0; i < op->nin; i++) {
 		const Reg *v = lower_regs(l, op->in[i]);
 		Reg *out = lower_new(l, &op->out[i]);

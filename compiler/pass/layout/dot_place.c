@@ -69,10 +69,11 @@ const Layout *
 dot_operand(const Op *op, const Layout *acc, int which)
 {
 	const MmaInfo *mma = mma_named(attr_mma(op));
+	const WgmmaInfo *wgmma = mma ? NULL : wgmma_named(attr_mma(op));
 	const Type *t = op->in[which]->type;
-	if (!mma)
+	if (!mma && !(wgmma && which == 0 && attr_register_a(op)))
 		return NULL;
-	Layout fragment = which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
+	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
 	Layout l = fragment_spread(&fragment, t, acc, which == 0 ? t->rank - 1 : t->rank - 2);
 	return layout_intern(op->home->func->module, &l);
 }

@@ -5,9 +5,9 @@
  *     %t = permute %b {dims = [1, 0]}
  *     %p = dot %a, %t, %acc {mma = "wgmma.n256k16.bf16"} : f32[128, 256] #0      8 warps: two warpgroups along M
  *
- * Both operands come from memory as they are, so that copies can bring them into shared memory, where the instruction reads
- * them; there are whole warpgroups; each has 64 rows at least, or the columns are divided as well.  Elements of other than
- * 16 bits must lie along K in memory.  Then the operands have no layout in registers. */
+ * The right operand comes from memory as it is, so that copies can bring it into shared memory, where the instruction reads
+ * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at least, or the columns are divided as well.  Elements of other than
+ * 16 bits must lie along K in memory.  What is read from shared memory has no layout in registers. */
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
@@ -24,13 +24,14 @@ read_of(Value *v, bool *flipped)
 
 /* NULL: the operand can lie in shared memory as the instruction reads it. */
 static const char *
-operand_reason(const Op *dot, int which, const Target *t)
+operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 {
 	bool flipped;
 	int fast, size = dtype_tile_size(dot->in[which]->type->elem);
 	Op *read = read_of(dot->in[which], &flipped);
+	*computed = !read;
 	if (!read)
-		return which == 0 ? "the left operand is computed" : "the right operand is computed";
+		return which == 1 ? "the right operand is computed" : size > 2 ? "the left operand is computed" : NULL;
 	access_contiguity(read, t, &fast);
 	int k_dim = (which == 0) != flipped ? 1 : 0;
 	if (fast != k_dim && size != 2)
@@ -42,8 +43,10 @@ operand_reason(const Op *dot, int which, const Target *t)
 
 /* NULL: it is done by *info, with 2^along[d] warpgroups along dimension d. */
 static const char *
-reason(const Op *dot, const Target *t, int warps, bool chained, const WgmmaInfo **info, int along[LAYOUT_RANK])
+reason(const Op *dot, const Target *t, int warps, bool chained, const WgmmaInfo **info, int along[LAYOUT_RANK],
+    bool *register_a)
 {
+	bool computed;
 	const Type *acc = dot->out[0].type;
 	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[0]) - ROW_BITS;
 	int columns = acc->rank == 2 ? log2_ceil(acc->extent[1]) - COLUMN_BITS : 0;
@@ -59,13 +62,15 @@ reason(const Op *dot, const Target *t, int warps, bool chained, const WgmmaInfo 
 		return "more warps than the tile divides into";
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
+	if (dtype_is_float(dot->in[0]->type->elem) && dtype_info[dot->in[0]->type->elem].bits == 8)
+		return "it adds 8-bit floats with fewer bits than f32 has";
 	*info = target_wgmma(t, dot->in[0]->type->elem, dot->in[1]->type->elem, acc->elem, acc->extent[1] >> along[1]);
 	if (!*info)
 		return "no instruction for these types and columns";
 	if (dot->in[0]->type->extent[1] < (*info)->k)
 		return "fewer than 32 bytes along K";
-	const char *left = operand_reason(dot, 0, t);
-	return left ? left : operand_reason(dot, 1, t);
+	const char *left = operand_reason(dot, 0, t, register_a);
+	return left ? left : operand_reason(dot, 1, t, &computed);
 }
 
 bool
@@ -77,7 +82,8 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	int along[LAYOUT_RANK] = {0}, shape[LAYOUT_RANK] = {0};
 	if (!(t->has & HAS_WGMMA))
 		return false;
-	const char *why = reason(dot, t, warps, chained, &info, along);
+	bool register_a;
+	const char *why = reason(dot, t, warps, chained, &info, along, &register_a);
 	if (why) {
 		attr_set_wgmma_reason(m, dot, why);
 		return false;
@@ -88,5 +94,7 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	c = layout_tile(&c, shape, along);
 	dot->out[0].layout = layout_intern(m, &c);
 	attr_set_mma(m, dot, info->name);
+	if (register_a)
+		attr_set_register_a(m, dot, true);
 	return true;
 }
