@@ -31,7 +31,7 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID, ATTR_CACHE};
 	const Op *read = s->read;
 	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;
-	Value *in[MAX_RANK + 2] = {read->in[0]};
+	Value *in[MAX_RANK + 4] = {read->in[0]};
 	Attr attr[LEN(kept) + 1];
 
 	for (int i = 0; i < rank; i++)
@@ -42,7 +42,11 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 		if (op_attr(read, kept[i]) && (kind == OP_READ || kept[i] != ATTR_CACHE))
 			attr[n++] = *op_attr(read, kept[i]);
 	if (kind == OP_COPY)
-		attr[n++] = attr_new_kind(p->m, "cp_async");
+		attr[n++] = attr_new_kind(p->m, s->is_bulk ? "bulk" : "cp_async");
+	if (kind == OP_COPY && s->is_bulk) {
+		in[nin++] = p->full;
+		in[nin++] = slot->def->in[1];
+	}
 	Op *op = op_make(b, kind, in, nin, attr, n, NULL, 0);
 	op->out[0].layout = read->out[0].layout;
 	return op;

@@ -25,6 +25,9 @@
  * is one barrier an iteration.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as
  * it is.
  *
+ * Where a tensor map serves a read, and warpgroups take it from shared memory, one thread issues a bulk copy, and an
+ * mbarrier takes the place of the groups (bulk.c).
+ *
  * candidate.c says which reads are staged, ring.c where their tiles are, loop.c carries the slot numbers.  Targets without
  * asynchronous copies, and `stages(1)`, hold the next tile in registers instead, where there are enough
  * (double_buffer.c). */
@@ -56,14 +59,12 @@ issue(Pipeline *p, Builder *b, Value *index, Value *number)
 	for (int r = 0; r < 2; r++) {
 		branch->region[r] = block_make(p->f, branch, NULL, 0);
 		Builder in = {.m = p->m, .block = branch->region[r], .place = b->place};
-		for (int i = 0; i < p->reads.n && r == 0; i++) {
-			const Staged *s = &p->reads.at[i];
-			in.place = s->read->place;
-			pipeline_access(p, &in, s, OP_COPY, pipeline_slot(p, &in, s, number), index);
-		}
+		if (r == 0)
+			pipeline_copies(p, &in, index, number);
 		build_yield(&in, NULL, 0);
 	}
-	token_op(p, b, OP_COMMIT, 0);
+	if (p->nasync)
+		token_op(p, b, OP_COMMIT, 0);
 }
 
 /* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL. */
@@ -81,19 +82,25 @@ build_pipeline(Pipeline *p, int stages)
 {
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
 	Value *index = p->loop->in[0], *step = p->loop->in[2];
+	bool has_bulk = p->bulk_bytes > 0;
 
 	pipeline_rings(p, &b, stages);
+	pipeline_mbarriers(p, &b, stages);
 	for (int i = 0; i < stages - 1; i++) {
 		issue(p, &b, index, build_index(&b, i));
 		if (i + 2 < stages)
 			index = build2(&b, OP_ADD, index, step);
 	}
 	Value *ahead = build2(&b, OP_MUL, step, build_index(&b, stages - 1));
-	Value *slot = pipeline_carry(p, (Value *[]){build_index(&b, 0), build_index(&b, stages - 1)}, 2);
+	Value *init[3] = {build_index(&b, 0), build_index(&b, stages - 1), has_bulk ? build_index(&b, 0) : NULL};
+	Value *slot = pipeline_carry(p, init, has_bulk ? 3 : 2);
 	slot[0].name = "now";
 	slot[1].name = "free";
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
-	token_op(p, &b, OP_WAIT, stages - 2);
+	if (p->nasync)
+		token_op(p, &b, OP_WAIT, stages - 2);
+	if (has_bulk)
+		pipeline_await(p, &b, &slot[0], &slot[2]);
 	Op *started = first_product(p);
 	if (!started)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
@@ -107,7 +114,9 @@ build_pipeline(Pipeline *p, int stages)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
 	}
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};
-	pipeline_yield(p, (Value *[]){pipeline_next(&b, &slot[0], stages), &slot[0]}, 2);
+	Value *next = pipeline_next(&b, &slot[0], stages);
+	Value *more[3] = {next, &slot[0], has_bulk ? pipeline_next_phase(&b, &slot[2], next) : NULL};
+	pipeline_yield(p, more, has_bulk ? 3 : 2);
 }
 
 /* 32-bit registers that a thread needs at least: the greatest of the body's dots, and some for addresses. */
@@ -199,7 +208,10 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 		s->is_boxed = warpgroup_reads(p.body, &s->read->out[0]);
 	}
 	int stages = choose_stages(&p);
-	if (p.is_async && stages >= 2)
+	pipeline_find_bulk(&p);
+	if (p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0)
+		pipeline_symmetric(&p, stages);
+	else if (p.is_async && stages >= 2)
 		build_pipeline(&p, stages);
 	else if (thread_registers(&p) + held_registers(&p) <= t->max_registers &&
 	    pipeline_stage_bytes(&p, false) + scratch_bytes(&p) <= t->shared_bytes)

@@ -11,6 +11,7 @@ typedef struct Staged {
 	const Layout *want;                             /* in which the dots want it, or NULL */
 	Value *ring;                                    /* its buffer */
 	bool is_boxed;                                  /* warpgroups read the ring itself */
+	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
 } Staged;
 
 typedef struct Pipeline {
@@ -23,6 +24,9 @@ typedef struct Pipeline {
 	bool is_async;                                  /* asynchronous copies, else double buffering */
 	VEC(Op *) slice;                                /* of the body: what its dots' operands are computed from */
 	VEC(Staged) reads;
+	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
+	int nasync;                                     /* reads that cp_async serves */
+	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (bulk.c) */
 } Pipeline;
 
 /* candidate.c: fills slice and reads */
@@ -50,6 +54,20 @@ bool warpgroup_reads(const Block *b, const Value *v);
 const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
 /* Each product of warpgroups reads its operands from shared memory, and runs by itself until its result is used. */
 void warpgroup_products(Module *m, Func *f);
+
+/* bulk.c */
+
+/* Which of the reads go by tensor maps. */
+void pipeline_find_bulk(Pipeline *p);
+/* The mbarriers before the loop. */
+void pipeline_mbarriers(Pipeline *p, Builder *b, int slots);
+/* Copies of the reads for the iteration of that index into slot `number` of each ring. */
+void pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number);
+/* Until the bulk copies into slot `number` have come, in the phase of that parity; `phase` for the next iteration. */
+void pipeline_await(Pipeline *p, Builder *b, Value *number, Value *phase);
+Value *pipeline_next_phase(Builder *b, Value *phase, Value *next_number);
+/* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
+void pipeline_symmetric(Pipeline *p, int slots);
 
 /* loop.c */
 

@@ -9,10 +9,13 @@
  *                                                         %e = dot_wait %d {left = 0}
  *     yield %e                                            yield %e
  *
- * An operand that a slot of shared memory holds is read there.  Another is put into a buffer of its own behind where it is
+ * A computed left operand stays in registers ({register_a}).  An operand that a slot of shared memory holds is read there.
+ * Another is put into a buffer of its own behind where it is
  * computed.  What threads, or their copies by cp_async, wrote is fenced for the instruction, which reads through the
  * asynchronous proxy. */
 #include "pass/async/pipeline.h"
+
+#include <string.h>
 
 enum { ROW_BYTES = 128 };
 
@@ -36,7 +39,7 @@ warpgroup_reads(const Block *b, const Value *v)
 {
 	bool flipped;
 	for (const Op *op = b->first; op; op = op->next)
-		for (int i = 0; i < 2 && is_product(op); i++)
+		for (int i = is_product(op) && attr_register_a(op); i < 2 && is_product(op); i++)
 			if (root_of(op->in[i], &flipped) == v)
 				return true;
 	return false;
@@ -61,12 +64,26 @@ fence_behind(Module *m, Op *at)
 		op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
 }
 
-/* Fences what filled the slot before the product, in its block or those around it. */
-static void
-fence_slot(Module *m, const Value *slot, Op *product)
+static bool
+is_filled_by_bulk(const Func *f, const Op *buffer)
 {
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_bulk = op->kind == OP_COPY && strcmp(attr_kind(op), "bulk") == 0;
+		if (is_bulk && buffer_owner(op->in[access_data(op)]) == buffer)
+			return true;
+	}
+	return false;
+}
+
+/* Fences what filled the slot before the product, in its block or those around it; bulk copies need no fence. */
+static void
+fence_slot(Module *m, Func *f, const Value *slot, Op *product)
+{
+	const Op *buffer = buffer_owner(slot);
+	if (is_filled_by_bulk(f, buffer))
+		return;
 	for (Op *op = product; op; op = op->prev ? op->prev : op->home->parent)
-		if (op->kind == OP_WAIT || (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer_owner(slot))) {
+		if (op->kind == OP_WAIT || (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer)) {
 			fence_behind(m, op);
 			return;
 		}
@@ -108,7 +125,7 @@ slot_of(Module *m, Func *f, Op *product, int i, bool *flipped)
 	if (!v->def || v->def->kind != OP_GET)
 		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0);
 	Value *slot = v->def->in[0];
-	fence_slot(m, slot, product);
+	fence_slot(m, f, slot, product);
 	return slot;
 }
 
@@ -129,6 +146,8 @@ static Op *
 first_use(const Value *v, Block *b)
 {
 	for (Op *op = v->def->next; op; op = op->next) {
+		if (op->kind == OP_ARRIVE)              /* frees what the product reads */
+			return op;
 		for (int i = 0; i < op->nin; i++)
 			if (op->in[i] == v)
 				return op;
@@ -145,7 +164,11 @@ static void
 start_product(Module *m, Func *f, Op *dot)
 {
 	bool flipped[2];
-	Value *in[3] = {slot_of(m, f, dot, 0, &flipped[0]), slot_of(m, f, dot, 1, &flipped[1]), dot->in[2]};
+	Value *in[3] = {dot->in[0], NULL, dot->in[2]};
+	flipped[0] = false;
+	if (!attr_register_a(dot))
+		in[0] = slot_of(m, f, dot, 0, &flipped[0]);
+	in[1] = slot_of(m, f, dot, 1, &flipped[1]);
 	Builder b = build_before(dot);
 	Attr attr[2] = {attr_new_mma(m, attr_mma(dot)), attr_new_transposed(m, (int64_t[]){flipped[0], flipped[1]}, 2)};
 	Op *start = op_make(&b, OP_DOT_START, in, 3, attr, flipped[0] || flipped[1] ? 2 : 1, NULL, 0);

@@ -6,7 +6,8 @@
  *     %p = dot %a, %t, %acc {mma = "wgmma.n256k16.bf16"} : f32[128, 256] #0      8 warps: two warpgroups along M
  *
  * The right operand comes from memory as it is, so that copies can bring it into shared memory, where the instruction reads
- * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at least, or the columns are divided as well.  Elements of other than
+ * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at
+ * least, or the columns are divided as well.  Elements of other than
  * 16 bits must lie along K in memory.  What is read from shared memory has no layout in registers. */
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"

@@ -120,6 +120,8 @@ arrival_scope(const Barrier *k, const Op *op)
 		return SYNC_NONE;
 	for (int i = 0; i < k->open.n; i++) {
 		const Effect *e = &k->open.at[i];
+		if (op->kind == OP_EXPECT && effect_has_other_number(e, op->in[1]))
+			continue;                       /* what it counts is of its own slot */
 		if (is_arrived(e) && (!by_warp || (e->op->kind != OP_DOT_START && !e->is_warp_synced)))
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;
 	}
@@ -304,13 +306,15 @@ walk_loop(Barrier *k, Op *op)
 /* ---- branches ---- */
 
 /* A copy for a later iteration stands in a branch that tests whether there is one, and must come after the last readers
- * of its slot.  What follows the branch needs the same barrier, so there is one, before the branch. */
+ * of its slot, and what counts its bytes after that was initialised.  What follows the branch needs the same barrier, so
+ * there is one, before the branch. */
 static bool
 copies_before_readers(const Barrier *k, const Op *branch)
 {
 	for (int r = 0; r < branch->nregion; r++)
 		for (const Op *op = branch->region[r]->first; op; op = op_after(op, branch->region[r])) {
-			Effects effects = op->kind == OP_COPY ? effects_of(op, &k->filled, k->tmp) : (Effects){0};
+			bool begins = op->kind == OP_COPY || op->kind == OP_EXPECT;
+			Effects effects = begins ? effects_of(op, &k->filled, k->tmp) : (Effects){0};
 			for (int i = 0; i < effects.n; i++)
 				if (!effects.at[i].global && find_hazard(k, &effects.at[i]))
 					return true;

@@ -2,7 +2,6 @@
  *
  *     put (slot %i of %b), %t        writes the bytes of a slot of %b, of all of %b where %i is not constant
  *     wait {left = 0}                writes all that asynchronous copies fill
- *     dot_wait %d {left = 0}         reads the slots that the product %d reads, until then
  *     %v = read %x, …                reads the tensor
  *     %c = convert %a {smem = 0}     writes its scratch, has a barrier of its own, reads its scratch */
 #include "pass/place/hazard.h"
@@ -140,36 +139,19 @@ find_filled(const Block *body, Arena *tmp)
 	return filled;
 }
 
-/* The slots that a product reads. */
-static void
-add_product(Effects *out, const Op *op, const Op *product, Arena *tmp)
-{
-	for (int i = 0; i < 2; i++)
-		add_shared(out, op, product->in[i], false, tmp);
-}
-
-/* Products read until they are waited for: those that the wait names, or all. */
-static void
-add_products(Effects *out, const Op *wait, Arena *tmp)
-{
-	bool named = wait->nin > 0;
-
-	for (int i = 0; i < wait->nin; i++)
-		named = named && wait->in[i]->def && wait->in[i]->def->kind == OP_DOT_START;
-	for (int i = 0; i < wait->nin && named; i++)
-		add_product(out, wait, wait->in[i]->def, tmp);
-	const Block *body = wait->home->func->body;
-	for (const Op *op = named ? NULL : body->first; op; op = op_after(op, body))
-		if (op->kind == OP_DOT_START)
-			add_product(out, wait, op, tmp);
-}
-
 static void
 shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 {
 	switch (op->kind) {
-	case OP_GET: case OP_EXPECT: case OP_ARRIVE: case OP_AWAIT:
+	case OP_GET:
 		add_shared(out, op, op->in[0], false, tmp);
+		break;
+	case OP_EXPECT: case OP_ARRIVE: case OP_AWAIT:
+		add_shared(out, op, op->in[0], false, tmp);
+		if (out->n) {
+			out->at[out->n - 1].ring = op->in[0];
+			out->at[out->n - 1].slot = op->in[1];
+		}
 		break;
 	case OP_PUT:
 		add_shared(out, op, op->in[0], true, tmp);
@@ -185,10 +167,8 @@ shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 			add_shared(out, op, &filled->at[i]->out[0], true, tmp);
 		break;
 	case OP_DOT_START:
-		add_product(out, op, op, tmp);
-		break;
-	case OP_DOT_WAIT:
-		add_products(out, op, tmp);
+		for (int i = 0; i < 2; i++)
+			add_shared(out, op, op->in[i], false, tmp);
 		break;
 	default:
 		break;

@@ -106,13 +106,19 @@ global_hazard(const Effect *a, const Effect *b)
 static bool
 slots_differ(const Effect *a, const Effect *b)
 {
-	int behind_a, behind_b;
+	return a->ring && a->ring == b->ring && effect_has_other_number(a, b->slot);
+}
 
-	if (!a->ring || a->ring != b->ring)
+bool
+effect_has_other_number(const Effect *e, const Value *number)
+{
+	int behind_e, behind;
+
+	if (!e->ring || !e->slot)
 		return false;
-	int n = a->ring->type->slots;
-	const Value *counter = ring_counter(a->slot, n, &behind_a);
-	return counter && counter == ring_counter(b->slot, n, &behind_b) && (a->distance + behind_a - behind_b) % n != 0;
+	int n = e->ring->type->slots;
+	const Value *counter = ring_counter(e->slot, n, &behind_e);
+	return counter && counter == ring_counter(number, n, &behind) && (e->distance + behind_e - behind) % n != 0;
 }
 
 static bool

@@ -274,7 +274,7 @@ find_peak(Smem *s, const Func *f, const Item **peak)
 			top = &s->items.at[k];
 	for (int k = 0; k < s->items.n; k++) {
 		const Item *i = &s->items.at[k];
-		if (i->from <= top->to && top->from <= i->to)
+		if (i->from <= top->to && top->from <= i->to && i->bytes > SMALL_BYTES)
 			peak[n++] = i;
 	}
 	qsort(peak, (size_t)n, sizeof *peak, by_bytes);

@@ -1,0 +1,122 @@
+/* Bulk copies: one thread has a whole tile copied by a tensor map, and an mbarrier counts the bytes.
+ *
+ *     expect %full, %free {bytes = 32768}
+ *     copy %a, %m, %k, (slot %free of %ring), %full, %free {kind = "bulk"}
+ *     …
+ *     await %full, %now, %phase                            the slot's copies of this turn of the ring have come
+ *
+ * The parity that an await asks for turns when the ring wraps.  With warps that only copy, a second mbarrier says that a
+ * slot is free; its first turn waits for the phase before the first, which is over from the beginning:
+ *
+ *     for … do (%k: i64, %c: …, %now: i64, %phase: i64) {
+ *         await %empty, %now, 1 - %phase
+ *         expect %full, %now; copy …                       what pass roles gives to the producer
+ *         await %full, %now, %phase
+ *         …
+ *         arrive %empty, %now {by = "warp"}
+ *     } */
+#include "model/model.h"
+#include "pass/async/pipeline.h"
+
+/* An mbarrier is initialised once. */
+static bool
+runs_once(const Op *loop)
+{
+	for (const Op *op = loop->home->parent; op; op = op->home->parent)
+		if (op_is_loop(op))
+			return false;
+	return true;
+}
+
+void
+pipeline_find_bulk(Pipeline *p)
+{
+	bool once = runs_once(p->loop);
+	p->bulk_bytes = p->nasync = 0;
+	for (int i = 0; i < p->reads.n; i++) {
+		Staged *s = &p->reads.at[i];
+		s->is_bulk = once && p->is_async && s->is_boxed && !map_reason(s->read, p->t);
+		p->nasync += !s->is_bulk;
+		p->bulk_bytes += s->is_bulk ? tile_bytes(s->read->out[0].type) : 0;
+	}
+}
+
+static Value *
+mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, const char *name)
+{
+	const Type *t = type_mbarrier(p->m, slots);
+	Attr a = attr_new_count(p->m, count);
+	Value *v = &op_make(b, OP_MBARRIER, NULL, 0, &a, 1, &t, 1)->out[0];
+
+	v->name = name;
+	return v;
+}
+
+void
+pipeline_mbarriers(Pipeline *p, Builder *b, int slots)
+{
+	if (p->bulk_bytes)
+		p->full = mbarrier(p, b, slots, 1, "full");
+}
+
+void
+pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number)
+{
+	Attr bytes = attr_new_bytes(p->m, p->bulk_bytes);
+
+	if (p->bulk_bytes)
+		op_make(b, OP_EXPECT, (Value *[]){p->full, number}, 2, &bytes, 1, NULL, 0);
+	for (int i = 0; i < p->reads.n; i++) {
+		const Staged *s = &p->reads.at[i];
+		b->place = s->read->place;
+		pipeline_access(p, b, s, OP_COPY, pipeline_slot(p, b, s, number), index);
+	}
+}
+
+static void
+await(Builder *b, Value *ring, Value *number, Value *phase)
+{
+	op_make(b, OP_AWAIT, (Value *[]){ring, number, phase}, 3, NULL, 0, NULL, 0);
+}
+
+void
+pipeline_await(Pipeline *p, Builder *b, Value *number, Value *phase)
+{
+	await(b, p->full, number, phase);
+}
+
+Value *
+pipeline_next_phase(Builder *b, Value *phase, Value *next_number)
+{
+	Value *wraps = build2(b, OP_EQ, next_number, build_index(b, 0));
+
+	return build3(b, OP_SELECT, wraps, build2(b, OP_SUB, build_index(b, 1), phase), phase);
+}
+
+void
+pipeline_symmetric(Pipeline *p, int slots)
+{
+	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
+	Attr by = attr_new_by(p->m, "warp");
+
+	pipeline_rings(p, &b, slots);
+	pipeline_mbarriers(p, &b, slots);
+	p->empty = mbarrier(p, &b, slots, p->f->schedule.warps, "empty");
+	Value *slot = pipeline_carry(p, (Value *[]){build_index(&b, 0), build_index(&b, 0)}, 2);
+	slot[0].name = "now";
+	slot[1].name = "phase";
+	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
+	await(&b, p->empty, &slot[0], build2(&b, OP_SUB, build_index(&b, 1), &slot[1]));
+	pipeline_copies(p, &b, &p->body->arg[0], &slot[0]);
+	b.place = p->loop->place;
+	pipeline_await(p, &b, &slot[0], &slot[1]);
+	Value **now = NEW_ARRAY(p->tmp, Value *, p->reads.n);
+	for (int i = 0; i < p->reads.n; i++)
+		now[i] = pipeline_slot(p, &b, &p->reads.at[i], &slot[0]);
+	for (int i = 0; i < p->reads.n; i++)
+		pipeline_gets(p, &p->reads.at[i], now[i]);
+	b.before = p->body->last;
+	op_make(&b, OP_ARRIVE, (Value *[]){p->empty, &slot[0]}, 2, &by, 1, NULL, 0);
+	Value *next = pipeline_next(&b, &slot[0], slots);
+	pipeline_yield(p, (Value *[]){next, pipeline_next_phase(&b, &slot[1], next)}, 2);
+}
