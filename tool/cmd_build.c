@@ -188,8 +188,9 @@ opt_thread(const Cli *cli, Compile *cx, int file, Text *out)
 		return EXIT_MISUSE;
 	}
 	for (int i = 0; i < m.n && ok; i++) {
-		const ThreadModule *one = cli_has(cli, OPT_ONLY) ? m.at[i] : thread_module_simplify(m.at[i], cx->mem);
-		ok = compile_thread(one, cx, (CompileStage)(stages[stage] - 1), out,
+		if (!cli_has(cli, OPT_ONLY))
+			thread_rewrite(m.at[i], NULL, NULL);
+		ok = compile_thread(m.at[i], cx, (CompileStage)(stages[stage] - 1), out,
 		    cli_has(cli, OPT_TIME) ? &times : NULL);
 	}
 	if (times.n)

@@ -20,6 +20,16 @@ open_region(ThreadBuilder *b, ThreadNode *owner, int which)
 	return r;
 }
 
+/* Appends a node and opens its first region. */
+static ThreadNode *
+open_node(ThreadBuilder *b, const ThreadNode *like)
+{
+	ThreadNode *n = thread_node(b, like, 0);
+	thread_append(b, n);
+	open_region(b, n, 0);
+	return n;
+}
+
 /* The innermost region's owner, which must be of that kind. */
 static ThreadNode *
 close_region(ThreadBuilder *b, ThreadKind kind, const Reg *yield, int n)
@@ -39,11 +49,8 @@ close_region(ThreadBuilder *b, ThreadKind kind, const Reg *yield, int n)
 static Reg
 argument(ThreadBuilder *b, ThreadKind kind, int op, RegType type)
 {
-	ThreadNode *n = thread_loose(b, kind, op, type, NULL, 0);
-	n->home = b->region;
-	Reg r = thread_result(b, n, type);
-	b->region->arg[b->region->narg++] = r;
-	return r;
+	ThreadNode *n = thread_node(b, &(ThreadNode){.kind = kind, .op = op, .type = type, .home = b->region}, 1);
+	return b->region->arg[b->region->narg++] = n->out[0];
 }
 
 static void
@@ -52,18 +59,17 @@ room_for(ThreadBuilder *b, int n)
 	b->region->arg = NEW_ARRAY(b->m->mem, Reg, n);
 }
 
-/* Each of its own type. */
+/* The owner's results, each of its own type. */
 static void
 after_region(ThreadBuilder *b, ThreadNode *owner, const Reg *like, Reg *after, int n)
 {
-	Reg *out = NEW_ARRAY(b->m->mem, Reg, n);
 	RegType *type = NEW_ARRAY(b->m->mem, RegType, n);
 	for (int i = 0; i < n; i++)
 		type[i] = thread_type_of(b, like[i]);
-	thread_results(b, owner, n ? type[0] : REG_I32, out, n);
+	thread_results(b, owner, n);
 	for (int i = 0; i < n; i++) {
-		b->m->reg.at[out[i] - 1].type = type[i];
-		after[i] = out[i];
+		b->m->reg.at[owner->out[i] - 1].type = type[i];
+		after[i] = owner->out[i];
 	}
 }
 
@@ -86,9 +92,8 @@ thread_kernel(ThreadBuilder *b, const EmitKernel *k, Reg *param, Reg *shared)
 		if (k->param[i].most > k->param[i].least)
 			thread_def(b->m, param[i])->range = (ThreadRange){k->param[i].least, k->param[i].most, true};
 	}
-	ThreadNode *n = thread_loose(b, NODE_SHARED, 0, REG_SHARED, NULL, 0);
-	n->home = b->region;
-	*shared = b->m->shared = thread_result(b, n, REG_SHARED);
+	ThreadNode *n = thread_node(b, &(ThreadNode){.kind = NODE_SHARED, .type = REG_SHARED, .home = b->region}, 1);
+	*shared = b->m->shared = n->out[0];
 }
 
 bool
@@ -99,12 +104,10 @@ thread_call(ThreadBuilder *b, const char *name, const Reg *in, int nin, const Re
 		f = strcmp(b->m->functions.at[i]->name, name) == 0 ? b->m->functions.at[i] : NULL;
 	if (!f && !target_has_function(b->m->target, name))
 		return false;
-	ThreadNode *n = thread_pure(b, &(ThreadNode){.kind = NODE_CALL, .type = type[0], .in = (Reg *)in, .nin = nin,
-		.text = f ? f->name : name, .function = f, .range = thread_range_any(type[0])}, nout);
-	for (int i = 0; i < nout; i++) {
-		out[i] = n->out[i];
+	thread_record(b, &(ThreadNode){.kind = NODE_CALL, .type = type[0], .in = (Reg *)in, .nin = nin,
+		.text = f ? f->name : name, .function = f}, nout, out);
+	for (int i = 0; i < nout; i++)
 		b->m->reg.at[out[i] - 1].type = type[i];
-	}
 	return true;
 }
 
@@ -150,24 +153,28 @@ thread_function_end(ThreadBuilder *b, const Reg *result, int n)
 
 /* ---- loops ---- */
 
+void
+thread_loop_range(ThreadModule *m, ThreadNode *loop)
+{
+	ThreadRange from = thread_range(m, loop->in[0]), to = thread_range(m, loop->in[1]);
+	int64_t by;
+	if (thread_const(m, loop->in[2], &by) && by > 0 && to.hi > INT64_MIN)
+		thread_def(m, loop->region[0]->arg[0])->range =
+		    (ThreadRange){from.lo, MAX(to.hi - 1, from.lo), from.geometry && to.geometry};
+}
+
 Reg
 thread_loop(ThreadBuilder *b, Reg lo, Reg hi, Reg step, const Reg *init, Reg *inside, int n)
 {
 	RegType t = thread_type_of(b, lo);
-	ThreadNode *loop = thread_node(b, NODE_LOOP, 0, t, NULL, 0);
-	loop->in = NEW_ARRAY(b->m->mem, Reg, n + 3);
-	loop->nin = n + 3;
-	memcpy(loop->in, (Reg[]){lo, hi, step}, 3 * sizeof *loop->in);
+	Reg *in = NEW_ARRAY(b->m->mem, Reg, n + 3);
+	memcpy(in, (Reg[]){lo, hi, step}, 3 * sizeof *in);
 	for (int i = 0; i < n; i++)
-		loop->in[3 + i] = init[i];
-	open_region(b, loop, 0);
+		in[3 + i] = init[i];
+	ThreadNode *loop = open_node(b, &(ThreadNode){.kind = NODE_LOOP, .type = t, .in = in, .nin = n + 3});
 	room_for(b, n + 1);
 	Reg index = argument(b, NODE_INDEX, 0, t);
-	ThreadRange from = thread_range(b->m, lo), to = thread_range(b->m, hi);
-	int64_t by;
-	if (thread_const(b->m, step, &by) && by > 0 && to.hi > INT64_MIN)
-		thread_def(b->m, index)->range =
-		    (ThreadRange){from.lo, MAX(to.hi - 1, from.lo), from.geometry && to.geometry};
+	thread_loop_range(b->m, loop);
 	for (int i = 0; i < n; i++)
 		inside[i] = argument(b, NODE_CARRIED, i, thread_type_of(b, loop->in[3 + i]));
 	return index;
@@ -184,8 +191,7 @@ thread_loop_end(ThreadBuilder *b, const Reg *next, Reg *after, int n)
 void
 thread_while(ThreadBuilder *b, const Reg *init, Reg *inside, int n)
 {
-	ThreadNode *loop = thread_node(b, NODE_WHILE, 0, REG_PRED, init, n);
-	open_region(b, loop, 0);
+	ThreadNode *loop = open_node(b, &(ThreadNode){.kind = NODE_WHILE, .type = REG_PRED, .in = (Reg *)init, .nin = n});
 	room_for(b, n);
 	for (int i = 0; i < n; i++)
 		inside[i] = argument(b, NODE_CARRIED, i, thread_type_of(b, loop->in[i]));
@@ -194,7 +200,7 @@ thread_while(ThreadBuilder *b, const Reg *init, Reg *inside, int n)
 void
 thread_while_test(ThreadBuilder *b, Reg pred)
 {
-	thread_node(b, NODE_TEST, 0, REG_PRED, &pred, 1);
+	thread_record(b, &(ThreadNode){.kind = NODE_TEST, .type = REG_PRED, .in = &pred, .nin = 1}, 0, NULL);
 }
 
 void
@@ -210,7 +216,7 @@ thread_while_end(ThreadBuilder *b, const Reg *next, Reg *after, int n)
 void
 thread_if(ThreadBuilder *b, Reg pred)
 {
-	open_region(b, thread_node(b, NODE_IF, 0, REG_PRED, &pred, 1), 0);
+	open_node(b, &(ThreadNode){.kind = NODE_IF, .type = REG_PRED, .in = &pred, .nin = 1});
 }
 
 void

@@ -29,32 +29,29 @@ struct ThreadBuilder {
 	int outer_numbers;                              /* of the kernel, while a function is open */
 };
 
-/* A node that is in no region yet; operands are copied. */
-ThreadNode *thread_loose(ThreadBuilder *b, ThreadKind kind, int op, RegType type, const Reg *in, int nin);
-/* The same, at the end of the open region. */
-ThreadNode *thread_node(ThreadBuilder *b, ThreadKind kind, int op, RegType type, const Reg *in, int nin);
+/* A node in no region yet, with results of its own; `like` is copied with its operands. */
+ThreadNode *thread_node(ThreadBuilder *b, const ThreadNode *like, int nout);
 void thread_append(ThreadBuilder *b, ThreadNode *n);
-/* Results, one and several of a type. */
-Reg thread_result(ThreadBuilder *b, ThreadNode *n, RegType type);
-void thread_results(ThreadBuilder *b, ThreadNode *n, RegType type, Reg *out, int nout);
+void thread_results(ThreadBuilder *b, ThreadNode *n, int nout); /* of a node that has none yet */
 Reg *thread_copy(ThreadBuilder *b, const Reg *r, int n);
-/* A node without effects: one that is available and the same, or a new one.  `like` stands nowhere and is copied. */
-ThreadNode *thread_pure(ThreadBuilder *b, const ThreadNode *like, int nout);
-/* The same for a node of the module that stands in no region: it is appended if no other is the same. */
+/* A node at the end of the open region, unless what it gives is there already: out are the registers of its results.
+ * `like` may change, and so may its operands. */
+void thread_record(ThreadBuilder *b, ThreadNode *like, int nout, Reg *out);
+/* For a pure node of the module that stands in no region: it is appended if no other is the same. */
 ThreadNode *thread_number(ThreadBuilder *b, ThreadNode *n);
 /* A builder that goes on with a module, its region not yet set. */
 ThreadBuilder *thread_reopen(ThreadModule *m);
 void thread_leave(ThreadBuilder *b, int to);            /* forgets values, down to so many */
 
+/* build_region.c: of a loop's index, once its bounds are known */
+void thread_loop_range(ThreadModule *m, ThreadNode *loop);
+
 /* simplify.c: what two known integers give; false: it is not folded */
 bool thread_fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out);
-/* a register that holds the operation's result already; 0: there is none. */
-Reg thread_simplified(ThreadBuilder *b, EmitOp op, Reg x, Reg y, Reg z);
-Reg thread_simplified_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a);
+/* registers that hold the node's results already, in out; false: there are none.  Operands are put in order. */
+bool thread_simplified(ThreadBuilder *b, ThreadNode *n, Reg *out);
 
 /* range.c */
-ThreadRange thread_range_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in);
-ThreadRange thread_range_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a);
-ThreadRange thread_range_prim(const ThreadModule *m, PrimKind k);
+ThreadRange thread_range_node(const ThreadModule *m, const ThreadNode *n);
 
 #endif

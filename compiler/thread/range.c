@@ -80,8 +80,8 @@ shift(EmitOp op, RegType t, ThreadRange a, ThreadRange b)
 	            : thread_range_any(t);
 }
 
-ThreadRange
-thread_range_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in)
+static ThreadRange
+of_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in)
 {
 	ThreadRange a = thread_range(m, in[0]), b = emit_op_operands[op] > 1 ? thread_range(m, in[1]) : a;
 	ThreadRange any = thread_range_any(t);
@@ -114,8 +114,8 @@ thread_range_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in)
 	}
 }
 
-ThreadRange
-thread_range_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a)
+static ThreadRange
+of_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a)
 {
 	ThreadRange r = thread_range(m, a), any = thread_range_any(to);
 	RegType from = thread_type(m, a);
@@ -130,8 +130,8 @@ thread_range_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a)
 	}
 }
 
-ThreadRange
-thread_range_prim(const ThreadModule *m, PrimKind k)
+static ThreadRange
+of_prim(const ThreadModule *m, PrimKind k)
 {
 	switch (k) {
 	case PRIM_THREAD: return (ThreadRange){0, m->kernel.threads - 1, true};
@@ -139,5 +139,17 @@ thread_range_prim(const ThreadModule *m, PrimKind k)
 	case PRIM_SIMDGROUP: return (ThreadRange){0, (m->kernel.threads - 1) / m->target->lanes, true};
 	case PRIM_BLOCK: case PRIM_NBLOCKS: return (ThreadRange){0, INT32_MAX, true};
 	default: return thread_range_any(prim_result(k));
+	}
+}
+
+ThreadRange
+thread_range_node(const ThreadModule *m, const ThreadNode *n)
+{
+	bool wide = n->type == REG_I32 || n->type == REG_I64;
+	switch (n->kind) {
+	case NODE_OP: return wide ? of_op(m, (EmitOp)n->op, n->type, n->in) : thread_range_any(n->type);
+	case NODE_CAST: return wide ? of_cast(m, (EmitCast)n->op, n->type, n->in[0]) : thread_range_any(n->type);
+	case NODE_PRIM: return of_prim(m, (PrimKind)n->op);
+	default: return thread_range_any(n->type);
 	}
 }

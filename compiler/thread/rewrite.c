@@ -1,4 +1,4 @@
-/* Rewriting a module in place for a target whose writer needs other nodes.
+/* Rewriting a module in place: text that was read is simplified, a target whose writer needs other nodes gets them.
  *
  * One walk, in order.  A node's operands are replaced by what those became; then the target's choice may change it, or put
  * others in front of it, or find it needless.  What stays is simplified and numbered again, as if it were recorded now;
@@ -19,15 +19,6 @@ thread_module_of(ThreadBuilder *b)
 	return b->m;
 }
 
-Reg
-thread_pointer_by(ThreadBuilder *b, Reg base, Reg offset, int unit)
-{
-	RegType t = thread_type_of(b, base);
-	Reg in[2] = {base, offset};
-	return thread_pure(b, &(ThreadNode){.kind = NODE_POINTER, .type = t, .in = in, .nin = 2, .i = unit,
-		.range = thread_range_any(t)}, 1)->out[0];
-}
-
 static void
 follow(const Rewrite *w, Reg *r)
 {
@@ -45,48 +36,31 @@ replace(const Rewrite *w, Reg old, Reg new)
 		v->hint = w->b->m->reg.at[old - 1].hint;
 }
 
-static bool
-is_pure(const ThreadNode *n)
-{
-	switch (n->kind) {
-	case NODE_OP: case NODE_CAST: case NODE_PACK: case NODE_UNPACK: case NODE_LOOKUP: case NODE_POINTER: case NODE_CALL:
-		return true;
-	case NODE_PRIM: return n->nout > 0 && !(prim_info[n->op].flags & (CONV | MEM));
-	default: return false;
-	}
-}
-
-static Reg
-simplified(ThreadBuilder *b, const ThreadNode *n)
-{
-	if (n->kind == NODE_OP)
-		return thread_simplified(b, (EmitOp)n->op, n->in[0], n->nin > 1 ? n->in[1] : 0, n->nin > 2 ? n->in[2] : 0);
-	return n->kind == NODE_CAST ? thread_simplified_cast(b, (EmitCast)n->op, n->type, n->in[0]) : 0;
-}
-
 static void visit_region(Rewrite *w, ThreadRegion *r);
 
 static void
 visit(Rewrite *w, ThreadNode *n)
 {
-	Reg *use, r;
+	ThreadBuilder *b = w->b;
+	const ThreadNode *kept = n;
+	Reg *use, *out = NEW_ARRAY(b->m->mem, Reg, n->nout + 1);
 	for (int i = 0; (use = thread_operand(n, i)); i++)
 		follow(w, use);
-	w->b->place = n->place;
-	r = simplified(w->b, n);
-	if (!r)
-		r = w->choose(w->b, n, w->state);
-	if (r) {
-		replace(w, n->out[0], r);
+	b->place = n->place;
+	if (thread_simplified(b, n, out) || (w->choose && (out[0] = w->choose(b, n, w->state)))) {
+		for (int i = 0; i < n->nout; i++)
+			replace(w, n->out[i], out[i]);
 		return;
 	}
-	const ThreadNode *kept = n;
-	if (is_pure(n))
-		kept = thread_number(w->b, n);
+	n->range = thread_range_node(b->m, n);
+	if (thread_is_pure(n))
+		kept = thread_number(b, n);
 	else
-		thread_append(w->b, n);
+		thread_append(b, n);
 	for (int i = 0; i < n->nout && kept != n; i++)
 		replace(w, n->out[i], kept->out[i]);
+	if (n->kind == NODE_LOOP)
+		thread_loop_range(b->m, n);
 	for (int k = 0; k < 2 && n->region[k]; k++)
 		visit_region(w, n->region[k]);
 }

@@ -7,6 +7,8 @@
  * Floats are left alone: whether they fold, and how they round, the writer knows. */
 #include "thread/builder.h"
 
+#include <string.h>
+
 static uint64_t
 unsigned_of(RegType t, int64_t v)
 {
@@ -128,6 +130,12 @@ remainder_by_mask(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 	return thread_op(b, EMIT_AND, x, thread_int_const(b, t, v - 1), 0);
 }
 
+static bool
+is_commutative(EmitOp op)
+{
+	return op == EMIT_ADD || op == EMIT_MUL || op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR;
+}
+
 static Reg
 integers(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 {
@@ -135,7 +143,7 @@ integers(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 	bool known = thread_const(b->m, x, &v), both = known && thread_const(b->m, y, &w);
 	if (both && thread_fold(op, t, v, w, &out))
 		return thread_int_const(b, thread_is_comparison(op) ? REG_PRED : t, out);
-	if (known && (op == EMIT_ADD || op == EMIT_MUL || op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR)) {
+	if (known && is_commutative(op)) {
 		Reg r = x;
 		x = y;
 		y = r;
@@ -148,22 +156,28 @@ integers(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 	return r || (op != EMIT_SREM && op != EMIT_UREM) ? r : remainder_by_mask(b, op, t, x, y);
 }
 
-Reg
-thread_simplified(ThreadBuilder *b, EmitOp op, Reg x, Reg y, Reg z)
+static Reg
+operation(ThreadBuilder *b, ThreadNode *n)
 {
+	const EmitOp op = (EmitOp)n->op;
+	Reg *in = n->in, x = in[0], r = 0;
 	RegType t = thread_type_of(b, x);
 	int64_t v;
 	if (op == EMIT_SELECT)
-		return y == z ? y : !thread_const(b->m, x, &v) ? 0 : v ? y : z;
+		return in[1] == in[2] ? in[1] : !thread_const(b->m, x, &v) ? 0 : v ? in[1] : in[2];
 	if (op == EMIT_NOT)
 		return thread_const(b->m, x, &v) ? thread_int_const(b, t, ~v) : 0;
-	if (emit_op_operands[op] != 2 || thread_is_float(t) || t == REG_GLOBAL || t == REG_SHARED)
-		return 0;
-	return integers(b, op, t, x, y);
+	if (n->nin == 2 && !thread_is_float(t) && t != REG_GLOBAL && t != REG_SHARED)
+		r = integers(b, op, t, x, in[1]);
+	if (!r && is_commutative(op) && thread_const(b->m, x, &v)) {
+		in[0] = in[1];
+		in[1] = x;
+	}
+	return r;
 }
 
-Reg
-thread_simplified_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a)
+static Reg
+cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a)
 {
 	const ThreadNode *from = thread_def(b->m, a);
 	RegType was = thread_type_of(b, a);
@@ -176,4 +190,77 @@ thread_simplified_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a)
 	    thread_type_of(b, from->in[0]) == to)
 		return from->in[0];
 	return 0;
+}
+
+/* The word that all of a pack's operands were unpacked from, in order; 0: there is none. */
+static Reg
+word_of(const ThreadBuilder *b, const ThreadNode *n)
+{
+	const ThreadNode *first = thread_def(b->m, n->in[0]);
+	if (first->kind != NODE_UNPACK || first->nout != n->nin)
+		return 0;
+	return memcmp(n->in, first->out, sizeof *n->in * (size_t)n->nin) == 0 ? first->in[0] : 0;
+}
+
+static bool
+unpacked(const ThreadBuilder *b, const ThreadNode *n, Reg *out)
+{
+	const ThreadNode *p = thread_def(b->m, n->in[0]);
+	bool is_same = p->kind == NODE_PACK && p->nin == n->nout && thread_type_of(b, p->in[0]) == n->type;
+	if (is_same)
+		memcpy(out, p->in, sizeof *out * (size_t)n->nout);
+	return is_same;
+}
+
+static Reg
+zero_of(ThreadBuilder *b, RegType t)
+{
+	return thread_is_float(t) ? thread_float_const(b, t, 0) : thread_int_const(b, t, 0);
+}
+
+/* A mask that is known to be true is none; where it is false nothing is accessed. */
+static bool
+is_never(ThreadBuilder *b, ThreadNode *n, Reg *out)
+{
+	int64_t v;
+	if (!n->at->mask || !thread_const(b->m, n->at->mask, &v))
+		return false;
+	if (v)
+		n->at->mask = 0;
+	for (int i = 0; i < n->nout && !v; i++)
+		out[i] = zero_of(b, n->type);
+	return !v;
+}
+
+/* A predicate that is known is none: the accumulator counts, or is zeros. */
+static void
+drop_scale(ThreadBuilder *b, ThreadNode *n)
+{
+	const Wgmma w = thread_wgmma_of(n, n->in);
+	int64_t counts;
+	if (!w.scale || !thread_const(b->m, w.scale, &counts))
+		return;
+	n->nin--;
+	for (int i = n->nin - n->nout; i < n->nin && !counts; i++)
+		n->in[i] = zero_of(b, n->type);
+}
+
+bool
+thread_simplified(ThreadBuilder *b, ThreadNode *n, Reg *out)
+{
+	int64_t v;
+	Reg r = 0;
+	switch (n->kind) {
+	case NODE_OP: r = operation(b, n); break;
+	case NODE_CAST: r = cast(b, (EmitCast)n->op, n->type, n->in[0]); break;
+	case NODE_PACK: r = word_of(b, n); break;
+	case NODE_UNPACK: return unpacked(b, n, out);
+	case NODE_POINTER: r = thread_const(b->m, n->in[1], &v) && v == 0 ? n->in[0] : 0; break;
+	case NODE_LOAD: case NODE_STORE: case NODE_ATOMIC: return is_never(b, n, out);
+	case NODE_WGMMA: drop_scale(b, n); break;
+	default: break;
+	}
+	if (r)
+		out[0] = r;
+	return r != 0;
 }

@@ -20,6 +20,17 @@ thread_has_effect(const ThreadNode *n)
 	}
 }
 
+bool
+thread_is_pure(const ThreadNode *n)
+{
+	switch (n->kind) {
+	case NODE_OP: case NODE_CAST: case NODE_PACK: case NODE_UNPACK: case NODE_LOOKUP: case NODE_POINTER: case NODE_CALL:
+		return true;
+	case NODE_PRIM: return n->nout > 0 && !(prim_info[n->op].flags & (CONV | MEM));
+	default: return false;
+	}
+}
+
 static void
 keep(Sweep *s, ThreadNode *n)
 {

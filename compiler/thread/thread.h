@@ -264,9 +264,6 @@ bool thread_is_text(const char *text, size_t size);     /* rather than tile IR o
 /* What is wrong with it, in mem; NULL: nothing.  *at: in the text that it was read from, or NOWHERE. */
 const char *thread_module_verify(const ThreadModule *m, Arena *mem, const ThreadNode **at);
 
-/* copy.c: the same through a builder that simplifies, and swept */
-ThreadModule *thread_module_simplify(const ThreadModule *m, Arena *mem);
-
 /* range.c */
 ThreadRange thread_range_any(RegType t);
 ThreadRange thread_range(const ThreadModule *m, Reg r);
@@ -274,6 +271,7 @@ ThreadRange thread_range(const ThreadModule *m, Reg r);
 /* sweep.c: leaves out what has no effect and is not used */
 void thread_sweep(ThreadModule *m);
 bool thread_has_effect(const ThreadNode *n);            /* beside its results */
+bool thread_is_pure(const ThreadNode *n);               /* its results are those of its operands alone */
 
 /* build.c: one function for each kind of node, which appends it to the region that is open. */
 
@@ -343,7 +341,8 @@ void thread_wgmma(ThreadBuilder *b, const Wgmma *w, Reg *out);
 void thread_settle(ThreadBuilder *b, const Reg *v, Reg *out, int n);
 
 /* rewrite.c: each node in order, its operands being what those before it became.  `choose` may change the node and record
- * others in front of it; the result is a register that holds the node's only one already, or 0: the node stays. */
+ * others in front of it; the result is a register that holds the node's only one already, or 0: the node stays.  NULL: what
+ * stays is simplified as if it were recorded now, and nothing else. */
 typedef Reg (*ThreadChoice)(ThreadBuilder *b, ThreadNode *n, void *state);
 void thread_rewrite(ThreadModule *m, ThreadChoice choose, void *state);
 /* For it: the module that is being rewritten. */

@@ -126,8 +126,10 @@ check_damaged_thread(Compile *cx, Module *m, const Target *t, uint64_t seed)
 			damage(&r, &bad);
 		int file = source_text(one, "damaged", bad.at, bad.n);
 		bool reads = file >= 0 && thread_modules_parse(one, file, &got);
-		for (int k = 0; k < got.n && reads; k++)
-			compile_thread(thread_module_simplify(got.at[k], one->mem), one, STAGE_THREAD, &out, NULL);
+		for (int k = 0; k < got.n && reads; k++) {
+			thread_rewrite(got.at[k], NULL, NULL);
+			compile_thread(got.at[k], one, STAGE_THREAD, &out, NULL);
+		}
 		if (i == 0 && !reads) {
 			fprintf(stderr, "thread IR that is not read again:\n%s\n", bad.at);
 			good = false;
