@@ -100,8 +100,8 @@ thread_read_list(ThreadReader *r, RegType expected, ThreadRegs *out)
 }
 
 /* "r5, r6: f32, r7: i32", up to '='. */
-bool
-thread_read_results(ThreadReader *r, ThreadNames *out)
+static bool
+read_results(ThreadReader *r, ThreadNames *out)
 {
 	int untyped = 0, type;
 	do {
@@ -147,39 +147,12 @@ thread_read_bind(ThreadReader *r, const ThreadNames *names, const Reg *v, int n)
 
 /* ---- regions ---- */
 
-static bool
-read_loop(ThreadReader *r, const ThreadNames *names)
-{
-	Reg in[3];
-	ThreadRegs init = {0};
-	RegType t = names->n ? names->at[0].type : REG_I32;
-	if (!names->n)
-		return read_expected(&r->r, "the loop's index before '='");
-	if (!thread_read_use(r, t, &in[0]) || !read_need(&r->r, '.') || !read_need(&r->r, '.') ||
-	    !thread_read_use(r, t, &in[1]) || (!read_take_word(&r->r, "step") && !read_expected(&r->r, "'step'")) ||
-	    !thread_read_use(r, t, &in[2]) || !thread_read_carried(r, names, 1, &init) || !read_need(&r->r, '{'))
-		return false;
-	if (thread_type_of(r->b, in[0]) != t || thread_type_of(r->b, in[1]) != t || thread_type_of(r->b, in[2]) != t)
-		return thread_read_fail(r, "a loop's limits and step are of its index's type");
-	Reg *inside = NEW_ARRAY(r->mem, Reg, init.n + 1);
-	inside[0] = thread_loop(r->b, in[0], in[1], in[2], init.at, inside + 1, init.n);
-	return thread_read_bind(r, names, inside, init.n + 1) && thread_read_region(r, NODE_LOOP, init.n);
-}
-
-static bool
-read_while(ThreadReader *r, const ThreadNames *names)
-{
-	ThreadRegs init = {0};
-	if (!thread_read_carried(r, names, 0, &init) || !read_need(&r->r, '{'))
-		return false;
-	Reg *inside = NEW_ARRAY(r->mem, Reg, init.n);
-	thread_while(r->b, init.at, inside, init.n);
-	return thread_read_bind(r, names, inside, init.n) && thread_read_region(r, NODE_WHILE, init.n);
-}
+static bool read_region(ThreadReader *r, ThreadKind kind, int n);
+static bool read_node(ThreadReader *r);
 
 /* "(r1, 0)" with the types of names from `first` on. */
-bool
-thread_read_carried(ThreadReader *r, const ThreadNames *names, int first, ThreadRegs *out)
+static bool
+read_carried(ThreadReader *r, const ThreadNames *names, int first, ThreadRegs *out)
 {
 	if (!read_need(&r->r, '('))
 		return false;
@@ -194,6 +167,36 @@ thread_read_carried(ThreadReader *r, const ThreadNames *names, int first, Thread
 	return read_need(&r->r, ')');
 }
 
+static bool
+read_loop(ThreadReader *r, const ThreadNames *names)
+{
+	Reg in[3];
+	ThreadRegs init = {0};
+	RegType t = names->n ? names->at[0].type : REG_I32;
+	if (!names->n)
+		return read_expected(&r->r, "the loop's index before '='");
+	if (!thread_read_use(r, t, &in[0]) || !read_need(&r->r, '.') || !read_need(&r->r, '.') ||
+	    !thread_read_use(r, t, &in[1]) || (!read_take_word(&r->r, "step") && !read_expected(&r->r, "'step'")) ||
+	    !thread_read_use(r, t, &in[2]) || !read_carried(r, names, 1, &init) || !read_need(&r->r, '{'))
+		return false;
+	if (thread_type_of(r->b, in[0]) != t || thread_type_of(r->b, in[1]) != t || thread_type_of(r->b, in[2]) != t)
+		return thread_read_fail(r, "a loop's limits and step are of its index's type");
+	Reg *inside = NEW_ARRAY(r->mem, Reg, init.n + 1);
+	inside[0] = thread_loop(r->b, in[0], in[1], in[2], init.at, inside + 1, init.n);
+	return thread_read_bind(r, names, inside, init.n + 1) && read_region(r, NODE_LOOP, init.n);
+}
+
+static bool
+read_while(ThreadReader *r, const ThreadNames *names)
+{
+	ThreadRegs init = {0};
+	if (!read_carried(r, names, 0, &init) || !read_need(&r->r, '{'))
+		return false;
+	Reg *inside = NEW_ARRAY(r->mem, Reg, init.n);
+	thread_while(r->b, init.at, inside, init.n);
+	return thread_read_bind(r, names, inside, init.n) && read_region(r, NODE_WHILE, init.n);
+}
+
 /* Of a loop that ends: "} r11: f32 = next (r10)", or "}". */
 static bool
 read_end(ThreadReader *r, const char *word, int n, ThreadNames *names, ThreadRegs *yield)
@@ -202,16 +205,16 @@ read_end(ThreadReader *r, const char *word, int n, ThreadNames *names, ThreadReg
 		return false;
 	if (n == 0)
 		return true;
-	if (!thread_read_results(r, names) || !read_need(&r->r, '=') ||
+	if (!read_results(r, names) || !read_need(&r->r, '=') ||
 	    (!read_take_word(&r->r, word) && !read_expected(&r->r, arena_printf(r->r.cx->tmp, "'%s'", word))))
 		return false;
 	if (names->n != n)
 		return thread_read_fail(r, "a region gives another number of values than it carries");
-	return thread_read_carried(r, names, 0, yield);
+	return read_carried(r, names, 0, yield);
 }
 
-bool
-thread_read_region(ThreadReader *r, ThreadKind kind, int n)
+static bool
+read_region(ThreadReader *r, ThreadKind kind, int n)
 {
 	ThreadNames names = {0};
 	ThreadRegs yield = {0};
@@ -229,7 +232,7 @@ thread_read_region(ThreadReader *r, ThreadKind kind, int n)
 				return false;
 			thread_while_test(r->b, pred);
 			tests = false;
-		} else if (!thread_read_node(r)) {
+		} else if (!read_node(r)) {
 			return false;
 		}
 	}
@@ -250,7 +253,7 @@ read_nodes(ThreadReader *r)
 	}
 	r->depth++;
 	while (!read_is_punct(&r->r, '}'))
-		if (!thread_read_node(r))
+		if (!read_node(r))
 			return false;
 	r->depth--;
 	lex_next(&r->r.l);
@@ -272,7 +275,7 @@ read_if(ThreadReader *r)
 	thread_else(r->b, then.at, then.n);
 	r->depth++;
 	while (!read_is_punct(&r->r, '}'))
-		if (!thread_read_node(r))
+		if (!read_node(r))
 			return false;
 	r->depth--;
 	if (!read_end(r, "gives", then.n, &names, &otherwise))
@@ -290,8 +293,8 @@ note_places(ThreadReader *r)
 		vec_push(r->mem, &r->node, r->start);
 }
 
-bool
-thread_read_node(ThreadReader *r)
+static bool
+read_node(ThreadReader *r)
 {
 	ThreadNames names = {0};
 	Place at;
@@ -304,7 +307,7 @@ thread_read_node(ThreadReader *r)
 	}
 	note_places(r);
 	r->start = r->r.l.place;
-	if (thread_read_number(r, &number) && (!thread_read_results(r, &names) || !read_need(&r->r, '=')))
+	if (thread_read_number(r, &number) && (!read_results(r, &names) || !read_need(&r->r, '=')))
 		return false;
 	if (read_take_word(&r->r, "loop"))
 		return read_loop(r, &names);
@@ -370,7 +373,7 @@ read_function(ThreadReader *r)
 	const char *name;
 	int type;
 	if (!read_need(&r->r, '@') || !read_need_name(&r->r, &name, "a function's name") || !read_need(&r->r, '(') ||
-	    (!read_is_punct(&r->r, ')') && !thread_read_results(r, &in)) || !read_need(&r->r, ')') ||
+	    (!read_is_punct(&r->r, ')') && !read_results(r, &in)) || !read_need(&r->r, ')') ||
 	    !read_need(&r->r, ':'))
 		return false;
 	do {

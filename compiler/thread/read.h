@@ -32,11 +32,7 @@ bool thread_read_number(ThreadReader *r, int *number);         /* r5: looks, and
 bool thread_read_use(ThreadReader *r, RegType expected, Reg *out);
 bool thread_read_uses(ThreadReader *r, RegType expected, ThreadRegs *out);
 bool thread_read_list(ThreadReader *r, RegType expected, ThreadRegs *out);
-bool thread_read_results(ThreadReader *r, ThreadNames *out);
 bool thread_read_bind(ThreadReader *r, const ThreadNames *names, const Reg *v, int n);
-bool thread_read_carried(ThreadReader *r, const ThreadNames *names, int first, ThreadRegs *out);
-bool thread_read_region(ThreadReader *r, ThreadKind kind, int n);
-bool thread_read_node(ThreadReader *r);
 bool thread_read_plain(ThreadReader *r, const ThreadNames *names);     /* parse_node.c: a node without regions */
 
 #endif

@@ -198,8 +198,8 @@ typedef struct ThreadFunc {
 
 struct ThreadNode {
 	ThreadKind kind;
-	int op;                                         /* EmitOp, EmitCast, PrimKind, AtomicKind; or see above; of a wgmma
-	                                                 * its flags; of a trace its number */
+	int op;                                         /* EmitOp, EmitCast, PrimKind, AtomicKind; or see above; of a
+	                                                 * wgmma its flags; of a trace its number */
 	int id;                                         /* in order of making, from 0 */
 	RegType type;                                   /* of the first result */
 	int nin, nout;
