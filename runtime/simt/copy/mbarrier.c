@@ -4,6 +4,10 @@
  * at once.  A wait names the parity of the phase whose end it waits for, so it goes on when the phase under way has the
  * other parity.  Copies that count for a phase land when all arrivals have come and a thread waits.
  *
+ * A wait sees no more than the parity: one that comes when the phase that it is for and the next are over waits for a third.
+ * That is taken to be a mistake: each thread's waits at an mbarrier are for phases in order, the first one, of parity 1, for
+ * the phase before the first.
+ *
  * The state is kept here, by address; the 8 bytes hold a mark, so that code that writes over them is found out. */
 #include <string.h>
 
@@ -27,6 +31,7 @@ struct Mbarrier {
 	int64_t count, pending, bytes;                  /* arrivals of a phase; still to come; bytes to come */
 	int64_t nlater;
 	uint32_t phase;
+	uint32_t *seen;                                 /* by thread: phases up to the last one that it waited for */
 	Later *later;
 	BulkCopy *copies, **last;
 };
@@ -181,7 +186,7 @@ PRIMITIVE(simt_mbar_init)
 		a->mbarrier = m;
 	}
 	*m = (Mbarrier){.next = m->next, .at = at, .is_valid = true, .block = t, .mark = bytes, .count = count,
-		.pending = count, .last = &m->copies};
+		.pending = count, .last = &m->copies, .seen = NEW_ARRAY(a->mem, uint32_t, simt_launch(t)->threads)};
 	memcpy(bytes, &mark, sizeof mark);
 }
 
@@ -222,13 +227,28 @@ PRIMITIVE(simt_cp_arrive)
 		    (long long)m->count);
 }
 
+/* The phase that a wait of that parity is for, as far as the thread's waits say; -1: that before the first. */
+static int64_t
+phase_meant(const Mbarrier *m, const SimtThread *t, uint32_t parity)
+{
+	int64_t seen = m->seen[t->thread];
+	return seen == 0 && parity == 1 ? -1 : seen + ((seen & 1) != parity);
+}
+
 typedef struct Wait {
 	SimtThread *thread;
 	Mbarrier *m;
 	uint32_t parity;
 	const char *what;
+	int64_t meant;
 	int *asked;
 } Wait;
+
+static bool
+is_lapped(const Wait *w)
+{
+	return (w->m->phase & 1) == w->parity && w->m->phase > w->meant + 1;
+}
 
 static bool
 is_over(const void *user)
@@ -244,20 +264,31 @@ wait_of(SimtThread *t, const uint64_t *in, const char *what)
 {
 	if (in[1] > 1)
 		simt_fail(t, "%s: a phase's parity is 0 or 1, not %u", what, (uint32_t)in[1]);
-	return (Wait){t, simt_mbarrier(t, (uint32_t)in[0], what), (uint32_t)in[1], what, NULL};
+	Mbarrier *m = simt_mbarrier(t, (uint32_t)in[0], what);
+	return (Wait){t, m, (uint32_t)in[1], what, phase_meant(m, t, (uint32_t)in[1]), NULL};
 }
 
 static void
 see(const Wait *w)
 {
+	w->m->seen[w->thread->thread] = (uint32_t)(w->meant + 1);
 	if (simt_launch(w->thread)->checks)
 		simt_check_wait(w->thread, key_of(w->m));
+}
+
+static bool
+is_over_or_lapped(const void *user)
+{
+	return is_lapped(user) || is_over(user);
 }
 
 PRIMITIVE(simt_mbar_wait)
 {
 	Wait w = wait_of(t, in, "mbar_wait");
-	simt_wait(t, w.what, is_over, &w);
+	simt_wait(t, w.what, is_over_or_lapped, &w);
+	if (is_lapped(&w))
+		simt_fail(t, "mbar_wait: thread %d is for phase %lld of the mbarrier at %u, and phase %u of the same parity is "
+		    "under way", t->thread, (long long)w.meant, w.m->at, w.m->phase);
 	see(&w);
 }
 
