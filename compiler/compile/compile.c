@@ -258,7 +258,7 @@ describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefa
 	out->warps = k->threads / t->lanes;
 	out->shared_bytes = k->shared_bytes;
 	out->naxis = f->naxis;
-	out->persistent = f->schedule.persistent != 0;
+	out->persistent = artefact_is_persistent(f);
 	out->cluster = 1;
 	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;

@@ -240,6 +240,16 @@ RULE(index)
 	return infer_out(x, type_scalar(x->m, TY_I64));
 }
 
+RULE(number)
+{
+	return infer_out(x, type_scalar(x->m, TY_I64));
+}
+
+RULE(program_at)
+{
+	return infer_i64(x, 0) && infer_rule_index(x);
+}
+
 RULE(iota)
 {
 	int axis;

@@ -94,6 +94,8 @@ typedef struct Artefact {
 AbiParam *artefact_abi(const Func *f, const Target *t, Arena *mem, int *n);
 /* The tensor maps of its copies, each once. */
 TensorMap *artefact_maps(const Func *f, const Target *t, Arena *mem, int *n);
+/* Does each block run one program after the other, in a loop over programs that pass persist made? */
+bool artefact_is_persistent(const Func *f);
 void artefact_close(Artefact *a);                       /* of what it holds; a zeroed one is fine */
 /* One block of bytes that artefact_read takes back, for a cache; false if the bytes are not whole. */
 void artefact_write(const Artefact *a, Text *out);

@@ -1,7 +1,7 @@
 /* The kernel around the ops: its parameters become registers, and each block finds its programs.
  *
- * A kernel is launched over a line of blocks.  Block b runs program b, or, if the schedule says persistent, the programs
- * b, b + blocks, b + 2 blocks …; the program's position on the grid is found by division, the first axis fastest.  With
+ * A kernel is launched over a line of blocks.  Block b runs program b, or, in a persistent kernel, those of a loop that pass
+ * persist has put around the body; the program's position on the grid is found by division, the first axis fastest.  With
  * `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis 1, so that
  * what neighbours read stays in the second cache:
  *
@@ -221,9 +221,8 @@ divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 	return q;
 }
 
-/* The position on the grid of program number `at`; see above.  `grid` is of at's type. */
-static void
-find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
+void
+lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 {
 	int n = l->f->naxis, group = l->f->schedule.group;
 	RegType t = thread_type_of(l->b, at);
@@ -255,25 +254,14 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 static void
 lower_programs(Lower *l)
 {
-	Reg grid[MAX_AXES], total = 0, blocks;
+	Reg grid[MAX_AXES];
 	for (int d = 0; d < l->f->naxis; d++) {
 		grid[d] = lower_param(l, ABI_GRID, 0, d);
 		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
-		total = total ? lower_op2(l, EMIT_MUL, total, l->programs[d]) : l->programs[d];
 	}
-	if (!l->f->schedule.persistent || !total) {
-		find_program(l, l->block, grid);
-		lower_block(l, l->f->body);
-		return;
-	}
-	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
-	Reg first = lower_as(l, CAST_ZEXT, REG_I64, l->block), step = lower_as(l, CAST_ZEXT, REG_I64, blocks);
-	Reg at = thread_loop(l->b, first, total, step, NULL, NULL, 0);
-	if (shared_bytes(l->f, l->t))
-		lower_barrier(l);                       /* the last program may still read its scratch */
-	find_program(l, at, l->programs);               /* there may be more of them than 32 bits count */
+	if (!artefact_is_persistent(l->f))
+		lower_find_program(l, l->block, grid);
 	lower_block(l, l->f->body);
-	thread_loop_end(l->b, NULL, NULL, 0);
 }
 
 ThreadModule *

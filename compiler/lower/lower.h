@@ -73,6 +73,8 @@ int64_t lower_angle_count(const Func *f);
 enum { ANGLES_INLINE = 64 };
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
+/* l->program becomes the position on the grid of program number `at`; `grid` is of at's type. */
+void lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES]);
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
 Reg lower_dim(Lower *l, const Value *tensor, int dim);
 Reg lower_stride(Lower *l, const Value *tensor, int dim);

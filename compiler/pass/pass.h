@@ -50,6 +50,7 @@ bool passes_run(Module *m, const Target *t, const PassOptions *opt);
  * NULL, or what is wrong; *at is the op to blame, or NULL. */
 const char *check_padded(Func *f, const Target *t, const Op **at);
 const char *check_axes(Func *f, const Target *t, const Op **at);
+const char *check_programs(Func *f, const Target *t, const Op **at);
 const char *check_staged(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
 const char *check_synced(Func *f, const Target *t, const Op **at);

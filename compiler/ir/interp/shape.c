@@ -76,6 +76,27 @@ DEFINE(STRIDE)
 	return give_i64(w, op, w->args[param_index(op->in[0])].stride[attr_axis(op)]);
 }
 
+/* Here each program is a block of its own. */
+DEFINE_AS(BLOCK_ID, give_i64(w, op, w->linear))
+
+DEFINE(NUM_BLOCKS)
+{
+	int64_t n = 1;
+
+	for (int d = 0; d < MAX_AXES; d++)
+		n *= w->grid[d];
+	return give_i64(w, op, n);
+}
+
+DEFINE(PROGRAM_AT)
+{
+	int64_t at = value_i64(w, op->in[0]);
+
+	for (int d = 0; d < attr_axis(op); d++)
+		at /= MAX(w->grid[d], 1);
+	return give_i64(w, op, at % MAX(w->grid[attr_axis(op)], 1));
+}
+
 /* ---- rearrangements ---- */
 
 bool

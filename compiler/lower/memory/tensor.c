@@ -72,6 +72,15 @@ lower_index(Lower *l, Op *op)
 	int axis = (int)attr_axis(op);
 	Reg r;
 	switch (op->kind) {
+	case OP_BLOCK_ID: r = lower_as(l, CAST_ZEXT, REG_I64, l->block); break;
+	case OP_NUM_BLOCKS:
+		thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &r, 1);
+		r = lower_as(l, CAST_ZEXT, REG_I64, r);
+		break;
+	case OP_PROGRAM_AT:
+		lower_find_program(l, lower_regs(l, op->in[0])[0], l->programs);
+		r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0);
+		break;
 	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
 	case OP_NUM_PROGRAMS: r = axis < l->f->naxis ? l->programs[axis] : lower_i64(l, 1); break;
 	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;

@@ -229,7 +229,7 @@ program_of(const Value *v, int64_t *times, int64_t *more)
 		op = op->in[1 - i]->def;
 		break;
 	}
-	return op && op->kind == OP_PROGRAM_ID ? op : NULL;
+	return op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT) ? op : NULL;
 }
 
 /* start .. start + extent - 1 for a program's own part of the dimension, of which the grid has as many as there are.  The

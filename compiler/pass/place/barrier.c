@@ -14,8 +14,7 @@
  * left; a convert in which no warp reads what another wrote has one of each warp.
  *
  * Asynchronous copies write when they are waited for, each thread for its own: a wait is a write of all that such copies
- * fill.  A dot that was started reads its slots until it is waited for: no barrier before the wait ends that.  A persistent
- * block has a barrier before each program (lower/lower.c).
+ * fill.  Programs run in any order: in a loop over them, accesses of device memory by two programs need no barrier.
  *
  * Roles part behind a barrier of the block.  Each region is walked by itself, and a barrier in it is of the role's threads;
  * mbarriers order what goes from one role to another.  An arrival says that the role is done with a slot, and that it has
@@ -67,23 +66,11 @@ put_sync(Barrier *k, Op *op, bool has, void (*set)(Module *m, Op *op, bool v))
 		k->missing = op;
 }
 
-/* What a barrier leaves: the reads of dots that were started and not waited for. */
-static void
-close_effects(Barrier *k)
-{
-	int n = 0;
-
-	for (int i = 0; i < k->open.n; i++)
-		if (k->open.at[i].is_under_way)
-			k->open.at[n++] = k->open.at[i];
-	k->open.n = n;
-}
-
 static void
 sync_before(Barrier *k, Op *op)
 {
 	put_sync(k, op, attr_sync(op), attr_set_sync);
-	close_effects(k);
+	k->open.n = 0;
 }
 
 /* ---- ops ---- */
@@ -110,6 +97,13 @@ is_arrived(const Effect *e)
 	return e->of && (e->of->kind == OP_ALLOC || e->op->kind == OP_AWAIT);
 }
 
+/* Each warp waits for its own part of a dot. */
+static bool
+is_of_warp(const Effect *e)
+{
+	return e->is_warp_synced || op_family(e->op) == FAMILY_DOT_ASYNC;
+}
+
 /* The scope of the barrier before an arrival: one thread arrives for all of them, or one lane for its warp. */
 static SyncScope
 arrival_scope(const Barrier *k, const Op *op)
@@ -122,7 +116,7 @@ arrival_scope(const Barrier *k, const Op *op)
 		const Effect *e = &k->open.at[i];
 		if (op->kind == OP_EXPECT && effect_has_other_number(e, op->in[1]))
 			continue;                       /* what it counts is of its own slot */
-		if (is_arrived(e) && (!by_warp || (e->op->kind != OP_DOT_START && !e->is_warp_synced)))
+		if (is_arrived(e) && (!by_warp || !is_of_warp(e)))
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;
 	}
 	return SYNC_NONE;
@@ -161,23 +155,18 @@ add_scratch(Barrier *k, const Op *op, const OpPlan *plan)
 		effects_add(&k->open, scratch_write(op, k->t, plan, k->tmp), k->tmp);
 		note_warp_sync(k);
 	} else {
-		close_effects(k);
+		k->open.n = 0;
 	}
 	effects_add(&k->open, scratch_read(op, k->t, plan, k->tmp), k->tmp);
 }
 
-/* Dots that were started are over in this warp, whose lanes wait together; other warps may still be at theirs. */
+/* The lanes of a warp wait for its dots together, so all have seen the phases that they waited for before. */
 static void
-end_dots(Barrier *k, bool all)
+end_awaits(Barrier *k)
 {
-	for (int i = 0; i < k->open.n; i++) {
-		Effect *e = &k->open.at[i];
-		if (all)
-			e->is_under_way = false;
-		if (e->op->kind == OP_AWAIT)
-			e->is_warp_synced = true;
-	}
-	effects_drop_duplicates(&k->open);
+	for (int i = 0; i < k->open.n; i++)
+		if (k->open.at[i].op->kind == OP_AWAIT)
+			k->open.at[i].is_warp_synced = true;
 }
 
 static void
@@ -206,7 +195,7 @@ visit(Barrier *k, Op *op)
 		if (!effect_is_asynchronous(&effects.at[i]))
 			effects_add(&k->open, effects.at[i], k->tmp);
 	if (op->kind == OP_DOT_WAIT)
-		end_dots(k, attr_left(op) == 0);
+		end_awaits(k);
 }
 
 /* ---- loops ---- */
@@ -221,6 +210,23 @@ leaves_effects(const Barrier *k, const Op *loop)
 			if (op_inside(k->open.at[i].op, loop->region[r]))
 				return true;
 	return false;
+}
+
+static bool
+is_over_programs(const Op *loop)
+{
+	return loop->kind == OP_FOR && loop->in[0]->def && loop->in[0]->def->kind == OP_BLOCK_ID;
+}
+
+static void
+forget_global(Effects *open)
+{
+	int n = 0;
+
+	for (int i = 0; i < open->n; i++)
+		if (!open->at[i].global)
+			open->at[n++] = open->at[i];
+	open->n = n;
 }
 
 /* A second iteration finds nothing new where the first one left nothing of the loop's own, or where it starts with a
@@ -240,6 +246,8 @@ walk_iterations(Barrier *k, Op *op, bool is_cut)
 		if (!leaves_effects(k, op))
 			break;
 		advance_iteration(&k->open, body);
+		if (is_over_programs(op))
+			forget_global(&k->open);
 		if (is_cut)
 			break;
 	}
@@ -287,7 +295,7 @@ walk_loop(Barrier *k, Op *op)
 	int nwalk = 0;
 
 	if (attr_sync(op))
-		close_effects(k);
+		k->open.n = 0;
 	const LoopWalk *same = find_walk(k, op, &nwalk);
 	if (same) {
 		k->open = effects_copy(&same->after, k->tmp);

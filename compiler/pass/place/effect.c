@@ -15,8 +15,7 @@ same_effect(const Effect *a, const Effect *b)
 {
 	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
 	    a->is_carried == b->is_carried && a->loop == b->loop && a->distance == b->distance &&
-	    a->is_warp_synced == b->is_warp_synced && a->slots == b->slots &&
-	    a->is_under_way == b->is_under_way;
+	    a->is_warp_synced == b->is_warp_synced && a->slots == b->slots;
 }
 
 void
@@ -95,7 +94,6 @@ add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
 		return;
 	const Type *t = of->out[0].type;
 	e.of = of;
-	e.is_under_way = op->kind == OP_DOT_START;
 	e.slot_bytes = of->kind == OP_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
 	e.lo = attr_smem(of);
 	e.hi = e.lo + e.slot_bytes * t->slots;

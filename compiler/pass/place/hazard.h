@@ -19,7 +19,6 @@ typedef struct Effect {
 	int64_t slot_bytes;
 	uint64_t slots;                                 /* those of lo .. hi-1 that it may be; 0: any */
 	bool is_warp_synced;                            /* each warp has had a barrier since */
-	bool is_under_way;                              /* a dot's read, until the dot is waited for */
 	const Op *of;                                   /* the alloc or mbarrier whose bytes they are; NULL: scratch */
 	const ScratchOwners *owners;                      /* the threads that touch the bytes from lo on; NULL: any */
 } Effect;

@@ -157,13 +157,13 @@ set_storage(Plan *p, Value *out, Storage s)
 static int
 level_of(const Plan *p, const Op *op)
 {
-	int level = op->kind == OP_NUM_PROGRAMS || op->kind == OP_DIM || op->kind == OP_STRIDE ? 1 : 0;
+	int level = op->kind == OP_NUM_PROGRAMS || op->kind == OP_NUM_BLOCKS || op->kind == OP_DIM || op->kind == OP_STRIDE ? 1 : 0;
 
 	if (op->kind == OP_CONST && in_flat_region(op))
 		return 0;
 	if (in_unscheduled_region(op) || op->nregion > 0 || op->nout == 0 || !(op_info[op->kind].traits & PURE))
 		return 2;
-	if (op->kind == OP_PROGRAM_ID || (op->home != p->func->body && op->nin > 0))
+	if (op->kind == OP_PROGRAM_ID || op->kind == OP_BLOCK_ID || (op->home != p->func->body && op->nin > 0))
 		return 2;
 	for (int i = 0; i < op->nout; i++)
 		if (type_count(op->out[i].type) > BIG_TILE && storage_of(p, &op->out[i]).kind != STORE_ONE)

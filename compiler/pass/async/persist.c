@@ -1,0 +1,164 @@
+/* Puts the body of a persistent kernel into a loop over programs, so that later passes can carry values from one program to
+ * the next and copy ahead into it.
+ *
+ *     %m = program_id {axis = 0, dim = 3, per = 64}       %k = dim %a {axis = 1}
+ *     %k = dim %a {axis = 1}                              %1 = block_id
+ *     …                                                   %2 = num_programs {axis = 0}
+ *                                                         %3 = num_blocks
+ *                                                   =>    for %1, %2, %3 do (%p: i64) {
+ *                                                             %m = program_at %p {axis = 0, dim = 3, per = 64}
+ *                                                             …
+ *                                                             yield
+ *                                                         }
+ *
+ * A block takes the programs b, b + blocks, b + 2 blocks …, of which program_at gives the positions on the grid, in the order
+ * that the schedule's `group` says (lower/kernel.c).  Scalars that do not depend on the program stay before the loop, where
+ * every part of the body sees them.  Programs run in any order and at once, so accesses of device memory by two of them have
+ * no hazard; what they have in shared memory, pass barrier finds as it does in every loop. */
+#include "pass/pass.h"
+#include "target/target.h"
+
+typedef struct Persist {
+	Module *m;
+	Func *f;
+	Builder before;                                 /* the loop */
+	Op *loop;
+	Block *body;
+	Value *position[MAX_AXES];
+} Persist;
+
+static bool
+depends_on(const Op *op, const Block *body)
+{
+	for (int i = 0; i < op->nin; i++)
+		if (value_inside(op->in[i], body))
+			return true;
+	return false;
+}
+
+/* Scalars of the launch, and what is computed from them. */
+static bool
+stays_before(const Persist *p, const Op *op)
+{
+	if (!op_has(op, PURE) || op->nregion || op->kind == OP_PROGRAM_ID || depends_on(op, p->body))
+		return false;
+	for (int i = 0; i < op->nout; i++)
+		if (op->out[i].type->rank)
+			return false;
+	return true;
+}
+
+static void
+make_loop(Persist *p, Op *first)
+{
+	p->before = build_before(first);
+	Value *total = NULL, *block = build0(&p->before, OP_BLOCK_ID, NULL);
+	for (int d = 0; d < p->f->naxis; d++) {
+		Attr axis = attr_new_axis(p->m, d);
+		Value *n = &op_make(&p->before, OP_NUM_PROGRAMS, NULL, 0, &axis, 1, NULL, 0)->out[0];
+		total = total ? build2(&p->before, OP_MUL, total, n) : n;
+	}
+	Value *in[] = {block, total, build0(&p->before, OP_NUM_BLOCKS, NULL)};
+	const Type *index = block->type;
+	p->loop = op_make_regions(&p->before, OP_FOR, in, 3, NULL, 0, NULL, 0, 1);
+	p->body = p->loop->region[0] = block_make(p->f, p->loop, &index, 1);
+	p->body->arg[0].name = "program";
+	p->before.before = p->loop;
+}
+
+/* The program's index on the axis: made once, with what its first use says of the axis. */
+static Value *
+position(Persist *p, int axis, const Op *like)
+{
+	if (p->position[axis])
+		return p->position[axis];
+	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = like ? like->place : p->loop->place};
+	Attr only = attr_new_axis(p->m, axis);
+	Op *op = op_make(&b, OP_PROGRAM_AT, (Value *[]){&p->body->arg[0]}, 1, like ? like->attr : &only,
+	    like ? like->nattr : 1, NULL, 0);
+	op->out[0].name = p->f->axis[axis];
+	return p->position[axis] = &op->out[0];
+}
+
+static void
+replace_positions(Persist *p)
+{
+	bool reports = false;
+
+	for (Op *op = p->body->first, *next; op; op = next) {
+		next = op_after(op, p->body);
+		reports = reports || op_family(op) == FAMILY_REPORT;
+		if (op->kind != OP_PROGRAM_ID || attr_axis(op) >= p->f->naxis)
+			continue;
+		value_replace(&op->out[0], position(p, (int)attr_axis(op), op));
+		op_erase(op);
+	}
+	for (int d = 0; d < p->f->naxis && reports; d++)        /* they name the program */
+		position(p, d, NULL);
+}
+
+static void
+make_persistent(Module *m, Func *f)
+{
+	Persist p = {.m = m, .f = f};
+	Op *op = f->body->first;
+
+	if (!op)
+		return;
+	make_loop(&p, op);
+	for (Op *next; op; op = next) {
+		next = op->next;
+		if (stays_before(&p, op))
+			op_move(op, f->body, p.loop);
+		else
+			op_move(op, p.body, NULL);
+	}
+	Builder end = {.m = m, .block = p.body, .place = p.loop->place};
+	build_yield(&end, NULL, 0);
+	replace_positions(&p);
+}
+
+/* Roles part a loop over programs. */
+static bool
+is_to_part(const Func *f, const Target *t)
+{
+	const Op *op = f->schedule.specialize && t->has & HAS_TMA ? f->body->first : NULL;
+
+	while (op && (op->kind != OP_DOT || !wgmma_named(attr_mma(op))))
+		op = op_after(op, f->body);
+	return op;
+}
+
+static bool
+is_persistent(const Func *f)
+{
+	return f->schedule.persistent && f->naxis > 0 && !f->is_reference;
+}
+
+const char *
+check_programs(Func *f, const Target *t, const Op **at)
+{
+	bool loops = false;
+
+	for (const Op *op = f->body->first; op && is_persistent(f); op = op_after(op, f->body)) {
+		*at = op;
+		loops = loops || op->kind == OP_BLOCK_ID;
+		if (op->kind == OP_PROGRAM_ID && attr_axis(op) < f->naxis)
+			return "a persistent kernel's program by the launch, though the module claims PROGRAMS";
+	}
+	*at = NULL;
+	return loops || !is_persistent(f) || !f->body->first
+	    ? NULL : "a persistent kernel without a loop over programs, though the module claims PROGRAMS";
+}
+
+void
+pass_persist(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		if (is_to_part(f, t))
+			f->schedule.persistent = true;
+		if (is_persistent(f))
+			make_persistent(m, f);
+	}
+}
