@@ -42,9 +42,14 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 		    t->has & HAS_CLUSTER ? "has clusters, but no code is made for them" : "has no clusters of blocks");
 		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "ctas", s->ctas, why);
 	}
-	if (s->specialize > 0)
-		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "specialize", s->specialize,
-		    "no code is made that divides a block into producers and consumers");
+}
+
+/* After the passes: roles were asked for, and the kernel is whole. */
+static void
+warn_whole(const Kernel *k, const Func *f)
+{
+	if (f->whole_reason)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "specialize", 1, f->whole_reason);
 }
 
 void
@@ -76,7 +81,10 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 		warn_idle(k, &b->schedule, t);
 		assumptions_note(m->funcs.at[0], k, b, assumptions);
 	}
-	return passes_run(m, t, opt) ? m : NULL;
+	if (!passes_run(m, t, opt))
+		return NULL;
+	warn_whole(k, m->funcs.at[0]);
+	return m;
 }
 
 /* ---- from tile IR to PTX ---- */

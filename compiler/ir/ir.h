@@ -268,6 +268,7 @@ struct Func {
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 	bool has_axes;                                  /* Value.axis is of the function as it is */
+	const char *whole_reason;                       /* why pass roles did not part it, though asked to; or NULL */
 };
 
 /* What a pass may rely on (facts.def): bits, then their numbers. */
@@ -334,6 +335,8 @@ void value_replace(Value *from, Value *to);                     /* every use of 
 void op_set_in(Op *op, int i, Value *v);
 void op_move(Op *op, Block *to, Op *before);
 void op_erase(Op *op);                                          /* results must be unused */
+/* A copy with its regions; operands that `map` has (by Value.id; else NULL) are replaced, and what is new is entered. */
+Op *op_clone(Builder *b, const Op *op, Value **map);
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
 void func_number(Func *f);                                      /* dense ids in text order */

@@ -1,9 +1,9 @@
 /* The kernel around the ops: its parameters become registers, and each block finds its programs.
  *
- * A kernel is launched over a line of blocks.  Block b runs program b, or, in a persistent kernel, those of a loop that pass
- * persist has put around the body; the program's position on the grid is found by division, the first axis fastest.  With
- * `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis 1, so that
- * what neighbours read stays in the second cache:
+ * A kernel is launched over a line of blocks.  Block b runs program b, or, in a persistent kernel, those of the loop
+ * that pass persist has put around the body; the program's position on the grid is found by division, the first axis
+ * fastest.  With `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis
+ * 1, so that what neighbours read stays in the second cache:
  *
  *     group 2 on a grid of 4 x 3        0 2 4      (row: axis 0)
  *                                       1 3 5

@@ -89,7 +89,8 @@ check_names(Module *m, const char *list)
 
 /* The facts that ir/verify.c knows nothing of. */
 static const struct { unsigned fact; const char *(*check)(Func *f, const Target *t, const Op **at); } checks[] = {
-	{PADDED, check_padded}, {AXES, check_axes}, {PROGRAMS, check_programs}, {STAGED, check_staged}, {SMEM, check_smem}, {SYNCED, check_synced},
+	{PADDED, check_padded}, {AXES, check_axes}, {PROGRAMS, check_programs}, {STAGED, check_staged},
+	{PARTED, check_parted}, {SMEM, check_smem}, {SYNCED, check_synced},
 };
 
 static const char *

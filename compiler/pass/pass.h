@@ -42,6 +42,9 @@ typedef struct PassOptions {
  * module, which is our mistake and says which pass broke it. */
 bool passes_run(Module *m, const Target *t, const PassOptions *opt);
 
+/* shape/dce.c: dead code goes, and what loops carry for themselves alone. */
+void sweep(Func *f);
+
 #define PASS(name, needs, adds, drops, when, meaning) void pass_##name(Module *m, const Target *t);
 #include "pass/passes.def"
 #undef PASS
@@ -52,6 +55,7 @@ const char *check_padded(Func *f, const Target *t, const Op **at);
 const char *check_axes(Func *f, const Target *t, const Op **at);
 const char *check_programs(Func *f, const Target *t, const Op **at);
 const char *check_staged(Func *f, const Target *t, const Op **at);
+const char *check_parted(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
 const char *check_synced(Func *f, const Target *t, const Op **at);
 

@@ -100,6 +100,17 @@ target_named(const char *name)
 	return NULL;
 }
 
+/* Multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg), of which the warpgroups of a block have at most the multiprocessor's
+ * 65536 registers together.  They are the shares of CUTLASS (40 and 232) and FlashAttention 3 (32 and 160), and for one
+ * warpgroup what a thread can use. */
+const int *
+target_role_registers(const Target *t, int warpgroups)
+{
+	static const int split[][2] = {{56, 240}, {40, 232}, {32, 160}};
+
+	return t->has & HAS_SETMAXNREG && warpgroups >= 1 && warpgroups <= LEN(split) ? split[warpgroups - 1] : NULL;
+}
+
 bool
 target_has_function(const Target *t, const char *name)
 {

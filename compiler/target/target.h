@@ -108,6 +108,8 @@ Layout mma_layout_c(const MmaInfo *i);
 bool target_has_wgmma(const Target *t, const WgmmaInfo *i);
 /* The instruction of a warpgroup with the most columns, at most n; NULL if there is none for these types. */
 const WgmmaInfo *target_wgmma(const Target *t, DType a, DType b, DType acc, int64_t n);
+/* Registers of a thread of the producer and of so many warpgroups that consume (setmaxnreg); NULL: no such split. */
+const int *target_role_registers(const Target *t, int warpgroups);
 /* How a warpgroup holds the 64 rows and n columns of D. */
 Layout wgmma_layout_c(const WgmmaInfo *i);
 /* How each of its warps holds its 16 rows of A, if that is in registers. */

@@ -77,7 +77,10 @@ DEFINE(STRIDE)
 }
 
 /* Here each program is a block of its own. */
-DEFINE_AS(BLOCK_ID, give_i64(w, op, w->linear))
+DEFINE(BLOCK_ID)
+{
+	return give_i64(w, op, w->linear);
+}
 
 DEFINE(NUM_BLOCKS)
 {

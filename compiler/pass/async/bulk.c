@@ -18,27 +18,44 @@
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
-/* An mbarrier is initialised once. */
-static bool
-runs_once(const Op *loop)
+/* The loop over programs that the loop stands in, or NULL. */
+static Op *
+over_programs(const Op *loop)
 {
-	for (const Op *op = loop->home->parent; op; op = op->home->parent)
-		if (op_is_loop(op))
+	Op *op = loop->home->parent;
+	return op && op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID ? op : NULL;
+}
+
+/* An mbarrier is initialised once.  The symmetric form carries slots and phases on through a loop over programs. */
+static bool
+runs_once(const Pipeline *p)
+{
+	const Op *programs = p->f->schedule.specialize ? over_programs(p->loop) : NULL;
+	for (const Op *op = p->loop->home->parent; op; op = op->home->parent)
+		if (op_is_loop(op) && op != programs)
 			return false;
 	return true;
 }
 
-void
-pipeline_find_bulk(Pipeline *p)
+static void
+mark_bulk(Pipeline *p, bool allowed)
 {
-	bool once = runs_once(p->loop);
 	p->bulk_bytes = p->nasync = 0;
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
-		s->is_bulk = once && p->is_async && s->is_boxed && !map_reason(s->read, p->t);
+		s->is_bulk = allowed && s->is_boxed && !map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
 		p->bulk_bytes += s->is_bulk ? tile_bytes(s->read->out[0].type) : 0;
 	}
+}
+
+/* In a loop over programs all of them, or none: the form with copies ahead carries nothing on. */
+void
+pipeline_find_bulk(Pipeline *p)
+{
+	mark_bulk(p, p->is_async && runs_once(p));
+	if (p->nasync && over_programs(p->loop))
+		mark_bulk(p, false);
 }
 
 static Value *
@@ -93,6 +110,35 @@ pipeline_next_phase(Builder *b, Value *phase, Value *next_number)
 	return build3(b, OP_SELECT, wraps, build2(b, OP_SUB, build_index(b, 1), phase), phase);
 }
 
+/* Buffers and mbarriers are the block's, one for all programs. */
+static void
+hoist_buffers(Pipeline *p, Op *programs)
+{
+	for (Op *op = programs->region[0]->first, *next; op != p->loop; op = next) {
+		next = op->next;
+		if (op->kind == OP_ALLOC || op->kind == OP_MBARRIER)
+			op_move(op, programs->home, programs);
+	}
+}
+
+/* The slot and the phase that the loop ends with, its last two carried values, are those that the next program's begins
+ * with. */
+static void
+carry_on(Pipeline *p, Op *programs)
+{
+	Pipeline outer = {.m = p->m, .tmp = p->tmp, .f = p->f, .loop = programs, .body = programs->region[0]};
+	Builder b = build_before(programs);
+	int n = p->loop->nout;
+
+	hoist_buffers(p, programs);
+	Value *arg = pipeline_carry(&outer, (Value *[]){build_index(&b, 0), build_index(&b, 0)}, 2);
+	for (int i = 0; i < 2; i++) {
+		arg[i].name = p->body->arg[n - 1 + i].name;
+		op_set_in(p->loop, 3 + n - 2 + i, &arg[i]);
+	}
+	pipeline_yield(&outer, (Value *[]){&p->loop->out[n - 2], &p->loop->out[n - 1]}, 2);
+}
+
 void
 pipeline_symmetric(Pipeline *p, int slots)
 {
@@ -119,4 +165,7 @@ pipeline_symmetric(Pipeline *p, int slots)
 	op_make(&b, OP_ARRIVE, (Value *[]){p->empty, &slot[0]}, 2, &by, 1, NULL, 0);
 	Value *next = pipeline_next(&b, &slot[0], slots);
 	pipeline_yield(p, (Value *[]){next, pipeline_next_phase(&b, &slot[1], next)}, 2);
+	Op *programs = over_programs(p->loop);
+	if (programs)
+		carry_on(p, programs);
 }

@@ -110,6 +110,18 @@ pipeline_next(Builder *b, Value *v, int n)
 	return build3(b, OP_SELECT, wraps, build_index(b, 0), up);
 }
 
+/* (v + 1) modulo n of some v, as pipeline_next makes it: the add is operand 2's. */
+static bool
+is_next(const Op *wrap, int64_t n)
+{
+	const Op *test = wrap->kind == OP_SELECT ? wrap->in[0]->def : NULL;
+	const Op *up = wrap->kind == OP_SELECT ? wrap->in[2]->def : NULL;
+
+	if (!test || !up || test->kind != OP_EQ || up->kind != OP_ADD || test->in[0] != &up->out[0])
+		return false;
+	return value_is_int(up->in[1], 1) && value_is_int(test->in[1], n) && value_is_int(wrap->in[1], 0);
+}
+
 bool
 ring_counts(const Value *v, int64_t n)
 {
@@ -118,11 +130,7 @@ ring_counts(const Value *v, int64_t n)
 	if (!loop || loop->kind != OP_FOR || v->index == 0)
 		return false;
 	const Op *wrap = v->block->last->in[v->index - 1]->def;
-	const Op *test = wrap && wrap->kind == OP_SELECT ? wrap->in[0]->def : NULL;
-	const Op *up = wrap && wrap->kind == OP_SELECT ? wrap->in[2]->def : NULL;
-	if (!test || !up || test->kind != OP_EQ || up->kind != OP_ADD || up->in[0] != v || test->in[0] != &up->out[0])
-		return false;
-	return value_is_int(up->in[1], 1) && value_is_int(test->in[1], n) && value_is_int(wrap->in[1], 0);
+	return wrap && is_next(wrap, n) && wrap->in[2]->def->in[0] == v;
 }
 
 const Value *
@@ -144,22 +152,35 @@ ring_counter(const Value *v, int64_t n, int *behind)
 	return (counts_from - first - 1) % n == 0 ? of : NULL;
 }
 
+/* One of a loop's carried values is assumed, then shown for what it is at first and what it becomes. */
+static bool
+holds(const Value *v, int64_t n, const Value **assumed, int nassumed)
+{
+	enum { DEPTH = 8 };
+	int64_t c;
+
+	if (value_int(v, &c))
+		return c >= 0 && c < n;
+	for (int i = 0; i < nassumed; i++)
+		if (assumed[i] == v)
+			return true;
+	if (nassumed == DEPTH)
+		return false;
+	const Op *loop = v->def ? v->def : v->block->parent;
+	if (!loop || loop->kind != OP_FOR || (!v->def && v->index == 0))
+		return v->def && is_next(v->def, n) && holds(v->def->in[2]->def->in[0], n, assumed, nassumed);
+	int i = v->def ? v->index : v->index - 1;
+	const Value *arg = &loop->region[0]->arg[1 + i];
+	if (v->def)
+		return holds(arg, n, assumed, nassumed);
+	assumed[nassumed++] = arg;
+	return holds(loop->in[3 + i], n, assumed, nassumed) && holds(loop->region[0]->last->in[i], n, assumed, nassumed);
+}
+
 bool
 ring_holds(const Value *v, int64_t n)
 {
-	int64_t c;
+	const Value *assumed[8];
 
-	for (int depth = 0; depth < 2; depth++) {
-		const Op *loop = v->def ? NULL : v->block->parent;
-		if (value_int(v, &c))
-			return c >= 0 && c < n;
-		if (!loop || loop->kind != OP_FOR || v->index == 0 || !value_int(loop->in[2 + v->index], &c))
-			return false;
-		if (c < 0 || c >= n)
-			return false;
-		if (ring_counts(v, n))
-			return true;
-		v = v->block->last->in[v->index - 1];
-	}
-	return false;
+	return holds(v, n, assumed, 0);
 }

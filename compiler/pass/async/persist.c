@@ -11,10 +11,10 @@
  *                                                             yield
  *                                                         }
  *
- * A block takes the programs b, b + blocks, b + 2 blocks …, of which program_at gives the positions on the grid, in the order
- * that the schedule's `group` says (lower/kernel.c).  Scalars that do not depend on the program stay before the loop, where
- * every part of the body sees them.  Programs run in any order and at once, so accesses of device memory by two of them have
- * no hazard; what they have in shared memory, pass barrier finds as it does in every loop. */
+ * A block takes the programs b, b + blocks, b + 2 blocks …, of which program_at gives the positions on the grid, in the
+ * order that the schedule's `group` says (lower/kernel.c).  Scalars that do not depend on the program stay before the loop,
+ * where every part of the body sees them.  Programs run in any order and at once, so accesses of device memory by two of
+ * them have no hazard; what they have in shared memory, pass barrier finds as it does in every loop. */
 #include "pass/pass.h"
 #include "target/target.h"
 

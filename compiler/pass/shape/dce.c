@@ -267,3 +267,11 @@ simplify_sweep(Simplify *s)
 	erase_dead(&k, s->f->body);
 	return k.changed;
 }
+
+void
+sweep(Func *f)
+{
+	Simplify s = {.m = f->module, .tmp = f->module->cx->tmp, .f = f};
+
+	simplify_sweep(&s);
+}

@@ -4,9 +4,9 @@
  * at once.  A wait names the parity of the phase whose end it waits for, so it goes on when the phase under way has the
  * other parity.  Copies that count for a phase land when all arrivals have come and a thread waits.
  *
- * A wait sees no more than the parity: one that comes when the phase that it is for and the next are over waits for a third.
- * That is taken to be a mistake: each thread's waits at an mbarrier are for phases in order, the first one, of parity 1, for
- * the phase before the first.
+ * A wait sees no more than the parity: one that comes when the phase that it is for and the next are over waits for a
+ * third.  That is taken to be a mistake: each thread's waits at an mbarrier are for phases in order, the first one, of
+ * parity 1, for the phase before the first.
  *
  * The state is kept here, by address; the 8 bytes hold a mark, so that code that writes over them is found out. */
 #include <string.h>
@@ -287,8 +287,8 @@ PRIMITIVE(simt_mbar_wait)
 	Wait w = wait_of(t, in, "mbar_wait");
 	simt_wait(t, w.what, is_over_or_lapped, &w);
 	if (is_lapped(&w))
-		simt_fail(t, "mbar_wait: thread %d is for phase %lld of the mbarrier at %u, and phase %u of the same parity is "
-		    "under way", t->thread, (long long)w.meant, w.m->at, w.m->phase);
+		simt_fail(t, "mbar_wait: thread %d is for phase %lld of the mbarrier at %u, and phase %u of the same "
+			     "parity is under way", t->thread, (long long)w.meant, w.m->at, w.m->phase);
 	see(&w);
 }
 

@@ -157,7 +157,9 @@ set_storage(Plan *p, Value *out, Storage s)
 static int
 level_of(const Plan *p, const Op *op)
 {
-	int level = op->kind == OP_NUM_PROGRAMS || op->kind == OP_NUM_BLOCKS || op->kind == OP_DIM || op->kind == OP_STRIDE ? 1 : 0;
+	bool by_launch = op->kind == OP_NUM_PROGRAMS || op->kind == OP_NUM_BLOCKS || op->kind == OP_DIM ||
+	    op->kind == OP_STRIDE;
+	int level = by_launch ? 1 : 0;
 
 	if (op->kind == OP_CONST && in_flat_region(op))
 		return 0;

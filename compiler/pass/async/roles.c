@@ -1,0 +1,272 @@
+/* Warp specialisation: parts a persistent kernel into a thread that copies and warps that compute.
+ *
+ *     for %b, %n, %step, %0, %0 do (%p, %s, %t) {          roles {warps = [4, 8], regs = [40, 232], lone = true} producer {
+ *         for … %s, %t do (%k, %acc, %now, %phase) {           for %b, %n, %step, %0, %0 do (%p, %s, %t) {
+ *             await %empty, %now, 1 - %phase                       for … %s, %t do (%k, %now, %phase) {
+ *             expect %full, %now                                       await %empty, %now, 1 - %phase
+ *             copy … slot %now, %full, %now                            expect %full, %now
+ *             await %full, %now, %phase                                copy … slot %now, %full, %now
+ *             %d = dot_start (slot %now) …                             yield (%now + 1, wrapped), …
+ *             %e = dot_wait %d                       =>            }
+ *             arrive %empty, %now {by = "warp"}                    yield …
+ *             yield …                                          }
+ *         }                                                } consumer {
+ *         write …                                              for %b, %n, %step, %0, %0 do (%p, %s, %t) {
+ *         yield …                                                  for … %s, %t do (%k, %acc, %now, %phase) {
+ *     }                                                                await %full, %now, %phase
+ *                                                                      %d = dot_start (slot %now) …
+ *                                                                      %e = dot_wait %d
+ *                                                                      arrive %empty, %now {by = "warp"}
+ *                                                                      yield …
+ *                                                                  }
+ *                                                                  write …
+ *                                                                  yield …
+ *                                                              }
+ *                                                          }
+ *
+ * Pass pipeline has made a loop that fills, reads and frees a slot in each iteration, and carries the slot's number and the
+ * parity of its phase on from program to program.  The producer is a copy of the loops of which nothing is left but the
+ * waits for free slots, the copies, and what their addresses are computed from; the consumers' is what remains.  So the
+ * producer is ahead by as many slots as the ring has, across programs too: it copies for the next program while the
+ * consumers write this one's results.
+ *
+ * A kernel stays whole where something else would have to be divided; Func.whole_reason says what. */
+#include "pass/async/pipeline.h"
+#include "target/target.h"
+
+#include <string.h>
+
+enum { WARPGROUP = 4 };
+
+typedef struct Parting {
+	Module *m;
+	Arena *tmp;
+	const Target *t;
+	Func *f;
+	Op *programs;                                   /* the loop over programs */
+	Op *loop;                                       /* in it, the one that fills and frees slots */
+	VEC(const Value *) free;                        /* rings of mbarriers by which slots are given back */
+	bool *seen;                                     /* by Value.id: what the copies need */
+	const char *why;                                /* the kernel stays whole */
+} Parting;
+
+static bool
+refuse(Parting *p, const char *why)
+{
+	p->why = why;
+	return false;
+}
+
+/* ---- what there is to part ---- */
+
+static bool
+find_programs(Parting *p)
+{
+	for (Op *op = p->f->body->first; op; op = op->next)
+		if (op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID)
+			p->programs = op;
+	if (!p->programs)
+		return refuse(p, "no product of warpgroups is in a loop over programs");
+	return !p->programs->next || refuse(p, "something follows the loop over programs");
+}
+
+static bool
+is_bulk(const Op *op)
+{
+	return op->kind == OP_COPY && (strcmp(attr_kind(op), "bulk") == 0 || strcmp(attr_kind(op), "multicast") == 0);
+}
+
+static bool
+is_freed(const Parting *p, const Value *ring)
+{
+	for (int i = 0; i < p->free.n; i++)
+		if (p->free.at[i] == ring)
+			return true;
+	return false;
+}
+
+/* One loop, whose body has the copies and the arrivals by warp. */
+static bool
+find_loop(Parting *p)
+{
+	const Block *body = p->programs->region[0];
+
+	for (Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind == OP_COPY && !is_bulk(op))
+			return refuse(p, "threads copy by cp.async");
+		if (op->kind != OP_EXPECT && op->kind != OP_ARRIVE && !is_bulk(op))
+			continue;
+		Op *loop = op->home->parent;
+		if (loop->kind != OP_FOR || loop->home != body)
+			return refuse(p, "a ring is filled elsewhere than in a loop of the program");
+		if (p->loop && p->loop != loop)
+			return refuse(p, "two loops of a program fill rings");
+		p->loop = loop;
+		if (op->kind == OP_ARRIVE)
+			vec_push(p->tmp, &p->free, op->in[0]);
+	}
+	return p->free.n || refuse(p, "no loop of the program fills a ring by bulk copies");
+}
+
+/* ---- what the copies need ---- */
+
+static bool need(Parting *p, const Value *v);
+
+/* A value that a loop carries, by its number: what it is at first, and what an iteration makes of it. */
+static bool
+need_column(Parting *p, const Op *loop, int i)
+{
+	if (loop->kind != OP_FOR)
+		return refuse(p, "addresses of copies follow from a condition");
+	for (int k = 0; k < 3; k++)
+		if (!need(p, loop->in[k]))
+			return false;
+	return i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i]));
+}
+
+/* Scalars that one thread can compute again. */
+static bool
+need(Parting *p, const Value *v)
+{
+	if (v->type->kind == TYPE_TENSOR || v->type->kind == TYPE_MBARRIER ||
+	    !value_inside(v, p->programs->region[0]) || p->seen[v->id])
+		return true;
+	p->seen[v->id] = true;
+	if (v->type->kind == TYPE_TILE && v->type->rank)
+		return refuse(p, "rows are gathered by a tile of indices");
+	if (!v->def || op_is_control(v->def))
+		return need_column(p, v->def ? v->def : v->block->parent, v->def ? v->index : v->index - 1);
+	if (v->def->kind == OP_ALLOC)
+		return true;
+	if (!op_has(v->def, PURE) || v->def->nregion)
+		return refuse(p, "addresses of copies come from memory");
+	for (int i = 0; i < v->def->nin; i++)
+		if (!need(p, v->def->in[i]))
+			return false;
+	return true;
+}
+
+static bool
+is_producers(const Parting *p, const Op *op)
+{
+	return op->kind == OP_EXPECT || is_bulk(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
+}
+
+static bool
+need_copies(Parting *p)
+{
+	const Block *body = p->programs->region[0];
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		for (int i = 0; i < op->nin && is_producers(p, op); i++)
+			if (!need(p, op->in[i]))
+				return false;
+	return need_column(p, p->loop, -1);
+}
+
+static bool
+carries_tokens(const Op *loop)
+{
+	for (int i = 0; i < loop->nout; i++)
+		if (loop->out[i].type->kind == TYPE_TOKEN)
+			return true;
+	return false;
+}
+
+static bool
+can_part(Parting *p)
+{
+	int warps = p->f->schedule.warps;
+
+	if (!(p->t->has & HAS_TMA))
+		return refuse(p, "the target has no bulk copies that an mbarrier counts");
+	if (!find_programs(p) || !find_loop(p))
+		return false;
+	if (warps % WARPGROUP || !target_role_registers(p->t, warps / WARPGROUP))
+		return refuse(p, "registers are divided between warpgroups, of which 1 to 3 compute");
+	for (const Op *op = p->programs->region[0]->first; op; op = op_after(op, p->programs->region[0]))
+		if (op_is_loop(op) && carries_tokens(op))
+			return refuse(p, "a loop carries tokens");
+	func_number(p->f);
+	p->seen = NEW_ARRAY(p->tmp, bool, p->f->nvalues);
+	return need_copies(p);
+}
+
+/* ---- the roles ---- */
+
+/* Something of the result's type, which nothing that stays will use. */
+static Value *
+stand_in(Builder *b, const Value *v)
+{
+	Value *zero = dtype_is_float(v->type->elem) ? build_float(b, v->type, 0) : build_int(b, v->type, 0);
+
+	zero->layout = v->layout;
+	return zero;
+}
+
+/* The effects of the other role go; pure ops that only fed them are swept. */
+static void
+drop_effects(Parting *p, Op *programs, bool producers)
+{
+	const Block *body = programs->region[0];
+	VEC(Op *) drops = {0};
+
+	for (Op *op = body->first; op; op = op_after(op, body))
+		if (op_has(op, WRITES | EFFECT) && is_producers(p, op) == producers)
+			vec_push(p->tmp, &drops, op);
+	while (drops.n) {
+		Op *op = vec_pop(&drops);
+		Builder b = build_before(op);
+		for (int i = 0; i < op->nout; i++)
+			if (op->out[i].nuses)
+				value_replace(&op->out[i], stand_in(&b, &op->out[i]));
+		op_erase(op);
+	}
+}
+
+static Op *
+make_roles(Parting *p)
+{
+	int warps = p->f->schedule.warps;
+	const int *regs = target_role_registers(p->t, warps / WARPGROUP);
+	Builder b = {.m = p->m, .block = p->f->body, .place = p->programs->place};
+	const Attr attr[] = {attr_new_warps(p->m, (int64_t[]){WARPGROUP, warps}, 2),
+		attr_new_copies(p->m, (int64_t[]){1, 1}, 2), attr_new_regs(p->m, (int64_t[]){regs[0], regs[1]}, 2),
+		attr_new_lone(p->m, true)};
+	Op *roles = op_make_regions(&b, OP_ROLES, NULL, 0, attr, LEN(attr), NULL, 0, 2);
+	const Type *which = type_scalar(p->m, TY_I64);
+
+	for (int r = 0; r < 2; r++)
+		roles->region[r] = block_make(p->f, roles, &which, r);
+	return roles;
+}
+
+static void
+part(Parting *p)
+{
+	func_number(p->f);
+	Op *roles = make_roles(p);
+	Builder b = {.m = p->m, .block = roles->region[0]};
+	Op *producer = op_clone(&b, p->programs, NEW_ARRAY(p->tmp, Value *, p->f->nvalues));
+	build_yield(&b, NULL, 0);
+	op_move(p->programs, roles->region[1], NULL);
+	b.block = roles->region[1];
+	build_yield(&b, NULL, 0);
+	drop_effects(p, producer, false);
+	drop_effects(p, p->programs, true);
+	sweep(p->f);
+}
+
+void
+pass_roles(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		Parting p = {.m = m, .tmp = m->cx->tmp, .t = t, .f = f};
+		if (f->is_reference || !f->schedule.specialize)
+			continue;
+		if (can_part(&p))
+			part(&p);
+		f->whole_reason = p.why;
+	}
+}
