@@ -316,10 +316,7 @@ op_erase(Op *op)
 bool
 op_inside(const Op *op, const Block *b)
 {
-	for (const Block *at = op->home; at; at = at->parent ? at->parent->home : NULL)
-		if (at == b)
-			return true;
-	return false;
+	return block_inside(op->home, b);
 }
 
 Op *
@@ -362,4 +359,27 @@ func_number(Func *f)
 {
 	f->nvalues = 0;
 	number_block(f, f->body);
+}
+
+static void
+add_values(const Block *b, Arena *mem, ValueList *all)
+{
+	for (int i = 0; i < b->narg; i++)
+		vec_push(mem, all, &b->arg[i]);
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nout; i++)
+			vec_push(mem, all, &op->out[i]);
+		for (int r = 0; r < op->nregion; r++)
+			if (op->region[r])
+				add_values(op->region[r], mem, all);
+	}
+}
+
+ValueList
+func_values(const Func *f, Arena *mem)
+{
+	ValueList all = {0};
+
+	add_values(f->body, mem, &all);
+	return all;
 }

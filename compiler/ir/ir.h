@@ -340,12 +340,19 @@ Op *op_clone(Builder *b, const Op *op, Value **map);
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
 void func_number(Func *f);                                      /* dense ids in text order */
+typedef VEC(Value *) ValueList;
+ValueList func_values(const Func *f, Arena *mem);               /* all, in that order */
 
 /* query.c: what passes and lowering ask of values and ops */
 
 bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
 bool value_is_int(const Value *v, int64_t n);                   /* just that one */
+/* Edge e, below OP_EDGES, of what column i of a `for`, `while` or `if` is in turn: its operand or what a region yields
+ * becomes a region's argument or the result.  Those of an `if` come twice. */
+enum { OP_EDGES = 4 };
+void op_edge(const Op *op, int i, int e, Value **from, Value **to);
 bool value_inside(const Value *v, const Block *b);              /* defined in b or in a region below it */
+bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
 const Op *buffer_owner(const Value *v);                         /* the alloc or mbarrier of a buffer or a slot; or NULL */
 bool access_is_tensor(const Op *op);                            /* else its operand is pointers */
 int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */

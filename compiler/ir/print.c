@@ -82,25 +82,14 @@ name_value(Printer *p, const Value *v)
 }
 
 static void
-name_block(Printer *p, const Block *b)
-{
-	for (int i = 0; i < b->narg; i++)
-		name_value(p, &b->arg[i]);
-	for (const Op *op = b->first; op; op = op->next) {
-		for (int i = 0; i < op->nout; i++)
-			name_value(p, &op->out[i]);
-		for (int r = 0; r < op->nregion; r++)
-			if (op->region[r])
-				name_block(p, op->region[r]);
-	}
-}
-
-static void
 name_func(Printer *p, const Func *f)
 {
+	ValueList all = func_values(f, p->tmp);
+
 	p->values = p->hints = (Map){0};
 	p->next = 0;
-	name_block(p, f->body);
+	for (int i = 0; i < all.n; i++)
+		name_value(p, all.at[i]);
 }
 
 static void

@@ -22,12 +22,37 @@ value_is_int(const Value *v, int64_t n)
 }
 
 bool
+block_inside(const Block *b, const Block *outer)
+{
+	while (b != outer && b->parent)
+		b = b->parent->home;
+	return b == outer;
+}
+
+bool
 value_inside(const Value *v, const Block *b)
 {
-	for (const Block *at = v->block; at; at = at->parent ? at->parent->home : NULL)
-		if (at == b)
-			return true;
-	return false;
+	return block_inside(v->block, b);
+}
+
+void
+op_edge(const Op *op, int i, int e, Value **from, Value **to)
+{
+	const Op *first = op->region[0]->last, *last = op->region[op->nregion - 1]->last;
+	bool is_for = op->kind == OP_FOR;
+
+	*to = &op->out[i];
+	if (op->kind == OP_IF) {
+		*from = (e & 1 ? last : first)->in[i];
+		return;
+	}
+	*from = e & 1 ? last->in[i] : op->in[is_for ? 3 + i : i];
+	if (e < 2)
+		*to = &op->region[0]->arg[is_for ? 1 + i : i];
+	else if (!is_for)
+		*from = first->in[1 + i];
+	if (!is_for && e == 2)
+		*to = &op->region[1]->arg[i];
 }
 
 const Op *

@@ -385,20 +385,6 @@ check_param(Verifier *v, int i)
 	return true;
 }
 
-static void
-own_block(Verifier *v, Block *b)
-{
-	for (int i = 0; i < b->narg; i++)
-		v->owner[b->arg[i].id] = &b->arg[i];
-	for (Op *op = b->first; op; op = op->next) {
-		for (int i = 0; i < op->nout; i++)
-			v->owner[op->out[i].id] = &op->out[i];
-		for (int r = 0; r < op->nregion; r++)
-			if (op->region[r])
-				own_block(v, op->region[r]);
-	}
-}
-
 static bool
 check_uses(Verifier *v)
 {
@@ -425,10 +411,9 @@ check_func(Verifier *v)
 		if (!check_param(v, i))
 			return false;
 	func_number(f);
-	v->owner = NEW_ARRAY(tmp, Value *, f->nvalues);
+	v->owner = func_values(f, tmp).at;
 	v->visible = NEW_ARRAY(tmp, bool, f->nvalues);
 	v->uses = NEW_ARRAY(tmp, int, f->nvalues);
-	own_block(v, f->body);
 	if (!check_block(v, f->body) || !check_uses(v))
 		return false;
 	v->why = layouts_check(f, &v->at);

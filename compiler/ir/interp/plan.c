@@ -49,23 +49,13 @@ share_memory(Plan *p, const Op *op)
 }
 
 static void
-give_slot(Plan *p, const Value *v)
+give_slots(Plan *p)
 {
-	if (v->type->kind != TYPE_TENSOR)
-		p->slot[v->id] = slot_add(p, value_bytes(v));
-}
+	ValueList all = func_values(p->func, p->mem);
 
-static void
-give_slots(Plan *p, const Block *b)
-{
-	for (int i = 0; i < b->narg; i++)
-		give_slot(p, &b->arg[i]);
-	for (const Op *op = b->first; op; op = op->next) {
-		for (int k = 0; k < op->nout; k++)
-			give_slot(p, &op->out[k]);
-		for (int r = 0; r < op->nregion; r++)
-			give_slots(p, op->region[r]);
-	}
+	for (int i = 0; i < all.n; i++)
+		if (all.at[i]->type->kind != TYPE_TENSOR)
+			p->slot[i] = slot_add(p, value_bytes(all.at[i]));
 }
 
 /* Scalars are contiguous; other slots begin at cache lines. */
@@ -112,7 +102,7 @@ plan_open(Func *f, const PlanOptions *opt, const char **why)
 	}
 	provenance_find(p);
 	if (p->opt.plain || p->opt.sanitize || p->opt.trace)
-		give_slots(p, f->body);
+		give_slots(p);
 	else
 		fast_open(p);
 	lay_out_slots(p);

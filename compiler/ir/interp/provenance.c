@@ -15,31 +15,14 @@ add(Plan *p, const Value *v, uint64_t from)
 }
 
 static bool
-flow_region(Plan *p, const Op *op, const Block *b, int first_in, int first_arg, int first_yielded)
+flow_edges(Plan *p, const Op *op)
 {
 	bool grew = false;
-	const Op *end = b->last;
+	Value *from, *to;
 
-	for (int i = 0; i + first_arg < b->narg; i++) {
-		if (first_in >= 0)
-			grew |= add(p, &b->arg[i + first_arg], p->origin[op->in[i + first_in]->id]);
-		if (op->kind == OP_FOR)
-			grew |= add(p, &b->arg[i + first_arg], p->origin[end->in[i]->id]);
-	}
-	for (int i = 0; i < op->nout; i++)
-		grew |= add(p, &op->out[i], p->origin[end->in[i + first_yielded]->id]);
-	return grew;
-}
-
-static bool
-flow_while(Plan *p, const Op *op)
-{
-	const Block *test = op->region[0], *body = op->region[1];
-	bool grew = flow_region(p, op, test, 0, 0, 1);
-
-	for (int i = 0; i < op->nout; i++) {
-		grew |= add(p, &body->arg[i], p->origin[test->last->in[i + 1]->id]);
-		grew |= add(p, &test->arg[i], p->origin[body->last->in[i]->id]);
+	for (int e = 0; e < OP_EDGES * op->nout; e++) {
+		op_edge(op, e / OP_EDGES, e % OP_EDGES, &from, &to);
+		grew |= add(p, to, p->origin[from->id]);
 	}
 	return grew;
 }
@@ -67,27 +50,8 @@ flow_block(Plan *p, const Block *b)
 {
 	bool grew = false;
 
-	for (const Op *op = b->first; op; op = op->next) {
-		for (int r = 0; r < op->nregion; r++)
-			grew |= flow_block(p, op->region[r]);
-		switch (op->kind) {
-		case OP_FOR:
-			for (int i = 0; i < op->nout; i++)
-				grew |= add(p, &op->out[i], p->origin[op->in[i + 3]->id]);
-			grew |= flow_region(p, op, op->region[0], 3, 1, 0);
-			break;
-		case OP_WHILE:
-			grew |= flow_while(p, op);
-			break;
-		case OP_IF:
-			grew |= flow_region(p, op, op->region[0], -1, 0, 0);
-			grew |= flow_region(p, op, op->region[1], -1, 0, 0);
-			break;
-		default:
-			grew |= flow_all(p, op);
-			break;
-		}
-	}
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		grew |= op_is_control(op) ? flow_edges(p, op) : flow_all(p, op);
 	return grew;
 }
 

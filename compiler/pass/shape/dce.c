@@ -58,31 +58,18 @@ need_control(Marks *k, const Op *op)
 static void
 need_column(Marks *k, const Op *op, int i)
 {
-	const Op *yield = op->region[0]->last;
+	Value *from, *to;
 
-	need_control(k, op);
-	need(k, &op->out[i]);
-	switch (op->kind) {
-	case OP_FOR:
-		need(k, op->in[3 + i]);
-		need(k, &op->region[0]->arg[1 + i]);
-		need(k, yield->in[i]);
-		break;
-	case OP_WHILE:
-		need(k, op->in[i]);
-		need(k, &op->region[0]->arg[i]);
-		need(k, yield->in[1 + i]);
-		need(k, &op->region[1]->arg[i]);
-		need(k, op->region[1]->last->in[i]);
-		break;
-	case OP_IF:
-		need(k, yield->in[i]);
-		need(k, op->region[1]->last->in[i]);
-		break;
-	default:                                        /* reduce_fn, scan_fn: one whole */
+	if (!op_is_control(op)) {                       /* reduce_fn, scan_fn: one whole */
 		need_operands(k, op, 0);
-		need_operands(k, yield, 0);
-		break;
+		need_operands(k, op->region[0]->last, 0);
+		return;
+	}
+	need_control(k, op);
+	for (int e = 0; e < OP_EDGES; e++) {
+		op_edge(op, i, e, &from, &to);
+		need(k, from);
+		need(k, to);
 	}
 }
 

@@ -255,15 +255,10 @@ widen(Pad *p, Value *v)
 static bool
 widen_all(Pad *p)
 {
-	Block *body = p->f->body;
+	ValueList all = func_values(p->f, p->m->cx->tmp);
 	bool any = false;
-	for (Op *op = body->first; op; op = op_after(op, body)) {
-		for (int i = 0; i < op->nout; i++)
-			any |= widen(p, &op->out[i]);
-		for (int r = 0; r < op->nregion; r++)
-			for (int i = 0; i < op->region[r]->narg; i++)
-				any |= widen(p, &op->region[r]->arg[i]);
-	}
+	for (int i = p->f->body->narg; i < all.n; i++)
+		any |= widen(p, all.at[i]);
 	return any;
 }
 

@@ -175,17 +175,10 @@ join_access(Classes *c, const Op *op)
 static void
 join_loop(Classes *c, const Op *op)
 {
-	int first = op->kind == OP_FOR ? 3 : 0;
-	for (int i = 0; i < op->nout; i++) {
-		const Value *v = &op->out[i];
-		if (op->kind != OP_IF)
-			join_all(c, v, op->in[first + i]);
-		for (int r = 0; r < op->nregion; r++) {
-			const Block *b = op->region[r];
-			join_all(c, v, b->last->in[op->kind == OP_WHILE && r == 0 ? i + 1 : i]);
-			if (op->kind != OP_IF)
-				join_all(c, v, &b->arg[op->kind == OP_FOR ? i + 1 : i]);
-		}
+	Value *from, *to;
+	for (int e = 0; e < OP_EDGES * op->nout; e++) {
+		op_edge(op, e / OP_EDGES, e % OP_EDGES, &from, &to);
+		join_all(c, from, to);
 	}
 }
 
@@ -245,26 +238,14 @@ classify(Classes *c, const Op *op, const Target *t)
 	}
 }
 
-static void
-add_value(Classes *c, const Value *v, int *n)
-{
-	c->first[v->id] = *n;
-	*n += v->type->kind == TYPE_TILE ? v->type->rank : 0;
-}
-
 static int
 number_nodes(Classes *c)
 {
-	Block *body = c->f->body;
+	ValueList all = func_values(c->f, c->f->module->cx->tmp);
 	int n = 0;
-	for (int i = 0; i < body->narg; i++)
-		add_value(c, &body->arg[i], &n);
-	for (Op *op = body->first; op; op = op_after(op, body)) {
-		for (int i = 0; i < op->nout; i++)
-			add_value(c, &op->out[i], &n);
-		for (int r = 0; r < op->nregion; r++)
-			for (int i = 0; i < op->region[r]->narg; i++)
-				add_value(c, &op->region[r]->arg[i], &n);
+	for (int i = 0; i < all.n; i++) {
+		c->first[i] = n;
+		n += all.at[i]->type->kind == TYPE_TILE ? all.at[i]->type->rank : 0;
 	}
 	return n;
 }

@@ -101,35 +101,32 @@ origin_of(const Watch *w, const Value *v)
 	return &w->of[v->id];
 }
 
-/* Does what begins in `inner` lie within `b`? */
-static bool
-encloses(const Block *b, const Block *inner)
-{
-	while (inner != b && inner->parent)
-		inner = inner->parent->home;
-	return inner == b;
-}
-
 /* Keeps what can be named in a block. */
 static void
 edges_leave(Edges *e, const Block *to)
 {
 	for (int i = 0; i < e->n; i++)
-		if (!encloses(e->at[i].start->block, to))
+		if (!block_inside(to, e->at[i].start->block))
 			e->all = true;
+}
+
+static void
+learn(Watch *w, const Value *v, const Origin *now)
+{
+	w->changed |= weight(now) != weight(origin_of(w, v));
+	w->of[v->id] = *now;
 }
 
 /* Joins what is known of one value to another's, which stands in block `to`. */
 static void
 flow(Watch *w, const Value *from, const Value *to)
 {
-	Origin o = *origin_of(w, from), *was = &w->of[to->id], now = *was;
+	Origin o = *origin_of(w, from), now = *origin_of(w, to);
 	for (int d = 0; d < MAX_RANK; d++)
 		edges_leave(&o.dim[d], to->block);
 	edges_leave(&o.mask, to->block);
 	origin_join(&now, &o);
-	w->changed |= weight(&now) != weight(was);
-	*was = now;
+	learn(w, to, &now);
 }
 
 /* ---- ops ---- */
@@ -278,49 +275,20 @@ origin_make(Watch *w, const Op *op)
 
 /* ---- over a function, until nothing changes ---- */
 
-static void walk(Watch *w, const Block *b);
-
 static void
-flow_all(Watch *w, Value *const *from, const Value *to, int n)
+walk(Watch *w)
 {
-	for (int i = 0; i < n; i++)
-		flow(w, from[i], &to[i]);
-}
-
-static void
-walk_regions(Watch *w, const Op *op)
-{
-	const Block *first = op->region[0];
-	int skip = op->kind == OP_FOR ? 1 : 0;
-	if (op->kind == OP_FOR)
-		flow_all(w, op->in + 3, first->arg + skip, op->nout);
-	else if (op->kind == OP_WHILE)
-		flow_all(w, op->in, first->arg, op->nout);
-	walk(w, first);
-	if (op->kind == OP_WHILE)
-		flow_all(w, first->last->in + 1, op->region[1]->arg, op->nout);
-	for (int r = 1; r < op->nregion; r++)
-		walk(w, op->region[r]);
-	if (op->kind == OP_IF) {
-		flow_all(w, first->last->in, op->out, op->nout);
-		flow_all(w, op->region[1]->last->in, op->out, op->nout);
-		return;
-	}
-	const Block *last = op->region[op->nregion - 1];
-	flow_all(w, last->last->in, first->arg + skip, op->nout);
-	flow_all(w, op->kind == OP_WHILE ? first->last->in + 1 : last->last->in, op->out, op->nout);
-}
-
-static void
-walk(Watch *w, const Block *b)
-{
-	for (const Op *op = b->first; op; op = op->next) {
-		if (op_is_control(op)) {
-			walk_regions(w, op);
-			continue;
+	const Block *body = w->f->body;
+	Value *from, *to;
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		for (int e = 0; op_is_control(op) && e < OP_EDGES * op->nout; e++) {
+			op_edge(op, e / OP_EDGES, e % OP_EDGES, &from, &to);
+			flow(w, from, to);
 		}
-		for (int i = 0; i < op->nout; i++)
-			w->of[op->out[i].id] = origin_make(w, op);
+		for (int i = 0; !op_is_control(op) && i < op->nout; i++) {
+			Origin now = origin_make(w, op);
+			learn(w, &op->out[i], &now);
+		}
 	}
 }
 
@@ -392,7 +360,7 @@ pass_watch(Module *m, const Target *t)
 		Watch w = {.m = m, .f = f, .of = NEW_ARRAY(m->cx->tmp, Origin, f->nvalues), .changed = true};
 		while (w.changed) {
 			w.changed = false;
-			walk(&w, f->body);
+			walk(&w);
 		}
 		watch_block(&w, f->body);
 	}

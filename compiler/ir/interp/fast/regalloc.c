@@ -130,18 +130,11 @@ void
 slots_assign(Plan *p)
 {
 	Sched *const scheds[] = {p->fast->once, p->fast->launch, p->fast->body};
-	const Block *body = p->func->body;
+	ValueList all = func_values(p->func, p->mem);
 
 	for (int i = 0; i < LEN(scheds); i++)
 		add_temporaries(p, scheds[i]);
 	assign_slots(p);
-	for (int i = 0; i < body->narg; i++)
-		set_slots(p, value_info(p, &body->arg[i]), &body->arg[i]);
-	for (Op *op = body->first; op; op = op_after(op, body)) {
-		for (int i = 0; i < op->nout; i++)
-			set_slots(p, value_info(p, &op->out[i]), &op->out[i]);
-		for (int r = 0; r < op->nregion; r++)
-			for (int i = 0; i < op->region[r]->narg; i++)
-				set_slots(p, value_info(p, &op->region[r]->arg[i]), &op->region[r]->arg[i]);
-	}
+	for (int i = 0; i < all.n; i++)
+		set_slots(p, value_info(p, all.at[i]), all.at[i]);
 }
