@@ -34,33 +34,27 @@ repeat(const Elem *e, int size, void *out, const void *one, int64_t n)
 	loops_at[e->level].fill(size, out, word, n);
 }
 
+#define COUNT(T)                                                                                   \
+	for (int64_t i = 0; i < n; i++)                                                            \
+		((T *)out)[i] = (T)((uint64_t)start + (uint64_t)i)
+
 void
 tile_iota(DType t, void *out, int64_t start, int64_t n)
 {
-	for (int64_t i = 0; i < n; i++) {
-		uint64_t v = (uint64_t)start + (uint64_t)i;
-		switch (dtype_tile_size(t)) {
-		case 1: ((uint8_t *)out)[i] = (uint8_t)v; break;
-		case 2: ((uint16_t *)out)[i] = (uint16_t)v; break;
-		case 4: ((uint32_t *)out)[i] = (uint32_t)v; break;
-		default: ((uint64_t *)out)[i] = v;
-		}
-	}
+	BY_SIZE(dtype_tile_size(t), COUNT)
 }
 
-/* Whether every operand is one element, and there are more results than that. */
-static bool
-is_uniform(const Elem *e, unsigned scalar, int64_t n)
-{
-	return n > 1 && e->nin && scalar == (1u << e->nin) - 1;
-}
-
-static void
-run_uniform(const Elem *e, void *out, const void *const *in)
+/* Where every operand is one element, so is the result. */
+void
+elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
 	char one[8];
+	if (n <= 1 || e->nin == 0 || scalar != (1u << e->nin) - 1) {
+		e->run(e, out, in, scalar, n);
+		return;
+	}
 	e->run(e, one, in, 0, 1);
-	memcpy(out, one, (size_t)e->out_size);
+	repeat(e, e->out_size, out, one, n);
 }
 
 /* Operands and result are what the loop takes. */
@@ -69,11 +63,6 @@ run_wide(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 {
 	if (scalar == 0 || n <= 1) {
 		e->loop(out, in, n);
-		return;
-	}
-	if (is_uniform(e, scalar, n)) {
-		run_uniform(e, out, in);
-		repeat(e, e->out_size, out, out, n);
 		return;
 	}
 	uint64_t repeated[3][BLOCK];
@@ -98,11 +87,6 @@ run_wide(const Elem *e, void *out, const void *const *in, unsigned scalar, int64
 static void
 run_blocks(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
-	if (is_uniform(e, scalar, n)) {
-		run_uniform(e, out, in);
-		repeat(e, e->out_size, out, out, n);
-		return;
-	}
 	uint64_t wide[3][BLOCK], result[BLOCK];
 	const void *at[3];
 	for (int64_t done = 0; done < n; done += BLOCK) {
@@ -137,9 +121,7 @@ run_blocks(const Elem *e, void *out, const void *const *in, unsigned scalar, int
 static void
 run_copy(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
-	if (scalar & 1)
-		repeat(e, e->out_size, out, in[0], n);
-	else if (out != in[0])
+	if (out != in[0])
 		memcpy(out, in[0], (size_t)n * (size_t)e->out_size);
 }
 
@@ -236,13 +218,11 @@ make_math(Elem *e, const Loops *l, OpKind kind, DType t, DType out, bool nan)
 static void
 run_lookup(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
 {
-	for (int64_t i = 0; i < (scalar & 1 ? MIN(n, 1) : n); i++) {
+	for (int64_t i = 0; i < n; i++) {
 		int64_t at = dtype_load_i64(e->index, in[0], i);
 		uint64_t bits = at >= 0 && at < e->ntable ? (uint64_t)e->table[at] : 0;
 		memcpy((char *)out + i * e->out_size, &bits, (size_t)e->out_size);
 	}
-	if ((scalar & 1) && n > 1)
-		repeat(e, e->out_size, out, out, n);
 }
 
 void
@@ -282,7 +262,7 @@ elem_stream(const Elem *e, void *out, const void *const *in, unsigned scalar, in
 		int64_t m = MIN(BLOCK, n - done);
 		for (int i = 0; i < e->nin; i++)
 			at[i] = (const char *)in[i] + (scalar >> i & 1 ? 0 : done * e->in_size[i]);
-		e->run(e, block, at, scalar, m);
+		elem_run(e, block, at, scalar, m);
 		loops_at[e->level].stream((char *)out + done * e->out_size, block, (size_t)(m * e->out_size));
 	}
 }

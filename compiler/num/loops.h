@@ -45,6 +45,18 @@
 		}                                                                                  \
 	}
 
+/* Entries by dtype of a table: X of the functions f_u8 and so on, by width or by sign too, and of the two for floats. */
+#define BY_WIDTH(X, f)                                                                             \
+	[TY_BOOL] = X(f##_u8), [TY_I8] = X(f##_u8), [TY_U8] = X(f##_u8), [TY_I16] = X(f##_u16),    \
+	[TY_U16] = X(f##_u16), [TY_I32] = X(f##_u32), [TY_U32] = X(f##_u32), [TY_I64] = X(f##_u64), \
+	[TY_U64] = X(f##_u64)
+#define BY_SIGN(X, f)                                                                              \
+	[TY_BOOL] = X(f##_u8), [TY_I8] = X(f##_i8), [TY_U8] = X(f##_u8), [TY_I16] = X(f##_i16),    \
+	[TY_U16] = X(f##_u16), [TY_I32] = X(f##_i32), [TY_U32] = X(f##_u32), [TY_I64] = X(f##_i64), \
+	[TY_U64] = X(f##_u64), [TY_I4] = X(f##_i8), [TY_U4] = X(f##_u8)
+#define OF_FLOATS(X, f) [TY_F32] = X(f##_f32), [TY_F64] = X(f##_f64)
+#define SELF(f) f
+
 #define BITS_OF(s, T, U)                                                                           \
 	ALWAYS_INLINE U s##_bits(T x)                                                              \
 	{                                                                                          \

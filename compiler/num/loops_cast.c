@@ -124,32 +124,6 @@ narrow_f16_fast(const float *in, void *out, int64_t n)
 #define narrow_f16_fast narrow_f16
 #endif
 
-ToF32Fn
-LEVEL(loop_widen)(DType t)
-{
-	switch (t) {
-	case TY_F16: return widen_f16_fast;
-	case TY_BF16: return widen_bf16;
-	case TY_F8E4M3: return widen_f8e4m3;
-	case TY_F8E5M2: return widen_f8e5m2;
-	case TY_F4E2M1: return widen_f4e2m1;
-	default: return NULL;
-	}
-}
-
-FromF32Fn
-LEVEL(loop_narrow)(DType t, bool keeps_inf)
-{
-	switch (t) {
-	case TY_F16: return narrow_f16_fast;
-	case TY_BF16: return narrow_bf16;
-	case TY_F8E4M3: return narrow_f8e4m3;
-	case TY_F8E5M2: return keeps_inf ? keep_f8e5m2 : narrow_f8e5m2;
-	case TY_F4E2M1: return narrow_f4e2m1;
-	default: return NULL;
-	}
-}
-
 /* ---- f64 to f32 that a narrow type holds ---- */
 
 /* x to `bits` bits of precision, or to a multiple of 2^(least - bits + 1) where x is below 2^least.  Adding
@@ -163,14 +137,7 @@ round_f64(double x, int bits, int least)
 	return copysign((x + magic) - magic, x);
 }
 
-#define ROUND_TO(name, bits, least)                                                                \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		float *o = out;                                                                    \
-		const double *x = in[0];                                                           \
-		LOOP for (int64_t i = 0; i < n; i++)                                               \
-			o[i] = (float)round_f64(x[i], bits, least);                                \
-	}
+#define ROUND_TO(name, bits, least) UNARY(name, double, float, round_f64(a, bits, least))
 
 ROUND_TO(round_f16, 11, -14)
 ROUND_TO(round_bf16, 8, -126)
@@ -178,17 +145,34 @@ ROUND_TO(round_f8e4m3, 4, -6)
 ROUND_TO(round_f8e5m2, 3, -14)
 ROUND_TO(round_f4e2m1, 2, 0)
 
+static const struct {
+	ToF32Fn widen;
+	FromF32Fn narrow, keep;
+	LoopFn round;
+} narrow_floats[DTYPE_COUNT] = {
+	[TY_F16] = {widen_f16_fast, narrow_f16_fast, narrow_f16_fast, round_f16},
+	[TY_BF16] = {widen_bf16, narrow_bf16, narrow_bf16, round_bf16},
+	[TY_F8E4M3] = {widen_f8e4m3, narrow_f8e4m3, narrow_f8e4m3, round_f8e4m3},
+	[TY_F8E5M2] = {widen_f8e5m2, narrow_f8e5m2, keep_f8e5m2, round_f8e5m2},
+	[TY_F4E2M1] = {widen_f4e2m1, narrow_f4e2m1, narrow_f4e2m1, round_f4e2m1},
+};
+
+ToF32Fn
+LEVEL(loop_widen)(DType t)
+{
+	return narrow_floats[t].widen;
+}
+
+FromF32Fn
+LEVEL(loop_narrow)(DType t, bool keeps_inf)
+{
+	return keeps_inf ? narrow_floats[t].keep : narrow_floats[t].narrow;
+}
+
 LoopFn
 LEVEL(loop_round_to)(DType to)
 {
-	switch (to) {
-	case TY_F16: return round_f16;
-	case TY_BF16: return round_bf16;
-	case TY_F8E4M3: return round_f8e4m3;
-	case TY_F8E5M2: return round_f8e5m2;
-	case TY_F4E2M1: return round_f4e2m1;
-	default: return NULL;
-	}
+	return narrow_floats[to].round;
 }
 
 /* ---- among bool, integers, f32, f64 ---- */

@@ -15,12 +15,7 @@
 void
 LEVEL(loop_fill)(int size, void *out, uint64_t word, int64_t n)
 {
-	switch (size) {
-	case 1: FILL(uint8_t); break;
-	case 2: FILL(uint16_t); break;
-	case 4: FILL(uint32_t); break;
-	default: FILL(uint64_t);
-	}
+	BY_SIZE(size, FILL)
 }
 
 /* Whole cache lines are written without being read first, which saves a third of the traffic of a sum whose

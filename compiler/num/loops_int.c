@@ -114,7 +114,7 @@ quotient_i64(int64_t a, int64_t b)
 	BINARY(gt_##s, T, uint8_t, a > b)                                                          \
 	BINARY(ge_##s, T, uint8_t, a >= b)
 
-#define BY_SIGN(s, u, S, U, W, bits)                                                               \
+#define EACH_SIGN(s, u, S, U, W, bits)                                                               \
 	SIGNED_ROUNDED(s, S, W)                                                                    \
 	UNSIGNED_ROUNDED(u, U, W)                                                                  \
 	DIVISIONS(s, S, W)                                                                         \
@@ -125,10 +125,10 @@ quotient_i64(int64_t a, int64_t b)
 	BINARY(shr_##s, S, S, a >> ((U)b < (bits) ? b : (bits) - 1))                               \
 	BINARY(shr_##u, U, U, b < (bits) ? a >> (b & ((bits) - 1)) : 0)
 
-BY_SIGN(i8, u8, int8_t, uint8_t, uint32_t, 8)
-BY_SIGN(i16, u16, int16_t, uint16_t, uint32_t, 16)
-BY_SIGN(i32, u32, int32_t, uint32_t, uint32_t, 32)
-BY_SIGN(i64, u64, int64_t, uint64_t, uint64_t, 64)
+EACH_SIGN(i8, u8, int8_t, uint8_t, uint32_t, 8)
+EACH_SIGN(i16, u16, int16_t, uint16_t, uint32_t, 16)
+EACH_SIGN(i32, u32, int32_t, uint32_t, uint32_t, 32)
+EACH_SIGN(i64, u64, int64_t, uint64_t, uint64_t, 64)
 
 /* The magnitude of an unsigned number; bool: 0 or 1 in a byte; sums are "or", products "and", the rest as for u8 */
 UNARY(not_bool, uint8_t, uint8_t, !a)
@@ -137,14 +137,8 @@ UNARY(same_u16, uint16_t, uint16_t, a)
 UNARY(same_u32, uint32_t, uint32_t, a)
 UNARY(same_u64, uint64_t, uint64_t, a)
 
-#define SAME_ROW(OPK, f)                                                                           \
-	[OPK] = {[TY_BOOL] = f##_u8, [TY_I8] = f##_u8, [TY_U8] = f##_u8, [TY_I16] = f##_u16,       \
-	    [TY_U16] = f##_u16, [TY_I32] = f##_u32, [TY_U32] = f##_u32, [TY_I64] = f##_u64,        \
-	    [TY_U64] = f##_u64}
-#define SIGN_ROW(OPK, f)                                                                           \
-	[OPK] = {[TY_BOOL] = f##_u8, [TY_I8] = f##_i8, [TY_U8] = f##_u8, [TY_I16] = f##_i16,       \
-	    [TY_U16] = f##_u16, [TY_I32] = f##_i32, [TY_U32] = f##_u32, [TY_I64] = f##_i64,        \
-	    [TY_U64] = f##_u64}
+#define SAME_ROW(OPK, f) [OPK] = {BY_WIDTH(SELF, f)}
+#define SIGN_ROW(OPK, f) [OPK] = {BY_SIGN(SELF, f)}
 
 static const LoopFn table[OP_COUNT][DTYPE_COUNT] = {
 	SAME_ROW(OP_NEG, neg), SAME_ROW(OP_NOT, not), SAME_ROW(OP_POPCOUNT, popcount),

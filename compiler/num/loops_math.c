@@ -248,26 +248,8 @@ erf_f(float x)
 	return (float)copysign(r, x);
 }
 
-#define F32(name, expr)                                                                            \
-	static void name##_f32(void *out, const void *const *in, int64_t n)                        \
-	{                                                                                          \
-		float *o = out;                                                                    \
-		const float *x = in[0];                                                            \
-		LOOP for (int64_t i = 0; i < n; i++) {                                             \
-			float a = x[i];                                                            \
-			o[i] = (expr);                                                             \
-		}                                                                                  \
-	}
-#define F64(name, expr)                                                                            \
-	static void name##_f64(void *out, const void *const *in, int64_t n)                        \
-	{                                                                                          \
-		double *o = out;                                                                   \
-		const double *x = in[0];                                                           \
-		for (int64_t i = 0; i < n; i++) {                                                  \
-			double a = x[i];                                                           \
-			o[i] = (expr);                                                             \
-		}                                                                                  \
-	}
+#define F32(name, expr) UNARY(name##_f32, float, float, expr)
+#define F64(name, expr) UNARY(name##_f64, double, double, expr)
 /* -0 stays -0 where the function passes through the origin. */
 #define ODD(y) (a == 0 ? a : (y))
 
@@ -335,20 +317,10 @@ F64(atan, atan(a))
 F64(erf, erf(a))
 F64(sigmoid, a < 0 ? exp(a) / (1 + exp(a)) : 1 / (1 + exp(-a)))
 
-#define TWO(name, T, expr)                                                                         \
-	static void name(void *out, const void *const *in, int64_t n)                              \
-	{                                                                                          \
-		T *o = out;                                                                        \
-		const T *x = in[0], *y = in[1];                                                    \
-		for (int64_t i = 0; i < n; i++) {                                                  \
-			T a = x[i], b = y[i];                                                      \
-			o[i] = (expr);                                                             \
-		}                                                                                  \
-	}
-TWO(pow_f32, float, powf(a, b))
-TWO(atan2_f32, float, (float)atan2((double)a, (double)b))
-TWO(pow_f64, double, pow(a, b))
-TWO(atan2_f64, double, atan2(a, b))
+BINARY(pow_f32, float, float, powf(a, b))
+BINARY(atan2_f32, float, float, (float)atan2((double)a, (double)b))
+BINARY(pow_f64, double, double, pow(a, b))
+BINARY(atan2_f64, double, double, atan2(a, b))
 
 #define ROW(OPK, f) [OPK] = {f##_f32, f##_f64}
 

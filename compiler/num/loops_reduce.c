@@ -98,29 +98,20 @@ ROW_FOLD(all, uint8_t, uint8_t, 1, a & b)
 /* ---- max and min ---- */
 
 /* step keeps `a` unless b beats it, so that a NaN in b is skipped. */
-#define EXTREME(name, T, low, beats)                                                               \
-	ROW_FOLD(name, T, T, low, b beats a ? b : a)
+#define EXTREMES(s, T, low, high)                                                                  \
+	ROW_FOLD(max_##s, T, T, low, b > a ? b : a)                                                \
+	ROW_FOLD(min_##s, T, T, high, b < a ? b : a)
 
-EXTREME(max_i8, int8_t, INT8_MIN, >)
-EXTREME(max_i16, int16_t, INT16_MIN, >)
-EXTREME(max_i32, int32_t, INT32_MIN, >)
-EXTREME(max_i64, int64_t, INT64_MIN, >)
-EXTREME(max_u8, uint8_t, 0, >)
-EXTREME(max_u16, uint16_t, 0, >)
-EXTREME(max_u32, uint32_t, 0, >)
-EXTREME(max_u64, uint64_t, 0, >)
-EXTREME(max_of_f32, float, -INFINITY, >)
-EXTREME(max_of_f64, double, -INFINITY, >)
-EXTREME(min_i8, int8_t, INT8_MAX, <)
-EXTREME(min_i16, int16_t, INT16_MAX, <)
-EXTREME(min_i32, int32_t, INT32_MAX, <)
-EXTREME(min_i64, int64_t, INT64_MAX, <)
-EXTREME(min_u8, uint8_t, UINT8_MAX, <)
-EXTREME(min_u16, uint16_t, UINT16_MAX, <)
-EXTREME(min_u32, uint32_t, UINT32_MAX, <)
-EXTREME(min_u64, uint64_t, UINT64_MAX, <)
-EXTREME(min_of_f32, float, INFINITY, <)
-EXTREME(min_of_f64, double, INFINITY, <)
+EXTREMES(i8, int8_t, INT8_MIN, INT8_MAX)
+EXTREMES(i16, int16_t, INT16_MIN, INT16_MAX)
+EXTREMES(i32, int32_t, INT32_MIN, INT32_MAX)
+EXTREMES(i64, int64_t, INT64_MIN, INT64_MAX)
+EXTREMES(u8, uint8_t, 0, UINT8_MAX)
+EXTREMES(u16, uint16_t, 0, UINT16_MAX)
+EXTREMES(u32, uint32_t, 0, UINT32_MAX)
+EXTREMES(u64, uint64_t, 0, UINT64_MAX)
+EXTREMES(of_f32, float, -INFINITY, INFINITY)
+EXTREMES(of_f64, double, -INFINITY, INFINITY)
 
 /* How many of n elements `step` apart are NaN. */
 #define COUNT_NAN(s, T)                                                                            \
@@ -248,27 +239,17 @@ typedef struct Pair {
 } Pair;
 
 #define PAIR(f) {f##_rows, f##_columns}
-#define ANY_SIGN_ROW(f)                                                                            \
-	[TY_BOOL] = PAIR(f##_u8), [TY_I8] = PAIR(f##_u8), [TY_U8] = PAIR(f##_u8),                  \
-	[TY_I16] = PAIR(f##_u16), [TY_U16] = PAIR(f##_u16), [TY_I32] = PAIR(f##_u32),              \
-	[TY_U32] = PAIR(f##_u32), [TY_I64] = PAIR(f##_u64), [TY_U64] = PAIR(f##_u64)
-#define SIGNED_ROW(f)                                                                              \
-	[TY_BOOL] = PAIR(f##_u8), [TY_I8] = PAIR(f##_i8), [TY_U8] = PAIR(f##_u8),                  \
-	[TY_I16] = PAIR(f##_i16), [TY_U16] = PAIR(f##_u16), [TY_I32] = PAIR(f##_i32),              \
-	[TY_U32] = PAIR(f##_u32), [TY_I64] = PAIR(f##_i64), [TY_U64] = PAIR(f##_u64),              \
-	[TY_I4] = PAIR(f##_i8), [TY_U4] = PAIR(f##_u8)
-#define FLOAT_ROW(f) [TY_F32] = PAIR(f##_f32), [TY_F64] = PAIR(f##_f64)
 
 static const Pair table[RED_COUNT][DTYPE_COUNT] = {
-	[RED_SUM] = {ANY_SIGN_ROW(sum), FLOAT_ROW(sum)},
-	[RED_PROD] = {ANY_SIGN_ROW(prod), FLOAT_ROW(prod)},
-	[RED_MAX] = {SIGNED_ROW(max), FLOAT_ROW(max)},
-	[RED_MIN] = {SIGNED_ROW(min), FLOAT_ROW(min)},
-	[RED_ARGMAX] = {SIGNED_ROW(arg_max), FLOAT_ROW(arg_max)},
-	[RED_ARGMIN] = {SIGNED_ROW(arg_min), FLOAT_ROW(arg_min)},
+	[RED_SUM] = {BY_WIDTH(PAIR, sum), OF_FLOATS(PAIR, sum)},
+	[RED_PROD] = {BY_WIDTH(PAIR, prod), OF_FLOATS(PAIR, prod)},
+	[RED_MAX] = {BY_SIGN(PAIR, max), OF_FLOATS(PAIR, max)},
+	[RED_MIN] = {BY_SIGN(PAIR, min), OF_FLOATS(PAIR, min)},
+	[RED_ARGMAX] = {BY_SIGN(PAIR, arg_max), OF_FLOATS(PAIR, arg_max)},
+	[RED_ARGMIN] = {BY_SIGN(PAIR, arg_min), OF_FLOATS(PAIR, arg_min)},
 	[RED_ANY] = {[TY_BOOL] = PAIR(any)},
 	[RED_ALL] = {[TY_BOOL] = PAIR(all)},
-	[RED_XOR_SUM] = {ANY_SIGN_ROW(xor)},
+	[RED_XOR_SUM] = {BY_WIDTH(PAIR, xor)},
 };
 
 static const Pair with_nan[RED_ARGMIN + 1][2] = {

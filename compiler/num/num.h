@@ -14,6 +14,15 @@
 
 #include "ir/ir.h"
 
+/* RUN with the unsigned integer of so many bytes. */
+#define BY_SIZE(size, RUN)                                                                         \
+	switch (size) {                                                                            \
+	case 1: RUN(uint8_t); break;                                                               \
+	case 2: RUN(uint16_t); break;                                                              \
+	case 4: RUN(uint32_t); break;                                                              \
+	default: RUN(uint64_t);                                                                    \
+	}
+
 typedef enum CpuLevel { CPU_BASE, CPU_AVX2, CPU_AVX512, CPU_LEVELS } CpuLevel;
 
 CpuLevel cpu_level(void);                               /* the best that this machine runs */
@@ -52,11 +61,7 @@ bool elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, D
 /* lookup takes its table besides, which stays the caller's. */
 void elem_make_lookup(Elem *e, DType index, DType out, const int64_t *bits, int n);
 
-static inline void
-elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n)
-{
-	e->run(e, out, in, scalar, n);
-}
+void elem_run(const Elem *e, void *out, const void *const *in, unsigned scalar, int64_t n);
 
 /* The same for results that go to memory and are not looked at soon (tensors larger than the caches): whole
  * cache lines are written past them.  stream_fence() before another thread may look. */

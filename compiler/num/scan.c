@@ -53,25 +53,15 @@ LINES_ORDER(i64, int64_t)
 LINES_FLOAT(f32, float)
 LINES_FLOAT(f64, double)
 
-#define ANY_SIGN(f)                                                                                \
-	{                                                                                          \
-		[TY_BOOL] = f##_u8, [TY_I8] = f##_u8, [TY_U8] = f##_u8, [TY_I16] = f##_u16,        \
-		[TY_U16] = f##_u16, [TY_I32] = f##_u32, [TY_U32] = f##_u32, [TY_I64] = f##_u64,    \
-		[TY_U64] = f##_u64, [TY_F32] = f##_f32, [TY_F64] = f##_f64                         \
-	}
-#define BY_SIGN(f)                                                                                 \
-	{                                                                                          \
-		[TY_BOOL] = f##_u8, [TY_I8] = f##_i8, [TY_U8] = f##_u8, [TY_I16] = f##_i16,        \
-		[TY_U16] = f##_u16, [TY_I32] = f##_i32, [TY_U32] = f##_u32, [TY_I64] = f##_i64,    \
-		[TY_U64] = f##_u64, [TY_F32] = f##_f32, [TY_F64] = f##_f64                         \
-	}
-
 static LineFn
 line_of(const Reduce *r, DType t)
 {
 	static const LineFn table[RED_MIN + 1][DTYPE_COUNT] = {
-		[RED_SUM] = ANY_SIGN(sum), [RED_PROD] = ANY_SIGN(prod), [RED_MAX] = BY_SIGN(max),
-		[RED_MIN] = BY_SIGN(min)};
+		[RED_SUM] = {BY_WIDTH(SELF, sum), OF_FLOATS(SELF, sum)},
+		[RED_PROD] = {BY_WIDTH(SELF, prod), OF_FLOATS(SELF, prod)},
+		[RED_MAX] = {BY_SIGN(SELF, max), OF_FLOATS(SELF, max)},
+		[RED_MIN] = {BY_SIGN(SELF, min), OF_FLOATS(SELF, min)},
+	};
 	if (r->propagate_nan && r->fn == RED_MAX && dtype_is_float(t))
 		return t == TY_F64 ? max_nan_f64 : max_nan_f32;
 	if (r->propagate_nan && r->fn == RED_MIN && dtype_is_float(t))

@@ -75,18 +75,8 @@ void
 atomic_run(const Atomic *a, void *at, const void *x, const void *y, void *old)
 {
 	if (a->native && a->kind != AT_EXCHANGE && a->kind != AT_CAS) {
-		switch (a->size) {
-		case 1: RUN_NATIVE(uint8_t); break;
-		case 2: RUN_NATIVE(uint16_t); break;
-		case 4: RUN_NATIVE(uint32_t); break;
-		default: RUN_NATIVE(uint64_t); break;
-		}
+		BY_SIZE(a->size, RUN_NATIVE)
 		return;
 	}
-	switch (a->size) {
-	case 1: RUN_SWAP(uint8_t); break;
-	case 2: RUN_SWAP(uint16_t); break;
-	case 4: RUN_SWAP(uint32_t); break;
-	default: RUN_SWAP(uint64_t); break;
-	}
+	BY_SIZE(a->size, RUN_SWAP)
 }

@@ -202,18 +202,6 @@ temporary(Worker *w, const Fold *f, int64_t elements, Rows *r)
 	return at != NULL;
 }
 
-static bool
-reduce_in_order(Worker *w, const Fold *f, const Rows *in, const Rows *out)
-{
-	rows_copy(f, out, in, f->axis.inner);
-	for (int64_t j = 1; j < f->axis.n; j++) {
-		Rows next = rows_at(f, in, j * f->axis.inner);
-		if (!combine(w, f, out, &next, out, f->axis.inner))
-			return false;
-	}
-	return true;
-}
-
 #define PAIRS(T)                                                                                   \
 	do {                                                                                       \
 		const T *x = (const T *)from;                                                      \
@@ -268,17 +256,19 @@ reduce_by_pairs(Worker *w, const Fold *f, const Rows *in, const Rows *out)
 	return true;
 }
 
+/* All results of a reduction are one row. */
 static bool
-scan_in_order(Worker *w, const Fold *f, const Rows *in, const Rows *out)
+fold_in_order(Worker *w, const Fold *f, const Rows *in, const Rows *out)
 {
-	int64_t at = f->reverse ? f->axis.n - 1 : 0, by = f->reverse ? -1 : 1;
-	Rows last = rows_at(f, out, at * f->axis.inner), first = rows_at(f, in, at * f->axis.inner);
+	int64_t inner = f->axis.inner, at = f->reverse ? (f->axis.n - 1) * inner : 0, by = f->reverse ? -inner : inner;
+	bool scans = f->op->kind == OP_SCAN_FN;
+	Rows last = rows_at(f, out, scans ? at : 0), first = rows_at(f, in, at);
 
-	rows_copy(f, &last, &first, f->axis.inner);
+	rows_copy(f, &last, &first, inner);
 	for (int64_t j = 1; j < f->axis.n; j++) {
 		at += by;
-		Rows next = rows_at(f, in, at * f->axis.inner), to = rows_at(f, out, at * f->axis.inner);
-		if (!combine(w, f, &last, &next, &to, f->axis.inner))
+		Rows next = rows_at(f, in, at), to = rows_at(f, out, scans ? at : 0);
+		if (!combine(w, f, &last, &next, &to, inner))
 			return false;
 		last = to;
 	}
@@ -338,9 +328,7 @@ fold_run(Worker *w, const Fold *f)
 	}
 	for (int64_t o = 0; o < f->axis.outer && n > 0; o++) {
 		Rows row = rows_at(f, &in, o * n * inner), to = rows_at(f, &out, o * (reduces ? 1 : n) * inner);
-		bool well = reduces ? (f->in_order ? reduce_in_order : reduce_by_pairs)(w, f, &row, &to)
-		                    : (f->in_order ? scan_in_order : scan_by_doubling)(w, f, &row, &to);
-		if (!well)
+		if (!(f->in_order ? fold_in_order : reduces ? reduce_by_pairs : scan_by_doubling)(w, f, &row, &to))
 			return false;
 		w->depth = (int)depth;
 	}

@@ -299,11 +299,6 @@ DEFINE(JOIN)
 {
 	int64_t n = type_count(op->in[0]->type);
 
-	switch (type_elem_size(op->in[0]->type)) {
-	case 1: JOIN_PAIRS(uint8_t); break;
-	case 2: JOIN_PAIRS(uint16_t); break;
-	case 4: JOIN_PAIRS(uint32_t); break;
-	default: JOIN_PAIRS(uint64_t); break;
-	}
+	BY_SIZE(type_elem_size(op->in[0]->type), JOIN_PAIRS)
 	return true;
 }

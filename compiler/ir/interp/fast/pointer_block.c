@@ -79,12 +79,7 @@ check_pointers(Worker *w, const PointerStep *s, const Pointers *p, ShadowUse use
 static void
 load_all(int size, void *out, const char *const *at, const uint8_t *mask, const void *other, int64_t n)
 {
-	switch (size) {
-	case 1: LOAD_ALL(uint8_t); break;
-	case 2: LOAD_ALL(uint16_t); break;
-	case 4: LOAD_ALL(uint32_t); break;
-	default: LOAD_ALL(uint64_t); break;
-	}
+	BY_SIZE(size, LOAD_ALL)
 }
 
 #define STORE_ALL(T)                                                                               \
@@ -98,12 +93,7 @@ load_all(int size, void *out, const char *const *at, const uint8_t *mask, const 
 static void
 store_all(int size, const void *in, char *const *at, const uint8_t *mask, int64_t n)
 {
-	switch (size) {
-	case 1: STORE_ALL(uint8_t); break;
-	case 2: STORE_ALL(uint16_t); break;
-	case 4: STORE_ALL(uint32_t); break;
-	default: STORE_ALL(uint64_t); break;
-	}
+	BY_SIZE(size, STORE_ALL)
 }
 
 /* All the pointers are neighbours and the mask is true up to some element and false from there: then the first

@@ -139,12 +139,7 @@ load_run(const Walk *k, int64_t at, int64_t stride, int64_t n, void *out)
 		memcpy(out, in, (size_t)(n * k->size));
 		return;
 	}
-	switch (k->size) {
-	case 1: GATHER_RUN(uint8_t); break;
-	case 2: GATHER_RUN(uint16_t); break;
-	case 4: GATHER_RUN(uint32_t); break;
-	default: GATHER_RUN(uint64_t); break;
-	}
+	BY_SIZE(k->size, GATHER_RUN)
 }
 
 #define SCATTER_RUN(T)                                                                             \
@@ -172,12 +167,7 @@ store_run(const Walk *k, int64_t at, int64_t stride, int64_t n, const void *in)
 		memcpy(out, in, (size_t)(n * k->size));
 		return;
 	}
-	switch (k->size) {
-	case 1: SCATTER_RUN(uint8_t); break;
-	case 2: SCATTER_RUN(uint16_t); break;
-	case 4: SCATTER_RUN(uint32_t); break;
-	default: SCATTER_RUN(uint64_t); break;
-	}
+	BY_SIZE(k->size, SCATTER_RUN)
 }
 
 /* A position in a walk: the index in each dimension but the last, their offset and whether they are inside. */
@@ -321,12 +311,7 @@ walk_store(const Walk *k, int64_t at, int64_t n, const void *src)
 static void
 transpose_block(int size, const char *in, int64_t from, char *out, int64_t to, int64_t m, int64_t n)
 {
-	switch (size) {
-	case 1: TRANSPOSE(uint8_t); break;
-	case 2: TRANSPOSE(uint16_t); break;
-	case 4: TRANSPOSE(uint32_t); break;
-	default: TRANSPOSE(uint64_t); break;
-	}
+	BY_SIZE(size, TRANSPOSE)
 }
 
 static void
