@@ -106,9 +106,7 @@ tgl_graph_begin(TglStream *s)
 	TglStatus status = queue_end(dev, dev->dev.queue->graph_begin(&dev->dev, s->handle));
 	if (status != TGL_OK)
 		return status;
-	TglGraph *g = calloc(1, sizeof *g);
-	if (!g)
-		die("no memory");
+	TglGraph *g = memory_new(1, sizeof *g);
 	*g = (TglGraph){.dev = dev, .stream = s, .before = stream_use(dev, s)};
 	dev->refs++;
 	dev->recording = g;

@@ -24,9 +24,7 @@ queue_end(TglDevice *dev, bool ok)
 static TglStream *
 make_stream(TglDevice *dev, void *handle, bool owned)
 {
-	TglStream *s = calloc(1, sizeof *s);
-	if (!s)
-		die("no memory");
+	TglStream *s = memory_new(1, sizeof *s);
 	*s = (TglStream){.dev = dev, .handle = handle, .owned = owned};
 	dev->refs++;
 	return s;
@@ -150,9 +148,7 @@ tgl_event_open(TglDevice *dev)
 	const DeviceQueue *q = dev->dev.queue;
 	if (q && queue_end(dev, q->event_open(&dev->dev, &handle)) != TGL_OK)
 		return NULL;
-	TglEvent *e = calloc(1, sizeof *e);
-	if (!e)
-		die("no memory");
+	TglEvent *e = memory_new(1, sizeof *e);
 	*e = (TglEvent){.dev = dev, .handle = handle};
 	dev->refs++;
 	return e;

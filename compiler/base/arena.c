@@ -42,12 +42,19 @@ die_at(const char *file, int line, const char *fmt, ...)
 	abort();
 }
 
+void *
+memory_new(size_t n, size_t size)
+{
+	void *p = calloc(MAX(n, 1), size);
+	if (!p)
+		die("out of memory for %zu bytes", n * size);
+	return p;
+}
+
 Arena *
 arena_open(void)
 {
-	Arena *a = calloc(1, sizeof *a);
-	if (!a)
-		die("out of memory");
+	Arena *a = memory_new(1, sizeof *a);
 	a->next_size = FIRST_BLOCK;
 	return a;
 }
@@ -74,9 +81,7 @@ arena_close(Arena *a)
 static Chunk *
 add_chunk(Arena *a, size_t size)
 {
-	Chunk *c = calloc(1, sizeof *c + size);
-	if (!c)
-		die("out of memory for %zu bytes", size);
+	Chunk *c = memory_new(1, sizeof *c + size);
 	c->size = size;
 	c->next = a->chunks;
 	a->chunks = c;

@@ -51,6 +51,8 @@ NORETURN void die_at(const char *file, int line, const char *fmt, ...) PRINTF(3,
 #define die(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
 #define unreachable() die("unreachable")
 
+void *memory_new(size_t n, size_t size);         /* zeroed, for free(); without memory the process ends */
+
 /* arena.c: memory freed whole */
 
 typedef struct Arena Arena;

@@ -21,9 +21,7 @@ static const struct {
 Compile *
 compile_open(void)
 {
-	Compile *cx = calloc(1, sizeof *cx);
-	if (!cx)
-		die("out of memory");
+	Compile *cx = memory_new(1, sizeof *cx);
 	cx->mem = arena_open();
 	cx->tmp = arena_open();
 	cx->names = intern_open(cx->mem);
@@ -274,9 +272,7 @@ sorted(const Compile *cx, int *n)
 	*n = 0;
 	for (const Diag *d = cx->first; d; d = d->next)
 		++*n;
-	Ranked *r = calloc((size_t)*n + 1, sizeof *r);
-	if (!r)
-		die("out of memory");
+	Ranked *r = memory_new((size_t)*n, sizeof *r);
 	int i = 0;
 	for (const Diag *d = cx->first; d; d = d->next, i++)
 		r[i] = (Ranked){d, i};

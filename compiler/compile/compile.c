@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The word for a target that a kernel's source compares `target` with. */
 static const char *
@@ -88,14 +87,6 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 }
 
 /* ---- from tile IR to PTX ---- */
-
-static double
-now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static void
 note_time(Text *times, const char *what, double since)
@@ -238,9 +229,7 @@ list_asserts(const Func *f, Artefact *out)
 		if (op->kind == OP_ASSERT)
 			vec_push(mem, &list, assert_text(f->module->cx, op));
 	out->nasserts = list.n;
-	out->asserts = calloc((size_t)list.n + 1, sizeof *out->asserts);
-	if (!out->asserts)
-		die("out of memory");
+	out->asserts = memory_new((size_t)list.n, sizeof *out->asserts);
 	for (int i = 0; i < list.n; i++)
 		out->asserts[i] = list.at[i];
 	arena_close(mem);
@@ -254,10 +243,8 @@ describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefa
 	size_t size = sizeof *abi * (size_t)out->nabi, map_size = sizeof *map * (size_t)out->nmaps;
 	out->kernel = copy(k->name);
 	snprintf(out->target, sizeof out->target, "%s", t->name);
-	out->abi = malloc(size + 1);
-	out->map = malloc(map_size + 1);
-	if (!out->abi || !out->map)
-		die("out of memory");
+	out->abi = memory_new(size, 1);
+	out->map = memory_new(map_size, 1);
 	if (size)
 		memcpy(out->abi, abi, size);
 	if (map_size)

@@ -15,15 +15,6 @@ static const char *const access_word[] = {"read", "write", "readwrite", "readwri
 
 /* ---- formulas ---- */
 
-static const NamedConst *
-find_named(const NamedConst *c, int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (c[i].name == name)
-			return &c[i];
-	return NULL;
-}
-
 static const BoundParam *
 find_scalar(const Bound *b, const char *name)
 {
@@ -54,7 +45,7 @@ is_formula(const Bound *b, const Expr *e)
 	switch (e->kind) {
 	case EX_INT: return true;
 	case EX_NAME:
-		return !e->scope && (find_named(b->ct, b->nct, e->name) || find_named(b->symbol, b->nsymbol, e->name) ||
+		return !e->scope && (named_const(b->ct, b->nct, e->name) || named_const(b->symbol, b->nsymbol, e->name) ||
 		    find_scalar(b, e->name) || program_constant(b->kernel->program, e->name, &c));
 	case EX_UNARY: return e->un == UN_NEG && is_formula(b, e->a);
 	case EX_BINARY: return e->bin >= BIN_ADD && e->bin <= BIN_REM && is_formula(b, e->a) && is_formula(b, e->b);
@@ -217,7 +208,7 @@ put_values(const Func *f, const Bound *b, Text *out)
 			put_value(b->kernel->params.at[i].name, &b->param[i].scalar, &shown, out);
 	for (int i = 0; i < p->items.n; i++) {
 		const char *name = p->items.at[i]->name;
-		bool hidden = find_named(b->ct, b->nct, name) || find_named(b->symbol, b->nsymbol, name);
+		bool hidden = named_const(b->ct, b->nct, name) || named_const(b->symbol, b->nsymbol, name);
 		bool wanted = p->items.at[i]->kind == ITEM_CONST && !hidden && is_mentioned(b, name, true);
 		if (wanted && program_constant(p, name, &c))
 			put_value(name, &c, &shown, out);

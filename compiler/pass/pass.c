@@ -133,7 +133,7 @@ count_ops(const Module *m)
 	return n;
 }
 
-static double
+double
 now_ms(void)
 {
 	struct timespec t;

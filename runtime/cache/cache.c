@@ -112,9 +112,7 @@ static char *
 join(const char *a, const char *b)
 {
 	size_t n = strlen(a) + strlen(b) + 1;
-	char *s = malloc(n);
-	if (!s)
-		die("no memory");
+	char *s = memory_new(n, 1);
 	snprintf(s, n, "%s%s", a, b);
 	return s;
 }
@@ -122,9 +120,7 @@ join(const char *a, const char *b)
 Cache *
 cache_open(const CacheOptions *o)
 {
-	Cache *c = calloc(1, sizeof *c);
-	if (!c)
-		die("no memory");
+	Cache *c = memory_new(1, sizeof *c);
 	c->off = o->off || !o->folder;
 	c->limit = o->limit > 0 ? o->limit : CACHE_LIMIT;
 	c->now = o->now;

@@ -276,10 +276,8 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptio
     Artefact *take, TglStatus *status)
 {
 	Compile *cx = k->program->compile;
-	Instance *in = calloc(1, sizeof *in);
-	TglTensor **scratch = calloc((size_t)MAX(k->k->params.n, 1), sizeof *scratch);
-	if (!in || !scratch)
-		die("no memory");
+	Instance *in = memory_new(1, sizeof *in);
+	TglTensor **scratch = memory_new((size_t)k->k->params.n, sizeof *scratch);
 	in->scratch = scratch;
 	in->key = take_key->at;
 	in->nkey = take_key->n;

@@ -303,16 +303,12 @@ drop_old(TglKernel *k)
 static CachedLaunch *
 cached_open(int nargs, int nparams, int nvalues)
 {
-	CachedLaunch *a = calloc(1, sizeof *a);
-	if (!a)
-		die("no memory");
+	CachedLaunch *a = memory_new(1, sizeof *a);
 	a->nargs = nargs;
-	a->arg = calloc((size_t)MAX(nargs, 1), sizeof *a->arg);
-	a->fill = calloc((size_t)MAX(nparams, 1), sizeof *a->fill);
-	a->held = calloc((size_t)MAX(nparams, 1), sizeof(TglTensor *));
-	a->value = calloc((size_t)MAX(nvalues, 1), sizeof *a->value);
-	if (!a->arg || !a->fill || !a->held || !a->value)
-		die("no memory");
+	a->arg = memory_new((size_t)nargs, sizeof *a->arg);
+	a->fill = memory_new((size_t)nparams, sizeof *a->fill);
+	a->held = memory_new((size_t)nparams, sizeof(TglTensor *));
+	a->value = memory_new((size_t)nvalues, sizeof *a->value);
 	return a;
 }
 
