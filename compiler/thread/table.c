@@ -11,13 +11,13 @@ const PrimInfo prim_info[PRIM_COUNT] = {
 };
 
 const int emit_op_operands[EMIT_OPS_COUNT] = {
-#define X(name, n) [EMIT_##name] = n,
+#define X(name, text, n) [EMIT_##name] = n,
     EMIT_OPS(X)
 #undef X
 };
 
-const char *const emit_op_text[EMIT_OPS_COUNT] = {
-#define X(name, n) [EMIT_##name] = #name,
+const char *const thread_op_text[EMIT_OPS_COUNT] = {
+#define X(name, text, n) [EMIT_##name] = text,
     EMIT_OPS(X)
 #undef X
 };

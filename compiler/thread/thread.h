@@ -22,24 +22,30 @@ typedef enum RegType {
 
 typedef enum Space { SPACE_GLOBAL, SPACE_SHARED } Space;
 
-/* Arithmetic: name, operands.  Lowering sees to it that no divisor is 0 or overflows and that no shift reaches the
- * width.  FMIN and FMAX: a NaN loses to a number, and -0 is less than 0.  FNE and FUNO are true of a NaN, the other
- * comparisons false.  FRCP_FAST, FRSQRT_FAST and EXP2_FAST of REG_F32 may take and give 0 for what is denormal.
- * FMA_SAT, held to 0 .. 1 (a NaN is 0), and those after EXP2_FAST are not of REG_F64.  Integers are of any width; ADD,
- * SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
-#define EMIT_OPS(X)                                                                                \
-	X(ADD, 2) X(SUB, 2) X(MUL, 2) X(SDIV, 2) X(UDIV, 2) X(SREM, 2) X(UREM, 2)                  \
-	X(AND, 2) X(OR, 2) X(XOR, 2) X(NOT, 1) X(SHL, 2) X(LSHR, 2) X(ASHR, 2)                     \
-	X(MULHI_U, 2) X(MULHI_S, 2) X(SMIN, 2) X(SMAX, 2) X(UMIN, 2) X(UMAX, 2)                    \
-	X(POPCOUNT, 1) X(CLZ, 1) X(FNEG, 1) X(FABS, 1) X(FADD, 2) X(FSUB, 2) X(FMUL, 2)            \
-	X(FDIV, 2) X(FDIV_FAST, 2) X(FMA, 3) X(FMIN, 2) X(FMAX, 2) X(FSQRT, 1) X(FSQRT_FAST, 1)    \
-	X(FRSQRT_FAST, 1) X(FRCP_FAST, 1) X(EXP2_FAST, 1) X(LOG2_FAST, 1) X(SIN_FAST, 1)           \
-	X(COS_FAST, 1) X(FMA_SAT, 3) X(TANH_FAST, 1) X(FFLOOR, 1) X(FCEIL, 1) X(FROUND, 1) X(FTRUNC, 1)          \
-	X(EQ, 2) X(NE, 2) X(SLT, 2) X(SLE, 2) X(ULT, 2) X(ULE, 2) X(FEQ, 2) X(FNE, 2) X(FLT, 2)    \
-	X(FLE, 2) X(FUNO, 2) X(SELECT, 3)
+/* Arithmetic: name, word of the text, operands.  Lowering sees to it that no divisor is 0 or overflows and that no
+ * shift reaches the width.  FMIN and FMAX: a NaN loses to a number, and -0 is less than 0.  FNE and FUNO are true of
+ * a NaN, the other comparisons false.  FRCP_FAST, FRSQRT_FAST and EXP2_FAST of REG_F32 may take and give 0 for what
+ * is denormal.  FMA_SAT, held to 0 .. 1 (a NaN is 0), and those after EXP2_FAST are not of REG_F64.  Integers are of
+ * any width; ADD, SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
+#define EMIT_OPS(X)                                                                                        \
+	X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(SDIV, "sdiv", 2) X(UDIV, "udiv", 2)           \
+	X(SREM, "srem", 2) X(UREM, "urem", 2) X(AND, "and", 2) X(OR, "or", 2) X(XOR, "xor", 2)             \
+	X(NOT, "not", 1) X(SHL, "shl", 2) X(LSHR, "lshr", 2) X(ASHR, "ashr", 2)                            \
+	X(MULHI_U, "mulhi_u", 2) X(MULHI_S, "mulhi_s", 2) X(SMIN, "smin", 2) X(SMAX, "smax", 2)            \
+	X(UMIN, "umin", 2) X(UMAX, "umax", 2) X(POPCOUNT, "popcount", 1) X(CLZ, "clz", 1)                  \
+	X(FNEG, "fneg", 1) X(FABS, "fabs", 1) X(FADD, "fadd", 2) X(FSUB, "fsub", 2)                        \
+	X(FMUL, "fmul", 2) X(FDIV, "fdiv", 2) X(FDIV_FAST, "fdiv_fast", 2) X(FMA, "fma", 3)                \
+	X(FMIN, "fmin", 2) X(FMAX, "fmax", 2) X(FSQRT, "fsqrt", 1) X(FSQRT_FAST, "fsqrt_fast", 1)          \
+	X(FRSQRT_FAST, "frsqrt_fast", 1) X(FRCP_FAST, "frcp_fast", 1) X(EXP2_FAST, "exp2_fast", 1)         \
+	X(LOG2_FAST, "log2_fast", 1) X(SIN_FAST, "sin_fast", 1) X(COS_FAST, "cos_fast", 1)                 \
+	X(FMA_SAT, "fma_sat", 3) X(TANH_FAST, "tanh_fast", 1) X(FFLOOR, "ffloor", 1)                       \
+	X(FCEIL, "fceil", 1) X(FROUND, "fround", 1) X(FTRUNC, "ftrunc", 1) X(EQ, "eq", 2)                  \
+	X(NE, "ne", 2) X(SLT, "slt", 2) X(SLE, "sle", 2) X(ULT, "ult", 2) X(ULE, "ule", 2)                 \
+	X(FEQ, "feq", 2) X(FNE, "fne", 2) X(FLT, "flt", 2) X(FLE, "fle", 2) X(FUNO, "funo", 2)             \
+	X(SELECT, "select", 3)
 
 typedef enum EmitOp {
-#define X(name, n) EMIT_##name,
+#define X(name, text, n) EMIT_##name,
 	EMIT_OPS(X)
 #undef X
 	EMIT_OPS_COUNT
@@ -89,7 +95,7 @@ typedef struct PrimInfo {
 extern const PrimInfo prim_info[PRIM_COUNT];
 RegType prim_result(PrimKind k);                         /* what its results are: REG_I32 or REG_PRED */
 extern const int emit_op_operands[EMIT_OPS_COUNT];
-extern const char *const emit_op_text[EMIT_OPS_COUNT];
+extern const char *const thread_op_text[EMIT_OPS_COUNT];
 extern const char *const reg_type_text[REG_TYPES];
 
 /* Registers of one thread that a matrix instruction takes and gives. */

@@ -18,24 +18,6 @@ const char *const thread_kind_text[NODE_KINDS] = {
 #undef X
 };
 
-const char *const thread_op_text[EMIT_OPS_COUNT] = {
-	[EMIT_ADD] = "add", [EMIT_SUB] = "sub", [EMIT_MUL] = "mul", [EMIT_SDIV] = "sdiv", [EMIT_UDIV] = "udiv",
-	[EMIT_SREM] = "srem", [EMIT_UREM] = "urem", [EMIT_AND] = "and", [EMIT_OR] = "or", [EMIT_XOR] = "xor",
-	[EMIT_NOT] = "not", [EMIT_SHL] = "shl", [EMIT_LSHR] = "lshr", [EMIT_ASHR] = "ashr",
-	[EMIT_MULHI_U] = "mulhi_u", [EMIT_MULHI_S] = "mulhi_s", [EMIT_SMIN] = "smin", [EMIT_SMAX] = "smax",
-	[EMIT_UMIN] = "umin", [EMIT_UMAX] = "umax", [EMIT_POPCOUNT] = "popcount", [EMIT_CLZ] = "clz",
-	[EMIT_FNEG] = "fneg", [EMIT_FABS] = "fabs", [EMIT_FADD] = "fadd", [EMIT_FSUB] = "fsub",
-	[EMIT_FMUL] = "fmul", [EMIT_FDIV] = "fdiv", [EMIT_FDIV_FAST] = "fdiv_fast", [EMIT_FMA] = "fma",
-	[EMIT_FMIN] = "fmin", [EMIT_FMAX] = "fmax", [EMIT_FSQRT] = "fsqrt", [EMIT_FSQRT_FAST] = "fsqrt_fast",
-	[EMIT_FRSQRT_FAST] = "frsqrt_fast", [EMIT_FRCP_FAST] = "frcp_fast", [EMIT_EXP2_FAST] = "exp2_fast",
-	[EMIT_LOG2_FAST] = "log2_fast", [EMIT_SIN_FAST] = "sin_fast", [EMIT_COS_FAST] = "cos_fast",
-	[EMIT_FMA_SAT] = "fma_sat", [EMIT_TANH_FAST] = "tanh_fast", [EMIT_FFLOOR] = "ffloor",
-	[EMIT_FCEIL] = "fceil", [EMIT_FROUND] = "fround", [EMIT_FTRUNC] = "ftrunc", [EMIT_EQ] = "eq",
-	[EMIT_NE] = "ne", [EMIT_SLT] = "slt", [EMIT_SLE] = "sle", [EMIT_ULT] = "ult", [EMIT_ULE] = "ule",
-	[EMIT_FEQ] = "feq", [EMIT_FNE] = "fne", [EMIT_FLT] = "flt", [EMIT_FLE] = "fle", [EMIT_FUNO] = "funo",
-	[EMIT_SELECT] = "select",
-};
-
 static RegType
 access_type(const ThreadNode *n)
 {

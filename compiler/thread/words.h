@@ -10,7 +10,7 @@ enum { THREAD_CASTS = CAST_BITS + 1, THREAD_CACHES = CACHE_VOLATILE + 1, THREAD_
 extern const char *const thread_cast_text[THREAD_CASTS], *const thread_cache_text[THREAD_CACHES],
     *const thread_space_text[THREAD_SPACES], *const thread_atomic_text[THREAD_ATOMICS],
     *const thread_order_text[THREAD_ORDERS], *const thread_scope_text[THREAD_SCOPES],
-    *const thread_kind_text[NODE_KINDS], *const thread_op_text[EMIT_OPS_COUNT];
+    *const thread_kind_text[NODE_KINDS];
 
 /* The type that an operand has by its node's kind and results; REG_TYPES: any, so that a constant says its own. */
 RegType thread_operand_type(const ThreadModule *m, const ThreadNode *n, int i);

@@ -134,7 +134,7 @@ float_op(const Machine *m, EmitOp op, RegType t, double a, double b, double c, u
 	case EMIT_FRCP_FAST: return approximate(m, 1 / flushed(a), 1, noise);
 	case EMIT_FRSQRT_FAST: return approximate(m, 1 / sqrt(flushed(a)), 1.5, noise);
 	case EMIT_EXP2_FAST: return approximate(m, exp2(flushed(a)), 1, noise);
-	default: fail_msg("op %s is not modelled", emit_op_text[op]); return 0;
+	default: fail_msg("op %s is not modelled", thread_op_text[op]); return 0;
 	}
 }
 
@@ -162,7 +162,7 @@ int_op(EmitOp op, RegType t, uint64_t a, uint64_t b)
 	case EMIT_NE: return a != b;
 	case EMIT_SLT: return x < y;
 	case EMIT_ULT: return a < b;
-	default: fail_msg("op %s is not modelled", emit_op_text[op]); return 0;
+	default: fail_msg("op %s is not modelled", thread_op_text[op]); return 0;
 	}
 }
 

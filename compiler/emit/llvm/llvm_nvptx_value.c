@@ -14,7 +14,7 @@ approximate_f64(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
 	case EMIT_FSQRT_FAST: return llvm_call1(l, "llvm.sqrt", v, 1);
 	case EMIT_FRSQRT_FAST: return LLVMBuildFDiv(l->b, one, llvm_call1(l, "llvm.sqrt", v, 1), "");
 	case EMIT_FRCP_FAST: return LLVMBuildFDiv(l->b, one, v[0], "");
-	default: die("%s of f64: there is no such instruction", emit_op_text[op]);
+	default: die("%s of f64: there is no such instruction", thread_op_text[op]);
 	}
 }
 
@@ -36,7 +36,7 @@ llvm_nvptx_float(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
 	case EMIT_COS_FAST: text = "cos.approx.f32 $0, $1;"; break;
 	case EMIT_FMA_SAT: text = "fma.rn.sat.f32 $0, $1, $2, $3;"; break;
 	case EMIT_TANH_FAST: text = "tanh.approx.f32 $0, $1;"; break;
-	default: die("%s of floats", emit_op_text[op]);
+	default: die("%s of floats", thread_op_text[op]);
 	}
 	return type == REG_F64 ? approximate_f64(l, op, v) : llvm_asm_op(l, text, REG_F32, v, emit_op_operands[op]);
 }

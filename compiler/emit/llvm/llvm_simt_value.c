@@ -133,6 +133,6 @@ llvm_simt_float(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
 	case EMIT_SIN_FAST: return through_f64(l, "simt_sin", v[0], type);
 	case EMIT_COS_FAST: return through_f64(l, "simt_cos", v[0], type);
 	case EMIT_TANH_FAST: return through_f64(l, "simt_tanh", v[0], type);
-	default: die("%s of floats", emit_op_text[op]);
+	default: die("%s of floats", thread_op_text[op]);
 	}
 }

@@ -69,7 +69,7 @@ float_call(Msl *m, const MslNode *n)
 	CType c = widen || n->type == REG_F32 ? C_FLOAT : C_HALF;
 	Text t = {0};
 	if (!name)
-		die("%s is no operation on floats", emit_op_text[n->t->op]);
+		die("%s is no operation on floats", thread_op_text[n->t->op]);
 	text_printf(&t, "%s(", name);
 	for (int k = 0; k < emit_op_operands[n->t->op]; k++)
 		text_printf(&t, "%s%s", k ? ", " : "", msl_as(m, float_lanes(m, n, k, widen), c, n->width).text);

@@ -231,7 +231,7 @@ int_call(Msl *m, const MslNode *n)
 	bool is_signed = int_function[n->t->op].is_signed;
 	CType c = c_plain(n->type);
 	if (!name)
-		die("%s is no operation on integers", emit_op_text[n->t->op]);
+		die("%s is no operation on integers", thread_op_text[n->t->op]);
 	Expr a = msl_lanes(m, n, 0), b = emit_op_operands[n->t->op] > 1 ? msl_lanes(m, n, 1) : a;
 	bool plain = n->width == 1 && msl_never_negative(m, n->in[0]) &&
 	    (emit_op_operands[n->t->op] == 1 || msl_never_negative(m, n->in[1]));
