@@ -120,16 +120,7 @@ const_int(const Op *op)
 
 /* ---- checks ---- */
 
-static bool PRINTF(3, 4)
-fail(Module *m, const char **why, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	*why = arena_vprintf(m->cx->tmp, fmt, ap);
-	va_end(ap);
-	return false;
-}
+#define fail(m, why, ...) (*(why) = arena_printf((m)->cx->tmp, __VA_ARGS__), false)
 
 static const AttrUse *
 use_of(OpKind kind, AttrName name)

@@ -11,17 +11,6 @@
 
 #include <string.h>
 
-bool
-infer_fail(Infer *x, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	*x->why = arena_vprintf(x->m->cx->tmp, fmt, ap);
-	va_end(ap);
-	return false;
-}
-
 const char *
 infer_text(Infer *x, const Type *t)
 {
@@ -29,17 +18,6 @@ infer_text(Infer *x, const Type *t)
 
 	type_print(t, &text);
 	return text_take(&text, x->m->cx->tmp);
-}
-
-bool
-infer_expect(Infer *x, int i, const char *expected, ...)
-{
-	va_list ap;
-
-	va_start(ap, expected);
-	const char *what = arena_vprintf(x->m->cx->tmp, expected, ap);
-	va_end(ap);
-	return infer_fail(x, "operand %d is %s; expected %s", i + 1, infer_text(x, infer_in(x, i)), what);
 }
 
 bool

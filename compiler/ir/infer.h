@@ -20,8 +20,11 @@ bool infer_accessed(Infer *x, const Type **tile);
 /* infer.c */
 
 /* Each leaves its reason and returns false. */
-bool infer_fail(Infer *x, const char *fmt, ...) PRINTF(2, 3);
-bool infer_expect(Infer *x, int i, const char *expected, ...) PRINTF(3, 4);   /* "operand 1 is f32[4]; expected …" */
+#define infer_fail(x, ...) (*(x)->why = arena_printf((x)->m->cx->tmp, __VA_ARGS__), false)
+/* "operand 1 is f32[4]; expected …" */
+#define infer_expect(x, i, ...)                                                                                    \
+	infer_fail(x, "operand %d is %s; expected %s", (i) + 1, infer_text(x, infer_in(x, i)),                     \
+	    arena_printf((x)->m->cx->tmp, __VA_ARGS__))
 const char *infer_text(Infer *x, const Type *t);
 
 static inline const Type *

@@ -20,17 +20,7 @@ typedef struct Verifier {
 	bool in_fn;                                     /* inside a region of reduce_fn or scan_fn */
 } Verifier;
 
-static bool PRINTF(3, 4)
-fail(Verifier *v, const Op *at, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	v->why = arena_vprintf(v->m->cx->tmp, fmt, ap);
-	va_end(ap);
-	v->at = at;
-	return false;
-}
+#define fail(v, op, ...) ((v)->at = (op), (v)->why = arena_printf((v)->m->cx->tmp, __VA_ARGS__), false)
 
 static const char *
 text(Verifier *v, const Type *t)

@@ -14,16 +14,7 @@ typedef struct Check {
 	const char *why;
 } Check;
 
-static bool PRINTF(2, 3)
-fail(Check *c, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	c->why = arena_vprintf(c->m->cx->tmp, fmt, ap);
-	va_end(ap);
-	return false;
-}
+#define fail(c, ...) ((c)->why = arena_printf((c)->m->cx->tmp, __VA_ARGS__), false)
 
 static bool
 fits_shape(const Layout *l, const Type *t)
@@ -68,9 +59,7 @@ check_value(Check *c, const Value *v, const char *what, int i)
 	if (t->kind == TYPE_BUFFER && fits_shape(v->layout, t) && !v->layout->in[IN_LANE] && !v->layout->in[IN_WARP])
 		return true;
 	type_print(t, &text);
-	fail(c, "the layout of %s %d does not fit its type %s", what, i + 1, text.at);
-	text_close(&text);
-	return false;
+	return fail(c, "the layout of %s %d does not fit its type %s", what, i + 1, text_take(&text, c->m->cx->tmp));
 }
 
 static bool
