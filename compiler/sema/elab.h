@@ -123,6 +123,8 @@ bool promote_all(Elab *e, const Val *in, int n, DType *out);
 /* Broadcasts to a shape as NumPy does (aligned right); NULL and an error naming both shapes if impossible. */
 Value *ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at);
 /* The shape that n values broadcast to (what is no tile is a scalar); false after an error that names two shapes. */
+/* Grows `extent` so that a value of type t broadcasts to it. */
+bool join_shape(int *rank, int64_t *extent, const Type *t);
 bool match_shapes(Elab *e, const Val *in, int n, Place at, int *rank, int64_t *extent);
 /* Promotes and broadcasts n values to one type and shape, in place of out[]; false after an error. */
 bool match_values(Elab *e, const Val *in, int n, Place at, Value **out);

@@ -242,8 +242,7 @@ ir_broadcast(Elab *e, Value *v, int rank, const int64_t *extent, Place at)
 	return v->type == goal ? v : build1(&e->b, OP_BROADCAST, v, goal);
 }
 
-/* Grows `extent` so that a value of type t broadcasts to it. */
-static bool
+bool
 join_shape(int *rank, int64_t *extent, const Type *t)
 {
 	if (t->rank > *rank) {

@@ -130,19 +130,9 @@ match_gathers(Elab *e, TensorAccess *a, const Type **like)
 		if (a->index[i] != 'g')
 			continue;
 		const Type *t = a->operand[1 + i]->type;
-		if (t->rank > rank) {
-			memmove(extent + (t->rank - rank), extent, sizeof *extent * (size_t)rank);
-			for (int d = 0; d < t->rank - rank; d++)
-				extent[d] = 1;
-			rank = t->rank;
-		}
-		for (int d = 0; d < t->rank; d++) {
-			int64_t *to = &extent[rank - t->rank + d];
-			if (*to != 1 && t->extent[d] != 1 && *to != t->extent[d])
-				return diag_error(e->cx, a->place, DIAG_GATHER_SHAPES,
-				    shape_text(e, rank, extent), type_shape_text(e, t));
-			*to = *to == 1 ? t->extent[d] : *to;
-		}
+		if (!join_shape(&rank, extent, t))
+			return diag_error(e->cx, a->place, DIAG_GATHER_SHAPES, shape_text(e, rank, extent),
+			    type_shape_text(e, t));
 	}
 	for (int i = 0; i < a->tensor.rank; i++) {
 		if (a->index[i] != 'g')
