@@ -47,6 +47,8 @@ struct TglStream {
 	bool owned;
 };
 
+typedef struct Chosen Chosen;           /* tune/tune_choose.c */
+
 struct TglKernel {
 	TglProgram *program;
 	Kernel *k;
@@ -54,6 +56,7 @@ struct TglKernel {
 	bool *in_header;                /* per parameter: the header mentions this scalar */
 	Instance *instances;            /* compiled forms, newest first */
 	struct CachedLaunch *launches;  /* the last ones, newest first */
+	Chosen *chosen;                 /* schedules for sizes that were not tuned */
 	bool spills_reported;           /* the warning that registers are spilled was given */
 	bool spills_muted;              /* it is not given: tuning tries all */
 	bool text_hashed;

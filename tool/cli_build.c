@@ -1,4 +1,5 @@
 /* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
+#include "compile/choose.h"
 #include "tool/cli_build.h"
 #include "model/model.h"
 
@@ -70,6 +71,36 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 	return NULL;
 }
 
+/* What is bound, for the compiler's choice of what is left open. */
+typedef struct Open {
+	Kernel *k;
+	const ExampleItem *ex;
+	const NamedConst *given;
+	int n;
+	ArgInfo *args;
+} Open;
+
+static bool
+is_given(void *user, const char *name)
+{
+	const Open *o = user;
+	for (int i = 0; i < o->n; i++)
+		if (strcmp(o->given[i].name, name) == 0)
+			return true;
+	return o->ex && example_sets(o->ex, name);
+}
+
+static bool
+bind_with(void *user, const NamedConst *more, int n, Bound *out)
+{
+	const Open *o = user;
+	NamedConst *given = NEW_ARRAY(o->k->program->cx->mem, NamedConst, o->n + n);
+	for (int i = 0; i < o->n + n; i++)
+		given[i] = i < o->n ? o->given[i] : more[i - o->n];
+	return o->ex ? example_bind(o->k, o->ex, given, o->n + n, o->args, out)
+	             : kernel_bind(o->k, o->args, given, o->n + n, out);
+}
+
 Module *
 cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse, Bound *bound)
@@ -88,9 +119,14 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 		ex = choose_example(cli, k, &ok);
 	if (!ok)
 		return NULL;
-	ok = ex ? example_bind(k, ex, given, cli->define.n, args, bound)
-	        : kernel_bind(k, args, given, cli->define.n, bound);
-	if (!ok)
+	Open open = {k, ex, given, cli->define.n, args};
+	const ChooseBinding how = {is_given, bind_with, &open};
+	NamedConst *chosen;
+	int n;
+	if (!bind_with(&open, NULL, 0, bound))
+		return NULL;
+	bool chooses = choose_values(k, bound, target_named(target), &how, cx->mem, &chosen, &n);
+	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
 	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);
 	return compile_kernel(k, bound, target, &assumptions, passes);

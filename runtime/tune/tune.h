@@ -30,9 +30,12 @@ void reports_restore(Compile *cx, const Reports *r);
 /* Binds without a report: false if the header refuses, with the reason in `why` (unless NULL). */
 bool bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n, Arena *mem, Bound *out, Text *why);
 
+/* tune_choose.c: the values of tune(...) that the compiler chooses for these sizes, as text; "default": the header's */
+const char *tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey *key);
+
 /* tune_lookup.c */
 
-/* Binds again with what tuning found for these sizes, if anything, into `into`. */
+/* Binds again with what tuning found for these sizes, else with what the compiler chooses, into `into`. */
 void tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into);
 void tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, Arena *mem, TuneKey *out);
 /* Whether the caller or the example has set a name, so that tuning leaves it alone. */

@@ -1,4 +1,4 @@
-/* What tuning found, for the launches after it.
+/* What tuning found, for the launches after it; where it found nothing, what the compiler chooses.
  *
  * A result is kept for the device's model, the kernel's text (without comments and layout of lines, with
  * every constant and helper that it can see), the dtypes, and the sizes: each dimension and each
@@ -231,14 +231,17 @@ void
 tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
 {
 	TglContext *cx = k->program->cx;
-	if (!b->dev || k->k->item->tune.n == 0 || b->untuned || context_tuning(cx) == TGL_TUNING_IGNORED)
+	const char *known = NULL;
+	TuneKey key;
+	if (!b->dev || k->k->item->tune.n == 0)
 		return;
 	Arena *mem = arena_open();
-	TuneKey key;
 	tune_key(k, b, b->dev, ex, mem, &key);
-	const char *known = tune_get(context_cache(cx), &key, mem);
-	context_cache_warn(cx, k->program->compile);
-	if (known)
-		bind_known(k, b, ex, known, mem, into);
+	if (!b->untuned && context_tuning(cx) != TGL_TUNING_IGNORED) {
+		known = tune_get(context_cache(cx), &key, mem);
+		context_cache_warn(cx, k->program->compile);
+	}
+	if (!known || !bind_known(k, b, ex, known, mem, into))
+		bind_known(k, b, ex, tune_chosen(k, b, ex, &key), mem, into);
 	arena_close(mem);
 }

@@ -16,7 +16,16 @@ Op *dot_next(const Func *f, const Value *v);
  * first axis of the grid and the other on the second. */
 int dot_group(const Func *f);
 
-/* dot_wgmma.c: chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;
+/* An instruction of warpgroups, 2^along[d] of them along dimension d; its left operand stays in registers. */
+typedef struct DotWgmma {
+	const WgmmaInfo *info;
+	int along[LAYOUT_RANK];
+	bool register_a;
+} DotWgmma;
+
+/* dot_wgmma.c: how 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */
+const char *dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out);
+/* Chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;
  * chained: the product feeds another dot, or is fed by one, so that all warps are along M. */
 bool dot_wgmma(Op *dot, const Target *t, int warps, bool chained);
 

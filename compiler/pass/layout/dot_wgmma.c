@@ -42,35 +42,37 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 	return NULL;
 }
 
-/* NULL: it is done by *info, with 2^along[d] warpgroups along dimension d. */
-static const char *
-reason(const Op *dot, const Target *t, int warps, bool chained, const WgmmaInfo **info, int along[LAYOUT_RANK],
-    bool *register_a)
+const char *
+dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out)
 {
 	bool computed;
 	const Type *acc = dot->out[0].type;
-	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[0]) - ROW_BITS;
-	int columns = acc->rank == 2 ? log2_ceil(acc->extent[1]) - COLUMN_BITS : 0;
+	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[acc->rank - 2]) - ROW_BITS;
+	int columns = log2_ceil(acc->extent[acc->rank - 1]) - COLUMN_BITS;
+	*out = (DotWgmma){.info = NULL};
+	if (!(t->has & HAS_WGMMA))
+		return "the target has none";
 	if (acc->rank != 2)
 		return "a dot of matrices in batches";
 	if (rows < 0)
 		return "fewer than 64 rows";
 	if (groups < 0)
 		return "fewer than 4 warps";
-	along[0] = MIN(groups, rows);
-	along[1] = groups - along[0];
-	if (along[1] > (chained ? 0 : columns))
+	out->along[0] = MIN(groups, rows);
+	out->along[1] = groups - out->along[0];
+	if (out->along[1] > (chained ? 0 : columns))
 		return "more warps than the tile divides into";
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
-	if (dtype_is_float(dot->in[0]->type->elem) && dtype_info[dot->in[0]->type->elem].bits == 8)
+	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem;
+	if (dtype_is_float(a) && dtype_info[a].bits == 8)
 		return "it adds 8-bit floats with fewer bits than f32 has";
-	*info = target_wgmma(t, dot->in[0]->type->elem, dot->in[1]->type->elem, acc->elem, acc->extent[1] >> along[1]);
-	if (!*info)
+	out->info = target_wgmma(t, a, b, acc->elem, acc->extent[1] >> out->along[1]);
+	if (!out->info)
 		return "no instruction for these types and columns";
-	if (dot->in[0]->type->extent[1] < (*info)->k)
+	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
-	const char *left = operand_reason(dot, 0, t, register_a);
+	const char *left = operand_reason(dot, 0, t, &out->register_a);
 	return left ? left : operand_reason(dot, 1, t, &computed);
 }
 
@@ -79,23 +81,20 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 {
 	const Type *acc = dot->out[0].type;
 	Module *m = dot->home->func->module;
-	const WgmmaInfo *info = NULL;
-	int along[LAYOUT_RANK] = {0}, shape[LAYOUT_RANK] = {0};
-	if (!(t->has & HAS_WGMMA))
-		return false;
-	bool register_a;
-	const char *why = reason(dot, t, warps, chained, &info, along, &register_a);
-	if (why) {
+	int shape[LAYOUT_RANK] = {0};
+	DotWgmma w;
+	const char *why = dot_wgmma_reason(dot, t, warps, chained, &w);
+	if (why && t->has & HAS_WGMMA)
 		attr_set_wgmma_reason(m, dot, why);
+	if (why)
 		return false;
-	}
 	for (int d = 0; d < 2; d++)
 		shape[d] = log2_ceil(acc->extent[d]);
-	Layout c = wgmma_layout_c(info);
-	c = layout_tile(&c, shape, along);
+	Layout c = wgmma_layout_c(w.info);
+	c = layout_tile(&c, shape, w.along);
 	dot->out[0].layout = layout_intern(m, &c);
-	attr_set_mma(m, dot, info->name);
-	if (register_a)
+	attr_set_mma(m, dot, w.info->name);
+	if (w.register_a)
 		attr_set_register_a(m, dot, true);
 	return true;
 }

@@ -1,0 +1,247 @@
+/* How long a launch of a kernel with products takes, from its tile IR before layouts.
+ *
+ * A block uses resources of its multiprocessor: matrix units, shared memory, its share of the L2 cache, arithmetic.  A trip
+ * of the loop takes as long as the resource that it uses longest, and what no other work of the block hides: the products
+ * of a trip are waited for before the next one's.  Blocks that are resident together hide each other's waiting, not
+ * each other's use.
+ *
+ *     trip  = max(products, shared memory, L2, (latency + L2) / stages ahead) + wait
+ *     block = fill + trips + epilogue
+ *     total = sets of resident blocks, one after the other; not less than the bytes through device memory
+ *
+ * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
+ * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
+#include "compile/estimate.h"
+
+#include "pass/layout/dot.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
+static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
+enum { TRIPS_GUESS = 16, REGISTERS_OTHER = 44, REGISTERS_MOST = 216, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+
+typedef struct Use {
+	double products, shared, l2, arithmetic;        /* cycles */
+} Use;
+
+typedef struct Estimate {
+	const Func *f;
+	const Bound *b;
+	const Target *t;
+	int warps, stages;
+	Use block;
+	double serial;                                  /* cycles of a block that is alone */
+	double registers, slot;                         /* of a thread; bytes of a stage */
+	int dots;
+} Estimate;
+
+/* ---- scalars ---- */
+
+static int64_t
+dimension(const Estimate *e, const Value *v, int64_t otherwise)
+{
+	const FuncParam *p = &e->f->param[v->index];
+	for (int i = 0; i < e->b->nsymbol && p->kind == PARAM_DIM; i++)
+		if (strcmp(e->b->symbol[i].name, p->name) == 0)
+			return e->b->symbol[i].value.i;
+	return otherwise;
+}
+
+/* What a scalar is, a program's number being half of the programs along its axis; `otherwise` if it is not known. */
+static int64_t
+scalar(const Estimate *e, const Value *v, int64_t otherwise, int depth)
+{
+	const Op *op = v->def;
+	int64_t c, x[3] = {0};
+	if (value_int(v, &c))
+		return c;
+	if (!op)
+		return v->block == e->f->body ? dimension(e, v, otherwise) : otherwise;
+	if (op->kind == OP_PROGRAM_ID)
+		return e->b->grid[attr_axis(op)] / 2;
+	if (depth == 0 || op->nin > 3)
+		return otherwise;
+	for (int i = 0; i < op->nin; i++)
+		if ((x[i] = scalar(e, op->in[i], INT64_MIN, depth - 1)) == INT64_MIN)
+			return otherwise;
+	switch (op->kind) {
+	case OP_ADD: return x[0] + x[1];
+	case OP_SUB: return x[0] - x[1];
+	case OP_MUL: return x[0] * x[1];
+	case OP_MIN: return MIN(x[0], x[1]);
+	case OP_MAX: return MAX(x[0], x[1]);
+	case OP_CAST: return x[0];
+	case OP_CDIV: return x[1] ? (x[0] + x[1] - 1) / x[1] : 0;
+	case OP_DIV: case OP_FLOORDIV: return x[1] ? x[0] / x[1] : 0;
+	case OP_SELECT: return x[0] ? x[1] : x[2];
+	default: return otherwise;
+	}
+}
+
+static double
+trips_of(const Estimate *e, const Op *loop)
+{
+	if (loop->kind != OP_FOR)
+		return TRIPS_GUESS;
+	int64_t lo = scalar(e, loop->in[0], 0, 8), hi = scalar(e, loop->in[1], INT64_MIN, 8);
+	int64_t step = MAX(scalar(e, loop->in[2], 1, 8), 1);
+	return hi == INT64_MIN ? TRIPS_GUESS : (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+/* ---- ops ---- */
+
+static double
+bytes_of(const Type *t)
+{
+	return (double)type_count(t) * dtype_info[t->elem].bits / 8;
+}
+
+/* The instruction's rate is for 16 bits; other widths scale it. */
+static void
+add_dot(Estimate *e, Op *op, Use *u)
+{
+	const Type *c = op->out[0].type, *a = op->in[0]->type, *b = op->in[1]->type;
+	double rows = (double)c->extent[c->rank - 2], columns = (double)c->extent[c->rank - 1];
+	double count = (double)type_count(c) * (double)a->extent[a->rank - 1], bits = dtype_info[a->elem].bits;
+	int threads = e->warps * e->t->lanes;
+	DotWgmma w;
+	e->dots++;
+	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
+		u->products += count / (RATE_WARPGROUP * 16 / bits);
+		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
+		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
+		e->registers += ((double)type_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
+		return;
+	}
+	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
+	u->products += count / (RATE_WARP * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) * MAX(1, 16 / rows);
+	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
+	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
+}
+
+static double
+cost_of(const Op *op)
+{
+	switch (op_info[op->kind].cost) {
+	case COST_SFU: return LANES / SPECIAL;
+	case COST_DIVIDE: return 12;
+	case COST_LONG: return 24;
+	case COST_ALU: case COST_WHOLE: case COST_OPAQUE: return 1;
+	case COST_FREE: case COST_ACCESS: case COST_NONE: return 0;
+	}
+	unreachable();
+}
+
+static void
+add_op(Estimate *e, Op *op, bool in_loop, Use *u)
+{
+	if (op->kind == OP_DOT) {
+		add_dot(e, op, u);
+	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
+		double bytes = bytes_of(op->out[0].type);
+		u->l2 += bytes / L2_RATE;
+		u->shared += bytes / SHARED_RATE;
+		e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
+	} else if (op->kind == OP_WRITE) {
+		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
+	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
+		u->arithmetic += cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
+	}
+}
+
+static void
+add_times(Use *to, const Use *u, double n)
+{
+	to->products += n * u->products;
+	to->shared += n * u->shared;
+	to->l2 += n * u->l2;
+	to->arithmetic += n * u->arithmetic;
+}
+
+static double
+longest(const Use *u)
+{
+	return MAX(MAX(u->products, u->shared), MAX(u->l2, u->arithmetic));
+}
+
+static void
+walk(Estimate *e, const Block *b, bool in_loop, Use *u)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		double n = op_is_loop(op) ? trips_of(e, op) : op->kind == OP_IF ? 0.5 : 1;
+		for (int r = 0; r < op->nregion; r++) {
+			Use inside = {0};
+			int dots = e->dots;
+			walk(e, op->region[r], in_loop || op_is_loop(op), &inside);
+			add_times(u, &inside, n);
+			if (!op_is_loop(op) || e->dots == dots)
+				continue;
+			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
+			e->serial += n * (MAX(trip, ahead) - trip + TRIP_WAIT);
+		}
+		if (op->nregion == 0)
+			add_op(e, op, in_loop, u);
+	}
+}
+
+/* ---- blocks ---- */
+
+/* Blocks that a multiprocessor holds; 0: not even one. */
+static int
+resident(const Estimate *e)
+{
+	const Target *t = e->t;
+	double shared = e->stages * e->slot + SYSTEM_BYTES, threads = e->warps * t->lanes;
+	double registers = e->registers + REGISTERS_OTHER;
+	if (shared > t->shared_bytes || registers > REGISTERS_MOST)
+		return 0;
+	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
+	return (int)MIN(n, (double)t->max_warps / e->warps);
+}
+
+/* Cycles until n blocks that run together are over. */
+static double
+set_cycles(const Estimate *e, int n)
+{
+	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial;
+	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
+}
+
+static double
+memory_cycles(const Estimate *e)
+{
+	double bytes = 0;
+	for (int i = 0; i < e->b->kernel->params.n; i++) {
+		const BoundParam *p = &e->b->param[i];
+		double n = e->b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
+		for (int d = 0; d < p->rank; d++)
+			n *= (double)p->dim[d];
+		bytes += n;
+	}
+	return bytes / MEMORY_RATE;
+}
+
+double
+estimate_cycles(Func *f, const Bound *b, const Target *t, int multiprocessors)
+{
+	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages};
+	double programs = 1;
+	if (e.warps <= 0)
+		e.warps = 4;
+	if (e.stages <= 0)
+		e.stages = STAGES_MOST;
+	walk(&e, f->body, false, &e.block);
+	if (b->schedule.stages <= 0)
+		while (e.stages > 2 && e.stages * e.slot + SYSTEM_BYTES > t->shared_bytes)
+			e.stages--;
+	int together = resident(&e);
+	if (e.dots == 0 || together == 0)
+		return -1;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(b->grid[i], 1);
+	int each = (int)ceil(programs / multiprocessors);
+	double cycles = each / together * set_cycles(&e, together) + set_cycles(&e, each % together);
+	return MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+}

@@ -1,0 +1,71 @@
+/* What the compiler chooses for a launch for which nothing was tuned (compile/choose.h), once for each size.
+ *
+ * Sizes count as in a result of tuning, so that a dimension that grows from launch to launch is looked at again only where
+ * it passes a power of two. */
+#include <string.h>
+
+#include "compile/choose.h"
+#include "runtime/tune/tune.h"
+
+struct Chosen {
+	Chosen *next;
+	const char *dtypes, *sizes, *target;
+	const char *values;                             /* "BM = 128, warps = 8"; "default" */
+};
+
+typedef struct Launch {
+	TglKernel *k;
+	const Binding *b;
+	const ExampleItem *ex;
+} Launch;
+
+static bool
+is_fixed(void *user, const char *name)
+{
+	const Launch *l = user;
+	return tune_is_fixed(l->b, l->ex, name);
+}
+
+static bool
+bind(void *user, const NamedConst *given, int n, Bound *out)
+{
+	const Launch *l = user;
+	Arena *mem = l->k->program->compile->mem;
+	int m;
+	NamedConst *all = bound_values(l->k->k, &l->b->bound, l->b, l->ex, mem, n, &m);
+	memcpy(all + m, given, sizeof *given * (size_t)n);
+	return bind_quietly(l->k, l->b, all, m + n, mem, out, NULL);
+}
+
+static const char *
+choose(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem)
+{
+	Launch l = {k, b, ex};
+	const ChooseBinding how = {is_fixed, bind, &l};
+	NamedConst *values;
+	Text t = {0};
+	int n;
+	if (!choose_values(k->k, &b->bound, target_named(target), &how, mem, &values, &n))
+		return "default";
+	values_print(values, n, &t);
+	return text_take(&t, mem);
+}
+
+const char *
+tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey *key)
+{
+	const char *target = b->dev->dev.target;
+	Arena *mem = k->program->compile->mem;
+	if (!b->dev->dev.load_artefact || !target || !target_named(target))
+		return "default";
+	for (const Chosen *c = k->chosen; c; c = c->next) {
+		bool is_same = strcmp(c->sizes, key->sizes) == 0 && strcmp(c->dtypes, key->dtypes) == 0;
+		if (is_same && strcmp(c->target, target) == 0)
+			return c->values;
+	}
+	Chosen *c = NEW(mem, Chosen);
+	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->sizes), target,
+	    choose(k, b, ex, target, mem)};
+	k->chosen = c;
+	return c->values;
+}
