@@ -261,6 +261,20 @@ note_barrier(InspectLine *x, const Op *op)
 	return is_block || attr_sync_warp(op);
 }
 
+/* "1 thread copies (40 registers), 8 warps compute (232)" */
+static void
+note_roles(InspectLine *x, const Op *op, Arena *mem)
+{
+	const IntList *warps = attr_warps(op), *copies = attr_copies(op), *regs = attr_regs(op);
+	int producers = (int)warps->at[0], consumers = (int)(warps->at[1] * copies->at[1]);
+	const char *copier = attr_lone(op) ? "1 thread copies" : arena_printf(mem, "%d warps copy", producers);
+	x->kind = INSPECT_ROLES;
+	x->what = "roles";
+	x->way = regs ? arena_printf(mem, "%s (%d registers), %d warps compute (%d)", copier, (int)regs->at[0], consumers,
+			    (int)regs->at[1])
+		      : arena_printf(mem, "%s, %d warps compute", copier, consumers);
+}
+
 static int64_t
 buffer_bytes(const Type *t)
 {
@@ -289,6 +303,9 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		break;
 	case OP_GET: case OP_PUT:
 		note_shared(x, op, t);
+		break;
+	case OP_ROLES:
+		note_roles(x, op, mem);
 		break;
 	case OP_ALLOC:
 		x->kind = INSPECT_SHARED;

@@ -14,7 +14,8 @@ typedef enum InspectKind {
 	INSPECT_REDUCE,
 	INSPECT_MOVE,                                   /* elements that go from thread to thread */
 	INSPECT_BARRIER,
-	INSPECT_DOT
+	INSPECT_DOT,
+	INSPECT_ROLES
 } InspectKind;
 
 /* How a thread's tile goes to or from shared memory: passes over the banks of its worst access, and the fewest

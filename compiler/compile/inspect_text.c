@@ -72,6 +72,7 @@ put_details(const InspectLine *x, Text *out)
 		break;
 	case INSPECT_REDUCE:
 	case INSPECT_MOVE:
+	case INSPECT_ROLES:
 		text_put(out, x->way);
 		break;
 	case INSPECT_BARRIER:
@@ -123,6 +124,8 @@ inspect_print(const Inspection *x, Text *out)
 	}
 	text_close(&last);
 	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);
+	if (x->f->whole_reason)
+		text_printf(out, "  not parted into roles: %s\n", x->f->whole_reason);
 	if (x->asked > 0)
 		text_printf(out, "  %d block%s of a multiprocessor asked for\n", x->asked, x->asked == 1 ? "" : "s");
 	if (x->registers >= 0)

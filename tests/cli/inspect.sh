@@ -10,6 +10,10 @@ expect 0 "dot 128x256x64 wgmma.n256k16.bf16 .*2 warpgroups" inspect matmul.tgl -
 expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3
+expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \
+    inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=8 -D specialize=1
+expect 0 'not parted into roles: the target has no bulk copies that an mbarrier counts' \
+    inspect matmul.tgl --example large --target=sm_80 -D specialize=1
 expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large --target=sm_80
 expect 0 "convert .*through shared memory; into shared memory" inspect transpose.tgl --example large
 expect 0 "4 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=8
