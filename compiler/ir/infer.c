@@ -11,15 +11,6 @@
 
 #include <string.h>
 
-const char *
-infer_text(Infer *x, const Type *t)
-{
-	Text text = {0};
-
-	type_print(t, &text);
-	return text_take(&text, x->m->cx->tmp);
-}
-
 bool
 infer_out(Infer *x, const Type *t)
 {

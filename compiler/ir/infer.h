@@ -25,7 +25,7 @@ bool infer_accessed(Infer *x, const Type **tile);
 #define infer_expect(x, i, ...)                                                                                    \
 	infer_fail(x, "operand %d is %s; expected %s", (i) + 1, infer_text(x, infer_in(x, i)),                     \
 	    arena_printf((x)->m->cx->tmp, __VA_ARGS__))
-const char *infer_text(Infer *x, const Type *t);
+#define infer_text(x, t) type_text(t, (x)->m->cx->tmp)
 
 static inline const Type *
 infer_in(const Infer *x, int i)

@@ -89,6 +89,8 @@ const Type *type_with_shape(Module *m, const Type *t, int rank, const int64_t *e
 int64_t type_count(const Type *t);                      /* elements of a tile; 1 for rank 0; saturates */
 bool type_same_shape(const Type *a, const Type *b);
 void type_print(const Type *t, Text *out);
+const char *type_text(const Type *t, Arena *mem);
+const char *extents_text(int rank, const int64_t *extent, Arena *mem);          /* "[32, 64]" */
 
 /* Attributes: small named constants on an op. */
 typedef enum AttrName {

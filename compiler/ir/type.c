@@ -249,3 +249,24 @@ type_print(const Type *t, Text *out)
 	if (t->kind == TYPE_TENSOR || t->kind == TYPE_BUFFER)
 		text_put(out, ">");
 }
+
+const char *
+type_text(const Type *t, Arena *mem)
+{
+	Text text = {0};
+
+	type_print(t, &text);
+	return text_take(&text, mem);
+}
+
+const char *
+extents_text(int rank, const int64_t *extent, Arena *mem)
+{
+	Text text = {0};
+
+	text_put(&text, "[");
+	for (int d = 0; d < rank; d++)
+		text_printf(&text, "%s%lld", d ? ", " : "", (long long)extent[d]);
+	text_put(&text, "]");
+	return text_take(&text, mem);
+}

@@ -21,15 +21,7 @@ typedef struct Verifier {
 } Verifier;
 
 #define fail(v, op, ...) ((v)->at = (op), (v)->why = arena_printf((v)->m->cx->tmp, __VA_ARGS__), false)
-
-static const char *
-text(Verifier *v, const Type *t)
-{
-	Text out = {0};
-
-	type_print(t, &out);
-	return text_take(&out, v->m->cx->tmp);
-}
+#define text(v, t) type_text(t, (v)->m->cx->tmp)
 
 static bool check_block(Verifier *v, Block *b);
 

@@ -45,7 +45,6 @@ static bool
 check_value(Check *c, const Value *v, const char *what, int i)
 {
 	const Type *t = v->type;
-	Text text = {0};
 
 	if (!v->layout && (!c->all || (t->kind != TYPE_TILE && t->kind != TYPE_BUFFER) || t->rank == 0))
 		return true;
@@ -58,8 +57,7 @@ check_value(Check *c, const Value *v, const char *what, int i)
 		return check_machine(c, v->layout);
 	if (t->kind == TYPE_BUFFER && fits_shape(v->layout, t) && !v->layout->in[IN_LANE] && !v->layout->in[IN_WARP])
 		return true;
-	type_print(t, &text);
-	return fail(c, "the layout of %s %d does not fit its type %s", what, i + 1, text_take(&text, c->m->cx->tmp));
+	return fail(c, "the layout of %s %d does not fit its type %s", what, i + 1, type_text(t, c->m->cx->tmp));
 }
 
 static bool

@@ -2,17 +2,10 @@
  * broadcasting or of tensors: a kernel's tile has at most 2^31 elements, a reference's 2^40. */
 #include "sema/elab.h"
 
-#include <inttypes.h>
-
 const char *
 shape_text(Elab *e, int rank, const int64_t *extent)
 {
-	Text t = {0};
-	text_put(&t, "[");
-	for (int d = 0; d < rank; d++)
-		text_printf(&t, "%s%" PRId64, d ? ", " : "", extent[d]);
-	text_put(&t, "]");
-	return text_take(&t, e->cx->mem);
+	return extents_text(rank, extent, e->cx->mem);
 }
 
 const char *

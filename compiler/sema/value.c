@@ -169,18 +169,6 @@ const_describe(Compile *cx, const Const *c)
 	unreachable();
 }
 
-/* A tile's type as users write it; scalars say that they are. */
-static const char *
-describe_type(Elab *e, const Type *t)
-{
-	Text text = {0};
-
-	if (t->rank == 0 && t->ptr == PTR_NONE)
-		text_put(&text, "a scalar ");
-	type_print(t, &text);
-	return text_take(&text, e->cx->mem);
-}
-
 const char *
 val_describe(Elab *e, const Val *v)
 {
@@ -197,7 +185,9 @@ val_describe(Elab *e, const Val *v)
 	case VAL_TEXT: return arena_printf(mem, "the text \"%s\"", v->text);
 	case VAL_TUPLE: return arena_printf(mem, "a tuple of %d", v->n);
 	case VAL_LIST: return arena_printf(mem, "a list of %d", v->n);
-	case VAL_TILE: return describe_type(e, v->v->type);
+	case VAL_TILE:                                  /* scalars say that they are */
+		return arena_printf(mem, "%s%s", v->v->type->rank == 0 && v->v->type->ptr == PTR_NONE ? "a scalar " : "",
+		    type_text(v->v->type, mem));
 	case VAL_TENSOR:
 		return arena_printf(mem, "the tensor %s", e->kernel->params.at[v->param].name);
 	case VAL_FN:

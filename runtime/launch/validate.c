@@ -9,10 +9,10 @@ report_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
 {
 	int64_t want[TGL_MAX_RANK];
 	tensor_contiguous(t->dtype, t->rank, t->dim, want);
-	const char *shape = tensor_shape_text(cx->tmp, t->dim, t->rank);
+	const char *shape = extents_text(t->rank, t->dim, cx->tmp);
 	diag_error(cx, p->ast->place, DIAG_LAUNCH_STRIDED, p->name,
-	    arena_printf(cx->tmp, "%s%s", dtype_info[t->dtype].text, shape), tensor_shape_text(cx->tmp, t->stride, t->rank),
-	    tensor_shape_text(cx->tmp, want, t->rank));
+	    arena_printf(cx->tmp, "%s%s", dtype_info[t->dtype].text, shape), extents_text(t->rank, t->stride, cx->tmp),
+	    extents_text(t->rank, want, cx->tmp));
 	diag_help(cx, "declare it `strided`, or give a contiguous copy");
 }
 
@@ -30,8 +30,8 @@ check_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
 			return diag_error(cx, p->ast->place, DIAG_LAUNCH_ZERO_STRIDE, p->name, d);
 	if (!tensor_overlaps_itself(t))
 		return true;
-	return diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
-	    tensor_shape_text(cx->tmp, t->stride, t->rank));
+	return diag_error(cx, p->ast->place, DIAG_LAUNCH_SELF_OVERLAP, p->name, extents_text(t->rank, t->dim, cx->tmp),
+	    extents_text(t->rank, t->stride, cx->tmp));
 }
 
 bool
@@ -45,8 +45,8 @@ binding_fits(TglKernel *tk, const Binding *b, int i, const TglTensor *t)
 		same = t->dim[d] == want->dim[d];
 	if (same)
 		return true;
-	return diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, tensor_shape_text(cx->tmp, t->dim, t->rank),
-	    tensor_shape_text(cx->tmp, want->dim, want->rank));
+	return diag_error(cx, p->ast->place, DIAG_LAUNCH_SHAPE, p->name, extents_text(t->rank, t->dim, cx->tmp),
+	    extents_text(want->rank, want->dim, cx->tmp));
 }
 
 static bool

@@ -112,17 +112,6 @@ tensor_span(const TglTensor *t, const char **low, const char **high)
 	*high = t->data + span_bytes(t);
 }
 
-const char *
-tensor_shape_text(Arena *mem, const int64_t *dim, int rank)
-{
-	Text t = {0};
-	text_put(&t, "[");
-	for (int d = 0; d < rank; d++)
-		text_printf(&t, "%s%lld", d ? ", " : "", (long long)dim[d]);
-	text_put(&t, "]");
-	return text_take(&t, mem);
-}
-
 /* ---- making ---- */
 
 static bool
@@ -171,13 +160,13 @@ tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int6
 static void
 report_too_big(Compile *cx, const TglTensor *t)
 {
-	diag_error(cx, NOWHERE, DIAG_TENSOR_BIG, dtype_info[t->dtype].text, tensor_shape_text(cx->tmp, t->dim, t->rank));
+	diag_error(cx, NOWHERE, DIAG_TENSOR_BIG, dtype_info[t->dtype].text, extents_text(t->rank, t->dim, cx->tmp));
 }
 
 static void
 report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uint64_t all)
 {
-	const char *shape = tensor_shape_text(cx->tmp, t->dim, t->rank);
+	const char *shape = extents_text(t->rank, t->dim, cx->tmp);
 	diag_error(cx, NOWHERE, DIAG_TENSOR_MEMORY, dtype_info[t->dtype].text, shape, (long long)bytes,
 	    t->dev->dev.name, (unsigned long long)all);
 	if (used)

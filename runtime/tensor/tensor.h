@@ -30,7 +30,6 @@ TglTensor *tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim,
 TglTensor *tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t *dim,
     const int64_t *stride);
 void tensor_unref(TglTensor *t);
-const char *tensor_shape_text(Arena *mem, const int64_t *dim, int rank); /* [4096, 1000] */
 PlanArg tensor_arg(const TglTensor *t);
 bool tensor_guard_whole(const TglTensor *t); /* nothing wrote next to it */
 bool tensor_copy_in(TglTensor *t, const void *from); /* contiguous host copy to tensor */

@@ -97,10 +97,7 @@ accumulator(Elab *e, const char *name, const Val *acc, const Type *want)
 		Value *v = acc->v;
 		return type_same_shape(v->type, want) ? v : ir_broadcast(e, v, want->rank, want->extent, acc->place);
 	}
-	Text t = {0};
-	type_print(want, &t);
-	diag_error(e->cx, acc->place, DIAG_DOT_ACC, name, t.at, val_describe(e, acc));
-	text_close(&t);
+	diag_error(e->cx, acc->place, DIAG_DOT_ACC, name, type_text(want, e->cx->mem), val_describe(e, acc));
 	return NULL;
 }
 
