@@ -144,8 +144,8 @@ typedef struct MapShape {
 	int64_t extent[KERNEL_RANK], stride[KERNEL_RANK];
 } MapShape;
 
-/* `nothing`: 16 bytes of zeros, which stand for a tensor without elements.  False: no map has such a tensor, *e says
- * why. */
+/* `nothing`: 16 bytes of zeros, which stand for a tensor without elements, and 16 that such a one is stored to.  False: no
+ * map has such a tensor, *e says why. */
 bool abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out);
 /* The blocks of a grid; resident: as many at most, 0: the grid is not persistent.  False: too many, d->error says so. */
 bool abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t resident, unsigned *out);

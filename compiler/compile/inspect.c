@@ -130,6 +130,28 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), t);
 }
 
+/* One thread has the hardware move whole boxes: as wide as an access gets, and each byte once. */
+static void
+note_map(InspectLine *x, const Op *op, const Target *t, Arena *mem)
+{
+	TensorMap m;
+	Text way = {0};
+	x->kind = INSPECT_COPY;
+	x->what = arena_printf(mem, "%s %s", op_info[op->kind].text, tensor_name(op->in[0]));
+	x->tile = op->in[access_data(op)]->type;
+	x->bytes = 16;
+	x->touched = x->least = 1;
+	x->sectors_known = true;
+	x->way = "by tensor map";
+	if (plan_map(op, t, &m))
+		return;
+	text_put(&way, "by tensor map, boxes of");
+	for (int d = 0; d < m.rank; d++)
+		text_printf(&way, "%s %d", d ? " x" : "", m.box[d]);
+	text_printf(&way, m.swizzle ? ", swizzle %d" : ", no swizzle", m.swizzle);
+	x->way = text_take(&way, mem);
+}
+
 static void
 note_convert(InspectLine *x, const Op *op, const Target *t)
 {
@@ -202,6 +224,11 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 	F2 to;
 	bool transposed;
 	int bytes = element_bytes(tile->type);
+	if (op->kind == OP_PUT && (t->has & HAS_STMATRIX) &&
+	    layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
+		x->way = transposed ? "stmatrix.trans" : "stmatrix";
+		return;
+	}
 	if (op->kind == OP_GET && (t->has & HAS_LDMATRIX) &&
 	    layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
 		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
@@ -293,13 +320,19 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	}
 	switch (op->kind) {
 	case OP_COPY:
-		note_copy(x, op, t, arg, mem);
+		if (strcmp(attr_kind(op), "bulk") == 0)
+			note_map(x, op, t, mem);
+		else
+			note_copy(x, op, t, arg, mem);
 		break;
 	case OP_CONVERT:
 		note_convert(x, op, t);
 		break;
 	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START:
 		note_dot(x, op, mem);
+		break;
+	case OP_SEND:
+		note_map(x, op, t, mem);
 		break;
 	case OP_GET: case OP_PUT:
 		note_shared(x, op, t);
@@ -344,7 +377,7 @@ uses(const Op *op, const Op *alloc)
 static bool
 waits(const Op *op)
 {
-	return op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT;
+	return op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT || op->kind == OP_SENT;
 }
 
 /* The op of the block `home` that holds `op`, to its end; NULL: none does. */
@@ -384,7 +417,7 @@ note_life(InspectLine *x, const Func *f)
 		const Op *held = uses(op, x->op) ? holder(op, x->op->home) : NULL;
 		if (held)
 			note_lines(x, held);
-		filled |= held && (op->kind == OP_COPY || op->kind == OP_DOT_START);
+		filled |= held && (op->kind == OP_COPY || op->kind == OP_DOT_START || op->kind == OP_SEND);
 	}
 	wait = filled ? holder(wait, x->op->home) : NULL;
 	if (wait)

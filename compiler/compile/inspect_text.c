@@ -28,7 +28,7 @@ put_banks(const InspectBanks *b, const char *way, Text *out, size_t begun)
 static void
 put_memory(const InspectLine *x, Text *out)
 {
-	if (x->bytes == 0)
+	if (x->accesses == 0)
 		return;
 	text_printf(out, "%d access%s of %d byte%s a thread, ", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
 	    x->bytes == 1 ? "" : "s");
@@ -59,7 +59,8 @@ put_details(const InspectLine *x, Text *out)
 	case INSPECT_COPY:
 		put_memory(x, out);
 		if (x->kind == INSPECT_COPY)
-			text_printf(out, "; %s", strcmp(x->way, "cp_async") == 0 ? "asynchronous" : x->way);
+			text_printf(out, "%s%s", out->n > begun ? "; " : "",
+			    strcmp(x->way, "cp_async") == 0 ? "asynchronous" : x->way);
 		break;
 	case INSPECT_CONVERT:
 		text_printf(out, "through %s", x->way);

@@ -90,6 +90,20 @@ RULE(copy)
 	return (!counts || infer_i64(x, at + 2)) && infer_out(x, type_token(x->m));
 }
 
+/* Tensor, indices, slot. */
+RULE(send)
+{
+	const Type *tile;
+
+	if (!infer_accessed(x, &tile))
+		return false;
+	int at = 1 + infer_in(x, 0)->rank;
+	if (!infer_count(x, at + 1, at + 1) || !need_slot(x, at))
+		return false;
+	return tile_of(x, infer_in(x, at)) == tile ||
+	    infer_expect(x, at, "a buffer of one slot of %s", infer_text(x, tile));
+}
+
 RULE(token)
 {
 	if (attr_left(x->op) < 0)

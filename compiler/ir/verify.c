@@ -78,7 +78,7 @@ check_access(Verifier *v, const Op *op)
 		if (x->type->kind == TYPE_TENSOR && (x->def || x->block != v->f->body))
 			return fail(v, op, "operand %d is a tensor but no parameter", i + 1);
 	}
-	if (op->kind != OP_WRITE && op->kind != OP_ATOMIC)
+	if (op->kind != OP_WRITE && op->kind != OP_ATOMIC && op->kind != OP_SEND)
 		return true;
 	const FuncParam *p = &v->f->param[op->in[0]->index];
 	if (p->access == ACCESS_IN)

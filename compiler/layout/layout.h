@@ -128,6 +128,10 @@ Layout layout_best_shared(const Layout *src, const Layout *dst, int bytes);
  * warp) to offsets in elements, and *transposed says in which of its two ways. */
 bool layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
 
+/* The same for stmatrix: no thread holds what another one holds, and it stores two matrices at once or four, transposed
+ * four. */
+bool layout_stores_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
+
 /* The same for simdgroup_load: `l` is made of 8 x 8 fragments (two neighbours along the fast dimension a lane) that stand
  * in `shared` with rows (or columns: *transposed) *stride elements apart. */
 bool layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed);

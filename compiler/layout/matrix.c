@@ -49,6 +49,16 @@ layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, boo
 	return word == 1 && counts_up(to, registers + 2, 3, 0) && rows_aligned(to, registers, word, true);
 }
 
+bool
+layout_stores_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed)
+{
+	if (layout_free_bits(l, IN_LANE) || layout_free_bits(l, IN_WARP) ||
+	    !layout_fits_matrix(l, shared, bytes, to, transposed))
+		return false;
+	int matrices = l->in[IN_REGISTER] - (bytes == 1 ? 2 : bytes == 2 ? 1 : 0);
+	return matrices >= (*transposed ? 2 : 1);
+}
+
 /* Lane bits 0 3 and 1 2 4 are columns 2 4 and rows 1 2 4: target.c's S_8x8. */
 bool
 layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed)

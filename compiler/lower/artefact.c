@@ -58,6 +58,7 @@ put_map(Text *out, const TensorMap *m)
 	put_number(out, m->param);
 	put_number(out, m->elem_bytes);
 	put_number(out, m->swizzle);
+	put_number(out, m->is_stored);
 	put_number(out, m->rank);
 	for (int d = 0; d < KERNEL_RANK; d++) {
 		put_number(out, m->dim[d]);
@@ -156,7 +157,7 @@ get_abi(Reader *r, Artefact *out)
 static void
 get_maps(Reader *r, Artefact *out)
 {
-	out->nmaps = get_count(r, (4 + 2 * KERNEL_RANK) * (int)sizeof(int64_t));
+	out->nmaps = get_count(r, (5 + 2 * KERNEL_RANK) * (int)sizeof(int64_t));
 	out->map = calloc((size_t)out->nmaps + 1, sizeof *out->map);
 	if (!out->map)
 		r->bad = true;
@@ -165,6 +166,7 @@ get_maps(Reader *r, Artefact *out)
 		m->param = (int)get_number(r);
 		m->elem_bytes = (int)get_number(r);
 		m->swizzle = (int)get_number(r);
+		m->is_stored = get_number(r) != 0;
 		m->rank = (int)get_number(r);
 		for (int d = 0; d < KERNEL_RANK; d++) {
 			m->dim[d] = (int)get_number(r);

@@ -92,7 +92,7 @@ typedef struct Artefact {
 /* The kernel's parameters for a function: in order of its own parameters (a strided tensor's strides behind it), then
  * what is derived. */
 AbiParam *artefact_abi(const Func *f, const Target *t, Arena *mem, int *n);
-/* The tensor maps of its copies, each once. */
+/* The tensor maps of its copies and sends, each once. */
 TensorMap *artefact_maps(const Func *f, const Target *t, Arena *mem, int *n);
 /* Does each block run one program after the other, in a loop over programs that pass persist made? */
 bool artefact_is_persistent(const Func *f);

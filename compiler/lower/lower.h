@@ -278,6 +278,8 @@ void lower_order(Lower *l, Op *op);                     /* order.c: sort topk hi
 void lower_scatter(Lower *l, Op *op);                   /* scatter.c */
 /* matrix.c: a tile from shared memory by ldmatrix, if its layout is made of the fragments that it loads; else false */
 bool lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
+/* The same to shared memory, by stmatrix. */
+bool lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
 void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and dots that a warpgroup begins and waits for */
 void lower_dot_start(Lower *l, Op *op);
 void lower_dot_wait(Lower *l, Op *op);
@@ -285,6 +287,8 @@ void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buff
 /* Where number `index` of a ring stands; in_range: it is below the number of slots. */
 Reg lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range);
 void lower_copy_bulk(Lower *l, Op *op);                 /* bulk.c: copies by tensor maps */
+void lower_send(Lower *l, Op *op);
+void lower_sent(Lower *l, Op *op);
 void lower_philox(Lower *l, Op *op);                    /* philox.c */
 
 /* lanes.c: one element from another lane */

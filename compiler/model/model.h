@@ -170,12 +170,13 @@ typedef struct TensorMap {
 	int dim[KERNEL_RANK];                           /* of the tensor */
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
+	bool is_stored;                                 /* boxes go to the tensor */
 } TensorMap;
 
 /* Can a tensor map serve what `op` reads, writes or copies, given a slot that lies right?  NULL: it can; else why not, in
  * words that follow "because". */
 const char *map_reason(const Op *op, const Target *t);
-/* The map of a copy, by its slot's layout; NULL, or why there is none. */
+/* The map of a copy or send, by its slot's layout; NULL, or why there is none. */
 const char *plan_map(const Op *op, const Target *t, TensorMap *out);
 bool map_equal(const TensorMap *a, const TensorMap *b);
 /* A slot's layout; row by row if it has none. */

@@ -165,7 +165,8 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	const Value *slot = op->in[1 + op->in[0]->type->rank];
 	const char *why = map_reason(op, t);
 	int order[LAYOUT_RANK];
-	*out = (TensorMap){.param = op->in[0]->index, .elem_bytes = dtype_tile_size(slot->type->elem)};
+	*out = (TensorMap){.param = op->in[0]->index, .elem_bytes = dtype_tile_size(slot->type->elem),
+		.is_stored = op->kind == OP_SEND};
 	if (why)
 		return why;
 	Layout layout = slot_layout(slot);
@@ -186,7 +187,7 @@ bool
 map_equal(const TensorMap *a, const TensorMap *b)
 {
 	bool same = a->param == b->param && a->elem_bytes == b->elem_bytes && a->rank == b->rank &&
-	    a->swizzle == b->swizzle;
+	    a->swizzle == b->swizzle && a->is_stored == b->is_stored;
 	for (int d = 0; d < a->rank && same; d++)
 		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d];
 	return same;

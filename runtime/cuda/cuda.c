@@ -171,7 +171,7 @@ static bool
 open_resources(Device *d)
 {
 	CudaState *s = CUDA_STATE(d);
-	size_t bytes = COUNTER_BYTES * (MAX_COUNTERS + 1);
+	size_t bytes = COUNTER_BYTES * (MAX_COUNTERS + 2);
 	s->starts_early = may_start_early(s);
 	void *before = cuda_enter(d);
 	bool ok = CUDA_CALL(d, cuEventCreate, &s->timer[0], 0) &&

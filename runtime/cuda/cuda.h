@@ -95,7 +95,7 @@ typedef struct CudaState {
 	bool left_current;              /* cuda_enter left our context in a thread that had none … */
 	pthread_t left_in;              /* … this one */
 	void *timer[2];                 /* events */
-	CudaPointer counters;           /* taken in turn by launches that ask for one; the last stays 0: empty tensors */
+	CudaPointer counters;           /* taken in turn by launches that ask for one; two more: empty tensors */
 	unsigned next_counter;
 	Artefact fill_code;
 	Loaded *fill;                   /* the kernel that fills, or NULL */

@@ -55,7 +55,7 @@ abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothin
 			    MAP_EXTENT_MOST);
 	}
 	for (int i = 0; i < m->rank && is_empty; i++) {
-		out->address = nothing;
+		out->address = nothing + (m->is_stored ? 16 : 0);
 		out->extent[i] = 1;
 		out->stride[i] = 16;
 	}

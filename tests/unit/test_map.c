@@ -30,6 +30,22 @@ static const char text_of[] =
     "	write %%y, %s, %%v {index = \"%s\", extents = [%s]}\n"
     "}\n";
 
+/* The other way: a tile into a tensor. */
+static const char send_text[] =
+    "facts(TYPED, LAYOUTS, STAGED)\n"
+    "layout #0 = boxed(shape = [%s], order = [%s], row_bytes = %d, elem_bytes = %d)\n"
+    "layout #1 = blocked(shape = [%s], lanes = [%s], warps = [%s])\n"
+    "kernel @k(%%x: in %s[%s] multiple(16), %%y: inout %s[%s] multiple(16), %%i: i64, %%j: i64, %%k: i64, %%A: dim,"
+    " %%B: dim multiple(16), %%C: dim multiple(16)) warps(4) {\n"
+    "	%%0 = const {value = 0} : i64\n"
+    "	%%b = alloc : buffer<1 x %s[%s]> #0\n"
+    "	%%v = read %%x, %s {index = \"%s\", extents = [%s]} : %s[%s] #1\n"
+    "	put %%b, %%v\n"
+    "	proxy_fence\n"
+    "	send %%y, %s, %%b {index = \"%s\", extents = [%s]}\n"
+    "	sent {read = true}\n"
+    "}\n";
+
 static int
 bytes_of(const Case *c)
 {
@@ -45,11 +61,24 @@ rank_of(const char *tile)
 	return n;
 }
 
+static const char *const zeros[] = {"", "%0", "%0, %0", "%0, %0, %0"}, *const parts[] = {"", "p", "pp", "ppp"};
+static const char *const lanes[] = {"", "32", "4, 8", "1, 4, 8"}, *const warps[] = {"", "4", "4, 1", "1, 4, 1"};
+
+static char *
+send_text_for(const Case *c)
+{
+	int rank = rank_of(c->tile), tensor = (int)strlen(c->index);
+	const char *where = tensor == 3 ? "%i, %j, %k" : "%i, %j";
+	char *out = malloc(4096);
+	snprintf(out, 4096, send_text, c->tile, c->order, c->row_bytes, bytes_of(c), c->tile, lanes[rank], warps[rank], c->type,
+	    c->tile, c->type, c->dims, c->type, c->tile, zeros[rank], parts[rank], c->tile, c->type, c->tile, where, c->index,
+	    c->tile);
+	return out;
+}
+
 static char *
 text_for(const Case *c)
 {
-	static const char *const zeros[] = {"", "%0", "%0, %0", "%0, %0, %0"}, *const parts[] = {"", "p", "pp", "ppp"};
-	static const char *const lanes[] = {"", "32", "4, 8", "1, 4, 8"}, *const warps[] = {"", "4", "4, 1", "1, 4, 1"};
 	int rank = rank_of(c->tile), tensor = (int)strlen(c->index), n = bytes_of(c);
 	const char *at = c->slots > 1 ? "%1" : "%0", *where = tensor == 3 ? "%i, %j, %k" : tensor == 2 ? "%i, %j" : "%i";
 	char *out = malloc(4096), layout[200];
@@ -79,35 +108,72 @@ compiled(Compile *cx, const char *text)
 	return m->funcs.at[0];
 }
 
-/* Element `at` of the tile as the tensor has it, or 0. */
-static uint32_t
-wanted(const Case *c, const PlanArg *x, int64_t at)
+/* Where element `at` of the tile stands in the tensor, in bytes; -1: outside. */
+static int64_t
+position(const Case *c, const PlanArg *tensor, int64_t at)
 {
-	int rank = (int)strlen(c->index), bytes = bytes_of(c);
 	int64_t from = 0;
-	uint32_t v = 0;
-	for (int d = rank - 1; d >= 0; d--) {
+	for (int d = (int)strlen(c->index) - 1; d >= 0; d--) {
 		int64_t i = c->start[d] + at % c->extent[d];
 		at /= c->extent[d];
-		if (i < 0 || i >= x->dim[d])
-			return 0;
-		from += i * x->stride[d];
+		if (i < 0 || i >= tensor->dim[d])
+			return -1;
+		from += i * tensor->stride[d];
 	}
-	memcpy(&v, (char *)x->data + from * bytes, (size_t)bytes);
-	return v;
+	return from * bytes_of(c);
+}
+
+/* Of a tensor of the case, or of its tile. */
+static void
+make_arg(Device *d, const Case *c, bool is_tile, PlanArg *out)
+{
+	int rank = (int)strlen(c->index), to = is_tile ? rank_of(c->tile) - 1 : rank - 1;
+	int64_t step = 1;
+	for (int k = rank - 1; k >= 0; k--) {
+		if (is_tile && c->index[k] == 'i')
+			continue;
+		out->dim[to] = is_tile ? c->extent[k] : c->dim[k];
+		out->stride[to] = step;
+		step *= out->dim[to--];
+	}
+	size_t size = (size_t)(step * bytes_of(c));
+	out->data = out->low = d->alloc(d, size);
+	out->high = out->low + size;
+	for (size_t i = 0; i < size; i++)
+		out->low[i] = (char)((is_tile ? 101 : 1) + i * 7 + i / 251);
+}
+
+/* As it comes from the tensor, 0 outside; or as it went there, where the rest stays. */
+static void
+compare(const Case *c, const char *text, const PlanArg *tensor, const char *tile, char *left)
+{
+	int bytes = bytes_of(c);
+	int64_t n = 1, all = tensor->high - tensor->low;
+	for (int d = 0; d < (int)strlen(c->index); d++)
+		n *= c->extent[d];
+	for (int64_t i = 0; i < n; i++) {
+		uint64_t got = 0, want = 0;
+		int64_t at = position(c, tensor, i);
+		memcpy(&want, at < 0 ? (char *)&got : tensor->low + at, (size_t)bytes);
+		memcpy(&got, tile + i * bytes, (size_t)bytes);
+		if (left && at >= 0)
+			memcpy(left + at, tensor->low + at, (size_t)bytes);
+		if (got != want && (!left || at >= 0))
+			fail_msg("%selement %lld is %llx, not %llx", text, (long long)i, (unsigned long long)got,
+			    (unsigned long long)want);
+	}
+	assert_true(!left || memcmp(left, tensor->low, (size_t)all) == 0);
 }
 
 static void
-run_case(const Case *c)
+run_case(const Case *c, bool sends)
 {
 	const TglDeviceOptions opt = {0};
 	const DeviceHooks hooks = {0};
 	const int64_t grid[MAX_AXES] = {1, 1, 1};
 	Device d = device_simt;
 	Compile *cx = compile_open();
-	int rank = (int)strlen(c->index), bytes = bytes_of(c);
-	int64_t count = 1, n = 1;
-	char *text = text_for(c);
+	char *text = sends ? send_text_for(c) : text_for(c), *left = NULL;
 	const char *why = NULL;
 	Fault fault = {0};
 	Func *f = compiled(cx, text);
@@ -119,41 +185,27 @@ run_case(const Case *c)
 		fail_msg("%s%s", text, out.at ? out.at : why);
 	}
 	PlanArg arg[8] = {0};
-	for (int a = 0; a < rank; a++) {
-		count *= c->dim[a];
-		n *= c->extent[a];
+	for (int a = 0; a < (int)strlen(c->index); a++) {
 		arg[2 + a] = (PlanArg){.i = c->start[a], .dtype = TY_I64};
 		arg[5 + a].i = c->dim[a];
 	}
-	size_t size[2] = {(size_t)(count * bytes), (size_t)(n * bytes)};
-	for (int a = 0; a < 2; a++) {
-		int64_t step = 1;
-		arg[a].data = arg[a].low = d.alloc(&d, size[a]);
-		arg[a].high = arg[a].low + size[a];
-		for (int k = rank - 1, to = a ? rank_of(c->tile) - 1 : rank - 1; k >= 0; k--) {
-			if (a && c->index[k] == 'i')
-				continue;
-			arg[a].dim[to] = a ? c->extent[k] : c->dim[k];
-			arg[a].stride[to] = step;
-			step *= arg[a].dim[to--];
-		}
+	for (int a = 0; a < 2; a++)
+		make_arg(&d, c, a != sends, &arg[a]);
+	size_t size = (size_t)(arg[1].high - arg[1].low);
+	if (sends) {
+		left = malloc(size + 1);
+		memcpy(left, arg[1].low, size);
 	}
-	for (size_t i = 0; i < size[0]; i++)
-		arg[0].low[i] = (char)(1 + i * 7 + i / 251);
 	if (!d.launch(&d, l, arg, grid, &fault))
 		fail_msg("%s%s%s", text, fault.text, d.error.text);
-	for (int64_t i = 0; i < n; i++) {
-		uint32_t got = 0, want = wanted(c, &arg[0], i);
-		memcpy(&got, (char *)arg[1].data + i * bytes, (size_t)bytes);
-		if (got != want)
-			fail_msg("%selement %lld is %x, not %x", text, (long long)i, got, want);
-	}
+	compare(c, text, &arg[sends], arg[!sends].low, left);
 	for (int a = 0; a < 2; a++)
-		d.free(&d, arg[a].data, size[a]);
+		d.free(&d, arg[a].data, (size_t)(arg[a].high - arg[a].low));
 	d.unload(&d, l);
 	d.close(&d);
 	compile_close(cx);
 	free(text);
+	free(left);
 }
 
 #define FAR (INT64_C(1) << 40)
@@ -185,7 +237,26 @@ tiles(void **state)
 		{"bf16", "A, B", "pp", "64, 64", "1, 0", {64, 0}, {0, 0}, {64, 64}, 128, 1},
 	};
 	for (int i = 0; i < LEN(cases); i++)
-		run_case(&cases[i]);
+		run_case(&cases[i], false);
+}
+
+static void
+sends(void **state)
+{
+	(void)state;
+	static const Case cases[] = {
+		{"bf16", "A, B", "pp", "64, 256", "1, 0", {100, 328}, {0, 0}, {64, 256}, 128, 1},
+		{"bf16", "A, B", "pp", "64, 256", "1, 0", {100, 328}, {64, 256}, {64, 256}, 128, 1},
+		{"bf16", "A, B", "pp", "64, 256", "1, 0", {100, 328}, {-3, -9}, {64, 256}, 128, 1},
+		{"f32", "A, B", "pp", "32, 64", "1, 0", {33, 68}, {5, FAR}, {32, 64}, 128, 1},
+		{"f32", "A, B", "pp", "64, 32", "1, 0", {33, 44}, {20, 20}, {64, 32}, 64, 1},
+		{"u8", "A, B", "pp", "32, 64", "1, 0", {30, 144}, {1, 16}, {32, 64}, 32, 1},
+		{"f16", "A, B, C", "pip", "64, 64", "1, 0", {70, 3, 72}, {60, 2, 30}, {64, 1, 64}, 128, 1},
+		{"f32", "A, B, C", "ppp", "4, 16, 64", "2, 0, 1", {5, 18, 68}, {2, 3, 7}, {4, 16, 64}, 128, 1},
+		{"bf16", "A, B", "pp", "64, 64", "1, 0", {0, 64}, {0, 0}, {64, 64}, 128, 1},
+	};
+	for (int i = 0; i < LEN(cases); i++)
+		run_case(&cases[i], true);
 }
 
 /* What no map serves is refused with the reason. */
@@ -252,6 +323,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tiles),
+		cmocka_unit_test(sends),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(too_long),
 	};

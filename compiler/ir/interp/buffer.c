@@ -162,6 +162,20 @@ DEFINE(COPY)
 	return tensor_read(w, op, &tile, NULL, f->data);
 }
 
+DEFINE(SEND)
+{
+	const Value *slot = op->in[access_data(op)];
+	Type tile = {.kind = TYPE_TILE, .elem = slot->type->elem, .rank = slot->type->rank};
+
+	memcpy(tile.extent, slot->type->extent, sizeof tile.extent);
+	return tensor_write(w, op, &tile, pointer(w, slot));
+}
+
+DEFINE(SENT)
+{
+	return true;                                    /* a send is done at once */
+}
+
 DEFINE(COMMIT)
 {
 	for (Flight *f = w->flight; f; f = f->next)

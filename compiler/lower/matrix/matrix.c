@@ -1,5 +1,5 @@
-/* Tiles from shared memory by ldmatrix: a warp loads 8 x 8 matrices whose rows are 16 bytes, each row's address from
- * one lane, and each lane gets a word of each matrix.
+/* Tiles from shared memory by ldmatrix, and to it by stmatrix: a warp loads 8 x 8 matrices whose rows are 16 bytes, each
+ * row's address from one lane, and each lane gets a word of each matrix.
  *
  * Which layouts fit is said in layout/matrix.c.  The row's address is to(row bits) plus what warps and the other
  * registers add; the two register bits above a word's number up to four matrices, which lanes 8 .. 31 give the
@@ -18,18 +18,14 @@ typedef struct Matrices {
 	int lanes_at, warps;                            /* first lane bit of `to`; warp bits */
 } Matrices;
 
-static bool
-plan(const Lower *l, Matrices *m, const Layout *layout, const Layout *shared, RegType type)
+/* Of a layout that fits, whose `to` and `transposed` are known. */
+static void
+count(Matrices *m, const Layout *layout, int bytes)
 {
-	int bytes = thread_type_bytes(type);
-
-	*m = (Matrices){.lanes_at = layout->in[IN_REGISTER], .warps = layout->in[IN_WARP]};
-	if (!(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
-	    !layout_fits_matrix(layout, shared, bytes, &m->to, &m->transposed))
-		return false;
+	m->lanes_at = layout->in[IN_REGISTER];
+	m->warps = layout->in[IN_WARP];
 	m->word = log2_ceil(4 / bytes);
 	m->many = MIN(2, m->lanes_at - m->word);
-	return true;
 }
 
 /* Bytes by which each bit of the thread's number moves the row that it gives. */
@@ -92,8 +88,10 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 
 	if (layout && l->t->has & HAS_SIMDGROUP_MATRIX)
 		return load_squares(l, base, out, layout, shared, type);
-	if (!layout || !plan(l, &m, layout, shared, type))
+	if (!layout || !(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
+	    !layout_fits_matrix(layout, shared, bytes, &m.to, &m.transposed))
 		return false;
+	count(&m, layout, bytes);
 	int each = 1 << m.word;
 	LowerMap map = lower_map(l, image, row_images(&m, bytes, image));
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += each << m.many) {
@@ -110,6 +108,34 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 			else
 				out[r + i] = type == REG_I32 ? word[i] : lower_as(l, CAST_BITS, type, word[i]);
 		}
+	}
+	return true;
+}
+
+bool
+lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type)
+{
+	int bytes = thread_type_bytes(type);
+	uint64_t image[F2_MAX];
+	Matrices m;
+
+	if (!layout || !(l->t->has & HAS_STMATRIX) || type == REG_PRED ||
+	    !layout_stores_matrix(layout, shared, bytes, &m.to, &m.transposed))
+		return false;
+	count(&m, layout, bytes);
+	int each = 1 << m.word;
+	LowerMap map = lower_map(l, image, row_images(&m, bytes, image));
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += each << m.many) {
+		int64_t constant;
+		Reg offset = lower_map_at(l, &map, f2_apply(&m.to, (uint64_t)r) * (uint64_t)bytes, &constant);
+		Reg at = thread_pointer(l->b, base, offset), in[5];
+		in[0] = constant ? thread_pointer(l->b, at, lower_i32(l, constant)) : at;
+		for (int i = 0; i < 1 << m.many; i++) {
+			const Reg *v = &from[r + i * each];
+			in[1 + i] = each > 1 ? thread_pack(l->b, v, each) : lower_as(l, CAST_BITS, REG_I32, *v);
+		}
+		thread_prim(l->b, m.transposed ? PRIM_STMATRIX_T : m.many == 2 ? PRIM_STMATRIX : PRIM_STMATRIX_2, in,
+		    1 + (1 << m.many), NULL, 0, NULL, 0);
 	}
 	return true;
 }

@@ -85,7 +85,7 @@ is_written(const Lower *l, int param)
 	if (l->f->param[param].access == ACCESS_IN)
 		return false;
 	for (const Op *op = l->f->body->first; op; op = op_after(op, l->f->body))
-		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC) && op->in[0]->index == param)
+		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND) && op->in[0]->index == param)
 			return true;
 	return l->stores_through_pointers;
 }

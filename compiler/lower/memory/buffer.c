@@ -181,10 +181,12 @@ lower_put(Lower *l, Op *op)
 	Reg base = lower_regs(l, op->in[0])[0];
 	const Reg *in = lower_regs(l, v);
 
-	if (!dtype_is_packed(v->type->elem))
+	if (dtype_is_packed(v->type->elem)) {
+		if (!lower_packed_put(l, base, in, v->layout, &shared))
+			lower_refuse(l, op, "packed elements into shared memory that are not whole bytes of a thread");
+	} else if (!lower_matrix_store(l, base, in, v->layout, &shared, lower_type(v->type))) {
 		lower_to_shared(l, base, in, v->layout, &shared, lower_type(v->type));
-	else if (!lower_packed_put(l, base, in, v->layout, &shared))
-		lower_refuse(l, op, "packed elements into shared memory that are not whole bytes of a thread");
+	}
 }
 
 static void
@@ -245,8 +247,8 @@ lower_await(Lower *l, Op *op)
 static bool
 needs_tma(OpKind k)
 {
-	return k == OP_EXPECT || k == OP_AWAIT || k == OP_PROXY_FENCE || k == OP_ROLES || k == OP_DOT_START ||
-	    k == OP_DOT_WAIT;
+	return k == OP_EXPECT || k == OP_AWAIT || k == OP_PROXY_FENCE || k == OP_SEND || k == OP_SENT ||
+	    k == OP_ROLES || k == OP_DOT_START || k == OP_DOT_WAIT;
 }
 
 void
@@ -272,6 +274,12 @@ lower_buffer(Lower *l, Op *op)
 		break;
 	case OP_COPY:
 		lower_copy(l, op);
+		break;
+	case OP_SEND:
+		lower_send(l, op);
+		break;
+	case OP_SENT:
+		lower_sent(l, op);
 		break;
 	case OP_COMMIT:
 	case OP_WAIT:

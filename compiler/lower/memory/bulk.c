@@ -10,7 +10,8 @@
  *         tensor_load_2 slot + 24576, map, bar, n + 192, k
  *     }
  *
- * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all. */
+ * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all.  A send is
+ * the same with tensor_store and a group of its own, which the same thread waits for by a sent. */
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
@@ -46,6 +47,7 @@ static bool
 issue(Lower *l, const Boxes *x, int number)
 {
 	const TensorMap *m = &x->map;
+	int first = m->is_stored ? 2 : 3;
 	Reg in[3 + KERNEL_RANK] = {0, x->param, x->bar};
 	uint64_t at = 0;
 	for (int i = 0; i < m->rank; i++) {
@@ -56,13 +58,14 @@ issue(Lower *l, const Boxes *x, int number)
 			number /= n;
 			at |= (uint64_t)moved << layout_out_at(&x->slot, d);
 		}
-		in[3 + i] = moved ? lower_op2(l, EMIT_ADD, x->start[i], lower_i32(l, moved)) : x->start[i];
+		in[first + i] = moved ? lower_op2(l, EMIT_ADD, x->start[i], lower_i32(l, moved)) : x->start[i];
 	}
 	if (number)
 		return false;
 	int64_t bytes = (int64_t)f2_apply(&x->offset, at) * m->elem_bytes / x->box_bytes * x->box_bytes;
 	in[0] = bytes ? thread_pointer(l->b, x->base, lower_i32(l, bytes)) : x->base;
-	thread_prim(l->b, (PrimKind)(PRIM_TENSOR_LOAD_1 + m->rank - 1), in, 3 + m->rank, NULL, 0, NULL, 0);
+	PrimKind prim = (PrimKind)((m->is_stored ? PRIM_TENSOR_STORE_1 : PRIM_TENSOR_LOAD_1) + m->rank - 1);
+	thread_prim(l->b, prim, in, first + m->rank, NULL, 0, NULL, 0);
 	return true;
 }
 
@@ -75,32 +78,84 @@ map_number(const Lower *l, const TensorMap *m)
 	return i;
 }
 
-void
-lower_copy_bulk(Lower *l, Op *op)
+/* By one thread, where the code is not one thread's already. */
+static Reg
+begin_alone(Lower *l)
 {
-	int rank = op->in[0]->type->rank;
-	Boxes x = {.op = op, .slot = slot_layout(op->in[1 + rank])};
-	const char *why = plan_map(op, l->t, &x.map);
-	if (why) {
-		lower_refuse(l, op, arena_printf(l->mem, "a bulk copy by tensor map (%s)", why));
-		return;
-	}
-	access_dims(op, x.at);
-	if (!f2_invert(&x.slot.map, &x.offset))
-		die("a layout of shared memory that is not one to one");
 	Reg one = l->is_lone ? 0 : lower_is_first_holder(l, NULL);
 	if (one)
 		lower_when(l, one);
-	x.param = lower_param(l, ABI_TENSOR_MAP, x.map.param, map_number(l, &x.map));
-	x.base = lower_regs(l, op->in[1 + rank])[0];
-	x.bar = lower_slot_at(l, op->in[2 + rank], op->in[3 + rank], false);
-	x.box_bytes = x.map.elem_bytes;
-	for (int i = 0; i < rank; i++)
-		x.box_bytes *= x.map.box[i];
-	for (int i = 0; i < rank; i++)
-		x.start[i] = coordinate(l, op->in[1 + x.map.dim[i]]);
-	for (int number = 0; issue(l, &x, number);)
-		number++;
+	return one;
+}
+
+static void
+end_alone(Lower *l, Reg one)
+{
 	if (one)
 		lower_end_when(l);
+}
+
+/* Of a copy or send; false: it is refused. */
+static bool
+boxes_make(Lower *l, const Op *op, Boxes *x)
+{
+	int rank = op->in[0]->type->rank;
+	*x = (Boxes){.op = op, .slot = slot_layout(op->in[1 + rank])};
+	const char *why = plan_map(op, l->t, &x->map);
+	if (why) {
+		lower_refuse(l, op, arena_printf(l->mem, "a bulk copy by tensor map (%s)", why));
+		return false;
+	}
+	access_dims(op, x->at);
+	if (!f2_invert(&x->slot.map, &x->offset))
+		die("a layout of shared memory that is not one to one");
+	x->param = lower_param(l, ABI_TENSOR_MAP, x->map.param, map_number(l, &x->map));
+	x->base = lower_regs(l, op->in[1 + rank])[0];
+	x->box_bytes = x->map.elem_bytes;
+	for (int i = 0; i < rank; i++)
+		x->box_bytes *= x->map.box[i];
+	return true;
+}
+
+static void
+issue_all(Lower *l, Boxes *x)
+{
+	for (int i = 0; i < x->map.rank; i++)
+		x->start[i] = coordinate(l, x->op->in[1 + x->map.dim[i]]);
+	for (int number = 0; issue(l, x, number);)
+		number++;
+}
+
+void
+lower_copy_bulk(Lower *l, Op *op)
+{
+	int bar = 2 + op->in[0]->type->rank;
+	Boxes x;
+	if (!boxes_make(l, op, &x))
+		return;
+	Reg one = begin_alone(l);
+	x.bar = lower_slot_at(l, op->in[bar], op->in[bar + 1], false);
+	issue_all(l, &x);
+	end_alone(l, one);
+}
+
+void
+lower_send(Lower *l, Op *op)
+{
+	Boxes x;
+	if (!boxes_make(l, op, &x))
+		return;
+	Reg one = begin_alone(l);
+	issue_all(l, &x);
+	thread_prim(l->b, PRIM_BULK_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+	end_alone(l, one);
+}
+
+void
+lower_sent(Lower *l, Op *op)
+{
+	int64_t left = attr_left(op);
+	Reg one = begin_alone(l);
+	thread_prim(l->b, attr_read(op) ? PRIM_BULK_WAIT_READ : PRIM_BULK_WAIT, NULL, 0, &left, 1, NULL, 0);
+	end_alone(l, one);
 }

@@ -20,7 +20,8 @@ may_be_written(const Pipeline *p, const Value *tensor)
 			return true;
 		if ((op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR) && param->access == ACCESS_IN)
 			return true;
-		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC) && op->in[0] == tensor && op_inside(op, p->body))
+		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND) && op->in[0] == tensor &&
+		    op_inside(op, p->body))
 			return true;
 	}
 	return false;

@@ -140,7 +140,9 @@ find_hazards(const Barrier *k, const Effects *effects)
 {
 	SyncScope most = SYNC_NONE;
 
-	for (int i = 0; i < effects->n && effects->at[0].op->kind != OP_WAIT; i++) {
+	if (effects->n && (effects->at[0].op->kind == OP_WAIT || effects->at[0].op->kind == OP_SENT))
+		return most;
+	for (int i = 0; i < effects->n; i++) {
 		SyncScope scope = find_hazard(k, &effects->at[i]);
 		most = MAX(most, scope);
 	}

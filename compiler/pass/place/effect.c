@@ -2,6 +2,7 @@
  *
  *     put (slot %i of %b), %t        writes the bytes of a slot of %b, of all of %b where %i is not constant
  *     wait {left = 0}                writes all that asynchronous copies fill
+ *     sent {left = 0}                reads the slots that sends read, until then
  *     %v = read %x, …                reads the tensor
  *     %c = convert %a {smem = 0}     writes its scratch, has a barrier of its own, reads its scratch */
 #include "pass/place/hazard.h"
@@ -137,6 +138,17 @@ find_filled(const Block *body, Arena *tmp)
 	return filled;
 }
 
+/* The slots that sends read until they are waited for. */
+static void
+add_sends(Effects *out, const Op *sent, Arena *tmp)
+{
+	const Block *body = sent->home->func->body;
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_SEND)
+			add_shared(out, sent, op->in[access_data(op)], false, tmp);
+}
+
 static void
 shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 {
@@ -159,6 +171,12 @@ shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 		break;
 	case OP_COPY:
 		add_shared(out, op, op->in[access_data(op)], true, tmp);
+		break;
+	case OP_SEND:
+		add_shared(out, op, op->in[access_data(op)], false, tmp);
+		break;
+	case OP_SENT:
+		add_sends(out, op, tmp);
 		break;
 	case OP_WAIT:
 		for (int i = 0; i < filled->n; i++)

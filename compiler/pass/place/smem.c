@@ -10,10 +10,9 @@
  * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
  * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
  * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  Roles run at once:
- * what one has is apart from all that another has.  What a copy
- * fills by itself lives at least until the last wait.  Small scratch stands apart from all buffers too, so that what
- * follows a pipelined loop need not wait for its last readers, where as many blocks as the warps leave room for still
- * have theirs. */
+ * what one has is apart from all that another has.  What a copy fills by itself lives at least until the last wait, what is
+ * sent until the last sent.  Small scratch stands apart from all buffers too, so that what follows a pipelined loop need
+ * not wait for its last readers, where as many blocks as the warps leave room for still have theirs. */
 #include "pass/pass.h"
 
 #include "model/model.h"
@@ -33,7 +32,7 @@ typedef struct Item {
 	int64_t bytes, align, offset;
 	int from, to;                                   /* ops, in text order, during which it lives */
 	int role;                                       /* that it is of, from 1; 0: of the block */
-	bool is_scratch, is_filled;                     /* filled: by copies that go on by themselves */
+	bool is_scratch, is_filled, is_sent;            /* by copies that go on by themselves */
 } Item;
 
 /* An op in text order: it and its regions are ops `at` .. `end`. */
@@ -48,7 +47,7 @@ typedef struct Smem {
 	const Target *t;
 	VEC(Item) items;
 	VEC(Span) spans;
-	int waited;                                     /* the last op that waits for copies */
+	int waited, sent;                               /* the last op that waits for copies, for sends */
 } Smem;
 
 static void
@@ -117,6 +116,8 @@ find_uses(Smem *s)
 		const Op *op = s->spans.at[at].op;
 		if (op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT)
 			s->waited = at;
+		if (op->kind == OP_SENT)
+			s->sent = at;
 		for (int k = 0; k < op->nin; k++) {
 			const Op *of = buffer_owner(op->in[k]);
 			Item *i = of ? item_of(s, of) : NULL;
@@ -124,11 +125,15 @@ find_uses(Smem *s)
 				continue;
 			extend(s, i, at);
 			i->is_filled = i->is_filled || op->kind == OP_COPY || op->kind == OP_DOT_START;
+			i->is_sent = i->is_sent || op->kind == OP_SEND;
 		}
 	}
-	for (int k = 0; k < s->items.n; k++)
+	for (int k = 0; k < s->items.n; k++) {
 		if (s->items.at[k].is_filled)
 			extend(s, &s->items.at[k], s->waited);
+		if (s->items.at[k].is_sent)
+			extend(s, &s->items.at[k], s->sent);
+	}
 }
 
 static bool
