@@ -139,9 +139,26 @@ carry_on(Pipeline *p, Op *programs)
 	pipeline_yield(&outer, (Value *[]){&p->loop->out[n - 2], &p->loop->out[n - 1]}, 2);
 }
 
+/* The ring is there for all programs, beside the scratch of what else a program does; small scratch stands apart. */
+static int
+fit_slots(const Pipeline *p, int slots)
+{
+	enum { APART = 8192 };
+	const Block *body = p->f->body;
+	int64_t each = pipeline_stage_bytes(p, false), scratch = 0;
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (!op_inside(op, p->body))
+			scratch = MAX(scratch, plan_op(op, p->t).scratch);
+	while (slots > 2 && slots * each + scratch + APART > p->t->shared_bytes)
+		slots--;
+	return slots;
+}
+
 void
 pipeline_symmetric(Pipeline *p, int slots)
 {
+	slots = fit_slots(p, slots);
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
 	Attr by = attr_new_by(p->m, "warp");
 
