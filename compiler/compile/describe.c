@@ -5,15 +5,12 @@
 void
 describe_const(const Const *c, Text *out)
 {
-	switch (c->kind) {
-	case CONST_INT: text_printf(out, "%lld", (long long)c->i); return;
-	case CONST_BIG: text_printf(out, "%llu", (unsigned long long)c->i); return;
-	case CONST_FLOAT: text_printf(out, "%.9g", c->f); return;
-	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); return;
-	case CONST_DTYPE: text_json(out, dtype_info[c->dtype].text); return;
-	case CONST_TEXT: text_json(out, c->text); return;
-	default: text_put(out, "null");
-	}
+	if (c->kind == CONST_NONE)
+		text_put(out, "null");
+	else if (c->kind == CONST_DTYPE)
+		text_json(out, dtype_info[c->dtype].text);
+	else
+		const_text(c, out);
 }
 
 const Expr *

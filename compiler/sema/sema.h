@@ -26,6 +26,7 @@ typedef struct Const {
 	const char *text;
 } Const;
 
+void const_text(const Const *c, Text *out);              /* as values are written */
 const char *const_describe(Compile *cx, const Const *c);
 void const_to_float(Const *c);                          /* an integer becomes a float */
 

@@ -154,19 +154,30 @@ float_text(Compile *cx, double f)
 	return strpbrk(s, ".en") ? s : arena_printf(cx->mem, "%s.0", s);
 }
 
+void
+const_text(const Const *c, Text *out)
+{
+	switch (c->kind) {
+	case CONST_FLOAT: text_printf(out, "%.9g", c->f); break;
+	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); break;
+	case CONST_DTYPE: text_put(out, dtype_info[c->dtype].text); break;
+	case CONST_TEXT: text_json(out, c->text); break;
+	case CONST_BIG: text_printf(out, "%llu", (unsigned long long)c->i); break;
+	default: text_printf(out, "%lld", (long long)c->i);
+	}
+}
+
 const char *
 const_describe(Compile *cx, const Const *c)
 {
+	Text text = {0};
+
 	switch (c->kind) {
 	case CONST_NONE: return "nothing";
-	case CONST_INT: return arena_printf(cx->mem, "%" PRId64, c->i);
-	case CONST_BIG: return arena_printf(cx->mem, "%" PRIu64, (uint64_t)c->i);
 	case CONST_FLOAT: return float_text(cx, c->f);
-	case CONST_BOOL: return c->i ? "true" : "false";
-	case CONST_DTYPE: return dtype_info[c->dtype].text;
 	case CONST_TEXT: return arena_printf(cx->mem, "\"%s\"", c->text);
+	default: const_text(c, &text); return text_take(&text, cx->mem);
 	}
-	unreachable();
 }
 
 const char *

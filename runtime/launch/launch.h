@@ -69,7 +69,6 @@ bool binding_check(TglKernel *k, TglDevice *dev, const Binding *b);
 bool bound_value(const Bound *b, const char *name, Const *out);
 /* "BLOCK = 1024, warps = 4": compile-time values and what is set of the schedule. */
 void bound_text(const Bound *b, Text *out);
-void const_text(const Const *c, Text *out);
 
 /* ---- specialise.c ---- */
 

@@ -24,19 +24,6 @@ bound_value(const Bound *b, const char *name, Const *out)
 }
 
 void
-const_text(const Const *c, Text *out)
-{
-	switch (c->kind) {
-	case CONST_FLOAT: text_printf(out, "%.9g", c->f); break;
-	case CONST_BOOL: text_put(out, c->i ? "true" : "false"); break;
-	case CONST_DTYPE: text_put(out, dtype_info[c->dtype].text); break;
-	case CONST_TEXT: text_json(out, c->text); break;
-	case CONST_BIG: text_printf(out, "%llu", (unsigned long long)c->i); break;
-	default: text_printf(out, "%lld", (long long)c->i);
-	}
-}
-
-void
 bound_text(const Bound *b, Text *out)
 {
 	Const c;
