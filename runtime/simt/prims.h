@@ -60,6 +60,7 @@ Mbarrier *simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const cha
 void simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects);
 /* A copy that lands when the mbarrier's waiters cannot do without it any more. */
 void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);
+void simt_mbarrier_fence(SimtThread *t);                /* what the thread has set up, towards such copies */
 
 /* ---- bulk.c ---- */
 

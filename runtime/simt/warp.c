@@ -198,6 +198,8 @@ static void
 fence(SimtThread *t, SimtFence kind)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (kind != SIMT_FENCE_GPU)
+		simt_mbarrier_fence(t);
 	if (simt_launch(t)->checks)
 		simt_fenced(t, kind);
 }

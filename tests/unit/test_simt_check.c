@@ -476,8 +476,10 @@ static void
 set_up(SimtThread *t, uint64_t count)
 {
 	t->site = 8;
-	if (t->thread == 0)
+	if (t->thread == 0) {
 		simt_mbar_init(t, (const uint64_t[]){BAR, count}, NULL, NULL);
+		simt_fence_mbar(t, NULL, NULL, NULL);
+	}
 	barrier(t);
 }
 

@@ -26,7 +26,8 @@ struct Mbarrier {
 	Mbarrier *next;
 	uint32_t at;
 	bool is_valid;
-	SimtThread *block;                              /* a thread of its block */
+	bool is_fenced;                                 /* the asynchronous proxy sees that it was set up */
+	SimtThread *block;                              /* the thread of its block that set it up */
 	uint8_t *mark;
 	int64_t count, pending, bytes;                  /* arrivals of a phase; still to come; bytes to come */
 	int64_t nlater;
@@ -139,9 +140,19 @@ land_first(Mbarrier *m)
 	a->spare_bulk = c;
 }
 
+/* What the thread has set up is seen by copies that begin from here on. */
+void
+simt_mbarrier_fence(SimtThread *t)
+{
+	for (Mbarrier *m = simt_async(t)->mbarrier; m; m = m->next)
+		m->is_fenced = m->is_fenced || m->block == t;
+}
+
 void
 simt_mbarrier_copy(Mbarrier *m, BulkCopy *c)
 {
+	if (simt_launch(m->block)->checks && !m->is_fenced)
+		simt_fail(c->begun_by, "a bulk copy counts for the mbarrier at %u, which no fence follows", m->at);
 	c->next = NULL;
 	*m->last = c;
 	m->last = &c->next;
