@@ -67,7 +67,7 @@ subject_device(const Subject *s, Mutant *o, int order, bool unchecked, Opened *x
 	char name[32];
 	TglCacheOptions no_cache = {.off = true};
 	TglDeviceOptions opt = {.threads = 1, .quick = true, .schedule = (uint64_t)order, .turns = TURNS_MOST,
-	    .unchecked = unchecked};
+	    .unchecked = unchecked, .costs = true};
 	*x = (Opened){.cx = tgl_context_open()};
 	tgl_context_cache(x->cx, &no_cache);
 	tgl_context_compile(x->cx, &(TglCompileOptions){.ir = s->ir});
@@ -245,8 +245,10 @@ run_way(const Subject *s, const Way *w, Opened *x, Outputs *out)
 	if (subject_case(s, w, x)) {
 		if (w->overlaps)
 			caught = is_one_program(x) ? run_overlapping(x, out) : CATCH_REPORT;
-		else if (tgl_case_run(x->c, NULL) == TGL_OK)
+		else if (tgl_case_run(x->c, NULL) == TGL_OK) {
+			out->is_costly = strstr(tgl_error(x->cx)->text, "[W1401]");
 			caught = take_outputs(x, out) ? CATCH_NONE : CATCH_WRONG;
+		}
 	}
 	size_t n = strlen(s->shared->why);
 	if (caught == CATCH_REPORT)
@@ -367,13 +369,17 @@ may_show(const Subject *s, int i, int n)
 	return w->is_good && (s->shared->note[n].kind != MUTANT_MASK || (is_for_masks(s, i) && (w->was_false[n] || w->overlaps)));
 }
 
+/* The warning, of a swizzle: banks in conflict.  Only the first launch of code counts what accesses cost. */
 static Catch
-try_way(const Subject *s, const Way *w, Opened *x)
+try_way(const Subject *s, int n, const Way *w, Opened *x)
 {
 	Outputs out = {0};
 	Catch caught = run_way(s, w, x, &out);
+	bool may_warn = s->shared->note[n].kind == MUTANT_SWIZZLE && w == s->way && !w->good.is_costly;
 	if (caught == CATCH_NONE && !same_outputs(&out, &w->good))
 		caught = CATCH_WRONG;
+	else if (caught == CATCH_NONE && may_warn && out.is_costly)
+		caught = CATCH_REPORT;
 	drop_outputs(&out);
 	return caught;
 }
@@ -397,7 +403,7 @@ try_ways(const Subject *s, int n, int from, int to)
 			if (!subject_device(s, &s->shared->mutant, order, false, &x))
 				return CATCH_CRASH;
 		}
-		Catch caught = try_way(s, w, &x);
+		Catch caught = try_way(s, n, w, &x);
 		if (caught != CATCH_NONE)
 			return caught;
 	}
@@ -418,7 +424,7 @@ try_apart(Subject *s, int n, int from, int to, int order)
 		watch(HANG_SECONDS);
 		if (order < 0)
 			_exit((int)try_ways(s, n, from, to));
-		_exit(subject_device(s, &s->shared->mutant, order, false, &x) ? (int)try_way(s, &s->way[0], &x) : CATCH_CRASH);
+		_exit(subject_device(s, &s->shared->mutant, order, false, &x) ? (int)try_way(s, n, &s->way[0], &x) : CATCH_CRASH);
 	}
 	bool ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
 	return ended ? (Catch)WEXITSTATUS(status) : CATCH_CRASH;

@@ -14,6 +14,7 @@ typedef struct Outputs {
 	void *bytes[OUTPUTS_MOST];
 	size_t size[OUTPUTS_MOST];
 	int n;
+	bool is_costly;                                 /* it was warned that accesses cost more than `inspect` counts */
 } Outputs;
 
 /* One way to run it: other sizes, an order of the warps, inputs of which some rows are NaN, pointers that overlap. */

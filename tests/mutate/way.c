@@ -1,8 +1,8 @@
 /* The ways in which an example is run, so that whatever can matter does in one of them:
  *
  *     as it is, with the warps in several orders
- *     other sizes: each dimension and count larger by few and by many steps that leave its divisors, so that loops make more
- *     trips and other rows and columns are the last ones; and all of them smaller
+ *     other sizes: each dimension and count larger by few steps that leave its divisors, and last by many, so that loops
+ *     make more trips and other rows and columns are the last ones; and all of them smaller
  *     inputs of floats of which some rows are NaN: what should have been left alone shows even where it is times zero
  *     integers that are 0, as lengths
  *     a pointer that is written to just behind where another one reads, in a launch of one program
