@@ -150,13 +150,19 @@ def memory_problems():
     return p
 
 
-def matmul_problems(sizes=(4096,)):
+# M, N, K: squares, layers of language models at 4096 tokens, few rows, and extents that no tile divides
+SHAPES = ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384),
+          (4096, 14336, 4096), (4096, 4096, 14336), (4096, 8192, 8192), (128, 8192, 8192), (4000, 3000, 5000))
+
+
+def matmul_problems(shapes=SHAPES):
     p = []
-    for n in sizes:
-        def make(n=n):
-            return {"a": randn(n, n, dtype=BF16), "b": randn(n, n, dtype=BF16),
-                    "c": torch.empty(n, n, device="cuda", dtype=BF16)}
-        p.append(Problem(f"mm bf16 NN {n}", make, ["c"], lambda t, d: t["a"].to(d) @ t["b"].to(d), tk.matmul,
-                         lambda t: torch.matmul(t["a"], t["b"], out=t["c"]), ("matmul", {"T": "bf16"}, "a b c"),
-                         flops=2 * n ** 3, compiled=False))
+    for M, N, K in shapes:
+        def make(M=M, N=N, K=K):
+            return {"a": randn(M, K, dtype=BF16), "b": randn(K, N, dtype=BF16),
+                    "c": torch.empty(M, N, device="cuda", dtype=BF16)}
+        name = f"{M}" if M == N == K else f"{M}x{N}x{K}"
+        p.append(Problem(f"mm bf16 NN {name}", make, ["c"], lambda t, d: t["a"].to(d) @ t["b"].to(d),
+                         None if K % 64 else tk.matmul, lambda t: torch.matmul(t["a"], t["b"], out=t["c"]),
+                         ("matmul", {"T": "bf16"}, "a b c"), flops=2 * M * N * K, compiled=False))
     return p
