@@ -277,17 +277,13 @@ elab_assign(Elab *e, const Stmt *s)
 	assign_target(e, s->target, s->op, &v, s->place);
 }
 
-/* True if an op from `op` on does more than compute. */
+/* True if an op of the block from `op` on does more than compute. */
 static bool
-has_effect(const Op *op)
+has_effect(const Op *op, const Block *within)
 {
-	for (; op; op = op->next) {
+	for (; op; op = op_after(op, within))
 		if (op_info[op->kind].traits & (WRITES | EFFECT))
 			return true;
-		for (int i = 0; i < op->nregion; i++)
-			if (op->region[i] && has_effect(op->region[i]->first))
-				return true;
-	}
 	return false;
 }
 
@@ -300,7 +296,7 @@ elab_expr_stmt(Elab *e, const Stmt *s)
 
 	if (v.kind == VAL_POISON || v.kind == VAL_VOID || e->cx->nerrors != errors)
 		return;
-	if (has_effect(before ? before->next : e->b.block->first))
+	if (has_effect(before ? before->next : e->b.block->first, e->b.block))
 		return;
 	diag_warning(e->cx, s->place, DIAG_UNUSED_RESULT);
 	if (s->e->kind == EX_BINARY && s->e->bin == BIN_EQ)

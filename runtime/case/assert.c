@@ -22,13 +22,10 @@ format_value(const FaultRecord *r, int i, Text *out)
 void
 device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fault)
 {
-	int axes = MAX(naxis, 1);
 	Text t = {0};
 	memcpy(fault->program, r->program, sizeof fault->program);
-	text_put(&t, axes > 1 ? "assertion failed in program (" : "assertion failed in program ");
-	for (int i = 0; i < axes; i++)
-		text_printf(&t, "%s%" PRId64, i ? ", " : "", r->program[i]);
-	text_put(&t, axes > 1 ? ")" : "");
+	text_put(&t, "assertion failed in ");
+	program_format(naxis, fault->program, &t);
 	if (r->element) {
 		fault->element = (int64_t)r->element - 1;
 		text_printf(&t, " at element %" PRId64, fault->element);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "num/num.h"
 #include "runtime/case/case.h"
 
 enum {
@@ -39,46 +40,20 @@ set(Env *e, const Value *v, bool known, int64_t value)
 	e->value[v->id] = value;
 }
 
-static int64_t
-floor_div(int64_t a, int64_t b)
-{
-	return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-/* a op b for scalars; false: not an op that is followed, or one that would overflow. */
+/* The value of an elementwise op on scalars, by the loops that run it. */
 static bool
-apply(OpKind kind, int64_t a, int64_t b, int64_t *out)
+apply(const Env *e, const Op *op, int64_t *out)
 {
-	switch (kind) {
-	case OP_ADD: return !__builtin_add_overflow(a, b, out);
-	case OP_SUB: return !__builtin_sub_overflow(a, b, out);
-	case OP_MUL: return !__builtin_mul_overflow(a, b, out);
-	case OP_MIN: *out = MIN(a, b); return true;
-	case OP_MAX: *out = MAX(a, b); return true;
-	case OP_EQ: *out = a == b; return true;
-	case OP_NE: *out = a != b; return true;
-	case OP_LT: *out = a < b; return true;
-	case OP_LE: *out = a <= b; return true;
-	case OP_GT: *out = a > b; return true;
-	case OP_GE: *out = a >= b; return true;
-	case OP_AND: *out = a & b; return true;
-	case OP_OR: *out = a | b; return true;
-	case OP_XOR: *out = a ^ b; return true;
-	case OP_SHL:
-		*out = b >= 0 && b < 62 && a >= 0 && a < (int64_t)1 << (62 - b) ? a << b : 0;
-		return b < 62 && a >= 0;
-	case OP_SHR: *out = a >> (b & 63); return b >= 0 && b < 64;
-	default: break;
+	Attr in[3], value;
+	for (int i = 0; i < op->nin; i++) {
+		if (i == LEN(in) || !e->known[op->in[i]->id])
+			return false;
+		in[i] = attr_int_value(e->value[op->in[i]->id]);
 	}
-	if (b == 0 || (b == -1 && a == INT64_MIN))
+	if (!op_has(op, ELEM) || !elem_fold(op, in, &value))
 		return false;
-	switch (kind) {
-	case OP_DIV: *out = a / b; return true;
-	case OP_REM: *out = a % b; return true;
-	case OP_FLOORDIV: *out = floor_div(a, b); return true;
-	case OP_CDIV: *out = a == INT64_MIN ? 0 : -floor_div(-a, b); return a != INT64_MIN;
-	default: return false;
-	}
+	*out = value.i;
+	return true;
 }
 
 /* The value of a scalar integer op, where it is known. */
@@ -91,8 +66,7 @@ evaluate(Env *e, const Op *op)
 	if (op->nout != 1 || out->type->kind != TYPE_TILE || out->type->ptr ||
 	    out->type->rank != 0 || dtype_is_float(out->type->elem))
 		return;
-	const Value *a = op->nin > 0 ? op->in[0] : NULL, *b = op->nin > 1 ? op->in[1] : NULL;
-	bool ka = a && e->known[a->id], kb = b && e->known[b->id];
+	const Value *a = op->nin > 0 ? op->in[0] : NULL;
 	switch (op->kind) {
 	case OP_CONST:
 		known = true;
@@ -113,16 +87,11 @@ evaluate(Env *e, const Op *op)
 			v = op->kind == OP_DIM ? e->args[a->index].dim[axis]
 					       : e->args[a->index].stride[axis];
 		break;
-	case OP_CAST:
-		known = ka && !dtype_is_float(a->type->elem);
-		v = known ? e->value[a->id] : 0;
-		break;
-	case OP_NEG: known = ka && apply(OP_SUB, 0, e->value[a->id], &v); break;
 	case OP_SELECT:
-		known = ka && e->known[op->in[e->value[a->id] ? 1 : 2]->id];
+		known = e->known[a->id] && e->known[op->in[e->value[a->id] ? 1 : 2]->id];
 		v = known ? e->value[op->in[e->value[a->id] ? 1 : 2]->id] : 0;
 		break;
-	default: known = ka && kb && apply(op->kind, e->value[a->id], e->value[b->id], &v);
+	default: known = apply(e, op, &v);
 	}
 	set(e, out, known, v);
 }

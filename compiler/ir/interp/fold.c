@@ -116,15 +116,8 @@ define_reduction(Worker *w, const Op *op)
 	return reduction_run(w, &r, op);
 }
 
-DEFINE(REDUCE)
-{
-	return define_reduction(w, op);
-}
-
-DEFINE(SCAN)
-{
-	return define_reduction(w, op);
-}
+DEFINE_AS(REDUCE, define_reduction(w, op))
+DEFINE_AS(SCAN, define_reduction(w, op))
 
 /* ---- by a region ---- */
 
@@ -344,12 +337,5 @@ define_fold(Worker *w, const Op *op)
 	return fold_run(w, &f);
 }
 
-DEFINE(REDUCE_FN)
-{
-	return define_fold(w, op);
-}
-
-DEFINE(SCAN_FN)
-{
-	return define_fold(w, op);
-}
+DEFINE_AS(REDUCE_FN, define_fold(w, op))
+DEFINE_AS(SCAN_FN, define_fold(w, op))

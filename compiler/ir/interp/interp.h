@@ -99,7 +99,7 @@ enum { TILE_WORD = 64 };
 bool tile_is_float(const Type *t);
 double tile_float(const Type *t, const void *data, int64_t at);
 void tile_whole(const Type *t, const void *data, int64_t at, char word[TILE_WORD]);     /* an integer, bool or pointer */
-void program_format(const Func *f, const int64_t program[MAX_AXES], Text *out);         /* "program (1, 2)" */
+void program_format(int naxis, const int64_t program[MAX_AXES], Text *out);         /* "program (1, 2)" */
 /* The tile's text, without its type: in lines, long ones in their first and last elements. */
 void tile_format(const Type *t, const void *data, Text *out);
 /* What a print with {trace} writes of a program, the tile's `data` being of its {valid} extents if it has some; false:

@@ -140,7 +140,7 @@ nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double 
 	const Type t = tile_shown(print, (int)attr_given(print));
 	const char *name = attr_text(print);
 	int64_t rest = at, step = type_count(&t);
-	program_format(print->home->func, program, out);
+	program_format(print->home->func->naxis, program, out);
 	text_printf(out, ": %s makes %s", attr_watch(print), isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
 	for (int d = 0; d < t.rank; d++) {
 		step /= t.extent[d];

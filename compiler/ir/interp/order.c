@@ -91,15 +91,8 @@ sort(Worker *w, const Op *op, int64_t keep, bool falling)
 	return temp != NULL;
 }
 
-DEFINE(SORT)
-{
-	return sort(w, op, op->in[0]->type->extent[attr_axis(op)], attr_descending(op));
-}
-
-DEFINE(TOPK)
-{
-	return sort(w, op, attr_k(op), true);
-}
+DEFINE_AS(SORT, sort(w, op, op->in[0]->type->extent[attr_axis(op)], attr_descending(op)))
+DEFINE_AS(TOPK, sort(w, op, attr_k(op), true))
 
 DEFINE(HISTOGRAM)
 {

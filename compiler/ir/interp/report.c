@@ -55,12 +55,6 @@ value_format(const Type *t, const void *data, Text *out)
 }
 
 static void
-format_program(const Worker *w, Text *out)
-{
-	program_format(w->plan->func, w->program, out);
-}
-
-static void
 format_values(const Worker *w, const Op *op, int first, Text *out)
 {
 	for (int i = first; i < op->nin; i++) {
@@ -101,7 +95,7 @@ DEFINE(PRINT)
 	if (attr_trace(op)) {
 		shows = tile_trace(op, w->program, value_at(w, op->in[0]), &line);
 	} else {
-		format_program(w, &line);
+		program_format(w->plan->func->naxis, w->program, &line);
 		text_put(&line, ": ");
 		text_put(&line, attr_text(op));
 		format_values(w, op, 0, &line);
@@ -121,7 +115,7 @@ DEFINE(ASSERT)
 	if (!bad)
 		return true;
 	text_put(&line, "assertion failed in ");
-	format_program(w, &line);
+	program_format(w->plan->func->naxis, w->program, &line);
 	if (t->rank > 0)
 		text_printf(&line, " at element %" PRId64, (int64_t)(bad - tile));
 	text_put(&line, ": ");

@@ -241,7 +241,7 @@ sentence(const Worker *w, const Use *u)
 {
 	Text text = {0};
 
-	program_format(w->plan->func, w->program, &text);
+	program_format(w->plan->func->naxis, w->program, &text);
 	text_printf(&text, " %s ", use_text(u->kind));
 	return text;
 }
@@ -270,7 +270,7 @@ race(Worker *w, const Use *u, uint64_t other, const char *did)
 	element_text(w, u->param, u->element, &text);
 	text_put(&text, ", which ");
 	if (linear != w->linear)
-		program_format(w->plan->func, theirs, &text);
+		program_format(w->plan->func->naxis, theirs, &text);
 	else                                            /* of several readers a cell has one, which may be this program */
 		text_put(&text, "another program");
 	text_printf(&text, " %s: they may run in any order", did);

@@ -56,25 +56,10 @@ give_i64(Worker *w, const Op *op, int64_t x)
 	return true;
 }
 
-DEFINE(PROGRAM_ID)
-{
-	return give_i64(w, op, w->program[attr_axis(op)]);
-}
-
-DEFINE(NUM_PROGRAMS)
-{
-	return give_i64(w, op, w->grid[attr_axis(op)]);
-}
-
-DEFINE(DIM)
-{
-	return give_i64(w, op, w->args[param_index(op->in[0])].dim[attr_axis(op)]);
-}
-
-DEFINE(STRIDE)
-{
-	return give_i64(w, op, w->args[param_index(op->in[0])].stride[attr_axis(op)]);
-}
+DEFINE_AS(PROGRAM_ID, give_i64(w, op, w->program[attr_axis(op)]))
+DEFINE_AS(NUM_PROGRAMS, give_i64(w, op, w->grid[attr_axis(op)]))
+DEFINE_AS(DIM, give_i64(w, op, w->args[param_index(op->in[0])].dim[attr_axis(op)]))
+DEFINE_AS(STRIDE, give_i64(w, op, w->args[param_index(op->in[0])].stride[attr_axis(op)]))
 
 /* Here each program is a block of its own. */
 DEFINE(BLOCK_ID)
@@ -231,30 +216,11 @@ rearrange(Worker *w, const Op *op)
 	return true;
 }
 
-DEFINE(PERMUTE)
-{
-	return rearrange(w, op);
-}
-
-DEFINE(BROADCAST)
-{
-	return rearrange(w, op);
-}
-
-DEFINE(FLIP)
-{
-	return rearrange(w, op);
-}
-
-DEFINE(SPLIT)
-{
-	return rearrange(w, op);
-}
-
-DEFINE(EXTRACT)
-{
-	return rearrange(w, op);
-}
+DEFINE_AS(PERMUTE, rearrange(w, op))
+DEFINE_AS(BROADCAST, rearrange(w, op))
+DEFINE_AS(FLIP, rearrange(w, op))
+DEFINE_AS(SPLIT, rearrange(w, op))
+DEFINE_AS(EXTRACT, rearrange(w, op))
 
 /* ---- copies ---- */
 
@@ -264,10 +230,7 @@ DEFINE(RESHAPE)
 	return true;
 }
 
-DEFINE(CONVERT)
-{
-	return define_RESHAPE(w, op);
-}
+DEFINE_AS(CONVERT, define_RESHAPE(w, op))
 
 DEFINE(CAT)
 {

@@ -342,9 +342,9 @@ tile_format(const Type *t, const void *data, Text *out)
 /* ---- prints of a trace ---- */
 
 void
-program_format(const Func *f, const int64_t program[MAX_AXES], Text *out)
+program_format(int naxis, const int64_t program[MAX_AXES], Text *out)
 {
-	int axes = MAX(f->naxis, 1);
+	int axes = MAX(naxis, 1);
 
 	text_put(out, axes > 1 ? "program (" : "program ");
 	for (int a = 0; a < axes; a++)
@@ -375,7 +375,7 @@ tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, T
 	for (int a = 0; only && a < only->n; a++)
 		if (program[a] != only->at[a])
 			return false;
-	program_format(f, program, out);
+	program_format(f->naxis, program, out);
 	text_printf(out, ": %s: ", attr_text(print));
 	type_print(&t, out);
 	text_put(out, t.rank > 0 ? "\n" : " ");

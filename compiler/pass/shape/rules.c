@@ -23,7 +23,7 @@ is_one(const Value *v)
 	return v->type->elem != TY_BOOL && (const_is_int(v, 1) || const_is_float(v, 1.0));
 }
 
-static Value *
+Value *
 def_operand(const Value *v, OpKind kind)
 {
 	return v->def && v->def->kind == kind ? v->def->in[0] : NULL;
@@ -185,8 +185,21 @@ opposite(OpKind kind, bool is_float, OpKind *out)
 	return false;
 }
 
+/* Shifts, and pointers moved on. */
 static Value *
-rule_not(Simplify *s, Op *op, Value *x)
+rule_shift(Simplify *s, Op *op, Value *x, Value *y)
+{
+	return const_is_int(y, 0) ? x : NULL;
+}
+
+static Value *
+rule_neg(Simplify *s, Op *op, Value *x, Value *y)
+{
+	return !dtype_is_float(x->type->elem) || is_wide_float(x->type->elem) ? def_operand(x, OP_NEG) : NULL;
+}
+
+static Value *
+rule_not(Simplify *s, Op *op, Value *x, Value *y)
 {
 	OpKind kind;
 
@@ -199,7 +212,7 @@ rule_not(Simplify *s, Op *op, Value *x)
 }
 
 static Value *
-rule_abs(Simplify *s, Op *op, Value *x)
+rule_abs(Simplify *s, Op *op, Value *x, Value *y)
 {
 	if (dtype_is_unsigned(x->type->elem) || def_operand(x, OP_ABS))
 		return x;
@@ -211,7 +224,7 @@ rule_abs(Simplify *s, Op *op, Value *x)
 }
 
 static Value *
-rule_round(Value *x)
+rule_round(Simplify *s, Op *op, Value *x, Value *y)
 {
 	if (!x->def || !is_wide_float(x->type->elem))
 		return NULL;
@@ -220,9 +233,9 @@ rule_round(Value *x)
 }
 
 static Value *
-rule_select(Simplify *s, Op *op)
+rule_select(Simplify *s, Op *op, Value *c, Value *x)
 {
-	Value *c = op->in[0], *x = op->in[1], *y = op->in[2];
+	Value *y = op->in[2];
 	const Attr *known = value_const(c);
 
 	if (known)
@@ -285,7 +298,7 @@ cast_iota(Simplify *s, Op *op, Value *x)
  * a narrower integer and would saturate on its way through a float; and e5m2, whose infinities a
  * conversion to e5m2 saturates. */
 static Value *
-rule_cast(Simplify *s, Op *op, Value *x)
+rule_cast(Simplify *s, Op *op, Value *x, Value *y)
 {
 	Value *inner = def_operand(x, OP_CAST);
 	const Type *to = op->out[0].type;
@@ -305,7 +318,7 @@ rule_cast(Simplify *s, Op *op, Value *x)
 }
 
 static Value *
-rule_bitcast(Simplify *s, Op *op, Value *x)
+rule_bitcast(Simplify *s, Op *op, Value *x, Value *y)
 {
 	Value *inner = def_operand(x, OP_BITCAST);
 
@@ -358,67 +371,29 @@ order(Simplify *s, Op *op)
 	s->changed = true;
 }
 
+typedef Value *Rule(Simplify *s, Op *op, Value *x, Value *y);
+
+static Rule *const rules[OP_COUNT] = {
+	[OP_ADD] = rule_add, [OP_SUB] = rule_sub, [OP_MUL] = rule_mul, [OP_DIV] = rule_div,
+	[OP_REM] = rule_quotient, [OP_FLOORDIV] = rule_quotient, [OP_CDIV] = rule_quotient,
+	[OP_AND] = rule_bits, [OP_OR] = rule_bits, [OP_XOR] = rule_bits,
+	[OP_SHL] = rule_shift, [OP_SHR] = rule_shift, [OP_PTR_ADD] = rule_shift,
+	[OP_MIN] = rule_minmax, [OP_MAX] = rule_minmax,
+	[OP_EQ] = rule_compare, [OP_NE] = rule_compare, [OP_LT] = rule_compare, [OP_LE] = rule_compare,
+	[OP_GT] = rule_compare, [OP_GE] = rule_compare,
+	[OP_NEG] = rule_neg, [OP_NOT] = rule_not, [OP_ABS] = rule_abs,
+	[OP_FLOOR] = rule_round, [OP_CEIL] = rule_round, [OP_ROUND] = rule_round, [OP_TRUNC] = rule_round,
+	[OP_SELECT] = rule_select, [OP_CAST] = rule_cast, [OP_BITCAST] = rule_bitcast,
+};
+
 Value *
 simplify_elementwise(Simplify *s, Op *op)
 {
-	Value *x = op->in[0], *y;
 	Value *v = narrow(s, op);
 
 	if (v)
 		return v;
 	if (op->nin >= 2)
 		order(s, op);
-	x = op->in[0];
-	y = op->nin > 1 ? op->in[1] : NULL;
-	switch (op->kind) {
-	case OP_ADD:
-		return rule_add(s, op, x, y);
-	case OP_SUB:
-		return rule_sub(s, op, x, y);
-	case OP_MUL:
-		return rule_mul(s, op, x, y);
-	case OP_DIV:
-		return rule_div(s, op, x, y);
-	case OP_REM:
-	case OP_FLOORDIV:
-	case OP_CDIV:
-		return rule_quotient(s, op, x, y);
-	case OP_AND:
-	case OP_OR:
-	case OP_XOR:
-		return rule_bits(s, op, x, y);
-	case OP_SHL:
-	case OP_SHR:
-	case OP_PTR_ADD:
-		return const_is_int(y, 0) ? x : NULL;
-	case OP_MIN:
-	case OP_MAX:
-		return rule_minmax(s, op, x, y);
-	case OP_EQ:
-	case OP_NE:
-	case OP_LT:
-	case OP_LE:
-	case OP_GT:
-	case OP_GE:
-		return rule_compare(s, op, x, y);
-	case OP_NEG:
-		return !dtype_is_float(x->type->elem) || is_wide_float(x->type->elem) ? def_operand(x, OP_NEG) : NULL;
-	case OP_NOT:
-		return rule_not(s, op, x);
-	case OP_ABS:
-		return rule_abs(s, op, x);
-	case OP_FLOOR:
-	case OP_CEIL:
-	case OP_ROUND:
-	case OP_TRUNC:
-		return rule_round(x);
-	case OP_SELECT:
-		return rule_select(s, op);
-	case OP_CAST:
-		return rule_cast(s, op, x);
-	case OP_BITCAST:
-		return rule_bitcast(s, op, x);
-	default:
-		return NULL;
-	}
+	return rules[op->kind] ? rules[op->kind](s, op, op->in[0], op->nin > 1 ? op->in[1] : NULL) : NULL;
 }

@@ -11,12 +11,6 @@
 
 #include <string.h>
 
-static Value *
-def_operand(const Value *v, OpKind kind)
-{
-	return v->def && v->def->kind == kind ? v->def->in[0] : NULL;
-}
-
 Value *
 simplify_splat(Simplify *s, Op *at, Value *v)
 {
@@ -43,6 +37,18 @@ static Value *
 spread(Simplify *s, Op *op, Value *scalar)
 {
 	return simplify_emit1(s, op, OP_BROADCAST, scalar, op->out[0].type);
+}
+
+static Value *
+rule_iota(Simplify *s, Op *op, Value *x)
+{
+	return op->out[0].type->extent[attr_axis(op)] == 1 ? simplify_int(s, op, op->out[0].type, 0) : NULL;
+}
+
+static Value *
+rule_cat(Simplify *s, Op *op, Value *x)
+{
+	return op->nin == 1 ? x : NULL;
 }
 
 static Value *
@@ -139,8 +145,9 @@ rule_split(Simplify *s, Op *op, Value *x)
 }
 
 static Value *
-rule_join(Op *op, Value *x, Value *y)
+rule_join(Simplify *s, Op *op, Value *x)
 {
+	const Value *y = op->in[1];
 	bool halves = x->def && x->def == y->def && x->def->kind == OP_SPLIT && x->index == 0 && y->index == 1;
 
 	return halves ? x->def->in[0] : NULL;
@@ -204,40 +211,17 @@ rule_stride(Simplify *s, Op *op, Value *x)
 	return simplify_int(s, op, op->out[0].type, 1);
 }
 
+typedef Value *Rule(Simplify *s, Op *op, Value *x);
+
+static Rule *const rules[OP_COUNT] = {
+	[OP_IOTA] = rule_iota, [OP_DIM] = rule_dim, [OP_STRIDE] = rule_stride, [OP_RESHAPE] = rule_reshape,
+	[OP_BROADCAST] = rule_broadcast, [OP_PERMUTE] = rule_permute, [OP_FLIP] = rule_flip,
+	[OP_EXTRACT] = rule_extract, [OP_SPLIT] = rule_split, [OP_JOIN] = rule_join, [OP_CAT] = rule_cat,
+	[OP_REDUCE] = rule_reduce, [OP_SCAN] = rule_scan,
+};
+
 Value *
 simplify_shape(Simplify *s, Op *op)
 {
-	Value *x = op->nin ? op->in[0] : NULL;
-
-	switch (op->kind) {
-	case OP_IOTA:
-		return op->out[0].type->extent[attr_axis(op)] == 1 ? simplify_int(s, op, op->out[0].type, 0)
-									     : NULL;
-	case OP_DIM:
-		return rule_dim(s, op, x);
-	case OP_STRIDE:
-		return rule_stride(s, op, x);
-	case OP_RESHAPE:
-		return rule_reshape(s, op, x);
-	case OP_BROADCAST:
-		return rule_broadcast(s, op, x);
-	case OP_PERMUTE:
-		return rule_permute(s, op, x);
-	case OP_FLIP:
-		return rule_flip(s, op, x);
-	case OP_EXTRACT:
-		return rule_extract(s, op, x);
-	case OP_SPLIT:
-		return rule_split(s, op, x);
-	case OP_JOIN:
-		return rule_join(op, x, op->in[1]);
-	case OP_CAT:
-		return op->nin == 1 ? x : NULL;
-	case OP_REDUCE:
-		return rule_reduce(s, op, x);
-	case OP_SCAN:
-		return rule_scan(s, op, x);
-	default:
-		return NULL;
-	}
+	return rules[op->kind] ? rules[op->kind](s, op, op->nin ? op->in[0] : NULL) : NULL;
 }

@@ -30,6 +30,7 @@ bool op_writes(const Op *op);                           /* may it, or anything i
 /* simplify_fold.c: ops on constants */
 
 /* Splat constants: every element of the tile is one known value. */
+Value *def_operand(const Value *v, OpKind kind);         /* the first operand of v's op of this kind; or NULL */
 bool const_is_int(const Value *v, int64_t i);           /* of integers and bools; as int_wrap has it */
 bool const_is_float(const Value *v, double f);          /* to the bit: -0.0 is not 0.0 */
 bool const_is_zero(const Value *v);                     /* all bits zero in memory */

@@ -169,13 +169,10 @@ group_overwrites(const Plan *p, const Node *g, const Value *x)
 static void
 use_outer(Plan *p, const Node *n, const Block *b, int point)
 {
-	for (const Op *op = b->first; op; op = op->next) {
+	for (const Op *op = b->first; op; op = op_after(op, b))
 		for (int i = 0; i < op->nin; i++)
 			if (value_info(p, op->in[i])->sched)
 				use_value(p, op->in[i], n, point);
-		for (int r = 0; r < op->nregion; r++)
-			use_outer(p, n, op->region[r], point);
-	}
 }
 
 static void
@@ -192,7 +189,7 @@ live_group(Plan *p, Node *g)
 		use_value(p, g->op->in[i], g, 2 * g->pos + 1);
 }
 
-static void live_sched(Plan *p, Sched *s);
+static void live_sched(Plan *p, const Sched *s);
 
 /* Region arguments begin with the op and its results at its end. */
 static void
@@ -242,7 +239,7 @@ live_node(Plan *p, Node *n)
 }
 
 static void
-live_sched(Plan *p, Sched *s)
+live_sched(Plan *p, const Sched *s)
 {
 	for (int i = 0; i < s->node.n; i++)
 		live_node(p, s->node.at[i]);
@@ -264,12 +261,9 @@ number_sched(Sched *s, int pos)
 static void
 escape_into(Plan *p, const Block *b)
 {
-	for (const Op *op = b->first; op; op = op->next) {
+	for (const Op *op = b->first; op; op = op_after(op, b))
 		for (int i = 0; i < op->nin; i++)
 			value_info(p, op->in[i])->escapes = true;
-		for (int r = 0; r < op->nregion; r++)
-			escape_into(p, op->region[r]);
-	}
 }
 
 /* Members whose values leave the group need a slot; the others live in strips. */
@@ -395,25 +389,28 @@ find_moves(Plan *p, const Sched *s)
 	}
 }
 
+static void
+each_sched(Plan *p, void (*act)(Plan *p, const Sched *s))
+{
+	act(p, p->fast->once);
+	act(p, p->fast->launch);
+	act(p, p->fast->body);
+}
+
 void
 liveness_find(Plan *p)
 {
-	Sched *const scheds[] = {p->fast->once, p->fast->launch, p->fast->body};
-	int pos = 0;
+	int pos = number_sched(p->fast->once, 0);
 
-	for (int i = 0; i < LEN(scheds); i++)
-		pos = number_sched(scheds[i], pos);
-	for (int i = 0; i < LEN(scheds); i++)
-		find_escapes(p, scheds[i]);
-	for (int i = 0; i < LEN(scheds); i++)
-		find_strips(p, scheds[i]);
+	pos = number_sched(p->fast->launch, pos);
+	number_sched(p->fast->body, pos);
+	each_sched(p, find_escapes);
+	each_sched(p, find_strips);
 	for (int i = 0; i < p->func->body->narg; i++)
 		if (storage_of(p, &p->func->body->arg[i]).kind == STORE_SLOT)
 			give_web(p, &p->func->body->arg[i]);
-	for (int i = 0; i < LEN(scheds); i++)
-		give_webs(p, scheds[i]);
-	for (int i = 0; i < LEN(scheds); i++)
-		live_sched(p, scheds[i]);
+	each_sched(p, give_webs);
+	each_sched(p, live_sched);
 	for (int i = 0; i < p->func->nvalues; i++) {
 		ValueInfo *x = &p->fast->info[i];
 		if (x->level < 2)
@@ -421,6 +418,5 @@ liveness_find(Plan *p)
 		if (x->storage.kind != STORE_NONE && x->storage.kind != STORE_STRIP && x->web >= 0)
 			web_add_span(p, x->web, x->from, x->to);
 	}
-	for (int i = 0; i < LEN(scheds); i++)
-		find_moves(p, scheds[i]);
+	each_sched(p, find_moves);
 }
