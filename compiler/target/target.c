@@ -13,6 +13,7 @@ enum { KB = 1024 };
 #define SM_90A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_WGMMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT)
 #define SM_100A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_TCGEN05 | HAS_SETMAXNREG | HAS_CLUSTER | \
 	HAS_GRID_WAIT)
+#define SM_120A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT)
 
 #define NVIDIA                                                                                     \
 	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, .vector_bytes = 16
@@ -36,7 +37,10 @@ static const Target targets[] = {
 	{NVIDIA, .name = "sm_90a", .capability = 90, .cpu = "sm_90a", .features = "+ptx84", .has = SM_90A,
 	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
 	{NVIDIA, .name = "sm_100a", .capability = 100, .cpu = "sm_100a", .features = "+ptx86", .has = SM_100A,
-	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
+	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .unused = "tcgen05"},
+	{NVIDIA, .name = "sm_120a", .capability = 120, .cpu = "sm_120a", .features = "+ptx87", .has = SM_120A,
+	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48,
+	    .unused = "mma with block scales (mxf8f6f4, mxf4)"},
 	{APPLE, .name = "apple7", .capability = 7},
 	{APPLE, .name = "apple8", .capability = 8},
 	{APPLE, .name = "apple9", .capability = 9},

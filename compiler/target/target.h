@@ -72,7 +72,7 @@ extern const int mma_count;
 struct Target {
 	const char *name;                               /* "sm_90a" */
 	TargetKind kind;
-	int capability;                                 /* 75, 80, 86, 89, 90, 100; Apple family 7, 8, 9 */
+	int capability;                                 /* 75, 80, 86, 89, 90, 100, 120; Apple family 7, 8, 9 */
 	const char *cpu, *features;                     /* for LLVM: "sm_90a", "+ptx80" */
 	unsigned has;
 	int lanes;                                      /* of a warp or simdgroup */
@@ -83,6 +83,7 @@ struct Target {
 	int max_registers;                              /* of one thread */
 	int max_warps;                                  /* resident on one multiprocessor */
 	int vector_bytes;                               /* widest access of a thread */
+	const char *unused;                             /* matrix instructions of its own that nothing here uses; or NULL */
 	const char *functions;                          /* of f32 that its language has, by names of ops with a blank before
 	                                                 * and behind each; NULL: it has none */
 };

@@ -39,7 +39,7 @@ expect 1 '6 failed' check wrong.tgl --device=simt
 holds test "$(grep -c E0201 "$err")" = 1
 # unknown names: the nearest, and what there is
 expect 1 "did you mean 'sm_90a'? there are 'cpu', 'sm_75', .*'apple9'$" build own/pair.tgl --target=sm_90
-expect 1 "did you mean 'simt:sm_90a'? there are 'cpu', .*'simt:sm_100a'$" check own/pair.tgl --device=simt:sm_90
+expect 1 "did you mean 'simt:sm_90a'? there are 'cpu', .*'simt:sm_120a'$" check own/pair.tgl --device=simt:sm_90
 expect 1 "did you mean 'other'? there are 'one', 'other'$" run own/pair.tgl othr
 expect 1 "there is no kernel 'othr'; did you mean 'other'?" inspect own/pair.tgl othr
 expect 1 "did you mean 'f16'? there are 'own', 'f16', 'large'$" run more.tgl double --example=f6

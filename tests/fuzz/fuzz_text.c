@@ -229,7 +229,7 @@ lower_example(Kernel *k, const ExampleItem *example, const char *name)
 static void
 check_lowered(const Text *t, uint64_t seed)
 {
-	static const char *const names[] = {"sm_75", "sm_80", "sm_90a", "sm_100a", "apple7", "apple9"};
+	static const char *const names[] = {"sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a", "apple7", "apple9"};
 	Compile *cx = compile_open();
 	int file = source_text(cx, "<fuzz>", t->at, t->n);
 	Program *p = file >= 0 ? program_open(cx, file) : NULL;

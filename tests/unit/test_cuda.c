@@ -251,7 +251,7 @@ test_listing(void **state)
 	setenv("MOCK_CUDA_CAPABILITY", "61", 1);
 	assert_list(f->cx, 1, "cuda:0", false, "has compute capability 6.1, and 7.5 is the least");
 	const char *const best[][2] = {{"75", "sm_75"}, {"80", "sm_80"}, {"87", "sm_86"}, {"89", "sm_89"}, {"90", "sm_90a"},
-	    {"100", "sm_100a"}, {"103", "sm_89"}, {"120", "sm_89"}};
+	    {"100", "sm_100a"}, {"103", "sm_89"}, {"120", "sm_120a"}, {"121", "sm_89"}};
 	for (int i = 0; i < LEN(best); i++) {
 		setenv("MOCK_CUDA_CAPABILITY", best[i][0], 1);
 		assert_true(tgl_device_list(f->cx, 1, &info));

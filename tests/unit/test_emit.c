@@ -626,7 +626,8 @@ test_waits(void **unused)
 		const char *target, *line;
 		bool has_wait, waits;
 	} cases[] = {
-	    {"sm_90a", "", true, true}, {"sm_100a", "", true, true}, {"sm_89", "", false, false}, {"sm_75", "", false, false},
+	    {"sm_90a", "", true, true}, {"sm_100a", "", true, true}, {"sm_120a", "", true, true},
+	    {"sm_89", "", false, false}, {"sm_75", "", false, false},
 	    {"sm_90a", "\t%0 = const {value = 0} : i64\n\t%1 = inline_ptx %0 {text = \"ld.global.nc.b64 $0, [$1];\"} : i64\n",
 	        true, false},
 	};
