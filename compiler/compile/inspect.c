@@ -355,6 +355,10 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		    : op->home->func->schedule.warps > 1 ? "across warps"
 		                                         : "through shared memory";
 		break;
+	case OP_FOR:
+		x->kind = INSPECT_LOOP;
+		x->what = "loop";
+		return attr_cut(op);
 	default:
 		if (!note_move(x, op, mem))
 			return false;

@@ -76,6 +76,9 @@ put_details(const InspectLine *x, Text *out)
 	case INSPECT_ROLES:
 		text_put(out, x->way);
 		break;
+	case INSPECT_LOOP:
+		text_put(out, "cut in two: the first has no masks, which are all true up to its end");
+		break;
 	case INSPECT_BARRIER:
 		text_printf(out, "before this %s", x->way);
 		break;

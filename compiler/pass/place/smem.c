@@ -10,9 +10,10 @@
  * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
  * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
  * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  Roles run at once:
- * what one has is apart from all that another has.  What a copy fills by itself lives at least until the last wait, what is
- * sent until the last sent.  Small scratch stands apart from all buffers too, so that what follows a pipelined loop need
- * not wait for its last readers, where as many blocks as the warps leave room for still have theirs. */
+ * what one has is apart from all that another has.  What a copy fills by itself lives at least until the last wait, unless
+ * all that fills it has landed by its last use ({landed}); what is sent until the last sent.  Small scratch stands apart
+ * from all buffers too, so that what follows a pipelined loop need not wait for its last readers, where as many blocks as
+ * the warps leave room for still have theirs. */
 #include "pass/pass.h"
 
 #include "model/model.h"
@@ -109,6 +110,22 @@ extend(Smem *s, Item *i, int at)
 		i->to = MAX(i->to, s->spans.at[at].end);
 }
 
+/* Do all products that read the item end before the block in which they begin does? */
+static bool
+products_end(const Smem *s, const Item *i)
+{
+	for (int at = i->from; at <= i->to; at++) {
+		const Op *op = s->spans.at[at].op, *wait = op;
+		bool reads = op->kind == OP_DOT_START &&
+		    (buffer_owner(op->in[0]) == i->op || buffer_owner(op->in[1]) == i->op);
+		while (reads && wait && !(wait->kind == OP_DOT_WAIT && attr_left(wait) == 0))
+			wait = wait->next;
+		if (reads && !wait)
+			return false;
+	}
+	return true;
+}
+
 static void
 find_uses(Smem *s)
 {
@@ -129,10 +146,11 @@ find_uses(Smem *s)
 		}
 	}
 	for (int k = 0; k < s->items.n; k++) {
-		if (s->items.at[k].is_filled)
-			extend(s, &s->items.at[k], s->waited);
-		if (s->items.at[k].is_sent)
-			extend(s, &s->items.at[k], s->sent);
+		Item *i = &s->items.at[k];
+		if (i->is_filled && !(attr_landed(i->op) && products_end(s, i)))
+			extend(s, i, s->waited);
+		if (i->is_sent)
+			extend(s, i, s->sent);
 	}
 }
 

@@ -1,0 +1,395 @@
+/* Cuts a loop in two where a mask of its body is all true up to an iteration that can be computed: the first loop has the
+ * mask no more, the second goes on from there with it.
+ *
+ *     for %lo, %hi, %step, %acc do (%t: i64, %c: f32[64, 64]) {
+ *         %0 = add (broadcast %t), (iota) : i64[64]
+ *         %1 = lt %0, (broadcast %L) : bool[64]
+ *         %2 = select (broadcast %1), %score, %none : f32[64, 64]
+ *         …
+ *  =>
+ *     %end = min %hi, %L - 63                             the mask is all true of each index below
+ *     %a = for %lo, %end, %step, %acc do {cut = true} (…) { … %score in place of %2 … }
+ *     %from = %lo + cdiv(%end - %lo, %step) * %step       where that loop has ended
+ *     for %from, %hi, %step, %a do (…) { … as before … }
+ *
+ * A mask is a comparison of two integer tiles of which one goes up with the loop's index, at a constant rate, from what
+ * the loop leaves alone: sums and differences of the index, of at most two scalars of outside, of constants and of iota.
+ * What matters of an iota is its first and its last element.  Of several masks each is all true below the least bound.
+ * Iterations are the same, in the same order, with the same values: results are equal to the bit.
+ *
+ * Integers of 64 bits wrap.  The bound is computed from scalars that lie within 2^61 of 0, where neither it nor the tiles'
+ * sums do; where the analysis does not show that they lie there, the code tests it, and else the first loop has no trip.
+ *
+ * Left alone: masks that are all true for every trip (axis finds them), those that guard accesses alone (copies have zero
+ * fill and tests of their own: no loop of a plain product is cut), those of few elements, and loops with loops inside.
+ * Targets with wgmma too: their products choose tiles and stages that fill shared memory for one loop.
+ * The cpu device runs a tile's select in one pass over it, which costs less than another loop in its plan. */
+#include "pass/layout/axis.h"
+#include "pass/pass.h"
+#include "target/target.h"
+
+#include <string.h>
+
+enum {
+	LEAST_ELEMENTS = 4096,                          /* of a select: 32 for each of 128 threads */
+	MOST_OPS = 120,                                 /* of a body: attention's has 40; LLVM takes 0.2 ms for each */
+	DEEP = 12,                                      /* ops of an affine tile, one within the other */
+};
+#define FAR (INT64_C(1) << 61)
+
+/* by * index + plus - minus + something from lo to hi, element by element. */
+typedef struct Affine {
+	int64_t by, lo, hi;
+	Value *plus, *minus;
+} Affine;
+
+typedef struct Mask {
+	Value *v;
+	Affine a;                                       /* all true where this is below 0 in every element */
+} Mask;
+
+typedef struct Split {
+	Module *m;
+	Func *f;
+	Op *loop;
+	Block *body;
+	VEC(Mask) masks;
+	Value **copy;                                   /* of the body's values, by id, in the first loop */
+	bool *is_true;                                  /* by id: all true there */
+} Split;
+
+/* ---- masks ---- */
+
+static bool
+is_small(int64_t v)
+{
+	return v > -(FAR >> 2) && v < FAR >> 2;
+}
+
+static bool
+add(Affine *x, const Affine *y, int sign)
+{
+	Value *plus = sign > 0 ? y->plus : y->minus, *minus = sign > 0 ? y->minus : y->plus;
+	if ((x->plus && plus) || (x->minus && minus))
+		return false;
+	x->plus = x->plus ? x->plus : plus;
+	x->minus = x->minus ? x->minus : minus;
+	x->by += sign * y->by;
+	x->lo += sign > 0 ? y->lo : -y->hi;
+	x->hi += sign > 0 ? y->hi : -y->lo;
+	return is_small(x->lo) && is_small(x->hi) && is_small(x->by);
+}
+
+static bool
+scale(Affine *x, int64_t c)
+{
+	int64_t lo, hi, by;
+	if (x->plus || x->minus || __builtin_mul_overflow(x->by, c, &by) || __builtin_mul_overflow(x->lo, c, &lo) ||
+	    __builtin_mul_overflow(x->hi, c, &hi))
+		return false;
+	*x = (Affine){.by = by, .lo = MIN(lo, hi), .hi = MAX(lo, hi)};
+	return is_small(lo) && is_small(hi) && is_small(by);
+}
+
+static bool
+affine(const Split *s, Value *v, int depth, Affine *out)
+{
+	int64_t n;
+	Affine y;
+	*out = (Affine){0};
+	if (v->type->kind != TYPE_TILE || v->type->ptr != PTR_NONE || v->type->elem != TY_I64 || depth == DEEP)
+		return false;
+	if (value_int(v, &n)) {
+		out->lo = out->hi = n;
+		return is_small(n);
+	}
+	if (v == &s->body->arg[0]) {
+		out->by = 1;
+		return true;
+	}
+	if (v->type->rank == 0 && !value_inside(v, s->body)) {
+		out->plus = v;
+		return true;
+	}
+	const Op *op = v->def;
+	switch (op ? op->kind : OP_FOR) {
+	case OP_IOTA:
+		out->hi = v->type->extent[attr_axis(op)] - 1;
+		return true;
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+		return affine(s, op->in[0], depth + 1, out);
+	case OP_ADD: case OP_SUB:
+		return affine(s, op->in[0], depth + 1, out) && affine(s, op->in[1], depth + 1, &y) &&
+		    add(out, &y, op->kind == OP_ADD ? 1 : -1);
+	case OP_MUL:
+		return (value_int(op->in[1], &n) && affine(s, op->in[0], depth + 1, out) && scale(out, n)) ||
+		    (value_int(op->in[0], &n) && affine(s, op->in[1], depth + 1, out) && scale(out, n));
+	default:
+		return false;
+	}
+}
+
+/* Does a select of many elements take it, as it is or spread? */
+static bool
+chooses(const Value *v, const Block *body, int depth)
+{
+	for (const Op *op = body->first; op && depth < DEEP; op = op->next)
+		for (int i = 0; i < op->nin; i++) {
+			if (op->in[i] != v)
+				continue;
+			bool spreads = op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE ||
+			    op->kind == OP_AND;
+			if (op->kind == OP_SELECT && i == 0 && type_count(op->out[0].type) >= LEAST_ELEMENTS)
+				return true;
+			if (spreads && chooses(&op->out[0], body, depth + 1))
+				return true;
+		}
+	return false;
+}
+
+static void
+find_mask(Split *s, Op *op)
+{
+	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
+	Mask k = {.v = &op->out[0]};
+	Affine y;
+	if ((op->kind != OP_LT && op->kind != OP_LE && !turned) || op->out[0].type->rank == 0 ||
+	    !affine(s, op->in[turned], 0, &k.a) || !affine(s, op->in[!turned], 0, &y) || !add(&k.a, &y, -1))
+		return;
+	k.a.hi -= or_equal;
+	if (k.a.by <= 0 || axis_of(k.v)->lo == 1 || !chooses(k.v, s->body, 0))
+		return;
+	vec_push(s->m->cx->tmp, &s->masks, k);
+}
+
+static void
+find_masks(Split *s)
+{
+	int n = 0;
+	for (Op *op = s->body->first; op; op = op_after(op, s->body)) {
+		n++;
+		if (op_is_loop(op) || op->kind == OP_ROLES)
+			return;
+	}
+	for (Op *op = s->body->first; op && n <= MOST_OPS; op = op->next)
+		find_mask(s, op);
+}
+
+/* ---- bounds ---- */
+
+/* `ok` and: v lies within FAR of 0.  NULL: known. */
+static Value *
+within(Builder *b, Value *v, Value *ok)
+{
+	const AxisInfo *x = axis_of(v);
+	if (x->lo >= -FAR && x->hi <= FAR)
+		return ok;
+	Value *is = build2(b, OP_AND, build2(b, OP_LE, build_index(b, -FAR), v), build2(b, OP_LE, v, build_index(b, FAR)));
+	return ok ? build2(b, OP_AND, ok, is) : is;
+}
+
+/* The first index at which the mask may be false. */
+static Value *
+bound(Builder *b, const Affine *a, Value *lo)
+{
+	Value *limit = build_index(b, -a->hi);
+	if (a->minus)
+		limit = a->hi ? build2(b, OP_ADD, a->minus, limit) : a->minus;
+	if (a->plus)
+		limit = build2(b, OP_SUB, limit, a->plus);
+	if (a->by == 1)
+		return limit;
+	Value *some = build2(b, OP_LT, build_index(b, 0), limit);
+	return build3(b, OP_SELECT, some, build2(b, OP_CDIV, limit, build_index(b, a->by)), lo);
+}
+
+/* Where the first loop ends: not before it begins. */
+static Value *
+end_of(Split *s, Builder *b)
+{
+	Value *lo = s->loop->in[0], *end = s->loop->in[1], *cut = NULL, *ok = within(b, lo, NULL);
+	for (int i = 0; i < s->masks.n; i++) {
+		const Affine *a = &s->masks.at[i].a;
+		Value *at = bound(b, a, lo);
+		cut = cut ? build2(b, OP_MIN, cut, at) : at;
+		ok = a->plus ? within(b, a->plus, ok) : ok;
+		ok = a->minus ? within(b, a->minus, ok) : ok;
+	}
+	end = build2(b, OP_MIN, end, cut);
+	if (ok)
+		end = build3(b, OP_SELECT, ok, end, lo);
+	return build2(b, OP_MAX, end, lo);
+}
+
+/* ---- the first loop ---- */
+
+static Value *
+copied(Split *s, Builder *b, Value *v)
+{
+	if (!value_inside(v, s->body))
+		return v;
+	if (!s->copy[v->id] && s->is_true[v->id])
+		s->copy[v->id] = build_int(b, v->type, 1);
+	return s->copy[v->id];
+}
+
+static bool
+is_true(const Split *s, const Value *v)
+{
+	return value_inside(v, s->body) && s->is_true[v->id];
+}
+
+/* Ops on masks that are all true give what they give there; false: it is copied. */
+static bool
+folds(Split *s, Builder *b, const Op *op)
+{
+	Value *out = op->nout == 1 ? &op->out[0] : NULL;
+	bool first = op->nin && is_true(s, op->in[0]);
+	for (int i = 0; i < s->masks.n; i++)
+		if (s->masks.at[i].v == out)
+			return s->is_true[out->id] = true;
+	switch (op->kind) {
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+		return s->is_true[out->id] = first;
+	case OP_AND:
+		if (!first && !is_true(s, op->in[1]))
+			return false;
+		s->is_true[out->id] = first && is_true(s, op->in[1]);
+		s->copy[out->id] = s->is_true[out->id] ? NULL : copied(s, b, op->in[first]);
+		return true;
+	case OP_SELECT:
+		s->copy[out->id] = first ? copied(s, b, op->in[1]) : NULL;
+		return first;
+	default:
+		return false;
+	}
+}
+
+static void copy_block(Split *s, const Block *from, Block *to);
+
+static void
+copy_op(Split *s, Builder *b, const Op *op)
+{
+	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, op->nin);
+	const Type **type = NEW_ARRAY(s->m->cx->tmp, const Type *, op->nout);
+	b->place = op->place;
+	if (folds(s, b, op))
+		return;
+	for (int i = 0; i < op->nin; i++)
+		in[i] = copied(s, b, op->in[i]);
+	for (int i = 0; i < op->nout; i++)
+		type[i] = op->out[i].type;
+	Op *new = op_make_regions(b, op->kind, in, op->nin, op->attr, op->nattr, type, op->nout, op->nregion);
+	for (int i = 0; i < op->nout; i++) {
+		s->copy[op->out[i].id] = &new->out[i];
+		new->out[i].name = op->out[i].name;
+	}
+	for (int r = 0; r < op->nregion; r++) {
+		const Block *region = op->region[r];
+		const Type **arg = NEW_ARRAY(s->m->cx->tmp, const Type *, region->narg);
+		for (int i = 0; i < region->narg; i++)
+			arg[i] = region->arg[i].type;
+		new->region[r] = block_make(s->f, new, arg, region->narg);
+		copy_block(s, region, new->region[r]);
+	}
+}
+
+static void
+copy_block(Split *s, const Block *from, Block *to)
+{
+	Builder b = {.m = s->m, .block = to};
+	for (int i = 0; i < from->narg; i++) {
+		s->copy[from->arg[i].id] = &to->arg[i];
+		to->arg[i].name = from->arg[i].name;
+	}
+	for (const Op *op = from->first; op; op = op->next)
+		copy_op(s, &b, op);
+}
+
+/* What made the masks. */
+static void
+drop_unused(Block *b)
+{
+	for (Op *op = b->last, *prev; op; op = prev) {
+		bool unused = op_has(op, PURE);
+		prev = op->prev;
+		for (int i = 0; i < op->nout; i++)
+			unused &= op->out[i].nuses == 0;
+		if (unused)
+			op_erase(op);
+	}
+}
+
+static Op *
+first_loop(Split *s, Builder *b, Value *end)
+{
+	Op *old = s->loop;
+	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, old->nin);
+	const Type **arg = NEW_ARRAY(s->m->cx->tmp, const Type *, s->body->narg);
+	memcpy(in, old->in, sizeof *in * (size_t)old->nin);
+	in[1] = end;
+	for (int i = 0; i < s->body->narg; i++)
+		arg[i] = s->body->arg[i].type;
+	s->copy = NEW_ARRAY(s->m->cx->tmp, Value *, s->f->nvalues);
+	s->is_true = NEW_ARRAY(s->m->cx->tmp, bool, s->f->nvalues);
+	Op *new = op_make_regions(b, OP_FOR, in, old->nin, old->attr, old->nattr, NULL, 0, 1);
+	new->region[0] = block_make(s->f, new, arg, s->body->narg);
+	copy_block(s, s->body, new->region[0]);
+	drop_unused(new->region[0]);
+	attr_set_cut(s->m, new, true);
+	return new;
+}
+
+static void
+split_loop(Module *m, Func *f, Op *loop)
+{
+	Split s = {.m = m, .f = f, .loop = loop, .body = loop->region[0]};
+	int64_t step;
+	if (!value_int(loop->in[2], &step) || step <= 0 || attr_cut(loop))
+		return;
+	find_masks(&s);
+	if (s.masks.n == 0)
+		return;
+	func_number(f);
+	Builder b = build_before(loop);
+	Value *lo = loop->in[0], *end = end_of(&s, &b);
+	Op *first = first_loop(&s, &b, end);
+	Value *trips = build2(&b, OP_CDIV, build2(&b, OP_SUB, end, lo), loop->in[2]);
+	op_set_in(loop, 0, build2(&b, OP_ADD, lo, build2(&b, OP_MUL, trips, loop->in[2])));
+	for (int i = 0; i < first->nout; i++)
+		op_set_in(loop, 3 + i, &first->out[i]);
+}
+
+/* Is there a comparison in a loop at all? */
+static bool
+may_have_masks(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind >= OP_LT && op->kind <= OP_GE && op->out[0].type->rank > 0 && op->home->parent &&
+		    op->home->parent->kind == OP_FOR)
+			return true;
+	return false;
+}
+
+static void
+walk(Module *m, Func *f, Block *b)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		if (op->kind == OP_FOR)
+			split_loop(m, f, op);
+		for (int r = 0; r < op->nregion; r++)
+			walk(m, f, op->region[r]);
+	}
+}
+
+void
+pass_split(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t && !(t->has & HAS_WGMMA); i++) {
+		Func *f = m->funcs.at[i];
+		if (f->is_reference || !may_have_masks(f))
+			continue;
+		axis_keep(f);
+		walk(m, f, f->body);
+	}
+}
