@@ -149,6 +149,30 @@ add_sends(Effects *out, const Op *sent, Arena *tmp)
 			add_shared(out, sent, op->in[access_data(op)], false, tmp);
 }
 
+/* The slots that a product reads. */
+static void
+add_product(Effects *out, const Op *op, const Op *product, Arena *tmp)
+{
+	for (int i = 0; i < 2; i++)
+		add_shared(out, op, product->in[i], false, tmp);
+}
+
+/* Products read until they are waited for: those that the wait names, or all. */
+static void
+add_products(Effects *out, const Op *wait, Arena *tmp)
+{
+	const Block *body = wait->home->func->body;
+	bool named = wait->nin > 0;
+
+	for (int i = 0; i < wait->nin; i++)
+		named = named && wait->in[i]->def && wait->in[i]->def->kind == OP_DOT_START;
+	for (int i = 0; i < wait->nin && named; i++)
+		add_product(out, wait, wait->in[i]->def, tmp);
+	for (const Op *op = named ? NULL : body->first; op; op = op_after(op, body))
+		if (op->kind == OP_DOT_START)
+			add_product(out, wait, op, tmp);
+}
+
 static void
 shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 {
@@ -183,8 +207,10 @@ shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 			add_shared(out, op, &filled->at[i]->out[0], true, tmp);
 		break;
 	case OP_DOT_START:
-		for (int i = 0; i < 2; i++)
-			add_shared(out, op, op->in[i], false, tmp);
+		add_product(out, op, op, tmp);
+		break;
+	case OP_DOT_WAIT:
+		add_products(out, op, tmp);
 		break;
 	default:
 		break;
