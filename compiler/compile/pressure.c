@@ -28,6 +28,7 @@ typedef struct RegClass {
 typedef struct Life {
 	int from, to;                                   /* instructions; from -1: it is never named */
 	int same, width;                                /* a register that it is one with (union-find) */
+	bool is_held;                                   /* by a product of warpgroups, beside all others of its line */
 } Life;
 
 typedef struct Loop {
@@ -95,7 +96,8 @@ join_copy(Scan *s, const char *line)
 	if (to < 0 || strncmp(end, ", %", 3) != 0)
 		return;
 	int from = reg_at(s, end + 2, &end);
-	if (from >= 0 && *end == ';' && s->reg[to].width == s->reg[from].width)
+	bool apart = from >= 0 && (s->reg[to].is_held || s->reg[from].is_held);
+	if (from >= 0 && !apart && *end == ';' && s->reg[to].width == s->reg[from].width)
 		s->reg[find(s->reg, from)].same = find(s->reg, to);
 }
 
@@ -138,12 +140,28 @@ make_registers(Scan *s)
 			s->reg[i] = (Life){.from = -1, .to = -1, .same = i, .width = s->cls[c].width};
 }
 
+/* Accumulators that begin as copies of one zero are not one register. */
+static void
+note_held(Scan *s, const char *body)
+{
+	for (const char *p = strstr(body, "wgmma.mma_async"); p; p = strstr(p, "wgmma.mma_async"))
+		for (const char *end = p + strcspn(p, "\n"); p < end;) {
+			const char *at = memchr(p, '%', (size_t)(end - p));
+			int r = at ? reg_at(s, at, &p) : -1;
+			if (r >= 0)
+				s->reg[r].is_held = true;
+			p = at ? p : end;
+		}
+}
+
 static void
 note_instruction(Scan *s, const char *line, size_t len)
 {
 	const char *p = line, *end = line + len;
-	if (!s->reg)
+	if (!s->reg) {
 		make_registers(s);
+		note_held(s, line);
+	}
 	while (p < end && (p = memchr(p, '%', (size_t)(end - p)))) {
 		int r = reg_at(s, p, &p);
 		if (r < 0)

@@ -35,7 +35,7 @@ expect 1 "there is no kernel 'oter'; did you mean 'other'? there are 'one', 'oth
 expect 1 "cannot read 'oter.tgl'" check own/pair.tgl oter.tgl --device=cpu
 # an error of the source is said once, whatever the number of devices
 echo 'kernel k(x: in f32[8], y: out f32[8]) { y[:] = z[:]; } example k { x = normal(0, 1); }' >wrong.tgl
-expect 1 '6 failed' check wrong.tgl --device=simt
+expect 1 '7 failed' check wrong.tgl --device=simt
 holds test "$(grep -c E0201 "$err")" = 1
 # unknown names: the nearest, and what there is
 expect 1 "did you mean 'sm_90a'? there are 'cpu', 'sm_75', .*'apple9'$" build own/pair.tgl --target=sm_90

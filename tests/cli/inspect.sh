@@ -45,8 +45,8 @@ kernel twice<B = 64>(a: in f16[M, K], b: in f16[K, N], c: in f16[L, N], y: out f
 }
 example twice { M = 256; K = 512; N = 256; L = 512; a = normal(0, 1); b = normal(0, 1); c = normal(0, 1); }
 END
-expect 0 '^  9:18 .* bytes at 65536 of shared memory, needed in lines 8 to 9' inspect two.tgl
-holds grep -q '^  4:14  *buffer .* bytes at 0 of shared memory, needed in lines 3 to 9' "$out"
+expect 0 '^  9:18 .* bytes at 65536 of shared memory, needed in lines 1 to 9' inspect two.tgl
+holds grep -q '^  4:14  *buffer .* bytes at 0 of shared memory, needed in lines 1 to 4' "$out"
 refuse ' ; '
 expect 0 '"needed_lines": ' inspect two.tgl --json
 # sectors by real strides; by a pointer too; not where indices are data

@@ -13,7 +13,7 @@ kernel all(y: out i32[64]) grid(i: 3) { y[0 +: 64] = full([64], i as i32); }
 example all { }
 END
 expect 1 'E1402' race k.tgl
-expect 0 '^12 run, 0 with a report$' race k.tgl twice
+expect 0 '^14 run, 0 with a report$' race k.tgl twice
 expect 0 '^twice *more *sm_80 *2 schedules: clean$' race k.tgl twice --example=more --target=sm_80 --schedules=2
 expect 0 '^1 run, 0' race k.tgl twice --example=more --target=sm_80 --schedules=2
 expect 1 "program 1, warp 0, lane 0 writes it here" race k.tgl all --target=sm_90a --threads=1
