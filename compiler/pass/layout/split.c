@@ -23,7 +23,8 @@
  * Left alone: masks that are all true for every trip (axis finds them), those that guard accesses alone (copies have zero
  * fill and tests of their own: no loop of a plain product is cut), those of few elements, and loops with loops inside.
  * Targets with wgmma too: their products choose tiles and stages that fill shared memory for one loop.
- * The cpu device runs a tile's select in one pass over it, which costs less than another loop in its plan. */
+ * The cpu device runs a tile's select in one pass over it, which costs less than another loop in its plan.  Metal's
+ * compiler was not seen to gain, and the text of attention would be three times as long. */
 #include "pass/layout/axis.h"
 #include "pass/pass.h"
 #include "target/target.h"
@@ -385,7 +386,8 @@ walk(Module *m, Func *f, Block *b)
 void
 pass_split(Module *m, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t && !(t->has & HAS_WGMMA); i++) {
+	bool cuts = t && t->kind == TARGET_PTX && !(t->has & HAS_WGMMA);
+	for (int i = 0; i < m->funcs.n && cuts; i++) {
 		Func *f = m->funcs.at[i];
 		if (f->is_reference || !may_have_masks(f))
 			continue;
