@@ -37,34 +37,36 @@ prim1(ThreadBuilder *to, PrimKind k, const Reg *in, int nin, int64_t imm)
 static void
 build_kernel(ThreadBuilder *to)
 {
-	EmitParam p[1] = {{.name = "out", .type = REG_GLOBAL}};
+	ThreadParam p[1] = {{.name = "out", .type = REG_GLOBAL}};
 	Reg out, shared;
-	thread_kernel(to, &(EmitKernel){.name = "sums", .param = p, .nparam = 1, .threads = THREADS, .shared_bytes = 1024},
+	thread_kernel(to, &(ThreadKernel){.name = "sums", .param = p, .nparam = 1, .threads = THREADS,
+	    .shared_bytes = 1024},
 	    &out, &shared);
 	Reg thread = prim1(to, PRIM_THREAD, NULL, 0, 0), block = prim1(to, PRIM_BLOCK, NULL, 0, 0), sum = thread;
 	for (int by = 1; by < 32; by *= 2) {
 		Reg other = prim1(to, PRIM_SHUFFLE_XOR, &sum, 1, by);
-		sum = thread_op(to, EMIT_ADD, sum, other, 0);
+		sum = thread_op(to, THREAD_ADD, sum, other, 0);
 	}
 	Reg four = thread_int_const(to, REG_I32, 4), five = thread_int_const(to, REG_I32, 5);
-	Reg warp = thread_op(to, EMIT_LSHR, thread, five, 0), at_warp = thread_op(to, EMIT_MUL, warp, four, 0);
-	Reg is_first = thread_op(to, EMIT_EQ, thread_op(to, EMIT_AND, thread, thread_int_const(to, REG_I32, 31), 0),
+	Reg warp = thread_op(to, THREAD_LSHR, thread, five, 0), at_warp = thread_op(to, THREAD_MUL, warp, four, 0);
+	Reg is_first = thread_op(to, THREAD_EQ, thread_op(to, THREAD_AND, thread, thread_int_const(to, REG_I32, 31), 0),
 	    thread_int_const(to, REG_I32, 0), 0);
-	EmitAccess put = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = shared, .offset = at_warp, .align = 4,
+	ThreadAccess put = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = shared, .offset = at_warp, .align = 4,
 	    .mask = is_first};
 	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 	thread_store(to, &put, &sum);
 	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
-	EmitAccess take = {.space = SPACE_SHARED, .type = REG_I32, .n = 4, .base = shared, .align = 16};
+	ThreadAccess take = {.space = SPACE_SHARED, .type = REG_I32, .n = 4, .base = shared, .align = 16};
 	Reg part[8], all = thread_int_const(to, REG_I32, 0);
 	thread_load(to, &take, part);
 	take.constant = 16;
 	thread_load(to, &take, part + 4);
 	for (int i = 0; i < 8; i++)
-		all = thread_op(to, EMIT_ADD, all, part[i], 0);
-	Reg index = thread_op(to, EMIT_ADD, thread_op(to, EMIT_MUL, block, thread_int_const(to, REG_I32, THREADS), 0), thread, 0);
-	EmitAccess write = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = out,
-	    .offset = thread_op(to, EMIT_MUL, index, four, 0), .align = 4};
+		all = thread_op(to, THREAD_ADD, all, part[i], 0);
+	Reg index = thread_op(to, THREAD_ADD, thread_op(to, THREAD_MUL, block, thread_int_const(to, REG_I32, THREADS),
+	    0), thread, 0);
+	ThreadAccess write = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = out,
+	    .offset = thread_op(to, THREAD_MUL, index, four, 0), .align = 4};
 	thread_store(to, &write, &all);
 }
 

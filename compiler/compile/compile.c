@@ -127,7 +127,7 @@ compile_finds_llvm(Compile *cx)
 
 /* A kernel's thread IR as LLVM IR or PTX; *kernel: by the name that the device knows.  `at`: of the kernel. */
 static bool
-through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, Text *out, Text *times, EmitKernel *kernel)
+through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, Text *out, Text *times, ThreadKernel *kernel)
 {
 	const char *why = "";
 	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
@@ -158,7 +158,7 @@ through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, T
 bool
 compile_thread(const ThreadModule *m, Compile *cx, CompileStage stage, Text *out, Text *times)
 {
-	EmitKernel kernel;
+	ThreadKernel kernel;
 	if (stage != STAGE_THREAD)
 		return through_llvm(m, cx, NOWHERE, stage, out, times, &kernel);
 	thread_module_print(m, cx, out);
@@ -236,7 +236,7 @@ list_asserts(const Func *f, Artefact *out)
 }
 
 static void
-describe(const Func *f, const Target *t, const EmitKernel *k, Arena *mem, Artefact *out)
+describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Artefact *out)
 {
 	const AbiParam *abi = artefact_abi(f, t, mem, &out->nabi);
 	const TensorMap *map = artefact_maps(f, t, mem, &out->nmaps);
@@ -291,7 +291,7 @@ ptx_artefact(Func *f, const Target *t, Text *times, Artefact *out)
 {
 	Arena *mem = arena_open();
 	Text ptx = {0};
-	EmitKernel kernel;
+	ThreadKernel kernel;
 	*out = (Artefact){.form = FORM_PTX};
 	bool ok = through_llvm(lower(f, t, mem, times), f->module->cx, f->place, STAGE_PTX, &ptx, times, &kernel);
 	if (ok) {

@@ -38,8 +38,8 @@ typedef struct EmitCode EmitCode;
 
 /* Where the host's code finds what it reads of its thread, in bytes. */
 enum {
-	THREAD_SHARED = 0, THREAD_THREAD = 8, THREAD_LANE = 12, THREAD_BLOCK = 16, THREAD_NBLOCKS = 20,
-	THREAD_CLUSTER_RANK = 24, THREAD_SITE = 28, THREAD_STEPS = 32,
+	SIMT_FIELD_SHARED = 0, SIMT_FIELD_THREAD = 8, SIMT_FIELD_LANE = 12, SIMT_FIELD_BLOCK = 16, SIMT_FIELD_NBLOCKS = 20,
+	SIMT_FIELD_CLUSTER_RANK = 24, SIMT_FIELD_SITE = 28, SIMT_FIELD_STEPS = 32,
 };
 
 /* NULL, *why (in its mem): a name that is not among the symbols, or LLVM's complaint. */
@@ -57,7 +57,7 @@ typedef struct EmitMslParam {
 
 typedef struct EmitMsl {
 	const Target *target;
-	EmitKernel kernel;                              /* by the name that the text gives it */
+	ThreadKernel kernel;                            /* by the name that the text gives it */
 	EmitMslParam *param;                            /* of its parameters, in the module's memory */
 	int values_bytes;                               /* of all numbers together; 0: there are none */
 } EmitMsl;

@@ -68,16 +68,16 @@ static Reg
 count_trips(Lower *l, Reg lo, Reg hi, Reg step)
 {
 	Reg zero = lower_i64(l, 0), one = lower_i64(l, 1);
-	Reg up = lower_op2(l, EMIT_SLT, zero, step), down = lower_op2(l, EMIT_SLT, step, zero);
-	Reg rises = lower_op2(l, EMIT_AND, up, lower_op2(l, EMIT_SLT, lo, hi));
-	Reg falls = lower_op2(l, EMIT_AND, down, lower_op2(l, EMIT_SLT, hi, lo));
-	Reg rise = lower_op2(l, EMIT_SUB, hi, lo), fall = lower_op2(l, EMIT_SUB, lo, hi);
-	Reg span = lower_op3(l, EMIT_SELECT, up, rise, fall);
-	Reg size = lower_op3(l, EMIT_SELECT, up, step, lower_op2(l, EMIT_SUB, zero, step));
-	Reg reach = lower_op2(l, EMIT_SUB, span, one);
-	Reg trips = lower_op2(l, EMIT_UDIV, reach, lower_op2(l, EMIT_UMAX, size, one));
-	trips = lower_op2(l, EMIT_ADD, trips, one);
-	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_OR, rises, falls), trips, zero);
+	Reg up = lower_op2(l, THREAD_SLT, zero, step), down = lower_op2(l, THREAD_SLT, step, zero);
+	Reg rises = lower_op2(l, THREAD_AND, up, lower_op2(l, THREAD_SLT, lo, hi));
+	Reg falls = lower_op2(l, THREAD_AND, down, lower_op2(l, THREAD_SLT, hi, lo));
+	Reg rise = lower_op2(l, THREAD_SUB, hi, lo), fall = lower_op2(l, THREAD_SUB, lo, hi);
+	Reg span = lower_op3(l, THREAD_SELECT, up, rise, fall);
+	Reg size = lower_op3(l, THREAD_SELECT, up, step, lower_op2(l, THREAD_SUB, zero, step));
+	Reg reach = lower_op2(l, THREAD_SUB, span, one);
+	Reg trips = lower_op2(l, THREAD_UDIV, reach, lower_op2(l, THREAD_UMAX, size, one));
+	trips = lower_op2(l, THREAD_ADD, trips, one);
+	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_OR, rises, falls), trips, zero);
 }
 
 static void
@@ -94,7 +94,7 @@ lower_for(Lower *l, Op *op)
 	} else {
 		Reg trips = count_trips(l, lo, hi, step);
 		Reg i = thread_loop(l->b, lower_i64(l, 0), trips, lower_i64(l, 1), init, inside, n);
-		index = lower_op2(l, EMIT_ADD, lo, lower_op2(l, EMIT_MUL, i, step));
+		index = lower_op2(l, THREAD_ADD, lo, lower_op2(l, THREAD_MUL, i, step));
 	}
 	lower_new(l, &b->arg[0])[0] = index;
 	scatter_all(l, b->arg + 1, b->narg - 1, inside);
@@ -152,7 +152,7 @@ lower_if(Lower *l, Op *op)
 static void
 put_fault(Lower *l, Reg faults, int64_t offset, RegType type, Reg v)
 {
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = faults, .constant = offset,
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = faults, .constant = offset,
 		.align = thread_type_bytes(type)};
 	thread_store(l->b, &at, &v);
 }
@@ -165,12 +165,12 @@ element_number(Lower *l, const Value *v, int r)
 	int64_t stride = 1, constant = 0, add;
 	for (int d = v->type->rank - 1; d >= 0; d--) {
 		Reg c = lower_coordinate(l, v->layout, r, d, &add);
-		c = stride == 1 ? c : lower_op2(l, EMIT_MUL, c, lower_i32(l, stride));
-		sum = sum ? lower_op2(l, EMIT_ADD, sum, c) : c;
+		c = stride == 1 ? c : lower_op2(l, THREAD_MUL, c, lower_i32(l, stride));
+		sum = sum ? lower_op2(l, THREAD_ADD, sum, c) : c;
 		constant += add * stride;
 		stride *= v->type->extent[d];
 	}
-	return lower_op2(l, EMIT_ADD, sum, lower_i32(l, constant));
+	return lower_op2(l, THREAD_ADD, sum, lower_i32(l, constant));
 }
 
 static Reg
@@ -181,8 +181,8 @@ find_element(Lower *l, const Value *v)
 	if (!v->layout)
 		return at;
 	for (int r = lower_count(v) - 1; r >= 0; r--) {
-		Reg here = lower_op2(l, EMIT_ADD, element_number(l, v, r), lower_i32(l, 1));
-		at = lower_op3(l, EMIT_SELECT, cond[r], at, here);
+		Reg here = lower_op2(l, THREAD_ADD, element_number(l, v, r), lower_i32(l, 1));
+		at = lower_op3(l, THREAD_SELECT, cond[r], at, here);
 	}
 	return at;
 }
@@ -192,18 +192,19 @@ static Reg
 f64_bits(Lower *l, Reg x)
 {
 	Reg bits = lower_as(l, CAST_BITS, REG_I32, x), most = lower_i32(l, INT32_MAX);
-	Reg size = lower_op2(l, EMIT_AND, bits, most), sign = lower_op2(l, EMIT_AND, bits, lower_i32(l, INT32_MIN));
-	Reg up = lower_op2(l, EMIT_FMUL, x, thread_float_const(l->b, REG_F32, 0x1p64)); /* a denormal is normal there */
-	Reg tiny = lower_op2(l, EMIT_ULT, size, lower_i32(l, 0x00800000));
-	Reg endless = lower_op2(l, EMIT_ULE, lower_i32(l, 0x7f800000), size);
-	Reg zero = lower_op2(l, EMIT_EQ, size, lower_i32(l, 0));
-	Reg scaled = lower_op2(l, EMIT_AND, lower_as(l, CAST_BITS, REG_I32, up), most);
-	size = lower_as(l, CAST_ZEXT, REG_I64, lower_op3(l, EMIT_SELECT, tiny, scaled, size));
-	Reg bias = lower_op3(l, EMIT_SELECT, tiny, lower_i64(l, INT64_C(832) << 52), lower_i64(l, INT64_C(896) << 52));
-	bias = lower_op3(l, EMIT_SELECT, endless, lower_i64(l, INT64_C(1792) << 52), bias);
-	Reg all = lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_SHL, size, lower_i64(l, 29)), bias);
-	all = lower_op3(l, EMIT_SELECT, zero, lower_i64(l, 0), all);
-	return lower_op2(l, EMIT_OR, all, lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I64, sign), lower_i64(l, 32)));
+	Reg size = lower_op2(l, THREAD_AND, bits, most), sign = lower_op2(l, THREAD_AND, bits, lower_i32(l, INT32_MIN));
+	Reg up = lower_op2(l, THREAD_FMUL, x, thread_float_const(l->b, REG_F32, 0x1p64)); /* a denormal is normal there */
+	Reg tiny = lower_op2(l, THREAD_ULT, size, lower_i32(l, 0x00800000));
+	Reg endless = lower_op2(l, THREAD_ULE, lower_i32(l, 0x7f800000), size);
+	Reg zero = lower_op2(l, THREAD_EQ, size, lower_i32(l, 0));
+	Reg scaled = lower_op2(l, THREAD_AND, lower_as(l, CAST_BITS, REG_I32, up), most);
+	size = lower_as(l, CAST_ZEXT, REG_I64, lower_op3(l, THREAD_SELECT, tiny, scaled, size));
+	Reg bias = lower_op3(l, THREAD_SELECT, tiny, lower_i64(l, INT64_C(832) << 52), lower_i64(l, INT64_C(896) << 52));
+	bias = lower_op3(l, THREAD_SELECT, endless, lower_i64(l, INT64_C(1792) << 52), bias);
+	Reg all = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_SHL, size, lower_i64(l, 29)), bias);
+	all = lower_op3(l, THREAD_SELECT, zero, lower_i64(l, 0), all);
+	return lower_op2(l, THREAD_OR, all, lower_op2(l, THREAD_SHL, lower_as(l, CAST_ZEXT, REG_I64, sign),
+	    lower_i64(l, 32)));
 }
 
 static void
@@ -247,12 +248,12 @@ lower_assert(Lower *l, Op *op)
 	const Reg *cond = lower_regs(l, v);
 	Reg holds = cond[0], faults = lower_param(l, ABI_FAULTS, 0, 0);
 	for (int r = 1; r < lower_count(v); r++)
-		holds = cond[r] == holds ? holds : lower_op2(l, EMIT_AND, holds, cond[r]);
-	thread_if(l->b, lower_op1(l, EMIT_NOT, holds));
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = faults, .align = 4};
+		holds = cond[r] == holds ? holds : lower_op2(l, THREAD_AND, holds, cond[r]);
+	thread_if(l->b, lower_op1(l, THREAD_NOT, holds));
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = faults, .align = 4};
 	Reg zero = lower_i32(l, 0);
 	Reg old = thread_atomic(l->b, ATOMIC_CAS, &at, lower_i32(l, lower_number(op, l->f)), zero);
-	thread_if(l->b, lower_op2(l, EMIT_EQ, old, zero));
+	thread_if(l->b, lower_op2(l, THREAD_EQ, old, zero));
 	record_fault(l, op, faults);
 	lower_end_when(l);
 	lower_end_when(l);

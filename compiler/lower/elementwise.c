@@ -30,25 +30,25 @@ quotient(Lower *l, const Elem *x, Reg a, Reg b)
 	if (x->has_divisor && x->divisor == 0)
 		return zero;
 	if (x->has_divisor && x->divisor != -1)
-		return lower_op2(l, x->is_signed ? EMIT_SDIV : EMIT_UDIV, a, b);
+		return lower_op2(l, x->is_signed ? THREAD_SDIV : THREAD_UDIV, a, b);
 	if (!x->is_signed) {
-		Reg q = lower_op2(l, EMIT_UDIV, a, lower_op2(l, EMIT_UMAX, b, one));
-		return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_EQ, b, zero), zero, q);
+		Reg q = lower_op2(l, THREAD_UDIV, a, lower_op2(l, THREAD_UMAX, b, one));
+		return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_EQ, b, zero), zero, q);
 	}
 	/* neither 0 nor -1 */
-	Reg plain = lower_op2(l, EMIT_ULT, one, lower_op2(l, EMIT_ADD, b, one));
-	Reg q = lower_op2(l, EMIT_SDIV, a, lower_op3(l, EMIT_SELECT, plain, b, one));
-	Reg is_zero = lower_op2(l, EMIT_EQ, b, zero);
-	Reg other = lower_op3(l, EMIT_SELECT, is_zero, zero, lower_op2(l, EMIT_SUB, zero, a));
-	return lower_op3(l, EMIT_SELECT, plain, q, other);
+	Reg plain = lower_op2(l, THREAD_ULT, one, lower_op2(l, THREAD_ADD, b, one));
+	Reg q = lower_op2(l, THREAD_SDIV, a, lower_op3(l, THREAD_SELECT, plain, b, one));
+	Reg is_zero = lower_op2(l, THREAD_EQ, b, zero);
+	Reg other = lower_op3(l, THREAD_SELECT, is_zero, zero, lower_op2(l, THREAD_SUB, zero, a));
+	return lower_op3(l, THREAD_SELECT, plain, q, other);
 }
 
 static Reg
 remainder_of(Lower *l, const Elem *x, Reg a, Reg b, Reg q)
 {
 	if (x->has_divisor && x->divisor != 0 && x->divisor != -1)
-		return lower_op2(l, x->is_signed ? EMIT_SREM : EMIT_UREM, a, b);
-	return lower_op2(l, EMIT_SUB, a, lower_op2(l, EMIT_MUL, q, b));
+		return lower_op2(l, x->is_signed ? THREAD_SREM : THREAD_UREM, a, b);
+	return lower_op2(l, THREAD_SUB, a, lower_op2(l, THREAD_MUL, q, b));
 }
 
 /* a / b rounded down, or up. */
@@ -58,22 +58,22 @@ rounded(Lower *l, const Elem *x, Reg a, Reg b, bool up)
 	Reg zero = number(l, x, 0), q = quotient(l, x, a, b);
 	if (!x->is_signed && !up)
 		return q;
-	Reg r = remainder_of(l, x, a, b, q), move = lower_op2(l, EMIT_NE, r, zero);
+	Reg r = remainder_of(l, x, a, b, q), move = lower_op2(l, THREAD_NE, r, zero);
 	if (x->is_signed) {
-		Reg below = lower_op2(l, EMIT_SLT, r, zero);
+		Reg below = lower_op2(l, THREAD_SLT, r, zero);
 		if (!(x->has_divisor && x->divisor > 0))
-			below = lower_op2(l, EMIT_XOR, below, lower_op2(l, EMIT_SLT, b, zero));
+			below = lower_op2(l, THREAD_XOR, below, lower_op2(l, THREAD_SLT, b, zero));
 		else if (!up)
 			move = 0;                       /* below zero says so */
 		if (up)
-			below = lower_op1(l, EMIT_NOT, below);
+			below = lower_op1(l, THREAD_NOT, below);
 		move = lower_both(l, move, below);
 	}
 	if (!x->has_divisor)
-		move = lower_op2(l, EMIT_AND, move, lower_op2(l, EMIT_NE, b, zero));
+		move = lower_op2(l, THREAD_AND, move, lower_op2(l, THREAD_NE, b, zero));
 	else if (x->divisor == 0)
 		return q;
-	return lower_op2(l, up ? EMIT_ADD : EMIT_SUB, q, lower_as(l, CAST_ZEXT, x->reg, move));
+	return lower_op2(l, up ? THREAD_ADD : THREAD_SUB, q, lower_as(l, CAST_ZEXT, x->reg, move));
 }
 
 static Reg
@@ -81,15 +81,15 @@ shift(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	bool left = x->kind == OP_SHL, keeps_sign = !left && x->is_signed;
 	int width = 8 * thread_type_bytes(x->reg);
-	EmitOp how = left ? EMIT_SHL : keeps_sign ? EMIT_ASHR : EMIT_LSHR;
+	ThreadOp how = left ? THREAD_SHL : keeps_sign ? THREAD_ASHR : THREAD_LSHR;
 	Reg most = number(l, x, width - 1);
 	if (x->has_divisor && x->divisor >= 0 && x->divisor < width)
 		return lower_op2(l, how, a, b);
 	if (keeps_sign)
-		return lower_op2(l, how, a, lower_op2(l, EMIT_UMIN, b, most));
-	Reg in = lower_op2(l, EMIT_ULE, b, most);
-	Reg r = lower_op2(l, how, a, lower_op2(l, EMIT_AND, b, most));
-	return lower_op3(l, EMIT_SELECT, in, r, number(l, x, 0));
+		return lower_op2(l, how, a, lower_op2(l, THREAD_UMIN, b, most));
+	Reg in = lower_op2(l, THREAD_ULE, b, most);
+	Reg r = lower_op2(l, how, a, lower_op2(l, THREAD_AND, b, most));
+	return lower_op3(l, THREAD_SELECT, in, r, number(l, x, 0));
 }
 
 /* Of 32 bits at least, with a's bits above zero: what counts bits and multiplies high. */
@@ -98,28 +98,28 @@ by_word(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	int width = 8 * thread_type_bytes(x->reg);
 	OpKind k = x->kind;
-	EmitOp how = k == OP_POPCOUNT ? EMIT_POPCOUNT : k == OP_CLZ ? EMIT_CLZ : EMIT_MULHI_U;
+	ThreadOp how = k == OP_POPCOUNT ? THREAD_POPCOUNT : k == OP_CLZ ? THREAD_CLZ : THREAD_MULHI_U;
 	if (width >= 32)
 		return lower_op2(l, how, a, k == OP_UMULHI ? b : 0);
 	a = lower_as(l, CAST_ZEXT, REG_I32, a);
 	Reg r;
 	if (k == OP_UMULHI)
-		r = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_MUL, a, lower_as(l, CAST_ZEXT, REG_I32, b)),
+		r = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_MUL, a, lower_as(l, CAST_ZEXT, REG_I32, b)),
 		    lower_i32(l, width));
 	else
 		r = lower_op1(l, how, a);
 	if (k == OP_CLZ)
-		r = lower_op2(l, EMIT_SUB, r, lower_i32(l, 32 - width));
+		r = lower_op2(l, THREAD_SUB, r, lower_i32(l, 32 - width));
 	return lower_as(l, CAST_TRUNC, x->reg, r);
 }
 
 static Reg
 compare(Lower *l, const Elem *x, Reg a, Reg b)
 {
-	EmitOp less = x->is_signed ? EMIT_SLT : EMIT_ULT, least = x->is_signed ? EMIT_SLE : EMIT_ULE;
+	ThreadOp less = x->is_signed ? THREAD_SLT : THREAD_ULT, least = x->is_signed ? THREAD_SLE : THREAD_ULE;
 	switch ((CompareOp)x->kind) {
-	case COMPARE_EQ: return lower_op2(l, EMIT_EQ, a, b);
-	case COMPARE_NE: return lower_op2(l, EMIT_NE, a, b);
+	case COMPARE_EQ: return lower_op2(l, THREAD_EQ, a, b);
+	case COMPARE_NE: return lower_op2(l, THREAD_NE, a, b);
 	case COMPARE_LT: return lower_op2(l, less, a, b);
 	case COMPARE_LE: return lower_op2(l, least, a, b);
 	case COMPARE_GT: return lower_op2(l, less, b, a);
@@ -139,18 +139,18 @@ static Reg
 integer(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	switch ((IntegerOp)x->kind) {
-	case INTEGER_NEG: return lower_op2(l, EMIT_SUB, number(l, x, 0), a);
-	case INTEGER_NOT: return lower_op1(l, EMIT_NOT, a);
+	case INTEGER_NEG: return lower_op2(l, THREAD_SUB, number(l, x, 0), a);
+	case INTEGER_NOT: return lower_op1(l, THREAD_NOT, a);
 	case INTEGER_ABS:
-		return x->is_signed ? lower_op2(l, EMIT_SMAX, a, lower_op2(l, EMIT_SUB, number(l, x, 0), a)) : a;
-	case INTEGER_ADD: return lower_op2(l, EMIT_ADD, a, b);
-	case INTEGER_SUB: return lower_op2(l, EMIT_SUB, a, b);
-	case INTEGER_MUL: return lower_op2(l, EMIT_MUL, a, b);
-	case INTEGER_AND: return lower_op2(l, EMIT_AND, a, b);
-	case INTEGER_OR: return lower_op2(l, EMIT_OR, a, b);
-	case INTEGER_XOR: return lower_op2(l, EMIT_XOR, a, b);
-	case INTEGER_MIN: return lower_op2(l, x->is_signed ? EMIT_SMIN : EMIT_UMIN, a, b);
-	case INTEGER_MAX: return lower_op2(l, x->is_signed ? EMIT_SMAX : EMIT_UMAX, a, b);
+		return x->is_signed ? lower_op2(l, THREAD_SMAX, a, lower_op2(l, THREAD_SUB, number(l, x, 0), a)) : a;
+	case INTEGER_ADD: return lower_op2(l, THREAD_ADD, a, b);
+	case INTEGER_SUB: return lower_op2(l, THREAD_SUB, a, b);
+	case INTEGER_MUL: return lower_op2(l, THREAD_MUL, a, b);
+	case INTEGER_AND: return lower_op2(l, THREAD_AND, a, b);
+	case INTEGER_OR: return lower_op2(l, THREAD_OR, a, b);
+	case INTEGER_XOR: return lower_op2(l, THREAD_XOR, a, b);
+	case INTEGER_MIN: return lower_op2(l, x->is_signed ? THREAD_SMIN : THREAD_UMIN, a, b);
+	case INTEGER_MAX: return lower_op2(l, x->is_signed ? THREAD_SMAX : THREAD_UMAX, a, b);
 	case INTEGER_DIV: return quotient(l, x, a, b);
 	case INTEGER_REM: return x->has_divisor && x->divisor == 0 ? a : remainder_of(l, x, a, b, quotient(l, x, a, b));
 	case INTEGER_FLOORDIV: return rounded(l, x, a, b, false);
@@ -174,18 +174,18 @@ static Reg
 logic(Lower *l, const Elem *x, Reg a, Reg b)
 {
 	switch ((BoolOp)x->kind) {
-	case BOOL_NOT: return lower_op1(l, EMIT_NOT, a);
-	case BOOL_AND: return lower_op2(l, EMIT_AND, a, b);
-	case BOOL_OR: return lower_op2(l, EMIT_OR, a, b);
+	case BOOL_NOT: return lower_op1(l, THREAD_NOT, a);
+	case BOOL_AND: return lower_op2(l, THREAD_AND, a, b);
+	case BOOL_OR: return lower_op2(l, THREAD_OR, a, b);
 	case BOOL_XOR:
-	case BOOL_NE: return lower_op2(l, EMIT_XOR, a, b);
-	case BOOL_EQ: return lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_XOR, a, b));
-	case BOOL_MIN: return lower_op2(l, EMIT_AND, a, b);
-	case BOOL_MAX: return lower_op2(l, EMIT_OR, a, b);
-	case BOOL_LT: return lower_op2(l, EMIT_AND, lower_op1(l, EMIT_NOT, a), b);
-	case BOOL_LE: return lower_op2(l, EMIT_OR, lower_op1(l, EMIT_NOT, a), b);
-	case BOOL_GT: return lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, b));
-	case BOOL_GE: return lower_op2(l, EMIT_OR, a, lower_op1(l, EMIT_NOT, b));
+	case BOOL_NE: return lower_op2(l, THREAD_XOR, a, b);
+	case BOOL_EQ: return lower_op1(l, THREAD_NOT, lower_op2(l, THREAD_XOR, a, b));
+	case BOOL_MIN: return lower_op2(l, THREAD_AND, a, b);
+	case BOOL_MAX: return lower_op2(l, THREAD_OR, a, b);
+	case BOOL_LT: return lower_op2(l, THREAD_AND, lower_op1(l, THREAD_NOT, a), b);
+	case BOOL_LE: return lower_op2(l, THREAD_OR, lower_op1(l, THREAD_NOT, a), b);
+	case BOOL_GT: return lower_op2(l, THREAD_AND, a, lower_op1(l, THREAD_NOT, b));
+	case BOOL_GE: return lower_op2(l, THREAD_OR, a, lower_op1(l, THREAD_NOT, b));
 	case BOOL_NONE: break;
 	}
 	die("%s of bool", op_info[x->kind].text);
@@ -196,36 +196,36 @@ logic(Lower *l, const Elem *x, Reg a, Reg b)
 static Reg
 order(Lower *l, const Elem *x, Reg a, Reg b)
 {
-	Reg r = lower_op2(l, x->kind == OP_MIN ? EMIT_FMIN : EMIT_FMAX, a, b);
+	Reg r = lower_op2(l, x->kind == OP_MIN ? THREAD_FMIN : THREAD_FMAX, a, b);
 	if (!x->propagate_nan)
 		return r;
-	Reg nan = lower_op2(l, EMIT_FUNO, a, b);
-	return lower_op3(l, EMIT_SELECT, nan, lower_op2(l, EMIT_FADD, a, b), r);
+	Reg nan = lower_op2(l, THREAD_FUNO, a, b);
+	return lower_op3(l, THREAD_SELECT, nan, lower_op2(l, THREAD_FADD, a, b), r);
 }
 
 static Reg
 real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 {
 	switch ((RealOp)x->kind) {
-	case REAL_NEG: return lower_op1(l, EMIT_FNEG, a);
-	case REAL_ABS: return lower_op1(l, EMIT_FABS, a);
-	case REAL_FLOOR: return lower_op1(l, EMIT_FFLOOR, a);
-	case REAL_CEIL: return lower_op1(l, EMIT_FCEIL, a);
-	case REAL_ROUND: return lower_op1(l, EMIT_FROUND, a);
-	case REAL_TRUNC: return lower_op1(l, EMIT_FTRUNC, a);
-	case REAL_ADD: return lower_op2(l, EMIT_FADD, a, b);
-	case REAL_SUB: return lower_op2(l, EMIT_FSUB, a, b);
-	case REAL_MUL: return lower_op2(l, EMIT_FMUL, a, b);
-	case REAL_DIV: return lower_op2(l, x->fast ? EMIT_FDIV_FAST : EMIT_FDIV, a, b);
+	case REAL_NEG: return lower_op1(l, THREAD_FNEG, a);
+	case REAL_ABS: return lower_op1(l, THREAD_FABS, a);
+	case REAL_FLOOR: return lower_op1(l, THREAD_FFLOOR, a);
+	case REAL_CEIL: return lower_op1(l, THREAD_FCEIL, a);
+	case REAL_ROUND: return lower_op1(l, THREAD_FROUND, a);
+	case REAL_TRUNC: return lower_op1(l, THREAD_FTRUNC, a);
+	case REAL_ADD: return lower_op2(l, THREAD_FADD, a, b);
+	case REAL_SUB: return lower_op2(l, THREAD_FSUB, a, b);
+	case REAL_MUL: return lower_op2(l, THREAD_FMUL, a, b);
+	case REAL_DIV: return lower_op2(l, x->fast ? THREAD_FDIV_FAST : THREAD_FDIV, a, b);
 	case REAL_MIN:
 	case REAL_MAX: return order(l, x, a, b);
-	case REAL_FMA: return lower_op3(l, EMIT_FMA, a, b, c);
-	case REAL_EQ: return lower_op2(l, EMIT_FEQ, a, b);
-	case REAL_NE: return lower_op2(l, EMIT_FNE, a, b);
-	case REAL_LT: return lower_op2(l, EMIT_FLT, a, b);
-	case REAL_LE: return lower_op2(l, EMIT_FLE, a, b);
-	case REAL_GT: return lower_op2(l, EMIT_FLT, b, a);
-	case REAL_GE: return lower_op2(l, EMIT_FLE, b, a);
+	case REAL_FMA: return lower_op3(l, THREAD_FMA, a, b, c);
+	case REAL_EQ: return lower_op2(l, THREAD_FEQ, a, b);
+	case REAL_NE: return lower_op2(l, THREAD_FNE, a, b);
+	case REAL_LT: return lower_op2(l, THREAD_FLT, a, b);
+	case REAL_LE: return lower_op2(l, THREAD_FLE, a, b);
+	case REAL_GT: return lower_op2(l, THREAD_FLT, b, a);
+	case REAL_GE: return lower_op2(l, THREAD_FLE, b, a);
 	case REAL_SELECT:
 	case REAL_PTR_ADD:
 	case REAL_PTR_DIFF:
@@ -239,8 +239,8 @@ static Reg
 sign_of_byte(Lower *l, const Elem *x, Reg a)
 {
 	int64_t sign = INT64_C(1) << (dtype_info[x->t].bits - 1);
-	return x->kind == OP_NEG ? lower_op2(l, EMIT_XOR, a, number(l, x, sign))
-	                         : lower_op2(l, EMIT_AND, a, number(l, x, sign - 1));
+	return x->kind == OP_NEG ? lower_op2(l, THREAD_XOR, a, number(l, x, sign))
+	                         : lower_op2(l, THREAD_AND, a, number(l, x, sign - 1));
 }
 
 static Reg
@@ -274,14 +274,14 @@ pointer_op(Lower *l, const Elem *x, DType index, Reg a, Reg b)
 {
 	int size = (dtype_info[x->t].bits + 7) / 8, log2 = size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0;
 	if (x->kind == OP_PTR_DIFF)
-		return lower_op2(l, EMIT_ASHR, lower_op2(l, EMIT_SUB, address(l, a), address(l, b)),
+		return lower_op2(l, THREAD_ASHR, lower_op2(l, THREAD_SUB, address(l, a), address(l, b)),
 		    lower_i64(l, log2));
 	if (x->kind != OP_PTR_ADD)
 		return compare(l, x, address(l, a), address(l, b));
 	if (dtype_info[index].bits < 64)
 		b = lower_as(l, dtype_is_signed(index) ? CAST_SEXT : CAST_ZEXT, REG_I64, b);
 	if (log2)
-		b = lower_op2(l, EMIT_SHL, b, lower_i64(l, log2));
+		b = lower_op2(l, THREAD_SHL, b, lower_i64(l, log2));
 	return thread_pointer(l->b, a, b);
 }
 
@@ -345,7 +345,7 @@ lower_elementwise(Lower *l, Op *op)
 		if (same)
 			out[r] = out[0];
 		else if (op->kind == OP_SELECT)
-			out[r] = lower_op3(l, EMIT_SELECT, v[0], v[1], v[2]);
+			out[r] = lower_op3(l, THREAD_SELECT, v[0], v[1], v[2]);
 		else if (t->ptr != PTR_NONE)
 			out[r] = pointer_op(l, &x, op->in[op->nin - 1]->type->elem, v[0], v[1]);
 		else

@@ -48,14 +48,14 @@ writes_through_pointers(const Func *f)
 }
 
 static void
-make_param(const Lower *l, const AbiParam *a, bool pointers, EmitParam *out)
+make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
 {
 	static const char *const derived[] = {
 		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse"};
 	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
 	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
 	const int64_t extent_most = INT64_C(1) << 40;
-	*out = (EmitParam){.name = p ? p->name : derived[a->kind], .align = 1, .elem = t ? t->elem : TY_U8};
+	*out = (ThreadParam){.name = p ? p->name : derived[a->kind], .align = 1, .elem = t ? t->elem : TY_U8};
 	switch (a->kind) {
 	case ABI_POINTER:
 		out->type = REG_GLOBAL;
@@ -123,8 +123,8 @@ wait_for_grids(Lower *l)
 		return;
 	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
 	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
-	Reg ahead = lower_op2(l, EMIT_ADD, block, lower_i32(l, LAST_BLOCKS));
-	Reg is_last = lower_op2(l, EMIT_ULE, blocks, ahead);
+	Reg ahead = lower_op2(l, THREAD_ADD, block, lower_i32(l, LAST_BLOCKS));
+	Reg is_last = lower_op2(l, THREAD_ULE, blocks, ahead);
 	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
 	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
@@ -135,7 +135,7 @@ fetch_maps(Lower *l)
 {
 	if (l->nmaps == 0)
 		return;
-	lower_when(l, lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0)));
+	lower_when(l, lower_op2(l, THREAD_EQ, l->thread, lower_i32(l, 0)));
 	for (int i = 0; i < l->nmaps; i++) {
 		Reg map = lower_param(l, ABI_TENSOR_MAP, l->map[i].param, i);
 		thread_prim(l->b, PRIM_TENSOR_MAP, &map, 1, NULL, 0, NULL, 0);
@@ -146,13 +146,13 @@ fetch_maps(Lower *l)
 static void
 begin(Lower *l)
 {
-	EmitParam *param = NEW_ARRAY(l->mem, EmitParam, l->nabi);
+	ThreadParam *param = NEW_ARRAY(l->mem, ThreadParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
 	l->reduces_angles = lower_reduces_angles(l->f);
 	l->calls_angles = lower_angle_count(l->f) > ANGLES_INLINE;
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
-	EmitKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
+	ThreadKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
 		/* registers by role are shares of one thread block's */
 		.min_blocks = func_role_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
@@ -160,8 +160,8 @@ begin(Lower *l)
 	thread_kernel(l->b, &k, l->param, &l->shared);
 	wait_for_grids(l);
 	thread_prim(l->b, PRIM_THREAD, NULL, 0, NULL, 0, &l->thread, 1);
-	l->lane = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, l->t->lanes - 1));
-	l->warp = lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
+	l->lane = lower_op2(l, THREAD_AND, l->thread, lower_i32(l, l->t->lanes - 1));
+	l->warp = lower_op2(l, THREAD_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
 	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
 	fetch_maps(l);
 }
@@ -176,7 +176,7 @@ bind_params(Lower *l)
 		AbiKind abi = k == PARAM_DIM ? ABI_DIM : k == PARAM_SCALAR ? ABI_SCALAR : ABI_POINTER;
 		Reg r = lower_param(l, abi, i, 0);
 		if (k == PARAM_SCALAR && v->type->elem == TY_BOOL)
-			r = lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
+			r = lower_op2(l, THREAD_NE, r, thread_int_const(l->b, REG_I8, 0));
 		lower_new(l, v)[0] = r;
 	}
 }
@@ -211,13 +211,13 @@ divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 {
 	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
 	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, at) != REG_I32) {
-		*rest = lower_op2(l, EMIT_UREM, at, grid[d]);
-		return lower_op2(l, EMIT_UDIV, at, grid[d]);
+		*rest = lower_op2(l, THREAD_UREM, at, grid[d]);
+		return lower_op2(l, THREAD_UDIV, at, grid[d]);
 	}
-	Reg shift = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_LSHR, inverse, lower_i64(l, 32)));
-	q = lower_op2(l, EMIT_MULHI_U, at, lower_as(l, CAST_TRUNC, REG_I32, inverse));
-	q = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, q, at), shift);
-	*rest = lower_op2(l, EMIT_SUB, at, lower_op2(l, EMIT_MUL, q, grid[d]));
+	Reg shift = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_LSHR, inverse, lower_i64(l, 32)));
+	q = lower_op2(l, THREAD_MULHI_U, at, lower_as(l, CAST_TRUNC, REG_I32, inverse));
+	q = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_ADD, q, at), shift);
+	*rest = lower_op2(l, THREAD_SUB, at, lower_op2(l, THREAD_MUL, q, grid[d]));
 	return q;
 }
 
@@ -228,17 +228,17 @@ lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 	RegType t = thread_type_of(l->b, at);
 	Reg position[MAX_AXES];
 	if (group > 1 && n >= 2) {
-		Reg rows = lower_op2(l, EMIT_UMIN, thread_int_const(l->b, t, group), grid[0]);
-		Reg plane = lower_op2(l, EMIT_MUL, grid[0], grid[1]);
-		Reg inside = n > 2 ? lower_op2(l, EMIT_UREM, at, plane) : at;
-		Reg whole = lower_op2(l, EMIT_MUL, rows, grid[1]);
-		Reg first = lower_op2(l, EMIT_MUL, lower_op2(l, EMIT_UDIV, inside, whole), rows);
-		Reg height = lower_op2(l, EMIT_UMIN, lower_op2(l, EMIT_SUB, grid[0], first), rows);
-		Reg rest = lower_op2(l, EMIT_UREM, inside, whole);
-		position[0] = lower_op2(l, EMIT_ADD, first, lower_op2(l, EMIT_UREM, rest, height));
-		position[1] = lower_op2(l, EMIT_UDIV, rest, height);
+		Reg rows = lower_op2(l, THREAD_UMIN, thread_int_const(l->b, t, group), grid[0]);
+		Reg plane = lower_op2(l, THREAD_MUL, grid[0], grid[1]);
+		Reg inside = n > 2 ? lower_op2(l, THREAD_UREM, at, plane) : at;
+		Reg whole = lower_op2(l, THREAD_MUL, rows, grid[1]);
+		Reg first = lower_op2(l, THREAD_MUL, lower_op2(l, THREAD_UDIV, inside, whole), rows);
+		Reg height = lower_op2(l, THREAD_UMIN, lower_op2(l, THREAD_SUB, grid[0], first), rows);
+		Reg rest = lower_op2(l, THREAD_UREM, inside, whole);
+		position[0] = lower_op2(l, THREAD_ADD, first, lower_op2(l, THREAD_UREM, rest, height));
+		position[1] = lower_op2(l, THREAD_UDIV, rest, height);
 		if (n > 2)
-			position[2] = lower_op2(l, EMIT_UDIV, at, plane);
+			position[2] = lower_op2(l, THREAD_UDIV, at, plane);
 	} else {
 		for (int d = 0; d + 1 < n; d++)
 			at = divide_program(l, at, grid, d, &position[d]);

@@ -21,7 +21,7 @@ index_of(Lower *l, const Value *v, Reg r, int64_t n, bool is_inside)
 	if (dtype_info[t].bits < 32)
 		r = lower_as(l, dtype_is_signed(t) ? CAST_SEXT : CAST_ZEXT, REG_I32, r);
 	if (!is_inside)
-		r = lower_op2(l, EMIT_UMIN, r, wide ? lower_i64(l, n) : lower_i32(l, n));
+		r = lower_op2(l, THREAD_UMIN, r, wide ? lower_i64(l, n) : lower_i32(l, n));
 	return wide ? lower_as(l, CAST_TRUNC, REG_I32, r) : r;
 }
 
@@ -40,7 +40,7 @@ selected(Lower *l, RegType t, const IntList *bits, Reg index)
 {
 	Reg r = constant(l, t, 0);
 	for (int i = bits->n - 1; i >= 0; i--)
-		r = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_EQ, index, lower_i32(l, i)),
+		r = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_EQ, index, lower_i32(l, i)),
 		    constant(l, t, bits->at[i]), r);
 	return r;
 }

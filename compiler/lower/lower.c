@@ -74,7 +74,7 @@ void
 lower_barrier(Lower *l)
 {
 	if (l->role_copy) {
-		Reg number = lower_op2(l, EMIT_ADD, l->role_copy, lower_i32(l, l->role));
+		Reg number = lower_op2(l, THREAD_ADD, l->role_copy, lower_i32(l, l->role));
 		thread_prim(l->b, PRIM_BARRIER_AT, &number, 1, (int64_t[]){lower_threads(l)}, 1, NULL, 0);
 	} else if (l->role)
 		thread_prim(l->b, PRIM_BARRIER_PART, NULL, 0, (int64_t[]){l->role, lower_threads(l)}, 2, NULL, 0);

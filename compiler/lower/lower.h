@@ -98,18 +98,18 @@ const Reg *lower_operand(Lower *l, const Op *op, int i, const Layout *want);
 /* Short forms of calls to the builder. */
 static inline Reg lower_i32(Lower *l, int64_t v) { return thread_int_const(l->b, REG_I32, v); }
 static inline Reg lower_i64(Lower *l, int64_t v) { return thread_int_const(l->b, REG_I64, v); }
-static inline Reg lower_op1(Lower *l, EmitOp op, Reg a) { return thread_op(l->b, op, a, 0, 0); }
-static inline Reg lower_op2(Lower *l, EmitOp op, Reg a, Reg b) { return thread_op(l->b, op, a, b, 0); }
-static inline Reg lower_op3(Lower *l, EmitOp op, Reg a, Reg b, Reg c) { return thread_op(l->b, op, a, b, c); }
-static inline Reg lower_as(Lower *l, EmitCast c, RegType to, Reg a) { return thread_cast(l->b, c, to, a); }
+static inline Reg lower_op1(Lower *l, ThreadOp op, Reg a) { return thread_op(l->b, op, a, 0, 0); }
+static inline Reg lower_op2(Lower *l, ThreadOp op, Reg a, Reg b) { return thread_op(l->b, op, a, b, 0); }
+static inline Reg lower_op3(Lower *l, ThreadOp op, Reg a, Reg b, Reg c) { return thread_op(l->b, op, a, b, c); }
+static inline Reg lower_as(Lower *l, ThreadCast c, RegType to, Reg a) { return thread_cast(l->b, c, to, a); }
 /* Both, where 0 stands for true. */
-static inline Reg lower_both(Lower *l, Reg a, Reg b) { return a && b ? lower_op2(l, EMIT_AND, a, b) : a ? a : b; }
+static inline Reg lower_both(Lower *l, Reg a, Reg b) { return a && b ? lower_op2(l, THREAD_AND, a, b) : a ? a : b; }
 
 /* True where bit `i` of a number (a thread's, lane's or warp's) is set. */
 static inline Reg
 lower_bit(Lower *l, Reg number, int i)
 {
-	return lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << i)), lower_i32(l, 0));
+	return lower_op2(l, THREAD_NE, lower_op2(l, THREAD_AND, number, lower_i32(l, INT64_C(1) << i)), lower_i32(l, 0));
 }
 
 /* The type that stands in memory: bool a byte, pointers i64. */
@@ -120,10 +120,10 @@ lower_memory_type(RegType t)
 }
 
 /* An access to one element in shared memory; its offset and mask are to be set. */
-static inline EmitAccess
+static inline ThreadAccess
 lower_shared_access(Reg base, RegType t)
 {
-	return (EmitAccess){.space = SPACE_SHARED, .type = lower_memory_type(t), .n = 1, .base = base,
+	return (ThreadAccess){.space = SPACE_SHARED, .type = lower_memory_type(t), .n = 1, .base = base,
 		.align = thread_type_bytes(t)};
 }
 
@@ -204,19 +204,19 @@ typedef struct LowerAccess {
 /* `tile` and `layout`: of what moves; indices of a tensor are operands 1 and on, pointers operand 0. */
 void lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout);
 /* Register r's element: base, constant and mask (0: always) of `out`; the rest is the caller's. */
-void lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
+void lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 /* Packed types: the element's number (REG_I64). */
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
 
 /* memory/packed.c: n elements of 4 bits from register r on, of the tensor; `at` has the mask. */
-void lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *out);
-void lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const Reg *v);
+void lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, Reg *out);
+void lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, const Reg *v);
 /* Of a copy to a slot, as layouts of bytes, of which a thread moves *vector at once; false: it moves none. */
 bool lower_packed_bytes(Lower *l, const LowerAccess *a, Layout *layout, Layout *shared, int *vector);
 /* Base and mask of register r's byte. */
-void lower_packed_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out);
+void lower_packed_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 bool lower_packed_put(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared);
 bool lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *out);
 

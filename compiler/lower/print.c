@@ -22,17 +22,18 @@ number_of(Lower *l, const Op *op, int i, int r, Reg *mask)
 	for (int d = 0; d < v->type->rank; d++) {
 		int64_t add, n = extent[d];
 		Reg c = lower_coordinate(l, v->layout, r, d, &add);
-		c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
+		c = lower_op2(l, THREAD_ADD, c, lower_i32(l, add));
 		if (n > PRINT_SHORT) {
-			Reg head = lower_op2(l, EMIT_SLT, c, lower_i32(l, PRINT_EDGE));
-			Reg tail = lower_op2(l, EMIT_SLE, lower_i32(l, n - PRINT_EDGE), c);
-			tail = lower_both(l, tail, lower_op2(l, EMIT_SLT, c, lower_i32(l, n)));
-			*mask = lower_both(l, *mask, lower_op2(l, EMIT_OR, head, tail));
-			c = lower_op3(l, EMIT_SELECT, head, c, lower_op2(l, EMIT_SUB, c, lower_i32(l, n - 2 * PRINT_EDGE)));
+			Reg head = lower_op2(l, THREAD_SLT, c, lower_i32(l, PRINT_EDGE));
+			Reg tail = lower_op2(l, THREAD_SLE, lower_i32(l, n - PRINT_EDGE), c);
+			tail = lower_both(l, tail, lower_op2(l, THREAD_SLT, c, lower_i32(l, n)));
+			*mask = lower_both(l, *mask, lower_op2(l, THREAD_OR, head, tail));
+			c = lower_op3(l, THREAD_SELECT, head, c,
+			    lower_op2(l, THREAD_SUB, c, lower_i32(l, n - 2 * PRINT_EDGE)));
 		} else if (n != v->type->extent[d]) {
-			*mask = lower_both(l, *mask, lower_op2(l, EMIT_SLT, c, lower_i32(l, n)));
+			*mask = lower_both(l, *mask, lower_op2(l, THREAD_SLT, c, lower_i32(l, n)));
 		}
-		sum = lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_MUL, sum, lower_i32(l, print_shown_along(n))), c);
+		sum = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, sum, lower_i32(l, print_shown_along(n))), c);
 	}
 	return sum;
 }
@@ -51,9 +52,9 @@ leave(Lower *l, const Op *op, int i, Reg scratch, int64_t at)
 		if (v->layout)
 			n = number_of(l, op, i, r, &mask);
 		x = lower_to_memory(l, t, x);
-		EmitAccess to = lower_shared_access(scratch, t);
+		ThreadAccess to = lower_shared_access(scratch, t);
 		to.constant = at;
-		to.offset = lower_op2(l, EMIT_MUL, n, lower_i32(l, to.align));
+		to.offset = lower_op2(l, THREAD_MUL, n, lower_i32(l, to.align));
 		to.mask = lower_both(l, first, mask);
 		thread_store(l->b, &to, &x);
 	}

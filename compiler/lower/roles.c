@@ -24,12 +24,12 @@ lower_region_of(Lower *l, const Op *op, int region, int first)
 		thread_prim(l->b, region ? PRIM_REGISTERS_MORE : PRIM_REGISTERS_LESS, NULL, 0, &regs->at[region], 1,
 		    NULL, 0);
 	if (copies > 1) {
-		copy = lower_op2(l, EMIT_UDIV, lower_op2(l, EMIT_SUB, l->warp, from), lower_i32(l, n));
-		from = lower_op2(l, EMIT_ADD, from, lower_op2(l, EMIT_MUL, copy, lower_i32(l, n)));
+		copy = lower_op2(l, THREAD_UDIV, lower_op2(l, THREAD_SUB, l->warp, from), lower_i32(l, n));
+		from = lower_op2(l, THREAD_ADD, from, lower_op2(l, THREAD_MUL, copy, lower_i32(l, n)));
 		l->role_copy = copy;
 	}
-	l->thread = lower_op2(l, EMIT_SUB, l->thread, lower_op2(l, EMIT_MUL, from, lower_i32(l, l->t->lanes)));
-	l->warp = lower_op2(l, EMIT_SUB, l->warp, from);
+	l->thread = lower_op2(l, THREAD_SUB, l->thread, lower_op2(l, THREAD_MUL, from, lower_i32(l, l->t->lanes)));
+	l->warp = lower_op2(l, THREAD_SUB, l->warp, from);
 	l->warps = (int)n;
 	l->role = 1 + region;
 	if (region)
@@ -86,7 +86,7 @@ lower_roles(Lower *l, Op *op)
 	Reg warp[] = {l->warp, lower_i32(l, 0)};
 	thread_prim(l->b, PRIM_SHUFFLE, warp, 2, NULL, 0, &l->warp, 1);
 	outer.warp = l->warp;
-	thread_if(l->b, lower_op2(l, EMIT_SLT, l->warp, lower_i32(l, first)));
+	thread_if(l->b, lower_op2(l, THREAD_SLT, l->warp, lower_i32(l, first)));
 	if (attr_lone(op))
 		lower_lone(l, op);
 	else

@@ -44,7 +44,7 @@ lower_iota(Lower *l, Op *op)
 		if (t != REG_I32)
 			c = lower_as(l, t == REG_I64 ? CAST_ZEXT : CAST_TRUNC, t, c);
 		if (add)
-			c = lower_op2(l, EMIT_ADD, c, thread_int_const(l->b, t, add));
+			c = lower_op2(l, THREAD_ADD, c, thread_int_const(l->b, t, add));
 		out[r] = lower_wrap(l, v->type->elem, c);
 	}
 }

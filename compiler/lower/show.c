@@ -27,11 +27,11 @@ shown_number(Lower *l, const Value *v, const IntList *valid, int r, Reg *inside)
 	for (int d = v->type->rank - 1; d >= 0; d--) {
 		int64_t extent = valid ? valid->at[d] : v->type->extent[d];
 		Reg c = lower_coordinate(l, v->layout, r, d, &add);
-		c = lower_op2(l, EMIT_ADD, c, lower_i32(l, add));
+		c = lower_op2(l, THREAD_ADD, c, lower_i32(l, add));
 		if (extent != v->type->extent[d])
-			*inside = lower_both(l, *inside, lower_op2(l, EMIT_SLT, c, lower_i32(l, extent)));
-		c = lower_op2(l, EMIT_MUL, c, lower_i32(l, stride));
-		sum = lower_op2(l, EMIT_ADD, sum, c);
+			*inside = lower_both(l, *inside, lower_op2(l, THREAD_SLT, c, lower_i32(l, extent)));
+		c = lower_op2(l, THREAD_MUL, c, lower_i32(l, stride));
+		sum = lower_op2(l, THREAD_ADD, sum, c);
 		stride *= extent;
 	}
 	return sum;
@@ -76,7 +76,7 @@ watched_tile(Lower *l, const Value *x, const IntList *valid, int first, Reg *v)
 			continue;
 		if (x->layout)
 			number = shown_number(l, x, valid ? &own : NULL, r, &inside);
-		v[n++] = inside ? lower_op3(l, EMIT_SELECT, inside, number, lower_i32(l, -1)) : number;
+		v[n++] = inside ? lower_op3(l, THREAD_SELECT, inside, number, lower_i32(l, -1)) : number;
 		v[n++] = element_bits(l, x->type, lower_regs(l, x)[r]);
 	}
 	v[0] = lower_i32(l, n / 2);

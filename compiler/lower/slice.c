@@ -54,7 +54,7 @@ pick(Lower *l, const SlicePlan *s, RegType type, const Reg *in, Reg *out)
 			continue;
 		Reg at = lower_map_at(l, &map, lane, &more);
 		if (more)
-			at = lower_op2(l, EMIT_ADD, at, lower_i32(l, more));
+			at = lower_op2(l, THREAD_ADD, at, lower_i32(l, more));
 		out[r] = lower_lane_from(l, type, out[r], at);
 	}
 }
@@ -74,7 +74,7 @@ is_of_part(Lower *l, const SlicePlan *s, int r, Reg *mask)
 	*mask = lower_is_first_holder(l, s->from);
 	if (touched)
 		*mask = lower_both(l, *mask,
-		    lower_op2(l, EMIT_EQ, lower_thread_map(l, image, n), lower_i32(l, (int64_t)differs)));
+		    lower_op2(l, THREAD_EQ, lower_thread_map(l, image, n), lower_i32(l, (int64_t)differs)));
 	return true;
 }
 
@@ -105,7 +105,7 @@ write_part(Lower *l, const SlicePlan *s, const Op *op, Reg base)
 		image[i] = slice_coordinates(s, s->from->map.col[regs + i]) * (uint64_t)bytes;
 	LowerMap map = lower_map(l, image, n);
 	for (int r = 0; r < 1 << regs; r += 1 << vector) {
-		EmitAccess a = lower_shared_access(base, type);
+		ThreadAccess a = lower_shared_access(base, type);
 		a.n = 1 << vector;
 		a.align <<= vector;
 		if ((uint64_t)r & repeats || !is_of_part(l, s, r, &a.mask))

@@ -181,7 +181,7 @@ thread_node(ThreadBuilder *b, const ThreadNode *like, int nout)
 	n->in = thread_copy(b, like->in, like->nin);
 	n->imm = numbers(b, like->imm, like->nimm);
 	if (like->at) {
-		n->at = NEW(b->m->mem, EmitAccess);
+		n->at = NEW(b->m->mem, ThreadAccess);
 		*n->at = *like->at;
 	}
 	n->place = b->place;
@@ -272,15 +272,15 @@ one(ThreadBuilder *b, ThreadNode like)
 }
 
 Reg
-thread_op(ThreadBuilder *b, EmitOp op, Reg x, Reg y, Reg z)
+thread_op(ThreadBuilder *b, ThreadOp op, Reg x, Reg y, Reg z)
 {
-	RegType type = thread_is_comparison(op) ? REG_PRED : thread_type_of(b, op == EMIT_SELECT ? y : x);
+	RegType type = thread_is_comparison(op) ? REG_PRED : thread_type_of(b, op == THREAD_SELECT ? y : x);
 	return one(b, (ThreadNode){.kind = NODE_OP, .op = (int)op, .type = type, .in = (Reg[]){x, y, z},
-		.nin = emit_op_operands[op]});
+		.nin = thread_op_operands[op]});
 }
 
 Reg
-thread_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a)
+thread_cast(ThreadBuilder *b, ThreadCast c, RegType to, Reg a)
 {
 	return one(b, (ThreadNode){.kind = NODE_CAST, .op = (int)c, .type = to, .in = &a, .nin = 1});
 }
@@ -306,24 +306,24 @@ thread_lookup(ThreadBuilder *b, RegType t, const int64_t *bits, int n, Reg index
 /* ---- memory ---- */
 
 void
-thread_load(ThreadBuilder *b, const EmitAccess *at, Reg *out)
+thread_load(ThreadBuilder *b, const ThreadAccess *at, Reg *out)
 {
-	EmitAccess own = *at;
+	ThreadAccess own = *at;
 	thread_record(b, &(ThreadNode){.kind = NODE_LOAD, .type = at->type, .at = &own}, at->n, out);
 }
 
 void
-thread_store(ThreadBuilder *b, const EmitAccess *at, const Reg *v)
+thread_store(ThreadBuilder *b, const ThreadAccess *at, const Reg *v)
 {
-	EmitAccess own = *at;
+	ThreadAccess own = *at;
 	thread_record(b, &(ThreadNode){.kind = NODE_STORE, .type = at->type, .at = &own, .in = (Reg *)v, .nin = at->n}, 0,
 	    NULL);
 }
 
 Reg
-thread_atomic(ThreadBuilder *b, AtomicKind k, const EmitAccess *at, Reg v, Reg compare)
+thread_atomic(ThreadBuilder *b, AtomicKind k, const ThreadAccess *at, Reg v, Reg compare)
 {
-	EmitAccess own = *at;
+	ThreadAccess own = *at;
 	return one(b, (ThreadNode){.kind = NODE_ATOMIC, .op = (int)k, .type = at->n == 2 ? REG_I32 : at->type, .at = &own,
 		.in = (Reg[]){v, compare}, .nin = compare ? 2 : 1});
 }

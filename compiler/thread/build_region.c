@@ -83,7 +83,7 @@ must_agree(int begun, int ended)
 /* ---- kernels and functions ---- */
 
 void
-thread_kernel(ThreadBuilder *b, const EmitKernel *k, Reg *param, Reg *shared)
+thread_kernel(ThreadBuilder *b, const ThreadKernel *k, Reg *param, Reg *shared)
 {
 	b->m->kernel = *k;
 	room_for(b, k->nparam);
@@ -121,7 +121,7 @@ types(ThreadBuilder *b, const RegType *t, int n)
 }
 
 void
-thread_function(ThreadBuilder *b, const EmitFunction *of, Reg *inside)
+thread_function(ThreadBuilder *b, const ThreadSignature *of, Reg *inside)
 {
 	if (b->function)
 		die("a function within a function");

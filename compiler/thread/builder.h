@@ -47,7 +47,7 @@ void thread_leave(ThreadBuilder *b, int to);            /* forgets values, down 
 void thread_loop_range(ThreadModule *m, ThreadNode *loop);
 
 /* simplify.c: what two known integers give; false: it is not folded */
-bool thread_fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out);
+bool thread_fold(ThreadOp op, RegType t, int64_t a, int64_t b, int64_t *out);
 /* registers that hold the node's results already, in out; false: there are none.  Operands are put in order. */
 bool thread_simplified(ThreadBuilder *b, ThreadNode *n, Reg *out);
 

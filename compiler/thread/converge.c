@@ -30,11 +30,11 @@ value_in(const ThreadVerify *v, Reg r, int thread, int depth, int64_t *out)
 	}
 	if (n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT) && depth < DEEP)
 		return value_in(v, n->in[0], thread, depth + 1, out) && *out >= 0;
-	if (n->kind != NODE_OP || emit_op_operands[n->op] != 2 || depth == DEEP ||
+	if (n->kind != NODE_OP || thread_op_operands[n->op] != 2 || depth == DEEP ||
 	    thread_is_float(thread_type(v->m, n->in[0])))
 		return false;
 	return value_in(v, n->in[0], thread, depth + 1, &x) && value_in(v, n->in[1], thread, depth + 1, &y) &&
-	    thread_fold((EmitOp)n->op, thread_type(v->m, n->in[0]), x, y, out);
+	    thread_fold((ThreadOp)n->op, thread_type(v->m, n->in[0]), x, y, out);
 }
 
 static int

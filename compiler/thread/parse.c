@@ -334,10 +334,10 @@ read_count(ThreadReader *r, const char *word, int64_t most, int *out)
 
 /* r1: global of f32 readonly aliased align 16 "x" */
 static bool
-read_param(ThreadReader *r, ThreadNames *names, EmitParam *p)
+read_param(ThreadReader *r, ThreadNames *names, ThreadParam *p)
 {
 	int n, type;
-	*p = (EmitParam){.align = 1};
+	*p = (ThreadParam){.align = 1};
 	if (!thread_read_number(r, &n))
 		return read_expected(&r->r, "a register");
 	lex_next(&r->r.l);
@@ -385,7 +385,7 @@ read_function(ThreadReader *r)
 	Reg *inside = NEW_ARRAY(r->mem, Reg, in.n);
 	for (int i = 0; i < in.n; i++)
 		param[i] = in.at[i].type;
-	thread_function(r->b, &(EmitFunction){name, result.at, param, result.n, in.n}, inside);
+	thread_function(r->b, &(ThreadSignature){name, result.at, param, result.n, in.n}, inside);
 	if (!thread_read_bind(r, &in, inside, in.n) || !read_need(&r->r, '{') || !read_nodes(r) ||
 	    (!read_take_word(&r->r, "gives") && !read_expected(&r->r, "'gives'")) ||
 	    !thread_read_list(r, REG_TYPES, &out))
@@ -400,13 +400,13 @@ static bool
 read_kernel(ThreadReader *r)
 {
 	ThreadNames names = {0};
-	VEC(EmitParam) param = {0};
-	EmitKernel k = {0};
+	VEC(ThreadParam) param = {0};
+	ThreadKernel k = {0};
 	Reg shared;
 	if (!read_need(&r->r, '@') || !read_need_name(&r->r, &k.name, "a kernel's name") || !read_need(&r->r, '('))
 		return false;
 	while (!read_is_punct(&r->r, ')')) {
-		EmitParam p;
+		ThreadParam p;
 		if ((param.n && !read_need(&r->r, ',')) || !read_param(r, &names, &p))
 			return false;
 		vec_push(r->mem, &param, p);

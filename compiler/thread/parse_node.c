@@ -28,7 +28,7 @@ expect_count(ThreadReader *r, int n, int want)
 
 /* [base + offset + 16] align 8 readonly where r7 changes r8 */
 static bool
-read_address(ThreadReader *r, EmitAccess *at)
+read_address(ThreadReader *r, ThreadAccess *at)
 {
 	int64_t v;
 	if (!read_need(&r->r, '[') ||
@@ -77,7 +77,7 @@ read_load(ThreadReader *r, const ThreadNames *names)
 	int space;
 	if (!dotted(r, thread_space_text, THREAD_SPACES, &space, "a space"))
 		return false;
-	EmitAccess at = {.space = (Space)space, .n = names->n};
+	ThreadAccess at = {.space = (Space)space, .n = names->n};
 	if (!is_power(names->n))
 		return thread_read_fail(r, "a load gives 1, 2, 4 … registers");
 	at.type = names->at[0].type;
@@ -92,7 +92,7 @@ static bool
 read_store(ThreadReader *r)
 {
 	int space;
-	EmitAccess at = {0};
+	ThreadAccess at = {0};
 	ThreadRegs v = {0};
 	if (!dotted(r, thread_space_text, THREAD_SPACES, &space, "a space") || !reg_type(r, &at.type))
 		return false;
@@ -118,7 +118,7 @@ static bool
 read_atomic(ThreadReader *r, const ThreadNames *names)
 {
 	int k, order, scope, space;
-	EmitAccess at = {.n = 1};
+	ThreadAccess at = {.n = 1};
 	Reg v, compare = 0;
 	if (!dotted(r, thread_atomic_text, THREAD_ATOMICS, &k, "an atomic operation") ||
 	    !dotted(r, thread_order_text, THREAD_ORDERS, &order, "an order") ||
@@ -142,23 +142,23 @@ read_atomic(ThreadReader *r, const ThreadNames *names)
 }
 
 static bool
-read_op(ThreadReader *r, EmitOp op, const ThreadNames *names)
+read_op(ThreadReader *r, ThreadOp op, const ThreadNames *names)
 {
 	RegType t = names->n ? names->at[0].type : REG_I32;
 	Reg in[3] = {0};
-	int n = emit_op_operands[op];
+	int n = thread_op_operands[op];
 	if (thread_is_comparison(op) && !reg_type(r, &t))
 		return false;
 	for (int i = 0; i < n; i++)
 		if ((i > 0 && !read_need(&r->r, ',')) ||
-		    !thread_read_use(r, op == EMIT_SELECT && i == 0 ? REG_PRED : t, &in[i]))
+		    !thread_read_use(r, op == THREAD_SELECT && i == 0 ? REG_PRED : t, &in[i]))
 			return false;
 	Reg out = thread_op(r->b, op, in[0], in[1], in[2]);
 	return thread_read_bind(r, names, &out, 1);
 }
 
 static bool
-read_cast(ThreadReader *r, EmitCast c, const ThreadNames *names)
+read_cast(ThreadReader *r, ThreadCast c, const ThreadNames *names)
 {
 	Reg in, out;
 	if (names->n != 1)
@@ -391,12 +391,12 @@ thread_read_plain(ThreadReader *r, const ThreadNames *names)
 	for (i = 0; i < LEN(few); i++)
 		if (strcmp(word, thread_kind_text[few[i]]) == 0)
 			return read_few(r, few[i], names);
-	for (i = 0; i < EMIT_OPS_COUNT; i++)
+	for (i = 0; i < THREAD_OPS_COUNT; i++)
 		if (strcmp(word, thread_op_text[i]) == 0)
-			return read_op(r, (EmitOp)i, names);
+			return read_op(r, (ThreadOp)i, names);
 	for (i = 0; i < THREAD_CASTS; i++)
 		if (strcmp(word, thread_cast_text[i]) == 0)
-			return read_cast(r, (EmitCast)i, names);
+			return read_cast(r, (ThreadCast)i, names);
 	for (i = 0; i < PRIM_COUNT; i++)
 		if (strcmp(word, prim_info[i].text) == 0)
 			return read_prim(r, (PrimKind)i, names);

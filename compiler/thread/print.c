@@ -119,7 +119,7 @@ stand(Print *p, Place at)
 }
 
 static void
-address(Print *p, const EmitAccess *at)
+address(Print *p, const ThreadAccess *at)
 {
 	text_put(p->out, "[");
 	use(p, at->base, at->space == SPACE_SHARED ? REG_SHARED : REG_GLOBAL);
@@ -159,7 +159,7 @@ put_lookup(Print *p, const ThreadNode *n)
 static void
 put_atomic(Print *p, const ThreadNode *n)
 {
-	const EmitAccess *at = n->at;
+	const ThreadAccess *at = n->at;
 	text_printf(p->out, "atomic.%s.%s.%s.%s.%s%s ", thread_atomic_text[n->op], thread_order_text[at->order],
 	    thread_scope_text[at->scope], thread_space_text[at->space], reg_type_text[at->type], at->n == 2 ? ".x2" : "");
 	if (n->nin > 1) {
@@ -234,7 +234,7 @@ put_node(Print *p, const ThreadNode *n)
 	switch (n->kind) {
 	case NODE_OP:
 		text_put(p->out, thread_op_text[n->op]);
-		if (thread_is_comparison((EmitOp)n->op))
+		if (thread_is_comparison((ThreadOp)n->op))
 			text_printf(p->out, ".%s", reg_type_text[thread_type(p->m, n->in[0])]);
 		text_put(p->out, " ");
 		uses(p, n, 0, n->nin);
@@ -411,7 +411,7 @@ put_function(Print *p, const ThreadFunc *f)
 static void
 put_param(Print *p, int i)
 {
-	const EmitParam *k = &p->m->kernel.param[i];
+	const ThreadParam *k = &p->m->kernel.param[i];
 	results(p, &p->m->body->arg[i], 1);
 	text_printf(p->out, " of %s", dtype_info[k->elem].text);
 	if (k->most > k->least)

@@ -66,47 +66,47 @@ ones(int64_t v)
 }
 
 static ThreadRange
-shift(EmitOp op, RegType t, ThreadRange a, ThreadRange b)
+shift(ThreadOp op, RegType t, ThreadRange a, ThreadRange b)
 {
 	int bits = 8 * thread_type_bytes(t);
 	if (b.lo != b.hi || b.lo < 0 || b.lo >= bits)
 		return thread_range_any(t);
-	if (op == EMIT_SHL)
+	if (op == THREAD_SHL)
 		return b.lo > 61 ? thread_range_any(t)
 		                 : product(t, a, (ThreadRange){INT64_C(1) << b.lo, INT64_C(1) << b.lo, true});
-	if (op == EMIT_ASHR || a.lo >= 0)
+	if (op == THREAD_ASHR || a.lo >= 0)
 		return (ThreadRange){a.lo >> b.lo, a.hi >> b.lo, a.geometry};
 	return b.lo ? (ThreadRange){0, bits == 64 ? INT64_MAX >> (b.lo - 1) : (INT64_C(1) << (bits - b.lo)) - 1, false}
 	            : thread_range_any(t);
 }
 
 static ThreadRange
-of_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in)
+of_op(const ThreadModule *m, ThreadOp op, RegType t, const Reg *in)
 {
-	ThreadRange a = thread_range(m, in[0]), b = emit_op_operands[op] > 1 ? thread_range(m, in[1]) : a;
+	ThreadRange a = thread_range(m, in[0]), b = thread_op_operands[op] > 1 ? thread_range(m, in[1]) : a;
 	ThreadRange any = thread_range_any(t);
 	bool geometry = a.geometry && b.geometry, plain = a.lo >= 0 && b.lo >= 0;
 	switch (op) {
-	case EMIT_ADD: return held(t, (Wide)a.lo + b.lo, (Wide)a.hi + b.hi, geometry);
-	case EMIT_SUB: return held(t, (Wide)a.lo - b.hi, (Wide)a.hi - b.lo, geometry);
-	case EMIT_MUL: return product(t, a, b);
-	case EMIT_SHL: case EMIT_LSHR: case EMIT_ASHR: return shift(op, t, a, b);
-	case EMIT_AND:
+	case THREAD_ADD: return held(t, (Wide)a.lo + b.lo, (Wide)a.hi + b.hi, geometry);
+	case THREAD_SUB: return held(t, (Wide)a.lo - b.hi, (Wide)a.hi - b.lo, geometry);
+	case THREAD_MUL: return product(t, a, b);
+	case THREAD_SHL: case THREAD_LSHR: case THREAD_ASHR: return shift(op, t, a, b);
+	case THREAD_AND:
 		if (plain)
 			return (ThreadRange){0, MIN(a.hi, b.hi), geometry};
 		return b.lo >= 0 ? (ThreadRange){0, b.hi, geometry} : a.lo >= 0 ? (ThreadRange){0, a.hi, geometry} : any;
-	case EMIT_OR: case EMIT_XOR:
+	case THREAD_OR: case THREAD_XOR:
 		return plain ? (ThreadRange){0, ones(MAX(a.hi, b.hi)), geometry} : any;
-	case EMIT_SMIN: return (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry};
-	case EMIT_SMAX: return (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry};
-	case EMIT_UMIN: return plain ? (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry} : any;
-	case EMIT_UMAX: return plain ? (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry} : any;
-	case EMIT_SDIV: case EMIT_UDIV:
+	case THREAD_SMIN: return (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry};
+	case THREAD_SMAX: return (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry};
+	case THREAD_UMIN: return plain ? (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry} : any;
+	case THREAD_UMAX: return plain ? (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry} : any;
+	case THREAD_SDIV: case THREAD_UDIV:
 		return plain && b.lo > 0 ? (ThreadRange){a.lo / b.hi, a.hi / b.lo, geometry} : any;
-	case EMIT_SREM: case EMIT_UREM:
+	case THREAD_SREM: case THREAD_UREM:
 		return plain && b.lo > 0 ? (ThreadRange){0, MIN(a.hi, b.hi - 1), geometry} : any;
-	case EMIT_POPCOUNT: case EMIT_CLZ: return (ThreadRange){0, 64, true};
-	case EMIT_SELECT: {
+	case THREAD_POPCOUNT: case THREAD_CLZ: return (ThreadRange){0, 64, true};
+	case THREAD_SELECT: {
 		ThreadRange c = thread_range(m, in[2]);
 		return (ThreadRange){MIN(b.lo, c.lo), MAX(b.hi, c.hi), b.geometry && c.geometry};
 	}
@@ -115,7 +115,7 @@ of_op(const ThreadModule *m, EmitOp op, RegType t, const Reg *in)
 }
 
 static ThreadRange
-of_cast(const ThreadModule *m, EmitCast c, RegType to, Reg a)
+of_cast(const ThreadModule *m, ThreadCast c, RegType to, Reg a)
 {
 	ThreadRange r = thread_range(m, a), any = thread_range_any(to);
 	RegType from = thread_type(m, a);
@@ -147,8 +147,8 @@ thread_range_node(const ThreadModule *m, const ThreadNode *n)
 {
 	bool wide = n->type == REG_I32 || n->type == REG_I64;
 	switch (n->kind) {
-	case NODE_OP: return wide ? of_op(m, (EmitOp)n->op, n->type, n->in) : thread_range_any(n->type);
-	case NODE_CAST: return wide ? of_cast(m, (EmitCast)n->op, n->type, n->in[0]) : thread_range_any(n->type);
+	case NODE_OP: return wide ? of_op(m, (ThreadOp)n->op, n->type, n->in) : thread_range_any(n->type);
+	case NODE_CAST: return wide ? of_cast(m, (ThreadCast)n->op, n->type, n->in[0]) : thread_range_any(n->type);
 	case NODE_PRIM: return of_prim(m, (PrimKind)n->op);
 	default: return thread_range_any(n->type);
 	}

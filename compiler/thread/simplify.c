@@ -17,55 +17,55 @@ unsigned_of(RegType t, int64_t v)
 }
 
 bool
-thread_fold(EmitOp op, RegType t, int64_t a, int64_t b, int64_t *out)
+thread_fold(ThreadOp op, RegType t, int64_t a, int64_t b, int64_t *out)
 {
 	uint64_t x = unsigned_of(t, a), y = unsigned_of(t, b);
 	bool shifts = b >= 0 && b < 8 * thread_type_bytes(t);
 	switch (op) {
-	case EMIT_ADD: *out = (int64_t)(x + y); return true;
-	case EMIT_SUB: *out = (int64_t)(x - y); return true;
-	case EMIT_MUL: *out = (int64_t)(x * y); return true;
-	case EMIT_AND: *out = a & b; return true;
-	case EMIT_OR: *out = a | b; return true;
-	case EMIT_XOR: *out = a ^ b; return true;
-	case EMIT_SHL: *out = shifts ? (int64_t)(x << b) : 0; return shifts;
-	case EMIT_LSHR: *out = shifts ? (int64_t)(x >> b) : 0; return shifts;
-	case EMIT_ASHR: *out = shifts ? a >> b : 0; return shifts;
-	case EMIT_UDIV: *out = y ? (int64_t)(x / y) : 0; return y != 0;
-	case EMIT_UREM: *out = y ? (int64_t)(x % y) : 0; return y != 0;
-	case EMIT_SDIV: *out = b > 0 ? a / b : 0; return b > 0;
-	case EMIT_SREM: *out = b > 0 ? a % b : 0; return b > 0;
-	case EMIT_EQ: *out = a == b; return true;
-	case EMIT_NE: *out = a != b; return true;
-	case EMIT_SLT: *out = a < b; return true;
-	case EMIT_SLE: *out = a <= b; return true;
-	case EMIT_ULT: *out = x < y; return true;
-	case EMIT_ULE: *out = x <= y; return true;
-	case EMIT_SMIN: *out = MIN(a, b); return true;
-	case EMIT_SMAX: *out = MAX(a, b); return true;
-	case EMIT_UMIN: *out = x < y ? a : b; return true;
-	case EMIT_UMAX: *out = x > y ? a : b; return true;
+	case THREAD_ADD: *out = (int64_t)(x + y); return true;
+	case THREAD_SUB: *out = (int64_t)(x - y); return true;
+	case THREAD_MUL: *out = (int64_t)(x * y); return true;
+	case THREAD_AND: *out = a & b; return true;
+	case THREAD_OR: *out = a | b; return true;
+	case THREAD_XOR: *out = a ^ b; return true;
+	case THREAD_SHL: *out = shifts ? (int64_t)(x << b) : 0; return shifts;
+	case THREAD_LSHR: *out = shifts ? (int64_t)(x >> b) : 0; return shifts;
+	case THREAD_ASHR: *out = shifts ? a >> b : 0; return shifts;
+	case THREAD_UDIV: *out = y ? (int64_t)(x / y) : 0; return y != 0;
+	case THREAD_UREM: *out = y ? (int64_t)(x % y) : 0; return y != 0;
+	case THREAD_SDIV: *out = b > 0 ? a / b : 0; return b > 0;
+	case THREAD_SREM: *out = b > 0 ? a % b : 0; return b > 0;
+	case THREAD_EQ: *out = a == b; return true;
+	case THREAD_NE: *out = a != b; return true;
+	case THREAD_SLT: *out = a < b; return true;
+	case THREAD_SLE: *out = a <= b; return true;
+	case THREAD_ULT: *out = x < y; return true;
+	case THREAD_ULE: *out = x <= y; return true;
+	case THREAD_SMIN: *out = MIN(a, b); return true;
+	case THREAD_SMAX: *out = MAX(a, b); return true;
+	case THREAD_UMIN: *out = x < y ? a : b; return true;
+	case THREAD_UMAX: *out = x > y ? a : b; return true;
 	default: return false;
 	}
 }
 
 /* Of an operation with a constant: the operand that is its result; 0: there is none. */
 static Reg
-neutral(const ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
+neutral(const ThreadBuilder *b, ThreadOp op, RegType t, Reg x, Reg y)
 {
 	int64_t v;
 	if (!thread_const(b->m, y, &v))
 		return 0;
 	switch (op) {
-	case EMIT_ADD: case EMIT_SUB: case EMIT_SHL: case EMIT_LSHR: case EMIT_ASHR: case EMIT_XOR:
+	case THREAD_ADD: case THREAD_SUB: case THREAD_SHL: case THREAD_LSHR: case THREAD_ASHR: case THREAD_XOR:
 		return v == 0 ? x : 0;
-	case EMIT_OR:
+	case THREAD_OR:
 		return v == 0 ? x : t == REG_PRED || v == -1 ? y : 0;
-	case EMIT_MUL:
+	case THREAD_MUL:
 		return v == 1 ? x : v == 0 ? y : 0;
-	case EMIT_SDIV: case EMIT_UDIV:
+	case THREAD_SDIV: case THREAD_UDIV:
 		return v == 1 ? x : 0;
-	case EMIT_AND:
+	case THREAD_AND:
 		return v == 0 ? y : t == REG_PRED || v == -1 ? x : 0;
 	default:
 		return 0;
@@ -74,16 +74,16 @@ neutral(const ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 
 /* Of an operation on one register twice. */
 static Reg
-twice(ThreadBuilder *b, EmitOp op, RegType t, Reg x)
+twice(ThreadBuilder *b, ThreadOp op, RegType t, Reg x)
 {
 	switch (op) {
-	case EMIT_AND: case EMIT_OR: case EMIT_SMIN: case EMIT_SMAX: case EMIT_UMIN: case EMIT_UMAX:
+	case THREAD_AND: case THREAD_OR: case THREAD_SMIN: case THREAD_SMAX: case THREAD_UMIN: case THREAD_UMAX:
 		return x;
-	case EMIT_SUB: case EMIT_XOR:
+	case THREAD_SUB: case THREAD_XOR:
 		return thread_int_const(b, t, 0);
-	case EMIT_EQ: case EMIT_SLE: case EMIT_ULE:
+	case THREAD_EQ: case THREAD_SLE: case THREAD_ULE:
 		return thread_int_const(b, REG_PRED, 1);
-	case EMIT_NE: case EMIT_SLT: case EMIT_ULT:
+	case THREAD_NE: case THREAD_SLT: case THREAD_ULT:
 		return thread_int_const(b, REG_PRED, 0);
 	default:
 		return 0;
@@ -102,19 +102,19 @@ compared(ThreadBuilder *b, bool strictly, ThreadRange x, ThreadRange y)
 
 /* What ranges decide. */
 static Reg
-decided(ThreadBuilder *b, EmitOp op, Reg x, Reg y)
+decided(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
 {
 	ThreadRange r = thread_range(b->m, x), s = thread_range(b->m, y);
 	bool plain = r.lo >= 0 && s.lo >= 0;            /* unsigned is signed */
 	int64_t v;
 	switch (op) {
-	case EMIT_SMAX: return r.lo >= s.hi ? x : s.lo >= r.hi ? y : 0;
-	case EMIT_SMIN: return r.hi <= s.lo ? x : s.hi <= r.lo ? y : 0;
-	case EMIT_UMIN: return !plain ? 0 : r.hi <= s.lo ? x : s.hi <= r.lo ? y : 0;
-	case EMIT_UMAX: return !plain ? 0 : r.lo >= s.hi ? x : s.lo >= r.hi ? y : 0;
-	case EMIT_ULT: case EMIT_ULE: return plain ? compared(b, op == EMIT_ULT, r, s) : 0;
-	case EMIT_SLT: case EMIT_SLE: return compared(b, op == EMIT_SLT, r, s);
-	case EMIT_AND:                                  /* a mask that keeps all there can be */
+	case THREAD_SMAX: return r.lo >= s.hi ? x : s.lo >= r.hi ? y : 0;
+	case THREAD_SMIN: return r.hi <= s.lo ? x : s.hi <= r.lo ? y : 0;
+	case THREAD_UMIN: return !plain ? 0 : r.hi <= s.lo ? x : s.hi <= r.lo ? y : 0;
+	case THREAD_UMAX: return !plain ? 0 : r.lo >= s.hi ? x : s.lo >= r.hi ? y : 0;
+	case THREAD_ULT: case THREAD_ULE: return plain ? compared(b, op == THREAD_ULT, r, s) : 0;
+	case THREAD_SLT: case THREAD_SLE: return compared(b, op == THREAD_SLT, r, s);
+	case THREAD_AND:                                /* a mask that keeps all there can be */
 		return plain && thread_const(b->m, y, &v) && v > 0 && (v & (v + 1)) == 0 && r.hi <= v ? x : 0;
 	default: return 0;
 	}
@@ -122,22 +122,22 @@ decided(ThreadBuilder *b, EmitOp op, Reg x, Reg y)
 
 /* The remainder by a power of two of what is never negative. */
 static Reg
-remainder_by_mask(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
+remainder_by_mask(ThreadBuilder *b, ThreadOp op, RegType t, Reg x, Reg y)
 {
 	int64_t v;
-	if (!thread_const(b->m, y, &v) || v <= 0 || (v & (v - 1)) || (op == EMIT_SREM && thread_range(b->m, x).lo < 0))
+	if (!thread_const(b->m, y, &v) || v <= 0 || (v & (v - 1)) || (op == THREAD_SREM && thread_range(b->m, x).lo < 0))
 		return 0;
-	return thread_op(b, EMIT_AND, x, thread_int_const(b, t, v - 1), 0);
+	return thread_op(b, THREAD_AND, x, thread_int_const(b, t, v - 1), 0);
 }
 
 static bool
-is_commutative(EmitOp op)
+is_commutative(ThreadOp op)
 {
-	return op == EMIT_ADD || op == EMIT_MUL || op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR;
+	return op == THREAD_ADD || op == THREAD_MUL || op == THREAD_AND || op == THREAD_OR || op == THREAD_XOR;
 }
 
 static Reg
-integers(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
+integers(ThreadBuilder *b, ThreadOp op, RegType t, Reg x, Reg y)
 {
 	int64_t v, w, out;
 	bool known = thread_const(b->m, x, &v), both = known && thread_const(b->m, y, &w);
@@ -153,19 +153,19 @@ integers(ThreadBuilder *b, EmitOp op, RegType t, Reg x, Reg y)
 		r = twice(b, op, t, x);
 	if (!r && (t == REG_I32 || t == REG_I64))
 		r = decided(b, op, x, y);
-	return r || (op != EMIT_SREM && op != EMIT_UREM) ? r : remainder_by_mask(b, op, t, x, y);
+	return r || (op != THREAD_SREM && op != THREAD_UREM) ? r : remainder_by_mask(b, op, t, x, y);
 }
 
 static Reg
 operation(ThreadBuilder *b, ThreadNode *n)
 {
-	const EmitOp op = (EmitOp)n->op;
+	const ThreadOp op = (ThreadOp)n->op;
 	Reg *in = n->in, x = in[0], r = 0;
 	RegType t = thread_type_of(b, x);
 	int64_t v;
-	if (op == EMIT_SELECT)
+	if (op == THREAD_SELECT)
 		return in[1] == in[2] ? in[1] : !thread_const(b->m, x, &v) ? 0 : v ? in[1] : in[2];
-	if (op == EMIT_NOT)
+	if (op == THREAD_NOT)
 		return thread_const(b->m, x, &v) ? thread_int_const(b, t, ~v) : 0;
 	if (n->nin == 2 && !thread_is_float(t) && t != REG_GLOBAL && t != REG_SHARED)
 		r = integers(b, op, t, x, in[1]);
@@ -177,7 +177,7 @@ operation(ThreadBuilder *b, ThreadNode *n)
 }
 
 static Reg
-cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a)
+cast(ThreadBuilder *b, ThreadCast c, RegType to, Reg a)
 {
 	const ThreadNode *from = thread_def(b->m, a);
 	RegType was = thread_type_of(b, a);
@@ -252,7 +252,7 @@ thread_simplified(ThreadBuilder *b, ThreadNode *n, Reg *out)
 	Reg r = 0;
 	switch (n->kind) {
 	case NODE_OP: r = operation(b, n); break;
-	case NODE_CAST: r = cast(b, (EmitCast)n->op, n->type, n->in[0]); break;
+	case NODE_CAST: r = cast(b, (ThreadCast)n->op, n->type, n->in[0]); break;
 	case NODE_PACK: r = word_of(b, n); break;
 	case NODE_UNPACK: return unpacked(b, n, out);
 	case NODE_POINTER: r = thread_const(b->m, n->in[1], &v) && v == 0 ? n->in[0] : 0; break;

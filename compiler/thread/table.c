@@ -10,15 +10,15 @@ const PrimInfo prim_info[PRIM_COUNT] = {
 #undef PRIM
 };
 
-const int emit_op_operands[EMIT_OPS_COUNT] = {
-#define X(name, text, n) [EMIT_##name] = n,
-    EMIT_OPS(X)
+const int thread_op_operands[THREAD_OPS_COUNT] = {
+#define X(name, text, n) [THREAD_##name] = n,
+    THREAD_OPS(X)
 #undef X
 };
 
-const char *const thread_op_text[EMIT_OPS_COUNT] = {
-#define X(name, text, n) [EMIT_##name] = text,
-    EMIT_OPS(X)
+const char *const thread_op_text[THREAD_OPS_COUNT] = {
+#define X(name, text, n) [THREAD_##name] = text,
+    THREAD_OPS(X)
 #undef X
 };
 

@@ -27,7 +27,7 @@ typedef enum Space { SPACE_GLOBAL, SPACE_SHARED } Space;
  * a NaN, the other comparisons false.  FRCP_FAST, FRSQRT_FAST and EXP2_FAST of REG_F32 may take and give 0 for what
  * is denormal.  FMA_SAT, held to 0 .. 1 (a NaN is 0), and those after EXP2_FAST are not of REG_F64.  Integers are of
  * any width; ADD, SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
-#define EMIT_OPS(X)                                                                                        \
+#define THREAD_OPS(X)                                                                                      \
 	X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(SDIV, "sdiv", 2) X(UDIV, "udiv", 2)           \
 	X(SREM, "srem", 2) X(UREM, "urem", 2) X(AND, "and", 2) X(OR, "or", 2) X(XOR, "xor", 2)             \
 	X(NOT, "not", 1) X(SHL, "shl", 2) X(LSHR, "lshr", 2) X(ASHR, "ashr", 2)                            \
@@ -44,20 +44,20 @@ typedef enum Space { SPACE_GLOBAL, SPACE_SHARED } Space;
 	X(FEQ, "feq", 2) X(FNE, "fne", 2) X(FLT, "flt", 2) X(FLE, "fle", 2) X(FUNO, "funo", 2)             \
 	X(SELECT, "select", 3)
 
-typedef enum EmitOp {
-#define X(name, text, n) EMIT_##name,
-	EMIT_OPS(X)
+typedef enum ThreadOp {
+#define X(name, text, n) THREAD_##name,
+	THREAD_OPS(X)
 #undef X
-	EMIT_OPS_COUNT
-} EmitOp;
+	THREAD_OPS_COUNT
+} ThreadOp;
 
 /* How a value becomes another type. */
-typedef enum EmitCast {
+typedef enum ThreadCast {
 	CAST_SEXT, CAST_ZEXT, CAST_TRUNC,               /* integers */
 	CAST_S2F, CAST_U2F, CAST_F2S, CAST_F2U,         /* to integers: towards zero, saturating, NaN gives 0 */
 	CAST_FEXT, CAST_FTRUNC,                         /* floats; to nearest even */
 	CAST_BITS,                                      /* same width */
-} EmitCast;
+} ThreadCast;
 
 typedef enum CacheHint {
 	CACHE_NONE, CACHE_STREAM, CACHE_KEEP,
@@ -94,8 +94,8 @@ typedef struct PrimInfo {
 
 extern const PrimInfo prim_info[PRIM_COUNT];
 RegType prim_result(PrimKind k);                         /* what its results are: REG_I32 or REG_PRED */
-extern const int emit_op_operands[EMIT_OPS_COUNT];
-extern const char *const thread_op_text[EMIT_OPS_COUNT];
+extern const int thread_op_operands[THREAD_OPS_COUNT];
+extern const char *const thread_op_text[THREAD_OPS_COUNT];
 extern const char *const reg_type_text[REG_TYPES];
 
 /* Registers of one thread that a matrix instruction takes and gives. */
@@ -118,7 +118,7 @@ typedef struct Wgmma {
 static inline int wgmma_words(unsigned flags) { return flags & WGMMA_REGISTERS ? WGMMA_WORDS : 1; }
 
 /* One memory access of a thread: `n` neighbouring elements of `type` at base + offset bytes. */
-typedef struct EmitAccess {
+typedef struct ThreadAccess {
 	Space space;
 	RegType type;
 	int n;                                          /* 1, 2, 4 …: at most vector_bytes together */
@@ -131,9 +131,9 @@ typedef struct EmitAccess {
 	AtomicOrder order;                              /* of atomics */
 	AtomicScope scope;
 	Reg changes;                                    /* REG_GLOBAL: the one byte that an atomic may change; 0: any */
-} EmitAccess;
+} ThreadAccess;
 
-typedef struct EmitParam {
+typedef struct ThreadParam {
 	const char *name;
 	RegType type;
 	bool is_read_only, is_aliased;                  /* of a pointer's memory, for the whole launch */
@@ -141,21 +141,21 @@ typedef struct EmitParam {
 	int align;
 	DType elem;                                     /* what a pointer points to */
 	int64_t least, most;                            /* of an integer, where most is greater */
-} EmitParam;
+} ThreadParam;
 
-typedef struct EmitKernel {
+typedef struct ThreadKernel {
 	const char *name;
-	const EmitParam *param;
+	const ThreadParam *param;
 	int nparam;
 	int threads, min_blocks;                        /* of a block; resident blocks asked for, or 0 */
 	int shared_bytes, shared_align;
-} EmitKernel;
+} ThreadKernel;
 
-typedef struct EmitFunction {
+typedef struct ThreadSignature {
 	const char *name;
 	const RegType *result, *param;
 	int nresult, nparam;
-} EmitFunction;
+} ThreadSignature;
 
 /* Kinds of nodes, with the word of the text. */
 #define THREAD_KINDS(X)                                                                                                  \
@@ -204,7 +204,7 @@ typedef struct ThreadFunc {
 
 struct ThreadNode {
 	ThreadKind kind;
-	int op;                                         /* EmitOp, EmitCast, PrimKind, AtomicKind; or see above; of a
+	int op;                                         /* ThreadOp, ThreadCast, PrimKind, AtomicKind; or see above; of a
 	                                                 * wgmma its flags; of a trace its number */
 	int id;                                         /* in order of making, from 0 */
 	RegType type;                                   /* of the first result */
@@ -217,7 +217,7 @@ struct ThreadNode {
 	double f;                                       /* and a float */
 	const int64_t *imm;                             /* of a primitive; a lookup's elements as bits */
 	int nimm;
-	EmitAccess *at;                                 /* of a load, store or atomic: its registers are operands too */
+	ThreadAccess *at;                               /* of a load, store or atomic: its registers are operands too */
 	union {
 		const MmaInfo *mma;
 		const WgmmaInfo *wgmma;
@@ -237,7 +237,7 @@ typedef struct ThreadValue {
 typedef struct ThreadModule {
 	Arena *mem;
 	const Target *target;
-	EmitKernel kernel;
+	ThreadKernel kernel;
 	Place place;                                    /* of what the source says first */
 	ThreadRegion *body;                             /* arg: the kernel's parameters */
 	Reg shared;
@@ -253,7 +253,7 @@ static inline RegType thread_type(const ThreadModule *m, Reg r) { return m->reg.
 bool thread_const(const ThreadModule *m, Reg r, int64_t *out);
 int thread_type_bytes(RegType t);                       /* in memory; REG_PRED 1 */
 static inline bool thread_is_float(RegType t) { return t >= REG_F16 && t <= REG_F64; }
-static inline bool thread_is_comparison(EmitOp op) { return op >= EMIT_EQ && op <= EMIT_FUNO; }
+static inline bool thread_is_comparison(ThreadOp op) { return op >= THREAD_EQ && op <= THREAD_FUNO; }
 /* The first node of a kind, in order of the text; NULL: there is none. */
 const ThreadNode *thread_find(const ThreadRegion *r, ThreadKind kind);
 /* A wgmma's operands among those of its node, or (in) what stands for these. */
@@ -288,7 +288,7 @@ typedef struct ThreadBuilder ThreadBuilder;
 ThreadBuilder *thread_open(Arena *mem, const Target *t, bool simplifies);
 ThreadModule *thread_module(ThreadBuilder *b);
 /* Registers of the parameters, in the module's region, and of the block's shared memory. */
-void thread_kernel(ThreadBuilder *b, const EmitKernel *k, Reg *param, Reg *shared);
+void thread_kernel(ThreadBuilder *b, const ThreadKernel *k, Reg *param, Reg *shared);
 void thread_place(ThreadBuilder *b, Place at);          /* of all nodes until the next one */
 void thread_name(ThreadBuilder *b, Reg r, const char *name);
 RegType thread_type_of(const ThreadBuilder *b, Reg r);
@@ -297,8 +297,8 @@ bool thread_is_available(const ThreadBuilder *b, Reg r);
 
 Reg thread_int_const(ThreadBuilder *b, RegType t, int64_t v);
 Reg thread_float_const(ThreadBuilder *b, RegType t, double v);
-Reg thread_op(ThreadBuilder *b, EmitOp op, Reg x, Reg y, Reg z);
-Reg thread_cast(ThreadBuilder *b, EmitCast c, RegType to, Reg a);
+Reg thread_op(ThreadBuilder *b, ThreadOp op, Reg x, Reg y, Reg z);
+Reg thread_cast(ThreadBuilder *b, ThreadCast c, RegType to, Reg a);
 Reg thread_pack(ThreadBuilder *b, const Reg *v, int n); /* one REG_I32 of n elements of 32 / n bits, the first lowest */
 void thread_unpack(ThreadBuilder *b, Reg word, RegType t, Reg *out, int n);     /* and back */
 /* the index-th (REG_I32, 0 .. n - 1) of constants with these bits, which the code brings along; not of REG_PRED */
@@ -306,13 +306,13 @@ Reg thread_lookup(ThreadBuilder *b, RegType t, const int64_t *bits, int n, Reg i
 /* A function without effects, by its name: the target's own (target_has_function) or one made before.  False: neither; it
  * must be made first, between thread_function, which gives its parameters, and thread_function_end. */
 bool thread_call(ThreadBuilder *b, const char *name, const Reg *in, int nin, const RegType *type, Reg *out, int nout);
-void thread_function(ThreadBuilder *b, const EmitFunction *f, Reg *inside);
+void thread_function(ThreadBuilder *b, const ThreadSignature *f, Reg *inside);
 void thread_function_end(ThreadBuilder *b, const Reg *result, int n);
 
-void thread_load(ThreadBuilder *b, const EmitAccess *at, Reg *out);     /* where the mask is false: 0 */
-void thread_store(ThreadBuilder *b, const EmitAccess *at, const Reg *v);
+void thread_load(ThreadBuilder *b, const ThreadAccess *at, Reg *out);   /* where the mask is false: 0 */
+void thread_store(ThreadBuilder *b, const ThreadAccess *at, const Reg *v);
 /* the old value, where the mask is false 0; ADD of two F16 or BF16 (n is 2): v and the result are packed REG_I32 */
-Reg thread_atomic(ThreadBuilder *b, AtomicKind k, const EmitAccess *at, Reg v, Reg compare);
+Reg thread_atomic(ThreadBuilder *b, AtomicKind k, const ThreadAccess *at, Reg v, Reg compare);
 Reg thread_pointer(ThreadBuilder *b, Reg base, Reg offset);     /* base moved by bytes */
 
 /* Control: carried values go in at begin, come out as registers inside, and out of end.  A loop's index goes from lo up to

@@ -49,7 +49,7 @@ is_defined(const ThreadVerify *v, Reg r)
 static bool
 check_access(ThreadVerify *v, const ThreadNode *n)
 {
-	const EmitAccess *at = n->at;
+	const ThreadAccess *at = n->at;
 	RegType base = at->space == SPACE_SHARED ? REG_SHARED : REG_GLOBAL;
 	if (!has_type(v, n, at->base, base) || (at->mask && !has_type(v, n, at->mask, REG_PRED)))
 		return false;
@@ -64,16 +64,16 @@ check_access(ThreadVerify *v, const ThreadNode *n)
 static bool
 check_op(ThreadVerify *v, const ThreadNode *n)
 {
-	EmitOp op = (EmitOp)n->op;
-	RegType t = thread_type(v->m, n->in[op == EMIT_SELECT ? 1 : 0]);
-	bool is_float = thread_is_float(t), wants_float = (op >= EMIT_FNEG && op <= EMIT_FTRUNC) ||
-	    (op >= EMIT_FEQ && op <= EMIT_FUNO);
-	bool logic = op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR || op == EMIT_NOT;
-	if (op == EMIT_SELECT)
+	ThreadOp op = (ThreadOp)n->op;
+	RegType t = thread_type(v->m, n->in[op == THREAD_SELECT ? 1 : 0]);
+	bool is_float = thread_is_float(t), wants_float = (op >= THREAD_FNEG && op <= THREAD_FTRUNC) ||
+	    (op >= THREAD_FEQ && op <= THREAD_FUNO);
+	bool logic = op == THREAD_AND || op == THREAD_OR || op == THREAD_XOR || op == THREAD_NOT;
+	if (op == THREAD_SELECT)
 		return true;
 	if (wants_float)
 		return is_float || fail(v, n, arena_printf(v->mem, "%s is of floats", name_of(n)));
-	bool good = is_integer(t) || (t == REG_PRED && (logic || op == EMIT_EQ || op == EMIT_NE)) ||
+	bool good = is_integer(t) || (t == REG_PRED && (logic || op == THREAD_EQ || op == THREAD_NE)) ||
 	    ((t == REG_GLOBAL || t == REG_SHARED) && thread_is_comparison(op));
 	return good || fail(v, n, arena_printf(v->mem, "%s is not of %s", name_of(n), reg_type_text[t]));
 }
@@ -84,7 +84,7 @@ check_cast(ThreadVerify *v, const ThreadNode *n)
 	RegType from = thread_type(v->m, n->in[0]), to = n->type;
 	int a = thread_type_bytes(from), b = thread_type_bytes(to);
 	bool ints = (is_integer(from) || from == REG_PRED) && (is_integer(to) || to == REG_PRED), good = false;
-	switch ((EmitCast)n->op) {
+	switch ((ThreadCast)n->op) {
 	case CAST_SEXT: case CAST_ZEXT: good = ints && (a < b || from == REG_PRED) && to != REG_PRED; break;
 	case CAST_TRUNC: good = ints && (a > b || to == REG_PRED) && from != REG_PRED; break;
 	case CAST_S2F: case CAST_U2F: good = (is_integer(from) || from == REG_PRED) && thread_is_float(to); break;

@@ -27,9 +27,9 @@ access_type(const ThreadNode *n)
 static RegType
 operation(const ThreadModule *m, const ThreadNode *n, int i)
 {
-	if (n->op == EMIT_SELECT && i == 0)
+	if (n->op == THREAD_SELECT && i == 0)
 		return REG_PRED;
-	return thread_is_comparison((EmitOp)n->op) ? thread_type(m, n->in[0]) : n->type;
+	return thread_is_comparison((ThreadOp)n->op) ? thread_type(m, n->in[0]) : n->type;
 }
 
 static RegType

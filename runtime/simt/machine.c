@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(offsetof(SimtThread, shared) == THREAD_SHARED && offsetof(SimtThread, thread) == THREAD_THREAD &&
-    offsetof(SimtThread, lane) == THREAD_LANE && offsetof(SimtThread, block_index) == THREAD_BLOCK &&
-    offsetof(SimtThread, nblocks) == THREAD_NBLOCKS && offsetof(SimtThread, cluster_rank) == THREAD_CLUSTER_RANK &&
-    offsetof(SimtThread, site) == THREAD_SITE && offsetof(SimtThread, steps) == THREAD_STEPS, "as compiled code has it");
+_Static_assert(offsetof(SimtThread, shared) == SIMT_FIELD_SHARED && offsetof(SimtThread, thread) == SIMT_FIELD_THREAD &&
+    offsetof(SimtThread, lane) == SIMT_FIELD_LANE && offsetof(SimtThread, block_index) == SIMT_FIELD_BLOCK &&
+    offsetof(SimtThread, nblocks) == SIMT_FIELD_NBLOCKS && offsetof(SimtThread, cluster_rank) == SIMT_FIELD_CLUSTER_RANK &&
+    offsetof(SimtThread, site) == SIMT_FIELD_SITE && offsetof(SimtThread, steps) == SIMT_FIELD_STEPS,
+    "as compiled code has it");
 
 enum { WORKERS = 64, SHARED_UNIT = 4096 };
 

@@ -65,7 +65,7 @@ is_thread(const ThreadModule *m, Reg r)
 {
 	const ThreadNode *n = thread_def(m, r);
 	return (n->kind == NODE_PRIM && n->op == PRIM_THREAD) ||
-	    (n->kind == NODE_OP && n->op == EMIT_AND && is_constant(m, n->in[1]) && is_thread(m, n->in[0]));
+	    (n->kind == NODE_OP && n->op == THREAD_AND && is_constant(m, n->in[1]) && is_thread(m, n->in[0]));
 }
 
 /* Of those threads that hold the same element only the first writes it: nothing is checked by that. */
@@ -73,7 +73,7 @@ static bool
 is_bounds_check(const ThreadModule *m, Reg mask)
 {
 	const ThreadNode *n = mask ? thread_def(m, mask) : NULL;
-	return n && !(n->kind == NODE_OP && n->op == EMIT_EQ && is_thread(m, n->in[0]) && is_constant(m, n->in[1]));
+	return n && !(n->kind == NODE_OP && n->op == THREAD_EQ && is_thread(m, n->in[0]) && is_constant(m, n->in[1]));
 }
 
 static bool
@@ -87,9 +87,9 @@ static void
 note_false(ThreadBuilder *b, const ThreadNode *n, unsigned char *byte)
 {
 	const Reg one = thread_int_const(b, REG_I8, 1), address = thread_int_const(b, REG_I64, (int64_t)(intptr_t)byte);
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1};
-	at.mask = n->at ? thread_op(b, EMIT_NOT, n->at->mask, 0, 0)
-	                : thread_op(b, EMIT_EQ, n->in[2], thread_int_const(b, REG_I32, 0), 0);
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1};
+	at.mask = n->at ? thread_op(b, THREAD_NOT, n->at->mask, 0, 0)
+	                : thread_op(b, THREAD_EQ, n->in[2], thread_int_const(b, REG_I32, 0), 0);
 	at.base = thread_cast(b, CAST_BITS, REG_GLOBAL, address);
 	thread_store(b, &at, &one);
 }
@@ -138,9 +138,9 @@ candidate(const Walk *w, const ThreadNode *n, MutantKind kind)
 		return kind != MUTANT_MASK || !is_bounds_check(w->m, n->at->mask) ? NULL
 		    : n->kind == NODE_LOAD ? "load" : n->kind == NODE_STORE ? "store" : "atomic";
 	case NODE_OP:
-		if (kind == MUTANT_SWIZZLE && n->op == EMIT_XOR && n->type == REG_I32 && w->is_address[n->out[0]])
+		if (kind == MUTANT_SWIZZLE && n->op == THREAD_XOR && n->type == REG_I32 && w->is_address[n->out[0]])
 			return "xor";
-		return kind == MUTANT_BOUND && n->op == EMIT_SLT ? "slt" : NULL;
+		return kind == MUTANT_BOUND && n->op == THREAD_SLT ? "slt" : NULL;
 	case NODE_MMA:
 		return kind == MUTANT_FRAGMENT ? "mma" : NULL;
 	default:
@@ -155,7 +155,7 @@ half_reach(ThreadBuilder *b, const ThreadNode *n)
 {
 	Reg lane, some;
 	thread_prim(b, PRIM_LANE, NULL, 0, NULL, 0, &lane, 1);
-	thread_if(b, thread_op(b, EMIT_ULT, lane, thread_int_const(b, REG_I32, 16), 0));
+	thread_if(b, thread_op(b, THREAD_ULT, lane, thread_int_const(b, REG_I32, 16), 0));
 	thread_prim(b, (PrimKind)n->op, n->in, n->nin, n->imm, n->nimm, &some, 1);
 	thread_else(b, &some, 1);
 	thread_if_end(b, n->in, &some, 1);
@@ -163,7 +163,7 @@ half_reach(ThreadBuilder *b, const ThreadNode *n)
 }
 
 static Reg
-with_const(ThreadBuilder *b, EmitOp op, Reg r, int64_t c)
+with_const(ThreadBuilder *b, ThreadOp op, Reg r, int64_t c)
 {
 	return thread_op(b, op, r, thread_int_const(b, REG_I32, c), 0);
 }
@@ -179,9 +179,9 @@ change(ThreadBuilder *b, ThreadNode *n, MutantKind kind)
 		n->imm = imm;
 		return 0;
 	}
-	case MUTANT_SURPLUS: n->in[1] = with_const(b, EMIT_ADD, n->in[1], 16); return 0;
-	case MUTANT_DEFICIT: n->in[1] = with_const(b, EMIT_SUB, n->in[1], 16); return 0;
-	case MUTANT_PARITY: n->in[1] = with_const(b, EMIT_XOR, n->in[1], 1); return 0;
+	case MUTANT_SURPLUS: n->in[1] = with_const(b, THREAD_ADD, n->in[1], 16); return 0;
+	case MUTANT_DEFICIT: n->in[1] = with_const(b, THREAD_SUB, n->in[1], 16); return 0;
+	case MUTANT_PARITY: n->in[1] = with_const(b, THREAD_XOR, n->in[1], 1); return 0;
 	case MUTANT_MASK:
 		if (n->at)
 			n->at->mask = 0;
@@ -189,7 +189,7 @@ change(ThreadBuilder *b, ThreadNode *n, MutantKind kind)
 			n->in[2] = thread_int_const(b, REG_I32, n->op == PRIM_CP_ASYNC_16 ? 16 : n->imm[0]);
 		return 0;
 	case MUTANT_SWIZZLE: return n->in[0];
-	case MUTANT_BOUND: n->op = EMIT_SLE; return 0;
+	case MUTANT_BOUND: n->op = THREAD_SLE; return 0;
 	case MUTANT_SHUFFLE: return half_reach(b, n);
 	case MUTANT_FRAGMENT: {
 		Reg first = n->in[0];

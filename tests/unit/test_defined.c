@@ -23,8 +23,9 @@ typedef struct Bench {
 static void
 begin(Bench *b)
 {
-	static const EmitParam param[] = {{.name = "out", .type = REG_GLOBAL, .align = 16}, {.name = "n", .type = REG_I32}};
-	const EmitKernel k = {"probe", param, LEN(param), 128, 1, 0, 16};
+	static const ThreadParam param[] = {{.name = "out", .type = REG_GLOBAL, .align = 16},
+	    {.name = "n", .type = REG_I32}};
+	const ThreadKernel k = {"probe", param, LEN(param), 128, 1, 0, 16};
 	Reg r[2], shared;
 	*b = (Bench){.mem = arena_open(), .cx = compile_open()};
 	b->file = source_text(b->cx, "probe.tgl", "", 0);
@@ -56,7 +57,7 @@ close(Bench *b)
 static void
 keep(Bench *b, Reg v)
 {
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = thread_type_of(b->to, v), .n = 1, .base = b->out, .align = 8};
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = thread_type_of(b->to, v), .n = 1, .base = b->out, .align = 8};
 	thread_store(b->to, &at, &v);
 }
 
@@ -85,41 +86,41 @@ typedef LLVMValueRef Harm(EmitLlvm *l, LLVMValueRef was);        /* what stands 
 static Reg
 past_the_width(Bench *b)
 {
-	return thread_op(b->to, EMIT_SHL, b->n, thread_int_const(b->to, REG_I32, 32), 0);
+	return thread_op(b->to, THREAD_SHL, b->n, thread_int_const(b->to, REG_I32, 32), 0);
 }
 
 static Reg
 folded(Bench *b)
 {
 	Reg three = thread_int_const(b->to, REG_I32, 3), far = thread_int_const(b->to, REG_I32, 40);
-	return thread_op(b->to, EMIT_ADD, b->n, thread_op(b->to, EMIT_LSHR, three, far, 0), 0);
+	return thread_op(b->to, THREAD_ADD, b->n, thread_op(b->to, THREAD_LSHR, three, far, 0), 0);
 }
 
 static Reg
 stored(Bench *b)
 {
 	Reg three = thread_int_const(b->to, REG_I32, 3), far = thread_int_const(b->to, REG_I32, 40);
-	return thread_op(b->to, EMIT_ASHR, three, far, 0);
+	return thread_op(b->to, THREAD_ASHR, three, far, 0);
 }
 
 static Reg
 by_zero(Bench *b)
 {
-	return thread_op(b->to, EMIT_UDIV, b->n, thread_int_const(b->to, REG_I32, 0), 0);
+	return thread_op(b->to, THREAD_UDIV, b->n, thread_int_const(b->to, REG_I32, 0), 0);
 }
 
 /* These are whole; the writer's own mistake is made afterwards in what it wrote of `harmed`. */
 static Reg
 product(Bench *b)
 {
-	return b->harmed = thread_op(b->to, EMIT_MUL, b->n, b->n, 0);
+	return b->harmed = thread_op(b->to, THREAD_MUL, b->n, b->n, 0);
 }
 
 static Reg
 carried(Bench *b)
 {
 	Reg one = thread_int_const(b->to, REG_I32, 1), after;
-	thread_if(b->to, thread_op(b->to, EMIT_EQ, b->n, one, 0));
+	thread_if(b->to, thread_op(b->to, THREAD_EQ, b->n, one, 0));
 	product(b);
 	thread_else(b->to, &b->harmed, 1);
 	thread_if_end(b->to, &one, &after, 1);
@@ -185,7 +186,7 @@ test_unused(void **state)
 		folded(&b);
 		stored(&b);
 		Reg pair[2] = {b.n, b.n};
-		EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 2, .base = b.out, .align = 8};
+		ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 2, .base = b.out, .align = 8};
 		thread_store(b.to, &at, pair);
 		write_module(&b, host);
 		if (!finish(&b, host, &why))

@@ -44,10 +44,10 @@ have_ptxas(void)
 static void
 begin(Bench *b, const Target *t)
 {
-	static const EmitParam param[] = {
+	static const ThreadParam param[] = {
 	    {.name = "in", .type = REG_GLOBAL, .is_read_only = true, .align = 16},
 	    {.name = "out", .type = REG_GLOBAL, .align = 16}, {.name = "n", .type = REG_I32}};
-	const EmitKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024};
+	const ThreadKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024};
 	Reg r[3];
 	*b = (Bench){.mem = arena_open(), .t = t};
 	b->to = thread_open(b->mem, t, false);
@@ -65,7 +65,8 @@ keep(Bench *b, Reg v)
 	RegType type = thread_type_of(to, v);
 	if (type == REG_SHARED || type == REG_GLOBAL)
 		v = thread_cast(to, CAST_BITS, type = type == REG_SHARED ? REG_I32 : REG_I64, v);
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->out, .constant = 8 * b->kept++, .align = 8};
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->out, .constant = 8 * b->kept++,
+	    .align = 8};
 	thread_store(to, &at, &v);
 }
 
@@ -74,7 +75,8 @@ get(Bench *b, RegType type)
 {
 	ThreadBuilder *to = b->to;
 	Reg r;
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->in, .constant = 8 * b->kept++, .align = 8};
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = type, .n = 1, .base = b->in, .constant = 8 * b->kept++,
+	    .align = 8};
 	if (type == REG_SHARED)
 		return thread_pointer(to, b->shared, b->n);
 	thread_load(to, &at, &r);
@@ -134,17 +136,17 @@ end(Bench *b, const char *what)
 	                     (begin(&b, target_at(which_)), true); which_++)
 
 static bool
-takes(EmitOp op, RegType t)
+takes(ThreadOp op, RegType t)
 {
 	bool is_float = t == REG_F16 || t == REG_BF16 || t == REG_F32 || t == REG_F64;
 	bool is_int = t == REG_I8 || t == REG_I16 || t == REG_I32 || t == REG_I64;
-	if (op == EMIT_SELECT)
+	if (op == THREAD_SELECT)
 		return true;
 	if (t == REG_PRED)
-		return op == EMIT_AND || op == EMIT_OR || op == EMIT_XOR || op == EMIT_NOT;
-	if (t == REG_F64 && op >= EMIT_EXP2_FAST && op <= EMIT_TANH_FAST)
+		return op == THREAD_AND || op == THREAD_OR || op == THREAD_XOR || op == THREAD_NOT;
+	if (t == REG_F64 && op >= THREAD_EXP2_FAST && op <= THREAD_TANH_FAST)
 		return false;
-	if ((op >= EMIT_FNEG && op <= EMIT_FTRUNC) || (op >= EMIT_FEQ && op <= EMIT_FUNO))
+	if ((op >= THREAD_FNEG && op <= THREAD_FTRUNC) || (op >= THREAD_FEQ && op <= THREAD_FUNO))
 		return is_float;
 	return is_int;
 }
@@ -153,14 +155,14 @@ static void
 test_ops(void **unused)
 {
 	EACH_TARGET(b) {
-		for (int op = 0; op < EMIT_OPS_COUNT; op++)
+		for (int op = 0; op < THREAD_OPS_COUNT; op++)
 			for (RegType t = REG_PRED; t <= REG_F64; t++) {
-				if (!takes((EmitOp)op, t))
+				if (!takes((ThreadOp)op, t))
 					continue;
 				Reg in[3] = {0};
-				for (int i = 0; i < emit_op_operands[op]; i++)
-					in[i] = get(&b, op == EMIT_SELECT && i == 0 ? REG_PRED : t);
-				keep(&b, thread_op(b.to, (EmitOp)op, in[0], in[1], in[2]));
+				for (int i = 0; i < thread_op_operands[op]; i++)
+					in[i] = get(&b, op == THREAD_SELECT && i == 0 ? REG_PRED : t);
+				keep(&b, thread_op(b.to, (ThreadOp)op, in[0], in[1], in[2]));
 			}
 		end(&b, "arithmetic");
 	}
@@ -175,7 +177,7 @@ test_casts(void **unused)
 		ThreadBuilder *to = b.to;
 		for (int i = 0; i < LEN(ints); i++)
 			for (int k = 0; k < LEN(ints); k++) {
-				EmitCast c = i < k ? CAST_SEXT : CAST_TRUNC;
+				ThreadCast c = i < k ? CAST_SEXT : CAST_TRUNC;
 				if (i != k)
 					keep(&b, thread_cast(to, c, ints[k], get(&b, ints[i])));
 				if (i < k)
@@ -241,7 +243,8 @@ accesses(Bench *b, RegType type, int bytes, Space space)
 	for (int n = 1; n * bytes <= 16; n *= 2)
 		for (int how = 0; how < 8; how++)
 			for (int align = bytes; align <= n * bytes; align *= 4) {
-				EmitAccess at = {.space = space, .type = type, .n = n, .offset = index, .constant = 16 * how, .align = align};
+				ThreadAccess at = {.space = space, .type = type, .n = n, .offset = index,
+				    .constant = 16 * how, .align = align};
 				at.base = space == SPACE_SHARED ? b->shared : b->in;
 				at.mask = how & 1 ? mask : 0;
 				at.cache = (CacheHint)(how / 2);
@@ -271,7 +274,7 @@ test_known_masks(void **unused)
 	begin(&b, target_at(0));
 	ThreadBuilder *to = b.to;
 	Reg v;
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.in, .align = 4};
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.in, .align = 4};
 	at.mask = thread_int_const(to, REG_PRED, 0);
 	thread_load(to, &at, &v);
 	keep(&b, v);
@@ -294,7 +297,7 @@ atomics(Bench *b, RegType type, Space space)
 		if (type == REG_I16 ? k != ATOMIC_CAS : !is_int && k != ATOMIC_ADD)
 			continue;
 		for (int masked = 0; masked < 2; masked++, orders++) {
-			EmitAccess at = {.space = space, .type = type, .n = 1, .constant = 64, .align = 8};
+			ThreadAccess at = {.space = space, .type = type, .n = 1, .constant = 64, .align = 8};
 			at.base = space == SPACE_SHARED ? b->shared : b->out;
 			at.mask = masked ? get(b, REG_PRED) : 0;
 			at.order = (AtomicOrder)(orders % 4);
@@ -316,7 +319,8 @@ test_atomics(void **unused)
 			atomics(&b, types[i], SPACE_SHARED);
 		}
 		for (RegType t = REG_F16; t <= REG_BF16; t++) {
-			EmitAccess at = {.space = SPACE_GLOBAL, .type = t, .n = 2, .base = b.out, .align = 4, .mask = get(&b, REG_PRED)};
+			ThreadAccess at = {.space = SPACE_GLOBAL, .type = t, .n = 2, .base = b.out, .align = 4,
+			    .mask = get(&b, REG_PRED)};
 			keep(&b, thread_atomic(b.to, ATOMIC_ADD, &at, get(&b, REG_I32), 0));
 		}
 		end(&b, "atomics");
@@ -333,23 +337,23 @@ test_control(void **unused)
 		for (int i = 0; i < LEN(steps); i++) {
 			Reg init[2] = {get(&b, REG_F32), get(&b, REG_I32)}, in[2], after[2], inner[1];
 			Reg k = thread_loop(to, zero, b.n, steps[i], init, in, 2);
-			thread_if(to, thread_op(to, EMIT_SLT, k, in[1], 0));
-			Reg sum = thread_op(to, EMIT_FADD, in[0], get(&b, REG_F32), 0);
+			thread_if(to, thread_op(to, THREAD_SLT, k, in[1], 0));
+			Reg sum = thread_op(to, THREAD_FADD, in[0], get(&b, REG_F32), 0);
 			thread_else(to, &sum, 1);
 			thread_if_end(to, &in[0], inner, 1);
-			Reg next[2] = {inner[0], thread_op(to, EMIT_ADD, in[1], k, 0)};
+			Reg next[2] = {inner[0], thread_op(to, THREAD_ADD, in[1], k, 0)};
 			thread_loop_end(to, next, after, 2);
 			keep(&b, after[0]);
 			keep(&b, after[1]);
 		}
 		Reg v = get(&b, REG_I64), in, after, limit = get(&b, REG_I64);
 		thread_while(to, &v, &in, 1);
-		Reg twice = thread_op(to, EMIT_MUL, in, in, 0);
-		thread_while_test(to, thread_op(to, EMIT_ULT, twice, limit, 0));
+		Reg twice = thread_op(to, THREAD_MUL, in, in, 0);
+		thread_while_test(to, thread_op(to, THREAD_ULT, twice, limit, 0));
 		thread_while_end(to, &twice, &after, 1);
 		keep(&b, after);
 		keep(&b, twice);
-		thread_if(to, thread_op(to, EMIT_EQ, after, limit, 0));
+		thread_if(to, thread_op(to, THREAD_EQ, after, limit, 0));
 		keep(&b, limit);
 		thread_if_end(to, NULL, NULL, 0);
 		end(&b, "control");
@@ -388,9 +392,9 @@ test_functions(void **unused)
 			const Reg in[] = {get(&b, REG_F32), get(&b, REG_F64)};
 			Reg inside[2], out[3];
 			assert_false(thread_call(to, name, in, 2, result, out, n));
-			thread_function(to, &(EmitFunction){name, result, param, n, 2}, inside);
+			thread_function(to, &(ThreadSignature){name, result, param, n, 2}, inside);
 			Reg wide = thread_cast(to, CAST_FEXT, REG_F64, inside[0]);
-			thread_if(to, thread_op(to, EMIT_FLT, wide, inside[1], 0));
+			thread_if(to, thread_op(to, THREAD_FLT, wide, inside[1], 0));
 			thread_else(to, &wide, 1);
 			thread_if_end(to, &inside[1], &wide, 1);
 			const Reg gives[] = {wide, thread_cast(to, CAST_F2S, REG_I32, wide), inside[0]};
@@ -486,7 +490,7 @@ test_wgmma(void **unused)
 		thread_wgmma(to, &x, in);
 		for (int k = 0; k < WGMMA_WORDS; k++)
 			word[k] = get(&b, REG_I32);
-		Reg scale = thread_op(to, EMIT_SLT, b.n, word[0], 0);
+		Reg scale = thread_op(to, THREAD_SLT, b.n, word[0], 0);
 		thread_prim(to, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
 		x = (Wgmma){w, WGMMA_REGISTERS | (may_turn ? TRANSPOSE_B : 0), word, descriptor[1], in, 0};
 		thread_wgmma(to, &x, in);
@@ -527,7 +531,7 @@ test_plain_words(void **unused)
 	Text ptx = {0};
 	begin(&b, target_named("sm_80"));
 	Reg word, half[2], imm = thread_int_const(b.to, REG_I32, 4096);
-	Reg at = thread_op(b.to, EMIT_ADD, get(&b, REG_SHARED), imm, 0);
+	Reg at = thread_op(b.to, THREAD_ADD, get(&b, REG_SHARED), imm, 0);
 	thread_prim(b.to, PRIM_LDMATRIX_1, &at, 1, NULL, 0, &word, 1);
 	thread_unpack(b.to, word, REG_F16, half, 2);
 	keep(&b, thread_pack(b.to, half, 2));
@@ -566,7 +570,7 @@ test_names(void **unused)
 		Bench b;
 		const char *why = NULL;
 		Text ptx = {0};
-		const EmitKernel k = {.name = names[i], .threads = 32, .shared_bytes = 16};
+		const ThreadKernel k = {.name = names[i], .threads = 32, .shared_bytes = 16};
 		begin(&b, target_named("sm_80"));
 		b.to = thread_open(b.mem, b.t, false);
 		thread_kernel(b.to, &k, NULL, &b.shared);

@@ -115,65 +115,65 @@ flushed(double x)
 }
 
 static double
-float_op(const Machine *m, EmitOp op, RegType t, double a, double b, double c, uint64_t noise)
+float_op(const Machine *m, ThreadOp op, RegType t, double a, double b, double c, uint64_t noise)
 {
 	bool wide = t == REG_F64;
 	switch (op) {
-	case EMIT_FNEG: return -a;
-	case EMIT_FABS: return fabs(a);
-	case EMIT_FADD: return a + b;
-	case EMIT_FSUB: return a - b;
-	case EMIT_FMUL: return a * b;
-	case EMIT_FDIV: return a / b;
-	case EMIT_FMA: return wide ? fma(a, b, c) : (double)fmaf((float)a, (float)b, (float)c);
-	case EMIT_FMA_SAT: return fmin(fmax((double)fmaf((float)a, (float)b, (float)c), 0), 1);
-	case EMIT_FMIN: return fmin(a, b);
-	case EMIT_FMAX: return fmax(a, b);
-	case EMIT_FSQRT: return sqrt(a);
-	case EMIT_FTRUNC: return trunc(a);
-	case EMIT_FRCP_FAST: return approximate(m, 1 / flushed(a), 1, noise);
-	case EMIT_FRSQRT_FAST: return approximate(m, 1 / sqrt(flushed(a)), 1.5, noise);
-	case EMIT_EXP2_FAST: return approximate(m, exp2(flushed(a)), 1, noise);
+	case THREAD_FNEG: return -a;
+	case THREAD_FABS: return fabs(a);
+	case THREAD_FADD: return a + b;
+	case THREAD_FSUB: return a - b;
+	case THREAD_FMUL: return a * b;
+	case THREAD_FDIV: return a / b;
+	case THREAD_FMA: return wide ? fma(a, b, c) : (double)fmaf((float)a, (float)b, (float)c);
+	case THREAD_FMA_SAT: return fmin(fmax((double)fmaf((float)a, (float)b, (float)c), 0), 1);
+	case THREAD_FMIN: return fmin(a, b);
+	case THREAD_FMAX: return fmax(a, b);
+	case THREAD_FSQRT: return sqrt(a);
+	case THREAD_FTRUNC: return trunc(a);
+	case THREAD_FRCP_FAST: return approximate(m, 1 / flushed(a), 1, noise);
+	case THREAD_FRSQRT_FAST: return approximate(m, 1 / sqrt(flushed(a)), 1.5, noise);
+	case THREAD_EXP2_FAST: return approximate(m, exp2(flushed(a)), 1, noise);
 	default: fail_msg("op %s is not modelled", thread_op_text[op]); return 0;
 	}
 }
 
 static uint64_t
-int_op(EmitOp op, RegType t, uint64_t a, uint64_t b)
+int_op(ThreadOp op, RegType t, uint64_t a, uint64_t b)
 {
 	int64_t x = extend(t, a), y = extend(t, b);
 	switch (op) {
-	case EMIT_ADD: return a + b;
-	case EMIT_SUB: return a - b;
-	case EMIT_MUL: return a * b;
-	case EMIT_AND: return a & b;
-	case EMIT_OR: return a | b;
-	case EMIT_XOR: return a ^ b;
-	case EMIT_NOT: return ~a;
-	case EMIT_SHL: assert_true(b < 64); return a << b;
-	case EMIT_LSHR: return a >> b;
-	case EMIT_ASHR: return (uint64_t)(x >> b);
-	case EMIT_UREM: return a % b;
-	case EMIT_UMAX: return MAX(a, b);
-	case EMIT_SMAX: return (uint64_t)MAX(x, y);
-	case EMIT_SMIN: return (uint64_t)MIN(x, y);
-	case EMIT_MULHI_U: return (uint64_t)((U128)a * b >> width(t));
-	case EMIT_EQ: return a == b;
-	case EMIT_NE: return a != b;
-	case EMIT_SLT: return x < y;
-	case EMIT_ULT: return a < b;
+	case THREAD_ADD: return a + b;
+	case THREAD_SUB: return a - b;
+	case THREAD_MUL: return a * b;
+	case THREAD_AND: return a & b;
+	case THREAD_OR: return a | b;
+	case THREAD_XOR: return a ^ b;
+	case THREAD_NOT: return ~a;
+	case THREAD_SHL: assert_true(b < 64); return a << b;
+	case THREAD_LSHR: return a >> b;
+	case THREAD_ASHR: return (uint64_t)(x >> b);
+	case THREAD_UREM: return a % b;
+	case THREAD_UMAX: return MAX(a, b);
+	case THREAD_SMAX: return (uint64_t)MAX(x, y);
+	case THREAD_SMIN: return (uint64_t)MIN(x, y);
+	case THREAD_MULHI_U: return (uint64_t)((U128)a * b >> width(t));
+	case THREAD_EQ: return a == b;
+	case THREAD_NE: return a != b;
+	case THREAD_SLT: return x < y;
+	case THREAD_ULT: return a < b;
 	default: fail_msg("op %s is not modelled", thread_op_text[op]); return 0;
 	}
 }
 
 static uint64_t
-compare_floats(EmitOp op, double a, double b)
+compare_floats(ThreadOp op, double a, double b)
 {
 	switch (op) {
-	case EMIT_FEQ: return a == b;
-	case EMIT_FNE: return a != b;
-	case EMIT_FLT: return a < b;
-	case EMIT_FLE: return a <= b;
+	case THREAD_FEQ: return a == b;
+	case THREAD_FNE: return a != b;
+	case THREAD_FLT: return a < b;
+	case THREAD_FLE: return a <= b;
 	default: return a != a || b != b;
 	}
 }
@@ -181,19 +181,19 @@ compare_floats(EmitOp op, double a, double b)
 static void
 do_op(Machine *m, const ThreadNode *n)
 {
-	EmitOp op = (EmitOp)n->op;
+	ThreadOp op = (ThreadOp)n->op;
 	Reg a = n->in[0], b = n->nin > 1 ? n->in[1] : 0, c = n->nin > 2 ? n->in[2] : 0;
-	RegType t = type_of(m, op == EMIT_SELECT ? b : a);
+	RegType t = type_of(m, op == THREAD_SELECT ? b : a);
 	bool is_float = t == REG_F32 || t == REG_F64;
 	const uint64_t *x = values(m, a), *y = b ? values(m, b) : x, *z = c ? values(m, c) : x;
 	uint64_t *to = room(m, n->out[0]);
-	if (b && op != EMIT_SELECT)
+	if (b && op != THREAD_SELECT)
 		assert_int_equal(type_of(m, a), type_of(m, b));
 	for (int i = 0; i < WIDTH; i++) {
 		uint64_t out;
-		if (op == EMIT_SELECT)
+		if (op == THREAD_SELECT)
 			out = x[i] ? y[i] : z[i];
-		else if (op >= EMIT_FEQ && op <= EMIT_FUNO)
+		else if (op >= THREAD_FEQ && op <= THREAD_FUNO)
 			out = compare_floats(op, real(t, x[i]), real(t, y[i]));
 		else if (is_float)
 			out = bits(t, float_op(m, op, t, real(t, x[i]), b ? real(t, y[i]) : 0, c ? real(t, z[i]) : 0,
@@ -361,8 +361,8 @@ record(Machine *mc, Arena *mem, OpKind op, bool wide, Reg in[2])
 {
 	Lower l = {.t = target_named("sm_80"), .mem = mem};
 	Math m = {&l, wide ? REG_F64 : REG_F32, wide ? REG_I64 : REG_I32, wide};
-	const EmitParam param[2] = {{.name = "x", .type = m.t}, {.name = "y", .type = m.t}};
-	const EmitKernel k = {.name = op_info[op].text, .param = param, .nparam = op_info[op].nin};
+	const ThreadParam param[2] = {{.name = "x", .type = m.t}, {.name = "y", .type = m.t}};
+	const ThreadKernel k = {.name = op_info[op].text, .param = param, .nparam = op_info[op].nin};
 	Reg shared, r;
 	l.b = thread_open(mem, l.t, true);
 	in[1] = 0;

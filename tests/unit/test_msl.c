@@ -18,13 +18,14 @@ typedef struct Build {
 static void
 begin(Build *b, int shared_bytes)
 {
-	static const EmitParam param[] = {
+	static const ThreadParam param[] = {
 		{.name = "x", .type = REG_GLOBAL, .is_read_only = true, .align = 16, .elem = TY_F32},
 		{.name = "y", .type = REG_GLOBAL, .align = 16, .elem = TY_F32},
 		{.name = "n", .type = REG_I64, .elem = TY_I64, .most = INT64_C(1) << 40},
 		{.name = "scale", .type = REG_I32, .elem = TY_I32},
 	};
-	const EmitKernel k = {.name = "k", .param = param, .nparam = LEN(param), .threads = 64, .shared_bytes = shared_bytes};
+	const ThreadKernel k = {.name = "k", .param = param, .nparam = LEN(param), .threads = 64,
+	    .shared_bytes = shared_bytes};
 	Reg at[LEN(param)];
 	*b = (Build){.cx = compile_open()};
 	b->t = thread_open(b->cx->mem, target_named("apple8"), true);
@@ -49,7 +50,7 @@ end(Build *b, const char *const *want, int n)
 }
 
 static Reg
-op(Build *b, EmitOp o, Reg x, Reg y)
+op(Build *b, ThreadOp o, Reg x, Reg y)
 {
 	return thread_op(b->t, o, x, y, 0);
 }
@@ -60,18 +61,19 @@ i32(Build *b, int64_t v)
 	return thread_int_const(b->t, REG_I32, v);
 }
 
-static EmitAccess
+static ThreadAccess
 access(Build *b, Reg base, Reg offset, int n)
 {
 	(void)b;
-	return (EmitAccess){.space = SPACE_GLOBAL, .type = REG_F32, .n = n, .base = base, .offset = offset, .align = 4 * n};
+	return (ThreadAccess){.space = SPACE_GLOBAL, .type = REG_F32, .n = n, .base = base, .offset = offset,
+	    .align = 4 * n};
 }
 
 /* Four elements of x at four times the thread's number. */
 static void
 load4(Build *b, Reg *v)
 {
-	EmitAccess at = access(b, b->x, op(b, EMIT_MUL, b->thread, i32(b, 16)), 4);
+	ThreadAccess at = access(b, b->x, op(b, THREAD_MUL, b->thread, i32(b, 16)), 4);
 	at.cache = CACHE_READ_ONLY;
 	thread_load(b->t, &at, v);
 }
@@ -79,7 +81,7 @@ load4(Build *b, Reg *v)
 static void
 store4(Build *b, const Reg *v)
 {
-	EmitAccess at = access(b, b->y, op(b, EMIT_MUL, b->thread, i32(b, 16)), 4);
+	ThreadAccess at = access(b, b->y, op(b, THREAD_MUL, b->thread, i32(b, 16)), 4);
 	thread_store(b->t, &at, v);
 }
 
@@ -100,7 +102,7 @@ vectors(void **state)
 	begin(&b, 0);
 	load4(&b, v);
 	for (int i = 0; i < 4; i++) {
-		v[i] = op(&b, EMIT_FADD, op(&b, EMIT_FMUL, v[i], thread_float_const(b.t, REG_F32, 2)),
+		v[i] = op(&b, THREAD_FADD, op(&b, THREAD_FMUL, v[i], thread_float_const(b.t, REG_F32, 2)),
 		    thread_float_const(b.t, REG_F32, 1));
 		assert_true(thread_call(b.t, "exp", &v[i], 1, &f32, &v[i], 1));
 	}
@@ -120,13 +122,13 @@ masks(void **state)
 	Reg v[4];
 	(void)state;
 	begin(&b, 0);
-	Reg ok = op(&b, EMIT_SLT, thread_cast(b.t, CAST_ZEXT, REG_I64, b.thread), b.n);
-	Reg always = op(&b, EMIT_SLT, b.thread, i32(&b, 64));
-	EmitAccess at = access(&b, b.x, op(&b, EMIT_MUL, b.thread, i32(&b, 16)), 4);
-	at.mask = op(&b, EMIT_AND, always, ok);
+	Reg ok = op(&b, THREAD_SLT, thread_cast(b.t, CAST_ZEXT, REG_I64, b.thread), b.n);
+	Reg always = op(&b, THREAD_SLT, b.thread, i32(&b, 64));
+	ThreadAccess at = access(&b, b.x, op(&b, THREAD_MUL, b.thread, i32(&b, 16)), 4);
+	at.mask = op(&b, THREAD_AND, always, ok);
 	thread_load(b.t, &at, v);
 	for (int i = 0; i < 4; i++)
-		v[i] = thread_op(b.t, EMIT_SELECT, ok, v[i], thread_float_const(b.t, REG_F32, -__builtin_inf()));
+		v[i] = thread_op(b.t, THREAD_SELECT, ok, v[i], thread_float_const(b.t, REG_F32, -__builtin_inf()));
 	at.base = b.y;
 	thread_store(b.t, &at, v);
 	end(&b, want, LEN(want));
@@ -140,10 +142,11 @@ signs(void **state)
 	Build b;
 	(void)state;
 	begin(&b, 0);
-	Reg hash = op(&b, EMIT_MUL, b.scale, i32(&b, INT64_C(0x9e3779b9)));
-	Reg low = op(&b, EMIT_SLT, hash, i32(&b, 0)), shifted = op(&b, EMIT_LSHR, hash, i32(&b, 3));
-	Reg v = thread_op(b.t, EMIT_SELECT, low, thread_cast(b.t, CAST_U2F, REG_F32, shifted), thread_float_const(b.t, REG_F32, 0));
-	EmitAccess at = access(&b, b.y, 0, 1);
+	Reg hash = op(&b, THREAD_MUL, b.scale, i32(&b, INT64_C(0x9e3779b9)));
+	Reg low = op(&b, THREAD_SLT, hash, i32(&b, 0)), shifted = op(&b, THREAD_LSHR, hash, i32(&b, 3));
+	Reg v = thread_op(b.t, THREAD_SELECT, low, thread_cast(b.t, CAST_U2F, REG_F32, shifted),
+	    thread_float_const(b.t, REG_F32, 0));
+	ThreadAccess at = access(&b, b.y, 0, 1);
 	thread_store(b.t, &at, &v);
 	end(&b, want, LEN(want));
 }
@@ -165,10 +168,10 @@ divisions(void **state)
 	for (int k = 0; k < 5; k++) {
 		for (int i = 0; i < 4; i++) {
 			Reg n = k == 1 ? thread_cast(b.t, CAST_TRUNC, REG_I16, v[i]) : v[i];
-			r[i] = k == 0 ? op(&b, EMIT_SDIV, n, i32(&b, 3))
-			    : k == 1 ? op(&b, EMIT_SDIV, n, thread_int_const(b.t, REG_I16, -3))
-			    : k == 2 ? op(&b, EMIT_SHL, i32(&b, 1), n)
-			    : k == 3 ? op(&b, EMIT_UDIV, i32(&b, 5), n) : op(&b, EMIT_MULHI_U, n, i32(&b, 7));
+			r[i] = k == 0 ? op(&b, THREAD_SDIV, n, i32(&b, 3))
+			    : k == 1 ? op(&b, THREAD_SDIV, n, thread_int_const(b.t, REG_I16, -3))
+			    : k == 2 ? op(&b, THREAD_SHL, i32(&b, 1), n)
+			    : k == 3 ? op(&b, THREAD_UDIV, i32(&b, 5), n) : op(&b, THREAD_MULHI_U, n, i32(&b, 7));
 			r[i] = thread_cast(b.t, CAST_S2F, REG_F32, r[i]);
 		}
 		store4(&b, r);
@@ -188,14 +191,14 @@ comparisons(void **state)
 	begin(&b, 0);
 	Reg small = thread_cast(b.t, CAST_TRUNC, REG_I8, b.scale), three = thread_int_const(b.t, REG_I8, -3);
 	Reg test[] = {
-		op(&b, EMIT_ULT, thread_int_const(b.t, REG_I64, -1), b.n),
-		op(&b, EMIT_SLT, small, three),
-		op(&b, EMIT_EQ, op(&b, EMIT_SMIN, small, thread_int_const(b.t, REG_I8, 5)), three),
-		op(&b, EMIT_EQ, op(&b, EMIT_SDIV, b.thread, i32(&b, -3)), b.scale),
-		op(&b, EMIT_EQ, op(&b, EMIT_SDIV, i32(&b, -7), op(&b, EMIT_ADD, b.thread, i32(&b, 1))), b.scale),
+		op(&b, THREAD_ULT, thread_int_const(b.t, REG_I64, -1), b.n),
+		op(&b, THREAD_SLT, small, three),
+		op(&b, THREAD_EQ, op(&b, THREAD_SMIN, small, thread_int_const(b.t, REG_I8, 5)), three),
+		op(&b, THREAD_EQ, op(&b, THREAD_SDIV, b.thread, i32(&b, -3)), b.scale),
+		op(&b, THREAD_EQ, op(&b, THREAD_SDIV, i32(&b, -7), op(&b, THREAD_ADD, b.thread, i32(&b, 1))), b.scale),
 	};
 	for (int i = 0; i < LEN(test); i++) {
-		EmitAccess at = access(&b, b.y, 0, 1);
+		ThreadAccess at = access(&b, b.y, 0, 1);
 		Reg v = thread_float_const(b.t, REG_F32, i);
 		at.mask = test[i];
 		thread_store(b.t, &at, &v);
@@ -219,8 +222,8 @@ loops(void **state)
 	next[0] = in[1];
 	next[1] = in[0];
 	thread_loop_end(b.t, next, in, 2);
-	thread_if(b.t, op(&b, EMIT_FLT, thread_float_const(b.t, REG_F32, 0), in[0]));
-	EmitAccess at = access(&b, b.y, 0, 1);
+	thread_if(b.t, op(&b, THREAD_FLT, thread_float_const(b.t, REG_F32, 0), in[0]));
+	ThreadAccess at = access(&b, b.y, 0, 1);
 	thread_store(b.t, &at, &in[1]);
 	thread_else(b.t, NULL, 0);
 	thread_if_end(b.t, NULL, NULL, 0);
@@ -244,11 +247,12 @@ lanes(void **state)
 	load4(&b, v);
 	Reg bits = thread_cast(b.t, CAST_BITS, REG_I32, v[0]);
 	thread_prim(b.t, PRIM_SHUFFLE_XOR, &bits, 1, &one, 1, &moved, 1);
-	Reg sum = op(&b, EMIT_FADD, v[0], thread_cast(b.t, CAST_BITS, REG_F32, moved));
-	at_lane = op(&b, EMIT_AND, b.thread, i32(&b, 31));
-	Reg kept = thread_op(b.t, EMIT_SELECT, op(&b, EMIT_EQ, at_lane, i32(&b, 0)), sum, thread_float_const(b.t, REG_F32, 0));
-	EmitAccess at = {.space = SPACE_SHARED, .type = REG_F32, .n = 1, .base = b.shared, .align = 4};
-	at.offset = op(&b, EMIT_MUL, b.thread, i32(&b, 4));
+	Reg sum = op(&b, THREAD_FADD, v[0], thread_cast(b.t, CAST_BITS, REG_F32, moved));
+	at_lane = op(&b, THREAD_AND, b.thread, i32(&b, 31));
+	Reg kept = thread_op(b.t, THREAD_SELECT, op(&b, THREAD_EQ, at_lane, i32(&b, 0)), sum,
+	    thread_float_const(b.t, REG_F32, 0));
+	ThreadAccess at = {.space = SPACE_SHARED, .type = REG_F32, .n = 1, .base = b.shared, .align = 4};
+	at.offset = op(&b, THREAD_MUL, b.thread, i32(&b, 4));
 	thread_store(b.t, &at, &kept);
 	thread_prim(b.t, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 	end(&b, want, LEN(want));
@@ -276,7 +280,7 @@ matrices(void **state)
 	Reg left = thread_pack(b.t, h, 2), right = thread_pack(b.t, h + 2, 2);
 	thread_mma(b.t, mma, &left, &right, acc, next);
 	thread_loop_end(b.t, next, acc, 2);
-	EmitAccess at = access(&b, b.y, 0, 1);
+	ThreadAccess at = access(&b, b.y, 0, 1);
 	thread_store(b.t, &at, &acc[0]);
 	end(&b, want, LEN(want));
 }
@@ -294,8 +298,8 @@ functions(void **state)
 	begin(&b, 0);
 	load4(&b, v);
 	assert_false(thread_call(b.t, "twice", &v[0], 1, &f32, &v[0], 1));
-	thread_function(b.t, &(EmitFunction){"twice", &f32, &f32, 1, 1}, &inside);
-	Reg sum = op(&b, EMIT_FADD, inside, inside);
+	thread_function(b.t, &(ThreadSignature){"twice", &f32, &f32, 1, 1}, &inside);
+	Reg sum = op(&b, THREAD_FADD, inside, inside);
 	thread_function_end(b.t, &sum, 1);
 	for (int i = 0; i < 4; i++)
 		assert_true(thread_call(b.t, "twice", &v[i], 1, &f32, &v[i], 1));
@@ -312,7 +316,7 @@ refusals(void **state)
 	(void)state;
 	begin(&b, 65536);
 	Reg wide = thread_cast(b.t, CAST_FEXT, REG_F64, thread_cast(b.t, CAST_S2F, REG_F32, b.scale));
-	op(&b, EMIT_FADD, wide, wide);
+	op(&b, THREAD_FADD, wide, wide);
 	emit_msl(thread_module(b.t), b.cx, &b.out, &made);
 	assert_int_equal(b.cx->nerrors, 2);             /* the shared memory; f64 once for each place */
 	text_close(&b.out);

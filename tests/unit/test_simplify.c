@@ -17,11 +17,11 @@ typedef struct Build {
 static void
 begin(Build *b)
 {
-	static const EmitParam param[] = {
+	static const ThreadParam param[] = {
 		{.name = "x", .type = REG_GLOBAL, .align = 16, .elem = TY_F32},
 		{.name = "n", .type = REG_I32, .elem = TY_I32, .most = 1000},
 	};
-	const EmitKernel k = {.name = "k", .param = param, .nparam = LEN(param), .threads = 64};
+	const ThreadKernel k = {.name = "k", .param = param, .nparam = LEN(param), .threads = 64};
 	Reg at[LEN(param)];
 	b->mem = arena_open();
 	b->t = thread_open(b->mem, target_named("sm_90a"), true);
@@ -32,7 +32,7 @@ begin(Build *b)
 }
 
 static Reg
-op(Build *b, EmitOp o, Reg x, Reg y)
+op(Build *b, ThreadOp o, Reg x, Reg y)
 {
 	return thread_op(b->t, o, x, y, 0);
 }
@@ -48,7 +48,8 @@ static void
 use(Build *b, Reg v, Reg mask)
 {
 	Reg one = thread_float_const(b->t, REG_F32, 1);
-	const EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b->x, .offset = v, .align = 4, .mask = mask};
+	const ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b->x, .offset = v, .align = 4,
+	    .mask = mask};
 	thread_store(b->t, &at, &one);
 }
 
@@ -64,7 +65,7 @@ count(const ThreadRegion *r, ThreadKind kind)
 	return n;
 }
 
-static const EmitAccess *
+static const ThreadAccess *
 last_store(const ThreadModule *m)
 {
 	return vec_last(&m->body->body)->at;
@@ -85,8 +86,8 @@ folds(void **state)
 	int64_t v;
 	(void)state;
 	begin(&b);
-	Reg sum = op(&b, EMIT_ADD, op(&b, EMIT_MUL, i32(&b, 6), i32(&b, 7)), i32(&b, 0));
-	use(&b, op(&b, EMIT_MUL, i32(&b, 1), sum), 0);
+	Reg sum = op(&b, THREAD_ADD, op(&b, THREAD_MUL, i32(&b, 6), i32(&b, 7)), i32(&b, 0));
+	use(&b, op(&b, THREAD_MUL, i32(&b, 1), sum), 0);
 	ThreadModule *m = end(&b);
 	assert_int_equal(count(m->body, NODE_OP), 0);
 	assert_true(thread_const(m, last_store(m)->offset, &v));
@@ -101,14 +102,14 @@ scopes(void **state)
 	Build b;
 	(void)state;
 	begin(&b);
-	use(&b, op(&b, EMIT_MUL, b.n, i32(&b, 4)), 0);
-	use(&b, op(&b, EMIT_MUL, i32(&b, 4), b.n), 0);
-	thread_if(b.t, op(&b, EMIT_EQ, b.n, b.thread));
-	use(&b, op(&b, EMIT_MUL, b.n, i32(&b, 4)), 0);
-	use(&b, op(&b, EMIT_MUL, b.n, i32(&b, 12)), 0);
+	use(&b, op(&b, THREAD_MUL, b.n, i32(&b, 4)), 0);
+	use(&b, op(&b, THREAD_MUL, i32(&b, 4), b.n), 0);
+	thread_if(b.t, op(&b, THREAD_EQ, b.n, b.thread));
+	use(&b, op(&b, THREAD_MUL, b.n, i32(&b, 4)), 0);
+	use(&b, op(&b, THREAD_MUL, b.n, i32(&b, 12)), 0);
 	thread_else(b.t, NULL, 0);
 	thread_if_end(b.t, NULL, NULL, 0);
-	use(&b, op(&b, EMIT_MUL, b.n, i32(&b, 12)), 0);
+	use(&b, op(&b, THREAD_MUL, b.n, i32(&b, 12)), 0);
 	ThreadModule *m = end(&b);
 	assert_int_equal(count(m->body, NODE_OP), 4);   /* n * 4, the test, and n * 12 twice */
 	arena_close(b.mem);
@@ -121,16 +122,16 @@ ranges(void **state)
 	Build b;
 	(void)state;
 	begin(&b);
-	use(&b, b.thread, op(&b, EMIT_SLT, b.thread, i32(&b, 64)));
-	use(&b, op(&b, EMIT_SMIN, b.n, i32(&b, 1000)), 0);
-	use(&b, op(&b, EMIT_AND, b.thread, i32(&b, 63)), op(&b, EMIT_SLT, b.n, i32(&b, 0)));
+	use(&b, b.thread, op(&b, THREAD_SLT, b.thread, i32(&b, 64)));
+	use(&b, op(&b, THREAD_SMIN, b.n, i32(&b, 1000)), 0);
+	use(&b, op(&b, THREAD_AND, b.thread, i32(&b, 63)), op(&b, THREAD_SLT, b.n, i32(&b, 0)));
 	Reg i = thread_loop(b.t, i32(&b, 0), b.n, i32(&b, 1), NULL, NULL, 0);
-	use(&b, op(&b, EMIT_SMAX, i, i32(&b, 0)), op(&b, EMIT_SLT, i, i32(&b, 1000)));
+	use(&b, op(&b, THREAD_SMAX, i, i32(&b, 0)), op(&b, THREAD_SLT, i, i32(&b, 1000)));
 	thread_loop_end(b.t, NULL, NULL, 0);
-	use(&b, op(&b, EMIT_SREM, b.n, i32(&b, 8)), 0);
+	use(&b, op(&b, THREAD_SREM, b.n, i32(&b, 8)), 0);
 	ThreadModule *m = end(&b);
 	assert_int_equal(count(m->body, NODE_OP), 1);   /* n & 7 */
-	assert_int_equal(thread_def(m, last_store(m)->offset)->op, EMIT_AND);
+	assert_int_equal(thread_def(m, last_store(m)->offset)->op, THREAD_AND);
 	assert_int_equal(thread_range(m, last_store(m)->offset).hi, 7);
 	assert_int_equal(count(m->body, NODE_STORE), 4); /* one had a mask that is never true */
 	arena_close(b.mem);
@@ -144,17 +145,17 @@ dead(void **state)
 	Reg v, inside, after;
 	(void)state;
 	begin(&b);
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.x, .align = 4};
-	at.offset = op(&b, EMIT_MUL, b.n, i32(&b, 4));
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.x, .align = 4};
+	at.offset = op(&b, THREAD_MUL, b.n, i32(&b, 4));
 	thread_load(b.t, &at, &v);
-	op(&b, EMIT_FADD, v, v);
+	op(&b, THREAD_FADD, v, v);
 	at.offset = 0;
 	at.cache = CACHE_VOLATILE;
 	thread_load(b.t, &at, &v);
 	thread_prim(b.t, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
 	Reg init = i32(&b, 3);
 	thread_loop(b.t, i32(&b, 0), b.n, i32(&b, 1), &init, &inside, 1);
-	Reg next = op(&b, EMIT_XOR, inside, b.n);
+	Reg next = op(&b, THREAD_XOR, inside, b.n);
 	thread_loop_end(b.t, &next, &after, 1);
 	use(&b, after, 0);
 	ThreadModule *m = end(&b);
@@ -173,10 +174,10 @@ functions(void **state)
 	Reg inside, carried, after, r;
 	(void)state;
 	begin(&b);
-	thread_function(b.t, &(EmitFunction){"twice", &f32, &f32, 1, 1}, &inside);
+	thread_function(b.t, &(ThreadSignature){"twice", &f32, &f32, 1, 1}, &inside);
 	thread_while(b.t, &inside, &carried, 1);
-	thread_while_test(b.t, op(&b, EMIT_FLT, carried, thread_float_const(b.t, REG_F32, 9)));
-	Reg next = op(&b, EMIT_FADD, carried, carried);
+	thread_while_test(b.t, op(&b, THREAD_FLT, carried, thread_float_const(b.t, REG_F32, 9)));
+	Reg next = op(&b, THREAD_FADD, carried, carried);
 	thread_while_end(b.t, &next, &after, 1);
 	thread_function_end(b.t, &after, 1);
 	Reg one = thread_float_const(b.t, REG_F32, 1);
@@ -200,8 +201,8 @@ words(void **state)
 	half[1] = thread_cast(b.t, CAST_TRUNC, REG_I16, b.thread);
 	thread_unpack(b.t, thread_pack(b.t, half, 2), REG_I16, out, 2);
 	use(&b, thread_cast(b.t, CAST_SEXT, REG_I32, out[1]), 0);
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = b.x, .align = 4};
-	at.mask = op(&b, EMIT_SLT, b.thread, i32(&b, 0));
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = b.x, .align = 4};
+	at.mask = op(&b, THREAD_SLT, b.thread, i32(&b, 0));
 	thread_load(b.t, &at, &v);
 	use(&b, v, 0);
 	ThreadModule *m = end(&b);

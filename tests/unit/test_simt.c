@@ -493,15 +493,15 @@ build_loop(ThreadBuilder *to, const Reg *param)
 	Reg zero_reg = thread_int_const(to, REG_I32, 0), one = thread_int_const(to, REG_I32, 1), in[2], next[2], after[2];
 	thread_place(to, (Place)AT(7));
 	thread_while(to, (Reg[]){zero_reg, zero_reg}, in, 2);
-	thread_while_test(to, thread_op(to, EMIT_NE, in[0], param[1], 0));
-	next[0] = thread_op(to, EMIT_ADD, in[0], one, 0);
-	next[1] = thread_op(to, EMIT_ADD, in[1], in[0], 0);
+	thread_while_test(to, thread_op(to, THREAD_NE, in[0], param[1], 0));
+	next[0] = thread_op(to, THREAD_ADD, in[0], one, 0);
+	next[1] = thread_op(to, THREAD_ADD, in[1], in[0], 0);
 	thread_while_end(to, next, after, 2);
 	Reg thread, offset;
 	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
-	offset = thread_op(to, EMIT_SHL, thread, thread_int_const(to, REG_I32, 2), 0);
+	offset = thread_op(to, THREAD_SHL, thread, thread_int_const(to, REG_I32, 2), 0);
 	thread_place(to, (Place)AT(9));
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .offset = offset, .align = 4};
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .offset = offset, .align = 4};
 	thread_store(to, &at, &after[1]);
 }
 
@@ -512,15 +512,15 @@ build_print(ThreadBuilder *to, const Reg *param)
 	Reg thread, shared = param[2], value[3];
 	thread_place(to, (Place)AT(4));
 	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
-	thread_if(to, thread_op(to, EMIT_EQ, thread, thread_int_const(to, REG_I32, 5), 0));
+	thread_if(to, thread_op(to, THREAD_EQ, thread, thread_int_const(to, REG_I32, 5), 0));
 	value[0] = thread_int_const(to, REG_I32, -3);
 	value[1] = thread_cast(to, CAST_ZEXT, REG_I64, thread);
 	value[2] = thread_float_const(to, REG_F64, 1.5);
 	thread_print(to, "%lld of 100%%: %llu, %g\n", value, 3);
 	thread_if_end(to, NULL, NULL, 0);
 	thread_place(to, (Place)AT(5));
-	Reg offset = thread_op(to, EMIT_MUL, thread, param[1], 0);
-	EmitAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = shared, .offset = offset, .align = 4};
+	Reg offset = thread_op(to, THREAD_MUL, thread, param[1], 0);
+	ThreadAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = shared, .offset = offset, .align = 4};
 	thread_store(to, &at, &thread);
 }
 
@@ -529,22 +529,23 @@ static void
 build_spin(ThreadBuilder *to, const Reg *param)
 {
 	Reg thread, none = thread_int_const(to, REG_I32, 0), flag, in[1], seen[1];
-	EmitAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = param[2], .align = 4, .cache = CACHE_VOLATILE};
+	ThreadAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = param[2], .align = 4,
+	    .cache = CACHE_VOLATILE};
 	thread_place(to, (Place)AT(6));
 	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
-	thread_if(to, thread_op(to, EMIT_EQ, thread, none, 0));
+	thread_if(to, thread_op(to, THREAD_EQ, thread, none, 0));
 	thread_store(to, &at, &none);
 	thread_if_end(to, NULL, NULL, 0);
 	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
-	thread_if(to, thread_op(to, EMIT_EQ, thread, none, 0));
+	thread_if(to, thread_op(to, THREAD_EQ, thread, none, 0));
 	thread_while(to, &none, in, 1);
-	thread_while_test(to, thread_op(to, EMIT_EQ, in[0], none, 0));
+	thread_while_test(to, thread_op(to, THREAD_EQ, in[0], none, 0));
 	thread_load(to, &at, &flag);
 	thread_while_end(to, &flag, seen, 1);
-	EmitAccess out = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .align = 4};
+	ThreadAccess out = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = param[0], .align = 4};
 	thread_store(to, &out, seen);
 	thread_if_end(to, NULL, NULL, 0);
-	thread_if(to, thread_op(to, EMIT_EQ, thread, thread_int_const(to, REG_I32, 63), 0));
+	thread_if(to, thread_op(to, THREAD_EQ, thread, thread_int_const(to, REG_I32, 63), 0));
 	thread_store(to, &at, &param[1]);
 	thread_if_end(to, NULL, NULL, 0);
 }
@@ -557,10 +558,11 @@ run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64
 	const EmitLlvmOptions opt = {.host = true, .checks = checks, .verify = true};
 	const Target *t = target_named("sm_80");
 	ThreadBuilder *to = thread_open(mem, t, false);
-	EmitParam params[2] = {{.name = "p", .type = REG_GLOBAL}, {.name = "n", .type = REG_I32}};
+	ThreadParam params[2] = {{.name = "p", .type = REG_GLOBAL}, {.name = "n", .type = REG_I32}};
 	Reg param[3];
 	int n;
-	thread_kernel(to, &(EmitKernel){.name = "k", .param = params, .nparam = 2, .threads = 64, .shared_bytes = 256}, param,
+	thread_kernel(to, &(ThreadKernel){.name = "k", .param = params, .nparam = 2, .threads = 64,
+	    .shared_bytes = 256}, param,
 	    &param[2]);
 	body(to, param);
 	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);

@@ -102,10 +102,10 @@ LLVMValueRef llvm_real(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to);  
 LLVMValueRef llvm_same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to);
 
 /* Of an access, but for the constant: a pointer to global, a 32-bit address of shared memory. */
-LLVMValueRef llvm_address(EmitLlvm *l, const EmitAccess *at);
+LLVMValueRef llvm_address(EmitLlvm *l, const ThreadAccess *at);
 LLVMValueRef llvm_pointer(EmitLlvm *l, const ThreadNode *n);
-int llvm_known_mask(EmitLlvm *l, const EmitAccess *at);         /* 1: always, 0: never, -1: as the mask says */
-int llvm_align(const EmitAccess *at);
+int llvm_known_mask(EmitLlvm *l, const ThreadAccess *at);       /* 1: always, 0: never, -1: as the mask says */
+int llvm_align(const ThreadAccess *at);
 
 /* llvm_word.c */
 
@@ -123,12 +123,12 @@ bool llvm_is_defined(EmitLlvm *l, const char **why);
 
 /* PTX: llvm_nvptx.c, llvm_nvptx_value.c, llvm_nvptx_memory.c, llvm_matrix.c */
 
-void llvm_nvptx_kernel(EmitLlvm *l, const EmitKernel *k);
+void llvm_nvptx_kernel(EmitLlvm *l, const ThreadKernel *k);
 void llvm_nvptx_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out);
-void llvm_nvptx_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out);
-void llvm_nvptx_store(EmitLlvm *l, const EmitAccess *at, const LLVMValueRef *v);
-LLVMValueRef llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef v, LLVMValueRef compare);
-LLVMValueRef llvm_nvptx_float(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type);
+void llvm_nvptx_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out);
+void llvm_nvptx_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v);
+LLVMValueRef llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare);
+LLVMValueRef llvm_nvptx_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type);
 LLVMValueRef llvm_nvptx_to_int(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to, bool is_signed);
 void llvm_nvptx_mma(EmitLlvm *l, const MmaInfo *i, const LLVMValueRef *in, LLVMValueRef *out);
 void llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out);
@@ -159,15 +159,15 @@ LLVMValueRef llvm_asm_op(EmitLlvm *l, const char *text, RegType type, const LLVM
 
 enum { HOST_PURE = 1 << 0, HOST_CONVERGENT = 1 << 1 };
 
-void llvm_simt_kernel(EmitLlvm *l, const EmitKernel *k);
+void llvm_simt_kernel(EmitLlvm *l, const ThreadKernel *k);
 void llvm_simt_kernel_end(EmitLlvm *l);
 void llvm_simt_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out);
 void llvm_simt_place(EmitLlvm *l, Place at);            /* of what comes next */
-void llvm_simt_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out);
-void llvm_simt_store(EmitLlvm *l, const EmitAccess *at, const LLVMValueRef *v);
-LLVMValueRef llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef v, LLVMValueRef compare);
-LLVMValueRef llvm_simt_float(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type);
-LLVMValueRef llvm_simt_sign(EmitLlvm *l, EmitOp op, LLVMValueRef v);    /* FNEG, FABS of 16 bits */
+void llvm_simt_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out);
+void llvm_simt_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v);
+LLVMValueRef llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare);
+LLVMValueRef llvm_simt_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type);
+LLVMValueRef llvm_simt_sign(EmitLlvm *l, ThreadOp op, LLVMValueRef v);  /* FNEG, FABS of 16 bits */
 LLVMValueRef llvm_simt_real(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to);
 LLVMValueRef llvm_simt_to_int(EmitLlvm *l, LLVMValueRef v, RegType to, bool is_signed);
 /* A function of the emulator's; `result` may be l->none. */

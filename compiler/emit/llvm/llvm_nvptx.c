@@ -44,7 +44,7 @@ map_address(EmitLlvm *l, LLVMValueRef v)
 /* LLVM makes read-only loads of all that is behind a pointer without alias that nothing is stored through; where there must
  * be none (llvm_nvptx_memory.c), those that are stored through are said to have none, which tells as much. */
 static void
-describe_param(EmitLlvm *l, int i, const EmitParam *p)
+describe_param(EmitLlvm *l, int i, const ThreadParam *p)
 {
 	if (p->is_map) {
 		describe_map(l, i);
@@ -70,7 +70,7 @@ kernel_name(EmitLlvm *l, const char *name)
 }
 
 static LLVMValueRef
-shared_memory(EmitLlvm *l, const EmitKernel *k)
+shared_memory(EmitLlvm *l, const ThreadKernel *k)
 {
 	if (k->shared_bytes == 0)
 		return llvm_i32(l, 0);
@@ -82,7 +82,7 @@ shared_memory(EmitLlvm *l, const EmitKernel *k)
 }
 
 void
-llvm_nvptx_kernel(EmitLlvm *l, const EmitKernel *k)
+llvm_nvptx_kernel(EmitLlvm *l, const ThreadKernel *k)
 {
 	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, k->nparam);
 	l->kernel = kernel_name(l, k->name);

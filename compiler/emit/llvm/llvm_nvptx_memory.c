@@ -20,7 +20,7 @@ typedef struct Units {
 } Units;
 
 static Units
-units(const EmitAccess *at)
+units(const ThreadAccess *at)
 {
 	int bytes = thread_type_bytes(at->type), all = bytes * at->n;
 	if (at->type == REG_PRED)
@@ -49,7 +49,7 @@ shared_pointer(EmitLlvm *l, LLVMValueRef address)
 
 /* The whole address as LLVM's pointer. */
 static LLVMValueRef
-place_of(EmitLlvm *l, const EmitAccess *at)
+place_of(EmitLlvm *l, const ThreadAccess *at)
 {
 	LLVMValueRef p = llvm_address(l, at),
 		     constant = LLVMConstInt(l->type[REG_I64], (uint64_t)at->constant, true);
@@ -59,7 +59,7 @@ place_of(EmitLlvm *l, const EmitAccess *at)
 }
 
 static bool
-is_plain(const EmitAccess *at)
+is_plain(const ThreadAccess *at)
 {
 	return at->cache == CACHE_NONE || at->cache == CACHE_READ_ONLY;
 }
@@ -87,7 +87,7 @@ mark_invariant(EmitLlvm *l, LLVMValueRef load)
 }
 
 static void
-load_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *out)
+load_plain(EmitLlvm *l, const ThreadAccess *at, Units u, LLVMValueRef *out)
 {
 	LLVMValueRef v = LLVMBuildLoad2(l->b, access_type(l, u), place_of(l, at), "");
 	LLVMSetAlignment(v, (unsigned)llvm_align(at));
@@ -117,7 +117,7 @@ put_list(Text *t, int from, int n)
 
 /* The cache hint of an instruction: eviction priorities on L1 came with PTX 7.4. */
 static const char *
-hint(EmitLlvm *l, const EmitAccess *at, bool is_load)
+hint(EmitLlvm *l, const ThreadAccess *at, bool is_load)
 {
 	const char *ptx = strstr(l->target->features, "+ptx");
 	int version = ptx ? atoi(ptx + 4) : 0;
@@ -132,13 +132,13 @@ hint(EmitLlvm *l, const EmitAccess *at, bool is_load)
 }
 
 static RegType
-address_type(const EmitAccess *at)
+address_type(const ThreadAccess *at)
 {
 	return at->space == SPACE_SHARED ? REG_SHARED : REG_GLOBAL;
 }
 
 static const char *
-space(const EmitAccess *at)
+space(const ThreadAccess *at)
 {
 	return at->space == SPACE_SHARED ? "shared" : "global";
 }
@@ -153,7 +153,7 @@ in_one(Units u)
 
 static void
 load_text(
-    EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
+    EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
 {
 	LlvmAsm a = {.l = l};
 	int bytes = thread_type_bytes(u.unit), where = n;
@@ -178,7 +178,7 @@ load_text(
 /* Elements are aligned to themselves; pieces of `n` units are only made where the access is aligned
  * for them. */
 static int
-piece(const EmitAccess *at, Units u)
+piece(const ThreadAccess *at, Units u)
 {
 	int n = in_one(u), bytes = thread_type_bytes(u.unit), align = llvm_align(at);
 	while (n > 1 && n * bytes > align)
@@ -187,7 +187,7 @@ piece(const EmitAccess *at, Units u)
 }
 
 void
-llvm_nvptx_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out)
+llvm_nvptx_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 {
 	Units u = units(at);
 	LLVMValueRef *word;
@@ -214,7 +214,7 @@ llvm_nvptx_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out)
 }
 
 static void
-store_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *v)
+store_plain(EmitLlvm *l, const ThreadAccess *at, Units u, LLVMValueRef *v)
 {
 	LLVMValueRef all = v[0];
 	if (u.n > 1) {
@@ -227,7 +227,7 @@ store_plain(EmitLlvm *l, const EmitAccess *at, Units u, LLVMValueRef *v)
 
 static void
 store_text(
-    EmitLlvm *l, const EmitAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
+    EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
 {
 	LlvmAsm a = {.l = l};
 	int bytes = thread_type_bytes(u.unit);
@@ -247,7 +247,7 @@ store_text(
 }
 
 void
-llvm_nvptx_store(EmitLlvm *l, const EmitAccess *at, const LLVMValueRef *v)
+llvm_nvptx_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 {
 	Units u = units(at);
 	int mask = llvm_known_mask(l, at);
@@ -289,7 +289,7 @@ static const char *const scope_name[] = {
 
 /* The type as PTX writes it in an atomic operation. */
 static const char *
-atomic_type(AtomicKind k, const EmitAccess *at)
+atomic_type(AtomicKind k, const ThreadAccess *at)
 {
 	int bits = 8 * thread_type_bytes(at->type);
 	switch (at->type) {
@@ -308,7 +308,7 @@ atomic_type(AtomicKind k, const EmitAccess *at)
 }
 
 static LLVMValueRef
-atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMValueRef v,
+atomic_text(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, RegType type, LLVMValueRef v,
     LLVMValueRef compare)
 {
 	LlvmAsm a = {.l = l};
@@ -333,9 +333,9 @@ atomic_text(EmitLlvm *l, AtomicKind k, const EmitAccess *at, RegType type, LLVMV
 
 /* bf16 atomics came with sm_90; before, a compare-and-swap of 16 bits. */
 static LLVMValueRef
-add_by_swap(EmitLlvm *l, const EmitAccess *at, LLVMValueRef v)
+add_by_swap(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef v)
 {
-	EmitAccess word = *at;
+	ThreadAccess word = *at;
 	LLVMTypeRef bf16 = l->type[REG_BF16], f32 = l->type[REG_F32], bits = l->type[REG_I16];
 	LLVMValueRef on = LLVMConstInt(l->type[REG_PRED], 1, false), first, sum, old;
 	LLVMBasicBlockRef then = llvm_block(l, "then"), end = llvm_block(l, "endif"), other = llvm_block(l, "else");
@@ -369,9 +369,9 @@ add_by_swap(EmitLlvm *l, const EmitAccess *at, LLVMValueRef v)
 }
 
 static LLVMValueRef
-add_pair_by_swap(EmitLlvm *l, const EmitAccess *at, LLVMValueRef v)
+add_pair_by_swap(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef v)
 {
-	EmitAccess one = *at;
+	ThreadAccess one = *at;
 	LLVMValueRef part[2], old[2];
 	one.n = 1;
 	llvm_split(l, v, REG_BF16, part, 2);
@@ -381,7 +381,7 @@ add_pair_by_swap(EmitLlvm *l, const EmitAccess *at, LLVMValueRef v)
 }
 
 LLVMValueRef
-llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef v, LLVMValueRef compare)
+llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
 	RegType type = at->n == 2 ? REG_I32 : at->type;
 	if (llvm_known_mask(l, at) == 0)

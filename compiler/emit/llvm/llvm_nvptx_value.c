@@ -6,39 +6,39 @@
 
 /* The approximations of f64 are its exact operations; it has no others. */
 static LLVMValueRef
-approximate_f64(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
+approximate_f64(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
 {
 	LLVMValueRef one = LLVMConstReal(l->type[REG_F64], 1);
 	switch (op) {
-	case EMIT_FDIV_FAST: return LLVMBuildFDiv(l->b, v[0], v[1], "");
-	case EMIT_FSQRT_FAST: return llvm_call1(l, "llvm.sqrt", v, 1);
-	case EMIT_FRSQRT_FAST: return LLVMBuildFDiv(l->b, one, llvm_call1(l, "llvm.sqrt", v, 1), "");
-	case EMIT_FRCP_FAST: return LLVMBuildFDiv(l->b, one, v[0], "");
+	case THREAD_FDIV_FAST: return LLVMBuildFDiv(l->b, v[0], v[1], "");
+	case THREAD_FSQRT_FAST: return llvm_call1(l, "llvm.sqrt", v, 1);
+	case THREAD_FRSQRT_FAST: return LLVMBuildFDiv(l->b, one, llvm_call1(l, "llvm.sqrt", v, 1), "");
+	case THREAD_FRCP_FAST: return LLVMBuildFDiv(l->b, one, v[0], "");
 	default: die("%s of f64: there is no such instruction", thread_op_text[op]);
 	}
 }
 
 /* Most are of the special function unit. */
 LLVMValueRef
-llvm_nvptx_float(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
+llvm_nvptx_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
 {
 	const char *text;
 	switch (op) {
-	case EMIT_FMIN: return llvm_call1(l, "llvm.minimumnum", v, 2);
-	case EMIT_FMAX: return llvm_call1(l, "llvm.maximumnum", v, 2);
-	case EMIT_FDIV_FAST: text = "div.full.f32 $0, $1, $2;"; break;
-	case EMIT_FSQRT_FAST: text = "sqrt.approx.f32 $0, $1;"; break;
-	case EMIT_FRSQRT_FAST: text = "rsqrt.approx.ftz.f32 $0, $1;"; break;
-	case EMIT_FRCP_FAST: text = "rcp.approx.ftz.f32 $0, $1;"; break;
-	case EMIT_EXP2_FAST: text = "ex2.approx.ftz.f32 $0, $1;"; break;
-	case EMIT_LOG2_FAST: text = "lg2.approx.f32 $0, $1;"; break;
-	case EMIT_SIN_FAST: text = "sin.approx.f32 $0, $1;"; break;
-	case EMIT_COS_FAST: text = "cos.approx.f32 $0, $1;"; break;
-	case EMIT_FMA_SAT: text = "fma.rn.sat.f32 $0, $1, $2, $3;"; break;
-	case EMIT_TANH_FAST: text = "tanh.approx.f32 $0, $1;"; break;
+	case THREAD_FMIN: return llvm_call1(l, "llvm.minimumnum", v, 2);
+	case THREAD_FMAX: return llvm_call1(l, "llvm.maximumnum", v, 2);
+	case THREAD_FDIV_FAST: text = "div.full.f32 $0, $1, $2;"; break;
+	case THREAD_FSQRT_FAST: text = "sqrt.approx.f32 $0, $1;"; break;
+	case THREAD_FRSQRT_FAST: text = "rsqrt.approx.ftz.f32 $0, $1;"; break;
+	case THREAD_FRCP_FAST: text = "rcp.approx.ftz.f32 $0, $1;"; break;
+	case THREAD_EXP2_FAST: text = "ex2.approx.ftz.f32 $0, $1;"; break;
+	case THREAD_LOG2_FAST: text = "lg2.approx.f32 $0, $1;"; break;
+	case THREAD_SIN_FAST: text = "sin.approx.f32 $0, $1;"; break;
+	case THREAD_COS_FAST: text = "cos.approx.f32 $0, $1;"; break;
+	case THREAD_FMA_SAT: text = "fma.rn.sat.f32 $0, $1, $2, $3;"; break;
+	case THREAD_TANH_FAST: text = "tanh.approx.f32 $0, $1;"; break;
 	default: die("%s of floats", thread_op_text[op]);
 	}
-	return type == REG_F64 ? approximate_f64(l, op, v) : llvm_asm_op(l, text, REG_F32, v, emit_op_operands[op]);
+	return type == REG_F64 ? approximate_f64(l, op, v) : llvm_asm_op(l, text, REG_F32, v, thread_op_operands[op]);
 }
 
 /* 32 or 64 bits; the names of cvt's intrinsics. */

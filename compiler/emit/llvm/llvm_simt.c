@@ -76,7 +76,7 @@ llvm_host_site(EmitLlvm *l, bool own)
 		h->here = h->site.n;
 		vec_push(l->mem, &h->site, h->at);
 	}
-	LLVMBuildStore(l->b, llvm_i32(l, h->here), field(l, THREAD_SITE));
+	LLVMBuildStore(l->b, llvm_i32(l, h->here), field(l, SIMT_FIELD_SITE));
 }
 
 void
@@ -144,7 +144,7 @@ make_room(EmitLlvm *l)
 }
 
 void
-llvm_simt_kernel(EmitLlvm *l, const EmitKernel *k)
+llvm_simt_kernel(EmitLlvm *l, const ThreadKernel *k)
 {
 	LLVMTypeRef types[2] = {l->generic, l->generic};
 	l->kernel = "kernel";
@@ -165,7 +165,7 @@ llvm_simt_kernel(EmitLlvm *l, const EmitKernel *k)
 		mark(l, v, "invariant.load");
 		l->value[l->thread->body->arg[i]] = from_word(l, v, k->param[i].type);
 	}
-	l->host.shared = fixed_field(l, THREAD_SHARED, l->generic);
+	l->host.shared = fixed_field(l, SIMT_FIELD_SHARED, l->generic);
 	l->value[l->thread->shared] = llvm_i32(l, 0);
 }
 
@@ -193,7 +193,7 @@ llvm_host_turn(EmitLlvm *l, bool waits)
 		return;
 	}
 	LLVMTypeRef word = l->type[REG_I64];
-	LLVMValueRef at = field(l, THREAD_STEPS), left = LLVMBuildLoad2(l->b, word, at, "");
+	LLVMValueRef at = field(l, SIMT_FIELD_STEPS), left = LLVMBuildLoad2(l->b, word, at, "");
 	left = LLVMBuildSub(l->b, left, LLVMConstInt(word, 1, false), "");
 	LLVMBuildStore(l->b, left, at);
 	LLVMBasicBlockRef out = llvm_block(l, "tired"), on = llvm_block(l, "turn");
@@ -211,11 +211,11 @@ static int
 field_of(PrimKind k)
 {
 	switch (k) {
-	case PRIM_THREAD: return THREAD_THREAD;
-	case PRIM_LANE: return THREAD_LANE;
-	case PRIM_BLOCK: return THREAD_BLOCK;
-	case PRIM_NBLOCKS: return THREAD_NBLOCKS;
-	case PRIM_CLUSTER_RANK: return THREAD_CLUSTER_RANK;
+	case PRIM_THREAD: return SIMT_FIELD_THREAD;
+	case PRIM_LANE: return SIMT_FIELD_LANE;
+	case PRIM_BLOCK: return SIMT_FIELD_BLOCK;
+	case PRIM_NBLOCKS: return SIMT_FIELD_NBLOCKS;
+	case PRIM_CLUSTER_RANK: return SIMT_FIELD_CLUSTER_RANK;
 	default: return -1;
 	}
 }

@@ -14,7 +14,7 @@ enum { READ = 1 << 0, WRITE = 1 << 1, ATOMIC = 1 << 2, ACQUIRE = 1 << 5, RELEASE
 
 /* Elements that go together. */
 static int
-piece(const EmitAccess *at)
+piece(const ThreadAccess *at)
 {
 	int bytes = thread_type_bytes(at->type), n = MIN(at->n, 16 / bytes), align = llvm_align(at);
 	while (n > 1 && (n * bytes > align || at->n % n))
@@ -24,7 +24,7 @@ piece(const EmitAccess *at)
 
 /* Where element `first` is, after the emulator was asked if it wants to be; `bytes` are touched. */
 static LLVMValueRef
-place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
+place_of(EmitLlvm *l, const ThreadAccess *at, int first, int bytes, unsigned how)
 {
 	int64_t constant = at->constant + (int64_t)first * thread_type_bytes(at->type);
 	LLVMValueRef p = llvm_address(l, at), offset = LLVMConstInt(l->type[REG_I64], (uint64_t)constant, true);
@@ -53,9 +53,9 @@ place_of(EmitLlvm *l, const EmitAccess *at, int first, int bytes, unsigned how)
 
 /* The word around the one byte that an atomic changes, which alone is asked about; or what stands in for it. */
 static LLVMValueRef
-place_of_word(EmitLlvm *l, const EmitAccess *at, unsigned how)
+place_of_word(EmitLlvm *l, const ThreadAccess *at, unsigned how)
 {
-	EmitAccess byte = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1, .base = at->changes};
+	ThreadAccess byte = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 1, .align = 1, .base = at->changes};
 	LLVMValueRef p = llvm_value(l, at->changes), asked = place_of(l, &byte, 0, 1, how);
 	LLVMValueRef is_there = LLVMBuildICmp(l->b, LLVMIntEQ, asked, p, "");
 	return LLVMBuildSelect(l->b, is_there, llvm_address(l, at), asked, "");
@@ -67,7 +67,7 @@ typedef struct Masked {
 } Masked;
 
 static Masked
-mask_begin(EmitLlvm *l, const EmitAccess *at)
+mask_begin(EmitLlvm *l, const ThreadAccess *at)
 {
 	Masked m = {0};
 	if (llvm_known_mask(l, at) > 0)
@@ -105,7 +105,7 @@ piece_type(EmitLlvm *l, RegType type, int n)
 }
 
 static unsigned
-volatile_flag(EmitLlvm *l, const EmitAccess *at)
+volatile_flag(EmitLlvm *l, const ThreadAccess *at)
 {
 	if (at->cache != CACHE_VOLATILE)
 		return 0;
@@ -114,7 +114,7 @@ volatile_flag(EmitLlvm *l, const EmitAccess *at)
 }
 
 static void
-load_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, LLVMValueRef *out)
+load_piece(EmitLlvm *l, const ThreadAccess *at, int first, int n, LLVMValueRef *out)
 {
 	int bytes = n * thread_type_bytes(at->type);
 	LLVMValueRef p = place_of(l, at, first, bytes, READ | volatile_flag(l, at));
@@ -129,7 +129,7 @@ load_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, LLVMValueRef *ou
 }
 
 void
-llvm_simt_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out)
+llvm_simt_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 {
 	if (llvm_known_mask(l, at) == 0) {
 		for (int i = 0; i < at->n; i++)
@@ -143,7 +143,7 @@ llvm_simt_load(EmitLlvm *l, const EmitAccess *at, LLVMValueRef *out)
 }
 
 static void
-store_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, const LLVMValueRef *in)
+store_piece(EmitLlvm *l, const ThreadAccess *at, int first, int n, const LLVMValueRef *in)
 {
 	int bytes = n * thread_type_bytes(at->type);
 	LLVMValueRef all = NULL;
@@ -162,7 +162,7 @@ store_piece(EmitLlvm *l, const EmitAccess *at, int first, int n, const LLVMValue
 }
 
 void
-llvm_simt_store(EmitLlvm *l, const EmitAccess *at, const LLVMValueRef *v)
+llvm_simt_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 {
 	if (llvm_known_mask(l, at) == 0)
 		return;
@@ -195,7 +195,7 @@ operation(AtomicKind k, RegType type)
 
 /* The sums of floats of 16 bits are the emulator's. */
 static LLVMValueRef
-add_half(EmitLlvm *l, const EmitAccess *at, LLVMValueRef p, LLVMValueRef v)
+add_half(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef p, LLVMValueRef v)
 {
 	const char *name = arena_printf(
 	    l->mem, "simt_add_%s%s", at->type == REG_F16 ? "f16" : "bf16", at->n == 2 ? "x2" : "");
@@ -204,7 +204,7 @@ add_half(EmitLlvm *l, const EmitAccess *at, LLVMValueRef p, LLVMValueRef v)
 }
 
 static LLVMValueRef
-change(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef p, LLVMValueRef v, LLVMValueRef compare)
+change(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef p, LLVMValueRef v, LLVMValueRef compare)
 {
 	LLVMAtomicOrdering order = LLVMAtomicOrderingSequentiallyConsistent;
 	if (at->type == REG_F16 || at->type == REG_BF16)
@@ -216,7 +216,7 @@ change(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef p, LLVMValu
 }
 
 LLVMValueRef
-llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const EmitAccess *at, LLVMValueRef v, LLVMValueRef compare)
+llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
 	RegType type = at->n == 2 ? REG_I32 : at->type;
 	LLVMValueRef old = LLVMConstNull(l->type[type]);

@@ -109,30 +109,30 @@ lesser(EmitLlvm *l, LLVMValueRef *v, RegType type, bool greater)
 
 /* The sign is the upper bit. */
 LLVMValueRef
-llvm_simt_sign(EmitLlvm *l, EmitOp op, LLVMValueRef v)
+llvm_simt_sign(EmitLlvm *l, ThreadOp op, LLVMValueRef v)
 {
-	if (op == EMIT_FNEG)
+	if (op == THREAD_FNEG)
 		return LLVMBuildXor(l->b, v, LLVMConstInt(l->type[REG_I16], 0x8000, false), "");
 	return LLVMBuildAnd(l->b, v, LLVMConstInt(l->type[REG_I16], 0x7fff, false), "");
 }
 
 /* Of f32 or f64. */
 LLVMValueRef
-llvm_simt_float(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
+llvm_simt_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
 {
 	switch (op) {
-	case EMIT_FMIN: return lesser(l, v, type, false);
-	case EMIT_FMAX: return lesser(l, v, type, true);
-	case EMIT_FMA_SAT: return between_0_and_1(l, llvm_call1(l, "llvm.fma", v, 3));
-	case EMIT_FDIV_FAST: return LLVMBuildFDiv(l->b, v[0], v[1], "");
-	case EMIT_FSQRT_FAST: return llvm_call1(l, "llvm.sqrt", v, 1);
-	case EMIT_FRSQRT_FAST: return inverse_root(l, v[0], type);
-	case EMIT_FRCP_FAST: return LLVMBuildFDiv(l->b, LLVMConstReal(l->type[type], 1), v[0], "");
-	case EMIT_EXP2_FAST: return through_f64(l, "simt_exp2", v[0], type);
-	case EMIT_LOG2_FAST: return through_f64(l, "simt_log2", v[0], type);
-	case EMIT_SIN_FAST: return through_f64(l, "simt_sin", v[0], type);
-	case EMIT_COS_FAST: return through_f64(l, "simt_cos", v[0], type);
-	case EMIT_TANH_FAST: return through_f64(l, "simt_tanh", v[0], type);
+	case THREAD_FMIN: return lesser(l, v, type, false);
+	case THREAD_FMAX: return lesser(l, v, type, true);
+	case THREAD_FMA_SAT: return between_0_and_1(l, llvm_call1(l, "llvm.fma", v, 3));
+	case THREAD_FDIV_FAST: return LLVMBuildFDiv(l->b, v[0], v[1], "");
+	case THREAD_FSQRT_FAST: return llvm_call1(l, "llvm.sqrt", v, 1);
+	case THREAD_FRSQRT_FAST: return inverse_root(l, v[0], type);
+	case THREAD_FRCP_FAST: return LLVMBuildFDiv(l->b, LLVMConstReal(l->type[type], 1), v[0], "");
+	case THREAD_EXP2_FAST: return through_f64(l, "simt_exp2", v[0], type);
+	case THREAD_LOG2_FAST: return through_f64(l, "simt_log2", v[0], type);
+	case THREAD_SIN_FAST: return through_f64(l, "simt_sin", v[0], type);
+	case THREAD_COS_FAST: return through_f64(l, "simt_cos", v[0], type);
+	case THREAD_TANH_FAST: return through_f64(l, "simt_tanh", v[0], type);
 	default: die("%s of floats", thread_op_text[op]);
 	}
 }

@@ -65,60 +65,60 @@ upper_half(EmitLlvm *l, LLVMValueRef *v, bool is_signed)
 }
 
 static LLVMValueRef
-count_bits(EmitLlvm *l, EmitOp op, LLVMValueRef v)
+count_bits(EmitLlvm *l, ThreadOp op, LLVMValueRef v)
 {
 	LLVMValueRef arg[2] = {v, LLVMConstInt(l->type[REG_PRED], 0, false)};
-	return op == EMIT_CLZ ? llvm_call1(l, "llvm.ctlz", arg, 2) : llvm_call1(l, "llvm.ctpop", arg, 1);
+	return op == THREAD_CLZ ? llvm_call1(l, "llvm.ctlz", arg, 2) : llvm_call1(l, "llvm.ctpop", arg, 1);
 }
 
 /* NULL: it is no such operation, here and below. */
 static LLVMValueRef
-integer(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
+integer(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
 {
 	LLVMBuilderRef b = l->b;
 	switch (op) {
-	case EMIT_ADD: return LLVMBuildAdd(b, v[0], v[1], "");
-	case EMIT_SUB: return LLVMBuildSub(b, v[0], v[1], "");
-	case EMIT_MUL: return LLVMBuildMul(b, v[0], v[1], "");
-	case EMIT_SDIV: return LLVMBuildSDiv(b, v[0], v[1], "");
-	case EMIT_UDIV: return LLVMBuildUDiv(b, v[0], v[1], "");
-	case EMIT_SREM: return LLVMBuildSRem(b, v[0], v[1], "");
-	case EMIT_UREM: return LLVMBuildURem(b, v[0], v[1], "");
-	case EMIT_AND: return LLVMBuildAnd(b, v[0], v[1], "");
-	case EMIT_OR: return LLVMBuildOr(b, v[0], v[1], "");
-	case EMIT_XOR: return LLVMBuildXor(b, v[0], v[1], "");
-	case EMIT_NOT: return LLVMBuildNot(b, v[0], "");
-	case EMIT_SHL: return LLVMBuildShl(b, v[0], v[1], "");
-	case EMIT_LSHR: return LLVMBuildLShr(b, v[0], v[1], "");
-	case EMIT_ASHR: return LLVMBuildAShr(b, v[0], v[1], "");
-	case EMIT_MULHI_U: return upper_half(l, v, false);
-	case EMIT_MULHI_S: return upper_half(l, v, true);
-	case EMIT_SMIN: return llvm_call1(l, "llvm.smin", v, 2);
-	case EMIT_SMAX: return llvm_call1(l, "llvm.smax", v, 2);
-	case EMIT_UMIN: return llvm_call1(l, "llvm.umin", v, 2);
-	case EMIT_UMAX: return llvm_call1(l, "llvm.umax", v, 2);
-	case EMIT_POPCOUNT:
-	case EMIT_CLZ: return count_bits(l, op, v[0]);
+	case THREAD_ADD: return LLVMBuildAdd(b, v[0], v[1], "");
+	case THREAD_SUB: return LLVMBuildSub(b, v[0], v[1], "");
+	case THREAD_MUL: return LLVMBuildMul(b, v[0], v[1], "");
+	case THREAD_SDIV: return LLVMBuildSDiv(b, v[0], v[1], "");
+	case THREAD_UDIV: return LLVMBuildUDiv(b, v[0], v[1], "");
+	case THREAD_SREM: return LLVMBuildSRem(b, v[0], v[1], "");
+	case THREAD_UREM: return LLVMBuildURem(b, v[0], v[1], "");
+	case THREAD_AND: return LLVMBuildAnd(b, v[0], v[1], "");
+	case THREAD_OR: return LLVMBuildOr(b, v[0], v[1], "");
+	case THREAD_XOR: return LLVMBuildXor(b, v[0], v[1], "");
+	case THREAD_NOT: return LLVMBuildNot(b, v[0], "");
+	case THREAD_SHL: return LLVMBuildShl(b, v[0], v[1], "");
+	case THREAD_LSHR: return LLVMBuildLShr(b, v[0], v[1], "");
+	case THREAD_ASHR: return LLVMBuildAShr(b, v[0], v[1], "");
+	case THREAD_MULHI_U: return upper_half(l, v, false);
+	case THREAD_MULHI_S: return upper_half(l, v, true);
+	case THREAD_SMIN: return llvm_call1(l, "llvm.smin", v, 2);
+	case THREAD_SMAX: return llvm_call1(l, "llvm.smax", v, 2);
+	case THREAD_UMIN: return llvm_call1(l, "llvm.umin", v, 2);
+	case THREAD_UMAX: return llvm_call1(l, "llvm.umax", v, 2);
+	case THREAD_POPCOUNT:
+	case THREAD_CLZ: return count_bits(l, op, v[0]);
 	default: return NULL;
 	}
 }
 
 static LLVMValueRef
-compare(EmitLlvm *l, EmitOp op, LLVMValueRef *v)
+compare(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
 {
 	LLVMBuilderRef b = l->b;
 	switch (op) {
-	case EMIT_EQ: return LLVMBuildICmp(b, LLVMIntEQ, v[0], v[1], "");
-	case EMIT_NE: return LLVMBuildICmp(b, LLVMIntNE, v[0], v[1], "");
-	case EMIT_SLT: return LLVMBuildICmp(b, LLVMIntSLT, v[0], v[1], "");
-	case EMIT_SLE: return LLVMBuildICmp(b, LLVMIntSLE, v[0], v[1], "");
-	case EMIT_ULT: return LLVMBuildICmp(b, LLVMIntULT, v[0], v[1], "");
-	case EMIT_ULE: return LLVMBuildICmp(b, LLVMIntULE, v[0], v[1], "");
-	case EMIT_FEQ: return LLVMBuildFCmp(b, LLVMRealOEQ, v[0], v[1], "");
-	case EMIT_FNE: return LLVMBuildFCmp(b, LLVMRealUNE, v[0], v[1], "");
-	case EMIT_FLT: return LLVMBuildFCmp(b, LLVMRealOLT, v[0], v[1], "");
-	case EMIT_FLE: return LLVMBuildFCmp(b, LLVMRealOLE, v[0], v[1], "");
-	case EMIT_FUNO: return LLVMBuildFCmp(b, LLVMRealUNO, v[0], v[1], "");
+	case THREAD_EQ: return LLVMBuildICmp(b, LLVMIntEQ, v[0], v[1], "");
+	case THREAD_NE: return LLVMBuildICmp(b, LLVMIntNE, v[0], v[1], "");
+	case THREAD_SLT: return LLVMBuildICmp(b, LLVMIntSLT, v[0], v[1], "");
+	case THREAD_SLE: return LLVMBuildICmp(b, LLVMIntSLE, v[0], v[1], "");
+	case THREAD_ULT: return LLVMBuildICmp(b, LLVMIntULT, v[0], v[1], "");
+	case THREAD_ULE: return LLVMBuildICmp(b, LLVMIntULE, v[0], v[1], "");
+	case THREAD_FEQ: return LLVMBuildFCmp(b, LLVMRealOEQ, v[0], v[1], "");
+	case THREAD_FNE: return LLVMBuildFCmp(b, LLVMRealUNE, v[0], v[1], "");
+	case THREAD_FLT: return LLVMBuildFCmp(b, LLVMRealOLT, v[0], v[1], "");
+	case THREAD_FLE: return LLVMBuildFCmp(b, LLVMRealOLE, v[0], v[1], "");
+	case THREAD_FUNO: return LLVMBuildFCmp(b, LLVMRealUNO, v[0], v[1], "");
 	default: return NULL;
 	}
 }
@@ -134,36 +134,36 @@ contract(EmitLlvm *l, LLVMValueRef v, RegType type)
 
 /* Of f32 and f64; but for the last, what PTX does in 16 bits too. */
 static LLVMValueRef
-floating(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
+floating(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
 {
 	switch (op) {
-	case EMIT_FNEG: return LLVMBuildFNeg(l->b, v[0], "");
-	case EMIT_FABS: return llvm_call1(l, "llvm.fabs", v, 1);
-	case EMIT_FADD: return contract(l, LLVMBuildFAdd(l->b, v[0], v[1], ""), type);
-	case EMIT_FSUB: return contract(l, LLVMBuildFSub(l->b, v[0], v[1], ""), type);
-	case EMIT_FMUL: return contract(l, LLVMBuildFMul(l->b, v[0], v[1], ""), type);
-	case EMIT_FMA: return llvm_call1(l, "llvm.fma", v, 3);
-	case EMIT_FDIV: return LLVMBuildFDiv(l->b, v[0], v[1], "");
-	case EMIT_FSQRT: return llvm_call1(l, "llvm.sqrt", v, 1);
-	case EMIT_FFLOOR: return llvm_call1(l, "llvm.floor", v, 1);
-	case EMIT_FCEIL: return llvm_call1(l, "llvm.ceil", v, 1);
-	case EMIT_FROUND: return llvm_call1(l, "llvm.roundeven", v, 1);
-	case EMIT_FTRUNC: return llvm_call1(l, "llvm.trunc", v, 1);
+	case THREAD_FNEG: return LLVMBuildFNeg(l->b, v[0], "");
+	case THREAD_FABS: return llvm_call1(l, "llvm.fabs", v, 1);
+	case THREAD_FADD: return contract(l, LLVMBuildFAdd(l->b, v[0], v[1], ""), type);
+	case THREAD_FSUB: return contract(l, LLVMBuildFSub(l->b, v[0], v[1], ""), type);
+	case THREAD_FMUL: return contract(l, LLVMBuildFMul(l->b, v[0], v[1], ""), type);
+	case THREAD_FMA: return llvm_call1(l, "llvm.fma", v, 3);
+	case THREAD_FDIV: return LLVMBuildFDiv(l->b, v[0], v[1], "");
+	case THREAD_FSQRT: return llvm_call1(l, "llvm.sqrt", v, 1);
+	case THREAD_FFLOOR: return llvm_call1(l, "llvm.floor", v, 1);
+	case THREAD_FCEIL: return llvm_call1(l, "llvm.ceil", v, 1);
+	case THREAD_FROUND: return llvm_call1(l, "llvm.roundeven", v, 1);
+	case THREAD_FTRUNC: return llvm_call1(l, "llvm.trunc", v, 1);
 	default: return (l->opt.host ? llvm_simt_float : llvm_nvptx_float)(l, op, v, type);
 	}
 }
 
 static LLVMValueRef
-narrow_floating(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
+narrow_floating(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
 {
-	bool signs = op == EMIT_FNEG || op == EMIT_FABS, fuses = op == EMIT_FMA || op == EMIT_FMA_SAT;
-	bool sums = op == EMIT_FADD || op == EMIT_FSUB || op == EMIT_FMUL || op == EMIT_FMA;
+	bool signs = op == THREAD_FNEG || op == THREAD_FABS, fuses = op == THREAD_FMA || op == THREAD_FMA_SAT;
+	bool sums = op == THREAD_FADD || op == THREAD_FSUB || op == THREAD_FMUL || op == THREAD_FMA;
 	RegType through = l->opt.host && fuses ? REG_F64 : REG_F32;
 	if (!l->opt.host && (signs || sums))
 		return floating(l, op, v, type);
 	if (signs)
 		return llvm_simt_sign(l, op, v[0]);
-	for (int i = 0; i < emit_op_operands[op]; i++)
+	for (int i = 0; i < thread_op_operands[op]; i++)
 		v[i] = llvm_real(l, v[i], type, through);
 	return llvm_real(l, floating(l, op, v, through), through, type);
 }
@@ -171,10 +171,10 @@ narrow_floating(EmitLlvm *l, EmitOp op, LLVMValueRef *v, RegType type)
 LLVMValueRef
 llvm_op(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in)
 {
-	const EmitOp op = (EmitOp)n->op;
+	const ThreadOp op = (ThreadOp)n->op;
 	RegType type = llvm_reg_type(l, n->in[0]);
 	LLVMValueRef v[3] = {0}, r;
-	if (op == EMIT_SELECT)
+	if (op == THREAD_SELECT)
 		return LLVMBuildSelect(l->b, in[0], in[1], in[2], "");
 	for (int i = 0; i < n->nin; i++)
 		v[i] = thread_is_comparison(op) && l->opt.host && llvm_is_narrow(type) ? llvm_real(l, in[i], type, REG_F32)
@@ -230,7 +230,7 @@ LLVMValueRef
 llvm_cast(EmitLlvm *l, const ThreadNode *n, LLVMValueRef v)
 {
 	RegType from = llvm_reg_type(l, n->in[0]), to = n->type;
-	switch ((EmitCast)n->op) {
+	switch ((ThreadCast)n->op) {
 	case CAST_SEXT: return LLVMBuildSExt(l->b, v, l->type[to], "");
 	case CAST_ZEXT: return LLVMBuildZExt(l->b, v, l->type[to], "");
 	case CAST_TRUNC: return LLVMBuildTrunc(l->b, v, l->type[to], "");
@@ -247,7 +247,7 @@ llvm_cast(EmitLlvm *l, const ThreadNode *n, LLVMValueRef v)
 /* ---- addresses ---- */
 
 LLVMValueRef
-llvm_address(EmitLlvm *l, const EmitAccess *at)
+llvm_address(EmitLlvm *l, const ThreadAccess *at)
 {
 	LLVMValueRef p = llvm_value(l, at->base), offset;
 	if (!at->offset)
@@ -267,11 +267,11 @@ LLVMValueRef
 llvm_pointer(EmitLlvm *l, const ThreadNode *n)
 {
 	Space space = n->type == REG_SHARED ? SPACE_SHARED : SPACE_GLOBAL;
-	return llvm_address(l, &(EmitAccess){.space = space, .base = n->in[0], .offset = n->in[1]});
+	return llvm_address(l, &(ThreadAccess){.space = space, .base = n->in[0], .offset = n->in[1]});
 }
 
 int
-llvm_known_mask(EmitLlvm *l, const EmitAccess *at)
+llvm_known_mask(EmitLlvm *l, const ThreadAccess *at)
 {
 	LLVMValueRef m = at->mask ? llvm_value(l, at->mask) : NULL;
 	if (!m)
@@ -280,7 +280,7 @@ llvm_known_mask(EmitLlvm *l, const EmitAccess *at)
 }
 
 int
-llvm_align(const EmitAccess *at)
+llvm_align(const ThreadAccess *at)
 {
 	return at->align ? at->align : thread_type_bytes(at->type);
 }

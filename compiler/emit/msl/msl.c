@@ -36,7 +36,7 @@ msl_cannot(Msl *m, Place at, const char *what)
 }
 
 static void
-name_parameter(Msl *m, MslNode *n, const EmitParam *p)
+name_parameter(Msl *m, MslNode *n, const ThreadParam *p)
 {
 	n->c = (int)c_plain(p->type);
 	if (p->type == REG_I64 || p->type == REG_I32)
@@ -48,7 +48,7 @@ name_parameter(Msl *m, MslNode *n, const EmitParam *p)
 static void
 name_kernel(Msl *m)
 {
-	const EmitKernel *k = &m->t->kernel;
+	const ThreadKernel *k = &m->t->kernel;
 	const Target *t = m->t->target;
 	m->made->target = t;
 	m->made->kernel = *k;

@@ -202,7 +202,7 @@ const char *msl_pointer_to(Msl *m, Reg pointer, CType c);
 const char *msl_pointer_like(Msl *m, Reg pointer, const MslNode *like);
 /* "(device atomic_uint *)(x + i)" */
 const char *msl_address(Msl *m, const MslNode *n, const char *type);
-CType msl_element(const EmitParam *p);
+CType msl_element(const ThreadParam *p);
 const char *msl_shared_type(const Msl *m);
 
 /* msl_memory.c */

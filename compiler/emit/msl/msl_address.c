@@ -9,7 +9,7 @@
 #include <string.h>
 
 CType
-msl_element(const EmitParam *p)
+msl_element(const ThreadParam *p)
 {
 	switch (p->elem) {
 	case TY_F32: return C_FLOAT;
@@ -62,7 +62,7 @@ first_of(const ThreadModule *t, Reg r)
 static bool
 is_select(const ThreadNode *n)
 {
-	return n->kind == NODE_OP && n->op == EMIT_SELECT;
+	return n->kind == NODE_OP && n->op == THREAD_SELECT;
 }
 
 /* What a pointer to device memory counts in. */
@@ -97,26 +97,26 @@ msl_divided(ThreadBuilder *b, Reg r, int size)
 		return v % size == 0 ? thread_int_const(b, t, v / size) : 0;
 	if (n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT)) {
 		Reg a = thread_type(m, n->in[0]) == REG_I32 ? msl_divided(b, n->in[0], size) : 0;
-		return a ? thread_cast(b, (EmitCast)n->op, t, a) : 0;
+		return a ? thread_cast(b, (ThreadCast)n->op, t, a) : 0;
 	}
 	if (n->kind != NODE_OP)
 		return 0;
 	Reg x = n->in[0], y = n->nin > 1 ? n->in[1] : 0, p, q;
 	switch (n->op) {
-	case EMIT_MUL:
+	case THREAD_MUL:
 		if (thread_const(m, y, &v) && v == size)
 			return x;
 		if ((p = msl_divided(b, x, size)))      /* a stride in bytes is one in elements, its multiple stays */
-			return thread_op(b, EMIT_MUL, p, y, 0);
-		return (q = msl_divided(b, y, size)) ? thread_op(b, EMIT_MUL, x, q, 0) : 0;
-	case EMIT_SHL:
+			return thread_op(b, THREAD_MUL, p, y, 0);
+		return (q = msl_divided(b, y, size)) ? thread_op(b, THREAD_MUL, x, q, 0) : 0;
+	case THREAD_SHL:
 		if (!thread_const(m, y, &v) || v > 30 || (INT64_C(1) << v) % size)
 			return 0;
-		return thread_op(b, EMIT_SHL, x, thread_int_const(b, t, v - __builtin_ctz((unsigned)size)), 0);
-	case EMIT_ADD: case EMIT_SUB: case EMIT_OR: case EMIT_XOR:
+		return thread_op(b, THREAD_SHL, x, thread_int_const(b, t, v - __builtin_ctz((unsigned)size)), 0);
+	case THREAD_ADD: case THREAD_SUB: case THREAD_OR: case THREAD_XOR:
 		p = msl_divided(b, x, size);
 		q = p ? msl_divided(b, y, size) : 0;
-		return q ? thread_op(b, (EmitOp)n->op, p, q, 0) : 0;
+		return q ? thread_op(b, (ThreadOp)n->op, p, q, 0) : 0;
 	default:
 		return 0;
 	}
@@ -255,7 +255,7 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 static const char *
 address_sum(Msl *m, const MslNode *n, int64_t more, CType *in)
 {
-	const EmitAccess *at = n->t->at;
+	const ThreadAccess *at = n->t->at;
 	MslNode *base = msl_def(m, at->base);
 	int size = c_bytes(counts_in(m, base)), unit = (int)n->t->i;
 	int64_t constant = at->constant + more;

@@ -79,7 +79,7 @@ note_padding(Msl *m, const ThreadNode *n)
 		n = thread_def(m->t, n->in[0]);
 	if (n->kind == NODE_PARAM) {
 		m->made->param[n->op].is_padded = true;
-	} else if (n->kind == NODE_OP && n->op == EMIT_SELECT) {
+	} else if (n->kind == NODE_OP && n->op == THREAD_SELECT) {
 		note_padding(m, thread_def(m->t, n->in[1]));
 		note_padding(m, thread_def(m->t, n->in[2]));
 	} else {
@@ -92,7 +92,7 @@ note_padding(Msl *m, const ThreadNode *n)
 static void
 note_access(Msl *m, MslNode *n)
 {
-	const EmitAccess *at = n->t->at;
+	const ThreadAccess *at = n->t->at;
 	bool in_word = at->type == REG_I32 && (n->kind == NODE_ATOMIC || at->cache == CACHE_VOLATILE);
 	bool is_device = at->space == SPACE_GLOBAL;
 	n->width = n->kind == NODE_ATOMIC ? 1 : at->n;

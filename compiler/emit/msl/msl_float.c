@@ -16,11 +16,12 @@ in_float(const MslNode *n, RegType t)
 	if (t != REG_F16)
 		return false;
 	switch (n->t->op) {
-	case EMIT_FNEG: case EMIT_FABS: case EMIT_FADD: case EMIT_FSUB: case EMIT_FMUL: case EMIT_FMA: case EMIT_FMIN:
-	case EMIT_FMAX: case EMIT_FFLOOR: case EMIT_FCEIL: case EMIT_FROUND: case EMIT_FTRUNC:
+	case THREAD_FNEG: case THREAD_FABS: case THREAD_FADD: case THREAD_FSUB: case THREAD_FMUL: case THREAD_FMA:
+	case THREAD_FMIN:
+	case THREAD_FMAX: case THREAD_FFLOOR: case THREAD_FCEIL: case THREAD_FROUND: case THREAD_FTRUNC:
 		return false;
 	default:
-		return !(n->t->op >= EMIT_FEQ && n->t->op <= EMIT_FUNO);
+		return !(n->t->op >= THREAD_FEQ && n->t->op <= THREAD_FUNO);
 	}
 }
 
@@ -42,23 +43,23 @@ float_operator(Msl *m, const MslNode *n, const char *sign, int strength)
 {
 	bool widen = in_float(n, n->type);
 	Expr a = float_lanes(m, n, 0, widen), b = float_lanes(m, n, 1, widen);
-	int right = n->t->op == EMIT_FADD || n->t->op == EMIT_FMUL ? strength : strength + 1;
+	int right = n->t->op == THREAD_FADD || n->t->op == THREAD_FMUL ? strength : strength + 1;
 	if (a.width == 1 && b.width == 1 && n->width > 1)
 		a = msl_as(m, a, a.c, n->width);
-	if (b.strength == strength && n->t->op != EMIT_FSUB)       /* sums are added in their own order */
+	if (b.strength == strength && n->t->op != THREAD_FSUB)     /* sums are added in their own order */
 		right = strength + 1;
 	const char *s = arena_printf(m->mem, "%s %s %s", msl_wrap(m, a, strength), sign, msl_wrap(m, b, right));
 	return rounded(m, n, msl_made(s, strength, MAX(a.width, b.width), a.c), widen);
 }
 
 /* What Metal has as a function. */
-static const char *const float_function[EMIT_OPS_COUNT] = {
-	[EMIT_FDIV_FAST] = "fast::divide", [EMIT_FABS] = "fabs",          [EMIT_FMA] = "fma",
-	[EMIT_FMIN] = "min",               [EMIT_FMAX] = "max",           [EMIT_FSQRT] = "sqrt",
-	[EMIT_FSQRT_FAST] = "fast::sqrt",  [EMIT_FRSQRT_FAST] = "fast::rsqrt", [EMIT_EXP2_FAST] = "fast::exp2",
-	[EMIT_LOG2_FAST] = "fast::log2",   [EMIT_SIN_FAST] = "fast::sin", [EMIT_COS_FAST] = "fast::cos",
-	[EMIT_TANH_FAST] = "fast::tanh",   [EMIT_FMA_SAT] = "fma",        [EMIT_FFLOOR] = "floor",
-	[EMIT_FCEIL] = "ceil",             [EMIT_FROUND] = "rint",        [EMIT_FTRUNC] = "trunc",
+static const char *const float_function[THREAD_OPS_COUNT] = {
+	[THREAD_FDIV_FAST] = "fast::divide", [THREAD_FABS] = "fabs",          [THREAD_FMA] = "fma",
+	[THREAD_FMIN] = "min",               [THREAD_FMAX] = "max",           [THREAD_FSQRT] = "sqrt",
+	[THREAD_FSQRT_FAST] = "fast::sqrt",  [THREAD_FRSQRT_FAST] = "fast::rsqrt", [THREAD_EXP2_FAST] = "fast::exp2",
+	[THREAD_LOG2_FAST] = "fast::log2",   [THREAD_SIN_FAST] = "fast::sin", [THREAD_COS_FAST] = "fast::cos",
+	[THREAD_TANH_FAST] = "fast::tanh",   [THREAD_FMA_SAT] = "fma",        [THREAD_FFLOOR] = "floor",
+	[THREAD_FCEIL] = "ceil",             [THREAD_FROUND] = "rint",        [THREAD_FTRUNC] = "trunc",
 };
 
 static Expr
@@ -71,7 +72,7 @@ float_call(Msl *m, const MslNode *n)
 	if (!name)
 		die("%s is no operation on floats", thread_op_text[n->t->op]);
 	text_printf(&t, "%s(", name);
-	for (int k = 0; k < emit_op_operands[n->t->op]; k++)
+	for (int k = 0; k < thread_op_operands[n->t->op]; k++)
 		text_printf(&t, "%s%s", k ? ", " : "", msl_as(m, float_lanes(m, n, k, widen), c, n->width).text);
 	text_put(&t, ")");
 	return rounded(m, n, msl_made(msl_kept(m, &t), P_NAME, n->width, c), widen);
@@ -101,12 +102,12 @@ msl_compare_floats(Msl *m, const MslNode *n)
 	static const char *const sign[] = {"==", "!=", "<", "<="};
 	bool widen = msl_type(m, n->in[0]) == REG_BF16;
 	Expr a = float_lanes(m, n, 0, widen), b = float_lanes(m, n, 1, widen);
-	if (n->t->op == EMIT_FUNO)
+	if (n->t->op == THREAD_FUNO)
 		return msl_made(n->in[0] == n->in[1] ? arena_printf(m->mem, "isnan(%s)", a.text)
 		                                 : arena_printf(m->mem, "isunordered(%s, %s)", a.text, b.text),
 		    P_NAME, 1, C_BOOL);
-	int strength = n->t->op <= EMIT_FNE ? P_EQUAL : P_LESS;
-	return msl_made(arena_printf(m->mem, "%s %s %s", msl_wrap(m, a, strength + 1), sign[n->t->op - EMIT_FEQ],
+	int strength = n->t->op <= THREAD_FNE ? P_EQUAL : P_LESS;
+	return msl_made(arena_printf(m->mem, "%s %s %s", msl_wrap(m, a, strength + 1), sign[n->t->op - THREAD_FEQ],
 	    msl_wrap(m, b, strength + 1)), strength, 1, C_BOOL);
 }
 
@@ -124,13 +125,13 @@ Expr
 msl_float_expr(Msl *m, const MslNode *n)
 {
 	switch (n->t->op) {
-	case EMIT_FADD: return float_operator(m, n, "+", P_SUM);
-	case EMIT_FSUB: return float_operator(m, n, "-", P_SUM);
-	case EMIT_FMUL: return float_operator(m, n, "*", P_PRODUCT);
-	case EMIT_FDIV: return float_operator(m, n, "/", P_PRODUCT);
-	case EMIT_FNEG: return negated(m, n);
-	case EMIT_FRCP_FAST: return reciprocal(m, n);
-	case EMIT_FMA_SAT: return saturated(m, n);
+	case THREAD_FADD: return float_operator(m, n, "+", P_SUM);
+	case THREAD_FSUB: return float_operator(m, n, "-", P_SUM);
+	case THREAD_FMUL: return float_operator(m, n, "*", P_PRODUCT);
+	case THREAD_FDIV: return float_operator(m, n, "/", P_PRODUCT);
+	case THREAD_FNEG: return negated(m, n);
+	case THREAD_FRCP_FAST: return reciprocal(m, n);
+	case THREAD_FMA_SAT: return saturated(m, n);
 	default: return float_call(m, n);
 	}
 }

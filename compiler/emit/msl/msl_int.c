@@ -57,10 +57,10 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 {
 	RegType t = n->type;
 	Expr a = msl_lanes(m, n, 0), b = msl_lanes(m, n, 1);
-	int w = MAX(a.width, b.width), right = n->t->op == EMIT_MUL || n->t->op == EMIT_ADD ? strength : strength + 1;
+	int w = MAX(a.width, b.width), right = n->t->op == THREAD_MUL || n->t->op == THREAD_ADD ? strength : strength + 1;
 	if (t == REG_I8 || t == REG_I16 || w > 1) {
 		CType c = c_plain(t);
-		if (n->t->op == EMIT_MUL && w == 1)
+		if (n->t->op == THREAD_MUL && w == 1)
 			a = msl_as(m, a, C_UINT, 1);
 		else if (w > 1) {
 			a = msl_as(m, a, c, a.width);
@@ -90,10 +90,10 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 		else
 			a = msl_as(m, a, without_sign(a.c), 1);
 	}
-	if (!safe && n->t->op == EMIT_MUL && b.is_literal && b.v < 0)
+	if (!safe && n->t->op == THREAD_MUL && b.is_literal && b.v < 0)
 		b = msl_as(m, b, t == REG_I64 ? C_ULONG : C_UINT, 1);
 	CType c = a.is_literal ? (b.is_literal ? a.c : MAX(b.c, C_INT)) : b.is_literal ? MAX(a.c, C_INT) : usual(a.c, b.c);
-	bool minus = b.is_literal && b.v < 0 && n->t->op == EMIT_ADD && b.v > INT32_MIN;
+	bool minus = b.is_literal && b.v < 0 && n->t->op == THREAD_ADD && b.v > INT32_MIN;
 	if (minus)
 		b = (Expr){arena_printf(m->mem, "%lld", -(long long)b.v), P_NAME, 1, b.c, true, -b.v};
 	else if (b.is_literal && b.v >= 0 && b.v <= INT32_MAX && !a.is_literal)
@@ -126,7 +126,7 @@ shift_left(Msl *m, const MslNode *n)
 static Expr
 shift_right(Msl *m, const MslNode *n)
 {
-	bool is_signed = n->t->op == EMIT_ASHR, small = n->type == REG_I8 || n->type == REG_I16;
+	bool is_signed = n->t->op == THREAD_ASHR, small = n->type == REG_I8 || n->type == REG_I16;
 	CType c = c_plain(n->type);
 	Expr a = msl_lanes(m, n, 0), b = msl_lanes(m, n, 1);
 	if (n->width > 1) {
@@ -153,7 +153,7 @@ bits(Msl *m, const MslNode *n, const char *sign, int strength)
 	int w = MAX(a.width, b.width);
 	bool small = n->type == REG_I8 || n->type == REG_I16;
 	ThreadRange r = thread_range(m->t, n->in[0]);
-	if (n->t->op == EMIT_AND && n->width == 1 && !small && b.is_literal && b.v > 0 && (b.v & (b.v + 1)) == 0 &&
+	if (n->t->op == THREAD_AND && n->width == 1 && !small && b.is_literal && b.v > 0 && (b.v & (b.v + 1)) == 0 &&
 	    r.geometry &&
 	    r.lo >= 0)
 		return msl_made(arena_printf(m->mem, "%s %% %lld", msl_wrap(m, a, P_PRODUCT), (long long)b.v + 1),
@@ -217,10 +217,10 @@ bit_not(Msl *m, const MslNode *n)
 static const struct {
 	const char *name;
 	bool is_signed;
-} int_function[EMIT_OPS_COUNT] = {
-	[EMIT_MULHI_U] = {"mulhi", false}, [EMIT_MULHI_S] = {"mulhi", true},   [EMIT_SMIN] = {"min", true},
-	[EMIT_SMAX] = {"max", true},       [EMIT_UMIN] = {"min", false},       [EMIT_UMAX] = {"max", false},
-	[EMIT_CLZ] = {"clz", false},       [EMIT_POPCOUNT] = {"popcount", false},
+} int_function[THREAD_OPS_COUNT] = {
+	[THREAD_MULHI_U] = {"mulhi", false}, [THREAD_MULHI_S] = {"mulhi", true},   [THREAD_SMIN] = {"min", true},
+	[THREAD_SMAX] = {"max", true},       [THREAD_UMIN] = {"min", false},       [THREAD_UMAX] = {"max", false},
+	[THREAD_CLZ] = {"clz", false},       [THREAD_POPCOUNT] = {"popcount", false},
 };
 
 /* Both of one type, as Metal's functions want them. */
@@ -232,15 +232,15 @@ int_call(Msl *m, const MslNode *n)
 	CType c = c_plain(n->type);
 	if (!name)
 		die("%s is no operation on integers", thread_op_text[n->t->op]);
-	Expr a = msl_lanes(m, n, 0), b = emit_op_operands[n->t->op] > 1 ? msl_lanes(m, n, 1) : a;
+	Expr a = msl_lanes(m, n, 0), b = thread_op_operands[n->t->op] > 1 ? msl_lanes(m, n, 1) : a;
 	bool plain = n->width == 1 && msl_never_negative(m, n->in[0]) &&
-	    (emit_op_operands[n->t->op] == 1 || msl_never_negative(m, n->in[1]));
-	if (plain && (n->type == REG_I32 || n->type == REG_I64) && n->t->op >= EMIT_SMIN && n->t->op <= EMIT_UMAX)
+	    (thread_op_operands[n->t->op] == 1 || msl_never_negative(m, n->in[1]));
+	if (plain && (n->type == REG_I32 || n->type == REG_I64) && n->t->op >= THREAD_SMIN && n->t->op <= THREAD_UMAX)
 		is_signed = a.is_literal ? c_is_signed(b.c) : c_is_signed(a.c);
 	if (is_signed)
 		c = (CType)(c - 1);
 	a = msl_as(m, a, c, n->width);
-	const char *s = emit_op_operands[n->t->op] == 1
+	const char *s = thread_op_operands[n->t->op] == 1
 	    ? arena_printf(m->mem, "%s(%s)", name, a.text)
 	    : arena_printf(m->mem, "%s(%s, %s)", name, a.text, msl_as(m, b, c, n->width).text);
 	return msl_made(s, P_NAME, n->width, c);
@@ -250,19 +250,19 @@ Expr
 msl_int_expr(Msl *m, const MslNode *n)
 {
 	switch (n->t->op) {
-	case EMIT_ADD: return sum(m, n, "+", P_SUM);
-	case EMIT_SUB: return sum(m, n, "-", P_SUM);
-	case EMIT_MUL: return sum(m, n, "*", P_PRODUCT);
-	case EMIT_SDIV: return divide(m, n, "/", true);
-	case EMIT_UDIV: return divide(m, n, "/", false);
-	case EMIT_SREM: return divide(m, n, "%", true);
-	case EMIT_UREM: return divide(m, n, "%", false);
-	case EMIT_AND: return bits(m, n, "&", P_AND);
-	case EMIT_OR: return bits(m, n, "|", P_OR);
-	case EMIT_XOR: return bits(m, n, "^", P_XOR);
-	case EMIT_NOT: return bit_not(m, n);
-	case EMIT_SHL: return shift_left(m, n);
-	case EMIT_LSHR: case EMIT_ASHR: return shift_right(m, n);
+	case THREAD_ADD: return sum(m, n, "+", P_SUM);
+	case THREAD_SUB: return sum(m, n, "-", P_SUM);
+	case THREAD_MUL: return sum(m, n, "*", P_PRODUCT);
+	case THREAD_SDIV: return divide(m, n, "/", true);
+	case THREAD_UDIV: return divide(m, n, "/", false);
+	case THREAD_SREM: return divide(m, n, "%", true);
+	case THREAD_UREM: return divide(m, n, "%", false);
+	case THREAD_AND: return bits(m, n, "&", P_AND);
+	case THREAD_OR: return bits(m, n, "|", P_OR);
+	case THREAD_XOR: return bits(m, n, "^", P_XOR);
+	case THREAD_NOT: return bit_not(m, n);
+	case THREAD_SHL: return shift_left(m, n);
+	case THREAD_LSHR: case THREAD_ASHR: return shift_right(m, n);
 	default: return int_call(m, n);
 	}
 }

@@ -239,7 +239,7 @@ take_fill(Merge *g, MslNode *s)
 	Msl *m = g->m;
 	int w = s->width;
 	MslNode *load = msl_def(m, s->in[w]);
-	if (s->kind != NODE_OP || s->t->op != EMIT_SELECT || load->kind != NODE_LOAD || load->width != w || w > 4 ||
+	if (s->kind != NODE_OP || s->t->op != THREAD_SELECT || load->kind != NODE_LOAD || load->width != w || w > 4 ||
 	    load->fill ||
 	    load->t->home != s->t->home || !load->t->at->mask)
 		return;
@@ -277,7 +277,7 @@ msl_merge(Msl *m, ThreadRegion *b)
 		for (int k = 0; k < n->nin && n->width == 1 && merges(n); k++)
 			if (join_from(&g, n, k))
 				break;
-		if (n->kind == NODE_OP && n->t->op == EMIT_SELECT)
+		if (n->kind == NODE_OP && n->t->op == THREAD_SELECT)
 			take_fill(&g, n);
 	}
 }

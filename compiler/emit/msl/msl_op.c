@@ -27,10 +27,10 @@ msl_is_full(ThreadRange r, RegType t)
 static Expr
 of_preds(Msl *m, const MslNode *n)
 {
-	const char *sign = n->t->op == EMIT_AND ? "&&" : n->t->op == EMIT_OR ? "||" : "!=";
-	int strength = n->t->op == EMIT_AND ? P_ANDAND : n->t->op == EMIT_OR ? P_OROR : P_EQUAL;
+	const char *sign = n->t->op == THREAD_AND ? "&&" : n->t->op == THREAD_OR ? "||" : "!=";
+	int strength = n->t->op == THREAD_AND ? P_ANDAND : n->t->op == THREAD_OR ? P_OROR : P_EQUAL;
 	Expr a = msl_lanes(m, n, 0);
-	if (n->t->op == EMIT_NOT)
+	if (n->t->op == THREAD_NOT)
 		return msl_made(arena_printf(m->mem, "!%s", msl_wrap(m, a, P_UNARY)), P_UNARY, 1, C_BOOL);
 	Expr b = msl_lanes(m, n, 1);
 	bool same_a = a.strength == strength && strength <= P_ANDAND, same_b = b.strength == strength &&
@@ -81,14 +81,15 @@ msl_op_expr(Msl *m, const MslNode *n)
 {
 	RegType t = msl_type(m, n->in[0]);
 	switch (n->t->op) {
-	case EMIT_SELECT: return select(m, n);
-	case EMIT_EQ: return msl_compare_ints(m, n, "==", P_EQUAL, -1);
-	case EMIT_NE: return msl_compare_ints(m, n, "!=", P_EQUAL, -1);
-	case EMIT_SLT: return msl_compare_ints(m, n, "<", P_LESS, 1);
-	case EMIT_SLE: return msl_compare_ints(m, n, "<=", P_LESS, 1);
-	case EMIT_ULT: return msl_compare_ints(m, n, "<", P_LESS, 0);
-	case EMIT_ULE: return msl_compare_ints(m, n, "<=", P_LESS, 0);
-	case EMIT_FEQ: case EMIT_FNE: case EMIT_FLT: case EMIT_FLE: case EMIT_FUNO: return msl_compare_floats(m, n);
+	case THREAD_SELECT: return select(m, n);
+	case THREAD_EQ: return msl_compare_ints(m, n, "==", P_EQUAL, -1);
+	case THREAD_NE: return msl_compare_ints(m, n, "!=", P_EQUAL, -1);
+	case THREAD_SLT: return msl_compare_ints(m, n, "<", P_LESS, 1);
+	case THREAD_SLE: return msl_compare_ints(m, n, "<=", P_LESS, 1);
+	case THREAD_ULT: return msl_compare_ints(m, n, "<", P_LESS, 0);
+	case THREAD_ULE: return msl_compare_ints(m, n, "<=", P_LESS, 0);
+	case THREAD_FEQ: case THREAD_FNE: case THREAD_FLT: case THREAD_FLE: case THREAD_FUNO:
+		return msl_compare_floats(m, n);
 	default: break;
 	}
 	if (t == REG_PRED)

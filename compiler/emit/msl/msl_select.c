@@ -16,7 +16,7 @@ static void
 refuse_node(Msl *m, ThreadNode *n)
 {
 	RegType t = n->at ? n->at->type : n->type;
-	if (n->kind == NODE_OP && thread_is_comparison((EmitOp)n->op))
+	if (n->kind == NODE_OP && thread_is_comparison((ThreadOp)n->op))
 		t = msl_type(m, n->in[0]);
 	bool computes = n->kind == NODE_OP || n->kind == NODE_CAST || n->kind == NODE_LOOKUP || n->at;
 	if (computes && t == REG_F64)
@@ -41,13 +41,13 @@ refuse(Msl *m, const ThreadRegion *r)
 
 /* c < n + k is c - k < n where n + k does not wrap, as a reader would write it. */
 static Reg
-less_by(ThreadBuilder *b, EmitOp op, Reg x, Reg y)
+less_by(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
 {
 	const ThreadModule *m = thread_module_of(b);
 	const ThreadNode *n = thread_def(m, y);
-	EmitOp less = op == EMIT_SLT || op == EMIT_ULT ? EMIT_SLT : EMIT_SLE;
+	ThreadOp less = op == THREAD_SLT || op == THREAD_ULT ? THREAD_SLT : THREAD_SLE;
 	int64_t c, k;
-	if (n->kind != NODE_OP || n->op != EMIT_ADD || !thread_const(m, x, &c) || !thread_const(m, n->in[1], &k) ||
+	if (n->kind != NODE_OP || n->op != THREAD_ADD || !thread_const(m, x, &c) || !thread_const(m, n->in[1], &k) ||
 	    k <= 0 || c < k || thread_range(m, n->in[0]).lo < 0 || thread_range(m, y).lo < 0)
 		return 0;
 	Reg least = thread_int_const(b, thread_type(m, y), c - k), r = less_by(b, less, least, n->in[0]);
@@ -56,7 +56,7 @@ less_by(ThreadBuilder *b, EmitOp op, Reg x, Reg y)
 
 /* The lane and the simdgroup, where they are computed from the thread's number. */
 static Reg
-lane_of_thread(ThreadBuilder *b, EmitOp op, Reg x, Reg y)
+lane_of_thread(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
 {
 	const ThreadModule *m = thread_module_of(b);
 	const ThreadNode *n = thread_def(m, x);
@@ -65,9 +65,9 @@ lane_of_thread(ThreadBuilder *b, EmitOp op, Reg x, Reg y)
 	Reg r = 0;
 	if (n->kind != NODE_PRIM || n->op != PRIM_THREAD || !thread_const(m, y, &v))
 		return 0;
-	if (op == EMIT_AND && v == lanes - 1)
+	if (op == THREAD_AND && v == lanes - 1)
 		thread_prim(b, PRIM_LANE, NULL, 0, NULL, 0, &r, 1);
-	else if (op == EMIT_LSHR && 1 << v == lanes)
+	else if (op == THREAD_LSHR && 1 << v == lanes)
 		thread_prim(b, PRIM_SIMDGROUP, NULL, 0, NULL, 0, &r, 1);
 	return r;
 }
@@ -76,8 +76,9 @@ static Reg
 select_op(ThreadBuilder *b, const ThreadNode *n)
 {
 	switch (n->op) {
-	case EMIT_SLT: case EMIT_SLE: case EMIT_ULT: case EMIT_ULE: return less_by(b, (EmitOp)n->op, n->in[0], n->in[1]);
-	case EMIT_AND: case EMIT_LSHR: return lane_of_thread(b, (EmitOp)n->op, n->in[0], n->in[1]);
+	case THREAD_SLT: case THREAD_SLE: case THREAD_ULT: case THREAD_ULE:
+		return less_by(b, (ThreadOp)n->op, n->in[0], n->in[1]);
+	case THREAD_AND: case THREAD_LSHR: return lane_of_thread(b, (ThreadOp)n->op, n->in[0], n->in[1]);
 	default: return 0;
 	}
 }
@@ -128,7 +129,7 @@ select_pointer(ThreadBuilder *b, ThreadNode *n)
 static void
 select_access(ThreadBuilder *b, ThreadNode *n)
 {
-	EmitAccess *at = n->at;
+	ThreadAccess *at = n->at;
 	bool is_shared = at->space == SPACE_SHARED;
 	int size = is_shared ? thread_type_bytes(at->type) : msl_element_bytes(thread_module_of(b), at->base);
 	Reg whole = at->offset ? msl_divided(b, at->offset, size) : 0;

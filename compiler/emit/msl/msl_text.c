@@ -102,7 +102,8 @@ goes_into_user(const MslNode *n)
 		return false;
 	if (n->converges) {
 		MslNode *u = n->user;
-		bool fits = n->kind == NODE_PRIM && u->kind == NODE_OP && u->t->op != EMIT_SELECT && u->type != REG_PRED &&
+		bool fits = n->kind == NODE_PRIM && u->kind == NODE_OP && u->t->op != THREAD_SELECT &&
+		    u->type != REG_PRED &&
 		    u->t->home == n->t->home;
 		u->converges |= fits;
 		return fits;

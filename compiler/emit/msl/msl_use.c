@@ -54,7 +54,7 @@ use_groups(Msl *m, const Reg *r, int n, int w, MslNode *user, ThreadRegion *from
 static void
 count_access(Msl *m, MslNode *n)
 {
-	const EmitAccess *at = n->t->at;
+	const ThreadAccess *at = n->t->at;
 	use_lanes(m, &at->base, 1, n, n->t->home);
 	if (at->offset)
 		use_lanes(m, &at->offset, 1, n, n->t->home);

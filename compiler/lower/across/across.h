@@ -71,7 +71,7 @@ void sort_keep_lesser(Sort *s, int j);
  * s->layout's. */
 void sort_by_loops(Sort *s, const Layout *result);
 /* The access of register k of one, its offset to be set. */
-EmitAccess sort_access(const Sort *s, int k, Reg base, int64_t count);
+ThreadAccess sort_access(const Sort *s, int k, Reg base, int64_t count);
 /* Runs of 2^first and longer up to 2^last, of `count` states in scratch; the longest fall if `falls`. */
 void sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls);
 

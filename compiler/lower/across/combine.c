@@ -47,12 +47,12 @@ lower_float_key(Lower *l, RegType t, Reg x, bool nan_is_greatest)
 	RegType as = t == REG_F64 ? REG_I64 : REG_I32;
 	int64_t most = t == REG_F64 ? INT64_MAX : INT32_MAX;
 	Reg zero = thread_int_const(l->b, as, 0), bits = lower_as(l, CAST_BITS, as, x);
-	Reg magnitude = lower_op2(l, EMIT_AND, bits, thread_int_const(l->b, as, most));
-	Reg negative = lower_op2(l, EMIT_SUB, zero, magnitude);
-	Reg below = lower_op2(l, EMIT_FLT, x, thread_float_const(l->b, t, 0));
-	Reg key = lower_op3(l, EMIT_SELECT, below, negative, magnitude);
+	Reg magnitude = lower_op2(l, THREAD_AND, bits, thread_int_const(l->b, as, most));
+	Reg negative = lower_op2(l, THREAD_SUB, zero, magnitude);
+	Reg below = lower_op2(l, THREAD_FLT, x, thread_float_const(l->b, t, 0));
+	Reg key = lower_op3(l, THREAD_SELECT, below, negative, magnitude);
 	Reg nan = thread_int_const(l->b, as, nan_is_greatest ? most : -most - 1);
-	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FUNO, x, x), nan, key);
+	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FUNO, x, x), nan, key);
 }
 
 /* The element in 32 bits, or 64 if it has them. */
@@ -78,9 +78,9 @@ key_of(const Combine *f, Reg x)
 		key = as_word(f, x);
 		int bits = as == REG_I64 ? 64 : 32;
 		if (!f->is_signed && dtype_info[f->from].bits == bits)
-			key = lower_op2(l, EMIT_XOR, key, int_of(f, as, bits == 64 ? INT64_MIN : INT32_MIN));
+			key = lower_op2(l, THREAD_XOR, key, int_of(f, as, bits == 64 ? INT64_MIN : INT32_MIN));
 	}
-	return f->is_least ? lower_op1(l, EMIT_NOT, key) : key;
+	return f->is_least ? lower_op1(l, THREAD_NOT, key) : key;
 }
 
 void
@@ -101,8 +101,8 @@ combine_enter(const Combine *f, const Reg *element, Reg index, Reg *state)
 		return;
 	case COMBINE_KEY: {
 		Reg key = lower_as(l, CAST_SEXT, REG_I64, key_of(f, element[0]));
-		Reg low = lower_as(l, CAST_ZEXT, REG_I64, lower_op1(l, EMIT_NOT, index));
-		state[0] = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_SHL, key, lower_i64(l, 32)), low);
+		Reg low = lower_as(l, CAST_ZEXT, REG_I64, lower_op1(l, THREAD_NOT, index));
+		state[0] = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_SHL, key, lower_i64(l, 32)), low);
 		return;
 	}
 	default:
@@ -126,7 +126,7 @@ combine_leave(const Combine *f, const Reg *state, Reg *result)
 		result[0] = state[1];
 		return;
 	case COMBINE_KEY:
-		result[0] = lower_op1(l, EMIT_NOT, lower_as(l, CAST_TRUNC, REG_I32, state[0]));
+		result[0] = lower_op1(l, THREAD_NOT, lower_as(l, CAST_TRUNC, REG_I32, state[0]));
 		return;
 	default:
 		break;
@@ -134,7 +134,7 @@ combine_leave(const Combine *f, const Reg *state, Reg *result)
 	if (dtype_is_float(f->to))
 		result[0] = lower_narrow_exact(l, f->to, state[0]);
 	else if (f->to == TY_BOOL)
-		result[0] = lower_op2(l, EMIT_NE, state[0], lower_i32(l, 0));
+		result[0] = lower_op2(l, THREAD_NE, state[0], lower_i32(l, 0));
 	else if (dtype_info[f->to].bits < 32)
 		result[0] = lower_as(l, CAST_TRUNC, dtype_info[f->to].bits == 16 ? REG_I16 : REG_I8, state[0]);
 	else
@@ -147,39 +147,39 @@ extreme(const Combine *f, Reg a, Reg b)
 	Lower *l = f->l;
 	bool most = f->p->kind == COMBINE_MAX;
 	if (!dtype_is_float(f->from)) {
-		EmitOp with_sign = most ? EMIT_SMAX : EMIT_SMIN, without = most ? EMIT_UMAX : EMIT_UMIN;
+		ThreadOp with_sign = most ? THREAD_SMAX : THREAD_SMIN, without = most ? THREAD_UMAX : THREAD_UMIN;
 		return lower_op2(l, f->is_signed ? with_sign : without, a, b);
 	}
-	Reg r = lower_op2(l, most ? EMIT_FMAX : EMIT_FMIN, a, b);
+	Reg r = lower_op2(l, most ? THREAD_FMAX : THREAD_FMIN, a, b);
 	if (!f->propagates_nan)
 		return r;
-	return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FUNO, a, b), lower_op2(l, EMIT_FADD, a, b), r);
+	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FUNO, a, b), lower_op2(l, THREAD_FADD, a, b), r);
 }
 
 static void
 combine_pairs(const Combine *f, const Reg *a, const Reg *b, Reg *out)
 {
 	Lower *l = f->l;
-	Reg greater = lower_op2(l, EMIT_SLT, a[0], b[0]), equal = lower_op2(l, EMIT_EQ, a[0], b[0]);
-	Reg before = lower_op2(l, EMIT_ULT, b[1], a[1]);
-	Reg take = lower_op2(l, EMIT_OR, greater, lower_op2(l, EMIT_AND, equal, before));
+	Reg greater = lower_op2(l, THREAD_SLT, a[0], b[0]), equal = lower_op2(l, THREAD_EQ, a[0], b[0]);
+	Reg before = lower_op2(l, THREAD_ULT, b[1], a[1]);
+	Reg take = lower_op2(l, THREAD_OR, greater, lower_op2(l, THREAD_AND, equal, before));
 	combine_select(f, take, b, a, out);
 }
 
 void
 combine_states(const Combine *f, const Reg *a, const Reg *b, Reg *out)
 {
-	static const EmitOp plain[] = {[COMBINE_AND] = EMIT_AND, [COMBINE_OR] = EMIT_OR, [COMBINE_XOR] = EMIT_XOR,
-		[COMBINE_KEY] = EMIT_SMAX};
+	static const ThreadOp plain[] = {[COMBINE_AND] = THREAD_AND, [COMBINE_OR] = THREAD_OR, [COMBINE_XOR] = THREAD_XOR,
+		[COMBINE_KEY] = THREAD_SMAX};
 	Lower *l = f->l;
 	bool is_float = dtype_is_float(f->to);
 	Reg in[2 * STATE_MAX];
 	switch (f->p->kind) {
 	case COMBINE_SUM:
-		out[0] = lower_op2(l, is_float ? EMIT_FADD : EMIT_ADD, a[0], b[0]);
+		out[0] = lower_op2(l, is_float ? THREAD_FADD : THREAD_ADD, a[0], b[0]);
 		return;
 	case COMBINE_PROD:
-		out[0] = lower_op2(l, is_float ? EMIT_FMUL : EMIT_MUL, a[0], b[0]);
+		out[0] = lower_op2(l, is_float ? THREAD_FMUL : THREAD_MUL, a[0], b[0]);
 		return;
 	case COMBINE_MAX:
 	case COMBINE_MIN:
@@ -213,7 +213,7 @@ void
 combine_select(const Combine *f, Reg pred, const Reg *a, const Reg *b, Reg *out)
 {
 	for (int i = 0; i < f->p->n; i++)
-		out[i] = a[i] == b[i] ? a[i] : lower_op3(f->l, EMIT_SELECT, pred, a[i], b[i]);
+		out[i] = a[i] == b[i] ? a[i] : lower_op3(f->l, THREAD_SELECT, pred, a[i], b[i]);
 }
 
 void

@@ -23,8 +23,8 @@ lower_exchange(Lower *l, Reg *v, int n, const uint64_t *image, int nimage)
 			Reg a = v[r], b = v[r ^ by];
 			if (r > (r ^ by) || a == b)
 				continue;
-			v[r] = lower_op3(l, EMIT_SELECT, bit, b, a);
-			v[r ^ by] = lower_op3(l, EMIT_SELECT, bit, a, b);
+			v[r] = lower_op3(l, THREAD_SELECT, bit, b, a);
+			v[r ^ by] = lower_op3(l, THREAD_SELECT, bit, a, b);
 		}
 	}
 }
@@ -58,14 +58,14 @@ Reg
 lower_from_memory(Lower *l, RegType t, Reg r)
 {
 	if (t == REG_PRED)
-		return lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
+		return lower_op2(l, THREAD_NE, r, thread_int_const(l->b, REG_I8, 0));
 	return t == REG_GLOBAL ? lower_as(l, CAST_BITS, REG_GLOBAL, r) : r;
 }
 
-static EmitAccess
+static ThreadAccess
 vector_access(Lower *l, Reg base, const LowerShared *at, RegType type, int r, int vector)
 {
-	EmitAccess a = lower_shared_access(base, type);
+	ThreadAccess a = lower_shared_access(base, type);
 	a.n = 1 << vector;
 	a.align <<= vector;
 	a.offset = lower_shared_offset(l, at, r, &a.constant);
@@ -82,7 +82,7 @@ lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		EmitAccess a = vector_access(l, base, &at, type, r, vector);
+		ThreadAccess a = vector_access(l, base, &at, type, r, vector);
 		a.mask = first;
 		for (int i = 0; i < a.n; i++)
 			v[i] = lower_to_memory(l, type, from[r + i]);
@@ -99,7 +99,7 @@ lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		EmitAccess a = vector_access(l, base, &at, type, r, vector);
+		ThreadAccess a = vector_access(l, base, &at, type, r, vector);
 		thread_load(l->b, &a, &out[r]);
 		for (int i = 0; i < a.n; i++)
 			out[r + i] = lower_from_memory(l, type, out[r + i]);

@@ -29,7 +29,7 @@ to_words(Lower *l, RegType type, Reg v)
 	}
 	if (type != REG_I64)
 		v = lower_as(l, CAST_BITS, REG_I64, v);
-	Reg high = lower_op2(l, EMIT_LSHR, v, lower_i64(l, 32));
+	Reg high = lower_op2(l, THREAD_LSHR, v, lower_i64(l, 32));
 	return (Words){{lower_as(l, CAST_TRUNC, REG_I32, v), lower_as(l, CAST_TRUNC, REG_I32, high)}, 2};
 }
 
@@ -38,7 +38,7 @@ of_words(Lower *l, RegType type, const Words *w)
 {
 	switch (type) {
 	case REG_PRED:
-		return lower_op2(l, EMIT_NE, w->at[0], lower_i32(l, 0));
+		return lower_op2(l, THREAD_NE, w->at[0], lower_i32(l, 0));
 	case REG_I8:
 	case REG_I16:
 		return lower_as(l, CAST_TRUNC, type, w->at[0]);
@@ -54,8 +54,8 @@ of_words(Lower *l, RegType type, const Words *w)
 	default:
 		return w->at[0];
 	}
-	Reg high = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I64, w->at[1]), lower_i64(l, 32));
-	Reg v = lower_op2(l, EMIT_OR, high, lower_as(l, CAST_ZEXT, REG_I64, w->at[0]));
+	Reg high = lower_op2(l, THREAD_SHL, lower_as(l, CAST_ZEXT, REG_I64, w->at[1]), lower_i64(l, 32));
+	Reg v = lower_op2(l, THREAD_OR, high, lower_as(l, CAST_ZEXT, REG_I64, w->at[0]));
 	return type == REG_I64 ? v : lower_as(l, CAST_BITS, type, v);
 }
 

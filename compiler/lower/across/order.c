@@ -45,7 +45,7 @@ flip_sign(const Sort *s, Reg x)
 	Lower *l = s->l;
 	if (dtype_is_signed(s->p.t) || dtype_info[s->p.t].bits < 32)
 		return x;
-	return lower_op2(l, EMIT_XOR, x, s->p.is_wide ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
+	return lower_op2(l, THREAD_XOR, x, s->p.is_wide ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
 }
 
 static Reg
@@ -59,7 +59,7 @@ key_of(const Sort *s, Reg x)
 		key = lower_as(l, dtype_is_signed(s->p.t) ? CAST_SEXT : CAST_ZEXT, REG_I32, x);
 	else
 		key = flip_sign(s, x);
-	return s->falls ? lower_op1(l, EMIT_NOT, key) : key;
+	return s->falls ? lower_op1(l, THREAD_NOT, key) : key;
 }
 
 static void
@@ -75,13 +75,13 @@ enter(Sort *s, const Reg *in)
 		Reg *state = s->at[r], key = key_of(s, in[r]), index = thread;
 		uint32_t own = lower_register_coordinate(&s->layout, r, axis);
 		if (own)
-			index = lower_op2(l, EMIT_XOR, thread, lower_i32(l, own));
+			index = lower_op2(l, THREAD_XOR, thread, lower_i32(l, own));
 		if (s->p.is_wide) {
 			state[0] = key;
 			state[1] = index;
 		} else {
-			Reg high = lower_op2(l, EMIT_SHL, lower_as(l, CAST_SEXT, REG_I64, key), lower_i64(l, 32));
-			state[0] = lower_op2(l, EMIT_OR, high, lower_as(l, CAST_ZEXT, REG_I64, index));
+			Reg high = lower_op2(l, THREAD_SHL, lower_as(l, CAST_SEXT, REG_I64, key), lower_i64(l, 32));
+			state[0] = lower_op2(l, THREAD_OR, high, lower_as(l, CAST_ZEXT, REG_I64, index));
 		}
 		if (s->p.keeps_value)
 			state[s->p.n - 1] = in[r];
@@ -102,10 +102,10 @@ element_of(const Sort *s, const Reg *state)
 		return state[s->p.n - 1];
 	Reg key = state[0];
 	if (!s->p.is_wide)
-		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_ASHR, key, lower_i64(l, 32)));
-	key = flip_sign(s, s->falls ? lower_op1(l, EMIT_NOT, key) : key);
+		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_ASHR, key, lower_i64(l, 32)));
+	key = flip_sign(s, s->falls ? lower_op1(l, THREAD_NOT, key) : key);
 	if (s->p.t == TY_BOOL)
-		return lower_op2(l, EMIT_NE, key, lower_i32(l, 0));
+		return lower_op2(l, THREAD_NE, key, lower_i32(l, 0));
 	int bits = dtype_info[s->p.t].bits;
 	return bits < 32 ? lower_as(l, CAST_TRUNC, bits == 16 ? REG_I16 : REG_I8, key) : key;
 }
@@ -116,18 +116,18 @@ Reg
 sort_less(const Sort *s, const Reg *a, const Reg *b)
 {
 	Lower *l = s->l;
-	Reg is = lower_op2(l, EMIT_SLT, a[0], b[0]);
+	Reg is = lower_op2(l, THREAD_SLT, a[0], b[0]);
 	if (!s->p.is_wide)
 		return is;
-	Reg same = lower_op2(l, EMIT_EQ, a[0], b[0]), before = lower_op2(l, EMIT_ULT, a[1], b[1]);
-	return lower_op2(l, EMIT_OR, is, lower_op2(l, EMIT_AND, same, before));
+	Reg same = lower_op2(l, THREAD_EQ, a[0], b[0]), before = lower_op2(l, THREAD_ULT, a[1], b[1]);
+	return lower_op2(l, THREAD_OR, is, lower_op2(l, THREAD_AND, same, before));
 }
 
 void
 sort_select(const Sort *s, Reg pred, const Reg *a, const Reg *b, Reg *out)
 {
 	for (int k = 0; k < s->p.n; k++)
-		out[k] = lower_op3(s->l, EMIT_SELECT, pred, a[k], b[k]);
+		out[k] = lower_op3(s->l, THREAD_SELECT, pred, a[k], b[k]);
 }
 
 /* Bit `bit` of register r's position on the axis: known (*set), or a predicate of the thread. */
@@ -166,7 +166,7 @@ exchange_registers(Sort *s, int j, int by)
 		memcpy(b, s->at[r | bit], sizeof b);
 		Reg first = falls ? sort_less(s, b, a) : sort_less(s, a, b);
 		if (where)
-			first = lower_op2(s->l, EMIT_XOR, first, where);
+			first = lower_op2(s->l, THREAD_XOR, first, where);
 		sort_select(s, first, a, b, s->at[r]);
 		sort_select(s, first, b, a, s->at[r | bit]);
 	}
@@ -178,13 +178,13 @@ trip(const Sort *s, int i, Reg (*v)[SORT_STATE], int n, Reg (*out)[SORT_STATE])
 {
 	Lower *l = s->l;
 	Reg base = lower_scratch(l, s->p.op);
-	Reg other = lower_op2(l, EMIT_XOR, l->thread, lower_i32(l, (int64_t)l->t->lanes << i));
+	Reg other = lower_op2(l, THREAD_XOR, l->thread, lower_i32(l, (int64_t)l->t->lanes << i));
 	for (int pass = 0; pass < 2; pass++) {
 		int64_t at = 0;
 		for (int k = 0; k < s->p.n; k++) {
-			EmitAccess a = lower_shared_access(base, s->type[k]);
+			ThreadAccess a = lower_shared_access(base, s->type[k]);
 			int bytes = a.align;
-			a.offset = lower_op2(l, EMIT_MUL, pass ? other : l->thread, lower_i32(l, bytes));
+			a.offset = lower_op2(l, THREAD_MUL, pass ? other : l->thread, lower_i32(l, bytes));
 			for (int r = 0; r < n; r++) {
 				a.constant = at;
 				at += (int64_t)bytes * s->p.threads;
@@ -244,11 +244,11 @@ exchange_threads(Sort *s, int j, int by)
 		if ((uint64_t)r & s->repeats)
 			continue;
 		Reg where = run_falls(s, by, r, &falls), mine = sort_less(s, s->at[r], other[r]);
-		mine = lower_op2(l, EMIT_XOR, mine, upper);
+		mine = lower_op2(l, THREAD_XOR, mine, upper);
 		if (where)
-			mine = lower_op2(l, EMIT_XOR, mine, where);
+			mine = lower_op2(l, THREAD_XOR, mine, where);
 		if (falls)
-			mine = lower_op1(l, EMIT_NOT, mine);
+			mine = lower_op1(l, THREAD_NOT, mine);
 		sort_select(s, mine, s->at[r], other[r], s->at[r]);
 	}
 }
@@ -349,12 +349,12 @@ static void
 zero_bins(Lower *l, Reg base, int64_t bins)
 {
 	int threads = l->warps * l->t->lanes;
-	EmitAccess a = lower_shared_access(base, REG_I32);
+	ThreadAccess a = lower_shared_access(base, REG_I32);
 	Reg zero = lower_i32(l, 0);
-	a.offset = lower_op2(l, EMIT_MUL, l->thread, lower_i32(l, 4));
+	a.offset = lower_op2(l, THREAD_MUL, l->thread, lower_i32(l, 4));
 	for (int64_t at = 0; at < bins; at += threads, a.constant += 4 * threads) {
 		if (bins - at < threads)
-			a.mask = lower_op2(l, EMIT_ULT, l->thread, lower_i32(l, bins - at));
+			a.mask = lower_op2(l, THREAD_ULT, l->thread, lower_i32(l, bins - at));
 		thread_store(l->b, &a, &zero);
 	}
 }
@@ -375,20 +375,20 @@ lower_histogram(Lower *l, Op *op)
 		if ((uint64_t)r & repeats)
 			continue;
 		Reg inside, i = lower_bounded_index(l, v->type->elem, in[r], bins, &inside);
-		EmitAccess a = lower_shared_access(base, REG_I32);
+		ThreadAccess a = lower_shared_access(base, REG_I32);
 		a.scope = SCOPE_CTA;
-		a.offset = lower_op2(l, EMIT_MUL, i, lower_i32(l, 4));
+		a.offset = lower_op2(l, THREAD_MUL, i, lower_i32(l, 4));
 		a.mask = lower_both(l, inside, first);
 		thread_atomic(l->b, ATOMIC_ADD, &a, one, 0);
 	}
 	lower_barrier(l);
 	for (int r = 0; r < lower_count(to); r++) {
 		uint32_t own = lower_register_coordinate(to->layout, r, 0);
-		EmitAccess a = lower_shared_access(base, REG_I32);
+		ThreadAccess a = lower_shared_access(base, REG_I32);
 		Reg c = lower_thread_coordinate(l, to->layout, 0);
 		if (own)
-			c = lower_op2(l, EMIT_XOR, c, lower_i32(l, own));
-		a.offset = lower_op2(l, EMIT_MUL, c, lower_i32(l, 4));
+			c = lower_op2(l, THREAD_XOR, c, lower_i32(l, own));
+		a.offset = lower_op2(l, THREAD_MUL, c, lower_i32(l, 4));
 		thread_load(l->b, &a, &out[r]);
 	}
 }

@@ -26,10 +26,10 @@ strides(const Sort *s, int bytes)
 	return r;
 }
 
-EmitAccess
+ThreadAccess
 sort_access(const Sort *s, int k, Reg base, int64_t count)
 {
-	EmitAccess a = lower_shared_access(base, s->type[k]);
+	ThreadAccess a = lower_shared_access(base, s->type[k]);
 	a.constant = sort_state_at(&s->p, k, count);
 	return a;
 }
@@ -43,7 +43,7 @@ move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
 		for (int k = 0; k < s->p.n && !((uint64_t)r & s->repeats); k++) {
 			LowerStrides by = strides(s, thread_type_bytes(s->type[k]));
-			EmitAccess a = sort_access(s, k, base, count);
+			ThreadAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			a.offset = lower_element_offset(l, &by, layout, r, &constant);
 			a.constant += constant;
@@ -60,8 +60,8 @@ move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool
 {
 	Lower *l = s->l;
 	for (int k = 0; k < s->p.n; k++) {
-		EmitAccess a = sort_access(s, k, base, count);
-		a.offset = lower_op2(l, EMIT_MUL, element, lower_i32(l, thread_type_bytes(s->type[k])));
+		ThreadAccess a = sort_access(s, k, base, count);
+		a.offset = lower_op2(l, THREAD_MUL, element, lower_i32(l, thread_type_bytes(s->type[k])));
 		if (store)
 			thread_store(l->b, &a, &state[k]);
 		else
@@ -74,18 +74,18 @@ static void
 exchange_pair(const Sort *s, Reg base, int64_t count, Reg p, Reg run, Reg j, int line, bool line_falls)
 {
 	Lower *l = s->l;
-	Reg one = lower_i32(l, 1), apart = lower_op2(l, EMIT_SHL, one, j), a[SORT_STATE], b[SORT_STATE], x[SORT_STATE];
-	Reg low = lower_op2(l, EMIT_AND, p, lower_op2(l, EMIT_SUB, apart, one));
-	Reg first = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_XOR, p, low), one);
-	first = lower_op2(l, EMIT_OR, first, low);
-	Reg second = lower_op2(l, EMIT_OR, first, apart);
-	Reg position = lower_op2(l, EMIT_AND, first, lower_i32(l, (INT64_C(1) << line) - 1));
+	Reg one = lower_i32(l, 1), apart = lower_op2(l, THREAD_SHL, one, j), a[SORT_STATE], b[SORT_STATE], x[SORT_STATE];
+	Reg low = lower_op2(l, THREAD_AND, p, lower_op2(l, THREAD_SUB, apart, one));
+	Reg first = lower_op2(l, THREAD_SHL, lower_op2(l, THREAD_XOR, p, low), one);
+	first = lower_op2(l, THREAD_OR, first, low);
+	Reg second = lower_op2(l, THREAD_OR, first, apart);
+	Reg position = lower_op2(l, THREAD_AND, first, lower_i32(l, (INT64_C(1) << line) - 1));
 	if (line_falls)
-		position = lower_op2(l, EMIT_OR, position, lower_i32(l, INT64_C(1) << line));
-	Reg falls = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, position, run), one);
+		position = lower_op2(l, THREAD_OR, position, lower_i32(l, INT64_C(1) << line));
+	Reg falls = lower_op2(l, THREAD_AND, lower_op2(l, THREAD_LSHR, position, run), one);
 	move_state(s, base, count, first, a, false);
 	move_state(s, base, count, second, b, false);
-	Reg swap = lower_op2(l, EMIT_XOR, sort_less(s, b, a), lower_op2(l, EMIT_NE, falls, lower_i32(l, 0)));
+	Reg swap = lower_op2(l, THREAD_XOR, sort_less(s, b, a), lower_op2(l, THREAD_NE, falls, lower_i32(l, 0)));
 	sort_select(s, swap, b, a, x);
 	move_state(s, base, count, first, x, true);
 	sort_select(s, swap, a, b, x);
@@ -99,7 +99,7 @@ sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool f
 	Reg zero = lower_i32(l, 0), one = lower_i32(l, 1), from = first == 1 ? one : lower_i32(l, first);
 	Reg run = thread_loop(l->b, from, lower_i32(l, last + 1), one, NULL, NULL, 0);
 	Reg step = thread_loop(l->b, zero, run, one, NULL, NULL, 0);
-	Reg j = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SUB, run, step), one);
+	Reg j = lower_op2(l, THREAD_SUB, lower_op2(l, THREAD_SUB, run, step), one);
 	lower_barrier(l);
 	Reg p = thread_loop(l->b, l->thread, lower_i32(l, count / 2), lower_i32(l, l->warps * l->t->lanes), NULL, NULL, 0);
 	exchange_pair(s, base, count, p, run, j, last, falls);

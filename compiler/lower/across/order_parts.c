@@ -63,7 +63,7 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 	for (int r = 0; r < 1 << from; r++)
 		for (int k = 0; k < s->p.n && ((uint64_t)r & (p->registers | s->repeats)) == number; k++) {
 			uint64_t image[F2_MAX], bytes = (uint64_t)thread_type_bytes(s->type[k]);
-			EmitAccess a = sort_access(s, k, base, count);
+			ThreadAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			for (int i = 0; i < n; i++)
 				image[i] = bytes * offset_in_part(s, p, layout, layout->map.col[from + i]);

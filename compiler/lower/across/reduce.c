@@ -37,7 +37,7 @@ enter(State *s, Lower *l, const Op *op)
 		Reg index = thread;
 		uint32_t own = lower_register_coordinate(&s->plan.layout, r, axis);
 		if (thread && own)
-			index = lower_op2(l, EMIT_XOR, thread, lower_i32(l, own));
+			index = lower_op2(l, THREAD_XOR, thread, lower_i32(l, own));
 		for (int k = 0; k < op->nin; k++)
 			element[k] = in[k][r];
 		s->at[r] = NEW_ARRAY(l->mem, Reg, STATE_MAX);

@@ -26,10 +26,10 @@ slot_of(const Combine *f, const WarpExchange *t, int bytes, bool group, bool by_
 	return lower_thread_map(f->l, image, t->nlanes + t->nwarps);
 }
 
-static EmitAccess
+static ThreadAccess
 slot_access(const Combine *f, const WarpExchange *t, Reg base, int part, int nregs, Reg offset)
 {
-	EmitAccess a = lower_shared_access(base, f->type[part]);
+	ThreadAccess a = lower_shared_access(base, f->type[part]);
 	a.offset = offset;
 	a.constant = warp_exchange_at(f->p, t, part, nregs);
 	return a;
@@ -43,7 +43,7 @@ first_lane(const Combine *f, const WarpExchange *t)
 	uint64_t same = ~t->lanes & ((UINT64_C(1) << t->nlanes) - 1);
 	if (!same)
 		return 0;
-	return lower_op2(l, EMIT_EQ, lower_op2(l, EMIT_AND, l->lane, lower_i32(l, (int64_t)same)), lower_i32(l, 0));
+	return lower_op2(l, THREAD_EQ, lower_op2(l, THREAD_AND, l->lane, lower_i32(l, (int64_t)same)), lower_i32(l, 0));
 }
 
 void
@@ -52,7 +52,7 @@ exchange_write(const Combine *f, const WarpExchange *t, Reg base, Reg *const *st
 	Reg mask = first_lane(f, t);
 	for (int k = 0; k < f->p->n; k++) {
 		int bytes = thread_type_bytes(f->type[k]);
-		EmitAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, true, false));
+		ThreadAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, true, false));
 		a.mask = mask;
 		for (int i = 0; i < nregs; i++, a.constant += (int64_t)bytes << t->slots) {
 			Reg v = lower_to_memory(f->l, f->type[k], state[i][k]);
@@ -67,7 +67,7 @@ exchange_read(const Combine *f, const WarpExchange *t, Reg base, int i, int nreg
 	int lanes = __builtin_popcountll(t->lanes), n = 1 << t->group->n;
 	for (int k = 0; k < f->p->n; k++) {
 		int bytes = thread_type_bytes(f->type[k]);
-		EmitAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, false, false));
+		ThreadAccess a = slot_access(f, t, base, k, nregs, slot_of(f, t, bytes, false, false));
 		Reg v[16];
 		a.n = lanes ? 1 : MIN(n, f->l->t->vector_bytes / bytes);
 		a.align = bytes * a.n;
@@ -85,7 +85,7 @@ exchange_read_by_lane(const Combine *f, const WarpExchange *t, Reg base, Reg *ou
 {
 	for (int k = 0; k < f->p->n; k++) {
 		int bytes = thread_type_bytes(f->type[k]);
-		EmitAccess a = slot_access(f, t, base, k, 1, slot_of(f, t, bytes, false, true));
+		ThreadAccess a = slot_access(f, t, base, k, 1, slot_of(f, t, bytes, false, true));
 		Reg v;
 		thread_load(f->l->b, &a, &v);
 		out[k] = lower_from_memory(f->l, f->type[k], v);
@@ -120,5 +120,5 @@ lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int 
 	uint64_t own = offset_of(s, layout, f2_apply(&layout->map, (uint64_t)r));
 	Reg thread = lower_thread_map(l, image, n);
 	*constant = (int64_t)(own & ~moves);
-	return own & moves ? lower_op2(l, EMIT_XOR, thread, lower_i32(l, (int64_t)(own & moves))) : thread;
+	return own & moves ? lower_op2(l, THREAD_XOR, thread, lower_i32(l, (int64_t)(own & moves))) : thread;
 }

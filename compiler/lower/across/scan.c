@@ -95,7 +95,7 @@ put_before(Scan *s, Group *g, const Reg *state, Reg where)
 		g->has_before = true;
 		g->valid = 0;
 	} else if (g->valid) {
-		g->valid = lower_op2(l, EMIT_OR, g->valid, where);
+		g->valid = lower_op2(l, THREAD_OR, g->valid, where);
 	}
 }
 
@@ -157,8 +157,8 @@ static Reg
 is_later(const Scan *s, Reg number, int bit)
 {
 	Lower *l = s->f.l;
-	Reg set = lower_op2(l, EMIT_AND, number, lower_i32(l, INT64_C(1) << bit));
-	return lower_op2(l, s->reverse ? EMIT_EQ : EMIT_NE, set, lower_i32(l, 0));
+	Reg set = lower_op2(l, THREAD_AND, number, lower_i32(l, INT64_C(1) << bit));
+	return lower_op2(l, s->reverse ? THREAD_EQ : THREAD_NE, set, lower_i32(l, 0));
 }
 
 static void
@@ -194,13 +194,13 @@ over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined
 	int n = 1 << run->n;
 	Reg position = 0, sum[STATE_MAX], mine[STATE_MAX];
 	for (int b = 0; b < run->n; b++) {
-		Reg bit = lower_op2(l, EMIT_LSHR, l->warp, lower_i32(l, run->bit[b]));
-		bit = lower_op2(l, EMIT_AND, bit, lower_i32(l, 1));
-		bit = b ? lower_op2(l, EMIT_SHL, bit, lower_i32(l, b)) : bit;
-		position = position ? lower_op2(l, EMIT_OR, position, bit) : bit;
+		Reg bit = lower_op2(l, THREAD_LSHR, l->warp, lower_i32(l, run->bit[b]));
+		bit = lower_op2(l, THREAD_AND, bit, lower_i32(l, 1));
+		bit = b ? lower_op2(l, THREAD_SHL, bit, lower_i32(l, b)) : bit;
+		position = position ? lower_op2(l, THREAD_OR, position, bit) : bit;
 	}
 	if (s->reverse)
-		position = lower_op2(l, EMIT_XOR, position, lower_i32(l, n - 1));
+		position = lower_op2(l, THREAD_XOR, position, lower_i32(l, n - 1));
 	for (int i = 0; i < n; i++) {
 		Reg *t = total[s->reverse ? n - 1 - i : i];
 		if (i == 0) {
@@ -209,10 +209,10 @@ over_group(Scan *s, const AxisRun *run, uint64_t r, Reg **total, uint64_t joined
 			continue;
 		}
 		if (i > 1)
-			combine_select(&s->f, lower_op2(l, EMIT_EQ, position, lower_i32(l, i)), sum, mine, mine);
+			combine_select(&s->f, lower_op2(l, THREAD_EQ, position, lower_i32(l, i)), sum, mine, mine);
 		combine_states(&s->f, sum, t, sum);
 	}
-	put_before_all(s, r, mine, lower_op2(l, EMIT_NE, position, lower_i32(l, 0)), joined);
+	put_before_all(s, r, mine, lower_op2(l, THREAD_NE, position, lower_i32(l, 0)), joined);
 	copy(s, s->group[r].total, sum);
 }
 

@@ -85,19 +85,21 @@ key_of(const Scatter *s, Reg x)
 		x = lower_as(l, CAST_BITS, dtype_info[s->t].bits == 16 ? REG_I16 : s->slot, x);
 	if (dtype_info[s->t].bits < 32)
 		x = lower_as(l, CAST_ZEXT, s->slot, x);
-	Reg magnitude = lower_op2(l, EMIT_AND, x, slot_const(s, ~sign & most));
-	Reg is_negative = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, x, slot_const(s, sign)), slot_const(s, 0));
-	Reg key = lower_op3(l, EMIT_SELECT, is_negative, lower_op2(l, EMIT_SUB, slot_const(s, 0), magnitude), magnitude);
-	Reg is_nan = lower_op2(l, EMIT_SLT, slot_const(s, greatest_bits(s->t)), magnitude);
-	return lower_op3(l, EMIT_SELECT, is_nan, slot_const(s, s->nan_is_greatest ? most : -most - 1), key);
+	Reg magnitude = lower_op2(l, THREAD_AND, x, slot_const(s, ~sign & most));
+	Reg is_negative = lower_op2(l, THREAD_NE, lower_op2(l, THREAD_AND, x, slot_const(s, sign)), slot_const(s, 0));
+	Reg key = lower_op3(l, THREAD_SELECT, is_negative, lower_op2(l, THREAD_SUB, slot_const(s, 0), magnitude),
+	    magnitude);
+	Reg is_nan = lower_op2(l, THREAD_SLT, slot_const(s, greatest_bits(s->t)), magnitude);
+	return lower_op3(l, THREAD_SELECT, is_nan, slot_const(s, s->nan_is_greatest ? most : -most - 1), key);
 }
 
 static Reg
 float_of_key(const Scatter *s, Reg key)
 {
 	Lower *l = s->l;
-	Reg negative = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_SUB, slot_const(s, 0), key), slot_const(s, sign_bit(s->t)));
-	Reg bits = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_SLT, key, slot_const(s, 0)), negative, key);
+	Reg negative = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_SUB, slot_const(s, 0), key),
+	    slot_const(s, sign_bit(s->t)));
+	Reg bits = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_SLT, key, slot_const(s, 0)), negative, key);
 	if (dtype_info[s->t].bits < 32)
 		bits = lower_as(l, CAST_TRUNC, dtype_info[s->t].bits == 16 ? REG_I16 : REG_I8, bits);
 	return s->type == REG_I8 ? bits : lower_as(l, CAST_BITS, s->type, bits);
@@ -123,14 +125,15 @@ leave(const Scatter *s, Reg held, Reg was)
 	Lower *l = s->l;
 	int bits = dtype_info[s->t].bits;
 	if (s->by_key)
-		return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_EQ, held, key_of(s, was)), was, float_of_key(s, held));
+		return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_EQ, held, key_of(s, was)), was,
+		    float_of_key(s, held));
 	if (dtype_is_float(s->t) && bits == 8)          /* an infinity stays, which a conversion saturates */
-		return lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FEQ, held, enter(s, was)), was,
+		return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FEQ, held, enter(s, was)), was,
 		    lower_narrow(l, s->t, held));
 	if (dtype_is_float(s->t))
 		return lower_narrow(l, s->t, held);
 	if (s->t == TY_BOOL)
-		return lower_op2(l, EMIT_NE, held, lower_i32(l, 0));
+		return lower_op2(l, THREAD_NE, held, lower_i32(l, 0));
 	return bits < 32 ? lower_as(l, CAST_TRUNC, bits == 16 ? REG_I16 : REG_I8, held) : held;
 }
 
@@ -149,14 +152,14 @@ put_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 	by.shift[s->axis] = -1;
 	by.bytes = thread_type_bytes(s->slot);
 	for (int r = 0; r < 1 << from->in[IN_REGISTER]; r++) {
-		EmitAccess a = lower_shared_access(base, s->slot);
+		ThreadAccess a = lower_shared_access(base, s->slot);
 		Reg inside, at, i;
 		if ((uint64_t)r & repeats)
 			continue;
 		at = lower_element_offset(l, &by, from, r, &a.constant);
 		i = lower_bounded_index(l, s->op->in[1]->type->elem, index[r], t->extent[s->axis], &inside);
-		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)by.bytes << shift));
-		a.offset = lower_op2(l, EMIT_ADD, at, i);
+		i = lower_op2(l, THREAD_MUL, i, lower_i32(l, (int64_t)by.bytes << shift));
+		a.offset = lower_op2(l, THREAD_ADD, at, i);
 		a.scope = SCOPE_CTA;
 		a.mask = lower_both(l, inside, first);
 		thread_atomic(l->b, s->kind, &a, value[r], 0);
@@ -173,7 +176,7 @@ positions(const Scatter *s, const Layout *from)
 	for (int r = 0; r < n; r++) {
 		int64_t constant;
 		Reg c = lower_coordinate(l, from, r, s->axis, &constant);
-		out[r] = constant ? lower_op2(l, EMIT_ADD, c, lower_i32(l, constant)) : c;
+		out[r] = constant ? lower_op2(l, THREAD_ADD, c, lower_i32(l, constant)) : c;
 	}
 	return out;
 }
@@ -188,9 +191,9 @@ owned(const Scatter *s, Reg values, int r, Reg own)
 	int shift = by.shift[s->axis];
 	by.shift[s->axis] = -1;
 	Reg at = lower_element_offset(l, &by, s->op->out[0].layout, r, &constant);
-	Reg k = lower_op2(l, EMIT_SMAX, own, lower_i32(l, 0));
-	k = lower_op2(l, EMIT_MUL, k, lower_i32(l, (int64_t)by.bytes << shift));
-	return lower_read_element(l, values, s->type, lower_op2(l, EMIT_ADD, at, k), constant);
+	Reg k = lower_op2(l, THREAD_SMAX, own, lower_i32(l, 0));
+	k = lower_op2(l, THREAD_MUL, k, lower_i32(l, (int64_t)by.bytes << shift));
+	return lower_read_element(l, values, s->type, lower_op2(l, THREAD_ADD, at, k), constant);
 }
 
 static void
@@ -218,8 +221,8 @@ set_values(const Scatter *s, Reg base, const Layout *from, const Reg *index, con
 		lower_barrier(l);
 	}
 	for (int r = 0; r < n; r++) {
-		Reg is_own = lower_op2(l, EMIT_SLE, lower_i32(l, 0), own[r]);
-		out[r] = lower_op3(l, EMIT_SELECT, is_own, owned(s, values, r, own[r]), was[r]);
+		Reg is_own = lower_op2(l, THREAD_SLE, lower_i32(l, 0), own[r]);
+		out[r] = lower_op3(l, THREAD_SELECT, is_own, owned(s, values, r, own[r]), was[r]);
 	}
 }
 

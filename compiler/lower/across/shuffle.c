@@ -65,12 +65,12 @@ lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *d
 	for (int r = 0; r < 1 << dst->in[IN_REGISTER]; r++) {
 		uint64_t at = f2_apply(&p->from, (uint64_t)r), lane = lane_part(at, src);
 		uint64_t reg = register_part(at, src) ^ f2_apply(&p->sender, lane);
-		Reg from_lane = asked && lane ? lower_op2(l, EMIT_XOR, asked, lower_i32(l, (int64_t)lane)) : asked;
+		Reg from_lane = asked && lane ? lower_op2(l, THREAD_XOR, asked, lower_i32(l, (int64_t)lane)) : asked;
 		out[r] = shuffle(l, type, v[reg], from_lane, (int64_t)lane);
 		if (p->nkernel == 0 || v[reg] == v[reg ^ p->by[0]])
 			continue;
 		Reg other = shuffle(l, type, v[reg ^ p->by[0]], from_lane, (int64_t)lane);
-		out[r] = lower_op3(l, EMIT_SELECT, lower_bit(l, l->thread, p->bit[0]), other, out[r]);
+		out[r] = lower_op3(l, THREAD_SELECT, lower_bit(l, l->thread, p->bit[0]), other, out[r]);
 	}
 	lower_exchange(l, out, 1 << dst->in[IN_REGISTER], p->rotate, dst->in[IN_LANE]);
 }

@@ -43,19 +43,19 @@ widen_fields(Lower *l, DType t, Reg r)
 	Format f = format_of(t);
 	uint32_t sign = t == TY_F4E2M1 ? 8 : 0x80;
 	Reg bits = lower_as(l, CAST_ZEXT, REG_I32, r);
-	Reg magnitude = lower_op2(l, EMIT_AND, bits, lower_i32(l, sign - 1));
-	Reg x = lower_op2(l, EMIT_SHL, magnitude, lower_i32(l, 23 - f.mantissa));
+	Reg magnitude = lower_op2(l, THREAD_AND, bits, lower_i32(l, sign - 1));
+	Reg x = lower_op2(l, THREAD_SHL, magnitude, lower_i32(l, 23 - f.mantissa));
 	Reg scale = lower_i32(l, (int64_t)(254 - f.bias) << 23);
 	x = lower_as(l, CAST_BITS, REG_F32, x);
-	x = lower_op2(l, EMIT_FMUL, x, lower_as(l, CAST_BITS, REG_F32, scale));
+	x = lower_op2(l, THREAD_FMUL, x, lower_as(l, CAST_BITS, REG_F32, scale));
 	x = lower_as(l, CAST_BITS, REG_I32, x);
 	if (t == TY_F8E4M3) {
-		Reg is_nan = lower_op2(l, EMIT_EQ, magnitude, lower_i32(l, 0x7f));
-		x = lower_op3(l, EMIT_SELECT, is_nan, lower_i32(l, 0x7fc00000), x);
+		Reg is_nan = lower_op2(l, THREAD_EQ, magnitude, lower_i32(l, 0x7f));
+		x = lower_op3(l, THREAD_SELECT, is_nan, lower_i32(l, 0x7fc00000), x);
 	}
-	Reg s = lower_op2(l, EMIT_SHL, lower_op2(l, EMIT_AND, bits, lower_i32(l, sign)),
+	Reg s = lower_op2(l, THREAD_SHL, lower_op2(l, THREAD_AND, bits, lower_i32(l, sign)),
 	    lower_i32(l, t == TY_F4E2M1 ? 28 : 24));
-	return lower_as(l, CAST_BITS, REG_F32, lower_op2(l, EMIT_OR, x, s));
+	return lower_as(l, CAST_BITS, REG_F32, lower_op2(l, THREAD_OR, x, s));
 }
 
 /* Two e4m3 in the low half of a word. */
@@ -74,7 +74,7 @@ lower_widen(Lower *l, DType t, Reg r)
 	if (t == TY_F16 || t == TY_BF16)
 		return lower_as(l, CAST_FEXT, REG_F32, r);
 	if (t == TY_F8E5M2) {                           /* the upper byte of an f16 */
-		r = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I16, r), thread_int_const(l->b, REG_I16, 8));
+		r = lower_op2(l, THREAD_SHL, lower_as(l, CAST_ZEXT, REG_I16, r), thread_int_const(l->b, REG_I16, 8));
 		return lower_as(l, CAST_FEXT, REG_F32, lower_as(l, CAST_BITS, REG_F16, r));
 	}
 	if (t == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
@@ -93,22 +93,22 @@ narrow_fields(Lower *l, DType t, Reg x)
 	int cut = 23 - f.mantissa;
 	uint32_t power = (uint32_t)(127 + (1 - f.bias - f.mantissa) + 23) << 23;
 	Reg bits = lower_as(l, CAST_BITS, REG_I32, x);
-	Reg u = lower_op2(l, EMIT_AND, bits, lower_i32(l, 0x7fffffff));
-	Reg odd = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_LSHR, u, lower_i32(l, cut)), lower_i32(l, 1));
-	Reg normal = lower_op2(l, EMIT_ADD, u, lower_i32(l, (INT64_C(1) << (cut - 1)) - 1));
-	normal = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_ADD, normal, odd), lower_i32(l, cut));
-	normal = lower_op2(l, EMIT_SUB, normal, lower_i32(l, (int64_t)(127 - f.bias) << f.mantissa));
+	Reg u = lower_op2(l, THREAD_AND, bits, lower_i32(l, 0x7fffffff));
+	Reg odd = lower_op2(l, THREAD_AND, lower_op2(l, THREAD_LSHR, u, lower_i32(l, cut)), lower_i32(l, 1));
+	Reg normal = lower_op2(l, THREAD_ADD, u, lower_i32(l, (INT64_C(1) << (cut - 1)) - 1));
+	normal = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_ADD, normal, odd), lower_i32(l, cut));
+	normal = lower_op2(l, THREAD_SUB, normal, lower_i32(l, (int64_t)(127 - f.bias) << f.mantissa));
 	/* a unit in the last place of this power of two is the format's least number */
 	Reg small = lower_as(l, CAST_BITS, REG_F32, u);
-	small = lower_op2(l, EMIT_FADD, small, lower_as(l, CAST_BITS, REG_F32, lower_i32(l, power)));
-	small = lower_op2(l, EMIT_SUB, lower_as(l, CAST_BITS, REG_I32, small), lower_i32(l, power));
-	Reg is_small = lower_op2(l, EMIT_ULT, u, lower_i32(l, (int64_t)(128 - f.bias) << 23));
-	Reg is_nan = lower_op2(l, EMIT_ULT, lower_i32(l, 0x7f800000), u);
-	Reg r = lower_op3(l, EMIT_SELECT, is_small, small, normal);
-	r = lower_op2(l, EMIT_UMIN, r, lower_i32(l, f.most));
-	Reg sign = lower_op2(l, EMIT_LSHR, bits, lower_i32(l, t == TY_F4E2M1 ? 28 : 24));
-	sign = lower_op2(l, EMIT_AND, sign, lower_i32(l, t == TY_F4E2M1 ? 8 : 0x80));
-	r = lower_op3(l, EMIT_SELECT, is_nan, lower_i32(l, f.nan), lower_op2(l, EMIT_OR, r, sign));
+	small = lower_op2(l, THREAD_FADD, small, lower_as(l, CAST_BITS, REG_F32, lower_i32(l, power)));
+	small = lower_op2(l, THREAD_SUB, lower_as(l, CAST_BITS, REG_I32, small), lower_i32(l, power));
+	Reg is_small = lower_op2(l, THREAD_ULT, u, lower_i32(l, (int64_t)(128 - f.bias) << 23));
+	Reg is_nan = lower_op2(l, THREAD_ULT, lower_i32(l, 0x7f800000), u);
+	Reg r = lower_op3(l, THREAD_SELECT, is_small, small, normal);
+	r = lower_op2(l, THREAD_UMIN, r, lower_i32(l, f.most));
+	Reg sign = lower_op2(l, THREAD_LSHR, bits, lower_i32(l, t == TY_F4E2M1 ? 28 : 24));
+	sign = lower_op2(l, THREAD_AND, sign, lower_i32(l, t == TY_F4E2M1 ? 8 : 0x80));
+	r = lower_op3(l, THREAD_SELECT, is_nan, lower_i32(l, f.nan), lower_op2(l, THREAD_OR, r, sign));
 	return lower_as(l, CAST_TRUNC, REG_I8, r);
 }
 
@@ -143,7 +143,7 @@ lower_narrow_exact(Lower *l, DType t, Reg x)
 	if (t != TY_F8E5M2)
 		return lower_narrow(l, t, x);
 	x = lower_as(l, CAST_BITS, REG_I16, lower_as(l, CAST_FTRUNC, REG_F16, x));
-	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, EMIT_LSHR, x, thread_int_const(l->b, REG_I16, 8)));
+	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, THREAD_LSHR, x, thread_int_const(l->b, REG_I16, 8)));
 }
 
 RegType
@@ -160,11 +160,11 @@ odd_f32(Lower *l, Reg x)
 {
 	Reg f = lower_as(l, CAST_FTRUNC, REG_F32, x), back = lower_as(l, CAST_FEXT, REG_F64, f);
 	Reg bits = lower_as(l, CAST_BITS, REG_I32, f);
-	Reg size = lower_op1(l, EMIT_FABS, x);
-	Reg away = lower_op2(l, EMIT_FLT, size, lower_op1(l, EMIT_FABS, back));
-	Reg cut = lower_op2(l, EMIT_SUB, bits, lower_as(l, CAST_ZEXT, REG_I32, away));
-	cut = lower_op2(l, EMIT_OR, cut, lower_i32(l, 1));
-	bits = lower_op3(l, EMIT_SELECT, lower_op2(l, EMIT_FNE, back, x), cut, bits);
+	Reg size = lower_op1(l, THREAD_FABS, x);
+	Reg away = lower_op2(l, THREAD_FLT, size, lower_op1(l, THREAD_FABS, back));
+	Reg cut = lower_op2(l, THREAD_SUB, bits, lower_as(l, CAST_ZEXT, REG_I32, away));
+	cut = lower_op2(l, THREAD_OR, cut, lower_i32(l, 1));
+	bits = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FNE, back, x), cut, bits);
 	return lower_as(l, CAST_BITS, REG_F32, bits);
 }
 
@@ -173,11 +173,11 @@ static Reg
 sticky_low(Lower *l, RegType t, Reg a, int keep, int cut)
 {
 	Reg zero = thread_int_const(l->b, t, 0), low = thread_int_const(l->b, t, (INT64_C(1) << cut) - 1);
-	Reg lost = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, a, low), zero);
-	Reg sticky = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, t, lost), thread_int_const(l->b, t, cut));
-	Reg folded = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_AND, a, lower_op1(l, EMIT_NOT, low)), sticky);
-	Reg big = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_LSHR, a, thread_int_const(l->b, t, keep)), zero);
-	return lower_op3(l, EMIT_SELECT, big, folded, a);
+	Reg lost = lower_op2(l, THREAD_NE, lower_op2(l, THREAD_AND, a, low), zero);
+	Reg sticky = lower_op2(l, THREAD_SHL, lower_as(l, CAST_ZEXT, t, lost), thread_int_const(l->b, t, cut));
+	Reg folded = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_AND, a, lower_op1(l, THREAD_NOT, low)), sticky);
+	Reg big = lower_op2(l, THREAD_NE, lower_op2(l, THREAD_LSHR, a, thread_int_const(l->b, t, keep)), zero);
+	return lower_op3(l, THREAD_SELECT, big, folded, a);
 }
 
 /* The upper 24 bits of a magnitude of 64 as an f32, the last one set if anything was lost: where there is no f64. */
@@ -185,14 +185,14 @@ static Reg
 odd_magnitude(Lower *l, Reg a)
 {
 	Reg zero = lower_i64(l, 0), one = lower_i64(l, 1);
-	Reg cut = lower_op2(l, EMIT_SUB, lower_i64(l, 64 - 24), lower_op1(l, EMIT_CLZ, a));
-	cut = lower_op2(l, EMIT_SMAX, cut, zero);
-	Reg low = lower_op2(l, EMIT_SUB, lower_op2(l, EMIT_SHL, one, cut), one);
-	Reg lost = lower_op2(l, EMIT_NE, lower_op2(l, EMIT_AND, a, low), zero);
-	Reg kept = lower_op2(l, EMIT_OR, lower_op2(l, EMIT_LSHR, a, cut), lower_as(l, CAST_ZEXT, REG_I64, lost));
-	Reg power = lower_op2(l, EMIT_ADD, lower_as(l, CAST_TRUNC, REG_I32, cut), lower_i32(l, 127));
-	power = lower_as(l, CAST_BITS, REG_F32, lower_op2(l, EMIT_SHL, power, lower_i32(l, 23)));
-	return lower_op2(l, EMIT_FMUL, lower_as(l, CAST_U2F, REG_F32, lower_as(l, CAST_TRUNC, REG_I32, kept)), power);
+	Reg cut = lower_op2(l, THREAD_SUB, lower_i64(l, 64 - 24), lower_op1(l, THREAD_CLZ, a));
+	cut = lower_op2(l, THREAD_SMAX, cut, zero);
+	Reg low = lower_op2(l, THREAD_SUB, lower_op2(l, THREAD_SHL, one, cut), one);
+	Reg lost = lower_op2(l, THREAD_NE, lower_op2(l, THREAD_AND, a, low), zero);
+	Reg kept = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_LSHR, a, cut), lower_as(l, CAST_ZEXT, REG_I64, lost));
+	Reg power = lower_op2(l, THREAD_ADD, lower_as(l, CAST_TRUNC, REG_I32, cut), lower_i32(l, 127));
+	power = lower_as(l, CAST_BITS, REG_F32, lower_op2(l, THREAD_SHL, power, lower_i32(l, 23)));
+	return lower_op2(l, THREAD_FMUL, lower_as(l, CAST_U2F, REG_F32, lower_as(l, CAST_TRUNC, REG_I32, kept)), power);
 }
 
 /* A wide integer as an f32 that rounds to narrow floats as it would itself. */
@@ -203,8 +203,8 @@ odd_integer(Lower *l, DType t, Reg r)
 	RegType type = wide ? REG_I64 : REG_I32, to = by_double ? REG_F64 : REG_F32;
 	Reg zero = thread_int_const(l->b, type, 0), negative = 0;
 	if (is_signed) {
-		negative = lower_op2(l, EMIT_SLT, r, zero);
-		r = lower_op3(l, EMIT_SELECT, negative, lower_op2(l, EMIT_SUB, zero, r), r);
+		negative = lower_op2(l, THREAD_SLT, r, zero);
+		r = lower_op3(l, THREAD_SELECT, negative, lower_op2(l, THREAD_SUB, zero, r), r);
 	}
 	Reg x;
 	if (wide && !by_double)
@@ -212,7 +212,7 @@ odd_integer(Lower *l, DType t, Reg r)
 	else
 		x = lower_as(l, CAST_U2F, to, wide ? sticky_low(l, type, r, 53, 11) : sticky_low(l, type, r, 24, 8));
 	if (is_signed)
-		x = lower_op3(l, EMIT_SELECT, negative, lower_op1(l, EMIT_FNEG, x), x);
+		x = lower_op3(l, THREAD_SELECT, negative, lower_op1(l, THREAD_FNEG, x), x);
 	return by_double ? odd_f32(l, x) : x;
 }
 
@@ -222,11 +222,11 @@ Reg
 lower_wrap(Lower *l, DType t, Reg r)
 {
 	if (t == TY_U4 || t == TY_F4E2M1)
-		return lower_op2(l, EMIT_AND, r, thread_int_const(l->b, REG_I8, 15));
+		return lower_op2(l, THREAD_AND, r, thread_int_const(l->b, REG_I8, 15));
 	if (t != TY_I4)
 		return r;
 	Reg four = thread_int_const(l->b, REG_I8, 4);
-	return lower_op2(l, EMIT_ASHR, lower_op2(l, EMIT_SHL, r, four), four);
+	return lower_op2(l, THREAD_ASHR, lower_op2(l, THREAD_SHL, r, four), four);
 }
 
 static Reg
@@ -255,8 +255,8 @@ float_to_int(Lower *l, DType to, Reg x)
 	if (!dtype_is_packed(to))
 		return lower_as(l, dtype_is_signed(to) ? CAST_F2S : CAST_F2U, int_type(to), x);
 	Reg r = lower_as(l, CAST_F2S, REG_I32, x);
-	r = lower_op2(l, EMIT_SMIN, r, lower_i32(l, to == TY_I4 ? 7 : 15));
-	r = lower_op2(l, EMIT_SMAX, r, lower_i32(l, to == TY_I4 ? -8 : 0));
+	r = lower_op2(l, THREAD_SMIN, r, lower_i32(l, to == TY_I4 ? 7 : 15));
+	r = lower_op2(l, THREAD_SMAX, r, lower_i32(l, to == TY_I4 ? -8 : 0));
 	return lower_as(l, CAST_TRUNC, REG_I8, r);
 }
 
@@ -285,10 +285,10 @@ lower_cast_one(Lower *l, DType from, DType to, Reg r)
 	if (from == to)
 		return r;
 	if (to == TY_BOOL && dtype_is_float(from))
-		return lower_op2(l, EMIT_FNE, lower_widen(l, from, r),
+		return lower_op2(l, THREAD_FNE, lower_widen(l, from, r),
 		    thread_float_const(l->b, from == TY_F64 ? REG_F64 : REG_F32, 0));
 	if (to == TY_BOOL)
-		return lower_op2(l, EMIT_NE, r, thread_int_const(l->b, int_type(from), 0));
+		return lower_op2(l, THREAD_NE, r, thread_int_const(l->b, int_type(from), 0));
 	if (from == TY_BOOL) {
 		r = lower_as(l, CAST_ZEXT, REG_I8, r);
 		from = TY_U8;
@@ -317,7 +317,7 @@ bitcast_one(Lower *l, DType from, DType to, Reg r)
 	if (from == TY_BOOL)
 		r = lower_as(l, CAST_ZEXT, REG_I8, r);
 	if (to == TY_BOOL)
-		return lower_op2(l, EMIT_NE, r, thread_int_const(l->b, REG_I8, 0));
+		return lower_op2(l, THREAD_NE, r, thread_int_const(l->b, REG_I8, 0));
 	if (dtype_is_packed(to))
 		return lower_wrap(l, to, r);
 	return a == b ? r : lower_as(l, CAST_BITS, b, r);
@@ -329,8 +329,8 @@ narrow_fours(Lower *l, DType t, const Reg *x, Reg *out, int n)
 {
 	for (int r = 0; r < n; r += 4) {
 		Reg low = pack_two(l, t, x[r], x[r + 1]), high = pack_two(l, t, x[r + 2], x[r + 3]);
-		high = lower_op2(l, EMIT_SHL, high, lower_i32(l, 16));
-		thread_unpack(l->b, lower_op2(l, EMIT_OR, low, high), REG_I8, &out[r], 4);
+		high = lower_op2(l, THREAD_SHL, high, lower_i32(l, 16));
+		thread_unpack(l->b, lower_op2(l, THREAD_OR, low, high), REG_I8, &out[r], 4);
 	}
 }
 
@@ -339,7 +339,7 @@ widen_fours(Lower *l, const Reg *in, Reg *out, int n)
 {
 	for (int r = 0; r < n; r += 4) {
 		Reg word[2] = {thread_pack(l->b, &in[r], 4)}, half[4];
-		word[1] = lower_op2(l, EMIT_LSHR, word[0], lower_i32(l, 16));
+		word[1] = lower_op2(l, THREAD_LSHR, word[0], lower_i32(l, 16));
 		for (int i = 0; i < 2; i++)
 			unpack_two(l, word[i], &half[2 * i]);
 		for (int i = 0; i < 4; i++)

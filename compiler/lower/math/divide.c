@@ -15,11 +15,11 @@ enum { FEW = 8 };                                       /* elements for which an
 static Reg
 quotient(Lower *l, Reg a, Reg s, Reg inverse)
 {
-	Reg q = thread_op(l->b, EMIT_FMUL, a, inverse, 0), minus = thread_op(l->b, EMIT_FNEG, a, 0, 0);
-	Reg excess = thread_op(l->b, EMIT_FMA, q, s, minus);
-	excess = thread_op(l->b, EMIT_FNEG, excess, 0, 0);
-	Reg better = thread_op(l->b, EMIT_FMA, excess, inverse, q);
-	return thread_op(l->b, EMIT_SELECT, thread_op(l->b, EMIT_FUNO, better, better, 0), q, better);
+	Reg q = thread_op(l->b, THREAD_FMUL, a, inverse, 0), minus = thread_op(l->b, THREAD_FNEG, a, 0, 0);
+	Reg excess = thread_op(l->b, THREAD_FMA, q, s, minus);
+	excess = thread_op(l->b, THREAD_FNEG, excess, 0, 0);
+	Reg better = thread_op(l->b, THREAD_FMA, excess, inverse, q);
+	return thread_op(l->b, THREAD_SELECT, thread_op(l->b, THREAD_FUNO, better, better, 0), q, better);
 }
 
 /* For any s; in few instructions, since code that hardly ever runs takes registers all the same. */
@@ -28,13 +28,13 @@ divide_wide(Lower *l, const Reg *a, Reg s, int n, Reg *out)
 {
 	if (!(l->t->has & HAS_F64)) {
 		for (int i = 0; i < n; i++)
-			out[i] = thread_op(l->b, EMIT_FDIV, a[i], s, 0);
+			out[i] = thread_op(l->b, THREAD_FDIV, a[i], s, 0);
 		return;
 	}
 	Reg one = thread_float_const(l->b, REG_F64, 1), wide = thread_cast(l->b, CAST_FEXT, REG_F64, s);
-	Reg inverse = thread_op(l->b, EMIT_FDIV, one, wide, 0);
+	Reg inverse = thread_op(l->b, THREAD_FDIV, one, wide, 0);
 	for (int i = 0; i < n; i++) {
-		Reg q = thread_op(l->b, EMIT_FMUL, thread_cast(l->b, CAST_FEXT, REG_F64, a[i]), inverse, 0);
+		Reg q = thread_op(l->b, THREAD_FMUL, thread_cast(l->b, CAST_FEXT, REG_F64, a[i]), inverse, 0);
 		out[i] = thread_cast(l->b, CAST_FTRUNC, REG_F32, q);
 	}
 }
@@ -47,11 +47,11 @@ lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 	for (int i = 1; i < n; i++)
 		if (s[i] != s[0])
 			return false;
-	Reg above = thread_op(l->b, EMIT_FLE, thread_float_const(l->b, REG_F32, 0x1p-100), s[0], 0);
-	Reg below = thread_op(l->b, EMIT_FLE, s[0], thread_float_const(l->b, REG_F32, 0x1p100), 0);
+	Reg above = thread_op(l->b, THREAD_FLE, thread_float_const(l->b, REG_F32, 0x1p-100), s[0], 0);
+	Reg below = thread_op(l->b, THREAD_FLE, s[0], thread_float_const(l->b, REG_F32, 0x1p100), 0);
 	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n);
-	thread_if(l->b, thread_op(l->b, EMIT_AND, above, below, 0));
-	Reg inverse = thread_op(l->b, EMIT_FDIV, thread_float_const(l->b, REG_F32, 1), s[0], 0);
+	thread_if(l->b, thread_op(l->b, THREAD_AND, above, below, 0));
+	Reg inverse = thread_op(l->b, THREAD_FDIV, thread_float_const(l->b, REG_F32, 1), s[0], 0);
 	for (int i = 0; i < n; i++)
 		quick[i] = quotient(l, a[i], s[0], inverse);
 	thread_else(l->b, quick, n);

@@ -23,22 +23,22 @@ Reg
 math_copysign(Math m, Reg magnitude, Reg sign)
 {
 	int64_t top = m.wide ? INT64_MIN : INT32_MIN;
-	Reg a = math_op2(m, EMIT_AND, math_to_bits(m, magnitude), math_int(m, ~top));
-	Reg b = math_op2(m, EMIT_AND, math_to_bits(m, sign), math_int(m, top));
-	return math_of_bits(m, math_op2(m, EMIT_OR, a, b));
+	Reg a = math_op2(m, THREAD_AND, math_to_bits(m, magnitude), math_int(m, ~top));
+	Reg b = math_op2(m, THREAD_AND, math_to_bits(m, sign), math_int(m, top));
+	return math_of_bits(m, math_op2(m, THREAD_OR, a, b));
 }
 
 Reg
 math_reciprocal(Math m, Reg a)
 {
-	return m.wide ? math_op2(m, EMIT_FDIV, math_const(m, 1), a) : math_op1(m, EMIT_FRCP_FAST, a);
+	return m.wide ? math_op2(m, THREAD_FDIV, math_const(m, 1), a) : math_op1(m, THREAD_FRCP_FAST, a);
 }
 
 Reg
 math_power_of_two(Math m, Reg k)
 {
-	Reg biased = math_op2(m, EMIT_ADD, k, math_int(m, math_bias(m)));
-	return math_of_bits(m, math_op2(m, EMIT_SHL, biased, math_int(m, math_mantissa(m))));
+	Reg biased = math_op2(m, THREAD_ADD, k, math_int(m, math_bias(m)));
+	return math_of_bits(m, math_op2(m, THREAD_SHL, biased, math_int(m, math_mantissa(m))));
 }
 
 Reg
@@ -47,7 +47,7 @@ math_round(Math m, Reg x, Reg *k)
 	double magic = m.wide ? 0x1.8p52 : 0x1.8p23;
 	Reg t = math_add(m, x, math_const(m, magic));
 	int64_t bits = m.wide ? INT64_C(0x4338000000000000) : 0x4b400000;
-	*k = math_op2(m, EMIT_SUB, math_to_bits(m, t), math_int(m, bits));
+	*k = math_op2(m, THREAD_SUB, math_to_bits(m, t), math_int(m, bits));
 	return math_sub(m, t, math_const(m, magic));
 }
 
@@ -62,11 +62,11 @@ math_split(Math m, Reg x, bool even, Reg *e)
 	Reg bits = math_to_bits(m, x);
 	int64_t two_thirds = m.wide ? INT64_C(0x3fe5555555555555) : 0x3f2aaaab;
 	int64_t half_root = m.wide ? INT64_C(0x3fe6a09e667f3bcd) : 0x3f3504f3;
-	Reg above = math_op2(m, EMIT_SUB, bits, math_int(m, even ? half_root : two_thirds));
-	Reg whole = math_op2(m, EMIT_ASHR, above, math_int(m, mantissa));
-	Reg part = math_op2(m, EMIT_SUB, bits, math_op2(m, EMIT_SHL, whole, math_int(m, mantissa)));
+	Reg above = math_op2(m, THREAD_SUB, bits, math_int(m, even ? half_root : two_thirds));
+	Reg whole = math_op2(m, THREAD_ASHR, above, math_int(m, mantissa));
+	Reg part = math_op2(m, THREAD_SUB, bits, math_op2(m, THREAD_SHL, whole, math_int(m, mantissa)));
 	Reg adjust = math_select(m, tiny, math_int(m, m.wide ? -54 : -25), math_int(m, 0));
-	whole = math_op2(m, EMIT_ADD, whole, adjust);
+	whole = math_op2(m, THREAD_ADD, whole, adjust);
 	*e = lower_as(l, CAST_S2F, m.t, whole);
 	return math_of_bits(m, part);
 }
@@ -76,24 +76,24 @@ static Reg
 approximate(Math m, OpKind op, Reg a, Reg b)
 {
 	switch (op) {
-	case OP_EXP: return math_op1(m, EMIT_EXP2_FAST, math_scale(m, a, 0x1.715476p0));
-	case OP_EXP2: return math_op1(m, EMIT_EXP2_FAST, a);
-	case OP_LOG: return math_scale(m, math_op1(m, EMIT_LOG2_FAST, a), 0x1.62e430p-1);
-	case OP_LOG2: return math_op1(m, EMIT_LOG2_FAST, a);
-	case OP_SQRT: return math_op1(m, EMIT_FSQRT_FAST, a);
-	case OP_SIN: return math_op1(m, EMIT_SIN_FAST, a);
-	case OP_COS: return math_op1(m, EMIT_COS_FAST, a);
+	case OP_EXP: return math_op1(m, THREAD_EXP2_FAST, math_scale(m, a, 0x1.715476p0));
+	case OP_EXP2: return math_op1(m, THREAD_EXP2_FAST, a);
+	case OP_LOG: return math_scale(m, math_op1(m, THREAD_LOG2_FAST, a), 0x1.62e430p-1);
+	case OP_LOG2: return math_op1(m, THREAD_LOG2_FAST, a);
+	case OP_SQRT: return math_op1(m, THREAD_FSQRT_FAST, a);
+	case OP_SIN: return math_op1(m, THREAD_SIN_FAST, a);
+	case OP_COS: return math_op1(m, THREAD_COS_FAST, a);
 	case OP_TAN: {
-		Reg inverse = math_op1(m, EMIT_FRCP_FAST, math_op1(m, EMIT_COS_FAST, a));
-		return math_mul(m, math_op1(m, EMIT_SIN_FAST, a), inverse);
+		Reg inverse = math_op1(m, THREAD_FRCP_FAST, math_op1(m, THREAD_COS_FAST, a));
+		return math_mul(m, math_op1(m, THREAD_SIN_FAST, a), inverse);
 	}
-	case OP_TANH: return math_op1(m, EMIT_TANH_FAST, a);
+	case OP_TANH: return math_op1(m, THREAD_TANH_FAST, a);
 	case OP_SIGMOID: {
-		Reg e = math_op1(m, EMIT_EXP2_FAST, math_scale(m, a, -0x1.715476p0));
-		return math_op1(m, EMIT_FRCP_FAST, math_add(m, e, math_const(m, 1)));
+		Reg e = math_op1(m, THREAD_EXP2_FAST, math_scale(m, a, -0x1.715476p0));
+		return math_op1(m, THREAD_FRCP_FAST, math_add(m, e, math_const(m, 1)));
 	}
 	case OP_POW:
-		return math_op1(m, EMIT_EXP2_FAST, math_mul(m, math_op1(m, EMIT_LOG2_FAST, a), b));
+		return math_op1(m, THREAD_EXP2_FAST, math_mul(m, math_op1(m, THREAD_LOG2_FAST, a), b));
 	default: return 0;
 	}
 }
@@ -109,7 +109,7 @@ spelled_out(Math m, OpKind op, Reg a, Reg b)
 	case MATH_LOG: return math_log(m, a);
 	case MATH_LOG2: return math_log2(m, a);
 	case MATH_LOG1P: return math_log1p(m, a);
-	case MATH_SQRT: return math_op1(m, EMIT_FSQRT, a);
+	case MATH_SQRT: return math_op1(m, THREAD_FSQRT, a);
 	case MATH_RSQRT: return math_rsqrt(m, a);
 	case MATH_SIN:
 	case MATH_COS:
@@ -157,7 +157,7 @@ called(Math m, OpKind op, Reg a, Reg b)
 	if (r || !m.l->t->functions || m.wide)
 		return r;
 	const RegType type[] = {m.t, m.t};
-	thread_function(m.l->b, &(EmitFunction){op_info[op].text, type, type, 1, b ? 2 : 1}, inside);
+	thread_function(m.l->b, &(ThreadSignature){op_info[op].text, type, type, 1, b ? 2 : 1}, inside);
 	Reg result = spelled_out(m, op, inside[0], inside[1]);
 	thread_function_end(m.l->b, &result, 1);
 	return math_call(m, op, a, b);

@@ -13,20 +13,20 @@ typedef struct Math {
 
 static inline Reg math_const(Math m, double v) { return thread_float_const(m.l->b, m.t, v); }
 static inline Reg math_int(Math m, int64_t v) { return thread_int_const(m.l->b, m.bits, v); }
-static inline Reg math_op1(Math m, EmitOp op, Reg a) { return lower_op1(m.l, op, a); }
-static inline Reg math_op2(Math m, EmitOp op, Reg a, Reg b) { return lower_op2(m.l, op, a, b); }
-static inline Reg math_add(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FADD, a, b); }
-static inline Reg math_sub(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FSUB, a, b); }
-static inline Reg math_mul(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FMUL, a, b); }
-static inline Reg math_fma(Math m, Reg a, Reg b, Reg c) { return lower_op3(m.l, EMIT_FMA, a, b, c); }
-static inline Reg math_neg(Math m, Reg a) { return lower_op1(m.l, EMIT_FNEG, a); }
-static inline Reg math_abs(Math m, Reg a) { return lower_op1(m.l, EMIT_FABS, a); }
-static inline Reg math_less(Math m, Reg a, Reg b) { return lower_op2(m.l, EMIT_FLT, a, b); }
-static inline Reg math_select(Math m, Reg p, Reg a, Reg b) { return lower_op3(m.l, EMIT_SELECT, p, a, b); }
+static inline Reg math_op1(Math m, ThreadOp op, Reg a) { return lower_op1(m.l, op, a); }
+static inline Reg math_op2(Math m, ThreadOp op, Reg a, Reg b) { return lower_op2(m.l, op, a, b); }
+static inline Reg math_add(Math m, Reg a, Reg b) { return lower_op2(m.l, THREAD_FADD, a, b); }
+static inline Reg math_sub(Math m, Reg a, Reg b) { return lower_op2(m.l, THREAD_FSUB, a, b); }
+static inline Reg math_mul(Math m, Reg a, Reg b) { return lower_op2(m.l, THREAD_FMUL, a, b); }
+static inline Reg math_fma(Math m, Reg a, Reg b, Reg c) { return lower_op3(m.l, THREAD_FMA, a, b, c); }
+static inline Reg math_neg(Math m, Reg a) { return lower_op1(m.l, THREAD_FNEG, a); }
+static inline Reg math_abs(Math m, Reg a) { return lower_op1(m.l, THREAD_FABS, a); }
+static inline Reg math_less(Math m, Reg a, Reg b) { return lower_op2(m.l, THREAD_FLT, a, b); }
+static inline Reg math_select(Math m, Reg p, Reg a, Reg b) { return lower_op3(m.l, THREAD_SELECT, p, a, b); }
 static inline Reg math_to_bits(Math m, Reg a) { return lower_as(m.l, CAST_BITS, m.bits, a); }
 static inline Reg math_of_bits(Math m, Reg a) { return lower_as(m.l, CAST_BITS, m.t, a); }
 static inline Reg math_scale(Math m, Reg a, double by) { return math_mul(m, a, math_const(m, by)); }
-static inline Reg math_is_nan(Math m, Reg a) { return lower_op2(m.l, EMIT_FUNO, a, a); }
+static inline Reg math_is_nan(Math m, Reg a) { return lower_op2(m.l, THREAD_FUNO, a, a); }
 static inline int math_mantissa(Math m) { return m.wide ? 52 : 23; }
 static inline int math_bias(Math m) { return m.wide ? 1023 : 127; }
 

@@ -43,21 +43,21 @@ pi_window(Math m, Reg at, Reg window[WINDOW])
 	Lower *l = m.l;
 	int log_width = m.wide ? 6 : 5, steps = m.wide ? 5 : 3, width = 1 << log_width;
 	int n = m.wide ? PI_WORDS : 8;
-	Reg v[PI_WORDS], number = math_op2(m, EMIT_LSHR, at, math_int(m, log_width));
+	Reg v[PI_WORDS], number = math_op2(m, THREAD_LSHR, at, math_int(m, log_width));
 	for (int i = 0; i < n; i++)
 		v[i] = math_int(m, (int64_t)(m.wide ? pi_word(m, i) : (uint64_t)(int32_t)pi_word(m, i)));
 	for (int s = steps - 1; s >= 0; s--) {
 		int by = 1 << s, wanted = MIN(by + WINDOW, n - by);
-		Reg bit = math_op2(m, EMIT_AND, number, math_int(m, by));
-		bit = math_op2(m, EMIT_NE, bit, math_int(m, 0));
+		Reg bit = math_op2(m, THREAD_AND, number, math_int(m, by));
+		bit = math_op2(m, THREAD_NE, bit, math_int(m, 0));
 		for (int i = 0; i < wanted; i++)
 			v[i] = math_select(m, bit, v[i + by], v[i]);
 	}
-	Reg shift = math_op2(m, EMIT_AND, at, math_int(m, width - 1));
+	Reg shift = math_op2(m, THREAD_AND, at, math_int(m, width - 1));
 	for (int i = 0; i < WINDOW; i++) {
-		Reg up = math_op2(m, EMIT_SHL, v[i], shift), half = math_op2(m, EMIT_LSHR, v[i + 1], math_int(m, 1));
-		Reg down = math_op2(m, EMIT_LSHR, half, math_op2(m, EMIT_XOR, shift, math_int(m, width - 1)));
-		window[i] = lower_op2(l, EMIT_OR, up, down);
+		Reg up = math_op2(m, THREAD_SHL, v[i], shift), half = math_op2(m, THREAD_LSHR, v[i + 1], math_int(m, 1));
+		Reg down = math_op2(m, THREAD_LSHR, half, math_op2(m, THREAD_XOR, shift, math_int(m, width - 1)));
+		window[i] = lower_op2(l, THREAD_OR, up, down);
 	}
 }
 
@@ -70,7 +70,7 @@ times_half_pi(Math m, Reg high, Reg low)
 	double unit = m.wide ? 0x1p-62 : 0x1p-30, low_unit = m.wide ? 0x1p-64 : 0x1p-32;
 	/* as a sum of two floats */
 	Reg a = lower_as(l, CAST_S2F, m.t, high);
-	Reg lost = math_op2(m, EMIT_SUB, high, lower_as(l, CAST_F2S, m.bits, a));
+	Reg lost = math_op2(m, THREAD_SUB, high, lower_as(l, CAST_F2S, m.bits, a));
 	Reg b = math_fma(m, lower_as(l, CAST_U2F, m.t, low), math_const(m, low_unit), lower_as(l, CAST_S2F, m.t, lost));
 	Reg r = math_fma(m, a, math_const(m, part[1] * unit), math_scale(m, b, part[0] * unit));
 	return math_fma(m, a, math_const(m, part[0] * unit), r);
@@ -82,24 +82,24 @@ reduce_great(Math m, Reg x, Reg *k)
 {
 	int mantissa = math_mantissa(m), width = m.wide ? 64 : 32;
 	Reg bits = math_to_bits(m, math_abs(m, x)), w[WINDOW];
-	Reg exponent = math_op2(m, EMIT_LSHR, bits, math_int(m, mantissa));
-	Reg whole = math_op2(m, EMIT_AND, bits, math_int(m, (INT64_C(1) << mantissa) - 1));
-	whole = math_op2(m, EMIT_OR, whole, math_int(m, INT64_C(1) << mantissa));
+	Reg exponent = math_op2(m, THREAD_LSHR, bits, math_int(m, mantissa));
+	Reg whole = math_op2(m, THREAD_AND, bits, math_int(m, (INT64_C(1) << mantissa) - 1));
+	whole = math_op2(m, THREAD_OR, whole, math_int(m, INT64_C(1) << mantissa));
 	/* E = exponent - bias - mantissa; bit 1 of 2/pi stands at `width` */
-	Reg at = math_op2(m, EMIT_ADD, exponent, math_int(m, width - 2 - math_bias(m) - mantissa));
+	Reg at = math_op2(m, THREAD_ADD, exponent, math_int(m, width - 2 - math_bias(m) - mantissa));
 	pi_window(m, at, w);
-	Reg high = math_op2(m, EMIT_MUL, whole, w[0]), low = math_op2(m, EMIT_MUL, whole, w[1]);
-	high = math_op2(m, EMIT_ADD, high, math_op2(m, EMIT_MULHI_U, whole, w[1]));
-	Reg sum = math_op2(m, EMIT_ADD, low, math_op2(m, EMIT_MULHI_U, whole, w[2]));
-	Reg carry = math_op2(m, EMIT_ULT, sum, low);
-	high = math_op2(m, EMIT_ADD, high, math_select(m, carry, math_int(m, 1), math_int(m, 0)));
+	Reg high = math_op2(m, THREAD_MUL, whole, w[0]), low = math_op2(m, THREAD_MUL, whole, w[1]);
+	high = math_op2(m, THREAD_ADD, high, math_op2(m, THREAD_MULHI_U, whole, w[1]));
+	Reg sum = math_op2(m, THREAD_ADD, low, math_op2(m, THREAD_MULHI_U, whole, w[2]));
+	Reg carry = math_op2(m, THREAD_ULT, sum, low);
+	high = math_op2(m, THREAD_ADD, high, math_select(m, carry, math_int(m, 1), math_int(m, 0)));
 	/* quarter turns to the nearest, and the rest, which may be less than 0 */
-	Reg turned = math_op2(m, EMIT_ADD, high, math_int(m, INT64_C(1) << (width - 3)));
-	Reg turns = math_op2(m, EMIT_LSHR, turned, math_int(m, width - 2));
-	high = math_op2(m, EMIT_SUB, high, math_op2(m, EMIT_SHL, turns, math_int(m, width - 2)));
+	Reg turned = math_op2(m, THREAD_ADD, high, math_int(m, INT64_C(1) << (width - 3)));
+	Reg turns = math_op2(m, THREAD_LSHR, turned, math_int(m, width - 2));
+	high = math_op2(m, THREAD_SUB, high, math_op2(m, THREAD_SHL, turns, math_int(m, width - 2)));
 	Reg r = times_half_pi(m, high, sum);
 	Reg below = math_less(m, x, math_const(m, 0));
-	*k = math_select(m, below, math_op2(m, EMIT_SUB, math_int(m, 0), turns), turns);
+	*k = math_select(m, below, math_op2(m, THREAD_SUB, math_int(m, 0), turns), turns);
 	r = math_select(m, below, math_neg(m, r), r);
 	Reg finite = math_less(m, math_abs(m, x), math_const(m, INFINITY));
 	return math_select(m, finite, r, math_const(m, NAN));
@@ -127,8 +127,8 @@ reduce(Math m, const Reg *x, int n, bool holds, Reg *r, Reg *k)
 		quick[i] = x[i];
 		for (int j = 0; j < 3; j++)
 			quick[i] = math_fma(m, t, math_const(m, -part[j]), quick[i]);
-		far[i] = math_op2(m, EMIT_FLE, limit, math_abs(m, x[i]));
-		any = i == 0 ? far[0] : math_op2(m, EMIT_OR, any, far[i]);
+		far[i] = math_op2(m, THREAD_FLE, limit, math_abs(m, x[i]));
+		any = i == 0 ? far[0] : math_op2(m, THREAD_OR, any, far[i]);
 	}
 	if (holds)
 		hold(l);
@@ -157,21 +157,21 @@ both(Math m, Reg r, Reg *sine, Reg *cosine)
 static Reg
 has_bit(Math m, Reg k, int bit)
 {
-	return math_op2(m, EMIT_NE, math_op2(m, EMIT_AND, k, math_int(m, bit)), math_int(m, 0));
+	return math_op2(m, THREAD_NE, math_op2(m, THREAD_AND, k, math_int(m, bit)), math_int(m, 0));
 }
 
 /* -0 stays so. */
 static Reg
 odd_at_zero(Math m, Reg x, Reg y)
 {
-	return math_select(m, math_op2(m, EMIT_FEQ, x, math_const(m, 0)), x, y);
+	return math_select(m, math_op2(m, THREAD_FEQ, x, math_const(m, 0)), x, y);
 }
 
 static Reg
 turned_sine(Math m, Reg k, Reg s, Reg c, int by)
 {
 	if (by)
-		k = math_op2(m, EMIT_ADD, k, math_int(m, by));
+		k = math_op2(m, THREAD_ADD, k, math_int(m, by));
 	Reg y = math_select(m, has_bit(m, k, 1), c, s);
 	return math_select(m, has_bit(m, k, 2), math_neg(m, y), y);
 }
@@ -180,7 +180,7 @@ static Reg
 turned_tangent(Math m, Reg k, Reg s, Reg c)
 {
 	Reg odd = has_bit(m, k, 1), top = math_select(m, odd, math_neg(m, c), s);
-	return math_op2(m, EMIT_FDIV, top, math_select(m, odd, s, c));
+	return math_op2(m, THREAD_FDIV, top, math_select(m, odd, s, c));
 }
 
 static void
@@ -231,7 +231,7 @@ call_few(Math m, OpKind op, const Reg *x, int n, Reg *out)
 	hold(m.l);
 	if (thread_call(m.l->b, name, x, n, result, out, nresult))
 		return;
-	thread_function(m.l->b, &(EmitFunction){name, result, param, nresult, n}, inside);
+	thread_function(m.l->b, &(ThreadSignature){name, result, param, nresult, n}, inside);
 	spell_out(m, op, inside, n, from);
 	thread_function_end(m.l->b, from, nresult);
 	thread_call(m.l->b, name, x, n, result, out, nresult);
@@ -337,15 +337,15 @@ math_atan2(Math m, Reg y, Reg x)
 	Reg ay = math_abs(m, y), ax = math_abs(m, x), zero = math_const(m, 0), one = math_const(m, 1);
 	Reg steep = math_less(m, ax, ay);
 	Reg less = math_select(m, steep, ax, ay), more = math_select(m, steep, ay, ax);
-	Reg z = math_op2(m, EMIT_FDIV, less, more), square;
-	z = math_select(m, math_op2(m, EMIT_FEQ, more, zero), zero, z);
-	z = math_select(m, math_op2(m, EMIT_FEQ, less, math_const(m, INFINITY)), one, z);
+	Reg z = math_op2(m, THREAD_FDIV, less, more), square;
+	z = math_select(m, math_op2(m, THREAD_FEQ, more, zero), zero, z);
+	z = math_select(m, math_op2(m, THREAD_FEQ, less, math_const(m, INFINITY)), one, z);
 	square = math_mul(m, z, z);
 	Reg r = odd_poly(m, z, square, POLY(m, atan_fit, square));
 	r = math_select(m, steep, turn_less(m, 1, r), r);
-	Reg back = math_op2(m, EMIT_SLT, math_to_bits(m, x), math_int(m, 0));
+	Reg back = math_op2(m, THREAD_SLT, math_to_bits(m, x), math_int(m, 0));
 	r = math_copysign(m, math_select(m, back, turn_less(m, 2, r), r), y);
-	return math_select(m, math_op2(m, EMIT_FUNO, x, y), math_add(m, x, y), r);
+	return math_select(m, math_op2(m, THREAD_FUNO, x, y), math_add(m, x, y), r);
 }
 
 /* asin of z up to 1/2, or of sqrt((1 - a) / 2) for a above: then the angle is pi/2 less twice that. */
@@ -354,7 +354,7 @@ asin_part(Math m, Reg a, Reg far)
 {
 	Reg rest = math_fma(m, a, math_const(m, -0.5), math_const(m, 0.5));
 	Reg square = math_select(m, far, rest, math_mul(m, a, a));
-	Reg z = math_select(m, far, math_op1(m, EMIT_FSQRT, rest), a);
+	Reg z = math_select(m, far, math_op1(m, THREAD_FSQRT, rest), a);
 	return odd_poly(m, z, square, POLY(m, asin_fit, square));
 }
 

@@ -12,16 +12,16 @@
 static Reg
 exp2_f32(Math m, Reg a, double log2, double low, double by)
 {
-	Reg held = lower_op3(m.l, EMIT_FMA_SAT, a, math_const(m, log2 / 253), math_const(m, 126.0 / 253));
+	Reg held = lower_op3(m.l, THREAD_FMA_SAT, a, math_const(m, log2 / 253), math_const(m, 126.0 / 253));
 	Reg t = math_fma(m, held, math_const(m, 253), math_const(m, 0x1.8p23 + 1));
 	Reg k = math_sub(m, t, math_const(m, 0x1.8p23 + 127));
 	Reg f = math_fma(m, a, math_const(m, log2), math_neg(m, k));
 	if (low != 0)
 		f = math_fma(m, a, math_const(m, low), f);
-	Reg e = math_op1(m, EMIT_EXP2_FAST, f);
+	Reg e = math_op1(m, THREAD_EXP2_FAST, f);
 	if (by != 1)
 		e = math_scale(m, e, by);
-	Reg scale = math_op2(m, EMIT_SHL, math_to_bits(m, t), math_int(m, 23));
+	Reg scale = math_op2(m, THREAD_SHL, math_to_bits(m, t), math_int(m, 23));
 	return math_mul(m, e, math_of_bits(m, scale));
 }
 
@@ -58,8 +58,8 @@ clamp(Math m, Reg x, double lo, double hi)
 static Reg
 scale_twice(Math m, Reg y, Reg k, double by)
 {
-	Reg half = math_op2(m, EMIT_ASHR, k, math_int(m, 1));
-	Reg rest = math_op2(m, EMIT_SUB, k, half);
+	Reg half = math_op2(m, THREAD_ASHR, k, math_int(m, 1));
+	Reg rest = math_op2(m, THREAD_SUB, k, half);
 	y = math_mul(m, by != 1 ? math_scale(m, y, by) : y, math_power_of_two(m, half));
 	return math_mul(m, y, math_power_of_two(m, rest));
 }
@@ -92,7 +92,7 @@ math_exp2_sum(Math m, Reg a, Reg b, double by)
 	Reg t = math_round(m, held, &k);
 	Reg f = math_add(m, math_sub(m, held, t), b);
 	if (!m.wide)
-		return scale_twice(m, math_op1(m, EMIT_EXP2_FAST, f), k, by);
+		return scale_twice(m, math_op1(m, THREAD_EXP2_FAST, f), k, by);
 	Reg r = math_fma(m, f, math_const(m, 0x1.abc9e3b39803fp-56), math_scale(m, f, ln2_high[0]));
 	return scale_twice(m, math_add(m, expm1_poly(m, r), math_const(m, 1)), k, by);
 }
@@ -103,7 +103,7 @@ math_expm1(Math m, Reg x)
 {
 	Reg k, held = clamp(m, x, m.wide ? -60 : -30, m.wide ? 720 : 90);
 	Reg r = reduce_ln2(m, held, &k), p = expm1_poly(m, r);
-	Reg h = math_power_of_two(m, math_op2(m, EMIT_SUB, k, math_int(m, 1)));
+	Reg h = math_power_of_two(m, math_op2(m, THREAD_SUB, k, math_int(m, 1)));
 	Reg y = math_fma(m, h, p, math_sub(m, h, math_const(m, 0.5)));
 	y = math_add(m, y, y);
 	Reg most = math_const(m, m.wide ? 709.79 : 88.73);
@@ -119,7 +119,7 @@ math_sigmoid(Math m, Reg x)
 	Reg one = math_const(m, 1), e = math_exp(m, math_neg(m, math_abs(m, x)), 1);
 	Reg top = math_select(m, math_less(m, x, math_const(m, 0)), e, one);
 	Reg below = math_add(m, e, one);
-	return m.wide ? math_op2(m, EMIT_FDIV, top, below) : math_mul(m, top, math_reciprocal(m, below));
+	return m.wide ? math_op2(m, THREAD_FDIV, top, below) : math_mul(m, top, math_reciprocal(m, below));
 }
 
 Reg
@@ -128,16 +128,16 @@ math_tanh(Math m, Reg x)
 	Reg a = math_abs(m, x), one = math_const(m, 1), two = math_const(m, 2);
 	if (m.wide) {
 		Reg e = math_expm1(m, math_add(m, a, a));
-		Reg r = math_op2(m, EMIT_FDIV, e, math_add(m, e, two));
+		Reg r = math_op2(m, THREAD_FDIV, e, math_add(m, e, two));
 		Reg far = math_less(m, math_const(m, 22), a);
 		return math_copysign(m, math_select(m, far, one, r), x);
 	}
 	Reg z = math_mul(m, a, a), za = math_mul(m, z, a);
 	Reg near = math_fma(m, za, math_poly(m, tanh_fit_32, LEN(tanh_fit_32), z), a);
-	Reg e = math_op1(m, EMIT_EXP2_FAST, math_scale(m, a, 0x1.715476p1));
+	Reg e = math_op1(m, THREAD_EXP2_FAST, math_scale(m, a, 0x1.715476p1));
 	Reg inverse = math_reciprocal(m, math_add(m, e, one));
 	Reg far = math_fma(m, inverse, math_const(m, -2), one);
-	Reg r = math_select(m, math_op2(m, EMIT_FLE, math_const(m, 0.55), a), far, near);
+	Reg r = math_select(m, math_op2(m, THREAD_FLE, math_const(m, 0.55), a), far, near);
 	return math_copysign(m, r, x);
 }
 
@@ -148,7 +148,7 @@ math_sinh(Math m, Reg x)
 	Reg near = math_fma(m, zx, POLY(m, sinh_fit, z), x);
 	Reg half = math_exp(m, a, 0.5);
 	Reg far = math_copysign(m, math_fma(m, math_reciprocal(m, half), math_const(m, -0.25), half), x);
-	return math_select(m, math_op2(m, EMIT_FLE, math_const(m, 1), a), far, near);
+	return math_select(m, math_op2(m, THREAD_FLE, math_const(m, 1), a), far, near);
 }
 
 Reg
@@ -164,14 +164,14 @@ math_erf(Math m, Reg x)
 {
 	Reg one = math_const(m, 1), a = math_abs(m, x), z = math_mul(m, x, x);
 	Reg near = math_fma(m, x, POLY(m, erf_fit, z), x), rest;
-	Reg held = math_op2(m, EMIT_FMIN, a, math_const(m, m.wide ? 6 : 4));
+	Reg held = math_op2(m, THREAD_FMIN, a, math_const(m, m.wide ? 6 : 4));
 	if (m.wide) {
-		held = math_op2(m, EMIT_FMAX, held, one);
+		held = math_op2(m, THREAD_FMAX, held, one);
 		Reg t = math_sub(m, math_reciprocal(m, held), math_const(m, 0.58));
 		rest = math_mul(m, math_exp(m, math_neg(m, math_mul(m, held, held)), 1), POLY(m, erfc_fit, t));
 	} else {
-		rest = math_op1(m, EMIT_EXP2_FAST, math_mul(m, held, POLY(m, erfc_fit, held)));
+		rest = math_op1(m, THREAD_EXP2_FAST, math_mul(m, held, POLY(m, erfc_fit, held)));
 	}
 	Reg far = math_copysign(m, math_sub(m, one, rest), x);
-	return math_select(m, math_op2(m, EMIT_FLE, one, a), far, near);
+	return math_select(m, math_op2(m, THREAD_FLE, one, a), far, near);
 }

@@ -17,9 +17,9 @@ static Reg
 log_edges(Math m, Reg x, Reg y)
 {
 	Reg inf = math_const(m, INFINITY), zero = math_const(m, 0);
-	Reg inside = math_op2(m, EMIT_AND, math_less(m, zero, x), math_less(m, x, inf));
+	Reg inside = math_op2(m, THREAD_AND, math_less(m, zero, x), math_less(m, x, inf));
 	Reg odd = math_fma(m, x, inf, inf);             /* inf of inf; NaN of a NaN and of less than 0 */
-	odd = math_select(m, math_op2(m, EMIT_FEQ, x, zero), math_const(m, -INFINITY), odd);
+	odd = math_select(m, math_op2(m, THREAD_FEQ, x, zero), math_const(m, -INFINITY), odd);
 	return math_select(m, inside, y, odd);
 }
 
@@ -27,7 +27,7 @@ log_edges(Math m, Reg x, Reg y)
 static Reg
 log1p_f64(Math m, Reg f)
 {
-	Reg s = math_op2(m, EMIT_FDIV, f, math_add(m, f, math_const(m, 2)));
+	Reg s = math_op2(m, THREAD_FDIV, f, math_add(m, f, math_const(m, 2)));
 	Reg z = math_mul(m, s, s), q = math_mul(m, z, math_poly(m, atanh_fit_64, LEN(atanh_fit_64), z));
 	/* 2 s = f - s f, so that f's rounding error stays out */
 	Reg r = math_fma(m, s, math_sub(m, q, f), f);
@@ -81,25 +81,25 @@ math_log1p(Math m, Reg x)
 	Reg one = math_const(m, 1), u = math_add(m, x, one), zero = math_const(m, 0);
 	int mantissa = math_mantissa(m);
 	int64_t two_thirds = m.wide ? INT64_C(0x3fe5555555555555) : 0x3f2aaaab;
-	Reg above = math_op2(m, EMIT_SUB, math_to_bits(m, u), math_int(m, two_thirds));
-	Reg whole = math_op2(m, EMIT_ASHR, above, math_int(m, mantissa));
-	Reg down = math_op2(m, EMIT_SUB, math_int(m, math_bias(m) + 2), whole);
-	Reg four = math_of_bits(m, math_op2(m, EMIT_SHL, down, math_int(m, mantissa)));         /* 4 * 2^-e */
+	Reg above = math_op2(m, THREAD_SUB, math_to_bits(m, u), math_int(m, two_thirds));
+	Reg whole = math_op2(m, THREAD_ASHR, above, math_int(m, mantissa));
+	Reg down = math_op2(m, THREAD_SUB, math_int(m, math_bias(m) + 2), whole);
+	Reg four = math_of_bits(m, math_op2(m, THREAD_SHL, down, math_int(m, mantissa)));       /* 4 * 2^-e */
 	Reg quarter = math_const(m, 0.25);
 	Reg f = math_fma(m, math_mul(m, x, quarter), four, math_fma(m, quarter, four, math_const(m, -1)));
 	Reg y = add_exponent(m, lower_as(m.l, CAST_S2F, m.t, whole), log1p_part(m, f));
 	y = log_edges(m, u, y);
 	Reg near = math_less(m, math_abs(m, x), math_const(m, m.wide ? 0x1p-54 : 0x1p-25));
-	return math_select(m, math_op2(m, EMIT_OR, near, math_op2(m, EMIT_FEQ, x, zero)), x, y);
+	return math_select(m, math_op2(m, THREAD_OR, near, math_op2(m, THREAD_FEQ, x, zero)), x, y);
 }
 
 Reg
 math_rsqrt(Math m, Reg x)
 {
 	if (m.wide)
-		return math_op2(m, EMIT_FDIV, math_const(m, 1), math_op1(m, EMIT_FSQRT, x));
+		return math_op2(m, THREAD_FDIV, math_const(m, 1), math_op1(m, THREAD_FSQRT, x));
 	Reg tiny = math_less(m, math_abs(m, x), math_const(m, 0x1p-126));
-	Reg r = math_op1(m, EMIT_FRSQRT_FAST, math_select(m, tiny, math_scale(m, x, 0x1p24), x));
+	Reg r = math_op1(m, THREAD_FRSQRT_FAST, math_select(m, tiny, math_scale(m, x, 0x1p24), x));
 	return math_select(m, tiny, math_scale(m, r, 0x1p12), r);
 }
 
@@ -148,9 +148,9 @@ log2_sum(Math m, Reg x, Reg *high, Reg *low)
 static Reg
 is_whole(Math m, Reg b, Reg *odd)
 {
-	Reg whole = math_op2(m, EMIT_FEQ, math_op1(m, EMIT_FTRUNC, b), b), half = math_scale(m, b, 0.5);
-	Reg even = math_op2(m, EMIT_FEQ, math_op1(m, EMIT_FTRUNC, half), half);
-	*odd = math_op2(m, EMIT_AND, whole, math_op1(m, EMIT_NOT, even));
+	Reg whole = math_op2(m, THREAD_FEQ, math_op1(m, THREAD_FTRUNC, b), b), half = math_scale(m, b, 0.5);
+	Reg even = math_op2(m, THREAD_FEQ, math_op1(m, THREAD_FTRUNC, half), half);
+	*odd = math_op2(m, THREAD_AND, whole, math_op1(m, THREAD_NOT, even));
 	return whole;
 }
 
@@ -161,7 +161,7 @@ pow_magnitude(Math m, Reg a, Reg b)
 	Reg high, low, k;
 	double limit = m.wide ? 0x1p66 : 0x1p35, least = m.wide ? -1200 : -170, most = m.wide ? 1100 : 140;
 	log2_sum(m, a, &high, &low);
-	b = math_op2(m, EMIT_FMAX, math_op2(m, EMIT_FMIN, b, math_const(m, limit)), math_const(m, -limit));
+	b = math_op2(m, THREAD_FMAX, math_op2(m, THREAD_FMIN, b, math_const(m, limit)), math_const(m, -limit));
 	Reg product = math_mul(m, b, high), under = math_const(m, least), over = math_const(m, most);
 	Reg is_over = math_less(m, over, product), is_under = math_less(m, product, under);
 	Reg held = math_select(m, is_under, under, math_select(m, is_over, over, product));
@@ -180,18 +180,18 @@ math_pow(Math m, Reg a, Reg b)
 	Reg size = math_abs(m, a), whole = is_whole(m, b, &odd), b_below = math_less(m, b, zero);
 	Reg r = pow_magnitude(m, size, b);
 	/* 0 and infinity, to powers above and below 0 */
-	Reg is_zero = math_op2(m, EMIT_FEQ, size, zero), is_inf = math_op2(m, EMIT_FEQ, size, inf);
+	Reg is_zero = math_op2(m, THREAD_FEQ, size, zero), is_inf = math_op2(m, THREAD_FEQ, size, inf);
 	r = math_select(m, is_zero, math_select(m, b_below, inf, zero), r);
 	r = math_select(m, is_inf, math_select(m, b_below, zero, inf), r);
 	/* infinite powers: of 1 and -1, 1 */
-	Reg b_inf = math_op2(m, EMIT_FEQ, math_abs(m, b), inf), is_one = math_op2(m, EMIT_FEQ, size, one);
-	r = math_select(m, math_op2(m, EMIT_AND, b_inf, is_one), one, r);
-	Reg negative = math_op2(m, EMIT_SLT, math_to_bits(m, a), math_int(m, 0));
-	r = math_select(m, math_op2(m, EMIT_AND, odd, negative), math_neg(m, r), r);
-	Reg finite = math_op2(m, EMIT_AND, math_less(m, a, zero), math_less(m, size, inf));
-	Reg broken = math_op2(m, EMIT_AND, finite, math_op1(m, EMIT_NOT, whole));
+	Reg b_inf = math_op2(m, THREAD_FEQ, math_abs(m, b), inf), is_one = math_op2(m, THREAD_FEQ, size, one);
+	r = math_select(m, math_op2(m, THREAD_AND, b_inf, is_one), one, r);
+	Reg negative = math_op2(m, THREAD_SLT, math_to_bits(m, a), math_int(m, 0));
+	r = math_select(m, math_op2(m, THREAD_AND, odd, negative), math_neg(m, r), r);
+	Reg finite = math_op2(m, THREAD_AND, math_less(m, a, zero), math_less(m, size, inf));
+	Reg broken = math_op2(m, THREAD_AND, finite, math_op1(m, THREAD_NOT, whole));
 	r = math_select(m, broken, math_const(m, NAN), r);
-	r = math_select(m, math_op2(m, EMIT_FUNO, a, b), math_const(m, NAN), r);
-	Reg trivial = math_op2(m, EMIT_OR, math_op2(m, EMIT_FEQ, b, zero), math_op2(m, EMIT_FEQ, a, one));
+	r = math_select(m, math_op2(m, THREAD_FUNO, a, b), math_const(m, NAN), r);
+	Reg trivial = math_op2(m, THREAD_OR, math_op2(m, THREAD_FEQ, b, zero), math_op2(m, THREAD_FEQ, a, one));
 	return math_select(m, trivial, one, r);
 }

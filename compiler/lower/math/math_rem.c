@@ -15,12 +15,12 @@ take_apart(Math m, Reg x, Reg *whole, Reg *exponent)
 	Reg bits = math_to_bits(m, math_abs(m, x));
 	if (!m.wide)
 		bits = lower_as(l, CAST_ZEXT, REG_I64, bits);
-	Reg field = lower_op2(l, EMIT_LSHR, bits, lower_i64(l, mantissa));
-	Reg part = lower_op2(l, EMIT_AND, bits, lower_i64(l, (INT64_C(1) << mantissa) - 1));
-	Reg normal = lower_op2(l, EMIT_NE, field, lower_i64(l, 0));
-	Reg full = lower_op2(l, EMIT_OR, part, lower_i64(l, INT64_C(1) << mantissa));
-	*whole = lower_op3(l, EMIT_SELECT, normal, full, part);
-	*exponent = lower_op2(l, EMIT_UMAX, field, lower_i64(l, 1));
+	Reg field = lower_op2(l, THREAD_LSHR, bits, lower_i64(l, mantissa));
+	Reg part = lower_op2(l, THREAD_AND, bits, lower_i64(l, (INT64_C(1) << mantissa) - 1));
+	Reg normal = lower_op2(l, THREAD_NE, field, lower_i64(l, 0));
+	Reg full = lower_op2(l, THREAD_OR, part, lower_i64(l, INT64_C(1) << mantissa));
+	*whole = lower_op3(l, THREAD_SELECT, normal, full, part);
+	*exponent = lower_op2(l, THREAD_UMAX, field, lower_i64(l, 1));
 }
 
 /* whole * 2^(exponent - bias - mantissa), exact. */
@@ -30,8 +30,8 @@ put_together(Math m, Reg whole, Reg exponent)
 	Lower *l = m.l;
 	Reg one = lower_as(l, CAST_S2F, m.t, whole);
 	/* a power of two in two steps: the exponent's field may be 1, of denormals */
-	Reg down = lower_op2(l, EMIT_SUB, exponent, lower_i64(l, math_mantissa(m) + math_bias(m)));
-	Reg half = lower_op2(l, EMIT_ASHR, down, lower_i64(l, 1)), rest = lower_op2(l, EMIT_SUB, down, half);
+	Reg down = lower_op2(l, THREAD_SUB, exponent, lower_i64(l, math_mantissa(m) + math_bias(m)));
+	Reg half = lower_op2(l, THREAD_ASHR, down, lower_i64(l, 1)), rest = lower_op2(l, THREAD_SUB, down, half);
 	if (!m.wide) {
 		half = lower_as(l, CAST_TRUNC, REG_I32, half);
 		rest = lower_as(l, CAST_TRUNC, REG_I32, rest);
@@ -47,20 +47,20 @@ math_rem(Math m, Reg a, Reg b)
 	Reg whole, above, divisor, below, in[2], after[2], zero = lower_i64(l, 0), one = lower_i64(l, 1);
 	take_apart(m, a, &whole, &above);
 	take_apart(m, b, &divisor, &below);
-	divisor = lower_op2(l, EMIT_UMAX, divisor, one);
-	Reg apart = lower_op2(l, EMIT_SUB, above, below);
+	divisor = lower_op2(l, THREAD_UMAX, divisor, one);
+	Reg apart = lower_op2(l, THREAD_SUB, above, below);
 	int step = 63 - math_mantissa(m) - 1;
-	Reg least = lower_op2(l, EMIT_SMAX, apart, zero);
-	Reg init[2] = {lower_op2(l, EMIT_UREM, whole, divisor), least};
+	Reg least = lower_op2(l, THREAD_SMAX, apart, zero);
+	Reg init[2] = {lower_op2(l, THREAD_UREM, whole, divisor), least};
 	thread_while(l->b, init, in, 2);
-	thread_while_test(l->b, lower_op2(l, EMIT_SLT, zero, in[1]));
-	Reg by = lower_op2(l, EMIT_SMIN, in[1], lower_i64(l, step));
-	Reg next[2] = {lower_op2(l, EMIT_UREM, lower_op2(l, EMIT_SHL, in[0], by), divisor),
-		lower_op2(l, EMIT_SUB, in[1], by)};
+	thread_while_test(l->b, lower_op2(l, THREAD_SLT, zero, in[1]));
+	Reg by = lower_op2(l, THREAD_SMIN, in[1], lower_i64(l, step));
+	Reg next[2] = {lower_op2(l, THREAD_UREM, lower_op2(l, THREAD_SHL, in[0], by), divisor),
+		lower_op2(l, THREAD_SUB, in[1], by)};
 	thread_while_end(l->b, next, after, 2);
 	Reg r = math_copysign(m, put_together(m, after[0], below), a);
 	Reg size_a = math_abs(m, a), size_b = math_abs(m, b), inf = math_const(m, INFINITY);
 	r = math_select(m, math_less(m, size_a, size_b), a, r);
-	Reg fine = math_op2(m, EMIT_AND, math_less(m, size_a, inf), math_less(m, math_const(m, 0), size_b));
+	Reg fine = math_op2(m, THREAD_AND, math_less(m, size_a, inf), math_less(m, math_const(m, 0), size_b));
 	return math_select(m, fine, math_select(m, math_is_nan(m, b), b, r), math_const(m, NAN));
 }

@@ -11,7 +11,7 @@ low_word(Lower *l, Reg r)
 static Reg
 high_word(Lower *l, Reg r)
 {
-	return low_word(l, lower_op2(l, EMIT_LSHR, r, lower_i64(l, 32)));
+	return low_word(l, lower_op2(l, THREAD_LSHR, r, lower_i64(l, 32)));
 }
 
 static void
@@ -20,7 +20,7 @@ counter(Lower *l, DType t, Reg offset, Reg c[4])
 	bool wide = dtype_info[t].bits == 64;
 	Reg zero = lower_i32(l, 0);
 	c[0] = wide ? low_word(l, offset) : lower_cast_one(l, t, TY_U32, offset);
-	c[1] = wide ? high_word(l, offset) : dtype_is_signed(t) ? lower_op2(l, EMIT_ASHR, c[0], lower_i32(l, 31)) : zero;
+	c[1] = wide ? high_word(l, offset) : dtype_is_signed(t) ? lower_op2(l, THREAD_ASHR, c[0], lower_i32(l, 31)) : zero;
 	c[2] = c[3] = zero;
 }
 
@@ -29,10 +29,10 @@ rounds(Lower *l, Reg c[4], const Reg key[2][10])
 {
 	Reg m0 = lower_i32(l, 0xD2511F53), m1 = lower_i32(l, 0xCD9E8D57);
 	for (int i = 0; i < 10; i++) {
-		Reg a_low = lower_op2(l, EMIT_MUL, m0, c[0]), a_high = lower_op2(l, EMIT_MULHI_U, m0, c[0]);
-		Reg b_low = lower_op2(l, EMIT_MUL, m1, c[2]), b_high = lower_op2(l, EMIT_MULHI_U, m1, c[2]);
-		c[0] = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_XOR, b_high, c[1]), key[0][i]);
-		c[2] = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_XOR, a_high, c[3]), key[1][i]);
+		Reg a_low = lower_op2(l, THREAD_MUL, m0, c[0]), a_high = lower_op2(l, THREAD_MULHI_U, m0, c[0]);
+		Reg b_low = lower_op2(l, THREAD_MUL, m1, c[2]), b_high = lower_op2(l, THREAD_MULHI_U, m1, c[2]);
+		c[0] = lower_op2(l, THREAD_XOR, lower_op2(l, THREAD_XOR, b_high, c[1]), key[0][i]);
+		c[2] = lower_op2(l, THREAD_XOR, lower_op2(l, THREAD_XOR, a_high, c[3]), key[1][i]);
 		c[1] = b_low;
 		c[3] = a_low;
 	}
@@ -49,7 +49,7 @@ lower_philox(Lower *l, Op *op)
 	key[1][0] = high_word(l, seed);
 	for (int i = 1; i < 10; i++)
 		for (int k = 0; k < 2; k++)
-			key[k][i] = lower_op2(l, EMIT_ADD, key[k][i - 1], lower_i32(l, step[k]));
+			key[k][i] = lower_op2(l, THREAD_ADD, key[k][i - 1], lower_i32(l, step[k]));
 	for (int k = 0; k < 4; k++)
 		out[k] = lower_new(l, &op->out[k]);
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {

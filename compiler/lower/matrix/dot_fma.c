@@ -48,7 +48,7 @@ side_read(Lower *l, const FmaPlan *p, const FmaSide *s, const Source *from, int 
 	Reg v[16];
 	for (int i = 0; i < 1 << p->chunk; i += by_k)
 		for (int r = 0; r < 1 << s->nregs; r += by_r) {
-			EmitAccess a = lower_shared_access(from->base, compute_type(p));
+			ThreadAccess a = lower_shared_access(from->base, compute_type(p));
 			a.n = n;
 			a.align *= n;
 			a.offset = lower_shared_offset(l, &from->at, fma_register(p, s, r, k + i), &a.constant);
@@ -83,8 +83,8 @@ step(Lower *l, const FmaPlan *p, const Source from[2], int k, Reg *acc)
 	for (int j = 0; j < 1 << p->chunk; j++)
 		for (int r = 0; r < 1 << p->acc.in[IN_REGISTER]; r++) {
 			Reg a = v[0][j][value_of(&p->side[0], r)], b = v[1][j][value_of(&p->side[1], r)];
-			acc[r] = is_float ? lower_op3(l, EMIT_FMA, a, b, acc[r])
-			                  : lower_op2(l, EMIT_ADD, lower_op2(l, EMIT_MUL, a, b), acc[r]);
+			acc[r] = is_float ? lower_op3(l, THREAD_FMA, a, b, acc[r])
+			                  : lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, a, b), acc[r]);
 		}
 }
 
@@ -124,7 +124,7 @@ steps(Lower *l, const FmaPlan *p, const Source from[2], Reg *acc)
 	Reg piece = thread_loop(l->b, lower_i32(l, 0), lower_i32(l, pieces), lower_i32(l, 1), acc, inside, n);
 	for (int i = 0; i < 2; i++)
 		at[i].base = thread_pointer(l->b, from[i].base,
-		    lower_op2(l, EMIT_MUL, piece, lower_i32(l, piece_bytes(p, &p->side[i]))));
+		    lower_op2(l, THREAD_MUL, piece, lower_i32(l, piece_bytes(p, &p->side[i]))));
 	for (int k = 0; k < 1 << p->unrolled; k += by)
 		step(l, p, at, k, inside);
 	thread_loop_end(l->b, inside, acc, n);

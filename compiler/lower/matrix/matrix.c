@@ -65,7 +65,7 @@ load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *s
 	for (int r = 0; r < 1 << lanes; r += 2) {
 		int64_t constant;
 		Reg word[2], offset = lower_map_at(l, &map, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes, &constant);
-		Reg at = thread_pointer(l->b, base, lower_op2(l, EMIT_ADD, offset, lower_i32(l, constant)));
+		Reg at = thread_pointer(l->b, base, lower_op2(l, THREAD_ADD, offset, lower_i32(l, constant)));
 		const int64_t imm[] = {stride, transposed, elem};
 		thread_prim(l->b, is_f32 ? PRIM_FRAGMENT_LOAD_F32 : PRIM_FRAGMENT_LOAD, &at, 1, imm, 3,
 		    is_f32 ? &out[r] : word,

@@ -18,15 +18,15 @@ descriptor(Lower *l, const WgmmaPlan *p, const Value *slot, const WgmmaSide *sid
 	for (int i = 0; i < p->groups; i++)
 		moves |= image[first + i] = side->group[i];
 	if (moves)
-		at = lower_op2(l, EMIT_ADD, at, lower_thread_map(l, image, first + p->groups));
-	Reg field = lower_op2(l, EMIT_LSHR, lower_op2(l, EMIT_AND, at, lower_i32(l, 0x3ffff)), lower_i32(l, 4));
-	return lower_op2(l, EMIT_OR, lower_as(l, CAST_ZEXT, REG_I64, field), lower_i64(l, (int64_t)side->descriptor));
+		at = lower_op2(l, THREAD_ADD, at, lower_thread_map(l, image, first + p->groups));
+	Reg field = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_AND, at, lower_i32(l, 0x3ffff)), lower_i32(l, 4));
+	return lower_op2(l, THREAD_OR, lower_as(l, CAST_ZEXT, REG_I64, field), lower_i64(l, (int64_t)side->descriptor));
 }
 
 static Reg
 moved(Lower *l, Reg descriptor, uint64_t bytes)
 {
-	return bytes ? lower_op2(l, EMIT_ADD, descriptor, lower_i64(l, (int64_t)(bytes / 16))) : descriptor;
+	return bytes ? lower_op2(l, THREAD_ADD, descriptor, lower_i64(l, (int64_t)(bytes / 16))) : descriptor;
 }
 
 /* The words of operand a's fragment; they must not change before the product is waited for. */

@@ -62,8 +62,8 @@ static Reg
 clamp(Lower *l, Reg v, Reg most, bool is_extent)
 {
 	if (!is_extent)
-		v = lower_op2(l, EMIT_SMAX, v, lower_i64(l, 0));
-	return lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_SMIN, v, most));
+		v = lower_op2(l, THREAD_SMAX, v, lower_i64(l, 0));
+	return lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_SMIN, v, most));
 }
 
 static void
@@ -88,11 +88,11 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	Reg at_start = lower_regs(l, v)[0];
 	bool from_zero = value_constant(v, &start) && start == 0;
 	Reg room = from_zero ? lower_dim(l, a->tensor, d)
-			     : lower_op2(l, EMIT_SUB, lower_dim(l, a->tensor, d), at_start);
+			     : lower_op2(l, THREAD_SUB, lower_dim(l, a->tensor, d), at_start);
 	a->dim[d].hi = clamp(l, room, lower_i64(l, real), from_zero);
 	name_after(l, a, a->dim[d].hi, "%s_left");
 	if (axis_of(v)->lo < 0)
-		a->dim[d].lo = clamp(l, lower_op2(l, EMIT_SUB, lower_i64(l, 0), at_start), lower_i64(l, real),
+		a->dim[d].lo = clamp(l, lower_op2(l, THREAD_SUB, lower_i64(l, 0), at_start), lower_i64(l, real),
 		    false);
 }
 
@@ -101,7 +101,7 @@ limit_scalar(Lower *l, LowerAccess *a, int d)
 {
 	if (proven_inside(a, d))
 		return;
-	Reg in = lower_op2(l, EMIT_ULT, lower_regs(l, a->dim[d].index)[0], lower_dim(l, a->tensor, d));
+	Reg in = lower_op2(l, THREAD_ULT, lower_regs(l, a->dim[d].index)[0], lower_dim(l, a->tensor, d));
 	a->uniform = lower_both(l, a->uniform, in);
 }
 
@@ -121,7 +121,7 @@ limit_gather(Lower *l, LowerAccess *a, int d)
 	Reg size = lower_dim(l, a->tensor, d);
 	if (is_short_index(a->dim[d].index))
 		size = lower_as(l, CAST_TRUNC, REG_I32,
-		    lower_op2(l, EMIT_SMIN, size, lower_i64(l, INT64_C(1) << 31)));
+		    lower_op2(l, THREAD_SMIN, size, lower_i64(l, INT64_C(1) << 31)));
 	a->dim[d].hi = size;
 }
 
@@ -132,13 +132,13 @@ scaled(Lower *l, const LowerAccess *a, int d, Reg r)
 	int64_t s = a->dim[d].known_stride;
 	if (s == 1)
 		return r;
-	return lower_op2(l, EMIT_MUL, r, s >= 0 ? lower_i64(l, s) : a->dim[d].stride);
+	return lower_op2(l, THREAD_MUL, r, s >= 0 ? lower_i64(l, s) : a->dim[d].stride);
 }
 
 static Reg
 sum_of(Lower *l, Reg a, Reg b)
 {
-	return a && b ? lower_op2(l, EMIT_ADD, a, b) : a ? a : b;
+	return a && b ? lower_op2(l, THREAD_ADD, a, b) : a ? a : b;
 }
 
 static void
@@ -150,7 +150,7 @@ find_strides(Lower *l, LowerAccess *a)
 		if (known >= 0)
 			continue;
 		Reg s = lower_stride(l, a->tensor, d);
-		a->dim[d].stride = a->unit == 1 ? s : lower_op2(l, EMIT_MUL, s, lower_i64(l, a->unit));
+		a->dim[d].stride = a->unit == 1 ? s : lower_op2(l, THREAD_MUL, s, lower_i64(l, a->unit));
 	}
 }
 
@@ -268,7 +268,7 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 		int64_t reach = s >= 0 && s < INT32_MAX ? s * a->tile->extent[a->dim[d].at] : INT64_MAX / 2;
 		if (s >= 0 && most + reach < INT32_MAX) {
 			most += reach;
-			Reg part = s == 1 ? c : lower_op2(l, EMIT_MUL, c, lower_i32(l, s));
+			Reg part = s == 1 ? c : lower_op2(l, THREAD_MUL, c, lower_i32(l, s));
 			narrow = sum_of(l, narrow, part);
 			continue;
 		}
@@ -291,7 +291,7 @@ row_of(Lower *l, const LowerAccess *a, int r)
 		coordinate_of(l, a, d, r, &add);
 		if (!add)
 			continue;
-		sum = sum_of(l, sum, lower_op2(l, EMIT_MUL, a->dim[d].stride, lower_i64(l, add)));
+		sum = sum_of(l, sum, lower_op2(l, THREAD_MUL, a->dim[d].stride, lower_i64(l, add)));
 	}
 	return sum;
 }
@@ -319,11 +319,11 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	if (!hi)
 		return 0;
 	Reg c = coordinate_of(l, a, d, r, &add);
-	Reg end = add ? lower_op2(l, EMIT_SUB, hi, lower_i32(l, add)) : hi;
-	Reg mask = lower_op2(l, EMIT_SLT, c, end);
+	Reg end = add ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;
+	Reg mask = lower_op2(l, THREAD_SLT, c, end);
 	if (lo) {
-		Reg from = add ? lower_op2(l, EMIT_SUB, lo, lower_i32(l, add)) : lo;
-		mask = lower_op2(l, EMIT_AND, mask, lower_op2(l, EMIT_SLE, from, c));
+		Reg from = add ? lower_op2(l, THREAD_SUB, lo, lower_i32(l, add)) : lo;
+		mask = lower_op2(l, THREAD_AND, mask, lower_op2(l, THREAD_SLE, from, c));
 	}
 	name_after(l, a, mask, "in_%s");
 	return mask;
@@ -341,7 +341,7 @@ mask_gather(Lower *l, const LowerAccess *a, int d, int r)
 		index = lower_as(l, dtype_is_signed(v->type->elem) ? CAST_SEXT : CAST_ZEXT, REG_I32, at);
 	else if (!is_short_index(v))
 		index = index_i64(l, v, at);
-	return lower_op2(l, EMIT_ULT, index, hi);
+	return lower_op2(l, THREAD_ULT, index, hi);
 }
 
 Reg
@@ -358,7 +358,7 @@ lower_access_mask(Lower *l, const LowerAccess *a, int r)
 }
 
 void
-lower_access_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
+lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out)
 {
 	out->space = SPACE_GLOBAL;
 	if (a->pointer) {
@@ -380,5 +380,5 @@ lower_access_element(Lower *l, const LowerAccess *a, int r)
 	int64_t constant = constant_of(l, a, r);
 	Reg found = sum_of(l, a->base, offset_of(l, a, r));
 	found = sum_of(l, found, row_of(l, a, r));
-	return constant ? lower_op2(l, EMIT_ADD, found, lower_i64(l, constant)) : found;
+	return constant ? lower_op2(l, THREAD_ADD, found, lower_i64(l, constant)) : found;
 }

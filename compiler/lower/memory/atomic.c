@@ -175,7 +175,7 @@ from_bits(Lower *l, const Atomic *a, Reg r)
 }
 
 static Reg
-run_native(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
+run_native(Lower *l, const Atomic *a, ThreadAccess *at, Reg v, Reg compare)
 {
 	if (a->kind == ATOMIC_ADD) {
 		at->type = a->reg;
@@ -190,17 +190,17 @@ run_native(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 
 /* What the access of a byte or two becomes: the word around it, and the first bit there. */
 static Reg
-widen_access(Lower *l, EmitAccess *at)
+widen_access(Lower *l, ThreadAccess *at)
 {
 	Reg address = lower_as(l, CAST_BITS, REG_I64, at->base);
 	if (at->constant)
-		address = lower_op2(l, EMIT_ADD, address, lower_i64(l, at->constant));
-	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
+		address = lower_op2(l, THREAD_ADD, address, lower_i64(l, at->constant));
+	Reg past = lower_op2(l, THREAD_AND, address, lower_i64(l, 3));
 	at->base = thread_pointer(l->b, at->base,
-	    lower_op2(l, EMIT_SUB, lower_i64(l, at->constant), past));
+	    lower_op2(l, THREAD_SUB, lower_i64(l, at->constant), past));
 	at->constant = 0;
 	at->align = 4;
-	return lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
+	return lower_op2(l, THREAD_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
 }
 
 static Reg
@@ -208,7 +208,7 @@ element_of(Lower *l, const Atomic *a, Reg held, Reg shift)
 {
 	if (!shift)
 		return from_bits(l, a, held);
-	return from_bits(l, a, lower_as(l, CAST_TRUNC, bits_type(a->t), lower_op2(l, EMIT_LSHR, held, shift)));
+	return from_bits(l, a, lower_as(l, CAST_TRUNC, bits_type(a->t), lower_op2(l, THREAD_LSHR, held, shift)));
 }
 
 static Reg
@@ -217,20 +217,20 @@ put_element(Lower *l, const Atomic *a, Reg held, Reg shift, Reg v)
 	if (!shift)
 		return to_bits(l, a, v);
 	int64_t all = (INT64_C(1) << dtype_info[a->t].bits) - 1;
-	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, all), shift));
-	Reg put = lower_op2(l, EMIT_SHL, lower_as(l, CAST_ZEXT, REG_I32, to_bits(l, a, v)), shift);
-	return lower_op2(l, EMIT_OR, lower_op2(l, EMIT_AND, held, hole), put);
+	Reg hole = lower_op1(l, THREAD_NOT, lower_op2(l, THREAD_SHL, lower_i32(l, all), shift));
+	Reg put = lower_op2(l, THREAD_SHL, lower_as(l, CAST_ZEXT, REG_I32, to_bits(l, a, v)), shift);
+	return lower_op2(l, THREAD_OR, lower_op2(l, THREAD_AND, held, hole), put);
 }
 
 /* The loop; the mask is known to hold. */
 static Reg
-swap_loop(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
+swap_loop(Lower *l, const Atomic *a, ThreadAccess *at, Reg v, Reg compare)
 {
 	Reg shift = a->in_word ? widen_access(l, at) : 0, init[2], inside[2], next[2], after[2];
 	at->type = shift ? REG_I32 : bits_type(a->t);
 	at->n = 1;
 	at->mask = 0;
-	EmitAccess first = *at;
+	ThreadAccess first = *at;
 	first.cache = CACHE_VOLATILE;
 	thread_load(l->b, &first, &init[0]);
 	init[1] = thread_int_const(l->b, REG_PRED, 1);
@@ -238,20 +238,20 @@ swap_loop(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
 	thread_while_test(l->b, inside[1]);
 	Reg old = element_of(l, a, inside[0], shift), stop = 0, new = v;
 	if (a->is_cas)
-		stop = lower_op2(l, EMIT_NE, to_bits(l, a, old), to_bits(l, a, compare));
+		stop = lower_op2(l, THREAD_NE, to_bits(l, a, old), to_bits(l, a, compare));
 	else if (a->combine != OP_COUNT)
 		new = lower_arithmetic(l, a->combine, a->t, old, v);
 	Reg put = put_element(l, a, inside[0], shift, new);
 	if (stop)                                       /* what is there is put back */
-		put = lower_op3(l, EMIT_SELECT, stop, inside[0], put);
+		put = lower_op3(l, THREAD_SELECT, stop, inside[0], put);
 	next[0] = thread_atomic(l->b, ATOMIC_CAS, at, put, inside[0]);
-	next[1] = lower_op2(l, EMIT_NE, next[0], inside[0]);
+	next[1] = lower_op2(l, THREAD_NE, next[0], inside[0]);
 	thread_while_end(l->b, next, after, 2);
 	return element_of(l, a, after[0], shift);
 }
 
 static Reg
-run_swap(Lower *l, const Atomic *a, EmitAccess *at, Reg v, Reg compare)
+run_swap(Lower *l, const Atomic *a, ThreadAccess *at, Reg v, Reg compare)
 {
 	Reg mask = at->mask, old, zero, after;
 	if (!mask)
@@ -278,7 +278,7 @@ share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
 		lower_from_shared(l, base, old, layout, &shared, type);
 		return;
 	}
-	EmitAccess at = lower_shared_access(base, type);
+	ThreadAccess at = lower_shared_access(base, type);
 	at.mask = lower_is_first_holder(l, NULL);
 	thread_store(l->b, &at, old);
 	lower_barrier(l);
@@ -308,7 +308,7 @@ lower_atomic(Lower *l, Op *op)
 	Reg *out = lower_new(l, v);
 	Reg acts = lower_is_first_holder(l, layout);
 	for (int r = 0; r < lower_count(v); r++) {
-		EmitAccess at = {.n = 1, .align = dtype_info[a.t].bits / 8, .order = order_of(l, op),
+		ThreadAccess at = {.n = 1, .align = dtype_info[a.t].bits / 8, .order = order_of(l, op),
 			.scope = scope_of(op)};
 		if ((uint64_t)r & repeats)
 			continue;

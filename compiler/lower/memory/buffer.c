@@ -43,14 +43,14 @@ lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 		return base;
 	Reg i = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, index)[0]);
 	if (!in_range && is_power_of_two(n)) {
-		i = lower_op2(l, EMIT_AND, i, lower_i32(l, n - 1));
+		i = lower_op2(l, THREAD_AND, i, lower_i32(l, n - 1));
 	} else if (!in_range) {
-		Reg rest = lower_op2(l, EMIT_SREM, lower_regs(l, index)[0], lower_i64(l, n));
+		Reg rest = lower_op2(l, THREAD_SREM, lower_regs(l, index)[0], lower_i64(l, n));
 		i = lower_as(l, CAST_TRUNC, REG_I32, rest);
-		Reg below = lower_op2(l, EMIT_SLT, i, lower_i32(l, 0));
-		i = lower_op3(l, EMIT_SELECT, below, lower_op2(l, EMIT_ADD, i, lower_i32(l, n)), i);
+		Reg below = lower_op2(l, THREAD_SLT, i, lower_i32(l, 0));
+		i = lower_op3(l, THREAD_SELECT, below, lower_op2(l, THREAD_ADD, i, lower_i32(l, n)), i);
 	}
-	return thread_pointer(l->b, base, lower_op2(l, EMIT_MUL, i, lower_i32(l, bytes_of(t))));
+	return thread_pointer(l->b, base, lower_op2(l, THREAD_MUL, i, lower_i32(l, bytes_of(t))));
 }
 
 static void
@@ -77,7 +77,7 @@ copy_layout(const Lower *l, const Op *op, const Type *slot)
 
 /* Elements from device memory through registers. */
 static void
-copy_plain(Lower *l, RegType type, int n, EmitAccess *from, EmitAccess *to)
+copy_plain(Lower *l, RegType type, int n, ThreadAccess *from, ThreadAccess *to)
 {
 	Reg v[16];
 
@@ -89,10 +89,10 @@ copy_plain(Lower *l, RegType type, int n, EmitAccess *from, EmitAccess *to)
 
 /* Of the threads that hold the same elements only the first copies: `first` is true in it. */
 static void
-copy_async(Lower *l, int bytes, const EmitAccess *from, const EmitAccess *to, Reg first)
+copy_async(Lower *l, int bytes, const ThreadAccess *from, const ThreadAccess *to, Reg first)
 {
 	Reg whole = lower_i32(l, bytes);
-	Reg size = from->mask ? lower_op3(l, EMIT_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
+	Reg size = from->mask ? lower_op3(l, THREAD_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
 	Reg src = from->constant ? thread_pointer(l->b, from->base, lower_i64(l, from->constant)) : from->base;
 	Reg dst = to->offset ? thread_pointer(l->b, to->base, to->offset) : to->base;
 	Reg in[] = {address(l, dst, to->constant), src, size};
@@ -141,8 +141,8 @@ lower_copy(Lower *l, Op *op)
 	Reg first = lower_is_first_holder(l, &layout);
 	LowerShared at = lower_shared(l, &layout, &shared, size);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
-		EmitAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
-		EmitAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
+		ThreadAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
+		ThreadAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
 		if ((uint64_t)r & repeats)
 			continue;
 		if (packed)
@@ -226,7 +226,7 @@ lower_arrive(Lower *l, Op *op)
 
 	Reg who = l->is_lone ? 0 : *attr_by(op) ? l->lane : l->thread;
 	if (who)
-		lower_when(l, lower_op2(l, EMIT_EQ, who, lower_i32(l, 0)));
+		lower_when(l, lower_op2(l, THREAD_EQ, who, lower_i32(l, 0)));
 	if (op->kind == OP_EXPECT)
 		thread_prim(l->b, PRIM_MBAR_EXPECT, in, 2, NULL, 0, NULL, 0);
 	else
@@ -239,7 +239,7 @@ static void
 lower_await(Lower *l, Op *op)
 {
 	Reg phase = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, op->in[2])[0]);
-	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), lower_op2(l, EMIT_AND, phase, lower_i32(l, 1))};
+	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), lower_op2(l, THREAD_AND, phase, lower_i32(l, 1))};
 
 	thread_prim(l->b, PRIM_MBAR_WAIT, in, 2, NULL, 0, NULL, 0);
 }

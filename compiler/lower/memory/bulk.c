@@ -26,9 +26,9 @@ coordinate(Lower *l, const Value *index)
 	const AxisInfo *a = axis_of(index);
 	Reg r = lower_regs(l, index)[0];
 	if (a->hi > COORDINATE_MOST)
-		r = lower_op2(l, EMIT_SMIN, r, lower_i64(l, COORDINATE_MOST));
+		r = lower_op2(l, THREAD_SMIN, r, lower_i64(l, COORDINATE_MOST));
 	if (a->lo < -COORDINATE_MOST)
-		r = lower_op2(l, EMIT_SMAX, r, lower_i64(l, -COORDINATE_MOST));
+		r = lower_op2(l, THREAD_SMAX, r, lower_i64(l, -COORDINATE_MOST));
 	return lower_as(l, CAST_TRUNC, REG_I32, r);
 }
 
@@ -58,7 +58,7 @@ issue(Lower *l, const Boxes *x, int number)
 			number /= n;
 			at |= (uint64_t)moved << layout_out_at(&x->slot, d);
 		}
-		in[first + i] = moved ? lower_op2(l, EMIT_ADD, x->start[i], lower_i32(l, moved)) : x->start[i];
+		in[first + i] = moved ? lower_op2(l, THREAD_ADD, x->start[i], lower_i32(l, moved)) : x->start[i];
 	}
 	if (number)
 		return false;

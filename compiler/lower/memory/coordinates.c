@@ -25,8 +25,8 @@ spread(Lower *l, Reg x, uint64_t v, Reg sum, bool overlaps)
 	for (int b = 0; b < 32; b++) {
 		if (!(v >> b & 1))
 			continue;
-		Reg part = b ? lower_op2(l, EMIT_SHL, x, lower_i32(l, b)) : x;
-		sum = sum ? lower_op2(l, overlaps ? EMIT_XOR : EMIT_OR, sum, part) : part;
+		Reg part = b ? lower_op2(l, THREAD_SHL, x, lower_i32(l, b)) : x;
+		sum = sum ? lower_op2(l, overlaps ? THREAD_XOR : THREAD_OR, sum, part) : part;
 	}
 	return sum;
 }
@@ -46,9 +46,9 @@ lower_thread_map(Lower *l, const uint64_t *image, int n)
 		for (int j = i; j < i + k; j++)
 			covers |= image[j];
 		bool overlaps = (covers & seen) || (image[i] & (image[i] - 1));
-		Reg x = i ? lower_op2(l, EMIT_LSHR, l->thread, lower_i32(l, i)) : l->thread;
+		Reg x = i ? lower_op2(l, THREAD_LSHR, l->thread, lower_i32(l, i)) : l->thread;
 		if (i + k < n)
-			x = lower_op2(l, EMIT_AND, x, lower_i32(l, (1 << k) - 1));
+			x = lower_op2(l, THREAD_AND, x, lower_i32(l, (1 << k) - 1));
 		sum = spread(l, x, image[i], sum, overlaps);
 		seen |= covers;
 		i += k;
@@ -95,7 +95,7 @@ Reg
 lower_map_at(Lower *l, const LowerMap *m, uint64_t at, int64_t *constant)
 {
 	*constant = (int64_t)(at & ~m->moves);
-	return at & m->moves ? lower_op2(l, EMIT_XOR, m->thread, lower_i32(l, (int64_t)(at & m->moves))) : m->thread;
+	return at & m->moves ? lower_op2(l, THREAD_XOR, m->thread, lower_i32(l, (int64_t)(at & m->moves))) : m->thread;
 }
 
 LowerMap
@@ -125,13 +125,13 @@ Reg
 lower_is_first_holder(Lower *l, const Layout *layout)
 {
 	if (!layout)
-		return lower_op2(l, EMIT_EQ, l->thread, lower_i32(l, 0));
+		return lower_op2(l, THREAD_EQ, l->thread, lower_i32(l, 0));
 	uint64_t free = layout_free_bits(layout, IN_LANE) |
 	    layout_free_bits(layout, IN_WARP) << layout->in[IN_LANE];
 	if (!free)
 		return 0;
-	Reg bits = lower_op2(l, EMIT_AND, l->thread, lower_i32(l, (int64_t)free));
-	return lower_op2(l, EMIT_EQ, bits, lower_i32(l, 0));
+	Reg bits = lower_op2(l, THREAD_AND, l->thread, lower_i32(l, (int64_t)free));
+	return lower_op2(l, THREAD_EQ, bits, lower_i32(l, 0));
 }
 
 LowerShared

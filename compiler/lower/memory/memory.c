@@ -59,7 +59,7 @@ finish_load(Lower *l, RegType t, Reg mask, const Reg *fill, int n, Reg *out)
 	for (int i = 0; i < n; i++) {
 		out[i] = lower_from_memory(l, t, out[i]);
 		if (mask && fill)
-			out[i] = lower_op3(l, EMIT_SELECT, mask, out[i], fill[i]);
+			out[i] = lower_op3(l, THREAD_SELECT, mask, out[i], fill[i]);
 	}
 }
 
@@ -94,7 +94,7 @@ lower_read(Lower *l, Op *op)
 	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < n; r += vector) {
-		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = read_hint(l, op)};
+		ThreadAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = read_hint(l, op)};
 		if ((uint64_t)r & repeats)
 			continue;
 		at.align = MAX(a.unit * vector >> packed, 1);
@@ -122,7 +122,7 @@ lower_write(Lower *l, Op *op)
 	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
 	int vector = vector_of(a.vector, repeats);
 	for (int r = 0; r < lower_count(v); r += vector) {
-		EmitAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector,
+		ThreadAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector,
 			.cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
 			continue;

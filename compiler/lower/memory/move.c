@@ -34,10 +34,10 @@ lower_row_strides(const Type *t)
 	return s;
 }
 
-static EmitAccess
+static ThreadAccess
 element_access(Reg base, RegType type, Reg offset, int64_t constant)
 {
-	EmitAccess a = lower_shared_access(base, type);
+	ThreadAccess a = lower_shared_access(base, type);
 	a.offset = offset;
 	a.constant = constant;
 	return a;
@@ -46,7 +46,7 @@ element_access(Reg base, RegType type, Reg offset, int64_t constant)
 Reg
 lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant)
 {
-	EmitAccess a = element_access(base, type, offset, constant);
+	ThreadAccess a = element_access(base, type, offset, constant);
 	Reg v;
 	thread_load(l->b, &a, &v);
 	return lower_from_memory(l, type, v);
@@ -75,16 +75,16 @@ choose(Lower *l, const Layout *layout, int axis, int low, const Reg *const *part
 	for (int i = layout->in[IN_REGISTER]; i < layout->map.nin; i++)
 		moves |= layout->map.col[i] >> layout_out_at(layout, axis);
 	moves = (moves & ((UINT64_C(1) << layout->out[axis]) - 1)) >> low;
-	Reg number = low ? lower_op2(l, EMIT_LSHR, thread, lower_i32(l, low)) : thread;
+	Reg number = low ? lower_op2(l, THREAD_LSHR, thread, lower_i32(l, low)) : thread;
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++) {
 		uint64_t own = lower_register_coordinate(layout, r, axis) >> low;
 		out[r] = part[own][r];
 		for (uint64_t k = 1; moves && k < (uint64_t)n; k++) {
 			if (k & ~moves)
 				continue;
-			Reg is = lower_op2(l, EMIT_EQ, moves == (uint64_t)n - 1 ? number
-			    : lower_op2(l, EMIT_AND, number, lower_i32(l, (int64_t)moves)), lower_i32(l, (int64_t)k));
-			out[r] = lower_op3(l, EMIT_SELECT, is, part[own ^ k][r], out[r]);
+			Reg is = lower_op2(l, THREAD_EQ, moves == (uint64_t)n - 1 ? number
+			    : lower_op2(l, THREAD_AND, number, lower_i32(l, (int64_t)moves)), lower_i32(l, (int64_t)k));
+			out[r] = lower_op3(l, THREAD_SELECT, is, part[own ^ k][r], out[r]);
 		}
 	}
 }
@@ -144,7 +144,7 @@ cat_by_scratch(Lower *l, Op *op)
 		const Layout *from = op->in[i]->layout;
 		const Reg *in = lower_regs(l, op->in[i]);
 		uint64_t repeats = lower_repeats(from);
-		EmitAccess a = lower_shared_access(base, type);
+		ThreadAccess a = lower_shared_access(base, type);
 		a.mask = lower_is_first_holder(l, from);
 		for (int r = 0; r < 1 << from->in[IN_REGISTER]; r++) {
 			if ((uint64_t)r & repeats)
@@ -205,7 +205,7 @@ lower_flip(Lower *l, Op *op)
 	for (int r = 0; r < 1 << regs; r++) {
 		int64_t constant;
 		Reg at = lower_element_offset(l, &s, to, r, &constant);
-		at = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_ADD, at, lower_i32(l, constant)), lower_i32(l, turn));
+		at = lower_op2(l, THREAD_XOR, lower_op2(l, THREAD_ADD, at, lower_i32(l, constant)), lower_i32(l, turn));
 		out[r] = lower_read_element(l, base, type, at, 0);
 	}
 }
@@ -229,11 +229,11 @@ start_offset(Lower *l, const Op *op, const LowerStrides *s)
 			known = MAX(MIN(known, most), 0);
 			at = lower_i32(l, known * s->bytes << s->shift[d]);
 		} else {
-			at = lower_op2(l, EMIT_SMIN, lower_regs(l, op->in[1 + d])[0], lower_i64(l, most));
-			at = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, EMIT_SMAX, at, lower_i64(l, 0)));
-			at = lower_op2(l, EMIT_MUL, at, lower_i32(l, (int64_t)s->bytes << s->shift[d]));
+			at = lower_op2(l, THREAD_SMIN, lower_regs(l, op->in[1 + d])[0], lower_i64(l, most));
+			at = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_SMAX, at, lower_i64(l, 0)));
+			at = lower_op2(l, THREAD_MUL, at, lower_i32(l, (int64_t)s->bytes << s->shift[d]));
 		}
-		sum = sum ? lower_op2(l, EMIT_ADD, sum, at) : at;
+		sum = sum ? lower_op2(l, THREAD_ADD, sum, at) : at;
 	}
 	return sum;
 }
@@ -266,20 +266,20 @@ lower_bounded_index(Lower *l, DType t, Reg index, int64_t n, Reg *inside)
 	bool is_wide = dtype_info[t].bits == 64;
 	if (dtype_info[t].bits < 32)
 		index = lower_as(l, dtype_is_signed(t) ? CAST_SEXT : CAST_ZEXT, REG_I32, index);
-	*inside = lower_op2(l, EMIT_ULT, index, is_wide ? lower_i64(l, n) : lower_i32(l, n));
+	*inside = lower_op2(l, THREAD_ULT, index, is_wide ? lower_i64(l, n) : lower_i32(l, n));
 	return is_wide ? lower_as(l, CAST_TRUNC, REG_I32, index) : index;
 }
 
 /* An access of an element, if it is of that piece: its offset in the whole tile becomes the one in the piece. */
 static Reg
-within_piece(Lower *l, EmitAccess *a, int64_t bytes, int64_t piece)
+within_piece(Lower *l, ThreadAccess *a, int64_t bytes, int64_t piece)
 {
 	if (a->constant)
-		a->offset = lower_op2(l, EMIT_ADD, a->offset, lower_i32(l, a->constant));
-	Reg number = lower_op2(l, EMIT_LSHR, a->offset, lower_i32(l, log2_ceil(bytes)));
-	a->offset = lower_op2(l, EMIT_AND, a->offset, lower_i32(l, bytes - 1));
+		a->offset = lower_op2(l, THREAD_ADD, a->offset, lower_i32(l, a->constant));
+	Reg number = lower_op2(l, THREAD_LSHR, a->offset, lower_i32(l, log2_ceil(bytes)));
+	a->offset = lower_op2(l, THREAD_AND, a->offset, lower_i32(l, bytes - 1));
 	a->constant = 0;
-	return lower_op2(l, EMIT_EQ, number, lower_i32(l, piece));
+	return lower_op2(l, THREAD_EQ, number, lower_i32(l, piece));
 }
 
 static void
@@ -295,7 +295,7 @@ stage_piece(Lower *l, const Op *op, Reg base, int64_t bytes, int64_t piece)
 		if ((uint64_t)r & repeats)
 			continue;
 		Reg at = lower_element_offset(l, &s, v->layout, r, &constant);
-		EmitAccess a = element_access(base, type, at, constant);
+		ThreadAccess a = element_access(base, type, at, constant);
 		a.mask = lower_both(l, first, within_piece(l, &a, bytes, piece));
 		Reg x = lower_to_memory(l, type, lower_regs(l, v)[r]);
 		thread_store(l->b, &a, &x);
@@ -315,10 +315,10 @@ gather_by_pieces(Lower *l, Op *op, const Reg *at, const int64_t *constant, Reg *
 		lower_barrier(l);
 		for (int r = 0; r < lower_count(v); r++) {
 			Reg x;
-			EmitAccess a = element_access(base, type, at[r], constant[r]);
+			ThreadAccess a = element_access(base, type, at[r], constant[r]);
 			Reg is = within_piece(l, &a, bytes, piece);
 			thread_load(l->b, &a, &x);
-			out[r] = lower_op3(l, EMIT_SELECT, is, lower_from_memory(l, type, x), out[r]);
+			out[r] = lower_op3(l, THREAD_SELECT, is, lower_from_memory(l, type, x), out[r]);
 		}
 	}
 }
@@ -342,18 +342,18 @@ lower_gather(Lower *l, Op *op)
 	for (int r = 0; r < n; r++) {
 		Reg at = lower_element_offset(l, &s, v->layout, r, &constant[r]);
 		Reg i = lower_bounded_index(l, op->in[1]->type->elem, index[r], t->extent[axis], &is[r]);
-		i = lower_op2(l, EMIT_UMIN, i, lower_i32(l, t->extent[axis] - 1));
-		i = lower_op2(l, EMIT_MUL, i, lower_i32(l, (int64_t)s.bytes << shift));
-		offset[r] = lower_op2(l, EMIT_ADD, at, i);
+		i = lower_op2(l, THREAD_UMIN, i, lower_i32(l, t->extent[axis] - 1));
+		i = lower_op2(l, THREAD_MUL, i, lower_i32(l, (int64_t)s.bytes << shift));
+		offset[r] = lower_op2(l, THREAD_ADD, at, i);
 		out[r] = whole ? lower_read_element(l, base, type, offset[r], constant[r]) : zero;
 		if (whole)
-			out[r] = lower_op3(l, EMIT_SELECT, is[r], out[r], zero);
+			out[r] = lower_op3(l, THREAD_SELECT, is[r], out[r], zero);
 	}
 	if (whole)
 		return;
 	gather_by_pieces(l, op, offset, constant, out);
 	for (int r = 0; r < n; r++)
-		out[r] = lower_op3(l, EMIT_SELECT, is[r], out[r], zero);
+		out[r] = lower_op3(l, THREAD_SELECT, is[r], out[r], zero);
 }
 
 void

@@ -21,14 +21,14 @@
 static Reg
 byte_address(Lower *l, const Value *tensor, Reg element)
 {
-	return thread_pointer(l->b, lower_regs(l, tensor)[0], lower_op2(l, EMIT_ASHR, element, lower_i64(l, 1)));
+	return thread_pointer(l->b, lower_regs(l, tensor)[0], lower_op2(l, THREAD_ASHR, element, lower_i64(l, 1)));
 }
 
 static Reg
 half_shift(Lower *l, Reg element)
 {
-	Reg odd = lower_op2(l, EMIT_AND, lower_as(l, CAST_TRUNC, REG_I32, element), lower_i32(l, 1));
-	return lower_op2(l, EMIT_SHL, odd, lower_i32(l, 2));
+	Reg odd = lower_op2(l, THREAD_AND, lower_as(l, CAST_TRUNC, REG_I32, element), lower_i32(l, 1));
+	return lower_op2(l, THREAD_SHL, odd, lower_i32(l, 2));
 }
 
 /* A tile's element from the low or high half of a byte. */
@@ -37,20 +37,20 @@ take_half(Lower *l, DType t, Reg byte, bool high)
 {
 	Reg four = thread_int_const(l->b, REG_I8, 4);
 	if (high)
-		return lower_op2(l, t == TY_I4 ? EMIT_ASHR : EMIT_LSHR, byte, four);
+		return lower_op2(l, t == TY_I4 ? THREAD_ASHR : THREAD_LSHR, byte, four);
 	return lower_wrap(l, t, byte);
 }
 
 static Reg
 join_halves(Lower *l, Reg low, Reg high)
 {
-	low = lower_op2(l, EMIT_AND, low, thread_int_const(l->b, REG_I8, 15));
-	high = lower_op2(l, EMIT_SHL, high, thread_int_const(l->b, REG_I8, 4));
-	return lower_op2(l, EMIT_OR, low, high);
+	low = lower_op2(l, THREAD_AND, low, thread_int_const(l->b, REG_I8, 15));
+	high = lower_op2(l, THREAD_SHL, high, thread_int_const(l->b, REG_I8, 4));
+	return lower_op2(l, THREAD_OR, low, high);
 }
 
 void
-lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, Reg *out)
+lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, Reg *out)
 {
 	Reg element = lower_access_element(l, a, r), byte[16];
 	at->base = byte_address(l, a->tensor, element);
@@ -61,7 +61,7 @@ lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, 
 		out[i] = take_half(l, a->tile->elem, byte[i / 2], i & 1);
 	if (n == 1) {
 		Reg word = lower_as(l, CAST_ZEXT, REG_I32, byte[0]);
-		word = lower_op2(l, EMIT_LSHR, word, half_shift(l, element));
+		word = lower_op2(l, THREAD_LSHR, word, half_shift(l, element));
 		out[0] = lower_wrap(l, a->tile->elem, lower_as(l, CAST_TRUNC, REG_I8, word));
 	}
 }
@@ -72,21 +72,21 @@ write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
 {
 	Reg base = lower_regs(l, a->tensor)[0], byte = byte_address(l, a->tensor, element);
 	Reg address = lower_as(l, CAST_BITS, REG_I64, byte);
-	Reg past = lower_op2(l, EMIT_AND, address, lower_i64(l, 3));
-	Reg shift = lower_op2(l, EMIT_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
-	shift = lower_op2(l, EMIT_ADD, shift, half_shift(l, element));
-	Reg aligned = lower_op2(l, EMIT_SUB, address, past);
-	Reg delta = lower_op2(l, EMIT_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
-	EmitAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
+	Reg past = lower_op2(l, THREAD_AND, address, lower_i64(l, 3));
+	Reg shift = lower_op2(l, THREAD_SHL, lower_as(l, CAST_TRUNC, REG_I32, past), lower_i32(l, 3));
+	shift = lower_op2(l, THREAD_ADD, shift, half_shift(l, element));
+	Reg aligned = lower_op2(l, THREAD_SUB, address, past);
+	Reg delta = lower_op2(l, THREAD_SUB, aligned, lower_as(l, CAST_BITS, REG_I64, base));
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .align = 4, .mask = mask,
 		.changes = byte, .base = thread_pointer(l->b, base, delta)};
-	Reg hole = lower_op1(l, EMIT_NOT, lower_op2(l, EMIT_SHL, lower_i32(l, 15), shift));
-	Reg bits = lower_op2(l, EMIT_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
+	Reg hole = lower_op1(l, THREAD_NOT, lower_op2(l, THREAD_SHL, lower_i32(l, 15), shift));
+	Reg bits = lower_op2(l, THREAD_AND, lower_as(l, CAST_ZEXT, REG_I32, v), lower_i32(l, 15));
 	thread_atomic(l->b, ATOMIC_AND, &at, hole, 0);
-	thread_atomic(l->b, ATOMIC_OR, &at, lower_op2(l, EMIT_SHL, bits, shift), 0);
+	thread_atomic(l->b, ATOMIC_OR, &at, lower_op2(l, THREAD_SHL, bits, shift), 0);
 }
 
 void
-lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, EmitAccess *at, const Reg *v)
+lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, const Reg *v)
 {
 	Reg element = lower_access_element(l, a, r), byte[16];
 	if (n == 1) {
@@ -117,7 +117,7 @@ lower_packed_bytes(Lower *l, const LowerAccess *a, Layout *layout, Layout *share
 }
 
 void
-lower_packed_at(Lower *l, const LowerAccess *a, int r, EmitAccess *out)
+lower_packed_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out)
 {
 	out->space = SPACE_GLOBAL;
 	out->base = byte_address(l, a->tensor, lower_access_element(l, a, r));
@@ -155,7 +155,7 @@ word_of(Lower *l, Chunks *s, Reg base, int r)
 	for (int i = 0; i < s->n; i++)
 		if (s->offset[i] == chunk)
 			return s->word[i][word];
-	EmitAccess at = lower_shared_access(base, REG_I32);
+	ThreadAccess at = lower_shared_access(base, REG_I32);
 	at.n = 1 << (s->c.log - 3);
 	at.align = 4 * at.n;
 	at.offset = lower_shared_offset(l, &s->at, r, &at.constant);
@@ -170,7 +170,7 @@ byte_number(Lower *l, const LowerMap *thread, uint64_t at)
 {
 	int64_t constant;
 	Reg moved = lower_map_at(l, thread, at, &constant);
-	return lower_op2(l, EMIT_ADD, moved, lower_i32(l, constant));
+	return lower_op2(l, THREAD_ADD, moved, lower_i32(l, constant));
 }
 
 /* The element's bits at the bottom of the word, by shifts that several elements share. */
@@ -179,8 +179,8 @@ nibble(Lower *l, DType t, const LowerMap *thread, Reg word, uint64_t at)
 {
 	int64_t constant;
 	Reg moved = lower_map_at(l, thread, at, &constant);
-	Reg v = lower_op2(l, EMIT_LSHR, word, lower_op2(l, EMIT_SHL, moved, lower_i32(l, 2)));
-	v = lower_op2(l, EMIT_LSHR, v, lower_i32(l, 4 * constant));
+	Reg v = lower_op2(l, THREAD_LSHR, word, lower_op2(l, THREAD_SHL, moved, lower_i32(l, 2)));
+	v = lower_op2(l, THREAD_LSHR, v, lower_i32(l, 4 * constant));
 	return lower_wrap(l, t, lower_as(l, CAST_TRUNC, REG_I8, v));
 }
 
@@ -233,11 +233,11 @@ lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out)
 	Reg bits = lower_i32(l, one | (is_signed ? 0x00080008 : 0));
 	Reg by = lower_i32(l, (int32_t)(less + (is_signed ? 0x00080008 : 0)));
 	for (int i = 0; i < lower_count(v) / 2; i++) {
-		Reg byte = lower_op2(l, EMIT_MUL, pair[i].byte, lower_i32(l, 0x1111)), x;
-		Reg in[] = {pair[i].word, lower_op2(l, EMIT_LSHR, pair[i].word, lower_i32(l, 4)),
-			lower_op2(l, EMIT_ADD, byte, lower_i32(l, 0x4400))};
+		Reg byte = lower_op2(l, THREAD_MUL, pair[i].byte, lower_i32(l, 0x1111)), x;
+		Reg in[] = {pair[i].word, lower_op2(l, THREAD_LSHR, pair[i].word, lower_i32(l, 4)),
+			lower_op2(l, THREAD_ADD, byte, lower_i32(l, 0x4400))};
 		thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &x, 1);
-		x = lower_op2(l, EMIT_XOR, lower_op2(l, EMIT_AND, x, lower_i32(l, 0x000f000f)), bits);
+		x = lower_op2(l, THREAD_XOR, lower_op2(l, THREAD_AND, x, lower_i32(l, 0x000f000f)), bits);
 		Reg sum[] = {x, is_half ? by : lower_i32(l, 0x3f803f80), by}, y;
 		thread_prim(l->b, is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2, sum, is_half ? 2 : 3, NULL, 0, &y, 1);
 		thread_unpack(l->b, y, is_half ? REG_F16 : REG_BF16, &out[2 * i], 2);

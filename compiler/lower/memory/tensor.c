@@ -59,9 +59,9 @@ lower_stride(Lower *l, const Value *tensor, int dim)
 	for (int d = dim + 1; d < tensor->type->rank; d++) {
 		Reg n = lower_dim(l, tensor, d);
 		if (rows_are_even(tensor, d))
-			n = lower_op2(l, EMIT_AND, lower_op2(l, EMIT_ADD, n, lower_i64(l, 1)), lower_i64(l, -2));
+			n = lower_op2(l, THREAD_AND, lower_op2(l, THREAD_ADD, n, lower_i64(l, 1)), lower_i64(l, -2));
 		if (known_dim(tensor, d) != 1 || rows_are_even(tensor, d))
-			r = r ? lower_op2(l, EMIT_MUL, r, n) : n;
+			r = r ? lower_op2(l, THREAD_MUL, r, n) : n;
 	}
 	return r;
 }
