@@ -1,5 +1,8 @@
 /* Elementwise arithmetic, register by register, as ops.def says it.
  *
+ * Sums, differences and products of f16 and bf16 are made two at once where the machine can: f32 has more than twice
+ * their bits and two, so that rounding to it first changes nothing, and both ways give the same.
+ *
  * A machine's integers are not so: division by zero and the least integer over -1 are undefined, shifts are too from
  * the width on.  Operands are guarded and results chosen, except where a constant operand says that nothing can happen.
  * Floats below f32 are computed in f32 and rounded once; 4-bit integers in bytes and wrapped; bool by logic. */
@@ -316,6 +319,33 @@ equal_registers(const Op *op)
 	return (int)MIN(equal, neighbours);
 }
 
+/* One instruction for two neighbours; false: not of this op.  bf16 has only x * y + z. */
+static bool
+halves(Lower *l, const Elem *x, const Reg *const in[3], Reg *out, int n)
+{
+	bool is_half = x->t == TY_F16, adds = x->kind == OP_ADD, multiplies = x->kind == OP_MUL;
+	PrimKind how = !is_half ? PRIM_FMA_BF16X2 : adds ? PRIM_ADD_F16X2 : multiplies ? PRIM_MUL_F16X2 : PRIM_SUB_F16X2;
+	if ((!is_half && x->t != TY_BF16) || (!adds && !multiplies && x->kind != OP_SUB) || n % 2 ||
+	    (prim_info[how].needs & ~l->t->has))
+		return false;
+	for (int r = 0; r < n; r += 2) {
+		bool same = r > 0;
+		for (int i = 0; i < 2; i++)
+			same = same && in[i][r] == in[i][0] && in[i][r + 1] == in[i][1];
+		if (same) {
+			out[r] = out[0];
+			out[r + 1] = out[1];
+			continue;
+		}
+		Reg a = thread_pack(l->b, &in[0][r], 2), b = thread_pack(l->b, &in[1][r], 2), both;
+		Reg product[] = {a, b, lower_i32(l, (int32_t)0x80008000)};
+		Reg sum[] = {adds ? a : b, lower_i32(l, (int32_t)(adds ? 0x3f803f80 : 0xbf80bf80)), adds ? b : a};
+		thread_prim(l->b, how, is_half || multiplies ? product : sum, is_half ? 2 : 3, NULL, 0, &both, 1);
+		thread_unpack(l->b, both, x->reg, &out[r], 2);
+	}
+	return true;
+}
+
 void
 lower_elementwise(Lower *l, Op *op)
 {
@@ -330,6 +360,8 @@ lower_elementwise(Lower *l, Op *op)
 	Reg *out = lower_new(l, &op->out[0]);
 	int group = equal_registers(op);
 	if (op->kind == OP_DIV && !x.fast && lower_divide(l, in[0], in[1], lower_count(&op->out[0]), out))
+		return;
+	if (group == 1 && halves(l, &x, in, out, lower_count(&op->out[0])))
 		return;
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
 		Reg v[3] = {0};

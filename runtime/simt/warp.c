@@ -166,6 +166,8 @@ CONVERSION(simt_pack_e5m2, pack(TY_F8E5M2, in))
 CONVERSION(simt_unpack_e4m3, unpack(TY_F8E4M3, in[0]))
 CONVERSION(simt_unpack_e5m2, unpack(TY_F8E5M2, in[0]))
 CONVERSION(simt_halves_add_f16, halves(TY_F16, in[0], 0x3c003c00, in[1]))
+CONVERSION(simt_halves_sub_f16, halves(TY_F16, in[1], 0xbc00bc00, in[0]))
+CONVERSION(simt_halves_mul_f16, halves(TY_F16, in[0], in[1], 0x80008000))
 CONVERSION(simt_halves_fma_bf16, halves(TY_BF16, in[0], in[1], in[2]))
 #undef CONVERSION
 

@@ -174,6 +174,8 @@ static void
 halves(void **state)
 {
 	assert_int_equal(word(PRIM_ADD_F16X2, 0x64036409, 0xe408e408, 0), 0xc5003c00);
+	assert_int_equal(word(PRIM_SUB_F16X2, 0x40003c00, 0x3c004200, 0), 0x3c00c000);
+	assert_int_equal(word(PRIM_MUL_F16X2, 0x00014200, 0xbc00c000, 0), 0x8001c600);
 	assert_int_equal(word(PRIM_FMA_BF16X2, 0xc0403fc0, 0x3f804000, 0x43083e80), 0x43054050);
 }
 
