@@ -12,11 +12,13 @@
 enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
 enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
 enum { LIGHT = 20 };                                    /* instructions of an element, roughly */
+enum { FEW_ROWS = 32, STREAM_WARP = 1024 };            /* products that wait for memory; elements that a warp reads */
 enum { DOT_FEW = 1024, DOT_MOST = 4096, DOT_HELD = 2048, DOT_WARPS = 8, REGISTERS_MOST = 1024 };
 
 /* What the tiles of a function are like, as far as the warps go. */
 typedef struct Load {
 	int64_t most, dot;                              /* elements of the largest tile, of the largest product */
+	int64_t stream;                                 /* of the larger operand of a loop's products of few rows */
 	int bytes;                                      /* of the largest element that moves in a tile of that size */
 	bool reduces;
 } Load;
@@ -36,13 +38,27 @@ count_tile(Load *x, const Type *t, bool moves)
 		x->bytes = MAX(x->bytes, bytes);
 }
 
+/* A product of few rows reads its larger operand once, and does little with it: elements of that. */
+static int64_t
+streamed(const Op *dot)
+{
+	const Type *t = dot->out[0].type;
+	int64_t rows = t->extent[t->rank - 2], cols = t->extent[t->rank - 1];
+	bool loops = dot->home->parent && dot->home->parent->kind == OP_FOR;
+	if (!loops || rows == cols || MIN(rows, cols) > FEW_ROWS)
+		return 0;
+	return type_count(dot->in[rows < cols]->type);
+}
+
 static Load
 count_tiles(const Func *f)
 {
 	Load x = {.most = 1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_DOT)
+		if (op->kind == OP_DOT) {
 			x.dot = MAX(x.dot, type_count(op->out[0].type));
+			x.stream = MAX(x.stream, streamed(op));
+		}
 		x.reduces |= op_family(op) == FAMILY_REDUCE || op_family(op) == FAMILY_SCAN;
 		for (int i = 0; i < op->nout; i++)
 			count_tile(&x, op->out[i].type, op->kind == OP_READ || op->kind == OP_LOAD);
@@ -54,7 +70,8 @@ count_tiles(const Func *f)
 	return x;
 }
 
-/* A square of 64 by 64 for each warp of a large product, less for smaller ones.  Where one product is the next one's
+/* A square of 64 by 64 for each warp of a large product, less for smaller ones; of a product of few rows, 1,024 elements of
+ * what it reads, so that enough is under way and each thread has little to unpack.  Where one product is the next one's
  * operand, sixteen rows, since the threads hold both, or as many warps as hold the largest tile. */
 static int
 dot_warps(const Func *f, const Load *x)
@@ -68,7 +85,8 @@ dot_warps(const Func *f, const Load *x)
 		warps *= 2;
 	if (rows > 0)
 		return warps;
-	while (warps < DOT_WARPS && warps * (warps < WARPS_FEW ? DOT_FEW : DOT_MOST) < x->dot)
+	while (warps < DOT_WARPS && (warps * (warps < WARPS_FEW ? DOT_FEW : DOT_MOST) < x->dot ||
+	    warps * STREAM_WARP < x->stream))
 		warps *= 2;
 	return warps;
 }
