@@ -58,6 +58,7 @@ context_unref(TglContext *cx)
 	text_close(&cx->json);
 	text_close(&cx->message);
 	text_close(&cx->file);
+	text_close(&cx->compiled_text);
 	each_text(&cx->compile, false);
 	free(cx);
 }

@@ -196,6 +196,7 @@ tgl_kernel_param(TglKernel *k, int i, TglParam *out)
 	    .rank = p->rank,
 	    .strided = p->strided,
 	    .has_fill = p->has_fill,
+	    .in_header = p->kind == PARAM_SCALAR && k->in_header[i],
 	    .text = k->param_text[i],
 	};
 	return true;

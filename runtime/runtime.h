@@ -20,6 +20,7 @@ struct TglContext {
 	Compile *own;                   /* reports that have no program */
 	TglError error;
 	Text text, json, message, file;
+	Text compiled_text;             /* tgl_kernel_code's last answer */
 	char code[8];
 	int limit;
 	bool color;

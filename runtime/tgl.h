@@ -275,6 +275,7 @@ typedef struct TglParam {
 	int rank;                       /* tensors */
 	bool strided;                   /* tensors: any strides will do */
 	bool has_fill;                  /* filled before each launch */
+	bool in_header;                 /* scalars: the header mentions it, so that shapes or the grid may depend on it */
 	const char *text;               /* the type as written: "in T[M, K]" */
 } TglParam;
 
@@ -316,6 +317,10 @@ TglTensor *tgl_tensor_strided(TglDevice *dev, TglDType t, int rank, const int64_
  * misaligned for the type, or the host's or another GPU's (E1141). */
 TglTensor *tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim,
     const int64_t *stride, void *data, size_t size);
+/* Makes a tensor of tgl_tensor_wrap, of which there are no views, describe other memory of the same device, for less than a
+ * new one costs: that the device can reach it is not looked up.  After an error it is of rank 0 and has no memory. */
+TglStatus tgl_tensor_set(TglTensor *t, TglDType type, int rank, const int64_t *dim, const int64_t *stride,
+    void *data, size_t size);
 /* Part of a tensor, sharing its memory, which it keeps alive: per dimension first element and
  * extent. */
 TglTensor *tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent);
@@ -558,6 +563,20 @@ typedef struct TglResources {
 
 /* TGL_ERROR_DEVICE (E1142): the cpu device has no such things. */
 TglStatus tgl_case_resources(TglCase *c, TglResources *out);
+
+/* ---- code ---- */
+
+typedef enum TglCode {
+	TGL_CODE_TIR,                   /* tile IR after all passes */
+	TGL_CODE_THREAD,                /* thread IR; GPUs */
+	TGL_CODE_DEVICE,                /* PTX, or Metal's text; GPUs */
+	TGL_CODE_INSPECTION,            /* what became of each line, as `tegula inspect` prints it; GPUs */
+} TglCode;
+
+/* What the compiler makes of a kernel for a target by its name ("cpu", "sm_90a", "apple7"), which need not be here: for the
+ * sizes of the options' arguments and example, and with what it chooses for them.  The text lives until the next call of
+ * this on the context.  NULL after errors; the cpu device has tile IR alone (E1142). */
+const char *tgl_kernel_code(TglKernel *k, TglCode what, const char *target, const TglCaseOptions *options);
 
 /* ---- tuning ---- */
 

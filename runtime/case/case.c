@@ -48,8 +48,8 @@ report_no_example(Compile *cx, const Kernel *k, const TglCaseOptions *o)
 	text_close(&name);
 }
 
-static bool
-choose_example(TglCase *c, const TglCaseOptions *o)
+bool
+case_choose_example(TglCase *c, const TglCaseOptions *o)
 {
 	const Kernel *k = c->k->k;
 	if (o->no_example)
@@ -155,7 +155,7 @@ check_scalars(TglCase *c)
 static TglStatus
 open_case(TglCase *c, const TglCaseOptions *o)
 {
-	if (!choose_example(c, o))
+	if (!case_choose_example(c, o))
 		return TGL_ERROR_NAME;
 	bool sorted = binding_collect(c->k, o->args, o->nargs, true, &c->b);
 	c->b.dev = c->dev;

@@ -137,6 +137,19 @@ shape_check(Compile *cx, TglDType t, int rank, const int64_t *dim, const int64_t
 	return true;
 }
 
+static void
+describe(TglTensor *t, TglDType type, int rank, const int64_t *dim, const int64_t *stride)
+{
+	t->dtype = type;
+	t->rank = rank;
+	if (rank)
+		memcpy(t->dim, dim, sizeof *dim * (size_t)rank);
+	if (stride && rank)
+		memcpy(t->stride, stride, sizeof *stride * (size_t)rank);
+	else
+		tensor_contiguous(type, rank, dim, t->stride);
+}
+
 TglTensor *
 tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
 {
@@ -145,14 +158,7 @@ tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int6
 		return NULL;
 	r->dev = dev;
 	r->refs = 1;
-	r->dtype = t;
-	r->rank = rank;
-	if (rank)
-		memcpy(r->dim, dim, sizeof *dim * (size_t)rank);
-	if (stride && rank)
-		memcpy(r->stride, stride, sizeof *stride * (size_t)rank);
-	else
-		tensor_contiguous(t, rank, dim, r->stride);
+	describe(r, t, rank, dim, stride);
 	dev->refs++;
 	return r;
 }
@@ -308,6 +314,30 @@ report_reach(TglTensor *t)
 	*e = (DeviceError){0};
 }
 
+/* Gives a tensor the caller's memory; false, and reported, if the memory does not do. */
+static bool
+take_memory(TglTensor *r, const char *f, void *data, size_t size)
+{
+	Compile *report = r->dev->cx->own;
+	int bits = dtype_info[r->dtype].bits;
+	bool fits = is_addressable(r);
+	int64_t bytes = fits ? span_bytes(r) : 0;
+	size_t room = UINTPTR_MAX - (uintptr_t)data, beyond = GUARD_BYTES; /* so that its end, rounded up, is an address */
+	size = MIN(size, MIN((size_t)MOST_BYTES, MAX(room, beyond)) - beyond);
+	r->data = r->low = data;
+	r->high = data ? r->low + size : r->low;
+	uintptr_t align = (uintptr_t)MAX(bits / 8, 1);
+	if (!fits)
+		report_too_big(report, r);
+	else if ((uint64_t)bytes > size)
+		diag_error(report, NOWHERE, DIAG_TENSOR_BYTES, f, (long long)bytes, (long long)size);
+	else if ((uintptr_t)data % align)
+		diag_error(report, NOWHERE, DIAG_TENSOR_ALIGN, data, dtype_info[r->dtype].text, (int)align);
+	else if (!data && bytes)
+		diag_error(report, NOWHERE, DIAG_API_NULL, f, "data");
+	return report->nerrors == 0;
+}
+
 TglTensor *
 tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride,
     void *data, size_t size)
@@ -325,24 +355,8 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 	TglTensor *r = tensor_make(dev, t, rank, dim, stride);
 	if (!r)
 		return NULL;
-	bool fits = is_addressable(r);
-	int64_t bytes = fits ? span_bytes(r) : 0;
-	size_t room = UINTPTR_MAX - (uintptr_t)data, beyond = GUARD_BYTES; /* so that its end, rounded up, is an address */
-	size = MIN(size, MIN((size_t)MOST_BYTES, MAX(room, beyond)) - beyond);
-	r->data = r->low = data;
-	r->high = data ? r->low + size : r->low;
-	uintptr_t align = (uintptr_t)MAX(dtype_info[t].bits / 8, 1);
-	if (!fits)
-		report_too_big(cx->own, r);
-	else if ((uint64_t)bytes > size)
-		diag_error(cx->own, NOWHERE, DIAG_TENSOR_BYTES, "tgl_tensor_wrap", (long long)bytes,
-		    (long long)size);
-	else if ((uintptr_t)data % align)
-		diag_error(
-		    cx->own, NOWHERE, DIAG_TENSOR_ALIGN, data, dtype_info[t].text, (int)align);
-	else if (!data && bytes)
-		diag_error(cx->own, NOWHERE, DIAG_API_NULL, "tgl_tensor_wrap", "data");
-	else if (dev->dev.reaches && !dev->dev.reaches(&dev->dev, data, (size_t)bytes))
+	if (take_memory(r, "tgl_tensor_wrap", data, size) && dev->dev.reaches &&
+	    !dev->dev.reaches(&dev->dev, data, (size_t)span_bytes(r)))
 		report_reach(r);
 	if (cx->own->nerrors) {
 		tensor_unref(r);
@@ -350,6 +364,31 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 		return NULL;
 	}
 	return r;
+}
+
+TglStatus
+tgl_tensor_set(TglTensor *t, TglDType type, int rank, const int64_t *dim, const int64_t *stride, void *data,
+    size_t size)
+{
+	if (!t)
+		return TGL_ERROR_USAGE;
+	TglContext *cx = t->dev->cx;
+	if (cx->error.status != TGL_OK || cx->text.n)
+		context_begin(cx);
+	if (t->alloc || t->base || t->refs > 1) {
+		diag_error(cx->own, NOWHERE, DIAG_TENSOR_KEPT, "tgl_tensor_set");
+		return context_fail(cx, TGL_ERROR_USAGE, NULL);
+	}
+	if (rank > 0 && context_null(cx, dim, "tgl_tensor_set", "dim"))
+		return TGL_ERROR_USAGE;
+	if (!shape_check(cx->own, type, rank, dim, stride))
+		return context_fail(cx, TGL_ERROR_USAGE, NULL);
+	describe(t, type, rank, dim, stride);
+	if (take_memory(t, "tgl_tensor_set", data, size))
+		return TGL_OK;
+	describe(t, type, 0, NULL, NULL); /* it describes nothing, rather than what it may not */
+	t->data = t->low = t->high = NULL;
+	return context_fail(cx, TGL_ERROR_USAGE, NULL);
 }
 
 /* ---- asking ---- */

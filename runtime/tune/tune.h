@@ -33,8 +33,13 @@ bool bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n
 /* tune_choose.c: the values of tune(...) that the compiler chooses for these sizes, as text; "default": the header's */
 const char *tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey *key);
 
+/* The same for a target by its name, not remembered; in `mem`. */
+const char *tune_choice(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem);
+
 /* tune_lookup.c */
 
+/* Binds again with what the compiler chooses for a target that is not of a device here. */
+void tune_apply_target(TglKernel *k, Binding *b, const ExampleItem *ex, const char *target, Arena *into);
 /* Binds again with what tuning found for these sizes, else with what the compiler chooses, into `into`. */
 void tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into);
 void tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, Arena *mem, TuneKey *out);

@@ -37,8 +37,8 @@ bind(void *user, const NamedConst *given, int n, Bound *out)
 	return bind_quietly(l->k, l->b, all, m + n, mem, out, NULL);
 }
 
-static const char *
-choose(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem)
+const char *
+tune_choice(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem)
 {
 	Launch l = {k, b, ex};
 	const ChooseBinding how = {is_fixed, bind, &l};
@@ -65,7 +65,7 @@ tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey
 	}
 	Chosen *c = NEW(mem, Chosen);
 	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->sizes), target,
-	    choose(k, b, ex, target, mem)};
+	    tune_choice(k, b, ex, target, mem)};
 	k->chosen = c;
 	return c->values;
 }

@@ -228,6 +228,14 @@ bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, A
 }
 
 void
+tune_apply_target(TglKernel *k, Binding *b, const ExampleItem *ex, const char *target, Arena *into)
+{
+	Arena *mem = k->program->compile->mem;
+	if (k->k->item->tune.n > 0)
+		bind_known(k, b, ex, tune_choice(k, b, ex, target, mem), mem, into);
+}
+
+void
 tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
 {
 	TglContext *cx = k->program->cx;

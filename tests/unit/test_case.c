@@ -431,6 +431,32 @@ test_bench(void **state)
 	tgl_case_close(&c);
 }
 
+static void
+test_code(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "softmax");
+	const TglCaseOptions wide = {.example = "wide"};
+	const TglArg sizes[] = {tgl_arg_int("R", 4), tgl_arg_int("C", 2000)};
+	const TglCaseOptions own = {.no_example = true, .args = sizes, .nargs = 2};
+	assert_non_null(strstr(tgl_kernel_code(k, TGL_CODE_TIR, "cpu", NULL), "f32[128]"));
+	assert_non_null(strstr(tgl_kernel_code(k, TGL_CODE_TIR, "cpu", &wide), "f32[1024]"));
+	assert_non_null(strstr(tgl_kernel_code(k, TGL_CODE_TIR, "cpu", &own), "f32[2048]"));
+	assert_non_null(strstr(tgl_kernel_code(k, TGL_CODE_THREAD, "sm_80", NULL), "softmax"));
+	assert_non_null(strstr(tgl_kernel_code(k, TGL_CODE_DEVICE, "apple7", NULL), "#include <metal_stdlib>"));
+	assert_null(tgl_kernel_code(k, TGL_CODE_DEVICE, "cpu", NULL));
+	assert_string_equal(tgl_error(f->cx)->code, "E1142");
+	assert_null(tgl_kernel_code(k, TGL_CODE_DEVICE, "sm_1", NULL));
+	assert_true(strlen(tgl_error(f->cx)->message) > 0);
+	assert_null(tgl_kernel_code(k, TGL_CODE_TIR, "cpu", &(TglCaseOptions){.example = "none"}));
+	assert_string_equal(tgl_error(f->cx)->code, "E1157");
+	const char *ptx = tgl_kernel_code(k, TGL_CODE_DEVICE, "sm_90a", NULL);
+	if (!ptx) /* no LLVM */
+		return;
+	assert_non_null(strstr(ptx, ".target sm_90a"));
+	assert_non_null(strstr(tgl_kernel_code(k, TGL_CODE_INSPECTION, "sm_90a", NULL), "softmax"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -449,6 +475,7 @@ main(void)
 	    TEST(test_work_of_loops),
 	    TEST(test_guards),
 	    TEST(test_bench),
+	    TEST(test_code),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,6 +247,40 @@ test_wrap(void **state)
 }
 
 static void
+test_set(void **state)
+{
+	Fixture *f = *state;
+	float data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, other[3] = {9, 10, 11};
+	double v;
+	TglTensor *t = tgl_tensor_wrap(f->dev, TGL_F32, 1, (int64_t[]){8}, NULL, data, sizeof data);
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 2, (int64_t[]){1, 3}, NULL, other, sizeof other), TGL_OK);
+	assert_int_equal(tgl_tensor_rank(t), 2);
+	assert_int_equal(tgl_tensor_stride(t, 0), 3);
+	assert_ptr_equal(tgl_tensor_data(t), other);
+	assert_int_equal(tgl_tensor_element(t, 2, &v, NULL), TGL_OK);
+	assert_true(v == 11);
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 1, (int64_t[]){4}, (int64_t[]){2}, data, sizeof data), TGL_OK);
+	assert_int_equal(tgl_tensor_element(t, 3, &v, NULL), TGL_OK);
+	assert_true(v == 7);
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 1, (int64_t[]){9}, NULL, data, sizeof data), TGL_ERROR_USAGE);
+	assert_failed(f->cx, TGL_ERROR_USAGE, "E1187");
+	assert_int_equal(tgl_tensor_rank(t), 0);
+	assert_null(tgl_tensor_data(t));
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 1, (int64_t[]){1}, NULL, (char *)data + 2, 8), TGL_ERROR_USAGE);
+	assert_failed(f->cx, TGL_ERROR_USAGE, "E1188");
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 1, (int64_t[]){3}, NULL, other, sizeof other), TGL_OK);
+	TglTensor *view = tgl_tensor_view(t, (int64_t[]){1}, (int64_t[]){2});
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 1, (int64_t[]){8}, NULL, data, sizeof data), TGL_ERROR_USAGE);
+	assert_failed(f->cx, TGL_ERROR_USAGE, "E1193");
+	tgl_tensor_close(&view);
+	tgl_tensor_close(&t);
+	t = tgl_tensor(f->dev, TGL_F32, 1, (int64_t[]){8});
+	assert_int_equal(tgl_tensor_set(t, TGL_F32, 1, (int64_t[]){8}, NULL, data, sizeof data), TGL_ERROR_USAGE);
+	assert_failed(f->cx, TGL_ERROR_USAGE, "E1193");
+	tgl_tensor_close(&t);
+}
+
+static void
 test_sizes_that_cannot_be(void **state)
 {
 	Fixture *f = *state;
@@ -576,6 +610,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(test_packed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_fill_every_dtype, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_wrap, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_set, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_sizes_that_cannot_be, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_products_that_overflow, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_largest, setup, teardown),
