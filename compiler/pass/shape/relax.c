@@ -9,23 +9,39 @@
  * The approximations are good to a few units in the last place of f32 (exp: to 2^-17 of its value), the rounding that
  * follows loses 2^-12 of it and more.  What stands between must carry a small relative error on as a small relative
  * error: products, quotients, roots, choices and moves do; a sum does if its terms have one sign, for else they may
- * cancel and leave the error alone.  A loop's carried values and stores of f32 end the search.  A tile that is divided by
- * few numbers is multiplied by their inverses.
+ * cancel and leave the error alone, or if one of them is a dot's product: that is a sum of many terms already, whose own
+ * roundings cancel no better.  A value that a loop carries is such a one if all that the loop and what follows make of it
+ * is.  Stores of f32 end the search.  A tile that is divided by few numbers is multiplied by their inverses, and the
+ * exponential of a difference takes the factor log2 e into it (exponent.c).
  *
  * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
  * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u). */
-#include "pass/pass.h"
+#include "pass/shape/relax.h"
 
 #include <math.h>
 #include <string.h>
 
+static bool is_positive(const Value *v, int depth, const Assumed *all);
+
+static bool
+is_carried_positive(const Value *v, int depth, const Assumed *all)
+{
+	const Assumed now = {v, all};
+	Value *from[2];
+	if (is_assumed(all, v))
+		return true;
+	return carried_from(v, from) && is_positive(from[0], depth + 1, &now) && is_positive(from[1], depth + 1, &now);
+}
+
 /* Known not to be negative (a NaN may pass). */
 static bool
-is_positive(const Value *v, int depth)
+is_positive(const Value *v, int depth, const Assumed *all)
 {
 	const Op *op = v->def;
-	if (!op || depth > 8)
+	if (depth > 8)
 		return false;
+	if (!op)
+		return is_carried_positive(v, depth, all);
 	switch (op->kind) {
 	case OP_EXP: case OP_EXP2: case OP_ABS: case OP_SIGMOID: case OP_SQRT: case OP_RSQRT:
 		return true;
@@ -48,7 +64,7 @@ is_positive(const Value *v, int depth)
 		return false;
 	}
 	for (int i = 0; i < op->nin; i++)
-		if (!is_positive(op->in[i], depth + 1))
+		if (!is_positive(op->in[i], depth + 1, all))
 			return false;
 	return true;
 }
@@ -66,6 +82,24 @@ is_f32(const Value *v)
 	return v->type->kind == TYPE_TILE && v->type->ptr == PTR_NONE && v->type->elem == TY_F32;
 }
 
+/* Does all that loop or branch and what follows make of what is yielded, or carried in first, put up with it? */
+static bool
+carries(const Op *op, int i)
+{
+	return i >= 0 && i < op->nout && !is_exact(&op->out[i]) &&
+	    (op->kind == OP_IF || (op->kind == OP_FOR && !is_exact(&op->region[0]->arg[1 + i])));
+}
+
+/* The terms of a sum cannot cancel, or cancel in any case. */
+static bool
+is_tolerant_sum(const Op *op)
+{
+	for (int i = 0; i < 2; i++)
+		if (op->in[i]->def && op->in[i]->def->kind == OP_DOT)
+			return true;
+	return is_positive(op->in[0], 0, NULL) && is_positive(op->in[1], 0, NULL);
+}
+
 /* Does op's use of operand i put up with a small relative error? */
 static bool
 tolerates(const Op *op, int i)
@@ -76,9 +110,15 @@ tolerates(const Op *op, int i)
 	case OP_SELECT:
 		return i > 0 && !is_exact(op->out);
 	case OP_REDUCE:
-		return !is_exact(op->out) && is_positive(op->out, 0);
+		return !is_exact(op->out) && is_positive(op->out, 0, NULL);
 	case OP_ADD:
-		return !is_exact(op->out) && is_positive(op->in[0], 0) && is_positive(op->in[1], 0);
+		return !is_exact(op->out) && is_tolerant_sum(op);
+	case OP_DOT:
+		return i == 2 && !is_exact(op->out);
+	case OP_YIELD:
+		return op->home->parent && carries(op->home->parent, i);
+	case OP_FOR:
+		return carries(op, i - 3);
 	case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
 	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONVERT: case OP_FLIP:
 		return !is_exact(op->out);
@@ -210,6 +250,7 @@ relax_op(Module *m, Op *op)
 	if (has_approximation(op->kind)) {
 		attr_set_fast(m, op, true);
 		invert_divisor(m, op);
+		relax_exponent(op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(m, op);
 	} else if (op->kind == OP_MUL) {
@@ -226,8 +267,25 @@ is_dead(const Op *op)
 	return op_info[op->kind].traits & PURE;
 }
 
-/* Users stand behind what they use, so the walk goes backwards: a result's flag is final when its op is reached.  What
- * is made before an op is walked next. */
+/* Marks what needs all of its bits; is anything new? */
+static bool
+mark(Block *b)
+{
+	bool changed = false;
+	for (Op *op = b->last; op; op = op->prev) {
+		for (int r = op->nregion - 1; r >= 0; r--)
+			changed |= mark(op->region[r]);
+		for (int i = 0; i < op->nin; i++) {
+			if (is_exact(op->in[i]) || tolerates(op, i))
+				continue;
+			op->in[i]->id = 1;
+			changed = true;
+		}
+	}
+	return changed;
+}
+
+/* Users stand behind what they use, so the walk goes backwards: what is made before an op is walked next. */
 static void
 walk(Module *m, Block *b)
 {
@@ -250,9 +308,13 @@ walk(Module *m, Block *b)
 static void
 clear(Block *b)
 {
-	for (Op *op = b->first; op; op = op_after(op, b))
+	for (Op *op = b->first; op; op = op_after(op, b)) {
 		for (int i = 0; i < op->nout; i++)
 			op->out[i].id = 0;
+		for (int r = 0; r < op->nregion; r++)
+			for (int i = 0; i < op->region[r]->narg; i++)
+				op->region[r]->arg[i].id = 0;
+	}
 }
 
 void
@@ -261,6 +323,8 @@ pass_relax(Module *m, const Target *t)
 	for (int i = 0; i < m->funcs.n; i++)
 		for (int round = 0; round < 2; round++) {       /* sums become products first, which join others then */
 			clear(m->funcs.at[i]->body);
+			while (mark(m->funcs.at[i]->body))
+				;
 			walk(m, m->funcs.at[i]->body);
 		}
 }
