@@ -3,12 +3,13 @@
  * A read is staged if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
  * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the
  * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Elements of
- * 4 bits are copied and held in shared memory as they are, two in a byte. */
+ * 4 bits are copied and held in shared memory as they are, two in a byte.  In a loop that waits for memory, as products of
+ * few rows do, what is done with the product waits too: scales that it is multiplied by are staged alike. */
 #include "pass/async/pipeline.h"
 
 #include "model/model.h"
 
-enum { SLICE_MAX = 4096 };
+enum { SLICE_MAX = 4096, FEW_ROWS = 32 };
 
 static bool
 may_be_written(const Pipeline *p, const Value *tensor)
@@ -101,9 +102,35 @@ add_slice(Pipeline *p, Value *v)
 		add_slice(p, v->def->in[i]);
 }
 
+bool
+pipeline_is_stream(const Pipeline *p)
+{
+	bool has_dot = false;
+
+	for (const Op *op = p->body->first; op; op = op->next) {
+		const int64_t *side = op->kind == OP_DOT ? op->out[0].type->extent + op->out[0].type->rank - 2 : NULL;
+		if (side && (side[0] == side[1] || MIN(side[0], side[1]) > FEW_ROWS))
+			return false;
+		has_dot |= side != NULL;
+	}
+	return has_dot;
+}
+
+static bool
+in_slice(const Pipeline *p, const Op *op)
+{
+	for (int i = 0; i < p->slice.n; i++)
+		if (p->slice.at[i] == op)
+			return true;
+	return false;
+}
+
 void
 pipeline_find_reads(Pipeline *p)
 {
+	bool all = p->is_async && pipeline_is_stream(p);
+
+
 	for (Op *op = p->body->first; op; op = op->next) {
 		if (op->kind == OP_DOT) {
 			add_slice(p, op->in[0]);
@@ -114,9 +141,8 @@ pipeline_find_reads(Pipeline *p)
 		}
 	}
 	for (Op *op = p->body->first; op; op = op->next)
-		for (int i = 0; i < p->slice.n; i++)
-			if (p->slice.at[i] == op && is_staged(p, op)) {
-				Staged s = {.read = op};
-				vec_push(p->tmp, &p->reads, s);
-			}
+		if ((in_slice(p, op) || (all && op->nout > 0 && op->out[0].type->rank > 0)) && is_staged(p, op)) {
+			Staged s = {.read = op};
+			vec_push(p->tmp, &p->reads, s);
+		}
 }

@@ -37,8 +37,7 @@
 enum {
 	MAX_STAGES = 8,
 	DEFAULT_STAGES = 4,                             /* where shared memory has room */
-	FEW_ROWS = 32,                                  /* of products that wait for memory … */
-	STREAM_BYTES = 64 * 1024,                       /* … of which so much is to be under way (H200) */
+	STREAM_BYTES = 64 * 1024,                       /* under way, in loops that wait for memory (H200) */
 	SYSTEM_BYTES = 1024,                            /* of each block's shared memory: CUDA C++ Programming Guide */
 };
 
@@ -167,18 +166,6 @@ scratch_bytes(const Pipeline *p)
 	return most;
 }
 
-/* Do all of the loop's products have few rows, or few columns?  Then it waits for memory. */
-static bool
-is_stream(const Pipeline *p)
-{
-	for (const Op *op = p->body->first; op; op = op->next) {
-		const int64_t *side = op->kind == OP_DOT ? op->out[0].type->extent + op->out[0].type->rank - 2 : NULL;
-		if (side && (side[0] == side[1] || MIN(side[0], side[1]) > FEW_ROWS))
-			return false;
-	}
-	return true;
-}
-
 /* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
  * for them; more of a loop that waits for memory, until enough is under way. */
 static int
@@ -192,7 +179,7 @@ choose_stages(const Pipeline *p)
 		return MIN(p->f->schedule.stages, MAX_STAGES);
 	if (2 * threads * thread_registers(p) > p->t->registers)
 		room = p->t->shared_bytes;
-	while (n < MAX_STAGES && each > 0 && (n + 1) * each <= STREAM_BYTES && is_stream(p))
+	while (n < MAX_STAGES && each > 0 && (n + 1) * each <= STREAM_BYTES && pipeline_is_stream(p))
 		n++;
 	while (n > 2 && n * each + scratch > room)
 		n--;

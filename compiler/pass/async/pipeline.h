@@ -31,6 +31,8 @@ typedef struct Pipeline {
 
 /* candidate.c: fills slice and reads */
 void pipeline_find_reads(Pipeline *p);
+/* Do all of the loop's products have few rows, or few columns, as far as it has some?  Then it waits for memory. */
+bool pipeline_is_stream(const Pipeline *p);
 
 /* ring.c */
 
