@@ -59,22 +59,39 @@ arena_open(void)
 	return a;
 }
 
+static void
+free_chunks(Chunk *c)
+{
+	while (c) {
+		Chunk *next = c->next;
+		free(c);
+		c = next;
+	}
+}
+
+/* The newest block stays, unless it is huge, cleared as far as it was used: what fills the arena again needs no new
+ * pages. */
 void
 arena_reset(Arena *a)
 {
-	while (a->chunks) {
-		Chunk *c = a->chunks;
-		a->chunks = c->next;
-		free(c);
+	bool stays = !PER_OBJECT && a->chunks && a->chunks->size <= LARGEST_BLOCK;
+	Chunk *keep = stays ? a->chunks : NULL;
+	free_chunks(keep ? keep->next : a->chunks);
+	a->chunks = keep;
+	if (keep) {
+		memset(keep->data, 0, keep->used);
+		keep->used = 0;
+		keep->next = NULL;
+	} else {
+		a->next_size = FIRST_BLOCK;
 	}
-	a->next_size = FIRST_BLOCK;
 }
 
 void
 arena_close(Arena *a)
 {
 	if (a)
-		arena_reset(a);
+		free_chunks(a->chunks);
 	free(a);
 }
 

@@ -21,10 +21,14 @@ typedef struct Search {
 	const Target *t;
 	const ChooseBinding *how;
 	const Bound *first;
+	const Program *before;
 	TuneName name[NAMES_MOST];
 	int n, parameters;                                      /* the first ones are compile-time parameters */
+	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
-	Module *module;                                         /* for the present parameters; NULL: none */
+	Bound bound;                                            /* for the present parameters */
+	Module *module;                                         /* of that; NULL: not made, or not to be had */
+	Arena *mem;                                             /* of what belongs to them */
 	double best;
 	NamedConst *chosen;
 } Search;
@@ -47,6 +51,7 @@ add_names(Search *s, const TuneName *all, int n, bool parameters)
 		combinations *= all[i].nvalue;
 		if (parameters && combinations > COMBINATIONS_MOST)
 			break;
+		s->header_of_schedule |= !parameters && header_mentions(s->k, all[i].name);
 		s->name[s->n++] = all[i];
 	}
 }
@@ -60,31 +65,52 @@ elaborate(Search *s, const Bound *b)
 	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
 
+/* The present values of the schedule join what is bound; a header that speaks of them is bound again. */
+static bool
+take_schedule(Search *s)
+{
+	for (int i = s->parameters; i < s->n; i++)
+		s->bound.schedule.at[schedule_named(s->name[i].name)] = (int)s->value[i].value.i;
+	return !s->header_of_schedule || s->how->bind(s->how->user, s->value, s->n, &s->bound);
+}
+
 static void
 try(Search *s)
 {
-	Bound b;
-	if (!s->how->bind(s->how->user, s->value, s->n, &b))
+	if (!take_schedule(s))
 		return;
-	if (!s->module && !(s->module = elaborate(s, &b)))
-		return;
-	double cycles = estimate_cycles(s->module->funcs.at[0], &b, s->t, MULTIPROCESSORS);
+	double cycles = estimate_cycles(s->module->funcs.at[0], &s->bound, s->t, MULTIPROCESSORS);
 	if (cycles < 0 || (s->best >= 0 && cycles >= s->best))
 		return;
 	s->best = cycles;
 	memcpy(s->chosen, s->value, sizeof *s->chosen * (size_t)s->n);
 }
 
+/* Binds and elaborates once for the present compile-time parameters. */
+static bool
+take_parameters(Search *s)
+{
+	Compile *cx = s->k->program->cx;
+	arena_reset(s->mem);
+	arena_reset(cx->tmp);
+	s->k->program->called = s->before->called;
+	cx->mem = s->mem;
+	s->module = NULL;
+	if (s->how->bind(s->how->user, s->value, s->parameters, &s->bound))
+		s->module = elaborate(s, &s->bound);
+	return s->module != NULL;
+}
+
 static void
 try_all(Search *s, int at)
 {
+	if (at == s->parameters && !take_parameters(s))
+		return;
 	if (at == s->n) {
 		try(s);
 		return;
 	}
 	for (int i = 0; i < s->name[at].nvalue; i++) {
-		if (at < s->parameters)
-			s->module = NULL;
 		s->value[at] = (NamedConst){s->name[at].name, s->name[at].value[i], NOWHERE};
 		try_all(s, at + 1);
 	}
@@ -125,17 +151,20 @@ bool
 choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
 {
 	Compile *cx = k->program->cx;
-	Search s = {.k = k, .t = t, .how = how, .first = b};
+	Program before = *k->program;                   /* `called` grows in the memory of candidates */
+	Search s = {.k = k, .t = t, .how = how, .first = b, .before = &before};
 	if (!t || !(t->has & HAS_WGMMA) || k->item->tune.n == 0)
 		return false;
 	Arena *apart = arena_open(), *tmp = arena_open(), *keep = cx->mem, *keep_tmp = cx->tmp;
 	cx->mem = apart;
 	cx->tmp = tmp;
 	cx->muted++;
+	s.mem = arena_open();
 	bool ok = search(&s, apart);
 	cx->muted--;
 	cx->mem = keep;
 	cx->tmp = keep_tmp;
+	k->program->called = before.called;
 	*n = ok ? s.n : 0;
 	*values = NEW_ARRAY(mem, NamedConst, *n);
 	for (int i = 0; i < *n; i++) {
@@ -143,6 +172,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 		(*values)[i].name = intern(cx->names, s.chosen[i].name);
 	}
 	arena_close(tmp);
+	arena_close(s.mem);
 	arena_close(apart);
 	return ok;
 }

@@ -11,25 +11,31 @@ static const char *const words[] = {
 	"ca", "cg", "cs", "cv", "wb", "wt", "evict_first", "evict_last", "evict_normal", "no_allocate",
 };
 
-static void
-predeclare(Elab *e, const char *name, Val v)
+const char *
+elab_word(Compile *cx, int i, Val *out)
 {
-	scope_add(e, intern(e->cx->names, name), NOWHERE, v, false);
-}
+	const struct {
+		const char *name;
+		Val v;
+	} value[] = {
+		{"true", val_bool(NOWHERE, true)}, {"false", val_bool(NOWHERE, false)},
+		{"inf", val_float(NOWHERE, INFINITY)}, {"nan", val_float(NOWHERE, NAN)},
+		{"pi", val_float(NOWHERE, 3.14159265358979323846)},
+	};
+	int values = i - DTYPE_COUNT, word = values - LEN(value);
 
-static void
-predeclare_all(Elab *e)
-{
-	for (int t = 0; t < DTYPE_COUNT; t++)
-		predeclare(e, dtype_info[t].text, (Val){.kind = VAL_DTYPE, .place = NOWHERE, .dtype = (DType)t});
-	predeclare(e, "true", val_bool(NOWHERE, true));
-	predeclare(e, "false", val_bool(NOWHERE, false));
-	predeclare(e, "inf", val_float(NOWHERE, INFINITY));
-	predeclare(e, "nan", val_float(NOWHERE, NAN));
-	predeclare(e, "pi", val_float(NOWHERE, 3.14159265358979323846));
-	predeclare(e, "target", (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = e->target});
-	for (int i = 0; i < LEN(words); i++)
-		predeclare(e, words[i], (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = words[i]});
+	if (word >= LEN(words))
+		return NULL;
+	if (word >= 0) {
+		*out = (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = words[word]};
+		return intern(cx->names, words[word]);
+	}
+	if (values >= 0) {
+		*out = value[values].v;
+		return intern(cx->names, value[values].name);
+	}
+	*out = (Val){.kind = VAL_DTYPE, .place = NOWHERE, .dtype = (DType)i};
+	return intern(cx->names, dtype_info[i].text);
 }
 
 static void
@@ -57,8 +63,9 @@ elab_open(Program *p, Kernel *k, const Bound *b, const char *target, bool whole)
 	e->m->funcs.n = 0;
 	e->b = (Builder){.m = e->m, .block = scratch->body, .place = k ? k->item->place : NOWHERE};
 	p->cx->muted++;                                 /* program_open reported items with one name */
-	scope_push(e);
-	predeclare_all(e);
+	scope_push_words(e, p->names);
+	scope_add(e, intern(p->cx->names, "target"), NOWHERE,
+	    (Val){.kind = VAL_TEXT, .place = NOWHERE, .text = e->target}, false);
 	e->stmt->file = scope_push_items(e, p->names);
 	scope_push(e);
 	if (b && whole)

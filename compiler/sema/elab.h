@@ -322,7 +322,9 @@ void ptx_check(Compile *cx, const Item *kernel);
  * example_bind calls it last. */
 void example_pointers(Kernel *k, const ExampleItem *ex, Bound *b);
 
-/* elab.c: a fresh walk over a function whose parameters are made by the caller: predeclared names and the file's
+/* elab.c: predeclared names but `target`, one after the other; NULL behind the last. */
+const char *elab_word(Compile *cx, int i, Val *out);
+/* A fresh walk over a function whose parameters are made by the caller: predeclared names and the file's
  * const and fn are in scope, and either the compile-time parameters (kernels) or the symbols as integers (whole).
  * k and b may be NULL, for what stands at the top of a file.  e->b starts in a detached block, so that constants can be
  * evaluated before the function exists; set e->func and e->b.block once it does. */
@@ -348,6 +350,7 @@ struct Binding {
 
 Scope *scope_push(Elab *e);                             /* a new innermost scope */
 Scope *scope_push_items(Elab *e, const NameTable *items);       /* one that takes its names from there */
+Scope *scope_push_words(Elab *e, const NameTable *items);       /* the predeclared names */
 NameTable *names_of_items(Program *p);                  /* of the file's constants and functions */
 void scope_pop(Elab *e);
 /* Reports a second definition in one scope. */

@@ -2,8 +2,8 @@
  * there are many; later ones in a scope come first, so that a name that was reported as defined twice still means the
  * newer thing.  Names of bindings that begin with a space are hidden: nothing in the source can say them.
  *
- * The constants and functions of a file are the same for every kernel of it: there is one table of them, and a scope
- * takes from it what is asked for, since what a constant comes to is kept in its binding. */
+ * The constants and functions of a file are the same for every kernel of it, and so is what is predeclared: there is one
+ * table of each, and a scope takes from it what is asked for, since what a constant comes to is kept in its binding. */
 #include "sema/elab.h"
 
 enum { FEW = 8 };                                       /* looked at one by one */
@@ -12,12 +12,13 @@ struct NameTable {
 	VEC(Binding *) all;                             /* in the order of their definitions */
 	Binding **slot;                                 /* by hash, at most half full; NULL while there are few */
 	int room;                                       /* a power of two */
+	NameTable *words;                               /* of a file's table: the predeclared names */
 };
 
 struct Scope {
 	Scope *up;
 	NameTable names;
-	const NameTable *source;                        /* of the file's; else NULL */
+	const NameTable *source;                        /* shared by the elaborations of a file; else NULL */
 };
 
 Scope *
@@ -30,13 +31,25 @@ scope_push(Elab *e)
 	return s;
 }
 
-Scope *
-scope_push_items(Elab *e, const NameTable *items)
+static Scope *
+push_source(Elab *e, const NameTable *source)
 {
 	Scope *s = scope_push(e);
 
-	s->source = items;
+	s->source = source;
 	return s;
+}
+
+Scope *
+scope_push_words(Elab *e, const NameTable *items)
+{
+	return push_source(e, items->words);
+}
+
+Scope *
+scope_push_items(Elab *e, const NameTable *items)
+{
+	return push_source(e, items);
 }
 
 void
@@ -116,11 +129,25 @@ scope_add(Elab *e, const char *name, Place at, Val val, bool is_var)
 	return b;
 }
 
+static void
+add_word(Arena *mem, NameTable *n, const char *name, Val v)
+{
+	Binding *b = NEW(mem, Binding);
+
+	*b = (Binding){.name = name, .place = NOWHERE, .val = v};
+	names_add(mem, n, b);
+}
+
 NameTable *
 names_of_items(Program *p)
 {
 	NameTable *n = NEW(p->cx->mem, NameTable);
+	const char *name;
+	Val word;
 
+	n->words = NEW(p->cx->mem, NameTable);
+	for (int i = 0; (name = elab_word(p->cx, i, &word)); i++)
+		add_word(p->cx->mem, n->words, name, word);
 	for (int i = 0; i < p->items.n; i++) {
 		const Item *it = p->items.at[i];
 		if (it->kind != ITEM_CONST && it->kind != ITEM_FN)
@@ -144,18 +171,25 @@ scope_find(Elab *e, const char *name)
 	return NULL;
 }
 
+static void
+add_visible(Elab *e, const NameTable *n, NameSet *all)
+{
+	for (int i = 0; i < n->all.n; i++)
+		if (n->all.at[i]->name[0] != ' ')
+			vec_push(e->cx->mem, all, n->all.at[i]->name);
+}
+
 const char *
 scope_nearest(Elab *e, const char *name)
 {
-	VEC(const char *) all = {0};
+	NameSet all = {0};
 	int nbuiltin;
 	const char *const *builtin = builtin_names(&nbuiltin);
 
 	for (const Scope *s = e->scope; s; s = s->up) {
-		const NameTable *n = s->source ? s->source : &s->names;
-		for (int i = 0; i < n->all.n; i++)
-			if (n->all.at[i]->name[0] != ' ')
-				vec_push(e->cx->mem, &all, n->all.at[i]->name);
+		add_visible(e, &s->names, &all);
+		if (s->source)
+			add_visible(e, s->source, &all);
 	}
 	for (int i = 0; i < nbuiltin; i++)
 		vec_push(e->cx->mem, &all, builtin[i]);

@@ -24,7 +24,11 @@ test_arena(void **state)
 	assert_string_equal(arena_strndup(a, "abcdef", 3), "abc");
 	assert_string_equal(arena_printf(a, "%s %d", "x", 7), "x 7");
 	arena_reset(a);
-	assert_int_equal(*(char *)arena_alloc(a, 1), 0);
+	for (size_t n = 0; n < 3000; n++) {
+		unsigned char *p = arena_alloc(a, n);
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(p[i], 0);
+	}
 	arena_close(a);
 	arena_close(NULL);
 }
