@@ -218,6 +218,7 @@ struct Compile {
 	int muted;                                  /* > 0: reports are dropped and only counted in nmuted */
 	int nmuted;
 	const struct TraceRequest *trace;           /* which name's values elaboration prints (sema.h); NULL: none */
+	const struct NameObserver *observer;        /* sees what elaboration gives names (sema.h); NULL: none */
 };
 
 Compile *compile_open(void);

@@ -78,7 +78,7 @@ struct Elab {
 /* trace_option.c */
 
 typedef struct Traced Traced;
-/* A name has a new value: prints it if --trace names it. */
+/* A name has a new value: Compile.observer sees it, and it is printed if --trace names it. */
 void trace_value(Elab *e, const char *name, Place at, const Val *v);
 void trace_end(Elab *e);                                /* at a kernel's end: an error if nothing was found */
 

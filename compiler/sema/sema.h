@@ -170,6 +170,13 @@ typedef struct TraceRequest {
 	int64_t program[MAX_AXES];
 } TraceRequest;
 
+/* Compile.observer: `value` is called each time that elaboration gives a name of the source a value, at the name, with
+ * the value's type or what it is in words ("f32[64, 32]", "the integer 3"). */
+typedef struct NameObserver {
+	void (*value)(void *user, const char *name, Place at, const char *what);
+	void *user;
+} NameObserver;
+
 /* "v@12", "v@12,program=3", "v@12,program=(1,2)"; false: something else. */
 bool trace_parse(Intern *names, const char *text, TraceRequest *out);
 

@@ -108,6 +108,9 @@ void
 trace_value(Elab *e, const char *name, Place at, const Val *v)
 {
 	const TraceRequest *request = e->cx->trace;
+	const NameObserver *observer = e->cx->observer;
+	if (observer && name[0] != ' ')
+		observer->value(observer->user, name, at, val_describe(e, v));
 	if (!request || e->whole || !e->func || name[0] == ' ' || at.file != e->kernel->item->place.file ||
 	    !is_tree_of_tiles(v) || folds(e->b.block))
 		return;

@@ -1,0 +1,176 @@
+/* One text compiled for an editor: what is wrong with it, what its names mean, what they were given.
+ *
+ * Each text is compiled anew, in a few milliseconds, and thrown away with its first change.  The code for the target
+ * takes longer and is made only when hints are asked for. */
+#include "tool/lsp/lsp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+keep_value(void *user, const char *name, Place at, const char *what)
+{
+	Analysis *a = user;
+	NamedValue v = {at, what};
+	for (int i = a->values.n - 1; i >= MAX(a->values.n - 8, 0); i--)
+		if (place_order(a->values.at[i].at, at) == 0 && strcmp(a->values.at[i].what, what) == 0)
+			return;
+	vec_push(a->cx->mem, &a->values, v);
+}
+
+static Analysis *
+analyse(const Document *d)
+{
+	Analysis *a = memory_new(1, sizeof *a);
+	const NameObserver observer = {keep_value, a};
+	a->cx = compile_open();
+	a->file = source_text(a->cx, d->path, d->text.at ? d->text.at : "", d->text.n);
+	if (a->file < 0)
+		return a;
+	a->cx->observer = &observer;
+	a->program = program_open(a->cx, a->file);
+	program_check(a->program);
+	a->cx->observer = NULL;
+	names_find(a->program->ast, a->cx->mem, &a->names);
+	return a;
+}
+
+Analysis *
+analysis_of(Server *s, Document *d)
+{
+	if (!d->analysis)
+		d->analysis = analyse(d);
+	return d->analysis;
+}
+
+void
+analysis_close(Analysis *a)
+{
+	if (!a)
+		return;
+	compile_close(a->cx);
+	free(a);
+}
+
+const SourceFile *
+analysis_source(const Analysis *a)
+{
+	return a->file < 0 ? NULL : &a->cx->files.at[a->file];
+}
+
+const NameUse *
+use_at(const Analysis *a, Place at)
+{
+	for (int i = 0; i < a->names.uses.n; i++)
+		if (place_has(a->names.uses.at[i].place, at))
+			return &a->names.uses.at[i];
+	return NULL;
+}
+
+const char *
+value_at(const Analysis *a, Place at)
+{
+	const char *text = NULL;
+	enum { SHOWN = 3 };
+	for (int i = 0, n = 0; i < a->values.n && n < SHOWN; i++) {
+		const NamedValue *v = &a->values.at[i];
+		if (v->at.file != at.file || place_order(v->at, at) != 0)
+			continue;
+		text = text ? arena_printf(a->cx->mem, "%s, %s", text, v->what) : v->what;
+		n++;
+	}
+	return text;
+}
+
+/* ---- what the code for the target is like ---- */
+
+static const ExampleItem *
+bench_example(const Kernel *k)
+{
+	for (int i = 0; i < k->examples.n; i++)
+		if (k->examples.at[i].is_bench)
+			return &k->examples.at[i];
+	return k->examples.n ? &k->examples.at[0] : NULL;
+}
+
+static void
+put_banks(Text *out, const InspectBanks *b, const char *where)
+{
+	if (b->bytes > 0 && b->passes > b->least)
+		text_printf(out, ", %d bank passes of %d %s shared memory", b->passes, b->least, where);
+}
+
+/* A line's figures in as few words as an editor has room for; nothing for what needs none. */
+static void
+put_line(const InspectLine *x, Text *out)
+{
+	switch (x->kind) {
+	case INSPECT_ACCESS:
+		if (!x->layout)
+			return;
+		text_printf(out, "%s: %d B a thread", x->what, x->bytes);
+		if (x->sectors_known)
+			text_printf(out, ", %d of %d sectors", x->touched, x->least);
+		break;
+	case INSPECT_DOT:
+		text_put(out, x->what);
+		if (x->reason)
+			text_printf(out, ": %s", x->reason);
+		break;
+	case INSPECT_CONVERT:
+		text_printf(out, "%s through %s", x->what, x->way);
+		break;
+	case INSPECT_COPY: case INSPECT_MOVE:
+		text_put(out, x->what);
+		break;
+	default:
+		return;
+	}
+	put_banks(out, &x->in, "into");
+	put_banks(out, &x->out, "from");
+}
+
+static void
+note_kernel(Analysis *a, const Inspection *x)
+{
+	for (int i = 0; i < x->lines.n; i++) {
+		const InspectLine *line = &x->lines.at[i];
+		Text t = {0};
+		put_line(line, &t);
+		LineNote note = {line->op->place.line, t.n ? arena_strdup(a->cx->mem, t.at) : NULL};
+		bool is_new = note.text && line->op->place.file == 0;
+		for (int k = 0; k < a->notes.n && is_new; k++)
+			is_new = a->notes.at[k].line != note.line || strcmp(a->notes.at[k].text, note.text) != 0;
+		if (is_new)
+			vec_push(a->cx->mem, &a->notes, note);
+		text_close(&t);
+	}
+}
+
+void
+analysis_inspect(Server *s, Analysis *a)
+{
+	const SourceFile *f = analysis_source(a);
+	const PassOptions passes = {0};
+	if (a->inspected || !f || a->cx->nerrors > 0)
+		return;
+	a->inspected = true;
+	Compile *cx = compile_open();
+	int file = source_text(cx, f->path, f->text, f->size);
+	Program *p = file == 0 ? program_open(cx, file) : NULL;
+	for (int i = 0; p && i < p->kernels.n; i++) {
+		Kernel *k = p->kernels.at[i];
+		const ExampleItem *ex = bench_example(k);
+		bool misuse = false;
+		Bound bound;
+		Inspection x;
+		if (k->item->place.file != file || !ex)
+			continue;
+		Module *m = cli_bound_module(s->cli, k, ex, s->target->name, &passes, &misuse, &bound);
+		if (!m)
+			continue;
+		inspect_func(m->funcs.at[0], s->target, inspect_args(&bound, m->funcs.at[0], cx->mem), cx->mem, &x);
+		note_kernel(a, &x);
+	}
+	compile_close(cx);
+}
