@@ -121,13 +121,10 @@ const_value(Infer *x, const Type *t)
 	return true;
 }
 
-RULE(want)
+/* The types asked for, if all are tiles. */
+static bool
+wanted_tiles(Infer *x)
 {
-	if (x->op->kind == OP_CONST)
-		return infer_want(x) && const_value(x, x->want[0]) && infer_out(x, x->want[0]);
-	for (int i = 0; i < x->op->nin; i++)
-		if (infer_in(x, i)->kind != TYPE_TILE)
-			return infer_expect(x, i, "a tile");
 	for (int i = 0; i < x->nwant; i++) {
 		if (x->want[i]->kind != TYPE_TILE)
 			return infer_fail(x, "a result type is %s; expected a tile", infer_text(x, x->want[i]));
@@ -135,6 +132,16 @@ RULE(want)
 			return false;
 	}
 	return true;
+}
+
+RULE(want)
+{
+	if (x->op->kind == OP_CONST)
+		return infer_want(x) && const_value(x, x->want[0]) && infer_out(x, x->want[0]);
+	for (int i = 0; i < x->op->nin; i++)
+		if (infer_in(x, i)->kind != TYPE_TILE)
+			return infer_expect(x, i, "a tile");
+	return wanted_tiles(x);
 }
 
 /* What {bounds} of a print with {watch} says of its operands: a start and an extent, or a mask. */
@@ -412,15 +419,7 @@ RULE(loop)
 
 RULE(branch)
 {
-	if (!infer_type(x, 0, type_scalar(x->m, TY_BOOL)))
-		return false;
-	for (int i = 0; i < x->nwant; i++) {
-		if (x->want[i]->kind != TYPE_TILE)
-			return infer_fail(x, "a result type is %s; expected a tile", infer_text(x, x->want[i]));
-		if (!infer_out(x, x->want[i]))
-			return false;
-	}
-	return true;
+	return infer_type(x, 0, type_scalar(x->m, TY_BOOL)) && wanted_tiles(x);
 }
 
 typedef bool Rule(Infer *x);

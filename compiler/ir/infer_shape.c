@@ -364,7 +364,9 @@ RULE(histogram)
 	return infer_out(x, type_tile(x->m, TY_I32, 1, &bins));
 }
 
-RULE(gather)
+/* Operand 1 holds indices along an axis of operand 0. */
+static bool
+indices_along(Infer *x)
 {
 	const Type *t = infer_in(x, 0), *ids = infer_in(x, 1);
 	int axis;
@@ -376,7 +378,12 @@ RULE(gather)
 	for (int i = 0; i < t->rank; i++)
 		if (i != axis && ids->extent[i] != t->extent[i])
 			return infer_expect(x, 1, "the extents of %s but for axis %d", infer_text(x, t), axis);
-	return infer_out(x, type_with_elem(x->m, ids, t->elem));
+	return true;
+}
+
+RULE(gather)
+{
+	return indices_along(x) && infer_out(x, type_with_elem(x->m, infer_in(x, 1), infer_in(x, 0)->elem));
 }
 
 /* The index says for each element of the third operand where along the axis it goes. */
@@ -384,15 +391,9 @@ RULE(scatter)
 {
 	const Type *t = infer_in(x, 0), *ids = infer_in(x, 1);
 	const char *fn = attr_fn(x->op);
-	int axis;
 
-	if (!infer_tile(x, 0) || !infer_axis(x, t, &axis) || !infer_int_tile(x, 1))
+	if (!indices_along(x))
 		return false;
-	if (ids->rank != t->rank)
-		return infer_expect(x, 1, "rank %d as %s", t->rank, infer_text(x, t));
-	for (int i = 0; i < t->rank; i++)
-		if (i != axis && ids->extent[i] != t->extent[i])
-			return infer_expect(x, 1, "the extents of %s but for axis %d", infer_text(x, t), axis);
 	if (infer_in(x, 2) != type_with_elem(x->m, ids, t->elem))
 		return infer_expect(x, 2, "%s", infer_text(x, type_with_elem(x->m, ids, t->elem)));
 	if (strcmp(fn, "set") != 0 && dtype_is_packed(t->elem))

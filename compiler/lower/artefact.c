@@ -124,13 +124,21 @@ get_count(Reader *r, int least)
 	return r->bad ? 0 : (int)n;
 }
 
+/* Zeros for n things and one more; for none, where memory is short. */
+static void *
+get_room(Reader *r, int n, size_t size)
+{
+	void *room = calloc((size_t)n + 1, size);
+	if (!room)
+		r->bad = true;
+	return room;
+}
+
 static char *
 get_bytes(Reader *r, size_t *size)
 {
 	int n = get_count(r, 1);
-	char *s = calloc((size_t)n + 1, 1);
-	if (!s)
-		r->bad = true;
+	char *s = get_room(r, n, 1);
 	*size = r->bad ? 0 : (size_t)n;
 	if (s && *size)
 		memcpy(s, r->at, *size);
@@ -142,9 +150,7 @@ static void
 get_abi(Reader *r, Artefact *out)
 {
 	out->nabi = get_count(r, 4 * (int)sizeof(int64_t));
-	out->abi = calloc((size_t)out->nabi + 1, sizeof *out->abi);
-	if (!out->abi)
-		r->bad = true;
+	out->abi = get_room(r, out->nabi, sizeof *out->abi);
 	for (int i = 0; i < out->nabi && !r->bad; i++) {
 		AbiParam *p = &out->abi[i];
 		p->kind = (AbiKind)get_number(r);
@@ -158,9 +164,7 @@ static void
 get_maps(Reader *r, Artefact *out)
 {
 	out->nmaps = get_count(r, (5 + 2 * KERNEL_RANK) * (int)sizeof(int64_t));
-	out->map = calloc((size_t)out->nmaps + 1, sizeof *out->map);
-	if (!out->map)
-		r->bad = true;
+	out->map = get_room(r, out->nmaps, sizeof *out->map);
 	for (int i = 0; i < out->nmaps && !r->bad; i++) {
 		TensorMap *m = &out->map[i];
 		m->param = (int)get_number(r);
@@ -181,9 +185,7 @@ get_asserts(Reader *r, Artefact *out)
 {
 	int n = get_count(r, (int)sizeof(int64_t));
 	size_t size;
-	out->asserts = calloc((size_t)n + 1, sizeof *out->asserts);
-	if (!out->asserts)
-		r->bad = true;
+	out->asserts = get_room(r, n, sizeof *out->asserts);
 	for (; out->nasserts < n && !r->bad; out->nasserts++)
 		out->asserts[out->nasserts] = get_bytes(r, &size);
 }

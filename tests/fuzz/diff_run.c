@@ -6,6 +6,7 @@
 #include "target/target.h"
 #include "tests/fuzz/draw_layouts.h"
 #include "tests/opened.h"
+#include "tests/options.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,16 +55,6 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	r->order = draw(&state, 2) ? (uint64_t)draw(&state, 1000000) + 1 : 0;
 	r->figure[SCHEDULE_SPECIALIZE] = draw(&state, 4) ? -1 : draw(&state, 2);
 	r->figure[SCHEDULE_CTAS] = draw(&state, 5) ? -1 : 1 << draw(&state, 3);
-}
-
-static bool
-is_named(const char *list, const char *name)
-{
-	size_t n = strlen(name);
-	for (const char *p = list; (p = strstr(p, name)); p += n)
-		if ((p == list || p[-1] == ',') && (p[n] == ',' || p[n] == '\0'))
-			return true;
-	return false;
 }
 
 bool

@@ -18,6 +18,7 @@
 #include "features.h"
 #include "gen_tgl.h"
 #include "tests/opened.h"
+#include "tests/options.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -264,13 +265,6 @@ check_file(const Options *o, const char *path)
 }
 
 /* ---- the command ---- */
-
-static const char *
-option(const char *arg, const char *name)
-{
-	size_t n = strlen(name);
-	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
-}
 
 static bool
 take_option(Options *o, const char *arg)

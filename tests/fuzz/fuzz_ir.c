@@ -16,6 +16,7 @@
 #include "pass/pass.h"
 #include "target/target.h"
 #include "tests/fuzz/draw_layouts.h"
+#include "tests/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -357,14 +358,6 @@ check_file(const char *path, const Options *o)
 	text_close(&text);
 	compile_close(cx);
 	return good;
-}
-
-static const char *
-option(const char *arg, const char *name)
-{
-	size_t n = strlen(name);
-
-	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
 /* Rounds from *done on, in a child, so that the seed of one that crashes or hangs can be reported; *done is shared. */

@@ -13,6 +13,7 @@
 #include "compile/compile.h"
 #include "pass/pass.h"
 #include "sema/sema.h"
+#include "tests/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -295,13 +296,6 @@ read_file(const char *path, Text *t)
 		text_putn(t, buffer, n);
 	fclose(f);
 	return t->n > 0;
-}
-
-static const char *
-option(const char *arg, const char *name)
-{
-	size_t n = strlen(name);
-	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
 typedef struct Run {

@@ -16,6 +16,7 @@
  * can so be held against the run of all (table.txt).  --expect holds certain mutants against the report that each must
  * have (expect.c). */
 #include "tests/mutate/subject.h"
+#include "tests/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,16 +119,6 @@ try_kind(Subject *s, MutantKind kind, Run *r, MissedList *m)
 	return t;
 }
 
-static bool
-is_named(const char *list, const char *name)
-{
-	size_t n = strlen(name);
-	for (const char *p = list; (p = strstr(p, name)); p += n)
-		if ((p == list || p[-1] == ',') && (p[n] == ',' || p[n] == '\0'))
-			return true;
-	return false;
-}
-
 static void
 try_subject(Subject *s, Run *r)
 {
@@ -204,13 +195,6 @@ try_file(const char *path, const char *target, Run *r)
 	free(text);
 	tgl_program_close(&p);
 	tgl_context_close(&cx);
-}
-
-static const char *
-option(const char *arg, const char *name)
-{
-	size_t n = strlen(name);
-	return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
 static bool

@@ -302,11 +302,6 @@ void
 llvm_nvptx_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	switch (n->kind) {
-	case NODE_LOAD: llvm_nvptx_load(l, n->at, out); break;
-	case NODE_STORE: llvm_nvptx_store(l, n->at, in); break;
-	case NODE_ATOMIC:
-		out[0] = llvm_nvptx_atomic(l, (AtomicKind)n->op, n->at, in[0], n->nin > 1 ? in[1] : NULL);
-		break;
 	case NODE_PRIM: prim(l, n, in, out); break;
 	case NODE_MMA: llvm_nvptx_mma(l, n->mma, in, out); break;
 	case NODE_WGMMA: llvm_nvptx_wgmma(l, n, in, out); break;

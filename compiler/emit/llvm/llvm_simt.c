@@ -366,11 +366,6 @@ void
 llvm_simt_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	switch (n->kind) {
-	case NODE_LOAD: llvm_simt_load(l, n->at, out); break;
-	case NODE_STORE: llvm_simt_store(l, n->at, in); break;
-	case NODE_ATOMIC:
-		out[0] = llvm_simt_atomic(l, (AtomicKind)n->op, n->at, in[0], n->nin > 1 ? in[1] : NULL);
-		break;
 	case NODE_PRIM: prim(l, n, in, out); break;
 	case NODE_MMA: mma(l, n, in, out); break;
 	case NODE_WGMMA: wgmma(l, n, in, out); break;

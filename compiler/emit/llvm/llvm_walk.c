@@ -66,6 +66,7 @@ call(EmitLlvm *l, const ThreadNode *n, LLVMValueRef *in, LLVMValueRef *out)
 static void
 node(EmitLlvm *l, const ThreadNode *n)
 {
+	bool host = l->opt.host;
 	stand(l, n->place);
 	LLVMValueRef *in = llvm_values(l, n->in, n->nin), *out = NEW_ARRAY(l->mem, LLVMValueRef, n->nout);
 	switch (n->kind) {
@@ -75,12 +76,18 @@ node(EmitLlvm *l, const ThreadNode *n)
 	case NODE_UNPACK: llvm_split(l, in[0], n->type, out, n->nout); break;
 	case NODE_LOOKUP: out[0] = llvm_lookup(l, n, in[0]); break;
 	case NODE_POINTER: out[0] = llvm_pointer(l, n); break;
+	case NODE_LOAD: (host ? llvm_simt_load : llvm_nvptx_load)(l, n->at, out); break;
+	case NODE_STORE: (host ? llvm_simt_store : llvm_nvptx_store)(l, n->at, in); break;
+	case NODE_ATOMIC:
+		out[0] = (host ? llvm_simt_atomic : llvm_nvptx_atomic)(l, (AtomicKind)n->op, n->at, in[0],
+		    n->nin > 1 ? in[1] : NULL);
+		break;
 	case NODE_CALL: call(l, n, in, out); break;
 	case NODE_LOOP: llvm_loop(l, n, in, out); break;
 	case NODE_WHILE: llvm_while(l, n, in, out); break;
 	case NODE_TEST: llvm_while_test(l, in[0]); break;
 	case NODE_IF: llvm_if(l, n, in[0], out); break;
-	default: (l->opt.host ? llvm_simt_node : llvm_nvptx_node)(l, n, in, out); break;
+	default: (host ? llvm_simt_node : llvm_nvptx_node)(l, n, in, out); break;
 	}
 	llvm_set(l, n->out, out, n->nout);
 }

@@ -234,6 +234,18 @@ declare_carried(Msl *m, MslNode *n, bool begins)
 	}
 }
 
+/* After a line that opens the loop. */
+static void
+loop_body(Msl *m, MslNode *n)
+{
+	m->indent++;
+	msl_region_text(m, n->t->region[0]);
+	assign(m, n, msl_inside(n), n->t->region[0]->yield);
+	m->indent--;
+	msl_say(m, "}");
+	m->line = -1;
+}
+
 static Expr
 bound(Msl *m, Reg r, CType c)
 {
@@ -273,12 +285,7 @@ loop_text(Msl *m, MslNode *n)
 		msl_say(m, "for (%s %s = %s; %s > 0 ? %s < %s : %s < 0 && %s > %s; %s += %s) {", c_text[c], i, lo.text,
 		    step.text, i,
 		    hi.text, step.text, i, hi.text, i, step.text);
-	m->indent++;
-	msl_region_text(m, n->t->region[0]);
-	assign(m, n, msl_inside(n), n->t->region[0]->yield);
-	m->indent--;
-	msl_say(m, "}");
-	m->line = -1;
+	loop_body(m, n);
 }
 
 static MslNode *
@@ -303,12 +310,7 @@ while_text(Msl *m, MslNode *n)
 	} else {
 		msl_say(m, "while (true) {");
 	}
-	m->indent++;
-	msl_region_text(m, n->t->region[0]);
-	assign(m, n, msl_inside(n), n->t->region[0]->yield);
-	m->indent--;
-	msl_say(m, "}");
-	m->line = -1;
+	loop_body(m, n);
 }
 
 /* A branch's lines, apart. */
