@@ -1,8 +1,7 @@
 /* Control flow: loops, branches and what crosses their edges.
  *
- * An Edge assigns the destinations of a jump (loop arguments, a branch's results) all at once.  A value that is dead
- * afterwards moves by exchanging the pointers of the two slots; the others are copied, through a temporary where a
- * destination may hold another source. */
+ * An Edge assigns the destinations of a jump (loop arguments, a branch's results) all at once: first every copy is made,
+ * then slots exchange their pointers (liveness.c chooses). */
 #include "ir/interp/fast/fast.h"
 
 #include <string.h>
@@ -12,102 +11,42 @@ typedef struct Copy {
 	int to;                                         /* slot */
 } Copy;
 
+typedef struct Exchange {
+	int a, b;                                       /* slots */
+} Exchange;
+
 typedef struct Edge {
 	Copy *copy;
-	int *from, *to;                                 /* slots: each `to` takes the pointer that `from` had */
-	int ncopies, nmoves;
+	Exchange *exchange;
+	int ncopies, nexchanges;
 } Edge;
 
 static void
 run_edge(Worker *w, const Edge *e)
 {
-	char *few[16], **old = e->nmoves <= LEN(few) ? few : (char **)w->strip;
-
 	for (int i = 0; i < e->ncopies; i++)
 		storage_copy(w, &e->copy[i].from, w->at[e->copy[i].to]);
-	for (int i = 0; i < e->nmoves; i++)
-		old[i] = w->at[e->from[i]];
-	for (int i = 0; i < e->nmoves; i++)
-		w->at[e->to[i]] = old[i];
-}
-
-static int
-index_of(const int *list, int n, int x)
-{
-	for (int i = 0; i < n; i++)
-		if (list[i] == x)
-			return i;
-	return -1;
-}
-
-/* A slot whose pointer moved on and that got none takes the one left over at the other end of its chain, whose slots are
- * all of one size. */
-static void
-close_cycles(Edge *e)
-{
-	int n = e->nmoves;
-
-	for (int i = 0; i < n; i++) {
-		if (index_of(e->to, n, e->from[i]) >= 0)
-			continue;
-		int last = i;
-		for (int k = i; k >= 0; k = index_of(e->from, n, e->to[k]))
-			last = k;
-		e->to[e->nmoves] = e->from[i];
-		e->from[e->nmoves++] = e->to[last];
+	for (int i = 0; i < e->nexchanges; i++) {
+		char **a = &w->at[e->exchange[i].a], **b = &w->at[e->exchange[i].b], *old = *a;
+		*a = *b;
+		*b = old;
 	}
-}
-
-/* No other source of the edge has the slot that this copy writes. */
-static bool
-may_copy_directly(const Plan *p, const Node *n, const Move *m)
-{
-	if (storage_of(p, m->src).kind == STORE_VIEW && value_info(p, m->src)->base)
-		return false;
-	for (int i = 0; i < n->move.n; i++)
-		if (&n->move.at[i] != m && value_info(p, n->move.at[i].src)->level == 2 &&
-		    storage_of(p, n->move.at[i].src).slot != storage_of(p, n->move.at[i].dst).slot)
-			return false;
-	return true;
-}
-
-/* The web that move i is copied through, or -1.  If a later move leaves the same source in its slot, that slot cannot be
- * exchanged: this move takes the other's temporary. */
-static int
-temporary_of(const Plan *p, const Node *n, int i)
-{
-	int slot = storage_of(p, n->move.at[i].src).slot, temp = n->move.at[i].temp;
-
-	for (int j = i + 1; j < n->move.n && slot >= 0 && temp < 0; j++)
-		if (storage_of(p, n->move.at[j].src).slot == slot && storage_of(p, n->move.at[j].dst).slot == slot)
-			temp = n->move.at[j].temp;
-	return temp;
 }
 
 static void
 edge_make(Plan *p, Edge *e, const Node *n)
 {
 	e->copy = NEW_ARRAY(p->mem, Copy, n->move.n);
-	e->from = NEW_ARRAY(p->mem, int, 2 * n->move.n);
-	e->to = NEW_ARRAY(p->mem, int, 2 * n->move.n);
+	e->exchange = NEW_ARRAY(p->mem, Exchange, n->move.n);
 	for (int i = 0; i < n->move.n; i++) {
 		const Move *m = &n->move.at[i];
 		Storage src = storage_of(p, m->src), dst = storage_of(p, m->dst);
-		int from = src.slot, temp = temporary_of(p, n, i);
-		if (src.kind == STORE_SLOT && src.slot == dst.slot)
-			continue;
-		if (temp >= 0) {
-			bool direct = may_copy_directly(p, n, m);
-			from = p->fast->web.at[temp].slot;
-			e->copy[e->ncopies++] = (Copy){src, direct ? dst.slot : from};
-			if (direct || from == dst.slot)
-				continue;
-		}
-		e->from[e->nmoves] = from;
-		e->to[e->nmoves++] = dst.slot;
+		int temp = m->temp >= 0 ? p->fast->web.at[m->temp].slot : -1;
+		if (m->kind == MOVE_COPY)
+			e->copy[e->ncopies++] = (Copy){src, temp >= 0 ? temp : dst.slot};
+		if (m->kind == MOVE_EXCHANGE || temp >= 0)
+			e->exchange[e->nexchanges++] = (Exchange){temp >= 0 ? temp : src.slot, dst.slot};
 	}
-	close_cycles(e);
-	strip_want(p, (int64_t)sizeof(char *) * e->nmoves);
 }
 
 typedef struct YieldStep {

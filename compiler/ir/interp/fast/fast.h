@@ -67,21 +67,21 @@ typedef struct Walk {
 
 typedef struct ValueInfo {
 	Storage storage;
-	int nuses;                                      /* operands that name it */
 	bool needs_dense;                               /* some use reads all elements row-major */
 	int level;                                      /* 0: once a worker, 1: once a launch, 2: each program */
 	int web;                                        /* storage shared with other values, or -1 */
 	Value *base;                                    /* VIEW: the value whose storage it looks at, or NULL */
-	int from, to;                                   /* its live range; see liveness.c */
 	bool escapes;                                   /* used outside the group that computes it */
 	struct Node *def;                               /* what computes it; NULL: parameters and region arguments */
 	struct Sched *sched;                            /* where it becomes visible */
 } ValueInfo;
 
 /* A value that crosses an edge of control flow: a loop's start, a yield. */
+typedef enum MoveKind { MOVE_NONE, MOVE_EXCHANGE, MOVE_COPY } MoveKind;
 typedef struct Move {
 	Value *src, *dst;
-	int temp;                                       /* web to copy through, or -1 */
+	MoveKind kind;                                  /* NONE: it is there already */
+	int temp;                                       /* COPY: web to copy through, or -1 */
 } Move;
 
 /* One thing to do, in order: an op, or a group of elementwise ops that run strip by strip. */
@@ -102,19 +102,18 @@ typedef struct Sched {
 	Node *yield;
 } Sched;
 
-typedef struct Span {
-	int from, to;
-} Span;
-
+/* Values that have one slot. */
 typedef struct Web {
 	int64_t size;
-	VEC(Span) span;                                 /* points at which it holds something */
+	int from, to;                                   /* its live range; see liveness.c */
 	int slot;
 } Web;
 
 struct Fast {
 	ValueInfo *info;                                /* by Value.id */
 	Sched *once, *launch, *body;
+	VEC(Node *) order;                              /* of all schedules, by position, a region's after its op */
+	int npositions;
 	VEC(Web) web;
 	int nview;
 	int64_t strip_bytes;                            /* of the largest group's strips, or other memory of one step */
@@ -178,9 +177,6 @@ bool op_is_fused(const Plan *p, const Op *op);          /* elementwise, on tiles
 /* liveness.c: webs, live ranges and moves; regalloc.c: slots for webs */
 void liveness_find(Plan *p);
 void slots_assign(Plan *p);
-bool web_live_after(const Plan *p, int web, int pos);
-int web_make(Plan *p, int64_t size);
-void web_add_span(Plan *p, int web, int from, int to);
 
 /* view.c */
 void view_dense(View *v, char *at, const Type *t);

@@ -1,25 +1,17 @@
 /* Live ranges of what needs a slot, and what crosses the edges of control flow.
  *
- * Every node has a position p; it uses its operands up to point 2p + 1 and its results begin at 2p + 1, so that they
- * never share a slot.  Where an op may overwrite an operand (a dot its accumulator, a group an operand of the same
- * element size that no later member reads) the operand ends at 2p instead.  So does what crosses an edge of control flow
- * (a loop's initial values, a yield's): if it is dead after the edge, edge.c exchanges the pointers of its slot and the
- * destination's, else it copies.  Exchange is why only values of equal size share a slot.  What a loop uses from outside
- * lives to the loop's end.  A loop's argument and result are one web. */
+ * Values of one slot share a web: a loop's argument and its result, a reshape and its operand, and what overwrites an
+ * operand that nothing else reads (a dot its accumulator, a group an operand of the same element size).  A web is live over
+ * one interval of points.  The node at position p uses its operands up to point 2p + 1 and its results begin there, so
+ * that they share no slot otherwise.  Arguments of a loop live as long as the loop, and what it uses from outside lives to
+ * its end.
+ *
+ * What crosses an edge and is dead after it exchanges the pointer of its slot with the destination's; else it is copied,
+ * through a web of its own where a source of the edge lies in the destination.  Exchange is why only values of equal size
+ * share a slot. */
 #include "ir/interp/fast/fast.h"
 
 #include <limits.h>
-
-bool
-web_live_after(const Plan *p, int web, int pos)
-{
-	const Web *w = &p->fast->web.at[web];
-
-	for (int i = 0; i < w->span.n; i++)
-		if (w->span.at[i].from <= 2 * pos + 1 && w->span.at[i].to > 2 * pos)
-			return true;
-	return false;
-}
 
 static int64_t
 storage_size(const Op *op, const Storage *h)
@@ -40,13 +32,24 @@ storage_size(const Op *op, const Storage *h)
 	return n * size <= 8 ? 8 : (n * size + 63) / 64 * 64;
 }
 
-int
+static int
 web_make(Plan *p, int64_t size)
 {
-	Web w = {.size = size, .slot = -1};
+	Web w = {.size = size, .from = INT_MAX, .slot = -1};
 
 	vec_push(p->mem, &p->fast->web, w);
 	return p->fast->web.n - 1;
+}
+
+/* The web, if it is one, is live at a point. */
+static void
+web_extend(Plan *p, int web, int point)
+{
+	if (web < 0)
+		return;
+	Web *w = &p->fast->web.at[web];
+	w->from = MIN(w->from, point);
+	w->to = MAX(w->to, point);
 }
 
 /* The same bytes as the operand: a reshape, or a scalar that stands for a tile. */
@@ -71,42 +74,134 @@ loop_argument(const Value *v)
 	return op && op->kind == OP_WHILE ? &op->region[1]->arg[v->index] : NULL;
 }
 
+/* What an argument of a loop's first region is in the first iteration; NULL: of another. */
+static Value *
+loop_start(const Value *v)
+{
+	const Op *op = v->def ? NULL : v->block->parent;
+
+	if (op && op->kind == OP_FOR && v->index > 0)
+		return op->in[v->index + 2];
+	return op && op->kind == OP_WHILE && v->block == op->region[0] ? op->in[v->index] : NULL;
+}
+
+static bool
+defined_in_group(const Plan *p, const Node *g, const Value *v)
+{
+	return v->def && value_info(p, v)->def == g;
+}
+
+/* Does nothing but node n, `uses` times, read v's bytes, and once for each time that they are computed? */
+static bool
+is_only_use(const Plan *p, const Node *n, const Value *v, int uses)
+{
+	const ValueInfo *x = value_info(p, v);
+
+	if (x->storage.kind != STORE_SLOT || v->nuses != uses || x->level < 2 || x->sched != n->sched)
+		return false;
+	return !v->def || !op_rearranges(v->def->kind) || !shares_storage(p, v->def, v) ||
+	    is_only_use(p, n, v->def->in[0], 1);
+}
+
+/* Uses of x by the first `count` members; INT_MAX: one of them has overwritten it. */
+static int
+uses_in_group(const Plan *p, const Node *g, const Value *x, int count)
+{
+	int n = 0;
+
+	for (int i = 0; i < count; i++) {
+		const Op *op = g->member.at[i];
+		for (int k = 0; k < op->nin; k++)
+			n += op->in[k] == x;
+		if (i < count - 1 && value_info(p, &op->out[0])->web == value_info(p, x)->web)
+			return INT_MAX;
+	}
+	return n;
+}
+
+/* The operand that a result of a group overwrites strip by strip: no later member reads it. */
+static const Value *
+overwritten_by_group(const Plan *p, const Node *g, const Value *v)
+{
+	int n = 0;
+
+	if (storage_of(p, v).kind != STORE_SLOT)
+		return NULL;
+	while (g->member.at[n++] != v->def)
+		;
+	for (int i = n - 1; i >= 0; i--) {
+		const Op *op = g->member.at[i];
+		for (int k = 0; k < op->nin; k++)
+			if (!defined_in_group(p, g, op->in[k]) &&
+			    type_elem_size(op->in[k]->type) == type_elem_size(v->type) &&
+			    type_count(op->in[k]->type) == type_count(v->type) &&
+			    is_only_use(p, g, op->in[k], uses_in_group(p, g, op->in[k], n)))
+				return op->in[k];
+	}
+	return NULL;
+}
+
+/* The value whose web v takes; NULL: it has its own. */
+static const Value *
+shared_with(const Plan *p, const Node *n, const Value *v)
+{
+	const Op *op = v->def;
+	const Value *start = loop_start(v);
+
+	if (!op)
+		return start && is_only_use(p, n, start, 1) ? start : NULL;
+	if (loop_argument(v))
+		return loop_argument(v);
+	if (op_rearranges(op->kind))
+		return shares_storage(p, op, v) ? op->in[0] : NULL;
+	if (n->is_group)
+		return overwritten_by_group(p, n, v);
+	return op->kind == OP_DOT && is_only_use(p, n, op->in[2], 1) ? op->in[2] : NULL;
+}
+
 static void
-give_web(Plan *p, Value *v)
+give_web(Plan *p, const Node *n, Value *v)
 {
 	ValueInfo *x = value_info(p, v);
-	const Op *op = v->def;
+	const Value *shared = shared_with(p, n, v);
 
 	x->web = -1;
-	if (loop_argument(v)) {
-		x->web = value_info(p, loop_argument(v))->web;
+	if (shared) {
+		x->web = value_info(p, shared)->web;
 		return;
 	}
-	if (op && op_rearranges(op->kind)) {
-		if (shares_storage(p, op, v)) {
-			x->web = value_info(p, op->in[0])->web;
-			return;
-		}
-		if (x->storage.kind == STORE_VIEW)
-			x->base = op->in[0];
-	}
-	int64_t size = storage_size(op, &x->storage);
+	if (v->def && op_rearranges(v->def->kind) && x->storage.kind == STORE_VIEW)
+		x->base = v->def->in[0];
+	int64_t size = storage_size(v->def, &x->storage);
 	if (size >= 0)
 		x->web = web_make(p, size);
+	if (x->level < 2)
+		web_extend(p, x->web, INT_MAX);
 	if (x->storage.kind != STORE_VIEW)
 		return;
 	if (!x->storage.dense)
 		x->storage.view = p->fast->nview++;
 	else
-		x->storage.slot = op->kind == OP_READ ? slot_add(p, 0) : storage_of(p, op->in[0]).slot;
+		x->storage.slot = v->def->kind == OP_READ ? slot_add(p, 0) : storage_of(p, v->def->in[0]).slot;
 }
 
-void
-web_add_span(Plan *p, int web, int from, int to)
+/* Region arguments begin with the op, those of a while loop's body after its test. */
+static void
+give_webs(Plan *p, Node *n)
 {
-	Span s = {from, to};
-
-	vec_push(p->mem, &p->fast->web.at[web].span, s);
+	for (int m = 0; m < n->member.n; m++)
+		give_web(p, n, &n->member.at[m]->out[0]);
+	for (int r = 0; r < 2 && n->region[r]; r++) {
+		const Block *b = n->op->region[r];
+		int start = n->op->kind == OP_WHILE && r == 1 ? n->region[0]->yield->pos : n->pos;
+		for (int k = 0; k < b->narg; k++) {
+			give_web(p, n, &b->arg[k]);
+			web_extend(p, value_info(p, &b->arg[k])->web, 2 * start + 1);
+			web_extend(p, value_info(p, &b->arg[k])->web, 2 * n->end);
+		}
+	}
+	for (int k = 0; !n->is_group && k < n->op->nout; k++)
+		give_web(p, n, &n->op->out[k]);
 }
 
 static bool
@@ -119,304 +214,209 @@ static void
 use_value(Plan *p, const Value *v, const Node *n, int point)
 {
 	for (; v; v = value_info(p, v)->base) {
-		ValueInfo *x = value_info(p, v);
+		const ValueInfo *x = value_info(p, v);
 		int to = point;
 		for (const Sched *s = n->sched; s != x->sched && s->parent; s = s->parent->sched)
 			if (is_loop(s->parent->op))
 				to = MAX(to, 2 * s->parent->end + 1);
-		x->to = MAX(x->to, to);
+		web_extend(p, x->web, to);
 	}
 }
 
-static bool
-defined_in_group(const Plan *p, const Node *g, const Value *v)
-{
-	return v->def && value_info(p, v)->def == g;
-}
-
-static bool
-is_base_of(const Plan *p, const Value *leaf, const Value *x)
-{
-	for (leaf = value_info(p, leaf)->base; leaf; leaf = value_info(p, leaf)->base)
-		if (value_info(p, leaf)->web >= 0 && value_info(p, leaf)->web == value_info(p, x)->web)
-			return true;
-	return false;
-}
-
-/* May a result of the group overwrite x?  Every result that has a slot must be of x's element size,
- * and none may be computed before the last member that reads x. */
-static bool
-group_overwrites(const Plan *p, const Node *g, const Value *x)
-{
-	bool written = false;
-
-	if (storage_of(p, x).kind != STORE_SLOT)
-		return false;
-	for (int i = 0; i < g->member.n; i++) {
-		const Op *op = g->member.at[i];
-		for (int k = 0; k < op->nin; k++)
-			if ((op->in[k] == x && written) || is_base_of(p, op->in[k], x))
-				return false;
-		if (storage_of(p, &op->out[0]).kind != STORE_SLOT)
-			continue;
-		written = true;
-		if (type_elem_size(op->out[0].type) != type_elem_size(x->type))
-			return false;
-	}
-	return true;
-}
-
+/* What a region that is not scheduled uses from outside. */
 static void
-use_outer(Plan *p, const Node *n, const Block *b, int point)
+use_outer(Plan *p, const Node *n, const Block *b)
 {
 	for (const Op *op = b->first; op; op = op_after(op, b))
 		for (int i = 0; i < op->nin; i++)
 			if (value_info(p, op->in[i])->sched)
-				use_value(p, op->in[i], n, point);
+				use_value(p, op->in[i], n, 2 * n->pos + 1);
 }
 
 static void
 live_group(Plan *p, Node *g)
 {
 	for (int i = 0; i < g->member.n; i++) {
-		Op *op = g->member.at[i];
-		value_info(p, &op->out[0])->from = value_info(p, &op->out[0])->to = 2 * g->pos + 1;
+		const Op *op = g->member.at[i];
+		web_extend(p, value_info(p, &op->out[0])->web, 2 * g->pos + 1);
 		for (int k = 0; k < op->nin; k++)
 			if (!defined_in_group(p, g, op->in[k]))
-				use_value(p, op->in[k], g, 2 * g->pos + !group_overwrites(p, g, op->in[k]));
+				use_value(p, op->in[k], g, 2 * g->pos + 1);
 	}
 	for (int i = 0; g->op && i < g->op->nin - 1; i++)
 		use_value(p, g->op->in[i], g, 2 * g->pos + 1);
 }
 
-static void live_sched(Plan *p, const Sched *s);
-
-/* Region arguments begin with the op and its results at its end. */
-static void
-live_regions(Plan *p, Node *n)
-{
-	const Op *op = n->op;
-
-	for (int r = 0; r < op->nregion; r++) {
-		Block *b = op->region[r];
-		if (!n->region[r]) {
-			use_outer(p, n, b, 2 * n->pos + 1);
-			continue;
-		}
-		int start = op->kind == OP_WHILE && r == 1 ? n->region[0]->yield->pos : n->pos;
-		for (int i = 0; i < b->narg; i++)
-			value_info(p, &b->arg[i])->from = value_info(p, &b->arg[i])->to = 2 * start + 1;
-		live_sched(p, n->region[r]);
-	}
-}
-
-/* May the results have the operand's slot?  A dot's may not where the operand is a view: it would write over elements
- * that it still has to read.  What crosses an edge of control flow may exchange its slot with the destination's. */
-static bool
-may_share(const Plan *p, const Op *op, int i)
-{
-	return (op->kind == OP_DOT && i == 2 && !value_info(p, op->in[i])->base) || op->kind == OP_YIELD ||
-	    (op->kind == OP_FOR && i >= 3) || op->kind == OP_WHILE;
-}
-
+/* A branch's results begin with it: both sides give them. */
 static void
 live_node(Plan *p, Node *n)
 {
-	Op *op = n->op;
+	const Op *op = n->op;
 
 	if (n->is_group) {
 		live_group(p, n);
 		return;
 	}
-	for (int i = 0; i < op->nout; i++) {
-		ValueInfo *x = value_info(p, &op->out[i]);
-		x->from = x->to = 2 * n->end + 1;
-	}
+	for (int i = 0; i < op->nout; i++)
+		web_extend(p, value_info(p, &op->out[i])->web, 2 * (op->kind == OP_IF ? n->pos : n->end) + 1);
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind != TYPE_TENSOR)
-			use_value(p, op->in[i], n, 2 * n->pos + !may_share(p, op, i));
-	live_regions(p, n);
+			use_value(p, op->in[i], n, 2 * n->pos + 1);
+	for (int r = 0; r < op->nregion; r++)
+		if (!n->region[r])
+			use_outer(p, n, op->region[r]);
 }
 
 static void
-live_sched(Plan *p, const Sched *s)
-{
-	for (int i = 0; i < s->node.n; i++)
-		live_node(p, s->node.at[i]);
-}
-
-static int
-number_sched(Sched *s, int pos)
+number_sched(Plan *p, Sched *s)
 {
 	for (int i = 0; i < s->node.n; i++) {
 		Node *n = s->node.at[i];
-		n->pos = pos++;
+		vec_push(p->mem, &p->fast->order, n);
+		n->pos = n->end = p->fast->npositions++;
 		for (int r = 0; r < 2 && n->region[r]; r++)
-			pos = number_sched(n->region[r], pos);
-		n->end = n->region[0] ? pos++ : n->pos;
+			number_sched(p, n->region[r]);
+		if (n->region[0])
+			n->end = p->fast->npositions++;
 	}
-	return pos;
-}
-
-static void
-escape_into(Plan *p, const Block *b)
-{
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		for (int i = 0; i < op->nin; i++)
-			value_info(p, op->in[i])->escapes = true;
 }
 
 /* Members whose values leave the group need a slot; the others live in strips. */
 static void
-find_escapes(Plan *p, const Sched *s)
+find_escapes(Plan *p, Node *n)
 {
-	for (int i = 0; i < s->node.n; i++) {
-		Node *n = s->node.at[i];
-		for (int m = 0; m < n->member.n; m++)
-			for (int k = 0; k < n->member.at[m]->nin; k++)
-				if (!defined_in_group(p, n, n->member.at[m]->in[k]))
-					value_info(p, n->member.at[m]->in[k])->escapes = true;
-		for (int k = 0; n->op && k < n->op->nin; k++)
-			if (!n->is_group || !defined_in_group(p, n, n->op->in[k]))
-				value_info(p, n->op->in[k])->escapes = true;
-		for (int r = 0; r < 2 && n->region[r]; r++)
-			find_escapes(p, n->region[r]);
-		for (int r = 0; n->op && r < n->op->nregion && !n->region[r]; r++)
-			escape_into(p, n->op->region[r]);
+	for (int m = 0; m < n->member.n; m++)
+		for (int k = 0; k < n->member.at[m]->nin; k++)
+			if (!defined_in_group(p, n, n->member.at[m]->in[k]))
+				value_info(p, n->member.at[m]->in[k])->escapes = true;
+	for (int k = 0; n->op && k < n->op->nin; k++)
+		if (!n->is_group || !defined_in_group(p, n, n->op->in[k]))
+			value_info(p, n->op->in[k])->escapes = true;
+	for (int r = 0; n->op && r < n->op->nregion && !n->region[r]; r++)
+		for (const Op *op = n->op->region[r]->first; op; op = op_after(op, n->op->region[r]))
+			for (int i = 0; i < op->nin; i++)
+				value_info(p, op->in[i])->escapes = true;
+}
+
+static void
+find_strips(Plan *p, Node *n)
+{
+	for (int m = 0; m < n->member.n; m++) {
+		ValueInfo *x = value_info(p, &n->member.at[m]->out[0]);
+		if (!x->escapes)
+			x->storage.kind = STORE_STRIP;
+	}
+}
+
+/* ---- edges ---- */
+
+static void
+add_moves(Plan *p, Node *n, Value *const *src, Value *dst, int count)
+{
+	for (int i = 0; i < count; i++) {
+		Move m = {src[i], &dst[i], MOVE_NONE, -1};
+		vec_push(p->mem, &n->move, m);
 	}
 }
 
 static void
-find_strips(Plan *p, const Sched *s)
+find_moves(Plan *p, Node *n)
 {
-	for (int i = 0; i < s->node.n; i++) {
-		Node *n = s->node.at[i];
-		for (int m = 0; m < n->member.n; m++) {
-			ValueInfo *x = value_info(p, &n->member.at[m]->out[0]);
-			if (!x->escapes)
-				x->storage.kind = STORE_STRIP;
-		}
-		for (int r = 0; r < 2 && n->region[r]; r++)
-			find_strips(p, n->region[r]);
+	Op *op = n->op;
+	Node *end[2] = {NULL, NULL};
+
+	if (n->is_group || !n->region[0])
+		return;
+	for (int r = 0; r < 2 && n->region[r]; r++)
+		end[r] = n->region[r]->yield;
+	if (op->kind == OP_FOR) {
+		add_moves(p, n, op->in + 3, op->region[0]->arg + 1, op->nout);
+		add_moves(p, end[0], end[0]->op->in, op->region[0]->arg + 1, op->nout);
+	} else if (op->kind == OP_WHILE) {
+		add_moves(p, n, op->in, op->region[0]->arg, op->nout);
+		add_moves(p, end[0], end[0]->op->in + 1, op->region[1]->arg, op->nout);
+		add_moves(p, end[1], end[1]->op->in, op->region[0]->arg, op->nout);
+	} else if (op->kind == OP_IF) {
+		add_moves(p, end[0], end[0]->op->in, op->out, op->nout);
+		add_moves(p, end[1], end[1]->op->in, op->out, op->nout);
 	}
 }
 
-static void
-give_webs(Plan *p, const Sched *s)
+/* Is the web dead after the edge at n?  A loop's own arguments are at the end of their region, but for those that the edge
+ * assigns. */
+static bool
+is_dead_after(const Plan *p, const Node *n, int web)
 {
-	for (int i = 0; i < s->node.n; i++) {
-		Node *n = s->node.at[i];
-		for (int m = 0; m < n->member.n; m++)
-			give_web(p, &n->member.at[m]->out[0]);
-		for (int r = 0; r < 2 && n->region[r]; r++) {
-			Block *b = n->op->region[r];
-			for (int k = 0; k < b->narg; k++)
-				give_web(p, &b->arg[k]);
-			give_webs(p, n->region[r]);
-		}
-		for (int k = 0; !n->is_group && k < n->op->nout; k++)
-			give_web(p, &n->op->out[k]);
-	}
+	const Node *parent = n->sched->parent;
+
+	if (p->fast->web.at[web].to <= 2 * n->pos + 1)
+		return true;
+	for (int r = 0; n->op->kind == OP_YIELD && r < 2 && parent->region[r]; r++)
+		for (int k = 0; n->sched == parent->region[r] && k < parent->op->region[r]->narg; k++)
+			if (value_info(p, &parent->op->region[r]->arg[k])->web == web)
+				return true;
+	return false;
+}
+
+/* May move i exchange slots?  Copies come first, so that earlier moves may have copied from its source. */
+static bool
+may_exchange(const Plan *p, const Node *n, int i)
+{
+	const ValueInfo *src = value_info(p, n->move.at[i].src);
+
+	if (src->storage.kind != STORE_SLOT || !is_dead_after(p, n, src->web))
+		return false;
+	for (int k = 0; k < n->move.n; k++)
+		if (value_info(p, n->move.at[k].dst)->web == src->web ||
+		    (k > i && value_info(p, n->move.at[k].src)->web == src->web))
+			return false;
+	return true;
+}
+
+static bool
+is_source(const Plan *p, const Node *n, int web)
+{
+	for (int i = 0; i < n->move.n; i++)
+		for (const Value *v = n->move.at[i].src; v; v = value_info(p, v)->base)
+			if (value_info(p, v)->web == web)
+				return true;
+	return false;
 }
 
 static void
-add_move(Plan *p, Node *n, Value *src, Value *dst)
+choose_moves(Plan *p, Node *n)
 {
-	Move m = {src, dst, -1};
-
-	vec_push(p->mem, &n->move, m);
-}
-
-static void
-moves_of_for(Plan *p, Node *n)
-{
-	Node *back = n->region[0]->yield;
-	Block *b = n->op->region[0];
-
-	for (int i = 0; i < n->op->nout; i++) {
-		Value *arg = &b->arg[i + 1];
-		add_move(p, n, n->op->in[i + 3], arg);
-		add_move(p, back, back->op->in[i], arg);
-		web_add_span(p, value_info(p, arg)->web, 2 * back->pos + 1, 2 * n->end);
-	}
-}
-
-static void
-moves_of_while(Plan *p, Node *n)
-{
-	Node *test = n->region[0]->yield, *back = n->region[1]->yield;
-
-	for (int i = 0; i < n->op->nout; i++) {
-		Value *arg = &n->op->region[0]->arg[i], *kept = &n->op->region[1]->arg[i];
-		add_move(p, n, n->op->in[i], arg);
-		add_move(p, test, test->op->in[i + 1], kept);
-		add_move(p, back, back->op->in[i], arg);
-		web_add_span(p, value_info(p, arg)->web, 2 * back->pos + 1, 2 * n->end);
-		web_add_span(p, value_info(p, kept)->web, 2 * test->pos + 1, 2 * test->pos + 1);
-	}
-}
-
-static void
-moves_of_if(Plan *p, Node *n)
-{
-	for (int r = 0; r < 2; r++) {
-		Node *end = n->region[r]->yield;
-		for (int i = 0; i < n->op->nout; i++) {
-			add_move(p, end, end->op->in[i], &n->op->out[i]);
-			web_add_span(p, value_info(p, &n->op->out[i])->web, 2 * end->pos + 1, 2 * end->pos + 1);
-		}
-	}
-	int last = n->region[1]->yield->pos;
-	for (int i = 0; i < n->op->nout; i++)
-		web_add_span(p, value_info(p, &n->op->out[i])->web, 2 * last + 1, 2 * n->end + 1);
-}
-
-static void
-find_moves(Plan *p, const Sched *s)
-{
-	for (int i = 0; i < s->node.n; i++) {
-		Node *n = s->node.at[i];
-		for (int r = 0; r < 2 && n->region[r]; r++)
-			find_moves(p, n->region[r]);
-		if (n->is_group)
+	for (int i = 0; i < n->move.n; i++) {
+		Move *m = &n->move.at[i];
+		int src = value_info(p, m->src)->web, dst = value_info(p, m->dst)->web;
+		if (storage_of(p, m->src).kind == STORE_SLOT && src == dst)
 			continue;
-		if (n->op->kind == OP_FOR)
-			moves_of_for(p, n);
-		else if (n->op->kind == OP_WHILE)
-			moves_of_while(p, n);
-		else if (n->op->kind == OP_IF)
-			moves_of_if(p, n);
+		m->kind = may_exchange(p, n, i) ? MOVE_EXCHANGE : MOVE_COPY;
+		if (m->kind == MOVE_EXCHANGE || !is_source(p, n, dst))
+			continue;
+		m->temp = web_make(p, p->fast->web.at[dst].size);
+		web_extend(p, m->temp, 2 * n->pos);
+		web_extend(p, m->temp, 2 * n->pos + 1);
 	}
-}
-
-static void
-each_sched(Plan *p, void (*act)(Plan *p, const Sched *s))
-{
-	act(p, p->fast->once);
-	act(p, p->fast->launch);
-	act(p, p->fast->body);
 }
 
 void
 liveness_find(Plan *p)
 {
-	int pos = number_sched(p->fast->once, 0);
+	static void (*const walk[])(Plan *p, Node *n) = {
+		find_escapes, find_strips, give_webs, live_node, find_moves, choose_moves,
+	};
+	const Block *body = p->func->body;
 
-	pos = number_sched(p->fast->launch, pos);
-	number_sched(p->fast->body, pos);
-	each_sched(p, find_escapes);
-	each_sched(p, find_strips);
-	for (int i = 0; i < p->func->body->narg; i++)
-		if (storage_of(p, &p->func->body->arg[i]).kind == STORE_SLOT)
-			give_web(p, &p->func->body->arg[i]);
-	each_sched(p, give_webs);
-	each_sched(p, live_sched);
-	for (int i = 0; i < p->func->nvalues; i++) {
-		ValueInfo *x = &p->fast->info[i];
-		if (x->level < 2)
-			x->to = INT_MAX;
-		if (x->storage.kind != STORE_NONE && x->storage.kind != STORE_STRIP && x->web >= 0)
-			web_add_span(p, x->web, x->from, x->to);
-	}
-	each_sched(p, find_moves);
+	number_sched(p, p->fast->once);
+	number_sched(p, p->fast->launch);
+	number_sched(p, p->fast->body);
+	for (int i = 0; i < body->narg; i++)
+		if (storage_of(p, &body->arg[i]).kind == STORE_SLOT) {
+			give_web(p, NULL, &body->arg[i]);
+			web_extend(p, value_info(p, &body->arg[i])->web, 0);
+		}
+	for (int k = 0; k < LEN(walk); k++)
+		for (int i = 0; i < p->fast->order.n; i++)
+			walk[k](p, p->fast->order.at[i]);
 }

@@ -112,7 +112,7 @@ end_group(Plan *p, Sched *s, Op *op)
 	Value *tile = op->kind == OP_WRITE ? op->in[op->nin - 1] : NULL;
 	Node *g = tile ? open_group_of(p, s, tile) : NULL;
 
-	if (!g || value_info(p, tile)->nuses != 1 || strchr(attr_index(op), 'g'))
+	if (!g || tile->nuses != 1 || strchr(attr_index(op), 'g'))
 		return false;
 	close_used(p, s, op, g);
 	g->op = op;
@@ -157,7 +157,7 @@ is_unused(const Plan *p, const Op *op)
 	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & (WRITES | EFFECT)))
 		return false;
 	for (int i = 0; i < op->nout; i++)
-		if (value_info(p, &op->out[i])->nuses > 0)
+		if (op->out[i].nuses > 0)
 			return false;
 	return true;
 }

@@ -69,7 +69,6 @@ count_uses(Plan *p, const Op *op)
 
 	for (int i = 0; i < op->nin; i++) {
 		ValueInfo *v = value_info(p, op->in[i]);
-		v->nuses++;
 		if (is_plain || !operand_takes_view(op, i))
 			v->needs_dense = true;
 	}
