@@ -13,6 +13,7 @@
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
 #include "compile/estimate.h"
 
+#include "model/model.h"
 #include "pass/layout/dot.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@
 
 static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
-enum { TRIPS_GUESS = 16, REGISTERS_OTHER = 44, REGISTERS_MOST = 216, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
+enum { TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
@@ -34,6 +36,7 @@ typedef struct Estimate {
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot;                         /* of a thread; bytes of a stage */
+	bool adds_apart;                                /* one more instruction's sums, for which no operand is held */
 	int dots;
 } Estimate;
 
@@ -113,6 +116,11 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
 		e->registers += ((double)type_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
+		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
+			u->arithmetic += (double)type_count(c) / LANES;
+			e->registers += (double)w.info->n / 2;
+			e->adds_apart = true;
+		}
 		return;
 	}
 	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
@@ -195,7 +203,7 @@ resident(const Estimate *e)
 	const Target *t = e->t;
 	double shared = e->stages * e->slot + SYSTEM_BYTES, threads = e->warps * t->lanes;
 	double registers = e->registers + REGISTERS_OTHER;
-	if (shared > t->shared_bytes || registers > REGISTERS_MOST)
+	if (shared > t->shared_bytes || registers > (e->adds_apart ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
 	return (int)MIN(n, (double)t->max_warps / e->warps);

@@ -196,10 +196,10 @@ note_dot(InspectLine *x, const Op *op, Arena *mem)
 	x->reason = *mma ? NULL : *attr_fma_reason(op) ? attr_fma_reason(op) : "no reason was noted";
 	x->way = "matrix instruction";
 	if (op->kind == OP_DOT_START)
-		x->way = arena_printf(mem, "%d warpgroup%s, %s, %d registers of the accumulator", 1 << (warps - 2),
+		x->way = arena_printf(mem, "%d warpgroup%s, %s, %d registers of the accumulator%s", 1 << (warps - 2),
 		    warps > 2 ? "s" : "",
 		    op->in[0]->type->kind == TYPE_TILE ? "a in registers, b in shared memory" : "operands in shared memory",
-		    1 << x->layout->in[IN_REGISTER]);
+		    1 << x->layout->in[IN_REGISTER], wgmma_adds_apart(op) ? ", 128 of K summed apart" : "");
 	else if (*mma && *attr_wgmma_reason(op))
 		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
 }

@@ -179,7 +179,10 @@ RULE(dot)
 
 	if (!dot_operands(x, 0, 1))
 		return false;
-	if (precision && strcmp(precision->text, "ieee") != 0 && infer_in(x, 0)->elem != TY_F32)
+	bool fast = precision && strcmp(precision->text, "fast") == 0;
+	if (fast && !dtype_is_f8(infer_in(x, 0)->elem))
+		return infer_expect(x, 0, "8-bit floats for precision fast");
+	if (precision && !fast && strcmp(precision->text, "ieee") != 0 && infer_in(x, 0)->elem != TY_F32)
 		return infer_expect(x, 0, "f32 for precision %s", precision->text);
 	return dot_result(x, infer_in(x, 0), infer_in(x, 1), 2);
 }

@@ -48,6 +48,7 @@ static inline bool dtype_is_float(DType t) { return dtype_info[t].class == 'F'; 
 static inline bool dtype_is_signed(DType t) { return dtype_info[t].class == 'S'; }
 static inline bool dtype_is_unsigned(DType t) { return dtype_info[t].class == 'U'; }
 static inline bool dtype_is_int(DType t) { return dtype_is_signed(t) || dtype_is_unsigned(t); }
+static inline bool dtype_is_f8(DType t) { return dtype_info[t].class == 'F' && dtype_info[t].bits == 8; }
 static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; }
 int dtype_tile_size(DType t);                           /* bytes of one element in an interpreter tile */
 int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements in memory; packed: rounded up */

@@ -339,9 +339,13 @@ typedef struct WgmmaPlan {
 	int fragment;                                   /* log2 of the accumulator's registers a tile */
 	int tiles, steps, groups;                       /* log2; of the accumulator; along K; warpgroups */
 	WgmmaSide side[2];
+	int apart;                                      /* log2 of the steps summed apart, then added; -1: none */
 	bool in_registers;                              /* operand a: */
 	MmaSide left;                                   /* its fragments */
 } WgmmaPlan;
+
+/* Of a dot or dot_start by an instruction of warpgroups: are its products summed apart, 128 along K, and then added? */
+bool wgmma_adds_apart(const Op *op);
 
 /* Of a dot_start.  False: its accumulator is not made of the instruction's tiles, or no descriptor says how an operand
  * lies. */

@@ -14,10 +14,17 @@
  *
  * Operand a may be a tile in registers, of fragments as a warp's instruction has them (plan_dot.c).
  *
+ * Of 8-bit floats the instruction adds with fewer bits than f32 has: it keeps 13 behind the binary point of the greatest of
+ * its products and the sum so far.  Their products are summed from zero for 128 elements of K, one tile after the other,
+ * and added to the accumulator as f32, unless {precision = "fast"} says that the source does without.
+ *
  * Everything is linear, so the start address of each step along K and each tile is the sum of the images of its bits.
  * Source: PTX ISA 9.0, 9.7.15.5. */
 #include "model/model.h"
 
+#include <string.h>
+
+enum { APART = 128 };                                   /* elements of K */
 enum { CHUNK_BITS = 4, GROUP_BITS = 3, WORD_LEAD = 16, WORD_STRIDE = 32, WORD_SWIZZLE = 62, STRIDE_MOST = 0x3fff };
 
 /* An operand's slot: the byte, before the swizzle, of each bit of a coordinate. */
@@ -154,6 +161,12 @@ find_left(WgmmaPlan *p, const Op *op, const Layout *acc)
 }
 
 bool
+wgmma_adds_apart(const Op *op)
+{
+	return dtype_is_f8(op->in[0]->type->elem) && strcmp(attr_precision(op), "fast") != 0;
+}
+
+bool
 plan_wgmma(const Op *op, WgmmaPlan *p)
 {
 	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout;
@@ -166,6 +179,7 @@ plan_wgmma(const Op *op, WgmmaPlan *p)
 	int64_t k = a->extent[flipped && flipped->at[0] ? 0 : 1];
 	p->steps = log2_ceil(k) - log2_ceil(p->info->k);
 	p->in_registers = a->kind == TYPE_TILE;
+	p->apart = wgmma_adds_apart(op) ? MIN(log2_ceil(APART / p->info->k), p->steps) : -1;
 	return p->steps >= 0 && (p->in_registers ? find_left(p, op, acc) : find_side(p, op, acc, 0)) &&
 	    find_side(p, op, acc, 1);
 }

@@ -7,7 +7,7 @@
 
 /* Words that an operation's argument may be; each stands for its own text unless something else has the name. */
 static const char *const words[] = {
-	"ieee", "tf32", "tf32x3", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys",
+	"ieee", "tf32", "tf32x3", "fast", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys",
 	"ca", "cg", "cs", "cv", "wb", "wt", "evict_first", "evict_last", "evict_normal", "no_allocate",
 };
 

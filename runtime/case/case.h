@@ -62,6 +62,7 @@ typedef struct Reference {
 	Output *out;
 	int n;
 	double roundoff, least;         /* of the kernel's arithmetic */
+	int64_t narrow;                 /* products of 8-bit floats that a matrix unit adds with 14 bits; 0: none */
 } Reference;
 
 TglStatus reference_make(TglCase *c);   /* into c->reference, which may be half done on failure */

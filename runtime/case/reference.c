@@ -95,6 +95,8 @@ mark_used(const Block *b, bool *used)
 	}
 }
 
+enum { NARROW = 128 };                                  /* docs/math.md */
+
 static void
 coarsest(const Block *b, const bool *used, Reference *r)
 {
@@ -111,9 +113,12 @@ coarsest(const Block *b, const bool *used, Reference *r)
 			r->roundoff = MAX(r->roundoff, reference_roundoff(t->elem));
 			r->least = MAX(r->least, reference_least(t->elem));
 		}
-		if (op->kind == OP_DOT && strncmp(attr_precision(op), "tf32", 4) == 0)
+		bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_START;
+		if (is_dot && strncmp(attr_precision(op), "tf32", 4) == 0)
 			r->roundoff =
 			    MAX(r->roundoff, attr_precision(op)[4] ? 0x1p-22 : 0x1p-11);
+		if (is_dot && dtype_is_f8(op->in[0]->type->elem))
+			r->narrow = MAX(r->narrow, strcmp(attr_precision(op), "fast") == 0 ? INT64_MAX : NARROW);
 		if (attr_fast(op))
 			r->roundoff = MAX(r->roundoff, 0x1p-21);
 	}
@@ -305,7 +310,7 @@ static bool
 open_runs(const TglCase *c, Compile *cx, Func *f, const Reference *r, Run *run)
 {
 	for (int i = 0; i < r->nruns; i++) {
-		PlanOptions opt = {.perturb = i ? r->roundoff : 0, .seed = (uint64_t)i};
+		PlanOptions opt = {.perturb = i ? r->roundoff : 0, .narrow = r->narrow, .seed = (uint64_t)i};
 		const char *why = "";
 		run[i].fault.place = run[i].fault.other = NOWHERE;
 		run[i].args = run_args(c, cx->tmp, f, r, i);

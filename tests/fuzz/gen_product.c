@@ -48,11 +48,11 @@ dot_operand(Maker *g, Form f, double n, int depth)
 static const char *
 dot_text(Maker *g, DType elem, bool has_acc)
 {
-	static const char *const precision[] = {"ieee", "tf32", "tf32x3"};
+	static const char *const precision[] = {"ieee", "tf32", "tf32x3", "fast"};
 	const char *acc = has_acc ? ", $2" : "";
 	if (elem == TY_F32 && chance(g, 60))
 		return arena_printf(
-		    g->s->mem, "dot($0, $1%s, precision = %s)", acc, precision[pick(g, 3)]);
+		    g->s->mem, "dot($0, $1%s, precision = %s)", acc, precision[pick(g, 4)]);
 	return !has_acc && chance(g, 60) ? "($0 @ $1)"
 					 : arena_printf(g->s->mem, "dot($0, $1%s)", acc);
 }

@@ -9,7 +9,12 @@
  *     u xi sqrt(n / 3 y^2 + n / 6 (x_1^2 + … + x_n^2)),      xi uniform in -1 … 1
  *
  * Devices accumulate in f32 at least, whatever coarser type the kernel computes in besides, so u here is at
- * most 2^-24.  For a dot x_k is a_k b_k, and the sum of squares is taken as |a|^2 |b|^2 / n. */
+ * most 2^-24.  For a dot x_k is a_k b_k, and the sum of squares is taken as |a|^2 |b|^2 / n.
+ *
+ * Matrix units add 8-bit floats with 14 bits and cut off what is below.  Of c products that are added so the
+ * sum loses about half of a last bit for each; over all of them, in part always in one direction,
+ *
+ *     2^-13 xi sqrt((c / 32 y)^2 + c / 2 (x_1^2 + ... + x_n^2)) */
 #include "ir/interp/run.h"
 
 #include <math.h>
@@ -43,6 +48,16 @@ square_norms(const double *x, int64_t rows, int64_t row, int64_t n, int64_t step
 			norm[i] += x[i * row + k * step] * x[i * row + k * step];
 }
 
+static void
+disturb_narrow(Worker *w, double *y, const double *squares, int64_t count, int64_t chunk)
+{
+	for (int64_t i = 0; i < count; i++) {
+		double xi = 1, c = (double)chunk, of_sum = c / 32 * y[i];
+		perturb_f64(&xi, 1, 1.0, &w->rng);
+		y[i] += 0x1p-13 * (xi - 1) * sqrt(of_sum * of_sum + c / 2 * squares[i]);
+	}
+}
+
 /* temp: d->m + d->n numbers. */
 void
 disturb_dot(Worker *w, const Dot *d, const double *a, const double *b, double *out, double *temp)
@@ -57,7 +72,10 @@ disturb_dot(Worker *w, const Dot *d, const double *a, const double *b, double *o
 				int64_t now = MIN(LEN(squares), d->n - c);
 				for (int64_t j = 0; j < now; j++)
 					squares[j] = rows[r] * columns[c + j] / (double)d->k;
-				disturb_sums(w, out + (i * d->m + r) * d->n + c, squares, now, d->k);
+				double *y = out + (i * d->m + r) * d->n + c;
+				disturb_sums(w, y, squares, now, d->k);
+				if (w->plan->opt.narrow)
+					disturb_narrow(w, y, squares, now, MIN(w->plan->opt.narrow, d->k));
 			}
 	}
 }

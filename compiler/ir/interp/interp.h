@@ -35,6 +35,7 @@ typedef struct PlanOptions {
 	/* > 0: Monte Carlo arithmetic: every f64 result of arithmetic, and every element entering a sum or dot, is
 	 * scaled by 1 + perturb * (-1..1); sums lose a little besides (disturb.c) */
 	double perturb;
+	int64_t narrow;                                 /* products of a dot that are added with 14 bits, then in f32 */
 	uint64_t seed;                                  /* of perturb */
 	/* print(...) lines arrive here, whole, from any thread; NULL: dropped */
 	void (*print)(void *user, const char *line);

@@ -3,7 +3,9 @@
  *
  *     %d = dot_start %a, %b, %c {mma = "wgmma.n128k16.bf16"}        fence; for each step along K, for each tile: wgmma
  *                                                                   commit
- *     %e = dot_wait %d {left = 0}                                   wait; no register of %d is touched before */
+ *     %e = dot_wait %d {left = 0}                                   wait; no register of %d is touched before
+ *
+ * Products that are summed apart are over when dot_start is: what else runs meanwhile is the other warpgroups'. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -43,26 +45,83 @@ left_words(Lower *l, const WgmmaPlan *p, const Op *op, int step, int tile)
 	return w;
 }
 
-static void
-multiply(Lower *l, const WgmmaPlan *p, const Op *op, Reg *out)
+/* Operands as descriptors, or of a in registers as words for each step and tile. */
+typedef struct Multiply {
+	const WgmmaPlan *plan;
+	Reg a, b;
+	const Reg **left;
+	unsigned flags;
+} Multiply;
+
+static Multiply
+begin(Lower *l, const WgmmaPlan *p, const Op *op)
 {
 	const WgmmaSide *side = p->side;
-	Reg a = p->in_registers ? 0 : descriptor(l, p, op->in[0], &side[0]), b = descriptor(l, p, op->in[1], &side[1]);
-	unsigned flags = (p->in_registers ? WGMMA_REGISTERS : side[0].is_transposed ? TRANSPOSE_A : 0) |
+	int tiles = 1 << p->tiles, count = tiles << p->steps;
+	Multiply x = {.plan = p};
+	if (!p->in_registers)
+		x.a = descriptor(l, p, op->in[0], &side[0]);
+	x.b = descriptor(l, p, op->in[1], &side[1]);
+	x.flags = (p->in_registers ? WGMMA_REGISTERS : side[0].is_transposed ? TRANSPOSE_A : 0) |
 	    (side[1].is_transposed ? TRANSPOSE_B : 0);
-	int n = 1 << p->fragment, tiles = 1 << p->tiles, count = tiles << p->steps;
-	const Reg **left = NEW_ARRAY(l->mem, const Reg *, count);
+	x.left = NEW_ARRAY(l->mem, const Reg *, count);
 	for (int i = 0; i < count && p->in_registers; i++)
-		left[i] = left_words(l, p, op, i / tiles, i % tiles);
+		x.left[i] = left_words(l, p, op, i / tiles, i % tiles);
+	return x;
+}
+
+static void
+fence(Lower *l)
+{
 	thread_prim(l->b, PRIM_WGMMA_FENCE, NULL, 0, NULL, 0, NULL, 0);
-	for (int i = 0; i < count; i++) {
-		int s = i / tiles, t = i % tiles;
-		Reg from = p->in_registers ? 0 : moved(l, a, wgmma_start(&side[0], s, t));
-		Wgmma w = {.info = p->info, .flags = flags, .a = p->in_registers ? left[i] : &from, .c = out + t * n,
-			.b = moved(l, b, wgmma_start(&side[1], s, t))};
-		thread_wgmma(l->b, &w, out + t * n);
-	}
+}
+
+/* One instruction, which adds to c. */
+static void
+step(Lower *l, const Multiply *x, int s, int t, Reg *c)
+{
+	const WgmmaPlan *p = x->plan;
+	Reg from = p->in_registers ? 0 : moved(l, x->a, wgmma_start(&p->side[0], s, t));
+	Wgmma w = {.info = p->info, .flags = x->flags, .a = p->in_registers ? x->left[(s << p->tiles) + t] : &from, .c = c,
+		.b = moved(l, x->b, wgmma_start(&p->side[1], s, t))};
+	thread_wgmma(l->b, &w, c);
+}
+
+static void
+commit(Lower *l)
+{
 	thread_prim(l->b, PRIM_WGMMA_COMMIT, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void
+multiply(Lower *l, const Multiply *x, Reg *out)
+{
+	int n = 1 << x->plan->fragment, tiles = 1 << x->plan->tiles, count = tiles << x->plan->steps;
+	fence(l);
+	for (int i = 0; i < count; i++)
+		step(l, x, i / tiles, i % tiles, out + i % tiles * n);
+	commit(l);
+}
+
+/* Each tile's steps from `first` on are summed from zero, waited for and added. */
+static void
+multiply_apart(Lower *l, const Multiply *x, int first, Reg *out)
+{
+	const int64_t left = 0;
+	int n = 1 << x->plan->fragment;
+	Reg *sum = NEW_ARRAY(l->mem, Reg, n), *settled = NEW_ARRAY(l->mem, Reg, n);
+	for (int t = 0; t < 1 << x->plan->tiles; t++) {
+		for (int i = 0; i < n; i++)
+			sum[i] = thread_float_const(l->b, REG_F32, 0);
+		fence(l);
+		for (int s = first; s < first + (1 << x->plan->apart); s++)
+			step(l, x, s, t, sum);
+		commit(l);
+		thread_prim(l->b, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
+		thread_settle(l->b, sum, settled, n);
+		for (int i = 0; i < n; i++)
+			out[t * n + i] = lower_op2(l, THREAD_FADD, out[t * n + i], settled[i]);
+	}
 }
 
 void
@@ -76,7 +135,11 @@ lower_dot_start(Lower *l, Op *op)
 		lower_refuse(l, op, "a dot of these operands that runs by itself");
 		return;
 	}
-	multiply(l, &p, op, out);
+	Multiply x = begin(l, &p, op);
+	if (p.apart < 0)
+		multiply(l, &x, out);
+	for (int s = 0; s < 1 << p.steps && p.apart >= 0; s += 1 << p.apart)
+		multiply_apart(l, &x, s, out);
 }
 
 void

@@ -68,13 +68,14 @@ issue(Pipeline *p, Builder *b, Value *index, Value *number)
 		token_op(p, b, OP_COMMIT, 0);
 }
 
-/* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL. */
+/* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL, as of those that
+ * are over at once. */
 static Op *
 first_product(const Pipeline *p)
 {
 	for (Op *op = p->body->first; op; op = op->next)
 		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
-			return op;
+			return wgmma_adds_apart(op) ? NULL : op;
 	return NULL;
 }
 

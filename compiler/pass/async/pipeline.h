@@ -36,6 +36,8 @@ bool pipeline_is_stream(const Pipeline *p);
 
 /* ring.c */
 
+/* The dimension along which the layout's vectors lie, or `otherwise`: it has none. */
+int pipeline_fast_dim(const Layout *l, int otherwise);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_wanted_layout(Pipeline *p, const Staged *s);
 /* Does v come from the read through casts, unary arithmetic and permutes alone? */

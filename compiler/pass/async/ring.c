@@ -7,21 +7,20 @@
  * and the convert goes. */
 #include "pass/async/pipeline.h"
 
-/* Dimension along which the read's vectors lie. */
-static int
-fast_dim(const Layout *l)
+int
+pipeline_fast_dim(const Layout *l, int otherwise)
 {
 	for (int d = 0; d < l->rank; d++)
 		if (l->in[IN_REGISTER] && l->map.col[0] == UINT64_C(1) << layout_out_at(l, d))
 			return d;
-	return l->rank - 1;
+	return otherwise;
 }
 
 /* Rows of 16-byte chunks, exclusive-ored so that eight rows' equal chunks are in different banks. */
 static Layout
 swizzle(const Layout *l, DType t)
 {
-	int fast = fast_dim(l), order[LAYOUT_RANK] = {fast}, n = 1, vector, chunks, per_phase = 0;
+	int fast = pipeline_fast_dim(l, l->rank - 1), order[LAYOUT_RANK] = {fast}, n = 1, vector, chunks, per_phase = 0;
 
 	for (int d = l->rank - 1; d >= 0; d--)
 		if (d != fast)
@@ -45,7 +44,7 @@ choose_shared(Pipeline *p, const Staged *s)
 	int stride;
 
 	if (s->is_boxed)
-		return warpgroup_layout(p->m, v->type, fast_dim(v->layout));
+		return warpgroup_layout(p->m, v->type, pipeline_fast_dim(v->layout, v->type->rank - 1));
 	if (dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
 	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {

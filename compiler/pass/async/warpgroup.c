@@ -14,24 +14,16 @@
  * computed.  What threads, or their copies by cp_async, wrote is fenced for the instruction, which reads through the
  * asynchronous proxy. */
 #include "pass/async/pipeline.h"
+#include "pass/layout/dot.h"
 
 #include <string.h>
 
-enum { ROW_BYTES = 128 };
+enum { ROW_BYTES = 128, ROW_BYTES_LEAST = 32 };
 
 static bool
 is_product(const Op *op)
 {
 	return op->kind == OP_DOT && wgmma_named(attr_mma(op));
-}
-
-/* What an operand is, seen through permutations of its two dimensions. */
-static Value *
-root_of(Value *v, bool *flipped)
-{
-	for (*flipped = false; v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
-		*flipped = *flipped != (attr_dims(v->def)->at[0] == 1);
-	return v;
 }
 
 bool
@@ -40,7 +32,7 @@ warpgroup_reads(const Block *b, const Value *v)
 	bool flipped;
 	for (const Op *op = b->first; op; op = op->next)
 		for (int i = is_product(op) && attr_register_a(op); i < 2 && is_product(op); i++)
-			if (root_of(op->in[i], &flipped) == v)
+			if (dot_operand_root(op->in[i], &flipped) == v)
 				return true;
 	return false;
 }
@@ -91,16 +83,10 @@ fence_slot(Module *m, Func *f, const Value *slot, Op *product)
 
 /* The dimension along which a tile's registers have neighbours; K of those that must lie along it. */
 static int
-fast_dim(const Value *v, int k_dim)
+put_along(const Value *v, int k_dim)
 {
-	const Layout *l = v->layout;
-	int last = l->rank - 1;
-	if (dtype_tile_size(v->type->elem) != 2)
-		return k_dim;
-	for (int d = 0; d <= last; d++)
-		if (l->in[IN_REGISTER] && l->map.col[0] == UINT64_C(1) << layout_out_at(l, d))
-			return v->type->extent[d] * 2 >= 32 ? d : k_dim;
-	return k_dim;
+	int fast = pipeline_fast_dim(v->layout, k_dim);
+	return dtype_tile_size(v->type->elem) == 2 && v->type->extent[fast] * 2 >= ROW_BYTES_LEAST ? fast : k_dim;
 }
 
 /* A buffer with what v is, filled behind its definition. */
@@ -112,7 +98,7 @@ put_operand(Module *m, Func *f, Value *v, int k_dim)
 	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = at->place};
 	const Type *t = v->type;
 	Value *buffer = build0(&start, OP_ALLOC, type_buffer(m, t->elem, 1, 2, t->extent));
-	buffer->layout = warpgroup_layout(m, t, fast_dim(v, k_dim));
+	buffer->layout = warpgroup_layout(m, t, put_along(v, k_dim));
 	fence_behind(m, op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0));
 	return buffer;
 }
@@ -121,7 +107,7 @@ put_operand(Module *m, Func *f, Value *v, int k_dim)
 static Value *
 slot_of(Module *m, Func *f, Op *product, int i, bool *flipped)
 {
-	Value *v = root_of(product->in[i], flipped);
+	Value *v = dot_operand_root(product->in[i], flipped);
 	if (!v->def || v->def->kind != OP_GET)
 		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0);
 	Value *slot = v->def->in[0];
@@ -170,8 +156,13 @@ start_product(Module *m, Func *f, Op *dot)
 		in[0] = slot_of(m, f, dot, 0, &flipped[0]);
 	in[1] = slot_of(m, f, dot, 1, &flipped[1]);
 	Builder b = build_before(dot);
-	Attr attr[2] = {attr_new_mma(m, attr_mma(dot)), attr_new_transposed(m, (int64_t[]){flipped[0], flipped[1]}, 2)};
-	Op *start = op_make(&b, OP_DOT_START, in, 3, attr, flipped[0] || flipped[1] ? 2 : 1, NULL, 0);
+	int nattr = 1;
+	Attr attr[3] = {attr_new_mma(m, attr_mma(dot))};
+	if (flipped[0] || flipped[1])
+		attr[nattr++] = attr_new_transposed(m, (int64_t[]){flipped[0], flipped[1]}, 2);
+	if (op_attr(dot, ATTR_PRECISION))
+		attr[nattr++] = *op_attr(dot, ATTR_PRECISION);
+	Op *start = op_make(&b, OP_DOT_START, in, 3, attr, nattr, NULL, 0);
 	start->out[0].layout = dot->out[0].layout;
 	b.before = first_use(&dot->out[0], dot->home);
 	Attr left = attr_new_left(m, 0);

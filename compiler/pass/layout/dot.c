@@ -47,12 +47,6 @@ cast_operand(Op *dot, int i, DType to)
 	op_set_in(dot, i, build1(&b, OP_CAST, dot->in[i], type_with_elem(b.m, dot->in[i]->type, to)));
 }
 
-static bool
-is_fp8(DType t)
-{
-	return t == TY_F8E4M3 || t == TY_F8E5M2;
-}
-
 /* The instruction with the largest k that fits, else the one with the least. */
 static const MmaInfo *
 find_mma(const Target *t, DType a, DType b, DType acc, int64_t k)
@@ -84,7 +78,7 @@ dot_mma(const Op *dot, const Target *t)
 	const MmaInfo *m = find_mma(t, a, b, acc, k);
 	if (m && dot_is_exact(dot) && !mma_is_exact(m))
 		return NULL;
-	return !m && is_fp8(a) && is_fp8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
+	return !m && dtype_is_f8(a) && dtype_is_f8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
 }
 
 static const char *

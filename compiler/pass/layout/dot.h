@@ -23,7 +23,10 @@ typedef struct DotWgmma {
 	bool register_a;
 } DotWgmma;
 
-/* dot_wgmma.c: how 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */
+/* dot_wgmma.c */
+/* What an operand is, seen through permutations of its two dimensions; *flipped: an odd number of them exchanges these. */
+Value *dot_operand_root(Value *v, bool *flipped);
+/* How 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */
 const char *dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out);
 /* Chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;
  * chained: the product feeds another dot, or is fed by one, so that all warps are along M. */

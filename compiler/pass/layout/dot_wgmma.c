@@ -8,19 +8,22 @@
  * The right operand comes from memory as it is, so that copies can bring it into shared memory, where the instruction reads
  * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at
  * least, or the columns are divided as well.  Elements of other than
- * 16 bits must lie along K in memory.  What is read from shared memory has no layout in registers. */
+ * 16 bits must lie along K in memory.  What is read from shared memory has no layout in registers.
+ *
+ * Products of 8-bit floats are summed apart and then added (model/plan_wgmma.c), for which a thread holds one more
+ * instruction's sums: the instruction has half of the columns at most. */
 #include "pass/layout/axis.h"
+#include "model/model.h"
 #include "pass/layout/dot.h"
 
-enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
+enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32, COLUMNS_APART = 128 };
 
-/* The read that an operand is, seen through permutations; *flipped: an odd number of them. */
-static Op *
-read_of(Value *v, bool *flipped)
+Value *
+dot_operand_root(Value *v, bool *flipped)
 {
 	for (*flipped = false; v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
 		*flipped = *flipped != (attr_dims(v->def)->at[0] == 1);
-	return v->def && v->def->kind == OP_READ ? v->def : NULL;
+	return v;
 }
 
 /* NULL: the operand can lie in shared memory as the instruction reads it. */
@@ -29,9 +32,9 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 {
 	bool flipped;
 	int fast, size = dtype_tile_size(dot->in[which]->type->elem);
-	Op *read = read_of(dot->in[which], &flipped);
-	*computed = !read;
-	if (!read)
+	Op *read = dot_operand_root(dot->in[which], &flipped)->def;
+	*computed = !read || read->kind != OP_READ;
+	if (*computed)
 		return which == 1 ? "the right operand is computed" : size > 2 ? "the left operand is computed" : NULL;
 	access_contiguity(read, t, &fast);
 	int k_dim = (which == 0) != flipped ? 1 : 0;
@@ -65,9 +68,8 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem;
-	if (dtype_is_float(a) && dtype_info[a].bits == 8)
-		return "it adds 8-bit floats with fewer bits than f32 has";
-	out->info = target_wgmma(t, a, b, acc->elem, acc->extent[1] >> out->along[1]);
+	int64_t width = acc->extent[1] >> out->along[1];
+	out->info = target_wgmma(t, a, b, acc->elem, wgmma_adds_apart(dot) ? MIN(width, COLUMNS_APART) : width);
 	if (!out->info)
 		return "no instruction for these types and columns";
 	if (dot->in[0]->type->extent[1] < out->info->k)

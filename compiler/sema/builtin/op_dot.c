@@ -132,7 +132,9 @@ dot_dot(Call *c)
 	if (!acc)
 		return val_poison(c->place);
 	Attr precision = attr_new_precision(e->m, call_word(c, 3));
-	bool matters = a->type->elem == TY_F32 && b->type->elem == TY_F32 && strcmp(call_word(c, 3), "ieee") != 0;
+	bool fast = strcmp(precision.text, "fast") == 0, f32 = a->type->elem == TY_F32 && b->type->elem == TY_F32;
+	bool matters = fast ? dtype_is_f8(a->type->elem) && dtype_is_f8(b->type->elem)
+	                    : f32 && strcmp(precision.text, "ieee") != 0;
 	return val_tile(c->place, op_make(&e->b, OP_DOT, (Value *[]){a, b, acc}, 3, &precision, matters, NULL, 0)->out);
 }
 

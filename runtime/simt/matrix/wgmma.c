@@ -210,6 +210,20 @@ read_b(const uint8_t *shared, const Operand *o, int first, int k, float *b)
 /* ---- products ---- */
 
 static void
+add_narrow(Sums *s, int k, int block, const float *rows, const float *cols)
+{
+	for (int lane = 0; lane < SIMT_LANES; lane++)
+		for (int r = 0; r < 4; r++) {
+			int row = lane / 4 + 8 * (r >> 1), col = 2 * (lane % 4) + (r & 1);
+			uint32_t *v = &s->v[lane][4 * block + r];
+			float sum;
+			memcpy(&sum, v, sizeof sum);
+			sum = simt_narrow_sum(k, rows + row * k, cols + col, sum);
+			memcpy(v, &sum, sizeof sum);
+		}
+}
+
+static void
 add(Sums *s, DType acc, int block, float product[ROWS][8])
 {
 	for (int lane = 0; lane < SIMT_LANES; lane++)
@@ -242,6 +256,10 @@ make(SimtThread *t, const Product *p, bool checks)
 		memset(p->sums->v, 0, sizeof p->sums->v);
 	for (int block = 0; block < i->n / 8; block++) {
 		read_b(t->shared, &b, 8 * block, i->k, cols);
+		if (dtype_is_f8(i->a)) {
+			add_narrow(p->sums, i->k, block, rows, cols);
+			continue;
+		}
 		simt_product(ROWS, i->k, rows, cols, product[0]);
 		add(p->sums, i->acc, block, product);
 	}
