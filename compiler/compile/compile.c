@@ -43,12 +43,14 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 	}
 }
 
-/* After the passes: roles were asked for, and the kernel is whole. */
+/* After the passes: roles or shared loops were asked for, and the kernel is whole. */
 static void
-warn_whole(const Kernel *k, const Func *f)
+warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 {
 	if (f->whole_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "specialize", 1, f->whole_reason);
+	if (f->split_reason)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "split", s->split, f->split_reason);
 }
 
 void
@@ -82,7 +84,8 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 	}
 	if (!passes_run(m, t, opt))
 		return NULL;
-	warn_whole(k, m->funcs.at[0]);
+	if (t)
+		warn_whole(k, &b->schedule, m->funcs.at[0]);
 	return m;
 }
 
@@ -254,7 +257,7 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->shared_bytes = k->shared_bytes;
 	out->naxis = f->naxis;
 	out->persistent = artefact_is_persistent(f);
-	out->cluster = 1;
+	out->cluster = out->split = MAX(f->schedule.split, 1);
 	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;
 	list_asserts(f, out);

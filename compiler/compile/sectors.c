@@ -147,7 +147,7 @@ evaluate(Walk *w, const Value *v, const int64_t *at, int64_t *out)
 	case OP_IOTA:
 		*out = at[attr_axis(op)];
 		return true;
-	case OP_PROGRAM_ID: case OP_PROGRAM_AT: case OP_BLOCK_ID:
+	case OP_PROGRAM_ID: case OP_PROGRAM_AT: case OP_BLOCK_ID: case OP_SPLIT_RANK:
 		*out = 0;
 		return true;
 	case OP_DIM: case OP_STRIDE:

@@ -235,6 +235,8 @@ typedef enum ScheduleName {
 	SCHEDULE_COUNT
 } ScheduleName;
 
+enum { SPLIT_MOST = 8 };                                /* blocks of a cluster that any GPU with clusters runs */
+
 typedef enum ScheduleKind { SCHEDULE_POWER, SCHEDULE_RANGE, SCHEDULE_SWITCH } ScheduleKind;
 
 /* The compiler's own choice is 0; in a header's schedule (Bound) that of a switch is -1.  Printed after the grid where
@@ -271,6 +273,7 @@ struct Func {
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 	bool has_axes;                                  /* Value.axis is of the function as it is */
+	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *whole_reason;                       /* why pass roles did not part it, though asked to; or NULL */
 };
 

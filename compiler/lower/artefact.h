@@ -80,6 +80,7 @@ typedef struct Artefact {
 	bool persistent;                                /* the grid is min(programs, what fits), each block walks on */
 	bool waits;                                     /* its code waits for the grid before it: it may start early */
 	int cluster;                                    /* blocks of a cluster; 1 */
+	int split;                                      /* blocks of a program; 1 */
 	int parts_registers;                            /* a thread's at its start, of which roles take shares; or 0 */
 	char **asserts;                                 /* of each assert, in text order: "FILE:LINE:COL: its text" */
 	int nasserts;

@@ -1,9 +1,10 @@
 /* The kernel around the ops: its parameters become registers, and each block finds its programs.
  *
- * A kernel is launched over a line of blocks.  Block b runs program b, or, in a persistent kernel, those of the loop
- * that pass persist has put around the body; the program's position on the grid is found by division, the first axis
- * fastest.  With `group` rows walked together, programs go down that many rows of axis 0 before they move on along axis
- * 1, so that what neighbours read stays in the second cache:
+ * A kernel is launched over a line of blocks.  Block b runs program b; with `split`, it shares program b / split with the
+ * other blocks of its cluster; in a persistent kernel it runs those of the loop that pass persist has put around the body.
+ * The program's position on the grid is found by division, the first axis fastest.  With `group` rows walked together,
+ * programs go down that many rows of axis 0 before they move on along axis 1, so that what neighbours read stays in the
+ * second cache:
  *
  *     group 2 on a grid of 4 x 3        0 2 4      (row: axis 0)
  *                                       1 3 5
@@ -163,6 +164,8 @@ begin(Lower *l)
 	l->lane = lower_op2(l, THREAD_AND, l->thread, lower_i32(l, l->t->lanes - 1));
 	l->warp = lower_op2(l, THREAD_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
 	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
+	if (l->f->schedule.split > 1)
+		l->block = lower_op2(l, THREAD_LSHR, l->block, lower_i32(l, log2_ceil(l->f->schedule.split)));
 	fetch_maps(l);
 }
 

@@ -179,6 +179,16 @@ print_scratch(const Op *op)
 	return sum;
 }
 
+/* Each register of each thread, as the block's peers read them. */
+static int64_t
+sum_scratch(const Op *op)
+{
+	const Layout *l = op->out[0].layout;
+	if (!l)
+		return 0;
+	return MAX(operand_scratch(op->in[0], l), INT64_C(4) << (l->in[IN_REGISTER] + l->in[IN_LANE] + l->in[IN_WARP]));
+}
+
 static int64_t
 scratch_of(const Op *op, const Target *t)
 {
@@ -205,6 +215,8 @@ scratch_of(const Op *op, const Target *t)
 	case FAMILY_ATOMIC:
 		return atomic_scratch(op);
 	case FAMILY_BUFFER:
+		if (op->kind == OP_SPLIT_SUM)
+			return sum_scratch(op);
 		return op->kind == OP_COPY ? access_scratch(op, op->out[0].layout) : 0;
 	case FAMILY_REPORT:
 		return op->kind == OP_PRINT ? print_scratch(op) : 0;

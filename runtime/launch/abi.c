@@ -87,6 +87,7 @@ abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t r
 		    " programs along axis %d, and an axis of a GPU's goes up to %d", grid[axis], axis, INT32_MAX);
 		return false;
 	}
+	fits &= !__builtin_mul_overflow(n, MAX(a->split, 1), &n);
 	if (resident)
 		n = fits && n < resident ? n : resident;
 	else if (!fits || n > INT32_MAX) {

@@ -8,7 +8,7 @@
 struct SimtCode {
 	EmitCode *code;
 	const Target *target;
-	int threads, shared_bytes;
+	int threads, shared_bytes, cluster;
 	bool checks;
 };
 
@@ -54,7 +54,7 @@ simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, c
 		free(c);
 		return NULL;
 	}
-	*c = (SimtCode){.target = t, .checks = o->checks};
+	*c = (SimtCode){.target = t, .checks = o->checks, .cluster = MAX(f->schedule.split, 1)};
 	*why = "";
 	const ThreadModule *m = o->thread ? o->thread : lower_func(f, t, mem);
 	if (m && has_no_ptx(m, f->module->cx) && takes_the_same(m, f, t, mem)) {
@@ -86,7 +86,7 @@ simt_code_launch(const SimtCode *c, SimtLaunch *out)
 	out->target = c->target;
 	out->threads = c->threads;
 	out->shared_bytes = c->shared_bytes;
-	out->cluster = 1;
+	out->cluster = c->cluster;
 	out->site = emit_code_sites(c->code, &out->nsite);
 	out->checks = c->checks;
 	out->starts_early = (c->target->has & HAS_GRID_WAIT) != 0;

@@ -237,7 +237,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 		value[i] = value_of(&l->abi[i], l, args, grid);
 	ok = ok && simt_maps(l->abi, l->nabi, l->map, args, l->maps, value, &d->error) &&
 	    run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
-		l->func->schedule.persistent ? MIN(total, RESIDENT) : total, fault);
+		l->func->schedule.persistent ? MIN(total, RESIDENT) : total * MAX(l->func->schedule.split, 1), fault);
 	free(value);
 	free(range);
 	if (ok && l->faults.number) {

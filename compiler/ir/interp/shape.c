@@ -76,6 +76,9 @@ DEFINE(NUM_BLOCKS)
 	return give_i64(w, op, n);
 }
 
+DEFINE_AS(SPLIT_RANK, give_i64(w, op, 0))
+DEFINE_AS(SPLIT_COUNT, give_i64(w, op, 1))
+
 DEFINE(PROGRAM_AT)
 {
 	int64_t at = value_i64(w, op->in[0]);
@@ -231,6 +234,7 @@ DEFINE(RESHAPE)
 }
 
 DEFINE_AS(CONVERT, define_RESHAPE(w, op))
+DEFINE_AS(SPLIT_SUM, define_RESHAPE(w, op))
 
 DEFINE(CAT)
 {

@@ -281,6 +281,9 @@ lower_buffer(Lower *l, Op *op)
 	case OP_SENT:
 		lower_sent(l, op);
 		break;
+	case OP_SPLIT_SUM:
+		lower_split_sum(l, op);
+		break;
 	case OP_COMMIT:
 	case OP_WAIT:
 		lower_tokens(l, op);

@@ -77,6 +77,13 @@ lower_index(Lower *l, Op *op)
 		thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &r, 1);
 		r = lower_as(l, CAST_ZEXT, REG_I64, r);
 		break;
+	case OP_SPLIT_RANK:
+		r = lower_i32(l, 0);
+		if (l->f->schedule.split > 1)
+			thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &r, 1);
+		r = lower_as(l, CAST_ZEXT, REG_I64, r);
+		break;
+	case OP_SPLIT_COUNT: r = lower_i64(l, MAX(l->f->schedule.split, 1)); break;
 	case OP_PROGRAM_AT:
 		lower_find_program(l, lower_regs(l, op->in[0])[0], l->programs);
 		r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0);

@@ -413,6 +413,8 @@ axis_rule(const Op *op, const Value *out)
 	case OP_PROGRAM_ID: case OP_PROGRAM_AT: return rule_index(t, 0, MAX(attr_count(op), 1) - 1);
 	case OP_NUM_PROGRAMS: case OP_NUM_BLOCKS: return rule_index(t, 1, INT32_MAX);
 	case OP_BLOCK_ID: return rule_index(t, 0, INT32_MAX - 1);
+	case OP_SPLIT_RANK: return rule_index(t, 0, SPLIT_MOST - 1);
+	case OP_SPLIT_COUNT: return rule_index(t, 1, SPLIT_MOST);
 	case OP_DIM: return rule_dim(op, t);
 	case OP_BROADCAST: return rule_broadcast(op, t);
 	case OP_RESHAPE: return rule_reshape(op, t);

@@ -39,7 +39,7 @@ program_words(const SimtLaunch *l, int64_t block, char *out, size_t size)
 		snprintf(out, size, "block %" PRId64, block);
 		return;
 	}
-	find_program(l, block, at);
+	find_program(l, block / MAX(l->func->schedule.split, 1), at);
 	if (l->func->naxis == 1)
 		snprintf(out, size, "program %" PRId64, at[0]);
 	else if (l->func->naxis == 2)

@@ -157,7 +157,7 @@ static int
 level_of(const Plan *p, const Op *op)
 {
 	bool by_launch = op->kind == OP_NUM_PROGRAMS || op->kind == OP_NUM_BLOCKS || op->kind == OP_DIM ||
-	    op->kind == OP_STRIDE;
+	    op->kind == OP_STRIDE || op->kind == OP_SPLIT_RANK || op->kind == OP_SPLIT_COUNT;
 	int level = by_launch ? 1 : 0;
 
 	if (op->kind == OP_CONST && in_flat_region(op))
