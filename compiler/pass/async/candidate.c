@@ -11,8 +11,8 @@
 
 enum { SLICE_MAX = 4096, FEW_ROWS = 32 };
 
-static bool
-may_be_written(const Pipeline *p, const Value *tensor)
+bool
+pipeline_may_be_written(const Pipeline *p, const Value *tensor)
 {
 	const FuncParam *param = &p->f->param[tensor->index];
 
@@ -33,7 +33,7 @@ static bool
 may_run_ahead(const Pipeline *p, const Op *op)
 {
 	if (op->kind == OP_READ)
-		return !may_be_written(p, op->in[0]);
+		return !pipeline_may_be_written(p, op->in[0]);
 	return (op_info[op->kind].traits & PURE) && op->nregion == 0;
 }
 
@@ -78,7 +78,7 @@ is_staged(const Pipeline *p, const Op *op)
 	const Value *v = &op->out[0];
 
 	if (op->kind != OP_READ || op->home != p->body || !v->layout || v->type->elem == TY_BOOL || !has_whole_bytes(op) ||
-	    !access_fill_is_zero(op) || may_be_written(p, op->in[0]))
+	    !access_fill_is_zero(op) || pipeline_may_be_written(p, op->in[0]))
 		return false;
 	for (int i = 0; i < op->in[0]->type->rank; i++)
 		if (!can_shift(p, op->in[1 + i], 16))

@@ -102,7 +102,7 @@ build_pipeline(Pipeline *p, int stages)
 	if (p->nasync)
 		token_op(p, &b, OP_WAIT, stages - 2);
 	if (has_bulk)
-		pipeline_await(p, &b, &slot[0], &slot[2]);
+		pipeline_await(&b, p->full, &slot[0], &slot[2]);
 	Op *started = first_product(p);
 	if (!started)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);

@@ -26,11 +26,13 @@ typedef struct Pipeline {
 	VEC(Staged) reads;
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
 	int nasync;                                     /* reads that cp_async serves */
-	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (bulk.c) */
+	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
 
 /* candidate.c: fills slice and reads */
 void pipeline_find_reads(Pipeline *p);
+/* May something in the body write what the tensor holds? */
+bool pipeline_may_be_written(const Pipeline *p, const Value *tensor);
 /* Do all of the loop's products have few rows, or few columns, as far as it has some?  Then it waits for memory. */
 bool pipeline_is_stream(const Pipeline *p);
 
@@ -53,6 +55,7 @@ void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
 
 /* Is v an operand of a product of warpgroups, as it is or transposed, in block b? */
 bool warpgroup_reads(const Block *b, const Value *v);
+bool warpgroup_reads_in(const Op *product, const Value *v);
 /* How a tile lies in shared memory so that warpgroups can read it, whose elements are neighbours along dimension `fast`
  * in memory. */
 const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
@@ -67,9 +70,15 @@ void pipeline_find_bulk(Pipeline *p);
 void pipeline_mbarriers(Pipeline *p, Builder *b, int slots);
 /* Copies of the reads for the iteration of that index into slot `number` of each ring. */
 void pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number);
-/* Until the bulk copies into slot `number` have come, in the phase of that parity; `phase` for the next iteration. */
-void pipeline_await(Pipeline *p, Builder *b, Value *number, Value *phase);
+/* Until the phase of that parity of slot `number` is over; `phase` for the next iteration. */
+void pipeline_await(Builder *b, Value *ring, Value *number, Value *phase);
 Value *pipeline_next_phase(Builder *b, Value *phase, Value *next_number);
+Value *pipeline_mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, const char *name);
+/* The loop over programs that the loop stands in, or NULL. */
+Op *pipeline_programs(const Op *loop);
+
+/* rings.c */
+
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
 void pipeline_symmetric(Pipeline *p, int slots);
 

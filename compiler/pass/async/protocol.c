@@ -13,7 +13,8 @@
  *         arrive %empty, %slot {by = "warp"}           arrivals of an iteration are the mbarrier's count
  *     }
  *
- * All of it is looked up in one block of each role, the body of the loop that the slot is carried through. */
+ * All of it is looked up in one block of each role, the body of the loop that the slot is carried through; reads may stand
+ * in loops of that block.  Rings are checked one by one: two that a loop fills may be waited for and freed apart. */
 #include "pass/async/ring.h"
 #include "pass/pass.h"
 
@@ -198,20 +199,42 @@ check_bytes(Protocol *p, const Op *expect)
 	    fails(p, expect, "bytes expected are not those copied");
 }
 
-/* A product that reads the slot is over before the arrival. */
+/* Does the wait leave the product to run on? */
+static bool
+waits_for(const Op *wait, const Op *start)
+{
+	if (attr_left(wait) == 0)
+		return true;
+	for (int i = 0; i < wait->nin; i++)
+		if (wait->in[i] == &start->out[0])
+			return true;
+	return false;
+}
+
+/* A product that reads the slot is over before the arrival, or the end of its block. */
 static bool
 is_waited_for(const Op *start, const Op *arrive)
 {
 	for (const Op *op = start; op && op != arrive; op = op->next)
-		if (op->kind == OP_DOT_WAIT && attr_left(op) == 0)
+		if (op->kind == OP_DOT_WAIT && waits_for(op, start))
 			return true;
 	return false;
+}
+
+/* The op of the block that it is or stands in. */
+static const Op *
+ancestor_in(const Op *op, const Block *b)
+{
+	while (op && op->home != b)
+		op = op->home->parent;
+	return op;
 }
 
 static bool
 check_read(Protocol *p, const Op *op, const Op *await, const Op *arrive)
 {
-	if (op->home != await->home || !comes_before(await, op) || !comes_before(op, arrive))
+	const Op *at = ancestor_in(op, await->home);
+	if (!at || !comes_before(await, at) || !comes_before(at, arrive))
 		return fails(p, op, "a slot is read outside of its phase");
 	return op->kind != OP_DOT_START || is_waited_for(op, arrive) ||
 	    fails(p, op, "a slot is given back while a product reads it");

@@ -85,7 +85,7 @@ is_freed(const Parting *p, const Value *ring)
 	return false;
 }
 
-/* One loop, whose body has the copies and the arrivals by warp. */
+/* One loop, whose body has the copies and the arrivals by warp; the program may bring tiles of its own beside it. */
 static bool
 find_loop(Parting *p)
 {
@@ -96,16 +96,18 @@ find_loop(Parting *p)
 			return refuse(p, "threads copy by cp.async");
 		if (op->kind != OP_EXPECT && op->kind != OP_ARRIVE && !is_bulk(op))
 			continue;
+		if (op->kind == OP_ARRIVE)
+			vec_push(p->tmp, &p->free, op->in[0]);
+		if (op->home == body)
+			continue;
 		Op *loop = op->home->parent;
 		if (loop->kind != OP_FOR || loop->home != body)
 			return refuse(p, "a ring is filled elsewhere than in a loop of the program");
 		if (p->loop && p->loop != loop)
 			return refuse(p, "two loops of a program fill rings");
 		p->loop = loop;
-		if (op->kind == OP_ARRIVE)
-			vec_push(p->tmp, &p->free, op->in[0]);
 	}
-	return p->free.n || refuse(p, "no loop of the program fills a ring by bulk copies");
+	return p->loop || refuse(p, "no loop of the program fills a ring by bulk copies");
 }
 
 /* ---- what the copies need ---- */
@@ -241,6 +243,15 @@ make_roles(Parting *p)
 	return roles;
 }
 
+/* Copies by one thread have no layout of threads. */
+static void
+forget_layouts(Op *programs)
+{
+	for (Op *op = programs->region[0]->first; op; op = op_after(op, programs->region[0]))
+		if (op->kind == OP_COPY)
+			op->out[0].layout = NULL;
+}
+
 static void
 part(Parting *p)
 {
@@ -254,6 +265,7 @@ part(Parting *p)
 	build_yield(&b, NULL, 0);
 	drop_effects(p, producer, false);
 	drop_effects(p, p->programs, true);
+	forget_layouts(producer);
 	sweep(p->f);
 }
 

@@ -27,13 +27,21 @@ is_product(const Op *op)
 }
 
 bool
-warpgroup_reads(const Block *b, const Value *v)
+warpgroup_reads_in(const Op *op, const Value *v)
 {
 	bool flipped;
+	for (int i = is_product(op) && attr_register_a(op); i < 2 && is_product(op); i++)
+		if (dot_operand_root(op->in[i], &flipped) == v)
+			return true;
+	return false;
+}
+
+bool
+warpgroup_reads(const Block *b, const Value *v)
+{
 	for (const Op *op = b->first; op; op = op->next)
-		for (int i = is_product(op) && attr_register_a(op); i < 2 && is_product(op); i++)
-			if (dot_operand_root(op->in[i], &flipped) == v)
-				return true;
+		if (warpgroup_reads_in(op, v))
+			return true;
 	return false;
 }
 

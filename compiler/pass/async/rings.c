@@ -1,0 +1,366 @@
+/* Rings of which each iteration fills, reads and frees one slot, with nothing ahead: what pass roles parts.
+ *
+ *     for … do (%k, %acc) {                          for … do (%k, %acc, %now, %phase, %now.1, %phase.1) {
+ *         %a = read %x, %k …                             await %empty, %now, 1 - %phase
+ *         %s = dot %q, %a, %0                            expect %full, %now {bytes = 32768}
+ *         …                                              copy %x, %k, (slot %now of %ring), %full, %now
+ *         %b = read %y, %k …                    =>       await %empty.1, …; expect …; copy %y, …
+ *         %e = dot %p, %b, %acc                          await %full, %now, %phase
+ *         yield %e                                       %s = dot %q, (slot %now), %0
+ *     }                                                  arrive %empty, %now {by = "warp"}
+ *                                                        …
+ *                                                        await %full.1, %now.1, %phase.1
+ *                                                        %e = dot %p, (slot %now.1), %acc
+ *                                                        arrive %empty.1, %now.1 {by = "warp"}
+ *                                                        yield %e, (next of the slots and phases)
+ *                                                    }
+ *
+ * Reads that the same products use share a ring of mbarriers; others have their own, so that a slot is waited for no
+ * earlier than its product begins, and is free as soon as that is over.  A slot's first turn waits for the phase before
+ * the first, which is over from the beginning.  In a loop over programs slots and phases are carried on from program to
+ * program.
+ *
+ * There, a tile that the program reads before the loop, for products of warpgroups in it alone, comes in the same way, into
+ * a ring of one slot that each program fills and frees once. */
+#include "model/model.h"
+#include "pass/async/pipeline.h"
+
+enum { MOST_RINGS = 4, APART = 8192 };
+
+/* Reads with the same first and last product. */
+typedef struct Ring {
+	Pipeline part;                                  /* with these reads alone */
+	Op *first, *last;                               /* NULL: something else uses them too */
+	Value *now, *phase;
+	Value **slot;                                   /* of each read */
+} Ring;
+
+typedef struct Rings {
+	Pipeline *p;
+	Ring at[MOST_RINGS];
+	int n;
+} Rings;
+
+/* ---- which reads ---- */
+
+/* Has `read`, or v that it is transposed, uses other than by products of warpgroups in the block? */
+static bool
+has_others(const Value *read, const Value *v, const Block *b)
+{
+	int uses = 0;
+
+	for (const Op *op = b->first; op; op = op->next)
+		for (int i = 0; i < op->nin; i++) {
+			if (op->in[i] != v)
+				continue;
+			uses++;
+			if (op->kind == OP_PERMUTE ? has_others(read, &op->out[0], b) : !warpgroup_reads_in(op, read))
+				return true;
+		}
+	return uses != v->nuses;
+}
+
+static bool
+has_other_uses(const Value *read, const Block *b)
+{
+	return has_others(read, read, b);
+}
+
+static void
+find_products(const Block *b, const Value *v, Op **first, Op **last)
+{
+	*first = *last = NULL;
+	for (Op *op = b->first; op; op = op->next)
+		if (warpgroup_reads_in(op, v)) {
+			*first = *first ? *first : op;
+			*last = op;
+		}
+}
+
+static Ring *
+ring_of(Rings *r, Op *first, Op *last)
+{
+	for (int i = 0; i < r->n; i++)
+		if (r->at[i].first == first && r->at[i].last == last)
+			return &r->at[i];
+	if (r->n == MOST_RINGS)
+		return NULL;
+	Ring *ring = &r->at[r->n++];
+	*ring = (Ring){.part = *r->p, .first = first, .last = last};
+	ring->part.reads.n = ring->part.reads.cap = 0;
+	ring->part.reads.at = NULL;
+	ring->part.bulk_bytes = 0;
+	return ring;
+}
+
+static bool
+group_reads(Rings *r)
+{
+	for (int i = 0; i < r->p->reads.n; i++) {
+		const Staged *s = &r->p->reads.at[i];
+		const Value *v = &s->read->out[0];
+		Op *first, *last;
+		find_products(r->p->body, v, &first, &last);
+		Ring *ring = has_other_uses(v, r->p->body) ? NULL : ring_of(r, first, last);
+		if (!ring)
+			return false;
+		vec_push(r->p->tmp, &ring->part.reads, *s);
+		ring->part.bulk_bytes += tile_bytes(v->type);
+	}
+	return true;
+}
+
+/* One ring of all reads where they cannot be told apart. */
+static void
+find_rings(Rings *r)
+{
+	if (group_reads(r) && r->n > 1)
+		return;
+	r->n = 1;
+	r->at[0] = (Ring){.part = *r->p};
+}
+
+/* ---- slots ---- */
+
+/* The rings are there for all programs, beside the scratch of what else a program does; small scratch stands apart. */
+static int
+fit_slots(const Pipeline *p, int slots, int64_t beside)
+{
+	const Block *body = p->f->body;
+	int64_t each = pipeline_stage_bytes(p, false), scratch = 0;
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (!op_inside(op, p->body))
+			scratch = MAX(scratch, plan_op(op, p->t).scratch);
+	while (slots > 2 && slots * each + scratch + beside + APART > p->t->shared_bytes)
+		slots--;
+	return slots;
+}
+
+/* The producer's part. */
+static void
+fill(Ring *r, Builder *b, Value *index)
+{
+	pipeline_await(b, r->part.empty, r->now, build2(b, OP_SUB, build_index(b, 1), r->phase));
+	pipeline_copies(&r->part, b, index, r->now);
+}
+
+/* The consumers': products wait for the slot, or all that follows. */
+static void
+find_slots(Ring *r, Builder *b)
+{
+	Pipeline *p = &r->part;
+
+	r->slot = NEW_ARRAY(p->tmp, Value *, p->reads.n);
+	if (!r->first)
+		pipeline_await(b, p->full, r->now, r->phase);
+	for (int i = 0; i < p->reads.n; i++)
+		r->slot[i] = pipeline_slot(p, b, &p->reads.at[i], r->now);
+}
+
+/* The reads give way to what the slots hold. */
+static void
+use(Ring *r)
+{
+	for (int i = 0; i < r->part.reads.n; i++)
+		pipeline_gets(&r->part, &r->part.reads.at[i], r->slot[i]);
+}
+
+static void
+release(Ring *r, Builder *b)
+{
+	Attr by = attr_new_by(r->part.m, "warp");
+
+	op_make(b, OP_ARRIVE, (Value *[]){r->part.empty, r->now}, 2, &by, 1, NULL, 0);
+}
+
+/* What the slot's number and its phase become, behind each other in `out`. */
+static void
+step(Ring *r, Builder *b, int slots, Value **out)
+{
+	out[0] = pipeline_next(b, r->now, slots);
+	out[1] = pipeline_next_phase(b, r->phase, out[0]);
+}
+
+/* ---- programs ---- */
+
+/* Buffers and mbarriers are the block's, one for all programs. */
+static void
+hoist_buffers(const Op *loop, Op *programs)
+{
+	for (Op *op = programs->region[0]->first, *next; op != loop; op = next) {
+		next = op->next;
+		if (op->kind == OP_ALLOC || op->kind == OP_MBARRIER)
+			op_move(op, programs->home, programs);
+	}
+}
+
+/* n values that begin as 0 before all programs, and what each program makes of them. */
+static Value *
+carry_through(Pipeline *p, int n, Pipeline *outer)
+{
+	Op *programs = pipeline_programs(p->loop);
+	Builder b = build_before(programs);
+	Value **zero = NEW_ARRAY(p->tmp, Value *, n);
+
+	for (int i = 0; i < n; i++)
+		zero[i] = build_index(&b, 0);
+	*outer = (Pipeline){.m = p->m, .tmp = p->tmp, .f = p->f, .loop = programs, .body = programs->region[0]};
+	return pipeline_carry(outer, zero, n);
+}
+
+/* The slots and phases that the loop ends with, its last carried values, are those that the next program's begins with. */
+static void
+carry_on(Pipeline *p, int n)
+{
+	Pipeline outer;
+	int at = p->loop->nout - n;
+
+	hoist_buffers(p->loop, pipeline_programs(p->loop));
+	Value *arg = carry_through(p, n, &outer);
+	Value **out = NEW_ARRAY(p->tmp, Value *, n);
+	for (int i = 0; i < n; i++) {
+		arg[i].name = p->body->arg[1 + at + i].name;
+		op_set_in(p->loop, 3 + at + i, &arg[i]);
+		out[i] = &p->loop->out[at + i];
+	}
+	pipeline_yield(&outer, out, n);
+}
+
+/* ---- tiles of the program ---- */
+
+/* A read of the program that products of warpgroups in the loop take from shared memory, and nothing else does. */
+static bool
+is_programs(const Pipeline *p, Op *read)
+{
+	Pipeline whole = {.f = p->f, .body = p->f->body};
+
+	if (read->kind != OP_READ || map_reason(read, p->t) || pipeline_may_be_written(&whole, read->in[0]))
+		return false;
+	return warpgroup_reads(p->body, &read->out[0]) && !has_other_uses(&read->out[0], p->body);
+}
+
+static Op *
+find_tile(const Pipeline *p)
+{
+	const Op *programs = pipeline_programs(p->loop);
+
+	for (Op *op = programs ? programs->region[0]->first : NULL; op && op != p->loop; op = op->next)
+		if (is_programs(p, op))
+			return op;
+	return NULL;
+}
+
+static void
+bring_tile(Pipeline *p, Op *read)
+{
+	Pipeline outer;
+	Staged s = {.read = read, .is_boxed = true, .is_bulk = true};
+	Ring r = {.part = *p};
+	Value *arg = carry_through(p, 2, &outer), *next[2];
+	Builder b = build_before(read), before = build_before(outer.loop);
+
+	r.part.loop = outer.loop;
+	r.part.reads.n = r.part.reads.cap = 0;
+	r.part.reads.at = NULL;
+	vec_push(p->tmp, &r.part.reads, s);
+	r.part.bulk_bytes = tile_bytes(read->out[0].type);
+	pipeline_rings(&r.part, &before, 1);
+	r.part.full = pipeline_mbarrier(p, &before, 1, 1, "loaded");
+	r.part.empty = pipeline_mbarrier(p, &before, 1, p->f->schedule.warps, "taken");
+	r.now = &arg[0];
+	r.phase = &arg[1];
+	r.now->name = "tile";
+	r.phase->name = "turn";
+	fill(&r, &b, NULL);
+	r.part.body = outer.body;
+	find_slots(&r, &b);
+	use(&r);
+	b = build_before(p->loop->next);
+	release(&r, &b);
+	b.before = outer.body->last;
+	step(&r, &b, 1, next);
+	pipeline_yield(&outer, next, 2);
+}
+
+/* ---- the loop ---- */
+
+static void
+make_rings(Rings *r, Builder *b, int slots)
+{
+	static const char *const names[MOST_RINGS][2] = {
+		{"full", "empty"}, {"full2", "empty2"}, {"full3", "empty3"}, {"full4", "empty4"}
+	};
+
+	for (int i = 0; i < r->n; i++) {
+		Pipeline *p = &r->at[i].part;
+		pipeline_rings(p, b, slots);
+		p->full = pipeline_mbarrier(p, b, slots, 1, names[i][0]);
+		p->empty = pipeline_mbarrier(p, b, slots, p->f->schedule.warps, names[i][1]);
+	}
+}
+
+static void
+carry_slots(Rings *r, Builder *b)
+{
+	Value *zero[2 * MOST_RINGS];
+
+	for (int i = 0; i < 2 * r->n; i++)
+		zero[i] = build_index(b, 0);
+	Value *arg = pipeline_carry(r->p, zero, 2 * r->n);
+	for (int i = 0; i < r->n; i++) {
+		r->at[i].now = &arg[2 * i];
+		r->at[i].phase = &arg[2 * i + 1];
+		r->at[i].now->name = "now";
+		r->at[i].phase->name = "phase";
+		r->at[i].part.loop = r->p->loop;
+		r->at[i].part.body = r->p->body;
+	}
+}
+
+static void
+build_body(Rings *r, int slots)
+{
+	Pipeline *p = r->p;
+	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
+	Value *next[2 * MOST_RINGS];
+
+	for (int i = 0; i < r->n; i++) {
+		fill(&r->at[i], &b, &p->body->arg[0]);
+		b.place = p->loop->place;
+	}
+	for (int i = 0; i < r->n; i++)
+		find_slots(&r->at[i], &b);
+	for (int i = 0; i < r->n; i++)
+		use(&r->at[i]);
+	for (int i = 0; i < r->n; i++) {
+		Ring *ring = &r->at[i];
+		b.before = ring->first;
+		if (ring->first)
+			pipeline_await(&b, ring->part.full, ring->now, ring->phase);
+		b.before = ring->last ? ring->last->next : p->body->last;
+		release(ring, &b);
+	}
+	b.before = p->body->last;
+	for (int i = 0; i < r->n; i++)
+		step(&r->at[i], &b, slots, next + 2 * i);
+	pipeline_yield(p, next, 2 * r->n);
+}
+
+void
+pipeline_symmetric(Pipeline *p, int slots)
+{
+	Rings r = {.p = p};
+	Op *tile = find_tile(p);
+	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
+
+	find_rings(&r);
+	slots = fit_slots(p, slots, tile ? tile_bytes(tile->out[0].type) : 0);
+	make_rings(&r, &b, slots);
+	carry_slots(&r, &b);
+	build_body(&r, slots);
+	if (pipeline_programs(p->loop))
+		carry_on(p, 2 * r.n);
+	if (tile)
+		bring_tile(p, tile);
+}
