@@ -167,6 +167,9 @@ holds(const Value *v, int64_t n, const Value **assumed, int nassumed)
 	if (nassumed == DEPTH)
 		return false;
 	const Op *loop = v->def ? v->def : v->block->parent;
+	if (v->def && loop->kind == OP_IF)
+		return holds(loop->region[0]->last->in[v->index], n, assumed, nassumed) &&
+		    holds(loop->region[1]->last->in[v->index], n, assumed, nassumed);
 	if (!loop || loop->kind != OP_FOR || (!v->def && v->index == 0))
 		return v->def && is_next(v->def, n) && holds(v->def->in[2]->def->in[0], n, assumed, nassumed);
 	int i = v->def ? v->index : v->index - 1;

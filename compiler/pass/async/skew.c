@@ -1,0 +1,372 @@
+/* Two chained products of a loop run at once: the first of the next iteration beside the second of this one.
+ *
+ *     for %lo, %hi, %step, %x, %o do (%k, %a, %c) {
+ *         await %full, %now, %phase
+ *         %s = dot_start %q, (slot %now), %0
+ *         %t = dot_wait %s {left = 0}
+ *         arrive %empty, %now
+ *         %p, %a' = … %t, %a
+ *         %d = mul %c, …
+ *         await %full2, %now2, %phase2
+ *         %e = dot_start %p, (slot %now2), %d
+ *         %o' = dot_wait %e {left = 0}
+ *         arrive %empty2, %now2
+ *         yield %a', %o'
+ *     }
+ *  =>
+ *     if lo < hi {
+ *         await; dot_start; dot_wait; arrive; %p, %a' = …
+ *         for %lo + %step, %hi, %step, %a', %o, %p do (%k, %a, %c, %p) {
+ *             %d = mul %c, …
+ *             await %full, …
+ *             %s = dot_start %q, (slot), %0               of this iteration
+ *             await %full2, …
+ *             %e = dot_start %p, (slot), %d               of the one before
+ *             %t = dot_wait %s {left = 1}
+ *             arrive %empty …
+ *             %p', %a' = … %t, %a                         beside that product
+ *             %o' = dot_wait %e {left = 0}
+ *             arrive %empty2 …
+ *             yield %a', %o', %p'
+ *         }
+ *         %d = mul …; await; dot_start; dot_wait; arrive
+ *     }
+ *
+ * Part 2 of a body is the second product, the slot that it reads with its number, what depends on them, and moves that
+ * only those use; part 1 is the rest.  Part 1 must not need what part 2 makes: then the loop's iterations may be cut
+ * between them, and what part 2 takes from part 1 is carried to the next iteration.  The first iteration's part 1 and the
+ * last one's part 2 stand before and behind the loop.  Each part does the same in the same order as before, so results
+ * are the same to the bit. */
+#include "pass/pass.h"
+#include "target/target.h"
+
+typedef struct Skew {
+	Module *m;
+	Arena *tmp;
+	Func *f;
+	Op *loop;
+	Block *body;
+	Op *start[2], *wait[2];                         /* the products */
+	bool *late;                                     /* by Value.id: part 2 makes it, or it is carried for part 2 */
+	VEC(Value *) crossing;                          /* what part 2 takes from part 1 */
+} Skew;
+
+/* ---- the products ---- */
+
+static Op *
+wait_of(const Op *start)
+{
+	for (Op *op = start->next; op; op = op->next)
+		if (op->kind == OP_DOT_WAIT && op->nin == 1 && op->in[0] == &start->out[0])
+			return op;
+	return NULL;
+}
+
+/* Two products of the body and nothing else that waits, copies or branches. */
+static bool
+find_products(Skew *s)
+{
+	int n = 0;
+
+	for (Op *op = s->body->first; op; op = op->next) {
+		if (op->nregion || op->kind == OP_COPY || op->kind == OP_EXPECT || op->kind == OP_GET || op->kind == OP_PUT)
+			return false;
+		if (op->kind != OP_DOT_START)
+			continue;
+		if (n == 2)
+			return false;
+		s->start[n++] = op;
+	}
+	for (int i = 0; i < n; i++) {
+		s->wait[i] = wait_of(s->start[i]);
+		if (!s->wait[i])
+			return false;
+	}
+	return n == 2;
+}
+
+/* ---- the parts ---- */
+
+static bool
+is_late(const Skew *s, const Op *op)
+{
+	for (int i = 0; i < op->nin; i++)
+		if (value_inside(op->in[i], s->body) && s->late[op->in[i]->id])
+			return true;
+	return op == s->start[1];
+}
+
+/* The number of the slot that the second product reads, and the phases that are waited for with it. */
+static void
+mark_slot(Skew *s)
+{
+	const Op *slot = s->start[1]->in[1]->def;
+
+	if (!slot || slot->kind != OP_SLOT || !value_inside(slot->in[1], s->body))
+		return;
+	s->late[slot->in[1]->id] = true;
+	for (Op *op = s->body->first; op; op = op->next)
+		if (op->kind == OP_AWAIT && op->in[1] == slot->in[1] && value_inside(op->in[2], s->body))
+			s->late[op->in[2]->id] = true;
+}
+
+static bool
+spread_late(Skew *s)
+{
+	bool changed = false;
+
+	for (Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
+		for (int i = 0; i < op->nout && is_late(s, op); i++) {
+			changed |= !s->late[op->out[i].id];
+			s->late[op->out[i].id] = true;
+		}
+	for (int i = 0; i < s->loop->nout; i++) {
+		const Value *v = s->body->last->in[i];
+		if (!value_inside(v, s->body) || !s->late[v->id] || s->late[s->body->arg[1 + i].id])
+			continue;
+		s->late[s->body->arg[1 + i].id] = changed = true;
+	}
+	return changed;
+}
+
+/* Only part 2 uses it. */
+static bool
+has_late_uses_only(const Skew *s, const Value *v)
+{
+	int uses = 0;
+
+	for (const Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
+		for (int i = 0; i < op->nin; i++)
+			uses += op->in[i] == v && is_late(s, op);
+	return uses == v->nuses;
+}
+
+/* Moves of which part 2 alone uses the results: less is carried of what they spread. */
+static bool
+sink_moves(Skew *s)
+{
+	bool changed = false;
+
+	for (Op *op = s->body->last->prev; op; op = op->prev) {
+		bool moves = op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_NEG;
+		if (!moves || s->late[op->out[0].id] || !has_late_uses_only(s, &op->out[0]))
+			continue;
+		s->late[op->out[0].id] = changed = true;
+	}
+	return changed;
+}
+
+static bool
+is_made_late(const Skew *s, const Op *op)
+{
+	return is_late(s, op) || (op->nout && s->late[op->out[0].id]);
+}
+
+static bool
+part_body(Skew *s)
+{
+	func_number(s->f);
+	s->late = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
+	mark_slot(s);
+	while (spread_late(s) || sink_moves(s))
+		;
+	if (is_made_late(s, s->start[0]) || is_made_late(s, s->wait[0]) || s->late[s->body->arg[0].id])
+		return false;
+	const Value *p = s->start[1]->in[0];
+	return value_inside(p, s->body) && !s->late[p->id];
+}
+
+/* Ops without operands are made where they are used. */
+static bool
+is_free(const Value *v)
+{
+	return v->def && v->def->nin == 0 && op_has(v->def, PURE);
+}
+
+static void
+find_crossing(Skew *s)
+{
+	for (Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
+		for (int i = 0; i < op->nin && is_made_late(s, op); i++) {
+			Value *v = op->in[i];
+			bool known = !value_inside(v, s->body) || s->late[v->id] || is_free(v);
+			for (int k = 0; k < s->crossing.n && !known; k++)
+				known = s->crossing.at[k] == v;
+			if (!known)
+				vec_push(s->tmp, &s->crossing, v);
+		}
+}
+
+/* ---- the new loop ---- */
+
+static Value *
+mapped(Value *const *map, Value *v)
+{
+	return map[v->id] ? map[v->id] : v;
+}
+
+/* Ops of a part from `from` to before `to`, those without operands in both. */
+static void
+clone_part(Skew *s, Builder *b, Value **map, bool late, const Op *from, const Op *to)
+{
+	for (const Op *op = from; op != to; op = op->next)
+		if (is_made_late(s, op) == late || (late && op->nout == 1 && is_free(&op->out[0])))
+			op_clone(b, op, map);
+}
+
+static Value **
+new_map(Skew *s)
+{
+	return NEW_ARRAY(s->tmp, Value *, s->f->nvalues);
+}
+
+static bool
+is_late_column(const Skew *s, int i)
+{
+	return s->late[s->body->arg[1 + i].id];
+}
+
+/* The second product's operands but for what waits; then the products, the first one's before the second's. */
+static void
+clone_starts(Skew *s, Builder *b, Value **first, Value **second)
+{
+	Op *yield = s->body->last;
+
+	for (const Op *op = s->body->first; op != s->start[1]; op = op->next)
+		if ((is_made_late(s, op) && op_has(op, PURE)) || (op->nout == 1 && is_free(&op->out[0])))
+			op_clone(b, op, second);
+	clone_part(s, b, first, false, s->body->first, s->start[0]->next);
+	for (const Op *op = s->body->first; op != s->start[1]; op = op->next)
+		if (is_made_late(s, op) && !op_has(op, PURE))
+			op_clone(b, op, second);
+	op_clone(b, s->start[1], second);
+	clone_part(s, b, first, false, s->start[0]->next, yield);
+	clone_part(s, b, second, true, s->start[1]->next, yield);
+}
+
+/* What is carried: part 1's and part 2's columns in their order, then what crosses. */
+static Op *
+make_loop(Skew *s, Builder *b, Value *const *first)
+{
+	Op *old = s->loop;
+	int n = old->nout, all = n + s->crossing.n;
+	Value **in = NEW_ARRAY(s->tmp, Value *, 3 + all);
+	const Type **type = NEW_ARRAY(s->tmp, const Type *, 1 + all);
+
+	in[0] = build2(b, OP_ADD, old->in[0], old->in[2]);
+	in[1] = old->in[1];
+	in[2] = old->in[2];
+	for (int i = 0; i < n; i++)
+		in[3 + i] = is_late_column(s, i) ? old->in[3 + i] : mapped(first, s->body->last->in[i]);
+	for (int i = 0; i < s->crossing.n; i++)
+		in[3 + n + i] = mapped(first, s->crossing.at[i]);
+	type[0] = s->body->arg[0].type;
+	for (int i = 0; i < all; i++)
+		type[1 + i] = in[3 + i]->type;
+	Op *loop = op_make_regions(b, OP_FOR, in, 3 + all, old->attr, old->nattr, NULL, 0, 1);
+	Block *body = loop->region[0] = block_make(s->f, loop, type, 1 + all);
+	for (int i = 0; i < all; i++) {
+		body->arg[1 + i].layout = loop->out[i].layout = in[3 + i]->layout;
+		body->arg[1 + i].name = i < n ? s->body->arg[1 + i].name : s->crossing.at[i - n]->name;
+	}
+	body->arg[0].name = s->body->arg[0].name;
+	return loop;
+}
+
+static void
+fill_loop(Skew *s, Op *loop)
+{
+	Builder b = {.m = s->m, .block = loop->region[0], .place = loop->place};
+	Value **first = new_map(s), **second = new_map(s), *arg = loop->region[0]->arg;
+	int n = s->loop->nout;
+
+	first[s->body->arg[0].id] = &arg[0];
+	for (int i = 0; i < n; i++)
+		(is_late_column(s, i) ? second : first)[s->body->arg[1 + i].id] = &arg[1 + i];
+	for (int i = 0; i < s->crossing.n; i++)
+		second[s->crossing.at[i]->id] = &arg[1 + n + i];
+	clone_starts(s, &b, first, second);
+	attr_set_left(s->m, first[s->wait[0]->out[0].id]->def, 1);
+	Value **out = NEW_ARRAY(s->tmp, Value *, n + s->crossing.n);
+	for (int i = 0; i < n; i++)
+		out[i] = mapped(is_late_column(s, i) ? second : first, s->body->last->in[i]);
+	for (int i = 0; i < s->crossing.n; i++)
+		out[n + i] = mapped(first, s->crossing.at[i]);
+	build_yield(&b, out, n + s->crossing.n);
+}
+
+/* The last iteration's part 2, and what the loop as it was gives. */
+static void
+finish(Skew *s, Builder *b, Op *loop)
+{
+	Value **second = new_map(s);
+	int n = s->loop->nout;
+	Value **out = NEW_ARRAY(s->tmp, Value *, n);
+
+	for (int i = 0; i < n; i++)
+		if (is_late_column(s, i))
+			second[s->body->arg[1 + i].id] = &loop->out[i];
+	for (int i = 0; i < s->crossing.n; i++)
+		second[s->crossing.at[i]->id] = &loop->out[n + i];
+	clone_part(s, b, second, true, s->body->first, s->body->last);
+	for (int i = 0; i < n; i++)
+		out[i] = is_late_column(s, i) ? mapped(second, s->body->last->in[i]) : &loop->out[i];
+	build_yield(b, out, n);
+}
+
+static void
+skew(Skew *s)
+{
+	Op *old = s->loop;
+	int n = old->nout;
+	Builder b = build_before(old);
+	Value *any = build2(&b, OP_LT, old->in[0], old->in[1]);
+	const Type **type = NEW_ARRAY(s->tmp, const Type *, n);
+
+	find_crossing(s);
+	for (int i = 0; i < n; i++)
+		type[i] = old->out[i].type;
+	Op *branch = op_make_regions(&b, OP_IF, &any, 1, NULL, 0, type, n, 2);
+	for (int r = 0; r < 2; r++)
+		branch->region[r] = block_make(s->f, branch, NULL, 0);
+	Builder in = {.m = s->m, .block = branch->region[0], .place = old->place};
+	Value **first = new_map(s);
+	first[s->body->arg[0].id] = old->in[0];
+	for (int i = 0; i < n; i++)
+		first[s->body->arg[1 + i].id] = old->in[3 + i];
+	clone_part(s, &in, first, false, s->body->first, s->body->last);
+	Op *loop = make_loop(s, &in, first);
+	fill_loop(s, loop);
+	finish(s, &in, loop);
+	Builder none = {.m = s->m, .block = branch->region[1], .place = old->place};
+	build_yield(&none, old->in + 3, n);	for (int i = 0; i < n; i++) {
+		branch->out[i].layout = old->out[i].layout;
+		branch->out[i].name = old->out[i].name;
+		value_replace(&old->out[i], &branch->out[i]);
+	}
+	op_erase(old);
+}
+
+static void
+visit(Module *m, Func *f, Block *consumers)
+{
+	for (Op *op = consumers->first, *next; op; op = next) {
+		Skew s = {.m = m, .tmp = m->cx->tmp, .f = f, .loop = op, .body = op->kind == OP_FOR ? op->region[0] : NULL};
+		next = op_after(op, consumers);
+		if (!s.body || !find_products(&s) || !part_body(&s))
+			continue;
+		next = op->next;
+		skew(&s);
+	}
+}
+
+void
+pass_skew(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		for (Op *op = f->body->first; op; op = op->next)
+			if (op->kind == OP_ROLES)
+				visit(m, f, op->region[1]);
+	}
+}
