@@ -3,7 +3,7 @@
 one process, on the same tensors.
 
     bench/run [--only TEXT] [--rounds N] [--library libtegula.so] [--tune SECONDS] [--quick] [--output FILE.md]
-    bench/run --dry-run [--matmul]
+    bench/run --dry-run [--matmul | --types]
 
 --dry-run needs no GPU, no PyTorch and no Triton: it lists the rows with their peers and looks whether each kernel and each
 handwritten one is there and takes what the row gives it.
@@ -62,6 +62,10 @@ def wrong(problem, t):
             a, b = got.to(torch.float32), w.to(torch.float32)
             ok = ((a - b).abs() <= 0.13 * b.abs() + 1e-2).all().item()
             if not ok:
+                return f"{name} differs"
+            continue
+        if not got.dtype.is_floating_point:
+            if not torch.equal(got.double(), w.double()):
                 return f"{name} differs"
             continue
         eps = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}[got.dtype]
@@ -190,7 +194,8 @@ def run(problem, args, tegula, log):
 def kernel_parameters(kernel):
     """Names of the compile-time and of the other parameters of "file:kernel" in dsl_examples, or None."""
     name = kernel.split(":")[-1]
-    path = ROOT / "dsl_examples" / (kernel.split(":")[0] + ".tgl")
+    file = kernel.split(":")[0]
+    path = ROOT / (f"{file}.tgl" if "/" in file else f"dsl_examples/{file}.tgl")
     m = re.search(rf"^kernel {name}(?:<(.*?)>)?\((.*?)\)\s*grid", path.read_text(), re.M | re.S) if path.exists() else None
     if not m:
         return None
@@ -241,6 +246,7 @@ def main():
     a.add_argument("--tune", type=float, default=0, help="seconds of tuning a kernel; 0: the compiler's defaults")
     a.add_argument("--quick", action="store_true", help="a sixth of Triton's space")
     a.add_argument("--matmul", action="store_true", help="matrix products instead of the memory-bound table")
+    a.add_argument("--types", action="store_true", help="products of other types and orders, batches, a convolution, an epilogue")
     a.add_argument("--no-triton", action="store_true")
     a.add_argument("--no-compile", action="store_true")
     a.add_argument("--no-cuda", action="store_true")
@@ -248,7 +254,7 @@ def main():
     a.add_argument("--dry-run", action="store_true", help="say what would be measured, and look whether it is there")
     args = a.parse_args()
     lines = []
-    todo = P.matmul_problems() if args.matmul else P.memory_problems()
+    todo = P.type_problems() if args.types else P.matmul_problems() if args.matmul else P.memory_problems()
     todo = [p for p in todo if not args.only or any(o in p.name for o in args.only)]
     if args.dry_run:
         sys.exit(dry_run(todo))

@@ -166,3 +166,97 @@ def matmul_problems(shapes=SHAPES):
                          None if K % 64 else tk.matmul, lambda t: torch.matmul(t["a"], t["b"], out=t["c"]),
                          ("matmul", {"T": "bf16"}, "a b c"), flops=2 * M * N * K, compiled=False))
     return p
+
+
+def nt(M, N, K, dtype, out):
+    def make():
+        whole = dtype == torch.int8
+        a, b = (torch.randint(-99, 99, (R, K), device="cuda", dtype=dtype) if whole else randn(R, K, dtype=dtype) for R in (M, N))
+        return {"a": a, "b": b, "c": torch.empty(M, N, device="cuda", dtype=out)}
+    return make
+
+
+def tf32(f):
+    """The library's products of f32 as Tegula's: by tf32."""
+    def call(t):
+        torch.backends.cuda.matmul.allow_tf32 = True
+        return f(t)
+    return call
+
+
+def scaled_mm(fast):
+    def call(t):
+        one = torch.ones((), device="cuda")
+        return torch._scaled_mm(t["a"], t["b"].T, scale_a=one, scale_b=one, out_dtype=BF16, use_fast_accum=fast, out=t["c"])
+    return call
+
+
+def batches(B, M, N, K):
+    def make():
+        return {"a": randn(B, M, K, dtype=BF16), "b": randn(B, K, N, dtype=BF16),
+                "c": torch.empty(B, M, N, device="cuda", dtype=BF16)}
+    return make
+
+
+def linear(M, N, K):
+    def make():
+        return {"x": randn(M, K, dtype=BF16), "w": (randn(N, K) * 0.02).to(BF16), "bias": randn(N, dtype=BF16),
+                "y": torch.empty(M, N, device="cuda", dtype=BF16)}
+    return make
+
+
+def gelu_of(t, d):
+    return torch.nn.functional.gelu(t["x"].to(d) @ t["w"].to(d).T + t["bias"].to(d))
+
+
+def gelu_by_torch(t):
+    """cuBLASLt's epilogue: its GELU is the tanh form, which costs it less."""
+    return torch.ops.aten._addmm_activation(t["bias"], t["x"], t["w"].T, use_gelu=True)
+
+
+def convolution(B, H, C, F, R, pad):
+    def make():
+        x = randn(B, H, H, C, dtype=BF16)
+        w = (randn(R, R, C, F) * 0.02).to(BF16)
+        S = H + 2 * pad - R + 1
+        return {"x": x, "w": w, "y": torch.empty(B, S, S, F, device="cuda", dtype=BF16),
+                "_x": x.permute(0, 3, 1, 2), "_w": w.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)}
+    return make
+
+
+def convolved(t, d, pad):
+    y = torch.nn.functional.conv2d(t["x"].to(d).permute(0, 3, 1, 2), t["w"].to(d).permute(3, 2, 0, 1), padding=pad)
+    return y.permute(0, 2, 3, 1)
+
+
+def type_problems():
+    """Products of other types and orders than the table of bf16 has."""
+    file, p = "bench/peers/products", []
+    product = lambda t, d: t["a"].to(d) @ t["b"].to(d).T
+    into = lambda t: torch.matmul(t["a"], t["b"].T, out=t["c"])
+
+    def row(name, M, N, K, dtype, out, eager, kernel="nt", constants=None):
+        p.append(Problem(f"{name} {M}x{N}x{K}", nt(M, N, K, dtype, out), ["c"], product, None, eager,
+                         (f"{file}:{kernel}", constants or {}, "a b c"), flops=2 * M * N * K, compiled=False))
+    for n in (1024, 4096, 8192):
+        row("NT bf16", n, n, n, BF16, BF16, into, constants={"T": "bf16", "O": "bf16"})
+    row("NT f16", 4096, 4096, 4096, F16, F16, into, constants={"T": "f16", "O": "f16"})
+    row("NT tf32", 4096, 4096, 4096, F32, F32, tf32(into), constants={"T": "f32", "O": "f32"})
+    for n in (4096, 8192):
+        row("NT int8", n, n, n, torch.int8, torch.int32, lambda t: torch._int_mm(t["a"], t["b"].T, out=t["c"]), "nt_bytes",
+            {"T": "i8"})
+        for fast in (False, True):
+            row("NT e4m3" + (" fast" if fast else ""), n, n, n, torch.float8_e4m3fn, BF16, scaled_mm(fast),
+                "nt_fast" if fast else "nt", {"T": "f8e4m3", "O": "bf16"})
+    p.append(Problem("batched bf16 32 x 1024", batches(32, 1024, 1024, 1024), ["c"], lambda t, d: t["a"].to(d) @ t["b"].to(d),
+                     None, lambda t: torch.bmm(t["a"], t["b"], out=t["c"]), ("batched_matmul", {"T": "bf16"}, "a b c"),
+                     flops=2 * 32 * 1024 ** 3, compiled=False))
+    p.append(Problem("bias + GELU 4096", linear(4096, 4096, 4096), ["y"], gelu_of, None, gelu_by_torch,
+                     ("matmul_bias_gelu", {"T": "bf16"}, "x w bias y"), flops=2 * 4096 ** 3, compiled=False))
+    for B, H, C, F, R, pad in ((16, 64, 256, 256, 4, 1), (32, 56, 256, 256, 3, 1)):
+        S = H + 2 * pad - R + 1
+        p.append(Problem(f"conv2d {B}x{H}x{H}x{C} to {F}, {R}x{R}", convolution(B, H, C, F, R, pad), ["y"],
+                         lambda t, d, pad=pad: convolved(t, d, pad), None,
+                         lambda t, pad=pad: torch.nn.functional.conv2d(t["_x"], t["_w"], padding=pad),
+                         ("conv2d", {"T": "bf16"}, f"x w y pad=i{pad}"), flops=2 * B * S * S * F * R * R * C, compiled=False))
+    return p

@@ -7,8 +7,13 @@ import torch
 DTYPES = {torch.bool: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.uint8: 5,
           torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12, torch.float8_e4m3fn: 13,
           torch.float8_e5m2: 14}
-NAMES = {"f32": 11, "f16": 9, "bf16": 10}
+NAMES = {"i8": 1, "f32": 11, "f16": 9, "bf16": 10, "f8e4m3": 13}
 U4 = 16
+
+
+def source(root, file):
+    """dsl_examples has it, unless it is named with its folder."""
+    return root / (f"{file}.tgl" if "/" in file else f"dsl_examples/{file}.tgl")
 
 
 class Arg(ctypes.Structure):
@@ -48,7 +53,7 @@ class Tegula:
     def kernel(self, name):
         file, _, kernel = name.partition(":")
         if name not in self.programs:
-            p = self.lib.tgl_program_file(self.cx, str(self.root / "dsl_examples" / f"{file}.tgl").encode())
+            p = self.lib.tgl_program_file(self.cx, str(source(self.root, file)).encode())
             if not p:
                 raise RuntimeError(self.error())
             k = self.lib.tgl_kernel(ctypes.c_void_p(p), (kernel or file).encode())
@@ -75,7 +80,9 @@ class Tegula:
         out = []
         for word in spec.split():
             name, _, value = word.partition("=")
-            if value:
+            if value.startswith("i"):
+                out.append(Arg(name.encode(), 2, None, int(value[1:]), 0, None))
+            elif value:
                 out.append(Arg(name.encode(), 3, None, 0, float(value), None))
             else:
                 out.append(Arg(name.encode(), 1, self.tensor(s[name], name), 0, 0, None))
