@@ -246,8 +246,35 @@ by_place(const void *x, const void *y)
 	return a->order - b->order;
 }
 
-/* Of reports of one code at one place the first stays: they are what another example or call makes of one mistake.
- * Without a place they must say the same. */
+/* The next 'name' of a message after *at, quotes included; its length, or 0. */
+static size_t
+next_name(const char **at)
+{
+	const char *from = *at, *end;
+	while (*from && (*from != '\'' || (from > *at && char_is_letter(from[-1]))))       /* not a kernel's */
+		from++;
+	end = *from ? strchr(from + 1, '\'') : NULL;
+	*at = from;
+	return end ? (size_t)(end - from) + 1 : 0;
+}
+
+/* Do two messages quote the same names? */
+static bool
+same_names(const char *a, const char *b)
+{
+	for (;;) {
+		size_t n = next_name(&a);
+		if (n != next_name(&b) || memcmp(a, b, n) != 0)
+			return false;
+		if (n == 0)
+			return true;
+		a += n;
+		b += n;
+	}
+}
+
+/* Of reports of one code, place and names the first stays: they are what another example or call makes of one mistake, with
+ * other values.  Without a place they must say the same. */
 static int
 drop_repeated(Ranked *r, int n)
 {
@@ -258,7 +285,8 @@ drop_repeated(Ranked *r, int n)
 		    d->place.col != r[from].d->place.col)
 			from = kept;
 		int k = MAX(from, kept - DIAG_COUNT);
-		while (k < kept && (r[k].d->code != d->code || (d->place.file < 0 && strcmp(r[k].d->text, d->text) != 0)))
+		while (k < kept && (r[k].d->code != d->code || (d->place.file < 0 ? strcmp(r[k].d->text, d->text) != 0
+		    : !same_names(r[k].d->text, d->text))))
 			k++;
 		if (k == kept)
 			r[kept++] = r[i];
