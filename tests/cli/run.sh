@@ -113,7 +113,7 @@ kernel claim(y: out i32[1]) grid(p: 4) {
 }
 END
 expect 0 "N = 100, BLOCK = 64, s = 2$" run loose.tgl scale --arg 'x=normal(0, 1)' -D N=100 -D s=2
-expect 1 "nothing says what dimension 'N'.*E0520" run loose.tgl scale -D s=2.0
+expect 1 "dimension 'N' of kernel 'scale' has no value.*E0520" run loose.tgl scale -D s=2.0
 expect 1 "E0520" build loose.tgl scale
 refuse "scalar 's'"
 expect 0 "kernel @scale" build loose.tgl scale -D N=100

@@ -363,7 +363,7 @@ elab_index_store(Elab *e, const Expr *target, BinaryOp op, const Val *value, Pla
 		if (base.kind == VAL_TILE)
 			diag_help(e->cx, "a pointer is written with store(p + i, value, mask)");
 	} else if (target->b) {
-		diag_error(e->cx, target->b->place, DIAG_ELSE_TILE, "a place that is written");
+		diag_error(e->cx, target->b->place, DIAG_ELSE_TILE, "what is written");
 	} else {
 		store_tensor(e, target, &base, op, value, at);
 	}
