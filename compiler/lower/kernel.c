@@ -112,6 +112,39 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
  * An H200 runs about so many thread blocks at once. */
 enum { LAST_BLOCKS = 1024 };
 
+/* A loop that waits for memory, with copies under way: behind it, blocks of the next grid may start.  Earlier they would
+ * take the room of this grid's own blocks, which then stand two on one multiprocessor while others are idle: signalled at
+ * their start, products of few rows took 16.6 us in place of 12.3 (H200, int4, 128 blocks of 90 KB). */
+static const Op *
+stream_loop(const Func *f)
+{
+	enum { FEW_ROWS = 32 };
+	for (const Op *loop = f->body->first; loop; loop = loop->next) {
+		bool commits = false, few = false, many = false;
+		for (const Op *op = loop->kind == OP_FOR ? loop->region[0]->first : NULL; op; op = op->next) {
+			const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
+			bool is_few = t && MIN(t->extent[t->rank - 2], t->extent[t->rank - 1]) <= FEW_ROWS;
+			commits |= op->kind == OP_COMMIT;
+			few |= is_few;
+			many |= t && !is_few;
+		}
+		if (commits && few && !many)
+			return loop;
+	}
+	return NULL;
+}
+
+static void
+start_next_grid(Lower *l)
+{
+	Reg block, blocks;
+	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
+	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	Reg ahead = lower_op2(l, THREAD_ADD, block, lower_i32(l, LAST_BLOCKS));
+	Reg is_last = lower_op2(l, THREAD_ULE, blocks, ahead);
+	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
+}
+
 /* Programmatic dependent launch: a grid may start while the one before it still runs, if the runtime allows it and each
  * thread block of that one has ended or signalled; the cost of starting is hidden.  Each thread waits before it accesses
  * memory, until the grid before is over and its writes are visible; since every grid waits, so are those of earlier grids.
@@ -119,14 +152,10 @@ enum { LAST_BLOCKS = 1024 };
 static void
 wait_for_grids(Lower *l)
 {
-	Reg block, blocks;
 	if (!(l->t->has & HAS_GRID_WAIT))
 		return;
-	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
-	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
-	Reg ahead = lower_op2(l, THREAD_ADD, block, lower_i32(l, LAST_BLOCKS));
-	Reg is_last = lower_op2(l, THREAD_ULE, blocks, ahead);
-	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
+	if (!stream_loop(l->f))
+		start_next_grid(l);
 	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
@@ -264,7 +293,12 @@ lower_programs(Lower *l)
 	}
 	if (!artefact_is_persistent(l->f))
 		lower_find_program(l, l->block, grid);
-	lower_block(l, l->f->body);
+	const Op *stream = l->t->has & HAS_GRID_WAIT ? stream_loop(l->f) : NULL;
+	for (Op *op = l->f->body->first; op; op = op->next) {
+		lower_op(l, op);
+		if (op == stream)
+			start_next_grid(l);
+	}
 }
 
 ThreadModule *
