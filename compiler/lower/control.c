@@ -63,6 +63,60 @@ count_results(const Op *op)
 
 /* ---- loops ---- */
 
+/* A loop carries the operands of products of warpgroups as the product takes them, two in a register: alone they would be
+ * rounded one by one. */
+static bool
+is_carried_packed(const Lower *l, const Value *v)
+{
+	return l->t->has & HAS_WGMMA && v->type->kind == TYPE_TILE && v->type->ptr == PTR_NONE &&
+	    (v->type->elem == TY_F16 || v->type->elem == TY_BF16) && lower_count(v) >= 8;
+}
+
+static int
+carried_count(const Lower *l, const Value *v)
+{
+	return lower_count(v) >> is_carried_packed(l, v);
+}
+
+static int
+count_carried(const Lower *l, const Op *op)
+{
+	int sum = 0;
+	for (int i = 0; i < op->nout; i++)
+		sum += carried_count(l, &op->out[i]);
+	return sum;
+}
+
+static Reg *
+gather_carried(Lower *l, Value *const *v, int n)
+{
+	int at = 0;
+	Reg *all = NEW_ARRAY(l->mem, Reg, count_all((const Value *const *)v, n));
+	for (int i = 0; i < n; i++) {
+		const Reg *r = lower_regs(l, v[i]);
+		bool packed = is_carried_packed(l, v[i]);
+		for (int k = 0; k < carried_count(l, v[i]); k++)
+			all[at++] = packed ? thread_pack(l->b, r + 2 * k, 2) : r[k];
+	}
+	return all;
+}
+
+static void
+scatter_carried(Lower *l, Value *v, int n, const Reg *all)
+{
+	for (int i = 0; i < n; i++) {
+		Reg *r = lower_new(l, &v[i]);
+		bool packed = is_carried_packed(l, &v[i]);
+		RegType t = v[i].type->kind == TYPE_TILE && v[i].type->elem == TY_F16 ? REG_F16 : REG_BF16;
+		for (int k = 0; k < carried_count(l, &v[i]); k++, all++) {
+			if (packed)
+				thread_unpack(l->b, *all, t, r + 2 * k, 2);
+			else
+				r[k] = *all;
+		}
+	}
+}
+
 /* Trips of a loop whose step may be of any sign; with step 0 none. */
 static Reg
 count_trips(Lower *l, Reg lo, Reg hi, Reg step)
@@ -85,10 +139,10 @@ lower_for(Lower *l, Op *op)
 {
 	Block *b = op->region[0];
 	Reg lo = lower_regs(l, op->in[0])[0], hi = lower_regs(l, op->in[1])[0], step = lower_regs(l, op->in[2])[0];
-	int n = count_results(op);
+	int n = count_carried(l, op);
 	int64_t by;
 	bool plain = value_constant(op->in[2], &by) && by > 0;
-	Reg *init = gather_all(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
+	Reg *init = gather_carried(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
 	if (plain) {
 		index = thread_loop(l->b, lo, hi, step, init, inside, n);
 	} else {
@@ -97,12 +151,12 @@ lower_for(Lower *l, Op *op)
 		index = lower_op2(l, THREAD_ADD, lo, lower_op2(l, THREAD_MUL, i, step));
 	}
 	lower_new(l, &b->arg[0])[0] = index;
-	scatter_all(l, b->arg + 1, b->narg - 1, inside);
+	scatter_carried(l, b->arg + 1, b->narg - 1, inside);
 	name_args(l, b);
 	lower_block(l, b);
-	Reg *next = gather_all(l, b->last->in, b->last->nin);
+	Reg *next = gather_carried(l, b->last->in, b->last->nin);
 	thread_loop_end(l->b, next, inside, n);
-	scatter_all(l, op->out, op->nout, inside);
+	scatter_carried(l, op->out, op->nout, inside);
 }
 
 /* The test on carried registers: whether to go on, and what it yields. */

@@ -26,6 +26,7 @@
  * The cpu device runs a tile's select in one pass over it, which costs less than another loop in its plan.  Metal's
  * compiler was not seen to gain, and the text of attention would be three times as long. */
 #include "pass/layout/axis.h"
+#include "pass/layout/mask.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -34,15 +35,8 @@
 enum {
 	LEAST_ELEMENTS = 4096,                          /* of a select: 32 for each of 128 threads */
 	MOST_OPS = 120,                                 /* of a body: attention's has 40; LLVM takes 0.2 ms for each */
-	DEEP = 12,                                      /* ops of an affine tile, one within the other */
+	DEEP = 12,                                      /* ops between a mask and the select, one within the other */
 };
-#define FAR (INT64_C(1) << 61)
-
-/* by * index + plus - minus + something from lo to hi, element by element. */
-typedef struct Affine {
-	int64_t by, lo, hi;
-	Value *plus, *minus;
-} Affine;
 
 typedef struct Mask {
 	Value *v;
@@ -60,75 +54,6 @@ typedef struct Split {
 } Split;
 
 /* ---- masks ---- */
-
-static bool
-is_small(int64_t v)
-{
-	return v > -(FAR >> 2) && v < FAR >> 2;
-}
-
-static bool
-add(Affine *x, const Affine *y, int sign)
-{
-	Value *plus = sign > 0 ? y->plus : y->minus, *minus = sign > 0 ? y->minus : y->plus;
-	if ((x->plus && plus) || (x->minus && minus))
-		return false;
-	x->plus = x->plus ? x->plus : plus;
-	x->minus = x->minus ? x->minus : minus;
-	x->by += sign * y->by;
-	x->lo += sign > 0 ? y->lo : -y->hi;
-	x->hi += sign > 0 ? y->hi : -y->lo;
-	return is_small(x->lo) && is_small(x->hi) && is_small(x->by);
-}
-
-static bool
-scale(Affine *x, int64_t c)
-{
-	int64_t lo, hi, by;
-	if (x->plus || x->minus || __builtin_mul_overflow(x->by, c, &by) || __builtin_mul_overflow(x->lo, c, &lo) ||
-	    __builtin_mul_overflow(x->hi, c, &hi))
-		return false;
-	*x = (Affine){.by = by, .lo = MIN(lo, hi), .hi = MAX(lo, hi)};
-	return is_small(lo) && is_small(hi) && is_small(by);
-}
-
-static bool
-affine(const Split *s, Value *v, int depth, Affine *out)
-{
-	int64_t n;
-	Affine y;
-	*out = (Affine){0};
-	if (v->type->kind != TYPE_TILE || v->type->ptr != PTR_NONE || v->type->elem != TY_I64 || depth == DEEP)
-		return false;
-	if (value_int(v, &n)) {
-		out->lo = out->hi = n;
-		return is_small(n);
-	}
-	if (v == &s->body->arg[0]) {
-		out->by = 1;
-		return true;
-	}
-	if (v->type->rank == 0 && !value_inside(v, s->body)) {
-		out->plus = v;
-		return true;
-	}
-	const Op *op = v->def;
-	switch (op ? op->kind : OP_FOR) {
-	case OP_IOTA:
-		out->hi = v->type->extent[attr_axis(op)] - 1;
-		return true;
-	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return affine(s, op->in[0], depth + 1, out);
-	case OP_ADD: case OP_SUB:
-		return affine(s, op->in[0], depth + 1, out) && affine(s, op->in[1], depth + 1, &y) &&
-		    add(out, &y, op->kind == OP_ADD ? 1 : -1);
-	case OP_MUL:
-		return (value_int(op->in[1], &n) && affine(s, op->in[0], depth + 1, out) && scale(out, n)) ||
-		    (value_int(op->in[0], &n) && affine(s, op->in[1], depth + 1, out) && scale(out, n));
-	default:
-		return false;
-	}
-}
 
 /* Does a select of many elements take it, as it is or spread? */
 static bool
@@ -151,14 +76,8 @@ chooses(const Value *v, const Block *body, int depth)
 static void
 find_mask(Split *s, Op *op)
 {
-	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
 	Mask k = {.v = &op->out[0]};
-	Affine y;
-	if ((op->kind != OP_LT && op->kind != OP_LE && !turned) || op->out[0].type->rank == 0 ||
-	    !affine(s, op->in[turned], 0, &k.a) || !affine(s, op->in[!turned], 0, &y) || !add(&k.a, &y, -1))
-		return;
-	k.a.hi -= or_equal;
-	if (k.a.by <= 0 || axis_of(k.v)->lo == 1 || !chooses(k.v, s->body, 0))
+	if (!mask_affine(s->body, k.v, &k.a) || k.a.by <= 0 || axis_of(k.v)->lo == 1 || !chooses(k.v, s->body, 0))
 		return;
 	vec_push(s->m->cx->tmp, &s->masks, k);
 }
@@ -177,17 +96,6 @@ find_masks(Split *s)
 }
 
 /* ---- bounds ---- */
-
-/* `ok` and: v lies within FAR of 0.  NULL: known. */
-static Value *
-within(Builder *b, Value *v, Value *ok)
-{
-	const AxisInfo *x = axis_of(v);
-	if (x->lo >= -FAR && x->hi <= FAR)
-		return ok;
-	Value *is = build2(b, OP_AND, build2(b, OP_LE, build_index(b, -FAR), v), build2(b, OP_LE, v, build_index(b, FAR)));
-	return ok ? build2(b, OP_AND, ok, is) : is;
-}
 
 /* The first index at which the mask may be false. */
 static Value *
@@ -208,13 +116,13 @@ bound(Builder *b, const Affine *a, Value *lo)
 static Value *
 end_of(Split *s, Builder *b)
 {
-	Value *lo = s->loop->in[0], *end = s->loop->in[1], *cut = NULL, *ok = within(b, lo, NULL);
+	Value *lo = s->loop->in[0], *end = s->loop->in[1], *cut = NULL, *ok = mask_within(b, lo, NULL);
 	for (int i = 0; i < s->masks.n; i++) {
 		const Affine *a = &s->masks.at[i].a;
 		Value *at = bound(b, a, lo);
 		cut = cut ? build2(b, OP_MIN, cut, at) : at;
-		ok = a->plus ? within(b, a->plus, ok) : ok;
-		ok = a->minus ? within(b, a->minus, ok) : ok;
+		ok = a->plus ? mask_within(b, a->plus, ok) : ok;
+		ok = a->minus ? mask_within(b, a->minus, ok) : ok;
 	}
 	end = build2(b, OP_MIN, end, cut);
 	if (ok)

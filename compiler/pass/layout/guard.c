@@ -1,0 +1,165 @@
+/* Masks only where they matter: a select of many elements by a mask of the loop's index goes into a branch that iterations
+ * in which the mask is all true pass by.
+ *
+ *     for … do (%t, …) {                                  for … do (%t, …) {
+ *         %m = lt (%t + iota), %L : bool[128]                 %may = le 0, %t + 127 - %L
+ *         %b = broadcast %m : bool[128, 128]         =>       %s = if %may then {
+ *         %s = select %b, %x, %none                               %m = …; %b = …; %s = select %b, %x, %none
+ *                                                                 yield %s
+ *                                                             } else { yield %x }
+ *
+ * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
+ * up to some.  On targets whose loops are not cut in two (pass split), as their rings are shared and their code is long.
+ * The scalars are compared as the tiles would be where neither wraps: where a term is not known to lie within 2^61 of 0,
+ * the branch is taken if it does not. */
+#include "pass/layout/axis.h"
+#include "pass/layout/mask.h"
+#include "pass/pass.h"
+#include "target/target.h"
+
+enum { LEAST_ELEMENTS = 4096, DEEP = 8, MOST = 4 };
+
+typedef struct Guard {
+	Module *m;
+	Func *f;
+	Block *body;                                    /* of the loop */
+	Affine mask[MOST];
+	int n;
+} Guard;
+
+/* The masks of which v is the conjunction, however spread; false: something else is in it. */
+static bool
+find_masks(Guard *g, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == DEEP || op->home != g->body)
+		return false;
+	switch (op->kind) {
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT:
+		return find_masks(g, op->in[0], depth + 1);
+	case OP_AND:
+		return find_masks(g, op->in[0], depth + 1) && find_masks(g, op->in[1], depth + 1);
+	default:
+		return g->n < MOST && mask_affine(g->body, v, &g->mask[g->n]) && g->mask[g->n++].by != 0;
+	}
+}
+
+/* by * index + hi + plus - minus >= 0: some element may not be true. */
+static Value *
+may_fail(Guard *g, Builder *b, const Affine *a)
+{
+	Value *index = &g->body->arg[0], *v = index, *ok = mask_within(b, index, NULL);
+	if (a->by != 1)
+		v = build2(b, OP_MUL, v, build_index(b, a->by));
+	v = build2(b, OP_ADD, v, build_index(b, a->hi));
+	if (a->plus) {
+		v = build2(b, OP_ADD, v, a->plus);
+		ok = mask_within(b, a->plus, ok);
+	}
+	if (a->minus) {
+		v = build2(b, OP_SUB, v, a->minus);
+		ok = mask_within(b, a->minus, ok);
+	}
+	Value *fails = build2(b, OP_LE, build_index(b, 0), v);
+	if (!ok)
+		return fails;
+	return build2(b, OP_OR, fails, build2(b, OP_EQ, ok, build_int(b, ok->type, 0)));
+}
+
+/* v as the branch makes it again: what stands in the loop's body goes with it. */
+static Value *
+again(Guard *g, Builder *b, Value *v, Value **map)
+{
+	Op *op = v->def;
+	bool stays = !op || op->home != g->body || v->type->kind != TYPE_TILE || v->type->rank == 0;
+	if (stays || !op_has(op, PURE) || op->nregion)
+		return v;
+	if (map[v->id])
+		return map[v->id];
+	for (int i = 0; i < op->nin; i++)
+		again(g, b, op->in[i], map);
+	op_clone(b, op, map);
+	return map[v->id];
+}
+
+static void
+guard_select(Guard *g, Op *op)
+{
+	Builder b = build_before(op);
+	Value *may = NULL;
+	const Type *type = op->out[0].type;
+	for (int i = 0; i < g->n; i++) {
+		Value *fails = may_fail(g, &b, &g->mask[i]);
+		may = may ? build2(&b, OP_OR, may, fails) : fails;
+	}
+	func_number(g->f);
+	Op *branch = op_make_regions(&b, OP_IF, &may, 1, NULL, 0, &type, 1, 2);
+	for (int r = 0; r < 2; r++)
+		branch->region[r] = block_make(g->f, branch, NULL, 0);
+	Builder in = {.m = g->m, .block = branch->region[0], .place = op->place};
+	Builder not = {.m = g->m, .block = branch->region[1], .place = op->place};
+	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
+	again(g, &in, op->in[0], map);
+	Value *masked = &op_clone(&in, op, map)->out[0];
+	build_yield(&in, &masked, 1);
+	build_yield(&not, &op->in[1], 1);
+	branch->out[0].layout = op->out[0].layout;
+	branch->out[0].name = op->out[0].name;
+	value_replace(&op->out[0], &branch->out[0]);
+	op_erase(op);
+}
+
+/* What made the masks, where no one else uses it. */
+static void
+drop_unused(Block *b)
+{
+	for (Op *op = b->last, *prev; op; op = prev) {
+		bool unused = op_has(op, PURE) && op->nregion == 0;
+		prev = op->prev;
+		for (int i = 0; i < op->nout; i++)
+			unused &= op->out[i].nuses == 0;
+		if (unused)
+			op_erase(op);
+	}
+}
+
+static void
+guard_loop(Module *m, Func *f, Op *loop)
+{
+	Guard g = {.m = m, .f = f, .body = loop->region[0]};
+	bool changed = false;
+	for (Op *op = g.body->first, *next; op; op = next) {
+		next = op->next;
+		g.n = 0;
+		if (op->kind != OP_SELECT || type_count(op->out[0].type) < LEAST_ELEMENTS ||
+		    !find_masks(&g, op->in[0], 0))
+			continue;
+		guard_select(&g, op);
+		changed = true;
+	}
+	if (changed)
+		drop_unused(g.body);
+}
+
+static bool
+has_product(const Block *b)
+{
+	for (const Op *op = b->first; op; op = op->next)
+		if (op->kind == OP_DOT_START || op->kind == OP_DOT)
+			return true;
+	return false;
+}
+
+void
+pass_guard(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t && t->has & HAS_WGMMA; i++) {
+		Func *f = m->funcs.at[i];
+		if (f->is_reference)
+			continue;
+		axis_keep(f);
+		for (Op *op = f->body->first; op; op = op_after(op, f->body))
+			if (op->kind == OP_FOR && has_product(op->region[0]))
+				guard_loop(m, f, op);
+	}
+}

@@ -1,0 +1,107 @@
+/* Masks of a loop's index: comparisons of two integer tiles of which one goes with the index, at a constant rate.
+ *
+ *     %0 = add (broadcast %t), (iota) : i64[64]
+ *     %1 = lt %0, (broadcast %L) : bool[64]               t + (0 .. 63) - L < 0, by element
+ *
+ * A side is a sum or difference of the index, of at most two scalars of outside, of constants and of iota.  What matters of
+ * an iota is its first and its last element. */
+#include "pass/layout/mask.h"
+
+#include "pass/layout/axis.h"
+
+enum { DEEP = 12 };                                     /* ops of an affine tile, one within the other */
+#define FAR (INT64_C(1) << 61)
+
+static bool
+is_small(int64_t v)
+{
+	return v > -(FAR >> 2) && v < FAR >> 2;
+}
+
+static bool
+add(Affine *x, const Affine *y, int sign)
+{
+	Value *plus = sign > 0 ? y->plus : y->minus, *minus = sign > 0 ? y->minus : y->plus;
+	if ((x->plus && plus) || (x->minus && minus))
+		return false;
+	x->plus = x->plus ? x->plus : plus;
+	x->minus = x->minus ? x->minus : minus;
+	x->by += sign * y->by;
+	x->lo += sign > 0 ? y->lo : -y->hi;
+	x->hi += sign > 0 ? y->hi : -y->lo;
+	return is_small(x->lo) && is_small(x->hi) && is_small(x->by);
+}
+
+static bool
+scale(Affine *x, int64_t c)
+{
+	int64_t lo, hi, by;
+	if (x->plus || x->minus || __builtin_mul_overflow(x->by, c, &by) || __builtin_mul_overflow(x->lo, c, &lo) ||
+	    __builtin_mul_overflow(x->hi, c, &hi))
+		return false;
+	*x = (Affine){.by = by, .lo = MIN(lo, hi), .hi = MAX(lo, hi)};
+	return is_small(lo) && is_small(hi) && is_small(by);
+}
+
+static bool
+affine(const Block *body, Value *v, int depth, Affine *out)
+{
+	int64_t n;
+	Affine y;
+	*out = (Affine){0};
+	if (v->type->kind != TYPE_TILE || v->type->ptr != PTR_NONE || v->type->elem != TY_I64 || depth == DEEP)
+		return false;
+	if (value_int(v, &n)) {
+		out->lo = out->hi = n;
+		return is_small(n);
+	}
+	if (v == &body->arg[0]) {
+		out->by = 1;
+		return true;
+	}
+	if (v->type->rank == 0 && !value_inside(v, body)) {
+		out->plus = v;
+		return true;
+	}
+	const Op *op = v->def;
+	switch (op ? op->kind : OP_FOR) {
+	case OP_IOTA:
+		out->hi = v->type->extent[attr_axis(op)] - 1;
+		return true;
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+		return affine(body, op->in[0], depth + 1, out);
+	case OP_ADD: case OP_SUB:
+		return affine(body, op->in[0], depth + 1, out) && affine(body, op->in[1], depth + 1, &y) &&
+		    add(out, &y, op->kind == OP_ADD ? 1 : -1);
+	case OP_MUL:
+		return (value_int(op->in[1], &n) && affine(body, op->in[0], depth + 1, out) && scale(out, n)) ||
+		    (value_int(op->in[0], &n) && affine(body, op->in[1], depth + 1, out) && scale(out, n));
+	default:
+		return false;
+	}
+}
+
+bool
+mask_affine(const Block *body, const Value *v, Affine *out)
+{
+	const Op *op = v->def;
+	Affine y;
+	if (!op || op->kind < OP_LT || op->kind > OP_GE || v->type->rank == 0)
+		return false;
+	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
+	if ((op->kind != OP_LT && op->kind != OP_LE && !turned) || !affine(body, op->in[turned], 0, out) ||
+	    !affine(body, op->in[!turned], 0, &y) || !add(out, &y, -1))
+		return false;
+	out->hi -= or_equal;
+	return true;
+}
+
+Value *
+mask_within(Builder *b, Value *v, Value *ok)
+{
+	const AxisInfo *x = axis_of(v);
+	if (x->lo >= -FAR && x->hi <= FAR)
+		return ok;
+	Value *is = build2(b, OP_AND, build2(b, OP_LE, build_index(b, -FAR), v), build2(b, OP_LE, v, build_index(b, FAR)));
+	return ok ? build2(b, OP_AND, ok, is) : is;
+}
