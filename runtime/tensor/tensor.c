@@ -142,9 +142,9 @@ describe(TglTensor *t, TglDType type, int rank, const int64_t *dim, const int64_
 {
 	t->dtype = type;
 	t->rank = rank;
-	if (rank)
+	if (rank > 0)
 		memcpy(t->dim, dim, sizeof *dim * (size_t)rank);
-	if (stride && rank)
+	if (stride && rank > 0)
 		memcpy(t->stride, stride, sizeof *stride * (size_t)rank);
 	else
 		tensor_contiguous(type, rank, dim, t->stride);

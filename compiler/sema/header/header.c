@@ -323,7 +323,7 @@ bind_grid(Binder *b)
 		b->out->grid[i] = 1;
 	for (int i = 0; i < it->grid.n && i < MAX_AXES; i++) {
 		const Axis *a = &it->grid.at[i];
-		int64_t n;
+		int64_t n = 0;
 		if (!header_eval_int(b, a->count, arena_printf(b->cx->mem, "the grid's axis '%s'", a->name), &n)) {
 			ok = false;
 			continue;
