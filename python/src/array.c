@@ -1,0 +1,529 @@
+/* Arrays of any library.  NumPy's by __array_interface__, which names read-only memory and every dtype; those whose type
+ * carries DLPack's table of functions (PyTorch 2.10 and later, tvm-ffi) by that, without a Python call; others by
+ * __dlpack__.  Nothing is copied and no stream is waited for: work goes to the library's own current stream.
+ *
+ * JAX's arrays never come here: they cannot be written to, and may be traced (tegula._foreign). */
+#include "ext.h"
+
+/* ---- types ---- */
+
+static Access accesses[64];
+static int naccesses;
+
+static const DlExchange *
+exchange_of(PyTypeObject *type)
+{
+	PyObject *capsule = PyObject_GetAttr((PyObject *)type, names.exchange);
+	const DlExchange *api = NULL;
+	if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+		api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+	PyErr_Clear();
+	Py_XDECREF(capsule); /* the table is static */
+	while (api && api->version.major > DL_MAJOR)
+		api = api->older;
+	return api;
+}
+
+static bool
+comes_from(PyTypeObject *type, const char *package)
+{
+	PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+	Py_ssize_t n = 0;
+	const char *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, &n) : NULL;
+	size_t want = strlen(package);
+	bool is = text && strncmp(text, package, want) == 0 && (text[want] == '.' || text[want] == 0);
+	PyErr_Clear();
+	Py_XDECREF(module);
+	return is;
+}
+
+static bool
+has(PyTypeObject *type, PyObject *name)
+{
+	PyObject *a = PyObject_GetAttr((PyObject *)type, name);
+	PyErr_Clear();
+	Py_XDECREF(a);
+	return a != NULL;
+}
+
+static Access
+look_up(PyTypeObject *type)
+{
+	Access a = {.type = type};
+	if (comes_from(type, "jax") || comes_from(type, "jaxlib"))
+		a.kind = has(type, names.shape) ? ACCESS_FOREIGN : ACCESS_NONE;
+	else if ((a.api = exchange_of(type)))
+		a.kind = ACCESS_EXCHANGE;
+	else if (has(type, names.array_interface))
+		a.kind = ACCESS_NUMPY;
+	else if (has(type, names.dlpack))
+		a.kind = ACCESS_DLPACK;
+	return a;
+}
+
+const Access *
+access_of(PyObject *o)
+{
+	PyTypeObject *type = Py_TYPE(o);
+	for (int i = 0; i < naccesses; i++)
+		if (accesses[i].type == type)
+			return &accesses[i];
+	Access a = look_up(type);
+	if (naccesses == LEN(accesses)) /* the last row is for all the rest */
+		naccesses--;
+	else
+		Py_INCREF(type);
+	accesses[naccesses] = a;
+	return &accesses[naccesses++];
+}
+
+/* ---- dtypes ---- */
+
+static const struct {
+	DlType dl;
+	int dtype;
+	const char *numpy;
+} dtypes[] = {
+    {{DL_FLOAT, 32, 1}, TGL_F32, "float32"},
+    {{DL_FLOAT, 16, 1}, TGL_F16, "float16"},
+    {{DL_BFLOAT, 16, 1}, TGL_BF16, "bfloat16"},
+    {{DL_INT, 32, 1}, TGL_I32, "int32"},
+    {{DL_INT, 64, 1}, TGL_I64, "int64"},
+    {{DL_UINT, 8, 1}, TGL_U8, "uint8"},
+    {{DL_INT, 8, 1}, TGL_I8, "int8"},
+    {{DL_BOOL, 8, 1}, TGL_BOOL, "bool"},
+    {{DL_F8E4M3FN, 8, 1}, TGL_F8E4M3, "float8_e4m3fn"},
+    {{DL_F8E5M2, 8, 1}, TGL_F8E5M2, "float8_e5m2"},
+    {{DL_FLOAT, 64, 1}, TGL_F64, "float64"},
+    {{DL_INT, 16, 1}, TGL_I16, "int16"},
+    {{DL_UINT, 16, 1}, TGL_U16, "uint16"},
+    {{DL_UINT, 32, 1}, TGL_U32, "uint32"},
+    {{DL_UINT, 64, 1}, TGL_U64, "uint64"},
+    {{DL_F4E2M1FN, 4, 2}, TGL_F4E2M1, "float4_e2m1fn_x2"},
+    {{DL_INT, 4, 2}, TGL_I4, "int4"},
+    {{DL_UINT, 4, 2}, TGL_U4, "uint4"},
+};
+
+static int
+dtype_of_dl(DlType t)
+{
+	for (int i = 0; i < LEN(dtypes); i++)
+		if (dtypes[i].dl.code == t.code && dtypes[i].dl.bits == t.bits && dtypes[i].dl.lanes == t.lanes)
+			return dtypes[i].dtype;
+	return TGL_DTYPE_UNKNOWN;
+}
+
+static int
+dtype_of_name(const char *name)
+{
+	TglDType t;
+	for (int i = 0; i < LEN(dtypes); i++)
+		if (strcmp(dtypes[i].numpy, name) == 0)
+			return dtypes[i].dtype;
+	return tgl_dtype_named(name, &t) ? (int)t : TGL_DTYPE_UNKNOWN;
+}
+
+bool
+dtype_read(PyObject *o, TglDType *out)
+{
+	PyObject *text = NULL;
+	int t = TGL_DTYPE_UNKNOWN;
+	if (PyUnicode_Check(o)) {
+		Py_INCREF(o);
+		text = o;
+	} else if (!(text = PyObject_GetAttr(o, names.name))) { /* NumPy's dtypes have one; */
+		PyErr_Clear();
+		text = PyObject_GetAttrString(o, "__name__"); /* their types, like np.float32, this; */
+		PyErr_Clear();
+		if (!text)
+			text = PyObject_Str(o); /* and PyTorch's are torch.float32 */
+	}
+	const char *name = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+	if (name)
+		t = dtype_of_name(strrchr(name, '.') ? strrchr(name, '.') + 1 : name);
+	Py_XDECREF(text);
+	PyErr_Clear();
+	*out = (TglDType)t;
+	return t != TGL_DTYPE_UNKNOWN;
+}
+
+/* ---- reading ---- */
+
+static bool
+fail(const char *param, const char *what)
+{
+	PyErr_Format(PyExc_TypeError, "argument '%s': %s", param, what);
+	return false;
+}
+
+static void
+contiguous(Array *a)
+{
+	int64_t step = 1;
+	for (int d = a->rank - 1; d >= 0; d--) {
+		a->stride[d] = step;
+		step *= a->dim[d] > 1 ? a->dim[d] : 1;
+	}
+}
+
+/* Two elements a byte: dimensions and strides of bytes become those of elements. */
+static void
+unpack(Array *a)
+{
+	for (int d = 0; d < a->rank - 1; d++)
+		a->stride[d] *= 2;
+	if (a->rank) {
+		a->dim[a->rank - 1] *= 2;
+		a->stride[a->rank - 1] = 1;
+	}
+}
+
+static bool
+take_dl(Array *a, const DlTensor *t, const char *param)
+{
+	a->dtype = dtype_of_dl(t->dtype);
+	a->rank = t->ndim;
+	a->cuda = t->device.type == DL_CUDA || t->device.type == DL_CUDA_MANAGED;
+	a->index = t->device.id;
+	a->data = (char *)t->data + t->byte_offset;
+	if (!a->cuda && t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST)
+		return fail(param, "its device is neither a CPU nor an NVIDIA GPU");
+	if (a->dtype == TGL_DTYPE_UNKNOWN)
+		return fail(param, "its dtype has no counterpart in Tegula");
+	if (t->ndim > TGL_MAX_RANK)
+		return fail(param, "it has more than 5 dimensions");
+	for (int d = 0; d < a->rank; d++)
+		a->dim[d] = t->shape[d];
+	if (t->strides)
+		memcpy(a->stride, t->strides, (size_t)a->rank * sizeof *a->stride);
+	else
+		contiguous(a);
+	if (t->dtype.lanes == 2)
+		unpack(a);
+	return true;
+}
+
+static bool
+read_exchange(PyObject *o, const char *param, Array *out)
+{
+	DlTensor t;
+	if (out->access->api->view_object)
+		return out->access->api->view_object(o, &t) == 0 && take_dl(out, &t, param);
+	return out->access->api->from_object(o, &out->versioned) == 0 && take_dl(out, &out->versioned->tensor, param);
+}
+
+/* stream -1: no synchronising.  Only a GPU's arrays take one. */
+static PyObject *
+capsule_of(PyObject *o)
+{
+	long type = DL_CPU;
+	PyObject *where = PyObject_CallMethodObjArgs(o, names.dlpack_device, NULL);
+	if (!where)
+		return NULL;
+	PyObject *first = PyTuple_Check(where) ? PyTuple_GetItem(where, 0) : NULL;
+	if (first)
+		type = PyLong_AsLong(first);
+	Py_DECREF(where);
+	PyErr_Clear();
+	PyObject *function = PyObject_GetAttr(o, names.dlpack), *none = PyTuple_New(0);
+	PyObject *kwargs = type == DL_CUDA ? Py_BuildValue("{s:i}", "stream", -1) : NULL;
+	PyObject *capsule = function && none ? PyObject_Call(function, none, kwargs) : NULL;
+	Py_XDECREF(function);
+	Py_XDECREF(none);
+	Py_XDECREF(kwargs);
+	return capsule;
+}
+
+static bool
+read_dlpack(PyObject *o, const char *param, Array *out)
+{
+	PyObject *capsule = capsule_of(o);
+	const DlTensor *t = NULL;
+	if (!capsule)
+		return false;
+	if (PyCapsule_IsValid(capsule, "dltensor")) {
+		out->managed = PyCapsule_GetPointer(capsule, "dltensor");
+		PyCapsule_SetName(capsule, "used_dltensor");
+		t = &out->managed->tensor;
+	} else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+		out->versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+		PyCapsule_SetName(capsule, "used_dltensor_versioned");
+		out->read_only = out->versioned->flags & DL_READ_ONLY;
+		t = &out->versioned->tensor;
+	}
+	Py_DECREF(capsule);
+	return t ? take_dl(out, t, param) : fail(param, "__dlpack__ gave no tensor");
+}
+
+static bool
+read_extents(PyObject *tuple, int64_t *out, int n)
+{
+	for (int i = 0; i < n; i++)
+		out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+	return !PyErr_Occurred();
+}
+
+static bool
+is_native(const char *typestr)
+{
+	const uint16_t one = 1;
+	return typestr[0] != (*(const char *)&one ? '>' : '<');
+}
+
+static bool
+take_interface(PyObject *o, PyObject *dict, const char *param, Array *out)
+{
+	PyObject *shape = PyDict_GetItemString(dict, "shape"), *data = PyDict_GetItemString(dict, "data");
+	PyObject *strides = PyDict_GetItemString(dict, "strides"), *type = PyDict_GetItemString(dict, "typestr");
+	PyObject *dtype = PyObject_GetAttr(o, names.dtype);
+	TglDType t = TGL_DTYPE_UNKNOWN;
+	if (!shape || !data || !type || !dtype) {
+		Py_XDECREF(dtype);
+		return fail(param, "its __array_interface__ is not complete");
+	}
+	bool known = dtype_read(dtype, &t) && is_native(PyUnicode_AsUTF8AndSize(type, NULL));
+	Py_DECREF(dtype);
+	if (!known)
+		return fail(param, "its dtype has no counterpart in Tegula");
+	out->dtype = t;
+	out->rank = (int)PyTuple_Size(shape);
+	if (out->rank > TGL_MAX_RANK)
+		return fail(param, "it has more than 5 dimensions");
+	out->data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+	out->read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1)) == 1;
+	if (!read_extents(shape, out->dim, out->rank))
+		return false;
+	contiguous(out);
+	if (!strides || strides == Py_None)
+		return true;
+	int size = tgl_dtype_bits(t) / 8;
+	if (!read_extents(strides, out->stride, out->rank))
+		return false;
+	for (int d = 0; d < out->rank; d++) {
+		if (out->stride[d] % size)
+			return fail(param, "its strides are not multiples of an element");
+		out->stride[d] /= size;
+	}
+	return true;
+}
+
+static bool
+read_numpy(PyObject *o, const char *param, Array *out)
+{
+	PyObject *dict = PyObject_GetAttr(o, names.array_interface);
+	if (!dict)
+		return false;
+	bool ok = PyDict_Check(dict) && take_interface(o, dict, param, out);
+	Py_DECREF(dict);
+	return ok;
+}
+
+/* Any address that is aligned and not NULL does: nothing is read there. */
+bool
+array_describe(PyObject *o, const char *param, Array *out)
+{
+	TglDType t = TGL_DTYPE_UNKNOWN;
+	memset(out, 0, sizeof *out);
+	out->access = access_of(o);
+	PyObject *shape = PyObject_GetAttr(o, names.shape), *dtype = shape ? PyObject_GetAttr(o, names.dtype) : NULL;
+	PyObject *tuple = dtype ? PySequence_Tuple(shape) : NULL;
+	bool ok = tuple && dtype_read(dtype, &t);
+	if (ok && (out->rank = (int)PyTuple_Size(tuple)) > TGL_MAX_RANK)
+		ok = fail(param, "it has more than 5 dimensions");
+	ok = ok && read_extents(tuple, out->dim, out->rank);
+	Py_XDECREF(shape);
+	Py_XDECREF(dtype);
+	Py_XDECREF(tuple);
+	out->dtype = t;
+	out->data = (void *)(uintptr_t)4096;
+	contiguous(out);
+	return ok || (PyErr_Occurred() ? false : fail(param, "its dtype has no counterpart in Tegula"));
+}
+
+bool
+array_read(PyObject *o, const char *param, Array *out)
+{
+	memset(out, 0, sizeof *out);
+	out->access = access_of(o);
+	switch (out->access->kind) {
+	case ACCESS_EXCHANGE: return read_exchange(o, param, out);
+	case ACCESS_NUMPY: return read_numpy(o, param, out);
+	case ACCESS_DLPACK: return read_dlpack(o, param, out);
+	default:
+		PyErr_Format(PyExc_TypeError, "argument '%s' must be an array, not %R", param, (PyObject *)Py_TYPE(o));
+		return false;
+	}
+}
+
+void
+array_release(Array *a)
+{
+	if (a->managed && a->managed->deleter)
+		a->managed->deleter(a->managed);
+	if (a->versioned && a->versioned->deleter)
+		a->versioned->deleter(a->versioned);
+	a->managed = NULL;
+	a->versioned = NULL;
+}
+
+void
+array_as(Array *a, int dtype)
+{
+	int bits = dtype == TGL_DTYPE_UNKNOWN ? 0 : tgl_dtype_bits((TglDType)dtype);
+	bool bytes = a->dtype == TGL_U8 || a->dtype == TGL_I8;
+	if (a->dtype == dtype)
+		return;
+	if (bits == 4 && bytes && (a->rank == 0 || a->dim[a->rank - 1] <= 1 || a->stride[a->rank - 1] == 1)) {
+		unpack(a);
+		a->dtype = dtype;
+	} else if ((dtype == TGL_F8E4M3 || dtype == TGL_F8E5M2) && bytes) {
+		a->dtype = dtype;
+	} else if (dtype == TGL_BF16 && a->dtype == TGL_U16) {
+		a->dtype = dtype;
+	}
+}
+
+/* ---- making ---- */
+
+static void
+refuse(void *user, const char *kind, const char *text)
+{
+	PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, text);
+}
+
+/* The dtype and extents that the library knows: of packed ones, bytes. */
+static DlType
+stored_as(const TglShape *s, int64_t *dim)
+{
+	memcpy(dim, s->dim, sizeof s->dim);
+	for (int i = 0; i < LEN(dtypes); i++)
+		if (dtypes[i].dtype == s->dtype && dtypes[i].dl.lanes == 1)
+			return dtypes[i].dl;
+	if (s->rank)
+		dim[s->rank - 1] = (dim[s->rank - 1] + 1) / 2;
+	return (DlType){DL_UINT, 8, 1};
+}
+
+static PyObject *
+new_by_exchange(const Array *like, const TglShape *s, Array *out)
+{
+	int64_t dim[TGL_MAX_RANK];
+	DlTensor want = {.device = {like->cuda ? DL_CUDA : DL_CPU, like->index}, .ndim = s->rank, .shape = dim};
+	DlVersioned *made = NULL;
+	void *object = NULL;
+	want.dtype = stored_as(s, dim);
+	if (like->access->api->allocate(&want, &made, NULL, refuse) != 0)
+		return NULL;
+	void *data = (char *)made->tensor.data + made->tensor.byte_offset;
+	if (like->access->api->to_object(made, &object) != 0)
+		return NULL;
+	out->data = data;
+	return object;
+}
+
+static PyObject *
+numpy_dtype(int dtype)
+{
+	const char *name = "uint8";
+	for (int i = 0; i < LEN(dtypes); i++)
+		if (dtypes[i].dtype == dtype && dtypes[i].dl.lanes == 1)
+			name = dtypes[i].numpy;
+	if (dtype != TGL_BF16 && dtype != TGL_F8E4M3 && dtype != TGL_F8E5M2)
+		return PyUnicode_FromString(name);
+	PyObject *module = PyImport_ImportModule("ml_dtypes");
+	PyObject *type = module ? PyObject_GetAttrString(module, name) : NULL;
+	Py_XDECREF(module);
+	if (type)
+		return type;
+	PyErr_Clear(); /* the bits, without the package */
+	return PyUnicode_FromString(dtype == TGL_BF16 ? "uint16" : "uint8");
+}
+
+/* empty(shape, dtype) of the array's own module: NumPy, CuPy. */
+static PyObject *
+empty_of(const Array *like)
+{
+	if (like->access->kind == ACCESS_NUMPY) {
+		Py_XINCREF(names.numpy_empty);
+		if (names.numpy_empty)
+			return names.numpy_empty;
+	}
+	const char *package = comes_from(like->access->type, "cupy") ? "cupy" : "numpy";
+	if (like->access->kind != ACCESS_NUMPY && *package == 'n') {
+		PyErr_Format(PyExc_TypeError, "outputs cannot be allocated like %R: give them, as in out=y",
+		    (PyObject *)like->access->type);
+		return NULL;
+	}
+	PyObject *module = PyImport_ImportModule(package);
+	PyObject *empty = module ? PyObject_GetAttrString(module, "empty") : NULL;
+	Py_XDECREF(module);
+	if (empty && *package == 'n') {
+		Py_INCREF(empty);
+		names.numpy_empty = empty;
+	}
+	return empty;
+}
+
+static PyObject *
+new_by_name(const Array *like, const TglShape *s, Array *out)
+{
+	int64_t dim[TGL_MAX_RANK];
+	stored_as(s, dim);
+	PyObject *empty = empty_of(like), *shape = empty ? PyTuple_New(s->rank) : NULL;
+	for (int d = 0; shape && d < s->rank; d++)
+		PyTuple_SetItem(shape, d, PyLong_FromLongLong(dim[d]));
+	PyObject *dtype = shape ? numpy_dtype(s->dtype) : NULL;
+	PyObject *o = dtype ? PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL) : NULL;
+	Py_XDECREF(empty);
+	Py_XDECREF(shape);
+	Py_XDECREF(dtype);
+	if (!o)
+		return NULL;
+	Array read;
+	bool ok = array_read(o, "out", &read);
+	out->data = read.data;
+	array_release(&read);
+	if (ok)
+		return o;
+	Py_DECREF(o);
+	return NULL;
+}
+
+PyObject *
+array_new(const Array *like, const TglShape *s, Array *out)
+{
+	*out = (Array){.access = like->access, .dtype = s->dtype, .rank = s->rank, .cuda = like->cuda, .index = like->index};
+	memcpy(out->dim, s->dim, sizeof s->dim);
+	contiguous(out);
+	if (tgl_dtype_bits((TglDType)s->dtype) == 4) /* rows start on a byte */
+		for (int d = s->rank - 2, step = 1; d >= 0; d--, step = 0)
+			out->stride[d] = step ? (s->dim[d + 1] + 1) / 2 * 2 : out->stride[d + 1] * (s->dim[d + 1] > 1 ? s->dim[d + 1] : 1);
+	return like->access->kind == ACCESS_EXCHANGE ? new_by_exchange(like, s, out) : new_by_name(like, s, out);
+}
+
+/* ---- streams ---- */
+
+static bool
+cupy_stream(void **stream)
+{
+	PyObject *cuda = PyImport_ImportModule("cupy.cuda");
+	PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
+	PyObject *ptr = current ? PyObject_GetAttrString(current, "ptr") : NULL;
+	if (ptr)
+		*stream = PyLong_AsVoidPtr(ptr);
+	Py_XDECREF(cuda);
+	Py_XDECREF(current);
+	Py_XDECREF(ptr);
+	return !PyErr_Occurred();
+}
+
+bool
+array_stream(const Array *like, void **stream)
+{
+	*stream = NULL;
+	if (!like->cuda)
+		return true;
+	if (like->access->kind == ACCESS_EXCHANGE)
+		return like->access->api->current_stream(DL_CUDA, like->index, stream) == 0;
+	return !comes_from(like->access->type, "cupy") || cupy_stream(stream);
+}

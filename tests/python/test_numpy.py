@@ -1,0 +1,231 @@
+"""Calls with arrays of NumPy: outputs, checks and messages."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import tegula
+
+
+def softmax(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+X = np.random.default_rng(1).normal(size=(33, 100)).astype(np.float32)
+
+
+def test_outputs_are_made(k):
+    y = k.softmax(X)
+    assert y.dtype == np.float32 and y.shape == X.shape
+    np.testing.assert_allclose(y, softmax(X), rtol=1e-5)
+    np.testing.assert_allclose(k.softmax(x=X), y)
+    assert k.softmax(X.astype(np.float64)).dtype == np.float64
+    assert k.softmax(X[:0]).shape == (0, 100)
+
+
+def test_outputs_are_given(k):
+    y = np.empty_like(X)
+    assert k.softmax(X, out=y) is y
+    np.testing.assert_allclose(y, softmax(X), rtol=1e-5)
+    z = np.empty_like(X)
+    assert k.softmax(X, y=z) is z
+    assert (y == z).all()
+    most, index = np.empty(3, np.float32), np.empty(3, np.int32)
+    assert k.blocks(np.arange(9, dtype=np.float32), 3, out=(most, index))[1] is index
+    assert list(index) == [2, 5, 8]
+
+
+def test_shapes_are_the_headers(k):
+    for n in (9, 10):
+        for size in (3, 4, 3):
+            most, index = k.blocks(np.arange(n, dtype=np.float32), size)
+            assert most.shape == index.shape == (-(-n // size),)
+            assert index.dtype == np.int32 and most[-1] == n - 1
+    assert list(k.counts(N=5, out=np.empty(5, np.int32))) == [0, 1, 2, 3, 4]
+    assert k.softmax.shapes(X) == {"x": ("f32", (33, 100)), "y": ("f32", (33, 100))}
+
+
+def test_values_by_name(k):
+    np.testing.assert_allclose(k.softmax(X, BLOCK=256, warps=2), softmax(X), rtol=1e-5)
+    for t in ("f32", np.float32, np.dtype("float32")):
+        assert k.softmax(X, T=t).dtype == np.float32
+    with pytest.raises(tegula.LaunchError, match="f16"):
+        k.softmax(X, T="f16")
+
+
+def test_changed_in_place(k):
+    x = np.arange(5, dtype=np.float32)
+    assert k.add(x, 2.5) is x
+    assert list(x) == [2.5, 3.5, 4.5, 5.5, 6.5]
+    k.add(x, by=np.float32(1))
+    assert x[0] == 3.5
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        k.add(x, 1)
+    assert k.softmax(np.broadcast_to(X, X.shape)).shape == X.shape  # read-only arrays are read
+
+
+def test_strides(k):
+    np.testing.assert_array_equal(k.columns(X.T), X.T)
+    np.testing.assert_array_equal(k.columns(X[:, ::2]), X[:, ::2])
+    with pytest.raises(tegula.LaunchError, match="not contiguous"):
+        k.softmax(X.T)
+
+
+def test_packed(k):
+    bytes_ = np.array([[0x21, 0xF3], [0x80, 0x07]], np.uint8)
+    np.testing.assert_array_equal(k.widen(bytes_), [[1, 2, 3, -1], [0, -8, 7, 0]])
+
+
+def test_pointers(k):
+    y = np.zeros(20, np.float32)
+    k.through(np.arange(20, dtype=np.float32), y, 20)
+    assert list(y) == [2 * i for i in range(20)]
+
+
+def test_messages(k):
+    with pytest.raises(tegula.LaunchError) as e:
+        k.softmax(X, out=np.empty((3, 100), np.float32))
+    assert "'R' is 33 by dimension 0 of 'x', but 3 by dimension 0 of 'y'" in str(e.value)
+    assert e.value.code == "E0519" and "^" in str(e.value) and e.value.line == 2
+    with pytest.raises(tegula.LaunchError, match="'x' has 2 dimensions, but was given 1"):
+        k.softmax(X[0])
+    with pytest.raises(tegula.LaunchError, match="did you mean 'BLOCK'"):
+        k.softmax(X, BLOK=3)
+    with pytest.raises(TypeError, match=r"takes 1 positional arguments \(x\), found 2"):
+        k.softmax(X, X)
+    with pytest.raises(TypeError, match="argument 'x' must be an array"):
+        k.softmax([1.0])
+    with pytest.raises(TypeError, match="dtype has no counterpart"):
+        k.softmax(X.astype(np.complex64))
+    with pytest.raises(TypeError, match="argument 'x' is given twice"):
+        k.softmax(X, x=X)
+    with pytest.raises(TypeError, match="argument 'by' must be a number"):
+        k.add(np.ones(3, np.float32), X)
+    with pytest.raises(TypeError, match="has 0 outputs"):
+        k.add(np.ones(3, np.float32), 1, out=X)
+    with pytest.raises(tegula.LaunchError, match="'by'"):
+        k.add(np.ones(3, np.float32))
+    with pytest.raises(AttributeError, match="did you mean 'softmax'"):
+        k.sofmax
+    with pytest.raises(tegula.SourceError) as e:
+        tegula.compile("kernel a(x: in f32[N]) grid(i: N) { let y = z; }", name="cell.tgl")
+    assert "unknown name 'z'" in str(e.value) and str(e.value).splitlines()[2].endswith("^")
+    assert e.value.file == "cell.tgl" and "unknown name" in e.value._repr_html_()
+    with pytest.raises(tegula.Error):
+        tegula.load("there_is_none.tgl")
+    with pytest.raises(tegula.Error, match="there is no device"):
+        k.softmax(X, device="gpu7")
+
+
+def test_faults_and_lines(k, capsys):
+    k.checked(np.array([1.5], np.float32))
+    assert "x is 1.5" in capsys.readouterr().out
+    with pytest.raises(tegula.FaultError, match="only positive numbers"):
+        k.checked(np.array([-1], np.float32))
+
+
+def test_text(k):
+    assert "kernel @softmax" in k.softmax.tir(X)
+    assert "metal_stdlib" in k.softmax.metal()
+    inspection = k.softmax.inspect(X, target="sm_90a")
+    assert "read x" in inspection and "<pre>" in inspection._repr_html_()
+    assert ".target sm_80" in k.softmax.ptx(X, target="sm_80")
+    assert "f32[512]" in k.softmax.tir(np.empty((4, 500), np.float32))
+    assert k.softmax.examples == [""] and k.softmax.dims == ["R", "C"]
+    assert "out T[R, C]" in repr(k.softmax) and "out T[R, C]" in k.softmax._repr_html_() and "softmax" in k._repr_html_()
+    assert len(k) == len(list(k)) == len(k.kernels) and k["softmax"] is k.softmax
+
+
+def test_check_bench_tune(k):
+    assert k.softmax.check() and k.softmax.check(X)
+    assert "passed" in repr(k.softmax.check())
+    b = k.softmax.bench(X, seconds=0.02)
+    assert 0 < b.seconds < 1 and "softmax" in repr(b)
+    b = k.softmax.bench(X, vs=softmax, seconds=0.02)
+    assert set(b.results) == {"softmax"} and "<table>" in b._repr_html_()
+    b = k.softmax.bench(X, vs={"numpy": softmax}, seconds=0.02)
+    assert set(b.results) == {"softmax", "numpy"}
+    t = k.doubled.tune(np.ones(500, np.float32), budget=2)
+    assert {c["values"] for c in t.candidates} == {"BLOCK = 32", "BLOCK = 64"} and t.winner in ("BLOCK = 32", "BLOCK = 64")
+    assert "won" in repr(t)
+
+
+def test_simt(k):
+    np.testing.assert_allclose(k.softmax(X, device="simt:sm_80"), softmax(X), rtol=1e-5)
+
+
+def test_other_bits():
+    ml = pytest.importorskip("ml_dtypes")
+    p = tegula.compile("kernel twice<T: dtype = f32>(x: in T[N], y: out T[N]) grid(i: N) { y[i] = x[i] * 2; }")
+    y = p.twice(np.array([1, 2.5], ml.bfloat16))
+    assert y.dtype == ml.bfloat16 and list(y) == [2, 5]
+
+
+def test_threads(k):
+    wrong = []
+
+    def work(n):
+        x = np.full((n, 8), n, np.float32)
+        for _ in range(30):
+            if not np.allclose(k.softmax(x), 0.125):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 9)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_objects_are_let_go(k):
+    import gc
+    import sys
+
+    x = np.ones((2, 3), np.float32)
+    y = k.softmax(x)
+    k.softmax(x, out=y)
+    before = sys.getrefcount(x), sys.getrefcount(y)
+    for _ in range(20):
+        k.softmax(x, out=y)
+        k.softmax(x)
+        with pytest.raises(tegula.LaunchError):
+            k.softmax(x, out=x)
+    gc.collect()
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fork(k):
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    k.softmax(X)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if np.allclose(k.softmax(X[:2]), softmax(X[:2]), rtol=1e-4) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+class Only:
+    """An array of a library that speaks DLPack and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **given):
+        return self.array.__dlpack__(**given)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack(k):
+    y = np.empty_like(X)
+    k.softmax(Only(X.copy()), out=y)
+    np.testing.assert_allclose(y, softmax(X), rtol=1e-5)
+    with pytest.raises(TypeError, match="give them"):
+        k.softmax(Only(X.copy()))

@@ -1,0 +1,78 @@
+"""Operators of PyTorch, where it is installed."""
+
+import pytest
+
+import tegula
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def softmax(k):
+    import tegula.torch
+
+    return tegula.torch.op(k.softmax, backward=k.softmax_backward)
+
+
+def test_direct(k):
+    x = torch.randn(33, 100)
+    assert torch.allclose(k.softmax(x), torch.softmax(x, 1), atol=1e-6)
+    y = torch.empty_like(x)
+    assert k.softmax(x, out=y) is y and torch.allclose(y, torch.softmax(x, 1), atol=1e-6)
+    assert k.softmax(x.bfloat16()).dtype == torch.bfloat16
+    assert torch.equal(k.columns(x.T), x.T)
+    z = torch.arange(5.0)
+    assert k.add(z, 1) is z and z[0] == 1
+    with pytest.raises(tegula.LaunchError, match="not contiguous"):
+        k.softmax(x.T)
+    most, index = k.blocks(torch.arange(10.0), 4)
+    assert index.tolist() == [3, 7, 9] and index.dtype == torch.int32
+
+
+def test_autograd(softmax):
+    x = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(softmax, (x,))
+    assert torch.allclose(softmax(x.T), torch.softmax(x.T, 1))
+
+
+def test_opcheck(k, softmax):
+    import tegula.torch
+
+    torch.library.opcheck(softmax, (torch.randn(3, 4, requires_grad=True),))
+    torch.library.opcheck(tegula.torch.op(k.add), (torch.randn(9), 1.5))
+    torch.library.opcheck(tegula.torch.op(k.blocks), (torch.randn(9), 4))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compile_and_export(softmax):
+    f = torch.compile(lambda x: softmax(x * 2) + 1, fullgraph=True, backend="aot_eager")
+    x = torch.randn(33, 100, requires_grad=True)
+    y = f(x)
+    assert torch.allclose(y, torch.softmax(x * 2, 1) + 1, atol=1e-6)
+    y.square().sum().backward()
+    got, x.grad = x.grad, None
+    (torch.softmax(x * 2, 1) + 1).square().sum().backward()
+    assert torch.allclose(got, x.grad, atol=1e-5)
+
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return softmax(x)
+
+    dims = ({0: torch.export.Dim("r"), 1: torch.export.Dim("c")},)
+    program = torch.export.export(Module(), (x.detach(),), dynamic_shapes=dims)
+    assert torch.allclose(program.module()(torch.ones(3, 4)), torch.full((3, 4), 0.25))
+
+
+def test_names(k, softmax):
+    import tegula.torch
+
+    assert tegula.torch.op(k.softmax, backward=k.softmax_backward) is softmax
+    assert tegula.torch.op(k.softmax, name="mine::soft").name() == "mine::soft"
+    with pytest.raises(ValueError, match="registered already"):
+        tegula.torch.op(k.softmax, name="mine::soft", warps=2)
+    with pytest.raises(TypeError, match="neither one of 'add'"):
+        tegula.torch.op(k.add, backward=k.softmax_backward)
+    by_hand = tegula.torch.op(k.softmax, name="mine::by_hand", backward=lambda ctx, dy: dy * ctx.saved_tensors[1])
+    x = torch.randn(2, 3, requires_grad=True)
+    by_hand(x).sum().backward()
+    assert torch.allclose(x.grad, torch.softmax(x, 1))
