@@ -12,8 +12,9 @@
  *
  * Errors.  A function that can fail returns a TglStatus or NULL, and tgl_error(cx) then says
  * what happened, until the next call on that context.  A handle that is NULL is itself an
- * error that is reported where a context can be found, so that a chain of calls needs one test
- * at its end. Nothing is printed and nothing exits.
+ * error (TGL_ERROR_USAGE, E1150), reported where a context can be found, so that a chain of calls
+ * needs one test at its end; a function that only asks gives NULL, "", 0, -1 or false for it.
+ * Nothing is printed and nothing exits.
  *
  * Lifetimes.  What tgl_X_open or a function that makes an X returned is ended by
  * tgl_X_close(&x), which sets x to NULL; closing NULL does nothing.  Things may be closed in
@@ -78,19 +79,19 @@ typedef struct TglError {
 	int nwarnings;                  /* a call that went well may still have text */
 } TglError;
 
-/* What the last call on `cx` (or on anything of it) reported.  Never NULL, also for a NULL
- * context. */
+/* What the last call on `cx` (or on anything of it) reported: never NULL, also for a NULL
+ * context.  It and its texts are the context's, until the next call on it. */
 const TglError *tgl_error(TglContext *cx);
-/* At most `max` errors in TglError.text and .json (0: all; at first 20). */
+/* At most `max` errors in TglError.text and .json from now on (0: all; at first 20). */
 void tgl_error_limit(TglContext *cx, int max);
-/* Colors in TglError.text. */
+/* Whether TglError.text has a terminal's escape sequences for colours; at first it has none. */
 void tgl_error_color(TglContext *cx, bool on);
-const char *tgl_status_name(TglStatus s); /* "launch" */
+const char *tgl_status_name(TglStatus s); /* "launch"; a constant, never NULL */
 
 /* ---- context ---- */
 
 TglContext *tgl_context_open(void);     /* NULL: no memory */
-void tgl_context_close(TglContext **cx);
+void tgl_context_close(TglContext **cx); /* its memory goes with the last thing opened on it */
 
 /* Lines that kernels print, whole, from any thread of a device but one at a time; NULL:
  * dropped (the start).  A GPU's driver writes its kernels' lines to standard output itself, when the
@@ -116,7 +117,7 @@ typedef struct TglCompileOptions {
 	void *user;
 } TglCompileOptions;
 
-/* For kernels compiled from now on; NULL: the usual way. */
+/* For kernels compiled from now on; NULL: the usual way.  TGL_ERROR_USAGE (E1216): `trace` is no such text. */
 TglStatus tgl_context_compile(TglContext *cx, const TglCompileOptions *options);
 
 /* ---- the cache ---- */
@@ -142,7 +143,7 @@ typedef struct TglCacheOptions {
 	TglTuning tuning;
 } TglCacheOptions;
 
-/* Before the first launch on the context. */
+/* Before the first launch on the context; `folder` is copied. */
 TglStatus tgl_context_cache(TglContext *cx, const TglCacheOptions *options);
 
 typedef struct TglCacheInfo {
@@ -162,13 +163,15 @@ typedef struct TglCacheEntry {
 	int64_t made, used;             /* seconds since 1970 */
 } TglCacheEntry;
 
+/* `path` lives until the next call on the context. */
 TglStatus tgl_cache_info(TglContext *cx, TglCacheInfo *out);
 /* Every compiled kernel, used last first, until `each` returns false.  Texts live until it returns. */
 TglStatus tgl_cache_list(TglContext *cx, bool (*each)(void *user, const TglCacheEntry *e), void *user);
 /* Removes what other versions of the compiler made and the longest unused down to `limit` bytes (0: the
  * cache's own); *removed, if not NULL, is how many. */
 TglStatus tgl_cache_prune(TglContext *cx, uint64_t limit, int64_t *removed);
-/* Removes every compiled kernel, and with `tuning` every result of tuning. */
+/* Removes every compiled kernel, and with `tuning` every result of tuning; *removed, if not NULL, is how many of both.
+ * TGL_ERROR_FILE (E1145): the file cannot be changed. */
 TglStatus tgl_cache_clear(TglContext *cx, bool tuning, int64_t *removed);
 
 /* ---- devices ---- */
@@ -184,7 +187,8 @@ typedef struct TglDeviceInfo {
 	const char *why_not;            /* if not available; else NULL */
 } TglDeviceInfo;
 
-/* The devices that this build supports, present or not, each GPU by itself.  False past the last. */
+/* The devices that this build supports, present or not, each GPU by itself.  False past the last.  Its texts live until the
+ * next call of this on the context. */
 bool tgl_device_list(TglContext *cx, int i, TglDeviceInfo *out);
 
 /* One element tile as an op produced it, for a debugger.  Called from any thread. */
@@ -228,7 +232,7 @@ typedef struct TglDeviceOptions {
  * back; a thread without one keeps it. */
 TglDevice *tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *options);
 void tgl_device_close(TglDevice **dev);
-TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out);
+TglStatus tgl_device_info(TglDevice *dev, TglDeviceInfo *out); /* its texts live as long as the device */
 /* Waits until everything launched is done, on all streams; the status of a launch since the last
  * wait that failed (TGL_ERROR_FAULT: an assert was false, or the GPU stopped a kernel; after the
  * latter the process can use this GPU no more).  On the cpu device launches are done when they
@@ -245,7 +249,7 @@ TglProgram *tgl_program_file(TglContext *cx, const char *path);
 TglProgram *tgl_program_text(TglContext *cx, const char *name, const char *text, size_t size);
 void tgl_program_close(TglProgram **p);
 
-int tgl_program_kernels(TglProgram *p); /* how many */
+int tgl_program_kernels(TglProgram *p); /* how many, those of imports too */
 TglKernel *tgl_program_kernel(TglProgram *p, int i); /* in order of the text; NULL past the last */
 /* NULL: none of that name; the message offers the nearest */
 TglKernel *tgl_kernel(TglProgram *p, const char *name);
@@ -261,8 +265,8 @@ typedef enum TglDType {
 } TglDType;
 
 const char *tgl_dtype_name(TglDType t); /* "bf16"; "?" if there is none such */
-bool tgl_dtype_named(const char *name, TglDType *out);
-int tgl_dtype_bits(TglDType t);
+bool tgl_dtype_named(const char *name, TglDType *out); /* false: no dtype is called so */
+int tgl_dtype_bits(TglDType t);         /* of one element; bool 8, packed 4; 0 if there is none such */
 
 typedef enum TglParamKind { TGL_PARAM_TENSOR, TGL_PARAM_POINTER, TGL_PARAM_SCALAR } TglParamKind;
 typedef enum TglAccess { TGL_IN, TGL_OUT, TGL_INOUT, TGL_SCRATCH } TglAccess;
@@ -281,11 +285,11 @@ typedef struct TglParam {
 
 const char *tgl_kernel_name(TglKernel *k);
 const char *tgl_kernel_file(TglKernel *k); /* the file that it stands in */
-int tgl_kernel_line(TglKernel *k);
-TglProgram *tgl_kernel_program(TglKernel *k);
+int tgl_kernel_line(TglKernel *k);      /* of its name there, from 1 */
+TglProgram *tgl_kernel_program(TglKernel *k); /* that it belongs to; not to be closed for this */
 int tgl_kernel_params(TglKernel *k);    /* how many; scratch parameters count */
 bool tgl_kernel_param(TglKernel *k, int i, TglParam *out); /* false past the last */
-int tgl_kernel_param_named(TglKernel *k, const char *name); /* -1: none */
+int tgl_kernel_param_named(TglKernel *k, const char *name); /* its index; -1: none */
 bool tgl_kernel_has_reference(TglKernel *k);
 /* Names of dimensions (tgl_kernel_symbol) and compile-time parameters (tgl_kernel_constant);
  * NULL past the last. */
@@ -327,16 +331,17 @@ TglTensor *tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *ex
 /* Another order of the dimensions, sharing the memory: dimension i of the result is order[i]
  * of t. */
 TglTensor *tgl_tensor_permute(TglTensor *t, const int *order);
+/* Its memory goes with it and the last of its views; memory of the caller's stays. */
 void tgl_tensor_close(TglTensor **t);
 
 TglDType tgl_tensor_dtype(const TglTensor *t);
 int tgl_tensor_rank(const TglTensor *t);
-int64_t tgl_tensor_dim(const TglTensor *t, int d); /* -1: no such dimension */
-int64_t tgl_tensor_stride(const TglTensor *t, int d);
+int64_t tgl_tensor_dim(const TglTensor *t, int d); /* elements; -1: no such dimension */
+int64_t tgl_tensor_stride(const TglTensor *t, int d); /* elements; -1: no such dimension */
 int64_t tgl_tensor_count(const TglTensor *t); /* elements */
 size_t tgl_tensor_bytes(const TglTensor *t); /* of a contiguous copy: what the copies below move */
-void *tgl_tensor_data(TglTensor *t);    /* the device's address of the first element */
-TglDevice *tgl_tensor_device(TglTensor *t);
+void *tgl_tensor_data(TglTensor *t);    /* the device's address of the first element, while the tensor is open */
+TglDevice *tgl_tensor_device(TglTensor *t); /* that it was made on; not to be closed for this */
 
 /* Whole tensor from or to host memory, contiguous row-major, exactly tgl_tensor_bytes; `size`
  * is what the caller has and must equal it.  Waits until done; a read reports a launch before it
@@ -347,7 +352,8 @@ TglStatus tgl_tensor_read(TglTensor *t, void *to, size_t size);
 TglStatus tgl_tensor_fill(TglTensor *t, double v);
 /* Bytes that make a forgotten element show: NaN for floats, 0xA5 for the rest. */
 TglStatus tgl_tensor_poison(TglTensor *t);
-/* One element by its linear row-major index, as f64 and (integers) as i64; either may be NULL. */
+/* One element by its linear row-major index, as f64 and (integers) as i64; either may be NULL.  TGL_ERROR_USAGE (E1192):
+ * there is no such element. */
 TglStatus tgl_tensor_element(TglTensor *t, int64_t index, double *f, int64_t *i);
 
 /* A .npy file (format 1, 2 or 3; C or Fortran order; little or big endian).  `want` says what
