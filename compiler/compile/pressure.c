@@ -265,7 +265,8 @@ Pressure
 ptx_pressure(const char *text, const Target *t)
 {
 	const char *entry = strstr(text, "\n.visible .entry "), *body = entry ? strstr(entry, "\n{") : NULL;
-	if (!body)
+	/* Warps that compute have what others gave up, and of loops with peeled ends all would count at once. */
+	if (!body || strstr(body, "setmaxnreg.inc"))
 		return (Pressure){0};
 	Scan s = {.mem = arena_open()};
 	int threads = directive(entry, body, ".reqntid ", directive(entry, body, ".maxntid ", t->max_threads));

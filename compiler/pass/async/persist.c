@@ -15,7 +15,7 @@
  * order that the schedule's `group` says (lower/kernel.c).  Scalars that do not depend on the program stay before the loop,
  * where every part of the body sees them.  Programs run in any order and at once, so accesses of device memory by two of
  * them have no hazard; what they have in shared memory, pass barrier finds as it does in every loop. */
-#include "pass/pass.h"
+#include "pass/async/pipeline.h"
 #include "target/target.h"
 
 typedef struct Persist {
@@ -97,14 +97,14 @@ replace_positions(Persist *p)
 		position(p, d, NULL);
 }
 
-static void
+static Op *
 make_persistent(Module *m, Func *f)
 {
 	Persist p = {.m = m, .f = f};
 	Op *op = f->body->first;
 
 	if (!op)
-		return;
+		return NULL;
 	make_loop(&p, op);
 	for (Op *next; op; op = next) {
 		next = op->next;
@@ -116,6 +116,7 @@ make_persistent(Module *m, Func *f)
 	Builder end = {.m = m, .block = p.body, .place = p.loop->place};
 	build_yield(&end, NULL, 0);
 	replace_positions(&p);
+	return p.loop;
 }
 
 /* Roles part a loop over programs. */
@@ -156,9 +157,10 @@ pass_persist(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++) {
 		Func *f = m->funcs.at[i];
-		if (is_to_part(f, t))
-			f->schedule.persistent = true;
-		if (is_persistent(f))
-			make_persistent(m, f);
+		bool asked = f->schedule.persistent, parts = is_to_part(f, t);
+		f->schedule.persistent |= parts;
+		Op *loop = is_persistent(f) ? make_persistent(m, f) : NULL;
+		if (loop && !asked && order_programs(m, loop))
+			f->schedule.persistent = false; /* a block for each program */
 	}
 }

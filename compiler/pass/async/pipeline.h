@@ -77,6 +77,9 @@ Value *pipeline_mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, cons
 /* The loop over programs that the loop stands in, or NULL. */
 Op *pipeline_programs(const Op *loop);
 
+/* order.c: programs whose loops are longer come first, where the loop over programs has such; false: it has not */
+bool order_programs(Module *m, Op *programs);
+
 /* rings.c */
 
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
