@@ -369,7 +369,7 @@ prim_operand(PrimKind k, int i)
 		return REG_F32;
 	bool is_bulk = k >= PRIM_BULK_COPY && k <= PRIM_TENSOR_STORE_5;
 	int global = k == PRIM_PREFETCH_L2 || k == PRIM_TENSOR_MAP || k == PRIM_BULK_STORE ? 0 :
-	    k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16 || (is_bulk && k != PRIM_BULK_SEND) ? 1 : -1;
+	    k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16 || k == PRIM_CP_ASYNC_LINE || (is_bulk && k != PRIM_BULK_SEND) ? 1 : -1;
 	int barrier = k == PRIM_BULK_COPY || k == PRIM_BULK_COPY_MULTI ? 3 :
 	    k >= PRIM_TENSOR_LOAD_1 && k <= PRIM_TENSOR_MULTI_5 ? 2 : -1;
 	if (i == global)

@@ -159,7 +159,7 @@ body_bad(SimtThread *t, void *user)
 	case 1: call_imm(t, PRIM_CP_ASYNC, IN(0, at(x, 4), 4), 8, 0); break;
 	case 2: call_imm(t, PRIM_CP_ASYNC, IN(0, at(x, 0), 4), 12, 0); break;
 	case 3: call(t, PRIM_CP_ASYNC_16, IN(0, at(x, 0), 17)); break;
-	case 4: call(t, PRIM_CP_ASYNC_16, IN(1 << 16, at(x, 0), 16)); break;
+	case 4: call(t, PRIM_CP_ASYNC_LINE, IN(1 << 16, at(x, 0), 16)); break;
 	case 5: call(t, PRIM_BULK_COPY, IN(0, at(x, 0), 16, BAR)); break;
 	case 6: call(t, PRIM_MBAR_INIT, IN(4, 1)); break;
 	case 7: call(t, PRIM_MBAR_INIT, IN(BAR, 0)); break;

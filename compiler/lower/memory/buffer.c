@@ -89,7 +89,7 @@ copy_plain(Lower *l, RegType type, int n, ThreadAccess *from, ThreadAccess *to)
 
 /* Of the threads that hold the same elements only the first copies: `first` is true in it. */
 static void
-copy_async(Lower *l, int bytes, const ThreadAccess *from, const ThreadAccess *to, Reg first)
+copy_async(Lower *l, int bytes, bool by_line, const ThreadAccess *from, const ThreadAccess *to, Reg first)
 {
 	Reg whole = lower_i32(l, bytes);
 	Reg size = from->mask ? lower_op3(l, THREAD_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
@@ -100,11 +100,20 @@ copy_async(Lower *l, int bytes, const ThreadAccess *from, const ThreadAccess *to
 	if (first)
 		lower_when(l, first);
 	if (bytes == 16)
-		thread_prim(l->b, PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
+		thread_prim(l->b, by_line ? PRIM_CP_ASYNC_LINE : PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
 	else
 		thread_prim(l->b, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
 	if (first)
 		lower_end_when(l);
+}
+
+/* Rows of less than a line, of which the next iterations most likely want the rest: on an H200 a product of few rows by
+ * 4-bit weights, 64 bytes of a row at a time, took 12.3 us so and 13.8 without. */
+static bool
+takes_lines(const Op *op, const Type *tile)
+{
+	return !strchr(attr_index(op), 'g') && tile->rank > 1 &&
+	    tile->extent[tile->rank - 1] * dtype_info[tile->elem].bits < 128 * 8;
 }
 
 static void
@@ -151,7 +160,7 @@ lower_copy(Lower *l, Op *op)
 			lower_access_at(l, &a, r, &from);
 		to.offset = lower_shared_offset(l, &at, r, &to.constant);
 		if (is_async)
-			copy_async(l, size * vector, &from, &to, first);
+			copy_async(l, size * vector, takes_lines(op, tile), &from, &to, first);
 		else
 			copy_plain(l, lower_type(tile), vector, &from, &to);
 	}
