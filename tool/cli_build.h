@@ -20,6 +20,9 @@ Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const
  * after errors in m->cx. */
 bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);
 
+/* cmd_inspect.c: the figures as JSON. */
+json_t *cli_inspection_json(const Inspection *x);
+
 /* cli_metal.c: appends Metal text to `out`; with -o NAME.metal the description of its launch (b: of what it was made for)
  * goes to NAME.json.  False after errors. */
 bool cli_metal(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out, Text *times);

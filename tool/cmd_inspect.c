@@ -20,21 +20,24 @@ sectors_json(const InspectLine *x, int n)
 static json_t *
 line_json(const InspectLine *x)
 {
-	Text type = {0};
+	Text type = {0}, details = {0};
 	if (x->tile)
 		type_print(x->tile, &type);
-	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}", "line",
-	    x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "bytes", x->bytes,
-	    "accesses", x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
+	inspect_details(x, &details);
+	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}",
+	    "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "details",
+	    details.at ? details.at : "", "bytes", x->bytes, "accesses",
+	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason);
 	text_close(&type);
+	text_close(&details);
 	return j;
 }
 
-static json_t *
-inspection_json(const Inspection *x)
+json_t *
+cli_inspection_json(const Inspection *x)
 {
 	json_t *lines = json_array();
 	for (int i = 0; i < x->lines.n; i++)
@@ -71,7 +74,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			break;
 		}
 		if (all)
-			json_array_append_new(all, inspection_json(&x));
+			json_array_append_new(all, cli_inspection_json(&x));
 		else
 			inspect_print(&x, &out);
 		if (out.n)

@@ -81,6 +81,7 @@ void inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *
 /* What an assembler said: fills registers, spills, stack and blocks. */
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
 void inspect_print(const Inspection *x, Text *out);
+void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
 
 typedef enum FactResult {
 	FACT_FALSE, FACT_TRUE,

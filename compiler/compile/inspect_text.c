@@ -50,8 +50,8 @@ put_place(const InspectLine *x, Text *out)
 		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
 }
 
-static void
-put_details(const InspectLine *x, Text *out)
+void
+inspect_details(const InspectLine *x, Text *out)
 {
 	size_t begun = out->n;
 	switch (x->kind) {
@@ -99,7 +99,7 @@ put_line(const InspectLine *x, Text *out)
 		type_print(x->tile, &type);
 	text_printf(&where, "%d:%d", x->op->place.line, x->op->place.col);
 	text_printf(out, "  %-7s %-26s %-20s ", where.at, x->what, type.n ? type.at : "");
-	put_details(x, out);
+	inspect_details(x, out);
 	while (out->n && out->at[out->n - 1] == ' ')
 		out->at[--out->n] = '\0';
 	text_put(out, "\n");

@@ -1,0 +1,153 @@
+/* Compiles a kernel the whole way and keeps every stage on it, with the figures of `inspect`. */
+#include "tool/report/report.h"
+
+#include <string.h>
+
+static void
+add_stage(json_t *stages, const char *name, StageKind kind, const char *text)
+{
+	static const char *const word[] = {"tir", "thread", "llvm", "ptx", "metal", "sass"};
+	json_t *last = json_array_get(stages, json_array_size(stages) - 1);
+	const char *before = json_string_value(json_object_get(last, "text"));
+	if (kind == REPORT_TIR && before && strcmp(before, text) == 0) {
+		json_array_append_new(json_object_get(last, "same"), json_string(name));
+		return;
+	}
+	json_array_append_new(stages, json_pack("{s:s, s:s, s:s, s:o, s:[]}", "name", name, "kind", word[kind],
+					  "text", text, "lines", report_lines(kind, text), "same"));
+}
+
+/* "// after NAME\n" begins each dump.  The file's name, which each repeats, is left out. */
+static void
+add_dumps(json_t *stages, char *dumps)
+{
+	static const char head[] = "// after ";
+	for (char *at = strstr(dumps, head), *next; at; at = next) {
+		char *name = at + sizeof head - 1, *text = strchr(name, '\n');
+		if (!text)
+			return;
+		*text++ = '\0';
+		next = strstr(text, head);
+		if (next)
+			next[-1] = '\0';
+		if (strncmp(text, "file ", 5) == 0 && strchr(text, '\n'))
+			text = strchr(text, '\n') + 1;
+		add_stage(stages, name, REPORT_TIR, text);
+		if (next)
+			next[-1] = '\n';
+	}
+}
+
+static bool
+add_code(json_t *stages, Module *m, const Target *t)
+{
+	Text out = {0};
+	bool ok = true;
+	if (t->kind == TARGET_METAL) {
+		ok = compile_metal(m, t, NULL, &out, NULL, NULL);
+		if (ok)
+			add_stage(stages, "Metal", REPORT_METAL, out.at);
+		text_close(&out);
+		return ok;
+	}
+	static const struct {
+		CompileStage stage;
+		StageKind kind;
+		const char *name;
+	} stage[] = {{STAGE_THREAD, REPORT_THREAD, "thread IR"}, {STAGE_LLVM, REPORT_LLVM, "LLVM IR"},
+		{STAGE_PTX, REPORT_PTX, "PTX"}};
+	for (int i = 0; i < LEN(stage) && ok; i++) {
+		out.n = 0;
+		ok = compile_text(m, t, stage[i].stage, &out, NULL);
+		if (ok)
+			add_stage(stages, stage[i].name, stage[i].kind, out.at);
+	}
+	text_close(&out);
+	return ok;
+}
+
+/* What a launch of these sizes is like: dimensions, compile-time parameters, the grid. */
+static json_t *
+sizes_json(const Bound *b)
+{
+	json_t *all = json_array();
+	const NamedConst *list[] = {b->symbol, b->ct};
+	const int count[] = {b->nsymbol, b->nct};
+	for (int l = 0; l < LEN(list); l++)
+		for (int i = 0; i < count[l]; i++) {
+			Text value = {0};
+			const_text(&list[l][i].value, &value);
+			json_array_append_new(all, json_pack("[s, s]", list[l][i].name, value.at));
+			text_close(&value);
+		}
+	return all;
+}
+
+/* How many blocks of the kernel each of a multiprocessor's means suffices for; registers only where they are known. */
+static json_t *
+limits_json(const Inspection *x)
+{
+	const Target *t = x->t;
+	int warps = MAX(func_warps(x->f), 1);
+	json_t *all = json_array();
+	json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "warps", "has", t->max_warps, "needs", warps,
+					 "unit", "warps"));
+	if (t->shared_bytes_unit > 0)
+		json_array_append_new(all, json_pack("{s:s, s:i, s:I, s:s}", "of", "shared memory", "has",
+						 t->shared_bytes_unit, "needs",
+						 (json_int_t)(x->f->shared_bytes ? x->f->shared_bytes + 1024 : 0),
+						 "unit", "bytes"));
+	if (x->registers > 0)
+		json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "registers", "has", t->registers,
+						 "needs", (x->registers + 7) / 8 * 8 * t->lanes * warps,
+						 "unit", "registers"));
+	return all;
+}
+
+static json_t *
+layouts_json(const Module *m)
+{
+	json_t *all = json_array();
+	for (int i = 0; i < m->nlayouts; i++) {
+		Text t = {0};
+		layout_print(m->layouts[i], &t);
+		json_array_append_new(all, json_string(t.at));
+		text_close(&t);
+	}
+	return all;
+}
+
+static json_t *
+summary_json(const Inspection *x)
+{
+	Text t = {0};
+	inspect_print(x, &t);
+	json_t *j = json_string(t.at);
+	text_close(&t);
+	return j;
+}
+
+json_t *
+report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
+{
+	Compile *cx = k->program->cx;
+	const SourceFile *f = &cx->files.at[k->item->place.file];
+	Text dumps = {0};
+	PassOptions passes = {.dump = "all", .dump_to = &dumps};
+	json_t *stages = json_array(), *out = NULL;
+	Bound bound;
+	Inspection x;
+	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound);
+	if (m && dumps.n)
+		add_dumps(stages, dumps.at);
+	if (m && cli_inspect(m, t, &bound, &x) && add_code(stages, m, t))
+		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o}", "version",
+		    tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
+		    "line", k->item->place.line, "end_line", k->item->place.end_line,
+		    "sizes", sizes_json(&bound), "stages", stages, "inspect",
+		    cli_inspection_json(&x), "layouts", layouts_json(m), "limits", limits_json(&x), "summary",
+		    summary_json(&x));
+	json_decref(stages);
+	text_close(&dumps);
+	return out;
+}

@@ -1,0 +1,24 @@
+/* `tegula report`: what the compiler made of a kernel, as one JSON value and as a page that shows it.
+ *
+ *     cmd_report.c    options, files
+ *     gather.c        compiles and collects: stages, figures, layouts
+ *     lines.c         which source line each line of a stage came from
+ *     page.html       the page, with a hole for the JSON; built into the command */
+#ifndef TEGULA_REPORT_H
+#define TEGULA_REPORT_H
+
+#include "tool/cli_build.h"
+
+typedef enum StageKind { REPORT_TIR, REPORT_THREAD, REPORT_LLVM, REPORT_PTX, REPORT_METAL, REPORT_SASS } StageKind;
+
+/* For each line of a stage's text the line of the source that it came from, 0 where it says none. */
+json_t *report_lines(StageKind kind, const char *text);
+
+/* All that the page shows of one kernel for a target (NULL: its source only), to be released; NULL after errors in its
+ * cx, or (*misuse) after printing. */
+json_t *report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse);
+
+/* page.html up to the hole, and behind it. */
+extern const unsigned char report_page_head[], report_page_tail[];
+
+#endif
