@@ -139,7 +139,7 @@ lower_end_when(Lower *l)
 	thread_if_end(l->b, NULL, NULL, 0);
 }
 
-/* coordinates.c: which elements a thread holds */
+/* memory/coordinates.c: which elements a thread holds */
 
 /* The thread's part of coordinate `dim` (REG_I32): what lane and warp bits give. */
 Reg lower_thread_coordinate(Lower *l, const Layout *layout, int dim);
@@ -176,7 +176,7 @@ LowerShared lower_shared(Lower *l, const Layout *layout, const Layout *shared, i
 /* Of register r's: a register (REG_I32) and a constant that can go into the access. */
 Reg lower_shared_offset(Lower *l, const LowerShared *s, int r, int64_t *constant);
 
-/* access.c: where the elements of a tile stand in a tensor, or where a tile of pointers points to */
+/* memory/access.c: where the elements of a tile stand in a tensor, or where a tile of pointers points to */
 
 typedef struct LowerAccess {
 	const Op *op;
@@ -234,9 +234,9 @@ void lower_lookup(Lower *l, Op *op);                    /* lookup.c */
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
 /* One of them on plain elements: operands of t, no constants known. */
 Reg lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b);
-/* divide.c: n f32 elements by one that all have in common; false: they have none, or are not worth it. */
+/* math/divide.c: n f32 elements by one that all have in common; false: they have none, or are not worth it. */
 bool lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out);
-void lower_cast(Lower *l, Op *op);                      /* cast.c: cast, bitcast */
+void lower_cast(Lower *l, Op *op);                      /* math/cast.c: cast, bitcast */
 /* A float below f32 (f16 … f4e2m1) as REG_F32, and an f32 rounded to one; other types stay as they are. */
 Reg lower_widen(Lower *l, DType t, Reg r);
 Reg lower_narrow(Lower *l, DType t, Reg f32);
@@ -245,18 +245,18 @@ Reg lower_narrow_exact(Lower *l, DType t, Reg f32);     /* a value of t: nothing
 Reg lower_wrap(Lower *l, DType t, Reg r);
 Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);
 RegType lower_float_type(DType t);                      /* f16, bf16, f64; else REG_F32 */
-void lower_math(Lower *l, Op *op);                      /* math.c: functions made of arithmetic; ops with a float result */
-void lower_memory(Lower *l, Op *op);                    /* memory.c: read write load store prefetch */
-void lower_atomic(Lower *l, Op *op);                    /* atomic.c */
+void lower_math(Lower *l, Op *op);                      /* math/math.c: functions made of arithmetic */
+void lower_memory(Lower *l, Op *op);                    /* memory/memory.c: read write load store prefetch */
+void lower_atomic(Lower *l, Op *op);                    /* memory/atomic.c */
 void lower_show(Lower *l, Op *op);                      /* show.c: print with {trace} or {watch} */
 void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
-void lower_index(Lower *l, Op *op);                     /* tensor.c: program_id num_programs dim stride */
+void lower_index(Lower *l, Op *op);                     /* memory/tensor.c: program_id num_programs dim stride */
 void lower_shape(Lower *l, Op *op);                     /* shape.c: const iota reshape permute broadcast */
-void lower_move(Lower *l, Op *op);                      /* move.c: cat join split flip extract gather */
+void lower_move(Lower *l, Op *op);                      /* memory/move.c: cat join split flip extract gather */
 /* slice.c: an extract that begins where the compiler knows, at a multiple of its extents; false: another one */
 bool lower_slice(Lower *l, Op *op);
 
-void lower_convert(Lower *l, Op *op);                   /* convert.c */
+void lower_convert(Lower *l, Op *op);                   /* across/convert.c */
 /* The same for any registers of a tile: out[] in layout `dst`, through op's scratch in shared memory if they must. */
 void lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, const Layout *dst, RegType type,
     Reg *out);
@@ -270,13 +270,13 @@ Reg lower_to_memory(Lower *l, RegType t, Reg r);
 Reg lower_from_memory(Lower *l, RegType t, Reg r);
 void lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *dst, const Reg *from, RegType type,
     Reg *out);
-void lower_reduce(Lower *l, Op *op);                    /* reduce.c: reduce reduce_fn */
-void lower_scan(Lower *l, Op *op);                      /* scan.c: scan scan_fn */
-void lower_dot(Lower *l, Op *op);                       /* dot.c: dot dot_scaled */
-void lower_dot_fma(Lower *l, Op *op, Reg *out);         /* dot_fma.c */
-void lower_order(Lower *l, Op *op);                     /* order.c: sort topk histogram */
-void lower_scatter(Lower *l, Op *op);                   /* scatter.c */
-/* matrix.c: a tile from shared memory by ldmatrix, if its layout is made of the fragments that it loads; else false */
+void lower_reduce(Lower *l, Op *op);                    /* across/reduce.c: reduce reduce_fn */
+void lower_scan(Lower *l, Op *op);                      /* across/scan.c: scan scan_fn */
+void lower_dot(Lower *l, Op *op);                       /* matrix/dot.c: dot dot_scaled */
+void lower_dot_fma(Lower *l, Op *op, Reg *out);         /* matrix/dot_fma.c */
+void lower_order(Lower *l, Op *op);                     /* across/order.c: sort topk histogram */
+void lower_scatter(Lower *l, Op *op);                   /* across/scatter.c */
+/* matrix/matrix.c: a tile from shared memory by ldmatrix, if its layout is made of fragments that it loads; else false */
 bool lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
 /* The same to shared memory, by stmatrix. */
 bool lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
@@ -284,19 +284,19 @@ void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and d
 void lower_dot_start(Lower *l, Op *op);
 void lower_dot_wait(Lower *l, Op *op);
 void lower_split_sum(Lower *l, Op *op);
-void lower_buffer(Lower *l, Op *op);                    /* buffer.c: shared buffers, asynchronous copies, mbarriers */
+void lower_buffer(Lower *l, Op *op);                    /* memory/buffer.c: buffers, asynchronous copies, mbarriers */
 /* Where number `index` of a ring stands; in_range: it is below the number of slots. */
 Reg lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range);
-void lower_copy_bulk(Lower *l, Op *op);                 /* bulk.c: copies by tensor maps */
+void lower_copy_bulk(Lower *l, Op *op);                 /* memory/bulk.c: copies by tensor maps */
 void lower_send(Lower *l, Op *op);
 void lower_sent(Lower *l, Op *op);
-void lower_philox(Lower *l, Op *op);                    /* philox.c */
+void lower_philox(Lower *l, Op *op);                    /* math/philox.c */
 
-/* lanes.c: one element from another lane */
+/* across/lanes.c: one element from another lane */
 Reg lower_lane_xor(Lower *l, RegType type, Reg v, int mask);
 Reg lower_lane_from(Lower *l, RegType type, Reg v, Reg lane);
 
-/* reduce_axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not at all. */
+/* across/reduce_axis.c: a tile's coordinate along each dimension moves an offset by 1 << shift[d] elements; -1: not. */
 typedef struct LowerStrides {
 	int shift[LAYOUT_RANK];
 	int bytes;                                      /* of an element */
@@ -305,8 +305,8 @@ typedef struct LowerStrides {
 /* The offset in bytes of register r's element: a register (REG_I32; 0: a scalar's) and a constant to add. */
 Reg lower_element_offset(Lower *l, const LowerStrides *s, const Layout *layout, int r, int64_t *constant);
 
-/* move.c: a tile in scratch row by row: the layout of the elements there, how coordinates move an offset, and one element
- * read, `offset` and `constant` in bytes. */
+/* memory/move.c: a tile in scratch row by row: the layout of the elements there, how coordinates move an offset, and one
+ * element read, `offset` and `constant` in bytes. */
 Layout lower_row_major(const Layout *l);
 LowerStrides lower_row_strides(const Type *t);
 Reg lower_read_element(Lower *l, Reg base, RegType type, Reg offset, int64_t constant);

@@ -15,6 +15,7 @@
 
 #include "num/loops.h"
 
+/* A panel of columns stays in the first cache (32 to 48 KB on x86), a block of them in part of the second. */
 enum { PANEL_BYTES = 32 << 10, COLUMNS_BYTES = 256 << 10, ROWS_BLOCK = 192 };
 
 /* A block of an operand for the micro-kernel: of the computing type, with strides. */

@@ -9,6 +9,11 @@
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
+/* Elements of the largest tile for each thread, and warps, by what an H200 did.  Rows that are reduced: 16 elements a
+ * thread, and 32 from four warps on, with 8 warps at most for up to 8,192 elements (softmax of 8192x8192 in f32: 131.4 us
+ * with 8 warps, 132.9 with 16).  Rows that are read, reduced and written: two accesses a thread in up to 16 warps (softmax
+ * of 32768x4096: 257.8 us, not 262.6).  Little arithmetic: one access a thread in 8 to 16 warps (silu in bf16: 127.8 us,
+ * not 158.8). */
 enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
 enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
 enum { LIGHT = 20 };                                    /* instructions of an element, roughly */

@@ -15,7 +15,7 @@
 
 enum {
 	STRIP = 2048,                                   /* most elements of a strip */
-	STRIP_BYTES = 24 << 10,                         /* that the strips of a group may take together */
+	STRIP_BYTES = 24 << 10,                         /* of a group's strips together: a first cache has 32 KB */
 	MAX_CELLS = GROUP_MAX * 4,
 	STREAM_BYTES = 32 << 20,                        /* size from which a tensor's writes go past the caches */
 };
