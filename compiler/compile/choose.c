@@ -24,6 +24,7 @@ typedef struct Search {
 	const Program *before;
 	TuneName name[NAMES_MOST];
 	int n, parameters;                                      /* the first ones are compile-time parameters */
+	bool products;                                          /* the kernel multiplies matrices */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
 	Bound bound;                                            /* for the present parameters */
@@ -36,7 +37,7 @@ typedef struct Search {
 static bool
 is_modelled(const char *name)
 {
-	return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0;
+	return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0 || strcmp(name, "specialize") == 0;
 }
 
 static void
@@ -125,6 +126,49 @@ has_dot(const Func *f)
 	return false;
 }
 
+/* The compiler may part a kernel into roles whatever its header lists. */
+static void
+add_specialize(Search *s, Arena *mem)
+{
+	const char *name = schedule_info[SCHEDULE_SPECIALIZE].text;
+	bool stands = ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
+	for (int i = 0; i < s->n; i++)
+		stands |= strcmp(s->name[i].name, name) == 0;
+	if (stands || s->n == NAMES_MOST || !(s->t->has & HAS_TMA))
+		return;
+	Const *value = NEW_ARRAY(mem, Const, 2);
+	value[0].kind = value[1].kind = CONST_BOOL;
+	value[1].i = 1;
+	s->name[s->n++] = (TuneName){name, value, 2};
+}
+
+/* Not whole for a reason that the estimate does not see. */
+static bool
+really_parts(Search *s)
+{
+	NamedConst *v = &s->chosen[s->n - 1];
+	Compile *cx = s->k->program->cx;
+	Bound b;
+	if (strcmp(v->name, schedule_info[SCHEDULE_SPECIALIZE].text) != 0 || !v->value.i)
+		return true;
+	cx->mem = s->mem;
+	ArgAssumptions a = assumptions_of_sizes(s->mem, s->first);
+	Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ? compile_kernel(s->k, &b, s->t->name, &a, NULL) : NULL;
+	return m && !m->funcs.at[0]->whole_reason;
+}
+
+static void
+find_best(Search *s, double limit)
+{
+	s->best = limit;
+	try_all(s, 0);
+	if (s->best == limit || really_parts(s))
+		return;
+	s->n--;
+	s->best = limit;
+	try_all(s, 0);
+}
+
 /* With reports hidden and the memory of candidates apart. */
 static bool
 search(Search *s, Arena *mem)
@@ -132,47 +176,71 @@ search(Search *s, Arena *mem)
 	TuneName *all;
 	int n;
 	s->module = elaborate(s, s->first);
-	if (!s->module || !has_dot(s->module->funcs.at[0]) || !kernel_tune(s->k, s->first, &all, &n))
+	s->products = !s->module || has_dot(s->module->funcs.at[0]);
+	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	add_names(s, all, n, true);
 	s->parameters = s->n;
 	add_names(s, all, n, false);
-	s->best = -1;
+	add_specialize(s, mem);
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, MULTIPROCESSORS);
-	if (first >= 0)
-		s->best = first * BETTER;
-	double limit = s->best;
+	double limit = first >= 0 ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n);
-	try_all(s, 0);
+	find_best(s, limit);
 	return s->n > 0 && s->best >= 0 && s->best != limit;
+}
+
+/* A switch that is off where the header does not list it. */
+static bool
+says_nothing(const Search *s, int i)
+{
+	for (int k = 0; k < s->k->item->tune.n; k++)
+		if (strcmp(s->k->item->tune.at[k].name, s->chosen[i].name) == 0)
+			return false;
+	return s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
+}
+
+static bool
+choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
+{
+	Compile *cx = s->k->program->cx;
+	Arena *apart = arena_open(), *keep = cx->mem;
+	Program before = *s->k->program;                /* `called` grows in the memory of candidates */
+	s->before = &before;
+	s->mem = arena_open();
+	cx->mem = apart;
+	bool ok = search(s, apart);
+	cx->mem = keep;
+	s->k->program->called = before.called;
+	*values = NEW_ARRAY(mem, NamedConst, s->n);
+	for (int i = 0; i < s->n && ok; i++)
+		if (!says_nothing(s, i)) {
+			(*values)[*n] = s->chosen[i];
+			(*values)[(*n)++].name = intern(cx->names, s->chosen[i].name);
+		}
+	arena_close(s->mem);
+	arena_close(apart);
+	return ok;
 }
 
 bool
 choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
 {
 	Compile *cx = k->program->cx;
-	Program before = *k->program;                   /* `called` grows in the memory of candidates */
-	Search s = {.k = k, .t = t, .how = how, .first = b, .before = &before};
-	if (!t || !(t->has & HAS_WGMMA) || k->item->tune.n == 0)
+	Search s = {.k = k, .t = t, .how = how, .first = b};
+	Arena *keep = cx->tmp;
+	bool ok = false;
+	*n = 0;
+	if (!t || !t->rates)
 		return false;
-	Arena *apart = arena_open(), *tmp = arena_open(), *keep = cx->mem, *keep_tmp = cx->tmp;
-	cx->mem = apart;
-	cx->tmp = tmp;
+	cx->tmp = arena_open();
 	cx->muted++;
-	s.mem = arena_open();
-	bool ok = search(&s, apart);
+	if (k->item->tune.n > 0)
+		ok = choose_products(&s, mem, values, n);
+	if (!s.products)
+		ok = choose_blocks(k, b, t, how, mem, values, n);
 	cx->muted--;
-	cx->mem = keep;
-	cx->tmp = keep_tmp;
-	k->program->called = before.called;
-	*n = ok ? s.n : 0;
-	*values = NEW_ARRAY(mem, NamedConst, *n);
-	for (int i = 0; i < *n; i++) {
-		(*values)[i] = s.chosen[i];
-		(*values)[i].name = intern(cx->names, s.chosen[i].name);
-	}
-	arena_close(tmp);
-	arena_close(s.mem);
-	arena_close(apart);
+	arena_close(cx->tmp);
+	cx->tmp = keep;
 	return ok;
 }

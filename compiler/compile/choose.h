@@ -12,10 +12,16 @@ typedef struct ChooseBinding {
 	void *user;
 } ChooseBinding;
 
-/* Enumerates the values of tune(...) for compile-time parameters, warps and stages that are not fixed, and takes the
- * combination with the least estimate (estimate.h) for the sizes of `b`; at equal estimates the header's defaults.  False:
- * the defaults stay, as nothing multiplies, the target is not modelled, or nothing else is better.  *values is in mem. */
+/* Of a kernel with products and tune(...): enumerates the values for compile-time parameters, warps and stages that are not
+ * fixed, and parting into roles, and takes the combination with the least estimate (estimate.h) for the sizes of `b`; at
+ * equal estimates the header's defaults.  Of others: warps, and whether blocks stay.  False: the defaults stay, as the
+ * target is not modelled, or nothing else is better.  *values is in mem. */
 bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    NamedConst **values, int *n);
+
+/* choose_blocks.c: the warps, and whether blocks stay, by the model; as choose_values, which calls it for kernels without
+ * products and for those without tune(...). */
+bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
 #endif

@@ -9,9 +9,14 @@
  *     block = fill + trips + epilogue
  *     total = sets of resident blocks, one after the other; not less than the bytes through device memory
  *
+ * Parted into roles (specialize), one block stays on a multiprocessor.  Its producer copies for the next program while the
+ * last one's results are written, and waits for no product: no program but the first is filled, and a trip waits less.  The
+ * start costs more, so that it does not pay for one set.  Drained tiles have buffers beside the ring.
+ *
  * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
 #include "compile/estimate.h"
+#include "compile/inspect.h"
 
 #include "model/model.h"
 #include "pass/layout/dot.h"
@@ -20,6 +25,7 @@
 #include <string.h>
 
 static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
+static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
 enum { TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
@@ -33,11 +39,12 @@ typedef struct Estimate {
 	const Bound *b;
 	const Target *t;
 	int warps, stages;
+	bool parted;
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */
-	double registers, slot;                         /* of a thread; bytes of a stage */
+	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	bool adds_apart;                                /* one more instruction's sums, for which no operand is held */
-	int dots;
+	int dots, warpgroup_dots;
 } Estimate;
 
 /* ---- scalars ---- */
@@ -112,6 +119,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 	DotWgmma w;
 	e->dots++;
 	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
+		e->warpgroup_dots++;
 		u->products += count / (RATE_WARPGROUP * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
@@ -153,6 +161,7 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->shared += bytes / SHARED_RATE;
 		e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
 	} else if (op->kind == OP_WRITE) {
+		e->drain += bytes_of(op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
 		u->arithmetic += cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
@@ -187,7 +196,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
 			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
-			e->serial += n * (MAX(trip, ahead) - trip + TRIP_WAIT);
+			e->serial += n * (MAX(trip, ahead) - trip + (e->parted ? PARTED_WAIT : TRIP_WAIT));
 		}
 		if (op->nregion == 0)
 			add_op(e, op, in_loop, u);
@@ -196,17 +205,23 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 
 /* ---- blocks ---- */
 
+static double
+shared_bytes(const Estimate *e)
+{
+	return e->stages * e->slot + (e->parted ? e->drain : 0) + SYSTEM_BYTES;
+}
+
 /* Blocks that a multiprocessor holds; 0: not even one. */
 static int
 resident(const Estimate *e)
 {
 	const Target *t = e->t;
-	double shared = e->stages * e->slot + SYSTEM_BYTES, threads = e->warps * t->lanes;
+	double shared = shared_bytes(e), threads = e->warps * t->lanes;
 	double registers = e->registers + REGISTERS_OTHER;
 	if (shared > t->shared_bytes || registers > (e->adds_apart ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
-	return (int)MIN(n, (double)t->max_warps / e->warps);
+	return e->parted ? 1 : (int)MIN(n, (double)t->max_warps / e->warps);
 }
 
 /* Cycles until n blocks that run together are over. */
@@ -215,6 +230,15 @@ set_cycles(const Estimate *e, int n)
 {
 	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial;
 	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
+}
+
+/* Of n programs of one multiprocessor, `together` of them at once. */
+static double
+programs_cycles(const Estimate *e, int n, int together)
+{
+	if (!e->parted)
+		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
+	return PARTED_START + FILL + n * (longest(&e->block) + e->serial + EPILOGUE);
 }
 
 static double
@@ -226,6 +250,8 @@ memory_cycles(const Estimate *e)
 		double n = e->b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
 		for (int d = 0; d < p->rank; d++)
 			n *= (double)p->dim[d];
+		if (e->b->kernel->params.at[i].access == ACCESS_INOUT)
+			n *= 2;
 		bytes += n;
 	}
 	return bytes / MEMORY_RATE;
@@ -234,22 +260,71 @@ memory_cycles(const Estimate *e)
 double
 estimate_cycles(Func *f, const Bound *b, const Target *t, int multiprocessors)
 {
-	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages};
+	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
+	    .parted = b->schedule.specialize == 1};
 	double programs = 1;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(b->grid[i], 1);
+	int each = (int)ceil(programs / multiprocessors);
 	if (e.warps <= 0)
 		e.warps = 4;
 	if (e.stages <= 0)
 		e.stages = STAGES_MOST;
 	walk(&e, f->body, false, &e.block);
 	if (b->schedule.stages <= 0)
-		while (e.stages > 2 && e.stages * e.slot + SYSTEM_BYTES > t->shared_bytes)
+		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
 			e.stages--;
 	int together = resident(&e);
-	if (e.dots == 0 || together == 0)
+	if (e.dots == 0 || together == 0 || (e.parted && (e.dots != 1 || e.warpgroup_dots != 1 || each < 2)))
 		return -1;
+	double cycles = programs_cycles(&e, each, together);
+	return MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+}
+
+/* ---- any kernel, after the whole pipeline ---- */
+
+typedef struct Launch {
+	Estimate e;
+	const InspectArg *arg;
+} Launch;
+
+static double
+launch_trips(void *user, const Op *loop)
+{
+	const Launch *l = user;
+	const Op *from = loop->kind == OP_FOR ? loop->in[0]->def : NULL;
+	return from && from->kind == OP_BLOCK_ID ? 1 : trips_of(&l->e, loop);   /* over programs */
+}
+
+static double
+launch_sectors(void *user, const Op *op)
+{
+	const Launch *l = user;
+	const Value *v = access_tile(op);
+	if (!v || !v->layout)
+		return 1;
+	return inspect_sectors_first(l->arg, op, v->type, v->layout, (int)attr_vector(op));
+}
+
+/* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */
+static double
+launch_bytes(const Estimate *e, const ProgramCost *c, double programs)
+{
+	bool has_pointers = false;
+	for (int i = 0; i < e->f->nparam; i++)
+		has_pointers |= e->f->param[i].kind == PARAM_POINTER;
+	return has_pointers ? c->bytes * programs : MIN(memory_cycles(e) * MEMORY_RATE, c->bytes * programs);
+}
+
+bool
+estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out)
+{
+	Launch l = {{.f = f, .b = b, .t = t}, inspect_args(b, f, mem)};
+	const CostFacts facts = {launch_trips, launch_sectors, &l};
+	ProgramCost c;
+	double programs = 1;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
-	int each = (int)ceil(programs / multiprocessors);
-	double cycles = each / together * set_cycles(&e, together) + set_cycles(&e, each % together);
-	return MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+	cost_program(f, t, &facts, mem, &c);
+	return bill_make(&c, t, programs, launch_bytes(&l.e, &c, programs), out);
 }

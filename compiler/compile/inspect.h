@@ -72,6 +72,8 @@ InspectArg *inspect_args(const Bound *b, const Func *f, Arena *mem);
  * the bytes.  False: they are not known. */
 bool inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched,
     int *least);
+/* Those of its first access in the first program, for a guess: where addresses are not known as many as lanes. */
+double inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector);
 
 /* inspect.c */
 

@@ -297,3 +297,23 @@ inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Lay
 	}
 	return true;
 }
+
+double
+inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector)
+{
+	Walk w = {.arg = arg};
+	int64_t sector[LANES_MOST * VECTOR_MOST], bits;
+	int n = 0, lanes = 1 << l->in[IN_LANE];
+	int size = tile->ptr != PTR_NONE ? 64 : dtype_info[tile->elem].bits;
+	double least = MAX((double)vector * size * lanes / (8 * SECTOR), 1);
+	if (vector > VECTOR_MOST || lanes > LANES_MOST)
+		return least;
+	for (int lane = 0; lane < lanes; lane++) {
+		Where where = lane_at(&w, op, tile, l, lane, 0, &bits);
+		if (where == AT_UNKNOWN)
+			return lanes;
+		for (int64_t s = bits >> 8; where == AT_KNOWN && s <= (bits + vector * size - 1) >> 8; s++)
+			n = add_once(sector, n, s);
+	}
+	return n ? n : least;
+}

@@ -385,6 +385,55 @@ void plan_fma(const Op *op, const Target *t, FmaPlan *out);
 /* The register of `want` for value r at step k. */
 int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
 
+/* cost.c: what one program of a kernel uses, after the whole pipeline */
+
+/* What the sizes of a launch say of a function. */
+typedef struct CostFacts {
+	double (*trips)(void *user, const Op *loop);
+	double (*sectors)(void *user, const Op *access); /* of a warp's access, on average */
+	void *user;
+} CostFacts;
+
+typedef struct ProgramCost {
+	int warps;
+	bool stays;                                     /* a block runs one program after another */
+	double issue;                                   /* instructions of a warp */
+	double special;                                 /* special functions of a thread */
+	double shuffles, requests, shared;              /* cycles of the multiprocessor, of all warps */
+	double products;                                /* the same */
+	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
+	double bytes;                                   /* of tiles that memory takes or gives */
+	double barriers;
+	double path;                                    /* cycles of latencies, one after another */
+	int registers;                                  /* of a thread */
+	int64_t shared_bytes;
+} ProgramCost;
+
+/* Only on targets that have rates. */
+void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out);
+/* live.c: registers of a thread */
+int live_registers(const Func *f, Arena *mem);
+
+/* bill.c: how long a launch takes */
+
+typedef enum BillPart {
+	BILL_MEMORY, BILL_SECTORS, BILL_REQUESTS, BILL_ISSUE, BILL_SPECIAL, BILL_SHUFFLES, BILL_SHARED, BILL_PRODUCTS,
+	BILL_START, BILL_WAITING,
+	BILL_PARTS
+} BillPart;
+
+typedef struct Bill {
+	double part[BILL_PARTS];                        /* cycles of a multiprocessor for one program */
+	double cycles;                                  /* of the launch */
+	double path;                                    /* of one program that is alone */
+	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
+	double spilled;                                 /* registers that it lacks */
+} Bill;
+
+/* False: a block has no room.  `bytes`: of device memory, for the whole launch. */
+bool bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out);
+const char *bill_name(BillPart p);
+
 /* occupancy.c: how many blocks a multiprocessor is to hold; 0: not said */
 int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);
 

@@ -25,6 +25,18 @@ enum { KB = 1024 };
 	.has = HAS_SIMDGROUP_MATRIX | HAS_BF16 | HAS_SIMD_REDUCE | HAS_REDUX,                              \
 	.functions = " exp exp2 log log2 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan atan2 pow "
 
+/* An H200 at 1.75 GHz. */
+static const TargetRates rates_h200 = {
+	.multiprocessors = 132,                         /* data sheet */
+	.memory_rate = 2500,                            /* a copy's 4.4 TB/s, bench/results/h200-peers.md */
+	.l2_rate = 46,                                  /* products bound by it, bench/results/h200-matmul.md */
+	.products_warp = 1200, .products_warpgroup = 2048,      /* the same */
+	.special_rate = 16,                             /* CUDA C++ Programming Guide, Arithmetic Instructions */
+	.issue_rate = 0.8, .issue_alone = 2.5,          /* fitted, bench/results/h200-warps.md, as what follows */
+	.latency = 700, .shared_latency = 30, .shuffle_latency = 24, .barrier = 30,
+	.start_latency = 400, .start_block = 139,
+};
+
 static const Target targets[] = {
 	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx70", .has = SM_75,
 	    .shared_bytes = 64 * KB, .shared_bytes_unit = 64 * KB, .max_warps = 32},
@@ -35,7 +47,7 @@ static const Target targets[] = {
 	{NVIDIA, .name = "sm_89", .capability = 89, .cpu = "sm_89", .features = "+ptx84", .has = SM_89,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
 	{NVIDIA, .name = "sm_90a", .capability = 90, .cpu = "sm_90a", .features = "+ptx84", .has = SM_90A,
-	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64},
+	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .rates = &rates_h200},
 	{NVIDIA, .name = "sm_100a", .capability = 100, .cpu = "sm_100a", .features = "+ptx86", .has = SM_100A,
 	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .unused = "tcgen05"},
 	{NVIDIA, .name = "sm_120a", .capability = 120, .cpu = "sm_120a", .features = "+ptx87", .has = SM_120A,

@@ -69,6 +69,21 @@ extern const int wgmma_count;
 extern const MmaInfo mma_info[];
 extern const int mma_count;
 
+/* How fast one is, in cycles of a multiprocessor: what the cost model (model/cost.c, bill.c) counts with. */
+typedef struct TargetRates {
+	int multiprocessors;
+	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
+	double l2_rate;                                 /* bytes of sectors a cycle, each multiprocessor */
+	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */
+	double special_rate;                            /* threads' special functions a cycle */
+	double issue_rate;                              /* instructions that a scheduler begins a cycle, of many warps */
+	double issue_alone;                             /* cycles from one instruction of a warp to its next */
+	double latency;                                 /* of device memory under load */
+	double shared_latency, shuffle_latency, barrier;
+	double start_latency;                           /* of a block: until its first instruction, and its end */
+	double start_block;                             /* cycles from one block's start to the next one's */
+} TargetRates;
+
 struct Target {
 	const char *name;                               /* "sm_90a" */
 	TargetKind kind;
@@ -83,6 +98,7 @@ struct Target {
 	int max_registers;                              /* of one thread */
 	int max_warps;                                  /* resident on one multiprocessor */
 	int vector_bytes;                               /* widest access of a thread */
+	const TargetRates *rates;                       /* NULL: not measured */
 	const char *unused;                             /* matrix instructions of its own that nothing here uses; or NULL */
 	const char *functions;                          /* of f32 that its language has, by names of ops with a blank before
 	                                                 * and behind each; NULL: it has none */

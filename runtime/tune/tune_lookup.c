@@ -202,9 +202,10 @@ all_listed(TglKernel *k, const Binding *b, NamedConst *tuned, int ntuned, Arena 
 	return true;
 }
 
-/* The bound kernel with what is known; false: as it was. */
+/* The bound kernel with what is known; false: as it was.  A result of tuning has listed names and values; the compiler
+ * chooses others as well. */
 static bool
-bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, Arena *mem, Arena *into)
+bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, bool is_result, Arena *mem, Arena *into)
 {
 	NamedConst *tuned, *given;
 	int ntuned, n, used = 0;
@@ -213,11 +214,11 @@ bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, A
 		return false;
 	if (!values_parse(k->program->compile, known, mem, &tuned, &ntuned))
 		return warn_foreign(k, known);
-	if (!all_listed(k, b, tuned, ntuned, mem))
+	if (is_result && !all_listed(k, b, tuned, ntuned, mem))
 		return false;
 	given = bound_values(k->k, &b->bound, b, ex, mem, ntuned, &n);
 	for (int i = 0; i < ntuned; i++)
-		if (is_tuned(k->k, tuned[i].name) && !tune_is_fixed(b, ex, tuned[i].name)) {
+		if ((!is_result || is_tuned(k->k, tuned[i].name)) && !tune_is_fixed(b, ex, tuned[i].name)) {
 			given[n++] = tuned[i];
 			used++;
 		}
@@ -231,8 +232,7 @@ void
 tune_apply_target(TglKernel *k, Binding *b, const ExampleItem *ex, const char *target, Arena *into)
 {
 	Arena *mem = k->program->compile->mem;
-	if (k->k->item->tune.n > 0)
-		bind_known(k, b, ex, tune_choice(k, b, ex, target, mem), mem, into);
+	bind_known(k, b, ex, tune_choice(k, b, ex, target, mem), false, mem, into);
 }
 
 void
@@ -241,15 +241,16 @@ tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
 	TglContext *cx = k->program->cx;
 	const char *known = NULL;
 	TuneKey key;
-	if (!b->dev || k->k->item->tune.n == 0)
+	bool is_tunable = k->k->item->tune.n > 0;
+	if (!b->dev || (!is_tunable && !b->dev->dev.load_artefact))
 		return;
 	Arena *mem = arena_open();
 	tune_key(k, b, b->dev, ex, mem, &key);
-	if (!b->untuned && context_tuning(cx) != TGL_TUNING_IGNORED) {
+	if (is_tunable && !b->untuned && context_tuning(cx) != TGL_TUNING_IGNORED) {
 		known = tune_get(context_cache(cx), &key, mem);
 		context_cache_warn(cx, k->program->compile);
 	}
-	if (!known || !bind_known(k, b, ex, known, mem, into))
-		bind_known(k, b, ex, tune_chosen(k, b, ex, &key), mem, into);
+	if (!known || !bind_known(k, b, ex, known, true, mem, into))
+		bind_known(k, b, ex, tune_chosen(k, b, ex, &key), false, mem, into);
 	arena_close(mem);
 }

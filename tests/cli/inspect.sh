@@ -7,6 +7,10 @@ expect 0 "sm_75: 2 warps, 0 bytes" inspect expect_wrong.tgl --target=sm_75
 expect 0 "dot 128x128x64 wgmma.n128k16.bf16 .*1 warpgroup, operands in shared memory" inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=4
 # what is left open is chosen by the sizes; what is given stays
 expect 0 "dot 128x256x64 wgmma.n256k16.bf16 .*2 warpgroups" inspect matmul.tgl --example large
+expect 0 "roles  *1 thread copies" inspect matmul.tgl --example large
+refuse "not parted"
+expect 0 "2 warpgroups" inspect matmul.tgl --example large -D M=2048 -D N=2048 -D K=2048
+refuse "roles"
 expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3

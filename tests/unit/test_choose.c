@@ -50,8 +50,9 @@ bind(void *user, const NamedConst *given, int n, Bound *out)
 	return kernel_bind(c->k, c->args, all, m, out);
 }
 
+/* For the arguments that are set. */
 static bool
-choose(Case *c, const char *text, int64_t m, int64_t n, int64_t k)
+choose_for(Case *c, const char *text)
 {
 	Bound b;
 	const ChooseBinding how = {is_fixed, bind, c};
@@ -59,9 +60,6 @@ choose(Case *c, const char *text, int64_t m, int64_t n, int64_t k)
 	Program *p = program_open(c->cx, source_text(c->cx, "<test>", text, strlen(text)));
 	assert_int_equal(c->cx->nerrors, 0);
 	c->k = p->kernels.at[0];
-	c->args[0] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {m, k}};
-	c->args[1] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {k, n}};
-	c->args[2] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {m, n}};
 	assert_true(bind(c, NULL, 0, &b));
 	c->binds = 0;
 	int called = p->called.n;
@@ -69,6 +67,24 @@ choose(Case *c, const char *text, int64_t m, int64_t n, int64_t k)
 	assert_int_equal(p->called.n, called);
 	assert_int_equal(c->cx->nerrors, 0);
 	return chooses;
+}
+
+static bool
+choose(Case *c, const char *text, int64_t m, int64_t n, int64_t k)
+{
+	c->args[0] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {m, k}};
+	c->args[1] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {k, n}};
+	c->args[2] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {m, n}};
+	return choose_for(c, text);
+}
+
+/* Two vectors of f32. */
+static bool
+choose_vectors(Case *c, const char *text, int64_t n)
+{
+	for (int i = 0; i < 2; i++)
+		c->args[i] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 1, .dim = {n}};
+	return choose_for(c, text);
 }
 
 static int64_t
@@ -86,10 +102,28 @@ test_binds_once(void **state)
 {
 	Case c = {0};
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
-	assert_int_equal(c.binds, 3 * 3 * 3);
+	assert_int_equal(c.binds, 3 * 3 * 3 + 1);       /* and once more, as it is parted into roles */
 	assert_int_equal(value(&c, "BM"), 128);
 	assert_int_equal(value(&c, "BN"), 256);
 	assert_int_equal(value(&c, "warps"), 8);
+	compile_close(c.cx);
+}
+
+/* Roles pay from the second set of programs on, though no header lists them; one that is listed is named either way. */
+static void
+test_specialize(void **state)
+{
+	Case c = {0};
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
+	assert_int_equal(value(&c, "specialize"), 1);
+	assert_true(value(&c, "stages") < 4);           /* beside the buffers of what is written */
+	compile_close(c.cx);
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 2048, 2048, 2048));
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "specialize");
+	compile_close(c.cx);
+	assert_true(choose(&c, PRODUCT(PLAIN, "tune(BN = {64, 128, 256}, warps = {4, 8}, specialize = {false})"), 8192, 8192, 8192));
+	assert_int_equal(value(&c, "specialize"), 0);
 	compile_close(c.cx);
 }
 
@@ -117,11 +151,66 @@ test_fixed(void **state)
 	compile_close(c.cx);
 }
 
+#define VECTORS "(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) "
+
+/* Programs of less bytes than move while a block starts: blocks stay, if there are enough programs. */
+static void
+test_small_tiles(void **state)
+{
+	static const char small[] = "kernel k<B = 64>" VECTORS "{ y[p * B +: B] = 2 * x[p * B +: B]; }";
+	Case c = {0};
+	assert_true(choose_vectors(&c, small, 1 << 26));
+	assert_int_equal(value(&c, "persistent"), 1);
+	compile_close(c.cx);
+	assert_false(choose_vectors(&c, small, 1 << 12));
+	compile_close(c.cx);
+	static const char large[] = "kernel k<B = 4096>" VECTORS "{ y[p * B +: B] = 2 * x[p * B +: B]; }";
+	assert_false(choose_vectors(&c, large, 1 << 26));
+	compile_close(c.cx);
+	c.fixed[0] = (NamedConst){.name = "persistent", .value = {.kind = CONST_BOOL}, .place = NOWHERE};
+	c.nfixed = 1;
+	choose_vectors(&c, small, 1 << 26);
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "persistent");
+	compile_close(c.cx);
+}
+
+/* Programs that wait for others, or that count them, stay as they are. */
+static void
+test_left_alone(void **state)
+{
+	static const char counts[] = "kernel k<B = 64>" VECTORS "{ y[p * B +: B] = num_programs(0) as f32 * x[p * B +: B]; }";
+	static const char adds[] = "kernel k<B = 64>" VECTORS "{ atomic_add(y[p * B +: B], x[p * B +: B]); }";
+	const char *text[] = {counts, adds};
+	for (int i = 0; i < 2; i++) {
+		Case c = {0};
+		choose_vectors(&c, text[i], 1 << 26);
+		for (int k = 0; k < c.n; k++)
+			assert_string_not_equal(c.chosen[k].name, "persistent");
+		compile_close(c.cx);
+	}
+}
+
+/* Four warps would write the pairs in parts of 8 bytes, eight write 16 next to one another. */
+static void
+test_warps(void **state)
+{
+	static const char pairs[] = "kernel k<B = 512>(x: in f32[N], y: out f32[N, 2]) grid(p: cdiv(N, B))\n"
+	    "{ let v = x[p * B +: B]; y[p * B +: B, :] = join(v, 2 * v); }";
+	Case c = {0};
+	c.args[0] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 1, .dim = {1 << 24}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 2, .dim = {1 << 24, 2}};
+	assert_true(choose_for(&c, pairs));
+	assert_true(value(&c, "warps") >= 8);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_fixed),
+		cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize), cmocka_unit_test(test_fixed),
+		cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,73 @@
+/* How long a launch takes, from what one program uses: the bill.
+ *
+ * A multiprocessor holds several programs at once.  Each takes the time of its own path: it waits for memory, reductions,
+ * and its instructions one after another.  While some wait others work, but what all of them use together has a rate: bytes
+ * of device memory, sectors of the L2 cache, instructions and so on.  The longest of these, and of the path divided by the
+ * programs that run together, is what bounds the launch; the next ones cost something too, since they do not overlap
+ * perfectly:
+ *
+ *     each  = (sum of part^8)^(1/8)                 cycles of a multiprocessor for a program
+ *     total = programs of the fullest multiprocessor * each + a path to fill it
+ */
+#include "model/model.h"
+
+#include <math.h>
+
+enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8 };
+
+static const char *const names[BILL_PARTS] = {
+	[BILL_MEMORY] = "device memory", [BILL_SECTORS] = "L2 cache", [BILL_REQUESTS] = "requests of warps",
+	[BILL_ISSUE] = "instructions", [BILL_SPECIAL] = "special functions", [BILL_SHUFFLES] = "shuffles",
+	[BILL_SHARED] = "shared memory", [BILL_PRODUCTS] = "products", [BILL_START] = "starting blocks",
+	[BILL_WAITING] = "waiting",
+};
+
+const char *
+bill_name(BillPart p)
+{
+	return names[p];
+}
+
+/* Registers are given to a warp in eights for each thread. */
+static int
+resident(const ProgramCost *c, const Target *t, int *given)
+{
+	int threads = c->warps * t->lanes, fit = t->registers / threads / 8 * 8;
+	*given = MIN(MIN(MAX(c->registers, 16), t->max_registers), fit);
+	int n = t->registers / ((*given + 7) / 8 * 8 * threads);
+	n = MIN(n, t->max_warps / c->warps);
+	n = MIN(n, (int)(t->shared_bytes_unit / (c->shared_bytes + SYSTEM_BYTES)));
+	return MAX(MIN(n, BLOCKS_MOST), 0);
+}
+
+bool
+bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out)
+{
+	const TargetRates *r = t->rates;
+	int given;
+	*out = (Bill){.blocks = resident(c, t, &given), .registers = given};
+	if (!out->blocks || c->shared_bytes > t->shared_bytes)
+		return false;
+	double spilled = MAX(c->registers - given, 0), issue = c->issue + SPILLED_ISSUE * spilled;
+	double turn = MAX(r->issue_alone, c->warps / 4.0 / r->issue_rate);      /* cycles between a warp's instructions */
+	double path = (c->stays ? 0 : r->start_latency) + c->path + issue * turn;
+	double each = 0, share = programs / r->multiprocessors, fullest = ceil(share);
+	out->part[BILL_MEMORY] = bytes / programs / (r->memory_rate / r->multiprocessors);
+	out->part[BILL_SECTORS] = (32 * c->sectors + SPILL_BYTES * spilled * c->warps * t->lanes) / r->l2_rate;
+	out->part[BILL_REQUESTS] = c->requests;
+	out->part[BILL_ISSUE] = issue * c->warps / 4 / r->issue_rate;
+	out->part[BILL_SPECIAL] = c->special * c->warps * t->lanes / r->special_rate;
+	out->part[BILL_SHUFFLES] = c->shuffles;
+	out->part[BILL_SHARED] = c->shared;
+	out->part[BILL_PRODUCTS] = c->products;
+	out->part[BILL_START] = c->stays ? 0 : r->start_block;
+	out->part[BILL_WAITING] = path / MIN(out->blocks, fullest);
+	for (int i = 0; i < BILL_PARTS; i++)
+		each += pow(out->part[i], SHARP);
+	each = pow(each, 1.0 / SHARP);
+	out->path = path;
+	out->spilled = spilled;
+	double sets = fullest <= out->blocks ? fullest : share;
+	out->cycles = sets * each + (fullest <= out->blocks ? 0 : path / 2);
+	return true;
+}

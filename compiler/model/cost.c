@@ -1,0 +1,396 @@
+/* What one program of a kernel uses, from the tile IR that lowering is given.
+ *
+ *     %v = read %x … : f32[4096] #0       8 warps: 4 accesses a thread of 16 bytes; 512 sectors; a latency of memory
+ *     %m = reduce %v {fn = "max"}         15 + 5 + 3 steps; 5 shuffles; a barrier, since warps exchange
+ *     %e = exp %s                         16 elements a thread: 16 special functions, 48 other instructions
+ *
+ * Instructions are counted a warp.  Beside them runs a clock of one warp that never waits for its turn: when each value is
+ * ready, by the latencies of what it is made from.  Reads that do not depend on one another overlap; what a reduction waits
+ * for does not.  Elements that several registers of a thread hold are computed once. */
+#include "model/model.h"
+
+#include <string.h>
+
+enum { SECTOR = 32, ARGUMENTS = 3 };
+
+/* Instructions and special functions of an element of 32 bits. */
+typedef struct OpWork {
+	double issue, special;
+} OpWork;
+
+typedef struct Walk {
+	const Func *f;
+	const Target *t;
+	const TargetRates *r;
+	const CostFacts *facts;
+	ProgramCost *c;
+	double *ready;                                  /* of each value, by its id */
+	uint32_t *varies;                               /* the same: dimensions along which its elements differ */
+	double now;                                     /* no op begins before: the last barrier */
+	int warps, stages;
+} Walk;
+
+/* ---- elements of a thread ---- */
+
+static double
+elements(const Value *v)
+{
+	if (!v->layout)
+		return 1;
+	uint64_t free = layout_free_bits(v->layout, IN_REGISTER);
+	return (double)(UINT64_C(1) << (v->layout->in[IN_REGISTER] - __builtin_popcountll(free)));
+}
+
+/* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
+static double
+distinct(const Walk *w, const Value *v)
+{
+	const Layout *l = v->layout;
+	uint64_t moved = 0;
+	int n = 0;
+	if (!l)
+		return 1;
+	for (int d = 0; d < l->rank; d++)
+		if (w->varies[v->id] >> d & 1)
+			moved |= ((UINT64_C(1) << l->out[d]) - 1) << layout_out_at(l, d);
+	uint64_t free = layout_free_bits(l, IN_REGISTER);
+	for (int i = 0; i < l->in[IN_REGISTER]; i++)
+		n += (l->map.col[i] & moved) && !(free >> i & 1);
+	return (double)(UINT64_C(1) << n);
+}
+
+static uint32_t
+varying(const Walk *w, const Op *op, const Value *v)
+{
+	const IntList *dims = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
+	uint32_t of = 0, all = (UINT32_C(1) << v->type->rank) - 1;
+	if (op->kind == OP_CONST)
+		return attr_value(op)->kind == KIND_INTS ? all : 0;
+	if (op->kind == OP_IOTA)
+		return UINT32_C(1) << attr_axis(op);
+	for (int i = 0; i < op->nin; i++)
+		of |= op->in[i]->type->rank ? w->varies[op->in[i]->id] : 0;
+	if (op_has(op, ELEM) || op->kind == OP_CONVERT || (op->kind == OP_BROADCAST && op->in[0]->type->rank))
+		return of;
+	if (op->kind == OP_BROADCAST)
+		return 0;
+	if (!dims)
+		return op->kind == OP_RESHAPE && of == 0 ? 0 : all;
+	all = 0;
+	for (int d = 0; d < v->type->rank; d++)
+		all |= (of >> dims->at[d] & 1) << d;
+	return all;
+}
+
+static double
+words(const Value *v)
+{
+	return MAX(elements(v) * element_bytes(v->type) / 4, 1);
+}
+
+/* ---- arithmetic ---- */
+
+static OpWork
+work_of(const Op *op)
+{
+	DType t = op->nin ? op->in[0]->type->elem : op->out[0].type->elem, to = op->out[0].type->elem;
+	bool real = dtype_is_float(t);
+	switch (op->kind) {
+	case OP_TANH: return (OpWork){attr_fast(op) ? 3 : 14, 2};
+	case OP_SIGMOID: return (OpWork){8, 2};
+	case OP_DIV: return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
+	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
+	case OP_CAST: return dtype_is_float(t) != dtype_is_float(to) ? (OpWork){2, 1} : (OpWork){1, 0};
+	default: break;
+	}
+	switch (op_info[op->kind].cost) {
+	case COST_ALU: case COST_OPAQUE: return (OpWork){1, 0};
+	case COST_SFU: return (OpWork){3, 1};
+	case COST_DIVIDE: return (OpWork){9, 1};
+	case COST_LONG: return (OpWork){24, 0};
+	case COST_WHOLE: return (OpWork){4, 0};
+	case COST_FREE: case COST_ACCESS: case COST_NONE: return (OpWork){0, 0};
+	}
+	unreachable();
+}
+
+/* Instructions of 64 bits go in halves; those of f64 at half the rate. */
+static double
+width_of(const Op *op)
+{
+	const Type *t = op->out[0].type;
+	bool wide = op->nin && dtype_info[op->in[0]->type->elem].bits > 32;
+	return wide || t->ptr != PTR_NONE || dtype_info[t->elem].bits > 32 ? 2 : 1;
+}
+
+static void
+add_issue(Walk *w, double n)
+{
+	w->c->issue += n;
+}
+
+static double
+arithmetic(Walk *w, const Op *op, double times)
+{
+	double n = distinct(w, &op->out[0]) / (double)MAX(attr_equal(op), 1);
+	OpWork k = work_of(op);
+	add_issue(w, times * MAX(n, 1) * k.issue * width_of(op));
+	w->c->special += times * MAX(n, 1) * k.special;
+	return k.issue > 0 ? 4 + 18 * (k.special > 0) : 0;
+}
+
+/* ---- memory ---- */
+
+static double
+access(Walk *w, const Op *op, double times)
+{
+	const Value *v = access_tile(op);
+	const Type *t = v ? v->type : op->out[0].type;
+	double vector = (double)attr_vector(op), n = v ? MAX(elements(v) / vector, 1) : 1;
+	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits;
+	double held = t->rank ? (double)type_count(t) * bits / 8 : bits / 8;
+	double sectors = w->facts->sectors(w->facts->user, op);
+	bool is_read = op->nout > 0;
+	if (op_family(op) == FAMILY_ATOMIC)
+		sectors = MAX(sectors, w->t->lanes / 4.0);
+	else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
+		sectors *= 2;                           /* written in parts */
+	add_issue(w, times * n * (is_read ? 3 : 2));
+	w->c->requests += times * n * MAX(sectors / 4, vector * bits / 8 * w->t->lanes / 128) * w->warps;
+	w->c->sectors += times * n * sectors * w->warps;
+	w->c->bytes += times * held;
+	/* all multiprocessors wait for memory at once, each for its share */
+	return (is_read ? w->r->latency : 0) + n * sectors * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
+}
+
+/* Through shared memory: bytes of a thread, there and back. */
+static double
+through_shared(Walk *w, double bytes, double times)
+{
+	add_issue(w, times * (2 * MAX(bytes / 8, 1) + 6));
+	w->c->shared += times * 2 * MAX(bytes * w->t->lanes / 128, 1) * w->warps;
+	return 2 * w->r->shared_latency + w->r->barrier;
+}
+
+static double
+barrier(Walk *w, double times)
+{
+	add_issue(w, times * 2);
+	w->c->barriers += times;
+	return w->r->barrier;
+}
+
+/* ---- between threads ---- */
+
+static double
+conversion(Walk *w, const Op *op, double times)
+{
+	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
+	ConvertPlan p = {.kind = CONVERT_NONE};
+	if (from && to)
+		plan_convert(from, to, element_bytes(op->out[0].type), &p);
+	switch (p.kind) {
+	case CONVERT_NONE: case CONVERT_REGISTERS:
+		return 0;
+	case CONVERT_SHUFFLE:
+		add_issue(w, times * 3 * words(&op->out[0]));
+		w->c->shuffles += times * words(&op->out[0]) * w->warps;
+		return w->r->shuffle_latency;
+	case CONVERT_SHARED:
+		break;
+	}
+	return through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
+}
+
+/* A scan goes twice as far as a reduction. */
+static double
+reduction(Walk *w, const Op *op, double times)
+{
+	ReducePlan p;
+	double latency = 0, each = op_has_fn(op) || op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN ? 4 : 1;
+	double ways = op_family(op) == FAMILY_SCAN ? 2 : 1;
+	plan_reduce(op, &p);
+	double states = (double)(UINT64_C(1) << __builtin_popcountll(p.live)), held = elements(op->in[0]);
+	if (p.kind == COMBINE_KEY || p.kind == COMBINE_PAIR)
+		each = 4;
+	add_issue(w, times * ways * held * each);
+	latency += 4 * log2_ceil((int64_t)held) * ways;
+	for (int i = 0; i < p.nruns; i++) {
+		const AxisRun *run = &p.run[i];
+		double n = run->n * MAX(states, 1) * p.n * ways;
+		if (run->in == IN_LANE) {
+			add_issue(w, times * n * (1 + each));
+			w->c->shuffles += times * n * w->warps;
+			latency += run->n * (w->r->shuffle_latency + 4) * ways;
+		} else if (run->in == IN_WARP) {
+			latency += through_shared(w, MAX(states, 1) * p.n * 4, times) + barrier(w, times);
+			add_issue(w, times * (1 << run->n) * MAX(states, 1) * each);
+		} else if (ways == 1) {
+			states = MAX(states / (1 << run->n), 1);
+		}
+	}
+	return latency;
+}
+
+static double
+slice(Walk *w, const Op *op, double times)
+{
+	SlicePlan p;
+	plan_slice(op, &p);
+	if (p.way == SLICE_SHUFFLES) {
+		add_issue(w, times * 3 * p.shuffles);
+		w->c->shuffles += times * p.shuffles * w->warps;
+		return w->r->shuffle_latency;
+	}
+	return 0;
+}
+
+/* Operands, or results, that the threads want in another layout go through scratch. */
+static double
+moved(Walk *w, const Op *op, double times)
+{
+	if (plan_op(op, w->t).scratch == 0)
+		return 0;
+	return through_shared(w, words(&op->out[0]) * 4, times) + barrier(w, times);
+}
+
+static double
+mirror(Walk *w, const Op *op, double times)
+{
+	uint64_t exchange[2] = {0};
+	if (op->out[0].layout && !flip_exchange(op, exchange))
+		return through_shared(w, words(&op->out[0]) * 4, times);
+	if (!exchange[1])
+		return 0;
+	add_issue(w, times * words(&op->out[0]));
+	w->c->shuffles += times * words(&op->out[0]) * w->warps;
+	return w->r->shuffle_latency;
+}
+
+/* Every element goes through shared memory, several times where elements are ordered. */
+static double
+order(Walk *w, const Op *op, double times)
+{
+	const Type *t = op->in[0]->type;
+	bool sorts = op->kind == OP_SORT || op->kind == OP_TOPK;
+	double n = log2_ceil(t->extent[t->rank - 1]), rounds = sorts ? n * (n + 1) / 2 : 2;
+	double e = elements(op->in[0]);
+	add_issue(w, times * rounds * e * 6);
+	w->c->shared += times * rounds * e * 0.25 * w->warps;
+	return rounds * (w->r->shuffle_latency + 8) + w->r->barrier;
+}
+
+/* ---- products ---- */
+
+static double
+product(Walk *w, const Op *op, double times)
+{
+	const Type *c = op->out[0].type;
+	const Type *a = op->in[0]->type;
+	const IntList *flipped = attr_transposed(op);
+	double depth = (double)a->extent[flipped && flipped->at[0] ? a->rank - 2 : a->rank - 1];
+	double count = (double)type_count(c) * depth, bits = dtype_info[a->elem].bits;
+	const char *mma = attr_mma(op);
+	if (!*mma) {
+		add_issue(w, times * 1.5 * count / (w->t->lanes * w->warps));
+		return 4 * depth;
+	}
+	if (wgmma_named(mma)) {
+		w->c->products += times * count / (w->r->products_warpgroup * 16 / bits);
+		return count / (w->r->products_warpgroup * 16 / bits);
+	}
+	/* the instruction of a warp, of which a quarter of a multiprocessor does one at a time */
+	double rate = w->r->products_warp * 16 / MAX(bits, 16), rows = (double)c->extent[c->rank - 2];
+	double cycles = count / rate * MAX(16 / rows, 1);
+	add_issue(w, times * count / (w->warps * 2048.0) * 2);
+	w->c->products += times * cycles * MAX(4.0 / w->warps, 1);
+	return cycles * MAX(4.0 / w->warps, 1);
+}
+
+/* ---- ops ---- */
+
+static double
+op_latency(Walk *w, const Op *op, double times)
+{
+	if (op_is_access(op))
+		return access(w, op, times);
+	switch (op_family(op)) {
+	case FAMILY_CONVERT: return conversion(w, op, times);
+	case FAMILY_REDUCE: case FAMILY_SCAN: return reduction(w, op, times);
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC: return op->kind == OP_DOT_WAIT ? 0 : product(w, op, times);
+	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER: return order(w, op, times);
+	default: break;
+	}
+	switch (op->kind) {
+	case OP_EXTRACT: return slice(w, op, times) + moved(w, op, times);
+	case OP_FLIP: return mirror(w, op, times);
+	case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_RESHAPE: case OP_PERMUTE: return moved(w, op, times);
+	case OP_COPY: return access(w, op, times);
+	case OP_GET: return through_shared(w, words(&op->out[0]) * 2, times) - w->r->barrier;
+	case OP_PUT: return through_shared(w, words(op->in[1]) * 2, times) - w->r->barrier;
+	case OP_WAIT: case OP_AWAIT: return 0;
+	default: return op->nout ? arithmetic(w, op, times) : 0;
+	}
+}
+
+static double
+ready_of(const Walk *w, const Op *op)
+{
+	double at = w->now;
+	for (int i = 0; i < op->nin; i++)
+		at = MAX(at, w->ready[op->in[i]->id]);
+	return at;
+}
+
+static void walk(Walk *w, const Block *b, double times);
+
+/* A loop's trips follow one another: each takes as long as its body's path. */
+static double
+region(Walk *w, const Op *op, double times)
+{
+	double start = ready_of(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
+	for (int r = 0; r < op->nregion; r++) {
+		double keep = w->now;
+		w->now = start;
+		for (int i = 0; i < op->region[r]->narg; i++) {
+			w->ready[op->region[r]->arg[i].id] = start;
+			w->varies[op->region[r]->arg[i].id] = UINT32_MAX;
+		}
+		walk(w, op->region[r], times * n);
+		end = MAX(end, w->now);
+		w->now = keep;
+	}
+	return n * (end - start);
+}
+
+static void
+walk(Walk *w, const Block *b, double times)
+{
+	double end = w->now;
+	for (const Op *op = b->first; op; op = op->next) {
+		double start = ready_of(w, op), latency;
+		for (int i = 0; i < op->nout; i++)
+			w->varies[op->out[i].id] = varying(w, op, &op->out[i]);
+		if (attr_sync(op))
+			w->now = start = MAX(start, w->now) + barrier(w, times);
+		latency = op->nregion && op_is_control(op) ? region(w, op, times) : op_latency(w, op, times);
+		for (int i = 0; i < op->nout; i++)
+			w->ready[op->out[i].id] = start + latency;
+		end = MAX(end, start + latency);
+	}
+	w->now = MAX(w->now, end);
+}
+
+void
+cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out)
+{
+	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1)};
+	*out = (ProgramCost){.warps = w.warps, .stays = f->schedule.persistent};
+	func_number(f);
+	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
+	w.varies = NEW_ARRAY(mem, uint32_t, MAX(f->nvalues, 1));
+	walk(&w, f->body, 1);
+	out->path = w.now;
+	out->shared_bytes = f->shared_bytes;
+	out->registers = live_registers(f, mem);
+}

@@ -1,0 +1,126 @@
+/* How many registers a thread needs, from the tile IR with layouts.
+ *
+ * Elementwise ops work on one element after another, so that their results are not there as a whole.  Where elements wait
+ * for one another they are: at reductions, at what goes through shared memory or between lanes, at loops, and where several
+ * reads are under way together.
+ *
+ *     %v = read … : f32[8192] #0          256 threads: 32 registers, live over both reductions
+ *     %m = reduce %v …
+ *     %d = sub %v, %m                     not there as a whole: 4 at a time
+ *     %s = reduce (mul %d, %d)
+ *     write … (mul %d, …)                 but %d is, over the second reduction; %v no longer
+ */
+#include "model/model.h"
+
+enum { BASE = 14, EACH_ACCESS = 2, UNDER_WAY = 32 };    /* addresses, indices, bounds; reads: fitted to what ptxas gives */
+
+typedef struct Live {
+	const Func *f;
+	int *first, *last;                              /* numbers of ops, by the value's id */
+	int n;                                          /* ops so far */
+	VEC(const Op *) at;                             /* the ops across which elements wait, in order … */
+	VEC(int) number;                                /* … and their numbers */
+	int accesses;
+	Arena *mem;
+} Live;
+
+/* Is it made again at each use, or a register or none in all? */
+static bool
+is_cheap(const Value *v)
+{
+	const Op *op = v->def;
+	if (v->type->kind != TYPE_TILE || v->type->rank == 0 || !v->layout)
+		return true;
+	return op && (op->kind == OP_CONST || op->kind == OP_IOTA || op->kind == OP_BROADCAST);
+}
+
+static int
+words_of(const Value *v)
+{
+	if (is_cheap(v))
+		return 0;
+	int held = v->layout->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(v->layout, IN_REGISTER));
+	int bits = v->type->ptr != PTR_NONE ? 64 : v->type->elem == TY_BOOL ? 1 : dtype_info[v->type->elem].bits;
+	return (int)((((int64_t)bits << held) + 31) / 32);
+}
+
+static bool
+is_wait(const Op *op)
+{
+	switch (op_family(op)) {
+	case FAMILY_REDUCE: case FAMILY_SCAN: case FAMILY_ORDER: case FAMILY_GATHER: case FAMILY_SCATTER: case FAMILY_DOT:
+	case FAMILY_DOT_ASYNC: case FAMILY_CONVERT: case FAMILY_BUFFER:
+		return true;
+	default:
+		return op->kind == OP_READ || op->kind == OP_LOAD || op_is_control(op);
+	}
+}
+
+static void
+number(Live *l, const Block *b)
+{
+	for (int i = 0; i < b->narg; i++)
+		l->first[b->arg[i].id] = l->n;
+	for (const Op *op = b->first; op; op = op->next) {
+		int begin = l->n++;
+		for (int r = 0; r < op->nregion; r++)
+			number(l, op->region[r]);
+		for (int i = 0; i < op->nin; i++)
+			l->last[op->in[i]->id] = MAX(l->last[op->in[i]->id], begin);
+		for (int i = 0; i < op->nout; i++)
+			l->first[op->out[i].id] = l->last[op->out[i].id] = l->n - (l->n > begin + 1);
+		if (is_wait(op)) {
+			vec_push(l->mem, &l->at, op);
+			vec_push(l->mem, &l->number, begin);
+		}
+		l->accesses += op_is_access(op);
+	}
+}
+
+/* What a loop's body uses from outside is live to the loop's end. */
+static void
+stretch(Live *l, const Block *b, int *at)
+{
+	for (const Op *op = b->first; op; op = op->next) {
+		int begin = (*at)++;
+		for (int r = 0; r < op->nregion; r++)
+			stretch(l, op->region[r], at);
+		if (!op_is_loop(op))
+			continue;
+		for (int v = 0; v < l->f->nvalues; v++)
+			if (l->first[v] < begin && l->last[v] > begin && l->last[v] < *at)
+				l->last[v] = *at;
+	}
+}
+
+int
+live_registers(const Func *f, Arena *mem)
+{
+	Live l = {.f = f, .mem = mem, .n = 1};
+	int most = 0, at = 1;
+	l.first = NEW_ARRAY(mem, int, MAX(f->nvalues, 1));
+	l.last = NEW_ARRAY(mem, int, MAX(f->nvalues, 1));
+	const Value **value = NEW_ARRAY(mem, const Value *, MAX(f->nvalues, 1));
+	number(&l, f->body);
+	stretch(&l, f->body, &at);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		for (int i = 0; i < op->nout; i++)
+			value[op->out[i].id] = &op->out[i];
+		for (int r = 0; r < op->nregion; r++)
+			for (int i = 0; i < op->region[r]->narg; i++)
+				value[op->region[r]->arg[i].id] = &op->region[r]->arg[i];
+	}
+	for (int i = 0; i < l.at.n; i++) {
+		const Op *op = l.at.at[i];
+		int n = 0, here = l.number.at[i];
+		bool streams = op_family(op) == FAMILY_REDUCE;  /* one element after another */
+		bool is_read = op->kind == OP_READ || op->kind == OP_LOAD;
+		for (int v = 0; v < f->nvalues; v++)
+			if (value[v] && l.first[v] < here && l.last[v] >= here + streams)
+				n += words_of(value[v]);
+		for (int k = 0; k < op->nout && !op_is_control(op); k++)
+			n += streams ? 0 : is_read ? MIN(words_of(&op->out[k]), UNDER_WAY) : words_of(&op->out[k]);
+		most = MAX(most, n);
+	}
+	return BASE + EACH_ACCESS * MIN(l.accesses, 8) + most;
+}
