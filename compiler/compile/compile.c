@@ -65,6 +65,30 @@ compile_unknown_target(Compile *cx, const char *name)
 	diag_help(cx, "%s", name_advice(cx->mem, name, known.at, known.n));
 }
 
+/* `may_part`: into roles, though the schedule does not ask for it. */
+static Module *
+run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *assumptions, const PassOptions *opt,
+    bool may_part)
+{
+	Module *m = kernel_module(k, b, source_target(t, opt));
+	if (!m || !t)
+		return m && passes_run(m, t, opt) ? m : NULL;
+	Func *f = m->funcs.at[0];
+	set_schedule(f, &b->schedule);
+	bool parts = may_part && parts_by_itself(f, &b->schedule, t);
+	if (parts)
+		f->schedule.specialize = 1;
+	assumptions_note(f, k, b, assumptions);
+	if (!passes_run(m, t, opt))
+		return NULL;
+	if (!parts || !f->whole_reason)
+		return m;
+	k->program->cx->muted++;                        /* it has been said */
+	m = run_passes(k, b, t, assumptions, opt, false);
+	k->program->cx->muted--;
+	return m;
+}
+
 Module *
 compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptions *assumptions, const PassOptions *opt)
 {
@@ -74,17 +98,10 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 		compile_unknown_target(cx, target);
 		return NULL;
 	}
-	Module *m = kernel_module(k, b, source_target(t, opt));
-	if (!m)
-		return NULL;
-	if (t) {
-		set_schedule(m->funcs.at[0], &b->schedule);
-		warn_idle(k, &b->schedule, t);
-		assumptions_note(m->funcs.at[0], k, b, assumptions);
-	}
-	if (!passes_run(m, t, opt))
-		return NULL;
 	if (t)
+		warn_idle(k, &b->schedule, t);
+	Module *m = run_passes(k, b, t, assumptions, opt, true);
+	if (m && t)
 		warn_whole(k, &b->schedule, m->funcs.at[0]);
 	return m;
 }
