@@ -30,6 +30,9 @@ static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
 enum { TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 
+enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
+enum { GATHER_REGISTERS = 24, GATHER_OPS = 60 };
+
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
 } Use;
@@ -150,6 +153,17 @@ cost_of(const Op *op)
 	unreachable();
 }
 
+/* Rows that a tile of indices says: threads copy them, each with an address for every 16 bytes. */
+static void
+add_gather(Estimate *e, const Op *op, Use *u)
+{
+	double threads = e->warps * e->t->lanes, each = bytes_of(op->out[0].type) / ACCESS_BYTES / threads;
+	for (const char *c = attr_index(op); *c; c++)
+		e->registers += *c == 'g' ? GATHER_REGISTERS : 0;
+	e->registers += ACCESS_REGISTERS * each;
+	u->arithmetic += threads * (ACCESS_OPS * each + GATHER_OPS) / LANES;
+}
+
 static void
 add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 {
@@ -160,6 +174,8 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->l2 += bytes / L2_RATE;
 		u->shared += bytes / SHARED_RATE;
 		e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
+		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
+			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
 		e->drain += bytes_of(op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;

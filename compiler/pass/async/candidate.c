@@ -37,12 +37,36 @@ may_run_ahead(const Pipeline *p, const Op *op)
 	return (op_info[op->kind].traits & PURE) && op->nregion == 0;
 }
 
+static bool can_shift(const Pipeline *p, const Value *v, int depth);
+
+/* Columns of integers that follow from each other and from what the loop leaves alone, the largest set of them. */
+static void
+find_counters(Pipeline *p)
+{
+	bool again = true;
+	p->counts = NEW_ARRAY(p->tmp, bool, p->columns);
+	for (int i = 0; i < p->columns; i++)
+		p->counts[i] = p->loop->out[i].type->kind == TYPE_TILE && p->loop->out[i].type->rank == 0 &&
+		    dtype_is_int(p->loop->out[i].type->elem);
+	while (again) {
+		again = false;
+		for (int i = 0; i < p->columns; i++)
+			if (p->counts[i] && !can_shift(p, p->body->last->in[i], 16)) {
+				p->counts[i] = false;
+				again = true;
+			}
+	}
+}
+
 static bool
 can_shift(const Pipeline *p, const Value *v, int depth)
 {
 	if (!value_inside(v, p->body) || v == &p->body->arg[0])
 		return true;
-	if (!v->def || v->def->home != p->body || v->type->rank > 0 || depth == 0 || !may_run_ahead(p, v->def))
+	if (!v->def)
+		return v->block == p->body && p->counts && p->counts[v->index - 1];
+	bool is_tile = v->type->rank > 0 && !(p->counts && op_has(v->def, PURE));
+	if (v->def->home != p->body || is_tile || depth == 0 || !may_run_ahead(p, v->def))
 		return false;
 	for (int i = 0; i < v->def->nin; i++)
 		if (v->def->in[i]->type->kind == TYPE_TILE && !can_shift(p, v->def->in[i], depth - 1))
@@ -131,6 +155,9 @@ pipeline_find_reads(Pipeline *p)
 	bool all = p->is_async && pipeline_is_stream(p);
 
 
+	p->columns = p->loop->nout;
+	if (p->is_async && p->t->has & HAS_WGMMA)
+		find_counters(p);
 	for (Op *op = p->body->first; op; op = op->next) {
 		if (op->kind == OP_DOT) {
 			add_slice(p, op->in[0]);

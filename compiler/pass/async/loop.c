@@ -16,13 +16,46 @@ shift(Pipeline *p, Builder *b, Value *v, Value *index)
 	if (v == &p->body->arg[0])
 		return index;
 	const Op *op = v->def;
+	if (!op)
+		return p->ahead ? p->ahead[v->index - 1] : v;
 	Value **in = NEW_ARRAY(p->tmp, Value *, op->nin);
 	const Type **want = NEW_ARRAY(p->tmp, const Type *, op->nout);
 	for (int i = 0; i < op->nin; i++)
 		in[i] = op->in[i]->type->kind == TYPE_TILE ? shift(p, b, op->in[i], index) : op->in[i];
 	for (int i = 0; i < op->nout; i++)
 		want[i] = op->out[i].type;
-	return &op_make(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout)->out[v->index];
+	Op *again = op_make(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout);
+	for (int i = 0; i < op->nout; i++)
+		again->out[i].layout = op->out[i].layout;
+	return &again->out[v->index];
+}
+
+void
+pipeline_ahead(Pipeline *p)
+{
+	p->ahead = NEW_ARRAY(p->tmp, Value *, p->columns);
+	for (int i = 0; i < p->columns; i++)
+		p->ahead[i] = p->loop->in[3 + i];
+}
+
+void
+pipeline_count(Pipeline *p, Builder *b, Value *index)
+{
+	Value **next = NEW_ARRAY(p->tmp, Value *, p->columns);
+	for (int i = 0; i < p->columns && p->counts; i++)
+		if (p->counts[i])
+			next[i] = shift(p, b, p->body->last->in[i], index);
+	p->ahead = next;
+}
+
+int
+pipeline_counters(const Pipeline *p, Value **out)
+{
+	int n = 0;
+	for (int i = 0; i < p->columns && p->counts; i++)
+		if (p->counts[i])
+			out[n++] = p->ahead[i];
+	return n;
 }
 
 Op *

@@ -34,6 +34,8 @@
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
+#include <string.h>
+
 enum {
 	MAX_STAGES = 8,
 	DEFAULT_STAGES = 4,                             /* where shared memory has room */
@@ -79,6 +81,15 @@ first_product(const Pipeline *p)
 	return NULL;
 }
 
+/* From the loop's arguments on. */
+static void
+count_from(Pipeline *p, Value *arg)
+{
+	for (int i = 0, n = 0; i < p->columns && p->counts; i++)
+		if (p->counts[i])
+			p->ahead[i] = &arg[n++];
+}
+
 static void
 build_pipeline(Pipeline *p, int stages)
 {
@@ -88,14 +99,20 @@ build_pipeline(Pipeline *p, int stages)
 
 	pipeline_rings(p, &b, stages);
 	pipeline_mbarriers(p, &b, stages);
+	pipeline_ahead(p);
 	for (int i = 0; i < stages - 1; i++) {
 		issue(p, &b, index, build_index(&b, i));
+		pipeline_count(p, &b, index);
 		if (i + 2 < stages)
 			index = build2(&b, OP_ADD, index, step);
 	}
 	Value *ahead = build2(&b, OP_MUL, step, build_index(&b, stages - 1));
+	Value **more = NEW_ARRAY(p->tmp, Value *, 3 + p->columns);
 	Value *init[3] = {build_index(&b, 0), build_index(&b, stages - 1), has_bulk ? build_index(&b, 0) : NULL};
-	Value *slot = pipeline_carry(p, init, has_bulk ? 3 : 2);
+	int own = has_bulk ? 3 : 2, counters = pipeline_counters(p, more + own);
+	memcpy(more, init, sizeof *more * (size_t)own);
+	Value *slot = pipeline_carry(p, more, own + counters);
+	count_from(p, slot + own);
 	slot[0].name = "now";
 	slot[1].name = "free";
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
@@ -116,9 +133,14 @@ build_pipeline(Pipeline *p, int stages)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
 	}
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};
-	Value *next = pipeline_next(&b, &slot[0], stages);
-	Value *more[3] = {next, &slot[0], has_bulk ? pipeline_next_phase(&b, &slot[2], next) : NULL};
-	pipeline_yield(p, more, has_bulk ? 3 : 2);
+	more[0] = pipeline_next(&b, &slot[0], stages);
+	more[1] = &slot[0];
+	if (has_bulk)
+		more[2] = pipeline_next_phase(&b, &slot[2], more[0]);
+	if (counters)
+		pipeline_count(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead));
+	pipeline_counters(p, more + own);
+	pipeline_yield(p, more, own + counters);
 }
 
 /* 32-bit registers that a thread needs at least: the greatest of the body's dots, and some for addresses. */
@@ -241,6 +263,8 @@ pass_pipeline(Module *m, const Target *t)
 		Func *f = m->funcs.at[i];
 		if (f->is_reference || !(t->has & HAS_PIPELINES))
 			continue;
+		pipeline_collapse(f);
+		pipeline_sink(f);
 		walk(m, t, f, f->body);
 		warpgroup_products(m, f);
 	}

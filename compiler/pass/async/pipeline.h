@@ -22,6 +22,9 @@ typedef struct Pipeline {
 	Op *loop;
 	Block *body;
 	bool is_async;                                  /* asynchronous copies, else double buffering */
+	int columns;                                    /* that the loop carried at first */
+	bool *counts;                                   /* of these the integers that follow from each other; NULL: none */
+	Value **ahead;                                  /* these in the iteration to copy for; NULL: in this one */
 	VEC(Op *) slice;                                /* of the body: what its dots' operands are computed from */
 	VEC(Staged) reads;
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
@@ -29,7 +32,14 @@ typedef struct Pipeline {
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
 
-/* candidate.c: fills slice and reads */
+/* collapse.c: nests of loops around products of warpgroups become one loop each */
+void pipeline_collapse(Func *f);
+/* Has the loop's own body a product of warpgroups? */
+bool loop_multiplies(const Op *loop);
+/* sink.c: what only their results' uses need is computed behind such loops */
+void pipeline_sink(Func *f);
+
+/* candidate.c: fills counts, slice and reads */
 void pipeline_find_reads(Pipeline *p);
 /* May something in the body write what the tensor holds? */
 bool pipeline_may_be_written(const Pipeline *p, const Value *tensor);
@@ -89,6 +99,10 @@ void pipeline_symmetric(Pipeline *p, int slots);
 
 /* The read again, or a copy into `slot`, for the iteration of that index. */
 Op *pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index);
+/* Counters, in p->ahead: as the loop begins; as they are after the iteration of that index; each as a column of its own. */
+void pipeline_ahead(Pipeline *p);
+void pipeline_count(Pipeline *p, Builder *b, Value *index);
+int pipeline_counters(const Pipeline *p, Value **out);
 /* The loop carries n values more, from `init`: gives their arguments.  pipeline_yield then says what they become. */
 Value *pipeline_carry(Pipeline *p, Value *const *init, int n);
 void pipeline_yield(Pipeline *p, Value *const *more, int n);
