@@ -44,9 +44,9 @@ const char *
 described_kind(const AbiParam *a)
 {
 	static const char *const kind[] = {
-		[ABI_POINTER] = "tensor", [ABI_STRIDE] = "stride", [ABI_SCALAR] = "scalar", [ABI_EXTENT] = "extent",
-		[ABI_DIM] = "dim", [ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter",
-		[ABI_INVERSE] = "inverse", [ABI_TENSOR_MAP] = "map",
+#define ABI(id, word, meaning) [ABI_##id] = word,
+#include "lower/abi.def"
+#undef ABI
 	};
 	return kind[a->kind];
 }

@@ -4,23 +4,13 @@
 
 #include "model/model.h"
 
-/* What the runtime passes for each parameter of the compiled kernel, in order.  All are by value: pointers and i64 8
- * bytes, i32 and f32 4, i16 2, i8 and bool 1, tensor maps MAP_BYTES. */
 enum { MAP_BYTES = 128 };
 
+/* What the runtime passes for each parameter of the compiled kernel. */
 typedef enum AbiKind {
-	ABI_POINTER,                                    /* of tensor or pointer parameter `param` */
-	ABI_STRIDE,                                     /* i64, elements: strided tensor `param`, dimension `dim` */
-	ABI_SCALAR,                                     /* scalar parameter `param`, its type's bytes */
-	ABI_EXTENT,                                     /* i64: of tensor `param`, dimension `dim`, that no symbol names */
-	ABI_DIM,                                        /* i64: shape symbol parameter `param` */
-	ABI_TENSOR_MAP,                                 /* MAP_BYTES, by value and aligned to 64: map `dim` of the artefact,
-	                                                 * of tensor `param` as the launch has it */
-	ABI_GRID,                                       /* i32: programs along grid axis `dim` */
-	ABI_FAULTS,                                     /* pointer: a buffer of faults (assert), FAULT_BYTES, zeroed */
-	ABI_COUNTER,                                    /* pointer: a work counter, 8 bytes, zeroed */
-	ABI_INVERSE,                                    /* i64: by which to multiply and shift rather than to divide by the
-	                                                 * programs along grid axis `dim`: grid_inverse */
+#define ABI(id, word, meaning) ABI_##id,
+#include "lower/abi.def"
+#undef ABI
 } AbiKind;
 
 /* n / d is (n + (n m >> 32)) >> s for every n below 2^31 and d from 1 to 2^31, s being the bits of d - 1 and

@@ -8,22 +8,8 @@
 #include <pthread.h>
 
 #include "base/base.h"
+#include "runtime/cuda/cuda_types.h"
 #include "runtime/device.h"
-
-typedef int CudaResult;
-typedef uint64_t CudaPointer;
-
-typedef struct CudaAttribute {
-	int id;
-	char pad[4];
-	union {
-		struct {
-			unsigned x, y, z;
-		} cluster;
-		int programmatic;
-		char room[64];
-	} value;
-} CudaAttribute;
 
 /* A tensor map as the driver made it, and of what. */
 typedef struct CudaMap {
@@ -32,43 +18,13 @@ typedef struct CudaMap {
 	bool is_encoded;
 } CudaMap;
 
-typedef struct CudaLaunch {
-	unsigned gx, gy, gz, bx, by, bz, shared;
-	void *stream;
-	CudaAttribute *attribute;
-	unsigned nattribute;
-} CudaLaunch;
-
 enum { MAX_LAUNCH_ATTRIBUTES = 2 };
 
 /* Numbers of the driver's enums. */
 enum {
-	CUDA_NO_MEMORY = 2,
-	CUDA_OLD_PTX = 222, CUDA_NO_PTX_COMPILER = 221, CUDA_PTX_DISABLED = 223,
-	DEVICE_ATTRIBUTE_MULTIPROCESSORS = 16,
-	DEVICE_ATTRIBUTE_CACHE = 38,
-	DEVICE_ATTRIBUTE_RESIDENT_THREADS = 39,
-	DEVICE_ATTRIBUTE_MAJOR = 75,
-	DEVICE_ATTRIBUTE_MINOR = 76,
-	DEVICE_ATTRIBUTE_SHARED_OPTIN = 97,
-	POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
-	POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
-	POINTER_ATTRIBUTE_ORDINAL = 9,
-	MEMORY_TYPE_DEVICE = 2,
-	MEMORY_TYPE_UNIFIED = 4,
-	FUNC_ATTRIBUTE_MAX_THREADS = 0,
-	FUNC_ATTRIBUTE_SHARED_STATIC = 1,
-	FUNC_ATTRIBUTE_LOCAL = 3,
-	FUNC_ATTRIBUTE_REGISTERS = 4,
-	FUNC_ATTRIBUTE_SHARED_DYNAMIC = 8,
-	JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6, JIT_LINES = 13,
-	JIT_PTX = 1,
-	LAUNCH_ATTRIBUTE_CLUSTER = 4,
-	LAUNCH_ATTRIBUTE_PROGRAMMATIC = 6,      /* programmatic stream serialization */
-	MAP_UINT8 = 0, MAP_UINT16 = 1, MAP_UINT32 = 2, MAP_UINT64 = 4,
-	MAP_PROMOTION_256 = 3,                  /* L2 fetches 256 bytes */
-	STREAM_NON_BLOCKING = 1,
-	CAPTURE_RELAXED = 2,
+#define CUDA_NUMBER(name, value) name = value,
+#include "runtime/cuda/cuda.def"
+#undef CUDA_NUMBER
 };
 
 typedef struct Cuda {

@@ -78,6 +78,7 @@ typedef struct Stream { int magic; Graph *capture; } Stream;
 typedef struct Event { int magic; double ms; bool recorded; } Event;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* of what is done, one at a time */
 static Context contexts[MAX_DEVICES];
 static Block *blocks;
 static size_t used;
@@ -375,6 +376,40 @@ cuCtxPopCurrent_v2(Context **out)
 	return OK;
 }
 
+EXPORT int cuCtxGetDevice(int *d);
+int
+cuCtxGetDevice(int *d)
+{
+	TRY(begin("cuCtxGetDevice"));
+	*d = current->device + 40;
+	return OK;
+}
+
+EXPORT int cuCtxGetId(Context *c, unsigned long long *id);
+int
+cuCtxGetId(Context *c, unsigned long long *id)
+{
+	TRY(call("cuCtxGetId", ""));
+	if (!IS(c, MAGIC_CONTEXT) || !c->refs)
+		return NO_CONTEXT;
+	*id = (unsigned long long)c->device + 1;
+	return OK;
+}
+
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
+int
+cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	static _Thread_local int now;
+	int before = now;
+	TRY(call("cuThreadExchangeStreamCaptureMode", " %d", *mode));
+	if (*mode < 0 || *mode > 2)
+		return INVALID;
+	now = *mode;
+	*mode = before;
+	return OK;
+}
+
 EXPORT int cuCtxSynchronize(void);
 int cuCtxSynchronize(void) { return begin("cuCtxSynchronize"); }
 
@@ -462,6 +497,38 @@ cuMemFree_v2(Pointer p)
 {
 	TRY(begin("cuMemFree_v2"));
 	return give(p, false);
+}
+
+/* In order of a stream; of a stream that is recorded, memory that a graph keeps. */
+EXPORT int cuMemAllocAsync(Pointer *p, size_t n, Stream *s);
+int
+cuMemAllocAsync(Pointer *p, size_t n, Stream *s)
+{
+	Block *b;
+	TRY(begin("cuMemAllocAsync"));
+	if (n == 0 || (s && !IS(s, MAGIC_STREAM)))
+		return INVALID;
+	pthread_mutex_lock(&order);
+	int r = used + n > (size_t)setting("MOCK_CUDA_MEMORY", 1l << 30) ? NO_MEMORY : take(n, false, &b);
+	pthread_mutex_unlock(&order);
+	if (r == OK)
+		*p = b->at;
+	return r;
+}
+
+EXPORT int cuMemFreeAsync(Pointer p, Stream *s);
+int
+cuMemFreeAsync(Pointer p, Stream *s)
+{
+	TRY(begin("cuMemFreeAsync"));
+	if (s && !IS(s, MAGIC_STREAM))
+		return INVALID;
+	if (s && s->capture)
+		return block_of(p, 1) ? OK : INVALID;
+	pthread_mutex_lock(&order);
+	int r = give(p, false);
+	pthread_mutex_unlock(&order);
+	return r;
 }
 
 EXPORT int cuMemHostAlloc(void **p, size_t n, unsigned flags);
@@ -620,14 +687,19 @@ node_do(const Node *n, Stream *s)
 {
 	if (s && !IS(s, MAGIC_STREAM))
 		return BAD_HANDLE;
-	if (!s || !s->capture)
-		return node_run(n);
-	Node *copy = malloc(sizeof *copy);
-	*copy = *n;
-	copy->next = NULL;
-	*s->capture->last = copy;
-	s->capture->last = &copy->next;
-	return OK;
+	pthread_mutex_lock(&order);
+	int r = OK;
+	if (!s || !s->capture) {
+		r = node_run(n);
+	} else {
+		Node *copy = malloc(sizeof *copy);
+		*copy = *n;
+		copy->next = NULL;
+		*s->capture->last = copy;
+		s->capture->last = &copy->next;
+	}
+	pthread_mutex_unlock(&order);
+	return r;
 }
 
 EXPORT int cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t n, Stream *s);
@@ -973,7 +1045,7 @@ read_ways(const Config *c, const Function *f, Ways *out)
 	}
 	if (out->early && setting("MOCK_CUDA_CAPABILITY", 90) < 90)
 		return INVALID;
-	if (out->early && IS(f, MAGIC_FUNCTION) && !waits_first(f))
+	if (out->early && IS(f, MAGIC_FUNCTION) && *f->text && !waits_first(f))
 		return INVALID;                             /* the real one would run it, and it would read too early */
 	if (out->early && IS(c->stream, MAGIC_STREAM) && c->stream->capture && setting("MOCK_CUDA_DRIVER", 13000) < 12030)
 		return BAD_CAPTURE;
@@ -981,7 +1053,7 @@ read_ways(const Config *c, const Function *f, Ways *out)
 }
 
 static int
-launch(Function *f, const Config *c, const Ways *w, void **params)
+launch_now(Function *f, const Config *c, const Ways *w, void **params)
 {
 	Node n = {.kind = NODE_KERNEL, .f = f};
 	int at = 0;
@@ -1005,6 +1077,15 @@ launch(Function *f, const Config *c, const Ways *w, void **params)
 		at += snprintf(last_launch + at, sizeof last_launch - (size_t)at, " %llx", (unsigned long long)n.value[i]);
 	}
 	return node_do(&n, c->stream);
+}
+
+static int
+launch(Function *f, const Config *c, const Ways *w, void **params)
+{
+	pthread_mutex_lock(&order);
+	int r = launch_now(f, c, w, params);
+	pthread_mutex_unlock(&order);
+	return r;
 }
 
 EXPORT int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
