@@ -89,6 +89,9 @@ void cli_progress_end(const Cli *cli);
  * printing. */
 bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills);
 
+/* Is there a ptxas? */
+bool cli_has_assembler(void);
+
 /* What ptxas says that a thread takes: registers, bytes of spills and of stack.  False, and nothing printed, where there is
  * no ptxas or it refuses the PTX. */
 bool cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack);

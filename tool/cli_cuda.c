@@ -112,6 +112,18 @@ disassemble(const Work *w, Text *out)
 }
 
 bool
+cli_has_assembler(void)
+{
+	Work w;
+	Text none = {.at = "", .n = 0};
+	if (!work_open(&w, &none))
+		return false;
+	bool found = has_tool(&w, "ptxas");
+	work_close(&w);
+	return found;
+}
+
+bool
 cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills)
 {
 	Work w;

@@ -1,0 +1,1345 @@
+/* ---- the launcher: the same text in every pack ----
+ *
+ * It finds the driver at run time, chooses for each launch the form of the kernel that fits the arguments, checks all that the
+ * form takes for granted, and launches. What a kernel is comes as tables, behind this text; the rows of the tables before it
+ * are those of the compiler.
+ *
+ * A context of a pack (TgpContext) has for each CUDA context that it has met the modules loaded there, each loaded when it is
+ * first needed. Launches keep plans: which form, the grid, the values of its parameters and the tensor maps, so that a launch
+ * with the sizes of an earlier one sets addresses and no more. A plan is used by one thread at a time; a thread that finds none
+ * free makes one on its stack.
+ *
+ * There is no state outside of the context, no thread and no handler, so that a library with a pack in it can be unloaded. */
+
+enum {
+	TGP_SLOTS = 8,                          /* plans of each kernel */
+	TGP_ROOM = 600,                         /* of an error's text */
+	TGP_SHARED_PLAIN = 48 * 1024,
+	TGP_EXTENT_MOST = 0x7fffffff - 0xffff,  /* of a dimension in a tensor map: its coordinates are 32 bits */
+	TGP_FAULT_BYTES = 64,
+	TGP_GENERAL = 64                        /* what a form that knows nothing of its arguments counts as farther away */
+};
+
+#define TGP_SIZE_MOST (INT64_C(1) << 40)
+
+enum { TGP_IN = 1, TGP_OUT = 2, TGP_SCRATCH = 4, TGP_STRIDED = 8, TGP_ADDRESS = 16, TGP_VALUE = 32 };
+
+typedef struct TgpParam {
+	const char *name;
+	int what;                               /* TGP_IN and so on; TGP_ADDRESS: a pointer, without a shape */
+	int bits, rank;                         /* of an element; of the tensor */
+	int fill_bytes;                         /* 0: none */
+	uint64_t fill;
+} TgpParam;
+
+typedef struct TgpAbi {
+	int kind, param, dim;
+} TgpAbi;
+
+typedef struct TgpMap {
+	int param, elem_bytes, rank, swizzle, is_stored;
+	int dim[TGP_RANK], box[TGP_RANK];
+} TgpMap;
+
+/* One compiled form of a kernel, and for which arguments it is right. */
+typedef struct TgpForm {
+	const char *entry, *about;              /* the code's name; "sm_90a: BLOCK = 512, warps = 2" */
+	int target;                             /* of the pack */
+	const void *cubin;                      /* or NULL */
+	const void *ptx;                        /* or NULL */
+	int threads, shared, cluster, persistent, early, registers;
+	const TgpAbi *abi;
+	int nabi;
+	const TgpMap *map;
+	int nmaps;
+	const char *const *asserts;
+	const int64_t *ct;                      /* compile-time values, which the header's formulas read */
+	const int64_t *size;                    /* what it was made for: dimensions */
+	const int64_t *assumed;                 /* of each dimension: a multiple of it; less than 0: that number, negated */
+	const unsigned char *align;             /* of each parameter, bytes */
+	const unsigned char *rows;              /* strided parameters: 1: taken to be contiguous */
+	const unsigned char *derived;           /* of each compile-time value: it follows from the dimensions of a launch */
+	int farther;                            /* what is added to its distance from the sizes of a launch */
+} TgpForm;
+
+/* What the header's formulas come to. */
+typedef struct TgpShape {
+	int64_t grid[3], extent[TGP_MOST_PARAMS][TGP_RANK], ct[TGP_MOST_CT];
+} TgpShape;
+
+typedef struct TgpKernel {
+	const char *name;
+	int nparams, ndims, nct;
+	const TgpParam *param;
+	const char *const *dim;
+	const char *const *ct;                  /* names */
+	const char *const *where;               /* texts */
+	/* 0; less than 0: a number beyond 64 bits or a division by 0; else the number of the `where` that is false, from 1 */
+	int (*header)(const int64_t *d, const int64_t *v, const int64_t *ct, TgpShape *o);
+	int reads_values;                       /* the header names scalars */
+	int naxis;
+	const TgpForm *form;
+	int nforms, first;                      /* its first form's number among all of the pack */
+} TgpKernel;
+
+typedef struct TgpTarget {
+	const char *name;
+	int capability, one_chip;               /* 90; code that no other chip takes */
+} TgpTarget;
+
+typedef struct TgpPack {
+	const char *name;
+	const TgpKernel *kernel;
+	int nkernels, nforms;
+	const TgpTarget *target;
+	int ntargets;
+} TgpPack;
+
+/* What a call gives, by parameters: NULL strides: contiguous. */
+typedef struct TgpCall {
+	const void *address[TGP_MOST_PARAMS];
+	const int64_t *stride[TGP_MOST_PARAMS];
+	int64_t value[TGP_MOST_PARAMS];         /* integer scalars, for formulas */
+	uint64_t bits[TGP_MOST_PARAMS];         /* scalars as the code takes them */
+	int64_t dim[TGP_MOST_DIMS];
+} TgpCall;
+
+#ifdef __cplusplus
+#define TGP_NO_CALL {}
+#else
+#define TGP_NO_CALL {{0}, {0}, {0}, {0}, {0}}
+#endif
+
+typedef struct TgpLoaded {
+	const TgpForm *form;
+	void *module, *function;
+	unsigned resident;
+	CudaAttribute attribute[2];
+	unsigned nattribute;
+	CudaPointer faults;
+	int is_launched;
+} TgpLoaded;
+
+typedef struct TgpDevice {
+	struct TgpDevice *next;
+	void *context;
+	unsigned long long id;
+	int capability, target, multiprocessors, max_shared;
+	CudaPointer nothing;                    /* 32 bytes: what tensors without elements are mapped to */
+	TgpLoaded **loaded;                     /* by number of the form */
+} TgpDevice;
+
+typedef struct TgpPlan {
+	TgpDevice *device;                      /* NULL: there is none yet */
+	TgpLoaded *loaded;
+	int64_t dim[TGP_MOST_DIMS], value_of[TGP_MOST_PARAMS];
+	int64_t stride[TGP_MOST_PARAMS][TGP_RANK], extent[TGP_MOST_PARAMS][TGP_RANK];
+	int64_t low[TGP_MOST_PARAMS], bytes[TGP_MOST_PARAMS]; /* from the address: where it begins, and what it spans */
+	unsigned char align[TGP_MOST_PARAMS], given[TGP_MOST_PARAMS];
+	unsigned blocks;
+	int is_empty;
+	size_t scratch;                         /* bytes in all */
+	uint64_t value[TGP_MOST_VALUES];
+	void *at[TGP_MOST_VALUES];
+	CudaPointer mapped[TGP_MOST_MAPS];      /* the addresses in the maps; 0: not encoded */
+	char room[TGP_MOST_MAPS * 128 + 128];
+} TgpPlan;
+
+typedef struct TgpSlot {
+	pthread_mutex_t lock;
+	TgpPlan plan;
+} TgpSlot;
+
+typedef struct TgpError {
+	struct TgpError *next;
+	pthread_t thread;
+	char text[TGP_ROOM];
+} TgpError;
+
+struct TgpContext {
+	const TgpPack *pack;
+	TgpDriver driver;
+	TgpStatus opened;
+	char why[TGP_ROOM];
+	int starts_early;
+	volatile char *alive;                   /* a page that a child of fork finds zeroed; NULL: compare pid */
+	pid_t pid;
+	pthread_mutex_t lock, error_lock;
+	TgpDevice *devices;
+	TgpError *errors;
+	TgpSlot *slots;
+};
+
+/* ---- errors ---- */
+
+static const char tgp_forked[] = "this process was forked after the pack was opened: CUDA does not work in such a child; "
+	"open the pack there, or start a process anew";
+static const char tgp_closed[] = "there is no context: the pack was not opened, there was no memory, or it is closed";
+
+static int
+tgp_is_forked(const TgpContext *cx)
+{
+	return cx->alive ? !*cx->alive : cx->pid != getpid();
+}
+
+/* This thread's text; NULL: there is no memory. */
+static char *
+tgp_text(TgpContext *cx)
+{
+	TgpError *e;
+	pthread_t self = pthread_self();
+	pthread_mutex_lock(&cx->error_lock);
+	for (e = cx->errors; e && !pthread_equal(e->thread, self); e = e->next)
+		;
+	if (!e && (e = (TgpError *)calloc(1, sizeof *e))) {
+		e->thread = self;
+		e->next = cx->errors;
+		cx->errors = e;
+	}
+	pthread_mutex_unlock(&cx->error_lock);
+	return e ? e->text : NULL;
+}
+
+static TgpStatus tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static TgpStatus
+tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = tgp_text(cx);
+	va_start(ap, fmt);
+	if (text)
+		vsnprintf(text, TGP_ROOM, fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+static void
+tgp_explain(const TgpDriver *d, const char *what, const char *call, CudaResult r, char *out)
+{
+	const char *name = NULL, *text = NULL, *mend = "";
+	size_t i;
+	if (d->cuGetErrorName && d->cuGetErrorName(r, &name) != 0)
+		name = NULL;
+	if (d->cuGetErrorString && d->cuGetErrorString(r, &text) != 0)
+		text = NULL;
+	for (i = 0; i < sizeof tgp_mends / sizeof *tgp_mends; i++)
+		if (tgp_mends[i].code == r)
+			mend = tgp_mends[i].mend;
+	snprintf(out, TGP_ROOM, "%s%s%s failed: %s, result %d (%s)%s%s", what, *what ? ": " : "", call,
+	    name ? name : "unknown to the driver", r, text ? text : "no text", *mend ? "; " : "", mend);
+}
+
+static TgpStatus
+tgp_refused(TgpContext *cx, const char *what, const char *call, CudaResult r)
+{
+	char *text = tgp_text(cx);
+	if (text)
+		tgp_explain(&cx->driver, what, call, r, text);
+	return r == 2 ? TGP_ERROR_MEMORY : r == 201 || r == 709 || r == 4 || r == 3 ? TGP_ERROR_CONTEXT : TGP_ERROR_LAUNCH;
+}
+
+static const char *
+tgp_error(TgpContext *cx)
+{
+	char *text;
+	if (!cx)
+		return tgp_closed;
+	if (tgp_is_forked(cx))
+		return tgp_forked;
+	text = tgp_text(cx);
+	return text ? text : "no memory";
+}
+
+/* ---- opening ---- */
+
+static void
+tgp_find_driver(TgpContext *cx)
+{
+	TgpDriver *d = &cx->driver;
+	size_t i;
+	int version = 0;
+	CudaResult r;
+	const char *pdl = getenv("TEGULA_PDL");
+	cx->opened = TGP_ERROR_DRIVER;
+	d->lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!d->lib) {
+		snprintf(cx->why, TGP_ROOM, "there is no NVIDIA driver: %s", dlerror());
+		return;
+	}
+	for (i = 0; i < sizeof tgp_rows / sizeof *tgp_rows; i++) {
+		void *p = dlsym(d->lib, tgp_rows[i].name);
+		memcpy((char *)d + tgp_rows[i].at, &p, sizeof p);
+		if (p || !tgp_rows[i].is_needed)
+			continue;
+		snprintf(cx->why, TGP_ROOM, "the NVIDIA driver is too old: it lacks %s; update it to 525 or later",
+		    tgp_rows[i].name);
+		return;
+	}
+	r = d->cuInit(0);
+	if (r != 0) {
+		tgp_explain(d, "", "cuInit", r, cx->why);
+		return;
+	}
+	d->cuDriverGetVersion(&version);
+	cx->starts_early = version >= 12030 && d->cuLaunchKernelEx && !(pdl && strcmp(pdl, "off") == 0);
+	cx->opened = TGP_OK;
+}
+
+/* The driver stays open: it does not support being unloaded. */
+static TgpContext *
+tgp_open(const TgpPack *pack)
+{
+	TgpContext *cx = (TgpContext *)calloc(1, sizeof *cx);
+	void *page;
+	int i, n = pack->nkernels * TGP_SLOTS;
+	if (!cx)
+		return NULL;
+	cx->slots = (TgpSlot *)calloc((size_t)n, sizeof *cx->slots);
+	if (!cx->slots) {
+		free(cx);
+		return NULL;
+	}
+	cx->pack = pack;
+	cx->pid = getpid();
+	page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#ifdef MADV_WIPEONFORK
+	if (page != MAP_FAILED && madvise(page, 1, MADV_WIPEONFORK) == 0) {
+		cx->alive = (volatile char *)page;
+		*cx->alive = 1;
+	}
+#endif
+	if (page != MAP_FAILED && !cx->alive)
+		munmap(page, 1);
+	pthread_mutex_init(&cx->lock, NULL);
+	pthread_mutex_init(&cx->error_lock, NULL);
+	for (i = 0; i < n; i++)
+		pthread_mutex_init(&cx->slots[i].lock, NULL);
+	tgp_find_driver(cx);
+	return cx;
+}
+
+/* ---- the CUDA context of the calling thread ---- */
+
+/* The best of the pack's targets that the GPU runs; -1: there is none. Machine code runs on chips of the same major number
+ * that are not older; PTX on all that are not older. */
+static int
+tgp_target(const TgpPack *pack, int capability)
+{
+	int i, best = -1;
+	for (i = 0; i < pack->ntargets; i++) {
+		const TgpTarget *t = &pack->target[i];
+		int runs = t->one_chip ? t->capability == capability : t->capability <= capability;
+		if (runs && (best < 0 || t->capability > pack->target[best].capability))
+			best = i;
+	}
+	return best;
+}
+
+static void
+tgp_free_device(TgpDevice *d)
+{
+	if (d)
+		free(d->loaded);
+	free(d);
+}
+
+static TgpStatus
+tgp_read_device(TgpContext *cx, TgpDevice *d)
+{
+	const TgpDriver *c = &cx->driver;
+	int ordinal = 0, major = 0, minor = 0;
+	CudaResult r = c->cuCtxGetDevice(&ordinal);
+	if (r == 0)
+		r = c->cuDeviceGetAttribute(&major, TGP_DEVICE_ATTRIBUTE_MAJOR, ordinal);
+	if (r == 0)
+		r = c->cuDeviceGetAttribute(&minor, TGP_DEVICE_ATTRIBUTE_MINOR, ordinal);
+	if (r == 0)
+		r = c->cuDeviceGetAttribute(&d->multiprocessors, TGP_DEVICE_ATTRIBUTE_MULTIPROCESSORS, ordinal);
+	if (r == 0)
+		r = c->cuDeviceGetAttribute(&d->max_shared, TGP_DEVICE_ATTRIBUTE_SHARED_OPTIN, ordinal);
+	if (r != 0)
+		return tgp_refused(cx, "the GPU's figures", "cuDeviceGetAttribute", r);
+	d->capability = 10 * major + minor;
+	d->target = tgp_target(cx->pack, d->capability);
+	if (d->target < 0)
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "the pack %s has no code for a GPU of compute capability %d.%d; "
+		    "the least that it has is %s: pack again with a target that fits", cx->pack->name, major, minor,
+		    cx->pack->ntargets ? cx->pack->target[0].name : "none");
+	return TGP_OK;
+}
+
+static TgpStatus
+tgp_add_device(TgpContext *cx, void *context, unsigned long long id, TgpDevice **out)
+{
+	TgpDevice *d = (TgpDevice *)calloc(1, sizeof *d);
+	TgpStatus status;
+	if (d)
+		d->loaded = (TgpLoaded **)calloc((size_t)cx->pack->nforms + 1, sizeof *d->loaded);
+	if (!d || !d->loaded) {
+		tgp_free_device(d);
+		return tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
+	}
+	d->context = context;
+	d->id = id;
+	status = tgp_read_device(cx, d);
+	if (status != TGP_OK) {
+		tgp_free_device(d);
+		return status;
+	}
+	pthread_mutex_lock(&cx->lock);
+	for (*out = cx->devices; *out && ((*out)->context != context || (*out)->id != id); *out = (*out)->next)
+		;
+	if (!*out) {
+		d->next = cx->devices;
+		__atomic_store_n(&cx->devices, d, __ATOMIC_RELEASE);
+		*out = d;
+		d = NULL;
+	}
+	pthread_mutex_unlock(&cx->lock);
+	tgp_free_device(d);
+	return TGP_OK;
+}
+
+static TgpStatus
+tgp_enter(TgpContext *cx, const TgpPack *pack, TgpDevice **out)
+{
+	void *context = NULL;
+	unsigned long long id = 0;
+	CudaResult r;
+	if (!cx)
+		return TGP_ERROR_USAGE;
+	if (tgp_is_forked(cx))
+		return TGP_ERROR_CONTEXT;
+	if (cx->pack != pack)
+		return tgp_fail(cx, TGP_ERROR_USAGE, "this is a context of the pack %s, and the function is of the pack %s",
+		    cx->pack->name, pack->name);
+	if (cx->opened != TGP_OK)
+		return tgp_fail(cx, cx->opened, "%s", cx->why);
+	r = cx->driver.cuCtxGetCurrent(&context);
+	if (r != 0)
+		return tgp_refused(cx, "", "cuCtxGetCurrent", r);
+	if (!context)
+		return tgp_fail(cx, TGP_ERROR_CONTEXT, "this thread has no CUDA context: call cuCtxSetCurrent, or cudaSetDevice "
+		    "(of CUDA 12 or later), first");
+	if (cx->driver.cuCtxGetId && (r = cx->driver.cuCtxGetId(context, &id)) != 0)
+		return tgp_refused(cx, "the thread's CUDA context", "cuCtxGetId", r);
+	for (*out = __atomic_load_n(&cx->devices, __ATOMIC_ACQUIRE); *out; *out = (*out)->next)
+		if ((*out)->context == context && (*out)->id == id)
+			return TGP_OK;
+	return tgp_add_device(cx, context, id, out);
+}
+
+/* ---- loading ---- */
+
+/* A stream of our own, as others may record theirs or wait for the default one. */
+static CudaResult
+tgp_zeroed(TgpContext *cx, size_t bytes, CudaPointer *out)
+{
+	const TgpDriver *c = &cx->driver;
+	void *stream = NULL;
+	CudaResult r = c->cuMemAlloc_v2(out, bytes);
+	if (r != 0) {
+		*out = 0;
+		return r;
+	}
+	r = c->cuStreamCreate(&stream, TGP_STREAM_NON_BLOCKING);
+	if (r == 0)
+		r = c->cuMemsetD8Async(*out, 0, bytes, stream);
+	if (r == 0)
+		r = c->cuStreamSynchronize(stream);
+	if (stream)
+		c->cuStreamDestroy_v2(stream);
+	return r;
+}
+
+/* Machine code if the chip takes it; what the driver refuses then is tried as PTX. */
+static TgpStatus
+tgp_load_module(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
+{
+	const TgpForm *f = l->form;
+	const TgpTarget *t = &cx->pack->target[f->target];
+	char log[400] = "";
+	int option[2] = {TGP_JIT_ERROR_LOG, TGP_JIT_ERROR_LOG_SIZE};
+	void *value[2];
+	CudaResult r = -1;
+	value[0] = log;
+	value[1] = (void *)(uintptr_t)sizeof log;
+	if (f->cubin && (t->one_chip || t->capability / 10 == d->capability / 10))
+		r = cx->driver.cuModuleLoadDataEx(&l->module, f->cubin, 0, NULL, NULL);
+	if (r != 0 && f->ptx)
+		r = cx->driver.cuModuleLoadDataEx(&l->module, f->ptx, 2, option, value);
+	if (r == -1)
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s: there is machine code for %s alone, and the GPU is of compute "
+		    "capability %d.%d", f->about, t->name, d->capability / 10, d->capability % 10);
+	if (r == 0)
+		return TGP_OK;
+	log[strcspn(log, "\n")] = 0;
+	return tgp_refused(cx, *log ? log : f->about, "cuModuleLoadDataEx", r);
+}
+
+static TgpStatus
+tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
+{
+	const TgpDriver *c = &cx->driver;
+	const TgpForm *f = l->form;
+	int threads = 0, fixed = 0, registers = 0, blocks = 0;
+	CudaResult r = c->cuFuncGetAttribute(&threads, TGP_FUNC_ATTRIBUTE_MAX_THREADS, l->function);
+	if (r == 0)
+		r = c->cuFuncGetAttribute(&fixed, TGP_FUNC_ATTRIBUTE_SHARED_STATIC, l->function);
+	if (r == 0)
+		r = c->cuFuncGetAttribute(&registers, TGP_FUNC_ATTRIBUTE_REGISTERS, l->function);
+	if (r != 0)
+		return tgp_refused(cx, f->about, "cuFuncGetAttribute", r);
+	if (f->threads > threads || f->shared + fixed > d->max_shared)
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s: a block has %d threads and %d bytes of shared memory, and this GPU "
+		    "has room for %d and %d", f->about, f->threads, f->shared + fixed, threads, d->max_shared);
+	if (f->registers > registers)
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s: roles share %d registers a thread, and the code has %d: the driver "
+		    "dropped setmaxnreg; pack with ptxas", f->about, f->registers, registers);
+	if (f->shared + fixed > TGP_SHARED_PLAIN)
+		r = c->cuFuncSetAttribute(l->function, TGP_FUNC_ATTRIBUTE_SHARED_DYNAMIC, f->shared);
+	if (r == 0 && f->persistent)
+		r = c->cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, l->function, f->threads, (size_t)f->shared);
+	l->resident = f->persistent ? (unsigned)((blocks > 0 ? blocks : 1) * d->multiprocessors) : 0;
+	return r == 0 ? TGP_OK : tgp_refused(cx, f->about, "cuFuncSetAttribute", r);
+}
+
+static TgpStatus
+tgp_set_attributes(TgpContext *cx, TgpLoaded *l)
+{
+	CudaAttribute *a = l->attribute;
+	if (l->form->cluster > 1) {
+		if (!cx->driver.cuLaunchKernelEx)
+			return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver cannot launch clusters of blocks: update it");
+		a->id = TGP_LAUNCH_ATTRIBUTE_CLUSTER;
+		a->value.cluster.x = (unsigned)l->form->cluster;
+		a->value.cluster.y = a->value.cluster.z = 1;
+		a++;
+	}
+	if (l->form->early && cx->starts_early) {
+		a->id = TGP_LAUNCH_ATTRIBUTE_PROGRAMMATIC;
+		a->value.programmatic = 1;
+		a++;
+	}
+	l->nattribute = (unsigned)(a - l->attribute);
+	return TGP_OK;
+}
+
+static int
+tgp_has(const TgpForm *f, int kind)
+{
+	int i;
+	for (i = 0; i < f->nabi; i++)
+		if (f->abi[i].kind == kind)
+			return 1;
+	return 0;
+}
+
+static TgpStatus
+tgp_fill_loaded(TgpContext *cx, TgpDevice *d, TgpLoaded *l)
+{
+	const TgpDriver *c = &cx->driver;
+	TgpStatus status = tgp_load_module(cx, d, l);
+	CudaResult r;
+	if (status != TGP_OK)
+		return status;
+	r = c->cuModuleGetFunction(&l->function, l->module, l->form->entry);
+	if (r != 0)
+		return tgp_refused(cx, l->form->about, "cuModuleGetFunction", r);
+	if (l->form->nmaps && (!c->cuTensorMapEncodeTiled || !c->cuTensorMapReplaceAddress))
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver does not know tensor maps: update it to one for CUDA 12 or later");
+	if (tgp_has(l->form, TGP_FAULTS) && (r = tgp_zeroed(cx, TGP_FAULT_BYTES, &l->faults)) != 0)
+		return tgp_refused(cx, l->form->about, "cuMemAlloc_v2", r);
+	if (l->form->nmaps && !d->nothing && (r = tgp_zeroed(cx, 32, &d->nothing)) != 0)
+		return tgp_refused(cx, l->form->about, "cuMemAlloc_v2", r);
+	status = tgp_check_function(cx, d, l);
+	return status == TGP_OK ? tgp_set_attributes(cx, l) : status;
+}
+
+static void
+tgp_unload(TgpContext *cx, TgpLoaded *l)
+{
+	if (l->faults)
+		cx->driver.cuMemFree_v2(l->faults);
+	if (l->module)
+		cx->driver.cuModuleUnload(l->module);
+	free(l);
+}
+
+/* With the lock. Someone may record a stream: what this thread does meanwhile is none of it. */
+static TgpStatus
+tgp_load_now(TgpContext *cx, TgpDevice *d, const TgpForm *f, TgpLoaded **out)
+{
+	int mode = TGP_CAPTURE_RELAXED;
+	TgpStatus status;
+	TgpLoaded *l = (TgpLoaded *)calloc(1, sizeof *l);
+	if (!l)
+		return tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
+	l->form = f;
+	if (cx->driver.cuThreadExchangeStreamCaptureMode)
+		cx->driver.cuThreadExchangeStreamCaptureMode(&mode);
+	status = tgp_fill_loaded(cx, d, l);
+	if (status != TGP_OK)
+		tgp_unload(cx, l);
+	if (cx->driver.cuThreadExchangeStreamCaptureMode)
+		cx->driver.cuThreadExchangeStreamCaptureMode(&mode);
+	*out = status == TGP_OK ? l : NULL;
+	return status;
+}
+
+static TgpStatus
+tgp_load(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpForm *f, TgpLoaded **out)
+{
+	TgpLoaded **at = &d->loaded[k->first + (f - k->form)];
+	TgpStatus status = TGP_OK;
+	*out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	if (*out)
+		return TGP_OK;
+	pthread_mutex_lock(&cx->lock);
+	*out = *at;
+	if (!*out)
+		status = tgp_load_now(cx, d, f, out);
+	if (*out)
+		__atomic_store_n(at, *out, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&cx->lock);
+	return status;
+}
+
+static TgpStatus
+tgp_load_all(TgpContext *cx, const TgpPack *pack)
+{
+	TgpDevice *d;
+	TgpLoaded *l;
+	int i, j;
+	TgpStatus status = tgp_enter(cx, pack, &d);
+	for (i = 0; i < pack->nkernels && status == TGP_OK; i++)
+		for (j = 0; j < pack->kernel[i].nforms && status == TGP_OK; j++)
+			if (pack->kernel[i].form[j].target == d->target)
+				status = tgp_load(cx, d, &pack->kernel[i], &pack->kernel[i].form[j], &l);
+	return status;
+}
+
+static void
+tgp_close_device(TgpContext *cx, TgpDevice *d)
+{
+	void *ours;
+	unsigned long long id = 0;
+	int i, is_there = cx->driver.cuCtxPushCurrent_v2(d->context) == 0;
+	if (is_there && cx->driver.cuCtxGetId && (cx->driver.cuCtxGetId(d->context, &id) != 0 || id != d->id)) {
+		cx->driver.cuCtxPopCurrent_v2(&ours);
+		is_there = 0;
+	}
+	if (is_there)
+		cx->driver.cuCtxSynchronize();
+	for (i = 0; i < cx->pack->nforms; i++) {
+		if (d->loaded[i] && is_there)
+			tgp_unload(cx, d->loaded[i]);
+		else
+			free(d->loaded[i]);
+	}
+	if (is_there && d->nothing)
+		cx->driver.cuMemFree_v2(d->nothing);
+	if (is_there)
+		cx->driver.cuCtxPopCurrent_v2(&ours);
+	tgp_free_device(d);
+}
+
+static void
+tgp_close(TgpContext **at)
+{
+	TgpContext *cx = at ? *at : NULL;
+	int i, forked;
+	if (!cx)
+		return;
+	forked = tgp_is_forked(cx);
+	while (cx->devices) {
+		TgpDevice *d = cx->devices;
+		cx->devices = d->next;
+		if (forked)
+			tgp_free_device(d);
+		else
+			tgp_close_device(cx, d);
+	}
+	while (cx->errors) {
+		TgpError *e = cx->errors;
+		cx->errors = e->next;
+		free(e);
+	}
+	for (i = 0; i < cx->pack->nkernels * TGP_SLOTS && !forked; i++)
+		pthread_mutex_destroy(&cx->slots[i].lock);
+	if (cx->alive)
+		munmap((void *)(uintptr_t)cx->alive, 1);
+	free(cx->slots);
+	free(cx);
+	*at = NULL;
+}
+
+/* ---- arithmetic of headers: *bad where a number is beyond 64 bits or a divisor is 0 ---- */
+
+#define TGP_ARITHMETIC static inline __attribute__((unused))
+
+TGP_ARITHMETIC int64_t
+tgp_add(int *bad, int64_t a, int64_t b)
+{
+	int64_t r;
+	*bad |= __builtin_add_overflow(a, b, &r);
+	return r;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_sub(int *bad, int64_t a, int64_t b)
+{
+	int64_t r;
+	*bad |= __builtin_sub_overflow(a, b, &r);
+	return r;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_mul(int *bad, int64_t a, int64_t b)
+{
+	int64_t r;
+	*bad |= __builtin_mul_overflow(a, b, &r);
+	return r;
+}
+
+TGP_ARITHMETIC int
+tgp_divides(int *bad, int64_t a, int64_t b)
+{
+	int ok = b != 0 && !(a == INT64_MIN && b == -1);
+	*bad |= !ok;
+	return ok;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_div(int *bad, int64_t a, int64_t b)
+{
+	return tgp_divides(bad, a, b) ? a / b : 0;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_rem(int *bad, int64_t a, int64_t b)
+{
+	return tgp_divides(bad, a, b) ? a % b : 0;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_cdiv(int *bad, int64_t a, int64_t b)
+{
+	return tgp_divides(bad, a, b) ? a / b + (a % b != 0 && (a < 0) == (b < 0)) : 0;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_floordiv(int *bad, int64_t a, int64_t b)
+{
+	return tgp_divides(bad, a, b) ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_min(int *bad, int64_t a, int64_t b)
+{
+	(void)bad;
+	return a < b ? a : b;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_max(int *bad, int64_t a, int64_t b)
+{
+	(void)bad;
+	return a > b ? a : b;
+}
+
+TGP_ARITHMETIC int64_t
+tgp_pow2ceil(int *bad, int64_t a)
+{
+	int64_t p = 1;
+	while (p < a && p <= INT64_MAX / 2)
+		p *= 2;
+	*bad |= p < a;
+	return p;
+}
+
+/* ---- choosing a form ---- */
+
+static int
+tgp_log2(int64_t v)
+{
+	return v > 1 ? 64 - __builtin_clzll((unsigned long long)v - 1) : 0;
+}
+
+/* How far the sizes of a launch are from those that a form was made for: powers of two, over all dimensions. */
+static int
+tgp_distance(const TgpKernel *k, const TgpForm *f, const int64_t *dim)
+{
+	int i, far = f->farther;
+	for (i = 0; i < k->ndims; i++) {
+		int by = tgp_log2(dim[i]) - tgp_log2(f->size[i]);
+		far += 4 * (by < 0 ? -by : by);
+	}
+	return far;
+}
+
+static int
+tgp_takes(const TgpKernel *k, const TgpForm *f, const TgpPlan *p)
+{
+	int i;
+	for (i = 0; i < k->ndims; i++)
+		if (f->assumed[i] < 0 ? p->dim[i] != -f->assumed[i] : p->dim[i] % f->assumed[i] != 0)
+			return 0;
+	for (i = 0; i < k->nparams; i++)
+		if (p->align[i] < f->align[i] || (f->rows[i] && p->given[i]))
+			return 0;
+	return 1;
+}
+
+/* An i32 axis, blocks that one launch takes, and maps that the driver encodes. Strides are looked at once they are known. */
+static int
+tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpShape *o)
+{
+	int64_t n = 1;
+	int i, j, is_long = 0, beyond = 0, is_empty = 0;
+	for (i = 0; i < k->naxis; i++) {
+		is_long |= o->grid[i] > INT32_MAX;
+		is_empty |= o->grid[i] <= 0;
+		beyond |= __builtin_mul_overflow(n, o->grid[i], &n);
+	}
+	for (i = 0; i < f->nmaps; i++)
+		for (j = 0; j < f->map[i].rank; j++)
+			if (o->extent[f->map[i].param][f->map[i].dim[j]] > TGP_EXTENT_MOST)
+				return 0;
+	return is_empty || (!is_long && (f->persistent || (!beyond && n <= INT32_MAX)));
+}
+
+static void
+tgp_put_sizes(const TgpKernel *k, const int64_t *dim, char *out, size_t room)
+{
+	size_t at = 0;
+	int i;
+	*out = 0;
+	for (i = 0; i < k->ndims && at < room; i++)
+		at += (size_t)snprintf(out + at, room - at, "%s%s = %lld", i ? ", " : "", k->dim[i], (long long)dim[i]);
+}
+
+static TgpStatus
+tgp_no_form(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, int header, const TgpForm *near, const TgpShape *want)
+{
+	char sizes[200], values[100] = "";
+	int i;
+	size_t at = 0;
+	tgp_put_sizes(k, p->dim, sizes, sizeof sizes);
+	if (header > 0)
+		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: it asks for `%s`, which is false for %s", k->name, k->where[header - 1],
+		    sizes);
+	if (header < 0)
+		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: its header has no value for %s: a number beyond 64 bits, a division "
+		    "by 0, or an extent below 0", k->name, sizes);
+	for (i = 0; near && i < k->nct && at < sizeof values; i++)
+		if (near->derived[i])
+			at += (size_t)snprintf(values + at, sizeof values - at, "%s%s = %lld", at ? ", " : ", which makes ",
+			    k->ct[i], (long long)want->ct[i]);
+	return tgp_fail(cx, TGP_ERROR_SIZE, "%s: the pack has no code for %s%s on %s; pack again with these sizes (--sizes)",
+	    k->name, sizes, values, cx->pack->target[p->device->target].name);
+}
+
+/* Of the forms that are right for the arguments the one made for the nearest sizes, the first of equal ones. */
+static TgpStatus
+tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm **out, TgpShape *shape)
+{
+	TgpShape o, missed;
+	const TgpForm *near = NULL;
+	int i, j, best = INT_MAX, header = 0;
+	memset(&o, 0, sizeof o);
+	memset(&missed, 0, sizeof missed);
+	*out = NULL;
+	for (i = 0; i < k->nforms; i++) {
+		const TgpForm *f = &k->form[i];
+		int far, is_other = 0, r;
+		if (f->target != p->device->target || !tgp_takes(k, f, p) || (far = tgp_distance(k, f, p->dim)) >= best)
+			continue;
+		r = k->header(p->dim, p->value_of, f->ct, &o);
+		header = r ? r : header;
+		for (j = 0; !r && j < k->nct; j++)
+			is_other |= f->derived[j] && o.ct[j] != f->ct[j];
+		if (is_other) {
+			near = f;
+			missed = o;
+		}
+		if (r || is_other || !tgp_fits(k, f, &o))
+			continue;
+		best = far;
+		*out = f;
+		*shape = o;
+	}
+	return *out ? TGP_OK : tgp_no_form(cx, k, p, header, near, &missed);
+}
+
+/* ---- plans ---- */
+
+/* n / d is (n + (n m >> 32)) >> s: m | s << 32. */
+static uint64_t
+tgp_inverse(int64_t programs)
+{
+	uint64_t d = programs > 1 ? (uint64_t)programs : 1, s = (uint64_t)tgp_log2((int64_t)d);
+	s = s < 31 ? s : 31;
+	return ((((UINT64_C(1) << s) - d) << 32) / d + 1) | s << 32;
+}
+
+/* Where a tensor lies from its address: the lowest byte, and how many there are. */
+static TgpStatus
+tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
+{
+	const TgpParam *q = &k->param[i];
+	int64_t n = 1, high = 0, low = 0, step;
+	int d, bad = 0;
+	for (d = q->rank - 1; d >= 0; d--) {
+		int64_t extent = p->extent[i][d], stride = p->given[i] ? p->stride[i][d] : n;
+		p->stride[i][d] = stride;
+		n = tgp_mul(&bad, n, extent);
+		if (extent > 1 && stride == 0 && q->what & TGP_OUT)
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is written, and its stride of dimension %d is 0", k->name,
+			    q->name, d);
+		if (stride > TGP_SIZE_MOST || stride < -TGP_SIZE_MOST)
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the stride of dimension %d of %s is %lld", k->name, d, q->name,
+			    (long long)stride);
+		step = tgp_mul(&bad, extent > 0 ? extent - 1 : 0, stride);
+		if (step > 0)
+			high = tgp_add(&bad, high, step);
+		else
+			low = tgp_add(&bad, low, step);
+	}
+	high = tgp_mul(&bad, tgp_add(&bad, high, 1), q->bits);
+	low = tgp_mul(&bad, low, q->bits);
+	p->low[i] = n ? low / 8 : 0;
+	p->bytes[i] = n ? (high + 7) / 8 - p->low[i] : 0;
+	return bad ? tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s has more bytes than 64 bits count", k->name, q->name) : TGP_OK;
+}
+
+static TgpStatus
+tgp_plan_grid(TgpContext *cx, const TgpKernel *k, const TgpShape *o, TgpPlan *p)
+{
+	int64_t n = 1;
+	int i;
+	(void)cx;
+	p->is_empty = 0;
+	for (i = 0; i < k->naxis; i++)
+		p->is_empty |= o->grid[i] <= 0;
+	for (i = 0; i < k->naxis && !p->is_empty; i++)
+		if (__builtin_mul_overflow(n, o->grid[i], &n))
+			n = INT64_MAX;
+	if (p->loaded->resident && n > p->loaded->resident)
+		n = p->loaded->resident;
+	p->blocks = (unsigned)n;
+	return TGP_OK;
+}
+
+static char *
+tgp_map_bytes(TgpPlan *p, int i)
+{
+	uintptr_t at = ((uintptr_t)p->room + 127) / 128 * 128;
+	return (char *)at + 128 * i;
+}
+
+static void
+tgp_plan_values(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
+{
+	const TgpForm *f = p->loaded->form;
+	int i;
+	for (i = 0; i < f->nabi; i++) {
+		const TgpAbi *a = &f->abi[i];
+		p->at[i] = &p->value[i];
+		switch (a->kind) {
+		case TGP_STRIDE: p->value[i] = (uint64_t)p->stride[a->param][a->dim]; break;
+		case TGP_EXTENT: p->value[i] = (uint64_t)p->extent[a->param][a->dim]; break;
+		case TGP_DIM: p->value[i] = (uint64_t)p->dim[a->param - k->nparams]; break;
+		case TGP_GRID: p->value[i] = (uint64_t)o->grid[a->dim]; break;
+		case TGP_INVERSE: p->value[i] = tgp_inverse(o->grid[a->dim]); break;
+		case TGP_FAULTS: p->value[i] = p->loaded->faults; break;
+		case TGP_TENSOR_MAP: p->at[i] = tgp_map_bytes(p, a->dim); break;
+		default: p->value[i] = 0;       /* of each launch */
+		}
+	}
+	for (i = 0; i < f->nmaps; i++)
+		p->mapped[i] = 0;
+}
+
+static TgpStatus
+tgp_plan_sizes(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p)
+{
+	int i, d;
+	memcpy(p->dim, call->dim, sizeof *p->dim * (size_t)k->ndims);
+	memcpy(p->value_of, call->value, sizeof p->value_of);
+	for (i = 0; i < k->ndims; i++)
+		if (p->dim[i] < 0 || p->dim[i] > TGP_SIZE_MOST)
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is %lld; sizes are from 0 to 2^40", k->name, k->dim[i],
+			    (long long)p->dim[i]);
+	for (i = 0; i < k->nparams; i++) {
+		p->given[i] = call->stride[i] != NULL;
+		for (d = 0; p->given[i] && d < k->param[i].rank; d++)
+			p->stride[i][d] = call->stride[i][d];
+	}
+	return TGP_OK;
+}
+
+/* Strides that are given and yet those of a contiguous tensor count as none, so that such code is taken. */
+static void
+tgp_drop_strides(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
+{
+	int i, d;
+	for (i = 0; i < k->nparams; i++) {
+		int64_t n = 1;
+		int same = 1, empty = 0;
+		for (d = k->param[i].rank - 1; d >= 0 && p->given[i]; d--) {
+			same &= o->extent[i][d] == 1 || p->stride[i][d] == n;
+			empty |= o->extent[i][d] == 0;
+			n *= o->extent[i][d] > 0 ? o->extent[i][d] : 1;
+		}
+		if (same || empty)
+			p->given[i] = 0;
+	}
+}
+
+static TgpStatus
+tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, TgpPlan *p)
+{
+	const TgpForm *f;
+	TgpShape o;
+	TgpStatus status = tgp_plan_sizes(cx, k, call, p);
+	int i, strided = 0, again = 0;
+	p->device = d;
+	for (; status == TGP_OK && !again; again = 1) {
+		status = tgp_choose(cx, k, p, &f, &o);
+		for (i = 0; status == TGP_OK && i < k->nparams; i++)
+			strided |= p->given[i];
+		if (status != TGP_OK || !strided)
+			break;
+		tgp_drop_strides(k, &o, p);
+		status = tgp_choose(cx, k, p, &f, &o);
+	}
+	if (status == TGP_OK)
+		status = tgp_load(cx, d, k, f, &p->loaded);
+	if (status == TGP_OK)
+		memcpy(p->extent, o.extent, sizeof p->extent);
+	p->scratch = 0;
+	for (i = 0; i < k->nparams && status == TGP_OK; i++) {
+		if (!(k->param[i].what & (TGP_ADDRESS | TGP_VALUE)))
+			status = tgp_span(cx, k, i, p);
+		if (k->param[i].what & TGP_SCRATCH)
+			p->scratch += ((size_t)p->bytes[i] + 255) / 256 * 256;
+	}
+	if (status == TGP_OK && tgp_has(f, TGP_COUNTER))
+		p->scratch += 256;
+	if (status == TGP_OK)
+		status = tgp_plan_grid(cx, k, &o, p);
+	if (status == TGP_OK)
+		tgp_plan_values(k, &o, p);
+	if (status != TGP_OK)
+		p->device = NULL;
+	return status;
+}
+
+/* ---- a launch ---- */
+
+static TgpStatus
+tgp_check_addresses(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const TgpPlan *p)
+{
+	int i, j;
+	for (i = 0; i < k->nparams; i++) {
+		const TgpParam *q = &k->param[i];
+		uintptr_t a = (uintptr_t)call->address[i] + (uintptr_t)p->low[i];
+		if (q->what & (TGP_VALUE | TGP_SCRATCH | TGP_ADDRESS) || p->bytes[i] == 0)
+			continue;
+		if (!call->address[i])
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is NULL, and it has %lld bytes", k->name, q->name,
+			    (long long)p->bytes[i]);
+		for (j = 0; j < k->nparams && q->what & TGP_OUT; j++) {
+			uintptr_t b = (uintptr_t)call->address[j] + (uintptr_t)p->low[j];
+			if (j == i || k->param[j].what & (TGP_VALUE | TGP_SCRATCH | TGP_ADDRESS) || p->bytes[j] == 0 ||
+			    a + (uintptr_t)p->bytes[i] <= b || b + (uintptr_t)p->bytes[j] <= a)
+				continue;
+			if (p->given[i] && p->given[j] && a != b)
+				continue;               /* rows of each other's gaps: the caller's to know */
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is written, and overlaps %s", k->name, q->name,
+			    k->param[j].name);
+		}
+	}
+	return TGP_OK;
+}
+
+static TgpStatus
+tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t address, TgpPlan *p, char *to)
+{
+	static const int type[9] = {0, TGP_MAP_UINT8, TGP_MAP_UINT16, 0, TGP_MAP_UINT32, 0, 0, 0, TGP_MAP_UINT64};
+	uint64_t extent[TGP_RANK], stride[TGP_RANK];
+	unsigned box[TGP_RANK], step[TGP_RANK];
+	int i, is_empty = p->bytes[m->param] == 0;
+	CudaResult r;
+	for (i = 0; i < m->rank; i++) {
+		int64_t n = p->extent[m->param][m->dim[i]], s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
+		extent[i] = is_empty ? 1 : (uint64_t)n;
+		box[i] = (unsigned)m->box[i];
+		step[i] = 1;
+		if (i > 0)
+			stride[i - 1] = is_empty || n <= 1 ? 16 : (uint64_t)s;
+	}
+	if (is_empty)
+		address = (uintptr_t)p->device->nothing + (m->is_stored ? 16 : 0);
+	r = cx->driver.cuTensorMapEncodeTiled(to, type[m->elem_bytes], (unsigned)m->rank, (void *)address, extent, stride, box,
+	    step, 0, m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_256, 0);
+	return r == 0 ? TGP_OK : tgp_refused(cx, k->param[m->param].name, "cuTensorMapEncodeTiled", r);
+}
+
+/* As they were for the last launch of the plan, but for addresses. */
+static TgpStatus
+tgp_set_maps(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, TgpPlan *p)
+{
+	const TgpForm *f = p->loaded->form;
+	TgpStatus status = TGP_OK;
+	CudaResult r;
+	int i;
+	for (i = 0; i < f->nmaps && status == TGP_OK; i++) {
+		int param = f->map[i].param, is_empty = p->bytes[param] == 0;
+		uintptr_t address = k->param[param].what & TGP_SCRATCH ? scratch[param] : (uintptr_t)call->address[param];
+		if (p->mapped[i] && (is_empty || p->mapped[i] == address))
+			continue;
+		if (p->mapped[i]) {
+			r = cx->driver.cuTensorMapReplaceAddress(tgp_map_bytes(p, i), (void *)address);
+			status = r == 0 ? TGP_OK : tgp_refused(cx, k->param[param].name, "cuTensorMapReplaceAddress", r);
+		} else {
+			status = tgp_encode(cx, k, &f->map[i], address, p, tgp_map_bytes(p, i));
+		}
+		p->mapped[i] = status == TGP_OK ? is_empty ? 1 : address : 0;
+	}
+	return status;
+}
+
+static CudaResult
+tgp_fill(const TgpDriver *c, CudaPointer to, const TgpParam *q, int64_t bytes, void *stream)
+{
+	size_t n = (size_t)(bytes / q->fill_bytes);
+	unsigned low = (unsigned)q->fill, high = (unsigned)(q->fill >> 32);
+	CudaResult r;
+	switch (q->fill_bytes) {
+	case 1: return c->cuMemsetD8Async(to, (unsigned char)low, n, stream);
+	case 2: return c->cuMemsetD16Async(to, (unsigned short)low, n, stream);
+	case 4: return c->cuMemsetD32Async(to, low, n, stream);
+	default: break;
+	}
+	if (low == high)
+		return c->cuMemsetD32Async(to, low, 2 * n, stream);
+	r = c->cuMemsetD2D32Async(to, 8, low, 1, n, stream);
+	return r == 0 ? c->cuMemsetD2D32Async(to + 4, 8, high, 1, n, stream) : r;
+}
+
+static TgpStatus
+tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, const TgpPlan *p, void *stream)
+{
+	int i;
+	CudaResult r;
+	for (i = 0; i < k->nparams; i++) {
+		const TgpParam *q = &k->param[i];
+		uintptr_t to = q->what & TGP_SCRATCH ? scratch[i] : (uintptr_t)call->address[i];
+		if (!q->fill_bytes || p->bytes[i] == 0)
+			continue;
+		if (p->given[i])
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s begins as one value throughout, which takes a contiguous tensor",
+			    k->name, q->name);
+		if ((r = tgp_fill(&cx->driver, to, q, p->bytes[i], stream)) != 0)
+			return tgp_refused(cx, q->name, "cuMemsetD32Async", r);
+	}
+	return TGP_OK;
+}
+
+static TgpStatus
+tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, CudaPointer counter, TgpPlan *p,
+    void *stream)
+{
+	TgpLoaded *l = p->loaded;
+	const TgpForm *f = l->form;
+	TgpStatus status = tgp_fill_all(cx, k, call, scratch, p, stream);
+	CudaResult r;
+	int i;
+	if (status != TGP_OK || p->is_empty)
+		return status;
+	for (i = 0; i < f->nabi; i++) {
+		int param = f->abi[i].param;
+		if (f->abi[i].kind == TGP_POINTER)
+			p->value[i] = k->param[param].what & TGP_SCRATCH ? scratch[param] : (uintptr_t)call->address[param];
+		else if (f->abi[i].kind == TGP_SCALAR)
+			p->value[i] = call->bits[param];
+		else if (f->abi[i].kind == TGP_COUNTER)
+			p->value[i] = counter;
+	}
+	if (f->nmaps && (status = tgp_set_maps(cx, k, call, scratch, p)) != TGP_OK)
+		return status;
+	if (l->faults)
+		__atomic_store_n(&l->is_launched, 1, __ATOMIC_RELEASE);
+	if (l->nattribute) {
+		CudaLaunch launch = {p->blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, stream, l->attribute,
+			l->nattribute};
+		r = cx->driver.cuLaunchKernelEx(&launch, l->function, p->at, NULL);
+	} else {
+		r = cx->driver.cuLaunchKernel(l->function, p->blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, stream,
+		    p->at, NULL);
+	}
+	return r == 0 ? TGP_OK : tgp_refused(cx, f->about, "cuLaunchKernel", r);
+}
+
+/* Memory to work in is taken and given back in order of the stream: no launch waits, none shares, and graphs hold both. */
+static TgpStatus
+tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p, void *stream)
+{
+	const TgpDriver *c = &cx->driver;
+	uintptr_t at[TGP_MOST_PARAMS] = {0};
+	CudaPointer all = 0, next;
+	TgpStatus status;
+	CudaResult r;
+	int i;
+	if (p->scratch == 0)
+		return tgp_run(cx, k, call, at, 0, p, stream);
+	if (!c->cuMemAllocAsync || !c->cuMemFreeAsync)
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s needs memory to work in, and the driver has none in order of a stream: "
+		    "update it", k->name);
+	if ((r = c->cuMemAllocAsync(&all, p->scratch, stream)) != 0)
+		return tgp_refused(cx, k->name, "cuMemAllocAsync", r);
+	for (i = 0, next = all; i < k->nparams; i++) {
+		if (!(k->param[i].what & TGP_SCRATCH))
+			continue;
+		at[i] = (uintptr_t)next;
+		next += ((size_t)p->bytes[i] + 255) / 256 * 256;
+	}
+	r = next < all + p->scratch ? c->cuMemsetD8Async(next, 0, 8, stream) : 0;
+	status = r == 0 ? tgp_run(cx, k, call, at, next, p, stream) : tgp_refused(cx, k->name, "cuMemsetD8Async", r);
+	r = c->cuMemFreeAsync(all, stream);
+	return r == 0 || status != TGP_OK ? status : tgp_refused(cx, k->name, "cuMemFreeAsync", r);
+}
+
+/* Whether a plan is of a launch like this one. */
+static int
+tgp_same(const TgpKernel *k, const TgpDevice *d, const TgpCall *call, const unsigned char *align, const TgpPlan *p)
+{
+	int i, j;
+	if (p->device != d || memcmp(p->dim, call->dim, sizeof *p->dim * (size_t)k->ndims) != 0 ||
+	    memcmp(p->align, align, (size_t)k->nparams) != 0 ||
+	    (k->reads_values && memcmp(p->value_of, call->value, sizeof p->value_of) != 0))
+		return 0;
+	for (i = 0; i < k->nparams; i++) {
+		if (!call->stride[i] && p->given[i])
+			return 0;
+		for (j = 0; call->stride[i] && j < k->param[i].rank; j++)
+			if (call->stride[i][j] != p->stride[i][j])
+				return 0;
+	}
+	return 1;
+}
+
+static TgpStatus
+tgp_align(TgpContext *cx, const TgpKernel *k, const TgpCall *call, unsigned char *align)
+{
+	int i;
+	for (i = 0; i < k->nparams; i++) {
+		uintptr_t a = (uintptr_t)call->address[i] | 16;
+		align[i] = (unsigned char)(a & (~a + 1));
+		if (k->param[i].what & TGP_VALUE || align[i] * 8 >= k->param[i].bits)
+			continue;
+		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the address of %s is %p, and its elements are of %d bytes", k->name,
+		    k->param[i].name, call->address[i], k->param[i].bits / 8);
+	}
+	return TGP_OK;
+}
+
+static TgpStatus
+tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, const unsigned char *align, TgpPlan *p,
+    void *stream)
+{
+	TgpStatus status = TGP_OK;
+	if (!tgp_same(k, d, call, align, p)) {
+		memcpy(p->align, align, (size_t)k->nparams);
+		status = tgp_plan(cx, d, k, call, p);
+	}
+	if (status == TGP_OK)
+		status = tgp_check_addresses(cx, k, call, p);
+	return status == TGP_OK ? tgp_run_scratch(cx, k, call, p, stream) : status;
+}
+
+/* All plans are in use: one for this launch alone. */
+static __attribute__((noinline)) TgpStatus
+tgp_launch_apart(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, const unsigned char *align, void *stream)
+{
+	TgpPlan p;
+	p.device = NULL;
+	return tgp_launch_plan(cx, d, k, call, align, &p, stream);
+}
+
+static TgpStatus
+tgp_launch(TgpContext *cx, const TgpPack *pack, const TgpKernel *k, void *stream, const TgpCall *call)
+{
+	unsigned char align[TGP_MOST_PARAMS];
+	uintptr_t self = (uintptr_t)pthread_self();
+	TgpDevice *d;
+	TgpSlot *slots;
+	unsigned i, from = (unsigned)((self >> 12) ^ (self >> 20));
+	TgpStatus status = tgp_enter(cx, pack, &d);
+	if (status == TGP_OK)
+		status = tgp_align(cx, k, call, align);
+	if (status != TGP_OK)
+		return status;
+	slots = &cx->slots[(k - pack->kernel) * TGP_SLOTS];
+	for (i = 0; i < TGP_SLOTS; i++) {
+		TgpSlot *s = &slots[(from + i) % TGP_SLOTS];
+		if (pthread_mutex_trylock(&s->lock) != 0)
+			continue;
+		if (s->plan.device && i + 1 < TGP_SLOTS && !tgp_same(k, d, call, align, &s->plan)) {
+			pthread_mutex_unlock(&s->lock);     /* the plan of other sizes: perhaps the next is ours, or free */
+			continue;
+		}
+		status = tgp_launch_plan(cx, d, k, call, align, &s->plan, stream);
+		pthread_mutex_unlock(&s->lock);
+		return status;
+	}
+	return tgp_launch_apart(cx, d, k, call, align, stream);
+}
+
+/* ---- waiting, and what asserts left ---- */
+
+static TgpStatus
+tgp_collect(TgpContext *cx, TgpLoaded *l, void *stream)
+{
+	const TgpDriver *c = &cx->driver;
+	uint32_t record[TGP_FAULT_BYTES / 4];
+	int64_t at[3];
+	CudaResult r;
+	if (!__atomic_exchange_n(&l->is_launched, 0, __ATOMIC_ACQ_REL))
+		return TGP_OK;
+	r = c->cuMemcpyDtoHAsync_v2(record, l->faults, sizeof record, stream);
+	if (r == 0)
+		r = c->cuStreamSynchronize(stream);
+	if (r != 0)
+		return tgp_refused(cx, "", "cuMemcpyDtoHAsync_v2", r);
+	if (record[0] == 0)
+		return TGP_OK;
+	memcpy(at, record + 2, sizeof at);
+	r = c->cuMemsetD8Async(l->faults, 0, TGP_FAULT_BYTES, stream);
+	if (r == 0)
+		r = c->cuStreamSynchronize(stream);
+	return tgp_fail(cx, TGP_ERROR_KERNEL, "%s: an assert was false in program (%lld, %lld, %lld): %s", l->form->entry,
+	    (long long)at[0], (long long)at[1], (long long)at[2], l->form->asserts[record[0] - 1]);
+}
+
+static TgpStatus
+tgp_sync(TgpContext *cx, const TgpPack *pack, void *stream)
+{
+	TgpDevice *d;
+	TgpStatus status = tgp_enter(cx, pack, &d);
+	CudaResult r;
+	int i;
+	if (status != TGP_OK)
+		return status;
+	if ((r = cx->driver.cuStreamSynchronize(stream)) != 0)
+		return tgp_refused(cx, "", "cuStreamSynchronize", r);
+	for (i = 0; i < pack->nforms && status == TGP_OK; i++) {
+		TgpLoaded *l = __atomic_load_n(&d->loaded[i], __ATOMIC_ACQUIRE);
+		if (l && l->faults)
+			status = tgp_collect(cx, l, stream);
+	}
+	return status;
+}

@@ -1,0 +1,276 @@
+/* pack: NAME.h and NAME.c, kernels that C and C++ programs call without the compiler. */
+#include "tool/pack/pack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char default_targets[] = "sm_80,sm_90a";
+
+/* ---- what is asked for ---- */
+
+static void
+add_target(Pack *p, const Target *t)
+{
+	int at = 0;
+	if (t->kind == TARGET_METAL) {
+		vec_push(p->cx->mem, &p->apples, t);
+		return;
+	}
+	while (at < p->targets.n && p->targets.at[at]->capability < t->capability)
+		at++;
+	if (at < p->targets.n && p->targets.at[at] == t)
+		return;
+	vec_push(p->cx->mem, &p->targets, t);
+	for (int i = p->targets.n - 1; i > at; i--)
+		p->targets.at[i] = p->targets.at[i - 1];
+	p->targets.at[at] = t;
+}
+
+/* Code for one chip alone runs on no later one: PTX of sm_80 does. */
+static void
+add_portable(Pack *p)
+{
+	for (int i = 0; i < p->targets.n; i++)
+		if (p->targets.at[i]->name[strlen(p->targets.at[i]->name) - 1] != 'a')
+			return;
+	if (p->targets.n > 0)
+		add_target(p, target_named("sm_80"));
+}
+
+static bool
+read_targets(Pack *p)
+{
+	const char *s = cli_has(p->cli, OPT_TARGET) ? p->cli->value[OPT_TARGET] : default_targets;
+	while (*s) {
+		size_t n = strcspn(s, ",");
+		char *name = arena_strndup(p->cx->mem, s, n);
+		const Target *t = target_named(name);
+		if (!t) {
+			compile_unknown_target(p->cx, name);
+			return false;
+		}
+		add_target(p, t);
+		s += n + (s[n] == ',');
+	}
+	add_portable(p);
+	return p->targets.n + p->apples.n > 0 || (cli_misuse("--target names no GPU"), false);
+}
+
+/* The file's name without folder and ending, or of several files the folder's, as a name of C. */
+static const char *
+choose_name(const Pack *p)
+{
+	const char *path = p->cli->args.n == 1 ? p->cli->args.at[0] : p->folder, *slash = strrchr(path, '/');
+	char *name = arena_strdup(p->cx->mem, cli_has(p->cli, OPT_NAME) ? p->cli->value[OPT_NAME]
+					      : slash                   ? slash + 1
+									: path);
+	size_t n = strlen(name), end = strlen(".tgl");
+	if (n > end && strcmp(name + n - end, ".tgl") == 0)
+		name[n - end] = 0;
+	for (char *s = name; *s; s++)
+		if (!char_is_letter(*s) && !char_is_digit(*s))
+			*s = '_';
+	return !*name || char_is_digit(*name) ? arena_printf(p->cx->mem, "pack_%s", name) : name;
+}
+
+/* ---- kernels ---- */
+
+/* softmax; of several dtypes softmax_f16 and softmax_f32. */
+static bool
+name_functions(Pack *p, int from)
+{
+	const char *prefix = cli_has(p->cli, OPT_PREFIX) ? p->cli->value[OPT_PREFIX] : "";
+	for (int i = from; i < p->kernels.n; i++) {
+		PackKernel *k = p->kernels.at[i];
+		Text t = {0};
+		text_printf(&t, "%s%s", prefix, k->k->name);
+		const Bound *b = k->forms.n ? &k->forms.at[0].bound : NULL;
+		for (int c = 0; b && p->kernels.n - from > 1 && c < b->nct; c++)
+			if (b->ct[c].value.kind == CONST_DTYPE)
+				text_printf(&t, "_%s", dtype_info[b->ct[c].value.dtype].text);
+		k->function = text_take(&t, p->cx->mem);
+		if (pack_is_reserved(k->function))
+			return cli_wrong(
+				   "'%s' is a name of C's: --prefix=NAME_ puts something before it", k->function),
+			       false;
+		for (int j = 0; j < i; j++)
+			if (strcmp(p->kernels.at[j]->function, k->function) == 0)
+				return cli_wrong("two kernels would be the function '%s'", k->function), false;
+	}
+	return true;
+}
+
+static bool
+add_kernel(Pack *p, Kernel *k, PackLines *lines)
+{
+	PackSizesList sizes = {0};
+	int from = p->kernels.n;
+	if (!pack_sizes(p, k, lines, &sizes))
+		return false;
+	for (int i = 0; i < sizes.n; i++)
+		if (!pack_add_forms(p, k, &sizes.at[i], i == 0))
+			return false;
+	return name_functions(p, from);
+}
+
+static bool
+add_file(Pack *p, const char *path, PackLines *lines)
+{
+	int file = source_open(p->cx, path, NOWHERE), n = 0;
+	if (file < 0)
+		return false;
+	Program *program = program_open(p->cx, file);
+	program_check(program);
+	for (int i = 0; i < program->kernels.n && p->cx->nerrors == 0; i++) {
+		if (program->kernels.at[i]->item->place.file != file)
+			continue;
+		if (!add_kernel(p, program->kernels.at[i], lines))
+			return false;
+		n++;
+	}
+	return p->cx->nerrors == 0 && (n > 0 || (cli_wrong("'%s' has no kernel", path), false));
+}
+
+static bool
+all_used(const Pack *p, const PackLines *lines)
+{
+	for (int i = 0; i < lines->n; i++)
+		if (!lines->at[i].used && !lines->at[i].device)
+			return cli_wrong("%s:%d: there is no kernel '%s'", p->cli->value[OPT_SIZES], lines->at[i].line,
+			    lines->at[i].kernel), false;
+	return true;
+}
+
+/* ---- the files ---- */
+
+static void
+put_title(const Pack *p, Text *out)
+{
+	text_printf(out, "/* Made by tegula %s", tgl_version());
+	text_put(out, " from");
+	for (int i = 0; i < p->cli->args.n; i++) {
+		const char *path = p->cli->args.at[i], *slash = strrchr(path, '/');
+		text_printf(out, "%s %s", i ? "," : "", slash ? slash + 1 : path);
+	}
+	text_put(out, ". Change the kernels, not this file. */\n");
+}
+
+static const char how[] =
+    "/* Opens the pack and the driver. NULL only without memory: without a driver each call says so. */\n"
+    "TgpContext *%s_open(void);\n"
+    "/* Unloads the code. No launch may be running in another thread; *cx becomes NULL. */\n"
+    "void %s_close(TgpContext **cx);\n"
+    "/* Why the last call of this thread failed, in a sentence; it stays until its next failure. Never NULL. */\n"
+    "const char *%s_error(TgpContext *cx);\n"
+    "/* Loads all code for the thread's CUDA context now, else each form is loaded when it is first launched. */\n"
+    "TgpStatus %s_load(TgpContext *cx);\n"
+    "/* Waits for the stream, and reports asserts of kernels that were false. */\n"
+    "TgpStatus %s_sync(TgpContext *cx, void *stream);\n\n"
+    "/* Each kernel: launched on `stream`, a CUstream or cudaStream_t (NULL: the default one), in the CUDA context "
+    "of the\n"
+    " * calling thread, and not waited for; addresses are of that GPU. Everything that the code takes for granted "
+    "is tested\n"
+    " * first, and nothing is launched if it is not so. Launches may be recorded into graphs. Any number of "
+    "threads may\n"
+    " * launch at once. */\n\n";
+
+static void
+put_header(const Pack *p, Text *out)
+{
+	const char *n = p->name;
+	put_title(p, out);
+	text_printf(out, "#ifndef TEGULA_PACK_%s\n#define TEGULA_PACK_%s\n\n", n, n);
+	text_put(out, pack_text_header);
+	text_put(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+	text_printf(out, how, n, n, n, n, n);
+	pack_put_prototypes(p, out);
+	text_put(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+static void
+put_source(const Pack *p, Text *out)
+{
+	put_title(p, out);
+	text_put(out, "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#ifndef __STDC_LIMIT_MACROS\n"
+	    "#define __STDC_LIMIT_MACROS\n#define __STDC_CONSTANT_MACROS\n#endif\n");
+	text_printf(out, "#include \"%s.h\"\n\n", p->name);
+	text_put(out, "#include <dlfcn.h>\n#include <limits.h>\n#include <pthread.h>\n#include "
+		      "<stdarg.h>\n#include <stdio.h>\n"
+		      "#include <stdlib.h>\n#include <string.h>\n#include <sys/mman.h>\n#include "
+		      "<sys/types.h>\n#include <unistd.h>\n\n");
+	text_put(out, pack_text_types);
+	text_put(out, "\n");
+	pack_put_limits(p, out);
+	pack_put_driver(pack_text_launcher, out);
+	text_put(out, pack_text_launcher);
+	text_put(out, "\n/* ---- the kernels ---- */\n\n");
+	pack_put_kernels(p, out);
+	pack_put_functions(p, out);
+}
+
+static bool
+write_file(const Pack *p, const char *ending, void (*put)(const Pack *, Text *))
+{
+	Text t = {0};
+	put(p, &t);
+	bool ok = cli_write_file(arena_printf(p->cx->mem, "%s/%s.%s", p->folder, p->name, ending), t.at, t.n);
+	text_close(&t);
+	return ok;
+}
+
+static void
+report(const Pack *p)
+{
+	for (int i = 0; i < p->kernels.n; i++) {
+		const PackKernel *k = p->kernels.at[i];
+		size_t bytes = 0;
+		for (int f = 0; f < k->forms.n; f++) {
+			bytes += k->forms.at[f].cubin < 0 ? 0 : p->blobs.at[k->forms.at[f].cubin].n;
+			bytes += k->forms.at[f].ptx < 0 ? 0 : p->blobs.at[k->forms.at[f].ptx].n;
+		}
+		printf("%s: %d forms, %zu KB of code", k->function, k->forms.n, (bytes + 1023) / 1024);
+		if (k->metal.n)
+			printf(", %d of Metal text", k->metal.n);
+		printf("\n");
+	}
+}
+
+static bool
+make(Pack *p, PackLines *lines)
+{
+	if (!read_targets(p) || !pack_read_lines(p, lines))
+		return false;
+	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST)
+		return cli_wrong("cannot make the folder '%s': %s", p->folder, strerror(errno)), false;
+	p->name = choose_name(p);
+	p->assembles = !cli_has(p->cli, OPT_PTX) && cli_has_assembler();
+	for (int i = 0; i < p->cli->args.n; i++)
+		if (!add_file(p, p->cli->args.at[i], lines))
+			return false;
+	if (!all_used(p, lines))
+		return false;
+	report(p);
+	return p->targets.n == 0 || (write_file(p, "h", put_header) && write_file(p, "c", put_source));
+}
+
+int
+cmd_pack(const Cli *cli)
+{
+	if (!cli_operands(cli, 1, INT32_MAX))
+		return EXIT_MISUSE;
+	if (!cli_has(cli, OPT_OUTPUT))
+		return cli_misuse("a pack is files: say which folder they go to with -o, as in -o build");
+	Pack p = {.cli = cli, .cx = compile_open(), .folder = cli->value[OPT_OUTPUT]};
+	PackLines lines = {0};
+	int status = make(&p, &lines) ? EXIT_GOOD : EXIT_WRONG;
+	for (int i = 0; i < p.kernels.n; i++)
+		for (int f = 0; f < p.kernels.at[i]->forms.n; f++)
+			artefact_close(&p.kernels.at[i]->forms.at[f].code);
+	for (int i = 0; i < p.blobs.n; i++)
+		free(p.blobs.at[i].bytes);
+	status = cli_report(cli, p.cx, status);
+	compile_close(p.cx);
+	return status;
+}

@@ -1,0 +1,122 @@
+/* Inside `tegula pack`: kernels compiled ahead of time, as C.
+ *
+ * pack_sizes.c says for which sizes, pack_forms.c compiles a kernel for each of them and each target, in forms that
+ * take more or less for granted, pack_formula.c writes the header's formulas as C, pack_table.c the tables that the
+ * launcher reads (pack/launcher.c), pack_function.c what a user calls, and cmd_pack.c puts the two files together.
+ */
+#ifndef TEGULA_PACK_H
+#define TEGULA_PACK_H
+
+#include "ast/print.h"
+#include "tool/cli_build.h"
+
+/* Sizes that code is made for: values by name, of dimensions, compile-time parameters, scalars and the schedule. */
+typedef struct PackSizes {
+	NamedConst *given;
+	int n;
+	bool is_asked;                                  /* of --sizes, --tuned or an example: code for just these, too */
+	const char *device;                             /* of --tuned: where it was measured; NULL: any */
+} PackSizes;
+
+typedef VEC(PackSizes) PackSizesList;
+
+/* What code takes for granted: the sizes' own multiples; rows of whole 16 elements at 16 bytes; nothing. */
+typedef enum PackLevel { PACK_EXACT, PACK_WIDE, PACK_GENERAL } PackLevel;
+
+typedef struct PackForm {
+	const Target *target;
+	Bound bound;
+	int64_t *assumed;                               /* of each symbol: multiples, negated numbers */
+	unsigned char *align, *rows;                    /* of each parameter */
+	unsigned char *derived;                         /* of each compile-time value: it follows from the dimensions */
+	PackLevel level;
+	Artefact code;
+	const char *about;                              /* "sm_90a: BLOCK = 512, warps = 2" */
+	int ptx, cubin;                                 /* of Pack.blob; -1: none */
+} PackForm;
+
+typedef VEC(PackForm) PackForms;
+
+/* A kernel for one choice of dtypes: one function of the pack. */
+typedef struct PackKernel {
+	Kernel *k;
+	const char *function;                           /* its name in C */
+	const char *dtypes;                             /* "f32, f32" */
+	PackForms forms, metal;
+	VEC(const Expr *) opaque;                       /* formulas that stand as numbers */
+	bool *fixes; /* symbols that such formulas name: code is for these values alone */
+} PackKernel;
+
+typedef struct PackBlob {
+	char *bytes;                                    /* in malloc */
+	size_t n;
+} PackBlob;
+
+typedef struct Pack {
+	const Cli *cli;
+	Compile *cx;
+	const char *name, *folder;
+	bool assembles;                                 /* there is a ptxas, and it is asked */
+	VEC(const Target *) targets;                    /* NVIDIA's, by capability */
+	VEC(const Target *) apples;
+	VEC(PackKernel *) kernels;
+	VEC(PackBlob) blobs;
+} Pack;
+
+/* pack_sizes.c */
+
+typedef struct PackLine {                           /* of --sizes or --tuned */
+	const char *kernel, *device;
+	NamedConst *value;
+	int n, used;
+	int line;
+} PackLine;
+
+typedef VEC(PackLine) PackLines;
+
+/* False after printing. */
+bool pack_read_lines(Pack *p, PackLines *out);
+/* Those of a kernel: what it is asked for, else its examples, and powers of two where code is of one size.  False after
+ * errors. */
+bool pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out);
+/* Whether a compile-time parameter's default follows from dimensions or scalars. */
+bool pack_is_derived(const Kernel *k, int ct);
+/* Whether that default speaks of a symbol, or of a parameter whose default does. */
+bool pack_default_names(const Kernel *k, int ct, const char *symbol);
+
+/* pack_forms.c */
+
+/* Compiles all forms of a kernel for some sizes.  False after errors. */
+bool pack_add_forms(Pack *p, Kernel *k, const PackSizes *s, bool is_only);
+int pack_blob(Pack *p, const char *bytes, size_t n);
+
+/* pack_formula.c */
+
+/* Appends a formula as C; false: it cannot be one, and *out has what came before. */
+bool pack_formula(const PackKernel *k, const Expr *e, Text *out);
+/* Finds those that cannot. */
+void pack_find_opaque(Pack *p, PackKernel *k);
+/* Number i of the header's formulas that C has: grid, dimensions, where, then derived compile-time values; NULL: no
+ * more. */
+const Expr *pack_header_formula(const Kernel *k, int i);
+/* The function that evaluates them. */
+void pack_put_header(const PackKernel *k, Text *out);
+
+/* pack_table.c */
+
+void pack_put_kernels(const Pack *p, Text *out);
+void pack_put_driver(const char *launcher, Text *out);  /* what `launcher` uses of cuda.def */
+void pack_put_limits(const Pack *p, Text *out);
+
+/* pack_function.c */
+
+/* The C name of a parameter or dimension. */
+const char *pack_c_name(const Kernel *k, const char *name, Arena *mem);
+bool pack_is_reserved(const char *name);
+void pack_put_prototypes(const Pack *p, Text *out);
+void pack_put_functions(const Pack *p, Text *out);
+
+/* pack_text.c, made by cmake/pack_text.cmake */
+extern const char pack_text_header[], pack_text_types[], pack_text_launcher[];
+
+#endif

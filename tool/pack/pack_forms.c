@@ -1,0 +1,385 @@
+/* Compiles the forms of a kernel.
+ *
+ * For one choice of sizes and one target a pack has up to three forms of code, which differ in what they take for
+ * granted:
+ *
+ *     exact     multiples and numbers of just these sizes, addresses at 16 bytes    asked for by --sizes, --tuned,
+ * an example wide      dimensions along which memory is contiguous are multiples of 16     where the sizes have
+ * them general   nothing but that elements lie at multiples of their size            always
+ *
+ * What is equal is compiled once.  A launch takes the form for the nearest sizes of those that are right for its
+ * arguments. */
+#include "compile/choose.h"
+#include "runtime/runtime.h"
+#include "tool/pack/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	WIDE = 16,                                      /* bytes of an address, and of a row */
+	MOST_TILE = 1 << 15,                            /* elements, of a form that was not asked for */
+};
+
+/* ---- binding ---- */
+
+typedef struct Open {
+	Kernel *k;
+	const PackSizes *s;
+	ArgInfo *args;
+} Open;
+
+static bool
+is_given(void *user, const char *name)
+{
+	const Open *o = user;
+	for (int i = 0; i < o->s->n; i++)
+		if (strcmp(o->s->given[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static bool
+bind_with(void *user, const NamedConst *more, int n, Bound *out)
+{
+	const Open *o = user;
+	NamedConst *given = NEW_ARRAY(o->k->program->cx->mem, NamedConst, o->s->n + n);
+	memcpy(given, o->s->given, sizeof *given * (size_t)o->s->n);
+	if (n)
+		memcpy(given + o->s->n, more, sizeof *given * (size_t)n);
+	return kernel_bind(o->k, o->args, given, o->s->n + n, out);
+}
+
+/* With the values of tune(...) that the compiler chooses for these sizes, where it has a choice. */
+static bool
+bind(Open *o, const Target *t, Bound *out)
+{
+	const ChooseBinding how = {is_given, bind_with, o};
+	NamedConst *chosen;
+	int n;
+	if (!bind_with(o, NULL, 0, out))
+		return false;
+	return !choose_values(o->k, out, t, &how, o->k->program->cx->mem, &chosen, &n) || bind_with(o, chosen, n, out);
+}
+
+/* ---- what a form takes for granted ---- */
+
+/* Elements that fill 16 bytes of each tensor whose last dimension, along which memory is contiguous, names a
+ * symbol; 0: there is none. */
+static int64_t
+row_multiple(const Kernel *k, const Bound *b, const char *symbol)
+{
+	int64_t most = 0;
+	for (int i = 0; i < k->params.n; i++) {
+		const TypeExpr *t = k->params.at[i].ast->type;
+		const Expr *e = k->params.at[i].kind == PARAM_TENSOR && t && t->has_dims && t->dims.n
+				    ? vec_last(&t->dims)
+				    : NULL;
+		if (e && expr_mentions(e, symbol))
+			most = MAX(most, MIN(WIDE * 8 / dtype_info[b->param[i].dtype].bits, ASSUMED_MOST));
+	}
+	return most;
+}
+
+static bool
+has_strided(const Kernel *k)
+{
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].strided)
+			return true;
+	return false;
+}
+
+/* False: there is nothing that such a form knows and a general one does not. */
+static bool
+wide_symbols(const Kernel *k, const Bound *b, int64_t *symbol)
+{
+	bool any = false, rows = false;
+	for (int i = 0; i < b->nsymbol; i++) {
+		int64_t row = row_multiple(k, b, b->symbol[i].name), size = b->symbol[i].value.i;
+		symbol[i] = row > 1 && size > 0 && size % row == 0 ? row : 1;
+		any |= symbol[i] > 1;
+		rows |= row > 0;
+	}
+	return any || !rows;
+}
+
+/* False: the level is no other than a more general one. */
+static bool
+assume(Pack *p, const Kernel *k, const Bound *b, PackLevel level, ArgAssumptions *out)
+{
+	Arena *mem = p->cx->mem;
+	int64_t *param = NEW_ARRAY(mem, int64_t, k->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
+	bool *rows = NEW_ARRAY(mem, bool, k->params.n), is_other = true;
+	if (level == PACK_EXACT)
+		for (int i = 0; i < b->nsymbol; i++)
+			symbol[i] = assumption_of_size(b, i);
+	else if (level == PACK_WIDE)
+		is_other = wide_symbols(k, b, symbol);
+	for (int i = 0; i < b->nsymbol && level == PACK_GENERAL; i++)
+		symbol[i] = 1;
+	for (int i = 0; i < k->params.n; i++) {
+		int bytes = MAX(dtype_info[b->param[i].dtype].bits / 8, 1);
+		param[i] = k->params.at[i].kind == PARAM_SCALAR ? 0 : level == PACK_GENERAL ? bytes : WIDE;
+		rows[i] = level != PACK_GENERAL && k->params.at[i].strided;
+	}
+	*out = (ArgAssumptions){param, symbol, rows};
+	return is_other || (level == PACK_WIDE && has_strided(k));
+}
+
+/* Values that a header lists in tune(...) are right for all sizes, if the list speaks of none. */
+static bool
+is_free(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->item->tune.n; i++) {
+		if (strcmp(k->item->tune.at[i].name, name) != 0)
+			continue;
+		bool speaks = false;
+		for (int e = 0; e < k->item->tune.at[i].values.n; e++)
+			for (int s = 0; s < k->symbols.n; s++)
+				speaks |= expr_mentions(k->item->tune.at[i].values.at[e], k->symbols.at[s]);
+		return !speaks;
+	}
+	return false;
+}
+
+/* The facts that the launcher tests.  A compile-time value that follows from dimensions must follow from those of a launch
+ * too; one that was asked for instead is for the dimensions that it was asked for. */
+static void
+note(Pack *p, const PackKernel *pk, const PackSizes *s, const ArgAssumptions *a, PackForm *f)
+{
+	const Kernel *k = pk->k;
+	Arena *mem = p->cx->mem;
+	Open o = {.k = pk->k, .s = s};
+	f->assumed = NEW_ARRAY(mem, int64_t, f->bound.nsymbol);
+	f->align = NEW_ARRAY(mem, unsigned char, k->params.n);
+	f->rows = NEW_ARRAY(mem, unsigned char, k->params.n);
+	f->derived = NEW_ARRAY(mem, unsigned char, f->bound.nct);
+	for (int i = 0; i < f->bound.nsymbol; i++)
+		f->assumed[i] = pk->fixes[i] ? -f->bound.symbol[i].value.i : a->symbol[i] ? a->symbol[i] : 1;
+	for (int i = 0; i < k->params.n; i++) {
+		f->align[i] = (unsigned char)a->param[i];
+		f->rows[i] = a->contiguous && a->contiguous[i];
+	}
+	for (int i = 0; i < f->bound.nct; i++) {
+		bool is_derived = pack_is_derived(k, i), is_set = is_given(&o, f->bound.ct[i].name);
+		f->derived[i] = is_derived && !is_set && !is_free(k, f->bound.ct[i].name);
+		for (int d = 0; is_derived && is_set && d < f->bound.nsymbol; d++)
+			if (pack_default_names(k, i, f->bound.symbol[d].name))
+				f->assumed[d] = -f->bound.symbol[d].value.i;
+	}
+}
+
+/* ---- compiling ---- */
+
+static bool
+same_const(const Const *a, const Const *b)
+{
+	return a->kind == b->kind && a->i == b->i && a->f == b->f && a->dtype == b->dtype;
+}
+
+static bool
+same_form(const Kernel *k, const PackForm *a, const PackForm *b)
+{
+	if (a->target != b->target || memcmp(&a->bound.schedule, &b->bound.schedule, sizeof a->bound.schedule) != 0)
+		return false;
+	for (int i = 0; i < a->bound.nct; i++)
+		if (!same_const(&a->bound.ct[i].value, &b->bound.ct[i].value) || a->derived[i] != b->derived[i])
+			return false;
+	for (int i = 0; i < a->bound.nsymbol; i++)
+		if (a->assumed[i] != b->assumed[i])
+			return false;
+	return memcmp(a->align, b->align, (size_t)k->params.n) == 0 && memcmp(a->rows, b->rows, (size_t)k->params.n) == 0;
+}
+
+int
+pack_blob(Pack *p, const char *bytes, size_t n)
+{
+	for (int i = 0; i < p->blobs.n; i++)
+		if (p->blobs.at[i].n == n && memcmp(p->blobs.at[i].bytes, bytes, n) == 0)
+			return i;
+	PackBlob b = {.bytes = malloc(n ? n : 1), .n = n};
+	if (!b.bytes)
+		die("no memory");
+	memcpy(b.bytes, bytes, n);
+	vec_push(p->cx->mem, &p->blobs, b);
+	return p->blobs.n - 1;
+}
+
+static const char *
+about(Pack *p, const PackForm *f)
+{
+	static const char *const level[] = {[PACK_EXACT] = "", [PACK_WIDE] = "", [PACK_GENERAL] = ", of any alignment"};
+	Text t = {0};
+	int n = 0;
+	text_printf(&t, "%s %s", f->bound.kernel->name, f->target->name);
+	for (int i = 0; i < f->bound.nct; i++) {
+		text_printf(&t, "%s%s = ", n++ ? ", " : ": ", f->bound.ct[i].name);
+		const_text(&f->bound.ct[i].value, &t);
+	}
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (f->bound.schedule.at[i] > 0)
+			text_printf(&t, "%s%s = %d", n++ ? ", " : ": ", schedule_info[i].text, f->bound.schedule.at[i]);
+	text_put(&t, level[f->level]);
+	return text_take(&t, p->cx->mem);
+}
+
+/* PTX for the driver; machine code where there is a ptxas. */
+static bool
+keep_code(Pack *p, PackForm *f)
+{
+	Text ptx = {f->code.bytes, strlen(f->code.bytes), f->code.size}, cubin = {0};
+	bool one_chip = f->target->name[strlen(f->target->name) - 1] == 'a';
+	int spills;
+	f->ptx = f->cubin = -1;
+	if (p->assembles && !cli_machine_code(f->target, &ptx, false, &cubin, &spills))
+		return false;
+	if (p->assembles)
+		f->cubin = pack_blob(p, cubin.at, cubin.n);
+	if (!p->assembles || !one_chip)
+		f->ptx = pack_blob(p, ptx.at, ptx.n + 1);
+	text_close(&cubin);
+	return true;
+}
+
+/* What is kept of a form is in the pack's memory; the module is not. */
+static bool
+compile(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, Text *metal, Text *json)
+{
+	PassOptions passes = {0};
+	Arena *apart = arena_open(), *keep = compile_into(p->cx, apart);
+	Module *m = compile_kernel(k, &f->bound, f->target->name, a, &passes);
+	bool ok = m && (metal ? compile_metal(m, f->target, &f->bound, metal, json, NULL)
+			      : compile_artefact(m, f->target, &f->code));
+	compile_into(p->cx, keep);
+	if (ok)
+		arena_close(apart);                             /* else reports lie there */
+	return ok;
+}
+
+/* KERNEL.apple7.1.metal, and beside it how to launch it. */
+static bool
+add_metal(Pack *p, PackKernel *pk, PackForm *f, const ArgAssumptions *a)
+{
+	Text text = {0}, json = {0};
+	bool ok = compile(p, pk->k, f, a, &text, &json);
+	if (ok) {
+		char *path = arena_printf(
+		    p->cx->mem, "%s/%s.%s.%d.", p->folder, pk->k->name, f->target->name, pk->metal.n + 1);
+		ok = cli_write_file(arena_printf(p->cx->mem, "%smetal", path), text.at, text.n) &&
+		     cli_write_file(arena_printf(p->cx->mem, "%sjson", path), json.at, json.n);
+	}
+	text_close(&text);
+	text_close(&json);
+	return ok;
+}
+
+static bool
+add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel level)
+{
+	ArgAssumptions a;
+	if (!assume(p, pk->k, &f->bound, level, &a))
+		return true;
+	f->level = level;
+	note(p, pk, s, &a, f);
+	PackForms *forms = f->target->kind == TARGET_METAL ? &pk->metal : &pk->forms;
+	for (int i = 0; i < forms->n; i++)
+		if (same_form(pk->k, &forms->at[i], f))
+			return true;
+	f->about = about(p, f);
+	cli_progress(p->cli, "%s", f->about);
+	bool ok = f->target->kind == TARGET_METAL ? add_metal(p, pk, f, &a)
+						  : compile(p, pk->k, f, &a, NULL, NULL) && keep_code(p, f);
+	cli_progress_end(p->cli);
+	if (ok)
+		vec_push(p->cx->mem, forms, *f);
+	return ok;
+}
+
+/* ---- kernels ---- */
+
+static const char *
+dtypes_of(Pack *p, const Kernel *k, const Bound *b)
+{
+	Text t = {0};
+	text_put(&t, "");
+	for (int i = 0; i < k->params.n; i++)
+		text_printf(&t, "%s%s", i ? ", " : "", dtype_info[b->param[i].dtype].text);
+	return text_take(&t, p->cx->mem);
+}
+
+static PackKernel *
+kernel_of(Pack *p, Kernel *k, const Bound *b)
+{
+	const char *dtypes = dtypes_of(p, k, b);
+	for (int i = 0; i < p->kernels.n; i++)
+		if (p->kernels.at[i]->k == k && strcmp(p->kernels.at[i]->dtypes, dtypes) == 0)
+			return p->kernels.at[i];
+	PackKernel *pk = NEW(p->cx->mem, PackKernel);
+	pk->k = k;
+	pk->dtypes = dtypes;
+	vec_push(p->cx->mem, &p->kernels, pk);
+	pk->fixes = NEW_ARRAY(p->cx->mem, bool, k->symbols.n);
+	return pk;
+}
+
+/* Chips of which results of tuning are good for a target, by the words of their names. */
+static bool
+is_measured_on(const char *device, const Target *t)
+{
+	static const struct {
+		const char *word;
+		int capability;
+	} chips[] = {{"GB200", 100}, {"B200", 100}, {"H100", 90}, {"H200", 90}, {"GH200", 90}, {"A100", 80}, {"A10", 86},
+		{"A40", 86}, {"RTX 30", 86}, {"RTX 40", 89}, {"L40", 89}, {"L4", 89}, {"RTX 50", 120}, {"T4", 75}};
+	for (int i = 0; device && i < LEN(chips); i++)
+		if (strstr(device, chips[i].word))
+			return t->capability == chips[i].capability;
+	return true;
+}
+
+/* Larger tiles take minutes to compile, and seldom fit. */
+static bool
+is_small(Kernel *k, const Bound *b, const Target *t)
+{
+	Module *m = kernel_module(k, b, t->kind == TARGET_METAL ? "metal" : "ptx");
+	for (Op *op = m ? m->funcs.at[0]->body->first : NULL; op; op = op_after(op, m->funcs.at[0]->body))
+		for (int i = 0; i < op->nout; i++)
+			if (op->out[i].type->kind == TYPE_TILE && type_count(op->out[i].type) > MOST_TILE)
+				return false;
+	return m;
+}
+
+/* Of powers of two, those that a header refuses or that do not compile are left out; what was asked for is an error. */
+static bool
+add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
+{
+	PackForm f = {.target = t};
+	Open o = {k, s, NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n)};
+	if (!bind(&o, t, &f.bound) || (!must && !is_small(k, &f.bound, t)))
+		return !must;
+	PackKernel *pk = kernel_of(p, k, &f.bound);
+	if (pk->forms.n == 0 && pk->opaque.n == 0) {
+		vec_push(p->cx->mem, &pk->forms, f);            /* what formulas say of dtypes */
+		pack_find_opaque(p, pk);
+		pk->forms.n = 0;
+	}
+	for (int level = s->is_asked ? PACK_EXACT : PACK_WIDE; level <= PACK_GENERAL; level++)
+		if (!add_form(p, pk, s, &f, (PackLevel)level) && must)
+			return false;
+	return true;
+}
+
+bool
+pack_add_forms(Pack *p, Kernel *k, const PackSizes *s, bool is_only)
+{
+	bool must = s->is_asked || is_only, ok = true;
+	p->cx->muted += !must;
+	for (int i = 0; ok && i < p->targets.n; i++)
+		if (is_measured_on(s->device, p->targets.at[i]))
+			ok = add_target(p, k, s, p->targets.at[i], must);
+	for (int i = 0; ok && i < p->apples.n && !s->device; i++)
+		ok = add_target(p, k, s, p->apples.at[i], must);
+	p->cx->muted -= !must;
+	return ok || !must;
+}

@@ -1,0 +1,275 @@
+/* What a user of a pack sees and calls: a function of its own types for each kernel, with a comment made from the
+ * source.
+ *
+ *     TgpStatus softmax(TgpContext *cx, void *stream, const float *x, float *y, int64_t R, int64_t C);
+ *
+ * Tensors come in the kernel's order, a strided one with its strides behind it, scratch ones not at all; then
+ * dimensions. */
+#include "tool/pack/pack.h"
+
+#include <string.h>
+
+/* ---- names ---- */
+
+bool
+pack_is_reserved(const char *name)
+{
+	static const char words[] =
+	    " auto break case char const continue default do double else enum extern float for goto if inline int "
+	    "long register "
+	    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+	    "_Bool bool true "
+	    "false NULL asm class catch constexpr delete dynamic_cast explicit export friend mutable namespace new "
+	    "noexcept nullptr "
+	    "operator private protected public reinterpret_cast static_cast template this throw try typeid "
+	    "typename using virtual "
+	    "wchar_t and or not xor and_eq or_eq not_eq xor_eq bitand bitor compl alignas alignof char16_t "
+	    "char32_t decltype "
+	    "static_assert thread_local concept requires main abs div exp log pow sin cos tan sqrt floor ceil "
+	    "round free malloc "
+	    "read write open close index select signal time clock exit printf remove rename ";
+	char word[100];
+	return (size_t)snprintf(word, sizeof word, " %s ", name) >= sizeof word || strstr(words, word);
+}
+
+const char *
+pack_c_name(const Kernel *k, const char *name, Arena *mem)
+{
+	bool taken = strcmp(name, "cx") == 0 || strcmp(name, "stream") == 0 || strcmp(name, "call") == 0 ||
+	    strcmp(name, k->name) == 0;
+	return taken || pack_is_reserved(name) ? arena_printf(mem, "%s_", name) : name;
+}
+
+static const char *
+c_type(DType t)
+{
+	static const char *const type[DTYPE_COUNT] = {[TY_BOOL] = "bool",
+	    [TY_I8] = "int8_t",
+	    [TY_I16] = "int16_t",
+	    [TY_I32] = "int32_t",
+	    [TY_I64] = "int64_t",
+	    [TY_U8] = "uint8_t",
+	    [TY_U16] = "uint16_t",
+	    [TY_U32] = "uint32_t",
+	    [TY_U64] = "uint64_t",
+	    [TY_F32] = "float",
+	    [TY_F64] = "double"};
+	return type[t];
+}
+
+/* As bits, where C has no such type. */
+static const char *
+c_scalar(DType t)
+{
+	return c_type(t) ? c_type(t) : dtype_info[t].bits == 16 ? "uint16_t" : "uint8_t";
+}
+
+static bool
+is_scratch(const KernelParam *p)
+{
+	return p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH;
+}
+
+static bool
+is_const(const KernelParam *p)
+{
+	return p->kind == PARAM_TENSOR ? p->access == ACCESS_IN : p->ptr == PTR_CONST;
+}
+
+static void
+put_signature(const Pack *p, const PackKernel *pk, Text *out)
+{
+	const Kernel *k = pk->k;
+	text_printf(out, "%s(TgpContext *cx, void *stream", pk->function);
+	for (int i = 0; i < k->params.n; i++) {
+		const KernelParam *q = &k->params.at[i];
+		DType t = pk->forms.at[0].bound.param[i].dtype;
+		const char *name = pack_c_name(k, q->name, p->cx->mem);
+		if (is_scratch(q))
+			continue;
+		if (q->kind == PARAM_SCALAR)
+			text_printf(out, ", %s %s", c_scalar(t), name);
+		else
+			text_printf(out, ", %s%s *%s", is_const(q) ? "const " : "", c_type(t) ? c_type(t) : "void", name);
+		if (q->strided)
+			text_printf(out, ", const int64_t *%s_strides", q->name);
+	}
+	for (int i = 0; i < k->symbols.n; i++)
+		text_printf(out, ", int64_t %s", pack_c_name(k, k->symbols.at[i], p->cx->mem));
+	text_put(out, ")");
+}
+
+/* ---- comments ---- */
+
+/* A line of a comment of C: ASCII, without the end of one. */
+static void
+put_line(const char *s, size_t n, Text *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool ends = s[i] == '*' && i + 1 < n && s[i + 1] == '/';
+		bool plain = s[i] >= ' ' && s[i] < 127;
+		text_putn(out, plain ? &s[i] : "?", 1);
+		text_put(out, ends ? " " : "");
+	}
+}
+
+/* The comment just above the kernel. */
+static void
+put_source_comment(const Kernel *k, Text *out)
+{
+	const Ast *ast = k->program->ast;
+	int first = ast->comments.n, line = k->item->place.line;
+	for (int i = ast->comments.n - 1; i >= 0; i--)
+		if (ast->comments.at[i].place.line == line - 1) {
+			first = i;
+			line--;
+		}
+	for (int i = first; i < ast->comments.n && ast->comments.at[i].place.line < k->item->place.line; i++) {
+		const char *s = ast->comments.at[i].text;
+		s += strspn(s, "/* ");
+		text_put(out, " * ");
+		put_line(s, strcspn(s, "\n"), out);
+		text_put(out, "\n");
+	}
+}
+
+static void
+put_shape(const KernelParam *q, const BoundParam *b, Text *out)
+{
+	Text t = {0};
+	const TypeExpr *type = q->ast->type;
+	text_printf(&t, "%s[", dtype_info[b->dtype].text);
+	for (int d = 0; d < type->dims.n; d++) {
+		text_put(&t, d ? ", " : "");
+		expr_put(type->dims.at[d], 0, &t);
+	}
+	text_put(&t, "]");
+	put_line(t.at, t.n, out);
+	text_close(&t);
+}
+
+static void
+put_param(const Pack *p, const PackKernel *pk, int i, Text *out)
+{
+	const KernelParam *q = &pk->k->params.at[i];
+	const BoundParam *b = &pk->forms.at[0].bound.param[i];
+	if (is_scratch(q))
+		return;
+	text_printf(out, " *   %s: ", pack_c_name(pk->k, q->name, p->cx->mem));
+	if (q->kind == PARAM_SCALAR) {
+		text_printf(out, "%s%s\n", dtype_info[b->dtype].text, c_type(b->dtype) ? "" : ", its bits");
+		return;
+	}
+	if (q->kind == PARAM_POINTER) {
+		text_printf(out, "address of %s, %s\n", dtype_info[b->dtype].text, is_const(q) ? "read" : "written");
+		return;
+	}
+	text_printf(out, "%s ", access_text[q->access]);
+	put_shape(q, b, out);
+	text_put(out, q->strided ? ", strides in elements behind it, NULL for row-major" : ", row-major");
+	if (b->has_fill) {
+		text_put(out, "; begins as ");
+		const_text(&b->fill, out);
+	}
+	text_put(out, "\n");
+}
+
+static void
+put_places(const Kernel *k, Text *out)
+{
+	const char *path = k->program->cx->files.at[k->item->place.file].path, *slash = strrchr(path, '/');
+	text_put(out, "/* kernel ");
+	text_put(out, k->name);
+	text_put(out, " of ");
+	put_line(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path), out);
+	text_printf(out, ":%d\n", k->item->place.line);
+}
+
+static void
+put_wheres(const Kernel *k, Text *out)
+{
+	for (int i = 0; i < k->item->where.n; i++) {
+		Text t = {0};
+		expr_put(k->item->where.at[i], 0, &t);
+		text_put(out, " * Asks for ");
+		put_line(t.at, t.n, out);
+		text_put(out, ".\n");
+		text_close(&t);
+	}
+}
+
+static void
+put_comment(const Pack *p, const PackKernel *pk, Text *out)
+{
+	const Kernel *k = pk->k;
+	put_places(k, out);
+	put_source_comment(k, out);
+	text_put(out, " *\n");
+	for (int i = 0; i < k->params.n; i++)
+		put_param(p, pk, i, out);
+	for (int i = 0; i < k->symbols.n; i++)
+		text_printf(out, "%s%s", i ? ", " : " *   ", k->symbols.at[i]);
+	text_put(out, k->symbols.n ? ": dimensions, 0 to 2^40\n *\n" : " *\n");
+	put_wheres(k, out);
+	text_printf(out, " * Compiled in %d forms, for", pk->forms.n);
+	for (int i = 0; i < p->targets.n; i++)
+		text_printf(out, "%s %s", i ? "," : "", p->targets.at[i]->name);
+	text_put(out, ". */\n");
+}
+
+void
+pack_put_prototypes(const Pack *p, Text *out)
+{
+	for (int i = 0; i < p->kernels.n; i++) {
+		put_comment(p, p->kernels.at[i], out);
+		text_put(out, "TgpStatus ");
+		put_signature(p, p->kernels.at[i], out);
+		text_put(out, ";\n\n");
+	}
+}
+
+/* ---- definitions ---- */
+
+static void
+put_body(const Pack *p, const PackKernel *pk, int number, Text *out)
+{
+	const Kernel *k = pk->k;
+	text_put(out, "\tTgpCall call = TGP_NO_CALL;\n");
+	for (int i = 0; i < k->params.n; i++) {
+		const KernelParam *q = &k->params.at[i];
+		const char *name = pack_c_name(k, q->name, p->cx->mem);
+		if (is_scratch(q))
+			continue;
+		if (q->kind != PARAM_SCALAR)
+			text_printf(out, "\tcall.address[%d] = %s;\n", i, name);
+		else if (dtype_is_float(pk->forms.at[0].bound.param[i].dtype))
+			text_printf(out, "\tmemcpy(&call.bits[%d], &%s, sizeof %s);\n", i, name, name);
+		else
+			text_printf(out, "\tcall.bits[%d] = (uint64_t)%s;\n\tcall.value[%d] = (int64_t)%s;\n", i,
+			    name, i, name);
+		if (q->strided)
+			text_printf(out, "\tcall.stride[%d] = %s_strides;\n", i, q->name);
+	}
+	for (int i = 0; i < k->symbols.n; i++)
+		text_printf(out, "\tcall.dim[%d] = %s;\n", i, pack_c_name(k, k->symbols.at[i], p->cx->mem));
+	text_printf(out, "\treturn tgp_launch(cx, &tgp_pack, &tgp_kernels[%d], stream, &call);\n", number);
+}
+
+void
+pack_put_functions(const Pack *p, Text *out)
+{
+	const char *n = p->name;
+	for (int i = 0; i < p->kernels.n; i++) {
+		text_put(out, "TgpStatus\n");
+		put_signature(p, p->kernels.at[i], out);
+		text_put(out, "\n{\n");
+		put_body(p, p->kernels.at[i], i, out);
+		text_put(out, "}\n\n");
+	}
+	text_printf(out, "TgpContext *%s_open(void) { return tgp_open(&tgp_pack); }\n", n);
+	text_printf(out, "void %s_close(TgpContext **cx) { tgp_close(cx); }\n", n);
+	text_printf(out, "const char *%s_error(TgpContext *cx) { return tgp_error(cx); }\n", n);
+	text_printf(out, "TgpStatus %s_load(TgpContext *cx) { return tgp_load_all(cx, &tgp_pack); }\n", n);
+	text_printf(out,
+	    "TgpStatus %s_sync(TgpContext *cx, void *stream) { return tgp_sync(cx, &tgp_pack, stream); }\n", n);
+}

@@ -1,0 +1,292 @@
+/* For which sizes a pack has code.
+ *
+ *     # sizes of --sizes, one a line: a kernel and values by name
+ *     softmax R = 4096, C = 1000
+ *     matmul M = 4096, N = 4096, K = 4096, T = f16
+ *
+ *     # --tuned: what `tegula tune --export` wrote
+ *     "NVIDIA H200" matmul 0f6c… "f16, f16, f16" "M = 4096, …": BM = 128, warps = 8 (80 us, default 95 us)
+ *
+ * A kernel that no line names is compiled for its examples (those marked bench, else the first).  Where a
+ * compile-time parameter follows from one dimension, as BLOCK = pow2ceil(C) does, code is of one value of it, and
+ * so the pack has some for each power of two of that dimension. */
+#include "tool/pack/pack.h"
+
+#include "runtime/cache/cache.h"
+#include "runtime/tune/tune.h"
+
+#include <string.h>
+
+enum { MOST_POWER = 14 };                               /* 16384: greater ones are asked for */
+
+/* ---- lines ---- */
+
+typedef struct Reading {
+	Pack *p;
+	PackLines *out;
+	const char *path;
+	int line;
+} Reading;
+
+static bool
+add_tuned(void *user, const TuneEntry *e)
+{
+	Reading *r = user;
+	Arena *mem = r->p->cx->mem;
+	NamedConst *sizes, *values;
+	int nsizes, n;
+	PackLine l = {.kernel = arena_strdup(mem, e->key.kernel),
+	    .device = arena_strdup(mem, e->key.device),
+	    .line = ++r->line};
+	bool is_default = strcmp(e->values, "default") == 0;
+	if (!values_parse(r->p->cx, e->key.sizes, mem, &sizes, &nsizes) ||
+	    !values_parse(r->p->cx, is_default ? "" : e->values, mem, &values, &n))
+		return false;
+	l.value = NEW_ARRAY(mem, NamedConst, nsizes + n);
+	for (int i = 0; i < nsizes + n; i++)
+		l.value[i] = i < nsizes ? sizes[i] : values[i - nsizes];
+	l.n = nsizes + n;
+	vec_push(mem, r->out, l);
+	return true;
+}
+
+static bool
+read_tuned(Pack *p, const char *path, PackLines *out)
+{
+	Text t = {0};
+	Reading r = {p, out, path, 0};
+	int line;
+	const char *why = "";
+	if (!file_read(path, INT32_MAX, &t))
+		return cli_wrong("cannot read '%s'", path), false;
+	bool ok = t.n == 0 || tune_read(t.at, add_tuned, &r, &line, &why);
+	if (!ok)
+		cli_wrong("%s:%d: this is no result of tuning: %s", path, line, why);
+	text_close(&t);
+	return ok;
+}
+
+static bool
+read_size(Pack *p, const char *path, char *s, int number, PackLines *out)
+{
+	Arena *mem = p->cx->mem;
+	PackLine l = {.line = number};
+	s = text_trim(s);
+	if (!*s || *s == '#')
+		return true;
+	size_t n = strcspn(s, " \t");
+	l.kernel = arena_strndup(mem, s, n);
+	if (!values_parse(p->cx, s + n, mem, &l.value, &l.n) || l.n == 0)
+		return cli_wrong("%s:%d: expected a kernel and its sizes, as in `softmax R = 4096, C = 1000`", path,
+			   number),
+		       false;
+	vec_push(mem, out, l);
+	return true;
+}
+
+static bool
+read_sizes(Pack *p, const char *path, PackLines *out)
+{
+	Text t = {0};
+	bool ok = true;
+	int number = 0;
+	if (!file_read(path, INT32_MAX, &t))
+		return cli_wrong("cannot read '%s'", path), false;
+	for (char *s = t.at, *end; ok && s && *s; s = end) {
+		end = s + strcspn(s, "\n");
+		if (*end)
+			*end++ = 0;
+		ok = read_size(p, path, s, ++number, out);
+	}
+	text_close(&t);
+	return ok;
+}
+
+bool
+pack_read_lines(Pack *p, PackLines *out)
+{
+	return (!cli_has(p->cli, OPT_SIZES) || read_sizes(p, p->cli->value[OPT_SIZES], out)) &&
+	       (!cli_has(p->cli, OPT_TUNED) || read_tuned(p, p->cli->value[OPT_TUNED], out));
+}
+
+/* ---- what follows from what ---- */
+
+static bool
+names(const Kernel *k, const Expr *e, const char *symbol, int before)
+{
+	if (expr_mentions(e, symbol))
+		return true;
+	for (int i = 0; i < before; i++) {
+		const CtParam *c = &k->item->ctparams.at[i];
+		if (expr_mentions(e, c->name) && names(k, c->value, symbol, i))
+			return true;
+	}
+	return false;
+}
+
+bool
+pack_default_names(const Kernel *k, int ct, const char *symbol)
+{
+	return names(k, k->item->ctparams.at[ct].value, symbol, ct);
+}
+
+bool
+pack_is_derived(const Kernel *k, int ct)
+{
+	for (int i = 0; i < k->symbols.n; i++)
+		if (pack_default_names(k, ct, k->symbols.at[i]))
+			return true;
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR && pack_default_names(k, ct, k->params.at[i].name))
+			return true;
+	return false;
+}
+
+/* The one dimension of which code is made for a single value; NULL: none, or several. */
+static const char *
+class_of(const Kernel *k)
+{
+	const char *found = NULL;
+	int n = 0;
+	for (int s = 0; s < k->symbols.n; s++) {
+		bool is_named = false;
+		for (int i = 0; i < k->item->ctparams.n; i++)
+			is_named |= pack_default_names(k, i, k->symbols.at[s]);
+		n += is_named;
+		found = is_named ? k->symbols.at[s] : found;
+	}
+	return n == 1 ? found : NULL;
+}
+
+/* ---- sizes of a kernel ---- */
+
+static void
+set(NamedConst *v, int *n, const NamedConst *c)
+{
+	for (int i = 0; i < *n; i++)
+		if (v[i].name == c->name) {
+			v[i] = *c;
+			return;
+		}
+	v[(*n)++] = *c;
+}
+
+/* -D, as far as a kernel has the name. */
+static bool
+set_defined(Pack *p, const Kernel *k, NamedConst *v, int *n)
+{
+	for (int i = 0; i < p->cli->define.n; i++) {
+		const Pair *pair = &p->cli->define.at[i];
+		char *text = arena_printf(p->cx->mem, "%s = %s", pair->name, pair->value);
+		NamedConst *c;
+		int one;
+		if (!values_parse(p->cx, text, p->cx->mem, &c, &one) || one != 1)
+			return cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name,
+				   pair->value),
+			       false;
+		if (ctparam_named(k, c->name) >= 0 || symbol_named(k, c->name) >= 0 || schedule_named(c->name) >= 0)
+			set(v, n, c);
+	}
+	return true;
+}
+
+/* What an example says, but for what the header or the compiler can choose. */
+static bool
+example_values(Kernel *k, const ExampleItem *ex, NamedConst *v, int *n)
+{
+	Bound b;
+	ArgInfo *args = NEW_ARRAY(k->program->cx->mem, ArgInfo, k->params.n);
+	if (!example_bind(k, ex, NULL, 0, args, &b))
+		return false;
+	for (int i = 0; i < b.nsymbol; i++)
+		set(v, n, &b.symbol[i]);
+	for (int i = 0; i < b.nct; i++)
+		if (!k->item->ctparams.at[i].value)
+			set(v, n, &b.ct[i]);
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR && args[i].scalar.kind != CONST_NONE)
+			set(v, n, &(NamedConst){.name = k->params.at[i].name, .value = args[i].scalar});
+	return true;
+}
+
+static PackSizes *
+add(Pack *p, const Kernel *k, PackSizesList *out, const NamedConst *base, int nbase, int more)
+{
+	PackSizes s = {
+	    .given = NEW_ARRAY(p->cx->mem, NamedConst, nbase + more + p->cli->define.n + k->symbols.n), .n = nbase};
+	memcpy(s.given, base, sizeof *base * (size_t)nbase);
+	vec_push(p->cx->mem, out, s);
+	return &vec_last(out);
+}
+
+/* Sizes of examples, which count as asked for where no line does. */
+static bool
+add_examples(Pack *p, Kernel *k, bool is_asked, PackSizesList *out)
+{
+	bool benches = false;
+	for (int i = 0; i < k->examples.n; i++)
+		benches |= k->examples.at[i].is_bench;
+	for (int i = 0; i < k->examples.n; i++) {
+		NamedConst none = {0};
+		if (benches ? !k->examples.at[i].is_bench : i > 0)
+			continue;
+		PackSizes *s = add(p, k, out, &none, 0, k->params.n + k->item->ctparams.n);
+		s->is_asked = is_asked;
+		if (!example_values(k, &k->examples.at[i], s->given, &s->n) || !set_defined(p, k, s->given, &s->n))
+			return false;
+	}
+	if (k->examples.n > 0)
+		return true;
+	PackSizes *s = add(p, k, out, &(NamedConst){0}, 0, 0);
+	for (int i = 0; i < k->symbols.n; i++)
+		set(s->given, &s->n, &(NamedConst){.name = k->symbols.at[i], .value = {.kind = CONST_INT, .i = 1024}});
+	return set_defined(p, k, s->given, &s->n);
+}
+
+static bool
+add_lines(Pack *p, Kernel *k, const PackSizes *base, PackLines *lines, PackSizesList *out)
+{
+	for (int i = 0; i < lines->n; i++) {
+		PackLine *l = &lines->at[i];
+		if (strcmp(l->kernel, k->name) != 0)
+			continue;
+		PackSizes *s = add(p, k, out, base->given, base->n, l->n);
+		s->is_asked = true;
+		s->device = l->device;
+		l->used = 1;
+		if (!set_defined(p, k, s->given, &s->n))
+			return false;
+		for (int j = 0; j < l->n; j++)
+			set(s->given, &s->n, &l->value[j]);
+	}
+	return true;
+}
+
+static void
+add_powers(Pack *p, const Kernel *k, const PackSizes *base, PackSizesList *out)
+{
+	const char *symbol = class_of(k);
+	for (int power = 0; symbol && power <= MOST_POWER; power++) {
+		PackSizes *s = add(p, k, out, base->given, base->n, 1);
+		set(s->given, &s->n, &(NamedConst){.name = symbol, .value = {.kind = CONST_INT, .i = INT64_C(1) << power}});
+	}
+}
+
+bool
+pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out)
+{
+	PackSizesList examples = {0};
+	bool has_line = false;
+	for (int i = 0; i < lines->n; i++)
+		has_line |= strcmp(lines->at[i].kernel, k->name) == 0;
+	if (!add_examples(p, k, !has_line, &examples))
+		return false;
+	PackSizes base = examples.at[0];
+	if (has_line && !add_lines(p, k, &base, lines, out))
+		return false;
+	for (int i = 0; i < examples.n && !has_line; i++)
+		vec_push(p->cx->mem, out, examples.at[i]);
+	PackSizes of = out->at[0];
+	add_powers(p, k, &of, out);
+	return true;
+}
