@@ -421,13 +421,19 @@ new_by_exchange(const Array *like, const TglShape *s, Array *out)
 	return object;
 }
 
+static const char *
+dtype_name(int dtype)
+{
+	for (int i = 0; i < LEN(dtypes); i++)
+		if (dtypes[i].dtype == dtype && dtypes[i].dl.lanes == 1)
+			return dtypes[i].numpy;
+	return "uint8";
+}
+
 static PyObject *
 numpy_dtype(int dtype)
 {
-	const char *name = "uint8";
-	for (int i = 0; i < LEN(dtypes); i++)
-		if (dtypes[i].dtype == dtype && dtypes[i].dl.lanes == 1)
-			name = dtypes[i].numpy;
+	const char *name = dtype_name(dtype);
 	if (dtype != TGL_BF16 && dtype != TGL_F8E4M3 && dtype != TGL_F8E5M2)
 		return PyUnicode_FromString(name);
 	PyObject *module = PyImport_ImportModule("ml_dtypes");
@@ -439,47 +445,40 @@ numpy_dtype(int dtype)
 	return PyUnicode_FromString(dtype == TGL_BF16 ? "uint16" : "uint8");
 }
 
-/* empty(shape, dtype) of the array's own module: NumPy, CuPy. */
 static PyObject *
-empty_of(const Array *like)
+numpy_empty(PyObject *shape, const TglShape *s)
 {
-	if (like->access->kind == ACCESS_NUMPY) {
-		Py_XINCREF(names.numpy_empty);
-		if (names.numpy_empty)
-			return names.numpy_empty;
+	PyObject *dtype = numpy_dtype(s->dtype);
+	if (dtype && !names.numpy_empty) {
+		PyObject *module = PyImport_ImportModule("numpy");
+		names.numpy_empty = module ? PyObject_GetAttrString(module, "empty") : NULL;
+		Py_XDECREF(module);
 	}
-	const char *package = comes_from(like->access->type, "cupy") ? "cupy" : "numpy";
-	if (like->access->kind != ACCESS_NUMPY && *package == 'n') {
-		PyErr_Format(PyExc_TypeError, "outputs cannot be allocated like %R: give them, as in out=y",
-		    (PyObject *)like->access->type);
-		return NULL;
-	}
-	PyObject *module = PyImport_ImportModule(package);
-	PyObject *empty = module ? PyObject_GetAttrString(module, "empty") : NULL;
-	Py_XDECREF(module);
-	if (empty && *package == 'n') {
-		Py_INCREF(empty);
-		names.numpy_empty = empty;
-	}
-	return empty;
+	PyObject *o = dtype && names.numpy_empty ? PyObject_CallFunctionObjArgs(names.numpy_empty, shape, dtype, NULL) : NULL;
+	Py_XDECREF(dtype);
+	return o;
 }
 
+/* By the library's own function, called from Python (tegula._libraries). */
 static PyObject *
 new_by_name(const Array *like, const TglShape *s, Array *out)
 {
 	int64_t dim[TGL_MAX_RANK];
+	Array read;
 	stored_as(s, dim);
-	PyObject *empty = empty_of(like), *shape = empty ? PyTuple_New(s->rank) : NULL;
+	PyObject *shape = PyTuple_New(s->rank), *o;
 	for (int d = 0; shape && d < s->rank; d++)
 		PyTuple_SetItem(shape, d, PyLong_FromLongLong(dim[d]));
-	PyObject *dtype = shape ? numpy_dtype(s->dtype) : NULL;
-	PyObject *o = dtype ? PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL) : NULL;
-	Py_XDECREF(empty);
-	Py_XDECREF(shape);
-	Py_XDECREF(dtype);
+	if (!shape)
+		return NULL;
+	if (like->access->kind == ACCESS_NUMPY)
+		o = numpy_empty(shape, s);
+	else
+		o = PyObject_CallMethod(names.libraries, "empty", "OOsi", (PyObject *)like->access->type, shape,
+		    dtype_name(s->dtype), like->cuda ? like->index : -1);
+	Py_DECREF(shape);
 	if (!o)
 		return NULL;
-	Array read;
 	bool ok = array_read(o, "out", &read);
 	out->data = read.data;
 	array_release(&read);
@@ -503,20 +502,6 @@ array_new(const Array *like, const TglShape *s, Array *out)
 
 /* ---- streams ---- */
 
-static bool
-cupy_stream(void **stream)
-{
-	PyObject *cuda = PyImport_ImportModule("cupy.cuda");
-	PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
-	PyObject *ptr = current ? PyObject_GetAttrString(current, "ptr") : NULL;
-	if (ptr)
-		*stream = PyLong_AsVoidPtr(ptr);
-	Py_XDECREF(cuda);
-	Py_XDECREF(current);
-	Py_XDECREF(ptr);
-	return !PyErr_Occurred();
-}
-
 bool
 array_stream(const Array *like, void **stream)
 {
@@ -525,5 +510,9 @@ array_stream(const Array *like, void **stream)
 		return true;
 	if (like->access->kind == ACCESS_EXCHANGE)
 		return like->access->api->current_stream(DL_CUDA, like->index, stream) == 0;
-	return !comes_from(like->access->type, "cupy") || cupy_stream(stream);
+	PyObject *n = PyObject_CallMethod(names.libraries, "stream", "Oi", (PyObject *)like->access->type, like->index);
+	if (n)
+		*stream = PyLong_AsVoidPtr(n);
+	Py_XDECREF(n);
+	return !PyErr_Occurred();
 }

@@ -25,9 +25,10 @@ enum { MAX_PARAMS = 48, MAX_VALUES = 32, MAX_CUDA = 16 };
 /* ---- module.c ---- */
 
 typedef struct Names {
-	PyObject *out, *device, *dlpack, *dlpack_device, *stream, *array_interface, *exchange, *dtype, *name, *shape, *index, *float_;
+	PyObject *out, *device, *dlpack, *dlpack_device, *array_interface, *exchange, *dtype, *name, *shape;
 	PyObject *error;                /* tegula.Error, made by the package: called with a report's fields */
-	PyObject *foreign;              /* tegula._foreign: calls with arrays that are traced, of JAX */
+	PyObject *foreign;              /* calls with arrays of JAX, which may be traced */
+	PyObject *libraries;            /* tegula._libraries */
 	PyObject *numpy_empty;
 } Names;
 

@@ -105,17 +105,19 @@ synchronize(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* The package's error class and its way to JAX. */
+/* What the package defines: errors, the way to JAX, libraries that are asked in Python. */
 static PyObject *
 adopt(PyObject *module, PyObject *args)
 {
-	PyObject *error, *foreign;
-	if (!PyArg_ParseTuple(args, "OO", &error, &foreign))
+	PyObject *error, *foreign, *libraries;
+	if (!PyArg_ParseTuple(args, "OOO", &error, &foreign, &libraries))
 		return NULL;
 	Py_INCREF(error);
 	Py_INCREF(foreign);
+	Py_INCREF(libraries);
 	names.error = error;
 	names.foreign = foreign;
+	names.libraries = libraries;
 	Py_RETURN_NONE;
 }
 
@@ -142,7 +144,7 @@ make_names(void)
 		const char *text;
 	} rows[] = {
 	    {&names.out, "out"}, {&names.device, "device"}, {&names.dlpack, "__dlpack__"},
-	    {&names.dlpack_device, "__dlpack_device__"}, {&names.stream, "stream"},
+	    {&names.dlpack_device, "__dlpack_device__"},
 	    {&names.array_interface, "__array_interface__"}, {&names.exchange, "__dlpack_c_exchange_api__"},
 	    {&names.dtype, "dtype"}, {&names.name, "name"}, {&names.shape, "shape"},
 	};

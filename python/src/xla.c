@@ -161,26 +161,26 @@ run(const XlaFrame *f, bool cuda)
 	return ok ? NULL : fail(f, tgl_error(context)->text);
 }
 
-static XlaError *
+/* XLA asks what the handler was built for; false: it did not. */
+static bool
 describe(const XlaFrame *f)
 {
-	for (XlaExtension *e = f->extension; e; e = e->next) {
-		if (e->type != XLA_METADATA)
-			continue;
-		XlaMetadata *m = ((XlaMetadataExtension *)e)->metadata;
-		m->version.major = f->api ? f->api->version.major : api_major;
-		m->version.minor = f->api ? f->api->version.minor : api_minor;
-		m->traits = 0;
-	}
-	return NULL;
+	XlaExtension *e = f->extension;
+	while (e && e->type != XLA_METADATA)
+		e = e->next;
+	if (!e)
+		return false;
+	XlaMetadata *m = ((XlaMetadataExtension *)e)->metadata;
+	m->version.major = f->api ? f->api->version.major : api_major;
+	m->version.minor = f->api ? f->api->version.minor : api_minor;
+	m->traits = 0;
+	return true;
 }
 
 static XlaError *
 handle(XlaFrame *f, bool cuda)
 {
-	if (f->extension)
-		return describe(f);
-	if (f->stage != XLA_EXECUTE)
+	if (describe(f) || f->stage != XLA_EXECUTE)
 		return NULL;
 	library_lock_alone();
 	XlaError *e = run(f, cuda);

@@ -4,7 +4,7 @@ import hashlib
 import html
 import os
 
-from . import _errors, _tegula
+from . import _errors, _libraries, _tegula
 
 _TIR, _THREAD, _DEVICE, _INSPECTION = range(4)
 
@@ -235,4 +235,4 @@ def _foreign(kernel, args, named):
     return jax.call(kernel, *args, **named)
 
 
-_tegula.adopt(_errors.make, _foreign)
+_tegula.adopt(_errors.make, _foreign, _libraries)

@@ -11,7 +11,8 @@ import torch
 from . import _gradient, _program
 
 _library = torch.library.Library("tegula", "FRAGMENT")
-_made = {}
+_made = {}        # operators by kernel, gradient and name
+_libraries = {}   # by the operator's name: it lives as long
 
 _dtypes = {
     "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8,
@@ -154,16 +155,17 @@ def op(kernel, backward=None, name=None, **values):
     does not take them `strided`.  `name` is "namespace::operator", else "tegula::" and the kernel's name.
     """
     key = kernel._key(values)
-    base = name or f"tegula::{kernel.__name__}"
     gradient = backward._key({}) if isinstance(backward, _program.Kernel) else backward
-    if _made.get(base, (None,))[:2] == (key, gradient):
-        return _made[base][2]
-    if base in _made:
-        if name:
-            raise ValueError(f"operator '{name}' is registered already, for another kernel or other values")
+    identity = (key, gradient, name)
+    if identity in _made:
+        return _made[identity]
+    base = name or f"tegula::{kernel.__name__}"
+    if base in _libraries and name:
+        raise ValueError(f"operator '{name}' is registered already, for another kernel or other values")
+    if base in _libraries:
         base = f"{base}_{key[:12]}"
-        if base in _made:
-            base = f"{base}_{len(_made)}"
+    if base in _libraries:
+        base = f"{base}_{len(_libraries)}"
     namespace, short = base.split("::")
     library = _library if namespace == "tegula" else torch.library.Library(namespace, "FRAGMENT")
     library.define(_schema(kernel, short), tags=(torch.Tag.pt2_compliant_tag,))
@@ -174,5 +176,5 @@ def op(kernel, backward=None, name=None, **values):
     if backward is not None:
         _differentiate(library, base, kernel, backward, values)
     made = getattr(getattr(torch.ops, namespace), short).default
-    _made[base] = (key, gradient, made, library)
+    _libraries[base], _made[identity] = library, made
     return made

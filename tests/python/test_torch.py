@@ -76,3 +76,16 @@ def test_names(k, softmax):
     x = torch.randn(2, 3, requires_grad=True)
     by_hand(x).sum().backward()
     assert torch.allclose(x.grad, torch.softmax(x, 1))
+
+
+class Old(torch.Tensor):
+    """As tensors were before PyTorch 2.10: without DLPack's table of functions."""
+
+    __dlpack_c_exchange_api__ = None
+
+
+def test_without_the_table(k):
+    x = torch.randn(33, 100)
+    y = k.softmax(x.as_subclass(Old))
+    assert type(y) is torch.Tensor and torch.allclose(y, torch.softmax(x, 1), atol=1e-6)
+    assert k.softmax(x.bfloat16().as_subclass(Old)).dtype == torch.bfloat16
