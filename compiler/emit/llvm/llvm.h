@@ -1,4 +1,11 @@
-/* What the files that write LLVM IR share.  Nothing outside emit/llvm*.c includes this. */
+/* What the files that write LLVM IR share; private to them.
+ *
+ *     ThreadModule ─ llvm_walk.c ─┬─ llvm_value.c, llvm_word.c, llvm_control.c         a node alike on both machines
+ *                                 ├─ llvm_nvptx*.c, llvm_matrix.c, llvm_asm.c          a GPU's own: PTX
+ *                                 └─ llvm_simt*.c                                      this machine's own: the emulator
+ *     LLVM IR ─ llvm_defined.c, llvm_cut.c ─ llvm.c (passes, PTX) or llvm_jit.c (code that runs)
+ *
+ * llvm_api.c opens libLLVM when it is first needed: nothing links against it. */
 #ifndef TEGULA_EMIT_LLVM_H
 #define TEGULA_EMIT_LLVM_H
 

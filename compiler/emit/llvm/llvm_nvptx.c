@@ -1,4 +1,5 @@
-/* What is NVIDIA's: kernels, primitives, PTX of the source's own, matrix instructions, printf. */
+/* What is NVIDIA's: kernels, primitives, PTX of the source's own, printf; the other nodes go to llvm_nvptx_memory.c and
+ * llvm_matrix.c. */
 #include "emit/llvm/llvm.h"
 
 #include <stdlib.h>

@@ -1,4 +1,12 @@
-/* What the files of pass pipeline share; private to them. */
+/* What the files of pass pipeline share; private to them.
+ *
+ *     pipeline.c    which loops, how many slots; then one of three:
+ *                       its own loop           cp.async in groups, or bulk copies and mbarriers (bulk.c), iterations ahead
+ *                       rings.c                a slot an iteration, nothing ahead, for pass roles: its copies run ahead
+ *                       double_buffer.c        the next tile in registers
+ *     candidate.c   which reads of the loop, ring.c their slots, loop.c the loop with more carried values
+ *     warpgroup.c   products that read those slots themselves
+ *     groups.c      checks the outcome (fact STAGED), protocol.c that of pass roles (PARTED) */
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 

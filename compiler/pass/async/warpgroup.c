@@ -10,9 +10,8 @@
  *     yield %e                                            yield %e
  *
  * A computed left operand stays in registers ({register_a}).  An operand that a slot of shared memory holds is read there.
- * Another is put into a buffer of its own behind where it is
- * computed.  What threads, or their copies by cp_async, wrote is fenced for the instruction, which reads through the
- * asynchronous proxy. */
+ * Another is put into a buffer of its own behind where it is computed.  What threads, or their copies by
+ * cp_async, wrote is fenced for the instruction, which reads through the asynchronous proxy. */
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
 
