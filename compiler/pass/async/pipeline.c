@@ -189,12 +189,24 @@ scratch_bytes(const Pipeline *p)
 	return most;
 }
 
+/* Of tiles from outside of the loop that products of warpgroups read: shared memory holds them as long as it runs. */
+static int64_t
+fixed_bytes(const Pipeline *p)
+{
+	int64_t n = 0;
+
+	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body))
+		for (int i = 0; i < op->nout && !op_inside(op, p->body); i++)
+			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
+	return n;
+}
+
 /* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
  * for them; more of a loop that waits for memory, until enough is under way. */
 static int
 choose_stages(const Pipeline *p)
 {
-	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p);
+	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p) + fixed_bytes(p);
 	int64_t room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
 	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
 
