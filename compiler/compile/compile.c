@@ -36,17 +36,19 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 	Compile *cx = k->program->cx;
 	Place at = k->item->name_place;
 	char why[96];
-	if (s->ctas > 1) {
-		snprintf(why, sizeof why, "%s %s", t->name,
-		    t->has & HAS_CLUSTER ? "has clusters, but no code is made for them" : "has no clusters of blocks");
+	if (s->ctas > 1 && !(t->has & HAS_CLUSTER)) {
+		snprintf(why, sizeof why, "%s has no clusters of blocks", t->name);
 		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "ctas", s->ctas, why);
 	}
 }
 
-/* After the passes: roles or shared loops were asked for, and the kernel is whole. */
+/* After the passes: roles, clusters or shared loops were asked for, and there are none. */
 static void
 warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 {
+	if (f->cluster_reason)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "ctas", f->schedule.ctas,
+		    f->cluster_reason);
 	if (f->whole_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "specialize", 1, f->whole_reason);
 	if (f->split_reason)
@@ -274,7 +276,8 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->shared_bytes = k->shared_bytes;
 	out->naxis = f->naxis;
 	out->persistent = artefact_is_persistent(f);
-	out->cluster = out->split = MAX(f->schedule.split, 1);
+	out->cluster = MAX(k->cluster, 1);
+	out->split = MAX(f->schedule.split, 1);
 	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;
 	list_asserts(f, out);

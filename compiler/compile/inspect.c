@@ -149,6 +149,8 @@ note_map(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	for (int d = 0; d < m.rank; d++)
 		text_printf(&way, "%s %d", d ? " x" : "", m.box[d]);
 	text_printf(&way, m.swizzle ? ", swizzle %d" : ", no swizzle", m.swizzle);
+	if (m.ranks > 1)
+		text_printf(&way, ", shared out among %d blocks and sent to all", m.ranks);
 	x->way = text_take(&way, mem);
 }
 
@@ -320,7 +322,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	}
 	switch (op->kind) {
 	case OP_COPY:
-		if (strcmp(attr_kind(op), "bulk") == 0)
+		if (op_is_bulk_copy(op))
 			note_map(x, op, t, mem);
 		else
 			note_copy(x, op, t, arg, mem);

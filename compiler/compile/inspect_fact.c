@@ -59,6 +59,7 @@ of_kernel(Asking *a, const char *name)
 		{"bank_conflicts", x->bank_conflicts, true}, {"conversions", x->conversions, true},
 		{"shared_bytes", (double)x->f->shared_bytes, true}, {"warps", x->f->schedule.warps, true},
 		{"mma", x->all_mma, true}, {"parted", func_warps(x->f) != x->f->schedule.warps, true},
+		{"cluster", func_cluster(x->f), true},
 		{"registers", x->registers, x->registers >= 0},
 		{"spills", x->spills, x->spills >= 0}, {"stack", x->stack, x->stack >= 0},
 	};
@@ -68,7 +69,7 @@ of_kernel(Asking *a, const char *name)
 	return refuse(a, arena_printf(a->mem,
 			     "there is no fact '%s'; expected vector(x), sectors(x), "
 			     "bank_conflicts, conversions, "
-			     "shared_bytes, warps, mma, parted, registers, spills or stack",
+			     "shared_bytes, warps, mma, parted, cluster, registers, spills or stack",
 			     name));
 }
 

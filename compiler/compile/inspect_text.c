@@ -133,6 +133,10 @@ inspect_print(const Inspection *x, Text *out)
 	if (multiplies && x->t->unused)
 		text_printf(out, "  %s's own matrix instructions are not used yet: %s\n", x->t->name, x->t->unused);
 	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);
+	if (func_cluster(x->f) > 1)
+		text_printf(out, "  clusters of %d blocks\n", func_cluster(x->f));
+	if (x->f->cluster_reason)
+		text_printf(out, "  no clusters: %s\n", x->f->cluster_reason);
 	if (x->f->whole_reason)
 		text_printf(out, "  not parted into roles: %s\n", x->f->whole_reason);
 	if (x->asked > 0)

@@ -235,6 +235,11 @@ RULE(program_at)
 	return infer_i64(x, 0) && infer_rule_index(x);
 }
 
+RULE(program_exists)
+{
+	return infer_i64(x, 0) && infer_out(x, type_scalar(x->m, TY_BOOL));
+}
+
 RULE(iota)
 {
 	int axis;

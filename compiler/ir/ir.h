@@ -274,6 +274,7 @@ struct Func {
 	int nvalues;                                    /* after func_number */
 	bool has_axes;                                  /* Value.axis is of the function as it is */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
+	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
 	const char *whole_reason;                       /* why pass roles did not part it, though asked to; or NULL */
 };
 
@@ -366,6 +367,8 @@ Value *access_tile(const Op *op);                               /* what moves, b
 Value *access_mask(const Op *op);                               /* of an access through pointers; or NULL */
 const Op *op_roles(const Op *op, int *region);                  /* the roles in whose region it stands; or NULL */
 int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
+bool op_is_bulk_copy(const Op *op);                             /* counted by an mbarrier */
+int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */
 

@@ -2,6 +2,8 @@
  * slot is of, the warps that run an op.  Nothing here changes the module. */
 #include "ir/ir.h"
 
+#include <string.h>
+
 bool
 value_int(const Value *v, int64_t *n)
 {
@@ -137,6 +139,21 @@ func_warps(const Func *f)
 		return f->schedule.warps;
 	const IntList *warps = attr_warps(roles), *copies = attr_copies(roles);
 	return (int)(warps->at[0] * copies->at[0] + warps->at[1] * copies->at[1]);
+}
+
+bool
+op_is_bulk_copy(const Op *op)
+{
+	return op->kind == OP_COPY && (strcmp(attr_kind(op), "bulk") == 0 || strcmp(attr_kind(op), "multicast") == 0);
+}
+
+int
+func_cluster(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_CLUSTER_BARRIER)
+			return MAX(f->schedule.ctas, 1);
+	return MAX(f->schedule.split, 1);
 }
 
 int

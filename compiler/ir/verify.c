@@ -229,7 +229,7 @@ runs_alone(const Op *op)
 	case OP_ARRIVE:
 		return !*attr_by(op);
 	case OP_COPY:
-		return strcmp(attr_kind(op), "bulk") == 0 || strcmp(attr_kind(op), "multicast") == 0;
+		return op_is_bulk_copy(op);
 	default:
 		return op_has(op, PURE);
 	}

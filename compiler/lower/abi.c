@@ -34,7 +34,7 @@ artefact_maps(const Func *f, const Target *t, Arena *mem, int *n)
 {
 	VEC(TensorMap) l = {0};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool is_new = op->kind == OP_SEND || (op->kind == OP_COPY && strcmp(attr_kind(op), "bulk") == 0);
+		bool is_new = op->kind == OP_SEND || op_is_bulk_copy(op);
 		TensorMap m;
 		if (!is_new || plan_map(op, t, &m))
 			continue;

@@ -14,6 +14,8 @@
 
 #include "pass/layout/axis.h"
 
+#include <string.h>
+
 Reg
 lower_param(const Lower *l, AbiKind kind, int param, int dim)
 {
@@ -184,6 +186,7 @@ begin(Lower *l)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	ThreadKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
 		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
+		.cluster = func_cluster(l->f) > 1 ? func_cluster(l->f) : 0,
 		/* registers by role are shares of one thread block's */
 		.min_blocks = func_role_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
 	l->param = NEW_ARRAY(l->mem, Reg, l->nabi);
@@ -253,10 +256,10 @@ divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 	return q;
 }
 
-void
-lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
+static void
+find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group)
 {
-	int n = l->f->naxis, group = l->f->schedule.group;
+	int n = l->f->naxis;
 	RegType t = thread_type_of(l->b, at);
 	Reg position[MAX_AXES];
 	if (group > 1 && n >= 2) {
@@ -281,6 +284,57 @@ lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
 		l->program[d] = t == REG_I64 ? position[d] : lower_as(l, CAST_ZEXT, REG_I64, position[d]);
 		thread_name(l->b, l->program[d], l->f->axis[d]);
 	}
+}
+
+void
+lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
+{
+	find_program(l, at, grid, l->f->schedule.group);
+}
+
+/* The program of number `at` where blocks of a cluster take neighbours along an axis: clusters are walked as programs are,
+ * and l->program is the block's own, which may be past the end of that axis. */
+static void
+find_neighbour(Lower *l, const Op *op, Reg at)
+{
+	int64_t ranks = attr_ranks(op);
+	int along = (int)attr_along(op);
+	Reg grid[MAX_AXES], n = lower_i64(l, ranks);
+	memcpy(grid, l->programs, sizeof grid);
+	grid[along] = lower_op2(l, THREAD_UDIV, lower_op2(l, THREAD_ADD, grid[along], lower_i64(l, ranks - 1)), n);
+	find_program(l, lower_op2(l, THREAD_UDIV, at, n), grid,
+	    along == 0 ? MAX(l->f->schedule.group / (int)ranks, 1) : l->f->schedule.group);
+	l->program[along] = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, l->program[along], n),
+	    lower_op2(l, THREAD_UREM, at, n));
+}
+
+Reg
+lower_program_at(Lower *l, const Op *op, int axis)
+{
+	Reg at = lower_regs(l, op->in[0])[0];
+	int along = (int)attr_along(op);
+	if (axis >= l->f->naxis)
+		return lower_i64(l, 0);
+	if (attr_ranks(op) == 1 || along >= l->f->naxis) {
+		lower_find_program(l, at, l->programs);
+		return l->program[axis];
+	}
+	find_neighbour(l, op, at);
+	Reg last = lower_op2(l, THREAD_SUB, l->programs[along], lower_i64(l, 1));
+	l->program[along] = lower_op2(l, THREAD_UMIN, l->program[along], last);
+	return l->program[axis];
+}
+
+Reg
+lower_program_exists(Lower *l, const Op *op)
+{
+	int along = (int)attr_along(op);
+	Reg was[MAX_AXES];
+	memcpy(was, l->program, sizeof was);
+	find_neighbour(l, op, lower_regs(l, op->in[0])[0]);
+	Reg exists = lower_op2(l, THREAD_ULT, l->program[along], l->programs[along]);
+	memcpy(l->program, was, sizeof was);
+	return exists;
 }
 
 static void

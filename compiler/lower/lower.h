@@ -74,6 +74,9 @@ enum { ANGLES_INLINE = 64 };
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
 /* l->program becomes the position on the grid of program number `at`; `grid` is of at's type. */
+/* What ops program_at and program_exists give. */
+Reg lower_program_at(Lower *l, const Op *op, int axis);
+Reg lower_program_exists(Lower *l, const Op *op);
 void lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES]);
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
 Reg lower_dim(Lower *l, const Value *tensor, int dim);

@@ -171,6 +171,8 @@ typedef struct TensorMap {
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
 	bool is_stored;                                 /* boxes go to the tensor */
+	/* of the copy, not the map: blocks that share its boxes out, and along which of the map's dimensions */
+	int ranks, shared;
 } TensorMap;
 
 /* Can a tensor map serve what `op` reads, writes or copies, given a slot that lies right?  NULL: it can; else why not, in

@@ -129,6 +129,29 @@ set_boxes(const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
 	return boxes;
 }
 
+/* A multicast copy is shared out among the blocks that it goes to: each copies some of the boxes along one dimension, or if
+ * there is one box, rows of it, in whole periods of the swizzle. */
+static const char *
+share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
+{
+	int64_t ranks = op->kind == OP_COPY ? __builtin_popcountll((uint64_t)attr_mask(op)) : 0;
+	out->ranks = (int)MAX(ranks, 1);
+	if (attr_mask(op) != (INT64_C(1) << ranks) - 1)
+		return "the blocks that it goes to are not all ranks up to one";
+	for (int i = slot->rank - 1; i >= 0 && ranks > 1; i--)
+		if ((INT64_C(1) << slot->out[order[i]]) / out->box[i] % ranks == 0) {
+			out->shared = i;
+			return NULL;
+		}
+	for (int i = slot->rank - 1; i >= 1 && ranks > 1; i--)
+		if (out->box[i] % (i > 1 ? ranks : 8 * ranks) == 0) {
+			out->shared = i;
+			out->box[i] /= (int)ranks;
+			return NULL;
+		}
+	return ranks > 1 ? "its tile is not as many parts as the cluster has blocks" : NULL;
+}
+
 /* The tensor's dimensions: the tile's in the slot's order, then those of one element. */
 static void
 set_dims(const Op *op, const int order[LAYOUT_RANK], int rank, TensorMap *out)
@@ -180,6 +203,8 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 		return "a row of the slot's boxes is shorter than 16 bytes";
 	if (boxes > MAP_BOXES)
 		return "the tile is of more than 64 boxes";
+	if ((why = share_boxes(op, &layout, order, out)))
+		return why;
 	return is_aligned(slot, out, boxes) ? NULL : "slots or boxes are too small for their swizzle";
 }
 

@@ -418,6 +418,7 @@ read_kernel(ThreadReader *r)
 	lex_next(&r->r.l);
 	if (!read_count(r, "threads", 1 << 16, &k.threads) ||
 	    (read_is_word(&r->r, "resident") && !read_count(r, "resident", 1 << 16, &k.min_blocks)) ||
+	    (read_is_word(&r->r, "cluster") && !read_count(r, "cluster", 16, &k.cluster)) ||
 	    !read_count(r, "shared", INT32_MAX, &k.shared_bytes) || !read_count(r, "align", 1 << 20, &k.shared_align) ||
 	    !read_need(&r->r, '{'))
 		return false;

@@ -473,6 +473,8 @@ thread_module_print(const ThreadModule *m, const Compile *cx, Text *out)
 	text_printf(out, ") target %s threads %d", m->target->name, m->kernel.threads);
 	if (m->kernel.min_blocks)
 		text_printf(out, " resident %d", m->kernel.min_blocks);
+	if (m->kernel.cluster)
+		text_printf(out, " cluster %d", m->kernel.cluster);
 	text_printf(out, " shared %d align %d {\n", m->kernel.shared_bytes, m->kernel.shared_align);
 	p.indent++;
 	region(&p, m->body);

@@ -149,6 +149,7 @@ typedef struct ThreadKernel {
 	int nparam;
 	int threads, min_blocks;                        /* of a block; resident blocks asked for, or 0 */
 	int shared_bytes, shared_align;
+	int cluster;                                    /* blocks of a cluster; 0: there are none */
 } ThreadKernel;
 
 typedef struct ThreadSignature {

@@ -65,12 +65,34 @@ check_threads(Device *d, Loaded *l)
 	return true;
 }
 
+/* Clusters of a persistent grid that run at once. */
+static bool
+find_resident_clusters(Device *d, Loaded *l)
+{
+	int clusters = 0;
+	CudaAttribute cluster = {.id = LAUNCH_ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
+	CudaLaunch launch = {l->cluster, 1, 1, (unsigned)l->artefact->threads, 1, 1, l->shared, NULL, &cluster, 1};
+	if (!CUDA_STATE(d)->cuda.cuOccupancyMaxActiveClusters)
+		return device_fail(d, DEVICE_FAILED, "update the NVIDIA driver, or say -D ctas=1",
+		    "the driver can't launch clusters of blocks");
+	if (!CUDA_CALL(d, cuOccupancyMaxActiveClusters, &clusters, l->function, &launch))
+		return false;
+	if (clusters < 1)
+		return device_fail(d, DEVICE_FAILED, "fewer blocks in a cluster (-D ctas=2), or smaller tiles",
+		    "%s has no room for a cluster of %u blocks with %d threads and %u bytes of shared memory each",
+		    CUDA_STATE(d)->name, l->cluster, l->artefact->threads, l->shared);
+	l->resident = (unsigned)clusters * l->cluster;
+	return true;
+}
+
 static bool
 find_resident(Device *d, Loaded *l)
 {
 	int blocks = 0;
 	if (!l->artefact->persistent)
 		return true;
+	if (l->cluster > 1)
+		return find_resident_clusters(d, l);
 	if (!CUDA_CALL(d, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, l->function,
 		l->artefact->threads, l->shared))
 		return false;

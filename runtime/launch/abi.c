@@ -88,8 +88,9 @@ abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t r
 		return false;
 	}
 	fits &= !__builtin_mul_overflow(n, MAX(a->split, 1), &n);
+	int cluster = MAX(a->cluster, 1);       /* of which `resident` is a multiple */
 	if (resident)
-		n = fits && n < resident ? n : resident;
+		n = fits && n < resident ? (n + cluster - 1) / cluster * cluster : resident;
 	else if (!fits || n > INT32_MAX) {
 		device_fail(d, DEVICE_FAILED, "larger tiles, or a persistent schedule (-D persistent=true)",
 		    "the grid has more programs than the %d blocks that a GPU takes in one launch", INT32_MAX);

@@ -54,13 +54,14 @@ simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, c
 		free(c);
 		return NULL;
 	}
-	*c = (SimtCode){.target = t, .checks = o->checks, .cluster = MAX(f->schedule.split, 1)};
+	*c = (SimtCode){.target = t, .checks = o->checks};
 	*why = "";
 	const ThreadModule *m = o->thread ? o->thread : lower_func(f, t, mem);
 	if (m && has_no_ptx(m, f->module->cx) && takes_the_same(m, f, t, mem)) {
 		emit_llvm_module(l, m);
 		c->threads = m->kernel.threads;
 		c->shared_bytes = m->kernel.shared_bytes;
+		c->cluster = MAX(m->kernel.cluster, 1);
 		c->code = emit_llvm_code(l, symbol, nsymbol, why);
 	}
 	emit_llvm_close(l);

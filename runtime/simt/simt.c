@@ -13,7 +13,7 @@
 #include "runtime/simt/simt.h"
 
 enum { APART = 1 << 16 };
-enum { RESIDENT = 3 }; /* blocks of a persistent grid: few, so that each walks over several programs */
+enum { RESIDENT = 3 }; /* blocks of a persistent grid, or clusters: few, so that each walks over several programs */
 
 struct Loaded {
 	Arena *mem;
@@ -225,7 +225,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 {
 	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
 	SimtRange *range = calloc((size_t)l->nabi + 3, sizeof *range);
-	int64_t total = 1;
+	int64_t total = 1, cluster = func_cluster(l->func);
 	bool ok = value && range && l->maps;
 	for (int i = 0; i < MAX_AXES; i++)
 		total *= grid[i];
@@ -237,7 +237,8 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 		value[i] = value_of(&l->abi[i], l, args, grid);
 	ok = ok && simt_maps(l->abi, l->nabi, l->map, args, l->maps, value, &d->error) &&
 	    run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
-		l->func->schedule.persistent ? MIN(total, RESIDENT) : total * MAX(l->func->schedule.split, 1), fault);
+		!l->func->schedule.persistent ? total * MAX(l->func->schedule.split, 1)
+		                              : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster, fault);
 	free(value);
 	free(range);
 	if (ok && l->faults.number) {

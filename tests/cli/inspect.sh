@@ -16,9 +16,17 @@ expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3
 expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \
     inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=8 -D specialize=1
-# the ring of a parted kernel is there beside the scratch of its epilogue
-expect 0 'buffer<3 x bf16.64, 256.>' inspect matmul.tgl --example large -D stages=4 -D BN=256 -D warps=8 -D BM=128 -D BK=64 \
+# the ring of a parted kernel is there beside the buffers of its epilogue
+expect 0 'buffer<4 x bf16.64, 256.>' inspect matmul.tgl --example large -D stages=4 -D BN=256 -D warps=8 -D BM=128 -D BK=64 \
     -D specialize=1
+expect 0 'copy b .*, shared out among 2 blocks and sent to all' inspect matmul.tgl --example large -D stages=4 -D BN=256 -D warps=8 -D BM=128 -D BK=64 \
+    -D specialize=1 -D ctas=2
+holds grep -q 'clusters of 2 blocks' "$out"
+holds grep -q 'buffer<1 x bf16.128, 64.>' "$out"
+expect 0 'no clusters: blocks of a cluster share copies of kernels that are parted' \
+    inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=4 -D ctas=2
+expect 0 'no clusters: chips place at most 8 blocks in a cluster' inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 \
+    -D warps=8 -D specialize=1 -D ctas=16
 expect 0 'not parted into roles: the target has no bulk copies that an mbarrier counts' \
     inspect matmul.tgl --example large --target=sm_80 -D specialize=1
 expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large --target=sm_80

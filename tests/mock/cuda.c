@@ -1052,6 +1052,18 @@ read_ways(const Config *c, const Function *f, Ways *out)
 	return c->gx % out->cluster ? INVALID : OK;
 }
 
+/* Clusters that run at once. */
+EXPORT int cuOccupancyMaxActiveClusters(int *n, Function *f, const Config *c);
+int
+cuOccupancyMaxActiveClusters(int *n, Function *f, const Config *c)
+{
+	Ways w;
+	TRY(begin("cuOccupancyMaxActiveClusters"));
+	TRY(read_ways(c, f, &w));
+	*n = (int)setting("MOCK_CUDA_CLUSTERS", 66);
+	return IS(f, MAGIC_FUNCTION) ? OK : BAD_HANDLE;
+}
+
 static int
 launch_now(Function *f, const Config *c, const Ways *w, void **params)
 {

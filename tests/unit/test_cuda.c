@@ -775,6 +775,25 @@ test_clusters(void **state)
 	assert_int_equal(f->calls("cuLaunchKernel"), 0);
 }
 
+/* A persistent grid is as many whole clusters as there is work for, or as fit. */
+static void
+test_persistent_clusters(void **state)
+{
+	Fixture *f = *state;
+	plan.cluster = 4;
+	plan.persistent = true;
+	plan.mock = copy_lines;
+	setenv("MOCK_CUDA_CLUSTERS", "3", 1);
+	assert_ok(f->cx, launch_copy(f));
+	assert_int_equal(f->calls("cuOccupancyMaxActiveClusters"), 1);
+	assert_non_null(strstr(f->last(), "blocks 4 "));
+	reopen(f);
+	setenv("MOCK_CUDA_CLUSTERS", "0", 1);
+	assert_int_equal(launch_copy(f), TGL_ERROR_DEVICE);
+	assert_failed(f->cx, TGL_ERROR_DEVICE, "cuda:0 has no room for a cluster of 4 blocks with 128 threads");
+	unsetenv("MOCK_CUDA_CLUSTERS");
+}
+
 /* A launch of `copy`, and whether it was to start early. */
 static bool
 starts_early(Fixture *f)
@@ -1367,6 +1386,7 @@ main(void)
 	    CASE(test_limits),
 	    CASE(test_maps),
 	    CASE(test_clusters),
+	    CASE(test_persistent_clusters),
 	    CASE(test_early),
 	    CASE(test_early_in_graphs),
 	    CASE(test_bad_code),

@@ -25,7 +25,7 @@ begin(Bench *b)
 {
 	static const ThreadParam param[] = {{.name = "out", .type = REG_GLOBAL, .align = 16},
 	    {.name = "n", .type = REG_I32}};
-	const ThreadKernel k = {"probe", param, LEN(param), 128, 1, 0, 16};
+	const ThreadKernel k = {"probe", param, LEN(param), 128, 1, 0, 16, 0};
 	Reg r[2], shared;
 	*b = (Bench){.mem = arena_open(), .cx = compile_open()};
 	b->file = source_text(b->cx, "probe.tgl", "", 0);

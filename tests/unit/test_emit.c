@@ -47,7 +47,7 @@ begin(Bench *b, const Target *t)
 	static const ThreadParam param[] = {
 	    {.name = "in", .type = REG_GLOBAL, .is_read_only = true, .align = 16},
 	    {.name = "out", .type = REG_GLOBAL, .align = 16}, {.name = "n", .type = REG_I32}};
-	const ThreadKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024};
+	const ThreadKernel k = {"probe", param, LEN(param), 128, 1, 4096, 1024, 0};
 	Reg r[3];
 	*b = (Bench){.mem = arena_open(), .t = t};
 	b->to = thread_open(b->mem, t, false);

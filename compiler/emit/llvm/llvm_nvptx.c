@@ -95,6 +95,8 @@ llvm_nvptx_kernel(EmitLlvm *l, const ThreadKernel *k)
 	text_attribute(l, "nvvm.reqntid", arena_printf(l->mem, "%d", k->threads));
 	if (k->min_blocks)
 		text_attribute(l, "nvvm.minctasm", arena_printf(l->mem, "%d", k->min_blocks));
+	if (k->cluster)
+		text_attribute(l, "nvvm.cluster_dim", arena_printf(l->mem, "%d", k->cluster));
 	LLVMPositionBuilderAtEnd(l->b, llvm_block(l, "entry"));
 	for (int i = 0; i < k->nparam; i++) {
 		LLVMValueRef v = LLVMGetParam(l->fn, (unsigned)i);

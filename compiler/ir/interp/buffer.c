@@ -147,7 +147,7 @@ DEFINE(COPY)
 	memcpy(tile.extent, slot->extent, sizeof tile.extent);
 	if (strcmp(kind, "plain") == 0)
 		return tensor_read(w, op, &tile, NULL, to);
-	if (strcmp(kind, "bulk") == 0 || strcmp(kind, "multicast") == 0) {
+	if (op_is_bulk_copy(op)) {
 		Mbarrier *b = mbarrier_at(w, op->in[at + 1], op->in[at + 2]);
 		if (!tensor_read(w, op, &tile, NULL, to))
 			return false;
@@ -231,11 +231,12 @@ DEFINE(EXPECT)
 	return true;
 }
 
-/* More than a phase still waits for: on a device what comes next counts for the next one. */
+/* In a cluster the other blocks' too, which run the same.  More than a phase still waits for: on a device what comes next
+ * counts for the next one. */
 DEFINE(ARRIVE)
 {
 	Mbarrier *b = mbarrier_at(w, op->in[0], op->in[1]);
-	int n = *attr_by(op) ? MAX(op_warps(op), 1) : 1;
+	int n = (*attr_by(op) ? MAX(op_warps(op), 1) : 1) * MAX(__builtin_popcountll((uint64_t)attr_mask(op)), 1);
 
 	if (n > b->pending)
 		return fault_at(w, op, FAULT_ASSERT, "arrive: %d arrivals, and the phase waits for %" PRId64, n,
@@ -243,6 +244,11 @@ DEFINE(ARRIVE)
 	b->pending -= n;
 	advance_phase(w, b);
 	return true;
+}
+
+DEFINE(CLUSTER_BARRIER)
+{
+	return true;                                    /* each program is a block of its own */
 }
 
 DEFINE(AWAIT)

@@ -79,13 +79,43 @@ DEFINE(NUM_BLOCKS)
 DEFINE_AS(SPLIT_RANK, give_i64(w, op, 0))
 DEFINE_AS(SPLIT_COUNT, give_i64(w, op, 1))
 
+/* *at, a program's number, becomes its index on the axis, which has so many programs: neighbours of a cluster first, then
+ * the first axis fastest. */
+static int64_t
+position(const Worker *w, const Op *op, int64_t *at, int axis)
+{
+	int64_t ranks = attr_ranks(op), rank = *at % ranks, n = 1;
+
+	*at /= ranks;
+	for (int d = 0; d <= axis; d++) {
+		n = MAX(w->grid[d], 1);
+		int64_t each = d == attr_along(op) ? ranks : 1, clusters = (n + each - 1) / each;
+		if (d == axis)
+			*at = *at % clusters * each + (each > 1 ? rank : 0);
+		else
+			*at /= clusters;
+	}
+	return n;
+}
+
 DEFINE(PROGRAM_AT)
 {
 	int64_t at = value_i64(w, op->in[0]);
 
-	for (int d = 0; d < attr_axis(op); d++)
-		at /= MAX(w->grid[d], 1);
-	return give_i64(w, op, at % MAX(w->grid[attr_axis(op)], 1));
+	int64_t ranks = attr_ranks(op), n = position(w, op, &at, (int)attr_axis(op));
+
+	if (attr_axis(op) == attr_along(op) && ranks > 1)
+		at = MIN(at, n - 1);
+	return give_i64(w, op, at);
+}
+
+DEFINE(PROGRAM_EXISTS)
+{
+	int64_t at = value_i64(w, op->in[0]), n = position(w, op, &at, (int)attr_along(op));
+	bool exists = at < n;
+
+	memcpy(value_at(w, &op->out[0]), &exists, sizeof exists);
+	return true;
 }
 
 /* ---- rearrangements ---- */

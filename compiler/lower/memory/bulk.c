@@ -10,6 +10,11 @@
  *         tensor_load_2 slot + 24576, map, bar, n + 192, k
  *     }
  *
+ * Of a multicast copy, which each block of a cluster issues, a block takes the boxes of its rank, and each goes to all:
+ *
+ *     tensor_multi_2 slot + 16384 * rank,        map, bar, 3, n + 128 * rank,      k
+ *     tensor_multi_2 slot + 16384 * rank + 8192, map, bar, 3, n + 128 * rank + 64, k
+ *
  * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all.  A send is
  * the same with tensor_store and a group of its own, which the same thread waits for by a sent. */
 #include "lower/lower.h"
@@ -42,18 +47,33 @@ typedef struct Boxes {
 	Reg base, param, bar, start[KERNEL_RANK];       /* start: by the map's dimensions */
 } Boxes;
 
+static int
+boxes_along(const Boxes *x, int i)
+{
+	const TensorMap *m = &x->map;
+	return (1 << x->slot.out[x->at[m->dim[i]]]) / m->box[i] / (m->ranks > 1 && i == m->shared ? m->ranks : 1);
+}
+
+/* Where the box at the packed coordinates begins in the slot. */
+static int64_t
+box_offset(const Boxes *x, uint64_t at)
+{
+	return (int64_t)f2_apply(&x->offset, at) * x->map.elem_bytes / x->box_bytes * x->box_bytes;
+}
+
 /* Box `number` of the tile, the slot's fastest dimension first; false past the last. */
 static bool
 issue(Lower *l, const Boxes *x, int number)
 {
 	const TensorMap *m = &x->map;
-	int first = m->is_stored ? 2 : 3;
-	Reg in[3 + KERNEL_RANK] = {0, x->param, x->bar};
+	bool is_shared = m->ranks > 1;
+	int first = m->is_stored ? 2 : is_shared ? 4 : 3;
+	Reg in[4 + KERNEL_RANK] = {0, x->param, x->bar};
 	uint64_t at = 0;
 	for (int i = 0; i < m->rank; i++) {
 		int64_t moved = 0;
 		if (attr_index(x->op)[m->dim[i]] == 'p') {
-			int d = x->at[m->dim[i]], n = (1 << x->slot.out[d]) / m->box[i];
+			int d = x->at[m->dim[i]], n = boxes_along(x, i);
 			moved = (int64_t)(number % n) * m->box[i];
 			number /= n;
 			at |= (uint64_t)moved << layout_out_at(&x->slot, d);
@@ -62,9 +82,12 @@ issue(Lower *l, const Boxes *x, int number)
 	}
 	if (number)
 		return false;
-	int64_t bytes = (int64_t)f2_apply(&x->offset, at) * m->elem_bytes / x->box_bytes * x->box_bytes;
+	int64_t bytes = box_offset(x, at);
+	if (is_shared)
+		in[3] = lower_i32(l, attr_mask(x->op));
 	in[0] = bytes ? thread_pointer(l->b, x->base, lower_i32(l, bytes)) : x->base;
-	PrimKind prim = (PrimKind)((m->is_stored ? PRIM_TENSOR_STORE_1 : PRIM_TENSOR_LOAD_1) + m->rank - 1);
+	PrimKind one = m->is_stored ? PRIM_TENSOR_STORE_1 : is_shared ? PRIM_TENSOR_MULTI_1 : PRIM_TENSOR_LOAD_1;
+	PrimKind prim = (PrimKind)(one + m->rank - 1);
 	thread_prim(l->b, prim, in, first + m->rank, NULL, 0, NULL, 0);
 	return true;
 }
@@ -117,11 +140,29 @@ boxes_make(Lower *l, const Op *op, Boxes *x)
 	return true;
 }
 
+/* The boxes of the block's rank: as far apart in the slot as along the tensor. */
+static void
+take_share(Lower *l, Boxes *x)
+{
+	int i = x->map.shared, d = x->at[x->map.dim[i]];
+	int64_t each = (int64_t)boxes_along(x, i) * x->map.box[i];
+	int64_t bytes = box_offset(x, (uint64_t)each << layout_out_at(&x->slot, d));
+	Reg rank;
+	for (int r = 0; r < x->map.ranks; r++)
+		if (box_offset(x, (uint64_t)(r * each) << layout_out_at(&x->slot, d)) != r * bytes)
+			die("shares of a multicast copy that are not equally far apart");
+	thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rank, 1);
+	x->base = thread_pointer(l->b, x->base, lower_op2(l, THREAD_MUL, rank, lower_i32(l, bytes)));
+	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], lower_op2(l, THREAD_MUL, rank, lower_i32(l, each)));
+}
+
 static void
 issue_all(Lower *l, Boxes *x)
 {
 	for (int i = 0; i < x->map.rank; i++)
 		x->start[i] = coordinate(l, x->op->in[1 + x->map.dim[i]]);
+	if (x->map.ranks > 1)
+		take_share(l, x);
 	for (int number = 0; issue(l, x, number);)
 		number++;
 }

@@ -85,9 +85,9 @@ lower_index(Lower *l, Op *op)
 		break;
 	case OP_SPLIT_COUNT: r = lower_i64(l, MAX(l->f->schedule.split, 1)); break;
 	case OP_PROGRAM_AT:
-		lower_find_program(l, lower_regs(l, op->in[0])[0], l->programs);
-		r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0);
+		r = lower_program_at(l, op, axis);
 		break;
+	case OP_PROGRAM_EXISTS: r = lower_program_exists(l, op); break;
 	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
 	case OP_NUM_PROGRAMS: r = axis < l->f->naxis ? l->programs[axis] : lower_i64(l, 1); break;
 	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;

@@ -25,7 +25,7 @@
  * Writes of kernels without matrix instructions stay, and others do: tiles of which a map can not serve the tensor
  * (map_reason), small ones, and those whose tensor is accessed elsewhere in the kernel, as nothing orders a send with
  * other accesses. */
-#include "pass/pass.h"
+#include "pass/async/pipeline.h"
 
 #include "model/model.h"
 
@@ -205,6 +205,19 @@ make_buffer(Drain *d, Builder *b, const Type *tile)
 	Value *v = build0(b, OP_ALLOC, type_buffer(d->m, tile->elem, 1, tile->rank, tile->extent));
 	v->layout = layout_intern(d->m, &l);
 	return v;
+}
+
+int64_t
+drain_bytes(Func *f, const Target *t, const Op *write)
+{
+	Drain d = {.m = f->module, .f = f, .t = t};
+	if (!has_product(f) || has_pointers(f) || !is_drained(&d, write))
+		return 0;
+	const Value *v = source_of(write);
+	int bytes = element_bytes(v->type), fast = v->type->rank - 1;
+	int64_t all = type_count(v->type) * bytes, cols = MIN(v->type->extent[fast], ROW_BYTES / bytes);
+	int64_t pieces = BUFFERS * (all / v->type->extent[fast] * cols);
+	return are_register_bits(v->layout, fast, log2_ceil(cols)) ? MIN(all, pieces) : all;
 }
 
 /* Some columns of a tile, which are some of each thread's registers. */

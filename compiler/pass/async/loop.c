@@ -65,7 +65,7 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 	const Op *read = s->read;
 	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;
 	Value *in[MAX_RANK + 4] = {read->in[0]};
-	Attr attr[LEN(kept) + 1];
+	Attr attr[LEN(kept) + 2];
 
 	for (int i = 0; i < rank; i++)
 		in[1 + i] = shift(p, b, read->in[1 + i], index);
@@ -75,7 +75,9 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 		if (op_attr(read, kept[i]) && (kind == OP_READ || kept[i] != ATTR_CACHE))
 			attr[n++] = *op_attr(read, kept[i]);
 	if (kind == OP_COPY)
-		attr[n++] = attr_new_kind(p->m, s->is_bulk ? "bulk" : "cp_async");
+		attr[n++] = attr_new_kind(p->m, s->is_shared ? "multicast" : s->is_bulk ? "bulk" : "cp_async");
+	if (kind == OP_COPY && s->is_shared)
+		attr[n++] = attr_new_mask(p->m, (INT64_C(1) << p->ranks) - 1);
 	if (kind == OP_COPY && s->is_bulk) {
 		in[nin++] = p->full;
 		in[nin++] = slot->def->in[1];

@@ -14,7 +14,16 @@
  * A block takes the programs b, b + blocks, b + 2 blocks …, of which program_at gives the positions on the grid, in the
  * order that the schedule's `group` says (lower/kernel.c).  Scalars that do not depend on the program stay before the loop,
  * where every part of the body sees them.  Programs run in any order and at once, so accesses of device memory by two of
- * them have no hazard; what they have in shared memory, pass barrier finds as it does in every loop. */
+ * them have no hazard; what they have in shared memory, pass barrier finds as it does in every loop.
+ *
+ * With {ranks} the blocks of a cluster take neighbours along one axis, whose operands they can share (cluster.c).  Where
+ * the axis is no multiple of the cluster, its last blocks run the last program once more, as their peers wait for their
+ * copies and arrivals, and write nothing:
+ *
+ *     %m = program_at %p {axis = 0, …, ranks = 2, along = 0}
+ *     %real = program_exists %p {ranks = 2, along = 0}
+ *     …
+ *     if %real { write … } */
 #include "pass/async/pipeline.h"
 #include "target/target.h"
 
@@ -25,6 +34,7 @@ typedef struct Persist {
 	Op *loop;
 	Block *body;
 	Value *position[MAX_AXES];
+	int ranks, along;                               /* blocks of a cluster, and along which axis their programs lie */
 } Persist;
 
 static bool
@@ -56,6 +66,10 @@ make_loop(Persist *p, Op *first)
 	for (int d = 0; d < p->f->naxis; d++) {
 		Attr axis = attr_new_axis(p->m, d);
 		Value *n = &op_make(&p->before, OP_NUM_PROGRAMS, NULL, 0, &axis, 1, NULL, 0)->out[0];
+		if (p->ranks > 1 && d == p->along) {
+			Value *ranks = build_index(&p->before, p->ranks);
+			n = build2(&p->before, OP_MUL, build2(&p->before, OP_CDIV, n, ranks), ranks);
+		}
 		total = total ? build2(&p->before, OP_MUL, total, n) : n;
 	}
 	Value *in[] = {block, total, build0(&p->before, OP_NUM_BLOCKS, NULL)};
@@ -76,6 +90,10 @@ position(Persist *p, int axis, const Op *like)
 	Attr only = attr_new_axis(p->m, axis);
 	Op *op = op_make(&b, OP_PROGRAM_AT, (Value *[]){&p->body->arg[0]}, 1, like ? like->attr : &only,
 	    like ? like->nattr : 1, NULL, 0);
+	if (p->ranks > 1) {
+		attr_set_ranks(p->m, op, p->ranks);
+		attr_set_along(p->m, op, p->along);
+	}
 	op->out[0].name = p->f->axis[axis];
 	return p->position[axis] = &op->out[0];
 }
@@ -97,10 +115,48 @@ replace_positions(Persist *p)
 		position(p, d, NULL);
 }
 
+/* What a program does to memory, only if there is such a program. */
+static void
+guard(Persist *p, Op *op, Value *exists)
+{
+	Builder b = build_before(op);
+	Op *branch = op_make_regions(&b, OP_IF, &exists, 1, NULL, 0, NULL, 0, 2);
+	for (int r = 0; r < 2; r++) {
+		branch->region[r] = block_make(p->f, branch, NULL, 0);
+		Builder in = {.m = p->m, .block = branch->region[r], .place = op->place};
+		build_yield(&in, NULL, 0);
+	}
+	op_move(op, branch->region[0], branch->region[0]->last);
+}
+
+static void
+guard_effects(Persist *p)
+{
+	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
+	Attr attr[] = {attr_new_ranks(p->m, p->ranks), attr_new_along(p->m, p->along)};
+	Value *exists = &op_make(&b, OP_PROGRAM_EXISTS, (Value *[]){&p->body->arg[0]}, 1, attr, 2, NULL, 0)->out[0];
+	for (Op *op = p->body->first, *next; op; op = next) {
+		next = op->next;
+		if (op_has(op, WRITES | EFFECT))
+			guard(p, op, exists);
+	}
+}
+
+/* The blocks of a cluster, if the kernel can have them; why not is noted. */
+static int
+choose_cluster(Func *f, const Target *t, int *along)
+{
+	if (f->schedule.ctas <= 1 || !(t->has & HAS_CLUSTER))
+		return 1;
+	f->cluster_reason = cluster_axis(f, t, along);
+	return f->cluster_reason ? 1 : f->schedule.ctas;
+}
+
 static Op *
-make_persistent(Module *m, Func *f)
+make_persistent(Module *m, Func *f, const Target *t)
 {
 	Persist p = {.m = m, .f = f};
+	p.ranks = choose_cluster(f, t, &p.along);
 	Op *op = f->body->first;
 
 	if (!op)
@@ -115,6 +171,8 @@ make_persistent(Module *m, Func *f)
 	}
 	Builder end = {.m = m, .block = p.body, .place = p.loop->place};
 	build_yield(&end, NULL, 0);
+	if (p.ranks > 1)
+		guard_effects(&p);
 	replace_positions(&p);
 	return p.loop;
 }
@@ -123,11 +181,7 @@ make_persistent(Module *m, Func *f)
 static bool
 is_to_part(const Func *f, const Target *t)
 {
-	const Op *op = f->schedule.specialize && t->has & HAS_TMA ? f->body->first : NULL;
-
-	while (op && (op->kind != OP_DOT || !wgmma_named(attr_mma(op))))
-		op = op_after(op, f->body);
-	return op;
+	return f->schedule.specialize && t->has & HAS_TMA && has_warpgroup_product(f->body);
 }
 
 static bool
@@ -159,8 +213,10 @@ pass_persist(Module *m, const Target *t)
 		Func *f = m->funcs.at[i];
 		bool asked = f->schedule.persistent, parts = is_to_part(f, t);
 		f->schedule.persistent |= parts;
-		Op *loop = is_persistent(f) ? make_persistent(m, f) : NULL;
-		if (loop && !asked && order_programs(m, loop))
+		Op *loop = is_persistent(f) ? make_persistent(m, f, t) : NULL;
+		if (!loop && f->schedule.ctas > 1 && !f->is_reference)
+			choose_cluster(f, t, &(int){0});
+		if (loop && !asked && !cluster_program(loop) && order_programs(m, loop))
 			f->schedule.persistent = false; /* a block for each program */
 	}
 }

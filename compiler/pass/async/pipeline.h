@@ -20,6 +20,7 @@ typedef struct Staged {
 	Value *ring;                                    /* its buffer */
 	bool is_boxed;                                  /* warpgroups read the ring itself */
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
+	bool is_shared;                                 /* each block of the cluster copies a part of it to all */
 } Staged;
 
 typedef struct Pipeline {
@@ -37,6 +38,7 @@ typedef struct Pipeline {
 	VEC(Staged) reads;
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
 	int nasync;                                     /* reads that cp_async serves */
+	int ranks, along;                               /* of a cluster that shares copies, or 0; along which axis */
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
 
@@ -82,6 +84,8 @@ void warpgroup_products(Module *m, Func *f);
 
 /* bulk.c */
 
+/* The loop over programs that the loop stands in, or NULL. */
+Op *pipeline_programs(const Op *loop);
 /* Which of the reads go by tensor maps. */
 void pipeline_find_bulk(Pipeline *p);
 /* The mbarriers before the loop. */
@@ -102,6 +106,23 @@ bool order_programs(Module *m, Op *programs);
 
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
 void pipeline_symmetric(Pipeline *p, int slots);
+
+/* drain.c: bytes of the buffers through which a write is to go, in pieces if that takes less; 0: it stays a write */
+int64_t drain_bytes(Func *f, const Target *t, const Op *write);
+
+/* cluster.c */
+
+/* The axis of the grid along which programs of a cluster's blocks are neighbours; NULL, or why there are no clusters. */
+const char *cluster_axis(const Func *f, const Target *t, int *along);
+bool has_warpgroup_product(const Block *b);
+/* Does the loop run as often in programs that are neighbours along the axis? */
+bool cluster_steps_alike(Func *f, int axis, const Op *loop);
+/* In the loop over programs, where a program's index comes from, if it is a cluster's; or NULL. */
+const Op *cluster_program(const Op *programs);
+/* Which copies go to all blocks of the cluster: those of reads that are the same for programs along the axis. */
+int cluster_find_shared(Pipeline *p);
+/* Around the loop over programs: mbarriers are set up before peers use them, and stay until peers do no more. */
+void cluster_barriers(Module *m, Op *programs);
 
 /* loop.c */
 

@@ -13,10 +13,13 @@
  *         arrive %empty, %slot {by = "warp"}           arrivals of an iteration are the mbarrier's count
  *     }
  *
+ * In a cluster, where a copy goes to several blocks ({mask}), a slot is given back to them all, a barrier of the cluster
+ * stands before and behind the roles, and loops run as often in each block.
+ *
  * All of it is looked up in one block of each role, the body of the loop that the slot is carried through; reads may stand
  * in loops of that block.  Rings are checked one by one: two that a loop fills may be waited for and freed apart. */
+#include "pass/async/pipeline.h"
 #include "pass/async/ring.h"
-#include "pass/pass.h"
 
 #include <string.h>
 
@@ -267,7 +270,8 @@ check_arrivals(Protocol *p, const Op *arrive)
 
 	for (const Op *op = arrive->home->first; op; op = op->next)
 		if (op->kind == OP_ARRIVE && op->in[0] == arrive->in[0])
-			n += (*attr_by(op) ? op_warps(op) : 1) * attr_copies(p->roles)->at[1];
+			n += (*attr_by(op) ? op_warps(op) : 1) * attr_copies(p->roles)->at[1] *
+			    MAX(__builtin_popcountll((uint64_t)attr_mask(op)), 1);
 	const Op *of = buffer_owner(arrive->in[0]);
 	return (of && attr_count(of) == n) ||
 	    fails(p, arrive, "arrivals of an iteration are not the mbarrier's count");
@@ -293,6 +297,50 @@ free_before(const Protocol *p, const Op *expect)
 	return NULL;
 }
 
+/* ---- across the blocks of a cluster ---- */
+
+static bool
+has_cluster_barriers(const Protocol *p)
+{
+	const Op *before = p->roles->prev, *after = p->roles->next;
+	while (before && before->kind != OP_CLUSTER_BARRIER && before->kind != OP_MBARRIER)
+		before = before->prev;
+	while (after && after->kind != OP_CLUSTER_BARRIER)
+		after = after->next;
+	return before && before->kind == OP_CLUSTER_BARRIER && after;
+}
+
+/* Loops around the copies but the one over programs, of which all blocks have as many. */
+static bool
+steps_alike(const Protocol *p, const Op *expect)
+{
+	Func *f = expect->home->func;
+	for (const Op *loop = expect->home->parent; loop && loop != p->roles; loop = loop->home->parent) {
+		const Op *programs = loop->home->parent;
+		const Op *at = programs && programs->kind == OP_FOR ? cluster_program(programs) : NULL;
+		if (at && !cluster_steps_alike(f, (int)attr_along(at), loop))
+			return false;
+	}
+	return true;
+}
+
+/* Blocks that copy into each other's slots wait for each other's warps. */
+static bool
+check_peers(Protocol *p, const Op *expect, const Op *arrive)
+{
+	int64_t mask = 0;
+	for (const Op *op = expect->home->first; op; op = op->next)
+		if (counts_for(op, expect->in[0]))
+			mask |= attr_mask(op);
+	if (mask != attr_mask(arrive))
+		return fails(p, arrive, "a slot is not given back to the blocks that copy into it");
+	if (!mask)
+		return true;
+	if (!has_cluster_barriers(p))
+		return fails(p, arrive, "no barrier of the cluster before and after what its blocks share");
+	return steps_alike(p, expect) || fails(p, expect, "blocks of a cluster that may not run as many iterations");
+}
+
 static bool
 check_ring(Protocol *p, const Op *expect)
 {
@@ -311,7 +359,7 @@ check_ring(Protocol *p, const Op *expect)
 	if (!same_loops(expect->home, await->home))
 		return fails(p, await, "roles that run their loops as often are not known to");
 	if (!check_await(p, empty, true) || !check_await(p, await, false) || !check_bytes(p, expect) ||
-	    !check_arrivals(p, arrive))
+	    !check_arrivals(p, arrive) || !check_peers(p, expect, arrive))
 		return false;
 	for (const Op *op = expect->home->first; op; op = op->next) {
 		if (!counts_for(op, full))

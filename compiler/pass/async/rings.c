@@ -20,12 +20,19 @@
  * the first, which is over from the beginning.  In a loop over programs slots and phases are carried on from program to
  * program.
  *
- * There, a tile that the program reads before the loop, for products of warpgroups in it alone, comes in the same way, into
- * a ring of one slot that each program fills and frees once. */
+ * In a cluster the blocks share copies of what their programs have in common: each copies a part of the tile to the slots
+ * of all, a slot's bytes come from all, and a slot is free when the warps of all blocks have arrived:
+ *
+ *         copy %b, …, %full, %now {kind = "multicast", mask = 3}
+ *         …
+ *         arrive %empty, %now {by = "warp", mask = 3}
+ *
+ * In a loop over programs a tile that is read before the loop, for products of warpgroups in it alone, comes in the same
+ * way, into a ring of one slot that each program fills and frees once. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
-enum { MOST_RINGS = 4, APART = 8192 };
+enum { MOST_RINGS = 4, APART = 8192, MBARRIERS = 2048 };
 
 /* Reads with the same first and last product. */
 typedef struct Ring {
@@ -90,6 +97,7 @@ ring_of(Rings *r, Op *first, Op *last)
 	ring->part.reads.n = ring->part.reads.cap = 0;
 	ring->part.reads.at = NULL;
 	ring->part.bulk_bytes = 0;
+	ring->part.ranks = 0;
 	return ring;
 }
 
@@ -106,6 +114,7 @@ group_reads(Rings *r)
 			return false;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
 		ring->part.bulk_bytes += tile_bytes(v->type);
+		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
 	}
 	return true;
 }
@@ -122,17 +131,33 @@ find_rings(Rings *r)
 
 /* ---- slots ---- */
 
-/* The rings are there for all programs, beside the scratch of what else a program does; small scratch stands apart. */
+/* The write that a convert is for alone, if pass drain has the tile leave another way. */
+static bool
+is_drained(const Pipeline *p, const Op *convert)
+{
+	const Op *op = convert->kind == OP_CONVERT && convert->out[0].nuses == 1 ? convert : NULL;
+
+	while (op && (op->kind != OP_WRITE || op->in[access_data(op)] != &convert->out[0]))
+		op = op_after(op, p->f->body);
+	return op && drain_bytes(p->f, p->t, op) > 0;
+}
+
+/* The rings are there for all programs, beside the buffers of writes and the scratch of what else a program does; small
+ * scratch stands apart. */
 static int
 fit_slots(const Pipeline *p, int slots, int64_t beside)
 {
 	const Block *body = p->f->body;
 	int64_t each = pipeline_stage_bytes(p, false), scratch = 0;
 
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (!op_inside(op, p->body))
+	beside += MBARRIERS;
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind == OP_WRITE)
+			beside += drain_bytes(p->f, p->t, op);
+		if (!op_inside(op, p->body) && !is_drained(p, op))
 			scratch = MAX(scratch, plan_op(op, p->t).scratch);
-	while (slots > 2 && slots * each + scratch + beside + APART > p->t->shared_bytes)
+	}
+	while (slots > 2 && slots * each + beside + (scratch ? scratch + APART : 0) > p->t->shared_bytes)
 		slots--;
 	return slots;
 }
@@ -169,9 +194,10 @@ use(Ring *r)
 static void
 release(Ring *r, Builder *b)
 {
-	Attr by = attr_new_by(r->part.m, "warp");
+	int ranks = r->part.ranks;
+	Attr attr[] = {attr_new_by(r->part.m, "warp"), attr_new_mask(r->part.m, (INT64_C(1) << ranks) - 1)};
 
-	op_make(b, OP_ARRIVE, (Value *[]){r->part.empty, r->now}, 2, &by, 1, NULL, 0);
+	op_make(b, OP_ARRIVE, (Value *[]){r->part.empty, r->now}, 2, attr, ranks ? 2 : 1, NULL, 0);
 }
 
 /* What the slot's number and its phase become, behind each other in `out`. */
@@ -265,6 +291,7 @@ bring_tile(Pipeline *p, Op *read)
 	r.part.reads.at = NULL;
 	vec_push(p->tmp, &r.part.reads, s);
 	r.part.bulk_bytes = tile_bytes(read->out[0].type);
+	r.part.ranks = 0;
 	pipeline_rings(&r.part, &before, 1);
 	r.part.full = pipeline_mbarrier(p, &before, 1, 1, "loaded");
 	r.part.empty = pipeline_mbarrier(p, &before, 1, p->f->schedule.warps, "taken");
@@ -296,7 +323,7 @@ make_rings(Rings *r, Builder *b, int slots)
 		Pipeline *p = &r->at[i].part;
 		pipeline_rings(p, b, slots);
 		p->full = pipeline_mbarrier(p, b, slots, 1, names[i][0]);
-		p->empty = pipeline_mbarrier(p, b, slots, p->f->schedule.warps, names[i][1]);
+		p->empty = pipeline_mbarrier(p, b, slots, (int64_t)p->f->schedule.warps * MAX(p->ranks, 1), names[i][1]);
 	}
 }
 
@@ -354,6 +381,7 @@ pipeline_symmetric(Pipeline *p, int slots)
 	Op *tile = find_tile(p);
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
 
+	cluster_find_shared(p);
 	find_rings(&r);
 	slots = fit_slots(p, slots, tile ? tile_bytes(tile->out[0].type) : 0);
 	make_rings(&r, &b, slots);
@@ -363,4 +391,6 @@ pipeline_symmetric(Pipeline *p, int slots)
 		carry_on(p, 2 * r.n);
 	if (tile)
 		bring_tile(p, tile);
+	if (p->ranks)
+		cluster_barriers(p->m, pipeline_programs(p->loop));
 }

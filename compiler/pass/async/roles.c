@@ -67,13 +67,8 @@ find_programs(Parting *p)
 			p->programs = op;
 	if (!p->programs)
 		return refuse(p, "no product of warpgroups is in a loop over programs");
-	return !p->programs->next || refuse(p, "something follows the loop over programs");
-}
-
-static bool
-is_bulk(const Op *op)
-{
-	return op->kind == OP_COPY && (strcmp(attr_kind(op), "bulk") == 0 || strcmp(attr_kind(op), "multicast") == 0);
+	const Op *next = p->programs->next;
+	return !next || next->kind == OP_CLUSTER_BARRIER || refuse(p, "something follows the loop over programs");
 }
 
 static bool
@@ -92,9 +87,9 @@ find_loop(Parting *p)
 	const Block *body = p->programs->region[0];
 
 	for (Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind == OP_COPY && !is_bulk(op))
+		if (op->kind == OP_COPY && !op_is_bulk_copy(op))
 			return refuse(p, "threads copy by cp.async");
-		if (op->kind != OP_EXPECT && op->kind != OP_ARRIVE && !is_bulk(op))
+		if (op->kind != OP_EXPECT && op->kind != OP_ARRIVE && !op_is_bulk_copy(op))
 			continue;
 		if (op->kind == OP_ARRIVE)
 			vec_push(p->tmp, &p->free, op->in[0]);
@@ -151,7 +146,7 @@ need(Parting *p, const Value *v)
 static bool
 is_producers(const Parting *p, const Op *op)
 {
-	return op->kind == OP_EXPECT || is_bulk(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
+	return op->kind == OP_EXPECT || op_is_bulk_copy(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
 }
 
 static bool
@@ -231,7 +226,7 @@ make_roles(Parting *p)
 {
 	int warps = p->f->schedule.warps;
 	const int *regs = target_role_registers(p->t, warps / WARPGROUP);
-	Builder b = {.m = p->m, .block = p->f->body, .place = p->programs->place};
+	Builder b = {.m = p->m, .block = p->f->body, .before = p->programs->next, .place = p->programs->place};
 	const Attr attr[] = {attr_new_warps(p->m, (int64_t[]){WARPGROUP, warps}, 2),
 		attr_new_copies(p->m, (int64_t[]){1, 1}, 2), attr_new_regs(p->m, (int64_t[]){regs[0], regs[1]}, 2),
 		attr_new_lone(p->m, true)};
@@ -280,5 +275,7 @@ pass_roles(Module *m, const Target *t)
 		if (can_part(&p))
 			part(&p);
 		f->whole_reason = p.why;
+		if (f->schedule.ctas > 1 && t->has & HAS_CLUSTER && func_cluster(f) == 1 && !f->cluster_reason)
+			f->cluster_reason = "it stays whole, and blocks of a cluster share copies of parted kernels";
 	}
 }

@@ -67,8 +67,7 @@ static bool
 is_filled_by_bulk(const Func *f, const Op *buffer)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool is_bulk = op->kind == OP_COPY && strcmp(attr_kind(op), "bulk") == 0;
-		if (is_bulk && buffer_owner(op->in[access_data(op)]) == buffer)
+		if (op_is_bulk_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer)
 			return true;
 	}
 	return false;

@@ -198,6 +198,8 @@ visit(Barrier *k, Op *op)
 			effects_add(&k->open, effects.at[i], k->tmp);
 	if (op->kind == OP_DOT_WAIT)
 		end_awaits(k);
+	if (op->kind == OP_CLUSTER_BARRIER)
+		k->open.n = 0;
 }
 
 /* ---- loops ---- */

@@ -1,0 +1,225 @@
+/* Clusters: thread blocks that run neighbouring programs share the copies of what those have in common.
+ *
+ *     grid(pm, pn), clusters of 2 along pm           block of rank 0          block of rank 1
+ *     a[pm * 128 +: 128, k +: 64]                     copies its own           copies its own
+ *     b[k +: 64, pn * 256 +: 256]                     copies half to both      copies half to both
+ *
+ * The axis is the one along which most bytes are common.  A read is common if its indices do not depend on that axis, nor
+ * on memory, and its loop runs as often in all blocks.  Copies and arrivals then cross blocks, which therefore must step
+ * through slots alike: a block past the end of the axis runs as its peers do (persist.c), and what it would do to memory
+ * must stand where it can be left out. */
+#include "model/model.h"
+#include "pass/async/pipeline.h"
+
+enum { MOST_BLOCKS = 8 };                               /* of a portable cluster: CUDA C++ Programming Guide */
+
+typedef struct Varying {
+	int axis;
+	const Block *over;                              /* of the loop over programs, or NULL */
+	bool *seen;                                     /* by Value.id */
+} Varying;
+
+static bool varies(Varying *x, const Value *v);
+
+/* A loop's index or what it carries. */
+static bool
+column_varies(Varying *x, const Op *loop, int i)
+{
+	if (loop->kind != OP_FOR)
+		return true;
+	for (int k = 0; k < 3; k++)
+		if (varies(x, loop->in[k]))
+			return true;
+	return i >= 0 && (varies(x, loop->in[3 + i]) || varies(x, loop->region[0]->last->in[i]));
+}
+
+/* Can it differ between programs that are neighbours along the axis? */
+static bool
+varies(Varying *x, const Value *v)
+{
+	const Op *op = v->def;
+	if (x->seen[v->id])
+		return false;                           /* being looked at, or it does not */
+	x->seen[v->id] = true;
+	if (!op && !v->block->parent)
+		return false;
+	if (!op || op->kind == OP_FOR)
+		return column_varies(x, op ? op : v->block->parent, op ? v->index : v->index - 1);
+	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
+		return attr_axis(op) == x->axis;
+	if (!op_has(op, PURE) || op->nregion || op->kind == OP_BLOCK_ID || op->kind == OP_PROGRAM_EXISTS)
+		return true;
+	for (int i = 0; i < op->nin; i++)
+		if (varies(x, op->in[i]))
+			return true;
+	return false;
+}
+
+static Varying
+varying_open(Func *f, Arena *mem, int axis)
+{
+	func_number(f);
+	return (Varying){.axis = axis, .seen = NEW_ARRAY(mem, bool, f->nvalues)};
+}
+
+static bool
+read_varies(Func *f, Arena *mem, int axis, const Op *read)
+{
+	Varying x = varying_open(f, mem, axis);
+	for (int i = 0; i < read->in[0]->type->rank; i++)
+		if (varies(&x, read->in[1 + i]))
+			return true;
+	return false;
+}
+
+static bool
+loop_varies(Func *f, Arena *mem, int axis, const Op *loop)
+{
+	Varying x = varying_open(f, mem, axis);
+	return column_varies(&x, loop, -1);
+}
+
+bool
+cluster_steps_alike(Func *f, int axis, const Op *loop)
+{
+	return !loop_varies(f, f->module->cx->tmp, axis, loop);
+}
+
+bool
+has_warpgroup_product(const Block *b)
+{
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
+			return true;
+	return false;
+}
+
+/* ---- before there is a loop over programs ---- */
+
+/* Bytes that an iteration of the kernel's loops reads alike in programs along the axis. */
+static int64_t
+common_bytes(Func *f, const Target *t, int axis)
+{
+	Arena *mem = f->module->cx->tmp;
+	int64_t n = 0;
+	for (const Op *loop = f->body->first; loop; loop = loop->next) {
+		if (loop->kind != OP_FOR || !has_warpgroup_product(loop->region[0]) || loop_varies(f, mem, axis, loop))
+			continue;
+		for (const Op *op = loop->region[0]->first; op; op = op->next)
+			if (op->kind == OP_READ && op->out[0].type->rank == 2 && !map_reason(op, t) &&
+			    !read_varies(f, mem, axis, op))
+				n += tile_bytes(op->out[0].type);
+	}
+	return n;
+}
+
+static bool
+has_one_program(const Func *f, int axis)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PROGRAM_ID && attr_axis(op) == axis && attr_count(op) == 1)
+			return true;
+	return false;
+}
+
+static bool
+is_read(const Func *f, const Value *tensor)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_has(op, READS) && op->in[0] == tensor)
+			return true;
+	return false;
+}
+
+/* NULL: what the kernel does to memory can be left out of one block. */
+static const char *
+effects_reason(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (!op_has(op, WRITES | EFFECT) && !(op_is_access(op) && !access_is_tensor(op)))
+			continue;
+		if (op_is_access(op) && !access_is_tensor(op))
+			return "it accesses memory through pointers";
+		if (op->home != f->body)
+			return "it writes inside of a loop or branch";
+		for (int i = 0; i < op->nout; i++)
+			if (op->out[i].nuses)
+				return "it uses what an atomic operation gives";
+		if (op_has(op, WRITES) && (op_has(op, READS) || is_read(f, op->in[0])))
+			return "it reads what it writes";
+	}
+	return NULL;
+}
+
+const char *
+cluster_axis(const Func *func, const Target *t, int *along)
+{
+	Func *f = func->body->func;
+	int64_t most = 0;
+	if (f->schedule.ctas > MOST_BLOCKS)
+		return "chips place at most 8 blocks in a cluster";
+	if (f->schedule.split > 1)
+		return "blocks of its clusters share a program's loop (split)";
+	if (!f->schedule.specialize)
+		return "blocks of a cluster share copies of kernels that are parted into roles (specialize)";
+	if (!has_warpgroup_product(f->body))
+		return "it has no product of warpgroups, whose operands blocks could share";
+	for (int d = 0; d < f->naxis; d++) {
+		int64_t bytes = has_one_program(f, d) ? 0 : common_bytes(f, t, d);
+		if (bytes > most)
+			*along = d;
+		most = MAX(bytes, most);
+	}
+	return most ? effects_reason(f) : "programs that are neighbours on the grid have no operand in common";
+}
+
+/* ---- the loop's copies ---- */
+
+const Op *
+cluster_program(const Op *programs)
+{
+	const Block *b = programs->region[0];
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
+			return op;
+	return NULL;
+}
+
+/* Can the tile be copied in as many parts? */
+static bool
+has_shares(const Staged *s, int ranks)
+{
+	const Type *t = s->read->out[0].type;
+	return type_count(t) / ranks >= 8 * t->extent[t->rank - 1];
+}
+
+int
+cluster_find_shared(Pipeline *p)
+{
+	Op *programs = pipeline_programs(p->loop);
+	const Op *at = programs ? cluster_program(programs) : NULL;
+	int n = 0;
+	if (!at)
+		return 0;
+	p->along = (int)attr_along(at);
+	if (!loop_varies(p->f, p->tmp, p->along, p->loop))
+		for (int i = 0; i < p->reads.n; i++) {
+			Staged *s = &p->reads.at[i];
+			s->is_shared = s->is_bulk && has_shares(s, (int)attr_ranks(at)) &&
+			    !read_varies(p->f, p->tmp, p->along, s->read);
+			n += s->is_shared;
+		}
+	p->ranks = n ? (int)attr_ranks(at) : 0;
+	if (!n)
+		p->f->cluster_reason = "no operand of the loop is in common";
+	return n;
+}
+
+void
+cluster_barriers(Module *m, Op *programs)
+{
+	Builder b = {.m = m, .block = programs->home, .before = programs, .place = programs->place};
+	op_make(&b, OP_CLUSTER_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	b.before = programs->next;
+	op_make(&b, OP_CLUSTER_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+}
