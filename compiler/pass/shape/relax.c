@@ -15,7 +15,8 @@
  * exponential of a difference takes the factor log2 e into it (exponent.c).
  *
  * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
- * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u). */
+ * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u).  So is c + c erf u one
+ * function without the cancellation (relax_erf.c). */
 #include "pass/shape/relax.h"
 
 #include <math.h>
@@ -192,6 +193,24 @@ join_tanh(Module *m, Op *op)
 	}
 }
 
+/* c + c erf u, or c - c erf u. */
+static void
+join_erf(Module *m, Op *op)
+{
+	double c, by;
+	for (int i = 0; i < 2; i++) {
+		if ((op->kind == OP_SUB && i != 0) || !moderate_constant(op->in[i], &c))
+			continue;
+		Value *erf = split_constant(op->in[1 - i], &by);
+		if (!erf->def || erf->def->kind != OP_ERF || erf->nuses != 1 || by != c)
+			continue;
+		Builder b = build_before(op);
+		Value *sum = relax_erf(m, &b, erf->def->in[0], op->kind == OP_SUB);
+		value_replace(op->out, c == 1 ? sum : build2(&b, OP_MUL, sum, build_float(&b, sum->type, c)));
+		return;
+	}
+}
+
 /* A factor that has no other use and is a product itself. */
 static bool
 is_inner_product(const Value *v)
@@ -253,6 +272,7 @@ relax_op(Module *m, Op *op)
 		relax_exponent(op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(m, op);
+		join_erf(m, op);
 	} else if (op->kind == OP_MUL) {
 		join_constants(m, op);
 	}

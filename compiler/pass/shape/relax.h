@@ -17,4 +17,7 @@ bool carried_from(const Value *v, Value *from[2]);
 /* An approximated exponential of a difference becomes one of base 2. */
 void relax_exponent(Op *op);
 
+/* relax_erf.c: 1 + erf(u), or {negated} 1 - erf(u), approximately. */
+Value *relax_erf(Module *m, Builder *b, Value *u, bool negated);
+
 #endif
