@@ -4,10 +4,11 @@
  *     %s = reduce %v {fn = "sum"} : f32                =>  %0 = select (iota < 100), %v, -0.0
  *                                                          %s = reduce %0 {fn = "sum"} : f32
  *
- * Added elements hold anything.  Only ops that combine elements or touch memory mask them: reductions, scans
- * from the end, sorts, a dot's K and histograms get what changes nothing there; accesses to tensors get
- * `valid`, loads, stores and atomics through pointers get masks; and ops that move elements about (pad_shape.c) are made
- * of gathers where the gaps would get in their way.  dot_scaled is spelled out here too (expand.c). */
+ * Added elements hold anything.  Only ops that combine elements or touch memory mask them: reductions, scans from the
+ * end, sorts, a dot's K and histograms get what changes nothing there; accesses to tensors get `valid`, unless what
+ * was added lies behind the tensor's own end; loads, stores and atomics through pointers get masks; and ops that move
+ * elements about (pad_shape.c) are made of gathers where the gaps would get in their way.  dot_scaled is spelled out
+ * here too (expand.c). */
 #include "pass/shape/pad.h"
 
 #include "pass/layout/dot.h"
@@ -100,6 +101,26 @@ pad_indices(const Pad *p, Op *op)
 	op_set_in(op, 1 + i, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
 }
 
+/* Does what was added along each dimension lie outside of the tensor, behind its whole extent?  Then bounds tell as much
+ * as {valid} would, and a tensor map needs no more. */
+static bool
+ends_with_tensor(const Op *op, const Value *tile, const Type *was)
+{
+	const char *index = attr_index(op);
+	int at = 0;
+	for (int i = 0; index[i]; i++) {
+		if (index[i] == 'g')
+			return false;
+		if (index[i] != 'p')
+			continue;
+		bool added = was->extent[at] != tile->type->extent[at];
+		if (added && (op->in[0]->type->extent[i] != was->extent[at] || !value_is_int(op->in[1 + i], 0)))
+			return false;
+		at++;
+	}
+	return at == was->rank;
+}
+
 /* {extents} and {valid} of an access to a tensor, from the tile that it moves. */
 static void
 pad_access(const Pad *p, Op *op, const Value *tile)
@@ -119,7 +140,7 @@ pad_access(const Pad *p, Op *op, const Value *tile)
 	if (attr_extents(op))
 		attr_set_extents(p->m, op, to, n);
 	pad_indices(p, op);
-	if (was != tile->type && !attr_valid(op))
+	if (was != tile->type && !attr_valid(op) && !ends_with_tensor(op, tile, was))
 		attr_set_valid(p->m, op, was->extent, was->rank);
 }
 

@@ -144,6 +144,8 @@ pad_histogram(const Pad *p, Op *op)
 static bool
 reads_zeros(const Value *v)
 {
+	while (v->def && v->def->kind == OP_PERMUTE)
+		v = v->def->in[0];
 	return v->def && v->def->kind == OP_READ && v->def->nin == access_data(v->def);
 }
 
