@@ -35,8 +35,9 @@ Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgA
 /* The error for a target's name that no target has. */
 void compile_unknown_target(Compile *cx, const char *name);
 /* Is LLVM there?  Else it is an error in cx that says how to mend it. */
-/* parts.c: is the kernel to be parted into roles, where its schedule leaves that open? */
-bool parts_by_itself(const Func *f, const Schedule *s, const Target *t);
+/* parts.c: is the kernel to be parted into roles, where its schedule leaves that open?  The columns of its first product,
+ * or 0: no. */
+int parts_by_itself(const Func *f, const Schedule *s, const Target *t);
 bool compile_finds_llvm(Compile *cx);
 /* From a module that went through a GPU's pipeline to what its device loads.  False after errors in m->cx. */
 bool compile_artefact(Module *m, const Target *t, Artefact *out);

@@ -7,24 +7,27 @@
 
 #include "pass/layout/dot.h"
 
-enum { LEAST_WARPS = 8 };
+enum { LEAST_WARPS = 8, WARP_ROWS = 16 };
 
+/* In a loop, with rows for all warps. */
 static bool
-is_in_loop(const Op *op)
+may_chain(const Op *op, int warps)
 {
-	return op->home->parent && op->home->parent->kind == OP_FOR;
+	const Type *t = op->out[0].type;
+	return op->kind == OP_DOT && op->home->parent && op->home->parent->kind == OP_FOR && t->rank == 2 &&
+	    t->extent[0] >= warps * WARP_ROWS;
 }
 
-bool
+int
 parts_by_itself(const Func *f, const Schedule *s, const Target *t)
 {
 	bool open = s->at[SCHEDULE_SPECIALIZE] < 0 && s->at[SCHEDULE_PERSISTENT] <= 0 && s->ctas <= 1 && s->split <= 1;
 	if (!t || !(t->has & HAS_WGMMA) || !(t->has & HAS_SETMAXNREG) || !open || s->warps < LEAST_WARPS || s->stages == 1)
-		return false;
+		return 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Op *next = op->kind == OP_DOT && is_in_loop(op) ? dot_next(f, &op->out[0]) : NULL;
+		const Op *next = may_chain(op, s->warps) ? dot_next(f, &op->out[0]) : NULL;
 		if (next && next->home == op->home)
-			return true;
+			return (int)op->out[0].type->extent[1];
 	}
-	return false;
+	return 0;
 }
