@@ -3,7 +3,7 @@
 one process, on the same tensors.
 
     bench/run [--only TEXT] [--rounds N] [--library libtegula.so] [--tune SECONDS] [--quick] [--output FILE.md]
-    bench/run --dry-run [--matmul | --types]
+    bench/run --dry-run [--matmul | --types | --attention | --rows]
 
 --dry-run needs no GPU, no PyTorch and no Triton: it lists the rows with their peers and looks whether each kernel and each
 handwritten one is there and takes what the row gives it.
@@ -23,7 +23,7 @@ import time
 import unittest.mock
 
 DRY = "--dry-run" in sys.argv       # what is not here is not needed
-for name in ("torch", "torch.nn", "torch.nn.functional", "triton", "triton.language", "triton.language.extra"):
+for name in ("torch", "torch.nn", "torch.nn.attention", "torch.nn.functional", "triton", "triton.language", "triton.language.extra"):
     try:
         if DRY:
             importlib.import_module(name)
@@ -247,6 +247,8 @@ def main():
     a.add_argument("--quick", action="store_true", help="a sixth of Triton's space")
     a.add_argument("--matmul", action="store_true", help="matrix products instead of the memory-bound table")
     a.add_argument("--types", action="store_true", help="products of other types and orders, batches, a convolution, an epilogue")
+    a.add_argument("--attention", action="store_true", help="attention forward against cuDNN")
+    a.add_argument("--rows", action="store_true", help="products of few rows")
     a.add_argument("--no-triton", action="store_true")
     a.add_argument("--no-compile", action="store_true")
     a.add_argument("--no-cuda", action="store_true")
@@ -254,7 +256,8 @@ def main():
     a.add_argument("--dry-run", action="store_true", help="say what would be measured, and look whether it is there")
     args = a.parse_args()
     lines = []
-    todo = P.type_problems() if args.types else P.matmul_problems() if args.matmul else P.memory_problems()
+    tables = {"types": P.type_problems, "matmul": P.matmul_problems, "attention": P.attention_problems, "rows": P.row_problems}
+    todo = next((make for name, make in tables.items() if getattr(args, name)), P.memory_problems)()
     todo = [p for p in todo if not args.only or any(o in p.name for o in args.only)]
     if args.dry_run:
         sys.exit(dry_run(todo))

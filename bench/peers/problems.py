@@ -5,6 +5,7 @@ poisoned before a check; `bytes` counts each input read once and each output wri
 import math
 
 import torch
+import torch.nn.attention
 import torch.nn.functional as F
 
 import triton_kernels as tk
@@ -227,6 +228,58 @@ def convolution(B, H, C, F, R, pad):
 def convolved(t, d, pad):
     y = torch.nn.functional.conv2d(t["x"].to(d).permute(0, 3, 1, 2), t["w"].to(d).permute(3, 2, 0, 1), padding=pad)
     return y.permute(0, 2, 3, 1)
+
+
+def heads(B, H, S, D):
+    def make():
+        return {"q": randn(B, H, S, D, dtype=BF16), "k": randn(B, H, S, D, dtype=BF16), "v": randn(B, H, S, D, dtype=BF16),
+                "y": torch.empty(B, H, S, D, device="cuda", dtype=BF16)}
+    return make
+
+
+def attended(t, d, causal):
+    """A head at a time, as all scores of long sequences are too many."""
+    y = torch.empty_like(t["q"], dtype=d)
+    scale = t["q"].shape[-1] ** -0.5
+    for b, h in ((b, h) for b in range(y.shape[0]) for h in range(y.shape[1])):
+        s = t["q"][b, h].to(d) @ t["k"][b, h].to(d).T * scale
+        if causal:
+            s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), float("-inf"))
+        y[b, h] = torch.softmax(s, -1) @ t["v"][b, h].to(d)
+    return y
+
+
+def attention_by(backend, causal):
+    def call(t):
+        with torch.nn.attention.sdpa_kernel([backend]):
+            return F.scaled_dot_product_attention(t["q"], t["k"], t["v"], is_causal=causal)
+    return call
+
+
+def attention_problems():
+    """Forward attention against cuDNN's, which leads FlashAttention 2 of PyTorch on this chip."""
+    backend = torch.nn.attention.SDPBackend.CUDNN_ATTENTION
+    p = []
+    for B, H, S, D in ((4, 16, 1024, 128), (4, 16, 4096, 128), (4, 16, 16384, 128), (4, 16, 4096, 64), (2, 16, 4096, 96),
+                       (2, 16, 4096, 256)):
+        for causal in (False, True):
+            work = 4 * B * H * S * S * D // (2 if causal else 1)
+            p.append(Problem(f"attention {'causal' if causal else 'full'} b{B} h{H} s{S} d{D}", heads(B, H, S, D), ["y"],
+                             lambda t, d, c=causal: attended(t, d, c), None, attention_by(backend, causal),
+                             ("attention_causal" if causal else "attention", {"T": "bf16"}, f"q k v y scale={D ** -0.5!r}"),
+                             flops=work, compiled=False))
+    return p
+
+
+def row_problems():
+    """Products of few rows, against cuBLAS."""
+    p = []
+    for M, N, K in ((1, 4096, 4096), (16, 4096, 4096), (16, 8192, 8192), (16, 14336, 4096), (16, 4096, 14336), (64, 8192, 8192),
+                    (128, 4096, 4096), (128, 8192, 8192)):
+        p.append(Problem(f"NT bf16 {M}x{N}x{K}", nt(M, N, K, BF16, BF16), ["c"], lambda t, d: t["a"].to(d) @ t["b"].to(d).T, None,
+                         lambda t: torch.matmul(t["a"], t["b"].T, out=t["c"]),
+                         ("bench/peers/products:nt", {"T": "bf16", "O": "bf16"}, "a b c"), flops=2 * M * N * K, compiled=False))
+    return p
 
 
 def type_problems():
