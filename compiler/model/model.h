@@ -87,6 +87,19 @@ bool scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *ou
 /* plan_shuffle.c: false where shared memory is cheaper */
 bool plan_shuffle(const Convert *c, const Layout *src, const Layout *dst, ShufflePlan *out);
 
+/* Parts of a column of its `from`: the source's register bits and its lane bits. */
+static inline uint64_t
+shuffle_register(uint64_t column, const Layout *src)
+{
+	return column & ((UINT64_C(1) << src->in[IN_REGISTER]) - 1);
+}
+
+static inline uint64_t
+shuffle_lane(uint64_t column, const Layout *src)
+{
+	return column >> src->in[IN_REGISTER] & ((UINT64_C(1) << src->in[IN_LANE]) - 1);
+}
+
 /* plan_slice.c: extracts */
 
 typedef enum SliceWay {

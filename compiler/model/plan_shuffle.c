@@ -15,19 +15,6 @@
  * memory. */
 #include "model/model.h"
 
-/* Parts of the plan's column i: the source's register bits and its lane bits. */
-static uint64_t
-register_part(uint64_t column, const Layout *src)
-{
-	return column & ((UINT64_C(1) << src->in[IN_REGISTER]) - 1);
-}
-
-static uint64_t
-lane_part(uint64_t column, const Layout *src)
-{
-	return column >> src->in[IN_REGISTER] & ((UINT64_C(1) << src->in[IN_LANE]) - 1);
-}
-
 /* D and B: what the receiver's lane bits ask for. */
 static void
 asked(const ShufflePlan *p, const Layout *src, const Layout *dst, F2 *lanes, F2 *registers)
@@ -37,8 +24,8 @@ asked(const ShufflePlan *p, const Layout *src, const Layout *dst, F2 *lanes, F2 
 	*registers = f2_zero(n, src->in[IN_REGISTER]);
 	for (int i = 0; i < n; i++) {
 		uint64_t column = p->from.col[dst->in[IN_REGISTER] + i];
-		lanes->col[i] = lane_part(column, src);
-		registers->col[i] = register_part(column, src);
+		lanes->col[i] = shuffle_lane(column, src);
+		registers->col[i] = shuffle_register(column, src);
 	}
 }
 
@@ -59,7 +46,7 @@ rotate_one(ShufflePlan *p, const Layout *src, const Layout *dst)
 	for (int k = 0; k < n; k++) {
 		int lane = top_bit(kernel[k]);
 		for (int e = 0; f2_apply(&b, kernel[k]) && e < regs; e++) {
-			if (f2_solve(&d, lane_part(p->from.col[e], src), &x))
+			if (f2_solve(&d, shuffle_lane(p->from.col[e], src), &x))
 				continue;
 			p->from.col[regs + lane] ^= p->from.col[e];
 			p->rotate[lane] ^= UINT64_C(1) << e;

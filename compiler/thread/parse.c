@@ -381,10 +381,8 @@ read_function(ThreadReader *r)
 			return false;
 		vec_push(r->mem, &result, (RegType)type);
 	} while (read_take(&r->r, ','));
-	RegType *param = NEW_ARRAY(r->mem, RegType, in.n);
 	Reg *inside = NEW_ARRAY(r->mem, Reg, in.n);
-	for (int i = 0; i < in.n; i++)
-		param[i] = in.at[i].type;
+	const RegType *param = thread_read_types(r, &in);
 	thread_function(r->b, &(ThreadSignature){name, result.at, param, result.n, in.n}, inside);
 	if (!thread_read_bind(r, &in, inside, in.n) || !read_need(&r->r, '{') || !read_nodes(r) ||
 	    (!read_take_word(&r->r, "gives") && !read_expected(&r->r, "'gives'")) ||

@@ -300,6 +300,15 @@ read_wgmma(ThreadReader *r, const ThreadNames *names)
 	return thread_read_bind(r, names, out, acc.n);
 }
 
+const RegType *
+thread_read_types(ThreadReader *r, const ThreadNames *names)
+{
+	RegType *type = NEW_ARRAY(r->mem, RegType, names->n);
+	for (int i = 0; i < names->n; i++)
+		type[i] = names->at[i].type;
+	return type;
+}
+
 static bool
 read_call(ThreadReader *r, const ThreadNames *names)
 {
@@ -308,10 +317,8 @@ read_call(ThreadReader *r, const ThreadNames *names)
 	if (!read_need(&r->r, '@') || !read_need_name(&r->r, &name, "a function's name") ||
 	    !thread_read_list(r, REG_F32, &in))
 		return false;
-	RegType *type = NEW_ARRAY(r->mem, RegType, names->n);
+	const RegType *type = thread_read_types(r, names);
 	Reg *out = NEW_ARRAY(r->mem, Reg, names->n);
-	for (int i = 0; i < names->n; i++)
-		type[i] = names->at[i].type;
 	if (names->n == 0 || !thread_call(r->b, name, in.at, in.n, type, out, names->n))
 		return thread_read_fail(r, arena_printf(r->r.cx->tmp, "there is no function '%s' above", name));
 	return thread_read_bind(r, names, out, names->n);
@@ -333,10 +340,8 @@ read_quoted(ThreadReader *r, bool prints, const ThreadNames *names)
 		thread_print(r->b, text, in.at, in.n);
 		return thread_read_bind(r, names, NULL, 0);
 	}
-	RegType *type = NEW_ARRAY(r->mem, RegType, names->n);
+	const RegType *type = thread_read_types(r, names);
 	Reg *out = NEW_ARRAY(r->mem, Reg, names->n);
-	for (int i = 0; i < names->n; i++)
-		type[i] = names->at[i].type;
 	thread_ptx(r->b, text, in.at, in.n, type, out, names->n);
 	return thread_read_bind(r, names, out, names->n);
 }

@@ -34,5 +34,6 @@ bool thread_read_uses(ThreadReader *r, RegType expected, ThreadRegs *out);
 bool thread_read_list(ThreadReader *r, RegType expected, ThreadRegs *out);
 bool thread_read_bind(ThreadReader *r, const ThreadNames *names, const Reg *v, int n);
 bool thread_read_plain(ThreadReader *r, const ThreadNames *names);     /* parse_node.c: a node without regions */
+const RegType *thread_read_types(ThreadReader *r, const ThreadNames *names);
 
 #endif

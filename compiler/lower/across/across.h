@@ -70,8 +70,9 @@ void sort_keep_lesser(Sort *s, int j);
 /* Sorts all states in scratch; each register then holds the state of its coordinates in `result`, whose inputs are
  * s->layout's. */
 void sort_by_loops(Sort *s, const Layout *result);
-/* The access of register k of one, its offset to be set. */
+/* The access of register k of one, but for its offset; and by it, with an offset, a register to scratch or back. */
 ThreadAccess sort_access(const Sort *s, int k, Reg base, int64_t count);
+void sort_move(const Sort *s, ThreadAccess *a, Reg offset, int64_t constant, Reg *state, bool back);
 /* Runs of 2^first and longer up to 2^last, of `count` states in scratch; the longest fall if `falls`. */
 void sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls);
 

@@ -34,6 +34,17 @@ sort_access(const Sort *s, int k, Reg base, int64_t count)
 	return a;
 }
 
+void
+sort_move(const Sort *s, ThreadAccess *a, Reg offset, int64_t constant, Reg *state, bool back)
+{
+	a->offset = offset;
+	a->constant += constant;
+	if (back)
+		thread_load(s->l->b, a, state);
+	else
+		thread_store(s->l->b, a, state);
+}
+
 /* Registers' states to scratch or back, `layout` saying where they stand. */
 static void
 move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
@@ -45,13 +56,9 @@ move_states(Sort *s, const Layout *layout, Reg base, int64_t count, bool back)
 			LowerStrides by = strides(s, thread_type_bytes(s->type[k]));
 			ThreadAccess a = sort_access(s, k, base, count);
 			int64_t constant;
-			a.offset = lower_element_offset(l, &by, layout, r, &constant);
-			a.constant += constant;
 			a.mask = mask;
-			if (back)
-				thread_load(l->b, &a, &s->at[r][k]);
-			else
-				thread_store(l->b, &a, &s->at[r][k]);
+			Reg offset = lower_element_offset(l, &by, layout, r, &constant);
+			sort_move(s, &a, offset, constant, &s->at[r][k], back);
 		}
 }
 
@@ -61,11 +68,8 @@ move_state(const Sort *s, Reg base, int64_t count, Reg element, Reg *state, bool
 	Lower *l = s->l;
 	for (int k = 0; k < s->p.n; k++) {
 		ThreadAccess a = sort_access(s, k, base, count);
-		a.offset = lower_op2(l, THREAD_MUL, element, lower_i32(l, thread_type_bytes(s->type[k])));
-		if (store)
-			thread_store(l->b, &a, &state[k]);
-		else
-			thread_load(l->b, &a, &state[k]);
+		Reg offset = lower_op2(l, THREAD_MUL, element, lower_i32(l, thread_type_bytes(s->type[k])));
+		sort_move(s, &a, offset, 0, &state[k], !store);
 	}
 }
 

@@ -69,13 +69,9 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 				image[i] = bytes * offset_in_part(s, p, layout, layout->map.col[from + i]);
 			uint64_t own = bytes * offset_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r));
 			LowerMap map = lower_map(l, image, n);
-			a.offset = lower_map_at(l, &map, own, &constant);
-			a.constant += constant;
 			a.mask = mask;
-			if (back)
-				thread_load(l->b, &a, &s->at[r][k]);
-			else
-				thread_store(l->b, &a, &s->at[r][k]);
+			Reg offset = lower_map_at(l, &map, own, &constant);
+			sort_move(s, &a, offset, constant, &s->at[r][k], back);
 		}
 }
 

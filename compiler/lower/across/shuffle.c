@@ -13,19 +13,6 @@ shuffle(Lower *l, RegType type, Reg v, Reg from, int64_t mask)
 	return mask ? lower_lane_xor(l, type, v, (int)mask) : v;
 }
 
-/* Parts of the plan's column i: the source's register bits and its lane bits. */
-static uint64_t
-register_part(uint64_t column, const Layout *src)
-{
-	return column & ((UINT64_C(1) << src->in[IN_REGISTER]) - 1);
-}
-
-static uint64_t
-lane_part(uint64_t column, const Layout *src)
-{
-	return column >> src->in[IN_REGISTER] & ((UINT64_C(1) << src->in[IN_LANE]) - 1);
-}
-
 /* The lane to ask, D t + E w, or 0 if it is the thread's own. */
 static Reg
 lane_asked(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *dst)
@@ -34,7 +21,7 @@ lane_asked(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *dst)
 	int lanes = dst->in[IN_LANE], n = lanes + dst->in[IN_WARP];
 	bool own = true;
 	for (int i = 0; i < n; i++) {
-		image[i] = lane_part(p->from.col[dst->in[IN_REGISTER] + i], src);
+		image[i] = shuffle_lane(p->from.col[dst->in[IN_REGISTER] + i], src);
 		own = own && image[i] == (i < lanes ? UINT64_C(1) << i : 0);
 	}
 	return own ? 0 : lower_thread_map(l, image, n);
@@ -51,7 +38,7 @@ sent_registers(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *
 	memcpy(image, p->sender.col, sizeof *image * (size_t)lanes);
 	for (int i = 0; i < warps; i++) {
 		uint64_t column = p->from.col[layout_in_at(dst, IN_WARP) + i];
-		image[lanes + i] = register_part(column, src) ^ f2_apply(&p->sender, lane_part(column, src));
+		image[lanes + i] = shuffle_register(column, src) ^ f2_apply(&p->sender, shuffle_lane(column, src));
 	}
 	lower_exchange(l, v, n, image, lanes + warps);
 	return v;
@@ -63,8 +50,8 @@ lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *d
 {
 	Reg *v = sent_registers(l, p, src, dst, from), asked = lane_asked(l, p, src, dst);
 	for (int r = 0; r < 1 << dst->in[IN_REGISTER]; r++) {
-		uint64_t at = f2_apply(&p->from, (uint64_t)r), lane = lane_part(at, src);
-		uint64_t reg = register_part(at, src) ^ f2_apply(&p->sender, lane);
+		uint64_t at = f2_apply(&p->from, (uint64_t)r), lane = shuffle_lane(at, src);
+		uint64_t reg = shuffle_register(at, src) ^ f2_apply(&p->sender, lane);
 		Reg from_lane = asked && lane ? lower_op2(l, THREAD_XOR, asked, lower_i32(l, (int64_t)lane)) : asked;
 		out[r] = shuffle(l, type, v[reg], from_lane, (int64_t)lane);
 		if (p->nkernel == 0 || v[reg] == v[reg ^ p->by[0]])
