@@ -277,6 +277,7 @@ pass_pipeline(Module *m, const Target *t)
 			continue;
 		pipeline_collapse(f);
 		pipeline_sink(f);
+		pipeline_early(f);
 		walk(m, t, f, f->body);
 		warpgroup_products(m, f);
 	}
