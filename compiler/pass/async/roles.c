@@ -121,6 +121,15 @@ need_column(Parting *p, const Op *loop, int i)
 	return i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i]));
 }
 
+/* A scalar of a tensor that nothing writes, as offsets and page numbers are. */
+static bool
+reads_scalar(const Parting *p, const Op *op)
+{
+	const Pipeline whole = {.f = p->f, .body = p->f->body};
+
+	return op->kind == OP_READ && op->out[0].type->rank == 0 && !pipeline_may_be_written(&whole, op->in[0]);
+}
+
 /* Scalars that one thread can compute again. */
 static bool
 need(Parting *p, const Value *v)
@@ -135,7 +144,7 @@ need(Parting *p, const Value *v)
 		return need_column(p, v->def ? v->def : v->block->parent, v->def ? v->index : v->index - 1);
 	if (v->def->kind == OP_ALLOC)
 		return true;
-	if (!op_has(v->def, PURE) || v->def->nregion)
+	if ((!op_has(v->def, PURE) && !reads_scalar(p, v->def)) || v->def->nregion)
 		return refuse(p, "addresses of copies come from memory");
 	for (int i = 0; i < v->def->nin; i++)
 		if (!need(p, v->def->in[i]))
