@@ -76,6 +76,15 @@ load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *s
 	return true;
 }
 
+/* Where the matrices of register r lie; the constant part is added last, as instructions have room for it. */
+static Reg
+address(Lower *l, Reg base, const LowerMap *map, const F2 *to, int r, int bytes)
+{
+	int64_t constant;
+	Reg at = thread_pointer(l->b, base, lower_map_at(l, map, f2_apply(to, (uint64_t)r) * (uint64_t)bytes, &constant));
+	return constant ? thread_pointer(l->b, at, lower_i32(l, constant)) : at;
+}
+
 bool
 lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
 {
@@ -95,12 +104,7 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 	int each = 1 << m.word;
 	LowerMap map = lower_map(l, image, row_images(&m, bytes, image));
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += each << m.many) {
-		int64_t constant;
-		Reg word[4];
-		Reg offset = lower_map_at(l, &map, f2_apply(&m.to, (uint64_t)r) * (uint64_t)bytes, &constant);
-		Reg at = thread_pointer(l->b, base, offset);
-		if (constant)
-			at = thread_pointer(l->b, at, lower_i32(l, constant));
+		Reg word[4], at = address(l, base, &map, &m.to, r, bytes);
 		thread_prim(l->b, prim[m.transposed][m.many], &at, 1, NULL, 0, word, 1 << m.many);
 		for (int i = 0; i < 1 << m.many; i++) {
 			if (each > 1)
@@ -126,10 +130,7 @@ lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, co
 	int each = 1 << m.word;
 	LowerMap map = lower_map(l, image, row_images(&m, bytes, image));
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += each << m.many) {
-		int64_t constant;
-		Reg offset = lower_map_at(l, &map, f2_apply(&m.to, (uint64_t)r) * (uint64_t)bytes, &constant);
-		Reg at = thread_pointer(l->b, base, offset), in[5];
-		in[0] = constant ? thread_pointer(l->b, at, lower_i32(l, constant)) : at;
+		Reg in[5] = {address(l, base, &map, &m.to, r, bytes)};
 		for (int i = 0; i < 1 << m.many; i++) {
 			const Reg *v = &from[r + i * each];
 			in[1 + i] = each > 1 ? thread_pack(l->b, v, each) : lower_as(l, CAST_BITS, REG_I32, *v);
