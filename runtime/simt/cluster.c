@@ -1,7 +1,8 @@
 /* A cluster's blocks, which see each other's shared memory.
  *
  * An address in the cluster is a word: the offset within a block in the low 24 bits, above them the block's rank and one
- * more, or 0 for one's own block, whose addresses thus are addresses in the cluster too. */
+ * more, or 0 for one's own block, whose addresses thus are addresses in the cluster too.  An address of one's own block
+ * that becomes a number has the rank above its low 24 bits (llvm_simt.c), as on a GPU: a descriptor must leave it out. */
 #include <string.h>
 
 #include "runtime/simt/prims.h"

@@ -362,10 +362,19 @@ settle(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *o
 	take_registers(l, n, out);
 }
 
+/* As a number, in a cluster: the block's rank above 24 bits, as a GPU has it. */
+static LLVMValueRef
+shared_address(EmitLlvm *l, LLVMValueRef v)
+{
+	LLVMValueRef rank = fixed_field(l, SIMT_FIELD_CLUSTER_RANK, l->type[REG_I32]);
+	return LLVMBuildOr(l->b, v, LLVMBuildShl(l->b, rank, llvm_i32(l, 24), ""), "");
+}
+
 void
 llvm_simt_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	switch (n->kind) {
+	case NODE_CAST: out[0] = shared_address(l, in[0]); break;
 	case NODE_PRIM: prim(l, n, in, out); break;
 	case NODE_MMA: mma(l, n, in, out); break;
 	case NODE_WGMMA: wgmma(l, n, in, out); break;

@@ -71,7 +71,12 @@ node(EmitLlvm *l, const ThreadNode *n)
 	LLVMValueRef *in = llvm_values(l, n->in, n->nin), *out = NEW_ARRAY(l->mem, LLVMValueRef, n->nout);
 	switch (n->kind) {
 	case NODE_OP: out[0] = llvm_op(l, n, in); break;
-	case NODE_CAST: out[0] = llvm_cast(l, n, in[0]); break;
+	case NODE_CAST:
+		if (host && llvm_reg_type(l, n->in[0]) == REG_SHARED)
+			llvm_simt_node(l, n, in, out);
+		else
+			out[0] = llvm_cast(l, n, in[0]);
+		break;
 	case NODE_PACK: out[0] = llvm_word(l, in, llvm_reg_type(l, n->in[0]), n->nin); break;
 	case NODE_UNPACK: llvm_split(l, in[0], n->type, out, n->nout); break;
 	case NODE_LOOKUP: out[0] = llvm_lookup(l, n, in[0]); break;
