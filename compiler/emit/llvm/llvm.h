@@ -138,7 +138,8 @@ LLVMValueRef llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at
 LLVMValueRef llvm_nvptx_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type);
 LLVMValueRef llvm_nvptx_to_int(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to, bool is_signed);
 void llvm_nvptx_mma(EmitLlvm *l, const MmaInfo *i, const LLVMValueRef *in, LLVMValueRef *out);
-void llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out);
+/* Products of one accumulator, each of what the one before leaves, as one text. */
+void llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *const *chain, int count, LLVMValueRef *out);
 void llvm_nvptx_settle(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out);
 
 /* llvm_asm.c: PTX text among LLVM's instructions */

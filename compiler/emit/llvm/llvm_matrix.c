@@ -106,14 +106,13 @@ accumulator(LlvmAsm *a, const ThreadNode *n, const LLVMValueRef *c, bool begins)
 		llvm_asm_tie(a, c[i], i);
 }
 
-/* Operands behind the accumulator's results and, unless it begins, its tied values: "$8, $9, $10"; A in registers is a
- * list. */
-static void
+/* Adds what the product reads, as operands from `from` on: "$8, $9, $10"; A in registers is a list.  Returns how many. */
+static int
 wgmma_operands(LlvmAsm *as, const ThreadNode *n, const LLVMValueRef *in, int from)
 {
 	Text *t = &as->text;
 	const WgmmaInfo *i = n->wgmma;
-	const int words = wgmma_words((unsigned)n->op), scale = words + 1 + n->nout;
+	const int words = wgmma_words((unsigned)n->op), scale = words + 1 + n->nout, first = from;
 	for (int k = 0; k < words; k++)
 		llvm_asm_in(as, in[k], words > 1 ? REG_I32 : REG_I64);
 	llvm_asm_in(as, in[words], REG_I64);
@@ -125,31 +124,49 @@ wgmma_operands(LlvmAsm *as, const ThreadNode *n, const LLVMValueRef *in, int fro
 		text_printf(t, "$%d", from++);
 	text_printf(t, ", $%d, ", from++);
 	text_printf(t, scale < n->nin ? "$%d" : "p", from);
+	from += scale < n->nin;
 	text_put(t, i->acc == TY_F32 ? ", 1, 1" : "");
 	if (dtype_info[i->a].bits != 16)
-		return;
+		return from - first;
 	if (words == 1)
 		text_printf(t, ", %d", n->op & TRANSPOSE_A ? 1 : 0);
 	text_printf(t, ", %d", n->op & TRANSPOSE_B ? 1 : 0);
+	return from - first;
+}
+
+/* One product; `begins`: the accumulator is not read.  Returns how many operands it added. */
+static int
+put_wgmma(LlvmAsm *as, const ThreadNode *n, const LLVMValueRef *in, bool begins, int from)
+{
+	const WgmmaInfo *i = n->wgmma;
+	bool has_scale = n->nin > wgmma_words((unsigned)n->op) + 1 + n->nout;
+	int at = 0;
+	if (!has_scale)
+		text_printf(&as->text, "{ .reg .pred p; setp.ne.b32 p, %d, 0; ", !begins);
+	text_printf(&as->text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", i->n, i->k,
+	    i->acc == TY_F32 ? "f32" : "s32", mma_type(i->a), mma_type(i->b));
+	put_words(&as->text, &at, n->nout);
+	text_put(&as->text, ", ");
+	int added = wgmma_operands(as, n, in, from);
+	text_put(&as->text, has_scale ? ";" : "; }");
+	return added;
 }
 
 void
-llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
+llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *const *chain, int count, LLVMValueRef *out)
 {
-	const WgmmaInfo *i = n->wgmma;
-	const LLVMValueRef *c = in + wgmma_words((unsigned)n->op) + 1;
-	bool has_scale = in + n->nin > c + n->nout, begins = !has_scale && all_zero(c, n->nout);
+	const ThreadNode *n = chain[0];
+	const int c = wgmma_words((unsigned)n->op) + 1;
+	const LLVMValueRef *in = llvm_values(l, n->in, n->nin);
+	bool begins = n->nin == c + n->nout && all_zero(in + c, n->nout);
 	LlvmAsm as = {.l = l};
-	int at = 0;
-	accumulator(&as, n, c, begins);
-	if (!has_scale)
-		text_printf(&as.text, "{ .reg .pred p; setp.ne.b32 p, %d, 0; ", !begins);
-	text_printf(&as.text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", i->n, i->k,
-	    i->acc == TY_F32 ? "f32" : "s32", mma_type(i->a), mma_type(i->b));
-	put_words(&as.text, &at, n->nout);
-	text_put(&as.text, ", ");
-	wgmma_operands(&as, n, in, begins ? n->nout : 2 * n->nout);
-	text_put(&as.text, has_scale ? ";" : "; }");
+	accumulator(&as, n, in + c, begins);
+	int at = begins ? n->nout : 2 * n->nout;
+	for (int k = 0; k < count; k++) {
+		const LLVMValueRef *reads = k ? llvm_values(l, chain[k]->in, c) : in;
+		text_put(&as.text, k ? "\n\t" : "");
+		at += put_wgmma(&as, chain[k], reads, begins && k == 0, at);
+	}
 	llvm_asm_make(&as, ASM_EFFECT | ASM_CONVERGENT, out);
 }
 

@@ -307,7 +307,7 @@ llvm_nvptx_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMVa
 	switch (n->kind) {
 	case NODE_PRIM: prim(l, n, in, out); break;
 	case NODE_MMA: llvm_nvptx_mma(l, n->mma, in, out); break;
-	case NODE_WGMMA: llvm_nvptx_wgmma(l, n, in, out); break;
+	case NODE_WGMMA: llvm_nvptx_wgmma(l, &n, 1, out); break;
 	case NODE_SETTLE: llvm_nvptx_settle(l, n, in, out); break;
 	case NODE_PTX: inline_ptx(l, n, in, out); break;
 	case NODE_PRINT: print(l, n->text, in, n->nin); break;

@@ -97,11 +97,71 @@ node(EmitLlvm *l, const ThreadNode *n)
 	llvm_set(l, n->out, out, n->nout);
 }
 
+/* ---- products of warpgroups ---- */
+
+static bool
+reads(const ThreadNode *n, const ThreadNode *of)
+{
+	for (int i = 0; i < n->nin; i++)
+		for (int k = 0; k < of->nout; k++)
+			if (n->in[i] == of->out[k])
+				return true;
+	return false;
+}
+
+/* Does b only add to what a leaves, by the same instruction? */
+static bool
+adds_to(const ThreadNode *b, const ThreadNode *a)
+{
+	const int c = wgmma_words((unsigned)b->op) + 1;
+	return b->kind == NODE_WGMMA && b->wgmma == a->wgmma && b->op == a->op && b->nin == c + b->nout &&
+	    memcmp(b->in + c, a->out, sizeof *b->in * (size_t)b->nout) == 0;
+}
+
+/* The next product of a chain, before which only pure nodes stand, or -1. */
+static int
+next_product(const ThreadRegion *r, int i)
+{
+	const ThreadNode *a = r->body.at[i];
+	for (int k = i + 1; k < r->body.n; k++) {
+		const ThreadNode *b = r->body.at[k];
+		if (adds_to(b, a))
+			return k;
+		if (!thread_is_pure(b) || reads(b, a))
+			return -1;
+	}
+	return -1;
+}
+
+/* Products of one accumulator are one text: LLVM takes as long for the registers of each text as for all else of a loop.
+ * Returns the place of the last. */
+static int
+products(EmitLlvm *l, const ThreadRegion *r, int i)
+{
+	VEC(const ThreadNode *) chain = {0};
+	const ThreadNode *first = r->body.at[i];
+	LLVMValueRef *out = NEW_ARRAY(l->mem, LLVMValueRef, first->nout);
+	vec_push(l->mem, &chain, first);
+	for (int next; (next = next_product(r, i)) >= 0; i = next) {
+		for (int k = i + 1; k < next; k++)
+			node(l, r->body.at[k]);
+		vec_push(l->mem, &chain, r->body.at[next]);
+	}
+	stand(l, first->place);
+	llvm_nvptx_wgmma(l, chain.at, chain.n, out);
+	for (int k = 0; k < chain.n; k++)               /* the same registers */
+		llvm_set(l, chain.at[k]->out, out, first->nout);
+	return i;
+}
+
 void
 llvm_region(EmitLlvm *l, const ThreadRegion *r)
 {
 	for (int i = 0; i < r->body.n; i++)
-		node(l, r->body.at[i]);
+		if (r->body.at[i]->kind == NODE_WGMMA && !l->opt.host)
+			i = products(l, r, i);
+		else
+			node(l, r->body.at[i]);
 	stand(l, r->end);
 }
 
