@@ -1,6 +1,6 @@
 # The Python package: one extension module by the stable ABI of CPython 3.10, which holds the library.  Everything but its
-# init function is hidden.  `python/tegula` with the module beside it is the package; build/*/python is such a folder, for the
-# tests, and pyproject.toml makes a wheel of it.
+# init function is hidden.  `python/tegula` with the module beside it is the package; build/*/python is such a folder, for
+# the tests, and pyproject.toml makes a wheel of it.
 find_package(Python3 3.10 QUIET COMPONENTS Interpreter Development.Module)
 if(NOT Python3_Development.Module_FOUND OR TEGULA_SANITIZE)
 	message(STATUS "No headers of Python 3.10 or later, or a build with sanitizers: the Python package is left out")

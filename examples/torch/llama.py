@@ -48,8 +48,8 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     wide = 4096 if device == "cuda" else 128
-    config = LlamaConfig(hidden_size=wide, intermediate_size=wide * 11 // 4, num_hidden_layers=2, num_attention_heads=wide // 32,
-                         num_key_value_heads=wide // 64, vocab_size=512)
+    config = LlamaConfig(hidden_size=wide, intermediate_size=wide * 11 // 4, num_hidden_layers=2,
+                         num_attention_heads=wide // 32, num_key_value_heads=wide // 64, vocab_size=512)
     torch.manual_seed(0)
     model = LlamaForCausalLM(config).to(device, dtype).eval()
     tokens = torch.randint(0, 512, (2, 64), device=device)

@@ -1,6 +1,6 @@
-"""A layer of a transformer over several GPUs, a process each: columns of the first products and heads are split, then rows of
-the last ones, and an all-reduce adds up.  The batch goes in two halves, so that kernels of the second run while the first is
-added up.  Compared with the whole layer on one device.
+"""A layer of a transformer over several GPUs, a process each: columns of the first products and heads are split, then
+rows of the last ones, and an all-reduce adds up.  The batch goes in two halves, so that kernels of the second run
+while the first is added up.  Compared with the whole layer on one device.
 
     torchrun --nproc-per-node N examples/torch/tensor_parallel.py
 
@@ -68,8 +68,8 @@ def mlp(x, w):
 
 
 def added_up(step, x, w):
-    """x plus the step's parts from all processes.  The all-reduce of a half runs on the library's own stream, beside the other
-    half's kernels; wait() orders this stream behind it."""
+    """x plus the step's parts from all processes.  The all-reduce of a half runs on the library's own stream, beside
+    the other half's kernels; wait() orders this stream behind it."""
     parts, waits = [], []
     for half in x.split((x.shape[0] + 1) // 2):
         parts.append(step(half.contiguous(), w))

@@ -123,6 +123,28 @@ dtype_of_name(const char *name)
 	return tgl_dtype_named(name, &t) ? (int)t : TGL_DTYPE_UNKNOWN;
 }
 
+/* The row of a dtype that a library has; of packed ones, that of their bytes. */
+static int
+row_of(int dtype)
+{
+	for (int i = 0; i < LEN(dtypes); i++)
+		if (dtypes[i].dtype == dtype && dtypes[i].dl.lanes == 1)
+			return i;
+	return row_of(TGL_U8);
+}
+
+DlType
+dtype_stored(int dtype)
+{
+	return dtypes[row_of(dtype)].dl;
+}
+
+const char *
+dtype_library_name(int dtype)
+{
+	return dtypes[row_of(dtype)].numpy;
+}
+
 bool
 dtype_read(PyObject *o, TglDType *out)
 {
@@ -156,8 +178,8 @@ fail(const char *param, const char *what)
 	return false;
 }
 
-static void
-contiguous(Array *a)
+void
+array_contiguous(Array *a)
 {
 	int64_t step = 1;
 	for (int d = a->rank - 1; d >= 0; d--) {
@@ -197,7 +219,7 @@ take_dl(Array *a, const DlTensor *t, const char *param)
 	if (t->strides)
 		memcpy(a->stride, t->strides, (size_t)a->rank * sizeof *a->stride);
 	else
-		contiguous(a);
+		array_contiguous(a);
 	if (t->dtype.lanes == 2)
 		unpack(a);
 	return true;
@@ -293,7 +315,7 @@ take_interface(PyObject *o, PyObject *dict, const char *param, Array *out)
 	out->read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1)) == 1;
 	if (!read_extents(shape, out->dim, out->rank))
 		return false;
-	contiguous(out);
+	array_contiguous(out);
 	if (!strides || strides == Py_None)
 		return true;
 	int size = tgl_dtype_bits(t) / 8;
@@ -336,7 +358,7 @@ array_describe(PyObject *o, const char *param, Array *out)
 	Py_XDECREF(tuple);
 	out->dtype = t;
 	out->data = (void *)(uintptr_t)4096;
-	contiguous(out);
+	array_contiguous(out);
 	return ok || (PyErr_Occurred() ? false : fail(param, "its dtype has no counterpart in Tegula"));
 }
 
@@ -381,138 +403,4 @@ array_as(Array *a, int dtype)
 	} else if (dtype == TGL_BF16 && a->dtype == TGL_U16) {
 		a->dtype = dtype;
 	}
-}
-
-/* ---- making ---- */
-
-static void
-refuse(void *user, const char *kind, const char *text)
-{
-	PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, text);
-}
-
-/* The dtype and extents that the library knows: of packed ones, bytes. */
-static DlType
-stored_as(const TglShape *s, int64_t *dim)
-{
-	memcpy(dim, s->dim, sizeof s->dim);
-	for (int i = 0; i < LEN(dtypes); i++)
-		if (dtypes[i].dtype == s->dtype && dtypes[i].dl.lanes == 1)
-			return dtypes[i].dl;
-	if (s->rank)
-		dim[s->rank - 1] = (dim[s->rank - 1] + 1) / 2;
-	return (DlType){DL_UINT, 8, 1};
-}
-
-static PyObject *
-new_by_exchange(const Array *like, const TglShape *s, Array *out)
-{
-	int64_t dim[TGL_MAX_RANK];
-	DlTensor want = {.device = {like->cuda ? DL_CUDA : DL_CPU, like->index}, .ndim = s->rank, .shape = dim};
-	DlVersioned *made = NULL;
-	void *object = NULL;
-	want.dtype = stored_as(s, dim);
-	if (like->access->api->allocate(&want, &made, NULL, refuse) != 0)
-		return NULL;
-	void *data = (char *)made->tensor.data + made->tensor.byte_offset;
-	if (like->access->api->to_object(made, &object) != 0)
-		return NULL;
-	out->data = data;
-	return object;
-}
-
-static const char *
-dtype_name(int dtype)
-{
-	for (int i = 0; i < LEN(dtypes); i++)
-		if (dtypes[i].dtype == dtype && dtypes[i].dl.lanes == 1)
-			return dtypes[i].numpy;
-	return "uint8";
-}
-
-static PyObject *
-numpy_dtype(int dtype)
-{
-	const char *name = dtype_name(dtype);
-	if (dtype != TGL_BF16 && dtype != TGL_F8E4M3 && dtype != TGL_F8E5M2)
-		return PyUnicode_FromString(name);
-	PyObject *module = PyImport_ImportModule("ml_dtypes");
-	PyObject *type = module ? PyObject_GetAttrString(module, name) : NULL;
-	Py_XDECREF(module);
-	if (type)
-		return type;
-	PyErr_Clear(); /* the bits, without the package */
-	return PyUnicode_FromString(dtype == TGL_BF16 ? "uint16" : "uint8");
-}
-
-static PyObject *
-numpy_empty(PyObject *shape, const TglShape *s)
-{
-	PyObject *dtype = numpy_dtype(s->dtype);
-	if (dtype && !names.numpy_empty) {
-		PyObject *module = PyImport_ImportModule("numpy");
-		names.numpy_empty = module ? PyObject_GetAttrString(module, "empty") : NULL;
-		Py_XDECREF(module);
-	}
-	PyObject *o = dtype && names.numpy_empty ? PyObject_CallFunctionObjArgs(names.numpy_empty, shape, dtype, NULL) : NULL;
-	Py_XDECREF(dtype);
-	return o;
-}
-
-/* By the library's own function, called from Python (tegula._libraries). */
-static PyObject *
-new_by_name(const Array *like, const TglShape *s, Array *out)
-{
-	int64_t dim[TGL_MAX_RANK];
-	Array read;
-	stored_as(s, dim);
-	PyObject *shape = PyTuple_New(s->rank), *o;
-	for (int d = 0; shape && d < s->rank; d++)
-		PyTuple_SetItem(shape, d, PyLong_FromLongLong(dim[d]));
-	if (!shape)
-		return NULL;
-	if (like->access->kind == ACCESS_NUMPY)
-		o = numpy_empty(shape, s);
-	else
-		o = PyObject_CallMethod(names.libraries, "empty", "OOsi", (PyObject *)like->access->type, shape,
-		    dtype_name(s->dtype), like->cuda ? like->index : -1);
-	Py_DECREF(shape);
-	if (!o)
-		return NULL;
-	bool ok = array_read(o, "out", &read);
-	out->data = read.data;
-	array_release(&read);
-	if (ok)
-		return o;
-	Py_DECREF(o);
-	return NULL;
-}
-
-PyObject *
-array_new(const Array *like, const TglShape *s, Array *out)
-{
-	*out = (Array){.access = like->access, .dtype = s->dtype, .rank = s->rank, .cuda = like->cuda, .index = like->index};
-	memcpy(out->dim, s->dim, sizeof s->dim);
-	contiguous(out);
-	if (tgl_dtype_bits((TglDType)s->dtype) == 4) /* rows start on a byte */
-		for (int d = s->rank - 2, step = 1; d >= 0; d--, step = 0)
-			out->stride[d] = step ? (s->dim[d + 1] + 1) / 2 * 2 : out->stride[d + 1] * (s->dim[d + 1] > 1 ? s->dim[d + 1] : 1);
-	return like->access->kind == ACCESS_EXCHANGE ? new_by_exchange(like, s, out) : new_by_name(like, s, out);
-}
-
-/* ---- streams ---- */
-
-bool
-array_stream(const Array *like, void **stream)
-{
-	*stream = NULL;
-	if (!like->cuda)
-		return true;
-	if (like->access->kind == ACCESS_EXCHANGE)
-		return like->access->api->current_stream(DL_CUDA, like->index, stream) == 0;
-	PyObject *n = PyObject_CallMethod(names.libraries, "stream", "Oi", (PyObject *)like->access->type, like->index);
-	if (n)
-		*stream = PyLong_AsVoidPtr(n);
-	Py_XDECREF(n);
-	return !PyErr_Occurred();
 }

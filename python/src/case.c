@@ -129,7 +129,8 @@ method_bench(PyObject *self, PyObject *args, PyObject *kwargs)
 	if (!with_case(self, args, &w))
 		return NULL;
 	const TglBench *b = &w.bench;
-	return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:i}", "seconds", w.replay >= 0 ? w.replay : b->median, "least", b->least,
+	double seconds = w.replay >= 0 ? w.replay : b->median;
+	return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:i}", "seconds", seconds, "least", b->least,
 	    "most", b->most, "bytes", b->bytes, "flops", b->flops, "runs", b->runs);
 }
 
@@ -153,13 +154,14 @@ method_tune(PyObject *self, PyObject *args, PyObject *kwargs)
 		PyObject *list = PyList_New(0);
 		for (int i = 0; list && i < t->n; i++) {
 			const TglTuneCandidate *a = &t->candidate[i];
-			PyObject *one = Py_BuildValue("{s:s,s:s,s:d,s:d,s:z}", "values", a->values, "state", states[a->state],
-			    "seconds", a->median, "noise", a->noise, "why", a->why);
+			PyObject *one = Py_BuildValue("{s:s,s:s,s:d,s:d,s:z}", "values", a->values,
+			    "state", states[a->state], "seconds", a->median, "noise", a->noise, "why", a->why);
 			if (one)
 				PyList_Append(list, one);
 			Py_XDECREF(one);
 		}
-		made = Py_BuildValue("{s:z,s:z,s:z,s:O,s:N}", "winner", t->winner >= 0 ? t->candidate[t->winner].values : t->known,
+		const char *winner = t->winner >= 0 ? t->candidate[t->winner].values : t->known;
+		made = Py_BuildValue("{s:z,s:z,s:z,s:O,s:N}", "winner", winner,
 		    "why", t->why, "device", t->device, "kept", t->kept ? Py_True : Py_False, "candidates", list);
 	}
 	tgl_tune_close(&w.tune);
@@ -193,7 +195,8 @@ method_check(PyObject *self, PyObject *args, PyObject *kwargs)
 	PyObject *list = PyList_New(0);
 	for (int i = 0; list && i < w.nchecks; i++) {
 		const TglCheck *k = &w.check[i];
-		PyObject *one = Py_BuildValue("{s:s,s:O,s:d,s:d,s:L}", "param", k->param, "passed", k->passed ? Py_True : Py_False,
+		PyObject *one = Py_BuildValue("{s:s,s:O,s:d,s:d,s:L}", "param", k->param,
+		    "passed", k->passed ? Py_True : Py_False,
 		    "ratio", k->ratio, "max_error", k->max_error, "wrong", (long long)k->nwrong);
 		if (one)
 			PyList_Append(list, one);

@@ -8,7 +8,8 @@
 typedef enum DlDeviceType { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 } DlDeviceType;
 
 typedef enum DlCode {
-	DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6, DL_F8E4M3FN = 10, DL_F8E5M2 = 12, DL_F4E2M1FN = 17,
+	DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6,
+	DL_F8E4M3FN = 10, DL_F8E5M2 = 12, DL_F4E2M1FN = 17,
 } DlCode;
 
 enum { DL_READ_ONLY = 1, DL_MAJOR = 1 };
@@ -58,7 +59,8 @@ struct DlVersioned {
 typedef struct DlExchange {
 	DlVersion version;
 	struct DlExchange *older;
-	int (*allocate)(DlTensor *like, DlVersioned **out, void *user, void (*fail)(void *user, const char *kind, const char *text));
+	int (*allocate)(DlTensor *like, DlVersioned **out, void *user,
+	    void (*fail)(void *user, const char *kind, const char *text));
 	int (*from_object)(void *object, DlVersioned **out);
 	int (*to_object)(DlVersioned *tensor, void **object);
 	int (*view_object)(void *object, DlTensor *out); /* may be NULL */

@@ -1,9 +1,9 @@
 /* Inside the extension module: arrays of any library as tensors (array.c), calls of kernels (kernel.c, plan.c), devices and
  * the lock (device.c), cases (case.c), XLA's calls (xla.c).
  *
- * Two locks.  The library is used by one thread at a time: device_lock.  A thread that waits for it does not hold Python's
- * own lock, and one that holds it never waits for Python's.  So nothing between lock and unlock calls Python, but for a launch
- * that is known to be short, which keeps Python's lock if it had device_lock at once. */
+ * Two locks.  The library is used by one thread at a time: device_lock.  A thread that waits for it does not hold
+ * Python's own lock, and one that holds it never waits for Python's.  So nothing between lock and unlock calls Python, but
+ * for a launch that is known to be short, which keeps Python's lock if it had device_lock at once. */
 #ifndef TEGULA_EXT_H
 #define TEGULA_EXT_H
 
@@ -77,7 +77,7 @@ TglStream *device_stream(Dev *d, void *handle);
 struct Array;
 bool device_tensor(Dev *d, int i, const struct Array *a);
 
-/* ---- array.c ---- */
+/* ---- array.c, array_new.c ---- */
 
 typedef struct Access {
 	PyTypeObject *type;
@@ -106,10 +106,13 @@ void array_as(Array *a, int dtype);
 /* A new array of the library of `like`; its description in *out. */
 PyObject *array_new(const Array *like, const TglShape *shape, Array *out);
 bool array_stream(const Array *like, void **stream);
+void array_contiguous(Array *a);        /* row-major strides */
+DlType dtype_stored(int dtype);         /* as a library stores it: packed ones as bytes */
+const char *dtype_library_name(int dtype); /* "float8_e4m3fn" */
 /* A dtype by its name, or as NumPy, PyTorch and JAX write it: torch.float16, np.dtype('float32'). */
 bool dtype_read(PyObject *o, TglDType *out);
 
-/* ---- kernel.c ---- */
+/* ---- call.c, kernel.c ---- */
 
 typedef struct Param {
 	PyObject *name;
@@ -158,6 +161,7 @@ void call_end(Call *c);
 /* Arguments for the library, of a device that is locked; false: the context has the error. */
 bool call_arguments(Call *c, Dev *d, TglArg *args, int *n);
 Dev *call_device(const Call *c);        /* locked */
+int call_first(const Call *c);          /* the first parameter with an array; -1: none */
 PyObject *method_shapes(PyObject *self, PyObject *args, PyObject *kwargs);
 
 /* ---- plan.c ---- */

@@ -77,7 +77,8 @@ devices(PyObject *module, PyObject *unused)
 	Ask ask;
 	library_lock(&ask, true); /* the list is short, and asked for rarely */
 	for (int i = 0; list && tgl_device_list(context, i, &info); i++) {
-		PyObject *one = Py_BuildValue("{s:s,s:s,s:z,s:O,s:z}", "name", info.name, "text", info.text, "target", info.target,
+		PyObject *one = Py_BuildValue("{s:s,s:s,s:z,s:O,s:z}", "name", info.name, "text", info.text,
+		    "target", info.target,
 		    "available", info.available ? Py_True : Py_False, "why_not", info.available ? NULL : info.why_not);
 		if (one)
 			PyList_Append(list, one);

@@ -1,7 +1,7 @@
-/* Calls from XLA, which runs what jax.jit compiled: from any of its threads, without Python.  A call's kernel and values are
- * kept here by a key that depends on nothing but them, since the compiled program carries the key and may come from JAX's
- * own cache.  Arguments are the kernel's tensors that it reads, results those that it writes; what it reads and writes is
- * both, and they are one buffer. */
+/* Calls from XLA, which runs what jax.jit compiled: from any of its threads, without Python.  A call's kernel and values
+ * are kept here by a key that depends on nothing but them, since the compiled program carries the key and may come from
+ * JAX's own cache.  Arguments are the kernel's tensors that it reads, results those that it writes; what it reads and
+ * writes is both, and they are one buffer. */
 #include "ext.h"
 #include "xla.h"
 
@@ -82,7 +82,8 @@ static int
 gpu_of(const void *p)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	int (*ask)(void *, int, uint64_t) = driver ? (int (*)(void *, int, uint64_t))dlsym(driver, "cuPointerGetAttribute") : NULL;
+	void *found = driver ? dlsym(driver, "cuPointerGetAttribute") : NULL;
+	int (*ask)(void *, int, uint64_t) = (int (*)(void *, int, uint64_t))found;
 	int index = 0;
 	enum { ORDINAL = 9 };
 	if (ask && ask(&index, ORDINAL, (uint64_t)(uintptr_t)p) != 0)
@@ -118,7 +119,8 @@ take_buffers(Call *c, const XlaFrame *f)
 	int64_t in = 0, out = 0;
 	for (int i = 0; i < c->n; i++) {
 		const TglParam *p = &c->k->param[i].p;
-		bool written = param_is_written(p), read = param_is_tensor(p) && p->access != TGL_OUT && p->access != TGL_SCRATCH;
+		bool written = param_is_written(p);
+		bool read = param_is_tensor(p) && p->access != TGL_OUT && p->access != TGL_SCRATCH;
 		const XlaBuffer *b = NULL;
 		if (read && in < f->args.n)
 			b = f->args.at[in++];

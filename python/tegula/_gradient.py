@@ -1,7 +1,8 @@
 """A kernel's gradient as another kernel: parameters are matched by name.
 
-`softmax_backward(y: in …, dy: in …, dx: out …)` is the gradient of `softmax(x: in …, y: out …)`: it takes what the first read and
-wrote by the same names, the gradient of output y as dy (or grad_y, y_grad), and writes that of input x as dx.
+`softmax_backward(y: in …, dy: in …, dx: out …)` is the gradient of `softmax(x: in …, y: out …)`: it takes what the
+first read and wrote by the same names, the gradient of output y as dy (or grad_y, y_grad), and writes that of input x
+as dx.
 """
 
 
@@ -26,8 +27,8 @@ def changed(kernel):
 
 
 class Match:
-    """takes: for each positional parameter of the gradient ("input" | "output" | "gradient", name); gives: for each of its
-    outputs the input whose gradient it is."""
+    """takes: for each positional parameter of the gradient ("input" | "output" | "gradient", name); gives: for each
+    of its outputs the input whose gradient it is."""
 
     def __init__(self, kernel, gradient):
         ins, outs = [p["name"] for p in inputs(kernel)], [p["name"] for p in outputs(kernel)]
@@ -35,7 +36,8 @@ class Match:
         for p in inputs(gradient):
             name = p["name"]
             of = _gradient_of(name, outs)
-            what = ("input", name) if name in ins else ("output", name) if name in outs else ("gradient", of) if of else None
+            what = ("gradient", of) if of else None
+            what = ("input", name) if name in ins else ("output", name) if name in outs else what
             if not what:
                 raise TypeError(
                     f"parameter '{name}' of kernel '{gradient.__name__}' is neither one of '{kernel.__name__}' "

@@ -12,10 +12,11 @@ _TIR, _THREAD, _DEVICE, _INSPECTION = range(4)
 class Kernel(_tegula.Kernel):
     """A kernel, to be called with arrays.
 
-    Positional arguments are the parameters in order but outputs and scratch.  By name: any parameter, `out=` (one array, or a
-    tuple where there are several outputs), compile-time parameters (`T="f16"`, `BLOCK=1024`), schedule values (`warps=8`),
-    dimensions that no argument has, and `device=` ("simt:sm_90a" runs the GPU's code on this machine).  The result is what the
-    kernel writes: one array, or a tuple in order of the parameters; what it reads and writes is the array that was given.
+    Positional arguments are the parameters in order but outputs and scratch.  By name: any parameter, `out=` (one
+    array, or a tuple where there are several outputs), compile-time parameters (`T="f16"`, `BLOCK=1024`), schedule
+    values (`warps=8`), dimensions that no argument has, and `device=` ("simt:sm_90a" runs the GPU's code on this
+    machine).  The result is what the kernel writes: one array, or a tuple in order of the parameters; what it reads
+    and writes is the array that was given.
     """
 
     def __new__(cls, program, index):
@@ -35,7 +36,8 @@ class Kernel(_tegula.Kernel):
         return f"{self.__name__}{values}({', '.join(parts)})"
 
     def ptx(self, *args, target=None, **named):
-        """PTX for a target ("sm_90a"; without one, that of the first GPU here), for the arguments' sizes or the example's."""
+        """PTX for a target ("sm_90a"; without one, that of the first GPU here), for the arguments' sizes or the
+        example's."""
         return self._text(_DEVICE, target or _target(), args, named)
 
     def metal(self, *args, target="apple7", **named):
@@ -56,8 +58,8 @@ class Kernel(_tegula.Kernel):
         return _tegula.Kernel._code(self, what, target, args, named)
 
     def tune(self, *args, budget=30.0, **named):
-        """Finds the best values of `tune(...)` for these arguments (or an example's) on their device, and keeps them: later
-        launches, of other processes too, use them."""
+        """Finds the best values of `tune(...)` for these arguments (or an example's) on their device, and keeps them:
+        later launches, of other processes too, use them."""
         return Tuning(self._tune(float(budget), args, named))
 
     def check(self, *args, **named):
@@ -65,8 +67,8 @@ class Kernel(_tegula.Kernel):
         return Check(self._check(0.0, args, named))
 
     def bench(self, *args, vs=None, seconds=0.5, **named):
-        """Seconds of a launch on these arguments, or an example's.  `vs`: a function of the same arguments, or a dict of such,
-        measured in turn with the kernel as the library of the arrays measures."""
+        """Seconds of a launch on these arguments, or an example's.  `vs`: a function of the same arguments, or a dict
+        of such, measured in turn with the kernel as the library of the arrays measures."""
         if vs is None:
             return Bench(self.__name__, {self.__name__: self._bench(float(seconds), args, named)})
         from . import _bench
@@ -84,7 +86,8 @@ class Kernel(_tegula.Kernel):
 
     def _repr_html_(self):
         rows = "".join(
-            f"<tr><td>{html.escape(p['name'])}</td><td><code>{html.escape(p['text'])}</code></td></tr>" for p in self.params)
+            f"<tr><td>{html.escape(p['name'])}</td><td><code>{html.escape(p['text'])}</code></td></tr>"
+            for p in self.params)
         return f"<b>kernel {html.escape(self.__name__)}</b> ({html.escape(self.file)}:{self.line})<table>{rows}</table>"
 
 

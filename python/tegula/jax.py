@@ -1,5 +1,5 @@
-"""Kernels in JAX: a call is one of XLA's foreign functions, so it may stand under jax.jit, jax.vmap and, with its gradient,
-jax.grad.
+"""Kernels in JAX: a call is one of XLA's foreign functions, so it may stand under jax.jit, jax.vmap and, with its
+gradient, jax.grad.
 
     y = jax.jit(k.softmax)(x)
     softmax = tegula.jax.op(k.softmax, backward=k.softmax_backward)
@@ -15,8 +15,8 @@ from . import _gradient, _tegula
 
 _dtypes = {
     "bool": jnp.bool_, "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "i64": jnp.int64, "u8": jnp.uint8,
-    "u16": jnp.uint16, "u32": jnp.uint32, "u64": jnp.uint64, "f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32,
-    "f64": jnp.float64, "f8e4m3": jnp.float8_e4m3fn, "f8e5m2": jnp.float8_e5m2,
+    "u16": jnp.uint16, "u32": jnp.uint32, "u64": jnp.uint64, "f16": jnp.float16, "bf16": jnp.bfloat16,
+    "f32": jnp.float32, "f64": jnp.float64, "f8e4m3": jnp.float8_e4m3fn, "f8e5m2": jnp.float8_e5m2,
 }
 _registered = False
 
@@ -71,8 +71,8 @@ def _struct(dtype, shape):
 
 
 def call(kernel, *args, **named):
-    """What `kernel(*args, **named)` does for arrays of JAX.  What the kernel reads and writes is a new array, in place where XLA
-    finds that nothing else uses the argument."""
+    """What `kernel(*args, **named)` does for arrays of JAX.  What the kernel reads and writes is a new array, in
+    place where XLA finds that nothing else uses the argument."""
     if len(args) > len(_gradient.inputs(kernel)):
         raise TypeError(f"kernel '{kernel.__name__}' takes {len(_gradient.inputs(kernel))} positional arguments, "
                         f"found {len(args)}")
@@ -97,8 +97,8 @@ def call(kernel, *args, **named):
 
 
 def op(kernel, backward=None, **values):
-    """The kernel as a function of its positional parameters, with a gradient: `backward` is a kernel whose parameters are
-    matched by name (y, dy, dx …).  Scalars have no gradient."""
+    """The kernel as a function of its positional parameters, with a gradient: `backward` is a kernel whose parameters
+    are matched by name (y, dy, dx …).  Scalars have no gradient."""
     if backward is None:
         return lambda *args: call(kernel, *args, **values)
     match = _gradient.Match(kernel, backward)

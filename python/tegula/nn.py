@@ -1,7 +1,7 @@
 """Functions of a transformer on kernels that come with the package (nn.tgl), for arrays of PyTorch, JAX and NumPy.
 
-Rows are the last axis.  With PyTorch (imported before) they work under torch.compile; softmax, rmsnorm, layernorm, rope and
-silu_mul have gradients there and under jax.grad.
+Rows are the last axis.  With PyTorch (imported before) they work under torch.compile; softmax, rmsnorm, layernorm,
+rope and silu_mul have gradients there and under jax.grad.
 """
 
 import math
@@ -22,7 +22,8 @@ def _make_torch_ops():
     for k in kernels:
         if not k.__name__.endswith("_backward"):
             back = _backward.get(k.__name__)
-            _torch_ops[k.__name__] = binding.op(k, backward=kernels[back] if back else None, name=f"tegula::nn_{k.__name__}")
+            back = kernels[back] if back else None
+            _torch_ops[k.__name__] = binding.op(k, backward=back, name=f"tegula::nn_{k.__name__}")
 
 
 if "torch" in sys.modules:
@@ -80,14 +81,14 @@ def silu_mul(gate, up):
 
 
 def linear_int4(x, weight, scale):
-    """x[..., K] times the transpose of weight[N, K], 4-bit integers, two in a byte (weight is u8[N, K / 2], as quantize_int4
-    makes it), with scale[N, K / 64]."""
+    """x[..., K] times the transpose of weight[N, K], 4-bit integers, two in a byte (weight is u8[N, K / 2], as
+    quantize_int4 makes it), with scale[N, K / 64]."""
     return _run("linear_int4", _rows(x), weight, scale).reshape(*x.shape[:-1], weight.shape[0])
 
 
 def linear_fp8(x, weight, weight_scale):
-    """x[..., K] (bf16) times the transpose of weight[N, K] (e4m3 with a scale a row, as quantize_fp8 makes it).  Rows of x are
-    quantised as they come."""
+    """x[..., K] (bf16) times the transpose of weight[N, K] (e4m3 with a scale a row, as quantize_fp8 makes it).  Rows
+    of x are quantised as they come."""
     a, a_scale = _run("quantize_fp8", _rows(x))
     return _run("linear_fp8", a, a_scale, weight, weight_scale).reshape(*x.shape[:-1], weight.shape[0])
 
@@ -122,8 +123,9 @@ def quantize_int4(weight):
 
 
 def attention(q, k, v, length, scale=None):
-    """Causal attention of q[B, S, H, D], the last S tokens of each sequence, over a cache k, v [B, L, G, D], of which sequence b
-    has length[b] (i32) tokens, these S included.  H is a multiple of G.  `scale` is 1 / sqrt(D) if none is given."""
+    """Causal attention of q[B, S, H, D], the last S tokens of each sequence, over a cache k, v [B, L, G, D], of which
+    sequence b has length[b] (i32) tokens, these S included.  H is a multiple of G.  `scale` is 1 / sqrt(D) if none is
+    given."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if q.shape[1] == 1:
         return _run("attention_one", q.reshape(q.shape[0], *q.shape[2:]), k, v, length, scale).reshape(q.shape)

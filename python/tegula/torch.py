@@ -56,8 +56,8 @@ def _split(text):
 
 
 class _Fake:
-    """Shapes of outputs from those of inputs.  Where every dimension is one that an input has, nothing is evaluated and a
-    dimension may be symbolic; else the header says."""
+    """Shapes of outputs from those of inputs.  Where every dimension is one that an input has, nothing is evaluated
+    and a dimension may be symbolic; else the header says."""
 
     def __init__(self, kernel, values):
         self.kernel, self.values = kernel, values
@@ -147,12 +147,14 @@ def _differentiate(library, name, kernel, backward, values):
 
 
 def op(kernel, backward=None, name=None, **values):
-    """Registers a kernel as an operator of torch.library and returns it: a function of the kernel's positional parameters.
+    """Registers a kernel as an operator of torch.library and returns it: a function of the kernel's positional
+    parameters.
 
-    `values` are compile-time and schedule values of every call.  `backward` is a kernel whose parameters are matched by name
-    (y, dy, dx …), or a function `backward(ctx, *grads)`, where ctx.saved_tensors are the tensors that the kernel read, then
-    those that it wrote, and ctx.scalars has its scalars by name.  Inputs that are not contiguous are copied where the kernel
-    does not take them `strided`.  `name` is "namespace::operator", else "tegula::" and the kernel's name.
+    `values` are compile-time and schedule values of every call.  `backward` is a kernel whose parameters are matched
+    by name (y, dy, dx …), or a function `backward(ctx, *grads)`, where ctx.saved_tensors are the tensors that the
+    kernel read, then those that it wrote, and ctx.scalars has its scalars by name.  Inputs that are not contiguous
+    are copied where the kernel does not take them `strided`.  `name` is "namespace::operator", else "tegula::" and
+    the kernel's name.
     """
     key = kernel._key(values)
     gradient = backward._key({}) if isinstance(backward, _program.Kernel) else backward
