@@ -103,7 +103,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 
 Module *
 cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse, Bound *bound)
+    bool *misuse, Bound *bound, Text *why)
 {
 	Compile *cx = k->program->cx;
 	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
@@ -120,7 +120,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	if (!ok)
 		return NULL;
 	Open open = {k, ex, given, cli->define.n, args};
-	const ChooseBinding how = {is_given, bind_with, &open};
+	const ChooseBinding how = {is_given, bind_with, &open, why};
 	NamedConst *chosen;
 	int n;
 	if (!bind_with(&open, NULL, 0, bound))
@@ -153,6 +153,8 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	Func *f = m->funcs.at[0];
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
+	if (!choose_bill(b, f, t, m->cx->mem, &out->bill))
+		out->bill.cycles = 0;
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);

@@ -13,9 +13,10 @@ int cli_no_kernel(const Cli *cli, const Program *p, const char *name);
 /* The row named by --target, NULL for the cpu device; false after an error. */
 bool cli_target(const Cli *cli, Compile *cx, const Target **out);
 /* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D; *bound
- * is what the header said, in the kernel's cx.  NULL after errors in its cx, or (*misuse) after printing. */
+ * is what the header said, in the kernel's cx; *why, if not NULL, gets what the compiler chose (choose.h).  NULL after
+ * errors in its cx, or (*misuse) after printing. */
 Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse, Bound *bound);
+    bool *misuse, Bound *bound, Text *why);
 /* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
  * after errors in m->cx. */
 bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);

@@ -36,7 +36,7 @@ expect_kernel(const Cli *cli, Compile *cx, Kernel *k, ExpectRow row, void *user)
 	Inspection x;
 	bool misuse = false;
 	Bound bound;
-	Module *m = cli_bound_module(cli, k, sizes(k), EXPECT_TARGET, &passes, &misuse, &bound);
+	Module *m = cli_bound_module(cli, k, sizes(k), EXPECT_TARGET, &passes, &misuse, &bound, NULL);
 	if (!m || !cli_inspect(m, t, &bound, &x))
 		return false;
 	for (int i = 0; i < k->expects.n; i++)

@@ -95,7 +95,7 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 		if (!is_chosen(k, name, file))
 			continue;
 		Bound bound;
-		Module *m = cli_bound_module(cli, k, NULL, t ? t->name : "cpu", &passes, &misuse, &bound);
+		Module *m = cli_bound_module(cli, k, NULL, t ? t->name : "cpu", &passes, &misuse, &bound, NULL);
 		if (!m || !put_stage(cli, m, t, stage, &bound, out, passes.times))
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 		n++;

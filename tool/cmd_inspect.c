@@ -42,12 +42,14 @@ cli_inspection_json(const Inspection *x)
 	json_t *lines = json_array();
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
-	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o}", "kernel",
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, s:o}", "kernel",
 	    x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
 	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
 	    x->bank_conflicts, "mma", x->all_mma, "registers", x->registers, "spills", x->spills,
 	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
-	    "blocks", x->blocks, "blocks_asked", x->asked, "lines", lines);
+	    "blocks", x->blocks, "blocks_asked", x->asked, "estimated_us",
+	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "chosen", x->chosen,
+	    "lines", lines);
 }
 
 static int
@@ -63,16 +65,17 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];
 		Inspection x;
-		Text out = {0};
+		Text out = {0}, why = {0};
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
 		n++;
 		Bound bound;
-		Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, &misuse, &bound);
+		Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, &misuse, &bound, &why);
 		if (!m || !cli_inspect(m, t, &bound, &x)) {
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}
+		x.chosen = why.at;
 		if (all)
 			json_array_append_new(all, cli_inspection_json(&x));
 		else
@@ -80,6 +83,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		if (out.n)
 			printf("%s%s", n > 1 ? "\n" : "", out.at);
 		text_close(&out);
+		text_close(&why);
 	}
 	if (n == 0 && cx->nerrors == 0)
 		status = name ? cli_no_kernel(cli, p, name)

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { NAMES_MOST = 16, COMBINATIONS_MOST = 128, MULTIPROCESSORS = 132 };        /* of an H100 or H200 */
+enum { NAMES_MOST = 16, COMBINATIONS_MOST = 128 };
 static const double BETTER = 0.97;                              /* than the default, else that stays */
 /* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
 static const double CHAINED_SHARE = 0.7;
@@ -33,6 +33,7 @@ typedef struct Search {
 	Bound bound;                                            /* for the present parameters */
 	Module *module;                                         /* of that; NULL: not made, or not to be had */
 	Arena *mem;                                             /* of what belongs to them */
+	Bill bill;                                              /* of the header's defaults */
 	double best;
 	NamedConst *chosen;
 } Search;
@@ -84,13 +85,13 @@ cycles_of(const Search *s)
 {
 	Func *f = s->module->funcs.at[0];
 	Bound b = s->bound;
-	double cycles = estimate_cycles(f, &b, s->t, MULTIPROCESSORS);
+	double cycles = estimate_cycles(f, &b, s->t, NULL);
 	if (cycles >= 0 || b.schedule.specialize != 1)
 		return cycles;
 	b.schedule.specialize = -1;
 	int columns = parts_by_itself(f, &b.schedule, s->t);
 	double share = CHAINED_SHARE * (columns + TRIP_COLUMNS) / MAX(columns, 1);
-	return columns ? share * estimate_cycles(f, &b, s->t, MULTIPROCESSORS) : -1;
+	return columns ? share * estimate_cycles(f, &b, s->t, NULL) : -1;
 }
 
 static void
@@ -201,7 +202,7 @@ search(Search *s, Arena *mem)
 	s->parameters = s->n;
 	add_names(s, all, n, false);
 	add_specialize(s, mem);
-	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, MULTIPROCESSORS);
+	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	double limit = first >= 0 ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n);
 	find_best(s, limit);
@@ -216,6 +217,41 @@ says_nothing(const Search *s, int i)
 		if (strcmp(s->k->item->tune.at[k].name, s->chosen[i].name) == 0)
 			return false;
 	return s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
+}
+
+bool
+choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
+{
+	Kernel *k = (Kernel *)b->kernel;
+	Search s = {.k = k, .t = t};
+	bool by_warpgroups = false;
+	if (!t->rates)
+		return false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		by_warpgroups |= op_family(op) == FAMILY_DOT_ASYNC;
+	if (!by_warpgroups)
+		return estimate_bill(f, b, t, mem, out);
+	k->program->cx->muted++;
+	Module *m = elaborate(&s, b);
+	k->program->cx->muted--;
+	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
+}
+
+void
+choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out)
+{
+	for (int i = 0; i < n; i++) {
+		text_printf(out, "%s%s = ", i ? ", " : "  chosen: ", chosen[i].name);
+		const_text(&chosen[i].value, out);
+	}
+	text_put(out, "; the default ");
+	if (without->cycles > 0) {
+		text_put(out, "would take ");
+		bill_print(without, t, out);
+	} else {
+		text_put(out, "does not fit");
+	}
+	text_put(out, "\n");
 }
 
 static bool
@@ -236,6 +272,8 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 			(*values)[*n] = s->chosen[i];
 			(*values)[(*n)++].name = intern(cx->names, s->chosen[i].name);
 		}
+	if (ok && s->how->why)
+		choose_explain(*values, *n, &s->bill, s->t, s->how->why);
 	arena_close(s->mem);
 	arena_close(apart);
 	return ok;

@@ -2,14 +2,15 @@
 #ifndef TEGULA_CHOOSE_H
 #define TEGULA_CHOOSE_H
 
+#include "model/model.h"
 #include "sema/sema.h"
-#include "target/target.h"
 
 /* How a kernel is bound: with `given`, beside what the caller has, and no report of a refusal. */
 typedef struct ChooseBinding {
 	bool (*is_fixed)(void *user, const char *name);         /* the caller said its value */
 	bool (*bind)(void *user, const NamedConst *given, int n, Bound *out);
 	void *user;
+	Text *why;                                              /* gets what was chosen and what else would take; or NULL */
 } ChooseBinding;
 
 /* Of a kernel with products and tune(...): enumerates the values for compile-time parameters, warps and stages that are not
@@ -23,5 +24,10 @@ bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
  * products and for those without tune(...). */
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
+
+/* What a kernel bound as `b` takes, which became `f`.  False: that is not modelled. */
+bool choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out);
+/* "  chosen: warps = 1, persistent = true; the default takes 158 us: starting blocks 157, …" */
+void choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out);
 
 #endif

@@ -189,5 +189,7 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	*values = NEW_ARRAY(mem, NamedConst, 2);
 	add(*values, n, cx, SCHEDULE_WARPS, CONST_INT, s.warps);
 	add(*values, n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, s.persistent);
+	if (*n > 0 && how->why)
+		choose_explain(*values, *n, &s.bill, t, how->why);
 	return *n > 0;
 }

@@ -273,15 +273,27 @@ memory_cycles(const Estimate *e)
 	return bytes / MEMORY_RATE;
 }
 
+static void
+fill_bill(const Estimate *e, double programs, double cycles, Bill *out)
+{
+	*out = (Bill){.programs = programs, .cycles = cycles};
+	out->part[BILL_PRODUCTS] = e->block.products;
+	out->part[BILL_SHARED] = e->block.shared;
+	out->part[BILL_SECTORS] = e->block.l2;
+	out->part[BILL_ISSUE] = e->block.arithmetic;
+	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
+	out->part[BILL_WAITING] = e->serial + EPILOGUE + (e->parted ? 0 : FILL);
+}
+
 double
-estimate_cycles(Func *f, const Bound *b, const Target *t, int multiprocessors)
+estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
 	    .parted = b->schedule.specialize == 1};
 	double programs = 1;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
-	int each = (int)ceil(programs / multiprocessors);
+	int each = (int)ceil(programs / t->rates->multiprocessors);
 	if (e.warps <= 0)
 		e.warps = 4;
 	if (e.stages <= 0)
@@ -294,7 +306,10 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, int multiprocessors)
 	if (e.dots == 0 || together == 0 || (e.parted && (e.dots != 1 || e.warpgroup_dots != 1 || each < 2)))
 		return -1;
 	double cycles = programs_cycles(&e, each, together);
-	return MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+	if (bill)
+		fill_bill(&e, each, cycles, bill);
+	return cycles;
 }
 
 /* ---- any kernel, after the whole pipeline ---- */

@@ -5,11 +5,12 @@
 #include "model/model.h"
 #include "sema/sema.h"
 
-/* Of the kernel as elaborated for `b` and simplified, with the warps and stages of its schedule; `multiprocessors` of the
- * device.  Cycles of one multiprocessor; less than 0: it does not fit, or nothing in it multiplies. */
-double estimate_cycles(Func *f, const Bound *b, const Target *t, int multiprocessors);
+/* Of the kernel as elaborated for `b` and simplified, with the warps and stages of its schedule, on a target that has
+ * rates (target.h).  Cycles of one multiprocessor; less than 0: it does not fit, or nothing in it multiplies.  The bill
+ * may be NULL. */
+double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
-/* Of any kernel that went through the whole pipeline of a target that has rates (target.h).  False: it does not fit. */
+/* Of any kernel that went through the whole pipeline.  False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out);
 
 #endif

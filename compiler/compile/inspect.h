@@ -55,6 +55,8 @@ typedef struct Inspection {
 	Pressure pressure;                              /* an estimate where registers are not known; held 0: none */
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
+	Bill bill;                                      /* by the cost model; cycles 0: none */
+	const char *chosen;                             /* lines that say what was chosen, and why; or NULL */
 } Inspection;
 
 /* What a launch gives for a parameter of a function. */

@@ -141,6 +141,13 @@ inspect_print(const Inspection *x, Text *out)
 		text_printf(out, "  not parted into roles: %s\n", x->f->whole_reason);
 	if (x->asked > 0)
 		text_printf(out, "  %d block%s of a multiprocessor asked for\n", x->asked, x->asked == 1 ? "" : "s");
+	if (x->bill.cycles > 0) {
+		text_put(out, "  estimated ");
+		bill_print(&x->bill, x->t, out);
+		text_put(out, "\n");
+	}
+	if (x->chosen)
+		text_put(out, x->chosen);
 	if (x->registers >= 0)
 		text_printf(out,
 		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a "

@@ -13,7 +13,9 @@
 
 #include <math.h>
 
-enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8 };
+enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8, SAID = 3 };
+
+static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
 static const char *const names[BILL_PARTS] = {
 	[BILL_MEMORY] = "device memory", [BILL_SECTORS] = "L2 cache", [BILL_REQUESTS] = "requests of warps",
@@ -21,12 +23,6 @@ static const char *const names[BILL_PARTS] = {
 	[BILL_SHARED] = "shared memory", [BILL_PRODUCTS] = "products", [BILL_START] = "starting blocks",
 	[BILL_WAITING] = "waiting",
 };
-
-const char *
-bill_name(BillPart p)
-{
-	return names[p];
-}
 
 /* Registers are given to a warp in eights for each thread. */
 static int
@@ -61,13 +57,40 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->part[BILL_SHARED] = c->shared;
 	out->part[BILL_PRODUCTS] = c->products;
 	out->part[BILL_START] = c->stays ? 0 : r->start_block;
-	out->part[BILL_WAITING] = path / MIN(out->blocks, fullest);
+	double waiting = path / MIN(out->blocks, fullest);
+	out->part[BILL_WAITING] = waiting * (1 + LOADED * MIN(out->part[BILL_MEMORY] / waiting, 1));
 	for (int i = 0; i < BILL_PARTS; i++)
 		each += pow(out->part[i], SHARP);
 	each = pow(each, 1.0 / SHARP);
 	out->path = path;
 	out->spilled = spilled;
-	double sets = fullest <= out->blocks ? fullest : share;
-	out->cycles = sets * each + (fullest <= out->blocks ? 0 : path / 2);
+	out->programs = fullest <= out->blocks ? fullest : share;
+	out->cycles = out->programs * each + (fullest <= out->blocks ? 0 : path / 2);
 	return true;
+}
+
+static void
+put_time(double us, Text *out)
+{
+	text_printf(out, us < 100 ? "%.3g" : "%.0f", us);
+}
+
+void
+bill_print(const Bill *b, const Target *t, Text *out)
+{
+	bool said[BILL_PARTS] = {false};
+	put_time(b->cycles / t->rates->clock, out);
+	text_put(out, " us: ");
+	for (int n = 0; n < SAID; n++) {
+		int most = 0;
+		for (int i = 0; i < BILL_PARTS; i++)
+			if (said[most] || (!said[i] && b->part[i] > b->part[most]))
+				most = i;
+		said[most] = true;
+		double us = b->part[most] * b->programs / t->rates->clock;
+		if (n > 0 && us < 0.1)
+			break;
+		text_printf(out, "%s%s ", n == 0 ? "" : n == 1 ? ", then " : ", ", names[most]);
+		put_time(us, out);
+	}
 }

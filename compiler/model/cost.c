@@ -11,7 +11,9 @@
 
 #include <string.h>
 
-enum { SECTOR = 32, ARGUMENTS = 3 };
+enum { SECTOR = 32 };
+/* Cycles that a block which stays takes between programs: divisions. */
+enum { NEXT_PROGRAM = 500, NEXT_AXIS = 700 };
 
 /* Instructions and special functions of an element of 32 bits. */
 typedef struct OpWork {
@@ -390,7 +392,7 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
 	w.varies = NEW_ARRAY(mem, uint32_t, MAX(f->nvalues, 1));
 	walk(&w, f->body, 1);
-	out->path = w.now;
+	out->path = w.now + (f->schedule.persistent ? NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1) : 0);
 	out->shared_bytes = f->shared_bytes;
 	out->registers = live_registers(f, mem);
 }

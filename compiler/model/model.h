@@ -439,6 +439,7 @@ typedef enum BillPart {
 
 typedef struct Bill {
 	double part[BILL_PARTS];                        /* cycles of a multiprocessor for one program */
+	double programs;                                /* that the fullest multiprocessor runs */
 	double cycles;                                  /* of the launch */
 	double path;                                    /* of one program that is alone */
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
@@ -447,7 +448,8 @@ typedef struct Bill {
 
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */
 bool bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out);
-const char *bill_name(BillPart p);
+/* "45.2 us: device memory 30.1, then waiting 28.3, L2 cache 12" */
+void bill_print(const Bill *b, const Target *t, Text *out);
 
 /* occupancy.c: how many blocks a multiprocessor is to hold; 0: not said */
 int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);

@@ -27,7 +27,7 @@ enum { KB = 1024 };
 
 /* An H200 at 1.75 GHz. */
 static const TargetRates rates_h200 = {
-	.multiprocessors = 132,                         /* data sheet */
+	.multiprocessors = 132, .clock = 1750,          /* data sheet; under load */
 	.memory_rate = 2500,                            /* a copy's 4.4 TB/s, bench/results/h200-peers.md */
 	.l2_rate = 46,                                  /* products bound by it, bench/results/h200-matmul.md */
 	.products_warp = 1200, .products_warpgroup = 2048,      /* the same */

@@ -72,6 +72,7 @@ extern const int mma_count;
 /* How fast one is, in cycles of a multiprocessor: what the cost model (model/cost.c, bill.c) counts with. */
 typedef struct TargetRates {
 	int multiprocessors;
+	double clock;                                   /* cycles a microsecond */
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
 	double l2_rate;                                 /* bytes of sectors a cycle, each multiprocessor */
 	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */

@@ -41,7 +41,7 @@ const char *
 tune_choice(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem)
 {
 	Launch l = {k, b, ex};
-	const ChooseBinding how = {is_fixed, bind, &l};
+	const ChooseBinding how = {is_fixed, bind, &l, NULL};
 	NamedConst *values;
 	Text t = {0};
 	int n;

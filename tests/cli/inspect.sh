@@ -41,6 +41,21 @@ for k in pair share ragged columns waves; do
 done
 expect 0 '"bank_conflicts": 0' inspect expect_wrong.tgl --json
 
+# The bill, and what was chosen for it.
+cat >blocks.tgl <<'END'
+kernel twice<B = 64>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = 2 * x[p * B +: B]; }
+example twice { N = 67108864; x = normal(0, 1); }
+END
+expect 0 "estimated [0-9.]* us: waiting [0-9.]*, then device memory [0-9.]*, L2 cache" inspect blocks.tgl
+expect 0 "chosen: persistent = true; the default would take .* us: starting blocks" inspect blocks.tgl
+expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false
+refuse "chosen"
+expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
+expect 0 "chosen: BM = 128, BN = 256, .*specialize = true; the default would take" inspect matmul.tgl --example large
+expect 0 '"chosen": "  chosen: persistent = true' inspect blocks.tgl --json
+expect 0 "twice for sm_80" inspect blocks.tgl --target=sm_80
+refuse "estimated"
+
 # Shared memory with the lines in which it is needed.
 cat >two.tgl <<'END'
 kernel twice<B = 64>(a: in f16[M, K], b: in f16[K, N], c: in f16[L, N], y: out f32[M, N]) grid(i: cdiv(M, B), j: cdiv(N, B)) {

@@ -166,7 +166,7 @@ analysis_inspect(Server *s, Analysis *a)
 		Inspection x;
 		if (k->item->place.file != file || !ex)
 			continue;
-		Module *m = cli_bound_module(s->cli, k, ex, s->target->name, &passes, &misuse, &bound);
+		Module *m = cli_bound_module(s->cli, k, ex, s->target->name, &passes, &misuse, &bound, NULL);
 		if (!m)
 			continue;
 		inspect_func(m->funcs.at[0], s->target, inspect_args(&bound, m->funcs.at[0], cx->mem), cx->mem, &x);

@@ -54,7 +54,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 static bool
 bind(Open *o, const Target *t, Bound *out)
 {
-	const ChooseBinding how = {is_given, bind_with, o};
+	const ChooseBinding how = {is_given, bind_with, o, NULL};
 	NamedConst *chosen;
 	int n;
 	if (!bind_with(o, NULL, 0, out))

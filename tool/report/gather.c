@@ -137,7 +137,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	json_t *stages = json_array(), *out = NULL;
 	Bound bound;
 	Inspection x;
-	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound);
+	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, NULL);
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	if (m && cli_inspect(m, t, &bound, &x) && add_code(stages, m, t))
