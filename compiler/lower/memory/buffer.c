@@ -107,12 +107,13 @@ copy_async(Lower *l, int bytes, bool by_line, const ThreadAccess *from, const Th
 		lower_end_when(l);
 }
 
-/* Rows of less than a line, of which the next iterations most likely want the rest: on an H200 a product of few rows by
- * 4-bit weights, 64 bytes of a row at a time, took 12.3 us so and 13.8 without. */
+/* Rows of less than a line, of which the next iterations most likely want the rest: on an H200 a product of few rows
+ * by 4-bit weights, 64 bytes of a row at a time, took 12.3 us so and 13.8 without.  PTX has it from version 7.4 on, which
+ * older targets do not ask for. */
 static bool
-takes_lines(const Op *op, const Type *tile)
+takes_lines(const Op *op, const Type *tile, const Target *t)
 {
-	return !strchr(attr_index(op), 'g') && tile->rank > 1 &&
+	return (t->has & prim_info[PRIM_CP_ASYNC_LINE].needs) && !strchr(attr_index(op), 'g') && tile->rank > 1 &&
 	    tile->extent[tile->rank - 1] * dtype_info[tile->elem].bits < 128 * 8;
 }
 
@@ -156,7 +157,7 @@ lower_copy(Lower *l, Op *op)
 			lower_access_at(l, &a, r, &from);
 		to.offset = lower_shared_offset(l, &at, r, &to.constant);
 		if (is_async)
-			copy_async(l, size * vector, takes_lines(op, tile), &from, &to, first);
+			copy_async(l, size * vector, takes_lines(op, tile, l->t), &from, &to, first);
 		else
 			copy_plain(l, lower_type(tile), vector, &from, &to);
 	}
