@@ -98,7 +98,7 @@ tuple(Parser *p, Place at, Expr *first, ExprList rest)
 %token KERNEL "kernel" FN "fn" REFERENCE "reference" EXAMPLE "example" IMPORT "import" CONST "const"
 %token LET "let" VAR "var" FOR "for" WHILE "while" IF "if" ELSE "else" RETURN "return" STATIC "static" AS "as"
 %token BREAK "break" CONTINUE "continue"
-%token <name> IN "in" OUT "out" INOUT "inout" SCRATCH "scratch" STRIDED "strided" MUT "mut"
+%token <name> IN "in" OUT "out" INOUT "inout" SCRATCH "scratch" FIXED "fixed" STRIDED "strided" MUT "mut"
 %token <name> WHERE "where" GRID "grid" TUNE "tune" BENCH "bench" EXPECT "expect"
 %token <name> NAME "a name"
 %token <expr> INT "an integer" FLOAT "a number"
@@ -238,6 +238,9 @@ value_opt: %empty { $$ = NULL; } | '=' expr { $$ = $2; };
 type:
   mode strided_opt NAME expr_square
                                         { $$ = TYPE(@$, $3, @3, .mode = $1, .strided = $2, .has_dims = true, .dims = $4); }
+| IN FIXED strided_opt NAME expr_square
+                                        { $$ = TYPE(@$, $4, @4, .mode = MODE_IN, .fixed = true, .strided = $3,
+                                              .has_dims = true, .dims = $5); }
 | NAME                                  { $$ = TYPE(@$, $1, @1, .has_dims = false); }
 | NAME expr_square                      { $$ = TYPE(@$, $1, @1, .has_dims = true, .dims = $2); }
 | '*' mut_opt NAME                      { $$ = TYPE(@$, $3, @3, .pointer = true, .mut = $2); }
@@ -334,7 +337,7 @@ nested:
 ;
 
 name: word                              { $$ = (Name){parser_intern(p, $1, strlen($1)), @1}; };
-word: NAME | IN | OUT | INOUT | SCRATCH | STRIDED | MUT | WHERE | GRID | TUNE | BENCH | EXPECT;
+word: NAME | IN | OUT | INOUT | SCRATCH | FIXED | STRIDED | MUT | WHERE | GRID | TUNE | BENCH | EXPECT;
 
 expr_list: '(' ')' { NONE($$); } | '(' exprs ')' { $$ = $2; } | '(' exprs ',' ')' { $$ = $2; };
 expr_square: '[' ']' { NONE($$); } | '[' exprs ']' { $$ = $2; } | '[' exprs ',' ']' { $$ = $2; };

@@ -442,7 +442,10 @@ tgl_arg_text(const char *name, const char *expr)
  * what the kernel writes with any other tensor, zero strides and alignment.  A grid of zero
  * programs runs nothing.  *seconds, if not NULL, is the time on the device, fills included,
  * compiling and waiting excluded; asking for it waits.  The first launch for a set of compile-
- * time values compiles; later ones find the result. */
+ * time values compiles; later ones find the result.
+ *
+ * A tensor that the kernel takes as `in fixed` must not be written by a kernel that may still run in the
+ * stream: it is read before those are over.  After tgl_device_sync or tgl_stream_sync none does. */
 TglStatus tgl_launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, double *seconds);
 
 /* What a launch would be: every parameter's dtype and shape (`params` has room for all of the

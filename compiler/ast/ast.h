@@ -77,7 +77,7 @@ typedef enum Mode { MODE_VALUE, MODE_IN, MODE_OUT, MODE_INOUT, MODE_SCRATCH } Mo
 typedef struct TypeExpr {
 	Place place;
 	Mode mode;                                  /* MODE_VALUE: scalar, pointer, or (in fn) tile */
-	bool strided;
+	bool fixed, strided;
 	bool pointer, mut;                          /* *T, *mut T */
 	Expr *elem;                                 /* EX_NAME: a dtype or a dtype parameter */
 	bool has_dims;

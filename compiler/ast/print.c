@@ -151,6 +151,7 @@ put_type(Printer *p, const TypeExpr *t)
 {
 	static const char *const mode[] = {"", "in ", "out ", "inout ", "scratch "};
 	word(p, mode[t->mode]);
+	word(p, t->fixed ? "fixed " : "");
 	word(p, t->strided ? "strided " : "");
 	word(p, t->pointer ? "*" : "");
 	word(p, t->mut ? "mut " : "");

@@ -141,8 +141,8 @@ static bool
 can_begin(int token)
 {
 	switch (token) {
-	case NAME: case '}': case '{': case IN: case OUT: case INOUT: case SCRATCH: case STRIDED: case MUT: case WHERE:
-	case GRID: case TUNE: case BENCH: case EXPECT: case FN: case CONST:
+	case NAME: case '}': case '{': case IN: case OUT: case INOUT: case SCRATCH: case FIXED: case STRIDED: case MUT:
+	case WHERE: case GRID: case TUNE: case BENCH: case EXPECT: case FN: case CONST:
 		return true;
 	default: return begins_stmt(token) || begins_item(token);
 	}

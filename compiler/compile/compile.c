@@ -321,7 +321,7 @@ ptx_artefact(Func *f, const Target *t, Text *times, Artefact *out)
 		describe(f, t, &kernel, mem, out);
 		out->bytes = ptx.at;
 		out->size = ptx.n + 1;
-		out->waits = ptx_waits_first(ptx.at);
+		out->waits = (func_waits_late(f) ? ptx_waits_late : ptx_waits_first)(ptx.at);
 		out->stack_bytes = ptx_local_bytes(ptx.at);
 	} else {
 		text_close(&ptx);

@@ -44,6 +44,8 @@ bool compile_artefact(Module *m, const Target *t, Artefact *out);
 
 /* ptx.c: its kernel waits for the grid before it, before it touches memory. */
 bool ptx_waits_first(const char *text);
+/* The same of a kernel that copies tensors which are `in fixed` before it waits: nothing else is moved before. */
+bool ptx_waits_late(const char *text);
 
 /* pressure.c: registers of 32 bits that a thread of the text holds at once, estimated, and those that it may have. */
 typedef struct Pressure {

@@ -35,6 +35,43 @@ is_harmless(const char *s)
 	return false;
 }
 
+/* A line that moves device memory by other than cp.async: loads but of parameters and shared memory, stores but to that,
+ * atomics and bulk copies, of several instructions too. */
+static bool
+moves_more(const char *s)
+{
+	static const char *const move[] = {".global", "ld.b", "ld.v", "ld.u", "st.b", "st.v", "st.u", "atom.", " red.",
+		"\tred.", "tex.", "cp.async.bulk", "call"};
+	size_t n = strcspn(s, "\n");
+	bool several = strcspn(s, ";\n") + 1 < n;
+	if (starts(s, "red."))
+		return true;
+	if (starts(s, "//") || starts(s, ".") || (starts(s, "cp.async.c") && !several))
+		return false;
+	for (int i = 0; i < LEN(move); i++) {
+		const char *at = strstr(s, move[i]);
+		if (at && at < s + n)
+			return true;
+	}
+	return false;
+}
+
+bool
+ptx_waits_late(const char *text)
+{
+	const char *entry = strstr(text, ".entry "), *s = entry ? strstr(entry, "\n{") : NULL;
+	if (strstr(text, ".nc."))
+		return false;
+	for (s = s ? strchr(s + 1, '\n') : NULL; s; s = strchr(s, '\n')) {
+		s += 1 + strspn(s + 1, " \t");
+		if (starts(s, "griddepcontrol.wait;"))
+			return true;
+		if (moves_more(s))
+			return false;
+	}
+	return false;
+}
+
 bool
 ptx_waits_first(const char *text)
 {

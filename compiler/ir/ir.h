@@ -219,6 +219,7 @@ typedef struct FuncParam {
 	const char *name;
 	ParamKind kind;
 	Access access;                                  /* tensor */
+	bool is_constant;                               /* tensor `in fixed`: nothing that may still run writes it */
 	bool strided;                                   /* tensor: strides are free */
 	int dim[KERNEL_RANK];                           /* tensor: the PARAM_DIM that names this dimension, or -1 */
 	int64_t multiple;                               /* of the address (bytes) or the integer; 0: nothing known */
@@ -370,6 +371,7 @@ int op_warps(const Op *op);                                     /* of the role t
 bool op_is_bulk_copy(const Op *op);                             /* counted by an mbarrier */
 int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
+bool func_waits_late(const Func *f);                     /* op grid_wait says where it waits for the grids before */
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */
 
 /* attr.c: attributes, by attrs.def */

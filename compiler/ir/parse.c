@@ -61,6 +61,7 @@ parse_param_type(Reader *r, ParamText *p)
 			continue;
 		p->param.kind = PARAM_TENSOR;
 		p->param.access = (Access)a;
+		p->param.is_constant = p->param.access == ACCESS_IN && read_take_word(r, "fixed");
 		p->param.strided = read_take_word(r, "strided");
 		return read_dtype(r, &elem) && parse_dims(r, p, elem);
 	}

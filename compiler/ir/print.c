@@ -286,7 +286,8 @@ put_param(Printer *p, const Func *f, int i)
 	put_value(p, &f->body->arg[i]);
 	text_put(p->out, ": ");
 	if (param->kind == PARAM_TENSOR) {
-		text_printf(p->out, "%s %s", access_text[param->access], param->strided ? "strided " : "");
+		text_printf(p->out, "%s %s%s", access_text[param->access], param->is_constant ? "fixed " : "",
+		    param->strided ? "strided " : "");
 		put_tensor(p, f, param, f->body->arg[i].type);
 	} else if (param->kind == PARAM_DIM) {
 		text_put(p->out, "dim");

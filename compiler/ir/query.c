@@ -130,6 +130,15 @@ roles_of(const Func *f)
 	return op;
 }
 
+bool
+func_waits_late(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_GRID_WAIT)
+			return true;
+	return false;
+}
+
 int
 func_warps(const Func *f)
 {

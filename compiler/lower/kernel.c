@@ -150,7 +150,8 @@ start_next_grid(Lower *l)
 /* Programmatic dependent launch: a grid may start while the one before it still runs, if the runtime allows it and each
  * thread block of that one has ended or signalled; the cost of starting is hidden.  Each thread waits before it accesses
  * memory, until the grid before is over and its writes are visible; since every grid waits, so are those of earlier grids.
- * The wait is first in the text, where ptx_waits_first looks for it; LLVM may move what needs no memory before it. */
+ * The wait is first in the text, where ptx_waits_first looks for it; LLVM may move what needs no memory before it.  A
+ * kernel that copies tensors which are `in fixed` ahead of it says where it waits (op grid_wait). */
 static void
 wait_for_grids(Lower *l)
 {
@@ -158,7 +159,8 @@ wait_for_grids(Lower *l)
 		return;
 	if (!stream_loop(l->f))
 		start_next_grid(l);
-	thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
+	if (!func_waits_late(l->f))
+		thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
 /* The first copy by a map would wait for it. */

@@ -43,7 +43,8 @@ make_func(Elab *e)
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *p = &k->params.at[i];
 		const BoundParam *b = &e->bound->param[i];
-		param[i] = (FuncParam){.name = p->name, .kind = p->kind, .access = p->access, .strided = p->strided};
+		param[i] = (FuncParam){.name = p->name, .kind = p->kind, .access = p->access, .is_constant = p->fixed,
+		    .strided = p->strided};
 		for (int d = 0; d < KERNEL_RANK; d++)
 			param[i].dim[d] = p->kind == PARAM_TENSOR && d < p->rank ? symbol_of(k, p, d, b) : -1;
 		type[i] = param_type(e, p, b);

@@ -53,7 +53,7 @@ typedef struct KernelParam {
 	const char *name;
 	ParamKind kind;                                 /* TENSOR, POINTER or SCALAR */
 	Access access;
-	bool strided, has_fill;
+	bool fixed, strided, has_fill;
 	PtrKind ptr;
 	bool dtype_known;                               /* else it is compile-time parameter `dtype_param` */
 	DType dtype;

@@ -16,7 +16,7 @@
   '("for" "while" "if" "else" "return" "static" "range"))
 
 (defconst tegula-clauses
-  '("in" "out" "inout" "scratch" "strided" "mut" "where" "grid" "tune" "bench" "as" "new"))
+  '("in" "out" "inout" "scratch" "fixed" "strided" "mut" "where" "grid" "tune" "bench" "as" "new"))
 
 (defconst tegula-types
   '("bf16" "bool" "f16" "f32" "f4e2m1" "f64" "f8e4m3" "f8e5m2" "i16" "i32" "i4" "i64" "i8" "u16" "u32"

@@ -184,7 +184,7 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 		    .high = ((uint64_t)(uintptr_t)a->high + 3) & ~UINT64_C(3), .first = (uint64_t)(uintptr_t)a->data,
 		    .dtype = l->func->body->arg[l->abi[i].param].type->elem,
 		    .undefined = is_result && !a->filled,
-		    .is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN};
+		    .is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN, .is_constant = p->is_constant};
 		if (p->kind == PARAM_TENSOR && !dtype_is_packed(r->dtype)) {
 			r->rank = l->func->body->arg[l->abi[i].param].type->rank;
 			memcpy(r->dim, a->dim, sizeof r->dim);

@@ -163,7 +163,7 @@ typedef struct SimtRange {
 	uint64_t low, high, first;                      /* addresses; where its element 0 lies */
 	DType dtype;
 	bool undefined;                                 /* nothing has been written there yet */
-	bool is_read_only;
+	bool is_read_only, is_constant;                 /* is_constant: may be read before the grids before are over */
 	int rank;                                       /* 0: elements one after the other */
 	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];        /* in elements */
 } SimtRange;

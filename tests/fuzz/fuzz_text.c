@@ -39,7 +39,7 @@ typedef struct Options {
 
 static const char *const tokens[] = {
 	"kernel ", "fn ", "reference ", "example ", "expect ", "import ", "const ", "let ", "var ", "for ", "static ", "while ",
-	"if ", "else ", "return ", "as ", "in ", "out ", "inout ", "scratch ", "strided ", "mut ", "grid", "tune", "where ",
+	"if ", "else ", "return ", "as ", "in ", "out ", "inout ", "scratch ", "fixed ", "strided ", "mut ", "grid", "tune", "where ",
 	"bench ", "range", "new", "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", ":", "::", "+:", "=>", "=", "==", "+=", "+",
 	"-", "*", "/", "%", "@", "&&", "||", "!", "~", "?", ".", "0", "1", "0x7fffffffffffffff", "1e308", "9223372036854775807",
 	"inf", "nan", "f32", "i8", "u4", "bf16", "f8e4m3", "bool", "\"", "\"text\"", "//", "/*", "*/", "\n", "\\", "\xff", "\xc3\xa9",

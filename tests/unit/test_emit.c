@@ -618,6 +618,17 @@ test_wait_first(void **unused)
 			fail_msg("case %d", i);
 		text_close(&t);
 	}
+	const char *copies = "\t@%p1 bra $L__BB0_2;\n\tcp.async.cg.shared.global [%r1], [%rd1], 16, %r2;\n\tcp.async.commit_group;\n$L__BB0_2:\n";
+	const char *moves[] = {"", "\tld.shared.b32 %r1, [%r2];\n", "\tmov.b32 %r1, 0; @%p1 ld.global.b32 %r1, [%rd1];\n",
+		"\t@%p1 st.global.b32 [%rd1], %r1;\n", "\tcp.async.bulk.tensor.1d [%r1];\n", "\tld.global.b32 %r1, [%rd1];\n"};
+	for (int i = 0; i < LEN(moves); i++) {
+		Text t = {0};
+		text_printf(&t, "%s%s%s%s%s", start, copies, moves[i], wait, end);
+		assert_false(ptx_waits_first(t.at));
+		assert_int_equal(ptx_waits_late(t.at), i < 2);
+		text_close(&t);
+	}
+	assert_false(ptx_waits_late(start));
 	assert_false(ptx_waits_first(start));
 	assert_false(ptx_waits_first(".version 8.4\n\tgriddepcontrol.wait;\n"));
 }

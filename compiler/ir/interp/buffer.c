@@ -261,6 +261,11 @@ DEFINE(AWAIT)
 	return true;
 }
 
+DEFINE(GRID_WAIT)
+{
+	return true;                                    /* launches run one after the other */
+}
+
 DEFINE(PROXY_FENCE)
 {
 	return true;                                    /* what is written is seen at once */

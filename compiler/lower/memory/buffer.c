@@ -337,6 +337,10 @@ lower_buffer(Lower *l, Op *op)
 	case OP_AWAIT:
 		lower_await(l, op);
 		break;
+	case OP_GRID_WAIT:
+		if (l->t->has & HAS_GRID_WAIT)
+			thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
+		break;
 	case OP_PROXY_FENCE:
 		thread_prim(l->b, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
 		break;

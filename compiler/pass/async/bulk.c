@@ -75,6 +75,8 @@ pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number)
 		op_make(b, OP_EXPECT, (Value *[]){p->full, number}, 2, &bytes, 1, NULL, 0);
 	for (int i = 0; i < p->reads.n; i++) {
 		const Staged *s = &p->reads.at[i];
+		if (p->part != COPY_ALL && (p->part == COPY_FIXED) != pipeline_is_fixed(p, s))
+			continue;
 		b->place = s->read->place;
 		pipeline_access(p, b, s, OP_COPY, pipeline_slot(p, b, s, number), index);
 	}

@@ -173,3 +173,47 @@ pipeline_find_reads(Pipeline *p)
 			vec_push(p->tmp, &p->reads, s);
 		}
 }
+
+bool
+pipeline_is_fixed(const Pipeline *p, const Staged *s)
+{
+	return p->f->param[s->read->in[0]->index].is_constant;
+}
+
+/* Are the indices computed without memory, for any iteration? */
+static bool
+is_computed(const Pipeline *p, const Value *v, int depth)
+{
+	if (v->type->kind != TYPE_TILE || !v->def || v == &p->body->arg[0])
+		return true;
+	if (depth == 0 || !op_has(v->def, PURE) || v->def->nregion)
+		return false;
+	for (int i = 0; i < v->def->nin; i++)
+		if (!is_computed(p, v->def->in[i], depth - 1))
+			return false;
+	return true;
+}
+
+bool
+pipeline_starts_early(const Pipeline *p)
+{
+	bool any = false;
+
+	if (!(p->t->has & HAS_GRID_WAIT) || p->bulk_bytes || p->loop->home != p->f->body || !pipeline_is_stream(p))
+		return false;
+	for (int i = 0; i < p->columns && p->counts; i++)
+		if (p->counts[i])
+			return false;
+	for (const Op *op = p->f->body->first; op != p->loop; op = op_after(op, p->f->body))
+		if (op->kind != OP_ALLOC && op_has(op, READS | WRITES | EFFECT))
+			return false;
+	for (int i = 0; i < p->reads.n; i++) {
+		const Op *read = p->reads.at[i].read;
+		bool fixed = pipeline_is_fixed(p, &p->reads.at[i]);
+		any |= fixed;
+		for (int k = 1; k < read->nin && fixed; k++)
+			if (!is_computed(p, read->in[k], 16))
+				return false;
+	}
+	return any;
+}

@@ -66,8 +66,38 @@ issue(Pipeline *p, Builder *b, Value *index, Value *number)
 			pipeline_copies(p, &in, index, number);
 		build_yield(&in, NULL, 0);
 	}
-	if (p->nasync)
+	if (p->nasync && p->part != COPY_FIXED)
 		token_op(p, b, OP_COMMIT, 0);
+}
+
+/* Copies for all iterations that are ahead when the loop begins. */
+static void
+issue_first(Pipeline *p, Builder *b, int stages, CopyPart part)
+{
+	Value *index = p->loop->in[0];
+
+	p->part = part;
+	for (int i = 0; i < stages - 1; i++) {
+		issue(p, b, index, build_index(b, i));
+		pipeline_count(p, b, index);
+		if (i + 2 < stages)
+			index = build2(b, OP_ADD, index, p->loop->in[2]);
+	}
+	p->part = COPY_ALL;
+}
+
+/* Tensors that are `in fixed` are copied before the wait for the grids before, the others behind it; the first group has
+ * all of the former. */
+static void
+build_prologue(Pipeline *p, Builder *b, int stages)
+{
+	if (!pipeline_starts_early(p)) {
+		issue_first(p, b, stages, COPY_ALL);
+		return;
+	}
+	issue_first(p, b, stages, COPY_FIXED);
+	op_make(b, OP_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
+	issue_first(p, b, stages, COPY_OTHERS);
 }
 
 /* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL, as of those that
@@ -94,18 +124,13 @@ static void
 build_pipeline(Pipeline *p, int stages)
 {
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
-	Value *index = p->loop->in[0], *step = p->loop->in[2];
+	Value *step = p->loop->in[2];
 	bool has_bulk = p->bulk_bytes > 0;
 
 	pipeline_rings(p, &b, stages);
 	pipeline_mbarriers(p, &b, stages);
 	pipeline_ahead(p);
-	for (int i = 0; i < stages - 1; i++) {
-		issue(p, &b, index, build_index(&b, i));
-		pipeline_count(p, &b, index);
-		if (i + 2 < stages)
-			index = build2(&b, OP_ADD, index, step);
-	}
+	build_prologue(p, &b, stages);
 	Value *ahead = build2(&b, OP_MUL, step, build_index(&b, stages - 1));
 	Value **more = NEW_ARRAY(p->tmp, Value *, 3 + p->columns);
 	Value *init[3] = {build_index(&b, 0), build_index(&b, stages - 1), has_bulk ? build_index(&b, 0) : NULL};

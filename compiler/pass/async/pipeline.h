@@ -23,6 +23,9 @@ typedef struct Staged {
 	bool is_shared;                                 /* each block of the cluster copies a part of it to all */
 } Staged;
 
+/* Reads of tensors that are `in fixed`, the others, or both. */
+typedef enum CopyPart { COPY_ALL, COPY_FIXED, COPY_OTHERS } CopyPart;
+
 typedef struct Pipeline {
 	Module *m;
 	Arena *tmp;
@@ -39,6 +42,7 @@ typedef struct Pipeline {
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
 	int nasync;                                     /* reads that cp_async serves */
 	int ranks, along;                               /* of a cluster that shares copies, or 0; along which axis */
+	CopyPart part;                                  /* of the reads that pipeline_copies copies */
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
 
@@ -57,6 +61,11 @@ void pipeline_find_reads(Pipeline *p);
 bool pipeline_may_be_written(const Pipeline *p, const Value *tensor);
 /* Do all of the loop's products have few rows, or few columns, as far as it has some?  Then it waits for memory. */
 bool pipeline_is_stream(const Pipeline *p);
+
+/* Is the tensor `in fixed`? */
+bool pipeline_is_fixed(const Pipeline *p, const Staged *s);
+/* May copies of some reads start before the grids before are over? */
+bool pipeline_starts_early(const Pipeline *p);
 
 /* ring.c */
 

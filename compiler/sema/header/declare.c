@@ -195,6 +195,7 @@ tensor_param(Kernel *k, KernelParam *p, const TypeExpr *t)
 
 	p->kind = PARAM_TENSOR;
 	p->access = access[t->mode];
+	p->fixed = t->fixed;
 	p->strided = t->strided;
 	p->rank = t->dims.n;
 	if (t->dims.n > KERNEL_RANK) {

@@ -271,11 +271,25 @@ plain_global(SimtThread *t, const SimtLaunch *l, uint64_t address, int bytes, in
 	return (uint8_t *)(uintptr_t)address;
 }
 
+static bool
+is_constant(const SimtLaunch *l, uint64_t address, int bytes, unsigned access)
+{
+	bool constant = false;
+	for (int i = 0; i < l->nrange; i++) {
+		const SimtRange *r = &l->range[i];
+		bool in = address < r->high && r->low < address + (uint64_t)bytes;
+		if (in && !r->is_constant)
+			return false;
+		constant |= in;
+	}
+	return constant && !(access & SIMT_WRITE);
+}
+
 uint8_t *
 simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access)
 {
 	const SimtLaunch *l = simt_launch(t);
-	if (l->starts_early && !t->has_waited)
+	if (l->starts_early && !t->has_waited && !is_constant(l, address, bytes, access))
 		simt_fail(t, "thread %d touches memory before it waited for the grid before", t->thread);
 	if (!l->checks)
 		return plain_global(t, l, address, bytes, align);
