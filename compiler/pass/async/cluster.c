@@ -122,11 +122,12 @@ has_one_program(const Func *f, int axis)
 	return false;
 }
 
+/* By what is done for programs that there are not, too. */
 static bool
 is_read(const Func *f, const Value *tensor)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_has(op, READS) && op->in[0] == tensor)
+		if (op_has(op, READS) && !op_has(op, WRITES) && op->in[0] == tensor)
 			return true;
 	return false;
 }
@@ -145,7 +146,7 @@ effects_reason(const Func *f)
 		for (int i = 0; i < op->nout; i++)
 			if (op->out[i].nuses)
 				return "it uses what an atomic operation gives";
-		if (op_has(op, WRITES) && (op_has(op, READS) || is_read(f, op->in[0])))
+		if (op_has(op, WRITES) && is_read(f, op->in[0]))
 			return "it reads what it writes";
 	}
 	return NULL;
