@@ -40,9 +40,9 @@ static const TargetRates rates_h200 = {
 static const Target targets[] = {
 	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx70", .has = SM_75,
 	    .shared_bytes = 64 * KB, .shared_bytes_unit = 64 * KB, .max_warps = 32},
-	{NVIDIA, .name = "sm_80", .capability = 80, .cpu = "sm_80", .features = "+ptx70", .has = SM_80,
+	{NVIDIA, .name = "sm_80", .capability = 80, .cpu = "sm_80", .features = "+ptx74", .has = SM_80,
 	    .shared_bytes = 163 * KB, .shared_bytes_unit = 164 * KB, .max_warps = 64},
-	{NVIDIA, .name = "sm_86", .capability = 86, .cpu = "sm_86", .features = "+ptx71", .has = SM_80,
+	{NVIDIA, .name = "sm_86", .capability = 86, .cpu = "sm_86", .features = "+ptx74", .has = SM_80,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
 	{NVIDIA, .name = "sm_89", .capability = 89, .cpu = "sm_89", .features = "+ptx84", .has = SM_89,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
