@@ -21,3 +21,11 @@ install(FILES runtime/tgl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT li
 file(RELATIVE_PATH TEGULA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 configure_file(cmake/tegula.pc.in ${installed_dir}/tegula.pc @ONLY)
 install(FILES ${installed_dir}/tegula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+# find_package(tegula), which finds the prefix the same way.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
+file(RELATIVE_PATH TEGULA_CMAKE_TO_PREFIX "/prefix/${package_dir}" "/prefix")
+configure_file(cmake/tegula-config.cmake.in ${installed_dir}/tegula-config.cmake @ONLY)
+write_basic_package_version_file(${installed_dir}/tegula-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${installed_dir}/tegula-config.cmake ${installed_dir}/tegula-config-version.cmake
+	cmake/tegula_add_kernels.cmake DESTINATION ${package_dir} COMPONENT library)

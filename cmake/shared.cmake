@@ -1,9 +1,17 @@
-# libtegula.so, for programs that open the library at run time (bench/peers does, from Python): `--target tegula_shared`.
+# libtegula.so, for programs that open the library at run time (bench/peers does, from Python): `--target tegula_shared`, or
+# -DTEGULA_SHARED=ON, which builds it with all else and installs it.
 # Everything is compiled once more, position independent, and only tgl_ names are visible.  With TEGULA_STATIC_LLVM it holds
 # LLVM too, but opens jansson and SQLite as shared libraries: the archives of distributions are not position independent.
-add_library(tegula_shared SHARED EXCLUDE_FROM_ALL ${COMPILER_SOURCES} ${RUNTIME_SOURCES} ${GENERATED}
+option(TEGULA_SHARED "Build and install libtegula.so, too" OFF)
+add_library(tegula_shared SHARED ${COMPILER_SOURCES} ${RUNTIME_SOURCES} ${GENERATED}
 	${CMAKE_BINARY_DIR}/build_id.c)
-set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula)
+set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula VERSION ${PROJECT_VERSION}
+	SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+if(TEGULA_SHARED)
+	install(TARGETS tegula_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+else()
+	set_target_properties(tegula_shared PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()
 get_target_property(shared_definitions tegula_lib COMPILE_DEFINITIONS)
 if(shared_definitions)
 	target_compile_definitions(tegula_shared PRIVATE ${shared_definitions})

@@ -22,80 +22,6 @@ enum {
 
 #define TGP_SIZE_MOST (INT64_C(1) << 40)
 
-enum { TGP_IN = 1, TGP_OUT = 2, TGP_SCRATCH = 4, TGP_STRIDED = 8, TGP_ADDRESS = 16, TGP_VALUE = 32 };
-
-typedef struct TgpParam {
-	const char *name;
-	int what;                               /* TGP_IN and so on; TGP_ADDRESS: a pointer, without a shape */
-	int bits, rank;                         /* of an element; of the tensor */
-	int fill_bytes;                         /* 0: none */
-	uint64_t fill;
-} TgpParam;
-
-typedef struct TgpAbi {
-	int kind, param, dim;
-} TgpAbi;
-
-typedef struct TgpMap {
-	int param, elem_bytes, rank, swizzle, is_stored;
-	int dim[TGP_RANK], box[TGP_RANK];
-} TgpMap;
-
-/* One compiled form of a kernel, and for which arguments it is right. */
-typedef struct TgpForm {
-	const char *entry, *about;              /* the code's name; "sm_90a: BLOCK = 512, warps = 2" */
-	int target;                             /* of the pack */
-	const void *cubin;                      /* or NULL */
-	const void *ptx;                        /* or NULL */
-	int threads, shared, cluster, persistent, early, registers;
-	const TgpAbi *abi;
-	int nabi;
-	const TgpMap *map;
-	int nmaps;
-	const char *const *asserts;
-	const int64_t *ct;                      /* compile-time values, which the header's formulas read */
-	const int64_t *size;                    /* what it was made for: dimensions */
-	const int64_t *assumed;                 /* of each dimension: a multiple of it; less than 0: that number, negated */
-	const unsigned char *align;             /* of each parameter, bytes */
-	const unsigned char *rows;              /* strided parameters: 1: taken to be contiguous */
-	const unsigned char *derived;           /* of each compile-time value: it follows from the dimensions of a launch */
-	int farther;                            /* what is added to its distance from the sizes of a launch */
-} TgpForm;
-
-/* What the header's formulas come to. */
-typedef struct TgpShape {
-	int64_t grid[3], extent[TGP_MOST_PARAMS][TGP_RANK], ct[TGP_MOST_CT];
-} TgpShape;
-
-typedef struct TgpKernel {
-	const char *name;
-	int nparams, ndims, nct;
-	const TgpParam *param;
-	const char *const *dim;
-	const char *const *ct;                  /* names */
-	const char *const *where;               /* texts */
-	/* 0; less than 0: a number beyond 64 bits or a division by 0; else the number of the `where` that is false, from 1 */
-	int (*header)(const int64_t *d, const int64_t *v, const int64_t *ct, TgpShape *o);
-	int reads_values;                       /* the header names scalars */
-	int naxis;
-	const TgpForm *form;
-	int nforms, first;                      /* its first form's number among all of the pack */
-} TgpKernel;
-
-typedef struct TgpTarget {
-	const char *name;
-	int capability, one_chip;               /* 90; code that no other chip takes */
-} TgpTarget;
-
-typedef struct TgpPack {
-	const char *name;
-	const TgpKernel *kernel;
-	int nkernels, nforms;
-	const TgpTarget *target;
-	int ntargets;
-} TgpPack;
-
-/* What a call gives, by parameters: NULL strides: contiguous. */
 typedef struct TgpCall {
 	const void *address[TGP_MOST_PARAMS];
 	const int64_t *stride[TGP_MOST_PARAMS];
@@ -127,6 +53,7 @@ typedef struct TgpDevice {
 	int capability, target, multiprocessors, max_shared;
 	CudaPointer nothing;                    /* 32 bytes: what tensors without elements are mapped to */
 	TgpLoaded **loaded;                     /* by number of the form */
+	unsigned char *refused;                 /* the same: it cannot be loaded here */
 } TgpDevice;
 
 typedef struct TgpPlan {
@@ -200,9 +127,7 @@ tgp_text(TgpContext *cx)
 	return e ? e->text : NULL;
 }
 
-static TgpStatus tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
-static TgpStatus
+static __attribute__((format(printf, 3, 4))) TgpStatus
 tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...)
 {
 	va_list ap;
@@ -238,6 +163,13 @@ tgp_refused(TgpContext *cx, const char *what, const char *call, CudaResult r)
 		tgp_explain(&cx->driver, what, call, r, text);
 	return r == 2 ? TGP_ERROR_MEMORY : r == 201 || r == 709 || r == 4 || r == 3 ? TGP_ERROR_CONTEXT : TGP_ERROR_LAUNCH;
 }
+
+/* A call of the driver; the function ends where it fails. */
+#define TGP_DO(what, name, ...) do { \
+	CudaResult r_ = cx->driver.name(__VA_ARGS__); \
+	if (r_ != 0) \
+		return tgp_refused(cx, what, #name, r_); \
+} while (0)
 
 static const char *
 tgp_error(TgpContext *cx)
@@ -293,13 +225,8 @@ tgp_open(const TgpPack *pack)
 	TgpContext *cx = (TgpContext *)calloc(1, sizeof *cx);
 	void *page;
 	int i, n = pack->nkernels * TGP_SLOTS;
-	if (!cx)
-		return NULL;
-	cx->slots = (TgpSlot *)calloc((size_t)n, sizeof *cx->slots);
-	if (!cx->slots) {
-		free(cx);
-		return NULL;
-	}
+	if (!cx || !(cx->slots = (TgpSlot *)calloc((size_t)n, sizeof *cx->slots)))
+		return free(cx), (TgpContext *)NULL;
 	cx->pack = pack;
 	cx->pid = getpid();
 	page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -340,26 +267,19 @@ static void
 tgp_free_device(TgpDevice *d)
 {
 	if (d)
-		free(d->loaded);
+		free(d->loaded), free(d->refused);
 	free(d);
 }
 
 static TgpStatus
 tgp_read_device(TgpContext *cx, TgpDevice *d)
 {
-	const TgpDriver *c = &cx->driver;
 	int ordinal = 0, major = 0, minor = 0;
-	CudaResult r = c->cuCtxGetDevice(&ordinal);
-	if (r == 0)
-		r = c->cuDeviceGetAttribute(&major, TGP_DEVICE_ATTRIBUTE_MAJOR, ordinal);
-	if (r == 0)
-		r = c->cuDeviceGetAttribute(&minor, TGP_DEVICE_ATTRIBUTE_MINOR, ordinal);
-	if (r == 0)
-		r = c->cuDeviceGetAttribute(&d->multiprocessors, TGP_DEVICE_ATTRIBUTE_MULTIPROCESSORS, ordinal);
-	if (r == 0)
-		r = c->cuDeviceGetAttribute(&d->max_shared, TGP_DEVICE_ATTRIBUTE_SHARED_OPTIN, ordinal);
-	if (r != 0)
-		return tgp_refused(cx, "the GPU's figures", "cuDeviceGetAttribute", r);
+	TGP_DO("", cuCtxGetDevice, &ordinal);
+	TGP_DO("", cuDeviceGetAttribute, &major, TGP_DEVICE_ATTRIBUTE_MAJOR, ordinal);
+	TGP_DO("", cuDeviceGetAttribute, &minor, TGP_DEVICE_ATTRIBUTE_MINOR, ordinal);
+	TGP_DO("", cuDeviceGetAttribute, &d->multiprocessors, TGP_DEVICE_ATTRIBUTE_MULTIPROCESSORS, ordinal);
+	TGP_DO("", cuDeviceGetAttribute, &d->max_shared, TGP_DEVICE_ATTRIBUTE_SHARED_OPTIN, ordinal);
 	d->capability = 10 * major + minor;
 	d->target = tgp_target(cx->pack, d->capability);
 	if (d->target < 0)
@@ -374,19 +294,17 @@ tgp_add_device(TgpContext *cx, void *context, unsigned long long id, TgpDevice *
 {
 	TgpDevice *d = (TgpDevice *)calloc(1, sizeof *d);
 	TgpStatus status;
-	if (d)
+	if (d) {
 		d->loaded = (TgpLoaded **)calloc((size_t)cx->pack->nforms + 1, sizeof *d->loaded);
-	if (!d || !d->loaded) {
-		tgp_free_device(d);
-		return tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
+		d->refused = (unsigned char *)calloc((size_t)cx->pack->nforms + 1, 1);
 	}
+	if (!d || !d->loaded || !d->refused)
+		return tgp_free_device(d), tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
 	d->context = context;
 	d->id = id;
 	status = tgp_read_device(cx, d);
-	if (status != TGP_OK) {
-		tgp_free_device(d);
-		return status;
-	}
+	if (status != TGP_OK)
+		return tgp_free_device(d), status;
 	pthread_mutex_lock(&cx->lock);
 	for (*out = cx->devices; *out && ((*out)->context != context || (*out)->id != id); *out = (*out)->next)
 		;
@@ -406,7 +324,6 @@ tgp_enter(TgpContext *cx, const TgpPack *pack, TgpDevice **out)
 {
 	void *context = NULL;
 	unsigned long long id = 0;
-	CudaResult r;
 	if (!cx)
 		return TGP_ERROR_USAGE;
 	if (tgp_is_forked(cx))
@@ -416,14 +333,12 @@ tgp_enter(TgpContext *cx, const TgpPack *pack, TgpDevice **out)
 		    cx->pack->name, pack->name);
 	if (cx->opened != TGP_OK)
 		return tgp_fail(cx, cx->opened, "%s", cx->why);
-	r = cx->driver.cuCtxGetCurrent(&context);
-	if (r != 0)
-		return tgp_refused(cx, "", "cuCtxGetCurrent", r);
+	TGP_DO("", cuCtxGetCurrent, &context);
 	if (!context)
 		return tgp_fail(cx, TGP_ERROR_CONTEXT, "this thread has no CUDA context: call cuCtxSetCurrent, or cudaSetDevice "
 		    "(of CUDA 12 or later), first");
-	if (cx->driver.cuCtxGetId && (r = cx->driver.cuCtxGetId(context, &id)) != 0)
-		return tgp_refused(cx, "the thread's CUDA context", "cuCtxGetId", r);
+	if (cx->driver.cuCtxGetId)
+		TGP_DO("the thread's CUDA context", cuCtxGetId, context, &id);
 	for (*out = __atomic_load_n(&cx->devices, __ATOMIC_ACQUIRE); *out; *out = (*out)->next)
 		if ((*out)->context == context && (*out)->id == id)
 			return TGP_OK;
@@ -433,24 +348,21 @@ tgp_enter(TgpContext *cx, const TgpPack *pack, TgpDevice **out)
 /* ---- loading ---- */
 
 /* A stream of our own, as others may record theirs or wait for the default one. */
-static CudaResult
+static TgpStatus
 tgp_zeroed(TgpContext *cx, size_t bytes, CudaPointer *out)
 {
-	const TgpDriver *c = &cx->driver;
 	void *stream = NULL;
-	CudaResult r = c->cuMemAlloc_v2(out, bytes);
-	if (r != 0) {
+	CudaResult r;
+	TGP_DO("", cuStreamCreate, &stream, TGP_STREAM_NON_BLOCKING);
+	r = cx->driver.cuMemAlloc_v2(out, bytes);
+	if (r != 0)
 		*out = 0;
-		return r;
-	}
-	r = c->cuStreamCreate(&stream, TGP_STREAM_NON_BLOCKING);
 	if (r == 0)
-		r = c->cuMemsetD8Async(*out, 0, bytes, stream);
+		r = cx->driver.cuMemsetD8Async(*out, 0, bytes, stream);
 	if (r == 0)
-		r = c->cuStreamSynchronize(stream);
-	if (stream)
-		c->cuStreamDestroy_v2(stream);
-	return r;
+		r = cx->driver.cuStreamSynchronize(stream);
+	cx->driver.cuStreamDestroy_v2(stream);
+	return r == 0 ? TGP_OK : tgp_refused(cx, "memory of a kernel", "cuMemAlloc_v2", r);
 }
 
 /* Machine code if the chip takes it; what the driver refuses then is tried as PTX. */
@@ -481,16 +393,11 @@ tgp_load_module(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 static TgpStatus
 tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 {
-	const TgpDriver *c = &cx->driver;
 	const TgpForm *f = l->form;
 	int threads = 0, fixed = 0, registers = 0, blocks = 0;
-	CudaResult r = c->cuFuncGetAttribute(&threads, TGP_FUNC_ATTRIBUTE_MAX_THREADS, l->function);
-	if (r == 0)
-		r = c->cuFuncGetAttribute(&fixed, TGP_FUNC_ATTRIBUTE_SHARED_STATIC, l->function);
-	if (r == 0)
-		r = c->cuFuncGetAttribute(&registers, TGP_FUNC_ATTRIBUTE_REGISTERS, l->function);
-	if (r != 0)
-		return tgp_refused(cx, f->about, "cuFuncGetAttribute", r);
+	TGP_DO(f->about, cuFuncGetAttribute, &threads, TGP_FUNC_ATTRIBUTE_MAX_THREADS, l->function);
+	TGP_DO(f->about, cuFuncGetAttribute, &fixed, TGP_FUNC_ATTRIBUTE_SHARED_STATIC, l->function);
+	TGP_DO(f->about, cuFuncGetAttribute, &registers, TGP_FUNC_ATTRIBUTE_REGISTERS, l->function);
 	if (f->threads > threads || f->shared + fixed > d->max_shared)
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s: a block has %d threads and %d bytes of shared memory, and this GPU "
 		    "has room for %d and %d", f->about, f->threads, f->shared + fixed, threads, d->max_shared);
@@ -498,11 +405,12 @@ tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s: roles share %d registers a thread, and the code has %d: the driver "
 		    "dropped setmaxnreg; pack with ptxas", f->about, f->registers, registers);
 	if (f->shared + fixed > TGP_SHARED_PLAIN)
-		r = c->cuFuncSetAttribute(l->function, TGP_FUNC_ATTRIBUTE_SHARED_DYNAMIC, f->shared);
-	if (r == 0 && f->persistent)
-		r = c->cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, l->function, f->threads, (size_t)f->shared);
+		TGP_DO(f->about, cuFuncSetAttribute, l->function, TGP_FUNC_ATTRIBUTE_SHARED_DYNAMIC, f->shared);
+	if (f->persistent)
+		TGP_DO(f->about, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, l->function, f->threads,
+		    (size_t)f->shared);
 	l->resident = f->persistent ? (unsigned)((blocks > 0 ? blocks : 1) * d->multiprocessors) : 0;
-	return r == 0 ? TGP_OK : tgp_refused(cx, f->about, "cuFuncSetAttribute", r);
+	return TGP_OK;
 }
 
 static TgpStatus
@@ -539,20 +447,16 @@ tgp_has(const TgpForm *f, int kind)
 static TgpStatus
 tgp_fill_loaded(TgpContext *cx, TgpDevice *d, TgpLoaded *l)
 {
-	const TgpDriver *c = &cx->driver;
 	TgpStatus status = tgp_load_module(cx, d, l);
-	CudaResult r;
 	if (status != TGP_OK)
 		return status;
-	r = c->cuModuleGetFunction(&l->function, l->module, l->form->entry);
-	if (r != 0)
-		return tgp_refused(cx, l->form->about, "cuModuleGetFunction", r);
-	if (l->form->nmaps && (!c->cuTensorMapEncodeTiled || !c->cuTensorMapReplaceAddress))
+	TGP_DO(l->form->about, cuModuleGetFunction, &l->function, l->module, l->form->entry);
+	if (l->form->nmaps && (!cx->driver.cuTensorMapEncodeTiled || !cx->driver.cuTensorMapReplaceAddress))
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver does not know tensor maps: update it to one for CUDA 12 or later");
-	if (tgp_has(l->form, TGP_FAULTS) && (r = tgp_zeroed(cx, TGP_FAULT_BYTES, &l->faults)) != 0)
-		return tgp_refused(cx, l->form->about, "cuMemAlloc_v2", r);
-	if (l->form->nmaps && !d->nothing && (r = tgp_zeroed(cx, 32, &d->nothing)) != 0)
-		return tgp_refused(cx, l->form->about, "cuMemAlloc_v2", r);
+	if (tgp_has(l->form, TGP_FAULTS) && (status = tgp_zeroed(cx, TGP_FAULT_BYTES, &l->faults)) != TGP_OK)
+		return status;
+	if (l->form->nmaps && !d->nothing && (status = tgp_zeroed(cx, 32, &d->nothing)) != TGP_OK)
+		return status;
 	status = tgp_check_function(cx, d, l);
 	return status == TGP_OK ? tgp_set_attributes(cx, l) : status;
 }
@@ -606,6 +510,18 @@ tgp_load(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpForm *f, Tgp
 	return status;
 }
 
+/* Leaves a form out from now on; false: it is the last one for its target, whose error is the launch's. */
+static int
+tgp_refuse(const TgpKernel *k, TgpDevice *d, const TgpForm *f)
+{
+	int i, left = 0;
+	for (i = 0; i < k->nforms; i++)
+		left += k->form[i].target == d->target && !d->refused[k->first + i];
+	if (left > 1)
+		__atomic_store_n(&d->refused[k->first + (f - k->form)], 1, __ATOMIC_RELAXED);
+	return left > 1;
+}
+
 static TgpStatus
 tgp_load_all(TgpContext *cx, const TgpPack *pack)
 {
@@ -614,9 +530,13 @@ tgp_load_all(TgpContext *cx, const TgpPack *pack)
 	int i, j;
 	TgpStatus status = tgp_enter(cx, pack, &d);
 	for (i = 0; i < pack->nkernels && status == TGP_OK; i++)
-		for (j = 0; j < pack->kernel[i].nforms && status == TGP_OK; j++)
-			if (pack->kernel[i].form[j].target == d->target)
-				status = tgp_load(cx, d, &pack->kernel[i], &pack->kernel[i].form[j], &l);
+		for (j = 0; j < pack->kernel[i].nforms && status == TGP_OK; j++) {
+			const TgpKernel *k = &pack->kernel[i];
+			if (k->form[j].target == d->target && !d->refused[k->first + j])
+				status = tgp_load(cx, d, k, &k->form[j], &l);
+			if (status == TGP_ERROR_DRIVER && tgp_refuse(k, d, &k->form[j]))
+				status = TGP_OK;
+		}
 	return status;
 }
 
@@ -679,29 +599,11 @@ tgp_close(TgpContext **at)
 
 #define TGP_ARITHMETIC static inline __attribute__((unused))
 
-TGP_ARITHMETIC int64_t
-tgp_add(int *bad, int64_t a, int64_t b)
-{
-	int64_t r;
-	*bad |= __builtin_add_overflow(a, b, &r);
-	return r;
-}
-
-TGP_ARITHMETIC int64_t
-tgp_sub(int *bad, int64_t a, int64_t b)
-{
-	int64_t r;
-	*bad |= __builtin_sub_overflow(a, b, &r);
-	return r;
-}
-
-TGP_ARITHMETIC int64_t
-tgp_mul(int *bad, int64_t a, int64_t b)
-{
-	int64_t r;
-	*bad |= __builtin_mul_overflow(a, b, &r);
-	return r;
-}
+#define TGP_OPERATION(name, builtin) \
+	TGP_ARITHMETIC int64_t name(int *bad, int64_t a, int64_t b) { int64_t r; *bad |= builtin(a, b, &r); return r; }
+TGP_OPERATION(tgp_add, __builtin_add_overflow)
+TGP_OPERATION(tgp_sub, __builtin_sub_overflow)
+TGP_OPERATION(tgp_mul, __builtin_mul_overflow)
 
 TGP_ARITHMETIC int
 tgp_divides(int *bad, int64_t a, int64_t b)
@@ -711,43 +613,15 @@ tgp_divides(int *bad, int64_t a, int64_t b)
 	return ok;
 }
 
-TGP_ARITHMETIC int64_t
-tgp_div(int *bad, int64_t a, int64_t b)
-{
-	return tgp_divides(bad, a, b) ? a / b : 0;
-}
+#define TGP_QUOTIENT(name, value) \
+	TGP_ARITHMETIC int64_t name(int *bad, int64_t a, int64_t b) { return tgp_divides(bad, a, b) ? (value) : 0; }
+TGP_QUOTIENT(tgp_div, a / b)
+TGP_QUOTIENT(tgp_rem, a % b)
+TGP_QUOTIENT(tgp_cdiv, a / b + (a % b != 0 && (a < 0) == (b < 0)))
+TGP_QUOTIENT(tgp_floordiv, a / b - (a % b != 0 && (a < 0) != (b < 0)))
 
-TGP_ARITHMETIC int64_t
-tgp_rem(int *bad, int64_t a, int64_t b)
-{
-	return tgp_divides(bad, a, b) ? a % b : 0;
-}
-
-TGP_ARITHMETIC int64_t
-tgp_cdiv(int *bad, int64_t a, int64_t b)
-{
-	return tgp_divides(bad, a, b) ? a / b + (a % b != 0 && (a < 0) == (b < 0)) : 0;
-}
-
-TGP_ARITHMETIC int64_t
-tgp_floordiv(int *bad, int64_t a, int64_t b)
-{
-	return tgp_divides(bad, a, b) ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
-}
-
-TGP_ARITHMETIC int64_t
-tgp_min(int *bad, int64_t a, int64_t b)
-{
-	(void)bad;
-	return a < b ? a : b;
-}
-
-TGP_ARITHMETIC int64_t
-tgp_max(int *bad, int64_t a, int64_t b)
-{
-	(void)bad;
-	return a > b ? a : b;
-}
+TGP_ARITHMETIC int64_t tgp_min(int *bad, int64_t a, int64_t b) { return (void)bad, a < b ? a : b; }
+TGP_ARITHMETIC int64_t tgp_max(int *bad, int64_t a, int64_t b) { return (void)bad, a > b ? a : b; }
 
 TGP_ARITHMETIC int64_t
 tgp_pow2ceil(int *bad, int64_t a)
@@ -779,6 +653,20 @@ tgp_distance(const TgpKernel *k, const TgpForm *f, const int64_t *dim)
 	return far;
 }
 
+/* Whether the strides given for a tensor are those of a contiguous one. */
+static int
+tgp_is_rows(const TgpParam *q, const TgpPlan *p, const TgpShape *o, int i)
+{
+	int64_t n = 1;
+	int d, same = 1, empty = 0;
+	for (d = q->rank - 1; d >= 0 && p->given[i]; d--) {
+		same &= o->extent[i][d] == 1 || p->stride[i][d] == n;
+		empty |= o->extent[i][d] == 0;
+		n *= o->extent[i][d] > 0 ? o->extent[i][d] : 1;
+	}
+	return same || empty;
+}
+
 static int
 tgp_takes(const TgpKernel *k, const TgpForm *f, const TgpPlan *p)
 {
@@ -787,7 +675,7 @@ tgp_takes(const TgpKernel *k, const TgpForm *f, const TgpPlan *p)
 		if (f->assumed[i] < 0 ? p->dim[i] != -f->assumed[i] : p->dim[i] % f->assumed[i] != 0)
 			return 0;
 	for (i = 0; i < k->nparams; i++)
-		if (p->align[i] < f->align[i] || (f->rows[i] && p->given[i]))
+		if (p->align[i] < f->align[i])
 			return 0;
 	return 1;
 }
@@ -847,6 +735,7 @@ tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm *
 {
 	TgpShape o, missed;
 	const TgpForm *near = NULL;
+	const TgpDevice *d = p->device;
 	int i, j, best = INT_MAX, header = 0;
 	memset(&o, 0, sizeof o);
 	memset(&missed, 0, sizeof missed);
@@ -854,17 +743,19 @@ tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm *
 	for (i = 0; i < k->nforms; i++) {
 		const TgpForm *f = &k->form[i];
 		int far, is_other = 0, r;
-		if (f->target != p->device->target || !tgp_takes(k, f, p) || (far = tgp_distance(k, f, p->dim)) >= best)
+		if (f->target != d->target || !tgp_takes(k, f, p) || (far = tgp_distance(k, f, p->dim)) >= best)
 			continue;
 		r = k->header(p->dim, p->value_of, f->ct, &o);
 		header = r ? r : header;
 		for (j = 0; !r && j < k->nct; j++)
 			is_other |= f->derived[j] && o.ct[j] != f->ct[j];
+		for (j = 0; !r && !is_other && j < k->nparams; j++)
+			r = f->rows[j] && !tgp_is_rows(&k->param[j], p, &o, j);
 		if (is_other) {
 			near = f;
 			missed = o;
 		}
-		if (r || is_other || !tgp_fits(k, f, &o))
+		if (r || is_other || d->refused[k->first + i] || !tgp_fits(k, f, &o))
 			continue;
 		best = far;
 		*out = f;
@@ -914,12 +805,11 @@ tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 	return bad ? tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s has more bytes than 64 bits count", k->name, q->name) : TGP_OK;
 }
 
-static TgpStatus
-tgp_plan_grid(TgpContext *cx, const TgpKernel *k, const TgpShape *o, TgpPlan *p)
+static void
+tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 {
 	int64_t n = 1;
 	int i;
-	(void)cx;
 	p->is_empty = 0;
 	for (i = 0; i < k->naxis; i++)
 		p->is_empty |= o->grid[i] <= 0;
@@ -929,7 +819,6 @@ tgp_plan_grid(TgpContext *cx, const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 	if (p->loaded->resident && n > p->loaded->resident)
 		n = p->loaded->resident;
 	p->blocks = (unsigned)n;
-	return TGP_OK;
 }
 
 static char *
@@ -980,43 +869,24 @@ tgp_plan_sizes(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan 
 	return TGP_OK;
 }
 
-/* Strides that are given and yet those of a contiguous tensor count as none, so that such code is taken. */
-static void
-tgp_drop_strides(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
-{
-	int i, d;
-	for (i = 0; i < k->nparams; i++) {
-		int64_t n = 1;
-		int same = 1, empty = 0;
-		for (d = k->param[i].rank - 1; d >= 0 && p->given[i]; d--) {
-			same &= o->extent[i][d] == 1 || p->stride[i][d] == n;
-			empty |= o->extent[i][d] == 0;
-			n *= o->extent[i][d] > 0 ? o->extent[i][d] : 1;
-		}
-		if (same || empty)
-			p->given[i] = 0;
-	}
-}
-
 static TgpStatus
 tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, TgpPlan *p)
 {
-	const TgpForm *f;
+	const TgpForm *f = NULL;
 	TgpShape o;
 	TgpStatus status = tgp_plan_sizes(cx, k, call, p);
-	int i, strided = 0, again = 0;
+	int i;
 	p->device = d;
-	for (; status == TGP_OK && !again; again = 1) {
+	p->loaded = NULL;
+	while (status == TGP_OK && !p->loaded) {
 		status = tgp_choose(cx, k, p, &f, &o);
-		for (i = 0; status == TGP_OK && i < k->nparams; i++)
-			strided |= p->given[i];
-		if (status != TGP_OK || !strided)
-			break;
-		tgp_drop_strides(k, &o, p);
-		status = tgp_choose(cx, k, p, &f, &o);
+		if (status == TGP_OK)
+			status = tgp_load(cx, d, k, f, &p->loaded);
+		if (status == TGP_ERROR_DRIVER && f && tgp_refuse(k, d, f))
+			status = TGP_OK;                /* code that this GPU has no room for: another form is right as well */
 	}
-	if (status == TGP_OK)
-		status = tgp_load(cx, d, k, f, &p->loaded);
+	for (i = 0; status == TGP_OK && i < k->nparams; i++)
+		p->given[i] = p->given[i] && !tgp_is_rows(&k->param[i], p, &o, i);
 	if (status == TGP_OK)
 		memcpy(p->extent, o.extent, sizeof p->extent);
 	p->scratch = 0;
@@ -1028,12 +898,12 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 	}
 	if (status == TGP_OK && tgp_has(f, TGP_COUNTER))
 		p->scratch += 256;
-	if (status == TGP_OK)
-		status = tgp_plan_grid(cx, k, &o, p);
-	if (status == TGP_OK)
+	if (status == TGP_OK) {
+		tgp_plan_grid(k, &o, p);
 		tgp_plan_values(k, &o, p);
-	if (status != TGP_OK)
+	} else {
 		p->device = NULL;
+	}
 	return status;
 }
 
@@ -1072,7 +942,6 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	uint64_t extent[TGP_RANK], stride[TGP_RANK];
 	unsigned box[TGP_RANK], step[TGP_RANK];
 	int i, is_empty = p->bytes[m->param] == 0;
-	CudaResult r;
 	for (i = 0; i < m->rank; i++) {
 		int64_t n = p->extent[m->param][m->dim[i]], s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
 		extent[i] = is_empty ? 1 : (uint64_t)n;
@@ -1083,30 +952,26 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	}
 	if (is_empty)
 		address = (uintptr_t)p->device->nothing + (m->is_stored ? 16 : 0);
-	r = cx->driver.cuTensorMapEncodeTiled(to, type[m->elem_bytes], (unsigned)m->rank, (void *)address, extent, stride, box,
-	    step, 0, m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_256, 0);
-	return r == 0 ? TGP_OK : tgp_refused(cx, k->param[m->param].name, "cuTensorMapEncodeTiled", r);
+	TGP_DO(k->param[m->param].name, cuTensorMapEncodeTiled, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address, extent,
+	    stride, box, step, 0, m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_256, 0);
+	return TGP_OK;
 }
 
-/* As they were for the last launch of the plan, but for addresses. */
 static TgpStatus
 tgp_set_maps(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, TgpPlan *p)
 {
 	const TgpForm *f = p->loaded->form;
 	TgpStatus status = TGP_OK;
-	CudaResult r;
 	int i;
 	for (i = 0; i < f->nmaps && status == TGP_OK; i++) {
 		int param = f->map[i].param, is_empty = p->bytes[param] == 0;
 		uintptr_t address = k->param[param].what & TGP_SCRATCH ? scratch[param] : (uintptr_t)call->address[param];
 		if (p->mapped[i] && (is_empty || p->mapped[i] == address))
 			continue;
-		if (p->mapped[i]) {
-			r = cx->driver.cuTensorMapReplaceAddress(tgp_map_bytes(p, i), (void *)address);
-			status = r == 0 ? TGP_OK : tgp_refused(cx, k->param[param].name, "cuTensorMapReplaceAddress", r);
-		} else {
+		if (p->mapped[i])
+			TGP_DO(k->param[param].name, cuTensorMapReplaceAddress, tgp_map_bytes(p, i), (void *)address);
+		else
 			status = tgp_encode(cx, k, &f->map[i], address, p, tgp_map_bytes(p, i));
-		}
 		p->mapped[i] = status == TGP_OK ? is_empty ? 1 : address : 0;
 	}
 	return status;
@@ -1118,12 +983,12 @@ tgp_fill(const TgpDriver *c, CudaPointer to, const TgpParam *q, int64_t bytes, v
 	size_t n = (size_t)(bytes / q->fill_bytes);
 	unsigned low = (unsigned)q->fill, high = (unsigned)(q->fill >> 32);
 	CudaResult r;
-	switch (q->fill_bytes) {
-	case 1: return c->cuMemsetD8Async(to, (unsigned char)low, n, stream);
-	case 2: return c->cuMemsetD16Async(to, (unsigned short)low, n, stream);
-	case 4: return c->cuMemsetD32Async(to, low, n, stream);
-	default: break;
-	}
+	if (q->fill_bytes == 1)
+		return c->cuMemsetD8Async(to, (unsigned char)low, n, stream);
+	if (q->fill_bytes == 2)
+		return c->cuMemsetD16Async(to, (unsigned short)low, n, stream);
+	if (q->fill_bytes == 4)
+		return c->cuMemsetD32Async(to, low, n, stream);
 	if (low == high)
 		return c->cuMemsetD32Async(to, low, 2 * n, stream);
 	r = c->cuMemsetD2D32Async(to, 8, low, 1, n, stream);
@@ -1156,7 +1021,6 @@ tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t
 	TgpLoaded *l = p->loaded;
 	const TgpForm *f = l->form;
 	TgpStatus status = tgp_fill_all(cx, k, call, scratch, p, stream);
-	CudaResult r;
 	int i;
 	if (status != TGP_OK || p->is_empty)
 		return status;
@@ -1176,12 +1040,12 @@ tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t
 	if (l->nattribute) {
 		CudaLaunch launch = {p->blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, stream, l->attribute,
 			l->nattribute};
-		r = cx->driver.cuLaunchKernelEx(&launch, l->function, p->at, NULL);
+		TGP_DO(f->about, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
 	} else {
-		r = cx->driver.cuLaunchKernel(l->function, p->blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, stream,
-		    p->at, NULL);
+		TGP_DO(f->about, cuLaunchKernel, l->function, p->blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared,
+		    stream, p->at, NULL);
 	}
-	return r == 0 ? TGP_OK : tgp_refused(cx, f->about, "cuLaunchKernel", r);
+	return TGP_OK;
 }
 
 /* Memory to work in is taken and given back in order of the stream: no launch waits, none shares, and graphs hold both. */
@@ -1199,8 +1063,7 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 	if (!c->cuMemAllocAsync || !c->cuMemFreeAsync)
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s needs memory to work in, and the driver has none in order of a stream: "
 		    "update it", k->name);
-	if ((r = c->cuMemAllocAsync(&all, p->scratch, stream)) != 0)
-		return tgp_refused(cx, k->name, "cuMemAllocAsync", r);
+	TGP_DO(k->name, cuMemAllocAsync, &all, p->scratch, stream);
 	for (i = 0, next = all; i < k->nparams; i++) {
 		if (!(k->param[i].what & TGP_SCRATCH))
 			continue;
@@ -1209,8 +1072,8 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 	}
 	r = next < all + p->scratch ? c->cuMemsetD8Async(next, 0, 8, stream) : 0;
 	status = r == 0 ? tgp_run(cx, k, call, at, next, p, stream) : tgp_refused(cx, k->name, "cuMemsetD8Async", r);
-	r = c->cuMemFreeAsync(all, stream);
-	return r == 0 || status != TGP_OK ? status : tgp_refused(cx, k->name, "cuMemFreeAsync", r);
+	TGP_DO(k->name, cuMemFreeAsync, all, stream);
+	return status;
 }
 
 /* Whether a plan is of a launch like this one. */
@@ -1304,23 +1167,17 @@ tgp_launch(TgpContext *cx, const TgpPack *pack, const TgpKernel *k, void *stream
 static TgpStatus
 tgp_collect(TgpContext *cx, TgpLoaded *l, void *stream)
 {
-	const TgpDriver *c = &cx->driver;
 	uint32_t record[TGP_FAULT_BYTES / 4];
 	int64_t at[3];
-	CudaResult r;
 	if (!__atomic_exchange_n(&l->is_launched, 0, __ATOMIC_ACQ_REL))
 		return TGP_OK;
-	r = c->cuMemcpyDtoHAsync_v2(record, l->faults, sizeof record, stream);
-	if (r == 0)
-		r = c->cuStreamSynchronize(stream);
-	if (r != 0)
-		return tgp_refused(cx, "", "cuMemcpyDtoHAsync_v2", r);
+	TGP_DO("", cuMemcpyDtoHAsync_v2, record, l->faults, sizeof record, stream);
+	TGP_DO("", cuStreamSynchronize, stream);
 	if (record[0] == 0)
 		return TGP_OK;
 	memcpy(at, record + 2, sizeof at);
-	r = c->cuMemsetD8Async(l->faults, 0, TGP_FAULT_BYTES, stream);
-	if (r == 0)
-		r = c->cuStreamSynchronize(stream);
+	TGP_DO("", cuMemsetD8Async, l->faults, 0, TGP_FAULT_BYTES, stream);
+	TGP_DO("", cuStreamSynchronize, stream);
 	return tgp_fail(cx, TGP_ERROR_KERNEL, "%s: an assert was false in program (%lld, %lld, %lld): %s", l->form->entry,
 	    (long long)at[0], (long long)at[1], (long long)at[2], l->form->asserts[record[0] - 1]);
 }
@@ -1330,12 +1187,10 @@ tgp_sync(TgpContext *cx, const TgpPack *pack, void *stream)
 {
 	TgpDevice *d;
 	TgpStatus status = tgp_enter(cx, pack, &d);
-	CudaResult r;
 	int i;
 	if (status != TGP_OK)
 		return status;
-	if ((r = cx->driver.cuStreamSynchronize(stream)) != 0)
-		return tgp_refused(cx, "", "cuStreamSynchronize", r);
+	TGP_DO("", cuStreamSynchronize, stream);
 	for (i = 0; i < pack->nforms && status == TGP_OK; i++) {
 		TgpLoaded *l = __atomic_load_n(&d->loaded[i], __ATOMIC_ACQUIRE);
 		if (l && l->faults)

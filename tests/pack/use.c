@@ -313,6 +313,20 @@ test_graph(void)
 	cuMemFree_v2((Pointer)(uintptr_t)y);
 }
 
+/* A form that the GPU has no room for is passed over, where another is right, too. */
+static void
+test_refused_form(void)
+{
+	TgpContext *cx = kernels_open();
+	char *a = memory(1 << 25), *b = memory(1 << 25), *c = memory(1 << 25);
+	GOOD(parted(cx, NULL, a, b, c, 4096, 4096, 4096));      /* its roles want registers that the stand-in does not give */
+	LAUNCHED("parted blocks ");
+	kernels_close(&cx);
+	cuMemFree_v2((Pointer)(uintptr_t)a);
+	cuMemFree_v2((Pointer)(uintptr_t)b);
+	cuMemFree_v2((Pointer)(uintptr_t)c);
+}
+
 static void
 test_devices(TgpContext *cx, void *first)
 {
@@ -368,6 +382,7 @@ main(int argc, char **argv)
 	test_failures();
 	test_threads(cx, current);
 	test_graph();
+	test_refused_form();
 	test_devices(cx, current);
 	test_fork(cx);
 	GOOD(kernels_load(cx));

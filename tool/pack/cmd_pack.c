@@ -204,6 +204,8 @@ put_source(const Pack *p, Text *out)
 	text_put(out, "\n");
 	pack_put_limits(p, out);
 	pack_put_driver(pack_text_launcher, out);
+	text_put(out, pack_text_tables);
+	text_put(out, "\n");
 	text_put(out, pack_text_launcher);
 	text_put(out, "\n/* ---- the kernels ---- */\n\n");
 	pack_put_kernels(p, out);

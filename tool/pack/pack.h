@@ -117,6 +117,6 @@ void pack_put_prototypes(const Pack *p, Text *out);
 void pack_put_functions(const Pack *p, Text *out);
 
 /* pack_text.c, made by cmake/pack_text.cmake */
-extern const char pack_text_header[], pack_text_types[], pack_text_launcher[];
+extern const char pack_text_header[], pack_text_types[], pack_text_tables[], pack_text_launcher[];
 
 #endif

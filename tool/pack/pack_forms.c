@@ -247,12 +247,13 @@ static bool
 compile(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, Text *metal, Text *json)
 {
 	PassOptions passes = {0};
+	const Diag *before = p->cx->last;
 	Arena *apart = arena_open(), *keep = compile_into(p->cx, apart);
 	Module *m = compile_kernel(k, &f->bound, f->target->name, a, &passes);
 	bool ok = m && (metal ? compile_metal(m, f->target, &f->bound, metal, json, NULL)
 			      : compile_artefact(m, f->target, &f->code));
 	compile_into(p->cx, keep);
-	if (ok)
+	if (p->cx->last == before)
 		arena_close(apart);                             /* else reports lie there */
 	return ok;
 }
