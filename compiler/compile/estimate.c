@@ -31,7 +31,7 @@ enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
 enum { TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
-enum { GATHER_REGISTERS = 24, GATHER_OPS = 60 };
+enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
 
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
@@ -161,7 +161,7 @@ add_gather(Estimate *e, const Op *op, Use *u)
 	for (const char *c = attr_index(op); *c; c++)
 		e->registers += *c == 'g' ? GATHER_REGISTERS : 0;
 	e->registers += ACCESS_REGISTERS * each;
-	u->arithmetic += threads * (ACCESS_OPS * each + GATHER_OPS) / LANES;
+	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
 }
 
 static void
