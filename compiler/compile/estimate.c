@@ -164,6 +164,15 @@ add_gather(Estimate *e, const Op *op, Use *u)
 	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
 }
 
+/* Of a tile on its way out, where there is little room: two pieces of 64 columns (pass drain). */
+static double
+staged_bytes(const Type *t)
+{
+	enum { PIECES = 2, COLUMNS = 64 };
+	int64_t columns = t->rank ? t->extent[t->rank - 1] : 1;
+	return columns > PIECES * COLUMNS ? bytes_of(t) * PIECES * COLUMNS / (double)columns : bytes_of(t);
+}
+
 static void
 add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 {
@@ -177,7 +186,7 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
-		e->drain += bytes_of(op->in[access_data(op)]->type);
+		e->drain += staged_bytes(op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
 		u->arithmetic += cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;

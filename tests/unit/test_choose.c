@@ -102,7 +102,7 @@ test_binds_once(void **state)
 {
 	Case c = {0};
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
-	assert_int_equal(c.binds, 3 * 3 * 3 + 1);       /* and once more, as it is parted into roles */
+	assert_int_equal(c.binds, 3 * 3 * 3 + 2);       /* and as it is parted into roles, and in clusters */
 	assert_int_equal(value(&c, "BM"), 128);
 	assert_int_equal(value(&c, "BN"), 256);
 	assert_int_equal(value(&c, "warps"), 8);
@@ -116,14 +116,29 @@ test_specialize(void **state)
 	Case c = {0};
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
 	assert_int_equal(value(&c, "specialize"), 1);
-	assert_true(value(&c, "stages") < 4);           /* beside the buffers of what is written */
+	assert_int_equal(value(&c, "stages"), 4);       /* what is written goes in pieces */
+	assert_int_equal(value(&c, "ctas"), 2);
 	compile_close(c.cx);
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 2048, 2048, 2048));
-	for (int i = 0; i < c.n; i++)
+	for (int i = 0; i < c.n; i++) {
 		assert_string_not_equal(c.chosen[i].name, "specialize");
+		assert_string_not_equal(c.chosen[i].name, "ctas");
+	}
 	compile_close(c.cx);
 	assert_true(choose(&c, PRODUCT(PLAIN, "tune(BN = {64, 128, 256}, warps = {4, 8}, specialize = {false})"), 8192, 8192, 8192));
 	assert_int_equal(value(&c, "specialize"), 0);
+	compile_close(c.cx);
+}
+
+/* No clusters along an axis of three programs, a quarter of whose blocks would be phantoms; none that the header refuses. */
+static void
+test_clusters(void **state)
+{
+	Case c = {0};
+	assert_true(choose(&c, PRODUCT(PLAIN, "tune(BM = {128}, BN = {256}, warps = {8}, stages = {4})"), 384, 65536, 8192));
+	assert_int_equal(value(&c, "specialize"), 1);
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "ctas");
 	compile_close(c.cx);
 }
 
@@ -209,7 +224,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize), cmocka_unit_test(test_fixed),
+		cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
+		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed),
 		cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
