@@ -540,28 +540,25 @@ tgp_load_all(TgpContext *cx, const TgpPack *pack)
 	return status;
 }
 
+/* Code goes with its CUDA context. In that of the calling thread it goes now; a handle of another one may be stale, and the
+ * driver does not test such handles. */
 static void
 tgp_close_device(TgpContext *cx, TgpDevice *d)
 {
-	void *ours;
-	unsigned long long id = 0;
-	int i, is_there = cx->driver.cuCtxPushCurrent_v2(d->context) == 0;
-	if (is_there && cx->driver.cuCtxGetId && (cx->driver.cuCtxGetId(d->context, &id) != 0 || id != d->id)) {
-		cx->driver.cuCtxPopCurrent_v2(&ours);
-		is_there = 0;
-	}
-	if (is_there)
+	void *current = NULL;
+	unsigned long long id = d->id;
+	int i, is_ours = cx->driver.cuCtxGetCurrent(&current) == 0 && current == d->context;
+	if (is_ours && cx->driver.cuCtxGetId)
+		is_ours = cx->driver.cuCtxGetId(current, &id) == 0 && id == d->id;
+	if (is_ours)
 		cx->driver.cuCtxSynchronize();
-	for (i = 0; i < cx->pack->nforms; i++) {
-		if (d->loaded[i] && is_there)
+	for (i = 0; i < cx->pack->nforms; i++)
+		if (d->loaded[i] && is_ours)
 			tgp_unload(cx, d->loaded[i]);
 		else
 			free(d->loaded[i]);
-	}
-	if (is_there && d->nothing)
+	if (is_ours && d->nothing)
 		cx->driver.cuMemFree_v2(d->nothing);
-	if (is_there)
-		cx->driver.cuCtxPopCurrent_v2(&ours);
 	tgp_free_device(d);
 }
 

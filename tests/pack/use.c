@@ -342,6 +342,23 @@ test_devices(TgpContext *cx, void *first)
 	cuCtxSetCurrent(first);
 }
 
+/* A context that is gone is not touched when the pack is closed, only that of the thread. */
+static void
+test_gone(void *first)
+{
+	TgpContext *cx = kernels_open();
+	void *second = context(1);
+	float *x, *y;
+	int live, unloaded;
+	cuCtxSetCurrent(second);
+	x = (float *)memory(4096), y = (float *)memory(4096);
+	GOOD(copy_rows(cx, NULL, x, y, 8, 64));
+	cuCtxSetCurrent(first);
+	unloaded = mock_calls("cuModuleUnload"), live = mock_calls("cuCtxPushCurrent_v2");
+	kernels_close(&cx);
+	CHECK(mock_calls("cuModuleUnload") == unloaded && mock_calls("cuCtxPushCurrent_v2") == live);
+}
+
 static void
 test_fork(TgpContext *cx)
 {
@@ -384,6 +401,7 @@ main(int argc, char **argv)
 	test_graph();
 	test_refused_form();
 	test_devices(cx, current);
+	test_gone(current);
 	test_fork(cx);
 	GOOD(kernels_load(cx));
 	kernels_close(&cx);

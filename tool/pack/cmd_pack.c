@@ -160,7 +160,8 @@ put_title(const Pack *p, Text *out)
 static const char how[] =
     "/* Opens the pack and the driver. NULL only without memory: without a driver each call says so. */\n"
     "TgpContext *%s_open(void);\n"
-    "/* Unloads the code. No launch may be running in another thread; *cx becomes NULL. */\n"
+    "/* Unloads the code from the thread's CUDA context; that in other contexts goes with them. No other thread may be\n"
+    " * launching; *cx becomes NULL. */\n"
     "void %s_close(TgpContext **cx);\n"
     "/* Why the last call of this thread failed, in a sentence; it stays until its next failure. Never NULL. */\n"
     "const char *%s_error(TgpContext *cx);\n"
