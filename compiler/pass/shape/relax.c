@@ -18,6 +18,7 @@
  * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u).  So is c + c erf u one
  * function without the cancellation (relax_erf.c). */
 #include "pass/shape/relax.h"
+#include "target/target.h"
 
 #include <math.h>
 #include <string.h>
@@ -264,7 +265,7 @@ join_constants(Module *m, Op *op)
 }
 
 static void
-relax_op(Module *m, Op *op)
+relax_op(Module *m, const Target *t, Op *op)
 {
 	if (has_approximation(op->kind)) {
 		attr_set_fast(m, op, true);
@@ -272,7 +273,8 @@ relax_op(Module *m, Op *op)
 		relax_exponent(op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(m, op);
-		join_erf(m, op);
+		if (t && (t->has & HAS_WGMMA))          /* see relax_erf.c */
+			join_erf(m, op);
 	} else if (op->kind == OP_MUL) {
 		join_constants(m, op);
 	}
@@ -307,13 +309,13 @@ mark(Block *b)
 
 /* Users stand behind what they use, so the walk goes backwards: what is made before an op is walked next. */
 static void
-walk(Module *m, Block *b)
+walk(Module *m, const Target *t, Block *b)
 {
 	for (Op *op = b->last, *next; op; op = next) {
 		for (int r = op->nregion - 1; r >= 0; r--)
-			walk(m, op->region[r]);
+			walk(m, t, op->region[r]);
 		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out))
-			relax_op(m, op);
+			relax_op(m, t, op);
 		next = op->prev;
 		if (is_dead(op)) {
 			op_erase(op);
@@ -345,6 +347,6 @@ pass_relax(Module *m, const Target *t)
 			clear(m->funcs.at[i]->body);
 			while (mark(m->funcs.at[i]->body))
 				;
-			walk(m, m->funcs.at[i]->body);
+			walk(m, t, m->funcs.at[i]->body);
 		}
 }
