@@ -74,7 +74,7 @@ for values in "BLOCK = 16" "BLOCK = 1024, stages = 3" "warps = 64"; do
 	grep '^"cpu' results.txt | sed "s/: [A-Z].* (/: $values (/" >foreign.txt
 	expect 0 "^2 results taken" tune --import foreign.txt
 	expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
-	holds grep -q "scale.tgl:1:8: warning: what is kept of tuning sets .*tune(...) of 'scale' does not list.*W0402" "$err"
+	holds grep -q "scale.tgl:1:8: warning: a stored tuning result sets .*tune(...) of 'scale' does not list.*W0402" "$err"
 	expect 0 "^2 removed" cache clear --tuning
 done
 
