@@ -51,7 +51,7 @@ expect 0 "chosen: persistent = true; the default would take .* us: starting bloc
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false
 refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
-expect 0 "chosen: BM = 128, BN = 256, .*specialize = true; the default would take" inspect matmul.tgl --example large
+expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large
 expect 0 '"chosen": "  chosen: persistent = true' inspect blocks.tgl --json
 expect 0 "twice for sm_80" inspect blocks.tgl --target=sm_80
 refuse "estimated"
