@@ -128,7 +128,7 @@ item_symbol(const Server *s, const SourceFile *f, const Item *it)
 	if (it->kind == ITEM_EXAMPLE && it->label)
 		text_printf(&detail, " \"%s\"", it->label);
 	json_t *j = json_pack("{s:s, s:s, s:i, s:o, s:o}", "name", *name ? name : "?", "detail", detail.at, "kind",
-	    shown[it->kind].kind, "range", range_json(s, f, place_join(selection, it->place).line ? it->place : selection),
+	    shown[it->kind].kind, "range", range_json(s, f, it->place),
 	    "selectionRange", range_json(s, f, place_has(it->place, selection) ? selection : it->place));
 	text_close(&detail);
 	return j;
