@@ -1,4 +1,4 @@
-# PAGE.html as C: what stands before and behind @DATA@, as two arrays of characters.
+# PAGE.html as C: NAME_page_head and NAME_page_tail of HEADER, what stands before and behind @DATA@, as two arrays of characters.
 file(READ ${PAGE} hex HEX)
 string(HEX "@DATA@" mark)
 string(FIND "${hex}" "${mark}" hole)
@@ -6,9 +6,9 @@ string(LENGTH "${mark}" length)
 math(EXPR behind "${hole} + ${length}")
 string(SUBSTRING "${hex}" 0 ${hole} head)
 string(SUBSTRING "${hex}" ${behind} -1 tail)
-set(c "#include \"tool/report/report.h\"\n")
+set(c "#include \"${HEADER}\"\n")
 foreach(part head tail)
 	string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${${part}}")
-	string(APPEND c "const unsigned char report_page_${part}[] = {${bytes}0};\n")
+	string(APPEND c "const unsigned char ${NAME}_page_${part}[] = {${bytes}0};\n")
 endforeach()
 file(WRITE ${OUT} "${c}")

@@ -51,6 +51,8 @@ typedef struct Cli {
 	int max_errors;
 	bool color, json;
 	bool progress;                                      /* standard error is a terminal */
+	bool from_input;                                    /* the first operand was '-': its text is `input` */
+	Text input;
 } Cli;
 
 /* cli.c */
@@ -67,6 +69,8 @@ bool cli_value(const Pair *pair, TglArg *out);
 /* The operands of a command are between least and most; false after printing. */
 bool cli_operands(const Cli *cli, int least, int most);
 PassOptions cli_passes(const Cli *cli);
+/* Reads standard input where the operand is '-', which then has the name of --as; false after printing. */
+bool cli_read_input(Cli *cli);
 /* The nearest command to a word that is none: prints, returns EXIT_MISUSE. */
 int cli_no_command(const char *name);
 

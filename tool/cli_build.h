@@ -6,6 +6,8 @@
 #include "compile/compile.h"
 #include "compile/inspect.h"
 
+/* The first operand as a source file; -1 after an error in cx. */
+int cli_source(const Cli *cli, Compile *cx);
 /* Prints what was reported; EXIT_WRONG if there were errors, else `status`. */
 int cli_report(const Cli *cli, Compile *cx, int status);
 /* Prints that a file has no such kernel, and which it has; EXIT_WRONG. */

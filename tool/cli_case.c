@@ -120,7 +120,9 @@ session_warnings(Session *s)
 TglProgram *
 session_program(Session *s, const char *path)
 {
-	TglProgram *p = tgl_program_file(s->cx, path);
+	const Text *in = &s->cli->input;
+	TglProgram *p = s->cli->from_input ? tgl_program_text(s->cx, path, in->at ? in->at : "", in->n)
+					   : tgl_program_file(s->cx, path);
 	if (p)
 		session_warnings(s);
 	else

@@ -148,7 +148,7 @@ cmd_build(const Cli *cli)
 	bool known = cli_target(cli, cx, &t);
 	Stage stage = known ? choose_stage(cli, &t) : EMIT_TIR;
 	int status = stage == EMITS ? EXIT_MISUSE : EXIT_WRONG;
-	int file = known && stage != EMITS ? source_open(cx, cli->args.at[0], NOWHERE) : -1;
+	int file = known && stage != EMITS ? cli_source(cli, cx) : -1;
 	if (file >= 0 && stage == EMIT_AST) {
 		ast_dump(cx, ast_parse(cx, file), &out);
 		status = EXIT_GOOD;

@@ -104,7 +104,7 @@ cmd_inspect(const Cli *cli)
 	Compile *cx = compile_open();
 	int status = EXIT_WRONG;
 	if (cli_target(cli, cx, &t)) {
-		int file = source_open(cx, cli->args.at[0], NOWHERE);
+		int file = cli_source(cli, cx);
 		if (file >= 0)
 			status = inspect_kernels(cli, cx, file, t);
 	}

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* JSON inside of a script element: `<` would let a comment of the source end it. */
-static void
-put_json(const json_t *j, Text *out)
+void
+report_put_json(const json_t *j, Text *out)
 {
 	char *text = json_dumps(j, JSON_COMPACT);
 	if (!text)
@@ -31,7 +31,7 @@ write_report(const Cli *cli, const json_t *kernels)
 		free(text);
 	} else {
 		text_put(&out, (const char *)report_page_head);
-		put_json(kernels, &out);
+		report_put_json(kernels, &out);
 		text_put(&out, (const char *)report_page_tail);
 	}
 	int status = cli_emit(cli, &out);
@@ -79,7 +79,7 @@ cmd_report(const Cli *cli)
 	Compile *cx = compile_open();
 	int status = EXIT_WRONG;
 	if (cli_target(cli, cx, &t)) {
-		int file = source_open(cx, cli->args.at[0], NOWHERE);
+		int file = cli_source(cli, cx);
 		if (file >= 0)
 			status = report_file(cli, cx, file, t);
 	}

@@ -23,13 +23,14 @@ main(int argc, char **argv)
 			if (cli.command != CMD_help)
 				vec_push(cli.mem, &cli.args, command_info[cli.command].name);
 			status = cmd_help(&cli);
-		} else {
+		} else if (cli_read_input(&cli)) {
 			status = run[cli.command](&cli);
 		}
 		if (argc < 2)
 			status = EXIT_MISUSE;
 	}
 	status = cli_finish(status);
+	text_close(&cli.input);
 	arena_close(cli.mem);
 	return status;
 }

@@ -104,15 +104,22 @@ limits_json(const Inspection *x)
 	return all;
 }
 
+/* The layouts of the last tile IR, by the numbers that its text gives them: "layout #3 = layout(...)". */
 static json_t *
-layouts_json(const Module *m)
+layouts_json(const json_t *stages)
 {
+	static const char head[] = "layout #", is[] = " = ";
 	json_t *all = json_array();
-	for (int i = 0; i < m->nlayouts; i++) {
-		Text t = {0};
-		layout_print(m->layouts[i], &t);
-		json_array_append_new(all, json_string(t.at));
-		text_close(&t);
+	const char *at = NULL;
+	for (size_t i = 0; i < json_array_size(stages); i++) {
+		const json_t *s = json_array_get(stages, i);
+		if (strcmp(json_string_value(json_object_get(s, "kind")), "tir") == 0)
+			at = json_string_value(json_object_get(s, "text"));
+	}
+	for (; at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		const char *text = strncmp(at, head, sizeof head - 1) == 0 ? strstr(at, is) : NULL;
+		if (text)
+			json_array_append_new(all, json_stringn(text + sizeof is - 1, strcspn(text + sizeof is - 1, "\n")));
 	}
 	return all;
 }
@@ -145,7 +152,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect",
-		    cli_inspection_json(&x), "layouts", layouts_json(m), "limits", limits_json(&x), "summary",
+		    cli_inspection_json(&x), "layouts", layouts_json(stages), "limits", limits_json(&x), "summary",
 		    summary_json(&x));
 	json_decref(stages);
 	text_close(&dumps);

@@ -18,6 +18,9 @@ json_t *report_lines(StageKind kind, const char *text);
  * cx, or (*misuse) after printing. */
 json_t *report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse);
 
+/* Appends JSON as it may stand in a script element. */
+void report_put_json(const json_t *j, Text *out);
+
 /* page.html up to the hole, and behind it. */
 extern const unsigned char report_page_head[], report_page_tail[];
 
