@@ -69,6 +69,8 @@ bool cli_value(const Pair *pair, TglArg *out);
 /* The operands of a command are between least and most; false after printing. */
 bool cli_operands(const Cli *cli, int least, int most);
 PassOptions cli_passes(const Cli *cli);
+/* The path of this program, to run again: what it starts is of the same build, wherever it stands.  NULL: not known. */
+const char *cli_program(const Cli *cli);
 /* Reads standard input where the operand is '-', which then has the name of --as; false after printing. */
 bool cli_read_input(Cli *cli);
 /* The nearest command to a word that is none: prints, returns EXIT_MISUSE. */
@@ -92,6 +94,10 @@ void cli_progress_end(const Cli *cli);
 /* PTX as a cubin, or its instructions as text, by the tools of a CUDA toolkit, and the bytes that were spilled; false after
  * printing. */
 bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills);
+
+/* The instructions of a kernel's PTX as `nvdisasm` prints them, each run of them below a line that says which line of the
+ * source it is for.  False, and nothing printed, where there is no ptxas or no nvdisasm. */
+bool cli_listing(const Target *t, const Text *ptx, Text *out);
 
 /* Is there a ptxas? */
 bool cli_has_assembler(void);

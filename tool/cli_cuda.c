@@ -111,6 +111,40 @@ disassemble(const Work *w, Text *out)
 	return false;
 }
 
+/* From the first instruction on: what stands before is the section's header. */
+static void
+put_instructions(const char *text, Text *out)
+{
+	const char *at = strstr(text, "\n.text."), *line = at ? strchr(at + 1, '\n') : NULL;
+	for (line = line ? line + 1 : text; *line;) {
+		size_t n = strcspn(line, "\n"), blanks = strspn(line, " \t");
+		if (blanks < n && line[blanks] != '.')
+			text_printf(out, "%.*s\n", (int)n, line);
+		else if (n > 1 && line[0] == '.' && line[1] == 'L')
+			text_printf(out, "%.*s\n", (int)n, line);
+		line += n + (line[n] == '\n');
+	}
+}
+
+bool
+cli_listing(const Target *t, const Text *ptx, Text *out)
+{
+	Work w;
+	char command[200];
+	Text said = {0}, ignored = {0};
+	if (!work_open(&w, ptx))
+		return false;
+	snprintf(command, sizeof command, "ptxas -lineinfo -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	bool ok = has_tool(&w, "ptxas") && has_tool(&w, "nvdisasm") && run(&w, command, &ignored) == 0 &&
+	    run(&w, "nvdisasm -g -c out.cubin 2>/dev/null", &said) == 0 && said.n;
+	if (ok)
+		put_instructions(said.at, out);
+	work_close(&w);
+	text_close(&said);
+	text_close(&ignored);
+	return ok && out->n;
+}
+
 bool
 cli_has_assembler(void)
 {

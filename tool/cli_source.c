@@ -1,7 +1,10 @@
-/* The source that a command is given: a file, or `-`, standard input, under the name of --as. */
+/* The source that a command is given: a file, or `-`, standard input, under the name of --as; and where the command is. */
+#define _GNU_SOURCE
 #include "tool/cli_build.h"
 
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool
 takes_input(const Cli *cli)
@@ -38,4 +41,20 @@ cli_source(const Cli *cli, Compile *cx)
 	if (!cli->from_input)
 		return source_open(cx, path, NOWHERE);
 	return source_text(cx, path, cli->input.n ? cli->input.at : "", cli->input.n);
+}
+
+const char *
+cli_program(const Cli *cli)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+	if (n > 0 && n < (ssize_t)sizeof path)
+		return arena_strndup(cli->mem, path, (size_t)n);
+#ifdef __APPLE__
+	extern int _NSGetExecutablePath(char *buffer, uint32_t *size);
+	uint32_t room = sizeof path;
+	if (_NSGetExecutablePath(path, &room) == 0)
+		return arena_strdup(cli->mem, path);
+#endif
+	return NULL;
 }

@@ -17,7 +17,7 @@ enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILL
 
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
-static const char *const names[BILL_PARTS] = {
+const char *const bill_part_names[BILL_PARTS] = {
 	[BILL_MEMORY] = "device memory", [BILL_SECTORS] = "L2 cache", [BILL_REQUESTS] = "requests of warps",
 	[BILL_ISSUE] = "instructions", [BILL_SPECIAL] = "special functions", [BILL_SHUFFLES] = "shuffles",
 	[BILL_SHARED] = "shared memory", [BILL_PRODUCTS] = "products", [BILL_START] = "starting blocks",
@@ -90,7 +90,7 @@ bill_print(const Bill *b, const Target *t, Text *out)
 		double us = b->part[most] * b->programs / t->rates->clock;
 		if (n > 0 && us < 0.1)
 			break;
-		text_printf(out, "%s%s ", n == 0 ? "" : n == 1 ? ", then " : ", ", names[most]);
+		text_printf(out, "%s%s ", n == 0 ? "" : n == 1 ? ", then " : ", ", bill_part_names[most]);
 		put_time(us, out);
 	}
 }

@@ -448,6 +448,7 @@ typedef struct Bill {
 
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */
 bool bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out);
+extern const char *const bill_part_names[BILL_PARTS];
 /* "45.2 us: device memory 30.1, then waiting 28.3, L2 cache 12" */
 void bill_print(const Bill *b, const Target *t, Text *out);
 

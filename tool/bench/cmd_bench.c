@@ -4,6 +4,7 @@
  * against the reference; then they and a copy take turns (rounds.c).  Where matrices are multiplied there is a second
  * ceiling beside the copy: a kernel of ours that does nothing but products on tiles it holds. */
 #include "tool/bench/bench.h"
+#include "tool/bench/profile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -287,6 +288,30 @@ show(const Bench *b)
 	return ok && b->passed ? EXIT_GOOD : EXIT_WRONG;
 }
 
+/* With --profile: of one launch, with the sizes that would be measured. */
+static int
+profile_kernel(Bench *b, TglProgram *p)
+{
+	const Cli *cli = b->s->cli;
+	TglDeviceInfo info;
+	TglExample e = {0};
+	Profile profile;
+	b->k = session_kernel(b->s, p, cli->args.at[0], cli->args.n > 1 ? cli->args.at[1] : NULL);
+	if (!b->k)
+		return b->s->status;
+	if (cli->from_input)
+		return cli_misuse("--profile runs the file once more: give its name in place of '-'");
+	if (tgl_device_info(b->s->dev, &info) != TGL_OK || strncmp(info.name, "cuda", 4) != 0)
+		return cli_wrong("--profile reads the counters of an NVIDIA GPU: --device=cuda where there is one");
+	const char *target = arena_strdup(cli->mem, info.target);
+	int index = bench_example(b->k);
+	const char *example = cli->value[OPT_EXAMPLE];
+	if (!example && index >= 0 && tgl_kernel_example(b->k, index, &e))
+		example = e.label;
+	bool ok = profile_take(cli, tgl_kernel_name(b->k), example, &profile);
+	return ok ? profile_print(cli, tgl_kernel_name(b->k), target, &profile) : EXIT_WRONG;
+}
+
 static int
 bench_kernel(Bench *b, TglProgram *p, const Request *w)
 {
@@ -329,7 +354,7 @@ cmd_bench(const Cli *cli)
 	Bench b = {.s = &s};
 	tgl_context_print(s.cx, NULL, NULL);
 	if (p)
-		s.status = bench_kernel(&b, p, &w);
+		s.status = cli_has(cli, OPT_PROFILE) ? profile_kernel(&b, p) : bench_kernel(&b, p, &w);
 	tgl_program_close(&p);
 	session_close(&s);
 	return s.status;

@@ -22,23 +22,6 @@ make_token(char *out)
 	return true;
 }
 
-/* The path of this program, to run again: children are of the same build, wherever it stands. */
-static const char *
-own_path(Arena *mem)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-	if (n > 0 && n < (ssize_t)sizeof path)
-		return arena_strndup(mem, path, (size_t)n);
-#ifdef __APPLE__
-	extern int _NSGetExecutablePath(char *buffer, uint32_t *size);
-	uint32_t room = sizeof path;
-	if (_NSGetExecutablePath(path, &room) == 0)
-		return arena_strdup(mem, path);
-#endif
-	return NULL;
-}
-
 /* The folder, and which of its files comes first: FILE's own folder, or FOLDER and the first that it has. */
 static bool
 find_folder(Explorer *x, const char *operand)
@@ -93,7 +76,7 @@ cmd_explore(const Cli *cli)
 		return EXIT_MISUSE;
 	if (port > UINT16_MAX)
 		return cli_misuse("--port takes a number up to %d", UINT16_MAX);
-	Explorer x = {.mem = cli->mem, .program = own_path(cli->mem), .port = (int)port,
+	Explorer x = {.mem = cli->mem, .program = cli_program(cli), .port = (int)port,
 		.lock = PTHREAD_MUTEX_INITIALIZER};
 	if (!x.program)
 		return cli_wrong("cannot tell where this program is: there is no /proc");

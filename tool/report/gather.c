@@ -62,6 +62,10 @@ add_code(json_t *stages, Module *m, const Target *t)
 		if (ok)
 			add_stage(stages, stage[i].name, stage[i].kind, out.at);
 	}
+	Text listing = {0};
+	if (ok && cli_listing(t, &out, &listing))
+		add_stage(stages, "SASS", REPORT_SASS, listing.at);
+	text_close(&listing);
 	text_close(&out);
 	return ok;
 }
@@ -102,6 +106,22 @@ limits_json(const Inspection *x)
 						 "needs", (x->registers + 7) / 8 * 8 * t->lanes * warps,
 						 "unit", "registers"));
 	return all;
+}
+
+/* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
+static json_t *
+bill_json(const Inspection *x)
+{
+	const Bill *b = &x->bill;
+	json_t *parts = json_array();
+	if (b->cycles <= 0) {
+		json_decref(parts);
+		return json_null();
+	}
+	for (int i = 0; i < BILL_PARTS; i++)
+		json_array_append_new(parts, json_pack("[s, f]", bill_part_names[i],
+						 b->part[i] * b->programs / x->t->rates->clock));
+	return json_pack("{s:f, s:i, s:o}", "us", b->cycles / x->t->rates->clock, "blocks", b->blocks, "parts", parts);
 }
 
 /* The layouts of the last tile IR, by the numbers that its text gives them: "layout #3 = layout(...)". */
@@ -148,11 +168,11 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	if (m && cli_inspect(m, t, &bound, &x) && add_code(stages, m, t))
-		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o}", "version",
+		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o}", "version",
 		    tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
-		    "sizes", sizes_json(&bound), "stages", stages, "inspect",
-		    cli_inspection_json(&x), "layouts", layouts_json(stages), "limits", limits_json(&x), "summary",
+		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
+		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
 		    summary_json(&x));
 	json_decref(stages);
 	text_close(&dumps);

@@ -5,6 +5,7 @@
  *     LLVM IR      ..., !dbg !7                  !7 = !DILocation(line: 6, ...) at the text's end
  *     PTX          .loc 1 6 13                   for all lines up to the next mark
  *     Metal        // 6: let v = ...             the same
+ *     SASS         //## File "f.tgl", line 6     the same
  */
 #include "tool/report/report.h"
 
@@ -75,7 +76,11 @@ line_of(Reader *r, const char *s, const char *end)
 		r->now = n > 0 && *at == ':' ? n : r->now;
 		return r->now;
 	case REPORT_SASS:
-		break;
+		if (strncmp(at, "//##", 4) == 0) {
+			r->now = MAX(number_after(at, end, "\", line "), 0);
+			return 0;
+		}
+		return r->now;
 	}
 	return 0;
 }

@@ -1,0 +1,118 @@
+/* A profile beside the compiler's prediction: a row for each line of the source where warps were seen. */
+#include "tool/bench/profile.h"
+#include "tool/cli_build.h"
+
+#include <string.h>
+
+/* The most that the compiler says of a line's accesses: sectors over the fewest, passes over the fewest. */
+typedef struct Predicted {
+	double sectors, passes;                             /* ratios; 0: nothing said */
+} Predicted;
+
+static Predicted
+predicted(const Inspection *x, int line)
+{
+	Predicted p = {0};
+	for (int i = 0; i < x->lines.n; i++) {
+		const InspectLine *l = &x->lines.at[i];
+		if (l->op->place.line != line)
+			continue;
+		if (l->sectors_known && l->least > 0)
+			p.sectors = MAX(p.sectors, (double)l->touched / l->least);
+		const InspectBanks *b[] = {&l->in, &l->out};
+		for (int k = 0; k < LEN(b); k++)
+			if (b[k]->least > 0)
+				p.passes = MAX(p.passes, (double)b[k]->passes / b[k]->least);
+	}
+	return p;
+}
+
+static void
+put_ratio(double is, double least, double said, Text *out)
+{
+	char text[64] = "";
+	if (least > 0 && said > 0)
+		number_format(text, sizeof text, "%.2f (%.2f)", is / least, said);
+	else if (least > 0)
+		number_format(text, sizeof text, "%.2f", is / least);
+	text_printf(out, "  %-14s", text);
+}
+
+static json_t *
+line_json(const ProfileLine *l, const Profile *p, Predicted q)
+{
+	return json_pack("{s:i, s:f, s:s?, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "line", l->line, "share",
+	    l->samples / MAX(p->samples, 1), "stall", l->stall, "stall_share", l->samples > 0 ? l->stalled / l->samples : 0,
+	    "instructions", l->instructions, "sectors", l->sectors, "least_sectors", l->least_sectors, "bank_passes",
+	    l->passes, "least_bank_passes", l->least_passes, "predicted_sectors", q.sectors, "predicted_passes", q.passes);
+}
+
+static void
+print_json(const Profile *p, const Inspection *x, const char *kernel)
+{
+	json_t *lines = json_array();
+	for (int i = 0; i < p->lines.n; i++)
+		json_array_append_new(lines, line_json(&p->lines.at[i], p, predicted(x, p->lines.at[i].line)));
+	cli_print_json(json_pack("{s:s, s:f, s:f, s:f, s:o, s:o}", "kernel", kernel, "seconds", p->seconds, "read", p->read,
+	    "written", p->written, "estimated_us",
+	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "lines", lines));
+}
+
+static void
+print_text(const Profile *p, const Inspection *x, const char *kernel, const SourceFile *f)
+{
+	Text out = {0};
+	text_printf(&out, "profile of %s: %.2f us with counters on; device memory: %.2f MB read, %.2f MB written\n",
+	    kernel, p->seconds * 1e6, p->read / 1e6, p->written / 1e6);
+	if (x->bill.cycles > 0) {
+		text_put(&out, "estimated ");
+		bill_print(&x->bill, x->t, &out);
+		text_put(&out, "\n");
+	}
+	text_put(&out, "  line  time   waits most for              instructions  sectors (said)  passes (said)\n");
+	for (int i = 0; i < p->lines.n; i++) {
+		const ProfileLine *l = &p->lines.at[i];
+		Predicted q = predicted(x, l->line);
+		const char *text;
+		size_t size;
+		if (l->samples == 0 && l->sectors == 0 && l->passes == 0)
+			continue;
+		text_printf(&out, "  %4d  %3.0f %%  %-22s %3.0f %%  %11.4g", l->line, 100 * l->samples / MAX(p->samples, 1),
+		    l->stall ? l->stall : "", l->samples > 0 ? 100 * l->stalled / l->samples : 0, l->instructions);
+		put_ratio(l->sectors, l->least_sectors, q.sectors, &out);
+		put_ratio(l->passes, l->least_passes, q.passes, &out);
+		if (source_line(f, l->line, &text, &size)) {
+			size_t blank = strspn(text, " \t");
+			text_printf(&out, "  %.*s", (int)(size > blank ? size - blank : 0), text + MIN(blank, size));
+		}
+		text_put(&out, "\n");
+	}
+	fputs(out.at, stdout);
+	text_close(&out);
+}
+
+int
+profile_print(const Cli *cli, const char *kernel, const char *target, const Profile *p)
+{
+	Compile *cx = compile_open();
+	int file = cli_source(cli, cx), status = EXIT_WRONG;
+	Program *program = file >= 0 ? program_open(cx, file) : NULL;
+	PassOptions passes = {0};
+	bool misuse = false;
+	Bound bound;
+	Inspection x;
+	if (program)
+		program_check(program);
+	Kernel *k = program && cx->nerrors == 0 ? program_kernel(program, kernel) : NULL;
+	Module *m = k ? cli_bound_module(cli, k, NULL, target, &passes, &misuse, &bound, NULL) : NULL;
+	if (m && cli_inspect(m, target_named(target), &bound, &x)) {
+		status = EXIT_GOOD;
+		if (cli->json)
+			print_json(p, &x, kernel);
+		else
+			print_text(p, &x, kernel, &cx->files.at[file]);
+	}
+	status = cli_report(cli, cx, status);
+	compile_close(cx);
+	return status;
+}
