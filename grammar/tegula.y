@@ -99,7 +99,7 @@ tuple(Parser *p, Place at, Expr *first, ExprList rest)
 %token LET "let" VAR "var" FOR "for" WHILE "while" IF "if" ELSE "else" RETURN "return" STATIC "static" AS "as"
 %token BREAK "break" CONTINUE "continue"
 %token <name> IN "in" OUT "out" INOUT "inout" SCRATCH "scratch" FIXED "fixed" STRIDED "strided" MUT "mut"
-%token <name> WHERE "where" GRID "grid" TUNE "tune" BENCH "bench" EXPECT "expect"
+%token <name> WHERE "where" GRID "grid" TUNE "tune" BENCH "bench" EXPECT "expect" MERGE "merge"
 %token <name> NAME "a name"
 %token <expr> INT "an integer" FLOAT "a number"
 %token <expr> STRING "a string"
@@ -107,6 +107,10 @@ tuple(Parser *p, Place at, Expr *first, ExprList rest)
 %token SCOPE "::" ARROW "=>" GIVES "->" PLUSCOLON "+:" LOR "||" LAND "&&" EQ "==" NE "!=" LE "<=" GE ">=" SHL "<<" SHR ">>"
 %token START_FILE START_EXPR
 %token END 0 "the end of the file"
+
+/* `merge` behind a loop is its clause, not a name that begins a statement */
+%precedence LOOP
+%precedence MERGE
 
 %type <name> word
 %type <id> name arg_name pattern_name
@@ -288,13 +292,14 @@ stmt:
 | expr ASSIGN_OP lost_stmt              { $$ = ast_assign(p, @$, $1, $2, ast_error(p, @3)); }
 | expr '=' expr end                     { $$ = ast_assign(p, @$, $1, BIN_NONE, $3); }
 | expr ASSIGN_OP expr end               { $$ = ast_assign(p, @$, $1, $2, $3); }
-| FOR name IN name expr_list block
+| FOR name IN name expr_list block %prec LOOP
                                         { $$ = FOR_IN(@$, $2, $4, $5, $6, false); }
+| FOR name IN name expr_list block MERGE '(' name ')' block
+                                        { $$ = ast_merge(p, FOR_IN(@$, $2, $4, $5, $6, false), $9, $11); }
 | FOR name IN lost_head block
                                         { $$ = STMT(FOR, @$, .index = $2, BODY($5)); ONE($$->range, ast_error(p, @4)); }
 | FOR lost_head block                   { $$ = STMT(BLOCK, @$, BODY($3)); }
 | STATIC FOR name IN name expr_list block
-
                                         { $$ = FOR_IN(@$, $3, $5, $6, $7, true); }
 | WHILE expr block                      { $$ = STMT(WHILE, @$, .e = $2, BODY($3)); }
 | WHILE lost_head block                 { $$ = STMT(WHILE, @$, .e = ast_error(p, @2), BODY($3)); }
@@ -337,7 +342,7 @@ nested:
 ;
 
 name: word                              { $$ = (Name){parser_intern(p, $1, strlen($1)), @1}; };
-word: NAME | IN | OUT | INOUT | SCRATCH | FIXED | STRIDED | MUT | WHERE | GRID | TUNE | BENCH | EXPECT;
+word: NAME | IN | OUT | INOUT | SCRATCH | FIXED | STRIDED | MUT | WHERE | GRID | TUNE | BENCH | EXPECT | MERGE;
 
 expr_list: '(' ')' { NONE($$); } | '(' exprs ')' { $$ = $2; } | '(' exprs ',' ')' { $$ = $2; };
 expr_square: '[' ']' { NONE($$); } | '[' exprs ']' { $$ = $2; } | '[' exprs ',' ']' { $$ = $2; };

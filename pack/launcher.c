@@ -65,7 +65,7 @@ typedef struct TgpPlan {
 	unsigned char align[TGP_MOST_PARAMS], given[TGP_MOST_PARAMS];
 	unsigned blocks;
 	int is_empty;
-	size_t scratch;                         /* bytes in all */
+	size_t scratch, zeros;                  /* bytes in all; of them a counter or arrivals, 0 at the start */
 	uint64_t value[TGP_MOST_VALUES];
 	void *at[TGP_MOST_VALUES];
 	CudaPointer mapped[TGP_MOST_MAPS];      /* the addresses in the maps; 0: not encoded */
@@ -692,7 +692,7 @@ tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpShape *o)
 		for (j = 0; j < f->map[i].rank; j++)
 			if (o->extent[f->map[i].param][f->map[i].dim[j]] > TGP_EXTENT_MOST)
 				return 0;
-	return is_empty || (!is_long && (f->persistent || (!beyond && n <= INT32_MAX)));
+	return is_empty || (!is_long && (f->persistent || (!beyond && n <= INT32_MAX / f->split)));
 }
 
 static void
@@ -815,7 +815,10 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 			n = INT64_MAX;
 	if (p->loaded->resident && n > p->loaded->resident)
 		n = p->loaded->resident;
-	p->blocks = (unsigned)n;
+	p->blocks = (unsigned)n * (unsigned)p->loaded->form->split;
+	p->zeros = tgp_has(p->loaded->form, TGP_COUNTER) || tgp_has(p->loaded->form, TGP_ARRIVALS)
+	    ? ((size_t)n * 4 + 255) / 256 * 256 : 0;
+	p->scratch += p->zeros + (size_t)p->blocks * (size_t)p->loaded->form->part;
 }
 
 static char *
@@ -893,8 +896,6 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 		if (k->param[i].what & TGP_SCRATCH)
 			p->scratch += ((size_t)p->bytes[i] + 255) / 256 * 256;
 	}
-	if (status == TGP_OK && tgp_has(f, TGP_COUNTER))
-		p->scratch += 256;
 	if (status == TGP_OK) {
 		tgp_plan_grid(k, &o, p);
 		tgp_plan_values(k, &o, p);
@@ -1027,8 +1028,10 @@ tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t
 			p->value[i] = k->param[param].what & TGP_SCRATCH ? scratch[param] : (uintptr_t)call->address[param];
 		else if (f->abi[i].kind == TGP_SCALAR)
 			p->value[i] = call->bits[param];
-		else if (f->abi[i].kind == TGP_COUNTER)
+		else if (f->abi[i].kind == TGP_COUNTER || f->abi[i].kind == TGP_ARRIVALS)
 			p->value[i] = counter;
+		else if (f->abi[i].kind == TGP_PARTS)
+			p->value[i] = counter + p->zeros;
 	}
 	if (f->nmaps && (status = tgp_set_maps(cx, k, call, scratch, p)) != TGP_OK)
 		return status;
@@ -1067,7 +1070,7 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 		at[i] = (uintptr_t)next;
 		next += ((size_t)p->bytes[i] + 255) / 256 * 256;
 	}
-	r = next < all + p->scratch ? c->cuMemsetD8Async(next, 0, 8, stream) : 0;
+	r = p->zeros ? c->cuMemsetD8Async(next, 0, p->zeros, stream) : 0;
 	status = r == 0 ? tgp_run(cx, k, call, at, next, p, stream) : tgp_refused(cx, k->name, "cuMemsetD8Async", r);
 	TGP_DO(k->name, cuMemFreeAsync, all, stream);
 	return status;

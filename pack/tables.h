@@ -26,6 +26,8 @@ typedef struct TgpForm {
 	const void *cubin;                      /* or NULL */
 	const void *ptx;                        /* or NULL */
 	int threads, shared, cluster, persistent, early, registers;
+	int split;                              /* blocks of a program */
+	long long part;                         /* bytes that each of those leaves for the one that joins them */
 	const TgpAbi *abi;
 	int nabi;
 	const TgpMap *map;

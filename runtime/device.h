@@ -48,6 +48,7 @@ typedef struct DeviceQueue {
 	void (*stream_close)(Device *d, void *stream);
 	bool (*stream_sync)(Device *d, void *stream, Fault *fault); /* as sync, but this stream alone */
 	bool (*stream_wait)(Device *d, void *stream, void *event);
+	uint64_t (*recording)(Device *d, void *stream); /* a number of the graph that is being recorded there; 0: none */
 	bool (*event_open)(Device *d, void **event);
 	void (*event_close)(Device *d, void *event);
 	bool (*event_record)(Device *d, void *event, void *stream);

@@ -214,6 +214,26 @@ tgl_kernel_has_reference(TglKernel *k)
 	return k && k->k->reference;
 }
 
+static bool
+has_merge(const StmtList *list)
+{
+	for (int i = 0; i < list->n; i++)
+		if (list->at[i]->part.name || has_merge(&list->at[i]->body) || has_merge(&list->at[i]->orelse))
+			return true;
+	return false;
+}
+
+bool
+tgl_kernel_merges(TglKernel *k)
+{
+	bool found = k && has_merge(&k->k->item->body);
+	for (int i = 0; k && !found && i < k->program->program->items.n; i++) {
+		const Item *it = k->program->program->items.at[i];
+		found = it->kind == ITEM_FN && has_merge(&it->body);
+	}
+	return found;
+}
+
 const char *
 tgl_kernel_symbol(TglKernel *k, int i)
 {

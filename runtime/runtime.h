@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 
 typedef struct Instance Instance;       /* launch/launch.h */
+typedef struct Scratch Scratch;
 
 struct TglContext {
 	int refs;                       /* the user's handle and every object opened on it */

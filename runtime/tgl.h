@@ -291,6 +291,7 @@ int tgl_kernel_params(TglKernel *k);    /* how many; scratch parameters count */
 bool tgl_kernel_param(TglKernel *k, int i, TglParam *out); /* false past the last */
 int tgl_kernel_param_named(TglKernel *k, const char *name); /* its index; -1: none */
 bool tgl_kernel_has_reference(TglKernel *k);
+bool tgl_kernel_merges(TglKernel *k);  /* it, or a fn of its file, has a loop with `merge` */
 /* Names of dimensions (tgl_kernel_symbol) and compile-time parameters (tgl_kernel_constant);
  * NULL past the last. */
 const char *tgl_kernel_symbol(TglKernel *k, int i);

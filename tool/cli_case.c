@@ -206,7 +206,7 @@ bool
 session_args(Session *s, TglKernel *k, TglArg **args, int *n, TensorList *opened)
 {
 	const Cli *cli = s->cli;
-	*args = NEW_ARRAY(cli->mem, TglArg, cli->define.n + cli->arg.n);
+	*args = NEW_ARRAY(cli->mem, TglArg, cli->define.n + cli->arg.n + 1);      /* check adds one */
 	*n = 0;
 	for (int i = 0; i < cli->define.n; i++)
 		if (!cli_value(&cli->define.at[i], &(*args)[(*n)++]))

@@ -107,16 +107,10 @@ check_output(void *user, const TglCheck *r)
 }
 
 static void
-check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, Totals *t)
+check_case(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, TglArg *args,
+    int nargs, Totals *t)
 {
-	TglArg *args;
-	int nargs;
-	TensorList opened = {0};
 	cli_progress(s->cli, "%s %s on %s", tgl_kernel_name(k), ex->label, device);
-	if (!session_args(s, k, &args, &nargs, &opened)) {
-		t->failed++;
-		return;
-	}
 	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
 	TglCase *c = tgl_case_open(s->dev, k, &options);
 	session_warnings(s);
@@ -136,6 +130,35 @@ check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const c
 	}
 	tgl_case_close(&c);
 	fflush(stdout);
+}
+
+/* The cpu device runs the parts of a loop one after the other, and its merge in between. */
+static void
+check_merge(Session *s, TglKernel *k, int index, const TglExample *ex, uint64_t seed, TglArg *args, int nargs, Totals *t)
+{
+	static const int parts[] = {2, 4, 16};
+	for (int i = 0; i < nargs; i++)
+		if (args[i].name && strcmp(args[i].name, "split") == 0)
+			return;
+	for (int i = 0; i < LEN(parts); i++) {
+		args[nargs] = tgl_arg_int("split", parts[i]);
+		check_case(s, k, index, ex, arena_printf(s->cli->mem, "cpu, split %d", parts[i]), seed, args, nargs + 1, t);
+	}
+}
+
+static void
+check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, Totals *t)
+{
+	TglArg *args;
+	int nargs;
+	TensorList opened = {0};
+	if (!session_args(s, k, &args, &nargs, &opened)) {
+		t->failed++;
+		return;
+	}
+	check_case(s, k, index, ex, device, seed, args, nargs, t);
+	if (tgl_kernel_merges(k) && tgl_kernel_has_reference(k) && strcmp(device, "cpu") == 0)
+		check_merge(s, k, index, ex, seed, args, nargs, t);
 }
 
 /* The examples that stand in the file, of whatever file's kernel. */

@@ -186,6 +186,13 @@ ast_else(Parser *p, Place at, Stmt *s, Block orelse)
 }
 
 Stmt *
+ast_merge(Parser *p, Stmt *s, Name part, Block merge)
+{
+	s->part = part;
+	return ast_else(p, s->place, s, merge);
+}
+
+Stmt *
 ast_static_if(Place at, Stmt *s)
 {
 	s->place = at;

@@ -151,7 +151,7 @@ typedef enum StmtKind {
 	ST_LET,                                     /* let pattern = e */
 	ST_VAR,                                     /* var pattern = e */
 	ST_ASSIGN,                                  /* target op= e; target EX_NAME, EX_INDEX or EX_TUPLE of names */
-	ST_FOR,                                     /* [static] for index in range(args) body */
+	ST_FOR,                                     /* [static] for index in range(args) body [merge (part) orelse] */
 	ST_WHILE,                                   /* while e body */
 	ST_IF,                                      /* [static] if e body else orelse (an else-if is one ST_IF in orelse) */
 	ST_RETURN,                                  /* return [e] */
@@ -167,6 +167,7 @@ struct Stmt {
 	bool has_else;
 	Pattern *pattern;                           /* ST_LET, ST_VAR */
 	Name index;                                 /* ST_FOR: its counter; name NULL where it was lost */
+	Name part;                                  /* ST_FOR with `merge (part) orelse`: the state of another part of it */
 	BinaryOp op;                                /* ST_ASSIGN: BIN_NONE for '=' */
 	Expr *target, *e;
 	ExprList range;                             /* ST_FOR: the 1 to 3 arguments of range */

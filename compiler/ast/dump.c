@@ -89,7 +89,7 @@ dump_stmt(const Stmt *s, int depth, Text *out)
 		dump_expr(s->e, depth + 1, out);
 	dump_stmts(&s->body, depth + 1, out);
 	if (s->has_else) {
-		line(out, depth, s->place, "else", NULL);
+		line(out, depth, s->place, s->part.name ? "merge" : "else", s->part.name);
 		dump_stmts(&s->orelse, depth + 1, out);
 	}
 }

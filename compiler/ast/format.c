@@ -165,6 +165,10 @@ put_stmt(Printer *p, const Stmt *s)
 		p->indent--;
 		text_put(p->out, ") ");
 		format_block(p, &s->body, s->body_place);
+		if (s->part.name) {
+			text_printf(p->out, " merge (%s) ", s->part.name);
+			format_block(p, &s->orelse, s->orelse_place);
+		}
 		break;
 	case ST_WHILE:
 		text_put(p->out, "while ");

@@ -40,6 +40,7 @@ is_part_of(const char *name, bool expr, bool word)
 	static const char *const starts[] = {"an integer", "a number", "a string", "a name"};
 	static const char *const words[] = {
 		"in", "out", "inout", "scratch", "fixed", "strided", "mut", "where", "grid", "tune", "bench", "expect",
+		"merge",
 	};
 	return (expr && among(starts, LEN(starts), name)) || (word && among(words, LEN(words), name));
 }

@@ -134,6 +134,7 @@ Stmt *ast_stmt(Parser *p, Stmt s);
 Stmt *ast_assign(Parser *p, Place at, Expr *target, BinaryOp op, Expr *e);
 Stmt *ast_for(Parser *p, Stmt s, Name range);           /* ST_FOR: over what is called so */
 Stmt *ast_else(Parser *p, Place at, Stmt *s, Block orelse);
+Stmt *ast_merge(Parser *p, Stmt *s, Name part, Block merge);
 Stmt *ast_static_if(Place at, Stmt *s);
 Stmt *ast_no_jump(Parser *p, Place at, const char *word);
 Pattern *ast_pattern(Parser *p, Pattern pattern);

@@ -73,9 +73,12 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
     bool may_part)
 {
 	Module *m = kernel_module(k, b, source_target(t, opt));
-	if (!m || !t)
-		return m && passes_run(m, t, opt) ? m : NULL;
+	if (!m)
+		return NULL;
 	Func *f = m->funcs.at[0];
+	f->schedule.split = MAX(b->schedule.split, 0);  /* on the cpu device, too: pass split_k */
+	if (!t)
+		return passes_run(m, t, opt) ? m : NULL;
 	set_schedule(f, &b->schedule);
 	bool parts = may_part && parts_by_itself(f, &b->schedule, t);
 	if (parts)
@@ -278,6 +281,7 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->persistent = artefact_is_persistent(f);
 	out->cluster = MAX(k->cluster, 1);
 	out->split = MAX(f->schedule.split, 1);
+	out->part_bytes = split_part_bytes(f);
 	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;
 	list_asserts(f, out);

@@ -230,6 +230,11 @@ put_param(const Func *f, const Bound *b, const AbiParam *a, const TensorMap *map
 	case ABI_TENSOR_MAP: put_map(name, &map[a->dim], out); break;
 	case ABI_FAULTS: put_faults(f, out); break;
 	case ABI_COUNTER: text_put(out, "address of 8 bytes, 0 before the launch"); break;
+	case ABI_ARRIVALS: text_put(out, "address of 4 bytes for each program, 0 before the launch and after it"); break;
+	case ABI_PARTS:
+		text_printf(out, "address of %lld bytes for each program, of any value, aligned to 128",
+		    (long long)(split_part_bytes(f) * MAX(f->schedule.split, 1)));
+		break;
 	}
 	text_put(out, "\n");
 }
@@ -241,7 +246,8 @@ put_params(const Func *f, const Bound *b, const Artefact *a, Text *out)
 	text_put(out, "parameters, in order: index, offset, bytes, type, kind, what is passed\n");
 	for (int i = 0; i < a->nabi; i++) {
 		const AbiParam *p = &a->abi[i];
-		bool is_address = p->kind == ABI_POINTER || p->kind == ABI_FAULTS || p->kind == ABI_COUNTER;
+		bool is_address = p->kind == ABI_POINTER || p->kind == ABI_FAULTS || p->kind == ABI_COUNTER ||
+		    p->kind == ABI_ARRIVALS || p->kind == ABI_PARTS;
 		int align = MIN(p->bytes, 64);
 		at = (at + align - 1) / align * align;
 		text_printf(out, "  %2d %4d  %d  %-7s ", i, at, p->bytes,

@@ -46,7 +46,7 @@ enum {
 /* What introduces each region in text. */
 static const char *const region_words[OP_COUNT][2] = {
     [OP_FOR] = {"do"}, [OP_WHILE] = {"cond", "do"}, [OP_IF] = {"then", "else"}, [OP_ROLES] = {"producer", "consumer"},
-    [OP_REDUCE_FN] = {"fn"}, [OP_SCAN_FN] = {"fn"},
+    [OP_REDUCE_FN] = {"fn"}, [OP_SCAN_FN] = {"fn"}, [OP_MERGE] = {"by"},
 };
 
 const char *

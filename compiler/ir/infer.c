@@ -221,15 +221,6 @@ RULE(number)
 	return infer_out(x, type_scalar(x->m, TY_I64));
 }
 
-RULE(split_sum)
-{
-	const Type *t = infer_in(x, 0);
-
-	if (t->kind != TYPE_TILE || t->rank == 0 || t->ptr != PTR_NONE || dtype_info[t->elem].bits != 32)
-		return infer_expect(x, 0, "a tile of numbers of 32 bits");
-	return infer_out(x, t);
-}
-
 RULE(program_at)
 {
 	return infer_i64(x, 0) && infer_rule_index(x);

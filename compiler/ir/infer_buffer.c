@@ -176,3 +176,56 @@ RULE(dot_wait)
 			return false;
 	return true;
 }
+
+/* ---- blocks that share a loop ---- */
+
+/* Numbers of any width and bools: what a loop carries, but for pointers. */
+static bool
+is_state(const Type *t)
+{
+	return t->kind == TYPE_TILE && t->ptr == PTR_NONE && !dtype_is_packed(t->elem);
+}
+
+RULE(merge)
+{
+	if (x->op->nin == 0)
+		return infer_fail(x, "no operand; expected the values that a loop carries");
+	for (int i = 0; i < x->op->nin; i++) {
+		if (!is_state(infer_in(x, i)))
+			return infer_expect(x, i, "a tile of numbers or bools");
+		if (!infer_out(x, infer_in(x, i)))
+			return false;
+	}
+	return true;
+}
+
+RULE(split_put)
+{
+	if (!is_state(infer_in(x, 0)))
+		return infer_expect(x, 0, "a tile of numbers or bools");
+	return infer_out(x, type_token(x->m));
+}
+
+static bool
+infer_puts(Infer *x, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (infer_in(x, i)->kind != TYPE_TOKEN || !x->op->in[i]->def || x->op->in[i]->def->kind != OP_SPLIT_PUT)
+			return infer_expect(x, i, "the token of a split_put");
+	return true;
+}
+
+RULE(split_meet)
+{
+	return infer_puts(x, x->op->nin) && infer_out(x, type_scalar(x->m, TY_BOOL));
+}
+
+RULE(split_get)
+{
+	return infer_puts(x, 1) && infer_i64(x, 1) && infer_out(x, x->op->in[0]->def->in[0]->type);
+}
+
+RULE(split_done)
+{
+	return infer_puts(x, x->op->nin);
+}

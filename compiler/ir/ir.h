@@ -236,7 +236,10 @@ typedef enum ScheduleName {
 	SCHEDULE_COUNT
 } ScheduleName;
 
-enum { SPLIT_MOST = 8 };                                /* blocks of a cluster that any GPU with clusters runs */
+enum {
+	SPLIT_MOST = 64,                                /* blocks that share a program's loop */
+	SPLIT_CLUSTER = 8,                              /* of them in a cluster: as many as any GPU with clusters runs */
+};
 
 typedef enum ScheduleKind { SCHEDULE_POWER, SCHEDULE_RANGE, SCHEDULE_SWITCH } ScheduleKind;
 

@@ -62,7 +62,8 @@ buffer_owner(const Value *v)
 {
 	while (v->def && v->def->kind == OP_SLOT)
 		v = v->def->in[0];
-	return v->def && (v->def->kind == OP_ALLOC || v->def->kind == OP_MBARRIER) ? v->def : NULL;
+	OpKind k = v->def ? v->def->kind : OP_YIELD;
+	return k == OP_ALLOC || k == OP_MBARRIER || k == OP_SPLIT_PUT ? v->def : NULL;
 }
 
 bool
@@ -162,7 +163,10 @@ func_cluster(const Func *f)
 	for (const Op *op = f->body->first; op; op = op->next)
 		if (op->kind == OP_CLUSTER_BARRIER)
 			return MAX(f->schedule.ctas, 1);
-	return MAX(f->schedule.split, 1);
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_SPLIT_MEET && attr_cluster(op))
+			return MAX(f->schedule.split, 1);
+	return 1;
 }
 
 int

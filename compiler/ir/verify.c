@@ -147,6 +147,10 @@ check_signature(Verifier *v, const Op *op)
 		for (int i = 0; i < n; i++)
 			t[i] = t[i + n] = type_scalar(v->m, op->in[i]->type->elem);
 		return check_args(v, op, 0, t, 2 * n) && check_yield(v, op, 0, t, n);
+	case OP_MERGE:
+		for (int i = 0; i < n; i++)
+			t[i] = t[i + n] = op->out[i].type;
+		return check_args(v, op, 0, t, 2 * n) && check_yield(v, op, 0, t, n);
 	default:
 		return true;
 	}

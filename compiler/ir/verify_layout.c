@@ -116,6 +116,9 @@ check_control(Check *c, const Op *op)
 static bool
 check_op(Check *c, const Op *op)
 {
+	if (op->kind == OP_SPLIT_GET &&
+	    !same(c, op->in[0]->def->in[0], &op->out[0], "what is put and what is got"))
+		return false;
 	for (int i = 0; i < op->nout; i++)
 		if (!check_value(c, &op->out[i], "result", i))
 			return false;

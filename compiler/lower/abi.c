@@ -71,6 +71,10 @@ artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 		vec_push(mem, &l, ((AbiParam){ABI_INVERSE, 0, d, 8}));
 	if (has_assert(f))
 		vec_push(mem, &l, ((AbiParam){ABI_FAULTS, 0, 0, 8}));
+	if (split_part_bytes(f)) {
+		vec_push(mem, &l, ((AbiParam){ABI_ARRIVALS, 0, 0, 8}));
+		vec_push(mem, &l, ((AbiParam){ABI_PARTS, 0, 0, 8}));
+	}
 	*n = l.n;
 	return l.at;
 }

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 4\n";
+static const char heading[] = "tegula artefact 5\n";
 
 /* The figures, in the file's order. */
 #define FIGURES(X)                                                                                 \
-	X(threads) X(warps) X(shared_bytes) X(naxis) X(persistent) X(waits) X(cluster) X(split) \
+	X(threads) X(warps) X(shared_bytes) X(naxis) X(persistent) X(waits) X(cluster) X(split) X(part_bytes) \
 	X(parts_registers) X(registers) X(spill_bytes) X(stack_bytes)
 
 enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */

@@ -54,7 +54,8 @@ static void
 make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
 {
 	static const char *const derived[] = {
-		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter", [ABI_INVERSE] = "inverse"};
+		[ABI_GRID] = "grid", [ABI_FAULTS] = "faults", [ABI_COUNTER] = "counter",
+		[ABI_ARRIVALS] = "arrivals", [ABI_PARTS] = "parts", [ABI_INVERSE] = "inverse"};
 	const FuncParam *p = a->kind < ABI_GRID ? &l->f->param[a->param] : NULL;
 	const Type *t = p ? l->f->body->arg[a->param].type : NULL;
 	const int64_t extent_most = INT64_C(1) << 40;

@@ -286,7 +286,11 @@ bool lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layou
 void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and dots that a warpgroup begins and waits for */
 void lower_dot_start(Lower *l, Op *op);
 void lower_dot_wait(Lower *l, Op *op);
-void lower_split_sum(Lower *l, Op *op);
+void lower_split_put(Lower *l, Op *op);
+void lower_split_get(Lower *l, Op *op);
+void lower_split_meet(Lower *l, Op *op);
+void lower_split_done(Lower *l, Op *op);
+Reg lower_split_rank(Lower *l);                         /* of this block, i64 */
 void lower_buffer(Lower *l, Op *op);                    /* memory/buffer.c: buffers, asynchronous copies, mbarriers */
 /* Where number `index` of a ring stands; in_range: it is below the number of slots. */
 Reg lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range);

@@ -34,6 +34,10 @@ typedef struct OpPlan {
 } OpPlan;
 
 OpPlan plan_op(const Op *op, const Target *t);
+/* Bytes that a split_put leaves; where they begin in what a block leaves in memory, and how many those are together. */
+int64_t split_put_bytes(const Op *put);
+int64_t split_put_offset(const Op *put);
+int64_t split_part_bytes(const Func *f);
 /* Bytes of shared memory that the function's buffers leave to an op's scratch. */
 int64_t scratch_limit(const Op *op, const Target *t);
 /* The constant that a value is (also every element of a tile), seen through broadcasts, reshapes and conversions. */

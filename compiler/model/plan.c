@@ -179,14 +179,54 @@ print_scratch(const Op *op)
 	return sum;
 }
 
-/* Each register of each thread, as the block's peers read them. */
-static int64_t
-sum_scratch(const Op *op)
+/* What is put of a state, each register of each thread as words; elements that a thread has twice, once. */
+int64_t
+split_put_bytes(const Op *put)
 {
-	const Layout *l = op->out[0].layout;
+	const Value *v = put->in[0];
+	const Layout *l = v->layout;
+	int words = dtype_info[v->type->elem].bits > 32 ? 2 : 1;
+
+	if (v->type->rank == 0)
+		return INT64_C(4) * words * MAX(func_warps(put->home->func), 1) * 32;
 	if (!l)
 		return 0;
-	return MAX(operand_scratch(op->in[0], l), INT64_C(4) << (l->in[IN_REGISTER] + l->in[IN_LANE] + l->in[IN_WARP]));
+	int free = __builtin_popcountll(layout_free_bits(l, IN_REGISTER));
+	return (INT64_C(4) * words) << (l->in[IN_REGISTER] - free + l->in[IN_LANE] + l->in[IN_WARP]);
+}
+
+int64_t
+split_put_offset(const Op *put)
+{
+	int64_t at = 0;
+	const Block *body = put->home->func->body;
+
+	for (const Op *op = body->first; op && op != put; op = op->next)
+		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))
+			at += split_put_bytes(op);
+	return at;
+}
+
+int64_t
+split_part_bytes(const Func *f)
+{
+	int64_t n = 0;
+
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))
+			n += split_put_bytes(op);
+	return n;
+}
+
+static int64_t
+buffer_scratch(const Op *op)
+{
+	switch (op->kind) {
+	case OP_SPLIT_PUT: return attr_cluster(op) ? split_put_bytes(op) : 0;
+	case OP_SPLIT_MEET: return attr_cluster(op) ? 0 : 4;
+	case OP_COPY: return access_scratch(op, op->out[0].layout);
+	default: return 0;
+	}
 }
 
 static int64_t
@@ -215,9 +255,7 @@ scratch_of(const Op *op, const Target *t)
 	case FAMILY_ATOMIC:
 		return atomic_scratch(op);
 	case FAMILY_BUFFER:
-		if (op->kind == OP_SPLIT_SUM)
-			return sum_scratch(op);
-		return op->kind == OP_COPY ? access_scratch(op, op->out[0].layout) : 0;
+		return buffer_scratch(op);
 	case FAMILY_REPORT:
 		return op->kind == OP_PRINT ? print_scratch(op) : 0;
 	case FAMILY_INDEX: case FAMILY_DOT_ASYNC: case FAMILY_ROLES: case FAMILY_CONTROL:
@@ -251,7 +289,7 @@ plan_op(const Op *op, const Target *t)
 	p.read_to = p.scratch;
 	if (p.scratch == 0)
 		return p;
-	p.sync = SYNC_BLOCK;
+	p.sync = op->kind == OP_SPLIT_PUT ? SYNC_NONE : SYNC_BLOCK;     /* it is read behind a split_meet */
 	if (op->kind == OP_CONVERT && convert_stays_in_warps(op->in[0]->layout, op->out[0].layout))
 		p.sync = SYNC_WARP;
 	if (op->kind == OP_EXTRACT)

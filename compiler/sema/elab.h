@@ -23,6 +23,7 @@ typedef enum ValKind {
 	VAL_LIST,                                       /* [M, N] */
 	VAL_TILE,                                       /* an IR value: scalar, tile, pointer or tile of pointers */
 	VAL_TENSOR,                                     /* a tensor parameter, perhaps seen through .T or permute */
+	VAL_PART,                                       /* in a loop's merge: the state of another part, items by name */
 	VAL_FN,                                         /* a named fn or fn(a, b) => e with where it was written */
 } ValKind;
 
@@ -33,7 +34,8 @@ struct Val {
 	double f;                                       /* FLOAT */
 	DType dtype;
 	const char *text;
-	Val *items;                                     /* TUPLE, LIST */
+	Val *items;                                     /* TUPLE, LIST, PART */
+	const char **names;                             /* PART: of its items */
 	int n;
 	Value *v;                                       /* TILE: type is v->type; TENSOR: the tensor itself */
 	int param;                                      /* TENSOR: index into Kernel.params (and Func.param) */

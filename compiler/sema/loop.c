@@ -78,6 +78,104 @@ run_body(Elab *e, const Stmt *s, Block *body, int first, const Carried *c)
 	region_end(e, &r);
 }
 
+/* ---- merge ---- */
+
+static bool
+has_binding(const BindingList *list, const Binding *b)
+{
+	for (int i = 0; i < list->n; i++)
+		if (list->at[i] == b)
+			return true;
+	return false;
+}
+
+/* What a merge assigns is what its loop changes; neither returns. */
+static bool
+merge_fits(Elab *e, const Stmt *s, const BindingList *vars)
+{
+	int errors = e->cx->nerrors + e->cx->nmuted;
+	BindingList joined = {0};
+
+	scan_assigned(e, &s->orelse, 0, &joined);
+	if (s->returns) {
+		diag_error(e->cx, s->place, DIAG_MERGE_RETURN);
+		diag_help(e->cx, "its parts may run at once, so that no trip is the last: carry what it finds");
+	} else if (vars->n == 0) {
+		diag_error(e->cx, s->part.place, DIAG_MERGE_NOTHING);
+	}
+	for (int i = 0; i < vars->n && !s->returns; i++)
+		if (!has_binding(&joined, vars->at[i])) {
+			const char *name = vars->at[i]->name;
+			diag_error(e->cx, s->part.place, DIAG_MERGE_MISSING, name);
+			diag_help(e->cx, "assign it what two parts come to, from '%s' and '%s.%s'", name, s->part.name,
+			    name);
+		}
+	for (int i = 0; i < joined.n && !s->returns; i++)
+		if (!has_binding(vars, joined.at[i])) {
+			diag_error(e->cx, s->part.place, DIAG_MERGE_ASSIGNS, joined.at[i]->name);
+			diag_help(e->cx, "use a name of its own for it, with 'let'");
+		}
+	return e->cx->nerrors + e->cx->nmuted == errors;
+}
+
+/* The state of the other part: each variable's tiles from consecutive arguments. */
+static Val
+part_state(Elab *e, const Stmt *s, const BindingList *vars, Value *from)
+{
+	Val part = {.kind = VAL_PART, .place = s->part.place, .n = vars->n, .items = NEW_ARRAY(e->cx->mem, Val, vars->n),
+	    .names = NEW_ARRAY(e->cx->mem, const char *, vars->n)};
+	int at = 0;
+
+	for (int i = 0; i < vars->n; i++) {
+		part.names[i] = vars->at[i]->name;
+		part.items[i] = val_rebuild(e, &vars->at[i]->val, from, &at);
+	}
+	return part;
+}
+
+static void
+merge_is_pure(Elab *e, const Block *b)
+{
+	for (const Op *op = b->first; op; op = op_after(op, b)) {
+		const char *what = op_has(op, WRITES) ? "write" : op_has(op, READS) ? "read memory" : "report";
+		if (!op_has(op, READS | WRITES | EFFECT) || attr_trace(op))
+			continue;
+		diag_error(e->cx, op->place, DIAG_MERGE_EFFECT, what);
+		return;
+	}
+}
+
+/* The op behind the loop, whose region is elaborated as one more trip that takes another part's state. */
+static void
+elab_merge(Elab *e, const Stmt *s, Op *loop, const Carried *c)
+{
+	const Type **type = NEW_ARRAY(e->cx->mem, const Type *, 2 * c->n);
+	Value **in = NEW_ARRAY(e->cx->mem, Value *, c->n);
+	Flat now;
+
+	for (int i = 0; i < c->n; i++) {
+		in[i] = &loop->out[i];
+		type[i] = type[i + c->n] = loop->out[i].type;
+	}
+	Op *op = op_make_regions(&e->b, OP_MERGE, in, c->n, NULL, 0, NULL, 0, 1);
+	Block *b = op->region[0] = block_make(e->b.block->func, op, type, 2 * c->n);
+	Region r = {.outer = e->b, .block = b};
+	Val part = part_state(e, s, &c->vars, b->arg + c->n);
+	bindings_take(e, &c->vars, b->arg);
+	e->b.block = b;
+	e->b.before = NULL;
+	scope_push(e);
+	scope_add(e, s->part.name, s->part.place, part, false)->what = "the state of another part";
+	elab_list(e, &s->orelse, 0);
+	scope_pop(e);
+	e->b.place = s->place;
+	if (vals_flatten(e, bindings_save(e, &c->vars), c->vars.n, 0, &now, s->place))
+		build_yield(&e->b, now.v, now.n);
+	region_end(e, &r);
+	merge_is_pure(e, b);
+	bindings_take(e, &c->vars, op->out);
+}
+
 void
 elab_for(Elab *e, const Stmt *s)
 {
@@ -100,6 +198,8 @@ elab_for(Elab *e, const Stmt *s)
 	op->region[0] = block_make(e->b.block->func, op, c.type, c.n + 1);
 	run_body(e, s, op->region[0], 1, &c);
 	bindings_take(e, &c.vars, op->out);
+	if (s->part.name && merge_fits(e, s, &c.vars))
+		elab_merge(e, s, op, &c);
 }
 
 /* The condition region of a while loop: the condition, and not yet done. */

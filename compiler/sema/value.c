@@ -196,6 +196,7 @@ val_describe(Elab *e, const Val *v)
 	case VAL_TEXT: return arena_printf(mem, "the text \"%s\"", v->text);
 	case VAL_TUPLE: return arena_printf(mem, "a tuple of %d", v->n);
 	case VAL_LIST: return arena_printf(mem, "a list of %d", v->n);
+	case VAL_PART: return "the state of another part";
 	case VAL_TILE:                                  /* scalars say that they are */
 		return arena_printf(mem, "%s%s", v->v->type->rank == 0 && v->v->type->ptr == PTR_NONE ? "a scalar " : "",
 		    type_text(v->v->type, mem));

@@ -13,7 +13,7 @@
   '("kernel" "fn" "reference" "example" "expect" "import" "const" "let" "var"))
 
 (defconst tegula-control
-  '("for" "while" "if" "else" "return" "static" "range"))
+  '("for" "while" "if" "else" "return" "static" "range" "merge"))
 
 (defconst tegula-clauses
   '("in" "out" "inout" "scratch" "fixed" "strided" "mut" "where" "grid" "tune" "bench" "as" "new"))

@@ -194,6 +194,7 @@ cuda_close_device(Device *d)
 				s->cuda.cuEventDestroy_v2(s->timer[i]);
 		if (s->counters)
 			s->cuda.cuMemFree_v2(s->counters);
+		cuda_parts_close(s);
 		cuda_leave(d, before);
 		void *now = NULL;
 		s->cuda.cuCtxGetCurrent(&now);

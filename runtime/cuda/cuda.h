@@ -1,7 +1,8 @@
 /* Inside the CUDA device: what its files share.  cuda_driver.c opens the driver and explains its
  * errors, cuda.c is the device and its memory, cuda_assemble.c makes PTX machine code, cuda_load.c
  * loads it, cuda_launch.c launches and waits, cuda_map.c encodes tensor maps, cuda_fill.c fills,
- * cuda_queue.c has streams, events and graphs. */
+ * cuda_parts.c has the memory of blocks that share a program, cuda_queue.c has streams, events and
+ * graphs. */
 #ifndef TEGULA_CUDA_H
 #define TEGULA_CUDA_H
 
@@ -36,6 +37,8 @@ typedef struct Cuda {
 #undef CUDA_OPTIONAL
 } Cuda;
 
+typedef struct CudaParts CudaParts;
+
 enum { MAX_COUNTERS = 1024, COUNTER_BYTES = 16 };        /* 8 are used; so aligned, a kernel fills them */
 
 typedef struct CudaState {
@@ -53,6 +56,7 @@ typedef struct CudaState {
 	void *timer[2];                 /* events */
 	CudaPointer counters;           /* taken in turn by launches that ask for one; two more: empty tensors */
 	unsigned next_counter;
+	CudaParts *parts;
 	Artefact fill_code;
 	Loaded *fill;                   /* the kernel that fills, or NULL */
 	bool fill_tried;
@@ -71,6 +75,7 @@ struct Loaded {
 	unsigned nattribute;            /* 0: launched the plain way */
 	unsigned resident;              /* blocks that fit at once, for a persistent grid; else 0 */
 	int counter_at;                 /* the value that is a counter, -1: none */
+	int arrivals_at, parts_at;      /* those of blocks that share a program, -1: none */
 	CudaPointer faults;             /* its FaultRecord, 0: it has none */
 	bool is_launched, on_many;      /* on more streams than one */
 	void *stream;                   /* or on this one */
@@ -132,6 +137,12 @@ bool cuda_sync(Device *d, Fault *fault);
 bool cuda_collect(Device *d, void *stream, bool all, Fault *fault);
 void cuda_note(CudaState *s, Loaded *l, void *stream); /* it was launched */
 void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */
+
+/* cuda_parts.c: the values that are memory for blocks that share a program, apart for streams and recordings */
+bool cuda_take_parts(Device *d, Loaded *l, unsigned blocks);
+uint64_t cuda_recording(Device *d, void *stream); /* a number of the recording of the stream under way; 0: none */
+void cuda_parts_forget(CudaState *s, const void *stream); /* it is closed */
+void cuda_parts_close(CudaState *s);
 
 /* cuda_fill.c */
 

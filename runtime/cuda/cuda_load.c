@@ -106,10 +106,14 @@ read_abi(Device *d, Loaded *l)
 {
 	const Artefact *a = l->artefact;
 	int faults_at = -1;
-	l->counter_at = -1;
+	l->counter_at = l->arrivals_at = l->parts_at = -1;
 	for (int i = 0; i < a->nabi; i++) {
 		if (a->abi[i].kind == ABI_COUNTER)
 			l->counter_at = i;
+		if (a->abi[i].kind == ABI_ARRIVALS)
+			l->arrivals_at = i;
+		if (a->abi[i].kind == ABI_PARTS)
+			l->parts_at = i;
 		if (a->abi[i].kind == ABI_FAULTS)
 			faults_at = i;
 	}

@@ -15,7 +15,7 @@
 
 CUDA_FUNCTION(static bool, stream_open, (Device *d, void **stream),
     CUDA_CALL(d, cuStreamCreate, stream, STREAM_NON_BLOCKING))
-QUEUE_END(stream_close, cuStreamDestroy_v2)
+QUEUE_END(stream_destroy, cuStreamDestroy_v2)
 CUDA_FUNCTION(static bool, stream_sync, (Device *d, void *stream, Fault *fault),
     CUDA_CALL(d, cuStreamSynchronize, stream) && cuda_collect(d, stream, false, fault))
 CUDA_FUNCTION(static bool, stream_wait, (Device *d, void *stream, void *event),
@@ -33,6 +33,13 @@ CUDA_FUNCTION(static bool, graph_launch, (Device *d, void *graph, void *stream),
 QUEUE_END(graph_close, cuGraphExecDestroy)
 CUDA_FUNCTION(static bool, host_alloc, (Device *d, void **p, size_t size), CUDA_CALL(d, cuMemHostAlloc, p, size, 0))
 QUEUE_END(host_free, cuMemFreeHost)
+
+static void
+stream_close(Device *d, void *stream)
+{
+	stream_destroy(d, stream);
+	cuda_parts_forget(CUDA_STATE(d), stream);
+}
 
 static void
 will_run(Device *d, Loaded *l, void *stream)
@@ -66,6 +73,7 @@ const DeviceQueue cuda_queue = {
     .stream_close = stream_close,
     .stream_sync = stream_sync,
     .stream_wait = stream_wait,
+    .recording = cuda_recording,
     .event_open = event_open,
     .event_close = event_close,
     .event_record = event_record,

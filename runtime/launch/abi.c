@@ -29,6 +29,8 @@ abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES])
 	case ABI_INVERSE: return grid_inverse(grid[p->dim]);
 	case ABI_FAULTS:
 	case ABI_COUNTER:
+	case ABI_ARRIVALS:
+	case ABI_PARTS:
 	case ABI_TENSOR_MAP: return 0;
 	}
 	unreachable();

@@ -122,9 +122,13 @@ instance_close(TglKernel *k, Instance *in)
 {
 	int nparams = k->k->params.n;
 	launch_cache_drop(k, in);
-	for (int i = 0; in->scratch && i < nparams; i++)
-		if (in->scratch[i])
-			tensor_unref(in->scratch[i]);
+	for (Scratch *s = in->scratch, *next; s; s = next) {
+		next = s->next;
+		for (int i = 0; i < nparams; i++)
+			if (s->tensor[i])
+				tensor_unref(s->tensor[i]);
+		free(s);
+	}
 	if (in->loaded) {
 		in->dev->dev.unload(&in->dev->dev, in->loaded);
 		device_unref(in->dev);
@@ -132,7 +136,6 @@ instance_close(TglKernel *k, Instance *in)
 	artefact_close(&in->artefact);
 	if (in->mem)
 		arena_close(in->mem);
-	free(in->scratch);
 	free(in->key);
 	free(in);
 }
@@ -277,8 +280,6 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptio
 {
 	Compile *cx = k->program->compile;
 	Instance *in = memory_new(1, sizeof *in);
-	TglTensor **scratch = memory_new((size_t)k->k->params.n, sizeof *scratch);
-	in->scratch = scratch;
 	in->key = take_key->at;
 	in->nkey = take_key->n;
 	in->mem = arena_open();

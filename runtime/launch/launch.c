@@ -73,17 +73,41 @@ grid_count(const Bound *b, int64_t grid[MAX_AXES])
 
 /* ---- running ---- */
 
-/* Scratch tensors of the right shape; kept for the next launch. */
+static uint64_t
+recording_of(const TglDevice *dev)
+{
+	Device *d = (Device *)&dev->dev;
+	return d->queue ? d->queue->recording(d, d->stream) : 0;
+}
+
+/* The scratch tensors of the device's stream, as it is recorded or not. */
+static Scratch *
+find_scratch(TglKernel *k, Instance *in)
+{
+	uint64_t recording = recording_of(in->dev);
+	for (Scratch *s = in->scratch; s; s = s->next)
+		if (s->stream == in->dev->dev.stream && s->recording == recording)
+			return s;
+	Scratch *s = memory_new(1, sizeof *s + sizeof *s->tensor * (size_t)k->k->params.n);
+	s->stream = in->dev->dev.stream;
+	s->recording = recording;
+	s->next = in->scratch;
+	return in->scratch = s;
+}
+
+/* Scratch tensors of the right shape; kept for the next launch on the stream. */
 static bool
 make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 {
+	Scratch *kept = NULL;
 	for (int i = 0; i < k->k->params.n; i++) {
 		const KernelParam *p = &k->k->params.at[i];
 		const BoundParam *want = &b->bound.param[i];
 		tensor[i] = b->tensor[i];
 		if (!param_is_scratch(p))
 			continue;
-		TglTensor *t = in->scratch[i];
+		kept = kept ? kept : find_scratch(k, in);
+		TglTensor *t = kept->tensor[i];
 		if (t && memcmp(t->dim, want->dim, sizeof *t->dim * (size_t)want->rank) != 0) {
 			tensor_unref(t);
 			t = NULL;
@@ -91,7 +115,7 @@ make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 		if (!t)
 			t = tensor_open(in->dev, k->program->compile, (TglDType)want->dtype,
 			    want->rank, want->dim, NULL);
-		in->scratch[i] = tensor[i] = t;
+		kept->tensor[i] = tensor[i] = t;
 		if (!t)
 			return false;
 	}

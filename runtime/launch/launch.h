@@ -93,7 +93,15 @@ struct Instance {
 	bool warned;                    /* that --trace names a program that the grid does not have */
 	char *key;
 	size_t nkey;
-	TglTensor **scratch;            /* in order of Kernel.params */
+	Scratch *scratch;
+};
+
+/* Scratch tensors: launches on one stream come one after the other and share them; a recording of it has its own. */
+struct Scratch {
+	Scratch *next;
+	void *stream;
+	uint64_t recording;             /* 0: none */
+	TglTensor *tensor[];            /* in order of Kernel.params */
 };
 
 Instance *instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status);

@@ -45,6 +45,7 @@ struct CachedLaunch {
 	int nfills;
 	TglTensor **held;               /* scratch tensors */
 	int nheld;
+	void *stream;                   /* whose scratch tensors they are */
 	PlanArg *value;
 	int64_t grid[MAX_AXES];
 	bool is_empty;                  /* the grid: the outputs are filled, and nothing runs */
@@ -179,6 +180,13 @@ set_value(PlanArg *to, const CachedArg *want, const TglArg *arg)
 	to->f = arg->kind == TGL_ARG_FLOAT ? arg->f : (double)arg->i;
 }
 
+/* Someone records the stream: the graph has scratch tensors of its own. */
+static bool
+is_recorded(TglDevice *dev)
+{
+	return dev->dev.queue && dev->dev.queue->recording(&dev->dev, dev->dev.stream) != 0;
+}
+
 bool
 launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglStatus *status)
 {
@@ -186,7 +194,7 @@ launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Tg
 	if (nargs && !args)
 		return false;
 	for (CachedLaunch **at = &k->launches; *at; at = &(*at)->next) {
-		if ((*at)->dev != dev || !same_args(*at, args, nargs))
+		if ((*at)->dev != dev || ((*at)->nheld && (*at)->stream != dev->dev.stream) || !same_args(*at, args, nargs))
 			continue;
 		a = *at;
 		*at = a->next;
@@ -195,6 +203,8 @@ launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Tg
 		break;
 	}
 	if (!a || dev->recording || !apart(a, args))
+		return false;
+	if (a->nheld && is_recorded(dev))
 		return false;
 	TglContext *cx = k->program->cx;
 	Fault fault = {.place = NOWHERE, .other = NOWHERE};
@@ -317,10 +327,14 @@ launch_cache_add(TglKernel *k, Instance *in, const TglArg *args, int nargs, cons
     TglTensor *const *tensor)
 {
 	int nvalues;
+	for (int i = 0; i < k->k->params.n; i++)
+		if (param_is_scratch(&k->k->params.at[i]) && is_recorded(in->dev))
+			return;
 	const PlanArg *value = instance_args(k, in, b, tensor, &nvalues);
 	CachedLaunch *a = cached_open(nargs, k->k->params.n, nvalues);
 	a->in = in;
 	a->dev = in->dev;
+	a->stream = in->dev->dev.stream;
 	memcpy(a->value, value, sizeof *value * (size_t)nvalues);
 	a->is_empty = grid_count(&b->bound, a->grid) == 0;
 	for (int i = 0; i < nargs; i++)

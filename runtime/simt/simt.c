@@ -27,6 +27,9 @@ struct Loaded {
 	bool is_costed;                 /* the cost of its accesses was reported */
 	FaultRecord faults;
 	uint64_t counter;
+	uint32_t *arrivals;                     /* of the launch under way, with what blocks that share a program leave */
+	char *parts;
+	size_t arrivals_bytes, parts_bytes;
 };
 
 typedef struct SimtState {
@@ -144,6 +147,8 @@ value_of(const AbiParam *p, Loaded *l, const PlanArg *args, const int64_t grid[M
 	switch (p->kind) {
 	case ABI_FAULTS: return (uint64_t)(uintptr_t)&l->faults;
 	case ABI_COUNTER: return (uint64_t)(uintptr_t)&l->counter;
+	case ABI_ARRIVALS: return (uint64_t)(uintptr_t)l->arrivals;
+	case ABI_PARTS: return (uint64_t)(uintptr_t)l->parts;
 	default: return abi_value(p, args, grid);
 	}
 }
@@ -170,6 +175,13 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 	range[n++] = (SimtRange){.low = faults, .high = faults + sizeof l->faults};
 	range[n++] = (SimtRange){.low = counter, .high = counter + sizeof l->counter};
 	range[n++] = (SimtRange){.low = maps, .high = maps + MAP_BYTES};
+	if (l->parts) {
+		uint64_t arrivals = (uint64_t)(uintptr_t)l->arrivals, parts = (uint64_t)(uintptr_t)l->parts;
+		range[n++] = (SimtRange){.name = "the arrivals of split blocks", .low = arrivals,
+		    .high = arrivals + l->arrivals_bytes, .first = arrivals, .dtype = TY_U32};
+		range[n++] = (SimtRange){.name = "the states of split blocks", .low = parts, .high = parts + l->parts_bytes,
+		    .first = parts, .dtype = TY_U32, .undefined = true};
+	}
 	for (int i = 0; i < l->nabi; i++) {
 		const FuncParam *p = &l->func->param[l->abi[i].param];
 		const PlanArg *a = &args[l->abi[i].param];
@@ -220,15 +232,43 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	return false;
 }
 
+/* Memory for the states of blocks that share a program. */
+static bool
+open_parts(Loaded *l, int64_t programs)
+{
+	int64_t bytes = split_part_bytes(l->func) * MAX(l->func->schedule.split, 1);
+	if (bytes == 0)
+		return true;
+	l->arrivals_bytes = sizeof *l->arrivals * (size_t)MAX(programs, 1);
+	l->parts_bytes = (size_t)(bytes * MAX(programs, 1));
+	l->arrivals = calloc(1, l->arrivals_bytes);
+	l->parts = malloc(l->parts_bytes);
+	return l->arrivals && l->parts;
+}
+
+/* The next launch finds zeros: its program's last block has left them. */
+static void
+close_parts(Loaded *l, bool ran)
+{
+	for (size_t i = 0; ran && i < l->arrivals_bytes / sizeof *l->arrivals; i++)
+		if (l->arrivals[i])
+			die("a count of arrivals is left at %u", l->arrivals[i]);
+	free(l->arrivals);
+	free(l->parts);
+	l->arrivals = NULL;
+	l->parts = NULL;
+	l->arrivals_bytes = 0;
+}
+
 static bool
 launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
 	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
-	SimtRange *range = calloc((size_t)l->nabi + 3, sizeof *range);
+	SimtRange *range = calloc((size_t)l->nabi + 5, sizeof *range);
 	int64_t total = 1, cluster = func_cluster(l->func);
-	bool ok = value && range && l->maps;
 	for (int i = 0; i < MAX_AXES; i++)
 		total *= grid[i];
+	bool ok = value && range && l->maps && open_parts(l, total);
 	l->faults = (FaultRecord){0};
 	l->counter = 0;
 	if (!ok)
@@ -241,6 +281,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 		                              : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster, fault);
 	free(value);
 	free(range);
+	close_parts(l, ok);
 	if (ok && l->faults.number) {
 		report_assert(l, fault);
 		return false;

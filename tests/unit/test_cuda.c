@@ -671,7 +671,7 @@ test_values(void **state)
 	assert_false(launch_cache_run(f->dev, k, args, 6, &s));
 	assert_int_equal(f->calls("cuLaunchKernel"), header + 1);
 	args[5].i = true;
-	TglTensor *scratch = k->instances->scratch[2];
+	TglTensor *scratch = k->instances->scratch->tensor[2];
 	assert_float_equal(at(scratch, 3), 1.5, 0);
 	TglTensor *more = tgl_tensor_strided(f->dev, TGL_I16, 2, (int64_t[]){5, 6}, (int64_t[]){8, 1});
 	args[0].tensor = more;

@@ -181,7 +181,7 @@ enum { COMPLETE_FUNCTION = 3, COMPLETE_VARIABLE = 6, COMPLETE_PROPERTY = 10, COM
 static const char *const keywords[] = {
 	"kernel", "fn", "reference", "example", "import", "const", "let", "var", "for", "while", "if", "else", "return",
 	"static", "as", "in", "out", "inout", "scratch", "strided", "mut", "where", "grid", "tune", "bench", "expect",
-	"range", "new", "true", "false", "inf", "nan", "pi", "target",
+	"merge", "range", "new", "true", "false", "inf", "nan", "pi", "target",
 };
 
 static void

@@ -115,6 +115,8 @@ walk_stmt(Walk *w, const Stmt *s, const Item *of)
 		define(w, (NameDef){NAME_COUNTER, s->index.name, s->index.place, .item = of});
 	walk_body(w, &s->body, of);
 	leave(w, mark, s->body_place);
+	if (s->part.name)
+		define(w, (NameDef){NAME_LET, s->part.name, s->part.place, .item = of});
 	walk_body(w, &s->orelse, of);
 	leave(w, mark, s->orelse_place);
 	if (s->pattern)

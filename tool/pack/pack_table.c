@@ -246,8 +246,9 @@ put_form(const Pack *p, const PackKernel *k, int i, Text *out)
 	text_printf(out, ", %d, ", target_index(p, f->target));
 	put_code(f->cubin, out);
 	put_code(f->ptx, out);
-	text_printf(out, "%d, %d, %d, %d, %d, %d,\n\t\ttgp_abi_%s, %d, ", a->threads, (int)a->shared_bytes,
-	    MAX(a->cluster, 1), a->persistent, a->waits, a->parts_registers, name, a->nabi);
+	text_printf(out, "%d, %d, %d, %d, %d, %d, %d, %lld,\n\t\ttgp_abi_%s, %d, ", a->threads, (int)a->shared_bytes,
+	    MAX(a->cluster, 1), a->persistent, a->waits, a->parts_registers, MAX(a->split, 1),
+	    (long long)a->part_bytes, name, a->nabi);
 	text_printf(out, a->nmaps ? "tgp_map_%s, %d, " : "NULL, 0, ", name, a->nmaps);
 	text_printf(out, a->nasserts ? "tgp_asserts_%s, " : "NULL, ", name);
 	text_printf(out,

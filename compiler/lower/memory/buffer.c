@@ -315,8 +315,17 @@ lower_buffer(Lower *l, Op *op)
 	case OP_SENT:
 		lower_sent(l, op);
 		break;
-	case OP_SPLIT_SUM:
-		lower_split_sum(l, op);
+	case OP_SPLIT_PUT:
+		lower_split_put(l, op);
+		break;
+	case OP_SPLIT_MEET:
+		lower_split_meet(l, op);
+		break;
+	case OP_SPLIT_GET:
+		lower_split_get(l, op);
+		break;
+	case OP_SPLIT_DONE:
+		lower_split_done(l, op);
 		break;
 	case OP_COMMIT:
 	case OP_WAIT:

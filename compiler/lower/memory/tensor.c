@@ -66,6 +66,17 @@ lower_stride(Lower *l, const Value *tensor, int dim)
 	return r;
 }
 
+Reg
+lower_split_rank(Lower *l)
+{
+	int split = l->f->schedule.split;
+	Reg r;
+	if (split <= 1)
+		return lower_i64(l, 0);
+	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &r, 1);
+	return lower_as(l, CAST_ZEXT, REG_I64, lower_op2(l, THREAD_AND, r, lower_i32(l, split - 1)));
+}
+
 void
 lower_index(Lower *l, Op *op)
 {
@@ -77,12 +88,7 @@ lower_index(Lower *l, Op *op)
 		thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &r, 1);
 		r = lower_as(l, CAST_ZEXT, REG_I64, r);
 		break;
-	case OP_SPLIT_RANK:
-		r = lower_i32(l, 0);
-		if (l->f->schedule.split > 1)
-			thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &r, 1);
-		r = lower_as(l, CAST_ZEXT, REG_I64, r);
-		break;
+	case OP_SPLIT_RANK: r = lower_split_rank(l); break;
 	case OP_SPLIT_COUNT: r = lower_i64(l, MAX(l->f->schedule.split, 1)); break;
 	case OP_PROGRAM_AT:
 		r = lower_program_at(l, op, axis);

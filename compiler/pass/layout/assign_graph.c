@@ -207,11 +207,43 @@ given_layout(const Op *op)
 	}
 }
 
+/* One unknown for the tile that is put and all that are got for it. */
+static void
+add_put(Assign *a, Op *put)
+{
+	int *var = NEW_ARRAY(a->tmp, int, 1);
+	*var = value_is_placed(put->in[0]) ? add_var(a, NULL, block_weight(put->home)) : -1;
+	a->note[put->out[0].id].ties = var;
+}
+
+static void
+note_got(Assign *a, Op *get)
+{
+	int var = *a->note[get->in[0]->id].ties;
+	if (var >= 0)
+		note_value(a, &get->out[0], var, block_weight(get->home));
+}
+
+static void
+tie_put(Assign *a, Op *put)
+{
+	int var = *a->note[put->out[0].id].ties;
+	if (var < 0)
+		return;
+	a->vars.at[var].first = a->edges.n;
+	add_edge(a, put->in[0], put, 0, var, true);
+	a->vars.at[var].nedge = 1;
+}
+
 static void
 collect_op(Assign *a, Op *op)
 {
 	if (is_control(op)) {
 		add_ties(a, op);
+		return;
+	}
+	if (op->kind == OP_SPLIT_PUT || op->kind == OP_SPLIT_GET) {
+		(op->kind == OP_SPLIT_PUT ? add_put : note_got)(a, op);
 		return;
 	}
 	if (!place_exists(op))
@@ -272,6 +304,8 @@ assign_collect(Assign *a)
 	for (Op *op = body->first; op; op = op_after(op, body))
 		if (is_control(op))
 			tie_edges(a, op);
+		else if (op->kind == OP_SPLIT_PUT)
+			tie_put(a, op);
 	collect_edges(a);
 }
 

@@ -156,6 +156,9 @@ add_scratch(Barrier *k, const Op *op, const OpPlan *plan)
 	if (plan->sync == SYNC_WARP) {
 		effects_add(&k->open, scratch_write(op, k->t, plan, k->tmp), k->tmp);
 		note_warp_sync(k);
+	} else if (plan->sync == SYNC_NONE) {
+		effects_add(&k->open, scratch_write(op, k->t, plan, k->tmp), k->tmp);
+		return;
 	} else {
 		k->open.n = 0;
 	}
@@ -198,7 +201,7 @@ visit(Barrier *k, Op *op)
 			effects_add(&k->open, effects.at[i], k->tmp);
 	if (op->kind == OP_DOT_WAIT)
 		end_awaits(k);
-	if (op->kind == OP_CLUSTER_BARRIER)
+	if (op->kind == OP_CLUSTER_BARRIER || (attr_cluster(op) && op->kind != OP_SPLIT_PUT))
 		k->open.n = 0;
 }
 

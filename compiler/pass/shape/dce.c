@@ -60,7 +60,7 @@ need_column(Marks *k, const Op *op, int i)
 {
 	Value *from, *to;
 
-	if (!op_is_control(op)) {                       /* reduce_fn, scan_fn: one whole */
+	if (!op_is_control(op)) {                       /* reduce_fn, scan_fn, merge: one whole */
 		need_operands(k, op, 0);
 		need_operands(k, op->region[0]->last, 0);
 		return;

@@ -1,78 +1,36 @@
-/* Divides a program's loop of sums over the blocks of a cluster, as the schedule word `split` asks: for products with few
- * programs and many iterations.
+/* Divides a program's loop over several blocks, as the schedule word `split` asks: for programs that are too few for a GPU
+ * and whose loop is long.
  *
  *     %0 = const {value = 0.0} : f32[16, 64]
- *     %s = for %lo, %hi, %step, %0 do (%k: i64, %acc: f32[16, 64]) { … %d = dot %a, %b, %acc … yield %d }
- *     write %y, …, %s
+ *     %p = for %lo, %hi, %step, %0 do (%k: i64, %acc: f32[16, 64]) { … %d = dot %a, %b, %acc … yield %d }
+ *     write %y, …, %p
  *  =>
  *     %r = split_rank                                   0 … split_count - 1
  *     %n = cdiv(cdiv(%hi - %lo, %step), split_count) * %step
  *     %from = %lo + %r * %n
  *     %p = for %from, min(%hi, %from + %n), %step, %0 do …
- *     %s = split_sum %p
- *     if %r == 0 { write %y, …, %s }
+ *     %t = split_put %p
+ *     %last = split_meet %t
+ *     if %last {
+ *         %x = split_get %t, 0
+ *         %s = for 1, split_count, 1, %x do (%i: i64, %a: f32[16, 64]) {
+ *             %b = split_get %t, %i
+ *             %c = add %a, %b
+ *             yield %c
+ *         }
+ *         write %y, …, %s
+ *     }
  *
- * Each block has neighbouring iterations, all blocks the sum, in the order of their ranks: results differ from those of
- * one block only as sums in another order do, and are the same on every run.  On the cpu device, in the interpreter, the
- * program is one block: rank 0 of 1.
+ * Each block has neighbouring iterations, and one block joins what all have in the order of their ranks: the same result
+ * on every run.  How two states join is known for sums, maxima and minima; of any other loop the source says it (op merge,
+ * whose region then stands in place of the addition).  A target with clusters and up to SPLIT_CLUSTER blocks: they are a
+ * cluster, what they put lies in their shared memory ({cluster}), the first joins, and a split_done follows.  Else it lies
+ * in memory of the launch, and the last to arrive joins.
  *
- * A loop of sums is one of the body, not within another op, which adds into every tile that it carries, once an iteration,
- * and uses none of them otherwise.  What stands before it is done by each block; so nothing up to its end may write or
- * report.  Where that does not hold, the kernel stays as it is, and Func.split_reason says why. */
-#include "pass/pass.h"
-#include "target/target.h"
-
-/* Is v the carried value `arg` and what this iteration adds? */
-static bool
-adds_into(const Value *v, const Value *arg)
-{
-	const Op *op = v->def;
-
-	if (v == arg)
-		return arg->nuses == 1;
-	if (!op || op->home != arg->block || v->nuses != 1)
-		return false;
-	if (op->kind == OP_ADD)
-		return adds_into(op->in[0], arg) || adds_into(op->in[1], arg);
-	return (op->kind == OP_DOT && adds_into(op->in[2], arg)) || (op->kind == OP_SUB && adds_into(op->in[0], arg));
-}
-
-static bool
-is_sum(const Op *loop)
-{
-	const Block *body = loop->region[0];
-	int64_t step;
-
-	if (loop->nout == 0 || !value_int(loop->in[2], &step) || step <= 0)
-		return false;
-	for (int i = 0; i < loop->nout; i++) {
-		const Type *t = loop->out[i].type;
-		if (t->rank == 0 || t->ptr != PTR_NONE || dtype_info[t->elem].bits != 32 ||
-		    !adds_into(body->last->in[i], &body->arg[1 + i]))
-			return false;
-	}
-	return true;
-}
-
-/* The loop to divide; NULL, or why there is none. */
-static const char *
-find_loop(const Func *f, const Target *t, Op **out)
-{
-	*out = NULL;
-	if (!(t->has & HAS_CLUSTER))
-		return arena_printf(f->module->cx->mem, "%s has no clusters of blocks", t->name);
-	if (f->schedule.persistent || f->schedule.specialize)
-		return "persistent blocks take whole programs";
-	for (Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_FOR && is_sum(op))
-			*out = op;
-	if (!*out)
-		return "the kernel has no loop that only adds into tiles of 32-bit numbers";
-	for (const Op *op = f->body->first; op != (*out)->next; op = op_after(op, f->body))
-		if (op_has(op, WRITES | EFFECT))
-			return "something is written or reported before the loop of sums ends";
-	return NULL;
-}
+ * What stands before the loop is done by each block; so nothing up to its end may write or report.  Where a loop cannot be
+ * divided, the kernel stays as it is, and Func.split_reason says why.  On the cpu device the parts of a loop with a merge
+ * run one after the other, so that `split` shows there what its merge makes; without `split` the op merge goes. */
+#include "pass/shape/split_k.h"
 
 static bool
 is_zero(const Value *v)
@@ -82,96 +40,248 @@ is_zero(const Value *v)
 	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
 }
 
-/* This block's iterations; its rank. */
-static Value *
-divide(Op *loop)
-{
-	Builder b = build_before(loop);
-	Value *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
-	Value *rank = build0(&b, OP_SPLIT_RANK, NULL), *n = build0(&b, OP_SPLIT_COUNT, NULL);
-	Value *trips = build2(&b, OP_CDIV, build2(&b, OP_MAX, build2(&b, OP_SUB, hi, lo), build_index(&b, 0)), step);
-	Value *each = build2(&b, OP_MUL, build2(&b, OP_CDIV, trips, n), step);
-	Value *from = build2(&b, OP_ADD, lo, build2(&b, OP_MUL, rank, each));
+/* ---- on a GPU ---- */
 
-	rank->name = "rank";
-	op_set_in(loop, 0, from);
-	op_set_in(loop, 1, build2(&b, OP_MIN, hi, build2(&b, OP_ADD, from, each)));
-	return rank;
-}
-
-/* The sums of all blocks in place of the loop's results; what they began with is added once. */
+/* What the sums began with is added once: parts begin with zero. */
 static void
-add_up(Op *loop)
+begin_sums(Split *s)
 {
-	Builder b = {.m = loop->home->func->module, .block = loop->home, .before = loop->next, .place = loop->place};
+	Op *loop = s->loop;
 
-	for (int i = 0; i < loop->nout; i++) {
-		Value *v = &loop->out[i], *init = loop->in[3 + i];
-		Op *sum = op_make(&b, OP_SPLIT_SUM, &v, 1, NULL, 0, NULL, 0);
-		Value *all = &sum->out[0];
-		if (!is_zero(init)) {
-			Builder before = build_before(loop);
-			Value *zero = dtype_is_float(v->type->elem) ? build_float(&before, v->type, 0)
-			                                            : build_int(&before, v->type, 0);
-			op_set_in(loop, 3 + i, zero);
-			all = build2(&b, OP_ADD, init, all);
-		}
-		all->name = v->name;
-		value_replace(v, all);
-		op_set_in(sum, 0, v);
+	for (int i = 0; i < loop->nout && !s->merge; i++) {
+		Value *init = loop->in[3 + i];
+		s->fold[i] = split_fold(loop, i);
+		if (s->fold[i] != OP_ADD || is_zero(init))
+			continue;
+		Builder b = build_before(loop);
+		Value *zero = dtype_is_float(init->type->elem) ? build_float(&b, init->type, 0)
+		                                               : build_int(&b, init->type, 0);
+		op_set_in(loop, 3 + i, zero);
+		s->init[i] = init;
 	}
 }
 
-/* What comes behind `last` is for the block of rank 0 alone. */
 static void
-leave_to_first(Func *f, Op *last, Value *rank)
+put_states(Split *s, Builder *b)
 {
-	Op *rest = last->next;
+	for (int i = 0; i < split_nstates(s); i++) {
+		Value *v = s->merge ? s->merge->in[i] : &s->loop->out[i];
+		if (v->def != s->loop)
+			continue;                       /* the same in all parts */
+		s->put[i] = build1(b, OP_SPLIT_PUT, v, NULL);
+		if (s->meets)
+			attr_set_cluster(b->m, s->put[i]->def, true);
+		s->tokens[s->ntokens++] = s->put[i];
+	}
+}
 
-	if (!rest)
-		return;
-	Builder b = build_before(rest);
-	Value *first = build2(&b, OP_EQ, rank, build_index(&b, 0));
-	Op *branch = op_make_regions(&b, OP_IF, &first, 1, NULL, 0, NULL, 0, 2);
+static Op *
+build_branch(Builder *b, Value *condition, const Type *const *type, int n)
+{
+	Op *branch = op_make_regions(b, OP_IF, &condition, 1, NULL, 0, type, n, 2);
+
 	for (int r = 0; r < 2; r++)
-		branch->region[r] = block_make(f, branch, NULL, 0);
+		branch->region[r] = block_make(b->block->func, branch, NULL, 0);
+	return branch;
+}
+
+/* In a cluster the first joins, and the others may end once it has read what they have. */
+static void
+join_in_branch(Split *s, Builder *b, Value *last, Value *count, Value **out)
+{
+	int n = split_nstates(s);
+	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, n);
+	Value **own = NEW_ARRAY(b->m->cx->tmp, Value *, n);
+
+	for (int i = 0; i < n; i++) {
+		own[i] = s->merge ? s->merge->in[i] : &s->loop->out[i];
+		type[i] = own[i]->type;
+	}
+	Op *branch = build_branch(b, last, type, n);
+	Builder then = {.m = b->m, .block = branch->region[0], .place = b->place};
+	Builder orelse = {.m = b->m, .block = branch->region[1], .place = b->place};
+	split_join_all(s, &then, count, out);
+	build_yield(&then, out, n);
+	build_yield(&orelse, own, n);
+	for (int i = 0; i < n; i++)
+		out[i] = &branch->out[i];
+	Op *done = op_make(b, OP_SPLIT_DONE, s->tokens, s->ntokens, NULL, 0, NULL, 0);
+	attr_set_cluster(b->m, done, true);
+}
+
+/* What comes from `rest` on is for the block that joins alone. */
+static Op *
+leave_to_last(Op *rest, Value *last)
+{
+	Builder b = build_before(rest);
+	Op *branch = build_branch(&b, last, NULL, 0);
+
 	for (Op *next; rest; rest = next) {
 		next = rest->next;
 		op_move(rest, branch->region[0], NULL);
 	}
 	for (int r = 0; r < 2; r++) {
-		Builder end = {.m = b.m, .block = branch->region[r], .place = last->place};
+		Builder end = {.m = b.m, .block = branch->region[r], .place = b.place};
 		build_yield(&end, NULL, 0);
+	}
+	return branch;
+}
+
+static void
+use_joined(Split *s, Builder *b, Value *const *joined)
+{
+	for (int i = 0; i < split_nstates(s); i++) {
+		Value *all = s->init[i] ? build2(b, OP_ADD, s->init[i], joined[i]) : joined[i];
+		all->name = split_state(s, i)->name;
+		s->all[i] = all;
 	}
 }
 
-static Op *
-last_sum(Op *loop)
+/* From here on the states are those of all parts, in what the block that joins has left to do. */
+static void
+replace_states(const Split *s, const Op *branch)
 {
-	Op *last = loop;
+	const Block *rest = branch->region[0];
 
-	for (Op *op = loop->next; op; op = op->next)
-		if (op->kind == OP_SPLIT_SUM)
-			last = op;
-	return last;
+	for (const Op *at = rest->first; at; at = op_after(at, rest))
+		for (int k = 0; k < at->nin; k++)
+			for (int i = 0; i < split_nstates(s); i++)
+				if (at->in[k] == split_state(s, i) && at != s->all[i]->def)
+					op_set_in((Op *)at, k, s->all[i]);
+}
+
+static void
+divide(Func *f, const Target *t, Op *loop, Op *merge)
+{
+	Arena *tmp = f->module->cx->tmp;
+	int n = merge ? merge->nout : loop->nout;
+	Op *end = merge ? merge : loop;
+	Split s = {.loop = loop, .merge = merge, .meets = split_meets(f, t),
+	    .fold = NEW_ARRAY(tmp, OpKind, n), .init = NEW_ARRAY(tmp, Value *, n), .put = NEW_ARRAY(tmp, Value *, n),
+	    .tokens = NEW_ARRAY(tmp, Value *, n), .all = NEW_ARRAY(tmp, Value *, n)};
+	Value **joined = NEW_ARRAY(tmp, Value *, n), *from, *to;
+
+	func_number(f);
+	s.nvalues = f->nvalues;
+	Builder before = build_before(loop);
+	Value *rank = build0(&before, OP_SPLIT_RANK, NULL);
+	rank->name = "rank";
+	Parts parts = split_parts(&before, loop, build0(&before, OP_SPLIT_COUNT, NULL));
+	split_part(&before, &parts, rank, &from, &to);
+	op_set_in(loop, 0, from);
+	op_set_in(loop, 1, to);
+	begin_sums(&s);
+	Op *rest = end->next;
+	Builder b = {.m = f->module, .block = f->body, .before = rest, .place = loop->place};
+	put_states(&s, &b);
+	Op *meet = op_make(&b, OP_SPLIT_MEET, s.tokens, s.ntokens, NULL, 0, NULL, 0);
+	if (s.meets) {
+		attr_set_cluster(f->module, meet, true);
+		join_in_branch(&s, &b, &meet->out[0], parts.count, joined);
+	}
+	Op *branch = leave_to_last(rest, &meet->out[0]);
+	b = build_before(branch->region[0]->first);
+	b.place = loop->place;
+	if (!s.meets)
+		split_join_all(&s, &b, parts.count, joined);
+	use_joined(&s, &b, joined);
+	replace_states(&s, branch);
+	func_number(f);
+}
+
+/* ---- one after the other ---- */
+
+/* The loop's first part, then in another loop each of the others and its join with those before it. */
+static void
+cut(Func *f, Op *loop, Op *merge)
+{
+	Arena *tmp = f->module->cx->tmp;
+	int n = merge->nout;
+	Split s = {.loop = loop, .merge = merge};
+	const Type **type = NEW_ARRAY(tmp, const Type *, n + 1);
+	Value **in = NEW_ARRAY(tmp, Value *, n + 3), **part = NEW_ARRAY(tmp, Value *, n);
+	Value **out = NEW_ARRAY(tmp, Value *, n);
+	Value *from, *to;
+
+	func_number(f);
+	s.nvalues = f->nvalues;
+	Builder before = build_before(loop);
+	Parts parts = split_parts(&before, loop, build_index(&before, f->schedule.split));
+	split_part(&before, &parts, build_index(&before, 0), &from, &to);
+	Builder b = build_before(merge);
+	in[0] = build_index(&b, 1);
+	in[1] = parts.count;
+	in[2] = build_index(&b, 1);
+	type[0] = in[0]->type;
+	for (int i = 0; i < n; i++) {
+		in[3 + i] = merge->in[i];
+		type[1 + i] = merge->in[i]->type;
+	}
+	Op *over = op_make_regions(&b, OP_FOR, in, n + 3, NULL, 0, NULL, 0, 1);
+	Block *body = over->region[0] = block_make(f, over, type, n + 1);
+	Builder at = {.m = f->module, .block = body, .place = loop->place};
+	Value **map = NEW_ARRAY(tmp, Value *, s.nvalues), *begin, *end;
+	split_part(&at, &parts, &body->arg[0], &begin, &end);
+	Op *again = op_clone(&at, loop, map);
+	op_set_in(again, 0, begin);
+	op_set_in(again, 1, end);
+	for (int i = 0; i < n; i++) {
+		part[i] = merge->in[i]->def == loop ? &again->out[merge->in[i]->index] : merge->in[i];
+		out[i] = &body->arg[1 + i];
+	}
+	split_join(&s, &at, out, part, out);
+	build_yield(&at, out, n);
+	op_set_in(loop, 0, from);
+	op_set_in(loop, 1, to);
+	for (int i = 0; i < n; i++) {
+		over->out[i].name = merge->out[i].name;
+		op_set_in(merge, i, &over->out[i]);
+	}
+}
+
+/* Ops merge go: each result is the operand. */
+static void
+drop_merges(Func *f)
+{
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (op->kind != OP_MERGE)
+			continue;
+		next = op->next ? op->next : op->home->parent ? op_after(op->home->last, f->body) : NULL;
+		for (int i = 0; i < op->nout; i++)
+			value_replace(&op->out[i], op->in[i]);
+		op_erase(op);
+	}
+}
+
+static void
+cut_all(Func *f)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		Op *loop = op->kind == OP_MERGE ? split_merged(op) : NULL;
+		if (loop)
+			cut(f, loop, op);
+	}
+	f->schedule.split = 0;
 }
 
 void
 pass_split_k(Module *m, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
+	for (int i = 0; i < m->funcs.n; i++) {
 		Func *f = m->funcs.at[i];
-		Op *loop;
-		if (f->is_reference || f->schedule.split <= 1)
-			continue;
-		f->split_reason = find_loop(f, t, &loop);
-		if (f->split_reason) {
-			f->schedule.split = 0;
-			continue;
+		bool is_asked = !f->is_reference && f->schedule.split > 1;
+		Found found;
+		if (is_asked && t) {
+			f->split_reason = split_find(f, t, &found);
+			if (f->split_reason)
+				f->schedule.split = 0;
+			else
+				divide(f, t, found.loop, found.merge);
+		} else if (is_asked) {
+			cut_all(f);
 		}
-		Value *rank = divide(loop);
-		add_up(loop);
-		leave_to_first(f, last_sum(loop), rank);
+		drop_merges(f);
 		func_number(f);
 	}
 }

@@ -15,7 +15,7 @@ call_is_const(const Call *c)
 {
 	for (int i = 0; i < c->nparam; i++) {
 		ValKind k = c->arg[i].val.kind;
-		if (k == VAL_TILE || k == VAL_TENSOR || k == VAL_FN || k == VAL_TUPLE || k == VAL_LIST)
+		if (k == VAL_TILE || k == VAL_TENSOR || k == VAL_FN || k == VAL_PART || k == VAL_TUPLE || k == VAL_LIST)
 			return false;
 	}
 	return c->nrest == 0;

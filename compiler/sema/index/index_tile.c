@@ -153,12 +153,33 @@ transposed(Elab *e, const Expr *x, const Val *base)
 	return view;
 }
 
+/* A variable of the other part's state. */
+static Val
+member_of_part(Elab *e, const Expr *x, const Val *part)
+{
+	for (int i = 0; i < part->n; i++)
+		if (part->names[i] == x->name) {
+			Val v = part->items[i];
+			v.place = x->place;
+			return v;
+		}
+	Val none = val_error(e, x->op_place, DIAG_MERGE_MEMBER, x->name);
+	Text all = {0};
+	for (int i = 0; i < part->n; i++)
+		text_printf(&all, "%s'%s'", i ? ", " : "", part->names[i]);
+	diag_help(e->cx, "it changes %s", all.at ? all.at : "nothing");
+	text_close(&all);
+	return none;
+}
+
 Val
 elab_member(Elab *e, const Expr *x)
 {
 	Val base = elab_expr(e, x->a);
 	if (val_is_poison(&base))
 		return base;
+	if (base.kind == VAL_PART)
+		return member_of_part(e, x, &base);
 	bool has = base.kind == VAL_TENSOR || base.kind == VAL_TILE;
 	e->b.place = x->place;
 	if (has && strcmp(x->name, "T") == 0)

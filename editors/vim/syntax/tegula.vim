@@ -3,7 +3,7 @@ if exists("b:current_syntax")
   finish
 endif
 syn keyword tegulaDeclaration kernel fn reference example expect import const let var
-syn keyword tegulaControl for while if else return static range
+syn keyword tegulaControl for while if else return static range merge
 syn keyword tegulaClause in out inout scratch fixed strided mut where grid tune bench as new
 syn keyword tegulaType bf16 bool f16 f32 f4e2m1 f64 f8e4m3 f8e5m2 i16 i32 i4 i64 i8 u16 u32 u4 u64 u8 dtype
 syn keyword tegulaConstant true false inf nan pi target

@@ -150,7 +150,7 @@ op_is_fold(OpKind k)
 static inline bool
 op_runs_regions(OpKind k)
 {
-	return op_is_fold(k) || k == OP_ROLES;
+	return op_is_fold(k) || k == OP_ROLES || k == OP_MERGE;
 }
 
 /* fast.c: the interface to plan.c and worker.c … */

@@ -1,0 +1,122 @@
+/* Which loop of a kernel several blocks can share.
+ *
+ *     %s = for … do (%k: i64, %acc: f32[16, 64]) { … %d = dot %a, %b, %acc … yield %d }             a sum
+ *     %m = for … do (%k: i64, %top: f32[16]) { … %n = max %v, %top … yield %n }                     the greatest
+ *     %t = for … do (…) { … }    %u = merge %t by (…) { … }                                         what the source says
+ *
+ * A loop of sums, of greatest or least elements is one of the body, not within another op, which takes something into every
+ * tile that it carries, once an iteration, and uses none of them otherwise.  Of any other loop the op merge says how its
+ * states join.  Of several the last is taken: what follows it is work of one block. */
+#include "pass/shape/split_k.h"
+
+static bool
+has_step(const Op *loop)
+{
+	int64_t step;
+
+	return loop->nout > 0 && value_int(loop->in[2], &step) && step > 0;
+}
+
+/* Is v the carried value `arg` and what this iteration adds, or the greater or lesser of it and another? */
+static bool
+folds_into(const Value *v, const Value *arg, OpKind fold)
+{
+	const Op *op = v->def;
+
+	if (v == arg)
+		return arg->nuses == 1;
+	if (!op || op->home != arg->block || v->nuses != 1)
+		return false;
+	if (op->kind == fold)
+		return folds_into(op->in[0], arg, fold) || folds_into(op->in[1], arg, fold);
+	return fold == OP_ADD && ((op->kind == OP_DOT && folds_into(op->in[2], arg, fold)) ||
+	    (op->kind == OP_SUB && folds_into(op->in[0], arg, fold)));
+}
+
+OpKind
+split_fold(const Op *loop, int i)
+{
+	const Block *body = loop->region[0];
+	const Type *t = loop->out[i].type;
+	const Op *def = body->last->in[i]->def;
+	OpKind fold = def && (def->kind == OP_MAX || def->kind == OP_MIN) ? def->kind : OP_ADD;
+
+	if (t->kind != TYPE_TILE || t->ptr != PTR_NONE || t->elem == TY_BOOL || dtype_is_packed(t->elem) ||
+	    (fold != OP_ADD && attr_propagate_nan(def)))
+		return OP_COUNT;
+	return folds_into(body->last->in[i], &body->arg[1 + i], fold) ? fold : OP_COUNT;
+}
+
+static bool
+is_fold(const Op *loop)
+{
+	for (int i = 0; i < loop->nout; i++)
+		if (split_fold(loop, i) == OP_COUNT)
+			return false;
+	return has_step(loop);
+}
+
+Op *
+split_merged(const Op *merge)
+{
+	Op *loop = NULL;
+
+	for (int i = 0; i < merge->nin; i++) {
+		Op *def = merge->in[i]->def;
+		if (!def || def->kind != OP_FOR || def->home != merge->home || (loop && def != loop))
+			continue;
+		loop = def;
+	}
+	for (int i = 0; loop && i < loop->nout; i++) {
+		bool is_joined = false;
+		for (int k = 0; k < merge->nin; k++)
+			is_joined |= merge->in[k] == &loop->out[i];
+		if (!is_joined)
+			return NULL;
+	}
+	return loop && has_step(loop) ? loop : NULL;
+}
+
+static Found
+find_loop(const Func *f)
+{
+	Found found = {NULL, NULL};
+
+	for (Op *op = f->body->first; op; op = op->next) {
+		Op *loop = op->kind == OP_MERGE ? split_merged(op) : NULL;
+		if (loop)
+			found = (Found){loop, op};
+		else if (op->kind == OP_FOR && is_fold(op))
+			found = (Found){op, NULL};
+	}
+	return found;
+}
+
+bool
+split_meets(const Func *f, const Target *t)
+{
+	return (t->has & HAS_CLUSTER) && f->schedule.split <= SPLIT_CLUSTER;
+}
+
+const char *
+split_find(const Func *f, const Target *t, Found *out)
+{
+
+	*out = (Found){NULL, NULL};
+	if (!split_meets(f, t) && !(t->has & HAS_ATOMIC_ORDER))
+		return arena_printf(f->module->cx->mem,
+		    "%s has neither clusters of blocks nor an order of memory between blocks", t->name);
+	if (f->schedule.persistent || f->schedule.specialize)
+		return "persistent blocks take whole programs";
+	*out = find_loop(f);
+	if (!out->loop)
+		return "the kernel has no loop that only adds into what it carries, or takes the greatest or least of it, "
+		       "and none with 'merge'";
+	const Op *end = out->merge ? out->merge : out->loop;
+	if (!end->next)
+		return "nothing is done with what the loop comes to";
+	for (const Op *op = f->body->first; op != end->next; op = op_after(op, f->body))
+		if (op_has(op, WRITES | EFFECT) && op->kind != OP_YIELD)
+			return "something is written or reported before the loop ends";
+	return NULL;
+}

@@ -1,0 +1,163 @@
+/* The parts of a loop that several blocks share, and what their states come to together.
+ *
+ *     %x = split_get %t, 0
+ *     %y = split_get %t, 1              several are loaded …
+ *     %z = split_get %t, 2
+ *     %a = add %x, %y                   … then joined, in the order of ranks
+ *     %b = add %a, %z
+ *
+ * Where they are too many for registers the same stands in a loop over ranks.  Of a merge, its region takes the place of
+ * the addition, under a branch where the part may have had no iteration. */
+#include "pass/shape/split_k.h"
+
+Parts
+split_parts(Builder *b, const Op *loop, Value *n)
+{
+	Value *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2], *one = build_index(b, 1);
+	Value *trips = build2(b, OP_CDIV, build2(b, OP_MAX, build2(b, OP_SUB, hi, lo), build_index(b, 0)), step);
+	Value *each = build2(b, OP_MAX, build2(b, OP_CDIV, trips, n), one);
+
+	return (Parts){lo, hi, build2(b, OP_MUL, each, step), build2(b, OP_MAX, build2(b, OP_CDIV, trips, each), one)};
+}
+
+void
+split_part(Builder *b, const Parts *p, Value *rank, Value **from, Value **to)
+{
+	*from = build2(b, OP_ADD, p->lo, build2(b, OP_MUL, rank, p->each));
+	*to = build2(b, OP_MIN, p->hi, build2(b, OP_ADD, *from, p->each));
+}
+
+/* ---- what joins them ---- */
+
+Value *
+split_state(const Split *s, int i)
+{
+	return s->merge ? &s->merge->out[i] : &s->loop->out[i];
+}
+
+int
+split_nstates(const Split *s)
+{
+	return s->merge ? s->merge->nout : s->loop->nout;
+}
+
+void
+split_join(const Split *s, Builder *b, Value *const *x, Value *const *y, Value **out)
+{
+	int n = split_nstates(s);
+
+	if (!s->merge) {
+		for (int i = 0; i < n; i++)
+			out[i] = build2(b, s->fold[i], x[i], y[i]);
+		return;
+	}
+	const Block *region = s->merge->region[0];
+	Value **map = NEW_ARRAY(b->m->cx->tmp, Value *, s->nvalues);
+	for (int i = 0; i < n; i++) {
+		map[region->arg[i].id] = x[i];
+		map[region->arg[n + i].id] = y[i];
+	}
+	for (const Op *op = region->first; op != region->last; op = op->next)
+		op_clone(b, op, map);
+	for (int i = 0; i < n; i++) {
+		Value *v = region->last->in[i];
+		out[i] = v->id < s->nvalues && map[v->id] ? map[v->id] : v;
+	}
+}
+
+/* Elements of the states of several parts that a block's threads have in registers at once: what is loaded at a time. */
+enum { LOADED_AT_ONCE = 8192, PARTS_AT_ONCE = 15 };
+
+static int
+parts_at_once(const Split *s, int others)
+{
+	int64_t elements = 1;
+
+	for (int i = 0; i < split_nstates(s); i++)
+		elements += type_count(split_state(s, i)->type);
+	int n = (int)MIN(MAX(LOADED_AT_ONCE / elements, 1), MIN(others, PARTS_AT_ONCE));
+	while (!s->merge && others % n)
+		n--;
+	return n;
+}
+
+static void
+get_part(const Split *s, Builder *b, Value *rank, Value **out)
+{
+	for (int i = 0; i < split_nstates(s); i++)
+		out[i] = s->put[i] ? build2(b, OP_SPLIT_GET, s->put[i], rank) : s->merge->in[i];
+}
+
+/* %x, or where there is a part of that rank both: a branch, as ranks are the same in all threads. */
+static void
+join_if(const Split *s, Builder *b, Value *exists, Value **x, Value *const *y)
+{
+	int n = split_nstates(s);
+	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, n);
+	Value **both = NEW_ARRAY(b->m->cx->tmp, Value *, n);
+
+	for (int i = 0; i < n; i++)
+		type[i] = x[i]->type;
+	Op *branch = op_make_regions(b, OP_IF, &exists, 1, NULL, 0, type, n, 2);
+	for (int r = 0; r < 2; r++) {
+		branch->region[r] = block_make(b->block->func, branch, NULL, 0);
+		Builder in = {.m = b->m, .block = branch->region[r], .place = b->place};
+		if (r == 0)
+			split_join(s, &in, x, y, both);
+		build_yield(&in, r == 0 ? both : x, n);
+	}
+	for (int i = 0; i < n; i++)
+		x[i] = &branch->out[i];
+}
+
+/* The states `x` and those of n parts from `first` on: all are loaded, then joined.  A part without an iteration has what
+ * the loop began with, which changes no sum; a merge is spared it. */
+static void
+join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value **x)
+{
+	int nstate = split_nstates(s);
+	Value **rank = NEW_ARRAY(b->m->cx->tmp, Value *, n), **y = NEW_ARRAY(b->m->cx->tmp, Value *, nstate * n);
+
+	for (int k = 0; k < n; k++) {
+		rank[k] = k ? build2(b, OP_ADD, first, build_index(b, k)) : first;
+		get_part(s, b, s->merge ? build2(b, OP_MIN, rank[k], build2(b, OP_SUB, count, build_index(b, 1))) : rank[k],
+		    y + nstate * k);
+	}
+	for (int k = 0; k < n; k++) {
+		if (s->merge)
+			join_if(s, b, build2(b, OP_LT, rank[k], count), x, y + nstate * k);
+		else
+			split_join(s, b, x, y + nstate * k, x);
+	}
+}
+
+void
+split_join_all(const Split *s, Builder *b, Value *count, Value **out)
+{
+	int n = split_nstates(s), others = b->block->func->schedule.split - 1, at_once = parts_at_once(s, others);
+	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, n + 1);
+	Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, n + 3);
+
+	get_part(s, b, build_index(b, 0), out);
+	if (at_once == others) {
+		join_some(s, b, build_index(b, 1), others, count, out);
+		return;
+	}
+	in[0] = build_index(b, 1);
+	in[1] = s->merge ? count : build_index(b, others + 1);
+	in[2] = build_index(b, at_once);
+	type[0] = count->type;
+	for (int i = 0; i < n; i++) {
+		in[3 + i] = out[i];
+		type[1 + i] = out[i]->type;
+	}
+	Op *loop = op_make_regions(b, OP_FOR, in, n + 3, NULL, 0, NULL, 0, 1);
+	Block *body = loop->region[0] = block_make(b->block->func, loop, type, n + 1);
+	Builder at = {.m = b->m, .block = body, .place = b->place};
+	for (int i = 0; i < n; i++)
+		out[i] = &body->arg[1 + i];
+	join_some(s, &at, &body->arg[0], at_once, count, out);
+	build_yield(&at, out, n);
+	for (int i = 0; i < n; i++)
+		out[i] = &loop->out[i];
+}

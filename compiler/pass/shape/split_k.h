@@ -1,0 +1,53 @@
+/* Loops that several blocks share: split_find.c says which, split_join.c has their parts and joins what those come to,
+ * split_k.c, the pass, divides. */
+#ifndef TEGULA_SPLIT_K_H
+#define TEGULA_SPLIT_K_H
+
+#include "pass/pass.h"
+#include "target/target.h"
+
+/* What is known of a loop while it is divided. */
+typedef struct Split {
+	Op *loop, *merge;                               /* merge: NULL, of a loop of sums, maxima and minima */
+	int nvalues;                                    /* numbered before new ones came */
+	OpKind *fold;                                   /* how each carried value of such a loop joins */
+	Value **init;                                   /* what is to be added to the sum of all parts, or NULL */
+	Value **put, **tokens;                          /* each state's token, NULL: the same everywhere; all there are */
+	int ntokens;
+	Value **all;                                    /* the states of all parts */
+	bool meets;                                     /* the blocks are a cluster */
+} Split;
+
+typedef struct Found {
+	Op *loop, *merge;                               /* merge: NULL, of a loop of sums */
+} Found;
+
+/* split_find.c */
+
+/* How two states of column i of a loop join; OP_COUNT: it is none of sum, greatest and least. */
+OpKind split_fold(const Op *loop, int i);
+/* The loop of its body whose states the op joins; NULL: it has gone, or is not the only one, or has no step above 0. */
+Op *split_merged(const Op *merge);
+/* Why the function stays whole; NULL, and the loop to divide. */
+const char *split_find(const Func *f, const Target *t, Found *out);
+/* Are the blocks that share a program of it a cluster? */
+bool split_meets(const Func *f, const Target *t);
+
+/* split_join.c */
+
+typedef struct Parts {
+	Value *lo, *hi, *each;                          /* what a part has of the range */
+	Value *count;                                   /* parts with an iteration; 1 at least */
+} Parts;
+
+Parts split_parts(Builder *b, const Op *loop, Value *n);
+void split_part(Builder *b, const Parts *p, Value *rank, Value **from, Value **to);
+/* What stands for the states behind the loop: results of the op merge, or the loop's own. */
+Value *split_state(const Split *s, int i);
+int split_nstates(const Split *s);
+/* The state of two parts, from those of each. */
+void split_join(const Split *s, Builder *b, Value *const *x, Value *const *y, Value **out);
+/* The states of all parts, in the order of their ranks. */
+void split_join_all(const Split *s, Builder *b, Value *count, Value **out);
+
+#endif
