@@ -35,7 +35,7 @@ case "$*" in
 "3","    y[p * 8 +: 8] = sum(t, axis=0);","-","-","25","512","96","32","128","128","20","1","90"
 CSV
 	;;
-*--page\ raw*) printf '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum"\n"","","byte","byte","ns"\n"0","columns","2097152","4096","12500"\n' ;;
+*--page\ raw*) printf '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum"\n"","","Mbyte","byte","us"\n"0","columns","2.097152","4096","12.5"\n' ;;
 *) [ -z "${NCU_FAILS-}" ] || { echo "==ERROR== ERR_NVGPUCTRPERM"; exit 9; } ;;
 esac
 SH

@@ -231,18 +231,43 @@ profile_read_source(char *csv, const char *file, Arena *mem, Profile *out)
 	}
 }
 
+/* Of seconds or bytes: ncu chooses one for each figure, whatever it is asked for. */
+static double
+unit(const Record *units, int at)
+{
+	static const struct {
+		const char *name;
+		double is;
+	} known[] = {{"ns", 1e-9}, {"nsecond", 1e-9}, {"us", 1e-6}, {"usecond", 1e-6}, {"ms", 1e-3}, {"msecond", 1e-3},
+		{"Kbyte", 1e3}, {"Mbyte", 1e6}, {"Gbyte", 1e9}};
+	for (int i = 0; i < LEN(known) && at >= 0 && at < units->n; i++)
+		if (strcmp(units->at[at], known[i].name) == 0)
+			return known[i].is;
+	return 1;
+}
+
+static double
+figure(const Record *head, const Record *units, const Record *r, const char *name)
+{
+	int at = column(head, name);
+	return number(r, at) * unit(units, at);
+}
+
+/* A line of names, one of units, and one of figures. */
 void
 profile_read_raw(char *csv, Profile *out)
 {
-	Record head = {0}, r;
+	Record head = {0}, units = {0}, r;
 	while (*csv) {
 		csv = record(csv, &r);
 		if (column(&r, "gpu__time_duration.sum") >= 0) {
 			head = r;
+		} else if (head.n && r.n == head.n && !*r.at[0]) {
+			units = r;
 		} else if (head.n && r.n == head.n && char_is_digit(r.at[0][0])) {
-			out->seconds = number(&r, column(&head, "gpu__time_duration.sum")) * 1e-9;
-			out->read = number(&r, column(&head, "dram__bytes_read.sum"));
-			out->written = number(&r, column(&head, "dram__bytes_write.sum"));
+			out->seconds = figure(&head, &units, &r, "gpu__time_duration.sum");
+			out->read = figure(&head, &units, &r, "dram__bytes_read.sum");
+			out->written = figure(&head, &units, &r, "dram__bytes_write.sum");
 		}
 	}
 }
