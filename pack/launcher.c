@@ -30,11 +30,7 @@ typedef struct TgpCall {
 	int64_t dim[TGP_MOST_DIMS];
 } TgpCall;
 
-#ifdef __cplusplus
-#define TGP_NO_CALL {}
-#else
 #define TGP_NO_CALL {{0}, {0}, {0}, {0}, {0}}
-#endif
 
 typedef struct TgpLoaded {
 	const TgpForm *form;
@@ -64,6 +60,7 @@ typedef struct TgpPlan {
 	int64_t low[TGP_MOST_PARAMS], bytes[TGP_MOST_PARAMS]; /* from the address: where it begins, and what it spans */
 	unsigned char align[TGP_MOST_PARAMS], given[TGP_MOST_PARAMS];
 	unsigned blocks;
+	int64_t grid[3];
 	int is_empty;
 	size_t scratch, zeros;                  /* bytes in all; of them a counter or arrivals, 0 at the start */
 	uint64_t value[TGP_MOST_VALUES];
@@ -88,7 +85,7 @@ struct TgpContext {
 	TgpDriver driver;
 	TgpStatus opened;
 	char why[TGP_ROOM];
-	int starts_early;
+	int starts_early, is_host;
 	volatile char *alive;                   /* a page that a child of fork finds zeroed; NULL: compare pid */
 	pid_t pid;
 	pthread_mutex_t lock, error_lock;
@@ -106,7 +103,7 @@ static const char tgp_closed[] = "there is no context: the pack was not opened, 
 static int
 tgp_is_forked(const TgpContext *cx)
 {
-	return cx->alive ? !*cx->alive : cx->pid != getpid();
+	return !cx->is_host && (cx->alive ? !*cx->alive : cx->pid != getpid());
 }
 
 /* This thread's text; NULL: there is no memory. */
@@ -218,16 +215,29 @@ tgp_find_driver(TgpContext *cx)
 	cx->opened = TGP_OK;
 }
 
-/* The driver stays open: it does not support being unloaded. */
 static TgpContext *
-tgp_open(const TgpPack *pack)
+tgp_make(const TgpPack *pack)
 {
 	TgpContext *cx = (TgpContext *)calloc(1, sizeof *cx);
-	void *page;
 	int i, n = pack->nkernels * TGP_SLOTS;
 	if (!cx || !(cx->slots = (TgpSlot *)calloc((size_t)n, sizeof *cx->slots)))
 		return free(cx), (TgpContext *)NULL;
 	cx->pack = pack;
+	pthread_mutex_init(&cx->lock, NULL);
+	pthread_mutex_init(&cx->error_lock, NULL);
+	for (i = 0; i < n; i++)
+		pthread_mutex_init(&cx->slots[i].lock, NULL);
+	return cx;
+}
+
+/* The driver stays open: it does not support being unloaded. */
+static TgpContext *
+tgp_open(const TgpPack *pack)
+{
+	TgpContext *cx = tgp_make(pack);
+	void *page;
+	if (!cx)
+		return NULL;
 	cx->pid = getpid();
 	page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 #ifdef MADV_WIPEONFORK
@@ -238,10 +248,6 @@ tgp_open(const TgpPack *pack)
 #endif
 	if (page != MAP_FAILED && !cx->alive)
 		munmap(page, 1);
-	pthread_mutex_init(&cx->lock, NULL);
-	pthread_mutex_init(&cx->error_lock, NULL);
-	for (i = 0; i < n; i++)
-		pthread_mutex_init(&cx->slots[i].lock, NULL);
 	tgp_find_driver(cx);
 	return cx;
 }
@@ -263,14 +269,6 @@ tgp_target(const TgpPack *pack, int capability)
 	return best;
 }
 
-static void
-tgp_free_device(TgpDevice *d)
-{
-	if (d)
-		free(d->loaded), free(d->refused);
-	free(d);
-}
-
 static TgpStatus
 tgp_read_device(TgpContext *cx, TgpDevice *d)
 {
@@ -289,22 +287,29 @@ tgp_read_device(TgpContext *cx, TgpDevice *d)
 	return TGP_OK;
 }
 
+static TgpDevice *
+tgp_make_device(const TgpPack *pack)
+{
+	TgpDevice *d = (TgpDevice *)calloc(1, sizeof *d + (size_t)pack->nforms * (sizeof *d->loaded + 1));
+	if (d) {
+		d->loaded = (TgpLoaded **)(d + 1);
+		d->refused = (unsigned char *)(d->loaded + pack->nforms);
+	}
+	return d;
+}
+
 static TgpStatus
 tgp_add_device(TgpContext *cx, void *context, unsigned long long id, TgpDevice **out)
 {
-	TgpDevice *d = (TgpDevice *)calloc(1, sizeof *d);
+	TgpDevice *d = tgp_make_device(cx->pack);
 	TgpStatus status;
-	if (d) {
-		d->loaded = (TgpLoaded **)calloc((size_t)cx->pack->nforms + 1, sizeof *d->loaded);
-		d->refused = (unsigned char *)calloc((size_t)cx->pack->nforms + 1, 1);
-	}
-	if (!d || !d->loaded || !d->refused)
-		return tgp_free_device(d), tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
+	if (!d)
+		return tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
 	d->context = context;
 	d->id = id;
 	status = tgp_read_device(cx, d);
 	if (status != TGP_OK)
-		return tgp_free_device(d), status;
+		return free(d), status;
 	pthread_mutex_lock(&cx->lock);
 	for (*out = cx->devices; *out && ((*out)->context != context || (*out)->id != id); *out = (*out)->next)
 		;
@@ -315,7 +320,7 @@ tgp_add_device(TgpContext *cx, void *context, unsigned long long id, TgpDevice *
 		d = NULL;
 	}
 	pthread_mutex_unlock(&cx->lock);
-	tgp_free_device(d);
+	free(d);
 	return TGP_OK;
 }
 
@@ -333,6 +338,9 @@ tgp_enter(TgpContext *cx, const TgpPack *pack, TgpDevice **out)
 		    cx->pack->name, pack->name);
 	if (cx->opened != TGP_OK)
 		return tgp_fail(cx, cx->opened, "%s", cx->why);
+	*out = cx->devices;
+	if (cx->is_host)
+		return TGP_OK;
 	TGP_DO("", cuCtxGetCurrent, &context);
 	if (!context)
 		return tgp_fail(cx, TGP_ERROR_CONTEXT, "this thread has no CUDA context: call cuCtxSetCurrent, or cudaSetDevice "
@@ -447,8 +455,8 @@ tgp_has(const TgpForm *f, int kind)
 static TgpStatus
 tgp_fill_loaded(TgpContext *cx, TgpDevice *d, TgpLoaded *l)
 {
-	TgpStatus status = tgp_load_module(cx, d, l);
-	if (status != TGP_OK)
+	TgpStatus status = l->form->host ? TGP_OK : tgp_load_module(cx, d, l);
+	if (status != TGP_OK || l->form->host)
 		return status;
 	TGP_DO(l->form->about, cuModuleGetFunction, &l->function, l->module, l->form->entry);
 	if (l->form->nmaps && (!cx->driver.cuTensorMapEncodeTiled || !cx->driver.cuTensorMapReplaceAddress))
@@ -547,7 +555,7 @@ tgp_close_device(TgpContext *cx, TgpDevice *d)
 {
 	void *current = NULL;
 	unsigned long long id = d->id;
-	int i, is_ours = cx->driver.cuCtxGetCurrent(&current) == 0 && current == d->context;
+	int i, is_ours = !cx->is_host && cx->driver.cuCtxGetCurrent(&current) == 0 && current == d->context;
 	if (is_ours && cx->driver.cuCtxGetId)
 		is_ours = cx->driver.cuCtxGetId(current, &id) == 0 && id == d->id;
 	if (is_ours)
@@ -559,30 +567,25 @@ tgp_close_device(TgpContext *cx, TgpDevice *d)
 			free(d->loaded[i]);
 	if (is_ours && d->nothing)
 		cx->driver.cuMemFree_v2(d->nothing);
-	tgp_free_device(d);
 }
 
 static void
 tgp_close(TgpContext **at)
 {
 	TgpContext *cx = at ? *at : NULL;
+	TgpDevice *d;
+	TgpError *e;
 	int i, forked;
 	if (!cx)
 		return;
 	forked = tgp_is_forked(cx);
-	while (cx->devices) {
-		TgpDevice *d = cx->devices;
+	for (; (d = cx->devices); free(d)) {
 		cx->devices = d->next;
-		if (forked)
-			tgp_free_device(d);
-		else
+		if (!forked)
 			tgp_close_device(cx, d);
 	}
-	while (cx->errors) {
-		TgpError *e = cx->errors;
+	for (; (e = cx->errors); free(e))
 		cx->errors = e->next;
-		free(e);
-	}
 	for (i = 0; i < cx->pack->nkernels * TGP_SLOTS && !forked; i++)
 		pthread_mutex_destroy(&cx->slots[i].lock);
 	if (cx->alive)
@@ -602,16 +605,9 @@ TGP_OPERATION(tgp_add, __builtin_add_overflow)
 TGP_OPERATION(tgp_sub, __builtin_sub_overflow)
 TGP_OPERATION(tgp_mul, __builtin_mul_overflow)
 
-TGP_ARITHMETIC int
-tgp_divides(int *bad, int64_t a, int64_t b)
-{
-	int ok = b != 0 && !(a == INT64_MIN && b == -1);
-	*bad |= !ok;
-	return ok;
-}
-
 #define TGP_QUOTIENT(name, value) \
-	TGP_ARITHMETIC int64_t name(int *bad, int64_t a, int64_t b) { return tgp_divides(bad, a, b) ? (value) : 0; }
+	TGP_ARITHMETIC int64_t name(int *bad, int64_t a, int64_t b) \
+	{ int no = b == 0 || (a == INT64_MIN && b == -1); return *bad |= no, no ? 0 : (value); }
 TGP_QUOTIENT(tgp_div, a / b)
 TGP_QUOTIENT(tgp_rem, a % b)
 TGP_QUOTIENT(tgp_cdiv, a / b + (a % b != 0 && (a < 0) == (b < 0)))
@@ -624,19 +620,14 @@ TGP_ARITHMETIC int64_t
 tgp_pow2ceil(int *bad, int64_t a)
 {
 	int64_t p = 1;
-	while (p < a && p <= INT64_MAX / 2)
-		p *= 2;
-	*bad |= p < a;
-	return p;
+	for (; p < a && p <= INT64_MAX / 2; p *= 2)
+		;
+	return *bad |= p < a, p;
 }
 
 /* ---- choosing a form ---- */
 
-static int
-tgp_log2(int64_t v)
-{
-	return v > 1 ? 64 - __builtin_clzll((unsigned long long)v - 1) : 0;
-}
+static int tgp_log2(int64_t v) { return v > 1 ? 64 - __builtin_clzll((unsigned long long)v - 1) : 0; }
 
 /* How far the sizes of a launch are from those that a form was made for: powers of two, over all dimensions. */
 static int
@@ -808,8 +799,10 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 	int64_t n = 1;
 	int i;
 	p->is_empty = 0;
-	for (i = 0; i < k->naxis; i++)
-		p->is_empty |= o->grid[i] <= 0;
+	for (i = 0; i < 3; i++) {
+		p->grid[i] = i < k->naxis ? o->grid[i] : 1;
+		p->is_empty |= p->grid[i] <= 0;
+	}
 	for (i = 0; i < k->naxis && !p->is_empty; i++)
 		if (__builtin_mul_overflow(n, o->grid[i], &n))
 			n = INT64_MAX;
@@ -1121,6 +1114,8 @@ tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall 
 	}
 	if (status == TGP_OK)
 		status = tgp_check_addresses(cx, k, call, p);
+	if (status == TGP_OK && cx->is_host)
+		return tgp_run_host(cx, k, call, p);
 	return status == TGP_OK ? tgp_run_scratch(cx, k, call, p, stream) : status;
 }
 
@@ -1190,6 +1185,8 @@ tgp_sync(TgpContext *cx, const TgpPack *pack, void *stream)
 	int i;
 	if (status != TGP_OK)
 		return status;
+	if (cx->is_host)
+		return TGP_OK;                          /* launches are done when they return */
 	TGP_DO("", cuStreamSynchronize, stream);
 	for (i = 0; i < pack->nforms && status == TGP_OK; i++) {
 		TgpLoaded *l = __atomic_load_n(&d->loaded[i], __ATOMIC_ACQUIRE);

@@ -19,12 +19,18 @@ typedef struct TgpMap {
 	int dim[TGP_RANK], box[TGP_RANK];
 } TgpMap;
 
+struct TgpCall;
+struct TgpPlan;
+
 /* One compiled form of a kernel, and for which arguments it is right. */
 typedef struct TgpForm {
 	const char *entry, *about;              /* the code's name; "sm_90a: BLOCK = 512, warps = 2" */
 	int target;                             /* of the pack */
 	const void *cubin;                      /* or NULL */
 	const void *ptx;                        /* or NULL */
+	/* or NULL: of the target cpu, runs the grid; 0, or the number of an assert that was false, from 1, and its program */
+	int (*host)(const struct TgpCall *a, const struct TgpPlan *p, void *room, int64_t *at);
+	size_t room;                            /* bytes that it works in */
 	int threads, shared, cluster, persistent, early, registers;
 	int split;                              /* blocks of a program */
 	long long part;                         /* bytes that each of those leaves for the one that joins them */
@@ -74,3 +80,9 @@ typedef struct TgpPack {
 	const TgpTarget *target;
 	int ntargets;
 } TgpPack;
+
+#ifdef TGP_HOST                                 /* pack/host.c */
+static TgpStatus tgp_run_host(TgpContext *cx, const TgpKernel *k, const struct TgpCall *call, const struct TgpPlan *p);
+#else
+#define tgp_run_host(cx, k, call, p) TGP_ERROR_USAGE
+#endif

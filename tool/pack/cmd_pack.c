@@ -32,10 +32,10 @@ add_target(Pack *p, const Target *t)
 static void
 add_portable(Pack *p)
 {
-	for (int i = 0; i < p->targets.n; i++)
+	for (int i = p->has_host; i < p->targets.n; i++)
 		if (p->targets.at[i]->name[strlen(p->targets.at[i]->name) - 1] != 'a')
 			return;
-	if (p->targets.n > 0)
+	if (p->targets.n > p->has_host)
 		add_target(p, target_named("sm_80"));
 }
 
@@ -46,7 +46,7 @@ read_targets(Pack *p)
 	while (*s) {
 		size_t n = strcspn(s, ",");
 		char *name = arena_strndup(p->cx->mem, s, n);
-		const Target *t = target_named(name);
+		const Target *t = strcmp(name, pack_host.name) == 0 ? &pack_host : target_named(name);
 		if (!t) {
 			compile_unknown_target(p->cx, name);
 			return false;
@@ -54,6 +54,7 @@ read_targets(Pack *p)
 		add_target(p, t);
 		s += n + (s[n] == ',');
 	}
+	p->has_host = p->targets.n > 0 && p->targets.at[0] == &pack_host;
 	add_portable(p);
 	return p->targets.n + p->apples.n > 0 || (cli_misuse("--target names no GPU"), false);
 }
@@ -157,9 +158,15 @@ put_title(const Pack *p, Text *out)
 	text_put(out, ". Change the kernels, not this file. */\n");
 }
 
+static const char how_host[] = "/* Opens the pack for the host: its kernels run in the calling "
+			       "thread, on addresses of the host, and are done when the\n"
+			       " * call returns; the stream is ignored. Link with -lm. */\n"
+			       "TgpContext *%s_open_cpu(void);\n";
+
 static const char how[] =
     "/* Opens the pack and the driver. NULL only without memory: without a driver each call says so. */\n"
     "TgpContext *%s_open(void);\n"
+    "%s"
     "/* Unloads the code from the thread's CUDA context; that in other contexts goes with them. No other thread may be\n"
     " * launching; *cx becomes NULL. */\n"
     "void %s_close(TgpContext **cx);\n"
@@ -185,7 +192,7 @@ put_header(const Pack *p, Text *out)
 	text_printf(out, "#ifndef TEGULA_PACK_%s\n#define TEGULA_PACK_%s\n\n", n, n);
 	text_put(out, pack_text_header);
 	text_put(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-	text_printf(out, how, n, n, n, n, n);
+	text_printf(out, how, n, p->has_host ? arena_printf(p->cx->mem, how_host, n) : "", n, n, n, n);
 	pack_put_prototypes(p, out);
 	text_put(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
@@ -196,8 +203,8 @@ put_source(const Pack *p, Text *out)
 	put_title(p, out);
 	text_put(out, "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#ifndef __STDC_LIMIT_MACROS\n"
 	    "#define __STDC_LIMIT_MACROS\n#define __STDC_CONSTANT_MACROS\n#endif\n");
-	text_printf(out, "#include \"%s.h\"\n\n", p->name);
-	text_put(out, "#include <dlfcn.h>\n#include <limits.h>\n#include <pthread.h>\n#include "
+	text_printf(out, "%s#include \"%s.h\"\n\n", p->has_host ? "#define TGP_HOST\n" : "", p->name);
+	text_put(out, "#include <dlfcn.h>\n#include <limits.h>\n#include <math.h>\n#include <pthread.h>\n#include "
 		      "<stdarg.h>\n#include <stdio.h>\n"
 		      "#include <stdlib.h>\n#include <string.h>\n#include <sys/mman.h>\n#include "
 		      "<sys/types.h>\n#include <unistd.h>\n\n");
@@ -208,6 +215,8 @@ put_source(const Pack *p, Text *out)
 	text_put(out, pack_text_tables);
 	text_put(out, "\n");
 	text_put(out, pack_text_launcher);
+	if (p->has_host)
+		text_put(out, pack_text_host);
 	text_put(out, "\n/* ---- the kernels ---- */\n\n");
 	pack_put_kernels(p, out);
 	pack_put_functions(p, out);
@@ -231,6 +240,7 @@ report(const Pack *p)
 		size_t bytes = 0;
 		for (int f = 0; f < k->forms.n; f++) {
 			bytes += k->forms.at[f].cubin < 0 ? 0 : p->blobs.at[k->forms.at[f].cubin].n;
+			bytes += k->forms.at[f].host ? strlen(k->forms.at[f].host) : 0;
 			bytes += k->forms.at[f].ptx < 0 ? 0 : p->blobs.at[k->forms.at[f].ptx].n;
 		}
 		printf("%s: %d forms, %zu KB of code", k->function, k->forms.n, (bytes + 1023) / 1024);

@@ -2,7 +2,8 @@
  *
  * pack_sizes.c says for which sizes, pack_forms.c compiles a kernel for each of them and each target, in forms that
  * take more or less for granted, pack_formula.c writes the header's formulas as C, pack_table.c the tables that the
- * launcher reads (pack/launcher.c), pack_function.c what a user calls, and cmd_pack.c puts the two files together.
+ * launcher reads (pack/launcher.c), pack_function.c what a user calls, host.c and its like kernels as C for the host, and
+ * cmd_pack.c puts the two files together.
  */
 #ifndef TEGULA_PACK_H
 #define TEGULA_PACK_H
@@ -33,6 +34,9 @@ typedef struct PackForm {
 	Artefact code;
 	const char *about;                              /* "sm_90a: BLOCK = 512, warps = 2" */
 	int ptx, cubin;                                 /* of Pack.blob; -1: none */
+	const char *host, *host_name;                   /* of the target cpu: its C, and in the names there; or NULL */
+	const char *const *asserts;                     /* of host */
+	int nasserts;
 } PackForm;
 
 typedef VEC(PackForm) PackForms;
@@ -57,10 +61,12 @@ typedef struct Pack {
 	Compile *cx;
 	const char *name, *folder;
 	bool assembles;                                 /* there is a ptxas, and it is asked */
+	bool has_host;                                  /* the target cpu is among the targets */
 	VEC(const Target *) targets;                    /* NVIDIA's, by capability */
 	VEC(const Target *) apples;
 	VEC(PackKernel *) kernels;
 	VEC(PackBlob) blobs;
+	int nhosts;                                     /* functions for the host */
 } Pack;
 
 /* pack_sizes.c */
@@ -89,6 +95,7 @@ bool pack_default_names(const Kernel *k, int ct, const char *symbol);
 /* Compiles all forms of a kernel for some sizes.  False after errors. */
 bool pack_add_forms(Pack *p, Kernel *k, const PackSizes *s, bool is_only);
 int pack_blob(Pack *p, const char *bytes, size_t n);
+extern const Target pack_host;                          /* "cpu": the host, by C */
 
 /* pack_formula.c */
 
@@ -117,6 +124,6 @@ void pack_put_prototypes(const Pack *p, Text *out);
 void pack_put_functions(const Pack *p, Text *out);
 
 /* pack_text.c, made by cmake/pack_text.cmake */
-extern const char pack_text_header[], pack_text_types[], pack_text_tables[], pack_text_launcher[];
+extern const char pack_text_header[], pack_text_types[], pack_text_tables[], pack_text_launcher[], pack_text_host[];
 
 #endif

@@ -11,7 +11,7 @@
  * arguments. */
 #include "compile/choose.h"
 #include "runtime/runtime.h"
-#include "tool/pack/pack.h"
+#include "tool/pack/host.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,8 @@ enum {
 	WIDE = 16,                                      /* bytes of an address, and of a row */
 	MOST_TILE = 1 << 15,                            /* elements, of a form that was not asked for */
 };
+
+const Target pack_host = {.name = "cpu"};
 
 /* ---- binding ---- */
 
@@ -59,6 +61,8 @@ bind(Open *o, const Target *t, Bound *out)
 	int n;
 	if (!bind_with(o, NULL, 0, out))
 		return false;
+	if (t == &pack_host)
+		return true;
 	return !choose_values(o->k, out, t, &how, o->k->program->cx->mem, &chosen, &n) || bind_with(o, chosen, n, out);
 }
 
@@ -242,6 +246,26 @@ keep_code(Pack *p, PackForm *f)
 	return true;
 }
 
+/* The same as C, for the host.  False after printing, if that is asked for. */
+static bool
+compile_host(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, bool must)
+{
+	PassOptions passes = {0};
+	Text text = {0};
+	Module *m = compile_kernel(k, &f->bound, pack_host.name, a, &passes);
+	Host h = {.mem = p->cx->mem, .nparams = k->params.n,
+		.name = arena_printf(p->cx->mem, "%s_%d", k->name, p->nhosts++)};
+	bool ok = m && host_write(&h, m, &text);
+	if (m && !ok && must)
+		cli_wrong("kernel '%s' has no code for the target cpu: there is no C for '%s'", k->name, h.lacks);
+	f->host = ok ? text_take(&text, p->cx->mem) : NULL;
+	f->host_name = h.name;
+	f->asserts = h.asserts.at;
+	f->nasserts = h.asserts.n;
+	f->ptx = f->cubin = -1;
+	return ok;
+}
+
 /* What is kept of a form is in the pack's memory; the module is not. */
 static bool
 compile(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, Text *metal, Text *json)
@@ -276,7 +300,7 @@ add_metal(Pack *p, PackKernel *pk, PackForm *f, const ArgAssumptions *a)
 }
 
 static bool
-add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel level)
+add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel level, bool must)
 {
 	ArgAssumptions a;
 	if (!assume(p, pk->k, &f->bound, level, &a))
@@ -289,8 +313,9 @@ add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel lev
 			return true;
 	f->about = about(p, f);
 	cli_progress(p->cli, "%s", f->about);
-	bool ok = f->target->kind == TARGET_METAL ? add_metal(p, pk, f, &a)
-						  : compile(p, pk->k, f, &a, NULL, NULL) && keep_code(p, f);
+	bool ok = f->target == &pack_host                ? compile_host(p, pk->k, f, &a, must)
+		  : f->target->kind == TARGET_METAL ? add_metal(p, pk, f, &a)
+						    : compile(p, pk->k, f, &a, NULL, NULL) && keep_code(p, f);
 	cli_progress_end(p->cli);
 	if (ok)
 		vec_push(p->cx->mem, forms, *f);
@@ -333,7 +358,7 @@ is_measured_on(const char *device, const Target *t)
 		int capability;
 	} chips[] = {{"GB200", 100}, {"B200", 100}, {"H100", 90}, {"H200", 90}, {"GH200", 90}, {"A100", 80}, {"A10", 86},
 		{"A40", 86}, {"RTX 30", 86}, {"RTX 40", 89}, {"L40", 89}, {"L4", 89}, {"RTX 50", 120}, {"T4", 75}};
-	for (int i = 0; device && i < LEN(chips); i++)
+	for (int i = 0; device && t != &pack_host && i < LEN(chips); i++)
 		if (strstr(device, chips[i].word))
 			return t->capability == chips[i].capability;
 	return true;
@@ -343,7 +368,7 @@ is_measured_on(const char *device, const Target *t)
 static bool
 is_small(Kernel *k, const Bound *b, const Target *t)
 {
-	Module *m = kernel_module(k, b, t->kind == TARGET_METAL ? "metal" : "ptx");
+	Module *m = kernel_module(k, b, t == &pack_host ? t->name : t->kind == TARGET_METAL ? "metal" : "ptx");
 	for (Op *op = m ? m->funcs.at[0]->body->first : NULL; op; op = op_after(op, m->funcs.at[0]->body))
 		for (int i = 0; i < op->nout; i++)
 			if (op->out[i].type->kind == TYPE_TILE && type_count(op->out[i].type) > MOST_TILE)
@@ -365,8 +390,9 @@ add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 		pack_find_opaque(p, pk);
 		pk->forms.n = 0;
 	}
-	for (int level = s->is_asked ? PACK_EXACT : PACK_WIDE; level <= PACK_GENERAL; level++)
-		if (!add_form(p, pk, s, &f, (PackLevel)level) && must)
+	int level = t == &pack_host ? PACK_GENERAL : s->is_asked ? PACK_EXACT : PACK_WIDE;
+	for (; level <= PACK_GENERAL; level++)
+		if (!add_form(p, pk, s, &f, (PackLevel)level, must) && must)
 			return false;
 	return true;
 }

@@ -108,10 +108,14 @@ put_call(const PackKernel *k, const Expr *e, Text *out)
 		if (strcmp(e->a->name, known[i].name) == 0 && e->args.n == known[i].n)
 			return put_two(k, known[i].name, e->args.at[0].e, e->args.n > 1 ? e->args.at[1].e : NULL, out);
 	int p = e->a->kind == EX_MEMBER && e->a->a->kind == EX_NAME ? param_of_kernel(k->k, e->a->a->name) : -1;
-	bool is_shape = p >= 0 && strcmp(e->a->name, "shape") == 0 && e->args.n == 1 && e->args.at[0].e->kind == EX_INT;
-	if (!is_shape || e->args.at[0].e->u >= (uint64_t)k->k->params.at[p].rank)
+	bool is_shape = p >= 0 && strcmp(e->a->name, "shape") == 0 && e->args.n == 1;
+	const Expr *d = is_shape ? e->args.at[0].e : NULL;
+	bool from_end = d && d->kind == EX_UNARY && d->un == UN_NEG;
+	d = from_end ? d->a : d;
+	int rank = is_shape ? k->k->params.at[p].rank : 0;
+	if (!d || d->kind != EX_INT || d->u >= (uint64_t)rank + from_end || (from_end && d->u == 0))
 		return false;
-	text_printf(out, "o->extent[%d][%d]", p, (int)e->args.at[0].e->u);
+	text_printf(out, "o->extent[%d][%d]", p, from_end ? rank - (int)d->u : (int)d->u);
 	return true;
 }
 

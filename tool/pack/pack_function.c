@@ -267,6 +267,8 @@ pack_put_functions(const Pack *p, Text *out)
 		text_put(out, "}\n\n");
 	}
 	text_printf(out, "TgpContext *%s_open(void) { return tgp_open(&tgp_pack); }\n", n);
+	if (p->has_host)
+		text_printf(out, "TgpContext *%s_open_cpu(void) { return tgp_open_host(&tgp_pack); }\n", n);
 	text_printf(out, "void %s_close(TgpContext **cx) { tgp_close(cx); }\n", n);
 	text_printf(out, "const char *%s_error(TgpContext *cx) { return tgp_error(cx); }\n", n);
 	text_printf(out, "TgpStatus %s_load(TgpContext *cx) { return tgp_load_all(cx, &tgp_pack); }\n", n);

@@ -190,13 +190,14 @@ put_abi(const PackKernel *k, int form, Text *out)
 static void
 put_asserts(const PackKernel *k, int form, Text *out)
 {
-	const Artefact *a = &k->forms.at[form].code;
-	if (a->nasserts == 0)
+	const PackForm *f = &k->forms.at[form];
+	int n = f->host ? f->nasserts : f->code.nasserts;
+	if (n == 0)
 		return;
 	text_printf(out, "static const char *const tgp_asserts_%s_%d[] = {\n", k->function, form);
-	for (int i = 0; i < a->nasserts; i++) {
+	for (int i = 0; i < n; i++) {
 		text_put(out, "\t");
-		text_json(out, a->asserts[i]);
+		text_json(out, f->host ? f->asserts[i] : f->code.asserts[i]);
 		text_put(out, ",\n");
 	}
 	text_put(out, "};\n");
@@ -241,16 +242,20 @@ put_form(const Pack *p, const PackKernel *k, int i, Text *out)
 	const Artefact *a = &f->code;
 	char name[200];
 	snprintf(name, sizeof name, "%s_%d", k->function, i);
-	text_printf(out, "\t{\"%s\", ", a->kernel);
+	text_printf(out, "\t{\"%s\", ", k->k->name);
 	text_json(out, f->about);
 	text_printf(out, ", %d, ", target_index(p, f->target));
 	put_code(f->cubin, out);
 	put_code(f->ptx, out);
+	if (f->host)
+		text_printf(out, "tgp_run_%s, sizeof(struct tgp_room_%s), ", f->host_name, f->host_name);
+	else
+		text_put(out, "NULL, 0, ");
 	text_printf(out, "%d, %d, %d, %d, %d, %d, %d, %lld,\n\t\ttgp_abi_%s, %d, ", a->threads, (int)a->shared_bytes,
 	    MAX(a->cluster, 1), a->persistent, a->waits, a->parts_registers, MAX(a->split, 1),
 	    (long long)a->part_bytes, name, a->nabi);
 	text_printf(out, a->nmaps ? "tgp_map_%s, %d, " : "NULL, 0, ", name, a->nmaps);
-	text_printf(out, a->nasserts ? "tgp_asserts_%s, " : "NULL, ", name);
+	text_printf(out, a->nasserts || f->nasserts ? "tgp_asserts_%s, " : "NULL, ", name);
 	text_printf(out,
 	    "tgp_ct_%s, tgp_size_%s, tgp_assumed_%s,\n\t\ttgp_align_%s, tgp_rows_%s, tgp_derived_%s, %s},\n", name,
 	    name, name, name, name, name,
@@ -352,6 +357,8 @@ put_kernel_data(const Pack *p, const PackKernel *k, Text *out)
 	pack_put_header(k, out);
 	for (int i = 0; i < k->forms.n; i++)
 		put_form_data(k, i, out);
+	for (int i = 0; i < k->forms.n; i++)
+		text_put(out, k->forms.at[i].host ? k->forms.at[i].host : "");
 	text_printf(out, "static const TgpForm tgp_forms_%s[] = {\n", k->function);
 	for (int i = 0; i < k->forms.n; i++)
 		put_form(p, k, i, out);
@@ -381,7 +388,8 @@ pack_put_kernels(const Pack *p, Text *out)
 	text_put(out, "};\n\nstatic const TgpTarget tgp_targets[] = {\n");
 	for (int i = 0; i < p->targets.n; i++) {
 		const Target *t = p->targets.at[i];
-		text_printf(out, "\t{\"%s\", %d, %d},\n", t->name, t->capability, t->name[strlen(t->name) - 1] == 'a');
+		text_printf(out, "\t{\"%s\", %d, %d},\n", t->name, t->capability,
+		    t == &pack_host || t->name[strlen(t->name) - 1] == 'a');
 	}
 	text_printf(out,
 	    "};\n\nstatic const TgpPack tgp_pack = {\"%s\", tgp_kernels, %d, %d, tgp_targets, %d};\n\n", p->name,
