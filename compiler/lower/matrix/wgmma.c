@@ -10,6 +10,20 @@
 
 #include <string.h>
 
+/* Where a warpgroup's part begins, behind where the whole does.  In a role the warp's number is known to be one for all
+ * lanes (lower_roles), and the descriptor, made from it alone, lives in uniform registers. */
+static Reg
+part_offset(Lower *l, const uint64_t *image, int n)
+{
+	Reg thread = l->thread;
+
+	if (l->role && !l->is_lone)
+		l->thread = lower_op2(l, THREAD_SHL, l->warp, lower_i32(l, log2_ceil(l->t->lanes)));
+	Reg offset = lower_thread_map(l, image, n);
+	l->thread = thread;
+	return offset;
+}
+
 /* The descriptor of where the warpgroup's part of an operand begins; addresses are in units of 16 bytes. */
 static Reg
 descriptor(Lower *l, const WgmmaPlan *p, const Value *slot, const WgmmaSide *side)
@@ -20,7 +34,7 @@ descriptor(Lower *l, const WgmmaPlan *p, const Value *slot, const WgmmaSide *sid
 	for (int i = 0; i < p->groups; i++)
 		moves |= image[first + i] = side->group[i];
 	if (moves)
-		at = lower_op2(l, THREAD_ADD, at, lower_thread_map(l, image, first + p->groups));
+		at = lower_op2(l, THREAD_ADD, at, part_offset(l, image, first + p->groups));
 	Reg field = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_AND, at, lower_i32(l, 0x3ffff)), lower_i32(l, 4));
 	return lower_op2(l, THREAD_OR, lower_as(l, CAST_ZEXT, REG_I64, field), lower_i64(l, (int64_t)side->descriptor));
 }

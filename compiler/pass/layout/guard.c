@@ -10,6 +10,7 @@
  *
  * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
  * up to some.  On targets whose loops are not cut in two (pass split), as their rings are shared and their code is long.
+ * A product by a number that is 1 but where a condition from outside the loop fails (pass relax) is passed by as well.
  * The scalars are compared as the tiles would be where neither wraps: where a term is not known to lie within 2^61 of 0,
  * the branch is taken if it does not. */
 #include "pass/layout/axis.h"
@@ -66,6 +67,24 @@ may_fail(Guard *g, Builder *b, const Affine *a)
 	return build2(b, OP_OR, fails, build2(b, OP_EQ, ok, build_int(b, ok->type, 0)));
 }
 
+/* The factor that is `c`, or else another: v is multiplied by 1 where the condition that is returned holds. */
+static Value *
+is_one_where(const Guard *g, const Value *v, Value **x)
+{
+	const Op *op = v->def;
+	if (!op || op->kind != OP_MUL || op->home != g->body)
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		const Op *spread = op->in[1 - i]->def, *from = spread && spread->kind == OP_BROADCAST ? spread->in[0]->def : NULL;
+		const Attr *one = from && from->kind == OP_SELECT ? value_const(from->in[1]) : NULL;
+		if (!one || one->kind != KIND_FLOAT || one->f != 1 || from->out->type->rank != 0 || value_inside(from->out, g->body))
+			continue;
+		*x = op->in[i];
+		return from->in[0];
+	}
+	return NULL;
+}
+
 /* v as the branch makes it again: what stands in the loop's body goes with it. */
 static Value *
 again(Guard *g, Builder *b, Value *v, Value **map)
@@ -82,16 +101,12 @@ again(Guard *g, Builder *b, Value *v, Value **map)
 	return map[v->id];
 }
 
+/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere. */
 static void
-guard_select(Guard *g, Op *op)
+guard_op(Guard *g, Op *op, Value *may, Value *v)
 {
 	Builder b = build_before(op);
-	Value *may = NULL;
 	const Type *type = op->out[0].type;
-	for (int i = 0; i < g->n; i++) {
-		Value *fails = may_fail(g, &b, &g->mask[i]);
-		may = may ? build2(&b, OP_OR, may, fails) : fails;
-	}
 	func_number(g->f);
 	Op *branch = op_make_regions(&b, OP_IF, &may, 1, NULL, 0, &type, 1, 2);
 	for (int r = 0; r < 2; r++)
@@ -99,14 +114,40 @@ guard_select(Guard *g, Op *op)
 	Builder in = {.m = g->m, .block = branch->region[0], .place = op->place};
 	Builder not = {.m = g->m, .block = branch->region[1], .place = op->place};
 	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
-	again(g, &in, op->in[0], map);
-	Value *masked = &op_clone(&in, op, map)->out[0];
-	build_yield(&in, &masked, 1);
-	build_yield(&not, &op->in[1], 1);
+	for (int i = 0; i < op->nin; i++)
+		if (op->in[i] != v)
+			again(g, &in, op->in[i], map);
+	Value *changed = &op_clone(&in, op, map)->out[0];
+	build_yield(&in, &changed, 1);
+	build_yield(&not, &v, 1);
 	branch->out[0].layout = op->out[0].layout;
 	branch->out[0].name = op->out[0].name;
 	value_replace(&op->out[0], &branch->out[0]);
 	op_erase(op);
+}
+
+/* A product by 1 under the mask goes with it. */
+static void
+guard_select(Guard *g, Op *op)
+{
+	Builder b = build_before(op);
+	Value *may = NULL, *plain = op->in[1], *same = is_one_where(g, op->in[1], &plain);
+	for (int i = 0; i < g->n; i++) {
+		Value *fails = may_fail(g, &b, &g->mask[i]);
+		may = may ? build2(&b, OP_OR, may, fails) : fails;
+	}
+	if (same)
+		may = build2(&b, OP_OR, may, build1(&b, OP_NOT, same, NULL));
+	guard_op(g, op, may, plain);
+}
+
+static void
+guard_product(Guard *g, Op *op)
+{
+	Value *plain, *same = is_one_where(g, op->out, &plain);
+	Builder b = build_before(op);
+	if (same)
+		guard_op(g, op, build1(&b, OP_NOT, same, NULL), plain);
 }
 
 /* What made the masks, where no one else uses it. */
@@ -139,6 +180,11 @@ guard_loop(Module *m, Func *f, Op *loop)
 	}
 	if (changed)
 		drop_unused(g.body);
+	for (Op *op = g.body->first, *next; op; op = next) {
+		next = op->next;
+		if (op->kind == OP_MUL && type_count(op->out[0].type) >= LEAST_ELEMENTS)
+			guard_product(&g, op);
+	}
 }
 
 static bool

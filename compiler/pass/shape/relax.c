@@ -271,6 +271,8 @@ relax_op(Module *m, const Target *t, Op *op)
 		attr_set_fast(m, op, true);
 		invert_divisor(m, op);
 		relax_exponent(op);
+		if (op->kind == OP_EXP2 && t && (t->has & HAS_WGMMA))
+			relax_scale(op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(m, op);
 		if (t && (t->has & HAS_WGMMA))          /* see relax_erf.c */
