@@ -256,11 +256,13 @@ search(Search *s, Arena *mem)
 	s->parameters = s->n;
 	add_names(s, all, n, false);
 	add_specialize(s, mem);
+	if (s->n == 0)
+		return false;
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	double limit = first >= 0 ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	find_best(s, limit);
-	return s->n > 0 && s->best >= 0 && s->best != limit;
+	return s->best >= 0 && s->best != limit;
 }
 
 /* A switch that is off where the header does not list it. */

@@ -13,8 +13,12 @@
  * last one's results are written, and waits for no product: no program but the first is filled, and a trip waits less.  The
  * start costs more, so that it does not pay for one set.  Drained tiles have buffers beside the ring.
  *
+ * Two chained products of a parted kernel run at once, beside what is computed between them for the next: a trip takes as
+ * long as a group of warps needs for its chain, or the block for its most used resource.
+ *
  * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
+#include "compile/compile.h"
 #include "compile/estimate.h"
 #include "compile/inspect.h"
 
@@ -26,6 +30,8 @@
 
 static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
 static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
+static const double START_SHARE = 0.9, CHAIN_WAIT = 400, CHAIN_PROGRAM = 2500;        /* clock reads, d 128 */
+enum { CHAIN_REGISTERS = 28 };
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
 enum { TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
@@ -35,6 +41,7 @@ enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copi
 
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
+	double special;                                 /* of arithmetic, by the unit of exponentials */
 } Use;
 
 typedef struct Estimate {
@@ -42,10 +49,12 @@ typedef struct Estimate {
 	const Bound *b;
 	const Target *t;
 	int warps, stages;
-	bool parted;
+	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
+	double once;                                    /* bytes of tiles that a program reads before its loop */
+	double chain;                                   /* cycles of the trips of two chained products */
 	bool adds_apart;                                /* one more instruction's sums, for which no operand is held */
 	int dots, warpgroup_dots;
 } Estimate;
@@ -183,13 +192,16 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->l2 += bytes / L2_RATE;
 		u->shared += bytes / SHARED_RATE;
 		e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
+		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
 		e->drain += staged_bytes(op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
-		u->arithmetic += cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
+		double cycles = cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
+		u->arithmetic += cycles;
+		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
 	}
 }
 
@@ -200,6 +212,18 @@ add_times(Use *to, const Use *u, double n)
 	to->shared += n * u->shared;
 	to->l2 += n * u->l2;
 	to->arithmetic += n * u->arithmetic;
+	to->special += n * u->special;
+}
+
+/* Of two chained products, run at once (pass skew): a group of warps starts its products, which blocks it for most of
+ * their time, and then computes between them, while other groups' products and exponentials go on. */
+static double
+chain_of(const Estimate *e, const Use *u)
+{
+	double groups = MAX(1, e->warps / 4), most = MAX(MAX(u->products, u->shared), u->l2);
+
+	most = MAX(most, MAX(u->special, u->arithmetic - u->special));
+	return MAX(most, (START_SHARE * u->products + u->arithmetic) / groups + CHAIN_WAIT);
 }
 
 static double
@@ -220,6 +244,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 			add_times(u, &inside, n);
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
+			e->chain += n * chain_of(e, &inside);
 			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
 			e->serial += n * (MAX(trip, ahead) - trip + (e->parted ? PARTED_WAIT : TRIP_WAIT));
 		}
@@ -233,7 +258,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 static double
 shared_bytes(const Estimate *e)
 {
-	return e->stages * e->slot + (e->parted ? e->drain : 0) + SYSTEM_BYTES;
+	return e->stages * e->slot + (e->parted ? e->drain : 0) + (e->chained ? e->once : 0) + SYSTEM_BYTES;
 }
 
 /* Blocks that a multiprocessor holds; 0: not even one. */
@@ -243,6 +268,9 @@ resident(const Estimate *e)
 	const Target *t = e->t;
 	double shared = shared_bytes(e), threads = e->warps * t->lanes;
 	double registers = e->registers + REGISTERS_OTHER;
+	if (e->chained)
+		return shared <= t->shared_bytes &&
+		    e->registers + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
 	if (shared > t->shared_bytes || registers > (e->adds_apart ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
@@ -261,6 +289,8 @@ set_cycles(const Estimate *e, int n)
 static double
 programs_cycles(const Estimate *e, int n, int together)
 {
+	if (e->chained)
+		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
 	if (!e->parted)
 		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
 	return PARTED_START + FILL + n * (longest(&e->block) + e->serial + EPILOGUE);
@@ -294,6 +324,17 @@ fill_bill(const Estimate *e, double programs, double cycles, Bill *out)
 	out->part[BILL_WAITING] = e->serial + EPILOGUE + (e->parted ? 0 : FILL);
 }
 
+/* Parted kernels are modelled with one product in the loop, or two that are chained and run at once. */
+static bool
+is_modelled(Estimate *e)
+{
+	Schedule open = e->b->schedule;
+	open.at[SCHEDULE_SPECIALIZE] = -1;
+	e->chained = e->parted && e->dots == 2 && e->warpgroup_dots == 2 && target_role_registers(e->t, e->warps / 4) &&
+	    parts_by_itself(e->f, &open, e->t) > 0;
+	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));
+}
+
 double
 estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
@@ -308,11 +349,13 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (e.stages <= 0)
 		e.stages = STAGES_MOST;
 	walk(&e, f->body, false, &e.block);
+	if (!is_modelled(&e))
+		return -1;
 	if (b->schedule.stages <= 0)
 		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
 			e.stages--;
 	int together = resident(&e);
-	if (e.dots == 0 || together == 0 || (e.parted && (e.dots != 1 || e.warpgroup_dots != 1 || each < 2)))
+	if (together == 0 || (e.parted && !e.chained && each < 2))
 		return -1;
 	double cycles = programs_cycles(&e, each, together);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;

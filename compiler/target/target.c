@@ -117,12 +117,12 @@ target_named(const char *name)
 }
 
 /* Multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg), of which the warpgroups of a block have at most the multiprocessor's
- * 65536 registers together.  They are the shares of CUTLASS (40 and 232) and FlashAttention 3 (32 and 160), and for one
- * warpgroup what a thread can use. */
+ * 65536 registers together, and no more than the block is launched with.  They are the shares of CUTLASS (40 and 232) and
+ * FlashAttention 3 (32 and 160), for one warpgroup what a thread can use, and for four what 640 threads of 96 leave. */
 const int *
 target_role_registers(const Target *t, int warpgroups)
 {
-	static const int split[][2] = {{56, 240}, {40, 232}, {32, 160}};
+	static const int split[][2] = {{56, 240}, {40, 232}, {32, 160}, {32, 112}};
 
 	return t->has & HAS_SETMAXNREG && warpgroups >= 1 && warpgroups <= LEN(split) ? split[warpgroups - 1] : NULL;
 }

@@ -21,8 +21,8 @@
 typedef struct Case {
 	Compile *cx;
 	Kernel *k;
-	ArgInfo args[3];
-	NamedConst fixed[1];
+	ArgInfo args[4];
+	NamedConst fixed[2];
 	int nfixed, binds;
 	NamedConst *chosen;
 	int n;
@@ -32,7 +32,10 @@ static bool
 is_fixed(void *user, const char *name)
 {
 	const Case *c = user;
-	return c->nfixed && strcmp(c->fixed[0].name, name) == 0;
+	for (int i = 0; i < c->nfixed; i++)
+		if (strcmp(c->fixed[i].name, name) == 0)
+			return true;
+	return false;
 }
 
 static bool
@@ -166,6 +169,41 @@ test_fixed(void **state)
 	compile_close(c.cx);
 }
 
+/* Nothing is left to choose. */
+static void
+test_all_fixed(void **state)
+{
+	Case c = {0};
+	c.fixed[0] = (NamedConst){.name = "BN", .value = {.kind = CONST_INT, .i = 64}, .place = NOWHERE};
+	c.fixed[1] = (NamedConst){.name = "specialize", .value = {.kind = CONST_BOOL, .i = 1}, .place = NOWHERE};
+	c.nfixed = 2;
+	assert_false(choose(&c, PRODUCT(PLAIN, "tune(BN = {64, 128})"), 8192, 8192, 8192));
+	compile_close(c.cx);
+}
+
+/* Attention: roles, of which the model is that of a chain; wide heads leave room for 64 keys. */
+static void
+test_chained(void **state)
+{
+	static const char text[] = "kernel a<BM = 64, BN = 64, DIM = D>(q: in bf16[H, S, D], k: in bf16[H, L, D], v: in bf16[H, L, D],\n"
+	    "y: out bf16[H, S, D]) grid(p: cdiv(S, BM), h: H) tune(BM = {64, 128}, BN = {32, 64, 128}, warps = {4, 8}, stages = {2, 3})\n"
+	    "{ let query = q[h, p * BM +: BM, 0 +: DIM]; var top = full([BM], -inf, f32); var acc = zeros([BM, DIM], f32);\n"
+	    "  for t in range(0, L, BN) { let score = query @ k[h, t +: BN, 0 +: DIM].T; let next = max(top, max(score, axis = 1));\n"
+	    "    acc = acc * exp(top - next)[:, new] + (exp(score - next[:, new]) as bf16) @ v[h, t +: BN, 0 +: DIM]; top = next; }\n"
+	    "  y[h, p * BM +: BM, 0 +: DIM] = acc; }";
+	static const int64_t columns[][2] = {{128, 128}, {256, 64}};
+	for (int i = 0; i < 2; i++) {
+		Case c = {0};
+		for (int k = 0; k < 4; k++)
+			c.args[k] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 3, .dim = {32, 4096, columns[i][0]}};
+		assert_true(choose_for(&c, text));
+		assert_int_equal(value(&c, "specialize"), 1);
+		assert_int_equal(value(&c, "BM"), 128);
+		assert_int_equal(value(&c, "BN"), columns[i][1]);
+		compile_close(c.cx);
+	}
+}
+
 #define VECTORS "(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) "
 
 /* Programs of less bytes than move while a block starts: blocks stay, if there are enough programs. */
@@ -225,7 +263,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
-		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed),
+		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

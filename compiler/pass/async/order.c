@@ -74,7 +74,8 @@ remainder_of(Builder *b, Value *a, Value *by, Value **quotient)
 	return build2(b, OP_SUB, a, build2(b, OP_MUL, *quotient, by));
 }
 
-/* The number, as the grid counts, of the program that is walked as number p. */
+/* The number, as the grid counts, of the program that is walked as number p.  What costs little is computed again for
+ * each program: the producer's few registers hold no more beside its loop. */
 static Value *
 walked(Module *m, Op *programs)
 {
@@ -82,7 +83,7 @@ walked(Module *m, Op *programs)
 	Attr first = attr_new_axis(m, 0);
 	Value *n = &op_make(&before, OP_NUM_PROGRAMS, NULL, 0, &first, 1, NULL, 0)->out[0];
 	Value *others = build2(&before, OP_DIV, programs->in[1], n), *together = build_index(&before, TOGETHER);
-	Value *size = build2(&before, OP_MUL, n, together), *last = build2(&before, OP_SUB, n, build_index(&before, 1));
+	Value *size = build2(&b, OP_MUL, n, together), *last = build2(&b, OP_SUB, n, build_index(&b, 1));
 	Value *group, *row, *p = &programs->region[0]->arg[0];
 	Value *within = remainder_of(&b, p, size, &group);
 	Value *from = build2(&b, OP_MUL, group, together);

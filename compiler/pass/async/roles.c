@@ -189,7 +189,7 @@ can_part(Parting *p)
 	if (!find_programs(p) || !find_loop(p))
 		return false;
 	if (warps % WARPGROUP || !target_role_registers(p->t, warps / WARPGROUP))
-		return refuse(p, "registers are divided between warpgroups, of which 1 to 3 compute");
+		return refuse(p, "registers are divided between warpgroups, of which 1 to 4 compute");
 	for (const Op *op = p->programs->region[0]->first; op; op = op_after(op, p->programs->region[0]))
 		if (op_is_loop(op) && carries_tokens(op))
 			return refuse(p, "a loop carries tokens");

@@ -75,9 +75,10 @@ is_one_where(const Guard *g, const Value *v, Value **x)
 	if (!op || op->kind != OP_MUL || op->home != g->body)
 		return NULL;
 	for (int i = 0; i < 2; i++) {
-		const Op *spread = op->in[1 - i]->def, *from = spread && spread->kind == OP_BROADCAST ? spread->in[0]->def : NULL;
+		const Op *spread = op->in[1 - i]->def;
+		const Op *from = spread && spread->kind == OP_BROADCAST ? spread->in[0]->def : NULL;
 		const Attr *one = from && from->kind == OP_SELECT ? value_const(from->in[1]) : NULL;
-		if (!one || one->kind != KIND_FLOAT || one->f != 1 || from->out->type->rank != 0 || value_inside(from->out, g->body))
+		if (!one || one->kind != KIND_FLOAT || one->f != 1 || value_inside(from->out, g->body))
 			continue;
 		*x = op->in[i];
 		return from->in[0];

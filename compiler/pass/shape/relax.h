@@ -16,8 +16,7 @@ bool is_assumed(const Assumed *all, const Value *v);
 bool carried_from(const Value *v, Value *from[2]);
 /* An approximated exponential of a difference becomes one of base 2. */
 void relax_exponent(Op *op);
-
-/* exponent_scale.c: the factor of what such an exponential takes goes into its own. */
+/* The factor of what such an exponential takes goes into its own. */
 void relax_scale(Op *exp2);
 
 /* relax_erf.c: 1 + erf(u), or {negated} 1 - erf(u), approximately. */
