@@ -294,6 +294,8 @@ Reg lower_split_rank(Lower *l);                         /* of this block, i64 */
 void lower_buffer(Lower *l, Op *op);                    /* memory/buffer.c: buffers, asynchronous copies, mbarriers */
 /* Where number `index` of a ring stands; in_range: it is below the number of slots. */
 Reg lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range);
+/* Of a ring of mbarriers; the number is taken modulo theirs unless it is seen to be below. */
+Reg lower_mbarrier_at(Lower *l, const Value *ring, const Value *number);
 void lower_copy_bulk(Lower *l, Op *op);                 /* memory/bulk.c: copies by tensor maps */
 void lower_send(Lower *l, Op *op);
 void lower_sent(Lower *l, Op *op);

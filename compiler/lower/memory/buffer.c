@@ -15,6 +15,7 @@
  * One thread of a thread block initialises mbarriers.  One thread of a role arrives, or a lane of each warp; barriers that
  * pass barrier puts order what the others did before it. */
 #include "lower/lower.h"
+#include "pass/async/ring.h"
 
 #include <string.h>
 
@@ -211,6 +212,12 @@ lower_tokens(Lower *l, Op *op)
 
 /* ---- mbarriers ---- */
 
+Reg
+lower_mbarrier_at(Lower *l, const Value *ring, const Value *number)
+{
+	return lower_slot_at(l, ring, number, ring_holds(number, ring->type->slots));
+}
+
 static void
 lower_mbarrier(Lower *l, Op *op)
 {
@@ -228,7 +235,7 @@ lower_mbarrier(Lower *l, Op *op)
 static void
 lower_arrive(Lower *l, Op *op)
 {
-	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), lower_i32(l, attr_bytes(op))};
+	Reg in[] = {lower_mbarrier_at(l, op->in[0], op->in[1]), lower_i32(l, attr_bytes(op))};
 
 	Reg who = l->is_lone ? 0 : *attr_by(op) ? l->lane : l->thread;
 	if (who)
@@ -252,7 +259,7 @@ arrive_at_peers(Lower *l, Op *op)
 		return;
 	}
 	lower_when(l, lower_op2(l, THREAD_ULT, l->lane, lower_i32(l, blocks)));
-	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), l->lane}, at;
+	Reg in[] = {lower_mbarrier_at(l, op->in[0], op->in[1]), l->lane}, at;
 	thread_prim(l->b, PRIM_CLUSTER_ADDRESS, in, 2, NULL, 0, &at, 1);
 	thread_prim(l->b, PRIM_CLUSTER_SIGNAL, &at, 1, NULL, 0, NULL, 0);
 	lower_end_when(l);
@@ -273,7 +280,7 @@ static void
 lower_await(Lower *l, Op *op)
 {
 	Reg phase = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, op->in[2])[0]);
-	Reg in[] = {lower_slot_at(l, op->in[0], op->in[1], false), lower_op2(l, THREAD_AND, phase, lower_i32(l, 1))};
+	Reg in[] = {lower_mbarrier_at(l, op->in[0], op->in[1]), lower_op2(l, THREAD_AND, phase, lower_i32(l, 1))};
 
 	thread_prim(l->b, PRIM_MBAR_WAIT, in, 2, NULL, 0, NULL, 0);
 }

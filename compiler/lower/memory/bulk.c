@@ -175,7 +175,7 @@ lower_copy_bulk(Lower *l, Op *op)
 	if (!boxes_make(l, op, &x))
 		return;
 	Reg one = begin_alone(l);
-	x.bar = lower_slot_at(l, op->in[bar], op->in[bar + 1], false);
+	x.bar = lower_mbarrier_at(l, op->in[bar], op->in[bar + 1]);
 	issue_all(l, &x);
 	end_alone(l, one);
 }
