@@ -5,9 +5,12 @@
  *     …
  *     await %full, %now, %phase                            the slot's copies of this turn of the ring have come
  *
- * The parity that an await asks for turns when the ring wraps.  A ring that a second mbarrier frees is rings.c's. */
+ * The parity that an await asks for turns when the ring wraps.  A ring that a second mbarrier frees is rings.c's.  Vectors
+ * that are read beside such tiles, as the norms and scales of a row, come in the same way. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
+
+enum { SLOT_ALIGN = 128 };                              /* bytes, of what a tensor map writes */
 
 Op *
 pipeline_programs(const Op *loop)
@@ -27,13 +30,31 @@ runs_once(const Pipeline *p)
 	return true;
 }
 
+static bool
+has_boxes(const Pipeline *p)
+{
+	for (int i = 0; i < p->reads.n; i++)
+		if (p->reads.at[i].is_boxed && !access_map_reason(p->reads.at[i].read, p->t))
+			return true;
+	return false;
+}
+
+/* Its slots are rows, which begin where a tensor map writes. */
+static bool
+is_vector(const Staged *s)
+{
+	const Type *t = s->read->out[0].type;
+	return t->rank == 1 && tile_bytes(t) % SLOT_ALIGN == 0;
+}
+
 static void
 mark_bulk(Pipeline *p, bool allowed)
 {
 	p->bulk_bytes = p->nasync = 0;
+	allowed = allowed && has_boxes(p);
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
-		s->is_bulk = allowed && s->is_boxed && !map_reason(s->read, p->t);
+		s->is_bulk = allowed && (s->is_boxed || is_vector(s)) && !access_map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
 		p->bulk_bytes += s->is_bulk ? tile_bytes(s->read->out[0].type) : 0;
 	}

@@ -106,7 +106,7 @@ common_bytes(Func *f, const Target *t, int axis)
 		if (loop->kind != OP_FOR || !has_warpgroup_product(loop->region[0]) || loop_varies(f, mem, axis, loop))
 			continue;
 		for (const Op *op = loop->region[0]->first; op; op = op->next)
-			if (op->kind == OP_READ && op->out[0].type->rank == 2 && !map_reason(op, t) &&
+			if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, t) &&
 			    !read_varies(f, mem, axis, op))
 				n += tile_bytes(op->out[0].type);
 	}

@@ -102,7 +102,7 @@ is_of_one_group(const Op *op)
 static bool
 is_drained(const Drain *d, const Op *op)
 {
-	if (op->kind != OP_WRITE || map_reason(op, d->t) || !is_only_access(d->f, op) || !is_of_one_group(op))
+	if (op->kind != OP_WRITE || access_map_reason(op, d->t) || !is_only_access(d->f, op) || !is_of_one_group(op))
 		return false;
 	const Value *v = op->in[access_data(op)];
 	int bytes = element_bytes(v->type), rank = v->type->rank;
@@ -304,6 +304,7 @@ pass_drain(Module *m, const Target *t)
 		Drain d = {.m = m, .f = m->funcs.at[i], .t = t};
 		if (!has_product(d.f) || has_pointers(d.f))
 			continue;
+		axis_drop(m);
 		for (Op *op = d.f->body->first, *next; op; op = next) {
 			next = op_after(op, d.f->body);
 			if (is_drained(&d, op))

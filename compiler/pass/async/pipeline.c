@@ -262,6 +262,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	p.is_async = (t->has & HAS_CP_ASYNC) && f->schedule.stages != 1;
 	if (!has_constant_step(loop))
 		return;
+	axis_drop(m);
 	pipeline_find_reads(&p);
 	if (p.reads.n == 0)
 		return;

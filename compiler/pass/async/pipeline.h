@@ -10,6 +10,7 @@
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 
+#include "pass/layout/axis.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -73,7 +74,7 @@ bool pipeline_starts_early(const Pipeline *p);
 int pipeline_fast_dim(const Layout *l, int otherwise);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_wanted_layout(Pipeline *p, const Staged *s);
-/* Does v come from the read through casts, unary arithmetic and permutes alone? */
+/* Does v come from the read through casts, unary arithmetic, permutes and reshapes alone? */
 bool pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v);
 /* Bytes of a slot of each ring; `converted`: only of reads with a wanted layout. */
 int64_t pipeline_stage_bytes(const Pipeline *p, bool converted);

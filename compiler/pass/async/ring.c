@@ -3,8 +3,8 @@
  *     %a = read %x, %m, %k {…} : f16[128, 32] #0
  *     %d = convert %a : f16[128, 32] #2               =>    %d = get (slot %now of %ring) : f16[128, 32] #2
  *
- * Where a convert changes the tile right behind the read, or behind casts and permutes, the get gives the convert's layout
- * and the convert goes. */
+ * Where a convert changes the tile right behind the read, or behind casts, permutes and reshapes, the get gives the
+ * convert's layout and the convert goes. */
 #include "pass/async/pipeline.h"
 
 int
@@ -45,6 +45,11 @@ choose_shared(Pipeline *p, const Staged *s)
 
 	if (s->is_boxed)
 		return warpgroup_layout(p->m, v->type, pipeline_fast_dim(v->layout, v->type->rank - 1));
+	if (s->is_bulk) {
+		const int order[LAYOUT_RANK] = {0};
+		Layout row = layout_row_major(v->layout->rank, v->layout->out, order);
+		return layout_intern(p->m, &row);
+	}
 	if (dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
 	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
@@ -94,6 +99,13 @@ operand_layout(Pipeline *p, const Op *op, const Layout *want)
 {
 	int back[LAYOUT_RANK] = {0};
 
+	if (op->kind == OP_RESHAPE) {
+		const Type *t = op->in[0]->type;
+		for (int d = 0; d < t->rank; d++)
+			back[d] = log2_ceil(t->extent[d]);
+		Layout l = layout_reshape(want, t->rank, back);
+		return layout_intern(p->m, &l);
+	}
 	if (op->kind != OP_PERMUTE)
 		return want;
 	for (int d = 0; d < want->rank; d++)
@@ -107,7 +119,7 @@ pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v)
 {
 	while (v != &s->read->out[0]) {
 		if (!v->def || v->def->home != p->body || v->def->nin != 1 ||
-		    (v->def->kind != OP_PERMUTE && !(op_info[v->def->kind].traits & ELEM)))
+		    (v->def->kind != OP_PERMUTE && v->def->kind != OP_RESHAPE && !(op_info[v->def->kind].traits & ELEM)))
 			return false;
 		v = v->def->in[0];
 	}
@@ -128,7 +140,7 @@ pipeline_wanted_layout(Pipeline *p, const Staged *s)
 	return NULL;
 }
 
-/* v rebuilt in layout `want` from a get of the ring, through the casts and permutes between. */
+/* v rebuilt in layout `want` from a get of the ring, through the casts, permutes and reshapes between. */
 static Value *
 rebuild(Pipeline *p, Builder *b, const Staged *s, Value *slot, Value *v, const Layout *want)
 {

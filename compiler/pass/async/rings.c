@@ -27,8 +27,8 @@
  *         …
  *         arrive %empty, %now {by = "warp", mask = 3}
  *
- * In a loop over programs a tile that is read before the loop, for products of warpgroups in it alone, comes in the same
- * way, into a ring of one slot that each program fills and frees once. */
+ * In a loop over programs the tiles that are read before the loop, for products of warpgroups in it alone, come in the same
+ * way, into rings of one slot that each program fills and frees once. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
@@ -261,37 +261,44 @@ is_programs(const Pipeline *p, Op *read)
 {
 	Pipeline whole = {.f = p->f, .body = p->f->body};
 
-	if (read->kind != OP_READ || map_reason(read, p->t) || pipeline_may_be_written(&whole, read->in[0]))
+	if (read->kind != OP_READ || access_map_reason(read, p->t) || pipeline_may_be_written(&whole, read->in[0]))
 		return false;
 	return warpgroup_reads(p->body, &read->out[0]) && !has_other_uses(&read->out[0], p->body);
 }
 
-static Op *
-find_tile(const Pipeline *p)
+typedef VEC(Op *) Tiles;
+
+static int64_t
+find_tiles(const Pipeline *p, Tiles *tiles)
 {
 	const Op *programs = pipeline_programs(p->loop);
+	int64_t bytes = 0;
 
 	for (Op *op = programs ? programs->region[0]->first : NULL; op && op != p->loop; op = op->next)
-		if (is_programs(p, op))
-			return op;
-	return NULL;
+		if (is_programs(p, op)) {
+			vec_push(p->tmp, tiles, op);
+			bytes += tile_bytes(op->out[0].type);
+		}
+	return bytes;
 }
 
 static void
-bring_tile(Pipeline *p, Op *read)
+bring_tiles(Pipeline *p, const Tiles *tiles)
 {
 	Pipeline outer;
-	Staged s = {.read = read, .is_boxed = true, .is_bulk = true};
 	Ring r = {.part = *p};
 	Value *arg = carry_through(p, 2, &outer), *next[2];
-	Builder b = build_before(read), before = build_before(outer.loop);
+	Builder b = build_before(tiles->at[tiles->n - 1]), before = build_before(outer.loop);
 
 	r.part.loop = outer.loop;
 	r.part.reads.n = r.part.reads.cap = 0;
 	r.part.reads.at = NULL;
-	vec_push(p->tmp, &r.part.reads, s);
-	r.part.bulk_bytes = tile_bytes(read->out[0].type);
-	r.part.ranks = 0;
+	r.part.bulk_bytes = r.part.ranks = 0;
+	for (int i = 0; i < tiles->n; i++) {
+		Staged s = {.read = tiles->at[i], .is_boxed = true, .is_bulk = true};
+		vec_push(p->tmp, &r.part.reads, s);
+		r.part.bulk_bytes += tile_bytes(s.read->out[0].type);
+	}
 	pipeline_rings(&r.part, &before, 1);
 	r.part.full = pipeline_mbarrier(p, &before, 1, 1, "loaded");
 	r.part.empty = pipeline_mbarrier(p, &before, 1, p->f->schedule.warps, "taken");
@@ -378,19 +385,20 @@ void
 pipeline_symmetric(Pipeline *p, int slots)
 {
 	Rings r = {.p = p};
-	Op *tile = find_tile(p);
+	Tiles tiles = {0};
+	int64_t bytes = find_tiles(p, &tiles);
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
 
 	cluster_find_shared(p);
 	find_rings(&r);
-	slots = fit_slots(p, slots, tile ? tile_bytes(tile->out[0].type) : 0);
+	slots = fit_slots(p, slots, bytes);
 	make_rings(&r, &b, slots);
 	carry_slots(&r, &b);
 	build_body(&r, slots);
 	if (pipeline_programs(p->loop))
 		carry_on(p, 2 * r.n);
-	if (tile)
-		bring_tile(p, tile);
+	if (tiles.n)
+		bring_tiles(p, &tiles);
 	if (p->ranks)
 		cluster_barriers(p->m, pipeline_programs(p->loop));
 }

@@ -183,6 +183,19 @@ start_product(Module *m, Func *f, Op *dot)
 		erase_unused(were[1]);
 }
 
+/* Products are over in the order in which they start: those that start between this one and the wait may run on. */
+static void
+leave_later(Module *m, Op *wait)
+{
+	int64_t left = 0;
+	for (const Op *op = wait->prev; op && op != wait->in[0]->def; op = op->prev) {
+		if (op->nregion)
+			return;
+		left += op->kind == OP_DOT_START;
+	}
+	attr_set_left(m, wait, left);
+}
+
 void
 warpgroup_products(Module *m, Func *f)
 {
@@ -191,4 +204,7 @@ warpgroup_products(Module *m, Func *f)
 		if (is_product(op))
 			start_product(m, f, op);
 	}
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)
+			leave_later(m, op);
 }

@@ -56,6 +56,9 @@ int access_vector(const Op *op, const Layout *l, const Target *t);
 /* What a tensor's dimension is known to be divisible by, log2, and its least and greatest extent. */
 int dim_div(const Value *tensor, int d);
 void dim_range(const Value *tensor, int d, int64_t *lo, int64_t *hi);
+/* NULL: a tensor map serves the access (map_reason), and it begins at a multiple of 16 bytes along the tensor's contiguous
+ * dimension: of another coordinate an H200 says that the instruction is illegal. */
+const char *access_map_reason(const Op *op, const Target *t);
 /* Is every index along dimension d of an access within the tensor? */
 bool access_is_inside(const Op *op, int d);
 

@@ -7,7 +7,11 @@
  *     for %k in 0 .. K step 64:  read %a, %r, %k {… extents = [32, 64]}     inside along K if K is a multiple of 64 */
 #include "pass/layout/axis.h"
 
+#include "model/model.h"
+
 #include <string.h>
+
+enum { MAP_ALIGN = 4 };                                 /* log2 of bytes: where a tensor map's box may begin along a row */
 
 /* The parameter whose argument a tensor value is. */
 static const FuncParam *
@@ -187,6 +191,18 @@ access_contiguity(const Op *op, const Target *t, int *dim)
 		return 0;
 	k = is_tensor ? tensor_contiguity(op, dim) : pointer_contiguity(op, dim);
 	return MIN(k, most);
+}
+
+const char *
+access_map_reason(const Op *op, const Target *t)
+{
+	const char *why = map_reason(op, t);
+	if (why)
+		return why;
+	const Type *tensor = op->in[0]->type;
+	axis_keep(op->home->func);
+	int div = axis_of(op->in[tensor->rank])->div[0], bytes = log2_floor(dtype_tile_size(tensor->elem));
+	return div + bytes >= MAP_ALIGN ? NULL : "it may begin at other than multiples of 16 bytes along a row";
 }
 
 int
