@@ -7,10 +7,13 @@
  *     %f = exp (sub %o, %m) : f32[64]                  %f = exp2 (sub (mul %o, log2 e), %n) : f32[64]
  *
  * One operation an element takes the place of two.  The product %n is rounded, by 2^-24 of itself, which is an error of
- * the result as great as one of %x's own rounding: so both terms must be rounded ones, sums or products or the greatest of
- * such, where the difference of what memory holds may be exact.  The second form keeps the same %n: what a running maximum
- * scales is scaled back by the same number.  Terms beyond 2^127, which the factor makes infinite, are met only in
- * constants, and those prevent it. *
+ * the result as great as one of %x's own rounding where both are about as great.  Where they are not, their difference is
+ * as great as the greater, and a result that is neither 0 nor infinite has one of 104 at most: 2^-17.  So one of the terms
+ * must be a rounded one, a sum or product or the greatest of such, where the difference of what memory holds may be
+ * exact; the other may come from memory, as a row's log-sum-exp does.  The second form keeps the same %n, and both terms
+ * must be rounded: what a running maximum scales is scaled back by the same number.  Terms beyond 2^127, which the factor
+ * makes infinite, prevent it in constants.
+ *
  * The factor of what an exponential takes, and its greatest, goes into the exponential's own factor.
  *
  *     for … {                                              %ok = 2^-100 <= %c <= 2^100
@@ -124,11 +127,12 @@ void
 relax_exponent(Op *op)
 {
 	Op *sub = op->kind == OP_EXP && op->out->type->elem == TY_F32 ? op->in[0]->def : NULL;
-	if (!sub || sub->kind != OP_SUB || sub->out->nuses != 1 || !is_rounded(sub->in[0], 0, NULL) ||
-	    !is_rounded(sub->in[1], 0, NULL))
+	if (!sub || sub->kind != OP_SUB || sub->out->nuses != 1 || !is_rounded(sub->in[0], 0, NULL))
 		return;
 	Builder b = build_before(op);
 	Value *row = repeated(sub->in[1]), *d;
+	if (!row && !is_rounded(sub->in[1], 0, NULL))
+		return;
 	if (row) {
 		Value *less = build1(&b, OP_NEG, in_base_2(&b, row), NULL);
 		Value *factor = build_float(&b, op->out->type, LOG2_E);
