@@ -214,14 +214,15 @@ scratch_bytes(const Pipeline *p)
 	return most;
 }
 
-/* Of tiles from outside of the loop that products of warpgroups read: shared memory holds them as long as it runs. */
+/* Of tiles from outside of the loop that products of warpgroups read, and of computed ones: shared memory holds them as
+ * long as it runs. */
 static int64_t
 fixed_bytes(const Pipeline *p)
 {
 	int64_t n = 0;
 
 	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body))
-		for (int i = 0; i < op->nout && !op_inside(op, p->body); i++)
+		for (int i = 0; i < op->nout && !(op->kind == OP_READ && op_inside(op, p->body)); i++)
 			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 	return n;
 }

@@ -7,7 +7,8 @@
  *
  * The right operand comes from memory as it is, so that copies can bring it into shared memory, where the instruction reads
  * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at
- * least, or the columns are divided as well.  Elements of other than
+ * least, or the columns are divided as well: then each needs what the others computed of a left operand that another
+ * product made, which goes through shared memory.  Elements of other than
  * 16 bits must lie along K in memory.  What is read from shared memory has no layout in registers.
  *
  * Products of 8-bit floats are summed apart and then added (model/plan_wgmma.c), for which a thread holds one more
@@ -63,7 +64,7 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 		return "fewer than 4 warps";
 	out->along[0] = MIN(groups, rows);
 	out->along[1] = groups - out->along[0];
-	if (out->along[1] > (chained ? 0 : columns))
+	if (out->along[1] > columns)
 		return "more warps than the tile divides into";
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
@@ -75,6 +76,7 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a);
+	out->register_a = out->register_a && !(chained && out->along[1]);
 	return left ? left : operand_reason(dot, 1, t, &computed);
 }
 
