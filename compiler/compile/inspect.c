@@ -84,12 +84,16 @@ packed_banks(const Layout *threads, const Layout *shared, bool reads, const Targ
 }
 
 static InspectBanks
-banks(const Layout *threads, const Layout *shared, int bytes, const Target *t)
+banks(const Layout *threads, const Layout *shared, int bytes, bool reads, const Target *t)
 {
 	InspectBanks b = {0};
-	int vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
-	b.bytes = bytes << vector;
-	layout_bank_passes(threads, shared, bytes, vector, &b.passes, &b.least);
+	int order[F2_MAX], vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
+	Layout sorted = layout_by_offset(threads, shared, order);
+	int wide = reads ? layout_shared_vector(&sorted, shared, bytes, t->vector_bytes) : vector;
+	if (wide > vector)
+		threads = &sorted;
+	b.bytes = bytes << wide;
+	layout_bank_passes(threads, shared, bytes, wide, &b.passes, &b.least);
 	return b;
 }
 
@@ -127,7 +131,7 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	if (slot->layout && dtype_is_packed(x->tile->elem))
 		x->in = packed_banks(x->layout, slot->layout, false, t);
 	else if (slot->layout)
-		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), t);
+		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), false, t);
 }
 
 /* One thread has the hardware move whole boxes: as wide as an access gets, and each byte once. */
@@ -170,8 +174,8 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 	x->way = way[c.kind];
 	if (c.kind == CONVERT_SHARED && from && to) {
 		Layout shared = layout_best_shared(from, to, bytes);
-		x->in = banks(from, &shared, bytes, t);
-		x->out = banks(to, &shared, bytes, t);
+		x->in = banks(from, &shared, bytes, false, t);
+		x->out = banks(to, &shared, bytes, false, t);
 	}
 }
 
@@ -236,7 +240,7 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
 		return;
 	}
-	b = banks(tile->layout, slot->layout, bytes, t);
+	b = banks(tile->layout, slot->layout, bytes, op->kind == OP_GET, t);
 	if (op->kind == OP_PUT)
 		x->in = b;
 	else

@@ -173,11 +173,27 @@ dot_result(Infer *x, const Type *a, const Type *b, int iacc)
 	return infer_out(x, acc);
 }
 
+/* {k_bits} has each bit of a position along K once. */
+static bool
+dot_k_bits(Infer *x)
+{
+	const IntList *bits = attr_k_bits(x->op);
+	const Type *a = infer_in(x, 0);
+	uint64_t seen = 0;
+
+	for (int i = 0; bits && i < bits->n && i < 64; i++)
+		seen |= bits->at[i] >= 0 && bits->at[i] < bits->n ? UINT64_C(1) << bits->at[i] : 0;
+	if (bits && (bits->n >= 63 || seen != (UINT64_C(1) << bits->n) - 1 ||
+	    INT64_C(1) << bits->n != a->extent[a->rank - 1]))
+		return infer_fail(x, "{k_bits} that are not each bit of a position along K of %s once", infer_text(x, a));
+	return true;
+}
+
 RULE(dot)
 {
 	const Attr *precision = op_attr(x->op, ATTR_PRECISION);
 
-	if (!dot_operands(x, 0, 1))
+	if (!dot_operands(x, 0, 1) || !dot_k_bits(x))
 		return false;
 	bool fast = precision && strcmp(precision->text, "fast") == 0;
 	if (fast && !dtype_is_f8(infer_in(x, 0)->elem))

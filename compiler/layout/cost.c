@@ -100,6 +100,28 @@ layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_b
 	return vector_of(l, &to, bytes, max_bytes);
 }
 
+Layout
+layout_by_offset(const Layout *l, const Layout *shared, int order[F2_MAX])
+{
+	Layout r = *l;
+	F2 inverse;
+	int n = l->in[IN_REGISTER];
+	for (int i = 0; i < n; i++)
+		order[i] = i;
+	if (!f2_invert(&shared->map, &inverse))
+		return r;
+	const F2 to = f2_compose(&inverse, &l->map);
+	for (int i = 1; i < n; i++)
+		for (int k = i; k > 0 && to.col[order[k]] < to.col[order[k - 1]]; k--) {
+			int low = order[k];
+			order[k] = order[k - 1];
+			order[k - 1] = low;
+		}
+	for (int i = 0; i < n; i++)
+		r.map.col[i] = l->map.col[order[i]];
+	return r;
+}
+
 /* Distinct words that the lanes [from, from + n) ask of the busiest bank.  Each bank has a list of its own: all of them
  * are short where there are few conflicts, which is what is looked for. */
 static int

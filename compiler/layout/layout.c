@@ -195,6 +195,21 @@ layout_permute(const Layout *l, const int dims[LAYOUT_RANK])
 }
 
 Layout
+layout_move_bits(const Layout *l, int dim, const int64_t *to)
+{
+	Layout r = *l;
+	int at = layout_out_at(l, dim);
+	uint64_t mask = ((UINT64_C(1) << l->out[dim]) - 1) << at;
+	for (int i = 0; i < l->map.nin; i++) {
+		uint64_t from = l->map.col[i];
+		r.map.col[i] = from & ~mask;
+		for (int b = 0; b < l->out[dim]; b++)
+			r.map.col[i] |= (from >> (at + b) & 1) << (at + to[b]);
+	}
+	return r;
+}
+
+Layout
 layout_expand(const Layout *l, int dim)
 {
 	int from[LAYOUT_RANK], n = 0;

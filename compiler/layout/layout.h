@@ -77,6 +77,11 @@ Layout layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[
 Layout layout_slice(const Layout *l, int dim);      /* dimension dim summed away: what a reduction leaves */
 Layout layout_permute(const Layout *l, const int dims[LAYOUT_RANK]);
 Layout layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK]);
+/* Along dim, bit i of what the layout says is bit to[i] of the result's. */
+Layout layout_move_bits(const Layout *l, int dim, const int64_t *to);
+/* Registers in the order of the offsets that they move by in shared memory: register r of the result is register
+ * order(r) of l, whose bit order[i] is the result's bit i. */
+Layout layout_by_offset(const Layout *l, const Layout *shared, int order[F2_MAX]);
 Layout layout_expand(const Layout *l, int dim);     /* a new dimension of extent 1 before dim */
 Layout layout_shorten(const Layout *l, int dim, int bits);   /* the first 2^bits along dim, upper bits of images left out */
 Layout layout_pair(const Layout *l);                /* a new last dimension of 2, in the lowest register bit */

@@ -223,9 +223,10 @@ void lower_packed_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 bool lower_packed_put(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared);
 bool lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *out);
 
-/* A byte of a word: two elements of a tile that a get gave. */
+/* Two elements of a tile that a get gave: of one byte of a word, or four apart in it. */
 typedef struct LowerPair {
-	Reg word, byte;                                 /* REG_I32; which byte, from 0 */
+	Reg word, byte;                                 /* REG_I32; which byte, from 0, or no register */
+	int nibble;                                     /* where the first is, of those that are four apart */
 } LowerPair;
 
 /* A cast of such a tile to f16 or bf16, two elements at a time; false: there is no such way. */

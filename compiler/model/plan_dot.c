@@ -73,13 +73,29 @@ plan_fragments(const FragmentWalk *p, const Layout *acc, const Layout *l, const 
 	return true;
 }
 
+/* The operand as it would lie if positions along K were those that the instruction counts. */
+static Layout
+uncounted(const Op *op, int which)
+{
+	const Layout *l = op->in[which]->layout;
+	const IntList *bits = attr_k_bits(op);
+	int k = which == 0 ? l->rank - 1 : l->rank - 2;
+	int64_t back[F2_MAX] = {0};
+	if (!bits || bits->n != l->out[k])
+		return *l;
+	for (int i = 0; i < bits->n; i++)
+		back[bits->at[i]] = i;
+	return layout_move_bits(l, k, back);
+}
+
 bool
 plan_mma(const Op *op, MmaPlan *p)
 {
-	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout, *a = op->in[0]->layout, *b = op->in[1]->layout;
+	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout;
 	*p = (MmaPlan){.mma = mma_named(attr_mma(op))};
-	if (!p->mma || !acc || !given || !a || !b || !layout_equal(acc, given))
+	if (!p->mma || !acc || !given || !op->in[0]->layout || !op->in[1]->layout || !layout_equal(acc, given))
 		return false;
+	const Layout of_k[2] = {uncounted(op, 0), uncounted(op, 1)}, *a = &of_k[0], *b = &of_k[1];
 	int rank = acc->rank;
 	Layout of_a = mma_layout_a(p->mma), of_b = mma_layout_b(p->mma), of_c = mma_layout_c(p->mma);
 	p->fragment = of_c.in[IN_REGISTER];

@@ -115,6 +115,11 @@ PRIMITIVE(simt_byte_permute)
 	out[0] = word;
 }
 
+PRIMITIVE(simt_and_xor)
+{
+	out[0] = (uint32_t)((in[0] & in[1]) ^ in[2]);
+}
+
 static float
 float_of(uint64_t word)
 {
@@ -168,6 +173,7 @@ CONVERSION(simt_unpack_e5m2, unpack(TY_F8E5M2, in[0]))
 CONVERSION(simt_halves_add_f16, halves(TY_F16, in[0], 0x3c003c00, in[1]))
 CONVERSION(simt_halves_sub_f16, halves(TY_F16, in[1], 0xbc00bc00, in[0]))
 CONVERSION(simt_halves_mul_f16, halves(TY_F16, in[0], in[1], 0x80008000))
+CONVERSION(simt_halves_fma_f16, halves(TY_F16, in[0], in[1], in[2]))
 CONVERSION(simt_halves_fma_bf16, halves(TY_BF16, in[0], in[1], in[2]))
 #undef CONVERSION
 

@@ -166,6 +166,7 @@ bytes(void **state)
 	assert_int_equal(word(PRIM_BYTE_PERMUTE, 0x33221100, 0x77665544, 0x7654), 0x77665544);
 	assert_int_equal(word(PRIM_BYTE_PERMUTE, 0x33221100, 0x77665544, 0x0527), 0x00552277);
 	assert_int_equal(word(PRIM_BYTE_PERMUTE, 0x3322f100, 0x80665544, 0x9fa8), 0xffff0000);
+	assert_int_equal(word(PRIM_AND_XOR, 0xabcd1234, 0x000f000f, 0x43084308), 0x4305430c);
 	word(PRIM_PREFETCH_L2, 0, 0, 0);
 }
 
@@ -176,6 +177,7 @@ halves(void **state)
 	assert_int_equal(word(PRIM_ADD_F16X2, 0x64036409, 0xe408e408, 0), 0xc5003c00);
 	assert_int_equal(word(PRIM_SUB_F16X2, 0x40003c00, 0x3c004200, 0), 0x3c00c000);
 	assert_int_equal(word(PRIM_MUL_F16X2, 0x00014200, 0xbc00c000, 0), 0x8001c600);
+	assert_int_equal(word(PRIM_FMA_F16X2, 0x64f06410, 0x2c002c00, 0xd480d480), 0x4700c700);
 	assert_int_equal(word(PRIM_FMA_BF16X2, 0xc0403fc0, 0x3f804000, 0x43083e80), 0x43054050);
 }
 

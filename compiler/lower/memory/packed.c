@@ -5,16 +5,18 @@
  * writing the other half of the byte.
  *
  * Copies to shared memory move bytes.  A tile comes out of a slot by aligned words, of which the thread takes its own
- * nibbles (layout/packed.c).  Where registers hold neighbours in pairs, as operands of matrix instructions do, the words
- * and the bytes' numbers in them are kept: a cast to f16 or bf16 takes both elements of a byte at once, by bits that stand
- * for exact numbers,
+ * nibbles (layout/packed.c).  Where registers hold in pairs what is four apart in a word, or in one byte, as operands of
+ * matrix instructions do, the words and the places in them are kept: a cast to f16 or bf16 takes both elements at once, by
+ * bits that stand for exact numbers,
  *
  *     f16    0x6400 | n  is 1024 + n         bf16    0x4300 | n  is 128 + n         n = element, or element + 8 of i4
  *
- *     r9: i32 = lshr r8, 4                           the upper nibbles of all four bytes
- *     r10: i32 = byte_permute r8, r9, r7             r7: which byte of r8 for the low half, of r9 for the high one
- *     r11: i32 = xor (and r10, 0x000f000f), 0x64086408
- *     r12: i32 = add_f16x2 r11, 0xe408e408           less 1032 */
+ *     r9: i32 = lshr r8, 8                           elements 2 and 6 of the word
+ *     r10: i32 = and_xor r9, 0x000f000f, 0x64086408
+ *     r11: i32 = add_f16x2 r10, 0xe408e408           less 1032
+ *
+ *     r9: i32 = lshr r8, 4                           of one byte: the upper nibbles of all four
+ *     r10: i32 = byte_permute r8, r9, r7             r7: which byte of r8 for the low half, of r9 for the high one */
 #include "lower/lower.h"
 
 /* Where the element with this number stands: the address of its byte, and its half's first bit (REG_I32). */
@@ -206,14 +208,15 @@ lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *
 	s.offset = NEW_ARRAY(l->mem, uint64_t, n);
 	s.word = arena_alloc(l->mem, sizeof *s.word * (size_t)n);
 	LowerMap byte = thread_map(l, v->layout, &s.c.to, 1, 2);
-	bool in_pairs = n > 1 && s.c.to.col[0] == 1 && !(s.nibble.moves & 1);
+	bool in_bytes = n > 1 && s.c.to.col[0] == 1 && !(s.nibble.moves & 1);
+	bool in_pairs = in_bytes || (n > 1 && s.c.to.col[0] == 4 && !s.nibble.moves);
 	LowerPair *pair = in_pairs ? NEW_ARRAY(l->mem, LowerPair, n / 2) : NULL;
 	for (int r = 0; r < n; r++) {
 		uint64_t at = f2_apply(&s.c.to, (uint64_t)r) & 7;
 		Reg word = word_of(l, &s, base, r);
 		out[r] = nibble(l, v->type->elem, &s.nibble, word, at);
 		if (in_pairs && r % 2 == 0)
-			pair[r / 2] = (LowerPair){word, byte_number(l, &byte, at >> 1)};
+			pair[r / 2] = (LowerPair){word, in_bytes ? byte_number(l, &byte, at >> 1) : 0, (int)at & 3};
 	}
 	l->pairs[v->id] = pair;
 	return true;
@@ -221,25 +224,72 @@ lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *
 
 /* ---- casts of pairs ---- */
 
+/* The pair's bits at the bottom of either half of a word, with others above. */
+static Reg
+pair_at_bottom(Lower *l, const LowerPair *p)
+{
+	Reg x;
+	if (!p->byte)
+		return lower_op2(l, THREAD_LSHR, p->word, lower_i32(l, 4 * p->nibble));
+	Reg which = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, p->byte, lower_i32(l, 0x1111)), lower_i32(l, 0x4400));
+	Reg in[] = {p->word, lower_op2(l, THREAD_LSHR, p->word, lower_i32(l, 4)), which};
+	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &x, 1);
+	return x;
+}
+
+static Reg
+three(Lower *l, PrimKind kind, Reg a, int64_t b, Reg c)
+{
+	Reg in[] = {a, lower_i32(l, b), c}, out;
+	thread_prim(l->b, kind, in, 3, NULL, 0, &out, 1);
+	return out;
+}
+
+/* Integers; in f16 those of bits 4 to 7 of a half need no shift of their own. */
+static Reg
+integer_pair(Lower *l, const LowerPair *p, bool is_signed, bool is_half)
+{
+	int64_t one = is_half ? 0x64006400 : 0x43004300, flip = is_signed ? 0x00080008 : 0;
+	if (is_half && !p->byte && p->nibble & 1) {     /* 1024 + 16 n, or 16 (n + 8): a 16th of it, less 64 or 72 */
+		LowerPair even = {p->word, 0, p->nibble - 1};
+		Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, &even), 0x00f000f0, lower_i32(l, one | flip << 4));
+		int32_t less = (int32_t)(is_signed ? 0xd480d480 : 0xd400d400);
+		return three(l, PRIM_FMA_F16X2, x, 0x2c002c00, lower_i32(l, less));
+	}
+	Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, p), 0x000f000f, lower_i32(l, one | flip));
+	Reg less = lower_i32(l, (int32_t)((is_half ? 0xe400e400 : 0xc300c300) + (uint32_t)flip)), y;
+	if (!is_half)
+		return three(l, PRIM_FMA_BF16X2, x, 0x3f803f80, less);
+	Reg in[] = {x, less};
+	thread_prim(l->b, PRIM_ADD_F16X2, in, 2, NULL, 0, &y, 1);
+	return y;
+}
+
+/* f4e2m1 has the sign, two bits of exponent and one of fraction, which a half with its upper bits of exponent zero has too:
+ * times 2^14 in f16, 2^126 in bf16. */
+static Reg
+float_pair(Lower *l, const LowerPair *p, bool is_half)
+{
+	Reg x = pair_at_bottom(l, p);
+	Reg sign = lower_op2(l, THREAD_SHL, x, lower_i32(l, 12));
+	Reg rest = lower_op2(l, THREAD_SHL, x, lower_i32(l, is_half ? 9 : 6));
+	rest = lower_op2(l, THREAD_AND, rest, lower_i32(l, is_half ? 0x0e000e00 : 0x01c001c0));
+	x = three(l, PRIM_AND_XOR, sign, (int32_t)0x80008000, rest);
+	return three(l, is_half ? PRIM_FMA_F16X2 : PRIM_FMA_BF16X2, x, is_half ? 0x74007400 : 0x7e807e80,
+	    lower_i32(l, (int32_t)0x80008000));
+}
+
 bool
 lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out)
 {
 	const LowerPair *pair = l->pairs[v->id];
-	bool is_half = to == TY_F16, is_signed = v->type->elem == TY_I4;
+	bool is_half = to == TY_F16;
 	unsigned needs = prim_info[is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2].needs;
-	if (!pair || (!is_half && to != TY_BF16) || v->type->elem == TY_F4E2M1 || needs & ~l->t->has)
+	if (!pair || (!is_half && to != TY_BF16) || needs & ~l->t->has)
 		return false;
-	int64_t one = is_half ? 0x64006400 : 0x43004300, less = is_half ? 0xe400e400 : 0xc300c300;
-	Reg bits = lower_i32(l, one | (is_signed ? 0x00080008 : 0));
-	Reg by = lower_i32(l, (int32_t)(less + (is_signed ? 0x00080008 : 0)));
 	for (int i = 0; i < lower_count(v) / 2; i++) {
-		Reg byte = lower_op2(l, THREAD_MUL, pair[i].byte, lower_i32(l, 0x1111)), x;
-		Reg in[] = {pair[i].word, lower_op2(l, THREAD_LSHR, pair[i].word, lower_i32(l, 4)),
-			lower_op2(l, THREAD_ADD, byte, lower_i32(l, 0x4400))};
-		thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &x, 1);
-		x = lower_op2(l, THREAD_XOR, lower_op2(l, THREAD_AND, x, lower_i32(l, 0x000f000f)), bits);
-		Reg sum[] = {x, is_half ? by : lower_i32(l, 0x3f803f80), by}, y;
-		thread_prim(l->b, is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2, sum, is_half ? 2 : 3, NULL, 0, &y, 1);
+		Reg y = v->type->elem == TY_F4E2M1 ? float_pair(l, &pair[i], is_half)
+		                                   : integer_pair(l, &pair[i], v->type->elem == TY_I4, is_half);
 		thread_unpack(l->b, y, is_half ? REG_F16 : REG_BF16, &out[2 * i], 2);
 	}
 	return true;

@@ -58,7 +58,9 @@ choose_shared(Pipeline *p, const Staged *s)
 			return layout_intern(p->m, &squares);
 	}
 	if (want && !layout_fits_matrix(want, &l, bytes, &to, &transposed)) {
-		Layout best = layout_best_shared(v->layout, want, bytes);
+		int order[F2_MAX];
+		Layout by_offset = layout_by_offset(want, &l, order);
+		Layout best = layout_best_shared(v->layout, &by_offset, bytes);
 		if (!p->is_async || bytes << layout_shared_vector(v->layout, &best, bytes, 16) >= 4)
 			l = best;
 	}

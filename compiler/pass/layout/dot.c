@@ -202,8 +202,11 @@ place_dot(Op *dot, const Target *t)
 	Op *fits = mma ? dot_fit(dot, mma) : NULL;
 	if (mma && !fits)
 		reason = "a dot of five dimensions is smaller than an instruction";
-	if (fits)
+	if (fits) {
 		place_mma(fits, mma, warps, chained);
+		if (!chained && t->lanes == 32 && !(t->has & HAS_SIMDGROUP_MATRIX))
+			dot_order_k(fits, mma);
+	}
 	else
 		place_fma(dot, log2_ceil(t->lanes), warps, reason);
 }

@@ -38,6 +38,9 @@ Op *dot_fit(Op *dot, const MmaInfo *mma);
 /* Three products of rounded parts in place of one of f32. */
 void dot_split_tf32(Op *dot);
 
+/* dot_order.c: the order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
+void dot_order_k(Op *dot, const MmaInfo *mma);
+
 /* expand.c: dot_scaled as multiplications by its scales and a dot. */
 void expand_dot_scaled(Op *op);
 

@@ -74,6 +74,9 @@ dot_operand(const Op *op, const Layout *acc, int which)
 	if (!mma && !(wgmma && which == 0 && attr_register_a(op)))
 		return NULL;
 	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
-	Layout l = fragment_spread(&fragment, t, acc, which == 0 ? t->rank - 1 : t->rank - 2);
+	int k = which == 0 ? t->rank - 1 : t->rank - 2;
+	Layout l = fragment_spread(&fragment, t, acc, k);
+	if (attr_k_bits(op))
+		l = layout_move_bits(&l, k, attr_k_bits(op)->at);
 	return layout_intern(op->home->func->module, &l);
 }
