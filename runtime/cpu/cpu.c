@@ -46,6 +46,7 @@ typedef struct PoolThread {
 } PoolThread;
 
 struct Pool {
+	pid_t process; /* whose threads they are */
 	int nthreads; /* the launching one counts */
 	PoolThread *thread;
 	pthread_mutex_t lock;
@@ -135,9 +136,27 @@ thread_main(void *arg)
 	return NULL;
 }
 
+static bool pool_open(Pool *p, int nthreads);
+
+/* A child of fork has none of its parent's threads, and locks as they were: it makes its own. */
+static void
+pool_follow_fork(Pool *p)
+{
+	PoolThread *parents = p->thread;
+	if (p->process == getpid())
+		return;
+	p->turn = 0;
+	p->busy = 0;
+	if (pool_open(p, p->nthreads))
+		free(parents);
+	else
+		p->nthreads = 1;
+}
+
 static void
 pool_run(Pool *p, Job *job)
 {
+	pool_follow_fork(p);
 	bool alone = p->nthreads == 1 || job->total <= job->chunk;
 	if (!alone) {
 		pthread_mutex_lock(&p->lock);
@@ -159,6 +178,10 @@ pool_run(Pool *p, Job *job)
 static void
 pool_close(Pool *p)
 {
+	if (p->process != getpid()) {
+		free(p->thread);
+		return;
+	}
 	pthread_mutex_lock(&p->lock);
 	p->quit = true;
 	pthread_cond_broadcast(&p->start);
@@ -175,9 +198,11 @@ pool_close(Pool *p)
 static bool
 pool_open(Pool *p, int nthreads)
 {
-	p->thread = calloc((size_t)nthreads, sizeof *p->thread);
-	if (!p->thread)
+	PoolThread *thread = calloc((size_t)nthreads, sizeof *thread);
+	if (!thread)
 		return false;
+	p->thread = thread;
+	p->process = getpid();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->start, NULL);
 	pthread_cond_init(&p->done, NULL);

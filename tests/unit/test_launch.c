@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char source[] =
     "kernel scale<BLOCK = 64>(x: in f32[N], y: out f32[N], a: f32) grid(i: cdiv(N, BLOCK)) {\n"
@@ -645,6 +647,37 @@ run_context(void *arg)
 	return (void *)bad;
 }
 
+/* A device opened before a fork runs in the child, which has none of its threads. */
+static void
+test_fork(void **state)
+{
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "scale");
+	TglTensor *x = floats(f->dev, 4096, NULL), *y = floats(f->dev, 4096, NULL);
+	static float v[4096];
+	for (int i = 0; i < 4096; i++)
+		v[i] = (float)i;
+	assert_ok(f->cx, tgl_tensor_write(x, v, sizeof v));
+	const TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 2)};
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		bool good = tgl_launch(f->dev, k, args, 3, NULL) == TGL_OK && tgl_launch(f->dev, k, args, 3, NULL) == TGL_OK &&
+		    tgl_tensor_read(y, v, sizeof v) == TGL_OK && v[4095] == 8190;
+		tgl_tensor_close(&x);
+		tgl_tensor_close(&y);
+		teardown(state);
+		_exit(good ? 0 : 1);
+	}
+	int status = -1;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
+	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
+}
+
 static void
 test_two_contexts(void **state)
 {
@@ -683,6 +716,7 @@ main(void)
 	    TEST(test_device_that_refuses),
 	    TEST(test_device_out_of_memory),
 	    TEST(test_compile_options),
+	    TEST(test_fork),
 	    cmocka_unit_test(test_two_contexts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
