@@ -173,6 +173,11 @@ TglStatus tgl_cache_prune(TglContext *cx, uint64_t limit, int64_t *removed);
 /* Removes every compiled kernel, and with `tuning` every result of tuning; *removed, if not NULL, is how many of both.
  * TGL_ERROR_FILE (E1145): the file cannot be changed. */
 TglStatus tgl_cache_clear(TglContext *cx, bool tuning, int64_t *removed);
+/* Copies compiled kernels of this version of the compiler into the cache of another folder, which
+ * is made if there is none, or from there; *copied, if not NULL, is how many were not there yet.
+ * What goes wrong is a warning, as with any cache. */
+TglStatus tgl_cache_export(TglContext *cx, const char *folder, int64_t *copied);
+TglStatus tgl_cache_import(TglContext *cx, const char *folder, int64_t *copied);
 
 /* ---- devices ---- */
 

@@ -139,21 +139,45 @@ clear(Session *s)
 	return report_removed(s, status, n);
 }
 
+/* Another folder's cache, which may have come from another host or go there. */
+static int
+copy(Session *s, TglStatus (*run)(TglContext *, const char *, int64_t *), const char *word)
+{
+	int64_t n;
+	if (run(s->cx, s->cli->args.at[1], &n) != TGL_OK)
+		return session_error(s);
+	session_warnings(s);
+	if (s->cli->json)
+		cli_print_json(json_pack("{s:I}", word, (json_int_t)n));
+	else
+		printf("%lld %s\n", (long long)n, word);
+	return EXIT_GOOD;
+}
+
+static int export_to(Session *s) { return copy(s, tgl_cache_export, "exported"); }
+static int import_from(Session *s) { return copy(s, tgl_cache_import, "imported"); }
+
 int
 cmd_cache(const Cli *cli)
 {
 	const struct {
 		const char *name;
 		int (*run)(Session *s);
-	} what[] = {{"list", list}, {"prune", prune}, {"clear", clear}, {"path", path}};
+		int operands;
+	} what[] = {{"list", list, 1}, {"prune", prune, 1}, {"clear", clear, 1}, {"path", path, 1},
+	    {"export", export_to, 2}, {"import", import_from, 2}};
 	Session s;
 	int i = 0;
-	if (!cli_operands(cli, 1, 1))
+	if (!cli_operands(cli, 1, 2))
 		return EXIT_MISUSE;
 	while (i < LEN(what) && strcmp(cli->args.at[0], what[i].name) != 0)
 		i++;
 	if (i == LEN(what))
-		return cli_misuse("cache takes list, prune, clear or path, found '%s'", cli->args.at[0]);
+		return cli_misuse("cache takes list, prune, clear, path, export or import, found '%s'", cli->args.at[0]);
+	if (cli->args.n != what[i].operands)
+		return cli_misuse(
+		    what[i].operands == 2 ? "cache %s takes a folder" : "cache %s takes nothing",
+		    what[i].name);
 	if (!session_open(&s, cli))
 		return EXIT_WRONG;
 	int status = what[i].run(&s);

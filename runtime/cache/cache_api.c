@@ -140,6 +140,70 @@ tgl_cache_clear(TglContext *cx, bool tuning, int64_t *n)
 	return removed(cx, results < 0 ? -1 : gone + results, n);
 }
 
+/* ---- between caches ---- */
+
+typedef struct Copy {
+	Cache *from, *to;
+	int64_t n;
+} Copy;
+
+static void
+key_read(const char *text, Hash *out)
+{
+	for (int i = 0; i < HASH_BYTES; i++) {
+		const char byte[3] = {text[2 * i], text[2 * i + 1], 0};
+		out->byte[i] = (unsigned char)strtol(byte, NULL, 16);
+	}
+}
+
+/* What is damaged is not found, and what other compilers made is of no use there either. */
+static bool
+copy_entry(void *user, const TglCacheEntry *e)
+{
+	Copy *c = user;
+	Hash key;
+	Text bytes = {0}, there = {0};
+	key_read(e->key, &key);
+	if (e->current && !cache_get(c->to, &key, &there) && cache_get(c->from, &key, &bytes)) {
+		cache_put(c->to, &key, &(CacheAbout){e->kernel, e->file, e->target, e->values}, bytes.at, bytes.n);
+		c->n++;
+	}
+	text_close(&bytes);
+	text_close(&there);
+	return true;
+}
+
+static TglStatus
+copy_all(TglContext *cx, const char *folder, bool out, int64_t *n)
+{
+	Cache *other = cache_open(&(CacheOptions){.folder = folder, .limit = INT64_MAX});
+	Copy c = {out ? context_cache(cx) : other, out ? other : context_cache(cx), 0};
+	cache_each(c.from, copy_entry, &c);
+	const char *why = cache_warning(other);
+	if (why)
+		diag_warning(cx->own, NOWHERE, DIAG_CACHE, why);
+	cache_close(other);
+	if (n)
+		*n = c.n;
+	return end(cx);
+}
+
+TglStatus
+tgl_cache_export(TglContext *cx, const char *folder, int64_t *n)
+{
+	if (!cx || !context_call(cx, "tgl_cache_export", "folder", folder))
+		return TGL_ERROR_USAGE;
+	return copy_all(cx, folder, true, n);
+}
+
+TglStatus
+tgl_cache_import(TglContext *cx, const char *folder, int64_t *n)
+{
+	if (!cx || !context_call(cx, "tgl_cache_import", "folder", folder))
+		return TGL_ERROR_USAGE;
+	return copy_all(cx, folder, false, n);
+}
+
 /* ---- tuning results as text ---- */
 
 typedef struct Lines {

@@ -36,6 +36,15 @@ expect 0 "" run scale.tgl --device cuda -D BLOCK=128 -D warps=2
 expect 0 "scale: BLOCK = 128, warps = 2  (scale.tgl)" cache list
 expect 0 '"values": "BLOCK = 256"' cache list --json
 holds python3 -m json.tool "$out" /dev/null
+expect 0 "^2 exported" cache export "$work/shared"
+expect 0 "^0 exported" cache export "$work/shared"
+expect 2 "cache export takes a folder" cache export
+TEGULA_CACHE_DIR="$work/there" expect 0 "^2 imported" cache import "$work/shared"
+TEGULA_CACHE_DIR="$work/there" expect 0 "^2 compiled kernels" cache list
+TEGULA_CACHE_DIR="$work/there" expect 0 '"imported": 0' cache import "$work/shared" --json
+chmod o+w "$work/shared"
+TEGULA_CACHE_DIR="$work/else" expect 0 "^0 imported" cache import "$work/shared"
+holds grep -q "warning" "$err"
 expect 0 "^0 removed" cache prune
 expect 0 "^1 removed" cache prune --limit 3K
 expect 0 '"removed": 1' cache clear --tuning --json
