@@ -20,7 +20,7 @@ for c in $commands; do
 		holds grep -q -e "$c) _arguments.*--$o" _tegula
 	done
 done
-holds cmp "$top/docs/tegula.1" man.1
+holds cmp "$top/cmake/tegula.1" man.1
 if command -v groff >/dev/null; then
 	holds test -z "$(groff -man -Tutf8 -ww man.1 2>&1 >/dev/null)"
 fi

@@ -7,7 +7,8 @@ import re
 import pytest
 
 top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-needs = {"README.md": ["numpy"], "docs/python.md": ["numpy"], "docs/pytorch.md": ["torch"], "docs/jax.md": ["jax"]}
+needs = {"README.md": ["numpy"], "docs/python.md": ["numpy"], "docs/pytorch.md": ["torch"], "docs/jax.md": ["jax"],
+         "docs/several-gpus.md": ["torch"]}
 
 
 def fences(path):

@@ -227,7 +227,7 @@ write_file(const Pack *p, const char *ending, void (*put)(const Pack *, Text *))
 {
 	Text t = {0};
 	put(p, &t);
-	bool ok = cli_write_file(arena_printf(p->cx->mem, "%s/%s.%s", p->folder, p->name, ending), t.at, t.n);
+	bool ok = cli_write_file(arena_printf(p->cx->mem, "%s/%s%s", p->folder, p->name, ending), t.at, t.n);
 	text_close(&t);
 	return ok;
 }
@@ -265,7 +265,9 @@ make(Pack *p, PackLines *lines)
 	if (!all_used(p, lines))
 		return false;
 	report(p);
-	return p->targets.n == 0 || (write_file(p, "h", put_header) && write_file(p, "c", put_source));
+	if (cli_has(p->cli, OPT_TORCH) && !write_file(p, "_torch.cc", pack_put_torch))
+		return false;
+	return p->targets.n == 0 || (write_file(p, ".h", put_header) && write_file(p, ".c", put_source));
 }
 
 int

@@ -120,8 +120,14 @@ void pack_put_limits(const Pack *p, Text *out);
 /* The C name of a parameter or dimension. */
 const char *pack_c_name(const Kernel *k, const char *name, Arena *mem);
 bool pack_is_reserved(const char *name);
+/* The type of an element behind an address; "void" where C has none. */
+const char *pack_c_type(DType t);
 void pack_put_prototypes(const Pack *p, Text *out);
 void pack_put_functions(const Pack *p, Text *out);
+
+/* pack_torch.c */
+
+void pack_put_torch(const Pack *p, Text *out);
 
 /* pack_text.c, made by cmake/pack_text.cmake */
 extern const char pack_text_header[], pack_text_types[], pack_text_tables[], pack_text_launcher[], pack_text_host[];

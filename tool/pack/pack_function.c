@@ -76,6 +76,12 @@ is_const(const KernelParam *p)
 	return p->kind == PARAM_TENSOR ? p->access == ACCESS_IN : p->ptr == PTR_CONST;
 }
 
+const char *
+pack_c_type(DType t)
+{
+	return c_type(t) ? c_type(t) : "void";
+}
+
 static void
 put_signature(const Pack *p, const PackKernel *pk, Text *out)
 {

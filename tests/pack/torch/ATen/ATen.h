@@ -1,0 +1,58 @@
+/* As much of PyTorch's C++ as what `tegula pack --torch` writes needs to be compiled without PyTorch (tests/pack/run); with it,
+ * tests/python/test_pack.py runs it. */
+#include <cstdint>
+#include <initializer_list>
+#include <tuple>
+#include <vector>
+
+namespace c10 {
+struct SymInt {
+	SymInt(int64_t n) : n(n) {}
+	int64_t guard_int(const char *, int64_t) const { return n; }
+	int64_t expect_int() const { return n; }
+	int64_t n;
+};
+inline SymInt operator+(const SymInt &a, int64_t b) { return a.n + b; }
+inline SymInt operator*(const SymInt &a, int64_t b) { return a.n * b; }
+inline SymInt operator/(const SymInt &a, int64_t b) { return a.n / b; }
+struct Device {
+	int index() const { return 0; }
+};
+inline bool operator==(Device, Device) { return true; }
+struct DeviceGuard {
+	explicit DeviceGuard(Device) {}
+};
+}
+
+namespace at {
+enum ScalarType { kBool, kChar, kShort, kInt, kLong, kByte, kUInt16, kUInt32, kUInt64, kHalf, kBFloat16, kFloat, kDouble,
+	kFloat8_e4m3fn, kFloat8_e5m2 };
+enum class Tag { pt2_compliant_tag };
+struct Half {
+	Half(double) : x(0) {}
+	uint16_t x;
+};
+typedef Half BFloat16;
+struct Strides {
+	const int64_t *data() const { return nullptr; }
+};
+struct Options {
+	Options dtype(ScalarType) const { return *this; }
+};
+struct Tensor {
+	int64_t dim() const { return 0; }
+	ScalarType scalar_type() const { return kFloat; }
+	c10::SymInt sym_size(int) const { return 0; }
+	c10::Device device() const { return c10::Device(); }
+	Tensor contiguous() const { return *this; }
+	bool is_contiguous() const { return true; }
+	const void *const_data_ptr() const { return nullptr; }
+	void *data_ptr() const { return nullptr; }
+	Strides strides() const { return Strides(); }
+	Options options() const { return Options(); }
+};
+inline Tensor empty_symint(std::initializer_list<c10::SymInt>, Options) { return Tensor(); }
+}
+
+template <class... T> inline void stub_check(bool, const T &...) {}
+#define TORCH_CHECK(...) stub_check(__VA_ARGS__)

@@ -1,0 +1,85 @@
+"""Operators of PyTorch made by `tegula pack --torch`: in the dispatcher, exported, and in AOTInductor's packages.  They need
+PyTorch and a C++ compiler; $TEGULA is the command."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+command = os.environ.get("TEGULA") or os.path.join(top, "build/release/tegula")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    if not os.path.exists(command) or not shutil.which("g++"):
+        pytest.skip("there is no tegula command, or no g++")
+    folder = tmp_path_factory.mktemp("pack")
+    files = [os.path.join(top, f) for f in ("dsl_examples/softmax.tgl", "tests/pack/torch/kernels.tgl")]
+    subprocess.run([command, "pack", *files, "--target=cpu,sm_80,sm_90a", "--torch", "--name=packed", "-o", str(folder)], check=True)
+    from torch.utils import cpp_extension
+
+    cpp_extension.load("packed", [str(folder / "packed_torch.cc")], extra_ldflags=["-ldl", "-lpthread", "-lm"],
+                       is_python_module=False, build_directory=str(folder))
+    return torch.ops.packed
+
+
+devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+
+
+@pytest.mark.parametrize("device", devices)
+def test_operators(kernels, device):
+    x = torch.randn(33, 100, device=device)
+    assert torch.allclose(kernels.softmax(x), torch.softmax(x, 1), atol=1e-6)
+    assert torch.allclose(kernels.softmax(x.T.contiguous().T), torch.softmax(x, 1), atol=1e-6)
+    y, z = kernels.halves(x, 2.0, 2)
+    assert y.shape == (33, 50) and torch.equal(y, 2 * x[:, :50]) and z.dtype == torch.float16
+    b = torch.zeros(100, device=device)
+    kernels.bump(b, 1.5)
+    assert b.sum() == 150
+    q = torch.arange(0, 96, device=device, dtype=torch.uint8).reshape(3, 32)
+    t = torch.randn(3, 64, device=device).half()
+    got = kernels.widen(q, t.T)
+    assert torch.equal(got, torch.stack([q & 15, q >> 4], -1).reshape(3, 64).half() + t)
+    with pytest.raises(RuntimeError, match="softmax: x is 2-dimensional Double; it takes 2 dimensions of f32"):
+        kernels.softmax(x.double())
+    for op, args in ((kernels.softmax, (x,)), (kernels.bump, (b, 1.5)), (kernels.halves, (x, 2.0, 2))):
+        torch.library.opcheck(op.default, args)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_export(kernels):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return kernels.softmax(x) * 2
+
+    program = torch.export.export(Module(), (torch.randn(3, 100),), dynamic_shapes=({0: torch.export.Dim("r")},))
+    assert torch.allclose(program.module()(torch.zeros(5, 100)), torch.full((5, 100), 0.02))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="AOTInductor is tried on a GPU")
+def test_aot_inductor(kernels, tmp_path):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return kernels.softmax(x * 2)
+
+    x = torch.randn(7, 100, device="cuda")
+    program = torch.export.export(Module().cuda(), (x,))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "m.pt2"))
+    assert torch.allclose(torch._inductor.aoti_load_package(path)(x), torch.softmax(2 * x, 1), atol=1e-6)
+    text = f"""
+import sys, torch
+torch.ops.load_library({kernels_library(kernels)!r})
+x = torch.ones(7, 100, device="cuda")
+y = torch._inductor.aoti_load_package({path!r})(x)
+assert "tegula" not in sys.modules and torch.allclose(y, torch.full_like(y, 0.01))
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=120)
+
+
+def kernels_library(kernels):
+    return next(p for p in torch.ops.loaded_libraries if os.path.basename(p).startswith("packed"))
