@@ -9,7 +9,8 @@
  *                                                             } else { yield %x }
  *
  * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
- * up to some.  On targets whose loops are not cut in two (pass split), as their rings are shared and their code is long.
+ * up to some.  The index of a nest that became one loop is a scalar of its body.  On targets whose loops are not cut in two
+ * (pass split), as their rings are shared and their code is long.
  * A product by a number that is 1 but where a condition from outside the loop fails (pass relax) is passed by as well.
  * The scalars are compared as the tiles would be where neither wraps: where a term is not known to lie within 2^61 of 0,
  * the branch is taken if it does not. */
@@ -28,6 +29,13 @@ typedef struct Guard {
 	int n;
 } Guard;
 
+/* Does it change from iteration to iteration? */
+static bool
+changes(const Guard *g, const Affine *a)
+{
+	return a->by != 0 || (a->plus && value_inside(a->plus, g->body)) || (a->minus && value_inside(a->minus, g->body));
+}
+
 /* The masks of which v is the conjunction, however spread; false: something else is in it. */
 static bool
 find_masks(Guard *g, const Value *v, int depth)
@@ -41,7 +49,7 @@ find_masks(Guard *g, const Value *v, int depth)
 	case OP_AND:
 		return find_masks(g, op->in[0], depth + 1) && find_masks(g, op->in[1], depth + 1);
 	default:
-		return g->n < MOST && mask_affine(g->body, v, &g->mask[g->n]) && g->mask[g->n++].by != 0;
+		return g->n < MOST && mask_affine(g->body, v, true, &g->mask[g->n]) && changes(g, &g->mask[g->n++]);
 	}
 }
 

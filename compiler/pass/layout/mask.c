@@ -3,7 +3,8 @@
  *     %0 = add (broadcast %t), (iota) : i64[64]
  *     %1 = lt %0, (broadcast %L) : bool[64]               t + (0 .. 63) - L < 0, by element
  *
- * A side is a sum or difference of the index, of at most two scalars of outside, of constants and of iota.  What matters of
+ * A side is a sum or difference of the index, of at most two scalars of outside (of the body too, where the caller takes
+ * them: a nest's index that was made a carried counter), of constants and of iota.  What matters of
  * an iota is its first and its last element. */
 #include "pass/layout/mask.h"
 
@@ -43,11 +44,13 @@ scale(Affine *x, int64_t c)
 	return is_small(lo) && is_small(hi) && is_small(by);
 }
 
+static bool affine_op(const Block *body, const Op *op, int depth, bool own, Affine *out);
+
+/* `own`: a scalar of the body that has nothing of the index is a term as one of outside is. */
 static bool
-affine(const Block *body, Value *v, int depth, Affine *out)
+affine(const Block *body, Value *v, int depth, bool own, Affine *out)
 {
 	int64_t n;
-	Affine y;
 	*out = (Affine){0};
 	if (v->type->kind != TYPE_TILE || v->type->ptr != PTR_NONE || v->type->elem != TY_I64 || depth == DEEP)
 		return false;
@@ -59,38 +62,47 @@ affine(const Block *body, Value *v, int depth, Affine *out)
 		out->by = 1;
 		return true;
 	}
-	if (v->type->rank == 0 && !value_inside(v, body)) {
-		out->plus = v;
+	bool is_scalar = v->type->rank == 0, is_term = is_scalar && !value_inside(v, body), may_be = own && is_scalar;
+	if (!is_term && affine_op(body, v->def, depth, own, out) && (out->by || !may_be))
 		return true;
-	}
-	const Op *op = v->def;
+	if (!is_term && !may_be)
+		return false;
+	*out = (Affine){.plus = v};
+	return true;
+}
+
+static bool
+affine_op(const Block *body, const Op *op, int depth, bool own, Affine *out)
+{
+	int64_t n;
+	Affine y;
 	switch (op ? op->kind : OP_FOR) {
 	case OP_IOTA:
-		out->hi = v->type->extent[attr_axis(op)] - 1;
+		out->hi = op->out[0].type->extent[attr_axis(op)] - 1;
 		return true;
 	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return affine(body, op->in[0], depth + 1, out);
+		return affine(body, op->in[0], depth + 1, own, out);
 	case OP_ADD: case OP_SUB:
-		return affine(body, op->in[0], depth + 1, out) && affine(body, op->in[1], depth + 1, &y) &&
+		return affine(body, op->in[0], depth + 1, own, out) && affine(body, op->in[1], depth + 1, own, &y) &&
 		    add(out, &y, op->kind == OP_ADD ? 1 : -1);
 	case OP_MUL:
-		return (value_int(op->in[1], &n) && affine(body, op->in[0], depth + 1, out) && scale(out, n)) ||
-		    (value_int(op->in[0], &n) && affine(body, op->in[1], depth + 1, out) && scale(out, n));
+		return (value_int(op->in[1], &n) && affine(body, op->in[0], depth + 1, own, out) && scale(out, n)) ||
+		    (value_int(op->in[0], &n) && affine(body, op->in[1], depth + 1, own, out) && scale(out, n));
 	default:
 		return false;
 	}
 }
 
 bool
-mask_affine(const Block *body, const Value *v, Affine *out)
+mask_affine(const Block *body, const Value *v, bool own, Affine *out)
 {
 	const Op *op = v->def;
 	Affine y;
 	if (!op || op->kind < OP_LT || op->kind > OP_GE || v->type->rank == 0)
 		return false;
 	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
-	if ((op->kind != OP_LT && op->kind != OP_LE && !turned) || !affine(body, op->in[turned], 0, out) ||
-	    !affine(body, op->in[!turned], 0, &y) || !add(out, &y, -1))
+	if ((op->kind != OP_LT && op->kind != OP_LE && !turned) || !affine(body, op->in[turned], 0, own, out) ||
+	    !affine(body, op->in[!turned], 0, own, &y) || !add(out, &y, -1))
 		return false;
 	out->hi -= or_equal;
 	return true;

@@ -10,8 +10,9 @@ typedef struct Affine {
 	Value *plus, *minus;                            /* NULL: 0 */
 } Affine;
 
-/* A comparison, as what is below 0 where it is true; false: it is no mask of the index of the loop with that body. */
-bool mask_affine(const Block *body, const Value *v, Affine *out);
+/* A comparison, as what is below 0 where it is true; false: it is no mask of the index of the loop with that body.  `own`:
+ * scalars of the body are terms too. */
+bool mask_affine(const Block *body, const Value *v, bool own, Affine *out);
 /* `ok` and: v lies within 2^61 of 0, where sums do not wrap.  NULL: known. */
 Value *mask_within(Builder *b, Value *v, Value *ok);
 

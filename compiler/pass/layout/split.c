@@ -77,7 +77,7 @@ static void
 find_mask(Split *s, Op *op)
 {
 	Mask k = {.v = &op->out[0]};
-	if (!mask_affine(s->body, k.v, &k.a) || k.a.by <= 0 || axis_of(k.v)->lo == 1 || !chooses(k.v, s->body, 0))
+	if (!mask_affine(s->body, k.v, false, &k.a) || k.a.by <= 0 || axis_of(k.v)->lo == 1 || !chooses(k.v, s->body, 0))
 		return;
 	vec_push(s->m->cx->tmp, &s->masks, k);
 }

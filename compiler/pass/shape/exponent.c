@@ -14,7 +14,7 @@
  * must be rounded: what a running maximum scales is scaled back by the same number.  Terms beyond 2^127, which the factor
  * makes infinite, prevent it in constants.
  *
- * The factor of what an exponential takes, and its greatest, goes into the exponential's own factor.
+ * The factor of what an exponential takes, and at most its greatest beside, goes into the exponential's own factor.
  *
  *     for … {                                              %ok = 2^-100 <= %c <= 2^100
  *                                                          %g, %f = select %ok, (1, %c), (%c, 1)
@@ -201,8 +201,8 @@ find_scale(Scale *s)
 	Value *score = s->fma->in[0];
 	Op *op = score->def;
 
-	s->max = only_use(s->body, score, s->fma);
-	if (!s->max || s->max->kind != OP_REDUCE || strcmp(attr_fn(s->max), "max") != 0)
+	s->max = score->nuses > 1 ? only_use(s->body, score, s->fma) : NULL;
+	if (score->nuses > 1 && (!s->max || s->max->kind != OP_REDUCE || strcmp(attr_fn(s->max), "max") != 0))
 		return false;
 	for (; op && op->kind == OP_SELECT && is_infinity(op->in[2]); op = op->in[1]->def)
 		if (op->home != s->body || op->in[1]->nuses != 1)
@@ -241,16 +241,18 @@ relax_scale(Op *exp2)
 	Value *stays = build3(&b, OP_SELECT, ok, one, s.factor), *goes = build3(&b, OP_SELECT, ok, s.factor, one);
 	Value *all = build2(&b, OP_MUL, goes, build_float(&b, scalar, c->f));
 	all = build1(&b, OP_BROADCAST, all, tile);
-	Value *rows = build1(&b, OP_BROADCAST, goes, s.max->out->type);
+	Value *rows = s.max ? build1(&b, OP_BROADCAST, goes, s.max->out->type) : NULL;
 	stays = build1(&b, OP_BROADCAST, stays, tile);
 	for (int i = 0; i < 2; i++)
 		if (spread_factor(s.mul->in[i], s.body) == s.factor) {
 			op_set_in(s.mul, i, stays);
 			break;
 		}
+	op_set_in(fma, 1, all);
+	if (!s.max)
+		return;
 	b = build_before(s.max->next);
 	Value *max = build2(&b, OP_MUL, rows, rows);
 	value_replace(s.max->out, max);
 	op_set_in(max->def, 0, s.max->out);
-	op_set_in(fma, 1, all);
 }
