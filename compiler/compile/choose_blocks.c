@@ -3,7 +3,8 @@
  *     kernel reverse<B = 128>(a: in i16[N], b: out i16[N]) grid(p: cdiv(N, B)) { … }
  *
  * A program of 256 bytes is less than what a multiprocessor moves while it starts a block: the time goes into starting.
- * Blocks that stay, and take one program after another, start once.  Each candidate goes through the passes, and the model
+ * Blocks that stay, and take one program after another, start once; and such that read for several programs at once wait
+ * less often (pass coarsen).  Each candidate goes through the passes, and the model
  * (model/bill.c) says what it takes.  What pass coalesce would choose by the tiles' sizes alone stands unless another is
  * clearly better: the model is off by more than the last percents that those rules were tuned for.  It is further off where
  * registers spill, in loops, of which the compiler behind overlaps trips, and for launches that are shorter than their
@@ -12,10 +13,15 @@
 #include "compile/compile.h"
 #include "compile/estimate.h"
 
+#include "pass/async/pipeline.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARPS_MOST = 16, OPS_MOST = 400 };
+enum { WARPS_MOST = 16, PROGRAMS_MOST = 8, OPS_MOST = 400 };
+/* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
+ * bench/warps/aside.tgl: 20 bytes spilled at 128). */
+enum { REGISTERS_TOGETHER = 96 };
 static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, LEAST_CYCLES = 8000;
 
 typedef struct Blocks {
@@ -28,7 +34,7 @@ typedef struct Blocks {
 	double best;                                    /* cycles of the best so far, with what its distance costs */
 	double limit;                                   /* as little as makes it better at all; 0: nothing was tried */
 	int rule;                                       /* warps by the passes */
-	int warps, persistent;                          /* of that; 0: as it is */
+	int warps, programs;                            /* of that; 0: as it is; programs: 1, blocks stay */
 } Blocks;
 
 static bool
@@ -40,7 +46,7 @@ is_open(const Blocks *s, ScheduleName name)
 
 /* The module after all passes, in the memory of the candidate. */
 static Module *
-compile_with(Blocks *s, const Bound *first, int warps, int persistent, Bound *b)
+compile_with(Blocks *s, const Bound *first, int warps, int programs, Bound *b)
 {
 	Compile *cx = s->k->program->cx;
 	arena_reset(s->mem);
@@ -50,26 +56,30 @@ compile_with(Blocks *s, const Bound *first, int warps, int persistent, Bound *b)
 	*b = *first;
 	if (warps)
 		b->schedule.at[SCHEDULE_WARPS] = warps;
-	if (persistent)
+	if (programs)
 		b->schedule.at[SCHEDULE_PERSISTENT] = 1;
+	if (programs > 1)
+		b->schedule.at[SCHEDULE_COARSEN] = programs;
 	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, NULL);
 }
 
 static void
-try(Blocks *s, const Bound *first, int warps, int persistent)
+try(Blocks *s, const Bound *first, int warps, int programs)
 {
 	Bound b;
 	Bill bill;
-	Module *m = compile_with(s, first, warps, persistent, &b);
+	Module *m = compile_with(s, first, warps, programs, &b);
 	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, &bill) || bill.spilled > 0)
+		return;
+	if (programs > 1 && bill.registers > REGISTERS_TOGETHER)
 		return;
 	double cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(warps ? warps : s->rule)));
 	if (cycles >= s->best)
 		return;
 	s->best = cycles;
 	s->warps = warps;
-	s->persistent = persistent;
+	s->programs = programs;
 }
 
 static bool
@@ -94,21 +104,6 @@ is_modelled(const Func *f)
 		multiplies |= op->kind == OP_DOT;
 	}
 	return !loops || multiplies;
-}
-
-/* Does no program wait for another, count them, or say which it is? */
-static bool
-may_stay(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		switch (op_family(op)) {
-		case FAMILY_ATOMIC: case FAMILY_REPORT: case FAMILY_PTX: case FAMILY_DOT: case FAMILY_BUFFER:
-			return false;
-		default:
-			if (op->kind == OP_WHILE || op->kind == OP_NUM_PROGRAMS)
-				return false;
-		}
-	return f->naxis > 0;
 }
 
 static bool
@@ -140,26 +135,37 @@ can_gain(const Blocks *s)
 	return s->bill.cycles > LEAST_CYCLES && s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
+/* How many programs a block may run at once; 0: not even one after another. */
+static int
+programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName *all, int n)
+{
+	bool listed, other;
+	lists(all, n, schedule_info[SCHEDULE_PERSISTENT].text, 1, &listed);
+	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
+	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
+	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 || coarsen_reason(f))
+		return 0;
+	return PROGRAMS_MOST;
+}
+
 static void
 search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	Bound b;
-	bool listed, stays, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Module *m = compile_with(s, first, 0, 0, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, &s->bill) || !can_gain(s))
 		return;
 	s->rule = f->schedule.warps;
-	lists(all, n, schedule_info[SCHEDULE_PERSISTENT].text, 1, &listed);
-	stays = !listed && is_open(s, SCHEDULE_PERSISTENT) && first->schedule.persistent < 0 && may_stay(f) &&
-	    s->bill.part[BILL_START] > CLEARLY * greatest(&s->bill);
+	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->limit = s->best = s->bill.cycles * (listed ? LISTED : CLEARLY);
-	for (int persistent = 0; persistent <= stays; persistent++)
+	for (int programs = 0; programs <= most; programs = MAX(2 * programs, 1))
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
-				try(s, first, warps == s->rule ? 0 : warps, persistent);
+				try(s, first, warps == s->rule ? 0 : warps, programs);
 		}
 }
 
@@ -186,9 +192,10 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	arena_close(s.mem);
 	if (s.best >= s.limit)
 		return false;
-	*values = NEW_ARRAY(mem, NamedConst, 2);
+	*values = NEW_ARRAY(mem, NamedConst, 3);
 	add(*values, n, cx, SCHEDULE_WARPS, CONST_INT, s.warps);
-	add(*values, n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, s.persistent);
+	add(*values, n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, s.programs > 0);
+	add(*values, n, cx, SCHEDULE_COARSEN, CONST_INT, s.programs > 1 ? s.programs : 0);
 	if (*n > 0 && how->why)
 		choose_explain(*values, *n, &s.bill, t, how->why);
 	return *n > 0;

@@ -376,7 +376,8 @@ launch_trips(void *user, const Op *loop)
 {
 	const Launch *l = user;
 	const Op *from = loop->kind == OP_FOR ? loop->in[0]->def : NULL;
-	return from && from->kind == OP_BLOCK_ID ? 1 : trips_of(&l->e, loop);   /* over programs */
+	bool over_programs = from && from->kind == OP_BLOCK_ID;
+	return over_programs ? 1.0 / MAX(l->e.f->schedule.coarsen, 1) : trips_of(&l->e, loop);
 }
 
 static double
@@ -399,15 +400,24 @@ launch_bytes(const Estimate *e, const ProgramCost *c, double programs)
 	return has_pointers ? c->bytes * programs : MIN(memory_cycles(e) * MEMORY_RATE, c->bytes * programs);
 }
 
+/* Those that run twice at the end of the first axis count too. */
+static double
+launch_programs(const Func *f, const Bound *b)
+{
+	double programs = 1;
+	int64_t together = MAX(f->schedule.coarsen, 1);
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(i ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
+	return programs;
+}
+
 bool
 estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out)
 {
 	Launch l = {{.f = f, .b = b, .t = t}, inspect_args(b, f, mem)};
 	const CostFacts facts = {launch_trips, launch_sectors, &l};
 	ProgramCost c;
-	double programs = 1;
-	for (int i = 0; i < b->naxis; i++)
-		programs *= (double)MAX(b->grid[i], 1);
+	double programs = launch_programs(f, b);
 	cost_program(f, t, &facts, mem, &c);
 	return bill_make(&c, t, programs, launch_bytes(&l.e, &c, programs), out);
 }

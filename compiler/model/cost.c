@@ -392,7 +392,9 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
 	w.varies = NEW_ARRAY(mem, uint32_t, MAX(f->nvalues, 1));
 	walk(&w, f->body, 1);
-	out->path = w.now + (f->schedule.persistent ? NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1) : 0);
+	out->path = w.now;
+	if (f->schedule.persistent)
+		out->path += (double)(NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1)) / MAX(f->schedule.coarsen, 1);
 	out->shared_bytes = f->shared_bytes;
 	out->registers = live_registers(f, mem);
 }

@@ -156,7 +156,7 @@ static Op *
 make_persistent(Module *m, Func *f, const Target *t)
 {
 	Persist p = {.m = m, .f = f};
-	p.ranks = choose_cluster(f, t, &p.along);
+	p.ranks = f->schedule.coarsen > 1 ? f->schedule.coarsen : choose_cluster(f, t, &p.along);
 	Op *op = f->body->first;
 
 	if (!op)
@@ -171,7 +171,7 @@ make_persistent(Module *m, Func *f, const Target *t)
 	}
 	Builder end = {.m = m, .block = p.body, .place = p.loop->place};
 	build_yield(&end, NULL, 0);
-	if (p.ranks > 1)
+	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.ranks > 1)
 		guard_effects(&p);
 	replace_positions(&p);
 	return p.loop;
@@ -188,6 +188,19 @@ static bool
 is_persistent(const Func *f)
 {
 	return f->schedule.persistent && f->naxis > 0 && !f->is_reference;
+}
+
+/* Programs that run together are of a persistent block. */
+static void
+find_coarsening(Func *f)
+{
+	if (f->schedule.coarsen <= 1 || f->is_reference)
+		return;
+	f->coarsen_reason = coarsen_reason(f);
+	if (f->coarsen_reason)
+		f->schedule.coarsen = 0;
+	else
+		f->schedule.persistent = true;
 }
 
 const char *
@@ -211,6 +224,7 @@ pass_persist(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++) {
 		Func *f = m->funcs.at[i];
+		find_coarsening(f);
 		bool asked = f->schedule.persistent, parts = is_to_part(f, t);
 		f->schedule.persistent |= parts;
 		Op *loop = is_persistent(f) ? make_persistent(m, f, t) : NULL;

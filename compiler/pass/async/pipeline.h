@@ -114,6 +114,11 @@ Op *pipeline_programs(const Op *loop);
 /* order.c: programs whose loops are longer come first, where the loop over programs has such; false: it has not */
 bool order_programs(Module *m, Op *programs);
 
+/* coarsen.c: why a block cannot run several programs at once, or NULL; if it does, are the writes of a program that runs
+ * once more left out? */
+const char *coarsen_reason(const Func *f);
+bool coarsen_guards(const Func *f);
+
 /* rings.c */
 
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+enum { PROGRAM_DEPTH = 12 };                            /* of an index's computation */
+
 /* Written by halves of bytes: each of two threads changes its own four bits. */
 static bool
 writes_nibbles(const Op *op)
@@ -85,12 +87,53 @@ both_commute(const Effect *a, const Effect *b)
 	    a->op->out[0].nuses == 0 && b->op->out[0].nuses == 0;
 }
 
+/* The number of the program that v is computed from, where a block runs several together (pass coarsen).  False: of more
+ * than one. */
+static bool
+find_program(const Value *v, int depth, const Value **number)
+{
+	const Op *op = v->def;
+	if (!op || depth == 0)
+		return true;
+	if (op->kind == OP_PROGRAM_AT) {
+		bool is_same = !*number || *number == op->in[0];
+		*number = op->in[0];
+		return is_same;
+	}
+	for (int i = 0; i < op->nin; i++)
+		if (!find_program(op->in[i], depth - 1, number))
+			return false;
+	return true;
+}
+
+static const Value *
+program_of(const Op *access)
+{
+	int n = access_is_tensor(access) ? 1 + access->in[0]->type->rank : 1;
+	const Value *number = NULL;
+	for (int i = 0; i < n; i++)
+		if (!find_program(access->in[i], PROGRAM_DEPTH, &number))
+			return NULL;
+	return number;
+}
+
+/* Programs run in any order, also two of one block. */
+static bool
+different_programs(const Op *a, const Op *b)
+{
+	if (a->home->func->schedule.coarsen <= 1)
+		return false;
+	const Value *x = program_of(a), *y = program_of(b);
+	return x && y && x != y;
+}
+
 static bool
 global_hazard(const Effect *a, const Effect *b)
 {
 	if (a->acquires && !b->atomic)
 		return true;
-	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_commute(a, b) || starts_disjoint(a, b))
+	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_commute(a, b) || starts_disjoint(a, b) ||
+	    different_programs(a->op, b->op))
 		return false;
 	if (!same_addresses(a->op, b->op))
 		return true;
