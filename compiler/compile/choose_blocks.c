@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARPS_MOST = 16, PROGRAMS_MOST = 8, OPS_MOST = 400 };
+enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
 enum { REGISTERS_TOGETHER = 96 };
-static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, LEAST_CYCLES = 8000;
+static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, LEAST_CYCLES = 8000;
 
 typedef struct Blocks {
 	Kernel *k;
@@ -75,6 +75,7 @@ try(Blocks *s, const Bound *first, int warps, int programs)
 	if (programs > 1 && bill.registers > REGISTERS_TOGETHER)
 		return;
 	double cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(warps ? warps : s->rule)));
+	cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(programs, 1));
 	if (cycles >= s->best)
 		return;
 	s->best = cycles;
@@ -135,7 +136,9 @@ can_gain(const Blocks *s)
 	return s->bill.cycles > LEAST_CYCLES && s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
-/* How many programs a block may run at once; 0: not even one after another. */
+/* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take
+ * longest to start.  An H200 was slower with more than 4 (reverse in bench/warps/fit.tgl, 2^26 elements: 71.4 us with
+ * 4, 77.1 with 8), and where lanes exchange elements (fft: 128 us apart, 138 with 2). */
 static int
 programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName *all, int n)
 {
@@ -145,7 +148,7 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
 	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 || coarsen_reason(f))
 		return 0;
-	return PROGRAMS_MOST;
+	return s->bill.part[BILL_START] > CLEARLY * greatest(&s->bill) ? PROGRAMS_MOST : 0;
 }
 
 static void

@@ -23,6 +23,7 @@
 #include "compile/inspect.h"
 
 #include "model/model.h"
+#include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static const double START_SHARE = 0.9, CHAIN_WAIT = 400, CHAIN_PROGRAM = 2500;  
 enum { CHAIN_REGISTERS = 28 };
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
-enum { TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+enum { SECTOR = 32, TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
@@ -380,6 +381,14 @@ launch_trips(void *user, const Op *loop)
 	return over_programs ? 1.0 / MAX(l->e.f->schedule.coarsen, 1) : trips_of(&l->e, loop);
 }
 
+static bool
+launch_windows(void *user, const Op *op)
+{
+	int along;
+	const Layout *l = op->nout ? op->out[0].layout : NULL;
+	return l && op->kind == OP_READ && access_window(op, &along) && layout_contiguous(l, along) >= log2_floor(WINDOW);
+}
+
 static double
 launch_sectors(void *user, const Op *op)
 {
@@ -387,6 +396,8 @@ launch_sectors(void *user, const Op *op)
 	const Value *v = access_tile(op);
 	if (!v || !v->layout)
 		return 1;
+	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
+		return MAX(32 * bytes_of(v->type) / (double)type_count(v->type) / SECTOR, 1);
 	return inspect_sectors_first(l->arg, op, v->type, v->layout, (int)attr_vector(op));
 }
 
@@ -415,9 +426,10 @@ bool
 estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out)
 {
 	Launch l = {{.f = f, .b = b, .t = t}, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, &l};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l};
 	ProgramCost c;
 	double programs = launch_programs(f, b);
+	axis_keep(f);
 	cost_program(f, t, &facts, mem, &c);
 	return bill_make(&c, t, programs, launch_bytes(&l.e, &c, programs), out);
 }

@@ -279,7 +279,7 @@ struct Func {
 	bool has_axes;                                  /* Value.axis is of the function as it is */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
-	const char *coarsen_reason;                     /* why a block runs one program at a time, though asked to; or NULL */
+	const char *coarsen_reason;                     /* why a block runs one program at a time; or NULL */
 	const char *whole_reason;                       /* why pass roles did not part it, though asked to; or NULL */
 };
 

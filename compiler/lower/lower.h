@@ -202,6 +202,7 @@ typedef struct LowerAccess {
 	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;
+	int window;                                     /* words of WINDOW neighbours (access_window); 0: apart */
 } LowerAccess;
 
 /* `tile` and `layout`: of what moves; indices of a tensor are operands 1 and on, pointers operand 0. */

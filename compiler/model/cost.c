@@ -92,6 +92,19 @@ words(const Value *v)
 
 /* ---- arithmetic ---- */
 
+/* Short integers are added into a float's low bits (lower/math/cast.c). */
+static OpWork
+cast_work(const Op *op, DType t, DType to)
+{
+	if (dtype_is_float(t) == dtype_is_float(to))
+		return (OpWork){1, 0};
+	int bits = dtype_info[dtype_is_float(t) ? to : t].bits;
+	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits == 8 || bits == 16;
+	if (!dtype_is_float(t))
+		return is_short ? (OpWork){3, 0} : (OpWork){2, 1};
+	return is_short && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
+}
+
 static OpWork
 work_of(const Op *op)
 {
@@ -102,7 +115,7 @@ work_of(const Op *op)
 	case OP_SIGMOID: return (OpWork){8, 2};
 	case OP_DIV: return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
-	case OP_CAST: return dtype_is_float(t) != dtype_is_float(to) ? (OpWork){2, 1} : (OpWork){1, 0};
+	case OP_CAST: return cast_work(op, t, to);
 	default: break;
 	}
 	switch (op_info[op->kind].cost) {
@@ -157,7 +170,7 @@ access(Walk *w, const Op *op, double times)
 		sectors = MAX(sectors, w->t->lanes / 4.0);
 	else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */
-	add_issue(w, times * n * (is_read ? 3 : 2));
+	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
 	w->c->requests += times * n * MAX(sectors / 4, vector * bits / 8 * w->t->lanes / 128) * w->warps;
 	w->c->sectors += times * n * sectors * w->warps;
 	w->c->bytes += times * held;
@@ -344,7 +357,7 @@ ready_of(const Walk *w, const Op *op)
 	return at;
 }
 
-static void walk(Walk *w, const Block *b, double times);
+static void walk(Walk *w, const Block *b, double each);
 
 /* A loop's trips follow one another: each takes as long as its body's path. */
 static double
@@ -366,11 +379,12 @@ region(Walk *w, const Op *op, double times)
 }
 
 static void
-walk(Walk *w, const Block *b, double times)
+walk(Walk *w, const Block *b, double each)
 {
 	double end = w->now;
+	bool is_once = b == w->f->body && w->c->stays;  /* for all programs of a block */
 	for (const Op *op = b->first; op; op = op->next) {
-		double start = ready_of(w, op), latency;
+		double start = ready_of(w, op), latency, times = is_once && !op_is_control(op) ? 0 : each;
 		for (int i = 0; i < op->nout; i++)
 			w->varies[op->out[i].id] = varying(w, op, &op->out[i]);
 		if (attr_sync(op))

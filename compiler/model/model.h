@@ -410,6 +410,7 @@ int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
 typedef struct CostFacts {
 	double (*trips)(void *user, const Op *loop);
 	double (*sectors)(void *user, const Op *access); /* of a warp's access, on average */
+	bool (*windows)(void *user, const Op *read);    /* of interleaved records, whose words channels share */
 	void *user;
 } CostFacts;
 

@@ -260,10 +260,48 @@ float_to_int(Lower *l, DType to, Reg x)
 	return lower_as(l, CAST_TRUNC, REG_I8, r);
 }
 
+/* Integers of 8 and 16 bits become the low bits of 2^23, which is then subtracted: exact.  NVIDIA's GPUs convert a quarter
+ * as many elements a cycle as they add, or an eighth (CUDA C++ Programming Guide, Arithmetic Instructions). */
+static bool
+has_slow_conversions(const Lower *l, DType t)
+{
+	int bits = dtype_info[t].bits;
+	return l->t->kind == TARGET_PTX && l->t->has & HAS_MMA_SYNC && (bits == 8 || bits == 16) && !dtype_is_float(t);
+}
+
+static Reg
+short_to_f32(Lower *l, DType t, Reg r)
+{
+	int64_t half = dtype_is_signed(t) ? INT64_C(1) << (dtype_info[t].bits - 1) : 0;
+	Reg word = lower_as(l, CAST_ZEXT, REG_I32, r);
+	word = lower_op2(l, THREAD_XOR, word, lower_i32(l, 0x4b000000 | half));
+	word = lower_as(l, CAST_BITS, REG_F32, word);
+	return lower_op2(l, THREAD_FADD, word, thread_float_const(l->b, REG_F32, (double)(-8388608 - half)));
+}
+
+/* The nearest integer, even of two, within the type's: as the low bits of 1.5 * 2^23 + x.  NaN gives 0. */
+static Reg
+f32_to_short(Lower *l, DType t, Reg x)
+{
+	int bits = dtype_info[t].bits;
+	bool is_signed = dtype_is_signed(t);
+	double least = is_signed ? -(double)(1 << (bits - 1)) : 0;
+	double most = (double)(1 << (is_signed ? bits - 1 : bits)) - 1;
+	Reg zero = thread_float_const(l->b, REG_F32, 0);
+	if (is_signed)                                  /* else the greater of NaN and 0 is 0 */
+		x = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FNE, x, x), zero, x);
+	x = lower_op2(l, THREAD_FMAX, x, thread_float_const(l->b, REG_F32, least));
+	x = lower_op2(l, THREAD_FMIN, x, thread_float_const(l->b, REG_F32, most));
+	x = lower_op2(l, THREAD_FADD, x, thread_float_const(l->b, REG_F32, 12582912));
+	return lower_as(l, CAST_TRUNC, int_type(t), lower_as(l, CAST_BITS, REG_I32, x));
+}
+
 static Reg
 int_to_float(Lower *l, DType from, DType to, Reg r)
 {
 	bool narrow = is_narrow_float(to);
+	if (to != TY_F64 && has_slow_conversions(l, from))
+		return lower_narrow(l, to, short_to_f32(l, from, r));
 	if (narrow && dtype_info[from].bits >= 32)
 		return lower_narrow(l, to, odd_integer(l, from, r));
 	r = lower_as(l, dtype_is_signed(from) ? CAST_S2F : CAST_U2F, to == TY_F64 ? REG_F64 : REG_F32, r);
@@ -354,6 +392,13 @@ lower_cast(Lower *l, Op *op)
 	const Reg *in = lower_operand(l, op, 0, op->out[0].layout);
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]), *wide = NEW_ARRAY(l->mem, Reg, n);
+	const Op *round = op->in[0]->def;
+	if (op->kind == OP_CAST && from == TY_F32 && has_slow_conversions(l, to) && round && round->kind == OP_ROUND &&
+	    round->in[0]->layout == op->out[0].layout && op->in[0]->layout == op->out[0].layout) {
+		for (int r = 0; r < n; r++)
+			out[r] = f32_to_short(l, to, lower_regs(l, round->in[0])[r]);
+		return;
+	}
 	bool fours = op->kind == OP_CAST && from != to && n % 4 == 0;
 	if (op->kind == OP_CAST && in == lower_regs(l, op->in[0]) && lower_packed_cast(l, op->in[0], to, out))
 		return;

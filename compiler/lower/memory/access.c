@@ -162,7 +162,7 @@ find_base(Lower *l, LowerAccess *a)
 	int64_t v;
 	for (int d = 0; d < a->nd; d++) {
 		const Value *index = a->dim[d].index;
-		if (a->dim[d].letter == 'g' || (value_constant(index, &v) && v == 0))
+		if (a->dim[d].letter == 'g' || (a->window && d == a->nd - 1) || (value_constant(index, &v) && v == 0))
 			continue;
 		sum = sum_of(l, sum, scaled(l, a, d, lower_regs(l, index)[0]));
 	}
@@ -213,6 +213,10 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 		find_pointers(l, a);
 		return;
 	}
+	int along;
+	a->window = layout && a->vector == 1 ? access_window(op, &along) : 0;
+	if (a->window && (layout_contiguous(layout, along) < 2 || lower_repeats(layout) & (WINDOW - 1)))
+		a->window = 0;
 	find_dims(a);
 	find_strides(l, a);
 	for (int d = 0; d < a->nd; d++) {

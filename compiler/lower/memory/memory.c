@@ -6,6 +6,8 @@
 #include "num/num.h"
 #include "lower/lower.h"
 
+#include "pass/layout/axis.h"
+
 #include <string.h>
 
 static int
@@ -81,6 +83,40 @@ read_hint(const Lower *l, const Op *op)
 	return lower_cache(op, constant && !(l->reduces_angles && op->out[0].layout) ? CACHE_READ_ONLY : CACHE_NONE);
 }
 
+/* One channel of WINDOW interleaved records: their words are read, which reads of other channels share.
+ *
+ *     r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3          three words of u8[4, 3] */
+static Reg
+window_element(Lower *l, const LowerAccess *a, RegType t, const Reg *word, int64_t byte)
+{
+	Reg w = word[byte / 4];
+	if (byte % 4)
+		w = lower_op2(l, THREAD_LSHR, w, lower_i32(l, byte % 4 * 8));
+	w = lower_as(l, CAST_TRUNC, a->unit == 1 ? REG_I8 : REG_I16, w);
+	return t == REG_I8 || t == REG_I16 ? w : lower_as(l, CAST_BITS, t, w);
+}
+
+static Reg
+read_window(Lower *l, const LowerAccess *a, RegType t, int r, Reg out[WINDOW])
+{
+	Reg word[WINDOW];
+	int64_t channel = 0, channels = a->tensor->type->extent[a->nd - 1];
+	ThreadAccess at = {0};
+	value_constant(a->dim[a->nd - 1].index, &channel);
+	lower_access_at(l, a, r, &at);
+	at.type = REG_I32;
+	at.n = 1;
+	at.align = 4;
+	at.cache = read_hint(l, a->op);
+	for (int i = 0; i < a->window; i++) {
+		thread_load(l->b, &at, &word[i]);
+		at.constant += 4;
+	}
+	for (int i = 0; i < WINDOW; i++)
+		out[i] = window_element(l, a, t, word, (i * channels + channel) * a->unit);
+	return at.mask;
+}
+
 static void
 lower_read(Lower *l, Op *op)
 {
@@ -90,7 +126,7 @@ lower_read(Lower *l, Op *op)
 	uint64_t repeats = lower_repeats(v->layout);
 	lower_access_make(l, &a, op, v->type, v->layout);
 	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
-	int vector = vector_of(a.vector, repeats);
+	int vector = a.window ? WINDOW : vector_of(a.vector, repeats);
 	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < n; r += vector) {
@@ -98,7 +134,9 @@ lower_read(Lower *l, Op *op)
 		if ((uint64_t)r & repeats)
 			continue;
 		at.align = MAX(a.unit * vector >> packed, 1);
-		if (packed) {
+		if (a.window) {
+			at.mask = read_window(l, &a, at.type, r, &out[r]);
+		} else if (packed) {
 			at.mask = lower_access_mask(l, &a, r);
 			lower_packed_read(l, &a, r, vector, &at, &out[r]);
 		} else {

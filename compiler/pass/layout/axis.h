@@ -53,6 +53,10 @@ AxisInfo axis_rule(const Op *op, const Value *out);
 int access_contiguity(const Op *op, const Target *t, int *dim);
 /* Elements that a thread may move in one access of an op whose tile lies so. */
 int access_vector(const Op *op, const Layout *l, const Target *t);
+/* Of a read of one channel of interleaved records of 8 or 16 bits, %x[i +: n, 1] of u8[N, 3]: the 32-bit words that WINDOW
+ * neighbours along *dim of the tile share, aligned and inside or outside together; 0: it is no such read. */
+enum { WINDOW = 4 };
+int access_window(const Op *op, int *dim);
 /* What a tensor's dimension is known to be divisible by, log2, and its least and greatest extent. */
 int dim_div(const Value *tensor, int d);
 void dim_range(const Value *tensor, int d, int64_t *lo, int64_t *hi);

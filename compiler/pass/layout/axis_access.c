@@ -164,6 +164,43 @@ tensor_contiguity(const Op *op, int *dim)
 	return k;
 }
 
+/* log2 of the bytes by which the records of a window begin apart from their tensor, at most. */
+static int
+window_div(const Span *x, int bytes)
+{
+	int least = axis_of(x->tensor)->div[0], stride = trailing_zeros(x->tensor->type->extent[x->rank - 1]) + bytes;
+	for (int d = x->rank - 2; d >= 0; d--) {
+		if (d < x->rank - 2 && (x->index[d] == 'p' || !is_zero(x->op->in[1 + d])))
+			least = MIN(least, stride + index_div(x, d));
+		stride = MIN(stride + dim_div(x->tensor, d), DIV_MOST);
+	}
+	return least;
+}
+
+int
+access_window(const Op *op, int *dim)
+{
+	enum { WORDS_MOST = 4, LOG_WINDOW = 2, LOG_WORD = 2 };
+	Span x = access_open(op);
+	const FuncParam *p = x.tensor->type->kind == TYPE_TENSOR ? tensor_param(x.tensor) : NULL;
+	int last = x.rank - 1, row = last - 1, bits = dtype_info[x.tile->elem].bits;
+	int64_t channel;
+	if (op->kind != OP_READ || !p || p->strided || row < 0 || (bits != 8 && bits != 16))
+		return 0;
+	int64_t channels = x.tensor->type->extent[last], words = channels * bits / 8;
+	if (x.index[last] != 'i' || x.index[row] != 'p' || words < 2 || words > WORDS_MOST ||
+	    !value_constant(op->in[1 + last], &channel) || channel < 0 || channel >= channels)
+		return 0;
+	*dim = x.at[row];
+	const IntList *valid = attr_valid(op);
+	int k = MIN(axis_of(op->in[1 + row])->div[0], trailing_zeros(x.tile->extent[*dim]));
+	if (!access_is_inside(op, row))
+		k = MIN(k, dim_div(x.tensor, row));
+	if (valid)
+		k = MIN(k, trailing_zeros(valid->at[*dim]));
+	return k >= LOG_WINDOW && window_div(&x, log2_floor(bits / 8)) >= LOG_WORD ? (int)words : 0;
+}
+
 static int
 pointer_contiguity(const Op *op, int *dim)
 {

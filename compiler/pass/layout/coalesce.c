@@ -197,7 +197,11 @@ preferred(const Op *op, const Target *t)
 	const Type *tile = place_type(op);
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
 	int lanes = log2_ceil(t->lanes), warps = log2_ceil(f->schedule.warps);
-	int k = access_contiguity(op, t, &dim);
+	int k = access_contiguity(op, t, &dim), along;
+	if (k == 0 && access_window(op, &along)) {      /* a thread has all of its words */
+		k = log2_floor(WINDOW);
+		dim = along;
+	}
 	for (int d = 0; d < tile->rank; d++) {
 		shape[d] = log2_ceil(tile->extent[d]);
 		total += shape[d];
