@@ -47,6 +47,37 @@ put(Builder *b, Value *slot, Value *tile)
 	op_make(b, OP_PUT, (Value *[]){slot, tile}, 2, NULL, 0, NULL, 0);
 }
 
+/* Where the next iteration's reads go: behind the wait for this one's copies, if there is one. */
+static Op *
+behind_wait(const Block *body)
+{
+	for (Op *op = body->first; op; op = op->next)
+		if (op->kind == OP_COMMIT || op->kind == OP_GET || op->kind == OP_DOT)
+			return op->kind == OP_COMMIT ? op->next : op;
+	return body->first;
+}
+
+void
+pipeline_in_registers(Pipeline *p)
+{
+	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
+	int n = p->reads.n;
+	Value **value = NEW_ARRAY(p->tmp, Value *, n);
+
+	Op *first = read_if(p, &b, p->loop->in[0]);
+	for (int i = 0; i < n; i++)
+		value[i] = &first->out[i];
+	Value *held = pipeline_carry(p, value, n);
+	b = (Builder){.m = p->m, .block = p->body, .before = behind_wait(p->body), .place = p->loop->place};
+	Op *ahead = read_if(p, &b, build2(&b, OP_ADD, &p->body->arg[0], p->loop->in[2]));
+	for (int i = 0; i < n; i++) {
+		value[i] = &ahead->out[i];
+		value_replace(&p->reads.at[i].read->out[0], &held[i]);
+		op_erase(p->reads.at[i].read);
+	}
+	pipeline_yield(p, value, n);
+}
+
 void
 pipeline_double_buffer(Pipeline *p, int64_t room)
 {

@@ -276,8 +276,10 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	pipeline_find_bulk(&p);
 	if (p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0)
 		pipeline_symmetric(&p, stages);
-	else if (p.is_async && stages >= 2)
+	else if (p.is_async && stages >= 2) {
 		build_pipeline(&p, stages);
+		pipeline_read_ahead(&p);
+	}
 	else if (thread_registers(&p) + held_registers(&p) <= t->max_registers &&
 	    pipeline_stage_bytes(&p, false) + scratch_bytes(&p) <= t->shared_bytes)
 		pipeline_double_buffer(&p, (t->shared_bytes - scratch_bytes(&p)) / 2);
