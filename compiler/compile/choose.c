@@ -30,6 +30,7 @@ typedef struct Search {
 	TuneName name[NAMES_MOST];
 	int n, parameters;                                      /* the first ones are compile-time parameters */
 	bool products;                                          /* the kernel multiplies matrices */
+	bool adds_roles;                                        /* specialize is a name that no header lists */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
 	Bound bound;                                            /* for the present parameters */
@@ -81,14 +82,28 @@ take_schedule(Search *s)
 	return !s->header_of_schedule || s->how->bind(s->how->user, s->value, s->n, &s->bound);
 }
 
-/* Two chained products, which the estimate of parted kernels does not know, take a share of what they take flat. */
+static int
+count_dots(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += op->kind == OP_DOT;
+	return n;
+}
+
+/* More than two products, chained, which the estimate of parted kernels does not know, take a share of what they take
+ * flat. */
 static double
 cycles_of(const Search *s)
 {
 	Func *f = s->module->funcs.at[0];
 	Bound b = s->bound;
+	Schedule open = b.schedule;
+	open.specialize = -1;
+	if (s->adds_roles && b.schedule.specialize == 0 && count_dots(f) == 2 && parts_by_itself(f, &open, s->t))
+		return -1;                                      /* it would be parted all the same */
 	double cycles = estimate_cycles(f, &b, s->t, NULL);
-	if (cycles >= 0 || b.schedule.specialize != 1)
+	if (cycles >= 0 || b.schedule.specialize != 1 || count_dots(f) <= 2)
 		return cycles;
 	b.schedule.specialize = -1;
 	int columns = parts_by_itself(f, &b.schedule, s->t);
@@ -138,15 +153,6 @@ try_all(Search *s, int at)
 	}
 }
 
-static bool
-has_dot(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_DOT)
-			return true;
-	return false;
-}
-
 /* The compiler may part a kernel into roles whatever its header lists. */
 static void
 add_specialize(Search *s, Arena *mem)
@@ -161,6 +167,7 @@ add_specialize(Search *s, Arena *mem)
 	value[0].kind = value[1].kind = CONST_BOOL;
 	value[1].i = 1;
 	s->name[s->n++] = (TuneName){name, value, 2};
+	s->adds_roles = true;
 }
 
 static bool
@@ -238,6 +245,7 @@ find_best(Search *s, double limit)
 		return;
 	}
 	s->n--;
+	s->adds_roles = false;
 	s->best = limit;
 	try_all(s, 0);
 }
@@ -249,7 +257,7 @@ search(Search *s, Arena *mem)
 	TuneName *all;
 	int n;
 	s->module = elaborate(s, s->first);
-	s->products = !s->module || has_dot(s->module->funcs.at[0]);
+	s->products = !s->module || count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	add_names(s, all, n, true);

@@ -31,7 +31,9 @@
 
 static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
 static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
-static const double START_SHARE = 0.9, CHAIN_WAIT = 400, CHAIN_PROGRAM = 2500;        /* clock reads, d 128 */
+/* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
+static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
+static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
 enum { CHAIN_REGISTERS = 28 };
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
@@ -55,6 +57,7 @@ typedef struct Estimate {
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	double once;                                    /* bytes of tiles that a program reads before its loop */
+	double held;                                    /* registers for functions of many steps in the loop */
 	double chain;                                   /* cycles of the trips of two chained products */
 	bool adds_apart;                                /* one more instruction's sums, for which no operand is held */
 	int dots, warpgroup_dots;
@@ -121,6 +124,16 @@ bytes_of(const Type *t)
 	return (double)type_count(t) * dtype_info[t->elem].bits / 8;
 }
 
+/* As pass pad makes it. */
+static double
+padded_count(const Type *t)
+{
+	double n = 1;
+	for (int d = 0; d < t->rank; d++)
+		n *= (double)(INT64_C(1) << log2_ceil(t->extent[d]));
+	return n;
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -136,7 +149,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->products += count / (RATE_WARPGROUP * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
-		e->registers += ((double)type_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
+		e->registers += (padded_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
 			u->arithmetic += (double)type_count(c) / LANES;
 			e->registers += (double)w.info->n / 2;
@@ -203,6 +216,8 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		double cycles = cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
 		u->arithmetic += cycles;
 		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
+		if ((op_info[op->kind].cost == COST_LONG || op->kind == OP_TANH) && in_loop)
+			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}
 }
 
@@ -222,9 +237,10 @@ static double
 chain_of(const Estimate *e, const Use *u)
 {
 	double groups = MAX(1, e->warps / 4), most = MAX(MAX(u->products, u->shared), u->l2);
+	double own = (START_SHARE * u->products + CHAIN_SLOW * u->arithmetic) / groups + CHAIN_WAIT;
 
-	most = MAX(most, MAX(u->special, u->arithmetic - u->special));
-	return MAX(most, (START_SHARE * u->products + u->arithmetic) / groups + CHAIN_WAIT);
+	most = MAX(most, SPECIAL_SLOW * u->special + groups * GROUP_ISSUE);
+	return MAX(most, own) + RING_WAIT / MAX(e->stages, 1);
 }
 
 static double
@@ -271,7 +287,7 @@ resident(const Estimate *e)
 	double registers = e->registers + REGISTERS_OTHER;
 	if (e->chained)
 		return shared <= t->shared_bytes &&
-		    e->registers + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
+		    e->registers + e->held + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
 	if (shared > t->shared_bytes || registers > (e->adds_apart ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
@@ -325,14 +341,24 @@ fill_bill(const Estimate *e, double programs, double cycles, Bill *out)
 	out->part[BILL_WAITING] = e->serial + EPILOGUE + (e->parted ? 0 : FILL);
 }
 
+static bool
+has_chain(const Estimate *e)
+{
+	for (const Op *op = e->f->body->first; op; op = op_after(op, e->f->body)) {
+		const Op *next = op->kind == OP_DOT ? dot_next(e->f, &op->out[0]) : NULL;
+		if (next && next->home == op->home)
+			return e->dots == 2 && e->warpgroup_dots == 2;
+	}
+	return false;
+}
+
 /* Parted kernels are modelled with one product in the loop, or two that are chained and run at once. */
 static bool
-is_modelled(Estimate *e)
+is_modelled(Estimate *e, bool chain)
 {
 	Schedule open = e->b->schedule;
-	open.at[SCHEDULE_SPECIALIZE] = -1;
-	e->chained = e->parted && e->dots == 2 && e->warpgroup_dots == 2 && target_role_registers(e->t, e->warps / 4) &&
-	    parts_by_itself(e->f, &open, e->t) > 0;
+	open.specialize = -1;
+	e->chained = e->parted && chain && target_role_registers(e->t, e->warps / 4) && parts_by_itself(e->f, &open, e->t);
 	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));
 }
 
@@ -350,7 +376,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (e.stages <= 0)
 		e.stages = STAGES_MOST;
 	walk(&e, f->body, false, &e.block);
-	if (!is_modelled(&e))
+	bool chain = has_chain(&e);
+	if (!is_modelled(&e, chain))
 		return -1;
 	if (b->schedule.stages <= 0)
 		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
@@ -358,7 +385,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	int together = resident(&e);
 	if (together == 0 || (e.parted && !e.chained && each < 2))
 		return -1;
-	double cycles = programs_cycles(&e, each, together);
+	double cycles = programs_cycles(&e, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
 	if (bill)
 		fill_bill(&e, each, cycles, bill);

@@ -5,7 +5,7 @@
  *     grid(pm, pn):  a[pm, k] @ b[k, pn]      programs that share rows of a and columns of b should be neighbours */
 #include "pass/layout/dot.h"
 
-enum { DEPTH = 8, GROUP = 8 };
+enum { DEPTH = 16, GROUP = 8 };
 
 static Op *
 next_dot(const Func *f, const Value *v, int depth)

@@ -11,8 +11,10 @@
  * error: products, quotients, roots, choices and moves do; a sum does if its terms have one sign, for else they may
  * cancel and leave the error alone, or if one of them is a dot's product: that is a sum of many terms already, whose own
  * roundings cancel no better.  A value that a loop carries is such a one if all that the loop and what follows make of it
- * is.  Stores of f32 end the search.  A tile that is divided by few numbers is multiplied by their inverses, and the
- * exponential of a difference takes the factor log2 e into it (exponent.c).
+ * is.  Stores of f32 end the search, but for the logarithm of a positive sum that is used elsewhere as what becomes
+ * narrow: attention's sums, whose logarithm has as absolute error what they have as relative one.  A tile that is divided
+ * by few numbers is multiplied by their inverses, and the exponential of a difference takes the factor log2 e into it
+ * (exponent.c).
  *
  * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
  * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u).  So is c + c erf u one
@@ -62,6 +64,9 @@ is_positive(const Value *v, int depth, const Assumed *all)
 		if (strcmp(attr_fn(op), "sum") != 0 && strcmp(attr_fn(op), "max") != 0)
 			return false;
 		break;
+	case OP_FOR:
+		return is_positive(op->in[3 + v->index], depth + 1, all) &&
+		    is_carried_positive(&op->region[0]->arg[1 + v->index], depth + 1, all);
 	default:
 		return false;
 	}
@@ -102,6 +107,17 @@ is_tolerant_sum(const Op *op)
 	return is_positive(op->in[0], 0, NULL) && is_positive(op->in[1], 0, NULL);
 }
 
+/* Something else of the op's block is made of v, and puts up with a small relative error. */
+static bool
+is_tolerated_elsewhere(const Op *log, const Value *v)
+{
+	for (const Op *op = log->home->first; op; op = op->next)
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == v && op != log && op->nout == 1 && !is_exact(op->out))
+				return true;
+	return false;
+}
+
 /* Does op's use of operand i put up with a small relative error? */
 static bool
 tolerates(const Op *op, int i)
@@ -115,6 +131,8 @@ tolerates(const Op *op, int i)
 		return !is_exact(op->out) && is_positive(op->out, 0, NULL);
 	case OP_ADD:
 		return !is_exact(op->out) && is_tolerant_sum(op);
+	case OP_LOG: case OP_LOG2:
+		return is_positive(op->in[0], 0, NULL) && is_tolerated_elsewhere(op, op->in[0]);
 	case OP_DOT:
 		return i == 2 && !is_exact(op->out);
 	case OP_YIELD:
