@@ -177,6 +177,34 @@ trip_cost(const Layout *l, const F2 *inverse, int bytes)
 	return passes << (l->in[IN_REGISTER] - vector);
 }
 
+/* Row by row, the 16-byte chunks of each 128 bytes exclusive-ored with the number of these, whatever a row's length. */
+static Layout
+swizzled_lines(const Layout *l, const int *order, int bytes)
+{
+	enum { CHUNK = 16, LINE_CHUNKS = 3 };
+	Layout s = layout_row_major(l->rank, l->out, order);
+	int at = log2_ceil(CHUNK / bytes), n = s.in[IN_REGISTER];
+	for (int i = 0; i < LINE_CHUNKS && at + LINE_CHUNKS + i < n; i++)
+		s.map.col[at + LINE_CHUNKS + i] ^= s.map.col[at + i];
+	return s;
+}
+
+static void
+take_cheaper(const Layout *src, const Layout *dst, int bytes, const Layout *s, Layout *best, int *best_cost)
+{
+	F2 inverse;
+	bool ok = f2_invert(&s->map, &inverse);
+	assert(ok);
+	(void)ok;
+	int cost = trip_cost(src, &inverse, bytes);
+	if (*best_cost < 0 || cost < *best_cost)
+		cost += trip_cost(dst, &inverse, bytes);
+	if (*best_cost < 0 || cost < *best_cost) {
+		*best = *s;
+		*best_cost = cost;
+	}
+}
+
 Layout
 layout_best_shared(const Layout *src, const Layout *dst, int bytes)
 {
@@ -192,18 +220,10 @@ layout_best_shared(const Layout *src, const Layout *dst, int bytes)
 				for (int phases = vector + per_phase > 0; phases <= 5; phases++) {
 					Layout s = layout_swizzled(src->rank, src->out, order, vector,
 					    per_phase, phases);
-					F2 inverse;
-					bool ok = f2_invert(&s.map, &inverse);
-					assert(ok);
-					(void)ok;
-					int cost = trip_cost(src, &inverse, bytes);
-					if (best_cost < 0 || cost < best_cost)
-						cost += trip_cost(dst, &inverse, bytes);
-					if (best_cost < 0 || cost < best_cost) {
-						best = s;
-						best_cost = cost;
-					}
+					take_cheaper(src, dst, bytes, &s, &best, &best_cost);
 				}
+		Layout lines = swizzled_lines(src, order, bytes);
+		take_cheaper(src, dst, bytes, &lines, &best, &best_cost);
 	}
 	return best_cost < 0 ? layout_row_major(src->rank, src->out, (int[LAYOUT_RANK]){0}) : best;
 }

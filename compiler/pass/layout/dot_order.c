@@ -2,17 +2,15 @@
  * that an operand that memory holds in narrower elements than the instruction takes can lie so that a thread has
  * neighbours: words of one row, which it unpacks for itself alone.
  *
- *     m16n8k16, K = 64, weights of 4 bits             positions that lane t of four holds at step s
+ *     m16n8k16, K = 128, weights of 4 bits            positions that lane t of four holds at step s
  *         in the instruction's order                  16 s + 2 t + {0, 1, 8, 9}
- *         {k_bits = [2, 4, 5, 0, 1, 3]}               16 t + 8 (s / 2) + 2 (s % 2) + {0, 4, 1, 5}
+ *         {k_bits = [2, 5, 6, 0, 1, 3, 4]}            32 t + 8 (s / 2) + 2 (s % 2) + {0, 4, 1, 5}
  *
  * Bit i of the instruction's position is bit k_bits[i] of the operand's.  Elements of 4 bits fill halves of a word with
- * what is 16 bits apart in memory.  A lane has as many neighbours as are 32 bytes of
- * what the instruction takes: then its 16 bytes of the other operand are in other banks than those of the seven lanes
- * beside it. */
+ * what is 16 bits apart in memory.  A lane has 16 bytes of neighbours, as a coalesced read gives them to it. */
 #include "pass/layout/dot.h"
 
-enum { DEPTH = 12, RUN_BITS = 256, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };
+enum { DEPTH = 12, RUN_BITS = 128, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };
 
 /* The least bits of an element of a tile in memory that v comes from, element by element; 0: from none. */
 static int
@@ -55,7 +53,7 @@ dot_order_k(Op *dot, const MmaInfo *mma)
 	bool is_half = dtype_info[mma->a].bits == HALF_BITS;
 	if (!least || least >= dtype_info[mma->a].bits || least > 8)
 		return;
-	int from = MIN(log2_ceil(RUN_BITS / dtype_info[mma->a].bits), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
+	int from = MIN(log2_ceil(RUN_BITS / least), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
 	bool by_halves = is_half && least == PACKED_BITS && apart < from;
 	for (int i = by_halves; i < n; i++) {
 		if (i < own && is_of_lanes(&a, i)) {
