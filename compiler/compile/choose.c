@@ -260,14 +260,17 @@ search(Search *s, Arena *mem)
 	s->products = !s->module || count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
+	bool few = choose_few_rows(s->k, s->first, s->how, all, n);
 	add_names(s, all, n, true);
 	s->parameters = s->n;
-	add_names(s, all, n, false);
-	add_specialize(s, mem);
+	if (!few) {
+		add_names(s, all, n, false);
+		add_specialize(s, mem);
+	}
 	if (s->n == 0)
 		return false;
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
-	double limit = first >= 0 ? first * BETTER : -1;
+	double limit = first >= 0 && !few ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	find_best(s, limit);
 	return s->best >= 0 && s->best != limit;

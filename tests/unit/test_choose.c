@@ -101,6 +101,29 @@ value(const Case *c, const char *name)
 	return 0;
 }
 
+/* Rows that no listed tile fits: one that does, unless the caller said it; warps and stages are left to the passes. */
+static void
+test_few_rows(void **state)
+{
+	static const struct { int64_t m, rows; } of[] = {{1, 16}, {16, 16}, {17, 32}, {32, 32}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		Case c = {0};
+		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, 8192, 8192));
+		assert_int_equal(value(&c, "BM"), of[i].rows);
+		for (int v = 0; v < c.n; v++)
+			assert_true(strcmp(c.chosen[v].name, "warps") && strcmp(c.chosen[v].name, "stages"));
+		compile_close(c.cx);
+	}
+	Case c = {0}, fixed = {.fixed = {{"BM", {.kind = CONST_INT, .i = 64}, {0}}}, .nfixed = 1};
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 33, 8192, 8192));
+	assert_int_equal(value(&c, "BM"), 64);
+	compile_close(c.cx);
+	assert_true(choose(&fixed, PRODUCT(PLAIN, SPACE), 16, 8192, 8192));
+	for (int v = 0; v < fixed.n; v++)
+		assert_true(strcmp(fixed.chosen[v].name, "BM"));
+	compile_close(fixed.cx);
+}
+
 static void
 test_binds_once(void **state)
 {
@@ -268,7 +291,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
+		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
