@@ -146,9 +146,13 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	lists(all, n, schedule_info[SCHEDULE_PERSISTENT].text, 1, &listed);
 	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
 	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
-	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 || coarsen_reason(f))
+	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 ||
+	    s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill))
 		return 0;
-	return s->bill.part[BILL_START] > CLEARLY * greatest(&s->bill) ? PROGRAMS_MOST : 0;
+	const char *reason = coarsen_reason(f);
+	if (reason && s->how->why)
+		text_printf(s->how->why, "  a block for each program, which takes long to start: %s\n", reason);
+	return reason ? 0 : PROGRAMS_MOST;
 }
 
 static void

@@ -4,6 +4,8 @@
  * lowering will do.  Sectors (sectors.c) and banks are those of a warp's worst access. */
 #include "compile/inspect.h"
 
+#include "pass/layout/axis.h"
+
 #include "pass/layout/place.h"
 
 #include <string.h>
@@ -61,6 +63,14 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
 	if (!x->layout)
 		return;
 	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1);
+	int along, words = vector == 1 ? access_window(op, &along) : 0;
+	if (words && layout_contiguous(x->layout, along) >= log2_floor(WINDOW)) {
+		x->bytes = 4;
+		x->accesses = x->accesses / WINDOW * words;
+		x->touched = words << x->layout->in[IN_LANE] >> 3;
+		x->least = 1 << x->layout->in[IN_LANE] >> 3;
+		return;
+	}
 	x->sectors_known = inspect_sectors(arg, op, x->tile, x->layout, vector, &x->touched, &x->least);
 }
 

@@ -27,7 +27,7 @@ candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...)
 
 /* ---- names and values ---- */
 
-/* The default: what the header says if nothing but the fixed values are given. */
+/* The default: what a launch takes if nothing but the fixed values are given, by the header or as the compiler chooses. */
 static bool
 bind_default(Tuner *t)
 {
@@ -38,7 +38,9 @@ bind_default(Tuner *t)
 	bool ok = bind_quietly(t->k, &t->binding, t->fixed, t->nfixed, t->mem, &bound, &why);
 	if (ok)
 		t->binding.bound = bound;
-	else
+	if (ok && t->target)
+		tune_apply_target(t->k, &t->binding, t->c->example, t->target->name, t->mem);
+	if (!ok)
 		diag_error(t->k->program->compile, t->k->k->item->name_place, DIAG_TUNE_FAILED, t->k->k->name,
 		    why.at ? why.at : "it cannot be bound");
 	text_close(&why);

@@ -229,7 +229,12 @@ static const char source[] =
     "{\n"
     "    y[i * B +: B, 0 +: 16] = x[i * B +: B, 0 +: 16] * (2.0 as f16);\n"
     "}\n"
-    "example heavy { N = 256; x = normal(0, 1); }\n";
+    "example heavy { N = 256; x = normal(0, 1); }\n"
+    "kernel together<B = 512>(a: in f32[N], b: in f32[N], y: out f32[N, 2]) grid(p: cdiv(N, B)) tune(warps = {4, 8})\n"
+    "{\n"
+    "    y[p * B +: B, :] = join(a[p * B +: B], b[p * B +: B]);\n"
+    "}\n"
+    "example together { N = 4194304; a = zeros; b = zeros; }\n";
 
 typedef struct Fixture {
 	char folder[64];
@@ -790,6 +795,18 @@ test_too_large(void **state)
 	tgl_tune_close(&t);
 }
 
+/* The default is what a launch takes, which the compiler chooses: 4 warps by pass coalesce's rule, 8 by the model. */
+static void
+test_default_is_chosen(void **state)
+{
+	Fixture *f = *state;
+	open_gpu(f);
+	TglTune t = tune(f, "together", NULL, &(TglTuneOptions){.no_keep = true, .budget = 5});
+	assert_true(t.n > 0 && t.candidate[0].is_default);
+	assert_string_equal(t.candidate[0].values, "warps = 8");
+	tgl_tune_close(&t);
+}
+
 /* A compilation that takes longer than there is does not hold up the others. */
 static void
 test_slow_to_compile(void **state)
@@ -835,6 +852,7 @@ main(void)
 	    TEST(test_useless_results),
 	    TEST(test_gpu),
 	    TEST(test_too_large),
+	    TEST(test_default_is_chosen),
 	    TEST(test_slow_to_compile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
