@@ -99,15 +99,22 @@ is_of_one_group(const Op *op)
 	return !roles || attr_copies(roles)->at[region] == 1;
 }
 
-static bool
-is_drained(const Drain *d, const Op *op)
+bool
+drain_serves(const Func *f, const Target *t, const Op *op)
 {
-	if (op->kind != OP_WRITE || access_map_reason(op, d->t) || !is_only_access(d->f, op) || !is_of_one_group(op))
+	if (op->kind != OP_WRITE || access_map_reason(op, t) || !is_only_access(f, op))
 		return false;
 	const Value *v = op->in[access_data(op)];
 	int bytes = element_bytes(v->type), rank = v->type->rank;
-	return (bytes == 2 || bytes == 4) && rank >= 2 && v->layout && v->type->extent[rank - 1] * bytes >= LEAST_ROW &&
-	    type_count(v->type) >= LEAST_ELEMENTS && source_of(op);
+	return (bytes == 2 || bytes == 4) && rank >= 2 && v->type->extent[rank - 1] * bytes >= LEAST_ROW &&
+	    type_count(v->type) >= LEAST_ELEMENTS;
+}
+
+static bool
+is_drained(const Drain *d, const Op *op)
+{
+	return op->kind == OP_WRITE && is_of_one_group(op) && drain_serves(d->f, d->t, op) &&
+	    op->in[access_data(op)]->layout && source_of(op);
 }
 
 /* ---- room ---- */

@@ -124,7 +124,9 @@ bool coarsen_guards(const Func *f);
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
 void pipeline_symmetric(Pipeline *p, int slots);
 
-/* drain.c: bytes of the buffers through which a write is to go, in pieces if that takes less; 0: it stays a write */
+/* drain.c: can a write go by a tensor map, whatever its tile's layout is? */
+bool drain_serves(const Func *f, const Target *t, const Op *write);
+/* Bytes of the buffers through which a write is to go, in pieces if that takes less; 0: it stays a write */
 int64_t drain_bytes(Func *f, const Target *t, const Op *write);
 
 /* cluster.c */

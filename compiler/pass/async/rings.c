@@ -157,7 +157,7 @@ fit_slots(const Pipeline *p, int slots, int64_t beside)
 		if (!op_inside(op, p->body) && !is_drained(p, op))
 			scratch = MAX(scratch, plan_op(op, p->t).scratch);
 	}
-	while (slots > 2 && slots * each + beside + (scratch ? scratch + APART : 0) > p->t->shared_bytes)
+	while (slots > 2 && slots * each + beside + (scratch > APART ? scratch + APART : scratch) > p->t->shared_bytes)
 		slots--;
 	return slots;
 }

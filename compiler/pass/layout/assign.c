@@ -161,6 +161,20 @@ set_vectors(Func *f, const Target *t)
 	}
 }
 
+/* Products by warpgroups of what is in memory; of two chained ones groups of warps may run apart, which pass drain leaves. */
+static bool
+has_warpgroups(const Func *f)
+{
+	bool any = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_one = op->kind == OP_DOT && wgmma_named(attr_mma(op));
+		if (is_one && attr_register_a(op))
+			return false;
+		any |= is_one;
+	}
+	return any;
+}
+
 void
 pass_assign(Module *m, const Target *t)
 {
@@ -171,6 +185,8 @@ pass_assign(Module *m, const Target *t)
 		a.lanes = log2_ceil(t->lanes);
 		a.warps = log2_warps(a.f);
 		a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
+		a.warpgroups = has_warpgroups(a.f);
+		a.has_rings = a.warpgroups && (a.f->schedule.specialize == 1 || a.f->schedule.persistent == 1);
 		axis_keep(a.f);
 		assign_collect(&a);
 		spread_preferred(&a);

@@ -12,6 +12,7 @@ typedef struct Var {
 	const Layout *layout;
 	const Layout *preferred;                        /* of memory ops: coalesced; of dots: fixed */
 	bool hard;                                      /* may not be changed */
+	bool drains;                                    /* a write that pass drain can serve */
 	double weight;                                  /* how often it runs */
 	int first, nedge;                               /* edges to its operands */
 	int mark;                                       /* of the flood that reached it last */
@@ -55,6 +56,8 @@ typedef struct Assign {
 	int lanes, warps;                               /* log2 */
 	int flood;                                      /* number of the last flood */
 	CostEntry *cache;
+	bool warpgroups;                                /* there is a product of such */
+	bool has_rings;                                 /* and its rings are there as long as blocks stay */
 	bool only_unset;                                /* floods reach only what has no layout yet */
 } Assign;
 

@@ -3,11 +3,13 @@
  * A conversion costs by its method (renaming nothing, shuffles, a trip through shared memory with its barriers);
  * memory the instructions and the sectors that they touch; arithmetic its registers, so that a layout in which many
  * threads hold the same element is expensive; reductions the shuffles and transfers of their axis. */
+#include "model/model.h"
 #include "pass/layout/assign.h"
 
 #include <string.h>
 
 enum { CACHE = 1024, BARRIERS = 60, ACCESS = 4 };
+enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes of which a ring's slots give way for a cycle */
 
 static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1;
 
@@ -66,9 +68,10 @@ convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t)
 	return e->cost;
 }
 
-/* A warp's access: registers in groups of `vector` neighbours, and the sectors that a group touches. */
+/* A warp's access: registers in groups of `vector` neighbours, and the sectors that a group touches.  What pass drain
+ * serves is put into shared memory, and a tensor map stores it. */
 static double
-memory_cost(const Assign *a, const Op *op, const Layout *l)
+memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 {
 	const Type *t = place_type(op);
 	int bits = element_bits(type_with_elem(a->m, t, t->elem));
@@ -81,6 +84,8 @@ memory_cost(const Assign *a, const Op *op, const Layout *l)
 	}
 	if (op_family(op) == FAMILY_ATOMIC)
 		n *= 4;
+	if (drains && bytes * vector < DRAINED_BYTES)
+		return (1 << l->in[IN_WARP]) * shared_cost(l, bits) / 2;
 	return (1 << l->in[IN_WARP]) * n * (ACCESS + SECTOR * touched);
 }
 
@@ -127,7 +132,7 @@ op_cost(const Assign *a, const Var *x)
 		return registers(l) * MOVE;
 	switch (op_family(op)) {
 	case FAMILY_MEMORY: case FAMILY_ATOMIC:
-		return memory_cost(a, op, l);
+		return memory_cost(a, op, l, x->drains);
 	case FAMILY_REDUCE: case FAMILY_SCAN:
 		return reduce_cost(op, l);
 	case FAMILY_ORDER:
@@ -139,6 +144,16 @@ op_cost(const Assign *a, const Var *x)
 	default:
 		return (1 << a->warps) * registers(l) * ALU * arithmetic(op_info[op->kind].cost);
 	}
+}
+
+/* Beside rings that stay there is less room for scratch. */
+static double
+scratch_cost(const Assign *a, const Layout *src, const Layout *dst, const Type *t)
+{
+	int bytes = MAX(element_bits(t) / 8, 1);
+	if (!a->has_rings || convert_scratch(src, dst, bytes) == 0)
+		return 0;
+	return (double)type_count(t) * bytes / SCRATCH_RATE;
 }
 
 /* Conversions of one value: each layout asked for that is not its own, once. */
@@ -164,7 +179,7 @@ value_cost(Assign *a, int id)
 		if (n->cheap > 0)
 			sum += (1 << a->warps) * registers(want) * n->cheap * ALU;
 		else if (have)
-			sum += convert_cost(a, have, want, e->value->type);
+			sum += convert_cost(a, have, want, e->value->type) + scratch_cost(a, have, want, e->value->type);
 	}
 	return sum * n->weight;
 }

@@ -8,6 +8,7 @@
  *
  * Cheap values (constants, iota, spread scalars and short arithmetic on these) are no unknowns: they are
  * rematerialised in whatever layout a use has. */
+#include "pass/async/pipeline.h"
 #include "pass/layout/assign.h"
 
 enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
@@ -112,6 +113,7 @@ static int
 add_var(Assign *a, Op *op, double weight)
 {
 	Var v = {.op = op, .weight = weight, .first = a->edges.n};
+	v.drains = op && a->warpgroups && drain_serves(a->f, a->t, op);
 	vec_push(a->tmp, &a->vars, v);
 	return a->vars.n - 1;
 }
