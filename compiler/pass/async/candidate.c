@@ -74,9 +74,8 @@ can_shift(const Pipeline *p, const Value *v, int depth)
 	return true;
 }
 
-/* Of one access of a thread. */
-static int
-access_bytes(const Op *op)
+int
+pipeline_access_bytes(const Op *op)
 {
 	const Value *v = &op->out[0];
 	int64_t n = attr_vector(op), bits = dtype_info[v->type->elem].bits;
@@ -93,7 +92,7 @@ has_whole_bytes(const Op *op)
 	Layout bytes;
 
 	return !dtype_is_packed(op->out[0].type->elem) ||
-	    (access_bytes(op) > 0 && layout_bytes(op->out[0].layout, &bytes));
+	    (pipeline_access_bytes(op) > 0 && layout_bytes(op->out[0].layout, &bytes));
 }
 
 static bool
@@ -107,7 +106,7 @@ is_staged(const Pipeline *p, const Op *op)
 	for (int i = 0; i < op->in[0]->type->rank; i++)
 		if (!can_shift(p, op->in[1 + i], 16))
 			return false;
-	return !p->is_async || access_bytes(op) >= 4;
+	return !p->is_async || pipeline_access_bytes(op) >= COPY_LEAST;
 }
 
 /* Adds what v is computed from within the body. */

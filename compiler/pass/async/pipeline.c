@@ -102,8 +102,8 @@ build_prologue(Pipeline *p, Builder *b, int stages)
 
 /* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL, as of those that
  * are over at once. */
-static Op *
-first_product(const Pipeline *p)
+Op *
+pipeline_first_product(const Pipeline *p)
 {
 	for (Op *op = p->body->first; op; op = op->next)
 		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
@@ -145,7 +145,7 @@ build_pipeline(Pipeline *p, int stages)
 		token_op(p, &b, OP_WAIT, stages - 2);
 	if (has_bulk)
 		pipeline_await(&b, p->full, &slot[0], &slot[2]);
-	Op *started = first_product(p);
+	Op *started = pipeline_first_product(p);
 	if (!started)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
 	Value **now = NEW_ARRAY(p->tmp, Value *, p->reads.n);
@@ -185,7 +185,7 @@ thread_registers(const Pipeline *p)
 	return MIN(most, p->t->max_registers);
 }
 
-/* Those of the tiles that double buffering holds; an element of 4 bits takes one. */
+/* Those of the tiles that double buffering holds; an element of 4 bits takes one, and one that is loaded by itself. */
 static int
 held_registers(const Pipeline *p)
 {
@@ -193,7 +193,8 @@ held_registers(const Pipeline *p)
 
 	for (int i = 0; i < p->reads.n; i++) {
 		const Value *v = &p->reads.at[i].read->out[0];
-		int bytes = dtype_is_packed(v->type->elem) ? 4 : dtype_tile_size(v->type->elem);
+		bool alone = dtype_is_packed(v->type->elem) || (p->t->has & HAS_CP_ASYNC && attr_vector(v->def) == 1);
+		int bytes = MAX(dtype_tile_size(v->type->elem), alone ? 4 : 1);
 		n += (bytes << v->layout->in[IN_REGISTER]) / 4;
 	}
 	return n;
@@ -256,6 +257,41 @@ has_constant_step(const Op *loop)
 }
 
 static void
+find_wanted(Pipeline *p)
+{
+	for (int i = 0; i < p->reads.n; i++) {
+		Staged *s = &p->reads.at[i];
+		s->want = pipeline_wanted_layout(p, s);
+		s->is_boxed = warpgroup_reads(p->body, &s->read->out[0]);
+	}
+}
+
+static bool
+fits_registers(const Pipeline *p)
+{
+	return thread_registers(p) + held_registers(p) <= p->t->max_registers;
+}
+
+/* What no asynchronous copy serves, as rows of an odd number of 16-bit elements, is held in registers, beside rings of what
+ * one does. */
+static Op *
+hold_narrow(Pipeline p)
+{
+	int n = 0;
+
+	p.is_async = false;
+	pipeline_find_reads(&p);
+	for (int i = 0; i < p.reads.n; i++)
+		if (pipeline_access_bytes(p.reads.at[i].read) < COPY_LEAST)
+			p.reads.at[n++] = p.reads.at[i];
+	p.reads.n = n;
+	find_wanted(&p);
+	if (n > 0 && fits_registers(&p))
+		pipeline_double_buffer(&p, p.t->shared_bytes / 4);
+	return p.loop;
+}
+
+static void
 pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 {
 	Pipeline p = {.m = m, .tmp = m->cx->tmp, .t = t, .f = f, .loop = loop, .body = loop->region[0]};
@@ -263,15 +299,15 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	p.is_async = (t->has & HAS_CP_ASYNC) && f->schedule.stages != 1;
 	if (!has_constant_step(loop))
 		return;
+	if (p.is_async && (t->has & HAS_WGMMA) && f->schedule.specialize != 1) {
+		p.loop = hold_narrow(p);
+		p.body = p.loop->region[0];
+	}
 	axis_drop(m);
 	pipeline_find_reads(&p);
 	if (p.reads.n == 0)
 		return;
-	for (int i = 0; i < p.reads.n; i++) {
-		Staged *s = &p.reads.at[i];
-		s->want = pipeline_wanted_layout(&p, s);
-		s->is_boxed = warpgroup_reads(p.body, &s->read->out[0]);
-	}
+	find_wanted(&p);
 	int stages = choose_stages(&p);
 	pipeline_find_bulk(&p);
 	if (p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0)
@@ -279,8 +315,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	else if (p.is_async && stages >= 2) {
 		build_pipeline(&p, stages);
 		pipeline_read_ahead(&p);
-	}
-	else if (thread_registers(&p) + held_registers(&p) <= t->max_registers &&
+	} else if (fits_registers(&p) &&
 	    pipeline_stage_bytes(&p, false) + scratch_bytes(&p) <= t->shared_bytes)
 		pipeline_double_buffer(&p, (t->shared_bytes - scratch_bytes(&p)) / 2);
 }

@@ -56,8 +56,15 @@ void pipeline_early(Func *f);
 /* sink.c: what only their results' uses need is computed behind such loops */
 void pipeline_sink(Func *f);
 
+enum { COPY_LEAST = 4 };                                /* bytes that cp.async copies */
+
+/* The first product of warpgroups, beside which a later iteration's tiles are asked for; NULL: none runs by itself. */
+Op *pipeline_first_product(const Pipeline *p);
+
 /* candidate.c: fills counts, slice and reads */
 void pipeline_find_reads(Pipeline *p);
+/* Of one access of a thread. */
+int pipeline_access_bytes(const Op *read);
 /* May something in the body write what the tensor holds? */
 bool pipeline_may_be_written(const Pipeline *p, const Value *tensor);
 /* Do all of the loop's products have few rows, or few columns, as far as it has some?  Then it waits for memory. */
