@@ -5,11 +5,14 @@
  *
  * Each combination of compile-time parameters is elaborated once, to IR that is only simplified; warps and stages change no
  * IR.  The estimate costs microseconds, so that a few hundred combinations take less than LLVM does for one.  A space that
- * is larger keeps the default of the names behind the limit.  Roles and clusters are chosen whether they are listed or not.
+ * is larger keeps the default of the names behind the limit.  Roles, clusters and blocks that share a program's loop
+ * (split) are chosen whether they are listed or not.
  * What the estimate does not model, as group and persistent, keeps its default. */
 #include "compile/choose.h"
 #include "compile/compile.h"
 #include "compile/estimate.h"
+
+#include "pass/shape/split_k.h"
 
 #include <string.h>
 
@@ -18,6 +21,7 @@ static const double BETTER = 0.97;                              /* than the defa
 /* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
 static const double CHAINED_SHARE = 0.7;
 enum { TRIP_COLUMNS = 16 };
+enum { SETS_SPLIT = 2 };                                        /* of blocks, where several share a program's loop */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
 
@@ -44,7 +48,9 @@ typedef struct Search {
 static bool
 is_modelled(const char *name)
 {
-	return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0 || strcmp(name, "specialize") == 0;
+	int which = schedule_named(name);
+	return which == SCHEDULE_WARPS || which == SCHEDULE_STAGES || which == SCHEDULE_SPECIALIZE ||
+	    which == SCHEDULE_SPLIT;
 }
 
 static void
@@ -111,10 +117,22 @@ cycles_of(const Search *s)
 	return columns ? share * estimate_cycles(f, &b, s->t, NULL) : -1;
 }
 
+/* Blocks share a program's loop where programs are fewer than multiprocessors, and stay no longer than it. */
+static bool
+may_split(const Search *s)
+{
+	const Schedule *h = &s->bound.schedule;
+	int64_t programs = h->split;
+	for (int i = 0; i < s->bound.naxis; i++)
+		programs *= MAX(s->bound.grid[i], 1);
+	return h->split <= 1 || (h->specialize != 1 && h->persistent != 1 && h->ctas <= 1 &&
+	    programs <= SETS_SPLIT * s->t->rates->multiprocessors);
+}
+
 static void
 try(Search *s)
 {
-	if (!take_schedule(s))
+	if (!take_schedule(s) || !may_split(s))
 		return;
 	double cycles = cycles_of(s);
 	if (cycles < 0 || (s->best >= 0 && cycles >= s->best))
@@ -153,21 +171,41 @@ try_all(Search *s, int at)
 	}
 }
 
-/* The compiler may part a kernel into roles whatever its header lists. */
-static void
-add_specialize(Search *s, Arena *mem)
+/* Does the caller or the header say what becomes of a word? */
+static bool
+stands(const Search *s, ScheduleName which)
 {
-	const char *name = schedule_info[SCHEDULE_SPECIALIZE].text;
-	bool stands = ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
+	const char *name = schedule_info[which].text;
 	for (int i = 0; i < s->n; i++)
-		stands |= strcmp(s->name[i].name, name) == 0;
-	if (stands || s->n == NAMES_MOST || !(s->t->has & HAS_TMA))
+		if (strcmp(s->name[i].name, name) == 0)
+			return true;
+	return ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
+}
+
+static void
+add_word(Search *s, Arena *mem, ScheduleName which, ConstKind kind, const int *values, int n)
+{
+	if (stands(s, which) || s->n == NAMES_MOST)
 		return;
-	Const *value = NEW_ARRAY(mem, Const, 2);
-	value[0].kind = value[1].kind = CONST_BOOL;
-	value[1].i = 1;
-	s->name[s->n++] = (TuneName){name, value, 2};
-	s->adds_roles = true;
+	Const *value = NEW_ARRAY(mem, Const, n);
+	for (int i = 0; i < n; i++) {
+		value[i].kind = kind;
+		value[i].i = values[i];
+	}
+	s->name[s->n++] = (TuneName){schedule_info[which].text, value, n};
+}
+
+/* The compiler may divide a kernel's loop, and part it into roles, whatever its header lists. */
+static void
+add_forms(Search *s, Arena *mem)
+{
+	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1};
+	Found found;
+	if ((s->t->has & HAS_CLUSTER) && split_find(s->module->funcs.at[0], s->t, &found) == NULL)
+		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
+	s->adds_roles = (s->t->has & HAS_TMA) && s->n < NAMES_MOST && !stands(s, SCHEDULE_SPECIALIZE);
+	if (s->adds_roles)
+		add_word(s, mem, SCHEDULE_SPECIALIZE, CONST_BOOL, specialize, LEN(specialize));
 }
 
 static bool
@@ -217,16 +255,15 @@ is_chained(Search *s, const Bound *b)
 static void
 add_cluster(Search *s, const Bound *b)
 {
-	const char *name = schedule_info[SCHEDULE_CTAS].text;
 	int64_t programs = 1;
 	Bound with;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
-	bool stands = ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
-	if (stands || s->n == NAMES_MOST || b->naxis > AXES_MOST || programs <= s->t->rates->multiprocessors ||
+	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->naxis > AXES_MOST ||
+	    programs <= s->t->rates->multiprocessors ||
 	    is_chained(s, b))
 		return;
-	s->chosen[s->n++] = (NamedConst){name, {.kind = CONST_INT, .i = 2}, NOWHERE};
+	s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = 2}, NOWHERE};
 	const Func *f = parted_func(s, &with);
 	if (!f || func_cluster(f) != 2 || share_of_programs(f, &with) < SHARE_LEAST)
 		s->n--;
@@ -265,7 +302,7 @@ search(Search *s, Arena *mem)
 	s->parameters = s->n;
 	if (!few) {
 		add_names(s, all, n, false);
-		add_specialize(s, mem);
+		add_forms(s, mem);
 	}
 	if (s->n == 0)
 		return false;
@@ -276,14 +313,15 @@ search(Search *s, Arena *mem)
 	return s->best >= 0 && s->best != limit;
 }
 
-/* A switch that is off where the header does not list it. */
+/* A switch that is off, or a loop left whole, where the header does not list it. */
 static bool
 says_nothing(const Search *s, int i)
 {
 	for (int k = 0; k < s->k->item->tune.n; k++)
 		if (strcmp(s->k->item->tune.at[k].name, s->chosen[i].name) == 0)
 			return false;
-	return s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
+	bool splits = strcmp(s->chosen[i].name, schedule_info[SCHEDULE_SPLIT].text) == 0;
+	return splits ? s->chosen[i].value.i <= 1 : s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
 }
 
 bool

@@ -16,6 +16,9 @@
  * Two chained products of a parted kernel run at once, beside what is computed between them for the next: a trip takes as
  * long as a group of warps needs for its chain, or the block for its most used resource.
  *
+ * Divided over blocks (split), a program is as many blocks, each with its part of the trips.  Each leaves its sums, all
+ * meet, and one adds them, one part after the other.
+ *
  * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
 #include "compile/compile.h"
@@ -36,10 +39,17 @@ static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECI
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
 enum { CHAIN_REGISTERS = 28 };
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
+/* Measured at 64 x 64 x 65536; of clusters of 4 and 8 blocks with much shared memory 28 and 14 run at once. */
+static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
+static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
-enum { SECTOR = 32, TRIPS_GUESS = 16, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+enum { SECTOR = 32, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
+/* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
+ * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
+enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
+static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
 
 typedef struct Use {
@@ -52,6 +62,7 @@ typedef struct Estimate {
 	const Bound *b;
 	const Target *t;
 	int warps, stages;
+	int split;                                      /* blocks that share a program's loop of sums */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */
@@ -59,61 +70,18 @@ typedef struct Estimate {
 	double once;                                    /* bytes of tiles that a program reads before its loop */
 	double held;                                    /* registers for functions of many steps in the loop */
 	double chain;                                   /* cycles of the trips of two chained products */
+	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
+	double sums;                                    /* bytes of the loop's results */
 	bool adds_apart;                                /* one more instruction's sums, for which no operand is held */
 	int dots, warpgroup_dots;
 } Estimate;
 
-/* ---- scalars ---- */
-
-static int64_t
-dimension(const Estimate *e, const Value *v, int64_t otherwise)
-{
-	const FuncParam *p = &e->f->param[v->index];
-	for (int i = 0; i < e->b->nsymbol && p->kind == PARAM_DIM; i++)
-		if (strcmp(e->b->symbol[i].name, p->name) == 0)
-			return e->b->symbol[i].value.i;
-	return otherwise;
-}
-
-/* What a scalar is, a program's number being half of the programs along its axis; `otherwise` if it is not known. */
-static int64_t
-scalar(const Estimate *e, const Value *v, int64_t otherwise, int depth)
-{
-	const Op *op = v->def;
-	int64_t c, x[3] = {0};
-	if (value_int(v, &c))
-		return c;
-	if (!op)
-		return v->block == e->f->body ? dimension(e, v, otherwise) : otherwise;
-	if (op->kind == OP_PROGRAM_ID)
-		return e->b->grid[attr_axis(op)] / 2;
-	if (depth == 0 || op->nin > 3)
-		return otherwise;
-	for (int i = 0; i < op->nin; i++)
-		if ((x[i] = scalar(e, op->in[i], INT64_MIN, depth - 1)) == INT64_MIN)
-			return otherwise;
-	switch (op->kind) {
-	case OP_ADD: return x[0] + x[1];
-	case OP_SUB: return x[0] - x[1];
-	case OP_MUL: return x[0] * x[1];
-	case OP_MIN: return MIN(x[0], x[1]);
-	case OP_MAX: return MAX(x[0], x[1]);
-	case OP_CAST: return x[0];
-	case OP_CDIV: return x[1] ? (x[0] + x[1] - 1) / x[1] : 0;
-	case OP_DIV: case OP_FLOORDIV: return x[1] ? x[0] / x[1] : 0;
-	case OP_SELECT: return x[0] ? x[1] : x[2];
-	default: return otherwise;
-	}
-}
-
+/* The blocks that share a program's loop have each a part of it. */
 static double
-trips_of(const Estimate *e, const Op *loop)
+trips_of_block(const Estimate *e, const Op *loop)
 {
-	if (loop->kind != OP_FOR)
-		return TRIPS_GUESS;
-	int64_t lo = scalar(e, loop->in[0], 0, 8), hi = scalar(e, loop->in[1], INT64_MIN, 8);
-	int64_t step = MAX(scalar(e, loop->in[2], 1, 8), 1);
-	return hi == INT64_MIN ? TRIPS_GUESS : (double)MAX((hi - lo + step - 1) / step, 0);
+	double trips = estimate_trips(e->f, e->b, loop);
+	return e->split > 1 && loop->home == e->f->body ? ceil(trips / e->split) : trips;
 }
 
 /* ---- ops ---- */
@@ -196,16 +164,42 @@ staged_bytes(const Type *t)
 	return columns > PIECES * COLUMNS ? bytes_of(t) * PIECES * COLUMNS / (double)columns : bytes_of(t);
 }
 
+/* Elements that threads load one by one into registers, a trip ahead, and put into two buffers (pass pipeline). */
+static bool
+is_filled(const Estimate *e, const Op *op, int *dim)
+{
+	int bytes = dtype_tile_size(op->out[0].type->elem);
+	return op->kind == OP_READ && op->out[0].type->rank > 0 && !dtype_is_packed(op->out[0].type->elem) &&
+	    bytes << access_contiguity(op, e->t, dim) < ALONE_BYTES;
+}
+
+/* A warp's load takes as many rows as their elements are fewer than its threads. */
+static void
+add_filled(Estimate *e, const Op *op, int dim, Use *u)
+{
+	const Type *t = op->out[0].type;
+	double count = (double)type_count(t), rows = (double)e->t->lanes / (double)t->extent[dim];
+	e->filled += 2 * bytes_of(op->out[0].type);
+	e->filled_registers += count / (e->warps * e->t->lanes);
+	u->shared += ALONE_CYCLES * MAX(1, rows) * count / e->t->lanes;
+	u->arithmetic += count * ALONE_OPS / LANES;
+}
+
 static void
 add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 {
+	int dim;
 	if (op->kind == OP_DOT) {
 		add_dot(e, op, u);
+		e->sums = MAX(e->sums, bytes_of(op->out[0].type));
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
 		double bytes = bytes_of(op->out[0].type);
 		u->l2 += bytes / L2_RATE;
 		u->shared += bytes / SHARED_RATE;
-		e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
+		if (in_loop && is_filled(e, op, &dim))
+			add_filled(e, op, dim, u);
+		else
+			e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
 		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
 			add_gather(e, op, u);
@@ -253,7 +247,7 @@ static void
 walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 {
 	for (Op *op = b->first; op; op = op->next) {
-		double n = op_is_loop(op) ? trips_of(e, op) : op->kind == OP_IF ? 0.5 : 1;
+		double n = op_is_loop(op) ? trips_of_block(e, op) : op->kind == OP_IF ? 0.5 : 1;
 		for (int r = 0; r < op->nregion; r++) {
 			Use inside = {0};
 			int dots = e->dots;
@@ -262,6 +256,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
 			e->chain += n * chain_of(e, &inside);
+			e->filled_trips = e->filled > 0 ? n : 0;
 			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
 			e->serial += n * (MAX(trip, ahead) - trip + (e->parted ? PARTED_WAIT : TRIP_WAIT));
 		}
@@ -272,10 +267,18 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 
 /* ---- blocks ---- */
 
+static bool
+meets_in_cluster(const Estimate *e)
+{
+	return e->split > 1 && e->split <= SPLIT_CLUSTER && (e->t->has & HAS_CLUSTER);
+}
+
 static double
 shared_bytes(const Estimate *e)
 {
-	return e->stages * e->slot + (e->parted ? e->drain : 0) + (e->chained ? e->once : 0) + SYSTEM_BYTES;
+	double shared = e->stages * e->slot + e->filled + SYSTEM_BYTES;
+	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
+	return meets_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }
 
 /* Blocks that a multiprocessor holds; 0: not even one. */
@@ -288,17 +291,37 @@ resident(const Estimate *e)
 	if (e->chained)
 		return shared <= t->shared_bytes &&
 		    e->registers + e->held + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
-	if (shared > t->shared_bytes || registers > (e->adds_apart ? REGISTERS_APART : REGISTERS_MOST))
+	if (shared > t->shared_bytes || registers > (e->adds_apart || e->filled > 0 ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
 	return e->parted ? 1 : (int)MIN(n, (double)t->max_warps / e->warps);
+}
+
+/* One block adds what the blocks that share a program's loop have. */
+static double
+join_cycles(const Estimate *e)
+{
+	if (e->split <= 1)
+		return 0;
+	if (meets_in_cluster(e))
+		return MEET_CLUSTER + (e->split - 1) * (PART_CLUSTER + e->sums / RATE_CLUSTER);
+	return MEET_MEMORY + (e->split - 1) * (PART_MEMORY + e->sums / RATE_PARTS);
+}
+
+/* Tiles that threads put are held a trip ahead, or read in the trip where registers are too few. */
+static void
+hold(Estimate *e)
+{
+	e->registers += e->filled_registers;
+	if (e->registers + REGISTERS_OTHER > REGISTERS_MOST)
+		e->serial += e->filled_trips * LATENCY;
 }
 
 /* Cycles until n blocks that run together are over. */
 static double
 set_cycles(const Estimate *e, int n)
 {
-	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial;
+	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + join_cycles(e);
 	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
 }
 
@@ -359,6 +382,8 @@ is_modelled(Estimate *e, bool chain)
 	Schedule open = e->b->schedule;
 	open.specialize = -1;
 	e->chained = e->parted && chain && target_role_registers(e->t, e->warps / 4) && parts_by_itself(e->f, &open, e->t);
+	if (e->split > 1 && e->warpgroup_dots < e->dots)
+		return false;                           /* products of few rows wait for memory: not measured */
 	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));
 }
 
@@ -366,11 +391,12 @@ double
 estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
-	    .parted = b->schedule.specialize == 1};
-	double programs = 1;
+	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1};
+	double programs = e.split;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
-	int each = (int)ceil(programs / t->rates->multiprocessors);
+	bool is_wide = e.split > 2 && meets_in_cluster(&e);
+	int each = (int)ceil(programs / floor(t->rates->multiprocessors * (is_wide ? PLACED : 1)));
 	if (e.warps <= 0)
 		e.warps = 4;
 	if (e.stages <= 0)
@@ -382,8 +408,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (b->schedule.stages <= 0)
 		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
 			e.stages--;
+	hold(&e);
 	int together = resident(&e);
-	if (together == 0 || (e.parted && !e.chained && each < 2))
+	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || each < 2)))
 		return -1;
 	double cycles = programs_cycles(&e, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
@@ -405,7 +432,7 @@ launch_trips(void *user, const Op *loop)
 	const Launch *l = user;
 	const Op *from = loop->kind == OP_FOR ? loop->in[0]->def : NULL;
 	bool over_programs = from && from->kind == OP_BLOCK_ID;
-	return over_programs ? 1.0 / MAX(l->e.f->schedule.coarsen, 1) : trips_of(&l->e, loop);
+	return over_programs ? 1.0 / MAX(l->e.f->schedule.coarsen, 1) : estimate_trips(l->e.f, l->e.b, loop);
 }
 
 static bool

@@ -10,6 +10,9 @@
  * may be NULL. */
 double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
+/* estimate_trips.c: how often a loop runs; a guess where that is not known. */
+double estimate_trips(const Func *f, const Bound *b, const Op *loop);
+
 /* Of any kernel that went through the whole pipeline.  False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out);
 

@@ -233,6 +233,43 @@ test_chained(void **state)
 	}
 }
 
+/* Blocks share the loops of few long programs; not of many, nor of programs that stay, nor where the caller says so. */
+static void
+test_split(void **state)
+{
+	static const int64_t few[][3] = {{512, 512, 65536}, {64, 64, 65536}, {128, 4096, 14336}};
+	Case c = {0};
+	for (int i = 0; i < 3; i++) {
+		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), few[i][0], few[i][1], few[i][2]));
+		assert_true(value(&c, "split") >= 2);
+		compile_close(c.cx);
+	}
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 4096, 4096, 4096));
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "split");
+	compile_close(c.cx);
+	c.fixed[0] = (NamedConst){.name = "split", .value = {.kind = CONST_INT, .i = 1}, .place = NOWHERE};
+	c.nfixed = 1;
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 512, 512, 65536));
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "split");
+	compile_close(c.cx);
+}
+
+/* Rows of odd lengths are loaded by threads: no roles, and rows of a tile as long as a warp's access. */
+static void
+test_odd_rows(void **state)
+{
+	Case c = {0};
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 4096, 4096, 4095));
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "specialize");
+	compile_close(c.cx);
+	assert_true(choose(&c, PRODUCT(PLAIN, "tune(BK = {16, 32, 64, 128}, warps = {4, 8})"), 2053, 4099, 1031));
+	assert_true(value(&c, "BK") >= 32);
+	compile_close(c.cx);
+}
+
 #define VECTORS "(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) "
 
 /* Programs of less bytes than move while a block starts: blocks stay, if there are enough programs. */
@@ -293,7 +330,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,7 @@ set_vectors(Func *f, const Target *t)
 	}
 }
 
-/* Products by warpgroups of what is in memory; of two chained ones groups of warps may run apart, which pass drain leaves. */
+/* Products by warpgroups of what is in memory; groups of warps may run two chained ones apart, which pass drain leaves. */
 static bool
 has_warpgroups(const Func *f)
 {

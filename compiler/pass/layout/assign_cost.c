@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { CACHE = 1024, BARRIERS = 60, ACCESS = 4 };
-enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes of which a ring's slots give way for a cycle */
+enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes for which rings give way, a cycle */
 
 static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1;
 
