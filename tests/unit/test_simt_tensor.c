@@ -175,8 +175,8 @@ static void
 boxes(void **state)
 {
 	static const DType types[] = {TY_BF16, TY_F32, TY_F8E4M3};
-	static const int32_t firsts[][5] = {{0, 0, 0, 0, 0}, {-3, 7, -1, 3, 2}, {30, -2, 4, -1, -1}, {100, 0, 0, 0, 0},
-		{INT32_MIN, INT32_MAX, 0, 0, 0}, {8, 4, 1, 1, 0}};
+	static const int32_t firsts[][5] = {{0, 0, 0, 0, 0}, {-16, 7, -1, 3, 2}, {32, -2, 4, -1, -1}, {96, 0, 0, 0, 0},
+		{INT32_MIN, INT32_MAX, 0, 0, 0}, {16, 4, 1, 1, 0}};
 	Boxes *x = aligned_alloc(64, sizeof *x);
 	assert_non_null(x);
 	for (int rank = 1; rank <= 5; rank++)
@@ -238,6 +238,7 @@ body_bad(SimtThread *t, void *user)
 	case 2: call(t, PRIM_TENSOR_LOAD_2, IN(BOX, (uintptr_t)x->global, bar, 0, 0)); break;
 	case 3: call(t, PRIM_TENSOR_MULTI_2, IN(BOX, map, bar, 2, 0, 0)); break;
 	case 4: call(t, PRIM_CLUSTER_ADDRESS, IN(BOX, 1)); break;
+	case 5: call(t, PRIM_TENSOR_LOAD_2, IN(BOX, map, bar, 4, 0)); break;
 	default: break;
 	}
 }
@@ -246,7 +247,7 @@ static void
 refused(void **state)
 {
 	static const char *const words[] = {"not a multiple of 128", "2 dimensions, not 3", "no tensor map",
-		"no block of rank 1", "no block of rank 1"};
+		"no block of rank 1", "no block of rank 1", "begins 4 elements into a row"};
 	Boxes *x = aligned_alloc(64, sizeof *x);
 	assert_non_null(x);
 	for (int i = 0; i < LEN(words); i++) {
@@ -293,7 +294,7 @@ multicast(void **state)
 		for (uint64_t mask = 1; mask <= 3; mask++) {
 			begin(x, tensor_of(rank, SIMT_SWIZZLE_128, TY_BF16));
 			x->mask = mask;
-			x->first[0] = 4;
+			x->first[0] = 8;
 			runs(body_multi, x, (SimtLaunch){.cluster = 2, .nblocks = 2, .seed = mask - 1});
 			for (int block = 0; block < 2; block++) {
 				if (mask >> block & 1)

@@ -2,8 +2,9 @@
  *
  * In shared memory a box is dense, its fastest dimension first.  A swizzle exchanges the 16-byte chunks of each row: the
  * chunk's number (bits 4 … of its address) is exclusive-ored with bits 7 … of it; 1, 2 or 3 bits for rows of 32, 64 or 128
- * bytes.  Elements outside of the tensor are the fill when loaded and are not stored.  Source: PTX ISA 9.0, 5.5; CUDA
- * driver API, cuTensorMapEncodeTiled. */
+ * bytes.  Elements outside of the tensor are the fill when loaded and are not stored.  A box that begins at another than a
+ * multiple of 16 bytes along a row is an illegal instruction (measured on an H200, with swizzle and without).
+ * Source: PTX ISA 9.0, 5.5; CUDA driver API, cuTensorMapEncodeTiled. */
 #include <string.h>
 
 #include "runtime/simt/prims.h"
@@ -159,6 +160,9 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 	c.bytes = m->box[0] * map_element_bytes(m) * row_count(m);
 	for (int d = 0; d < rank; d++)
 		c.first[d] = (int32_t)(uint32_t)in[at + d];
+	if ((int64_t)c.first[0] * map_element_bytes(m) % CHUNK)
+		simt_fail(t, "%s: the box begins %d elements into a row, not at a multiple of 16 bytes", what,
+		    c.first[0]);
 	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(&c, i);
 		if (r.bytes)
