@@ -297,7 +297,7 @@ search(Search *s, Arena *mem)
 	s->products = !s->module || count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
-	bool few = choose_few_rows(s->k, s->first, s->how, all, n);
+	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
 	add_names(s, all, n, true);
 	s->parameters = s->n;
 	if (!few) {

@@ -20,8 +20,10 @@ typedef struct ChooseBinding {
 bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
-/* choose_rows.c: tiles of products with few rows.  Puts the one size in place of those listed, in `all`; false: nowhere. */
-bool choose_few_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, TuneName *all, int n);
+/* choose_rows.c: tiles of products with few rows.  Puts the one size in place of those listed, in `all`, and joins smaller
+ * ones to those of columns that are too few; false: it has no such rows. */
+bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
+    TuneName *all, int n);
 
 /* choose_blocks.c: the warps, and whether blocks stay, by the model; as choose_values, which calls it for kernels without
  * products and for those without tune(...). */

@@ -114,6 +114,10 @@ test_few_rows(void **state)
 			assert_true(strcmp(c.chosen[v].name, "warps") && strcmp(c.chosen[v].name, "stages"));
 		compile_close(c.cx);
 	}
+	Case narrow = {0};                              /* 64 columns would leave half of the machine idle */
+	assert_true(choose(&narrow, PRODUCT(PLAIN, SPACE), 16, 4096, 4096));
+	assert_int_equal(value(&narrow, "BN"), 32);
+	compile_close(narrow.cx);
 	Case c = {0}, fixed = {.fixed = {{"BM", {.kind = CONST_INT, .i = 64}, {0}}}, .nfixed = 1};
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 33, 8192, 8192));
 	assert_int_equal(value(&c, "BM"), 64);
