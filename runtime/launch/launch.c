@@ -223,6 +223,16 @@ launch_hooks(TglDevice *dev)
 	dev->hooks.print_user = dev->cx->hooks.print_user;
 }
 
+void
+instance_keep_recorded(Instance *in)
+{
+	TglDevice *dev = in->dev;
+	if (in->is_recorded || dev->recording || !dev->dev.queue || !dev->dev.queue->recording(&dev->dev, dev->dev.stream))
+		return;
+	in->is_recorded = true;
+	in->pins++;
+}
+
 TglStatus
 instance_launch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor, double *seconds)
 {
@@ -234,6 +244,7 @@ instance_launch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor
 	launch_hooks(in->dev);
 	bool ok = (!seconds || d->time_begin(d)) && run(k, in, b, tensor, &fault) &&
 		  (!seconds || (d->time_end(d, seconds) && d->sync(d, &fault)));
+	instance_keep_recorded(in);
 	if (in->dev->recording)
 		graph_keep(in->dev->recording, k, in, tensor);
 	return ok ? TGL_OK : device_report(in->dev, cx, &fault, k->k);

@@ -88,6 +88,7 @@ struct Instance {
 	Artefact artefact;
 	Loaded *loaded;
 	int pins;                       /* graphs that have it: it must stay */
+	bool is_recorded;               /* in a graph that is not ours: it stays as long as the kernel */
 	Arena *mem;                     /* of the module */
 	int spilled;                    /* bytes a thread beyond those that its code asks for */
 	bool warned;                    /* that --trace names a program that the grid does not have */
@@ -125,6 +126,8 @@ void launch_cache_drop(TglKernel *k, const Instance *in); /* those of a compiled
 
 /* Runs with everything checked: fills, scratch, the grid.  Puts the tensors of the launch, scratch
  * ones too, into `tensor`. */
+/* A form that is launched into a recording of another library stays loaded as long as the kernel lives. */
+void instance_keep_recorded(Instance *in);
 TglStatus instance_launch(
     TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor, double *seconds);
 void launch_hooks(TglDevice *dev);      /* gives the device the context's print function as it is now */

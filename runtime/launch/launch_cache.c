@@ -216,6 +216,7 @@ launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Tg
 	launch_hooks(dev);
 	bool ok = fill_all(a, args) &&
 		  (a->is_empty || dev->dev.launch(&dev->dev, a->in->loaded, a->value, a->grid, &fault));
+	instance_keep_recorded(a->in);
 	*status = ok ? TGL_OK : device_report(dev, k->program->compile, &fault, k->k);
 	if (!ok || !dev->dev.queue)     /* a launch that is over may have warned */
 		context_end(cx, *status, k->program->compile);

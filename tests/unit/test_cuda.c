@@ -1128,6 +1128,46 @@ test_streams(void **state)
 	tgl_tensor_close(&y);
 }
 
+/* A graph of another library launches a form after more others than a kernel keeps were launched. */
+static void
+test_graph_of_another_library(void **state)
+{
+	Fixture *f = *state;
+	int (*begin)(void *, int), (*end)(void *, void **), (*make)(void **, void *, unsigned long long), (*run)(void *, void *);
+	*(void **)&begin = dlsym(f->lib, "cuStreamBeginCapture_v2");
+	*(void **)&end = dlsym(f->lib, "cuStreamEndCapture");
+	*(void **)&make = dlsym(f->lib, "cuGraphInstantiateWithFlags");
+	*(void **)&run = dlsym(f->lib, "cuGraphLaunch");
+	int (*drop)(void *), (*drop_exec)(void *);
+	*(void **)&drop = dlsym(f->lib, "cuGraphDestroy");
+	*(void **)&drop_exec = dlsym(f->lib, "cuGraphExecDestroy");
+	TglKernel *k = tgl_kernel(f->p, "copy");
+	TglTensor *x = floats(f->dev, 4, 5), *y = floats(f->dev, 4, 0);
+	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_int("BLOCK", 64)};
+	plan.mock = copy_lines;
+	assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
+	TglStream *s = tgl_stream_open(f->dev);
+	void *stream = tgl_stream_handle(s), *graph, *exec;
+	assert_int_equal(begin(stream, 2), 0);
+	assert_ok(f->cx, tgl_launch_on(s, k, args, 3));
+	assert_int_equal(end(stream, &graph), 0);
+	assert_int_equal(make(&exec, graph, 0), 0);
+	for (int block = 65; block < 65 + 300; block++) {
+		args[2] = tgl_arg_int("BLOCK", block);
+		assert_ok(f->cx, tgl_launch(f->dev, k, args, 3, NULL));
+	}
+	assert_true(f->calls("cuModuleUnload") > 0);
+	assert_ok(f->cx, tgl_tensor_fill(y, 0));
+	assert_int_equal(run(exec, stream), 0);
+	assert_ok(f->cx, tgl_stream_sync(s));
+	assert_float_equal(at(y, 2), 7, 0);
+	assert_int_equal(drop_exec(exec), 0);
+	assert_int_equal(drop(graph), 0);
+	tgl_stream_close(&s);
+	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
+}
+
 static void
 test_graphs(void **state)
 {
@@ -1398,6 +1438,7 @@ main(void)
 	    CASE(test_cases),
 	    CASE(test_streams),
 	    CASE(test_graphs),
+	    CASE(test_graph_of_another_library),
 	    CASE(test_foreign),
 	    CASE(test_every_failure),
 	};
