@@ -105,13 +105,13 @@ def bench(device):
     global HIDDEN, INNER, HEADS, GROUPS, HEAD
     HIDDEN, INNER, HEADS, GROUPS, HEAD = 4096, 14336, 32, 8, 128
     weights = make_weights(device, torch.bfloat16)
-    x = torch.randn(8, 2048, HIDDEN, device=device, dtype=torch.bfloat16)
+    x = torch.randn(4, 1024, HIDDEN, device=device, dtype=torch.bfloat16)
     alone = milliseconds(lambda: layer(x, weights, 1))
     dist.init_process_group("nccl")
     w = share(weights, dist.get_rank(), dist.get_world_size())
     apart, beside = milliseconds(lambda: layer(x, w, 1)), milliseconds(lambda: layer(x, w, 2))
     if dist.get_rank() == 0:
-        print("| ms of a layer, 8 x 2048 tokens | |\n| --- | ---: |")
+        print("| ms of a layer, 4 x 1024 tokens | |\n| --- | ---: |")
         print(f"| one GPU | {alone:.3f} |\n| {dist.get_world_size()} GPUs, all-reduce after the kernels | {apart:.3f} |")
         print(f"| {dist.get_world_size()} GPUs, all-reduce of a half beside the other's kernels | {beside:.3f} |", flush=True)
     dist.destroy_process_group()
