@@ -35,6 +35,7 @@ typedef struct OpPlan {
 
 OpPlan plan_op(const Op *op, const Target *t);
 /* Bytes that a split_put leaves; where they begin in what a block leaves in memory, and how many those are together. */
+bool split_put_has(const Op *put, int r);              /* does it put register r? */
 int64_t split_put_bytes(const Op *put);
 int64_t split_put_offset(const Op *put);
 int64_t split_part_bytes(const Func *f);

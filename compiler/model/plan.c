@@ -179,6 +179,22 @@ print_scratch(const Op *op)
 	return sum;
 }
 
+bool
+split_put_has(const Op *put, int r)
+{
+	const Layout *l = put->in[0]->layout;
+	const IntList *valid = attr_valid(put);
+
+	if (l && ((uint64_t)r & layout_free_bits(l, IN_REGISTER)))
+		return false;
+	for (int d = 0; valid && d < valid->n; d++) {
+		uint64_t at = f2_apply(&l->map, (uint64_t)r) >> layout_out_at(l, d);
+		if ((int64_t)(at & ((UINT64_C(1) << l->out[d]) - 1)) >= valid->at[d])
+			return false;                   /* as are those of all threads in that register */
+	}
+	return true;
+}
+
 /* What is put of a state, each register of each thread as words; elements that a thread has twice, once. */
 int64_t
 split_put_bytes(const Op *put)
@@ -186,13 +202,13 @@ split_put_bytes(const Op *put)
 	const Value *v = put->in[0];
 	const Layout *l = v->layout;
 	int words = dtype_info[v->type->elem].bits > 32 ? 2 : 1;
+	int64_t n = 0;
 
 	if (v->type->rank == 0)
 		return INT64_C(4) * words * MAX(func_warps(put->home->func), 1) * 32;
-	if (!l)
-		return 0;
-	int free = __builtin_popcountll(layout_free_bits(l, IN_REGISTER));
-	return (INT64_C(4) * words) << (l->in[IN_REGISTER] - free + l->in[IN_LANE] + l->in[IN_WARP]);
+	for (int r = 0; l && r < 1 << l->in[IN_REGISTER]; r++)
+		n += split_put_has(put, r);
+	return l ? n * 4 * words << (l->in[IN_LANE] + l->in[IN_WARP]) : 0;
 }
 
 int64_t

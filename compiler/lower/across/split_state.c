@@ -31,7 +31,7 @@ state_of(Lower *l, const Op *put)
 
 	s.words = thread_type_bytes(s.type) > 4 ? 2 : 1;
 	for (int r = 0; r < s.nregs; r++)
-		s.total += ((uint64_t)r & s.repeats) ? 0 : s.words;
+		s.total += split_put_has(put, r) ? s.words : 0;
 	s.vector = attr_cluster(put) ? 1 : s.total % 4 == 0 ? 4 : s.total % 2 == 0 ? 2 : 1;
 	return s;
 }
@@ -116,7 +116,7 @@ lower_split_put(Lower *l, Op *op)
 	Reg *word = NEW_ARRAY(l->mem, Reg, s.total);
 	int n = 0;
 	for (int r = 0; r < s.nregs; r++)
-		if (!((uint64_t)r & s.repeats)) {
+		if (split_put_has(op, r)) {
 			to_words(l, &s, v[r], word + n);
 			n += s.words;
 		}
@@ -156,11 +156,14 @@ lower_split_get(Lower *l, Op *op)
 	Reg *word = NEW_ARRAY(l->mem, Reg, s.total), *out = lower_new(l, &op->out[0]);
 	int n = 0;
 	(attr_cluster(s.put) ? load_peer : load_memory)(l, &s, lower_regs(l, op->in[1])[0], word);
-	for (int r = 0; r < s.nregs; r++)
-		if (!((uint64_t)r & s.repeats)) {
+	for (int r = 0; r < s.nregs; r++) {
+		bool has = split_put_has(s.put, r);
+		if (has)
 			out[r] = from_words(l, &s, word + n);
-			n += s.words;
-		}
+		else if (!((uint64_t)r & s.repeats))
+			out[r] = lower_zero(l, s.type);
+		n += has ? s.words : 0;
+	}
 	for (int r = 0; r < s.nregs; r++)
 		out[r] = out[(uint64_t)r & ~s.repeats];
 }

@@ -207,10 +207,20 @@ pad_shown(const Pad *p, Op *op)
 		attr_set_valid(p->m, op, extent, n);
 }
 
+/* What was added is not put. */
+static void
+pad_put(const Pad *p, Op *op)
+{
+	const Type *was = pad_was(p, op->in[0]);
+	if (was != op->in[0]->type)
+		attr_set_valid(p->m, op, was->extent, was->rank);
+}
+
 static void
 pad_op(const Pad *p, Op *op)
 {
 	switch (op->kind) {
+	case OP_SPLIT_PUT: pad_put(p, op); break;
 	case OP_READ: pad_access(p, op, &op->out[0]); break;
 	case OP_WRITE: case OP_ATOMIC: pad_access(p, op, op->in[access_data(op)]); break;
 	case OP_PREFETCH:

@@ -210,7 +210,8 @@ static void
 classify(Classes *c, const Op *op, const Target *t)
 {
 	switch (op->kind) {
-	case OP_CONST: case OP_IOTA: case OP_YIELD: case OP_ASSERT: break;
+	case OP_CONST: case OP_IOTA: case OP_YIELD: case OP_ASSERT: case OP_SPLIT_PUT: break;
+	case OP_SPLIT_GET: join_all(c, op->in[0]->def->in[0], &op->out[0]); break;
 	case OP_BROADCAST: join_broadcast(c, op); break;
 	case OP_RESHAPE: join_reshape(c, op); break;
 	case OP_PERMUTE: join_permute(c, op); break;
