@@ -81,6 +81,7 @@ static const Feature forms[] = {
 	{"^=", " \\^= "}, {"<<=", " <<= "}, {">>=", " >>= "},
 	{"a tensor's element changed in place", "\\] (\\+|-|\\*)= "},
 	{"a loop up to", "for n[0-9]+ in range\\([^,]*\\) \\{"},
+	{"a merge", "\\} merge \\(p[0-9]+\\) \\{"},
 	{"a loop down", ", -1, -"},
 	{"a loop with a step that is known when it runs", "\\), clamp\\(.*, -2, 2\\)\\) \\{"},
 	{"while", "\n +while "},

@@ -197,6 +197,39 @@ step_sum_loop(Maker *g, Steps *to)
 		body_make(g, s, &s->body, 1);
 }
 
+/* The greatest element of each row so far, and in how many trips it was one: no sum, so that a merge joins it. */
+void
+step_merge_loop(Maker *g, Steps *to)
+{
+	Arena *mem = g->s->mem;
+	const char *i = new_name(g, "n"), *top = new_name(g, "m"), *times = new_name(g, "m"), *next = new_name(g, "m"),
+		   *here = new_name(g, "m"), *part = new_name(g, "p"), *size = arena_printf(mem, "N%d", pick(g, MAX_SIZES));
+	int r = extent_named(g), c = extent_named(g);
+	static const DType elem[] = {TY_F16, TY_F32, TY_I32, TY_I8};
+	DType t = elem[pick(g, LEN(elem))];
+	Form tile = {t, 2, {r, c}}, f = {t, 1, {r}}, n = {TY_I32, 1, {r}};
+	if (!form_fits(g, tile) || g->s->params.n > 14)
+		return;
+	Param *a = loop_input(g, tile.elem, arena_printf(mem, "N%d, %s", pick(g, MAX_SIZES), size));
+	step1(g, to, term0(g, f, range_make(9, 0, 0), "full(%s, -9, %s)", form_shape(g, f), dtype_info[t].text),
+	    "var %s = $0", top);
+	step1(g, to, term0(g, n, (ValueRange){0}, "zeros(%s, i32)", form_shape(g, n)), "var %s = $0", times);
+	name_push(g, top, f, range_make(9, 0, 0), false);
+	name_push(g, times, n, (ValueRange){4096, 0, 0}, false);
+	Step *s = step0(g, to, "for %s in range(0, %s, #%d#)", i, size, c);
+	Term *x = whole_read(g, tile, a->name,
+	    arena_printf(mem, "%s +: #%d#, %s +: #%d#", tile_start(g, r, false), r, i, c));
+	s->has_body = s->has_else = true;
+	s->part = part;
+	step1(g, &s->body, x, "let %s = max($0, axis = 1)", here);
+	step0(g, &s->body, "let %s = max(%s, %s)", next, top, here);
+	step0(g, &s->body, "%s = where(%s == %s, %s, 0) + where(%s == %s, 1, 0)", times, top, next, times, here, next);
+	step0(g, &s->body, "%s = %s", top, next);
+	step0(g, &s->orelse, "let %s = max(%s, %s.%s)", next, top, part, top);
+	step0(g, &s->orelse, "%s = where(%s == %s, %s, 0) + where(%s.%s == %s, %s.%s, 0)", times, top, next, times, part, top,
+	    next, part, times);
+	step0(g, &s->orelse, "%s = %s", top, next);
+}
 
 /* ---- scaled products ---- */
 

@@ -249,7 +249,7 @@ steps_make(Maker *g, Steps *to, int n)
 		else if (what < 72)
 			step_dot_loop(g, to);
 		else if (what < 76)
-			step_sum_loop(g, to);
+			(chance(g, 50) ? step_sum_loop : step_merge_loop)(g, to);
 		else if (what < 83)
 			step_tuple(g, to);
 		else if (what < 90)

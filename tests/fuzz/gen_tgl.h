@@ -59,6 +59,7 @@ struct Step {
 	Term *kid[TERM_KIDS];
 	bool has_body, has_else, fixed;         /* fixed: what stands around it relies on it */
 	Steps body, orelse;
+	const char *part;                       /* of a loop: orelse is its merge */
 };
 
 typedef enum ParamUse {
@@ -212,6 +213,7 @@ bool is_exact_sum(DType t, double n, double most, int frac);
 bool is_sum_type(DType t);
 void step_dot_loop(Maker *g, Steps *to);
 void step_sum_loop(Maker *g, Steps *to);
+void step_merge_loop(Maker *g, Steps *to);
 
 /* gen_fn.c: functions and tuples */
 void step_tuple(Maker *g, Steps *to);

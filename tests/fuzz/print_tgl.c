@@ -54,7 +54,11 @@ print_steps(const Source *s, const Steps *list, int indent, Text *out)
 		text_put(out, " {\n");
 		print_steps(s, &step->body, indent + 1, out);
 		if (step->has_else) {
-			text_printf(out, "%*s} else {\n", indent * 4, "");
+			text_printf(out, "%*s} ", indent * 4, "");
+			if (step->part)
+				text_printf(out, "merge (%s) {\n", step->part);
+			else
+				text_put(out, "else {\n");
 			print_steps(s, &step->orelse, indent + 1, out);
 		}
 		text_printf(out, "%*s}\n", indent * 4, "");

@@ -100,10 +100,12 @@ item_of(Smem *s, const Op *op)
 }
 
 
-/* The op at `at` needs the item: so does, to its end, the op of the item's own block that holds it. */
+/* The op at `at` needs the item: so does, to its end, the op of the item's own block that holds it.  Behind the branch that
+ * the item stands in, as the wait for sends may, there is none. */
 static void
 extend(Smem *s, Item *i, int at)
 {
+	i->to = MAX(i->to, at);
 	while (at >= 0 && s->spans.at[at].op->home != i->op->home)
 		at = s->spans.at[at].parent;
 	if (at >= 0)
