@@ -384,6 +384,55 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	return ok;
 }
 
+static bool
+has_merge(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_MERGE)
+			return true;
+	return false;
+}
+
+/* Of a kernel without products, or with a merge: blocks that share a program, unless blocks stay. */
+static bool
+add_split(Search *s, Arena *mem, NamedConst **values, int *n)
+{
+	const char *name = schedule_info[SCHEDULE_SPLIT].text;
+	Compile *cx = s->k->program->cx;
+	for (int i = 0; i < *n; i++) {
+		int which = schedule_named((*values)[i].name);
+		int64_t v = (*values)[i].value.i;
+		if ((which == SCHEDULE_SPLIT && v > 1) || (which == SCHEDULE_CTAS && v > 1) ||
+		    ((which == SCHEDULE_PERSISTENT || which == SCHEDULE_SPECIALIZE || which == SCHEDULE_COARSEN) && v > 0))
+			return false;
+	}
+	if (s->first->schedule.split > 0 || s->first->schedule.persistent > 0 || s->first->schedule.ctas > 1 ||
+	    ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name))
+		return false;
+	Arena *apart = arena_open(), *keep = cx->mem;
+	Program before = *s->k->program;
+	cx->mem = apart;
+	Module *m = elaborate(s, s->first);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	int split = f && (count_dots(f) == 0 || has_merge(f)) ? choose_split_of(f, s->first, s->t) : 1;
+	cx->mem = keep;
+	s->k->program->called = before.called;
+	arena_close(apart);
+	if (split <= 1)
+		return false;
+	NamedConst *all = NEW_ARRAY(mem, NamedConst, *n + 1);
+	int kept = 0;
+	for (int i = 0; i < *n; i++)
+		if (schedule_named((*values)[i].name) != SCHEDULE_SPLIT)
+			all[kept++] = (*values)[i];
+	all[kept++] = (NamedConst){intern(cx->names, name), {.kind = CONST_INT, .i = split}, NOWHERE};
+	*values = all;
+	*n = kept;
+	if (s->how->why)
+		text_printf(s->how->why, "  chosen: split = %d, as few programs leave multiprocessors idle\n", split);
+	return true;
+}
+
 bool
 choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
 {
@@ -400,6 +449,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 		ok = choose_products(&s, mem, values, n);
 	if (!s.products)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
+	ok |= add_split(&s, mem, values, n);
 	cx->muted--;
 	arena_close(cx->tmp);
 	cx->tmp = keep;

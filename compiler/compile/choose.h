@@ -30,6 +30,9 @@ bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const Choos
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
+/* choose_split.c: blocks that share a program of the function, elaborated and simplified; 1. */
+int choose_split_of(const Func *f, const Bound *b, const Target *t);
+
 /* What a kernel bound as `b` takes, which became `f`.  False: that is not modelled. */
 bool choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out);
 /* "  chosen: warps = 1, persistent = true; the default takes 158 us: starting blocks 157, …" */

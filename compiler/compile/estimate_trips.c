@@ -30,9 +30,15 @@ scalar(const Func *f, const Bound *b, const Value *v, int64_t otherwise, int dep
 		return b->grid[attr_axis(op)] / 2;
 	if (depth == 0 || op->nin > 3)
 		return otherwise;
-	for (int i = 0; i < op->nin; i++)
-		if ((x[i] = scalar(f, b, op->in[i], INT64_MIN, depth - 1)) == INT64_MIN)
-			return otherwise;
+	bool knows = true;
+	for (int i = 0; i < op->nin; i++) {
+		x[i] = scalar(f, b, op->in[i], INT64_MIN, depth - 1);
+		knows &= x[i] != INT64_MIN;
+	}
+	if (op->kind == OP_MIN && !knows && MAX(x[0], x[1]) != INT64_MIN)
+		return MAX(x[0], x[1]);                 /* data, such as a length, up to that */
+	if (!knows)
+		return otherwise;
 	switch (op->kind) {
 	case OP_ADD: return x[0] + x[1];
 	case OP_SUB: return x[0] - x[1];

@@ -60,4 +60,8 @@ const char *check_parted(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
 const char *check_synced(Func *f, const Target *t, const Op **at);
 
+/* shape/split_find.c: the loop of the function that several blocks can share, whether the source says how its states join,
+ * and the op that ends it; NULL: there is none. */
+const Op *split_divided(const Func *f, const Target *t, bool *merges, const Op **end);
+
 #endif

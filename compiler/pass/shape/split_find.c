@@ -120,3 +120,14 @@ split_find(const Func *f, const Target *t, Found *out)
 			return "something is written or reported before the loop ends";
 	return NULL;
 }
+
+const Op *
+split_divided(const Func *f, const Target *t, bool *merges, const Op **end)
+{
+	Found found;
+	const char *why = split_find(f, t, &found);
+
+	*merges = !why && found.merge;
+	*end = found.merge ? found.merge : found.loop;
+	return why ? NULL : found.loop;
+}

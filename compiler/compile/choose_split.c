@@ -1,0 +1,41 @@
+/* Chooses how many blocks share a program's loop, where the caller left `split` open: for launches of few programs, each
+ * with a long loop, which leave most multiprocessors idle.
+ *
+ * A loop with `merge` says that it is meant to be shared; others that can be (sums, greatest and least elements) need fewer
+ * programs.  As many blocks as fill the multiprocessors once, as long as each has some iterations: what is left to join
+ * grows with them.  Kernels with products are choose.c's, whose estimate knows what a join takes. */
+#include "compile/choose.h"
+#include "compile/compile.h"
+#include "compile/estimate.h"
+#include "pass/pass.h"
+
+#include <string.h>
+
+enum { SPLIT_LARGEST = 32, TRIPS_LEAST = 4, FEWER = 4, FEWER_MERGED = 2 };
+
+static bool
+has_loop(const Op *from)
+{
+	const Block *body = from ? from->home : NULL;
+	for (const Op *op = from; op; op = op_after(op, body))
+		if (op_is_loop(op))
+			return true;
+	return false;
+}
+
+int
+choose_split_of(const Func *f, const Bound *b, const Target *t)
+{
+	bool merges;
+	const Op *end, *loop = split_divided(f, t, &merges, &end);
+	int64_t programs = 1, most = t->rates ? t->rates->multiprocessors : 0;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= MAX(b->grid[i], 1);
+	if (!loop || has_loop(end->next) || programs * (merges ? FEWER_MERGED : FEWER) > most)
+		return 1;
+	double trips = estimate_trips(f, b, loop);
+	int n = 1;
+	while (2 * n <= SPLIT_LARGEST && 2 * n * programs <= most && trips >= TRIPS_LEAST * 2 * n)
+		n *= 2;
+	return n;
+}
