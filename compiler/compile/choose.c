@@ -21,6 +21,7 @@ static const double BETTER = 0.97;                              /* than the defa
 /* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
 static const double CHAINED_SHARE = 0.7;
 enum { TRIP_COLUMNS = 16 };
+static const double SHARE_SPLIT = 0.6, SHARE_STREAM = 0.75, STREAMS = 0.8;
 enum { SETS_SPLIT = 2 };                                        /* of blocks, where several share a program's loop */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
@@ -41,8 +42,8 @@ typedef struct Search {
 	Module *module;                                         /* of that; NULL: not made, or not to be had */
 	Arena *mem;                                             /* of what belongs to them */
 	Bill bill;                                              /* of the header's defaults */
-	double best;
-	NamedConst *chosen;
+	double best, least;                                     /* of programs as they are; of those that blocks share */
+	NamedConst *chosen, *divided;
 } Search;
 
 static bool
@@ -135,10 +136,29 @@ try(Search *s)
 	if (!take_schedule(s) || !may_split(s))
 		return;
 	double cycles = cycles_of(s);
-	if (cycles < 0 || (s->best >= 0 && cycles >= s->best))
+	bool divides = s->bound.schedule.split > 1;
+	double *best = divides ? &s->least : &s->best;
+	if (cycles < 0 || (*best >= 0 && cycles >= *best))
 		return;
-	s->best = cycles;
-	memcpy(s->chosen, s->value, sizeof *s->chosen * (size_t)s->n);
+	*best = cycles;
+	memcpy(divides ? s->divided : s->chosen, s->value, sizeof *s->chosen * (size_t)s->n);
+}
+
+/* Blocks share the loop where that is clearly better: on an H200 it was not at 1024 x 1024 x 8192, of which the estimate
+ * expects a quarter less, but was at 128 x 8192 x 8192, which waits for device memory. */
+static void
+take_divided(Search *s)
+{
+	double memory = s->bill.part[BILL_MEMORY] * s->bill.programs;
+	bool streams = memory > STREAMS * s->least;
+	double share = streams ? SHARE_STREAM : SHARE_SPLIT;
+	for (int i = 0; i < s->n && streams; i++)       /* 16 were slower at 37 x 4096 x 11008 */
+		if (strcmp(s->name[i].name, schedule_info[SCHEDULE_SPLIT].text) == 0 && s->divided[i].value.i > 2)
+			return;
+	if (s->least < 0 || (s->best >= 0 && s->least > share * s->best))
+		return;
+	s->best = s->least;
+	memcpy(s->chosen, s->divided, sizeof *s->chosen * (size_t)s->n);
 }
 
 /* Binds and elaborates once for the present compile-time parameters. */
@@ -274,7 +294,9 @@ find_best(Search *s, double limit)
 {
 	Bound b;
 	s->best = limit;
+	s->least = -1;
 	try_all(s, 0);
+	take_divided(s);
 	if (s->best == limit || !chose_roles(s))
 		return;
 	if (parted_func(s, &b)) {
@@ -284,7 +306,9 @@ find_best(Search *s, double limit)
 	s->n--;
 	s->adds_roles = false;
 	s->best = limit;
+	s->least = -1;
 	try_all(s, 0);
+	take_divided(s);
 }
 
 /* With reports hidden and the memory of candidates apart. */
@@ -309,6 +333,7 @@ search(Search *s, Arena *mem)
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	s->divided = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	find_best(s, limit);
 	return s->best >= 0 && s->best != limit;
 }

@@ -49,7 +49,7 @@ enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a 
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
 enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
-static const double ALONE_CYCLES = 5.5;
+static const double ALONE_CYCLES = 5.5, UNEVEN = 1.1;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
 
 typedef struct Use {
@@ -325,12 +325,15 @@ set_cycles(const Estimate *e, int n)
 	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
 }
 
-/* Of n programs of one multiprocessor, `together` of them at once. */
+/* Of n programs of one multiprocessor, `together` of them at once; those that fill buffers themselves are uneven, and take
+ * one another's place as they end. */
 static double
-programs_cycles(const Estimate *e, int n, int together)
+programs_cycles(const Estimate *e, double programs, int n, int together)
 {
 	if (e->chained)
 		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
+	if (e->filled > 0 && together > 1)
+		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, together);
 	if (!e->parted)
 		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
 	return PARTED_START + FILL + n * (longest(&e->block) + e->serial + EPILOGUE);
@@ -412,7 +415,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	int together = resident(&e);
 	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || each < 2)))
 		return -1;
-	double cycles = programs_cycles(&e, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
+	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
 	if (bill)
 		fill_bill(&e, each, cycles, bill);

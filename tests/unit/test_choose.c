@@ -241,7 +241,7 @@ test_chained(void **state)
 static void
 test_split(void **state)
 {
-	static const int64_t few[][3] = {{512, 512, 65536}, {64, 64, 65536}, {128, 4096, 14336}};
+	static const int64_t few[][3] = {{512, 512, 65536}, {64, 64, 65536}, {128, 8192, 8192}};
 	Case c = {0};
 	for (int i = 0; i < 3; i++) {
 		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), few[i][0], few[i][1], few[i][2]));

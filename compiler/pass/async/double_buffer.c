@@ -11,9 +11,8 @@
  *     }
  *
  * With two slots there is one barrier an iteration, between put and get: a put into the other slot comes after the last
- * iteration's barrier, behind which no thread reads it.  Products of warpgroups run beside the reads that follow them.  A
- * tile that is read in the dot's own layout needs no slot.  Where shared memory has room for one slot alone there are two
- * barriers. */
+ * iteration's barrier, behind which no thread reads it.  A tile that is read in the dot's own layout needs no slot.  Where
+ * shared memory has room for one slot alone there are two barriers. */
 #include "pass/async/pipeline.h"
 
 /* The tiles of the iteration of that index, zeros if there is none. */
@@ -101,9 +100,6 @@ pipeline_double_buffer(Pipeline *p, int64_t room)
 		slot[i] = pipeline_slot(p, &b, &p->reads.at[i], &held[n]);
 		put(&b, slot[i], &held[i]);
 	}
-	Op *started = pipeline_first_product(p);
-	if (started)
-		b.before = started->next;
 	Op *ahead = read_if(p, &b, build2(&b, OP_ADD, &p->body->arg[0], p->loop->in[2]));
 	for (int i = 0; i < n; i++) {
 		next[i] = &ahead->out[i];

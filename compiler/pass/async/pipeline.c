@@ -102,8 +102,8 @@ build_prologue(Pipeline *p, Builder *b, int stages)
 
 /* The first product of warpgroups, which works while the copies of a later iteration are issued; or NULL, as of those that
  * are over at once. */
-Op *
-pipeline_first_product(const Pipeline *p)
+static Op *
+first_product(const Pipeline *p)
 {
 	for (Op *op = p->body->first; op; op = op->next)
 		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
@@ -145,7 +145,7 @@ build_pipeline(Pipeline *p, int stages)
 		token_op(p, &b, OP_WAIT, stages - 2);
 	if (has_bulk)
 		pipeline_await(&b, p->full, &slot[0], &slot[2]);
-	Op *started = pipeline_first_product(p);
+	Op *started = first_product(p);
 	if (!started)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
 	Value **now = NEW_ARRAY(p->tmp, Value *, p->reads.n);

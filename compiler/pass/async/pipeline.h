@@ -58,9 +58,6 @@ void pipeline_sink(Func *f);
 
 enum { COPY_LEAST = 4 };                                /* bytes that cp.async copies */
 
-/* The first product of warpgroups, beside which a later iteration's tiles are asked for; NULL: none runs by itself. */
-Op *pipeline_first_product(const Pipeline *p);
-
 /* candidate.c: fills counts, slice and reads */
 void pipeline_find_reads(Pipeline *p);
 /* Of one access of a thread. */
