@@ -34,6 +34,7 @@ typedef struct Search {
 	const Program *before;
 	TuneName name[NAMES_MOST];
 	int n, parameters;                                      /* the first ones are compile-time parameters */
+	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool adds_roles;                                        /* specialize is a name that no header lists */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
@@ -47,11 +48,11 @@ typedef struct Search {
 } Search;
 
 static bool
-is_modelled(const char *name)
+is_modelled(const Search *s, const char *name)
 {
 	int which = schedule_named(name);
 	return which == SCHEDULE_WARPS || which == SCHEDULE_STAGES || which == SCHEDULE_SPECIALIZE ||
-	    which == SCHEDULE_SPLIT;
+	    (which == SCHEDULE_SPLIT && s->divides);
 }
 
 static void
@@ -60,7 +61,7 @@ add_names(Search *s, const TuneName *all, int n, bool parameters)
 	int64_t combinations = 1;
 	for (int i = 0; i < n && s->n < NAMES_MOST; i++) {
 		bool is_parameter = ctparam_named(s->k, all[i].name) >= 0;
-		if (is_parameter != parameters || (!is_parameter && !is_modelled(all[i].name)) || all[i].nvalue == 0 ||
+		if (is_parameter != parameters || (!is_parameter && !is_modelled(s, all[i].name)) || all[i].nvalue == 0 ||
 		    s->how->is_fixed(s->how->user, all[i].name))
 			continue;
 		combinations *= all[i].nvalue;
@@ -215,13 +216,20 @@ add_word(Search *s, Arena *mem, ScheduleName which, ConstKind kind, const int *v
 	s->name[s->n++] = (TuneName){schedule_info[which].text, value, n};
 }
 
+/* A loop of sums: what the parts of others cost is choose_split's. */
+static bool
+can_divide(const Search *s)
+{
+	Found found;
+	return (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
+}
+
 /* The compiler may divide a kernel's loop, and part it into roles, whatever its header lists. */
 static void
 add_forms(Search *s, Arena *mem)
 {
 	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1};
-	Found found;
-	if ((s->t->has & HAS_CLUSTER) && split_find(s->module->funcs.at[0], s->t, &found) == NULL)
+	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
 	s->adds_roles = (s->t->has & HAS_TMA) && s->n < NAMES_MOST && !stands(s, SCHEDULE_SPECIALIZE);
 	if (s->adds_roles)
@@ -322,6 +330,7 @@ search(Search *s, Arena *mem)
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
+	s->divides = can_divide(s);
 	add_names(s, all, n, true);
 	s->parameters = s->n;
 	if (!few) {
