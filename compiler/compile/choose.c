@@ -427,12 +427,28 @@ has_merge(const Func *f)
 	return false;
 }
 
+/* How many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without products. */
+static int
+split_of(Search *s, bool merged)
+{
+	Compile *cx = s->k->program->cx;
+	Arena *apart = arena_open(), *keep = cx->mem;
+	Program before = *s->k->program;
+	cx->mem = apart;
+	Module *m = elaborate(s, s->first);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	int split = f && (has_merge(f) || (!merged && count_dots(f) == 0)) ? choose_split_of(f, s->first, s->t) : 1;
+	cx->mem = keep;
+	s->k->program->called = before.called;
+	arena_close(apart);
+	return split;
+}
+
 /* Of a kernel without products, or with a merge: blocks that share a program, unless blocks stay. */
 static bool
 add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 {
 	const char *name = schedule_info[SCHEDULE_SPLIT].text;
-	Compile *cx = s->k->program->cx;
 	for (int i = 0; i < *n; i++) {
 		int which = schedule_named((*values)[i].name);
 		int64_t v = (*values)[i].value.i;
@@ -443,15 +459,7 @@ add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 	if (s->first->schedule.split > 0 || s->first->schedule.persistent > 0 || s->first->schedule.ctas > 1 ||
 	    ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name))
 		return false;
-	Arena *apart = arena_open(), *keep = cx->mem;
-	Program before = *s->k->program;
-	cx->mem = apart;
-	Module *m = elaborate(s, s->first);
-	const Func *f = m ? m->funcs.at[0] : NULL;
-	int split = f && (count_dots(f) == 0 || has_merge(f)) ? choose_split_of(f, s->first, s->t) : 1;
-	cx->mem = keep;
-	s->k->program->called = before.called;
-	arena_close(apart);
+	int split = split_of(s, false);
 	if (split <= 1)
 		return false;
 	NamedConst *all = NEW_ARRAY(mem, NamedConst, *n + 1);
@@ -459,7 +467,7 @@ add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 	for (int i = 0; i < *n; i++)
 		if (schedule_named((*values)[i].name) != SCHEDULE_SPLIT)
 			all[kept++] = (*values)[i];
-	all[kept++] = (NamedConst){intern(cx->names, name), {.kind = CONST_INT, .i = split}, NOWHERE};
+	all[kept++] = (NamedConst){intern(s->k->program->cx->names, name), {.kind = CONST_INT, .i = split}, NOWHERE};
 	*values = all;
 	*n = kept;
 	if (s->how->why)
@@ -479,9 +487,10 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 		return false;
 	cx->tmp = arena_open();
 	cx->muted++;
-	if (k->item->tune.n > 0)
+	bool is_shared = split_of(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
+	if (k->item->tune.n > 0 && !is_shared)
 		ok = choose_products(&s, mem, values, n);
-	if (!s.products)
+	if (!s.products && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	ok |= add_split(&s, mem, values, n);
 	cx->muted--;

@@ -51,7 +51,7 @@ dot_order_k(Op *dot, const MmaInfo *mma)
 	int n = log2_ceil(t->extent[t->rank - 1]), own = log2_ceil(mma->k), lanes = 0, others = 0;
 	int64_t to[F2_MAX];
 	bool is_half = dtype_info[mma->a].bits == HALF_BITS;
-	bool both = bits[0] == bits[1] && least > PACKED_BITS;  /* all conversions of an iteration at once take too many registers */
+	bool both = bits[0] == bits[1] && least > PACKED_BITS;  /* too many conversions at once for a thread's registers */
 	if (!least || least >= dtype_info[mma->a].bits || least > 8 || both)
 		return;
 	int from = MIN(log2_ceil(RUN_BITS / least), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
