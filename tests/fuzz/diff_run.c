@@ -13,7 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-static const DiffRun usual = {.figure = {-1, -1, -1, -1, -1, -1}};
+/* Nothing given. */
+static DiffRun
+usual(void)
+{
+	DiffRun r = {0};
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		r.figure[i] = -1;
+	return r;
+}
 
 const char *const diff_word[DIFF_WORDS] = {"mma.sync", "ldmatrix", "cp.async", "shfl.sync", "bar.sync",
     "atom.", "red.", ".v4.", "vprintf"};
@@ -42,7 +50,7 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15);
 	for (const char *p = target; *p; p++)
 		state = (state ^ (uint64_t)*p) * UINT64_C(0x100000001b3);
-	*r = usual;
+	*r = usual();
 	snprintf(r->target, sizeof r->target, "%s", target);
 	draw(&state, 2);
 	if (seed == 0)
@@ -124,7 +132,7 @@ diff_runs_named(const char *text, DiffRun run[DIFF_RUNS_MOST])
 	int n = 0;
 	for (const char *p = text; (p = strstr(p, "// run: ")) && n < DIFF_RUNS_MOST; n++) {
 		DiffRun *r = &run[n];
-		*r = usual;
+		*r = usual();
 		for (p += 8; *p && *p != '\n';) {
 			char word[64];
 			int length = (int)strcspn(p, " \n");
@@ -233,7 +241,7 @@ diff_open(Diff *d, const char *text)
 	Opened x = {0};
 	TglParam p;
 	*d = (Diff){.text = text};
-	DiffRun cpu = usual;
+	DiffRun cpu = usual();
 	memcpy(cpu.target, "cpu", sizeof "cpu");
 	bool good = run_case(&x, text, &cpu, true, &d->printed);
 	if (!good)

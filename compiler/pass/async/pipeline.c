@@ -273,7 +273,7 @@ fits_registers(const Pipeline *p)
 }
 
 /* What no asynchronous copy serves, as rows of an odd number of 16-bit elements, is held in registers, beside rings of what
- * one does. */
+ * one does.  Narrower ones stay: warpgroups read them along K alone, which threads that read by columns do not give. */
 static Op *
 hold_narrow(Pipeline p)
 {
@@ -282,7 +282,8 @@ hold_narrow(Pipeline p)
 	p.is_async = false;
 	pipeline_find_reads(&p);
 	for (int i = 0; i < p.reads.n; i++)
-		if (pipeline_access_bytes(p.reads.at[i].read) < COPY_LEAST)
+		if (pipeline_access_bytes(p.reads.at[i].read) < COPY_LEAST &&
+		    dtype_info[p.reads.at[i].read->out[0].type->elem].bits >= 16)
 			p.reads.at[n++] = p.reads.at[i];
 	p.reads.n = n;
 	find_wanted(&p);
