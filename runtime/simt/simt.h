@@ -82,6 +82,8 @@ uint8_t *simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned acce
 /* The same of the memory of another block of its cluster: that of the thread `of`. */
 uint8_t *simt_shared_of(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned access);
 uint8_t *simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access);
+/* After an atomic operation in global memory with SIMT_ACQUIRE among `access`: what it read has been read. */
+void simt_acquired(SimtThread *t, uint64_t address, unsigned access);
 
 /* Called by block.c, if the launch has checks: a block begins (its shared memory is undefined) and ends, the launch
  * begins and ends (state: what simt_check_state gives to all its OS threads). */

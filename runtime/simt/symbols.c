@@ -9,6 +9,7 @@ static const EmitSymbol table[] = {
 #include "thread/prims.def"
 #undef PRIM
 	SYMBOL(simt_mma) SYMBOL(simt_wgmma) SYMBOL(simt_settle) SYMBOL(simt_shared_at) SYMBOL(simt_global_at)
+	SYMBOL(simt_acquired)
 	SYMBOL(simt_steps) SYMBOL(simt_spin) SYMBOL(simt_print) SYMBOL(simt_trace)
 	SYMBOL(simt_from_f16) SYMBOL(simt_to_f16)
 	SYMBOL(simt_to_f16_of_f64) SYMBOL(simt_to_bf16_of_f64) SYMBOL(simt_exp2) SYMBOL(simt_log2) SYMBOL(simt_sin)

@@ -675,6 +675,8 @@ count(SimtThread *t, int site, uint64_t at, unsigned order)
 	memcpy(&v, p, 4);
 	v++;
 	memcpy(p, &v, 4);
+	if (order & SIMT_ACQUIRE)
+		simt_acquired(t, at, order);
 	return v;
 }
 

@@ -2,6 +2,7 @@
  * form, that is clean in every order, and faults, each found at its two lines. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@ typedef struct Trial {
 	SimtReport report;
 	_Alignas(16) float x[256];
 	int fault;                                      /* which one of the kernel's; 0: none */
+	int workers;                                    /* OS threads; 0: one */
+	atomic_int stage;                               /* that blocks on two of them have come to */
 } Trial;
 
 static Place lines[LINES];
@@ -35,7 +38,7 @@ run(Trial *r, SimtKernel *kernel, int fault, int64_t nblocks, int cluster, uint6
 	SimtRange range[] = {{.name = "x", .low = low, .high = low + sizeof r->x, .first = low, .dtype = TY_F32}};
 	SimtLaunch l = {.kernel = kernel, .param = param, .target = target_named("sm_90a"), .threads = THREADS,
 	    .shared_bytes = SHARED, .nblocks = nblocks, .cluster = cluster, .site = lines, .nsite = LINES, .checks = true,
-	    .seed = seed, .workers = 1, .range = range, .nrange = 1, .findings = &r->found};
+	    .seed = seed, .workers = MAX(r->workers, 1), .range = range, .nrange = 1, .findings = &r->found};
 	simt_findings_close(&r->found);
 	memset(r->x, 0, sizeof r->x);
 	r->fault = fault;
@@ -404,7 +407,10 @@ count(SimtThread *t, int line, uint64_t at, unsigned how)
 {
 	t->site = line;
 	uint8_t *p = simt_global_at(t, at, 4, 4, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC | how);
-	return __atomic_add_fetch((int *)(void *)p, 1, __ATOMIC_SEQ_CST);
+	int v = __atomic_add_fetch((int *)(void *)p, 1, __ATOMIC_SEQ_CST);
+	if (how & SIMT_ACQUIRE)
+		simt_acquired(t, at, how);
+	return v;
 }
 
 enum { BOTH = SIMT_ACQUIRE | SIMT_RELEASE };
@@ -422,6 +428,53 @@ last_reads(SimtThread *t, const uint64_t *param)
 	if (t->thread == 0 && count(t, 2, param[1], mine) == blocks)
 		for (uint64_t i = 0; i < 8 * (uint64_t)blocks; i++)
 			load(t, 3, param[1] + 64 + 4 * i);
+}
+
+static void
+come_to(Trial *r, int stage)
+{
+	atomic_store(&r->stage, stage);
+}
+
+static void
+wait_stage(Trial *r, int stage)
+{
+	while (atomic_load(&r->stage) < stage)
+		;
+}
+
+/* Blocks on two OS threads: the emulator looks at block 1's operation first, and block 0's changes memory first. */
+static void
+overtaken(SimtThread *t, const uint64_t *param)
+{
+	Trial *r = trial_of(param);
+	uint64_t counter = param[1], data = param[1] + 64;
+	t->site = 2;
+	if (t->thread)
+		return;
+	if (t->block_index == 0) {
+		store(t, 1, data);
+		wait_stage(r, 1);
+		count(t, 2, counter, BOTH);
+		come_to(r, 2);
+		return;
+	}
+	uint8_t *p = simt_global_at(t, counter, 4, 4, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC | BOTH);
+	come_to(r, 1);
+	wait_stage(r, 2);
+	assert_int_equal(__atomic_add_fetch((int *)(void *)p, 1, __ATOMIC_SEQ_CST), 2);
+	simt_acquired(t, counter, BOTH);
+	load(t, 3, data);
+}
+
+static void
+two_os_threads(void **state)
+{
+	Trial *r = *state;
+	r->workers = 2;
+	run(r, overtaken, 0, 2, 1, 0);
+	r->workers = 0;
+	assert_int_equal(r->found.n, 0);
 }
 
 static void
@@ -577,8 +630,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(cluster_barriers), cmocka_unit_test(early), cmocka_unit_test(ended),
 	    cmocka_unit_test(remote_arrivals), cmocka_unit_test(multicast), cmocka_unit_test(sends),
-	    cmocka_unit_test(global_memory), cmocka_unit_test(scopes), cmocka_unit_test(cluster_scope),
-	    cmocka_unit_test(block_scope), cmocka_unit_test(mixed_scopes), cmocka_unit_test(stores),
+	    cmocka_unit_test(global_memory), cmocka_unit_test(scopes), cmocka_unit_test(two_os_threads),
+	    cmocka_unit_test(cluster_scope), cmocka_unit_test(block_scope), cmocka_unit_test(mixed_scopes), cmocka_unit_test(stores),
 	};
 	return cmocka_run_group_tests(tests, open_trial, close_trial);
 }

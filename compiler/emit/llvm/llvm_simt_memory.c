@@ -215,6 +215,16 @@ change(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef p, LLVMVa
 	return LLVMBuildExtractValue(l->b, pair, 0, "");
 }
 
+/* Tells the checks that an atomic operation at p in global memory has acquired. */
+static void
+acquired(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef p, unsigned how)
+{
+	if (!l->opt.checks || at->space == SPACE_SHARED || !(how & ACQUIRE))
+		return;
+	LLVMValueRef in[3] = {l->host.thread, LLVMBuildPtrToInt(l->b, p, l->type[REG_I64], ""), llvm_i32(l, how)};
+	llvm_host_call(l, "simt_acquired", l->none, in, 3, 0);
+}
+
 LLVMValueRef
 llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
@@ -231,6 +241,7 @@ llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef
 		bool word = at->changes && l->opt.checks;
 		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, thread_type_bytes(type), how);
 		old = change(l, k, at, p, v, compare);
+		acquired(l, at, word ? llvm_value(l, at->changes) : p, how);
 		mask_end(l, m, &old, 1);
 	}
 	l->host.waits++;

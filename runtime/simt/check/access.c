@@ -303,6 +303,13 @@ simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned a
 	if (c->costs)
 		costs_touch(c->costs, t, address, bytes, false, access & SIMT_WRITE, __builtin_return_address(0));
 	if (access & SIMT_ATOMIC)
-		acquire_touch(c, t, address, access);
+		release_touch(c, t, address, access);
 	return (uint8_t *)(uintptr_t)address;
+}
+
+void
+simt_acquired(SimtThread *t, uint64_t address, unsigned access)
+{
+	if (simt_launch(t)->checks)
+		acquire_touch(*simt_check_slot(t->block), t, address, access);
 }

@@ -1,6 +1,9 @@
 /* Happens-before between blocks: a release leaves at its address what happened before it, an acquire takes all that stands
  * there, if each of the two is of a scope that reaches the other's block.
  *
+ * Clusters run beside each other on threads of this machine, so a release is noted before its operation changes memory
+ * and an acquire after it: what an operation has read is then among the releases that it finds.
+ *
  * What is so acquired is a graph that grows by a node each time and is only read (flattened, once) when accesses of two
  * blocks conflict, and only if the other one has released since: else nothing of it can have been acquired. */
 #include "runtime/simt/check/check.h"
@@ -233,31 +236,38 @@ keep(CheckLaunch *l, VectorClock *s)
 }
 
 void
-acquire_touch(Check *c, SimtThread *t, uint64_t address, unsigned access)
+release_touch(Check *c, SimtThread *t, uint64_t address, unsigned access)
 {
 	CheckLaunch *l = c->launch;
 	CheckThread *ct = &c->thread[agent_of(c, t)];
 	unsigned scope = access & (SIMT_SCOPE_CTA | SIMT_SCOPE_CLUSTER);
-	if (!(access & (SIMT_ACQUIRE | SIMT_RELEASE)))
+	if (!(access & SIMT_RELEASE))
 		return;
 	pthread_mutex_lock(&l->lock);
 	Location *p = location(l, address);
-	if ((access & SIMT_ACQUIRE) && p->release.n) {
+	Release r = {(uint32_t)t->block_index, ct->clock++, agent_of(c, t), scope, ct->before.vector, ct->before.acquired};
+	keep(l, ct->before.vector);
+	vec_push(l->mem, &p->release, r);
+	p->is_narrow |= scope != 0;
+	publish(l, &r);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void
+acquire_touch(Check *c, SimtThread *t, uint64_t address, unsigned access)
+{
+	CheckLaunch *l = c->launch;
+	CheckThread *ct = &c->thread[agent_of(c, t)];
+	pthread_mutex_lock(&l->lock);
+	Location *p = location(l, address);
+	if (p->release.n) {
 		Acquired *k = NEW(l->mem, Acquired);
 		k->a = ct->before.acquired;
 		k->from = p;
 		k->n = p->release.n;
 		k->block = (uint32_t)t->block_index;
-		k->scope = scope;
+		k->scope = access & (SIMT_SCOPE_CTA | SIMT_SCOPE_CLUSTER);
 		ct->before.acquired = k;
-	}
-	if (access & SIMT_RELEASE) {
-		Release r = {(uint32_t)t->block_index, ct->clock++, agent_of(c, t), scope, ct->before.vector,
-		    ct->before.acquired};
-		keep(l, ct->before.vector);
-		vec_push(l->mem, &p->release, r);
-		p->is_narrow |= scope != 0;
-		publish(l, &r);
 	}
 	pthread_mutex_unlock(&l->lock);
 }

@@ -140,7 +140,9 @@ void global_land(Check *c, SimtThread *t, uint64_t address, int bytes);
 
 void acquire_open(CheckLaunch *l);
 void acquire_close(CheckLaunch *l);
-/* t's atomic operation at an address releases, acquires, or neither. */
+/* t's atomic operation at an address is about to be done, and releases if `access` says so. */
+void release_touch(Check *c, SimtThread *t, uint64_t address, unsigned access);
+/* It is done, and acquires. */
 void acquire_touch(Check *c, SimtThread *t, uint64_t address, unsigned access);
 /* Does what that thread of a block did at `clock` happen before what has acquired `k`? */
 bool acquired_has(CheckLaunch *l, const Acquired *k, uint32_t block, int thread, uint32_t clock);
