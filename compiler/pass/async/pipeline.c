@@ -25,6 +25,9 @@
  * is one barrier an iteration.  Elements outside the tensor are zeros, as in the read: a read with another fill stays as
  * it is.
  *
+ * Copies by cp_async that warpgroups read need a proxy fence behind the wait.  Where products take long enough, wait and
+ * fence are those of the next iteration, behind the start of this one's product (waits_behind).
+ *
  * Where a tensor map serves a read, and warpgroups take it from shared memory, one thread issues a bulk copy, and an
  * mbarrier takes the place of the groups (bulk.c).
  *
@@ -111,6 +114,30 @@ first_product(const Pipeline *p)
 	return NULL;
 }
 
+/* Cycles of a multiprocessor that an iteration's products of warpgroups take. */
+static double
+product_cycles(const Pipeline *p)
+{
+	double n = 0;
+	for (const Op *op = p->body->first; op && p->t->rates; op = op->next)
+		if (op->kind == OP_DOT && wgmma_named(attr_mma(op))) {
+			const Type *a = op->in[0]->type;
+			double bits = dtype_info[a->elem].bits, depth = (double)a->extent[a->rank - 1];
+			n += (double)type_count(op->out[0].type) * depth * bits / (16 * p->t->rates->products_warpgroup);
+		}
+	return n;
+}
+
+/* The fence of what cp_async copied orders all of a thread's accesses: it also waits for the copies of later iterations.
+ * So an iteration waits for the next one's copies, and fences them, while its own product works; its own copies come behind
+ * the fence.  That is one iteration less ahead: only where products take longer than copies. */
+static bool
+waits_behind(const Pipeline *p, const Op *started, int stages)
+{
+	return started && p->nasync && stages > 2 && p->t->rates &&
+	    (stages - 2) * product_cycles(p) >= p->t->rates->latency;
+}
+
 /* From the loop's arguments on. */
 static void
 count_from(Pipeline *p, Value *arg)
@@ -125,12 +152,14 @@ build_pipeline(Pipeline *p, int stages)
 {
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
 	Value *step = p->loop->in[2];
-	bool has_bulk = p->bulk_bytes > 0;
+	bool has_bulk = p->bulk_bytes > 0, behind = waits_behind(p, first_product(p), stages);
 
 	pipeline_rings(p, &b, stages);
 	pipeline_mbarriers(p, &b, stages);
 	pipeline_ahead(p);
 	build_prologue(p, &b, stages);
+	if (behind)
+		token_op(p, &b, OP_WAIT, stages - 2);
 	Value *ahead = build2(&b, OP_MUL, step, build_index(&b, stages - 1));
 	Value **more = NEW_ARRAY(p->tmp, Value *, 3 + p->columns);
 	Value *init[3] = {build_index(&b, 0), build_index(&b, stages - 1), has_bulk ? build_index(&b, 0) : NULL};
@@ -141,7 +170,7 @@ build_pipeline(Pipeline *p, int stages)
 	slot[0].name = "now";
 	slot[1].name = "free";
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
-	if (p->nasync)
+	if (p->nasync && !behind)
 		token_op(p, &b, OP_WAIT, stages - 2);
 	if (has_bulk)
 		pipeline_await(&b, p->full, &slot[0], &slot[2]);
@@ -155,6 +184,8 @@ build_pipeline(Pipeline *p, int stages)
 		pipeline_gets(p, &p->reads.at[i], now[i]);
 	if (started) {
 		b.before = started->next;
+		if (behind)
+			token_op(p, &b, OP_WAIT, stages - 3);
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
 	}
 	b = (Builder){.m = p->m, .block = p->body, .before = p->body->last, .place = p->loop->place};

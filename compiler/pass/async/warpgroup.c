@@ -73,18 +73,35 @@ is_filled_by_bulk(const Func *f, const Op *buffer)
 	return false;
 }
 
-/* Fences what filled the slot before the product, in its block or those around it; bulk copies need no fence. */
+/* Waits that are for the loop's next iteration. */
+static void
+fence_next(Module *m, Op *op)
+{
+	for (; op; op = op->next)
+		if (op->kind == OP_WAIT)
+			fence_behind(m, op);
+}
+
+/* Fences what filled the slot before the product, in its block or those around it, or in the iteration before; bulk copies
+ * need no fence. */
 static void
 fence_slot(Module *m, Func *f, const Value *slot, Op *product)
 {
 	const Op *buffer = buffer_owner(slot);
+	Op *in = product;
 	if (is_filled_by_bulk(f, buffer))
 		return;
-	for (Op *op = product; op; op = op->prev ? op->prev : op->home->parent)
+	for (Op *op = product; op; op = op->prev ? op->prev : op->home->parent) {
+		if (op->home != in->home) {
+			if (op->kind == OP_FOR)
+				fence_next(m, in->next);
+			in = op;
+		}
 		if (op->kind == OP_WAIT || (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer)) {
 			fence_behind(m, op);
 			return;
 		}
+	}
 }
 
 /* The dimension along which a tile's registers have neighbours; K of those that must lie along it. */

@@ -1,10 +1,11 @@
 /* What an op does to memory that other threads of the block may touch.
  *
  *     put (slot %i of %b), %t        writes the bytes of a slot of %b, of all of %b where %i is not constant
- *     wait {left = 0}                writes all that asynchronous copies fill
+ *     wait {left = 0}                writes all that cp_async copies fill; in a pipelined loop the slot that is complete then
  *     sent {left = 0}                reads the slots that sends read, until then
  *     %v = read %x, …                reads the tensor
  *     %c = convert %a {smem = 0}     writes its scratch, has a barrier of its own, reads its scratch */
+#include "pass/async/ring.h"
 #include "pass/place/hazard.h"
 
 #include <string.h>
@@ -116,6 +117,12 @@ copies_by_itself(const Op *op)
 	return op->kind == OP_COPY && strcmp(attr_kind(op), "plain") != 0;
 }
 
+static bool
+copies_in_groups(const Op *op)
+{
+	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
+}
+
 bool
 effect_is_asynchronous(const Effect *e)
 {
@@ -128,7 +135,7 @@ find_filled(const Block *body, Arena *tmp)
 	Buffers filled = {0};
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		const Op *of = copies_by_itself(op) ? buffer_owner(op->in[access_data(op)]) : NULL;
+		const Op *of = copies_in_groups(op) ? buffer_owner(op->in[access_data(op)]) : NULL;
 		bool known = !of;
 		for (int i = 0; i < filled.n; i++)
 			known |= filled.at[i] == of;
@@ -136,6 +143,43 @@ find_filled(const Block *body, Arena *tmp)
 			vec_push(tmp, &filled, of);
 	}
 	return filled;
+}
+
+/* The copy in groups into that buffer, a slot of a ring an iteration, that the loop with the wait makes itself. */
+static const Op *
+ring_copy(const Op *wait, const Op *buffer)
+{
+	const Op *found = NULL;
+	int behind;
+
+	for (const Op *op = wait->home->first; op; op = op_after(op, wait->home)) {
+		if (!copies_in_groups(op) || buffer_owner(op->in[access_data(op)]) != buffer)
+			continue;
+		const Op *slot = op->in[access_data(op)]->def;
+		if (found || slot->kind != OP_SLOT || !ring_counter(slot->in[1], buffer->out[0].type->slots, &behind))
+			return NULL;
+		found = op;
+	}
+	return found;
+}
+
+/* Every iteration commits one group, so behind a wait that leaves `left` groups the newest complete slot is the one that a
+ * copy filled `left` iterations before the last commit.  Where that is this iteration's, what reads it follows, and one
+ * barrier before the iteration's copies serves both: all of the buffer is named, which brings it there. */
+static void
+add_landed(Effects *out, const Op *wait, const Op *buffer, Arena *tmp)
+{
+	const Op *copy = ring_copy(wait, buffer);
+	int back = (int)attr_left(wait) + 1;
+
+	for (const Op *op = wait->prev; op; op = op->prev)
+		back -= op->kind == OP_COMMIT;
+	if (!copy || back == buffer->out[0].type->slots - 1) {
+		add_shared(out, wait, &buffer->out[0], true, tmp);
+		return;
+	}
+	add_shared(out, wait, copy->in[access_data(copy)], true, tmp);
+	out->at[out->n - 1].distance = back;
 }
 
 /* The slots that sends read until they are waited for. */
@@ -204,7 +248,7 @@ shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 		break;
 	case OP_WAIT:
 		for (int i = 0; i < filled->n; i++)
-			add_shared(out, op, &filled->at[i]->out[0], true, tmp);
+			add_landed(out, op, filled->at[i], tmp);
 		break;
 	case OP_DOT_START:
 		add_product(out, op, op, tmp);

@@ -48,7 +48,7 @@ bool starts_disjoint(const Effect *before, const Effect *after);
 
 typedef VEC(const Op *) Buffers;
 
-/* Buffers that asynchronous copies fill. */
+/* Buffers that copies in groups (cp_async) fill. */
 Buffers find_filled(const Block *body, Arena *tmp);
 /* What op does as it begins, but for its scratch. */
 Effects effects_of(const Op *op, const Buffers *filled, Arena *tmp);
