@@ -38,6 +38,7 @@ typedef struct Barrier {
 	const Target *t;
 	Effects open;                                   /* since the last barrier */
 	Buffers filled;
+	VEC(const Op *) bulk;                           /* bulk copies */
 	VEC(LoopWalk) walks;
 	int nsync;                                      /* barriers put so far */
 	bool checks;                                    /* puts none: */
@@ -104,6 +105,19 @@ is_of_warp(const Effect *e)
 	return e->is_warp_synced || op_family(e->op) == FAMILY_DOT_ASYNC;
 }
 
+/* Does a bulk copy that the mbarrier counts fill what the effect is on? */
+static bool
+is_counted(const Barrier *k, const Effect *e, const Value *mbarrier)
+{
+	for (int i = 0; i < k->bulk.n; i++) {
+		const Op *copy = k->bulk.at[i];
+		int data = access_data(copy);
+		if (copy->in[data + 1] == mbarrier && buffer_owner(copy->in[data]) == e->of)
+			return true;
+	}
+	return false;
+}
+
 /* The scope of the barrier before an arrival: one thread arrives for all of them, or one lane for its warp. */
 static SyncScope
 arrival_scope(const Barrier *k, const Op *op)
@@ -114,7 +128,8 @@ arrival_scope(const Barrier *k, const Op *op)
 		return SYNC_NONE;
 	for (int i = 0; i < k->open.n; i++) {
 		const Effect *e = &k->open.at[i];
-		if (op->kind == OP_EXPECT && effect_has_other_number(e, op->in[1]))
+		bool is_access = e->op->kind != OP_AWAIT;
+		if (op->kind == OP_EXPECT && (effect_has_other_number(e, op->in[1]) || (is_access && !is_counted(k, e, op->in[0]))))
 			continue;                       /* what it counts is of its own slot */
 		if (is_arrived(e) && (!by_warp || !is_of_warp(e)))
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;
@@ -390,6 +405,9 @@ run(Func *f, const Target *t, bool checks)
 
 	axis_keep(f);
 	k.filled = find_filled(f->body, k.tmp);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_is_bulk_copy(op))
+			vec_push(k.tmp, &k.bulk, op);
 	walk(&k, f->body);
 	return k.missing;
 }
