@@ -423,6 +423,8 @@ void
 pass_barrier(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++)
-		if (!m->funcs.at[i]->is_reference)
+		if (!m->funcs.at[i]->is_reference) {
+			place_proxy_fences(m->funcs.at[i], t);
 			run(m->funcs.at[i], t, false);
+		}
 }

@@ -64,6 +64,9 @@ Effects effects_copy(const Effects *of, Arena *tmp);
 bool effects_equal(const Effects *a, const Effects *b); /* in any order */
 void effects_drop_duplicates(Effects *all);
 
+/* proxy.c: a fence before bulk copies into bytes that threads wrote */
+void place_proxy_fences(Func *f, const Target *t);
+
 /* iteration.c */
 
 /* The effects of the loop's body become those of the iteration before. */
