@@ -129,7 +129,8 @@ arrival_scope(const Barrier *k, const Op *op)
 	for (int i = 0; i < k->open.n; i++) {
 		const Effect *e = &k->open.at[i];
 		bool is_access = e->op->kind != OP_AWAIT;
-		if (op->kind == OP_EXPECT && (effect_has_other_number(e, op->in[1]) || (is_access && !is_counted(k, e, op->in[0]))))
+		bool is_other = effect_has_other_number(e, op->in[1]) || (is_access && !is_counted(k, e, op->in[0]));
+		if (op->kind == OP_EXPECT && is_other)
 			continue;                       /* what it counts is of its own slot */
 		if (is_arrived(e) && (!by_warp || !is_of_warp(e)))
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;

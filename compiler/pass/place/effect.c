@@ -1,7 +1,7 @@
 /* What an op does to memory that other threads of the block may touch.
  *
  *     put (slot %i of %b), %t        writes the bytes of a slot of %b, of all of %b where %i is not constant
- *     wait {left = 0}                writes all that cp_async copies fill; in a pipelined loop the slot that is complete then
+ *     wait {left = 0}                writes all that cp_async copies fill; in a pipelined loop the slot that is complete
  *     sent {left = 0}                reads the slots that sends read, until then
  *     %v = read %x, …                reads the tensor
  *     %c = convert %a {smem = 0}     writes its scratch, has a barrier of its own, reads its scratch */
