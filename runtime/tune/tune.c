@@ -153,6 +153,8 @@ try_one(Tuner *t, int i, bool *first)
 		return candidate_drop(t, c, failed ? TGL_TUNE_FAILED : TGL_TUNE_WRONG, "%s", why ? why : take_report(t));
 	if (*first && !t->by_reference && !tune_keep_first(t))
 		return candidate_drop(t, c, TGL_TUNE_FAILED, "no memory to compare others with it");
+	if (*first)
+		t->first_one = i;
 	*first = false;
 	return true;
 }

@@ -1,8 +1,8 @@
 /* Inside the tuner: what its files share.
  *
  * tune_values.c has values by name, tune_lookup.c finds what is known for a launch, tune_space.c
- * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, tune_halving.c
- * measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
+ * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, by the
+ * bounds of tune_error.c, tune_halving.c measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
 #ifndef TEGULA_TUNE_H
 #define TEGULA_TUNE_H
 
@@ -89,6 +89,11 @@ typedef struct Candidate {
 	bool kept;                      /* it was in the cache */
 } Candidate;
 
+typedef struct RoundError {
+	double share;                   /* of the root mean square; 0: all candidates compute the same */
+	bool jumps;                     /* a few elements may be anything: rounding chose them */
+} RoundError;
+
 typedef struct TuneWorks TuneWorks;
 
 typedef struct Tuner {
@@ -115,6 +120,8 @@ typedef struct Tuner {
 	bool by_reference;
 	char *got;                      /* what one has computed, while it is looked at */
 	size_t got_bytes;
+	int first_one;                  /* the candidate that did */
+	RoundError *error, *own;        /* of first[], and of what is looked at, by parameter; NULL: not known yet */
 	double *mean;                   /* root mean square of first[], by parameter; -1: not known yet */
 	TuneWorks *works;
 	double quickest;                /* seconds of the best so far, when they are tried */
@@ -135,6 +142,12 @@ void tune_prune_built(Tuner *t);
 void tune_build(Tuner *t);
 /* Waits for those that went on. */
 void tune_build_end(Tuner *t);
+
+/* tune_error.c */
+
+/* How far a launch as `b` may be off the exact result, by parameter, in out[]; false: that is not known.  `target` is a
+ * name, or "cpu". */
+bool tune_errors(TglKernel *k, const Bound *b, const char *target, RoundError *out);
 
 /* tune_compare.c */
 

@@ -1,11 +1,12 @@
 /* Whether a candidate computes what it should.
  *
- * Where the kernel has a reference that is quick to evaluate, that decides, as for `check`.  Elsewhere the
- * outputs are compared with those of the first candidate that ran, which is the default: integers must be
- * equal; floats may differ by what another order of summation makes of them, 8 roundings of the output's type
- * and 2^-11 of the larger of the element and the root mean square of all, which is much less than what a
- * forgotten element or a race does.  Several threads look, a part each: the host should not take longer than
- * what is measured. */
+ * Where the kernel has a reference that is quick to evaluate, that decides, as for `check`.  Elsewhere the outputs are
+ * compared with those of the first candidate that ran, which is the default.  Both may be off the exact result by what the
+ * roundings of their arithmetic make (tune_error.c), so that floats may differ by the sum, and by 8 roundings of the
+ * output's type, relative to the larger of the element and the root mean square of all.  Integers must be equal.  Where
+ * rounding chooses an element (a float that became an integer), it may be off by one, and one in 256 and more, by how large
+ * the error is, may be anything.  Several threads look, a part each: the host should not take longer than what is
+ * measured. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,8 +16,11 @@
 
 #include "runtime/tune/tune.h"
 
-static const double SUMMATION = 1.0 / 2048, ROUNDINGS = 8;
-enum { PARTS = 64, PART_LEAST = 1 << 16, MAX_LOOKERS = 16 };
+static const double ROUNDINGS = 8;
+/* The greatest of 10^7 normal deviates is 5.3 sigma, and that of a rounding is less than 0.6 of the greatest rounding. */
+static const double TAIL = 4, SHARE_MOST = 0.25;
+static const double NEAR_A_STEP = 32, JUMPS_MOST = 0.125;       /* values of 32 steps each, as of 8-bit integers */
+enum { PARTS = 64, PART_LEAST = 1 << 16, MAX_LOOKERS = 16, JUMPS = 256 };
 
 /* A copy in memory that is used again; NULL: there is none, or the device failed. */
 static const char *
@@ -72,8 +76,9 @@ typedef struct Look {
 	const char *got, *want;
 	int64_t n;
 	double rms;                     /* below 0: it is what is sought */
+	RoundError error;
 	double sum[PARTS];
-	int64_t count[PARTS], at[PARTS]; /* at: the first that differs, -1: none */
+	int64_t count[PARTS], at[PARTS]; /* finite ones, or those that differ; at: the first that differs, -1: none */
 	_Atomic int next;
 } Look;
 
@@ -101,8 +106,9 @@ static bool
 is_same(const Look *l, int64_t i)
 {
 	if (!dtype_is_float(l->type))
-		return dtype_load_i64(l->type, l->got, i) == dtype_load_i64(l->type, l->want, i);
-	double w = dtype_load_f64(l->type, l->want, i), share = ROUNDINGS * reference_roundoff(l->type) + SUMMATION;
+		return llabs(dtype_load_i64(l->type, l->got, i) - dtype_load_i64(l->type, l->want, i)) <= l->error.jumps;
+	double w = dtype_load_f64(l->type, l->want, i);
+	double share = ROUNDINGS * reference_roundoff(l->type) + MIN(TAIL * l->error.share, SHARE_MOST);
 	double bound = share * MAX(fabs(w), l->rms) + reference_least(l->type);
 	return same_float(dtype_load_f64(l->type, l->got, i), w, bound);
 }
@@ -112,10 +118,14 @@ compare_part(Look *l, int part, int64_t from, int64_t to)
 {
 	size_t size = (size_t)dtype_info[l->type].bits / 8;
 	l->at[part] = -1;
-	for (int64_t i = from; i < to && l->at[part] < 0; i++) {
+	l->count[part] = 0;
+	for (int64_t i = from; i < to && (l->at[part] < 0 || l->error.jumps); i++) {
 		if (size && memcmp(l->got + (size_t)i * size, l->want + (size_t)i * size, size) == 0)
 			continue;
-		if (!is_same(l, i))
+		if (is_same(l, i))
+			continue;
+		l->count[part]++;
+		if (l->at[part] < 0)
 			l->at[part] = i;
 	}
 }
@@ -162,22 +172,38 @@ mean_square(Look *l)
 	return count ? sqrt(sum / (double)count) : 0;
 }
 
-/* The first element that differs; -1: none.  Packed rows are padded to whole bytes, alike in both.  *mean: of
- * `want`, kept for the next. */
+/* The first element that differs, if there are too many; -1.  *mean: of `want`, kept for the next. */
 static int64_t
-first_difference(DType type, const char *got, const char *want, int64_t n, size_t bytes, double *mean)
+first_difference(Look *l, double *mean)
 {
-	Look l = {.type = type, .got = got, .want = want, .n = n};
-	if (memcmp(got, want, bytes) == 0)
-		return -1;
+	int64_t differ = 0, first = -1;
 	if (*mean < 0)
-		*mean = dtype_is_float(type) ? mean_square(&l) : 0;
-	l.rms = *mean;
-	look(&l);
-	for (int p = 0; p < PARTS; p++)
-		if (l.at[p] >= 0)
-			return l.at[p];
-	return -1;
+		*mean = dtype_is_float(l->type) ? mean_square(l) : 0;
+	l->rms = *mean;
+	look(l);
+	for (int p = 0; p < PARTS; p++) {
+		differ += l->count[p];
+		first = first < 0 ? l->at[p] : first;
+	}
+	double some = MIN(1.0 / JUMPS + NEAR_A_STEP * l->error.share, JUMPS_MOST);
+	return (double)differ > (l->error.jumps ? some * (double)l->n : 0) ? first : -1;
+}
+
+/* Of the first and of the candidate together; that is what may lie between them. */
+static RoundError
+error_between(Tuner *t, int param)
+{
+	const char *target = t->target ? t->target->name : "cpu";
+	int n = t->k->k->params.n;
+	if (!t->error) {
+		t->error = NEW_ARRAY(t->mem, RoundError, n);
+		tune_errors(t->k, &t->at.at[t->first_one].bound, target, t->error);
+	}
+	if (!t->own) {
+		t->own = NEW_ARRAY(t->mem, RoundError, n);
+		tune_errors(t->k, &t->c->b.bound, target, t->own);
+	}
+	return (RoundError){t->error[param].share + t->own[param].share, t->error[param].jumps || t->own[param].jumps};
 }
 
 static bool
@@ -190,8 +216,13 @@ compare_one(Tuner *t, int param, const char **why, bool *failed)
 		*failed = true;
 		return false;
 	}
-	int64_t n = (int64_t)tgl_tensor_bytes(x) * 8 / dtype_info[type].bits;
-	int64_t at = first_difference(type, got, t->first[param], n, tgl_tensor_bytes(x), &t->mean[param]);
+	size_t bytes = tgl_tensor_bytes(x);             /* packed rows are padded to whole bytes, alike in both */
+	Look l = {.type = type, .got = got, .want = t->first[param], .n = (int64_t)bytes * 8 / dtype_info[type].bits};
+	int64_t at = -1;
+	if (memcmp(got, l.want, bytes) != 0) {
+		l.error = error_between(t, param);
+		at = first_difference(&l, &t->mean[param]);
+	}
 	if (at >= 0)
 		*why = arena_printf(t->mem, "element %lld of '%s' is %.9g, and %.9g by the first that ran", (long long)at,
 		    t->k->k->params.at[param].name, dtype_load_f64(type, got, at),
@@ -227,6 +258,7 @@ tune_compare(Tuner *t, const char **why, bool *failed)
 {
 	*why = NULL;
 	*failed = false;
+	t->own = NULL;
 	if (t->by_reference)
 		return by_reference(t, why, failed);
 	for (int i = 0; i < t->k->k->params.n; i++)
