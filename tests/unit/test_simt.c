@@ -550,28 +550,57 @@ build_spin(ThreadBuilder *to, const Reg *param)
 	thread_if_end(to, NULL, NULL, 0);
 }
 
-static Result
-run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64_t *value, int64_t turns)
+/* Thread 0 reverses 16 bytes in words of two and of four parts; the sums of their f16 halves, narrowed again, follow. */
+static void
+build_words(ThreadBuilder *to, const Reg *param)
 {
-	Arena *mem = arena_open();
+	Reg thread, byte[16], back[16], half[2], sum[8];
+	ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_I8, .n = 16, .base = param[0], .align = 16};
+	ThreadAccess f16 = {.space = SPACE_GLOBAL, .type = REG_F16, .n = 8, .base = param[0], .constant = 16, .align = 16};
+	thread_place(to, (Place)AT(8));
+	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
+	thread_if(to, thread_op(to, THREAD_EQ, thread, thread_int_const(to, REG_I32, 0), 0));
+	thread_load(to, &at, byte);
+	for (int i = 0; i < 4; i++) {
+		thread_unpack(to, thread_pack(to, &byte[4 * i], 4), REG_F16, half, 2);
+		sum[2 * i] = sum[2 * i + 1] = thread_op(to, THREAD_FADD, half[0], half[1], 0);
+		thread_unpack(to, thread_pack(to, (Reg[]){half[1], half[0]}, 2), REG_I8, &back[12 - 4 * i], 4);
+	}
+	thread_store(to, &at, back);
+	thread_store(to, &f16, sum);
+	thread_if_end(to, NULL, NULL, 0);
+}
+
+static EmitLlvm *
+emit_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, Arena *mem)
+{
 	const char *why = "";
 	const EmitLlvmOptions opt = {.host = true, .checks = checks, .verify = true};
 	const Target *t = target_named("sm_80");
 	ThreadBuilder *to = thread_open(mem, t, false);
 	ThreadParam params[2] = {{.name = "p", .type = REG_GLOBAL}, {.name = "n", .type = REG_I32}};
 	Reg param[3];
-	int n;
 	thread_kernel(to, &(ThreadKernel){.name = "k", .param = params, .nparam = 2, .threads = 64,
 	    .shared_bytes = 256}, param,
 	    &param[2]);
 	body(to, param);
 	EmitLlvm *l = emit_llvm_open(mem, t, &opt, &why);
 	emit_llvm_module(l, thread_module(to));
+	return l;
+}
+
+static Result
+run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64_t *value, int64_t turns)
+{
+	Arena *mem = arena_open();
+	const char *why = "";
+	int n;
+	EmitLlvm *l = emit_built(body, checks, mem);
 	const EmitSymbol *symbol = simt_symbols(&n);
 	EmitCode *c = emit_llvm_code(l, symbol, n, &why);
 	if (!c)
 		fail_msg("%s", why);
-	SimtLaunch launch = {.kernel = (SimtKernel *)emit_code_entry(c), .param = value, .target = t,
+	SimtLaunch launch = {.kernel = (SimtKernel *)emit_code_entry(c), .param = value, .target = target_named("sm_80"),
 	    .threads = 64, .shared_bytes = 256, .checks = checks, .turns_most = turns};
 	launch.site = emit_code_sites(c, &launch.nsite);
 	Result r = run_with(launch);
@@ -625,6 +654,31 @@ compiled_prints(void **state)
 	text_close(&r.printed);
 }
 
+/* The checked form holds nothing that FastISel leaves to the slow selector for the rest of a block. */
+static void
+compiled_words(void **state)
+{
+	for (int checks = 0; checks < 2; checks++) {
+		Text text = {0};
+		Arena *mem = arena_open();
+		_Alignas(16) uint8_t v[32] = {0x00, 0x3c, 0x00, 0x40, 2, 0, 3, 0, 0x00, 0x7c, 1, 2, 7, 0x80, 5, 6};
+		const uint8_t want[16] = {5, 6, 7, 0x80, 1, 2, 0x00, 0x7c, 3, 0, 2, 0, 0x00, 0x40, 0x00, 0x3c};
+		EmitLlvm *l = emit_built(build_words, checks, mem);
+		emit_llvm_text(l, &text);
+		assert_true(checks == !strstr(text.at, " x i8>"));
+		assert_true(checks == !strstr(text.at, " x i16>"));
+		assert_null(strstr(text.at, "half"));
+		emit_llvm_close(l);
+		arena_close(mem);
+		text_close(&text);
+		assert_true(run_built(build_words, checks, (uint64_t[]){(uint64_t)(uintptr_t)v, 0}, 0).ok);
+		assert_memory_equal(v, want, 16);
+		for (int i = 0; i < 8; i++)     /* 1 + 2; 2 and 3 of the least; infinity; -7 of the least */
+			assert_int_equal(v[16 + 2 * i] | v[17 + 2 * i] << 8,
+			    ((const int[]){0x4200, 5, 0x7c00, 0x5fe})[i / 2]);
+	}
+}
+
 int
 main(void)
 {
@@ -634,7 +688,7 @@ main(void)
 	    cmocka_unit_test(waits), cmocka_unit_test(deadlock), cmocka_unit_test(loops_end),
 	    cmocka_unit_test(first_report_wins), cmocka_unit_test(stacks_end), cmocka_unit_test(too_much),
 	    cmocka_unit_test(clusters), cmocka_unit_test(ends_are_told), cmocka_unit_test(compiled_loops),
-	    cmocka_unit_test(compiled_spins), cmocka_unit_test(compiled_prints),
+	    cmocka_unit_test(compiled_spins), cmocka_unit_test(compiled_prints), cmocka_unit_test(compiled_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

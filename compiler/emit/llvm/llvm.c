@@ -127,8 +127,8 @@ make_types(EmitLlvm *l)
 	l->generic = LLVMPointerTypeInContext(cx, 0);
 }
 
-/* What to compile for: LLVM's names.  Code with checks is calls for the most part, and is there sooner if LLVM takes
- * less trouble with it. */
+/* What to compile for: LLVM's names.  Code with checks is calls for the most part: it gets no passes, and instructions from
+ * FastISel (llvm_simt.c). */
 typedef struct Machine {
 	const char *triple, *cpu, *features;
 	bool host, quick;
@@ -214,6 +214,7 @@ emit_llvm_open(Arena *mem, const Target *t, const EmitLlvmOptions *opt, const ch
 	if (l->opt.lines)
 		l->di = LLVMCreateDIBuilder(l->m);
 	make_types(l);
+	l->host.quick = to.quick;
 	l->host.has_half = to.host && (strncmp(to.triple, "x86", 3) != 0 || strstr(to.features, "+f16c"));
 	return l;
 }
@@ -237,7 +238,7 @@ emit_llvm_text(EmitLlvm *l, Text *out)
 static bool
 optimise(EmitLlvm *l, const char **why)
 {
-	if (l->opt.quick)
+	if (l->host.quick)
 		return true;
 	LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
 	LLVMErrorRef failed = LLVMRunPasses(l->m, pipeline, l->machine, options);

@@ -28,8 +28,11 @@ typedef struct LlvmHost {
 	VEC(Place) site;                                /* 0: nowhere */
 	Place at;                                       /* that of what comes next */
 	int here;                                       /* its site, or -1: not made yet */
+	int stored;                                     /* the site that was stored last, */
+	LLVMBasicBlockRef stored_in;                    /* in this basic block */
 	int waits;                                      /* for other threads, written so far */
 	bool has_half;                                  /* the machine converts f16 by itself */
+	bool quick;                                     /* code that is made sooner: see llvm_simt.c */
 } LlvmHost;
 
 /* Of the innermost while that is open: where its test goes on, and where to when it is false. */

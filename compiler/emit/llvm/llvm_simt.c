@@ -9,7 +9,15 @@
  * a branch.  Before whatever may be reported the number of its place is stored in the thread; calls that lanes must
  * reach together have a number each, so that two on one line differ.
  *
- * Loops count their turns down, so that one that never ends is found and others get their turn. */
+ * Loops count their turns down, so that one that never ends is found and others get their turn.
+ *
+ * Code with checks takes longer to make than to run, and is made without passes by FastISel.  Where that has no rule for an
+ * instruction other than a call, the whole rest of the basic block goes to the selector of graphs, which takes five times
+ * as long: so such code has no vectors and no `half`.
+ *
+ *     %v = load <2 x i16>, ptr %p                  %a = load i16, ptr %p
+ *     %a = extractelement <2 x i16> %v, i32 0  =>  %q = getelementptr i8, ptr %p, i64 2
+ *     %b = extractelement <2 x i16> %v, i32 1      %b = load i16, ptr %q */
 #include "emit/llvm/llvm.h"
 
 #include <string.h>
@@ -76,7 +84,12 @@ llvm_host_site(EmitLlvm *l, bool own)
 		h->here = h->site.n;
 		vec_push(l->mem, &h->site, h->at);
 	}
+	LLVMBasicBlockRef block = LLVMGetInsertBlock(l->b);
+	if (h->stored == h->here && h->stored_in == block)
+		return;
 	LLVMBuildStore(l->b, llvm_i32(l, h->here), field(l, SIMT_FIELD_SITE));
+	h->stored = h->here;
+	h->stored_in = block;
 }
 
 void

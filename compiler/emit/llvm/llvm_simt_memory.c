@@ -113,16 +113,39 @@ volatile_flag(EmitLlvm *l, const ThreadAccess *at)
 	return VOLATILE;
 }
 
+/* Of a piece, element by element where it need not be one access: FastISel knows no vectors. */
+static bool
+is_by_element(const EmitLlvm *l, const ThreadAccess *at, int n)
+{
+	return n > 1 && l->host.quick && at->cache != CACHE_VOLATILE;
+}
+
+static LLVMValueRef
+element_at(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef p, int i)
+{
+	LLVMValueRef offset = LLVMConstInt(l->type[REG_I64], (uint64_t)i * (uint64_t)thread_type_bytes(at->type), true);
+	return i ? LLVMBuildGEP2(l->b, l->type[REG_I8], p, &offset, 1, "") : p;
+}
+
+static LLVMValueRef
+load_at(EmitLlvm *l, const ThreadAccess *at, LLVMTypeRef type, LLVMValueRef p)
+{
+	LLVMValueRef v = LLVMBuildLoad2(l->b, type, p, "");
+	LLVMSetAlignment(v, 1);
+	LLVMSetVolatile(v, at->cache == CACHE_VOLATILE);
+	return v;
+}
+
 static void
 load_piece(EmitLlvm *l, const ThreadAccess *at, int first, int n, LLVMValueRef *out)
 {
 	int bytes = n * thread_type_bytes(at->type);
-	LLVMValueRef p = place_of(l, at, first, bytes, READ | volatile_flag(l, at));
-	LLVMValueRef v = LLVMBuildLoad2(l->b, piece_type(l, at->type, n), p, "");
-	LLVMSetAlignment(v, 1);
-	LLVMSetVolatile(v, at->cache == CACHE_VOLATILE);
+	LLVMValueRef p = place_of(l, at, first, bytes, READ | volatile_flag(l, at)), v = NULL;
+	bool apart = is_by_element(l, at, n);
 	for (int i = 0; i < n; i++) {
-		out[i] = n == 1 ? v : LLVMBuildExtractElement(l->b, v, llvm_i32(l, i), "");
+		if (i == 0 || apart)
+			v = load_at(l, at, piece_type(l, at->type, apart ? 1 : n), element_at(l, at, p, i));
+		out[i] = apart || n == 1 ? v : LLVMBuildExtractElement(l->b, v, llvm_i32(l, i), "");
 		if (at->type == REG_PRED)
 			out[i] = LLVMBuildICmp(l->b, LLVMIntNE, out[i], LLVMConstNull(l->type[REG_I8]), "");
 	}
@@ -143,22 +166,31 @@ llvm_simt_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 }
 
 static void
+store_at(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef p)
+{
+	LLVMValueRef store = LLVMBuildStore(l->b, v, p);
+	LLVMSetAlignment(store, 1);
+	LLVMSetVolatile(store, at->cache == CACHE_VOLATILE);
+}
+
+static void
 store_piece(EmitLlvm *l, const ThreadAccess *at, int first, int n, const LLVMValueRef *in)
 {
 	int bytes = n * thread_type_bytes(at->type);
-	LLVMValueRef all = NULL;
+	LLVMValueRef p = place_of(l, at, first, bytes, WRITE | volatile_flag(l, at));
+	LLVMValueRef all = LLVMGetPoison(piece_type(l, at->type, n));
+	bool apart = n == 1 || is_by_element(l, at, n);
 	for (int i = 0; i < n; i++) {
 		LLVMValueRef v = in[i];
 		if (at->type == REG_PRED)
 			v = LLVMBuildZExt(l->b, v, l->type[REG_I8], "");
-		if (i == 0)
-			all = n == 1 ? v : LLVMGetPoison(piece_type(l, at->type, n));
-		if (n > 1)
+		if (apart)
+			store_at(l, at, v, element_at(l, at, p, i));
+		else
 			all = LLVMBuildInsertElement(l->b, all, v, llvm_i32(l, i), "");
 	}
-	LLVMValueRef store = LLVMBuildStore(l->b, all, place_of(l, at, first, bytes, WRITE | volatile_flag(l, at)));
-	LLVMSetAlignment(store, 1);
-	LLVMSetVolatile(store, at->cache == CACHE_VOLATILE);
+	if (!apart)
+		store_at(l, at, all, p);
 }
 
 void

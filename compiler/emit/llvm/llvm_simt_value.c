@@ -23,8 +23,7 @@ widen(EmitLlvm *l, LLVMValueRef v, RegType from)
 {
 	LLVMValueRef word;
 	if (from == REG_F16 && l->host.has_half)
-		return LLVMBuildFPExt(
-		    l->b, LLVMBuildBitCast(l->b, v, LLVMHalfTypeInContext(l->cx), ""), l->type[REG_F32], "");
+		return llvm_call(l, "llvm.convert.from.fp16", &l->type[REG_F32], 1, &v, 1);
 	if (from == REG_F16)
 		return help(l, "simt_from_f16", REG_F32, v);
 	word = LLVMBuildZExt(l->b, v, l->type[REG_I32], "");
@@ -55,7 +54,7 @@ llvm_simt_real(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to)
 		return round_bf16(l, v);
 	if (!l->host.has_half)
 		return help(l, "simt_to_f16", REG_I16, v);
-	return bits(l, LLVMBuildFPTrunc(l->b, v, LLVMHalfTypeInContext(l->cx), ""), REG_I16);
+	return llvm_call1(l, "llvm.convert.to.fp16", &v, 1);
 }
 
 /* Towards zero, held to the range, NaN is 0: LLVM says it so. */

@@ -48,6 +48,28 @@ whole_word(EmitLlvm *l, const LLVMValueRef *part, int n)
 	return LLVMTypeOf(word) == l->type[REG_I32] ? word : NULL;
 }
 
+/* Shifts, of which FastISel makes code; of vectors it makes none. */
+static LLVMValueRef
+shifted_word(EmitLlvm *l, const LLVMValueRef *v, int n)
+{
+	LLVMTypeRef word = l->type[REG_I32];
+	LLVMValueRef sum = LLVMBuildZExt(l->b, v[0], word, "");
+	for (int i = 1; i < n; i++) {
+		LLVMValueRef part = LLVMBuildZExt(l->b, v[i], word, "");
+		sum = LLVMBuildOr(l->b, sum, LLVMBuildShl(l->b, part, llvm_i32(l, 32 / n * i), ""), "");
+	}
+	return sum;
+}
+
+static void
+split_by_shifts(EmitLlvm *l, LLVMValueRef word, LLVMTypeRef type, LLVMValueRef *out, int n)
+{
+	for (int i = 0; i < n; i++) {
+		LLVMValueRef part = i ? LLVMBuildLShr(l->b, word, llvm_i32(l, 32 / n * i), "") : word;
+		out[i] = LLVMBuildTrunc(l->b, part, type, "");
+	}
+}
+
 LLVMValueRef
 llvm_word(EmitLlvm *l, const LLVMValueRef *v, RegType type, int n)
 {
@@ -60,6 +82,8 @@ llvm_word(EmitLlvm *l, const LLVMValueRef *v, RegType type, int n)
 		pair = LLVMBuildFPTrunc(l->b, pair, LLVMVectorType(l->type[type], 2), "");
 		return LLVMBuildBitCast(l->b, pair, word, "");
 	}
+	if (n <= 4 && l->host.quick)
+		return shifted_word(l, v, n);
 	LLVMValueRef whole = n <= 4 ? whole_word(l, v, n) : NULL;
 	if (whole)
 		return whole;
@@ -80,6 +104,10 @@ llvm_split(EmitLlvm *l, LLVMValueRef word, RegType type, LLVMValueRef *out, int 
 {
 	if (n == 1) {
 		out[0] = LLVMBuildBitCast(l->b, word, l->type[type], "");
+		return;
+	}
+	if (n <= 4 && l->host.quick) {
+		split_by_shifts(l, word, l->type[type], out, n);
 		return;
 	}
 	if (n <= 4)
