@@ -42,10 +42,10 @@ cli_inspection_json(const Inspection *x)
 	json_t *lines = json_array();
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
-	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, s:o}", "kernel",
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, s:o}", "kernel",
 	    x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
 	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
-	    x->bank_conflicts, "mma", x->all_mma, "registers", x->registers, "spills", x->spills,
+	    x->bank_conflicts, "mma", x->all_mma, "wgmma", x->all_wgmma, "registers", x->registers, "spills", x->spills,
 	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
 	    "blocks", x->blocks, "blocks_asked", x->asked, "estimated_us",
 	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "chosen", x->chosen,

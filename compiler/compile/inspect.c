@@ -447,7 +447,7 @@ note_life(InspectLine *x, const Func *f)
 void
 inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out)
 {
-	*out = (Inspection){.f = f, .t = t, .all_mma = true, .registers = -1, .spills = -1, .stack = -1};
+	*out = (Inspection){.f = f, .t = t, .all_mma = true, .all_wgmma = true, .registers = -1, .spills = -1, .stack = -1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		InspectLine x;
 		if (note_barrier(&x, op))
@@ -459,6 +459,7 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;
 		out->all_mma &= x.kind != INSPECT_DOT || !x.reason;
+		out->all_wgmma &= x.kind != INSPECT_DOT || wgmma_named(attr_mma(op));
 	}
 }
 

@@ -50,7 +50,7 @@ typedef struct Inspection {
 	VEC(InspectLine) lines;                         /* in order of the text of the tile IR */
 	int conversions;                                /* through shared memory */
 	int bank_conflicts;                             /* passes beyond the fewest, over all lines */
-	bool all_mma;                                   /* every dot by a matrix instruction */
+	bool all_mma, all_wgmma;                        /* every dot by a matrix instruction; of warpgroups */
 	int registers, spills, stack;                   /* bytes of the last two; -1: not known */
 	Pressure pressure;                              /* an estimate where registers are not known; held 0: none */
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */

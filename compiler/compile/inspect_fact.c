@@ -3,7 +3,7 @@
  *     vector(a)        fewest bytes of a thread's access to a        sectors(a)     most sectors touched over the fewest
  *     bank_conflicts   passes over banks beyond the fewest           conversions    tiles that go through shared memory
  *     shared_bytes     of a block                                    warps          of a block
- *     mma              every dot is a matrix instruction       registers, spills, stack  of a thread, by ptxas */
+ *     mma, wgmma       every dot is one, a warpgroup's         registers, spills, stack  of a thread, by ptxas */
 #include "compile/inspect.h"
 
 #include <math.h>
@@ -58,7 +58,8 @@ of_kernel(Asking *a, const char *name)
 	const struct { const char *name; double value; bool known; } facts[] = {
 		{"bank_conflicts", x->bank_conflicts, true}, {"conversions", x->conversions, true},
 		{"shared_bytes", (double)x->f->shared_bytes, true}, {"warps", x->f->schedule.warps, true},
-		{"mma", x->all_mma, true}, {"parted", func_warps(x->f) != x->f->schedule.warps, true},
+		{"mma", x->all_mma, true}, {"wgmma", x->all_wgmma, true},
+		{"split", MAX(x->f->schedule.split, 1), true}, {"parted", func_warps(x->f) != x->f->schedule.warps, true},
 		{"cluster", func_cluster(x->f), true},
 		{"registers", x->registers, x->registers >= 0},
 		{"spills", x->spills, x->spills >= 0}, {"stack", x->stack, x->stack >= 0},
@@ -69,7 +70,7 @@ of_kernel(Asking *a, const char *name)
 	return refuse(a, arena_printf(a->mem,
 			     "there is no fact '%s'; expected vector(x), sectors(x), "
 			     "bank_conflicts, conversions, "
-			     "shared_bytes, warps, mma, parted, cluster, registers, spills or stack",
+			     "shared_bytes, warps, mma, wgmma, split, parted, cluster, registers, spills or stack",
 			     name));
 }
 

@@ -76,6 +76,11 @@ expect 0 '^  9:18 .* bytes at 65536 of shared memory, needed in lines 1 to 9' in
 holds grep -q '^  4:14  *buffer .* bytes at 0 of shared memory, needed in lines 1 to 4' "$out"
 refuse ' ; '
 expect 0 '"needed_lines": ' inspect two.tgl --json
+echo 'expect twice { mma; wgmma; split == 1; }' >>two.tgl
+expect 0 'wgmma *good' check two.tgl --device simt:sm_90a
+sed -i 's/B = 64/B = 32/; s/L, 64/L, 32/; s/c\[k +: 64/c[k +: 32/' two.tgl
+expect 1 ' wgmma *WRONG' check two.tgl --device simt:sm_90a
+expect 1 ' mma *good' check two.tgl --device simt:sm_90a
 # sectors by real strides; by a pointer too; not where indices are data
 expect 0 '^  2:91 *read x .* 4 accesses of 4 bytes a thread, 32 of 4 sectors$' inspect sectors.tgl col
 expect 0 'read x .* 12 of 4 sectors' inspect sectors.tgl narrow
