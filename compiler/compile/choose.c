@@ -18,9 +18,6 @@
 
 enum { NAMES_MOST = 16, COMBINATIONS_MOST = 128 };
 static const double BETTER = 0.97;                              /* than the default, else that stays */
-/* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
-static const double CHAINED_SHARE = 0.7;
-enum { TRIP_COLUMNS = 16 };
 static const double SHARE_SPLIT = 0.6, SHARE_STREAM = 0.75, STREAMS = 0.8;
 enum { SETS_SPLIT = 2 };                                        /* of blocks, where several share a program's loop */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
@@ -76,7 +73,7 @@ add_names(Search *s, const TuneName *all, int n, bool parameters)
 static Module *
 elaborate(Search *s, const Bound *b)
 {
-	const PassOptions opt = {.only = "simplify,licm,simplify,axis"};
+	const PassOptions opt = {.only = CHOOSE_PASSES};
 	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
@@ -90,33 +87,16 @@ take_schedule(Search *s)
 	return !s->header_of_schedule || s->how->bind(s->how->user, s->value, s->n, &s->bound);
 }
 
-static int
-count_dots(const Func *f)
-{
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->kind == OP_DOT;
-	return n;
-}
-
-/* More than two products, chained, which the estimate of parted kernels does not know, take a share of what they take
- * flat. */
 static double
 cycles_of(const Search *s)
 {
 	Func *f = s->module->funcs.at[0];
-	Bound b = s->bound;
-	Schedule open = b.schedule;
+	Schedule open = s->bound.schedule;
 	open.specialize = -1;
-	if (s->adds_roles && b.schedule.specialize == 0 && count_dots(f) == 2 && parts_by_itself(f, &open, s->t))
+	if (s->adds_roles && s->bound.schedule.specialize == 0 && choose_count_dots(f) == 2 &&
+	    parts_by_itself(f, &open, s->t))
 		return -1;                                      /* it would be parted all the same */
-	double cycles = estimate_cycles(f, &b, s->t, NULL);
-	if (cycles >= 0 || b.schedule.specialize != 1 || count_dots(f) <= 2)
-		return cycles;
-	b.schedule.specialize = -1;
-	int columns = parts_by_itself(f, &b.schedule, s->t);
-	double share = CHAINED_SHARE * (columns + TRIP_COLUMNS) / MAX(columns, 1);
-	return columns ? share * estimate_cycles(f, &b, s->t, NULL) : -1;
+	return choose_cycles(f, &s->bound, s->t);
 }
 
 /* Blocks share a program's loop where programs are fewer than multiprocessors, and stay no longer than it. */
@@ -326,7 +306,7 @@ search(Search *s, Arena *mem)
 	TuneName *all;
 	int n;
 	s->module = elaborate(s, s->first);
-	s->products = !s->module || count_dots(s->module->funcs.at[0]) > 0;
+	s->products = !s->module || choose_count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
@@ -437,7 +417,7 @@ split_of(Search *s, bool merged)
 	cx->mem = apart;
 	Module *m = elaborate(s, s->first);
 	const Func *f = m ? m->funcs.at[0] : NULL;
-	int split = f && (has_merge(f) || (!merged && count_dots(f) == 0)) ? choose_split_of(f, s->first, s->t) : 1;
+	int split = f && (has_merge(f) || (!merged && choose_count_dots(f) == 0)) ? choose_split_of(f, s->first, s->t) : 1;
 	cx->mem = keep;
 	s->k->program->called = before.called;
 	arena_close(apart);

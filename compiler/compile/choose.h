@@ -20,6 +20,13 @@ typedef struct ChooseBinding {
 bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
+/* The passes before an estimate, by their names. */
+#define CHOOSE_PASSES "simplify,licm,simplify,axis"
+/* parts.c */
+int choose_count_dots(const Func *f);
+/* What a launch of products takes, after those passes, with the schedule of `b`; below 0: it does not fit. */
+double choose_cycles(Func *f, const Bound *b, const Target *t);
+
 /* choose_rows.c: tiles of products with few rows.  Puts the one size in place of those listed, in `all`, and joins smaller
  * ones to those of columns that are too few; false: it has no such rows. */
 bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,

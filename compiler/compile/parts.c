@@ -2,11 +2,18 @@
  * as attention's.  Their products and what is computed between them run at once only there (pass skew), and two groups of
  * warps at least hide what one alone would show.
  *
- *     for … { %s = dot %q, %k, %0;  …;  %o = dot (cast %p), %v, %acc }        8 warps or more */
+ *     for … { %s = dot %q, %k, %0;  …;  %o = dot (cast %p), %v, %acc }        8 warps or more
+ *
+ * What a launch of products takes knows it too; the choice (choose.c) and the tuner's order compare schedules by that. */
+#include "compile/choose.h"
 #include "compile/compile.h"
+#include "compile/estimate.h"
 
 #include "pass/layout/dot.h"
 
+/* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
+static const double CHAINED_SHARE = 0.7;
+enum { TRIP_COLUMNS = 16 };
 enum { LEAST_WARPS = 8, WARP_ROWS = 16 };
 
 /* In a loop, with rows for all warps. */
@@ -30,4 +37,28 @@ parts_by_itself(const Func *f, const Schedule *s, const Target *t)
 			return (int)op->out[0].type->extent[1];
 	}
 	return 0;
+}
+
+int
+choose_count_dots(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += op->kind == OP_DOT;
+	return n;
+}
+
+/* More than two products, chained, which the estimate of parted kernels does not know, take a share of what they take
+ * flat. */
+double
+choose_cycles(Func *f, const Bound *bound, const Target *t)
+{
+	Bound b = *bound;
+	double cycles = estimate_cycles(f, &b, t, NULL);
+	if (cycles >= 0 || b.schedule.specialize != 1 || choose_count_dots(f) <= 2)
+		return cycles;
+	b.schedule.specialize = -1;
+	int columns = parts_by_itself(f, &b.schedule, t);
+	double share = CHAINED_SHARE * (columns + TRIP_COLUMNS) / MAX(columns, 1);
+	return columns ? share * estimate_cycles(f, &b, t, NULL) : -1;
 }

@@ -1,7 +1,7 @@
 /* Inside the tuner: what its files share.
  *
- * tune_values.c has values by name, tune_lookup.c finds what is known for a launch, tune_space.c
- * makes the candidates, tune_build.c compiles them, tune_compare.c looks at what they compute, by the
+ * tune_values.c has values by name, tune_lookup.c finds what is known for a launch, tune_space.c makes the candidates,
+ * tune_order.c puts the likely ones first, tune_build.c compiles them, tune_compare.c looks at what they compute, by the
  * bounds of tune_error.c, tune_halving.c measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
 #ifndef TEGULA_TUNE_H
 #define TEGULA_TUNE_H
@@ -87,6 +87,7 @@ typedef struct Candidate {
 	bool dropped;                   /* never measured, state and why say why */
 	Artefact artefact;              /* made ahead, if bytes is set */
 	bool kept;                      /* it was in the cache */
+	double cycles;                  /* that the cost model expects; not above 0: not known */
 } Candidate;
 
 typedef struct RoundError {
@@ -135,6 +136,9 @@ const char *candidate_values(const Tuner *t, const Candidate *c); /* "BM = 64, w
 bool candidate_drop(Tuner *t, Candidate *c, TglTuneState s, const char *fmt, ...) PRINTF(4, 5);       /* false */
 /* Drops those that need what the target has not, and those that are the same code as another. */
 void tune_prune_built(Tuner *t);
+
+/* tune_order.c: Tuner.order, by what the cost model expects, where it knows the target */
+void tune_order(Tuner *t);
 
 /* tune_build.c */
 

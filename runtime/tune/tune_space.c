@@ -217,25 +217,6 @@ sample(Tuner *t)
 	}
 }
 
-static int
-common_divisor(int a, int b)
-{
-	return b ? common_divisor(b, a % b) : a;
-}
-
-/* The default first, then the others spread over the whole space, so that a small budget sees some of all of
- * it: steps of about the golden ratio. */
-static void
-spread(Tuner *t)
-{
-	int n = t->at.n - 1, step = MAX((int)(0.618 * n), 1);
-	while (n && common_divisor(step, n) != 1)
-		step++;
-	t->order = NEW_ARRAY(t->mem, int, t->at.n);
-	for (int i = 0; i < n; i++)
-		t->order[i + 1] = 1 + (int)((int64_t)i * step % n);
-}
-
 bool
 tune_space(Tuner *t)
 {
@@ -251,7 +232,7 @@ tune_space(Tuner *t)
 		sample(t);
 	else
 		every_combination(t);
-	spread(t);
+	tune_order(t);
 	return true;
 }
 
