@@ -66,6 +66,26 @@ hidden_in_whole(Elab *e, const char *name)
 	return what != NULL;
 }
 
+static bool
+within(Place part, Place whole)
+{
+	return part.file == whole.file && (part.line > whole.line || (part.line == whole.line && part.col >= whole.col)) &&
+	    (part.end_line < whole.end_line || (part.end_line == whole.end_line && part.end_col <= whole.end_col));
+}
+
+/* Is this in a tensor's extent, as P in `k: in f16[P + 1]`?  There P binds nothing. */
+static bool
+in_extent(const Elab *e, const Expr *x)
+{
+	for (int i = 0; e->kernel && !e->func && i < e->kernel->params.n; i++) {
+		const KernelParam *p = &e->kernel->params.at[i];
+		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++)
+			if (within(x->place, p->ast->type->dims.at[d]->place))
+				return true;
+	}
+	return false;
+}
+
 static Val
 unknown_name(Elab *e, const Expr *x)
 {
@@ -102,6 +122,10 @@ unknown_name(Elab *e, const Expr *x)
 		diag_help(e->cx, "%s", hint);
 	else if (near)
 		diag_help(e->cx, "did you mean '%s'?", near);
+	if (in_extent(e, x))
+		diag_note(e->cx, x->place,
+		    "an expression names no size: let '%s' stand alone among some tensor's dimensions, or be a scalar, "
+		    "'%s: i64'", x->name, x->name);
 	return val_poison(x->place);
 }
 
