@@ -34,8 +34,9 @@
  *
  * Part 2 of a body is the second product, the slot that it reads with its number, what depends on them, and moves that
  * only those use; part 1 is the rest.  Part 1 must not need what part 2 makes: then the loop's iterations may be cut
- * between them, and what part 2 takes from part 1 is carried to the next iteration.  The first iteration's part 1 and the
- * last one's part 2 stand before and behind the loop.  Each part does the same in the same order as before, so results
+ * between them, and what part 2 takes from part 1 is carried to the next iteration: tiles alone, for a slot of part 1's
+ * ring (an operand that both products read) is given back before part 2 runs.  The first iteration's part 1 and the last
+ * one's part 2 stand before and behind the loop.  Each part does the same in the same order as before, so results
  * are the same to the bit. */
 #include "pass/pass.h"
 #include "target/target.h"
@@ -183,7 +184,7 @@ is_free(const Value *v)
 	return v->def && v->def->nin == 0 && op_has(v->def, PURE);
 }
 
-static void
+static bool
 find_crossing(Skew *s)
 {
 	for (Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
@@ -192,9 +193,12 @@ find_crossing(Skew *s)
 			bool known = !value_inside(v, s->body) || s->late[v->id] || is_free(v);
 			for (int k = 0; k < s->crossing.n && !known; k++)
 				known = s->crossing.at[k] == v;
+			if (!known && v->type->kind != TYPE_TILE)
+				return false;
 			if (!known)
 				vec_push(s->tmp, &s->crossing, v);
 		}
+	return true;
 }
 
 /* ---- the new loop ---- */
@@ -323,7 +327,6 @@ skew(Skew *s)
 	Value *any = build2(&b, OP_LT, old->in[0], old->in[1]);
 	const Type **type = NEW_ARRAY(s->tmp, const Type *, n);
 
-	find_crossing(s);
 	for (int i = 0; i < n; i++)
 		type[i] = old->out[i].type;
 	Op *branch = op_make_regions(&b, OP_IF, &any, 1, NULL, 0, type, n, 2);
@@ -353,7 +356,7 @@ visit(Module *m, Func *f, Block *consumers)
 	for (Op *op = consumers->first, *next; op; op = next) {
 		Skew s = {.m = m, .tmp = m->cx->tmp, .f = f, .loop = op, .body = op->kind == OP_FOR ? op->region[0] : NULL};
 		next = op_after(op, consumers);
-		if (!s.body || !find_products(&s) || !part_body(&s))
+		if (!s.body || !find_products(&s) || !part_body(&s) || !find_crossing(&s))
 			continue;
 		next = op->next;
 		skew(&s);
