@@ -57,7 +57,7 @@ compile_once(const char *path, const char *text, const char *kernel, const char 
 		ok = m && compile_text(m, t, STAGE_PTX, &ptx, &times);
 	}
 	*all = now() - begun;
-	const char *line = times.at ? strstr(times.at, "llvm") : NULL;
+	const char *line = times.at ? strstr(times.at, "llvm ") : NULL; /* beside llvm-open */
 	*llvm = line ? strtod(line + strlen("llvm"), NULL) / 1e3 : 0;
 	ok = ok && ptx.n > 0 ? true : report(cx, path);
 	text_close(&ptx);

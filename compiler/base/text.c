@@ -32,20 +32,25 @@ text_put(Text *t, const char *s)
 	text_putn(t, s, strlen(s));
 }
 
+/* Formats again only what did not fit. */
 void
 text_printf(Text *t, const char *fmt, ...)
 {
 	va_list ap;
+	reserve(t, 32);
+	size_t room = t->cap - t->n;
 	va_start(ap, fmt);
-	int n = number_vformat(NULL, 0, fmt, ap);
+	int n = number_vformat(t->at + t->n, room, fmt, ap);
 	va_end(ap);
 	if (n < 0)
-		return;
-	reserve(t, (size_t)n);
-	va_start(ap, fmt);
-	number_vformat(t->at + t->n, (size_t)n + 1, fmt, ap);
-	va_end(ap);
-	t->n += (size_t)n;
+		t->at[t->n] = 0;
+	else if ((size_t)n >= room) {
+		reserve(t, (size_t)n);
+		va_start(ap, fmt);
+		number_vformat(t->at + t->n, (size_t)n + 1, fmt, ap);
+		va_end(ap);
+	}
+	t->n += n > 0 ? (size_t)n : 0;
 }
 
 void
