@@ -7,6 +7,7 @@
 #include "layout/layout.h"
 
 #include <assert.h>
+#include <limits.h>
 
 enum { SECTOR = 32, BANKS = 32, BANK_BYTES = 4, WARP_MAX = 64 };
 
@@ -141,13 +142,19 @@ worst_bank(const F2 *to, int registers, int bytes, int width, int from, int n, i
 	return worst;
 }
 
+/* Lanes whose accesses go at once: those of 8 and 16 bytes go by half and quarter warps. */
+static int
+lanes_at_once(int lanes, int width)
+{
+	return width <= BANK_BYTES ? lanes : MAX(1, lanes * BANK_BYTES / width);
+}
+
 static void
 passes_of(const Layout *l, const F2 *to, int bytes, int vector, int *passes, int *least)
 {
 	int lanes = 1 << l->in[IN_LANE], width = bytes << vector;
 	assert(lanes <= WARP_MAX && width <= 16);
-	/* Accesses of 8 and 16 bytes go by half and quarter warps. */
-	int group = width <= BANK_BYTES ? lanes : MAX(1, lanes * BANK_BYTES / width);
+	int group = lanes_at_once(lanes, width);
 	*passes = *least = 0;
 	for (int from = 0; from < lanes; from += group) {
 		int words = 0;
@@ -177,6 +184,16 @@ trip_cost(const Layout *l, const F2 *inverse, int bytes)
 	return passes << (l->in[IN_REGISTER] - vector);
 }
 
+/* What no layout of the shared memory is below: accesses of the best width without a conflict. */
+static int
+least_trip_cost(const Layout *l, int bytes)
+{
+	int lanes = 1 << l->in[IN_LANE], registers = l->in[IN_REGISTER], least = INT_MAX;
+	for (int v = 0; v <= registers && (v == 0 || bytes << v <= 16); v++)
+		least = MIN(least, lanes / lanes_at_once(lanes, bytes << v) << (registers - v));
+	return least;
+}
+
 /* Row by row, the 16-byte chunks of each 128 bytes exclusive-ored with the number of these, whatever a row's length. */
 static Layout
 swizzled_lines(const Layout *l, const int *order, int bytes)
@@ -189,41 +206,61 @@ swizzled_lines(const Layout *l, const int *order, int bytes)
 	return s;
 }
 
-static void
-take_cheaper(const Layout *src, const Layout *dst, int bytes, const Layout *s, Layout *best, int *best_cost)
+/* The cheapest layout so far, the first of equals. */
+typedef struct Cheapest {
+	const Layout *src, *dst;
+	int bytes, least, least_dst;                    /* of both trips, and of the second */
+	Layout best;
+	int cost;                                       /* -1: there is none yet */
+} Cheapest;
+
+/* Returns whether no other can be cheaper. */
+static bool
+take_cheaper(Cheapest *c, const Layout *s)
 {
 	F2 inverse;
 	bool ok = f2_invert(&s->map, &inverse);
 	assert(ok);
 	(void)ok;
-	int cost = trip_cost(src, &inverse, bytes);
-	if (*best_cost < 0 || cost < *best_cost)
-		cost += trip_cost(dst, &inverse, bytes);
-	if (*best_cost < 0 || cost < *best_cost) {
-		*best = *s;
-		*best_cost = cost;
+	int cost = trip_cost(c->src, &inverse, c->bytes);
+	if (c->cost < 0 || cost + c->least_dst < c->cost)
+		cost += trip_cost(c->dst, &inverse, c->bytes);
+	else
+		return false;
+	if (c->cost < 0 || cost < c->cost) {
+		c->best = *s;
+		c->cost = cost;
 	}
+	return c->cost <= c->least;
+}
+
+static bool
+take_swizzled(Cheapest *c, const int *order)
+{
+	const Layout *l = c->src;
+	for (int vector = 0; vector <= 4 && c->bytes << vector <= 16; vector++)
+		for (int per_phase = 0; per_phase <= 3; per_phase++)
+			for (int phases = vector + per_phase > 0; phases <= 5; phases++) {
+				Layout s = layout_swizzled(l->rank, l->out, order, vector, per_phase, phases);
+				if (take_cheaper(c, &s))
+					return true;
+			}
+	Layout lines = swizzled_lines(l, order, c->bytes);
+	return take_cheaper(c, &lines);
 }
 
 Layout
 layout_best_shared(const Layout *src, const Layout *dst, int bytes)
 {
-	Layout best = {0};
-	int best_cost = -1;
+	Cheapest c = {.src = src, .dst = dst, .bytes = bytes, .least_dst = least_trip_cost(dst, bytes), .cost = -1};
+	c.least = least_trip_cost(src, bytes) + c.least_dst;
 	for (int fast = src->rank - 1; fast >= 0; fast--) {
 		int order[LAYOUT_RANK] = {fast}, n = 1;
 		for (int d = src->rank - 1; d >= 0; d--)
 			if (d != fast)
 				order[n++] = d;
-		for (int vector = 0; vector <= 4 && bytes << vector <= 16; vector++)
-			for (int per_phase = 0; per_phase <= 3; per_phase++)
-				for (int phases = vector + per_phase > 0; phases <= 5; phases++) {
-					Layout s = layout_swizzled(src->rank, src->out, order, vector,
-					    per_phase, phases);
-					take_cheaper(src, dst, bytes, &s, &best, &best_cost);
-				}
-		Layout lines = swizzled_lines(src, order, bytes);
-		take_cheaper(src, dst, bytes, &lines, &best, &best_cost);
+		if (take_swizzled(&c, order))
+			break;
 	}
-	return best_cost < 0 ? layout_row_major(src->rank, src->out, (int[LAYOUT_RANK]){0}) : best;
+	return c.cost < 0 ? layout_row_major(src->rank, src->out, (int[LAYOUT_RANK]){0}) : c.best;
 }
