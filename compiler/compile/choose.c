@@ -186,7 +186,7 @@ stands(const Search *s, ScheduleName which)
 static void
 add_word(Search *s, Arena *mem, ScheduleName which, ConstKind kind, const int *values, int n)
 {
-	if (stands(s, which) || s->n == NAMES_MOST)
+	if (n == 0 || stands(s, which) || s->n == NAMES_MOST)
 		return;
 	Const *value = NEW_ARRAY(mem, Const, n);
 	for (int i = 0; i < n; i++) {
@@ -204,11 +204,12 @@ can_divide(const Search *s)
 	return (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
 }
 
-/* The compiler may divide a kernel's loop, and part it into roles, whatever its header lists. */
+/* The compiler may divide a kernel's loop, part it into roles and give it more warps, whatever its header lists. */
 static void
 add_forms(Search *s, Arena *mem)
 {
-	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1};
+	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1}, warps[] = {4, 8, 16};
+	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, choose_warps(s->module->funcs.at[0], s->t, warps, LEN(warps)));
 	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
 	s->adds_roles = (s->t->has & HAS_TMA) && s->n < NAMES_MOST && !stands(s, SCHEDULE_SPECIALIZE);
@@ -417,6 +418,7 @@ split_of(Search *s, bool merged)
 	cx->mem = apart;
 	Module *m = elaborate(s, s->first);
 	const Func *f = m ? m->funcs.at[0] : NULL;
+	s->products = f && choose_count_dots(f) > 0;
 	int split = f && (has_merge(f) || (!merged && choose_count_dots(f) == 0)) ? choose_split_of(f, s->first, s->t) : 1;
 	cx->mem = keep;
 	s->k->program->called = before.called;
@@ -468,7 +470,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	cx->tmp = arena_open();
 	cx->muted++;
 	bool is_shared = split_of(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
-	if (k->item->tune.n > 0 && !is_shared)
+	if ((k->item->tune.n > 0 || s.products) && !is_shared)
 		ok = choose_products(&s, mem, values, n);
 	if (!s.products && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);

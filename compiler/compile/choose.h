@@ -24,6 +24,9 @@ bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 #define CHOOSE_PASSES "simplify,licm,simplify,axis"
 /* parts.c */
 int choose_count_dots(const Func *f);
+/* How many of the ascending numbers of warps a kernel may have, if warpgroups can do all of its products; else 0.  One
+ * product has two groups at most; where one feeds another, each group has rows of its own. */
+int choose_warps(Func *f, const Target *t, const int *warps, int n);
 /* What a launch of products takes, after those passes, with the schedule of `b`; below 0: it does not fit. */
 double choose_cycles(Func *f, const Bound *b, const Target *t);
 

@@ -33,6 +33,9 @@
 #include <string.h>
 
 static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
+/* Of one group of warps: its products have drained before the next start, where another group's would go on.  Not measured:
+ * the latency of a product and of the phase that it waits for. */
+static const double LONE_WAIT = 100;
 static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
 /* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
 static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
@@ -258,7 +261,8 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 			e->chain += n * chain_of(e, &inside);
 			e->filled_trips = e->filled > 0 ? n : 0;
 			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
-			e->serial += n * (MAX(trip, ahead) - trip + (e->parted ? PARTED_WAIT : TRIP_WAIT));
+			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
+			e->serial += n * (MAX(trip, ahead) - trip + wait);
 		}
 		if (op->nregion == 0)
 			add_op(e, op, in_loop, u);

@@ -11,10 +11,12 @@
 
 #include "pass/layout/dot.h"
 
+#include <limits.h>
+
 /* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
 static const double CHAINED_SHARE = 0.7;
 enum { TRIP_COLUMNS = 16 };
-enum { LEAST_WARPS = 8, WARP_ROWS = 16 };
+enum { LEAST_WARPS = 8, WARP_ROWS = 16, WARPGROUP = 2 };        /* the last one: log2 of its warps */
 
 /* In a loop, with rows for all warps. */
 static bool
@@ -46,6 +48,24 @@ choose_count_dots(const Func *f)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		n += op->kind == OP_DOT;
 	return n;
+}
+
+int
+choose_warps(Func *f, const Target *t, const int *warps, int n)
+{
+	bool chained = choose_count_dots(f) > 1;
+	int64_t most = chained ? INT_MAX : 2 << WARPGROUP;
+	int fits = 0;
+	DotWgmma w;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind == OP_DOT && dot_wgmma_reason(op, t, WARPGROUP, false, &w))
+			return 0;
+		if (op->kind == OP_DOT && chained)
+			most = MIN(most, op->out[0].type->extent[0] / WARP_ROWS);
+	}
+	while (fits < n && warps[fits] <= most)
+		fits++;
+	return fits;
 }
 
 /* More than two products, chained, which the estimate of parted kernels does not know, take a share of what they take

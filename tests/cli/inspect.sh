@@ -11,6 +11,14 @@ expect 0 "roles  *1 thread copies" inspect matmul.tgl --example large
 refuse "not parted"
 expect 0 "2 warpgroups" inspect matmul.tgl --example large -D M=2048 -D N=2048 -D K=2048
 refuse "roles"
+# a header that lists nothing leaves the warps and the form open
+sed '/tune(/,/stages = /d' matmul.tgl >untuned.tgl
+expect 0 'chosen: warps = [48], specialize = true' inspect untuned.tgl --example large
+expect 0 '4 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=512
+expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D warps=8 -D specialize=0
+refuse 'roles'
+sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
+expect 0 'chosen: warps = 8, specialize = true' inspect chain.tgl --example large
 expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3

@@ -23,7 +23,7 @@ typedef struct Case {
 	Compile *cx;
 	Kernel *k;
 	ArgInfo args[4];
-	NamedConst fixed[2];
+	NamedConst fixed[3];
 	int nfixed, binds;
 	NamedConst *chosen;
 	int n;
@@ -204,9 +204,29 @@ test_all_fixed(void **state)
 	Case c = {0};
 	c.fixed[0] = (NamedConst){.name = "BN", .value = {.kind = CONST_INT, .i = 64}, .place = NOWHERE};
 	c.fixed[1] = (NamedConst){.name = "specialize", .value = {.kind = CONST_BOOL, .i = 1}, .place = NOWHERE};
-	c.nfixed = 2;
+	c.fixed[2] = (NamedConst){.name = "warps", .value = {.kind = CONST_INT, .i = 8}, .place = NOWHERE};
+	c.nfixed = 3;
 	assert_false(choose(&c, PRODUCT(PLAIN, "tune(BN = {64, 128})"), 8192, 8192, 8192));
 	compile_close(c.cx);
+}
+
+/* A header without a list: warps and roles; not what no warpgroups multiply. */
+static void
+test_untuned(void **state)
+{
+	Case large = {0}, small = {0}, few = {0};
+	assert_true(choose(&large, PRODUCT(PLAIN, ""), 8192, 8192, 8192));
+	assert_int_equal(value(&large, "specialize"), 1);
+	assert_true(value(&large, "warps") == 4 || value(&large, "warps") == 8);
+	compile_close(large.cx);
+	assert_false(choose(&small, PRODUCT(PLAIN, ""), 512, 512, 512));
+	compile_close(small.cx);
+	few.fixed[0] = (NamedConst){.name = "BM", .value = {.kind = CONST_INT, .i = 32}, .place = NOWHERE};
+	few.nfixed = 1;
+	choose(&few, PRODUCT(PLAIN, ""), 8192, 8192, 8192);
+	for (int i = 0; i < few.n; i++)
+		assert_string_not_equal(few.chosen[i].name, "warps");
+	compile_close(few.cx);
 }
 
 /* Attention: roles, of which the model is that of a chain; wide heads leave room for 64 keys. */
@@ -333,7 +353,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
-		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_chained),
+		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

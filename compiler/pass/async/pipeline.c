@@ -270,7 +270,7 @@ choose_stages(const Pipeline *p)
 
 	if (p->f->schedule.stages)
 		return MIN(p->f->schedule.stages, MAX_STAGES);
-	if (2 * threads * thread_registers(p) > p->t->registers)
+	if (2 * threads * thread_registers(p) > p->t->registers || p->f->schedule.specialize == 1)
 		room = p->t->shared_bytes;
 	while (n < MAX_STAGES && each > 0 && (n + 1) * each <= STREAM_BYTES && pipeline_is_stream(p))
 		n++;
