@@ -50,6 +50,7 @@ bool ptx_waits_late(const char *text);
 /* pressure.c: registers of 32 bits that a thread of the text holds at once, estimated, and those that it may have. */
 typedef struct Pressure {
 	int held, limit;
+	int sums;                                       /* of those held, what matrix instructions add to */
 } Pressure;
 
 Pressure ptx_pressure(const char *text, const Target *t);

@@ -10,13 +10,14 @@
  *
  * The most that are live at once is what the text's own order of instructions takes.  An assembler reorders and
  * rematerialises, so that it may do with less: pressure_spills leaves room for that.  Kernels of dsl_examples take up to
- * 1.32 times 255, or 38 more than 64, and are not spilled. */
+ * 1.32 times 255, or 38 more than 64, and are not spilled.  Sums of products are another matter: no order lets go of
+ * them, so that they spill where they alone leave less than a loop's addresses and operands take. */
 #include "compile/compile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CLASSES = 16, MARGIN_PERCENT = 140, MARGIN = 48 };
+enum { MAX_CLASSES = 16, MARGIN_PERCENT = 140, MARGIN = 48, BESIDE_SUMS = 16, COPIES_OF_ONE = 2 };
 
 /* `.reg .b32 %r<2608>;`: registers %r0 to %r2607. */
 typedef struct RegClass {
@@ -29,16 +30,27 @@ typedef struct Life {
 	int from, to;                                   /* instructions; from -1: it is never named */
 	int same, width;                                /* a register that it is one with (union-find) */
 	bool is_held;                                   /* by a product of warpgroups, beside all others of its line */
+	int copies;                                     /* to sums: a zero that many begin with has more than two */
+	bool is_sum;                                    /* of a matrix instruction: none of them is computed again */
 } Life;
 
 typedef struct Loop {
 	int from, to, outer;                            /* instructions; the loop that holds it, or -1 */
 } Loop;
 
+/* A sum that is used up here and given again there, in one basic block, holds nothing between. */
+typedef struct Hole {
+	int reg, from, to;
+} Hole;
+
 typedef struct Scan {
 	Arena *mem;
 	RegClass cls[MAX_CLASSES];
 	int ncls, nreg, nins;
+	bool of_sums;                                   /* they are what is counted */
+	bool gives;                                     /* the line has the results of an mma, named on the line before */
+	int block;                                      /* first instruction of the basic block */
+	VEC(Hole) holes;
 	Life *reg;
 	VEC(int) label;                                 /* of each $L__BB0_N: the instruction behind it, plus 1 */
 	VEC(Loop) loops;
@@ -97,6 +109,10 @@ join_copy(Scan *s, const char *line)
 		return;
 	int from = reg_at(s, end + 2, &end);
 	bool apart = from >= 0 && (s->reg[to].is_held || s->reg[from].is_held);
+	if (from >= 0 && s->of_sums && s->reg[to].is_sum) { /* one zero begins many sums */
+		apart |= s->reg[from].copies >= COPIES_OF_ONE;
+		s->reg[from].copies++;
+	}
 	if (from >= 0 && !apart && *end == ';' && s->reg[to].width == s->reg[from].width)
 		s->reg[find(s->reg, from)].same = find(s->reg, to);
 }
@@ -118,6 +134,7 @@ note_label(Scan *s, const char *line)
 		vec_push(s->mem, &s->label, 0);
 	if (n >= 0)
 		s->label.at[n] = s->nins + 1;
+	s->block = s->nins;
 }
 
 /* A branch to a label that was there already closes a loop. */
@@ -126,6 +143,8 @@ note_branch(Scan *s, const char *line, size_t len)
 {
 	const char *p = memchr(line, '$', len);
 	int n = p ? block_number(p) : -1;
+	if (n >= 0)
+		s->block = s->nins + 1;
 	if (n >= 0 && n < s->label.n && s->label.at[n] > 0)
 		vec_push(s->mem, &s->loops, ((Loop){s->label.at[n] - 1, s->nins, -1}));
 }
@@ -154,6 +173,33 @@ note_held(Scan *s, const char *body)
 		}
 }
 
+/* The registers between the braces that `p` stands before; returns what is behind them. */
+static const char *
+mark_sums(Scan *s, const char *p)
+{
+	const char *at = strchr(p, '{'), *end = at ? strchr(at, '}') : NULL;
+	while (end && (at = memchr(at, '%', (size_t)(end - at)))) {
+		int r = reg_at(s, at, &at);
+		if (r >= 0)
+			s->reg[r].is_sum = true;
+	}
+	return end ? end : p + 1;
+}
+
+/* What matrix instructions give, and add to: `mma.sync… {%r4, %r5}, {a}, {b}, {%r6, %r7};`. */
+static void
+note_sums(Scan *s, const char *body)
+{
+	for (const char *p = strstr(body, "wgmma.mma_async"); p; p = strstr(p, "wgmma.mma_async"))
+		p = mark_sums(s, p + 1);
+	for (const char *p = strstr(body, "\tmma.sync"); p; p = strstr(p, "\tmma.sync")) {
+		const char *last = mark_sums(s, p), *end = strchr(last, ';');
+		for (p = last; end && (last = memchr(last, '{', (size_t)(end - last))); last++)
+			p = last;
+		mark_sums(s, p);
+	}
+}
+
 static void
 note_instruction(Scan *s, const char *line, size_t len)
 {
@@ -161,6 +207,7 @@ note_instruction(Scan *s, const char *line, size_t len)
 	if (!s->reg) {
 		make_registers(s);
 		note_held(s, line);
+		note_sums(s, line);
 	}
 	while (p < end && (p = memchr(p, '%', (size_t)(end - p)))) {
 		int r = reg_at(s, p, &p);
@@ -168,11 +215,14 @@ note_instruction(Scan *s, const char *line, size_t len)
 			continue;
 		if (s->reg[r].from < 0)
 			s->reg[r].from = s->nins;
+		else if (s->gives && s->reg[r].to >= s->block)
+			vec_push(s->mem, &s->holes, ((Hole){r, s->reg[r].to, s->nins}));
 		s->reg[r].to = s->nins;
 	}
 	join_copy(s, line);
 	note_branch(s, line, len);
 	s->nins++;
+	s->gives = s->of_sums && strncmp(line, "mma.sync", 8) == 0;
 }
 
 static void
@@ -227,6 +277,7 @@ stretch(Scan *s, const int *in)
 			continue;
 		all->from = all->from < 0 ? r->from : MIN(all->from, r->from);
 		all->to = MAX(all->to, r->to);
+		all->is_sum |= r->is_sum;
 	}
 	for (int i = 0; i < s->nreg; i++) {
 		Life *r = &s->reg[i];
@@ -242,15 +293,32 @@ peak(Scan *s)
 {
 	int *change = NEW_ARRAY(s->mem, int, s->nins + 1), most = 0;
 	for (int i = 0; i < s->nreg; i++)
-		if (s->reg[i].from >= 0 && s->reg[i].same == i) {
+		if (s->reg[i].from >= 0 && s->reg[i].same == i && (s->reg[i].is_sum || !s->of_sums)) {
 			change[s->reg[i].from] += s->reg[i].width;
 			change[s->reg[i].to] -= s->reg[i].width;
 		}
+	for (int i = 0; i < s->holes.n; i++) {
+		change[s->holes.at[i].from] -= s->reg[s->holes.at[i].reg].width;
+		change[s->holes.at[i].to] += s->reg[s->holes.at[i].reg].width;
+	}
 	for (int i = 0, now = 0; i < s->nins; i++) {
 		now += change[i];
 		most = MAX(most, now);
 	}
 	return most;
+}
+
+/* The most registers that are live at once, of all or of the sums alone. */
+static int
+most_live(const char *body, bool of_sums)
+{
+	Scan s = {.mem = arena_open(), .of_sums = of_sums};
+	scan_body(&s, body);
+	if (s.reg)
+		stretch(&s, innermost(&s));
+	int n = s.reg ? peak(&s) : 0;
+	arena_close(s.mem);
+	return n;
 }
 
 /* The number behind a directive of the entry, or `absent`. */
@@ -268,19 +336,18 @@ ptx_pressure(const char *text, const Target *t)
 	/* Warps that compute have what others gave up, and of loops with peeled ends all would count at once. */
 	if (!body || strstr(body, "setmaxnreg.inc"))
 		return (Pressure){0};
-	Scan s = {.mem = arena_open()};
 	int threads = directive(entry, body, ".reqntid ", directive(entry, body, ".maxntid ", t->max_threads));
 	int blocks = directive(entry, body, ".minnctapersm ", 1), each = t->registers / MAX(threads * blocks, 1) / 8 * 8;
-	scan_body(&s, body + 2);
-	if (s.reg)
-		stretch(&s, innermost(&s));
-	Pressure p = {.held = s.reg ? peak(&s) : 0, .limit = MIN(each, t->max_registers)};
-	arena_close(s.mem);
+	Pressure p = {.limit = MIN(each, t->max_registers)};
+	p.held = most_live(body + 2, false);
+	p.sums = most_live(body + 2, true);
 	return p;
 }
 
 bool
 pressure_spills(Pressure p)
 {
+	if (p.sums > 0 && p.sums + BESIDE_SUMS > p.limit)
+		return true;
 	return (int64_t)p.held * 100 > (int64_t)p.limit * MARGIN_PERCENT && p.held > p.limit + MARGIN;
 }

@@ -39,6 +39,14 @@ refuse 'W1220\|spills are likely'
 # sixteen warps share a multiprocessor's registers: more do not help
 expect 0 'help: a smaller tile (BM = 512) leaves each thread' build mm.tgl --target=sm_90a --emit=ptx -D warps=16 -D BM=1024 -D BN=128
 
+# sums of products that fill the registers by themselves, of warpgroups and of warps; half of them leave room
+for t in sm_80 sm_90a; do
+	expect 0 "'mm' needs more registers than a thread has on $t: about [0-9]* at once" \
+	    build mm.tgl --target=$t --emit=ptx -D BM=256 -D BN=256 -D warps=8
+	expect 0 '' build mm.tgl --target=$t --emit=ptx -D BM=128 -D BN=256 -D warps=8
+	refuse W1220
+done
+
 # an assembler says it
 export SAYS=40
 expect 0 "80 bytes of stores and loads spill them to local memory .W1220" inspect mm.tgl
