@@ -63,6 +63,9 @@ typedef struct TgpPlan {
 	int64_t grid[3];
 	int is_empty;
 	size_t scratch, zeros;                  /* bytes in all; of them a counter or arrivals, 0 at the start */
+	short held[TGP_MOST_PARAMS], nheld;     /* tensors with elements: their addresses are tested */
+	short live[TGP_MOST_VALUES], nlive;     /* values that each launch sets */
+	int fills;
 	uint64_t value[TGP_MOST_VALUES];
 	void *at[TGP_MOST_VALUES];
 	CudaPointer mapped[TGP_MOST_MAPS];      /* the addresses in the maps; 0: not encoded */
@@ -70,7 +73,7 @@ typedef struct TgpPlan {
 } TgpPlan;
 
 typedef struct TgpSlot {
-	pthread_mutex_t lock;
+	int is_taken;
 	TgpPlan plan;
 } TgpSlot;
 
@@ -219,14 +222,12 @@ static TgpContext *
 tgp_make(const TgpPack *pack)
 {
 	TgpContext *cx = (TgpContext *)calloc(1, sizeof *cx);
-	int i, n = pack->nkernels * TGP_SLOTS;
-	if (!cx || !(cx->slots = (TgpSlot *)calloc((size_t)n, sizeof *cx->slots)))
+	size_t n = (size_t)pack->nkernels * TGP_SLOTS;
+	if (!cx || !(cx->slots = (TgpSlot *)calloc(n, sizeof *cx->slots)))
 		return free(cx), (TgpContext *)NULL;
 	cx->pack = pack;
 	pthread_mutex_init(&cx->lock, NULL);
 	pthread_mutex_init(&cx->error_lock, NULL);
-	for (i = 0; i < n; i++)
-		pthread_mutex_init(&cx->slots[i].lock, NULL);
 	return cx;
 }
 
@@ -575,7 +576,7 @@ tgp_close(TgpContext **at)
 	TgpContext *cx = at ? *at : NULL;
 	TgpDevice *d;
 	TgpError *e;
-	int i, forked;
+	int forked;
 	if (!cx)
 		return;
 	forked = tgp_is_forked(cx);
@@ -586,8 +587,6 @@ tgp_close(TgpContext **at)
 	}
 	for (; (e = cx->errors); free(e))
 		cx->errors = e->next;
-	for (i = 0; i < cx->pack->nkernels * TGP_SLOTS && !forked; i++)
-		pthread_mutex_destroy(&cx->slots[i].lock);
 	if (cx->alive)
 		munmap((void *)(uintptr_t)cx->alive, 1);
 	free(cx->slots);
@@ -826,6 +825,7 @@ tgp_plan_values(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 {
 	const TgpForm *f = p->loaded->form;
 	int i;
+	p->nlive = 0;
 	for (i = 0; i < f->nabi; i++) {
 		const TgpAbi *a = &f->abi[i];
 		p->at[i] = &p->value[i];
@@ -837,7 +837,7 @@ tgp_plan_values(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 		case TGP_INVERSE: p->value[i] = tgp_inverse(o->grid[a->dim]); break;
 		case TGP_FAULTS: p->value[i] = p->loaded->faults; break;
 		case TGP_TENSOR_MAP: p->at[i] = tgp_map_bytes(p, a->dim); break;
-		default: p->value[i] = 0;       /* of each launch */
+		default: p->live[p->nlive++] = (short)i;
 		}
 	}
 	for (i = 0; i < f->nmaps; i++)
@@ -883,11 +883,16 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 	if (status == TGP_OK)
 		memcpy(p->extent, o.extent, sizeof p->extent);
 	p->scratch = 0;
+	p->fills = p->nheld = 0;
 	for (i = 0; i < k->nparams && status == TGP_OK; i++) {
-		if (!(k->param[i].what & (TGP_ADDRESS | TGP_VALUE)))
-			status = tgp_span(cx, k, i, p);
+		if (k->param[i].what & (TGP_ADDRESS | TGP_VALUE))
+			continue;
+		status = tgp_span(cx, k, i, p);
+		p->fills |= k->param[i].fill_bytes;
 		if (k->param[i].what & TGP_SCRATCH)
 			p->scratch += ((size_t)p->bytes[i] + 255) / 256 * 256;
+		else if (p->bytes[i])
+			p->held[p->nheld++] = (short)i;
 	}
 	if (status == TGP_OK) {
 		tgp_plan_grid(k, &o, p);
@@ -903,19 +908,18 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 static TgpStatus
 tgp_check_addresses(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const TgpPlan *p)
 {
-	int i, j;
-	for (i = 0; i < k->nparams; i++) {
+	int m, n;
+	for (m = 0; m < p->nheld; m++) {
+		int i = p->held[m];
 		const TgpParam *q = &k->param[i];
 		uintptr_t a = (uintptr_t)call->address[i] + (uintptr_t)p->low[i];
-		if (q->what & (TGP_VALUE | TGP_SCRATCH | TGP_ADDRESS) || p->bytes[i] == 0)
-			continue;
 		if (!call->address[i])
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is NULL, and it has %lld bytes", k->name, q->name,
 			    (long long)p->bytes[i]);
-		for (j = 0; j < k->nparams && q->what & TGP_OUT; j++) {
+		for (n = 0; n < p->nheld && q->what & TGP_OUT; n++) {
+			int j = p->held[n];
 			uintptr_t b = (uintptr_t)call->address[j] + (uintptr_t)p->low[j];
-			if (j == i || k->param[j].what & (TGP_VALUE | TGP_SCRATCH | TGP_ADDRESS) || p->bytes[j] == 0 ||
-			    a + (uintptr_t)p->bytes[i] <= b || b + (uintptr_t)p->bytes[j] <= a)
+			if (j == i || a + (uintptr_t)p->bytes[i] <= b || b + (uintptr_t)p->bytes[j] <= a)
 				continue;
 			if (p->given[i] && p->given[j] && a != b)
 				continue;               /* rows of each other's gaps: the caller's to know */
@@ -949,14 +953,14 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 }
 
 static TgpStatus
-tgp_set_maps(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, TgpPlan *p)
+tgp_set_maps(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p)
 {
 	const TgpForm *f = p->loaded->form;
 	TgpStatus status = TGP_OK;
 	int i;
 	for (i = 0; i < f->nmaps && status == TGP_OK; i++) {
 		int param = f->map[i].param, is_empty = p->bytes[param] == 0;
-		uintptr_t address = k->param[param].what & TGP_SCRATCH ? scratch[param] : (uintptr_t)call->address[param];
+		uintptr_t address = (uintptr_t)call->address[param];
 		if (p->mapped[i] && (is_empty || p->mapped[i] == address))
 			continue;
 		if (p->mapped[i])
@@ -987,13 +991,13 @@ tgp_fill(const TgpDriver *c, CudaPointer to, const TgpParam *q, int64_t bytes, v
 }
 
 static TgpStatus
-tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, const TgpPlan *p, void *stream)
+tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const TgpPlan *p, void *stream)
 {
 	int i;
 	CudaResult r;
 	for (i = 0; i < k->nparams; i++) {
 		const TgpParam *q = &k->param[i];
-		uintptr_t to = q->what & TGP_SCRATCH ? scratch[i] : (uintptr_t)call->address[i];
+		uintptr_t to = (uintptr_t)call->address[i];
 		if (!q->fill_bytes || p->bytes[i] == 0)
 			continue;
 		if (p->given[i])
@@ -1006,27 +1010,22 @@ tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uint
 }
 
 static TgpStatus
-tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const uintptr_t *scratch, CudaPointer counter, TgpPlan *p,
-    void *stream)
+tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, CudaPointer counter, TgpPlan *p, void *stream)
 {
 	TgpLoaded *l = p->loaded;
 	const TgpForm *f = l->form;
-	TgpStatus status = tgp_fill_all(cx, k, call, scratch, p, stream);
+	TgpStatus status = p->fills ? tgp_fill_all(cx, k, call, p, stream) : TGP_OK;
 	int i;
 	if (status != TGP_OK || p->is_empty)
 		return status;
-	for (i = 0; i < f->nabi; i++) {
-		int param = f->abi[i].param;
-		if (f->abi[i].kind == TGP_POINTER)
-			p->value[i] = k->param[param].what & TGP_SCRATCH ? scratch[param] : (uintptr_t)call->address[param];
-		else if (f->abi[i].kind == TGP_SCALAR)
-			p->value[i] = call->bits[param];
-		else if (f->abi[i].kind == TGP_COUNTER || f->abi[i].kind == TGP_ARRIVALS)
-			p->value[i] = counter;
-		else if (f->abi[i].kind == TGP_PARTS)
-			p->value[i] = counter + p->zeros;
+	for (i = 0; i < p->nlive; i++) {
+		const TgpAbi *a = &f->abi[p->live[i]];
+		p->value[p->live[i]] = a->kind == TGP_POINTER ? (uintptr_t)call->address[a->param]
+		    : a->kind == TGP_SCALAR ? call->bits[a->param]
+		    : a->kind == TGP_PARTS  ? counter + p->zeros
+					    : counter;
 	}
-	if (f->nmaps && (status = tgp_set_maps(cx, k, call, scratch, p)) != TGP_OK)
+	if (f->nmaps && (status = tgp_set_maps(cx, k, call, p)) != TGP_OK)
 		return status;
 	if (l->faults)
 		__atomic_store_n(&l->is_launched, 1, __ATOMIC_RELEASE);
@@ -1046,13 +1045,11 @@ static TgpStatus
 tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p, void *stream)
 {
 	const TgpDriver *c = &cx->driver;
-	uintptr_t at[TGP_MOST_PARAMS] = {0};
+	TgpCall own = *call;
 	CudaPointer all = 0, next;
 	TgpStatus status;
 	CudaResult r;
 	int i;
-	if (p->scratch == 0)
-		return tgp_run(cx, k, call, at, 0, p, stream);
 	if (!c->cuMemAllocAsync || !c->cuMemFreeAsync)
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s needs memory to work in, and the driver has none in order of a stream: "
 		    "update it", k->name);
@@ -1060,11 +1057,11 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 	for (i = 0, next = all; i < k->nparams; i++) {
 		if (!(k->param[i].what & TGP_SCRATCH))
 			continue;
-		at[i] = (uintptr_t)next;
+		own.address[i] = (const void *)(uintptr_t)next;
 		next += ((size_t)p->bytes[i] + 255) / 256 * 256;
 	}
 	r = p->zeros ? c->cuMemsetD8Async(next, 0, p->zeros, stream) : 0;
-	status = r == 0 ? tgp_run(cx, k, call, at, next, p, stream) : tgp_refused(cx, k->name, "cuMemsetD8Async", r);
+	status = r == 0 ? tgp_run(cx, k, &own, next, p, stream) : tgp_refused(cx, k->name, "cuMemsetD8Async", r);
 	TGP_DO(k->name, cuMemFreeAsync, all, stream);
 	return status;
 }
@@ -1073,19 +1070,18 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 static int
 tgp_same(const TgpKernel *k, const TgpDevice *d, const TgpCall *call, const unsigned char *align, const TgpPlan *p)
 {
-	int i, j;
-	if (p->device != d || memcmp(p->dim, call->dim, sizeof *p->dim * (size_t)k->ndims) != 0 ||
-	    memcmp(p->align, align, (size_t)k->nparams) != 0 ||
-	    (k->reads_values && memcmp(p->value_of, call->value, sizeof p->value_of) != 0))
-		return 0;
-	for (i = 0; i < k->nparams; i++) {
-		if (!call->stride[i] && p->given[i])
-			return 0;
+	int i, j, other = p->device != d;
+	for (i = 0; i < k->ndims && !other; i++)
+		other = p->dim[i] != call->dim[i];
+	for (i = 0; i < k->nparams && !other; i++) {
+		other = p->align[i] != align[i] || (k->reads_values && p->value_of[i] != call->value[i]);
+		if (!(k->param[i].what & TGP_STRIDED) || p->bytes[i] == 0)
+			continue;
+		other |= !call->stride[i] && p->given[i];
 		for (j = 0; call->stride[i] && j < k->param[i].rank; j++)
-			if (call->stride[i][j] != p->stride[i][j])
-				return 0;
+			other |= p->extent[i][j] != 1 && call->stride[i][j] != p->stride[i][j];
 	}
-	return 1;
+	return !other;
 }
 
 static TgpStatus
@@ -1104,11 +1100,11 @@ tgp_align(TgpContext *cx, const TgpKernel *k, const TgpCall *call, unsigned char
 }
 
 static TgpStatus
-tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, const unsigned char *align, TgpPlan *p,
-    void *stream)
+tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, const unsigned char *align, int same,
+    TgpPlan *p, void *stream)
 {
 	TgpStatus status = TGP_OK;
-	if (!tgp_same(k, d, call, align, p)) {
+	if (!same) {
 		memcpy(p->align, align, (size_t)k->nparams);
 		status = tgp_plan(cx, d, k, call, p);
 	}
@@ -1116,7 +1112,9 @@ tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall 
 		status = tgp_check_addresses(cx, k, call, p);
 	if (status == TGP_OK && cx->is_host)
 		return tgp_run_host(cx, k, call, p);
-	return status == TGP_OK ? tgp_run_scratch(cx, k, call, p, stream) : status;
+	if (status != TGP_OK)
+		return status;
+	return p->scratch ? tgp_run_scratch(cx, k, call, p, stream) : tgp_run(cx, k, call, 0, p, stream);
 }
 
 /* All plans are in use: one for this launch alone. */
@@ -1125,7 +1123,7 @@ tgp_launch_apart(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall
 {
 	TgpPlan p;
 	p.device = NULL;
-	return tgp_launch_plan(cx, d, k, call, align, &p, stream);
+	return tgp_launch_plan(cx, d, k, call, align, 0, &p, stream);
 }
 
 static TgpStatus
@@ -1144,15 +1142,16 @@ tgp_launch(TgpContext *cx, const TgpPack *pack, const TgpKernel *k, void *stream
 	slots = &cx->slots[(k - pack->kernel) * TGP_SLOTS];
 	for (i = 0; i < TGP_SLOTS; i++) {
 		TgpSlot *s = &slots[(from + i) % TGP_SLOTS];
-		if (pthread_mutex_trylock(&s->lock) != 0)
+		int same;
+		if (__atomic_exchange_n(&s->is_taken, 1, __ATOMIC_ACQUIRE))
 			continue;
-		if (s->plan.device && i + 1 < TGP_SLOTS && !tgp_same(k, d, call, align, &s->plan)) {
-			pthread_mutex_unlock(&s->lock);     /* the plan of other sizes: perhaps the next is ours, or free */
-			continue;
+		same = tgp_same(k, d, call, align, &s->plan);
+		if (same || !s->plan.device || i + 1 == TGP_SLOTS) {
+			status = tgp_launch_plan(cx, d, k, call, align, same, &s->plan, stream);
+			__atomic_store_n(&s->is_taken, 0, __ATOMIC_RELEASE);
+			return status;
 		}
-		status = tgp_launch_plan(cx, d, k, call, align, &s->plan, stream);
-		pthread_mutex_unlock(&s->lock);
-		return status;
+		__atomic_store_n(&s->is_taken, 0, __ATOMIC_RELEASE);    /* other sizes: perhaps the next is ours, or free */
 	}
 	return tgp_launch_apart(cx, d, k, call, align, stream);
 }

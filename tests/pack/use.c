@@ -162,6 +162,7 @@ static void
 test_maps(TgpContext *cx)
 {
 	char *a = memory(1 << 20), *b = memory(1 << 20), *c = memory(1 << 20);
+	const int64_t one[2] = {4096, 1};
 	int encoded;
 	GOOD(product_f16(cx, NULL, a, b, c, 256, 256, 512));
 	LAUNCHED(" map ");
@@ -170,6 +171,13 @@ test_maps(TgpContext *cx)
 	GOOD(product_f16(cx, NULL, a, b, c, 256, 256, 512));
 	GOOD(product_f16(cx, NULL, a + 512, b, c, 256, 256, 512));
 	CHECK(mock_calls("cuTensorMapEncodeTiled") == encoded && mock_calls("cuTensorMapReplaceAddress") == 1);
+	/* the stride of a dimension of one is nothing of the plan's */
+	GOOD(lines(cx, NULL, a, one, b, c, 1, 256, 512));
+	LAUNCHED(" map ");
+	encoded = mock_calls("cuTensorMapEncodeTiled");
+	GOOD(lines(cx, NULL, a, one, b, c, 1, 256, 512));
+	GOOD(lines(cx, NULL, a, NULL, b, c, 1, 256, 512));
+	CHECK(mock_calls("cuTensorMapEncodeTiled") == encoded);
 	/* rows that no map takes */
 	GOOD(product_f16(cx, NULL, a, b, c, 256, 257, 511));
 	CHECK(!strstr(mock_last_launch(), " map "));
