@@ -61,20 +61,29 @@ def test_export(kernels):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="AOTInductor is tried on a GPU")
-def test_aot_inductor(kernels, tmp_path):
+@pytest.mark.parametrize("device", devices)
+def test_compile(kernels, device):
+    f = torch.compile(lambda x: kernels.softmax(x * 2) + 1, fullgraph=True, backend="inductor")
+    x = torch.randn(7, 100, device=device)
+    assert torch.allclose(f(x), torch.softmax(2 * x, 1) + 1, atol=1e-6)
+    assert torch.allclose(f(x[:3]), torch.softmax(2 * x[:3], 1) + 1, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("device", devices)
+def test_aot_inductor(kernels, tmp_path, device):
     class Module(torch.nn.Module):
         def forward(self, x):
             return kernels.softmax(x * 2)
 
-    x = torch.randn(7, 100, device="cuda")
-    program = torch.export.export(Module().cuda(), (x,))
+    x = torch.randn(7, 100, device=device)
+    program = torch.export.export(Module(), (x,))
     path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "m.pt2"))
     assert torch.allclose(torch._inductor.aoti_load_package(path)(x), torch.softmax(2 * x, 1), atol=1e-6)
     text = f"""
 import sys, torch
 torch.ops.load_library({kernels_library(kernels)!r})
-x = torch.ones(7, 100, device="cuda")
+x = torch.ones(7, 100, device="{device}")
 y = torch._inductor.aoti_load_package({path!r})(x)
 assert "tegula" not in sys.modules and torch.allclose(y, torch.full_like(y, 0.01))
 """
