@@ -234,6 +234,8 @@ runs_alone(const Op *op)
 		return !*attr_by(op);
 	case OP_COPY:
 		return op_is_bulk_copy(op);
+	case OP_READ:
+		return op->out[0].type->rank == 0;
 	default:
 		return op_has(op, PURE);
 	}

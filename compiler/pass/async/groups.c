@@ -3,7 +3,10 @@
  *     copy %x, %m, %k, (slot %free of %ring)       each asynchronous copy is committed before the next wait
  *     commit
  *     wait {left = 1}                              and waited for before its ring is read
- *     get (slot %now of %ring)                     {wrapped} slots are numbers of the ring */
+ *     get (slot %now of %ring)                     {wrapped} slots are numbers of the ring
+ *
+ * Rings that mbarriers count are protocol.c's; where roles share them, by the fact PARTED. */
+#include "pass/async/pipeline.h"
 #include "pass/async/ring.h"
 #include "pass/pass.h"
 
@@ -58,5 +61,5 @@ check_staged(Func *f, const Target *t, const Op **at)
 		if (op->kind == OP_GET && is_filled(f, buffer_owner(op->in[0])) && !is_preceded(op, OP_WAIT))
 			return "a get of what asynchronous copies fill, without a wait before it";
 	}
-	return NULL;
+	return f->module->facts & PARTED ? NULL : check_rings(f, at);
 }

@@ -6,7 +6,8 @@
  *                       double_buffer.c        the next tile in registers
  *     candidate.c   which reads of the loop, ring.c their slots, loop.c the loop with more carried values
  *     warpgroup.c   products that read those slots themselves
- *     groups.c      checks the outcome (fact STAGED), protocol.c that of pass roles (PARTED) */
+ *     groups.c      checks the outcome (fact STAGED), protocol.c the rings of mbarriers in it and behind pass roles
+ *                   (PARTED), by what trace.c says that the code does */
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 
@@ -146,6 +147,9 @@ const Op *cluster_program(const Op *programs);
 int cluster_find_shared(Pipeline *p);
 /* Around the loop over programs: mbarriers are set up before peers use them, and stay until peers do no more. */
 void cluster_barriers(Module *m, Op *programs);
+
+/* protocol.c: why a ring of mbarriers, shared by roles or not, is not handed on as it must be; NULL: each is */
+const char *check_rings(Func *f, const Op **at);
 
 /* loop.c */
 

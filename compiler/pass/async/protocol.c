@@ -1,32 +1,72 @@
 /* Checks PARTED: roles hand slots over by mbarriers as the ring's protocol asks, so that a broken pass is an error and not
  * a hang.
  *
- *     for %k do (%slot, %phase) {                      each role steps through slots and phases alike: the slot counts up
- *         await %empty, %slot, 1 - %phase              to its ring's length, and the parity flips where it wraps, both from
- *         expect %full, %slot {bytes = 49152}          0 and through all programs; the producer waits for the phase before
- *         copy … slot %slot of %a, %full, %slot        bytes expected are bytes copied; copies stand behind the wait for a
- *     }                                                free slot
- *     for %k do (%slot, %phase) {                      as many iterations: equal bounds, up to cloning
+ *     for %k do (%slot, %phase) {                      the producer waits for the phase before, which is over at first
+ *         await %empty, %slot, 1 - %phase
+ *         expect %full, %slot {bytes = 49152}          the phase of %full is over when so many bytes have come
+ *         copy … slot %slot of %a, %full, %slot        fills the slot: what read it before has arrived at %empty
+ *     }
+ *     for %k do (%slot, %phase) {
  *         await %full, %slot, %phase
- *         %d = dot_start (slot %slot of %a) …          each read of a slot stands between the wait for it and the arrival,
- *         %e = dot_wait %d                             and so does the wait for a product that reads it
- *         arrive %empty, %slot {by = "warp"}           arrivals of an iteration are the mbarrier's count
+ *         %d = dot_start (slot %slot of %a) …          reads the slot: what filled it was waited for
+ *         %e = dot_wait %d                             and reads on until here
+ *         arrive %empty, %slot {by = "warp"}           the phase of %empty is over when all have arrived
  *     }
  *
- * In a cluster, where a copy goes to several blocks ({mask}), a slot is given back to them all, a barrier of the cluster
- * stands before and behind the roles, and loops run as often in each block.
+ * The roles are run (trace.c) with trip counts around none, one and as many as a ring has slots, through several programs,
+ * and what they do is played with mbarriers as the hardware has them, in two orders: each role as far ahead as it can go.
+ * A clock of each role says what happened before what: it travels with the phases that are waited for.  So it does not
+ * matter where in a role its waits, reads and arrivals stand: in one loop, or cut apart and moved to the next iteration
+ * (skew.c), before a loop or behind it.  What belongs to a ring is found by its mbarriers.
  *
- * All of it is looked up in one block of each role, the body of the loop that the slot is carried through; reads may stand
- * in loops of that block.  Rings are checked one by one: two that a loop fills may be waited for and freed apart. */
+ * In a cluster all its blocks are played: a copy with {mask} brings its part to each of them, and an arrival counts at
+ * each.  A barrier of the cluster must stand before and behind the roles, and loops must run as often in each block. */
 #include "pass/async/pipeline.h"
-#include "pass/async/ring.h"
+#include "pass/async/trace.h"
 
 #include <string.h>
 
+enum { ROLES_MOST = 2, RANKS_MOST = 16, AGENTS_MOST = ROLES_MOST * RANKS_MOST };
+static const int RUNS_ON = INT32_MAX;                   /* when a product ends that is not waited for yet */
+
+/* One mbarrier of a ring, in one block. */
+typedef struct Barrier {
+	const Op *ring;
+	int rank, turn;
+	int phase;                                      /* so many are over */
+	int64_t pending, bytes;                         /* of this phase, to come */
+	int open[AGENTS_MOST], over[AGENTS_MOST];       /* clocks of what has come in this phase, and before */
+	int seen[AGENTS_MOST], when[AGENTS_MOST];       /* phases that each agent knows to be over; its clock since */
+} Barrier;
+
+typedef struct Reader {
+	int agent, fill, product;                       /* which product of the agent's; 0: none */
+	int end;                                        /* the agent's clock, or RUNS_ON */
+} Reader;
+
+/* One slot of a buffer, in one block. */
+typedef struct Cell {
+	const Op *buffer;
+	int rank, slot;
+	const Barrier *by;                              /* that counts the copies which fill it, in this phase; or NULL */
+	int phase, fill;
+	VEC(Reader) readers;                            /* of this filling and the one before */
+} Cell;
+
+typedef struct Agent {
+	const Trace *trace;
+	int rank, at, clock[AGENTS_MOST], products;
+} Agent;
+
 typedef struct Protocol {
+	Arena *tmp;
 	const Op *roles;
 	const Op *at;                                   /* the op to blame */
 	const char *why;
+	int ranks, nagent;
+	Agent agent[AGENTS_MOST];
+	VEC(Barrier) barriers;
+	VEC(Cell) cells;
 } Protocol;
 
 static bool
@@ -37,264 +77,283 @@ fails(Protocol *p, const Op *at, const char *why)
 	return false;
 }
 
-/* ---- equal up to cloning ---- */
+/* ---- state ---- */
 
-static bool same_value(const Value *a, const Value *b, int depth);
-
-static bool
-same_bounds(const Op *a, const Op *b, int depth)
+static Barrier *
+barrier_of(const Protocol *p, const Event *e, int rank)
 {
-	for (int i = 0; i < 3; i++)
-		if (!same_value(a->in[i], b->in[i], depth))
-			return false;
-	return true;
-}
-
-static bool
-same_value(const Value *a, const Value *b, int depth)
-{
-	if (a == b)
-		return true;
-	if (depth == 0 || !a->def != !b->def || a->index != b->index)
-		return false;
-	if (!a->def) {
-		const Op *x = a->block->parent, *y = b->block->parent;
-		return x && y && x->kind == OP_FOR && y->kind == OP_FOR && a->index == 0 && same_bounds(x, y, depth - 1);
+	for (int i = 0; i < p->barriers.n; i++) {
+		Barrier *b = &p->barriers.at[i];
+		if (b->ring == e->ring && b->turn == e->turn && b->rank == rank)
+			return b;
 	}
-	const Op *x = a->def, *y = b->def;
-	if (x->kind != y->kind || x->nin != y->nin || !op_has(x, PURE) || !attrs_same(x, y))
+	return NULL;
+}
+
+/* NULL: no copy that an mbarrier counts fills it. */
+static Cell *
+cell_of(const Protocol *p, const Event *e, int rank)
+{
+	for (int i = 0; i < p->cells.n; i++) {
+		Cell *c = &p->cells.at[i];
+		if (c->buffer == e->buffer && c->slot == e->slot && c->rank == rank)
+			return c;
+	}
+	return NULL;
+}
+
+static void
+add_state(Protocol *p, const Event *e, int rank)
+{
+	if (e->ring && !barrier_of(p, e, rank))
+		vec_push(p->tmp, &p->barriers,
+		    ((Barrier){.ring = e->ring, .turn = e->turn, .rank = rank, .pending = attr_count(e->ring)}));
+	if (e->kind == EVENT_COPY && !cell_of(p, e, rank))
+		vec_push(p->tmp, &p->cells, ((Cell){.buffer = e->buffer, .slot = e->slot, .rank = rank}));
+}
+
+static void
+join(int *to, const int *from)
+{
+	for (int i = 0; i < AGENTS_MOST; i++)
+		to[i] = MAX(to[i], from[i]);
+}
+
+static void
+end_phase(Barrier *b)
+{
+	if (b->pending > 0 || b->bytes != 0)
+		return;
+	b->phase++;
+	b->pending = attr_count(b->ring);
+	join(b->over, b->open);
+}
+
+/* The ranks that an event of an agent reaches. */
+static uint64_t
+reached(const Agent *a, const Event *e)
+{
+	uint64_t mask = (uint64_t)attr_mask(e->op);
+	return mask ? mask : UINT64_C(1) << a->rank;
+}
+
+/* ---- what an agent does ---- */
+
+static bool
+do_await(Agent *a, int me, const Event *e, Barrier *b)
+{
+	if ((b->phase & 1) == e->n)
 		return false;
-	for (int i = 0; i < x->nin; i++)
-		if (!same_value(x->in[i], y->in[i], depth - 1))
-			return false;
+	b->seen[me] = b->phase;
+	b->when[me] = a->clock[me];
+	join(a->clock, b->over);
 	return true;
 }
 
-/* Loops around two blocks, from the inside out, run as often. */
+/* Does the agent know that someone has waited for what the slot holds? */
 static bool
-same_loops(const Block *a, const Block *b)
+is_used(const Protocol *p, const Agent *a, const Cell *c)
 {
-	enum { DEPTH = 24 };
-	const Op *x = a->parent, *y = b->parent;
-
-	for (; x->kind == OP_FOR && y->kind == OP_FOR; x = x->home->parent, y = y->home->parent)
-		if (!same_bounds(x, y, DEPTH))
-			return false;
-	return x->kind == OP_ROLES && x == y;
-}
-
-/* ---- slots and phases ---- */
-
-/* What the carried value is before the first iteration of all, through the loops around. */
-static const Value *
-first_value(const Value *v)
-{
-	while (!v->def && v->block->parent && v->block->parent->kind == OP_FOR && v->index > 0)
-		v = v->block->parent->in[2 + v->index];
-	return v;
-}
-
-/* An outer loop carries on what the inner one came to. */
-static bool
-is_carried_on(const Value *v)
-{
-	const Op *loop = v->block->parent;
-	const Value *from = loop->in[2 + v->index];
-
-	if (from->def)
-		return true;
-	const Op *outer = from->block->parent;
-	return outer && outer->kind == OP_FOR && from->index > 0 &&
-	    from->block->last->in[from->index - 1] == &loop->out[v->index - 1] && is_carried_on(from);
+	for (int k = 0; k < p->nagent && c->by; k++)
+		if (p->agent[k].rank == c->rank && c->by->seen[k] > c->phase && c->by->when[k] <= a->clock[k])
+			return true;
+	return !c->by;
 }
 
 static bool
-is_counter(const Value *v, int64_t n)
+may_fill(Protocol *p, const Agent *a, const Cell *c, const Op *copy)
 {
-	return !v->def && v->block->parent->kind == OP_FOR && v->index > 0 && ring_counts(v, n) && is_carried_on(v) &&
-	    value_is_int(first_value(v), 0);
+	for (int i = 0; i < c->readers.n; i++) {
+		const Reader *r = &c->readers.at[i];
+		if (r->fill < c->fill && r->end > a->clock[r->agent])
+			return fails(p, copy, r->end == RUNS_ON ? "a slot is filled again while a product reads it" :
+			    "a slot is filled again before what reads it gave it back");
+	}
+	return true;
 }
 
-/* 1 - v */
-static bool
-is_other_phase(const Value *x, const Value *v)
+/* Readers of the filling before the last are no more looked at. */
+static void
+begin_filling(Cell *c, const Barrier *by)
 {
-	return x->def && x->def->kind == OP_SUB && value_is_int(x->def->in[0], 1) && x->def->in[1] == v;
-}
-
-/* select(the next slot is 0, 1 - phase, phase), 0 at first */
-static bool
-is_phase(const Value *v, const Value *slot)
-{
-	if (v->def || v->block != slot->block || v->index == 0)
-		return false;
-	const Op *yield = v->block->last, *next = yield->in[v->index - 1]->def;
-	const Op *wraps = next && next->kind == OP_SELECT ? next->in[0]->def : NULL;
-	if (!wraps || wraps->kind != OP_EQ || wraps->in[0] != yield->in[slot->index - 1] || !value_is_int(wraps->in[1], 0))
-		return false;
-	return is_other_phase(next->in[1], v) && next->in[2] == v && is_carried_on(v) && value_is_int(first_value(v), 0);
-}
-
-/* `before`: the phase before the slot's is waited for, so that its first one is over from the beginning. */
-static bool
-check_await(Protocol *p, const Op *await, bool before)
-{
-	const Value *slot = await->in[1], *phase = await->in[2];
-
-	if (!is_counter(slot, await->in[0]->type->slots) || slot->block != await->home)
-		return fails(p, await, "a slot that does not count through its ring");
-	if (before && phase->def && is_other_phase(phase, phase->def->in[phase->def->nin - 1]))
-		phase = phase->def->in[1];
-	else if (before)
-		return fails(p, await, "a wait for the phase that is to begin");
-	return is_phase(phase, slot) ||
-	    fails(p, await, "a parity that does not flip where its slot wraps");
-}
-
-/* ---- one iteration of each role ---- */
-
-/* The op of that kind on the ring in the block, from `op` on. */
-static const Op *
-find_on(const Op *op, OpKind kind, const Value *ring)
-{
-	while (op && (op->kind != kind || op->in[0] != ring))
-		op = op->next;
-	return op;
+	int n = 0;
+	c->by = by;
+	c->phase = by->phase;
+	c->fill++;
+	for (int i = 0; i < c->readers.n; i++)
+		if (c->readers.at[i].fill >= c->fill - 1)
+			c->readers.at[n++] = c->readers.at[i];
+	c->readers.n = n;
 }
 
 static bool
-comes_before(const Op *a, const Op *b)
+do_copy(Protocol *p, const Agent *a, const Event *e)
 {
-	while (a && a != b)
-		a = a->next;
-	return a == b;
-}
-
-static bool
-counts_for(const Op *op, const Value *full)
-{
-	int at = op->kind == OP_COPY ? access_data(op) : 0;
-
-	return op->kind == OP_COPY && at + 2 < op->nin && op->in[at + 1] == full;
-}
-
-/* The slot of a buffer: which it is of, and its number. */
-static bool
-is_slot_of(const Value *v, const Op *alloc, const Value *number)
-{
-	return v->def && v->def->kind == OP_SLOT && buffer_owner(v) == alloc && v->def->in[1] == number;
-}
-
-static bool
-check_bytes(Protocol *p, const Op *expect)
-{
-	int64_t bytes = 0;
-
-	for (const Op *op = expect->home->first; op; op = op->next) {
-		if (!counts_for(op, expect->in[0]))
+	uint64_t mask = reached(a, e);
+	int parts = __builtin_popcountll(mask);
+	for (int rank = 0; rank < p->ranks; rank++) {
+		if (!(mask >> rank & 1))
 			continue;
-		const Value *slot = op->in[access_data(op)];
-		if (op->in[access_data(op) + 2] != expect->in[1] || !is_slot_of(slot, buffer_owner(slot), expect->in[1]))
-			return fails(p, op, "a copy into another slot than it counts for");
-		bytes += dtype_bytes(slot->type->elem, type_count(slot->type));
+		Barrier *b = barrier_of(p, e, rank);
+		Cell *c = cell_of(p, e, rank);
+		bool again = c->by != b || c->phase != b->phase;
+		if (again && !is_used(p, a, c))
+			return fails(p, e->op, "a slot is filled again before it was waited for");
+		if (again)
+			begin_filling(c, b);
+		if (!may_fill(p, a, c, e->op))
+			return false;
+		b->bytes -= e->n / parts;
+		join(b->open, a->clock);
+		end_phase(b);
 	}
-	return bytes == attr_bytes(expect) ||
-	    fails(p, expect, "bytes expected are not those copied");
+	return true;
 }
 
-/* Does the wait leave the product to run on? */
 static bool
-waits_for(const Op *wait, const Op *start)
+do_read(Protocol *p, Agent *a, int me, const Event *e)
 {
-	if (attr_left(wait) == 0)
+	Cell *c = cell_of(p, e, a->rank);
+	if (!c)
 		return true;
-	for (int i = 0; i < wait->nin; i++)
-		if (wait->in[i] == &start->out[0])
-			return true;
-	return false;
+	if (!c->by || c->by->seen[me] <= c->phase)
+		return fails(p, e->op, "a slot is read outside of its phase");
+	vec_push(p->tmp, &c->readers, ((Reader){me, c->fill, e->n ? a->products + 1 : 0, e->n ? RUNS_ON : a->clock[me]}));
+	return true;
 }
 
-/* A product that reads the slot is over before the arrival, or the end of its block. */
-static bool
-is_waited_for(const Op *start, const Op *arrive)
+static void
+do_finish(Protocol *p, const Agent *a, int me, int64_t left)
 {
-	for (const Op *op = start; op && op != arrive; op = op->next)
-		if (op->kind == OP_DOT_WAIT && waits_for(op, start))
-			return true;
-	return false;
-}
-
-/* The op of the block that it is or stands in. */
-static const Op *
-ancestor_in(const Op *op, const Block *b)
-{
-	while (op && op->home != b)
-		op = op->home->parent;
-	return op;
+	for (int i = 0; i < p->cells.n; i++)
+		for (int k = 0; k < p->cells.at[i].readers.n; k++) {
+			Reader *r = &p->cells.at[i].readers.at[k];
+			if (r->agent == me && r->end == RUNS_ON && r->product <= a->products - left)
+				r->end = a->clock[me];
+		}
 }
 
 static bool
-check_read(Protocol *p, const Op *op, const Op *await, const Op *arrive)
+do_arrive(Protocol *p, const Agent *a, const Event *e)
 {
-	const Op *at = ancestor_in(op, await->home);
-	if (!at || !comes_before(await, at) || !comes_before(at, arrive))
-		return fails(p, op, "a slot is read outside of its phase");
-	return op->kind != OP_DOT_START || is_waited_for(op, arrive) ||
-	    fails(p, op, "a slot is given back while a product reads it");
+	uint64_t mask = reached(a, e);
+	for (int rank = 0; rank < p->ranks; rank++) {
+		if (!(mask >> rank & 1))
+			continue;
+		Barrier *b = barrier_of(p, e, rank);
+		b->pending -= e->kind == EVENT_EXPECT ? 1 : e->n;
+		b->bytes += e->kind == EVENT_EXPECT ? e->n : 0;
+		if (b->pending < 0)
+			return fails(p, e->op, "arrivals of an iteration are not the mbarrier's count");
+		join(b->open, a->clock);
+		end_phase(b);
+	}
+	return true;
 }
 
-/* Every op of the consumers that reads what copies for this ring of mbarriers fill. */
+/* The agent's next event; false: it waits, or fails. */
 static bool
-check_reads(Protocol *p, const Op *copy, const Op *await, const Op *arrive)
+step(Protocol *p, int me)
 {
-	const Block *b = p->roles->region[1];
-	const Op *alloc = buffer_owner(copy->in[access_data(copy)]);
+	Agent *a = &p->agent[me];
+	const Event *e = &a->trace->at[a->at];
+	bool good = true;
+	a->clock[me]++;
+	switch (e->kind) {
+	case EVENT_AWAIT: good = do_await(a, me, e, barrier_of(p, e, a->rank)); break;
+	case EVENT_COPY: good = do_copy(p, a, e); break;
+	case EVENT_READ: good = do_read(p, a, me, e); break;
+	case EVENT_START: a->products++; break;
+	case EVENT_FINISH: do_finish(p, a, me, e->n); break;
+	case EVENT_EXPECT: case EVENT_ARRIVE: good = do_arrive(p, a, e); break;
+	}
+	a->at += good;
+	return good;
+}
 
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		for (int i = 0; i < op->nin; i++) {
-			const Value *v = op->in[i];
-			if (op->kind == OP_SLOT || v->type->kind != TYPE_BUFFER || buffer_owner(v) != alloc)
-				continue;
-			if (!is_slot_of(v, alloc, await->in[1]))
-				return fails(p, op, "another slot than was waited for");
-			if (!check_read(p, op, await, arrive))
+/* ---- all of them ---- */
+
+static bool
+is_begun(const Barrier *b)
+{
+	return b->bytes || b->pending != attr_count(b->ring);
+}
+
+/* Why its phase does not end. */
+static const char *
+stuck(const Barrier *b)
+{
+	if (b->bytes)
+		return "bytes expected are not those copied";
+	return is_begun(b) ? "arrivals of an iteration are not the mbarrier's count" : "a wait for a phase that never ends";
+}
+
+/* Of agents that wait for ever one is to blame whose phase has begun. */
+static bool
+check_over(Protocol *p)
+{
+	const Barrier *found = NULL;
+	for (int i = p->nagent; i-- > 0;) {
+		const Agent *a = &p->agent[i];
+		if (a->at == a->trace->n)
+			continue;
+		const Event *e = &a->trace->at[a->at];
+		const Barrier *b = barrier_of(p, e, a->rank);
+		if (!found || (!is_begun(found) && is_begun(b)))
+			fails(p, e->op, stuck(found = b));
+	}
+	return !found;
+}
+
+/* Each agent as far as it can go, then the next one. */
+static bool
+play(Protocol *p, bool backward)
+{
+	for (bool moved = true; moved;) {
+		moved = false;
+		for (int i = 0; i < p->nagent; i++) {
+			int me = backward ? p->nagent - 1 - i : i;
+			while (p->agent[me].at < p->agent[me].trace->n && step(p, me))
+				moved = true;
+			if (p->why)
 				return false;
 		}
+	}
+	return check_over(p);
+}
+
+/* What is left when all is over: nothing under way, and nothing that no one has waited for. */
+static bool
+check_end(Protocol *p)
+{
+	for (int i = 0; i < p->barriers.n; i++)
+		if (is_begun(&p->barriers.at[i]))
+			return fails(p, p->barriers.at[i].ring, stuck(&p->barriers.at[i]));
+	for (int i = 0; i < p->cells.n; i++) {
+		const Cell *c = &p->cells.at[i];
+		int seen = 0;
+		for (int k = 0; k < p->nagent && c->by; k++)
+			seen = MAX(seen, p->agent[k].rank == c->rank ? c->by->seen[k] : 0);
+		if (c->by && seen <= c->phase)
+			return fails(p, c->buffer, "no consumer waits for the copies");
+		for (int k = 0; k < c->readers.n; k++)
+			if (c->readers.at[k].end == RUNS_ON)
+				return fails(p, c->buffer, "a product that reads a slot is not waited for");
+	}
 	return true;
 }
 
 static bool
-check_arrivals(Protocol *p, const Op *arrive)
+run(Protocol *p, const Trace *trace, int ntrace, bool backward)
 {
-	int64_t n = 0;
-
-	for (const Op *op = arrive->home->first; op; op = op->next)
-		if (op->kind == OP_ARRIVE && op->in[0] == arrive->in[0])
-			n += (*attr_by(op) ? op_warps(op) : 1) * attr_copies(p->roles)->at[1] *
-			    MAX(__builtin_popcountll((uint64_t)attr_mask(op)), 1);
-	const Op *of = buffer_owner(arrive->in[0]);
-	return (of && attr_count(of) == n) ||
-	    fails(p, arrive, "arrivals of an iteration are not the mbarrier's count");
-}
-
-static const Op *
-find_in(const Block *b, OpKind kind, const Value *ring)
-{
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op->kind == kind && op->in[0] == ring)
-			return op;
-	return NULL;
-}
-
-/* The wait for a free slot before an expectation: of the ring that the consumers arrive at. */
-static const Op *
-free_before(const Protocol *p, const Op *expect)
-{
-	for (const Op *op = expect->prev; op; op = op->prev)
-		if (op->kind == OP_AWAIT && op->in[1] == expect->in[1] &&
-		    find_in(p->roles->region[1], OP_ARRIVE, op->in[0]))
-			return op;
-	return NULL;
+	p->barriers.n = p->cells.n = p->nagent = 0;
+	for (int rank = 0; rank < p->ranks; rank++)
+		for (int i = 0; i < ntrace; i++) {
+			p->agent[p->nagent++] = (Agent){.trace = &trace[i], .rank = rank};
+			for (int k = 0; k < trace[i].n; k++)
+				add_state(p, &trace[i].at[k], rank);
+		}
+	return play(p, backward) && check_end(p);
 }
 
 /* ---- across the blocks of a cluster ---- */
@@ -312,10 +371,10 @@ has_cluster_barriers(const Protocol *p)
 
 /* Loops around the copies but the one over programs, of which all blocks have as many. */
 static bool
-steps_alike(const Protocol *p, const Op *expect)
+steps_alike(const Protocol *p, const Op *copy)
 {
-	Func *f = expect->home->func;
-	for (const Op *loop = expect->home->parent; loop && loop != p->roles; loop = loop->home->parent) {
+	Func *f = copy->home->func;
+	for (const Op *loop = copy->home->parent; loop && loop != p->roles; loop = loop->home->parent) {
 		const Op *programs = loop->home->parent;
 		const Op *at = programs && programs->kind == OP_FOR ? cluster_program(programs) : NULL;
 		if (at && !cluster_steps_alike(f, (int)attr_along(at), loop))
@@ -326,63 +385,70 @@ steps_alike(const Protocol *p, const Op *expect)
 
 /* Blocks that copy into each other's slots wait for each other's warps. */
 static bool
-check_peers(Protocol *p, const Op *expect, const Op *arrive)
+check_peers(Protocol *p, const Func *f)
 {
-	int64_t mask = 0;
-	for (const Op *op = expect->home->first; op; op = op->next)
-		if (counts_for(op, expect->in[0]))
-			mask |= attr_mask(op);
-	if (mask != attr_mask(arrive))
-		return fails(p, arrive, "a slot is not given back to the blocks that copy into it");
-	if (!mask)
-		return true;
-	if (!has_cluster_barriers(p))
-		return fails(p, arrive, "no barrier of the cluster before and after what its blocks share");
-	return steps_alike(p, expect) || fails(p, expect, "blocks of a cluster that may not run as many iterations");
+	p->ranks = 1;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_COPY || !attr_mask(op))
+			continue;
+		p->ranks = 64 - __builtin_clzll((uint64_t)attr_mask(op));
+		if (p->ranks > RANKS_MOST)
+			return fails(p, op, "more blocks than a cluster has");
+		if (p->roles && !has_cluster_barriers(p))
+			return fails(p, op, "no barrier of the cluster before and after what its blocks share");
+		if (p->roles && !steps_alike(p, op))
+			return fails(p, op, "blocks of a cluster that may not run as many iterations");
+	}
+	return true;
+}
+
+/* ---- trip counts ---- */
+
+/* Slots of the longest ring; 0: there are none. */
+static int
+longest_ring(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_MBARRIER)
+			n = MAX(n, op->out[0].type->slots);
+	return n;
 }
 
 static bool
-check_ring(Protocol *p, const Op *expect)
+check_trips(Protocol *p, Tracer *t, int first)
 {
-	const Value *full = expect->in[0];
-	const Op *empty = free_before(p, expect), *await = find_in(p->roles->region[1], OP_AWAIT, full);
+	Trace trace[ROLES_MOST] = {0};
+	int n = p->roles ? ROLES_MOST : 1;
+	trace_restart(t, first);
+	for (int r = 0; r < n; r++)
+		if (!trace_block(t, p->roles ? p->roles->region[r] : t->f->body, &trace[r]))
+			return fails(p, t->at, t->why);
+	return run(p, trace, n, false) && run(p, trace, n, true);
+}
 
-	if (!empty)
-		return fails(p, expect, "copies that wait for no free slot");
-	if (!await)
-		return fails(p, expect, "no consumer waits for the copies");
-	const Op *arrive = find_on(await, OP_ARRIVE, empty->in[0]);
-	if (!arrive || arrive->in[1] != await->in[1])
-		return fails(p, await, "a slot is not given back");
-	if (attr_count(buffer_owner(full)) != 1)
-		return fails(p, expect, "the producer's arrival is not the mbarrier's count");
-	if (!same_loops(expect->home, await->home))
-		return fails(p, await, "roles that run their loops as often are not known to");
-	if (!check_await(p, empty, true) || !check_await(p, await, false) || !check_bytes(p, expect) ||
-	    !check_arrivals(p, arrive) || !check_peers(p, expect, arrive))
-		return false;
-	for (const Op *op = expect->home->first; op; op = op->next) {
-		if (!counts_for(op, full))
-			continue;
-		if (!comes_before(empty, op))
-			return fails(p, op, "a copy before the wait for a free slot");
-		if (!check_reads(p, op, await, arrive))
-			return false;
-	}
-	return true;
+const char *
+check_rings(Func *f, const Op **at)
+{
+	Protocol p = {.tmp = f->module->cx->tmp};
+	int slots = longest_ring(f);
+	Tracer tracer;
+
+	for (const Op *op = f->body->first; op && !p.roles; op = op->next)
+		p.roles = op->kind == OP_ROLES ? op : NULL;
+	if (!slots)
+		return NULL;
+	trace_open(&tracer, f, p.tmp);
+	memcpy(tracer.trips, (int[TRIP_COUNTS]){0, 1, 2, slots - 1, slots, slots + 1}, sizeof tracer.trips);
+	for (int i = 0; check_peers(&p, f) && i < TRIP_COUNTS && check_trips(&p, &tracer, i); i++)
+		;
+	*at = p.at;
+	return p.why;
 }
 
 const char *
 check_parted(Func *f, const Target *t, const Op **at)
 {
-	Protocol p = {0};
-
-	for (const Op *op = f->body->first; op && !p.roles; op = op->next)
-		p.roles = op->kind == OP_ROLES ? op : NULL;
-	const Block *b = p.roles ? p.roles->region[0] : NULL;
-	for (const Op *op = b ? b->first : NULL; op; op = op_after(op, b))
-		if (op->kind == OP_EXPECT && !check_ring(&p, op))
-			break;
-	*at = p.at;
-	return p.why ? arena_printf(f->module->cx->tmp, "%s, though the module claims PARTED", p.why) : NULL;
+	const char *why = check_rings(f, at);
+	return why ? arena_printf(f->module->cx->tmp, "%s, though the module claims PARTED", why) : NULL;
 }

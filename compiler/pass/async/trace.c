@@ -1,0 +1,428 @@
+/* Runs a role's code as far as slots and mbarriers are concerned, and lists what it does with them (trace.h).
+ *
+ *     for %lo, %hi, %step, %0, %0 do (%k, %now, %phase) {        await full[0] 0, read b[0], arrive empty[0],
+ *         await %full, %now, %phase                              await full[1] 0, read b[1], arrive empty[1],
+ *         get (slot %now of %b)                            =>    await full[0] 1, …
+ *         arrive %empty, %now
+ *         yield (next of %now and %phase)
+ *     }
+ *
+ * Slots and phases are computed.  Nothing is known of other integers but that the same op with the same operands gives the
+ * same, in each role, and so does a read of what nothing writes (Leaf).  A loop's trip count is then chosen, the same for
+ * loops with the same bounds, and one less for a loop that begins a step later (Course); comparisons with such a bound
+ * agree with it. */
+#include "pass/async/pipeline.h"
+#include "pass/async/trace.h"
+
+enum { APART = 64, SMALL = 8, PROGRAMS_TRIPS = 3, FAR_BITS = 40 };
+
+static bool
+cannot(Tracer *t, const Op *at, const char *why)
+{
+	t->at = at;
+	t->why = why;
+	return false;
+}
+
+/* ---- integers ---- */
+
+static int64_t value_of(Tracer *t, const Value *v);
+
+/* Does it give the same wherever it stands? */
+static bool
+is_fixed(Func *f, const Op *op)
+{
+	const Pipeline whole = {.f = f, .body = f->body};
+	return op_has(op, PURE) || (op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]));
+}
+
+static bool
+same_leaf(Func *f, const Leaf *l, const Op *op, int index, const int64_t *in)
+{
+	bool alike = l->op == op || (l->op->kind == op->kind && l->op->nin == op->nin && !op->nregion &&
+	    attrs_same(l->op, op) && is_fixed(f, op));
+	if (l->index != index || !alike)
+		return false;
+	for (int i = 0; i < op->nin; i++)
+		if (l->in[i] != in[i])
+			return false;
+	return true;
+}
+
+/* Leaves are far apart: what is a few steps from one is that of no other. */
+static int64_t
+leaf_of(Tracer *t, const Op *op, int index)
+{
+	int64_t *in = NEW_ARRAY(t->tmp, int64_t, op->nin + 1);
+	int i = 0;
+	for (int k = 0; k < op->nin; k++)
+		in[k] = value_of(t, op->in[k]);
+	while (i < t->leaves.n && !same_leaf(t->f, &t->leaves.at[i], op, index, in))
+		i++;
+	if (i == t->leaves.n)
+		vec_push(t->tmp, &t->leaves, ((Leaf){op, index, in}));
+	return (int64_t)(i + 1) << FAR_BITS;
+}
+
+static bool
+is_near(int64_t v)
+{
+	return v > -(INT64_C(1) << (FAR_BITS - 1)) && v < INT64_C(1) << (FAR_BITS - 1);
+}
+
+/* Steps from the course's beginning to v. */
+static bool
+steps_to(const Course *c, int64_t v, int64_t *steps)
+{
+	int64_t by = (int64_t)((uint64_t)v - (uint64_t)c->lo);
+	if (c->step <= 0 || by % c->step != 0)
+		return false;
+	*steps = by / c->step;
+	return *steps > -APART && *steps < APART;
+}
+
+static bool
+has_loop(const Op *loop)
+{
+	const Block *b = loop->region[0];
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		if (op->kind == OP_FOR)
+			for (const Op *in = op->region[0]->first; in; in = op_after(in, op->region[0]))
+				if (in->kind == OP_AWAIT)
+					return true;
+	return false;
+}
+
+static int
+trips_of(Tracer *t, const Op *loop)
+{
+	int64_t lo = value_of(t, loop->in[0]), hi = value_of(t, loop->in[1]), step = value_of(t, loop->in[2]), steps;
+	for (int i = 0; i < t->courses.n; i++) {
+		const Course *c = &t->courses.at[i];
+		if (c->hi == hi && c->step == step && steps_to(c, lo, &steps))
+			return (int)MAX(c->trips - steps, 0);
+	}
+	Course c = {lo, hi, step, t->trips[(t->first + t->courses.n) % TRIP_COUNTS]};
+	if (has_loop(loop))
+		c.trips = PROGRAMS_TRIPS;
+	if (is_near(lo) && is_near(hi) && is_near(step) && step > 0 && hi - lo <= SMALL * step)
+		c.trips = hi > lo ? (int)((hi - lo + step - 1) / step) : 0;
+	vec_push(t->tmp, &t->courses, c);
+	return c.trips;
+}
+
+/* A loop that ends at b may be yet to come. */
+static void
+find_course(Tracer *t, const Value *b)
+{
+	const Block *body = t->f->body;
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_FOR && op->in[1] == b && !value_inside(op->in[0], op->region[0]))
+			trips_of(t, op);
+}
+
+static int64_t
+compare(Tracer *t, const Op *op)
+{
+	int64_t a = value_of(t, op->in[0]), b = value_of(t, op->in[1]), steps;
+	for (int again = 0; again < 2; again++) {
+		for (int i = 0; i < t->courses.n; i++)
+			if (t->courses.at[i].hi == b && steps_to(&t->courses.at[i], a, &steps))
+				return steps < t->courses.at[i].trips;
+		if (is_near(a) && is_near(b))
+			return a < b;
+		if (!again)
+			find_course(t, op->in[1]);
+	}
+	return leaf_of(t, op, 0);
+}
+
+/* A leaf but of numbers that are known, such as steps ahead. */
+static int64_t
+multiply(Tracer *t, const Op *op)
+{
+	int64_t a = value_of(t, op->in[0]), b = value_of(t, op->in[1]), v;
+	bool known = is_near(a) && is_near(b) && !__builtin_mul_overflow(a, b, &v) && is_near(v);
+	return known ? v : leaf_of(t, op, 0);
+}
+
+static int64_t
+compute(Tracer *t, const Op *op, int index)
+{
+	const Attr *constant = value_const(&op->out[index]);
+	if (constant)
+		return constant->kind == KIND_FLOAT ? leaf_of(t, op, index) : constant->i;
+	switch (op->kind) {
+	case OP_ADD:
+		return (int64_t)((uint64_t)value_of(t, op->in[0]) + (uint64_t)value_of(t, op->in[1]));
+	case OP_SUB:
+		return (int64_t)((uint64_t)value_of(t, op->in[0]) - (uint64_t)value_of(t, op->in[1]));
+	case OP_MUL:
+		return multiply(t, op);
+	case OP_EQ:
+		return value_of(t, op->in[0]) == value_of(t, op->in[1]);
+	case OP_SELECT:
+		return value_of(t, op->in[value_of(t, op->in[0]) ? 1 : 2]);
+	case OP_LT:
+		return compare(t, op);
+	default:
+		return leaf_of(t, op, index);
+	}
+}
+
+static int64_t
+value_of(Tracer *t, const Value *v)
+{
+	Known *k = &t->known[v->id];
+	if (k->is_set || k->stamp == t->stamp)
+		return k->v;
+	if (!v->def)                                    /* a parameter, a role's group */
+		return -((int64_t)(v->id + 1) << FAR_BITS);
+	k->v = compute(t, v->def, v->index);
+	k->stamp = t->stamp;
+	return k->v;
+}
+
+static void
+set(Tracer *t, const Value *v, int64_t to)
+{
+	t->known[v->id] = (Known){.v = to, .is_set = true};
+}
+
+/* Scalars alone: tiles are not computed. */
+static bool
+is_integer(const Value *v)
+{
+	const Type *t = v->type;
+	return t->kind == TYPE_TILE && t->rank == 0 && t->ptr == PTR_NONE && !dtype_is_float(t->elem);
+}
+
+/* What a block yields, from operand `first` on, becomes these values. */
+static void
+hand_over(Tracer *t, const Op *yield, int first, const Value *to, int n)
+{
+	int64_t *v = NEW_ARRAY(t->tmp, int64_t, n + 1);
+	for (int i = 0; i < n; i++)
+		v[i] = is_integer(&to[i]) ? value_of(t, yield->in[first + i]) : 0;
+	for (int i = 0; i < n; i++)
+		set(t, &to[i], v[i]);
+}
+
+/* ---- slots ---- */
+
+static const Value *
+number_of(const Value *buffer)
+{
+	while (buffer->def && buffer->def->kind != OP_SLOT && buffer->def->nin)
+		buffer = buffer->def->in[0];
+	return buffer->def && buffer->def->kind == OP_SLOT ? buffer->def->in[1] : NULL;
+}
+
+static bool
+find_slot(Tracer *t, const Value *buffer, Event *e)
+{
+	const Value *number = number_of(buffer);
+	e->buffer = buffer_owner(buffer);
+	int64_t slots = e->buffer ? e->buffer->out[0].type->slots : 0, v = number ? value_of(t, number) : 0;
+	e->slot = (int)v;
+	return (v >= 0 && v < slots) || cannot(t, e->op, "a slot that its buffer does not have");
+}
+
+static bool
+find_turn(Tracer *t, const Value *ring, const Value *number, Event *e)
+{
+	int64_t v = value_of(t, number);
+	e->ring = buffer_owner(ring);
+	e->turn = (int)v;
+	return (e->ring && v >= 0 && v < e->ring->out[0].type->slots) ||
+	    cannot(t, e->op, "a slot that does not count through its ring");
+}
+
+static bool
+is_counted_copy(const Op *op)
+{
+	return op->kind == OP_COPY && access_data(op) + 2 < op->nin;
+}
+
+static bool
+note_copy(Tracer *t, const Op *op, Trace *out)
+{
+	int at = access_data(op);
+	const Value *slot = op->in[at];
+	Event e = {.kind = EVENT_COPY, .op = op, .n = dtype_bytes(slot->type->elem, type_count(slot->type))};
+	if (!find_slot(t, slot, &e) || !find_turn(t, op->in[at + 1], op->in[at + 2], &e))
+		return false;
+	vec_push(t->tmp, out, e);
+	return true;
+}
+
+static bool
+note_reads(Tracer *t, const Op *op, Trace *out)
+{
+	for (int i = 0; i < op->nin; i++) {
+		Event e = {.kind = EVENT_READ, .op = op, .n = op->kind == OP_DOT_START};
+		if (op->in[i]->type->kind != TYPE_BUFFER || op->kind == OP_SLOT)
+			continue;
+		if (!find_slot(t, op->in[i], &e))
+			return false;
+		vec_push(t->tmp, out, e);
+	}
+	return true;
+}
+
+static int64_t
+arrivals(const Op *op)
+{
+	int region;
+	const Op *roles = op_roles(op, &region);
+	return (*attr_by(op) ? op_warps(op) : 1) * (roles ? attr_copies(roles)->at[region] : 1);
+}
+
+/* Are so few products left to run that those whose results the wait gives are over? */
+static bool
+note_wait(Tracer *t, const Op *op, Trace *out)
+{
+	Event e = {.kind = EVENT_FINISH, .op = op, .n = attr_left(op)};
+	for (int i = 0; i < op->nin; i++) {
+		const Op *start = op->in[i]->def;
+		int at = out->n, since = 0;
+		while (at-- > 0 && out->at[at].op != start)
+			since += out->at[at].kind == EVENT_START;
+		if (at >= 0 && start->kind == OP_DOT_START && since < e.n)
+			return cannot(t, op, "a result of a product that runs on");
+	}
+	vec_push(t->tmp, out, e);
+	return true;
+}
+
+static bool
+note(Tracer *t, const Op *op, Trace *out)
+{
+	Event e = {.op = op};
+	switch (op->kind) {
+	case OP_AWAIT:
+		e.kind = EVENT_AWAIT;
+		e.n = value_of(t, op->in[2]);
+		if (e.n != 0 && e.n != 1)
+			return cannot(t, op, "a parity that is neither 0 nor 1");
+		break;
+	case OP_EXPECT:
+		e.kind = EVENT_EXPECT;
+		e.n = attr_bytes(op);
+		break;
+	case OP_ARRIVE:
+		e.kind = EVENT_ARRIVE;
+		e.n = arrivals(op);
+		break;
+	case OP_DOT_WAIT:
+		return note_wait(t, op, out);
+	case OP_COPY:
+		return !is_counted_copy(op) || note_copy(t, op, out);
+	default:
+		if (!note_reads(t, op, out))
+			return false;
+		e.kind = EVENT_START;
+		if (op->kind == OP_DOT_START)
+			vec_push(t->tmp, out, e);
+		return true;
+	}
+	if (!find_turn(t, op->in[0], op->in[1], &e))
+		return false;
+	vec_push(t->tmp, out, e);
+	return true;
+}
+
+/* ---- regions ---- */
+
+static bool
+matters(const Op *op)
+{
+	if (op->kind == OP_AWAIT || op->kind == OP_EXPECT || op->kind == OP_ARRIVE || op->kind == OP_DOT_WAIT ||
+	    op->kind == OP_DOT_START || is_counted_copy(op))
+		return true;
+	bool reads = false;
+	for (int i = 0; i < op->nin && op->kind != OP_SLOT; i++)
+		reads |= op->in[i]->type->kind == TYPE_BUFFER;
+	return reads && op->kind != OP_COPY && op->kind != OP_SEND && op->kind != OP_PUT;
+}
+
+static bool
+holds_any(const Op *parent)
+{
+	for (int r = 0; r < parent->nregion; r++)
+		for (const Op *op = parent->region[r]->first; op; op = op_after(op, parent->region[r]))
+			if (matters(op))
+				return true;
+	return false;
+}
+
+static bool
+trace_loop(Tracer *t, const Op *loop, Trace *out)
+{
+	const Block *b = loop->region[0];
+	int64_t index = value_of(t, loop->in[0]), step = value_of(t, loop->in[2]);
+	int n = loop->nout, trips = trips_of(t, loop);
+	Op first = {.in = loop->in + 3};
+
+	hand_over(t, &first, 0, b->arg + 1, n);
+	for (int i = 0; i < trips; i++) {
+		set(t, &b->arg[0], index);
+		if (!trace_block(t, b, out))
+			return false;
+		hand_over(t, b->last, 0, b->arg + 1, n);
+		index = (int64_t)((uint64_t)index + (uint64_t)step);
+		t->stamp++;
+	}
+	for (int i = 0; i < n; i++)
+		set(t, &loop->out[i], t->known[b->arg[1 + i].id].v);
+	return true;
+}
+
+static bool
+trace_branch(Tracer *t, const Op *branch, Trace *out)
+{
+	int64_t v = value_of(t, branch->in[0]);
+	bool holds = is_near(v) ? v != 0 : ((v >> FAR_BITS) + t->first) & 1;
+	const Block *b = branch->region[!holds];
+	if (!trace_block(t, b, out))
+		return false;
+	hand_over(t, b->last, 0, branch->out, branch->nout);
+	return true;
+}
+
+bool
+trace_block(Tracer *t, const Block *b, Trace *out)
+{
+	t->stamp++;
+	for (const Op *op = b->first; op; op = op->next) {
+		if (op->nregion == 0) {
+			if (matters(op) && !note(t, op, out))
+				return false;
+			continue;
+		}
+		if (!holds_any(op))
+			continue;
+		if (op->kind != OP_FOR && op->kind != OP_IF)
+			return cannot(t, op, "slots and mbarriers in a loop whose trips are not counted");
+		if (!(op->kind == OP_FOR ? trace_loop : trace_branch)(t, op, out))
+			return false;
+		t->stamp++;
+	}
+	return true;
+}
+
+void
+trace_open(Tracer *t, Func *f, Arena *tmp)
+{
+	func_number(f);
+	*t = (Tracer){.f = f, .tmp = tmp, .known = NEW_ARRAY(tmp, Known, f->nvalues)};
+}
+
+void
+trace_restart(Tracer *t, int first)
+{
+	t->first = first;
+	t->courses.n = t->leaves.n = t->stamp = 0;
+	for (int i = 0; i < t->f->nvalues; i++)
+		t->known[i] = (Known){0};
+}
