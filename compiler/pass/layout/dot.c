@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-
 static bool
 is_zero(const Value *v)
 {

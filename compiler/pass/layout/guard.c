@@ -159,20 +159,6 @@ guard_product(Guard *g, Op *op)
 		guard_op(g, op, build1(&b, OP_NOT, same, NULL), plain);
 }
 
-/* What made the masks, where no one else uses it. */
-static void
-drop_unused(Block *b)
-{
-	for (Op *op = b->last, *prev; op; op = prev) {
-		bool unused = op_has(op, PURE) && op->nregion == 0;
-		prev = op->prev;
-		for (int i = 0; i < op->nout; i++)
-			unused &= op->out[i].nuses == 0;
-		if (unused)
-			op_erase(op);
-	}
-}
-
 static void
 guard_loop(Module *m, Func *f, Op *loop)
 {
@@ -188,7 +174,7 @@ guard_loop(Module *m, Func *f, Op *loop)
 		changed = true;
 	}
 	if (changed)
-		drop_unused(g.body);
+		mask_erase_unused(g.body);
 	for (Op *op = g.body->first, *next; op; op = next) {
 		next = op->next;
 		if (op->kind == OP_MUL && type_count(op->out[0].type) >= LEAST_ELEMENTS)

@@ -117,3 +117,16 @@ mask_within(Builder *b, Value *v, Value *ok)
 	Value *is = build2(b, OP_AND, build2(b, OP_LE, build_index(b, -FAR), v), build2(b, OP_LE, v, build_index(b, FAR)));
 	return ok ? build2(b, OP_AND, ok, is) : is;
 }
+
+void
+mask_erase_unused(Block *b)
+{
+	for (Op *op = b->last, *prev; op; op = prev) {
+		bool unused = op_has(op, PURE) && op->nregion == 0;
+		prev = op->prev;
+		for (int i = 0; i < op->nout; i++)
+			unused &= op->out[i].nuses == 0;
+		if (unused)
+			op_erase(op);
+	}
+}

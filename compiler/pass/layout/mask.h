@@ -15,5 +15,7 @@ typedef struct Affine {
 bool mask_affine(const Block *body, const Value *v, bool own, Affine *out);
 /* `ok` and: v lies within 2^61 of 0, where sums do not wrap.  NULL: known. */
 Value *mask_within(Builder *b, Value *v, Value *ok);
+/* Pure ops of the block without uses: what made masks that are left out. */
+void mask_erase_unused(Block *b);
 
 #endif

@@ -215,20 +215,6 @@ copy_block(Split *s, const Block *from, Block *to)
 		copy_op(s, &b, op);
 }
 
-/* What made the masks. */
-static void
-drop_unused(Block *b)
-{
-	for (Op *op = b->last, *prev; op; op = prev) {
-		bool unused = op_has(op, PURE);
-		prev = op->prev;
-		for (int i = 0; i < op->nout; i++)
-			unused &= op->out[i].nuses == 0;
-		if (unused)
-			op_erase(op);
-	}
-}
-
 static Op *
 first_loop(Split *s, Builder *b, Value *end)
 {
@@ -244,7 +230,7 @@ first_loop(Split *s, Builder *b, Value *end)
 	Op *new = op_make_regions(b, OP_FOR, in, old->nin, old->attr, old->nattr, NULL, 0, 1);
 	new->region[0] = block_make(s->f, new, arg, s->body->narg);
 	copy_block(s, s->body, new->region[0]);
-	drop_unused(new->region[0]);
+	mask_erase_unused(new->region[0]);
 	attr_set_cut(s->m, new, true);
 	return new;
 }

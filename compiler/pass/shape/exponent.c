@@ -39,35 +39,15 @@
 enum { LEAST_ELEMENTS = 4096 };
 
 bool
-is_assumed(const Assumed *all, const Value *v)
-{
-	for (; all; all = all->next)
-		if (all->v == v)
-			return true;
-	return false;
-}
-
-bool
-carried_from(const Value *v, Value *from[2])
-{
-	const Op *loop = v->def ? NULL : v->block->parent;
-	if (!loop || loop->kind != OP_FOR || v->index == 0)
-		return false;
-	from[0] = loop->in[2 + v->index];
-	from[1] = v->block->last->in[v->index - 1];
-	return true;
-}
-
-static bool is_rounded(const Value *v, int depth, const Assumed *all);
-
-static bool
-is_carried_rounded(const Value *v, int depth, const Assumed *all)
+carried_has(Property *holds, const Value *v, int depth, const Assumed *all)
 {
 	const Assumed now = {v, all};
-	Value *from[2];
-	if (is_assumed(all, v))
-		return true;
-	return carried_from(v, from) && is_rounded(from[0], depth + 1, &now) && is_rounded(from[1], depth + 1, &now);
+	const Op *loop = v->def ? NULL : v->block->parent;
+	for (const Assumed *a = all; a; a = a->next)
+		if (a->v == v)
+			return true;
+	return loop && loop->kind == OP_FOR && v->index > 0 && holds(loop->in[2 + v->index], depth + 1, &now) &&
+	    holds(v->block->last->in[v->index - 1], depth + 1, &now);
 }
 
 /* Is each element a constant or rounded by arithmetic? */
@@ -78,7 +58,7 @@ is_rounded(const Value *v, int depth, const Assumed *all)
 	if (depth > 8)
 		return false;
 	if (!op)
-		return is_carried_rounded(v, depth, all);
+		return carried_has(is_rounded, v, depth, all);
 	switch (op->kind) {
 	case OP_MUL: case OP_DIV: case OP_FMA: case OP_DOT: case OP_ADD: case OP_SUB:
 		return true;
@@ -97,7 +77,7 @@ is_rounded(const Value *v, int depth, const Assumed *all)
 	}
 	if (op->kind == OP_FOR)
 		return is_rounded(op->in[3 + v->index], depth + 1, all) &&
-		    is_carried_rounded(&op->region[0]->arg[1 + v->index], depth + 1, all);
+		    carried_has(is_rounded, &op->region[0]->arg[1 + v->index], depth + 1, all);
 	for (int i = op->kind == OP_SELECT; i < op->nin; i++)
 		if (!is_rounded(op->in[i], depth + 1, all))
 			return false;

@@ -25,18 +25,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_positive(const Value *v, int depth, const Assumed *all);
-
-static bool
-is_carried_positive(const Value *v, int depth, const Assumed *all)
-{
-	const Assumed now = {v, all};
-	Value *from[2];
-	if (is_assumed(all, v))
-		return true;
-	return carried_from(v, from) && is_positive(from[0], depth + 1, &now) && is_positive(from[1], depth + 1, &now);
-}
-
 /* Known not to be negative (a NaN may pass). */
 static bool
 is_positive(const Value *v, int depth, const Assumed *all)
@@ -45,7 +33,7 @@ is_positive(const Value *v, int depth, const Assumed *all)
 	if (depth > 8)
 		return false;
 	if (!op)
-		return is_carried_positive(v, depth, all);
+		return carried_has(is_positive, v, depth, all);
 	switch (op->kind) {
 	case OP_EXP: case OP_EXP2: case OP_ABS: case OP_SIGMOID: case OP_SQRT: case OP_RSQRT:
 		return true;
@@ -66,7 +54,7 @@ is_positive(const Value *v, int depth, const Assumed *all)
 		break;
 	case OP_FOR:
 		return is_positive(op->in[3 + v->index], depth + 1, all) &&
-		    is_carried_positive(&op->region[0]->arg[1 + v->index], depth + 1, all);
+		    carried_has(is_positive, &op->region[0]->arg[1 + v->index], depth + 1, all);
 	default:
 		return false;
 	}

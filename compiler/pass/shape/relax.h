@@ -11,9 +11,9 @@ typedef struct Assumed {
 } Assumed;
 
 /* exponent.c */
-bool is_assumed(const Assumed *all, const Value *v);
-/* What a for loop's carried value is first, and what an iteration makes of it; false: it is no such value. */
-bool carried_from(const Value *v, Value *from[2]);
+/* Does `holds` hold of a for loop's carried value by induction: of what it is first, and of what an iteration makes of it? */
+typedef bool Property(const Value *v, int depth, const Assumed *all);
+bool carried_has(Property *holds, const Value *v, int depth, const Assumed *all);
 /* An approximated exponential of a difference becomes one of base 2. */
 void relax_exponent(Op *op);
 /* The factor of what such an exponential takes goes into its own. */
