@@ -6,7 +6,7 @@
 
 #include "pass/layout/axis.h"
 
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 #include <string.h>
 
@@ -422,7 +422,7 @@ note_lines(InspectLine *x, const Op *op)
 	}
 }
 
-/* As pass smem sees it: to its last use, where copies fill it to the last wait, each with the loop that holds it. */
+/* As in pass smem: to its last use, where copies fill it to the last wait, each with the loop that holds it. */
 static void
 note_life(InspectLine *x, const Func *f)
 {

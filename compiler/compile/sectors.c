@@ -11,7 +11,7 @@
 #include "compile/inspect.h"
 
 #include "num/num.h"
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * dead.  What has elements and is made of none is said here: reductions, products along no K, counts, what is looked up.
  * What would touch memory goes. */
 #include "pass/shape/pad.h"
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  *     %o = convert %t : f32[64, 32] #2          %o = convert %t : f32[64, 32] #2
  *     write %y … %o                             write %y … %o
  *
- * Every op has one layout to choose, its place (place.h); so has every value carried through a loop.  First the preferred
+ * Every op has one layout to choose, its anchor (anchor.h); so has every value carried through a loop.  First the preferred
  * layouts of accesses and dots propagate to connected values, the heaviest first.  Then, at each edge between two choices
  * that differ, the pass tries to extend either one to the other side, backwards, forwards or both ways, and keeps what
  * makes the whole cheaper (assign_cost.c).  Memory ops may lose their preferred layout, dots may not. */
@@ -26,7 +26,7 @@ log2_warps(const Func *f)
 static double
 priority(const Var *x)
 {
-	const Type *t = place_type(x->op);
+	const Type *t = anchor_type(x->op);
 	double bytes = (double)type_count(t) * dtype_info[t->elem].bits / 8;
 	return (x->hard ? 1e12 : 1) * bytes * x->weight;
 }
@@ -57,7 +57,7 @@ spread_preferred(Assign *a)
 	}
 	for (int i = 0; i < a->vars.n; i++)
 		if (!a->vars.at[i].layout && a->vars.at[i].op)
-			assign_flood(a, i, default_layout(a, place_type(a->vars.at[i].op)), FLOOD_BACK | FLOOD_FORWARD);
+			assign_flood(a, i, default_layout(a, anchor_type(a->vars.at[i].op)), FLOOD_BACK | FLOOD_FORWARD);
 	for (int i = 0; i < a->f->nvalues; i++) {
 		int v = a->note[i].var, e = a->note[i].edges;
 		if (v >= 0 && e < 0 && a->vars.at[v].nedge) /* a branch's result without uses: as what is yielded */
@@ -126,10 +126,10 @@ try_edge(Search *s, Edge *e)
 		return false;
 	int from = a->note[e->value->id].var;
 	const Op *op = a->vars.at[from].op;
-	bool better = try_flood(s, from, op ? place_of_result(op, e->value->index, want) : want);
+	bool better = try_flood(s, from, op ? anchor_of_result(op, e->value->index, want) : want);
 	have = assign_value_layout(a, e->value);
 	if (have != assign_required(a, e))
-		better |= try_flood(s, e->user, e->tie ? have : place_of_operand(e->op, e->index, have));
+		better |= try_flood(s, e->user, e->tie ? have : anchor_of_operand(e->op, e->index, have));
 	return better;
 }
 

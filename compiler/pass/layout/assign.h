@@ -4,7 +4,7 @@
 #define TEGULA_ASSIGN_H
 
 #include "pass/layout/axis.h"
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 /* An unknown: the place of an op, or (op NULL) the one layout of a carried value or of a branch's result. */
 typedef struct Var {

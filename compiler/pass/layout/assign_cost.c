@@ -73,7 +73,7 @@ convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t)
 static double
 memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 {
-	const Type *t = place_type(op);
+	const Type *t = anchor_type(op);
 	int bits = element_bits(type_with_elem(a->m, t, t->elem));
 	int bytes = MAX(bits / 8, 1), vector = access_vector(op, l, a->t);
 	int touched = 0, least = 0, log = log2_floor(vector);

@@ -37,7 +37,7 @@ assign_value_layout(const Assign *a, const Value *v)
 	ValueNote *n = &a->note[v->id];
 	if (n->place != x->layout) {
 		n->place = x->layout;
-		n->layout = place_result(x->op, x->layout, v->index);
+		n->layout = anchor_result(x->op, x->layout, v->index);
 	}
 	return n->layout;
 }
@@ -50,7 +50,7 @@ assign_required(const Assign *a, Edge *e)
 		return x->layout;
 	if (e->place != x->layout) {
 		e->place = x->layout;
-		e->required = place_operand(e->op, x->layout, e->index);
+		e->required = anchor_operand(e->op, x->layout, e->index);
 	}
 	return e->required;
 }
@@ -248,7 +248,7 @@ collect_op(Assign *a, Op *op)
 		(op->kind == OP_SPLIT_PUT ? add_put : note_got)(a, op);
 		return;
 	}
-	if (!place_exists(op))
+	if (!anchor_exists(op))
 		return;
 	for (int i = 0; i < op->nout; i++)
 		a->note[op->out[i].id].cheap = op->nout == 1 ? remat_cost(a, &op->out[i]) : 0;
@@ -332,7 +332,7 @@ flood_back(Assign *a, Edge *e, int ways)
 	if (from < 0 || !want || assign_value_layout(a, e->value) == want)
 		return;
 	const Op *op = a->vars.at[from].op;
-	reach(a, from, op ? place_of_result(op, e->value->index, want) : want, ways);
+	reach(a, from, op ? anchor_of_result(op, e->value->index, want) : want, ways);
 }
 
 static void
@@ -343,7 +343,7 @@ flood_uses(Assign *a, const Value *v, int ways)
 		Edge *e = &a->edges.at[i];
 		if (assign_required(a, e) == have)
 			continue;
-		reach(a, e->user, e->tie ? have : place_of_operand(e->op, e->index, have), ways);
+		reach(a, e->user, e->tie ? have : anchor_of_operand(e->op, e->index, have), ways);
 	}
 }
 

@@ -42,7 +42,7 @@ original(const Writer *w, Value *v)
 	return v;
 }
 
-static Value *want(Writer *w, Value *v, const Layout *l, Op *user);
+static Value *in_layout(Writer *w, Value *v, const Layout *l, Op *user);
 
 /* A cheap value in layout l, computed once more behind its definition.  The first layout keeps the op. */
 static Value *
@@ -56,21 +56,21 @@ rematerialise(Writer *w, Value *v, const Layout *l)
 	if (!v->layout) {
 		v->layout = l;
 		add_copy(w, v, l, v);
-		const Layout *place = place_of_result(op, 0, l);
+		const Layout *anchor = anchor_of_result(op, 0, l);
 		for (int i = 0; i < op->nin; i++)
 			if (value_is_placed(op->in[i]))
-				op_set_in(op, i, want(w, op->in[i], place_operand(op, place, i), op));
+				op_set_in(op, i, in_layout(w, op->in[i], anchor_operand(op, anchor, i), op));
 		return v;
 	}
 	Builder b = {.m = w->a->m, .block = op->home, .before = op->next, .place = op->place};
-	const Layout *place = place_of_result(op, 0, l);
+	const Layout *anchor = anchor_of_result(op, 0, l);
 	for (int i = 0; i < op->nin; i++)
-		in[i] = value_is_placed(op->in[i]) ? want(w, op->in[i], place_operand(op, place, i), op) : op->in[i];
-	Op *again = op_make(&b, op->kind, in, op->nin, op->attr, op->nattr, &v->type, 1);
-	again->out[0].name = v->name;
-	again->out[0].layout = l;
-	again->out[0].id = w->a->f->nvalues;        /* beyond the notes */
-	return add_copy(w, v, l, &again->out[0]);
+		in[i] = value_is_placed(op->in[i]) ? in_layout(w, op->in[i], anchor_operand(op, anchor, i), op) : op->in[i];
+	Op *clone = op_make(&b, op->kind, in, op->nin, op->attr, op->nattr, &v->type, 1);
+	clone->out[0].name = v->name;
+	clone->out[0].layout = l;
+	clone->out[0].id = w->a->f->nvalues;        /* beyond the notes */
+	return add_copy(w, v, l, &clone->out[0]);
 }
 
 /* The op in v's own block that holds `user` or is it. */
@@ -83,7 +83,7 @@ ancestor_in(const Value *v, Op *user)
 }
 
 static Value *
-want(Writer *w, Value *v, const Layout *l, Op *user)
+in_layout(Writer *w, Value *v, const Layout *l, Op *user)
 {
 	v = original(w, v);
 	if (!l)
@@ -118,14 +118,14 @@ set_layouts(Assign *a, Block *b)
 	}
 }
 
-/* What an operand without an unknown behind it is given: a cheap one anything, others stay. */
+/* Operands without a variable of the problem: cheap ones get a default layout, others stay. */
 static void
-place_rest(Writer *w, Op *op)
+convert_rest(Writer *w, Op *op)
 {
 	for (int i = 0; i < op->nin; i++) {
 		Value *v = op->in[i];
 		if (value_is_placed(v) && !v->layout)
-			op_set_in(op, i, want(w, v, NULL, op));
+			op_set_in(op, i, in_layout(w, v, NULL, op));
 	}
 }
 
@@ -144,7 +144,7 @@ drop_unused(Block *b)
 
 /* In text order: a conversion for one use serves all that come later. */
 static void
-place_operand_of(Writer *w, Op *op, int i)
+convert_operand(Writer *w, Op *op, int i)
 {
 	Assign *a = w->a;
 	Value *v = op->in[i];
@@ -155,7 +155,7 @@ place_operand_of(Writer *w, Op *op, int i)
 		const Layout *l = e->op == op && e->index == i ? assign_required(a, e) : NULL;
 		if (!l)
 			continue;
-		op_set_in(op, i, want(w, v, l, op));
+		op_set_in(op, i, in_layout(w, v, l, op));
 		return;
 	}
 }
@@ -168,10 +168,10 @@ assign_write(Assign *a)
 	set_layouts(a, body);
 	for (Op *op = body->first; op; op = op_after(op, body))
 		for (int i = 0; i < op->nin; i++)
-			place_operand_of(&w, op, i);
+			convert_operand(&w, op, i);
 	for (Op *op = body->first; op; op = op_after(op, body))
 		if (op->nout != 1 || op->out[0].layout || a->note[op->out[0].id].cheap == 0)
-			place_rest(&w, op);
+			convert_rest(&w, op);
 	drop_unused(body);
 	func_number(a->f);
 }

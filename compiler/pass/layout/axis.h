@@ -4,7 +4,7 @@
 #ifndef TEGULA_AXIS_H
 #define TEGULA_AXIS_H
 
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 enum { DIV_MOST = 62 };                                 /* the divisibility of 0 */
 

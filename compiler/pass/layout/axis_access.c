@@ -65,7 +65,7 @@ typedef struct Span {
 static Span
 access_open(const Op *op)
 {
-	Span x = {.op = op, .tensor = op->in[0], .tile = place_type(op), .index = attr_index(op)};
+	Span x = {.op = op, .tensor = op->in[0], .tile = anchor_type(op), .index = attr_index(op)};
 	int d = 0;
 	x.rank = x.tensor->type->rank;
 	x.gather = -1;
@@ -219,7 +219,7 @@ pointer_contiguity(const Op *op, int *dim)
 int
 access_contiguity(const Op *op, const Target *t, int *dim)
 {
-	const Type *tile = place_type(op);
+	const Type *tile = anchor_type(op);
 	bool is_tensor = op->in[0]->type->kind == TYPE_TENSOR;
 	int bits = dtype_info[is_tensor ? op->in[0]->type->elem : tile->elem].bits;
 	int most = log2_floor(MAX(t->vector_bytes * 8 / bits, 1)), k;

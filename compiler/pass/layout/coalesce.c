@@ -124,7 +124,7 @@ is_light(const Func *f, const Load *x)
 		if (op->nregion > 0 || op->kind == OP_PERMUTE || op->kind == OP_GATHER || op->kind == OP_JOIN ||
 		    op->kind == OP_SPLIT || op->kind == OP_SCATTER)
 			return false;
-		if (op_is_access(op) && place_type(op)->rank > 0 && type_count(place_type(op)) != x->most)
+		if (op_is_access(op) && anchor_type(op)->rank > 0 && type_count(anchor_type(op)) != x->most)
 			return false;
 		if (op->nout > 0 && op->out[0].type->rank > 0)
 			cost += cost_of(op_info[op->kind].cost);
@@ -141,9 +141,9 @@ is_row_pass(const Func *f, const Load *x)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->nregion > 0 || op_family(op) == FAMILY_SCAN || op->kind == OP_REDUCE_FN)
 			return false;
-		if (!op_is_access(op) || place_type(op)->rank == 0)
+		if (!op_is_access(op) || anchor_type(op)->rank == 0)
 			continue;
-		const Type *t = place_type(op);
+		const Type *t = anchor_type(op);
 		if (type_count(t) != x->most || (op->kind != OP_READ && op->kind != OP_WRITE))
 			return false;
 		reads += op->kind == OP_READ;
@@ -200,7 +200,7 @@ static const Layout *
 preferred(const Op *op, const Target *t)
 {
 	const Func *f = op->home->func;
-	const Type *tile = place_type(op);
+	const Type *tile = anchor_type(op);
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
 	int lanes = log2_ceil(t->lanes), warps = log2_ceil(f->schedule.warps);
 	int k = access_contiguity(op, t, &dim), along;
@@ -233,7 +233,7 @@ prefer_operand(Op *op, int i, const Layout *l)
 static void
 coalesce_op(Op *op, const Target *t)
 {
-	const Type *tile = place_type(op);
+	const Type *tile = anchor_type(op);
 	if (tile->rank == 0)
 		return;
 	const Layout *l = preferred(op, t);

@@ -139,7 +139,7 @@ fragment_in(const Layout *fragment, int rank)
 }
 
 static void
-place_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
+lay_out_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
 {
 	const Type *t = dot->out[0].type;
 	int shape[LAYOUT_RANK] = {0}, along[LAYOUT_RANK], held[LAYOUT_RANK] = {0};
@@ -158,7 +158,7 @@ place_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
 
 /* Each thread has a little square; eight lanes along N, the others along M, and batches for those that are left. */
 static void
-place_fma(Op *dot, int lanes, int warps, const char *reason)
+lay_out_fma(Op *dot, int lanes, int warps, const char *reason)
 {
 	const Type *t = dot->out[0].type;
 	Module *m = dot->home->func->module;
@@ -187,7 +187,7 @@ place_fma(Op *dot, int lanes, int warps, const char *reason)
 }
 
 static void
-place_dot(Op *dot, const Target *t)
+lay_out_dot(Op *dot, const Target *t)
 {
 	Func *f = dot->home->func;
 	const char *reason = "";
@@ -202,12 +202,12 @@ place_dot(Op *dot, const Target *t)
 	if (mma && !fits)
 		reason = "a dot of five dimensions is smaller than an instruction";
 	if (fits) {
-		place_mma(fits, mma, warps, chained);
+		lay_out_mma(fits, mma, warps, chained);
 		if (!chained && t->lanes == 32 && !(t->has & HAS_SIMDGROUP_MATRIX))
 			dot_order_k(fits, mma);
 	}
 	else
-		place_fma(dot, log2_ceil(t->lanes), warps, reason);
+		lay_out_fma(dot, log2_ceil(t->lanes), warps, reason);
 }
 
 static void
@@ -230,7 +230,7 @@ visit(Func *f, const Target *t)
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op->kind == OP_DOT)
-			place_dot(op, t);
+			lay_out_dot(op, t);
 	}
 	func_number(f);
 }

@@ -2,7 +2,7 @@
 #ifndef TEGULA_DOT_H
 #define TEGULA_DOT_H
 
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 /* dot.c: the instruction for a dot's types, also after its operands become f16; NULL: none. */
 const MmaInfo *dot_mma(const Op *dot, const Target *t);

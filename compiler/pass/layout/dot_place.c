@@ -7,7 +7,7 @@
  * Whatever fragment and warps do not cover goes over registers: along K first, then along the other dimension, then over
  * leading (batch) dimensions. */
 #include "model/model.h"
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
-/* The layouts that go together at an op: from its place to those of operands and results, and back.
+/* The layouts that go together at an op: from its anchor to those of operands and results, and back.
  *
- *     place of reduce {axis = 1}                  its result
+ *     anchor of reduce {axis = 1}                 its result
  *     register (1,0) (0,1) (0,2)                  register (1)
  *     lane     (0,4) (0,8) (2,0) …                lane     (0) (0) (2) …
  *
  * Forward is always one layout.  Backward there may be many (a sum does not say how its summands lay), then
  * there is none. */
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 #include <string.h>
 
@@ -109,21 +109,21 @@ gathered_dims(const Op *op, const Type *tile, bool *kept)
 }
 
 static const Layout *
-access_operand(const Op *op, const Layout *place, int i)
+access_operand(const Op *op, const Layout *anchor, int i)
 {
 	bool kept[LAYOUT_RANK];
 	const char *index = attr_index(op);
 	if (i >= access_data(op))
-		return place;
+		return anchor;
 	if (i < 1 || index[i - 1] != 'g')
 		return NULL;
 	const Type *tile = op->nout ? op->out[0].type : op->in[access_data(op)]->type;
 	gathered_dims(op, tile, kept);
-	return keep(op, keep_dims(place, kept));
+	return keep(op, keep_dims(anchor, kept));
 }
 
 bool
-place_is_free(const Op *op)
+anchor_is_free(const Op *op)
 {
 	switch (op->kind) {
 	case OP_TOPK: case OP_HISTOGRAM: case OP_EXTRACT: case OP_CONST: case OP_IOTA: return true;
@@ -134,7 +134,7 @@ place_is_free(const Op *op)
 }
 
 bool
-place_exists(const Op *op)
+anchor_exists(const Op *op)
 {
 	bool any = false;
 	for (int i = 0; i < op->nin; i++)
@@ -153,37 +153,37 @@ place_exists(const Op *op)
 }
 
 const Layout *
-place_operand(const Op *op, const Layout *place, int i)
+anchor_operand(const Op *op, const Layout *anchor, int i)
 {
 	int dims[LAYOUT_RANK];
 	Layout l;
-	if (!value_is_placed(op->in[i]) || !place_exists(op) || place_is_free(op))
+	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || anchor_is_free(op))
 		return NULL;
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
-		return access_operand(op, place, i);
+		return access_operand(op, anchor, i);
 	case OP_BROADCAST:
-		return keep(op, collapse(place, op->in[0]->type));
+		return keep(op, collapse(anchor, op->in[0]->type));
 	case OP_SPLIT:
-		l = layout_pair(place);
+		l = layout_pair(anchor);
 		return layout_intern(op->home->func->module, &l);
 	case OP_GATHER:
-		return i == 1 ? place : NULL;
+		return i == 1 ? anchor : NULL;
 	case OP_SCATTER:
-		return i == 0 ? place : NULL;
+		return i == 0 ? anchor : NULL;
 	case OP_DOT:
-		return i == 2 ? place : dot_operand(op, place, i);
+		return i == 2 ? anchor : dot_operand(op, anchor, i);
 	case OP_PERMUTE:
 		permuted(op, true, dims);
-		l = layout_permute(place, dims);
+		l = layout_permute(anchor, dims);
 		return layout_intern(op->home->func->module, &l);
 	default:
-		return place;
+		return anchor;
 	}
 }
 
 const Layout *
-place_result(const Op *op, const Layout *place, int i)
+anchor_result(const Op *op, const Layout *anchor, int i)
 {
 	Module *m = op->home->func->module;
 	const Type *t = op->out[i].type;
@@ -193,32 +193,32 @@ place_result(const Op *op, const Layout *place, int i)
 		return NULL;
 	switch (op->kind) {
 	case OP_REDUCE: case OP_REDUCE_FN:
-		return keep(op, layout_slice(place, (int)attr_axis(op)));
+		return keep(op, layout_slice(anchor, (int)attr_axis(op)));
 	case OP_RESHAPE:
 		if (!value_is_placed(op->in[0]))
-			return place;
+			return anchor;
 		shape_of(t, shape);
-		l = layout_reshape(place, t->rank, shape);
+		l = layout_reshape(anchor, t->rank, shape);
 		return layout_intern(m, &l);
 	case OP_JOIN:
-		l = layout_pair(place);
+		l = layout_pair(anchor);
 		return layout_intern(m, &l);
 	case OP_CAT:
-		if (place_is_free(op))
-			return place;
-		l = stack(op, place);
+		if (anchor_is_free(op))
+			return anchor;
+		l = stack(op, anchor);
 		return layout_intern(m, &l);
 	default:
-		return place;
+		return anchor;
 	}
 }
 
-/* A place whose operand i has that layout, checked by going forward again. */
+/* An anchor whose operand i has that layout, checked by going forward again. */
 static const Layout *
-checked_operand(const Op *op, int i, const Layout *l, Layout place)
+checked_operand(const Op *op, int i, const Layout *l, Layout anchor)
 {
-	const Layout *p = layout_intern(op->home->func->module, &place);
-	return place_operand(op, p, i) == l ? p : NULL;
+	const Layout *p = layout_intern(op->home->func->module, &anchor);
+	return anchor_operand(op, p, i) == l ? p : NULL;
 }
 
 static const Layout *
@@ -237,11 +237,11 @@ read_back(const Op *op, int i, const Layout *l)
 }
 
 const Layout *
-place_of_operand(const Op *op, int i, const Layout *l)
+anchor_of_operand(const Op *op, int i, const Layout *l)
 {
 	int dims[LAYOUT_RANK];
 	Layout p;
-	if (!value_is_placed(op->in[i]) || !place_exists(op) || place_is_free(op))
+	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || anchor_is_free(op))
 		return NULL;
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
@@ -264,15 +264,15 @@ place_of_operand(const Op *op, int i, const Layout *l)
 }
 
 const Layout *
-place_of_result(const Op *op, int i, const Layout *l)
+anchor_of_result(const Op *op, int i, const Layout *l)
 {
 	int shape[LAYOUT_RANK];
 	Layout p;
-	if (!value_is_placed(&op->out[i]) || !place_exists(op))
+	if (!value_is_placed(&op->out[i]) || !anchor_exists(op))
 		return NULL;
 	switch (op->kind) {
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_CAT:
-		if (op->kind == OP_CAT && place_is_free(op))
+		if (op->kind == OP_CAT && anchor_is_free(op))
 			return l;
 		return NULL;
 	case OP_RESHAPE:
@@ -287,7 +287,7 @@ place_of_result(const Op *op, int i, const Layout *l)
 }
 
 const Type *
-place_type(const Op *op)
+anchor_type(const Op *op)
 {
 	switch (op->kind) {
 	case OP_RESHAPE:
@@ -295,7 +295,7 @@ place_type(const Op *op)
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_PREFETCH:
 		return op->in[0]->type;
 	case OP_CAT:
-		return place_is_free(op) ? op->out[0].type : op->in[0]->type;
+		return anchor_is_free(op) ? op->out[0].type : op->in[0]->type;
 	case OP_WRITE: case OP_ATOMIC:
 		return op->in[access_data(op)]->type;
 	case OP_STORE:

@@ -12,7 +12,7 @@
  * threads: an iteration exchanges nothing for them.  What the loop begins with is the first lane's.  Sums are in another
  * order, as everywhere where threads share them. */
 #include "pass/async/pipeline.h"
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 #include "target/target.h"
 
 #include <string.h>

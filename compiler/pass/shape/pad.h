@@ -2,7 +2,7 @@
 #ifndef TEGULA_PAD_H
 #define TEGULA_PAD_H
 
-#include "pass/layout/place.h"
+#include "pass/layout/anchor.h"
 
 typedef struct Pad {
 	Module *m;
