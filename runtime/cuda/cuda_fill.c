@@ -63,7 +63,7 @@ describe(Artefact *a)
 	return a->bytes && a->kernel && a->abi;
 }
 
-/* Loading is nothing that a stream may see while it is recorded by someone else. */
+/* A stream under capture must not take part in loading. */
 static bool
 is_recorded(const Device *d)
 {

@@ -169,17 +169,17 @@ lower_split_get(Lower *l, Op *op)
 }
 
 static void
-meet_cluster(Lower *l)
+wait_for_cluster(Lower *l)
 {
 	thread_prim(l->b, PRIM_CLUSTER_ARRIVE, NULL, 0, NULL, 0, NULL, 0);
 	thread_prim(l->b, PRIM_CLUSTER_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
 
-/* True in all threads of the block that is the last of the program to come here. */
+/* True in all threads of the last block of the program to arrive. */
 static Reg
 count_arrival(Lower *l, const Op *op)
 {
-	Reg scratch = lower_scratch(l, op), count = lower_param(l, ABI_ARRIVALS, 0, 0), told;
+	Reg scratch = lower_scratch(l, op), count = lower_param(l, ABI_ARRIVALS, 0, 0), is_last;
 	ThreadAccess word = lower_shared_access(scratch, REG_I32);
 	ThreadAccess arrivals = {.space = SPACE_GLOBAL, .type = REG_I32, .n = 1, .base = count, .align = 4,
 		.offset = lower_op2(l, THREAD_SHL, l->block, lower_i32(l, 2)), .order = ORDER_ACQ_REL, .scope = SCOPE_GPU};
@@ -193,8 +193,8 @@ count_arrival(Lower *l, const Op *op)
 	thread_store(l->b, &word, &flag);
 	lower_end_when(l);
 	lower_barrier(l);
-	thread_load(l->b, &word, &told);
-	return lower_op2(l, THREAD_NE, told, lower_i32(l, 0));
+	thread_load(l->b, &word, &is_last);
+	return lower_op2(l, THREAD_NE, is_last, lower_i32(l, 0));
 }
 
 void
@@ -202,7 +202,7 @@ lower_split_meet(Lower *l, Op *op)
 {
 	Reg *out = lower_new(l, &op->out[0]);
 	if (attr_cluster(op)) {
-		meet_cluster(l);
+		wait_for_cluster(l);
 		out[0] = lower_op2(l, THREAD_EQ, lower_split_rank(l), lower_i64(l, 0));
 	} else {
 		out[0] = count_arrival(l, op);
@@ -213,5 +213,5 @@ void
 lower_split_done(Lower *l, Op *op)
 {
 	if (attr_cluster(op))
-		meet_cluster(l);
+		wait_for_cluster(l);
 }

@@ -19,15 +19,15 @@ shift(Pipeline *p, Builder *b, Value *v, Value *index)
 	if (!op)
 		return p->ahead ? p->ahead[v->index - 1] : v;
 	Value **in = NEW_ARRAY(p->tmp, Value *, op->nin);
-	const Type **want = NEW_ARRAY(p->tmp, const Type *, op->nout);
+	const Type **type = NEW_ARRAY(p->tmp, const Type *, op->nout);
 	for (int i = 0; i < op->nin; i++)
 		in[i] = op->in[i]->type->kind == TYPE_TILE ? shift(p, b, op->in[i], index) : op->in[i];
 	for (int i = 0; i < op->nout; i++)
-		want[i] = op->out[i].type;
-	Op *again = op_make(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout);
+		type[i] = op->out[i].type;
+	Op *clone = op_make(b, op->kind, in, op->nin, op->attr, op->nattr, type, op->nout);
 	for (int i = 0; i < op->nout; i++)
-		again->out[i].layout = op->out[i].layout;
-	return &again->out[v->index];
+		clone->out[i].layout = op->out[i].layout;
+	return &clone->out[v->index];
 }
 
 void

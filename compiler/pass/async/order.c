@@ -8,8 +8,8 @@
  *
  * A loop whose end grows with the position on the first axis, and whose beginning does not depend on it, makes later
  * programs longer.  They are walked down that axis, for a group of positions on the other axes at a time: 16, whose keys
- * and values lie in the second cache together.  Blocks are then as many as there are programs, as the hardware gives each
- * multiprocessor that is free the next one, which a block that stays could not know. */
+ * and values lie in the second cache together.  Blocks are then as many as there are programs: the hardware gives the
+ * next one to a free multiprocessor, which a loop of fixed stride over programs cannot. */
 #include "pass/async/pipeline.h"
 
 enum { TOGETHER = 16, DEEP = 16 };

@@ -292,7 +292,7 @@ find_wanted(Pipeline *p)
 {
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
-		s->want = pipeline_wanted_layout(p, s);
+		s->required = pipeline_required_layout(p, s);
 		s->is_boxed = warpgroup_reads(p->body, &s->read->out[0]);
 	}
 }

@@ -18,7 +18,7 @@
 /* A read that is made for a later iteration. */
 typedef struct Staged {
 	Op *read;
-	const Layout *want;                             /* in which the dots want it, or NULL */
+	const Layout *required;                         /* by the dots, or NULL */
 	Value *ring;                                    /* its buffer */
 	bool is_boxed;                                  /* warpgroups read the ring itself */
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
@@ -78,7 +78,7 @@ bool pipeline_starts_early(const Pipeline *p);
 /* The dimension along which the layout's vectors lie, or `otherwise`: it has none. */
 int pipeline_fast_dim(const Layout *l, int otherwise);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
-const Layout *pipeline_wanted_layout(Pipeline *p, const Staged *s);
+const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
 /* Does v come from the read through casts, unary arithmetic, permutes and reshapes alone? */
 bool pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v);
 /* Bytes of a slot of each ring; `converted`: only of reads with a wanted layout. */

@@ -36,7 +36,7 @@ static const Layout *
 choose_shared(Pipeline *p, const Staged *s)
 {
 	const Value *v = &s->read->out[0];
-	const Layout *want = s->want;
+	const Layout *required = s->required;
 	int bytes = dtype_tile_size(v->type->elem);
 	Layout l = swizzle(v->layout, v->type->elem);
 	bool transposed;
@@ -52,14 +52,14 @@ choose_shared(Pipeline *p, const Staged *s)
 	}
 	if (dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
-	if (want && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
+	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
 		Layout squares = layout_squares(l.rank, l.out);
-		if (layout_fits_squares(want, &squares, &to, &stride, &transposed))
+		if (layout_fits_squares(required, &squares, &to, &stride, &transposed))
 			return layout_intern(p->m, &squares);
 	}
-	if (want && !layout_fits_matrix(want, &l, bytes, &to, &transposed)) {
+	if (required && !layout_fits_matrix(required, &l, bytes, &to, &transposed)) {
 		int order[F2_MAX];
-		Layout by_offset = layout_by_offset(want, &l, order);
+		Layout by_offset = layout_by_offset(required, &l, order);
 		Layout best = layout_best_shared(v->layout, &by_offset, bytes);
 		if (!p->is_async || bytes << layout_shared_vector(v->layout, &best, bytes, 16) >= 4)
 			l = best;
@@ -74,7 +74,7 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 		Staged *s = &p->reads.at[i];
 		const Value *v = &s->read->out[0];
 		const Type *t = type_buffer(p->m, v->type->elem, slots, v->type->rank, v->type->extent);
-		if (!p->is_async && !s->want && !s->is_boxed)
+		if (!p->is_async && !s->required && !s->is_boxed)
 			continue;
 		b->place = s->read->place;
 		s->ring = build0(b, OP_ALLOC, t);
@@ -95,9 +95,9 @@ pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number)
 	return &op->out[0];
 }
 
-/* The operand's layout from which the op gives `want`. */
+/* The operand's layout from which the op gives `required`. */
 static const Layout *
-operand_layout(Pipeline *p, const Op *op, const Layout *want)
+operand_layout(Pipeline *p, const Op *op, const Layout *required)
 {
 	int back[LAYOUT_RANK] = {0};
 
@@ -105,14 +105,14 @@ operand_layout(Pipeline *p, const Op *op, const Layout *want)
 		const Type *t = op->in[0]->type;
 		for (int d = 0; d < t->rank; d++)
 			back[d] = log2_ceil(t->extent[d]);
-		Layout l = layout_reshape(want, t->rank, back);
+		Layout l = layout_reshape(required, t->rank, back);
 		return layout_intern(p->m, &l);
 	}
 	if (op->kind != OP_PERMUTE)
-		return want;
-	for (int d = 0; d < want->rank; d++)
+		return required;
+	for (int d = 0; d < required->rank; d++)
 		back[attr_dims(op)->at[d]] = d;
-	Layout l = layout_permute(want, back);
+	Layout l = layout_permute(required, back);
 	return layout_intern(p->m, &l);
 }
 
@@ -129,7 +129,7 @@ pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v)
 }
 
 const Layout *
-pipeline_wanted_layout(Pipeline *p, const Staged *s)
+pipeline_required_layout(Pipeline *p, const Staged *s)
 {
 	for (const Op *op = p->body->first; op; op = op->next) {
 		if (op->kind != OP_CONVERT || !pipeline_comes_from(p, s, op->in[0]))
@@ -142,22 +142,22 @@ pipeline_wanted_layout(Pipeline *p, const Staged *s)
 	return NULL;
 }
 
-/* v rebuilt in layout `want` from a get of the ring, through the casts, permutes and reshapes between. */
+/* v rebuilt in layout `required` from a get of the ring, through the casts, permutes and reshapes between. */
 static Value *
-rebuild(Pipeline *p, Builder *b, const Staged *s, Value *slot, Value *v, const Layout *want)
+rebuild(Pipeline *p, Builder *b, const Staged *s, Value *slot, Value *v, const Layout *required)
 {
 	if (v == &s->read->out[0]) {
 		Op *get = op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0);
-		get->out[0].layout = want;
+		get->out[0].layout = required;
 		get->out[0].name = v->name;
 		return &get->out[0];
 	}
 	Op *op = v->def;
-	Value *in = rebuild(p, b, s, slot, op->in[0], operand_layout(p, op, want));
+	Value *in = rebuild(p, b, s, slot, op->in[0], operand_layout(p, op, required));
 	const Type *t = v->type;
-	Op *again = op_make(b, op->kind, &in, 1, op->attr, op->nattr, &t, 1);
-	again->out[0].layout = want;
-	return &again->out[0];
+	Op *clone = op_make(b, op->kind, &in, 1, op->attr, op->nattr, &t, 1);
+	clone->out[0].layout = required;
+	return &clone->out[0];
 }
 
 void
@@ -194,7 +194,7 @@ pipeline_stage_bytes(const Pipeline *p, bool converted)
 
 	for (int i = 0; i < p->reads.n; i++) {
 		const Type *t = p->reads.at[i].read->out[0].type;
-		if (p->reads.at[i].want || p->reads.at[i].is_boxed || !converted)
+		if (p->reads.at[i].required || p->reads.at[i].is_boxed || !converted)
 			n += dtype_bytes(t->elem, type_count(t));
 	}
 	return n;

@@ -183,10 +183,10 @@ comes_before(const Item *a, const Item *b)
 static bool
 overlap(const Item *a, int64_t offset, const Item *b, bool apart)
 {
-	bool meet = (a->from <= b->to && b->from <= a->to) || (a->role && b->role && a->role != b->role);
+	bool alive = (a->from <= b->to && b->from <= a->to) || (a->role && b->role && a->role != b->role);
 
 	apart = apart && ((is_small_scratch(a) && !b->is_scratch) || (is_small_scratch(b) && !a->is_scratch));
-	return (meet || apart) && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
+	return (alive || apart) && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
 }
 
 /* The lowest offset at which nothing stands in the way: 0, or just after something. */

@@ -64,7 +64,7 @@ is_positive(const Value *v, int depth, const Assumed *all)
 	return true;
 }
 
-/* A value's flag while the pass runs: someone needs all of its bits.  In Value.id. */
+/* A value's flag while the pass runs, in Value.id: a use needs all of its bits. */
 static bool
 is_exact(const Value *v)
 {
@@ -77,7 +77,7 @@ is_f32(const Value *v)
 	return v->type->kind == TYPE_TILE && v->type->ptr == PTR_NONE && v->type->elem == TY_F32;
 }
 
-/* Does all that loop or branch and what follows make of what is yielded, or carried in first, put up with it? */
+/* Do all uses of column i in and behind a loop or branch tolerate an approximation? */
 static bool
 carries(const Op *op, int i)
 {
@@ -106,7 +106,7 @@ is_tolerated_elsewhere(const Op *log, const Value *v)
 	return false;
 }
 
-/* Does op's use of operand i put up with a small relative error? */
+/* Does op's use of operand i tolerate a small relative error? */
 static bool
 tolerates(const Op *op, int i)
 {

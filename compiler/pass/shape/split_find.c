@@ -93,7 +93,7 @@ find_loop(const Func *f)
 }
 
 bool
-split_meets(const Func *f, const Target *t)
+split_in_cluster(const Func *f, const Target *t)
 {
 	return (t->has & HAS_CLUSTER) && f->schedule.split <= SPLIT_CLUSTER;
 }
@@ -103,7 +103,7 @@ split_find(const Func *f, const Target *t, Found *out)
 {
 
 	*out = (Found){NULL, NULL};
-	if (!split_meets(f, t) && !(t->has & HAS_ATOMIC_ORDER))
+	if (!split_in_cluster(f, t) && !(t->has & HAS_ATOMIC_ORDER))
 		return arena_printf(f->module->cx->mem,
 		    "%s has neither clusters of blocks nor an order of memory between blocks", t->name);
 	if (f->schedule.persistent || f->schedule.specialize)

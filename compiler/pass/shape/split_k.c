@@ -69,7 +69,7 @@ put_states(Split *s, Builder *b)
 		if (v->def != s->loop)
 			continue;                       /* the same in all parts */
 		s->put[i] = build1(b, OP_SPLIT_PUT, v, NULL);
-		if (s->meets)
+		if (s->in_cluster)
 			attr_set_cluster(b->m, s->put[i]->def, true);
 		s->tokens[s->ntokens++] = s->put[i];
 	}
@@ -156,7 +156,7 @@ divide(Func *f, const Target *t, Op *loop, Op *merge)
 	Arena *tmp = f->module->cx->tmp;
 	int n = merge ? merge->nout : loop->nout;
 	Op *end = merge ? merge : loop;
-	Split s = {.loop = loop, .merge = merge, .meets = split_meets(f, t),
+	Split s = {.loop = loop, .merge = merge, .in_cluster = split_in_cluster(f, t),
 	    .fold = NEW_ARRAY(tmp, OpKind, n), .init = NEW_ARRAY(tmp, Value *, n), .put = NEW_ARRAY(tmp, Value *, n),
 	    .tokens = NEW_ARRAY(tmp, Value *, n), .all = NEW_ARRAY(tmp, Value *, n)};
 	Value **joined = NEW_ARRAY(tmp, Value *, n), *from, *to;
@@ -175,14 +175,14 @@ divide(Func *f, const Target *t, Op *loop, Op *merge)
 	Builder b = {.m = f->module, .block = f->body, .before = rest, .place = loop->place};
 	put_states(&s, &b);
 	Op *meet = op_make(&b, OP_SPLIT_MEET, s.tokens, s.ntokens, NULL, 0, NULL, 0);
-	if (s.meets) {
+	if (s.in_cluster) {
 		attr_set_cluster(f->module, meet, true);
 		join_in_branch(&s, &b, &meet->out[0], parts.count, joined);
 	}
 	Op *branch = leave_to_last(rest, &meet->out[0]);
 	b = build_before(branch->region[0]->first);
 	b.place = loop->place;
-	if (!s.meets)
+	if (!s.in_cluster)
 		split_join_all(&s, &b, parts.count, joined);
 	use_joined(&s, &b, joined);
 	replace_states(&s, branch);

@@ -15,7 +15,7 @@ typedef struct Split {
 	Value **put, **tokens;                          /* each state's token, NULL: the same everywhere; all there are */
 	int ntokens;
 	Value **all;                                    /* the states of all parts */
-	bool meets;                                     /* the blocks are a cluster */
+	bool in_cluster;                                /* the blocks are a cluster */
 } Split;
 
 typedef struct Found {
@@ -31,7 +31,7 @@ Op *split_merged(const Op *merge);
 /* Why the function stays whole; NULL, and the loop to divide. */
 const char *split_find(const Func *f, const Target *t, Found *out);
 /* Are the blocks that share a program of it a cluster? */
-bool split_meets(const Func *f, const Target *t);
+bool split_in_cluster(const Func *f, const Target *t);
 
 /* split_join.c */
 
