@@ -52,7 +52,8 @@ choose_shared(Pipeline *p, const Staged *s)
 	}
 	if (dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
-	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 && l.out[l.rank - 2] >= 3) {
+	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 &&
+	    l.out[l.rank - 2] >= 3) {
 		Layout squares = layout_squares(l.rank, l.out);
 		if (layout_fits_squares(required, &squares, &to, &stride, &transposed))
 			return layout_intern(p->m, &squares);

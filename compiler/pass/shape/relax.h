@@ -11,7 +11,7 @@ typedef struct Assumed {
 } Assumed;
 
 /* exponent.c */
-/* Does `holds` hold of a for loop's carried value by induction: of what it is first, and of what an iteration makes of it? */
+/* By induction: does `holds` hold of a for loop's carried value, first and after an iteration? */
 typedef bool Property(const Value *v, int depth, const Assumed *all);
 bool carried_has(Property *holds, const Value *v, int depth, const Assumed *all);
 /* An approximated exponential of a difference becomes one of base 2. */
