@@ -195,8 +195,8 @@ happens_before(const Check *c, const Touching *a, const Record *r, bool *by_prox
 	if (fenced) {
 		const VectorClock *f = a->ct->before.fenced;
 		bool through = f != NULL;
-		for (int l = 0; l < SIMT_LANES && through; l++)
-			through = !(r->mask >> l & 1) || f->at[r->agent + l] >= r->clock;
+		for (uint32_t left = r->mask; left && through; left &= left - 1)
+			through = f->at[r->agent + __builtin_ctz(left)] >= r->clock;
 		*by_proxy = !through;
 		if (!through)
 			return false;
@@ -205,9 +205,11 @@ happens_before(const Check *c, const Touching *a, const Record *r, bool *by_prox
 		return true;
 	if (r->agent >= c->threads)
 		return seen[r->agent] >= r->clock;
-	for (int l = 0; l < SIMT_LANES; l++)
-		if ((r->mask >> l & 1) && r->agent + l != a->agent && seen[r->agent + l] < r->clock)
+	for (uint32_t left = r->mask; left; left &= left - 1) {
+		int thread = r->agent + __builtin_ctz(left);
+		if (thread != a->agent && seen[thread] < r->clock)
 			return false;
+	}
 	return true;
 }
 
@@ -404,6 +406,8 @@ static uint32_t
 run_of_equals(const Check *c, uint32_t i, uint32_t end)
 {
 	uint32_t n = 1;
+	if (memcmp(&c->cell[i], &c->cell[i + 1], (end - i - 1) * sizeof *c->cell) == 0)
+		return end - i;                         /* as a rule */
 	while (i + n < end && c->cell[i + n].write == c->cell[i].write && c->cell[i + n].touch == c->cell[i].touch)
 		n++;
 	return n;
