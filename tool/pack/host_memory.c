@@ -161,6 +161,7 @@ open_rows(Host *h, Rows *r, const Op *op, const Type *tile)
 	if (r->gather_at >= 0) {
 		const char *index = host_fresh(h, "g");
 		host_line(h, "const int %s = %s;", index, g.at);
+		host_line(h, "(void)%s;", index);       /* not read where every index is one value */
 		put_gathers(h, r, index, at, inside);
 	}
 	r->row = host_fresh(h, "r");

@@ -210,7 +210,7 @@ pack_put_header(const PackKernel *pk, Text *out)
 	const Kernel *k = pk->k;
 	char to[48];
 	text_printf(out, "static int\ntgp_header_%s(const int64_t *d, const int64_t *v, const int64_t *c, TgpShape *o)\n{\n"
-	    "\tint bad = 0;\n\t(void)d, (void)v, (void)c;\n", pk->function);
+	    "\tint bad = 0;\n\t(void)d, (void)v, (void)c, (void)o;\n", pk->function);
 	for (int p = 0; p < k->params.n; p++)
 		for (int d = 0; dim_expr(&k->params.at[p], d); d++) {
 			snprintf(to, sizeof to, "o->extent[%d][%d]", p, d);
