@@ -67,6 +67,7 @@ typedef struct MslProgram {
 	int nkernel;
 	bool names_elements;                            /* thread_elements() occurs: the text depends on a fragment's layout */
 	bool has_atomics;
+	bool has_headers;                               /* it includes <metal_stdlib> */
 	void *handle;
 	uint8_t *base;                                  /* where the library lies */
 	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,25 +132,83 @@ msl_compiler(char *path, size_t room)
 #define FEW_EXTENSIONS "-Xclang -cl-ext=+all,-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables," \
 	"-__opencl_c_device_enqueue,-__opencl_c_pipes "
 
+#define LANGUAGE FEW_EXTENSIONS "-cl-std=clc++2021 -cl-no-stdinc -fno-inline -gline-tables-only -gdwarf-4 " \
+	"-Werror=uninitialized -Wno-unknown-attributes -Wno-double-promotion -isystem '" MSL_INCLUDE "' "
+
+/* The headers as clang keeps them once it has read them, which is most of the work on a short text: made by a process that
+ * compiles a second text, for those from there on.  A text that does not include them gets none. */
+typedef struct Headers {
+	int texts;
+	pid_t of;                                       /* the process that made it, and takes it away */
+	char folder[256];
+	bool ready;
+} Headers;
+
+static pthread_mutex_t headers_lock = PTHREAD_MUTEX_INITIALIZER;
+static Headers headers;
+
+static void
+remove_headers(void)
+{
+	static const char *const name[] = {"h.cl", "h.pch"};
+	char path[300];
+	for (int i = 0; i < 2 && headers.of == getpid(); i++) {
+		snprintf(path, sizeof path, "%s/%s", headers.folder, name[i]);
+		unlink(path);
+	}
+	if (headers.of == getpid())
+		rmdir(headers.folder);
+}
+
+static void
+make_headers(const char *clang)
+{
+	char command[4096];
+	const char *tmp = getenv("TMPDIR");
+	snprintf(headers.folder, sizeof headers.folder, "%s/msl.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(headers.folder))
+		return;
+	headers.of = getpid();
+	atexit(remove_headers);
+	snprintf(command, sizeof command, "cd '%s' && echo '#include <metal_stdlib>' >h.cl && "
+	    "'%s' " CLANG "-x cl-header " LANGUAGE "-Xclang -emit-pch h.cl -o h.pch >/dev/null 2>&1", headers.folder, clang);
+	headers.ready = system(command) == 0;
+}
+
+/* Options that have a text's headers read already, if they are. */
+static void
+known_headers(const MslProgram *p, const char *clang, char *option, size_t room)
+{
+	*option = 0;
+	if (!p->has_headers)
+		return;
+	pthread_mutex_lock(&headers_lock);
+	if (++headers.texts == 2)
+		make_headers(clang);
+	if (headers.ready)
+		snprintf(option, room, "-Xclang -include-pch -Xclang '%s/h.pch'", headers.folder);
+	pthread_mutex_unlock(&headers_lock);
+}
+
 static void
 compile(MslProgram *p)
 {
-	char clang[512], command[4096], log[256];
+	char clang[512], command[4096], log[256], known[400];
 	if (!msl_compiler(clang, sizeof clang)) {
 		msl_refuse(p, "error: there is no clang here");
 		return;
 	}
 	snprintf(log, sizeof log, "%s/log", p->folder);
+	known_headers(p, clang, known, sizeof known);
 	snprintf(command, sizeof command,
-	    "cd '%s' && '%s' " CLANG FEW_EXTENSIONS "-x cl -cl-std=clc++2021 -cl-no-stdinc -fno-inline -gline-tables-only -gdwarf-4 "
-	    "-Werror=uninitialized -Wno-unknown-attributes -Wno-double-promotion -isystem '%s' "
+	    "cd '%s' && '%s' " CLANG "-x cl " LANGUAGE "%s "
 	    "-Xclang -disable-llvm-passes -S -emit-llvm k.cl -o k.ll >log 2>&1 && "
 	    "sed '/^@[A-Za-z_0-9]* = /s/ constant \\[/ global [/' k.ll >k2.ll && "
 	    "'%s' " CLANG "-x ir -fdata-sections -mllvm -tsan-instrument-func-entry-exit=0 "
 	    "-mllvm -tsan-instrument-read-before-write=1 -mllvm -tsan-instrument-atomics=0 -c k2.ll -o k.o >>log 2>&1 && "
 	    "objcopy --set-section-alignment '.bss.*=65536' --set-section-alignment '.data.*=65536' k.o k2.o >>log 2>&1 && "
 	    "cc -shared k2.o -o k.so >>log 2>&1",
-	    p->folder, clang, MSL_INCLUDE, clang);
+	    p->folder, clang, known, clang);
 	if (system(command) != 0) {
 		char *messages = read_all(log, NULL);
 		msl_refuse(p, "%s", messages && *messages ? messages : "error: the compiler failed");
@@ -267,6 +326,7 @@ msl_open(const char *path)
 		return p;
 	}
 	msl_signatures(p, text);
+	p->has_headers = strstr(text, "#include <metal_stdlib>\n") != NULL;
 	free(text);
 	snprintf(entries, sizeof entries, "%s/k.cl", p->folder);
 	snprintf(p->library, sizeof p->library, "%s/k.so", p->folder);
