@@ -182,6 +182,7 @@ typedef struct CheckAccess {
 
 CheckAccess access_by(const Check *c, int agent, int site, unsigned access);
 Place site_place(const SimtLaunch *l, int site);
+bool same_place(Place a, Place b);
 
 /* offset: among the cells */
 void report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, uint32_t offset, bool by_proxy);
@@ -192,7 +193,6 @@ void report_global_race(Check *c, const CheckAccess *now, const CheckAccess *bef
     uint64_t address);
 void report_global_undefined(Check *c, SimtThread *t, const SimtRange *range, uint64_t address);
 void report_global_bounds(Check *c, SimtThread *t, const SimtRange *nearest, uint64_t address, int bytes, unsigned access);
-
 
 /* ---- describe.c: places and accesses in the words of the source ---- */
 

@@ -9,12 +9,6 @@
 
 #include <string.h>
 
-static bool
-is_at(const Op *op, Place p)
-{
-	return op->place.file == p.file && op->place.line == p.line && op->place.col == p.col;
-}
-
 /* Passes that a line takes for accesses of so many bytes; 0: it has none. */
 static int
 passes_of(const InspectLine *x, const SimtCost *c)
@@ -83,7 +77,7 @@ predicted_at(const SimtLaunch *l, const Inspection *x, const SimtCost *c, Place 
 	int most = 0;
 	for (int i = 0; i < x->lines.n; i++) {
 		const InspectLine *line = &x->lines.at[i];
-		if (!is_at(line->op, at))
+		if (!same_place(line->op->place, at))
 			continue;
 		if (c->is_shared && (line->kind == INSPECT_DOT || line->kind == INSPECT_REDUCE) && line->smem_bytes)
 			return 0;

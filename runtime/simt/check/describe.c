@@ -111,12 +111,6 @@ smem_bytes(const Op *op, const Target *t)
 	return b->slots * (b->elem == TY_BOOL ? type_count(b) : dtype_bytes(b->elem, type_count(b)));
 }
 
-static bool
-is_at(const Op *op, Place p)
-{
-	return op->place.file == p.file && op->place.line == p.line && op->place.col == p.col;
-}
-
 /* The op that owns the shared memory: one at one of the two places in the source, before one that merely has room there. */
 static const Op *
 owner(const SimtLaunch *l, uint32_t offset, Place a, Place b)
@@ -126,7 +120,7 @@ owner(const SimtLaunch *l, uint32_t offset, Place a, Place b)
 		int64_t from = attr_smem(op), n = smem_bytes(op, l->target);
 		if (n == 0 || offset < from || offset >= from + n)
 			continue;
-		if (is_at(op, a) || is_at(op, b))
+		if (same_place(op->place, a) || same_place(op->place, b))
 			return op;
 		if (!found || op->kind == OP_ALLOC)
 			found = op;

@@ -14,7 +14,7 @@ site_place(const SimtLaunch *l, int site)
 
 /* ---- keeping ---- */
 
-static bool
+bool
 same_place(Place a, Place b)
 {
 	return a.file == b.file && a.line == b.line && a.col == b.col;
