@@ -313,84 +313,46 @@ needs_tma(OpKind k)
 	    k == OP_ROLES || k == OP_DOT_START || k == OP_DOT_WAIT;
 }
 
+static void
+lower_slot(Lower *l, Op *op)
+{
+	lower_new(l, &op->out[0])[0] = lower_slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
+}
+
+static void
+lower_grid_wait(Lower *l, Op *op)
+{
+	(void)op;
+	if (l->t->has & HAS_GRID_WAIT)
+		thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void
+lower_proxy_fence(Lower *l, Op *op)
+{
+	(void)op;
+	thread_prim(l->b, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void (*const by_kind[OP_COUNT])(Lower *l, Op *op) = {
+	[OP_ALLOC] = lower_own, [OP_SLOT] = lower_slot, [OP_GET] = lower_get, [OP_PUT] = lower_put, [OP_COPY] = lower_copy,
+	[OP_SEND] = lower_send, [OP_SENT] = lower_sent, [OP_COMMIT] = lower_tokens, [OP_WAIT] = lower_tokens,
+	[OP_MBARRIER] = lower_mbarrier, [OP_EXPECT] = lower_arrive, [OP_ARRIVE] = lower_arrive, [OP_AWAIT] = lower_await,
+	[OP_SPLIT_PUT] = lower_split_put, [OP_SPLIT_MEET] = lower_split_meet, [OP_SPLIT_GET] = lower_split_get,
+	[OP_SPLIT_DONE] = lower_split_done, [OP_CLUSTER_BARRIER] = lower_cluster_barrier,
+	[OP_GRID_WAIT] = lower_grid_wait, [OP_PROXY_FENCE] = lower_proxy_fence, [OP_ROLES] = lower_roles,
+	[OP_DOT_START] = lower_dot_start, [OP_DOT_WAIT] = lower_dot_wait,
+};
+
 void
 lower_buffer(Lower *l, Op *op)
 {
-	if ((needs_tma(op->kind) && !(l->t->has & HAS_TMA)) ||
-	    ((op->kind == OP_MBARRIER || op->kind == OP_ARRIVE) && !(l->t->has & HAS_MBARRIER))) {
+	bool lacks = (needs_tma(op->kind) && !(l->t->has & HAS_TMA)) ||
+	    ((op->kind == OP_MBARRIER || op->kind == OP_ARRIVE) && !(l->t->has & HAS_MBARRIER));
+	if (lacks || !by_kind[op->kind])
 		lower_refuse(l, op, op_info[op->kind].text);
-		return;
-	}
-	switch (op->kind) {
-	case OP_ALLOC:
-		lower_own(l, op);
-		break;
-	case OP_SLOT:
-		lower_new(l, &op->out[0])[0] = lower_slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
-		break;
-	case OP_GET:
-		lower_get(l, op);
-		break;
-	case OP_PUT:
-		lower_put(l, op);
-		break;
-	case OP_COPY:
-		lower_copy(l, op);
-		break;
-	case OP_SEND:
-		lower_send(l, op);
-		break;
-	case OP_SENT:
-		lower_sent(l, op);
-		break;
-	case OP_SPLIT_PUT:
-		lower_split_put(l, op);
-		break;
-	case OP_SPLIT_MEET:
-		lower_split_meet(l, op);
-		break;
-	case OP_SPLIT_GET:
-		lower_split_get(l, op);
-		break;
-	case OP_SPLIT_DONE:
-		lower_split_done(l, op);
-		break;
-	case OP_COMMIT:
-	case OP_WAIT:
-		lower_tokens(l, op);
-		break;
-	case OP_MBARRIER:
-		lower_mbarrier(l, op);
-		break;
-	case OP_EXPECT:
-		lower_arrive(l, op);
-		break;
-	case OP_ARRIVE:
-		(attr_mask(op) ? arrive_at_peers : lower_arrive)(l, op);
-		break;
-	case OP_CLUSTER_BARRIER:
-		lower_cluster_barrier(l, op);
-		break;
-	case OP_AWAIT:
-		lower_await(l, op);
-		break;
-	case OP_GRID_WAIT:
-		if (l->t->has & HAS_GRID_WAIT)
-			thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
-		break;
-	case OP_PROXY_FENCE:
-		thread_prim(l->b, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
-		break;
-	case OP_ROLES:
-		lower_roles(l, op);
-		break;
-	case OP_DOT_START:
-		lower_dot_start(l, op);
-		break;
-	case OP_DOT_WAIT:
-		lower_dot_wait(l, op);
-		break;
-	default:
-		lower_refuse(l, op, op_info[op->kind].text);
-	}
+	else if (op->kind == OP_ARRIVE && attr_mask(op))
+		arrive_at_peers(l, op);
+	else
+		by_kind[op->kind](l, op);
 }
