@@ -97,6 +97,7 @@ struct Target {
 	int shared_bytes_unit;                          /* of one multiprocessor */
 	int registers;                                  /* 32-bit registers of one multiprocessor */
 	int max_registers;                              /* of one thread */
+	int most_sums;                                  /* of products that a thread should hold; 0: as the tiles say */
 	int max_warps;                                  /* resident on one multiprocessor */
 	int vector_bytes;                               /* widest access of a thread */
 	const TargetRates *rates;                       /* NULL: not measured */

@@ -79,6 +79,15 @@ count_tiles(const Func *f)
 	return x;
 }
 
+/* As many more as leave each thread no more sums than the target has room for. */
+static int
+warps_for_sums(int warps, const Load *x, const Target *t)
+{
+	while (t->most_sums && warps < WARPS_MOST && (int64_t)warps * t->lanes * t->most_sums < x->dot)
+		warps *= 2;
+	return warps;
+}
+
 /* A square of 64 by 64 for each warp of a large product, less for smaller ones; of a product of few rows, up to 2,048
  * elements of what it reads, so that enough is under way and each thread has little to unpack.  Where one product is the
  * next one's operand, sixteen rows, since the threads hold both, or as many warps as hold the largest tile. */
@@ -164,7 +173,7 @@ choose_warps(const Func *f, const Target *t)
 	Load x = count_tiles(f);
 	int warps = 1, most = t->max_threads / t->lanes, some = WARPS_FEW;
 	if (x.dot > 0)
-		return dot_warps(f, &x);
+		return warps_for_sums(dot_warps(f, &x), &x, t);
 	if (x.orders && x.most <= ELEMENTS_REDUCED * t->lanes)
 		return 1;                               /* lanes exchange; warps would through shared memory */
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
