@@ -33,9 +33,8 @@
 #include <string.h>
 
 static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, MEMORY_RATE = 2500;
-/* Of one group of warps: its products have drained before the next start, where another group's would go on.  Not measured:
- * the latency of a product and of the phase that it waits for. */
-static const double LONE_WAIT = 100;
+/* Not measured: latency of a lone group's product, which has drained before the next starts; of a fence and a barrier. */
+static const double LONE_WAIT = 100, DECODE_WAIT = 150;
 static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
 /* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
 static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
@@ -75,7 +74,7 @@ typedef struct Estimate {
 	double chain;                                   /* cycles of the trips of two chained products */
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
 	double sums;                                    /* bytes of the loop's results */
-	bool adds_apart;                                /* one more instruction's sums, for which no operand is held */
+	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	int dots, warpgroup_dots;
 } Estimate;
 
@@ -121,6 +120,10 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
 		e->registers += (padded_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
+		e->decodes |= w.decodes;
+		e->filled += w.decodes ? bytes_of(b) : 0;
+		e->registers += w.decodes ? padded_count(b) / threads : 0;      /* wider on the way */
+		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
 			u->arithmetic += (double)type_count(c) / LANES;
 			e->registers += (double)w.info->n / 2;
@@ -262,6 +265,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 			e->filled_trips = e->filled > 0 ? n : 0;
 			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
+			wait += e->decodes ? inside.arithmetic + DECODE_WAIT : 0;
 			e->serial += n * (MAX(trip, ahead) - trip + wait);
 		}
 		if (op->nregion == 0)

@@ -21,6 +21,7 @@ typedef struct DotWgmma {
 	const WgmmaInfo *info;
 	int along[LAYOUT_RANK];
 	bool register_a;
+	bool decodes;                                   /* threads put its right operand into shared memory */
 } DotWgmma;
 
 /* dot_wgmma.c */

@@ -9,7 +9,8 @@
  * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at
  * least, or the columns are divided as well: then each needs what the others computed of a left operand that another
  * product made, which goes through shared memory.  Elements of other than
- * 16 bits must lie along K in memory.  What is read from shared memory has no layout in registers.
+ * 16 bits must lie along K in memory.  A right operand may also be decoded from what was read (`decodes`): threads put it
+ * into shared memory.  What is read from shared memory has no layout in registers.
  *
  * Products of 8-bit floats are summed apart and then added (model/plan_wgmma.c), for which a thread holds one more
  * instruction's sums: the instruction has half of the columns at most. */
@@ -18,6 +19,7 @@
 #include "pass/layout/dot.h"
 
 enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32, COLUMNS_APART = 128 };
+enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 16 };     /* the last one: that make an element */
 
 Value *
 dot_operand_root(Value *v, bool *flipped)
@@ -25,6 +27,38 @@ dot_operand_root(Value *v, bool *flipped)
 	for (*flipped = false; v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
 		*flipped = *flipped != (attr_dims(v->def)->at[0] == 1);
 	return v;
+}
+
+/* Is the tile made of what was read, element by element, as weights of 8 or 4 bits with their scales? */
+static bool
+is_decoded(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (v->type->kind != TYPE_TILE || v->type->rank == 0)
+		return true;
+	if (!op || depth == 0)
+		return false;
+	switch (op->kind) {
+	case OP_READ: case OP_CONST: case OP_IOTA:
+		return true;
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+		return is_decoded(op->in[0], depth - 1);
+	default:
+		break;
+	}
+	bool all = op_info[op->kind].traits & ELEM;
+	for (int i = 0; i < op->nin && all; i++)
+		all = is_decoded(op->in[i], depth - 1);
+	return all;
+}
+
+/* Threads put a decoded operand into shared memory each trip, behind a fence and a barrier: the product must be large
+ * beside that.  Of fewer rows warps multiply what they decode in registers. */
+static bool
+pays_for_decoding(const Op *dot)
+{
+	return dot->out[0].type->extent[0] >= DECODE_ROWS && dot->in[0]->type->extent[1] >= DECODE_DEPTH_LEAST &&
+	    is_decoded(dot->in[1], DECODE_OPS);
 }
 
 /* NULL: the operand can lie in shared memory as the instruction reads it. */
@@ -35,6 +69,8 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 	int fast, size = dtype_tile_size(dot->in[which]->type->elem);
 	Op *read = dot_operand_root(dot->in[which], &flipped)->def;
 	*computed = !read || read->kind != OP_READ;
+	if (*computed && which == 1 && size == 2 && pays_for_decoding(dot))
+		return NULL;
 	if (*computed)
 		return which == 1 ? "the right operand is computed" : size > 2 ? "the left operand is computed" : NULL;
 	access_contiguity(read, t, &fast);
@@ -77,7 +113,9 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a);
 	out->register_a = out->register_a && !(chained && out->along[1]);
-	return left ? left : operand_reason(dot, 1, t, &computed);
+	const char *right = operand_reason(dot, 1, t, &computed);
+	out->decodes = computed && !right;
+	return left ? left : right;
 }
 
 bool
