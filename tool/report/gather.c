@@ -108,6 +108,25 @@ limits_json(const Inspection *x)
 	return all;
 }
 
+/* The roofline of the fullest multiprocessor, by the bill: what it multiplies, or without products the instructions of its
+ * warps, a byte of device memory and a cycle.  Null where it uses no device memory. */
+static json_t *
+roofline_json(const Inspection *x)
+{
+	const Bill *b = &x->bill;
+	const TargetRates *r = x->t->rates;
+	bool multiplies = b->part[BILL_PRODUCTS] > 0;
+	double product_rate = x->all_wgmma ? r->products_warpgroup : r->products_warp;
+	double peak = multiplies ? 2 * product_rate : 4 * r->issue_rate;
+	double work = b->part[multiplies ? BILL_PRODUCTS : BILL_ISSUE] * peak;
+	double bytes_cycle = r->memory_rate / r->multiprocessors, bytes = b->part[BILL_MEMORY] * bytes_cycle;
+	if (bytes <= 0 || work <= 0)
+		return json_null();
+	return json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "of", bill_part_names[multiplies ? BILL_PRODUCTS : BILL_ISSUE],
+	    "unit", multiplies ? "FLOP of 16 bits" : "instructions of warps", "per_byte", work / bytes, "reached",
+	    work * b->programs / b->cycles, "peak", peak, "bytes", bytes_cycle);
+}
+
 /* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
 static json_t *
 bill_json(const Inspection *x)
@@ -121,7 +140,8 @@ bill_json(const Inspection *x)
 	for (int i = 0; i < BILL_PARTS; i++)
 		json_array_append_new(parts, json_pack("[s, f]", bill_part_names[i],
 						 b->part[i] * b->programs / x->t->rates->clock));
-	return json_pack("{s:f, s:i, s:o}", "us", b->cycles / x->t->rates->clock, "blocks", b->blocks, "parts", parts);
+	return json_pack("{s:f, s:i, s:o, s:o}", "us", b->cycles / x->t->rates->clock, "blocks", b->blocks, "parts", parts,
+	    "roofline", roofline_json(x));
 }
 
 /* The layouts of the last tile IR, by the numbers that its text gives them: "layout #3 = layout(...)". */
