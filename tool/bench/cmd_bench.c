@@ -204,7 +204,7 @@ static const char products_text[] =
     "    for i in range(0, 1024) { acc += u @ v; }\n"
     "    y[p, :, :] = acc;\n"
     "}\n"
-    "example products { P = %d; a = %s; b = %s; }\n";
+    "example products { P = %d; split = 1; a = %s; b = %s; }\n";
 static const double PRODUCTS_FLOPS = 2.0 * 128 * 128 * 32 * 1024; /* of a program */
 
 /* NULL for types that it cannot be written for, and where there are no products. */
