@@ -953,6 +953,23 @@ test_parted_registers(void **state)
 	drop_ptxas(folder);
 }
 
+/* Compiled for linking, code would wait behind every wgmma. */
+static void
+test_wgmma_whole(void **state)
+{
+	Fixture *f = *state;
+	char *folder = put_ptxas("exit 1");
+	assert_ok(f->cx, launch_copy(f));
+	f->forget();
+	tgl_program_close(&f->p);
+	f->p = tgl_program_text(f->cx, "test.tgl", source, strlen(source));
+	plan.mock = "// wgmma.mma_async";
+	assert_ok(f->cx, launch_copy(f));
+	assert_int_equal(f->calls("cuLinkCreate_v2"), 0);
+	assert_int_equal(f->calls("cuModuleLoadDataEx"), 1);
+	drop_ptxas(folder);
+}
+
 /* A ptxas that is there compiles them, not for linking; the stand-in takes its code for linked, 8 registers off. */
 static void
 test_parted_by_ptxas(void **state)
@@ -1433,6 +1450,7 @@ main(void)
 	    CASE(test_old_driver),
 	    CASE(test_parted_registers),
 	    CASE(test_parted_by_ptxas),
+	    CASE(test_wgmma_whole),
 	    CASE(test_asserts),
 	    CASE(test_kernel_fault),
 	    CASE(test_cases),
