@@ -4,15 +4,17 @@
  *     %d = sub %x, %b : f32[64, 128]                   %b = broadcast (neg %n) : f32[64, 128]
  *     %e = exp %d {fast = true} : f32[64, 128]    =>   %d = fma %x, log2 e, %b : f32[64, 128]
  *                                                      %e = exp2 %d {fast = true} : f32[64, 128]
- *     %f = exp (sub %o, %m) : f32[64]                  %f = exp2 (sub (mul %o, log2 e), %n) : f32[64]
  *
  * One operation an element takes the place of two.  The product %n is rounded, by 2^-24 of itself, which is an error of
  * the result as great as one of %x's own rounding where both are about as great.  Where they are not, their difference is
- * as great as the greater, and a result that is neither 0 nor infinite has one of 104 at most: 2^-17.  So one of the terms
- * must be a rounded one, a sum or product or the greatest of such, where the difference of what memory holds may be
- * exact; the other may come from memory, as a row's log-sum-exp does.  The second form keeps the same %n, and both terms
- * must be rounded: what a running maximum scales is scaled back by the same number.  Terms beyond 2^127, which the factor
- * makes infinite, prevent it in constants.
+ * as great as the greater, and a result that is neither 0 nor infinite has one of 104 at most: 2^-17.  So %x must be a
+ * rounded one, a sum or product or the greatest of such, where the difference of what memory holds may be exact; %m may
+ * come from memory, as a row's log-sum-exp does.
+ *
+ * Numbers that stand for minus infinity, as -1e30 or the least f32 added as a mask, are far greater than any such
+ * difference, and equal ones must give 1.  From 2^27 on the next number is 16 away, whose power of 2 is 0 as its power of e
+ * is, so a row's %m from there on is taken off as it is: %n = select (abs %m >= 2^27), %m, (mul %m, log2 e), and so for the
+ * factor.  What a matrix product and a number give, masked by infinities, needs no such look.
  *
  * The factor of what an exponential takes, and at most its greatest beside, goes into the exponential's own factor.
  *
@@ -35,6 +37,7 @@
 #include <string.h>
 
 #define LOG2_E 0x1.71547652b82fep0
+#define FAR 0x1p27
 
 enum { LEAST_ELEMENTS = 4096 };
 
@@ -93,34 +96,68 @@ repeated(const Value *v)
 	return few ? op->in[0] : NULL;
 }
 
-/* v log2 e: where v is a row's number in another shape, of that number, so that it is computed once. */
-static Value *
-in_base_2(Builder *b, Value *v)
+/* Is v a matrix product, times a number perhaps, or an infinity? */
+static bool
+is_product(const Value *v, int depth)
 {
-	Op *op = v->def;
-	if (op && op->kind == OP_RESHAPE)
-		return build1(b, OP_RESHAPE, in_base_2(b, op->in[0]), v->type);
-	return build2(b, OP_MUL, v, build_float(b, v->type, LOG2_E));
+	const Op *op = v->def;
+	const Attr *c = value_const(v);
+	if (c)
+		return c->kind == KIND_FLOAT && isinf(c->f);
+	if (!op || depth > 8)
+		return false;
+	switch (op->kind) {
+	case OP_DOT:
+		return true;
+	case OP_SELECT:
+		return is_product(op->in[1], depth + 1) && is_product(op->in[2], depth + 1);
+	case OP_MUL:
+		for (int i = 0; i < 2; i++) {
+			const Op *by = op->in[1 - i]->def;
+			bool is_scalar = by && by->kind == OP_BROADCAST && by->in[0]->type->rank == 0;
+			if (is_scalar && is_product(op->in[i], depth + 1))
+				return true;
+		}
+		return false;
+	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE:
+		return is_product(op->in[0], depth + 1);
+	default:
+		return false;
+	}
+}
+
+/* Row m in base 2: what is taken off, and the factor of what it is taken off from. */
+typedef struct Base2 {
+	Value *less, *factor;
+} Base2;
+
+static Base2
+in_base_2(Builder *b, Value *m, bool far)
+{
+	Value *factor = build_float(b, m->type, LOG2_E);
+	Base2 r = {build2(b, OP_MUL, m, factor), factor};
+	if (far) {
+		Value *is_far = build2(b, OP_GE, build1(b, OP_ABS, m, NULL), build_float(b, m->type, FAR));
+		r.less = build3(b, OP_SELECT, is_far, m, r.less);
+		r.factor = build3(b, OP_SELECT, is_far, build_float(b, m->type, 1), factor);
+	}
+	return r;
 }
 
 void
 relax_exponent(Op *op)
 {
 	Op *sub = op->kind == OP_EXP && op->out->type->elem == TY_F32 ? op->in[0]->def : NULL;
-	if (!sub || sub->kind != OP_SUB || sub->out->nuses != 1 || !is_rounded(sub->in[0], 0, NULL))
+	Value *row = sub && sub->kind == OP_SUB && sub->out->nuses == 1 ? repeated(sub->in[1]) : NULL;
+	const Type *tile = op->out->type;
+	if (!row || !is_rounded(sub->in[0], 0, NULL))
 		return;
 	Builder b = build_before(op);
-	Value *row = repeated(sub->in[1]), *d;
-	if (!row && !is_rounded(sub->in[1], 0, NULL))
-		return;
-	if (row) {
-		Value *less = build1(&b, OP_NEG, in_base_2(&b, row), NULL);
-		Value *factor = build_float(&b, op->out->type, LOG2_E);
-		d = build3(&b, OP_FMA, sub->in[0], factor, build1(&b, OP_BROADCAST, less, op->out->type));
-	} else {
-		d = build2(&b, OP_SUB, in_base_2(&b, sub->in[0]), in_base_2(&b, sub->in[1]));
-	}
-	Value *e = build1(&b, OP_EXP2, d, NULL);
+	bool far = !is_product(sub->in[0], 0);
+	Base2 r = in_base_2(&b, row, far);
+	Value *less = build1(&b, OP_BROADCAST, build1(&b, OP_NEG, r.less, NULL), tile);
+	Value *factor = far ? build1(&b, OP_BROADCAST, r.factor, tile) : build_float(&b, tile, LOG2_E);
+	Value *e = build1(&b, OP_EXP2, build3(&b, OP_FMA, sub->in[0], factor, less), NULL);
 	attr_set_fast(b.m, e->def, true);
 	value_replace(op->out, e);
 }
