@@ -24,7 +24,6 @@
 #include "compile/compile.h"
 #include "compile/estimate.h"
 #include "compile/inspect.h"
-
 #include "model/model.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
@@ -39,14 +38,12 @@ static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 
 /* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
 static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
-enum { CHAIN_REGISTERS = 28 };
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 /* Measured at 64 x 64 x 65536; of clusters of 4 and 8 blocks with much shared memory 28 and 14 run at once. */
 static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
-enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240 };
+enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { SECTOR = 32, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
-
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
@@ -70,6 +67,7 @@ typedef struct Estimate {
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	double once;                                    /* bytes of tiles that a program reads before its loop */
+	double beside;                                  /* of a stage, what threads read: one slot will do */
 	double held;                                    /* registers for functions of many steps in the loop */
 	double chain;                                   /* cycles of the trips of two chained products */
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
@@ -206,6 +204,7 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			add_filled(e, op, dim, u);
 		else
 			e->slot += in_loop && op->out[0].type->rank > 0 ? bytes : 0;
+		e->beside += in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0]) ? bytes : 0;
 		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
 			add_gather(e, op, u);
@@ -285,6 +284,7 @@ static double
 shared_bytes(const Estimate *e)
 {
 	double shared = e->stages * e->slot + e->filled + SYSTEM_BYTES;
+	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
 	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
 	return meets_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }

@@ -12,6 +12,8 @@ double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* estimate_trips.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
+/* Is what is read an operand of a product of its block, as it is or transposed? */
+bool estimate_multiplies(const Value *read);
 
 /* Of any kernel that went through the whole pipeline.  False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out);

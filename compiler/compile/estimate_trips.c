@@ -1,6 +1,7 @@
 /* How often a loop runs in a launch of which the sizes are known: its bounds are scalars of dimensions, constants and the
  * program's numbers. */
 #include "compile/estimate.h"
+#include "pass/layout/dot.h"
 
 #include <string.h>
 
@@ -61,4 +62,15 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	int64_t lo = scalar(f, b, loop->in[0], 0, DEPTH), hi = scalar(f, b, loop->in[1], INT64_MIN, DEPTH);
 	int64_t step = MAX(scalar(f, b, loop->in[2], 1, DEPTH), 1);
 	return hi == INT64_MIN ? TRIPS_GUESS : (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+bool
+estimate_multiplies(const Value *read)
+{
+	bool flipped;
+	for (const Op *op = read->def->home->first; op; op = op->next)
+		for (int i = 0; i < 2 && op->kind == OP_DOT; i++)
+			if (dot_operand_root(op->in[i], &flipped) == read)
+				return true;
+	return false;
 }

@@ -74,8 +74,8 @@ map_reason(const Op *op, const Target *t)
 	const FuncParam *p = &f->param[tensor->index];
 	const Type *tile = moved_type(op);
 	int size = dtype_tile_size(tile->elem);
-	if (dtype_is_packed(tile->elem) || tile->elem == TY_BOOL)
-		return "its elements are not whole bytes of numbers";
+	if (dtype_is_packed(tile->elem))
+		return "its elements are not whole bytes";
 	if (p->strided)
 		return "the tensor's strides are not known (strided)";
 	if (p->multiple % MAP_ALIGN || p->multiple == 0)

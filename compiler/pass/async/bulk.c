@@ -54,7 +54,7 @@ mark_bulk(Pipeline *p, bool allowed)
 	allowed = allowed && has_boxes(p);
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
-		s->is_bulk = allowed && (s->is_boxed || is_vector(s)) && !access_map_reason(s->read, p->t);
+		s->is_bulk = allowed && (s->is_boxed || s->is_beside || is_vector(s)) && !access_map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
 		p->bulk_bytes += s->is_bulk ? tile_bytes(s->read->out[0].type) : 0;
 	}

@@ -100,7 +100,8 @@ is_staged(const Pipeline *p, const Op *op)
 {
 	const Value *v = &op->out[0];
 
-	if (op->kind != OP_READ || op->home != p->body || !v->layout || v->type->elem == TY_BOOL || !has_whole_bytes(op) ||
+	if (op->kind != OP_READ || op->home != p->body || !v->layout || !has_whole_bytes(op) ||
+	    (v->type->elem == TY_BOOL && p->f->schedule.specialize != 1) ||
 	    !access_fill_is_zero(op) || pipeline_may_be_written(p, op->in[0]))
 		return false;
 	for (int i = 0; i < op->in[0]->type->rank; i++)
@@ -148,29 +149,43 @@ in_slice(const Pipeline *p, const Op *op)
 	return false;
 }
 
+static void
+find_slice(Pipeline *p)
+{
+	for (Op *op = p->body->first; op; op = op->next)
+		for (int i = 0; i < (op->kind == OP_DOT ? 2 : op->kind == OP_DOT_SCALED ? 4 : 0); i++)
+			add_slice(p, op->in[i]);
+}
+
+/* What sums begin with: in roles a tensor map may bring that too, else threads wait for it before each product. */
+static void
+find_begins(Pipeline *p)
+{
+	for (Op *op = p->body->first; op; op = op->next)
+		if (op->kind == OP_DOT && p->f->schedule.specialize == 1)
+			add_slice(p, op->in[2]);
+}
+
 void
 pipeline_find_reads(Pipeline *p)
 {
 	bool all = p->is_async && pipeline_is_stream(p);
-
+	Pipeline begins = *p;
 
 	p->columns = p->loop->nout;
 	if (p->is_async && p->t->has & HAS_WGMMA)
 		find_counters(p);
+	find_slice(p);
+	find_begins(&begins);
 	for (Op *op = p->body->first; op; op = op->next) {
-		if (op->kind == OP_DOT) {
-			add_slice(p, op->in[0]);
-			add_slice(p, op->in[1]);
-		} else if (op->kind == OP_DOT_SCALED) {
-			for (int i = 0; i < 4; i++)
-				add_slice(p, op->in[i]);
-		}
+		bool is_tile = op->nout > 0 && op->out[0].type->rank > 0;
+		if ((!in_slice(p, op) && !(all && is_tile) && !in_slice(&begins, op)) || !is_staged(p, op))
+			continue;
+		if (!in_slice(p, op) && !all && (op->out[0].type->rank != 2 || access_map_reason(op, p->t)))
+			continue;
+		Staged s = {.read = op};
+		vec_push(p->tmp, &p->reads, s);
 	}
-	for (Op *op = p->body->first; op; op = op->next)
-		if ((in_slice(p, op) || (all && op->nout > 0 && op->out[0].type->rank > 0)) && is_staged(p, op)) {
-			Staged s = {.read = op};
-			vec_push(p->tmp, &p->reads, s);
-		}
 }
 
 bool

@@ -274,9 +274,11 @@ choose_stages(const Pipeline *p)
 		room = p->t->shared_bytes;
 	while (n < MAX_STAGES && each > 0 && (n + 1) * each <= STREAM_BYTES && pipeline_is_stream(p))
 		n++;
-	while (n > 2 && n * each + scratch > room)
+	int64_t once = pipeline_beside_bytes(p);
+	each -= once;
+	while (n > 2 && n * each + once + scratch > room)
 		n--;
-	return n * each + scratch <= p->t->shared_bytes ? n : 1;
+	return n * each + once + scratch <= p->t->shared_bytes ? n : 1;
 }
 
 static bool
@@ -294,6 +296,7 @@ find_wanted(Pipeline *p)
 		Staged *s = &p->reads.at[i];
 		s->required = pipeline_required_layout(p, s);
 		s->is_boxed = warpgroup_reads(p->body, &s->read->out[0]);
+		s->is_beside = !s->is_boxed && p->f->schedule.specialize == 1 && s->read->out[0].type->rank == 2;
 	}
 }
 

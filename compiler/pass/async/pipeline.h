@@ -21,6 +21,7 @@ typedef struct Staged {
 	const Layout *required;                         /* by the dots, or NULL */
 	Value *ring;                                    /* its buffer */
 	bool is_boxed;                                  /* warpgroups read the ring itself */
+	bool is_beside;                                 /* threads read it, beside products of warpgroups (rings.c) */
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
 	bool is_shared;                                 /* each block of the cluster copies a part of it to all */
 } Staged;
@@ -83,6 +84,8 @@ const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
 bool pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v);
 /* Bytes of a slot of each ring; `converted`: only of reads with a wanted layout. */
 int64_t pipeline_stage_bytes(const Pipeline *p, bool converted);
+/* Of these a slot of each tile that threads read beside products. */
+int64_t pipeline_beside_bytes(const Pipeline *p);
 void pipeline_rings(Pipeline *p, Builder *b, int slots);
 Value *pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number);
 /* Every use of the read is a get of the slot; the read goes. */

@@ -5,6 +5,7 @@
  *
  * Where a convert changes the tile right behind the read, or behind casts, permutes and reshapes, the get gives the
  * convert's layout and the convert goes. */
+#include "model/model.h"
 #include "pass/async/pipeline.h"
 
 int
@@ -43,7 +44,7 @@ choose_shared(Pipeline *p, const Staged *s)
 	F2 to;
 	int stride;
 
-	if (s->is_boxed)
+	if (s->is_boxed || (s->is_beside && s->is_bulk))
 		return warpgroup_layout(p->m, v->type, pipeline_fast_dim(v->layout, v->type->rank - 1));
 	if (s->is_bulk) {
 		const int order[LAYOUT_RANK] = {0};
@@ -186,6 +187,16 @@ pipeline_gets(Pipeline *p, const Staged *s, Value *slot)
 		value_replace(&after->out[0], rebuild(p, &b, s, slot, &after->out[0], after->out[0].layout));
 	}
 	op_erase(after);
+}
+
+int64_t
+pipeline_beside_bytes(const Pipeline *p)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < p->reads.n; i++)
+		n += p->reads.at[i].is_beside ? tile_bytes(p->reads.at[i].read->out[0].type) : 0;
+	return n;
 }
 
 int64_t

@@ -27,6 +27,13 @@
  *         …
  *         arrive %empty, %now {by = "warp", mask = 3}
  *
+ * A tile that threads read in such a loop, as a bias of scores, comes by a tensor map too, into a ring of its own: it is
+ * waited for where its tile is first used, and its slot is free as soon as it is in registers:
+ *
+ *         await %full.2, %now.2, %phase.2
+ *         %m = get (slot %now.2)
+ *         arrive %empty.2, %now.2 {by = "warp"}
+ *
  * In a loop over programs the tiles that are read before the loop, for products of warpgroups in it alone, come in the same
  * way, into rings of one slot that each program fills and frees once. */
 #include "model/model.h"
@@ -38,6 +45,8 @@ enum { MOST_RINGS = 4, APART = 8192, MBARRIERS = 2048 };
 typedef struct Ring {
 	Pipeline part;                                  /* with these reads alone */
 	Op *first, *last;                               /* NULL: something else uses them too */
+	bool is_beside;                                 /* one tile that threads read: first and last are gets */
+	int slots;
 	Value *now, *phase;
 	Value **slot;                                   /* of each read */
 } Ring;
@@ -85,19 +94,30 @@ find_products(const Block *b, const Value *v, Op **first, Op **last)
 }
 
 static Ring *
-ring_of(Rings *r, Op *first, Op *last)
+new_ring(Rings *r)
 {
-	for (int i = 0; i < r->n; i++)
-		if (r->at[i].first == first && r->at[i].last == last)
-			return &r->at[i];
 	if (r->n == MOST_RINGS)
 		return NULL;
 	Ring *ring = &r->at[r->n++];
-	*ring = (Ring){.part = *r->p, .first = first, .last = last};
+	*ring = (Ring){.part = *r->p};
 	ring->part.reads.n = ring->part.reads.cap = 0;
 	ring->part.reads.at = NULL;
 	ring->part.bulk_bytes = 0;
 	ring->part.ranks = 0;
+	return ring;
+}
+
+static Ring *
+ring_of(Rings *r, Op *first, Op *last)
+{
+	for (int i = 0; i < r->n; i++)
+		if (!r->at[i].is_beside && r->at[i].first == first && r->at[i].last == last)
+			return &r->at[i];
+	Ring *ring = new_ring(r);
+	if (ring) {
+		ring->first = first;
+		ring->last = last;
+	}
 	return ring;
 }
 
@@ -109,9 +129,10 @@ group_reads(Rings *r)
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
 		find_products(r->p->body, v, &first, &last);
-		Ring *ring = has_other_uses(v, r->p->body) ? NULL : ring_of(r, first, last);
+		Ring *ring = s->is_beside ? new_ring(r) : has_other_uses(v, r->p->body) ? NULL : ring_of(r, first, last);
 		if (!ring)
 			return false;
+		ring->is_beside = s->is_beside;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
 		ring->part.bulk_bytes += tile_bytes(v->type);
 		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
@@ -143,12 +164,14 @@ is_drained(const Pipeline *p, const Op *convert)
 }
 
 /* The rings are there for all programs, beside the buffers of writes and the scratch of what else a program does; small
- * scratch stands apart. */
-static int
-fit_slots(const Pipeline *p, int slots, int64_t beside)
+ * scratch stands apart.  One slot will do for a tile that threads read: it is in registers soon. */
+static void
+fit_slots(Rings *r, int slots, int64_t beside)
 {
+	const Pipeline *p = r->p;
 	const Block *body = p->f->body;
-	int64_t each = pipeline_stage_bytes(p, false), scratch = 0;
+	int64_t once = pipeline_beside_bytes(p), each = pipeline_stage_bytes(p, false) - once, scratch = 0;
+	int others = slots;
 
 	beside += MBARRIERS;
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
@@ -157,9 +180,14 @@ fit_slots(const Pipeline *p, int slots, int64_t beside)
 		if (!op_inside(op, p->body) && !is_drained(p, op))
 			scratch = MAX(scratch, plan_op(op, p->t).scratch);
 	}
-	while (slots > 2 && slots * each + beside + (scratch > APART ? scratch + APART : scratch) > p->t->shared_bytes)
-		slots--;
-	return slots;
+	beside += scratch > APART ? scratch + APART : scratch;
+	while ((slots > 2 || others > 1) && slots * each + others * once + beside > p->t->shared_bytes) {
+		others -= slots == 2;
+		slots = MAX(slots - 1, 2);
+		others = MIN(others, slots);
+	}
+	for (int i = 0; i < r->n; i++)
+		r->at[i].slots = r->at[i].is_beside ? others : slots;
 }
 
 /* The producer's part. */
@@ -177,7 +205,7 @@ find_slots(Ring *r, Builder *b)
 	Pipeline *p = &r->part;
 
 	r->slot = NEW_ARRAY(p->tmp, Value *, p->reads.n);
-	if (!r->first)
+	if (!r->first && !r->is_beside)
 		pipeline_await(b, p->full, r->now, r->phase);
 	for (int i = 0; i < p->reads.n; i++)
 		r->slot[i] = pipeline_slot(p, b, &p->reads.at[i], r->now);
@@ -189,6 +217,54 @@ use(Ring *r)
 {
 	for (int i = 0; i < r->part.reads.n; i++)
 		pipeline_gets(&r->part, &r->part.reads.at[i], r->slot[i]);
+}
+
+/* The first op of v's block that needs v, itself or in its regions. */
+static Op *
+first_use(const Value *v)
+{
+	Op *op = v->def->next;
+
+	for (const Op *in = op; in; in = op_after(in, v->def->home)) {
+		if (in->home == v->def->home)
+			op = (Op *)in;
+		for (int i = 0; i < in->nin; i++)
+			if (in->in[i] == v)
+				return op;
+	}
+	return NULL;
+}
+
+/* A get stands where its tile first meets another that the body makes, with the casts and the like in between. */
+static void
+sink(Op *get)
+{
+	Op *last = get, *at = first_use(&get->out[0]);
+
+	while (at && at->nin == 1 && last->out[0].nuses == 1 && at->home == get->home && op_has(at, ELEM)) {
+		last = at;
+		at = first_use(&last->out[0]);
+	}
+	for (Op *op = get, *next; at && op != at; op = next) {
+		next = op == last ? at : first_use(&op->out[0]);
+		op_move(op, get->home, at);
+	}
+}
+
+/* What the loop reads of the ring's slot. */
+static void
+find_gets(Ring *r)
+{
+	for (Op *op = r->part.body->first, *next; op; op = next) {
+		next = op->next;
+		if (op->kind != OP_GET || op->in[0] != r->slot[0])
+			continue;
+		sink(op);
+		r->first = r->first ? r->first : op;
+	}
+	for (Op *op = r->first; op; op = op->next)
+		if (op->kind == OP_GET && op->in[0] == r->slot[0])
+			r->last = op;
 }
 
 static void
@@ -320,7 +396,7 @@ bring_tiles(Pipeline *p, const Tiles *tiles)
 /* ---- the loop ---- */
 
 static void
-make_rings(Rings *r, Builder *b, int slots)
+make_rings(Rings *r, Builder *b)
 {
 	static const char *const names[MOST_RINGS][2] = {
 		{"full", "empty"}, {"full2", "empty2"}, {"full3", "empty3"}, {"full4", "empty4"}
@@ -328,9 +404,10 @@ make_rings(Rings *r, Builder *b, int slots)
 
 	for (int i = 0; i < r->n; i++) {
 		Pipeline *p = &r->at[i].part;
+		int slots = r->at[i].slots, arrivals = p->f->schedule.warps * MAX(p->ranks, 1);
 		pipeline_rings(p, b, slots);
 		p->full = pipeline_mbarrier(p, b, slots, 1, names[i][0]);
-		p->empty = pipeline_mbarrier(p, b, slots, (int64_t)p->f->schedule.warps * MAX(p->ranks, 1), names[i][1]);
+		p->empty = pipeline_mbarrier(p, b, slots, arrivals, names[i][1]);
 	}
 }
 
@@ -353,7 +430,7 @@ carry_slots(Rings *r, Builder *b)
 }
 
 static void
-build_body(Rings *r, int slots)
+build_body(Rings *r)
 {
 	Pipeline *p = r->p;
 	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
@@ -365,8 +442,11 @@ build_body(Rings *r, int slots)
 	}
 	for (int i = 0; i < r->n; i++)
 		find_slots(&r->at[i], &b);
-	for (int i = 0; i < r->n; i++)
+	for (int i = 0; i < r->n; i++) {
 		use(&r->at[i]);
+		if (r->at[i].is_beside)
+			find_gets(&r->at[i]);
+	}
 	for (int i = 0; i < r->n; i++) {
 		Ring *ring = &r->at[i];
 		b.before = ring->first;
@@ -377,7 +457,7 @@ build_body(Rings *r, int slots)
 	}
 	b.before = p->body->last;
 	for (int i = 0; i < r->n; i++)
-		step(&r->at[i], &b, slots, next + 2 * i);
+		step(&r->at[i], &b, r->at[i].slots, next + 2 * i);
 	pipeline_yield(p, next, 2 * r->n);
 }
 
@@ -391,10 +471,10 @@ pipeline_symmetric(Pipeline *p, int slots)
 
 	cluster_find_shared(p);
 	find_rings(&r);
-	slots = fit_slots(p, slots, bytes);
-	make_rings(&r, &b, slots);
+	fit_slots(&r, slots, bytes);
+	make_rings(&r, &b);
 	carry_slots(&r, &b);
-	build_body(&r, slots);
+	build_body(&r);
 	if (pipeline_programs(p->loop))
 		carry_on(p, 2 * r.n);
 	if (tiles.n)

@@ -35,7 +35,8 @@
  * Part 2 of a body is the second product, the slot that it reads with its number, what depends on them, and moves that
  * only those use; part 1 is the rest.  Part 1 must not need what part 2 makes: then the loop's iterations may be cut
  * between them, and what part 2 takes from part 1 is carried to the next iteration: tiles alone, for a slot of part 1's
- * ring (an operand that both products read) is given back before part 2 runs.  The first iteration's part 1 and the last
+ * ring (an operand that both products read) is given back before part 2 runs.  What threads take from slots, as a bias of
+ * the scores, belongs to part 1.  The first iteration's part 1 and the last
  * one's part 2 stand before and behind the loop.  Each part does the same in the same order as before, so results
  * are the same to the bit. */
 #include "pass/pass.h"
@@ -70,7 +71,7 @@ find_products(Skew *s)
 	int n = 0;
 
 	for (Op *op = s->body->first; op; op = op->next) {
-		if (op->nregion || op->kind == OP_COPY || op->kind == OP_EXPECT || op->kind == OP_GET || op->kind == OP_PUT)
+		if (op->nregion || op->kind == OP_COPY || op->kind == OP_EXPECT || op->kind == OP_PUT)
 			return false;
 		if (op->kind != OP_DOT_START)
 			continue;
@@ -173,6 +174,9 @@ part_body(Skew *s)
 		;
 	if (is_made_late(s, s->start[0]) || is_made_late(s, s->wait[0]) || s->late[s->body->arg[0].id])
 		return false;
+	for (const Op *op = s->body->first; op; op = op->next)
+		if (op->kind == OP_GET && is_made_late(s, op))
+			return false;
 	const Value *p = s->start[1]->in[0];
 	return value_inside(p, s->body) && !s->late[p->id];
 }
