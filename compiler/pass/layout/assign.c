@@ -9,7 +9,8 @@
  * Every op has one layout to choose, its anchor (anchor.h); so has every value carried through a loop.  First the preferred
  * layouts of accesses and dots propagate to connected values, the heaviest first.  Then, at each edge between two choices
  * that differ, the pass tries to extend either one to the other side, backwards, forwards or both ways, and keeps what
- * makes the whole cheaper (assign_cost.c).  Memory ops may lose their preferred layout, dots may not. */
+ * makes the whole cheaper (assign_cost.c).  Memory ops may lose their preferred layout, dots may not; nor may reads that
+ * loops stage in shared memory, from where any other layout costs no conversion. */
 #include "pass/layout/assign.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ priority(const Var *x)
 {
 	const Type *t = anchor_type(x->op);
 	double bytes = (double)type_count(t) * dtype_info[t->elem].bits / 8;
-	return (x->hard ? 1e12 : 1) * bytes * x->weight;
+	return (x->hard && x->op->kind == OP_DOT ? 1e12 : 1) * bytes * x->weight;
 }
 
 /* Propagates preferred layouts to all that has no layout yet, the most important first; then the rest. */
@@ -188,6 +189,7 @@ pass_assign(Module *m, const Target *t)
 		a.warpgroups = has_warpgroups(a.f);
 		a.has_rings = a.warpgroups && (a.f->schedule.specialize == 1 || a.f->schedule.persistent == 1);
 		axis_keep(a.f);
+		set_vectors(a.f, t);                    /* those of preferred layouts */
 		assign_collect(&a);
 		spread_preferred(&a);
 		improve(&a);

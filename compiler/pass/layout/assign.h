@@ -41,6 +41,7 @@ typedef struct ValueNote {
 	int cheap;                                      /* > 0: operations that rematerialise it */
 	int edges;                                      /* first of its list, or -1 */
 	double weight;                                  /* how often it is defined */
+	bool is_staged;                                 /* a copy brings it to shared memory, whence any layout takes it */
 	const Layout *place, *layout;                   /* what was asked last, and what followed */
 	int *ties;                                      /* of a loop's or branch's first result: the unknowns of all */
 } ValueNote;

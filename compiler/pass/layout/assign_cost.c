@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { CACHE = 1024, BARRIERS = 60, ACCESS = 4 };
+enum { CACHE = 1024, BARRIERS = 60, BARRIERS_ROLES = 300, ACCESS = 4 };
 enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes for which rings give way, a cycle */
 
 static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1;
@@ -36,8 +36,17 @@ shared_cost(const Layout *l, int bits)
 	return n * ACCESS + registers(l) * bytes / 4.0;
 }
 
+/* Barriers keep warpgroups in step that compute operands in roles: one's products and another's arithmetic would else run
+ * at once. */
 static double
-conversion(const Layout *src, const Layout *dst, int bits)
+barriers(const Assign *a)
+{
+	bool is_apart = a->f->schedule.specialize == 1 && a->t->has & HAS_WGMMA && !a->warpgroups;
+	return is_apart ? BARRIERS_ROLES : BARRIERS;
+}
+
+static double
+conversion(const Assign *a, const Layout *src, const Layout *dst, int bits)
 {
 	Convert c;
 	int warps = 1 << src->in[IN_WARP];
@@ -51,7 +60,7 @@ conversion(const Layout *src, const Layout *dst, int bits)
 	case CONVERT_SHUFFLE:
 		return warps * registers(dst) * SHUFFLE * MAX(bits / 32, 1) + 1;
 	default:
-		return warps * (shared_cost(src, bits) + shared_cost(dst, bits)) + BARRIERS;
+		return warps * (shared_cost(src, bits) + shared_cost(dst, bits)) + barriers(a);
 	}
 }
 
@@ -64,7 +73,7 @@ convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t)
 	size_t at = ((size_t)src / 64 * 31 + (size_t)dst / 64 * 7 + (size_t)bits) % CACHE;
 	CostEntry *e = &a->cache[at];
 	if (e->src != src || e->dst != dst || e->bits != bits)
-		*e = (CostEntry){src, dst, bits, conversion(src, dst, bits)};
+		*e = (CostEntry){src, dst, bits, conversion(a, src, dst, bits)};
 	return e->cost;
 }
 
@@ -156,7 +165,8 @@ scratch_cost(const Assign *a, const Layout *src, const Layout *dst, const Type *
 	return (double)type_count(t) * bytes / SCRATCH_RATE;
 }
 
-/* Conversions of one value: each layout asked for that is not its own, once. */
+/* Conversions of one value: each layout asked for that is not its own, once.  What is staged is got from shared memory in
+ * each of them, and once anyhow. */
 static double
 value_cost(Assign *a, int id)
 {
@@ -164,6 +174,7 @@ value_cost(Assign *a, int id)
 	const ValueNote *n = &a->note[id];
 	double sum = 0;
 	int nseen = 0;
+	bool keeps = false;
 	for (int i = n->edges; i >= 0; i = a->edges.at[i].next) {
 		Edge *e = &a->edges.at[i];
 		const Layout *want = assign_required(a, e);
@@ -172,16 +183,21 @@ value_cost(Assign *a, int id)
 			have = assign_value_layout(a, e->value);
 		for (int k = 0; k < nseen; k++)
 			again |= seen[k] == want;
+		keeps |= want == have;
 		if (!want || again || want == have)
 			continue;
 		if (nseen < LEN(seen))
 			seen[nseen++] = want;
 		if (n->cheap > 0)
 			sum += (1 << a->warps) * registers(want) * n->cheap * ALU;
+		else if (have && n->is_staged)
+			sum += (1 << a->warps) * shared_cost(want, element_bits(e->value->type));
 		else if (have)
 			sum += convert_cost(a, have, want, e->value->type) + scratch_cost(a, have, want, e->value->type);
 	}
-	return sum * n->weight;
+	if (n->is_staged && sum > 0 && !keeps)
+		sum -= (1 << a->warps) * shared_cost(have, element_bits(a->edges.at[n->edges].value->type));
+	return MAX(sum, 0) * n->weight;
 }
 
 double

@@ -259,7 +259,8 @@ collect_op(Assign *a, Op *op)
 	}
 	int v = add_var(a, op, w);
 	a->vars.at[v].preferred = given_layout(op);
-	a->vars.at[v].hard = op->kind == OP_DOT && a->vars.at[v].preferred;
+	bool is_staged = op->nout == 1 && a->note[op->out[0].id].is_staged;
+	a->vars.at[v].hard = (op->kind == OP_DOT || is_staged) && a->vars.at[v].preferred;
 	for (int i = 0; i < op->nout; i++)
 		note_value(a, &op->out[i], v, w);
 }
@@ -292,6 +293,21 @@ drop_converts(Assign *a)
 	}
 }
 
+/* What pass pipeline will bring to shared memory. */
+static void
+note_staged(Assign *a)
+{
+	for (Op *op = a->f->body->first; op; op = op_after(op, a->f->body)) {
+		if (op->kind != OP_FOR || !(a->t->has & HAS_CP_ASYNC) || a->f->schedule.stages == 1)
+			continue;
+		Pipeline p = {.m = a->m, .tmp = a->tmp, .t = a->t, .f = a->f, .loop = op, .body = op->region[0]};
+		p.is_async = true;
+		pipeline_find_reads(&p);
+		for (int i = 0; i < p.reads.n; i++)
+			a->note[p.reads.at[i].read->out[0].id].is_staged = true;
+	}
+}
+
 void
 assign_collect(Assign *a)
 {
@@ -300,6 +316,7 @@ assign_collect(Assign *a)
 	a->note = NEW_ARRAY(a->tmp, ValueNote, a->f->nvalues);
 	for (int i = 0; i < a->f->nvalues; i++)
 		a->note[i] = (ValueNote){.var = -1, .edges = -1, .weight = 1};
+	note_staged(a);
 	for (Op *op = body->first; op; op = op_after(op, body))
 		collect_op(a, op);
 	drop_converts(a);
