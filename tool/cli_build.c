@@ -1,5 +1,6 @@
 /* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
 #include "compile/choose.h"
+#include "compile/estimate.h"
 #include "tool/cli_build.h"
 #include "model/model.h"
 
@@ -151,10 +152,16 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	Text ptx = {0};
 	int registers, spills, stack;
 	Func *f = m->funcs.at[0];
+	LineCosts lines = {0};
+	Bill own;
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
-	if (!choose_bill(b, f, t, m->cx->mem, &out->bill))
+	if (!choose_bill(b, f, t, m->cx->mem, &out->bill)) {
 		out->bill.cycles = 0;
+	} else {
+		estimate_bill(f, b, t, m->cx->mem, &lines, &own);       /* also where it does not fit */
+		bill_lines(&lines, t, &out->bill, m->cx->mem, &out->spent);
+	}
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);

@@ -18,19 +18,63 @@ sectors_json(const InspectLine *x, int n)
 }
 
 static json_t *
+access_json(const Op *op, bool writes)
+{
+	return json_pack("{s:i, s:i, s:s, s:s}", "line", op->place.line, "col", op->place.col, "op", op_info[op->kind].text,
+	    "does", inspect_deed(op, writes));
+}
+
+static json_t *
+pair_json(const BarrierPair *p)
+{
+	Text memory = {0};
+	if (!p)
+		return json_null();
+	inspect_memory(p, &memory);
+	json_t *j = json_pack("{s:o, s:o, s:s, s:b}", "first", access_json(p->before, p->before_writes), "second",
+	    access_json(p->after, p->after_writes), "memory", memory.at, "earlier_iteration", p->is_earlier);
+	text_close(&memory);
+	return j;
+}
+
+/* By the model: microseconds of the launch that a line keeps each of a multiprocessor's means busy. */
+static json_t *
+spent_json(const Inspection *x)
+{
+	json_t *all = json_array();
+	for (int i = 0; i < x->spent.n; i++) {
+		const LineBill *l = &x->spent.at[i];
+		int most = 0;
+		for (int p = 0; p < BILL_PARTS; p++)
+			most = l->part[p] > l->part[most] ? p : most;
+		if (l->file != x->f->place.file || l->part[most] <= 0)
+			continue;
+		json_t *parts = json_array();
+		for (int p = 0; p < BILL_PARTS; p++) {
+			double us = l->part[p] * x->bill.programs / x->t->rates->clock;
+			json_array_append_new(parts, json_pack("[s, f]", bill_part_names[p], us));
+		}
+		json_array_append_new(all, json_pack("{s:i, s:s, s:s, s:o}", "line", l->line, "bound",
+						 bill_part_names[most], "waits_for", l->wait, "parts", parts));
+	}
+	return all;
+}
+
+static json_t *
 line_json(const InspectLine *x)
 {
 	Text type = {0}, details = {0};
 	if (x->tile)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
-	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?}",
-	    "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "details",
-	    details.at ? details.at : "", "bytes", x->bytes, "accesses",
+	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
+	    "s:o}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
+	    type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
-	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason);
+	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
+	    "pair", pair_json(x->pair));
 	text_close(&type);
 	text_close(&details);
 	return j;
@@ -42,14 +86,14 @@ cli_inspection_json(const Inspection *x)
 	json_t *lines = json_array();
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
-	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, s:o}", "kernel",
-	    x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, "
+	    "s:o, s:o}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
 	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
 	    x->bank_conflicts, "mma", x->all_mma, "wgmma", x->all_wgmma, "registers", x->registers, "spills", x->spills,
 	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
 	    "blocks", x->blocks, "blocks_asked", x->asked, "estimated_us",
 	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "chosen", x->chosen,
-	    "lines", lines);
+	    "spent", spent_json(x), "lines", lines);
 }
 
 static int

@@ -350,7 +350,7 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		by_warpgroups |= op_family(op) == FAMILY_DOT_ASYNC;
 	if (!by_warpgroups)
-		return estimate_bill(f, b, t, mem, out);
+		return estimate_bill(f, b, t, mem, NULL, out);
 	k->program->cx->muted++;
 	Module *m = elaborate(&s, b);
 	k->program->cx->muted--;

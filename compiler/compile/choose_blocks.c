@@ -70,7 +70,7 @@ try(Blocks *s, const Bound *first, int warps, int programs)
 	Bound b;
 	Bill bill;
 	Module *m = compile_with(s, first, warps, programs, &b);
-	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, &bill) || bill.spilled > 0)
+	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill) || bill.spilled > 0)
 		return;
 	if (programs > 1 && bill.registers > REGISTERS_TOGETHER)
 		return;
@@ -162,7 +162,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Module *m = compile_with(s, first, 0, 0, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
-	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, &s->bill) || !can_gain(s))
+	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) || !can_gain(s))
 		return;
 	s->rule = f->schedule.warps;
 	int most = programs_most(s, first, f, all, n);

@@ -488,10 +488,10 @@ launch_programs(const Func *f, const Bound *b)
 }
 
 bool
-estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out)
+estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
 {
 	Launch l = {{.f = f, .b = b, .t = t}, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, lines};
 	ProgramCost c;
 	double programs = launch_programs(f, b);
 	axis_keep(f);

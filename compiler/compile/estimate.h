@@ -15,7 +15,8 @@ double estimate_trips(const Func *f, const Bound *b, const Op *loop);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
 bool estimate_multiplies(const Value *read);
 
-/* Of any kernel that went through the whole pipeline.  False: it does not fit. */
-bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, Bill *out);
+/* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
+ * False: it does not fit. */
+bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out);
 
 #endif

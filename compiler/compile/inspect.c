@@ -4,9 +4,8 @@
  * lowering will do.  Sectors (sectors.c) and banks are those of a warp's worst access. */
 #include "compile/inspect.h"
 
-#include "pass/layout/axis.h"
-
 #include "pass/layout/anchor.h"
+#include "pass/layout/axis.h"
 
 #include <string.h>
 
@@ -106,7 +105,6 @@ banks(const Layout *threads, const Layout *shared, int bytes, bool reads, const 
 	layout_bank_passes(threads, shared, bytes, wide, &b.passes, &b.least);
 	return b;
 }
-
 
 static void
 note_access(InspectLine *x, const Op *op, const InspectArg *arg, Arena *mem)
@@ -294,13 +292,24 @@ note_move(InspectLine *x, const Op *op, Arena *mem)
 	return true;
 }
 
+/* ---- barriers ---- */
+
+const char *
+inspect_tensor(const Op *access)
+{
+	return tensor_name(access->in[0]);
+}
+
 /* What pass barrier put before an op; false: nothing. */
 static bool
-note_barrier(InspectLine *x, const Op *op)
+note_barrier(InspectLine *x, const Op *op, const BarrierPairs *pairs)
 {
 	bool is_block = attr_sync(op);
 	*x = (InspectLine){.op = op, .tested = "", .kind = INSPECT_BARRIER, .what = is_block ? "barrier" : "warp barrier"};
 	x->way = op_info[op->kind].text;
+	for (int i = 0; i < pairs->n; i++)
+		if (pairs->at[i].at == op)
+			x->pair = &pairs->at[i];
 	return is_block || attr_sync_warp(op);
 }
 
@@ -356,11 +365,11 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_ROLES:
 		note_roles(x, op, mem);
 		break;
-	case OP_ALLOC:
+	case OP_ALLOC: case OP_MBARRIER:
 		x->kind = INSPECT_SHARED;
-		x->what = "buffer";
+		x->what = op->kind == OP_ALLOC ? "buffer" : "mbarriers";
 		x->tile = op->out[0].type;
-		x->smem_bytes = buffer_bytes(x->tile);
+		x->smem_bytes = op->kind == OP_ALLOC ? buffer_bytes(x->tile) : 8 * x->tile->slots;
 		break;
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
 		x->kind = INSPECT_REDUCE;
@@ -429,7 +438,7 @@ note_life(InspectLine *x, const Func *f)
 	const Op *wait = NULL;
 	bool filled = false;
 	x->live_from = x->live_to = x->op->place.line;
-	if (x->op->kind != OP_ALLOC)
+	if (x->op->kind != OP_ALLOC && x->op->kind != OP_MBARRIER)
 		return;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (waits(op))
@@ -447,10 +456,11 @@ note_life(InspectLine *x, const Func *f)
 void
 inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out)
 {
+	BarrierPairs pairs = barrier_pairs(f, t, mem);
 	*out = (Inspection){.f = f, .t = t, .all_mma = true, .all_wgmma = true, .registers = -1, .spills = -1, .stack = -1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		InspectLine x;
-		if (note_barrier(&x, op))
+		if (note_barrier(&x, op, &pairs))
 			vec_push(mem, &out->lines, x);
 		if (!note_op(&x, op, t, arg, mem))
 			continue;

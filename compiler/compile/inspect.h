@@ -42,6 +42,7 @@ typedef struct InspectLine {
 	SyncScope sync;                                 /* of the barrier between writing scratch and reading it */
 	int live_from, live_to;                         /* source lines between which that is needed, whole loops */
 	const char *reason;                             /* dots without a matrix instruction: why; else NULL */
+	const BarrierPair *pair;                        /* barriers: the accesses that need it; NULL: not known */
 } InspectLine;
 
 typedef struct Inspection {
@@ -56,6 +57,7 @@ typedef struct Inspection {
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
+	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
 	const char *chosen;                             /* lines that say what was chosen, and why; or NULL */
 } Inspection;
 
@@ -86,6 +88,10 @@ void inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
 void inspect_print(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
+const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
+/* What one access of a barrier's pair does: "writes", "waits at"; and to what: "bytes 0 to 4095 of shared memory". */
+const char *inspect_deed(const Op *op, bool writes);
+void inspect_memory(const BarrierPair *p, Text *out);
 
 typedef enum FactResult {
 	FACT_FALSE, FACT_TRUE,

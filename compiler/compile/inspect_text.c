@@ -44,10 +44,54 @@ static void
 put_place(const InspectLine *x, Text *out)
 {
 	text_printf(out, "%lld bytes at %lld of shared memory", (long long)x->smem_bytes, (long long)x->smem);
-	if (x->op->kind == OP_ALLOC)
+	if (x->op->kind == OP_ALLOC || x->op->kind == OP_MBARRIER)
 		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
 	else
 		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
+}
+
+/* ---- why there is a barrier ---- */
+
+const char *
+inspect_deed(const Op *op, bool writes)
+{
+	switch (op->kind) {
+	case OP_MBARRIER: return "initialises";
+	case OP_AWAIT: return "waits at";
+	case OP_ARRIVE: case OP_EXPECT: return "arrives at";
+	case OP_WAIT: return "ends copies into";
+	case OP_SENT: return "ends copies from";
+	default: return writes ? "writes" : "reads";
+	}
+}
+
+void
+inspect_memory(const BarrierPair *p, Text *out)
+{
+	if (p->is_global)
+		text_put(out, inspect_tensor(p->before));
+	else if (p->hi <= p->lo)
+		text_put(out, "shared memory");
+	else
+		text_printf(out, "bytes %lld to %lld of shared memory", (long long)p->lo, (long long)p->hi - 1);
+}
+
+/* "before this get: put of 11:15 writes bytes 0 to 4095 of shared memory, which it reads" */
+static void
+put_pair(const BarrierPair *p, Text *out)
+{
+	const Op *a = p->before, *b = p->after;
+	text_printf(out, ": %s of %d:%d %s ", op_info[a->kind].text, a->place.line, a->place.col,
+	    inspect_deed(a, p->before_writes));
+	inspect_memory(p, out);
+	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
+	if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
+		text_put(out, ", which must be over");
+	else if (b == p->at && b->kind != OP_ROLES)
+		text_printf(out, ", which it %s", inspect_deed(b, p->after_writes));
+	else if (b != p->at)
+		text_printf(out, ", which %s of %d:%d %s", op_info[b->kind].text, b->place.line, b->place.col,
+		    inspect_deed(b, p->after_writes));
 }
 
 void
@@ -80,7 +124,9 @@ inspect_details(const InspectLine *x, Text *out)
 		text_put(out, "cut in two: the first has no masks, which are all true up to its end");
 		break;
 	case INSPECT_BARRIER:
-		text_printf(out, "before this %s", x->way);
+		text_printf(out, strcmp(x->way, "roles") ? "before this %s" : "before %s part", x->way);
+		if (x->pair)
+			put_pair(x->pair, out);
 		break;
 	}
 	put_banks(&x->in, "into", out, begun);

@@ -36,6 +36,19 @@ resident(const ProgramCost *c, const Target *t, int *given)
 	return MAX(MIN(n, BLOCKS_MOST), 0);
 }
 
+/* Cycles of what has a rate; not device memory, starts and waiting. */
+static void
+take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates *r, int lanes, double part[BILL_PARTS])
+{
+	part[BILL_SECTORS] = (32 * c->sectors + SPILL_BYTES * spilled * c->warps * lanes) / r->l2_rate;
+	part[BILL_REQUESTS] = c->requests;
+	part[BILL_ISSUE] = issue * c->warps / 4 / r->issue_rate;
+	part[BILL_SPECIAL] = c->special * c->warps * lanes / r->special_rate;
+	part[BILL_SHUFFLES] = c->shuffles;
+	part[BILL_SHARED] = c->shared;
+	part[BILL_PRODUCTS] = c->products;
+}
+
 bool
 bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out)
 {
@@ -49,13 +62,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	double path = (c->stays ? 0 : r->start_latency) + c->path + issue * turn;
 	double each = 0, share = programs / r->multiprocessors, fullest = ceil(share);
 	out->part[BILL_MEMORY] = bytes / programs / (r->memory_rate / r->multiprocessors);
-	out->part[BILL_SECTORS] = (32 * c->sectors + SPILL_BYTES * spilled * c->warps * t->lanes) / r->l2_rate;
-	out->part[BILL_REQUESTS] = c->requests;
-	out->part[BILL_ISSUE] = issue * c->warps / 4 / r->issue_rate;
-	out->part[BILL_SPECIAL] = c->special * c->warps * t->lanes / r->special_rate;
-	out->part[BILL_SHUFFLES] = c->shuffles;
-	out->part[BILL_SHARED] = c->shared;
-	out->part[BILL_PRODUCTS] = c->products;
+	take_parts(c, issue, spilled, r, t->lanes, out->part);
 	out->part[BILL_START] = c->stays ? 0 : r->start_block;
 	double waiting = path / MIN(out->blocks, fullest);
 	out->part[BILL_WAITING] = waiting * (1 + LOADED * MIN(out->part[BILL_MEMORY] / waiting, 1));
@@ -67,6 +74,47 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->programs = fullest <= out->blocks ? fullest : share;
 	out->cycles = out->programs * each + (fullest <= out->blocks ? 0 : path / 2);
 	return true;
+}
+
+/* ---- by line ---- */
+
+/* Unscaled: bytes and the path's cycles stand for device memory and waiting, until all lines are known. */
+static LineBill
+line_bill(const LineCost *l, const Target *t)
+{
+	static const char *const wait[] = {
+		[PATH_MEMORY] = "memory's latency", [PATH_BARRIER] = "other warps, at a barrier",
+		[PATH_EXCHANGE] = "other threads' values", [PATH_PRODUCT] = "a product",
+		[PATH_ARITHMETIC] = "results of arithmetic",
+	};
+	LineBill b = {.file = l->file, .line = l->line};
+	PathPart most = PATH_ARITHMETIC;
+	take_parts(&l->used, l->used.issue, 0, t->rates, t->lanes, b.part);
+	b.part[BILL_MEMORY] = l->used.bytes;
+	b.part[BILL_WAITING] = l->used.path + l->used.issue * t->rates->issue_alone;
+	for (int i = 0; i < PATH_PARTS; i++)
+		if (l->path[i] > l->path[most])
+			most = (PathPart)i;
+	b.wait = wait[most];
+	return b;
+}
+
+void
+bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out)
+{
+	double sum[BILL_PARTS] = {0};
+	*out = (LineBills){0};
+	for (int i = 0; i < lines->n; i++) {
+		LineBill b = line_bill(&lines->at[i], t);
+		for (int p = 0; p < BILL_PARTS; p++)
+			sum[p] += b.part[p];
+		vec_push(mem, out, b);
+	}
+	for (int i = 0; i < out->n; i++)
+		for (int p = 0; p < BILL_PARTS; p++) {
+			double share = sum[p] > 0 ? launch->part[p] / sum[p] : 0;
+			out->at[i].part[p] *= p == BILL_MEMORY || p == BILL_WAITING ? share : MIN(share, 1);
+		}
 }
 
 static void

@@ -30,6 +30,7 @@ typedef struct Walk {
 	uint32_t *varies;                               /* the same: dimensions along which its elements differ */
 	double now;                                     /* no op begins before: the last barrier */
 	int warps, stages;
+	Arena *mem;
 } Walk;
 
 /* ---- elements of a thread ---- */
@@ -357,6 +358,78 @@ ready_of(const Walk *w, const Op *op)
 	return at;
 }
 
+/* ---- lines of the source ---- */
+
+static PathPart
+path_part(const Op *op)
+{
+	if (op_is_access(op) || op->kind == OP_COPY)
+		return PATH_MEMORY;
+	switch (op_family(op)) {
+	case FAMILY_CONVERT: case FAMILY_REDUCE: case FAMILY_SCAN: case FAMILY_ORDER: case FAMILY_SCATTER:
+	case FAMILY_GATHER: return PATH_EXCHANGE;
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC: return PATH_PRODUCT;
+	default: break;
+	}
+	bool moves = op->kind == OP_EXTRACT || op->kind == OP_FLIP || op->kind == OP_GET || op->kind == OP_PUT;
+	return moves ? PATH_EXCHANGE : PATH_ARITHMETIC;
+}
+
+static LineCost *
+line_of(const Walk *w, const Op *op)
+{
+	LineCosts *all = w->facts->lines;
+	for (int i = all->n - 1; i >= 0; i--)
+		if (all->at[i].line == op->place.line && all->at[i].file == op->place.file)
+			return &all->at[i];
+	vec_push(w->mem, all, ((LineCost){.file = op->place.file, .line = op->place.line, .used.warps = w->warps}));
+	return &all->at[all->n - 1];
+}
+
+/* A box that copies bring, or that leaves, lies in shared memory. */
+static double
+box_bytes(const Op *op)
+{
+	bool is_box = op->kind == OP_COPY || op->kind == OP_SEND;
+	return is_box ? (double)tile_bytes(op->in[access_data(op)]->type) : 0;
+}
+
+/* Cycles of shared memory that a product of warpgroups takes for its operands: b is read for every 64 rows. */
+static double
+product_shared(const Op *op)
+{
+	if (op->kind != OP_DOT_START || !op->out[0].layout)
+		return 0;
+	const Type *c = op->out[0].type;
+	double bytes = op->in[0]->type->kind == TYPE_TILE ? 0 : (double)tile_bytes(op->in[0]->type);
+	bytes += (double)tile_bytes(op->in[1]->type) * MAX((double)c->extent[c->rank - 2] / 64, 1);
+	return bytes / 128;
+}
+
+/* What the op, done `each` times, has added to the program's cost since `before`, and cycles to its path, of which
+ * `barrier` are a barrier's. */
+static void
+note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, double path, double barrier)
+{
+	const ProgramCost *now = w->c;
+	if (!w->facts->lines || op->place.line <= 0)
+		return;
+	LineCost *l = line_of(w, op);
+	l->used.issue += now->issue - before->issue;
+	l->used.special += now->special - before->special;
+	l->used.shuffles += now->shuffles - before->shuffles;
+	l->used.requests += now->requests - before->requests;
+	l->used.shared += now->shared - before->shared + each * product_shared(op);
+	l->used.products += now->products - before->products;
+	double box = each * box_bytes(op);
+	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
+	l->used.bytes += box > 0 ? box : now->bytes - before->bytes;
+	l->used.barriers += now->barriers - before->barriers;
+	l->used.path += path;
+	l->path[PATH_BARRIER] += MIN(barrier, path);
+	l->path[path_part(op)] += MAX(path - barrier, 0);
+}
+
 static void walk(Walk *w, const Block *b, double each);
 
 /* A loop's trips follow one another: each takes as long as its body's path. */
@@ -384,12 +457,18 @@ walk(Walk *w, const Block *b, double each)
 	double end = w->now;
 	bool is_once = b == w->f->body && w->c->stays;  /* for all programs of a block */
 	for (const Op *op = b->first; op; op = op->next) {
-		double start = ready_of(w, op), latency, times = is_once && !op_is_control(op) ? 0 : each;
+		bool is_region = op->nregion && (op_is_control(op) || op->kind == OP_ROLES);
+		double start = ready_of(w, op), latency, times = is_once && !is_region ? 0 : each, waited = 0;
+		const ProgramCost before = *w->c;
 		for (int i = 0; i < op->nout; i++)
 			w->varies[op->out[i].id] = varying(w, op, &op->out[i]);
-		if (attr_sync(op))
-			w->now = start = MAX(start, w->now) + barrier(w, times);
-		latency = op->nregion && op_is_control(op) ? region(w, op, times) : op_latency(w, op, times);
+		if (attr_sync(op)) {
+			waited = barrier(w, times);
+			w->now = start = MAX(start, w->now) + waited;
+		}
+		latency = is_region ? region(w, op, times) : op_latency(w, op, times);
+		if (!is_region)
+			note_line(w, op, each, &before, each * MAX(start + latency - end, 0), each * waited);
 		for (int i = 0; i < op->nout; i++)
 			w->ready[op->out[i].id] = start + latency;
 		end = MAX(end, start + latency);
@@ -400,7 +479,7 @@ walk(Walk *w, const Block *b, double each)
 void
 cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out)
 {
-	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1)};
+	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1), .mem = mem};
 	*out = (ProgramCost){.warps = w.warps, .stays = f->schedule.persistent};
 	func_number(f);
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));

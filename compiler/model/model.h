@@ -413,6 +413,7 @@ typedef struct CostFacts {
 	double (*sectors)(void *user, const Op *access); /* of a warp's access, on average */
 	bool (*windows)(void *user, const Op *read);    /* of interleaved records, whose words channels share */
 	void *user;
+	struct LineCosts *lines;                        /* gets a row for each line of the source; or NULL */
 } CostFacts;
 
 typedef struct ProgramCost {
@@ -429,6 +430,20 @@ typedef struct ProgramCost {
 	int registers;                                  /* of a thread */
 	int64_t shared_bytes;
 } ProgramCost;
+
+/* What a line of the source adds to a program's path waits for one of these. */
+typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, PATH_ARITHMETIC, PATH_PARTS } PathPart;
+
+typedef struct LineCost {
+	int file, line;
+	ProgramCost used;                               /* but for what is of the whole program */
+	double path[PATH_PARTS];                        /* cycles by which the line's ops move the path's end */
+} LineCost;
+
+typedef struct LineCosts {
+	LineCost *at;
+	int n, cap;
+} LineCosts;
 
 /* Only on targets that have rates. */
 void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out);
@@ -452,6 +467,19 @@ typedef struct Bill {
 	double spilled;                                 /* registers that it lacks */
 } Bill;
 
+typedef struct LineBill {
+	int file, line;
+	double part[BILL_PARTS];                        /* as a bill's: over all lines at most what is there */
+	const char *wait;                               /* what its ops wait for, mostly */
+} LineBill;
+
+typedef struct LineBills {
+	LineBill *at;
+	int n, cap;
+} LineBills;
+
+/* A row for each line, as shares of the launch's bill. */
+void bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out);
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */
 bool bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out);
 extern const char *const bill_part_names[BILL_PARTS];

@@ -60,6 +60,24 @@ const char *check_parted(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
 const char *check_synced(Func *f, const Target *t, const Op **at);
 
+/* place/barrier.c: why there is a barrier before an op: the first two accesses found that need it. */
+typedef struct BarrierPair {
+	const Op *at;                                   /* the op with the barrier */
+	const Op *before, *after;                       /* after: of `at`, or in it */
+	bool before_writes, after_writes;
+	bool is_earlier;                                /* `before` is of an earlier iteration */
+	bool is_global;                                 /* else bytes lo .. hi - 1 of shared memory */
+	int64_t lo, hi;
+} BarrierPair;
+
+typedef struct BarrierPairs {
+	BarrierPair *at;
+	int n, cap;
+} BarrierPairs;
+
+/* Of a function that went through pass barrier. */
+BarrierPairs barrier_pairs(const Func *f, const Target *t, Arena *mem);
+
 /* shape/split_find.c: the loop of the function that several blocks can share, whether the source says how its states join,
  * and the op that ends it; NULL: there is none. */
 const Op *split_divided(const Func *f, const Target *t, bool *merges, const Op **end);

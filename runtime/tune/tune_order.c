@@ -66,7 +66,7 @@ cycles_after_passes(const Tuner *t, const Bound *b)
 {
 	Bill bill;
 	Func *f = compile(t, b, NULL);
-	return f && estimate_bill(f, b, t->target, t->k->program->compile->mem, &bill) ? bill.cycles : -1;
+	return f && estimate_bill(f, b, t->target, t->k->program->compile->mem, NULL, &bill) ? bill.cycles : -1;
 }
 
 /* Of a candidate and those that share its parameters. */

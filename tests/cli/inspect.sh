@@ -103,7 +103,7 @@ expect 1 '^6 good, 1 wrong, 0 failed' check sectors.tgl
 # what moves elements between threads, and the barriers between
 expect 0 'extract .* the part alone through shared memory; 64 bytes at 0 of shared memory, a barrier in between$' inspect lines.tgl row
 expect 0 '^row for sm_90a: 16 warps, 8192 bytes' inspect lines.tgl row
-expect 0 'barrier *before this extract$' inspect lines.tgl row
+expect 0 'barrier *before this extract: .*, which it writes' inspect lines.tgl row
 expect 0 '^last for sm_90a: 1 warp, 0 bytes' inspect lines.tgl last
 expect 0 'extract *f32.32. *1 shuffle$' inspect lines.tgl last
 expect 0 'gather *f32.256. *the whole tile through shared memory; 1024 bytes at 0' inspect lines.tgl srt
@@ -135,4 +135,37 @@ END
 expect 0 "read img *u8\[4, 64\] *6 accesses of 4 bytes a thread" inspect gray.tgl gray
 expect 0 "chosen: persistent = true, coarsen = " inspect gray.tgl gray
 expect 0 "a block for each program, which takes long to start: it has atomic operations" inspect gray.tgl tally
+
+# The accesses that need a barrier; shared memory adds up to the total.
+expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' inspect matmul.tgl
+holds grep -q 'before this if: mbarrier of 10:5 initialises .*, which must be over' "$out"
+cat >turns.tgl <<'END'
+kernel turns(x: in f32[N], y: out f32[1]) grid(p: 1) {
+    var s = 0.0 as f32;
+    for i in range(0, N, 1024) {
+        s += sum(x[i +: 1024]);
+    }
+    y[0] = s;
+}
+kernel strays(x: *mut f32, n: i32) grid(p: 1) {
+    let i = iota(256, axis = 0);
+    let v = load(x + i);
+    store(x + (255 - i), v * 2);
+}
+example turns { N = 16384; x = normal(0, 1); }
+END
+expect 0 'barrier .* before this reduce: reduce of 4:14 reads .* in an earlier iteration, which it writes' inspect turns.tgl turns -D warps=4
+expect 0 'barrier .* before this store: load of 10:13 reads x, which it writes' inspect turns.tgl strays -D warps=4
+expect 0 '' inspect matmul.tgl --json --example large
+python3 - "$out" <<'PY' || fail "shared memory, or what lines cost, does not add up"
+import json, sys
+k, = json.load(open(sys.argv[1]))
+held = max(l["shared_at"] + l["shared_bytes"] for l in k["lines"] if l["shared_bytes"])
+assert held == k["shared_bytes"], (held, k["shared_bytes"])
+assert any(l["what"] == "mbarriers" for l in k["lines"])
+spent = {s["line"]: dict(s["parts"]) for s in k["spent"]}
+assert spent[11]["products"] > 1000 and spent[11]["shared memory"] > spent[13]["shared memory"] > 0, spent
+pair = next(l["pair"] for l in k["lines"] if l["what"] == "barrier")
+assert pair["first"]["does"] and pair["second"]["op"], pair
+PY
 finish

@@ -43,6 +43,8 @@ typedef struct Barrier {
 	int nsync;                                      /* barriers put so far */
 	bool checks;                                    /* puts none: */
 	const Op *missing;                              /* the first op that lacks one */
+	BarrierPairs *pairs;                            /* what needs each barrier is wanted there; NULL: it is not */
+	Arena *mem;
 } Barrier;
 
 /* ---- barriers ---- */
@@ -74,11 +76,41 @@ sync_before(Barrier *k, Op *op)
 	k->open.n = 0;
 }
 
+/* ---- the pair of accesses that needs a barrier ---- */
+
+static bool
+comes_first(const Op *a, const Op *b)
+{
+	for (const Op *op = a->home->func->body->first; op; op = op_after(op, a->home->func->body))
+		if (op == a || op == b)
+			return op == a;
+	return true;
+}
+
+static void
+note_pair(Barrier *k, const Op *at, const Effect *before, const Effect *after)
+{
+	if (!k->pairs)
+		return;
+	for (int i = 0; i < k->pairs->n; i++)
+		if (k->pairs->at[i].at == at)
+			return;
+	BarrierPair pair = {.at = at, .before = before->op, .after = after->op, .before_writes = before->write,
+	    .after_writes = after->write, .is_global = before->global, .lo = MAX(before->lo, after->lo),
+	    .hi = MIN(before->hi, after->hi)};
+	pair.is_earlier = before->op == after->op || !comes_first(before->op, after->op);
+	if (after->hi == 0) {
+		pair.lo = before->lo;
+		pair.hi = before->hi;
+	}
+	vec_push(k->mem, k->pairs, pair);
+}
+
 /* ---- ops ---- */
 
 /* A release after plain writes by any thread must come after all of them. */
 static bool
-releases(const Barrier *k, const Op *op)
+releases(Barrier *k, const Op *op)
 {
 	const char *order = attr_order(op);
 
@@ -86,8 +118,10 @@ releases(const Barrier *k, const Op *op)
 	    strcmp(order, "acquire") == 0)
 		return false;
 	for (int i = 0; i < k->open.n; i++)
-		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic)
+		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic) {
+			note_pair(k, op, &k->open.at[i], &(Effect){.op = op, .global = true, .write = true});
 			return true;
+		}
 	return false;
 }
 
@@ -120,7 +154,7 @@ is_counted(const Barrier *k, const Effect *e, const Value *mbarrier)
 
 /* The scope of the barrier before an arrival: one thread arrives for all of them, or one lane for its warp. */
 static SyncScope
-arrival_scope(const Barrier *k, const Op *op)
+arrival_scope(Barrier *k, const Op *op)
 {
 	bool by_warp = *attr_by(op);
 
@@ -132,19 +166,24 @@ arrival_scope(const Barrier *k, const Op *op)
 		bool is_other = effect_has_other_number(e, op->in[1]) || (is_access && !is_counted(k, e, op->in[0]));
 		if (op->kind == OP_EXPECT && is_other)
 			continue;                       /* what it counts is of its own slot */
-		if (is_arrived(e) && (!by_warp || !is_of_warp(e)))
+		if (is_arrived(e) && (!by_warp || !is_of_warp(e))) {
+			note_pair(k, op, e, &(Effect){.op = op, .write = true});
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;
+		}
 	}
 	return SYNC_NONE;
 }
 
+/* For the barrier before `at`, which e is an access of, or in. */
 static SyncScope
-find_hazard(const Barrier *k, const Effect *e)
+find_hazard(Barrier *k, const Op *at, const Effect *e)
 {
 	SyncScope most = SYNC_NONE;
 
 	for (int i = 0; i < k->open.n; i++) {
 		SyncScope scope = effect_hazard(&k->open.at[i], e);
+		if (scope == SYNC_BLOCK || (scope == SYNC_WARP && !attr_sync(at)))
+			note_pair(k, at, &k->open.at[i], e);
 		most = MAX(most, scope);
 	}
 	return most;
@@ -152,14 +191,14 @@ find_hazard(const Barrier *k, const Effect *e)
 
 /* A wait itself touches nothing: copies, each with its own hazards, have written by then. */
 static SyncScope
-find_hazards(const Barrier *k, const Effects *effects)
+find_hazards(Barrier *k, const Op *op, const Effects *effects)
 {
 	SyncScope most = SYNC_NONE;
 
 	if (effects->n && (effects->at[0].op->kind == OP_WAIT || effects->at[0].op->kind == OP_SENT))
 		return most;
 	for (int i = 0; i < effects->n; i++) {
-		SyncScope scope = find_hazard(k, &effects->at[i]);
+		SyncScope scope = find_hazard(k, op, &effects->at[i]);
 		most = MAX(most, scope);
 	}
 	return most;
@@ -195,13 +234,13 @@ visit(Barrier *k, Op *op)
 {
 	OpPlan plan = plan_op(op, k->t);
 	Effects effects = effects_of(op, &k->filled, k->tmp);
-	SyncScope scope = find_hazards(k, &effects);
+	SyncScope scope = find_hazards(k, op, &effects);
 
 	SyncScope arrival = arrival_scope(k, op);
 	scope = MAX(scope, arrival);
 	if (plan.scratch) {
 		Effect e = scratch_write(op, k->t, &plan, k->tmp);
-		SyncScope own = find_hazard(k, &e);
+		SyncScope own = find_hazard(k, op, &e);
 		scope = MAX(scope, own);
 	}
 	if (attr_sync(op) || scope == SYNC_BLOCK || releases(k, op)) {
@@ -340,14 +379,14 @@ walk_loop(Barrier *k, Op *op)
  * of its slot, and what counts its bytes after that was initialised.  What follows the branch needs the same barrier, so
  * there is one, before the branch. */
 static bool
-copies_before_readers(const Barrier *k, const Op *branch)
+copies_before_readers(Barrier *k, const Op *branch)
 {
 	for (int r = 0; r < branch->nregion; r++)
 		for (const Op *op = branch->region[r]->first; op; op = op_after(op, branch->region[r])) {
 			bool begins = op->kind == OP_COPY || op->kind == OP_EXPECT;
 			Effects effects = begins ? effects_of(op, &k->filled, k->tmp) : (Effects){0};
 			for (int i = 0; i < effects.n; i++)
-				if (!effects.at[i].global && find_hazard(k, &effects.at[i]))
+				if (!effects.at[i].global && find_hazard(k, branch, &effects.at[i]))
 					return true;
 		}
 	return false;
@@ -356,7 +395,7 @@ copies_before_readers(const Barrier *k, const Op *branch)
 static void
 walk_branch(Barrier *k, Op *op)
 {
-	if (attr_sync(op) || copies_before_readers(k, op))
+	if (copies_before_readers(k, op) || attr_sync(op))
 		sync_before(k, op);
 	Effects before = effects_copy(&k->open, k->tmp);
 
@@ -373,8 +412,10 @@ walk_roles(Barrier *k, Op *op)
 {
 	Effects left = {0};
 
-	if (k->open.n)
+	if (k->open.n) {
+		note_pair(k, op, &k->open.at[0], &(Effect){.op = op});
 		sync_before(k, op);
+	}
 	for (int r = 0; r < op->nregion; r++) {
 		k->open = (Effects){0};
 		if (r > 0 || !attr_lone(op))
@@ -400,9 +441,9 @@ walk(Barrier *k, Block *b)
 }
 
 static const Op *
-run(Func *f, const Target *t, bool checks)
+run(Func *f, const Target *t, bool checks, BarrierPairs *pairs, Arena *mem)
 {
-	Barrier k = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .checks = checks};
+	Barrier k = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .checks = checks, .pairs = pairs, .mem = mem};
 
 	axis_keep(f);
 	k.filled = find_filled(f->body, k.tmp);
@@ -416,8 +457,16 @@ run(Func *f, const Target *t, bool checks)
 const char *
 check_synced(Func *f, const Target *t, const Op **at)
 {
-	*at = run(f, t, true);
+	*at = run(f, t, true, NULL, NULL);
 	return *at ? "a hazard without a barrier, though the module claims SYNCED" : NULL;
+}
+
+BarrierPairs
+barrier_pairs(const Func *f, const Target *t, Arena *mem)
+{
+	BarrierPairs pairs = {0};
+	run((Func *)f, t, true, &pairs, mem);
+	return pairs;
 }
 
 void
@@ -426,6 +475,6 @@ pass_barrier(Module *m, const Target *t)
 	for (int i = 0; i < m->funcs.n && t; i++)
 		if (!m->funcs.at[i]->is_reference) {
 			place_proxy_fences(m->funcs.at[i], t);
-			run(m->funcs.at[i], t, false);
+			run(m->funcs.at[i], t, false, NULL, NULL);
 		}
 }
