@@ -8,7 +8,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/cache/hash.h"
+#include "runtime/case/case.h"
+
 typedef VEC(const char *) PathList;                     /* or names */
+
+/* Code that ran on the emulator. */
+typedef struct Ran {
+	Hash code;
+	bool has_grid_wait;                                 /* what the emulator itself does differently for a target */
+	const char *target;
+} Ran;
 
 typedef struct Totals {
 	int good, wrong, failed, unchecked, unknown, nrows;
@@ -16,6 +26,8 @@ typedef struct Totals {
 	const char *only;                                   /* the kernel asked for; NULL: all */
 	bool found;
 	PathList names;                                     /* of kernels, where it was not found */
+	bool every_target;                                  /* of the emulator: the same code runs once */
+	VEC(Ran) ran;
 } Totals;
 
 static int
@@ -106,6 +118,40 @@ check_output(void *user, const TglCheck *r)
 	    r->guard_broken ? "; something was written outside" : "");
 }
 
+/* Of an example's code, whose text names the target once. */
+static Hash
+hash_code(TglKernel *k, int example, const char *target, const Text *code)
+{
+	Text text = {0};
+	const char *name = strstr(code->at, target);
+	text_printf(&text, "%s %s %d %.*s%s", tgl_kernel_file(k), tgl_kernel_name(k), example, (int)(name - code->at),
+	    code->at, name + strlen(target));
+	Hash h = hash_bytes(text.at, text.n);
+	text_close(&text);
+	return h;
+}
+
+/* The target on whose emulator the case's code ran already; NULL: it is new, and will. */
+static const char *
+ran_as(Session *s, Totals *t, TglCase *c, TglKernel *k, int example)
+{
+	const Target *target = target_named(s->dev->dev.target);
+	Text code = {0};
+	if (!t->every_target || case_thread_text(c, &code) != TGL_OK) {
+		text_close(&code);
+		return NULL;
+	}
+	Ran new = {hash_code(k, example, target->name, &code), (target->has & HAS_GRID_WAIT) != 0, target->name};
+	text_close(&code);
+	for (int i = 0; i < t->ran.n; i++) {
+		const Ran *r = &t->ran.at[i];
+		if (r->has_grid_wait == new.has_grid_wait && memcmp(&r->code, &new.code, sizeof new.code) == 0)
+			return r->target;
+	}
+	vec_push(s->cli->mem, &t->ran, new);
+	return NULL;
+}
+
 static void
 check_case(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, TglArg *args,
     int nargs, Totals *t)
@@ -114,7 +160,8 @@ check_case(Session *s, TglKernel *k, int index, const TglExample *ex, const char
 	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
 	TglCase *c = tgl_case_open(s->dev, k, &options);
 	session_warnings(s);
-	bool ran = c && tgl_case_run(c, NULL) == TGL_OK;
+	const char *same = c ? ran_as(s, t, c, k, index) : NULL;
+	bool ran = c && (same || tgl_case_run(c, NULL) == TGL_OK);
 	if (ran)
 		session_warnings(s);
 	cli_progress_end(s->cli);
@@ -122,6 +169,8 @@ check_case(Session *s, TglKernel *k, int index, const TglExample *ex, const char
 		row(t, k, ex, device, "", -1, "FAILED");
 		session_error(s);
 		t->failed++;
+	} else if (same) {
+		row(t, k, ex, device, "", -1, arena_printf(s->cli->mem, "the code of %s", same));
 	} else if (!tgl_kernel_has_reference(k)) {
 		row(t, k, ex, device, "", -1, "ran; no reference");
 		t->unchecked++;
@@ -216,6 +265,7 @@ static bool
 check_simt(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 {
 	const Target *target;
+	t->every_target = true;
 	for (int i = 0; (target = target_at(i)); i++)
 		if (target->kind == TARGET_PTX &&
 		    !check_device(s, arena_printf(s->cli->mem, "simt:%s", target->name), paths, seed, t))

@@ -29,6 +29,9 @@ TglStatus case_run(TglCase *c, double *seconds);
 TglStatus case_launch(TglCase *c);      /* on what its tensors hold, without waiting where the device does not */
 bool case_restore(TglCase *c);          /* first values, poison */
 
+/* The thread IR of its launch on its device, a GPU's; what is wrong is reported as by tgl_case_run. */
+TglStatus case_thread_text(TglCase *c, Text *out);
+
 /* The example that the options ask for, into c->example; false, and reported: there is none such. */
 bool case_choose_example(TglCase *c, const TglCaseOptions *o);
 

@@ -5,6 +5,7 @@
 #include "compile/compile.h"
 #include "compile/inspect.h"
 #include "model/model.h"
+#include "runtime/case/case.h"
 #include "runtime/tune/tune.h"
 
 static bool
@@ -80,4 +81,20 @@ tgl_kernel_code(TglKernel *k, TglCode what, const char *target, const TglCaseOpt
 	context_end(cx, ok ? TGL_OK : TGL_ERROR_LAUNCH, compile);
 	binding_close(&c.b);
 	return ok ? out->at : NULL;
+}
+
+TglStatus
+case_thread_text(TglCase *c, Text *out)
+{
+	Compile *cx = c->k->program->compile;
+	ArgAssumptions assumptions;
+	Arena *mem = arena_open(), *before = compile_into(cx, mem);
+	context_begin(c->dev->cx);
+	specialise(c->k, &c->b, cx->tmp, &assumptions);
+	Module *m = instance_compile(c->k, &c->b.bound, &c->dev->dev, &assumptions);
+	bool ok = m && compile_text(m, target_named(c->dev->dev.target), STAGE_THREAD, out, NULL);
+	TglStatus s = context_end(c->dev->cx, ok ? TGL_OK : TGL_ERROR_SOURCE, cx);
+	compile_into(cx, before);
+	arena_close(mem);
+	return s;
 }

@@ -79,8 +79,8 @@ read_thread(TglKernel *k, int file, const Device *dev)
 }
 
 /* Compiles with the context's options and hands dumps and times over. */
-static Module *
-compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions *assumptions)
+Module *
+instance_compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions *assumptions)
 {
 	const TglCompileOptions *o = &k->program->cx->compile;
 	Text dump = {0}, times = {0};
@@ -202,7 +202,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
 	} else if (take_kept(in, k, dev, &name)) {
 		return TGL_OK;
 	} else {
-		Module *m = compile(k, &b->bound, &dev->dev, assumptions);
+		Module *m = instance_compile(k, &b->bound, &dev->dev, assumptions);
 		if (!m || !compile_artefact(m, target_named(dev->dev.target), &in->artefact))
 			return TGL_ERROR_SOURCE;
 		k->program->cx->compiled++;
@@ -220,7 +220,7 @@ static TglStatus
 make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions)
 {
 	const char *why = "";
-	Module *m = compile(k, &b->bound, &dev->dev, assumptions);
+	Module *m = instance_compile(k, &b->bound, &dev->dev, assumptions);
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];

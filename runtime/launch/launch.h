@@ -109,6 +109,8 @@ Instance *instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatu
 /* The same for a GPU's artefact that was made elsewhere (NULL: it is made here); it is taken unless there is such a form
  * already. */
 Instance *instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status);
+/* The kernel after the pipeline of the device's target; NULL after errors. */
+Module *instance_compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions *assumptions);
 /* The tile IR, simplified; NULL after errors. */
 Func *instance_func(TglKernel *k, Instance *in, const Binding *b);
 void instance_close_all(TglKernel *k);
