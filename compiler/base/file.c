@@ -207,7 +207,7 @@ typedef enum Outcome { DONE, FAILED, NOT_HERE } Outcome;
 #ifdef O_TMPFILE
 /* Gives the file without a name its name; linkat takes no name that exists, rename replaces it. */
 static Outcome
-give_name(const Job *j, int fd)
+link_name(const Job *j, int fd)
 {
 	char self[64];
 	Text name = {0};
@@ -235,7 +235,7 @@ write_unnamed(const Job *j)
 	int fd = open(j->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return NOT_HERE;
-	Outcome out = fill(j, fd) ? give_name(j, fd) : FAILED;
+	Outcome out = fill(j, fd) ? link_name(j, fd) : FAILED;
 	return close_after(fd, out == DONE) ? DONE : out == DONE ? FAILED : out;
 }
 #else

@@ -129,7 +129,7 @@ take_lines(const SortPlan *p, SortParts *parts, int wanted)
 
 /* A register bit to exchange with bit b of the axis: the lowest bit of the axis that is one; -1: there is none. */
 static int
-register_to_give(const SortPlan *p, const SortParts *parts, int b)
+register_to_exchange(const SortPlan *p, const SortParts *parts, int b)
 {
 	for (int k = 0; k < b; k++)
 		if (p->axis.in[k] == IN_REGISTER && !(parts->registers >> p->axis.bit[k] & 1))
@@ -156,7 +156,7 @@ take_axis(SortPlan *p, SortParts *parts, int wanted)
 {
 	for (int b = p->axis.n - 1; b > 0 && parts->n < wanted; b--) {
 		if (p->axis.in[b] != IN_REGISTER) {
-			SortSwap w = {register_to_give(p, parts, b), p->axis.in[b], p->axis.bit[b]};
+			SortSwap w = {register_to_exchange(p, parts, b), p->axis.in[b], p->axis.bit[b]};
 			if (w.reg < 0)
 				return false;
 			parts->swap[parts->nswap++] = w;

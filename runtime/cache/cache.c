@@ -200,7 +200,7 @@ cache_warning(Cache *c)
 }
 
 static void
-give_up(Cache *c)
+close_for_good(Cache *c)
 {
 	close_database(c);
 	c->off = true;
@@ -282,7 +282,7 @@ set_aside(Cache *c, const char *why)
 		move_aside(c, why);
 	unlock_folder(lock);
 	if (++c->rebuilds > MAX_REBUILDS)
-		give_up(c);
+		close_for_good(c);
 }
 
 /* "disk I/O error: No space left on device" */
@@ -314,7 +314,7 @@ cache_failed(Cache *c, int result, bool write)
 		warn(c, "the cache '%s' cannot be %s: %s", c->path, write ? "written to" : "read", reason);
 		c->read_only = true;
 		if (!write)
-			give_up(c);
+			close_for_good(c);
 	}
 }
 

@@ -275,7 +275,7 @@ read_scalars(TglCase *c)
 }
 
 static void
-add_given(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
+add_value(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
 {
 	if (named_const(given, *n, name))
 		return;
@@ -286,19 +286,19 @@ add_given(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
 /* What the caller's tensors say of dimensions and types goes before the example, as if given by
  * name. */
 static void
-given_by_tensor(TglCase *c, int i, NamedConst *given, int *n)
+values_of_tensor(TglCase *c, int i, NamedConst *given, int *n)
 {
 	const Kernel *k = c->k->k;
 	const KernelParam *p = &k->params.at[i];
 	const TglTensor *t = c->b.tensor[i];
 	if (!p->dtype_known && p->dtype_param >= 0)
-		add_given(c, given, n, k->item->ctparams.at[p->dtype_param].name,
+		add_value(c, given, n, k->item->ctparams.at[p->dtype_param].name,
 		    (Const){.kind = CONST_DTYPE, .dtype = (DType)t->dtype});
 	if (p->kind != PARAM_TENSOR || t->rank != p->rank)
 		return;
 	for (int d = 0; d < p->rank; d++)
 		if (p->ast->type->dims.at[d]->kind == EX_NAME)
-			add_given(c, given, n, p->ast->type->dims.at[d]->name,
+			add_value(c, given, n, p->ast->type->dims.at[d]->name,
 			    (Const){.kind = CONST_INT, .i = t->dim[d]});
 }
 
@@ -312,9 +312,9 @@ bind_example(TglCase *c)
 	memcpy(given, c->b.value, sizeof *given * (size_t)n);
 	for (int i = 0; i < k->params.n; i++) {
 		if (c->b.tensor[i])
-			given_by_tensor(c, i, given, &n);
+			values_of_tensor(c, i, given, &n);
 		if (k->params.at[i].kind == PARAM_SCALAR && c->b.info[i].given) {
-			add_given(c, given, &n, k->params.at[i].name, c->b.info[i].scalar);
+			add_value(c, given, &n, k->params.at[i].name, c->b.info[i].scalar);
 			c->b.info[i].given = false;
 		}
 	}

@@ -42,7 +42,7 @@ ballot(const SimtLanes *l)
 }
 
 static void
-give_all(const SimtLanes *l, uint64_t v)
+set_all(const SimtLanes *l, uint64_t v)
 {
 	for (int k = 0; k < SIMT_LANES; k++)
 		l->out[k][0] = v;
@@ -51,7 +51,7 @@ give_all(const SimtLanes *l, uint64_t v)
 #define VOTE(name, result)                                                                         \
 	static void name(const SimtLanes *l, const void *info)                                     \
 	{                                                                                          \
-		give_all(l, result);                                                               \
+		set_all(l, result);                                                               \
 	}
 VOTE(vote_any, ballot(l) != 0)
 VOTE(vote_all, ballot(l) == UINT32_MAX)
@@ -76,7 +76,7 @@ elect(const SimtLanes *l, const void *info)
 			uint32_t b = v[k];                                                         \
 			a = (result);                                                              \
 		}                                                                                  \
-		give_all(l, a);                                                                    \
+		set_all(l, a);                                                                    \
 	}
 REDUX(add, a + b)
 REDUX(min, (int32_t)a < (int32_t)b ? a : b)

@@ -174,7 +174,7 @@ feeds_matrix(const Msl *m, const ThreadRegion *b, Reg r)
 
 /* The w carried values or results from r on become one variable. */
 static void
-join_given(Msl *m, const Reg *r, int w)
+join_values(Msl *m, const Reg *r, int w)
 {
 	MslNode *first = msl_def(m, r[0]);
 	first->width = first->nout = w;
@@ -209,8 +209,8 @@ join_carried(Msl *m, MslNode *loop)
 			if (feeds_matrix(m, loop->t->region[0], msl_inside(loop)[i + k]))
 				w = 1;
 		if (w > 1) {
-			join_given(m, &msl_inside(loop)[i], w);
-			join_given(m, &loop->t->out[i], w);
+			join_values(m, &msl_inside(loop)[i], w);
+			join_values(m, &loop->t->out[i], w);
 		}
 		i += w;
 	}
@@ -226,7 +226,7 @@ join_results(Msl *m, MslNode *branch)
 		    !is_vector(m, otherwise, w)))
 			w /= 2;
 		if (w > 1)
-			join_given(m, &branch->t->out[i], w);
+			join_values(m, &branch->t->out[i], w);
 		i += w;
 	}
 }

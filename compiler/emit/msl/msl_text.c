@@ -88,7 +88,7 @@ msl_comment(Msl *m, Place at)
 /* ---- statements ---- */
 
 static bool
-is_given(const MslNode *n)
+is_input(const MslNode *n)
 {
 	return n->kind <= NODE_CARRIED ||
 	    (n->kind == NODE_PRIM && (n->t->op == PRIM_THREAD || n->t->op == PRIM_LANE || n->t->op == PRIM_BLOCK ||
@@ -114,7 +114,7 @@ goes_into_user(const MslNode *n)
 static void
 compute(Msl *m, MslNode *n)
 {
-	if (is_given(n) || goes_into_user(n))
+	if (is_input(n) || goes_into_user(n))
 		return;
 	Expr x = msl_node_expr(m, n);
 	if (n->name)                                    /* it was too long, and has a variable */
@@ -293,7 +293,7 @@ first_statement(const Msl *m, ThreadRegion *b)
 {
 	for (int i = 0; i < b->body.n; i++) {
 		MslNode *n = msl_beside(m, b->body.at[i]);
-		if (n->live && !is_given(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts))
+		if (n->live && !is_input(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts))
 			return n;
 	}
 	return NULL;
@@ -403,7 +403,7 @@ group_stores(const Msl *m, ThreadRegion *b)
 			last = n;
 		} else if (n->kind == NODE_STORE) {
 			last = n;
-		} else if (n->live && !is_given(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts && !n->converges)) {
+		} else if (n->live && !is_input(n) && !(msl_is_pure(n) && n->uses == 1 && !n->parts && !n->converges)) {
 			last = NULL;
 		}
 	}

@@ -49,7 +49,7 @@ shared_bytes(const Op *op)
 }
 
 static bool
-give_pointer(Worker *w, const Op *op, char *p)
+set_pointer(Worker *w, const Op *op, char *p)
 {
 	memcpy(value_at(w, &op->out[0]), &p, sizeof p);
 	return true;
@@ -65,7 +65,7 @@ allocated(const Worker *w, const Op *op)
 DEFINE(ALLOC)
 {
 	memset(allocated(w, op), 0xff, (size_t)shared_bytes(op));
-	return give_pointer(w, op, allocated(w, op));
+	return set_pointer(w, op, allocated(w, op));
 }
 
 DEFINE(MBARRIER)
@@ -75,7 +75,7 @@ DEFINE(MBARRIER)
 
 	for (int i = 0; i < op->out[0].type->slots; i++)
 		b[i] = (Mbarrier){.count = count, .pending = count};
-	return give_pointer(w, op, (char *)b);
+	return set_pointer(w, op, (char *)b);
 }
 
 /* Slot of a ring by an index that wraps. */
@@ -97,7 +97,7 @@ DEFINE(SLOT)
 {
 	const Value *ring = op->in[0];
 
-	return give_pointer(w, op, pointer(w, ring) + slot_number(w, ring, op->in[1]) * slot_bytes(ring->type));
+	return set_pointer(w, op, pointer(w, ring) + slot_number(w, ring, op->in[1]) * slot_bytes(ring->type));
 }
 
 DEFINE(GET)

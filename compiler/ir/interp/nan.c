@@ -97,7 +97,7 @@ element(const Looking *l, int tile, int64_t i)
 }
 
 static void
-take_given(const Looking *l, int tile, int64_t i, bool *nan, bool *inf)
+note_operand(const Looking *l, int tile, int64_t i, bool *nan, bool *inf)
 {
 	double x = element(l, tile, i);
 	*inf |= isinf(x);
@@ -115,7 +115,7 @@ nan_look(const Op *print, const void *const *data, double *found)
 	for (int g = 0; g < l.given && !each; g++) {
 		const Type given = tile_shown(print, g);
 		for (int64_t i = 0, n = type_count(&given); i < n; i++)
-			take_given(&l, g, i, &nan, &inf);
+			note_operand(&l, g, i, &nan, &inf);
 	}
 	for (int64_t i = 0, n = type_count(&t); i < n; i++) {
 		double x = element(&l, l.given, i);
@@ -124,7 +124,7 @@ nan_look(const Op *print, const void *const *data, double *found)
 		if (each)
 			nan = inf = false;
 		for (int g = 0; g < l.given && each; g++)
-			take_given(&l, g, i, &nan, &inf);
+			note_operand(&l, g, i, &nan, &inf);
 		*found = x;
 		if ((isnan(x) ? !nan : !inf && !nan) && is_inside(&l, l.given, i))
 			return i;

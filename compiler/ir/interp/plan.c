@@ -49,7 +49,7 @@ share_memory(Plan *p, const Op *op)
 }
 
 static void
-give_slots(Plan *p)
+assign_slots(Plan *p)
 {
 	ValueList all = func_values(p->func, p->mem);
 
@@ -102,7 +102,7 @@ plan_open(Func *f, const PlanOptions *opt, const char **why)
 	}
 	provenance_find(p);
 	if (p->opt.plain || p->opt.sanitize || p->opt.trace)
-		give_slots(p);
+		assign_slots(p);
 	else
 		fast_open(p);
 	lay_out_slots(p);

@@ -159,7 +159,7 @@ fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...)
 }
 
 static void
-give_argument(const Worker *w, const Value *v, const PlanArg *arg)
+set_argument(const Worker *w, const Value *v, const PlanArg *arg)
 {
 	if (w->plan->slot[v->id] < 0)
 		return;
@@ -198,7 +198,7 @@ plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const int64_t
 	if (count <= 0)
 		return true;
 	for (int i = 0; i < body->narg; i++)
-		give_argument(w, &body->arg[i], &args[i]);
+		set_argument(w, &body->arg[i], &args[i]);
 	bool well = !p->fast || fast_start(w);
 	for (int64_t i = first; well && i < first + count; i++) {
 		find_program(w, i);

@@ -195,7 +195,7 @@ is_control(const Op *op)
 
 /* A memory op's or dot's own layout, left by earlier passes. */
 static const Layout *
-given_layout(const Op *op)
+own_layout(const Op *op)
 {
 	switch (op->kind) {
 	case OP_READ: case OP_LOAD: case OP_DOT: case OP_ATOMIC: case OP_ATOMIC_PTR:
@@ -258,7 +258,7 @@ collect_op(Assign *a, Op *op)
 		return;
 	}
 	int v = add_var(a, op, w);
-	a->vars.at[v].preferred = given_layout(op);
+	a->vars.at[v].preferred = own_layout(op);
 	bool is_staged = op->nout == 1 && a->note[op->out[0].id].is_staged;
 	a->vars.at[v].hard = (op->kind == OP_DOT || is_staged) && a->vars.at[v].preferred;
 	for (int i = 0; i < op->nout; i++)

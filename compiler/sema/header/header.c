@@ -53,7 +53,7 @@ header_eval_int(Binder *b, const Expr *x, const char *what, int64_t *out)
 }
 
 static bool
-bind_given(Binder *b, const NamedConst *given, int n)
+bind_named(Binder *b, const NamedConst *given, int n)
 {
 	bool ok = true;
 
@@ -399,7 +399,7 @@ bind(Binder *b, const NamedConst *given, int n)
 {
 	if (b->k->broken)
 		return false;
-	bool ok = bind_given(b, given, n);
+	bool ok = bind_named(b, given, n);
 	ok &= bind_args(b);
 	ok &= fill_unknown(b);
 	ok &= bind_defaults(b);

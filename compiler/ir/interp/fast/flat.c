@@ -126,7 +126,7 @@ flat_make(Plan *p, const Block *b)
 
 /* A result that is an argument would be lost if another result were put over it first. */
 static void
-give_results(const Flat *f, char *rows, char **row, char *const *out, int64_t at, int64_t n)
+copy_results(const Flat *f, char *rows, char **row, char *const *out, int64_t at, int64_t n)
 {
 	for (int i = 0; i < f->nresults; i++) {
 		const RowCell *c = &f->cell.at[f->result[i]];
@@ -161,7 +161,7 @@ run_slice(Worker *w, const Flat *f, const char *const *arg, char *const *out, in
 		const void *in[3] = {row[r->in[0]], row[r->in[1]], row[r->in[2]]};
 		elementwise_run(w, &r->elementwise, row[r->out], in, r->scalar, n);
 	}
-	give_results(f, rows, row, out, at, n);
+	copy_results(f, rows, row, out, at, n);
 }
 
 bool

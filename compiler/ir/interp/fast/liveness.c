@@ -160,7 +160,7 @@ shared_with(const Plan *p, const Node *n, const Value *v)
 }
 
 static void
-give_web(Plan *p, const Node *n, Value *v)
+assign_web(Plan *p, const Node *n, Value *v)
 {
 	ValueInfo *x = value_info(p, v);
 	const Value *shared = shared_with(p, n, v);
@@ -187,21 +187,21 @@ give_web(Plan *p, const Node *n, Value *v)
 
 /* Region arguments begin with the op, those of a while loop's body after its test. */
 static void
-give_webs(Plan *p, Node *n)
+assign_webs(Plan *p, Node *n)
 {
 	for (int m = 0; m < n->member.n; m++)
-		give_web(p, n, &n->member.at[m]->out[0]);
+		assign_web(p, n, &n->member.at[m]->out[0]);
 	for (int r = 0; r < 2 && n->region[r]; r++) {
 		const Block *b = n->op->region[r];
 		int start = n->op->kind == OP_WHILE && r == 1 ? n->region[0]->yield->pos : n->pos;
 		for (int k = 0; k < b->narg; k++) {
-			give_web(p, n, &b->arg[k]);
+			assign_web(p, n, &b->arg[k]);
 			web_extend(p, value_info(p, &b->arg[k])->web, 2 * start + 1);
 			web_extend(p, value_info(p, &b->arg[k])->web, 2 * n->end);
 		}
 	}
 	for (int k = 0; !n->is_group && k < n->op->nout; k++)
-		give_web(p, n, &n->op->out[k]);
+		assign_web(p, n, &n->op->out[k]);
 }
 
 static bool
@@ -404,7 +404,7 @@ void
 liveness_find(Plan *p)
 {
 	static void (*const walk[])(Plan *p, Node *n) = {
-		find_escapes, find_strips, give_webs, live_node, find_moves, choose_moves,
+		find_escapes, find_strips, assign_webs, live_node, find_moves, choose_moves,
 	};
 	const Block *body = p->func->body;
 
@@ -413,7 +413,7 @@ liveness_find(Plan *p)
 	number_sched(p, p->fast->body);
 	for (int i = 0; i < body->narg; i++)
 		if (storage_of(p, &body->arg[i]).kind == STORE_SLOT) {
-			give_web(p, NULL, &body->arg[i]);
+			assign_web(p, NULL, &body->arg[i]);
 			web_extend(p, value_info(p, &body->arg[i])->web, 0);
 		}
 	for (int k = 0; k < LEN(walk); k++)
