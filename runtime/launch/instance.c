@@ -153,7 +153,7 @@ instance_close_all(TglKernel *k)
 /* One that another process, or an earlier run of this one, left in the cache.  What is asked to be shown of
  * a compilation needs one. */
 static bool
-take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
+take_cached(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
 {
 	TglContext *cx = k->program->cx;
 	Text bytes = {0};
@@ -174,7 +174,7 @@ take_kept(Instance *in, TglKernel *k, TglDevice *dev, const Hash *name)
 }
 
 static void
-keep(const Instance *in, TglKernel *k, const Bound *b, const Hash *name)
+cache_artefact(const Instance *in, TglKernel *k, const Bound *b, const Hash *name)
 {
 	Text bytes = {0}, values = {0};
 	const Compile *c = k->program->compile;
@@ -199,7 +199,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
 	if (take) {
 		in->artefact = *take;
 		*take = (Artefact){0};
-	} else if (take_kept(in, k, dev, &name)) {
+	} else if (take_cached(in, k, dev, &name)) {
 		return TGL_OK;
 	} else {
 		Module *m = instance_compile(k, &b->bound, &dev->dev, assumptions);
@@ -212,7 +212,7 @@ make_artefact(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
 	if (!in->loaded)
 		return device_report(dev, cx, NULL, k->k);
 	if (!k->program->cx->compile.ir && !k->program->cx->compile.trace)
-		keep(in, k, &b->bound, &name);
+		cache_artefact(in, k, &b->bound, &name);
 	return TGL_OK;
 }
 
@@ -266,9 +266,9 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 	PassOptions opt = {.only = "simplify,licm", .source = in->dev->dev.source};
 	if (in->func)
 		return in->func;
-	Arena *keep = compile_into(k->program->compile, in->mem);
+	Arena *before = compile_into(k->program->compile, in->mem);
 	Module *m = compile_kernel(k->k, &b->bound, in->dev->dev.target, NULL, &opt);
-	compile_into(k->program->compile, keep);
+	compile_into(k->program->compile, before);
 	if (m)
 		in->func = m->funcs.at[0];
 	return in->func;

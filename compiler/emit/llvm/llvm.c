@@ -135,7 +135,7 @@ typedef struct Machine {
 } Machine;
 
 static const char *
-kept(Arena *mem, char *message)
+arena_message(Arena *mem, char *message)
 {
 	const char *s = arena_strdup(mem, message);
 	LLVMDisposeMessage(message);
@@ -147,8 +147,8 @@ machine_of(Arena *mem, const Target *t, const EmitLlvmOptions *opt)
 {
 	if (!opt || !opt->host)
 		return (Machine){triple, t->cpu, t->features, false, false};
-	return (Machine){kept(mem, LLVMGetDefaultTargetTriple()), kept(mem, LLVMGetHostCPUName()),
-	    kept(mem, LLVMGetHostCPUFeatures()), true, opt->checks || opt->quick};
+	return (Machine){arena_message(mem, LLVMGetDefaultTargetTriple()), arena_message(mem, LLVMGetHostCPUName()),
+	    arena_message(mem, LLVMGetHostCPUFeatures()), true, opt->checks || opt->quick};
 }
 
 static LLVMTargetMachineRef
@@ -159,7 +159,7 @@ make_machine(Arena *mem, const Machine *m, const char **why)
 	LLVMTargetMachineRef machine;
 	char *complaint = NULL;
 	if (LLVMGetTargetFromTriple(m->triple, &target, &complaint)) {
-		*why = kept(mem, complaint);
+		*why = arena_message(mem, complaint);
 		return NULL;
 	}
 	if (setjmp(escape.to)) {
@@ -256,7 +256,7 @@ write_file(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, cons
 {
 	char *complaint = NULL;
 	if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->m, type, &complaint, out)) {
-		*why = kept(l->mem, complaint);
+		*why = arena_message(l->mem, complaint);
 		return false;
 	}
 	if (l->nerrors) {

@@ -161,7 +161,7 @@ Expr msl_lookup_expr(Msl *m, const MslNode *n);
 void msl_tables_text(Msl *m, Text *out);
 
 /* The text, in the module's memory. */
-static inline const char *msl_kept(Msl *m, Text *t)
+static inline const char *msl_arena_text(Msl *m, Text *t)
 {
 	const char *s = arena_strdup(m->mem, t->at);
 	text_close(t);

@@ -211,7 +211,7 @@ pointer_sum(Msl *m, MslNode *n, Reg offset, int64_t constant, CType *in)
 		put_sum(m, &t, offset);
 	if (constant)
 		text_printf(&t, constant < 0 ? " - %lld" : " + %lld", (long long)(constant < 0 ? -constant : constant));
-	return msl_kept(m, &t);
+	return msl_arena_text(m, &t);
 }
 
 Expr
@@ -235,7 +235,7 @@ msl_pointer_expr(Msl *m, const MslNode *n)
 		Text t = {0};
 		text_printf(&t, "(%s)%s", msl_pointer_type(m, n), start_text(m, base, P_UNARY));
 		put_sum(m, &t, n->in[1]);
-		x.text = msl_kept(m, &t);
+		x.text = msl_arena_text(m, &t);
 		return x;
 	} else if (unit == 1) {
 		Reg whole = msl_def(m, n->in[1])->kind == NODE_CONST ? 0 : n->in[1];
@@ -273,7 +273,7 @@ address_sum(Msl *m, const MslNode *n, int64_t more, CType *in)
 		text_printf(&t, " + %s * %d", msl_wrap(m, msl_expr(m, &at->offset, 1), P_PRODUCT), unit);
 	if (constant)
 		text_printf(&t, " + %lld", (long long)(constant / (typed ? c_bytes(own) : 1)));
-	return msl_kept(m, &t);
+	return msl_arena_text(m, &t);
 }
 
 const char *

@@ -247,7 +247,7 @@ pack_expr(Msl *m, const MslNode *n)
 		Expr v = msl_expr(m, n->in + i, 1);
 		text_printf(&t, i ? " | (uint(%s) & 15u) << %d" : "(uint(%s) & 15u)", v.text, 4 * i);
 	}
-	x.text = msl_kept(m, &t);
+	x.text = msl_arena_text(m, &t);
 	x.strength = P_OR;
 	return x;
 }
@@ -276,7 +276,7 @@ call_expr(Msl *m, const MslNode *n)
 	for (int k = 0; k < n->nin / w; k++)
 		text_printf(&t, "%s%s", k ? ", " : "", msl_as(m, msl_expr(m, n->in + k * w, w), c, w).text);
 	text_put(&t, ")");
-	return msl_made(msl_kept(m, &t), P_NAME, w, c);
+	return msl_made(msl_arena_text(m, &t), P_NAME, w, c);
 }
 
 /* Variables of integers keep the sign that their expression had; see msl_declare. */

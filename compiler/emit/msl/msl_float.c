@@ -75,7 +75,7 @@ float_call(Msl *m, const MslNode *n)
 	for (int k = 0; k < thread_op_operands[n->t->op]; k++)
 		text_printf(&t, "%s%s", k ? ", " : "", msl_as(m, float_lanes(m, n, k, widen), c, n->width).text);
 	text_put(&t, ")");
-	return rounded(m, n, msl_made(msl_kept(m, &t), P_NAME, n->width, c), widen);
+	return rounded(m, n, msl_made(msl_arena_text(m, &t), P_NAME, n->width, c), widen);
 }
 
 static Expr

@@ -76,7 +76,7 @@ msl_load_text(Msl *m, MslNode *n)
 		for (int i = 0; i < n->width; i++)
 			text_printf(&t, "%s%s", i ? ", " : "", msl_memory(m, n, (int64_t)i * bytes, c, 1));
 		text_put(&t, ")");
-		at = msl_kept(m, &t);
+		at = msl_arena_text(m, &t);
 	} else if (words) {
 		at = msl_memory(m, n, 0, C_UINT, words);
 	} else {
@@ -142,7 +142,7 @@ packed_words(Msl *m, const MslNode *n)
 		text_printf(&t, "%sas_type<%s>(%s)", i ? ", " : "", group == per ? "uint" : "uint2", x.text);
 	}
 	text_put(&t, ")");
-	return msl_kept(m, &t);
+	return msl_arena_text(m, &t);
 }
 
 /* "*(…) = …;" of lanes at .. at + w. */
