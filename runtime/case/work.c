@@ -129,7 +129,7 @@ is_known(const Env *e, const Value *v)
 
 /* Values carried by a loop are not followed. */
 static void
-forget_args(Env *e, const Block *b, int from)
+clear_args(Env *e, const Block *b, int from)
 {
 	for (int i = from; i < b->narg; i++)
 		set(e, &b->arg[i], false, 0);
@@ -140,7 +140,7 @@ count_for(Env *e, const Op *op)
 {
 	Block *body = op->region[0];
 	set(e, &body->arg[0], false, 0);
-	forget_args(e, body, 1);
+	clear_args(e, body, 1);
 	double once = count_block(e, body);
 	if (once == 0)
 		return 0;
@@ -179,7 +179,7 @@ count_if(Env *e, const Op *op)
 static double
 count_fn(Env *e, const Op *op)
 {
-	forget_args(e, op->region[0], 0);
+	clear_args(e, op->region[0], 0);
 	double once = count_block(e, op->region[0]);
 	return once < 0 ? -1 : once * (double)type_count(op->in[0]->type);
 }
@@ -196,7 +196,7 @@ count_regions(Env *e, const Op *op)
 		return count_fn(e, op);
 	double sum = 0;
 	for (int i = 0; i < op->nregion; i++) {
-		forget_args(e, op->region[i], 0);
+		clear_args(e, op->region[i], 0);
 		sum += fabs(count_block(e, op->region[i]));
 	}
 	return sum > 0 ? -1 : 0;

@@ -136,12 +136,12 @@ bool cuda_sync(Device *d, Fault *fault);
  * it; false: *fault has the first, or d->error. */
 bool cuda_collect(Device *d, void *stream, bool all, Fault *fault);
 void cuda_note(CudaState *s, Loaded *l, void *stream); /* it was launched */
-void cuda_forget(CudaState *s, const Loaded *l); /* it is unloaded */
+void cuda_drop_pending(CudaState *s, const Loaded *l); /* it is unloaded */
 
 /* cuda_parts.c: the values that are memory for blocks that share a program, apart for streams and recordings */
 bool cuda_take_parts(Device *d, Loaded *l, unsigned blocks);
 uint64_t cuda_recording(Device *d, void *stream); /* a number of the recording of the stream under way; 0: none */
-void cuda_parts_forget(CudaState *s, const void *stream); /* it is closed */
+void cuda_parts_drop(CudaState *s, const void *stream); /* it is closed */
 void cuda_parts_close(CudaState *s);
 
 /* cuda_fill.c */

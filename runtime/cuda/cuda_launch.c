@@ -114,7 +114,7 @@ CUDA_FUNCTION(bool, cuda_sync, (Device *d, Fault *fault),
     cuda_check(d, CUDA_STATE(d)->cuda.cuCtxSynchronize(), "cuCtxSynchronize") && cuda_collect(d, d->stream, true, fault))
 
 void
-cuda_forget(CudaState *s, const Loaded *l)
+cuda_drop_pending(CudaState *s, const Loaded *l)
 {
 	for (Loaded **at = &s->launched; *at; at = &(*at)->next_launched)
 		if (*at == l) {

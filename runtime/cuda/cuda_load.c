@@ -213,7 +213,7 @@ cuda_unload(Device *d, Loaded *l)
 {
 	void *before = cuda_enter(d);
 	CUDA_STATE(d)->cuda.cuCtxSynchronize();
-	cuda_forget(CUDA_STATE(d), l);
+	cuda_drop_pending(CUDA_STATE(d), l);
 	free_loaded(d, l);
 	cuda_leave(d, before);
 }

@@ -95,7 +95,7 @@ cuda_take_parts(Device *d, Loaded *l, unsigned blocks)
 }
 
 void
-cuda_parts_forget(CudaState *s, const void *stream)
+cuda_parts_drop(CudaState *s, const void *stream)
 {
 	for (CudaParts *p = s->parts; p; p = p->next)
 		p->is_old = p->is_old || p->stream == stream;

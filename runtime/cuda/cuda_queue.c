@@ -38,7 +38,7 @@ static void
 stream_close(Device *d, void *stream)
 {
 	stream_destroy(d, stream);
-	cuda_parts_forget(CUDA_STATE(d), stream);
+	cuda_parts_drop(CUDA_STATE(d), stream);
 }
 
 static void

@@ -373,7 +373,7 @@ tune_measured(TglCase *c, const TglTuneOptions *options, Arena *mem, TglTune *ou
 	tune_build_end(&t);
 	for (int i = 0; i < t.at.n; i++)
 		artefact_close(&t.at.at[i].artefact);
-	tune_forget_first(&t);
+	tune_free_first(&t);
 	c->b.bound = before;
 	return s;
 }

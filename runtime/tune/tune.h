@@ -159,6 +159,6 @@ bool tune_errors(TglKernel *k, const Bound *b, const char *target, RoundError *o
 bool tune_keep_first(Tuner *t);
 /* Whether the outputs are right; if not, *why (in t->mem) says what is wrong.  *failed: it could not be found out. */
 bool tune_compare(Tuner *t, const char **why, bool *failed);
-void tune_forget_first(Tuner *t);
+void tune_free_first(Tuner *t);
 
 #endif

@@ -36,7 +36,7 @@ fetch(Tuner *t, const TglTensor *x)
 }
 
 void
-tune_forget_first(Tuner *t)
+tune_free_first(Tuner *t)
 {
 	for (int i = 0; t->first && i < t->k->k->params.n; i++)
 		free(t->first[i]);
@@ -59,7 +59,7 @@ tune_keep_first(Tuner *t)
 		if (!x || !param_is_output(&t->k->k->params.at[i]))
 			continue;
 		if (!fetch(t, x)) {
-			tune_forget_first(t);
+			tune_free_first(t);
 			return false;
 		}
 		t->first[i] = t->got;

@@ -249,7 +249,7 @@ make_roles(Parting *p)
 
 /* Copies by one thread have no layout of threads. */
 static void
-forget_layouts(Op *programs)
+clear_layouts(Op *programs)
 {
 	for (Op *op = programs->region[0]->first; op; op = op_after(op, programs->region[0]))
 		if (op->kind == OP_COPY)
@@ -269,7 +269,7 @@ part(Parting *p)
 	build_yield(&b, NULL, 0);
 	drop_effects(p, producer, false);
 	drop_effects(p, p->programs, true);
-	forget_layouts(producer);
+	clear_layouts(producer);
 	sweep(p->f);
 }
 

@@ -221,7 +221,7 @@ narrow_args(const Block *b, int first, Value *const *yielded)
 }
 
 static void
-forget_args(const Block *b, int first)
+clear_args(const Block *b, int first)
 {
 	for (int i = first; i < b->narg; i++)
 		set(&b->arg[i], axis_unknown(b->arg[i].type));
@@ -236,7 +236,7 @@ walk_loop(Axes *a, const Op *op)
 	start_args(a, op, first, is_for ? 3 : 0);
 	for (int round = 0; changed; round++) {
 		if (round == ROUNDS)
-			forget_args(head, first);
+			clear_args(head, first);
 		if (is_for)
 			set_index(op);
 		walk(a, head);
@@ -264,7 +264,7 @@ static void
 walk_op(Axes *a, const Op *op)
 {
 	for (int r = 0; r < op->nregion; r++) {
-		forget_args(op->region[r], 0);
+		clear_args(op->region[r], 0);
 		walk(a, op->region[r]);
 	}
 	for (int i = 0; i < op->nout; i++)

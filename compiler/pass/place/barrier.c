@@ -281,7 +281,7 @@ is_over_programs(const Op *loop)
 }
 
 static void
-forget_global(Effects *open)
+close_global(Effects *open)
 {
 	int n = 0;
 
@@ -309,7 +309,7 @@ walk_iterations(Barrier *k, Op *op, bool is_cut)
 			break;
 		advance_iteration(&k->open, body);
 		if (is_over_programs(op))
-			forget_global(&k->open);
+			close_global(&k->open);
 		if (is_cut)
 			break;
 	}

@@ -111,7 +111,7 @@ edges_leave(Edges *e, const Block *to)
 }
 
 static void
-learn(Watch *w, const Value *v, const Origin *now)
+set_origin(Watch *w, const Value *v, const Origin *now)
 {
 	w->changed |= weight(now) != weight(origin_of(w, v));
 	w->of[v->id] = *now;
@@ -126,7 +126,7 @@ flow(Watch *w, const Value *from, const Value *to)
 		edges_leave(&o.dim[d], to->block);
 	edges_leave(&o.mask, to->block);
 	origin_join(&now, &o);
-	learn(w, to, &now);
+	set_origin(w, to, &now);
 }
 
 /* ---- ops ---- */
@@ -287,7 +287,7 @@ walk(Watch *w)
 		}
 		for (int i = 0; !op_is_control(op) && i < op->nout; i++) {
 			Origin now = origin_make(w, op);
-			learn(w, &op->out[i], &now);
+			set_origin(w, &op->out[i], &now);
 		}
 	}
 }
