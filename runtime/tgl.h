@@ -222,8 +222,8 @@ typedef struct TglDeviceOptions {
 	uint64_t schedule;
 	/* simt: count what warps' accesses cost and warn where the compiler predicted less */
 	bool costs;
-	/* simt: turns of loops in a block until they count as endless; 0: 500 million */
-	int64_t turns;
+	/* simt: iterations of loops in a block until they count as endless; 0: 500 million */
+	int64_t iterations;
 	void (*trace)(void *user, const TglTrace *t); /* NULL: none.  Slow. */
 	void *user;
 } TglDeviceOptions;

@@ -58,9 +58,9 @@ session_open(Session *s, const Cli *cli)
 bool
 session_device(Session *s, const char *name)
 {
-	int64_t threads, schedule, turns;
+	int64_t threads, schedule, iterations;
 	if (!cli_number(s->cli, OPT_THREADS, 0, &threads) || !cli_number(s->cli, OPT_SCHEDULE, 0, &schedule) ||
-	    !cli_number(s->cli, OPT_TURNS, 0, &turns)) {
+	    !cli_number(s->cli, OPT_ITERATIONS, 0, &iterations)) {
 		s->status = EXIT_MISUSE;
 		return false;
 	}
@@ -70,7 +70,7 @@ session_device(Session *s, const char *name)
 		.break_nan = cli_has(s->cli, OPT_BREAK_NAN),
 		.unchecked = cli_has(s->cli, OPT_UNCHECKED),
 		.schedule = (uint64_t)schedule,
-		.turns = turns,
+		.iterations = iterations,
 		.costs = s->cli->command == CMD_race,
 	};
 	if (!name && cli_has(s->cli, OPT_TRACE))

@@ -220,7 +220,7 @@ bind_params(Lower *l)
 }
 
 static bool
-turns(const Op *op)
+reduces_angle(const Op *op)
 {
 	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !attr_fast(op);
 }
@@ -229,7 +229,7 @@ bool
 lower_reduces_angles(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (turns(op))
+		if (reduces_angle(op))
 			return true;
 	return false;
 }
@@ -239,7 +239,7 @@ lower_angle_count(const Func *f)
 {
 	int64_t n = 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += turns(op) ? lower_count(&op->out[0]) : 0;
+		n += reduces_angle(op) ? lower_count(&op->out[0]) : 0;
 	return n;
 }
 

@@ -19,7 +19,7 @@ static const uint32_t round_constant[64] = {
 };
 
 static uint32_t
-turn(uint32_t x, int n)
+rotate_right(uint32_t x, int n)
 {
 	return x >> n | x << (32 - n);
 }
@@ -37,8 +37,8 @@ schedule(const unsigned char block[64], uint32_t w[64])
 		w[i] = load_word(block + 4 * i);
 	for (int i = 16; i < 64; i++) {
 		uint32_t a = w[i - 15], b = w[i - 2];
-		w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
-		       (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+		w[i] = w[i - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[i - 7] +
+		       (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
 	}
 }
 
@@ -50,9 +50,9 @@ add_block(uint32_t state[8], const unsigned char block[64])
 	memcpy(s, state, sizeof s);
 	for (int i = 0; i < 64; i++) {
 		uint32_t a = s[0], e = s[4];
-		uint32_t t = s[7] + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) +
+		uint32_t t = s[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
 			     ((e & s[5]) ^ (~e & s[6])) + round_constant[i] + w[i];
-		uint32_t u = (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) +
+		uint32_t u = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
 			     ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
 		memmove(s + 1, s, 7 * sizeof *s);
 		s[4] += t;

@@ -99,7 +99,7 @@ scheduler_run(BlockScheduler *w, int64_t first)
 	memset(w->group, 0, sizeof *w->group * (size_t)(w->nwarps / 4 + 1));
 	w->ended = w->current = w->cluster_arrived = 0;
 	w->cluster_phase = 0;
-	w->turns = 0;
+	w->iterations = 0;
 	w->random = l->seed ? (l->seed * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(first + 1) << 20) | 1 : 0;
 	for (int i = 0; i < w->nblocks; i++)
 		begin_block(w, i, first + i);

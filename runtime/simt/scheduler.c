@@ -391,12 +391,13 @@ yield(BlockScheduler *w, Fiber *f)
 }
 
 static void
-spend(BlockScheduler *w, Fiber *f, int64_t turns)
+spend(BlockScheduler *w, Fiber *f, int64_t iterations)
 {
-	int64_t most = w->launch->turns_most ? w->launch->turns_most : SIMT_TURNS;
-	w->turns += turns;
-	if (w->turns > most)
-		simt_fail(&f->t, "a loop does not end: the block has gone through %lld turns", (long long)w->turns);
+	int64_t most = w->launch->iterations_most ? w->launch->iterations_most : SIMT_ITERATIONS;
+	w->iterations += iterations;
+	if (w->iterations > most)
+		simt_fail(&f->t, "a loop does not end: the block has gone through %lld iterations",
+		    (long long)w->iterations);
 	if (atomic_load_explicit(&w->run->failed, memory_order_relaxed) < f->t.block->index)
 		scheduler_abort(w);
 }

@@ -14,10 +14,10 @@ enum {
 	SIMT_WARPS = 32,                                /* of a block at most */
 	SIMT_CLUSTER = 16,                              /* blocks of a cluster at most */
 	SIMT_BARRIERS = 16,
-	SIMT_SLICE = 4096,                              /* turns of loops until other fibers run */
+	SIMT_SLICE = 4096,                              /* iterations of loops until other fibers run */
 	SIMT_SPIN = 400,                                /* what a turn counts that lets others run at once */
 };
-#define SIMT_TURNS INT64_C(500000000)                   /* of loops, if the launch says nothing */
+#define SIMT_ITERATIONS INT64_C(500000000)                   /* of loops, if the launch says nothing */
 
 typedef enum FiberState { FIBER_RUNS, FIBER_COLLECTIVE, FIBER_BARRIER, FIBER_WAITS, FIBER_ENDED } FiberState;
 
@@ -114,7 +114,7 @@ struct BlockScheduler {
 	size_t shared_room, shared_step;
 	int cluster_arrived;
 	uint32_t cluster_phase;
-	int64_t turns;                                  /* of loops, of all fibers */
+	int64_t iterations;                                  /* of loops, of all fibers */
 	SimtThread **released;                          /* room for the threads of one barrier */
 	uintptr_t fault;                                /* guard.c: what was touched */
 	char *signal_stack;

@@ -213,7 +213,7 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	SimtState *s = d->state;
 	SimtReport report;
 	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule,
-	    .turns_most = s->opt.turns, .range = range, .nrange = nrange,
+	    .iterations_most = s->opt.iterations, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_findings_close(&s->findings);
 	s->findings.counts = s->opt.costs && !l->is_costed;

@@ -26,7 +26,7 @@ typedef struct SimtThread {
 	int32_t thread, lane, block_index, nblocks;     /* within the block, within the warp; of the grid */
 	int32_t cluster_rank;
 	int32_t site;                                   /* index of the place in the source that is being executed */
-	int64_t steps;                                  /* turns of loops left until simt_steps is called */
+	int64_t steps;                                  /* iterations of loops left until simt_steps is called */
 	SimtBlock *block;
 	int warp;
 	uint64_t in[4];                                 /* room for a collective's operands */
@@ -181,7 +181,7 @@ struct SimtLaunch {
 	bool checks;
 	bool starts_early;                              /* threads wait before they touch global memory */
 	uint64_t seed;                                  /* 0: warps in order; else they run in an order of its own */
-	int64_t turns_most;                             /* of loops, of a cluster; 0: SIMT_TURNS */
+	int64_t iterations_most;                             /* of loops, of a cluster; 0: SIMT_ITERATIONS */
 	int workers;                                    /* OS threads; 0: as many as there are processors */
 	const SimtRange *range;
 	int nrange;                                     /* 0: any memory */

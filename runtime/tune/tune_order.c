@@ -21,10 +21,10 @@
 
 static const double BUDGET_SHARE = 0.1;
 
-typedef struct Turn {
+typedef struct Estimated {
 	int candidate, spread;
 	double cycles;                  /* below 0: not known */
-} Turn;
+} Estimated;
 
 static int
 common_divisor(int a, int b)
@@ -71,7 +71,7 @@ cycles_after_passes(const Tuner *t, const Bound *b)
 
 /* Of a candidate and those that share its parameters. */
 static void
-estimate_alike(const Tuner *t, Turn *turn, bool *done, int i)
+estimate_alike(const Tuner *t, Estimated *estimated, bool *done, int i)
 {
 	const Bound *first = &t->at.at[i].bound;
 	Func *f = compile(t, first, CHOOSE_PASSES);
@@ -82,16 +82,16 @@ estimate_alike(const Tuner *t, Turn *turn, bool *done, int i)
 			continue;
 		done[j] = true;
 		if (products)
-			turn[j].cycles = choose_cycles(f, &c->bound, t->target);
+			estimated[j].cycles = choose_cycles(f, &c->bound, t->target);
 		else if (f)
-			turn[j].cycles = cycles_after_passes(t, &c->bound);
+			estimated[j].cycles = cycles_after_passes(t, &c->bound);
 	}
 }
 
 static int
-compare_turns(const void *a, const void *b)
+compare_estimates(const void *a, const void *b)
 {
-	const Turn *x = a, *y = b;
+	const Estimated *x = a, *y = b;
 	if ((x->cycles < 0) != (y->cycles < 0))
 		return x->cycles < 0 ? 1 : -1;
 	if (x->cycles >= 0 && x->cycles != y->cycles)
@@ -100,7 +100,7 @@ compare_turns(const void *a, const void *b)
 }
 
 static void
-estimate_all(Tuner *t, Turn *turn)
+estimate_all(Tuner *t, Estimated *estimated)
 {
 	Compile *cx = t->k->program->compile;
 	bool *done = NEW_ARRAY(t->mem, bool, t->at.n);
@@ -110,7 +110,7 @@ estimate_all(Tuner *t, Turn *turn)
 	for (int k = 1; k < t->at.n && device_clock() < t->start + BUDGET_SHARE * t->budget; k++) {
 		int i = t->order[k];
 		if (!done[i] && !t->at.at[i].dropped)
-			estimate_alike(t, turn, done, i);
+			estimate_alike(t, estimated, done, i);
 		t->k->k->program->called = before.called;
 		arena_reset(cx->tmp);
 		arena_reset(apart);
@@ -125,13 +125,13 @@ tune_order(Tuner *t)
 	spread(t);
 	if (!t->target || !t->target->rates)
 		return;
-	Turn *turn = NEW_ARRAY(t->mem, Turn, t->at.n);
+	Estimated *estimated = NEW_ARRAY(t->mem, Estimated, t->at.n);
 	for (int k = 0; k < t->at.n; k++)
-		turn[t->order[k]] = (Turn){t->order[k], k, -1};
-	estimate_all(t, turn);
-	qsort(turn + 1, (size_t)t->at.n - 1, sizeof *turn, compare_turns);
+		estimated[t->order[k]] = (Estimated){t->order[k], k, -1};
+	estimate_all(t, estimated);
+	qsort(estimated + 1, (size_t)t->at.n - 1, sizeof *estimated, compare_estimates);
 	for (int k = 1; k < t->at.n; k++) {
-		t->order[k] = turn[k].candidate;
-		t->at.at[turn[k].candidate].cycles = turn[k].cycles;
+		t->order[k] = estimated[k].candidate;
+		t->at.at[estimated[k].candidate].cycles = estimated[k].cycles;
 	}
 }

@@ -20,8 +20,8 @@ example sure { N = 250; x = uniform(0, 9); }
 END
 expect 0 '' run k.tgl far --arg 'x=ones([129])' --arg by=1 --device=simt
 expect 1 "lies outside of 'x': it would be element 100000 of 128" run k.tgl far --arg 'x=ones([128])' --arg by=100000 --device=simt
-expect 0 'i32.128.' run k.tgl ever --arg n=6 --device=simt:sm_80 --turns=100000
-expect 1 'k.tgl:4:.*a loop does not end' run k.tgl ever --arg n=7 --device=simt:sm_80 --turns=100000
+expect 0 'i32.128.' run k.tgl ever --arg n=6 --device=simt:sm_80 --iterations=100000
+expect 1 'k.tgl:4:.*a loop does not end' run k.tgl ever --arg n=7 --device=simt:sm_80 --iterations=100000
 holds grep -q "E1194" "$err"
 expect 0 '^sure .* simt:sm_75 .* y .* good$' check k.tgl --device=simt
 expect 0 '^sure .* simt:sm_90a *y .* good$' check k.tgl --device=simt --unchecked --schedule=7

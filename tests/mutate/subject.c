@@ -16,7 +16,7 @@
 
 #include "lower/lower.h"
 
-enum { HANG_SECONDS = 120, TURNS_MOST = 20000000, WAYS_OF_MASK = 12, SIZES_OF_MASK = 32 };
+enum { HANG_SECONDS = 120, ITERATIONS_MOST = 20000000, WAYS_OF_MASK = 12, SIZES_OF_MASK = 32 };
 
 static Mutant *mutant;                                  /* of the one device that is open */
 
@@ -66,7 +66,7 @@ subject_device(const Subject *s, Mutant *o, int order, bool unchecked, Opened *x
 {
 	char name[32];
 	TglCacheOptions no_cache = {.off = true};
-	TglDeviceOptions opt = {.threads = 1, .quick = true, .schedule = (uint64_t)order, .turns = TURNS_MOST,
+	TglDeviceOptions opt = {.threads = 1, .quick = true, .schedule = (uint64_t)order, .iterations = ITERATIONS_MOST,
 	    .unchecked = unchecked, .costs = true};
 	*x = (Opened){.cx = tgl_context_open()};
 	tgl_context_cache(x->cx, &no_cache);

@@ -347,7 +347,7 @@ static void
 loops_end(void **state)
 {
 	assert_true(run_with((SimtLaunch){.kernel = spin, .param = (uint64_t[]){55}, .shared_bytes = 16}).ok);
-	expect_report((SimtLaunch){.kernel = spin, .param = (uint64_t[]){77}, .shared_bytes = 16, .turns_most = 1000000},
+	expect_report((SimtLaunch){.kernel = spin, .param = (uint64_t[]){77}, .shared_bytes = 16, .iterations_most = 1000000},
 	    "a loop does not end: the block has gone through", 30, 0);
 }
 
@@ -590,7 +590,7 @@ emit_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, Arena
 }
 
 static Result
-run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64_t *value, int64_t turns)
+run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64_t *value, int64_t iterations)
 {
 	Arena *mem = arena_open();
 	const char *why = "";
@@ -601,7 +601,7 @@ run_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, uint64
 	if (!c)
 		fail_msg("%s", why);
 	SimtLaunch launch = {.kernel = (SimtKernel *)emit_code_entry(c), .param = value, .target = target_named("sm_80"),
-	    .threads = 64, .shared_bytes = 256, .checks = checks, .turns_most = turns};
+	    .threads = 64, .shared_bytes = 256, .checks = checks, .iterations_most = iterations};
 	launch.site = emit_code_sites(c, &launch.nsite);
 	Result r = run_with(launch);
 	emit_code_close(c);

@@ -184,6 +184,6 @@ LLVMValueRef llvm_simt_to_int(EmitLlvm *l, LLVMValueRef v, RegType to, bool is_s
 /* A function of the emulator's; `result` may be l->none. */
 LLVMValueRef llvm_host_call(EmitLlvm *l, const char *name, LLVMTypeRef result, LLVMValueRef *arg, int n, unsigned flags);
 void llvm_host_site(EmitLlvm *l, bool own);             /* tells the thread where it is; own: a number of its own */
-void llvm_host_turn(EmitLlvm *l, bool waits);           /* of a loop */
+void llvm_host_iteration(EmitLlvm *l, bool waits);           /* of a loop */
 
 #endif

@@ -88,7 +88,7 @@ llvm_loop(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef
 	llvm_region(l, r);
 	LLVMValueRef *next = llvm_values(l, r->yield, n->nout), turned = LLVMBuildNSWAdd(l->b, index, step, "");
 	if (l->opt.host)
-		llvm_host_turn(l, false);
+		llvm_host_iteration(l, false);
 	LLVMBasicBlockRef end = here(l);
 	feed(l, &index, &turned, 1);
 	feed(l, phi, next, n->nout);
@@ -115,7 +115,7 @@ llvm_while(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRe
 	llvm_region(l, r);
 	l->test = outer;
 	if (l->opt.host)
-		llvm_host_turn(l, l->host.waits != waits);
+		llvm_host_iteration(l, l->host.waits != waits);
 	feed(l, phi, llvm_values(l, r->yield, n->nin), n->nin);
 	LLVMBuildBr(l->b, head);
 	go(l, after);

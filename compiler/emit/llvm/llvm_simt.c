@@ -9,7 +9,7 @@
  * a branch.  Before whatever may be reported the number of its place is stored in the thread; calls that lanes must
  * reach together have a number each, so that two on one line differ.
  *
- * Loops count their turns down, so that one that never ends is found and others get their turn.
+ * Loops count their iterations down, so that one that never ends is found and others get their turn.
  *
  * Code with checks takes longer to make than to run, and is made without passes by FastISel.  Where that has no rule for an
  * instruction other than a call, the whole rest of the basic block goes to the selector of graphs, which takes five times
@@ -198,7 +198,7 @@ llvm_simt_kernel_end(EmitLlvm *l)
 /* ---- loops ---- */
 
 void
-llvm_host_turn(EmitLlvm *l, bool waits)
+llvm_host_iteration(EmitLlvm *l, bool waits)
 {
 	if (waits) {
 		llvm_host_site(l, false);

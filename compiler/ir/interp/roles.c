@@ -36,7 +36,7 @@ roles_progress(Worker *w)
 
 /* The next role that is not done takes its turn; the lock is held. */
 static void
-next_turn(Roles *r)
+next_role(Roles *r)
 {
 	for (int i = 1; i <= r->n; i++) {
 		int next = (r->turn + i) % r->n;
@@ -60,7 +60,7 @@ roles_yield(Worker *w, const Op *op)
 	own = r->turn;
 	bool stuck = ++r->idle > 2 * r->n;
 	if (!stuck) {
-		next_turn(r);
+		next_role(r);
 		while (r->turn != own)
 			pthread_cond_wait(&r->turned, &r->lock);
 	}
@@ -88,7 +88,7 @@ run_role(void *user)
 	role->done = true;
 	r->idle = 0;
 	r->stop = r->stop || !role->well;
-	next_turn(r);
+	next_role(r);
 	pthread_mutex_unlock(&r->lock);
 	return NULL;
 }
@@ -134,7 +134,7 @@ close_roles(Roles *r, bool opened)
 	pthread_mutex_lock(&r->lock);
 	if (opened || r->role[r->turn < 0 ? 0 : r->turn].done) {
 		r->turn = opened ? r->n - 1 : MAX(r->turn, 0);
-		next_turn(r);
+		next_role(r);
 	}
 	pthread_mutex_unlock(&r->lock);
 	for (int i = 0; i < r->n; i++) {

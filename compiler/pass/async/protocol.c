@@ -32,7 +32,7 @@ static const int RUNS_ON = INT32_MAX;                   /* when a product ends t
 /* One mbarrier of a ring, in one block. */
 typedef struct Barrier {
 	const Op *ring;
-	int rank, turn;
+	int rank, number;
 	int phase;                                      /* so many are over */
 	int64_t pending, bytes;                         /* of this phase, to come */
 	int open[AGENTS_MOST], over[AGENTS_MOST];       /* clocks of what has come in this phase, and before */
@@ -84,7 +84,7 @@ barrier_of(const Protocol *p, const Event *e, int rank)
 {
 	for (int i = 0; i < p->barriers.n; i++) {
 		Barrier *b = &p->barriers.at[i];
-		if (b->ring == e->ring && b->turn == e->turn && b->rank == rank)
+		if (b->ring == e->ring && b->number == e->number && b->rank == rank)
 			return b;
 	}
 	return NULL;
@@ -107,7 +107,7 @@ add_state(Protocol *p, const Event *e, int rank)
 {
 	if (e->ring && !barrier_of(p, e, rank))
 		vec_push(p->tmp, &p->barriers,
-		    ((Barrier){.ring = e->ring, .turn = e->turn, .rank = rank, .pending = attr_count(e->ring)}));
+		    ((Barrier){.ring = e->ring, .number = e->number, .rank = rank, .pending = attr_count(e->ring)}));
 	if (e->kind == EVENT_COPY && !cell_of(p, e, rank))
 		vec_push(p->tmp, &p->cells, ((Cell){.buffer = e->buffer, .slot = e->slot, .rank = rank}));
 }

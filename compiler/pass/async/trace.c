@@ -229,11 +229,11 @@ find_slot(Tracer *t, const Value *buffer, Event *e)
 }
 
 static bool
-find_turn(Tracer *t, const Value *ring, const Value *number, Event *e)
+find_slot_number(Tracer *t, const Value *ring, const Value *number, Event *e)
 {
 	int64_t v = value_of(t, number);
 	e->ring = buffer_owner(ring);
-	e->turn = (int)v;
+	e->number = (int)v;
 	return (e->ring && v >= 0 && v < e->ring->out[0].type->slots) ||
 	    cannot(t, e->op, "a slot that does not count through its ring");
 }
@@ -250,7 +250,7 @@ note_copy(Tracer *t, const Op *op, Trace *out)
 	int at = access_data(op);
 	const Value *slot = op->in[at];
 	Event e = {.kind = EVENT_COPY, .op = op, .n = dtype_bytes(slot->type->elem, type_count(slot->type))};
-	if (!find_slot(t, slot, &e) || !find_turn(t, op->in[at + 1], op->in[at + 2], &e))
+	if (!find_slot(t, slot, &e) || !find_slot_number(t, op->in[at + 1], op->in[at + 2], &e))
 		return false;
 	vec_push(t->tmp, out, e);
 	return true;
@@ -326,7 +326,7 @@ note(Tracer *t, const Op *op, Trace *out)
 			vec_push(t->tmp, out, e);
 		return true;
 	}
-	if (!find_turn(t, op->in[0], op->in[1], &e))
+	if (!find_slot_number(t, op->in[0], op->in[1], &e))
 		return false;
 	vec_push(t->tmp, out, e);
 	return true;

@@ -19,7 +19,7 @@ typedef struct Event {
 	EventKind kind;
 	const Op *op;
 	const Op *ring;                                 /* of mbarriers, or NULL */
-	int turn;                                       /* which of them */
+	int number;                                     /* which of them */
 	const Op *buffer;                               /* the alloc, or NULL */
 	int slot;
 	int64_t n;
