@@ -275,7 +275,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 /* ---- blocks ---- */
 
 static bool
-meets_in_cluster(const Estimate *e)
+splits_in_cluster(const Estimate *e)
 {
 	return e->split > 1 && e->split <= SPLIT_CLUSTER && (e->t->has & HAS_CLUSTER);
 }
@@ -286,7 +286,7 @@ shared_bytes(const Estimate *e)
 	double shared = e->stages * e->slot + e->filled + SYSTEM_BYTES;
 	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
 	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
-	return meets_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
+	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }
 
 /* Blocks that a multiprocessor holds; 0: not even one. */
@@ -311,7 +311,7 @@ join_cycles(const Estimate *e)
 {
 	if (e->split <= 1)
 		return 0;
-	if (meets_in_cluster(e))
+	if (splits_in_cluster(e))
 		return MEET_CLUSTER + (e->split - 1) * (PART_CLUSTER + e->sums / RATE_CLUSTER);
 	return MEET_MEMORY + (e->split - 1) * (PART_MEMORY + e->sums / RATE_PARTS);
 }
@@ -406,7 +406,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	double programs = e.split;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
-	bool is_wide = e.split > 2 && meets_in_cluster(&e);
+	bool is_wide = e.split > 2 && splits_in_cluster(&e);
 	int each = (int)ceil(programs / floor(t->rates->multiprocessors * (is_wide ? PLACED : 1)));
 	if (e.warps <= 0)
 		e.warps = 4;

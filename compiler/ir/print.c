@@ -3,7 +3,7 @@
  * Every value gets a name: its hint if no earlier value of the function took it, else hint.1,
  * hint.2 …, else the next number.  Names depend only on hints and on the order of definitions, and
  * the reader keeps hints, so printing what was read gives the same text.  Files of places are
- * numbered in the order in which they are first met, so that the header is short and stable. */
+ * numbered in the order in which they occur, so that the header is short and stable. */
 #include "ir/ir.h"
 
 #include <math.h>
@@ -356,7 +356,7 @@ note_layout(Printer *p, const Layout *l)
 		vec_push(p->tmp, &p->layouts, l);
 }
 
-/* In text order, so that they are numbered as they are met. */
+/* In text order, so that they are numbered as they occur. */
 static void
 note_layouts(Printer *p, const Func *f)
 {

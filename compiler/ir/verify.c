@@ -26,7 +26,7 @@ typedef struct Verifier {
 static bool check_block(Verifier *v, Block *b);
 
 static bool
-is_known(const Verifier *v, const Value *x)
+is_defined(const Verifier *v, const Value *x)
 {
 	return x && x->id >= 0 && x->id < v->f->nvalues && v->owner[x->id] == x;
 }
@@ -35,7 +35,7 @@ static bool
 check_operands(Verifier *v, const Op *op)
 {
 	for (int i = 0; i < op->nin; i++) {
-		if (!is_known(v, op->in[i]))
+		if (!is_defined(v, op->in[i]))
 			return fail(v, op, "operand %d is no value of this function", i + 1);
 		if (!v->visible[op->in[i]->id])
 			return fail(v, op, "operand %d is not visible here", i + 1);

@@ -82,7 +82,7 @@ void lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES]);
 Reg lower_dim(Lower *l, const Value *tensor, int dim);
 Reg lower_stride(Lower *l, const Value *tensor, int dim);
 /* Elements between neighbours where it is known when compiling, else -1. */
-int64_t lower_known_stride(Lower *l, const Value *tensor, int dim);
+int64_t lower_constant_stride(Lower *l, const Value *tensor, int dim);
 Reg lower_zero(Lower *l, RegType t);
 void lower_zeros(Lower *l, Value *v);                   /* for all of a result */
 /* Reports at the op what the target cannot do; the op's results become zeros. */

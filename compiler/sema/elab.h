@@ -134,8 +134,8 @@ bool match_values(Elab *e, const Val *in, int n, Place at, Value **out);
 /* Compile-time extraction for arguments; each reports what was expected ("axis must be a compile-time integer") */
 bool val_const_int(Elab *e, const Val *v, const char *what, int64_t *out);
 /* Over whole tensors a scalar that arithmetic makes of the launch's scalars is known: then the
- * integer, else v itself (known.c). */
-Val val_known(Elab *e, const Val *v);
+ * integer, else v itself (constant.c). */
+Val val_folded(Elab *e, const Val *v);
 bool val_const_bool(Elab *e, const Val *v, const char *what, bool *out);
 bool val_const_dtype(Elab *e, const Val *v, const char *what, DType *out);
 /* A run-time scalar as i64 (index, loop bound, extent); NULL after an error. */

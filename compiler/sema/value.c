@@ -265,7 +265,7 @@ val_wanted(Elab *e, const Val *v, const char *what, const char *expected)
 bool
 val_const_int(Elab *e, const Val *given, const char *what, int64_t *out)
 {
-	Val known = val_known(e, given), *v = &known;
+	Val known = val_folded(e, given), *v = &known;
 
 	if (v->kind != VAL_INT)
 		return val_wanted(e, v, what, "a compile-time integer");

@@ -122,7 +122,7 @@ op_flops(const Op *op)
 }
 
 static bool
-is_known(const Env *e, const Value *v)
+has_value(const Env *e, const Value *v)
 {
 	return e->known[v->id];
 }
@@ -144,7 +144,7 @@ count_for(Env *e, const Op *op)
 	double once = count_block(e, body);
 	if (once == 0)
 		return 0;
-	if (!is_known(e, op->in[0]) || !is_known(e, op->in[1]) || !is_known(e, op->in[2]))
+	if (!has_value(e, op->in[0]) || !has_value(e, op->in[1]) || !has_value(e, op->in[2]))
 		return -1;
 	int64_t lo = e->value[op->in[0]->id], hi = e->value[op->in[1]->id],
 		step = e->value[op->in[2]->id];
@@ -169,7 +169,7 @@ count_for(Env *e, const Op *op)
 static double
 count_if(Env *e, const Op *op)
 {
-	if (is_known(e, op->in[0]))
+	if (has_value(e, op->in[0]))
 		return count_block(e, op->region[e->value[op->in[0]->id] ? 0 : 1]);
 	double yes = count_block(e, op->region[0]), no = count_block(e, op->region[1]);
 	return yes == no ? yes : -1;

@@ -205,7 +205,7 @@ all_listed(TglKernel *k, const Binding *b, NamedConst *tuned, int ntuned, Arena 
 /* The bound kernel with what is known; false: as it was.  A result of tuning has listed names and values; the compiler
  * chooses others as well. */
 static bool
-bind_known(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, bool is_result, Arena *mem, Arena *into)
+bind_result(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, bool is_result, Arena *mem, Arena *into)
 {
 	NamedConst *tuned, *given;
 	int ntuned, n, used = 0;
@@ -232,7 +232,7 @@ void
 tune_apply_target(TglKernel *k, Binding *b, const ExampleItem *ex, const char *target, Arena *into)
 {
 	Arena *mem = k->program->compile->mem;
-	bind_known(k, b, ex, tune_choice(k, b, ex, target, mem), false, mem, into);
+	bind_result(k, b, ex, tune_choice(k, b, ex, target, mem), false, mem, into);
 }
 
 void
@@ -250,7 +250,7 @@ tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
 		known = tune_get(context_cache(cx), &key, mem);
 		context_cache_warn(cx, k->program->compile);
 	}
-	if (!known || !bind_known(k, b, ex, known, true, mem, into))
-		bind_known(k, b, ex, tune_chosen(k, b, ex, &key), false, mem, into);
+	if (!known || !bind_result(k, b, ex, known, true, mem, into))
+		bind_result(k, b, ex, tune_chosen(k, b, ex, &key), false, mem, into);
 	arena_close(mem);
 }

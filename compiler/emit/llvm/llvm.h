@@ -114,7 +114,7 @@ LLVMValueRef llvm_same_bits(EmitLlvm *l, LLVMValueRef v, RegType from, RegType t
 /* Of an access, but for the constant: a pointer to global, a 32-bit address of shared memory. */
 LLVMValueRef llvm_address(EmitLlvm *l, const ThreadAccess *at);
 LLVMValueRef llvm_pointer(EmitLlvm *l, const ThreadNode *n);
-int llvm_known_mask(EmitLlvm *l, const ThreadAccess *at);       /* 1: always, 0: never, -1: as the mask says */
+int llvm_constant_mask(EmitLlvm *l, const ThreadAccess *at);       /* 1: always, 0: never, -1: as the mask says */
 int llvm_align(const ThreadAccess *at);
 
 /* llvm_word.c */

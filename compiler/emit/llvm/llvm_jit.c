@@ -15,7 +15,7 @@ struct EmitCode {
 };
 
 static bool
-is_known(const char *name, const EmitSymbol *symbol, int n)
+is_symbol(const char *name, const EmitSymbol *symbol, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (strcmp(symbol[i].name, name) == 0)
@@ -25,12 +25,12 @@ is_known(const char *name, const EmitSymbol *symbol, int n)
 
 /* Every undefined function of the module must be among the symbols. */
 static bool
-all_known(EmitLlvm *l, const EmitSymbol *symbol, int n, const char **why)
+all_resolved(EmitLlvm *l, const EmitSymbol *symbol, int n, const char **why)
 {
 	for (LLVMValueRef f = LLVMGetFirstFunction(l->m); f; f = LLVMGetNextFunction(f)) {
 		size_t length;
 		const char *name = LLVMGetValueName2(f, &length);
-		if (!LLVMIsDeclaration(f) || LLVMGetIntrinsicID(f) || !LLVMGetFirstUse(f) || is_known(name, symbol, n))
+		if (!LLVMIsDeclaration(f) || LLVMGetIntrinsicID(f) || !LLVMGetFirstUse(f) || is_symbol(name, symbol, n))
 			continue;
 		*why = arena_printf(l->mem, "'%s' is not in the emulator yet", name);
 		return false;
@@ -101,7 +101,7 @@ emit_llvm_code(EmitLlvm *l, const EmitSymbol *symbol, int nsymbol, const char **
 	c->site = malloc(sizeof *c->site * (size_t)c->nsite);
 	if (c->site)
 		memcpy(c->site, l->host.site.at, sizeof *c->site * (size_t)c->nsite);
-	if (!c->site || !all_known(l, symbol, nsymbol, why) || !(c->jit = open_jit(l, why)) ||
+	if (!c->site || !all_resolved(l, symbol, nsymbol, why) || !(c->jit = open_jit(l, why)) ||
 	    !link_code(l, c, symbol, nsymbol, why)) {
 		emit_code_close(c);
 		return NULL;

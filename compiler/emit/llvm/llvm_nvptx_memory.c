@@ -157,7 +157,7 @@ load_text(
 {
 	LlvmAsm a = {.l = l};
 	int bytes = thread_type_bytes(u.unit), where = n;
-	bool masked = llvm_known_mask(l, at) < 0;
+	bool masked = llvm_constant_mask(l, at) < 0;
 	for (int i = 0; i < n; i++) {
 		llvm_asm_result(&a, u.unit);
 		if (masked)
@@ -191,7 +191,7 @@ llvm_nvptx_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 {
 	Units u = units(at);
 	LLVMValueRef *word;
-	int mask = llvm_known_mask(l, at);
+	int mask = llvm_constant_mask(l, at);
 	word = NEW_ARRAY(l->mem, LLVMValueRef, u.n);
 	if (mask == 0) {
 		for (int i = 0; i < u.n; i++)
@@ -234,7 +234,7 @@ store_text(
 	llvm_asm_in(&a, p, address_type(at));
 	for (int i = 0; i < n; i++)
 		llvm_asm_in(&a, v[i], u.unit);
-	if (llvm_known_mask(l, at) < 0) {
+	if (llvm_constant_mask(l, at) < 0) {
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
 		text_printf(&a.text, "@$%d ", n + 1);
 	}
@@ -250,7 +250,7 @@ void
 llvm_nvptx_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 {
 	Units u = units(at);
-	int mask = llvm_known_mask(l, at);
+	int mask = llvm_constant_mask(l, at);
 	LLVMValueRef *word = NEW_ARRAY(l->mem, LLVMValueRef, u.n);
 	if (mask == 0)
 		return;
@@ -314,7 +314,7 @@ atomic_text(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, RegType type, LLV
 	LlvmAsm a = {.l = l};
 	LLVMValueRef old;
 	int n = 2, bits = 8 * thread_type_bytes(type);
-	bool masked = llvm_known_mask(l, at) < 0;
+	bool masked = llvm_constant_mask(l, at) < 0;
 	llvm_asm_result(&a, type);
 	llvm_asm_in(&a, llvm_address(l, at), address_type(at));
 	if (compare)
@@ -384,7 +384,7 @@ LLVMValueRef
 llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
 	RegType type = at->n == 2 ? REG_I32 : at->type;
-	if (llvm_known_mask(l, at) == 0)
+	if (llvm_constant_mask(l, at) == 0)
 		return LLVMConstNull(l->type[type]);
 	if (at->type == REG_BF16 && l->target->capability < 90)
 		return at->n == 2 ? add_pair_by_swap(l, at, v) : add_by_swap(l, at, v);

@@ -70,7 +70,7 @@ static Masked
 mask_begin(EmitLlvm *l, const ThreadAccess *at)
 {
 	Masked m = {0};
-	if (llvm_known_mask(l, at) > 0)
+	if (llvm_constant_mask(l, at) > 0)
 		return m;
 	LLVMBasicBlockRef in = llvm_block(l, "access");
 	m.before = LLVMGetInsertBlock(l->b);
@@ -154,7 +154,7 @@ load_piece(EmitLlvm *l, const ThreadAccess *at, int first, int n, LLVMValueRef *
 void
 llvm_simt_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 {
-	if (llvm_known_mask(l, at) == 0) {
+	if (llvm_constant_mask(l, at) == 0) {
 		for (int i = 0; i < at->n; i++)
 			out[i] = LLVMConstNull(l->type[at->type]);
 		return;
@@ -196,7 +196,7 @@ store_piece(EmitLlvm *l, const ThreadAccess *at, int first, int n, const LLVMVal
 void
 llvm_simt_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 {
-	if (llvm_known_mask(l, at) == 0)
+	if (llvm_constant_mask(l, at) == 0)
 		return;
 	Masked m = mask_begin(l, at);
 	for (int i = 0, n = piece(at); i < at->n; i += n)
@@ -268,7 +268,7 @@ llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef
 	if (at->order == ORDER_RELEASE || at->order == ORDER_ACQ_REL)
 		how |= RELEASE;
 	how |= at->scope == SCOPE_CTA ? SCOPE_IS_CTA : at->scope == SCOPE_CLUSTER ? SCOPE_IS_CLUSTER : 0;
-	if (llvm_known_mask(l, at) != 0) {
+	if (llvm_constant_mask(l, at) != 0) {
 		Masked m = mask_begin(l, at);
 		bool word = at->changes && l->opt.checks;
 		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, thread_type_bytes(type), how);

@@ -271,7 +271,7 @@ llvm_pointer(EmitLlvm *l, const ThreadNode *n)
 }
 
 int
-llvm_known_mask(EmitLlvm *l, const ThreadAccess *at)
+llvm_constant_mask(EmitLlvm *l, const ThreadAccess *at)
 {
 	LLVMValueRef m = at->mask ? llvm_value(l, at->mask) : NULL;
 	if (!m)

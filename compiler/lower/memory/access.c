@@ -145,7 +145,7 @@ static void
 find_strides(Lower *l, LowerAccess *a)
 {
 	for (int d = 0; d < a->nd; d++) {
-		int64_t known = lower_known_stride(l, a->tensor, d);
+		int64_t known = lower_constant_stride(l, a->tensor, d);
 		a->dim[d].known_stride = known < 0 ? -1 : known * a->unit;
 		if (known >= 0)
 			continue;

@@ -9,7 +9,7 @@ tensor_param(const Value *tensor)
 
 /* The extent as a number, or -1. */
 static int64_t
-known_dim(const Value *tensor, int dim)
+constant_dim(const Value *tensor, int dim)
 {
 	return tensor->type->extent[dim];
 }
@@ -17,7 +17,7 @@ known_dim(const Value *tensor, int dim)
 Reg
 lower_dim(Lower *l, const Value *tensor, int dim)
 {
-	int64_t n = known_dim(tensor, dim);
+	int64_t n = constant_dim(tensor, dim);
 	if (n >= 0)
 		return lower_i64(l, n);
 	int p = tensor_param(tensor), symbol = l->f->param[p].dim[dim];
@@ -32,13 +32,13 @@ rows_are_even(const Value *tensor, int dim)
 }
 
 int64_t
-lower_known_stride(Lower *l, const Value *tensor, int dim)
+lower_constant_stride(Lower *l, const Value *tensor, int dim)
 {
 	int64_t stride = 1;
 	if (l->f->param[tensor_param(tensor)].strided)
 		return -1;
 	for (int d = dim + 1; d < tensor->type->rank; d++) {
-		int64_t n = known_dim(tensor, d);
+		int64_t n = constant_dim(tensor, d);
 		if (n < 0)
 			return -1;
 		stride *= rows_are_even(tensor, d) ? n + (n & 1) : n;
@@ -50,7 +50,7 @@ Reg
 lower_stride(Lower *l, const Value *tensor, int dim)
 {
 	int p = tensor_param(tensor);
-	int64_t known = lower_known_stride(l, tensor, dim);
+	int64_t known = lower_constant_stride(l, tensor, dim);
 	if (known >= 0)
 		return lower_i64(l, known);
 	if (l->f->param[p].strided)
@@ -60,7 +60,7 @@ lower_stride(Lower *l, const Value *tensor, int dim)
 		Reg n = lower_dim(l, tensor, d);
 		if (rows_are_even(tensor, d))
 			n = lower_op2(l, THREAD_AND, lower_op2(l, THREAD_ADD, n, lower_i64(l, 1)), lower_i64(l, -2));
-		if (known_dim(tensor, d) != 1 || rows_are_even(tensor, d))
+		if (constant_dim(tensor, d) != 1 || rows_are_even(tensor, d))
 			r = r ? lower_op2(l, THREAD_MUL, r, n) : n;
 	}
 	return r;

@@ -34,7 +34,7 @@ iota(Elab *e, const Type *t, DType elem, int d)
 }
 
 static bool
-known(const Value *v, int64_t *out)
+constant_int(const Value *v, int64_t *out)
 {
 	if (!v->def || v->def->kind != OP_CONST)
 		return false;
@@ -47,7 +47,7 @@ static Value *
 start_of(Elab *e, const Type *along, int64_t of, Value *start, int64_t n)
 {
 	int64_t first;
-	if (known(start, &first))
+	if (constant_int(start, &first))
 		return build_int(&e->b, along, first);
 	start = build2(&e->b, OP_MAX, start, ir_const_int(e, TY_I64, -n));
 	start = build2(&e->b, OP_MIN, start, ir_const_int(e, TY_I64, of));
@@ -79,7 +79,7 @@ static bool
 is_whole(const TileCut *c, int d, int64_t n, int64_t of)
 {
 	int64_t first;
-	return !c->start[d] || (n == of && known(c->start[d], &first) && first == 0);
+	return !c->start[d] || (n == of && constant_int(c->start[d], &first) && first == 0);
 }
 
 /* The mask of all dimensions; NULL: every element. */
@@ -119,7 +119,7 @@ static Value *
 placed(Elab *e, Value *v, int d, Value *start, int64_t of)
 {
 	int64_t n = v->type->extent[d], first, extent[MAX_RANK];
-	bool counts = known(start, &first) && first % n == 0 && of % n == 0 && is_power_of_two(n);
+	bool counts = constant_int(start, &first) && first % n == 0 && of % n == 0 && is_power_of_two(n);
 	if (counts && v->type->rank < rank_limit(e))
 		return repeated(e, v, d, of);
 	memcpy(extent, v->type->extent, sizeof extent);

@@ -49,7 +49,7 @@ part_extent(Elab *e, const Expr *x)
 	Val v = elab_expr(e, x);
 	if (val_is_poison(&v))
 		return -1;
-	v = val_known(e, &v);
+	v = val_folded(e, &v);
 	if (v.kind != VAL_INT) {
 		diag_error(e->cx, x->place, DIAG_EXTENT_CONST);
 		hint_run_time(e);

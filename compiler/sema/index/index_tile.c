@@ -31,7 +31,7 @@ static bool
 cut_part(Elab *e, const Subscript *s, int64_t of, Value **start, int64_t *extent, bool *whole)
 {
 	Val v = elab_expr(e, s->e), n = elab_expr(e, s->extent);
-	n = val_known(e, &n);
+	n = val_folded(e, &n);
 	if (val_is_poison(&v) || val_is_poison(&n))
 		return false;
 	if (n.kind != VAL_INT)

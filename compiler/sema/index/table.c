@@ -158,7 +158,7 @@ part_dim(Elab *e, const Subscript *s, const Val *given, TableDim *d)
 	Attr axis = attr_new_axis(e->m, 0);
 	if (val_is_poison(&extent))
 		return false;
-	extent = val_known(e, &extent);
+	extent = val_folded(e, &extent);
 	if (extent.kind != VAL_INT)
 		return diag_error(e->cx, s->extent->place, DIAG_EXTENT_CONST);
 	d->letter = 'p';

@@ -29,7 +29,7 @@ compute(const Value *v, int depth, Attr *out)
 }
 
 Val
-val_known(Elab *e, const Val *v)
+val_folded(Elab *e, const Val *v)
 {
 	Attr value;
 	if (!e->whole || v->kind != VAL_TILE || !dtype_is_int(v->v->type->elem) || !compute(v->v, 0, &value))
