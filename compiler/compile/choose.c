@@ -12,15 +12,17 @@
 #include "compile/compile.h"
 #include "compile/estimate.h"
 
+#include "pass/async/pipeline.h"
 #include "pass/shape/split_k.h"
 
 #include <string.h>
 
 enum { NAMES_MOST = 16, COMBINATIONS_MOST = 128 };
 static const double BETTER = 0.97;                              /* than the default, else that stays */
-static const double SHARE_SPLIT = 0.6, SHARE_STREAM = 0.75, STREAMS = 0.8;
-enum { SETS_SPLIT = 2 };                                        /* of blocks, where several share a program's loop */
+static const double SHARE_SPLIT = 0.6, SHARE_STREAM = 0.75, STREAMS = 0.75;
+enum { SETS_SPLIT = 2, CLUSTER = 2 };                           /* sets of blocks, where several share a loop; blocks */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
+static const double CLUSTER_SHARE = 0.9;                        /* of what blocks alone take, to be clearly better */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
 
 typedef struct Search {
@@ -34,14 +36,15 @@ typedef struct Search {
 	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool adds_roles;                                        /* specialize is a name that no header lists */
+	bool in_clusters;                                       /* only what is parted, in clusters of two */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
 	Bound bound;                                            /* for the present parameters */
 	Module *module;                                         /* of that; NULL: not made, or not to be had */
 	Arena *mem;                                             /* of what belongs to them */
 	Bill bill;                                              /* of the header's defaults */
-	double best, least;                                     /* of programs as they are; of those that blocks share */
-	NamedConst *chosen, *divided;
+	double best, least[2];                                  /* programs as they are; shared by blocks, by two */
+	NamedConst *chosen, *divided[2];
 } Search;
 
 static bool
@@ -111,35 +114,45 @@ may_split(const Search *s)
 	    programs <= SETS_SPLIT * s->t->rates->multiprocessors);
 }
 
+/* The present values, if they are better. */
 static void
-try(Search *s)
+keep(const Search *s, double cycles, double *best, NamedConst *values)
 {
-	if (!take_schedule(s) || !may_split(s))
-		return;
-	double cycles = cycles_of(s);
-	bool divides = s->bound.schedule.split > 1;
-	double *best = divides ? &s->least : &s->best;
 	if (cycles < 0 || (*best >= 0 && cycles >= *best))
 		return;
 	*best = cycles;
-	memcpy(divides ? s->divided : s->chosen, s->value, sizeof *s->chosen * (size_t)s->n);
+	memcpy(values, s->value, sizeof *values * (size_t)s->n);
+}
+
+static void
+try(Search *s)
+{
+	if (!take_schedule(s) || !may_split(s) || (s->in_clusters && s->bound.schedule.specialize != 1))
+		return;
+	if (s->in_clusters)
+		s->bound.schedule.ctas = CLUSTER;
+	double cycles = cycles_of(s);
+	if (s->bound.schedule.split <= 1)
+		keep(s, cycles, &s->best, s->chosen);
+	else
+		keep(s, cycles, &s->least[0], s->divided[0]);
+	if (s->bound.schedule.split == 2)
+		keep(s, cycles, &s->least[1], s->divided[1]);
 }
 
 /* Blocks share the loop where that is clearly better: on an H200 it was not at 1024 x 1024 x 8192, of which the estimate
- * expects a quarter less, but was at 128 x 8192 x 8192, which waits for device memory. */
+ * expects a quarter less.  What waits for device memory two share sooner (128 x 8192 x 8192; 37 x 4096 x 11008: 28.7 us, 45
+ * alone, 37 to 50 with 4 and 8). */
 static void
 take_divided(Search *s)
 {
 	double memory = s->bill.part[BILL_MEMORY] * s->bill.programs;
-	bool streams = memory > STREAMS * s->least;
-	double share = streams ? SHARE_STREAM : SHARE_SPLIT;
-	for (int i = 0; i < s->n && streams; i++)       /* 16 were slower at 37 x 4096 x 11008 */
-		if (strcmp(s->name[i].name, schedule_info[SCHEDULE_SPLIT].text) == 0 && s->divided[i].value.i > 2)
-			return;
-	if (s->least < 0 || (s->best >= 0 && s->least > share * s->best))
+	bool streams = s->least[1] > 0 && memory > STREAMS * s->least[1];
+	double share = streams ? SHARE_STREAM : SHARE_SPLIT, least = s->least[streams];
+	if (least < 0 || (s->best >= 0 && least > share * s->best))
 		return;
-	s->best = s->least;
-	memcpy(s->chosen, s->divided, sizeof *s->chosen * (size_t)s->n);
+	s->best = least;
+	memcpy(s->chosen, s->divided[streams], sizeof *s->chosen * (size_t)s->n);
 }
 
 /* Binds and elaborates once for the present compile-time parameters. */
@@ -221,7 +234,7 @@ static bool
 chose_roles(const Search *s)
 {
 	const NamedConst *v = &s->chosen[s->n - 1];
-	return strcmp(v->name, schedule_info[SCHEDULE_SPECIALIZE].text) == 0 && v->value.i;
+	return schedule_named(v->name) == SCHEDULE_SPECIALIZE && v->value.i;
 }
 
 /* With what is chosen, after the whole pipeline; NULL if it stayed whole, or its blocks alone, for a reason that the
@@ -229,24 +242,21 @@ chose_roles(const Search *s)
 static Func *
 parted_func(Search *s, Bound *b)
 {
-	Compile *cx = s->k->program->cx;
-	cx->mem = s->mem;
+	s->k->program->cx->mem = s->mem;
 	ArgAssumptions a = assumptions_of_sizes(s->mem, s->first);
 	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? compile_kernel(s->k, b, s->t->name, &a, NULL) : NULL;
 	Func *f = m ? m->funcs.at[0] : NULL;
 	return f && !f->whole_reason && !f->cluster_reason ? f : NULL;
 }
 
-/* Of the programs that a launch in clusters runs, how many are there. */
+/* What is chosen, in clusters: the share of its programs that are there; 0 if blocks stay alone. */
 static double
-share_of_programs(const Func *f, const Bound *b)
+share_of_clusters(Search *s)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1) {
-			int64_t n = b->grid[attr_along(op)], ranks = attr_ranks(op);
-			return (double)n / (double)((n + ranks - 1) / ranks * ranks);
-		}
-	return 0;
+	Bound with;
+	s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = CLUSTER}, NOWHERE};
+	const Func *f = parted_func(s, &with);
+	return f && func_cluster(f) == CLUSTER ? cluster_share(f, with.grid) : 0;
 }
 
 /* Two chained products: what clusters give those is not measured. */
@@ -265,17 +275,39 @@ static void
 add_cluster(Search *s, const Bound *b)
 {
 	int64_t programs = 1;
-	Bound with;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
 	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->naxis > AXES_MOST ||
 	    programs <= s->t->rates->multiprocessors ||
 	    is_chained(s, b))
 		return;
-	s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = 2}, NOWHERE};
-	const Func *f = parted_func(s, &with);
-	if (!f || func_cluster(f) != 2 || share_of_programs(f, &with) < SHARE_LEAST)
+	if (share_of_clusters(s) < SHARE_LEAST)
 		s->n--;
+}
+
+/* The best of clusters, where it is clearly better than what blocks do alone.  The L2 cache bounds products whose rows
+ * begin within its lines; others gain less than the estimate says. */
+static bool
+take_clusters(Search *s)
+{
+	NamedConst alone[NAMES_MOST];
+	double best = s->best;
+	if (s->n == NAMES_MOST || stands(s, SCHEDULE_CTAS) || !s->adds_roles || s->first->naxis > AXES_MOST ||
+	    best < 0 || !estimate_is_astride(s->first))
+		return false;
+	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
+	s->in_clusters = true;
+	s->best = best * CLUSTER_SHARE;
+	s->least[0] = s->least[1] = -1;
+	try_all(s, 0);
+	s->in_clusters = false;
+	bool better = s->best < best * CLUSTER_SHARE;
+	if (better && share_of_clusters(s) > 0)
+		return true;
+	s->n -= better;
+	memcpy(s->chosen, alone, sizeof *alone * (size_t)s->n);
+	s->best = best;
+	return false;
 }
 
 static void
@@ -283,9 +315,11 @@ find_best(Search *s, double limit)
 {
 	Bound b;
 	s->best = limit;
-	s->least = -1;
+	s->least[0] = s->least[1] = -1;
 	try_all(s, 0);
 	take_divided(s);
+	if (take_clusters(s))
+		return;
 	if (s->best == limit || !chose_roles(s))
 		return;
 	if (parted_func(s, &b)) {
@@ -295,7 +329,7 @@ find_best(Search *s, double limit)
 	s->n--;
 	s->adds_roles = false;
 	s->best = limit;
-	s->least = -1;
+	s->least[0] = s->least[1] = -1;
 	try_all(s, 0);
 	take_divided(s);
 }
@@ -323,7 +357,8 @@ search(Search *s, Arena *mem)
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
-	s->divided = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	for (int i = 0; i < 2; i++)
+		s->divided[i] = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	find_best(s, limit);
 	return s->best >= 0 && s->best != limit;
 }
@@ -335,7 +370,7 @@ says_nothing(const Search *s, int i)
 	for (int k = 0; k < s->k->item->tune.n; k++)
 		if (strcmp(s->k->item->tune.at[k].name, s->chosen[i].name) == 0)
 			return false;
-	bool splits = strcmp(s->chosen[i].name, schedule_info[SCHEDULE_SPLIT].text) == 0;
+	bool splits = schedule_named(s->chosen[i].name) == SCHEDULE_SPLIT;
 	return splits ? s->chosen[i].value.i <= 1 : s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
 }
 
@@ -355,23 +390,6 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	Module *m = elaborate(&s, b);
 	k->program->cx->muted--;
 	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
-}
-
-void
-choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out)
-{
-	for (int i = 0; i < n; i++) {
-		text_printf(out, "%s%s = ", i ? ", " : "  chosen: ", chosen[i].name);
-		const_text(&chosen[i].value, out);
-	}
-	text_put(out, "; the default ");
-	if (without->cycles > 0) {
-		text_put(out, "would take ");
-		bill_print(without, t, out);
-	} else {
-		text_put(out, "does not fit");
-	}
-	text_put(out, "\n");
 }
 
 static bool

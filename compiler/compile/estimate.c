@@ -23,7 +23,6 @@
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
 #include "compile/compile.h"
 #include "compile/estimate.h"
-#include "compile/inspect.h"
 #include "model/model.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
@@ -43,7 +42,7 @@ static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600
 static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
-enum { SECTOR = 32, SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
@@ -53,6 +52,7 @@ enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copi
 
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
+	double asked;                                   /* what l2 were if all rows began with a line */
 	double special;                                 /* of arithmetic, by the unit of exponentials */
 } Use;
 
@@ -62,6 +62,7 @@ typedef struct Estimate {
 	const Target *t;
 	int warps, stages;
 	int split;                                      /* blocks that share a program's loop of sums */
+	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */
@@ -198,7 +199,9 @@ add_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		e->sums = MAX(e->sums, bytes_of(op->out[0].type));
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
 		double bytes = bytes_of(op->out[0].type);
-		u->l2 += bytes / L2_RATE;
+		int ranks = in_loop ? e->ranks : 1;
+		u->l2 += bytes * estimate_lines(e->b, op, ranks, e->along) / L2_RATE;
+		u->asked += bytes / estimate_sharers(op, ranks, e->along) / L2_RATE;
 		u->shared += bytes / SHARED_RATE;
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);
@@ -226,6 +229,7 @@ add_times(Use *to, const Use *u, double n)
 	to->products += n * u->products;
 	to->shared += n * u->shared;
 	to->l2 += n * u->l2;
+	to->asked += n * u->asked;
 	to->arithmetic += n * u->arithmetic;
 	to->special += n * u->special;
 }
@@ -237,7 +241,6 @@ chain_of(const Estimate *e, const Use *u)
 {
 	double groups = MAX(1, e->warps / 4), most = MAX(MAX(u->products, u->shared), u->l2);
 	double own = (START_SHARE * u->products + CHAIN_SLOW * u->arithmetic) / groups + CHAIN_WAIT;
-
 	most = MAX(most, SPECIAL_SLOW * u->special + groups * GROUP_ISSUE);
 	return MAX(most, own) + RING_WAIT / MAX(e->stages, 1);
 }
@@ -262,7 +265,8 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 				continue;
 			e->chain += n * chain_of(e, &inside);
 			e->filled_trips = e->filled > 0 ? n : 0;
-			double ahead = (LATENCY + inside.l2) / MAX(e->stages - 1, 1), trip = longest(&inside);
+			double late = inside.asked > 0 ? inside.l2 / inside.asked : 1, trip = longest(&inside);
+			double ahead = (LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->decodes ? inside.arithmetic + DECODE_WAIT : 0;
 			e->serial += n * (MAX(trip, ahead) - trip + wait);
@@ -350,17 +354,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 static double
 memory_cycles(const Estimate *e)
 {
-	double bytes = 0;
-	for (int i = 0; i < e->b->kernel->params.n; i++) {
-		const BoundParam *p = &e->b->param[i];
-		double n = e->b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
-		for (int d = 0; d < p->rank; d++)
-			n *= (double)p->dim[d];
-		if (e->b->kernel->params.at[i].access == ACCESS_INOUT)
-			n *= 2;
-		bytes += n;
-	}
-	return bytes / MEMORY_RATE;
+	return estimate_bytes(e->b) / MEMORY_RATE;
 }
 
 static void
@@ -402,7 +396,7 @@ double
 estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
-	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1};
+	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas};
 	double programs = e.split;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
@@ -412,6 +406,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		e.warps = 4;
 	if (e.stages <= 0)
 		e.stages = STAGES_MOST;
+	if (e.ranks > 1)
+		e.along = estimate_along(f, b->naxis);
 	walk(&e, f->body, false, &e.block);
 	bool chain = has_chain(&e);
 	if (!is_modelled(&e, chain))
@@ -421,80 +417,11 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 			e.stages--;
 	hold(&e);
 	int together = resident(&e);
-	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || each < 2)))
+	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || (each < 2 && e.ranks <= 1))))
 		return -1;
 	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
 	if (bill)
 		fill_bill(&e, each, cycles, bill);
 	return cycles;
-}
-
-/* ---- any kernel, after the whole pipeline ---- */
-
-typedef struct Launch {
-	Estimate e;
-	const InspectArg *arg;
-} Launch;
-
-static double
-launch_trips(void *user, const Op *loop)
-{
-	const Launch *l = user;
-	const Op *from = loop->kind == OP_FOR ? loop->in[0]->def : NULL;
-	bool over_programs = from && from->kind == OP_BLOCK_ID;
-	return over_programs ? 1.0 / MAX(l->e.f->schedule.coarsen, 1) : estimate_trips(l->e.f, l->e.b, loop);
-}
-
-static bool
-launch_windows(void *user, const Op *op)
-{
-	int along;
-	const Layout *l = op->nout ? op->out[0].layout : NULL;
-	return l && op->kind == OP_READ && access_window(op, &along) && layout_contiguous(l, along) >= log2_floor(WINDOW);
-}
-
-static double
-launch_sectors(void *user, const Op *op)
-{
-	const Launch *l = user;
-	const Value *v = access_tile(op);
-	if (!v || !v->layout)
-		return 1;
-	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
-		return MAX(32 * bytes_of(v->type) / (double)type_count(v->type) / SECTOR, 1);
-	return inspect_sectors_first(l->arg, op, v->type, v->layout, (int)attr_vector(op));
-}
-
-/* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */
-static double
-launch_bytes(const Estimate *e, const ProgramCost *c, double programs)
-{
-	bool has_pointers = false;
-	for (int i = 0; i < e->f->nparam; i++)
-		has_pointers |= e->f->param[i].kind == PARAM_POINTER;
-	return has_pointers ? c->bytes * programs : MIN(memory_cycles(e) * MEMORY_RATE, c->bytes * programs);
-}
-
-/* Those that run twice at the end of the first axis count too. */
-static double
-launch_programs(const Func *f, const Bound *b)
-{
-	double programs = 1;
-	int64_t together = MAX(f->schedule.coarsen, 1);
-	for (int i = 0; i < b->naxis; i++)
-		programs *= (double)MAX(i ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
-	return programs;
-}
-
-bool
-estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
-{
-	Launch l = {{.f = f, .b = b, .t = t}, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, lines};
-	ProgramCost c;
-	double programs = launch_programs(f, b);
-	axis_keep(f);
-	cost_program(f, t, &facts, mem, &c);
-	return bill_make(&c, t, programs, launch_bytes(&l.e, &c, programs), out);
 }

@@ -10,8 +10,19 @@
  * may be NULL. */
 double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
-/* estimate_trips.c: how often a loop runs; a guess where that is not known. */
+/* estimate_launch.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
+/* The axis of the grid along which neighbours have most of what loops read in common, as pass persist takes it. */
+int estimate_along(Func *f, int axes);
+/* Blocks of that cluster that share copies of what is read. */
+int estimate_sharers(const Op *read, int ranks, int along);
+/* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of
+ * `ranks` neighbours along that axis. */
+double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
+/* Do rows of a tensor that is read begin within lines of the L2 cache? */
+bool estimate_is_astride(const Bound *b);
+/* Bytes of the tensors, each as often as it is read or written whole. */
+double estimate_bytes(const Bound *b);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
 bool estimate_multiplies(const Value *read);
 

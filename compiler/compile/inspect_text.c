@@ -2,6 +2,7 @@
  *
  *     6:13   read x       f32[4096]   8 accesses of 16 bytes a thread, 16 of 16 sectors; bounds tested along 1
  */
+#include "compile/choose.h"
 #include "compile/inspect.h"
 
 #include <string.h>
@@ -202,4 +203,21 @@ inspect_print(const Inspection *x, Text *out)
 	else if (pressure_spills(x->pressure))
 		text_printf(out, "  about %d registers at once, by an estimate from the PTX, of %d: spills are likely\n",
 		    x->pressure.held, x->pressure.limit);
+}
+
+void
+choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out)
+{
+	for (int i = 0; i < n; i++) {
+		text_printf(out, "%s%s = ", i ? ", " : "  chosen: ", chosen[i].name);
+		const_text(&chosen[i].value, out);
+	}
+	text_put(out, "; the default ");
+	if (without->cycles > 0) {
+		text_put(out, "would take ");
+		bill_print(without, t, out);
+	} else {
+		text_put(out, "does not fit");
+	}
+	text_put(out, "\n");
 }

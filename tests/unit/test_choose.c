@@ -162,6 +162,25 @@ test_specialize(void **state)
 }
 
 /* No clusters along an axis of three programs, a quarter of whose blocks would be phantoms; none that the header refuses. */
+/* Rows that begin within lines of the L2 cache take half as much of it again, which two blocks share, also where a launch has
+ * no more programs than there are multiprocessors. */
+static void
+test_astride(void **state)
+{
+	static const struct { int64_t m, n, k; bool shares; } of[] = {
+		{1031, 4104, 4104, true}, {4096, 1000, 4096, true}, {4096, 1024, 4096, false}
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		Case c = {0};
+		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, of[i].n, of[i].k));
+		bool shares = false;
+		for (int k = 0; k < c.n; k++)
+			shares |= strcmp(c.chosen[k].name, "ctas") == 0 && c.chosen[k].value.i == 2;
+		assert_int_equal(shares, of[i].shares);
+		compile_close(c.cx);
+	}
+}
+
 static void
 test_clusters(void **state)
 {
@@ -353,7 +372,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
-		cmocka_unit_test(test_clusters), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
+		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

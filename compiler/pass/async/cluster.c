@@ -80,6 +80,12 @@ loop_varies(Func *f, Arena *mem, int axis, const Op *loop)
 }
 
 bool
+cluster_varies(Func *f, int axis, const Op *read)
+{
+	return read_varies(f, f->module->cx->tmp, axis, read);
+}
+
+bool
 cluster_steps_alike(Func *f, int axis, const Op *loop)
 {
 	return !loop_varies(f, f->module->cx->tmp, axis, loop);
@@ -172,6 +178,17 @@ cluster_axis(const Func *func, const Target *t, int *along)
 		most = MAX(bytes, most);
 	}
 	return most ? effects_reason(f) : "programs that are neighbours on the grid have no operand in common";
+}
+
+double
+cluster_share(const Func *f, const int64_t *grid)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1) {
+			int64_t n = grid[attr_along(op)], ranks = attr_ranks(op);
+			return (double)n / (double)((n + ranks - 1) / ranks * ranks);
+		}
+	return 0;
 }
 
 /* ---- the loop's copies ---- */

@@ -142,6 +142,10 @@ int64_t drain_bytes(Func *f, const Target *t, const Op *write);
 /* The axis of the grid along which programs of a cluster's blocks are neighbours; NULL, or why there are no clusters. */
 const char *cluster_axis(const Func *f, const Target *t, int *along);
 bool has_warpgroup_product(const Block *b);
+/* Of the programs that a launch in clusters runs, how many are there; 0: no clusters. */
+double cluster_share(const Func *f, const int64_t *grid);
+/* Do programs that are neighbours along the axis read other tiles? */
+bool cluster_varies(Func *f, int axis, const Op *read);
 /* Does the loop run as often in programs that are neighbours along the axis? */
 bool cluster_steps_alike(Func *f, int axis, const Op *loop);
 /* In the loop over programs, where a program's index comes from, if it is a cluster's; or NULL. */

@@ -1,0 +1,218 @@
+/* What the sizes of a launch say: how often a loop runs, whose bounds are scalars of dimensions, constants and the
+ * program's numbers; what tensors take, and how their rows lie; what neighbours on the grid have in common.  And by these
+ * how long a kernel takes that went through the whole pipeline (model/cost.c says what a program does). */
+#include "compile/estimate.h"
+#include "compile/inspect.h"
+#include "pass/async/pipeline.h"
+#include "pass/layout/axis.h"
+#include "pass/layout/dot.h"
+
+#include <string.h>
+
+enum { TRIPS_GUESS = 16, DEPTH = 8, LINE = 128, SECTOR = 32 };
+/* Of rows that begin within lines: measured on an H200 at 3000^3 (139 us, 105 where two blocks share half of it) and at
+ * 1031 x 4104 x 4104 (113 and 92). */
+static const double ASTRIDE = 1.5;
+
+static int64_t
+dimension(const Func *f, const Bound *b, const Value *v, int64_t otherwise)
+{
+	const FuncParam *p = &f->param[v->index];
+	for (int i = 0; i < b->nsymbol && p->kind == PARAM_DIM; i++)
+		if (strcmp(b->symbol[i].name, p->name) == 0)
+			return b->symbol[i].value.i;
+	return otherwise;
+}
+
+/* What a scalar is, a program's number being half of the programs along its axis; `otherwise` if it is not known. */
+static int64_t
+scalar(const Func *f, const Bound *b, const Value *v, int64_t otherwise, int depth)
+{
+	const Op *op = v->def;
+	int64_t c, x[3] = {0};
+	if (value_int(v, &c))
+		return c;
+	if (!op)
+		return v->block == f->body ? dimension(f, b, v, otherwise) : otherwise;
+	if (op->kind == OP_PROGRAM_ID)
+		return b->grid[attr_axis(op)] / 2;
+	if (depth == 0 || op->nin > 3)
+		return otherwise;
+	bool knows = true;
+	for (int i = 0; i < op->nin; i++) {
+		x[i] = scalar(f, b, op->in[i], INT64_MIN, depth - 1);
+		knows &= x[i] != INT64_MIN;
+	}
+	if (op->kind == OP_MIN && !knows && MAX(x[0], x[1]) != INT64_MIN)
+		return MAX(x[0], x[1]);                 /* data, such as a length, up to that */
+	if (!knows)
+		return otherwise;
+	switch (op->kind) {
+	case OP_ADD: return x[0] + x[1];
+	case OP_SUB: return x[0] - x[1];
+	case OP_MUL: return x[0] * x[1];
+	case OP_MIN: return MIN(x[0], x[1]);
+	case OP_MAX: return MAX(x[0], x[1]);
+	case OP_CAST: return x[0];
+	case OP_CDIV: return x[1] ? (x[0] + x[1] - 1) / x[1] : 0;
+	case OP_DIV: case OP_FLOORDIV: return x[1] ? x[0] / x[1] : 0;
+	case OP_SELECT: return x[0] ? x[1] : x[2];
+	default: return otherwise;
+	}
+}
+
+double
+estimate_trips(const Func *f, const Bound *b, const Op *loop)
+{
+	if (loop->kind != OP_FOR)
+		return TRIPS_GUESS;
+	int64_t lo = scalar(f, b, loop->in[0], 0, DEPTH), hi = scalar(f, b, loop->in[1], INT64_MIN, DEPTH);
+	int64_t step = MAX(scalar(f, b, loop->in[2], 1, DEPTH), 1);
+	return hi == INT64_MIN ? TRIPS_GUESS : (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+bool
+estimate_multiplies(const Value *read)
+{
+	bool flipped;
+	for (const Op *op = read->def->home->first; op; op = op->next)
+		for (int i = 0; i < 2 && op->kind == OP_DOT; i++)
+			if (dot_operand_root(op->in[i], &flipped) == read)
+				return true;
+	return false;
+}
+
+int
+estimate_sharers(const Op *read, int ranks, int along)
+{
+	bool is_tile = read->kind == OP_READ && read->out[0].type->rank == 2;
+	return ranks > 1 && is_tile && !cluster_varies(read->home->func, along, read) ? ranks : 1;
+}
+
+static bool
+has_rows_astride(const BoundParam *p)
+{
+	return p->rank > 1 && p->dim[p->rank - 1] * dtype_info[p->dtype].bits / 8 % LINE;
+}
+
+double
+estimate_lines(const Bound *b, const Op *read, int ranks, int along)
+{
+	const Value *tensor = read->in[0];
+	int sharers = estimate_sharers(read, ranks, along);
+	bool is_tile = read->kind == OP_READ && read->out[0].type->rank > 1 && !tensor->def && !tensor->block->parent;
+	bool is_astride = is_tile && tensor->index < b->kernel->params.n && has_rows_astride(&b->param[tensor->index]);
+	return (is_astride ? ASTRIDE : 1) / sharers;
+}
+
+bool
+estimate_is_astride(const Bound *b)
+{
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const KernelParam *p = &b->kernel->params.at[i];
+		if (p->kind == PARAM_TENSOR && p->access != ACCESS_OUT && has_rows_astride(&b->param[i]))
+			return true;
+	}
+	return false;
+}
+
+int
+estimate_along(Func *f, int axes)
+{
+	int64_t most = 0;
+	int along = 0;
+	for (int d = 0; d < axes; d++) {
+		int64_t bytes = 0;
+		for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+			if (op->kind == OP_READ && op->home->parent && estimate_sharers(op, 2, d) > 1)
+				bytes += tile_bytes(op->out[0].type);
+		if (bytes > most)
+			along = d;
+		most = MAX(most, bytes);
+	}
+	return along;
+}
+
+double
+estimate_bytes(const Bound *b)
+{
+	double bytes = 0;
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const BoundParam *p = &b->param[i];
+		double n = b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
+		for (int d = 0; d < p->rank; d++)
+			n *= (double)p->dim[d];
+		bytes += b->kernel->params.at[i].access == ACCESS_INOUT ? 2 * n : n;
+	}
+	return bytes;
+}
+
+/* ---- after the whole pipeline ---- */
+
+typedef struct Launch {
+	const Func *f;
+	const Bound *b;
+	const InspectArg *arg;
+} Launch;
+
+static double
+launch_trips(void *user, const Op *loop)
+{
+	const Launch *l = user;
+	const Op *from = loop->kind == OP_FOR ? loop->in[0]->def : NULL;
+	bool over_programs = from && from->kind == OP_BLOCK_ID;
+	return over_programs ? 1.0 / MAX(l->f->schedule.coarsen, 1) : estimate_trips(l->f, l->b, loop);
+}
+
+static bool
+launch_windows(void *user, const Op *op)
+{
+	int along;
+	const Layout *l = op->nout ? op->out[0].layout : NULL;
+	return l && op->kind == OP_READ && access_window(op, &along) && layout_contiguous(l, along) >= log2_floor(WINDOW);
+}
+
+static double
+launch_sectors(void *user, const Op *op)
+{
+	const Launch *l = user;
+	const Value *v = access_tile(op);
+	if (!v || !v->layout)
+		return 1;
+	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
+		return MAX(32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
+	return inspect_sectors_first(l->arg, op, v->type, v->layout, (int)attr_vector(op));
+}
+
+/* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */
+static double
+launch_bytes(const Launch *l, const ProgramCost *c, double programs)
+{
+	bool has_pointers = false;
+	for (int i = 0; i < l->f->nparam; i++)
+		has_pointers |= l->f->param[i].kind == PARAM_POINTER;
+	return has_pointers ? c->bytes * programs : MIN(estimate_bytes(l->b), c->bytes * programs);
+}
+
+/* Those that run twice at the end of the first axis count too. */
+static double
+launch_programs(const Func *f, const Bound *b)
+{
+	double programs = 1;
+	int64_t together = MAX(f->schedule.coarsen, 1);
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(i ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
+	return programs;
+}
+
+bool
+estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
+{
+	Launch l = {f, b, inspect_args(b, f, mem)};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, lines};
+	ProgramCost c;
+	double programs = launch_programs(f, b);
+	axis_keep(f);
+	cost_program(f, t, &facts, mem, &c);
+	return bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
+}
