@@ -8,7 +8,6 @@
 #include "emit/emit.h"
 #include "lower/lower.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The word for a target that a kernel's source compares `target` with. */

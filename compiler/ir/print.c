@@ -7,7 +7,6 @@
 #include "ir/ir.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* From pointers to something, in tmp memory; open addressing, at most half full. */

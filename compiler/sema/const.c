@@ -5,7 +5,6 @@
 #include "sema/elab.h"
 #include "num/num.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  * header, with the values that tuning found.
  *
  * Every message points at the parameter in the kernel's header. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/tune/tune.h"

@@ -1,5 +1,4 @@
 /* Launching: fills what is to be filled, gives the compiled form its arguments, and runs the grid. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/launch/launch.h"

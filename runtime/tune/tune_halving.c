@@ -12,7 +12,6 @@
  * one side of the true median once in eight times.  A difference within the noise is none: then the favourite
  * wins, which is the default. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/tune/tune.h"

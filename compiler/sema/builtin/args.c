@@ -2,8 +2,6 @@
  * "must be … not …", and the small shape and conversion helpers that emit IR. */
 #include "sema/builtin/builtin.h"
 
-#include <stdlib.h>
-
 bool
 call_has(const Call *c, int i)
 {

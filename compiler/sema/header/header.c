@@ -7,7 +7,6 @@
  * bind.  Expressions are evaluated by the same walk that elaborates bodies, over compile-time values alone. */
 #include "sema/bind.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 bool

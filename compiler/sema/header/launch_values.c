@@ -3,7 +3,6 @@
  * bool as 0 or 1, a float as an integer. */
 #include "sema/bind.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static void
