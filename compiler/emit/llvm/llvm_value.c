@@ -71,54 +71,43 @@ count_bits(EmitLlvm *l, ThreadOp op, LLVMValueRef v)
 	return op == THREAD_CLZ ? llvm_call1(l, "llvm.ctlz", arg, 2) : llvm_call1(l, "llvm.ctpop", arg, 1);
 }
 
-/* NULL: it is no such operation, here and below. */
+/* Operations that are one instruction of LLVM's, a comparison or a call; 0: not so. */
+static const LLVMOpcode binary[THREAD_OPS_COUNT] = {
+    [THREAD_ADD] = LLVMAdd, [THREAD_SUB] = LLVMSub, [THREAD_MUL] = LLVMMul, [THREAD_SDIV] = LLVMSDiv,
+    [THREAD_UDIV] = LLVMUDiv, [THREAD_SREM] = LLVMSRem, [THREAD_UREM] = LLVMURem, [THREAD_AND] = LLVMAnd,
+    [THREAD_OR] = LLVMOr, [THREAD_XOR] = LLVMXor, [THREAD_SHL] = LLVMShl, [THREAD_LSHR] = LLVMLShr,
+    [THREAD_ASHR] = LLVMAShr,
+};
+static const LLVMIntPredicate int_predicate[THREAD_OPS_COUNT] = {
+    [THREAD_EQ] = LLVMIntEQ, [THREAD_NE] = LLVMIntNE, [THREAD_SLT] = LLVMIntSLT, [THREAD_SLE] = LLVMIntSLE,
+    [THREAD_ULT] = LLVMIntULT, [THREAD_ULE] = LLVMIntULE,
+};
+static const LLVMRealPredicate real_predicate[THREAD_OPS_COUNT] = {
+    [THREAD_FEQ] = LLVMRealOEQ, [THREAD_FNE] = LLVMRealUNE, [THREAD_FLT] = LLVMRealOLT, [THREAD_FLE] = LLVMRealOLE,
+    [THREAD_FUNO] = LLVMRealUNO,
+};
+static const char *const call[THREAD_OPS_COUNT] = {
+    [THREAD_SMIN] = "llvm.smin", [THREAD_SMAX] = "llvm.smax", [THREAD_UMIN] = "llvm.umin", [THREAD_UMAX] = "llvm.umax",
+    [THREAD_FABS] = "llvm.fabs", [THREAD_FMA] = "llvm.fma", [THREAD_FSQRT] = "llvm.sqrt", [THREAD_FFLOOR] = "llvm.floor",
+    [THREAD_FCEIL] = "llvm.ceil", [THREAD_FROUND] = "llvm.roundeven", [THREAD_FTRUNC] = "llvm.trunc",
+};
+
+/* Of integers, and comparisons; NULL: it is no such operation. */
 static LLVMValueRef
 integer(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
 {
-	LLVMBuilderRef b = l->b;
+	if (binary[op])
+		return LLVMBuildBinOp(l->b, binary[op], v[0], v[1], "");
+	if (int_predicate[op])
+		return LLVMBuildICmp(l->b, int_predicate[op], v[0], v[1], "");
+	if (real_predicate[op])
+		return LLVMBuildFCmp(l->b, real_predicate[op], v[0], v[1], "");
 	switch (op) {
-	case THREAD_ADD: return LLVMBuildAdd(b, v[0], v[1], "");
-	case THREAD_SUB: return LLVMBuildSub(b, v[0], v[1], "");
-	case THREAD_MUL: return LLVMBuildMul(b, v[0], v[1], "");
-	case THREAD_SDIV: return LLVMBuildSDiv(b, v[0], v[1], "");
-	case THREAD_UDIV: return LLVMBuildUDiv(b, v[0], v[1], "");
-	case THREAD_SREM: return LLVMBuildSRem(b, v[0], v[1], "");
-	case THREAD_UREM: return LLVMBuildURem(b, v[0], v[1], "");
-	case THREAD_AND: return LLVMBuildAnd(b, v[0], v[1], "");
-	case THREAD_OR: return LLVMBuildOr(b, v[0], v[1], "");
-	case THREAD_XOR: return LLVMBuildXor(b, v[0], v[1], "");
-	case THREAD_NOT: return LLVMBuildNot(b, v[0], "");
-	case THREAD_SHL: return LLVMBuildShl(b, v[0], v[1], "");
-	case THREAD_LSHR: return LLVMBuildLShr(b, v[0], v[1], "");
-	case THREAD_ASHR: return LLVMBuildAShr(b, v[0], v[1], "");
+	case THREAD_NOT: return LLVMBuildNot(l->b, v[0], "");
 	case THREAD_MULHI_U: return upper_half(l, v, false);
 	case THREAD_MULHI_S: return upper_half(l, v, true);
-	case THREAD_SMIN: return llvm_call1(l, "llvm.smin", v, 2);
-	case THREAD_SMAX: return llvm_call1(l, "llvm.smax", v, 2);
-	case THREAD_UMIN: return llvm_call1(l, "llvm.umin", v, 2);
-	case THREAD_UMAX: return llvm_call1(l, "llvm.umax", v, 2);
-	case THREAD_POPCOUNT:
-	case THREAD_CLZ: return count_bits(l, op, v[0]);
-	default: return NULL;
-	}
-}
-
-static LLVMValueRef
-compare(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
-{
-	LLVMBuilderRef b = l->b;
-	switch (op) {
-	case THREAD_EQ: return LLVMBuildICmp(b, LLVMIntEQ, v[0], v[1], "");
-	case THREAD_NE: return LLVMBuildICmp(b, LLVMIntNE, v[0], v[1], "");
-	case THREAD_SLT: return LLVMBuildICmp(b, LLVMIntSLT, v[0], v[1], "");
-	case THREAD_SLE: return LLVMBuildICmp(b, LLVMIntSLE, v[0], v[1], "");
-	case THREAD_ULT: return LLVMBuildICmp(b, LLVMIntULT, v[0], v[1], "");
-	case THREAD_ULE: return LLVMBuildICmp(b, LLVMIntULE, v[0], v[1], "");
-	case THREAD_FEQ: return LLVMBuildFCmp(b, LLVMRealOEQ, v[0], v[1], "");
-	case THREAD_FNE: return LLVMBuildFCmp(b, LLVMRealUNE, v[0], v[1], "");
-	case THREAD_FLT: return LLVMBuildFCmp(b, LLVMRealOLT, v[0], v[1], "");
-	case THREAD_FLE: return LLVMBuildFCmp(b, LLVMRealOLE, v[0], v[1], "");
-	case THREAD_FUNO: return LLVMBuildFCmp(b, LLVMRealUNO, v[0], v[1], "");
+	case THREAD_SMIN: case THREAD_SMAX: case THREAD_UMIN: case THREAD_UMAX: return llvm_call1(l, call[op], v, 2);
+	case THREAD_POPCOUNT: case THREAD_CLZ: return count_bits(l, op, v[0]);
 	default: return NULL;
 	}
 }
@@ -136,19 +125,14 @@ contract(EmitLlvm *l, LLVMValueRef v, RegType type)
 static LLVMValueRef
 floating(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
 {
+	if (call[op])
+		return llvm_call1(l, call[op], v, thread_op_operands[op]);
 	switch (op) {
 	case THREAD_FNEG: return LLVMBuildFNeg(l->b, v[0], "");
-	case THREAD_FABS: return llvm_call1(l, "llvm.fabs", v, 1);
 	case THREAD_FADD: return contract(l, LLVMBuildFAdd(l->b, v[0], v[1], ""), type);
 	case THREAD_FSUB: return contract(l, LLVMBuildFSub(l->b, v[0], v[1], ""), type);
 	case THREAD_FMUL: return contract(l, LLVMBuildFMul(l->b, v[0], v[1], ""), type);
-	case THREAD_FMA: return llvm_call1(l, "llvm.fma", v, 3);
 	case THREAD_FDIV: return LLVMBuildFDiv(l->b, v[0], v[1], "");
-	case THREAD_FSQRT: return llvm_call1(l, "llvm.sqrt", v, 1);
-	case THREAD_FFLOOR: return llvm_call1(l, "llvm.floor", v, 1);
-	case THREAD_FCEIL: return llvm_call1(l, "llvm.ceil", v, 1);
-	case THREAD_FROUND: return llvm_call1(l, "llvm.roundeven", v, 1);
-	case THREAD_FTRUNC: return llvm_call1(l, "llvm.trunc", v, 1);
 	default: return (l->opt.host ? llvm_simt_float : llvm_nvptx_float)(l, op, v, type);
 	}
 }
@@ -179,7 +163,7 @@ llvm_op(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in)
 	for (int i = 0; i < n->nin; i++)
 		v[i] = thread_is_comparison(op) && l->opt.host && llvm_is_narrow(type) ? llvm_real(l, in[i], type, REG_F32)
 		                                                                       : in[i];
-	if ((r = compare(l, op, v)) || (r = integer(l, op, v)))
+	if ((r = integer(l, op, v)))
 		return r;
 	return llvm_is_narrow(type) ? narrow_floating(l, op, v, type) : floating(l, op, v, type);
 }
