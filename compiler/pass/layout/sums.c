@@ -1,4 +1,16 @@
-/* Sums of rows that a loop of warpgroups carries are kept apart by lane, and added across lanes behind the loop.
+/* Sums, maxima and minima of tiles that a loop carries are kept apart by lane, and joined across lanes and warps behind the
+ * loop.
+ *
+ *     for … %init do (%a: f32) {                          for … %zeros do (%p: f32[128]) {
+ *         %s = reduce %e {fn = "sum", axis = 0}               %s = reduce (reduce (reshape %e : f32[2, 128, 8]))
+ *         %n = add %a, %s : f32                               %n = add %p, %s : f32[128]
+ *         yield %n                                   =>       yield %n
+ *     }                                                   }
+ *                                                         %t = reduce %n {fn = "sum", axis = 0}
+ *                                                         %total = add %init, %t
+ *
+ * The elements that a lane holds are reduced in its thread: an iteration exchanges nothing, and waits for no other warp.
+ * A sum that fades, as that of an online softmax, begins in the first lane:
  *
  *     for … %total do (%a) {                              %p = select (iota == 0), (broadcast %total), 0 : f32[128, 4]
  *         %s = reduce %e {fn = "sum", axis = 1}           for … %p do (%a) {
@@ -8,9 +20,8 @@
  *                                                         }
  *                                                         %total = reduce %n {fn = "sum", axis = 1}
  *
- * The four lanes of a row of an accumulator's layout hold its columns in turns, so that the sums by lane are sums within
- * threads: an iteration exchanges nothing for them.  What the loop begins with is the first lane's.  Sums are in another
- * order, as everywhere where threads share them. */
+ * Maxima begin in all lanes.  Sums are in another order, as everywhere where threads share them.  Loops with products that
+ * warps make by themselves stay as they are: lanes are few there, and registers too. */
 #include "pass/async/pipeline.h"
 #include "pass/layout/anchor.h"
 #include "target/target.h"
@@ -22,7 +33,7 @@ typedef struct Sums {
 	int column;                                     /* of the carried values */
 	Op *add, *mul, *reduce;                         /* mul may be NULL */
 	Value *fade;
-	int64_t above, lanes, below;                    /* columns as above x lanes x below */
+	int64_t above, lanes, below;                    /* the axis as above x lanes x below */
 } Sums;
 
 static bool
@@ -32,49 +43,61 @@ is_lone_use(const Sums *s, const Value *v)
 }
 
 static bool
-is_sum(const Op *op)
+is_reduce(const Op *op, const char *fn)
 {
-	return op->kind == OP_REDUCE && strcmp(attr_fn(op), "sum") == 0 && attr_axis(op) == 1 &&
-	    op->in[0]->type->rank == 2 && op->in[0]->layout && op->out->type->elem == TY_F32;
+	const Value *v = op->in[0];
+	return op->kind == OP_REDUCE && strcmp(attr_fn(op), fn) == 0 && v->layout && v->type->rank + 2 <= LAYOUT_RANK &&
+	    v->type->elem == op->out->type->elem && dtype_info[v->type->elem].bits >= 32;
 }
 
-/* The terms of the sum that the column becomes. */
+/* Does the op join what the reduction joins? */
+static bool
+joins_alike(const Op *op, const Op *reduce)
+{
+	if (op->kind == OP_ADD)
+		return is_reduce(reduce, "sum");
+	return (op->kind == OP_MAX && is_reduce(reduce, "max") && attr_propagate_nan(op) == attr_propagate_nan(reduce)) ||
+	    (op->kind == OP_MIN && is_reduce(reduce, "min") && attr_propagate_nan(op) == attr_propagate_nan(reduce));
+}
+
+/* What the column is joined with. */
 static bool
 find_terms(Sums *s, const Value *arg)
 {
 	for (int i = 0; i < 2; i++) {
 		Value *old = s->add->in[i], *sum = s->add->in[1 - i];
-		if (!is_lone_use(s, sum) || !is_sum(sum->def))
+		if (!is_lone_use(s, sum) || !joins_alike(s->add, sum->def))
 			continue;
 		s->reduce = sum->def;
 		if (old == arg)
 			return true;
-		s->mul = is_lone_use(s, old) && old->def->kind == OP_MUL ? old->def : NULL;
+		s->mul = s->add->kind == OP_ADD && is_lone_use(s, old) && old->def->kind == OP_MUL ? old->def : NULL;
 		for (int k = 0; k < 2 && s->mul; k++)
 			if (s->mul->in[k] == arg) {
 				s->fade = s->mul->in[1 - k];
-				return s->fade != arg && s->fade->layout == arg->layout;
+				return s->fade != arg && s->fade->layout == arg->layout && dtype_is_float(arg->type->elem);
 			}
 	}
 	return false;
 }
 
-/* The bits of a row's columns that lanes hold: one run, one lane's bit each. */
+/* The bits of the axis that lanes and warps hold: one run, one bit each. */
 static bool
 find_lanes(Sums *s)
 {
 	const Layout *l = s->reduce->in[0]->layout;
-	int at = layout_in_at(l, IN_LANE), n = l->out[1];
-	uint64_t columns = (UINT64_C(1) << n) - 1, held = 0;
+	int axis = (int)attr_axis(s->reduce), at = layout_in_at(l, IN_LANE), low = layout_out_at(l, axis), n = l->out[axis];
+	uint64_t whole = ((UINT64_C(1) << n) - 1) << low, held = 0;
 
 	for (int i = at; i < l->map.nin; i++) {
 		uint64_t image = l->map.col[i];
-		if (!(image & columns))
+		if (!(image & whole))
 			continue;
-		if (i >= at + l->in[IN_LANE] || (image & (image - 1)) || image & held)
+		if (i >= at + l->in[IN_LANE] + l->in[IN_WARP] || (image & (image - 1)) || image & held)
 			return false;
 		held |= image;
 	}
+	held >>= low;
 	if (!held)
 		return false;
 	s->below = (int64_t)(held & -held);
@@ -90,11 +113,12 @@ find_column(Sums *s)
 	const Value *arg = &body->arg[1 + s->column];
 	Value *next = body->last->in[s->column];
 
-	s->add = is_lone_use(s, next) && next->def->kind == OP_ADD ? next->def : NULL;
+	s->add = is_lone_use(s, next) ? next->def : NULL;
 	s->mul = NULL;
 	s->fade = NULL;
-	return s->add && arg->nuses == 1 && arg->type->kind == TYPE_TILE && arg->type->rank == 1 && arg->layout &&
-	    find_terms(s, arg) && s->reduce->out->layout == arg->layout && find_lanes(s);
+	return s->add && arg->nuses == 1 && arg->type->kind == TYPE_TILE && (arg->layout || arg->type->rank == 0) &&
+	    (s->add->kind == OP_ADD || s->add->kind == OP_MAX || s->add->kind == OP_MIN) && find_terms(s, arg) &&
+	    s->reduce->out->layout == arg->layout && find_lanes(s);
 }
 
 /* ---- the new column ---- */
@@ -118,40 +142,81 @@ reshaped(Builder *b, Value *v, const int64_t *extent, int rank)
 }
 
 static Value *
-summed(Builder *b, Value *v, int axis)
+reduced(const Sums *s, Builder *b, Value *v, int axis)
 {
-	const Attr attr[] = {attr_new_fn(b->m, "sum"), attr_new_axis(b->m, axis)};
-	Op *op = op_make(b, OP_REDUCE, &v, 1, attr, LEN(attr), NULL, 0);
+	if (v->type->extent[axis] == 1) {
+		int64_t extent[LAYOUT_RANK];
+		for (int d = 0; d < v->type->rank - 1; d++)
+			extent[d] = v->type->extent[d + (d >= axis)];
+		return reshaped(b, v, extent, v->type->rank - 1);
+	}
+	Attr attr[8];
+	for (int i = 0; i < s->reduce->nattr; i++)
+		attr[i] = s->reduce->attr[i].name == ATTR_AXIS ? attr_new_axis(b->m, axis) : s->reduce->attr[i];
+	Op *op = op_make(b, OP_REDUCE, &v, 1, attr, s->reduce->nattr, NULL, 0);
 	Layout l = layout_slice(v->layout, axis);
 	l = layout_drop_broadcast(&l);
-	return placed(op->out, layout_intern(b->m, &l));
+	return v->type->rank == 1 ? op->out : placed(op->out, layout_intern(b->m, &l));
 }
 
 /* A row's number for each of its lanes. */
 static Value *
-spread(Builder *b, Value *v, const Value *like)
+spread(const Sums *s, Builder *b, Value *v, const Value *like)
 {
-	Value *column = reshaped(b, v, (int64_t[]){v->type->extent[0], 1}, 2);
+	int64_t extent[LAYOUT_RANK];
+	for (int d = 0; d < like->type->rank; d++)
+		extent[d] = d == (int)attr_axis(s->reduce) ? 1 : like->type->extent[d];
+	Value *column = v->type->rank == 0 ? v : reshaped(b, v, extent, like->type->rank);
 	return placed(build1(b, OP_BROADCAST, column, like->type), like->layout);
 }
 
+/* The number in the first lane, zeros in the others. */
 static Value *
-first_lane(Sums *s, Builder *b, Value *init, const Value *like)
+first_lane(const Sums *s, Builder *b, Value *init, const Value *like)
 {
-	const Type *t = type_tile(b->m, TY_I64, 1, &s->lanes);
-	const Attr axis = attr_new_axis(b->m, 0);
-	Layout row = layout_slice(like->layout, 0), one;
-	row = layout_drop_broadcast(&row);
-	one = layout_expand(&row, 0);
-	Value *lane = placed(op_make(b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out, layout_intern(b->m, &row));
-	Value *zero = placed(build_int(b, t, 0), lane->layout);
-	Value *first = placed(build2(b, OP_EQ, lane, zero), lane->layout);
-	const Type *wide = type_tile(b->m, TY_BOOL, 2, (int64_t[]){1, s->lanes});
-	first = placed(build1(b, OP_RESHAPE, first, wide), layout_intern(b->m, &one));
-	wide = type_tile(b->m, TY_BOOL, 2, like->type->extent);
-	first = placed(build1(b, OP_BROADCAST, first, wide), like->layout);
+	const Type *number = type_tile(b->m, TY_I64, like->type->rank, like->type->extent);
+	const Attr axis = attr_new_axis(b->m, attr_axis(s->reduce));
+	Value *lane = placed(op_make(b, OP_IOTA, NULL, 0, &axis, 1, &number, 1)->out, like->layout);
+	Value *first = placed(build2(b, OP_EQ, lane, placed(build_int(b, number, 0), like->layout)), like->layout);
 	Value *none = placed(build_float(b, like->type, 0), like->layout);
-	return placed(build3(b, OP_SELECT, first, spread(b, init, like), none), like->layout);
+	return placed(build3(b, OP_SELECT, first, spread(s, b, init, like), none), like->layout);
+}
+
+static Value *
+begin(const Sums *s, Builder *b, Value *init, const Value *like)
+{
+	if (s->fade)
+		return first_lane(s, b, init, like);
+	if (s->add->kind != OP_ADD)
+		return spread(s, b, init, like);
+	bool is_float = dtype_is_float(like->type->elem);
+	return placed(is_float ? build_float(b, like->type, 0) : build_int(b, like->type, 0), like->layout);
+}
+
+/* The tile with its axis in three. */
+static Value *
+parted(const Sums *s, Builder *b)
+{
+	Value *v = s->reduce->in[0];
+	int axis = (int)attr_axis(s->reduce), rank = 0;
+	int64_t extent[LAYOUT_RANK];
+	for (int d = 0; d < v->type->rank; d++) {
+		if (d != axis) {
+			extent[rank++] = v->type->extent[d];
+			continue;
+		}
+		extent[rank++] = s->above;
+		extent[rank++] = s->lanes;
+		extent[rank++] = s->below;
+	}
+	return reshaped(b, v, extent, rank);
+}
+
+static Value *
+joined(const Sums *s, Builder *b, Value *x, Value *y)
+{
+	Op *op = op_make(b, s->add->kind, (Value *[]){x, y}, 2, s->add->attr, s->add->nattr, NULL, 0);
+	return placed(op->out, x->layout);
 }
 
 static void
@@ -159,28 +224,34 @@ keep_apart(Sums *s)
 {
 	Pipeline *p = &s->loop;
 	Builder b = build_before(s->reduce), before = build_before(p->loop);
-	const int64_t extent[] = {s->reduce->in[0]->type->extent[0], s->above, s->lanes, s->below};
-	Value *part = summed(&b, summed(&b, reshaped(&b, s->reduce->in[0], extent, 4), 3), 1);
-	Value *init = first_lane(s, &before, p->loop->in[3 + s->column], part);
-	Value *arg = pipeline_carry(p, &init, 1);
+	int axis = (int)attr_axis(s->reduce);
+	Value *part = reduced(s, &b, reduced(s, &b, parted(s, &b), axis + 2), axis), *init = p->loop->in[3 + s->column];
+	Value *mine = begin(s, &before, init, part);
+	Value *arg = pipeline_carry(p, &mine, 1);
 
 	arg->name = p->body->arg[1 + s->column].name;
 	b = build_before(s->add);
-	Value *old = s->fade ? placed(build2(&b, OP_MUL, arg, spread(&b, s->fade, arg)), arg->layout) : arg;
-	Value *next = placed(build2(&b, OP_ADD, old, part), arg->layout);
+	Value *old = s->fade ? placed(build2(&b, OP_MUL, arg, spread(s, &b, s->fade, arg)), arg->layout) : arg;
+	Value *next = joined(s, &b, old, part);
 	pipeline_yield(p, &next, 1);
 	b = build_before(p->loop->next);
-	value_replace(&p->loop->out[s->column], summed(&b, &p->loop->out[p->loop->nout - 1], 1));
+	Value *total = reduced(s, &b, &p->loop->out[p->loop->nout - 1], axis);
+	if (!s->fade && s->add->kind == OP_ADD)
+		total = joined(s, &b, init, total);
+	value_replace(&p->loop->out[s->column], total);
 	op_set_in(p->body->last, s->column, &p->body->arg[1 + s->column]);
 }
 
+/* Has the loop products that warps make by themselves? */
 static bool
-has_product(const Block *b)
+multiplies(const Op *loop)
 {
-	for (const Op *op = b->first; op; op = op->next)
-		if (op->kind == OP_DOT_START)
-			return true;
-	return false;
+	bool starts = false, waits = false;
+	for (const Op *op = loop->region[0]->first; op; op = op_after(op, loop->region[0])) {
+		starts |= op_family(op) == FAMILY_DOT;
+		waits |= op->kind == OP_DOT_START && op->home == loop->region[0];
+	}
+	return starts && !waits;
 }
 
 /* The loop, or what took its place. */
@@ -198,17 +269,27 @@ visit(Module *m, Func *f, Op *loop, bool *changed)
 	return s.loop.loop;
 }
 
+/* Loops within come first: what they leave is a sum that the loop around carries. */
+static void
+walk(Module *m, Func *f, Block *b, bool *changed)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		for (int r = 0; r < op->nregion; r++)
+			walk(m, f, op->region[r], changed);
+		if (op->kind == OP_FOR && !multiplies(op))
+			op = visit(m, f, op, changed);
+	}
+}
+
 void
 pass_sums(Module *m, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t && t->has & HAS_WGMMA; i++) {
+	for (int i = 0; i < m->funcs.n && t; i++) {
 		Func *f = m->funcs.at[i];
 		bool changed = false;
 		if (f->is_reference)
 			continue;
-		for (Op *op = f->body->first; op; op = op_after(op, f->body))
-			if (op->kind == OP_FOR && has_product(op->region[0]))
-				op = visit(m, f, op, &changed);
+		walk(m, f, f->body, &changed);
 		if (changed)
 			sweep(f);
 	}
