@@ -97,7 +97,7 @@ cycles_of(const Search *s)
 	Schedule open = s->bound.schedule;
 	open.specialize = -1;
 	if (s->adds_roles && s->bound.schedule.specialize == 0 && choose_count_dots(f) == 2 &&
-	    parts_by_itself(f, &open, s->t))
+	    choose_roles(f, &open, s->t))
 		return -1;                                      /* it would be parted all the same */
 	return choose_cycles(f, &s->bound, s->t);
 }
@@ -266,7 +266,7 @@ is_chained(Search *s, const Bound *b)
 	Schedule open = b->schedule;
 	const Module *m = elaborate(s, b);
 	open.specialize = -1;
-	return !m || parts_by_itself(m->funcs.at[0], &open, s->t) > 0;
+	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0;
 }
 
 /* Clusters of two where more programs than multiprocessors share operands: on an H200 1.41 times as fast where rows are no

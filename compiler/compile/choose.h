@@ -22,7 +22,7 @@ bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 
 /* The passes before an estimate, by their names. */
 #define CHOOSE_PASSES "simplify,licm,simplify,axis"
-/* parts.c */
+/* choose_roles.c */
 int choose_count_dots(const Func *f);
 /* How many of the ascending numbers of warps a kernel may have, if warpgroups can do all of its products; else 0.  One
  * product has two groups at most; where one feeds another, each group has rows of its own. */

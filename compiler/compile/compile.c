@@ -82,7 +82,7 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	if (!t)
 		return passes_run(m, t, opt) ? m : NULL;
 	set_schedule(f, &b->schedule);
-	bool parts = may_part && parts_by_itself(f, &b->schedule, t);
+	bool parts = may_part && choose_roles(f, &b->schedule, t);
 	if (parts)
 		f->schedule.specialize = 1;
 	assumptions_note(f, k, b, assumptions);

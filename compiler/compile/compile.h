@@ -1,4 +1,11 @@
-/* From source to something that runs: what the command and the runtime call. */
+/* From source to something that runs: what the command and the runtime call.
+ *
+ *     compile.c                       a bound kernel to tile IR after the passes, and on to an artefact
+ *     assumption.c                    what the code may assume of a launch's arguments, noted before the passes
+ *     choose.c, choose_*.c            what the schedule leaves open, by what a launch takes (estimate.c, estimate_launch.c)
+ *     ptx.c, pressure.c, spill.c      questions to PTX: does it wait first, how many registers, and what is said of spills
+ *     metal.c, describe*.c            how a host launches the code, as JSON and in lines for people
+ *     inspect*.c, sectors.c           what became of each line, for inspect, report and expect blocks */
 #ifndef TEGULA_COMPILE_H
 #define TEGULA_COMPILE_H
 
@@ -35,10 +42,10 @@ Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgA
 /* The error for a target's name that no target has. */
 void compile_unknown_target(Compile *cx, const char *name);
 /* Is LLVM there?  Else it is an error in cx that says how to mend it. */
-/* parts.c: is the kernel to be parted into roles, where its schedule leaves that open?  The columns of its first product,
- * or 0: no. */
-int parts_by_itself(const Func *f, const Schedule *s, const Target *t);
 bool compile_finds_llvm(Compile *cx);
+/* choose_roles.c: is the kernel to be parted into roles, where its schedule leaves that open?  The columns of its first
+ * product, or 0: no. */
+int choose_roles(const Func *f, const Schedule *s, const Target *t);
 /* From a module that went through a GPU's pipeline to what its device loads.  False after errors in m->cx. */
 bool compile_artefact(Module *m, const Target *t, Artefact *out);
 

@@ -386,7 +386,7 @@ is_modelled(Estimate *e, bool chain)
 {
 	Schedule open = e->b->schedule;
 	open.specialize = -1;
-	e->chained = e->parted && chain && target_role_registers(e->t, e->warps / 4) && parts_by_itself(e->f, &open, e->t);
+	e->chained = e->parted && chain && target_role_registers(e->t, e->warps / 4) && choose_roles(e->f, &open, e->t);
 	if (e->split > 1 && e->warpgroup_dots < e->dots)
 		return false;                           /* products of few rows wait for memory: not measured */
 	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));

@@ -1,4 +1,14 @@
-/* Inside sema: the walk that turns a checked body into tile IR.  Only sema's own files include this. */
+/* Inside sema: the walk that turns a checked body into tile IR.  Only sema's own files include this.
+ *
+ *     kernel.c, elab.c                one body as one function; what is open while it is walked
+ *     stmt.c, control.c, loop.c       statements; assigned.c says beforehand what a loop's or a branch's text assigns,
+ *                                     region.c makes the blocks
+ *     expr.c, operator.c, fn.c        expressions; param.c binds an argument to a parameter's type
+ *     value.c, promote.c, shape.c     values, their common types, and the limits of shapes; const.c: exact arithmetic
+ *     scope.c                         names
+ *     index/, builtin/                x[...]; operations by name
+ *
+ * Before it: program.c, header/ and check_program.c (sema.h). */
 #ifndef TEGULA_ELAB_H
 #define TEGULA_ELAB_H
 

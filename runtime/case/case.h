@@ -1,4 +1,5 @@
-/* Cases: a kernel with everything that it needs to run; its reference, and what a launch costs. */
+/* Cases: a kernel with everything that it needs to run (case.c, input.c); its reference (reference.c) and the comparison
+ * with it (check.c); what a launch takes (timing.c) and computes (work.c); its code (case_code.c); asserts (assert.c). */
 #ifndef TEGULA_CASE_H
 #define TEGULA_CASE_H
 

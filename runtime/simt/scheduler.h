@@ -15,7 +15,7 @@ enum {
 	SIMT_CLUSTER = 16,                              /* blocks of a cluster at most */
 	SIMT_BARRIERS = 16,
 	SIMT_SLICE = 4096,                              /* iterations of loops until other fibers run */
-	SIMT_SPIN = 400,                                /* what a turn counts that lets others run at once */
+	SIMT_SPIN = 400,                                /* what an iteration counts that lets others run at once */
 };
 #define SIMT_ITERATIONS INT64_C(500000000)                   /* of loops, if the launch says nothing */
 

@@ -1,4 +1,10 @@
-/* What the files of pass barrier share; private to them. */
+/* What the files of pass barrier share; private to them.
+ *
+ *     barrier.c        walks the ops with the effects since the last barrier, and puts one before a hazard
+ *     effect.c         what an op does to memory            hazard.c      which two effects need a barrier, of what scope
+ *     distance.c       which elements two accesses touch, in one iteration and in different ones
+ *     iteration.c      what the end of an iteration makes of the effects
+ *     proxy.c          fences of bulk copies */
 #ifndef TEGULA_HAZARD_H
 #define TEGULA_HAZARD_H
 

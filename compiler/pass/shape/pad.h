@@ -1,4 +1,5 @@
-/* What the parts of pass pad share. */
+/* What the parts of pass pad share: pad.c walks the ops; pad_class.c says which dimensions grow together, pad_shape.c
+ * moves elements where there are gaps, pad_reduce.c says what added elements hold. */
 #ifndef TEGULA_PAD_H
 #define TEGULA_PAD_H
 

@@ -1,4 +1,4 @@
-/* What the files of simplify share; private to them. */
+/* What the files of simplify share; private to them: simplify.c calls the others, and says in which order. */
 #ifndef TEGULA_SIMPLIFY_H
 #define TEGULA_SIMPLIFY_H
 

@@ -28,7 +28,7 @@ may_chain(const Op *op, int warps)
 }
 
 int
-parts_by_itself(const Func *f, const Schedule *s, const Target *t)
+choose_roles(const Func *f, const Schedule *s, const Target *t)
 {
 	bool open = s->at[SCHEDULE_SPECIALIZE] < 0 && s->at[SCHEDULE_PERSISTENT] <= 0 && s->ctas <= 1 && s->split <= 1;
 	if (!t || !(t->has & HAS_WGMMA) || !(t->has & HAS_SETMAXNREG) || !open || s->warps < LEAST_WARPS || s->stages == 1)
@@ -78,7 +78,7 @@ choose_cycles(Func *f, const Bound *bound, const Target *t)
 	if (cycles >= 0 || b.schedule.specialize != 1 || choose_count_dots(f) <= 2)
 		return cycles;
 	b.schedule.specialize = -1;
-	int columns = parts_by_itself(f, &b.schedule, t);
+	int columns = choose_roles(f, &b.schedule, t);
 	double share = CHAINED_SHARE * (columns + TRIP_COLUMNS) / MAX(columns, 1);
 	return columns ? share * estimate_cycles(f, &b, t, NULL) : -1;
 }
