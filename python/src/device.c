@@ -8,6 +8,7 @@ static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static Dev cpu, gpu[MAX_CUDA], other[4];
 static char *lines;                     /* that kernels printed since the last report */
 static size_t nlines;
+static const char *refused;             /* the argument that the library did not take since the last report */
 TglContext *context;
 
 /* ---- the lock ---- */
@@ -75,6 +76,18 @@ copy(const char *s)
 	return s && *s ? strdup(s) : NULL;
 }
 
+/* The library describes an array alone, and cannot say which argument it is. */
+static char *
+copy_for_argument(const char *s)
+{
+	static const char format[] = "argument '%s': %s";
+	size_t n = refused && s && *s ? sizeof format + strlen(refused) + strlen(s) : 0;
+	char *text = n ? malloc(n) : copy(s);
+	if (n && text)
+		snprintf(text, n, format, refused, s);
+	return text;
+}
+
 void
 report_take(Report *r, TglStatus s)
 {
@@ -87,11 +100,12 @@ report_take(Report *r, TglStatus s)
 	if (s == TGL_OK && e->nwarnings == 0)
 		return;
 	r->code = copy(e->code);
-	r->message = copy(e->message);
+	r->message = copy_for_argument(e->message);
 	r->file = copy(e->file);
-	r->text = copy(e->text);
+	r->text = copy_for_argument(e->text);
 	r->line = e->line;
 	r->col = e->col;
+	refused = NULL;
 }
 
 void
@@ -222,11 +236,13 @@ span(const Array *a)
 }
 
 bool
-device_tensor(Dev *d, int i, const Array *a)
+device_tensor(Dev *d, int i, const Array *a, const char *argument)
 {
 	const int64_t none = 0;
 	if (!d->pool[i])
 		d->pool[i] = tgl_tensor_wrap(d->dev, TGL_U8, 1, &none, NULL, NULL, 0);
-	return d->pool[i] && tgl_tensor_set(d->pool[i], (TglDType)a->dtype, a->rank, a->dim, a->stride, a->data,
+	bool ok = d->pool[i] && tgl_tensor_set(d->pool[i], (TglDType)a->dtype, a->rank, a->dim, a->stride, a->data,
 	    span(a)) == TGL_OK;
+	refused = ok ? NULL : argument;
+	return ok;
 }

@@ -73,9 +73,9 @@ bool context_open(void);
 Dev *device_find(bool cuda, int index);
 Dev *device_named(const char *name);
 TglStream *device_stream(Dev *d, void *handle);
-/* The pool's tensor i as `a` has it; false: the context has the error. */
+/* The pool's tensor i as `a` has it; false: the context has the error, and the next report names the argument. */
 struct Array;
-bool device_tensor(Dev *d, int i, const struct Array *a);
+bool device_tensor(Dev *d, int i, const struct Array *a, const char *argument);
 
 /* ---- array.c, array_new.c ---- */
 

@@ -36,7 +36,7 @@ call_arguments(Call *c, Dev *d, TglArg *args, int *n)
 	for (int i = 0; i < c->n; i++) {
 		const char *name = whole ? NULL : c->k->param[i].p.name;
 		if (c->is_array[i]) {
-			if (!device_tensor(d, i, &c->array[i]))
+			if (!device_tensor(d, i, &c->array[i], c->k->param[i].p.name))
 				return false;
 			args[(*n)++] = tgl_arg_tensor(name, d->pool[i]);
 		} else if (c->scalar[i].kind != TGL_ARG_NONE) {

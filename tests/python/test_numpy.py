@@ -73,6 +73,11 @@ def test_strides(k):
     np.testing.assert_array_equal(k.columns(X[:, ::2]), X[:, ::2])
     with pytest.raises(tegula.LaunchError, match="not contiguous"):
         k.softmax(X.T)
+    with pytest.raises(tegula.LaunchError, match="argument 'x': .*strides are not negative"):
+        k.columns(X[:, ::-1])
+    bytes_ = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+    with pytest.raises(tegula.LaunchError, match="argument 'x': .*not aligned"):
+        k.softmax(bytes_)
 
 
 def test_packed(k):
