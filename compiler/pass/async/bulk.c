@@ -39,12 +39,10 @@ has_boxes(const Pipeline *p)
 	return false;
 }
 
-/* Its slots are rows, which begin where a tensor map writes. */
-static bool
-is_vector(const Staged *s)
+bool
+pipeline_has_row_slots(const Type *tile)
 {
-	const Type *t = s->read->out[0].type;
-	return t->rank == 1 && tile_bytes(t) % SLOT_ALIGN == 0;
+	return tile->rank == 1 && tile_bytes(tile) % SLOT_ALIGN == 0;
 }
 
 static void
@@ -54,7 +52,8 @@ mark_bulk(Pipeline *p, bool allowed)
 	allowed = allowed && has_boxes(p);
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
-		s->is_bulk = allowed && (s->is_boxed || s->is_beside || is_vector(s)) && !access_map_reason(s->read, p->t);
+		bool fits = s->is_boxed || s->is_beside || pipeline_has_row_slots(s->read->out[0].type);
+		s->is_bulk = allowed && fits && !access_map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
 		p->bulk_bytes += s->is_bulk ? tile_bytes(s->read->out[0].type) : 0;
 	}

@@ -9,6 +9,8 @@
 
 #include "model/model.h"
 
+#include <string.h>
+
 enum { SLICE_MAX = 4096, FEW_ROWS = 32 };
 
 bool
@@ -149,6 +151,18 @@ in_slice(const Pipeline *p, const Op *op)
 	return false;
 }
 
+/* In roles threads read what no tensor map brings for them, rows and gathered elements; other copies would keep the kernel
+ * whole. */
+static bool
+stays_read(const Pipeline *p, const Op *op)
+{
+	if (p->f->schedule.specialize != 1 || !(p->t->has & HAS_TMA) || warpgroup_reads(p->body, &op->out[0]))
+		return false;
+	const Type *tile = op->out[0].type;
+	bool is_scattered = tile->rank == 1 || strchr(attr_index(op), 'g');
+	return is_scattered && (access_map_reason(op, p->t) || (tile->rank == 1 && !pipeline_has_row_slots(tile)));
+}
+
 static void
 find_slice(Pipeline *p)
 {
@@ -182,6 +196,8 @@ pipeline_find_reads(Pipeline *p)
 		if ((!in_slice(p, op) && !(all && is_tile) && !in_slice(&begins, op)) || !is_staged(p, op))
 			continue;
 		if (!in_slice(p, op) && !all && (op->out[0].type->rank != 2 || access_map_reason(op, p->t)))
+			continue;
+		if (stays_read(p, op))
 			continue;
 		Staged s = {.read = op};
 		vec_push(p->tmp, &p->reads, s);

@@ -106,6 +106,8 @@ void warpgroup_products(Module *m, Func *f);
 
 /* The loop over programs that the loop stands in, or NULL. */
 Op *pipeline_programs(const Op *loop);
+/* Are slots of such tiles rows, each of which begins where a tensor map may write? */
+bool pipeline_has_row_slots(const Type *tile);
 /* Which of the reads go by tensor maps. */
 void pipeline_find_bulk(Pipeline *p);
 /* The mbarriers before the loop. */
