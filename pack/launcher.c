@@ -16,6 +16,7 @@ enum {
 	TGP_ROOM = 600,                         /* of an error's text */
 	TGP_SHARED_PLAIN = 48 * 1024,
 	TGP_EXTENT_MOST = 0x7fffffff - 0xffff,  /* of a dimension in a tensor map: its coordinates are 32 bits */
+	TGP_STREAM_FLAGS = 32,                  /* words of zeros of a persistent kernel's block that shares programs */
 	TGP_FAULT_BYTES = 64,
 	TGP_GENERAL = 64                        /* what a form that knows nothing of its arguments counts as farther away */
 };
@@ -809,7 +810,7 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 		n = p->loaded->resident;
 	p->blocks = (unsigned)n * (unsigned)p->loaded->form->split;
 	p->zeros = tgp_has(p->loaded->form, TGP_COUNTER) || tgp_has(p->loaded->form, TGP_ARRIVALS)
-	    ? ((size_t)n * 4 + 255) / 256 * 256 : 0;
+	    ? ((size_t)n * 4 * (p->loaded->form->persistent ? TGP_STREAM_FLAGS : 1) + 255) / 256 * 256 : 0;
 	p->scratch += p->zeros + (size_t)p->blocks * (size_t)p->loaded->form->part;
 }
 

@@ -13,7 +13,7 @@
 #include "compile/estimate.h"
 
 #include "pass/async/pipeline.h"
-#include "pass/shape/split_k.h"
+#include "pass/share/split_k.h"
 
 #include <string.h>
 

@@ -230,10 +230,13 @@ put_param(const Func *f, const Bound *b, const AbiParam *a, const TensorMap *map
 	case ABI_TENSOR_MAP: put_map(name, &map[a->dim], out); break;
 	case ABI_FAULTS: put_faults(f, out); break;
 	case ABI_COUNTER: text_put(out, "address of 8 bytes, 0 before the launch"); break;
-	case ABI_ARRIVALS: text_put(out, "address of 4 bytes for each program, 0 before the launch and after it"); break;
+	case ABI_ARRIVALS:
+		text_printf(out, "address of %d bytes for each %s, 0 before the launch and after it",
+		    f->stream ? 4 * STREAM_FLAGS : 4, f->stream ? "block" : "program");
+		break;
 	case ABI_PARTS:
-		text_printf(out, "address of %lld bytes for each program, of any value, aligned to 128",
-		    (long long)(split_part_bytes(f) * MAX(f->schedule.split, 1)));
+		text_printf(out, "address of %lld bytes for each %s, of any value, aligned to 128",
+		    (long long)(split_part_bytes(f) * MAX(f->schedule.split, 1)), f->stream ? "block" : "program");
 		break;
 	}
 	text_put(out, "\n");

@@ -182,6 +182,11 @@ inspect_print(const Inspection *x, Text *out)
 	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);
 	if (func_cluster(x->f) > 1)
 		text_printf(out, "  clusters of %d blocks\n", func_cluster(x->f));
+	if (x->f->stream > 1)
+		text_printf(out, "  blocks share the last programs, up to %d each, by %lld bytes of memory a block\n",
+		    x->f->stream, (long long)split_part_bytes(x->f));
+	if (x->f->split_reason)
+		text_printf(out, "  blocks share no program: %s\n", x->f->split_reason);
 	if (x->f->cluster_reason)
 		text_printf(out, "  no clusters: %s\n", x->f->cluster_reason);
 	if (x->f->whole_reason)

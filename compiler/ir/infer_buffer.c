@@ -229,3 +229,33 @@ RULE(split_done)
 {
 	return infer_puts(x, x->op->nin);
 }
+
+/* Tiles that are summed: a thread's words of memory are its registers. */
+static bool
+is_sum(const Type *t)
+{
+	return is_state(t) && t->rank > 0 && t->elem != TY_BOOL && dtype_info[t->elem].bits == 32;
+}
+
+RULE(stream_give)
+{
+	for (int i = 0; i < x->op->nin; i++)
+		if (!is_sum(infer_in(x, i)))
+			return infer_expect(x, i, "a tile of numbers of 32 bits");
+	return x->op->nin > 0 || infer_fail(x, "no operand; expected the tiles that are given");
+}
+
+RULE(stream_join)
+{
+	if (x->op->nin < 2)
+		return infer_fail(x, "%d operands; expected a block's number and tiles", x->op->nin);
+	if (!infer_i64(x, 0))
+		return false;
+	for (int i = 1; i < x->op->nin; i++) {
+		if (!is_sum(infer_in(x, i)))
+			return infer_expect(x, i, "a tile of numbers of 32 bits");
+		if (!infer_out(x, infer_in(x, i)))
+			return false;
+	}
+	return true;
+}

@@ -274,6 +274,7 @@ struct Func {
 	Block *body;
 	Schedule schedule;
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
+	int stream;                                     /* blocks of a persistent kernel that share a program, at most; 0 */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 	bool has_axes;                                  /* Value.axis is of the function as it is */

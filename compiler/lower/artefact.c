@@ -4,6 +4,7 @@
  * order, numbers as 8 bytes, texts with their length before them, and a sum over all of it at the end.  A file that was
  * cut short or damaged is refused, never half read. */
 #include "lower/artefact.h"
+#include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,12 @@ static const char heading[] = "tegula artefact 5\n";
 	X(parts_registers) X(registers) X(spill_bytes) X(stack_bytes)
 
 enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
+
+size_t
+artefact_arrivals(const Artefact *a, size_t blocks)
+{
+	return a->persistent ? blocks * STREAM_FLAGS : blocks / (size_t)MAX(a->split, 1);
+}
 
 void
 artefact_close(Artefact *a)

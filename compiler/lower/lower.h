@@ -292,6 +292,8 @@ void lower_split_put(Lower *l, Op *op);
 void lower_split_get(Lower *l, Op *op);
 void lower_split_meet(Lower *l, Op *op);
 void lower_split_done(Lower *l, Op *op);
+void lower_stream_give(Lower *l, Op *op);               /* across/stream.c */
+void lower_stream_join(Lower *l, Op *op);
 Reg lower_split_rank(Lower *l);                         /* of this block, i64 */
 void lower_buffer(Lower *l, Op *op);                    /* memory/buffer.c: buffers, asynchronous copies, mbarriers */
 /* Where number `index` of a ring stands; in_range: it is below the number of slots. */

@@ -38,7 +38,9 @@ OpPlan plan_op(const Op *op, const Target *t);
 bool split_put_has(const Op *put, int r);              /* does it put register r? */
 int64_t split_put_bytes(const Op *put);
 int64_t split_put_offset(const Op *put);
+/* Also what a stream_give leaves, of which a block has one.  Flags of a block: one for each of its warps. */
 int64_t split_part_bytes(const Func *f);
+enum { STREAM_FLAGS = 32 };
 /* Bytes of shared memory that the function's buffers leave to an op's scratch. */
 int64_t scratch_limit(const Op *op, const Target *t);
 /* The constant that a value is (also every element of a tile), seen through broadcasts, reshapes and conversions. */

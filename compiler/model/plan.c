@@ -223,10 +223,27 @@ split_put_offset(const Op *put)
 	return at;
 }
 
+static int64_t
+given_bytes(const Op *give)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < give->nin; i++) {
+		const Layout *l = give->in[i]->layout;
+		int registers = l ? l->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(l, IN_REGISTER)) : 0;
+		n += l ? INT64_C(4) << (registers + l->in[IN_LANE] + l->in[IN_WARP]) : 0;
+	}
+	return n;
+}
+
 int64_t
 split_part_bytes(const Func *f)
 {
 	int64_t n = 0;
+
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_STREAM_GIVE)
+			return given_bytes(op);
 
 	for (const Op *op = f->body->first; op; op = op->next)
 		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))

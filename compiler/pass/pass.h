@@ -78,7 +78,7 @@ typedef struct BarrierPairs {
 /* Of a function that went through pass barrier. */
 BarrierPairs barrier_pairs(const Func *f, const Target *t, Arena *mem);
 
-/* shape/split_find.c: the loop of the function that several blocks can share, whether the source says how its states join,
+/* share/split_find.c: the loop of the function that several blocks can share, whether the source says how its states join,
  * and the op that ends it; NULL: there is none. */
 const Op *split_divided(const Func *f, const Target *t, bool *merges, const Op **end);
 

@@ -79,7 +79,7 @@ bool
 cuda_take_parts(Device *d, Loaded *l, unsigned blocks)
 {
 	const Artefact *a = l->artefact;
-	size_t arrivals = rounded(4 * (size_t)(blocks / (unsigned)MAX(a->split, 1)));
+	size_t arrivals = rounded(4 * artefact_arrivals(a, blocks));
 	size_t states = rounded((size_t)a->part_bytes * blocks);
 	uint64_t recording = cuda_recording(d, d->stream);
 	CudaParts *p = CUDA_STATE(d)->parts;

@@ -234,13 +234,14 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 
 /* Memory for the states of blocks that share a program. */
 static bool
-open_parts(Loaded *l, int64_t programs)
+open_parts(Loaded *l, int64_t blocks)
 {
-	int64_t bytes = split_part_bytes(l->func) * MAX(l->func->schedule.split, 1);
+	int64_t bytes = split_part_bytes(l->func), split = MAX(l->func->schedule.split, 1);
 	if (bytes == 0)
 		return true;
-	l->arrivals_bytes = sizeof *l->arrivals * (size_t)MAX(programs, 1);
-	l->parts_bytes = (size_t)(bytes * MAX(programs, 1));
+	int64_t words = l->func->stream ? blocks * STREAM_FLAGS : blocks / split;
+	l->arrivals_bytes = sizeof *l->arrivals * (size_t)MAX(words, 1);
+	l->parts_bytes = (size_t)(bytes * MAX(blocks, 1));
 	l->arrivals = calloc(1, l->arrivals_bytes);
 	l->parts = malloc(l->parts_bytes);
 	return l->arrivals && l->parts;
@@ -268,7 +269,9 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	int64_t total = 1, cluster = func_cluster(l->func);
 	for (int i = 0; i < MAX_AXES; i++)
 		total *= grid[i];
-	bool ok = value && range && l->maps && open_parts(l, total);
+	int64_t blocks = !l->func->schedule.persistent ? total * MAX(l->func->schedule.split, 1)
+	                                               : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
+	bool ok = value && range && l->maps && open_parts(l, blocks);
 	l->faults = (FaultRecord){0};
 	l->counter = 0;
 	if (!ok)
@@ -276,9 +279,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	for (int i = 0; ok && i < l->nabi; i++)
 		value[i] = value_of(&l->abi[i], l, args, grid);
 	ok = ok && simt_maps(l->abi, l->nabi, l->map, args, l->maps, value, &d->error) &&
-	    run_blocks(d, l, value, range, fill_ranges(l, args, range), grid,
-		!l->func->schedule.persistent ? total * MAX(l->func->schedule.split, 1)
-		                              : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster, fault);
+	    run_blocks(d, l, value, range, fill_ranges(l, args, range), grid, blocks, fault);
 	free(value);
 	free(range);
 	close_parts(l, ok);

@@ -298,6 +298,19 @@ DEFINE(SPLIT_DONE)
 	return true;
 }
 
+/* One block has all of each program. */
+DEFINE(STREAM_GIVE)
+{
+	return true;
+}
+
+DEFINE(STREAM_JOIN)
+{
+	for (int i = 0; i < op->nout; i++)
+		memcpy(value_at(w, &op->out[i]), value_at(w, op->in[1 + i]), (size_t)value_bytes(op->in[1 + i]));
+	return true;
+}
+
 DEFINE(CAT)
 {
 	int axis = (int)attr_axis(op);

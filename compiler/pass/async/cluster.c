@@ -33,6 +33,21 @@ column_varies(Varying *x, const Op *loop, int i)
 	return i >= 0 && (varies(x, loop->in[3 + i]) || varies(x, loop->region[0]->last->in[i]));
 }
 
+/* Blocks of a cluster have it in common: the number of a block or of its program, by the cluster's size (pass stream). */
+static bool
+is_of_cluster(const Op *op)
+{
+	const Op *size = op->kind == OP_DIV ? op->in[1]->def : NULL;
+	int64_t ranks;
+	if (!size || size->kind != OP_SELECT || !value_int(size->in[1], &ranks) ||
+	    ranks != op->home->func->schedule.ctas)
+		return false;
+	const Value *of = op->in[0];
+	const Op *loop = of->def ? NULL : of->block->parent;
+	const Op *block = of->def ? of->def : loop && loop->kind == OP_FOR && of->index == 0 ? loop->in[0]->def : NULL;
+	return block && block->kind == OP_BLOCK_ID;
+}
+
 /* Can it differ between programs that are neighbours along the axis? */
 static bool
 varies(Varying *x, const Value *v)
@@ -47,6 +62,8 @@ varies(Varying *x, const Value *v)
 		return column_varies(x, op ? op : v->block->parent, op ? v->index : v->index - 1);
 	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
 		return attr_axis(op) == x->axis;
+	if (is_of_cluster(op))
+		return false;
 	if (!op_has(op, PURE) || op->nregion || op->kind == OP_BLOCK_ID || op->kind == OP_PROGRAM_EXISTS)
 		return true;
 	for (int i = 0; i < op->nin; i++)
@@ -165,7 +182,7 @@ cluster_axis(const Func *func, const Target *t, int *along)
 	int64_t most = 0;
 	if (f->schedule.ctas > MOST_BLOCKS)
 		return "chips place at most 8 blocks in a cluster";
-	if (f->schedule.split > 1)
+	if (f->schedule.split > 1 && !f->schedule.persistent)
 		return "blocks of its clusters share a program's loop (split)";
 	if (!f->schedule.specialize)
 		return "blocks of a cluster share copies of kernels that are parted into roles (specialize)";

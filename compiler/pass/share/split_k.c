@@ -30,7 +30,7 @@
  * What stands before the loop is done by each block; so nothing up to its end may write or report.  Where a loop cannot be
  * divided, the kernel stays as it is, and Func.split_reason says why.  On the cpu device the parts of a loop with a merge
  * run one after the other, so that `split` shows there what its merge makes; without `split` the op merge goes. */
-#include "pass/shape/split_k.h"
+#include "pass/share/split_k.h"
 
 static bool
 is_zero(const Value *v)
@@ -272,13 +272,13 @@ pass_split_k(Module *m, const Target *t)
 		Func *f = m->funcs.at[i];
 		bool is_asked = !f->is_reference && f->schedule.split > 1;
 		Found found;
-		if (is_asked && t) {
+		if (is_asked && t && !split_is_stream(f, t)) {
 			f->split_reason = split_find(f, t, &found);
 			if (f->split_reason)
 				f->schedule.split = 0;
 			else
 				divide(f, t, found.loop, found.merge);
-		} else if (is_asked) {
+		} else if (is_asked && !t) {
 			cut_all(f);
 		}
 		drop_merges(f);

@@ -30,6 +30,8 @@ OpKind split_fold(const Op *loop, int i);
 Op *split_merged(const Op *merge);
 /* Why the function stays whole; NULL, and the loop to divide. */
 const char *split_find(const Func *f, const Target *t, Found *out);
+/* Are its blocks to walk over programs?  Those share them otherwise (pass stream). */
+bool split_is_stream(const Func *f, const Target *t);
 /* Are the blocks that share a program of it a cluster? */
 bool split_in_cluster(const Func *f, const Target *t);
 

@@ -7,7 +7,7 @@
  * A loop of sums, of greatest or least elements is one of the body, not within another op, which takes something into every
  * tile that it carries, once an iteration, and uses none of them otherwise.  Of any other loop the op merge says how its
  * states join.  Of several the last is taken: what follows it is work of one block. */
-#include "pass/shape/split_k.h"
+#include "pass/share/split_k.h"
 
 static bool
 has_step(const Op *loop)
@@ -98,6 +98,12 @@ split_in_cluster(const Func *f, const Target *t)
 	return (t->has & HAS_CLUSTER) && f->schedule.split <= SPLIT_CLUSTER;
 }
 
+bool
+split_is_stream(const Func *f, const Target *t)
+{
+	return f->schedule.persistent || (f->schedule.specialize && t->has & HAS_TMA);
+}
+
 const char *
 split_find(const Func *f, const Target *t, Found *out)
 {
@@ -106,8 +112,8 @@ split_find(const Func *f, const Target *t, Found *out)
 	if (!split_in_cluster(f, t) && !(t->has & HAS_ATOMIC_ORDER))
 		return arena_printf(f->module->cx->mem,
 		    "%s has neither clusters of blocks nor an order of memory between blocks", t->name);
-	if (f->schedule.persistent || f->schedule.specialize)
-		return "persistent blocks take whole programs";
+	if (split_is_stream(f, t))
+		return "blocks of its persistent form share programs (pass stream)";
 	*out = find_loop(f);
 	if (!out->loop)
 		return "the kernel has no loop that only adds into what it carries, or takes the greatest or least of it, "
