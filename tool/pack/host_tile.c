@@ -200,6 +200,16 @@ put_step(Host *h, const Op *op, const Lines *a)
 		host_line(h, "const int z = x + k * %d;", a->inner);
 }
 
+/* Element z of a tile; one that is the same everywhere does not say z. */
+static const char *
+element(Host *h, const Value *tile)
+{
+	const char *other = host_at(h, tile, "0"), *e = host_at(h, tile, "z");
+	if (strcmp(e, other) == 0)
+		host_line(h, "(void)z;");
+	return e;
+}
+
 static DType
 work_type(const Op *op, OpKind kind)
 {
@@ -221,7 +231,7 @@ reduce_arg(Host *h, const Op *op, const Lines *a)
 	host_line(h, "int where = 0;");
 	host_open(h, "for (int k = 0; k < %d; k++)", a->n);
 	host_line(h, "const int z = x + k * %d;", a->inner);
-	const char *e = host_at(h, op->in[0], "z"), *wins = is_max ? "v > best" : "v < best";
+	const char *e = element(h, op->in[0]), *wins = is_max ? "v > best" : "v < best";
 	host_line(h, "const %s v = %s;", host_type(op->in[0]->type), e);
 	if (is_float && attr_propagate_nan(op))
 		wins = arena_printf(h->mem, "!(best != best) && (v != v || %s)", wins);
@@ -253,7 +263,7 @@ reduce(Host *h, const Op *op)
 	host_line(h, "%s r = 0;", scalar_type(work));
 	host_open(h, "for (int k = 0; k < %d; k++)", a.n);
 	host_line(h, "const int z = x + k * %d;", a.inner);
-	const char *e = host_at(h, op->in[0], "z");
+	const char *e = element(h, op->in[0]);
 	host_line(h, "const %s v = %s;", scalar_type(work), host_cast(h, in, work, e));
 	host_line(h, "r = k == 0 ? v : %s;", host_binary(h, kind, work, nan, "r", "v"));
 	host_close(h);
@@ -273,7 +283,7 @@ scan(Host *h, const Op *op)
 	host_line(h, "%s r = 0;", scalar_type(work));
 	host_open(h, "for (int k = 0; k < %d; k++)", a.n);
 	put_step(h, op, &a);
-	const char *e = host_at(h, op->in[0], "z");
+	const char *e = element(h, op->in[0]);
 	host_line(h, "const %s v = %s;", scalar_type(work), host_cast(h, in, work, e));
 	host_line(h, "r = k == 0 ? v : %s;", host_binary(h, kind, work, attr_propagate_nan(op), "r", "v"));
 	host_line(h, "%s = %s;", host_to(h, out, "z"), host_cast(h, work, out->type->elem, "r"));
@@ -296,7 +306,7 @@ fold(Host *h, const Op *op)
 	host_open(h, "for (int k = 0; k < %d; k++)", a.n);
 	put_step(h, op, &a);
 	for (int k = 0; k < n; k++)
-		host_line(h, "%s = %s;", host_to(h, &b->arg[n + k], "0"), host_at(h, op->in[k], "z"));
+		host_line(h, "%s = %s;", host_to(h, &b->arg[n + k], "0"), element(h, op->in[k]));
 	host_open(h, "if (k > 0)");
 	host_block(h, b);
 	for (int k = 0; k < n; k++)
