@@ -36,15 +36,16 @@ typedef struct Search {
 	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool adds_roles;                                        /* specialize is a name that no header lists */
-	bool in_clusters;                                       /* only what is parted, in clusters of two */
+	bool tries_clusters;                                    /* of two blocks, for what is parted */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
 	Bound bound;                                            /* for the present parameters */
 	Module *module;                                         /* of that; NULL: not made, or not to be had */
 	Arena *mem;                                             /* of what belongs to them */
 	Bill bill;                                              /* of the header's defaults */
-	double best, least[2];                                  /* programs as they are; shared by blocks, by two */
-	NamedConst *chosen, *divided[2];
+	double best, least[2];                                  /* of programs as they are; shared by blocks, by two */
+	double paired;                                          /* in clusters */
+	NamedConst *chosen, *divided[2], *in_pairs;
 } Search;
 
 static bool
@@ -127,10 +128,8 @@ keep(const Search *s, double cycles, double *best, NamedConst *values)
 static void
 try(Search *s)
 {
-	if (!take_schedule(s) || !may_split(s) || (s->in_clusters && s->bound.schedule.specialize != 1))
+	if (!take_schedule(s) || !may_split(s))
 		return;
-	if (s->in_clusters)
-		s->bound.schedule.ctas = CLUSTER;
 	double cycles = cycles_of(s);
 	if (s->bound.schedule.split <= 1)
 		keep(s, cycles, &s->best, s->chosen);
@@ -138,6 +137,12 @@ try(Search *s)
 		keep(s, cycles, &s->least[0], s->divided[0]);
 	if (s->bound.schedule.split == 2)
 		keep(s, cycles, &s->least[1], s->divided[1]);
+	if (s->tries_clusters && s->bound.schedule.specialize == 1) {
+		int ctas = s->bound.schedule.ctas;
+		s->bound.schedule.ctas = CLUSTER;
+		keep(s, cycles_of(s), &s->paired, s->in_pairs);
+		s->bound.schedule.ctas = ctas;
+	}
 }
 
 /* Blocks share the loop where that is clearly better: on an H200 it was not at 1024 x 1024 x 8192, of which the estimate
@@ -285,28 +290,19 @@ add_cluster(Search *s, const Bound *b)
 		s->n--;
 }
 
-/* The best of clusters, where it is clearly better than what blocks do alone.  The L2 cache bounds products whose rows
- * begin within its lines; others gain less than the estimate says. */
+/* Clusters, where they are clearly better than what blocks do alone.  The L2 cache bounds products whose rows begin within
+ * its lines; others gain less than the estimate says. */
 static bool
 take_clusters(Search *s)
 {
 	NamedConst alone[NAMES_MOST];
-	double best = s->best;
-	if (s->n == NAMES_MOST || stands(s, SCHEDULE_CTAS) || !s->adds_roles || s->first->naxis > AXES_MOST ||
-	    best < 0 || !estimate_is_astride(s->first))
+	if (s->paired < 0 || s->best < 0 || s->paired > CLUSTER_SHARE * s->best)
 		return false;
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
-	s->in_clusters = true;
-	s->best = best * CLUSTER_SHARE;
-	s->least[0] = s->least[1] = -1;
-	try_all(s, 0);
-	s->in_clusters = false;
-	bool better = s->best < best * CLUSTER_SHARE;
-	if (better && share_of_clusters(s) > 0)
+	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);
+	if (share_of_clusters(s) > 0)
 		return true;
-	s->n -= better;
-	memcpy(s->chosen, alone, sizeof *alone * (size_t)s->n);
-	s->best = best;
+	memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
 	return false;
 }
 
@@ -315,7 +311,7 @@ find_best(Search *s, double limit)
 {
 	Bound b;
 	s->best = limit;
-	s->least[0] = s->least[1] = -1;
+	s->paired = s->least[0] = s->least[1] = -1;
 	try_all(s, 0);
 	take_divided(s);
 	if (take_clusters(s))
@@ -329,7 +325,7 @@ find_best(Search *s, double limit)
 	s->n--;
 	s->adds_roles = false;
 	s->best = limit;
-	s->least[0] = s->least[1] = -1;
+	s->paired = s->least[0] = s->least[1] = -1;
 	try_all(s, 0);
 	take_divided(s);
 }
@@ -359,6 +355,9 @@ search(Search *s, Arena *mem)
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	for (int i = 0; i < 2; i++)
 		s->divided[i] = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	s->in_pairs = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	s->tries_clusters = s->adds_roles && s->n < NAMES_MOST && !stands(s, SCHEDULE_CTAS) &&
+	    s->first->naxis <= AXES_MOST && estimate_is_astride(s->first);
 	find_best(s, limit);
 	return s->best >= 0 && s->best != limit;
 }
