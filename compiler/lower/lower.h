@@ -195,6 +195,8 @@ typedef struct LowerAccess {
 		const Value *index;
 		LowerMap map;                           /* p: of the coordinate */
 		const Reg *gather;                      /* g: in the order of the layout's registers */
+		const Reg *still;                       /* g: what of them no trip of the loop changes (REG_I64), or NULL */
+		Reg moved;                              /* g: and what of all of them each trip does, with `still` */
 		int64_t known_stride;                   /* units; -1: not known */
 		Reg stride;                             /* REG_I64, units; made if it is not known */
 		Reg lo, hi;                             /* p: coordinates inside (REG_I32), 0: all are; g: hi, the limit */

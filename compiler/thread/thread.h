@@ -275,14 +275,17 @@ const char *thread_module_verify(const ThreadModule *m, Arena *mem, const Thread
 ThreadRange thread_range_any(RegType t);
 ThreadRange thread_range(const ThreadModule *m, Reg r);
 
+/* trip.c: r (REG_I64) as the sum of what stays in all trips of the innermost loop that is open, and of what does not;
+ * false: none is open, or one of them is missing. */
+typedef struct ThreadBuilder ThreadBuilder;
+bool thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved);
+
 /* sweep.c: leaves out what has no effect and is not used */
 void thread_sweep(ThreadModule *m);
 bool thread_has_effect(const ThreadNode *n);            /* beside its results */
 bool thread_is_pure(const ThreadNode *n);               /* its results are those of its operands alone */
 
 /* build.c: one function for each kind of node, which appends it to the region that is open. */
-
-typedef struct ThreadBuilder ThreadBuilder;
 
 /* `simplifies`: operations on constants, those that change nothing, those that ranges decide and those whose value is
  * available already (value numbering over the regions that are open) make no node. */

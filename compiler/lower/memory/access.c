@@ -154,7 +154,7 @@ find_strides(Lower *l, LowerAccess *a)
 	}
 }
 
-/* What all threads move by: the scalar indices and starts. */
+/* What all threads move by: the scalar indices and starts, and what trips of a loop add to tiles of indices. */
 static void
 find_base(Lower *l, LowerAccess *a)
 {
@@ -162,6 +162,8 @@ find_base(Lower *l, LowerAccess *a)
 	int64_t v;
 	for (int d = 0; d < a->nd; d++) {
 		const Value *index = a->dim[d].index;
+		if (a->dim[d].letter == 'g' && a->dim[d].still)
+			sum = sum_of(l, sum, scaled(l, a, d, a->dim[d].moved));
 		if (a->dim[d].letter == 'g' || (a->window && d == a->nd - 1) || (value_constant(index, &v) && v == 0))
 			continue;
 		sum = sum_of(l, sum, scaled(l, a, d, lower_regs(l, index)[0]));
@@ -188,6 +190,41 @@ find_gather(Lower *l, LowerAccess *a, int d)
 			all[r] = given[0];
 		a->dim[d].gather = all;
 	}
+}
+
+/* Is the innermost loop around it one that no loop is in? */
+static bool
+in_inner_loop(const Op *op)
+{
+	while (op && op->kind != OP_FOR && op->kind != OP_WHILE)
+		op = op->home->parent;
+	const Block *body = op ? op->region[op->kind == OP_WHILE] : NULL;
+	for (Op *inside = body ? body->first : NULL; inside; inside = op_after(inside, body))
+		if (inside->kind == OP_FOR || inside->kind == OP_WHILE)
+			return false;
+	return body != NULL;
+}
+
+/* x[i + r - pad]: each trip adds the same to all indices.  That is part of the base, once for all registers; what is
+ * computed from the rest goes out of the loop.  Nothing is gained where indices of several registers move apart or there
+ * is but one, and where the trips hold a loop the registers cost more than the sums (sm_80 spilled). */
+static void
+part_gather(Lower *l, LowerAccess *a, int d)
+{
+	const Value *v = a->dim[d].index;
+	const Reg *gather = a->dim[d].gather;
+	int n = a->layout && dtype_info[v->type->elem].bits == 64 ? 1 << a->layout->in[IN_REGISTER] : 0, rows = 0;
+	Reg *still = NEW_ARRAY(l->mem, Reg, n + 1), moved = 0;
+	for (int r = 0; r < n; r++)
+		rows += gather[r] != gather[0];
+	if (rows == 0 || !in_inner_loop(a->op))
+		return;
+	for (int r = 0; r < n; r++) {
+		if (!thread_trip_parts(l->b, gather[r], &still[r], &moved) || (r > 0 && moved != a->dim[d].moved))
+			return;
+		a->dim[d].moved = moved;
+	}
+	a->dim[d].still = still;
 }
 
 static void
@@ -228,6 +265,8 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 			limit_gather(l, a, d);
 		if (a->dim[d].letter == 'g')
 			find_gather(l, a, d);
+		if (a->dim[d].letter == 'g')
+			part_gather(l, a, d);
 	}
 	find_base(l, a);
 	for (int d = 0; d < a->nd && layout; d++)
@@ -262,7 +301,7 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 	for (int d = 0; d < a->nd; d++) {
 		int64_t add = 0, s = a->dim[d].known_stride;
 		if (a->dim[d].letter == 'g') {
-			Reg at = index_i64(l, a->dim[d].index, a->dim[d].gather[r]);
+			Reg at = a->dim[d].still ? a->dim[d].still[r] : index_i64(l, a->dim[d].index, a->dim[d].gather[r]);
 			wide = sum_of(l, wide, scaled(l, a, d, at));
 			continue;
 		}

@@ -1,0 +1,71 @@
+/* What trips of a loop leave as it is.
+ *
+ * An integer of 64 bits that sums and differences make of both kinds is parted, so that what is computed from the part that
+ * stays goes out of the loop:
+ *
+ *     loop 0 .. r9 … (r5: i64 is carried)                        still: sub r2, r3
+ *         r6: i64 = add r2, r5                                   moved: r5
+ *         r7: i64 = sub r6, r3
+ *
+ * Sums are modulo 2^64, hence the same in any order. */
+#include "thread/builder.h"
+
+enum { DEPTH = 8 };                                     /* of sums that are looked into */
+
+typedef struct Parts {
+	ThreadBuilder *b;
+	const ThreadRegion *loop;
+	Reg sum[2];                                     /* what stays and what moves; 0: nothing */
+} Parts;
+
+static const ThreadRegion *
+innermost_loop(const ThreadBuilder *b)
+{
+	const ThreadRegion *r = b->region;
+	while (r && (!r->owner || r->owner->kind == NODE_IF))
+		r = r->outer;
+	return r;
+}
+
+static bool
+moves(const Parts *p, Reg r)
+{
+	const ThreadRegion *home = thread_def(p->b->m, r)->home;
+	while (home && home != p->loop)
+		home = home->outer;
+	return home != NULL;
+}
+
+static void
+add_part(Parts *p, Reg r, bool minus)
+{
+	Reg *sum = &p->sum[moves(p, r)], before = *sum;
+	if (!before && minus)
+		before = thread_int_const(p->b, REG_I64, 0);
+	*sum = before ? thread_op(p->b, minus ? THREAD_SUB : THREAD_ADD, before, r, 0) : r;
+}
+
+static void
+part(Parts *p, Reg r, bool minus, int depth)
+{
+	const ThreadNode *n = thread_def(p->b->m, r);
+	bool is_sum = n->kind == NODE_OP && (n->op == THREAD_ADD || n->op == THREAD_SUB);
+	if (!is_sum || depth == DEPTH || !moves(p, r)) {
+		add_part(p, r, minus);
+		return;
+	}
+	part(p, n->in[0], minus, depth + 1);
+	part(p, n->in[1], minus != (n->op == THREAD_SUB), depth + 1);
+}
+
+bool
+thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved)
+{
+	Parts p = {.b = b, .loop = innermost_loop(b)};
+	if (!p.loop || thread_type_of(b, r) != REG_I64)
+		return false;
+	part(&p, r, false, 0);
+	*still = p.sum[0];
+	*moved = p.sum[1];
+	return *still && *moved;
+}
