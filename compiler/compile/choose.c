@@ -20,7 +20,7 @@
 enum { NAMES_MOST = 16, COMBINATIONS_MOST = 128 };
 static const double BETTER = 0.97;                              /* than the default, else that stays */
 static const double SHARE_SPLIT = 0.6, SHARE_STREAM = 0.75, STREAMS = 0.75;
-enum { SETS_SPLIT = 2, CLUSTER = 2 };                           /* sets of blocks, where several share a loop; blocks */
+enum { CLUSTER = 2 };                                           /* blocks */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
 static const double CLUSTER_SHARE = 0.9;                        /* of what blocks alone take, to be clearly better */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
@@ -35,7 +35,7 @@ typedef struct Search {
 	int n, parameters;                                      /* the first ones are compile-time parameters */
 	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
-	bool adds_roles;                                        /* specialize is a name that no header lists */
+	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
 	bool tries_clusters;                                    /* of two blocks, for what is parted */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
@@ -103,18 +103,6 @@ cycles_of(const Search *s)
 	return choose_cycles(f, &s->bound, s->t);
 }
 
-/* Blocks share a program's loop where programs are fewer than multiprocessors, and stay no longer than it. */
-static bool
-may_split(const Search *s)
-{
-	const Schedule *h = &s->bound.schedule;
-	int64_t programs = h->split;
-	for (int i = 0; i < s->bound.naxis; i++)
-		programs *= MAX(s->bound.grid[i], 1);
-	return h->split <= 1 || (h->specialize != 1 && h->persistent != 1 && h->ctas <= 1 &&
-	    programs <= SETS_SPLIT * s->t->rates->multiprocessors);
-}
-
 /* The present values, if they are better. */
 static void
 keep(const Search *s, double cycles, double *best, NamedConst *values)
@@ -128,14 +116,14 @@ keep(const Search *s, double cycles, double *best, NamedConst *values)
 static void
 try(Search *s)
 {
-	if (!take_schedule(s) || !may_split(s))
+	if (!take_schedule(s) || !choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles))
 		return;
 	double cycles = cycles_of(s);
-	if (s->bound.schedule.split <= 1)
+	if (s->bound.schedule.split <= 1 || choose_shares_last(&s->bound.schedule))
 		keep(s, cycles, &s->best, s->chosen);
 	else
 		keep(s, cycles, &s->least[0], s->divided[0]);
-	if (s->bound.schedule.split == 2)
+	if (s->bound.schedule.split == 2 && !choose_shares_last(&s->bound.schedule))
 		keep(s, cycles, &s->least[1], s->divided[1]);
 	if (s->tries_clusters && s->bound.schedule.specialize == 1) {
 		int ctas = s->bound.schedule.ctas;
@@ -228,6 +216,7 @@ add_forms(Search *s, Arena *mem)
 {
 	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1}, warps[] = {4, 8, 16};
 	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, choose_warps(s->module->funcs.at[0], s->t, warps, LEN(warps)));
+	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
 	s->adds_roles = (s->t->has & HAS_TMA) && s->n < NAMES_MOST && !stands(s, SCHEDULE_SPECIALIZE);
@@ -455,7 +444,8 @@ add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 		    ((which == SCHEDULE_PERSISTENT || which == SCHEDULE_SPECIALIZE || which == SCHEDULE_COARSEN) && v > 0))
 			return false;
 	}
-	if (s->first->schedule.split > 0 || s->first->schedule.persistent > 0 || s->first->schedule.ctas > 1 ||
+	if (s->first->schedule.split > 0 || s->first->schedule.persistent > 0 ||
+	    s->first->schedule.specialize > 0 || s->first->schedule.ctas > 1 ||
 	    ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name))
 		return false;
 	int split = split_of(s, false);

@@ -17,6 +17,8 @@ enum {
 	TRIPS_LEAST_MERGED = 8,                         /* decode of 64 trips on an H200: 8 parts 10.9 us, 16 parts 12.7 */
 	FEWER = 4,
 	FEWER_MERGED = 2,
+	SETS_SPLIT = 2,                                 /* of blocks, where several share a loop */
+	STREAM_BY_ITSELF = false,                       /* pass stream: not measured yet */
 };
 
 static bool
@@ -27,6 +29,24 @@ has_loop(const Op *from)
 		if (op_is_loop(op))
 			return true;
 	return false;
+}
+
+bool
+choose_shares_last(const Schedule *s)
+{
+	return s->split > 1 && (s->specialize == 1 || s->persistent == 1);
+}
+
+/* Where programs are fewer than multiprocessors, and stay no longer than it. */
+bool
+choose_may_split(const Bound *b, const Target *t, bool by_itself)
+{
+	int64_t programs = b->schedule.split;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= MAX(b->grid[i], 1);
+	if (b->schedule.split <= 1 || choose_shares_last(&b->schedule))
+		return b->schedule.split <= 1 || !by_itself || STREAM_BY_ITSELF;
+	return b->schedule.ctas <= 1 && programs <= SETS_SPLIT * t->rates->multiprocessors;
 }
 
 int

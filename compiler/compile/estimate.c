@@ -19,6 +19,9 @@
  * Divided over blocks (split), a program is as many blocks, each with its part of the trips.  Each leaves its sums, all
  * meet, and one adds them, one part after the other.
  *
+ * Of a persistent kernel `split` divides the last programs alone, evenly over the blocks (pass stream): each computes a
+ * part of a program more, and the block that joins waits for what others leave.
+ *
  * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes, device memory 2500 bytes for all. */
 #include "compile/compile.h"
@@ -40,6 +43,7 @@ static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 /* Measured at 64 x 64 x 65536; of clusters of 4 and 8 blocks with much shared memory 28 and 14 run at once. */
 static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
+static const double STREAM_WAIT = 2500;                           /* not measured: to leave sums, and until they are seen */
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
@@ -62,6 +66,7 @@ typedef struct Estimate {
 	const Target *t;
 	int warps, stages;
 	int split;                                      /* blocks that share a program's loop of sums */
+	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
 	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
@@ -320,6 +325,29 @@ join_cycles(const Estimate *e)
 	return MEET_MEMORY + (e->split - 1) * (PART_MEMORY + e->sums / RATE_PARTS);
 }
 
+/* Programs of a multiprocessor whose blocks, `together` of them, share the last ones; whole where all have as many. */
+static double
+stream_programs(const Estimate *e, double programs, int together)
+{
+	double blocks = (double)e->t->rates->multiprocessors * together, rounds = floor(programs / blocks);
+	if (rounds * blocks == programs)
+		return rounds;
+	rounds = MAX(rounds - 1, 0);
+	double shared = programs - rounds * blocks;
+	return rounds + shared / MIN(blocks, shared * e->stream);
+}
+
+/* The part of another program, whose sums are left, and what others have left of the last: shared by two, or by as many as
+ * there are for programs that are too few. */
+static double
+stream_cycles(const Estimate *e, double programs, int together)
+{
+	double blocks = (double)e->t->rates->multiprocessors * together;
+	double parts = MAX(1, MIN(e->stream, floor(blocks / programs)) - 1);
+	double moved = (1 + parts) * (PART_MEMORY + e->sums / RATE_PARTS);
+	return fmod(programs, blocks) == 0 ? 0 : EPILOGUE + STREAM_WAIT + moved;
+}
+
 /* Tiles that threads put are held a trip ahead, or read in the trip where registers are too few. */
 static void
 hold(Estimate *e)
@@ -346,6 +374,11 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
 	if (e->filled > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, together);
+	if (e->stream) {
+		double each = stream_programs(e, programs, together), start = e->parted ? PARTED_START : 0;
+		double one = together * longest(&e->block) + e->serial + EPILOGUE;
+		return start + FILL + each * one + stream_cycles(e, programs, together);
+	}
 	if (!e->parted)
 		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
 	return PARTED_START + FILL + n * (longest(&e->block) + e->serial + EPILOGUE);
@@ -397,6 +430,10 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
 	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas};
+	if (e.split > 1 && (e.parted || b->schedule.persistent == 1)) {
+		e.stream = e.split;
+		e.split = 1;
+	}
 	double programs = e.split;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
@@ -417,7 +454,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 			e.stages--;
 	hold(&e);
 	int together = resident(&e);
-	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || (each < 2 && e.ranks <= 1))))
+	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || (each < 2 && e.ranks <= 1 && !e.stream))))
 		return -1;
 	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;

@@ -135,6 +135,8 @@ candidate(const Walk *w, const ThreadNode *n, MutantKind kind)
 		return is_mutable_prim(kind, (PrimKind)n->op) || (kind == MUTANT_MASK && is_masked_copy(w->m, n))
 		    ? prim_info[n->op].text : NULL;
 	case NODE_LOAD: case NODE_STORE: case NODE_ATOMIC:
+		if (kind == MUTANT_ORDER)
+			return n->kind == NODE_ATOMIC && n->at->order != ORDER_RELAXED ? "atomic" : NULL;
 		return kind != MUTANT_MASK || !is_bounds_check(w->m, n->at->mask) ? NULL
 		    : n->kind == NODE_LOAD ? "load" : n->kind == NODE_STORE ? "store" : "atomic";
 	case NODE_OP:
@@ -182,6 +184,7 @@ change(ThreadBuilder *b, ThreadNode *n, MutantKind kind)
 	case MUTANT_SURPLUS: n->in[1] = with_const(b, THREAD_ADD, n->in[1], 16); return 0;
 	case MUTANT_DEFICIT: n->in[1] = with_const(b, THREAD_SUB, n->in[1], 16); return 0;
 	case MUTANT_PARITY: n->in[1] = with_const(b, THREAD_XOR, n->in[1], 1); return 0;
+	case MUTANT_ORDER: n->at->order = ORDER_RELAXED; return 0;
 	case MUTANT_MASK:
 		if (n->at)
 			n->at->mask = 0;

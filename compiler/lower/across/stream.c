@@ -10,7 +10,8 @@
  * there is room for it. */
 #include "lower/lower.h"
 
-enum { VECTOR = 4 };
+/* Words of a vector; vectors that are loaded before they are added: more would take registers from the loop. */
+enum { VECTOR = 4, TOGETHER = 8 };
 
 typedef struct Given {
 	Reg base, flag;                                 /* of the block's words; of this warp's flag */
@@ -119,6 +120,8 @@ join(Lower *l, Given *g, const Value *mine, Value *out)
 
 	for (int i = 0; i < n; i += step) {
 		Reg word[VECTOR];
+		if (i && i % (step * TOGETHER) == 0)
+			lower_warp_barrier(l);
 		ThreadAccess a = next_words(l, g, step);
 		thread_load(l->b, &a, word);
 		for (int k = 0; k < step; k++) {

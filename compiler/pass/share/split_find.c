@@ -112,8 +112,6 @@ split_find(const Func *f, const Target *t, Found *out)
 	if (!split_in_cluster(f, t) && !(t->has & HAS_ATOMIC_ORDER))
 		return arena_printf(f->module->cx->mem,
 		    "%s has neither clusters of blocks nor an order of memory between blocks", t->name);
-	if (split_is_stream(f, t))
-		return "blocks of its persistent form share programs (pass stream)";
 	*out = find_loop(f);
 	if (!out->loop)
 		return "the kernel has no loop that only adds into what it carries, or takes the greatest or least of it, "
