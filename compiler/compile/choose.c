@@ -303,12 +303,13 @@ find_best(Search *s, double limit)
 	s->paired = s->least[0] = s->least[1] = -1;
 	try_all(s, 0);
 	take_divided(s);
-	if (take_clusters(s))
+	bool pairs = take_clusters(s);
+	if (!pairs && (s->best == limit || !chose_roles(s)))
 		return;
-	if (s->best == limit || !chose_roles(s))
-		return;
-	if (parted_func(s, &b)) {
-		add_cluster(s, &b);
+	if (pairs || parted_func(s, &b)) {
+		if (!pairs)
+			add_cluster(s, &b);
+		choose_stream(s->k, s->t, s->how, s->chosen, s->n);
 		return;
 	}
 	s->n--;

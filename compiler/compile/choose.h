@@ -43,6 +43,9 @@ bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 /* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's. */
 bool choose_may_split(const Bound *b, const Target *t, bool by_itself);
 bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the last programs (pass stream) */
+/* Two blocks share the last programs of what is chosen, a kernel in roles, where that is clearly better: its `split` is 2
+ * then. */
+void choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *chosen, int n);
 /* choose_split.c: blocks that share a program of the function, elaborated and simplified; 1. */
 int choose_split_of(const Func *f, const Bound *b, const Target *t);
 

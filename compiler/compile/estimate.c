@@ -43,6 +43,7 @@ static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600, LANES = 128, SPECIAL = 16;
 /* Measured at 64 x 64 x 65536; of clusters of 4 and 8 blocks with much shared memory 28 and 14 run at once. */
 static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
+static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
 static const double STREAM_WAIT = 2500;                           /* not measured: to leave sums, and until they are seen */
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
@@ -454,7 +455,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 			e.stages--;
 	hold(&e);
 	int together = resident(&e);
-	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || (each < 2 && e.ranks <= 1 && !e.stream))))
+	bool is_few = each < 2 && !e.stream && (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
+	if (together == 0 || (e.parted && !e.chained && (e.filled > 0 || is_few)))
 		return -1;
 	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;

@@ -133,7 +133,7 @@ test_binds_once(void **state)
 {
 	Case c = {0};
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
-	assert_int_equal(c.binds, 3 * 3 * 3 + 2);       /* and as it is parted into roles, and in clusters */
+	assert_int_equal(c.binds, 3 * 3 * 3 + 4);       /* as it is parted into roles, in clusters; last programs shared or not */
 	assert_int_equal(value(&c, "BM"), 128);
 	assert_int_equal(value(&c, "BN"), 256);
 	assert_int_equal(value(&c, "warps"), 8);
@@ -201,6 +201,25 @@ test_where(void **state)
 	assert_true(value(&c, "warps") * 32 <= value(&c, "BM"));
 	assert_true(value(&c, "stages") < 4);
 	compile_close(c.cx);
+}
+
+/* Of programs that fill the multiprocessors two times and a bit two blocks share the last ones; not of those that leave few
+ * idle. */
+static void
+test_stream(void **state)
+{
+	static const struct { int64_t m, n, k; bool shares; } of[] = {
+		{3072, 3072, 3072, true}, {2304, 4096, 4096, true}, {4096, 4096, 4096, false}, {8192, 8192, 8192, false}
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		Case c = {0};
+		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, of[i].n, of[i].k));
+		bool shares = false;
+		for (int k = 0; k < c.n; k++)
+			shares |= strcmp(c.chosen[k].name, "split") == 0 && c.chosen[k].value.i == 2;
+		assert_int_equal(shares, of[i].shares);
+		compile_close(c.cx);
+	}
 }
 
 static void
@@ -372,7 +391,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
-		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
+		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
