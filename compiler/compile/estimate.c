@@ -272,7 +272,8 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 				continue;
 			e->chain += n * chain_of(e, &inside);
 			e->filled_trips = e->filled > 0 ? n : 0;
-			double late = inside.asked > 0 ? inside.l2 / inside.asked : 1, trip = longest(&inside);
+			bool is_late = inside.asked > 0 && e->filled == 0;
+			double late = is_late ? inside.l2 / inside.asked : 1, trip = longest(&inside);
 			double ahead = (LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->decodes ? inside.arithmetic + DECODE_WAIT : 0;
