@@ -350,7 +350,7 @@ msl_close(MslProgram *p)
 		return;
 	if (p->handle)
 		dlclose(p->handle);
-	for (int i = 0; p->folder[0] && i < 7; i++) {
+	for (size_t i = 0; p->folder[0] && i < sizeof name / sizeof *name; i++) {
 		snprintf(path, sizeof path, "%s/%s", p->folder, name[i]);
 		unlink(path);
 	}
