@@ -64,6 +64,15 @@ typedef struct DeviceQueue {
 	void (*host_free)(Device *d, void *p);
 } DeviceQueue;
 
+/* Sectors of 32 bytes that accesses of whole warps at one place of the source took. */
+typedef struct AccessCount {
+	Place place;
+	bool is_write;
+	int bytes;                      /* of a thread's access */
+	int64_t n, total, least;        /* accesses; sectors of all; the fewest for so many bytes */
+	int64_t programs, of;           /* that ran, of the grid's */
+} AccessCount;
+
 struct Device {
 	/* simt: the kernel's thread IR in place of what lowering makes, for the next load; or NULL */
 	const struct ThreadModule *thread;
@@ -118,6 +127,12 @@ struct Device {
 	void (*schedule)(Device *d, uint64_t number);
 	/* What its checks found in the last launch, as diagnostics; true if there was anything.  NULL: it has none. */
 	bool (*report_findings)(Device *d, Compile *cx);
+
+	/* Launches from here on count what accesses of global memory cost, in at most so many programs, where those do not
+	 * depend on each other.  NULL: it cannot. */
+	void (*count)(Device *d, int64_t programs);
+	/* What the last launch counted, by index; false past the last. */
+	bool (*counted)(const Device *d, int i, AccessCount *out);
 
 	const DeviceQueue *queue;       /* NULL: everything is done when a call returns */
 	void *stream;                   /* where work goes; NULL: the device's own */

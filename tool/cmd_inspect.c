@@ -1,5 +1,5 @@
 /* inspect: what the compiler made of each line, for people or as JSON. */
-#include "tool/cli_build.h"
+#include "tool/report/report.h"
 
 #include <string.h>
 
@@ -15,6 +15,17 @@ static json_t *
 sectors_json(const InspectLine *x, int n)
 {
 	return x->sectors_known || x->bytes == 0 ? json_integer(n) : json_null();
+}
+
+static json_t *
+counted_json(const InspectCount *c)
+{
+	if (!c)
+		return json_null();
+	double n = (double)c->n;
+	return json_pack("{s:o, s:o, s:I, s:I, s:I}", "sectors", c->n ? json_real((double)c->total / n) : json_null(),
+	    "least_sectors", c->n ? json_real((double)c->least / n) : json_null(), "accesses", (json_int_t)c->n,
+	    "programs", (json_int_t)c->programs, "of_programs", (json_int_t)c->of);
 }
 
 static json_t *
@@ -68,13 +79,13 @@ line_json(const InspectLine *x)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
+	    "s:o, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
 	    type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
-	    "pair", pair_json(x->pair));
+	    "pair", pair_json(x->pair), "counted", counted_json(x->counted));
 	text_close(&type);
 	text_close(&details);
 	return j;
@@ -115,7 +126,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		n++;
 		Bound bound;
 		Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, &misuse, &bound, &why);
-		if (!m || !cli_inspect(m, t, &bound, &x)) {
+		if (!m || !cli_inspect(m, t, &bound, &x) || (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}

@@ -26,6 +26,12 @@ typedef struct InspectBanks {
 	int passes, least;
 } InspectBanks;
 
+/* Sectors that accesses of whole warps took in a run. */
+typedef struct InspectCount {
+	int64_t n, total, least;                        /* accesses; sectors of all; the fewest for their bytes */
+	int64_t programs, of;                           /* that ran, of the grid's */
+} InspectCount;
+
 typedef struct InspectLine {
 	InspectKind kind;
 	const Op *op;
@@ -35,6 +41,7 @@ typedef struct InspectLine {
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
 	bool sectors_known;                             /* else its indices are data */
 	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
+	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	InspectBanks in, out;                           /* to shared memory, and from it */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
@@ -88,6 +95,7 @@ void inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
 void inspect_print(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
+bool inspect_lacks_sectors(const InspectLine *x);       /* it is an access whose sectors are not known */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
 /* What one access of a barrier's pair does: "writes", "waits at"; and to what: "bytes 0 to 4095 of shared memory". */
 const char *inspect_deed(const Op *op, bool writes);

@@ -26,6 +26,23 @@ put_banks(const InspectBanks *b, const char *way, Text *out, size_t begun)
 		text_put(out, " (bank conflicts)");
 }
 
+/* Counted ones are a mean: accesses of data touch now more, now fewer. */
+static void
+put_sectors(const InspectLine *x, Text *out)
+{
+	const InspectCount *c = x->counted;
+	if (x->sectors_known)
+		text_printf(out, "%d of %d sectors", x->touched, x->least);
+	else if (c && c->n > 0)
+		text_printf(out, "%.3g of %.3g sectors, counted in %lld of %lld programs", (double)c->total / (double)c->n,
+		    (double)c->least / (double)c->n, (long long)c->programs, (long long)c->of);
+	else if (c)
+		text_printf(out, "sectors unknown: no access of a whole warp in %lld of %lld programs",
+		    (long long)c->programs, (long long)c->of);
+	else
+		text_put(out, "sectors unknown: its indices are data");
+}
+
 static void
 put_memory(const InspectLine *x, Text *out)
 {
@@ -33,10 +50,7 @@ put_memory(const InspectLine *x, Text *out)
 		return;
 	text_printf(out, "%d access%s of %d byte%s a thread, ", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
 	    x->bytes == 1 ? "" : "s");
-	if (x->sectors_known)
-		text_printf(out, "%d of %d sectors", x->touched, x->least);
-	else
-		text_put(out, "sectors unknown: its indices are data");
+	put_sectors(x, out);
 	if (*x->tested)
 		text_printf(out, "; bounds tested along %s", x->tested);
 }

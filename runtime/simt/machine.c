@@ -176,6 +176,22 @@ no_memory(Run *run)
 	pthread_mutex_unlock(&run->lock);
 }
 
+/* Blocks that are run, whole clusters. */
+static int64_t
+blocks_run(const SimtLaunch *l)
+{
+	int64_t cluster = cluster_of(l), some = (l->sample + cluster - 1) / cluster * cluster;
+	return some > 0 && some < l->nblocks ? some : l->nblocks;
+}
+
+/* The first block of the cluster that stands at place n among those that are run. */
+static long long
+block_at(const SimtLaunch *l, long long n)
+{
+	int64_t cluster = cluster_of(l), clusters = l->nblocks / cluster, some = blocks_run(l) / cluster;
+	return n / cluster * (clusters / some) * cluster + n / cluster * (clusters % some) / some * cluster;
+}
+
 static void *
 work(void *arg)
 {
@@ -186,8 +202,8 @@ work(void *arg)
 		return NULL;
 	}
 	while (!w->failed) {
-		long long first = atomic_fetch_add(&run->next, w->nblocks);
-		if (first >= run->launch->nblocks || first >= atomic_load(&run->failed))
+		long long next = atomic_fetch_add(&run->next, w->nblocks), first = block_at(run->launch, next);
+		if (next >= blocks_run(run->launch) || first >= atomic_load(&run->failed))
 			break;
 		scheduler_run(w, first);
 	}
@@ -229,7 +245,7 @@ fits(const SimtLaunch *l, SimtReport *r)
 static int
 workers_for(const SimtLaunch *l)
 {
-	int64_t clusters = l->nblocks / cluster_of(l), n = l->workers ? l->workers : sysconf(_SC_NPROCESSORS_ONLN);
+	int64_t clusters = blocks_run(l) / cluster_of(l), n = l->workers ? l->workers : sysconf(_SC_NPROCESSORS_ONLN);
 	return (int)MAX(MIN(MIN(n, WORKERS), clusters), 1);
 }
 

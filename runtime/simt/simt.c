@@ -12,7 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/simt/simt.h"
 
-enum { APART = 1 << 16 };
+enum { APART = 1 << 16, LOG_COUNTED = 15 };
 enum { RESIDENT = 3 }; /* blocks of a persistent grid, or clusters: few, so that each walks over several programs */
 
 struct Loaded {
@@ -37,6 +37,9 @@ typedef struct SimtState {
 	SimtMachine *machine;
 	TglDeviceOptions opt;
 	SimtFindings findings;          /* of the last launch */
+	int64_t programs_most;          /* not 0: accesses are counted, in so many programs */
+	const Place *site;              /* of the last launch, where they were */
+	int64_t programs, of;           /* that it ran, of the grid's */
 } SimtState;
 
 static bool
@@ -206,6 +209,28 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 	return n;
 }
 
+static int64_t
+programs_of(const int64_t grid[MAX_AXES])
+{
+	int64_t n = 1;
+	for (int i = 0; i < MAX_AXES; i++)
+		n *= grid[i];
+	return n;
+}
+
+/* Does each block run one program, and wait for none of the others? */
+static bool
+are_apart(const Func *f)
+{
+	bool is_one = !f->schedule.persistent && MAX(f->schedule.split, 1) == 1 && func_cluster(f) == 1;
+	bool loops = false, orders = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		loops |= op->kind == OP_WHILE;
+		orders |= op_info[op->kind].family == FAMILY_ATOMIC;
+	}
+	return is_one && split_part_bytes(f) == 0 && !(loops && orders);
+}
+
 static bool
 run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, int nrange, const int64_t grid[MAX_AXES],
     int64_t blocks, Fault *fault)
@@ -216,13 +241,18 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	    .iterations_most = s->opt.iterations, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_findings_close(&s->findings);
-	s->findings.counts = s->opt.costs && !l->is_costed;
+	s->findings.counts = s->programs_most || (s->opt.costs && !l->is_costed);
+	s->findings.log_gathered = s->programs_most ? LOG_COUNTED : 0;
+	s->of = s->programs = programs_of(grid);
+	if (s->programs_most && are_apart(l->func) && s->programs_most < s->of)
+		launch.sample = s->programs = s->programs_most;
 	launch.func = l->func;
 	launch.findings = &s->findings;
 	memcpy(launch.grid, grid, sizeof launch.grid);
 	simt_code_launch(l->code, &launch);
+	s->site = launch.site;
 	if (simt_run(s->machine, &launch, &report)) {
-		if (s->findings.counts)
+		if (s->findings.counts && s->opt.costs)
 			simt_findings_warn(&launch, l->func->module->cx);
 		l->is_costed |= s->findings.counts;
 		return s->findings.n == 0;
@@ -266,9 +296,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 {
 	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
 	SimtRange *range = calloc((size_t)l->nabi + 5, sizeof *range);
-	int64_t total = 1, cluster = func_cluster(l->func);
-	for (int i = 0; i < MAX_AXES; i++)
-		total *= grid[i];
+	int64_t total = programs_of(grid), cluster = func_cluster(l->func);
 	int64_t blocks = !l->func->schedule.persistent ? total * MAX(l->func->schedule.split, 1)
 	                                               : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
 	bool ok = value && range && l->maps && open_parts(l, blocks);
@@ -305,6 +333,28 @@ report_findings(Device *d, Compile *cx)
 	return any;
 }
 
+static void
+simt_count(Device *d, int64_t programs)
+{
+	((SimtState *)d->state)->programs_most = programs;
+}
+
+static bool
+simt_counted(const Device *d, int i, AccessCount *out)
+{
+	const SimtState *s = d->state;
+	for (int k = 0; k < s->findings.ncosts; k++) {
+		const SimtCost *c = &s->findings.cost[k];
+		if (c->is_shared || i-- > 0)
+			continue;
+		*out = (AccessCount){.place = c->site > 0 ? s->site[c->site] : NOWHERE, .is_write = c->is_write,
+		    .bytes = c->bytes, .n = c->n, .total = c->total, .least = c->least_total, .programs = s->programs,
+		    .of = s->of};
+		return true;
+	}
+	return false;
+}
+
 const Device device_simt = {
     .name = "simt",
     .target = "sm_90a",
@@ -327,4 +377,6 @@ const Device device_simt = {
     .sync = device_host_sync,
     .schedule = simt_schedule,
     .report_findings = report_findings,
+    .count = simt_count,
+    .counted = simt_counted,
 };

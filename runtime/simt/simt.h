@@ -132,8 +132,9 @@ typedef struct SimtCost {
 	int site;
 	bool is_shared, is_write;
 	int bytes;                                      /* of a thread */
-	int worst, least;                               /* least: the fewest for so many bytes */
+	int worst, least;                               /* of the one furthest from its least: the fewest for its bytes */
 	int64_t n;
+	int64_t total, least_total;                     /* of all n */
 } SimtCost;
 
 enum { SIMT_FINDINGS = 20 };
@@ -143,6 +144,7 @@ typedef struct SimtFindings {
 	int n;
 	int64_t others;                                 /* at other places, once there is no room */
 	bool counts;                                    /* asked for: costs */
+	int log_gathered;                               /* of accesses that are gathered at once; 0: of 4,096 */
 	const char *unwatched;                          /* a tensor that is too large to be watched for races; NULL: none */
 	SimtCost *cost;                                 /* malloc'ed */
 	int ncosts, cost_room;
@@ -176,6 +178,7 @@ struct SimtLaunch {
 	const Target *target;
 	int threads, shared_bytes, cluster;             /* of a block; blocks of a cluster (0: 1) */
 	int64_t nblocks;
+	int64_t sample;                                 /* run as many of them alone, spread evenly; 0: all */
 	const Place *site;                              /* of t->site */
 	int nsite;
 	bool checks;

@@ -100,6 +100,40 @@ expect 0 '"sectors": null' inspect sectors.tgl gath --json
 expect 0 'read x .* 16 of 16 sectors' inspect sectors.tgl rows
 expect 1 '^gath .* sectors(x) == 1 *WRONG: it is not known, an access to .x. has indices that are data$' check sectors.tgl
 expect 1 '^6 good, 1 wrong, 0 failed' check sectors.tgl
+# ... unless a run counts them: each its own sector, two lanes an element, rising strides all over the grid, atomics
+cat >counted.tgl <<'END'
+kernel pick<B = 128>(x: in f32[N], ids: in i32[M], y: out f32[M]) grid(p: cdiv(M, B)) {
+    y[p * B +: B] = x[ids[p * B +: B]];
+}
+example pick { N = 65536; M = 512; x = normal(0, 1); ids = iota([512], 0) * 8; }
+example pick "pairs" { N = 65536; M = 512; x = normal(0, 1); ids = iota([512], 0) / 2; }
+example pick "rising" { N = 65536; M = 16384; x = normal(0, 1); ids = iota([16384], 0) * (iota([16384], 0) / 2048 + 1) % 65536; }
+example pick "part" { N = 65536; M = 12; x = normal(0, 1); ids = iota([12], 0); }
+example pick "large" { N = 65536; M = 16777216; x = normal(0, 1); ids = iota([16777216], 0) % 8; }
+kernel tally<B = 128, warps = 4>(ids: in i32[M], y: out i32[N] = 0) grid(p: cdiv(M, B)) {
+    atomic_add(y[ids[p * B +: B]], 1, order = relaxed);
+}
+example tally { N = 65536; M = 512; ids = iota([512], 0) * 4; }
+kernel strays(x: in f32[N], ids: in i32[N], y: out f32[64]) grid(p: 2) { y[0 +: 64] = x[ids[p * 64 +: 64]]; }
+example strays { N = 128; x = iota([128], 0); ids = iota([128], 0); }
+kernel bare(x: in f32[64], ids: in i32[64], y: out f32[64]) grid(p: 1) { y[:] = x[ids[:]]; }
+END
+expect 0 'read x .* a thread, 32 of 4 sectors, counted in 4 of 4 programs; bounds' inspect counted.tgl pick --run
+expect 0 'read x .* a thread, sectors unknown: its indices are data; bounds' inspect counted.tgl pick
+expect 0 'read x .* 2 of 2 sectors, counted in 4 of 4' inspect counted.tgl pick --run --example pairs
+expect 0 'read x .* 18 of 4 sectors, counted in 64 of 128' inspect counted.tgl pick --run --example rising
+expect 0 'read x .* 18 of 4 sectors, counted in 64 of 128' inspect counted.tgl pick --run --example rising --target=sm_80
+expect 0 'read x .* 1 of 1 sectors, counted in 64 of 131072' inspect counted.tgl pick --run --example large
+holds grep -q 'chosen: persistent = true' "$out"
+expect 0 'atomic y .* 16 of 4 sectors, counted in 4 of 4' inspect counted.tgl tally --run
+expect 0 '"sectors": 18.0' inspect counted.tgl pick --run --example rising --json
+holds grep -q '"of_programs": 128' "$out"
+expect 1 'two programs write\|race' inspect counted.tgl strays --run
+expect 1 "kernel 'bare' has none" inspect counted.tgl bare --run
+expect 1 'does not run what is for apple7' inspect counted.tgl pick --run --target=apple7
+# rows whose sectors are known need no run
+expect 0 '' inspect sectors.tgl rows --run
+refuse 'counted'
 # what moves elements between threads, and the barriers between
 expect 0 'extract .* the part alone through shared memory; 64 bytes at 0 of shared memory, a barrier in between$' inspect lines.tgl row
 expect 0 '^row for sm_90a: 16 warps, 8192 bytes' inspect lines.tgl row

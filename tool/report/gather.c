@@ -187,7 +187,8 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, NULL);
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
-	if (m && cli_inspect(m, t, &bound, &x) && add_code(stages, m, t))
+	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
+	if (ok && add_code(stages, m, t))
 		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o}", "version",
 		    tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,

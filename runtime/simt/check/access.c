@@ -75,7 +75,7 @@ check_open(CheckLaunch *l)
 	clocks_open(c);
 	shared_open(c);
 	bool counts = l->launch->findings && l->launch->findings->counts;
-	c->costs = counts && c->blocks == 1 ? costs_open() : NULL;
+	c->costs = counts && c->blocks == 1 ? costs_open(l->launch->findings->log_gathered) : NULL;
 	return c;
 }
 

@@ -152,7 +152,7 @@ bool scope_reaches(const CheckLaunch *l, unsigned scope, uint32_t by, uint32_t o
 
 /* ---- costs.c: what warps' accesses cost ---- */
 
-Costs *costs_open(void);
+Costs *costs_open(int log_gathered);                   /* 0: as many accesses as it takes for most */
 void costs_close(Costs *n);
 void costs_begin(Check *c);
 void costs_touch(Costs *n, const SimtThread *t, uint64_t at, int bytes, bool is_shared, bool is_write, const void *from);

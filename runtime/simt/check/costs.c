@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GATHERED = 1 << 12, BANKS = 32, WORD = 4, SECTOR = 32, LONGEST = 16 };
+enum { LOG_GATHERED = 12, BANKS = 32, WORD = 4, SECTOR = 32, LONGEST = 16 };
 
 typedef struct Gathered {
 	const void *from;
@@ -21,15 +21,17 @@ typedef struct Gathered {
 struct Costs {
 	Gathered *slot;
 	SimtCost *cost;
-	int n, room;
+	int n, room, log;
 };
 
 Costs *
-costs_open(void)
+costs_open(int log_gathered)
 {
 	Costs *n = calloc(1, sizeof *n);
-	if (!n || !(n->slot = calloc(GATHERED, sizeof *n->slot)))
+	int log = log_gathered ? log_gathered : LOG_GATHERED;
+	if (!n || !(n->slot = calloc((size_t)1 << log, sizeof *n->slot)))
 		die("no memory for counting what accesses cost");
+	n->log = log;
 	return n;
 }
 
@@ -47,7 +49,7 @@ void
 costs_begin(Check *c)
 {
 	if (c->costs)
-		memset(c->costs->slot, 0, sizeof *c->costs->slot * GATHERED);
+		memset(c->costs->slot, 0, sizeof *c->costs->slot << c->costs->log);
 }
 
 static int
@@ -106,6 +108,8 @@ add_cost(SimtCost **all, int *n, int *room, const SimtCost *x)
 	}
 	if (c) {
 		c->n += x->n;
+		c->total += x->total;
+		c->least_total += x->least_total;
 		if (x->worst - x->least > c->worst - c->least) {
 			c->worst = x->worst;
 			c->least = x->least;
@@ -126,7 +130,7 @@ costs_touch(Costs *c, const SimtThread *t, uint64_t at, int bytes, bool is_share
 {
 	uint64_t where = (uint64_t)t->warp << 24 ^ (uint64_t)t->site << 44;
 	uint64_t h = ((uint64_t)(uintptr_t)from ^ (uint64_t)t->steps << 32 ^ where) * UINT64_C(0x9e3779b97f4a7c15);
-	Gathered *g = &c->slot[h >> 52];
+	Gathered *g = &c->slot[h >> (64 - c->log)];
 	if (bytes > LONGEST)
 		return;
 	uint32_t lane = UINT32_C(1) << t->lane;
@@ -142,6 +146,8 @@ costs_touch(Costs *c, const SimtThread *t, uint64_t at, int bytes, bool is_share
 		count_banks(g, &x);
 	else
 		count_sectors(g, &x);
+	x.total = x.worst;
+	x.least_total = x.least;
 	add_cost(&c->cost, &c->n, &c->room, &x);
 	g->lanes = 0;
 }

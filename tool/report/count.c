@@ -1,0 +1,123 @@
+/* The sectors of accesses whose indices are data, which the compiler cannot know: the emulator runs the kernel's example,
+ * and they are counted (runtime/simt/check/costs.c).
+ *
+ * Programs are spread evenly over the grid.  What one of them reads does not depend on how blocks take programs, so that
+ * each gets a block of its own, unless the kernel is parted into roles.  What was counted finds its line by its place in
+ * the source and the bytes of a thread's access: the run binds the values that the inspected kernel has. */
+#include "tool/report/report.h"
+
+#include "runtime/case/case.h"
+
+#include <string.h>
+
+enum { COUNTED = 64 };
+
+static bool
+lacks_sectors(const Inspection *x)
+{
+	for (int i = 0; i < x->lines.n; i++)
+		if (inspect_lacks_sectors(&x->lines.at[i]))
+			return true;
+	return false;
+}
+
+/* All that is bound, as arguments of a case. */
+static TglArg *
+bound_args(const Cli *cli, const Bound *b, int *n)
+{
+	TglArg *args = NEW_ARRAY(cli->mem, TglArg, b->nsymbol + b->nct + SCHEDULE_COUNT);
+	Bound apart = *b;
+	if (b->schedule.specialize <= 0) {
+		apart.schedule.persistent = 0;
+		apart.schedule.coarsen = apart.schedule.split = apart.schedule.ctas = 0;
+	}
+	*n = 0;
+	for (int i = 0; i < b->nsymbol; i++)
+		args[(*n)++] = case_arg(b->symbol[i].name, &b->symbol[i].value);
+	for (int i = 0; i < b->nct; i++)
+		args[(*n)++] = case_arg(b->ct[i].name, &b->ct[i].value);
+	for (int i = 0; i < SCHEDULE_COUNT; i++) {
+		Const v;
+		if (!named_const(b->ct, b->nct, schedule_info[i].text) && bound_value(&apart, schedule_info[i].text, &v))
+			args[(*n)++] = case_arg(schedule_info[i].text, &v);
+	}
+	return args;
+}
+
+static bool
+is_of(const InspectLine *l, Compile *cx, const AccessCount *c, const char *path)
+{
+	const Place *at = &l->op->place;
+	bool is_atomic = op_info[l->op->kind].family == FAMILY_ATOMIC;
+	bool writes = is_atomic || l->op->kind == OP_WRITE || l->op->kind == OP_STORE;
+	return at->line == c->place.line && at->col == c->place.col && l->bytes == c->bytes && writes == c->is_write &&
+	       strcmp(cx->files.at[at->file].path, path) == 0;
+}
+
+static void
+take_counts(Session *s, Compile *ran, Compile *cx, Inspection *x)
+{
+	const Device *d = &s->dev->dev;
+	AccessCount c = {.programs = 0};
+	for (int i = 0; i < x->lines.n; i++) {
+		InspectLine *l = &x->lines.at[i];
+		if (!inspect_lacks_sectors(l))
+			continue;
+		InspectCount *sum = NEW(cx->mem, InspectCount);
+		for (int k = 0; d->counted(d, k, &c); k++) {
+			if (c.place.line <= 0 || !is_of(l, cx, &c, ran->files.at[c.place.file].path))
+				continue;
+			sum->n += c.n;
+			sum->total += c.total;
+			sum->least += c.least;
+		}
+		sum->programs = c.programs;
+		sum->of = c.of;
+		l->counted = sum;
+	}
+}
+
+static bool
+run(Session *s, TglKernel *k, Compile *cx, const Bound *b, Inspection *x)
+{
+	const char *example = s->cli->value[OPT_EXAMPLE];
+	TglCaseOptions o = {.example = example, .by_index = !example, .untuned = true};
+	o.args = bound_args(s->cli, b, &o.nargs);
+	TglCase *c = tgl_case_open(s->dev, k, &o);
+	bool ok = c;
+	if (ok) {
+		s->dev->dev.count(&s->dev->dev, COUNTED);
+		ok = tgl_case_run(c, NULL) == TGL_OK;
+	}
+	if (ok)
+		take_counts(s, k->program->compile, cx, x);
+	else
+		session_error(s);
+	tgl_case_close(&c);
+	return ok;
+}
+
+bool
+report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x)
+{
+	Session s;
+	if (!lacks_sectors(x))
+		return true;
+	if (x->t->kind != TARGET_PTX)
+		cli_wrong("--run takes a kernel for NVIDIA's GPUs: the emulator does not run what is for %s", x->t->name);
+	else if (k->examples.n == 0)
+		cli_wrong("--run takes an example to run; kernel '%s' has none", k->name);
+	if (x->t->kind != TARGET_PTX || k->examples.n == 0)
+		return false;
+	if (!session_open(&s, cli))
+		return false;
+	cli_progress(cli, "%s on the emulator", k->name);
+	bool ok = session_device(&s, arena_printf(cli->mem, "simt:%s", x->t->name));
+	TglProgram *p = ok ? session_program(&s, cli->args.at[0]) : NULL;
+	TglKernel *same = p ? tgl_kernel(p, k->name) : NULL;
+	ok = same && run(&s, same, k->program->cx, b, x);
+	cli_progress_end(cli);
+	tgl_program_close(&p);
+	session_close(&s);
+	return ok;
+}
