@@ -161,6 +161,8 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	} else {
 		estimate_bill(f, b, t, m->cx->mem, &lines, &own);       /* also where it does not fit */
 		bill_lines(&lines, t, &out->bill, m->cx->mem, &out->spent);
+		if (!estimate_timeline(f, b, t, m->cx->mem, &lines, &own, &out->timeline))
+			out->timeline = (Timeline){0};
 	}
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {

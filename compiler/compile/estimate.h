@@ -2,7 +2,7 @@
 #ifndef TEGULA_ESTIMATE_H
 #define TEGULA_ESTIMATE_H
 
-#include "model/model.h"
+#include "model/timeline.h"
 #include "sema/sema.h"
 
 /* Of the kernel as elaborated for `b` and simplified, with the warps and stages of its schedule, on a target that has
@@ -29,5 +29,8 @@ bool estimate_multiplies(const Value *read);
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out);
+/* Of the same, with the lines and the bill that estimate_bill gave.  False: there is none. */
+bool estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, const Bill *bill,
+    Timeline *out);
 
 #endif

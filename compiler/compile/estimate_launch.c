@@ -209,10 +209,27 @@ bool
 estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
 {
 	Launch l = {f, b, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, lines};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, lines, false};
 	ProgramCost c;
 	double programs = launch_programs(f, b);
 	axis_keep(f);
 	cost_program(f, t, &facts, mem, &c);
 	return bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
+}
+
+/* Copies take the longer of what they need of the L2 cache and of device memory, which gives each tensor once. */
+bool
+estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, const Bill *bill,
+    Timeline *out)
+{
+	Launch l = {f, b, inspect_args(b, f, mem)};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, NULL, false};
+	const TargetRates *r = t->rates;
+	double programs = launch_programs(f, b), bytes = 0;
+	for (int i = 0; i < lines->n; i++)
+		bytes += lines->at[i].used.bytes * programs;
+	double share = bytes > 0 ? MIN(estimate_bytes(b) / bytes, 1) : 1;
+	double memory = MAX(1 / r->l2_rate, share * r->multiprocessors / r->memory_rate);
+	double blocks = MAX(MIN(bill->blocks, programs / r->multiprocessors), 1);
+	return timeline_make(f, t, &facts, blocks, memory, mem, out);
 }

@@ -4,7 +4,7 @@
 #define TEGULA_INSPECT_H
 
 #include "compile/compile.h"
-#include "model/model.h"
+#include "model/timeline.h"
 
 typedef enum InspectKind {
 	INSPECT_ACCESS,
@@ -65,6 +65,7 @@ typedef struct Inspection {
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
+	Timeline timeline;                              /* of its pipelined loop; no rows: there is none, or no rates */
 	const char *chosen;                             /* lines that say what was chosen, and why; or NULL */
 } Inspection;
 

@@ -380,9 +380,10 @@ line_of(const Walk *w, const Op *op)
 {
 	LineCosts *all = w->facts->lines;
 	for (int i = all->n - 1; i >= 0; i--)
-		if (all->at[i].line == op->place.line && all->at[i].file == op->place.file)
+		if (w->facts->by_op ? all->at[i].op == op
+		                    : all->at[i].line == op->place.line && all->at[i].file == op->place.file)
 			return &all->at[i];
-	vec_push(w->mem, all, ((LineCost){.file = op->place.file, .line = op->place.line, .used.warps = w->warps}));
+	vec_push(w->mem, all, ((LineCost){op->place.file, op->place.line, .op = op, .used.warps = w->warps}));
 	return &all->at[all->n - 1];
 }
 
@@ -409,12 +410,15 @@ product_shared(const Op *op)
 /* What the op, done `each` times, has added to the program's cost since `before`, and cycles to its path, of which
  * `barrier` are a barrier's. */
 static void
-note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, double path, double barrier)
+note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, double latency, double path, double barrier)
 {
 	const ProgramCost *now = w->c;
-	if (!w->facts->lines || op->place.line <= 0)
+	if (!w->facts->lines || (op->place.line <= 0 && !w->facts->by_op))
 		return;
 	LineCost *l = line_of(w, op);
+	l->op = op;
+	l->times += each;
+	l->latency = latency;
 	l->used.issue += now->issue - before->issue;
 	l->used.special += now->special - before->special;
 	l->used.shuffles += now->shuffles - before->shuffles;
@@ -468,7 +472,7 @@ walk(Walk *w, const Block *b, double each)
 		}
 		latency = is_region ? region(w, op, times) : op_latency(w, op, times);
 		if (!is_region)
-			note_line(w, op, each, &before, each * MAX(start + latency - end, 0), each * waited);
+			note_line(w, op, each, &before, latency, each * MAX(start + latency - end, 0), each * waited);
 		for (int i = 0; i < op->nout; i++)
 			w->ready[op->out[i].id] = start + latency;
 		end = MAX(end, start + latency);

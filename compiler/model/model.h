@@ -416,6 +416,7 @@ typedef struct CostFacts {
 	bool (*windows)(void *user, const Op *read);    /* of interleaved records, whose words channels share */
 	void *user;
 	struct LineCosts *lines;                        /* gets a row for each line of the source; or NULL */
+	bool by_op;                                     /* a row for each op instead */
 } CostFacts;
 
 typedef struct ProgramCost {
@@ -440,6 +441,8 @@ typedef struct LineCost {
 	int file, line;
 	ProgramCost used;                               /* but for what is of the whole program */
 	double path[PATH_PARTS];                        /* cycles by which the line's ops move the path's end */
+	const Op *op;                                   /* the last of them, … */
+	double times, latency;                          /* … how often it is executed, and its own latency */
 } LineCost;
 
 typedef struct LineCosts {

@@ -1,0 +1,62 @@
+/* When the roles of a pipelined loop copy, wait and compute (timeline.c); and the ops that one of them executes, one after
+ * the other, over which its clock runs (timeline_list.c). */
+#ifndef TEGULA_TIMELINE_H
+#define TEGULA_TIMELINE_H
+
+#include "model/model.h"
+
+typedef enum SpanKind {
+	SPAN_COPY, SPAN_WAIT, SPAN_COMPUTE,             /* of a role */
+	SPAN_FILL, SPAN_READ,                           /* of a slot: copies are under way; it is read, or kept for that */
+} SpanKind;
+
+typedef struct TimeSpan {
+	int row;
+	SpanKind kind;
+	int trip, slot;                                 /* of the ring that is waited for, or filled; slot -1: none */
+	double from, to;                                /* cycles */
+} TimeSpan;
+
+typedef struct TimeRow {
+	const char *name;                               /* "copies"; of slots the tensors that they hold, "a, b" */
+	bool is_role;
+	int slot;
+	double waits;                                   /* roles: share of the last trip that is shown */
+} TimeRow;
+
+typedef struct Timeline {
+	VEC(TimeRow) rows;                              /* roles first: the one that copies, if it is apart */
+	VEC(TimeSpan) spans;
+	int trips;                                      /* that are shown */
+	double of;                                      /* that the loop runs */
+	double blocks;                                  /* of a multiprocessor, which do the same at once */
+	double cycles, period;                          /* of all that is shown; from one trip to the next, at its end */
+} Timeline;
+
+/* `blocks` of a multiprocessor run at once; `memory`: cycles of a multiprocessor for a byte.  False: no loop waits for
+ * copies, or none that this follows. */
+bool timeline_make(Func *f, const Target *t, const CostFacts *facts, double blocks, double memory, Arena *mem,
+    Timeline *out);
+
+/* ---- inside ---- */
+
+/* An op, or (op is NULL) a value that becomes another's. */
+typedef struct Step {
+	const Op *op;
+	const Value *to, *from;
+	double times;                                   /* that it stands for */
+} Step;
+
+typedef struct StepList {
+	VEC(Step) step;
+	const CostFacts *facts;
+	int shown;                                      /* trips of a loop that waits for copies */
+	double trips;                                   /* that it runs; 0: there is no such loop */
+	bool is_cut;                                    /* there would be more */
+	Arena *mem;
+} StepList;
+
+/* timeline_list.c: those of a block; false: they are cut. */
+bool list_block(StepList *c, const Block *b, double times);
+
+#endif

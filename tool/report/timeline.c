@@ -1,0 +1,60 @@
+/* The timeline of a pipelined loop (model/timeline.c) as JSON, with what it comes to in a sentence. */
+#include "tool/report/report.h"
+
+static void
+put_waits(const Timeline *t, Text *out)
+{
+	for (int i = 0; i < t->rows.n && t->rows.at[i].is_role; i++) {
+		bool parted = t->rows.at[1].is_role;
+		const char *who = !parted ? "all warps wait" : i ? "those that compute wait" : "those that copy wait";
+		text_printf(out, "%s %s %.0f %% of it for %s", i ? "," : ";", who, 100 * t->rows.at[i].waits,
+		    parted && i == 0 ? "a free slot" : "copies");
+	}
+}
+
+/* "By the model the first 8 of 64 trips take 9859 cycles, and the last of these 1054; those that copy wait 95 % …" */
+static void
+put_text(const Timeline *t, Text *out)
+{
+	int n = (int)MIN(t->trips, t->of);
+	text_put(out, "By the model");
+	if (t->blocks > 1)
+		text_printf(out, ", %.3g blocks of a multiprocessor sharing its means,", t->blocks);
+	text_printf(out, " the first %d of %.0f trips take %.0f cycles", n, t->of, t->cycles);
+	if (t->period > 0) {
+		text_printf(out, ", and the last of these %.0f", t->period);
+		put_waits(t, out);
+	}
+	text_put(out, ".");
+}
+
+json_t *
+report_timeline(const Timeline *t)
+{
+	static const char *const word[] = {[SPAN_COPY] = "copies", [SPAN_WAIT] = "waits", [SPAN_COMPUTE] = "computes",
+	    [SPAN_FILL] = "filled", [SPAN_READ] = "read"};
+	json_t *rows = json_array(), *spans = json_array();
+	Text text = {0};
+	if (t->rows.n == 0) {
+		json_decref(rows);
+		json_decref(spans);
+		return json_null();
+	}
+	for (int i = 0; i < t->rows.n; i++) {
+		const TimeRow *r = &t->rows.at[i];
+		json_t *row = json_pack("{s:s, s:b}", "name", r->name, "role", r->is_role);
+		json_t *more = r->is_role ? json_real(r->waits) : json_integer(r->slot);
+		json_object_set_new(row, r->is_role ? "waits" : "slot", more);
+		json_array_append_new(rows, row);
+	}
+	for (int i = 0; i < t->spans.n; i++) {
+		const TimeSpan *x = &t->spans.at[i];
+		json_array_append_new(spans, json_pack("{s:i, s:s, s:i, s:i, s:f, s:f}", "row", x->row, "does",
+		    word[x->kind], "trip", x->trip, "slot", x->slot, "from", x->from, "to", x->to));
+	}
+	put_text(t, &text);
+	json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:o, s:o, s:s}", "trips", (int)MIN(t->trips, t->of), "of", t->of,
+	    "blocks", t->blocks, "cycles", t->cycles, "period", t->period, "rows", rows, "spans", spans, "text", text.at);
+	text_close(&text);
+	return j;
+}
