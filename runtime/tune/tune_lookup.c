@@ -124,7 +124,7 @@ void
 tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, Arena *mem, TuneKey *out)
 {
 	*out = (TuneKey){
-	    .device = device_model(dev, mem),
+	    .device = dev ? device_model(dev, mem) : "",
 	    .kernel = k->k->name,
 	    .hash = kernel_hash(k),
 	    .dtypes = dtypes_text(k, &b->bound, mem),

@@ -107,7 +107,7 @@ estimate_all(Tuner *t, Estimated *estimated)
 	Arena *apart = arena_open();
 	Program before = *t->k->k->program;             /* `called` grows in the memory of modules */
 	Reports r = reports_hide(cx, apart);
-	for (int k = 1; k < t->at.n && device_clock() < t->start + BUDGET_SHARE * t->budget; k++) {
+	for (int k = 0; k < t->at.n && device_clock() < t->start + BUDGET_SHARE * t->budget; k++) {
 		int i = t->order[k];
 		if (!done[i] && !t->at.at[i].dropped)
 			estimate_alike(t, estimated, done, i);
@@ -130,7 +130,7 @@ tune_order(Tuner *t)
 		estimated[t->order[k]] = (Estimated){t->order[k], k, -1};
 	estimate_all(t, estimated);
 	qsort(estimated + 1, (size_t)t->at.n - 1, sizeof *estimated, compare_estimates);
-	for (int k = 1; k < t->at.n; k++) {
+	for (int k = 0; k < t->at.n; k++) {
 		t->order[k] = estimated[k].candidate;
 		t->at.at[estimated[k].candidate].cycles = estimated[k].cycles;
 	}

@@ -188,13 +188,15 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
-	if (ok && add_code(stages, m, t))
-		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-		    tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
+	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL;
+	if (tuning && add_code(stages, m, t))
+		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:O}",
+		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
-		    summary_json(&x), "timeline", report_timeline(&x.timeline));
+		    summary_json(&x), "timeline", report_timeline(&x.timeline), "tuning", tuning);
+	json_decref(tuning);
 	json_decref(stages);
 	text_close(&dumps);
 	return out;

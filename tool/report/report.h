@@ -3,6 +3,7 @@
  *     cmd_report.c    options, files
  *     gather.c        compiles and collects: stages, figures, layouts
  *     count.c         the sectors that only a run tells, by the emulator
+ *     tuning.c        the tuner's table, estimated and measured
  *     timeline.c      the timeline of a pipelined loop
  *     lines.c         which source line each line of a stage came from
  *     page.html       the page, with a hole for the JSON; built into the command */
@@ -23,6 +24,10 @@ json_t *report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse);
 /* Runs the kernel's example on the emulator where there are accesses whose sectors are not known, and adds to their lines
  * what was counted.  False after printing, or errors in its cx. */
 bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
+
+/* Null where the kernel has nothing to tune, or its text is of standard input, as the explorer's, which is not to wait;
+ * NULL after printing. */
+json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
 /* Null where there is none. */
 json_t *report_timeline(const Timeline *t);
