@@ -204,7 +204,7 @@ parser_scan(Parser *p, TokenValue *value, Place *place)
 	if (p->skipped)
 		p->bad = *place;
 	if (token == 0)
-		*place = (Place){p->file, p->line, p->col, p->line, p->col};
+		*place = (Place){p->file, p->line, p->col, p->line, p->col, NULL};
 	return token;
 }
 
@@ -217,7 +217,7 @@ parse(Compile *cx, int file, int start)
 	const SourceFile *f = &cx->files.at[file];
 	p.ast = NEW(cx->mem, Ast);
 	p.ast->file = file;
-	p.last = p.now = (Place){file, 1, 1, 1, 1};
+	p.last = p.now = (Place){file, 1, 1, 1, 1, NULL};
 	if (tegula_lex_lex_init_extra(&p, (yyscan_t *)&p.scanner) != 0)
 		die("out of memory");
 	tegula_lex__scan_bytes(f->text, (int)f->size, p.scanner);

@@ -81,7 +81,7 @@ typedef struct Parser {
 static inline Place
 place_after(Place p)
 {
-	return (Place){p.file, p.end_line, p.end_col, p.end_line, p.end_col};
+	return (Place){p.file, p.end_line, p.end_col, p.end_line, p.end_col, NULL};
 }
 
 /* parse.c: for the lexer and the parser */

@@ -103,7 +103,7 @@ parser_next(Parser *p, TokenValue *value, Place *place)
 {
 	if (p->start) {
 		int start = p->start;
-		*place = (Place){p->file, 1, 1, 1, 1};
+		*place = (Place){p->file, 1, 1, 1, 1, NULL};
 		p->start = 0;
 		return start;
 	}

@@ -167,9 +167,15 @@ typedef struct Place {
 	int file;                                   /* index into Compile.files; -1: nowhere */
 	int line, col;                              /* 1-based; columns count bytes */
 	int end_line, end_col;                      /* one past the last byte */
+	const struct CallSite *call;                /* of the fn that was inlined there; NULL: not known, or none */
 } Place;
 
 #define NOWHERE ((Place){.file = -1})
+typedef struct CallSite {
+	Place at;                                   /* its own `call`: that of the fn that it stands in */
+	const char *fn;
+} CallSite;
+
 Place place_join(Place from, Place to);             /* from the start of one to the end of the other */
 
 typedef struct SourceFile {
@@ -231,6 +237,7 @@ void diag_warning(Compile *cx, Place at, DiagCode code, ...);
 bool diag_label(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
 bool diag_help(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
 bool diag_note(Compile *cx, Place at, const char *fmt, ...) PRINTF(3, 4);
+void diag_calls(Compile *cx, Place at);             /* a note for each call of a fn that brought it there */
 
 const char *diag_code(DiagCode code);               /* "E0201" */
 const char *diag_text(DiagCode code);               /* the row's printf text */

@@ -126,6 +126,13 @@ diag_note(Compile *cx, Place at, const char *fmt, ...)
 	return false;
 }
 
+void
+diag_calls(Compile *cx, Place at)
+{
+	for (const CallSite *c = at.call; c; c = c->at.call)
+		diag_note(cx, c->at, "in this call of '%s'", c->fn);
+}
+
 static const char *const severity_name[] = {"error", "warning", "note"};
 static const char *const severity_color[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m"};
 

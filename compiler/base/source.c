@@ -49,7 +49,7 @@ add_file(Compile *cx, const char *path, const char *text, size_t size)
 static Place
 place_at(int file, const char *text, size_t at)
 {
-	Place p = {file, 1, 1, 1, 2};
+	Place p = {file, 1, 1, 1, 2, NULL};
 	for (size_t i = 0; i < at; i++) {
 		p.col++;
 		if (text[i] == '\n') {

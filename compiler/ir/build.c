@@ -171,6 +171,8 @@ op_make_regions(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *
 
 	op->kind = kind;
 	op->place = b->place;
+	if (b->call)
+		op->place.call = b->call;
 	op->nin = nin;
 	op->in = NEW_ARRAY(mem, Value *, nin);
 	for (int i = 0; i < nin; i++)

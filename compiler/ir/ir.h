@@ -320,6 +320,7 @@ typedef struct Builder {
 	Block *block;
 	Op *before;
 	Place place;                                    /* given to each op made */
+	const CallSite *call;                           /* the same, unless NULL */
 } Builder;
 
 Func *func_make(Module *m, const char *name, const FuncParam *param, const Type *const *type, int nparam);

@@ -49,7 +49,7 @@ finish(Lexer *l, const char *start, Token token)
 {
 	l->token = token;
 	l->place = (Place){l->file, l->line, (int)(start - l->line_start) + 1, l->line,
-	    (int)(l->at - l->line_start) + 1};
+	    (int)(l->at - l->line_start) + 1, NULL};
 }
 
 static void

@@ -133,7 +133,7 @@ read_place(Reader *r, Place *out)
 	if (file >= r->files.n)
 		return diag_error(r->cx, at, DIAG_TIR_FILE, (long long)file);
 	int line = (int)n[count - 2], col = (int)n[count - 1];
-	*out = (Place){r->files.at[file], line, col, line, col + 1};
+	*out = (Place){r->files.at[file], line, col, line, col + 1, NULL};
 	return true;
 }
 

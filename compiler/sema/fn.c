@@ -265,6 +265,16 @@ note_called(Program *p, const Item *fn)
 	vec_push(p->cx->mem, &p->called, fn);
 }
 
+/* What the ops of a body that is inlined say of where they come from. */
+static const CallSite *
+call_site(Elab *e, const Item *fn, Place at)
+{
+	CallSite *c = NEW(e->cx->mem, CallSite);
+	*c = (CallSite){at, fn->name};
+	c->at.call = e->b.call;
+	return c;
+}
+
 Val
 elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int n, Place at)
 {
@@ -288,14 +298,18 @@ elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int 
 	scope_push(e);
 	bool ok = bind_params(e, &c, args, named, n, caller);
 	Val v = val_poison(at);
+	const CallSite *outer = e->b.call;
 	if (item)
 		note_called(e->program, item);
+	if (item)
+		e->b.call = call_site(e, item, at);
 	if (ok && item && !item->is_arrow)
 		v = run_body(e, item, at);
 	else if (ok)
 		v = run_arrow(e, item, item ? item->e : fn->lambda->a);
 	if (ok && item && !result_check(e, item, &v))
 		v = val_poison(at);
+	e->b.call = outer;
 	e->scope = caller;
 	if (item && e->cx->last != last && !e->cx->muted && ok && !place_inside(&e->cx->last->place, &at))
 		diag_note(e->cx, at, "in this call of '%s'", item->name);

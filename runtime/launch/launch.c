@@ -156,11 +156,14 @@ fault_report(Compile *cx, const Fault *fault, const Kernel *k)
 	if (!known)
 		at = k ? k->item->name_place : NOWHERE;
 	diag_error(cx, at, code[fault->kind], fault->text);
+	diag_calls(cx, at);
 	if (!known && fault->path)
 		diag_note(cx, NOWHERE, "the assert is at %.*s:%d:%d", fault->path_size, fault->path,
 		    fault->place.line, fault->place.col);
-	if (fault->other.file >= 0 && fault->other.file < cx->files.n)
-		diag_note(cx, fault->other, fault->kind == FAULT_RACE ? "the other access is here" : "the other is here");
+	if (fault->other.file < 0 || fault->other.file >= cx->files.n)
+		return;
+	diag_note(cx, fault->other, fault->kind == FAULT_RACE ? "the other access is here" : "the other is here");
+	diag_calls(cx, fault->other);
 }
 
 /* If --trace names a program that the grid does not have, nothing is printed: the warning says why. */

@@ -212,20 +212,20 @@ expect_print(const char *text, Place at, const char *label, const char *help, co
 static void
 test_caret(void **state)
 {
-	expect_print("let x = 1;\n", (Place){0, 1, 5, 1, 6}, NULL, NULL, HEAD("1:5") "1 | let x = 1;\n  |     ^\n");
-	expect_print("\nlet abc = 1;", (Place){0, 2, 5, 2, 8}, "here", "there",
+	expect_print("let x = 1;\n", (Place){0, 1, 5, 1, 6, NULL}, NULL, NULL, HEAD("1:5") "1 | let x = 1;\n  |     ^\n");
+	expect_print("\nlet abc = 1;", (Place){0, 2, 5, 2, 8, NULL}, "here", "there",
 	    HEAD("2:5") "2 | let abc = 1;\n  |     ^~~ here\n  = help: there\n");
 	/* Tabs stay tabs, a character of several bytes is one column, the margin grows with the number. */
-	expect_print("\t\xc3\xa9\xc3\xa9 xy", (Place){0, 1, 7, 1, 9}, NULL, NULL,
+	expect_print("\t\xc3\xa9\xc3\xa9 xy", (Place){0, 1, 7, 1, 9, NULL}, NULL, NULL,
 	    HEAD("1:7") "1 | \t\xc3\xa9\xc3\xa9 xy\n  | \t   ^~\n");
-	expect_print("\n\n\n\n\n\n\n\n\nxy", (Place){0, 10, 2, 10, 3}, NULL, NULL, HEAD("10:2") "10 | xy\n   |  ^\n");
+	expect_print("\n\n\n\n\n\n\n\n\nxy", (Place){0, 10, 2, 10, 3, NULL}, NULL, NULL, HEAD("10:2") "10 | xy\n   |  ^\n");
 	/* A span over lines runs to the end of its first; one past the end of the line still has a caret. */
-	expect_print("ab (c\nd)", (Place){0, 1, 4, 2, 3}, NULL, NULL, HEAD("1:4") "1 | ab (c\n  |    ^~\n");
-	expect_print("ab", (Place){0, 1, 3, 1, 3}, NULL, NULL, HEAD("1:3") "1 | ab\n  |   ^\n");
+	expect_print("ab (c\nd)", (Place){0, 1, 4, 2, 3, NULL}, NULL, NULL, HEAD("1:4") "1 | ab (c\n  |    ^~\n");
+	expect_print("ab", (Place){0, 1, 3, 1, 3, NULL}, NULL, NULL, HEAD("1:3") "1 | ab\n  |   ^\n");
 	/* What would move the cursor of a terminal is not printed. */
-	expect_print("a\x1b[2Jb", (Place){0, 1, 6, 1, 7}, NULL, NULL, HEAD("1:6") "1 | a?[2Jb\n  |      ^\n");
+	expect_print("a\x1b[2Jb", (Place){0, 1, 6, 1, 7, NULL}, NULL, NULL, HEAD("1:6") "1 | a?[2Jb\n  |      ^\n");
 	/* No such line, no such file, nowhere. */
-	expect_print("ab", (Place){0, 9, 1, 9, 2}, NULL, NULL, HEAD("9:1"));
+	expect_print("ab", (Place){0, 9, 1, 9, 2, NULL}, NULL, NULL, HEAD("9:1"));
 	expect_print("ab", NOWHERE, NULL, "h", "tegula: error: expected a, found b [E0101]\n  = help: h\n");
 }
 
@@ -241,7 +241,7 @@ test_long_line(void **state)
 	text[n] = 0;
 	int col = 5000001;
 	memcpy(text + col - 1, "XY", 2);
-	char *got = printed(text, (Place){0, 1, col, 1, col + 2}, "this", NULL);
+	char *got = printed(text, (Place){0, 1, col, 1, col + 2, NULL}, "this", NULL);
 	assert_true(strlen(got) < 1000);
 	assert_string_equal(source_code(got, strlen(got)), "");
 	const char *x = strstr(got, "XY"), *caret = strstr(got, "^~ this");
@@ -255,7 +255,7 @@ test_long_line(void **state)
 	assert_int_equal(before_x, before_caret);
 	free(got);
 	/* The whole line as the span. */
-	got = printed(text, (Place){0, 1, 1, 1, (int)n}, NULL, NULL);
+	got = printed(text, (Place){0, 1, 1, 1, (int)n, NULL}, NULL, NULL);
 	assert_true(strlen(got) < 1000);
 	free(got);
 	free(text);
@@ -281,11 +281,11 @@ test_order(void **state)
 	Text out = {0};
 	source_text(cx, "t", "abc\ndef\n", 8);
 	source_text(cx, "u", "xyz\n", 4);
-	diag_error(cx, (Place){1, 1, 1, 1, 2}, DIAG_SYNTAX, "a", "b");
-	diag_error(cx, (Place){0, 2, 3, 2, 4}, DIAG_SYNTAX, "a", "b");
-	diag_error(cx, (Place){0, 2, 1, 2, 4}, DIAG_SYNTAX, "a", "b");
-	diag_error(cx, (Place){0, 1, 2, 1, 3}, DIAG_SYNTAX, "a", "b");
-	diag_note(cx, (Place){1, 1, 3, 1, 4}, "far");
+	diag_error(cx, (Place){1, 1, 1, 1, 2, NULL}, DIAG_SYNTAX, "a", "b");
+	diag_error(cx, (Place){0, 2, 3, 2, 4, NULL}, DIAG_SYNTAX, "a", "b");
+	diag_error(cx, (Place){0, 2, 1, 2, 4, NULL}, DIAG_SYNTAX, "a", "b");
+	diag_error(cx, (Place){0, 1, 2, 1, 3, NULL}, DIAG_SYNTAX, "a", "b");
+	diag_note(cx, (Place){1, 1, 3, 1, 4, NULL}, "far");
 	diag_error(cx, NOWHERE, DIAG_SYNTAX, "a", "b");
 	cx->muted++;
 	diag_error(cx, NOWHERE, DIAG_UNCLOSED_COMMENT);
@@ -315,10 +315,10 @@ test_json(void **state)
 	Compile *cx = compile_open();
 	Text out = {0};
 	source_text(cx, "a\"b", "abc\n", 4);
-	diag_error(cx, (Place){0, 1, 2, 1, 3}, DIAG_SYNTAX, "x\ny", "\"");
+	diag_error(cx, (Place){0, 1, 2, 1, 3, NULL}, DIAG_SYNTAX, "x\ny", "\"");
 	diag_label(cx, "l");
 	diag_help(cx, "h");
-	diag_note(cx, (Place){0, 1, 1, 1, 2}, "n");
+	diag_note(cx, (Place){0, 1, 1, 1, 2, NULL}, "n");
 	diag_error(cx, NOWHERE, DIAG_UNCLOSED_COMMENT);
 	diag_json(cx, &out, 0);
 	json_t *all = json_loads(out.at, 0, NULL);

@@ -37,7 +37,8 @@ diagnostic_json(Server *s, Document *doc, const Diag *d)
 			json_array_append_new(related, json_pack("{s:o, s:s}", "location",
 							   location_json(s, doc, n->place), "message", n->text));
 	return json_pack("{s:o, s:i, s:s, s:s, s:o, s:o}", "range",
-	    range_json(s, f, is_here ? d->place : (Place){0, 1, 1, 1, 1}), "severity", d->severity == SEV_ERROR ? 1 : 2,
+	    range_json(s, f, is_here ? d->place : (Place){0, 1, 1, 1, 1, NULL}), "severity",
+	    d->severity == SEV_ERROR ? 1 : 2,
 	    "code", diag_code(d->code), "source", "tegula", "message", message_json(d), "relatedInformation", related);
 }
 
@@ -107,7 +108,7 @@ word_before(const SourceFile *f, Place name, const char *word, Place *out)
 		return false;
 	for (int col = name.col - 1; col > (int)n; col--)
 		if (strncmp(at + col - 1 - (int)n, word, n) == 0) {
-			*out = (Place){name.file, name.line, col - (int)n, name.line, col};
+			*out = (Place){name.file, name.line, col - (int)n, name.line, col, NULL};
 			return true;
 		}
 	return false;
@@ -134,7 +135,7 @@ fix_of(const Analysis *a, const Diag *d, Fix *fix)
 static bool
 touches(Place a, Place b)
 {
-	Place a_end = {0, a.end_line, a.end_col, 0, 0}, b_end = {0, b.end_line, b.end_col, 0, 0};
+	Place a_end = {0, a.end_line, a.end_col, 0, 0, NULL}, b_end = {0, b.end_line, b.end_col, 0, 0, NULL};
 	return place_order(a, b_end) <= 0 && place_order(b, a_end) <= 0;
 }
 

@@ -75,7 +75,7 @@ json_t *
 range_json(const Server *s, const SourceFile *f, Place p)
 {
 	if (p.line < 1)
-		p = (Place){p.file, 1, 1, 1, 1};
+		p = (Place){p.file, 1, 1, 1, 1, NULL};
 	return json_pack("{s:{s:i, s:I}, s:{s:i, s:I}}", "start", "line", p.line - 1, "character",
 	    (json_int_t)character(s, f, p.line, p.col), "end", "line", p.end_line - 1, "character",
 	    (json_int_t)character(s, f, p.end_line, p.end_col));
@@ -94,7 +94,7 @@ position_place(const Server *s, const SourceFile *f, const json_t *position)
 	for (json_int_t n = 0; i < size && n < want; i += bytes)
 		n += s->utf8 ? (bytes = 1, 1) : units((unsigned char)at[i], &bytes);
 	i = MIN(i, size);
-	return (Place){0, (int)line, (int)i + 1, (int)line, (int)i + 1};
+	return (Place){0, (int)line, (int)i + 1, (int)line, (int)i + 1, NULL};
 }
 
 json_t *
@@ -116,7 +116,7 @@ place_order(Place a, Place b)
 bool
 place_has(Place p, Place at)
 {
-	Place end = {p.file, p.end_line, p.end_col, p.end_line, p.end_col};
+	Place end = {p.file, p.end_line, p.end_col, p.end_line, p.end_col, NULL};
 	return place_order(p, at) <= 0 && place_order(at, end) <= 0;
 }
 

@@ -21,7 +21,7 @@ lsp_hints(Server *s, Document *d, const json_t *params)
 		size_t size;
 		if (n->line < from || n->line > to || !source_line(f, n->line, &at, &size))
 			continue;
-		Place end = {0, n->line, (int)size + 1, n->line, (int)size + 1};
+		Place end = {0, n->line, (int)size + 1, n->line, (int)size + 1, NULL};
 		json_t *where = range_json(s, f, end);
 		json_array_append_new(all, json_pack("{s:O, s:s, s:b, s:s}", "position", json_object_get(where, "end"),
 						 "label", n->text, "paddingLeft", 1, "tooltip", s->target->name));

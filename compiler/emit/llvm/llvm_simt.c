@@ -92,16 +92,22 @@ llvm_host_site(EmitLlvm *l, bool own)
 	h->stored_in = block;
 }
 
+static bool
+same_site(Place a, Place b)
+{
+	return a.file == b.file && a.line == b.line && a.col == b.col && a.call == b.call;
+}
+
 void
 llvm_simt_place(EmitLlvm *l, Place at)
 {
 	LlvmHost *h = &l->host;
-	if (at.file < 0 || (at.file == h->at.file && at.line == h->at.line && at.col == h->at.col))
+	if (at.file < 0 || same_site(at, h->at))
 		return;
 	h->at = at;
 	h->here = -1;
 	for (int i = h->site.n - 1; i >= 0 && h->here < 0 && i > h->site.n - 64; i--)
-		if (h->site.at[i].file == at.file && h->site.at[i].line == at.line && h->site.at[i].col == at.col)
+		if (same_site(h->site.at[i], at))
 			h->here = i;
 }
 

@@ -273,8 +273,11 @@ simt_findings_report(const SimtFindings *f, Compile *cx)
 		const SimtFinding *x = &all[i];
 		diag_error(cx, x->place, x->code, x->part[0], x->part[1], x->part[2]);
 		diag_label(cx, "%s", x->label);
-		if (*x->note)
+		diag_calls(cx, x->place);
+		if (*x->note) {
 			diag_note(cx, x->other, "%s", x->note);
+			diag_calls(cx, x->other);
+		}
 		if (*x->help)
 			diag_help(cx, "%s", x->help);
 	}
