@@ -395,5 +395,8 @@ simplify_elementwise(Simplify *s, Op *op)
 		return v;
 	if (op->nin >= 2)
 		order(s, op);
+	v = simplify_uniform(s, op);
+	if (v)
+		return v;
 	return rules[op->kind] ? rules[op->kind](s, op, op->in[0], op->nin > 1 ? op->in[1] : NULL) : NULL;
 }

@@ -42,6 +42,7 @@ Value *simplify_fold(Simplify *s, Op *op);
 /* rules.c, rules_shape.c, rules_memory.c: what the op's first result equals, or NULL */
 
 Value *simplify_elementwise(Simplify *s, Op *op);
+Value *simplify_uniform(Simplify *s, Op *op);            /* rules_uniform.c: elementwise, an operand is one number */
 Value *simplify_shape(Simplify *s, Op *op);
 Value *simplify_access(Simplify *s, Op *op);
 /* The scalar that fills the whole tile (a scalar itself, a constant, a broadcast), made at `at` if need be; or NULL. */
