@@ -11,8 +11,10 @@
  * error: products, quotients, roots, choices and moves do; a sum does if its terms have one sign, for else they may
  * cancel and leave the error alone, or if one of them is a dot's product: that is a sum of many terms already, whose own
  * roundings cancel no better.  A value that a loop carries is such a one if all that the loop and what follows make of it
- * is.  Stores of f32 end the search, but for the logarithm of a positive sum that is used elsewhere as what becomes
- * narrow: attention's sums, whose logarithm has as absolute error what they have as relative one.  A tile that is divided
+ * is.  A quotient by a sum of many terms is a product with the sum's inverse, even where it is a term that may cancel:
+ * the sum's roundings are as great as the product's.  Stores of f32 end the search, but for the logarithm of a positive
+ * sum that is used elsewhere as what becomes narrow: attention's sums, whose logarithm has as absolute error what they
+ * have as relative one.  A tile that is divided
  * by few numbers is multiplied by their inverses, and the exponential of a difference takes the factor log2 e into it
  * (exponent.c).
  *
@@ -24,6 +26,8 @@
 
 #include <math.h>
 #include <string.h>
+
+enum { LONG_SUM = 32 };
 
 /* Known not to be negative (a NaN may pass). */
 static bool
@@ -64,11 +68,14 @@ is_positive(const Value *v, int depth, const Assumed *all)
 	return true;
 }
 
-/* A value's flag while the pass runs, in Value.id: a use needs all of its bits. */
+/* What uses need of a value while the pass runs, in Value.id: any small relative error will do; it is a term that may
+ * cancel, in what becomes narrow; all of its bits. */
+enum { TOLERANT, CANCELS, EXACT };
+
 static bool
 is_exact(const Value *v)
 {
-	return v->id != 0;
+	return v->id != TOLERANT;
 }
 
 static bool
@@ -106,32 +113,38 @@ is_tolerated_elsewhere(const Op *log, const Value *v)
 	return false;
 }
 
-/* Does op's use of operand i tolerate a small relative error? */
-static bool
-tolerates(const Op *op, int i)
+/* What op's use of operand i needs of it. */
+static int
+need(const Op *op, int i)
 {
+	bool is_narrow;
 	switch (op->kind) {
 	case OP_CAST:
-		return dtype_is_float(op->out->type->elem) && dtype_info[op->out->type->elem].bits <= 16;
+		is_narrow = dtype_is_float(op->out->type->elem) && dtype_info[op->out->type->elem].bits <= 16;
+		return is_narrow ? TOLERANT : EXACT;
 	case OP_SELECT:
-		return i > 0 && !is_exact(op->out);
+		return i > 0 ? op->out->id : EXACT;
 	case OP_REDUCE:
-		return !is_exact(op->out) && is_positive(op->out, 0, NULL);
-	case OP_ADD:
-		return !is_exact(op->out) && is_tolerant_sum(op);
+		return !is_exact(op->out) && is_positive(op->out, 0, NULL) ? TOLERANT : EXACT;
+	case OP_ADD: case OP_SUB:
+		if (is_exact(op->out))
+			return EXACT;
+		return op->kind == OP_ADD && is_tolerant_sum(op) ? TOLERANT : CANCELS;
 	case OP_LOG: case OP_LOG2:
-		return is_positive(op->in[0], 0, NULL) && is_tolerated_elsewhere(op, op->in[0]);
+		return is_positive(op->in[0], 0, NULL) && is_tolerated_elsewhere(op, op->in[0]) ? TOLERANT : EXACT;
 	case OP_DOT:
-		return i == 2 && !is_exact(op->out);
+		return i == 2 && !is_exact(op->out) ? TOLERANT : EXACT;
 	case OP_YIELD:
-		return op->home->parent && carries(op->home->parent, i);
+		return op->home->parent && carries(op->home->parent, i) ? TOLERANT : EXACT;
 	case OP_FOR:
-		return carries(op, i - 3);
-	case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
+		return carries(op, i - 3) ? TOLERANT : EXACT;
+	case OP_DIV:
+		return is_exact(op->out) ? EXACT : TOLERANT;
+	case OP_MUL: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
 	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONVERT: case OP_FLIP:
-		return !is_exact(op->out);
+		return op->out->id;
 	default:
-		return false;
+		return EXACT;
 	}
 }
 
@@ -152,7 +165,22 @@ invert_divisor(Module *m, Op *op)
 	Value *divisor = spread->in[0], *one = build_float(&b, divisor->type, 1.0);
 	Value *inverse = build2(&b, OP_DIV, one, divisor);
 	Value *all = build1(&b, OP_BROADCAST, inverse, op->out->type);
-	value_replace(op->out, build2(&b, OP_MUL, op->in[0], all));
+	Value *product = build2(&b, OP_MUL, op->in[0], all);
+	product->id = op->out->id;
+	value_replace(op->out, product);
+}
+
+/* Of so many terms that its own roundings are greater than one of a product. */
+static bool
+is_long_sum(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth > 4)
+		return false;
+	if (op->kind == OP_REDUCE)
+		return strcmp(attr_fn(op), "sum") == 0 &&
+		    type_count(op->in[0]->type) >= LONG_SUM * type_count(op->out->type);
+	return (op->kind == OP_BROADCAST || op->kind == OP_RESHAPE) && is_long_sum(op->in[0], depth + 1);
 }
 
 /* A constant that may be multiplied by others of its kind. */
@@ -306,10 +334,9 @@ mark(Block *b)
 		for (int r = op->nregion - 1; r >= 0; r--)
 			changed |= mark(op->region[r]);
 		for (int i = 0; i < op->nin; i++) {
-			if (is_exact(op->in[i]) || tolerates(op, i))
-				continue;
-			op->in[i]->id = 1;
-			changed = true;
+			int needs = need(op, i);
+			changed |= needs > op->in[i]->id;
+			op->in[i]->id = MAX(op->in[i]->id, needs);
 		}
 	}
 	return changed;
@@ -324,14 +351,15 @@ walk(Module *m, const Target *t, Block *b)
 			walk(m, t, op->region[r]);
 		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out))
 			relax_op(m, t, op);
+		else if (op->kind == OP_DIV && is_f32(op->out) && op->out->id == CANCELS && is_long_sum(op->in[1], 0))
+			invert_divisor(m, op);
 		next = op->prev;
 		if (is_dead(op)) {
 			op_erase(op);
 			continue;
 		}
 		for (int i = 0; i < op->nin; i++)
-			if (!tolerates(op, i))
-				op->in[i]->id = 1;
+			op->in[i]->id = MAX(op->in[i]->id, need(op, i));
 	}
 }
 
