@@ -4,11 +4,11 @@
  *
  * A program of 256 bytes is less than what a multiprocessor moves while it starts a block: the time goes into starting.
  * Blocks that stay, and take one program after another, start once; and such that read for several programs at once wait
- * less often (pass coarsen).  Each candidate goes through the passes, and the model
- * (model/bill.c) says what it takes.  What pass coalesce would choose by the tiles' sizes alone stands unless another is
- * clearly better: the model is off by more than the last percents that those rules were tuned for.  It is further off where
- * registers spill, in loops, of which the compiler behind overlaps trips, and for launches that are shorter than their
- * overhead; and who lists warps in tune(...) measured something. */
+ * less often (pass coarsen).  A row for which registers do not suffice is read in parts (pass strip).  Each candidate goes
+ * through the passes, and the model (model/bill.c) says what it takes.  What pass coalesce would choose by the tiles' sizes
+ * alone stands unless another is clearly better: the model is off by more than the last percents that those rules were
+ * tuned for.  It is further off where registers spill, in loops, of which the compiler behind overlaps trips, and for
+ * launches that are shorter than their overhead; and who lists warps in tune(...) measured something. */
 #include "compile/choose.h"
 #include "compile/compile.h"
 #include "compile/estimate.h"
@@ -22,6 +22,10 @@ enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
 enum { REGISTERS_TOGETHER = 96 };
+/* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
+ * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
+ * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
+enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
 static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, LEAST_CYCLES = 8000;
 
 typedef struct Blocks {
@@ -34,7 +38,7 @@ typedef struct Blocks {
 	double best;                                    /* cycles of the best so far, with what its distance costs */
 	double limit;                                   /* as little as makes it better at all; 0: nothing was tried */
 	int rule;                                       /* warps by the passes */
-	int warps, programs;                            /* of that; 0: as it is; programs: 1, blocks stay */
+	int warps, programs, strip;                     /* of that; 0: as it is; programs: 1, blocks stay */
 } Blocks;
 
 static bool
@@ -46,7 +50,7 @@ is_open(const Blocks *s, ScheduleName name)
 
 /* The module after all passes, in the memory of the candidate. */
 static Module *
-compile_with(Blocks *s, const Bound *first, int warps, int programs, Bound *b)
+compile_with(Blocks *s, const Bound *first, int warps, int programs, int strip, Bound *b)
 {
 	Compile *cx = s->k->program->cx;
 	arena_reset(s->mem);
@@ -60,17 +64,20 @@ compile_with(Blocks *s, const Bound *first, int warps, int programs, Bound *b)
 		b->schedule.at[SCHEDULE_PERSISTENT] = 1;
 	if (programs > 1)
 		b->schedule.at[SCHEDULE_COARSEN] = programs;
+	if (strip)
+		b->schedule.at[SCHEDULE_STRIP] = strip;
 	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, NULL);
 }
 
 static void
-try(Blocks *s, const Bound *first, int warps, int programs)
+try(Blocks *s, const Bound *first, int warps, int programs, int strip)
 {
 	Bound b;
 	Bill bill;
-	Module *m = compile_with(s, first, warps, programs, &b);
-	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill) || bill.spilled > 0)
+	Module *m = compile_with(s, first, warps, programs, strip, &b);
+	if (!m || m->funcs.at[0]->strip_reason || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill) ||
+	    bill.spilled > 0)
 		return;
 	if (programs > 1 && bill.registers > REGISTERS_TOGETHER)
 		return;
@@ -81,6 +88,7 @@ try(Blocks *s, const Bound *first, int warps, int programs)
 	s->best = cycles;
 	s->warps = warps;
 	s->programs = programs;
+	s->strip = strip;
 }
 
 static bool
@@ -160,7 +168,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	Bound b;
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	Module *m = compile_with(s, first, 0, 0, &b);
+	Module *m = compile_with(s, first, 0, 0, 0, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) || !can_gain(s))
 		return;
@@ -172,8 +180,12 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
-				try(s, first, warps == s->rule ? 0 : warps, programs);
+				try(s, first, warps == s->rule ? 0 : warps, programs, 0);
 		}
+	if (s->bill.spilled > 0 && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0) {
+		int warps = warps_open && !listed ? STRIP_WARPS : s->rule;
+		try(s, first, warps == s->rule ? 0 : warps, 0, warps * s->t->lanes * STRIP_ELEMENTS);
+	}
 }
 
 static void
@@ -199,10 +211,11 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	arena_close(s.mem);
 	if (s.best >= s.limit)
 		return false;
-	*values = NEW_ARRAY(mem, NamedConst, 3);
+	*values = NEW_ARRAY(mem, NamedConst, 4);
 	add(*values, n, cx, SCHEDULE_WARPS, CONST_INT, s.warps);
 	add(*values, n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, s.programs > 0);
 	add(*values, n, cx, SCHEDULE_COARSEN, CONST_INT, s.programs > 1 ? s.programs : 0);
+	add(*values, n, cx, SCHEDULE_STRIP, CONST_INT, s.strip);
 	if (*n > 0 && how->why)
 		choose_explain(*values, *n, &s.bill, t, how->why);
 	return *n > 0;

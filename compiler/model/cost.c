@@ -15,11 +15,6 @@ enum { SECTOR = 32 };
 /* Cycles that a block which stays takes between programs: divisions. */
 enum { NEXT_PROGRAM = 500, NEXT_AXIS = 700 };
 
-/* Instructions and special functions of an element of 32 bits. */
-typedef struct OpWork {
-	double issue, special;
-} OpWork;
-
 typedef struct Walk {
 	const Func *f;
 	const Target *t;
@@ -93,52 +88,6 @@ words(const Value *v)
 
 /* ---- arithmetic ---- */
 
-/* Short integers are added into a float's low bits (lower/math/cast.c). */
-static OpWork
-cast_work(const Op *op, DType t, DType to)
-{
-	if (dtype_is_float(t) == dtype_is_float(to))
-		return (OpWork){1, 0};
-	int bits = dtype_info[dtype_is_float(t) ? to : t].bits;
-	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits == 8 || bits == 16;
-	if (!dtype_is_float(t))
-		return is_short ? (OpWork){3, 0} : (OpWork){2, 1};
-	return is_short && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
-}
-
-static OpWork
-work_of(const Op *op)
-{
-	DType t = op->nin ? op->in[0]->type->elem : op->out[0].type->elem, to = op->out[0].type->elem;
-	bool real = dtype_is_float(t);
-	switch (op->kind) {
-	case OP_TANH: return (OpWork){attr_fast(op) ? 3 : 14, 2};
-	case OP_SIGMOID: return (OpWork){8, 2};
-	case OP_DIV: return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
-	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
-	case OP_CAST: return cast_work(op, t, to);
-	default: break;
-	}
-	switch (op_info[op->kind].cost) {
-	case COST_ALU: case COST_OPAQUE: return (OpWork){1, 0};
-	case COST_SFU: return (OpWork){3, 1};
-	case COST_DIVIDE: return (OpWork){9, 1};
-	case COST_LONG: return (OpWork){24, 0};
-	case COST_WHOLE: return (OpWork){4, 0};
-	case COST_FREE: case COST_ACCESS: case COST_NONE: return (OpWork){0, 0};
-	}
-	unreachable();
-}
-
-/* Instructions of 64 bits go in halves; those of f64 at half the rate. */
-static double
-width_of(const Op *op)
-{
-	const Type *t = op->out[0].type;
-	bool wide = op->nin && dtype_info[op->in[0]->type->elem].bits > 32;
-	return wide || t->ptr != PTR_NONE || dtype_info[t->elem].bits > 32 ? 2 : 1;
-}
-
 static void
 add_issue(Walk *w, double n)
 {
@@ -149,10 +98,10 @@ static double
 arithmetic(Walk *w, const Op *op, double times)
 {
 	double n = distinct(w, &op->out[0]) / (double)MAX(attr_equal(op), 1);
-	OpWork k = work_of(op);
-	add_issue(w, times * MAX(n, 1) * k.issue * width_of(op));
-	w->c->special += times * MAX(n, 1) * k.special;
-	return k.issue > 0 ? 4 + 18 * (k.special > 0) : 0;
+	double special, issue = cost_work(op, &special);
+	add_issue(w, times * MAX(n, 1) * issue);
+	w->c->special += times * MAX(n, 1) * special;
+	return issue > 0 ? 4 + 18 * (special > 0) : 0;
 }
 
 /* ---- memory ---- */
@@ -163,8 +112,7 @@ access(Walk *w, const Op *op, double times)
 	const Value *v = access_tile(op);
 	const Type *t = v ? v->type : op->out[0].type;
 	double vector = (double)attr_vector(op), n = v ? MAX(elements(v) / vector, 1) : 1;
-	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits;
-	double held = t->rank ? (double)type_count(t) * bits / 8 : bits / 8;
+	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
 	double sectors = w->facts->sectors(w->facts->user, op);
 	bool is_read = op->nout > 0;
 	if (op_family(op) == FAMILY_ATOMIC)
@@ -179,7 +127,7 @@ access(Walk *w, const Op *op, double times)
 	return (is_read ? w->r->latency : 0) + n * sectors * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
-/* Through shared memory: bytes of a thread, there and back. */
+/* Bytes of a thread go through shared memory, there and back. */
 static double
 through_shared(Walk *w, double bytes, double times)
 {
@@ -265,9 +213,8 @@ slice(Walk *w, const Op *op, double times)
 static double
 moved(Walk *w, const Op *op, double times)
 {
-	if (plan_op(op, w->t).scratch == 0)
-		return 0;
-	return through_shared(w, words(&op->out[0]) * 4, times) + barrier(w, times);
+	bool is_moved = plan_op(op, w->t).scratch > 0;
+	return is_moved ? through_shared(w, words(&op->out[0]) * 4, times) + barrier(w, times) : 0;
 }
 
 static double
@@ -289,8 +236,7 @@ order(Walk *w, const Op *op, double times)
 {
 	const Type *t = op->in[0]->type;
 	bool sorts = op->kind == OP_SORT || op->kind == OP_TOPK;
-	double n = log2_ceil(t->extent[t->rank - 1]), rounds = sorts ? n * (n + 1) / 2 : 2;
-	double e = elements(op->in[0]);
+	double e = elements(op->in[0]), n = log2_ceil(t->extent[t->rank - 1]), rounds = sorts ? n * (n + 1) / 2 : 2;
 	add_issue(w, times * rounds * e * 6);
 	w->c->shared += times * rounds * e * 0.25 * w->warps;
 	return rounds * (w->r->shuffle_latency + 8) + w->r->barrier;
@@ -391,8 +337,7 @@ line_of(const Walk *w, const Op *op)
 static double
 box_bytes(const Op *op)
 {
-	bool is_box = op->kind == OP_COPY || op->kind == OP_SEND;
-	return is_box ? (double)tile_bytes(op->in[access_data(op)]->type) : 0;
+	return op->kind == OP_COPY || op->kind == OP_SEND ? (double)tile_bytes(op->in[access_data(op)]->type) : 0;
 }
 
 /* Cycles of shared memory that a product of warpgroups takes for its operands: b is read for every 64 rows. */
@@ -436,11 +381,22 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 
 static void walk(Walk *w, const Block *b, double each);
 
+/* When all is there that the op's regions take from outside. */
+static double
+regions_ready(const Walk *w, const Op *op)
+{
+	double at = ready_of(w, op);
+	for (int r = 0; r < op->nregion; r++)
+		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
+			at = MAX(at, ready_of(w, in));
+	return at;
+}
+
 /* A loop's trips follow one another: each takes as long as its body's path. */
 static double
 region(Walk *w, const Op *op, double times)
 {
-	double start = ready_of(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
+	double start = regions_ready(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
 	for (int r = 0; r < op->nregion; r++) {
 		double keep = w->now;
 		w->now = start;

@@ -112,15 +112,17 @@ live_registers(const Func *f, Arena *mem)
 	}
 	for (int i = 0; i < l.at.n; i++) {
 		const Op *op = l.at.at[i];
-		int n = 0, here = l.number.at[i];
+		int n = 0, alone = 0, here = l.number.at[i];
 		bool streams = op_family(op) == FAMILY_REDUCE;  /* one element after another */
 		bool is_read = op->kind == OP_READ || op->kind == OP_LOAD;
 		for (int v = 0; v < f->nvalues; v++)
 			if (value[v] && l.first[v] < here && l.last[v] >= here + streams)
 				n += words_of(value[v]);
+			else if (value[v] && streams && l.first[v] == here && l.last[v] > here)
+				alone = MAX(alone, words_of(value[v]));
 		for (int k = 0; k < op->nout && !op_is_control(op); k++)
 			n += streams ? 0 : is_read ? MIN(words_of(&op->out[k]), UNDER_WAY) : words_of(&op->out[k]);
-		most = MAX(most, n);
+		most = MAX(most, MAX(n, alone));        /* alone: what the op before it made; was not fitted */
 	}
 	return BASE + EACH_ACCESS * MIN(l.accesses, 8) + most;
 }

@@ -407,6 +407,9 @@ void plan_fma(const Op *op, const Target *t, FmaPlan *out);
 /* The register of `want` for value r at step k. */
 int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
 
+/* work.c: instructions of a warp for an element of an elementwise op, and those of the slow unit */
+double cost_work(const Op *op, double *special);
+
 /* cost.c: what one program of a kernel uses, after the whole pipeline */
 
 /* What the sizes of a launch say of a function. */

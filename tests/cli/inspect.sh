@@ -58,6 +58,20 @@ expect 0 "estimated [0-9.]* us: device memory [0-9.]*, then " inspect blocks.tgl
 expect 0 "chosen: persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false
 refuse "chosen"
+
+# A row that registers do not hold is read in parts.
+cat >rows.tgl <<'END'
+kernel soft<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(r: R) {
+    let v = x[r, 0 +: B] else -inf;
+    let e = exp(v - max(v));
+    y[r, 0 +: B] = e / sum(e);
+}
+example soft { R = 1024; C = 65536; x = normal(0, 1); }
+END
+expect 0 "chosen: warps = 16, strip = 8192; the default would take " inspect rows.tgl
+expect 0 "read x *f32\[8192\]" inspect rows.tgl
+expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096
+refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
 expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large
 expect 0 '"chosen": "  chosen: persistent = true' inspect blocks.tgl --json

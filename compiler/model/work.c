@@ -1,0 +1,62 @@
+/* What an elementwise op takes for an element: instructions of a warp, and those of the slow unit among them, by the code
+ * that lowering makes of it. */
+#include "model/model.h"
+
+/* Of an element of 32 bits. */
+typedef struct OpWork {
+	double issue, special;
+} OpWork;
+
+/* Short integers are added into a float's low bits (lower/math/cast.c). */
+static OpWork
+cast_work(const Op *op, DType t, DType to)
+{
+	if (dtype_is_float(t) == dtype_is_float(to))
+		return (OpWork){1, 0};
+	int bits = dtype_info[dtype_is_float(t) ? to : t].bits;
+	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits == 8 || bits == 16;
+	if (!dtype_is_float(t))
+		return is_short ? (OpWork){3, 0} : (OpWork){2, 1};
+	return is_short && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
+}
+
+static OpWork
+work_of(const Op *op)
+{
+	DType t = op->nin ? op->in[0]->type->elem : op->out[0].type->elem, to = op->out[0].type->elem;
+	bool real = dtype_is_float(t);
+	switch (op->kind) {
+	case OP_TANH: return (OpWork){attr_fast(op) ? 3 : 14, 2};
+	case OP_SIGMOID: return (OpWork){8, 2};
+	case OP_DIV: return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
+	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
+	case OP_CAST: return cast_work(op, t, to);
+	default: break;
+	}
+	switch (op_info[op->kind].cost) {
+	case COST_ALU: case COST_OPAQUE: return (OpWork){1, 0};
+	case COST_SFU: return (OpWork){3, 1};
+	case COST_DIVIDE: return (OpWork){9, 1};
+	case COST_LONG: return (OpWork){24, 0};
+	case COST_WHOLE: return (OpWork){4, 0};
+	case COST_FREE: case COST_ACCESS: case COST_NONE: return (OpWork){0, 0};
+	}
+	unreachable();
+}
+
+/* Instructions of 64 bits go in halves; those of f64 at half the rate. */
+static double
+width_of(const Op *op)
+{
+	const Type *t = op->out[0].type;
+	bool wide = op->nin && dtype_info[op->in[0]->type->elem].bits > 32;
+	return wide || t->ptr != PTR_NONE || dtype_info[t->elem].bits > 32 ? 2 : 1;
+}
+
+double
+cost_work(const Op *op, double *special)
+{
+	OpWork k = work_of(op);
+	*special = k.special;
+	return k.issue * width_of(op);
+}

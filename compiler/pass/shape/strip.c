@@ -1,0 +1,449 @@
+/* Strip-mining: a row that is too long for the block's registers is read in parts, once for each of the numbers that all of
+ * it has to give before the next step, as the schedule word `strip` asks.
+ *
+ *     %v = read %z, %r, 0 {extents = [32768]}             %m = for 0, 32768, 4096, NaN do (%k, %a) {
+ *     %m = reduce %v {fn = "max"}                             %p = read %z, %r, %k {extents = [4096]}
+ *     %d = sub %v, (broadcast %m)                             %n = max %a, (reduce %p {fn = "max"})
+ *     %s = reduce (exp %d) {fn = "sum"}                       yield %n
+ *     write %y, %r, 0, (div %d, (broadcast %s))   =>      }
+ *                                                         %s = for 0, 32768, 4096, -0.0 do (%k, %a) {
+ *                                                             %p = read %z, %r, %k {extents = [4096]}
+ *                                                             … add %a, (reduce (exp (sub %p, (broadcast %m))))
+ *                                                         }
+ *                                                         for 0, 32768, 4096 do (%k) {
+ *                                                             … write %y, %r, %k, …
+ *                                                         }
+ *
+ * What a loop needs of the row is read and computed again in it: the second time it comes from a cache.  Ops along the row
+ * are in the loop that follows the last reduction they depend on; what has no element of the row stands between the loops.
+ * Elements are the same to the bit, sums are in another order, as everywhere where threads share them.
+ *
+ * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
+ * writes, once, elementwise ops, indices, and sums, maxima and minima along the row can be walked so; with anything else of
+ * the row the kernel stays as it is, and Func.strip_reason says why. */
+#include "pass/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SUM_BITS = 32 };
+
+typedef VEC(const Op *) OpList;
+
+typedef struct RowOp {
+	Op *op;
+	bool on_row;                                    /* it takes or makes elements of the row */
+	bool is_sink;                                   /* what a loop is for: a reduction or write of the row */
+	int level;                                      /* reductions of the row before it, in turn */
+} RowOp;
+
+typedef struct Strip {
+	Module *m;
+	Func *f;
+	int64_t row, part;
+	VEC(RowOp) ops;                                 /* of the body, as they were */
+	int levels;
+	bool *needed;                                   /* by the present loop; by the value's id, as the next one */
+	Value **map;                                    /* the copies of that loop */
+	Op *loop;
+	Value *k;                                       /* its index */
+} Strip;
+
+/* ---- what can be walked ---- */
+
+static bool
+is_row(const Strip *s, const Value *v)
+{
+	const Type *t = v->type;
+	return t->kind == TYPE_TILE && t->rank > 0 && t->extent[t->rank - 1] == s->row;
+}
+
+static int64_t
+longest_row(const Func *f)
+{
+	int64_t most = 0;
+	for (const Op *op = f->body->first; op; op = op->next) {
+		const Value *v = op->kind == OP_READ ? access_tile(op) : NULL;
+		if (v && v->type->rank > 0)
+			most = MAX(most, v->type->extent[v->type->rank - 1]);
+	}
+	return most;
+}
+
+/* The operand that is the start of the row in the tensor; 0: another dimension of the tile is the last. */
+static int
+row_index(const Op *op)
+{
+	const char *index = attr_index(op);
+	int at = 0;
+	for (int i = 0; index[i]; i++) {
+		if (index[i] == 'g')
+			return 0;
+		if (index[i] == 'p')
+			at = 1 + i;
+	}
+	return at;
+}
+
+static bool
+is_shared(const Func *f, const Op *access)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op->next)
+		n += op_is_access(op) && op->in[0] == access->in[0];
+	return n > 1;
+}
+
+static const char *
+access_reason(const Strip *s, const Op *op)
+{
+	if (!row_index(op))
+		return "it reaches its rows through tiles of indices";
+	if (op->kind == OP_READ && s->f->param[op->in[0]->index].access != ACCESS_IN)
+		return "it reads a row that it may write";
+	return attr_valid(op) ? "its rows have parts without elements" : NULL;
+}
+
+static const char *
+reduce_reason(const Op *op)
+{
+	const char *fn = attr_fn(op);
+	const Type *t = op->in[0]->type;
+	if (attr_axis(op) != t->rank - 1)
+		return NULL;
+	if (strcmp(fn, "sum") != 0 && strcmp(fn, "max") != 0 && strcmp(fn, "min") != 0)
+		return "it reduces its row by more than sums, maxima and minima";
+	if (strcmp(fn, "sum") == 0 && dtype_info[t->elem].bits < SUM_BITS)
+		return "it sums elements of fewer than 32 bits";
+	return NULL;
+}
+
+static const char *
+row_reason(const Strip *s, const Op *op)
+{
+	switch (op->kind) {
+	case OP_READ: case OP_WRITE: return access_reason(s, op);
+	case OP_REDUCE: return reduce_reason(op);
+	case OP_IOTA: case OP_BROADCAST: return NULL;
+	case OP_CONST: return attr_value(op)->kind == KIND_INTS ? "it has a table as long as its row" : NULL;
+	case OP_RESHAPE: return is_row(s, op->in[0]) && is_row(s, op->out) ? NULL : "its row becomes several dimensions";
+	default: return op_has(op, ELEM) ? NULL : "it does more with its row than read, compute, reduce and write";
+	}
+}
+
+static bool
+touches_row(const Strip *s, const Op *op)
+{
+	bool does = false;
+	for (int i = 0; i < op->nin; i++)
+		does |= is_row(s, op->in[i]);
+	for (int i = 0; i < op->nout; i++)
+		does |= is_row(s, &op->out[i]);
+	return does;
+}
+
+/* Another dimension that is as long would be mistaken for the row. */
+static bool
+is_ambiguous(const Strip *s, const Value *v)
+{
+	for (int d = 0; v->type->kind == TYPE_TILE && d < v->type->rank - 1; d++)
+		if (v->type->extent[d] == s->row)
+			return true;
+	return false;
+}
+
+/* Accesses and effects anywhere in the kernel: their order changes. */
+static const char *
+order_reason(const Strip *s, const Op *op)
+{
+	if (op->nregion || op_has(op, EFFECT) || op_family(op) == FAMILY_ATOMIC)
+		return "it has loops, branches or effects";
+	if (!op_is_access(op))
+		return NULL;
+	if (!access_is_tensor(op))
+		return "it has accesses through pointers";
+	bool is_input = s->f->param[op->in[0]->index].access == ACCESS_IN;
+	return !is_input && is_shared(s->f, op) ? "it accesses a tensor that it writes more than once" : NULL;
+}
+
+static const char *
+reason(const Strip *s)
+{
+	if (s->row <= s->part)
+		return "its rows are no longer than that";
+	for (const Op *op = s->f->body->first; op; op = op->next) {
+		const char *why = order_reason(s, op);
+		if (!why && touches_row(s, op))
+			why = row_reason(s, op);
+		for (int i = 0; i < op->nout && !why; i++)
+			why = is_ambiguous(s, &op->out[i]) ? "its tiles have two dimensions as long" : NULL;
+		if (why)
+			return why;
+	}
+	return NULL;
+}
+
+/* ---- levels ---- */
+
+static bool
+is_full_reduce(const Strip *s, const Op *op)
+{
+	return op->kind == OP_REDUCE && is_row(s, op->in[0]) && !is_row(s, op->out);
+}
+
+static void
+find_levels(Strip *s)
+{
+	int *level = NEW_ARRAY(s->m->cx->tmp, int, s->f->nvalues);
+	for (Op *op = s->f->body->first; op; op = op->next) {
+		RowOp r = {.op = op, .on_row = touches_row(s, op)};
+		for (int i = 0; i < op->nin; i++)
+			r.level = MAX(r.level, level[op->in[i]->id]);
+		r.is_sink = r.on_row && (op->kind == OP_WRITE || is_full_reduce(s, op));
+		for (int i = 0; i < op->nout; i++)
+			level[op->out[i].id] = r.level + is_full_reduce(s, op);
+		s->levels = MAX(s->levels, r.level + is_full_reduce(s, op));
+		vec_push(s->m->cx->tmp, &s->ops, r);
+	}
+}
+
+static bool
+is_needed(const Strip *s, const RowOp *r, int level)
+{
+	bool is = r->is_sink && r->level == level;
+	for (int i = 0; i < r->op->nout && r->on_row && !r->is_sink; i++)
+		is |= s->needed[r->op->out[i].id];
+	return is;
+}
+
+static void
+find_needed(Strip *s, int level)
+{
+	memset(s->needed, 0, (size_t)s->f->nvalues * sizeof *s->needed);
+	for (int n = s->ops.n - 1; n >= 0; n--) {
+		const Op *op = s->ops.at[n].op;
+		bool needs = is_needed(s, &s->ops.at[n], level);
+		for (int i = 0; i < op->nin && needs; i++)
+			s->needed[op->in[i]->id] |= is_row(s, op->in[i]);
+	}
+}
+
+/* ---- loops ---- */
+
+static const Type *
+part_type(const Strip *s, const Type *t)
+{
+	int64_t extent[MAX_RANK];
+	memcpy(extent, t->extent, sizeof extent);
+	extent[t->rank - 1] = s->part;
+	return type_with_shape(s->m, t, t->rank, extent);
+}
+
+static Value *
+mapped(const Strip *s, Value *v)
+{
+	return s->map[v->id] ? s->map[v->id] : v;
+}
+
+/* As the op, of a part of its row. */
+static Op *
+copy_op(Strip *s, Builder *b, const Op *op)
+{
+	Arena *tmp = s->m->cx->tmp;
+	Value **in = NEW_ARRAY(tmp, Value *, op->nin);
+	const Type **want = NEW_ARRAY(tmp, const Type *, op->nout);
+	b->place = op->place;
+	for (int i = 0; i < op->nin; i++)
+		in[i] = mapped(s, op->in[i]);
+	for (int i = 0; i < op->nout; i++)
+		want[i] = is_row(s, &op->out[i]) ? part_type(s, op->out[i].type) : op->out[i].type;
+	int at = op_is_access(op) ? row_index(op) : 0;
+	if (at)
+		in[at] = value_is_int(in[at], 0) ? s->k : build2(b, OP_ADD, in[at], s->k);
+	Op *made = op_make(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout);
+	for (int i = 0; i < op->nout; i++) {
+		made->out[i].name = op->out[i].name;
+		s->map[op->out[i].id] = &made->out[i];
+	}
+	return made;
+}
+
+static Op *
+copy_access(Strip *s, Builder *b, const Op *op)
+{
+	const IntList *old = attr_extents(op);
+	int64_t *extent = NEW_ARRAY(s->m->cx->tmp, int64_t, old->n);
+	Op part = *op;
+	memcpy(extent, old->at, sizeof *extent * (size_t)old->n);
+	extent[old->n - 1] = s->part;
+	part.attr = NEW_ARRAY(s->m->cx->tmp, Attr, op->nattr);
+	memcpy(part.attr, op->attr, sizeof *op->attr * (size_t)op->nattr);
+	for (int i = 0; i < part.nattr; i++)
+		if (part.attr[i].name == ATTR_EXTENTS)
+			part.attr[i] = attr_new_extents(s->m, extent, old->n);
+	return copy_op(s, b, &part);
+}
+
+/* Indices go on from part to part. */
+static void
+copy_iota(Strip *s, Builder *b, Builder *before, const Op *op)
+{
+	const Type *t = part_type(s, op->out->type);
+	Op *made = copy_op(s, before, op);
+	b->place = op->place;
+	if (attr_axis(op) != t->rank - 1)
+		return;
+	Value *k = t->elem == TY_I64 ? s->k : build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem));
+	s->map[op->out->id] = build2(b, OP_ADD, made->out, build1(b, OP_BROADCAST, k, t));
+}
+
+static bool
+is_invariant(const Strip *s, const Op *op)
+{
+	bool is = op_has(op, PURE);
+	for (int i = 0; i < op->nin; i++)
+		is &= !value_inside(mapped(s, op->in[i]), s->loop->region[0]);
+	return is;
+}
+
+static Value *
+identity(Builder *b, const Op *reduce)
+{
+	const Type *t = reduce->out->type;
+	bool sums = strcmp(attr_fn(reduce), "sum") == 0, least = strcmp(attr_fn(reduce), "min") == 0;
+	int bits = dtype_info[t->elem].bits;
+	if (dtype_is_float(t->elem))
+		return build_float(b, t, sums ? -0.0 : !attr_propagate_nan(reduce) ? NAN : least ? INFINITY : -INFINITY);
+	if (sums || (dtype_is_unsigned(t->elem) && !least))
+		return build_int(b, t, 0);
+	int64_t most = dtype_is_unsigned(t->elem) ? -1 : (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+	return build_int(b, t, least ? most : -most - 1);
+}
+
+static Value *
+combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *part)
+{
+	const char *fn = attr_fn(reduce);
+	Value *v = build2(b, strcmp(fn, "sum") == 0 ? OP_ADD : strcmp(fn, "max") == 0 ? OP_MAX : OP_MIN, carried, part);
+	if (v->def->kind != OP_ADD && attr_propagate_nan(reduce))
+		attr_set_propagate_nan(s->m, v->def, true);
+	return v;
+}
+
+static Op *
+make_loop(Strip *s, Builder *b, const OpList *reduce)
+{
+	Arena *tmp = s->m->cx->tmp;
+	int n = reduce->n;
+	Value **in = NEW_ARRAY(tmp, Value *, 3 + n);
+	const Type **type = NEW_ARRAY(tmp, const Type *, 1 + n);
+	in[0] = build_index(b, 0);
+	in[1] = build_index(b, s->row);
+	in[2] = build_index(b, s->part);
+	type[0] = in[0]->type;
+	for (int i = 0; i < n; i++) {
+		in[3 + i] = identity(b, reduce->at[i]);
+		type[1 + i] = in[3 + i]->type;
+	}
+	Op *loop = op_make_regions(b, OP_FOR, in, 3 + n, NULL, 0, NULL, 0, 1);
+	loop->region[0] = block_make(s->f, loop, type, 1 + n);
+	loop->region[0]->arg[0].name = "at";
+	return loop;
+}
+
+static void
+fill_loop(Strip *s, int level)
+{
+	Builder b = {.m = s->m, .block = s->loop->region[0]}, before = build_before(s->loop);
+	for (int i = 0; i < s->ops.n; i++) {
+		const Op *op = s->ops.at[i].op;
+		if (!is_needed(s, &s->ops.at[i], level))
+			continue;
+		if (op->kind == OP_IOTA)
+			copy_iota(s, &b, &before, op);
+		else if (op_is_access(op))
+			copy_access(s, &b, op);
+		else
+			copy_op(s, is_invariant(s, op) ? &before : &b, op);
+	}
+}
+
+/* Carries on with what each part gives; results of the loop take the place of the row's. */
+static void
+end_loop(Strip *s, const OpList *reduce)
+{
+	Block *body = s->loop->region[0];
+	Builder b = {.m = s->m, .block = body, .place = s->loop->place};
+	Value **out = NEW_ARRAY(s->m->cx->tmp, Value *, reduce->n);
+	for (int i = 0; i < reduce->n; i++)
+		out[i] = combine(s, &b, reduce->at[i], &body->arg[1 + i], s->map[reduce->at[i]->out->id]);
+	build_yield(&b, out, reduce->n);
+	for (int i = 0; i < reduce->n; i++) {
+		s->loop->out[i].name = reduce->at[i]->out->name;
+		value_replace(reduce->at[i]->out, &s->loop->out[i]);
+	}
+}
+
+/* The loop of a level, at the end of the body. */
+static void
+walk_row(Strip *s, int level)
+{
+	OpList reduce = {0};
+	const Op *first = NULL;
+	for (int i = 0; i < s->ops.n; i++) {
+		const RowOp *r = &s->ops.at[i];
+		if (!r->is_sink || r->level != level)
+			continue;
+		first = first ? first : r->op;
+		if (r->op->kind == OP_REDUCE)
+			vec_push(s->m->cx->tmp, &reduce, r->op);
+	}
+	if (!first)
+		return;
+	Builder end = {.m = s->m, .block = s->f->body, .place = first->place};
+	s->loop = make_loop(s, &end, &reduce);
+	s->k = &s->loop->region[0]->arg[0];
+	memset(s->map, 0, (size_t)s->f->nvalues * sizeof *s->map);
+	find_needed(s, level);
+	fill_loop(s, level);
+	end_loop(s, &reduce);
+}
+
+static void
+strip(Strip *s)
+{
+	find_levels(s);
+	for (int level = 0; level <= s->levels; level++) {
+		for (int i = 0; i < s->ops.n; i++)
+			if (!s->ops.at[i].on_row && s->ops.at[i].level == level)
+				op_move(s->ops.at[i].op, s->f->body, NULL);
+		walk_row(s, level);
+	}
+	for (int i = s->ops.n - 1; i >= 0; i--)
+		if (s->ops.at[i].on_row)
+			op_erase(s->ops.at[i].op);
+}
+
+void
+pass_strip(Module *m, const Target *t)
+{
+	bool any = false;
+	for (int i = 0; i < m->funcs.n; i++) {
+		Func *f = m->funcs.at[i];
+		Strip s = {.m = m, .f = f, .row = longest_row(f), .part = f->schedule.strip};
+		if (f->is_reference || !s.part)
+			continue;
+		f->strip_reason = reason(&s);
+		if (f->strip_reason) {
+			f->schedule.strip = 0;
+			continue;
+		}
+		func_number(f);
+		s.needed = NEW_ARRAY(m->cx->tmp, bool, f->nvalues);
+		s.map = NEW_ARRAY(m->cx->tmp, Value *, f->nvalues);
+		strip(&s);
+		any = true;
+	}
+	if (any)
+		pass_simplify(m, t);                    /* constants of several loops, comparisons of indices that go on */
+}
