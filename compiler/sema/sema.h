@@ -168,6 +168,7 @@ typedef struct TraceRequest {
 	int line;
 	int naxis;                                      /* of `program`; 0: of every program */
 	int64_t program[MAX_AXES];
+	int64_t writer;                                 /* a byte of shared memory, who wrote it last; -1: none */
 } TraceRequest;
 
 /* Compile.observer: `value` is called each time that elaboration gives a name of the source a value, at the name, with

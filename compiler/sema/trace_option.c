@@ -27,25 +27,28 @@ read_number(const char *s, int64_t *out)
 	return end;
 }
 
-/* ",program=(1, 2)" or ",program=1"; false: something else. */
-static bool
+/* ",program=(1, 2)" or ",program=1"; what follows, NULL: something else. */
+static const char *
 parse_program(const char *s, TraceRequest *out)
 {
-	static const char word[] = ",program=";
-	if (strncmp(s, word, sizeof word - 1) != 0)
-		return false;
-	s += sizeof word - 1;
 	bool several = *s == '(';
 	s += several;
 	do {
 		s += out->naxis > 0;
 		s += strspn(s, " ");
 		if (out->naxis == MAX_AXES || !(s = read_number(s, &out->program[out->naxis])))
-			return false;
+			return NULL;
 		out->naxis++;
 		s += strspn(s, " ");
 	} while (several && *s == ',');
-	return several ? strcmp(s, ")") == 0 : !*s;
+	return !several ? s : *s == ')' ? s + 1 : NULL;
+}
+
+/* What follows a word, if it stands there. */
+static const char *
+after(const char *s, const char *word)
+{
+	return strncmp(s, word, strlen(word)) == 0 ? s + strlen(word) : NULL;
 }
 
 bool
@@ -53,7 +56,7 @@ trace_parse(Intern *names, const char *text, TraceRequest *out)
 {
 	const char *at = strchr(text, '@');
 	int64_t line;
-	*out = (TraceRequest){0};
+	*out = (TraceRequest){.writer = -1};
 	if (!at || at == text)
 		return false;
 	const char *rest = read_number(at + 1, &line);
@@ -61,7 +64,11 @@ trace_parse(Intern *names, const char *text, TraceRequest *out)
 		return false;
 	out->line = (int)line;
 	out->name = intern_n(names, text, (size_t)(at - text));
-	return !*rest || parse_program(rest, out);
+	if (after(rest, ",program="))
+		rest = parse_program(after(rest, ",program="), out);
+	if (rest && after(rest, ",shared="))
+		rest = read_number(after(rest, ",shared="), &out->writer);
+	return rest && !*rest;
 }
 
 static bool
@@ -90,7 +97,8 @@ static void
 print_tiles(Elab *e, const Val *v, const char *text, Place at)
 {
 	const TraceRequest *request = e->cx->trace;
-	Attr attr[3] = {attr_new_text(e->m, text), attr_new_trace(e->m, true)};
+	Attr attr[4] = {attr_new_text(e->m, text), attr_new_trace(e->m, true)};
+	int n = 2;
 	Place before = e->b.place;
 	for (int i = 0; v->kind == VAL_TUPLE && i < v->n; i++)
 		print_tiles(e, &v->items[i], arena_printf(e->cx->mem, "%s[%d]", text, i), at);
@@ -98,9 +106,11 @@ print_tiles(Elab *e, const Val *v, const char *text, Place at)
 	if (!x)
 		return;
 	if (request->naxis)
-		attr[2] = attr_new_program(e->m, request->program, request->naxis);
+		attr[n++] = attr_new_program(e->m, request->program, request->naxis);
+	if (request->writer >= 0)
+		attr[n++] = attr_new_writer(e->m, request->writer);
 	e->b.place = at;
-	op_make(&e->b, OP_PRINT, &x, 1, attr, request->naxis ? 3 : 2, NULL, 0);
+	op_make(&e->b, OP_PRINT, &x, 1, attr, n, NULL, 0);
 	e->b.place = before;
 }
 

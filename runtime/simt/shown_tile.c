@@ -17,6 +17,7 @@ struct Shown {
 	int64_t have, need;                             /* parts */
 	uint8_t *got;
 	char **data;                                    /* of each tile, as the interpreter holds it */
+	char writer[700];                               /* of the byte that is asked for, when the first part came */
 };
 
 static void *
@@ -95,20 +96,30 @@ put(const Type *t, char *data, int64_t at, uint64_t bits)
 	}
 }
 
+static void
+print_traced(const SimtLaunch *l, const char *tile, const char *writer)
+{
+	l->print(l->print_user, tile);
+	if (*writer)
+		l->print(l->print_user, writer);
+}
+
 /* value: the element's number, its bits, the program. */
 static void
-take_element(Run *run, const Op *print, const uint64_t *value)
+take_element(Run *run, const SimtThread *t, const Op *print, const uint64_t *value)
 {
-	const Type t = tile_shown(print, 0);
+	const Type type = tile_shown(print, 0);
 	int64_t at = (uint32_t)value[0];
 	Text line = {0};
-	Shown *s = shown_without(run, print, NULL, &value[2], at, type_count(&t));
+	Shown *s = shown_without(run, print, NULL, &value[2], at, type_count(&type));
+	if (s->have == 0 && attr_writer(print) >= 0)
+		simt_writer(t, attr_writer(print), s->writer, sizeof s->writer);
 	put(print->in[0]->type, s->data[0], at, value[1]);
 	s->got[at] = 1;
 	if (++s->have < s->need)
 		return;
 	if (tile_trace(print, s->program, s->data[0], &line) && run->launch->print)
-		run->launch->print(run->launch->print_user, line.at);
+		print_traced(run->launch, line.at, s->writer);
 	shown_close(run, s);
 	text_close(&line);
 }
@@ -149,7 +160,7 @@ simt_trace(SimtThread *t, int number, const uint64_t *value, int n)
 	if (op_attr(print, ATTR_WATCH))
 		is_wrong = take_thread(run, t, print, value, text, sizeof text);
 	else
-		take_element(run, print, value);
+		take_element(run, t, print, value);
 	pthread_mutex_unlock(&run->lock);
 	if (is_wrong)
 		simt_fail_as(t, FAULT_NAN, 0, "%s", text);

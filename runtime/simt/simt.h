@@ -99,6 +99,9 @@ void simt_check_barrier(SimtThread *const *who, int n);
 void simt_check_arrive(SimtThread *t, uint64_t object);
 void simt_check_wait(SimtThread *t, uint64_t object);
 
+/* writers.c: who wrote a byte of the shared memory of t's block last, in words. */
+void simt_writer(const SimtThread *t, int64_t byte, char *out, size_t size);
+
 /* Only if the launch has checks, as the calls above: an access that t began with SIMT_ASYNC, in the memory of `of`'s block,
  * is over.  t itself waited for it (mbarrier is -1), or it counts for an mbarrier, by its object: then it happens before
  * what threads do that have waited for the mbarrier. */

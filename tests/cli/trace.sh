@@ -69,9 +69,36 @@ expect 1 "E1217" run k.tgl norm --trace=s@8
 holds grep -q 'the name gets values at s@3, s@5$' "$err"
 expect 1 "E1217" run k.tgl norm --trace=zz@8 --device=simt
 holds grep -q 'there are .*t@2, s@3, k@4, s@5, m@7, b@7$' "$err"
-for text in s s@ @3 s@0 s@3, s@3,program=x 's@3,program=(1,2' 's@3,program=(1,2,3,4)' s@3,program=1,2; do
+for text in s s@ @3 s@0 s@3, s@3,program=x 's@3,program=(1,2' 's@3,program=(1,2,3,4)' s@3,program=1,2 s@3,shared= s@3,shared=1,program=1; do
 	expect 1 "E1216" run k.tgl norm "--trace=$text"
 done
+
+# who wrote a byte of shared memory last: a reduction's scratch, what copies brought; bytes that there are not
+cat >shared.tgl <<'END2'
+kernel product<BK = 32, warps = 4>(a: in f16[M, K], b: in f16[K, N], c: out f32[M, N]) grid(m: cdiv(M, 64), n: cdiv(N, 64)) {
+    var acc = zeros([64, 64], f32);
+    for k in range(0, K, BK) {
+        acc += a[m * 64 +: 64, k +: BK] @ b[k +: BK, n * 64 +: 64];
+    }
+    let s = sum(acc, axis = 1);
+    let top = max(s);
+    c[m * 64 +: 64, n * 64 +: 64] = acc + top;
+}
+example product { M = 64; N = 128; K = 64; a = normal(0, 1); b = normal(0, 1); }
+END2
+for target in sm_80 sm_90a; do
+	writer() { expect 0 "$1" run shared.tgl --device=simt:$target "--trace=$2,program=(0,1),shared=$3"; }
+	writer "^byte 4100 of shared memory, the tile of 'a', element .0, 2. of slot 1: program (0, 1), warp 0, lane 0 had it copied here: shared.tgl:4:16$" top@7 4100
+	holds test "$(grep -c '^byte' "$out")" = 1
+	writer "^byte 20000 of shared memory, the tile of 'b', .* had it copied here: shared.tgl:4:43$" acc@4 20000
+	holds test "$(grep -c '^byte' "$out")" = 2
+	writer "^byte 20000 of .*: nothing was written there yet$" acc@2 20000
+	writer "^byte 999999 of shared memory: a block has 32[78]" top@7 999999
+done
+writer "^byte 0 of .* of what reduce of 'top' keeps there: program (0, 1), warp 0, lane 0 wrote it here: shared.tgl:7:15$" top@7 0
+expect 0 'known with checks alone' run shared.tgl --device=simt --unchecked --trace=top@7,shared=0
+expect 0 '^program (0, 0): top@7' run shared.tgl --device=cpu --trace=top@7,shared=0
+refuse '^byte'
 
 # a program that is none
 for device in cpu simt:sm_80; do

@@ -38,6 +38,7 @@ check_close(Check *c)
 	clocks_close(c);
 	shared_close(c);
 	costs_close(c->costs);
+	free(c->writer);
 	free(c);
 }
 
@@ -74,6 +75,7 @@ check_open(CheckLaunch *l)
 	c->step = (c->shared_bytes + 64) / 64 * 64;
 	clocks_open(c);
 	shared_open(c);
+	writers_open(c);
 	bool counts = l->launch->findings && l->launch->findings->counts;
 	c->costs = counts && c->blocks == 1 ? costs_open(l->launch->findings->log_gathered) : NULL;
 	return c;
@@ -100,6 +102,7 @@ simt_check_begin(SimtBlock *b)
 	clocks_begin(c);
 	shared_begin(c);
 	costs_begin(c);
+	writers_begin(c);
 	c->is_ended = false;
 	*simt_check_slot(b) = c;
 }
@@ -242,6 +245,8 @@ touch_shared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned
 		report_align(c, t, offset, shared_align(bytes), access, true);
 	if (c->costs)
 		costs_touch(c->costs, t, offset, bytes, true, access & SIMT_WRITE, from);
+	if (c->writer && (access & SIMT_WRITE))
+		writers_touch(c, t, (uint32_t)of->cluster_rank * c->step + offset, bytes, access);
 	shared_touch(c, t, of, offset, bytes, access);
 	return of->shared + offset;
 }

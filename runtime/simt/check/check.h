@@ -89,6 +89,7 @@ typedef struct Check {
 	SameValue same_value;
 	const SimtRange *range;                         /* of global memory, where the last access was */
 	Costs *costs;                                   /* NULL: they are not asked for */
+	struct Writer *writer;                          /* of each cell; the same */
 	bool is_ended;                                  /* there is no thread any more that could fail */
 	struct Check *next_check;
 	_Alignas(16) uint8_t sink[SINK_BYTES];
@@ -149,6 +150,12 @@ bool acquired_has(CheckLaunch *l, const Acquired *k, uint32_t block, int thread,
 const Acquired *acquired_join(CheckLaunch *l, const Acquired *a, const Acquired *b);
 /* Does an operation of that scope by a thread of block `by` count for one of `other`? */
 bool scope_reaches(const CheckLaunch *l, unsigned scope, uint32_t by, uint32_t other);
+
+/* ---- writers.c: who wrote each byte of shared memory, where a print asks for it ---- */
+
+void writers_open(Check *c);
+void writers_begin(Check *c);
+void writers_touch(Check *c, const SimtThread *t, uint32_t cell, int bytes, unsigned access);
 
 /* ---- costs.c: what warps' accesses cost ---- */
 
