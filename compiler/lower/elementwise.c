@@ -26,6 +26,13 @@ number(Lower *l, const Elem *x, int64_t v)
 
 /* ---- integers ---- */
 
+/* As an extent, say. */
+static bool
+is_never_negative(Lower *l, Reg r)
+{
+	return thread_range(thread_module_of(l->b), r).lo >= 0;
+}
+
 static Reg
 quotient(Lower *l, const Elem *x, Reg a, Reg b)
 {
@@ -34,8 +41,9 @@ quotient(Lower *l, const Elem *x, Reg a, Reg b)
 		return zero;
 	if (x->has_divisor && x->divisor != -1)
 		return lower_op2(l, x->is_signed ? THREAD_SDIV : THREAD_UDIV, a, b);
-	if (!x->is_signed) {
-		Reg q = lower_op2(l, THREAD_UDIV, a, lower_op2(l, THREAD_UMAX, b, one));
+	if (!x->is_signed || is_never_negative(l, b)) {
+		ThreadOp how = x->is_signed ? THREAD_SDIV : THREAD_UDIV;
+		Reg q = lower_op2(l, how, a, lower_op2(l, x->is_signed ? THREAD_SMAX : THREAD_UMAX, b, one));
 		return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_EQ, b, zero), zero, q);
 	}
 	/* neither 0 nor -1 */

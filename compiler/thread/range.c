@@ -99,7 +99,10 @@ of_op(const ThreadModule *m, ThreadOp op, RegType t, const Reg *in)
 		return plain ? (ThreadRange){0, ones(MAX(a.hi, b.hi)), geometry} : any;
 	case THREAD_SMIN: return (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry};
 	case THREAD_SMAX: return (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry};
-	case THREAD_UMIN: return plain ? (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry} : any;
+	case THREAD_UMIN:
+		if (plain)
+			return (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry};
+		return b.lo >= 0 ? (ThreadRange){0, b.hi, geometry} : a.lo >= 0 ? (ThreadRange){0, a.hi, geometry} : any;
 	case THREAD_UMAX: return plain ? (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry} : any;
 	case THREAD_SDIV: case THREAD_UDIV:
 		return plain && b.lo > 0 ? (ThreadRange){a.lo / b.hi, a.hi / b.lo, geometry} : any;

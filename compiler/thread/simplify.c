@@ -3,6 +3,7 @@
  *     umin r1, 7          where r1 is from 0 to 3           =>   r1
  *     slt r2, 64          where r2 is from 0 to 31          =>   true
  *     urem r3, 8                                            =>   and r3, 7
+ *     s2f r4                where r4 fits into 32 bits      =>   s2f of its low half
  *
  * Floats are left alone: whether they fold, and how they round, the writer knows. */
 #include "thread/builder.h"
@@ -131,6 +132,34 @@ remainder_by_mask(ThreadBuilder *b, ThreadOp op, RegType t, Reg x, Reg y)
 }
 
 static bool
+fits_word(ThreadRange r)
+{
+	return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+}
+
+/* Divisions of 64 bits take a GPU tens of instructions, those of 32 a few, and without signs fewer.  A divisor may be
+ * greater than what is divided: it is then brought down to the greatest number of 32 bits, which is greater still.
+ *
+ * Comparisons stay: a loop's own test has the width of its index, and is joined with one before the loop only where these
+ * are the same. */
+static Reg
+divided_plainly(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
+{
+	ThreadRange r = thread_range(b->m, x), s = thread_range(b->m, y);
+	bool divides = op == THREAD_SDIV || op == THREAD_UDIV, rests = op == THREAD_SREM || op == THREAD_UREM;
+	ThreadOp plain = divides ? THREAD_UDIV : THREAD_UREM;
+	if ((!divides && !rests) || r.lo < 0 || s.lo < 1)
+		return 0;
+	if (r.hi >= INT32_MAX)
+		return op == plain ? 0 : thread_op(b, plain, x, y, 0);
+	if (!fits_word(s))
+		y = thread_op(b, THREAD_UMIN, y, thread_int_const(b, REG_I64, INT32_MAX), 0);
+	x = thread_cast(b, CAST_TRUNC, REG_I32, x);
+	y = thread_cast(b, CAST_TRUNC, REG_I32, y);
+	return thread_cast(b, CAST_ZEXT, REG_I64, thread_op(b, plain, x, y, 0));
+}
+
+static bool
 is_commutative(ThreadOp op)
 {
 	return op == THREAD_ADD || op == THREAD_MUL || op == THREAD_AND || op == THREAD_OR || op == THREAD_XOR;
@@ -153,7 +182,9 @@ integers(ThreadBuilder *b, ThreadOp op, RegType t, Reg x, Reg y)
 		r = twice(b, op, t, x);
 	if (!r && (t == REG_I32 || t == REG_I64))
 		r = decided(b, op, x, y);
-	return r || (op != THREAD_SREM && op != THREAD_UREM) ? r : remainder_by_mask(b, op, t, x, y);
+	if (!r && (op == THREAD_SREM || op == THREAD_UREM))
+		r = remainder_by_mask(b, op, t, x, y);
+	return r || t != REG_I64 ? r : divided_plainly(b, op, x, y);
 }
 
 static Reg
@@ -189,6 +220,11 @@ cast(ThreadBuilder *b, ThreadCast c, RegType to, Reg a)
 	if (c == CAST_TRUNC && from->kind == NODE_CAST && (from->op == CAST_ZEXT || from->op == CAST_SEXT) &&
 	    thread_type_of(b, from->in[0]) == to)
 		return from->in[0];
+	if ((c == CAST_S2F || c == CAST_U2F) && was == REG_I64) {
+		ThreadRange r = thread_range(b->m, a);
+		if (fits_word(r) && (c == CAST_S2F || r.lo >= 0))
+			return thread_cast(b, CAST_S2F, to, thread_cast(b, CAST_TRUNC, REG_I32, a));
+	}
 	return 0;
 }
 

@@ -28,12 +28,12 @@ kernel void matmul(device const half *a [[buffer(0)]],
     int n = min(8u, grid0);
     uint n1 = n * grid1;
     uint n2 = tg / n1 * n;
-    uint n3 = min(grid0 - n2, uint(n));
+    int n3 = min(grid0 - n2, uint(n));
     uint n4 = tg % n1;
-    long pm = long(n2 + n4 % n3);
+    long pm = long(n2 + n4 % uint(n3));
 
     // 11: acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN];
-    long n5 = long(n4 / n3) * 64;
+    long n5 = long(n4 / uint(n3)) * 64;
 
     // 10: for k in range(0, K, BK) {
     simdgroup_float8x8 acc[16];
