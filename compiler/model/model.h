@@ -191,15 +191,16 @@ typedef struct TensorMap {
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
 	bool is_stored;                                 /* boxes go to the tensor */
-	/* of the copy, not the map: blocks that share its boxes out, and along which of the map's dimensions */
-	int ranks, shared;
+	/* of the copy, not the map: boxes along each dimension; blocks that share them out, and along which */
+	int boxes[KERNEL_RANK], ranks, shared;
 } TensorMap;
 
-/* Can a tensor map serve what `op` reads, writes or copies, given a slot that lies right?  NULL: it can; else why not, in
- * words that follow "because". */
+/* NULL: a tensor map can serve what `op` reads, writes or copies, if its slot lies right; else why not ("because"). */
 const char *map_reason(const Op *op, const Target *t);
 /* The map of a copy or send, by its slot's layout; NULL, or why there is none. */
 const char *plan_map(const Op *op, const Target *t, TensorMap *out);
+enum { MAP_ROWS = 32 };         /* of a box, where a copy brings other boxes for those outside along the tile's `dim` */
+bool map_moves_outside(const Op *op, int dim);
 bool map_equal(const TensorMap *a, const TensorMap *b);
 /* A slot's layout; row by row if it has none. */
 Layout slot_layout(const Value *slot);
@@ -369,8 +370,7 @@ typedef struct WgmmaPlan {
 /* Of a dot or dot_start by an instruction of warpgroups: are its products summed apart, 128 along K, and then added? */
 bool wgmma_adds_apart(const Op *op);
 
-/* Of a dot_start.  False: its accumulator is not made of the instruction's tiles, or no descriptor says how an operand
- * lies. */
+/* Of a dot_start.  False: its accumulator is not of the instruction's tiles, or an operand lies as no descriptor says. */
 bool plan_wgmma(const Op *op, WgmmaPlan *out);
 /* Bytes from the start of the operand's slot to what step and tile take, for warpgroup 0. */
 uint64_t wgmma_start(const WgmmaSide *s, int step, int tile);

@@ -82,7 +82,7 @@ map_reason(const Op *op, const Target *t)
 		return "the tensor's address is not known to be a multiple of 16";
 	if (!strides_fit(f, p, tensor->type))
 		return "the tensor's rows are not known to be multiples of 16 bytes";
-	if (attr_valid(op))
+	if (attr_valid(op) && !attr_undef(op) && op->kind != OP_WRITE)  /* a write leaves in pieces: pass drain */
 		return "its extents are not powers of two";
 	if (op->kind == OP_READ && !access_fill_is_zero(op))
 		return "elements outside of the tensor are not 0";
@@ -114,17 +114,43 @@ slot_order(const Layout *slot, int size, int order[LAYOUT_RANK], TensorMap *out)
 	return true;
 }
 
+/* Do boxes that lie outside of the tensor along a dimension of the tile bring something else? */
+bool
+map_moves_outside(const Op *op, int dim)
+{
+	const IntList *undef = op->kind == OP_COPY ? attr_outside_undef(op) : NULL, *inside = attr_inside(op);
+	int at[KERNEL_RANK];
+	if (!undef || !undef->at[dim])
+		return false;
+	access_dims(op, at);
+	for (int d = 0; inside && d < op->in[0]->type->rank; d++)
+		if (attr_index(op)[d] == 'p' && at[d] == dim && inside->at[d])
+			return false;
+	return true;
+}
+
+/* What boxes have to bring along a dimension of the slot: all, or of what may hold anything nothing. */
+static int64_t
+brought(const Op *op, const Layout *slot, int d)
+{
+	return op->kind == OP_COPY && attr_undef(op) ? attr_valid(op)->at[d] : INT64_C(1) << slot->out[d];
+}
+
 /* Along the other dimensions a box goes as far as it stays dense.  Returns how many boxes there are. */
 static int64_t
-set_boxes(const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
+set_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
 {
 	bool is_whole = out->swizzle || (INT64_C(1) << slot->out[order[0]]) <= MAP_BOX || slot->rank == 1;
-	int64_t boxes = (INT64_C(1) << slot->out[order[0]]) / out->box[0];
-	for (int i = 1; i < slot->rank; i++) {
-		int64_t extent = INT64_C(1) << slot->out[order[i]];
-		out->box[i] = is_whole ? (int)MIN(extent, MAP_BOX) : 1;
-		is_whole = is_whole && extent <= MAP_BOX;
-		boxes *= extent / out->box[i];
+	int64_t boxes = 1;
+	for (int i = 0; i < slot->rank; i++) {
+		int64_t extent = INT64_C(1) << slot->out[order[i]], need = brought(op, slot, order[i]);
+		if (i > 0) {
+			int most = map_moves_outside(op, order[i]) ? MAP_ROWS : MAP_BOX;
+			out->box[i] = is_whole ? (int)MIN(need, most) : 1;
+			is_whole = is_whole && out->box[i] == extent;
+		}
+		out->boxes[i] = (int)((need + out->box[i] - 1) / out->box[i]);
+		boxes *= out->boxes[i];
 	}
 	return boxes;
 }
@@ -139,8 +165,9 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	if (attr_mask(op) != (INT64_C(1) << ranks) - 1)
 		return "the blocks that it goes to are not all ranks up to one";
 	for (int i = slot->rank - 1; i >= 0 && ranks > 1; i--)
-		if ((INT64_C(1) << slot->out[order[i]]) / out->box[i] % ranks == 0) {
+		if (out->boxes[i] % ranks == 0) {
 			out->shared = i;
+			out->boxes[i] /= (int)ranks;
 			return NULL;
 		}
 	for (int i = slot->rank - 1; i >= 1 && ranks > 1; i--)
@@ -163,6 +190,7 @@ set_dims(const Op *op, const int order[LAYOUT_RANK], int rank, TensorMap *out)
 	for (int d = 0; d < out->rank; d++) {
 		if (attr_index(op)[d] != 'p') {
 			out->dim[n] = d;
+			out->boxes[n] = 1;
 			out->box[n++] = 1;
 			continue;
 		}
@@ -178,8 +206,11 @@ is_aligned(const Value *slot, const TensorMap *m, int64_t boxes)
 {
 	const Op *owner = buffer_owner(slot);
 	int64_t bytes = type_count(slot->type) * m->elem_bytes, period = m->swizzle ? 8 * m->swizzle : MAP_SLOT_ALIGN;
+	int64_t box = m->elem_bytes;
+	for (int i = 0; i < m->rank; i++)
+		box *= m->box[i];
 	int64_t slots = owner ? owner->out[0].type->slots : slot->type->slots;
-	return (slots == 1 || bytes % period == 0) && (boxes == 1 || bytes / boxes % MAP_SLOT_ALIGN == 0);
+	return (slots == 1 || bytes % period == 0) && (boxes == 1 || box % MAP_SLOT_ALIGN == 0);
 }
 
 const char *
@@ -195,7 +226,7 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	Layout layout = slot_layout(slot);
 	if (!slot_order(&layout, out->elem_bytes, order, out))
 		return "the slot's layout is not of boxes that a tensor map fills";
-	int64_t boxes = set_boxes(&layout, order, out);
+	int64_t boxes = set_boxes(op, &layout, order, out);
 	set_dims(op, order, layout.rank, out);
 	if (out->dim[0] != out->rank - 1)
 		return "the slot's rows do not run along the tensor's contiguous dimension";

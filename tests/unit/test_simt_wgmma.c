@@ -184,7 +184,7 @@ open(const WgmmaInfo *w, int swizzle_a, bool turned_a, int swizzle_b, bool turne
 	Case *x = calloc(1, sizeof *x);
 	assert_non_null(x);
 	int size = dtype_info[w->a].bits / 8;
-	*x = (Case){.w = w, .a = {swizzle_a, turned_a, 64, size}, .b = {swizzle_b, turned_b, w->n, size}};
+	*x = (Case){.w = w, .a = {swizzle_a, turned_a, 64, size}, .b = {swizzle_b, turned_b, 1 << log2_ceil(w->n), size}};
 	for (int r = 0; r < 256; r++)
 		for (int k = 0; k < MOST_K; k++) {
 			x->va[r % 64][k] = (uint8_t)(random_word(s) % 4);

@@ -42,23 +42,28 @@ typedef struct Boxes {
 	TensorMap map;
 	Layout slot;
 	F2 offset;                                      /* in the slot, elements, of packed coordinates of the tile */
-	int64_t box_bytes;                              /* a power of two; where a box begins, a swizzle adds less */
 	int at[KERNEL_RANK];                            /* the tile's dimension of each of the tensor's */
 	Reg base, param, bar, start[KERNEL_RANK];       /* start: by the map's dimensions */
 } Boxes;
 
-static int
-boxes_along(const Boxes *x, int i)
-{
-	const TensorMap *m = &x->map;
-	return (1 << x->slot.out[x->at[m->dim[i]]]) / m->box[i] / (m->ranks > 1 && i == m->shared ? m->ranks : 1);
-}
-
-/* Where the box at the packed coordinates begins in the slot. */
+/* Where the box at the packed coordinates begins in the slot: with a row, of which a swizzle moves chunks. */
 static int64_t
 box_offset(const Boxes *x, uint64_t at)
 {
-	return (int64_t)f2_apply(&x->offset, at) * x->map.elem_bytes / x->box_bytes * x->box_bytes;
+	int64_t bytes = (int64_t)f2_apply(&x->offset, at) * x->map.elem_bytes, row = MAX(x->map.swizzle, 1);
+	return bytes / row * row;
+}
+
+/* A box outside of the tensor may bring what the first along the dimension does, where that may be anything: which is
+ * faster. */
+static Reg
+or_first(Lower *l, const Boxes *x, int i, Reg start)
+{
+	int d = x->map.dim[i];
+	if (attr_index(x->op)[d] != 'p' || !map_moves_outside(x->op, x->at[d]))
+		return start;
+	Reg end = lower_as(l, CAST_TRUNC, REG_I32, lower_dim(l, x->op->in[0], d));
+	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_SLT, start, end), start, lower_i32(l, 0));
 }
 
 /* Box `number` of the tile, the slot's fastest dimension first; false past the last. */
@@ -73,12 +78,13 @@ issue(Lower *l, const Boxes *x, int number)
 	for (int i = 0; i < m->rank; i++) {
 		int64_t moved = 0;
 		if (attr_index(x->op)[m->dim[i]] == 'p') {
-			int d = x->at[m->dim[i]], n = boxes_along(x, i);
+			int d = x->at[m->dim[i]], n = m->boxes[i];
 			moved = (int64_t)(number % n) * m->box[i];
 			number /= n;
 			at |= (uint64_t)moved << layout_out_at(&x->slot, d);
 		}
 		in[first + i] = moved ? lower_op2(l, THREAD_ADD, x->start[i], lower_i32(l, moved)) : x->start[i];
+		in[first + i] = or_first(l, x, i, in[first + i]);
 	}
 	if (number)
 		return false;
@@ -134,9 +140,6 @@ boxes_make(Lower *l, const Op *op, Boxes *x)
 		die("a layout of shared memory that is not one to one");
 	x->param = lower_param(l, ABI_TENSOR_MAP, x->map.param, map_number(l, &x->map));
 	x->base = lower_regs(l, op->in[1 + rank])[0];
-	x->box_bytes = x->map.elem_bytes;
-	for (int i = 0; i < rank; i++)
-		x->box_bytes *= x->map.box[i];
 	return true;
 }
 
@@ -145,7 +148,7 @@ static void
 take_share(Lower *l, Boxes *x)
 {
 	int i = x->map.shared, d = x->at[x->map.dim[i]];
-	int64_t each = (int64_t)boxes_along(x, i) * x->map.box[i];
+	int64_t each = (int64_t)x->map.boxes[i] * x->map.box[i];
 	int64_t bytes = box_offset(x, (uint64_t)each << layout_out_at(&x->slot, d));
 	Reg rank;
 	for (int r = 0; r < x->map.ranks; r++)

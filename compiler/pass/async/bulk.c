@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
-enum { SLOT_ALIGN = 128 };                              /* bytes, of what a tensor map writes */
+enum { SLOT_ALIGN = 128, ROW_BYTES = 128 };             /* bytes, of what a tensor map writes, and of a box at most */
 
 Op *
 pipeline_programs(const Op *loop)
@@ -45,6 +45,21 @@ pipeline_has_row_slots(const Type *tile)
 	return tile->rank == 1 && tile_bytes(tile) % SLOT_ALIGN == 0;
 }
 
+int64_t
+pipeline_bulk_bytes(const Op *read)
+{
+	const Value *v = &read->out[0];
+	const IntList *valid = attr_undef(read) ? attr_valid(read) : NULL;
+	int64_t n = element_bytes(v->type);
+	int fast = pipeline_fast_dim(v->layout, v->type->rank - 1);
+	for (int d = 0; d < v->type->rank; d++) {
+		int64_t row = MIN(v->type->extent[d], ROW_BYTES / element_bytes(v->type));
+		int64_t box = d == fast ? row : 1, need = valid ? valid->at[d] : v->type->extent[d];
+		n *= (need + box - 1) / box * box;
+	}
+	return n;
+}
+
 static void
 mark_bulk(Pipeline *p, bool allowed)
 {
@@ -55,7 +70,7 @@ mark_bulk(Pipeline *p, bool allowed)
 		bool fits = s->is_boxed || s->is_beside || pipeline_has_row_slots(s->read->out[0].type);
 		s->is_bulk = allowed && fits && !access_map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
-		p->bulk_bytes += s->is_bulk ? tile_bytes(s->read->out[0].type) : 0;
+		p->bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
 	}
 }
 

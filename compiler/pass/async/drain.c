@@ -22,6 +22,8 @@
  *     %p = extract %c, %0, %64 {index = "pp", extents = [128, 64]}
  *     put %b1, %p …
  *
+ * So does one of which columns were added, {valid = [128, 160]}: in pieces that end where it ends.
+ *
  * Writes of kernels without matrix instructions stay, and others do: tiles of which a map can not serve the tensor
  * (map_reason), small ones, and those whose tensor is accessed elsewhere in the kernel, as nothing orders a send with
  * other accesses. */
@@ -37,7 +39,7 @@ enum {
 	LEAST_ELEMENTS = 2048,
 	STORE_BYTES = 16,                               /* a thread's access: writes as wide as this need no convert */
 	SLOT_ALIGN = 1024,
-	BUFFERS = 2,
+	BUFFERS = 2, BUFFERS_MOST = 8,
 };
 
 typedef struct Drain {
@@ -99,6 +101,19 @@ is_of_one_group(const Op *op)
 	return !roles || attr_copies(roles)->at[region] == 1;
 }
 
+/* Columns of a write's tile that are there: all, or as many as make whole pieces; 0: rows were added, or others. */
+static int64_t
+written_columns(const Op *write)
+{
+	const Type *t = write->in[access_data(write)]->type;
+	const IntList *valid = attr_valid(write);
+	int64_t columns = valid ? valid->at[t->rank - 1] : t->extent[t->rank - 1];
+	for (int d = 0; valid && d < t->rank - 1; d++)
+		if (valid->at[d] != t->extent[d])
+			return 0;
+	return columns * element_bytes(t) % LEAST_ROW ? 0 : columns;
+}
+
 bool
 drain_serves(const Func *f, const Target *t, const Op *op)
 {
@@ -106,7 +121,7 @@ drain_serves(const Func *f, const Target *t, const Op *op)
 		return false;
 	const Value *v = op->in[access_data(op)];
 	int bytes = element_bytes(v->type), rank = v->type->rank;
-	return (bytes == 2 || bytes == 4) && rank >= 2 && v->type->extent[rank - 1] * bytes >= LEAST_ROW &&
+	return (bytes == 2 || bytes == 4) && rank >= 2 && written_columns(op) > 0 &&
 	    type_count(v->type) >= LEAST_ELEMENTS;
 }
 
@@ -167,6 +182,13 @@ room_for(const Drain *d, Op *write)
 
 /* ---- the ops ---- */
 
+/* The most columns that a box has and that divide a tile's. */
+static int64_t
+piece_columns(int64_t columns, int bytes)
+{
+	return MIN(columns & -columns, ROW_BYTES / bytes);
+}
+
 /* How a tile goes: pieces of `cols` columns through so many buffers. */
 typedef struct Way {
 	int64_t cols;
@@ -188,14 +210,17 @@ static bool
 choose_way(const Drain *d, Op *write, const Value *v, Way *out)
 {
 	int bytes = element_bytes(v->type), fast = v->type->rank - 1;
-	int64_t room = room_for(d, write), all = type_count(v->type) * bytes, cols = v->type->extent[fast];
+	int64_t room = room_for(d, write), cols = written_columns(write), extent = v->type->extent[fast];
+	int64_t all = type_count(v->type) / extent * cols * bytes;
 	*out = (Way){cols, 1, 1};
-	if (all <= room)
+	if (all <= room && cols == extent)
 		return true;
-	out->cols = MIN(cols, ROW_BYTES / bytes);
+	out->cols = piece_columns(cols, bytes);
 	out->pieces = (int)(cols / out->cols);
-	out->buffers = 2 * all / out->pieces <= room ? BUFFERS : 1;
-	if (out->pieces < 2 || out->buffers * (all / out->pieces) > room)
+	int64_t each = all / out->pieces, fit = room / each;
+	bool rotates = cols == extent || is_in_loop(write);
+	out->buffers = (int)MIN(fit, rotates ? BUFFERS : MIN(out->pieces, BUFFERS_MOST));
+	if (out->pieces < 2 || out->buffers < 1)
 		return false;
 	return are_register_bits(v->layout, fast, log2_ceil(out->cols));
 }
@@ -222,9 +247,10 @@ drain_bytes(Func *f, const Target *t, const Op *write)
 		return 0;
 	const Value *v = source_of(write);
 	int bytes = element_bytes(v->type), fast = v->type->rank - 1;
-	int64_t all = type_count(v->type) * bytes, cols = MIN(v->type->extent[fast], ROW_BYTES / bytes);
-	int64_t pieces = BUFFERS * (all / v->type->extent[fast] * cols);
-	return are_register_bits(v->layout, fast, log2_ceil(cols)) ? MIN(all, pieces) : all;
+	int64_t column = type_count(v->type) / v->type->extent[fast] * bytes, written = written_columns(write);
+	int64_t cols = piece_columns(written, bytes);
+	bool in_pieces = are_register_bits(v->layout, fast, log2_ceil(cols));
+	return column * (in_pieces ? MIN(written, BUFFERS * cols) : written);
 }
 
 /* Some columns of a tile, which are some of each thread's registers. */
@@ -274,7 +300,7 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int64_t from)
 static void
 drain(Drain *d, Op *write)
 {
-	Value *v = source_of(write), *buffer[BUFFERS];
+	Value *v = source_of(write), *buffer[BUFFERS_MOST];
 	int64_t extent[MAX_RANK];
 	Op *convert = write->in[access_data(write)]->def;
 	const Op *last = NULL;
@@ -290,7 +316,10 @@ drain(Drain *d, Op *write)
 		buffer[i] = make_buffer(d, &at, tile);
 	for (int p = 0; p < way.pieces; p++) {
 		Value *slot = buffer[p % way.buffers], *piece = make_piece(d, &b, v, tile, p * way.cols);
-		if (loops || p >= way.buffers)
+		bool is_turn = way.pieces % way.buffers == 0;   /* the next program begins with the buffer that is next */
+		if (loops && p == 0 && !is_turn)
+			make_sent(d, &b, 0);
+		else if ((loops && is_turn) || p >= way.buffers)
 			make_sent(d, &b, way.buffers - 1);
 		op_make(&b, OP_PUT, (Value *[]){slot, piece}, 2, NULL, 0, NULL, 0);
 		op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);

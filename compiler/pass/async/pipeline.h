@@ -108,6 +108,8 @@ void warpgroup_products(Module *m, Func *f);
 Op *pipeline_programs(const Op *loop);
 /* Are slots of such tiles rows, each of which begins where a tensor map may write? */
 bool pipeline_has_row_slots(const Type *tile);
+/* Of the boxes that bring what is read. */
+int64_t pipeline_bulk_bytes(const Op *read);
 /* Which of the reads go by tensor maps. */
 void pipeline_find_bulk(Pipeline *p);
 /* The mbarriers before the loop. */

@@ -134,7 +134,7 @@ group_reads(Rings *r)
 			return false;
 		ring->is_beside = s->is_beside;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
-		ring->part.bulk_bytes += tile_bytes(v->type);
+		ring->part.bulk_bytes += pipeline_bulk_bytes(s->read);
 		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
 	}
 	return true;
@@ -373,7 +373,7 @@ bring_tiles(Pipeline *p, const Tiles *tiles)
 	for (int i = 0; i < tiles->n; i++) {
 		Staged s = {.read = tiles->at[i], .is_boxed = true, .is_bulk = true};
 		vec_push(p->tmp, &r.part.reads, s);
-		r.part.bulk_bytes += tile_bytes(s.read->out[0].type);
+		r.part.bulk_bytes += pipeline_bulk_bytes(s.read);
 	}
 	pipeline_rings(&r.part, &before, 1);
 	r.part.full = pipeline_mbarrier(p, &before, 1, 1, "loaded");

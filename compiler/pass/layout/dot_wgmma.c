@@ -12,13 +12,18 @@
  * 16 bits must lie along K in memory.  A right operand may also be decoded from what was read (`decodes`): threads put it
  * into shared memory.  What is read from shared memory has no layout in registers.
  *
+ * Of 160 columns, which the tile has 256 for, {columns = 160}, the instruction has 160: "wgmma.n160k16.bf16".
+ *
  * Products of 8-bit floats are summed apart and then added (model/plan_wgmma.c), for which a thread holds one more
  * instruction's sums: the instruction has half of the columns at most. */
 #include "pass/layout/axis.h"
 #include "model/model.h"
 #include "pass/layout/dot.h"
 
-enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32, COLUMNS_APART = 128 };
+#include <string.h>
+
+enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
+enum { COLUMNS_APART = 128, COLUMNS_MULTIPLE = 32 };
 enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 16 };     /* the last one: that make an element */
 
 Value *
@@ -82,6 +87,17 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 	return NULL;
 }
 
+/* Of a tile that was padded the instruction has the columns that were there, where one warpgroup has them all. */
+static int64_t
+instruction_columns(const Op *dot, int along)
+{
+	int64_t extent = dot->out[0].type->extent[1], columns = attr_columns(dot) ? attr_columns(dot) : extent;
+	int64_t all = INT64_C(1) << (log2_ceil(extent) - along);
+	if (wgmma_adds_apart(dot))
+		return MIN(all, COLUMNS_APART);
+	return along || columns % COLUMNS_MULTIPLE ? all : columns;
+}
+
 const char *
 dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out)
 {
@@ -105,8 +121,8 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem;
-	int64_t width = acc->extent[1] >> out->along[1];
-	out->info = target_wgmma(t, a, b, acc->elem, wgmma_adds_apart(dot) ? MIN(width, COLUMNS_APART) : width);
+	int64_t width = instruction_columns(dot, out->along[1]);
+	out->info = target_wgmma(t, a, b, acc->elem, width);
 	if (!out->info)
 		return "no instruction for these types and columns";
 	if (dot->in[0]->type->extent[1] < out->info->k)
@@ -116,6 +132,137 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	const char *right = operand_reason(dot, 1, t, &computed);
 	out->decodes = computed && !right;
 	return left ? left : right;
+}
+
+/* ---- outside of tensors ---- */
+
+/* Rows and columns of a product's operands that lie outside of their tensors, and only make elements of the result that a
+ * write drops: copies may bring anything for them, as rows that are there.
+ *
+ *     %a = read %x, %m, %k … : bf16[128, 64]              rows from 257 on are outside of x: [257, K]
+ *     %p = dot %a, %b, %acc                               and make rows of %p from there on
+ *     …
+ *     write %y, %m, %n, %p                                which are outside of y: [257, N], at the same start
+ *
+ * A box of a tensor map takes longer for a row outside than for one inside.  What happens to the
+ * result on its way must leave rows and columns apart: elementwise ops, other products' sums, loops that carry it. */
+enum { VALUES_MOST = 64 };
+
+typedef struct Flow {
+	const Func *f;
+	const Value *tensor, *start;                    /* the operand's, along a dimension */
+	int dim, along;                                 /* of the tensor; of the result */
+	const Value *seen[VALUES_MOST];
+	int n;
+} Flow;
+
+static bool is_dropped(Flow *x, const Value *v);
+
+static bool
+is_same_extent(const Flow *x, const Value *tensor, int dim)
+{
+	const FuncParam *a = &x->f->param[x->tensor->index], *b = &x->f->param[tensor->index];
+	int64_t extent = x->tensor->type->extent[x->dim];
+	if (a->dim[x->dim] >= 0)
+		return a->dim[x->dim] == b->dim[dim];
+	return extent >= 0 && extent == tensor->type->extent[dim];
+}
+
+/* The write's tile begins where the operand's does, in a dimension that is as long. */
+static bool
+drops(const Flow *x, const Op *write)
+{
+	const Value *tensor = write->in[0];
+	int at[KERNEL_RANK];
+	access_dims(write, at);
+	for (int d = 0; d < tensor->type->rank; d++)
+		if (attr_index(write)[d] == 'p' && at[d] == x->along)
+			return write->in[1 + d] == x->start && is_same_extent(x, tensor, d);
+	return false;
+}
+
+static bool
+is_carried(Flow *x, const Op *loop, int i)
+{
+	return loop->kind == OP_FOR && is_dropped(x, &loop->region[0]->arg[1 + i]) && is_dropped(x, &loop->out[i]);
+}
+
+static bool
+use_drops(Flow *x, const Op *op, int i)
+{
+	if (op->kind == OP_YIELD)
+		return op->home->parent && is_carried(x, op->home->parent, i);
+	if (op->kind == OP_FOR)
+		return i >= 3 && is_carried(x, op, i - 3);
+	if (op->kind == OP_WRITE)
+		return i == access_data(op) && !op->in[0]->def && !op->in[0]->block->parent &&
+		    !strchr(attr_index(op), 'g') && drops(x, op);
+	bool apart = op_has(op, ELEM) || op->kind == OP_CONVERT || (op->kind == OP_DOT && i == 2);
+	return apart && op->nout == 1 && type_same_shape(op->in[i]->type, op->out[0].type) && is_dropped(x, &op->out[0]);
+}
+
+static bool
+is_dropped(Flow *x, const Value *v)
+{
+	for (int i = 0; i < x->n; i++)
+		if (x->seen[i] == v)
+			return true;
+	if (x->n == VALUES_MOST)
+		return false;
+	x->seen[x->n++] = v;
+	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body))
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == v && !use_drops(x, op, i))
+				return false;
+	return true;
+}
+
+/* The read that operand `which` is, if nothing else uses it, and its dimension that is not K. */
+static Op *
+read_of(const Op *dot, int which, int *free_dim)
+{
+	const Value *v = dot->in[which];
+	int k = which == 0 ? 1 : 0;
+	for (; v->nuses == 1 && v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
+		k = attr_dims(v->def)->at[k];
+	Op *read = v->nuses == 1 && v->def && v->def->kind == OP_READ ? v->def : NULL;
+	*free_dim = 1 - k;
+	return read && v->type->rank == 2 && !strchr(attr_index(read), 'g') && !read->in[0]->def &&
+	    !read->in[0]->block->parent ? read : NULL;
+}
+
+static void
+note_outside(Op *dot)
+{
+	const Func *f = dot->home->func;
+	for (int which = 0; which < 2; which++) {
+		int at[KERNEL_RANK], free_dim;
+		Op *read = read_of(dot, which, &free_dim);
+		if (!read)
+			continue;
+		access_dims(read, at);
+		for (int d = 0; d < read->in[0]->type->rank; d++) {
+			Flow x = {.f = f, .tensor = read->in[0], .start = read->in[1 + d], .dim = d, .along = which};
+			if (attr_index(read)[d] != 'p' || at[d] != free_dim || !is_dropped(&x, &dot->out[0]))
+				continue;
+			attr_set_outside_undef(f->module, read, (int64_t[]){free_dim == 0, free_dim == 1}, 2);
+		}
+	}
+}
+
+/* ---- the choice ---- */
+
+/* Columns of the right operand that the instruction does not read need not be brought, if nothing else uses the read. */
+static void
+note_undef(Module *m, const Op *dot)
+{
+	Value *v = dot->in[1];
+	int k = 0;
+	for (; v->nuses == 1 && v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
+		k = attr_dims(v->def)->at[k];
+	const IntList *valid = v->def && v->def->kind == OP_READ ? attr_valid(v->def) : NULL;
+	if (v->nuses == 1 && valid && valid->at[k] == v->type->extent[k] && !strchr(attr_index(v->def), 'g'))
+		attr_set_undef(m, v->def, true);
 }
 
 bool
@@ -136,6 +283,9 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	c = layout_tile(&c, shape, w.along);
 	dot->out[0].layout = layout_intern(m, &c);
 	attr_set_mma(m, dot, w.info->name);
+	if (w.info->n == attr_columns(dot))
+		note_undef(m, dot);
+	note_outside(dot);
 	if (w.register_a)
 		attr_set_register_a(m, dot, true);
 	return true;

@@ -296,7 +296,7 @@ widen_all(Pad *p)
 static void
 pad(Module *m, Func *f, const Target *t)
 {
-	Pad p = {.m = m, .f = f};
+	Pad p = {.m = m, .f = f, .t = t};
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op->kind == OP_DOT_SCALED)

@@ -11,6 +11,7 @@ typedef struct Pad {
 	const Type **was;                               /* by Value.id: its type before … */
 	const Value **of;                               /* … of this value; others were made here */
 	int n;
+	const Target *t;
 	const int64_t *least;                           /* what each dimension must have at least: pad_class.c */
 	int *first;
 } Pad;

@@ -149,6 +149,16 @@ reads_zeros(const Value *v)
 	return v->def && v->def->kind == OP_READ && v->def->nin == access_data(v->def);
 }
 
+/* Products of warpgroups compute as many columns as there were. */
+static void
+note_columns(const Pad *p, Op *op)
+{
+	enum { MULTIPLE = 32 };
+	int64_t was = pad_was(p, &op->out[0])->extent[1];
+	if (op->out[0].type->extent[1] != was && was % MULTIPLE == 0)
+		attr_set_columns(p->m, op, was);
+}
+
 /* Both sides: zero times what the other one holds may be NaN.  What a read gives outside is zero already. */
 void
 pad_dot(const Pad *p, Op *op)
@@ -160,4 +170,6 @@ pad_dot(const Pad *p, Op *op)
 		if (is_padded(p, op->in[i], d) && !reads_zeros(op->in[i]))
 			pad_fill(p, op, i, d, build_int(&b, t, 0));
 	}
+	if (p->t->has & HAS_WGMMA && op->out[0].type->rank == 2)
+		note_columns(p, op);
 }
