@@ -1,6 +1,6 @@
 /* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
-#include "compile/choose.h"
-#include "compile/estimate.h"
+#include "compile/choose/choose.h"
+#include "compile/choose/estimate.h"
 #include "tool/cli_build.h"
 #include "model/model.h"
 

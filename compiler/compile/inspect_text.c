@@ -2,7 +2,7 @@
  *
  *     6:13   read x       f32[4096]   8 accesses of 16 bytes a thread, 16 of 16 sectors; bounds tested along 1
  */
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "compile/inspect.h"
 
 #include <string.h>

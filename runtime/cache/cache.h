@@ -81,6 +81,7 @@ typedef struct TuneKey {
 	const char *kernel;             /* its name */
 	Hash hash;                      /* of its text and what it calls */
 	const char *dtypes, *sizes;     /* "f16, f16", "M = 4096, N = 1024": powers of two */
+	const char *close_sizes;        /* in eight steps from one to the next; no part of what is kept on disk */
 } TuneKey;
 
 enum { TUNE_HASH_BYTES = 16 };          /* of a hash, in text */

@@ -1,10 +1,10 @@
-/* What the compiler chooses for a launch for which nothing was tuned (compile/choose.h), once for each size.
+/* What the compiler chooses for a launch for which nothing was tuned (compile/choose/choose.h), once for each size.
  *
- * Sizes count as in a result of tuning, so that a dimension that grows from launch to launch is looked at again only where
- * it passes a power of two. */
+ * A dimension that grows from launch to launch is looked at again where it passes one of eight steps from a power of two to
+ * the next: tiles that fill the multiprocessors at 1536 leave a third of them idle at 2048. */
 #include <string.h>
 
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "runtime/tune/tune.h"
 
 struct Chosen {
@@ -59,12 +59,12 @@ tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey
 	if (!b->dev->dev.load_artefact || !target || !target_named(target))
 		return "default";
 	for (const Chosen *c = k->chosen; c; c = c->next) {
-		bool is_same = strcmp(c->sizes, key->sizes) == 0 && strcmp(c->dtypes, key->dtypes) == 0;
+		bool is_same = strcmp(c->sizes, key->close_sizes) == 0 && strcmp(c->dtypes, key->dtypes) == 0;
 		if (is_same && strcmp(c->target, target) == 0)
 			return c->values;
 	}
 	Chosen *c = NEW(mem, Chosen);
-	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->sizes), target,
+	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target,
 	    tune_choice(k, b, ex, target, mem)};
 	k->chosen = c;
 	return c->values;

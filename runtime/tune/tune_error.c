@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "compile/compile.h"
-#include "compile/estimate.h"
+#include "compile/choose/estimate.h"
 #include "runtime/tune/tune.h"
 
 /* Of a carried value before its first trip: other candidates have other tiles behind it. */

@@ -67,13 +67,15 @@ device_model(TglDevice *dev, Arena *mem)
 	return arena_strndup(mem, info.text, strcspn(info.text, ","));
 }
 
+/* The next of `steps` sizes from one power of two to the next. */
 static int64_t
-bucket(int64_t v)
+bucket(int64_t v, int64_t steps)
 {
 	int64_t p = 1;
 	while (p < v && p <= INT64_MAX / 2)
 		p *= 2;
-	return v <= 0 ? v : p;
+	int64_t each = MAX(p / 2 / steps, 1);
+	return v <= 0 || v > INT64_MAX - each ? v : steps == 1 ? p : (v + each - 1) / each * each;
 }
 
 static bool
@@ -85,21 +87,23 @@ is_tuned(const Kernel *k, const char *name)
 	return false;
 }
 
+enum { CLOSE = 8 };
+
 static const char *
-sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, Arena *mem)
+sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, int64_t steps, Arena *mem)
 {
 	Text t = {0};
 	text_put(&t, "");
 	for (int i = 0; i < b->bound.nsymbol; i++) {
 		Const c = b->bound.symbol[i].value;
-		c.i = bucket(c.i);
+		c.i = bucket(c.i, steps);
 		value_print(b->bound.symbol[i].name, &c, &t);
 	}
 	for (int i = 0; i < k->k->params.n; i++) {
 		Const c = b->info[i].scalar;
 		if (k->k->params.at[i].kind != PARAM_SCALAR || !k->in_header[i] || c.kind != CONST_INT)
 			continue;
-		c.i = bucket(c.i);
+		c.i = bucket(c.i, steps);
 		value_print(k->k->params.at[i].name, &c, &t);
 	}
 	for (int i = 0; i < b->bound.nct; i++) {
@@ -128,7 +132,8 @@ tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, 
 	    .kernel = k->k->name,
 	    .hash = kernel_hash(k),
 	    .dtypes = dtypes_text(k, &b->bound, mem),
-	    .sizes = sizes_text(k, b, ex, mem),
+	    .sizes = sizes_text(k, b, ex, 1, mem),
+	    .close_sizes = sizes_text(k, b, ex, CLOSE, mem),
 	};
 }
 

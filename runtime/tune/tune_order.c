@@ -6,7 +6,7 @@
  *                  BM = 16, BN = 16, warps = 1    9100
  *     no estimate  BM = 256, BN = 256, warps = 1               last: it does not fit, or is not modelled
  *
- * Products have an estimate of their IR before layouts (compile/estimate.h), which warps and stages do not change:
+ * Products have an estimate of their IR before layouts (compile/choose/estimate.h), which warps and stages do not change:
  * candidates with the same compile-time parameters share it.  Others go through all passes of their target, which takes
  * longer; a tenth of the budget is there for that, and what is not reached goes behind what is.
  *
@@ -14,9 +14,9 @@
  * sees some of the whole space. */
 #include <stdlib.h>
 
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "compile/compile.h"
-#include "compile/estimate.h"
+#include "compile/choose/estimate.h"
 #include "runtime/tune/tune.h"
 
 static const double BUDGET_SHARE = 0.1;

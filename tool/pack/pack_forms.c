@@ -9,7 +9,7 @@
  *
  * What is equal is compiled once.  A launch takes the form for the nearest sizes of those that are right for its
  * arguments. */
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "runtime/runtime.h"
 #include "tool/pack/host.h"
 

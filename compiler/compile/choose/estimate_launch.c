@@ -1,7 +1,7 @@
 /* What the sizes of a launch say: how often a loop runs, whose bounds are scalars of dimensions, constants and the
  * program's numbers; what tensors take, and how their rows lie; what neighbours on the grid have in common.  And by these
  * how long a kernel takes that went through the whole pipeline (model/cost.c says what a program does). */
-#include "compile/estimate.h"
+#include "compile/choose/estimate.h"
 #include "compile/inspect.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/axis.h"
@@ -24,23 +24,37 @@ dimension(const Func *f, const Bound *b, const Value *v, int64_t otherwise)
 	return otherwise;
 }
 
-/* What a scalar is, a program's number being half of the programs along its axis; `otherwise` if it is not known. */
+/* What a scalar is; `otherwise` if it is not known. */
+typedef struct Scalars {
+	const Func *f;
+	const Bound *b;
+	bool is_last;                                   /* the last programs, else those in the middle */
+	int ranks, along;                               /* of the last, of clusters */
+} Scalars;
+
 static int64_t
-scalar(const Func *f, const Bound *b, const Value *v, int64_t otherwise, int depth)
+program_of(const Scalars *s, int axis)
+{
+	int64_t n = s->b->grid[axis], ranks = axis == s->along ? MAX(s->ranks, 1) : 1;
+	return s->is_last ? (n + ranks - 1) / ranks * ranks - 1 : n / 2;
+}
+
+static int64_t
+scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 {
 	const Op *op = v->def;
 	int64_t c, x[3] = {0};
 	if (value_int(v, &c))
 		return c;
 	if (!op)
-		return v->block == f->body ? dimension(f, b, v, otherwise) : otherwise;
+		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : otherwise;
 	if (op->kind == OP_PROGRAM_ID)
-		return b->grid[attr_axis(op)] / 2;
+		return program_of(s, attr_axis(op));
 	if (depth == 0 || op->nin > 3)
 		return otherwise;
 	bool knows = true;
 	for (int i = 0; i < op->nin; i++) {
-		x[i] = scalar(f, b, op->in[i], INT64_MIN, depth - 1);
+		x[i] = scalar(s, op->in[i], INT64_MIN, depth - 1);
 		knows &= x[i] != INT64_MIN;
 	}
 	if (op->kind == OP_MIN && !knows && MAX(x[0], x[1]) != INT64_MIN)
@@ -66,8 +80,9 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 {
 	if (loop->kind != OP_FOR)
 		return TRIPS_GUESS;
-	int64_t lo = scalar(f, b, loop->in[0], 0, DEPTH), hi = scalar(f, b, loop->in[1], INT64_MIN, DEPTH);
-	int64_t step = MAX(scalar(f, b, loop->in[2], 1, DEPTH), 1);
+	const Scalars s = {.f = f, .b = b};
+	int64_t lo = scalar(&s, loop->in[0], 0, DEPTH), hi = scalar(&s, loop->in[1], INT64_MIN, DEPTH);
+	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
 	return hi == INT64_MIN ? TRIPS_GUESS : (double)MAX((hi - lo + step - 1) / step, 0);
 }
 
@@ -95,25 +110,49 @@ has_rows_astride(const BoundParam *p)
 	return p->rank > 1 && p->dim[p->rank - 1] * dtype_info[p->dtype].bits / 8 % LINE;
 }
 
+bool
+estimate_reads_astride(const Bound *b, const Op *read)
+{
+	const Value *tensor = read->in[0];
+	bool is_tile = read->kind == OP_READ && read->out[0].type->rank > 1 && !tensor->def && !tensor->block->parent;
+	return is_tile && tensor->index < b->kernel->params.n && has_rows_astride(&b->param[tensor->index]);
+}
+
 double
 estimate_lines(const Bound *b, const Op *read, int ranks, int along)
 {
-	const Value *tensor = read->in[0];
-	int sharers = estimate_sharers(read, ranks, along);
-	bool is_tile = read->kind == OP_READ && read->out[0].type->rank > 1 && !tensor->def && !tensor->block->parent;
-	bool is_astride = is_tile && tensor->index < b->kernel->params.n && has_rows_astride(&b->param[tensor->index]);
-	return (is_astride ? ASTRIDE : 1) / sharers;
+	return (estimate_reads_astride(b, read) ? ASTRIDE : 1) / estimate_sharers(read, ranks, along);
 }
 
-bool
-estimate_is_astride(const Bound *b)
+/* What moves with the loop is not known, and counts as inside; boxes that lie outside as a whole bring other rows
+ * (plan_map.c). */
+static double
+rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along)
 {
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		const KernelParam *p = &b->kernel->params.at[i];
-		if (p->kind == PARAM_TENSOR && p->access != ACCESS_OUT && has_rows_astride(&b->param[i]))
-			return true;
+	const Scalars s = {.f = f, .b = b, .is_last = true, .ranks = ranks, .along = along};
+	const Value *tensor = read->in[0];
+	int at[KERNEL_RANK];
+	double rows = 0;
+	if (read->kind != OP_READ || tensor->def || tensor->block->parent || tensor->index >= b->kernel->params.n)
+		return 0;
+	access_dims(read, at);
+	for (int d = 0; d < tensor->type->rank - 1; d++) {
+		int64_t begin = scalar(&s, read->in[1 + d], INT64_MIN, DEPTH);
+		int64_t extent = attr_index(read)[d] == 'p' ? read->out[0].type->extent[at[d]] : 0;
+		if (extent && begin != INT64_MIN)
+			rows += (double)(MAX(begin + extent - b->param[tensor->index].dim[d], 0) % MAP_ROWS);
 	}
-	return false;
+	return rows;
+}
+
+double
+estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, double *share)
+{
+	double rows = rows_outside(f, b, read, ranks, along);
+	for (int i = 0; i < b->naxis && rows > 0; i++)
+		if (cluster_varies(f, i, read))
+			*share = MAX(*share, 1.0 / (double)MAX(b->grid[i], 1));
+	return rows;
 }
 
 int

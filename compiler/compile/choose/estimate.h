@@ -19,12 +19,28 @@ int estimate_sharers(const Op *read, int ranks, int along);
 /* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of
  * `ranks` neighbours along that axis. */
 double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
-/* Do rows of a tensor that is read begin within lines of the L2 cache? */
-bool estimate_is_astride(const Bound *b);
 /* Bytes of the tensors, each as often as it is read or written whole. */
 double estimate_bytes(const Bound *b);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
 bool estimate_multiplies(const Value *read);
+
+/* estimate_product.c: a launch of products of warpgroups, whose operands come by tensor maps. */
+typedef struct ProductLaunch {
+	double products, shared, lines, outside, arithmetic;    /* cycles of a program; outside: of rows at the edge */
+	double moved, bytes;                            /* by a program through the L2 cache; through device memory */
+	double trips, programs, edges;                  /* edges: the share of programs that have rows outside */
+	double elements, sums;                          /* of the tile; bytes of what a part leaves */
+	double together, multiprocessors;               /* blocks that are resident at once */
+	int warpgroups, stages, split, stream, ranks;
+	bool parted, in_cluster;                        /* in_cluster: what splits a loop */
+} ProductLaunch;
+
+double estimate_product(const ProductLaunch *p);
+/* Rows of what is read that lie outside of the tensor in the last program, which a cluster's ranks may have added; *share:
+ * at least that of the programs which have such rows. */
+double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, double *share);
+/* Do rows of what is read begin within lines of the L2 cache? */
+bool estimate_reads_astride(const Bound *b, const Op *read);
 
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */

@@ -5,9 +5,9 @@
  *     for … { %s = dot %q, %k, %0;  …;  %o = dot (cast %p), %v, %acc }        8 warps or more
  *
  * What a launch of products takes knows it too; the choice (choose.c) and the tuner's order compare schedules by that. */
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "compile/compile.h"
-#include "compile/estimate.h"
+#include "compile/choose/estimate.h"
 
 #include "pass/layout/dot.h"
 
@@ -81,4 +81,24 @@ choose_cycles(Func *f, const Bound *bound, const Target *t)
 	int columns = choose_roles(f, &b.schedule, t);
 	double share = CHAINED_SHARE * (columns + TRIP_COLUMNS) / MAX(columns, 1);
 	return columns ? share * estimate_cycles(f, &b, t, NULL) : -1;
+}
+
+bool
+choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
+{
+	const PassOptions opt = {.only = CHOOSE_PASSES};
+	Kernel *k = (Kernel *)b->kernel;
+	Compile *cx = k->program->cx;
+	bool by_warpgroups = false;
+	if (!t->rates)
+		return false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		by_warpgroups |= op_family(op) == FAMILY_DOT_ASYNC;
+	if (!by_warpgroups)
+		return estimate_bill(f, b, t, mem, NULL, out);
+	cx->muted++;
+	ArgAssumptions a = assumptions_of_sizes(cx->mem, b);
+	Module *m = compile_kernel(k, b, t->name, &a, &opt);
+	cx->muted--;
+	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
 }

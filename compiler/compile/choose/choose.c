@@ -8,21 +8,21 @@
  * is larger keeps the default of the names behind the limit.  Roles, clusters and blocks that share a program's loop
  * (split) are chosen whether they are listed or not.
  * What the estimate does not model, as group and persistent, keeps its default. */
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "compile/compile.h"
-#include "compile/estimate.h"
+#include "compile/choose/estimate.h"
 
 #include "pass/async/pipeline.h"
 #include "pass/share/split_k.h"
 
 #include <string.h>
 
-enum { NAMES_MOST = 16, COMBINATIONS_MOST = 128 };
+enum { NAMES_MOST = 16, COMBINATIONS_MOST = 256 };
 static const double BETTER = 0.97;                              /* than the default, else that stays */
-static const double SHARE_SPLIT = 0.6, SHARE_STREAM = 0.75, STREAMS = 0.75;
-enum { CLUSTER = 2 };                                           /* blocks */
+static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
+enum { CLUSTER = 2, PAIRS_EACH = 4 };                           /* blocks; programs of a multiprocessor */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
-static const double CLUSTER_SHARE = 0.9;                        /* of what blocks alone take, to be clearly better */
+static const double CLUSTER_SHARE = 0.97;                       /* of what blocks alone take, to be better */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
 
 typedef struct Search {
@@ -263,8 +263,8 @@ is_chained(Search *s, const Bound *b)
 	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0;
 }
 
-/* Clusters of two where more programs than multiprocessors share operands: on an H200 1.41 times as fast where rows are no
- * multiples of 128 bytes, up to 1.05 times elsewhere, and never slower by more than 0.5 % (4096 x 4096 x 14336). */
+/* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs: 4096 x 14336 x 4096
+ * takes 0.95 of the time on an H200, 4096^3 0.99, others no more than 1.005. */
 static void
 add_cluster(Search *s, const Bound *b)
 {
@@ -272,15 +272,14 @@ add_cluster(Search *s, const Bound *b)
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
 	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->naxis > AXES_MOST ||
-	    programs <= s->t->rates->multiprocessors ||
+	    programs <= PAIRS_EACH * s->t->rates->multiprocessors ||
 	    is_chained(s, b))
 		return;
 	if (share_of_clusters(s) < SHARE_LEAST)
 		s->n--;
 }
 
-/* Clusters, where they are clearly better than what blocks do alone.  The L2 cache bounds products whose rows begin within
- * its lines; others gain less than the estimate says. */
+/* Clusters, where they are better than what blocks do alone. */
 static bool
 take_clusters(Search *s)
 {
@@ -289,20 +288,27 @@ take_clusters(Search *s)
 		return false;
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
 	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);
-	if (share_of_clusters(s) > 0)
+	if (share_of_clusters(s) >= SHARE_LEAST)
 		return true;
 	memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
 	return false;
+}
+
+/* Without clusters. */
+static void
+find_alone(Search *s, double limit)
+{
+	s->best = limit;
+	s->paired = s->least[0] = s->least[1] = -1;
+	try_all(s, 0);
+	take_divided(s);
 }
 
 static void
 find_best(Search *s, double limit)
 {
 	Bound b;
-	s->best = limit;
-	s->paired = s->least[0] = s->least[1] = -1;
-	try_all(s, 0);
-	take_divided(s);
+	find_alone(s, limit);
 	bool pairs = take_clusters(s);
 	if (!pairs && (s->best == limit || !chose_roles(s)))
 		return;
@@ -314,10 +320,29 @@ find_best(Search *s, double limit)
 	}
 	s->n--;
 	s->adds_roles = false;
-	s->best = limit;
-	s->paired = s->least[0] = s->least[1] = -1;
-	try_all(s, 0);
-	take_divided(s);
+	find_alone(s, limit);
+}
+
+static const Func *
+product_with(void *user, const NamedConst *value)
+{
+	Search *s = user;
+	s->value[0] = *value;
+	s->parameters = 1;
+	const Func *f = take_parameters(s) ? s->module->funcs.at[0] : NULL;
+	s->parameters = 0;
+	return f;
+}
+
+/* The module and the memory of what is bound are as before. */
+static void
+find_columns(Search *s, TuneName *all, int n, Arena *mem)
+{
+	Module *module = s->module;
+	Arena *keep = s->k->program->cx->mem;
+	choose_columns(s->k, s->first, s->how, s->t, product_with, s, mem, all, n);
+	s->module = module;
+	s->k->program->cx->mem = keep;
 }
 
 /* With reports hidden and the memory of candidates apart. */
@@ -332,6 +357,8 @@ search(Search *s, Arena *mem)
 		return false;
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
 	s->divides = can_divide(s);
+	if (!few)
+		find_columns(s, all, n, mem);
 	add_names(s, all, n, true);
 	s->parameters = s->n;
 	if (!few) {
@@ -343,11 +370,11 @@ search(Search *s, Arena *mem)
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
-	for (int i = 0; i < 2; i++)
-		s->divided[i] = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	s->divided[0] = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	s->divided[1] = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	s->in_pairs = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	s->tries_clusters = s->adds_roles && s->n < NAMES_MOST && !stands(s, SCHEDULE_CTAS) &&
-	    s->first->naxis <= AXES_MOST && estimate_is_astride(s->first);
+	    s->first->naxis <= AXES_MOST;
 	find_best(s, limit);
 	return s->best >= 0 && s->best != limit;
 }
@@ -361,24 +388,6 @@ says_nothing(const Search *s, int i)
 			return false;
 	bool splits = schedule_named(s->chosen[i].name) == SCHEDULE_SPLIT;
 	return splits ? s->chosen[i].value.i <= 1 : s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
-}
-
-bool
-choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
-{
-	Kernel *k = (Kernel *)b->kernel;
-	Search s = {.k = k, .t = t};
-	bool by_warpgroups = false;
-	if (!t->rates)
-		return false;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		by_warpgroups |= op_family(op) == FAMILY_DOT_ASYNC;
-	if (!by_warpgroups)
-		return estimate_bill(f, b, t, mem, NULL, out);
-	k->program->cx->muted++;
-	Module *m = elaborate(&s, b);
-	k->program->cx->muted--;
-	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
 }
 
 static bool
@@ -406,19 +415,11 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	return ok;
 }
 
-static bool
-has_merge(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_MERGE)
-			return true;
-	return false;
-}
-
 /* How many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without products. */
 static int
 split_of(Search *s, bool merged)
 {
+	int split = 1;
 	Compile *cx = s->k->program->cx;
 	Arena *apart = arena_open(), *keep = cx->mem;
 	Program before = *s->k->program;
@@ -426,7 +427,8 @@ split_of(Search *s, bool merged)
 	Module *m = elaborate(s, s->first);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	s->products = f && choose_count_dots(f) > 0;
-	int split = f && (has_merge(f) || (!merged && choose_count_dots(f) == 0)) ? choose_split_of(f, s->first, s->t) : 1;
+	if (f && (choose_merges(f) || (!merged && !s->products)))
+		split = choose_split_of(f, s->first, s->t);
 	cx->mem = keep;
 	s->k->program->called = before.called;
 	arena_close(apart);

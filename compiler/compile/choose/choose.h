@@ -35,6 +35,12 @@ double choose_cycles(Func *f, const Bound *b, const Target *t);
 bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
     TuneName *all, int n);
 
+/* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
+typedef const Func *ChooseProduct(void *user, const NamedConst *value);
+/* choose_rows.c: adds multiples of 32 between powers of two that are listed for the columns of a lone product. */
+void choose_columns(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
+    void *user, Arena *mem, TuneName *all, int n);
+
 /* choose_blocks.c: the warps, and whether blocks stay, by the model; as choose_values, which calls it for kernels without
  * products and for those without tune(...). */
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
@@ -46,6 +52,8 @@ bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the 
 /* Two blocks share the last programs of what is chosen, a kernel in roles, where that is clearly better: its `split` is 2
  * then. */
 void choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *chosen, int n);
+/* choose_split.c: has the function a loop with merge? */
+bool choose_merges(const Func *f);
 /* choose_split.c: blocks that share a program of the function, elaborated and simplified; 1. */
 int choose_split_of(const Func *f, const Bound *b, const Target *t);
 

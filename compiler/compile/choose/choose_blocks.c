@@ -9,9 +9,9 @@
  * alone stands unless another is clearly better: the model is off by more than the last percents that those rules were
  * tuned for.  It is further off where registers spill, in loops, of which the compiler behind overlaps trips, and for
  * launches that are shorter than their overhead; and who lists warps in tune(...) measured something. */
-#include "compile/choose.h"
+#include "compile/choose/choose.h"
 #include "compile/compile.h"
-#include "compile/estimate.h"
+#include "compile/choose/estimate.h"
 
 #include "pass/async/pipeline.h"
 

@@ -1,0 +1,306 @@
+/* How long a launch of a kernel with products takes, from its tile IR before layouts.
+ *
+ * A block uses resources of its multiprocessor: matrix units, shared memory, its share of the L2 cache, arithmetic.  A trip
+ * of the loop takes as long as the resource that it uses longest, and what no other work of the block hides: the products
+ * of a trip are waited for before the next one's.  Blocks that are resident together hide each other's waiting, not
+ * each other's use.
+ *
+ *     trip  = max(products, shared memory, L2, (latency + L2) / stages ahead) + wait
+ *     block = fill + trips + epilogue
+ *     total = sets of resident blocks, one after the other; not less than the bytes through device memory
+ *
+ * Parted into roles (specialize), one block stays on a multiprocessor.  Its producer copies for the next program while the
+ * last one's results are written, and waits for no product: no program but the first is filled, and a trip waits less.  The
+ * start costs more, so that it does not pay for one set.  Drained tiles have buffers beside the ring.
+ *
+ * Two chained products of a parted kernel run at once, beside what is computed between them for the next: a trip takes as
+ * long as a group of warps needs for its chain, or the block for its most used resource.
+ *
+ * Divided over blocks (split), a program is as many blocks, each with its part of the trips.  Each leaves its sums, all
+ * meet, and one adds them, one part after the other.
+ *
+ * Products of warpgroups whose operands come by tensor maps are estimate_product.c's. */
+#include "compile/compile.h"
+#include "compile/choose/estimate_ops.h"
+#include "model/model.h"
+#include "pass/layout/axis.h"
+#include "pass/layout/dot.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double MEMORY_RATE = 2500;
+/* Not measured: latency of a lone group's product, which has drained before the next starts; of a fence and a barrier. */
+static const double LONE_WAIT = 100, DECODE_WAIT = 150;
+static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
+/* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
+static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
+static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
+static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
+/* Measured at 64 x 64 x 65536; of clusters of 4 and 8 blocks with much shared memory 28 and 14 run at once. */
+static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
+/* Of 66 clusters of two some wait: 257 x 4096 x 4096 in tiles of 64 x 192 takes 44 us, 23 in single blocks. */
+static const double PAIRS_PLACED = 0.975;
+static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
+static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
+enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
+enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
+
+/* The blocks that share a program's loop have each a part of it. */
+static double
+trips_of_block(const Estimate *e, const Op *loop)
+{
+	double trips = estimate_trips(e->f, e->b, loop);
+	return e->split > 1 && loop->home == e->f->body ? ceil(trips / e->split) : trips;
+}
+
+static void
+add_times(Use *to, const Use *u, double n)
+{
+	to->products += n * u->products;
+	to->shared += n * u->shared;
+	to->l2 += n * u->l2;
+	to->asked += n * u->asked;
+	to->arithmetic += n * u->arithmetic;
+	to->special += n * u->special;
+	to->lines += n * u->lines;
+	to->read += n * u->read;
+	to->outside += n * u->outside;
+	to->moved += n * u->moved;
+}
+
+/* Of two chained products, run at once (pass skew): a group of warps starts its products, which blocks it for most of
+ * their time, and then computes between them, while other groups' products and exponentials go on. */
+static double
+chain_of(const Estimate *e, const Use *u)
+{
+	double groups = MAX(1, e->warps / 4), most = MAX(MAX(u->products, u->shared), u->l2);
+	double own = (START_SHARE * u->products + CHAIN_SLOW * u->arithmetic) / groups + CHAIN_WAIT;
+	most = MAX(most, SPECIAL_SLOW * u->special + groups * GROUP_ISSUE);
+	return MAX(most, own) + RING_WAIT / MAX(e->stages, 1);
+}
+
+static double
+longest(const Use *u)
+{
+	return MAX(MAX(u->products, u->shared), MAX(u->l2, u->arithmetic));
+}
+
+static void
+walk(Estimate *e, const Block *b, bool in_loop, Use *u)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		double n = op_is_loop(op) ? trips_of_block(e, op) : op->kind == OP_IF ? 0.5 : 1;
+		for (int r = 0; r < op->nregion; r++) {
+			Use inside = {0};
+			int dots = e->dots;
+			walk(e, op->region[r], in_loop || op_is_loop(op), &inside);
+			add_times(u, &inside, n);
+			if (!op_is_loop(op) || e->dots == dots)
+				continue;
+			e->chain += n * chain_of(e, &inside);
+			e->trips += n;
+			e->filled_trips = e->filled > 0 ? n : 0;
+			bool is_late = inside.asked > 0 && e->filled == 0;
+			double late = is_late ? inside.l2 / inside.asked : 1, trip = longest(&inside);
+			double ahead = (LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
+			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
+			wait += e->decodes ? inside.arithmetic + DECODE_WAIT : 0;
+			e->serial += n * (MAX(trip, ahead) - trip + wait);
+		}
+		if (op->nregion == 0)
+			estimate_op(e, op, in_loop, u);
+	}
+}
+
+/* ---- blocks ---- */
+
+static bool
+splits_in_cluster(const Estimate *e)
+{
+	return e->split > 1 && e->split <= SPLIT_CLUSTER && (e->t->has & HAS_CLUSTER);
+}
+
+static double
+shared_bytes(const Estimate *e)
+{
+	double shared = e->stages * e->slot + e->filled + SYSTEM_BYTES;
+	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
+	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
+	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
+}
+
+/* Blocks that a multiprocessor holds; 0: not even one. */
+static int
+resident(const Estimate *e)
+{
+	const Target *t = e->t;
+	double shared = shared_bytes(e), threads = e->warps * t->lanes;
+	double registers = e->registers + REGISTERS_OTHER;
+	if (e->chained)
+		return shared <= t->shared_bytes &&
+		    e->registers + e->held + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
+	if (shared > t->shared_bytes || registers > (e->adds_apart || e->filled > 0 ? REGISTERS_APART : REGISTERS_MOST))
+		return 0;
+	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
+	return e->parted ? 1 : (int)MIN(n, (double)t->max_warps / e->warps);
+}
+
+/* One block adds what the blocks that share a program's loop have. */
+static double
+join_cycles(const Estimate *e)
+{
+	if (e->split <= 1)
+		return 0;
+	if (splits_in_cluster(e))
+		return MEET_CLUSTER + (e->split - 1) * (PART_CLUSTER + e->sums / RATE_CLUSTER);
+	return MEET_MEMORY + (e->split - 1) * (PART_MEMORY + e->sums / RATE_PARTS);
+}
+
+/* Tiles that threads put are held a trip ahead, or read in the trip where registers are too few. */
+static void
+hold(Estimate *e)
+{
+	e->registers += e->filled_registers;
+	if (e->registers + REGISTERS_OTHER > REGISTERS_MOST)
+		e->serial += e->filled_trips * LATENCY;
+}
+
+/* Cycles until n blocks that run together are over. */
+static double
+set_cycles(const Estimate *e, int n)
+{
+	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + join_cycles(e);
+	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
+}
+
+/* Of n programs of one multiprocessor, `together` of them at once; those that fill buffers themselves are uneven, and take
+ * one another's place as they end. */
+static double
+programs_cycles(const Estimate *e, double programs, int n, int together)
+{
+	if (e->chained)
+		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
+	if (e->filled > 0 && together > 1)
+		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, together);
+	if (!e->parted)
+		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
+	return PARTED_START + FILL + n * (longest(&e->block) + e->serial + EPILOGUE);
+}
+
+static double
+memory_cycles(const Estimate *e)
+{
+	return estimate_bytes(e->b) / MEMORY_RATE;
+}
+
+static void
+fill_bill(const Estimate *e, double programs, double cycles, Bill *out)
+{
+	*out = (Bill){.programs = programs, .cycles = cycles};
+	out->part[BILL_PRODUCTS] = e->block.products;
+	out->part[BILL_SHARED] = e->block.shared;
+	out->part[BILL_SECTORS] = e->block.l2;
+	out->part[BILL_ISSUE] = e->block.arithmetic;
+	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
+	out->part[BILL_WAITING] = e->serial + EPILOGUE + (e->parted ? 0 : FILL);
+}
+
+static bool
+has_chain(const Estimate *e)
+{
+	for (const Op *op = e->f->body->first; op; op = op_after(op, e->f->body)) {
+		const Op *next = op->kind == OP_DOT ? dot_next(e->f, &op->out[0]) : NULL;
+		if (next && next->home == op->home)
+			return e->dots == 2 && e->warpgroup_dots == 2;
+	}
+	return false;
+}
+
+/* Parted kernels are modelled with one product in the loop, or two that are chained and run at once. */
+static bool
+is_modelled(Estimate *e, bool chain)
+{
+	Schedule open = e->b->schedule;
+	open.specialize = -1;
+	e->chained = e->parted && chain && target_role_registers(e->t, e->warps / 4) && choose_roles(e->f, &open, e->t);
+	if (e->split > 1 && e->warpgroup_dots < e->dots)
+		return false;                           /* products of few rows wait for memory: not measured */
+	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));
+}
+
+/* All products are of warpgroups, one after the other, and nothing but tensor maps brings operands. */
+static bool
+is_plain_product(const Estimate *e, bool chain)
+{
+	return !chain && e->mapped && !e->decodes && e->filled == 0 && e->warpgroup_dots == e->dots;
+}
+
+/* Of the multiprocessors, those on which clusters as large fit. */
+static double
+placed(const Estimate *e)
+{
+	return e->split > 2 && splits_in_cluster(e) ? PLACED : e->ranks > 1 ? PAIRS_PLACED : 1;
+}
+
+static double
+plain_product(const Estimate *e, double programs, int together)
+{
+	const Use *u = &e->block;
+	const ProductLaunch p = {
+		.products = u->products, .shared = u->shared - u->read, .lines = u->lines, .outside = u->outside,
+		.arithmetic = u->arithmetic, .moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips,
+		.programs = programs, .edges = e->edges, .elements = e->elements, .sums = e->sums, .together = together,
+		.multiprocessors = floor(e->t->rates->multiprocessors * placed(e)),
+		.warpgroups = e->warps / 4, .stages = e->stages,
+		.split = e->split, .stream = e->stream, .ranks = e->ranks, .parted = e->parted,
+		.in_cluster = splits_in_cluster(e),
+	};
+	return estimate_product(&p);
+}
+
+double
+estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
+{
+	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
+	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
+	    .mapped = true};
+	if (e.split > 1 && (e.parted || b->schedule.persistent == 1)) {
+		e.stream = e.split;
+		e.split = 1;
+	}
+	double programs = e.split;
+	if (e.ranks > 1)
+		e.along = estimate_along(f, b->naxis);
+	for (int i = 0; i < b->naxis; i++) {
+		int ranks = e.ranks > 1 && i == e.along ? e.ranks : 1;
+		programs *= (double)((MAX(b->grid[i], 1) + ranks - 1) / ranks * ranks);
+	}
+	bool is_wide = e.split > 2 && splits_in_cluster(&e);
+	int each = (int)ceil(programs / floor(t->rates->multiprocessors * (is_wide ? PLACED : 1)));
+	if (e.warps <= 0)
+		e.warps = 4;
+	if (e.stages <= 0)
+		e.stages = STAGES_MOST;
+	walk(&e, f->body, false, &e.block);
+	bool chain = has_chain(&e);
+	if (!is_modelled(&e, chain))
+		return -1;
+	if (b->schedule.stages <= 0)
+		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
+			e.stages--;
+	hold(&e);
+	int together = resident(&e);
+	bool is_few = each < 2 && !e.stream && (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
+	bool is_plain = is_plain_product(&e, chain);
+	if (together == 0 || (e.stream && !is_plain) || (e.parted && !e.chained && (e.filled > 0 || (is_few && !is_plain))))
+		return -1;
+	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
+	if (is_plain)
+		cycles = plain_product(&e, programs, together);
+	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+	if (bill)
+		fill_bill(&e, each, cycles, bill);
+	return cycles;
+}

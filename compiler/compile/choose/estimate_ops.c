@@ -1,0 +1,191 @@
+/* What ops of a kernel with products use, before layouts: products, shared memory, the L2 cache, arithmetic, registers, and
+ * slots of shared memory.
+ *
+ * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
+ * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes. */
+#include "compile/compile.h"
+#include "compile/choose/estimate_ops.h"
+#include "pass/layout/axis.h"
+#include "pass/layout/dot.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, LANES = 128, SPECIAL = 16;
+enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
+/* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
+ * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
+enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
+static const double ALONE_CYCLES = 5.5;
+enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
+
+static double
+bytes_of(const Type *t)
+{
+	return (double)type_count(t) * dtype_info[t->elem].bits / 8;
+}
+
+/* As pass pad makes it. */
+static double
+padded_count(const Type *t)
+{
+	double n = 1;
+	for (int d = 0; d < t->rank; d++)
+		n *= (double)(INT64_C(1) << log2_ceil(t->extent[d]));
+	return n;
+}
+
+/* Of a slot that holds such a tile. */
+static double
+slot_bytes(const Type *t)
+{
+	return padded_count(t) * dtype_info[t->elem].bits / 8;
+}
+
+/* The instruction's rate is for 16 bits; other widths scale it. */
+static void
+add_dot(Estimate *e, Op *op, Use *u)
+{
+	const Type *c = op->out[0].type, *a = op->in[0]->type, *b = op->in[1]->type;
+	double rows = (double)c->extent[c->rank - 2], columns = (double)c->extent[c->rank - 1];
+	double count = (double)type_count(c) * (double)a->extent[a->rank - 1], bits = dtype_info[a->elem].bits;
+	int threads = e->warps * e->t->lanes;
+	DotWgmma w;
+	e->dots++;
+	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
+		if (w.info->n % (int64_t)columns) {             /* of a tile that is padded, groups along N have all */
+			count *= padded_count(c) / (double)type_count(c);
+			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);
+		}
+		e->warpgroup_dots++;
+		u->products += count / (RATE_WARPGROUP * 16 / bits);
+		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
+		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
+		e->registers += ((double)type_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
+		e->decodes |= w.decodes;
+		e->filled += w.decodes ? bytes_of(b) : 0;
+		e->registers += w.decodes ? padded_count(b) / threads : 0;      /* wider on the way */
+		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
+		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
+			u->arithmetic += (double)type_count(c) / LANES;
+			e->registers += (double)w.info->n / 2;
+			e->adds_apart = true;
+		}
+		return;
+	}
+	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
+	u->products += count / (RATE_WARP * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) * MAX(1, 16 / rows);
+	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
+	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
+}
+
+static double
+cost_of(const Op *op)
+{
+	switch (op_info[op->kind].cost) {
+	case COST_SFU: return LANES / SPECIAL;
+	case COST_DIVIDE: return 12;
+	case COST_LONG: return 24;
+	case COST_ALU: case COST_WHOLE: case COST_OPAQUE: return 1;
+	case COST_FREE: case COST_ACCESS: case COST_NONE: return 0;
+	}
+	unreachable();
+}
+
+/* Rows that a tile of indices says: threads copy them, each with an address for every 16 bytes. */
+static void
+add_gather(Estimate *e, const Op *op, Use *u)
+{
+	double threads = e->warps * e->t->lanes, each = bytes_of(op->out[0].type) / ACCESS_BYTES / threads;
+	for (const char *c = attr_index(op); *c; c++)
+		e->registers += *c == 'g' ? GATHER_REGISTERS : 0;
+	e->registers += ACCESS_REGISTERS * each;
+	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
+}
+
+/* Of a tile on its way out, where there is little room: two pieces of 64 columns (pass drain). */
+static double
+staged_bytes(const Type *t)
+{
+	enum { PIECES = 2, COLUMNS = 64 };
+	int64_t columns = t->rank ? t->extent[t->rank - 1] : 1;
+	return columns > PIECES * COLUMNS ? bytes_of(t) * PIECES * COLUMNS / (double)columns : bytes_of(t);
+}
+
+/* Elements that threads load one by one into registers, a trip ahead, and put into two buffers (pass pipeline). */
+static bool
+is_filled(const Estimate *e, const Op *op, int *dim)
+{
+	int bytes = dtype_tile_size(op->out[0].type->elem);
+	return op->kind == OP_READ && op->out[0].type->rank > 0 && !dtype_is_packed(op->out[0].type->elem) &&
+	    bytes << access_contiguity(op, e->t, dim) < ALONE_BYTES;
+}
+
+/* A warp's load takes as many rows as their elements are fewer than its threads. */
+static void
+add_filled(Estimate *e, const Op *op, int dim, Use *u)
+{
+	const Type *t = op->out[0].type;
+	double count = (double)type_count(t), rows = (double)e->t->lanes / (double)t->extent[dim];
+	e->filled += 2 * bytes_of(op->out[0].type);
+	e->filled_registers += count / (e->warps * e->t->lanes);
+	u->shared += ALONE_CYCLES * MAX(1, rows) * count / e->t->lanes;
+	u->arithmetic += count * ALONE_OPS / LANES;
+}
+
+/* Fitted with estimate_product.c: cycles of a line and of a row outside, what of a copy that two blocks share each takes,
+ * and bytes of rows that begin within lines. */
+static void
+add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
+{
+	static const double LINE_CYCLES = 1.7, OUTSIDE_CYCLES = 1.2, MULTICAST = 0.62, ASTRIDE_BYTES = 1.68;
+	const Type *t = op->out[0].type;
+	double line = 128, row = t->rank ? (double)t->extent[t->rank - 1] * dtype_info[t->elem].bits / 8 : 0;
+	if (t->rank < 2)
+		return;
+	double lines = bytes_of(t) / row * ceil(row / line);
+	double part = estimate_sharers(op, ranks, e->along) > 1 ? MULTICAST : 1;
+	bool astride = estimate_reads_astride(e->b, op);
+	e->mapped &= !in_loop || !map_reason(op, e->t);
+	u->lines += LINE_CYCLES * part * lines * (astride ? 2 : 1);
+	u->moved += line * part * lines * (astride ? ASTRIDE_BYTES : 1);
+	if (in_loop)
+		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
+		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);
+}
+
+void
+estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
+{
+	int dim;
+	if (op->kind == OP_DOT) {
+		add_dot(e, op, u);
+		e->sums = MAX(e->sums, bytes_of(op->out[0].type));
+		e->elements = MAX(e->elements, (double)type_count(op->out[0].type));
+	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
+		double bytes = bytes_of(op->out[0].type);
+		int ranks = in_loop ? e->ranks : 1;
+		u->l2 += bytes * estimate_lines(e->b, op, ranks, e->along) / L2_RATE;
+		u->asked += bytes / estimate_sharers(op, ranks, e->along) / L2_RATE;
+		u->shared += bytes / SHARED_RATE;
+		u->read += bytes / SHARED_RATE;
+		add_boxes(e, op, ranks, in_loop, u);
+		if (in_loop && is_filled(e, op, &dim))
+			add_filled(e, op, dim, u);
+		else
+			e->slot += in_loop && op->out[0].type->rank > 0 ? slot_bytes(op->out[0].type) : 0;
+		e->beside += in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0]) ? bytes : 0;
+		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
+		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
+			add_gather(e, op, u);
+	} else if (op->kind == OP_WRITE) {
+		e->drain += staged_bytes(op->in[access_data(op)]->type);
+		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
+	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
+		double cycles = cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
+		u->arithmetic += cycles;
+		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
+		if ((op_info[op->kind].cost == COST_LONG || op->kind == OP_TANH) && in_loop)
+			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
+	}
+}

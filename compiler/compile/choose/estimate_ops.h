@@ -1,0 +1,42 @@
+/* What a block of a kernel with products uses, by its tile IR: shared by estimate.c and estimate_ops.c. */
+#ifndef TEGULA_ESTIMATE_OPS_H
+#define TEGULA_ESTIMATE_OPS_H
+
+#include "compile/choose/estimate.h"
+
+typedef struct Use {
+	double products, shared, l2, arithmetic;        /* cycles */
+	double asked;                                   /* what l2 were if all rows began with a line */
+	double special;                                 /* of arithmetic, by the unit of exponentials */
+	double read;                                    /* of shared: what copies put there */
+	double lines, outside, moved;                   /* by tensor maps: cycles; of rows outside; bytes */
+} Use;
+
+typedef struct Estimate {
+	const Func *f;
+	const Bound *b;
+	const Target *t;
+	int warps, stages;
+	int split;                                      /* blocks that share a program's loop of sums */
+	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
+	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
+	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
+	Use block;
+	double serial;                                  /* cycles of a block that is alone */
+	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
+	double once;                                    /* bytes of tiles that a program reads before its loop */
+	double beside;                                  /* of a stage, what threads read: one slot will do */
+	double held;                                    /* registers for functions of many steps in the loop */
+	double chain;                                   /* cycles of the trips of two chained products */
+	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
+	double sums, elements;                          /* bytes of the loop's results; elements of a product */
+	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
+	bool mapped;                                    /* what loops read comes by tensor maps */
+	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
+	int dots, warpgroup_dots;
+} Estimate;
+
+/* estimate_ops.c: adds what the op uses of its block, once, and notes what it holds. */
+void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
+
+#endif
