@@ -14,12 +14,12 @@ refuse "roles"
 # a header that lists nothing leaves the warps and the form open
 sed '/tune(/,/stages = /d' matmul.tgl >untuned.tgl
 expect 0 'chosen: warps = [48], specialize = true' inspect untuned.tgl --example large
-expect 0 '4 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=512
+expect 0 '8 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=512
 expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D warps=8 -D specialize=0
 refuse 'roles'
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
 expect 0 'chosen: warps = 8, specialize = true' inspect chain.tgl --example large
-expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
+expect 0 "dot 64x128x64 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3
 expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \
@@ -32,7 +32,7 @@ expect 0 'copy b .*, shared out among 2 blocks and sent to all' inspect matmul.t
 holds grep -q 'clusters of 2 blocks' "$out"
 holds grep -q 'buffer<1 x bf16.128, 64.>' "$out"
 expect 0 'no clusters: blocks of a cluster share copies of kernels that are parted' \
-    inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=4 -D ctas=2
+    inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=4 -D specialize=0 -D ctas=2
 expect 0 'no clusters: chips place at most 8 blocks in a cluster' inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 \
     -D warps=8 -D specialize=1 -D ctas=16
 expect 0 'not parted into roles: the target has no bulk copies that an mbarrier counts' \

@@ -3,6 +3,7 @@
  *
  * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
  * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes. */
+#include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate_ops.h"
 #include "pass/layout/axis.h"
@@ -61,7 +62,9 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->products += count / (RATE_WARPGROUP * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
-		e->registers += ((double)type_count(c) + (w.register_a ? bytes_of(a) / 4 : 0)) / threads;
+		bool is_lone = choose_count_dots(e->f) == 1;    /* others have all columns that were added (pass pad) */
+		e->registers += (is_lone ? (double)type_count(c) : padded_count(c)) / threads;
+		e->registers += (w.register_a ? bytes_of(a) / 4 : 0) / threads;
 		e->decodes |= w.decodes;
 		e->filled += w.decodes ? bytes_of(b) : 0;
 		e->registers += w.decodes ? padded_count(b) / threads : 0;      /* wider on the way */

@@ -22,9 +22,10 @@ static const double LONE_WAIT = 72, PARTED_WAIT = 16;           /* of one warpgr
 static const double LATENCY = 1924, SLOT_WAIT = 15;
 static const double L2_RATE = 6897, MEMORY_RATE = 2450;         /* bytes, all multiprocessors together */
 static const double BUSY = 0.19, UNEVEN = 1.09;                 /* slower: all matrix units at work; several blocks */
+static const double SCALE = 0.85;                               /* the median of measured by modelled times */
 static const double BESIDE_MEMORY = 0.1;                        /* of what waits for memory, the shorter is chosen */
 static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.3, EDGE_SHARE = 0.3;
-static const double CLUSTER_SLOW = 1.05, SPLIT_SLOW = 1.18;
+static const double CLUSTER_START = 1600, CLUSTER_SLOW = 1.05,  SPLIT_SLOW = 1.18;
 static const double JOIN_CLUSTER = 1000, PART_CLUSTER = 919, RATE_CLUSTER = 44;
 static const double JOIN_MEMORY = 4355, PART_MEMORY = 96, RATE_MEMORY = 146;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
@@ -136,5 +137,5 @@ estimate_product(const ProductLaunch *p)
 	if (p->stream)
 		slow *= STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
 	double most = fmax(cycles, p->bytes / MEMORY_RATE) + BESIDE_MEMORY * cycles;
-	return (LAUNCH + most + join_cycles(p)) * slow;
+	return (LAUNCH + (p->ranks > 1 ? CLUSTER_START : 0) + most + join_cycles(p)) * slow * SCALE;
 }

@@ -5,6 +5,7 @@
  *
  * A reduction by a function of the user has no such element; it gets one: a flag goes along with each element, and
  * the function is applied only where both are valid. */
+#include "pass/layout/dot.h"
 #include "pass/shape/pad.h"
 
 #include <math.h>
@@ -149,13 +150,26 @@ reads_zeros(const Value *v)
 	return v->def && v->def->kind == OP_READ && v->def->nin == access_data(v->def);
 }
 
-/* Products of warpgroups compute as many columns as there were. */
+/* Is it a product that feeds another, or is fed by one? */
+static bool
+is_chained(const Func *f, const Op *dot)
+{
+	if (dot_next(f, &dot->out[0]))
+		return true;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_DOT && dot_next(f, &op->out[0]) == dot)
+			return true;
+	return false;
+}
+
+/* Products of warpgroups compute as many columns as there were; not chained ones, which took longer so: attention with
+ * heads of 96 took 509 us on an H200, 411 with 128 columns. */
 static void
 note_columns(const Pad *p, Op *op)
 {
 	enum { MULTIPLE = 32 };
 	int64_t was = pad_was(p, &op->out[0])->extent[1];
-	if (op->out[0].type->extent[1] != was && was % MULTIPLE == 0)
+	if (op->out[0].type->extent[1] != was && was % MULTIPLE == 0 && !is_chained(p->f, op))
 		attr_set_columns(p->m, op, was);
 }
 
