@@ -19,7 +19,7 @@ expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D wa
 refuse 'roles'
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
 expect 0 'chosen: warps = 8, specialize = true' inspect chain.tgl --example large
-expect 0 "dot 64x128x64 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
+expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3
 expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \

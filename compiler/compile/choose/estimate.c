@@ -230,11 +230,11 @@ is_modelled(Estimate *e, bool chain)
 	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));
 }
 
-/* All products are of warpgroups, one after the other, and nothing but tensor maps brings operands. */
+/* The one product is of warpgroups, and nothing but tensor maps brings its operands. */
 static bool
-is_plain_product(const Estimate *e, bool chain)
+is_plain_product(const Estimate *e)
 {
-	return !chain && e->mapped && !e->decodes && e->filled == 0 && e->warpgroup_dots == e->dots;
+	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0;
 }
 
 /* Of the multiprocessors, those on which clusters as large fit. */
@@ -293,7 +293,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	hold(&e);
 	int together = resident(&e);
 	bool is_few = each < 2 && !e.stream && (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
-	bool is_plain = is_plain_product(&e, chain);
+	bool is_plain = is_plain_product(&e);
 	if (together == 0 || (e.stream && !is_plain) || (e.parted && !e.chained && (e.filled > 0 || (is_few && !is_plain))))
 		return -1;
 	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);

@@ -22,8 +22,8 @@ static const double LONE_WAIT = 72, PARTED_WAIT = 16;           /* of one warpgr
 static const double LATENCY = 1924, SLOT_WAIT = 15;
 static const double L2_RATE = 6897, MEMORY_RATE = 2450;         /* bytes, all multiprocessors together */
 static const double BUSY = 0.19, UNEVEN = 1.09;                 /* slower: all matrix units at work; several blocks */
-static const double SCALE = 0.85;                               /* the median of measured by modelled times */
-static const double BESIDE_MEMORY = 0.1;                        /* of what waits for memory, the shorter is chosen */
+static const double SCALE = 0.72;                               /* the median of measured by modelled times */
+static const double BESIDE_MEMORY = 0.3;                        /* of what waits for memory, the shorter is chosen */
 static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.3, EDGE_SHARE = 0.3;
 static const double CLUSTER_START = 1600, CLUSTER_SLOW = 1.05,  SPLIT_SLOW = 1.18;
 static const double JOIN_CLUSTER = 1000, PART_CLUSTER = 919, RATE_CLUSTER = 44;
@@ -60,7 +60,7 @@ alone(const ProductLaunch *p, double active, bool edge)
 	double ahead = fmax(p->stages - 1, 1), lone = p->parted ? PARTED_WAIT : LONE_WAIT;
 	double wait = SLOT_WAIT / ahead + (p->warpgroups == 1 ? lone : 0);
 	double trips = fmax(p->trips, 1), most = fmax(used(p, active, edge), trips * LATENCY / ahead);
-	return most + trips * wait + most / trips;      /* the first trip's copies hide behind nothing */
+	return most + trips * wait + most / trips / 3;  /* the first trip's copies hide behind nothing */
 }
 
 typedef double Cost(const ProductLaunch *p, double active, bool edge);
