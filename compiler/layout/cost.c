@@ -194,13 +194,12 @@ least_trip_cost(const Layout *l, int bytes)
 	return least;
 }
 
-/* Row by row, the 16-byte chunks of each 128 bytes exclusive-ored with the number of these, whatever a row's length. */
-static Layout
-swizzled_lines(const Layout *l, const int *order, int bytes)
+Layout
+layout_swizzled_lines(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int bits)
 {
-	enum { CHUNK = 16, LINE_CHUNKS = 3 };
-	Layout s = layout_row_major(l->rank, l->out, order);
-	int at = log2_ceil(CHUNK / bytes), n = s.in[IN_REGISTER];
+	enum { CHUNK = 128, LINE_CHUNKS = 3 };
+	Layout s = layout_row_major(rank, shape, order);
+	int at = log2_ceil(CHUNK / bits), n = s.in[IN_REGISTER];
 	for (int i = 0; i < LINE_CHUNKS && at + LINE_CHUNKS + i < n; i++)
 		s.map.col[at + LINE_CHUNKS + i] ^= s.map.col[at + i];
 	return s;
@@ -245,7 +244,7 @@ take_swizzled(Cheapest *c, const int *order)
 				if (take_cheaper(c, &s))
 					return true;
 			}
-	Layout lines = swizzled_lines(l, order, c->bytes);
+	Layout lines = layout_swizzled_lines(l->rank, l->out, order, 8 * c->bytes);
 	return take_cheaper(c, &lines);
 }
 

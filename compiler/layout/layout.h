@@ -98,6 +98,9 @@ Layout layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[
  * stands at v ^ ((r >> per_phase) & (2^phases - 1)). */
 Layout layout_swizzled(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int per_phase,
     int phases);
+/* Row by row, the 16-byte chunks of each 128 bytes exclusive-ored with the number of these, whatever a row's length; of
+ * elements of `bits`. */
+Layout layout_swizzled_lines(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int bits);
 
 /* Boxes as bulk tensor copies and wgmma place them: `row_bytes` (128, 64, 32 or 16) of order[0], the tensor's contiguous
  * dimension, by all of the other dimensions, order[1] the fastest of them; boxes one after the other along order[0].  In

@@ -81,7 +81,7 @@ Layout convert_shared_layout(const Target *t, const Layout *src, const Layout *d
 /* Does every thread read only what its own warp wrote? */
 bool convert_stays_in_warps(const Layout *src, const Layout *dst);
 
-/* Which thread touches which byte of scratch: the image of an offset's bit i in the thread's number. */
+/* Which thread touches which byte: the image of an offset's bit i in the thread's number. */
 typedef struct ScratchOwners {
 	int n, lanes;                                   /* bits of an offset, of a lane's number */
 	bool is_exact;                                  /* else only the warp is known */
@@ -90,7 +90,7 @@ typedef struct ScratchOwners {
 
 /* As an op's scratch is written, or read.  False: not known, or bytes that more than one warp touches. */
 bool scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out);
-
+bool buffer_owners(const Layout *held, const Layout *shared, DType elem, bool reads, ScratchOwners *out);
 /* plan_shuffle.c: false where shared memory is cheaper */
 bool plan_shuffle(const Convert *c, const Layout *src, const Layout *dst, ShufflePlan *out);
 

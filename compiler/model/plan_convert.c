@@ -3,6 +3,8 @@
  * bank conflicts (layout_best_shared). */
 #include "model/model.h"
 
+#include <string.h>
+
 /* Is it made of fragments that a simdgroup loads as 8 x 8 matrices?  No other target has such layouts. */
 static bool
 is_squares(const Layout *l)
@@ -86,4 +88,26 @@ scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out)
 	int bytes = element_bytes(op->out[0].type);
 	Layout shared = convert_shared_layout(t, src, dst, bytes);
 	return owners(reads ? dst : src, &shared, bytes, reads, out);
+}
+
+/* As slots in layout `shared` are, by threads that hold a tile as `held`: only the warp is known.  False also where 16
+ * bytes are of several warps. */
+bool
+buffer_owners(const Layout *held, const Layout *shared, DType elem, bool reads, ScratchOwners *out)
+{
+	enum { WIDEST = 4 };                            /* log2 of an access's bytes */
+	Layout bytes;
+	int size = dtype_tile_size(elem);
+	if (layout_free_bits(held, IN_WARP) || !owners(held, shared, size, reads, out))
+		return false;
+	out->is_exact = false;
+	if (dtype_is_packed(elem)) {                    /* two offsets a byte */
+		if (!layout_bytes(shared, &bytes) || out->thread[0] >> out->lanes)
+			return false;
+		memmove(out->thread, out->thread + 1, sizeof *out->thread * (size_t)--out->n);
+	}
+	for (int i = 0; i < MIN(out->n, WIDEST); i++)   /* an access may reach that far around what is asked for */
+		if (out->thread[i] >> out->lanes)
+			return false;
+	return true;
 }

@@ -33,6 +33,39 @@ swizzle(const Layout *l, DType t)
 	return layout_swizzled(l->rank, l->out, order, vector, per_phase, MIN(chunks, 3));
 }
 
+/* What each of the block's warps reads of a tile that they divide along dimension d lies by itself, row by row. */
+static Layout
+sliced_lines(const Layout *l, int d, int parts, int bits)
+{
+	int fast = pipeline_fast_dim(l, l->rank - 1), shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, n = 0;
+
+	for (int i = 0; i < l->rank; i++)
+		shape[i + (i >= d)] = l->out[i];
+	shape[d] = parts;
+	shape[d + 1] -= parts;
+	order[n++] = fast + (fast >= d);
+	for (int i = l->rank; i >= 0; i--)
+		if (i != d && i != order[0])
+			order[n++] = i;
+	order[n] = d;
+	Layout lines = layout_swizzled_lines(l->rank + 1, shape, order, bits);
+	return layout_reshape(&lines, l->rank, l->out);
+}
+
+static bool
+lies_in_slices(const Op *read, Layout *out)
+{
+	const IntList *slices = attr_slices(read);
+	const Layout *l = read->out[0].layout;
+
+	for (int d = 0; slices && d < slices->n && l->rank < LAYOUT_RANK; d++)
+		if (slices->at[d] > 1) {
+			*out = sliced_lines(l, d, log2_ceil(slices->at[d]), dtype_info[read->out[0].type->elem].bits);
+			return true;
+		}
+	return false;
+}
+
 static const Layout *
 choose_shared(Pipeline *p, const Staged *s)
 {
@@ -51,7 +84,7 @@ choose_shared(Pipeline *p, const Staged *s)
 		Layout row = layout_row_major(v->layout->rank, v->layout->out, order);
 		return layout_intern(p->m, &row);
 	}
-	if (dtype_is_packed(v->type->elem))
+	if (lies_in_slices(s->read, &l) || dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
 	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 &&
 	    l.out[l.rank - 2] >= 3) {

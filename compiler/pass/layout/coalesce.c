@@ -205,6 +205,41 @@ order_from(int first, int rank, int order[LAYOUT_RANK])
 			order[n++] = d;
 }
 
+/* Of a read whose dimension d is in `parts` (log2) that a warp each reads: the warps lie along the parts, lanes within. */
+static Layout
+sliced(const Type *tile, const int order[LAYOUT_RANK], const int shape[LAYOUT_RANK], int d, int parts, int k, int lanes)
+{
+	Blocked b = {.rank = tile->rank + 1};
+	int apart[LAYOUT_RANK] = {0}, room = lanes;
+	for (int i = 0; i < tile->rank; i++)
+		apart[i + (i >= d)] = shape[i];
+	apart[d] = parts;
+	apart[d + 1] = shape[d] - parts;
+	b.warps[d] = parts;
+	b.order[tile->rank] = d;
+	for (int i = 0; i < tile->rank; i++)
+		b.order[i] = order[i] + (order[i] >= d);
+	b.per_thread[b.order[0]] = k = MIN(k, apart[b.order[0]]);
+	for (int i = 0; i < tile->rank; i++) {
+		int at = b.order[i], take = MIN(room, apart[at] - b.per_thread[at]);
+		b.lanes[at] = i == tile->rank - 1 ? room : take;
+		room -= b.lanes[at];
+	}
+	Layout l = layout_blocked(&b, apart);
+	return layout_reshape(&l, tile->rank, shape);
+}
+
+/* The dimension that the block's warps divide between them; -1: none. */
+static int
+sliced_dim(const Op *op, int warps)
+{
+	const IntList *slices = attr_slices(op);
+	for (int d = 0; slices && d < slices->n; d++)
+		if (slices->at[d] > 1 && slices->at[d] == warps)
+			return d;
+	return -1;
+}
+
 static const Layout *
 preferred(const Op *op, const Target *t)
 {
@@ -225,6 +260,11 @@ preferred(const Op *op, const Target *t)
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = 0;
 	k = MIN(k, MAX(total - lanes - warps, 0));
+	int divided = sliced_dim(op, f->schedule.warps);
+	if (divided >= 0 && tile->rank + 1 <= LAYOUT_RANK) {
+		Layout apart = sliced(tile, order, shape, divided, warps, k, lanes);
+		return layout_intern(f->module, &apart);
+	}
 	Layout l = layout_coalesced(tile->rank, shape, order, k, lanes, warps);
 	return layout_intern(f->module, &l);
 }

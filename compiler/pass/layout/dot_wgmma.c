@@ -108,6 +108,8 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	*out = (DotWgmma){.info = NULL};
 	if (!(t->has & HAS_WGMMA))
 		return "the target has none";
+	if (acc->rank == 3 && dot->home->func->schedule.slices > 1)
+		return "few rows: the block's warps divide the loop between them";
 	if (acc->rank != 2)
 		return "a dot of matrices in batches";
 	if (rows < 0)

@@ -378,25 +378,35 @@ walk_loop(Barrier *k, Op *op)
 /* A copy for a later iteration stands in a branch that tests whether there is one, and must come after the last readers
  * of its slot, and what counts its bytes after that was initialised.  What follows the branch needs the same barrier, so
  * there is one, before the branch. */
-static bool
+static SyncScope
 copies_before_readers(Barrier *k, const Op *branch)
 {
+	SyncScope most = SYNC_NONE;
+
 	for (int r = 0; r < branch->nregion; r++)
 		for (const Op *op = branch->region[r]->first; op; op = op_after(op, branch->region[r])) {
 			bool begins = op->kind == OP_COPY || op->kind == OP_EXPECT;
 			Effects effects = begins ? effects_of(op, &k->filled, k->tmp) : (Effects){0};
-			for (int i = 0; i < effects.n; i++)
-				if (!effects.at[i].global && find_hazard(k, branch, &effects.at[i]))
-					return true;
+			for (int i = 0; i < effects.n && most != SYNC_BLOCK; i++)
+				if (!effects.at[i].global) {
+					SyncScope scope = find_hazard(k, branch, &effects.at[i]);
+					most = MAX(most, scope);
+				}
 		}
-	return false;
+	return most;
 }
 
 static void
 walk_branch(Barrier *k, Op *op)
 {
-	if (copies_before_readers(k, op) || attr_sync(op))
+	SyncScope scope = copies_before_readers(k, op);
+
+	if (scope == SYNC_BLOCK || attr_sync(op)) {
 		sync_before(k, op);
+	} else if (scope == SYNC_WARP || attr_sync_warp(op)) {
+		put_sync(k, op, attr_sync_warp(op), attr_set_sync_warp);
+		note_warp_sync(k);
+	}
 	Effects before = effects_copy(&k->open, k->tmp);
 
 	walk(k, op->region[0]);

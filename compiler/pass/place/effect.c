@@ -84,6 +84,63 @@ effects_drop_duplicates(Effects *all)
 
 /* ---- shared memory ---- */
 
+static bool
+copies_in_groups(const Op *op)
+{
+	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
+}
+
+/* The threads that touch each byte of a slot as `op` copies a tile there, or gets it. */
+static bool
+find_owners(const Op *op, const Op *buffer, ScratchOwners *out)
+{
+	bool known = (op->kind == OP_GET || copies_in_groups(op)) && op->out[0].layout && buffer->out[0].layout;
+
+	return known && buffer_owners(op->out[0].layout, buffer->out[0].layout, buffer->out[0].type->elem,
+	    op->kind == OP_GET, out);
+}
+
+static bool
+same_warps(const ScratchOwners *a, const ScratchOwners *b)
+{
+	bool same = a->n == b->n && a->lanes == b->lanes;
+
+	for (int i = 0; i < a->n && same; i++)
+		same = a->thread[i] >> a->lanes == b->thread[i] >> b->lanes;
+	return same;
+}
+
+static bool
+touches_buffer(const Op *op, const Op *buffer)
+{
+	for (int i = 0; i < op->nin && op->kind != OP_SLOT; i++)
+		if (buffer_owner(op->in[i]) == buffer)
+			return true;
+	return false;
+}
+
+/* The threads that touch each byte of the buffer's slots, where only one warp ever does, by copies and gets alone; NULL: it
+ * is otherwise.  One of several warps' needs a barrier of the block, and that one serves all. */
+static const ScratchOwners *
+slot_owners(const Op *buffer, Arena *tmp)
+{
+	const Block *body = buffer->home->func->body;
+	ScratchOwners *all = NULL, o;
+
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind == OP_ROLES)
+			return NULL;
+		if (!touches_buffer(op, buffer))
+			continue;
+		if (!find_owners(op, buffer, &o) || (all && !same_warps(all, &o)))
+			return NULL;
+		if (!all)
+			all = NEW(tmp, ScratchOwners);
+		*all = o;
+	}
+	return all;
+}
+
 /* The bytes of a buffer or a slot of it; all of it where the slot's number is not constant. */
 static void
 add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
@@ -103,6 +160,7 @@ add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
 		e.ring = v->def->in[0];
 		e.slot = v->def->in[1];
 	}
+	e.owners = slot_owners(of, tmp);
 	if (e.slot && value_int(e.slot, &i)) {
 		i %= t->slots;
 		e.lo += e.slot_bytes * (i < 0 ? i + t->slots : i);
@@ -115,12 +173,6 @@ static bool
 copies_by_itself(const Op *op)
 {
 	return op->kind == OP_COPY && strcmp(attr_kind(op), "plain") != 0;
-}
-
-static bool
-copies_in_groups(const Op *op)
-{
-	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
 }
 
 bool

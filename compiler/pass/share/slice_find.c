@@ -1,0 +1,231 @@
+/* Which loops of products the warps of a block can divide.
+ *
+ *     for %0, %n, %1, %acc do (%g: i64, %c: f32[16, 64]) {
+ *         %k = mul %g, %128                               an integer that grows by 128 with each iteration
+ *         %w = read %weights, %r, %k {extents = [64, 128]}        128 columns further: neighbours of the last ones
+ *         %s = read %scales, %r, %g {index = "pi", …}             one further
+ *         %p = dot %x, (permute (cast %w)), %0
+ *         …  yield (add %c, (mul %p, …))                  a sum
+ *     }
+ *
+ * Iterations must not depend on each other but for sums, their reads must go on where the iteration before ended, and
+ * whatever else is computed must be elementwise, a product, or move elements as an op of one more dimension can.
+ *
+ * Loops of few rows are better for it: their products are over at once, so that what an iteration takes is the way from
+ * one barrier of the block to the next.  Slices have rings of their own, and no barrier but their warp's. */
+#include "pass/layout/dot.h"
+#include "pass/share/slice_k.h"
+#include "pass/share/split_k.h"
+
+#include <string.h>
+
+enum { FEW_ROWS = 32, WARPS = 8, WARPS_LEAST = 4, SLOTS = 3, SUMS_MOST = 64, ROW_BYTES = 32 };
+
+/* ---- what varies ---- */
+
+static bool
+is_number(const Value *v)
+{
+	return v->type->kind == TYPE_TILE && v->type->rank == 0 && v->type->elem == TY_I64;
+}
+
+static bool
+varies(const Slice *s, const Value *v)
+{
+	return s->varies[v->id];
+}
+
+/* The step of an integer made of others whose steps are known; false: it grows otherwise. */
+static bool
+find_step(const Slice *s, const Op *op, int64_t *step)
+{
+	const int64_t *at = s->step;
+	int64_t by;
+
+	switch (op->kind) {
+	case OP_ADD:
+		*step = at[op->in[0]->id] + at[op->in[1]->id];
+		return true;
+	case OP_SUB:
+		*step = at[op->in[0]->id] - at[op->in[1]->id];
+		return true;
+	case OP_MUL:
+		for (int i = 0; i < 2; i++)
+			if (value_int(op->in[i], &by))
+				return !__builtin_mul_overflow(by, at[op->in[1 - i]->id], step);
+		return false;
+	default:
+		return false;
+	}
+}
+
+/* %k / 128 where %k begins at a multiple of 128 and grows by one. */
+static bool
+find_quotient(const Slice *s, const Op *op, int64_t *step)
+{
+	int64_t by, first;
+
+	if (op->kind != OP_DIV || op->in[0] != &s->body->arg[0] || !value_int(op->in[1], &by) || by <= 0)
+		return false;
+	*step = s->step[op->in[0]->id] / by;
+	return value_int(s->loop->in[0], &first) && first >= 0 && first % by == 0 && s->step[op->in[0]->id] % by == 0;
+}
+
+int
+slice_dim(const Slice *s, const Op *read)
+{
+	for (int i = 0; i < read->in[0]->type->rank; i++)
+		if (varies(s, read->in[1 + i]))
+			return i;
+	return -1;
+}
+
+/* It goes on where it ended, along one dimension, as far as one iteration goes. */
+static const char *
+read_reason(const Slice *s, const Op *op)
+{
+	const char *index = attr_index(op);
+	int along = slice_dim(s, op), rank = op->in[0]->type->rank, e = 0;
+
+	if (strchr(index, 'g'))
+		return "it reaches elements through tiles of indices";
+	if (op->nin > 1 + rank && op->in[1 + rank]->type->rank > 0)
+		return "what it reads outside of a tensor is a tile";
+	for (int i = 0; i < rank; i++) {
+		int64_t extent = index[i] == 'p' ? attr_extents(op)->at[e++] : 1;
+		if (!varies(s, op->in[1 + i]))
+			continue;
+		if (i != along || s->step[op->in[1 + i]->id] != extent)
+			return "an iteration does not read on where the one before ended";
+		if (!is_power_of_two(extent))
+			return "an iteration reads no power of two";
+	}
+	return NULL;
+}
+
+static const char *
+tile_reason(const Slice *s, const Op *op)
+{
+	int rank = op->out[0].type->rank;
+
+	if (rank + 1 > KERNEL_RANK || (op->nin && op->in[0]->type->rank + 1 > KERNEL_RANK))
+		return "its tiles have no dimension to spare";
+	switch (op->kind) {
+	case OP_READ: return read_reason(s, op);
+	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: return NULL;
+	case OP_BROADCAST: return NULL;
+	default: return op_has(op, ELEM) ? NULL : "it does more in an iteration than read, compute and multiply";
+	}
+}
+
+static const char *
+op_reason(Slice *s, const Op *op)
+{
+	bool any = false;
+
+	if (op->nregion || op_has(op, WRITES | EFFECT) || op->nout != 1)
+		return op->kind == OP_YIELD ? NULL : "an iteration has branches, loops, writes or effects";
+	for (int i = 0; i < op->nin; i++)
+		any |= varies(s, op->in[i]);
+	s->varies[op->out[0].id] = any;
+	if (!any)
+		return op_has(op, PURE | READS) ? NULL : "an iteration has effects";
+	if (op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0)
+		return tile_reason(s, op);
+	int64_t *step = &s->step[op->out[0].id];
+	if (!is_number(&op->out[0]) || (!find_step(s, op, step) && !find_quotient(s, op, step)))
+		return "its iterations compute numbers that do not grow evenly";
+	return NULL;
+}
+
+/* Warps read slots of their own, which only asynchronous copies fill, as their matrix instructions have them. */
+static const char *
+dot_reason(const Op *op, const Target *t)
+{
+	if (op->kind != OP_DOT)
+		return NULL;
+	return op->out[0].type->rank == 2 && dot_mma(op, t) ? NULL : "its products are no matrix instruction's";
+}
+
+const char *
+slice_reason(Slice *s, const Target *t)
+{
+	int64_t step;
+	bool multiplies = false;
+
+	if (!(t->has & HAS_CP_ASYNC))
+		return "the target has no asynchronous copies";
+	for (int i = 0; i < s->loop->nout; i++)
+		if (split_fold(s->loop, i) != OP_ADD)
+			return "it carries more than sums";
+	if (s->loop->nout == 0 || !value_int(s->loop->in[2], &step) || step <= 0)
+		return "it has no constant step";
+	for (int i = 0; i < s->body->narg; i++)
+		s->varies[s->body->arg[i].id] = true;
+	s->step[s->body->arg[0].id] = step;
+	for (const Op *op = s->body->first; op; op = op->next) {
+		const char *why = op_reason(s, op);
+		why = why ? why : dot_reason(op, t);
+		if (why)
+			return why;
+		multiplies |= op->kind == OP_DOT;
+	}
+	return multiplies ? NULL : "it multiplies no matrices";
+}
+
+/* ---- what pays ---- */
+
+/* Bytes of a slot that one iteration fills. */
+static int64_t
+slot_bytes(const Slice *s)
+{
+	int64_t n = 0;
+
+	for (const Op *op = s->body->first; op; op = op->next)
+		if (op->kind == OP_READ && varies(s, &op->out[0]))
+			n += dtype_bytes(op->out[0].type->elem, type_count(op->out[0].type));
+	return n;
+}
+
+/* Few rows or columns, and sums that a warp's threads have room for. */
+static bool
+is_few(const Slice *s, const Target *t)
+{
+	for (const Op *op = s->body->first; op; op = op->next) {
+		const Type *c = op->kind == OP_DOT ? op->out[0].type : NULL;
+		if (!c)
+			continue;
+		int64_t rows = c->extent[c->rank - 2], columns = c->extent[c->rank - 1];
+		if (rows == columns || MIN(rows, columns) > FEW_ROWS ||
+		    rows * columns > (int64_t)SUMS_MOST * t->lanes)
+			return false;
+	}
+	return true;
+}
+
+/* An iteration's part of a row is a sector of memory at least, if rows run along what moves. */
+static bool
+reads_sectors(const Slice *s)
+{
+	for (const Op *op = s->body->first; op; op = op->next) {
+		const Type *c = op->kind == OP_READ && varies(s, &op->out[0]) ? op->out[0].type : NULL;
+		if (c && c->rank == 2 && slice_dim(s, op) == op->in[0]->type->rank - 1 &&
+		    attr_index(op)[slice_dim(s, op)] == 'p' && dtype_bytes(c->elem, c->extent[1]) < ROW_BYTES)
+			return false;
+	}
+	return true;
+}
+
+int
+slice_count(const Slice *s, const Target *t)
+{
+	int warps = s->f->schedule.warps, n = warps ? warps : WARPS;
+	int64_t each = (s->f->schedule.stages ? s->f->schedule.stages : SLOTS) * slot_bytes(s);
+
+	if (s->f->schedule.stages == 1 || s->f->schedule.specialize == 1 ||
+	    !is_few(s, t) || !reads_sectors(s))
+		return 1;
+	while (!warps && n > WARPS_LEAST && n * each > t->shared_bytes)
+		n /= 2;
+	return n < WARPS_LEAST || n > WARPS || n * each > t->shared_bytes ? 1 : n;
+}

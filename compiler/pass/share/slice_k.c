@@ -1,0 +1,397 @@
+/* Sliced K: the warps of a block divide a loop of products between them, each with iterations of its own.
+ *
+ *     %p = for %0, %n, %1, %z do (%g, %acc: f32[16, 64]) {
+ *         %w = read %weights, %r, (mul %g, 128) {extents = [64, 128]} : i4[64, 128]
+ *         %d = dot %x, (permute (cast %w)), %acc : f32[16, 64]
+ *         yield %d
+ *     }
+ *  =>
+ *     %q = for %0, %n, %8, %z8 do (%g, %acc: f32[8, 16, 64]) {
+ *         %w = read %weights, %r, (mul %g, 128) {extents = [64, 1024], slices = [1, 8]} : i4[64, 1024]
+ *         %v = permute (reshape %w : i4[64, 8, 128]) : i4[8, 64, 128]           a warp has one of the 8
+ *         %d = dot %x8, (permute (cast %v)), %acc : f32[8, 16, 64]
+ *         yield %d
+ *     }
+ *     %s = reduce %q {fn = "sum", axis = 0} : f32[16, 64]
+ *     %p = add %z, %s
+ *
+ * Eight iterations become one of tiles with one more dimension, along which the block's warps lie: passes coalesce (by
+ * {slices}) and dot give each warp what is its own, so that it waits for its own copies, and for no other warp until the
+ * sums are added.  Sums are added in another order.
+ *
+ * In the last turn some warps may be behind the loop's end.  What they read there lies outside of tensors and adds nothing
+ * (slice_zero.c); else small tiles that they read are masked, or, where that does not do, the sums.
+ *
+ * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c). */
+#include "pass/share/slice_k.h"
+
+#include <string.h>
+
+typedef struct Sliced {
+	Slice *s;
+	Builder b;                                      /* in the new body */
+	Value **map;                                    /* what was there before: the same, of the first slice */
+	Value **all;                                    /* of all slices; NULL: the same in all */
+	Value *exists;                                  /* bool[n]: has the slice an iteration?  NULL: not asked */
+	Value *index;                                   /* the new loop's own */
+} Sliced;
+
+/* The shape with the slices before it. */
+static const Type *
+sliced_type(const Slice *s, const Type *t)
+{
+	int64_t extent[MAX_RANK];
+
+	extent[0] = s->n;
+	memcpy(extent + 1, t->extent, sizeof *extent * (size_t)t->rank);
+	return type_with_shape(s->m, t, t->rank + 1, extent);
+}
+
+static Value *
+plain(const Sliced *x, Value *v)
+{
+	return x->map[v->id] ? x->map[v->id] : v;
+}
+
+/* A tile [n] in as many dimensions as the sliced tile of that type, the same everywhere else. */
+static Value *
+spread(Sliced *x, Value *v, const Type *to)
+{
+	int64_t extent[MAX_RANK] = {x->s->n};
+
+	for (int d = 1; d < to->rank; d++)
+		extent[d] = 1;
+	Value *line = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, to->rank, extent));
+	return build1(&x->b, OP_BROADCAST, line, type_with_elem(x->b.m, to, v->type->elem));
+}
+
+/* v, of type t before, in all slices. */
+static Value *
+sliced(Sliced *x, Value *v)
+{
+	if (x->all[v->id])
+		return x->all[v->id];
+	const Type *to = sliced_type(x->s, v->type);
+	Value *same = plain(x, v);
+	if (v->type->rank > 0) {
+		int64_t extent[MAX_RANK] = {1};
+		memcpy(extent + 1, v->type->extent, sizeof *extent * (size_t)v->type->rank);
+		same = build1(&x->b, OP_RESHAPE, same, type_with_shape(x->b.m, v->type, to->rank, extent));
+	}
+	return build1(&x->b, OP_BROADCAST, same, to);
+}
+
+/* i64[n]: the number in each slice, which grows by `step` from one to the next. */
+static Value *
+numbers(Sliced *x, Value *first, int64_t step)
+{
+	const Type *line = sliced_type(x->s, first->type);
+	Attr axis = attr_new_axis(x->b.m, 0);
+	Value *slice = &op_make(&x->b, OP_IOTA, NULL, 0, &axis, 1, &line, 1)->out[0];
+	Value *by = build2(&x->b, OP_MUL, slice, build_int(&x->b, line, step));
+
+	return build2(&x->b, OP_ADD, build1(&x->b, OP_BROADCAST, first, line), by);
+}
+
+static Value *
+slices_that_exist(Sliced *x)
+{
+	if (!x->exists) {
+		const Slice *s = x->s;
+		Value *index = numbers(x, x->index, s->step[s->body->arg[0].id]);
+		Value *end = build1(&x->b, OP_BROADCAST, s->loop->in[1], index->type);
+		x->exists = build2(&x->b, OP_LT, index, end);
+	}
+	return x->exists;
+}
+
+/* v where the slice's iteration is before the loop's end, else `otherwise`. */
+static Value *
+masked(Sliced *x, Value *v, Value *otherwise)
+{
+	return build3(&x->b, OP_SELECT, spread(x, slices_that_exist(x), v->type), v, otherwise);
+}
+
+static Value *
+zeros(Builder *b, const Type *t)
+{
+	return dtype_is_float(t->elem) ? build_float(b, t, 0) : build_int(b, t, 0);
+}
+
+/* ---- reads ---- */
+
+/* The attributes of a read that has n times as much along dimension d, e of the tile's. */
+static Attr *
+wider_attrs(const Slice *s, const Op *read, int d, int e, bool is_new, int *nattr)
+{
+	Attr *attr = NEW_ARRAY(s->m->cx->tmp, Attr, read->nattr + 2);
+	const IntList *old = attr_extents(read);
+	int64_t extent[MAX_RANK], slices[MAX_RANK];
+	int n = 0, had = old ? old->n : 0;
+	char *index = arena_printf(s->m->cx->tmp, "%s", attr_index(read));
+
+	for (int i = 0; i < had + is_new; i++) {
+		bool here = i == e;
+		extent[i] = here && is_new ? s->n : old->at[i - (is_new && i > e)] * (here ? s->n : 1);
+		slices[i] = here ? s->n : 1;
+	}
+	index[d] = 'p';
+	for (int i = 0; i < read->nattr; i++)
+		if (read->attr[i].name != ATTR_INDEX && read->attr[i].name != ATTR_EXTENTS)
+			attr[n++] = read->attr[i];
+	attr[n++] = attr_new_index(s->m, index);
+	attr[n++] = attr_new_extents(s->m, extent, had + is_new);
+	attr = memcpy(NEW_ARRAY(s->m->cx->tmp, Attr, n + 1), attr, sizeof *attr * (size_t)n);
+	attr[n++] = attr_new_slices(s->m, slices, had + is_new);
+	*nattr = n;
+	return attr;
+}
+
+/* The slices of one tile, side by side along dimension e, become the first dimension. */
+static Value *
+apart(Sliced *x, Value *v, int e, bool is_new)
+{
+	int64_t extent[MAX_RANK], dims[MAX_RANK];
+	int n = 0, rank = v->type->rank + !is_new;
+
+	for (int d = 0; d < v->type->rank; d++) {
+		if (d == e && !is_new)
+			extent[n++] = x->s->n;
+		extent[n++] = d == e && !is_new ? v->type->extent[d] / x->s->n : v->type->extent[d];
+	}
+	if (!is_new)
+		v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
+	dims[0] = e;
+	for (int d = 0, at = 1; d < rank; d++)
+		if (d != e)
+			dims[at++] = d;
+	Attr order = attr_new_dims(x->b.m, dims, rank);
+	return &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+}
+
+static Value *
+slice_read(Sliced *x, const Op *op)
+{
+	int d = slice_dim(x->s, op), e = 0, nattr;
+	bool is_new = attr_index(op)[d] == 'i';
+
+	for (int i = 0; i < d; i++)
+		e += attr_index(op)[i] == 'p';
+	Attr *attr = wider_attrs(x->s, op, d, e, is_new, &nattr);
+	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
+	for (int i = 0; i < op->nin; i++)
+		in[i] = plain(x, op->in[i]);
+	Value *wide = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
+	wide->name = op->out[0].name;
+	Value *v = apart(x, wide, e, is_new);
+	return slice_masks(x->s, op) ? masked(x, v, zeros(&x->b, v->type)) : v;
+}
+
+/* ---- other ops ---- */
+
+static Value *
+slice_permute(Sliced *x, const Op *op)
+{
+	int64_t dims[MAX_RANK] = {0};
+	const IntList *old = attr_dims(op);
+
+	for (int d = 0; d < old->n; d++)
+		dims[d + 1] = old->at[d] + 1;
+	Attr order = attr_new_dims(x->b.m, dims, old->n + 1);
+	Value *in = sliced(x, op->in[0]);
+	return &op_make(&x->b, OP_PERMUTE, &in, 1, &order, 1, NULL, 0)->out[0];
+}
+
+/* A number that grows with the slices; a tile that has one more dimension than its operand in any case. */
+static Value *
+slice_broadcast(Sliced *x, const Op *op)
+{
+	const Type *to = sliced_type(x->s, op->out[0].type);
+	Value *v = op->in[0];
+
+	if (v->type->rank == 0)
+		return spread(x, numbers(x, plain(x, v), x->s->step[v->id]), to);
+	return build1(&x->b, OP_BROADCAST, sliced(x, v), to);
+}
+
+static Value *
+slice_op(Sliced *x, const Op *op)
+{
+	const Type *to = sliced_type(x->s, op->out[0].type);
+	Value **in;
+
+	switch (op->kind) {
+	case OP_READ: return slice_read(x, op);
+	case OP_PERMUTE: return slice_permute(x, op);
+	case OP_BROADCAST: return slice_broadcast(x, op);
+	case OP_RESHAPE: return build1(&x->b, OP_RESHAPE, sliced(x, op->in[0]), to);
+	default: break;
+	}
+	in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
+	for (int i = 0; i < op->nin; i++)
+		in[i] = sliced(x, op->in[i]);
+	return &op_make(&x->b, op->kind, in, op->nin, op->attr, op->nattr, &to, 1)->out[0];
+}
+
+/* ---- the loop ---- */
+
+static bool
+is_tile(const Value *v)
+{
+	return v->type->kind == TYPE_TILE && v->type->rank > 0;
+}
+
+static Op *
+make_loop(const Slice *s, Builder *b)
+{
+	Arena *tmp = s->m->cx->tmp;
+	int n = s->loop->nout;
+	Value **in = NEW_ARRAY(tmp, Value *, 3 + n);
+	const Type **type = NEW_ARRAY(tmp, const Type *, 1 + n);
+
+	memcpy(in, s->loop->in, 3 * sizeof *in);
+	in[2] = build_index(b, s->step[s->body->arg[0].id] * s->n);
+	type[0] = in[0]->type;
+	for (int i = 0; i < n; i++) {
+		type[1 + i] = sliced_type(s, s->loop->out[i].type);
+		in[3 + i] = zeros(b, type[1 + i]);
+	}
+	Op *loop = op_make_regions(b, OP_FOR, in, 3 + n, NULL, 0, NULL, 0, 1);
+	loop->region[0] = block_make(s->f, loop, type, 1 + n);
+	return loop;
+}
+
+static void
+fill_body(Sliced *x, Block *to, bool masks_sums)
+{
+	const Slice *s = x->s;
+	Value **out = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
+
+	x->index = x->map[s->body->arg[0].id] = &to->arg[0];
+	to->arg[0].name = s->body->arg[0].name;
+	for (int i = 1; i < s->body->narg; i++) {
+		x->all[s->body->arg[i].id] = &to->arg[i];
+		to->arg[i].name = s->body->arg[i].name;
+	}
+	for (const Op *op = s->body->first; op != s->body->last; op = op->next) {
+		x->b.place = op->place;
+		if (!s->varies[op->out[0].id] || !is_tile(&op->out[0])) {
+			op_clone(&x->b, op, x->map);
+			continue;
+		}
+		Value *v = x->all[op->out[0].id] = slice_op(x, op);
+		v->name = op->out[0].name;
+	}
+	for (int i = 0; i < s->loop->nout; i++) {
+		out[i] = sliced(x, s->body->last->in[i]);
+		out[i] = masks_sums ? masked(x, out[i], &to->arg[1 + i]) : out[i];
+	}
+	build_yield(&x->b, out, s->loop->nout);
+}
+
+static bool
+is_zero(const Value *v)
+{
+	const Attr *a = value_const(v);
+
+	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
+}
+
+/* What the loop's results are: what they began with, and the sums of all slices. */
+static void
+add_slices(const Slice *s, Builder *b, Op *made)
+{
+	for (int i = 0; i < s->loop->nout; i++) {
+		Attr attr[] = {attr_new_fn(s->m, "sum"), attr_new_axis(s->m, 0)};
+		Value *in = &made->out[i];
+		Value *sum = &op_make(b, OP_REDUCE, &in, 1, attr, 2, NULL, 0)->out[0];
+		if (sum->type != s->loop->out[i].type)
+			sum = build1(b, OP_CAST, sum, s->loop->out[i].type);
+		sum = is_zero(s->loop->in[3 + i]) ? sum : build2(b, OP_ADD, s->loop->in[3 + i], sum);
+		sum->name = s->loop->out[i].name;
+		value_replace(&s->loop->out[i], sum);
+	}
+	op_erase(s->loop);
+}
+
+static void
+slice(Slice *s)
+{
+	Arena *tmp = s->m->cx->tmp;
+	Builder b = build_before(s->loop);
+	bool zero = slice_adds_zero(s);
+
+	s->masks_reads = !zero;
+	bool masks_sums = !zero && !slice_adds_zero(s);
+	s->masks_reads = !zero && !masks_sums;
+	Op *made = make_loop(s, &b);
+	Sliced x = {.s = s, .map = NEW_ARRAY(tmp, Value *, s->f->nvalues), .all = NEW_ARRAY(tmp, Value *, s->f->nvalues),
+	    .b = {.m = s->m, .block = made->region[0], .place = s->loop->place}};
+	fill_body(&x, made->region[0], masks_sums);
+	add_slices(s, &b, made);
+}
+
+/* ---- the pass ---- */
+
+static Slice
+of_loop(Module *m, Func *f, Op *loop)
+{
+	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0],
+	    .varies = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .step = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues)};
+}
+
+/* A kernel's warps are the same everywhere: its only loop of products is sliced, or none. */
+static Op *
+find_loop(const Func *f, const char **why)
+{
+	Op *found = NULL;
+
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op_family(op) != FAMILY_DOT)
+			continue;
+		Op *loop = op->home->parent;
+		bool is_other = !loop || loop->kind != OP_FOR || loop->home != f->body || (found && loop != found);
+		if (is_other) {
+			*why = "its products are not in one loop of the kernel's body";
+			return NULL;
+		}
+		found = loop;
+	}
+	*why = found ? NULL : "it has no loop of products";
+	return found;
+}
+
+static bool
+visit(Module *m, Func *f, const Target *t)
+{
+	const char *why;
+	int asked = f->schedule.slices;
+	Op *loop = find_loop(f, &why);
+
+	func_number(f);
+	Slice s = loop ? of_loop(m, f, loop) : (Slice){0};
+	if (loop && !why)
+		why = slice_reason(&s, t);
+	s.n = why ? 1 : asked ? asked : slice_count(&s, t);
+	f->slices_reason = asked > 1 ? why : NULL;
+	f->schedule.slices = s.n > 1 ? s.n : 0;
+	if (s.n <= 1)
+		return false;
+	if (f->schedule.warps == 0)
+		f->schedule.warps = s.n;
+	slice(&s);
+	func_number(f);
+	return true;
+}
+
+void
+pass_slice_k(Module *m, const Target *t)
+{
+	bool any = false;
+
+	for (int i = 0; i < m->funcs.n && t; i++)
+		if (!m->funcs.at[i]->is_reference && m->funcs.at[i]->schedule.slices != 1)
+			any |= visit(m, m->funcs.at[i], t);
+	if (any)
+		pass_simplify(m, t);                    /* steps of constants, sums that begin with zero */
+}

@@ -1,0 +1,37 @@
+/* Loops of products that the warps of a block divide: slice_find.c says which and by how much, slice_zero.c where what lies
+ * outside of tensors adds nothing, slice_k.c, the pass, divides. */
+#ifndef TEGULA_SLICE_K_H
+#define TEGULA_SLICE_K_H
+
+#include "pass/pass.h"
+#include "target/target.h"
+
+/* What is known of a loop while it is sliced; by Value.id as func_number gave them. */
+typedef struct Slice {
+	Module *m;
+	Func *f;
+	Op *loop;
+	Block *body;
+	int n;                                          /* iterations at once: a warp has one of them */
+	bool *varies;                                   /* is it another value in each iteration? */
+	int64_t *step;                                  /* of such an integer: how much it grows with each iteration */
+	bool masks_reads;                               /* small reads are made zero behind the loop's end */
+} Slice;
+
+/* slice_find.c */
+
+/* Why the loop cannot be sliced; NULL, and `varies` and `step` are filled. */
+const char *slice_reason(Slice *s, const Target *t);
+/* Iterations at once that the loop is better for, if it may be sliced; 1. */
+int slice_count(const Slice *s, const Target *t);
+/* The dimension of the tensor along which the read moves from iteration to iteration; -1: none. */
+int slice_dim(const Slice *s, const Op *read);
+
+/* slice_zero.c */
+
+/* Is what the loop adds zero in iterations from its end on? */
+bool slice_adds_zero(const Slice *s);
+/* Is the read zero there only if a mask makes it so, and is that cheap? */
+bool slice_masks(const Slice *s, const Op *read);
+
+#endif
