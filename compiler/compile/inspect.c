@@ -51,7 +51,7 @@ bounds_tested(const Op *op, Arena *mem)
 
 /* How a tile of that layout moves between threads and device memory. */
 static void
-measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
+measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target *t)
 {
 	int vector = (int)attr_vector(op),
 	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits;
@@ -62,6 +62,8 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg)
 	if (!x->layout)
 		return;
 	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1);
+	if (vector == 1 && inspect_records(x, op, bits, t))
+		return;
 	int along, words = vector == 1 ? access_window(op, &along) : 0;
 	if (words && layout_contiguous(x->layout, along) >= log2_floor(WINDOW)) {
 		x->bytes = 4;
@@ -107,7 +109,7 @@ banks(const Layout *threads, const Layout *shared, int bytes, bool reads, const 
 }
 
 static void
-note_access(InspectLine *x, const Op *op, const InspectArg *arg, Arena *mem)
+note_access(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
 	const Value *v = access_tile(op);
 	bool is_tensor = op->in[0]->type->kind == TYPE_TENSOR;
@@ -116,7 +118,7 @@ note_access(InspectLine *x, const Op *op, const InspectArg *arg, Arena *mem)
 	x->tile = v->type;
 	x->layout = v->layout;
 	x->tested = is_tensor ? bounds_tested(op, mem) : "";
-	measure_access(x, op, arg);
+	measure_access(x, op, arg, t);
 }
 
 static void
@@ -135,7 +137,7 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	x->sectors_known = true;
 	if (!x->layout)
 		return;
-	measure_access(x, op, arg);
+	measure_access(x, op, arg, t);
 	if (slot->layout && dtype_is_packed(x->tile->elem))
 		x->in = packed_banks(x->layout, slot->layout, false, t);
 	else if (slot->layout)
@@ -340,7 +342,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	*x = (InspectLine){.op = op, .tested = "", .smem = attr_smem(op), .smem_bytes = plan.scratch,
 		.sync = plan.sync};
 	if (op_is_access(op)) {
-		note_access(x, op, arg, mem);
+		note_access(x, op, t, arg, mem);
 		return true;
 	}
 	switch (op->kind) {

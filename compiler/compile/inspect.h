@@ -84,6 +84,8 @@ InspectArg *inspect_args(const Bound *b, const Func *f, Arena *mem);
  * the bytes.  False: they are not known. */
 bool inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched,
     int *least);
+/* Whole records of a thread (access_records): what of the line follows; false: the access moves none. */
+bool inspect_records(InspectLine *x, const Op *op, int bits, const Target *t);
 /* Those of its first access in the first program, for a guess: where addresses are not known as many as lanes. */
 double inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector);
 

@@ -11,7 +11,7 @@
 #include "compile/inspect.h"
 
 #include "num/num.h"
-#include "pass/layout/anchor.h"
+#include "pass/layout/axis.h"
 
 #include <string.h>
 
@@ -316,4 +316,18 @@ inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, con
 			n = add_once(sector, n, s);
 	}
 	return n ? n : least;
+}
+
+/* As many vectors as a record has elements. */
+bool
+inspect_records(InspectLine *x, const Op *op, int bits, const Target *t)
+{
+	int held = access_records_held(op, x->layout, t), n = (int)op->in[0]->type->extent[op->in[0]->type->rank - 1];
+	if (held == 0)
+		return false;
+	x->bytes = (bits / 8) << held;
+	x->accesses = MAX(x->accesses >> (held + x->layout->out[x->layout->rank - 1]), 1) * n;
+	x->least = MAX(x->bytes << x->layout->in[IN_LANE] >> 5, 1);
+	x->touched = MIN(n * x->least, 1 << x->layout->in[IN_LANE]);
+	return true;
 }

@@ -11,11 +11,11 @@
 
 enum { SECTOR = 32, BANKS = 32, BANK_BYTES = 4, WARP_MAX = 64 };
 
-int
-layout_contiguous(const Layout *l, int dim)
+static int
+contiguous(const Layout *l, int at, int most)
 {
-	int at = layout_out_at(l, dim), n = 0;
-	while (n < l->in[IN_REGISTER] && n < l->out[dim] && l->map.col[n] == UINT64_C(1) << (at + n))
+	int n = 0;
+	while (n < l->in[IN_REGISTER] && n < most && l->map.col[n] == UINT64_C(1) << (at + n))
 		n++;
 	for (; n > 0; n--) {                        /* nothing else may move the low n bits */
 		uint64_t low = ((UINT64_C(1) << n) - 1) << at;
@@ -26,6 +26,18 @@ layout_contiguous(const Layout *l, int dim)
 			break;
 	}
 	return n;
+}
+
+int
+layout_contiguous(const Layout *l, int dim)
+{
+	return contiguous(l, layout_out_at(l, dim), l->out[dim]);
+}
+
+int
+layout_contiguous_rows(const Layout *l, int dim)
+{
+	return contiguous(l, layout_out_at(l, dim), l->map.nout - layout_out_at(l, dim));
 }
 
 uint64_t

@@ -148,8 +148,12 @@ layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_
 		room[d] = shape[d];
 	}
 	if (rank > 0) {
-		b.per_thread[order[0]] = MIN(vector, shape[order[0]]);
-		room[order[0]] -= b.per_thread[order[0]];
+		for (int i = 0; i < rank; i++) {
+			int take = MIN(vector, room[order[i]]);
+			b.per_thread[order[i]] = take;
+			room[order[i]] -= take;
+			vector -= take;
+		}
 		spread(rank, order, room, lanes, b.lanes);
 		spread(rank, order, room, warps, b.warps);
 		return layout_blocked(&b, shape);

@@ -71,7 +71,7 @@ typedef struct Blocked {
 } Blocked;
 
 Layout layout_blocked(const Blocked *b, const int shape[LAYOUT_RANK]);
-/* The blocked layout for coalesced access: `vector` (log2) neighbours a thread along order[0]. */
+/* The blocked layout for coalesced access: `vector` (log2) neighbours a thread along order[0], then along the next ones. */
 Layout layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
     int lanes, int warps);
 Layout layout_slice(const Layout *l, int dim);      /* dimension dim summed away: what a reduction leaves */
@@ -119,6 +119,8 @@ Layout layout_squares(int rank, const int shape[LAYOUT_RANK]);
 /* Questions. */
 /* log2 of the most neighbours along dimension `dim` that one thread holds in consecutive registers, aligned. */
 int layout_contiguous(const Layout *l, int dim);
+/* The same in row-major order of the dimensions up to `dim`. */
+int layout_contiguous_rows(const Layout *l, int dim);
 /* Registers that hold distinct elements (log2), lanes and warps that repeat others' elements (bit masks). */
 uint64_t layout_free_bits(const Layout *l, InDim d);
 /* 32-byte sectors that one warp's access touches, and the fewest that could hold the bytes: elements of

@@ -205,6 +205,7 @@ typedef struct LowerAccess {
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;
 	int window;                                     /* words of WINDOW neighbours (access_window); 0: apart */
+	int records;                                    /* that a thread moves at once, whole (access_records); 0: apart */
 } LowerAccess;
 
 /* `tile` and `layout`: of what moves; indices of a tensor are operands 1 and on, pointers operand 0. */

@@ -94,9 +94,36 @@ add_issue(Walk *w, double n)
 	w->c->issue += n;
 }
 
+/* Does each register of a thread hold a number that the compiler knows?  Indices along a dimension that no lane and no warp
+ * moves along, and what is computed from them. */
+static bool
+is_known(const Value *v, int depth)
+{
+	const Layout *l = v->layout;
+	int64_t n;
+	if (value_constant(v, &n))
+		return true;
+	if (!l || !v->def || depth == 0)
+		return false;
+	if (v->def->kind == OP_IOTA) {
+		int axis = (int)attr_axis(v->def), at = layout_out_at(l, axis);
+		for (int i = l->in[IN_REGISTER]; i < l->map.nin; i++)
+			if (l->map.col[i] >> at & ((UINT64_C(1) << l->out[axis]) - 1))
+				return false;
+		return true;
+	}
+	bool known = op_has(v->def, ELEM) || v->def->kind == OP_CONVERT || v->def->kind == OP_BROADCAST;
+	for (int i = 0; i < v->def->nin; i++)
+		known = known && is_known(v->def->in[i], depth - 1);
+	return known;
+}
+
 static double
 arithmetic(Walk *w, const Op *op, double times)
 {
+	enum { DEPTH = 3 };
+	if (op->nin > 0 && is_known(op->kind == OP_SELECT ? op->in[0] : &op->out[0], DEPTH))
+		return 0;
 	double n = distinct(w, &op->out[0]) / (double)MAX(attr_equal(op), 1);
 	double special, issue = cost_work(op, &special);
 	add_issue(w, times * MAX(n, 1) * issue);
@@ -111,7 +138,7 @@ access(Walk *w, const Op *op, double times)
 {
 	const Value *v = access_tile(op);
 	const Type *t = v ? v->type : op->out[0].type;
-	double vector = (double)attr_vector(op), n = v ? MAX(elements(v) / vector, 1) : 1;
+	double vector = w->facts->vector(w->facts->user, op), n = v ? MAX(elements(v) / vector, 1) : 1;
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
 	double sectors = w->facts->sectors(w->facts->user, op);
 	bool is_read = op->nout > 0;

@@ -410,12 +410,11 @@ int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
 /* work.c: instructions of a warp for an element of an elementwise op, and those of the slow unit */
 double cost_work(const Op *op, double *special);
 
-/* cost.c: what one program of a kernel uses, after the whole pipeline */
-
-/* What the sizes of a launch say of a function. */
+/* cost.c: what one program uses, after the whole pipeline; CostFacts: what a launch's sizes say of a function */
 typedef struct CostFacts {
 	double (*trips)(void *user, const Op *loop);
 	double (*sectors)(void *user, const Op *access); /* of a warp's access, on average */
+	double (*vector)(void *user, const Op *access); /* registers of a thread that an instruction moves, on average */
 	bool (*windows)(void *user, const Op *read);    /* of interleaved records, whose words channels share */
 	void *user;
 	struct LineCosts *lines;                        /* gets a row for each line of the source; or NULL */

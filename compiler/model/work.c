@@ -20,6 +20,14 @@ cast_work(const Op *op, DType t, DType to)
 	return is_short && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
 }
 
+/* By a number that the compiler knows: a shift, or the upper half of a product. */
+static bool
+divides_by_constant(const Op *op)
+{
+	int64_t n;
+	return !dtype_is_float(op->in[0]->type->elem) && value_constant(op->in[1], &n) && n != 0;
+}
+
 static OpWork
 work_of(const Op *op)
 {
@@ -28,7 +36,12 @@ work_of(const Op *op)
 	switch (op->kind) {
 	case OP_TANH: return (OpWork){attr_fast(op) ? 3 : 14, 2};
 	case OP_SIGMOID: return (OpWork){8, 2};
-	case OP_DIV: return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
+	case OP_DIV: case OP_REM:
+		if (divides_by_constant(op))
+			return (OpWork){4, 0};
+		if (op->kind == OP_REM)
+			break;
+		return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_CAST: return cast_work(op, t, to);
 	default: break;

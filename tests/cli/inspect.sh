@@ -180,7 +180,7 @@ kernel tally<B = 64>(x: in f32[N], n: out i32[1] = 0) grid(p: cdiv(N, B)) {
 }
 example tally { N = 16777216; x = normal(0, 1); }
 END
-expect 0 "read img *u8\[4, 64\] *6 accesses of 4 bytes a thread" inspect gray.tgl gray
+expect 0 "read img *u8\[4, 64, 4\] *3 accesses of 8 bytes a thread" inspect gray.tgl gray
 expect 0 "chosen: persistent = true, coarsen = " inspect gray.tgl gray
 expect 0 "a block for each program, which takes long to start: it has atomic operations" inspect gray.tgl tally
 

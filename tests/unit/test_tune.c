@@ -230,11 +230,11 @@ static const char source[] =
     "    y[i * B +: B, 0 +: 16] = x[i * B +: B, 0 +: 16] * (2.0 as f16);\n"
     "}\n"
     "example heavy { N = 256; x = normal(0, 1); }\n"
-    "kernel together<B = 512>(a: in f32[N], b: in f32[N], y: out f32[N, 2]) grid(p: cdiv(N, B)) tune(warps = {4, 8})\n"
+    "kernel together<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R]) grid(r: R) tune(warps = {8, 32})\n"
     "{\n"
-    "    y[p * B +: B, :] = join(a[p * B +: B], b[p * B +: B]);\n"
+    "    y[r] = sum(x[r, 0 +: B] else 0.0);\n"
     "}\n"
-    "example together { N = 4194304; a = zeros; b = zeros; }\n"
+    "example together { R = 512; C = 20000; x = zeros; }\n"
     "kernel attend<BN = 16>(q: in bf16[M, 64], k: in bf16[N, 64], v: in bf16[N, 64], o: out f32[M, 64], s8: out i8[M, 64])\n"
     "    grid(p: cdiv(M, 16)) tune(BN = {16, 32, 64, 128})\n"
     "{\n"
@@ -891,7 +891,7 @@ test_too_large(void **state)
 	tgl_tune_close(&t);
 }
 
-/* The default is what a launch takes, which the compiler chooses: 4 warps by pass coalesce's rule, 8 by the model. */
+/* The default is what a launch takes, which the compiler chooses: 32 warps by pass coalesce's rule, 8 by the model. */
 static void
 test_default_is_chosen(void **state)
 {

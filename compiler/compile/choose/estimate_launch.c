@@ -191,6 +191,7 @@ estimate_bytes(const Bound *b)
 typedef struct Launch {
 	const Func *f;
 	const Bound *b;
+	const Target *t;
 	const InspectArg *arg;
 } Launch;
 
@@ -211,13 +212,34 @@ launch_windows(void *user, const Op *op)
 	return l && op->kind == OP_READ && access_window(op, &along) && layout_contiguous(l, along) >= log2_floor(WINDOW);
 }
 
+/* Records that a thread moves whole, and the registers that hold one: of f32[64, 3] 4. */
+static int
+launch_records(const Launch *l, const Op *op, int *registers)
+{
+	const Value *v = access_tile(op);
+	int k = v && v->layout && attr_vector(op) == 1 ? access_records_held(op, v->layout, l->t) : 0;
+	*registers = k > 0 ? 1 << v->layout->out[v->layout->rank - 1] : 1;
+	return k > 0 ? 1 << k : 0;
+}
+
+static double
+launch_vector(void *user, const Op *op)
+{
+	int registers, n = launch_records(user, op, &registers);
+	const Type *t = op->in[0]->type;
+	return n ? (double)n * registers / (double)t->extent[t->rank - 1] : (double)attr_vector(op);
+}
+
 static double
 launch_sectors(void *user, const Op *op)
 {
 	const Launch *l = user;
 	const Value *v = access_tile(op);
+	int registers, records = launch_records(l, op, &registers);
 	if (!v || !v->layout)
 		return 1;
+	if (records)                                    /* its other vectors hit the cache */
+		return MAX(32.0 * records * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
 	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
 		return MAX(32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
 	return inspect_sectors_first(l->arg, op, v->type, v->layout, (int)attr_vector(op));
@@ -247,8 +269,8 @@ launch_programs(const Func *f, const Bound *b)
 bool
 estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
 {
-	Launch l = {f, b, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, lines, false};
+	Launch l = {f, b, t, inspect_args(b, f, mem)};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, lines, false};
 	ProgramCost c;
 	double programs = launch_programs(f, b);
 	axis_keep(f);
@@ -261,8 +283,8 @@ bool
 estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, const Bill *bill,
     Timeline *out)
 {
-	Launch l = {f, b, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_windows, &l, NULL, false};
+	Launch l = {f, b, t, inspect_args(b, f, mem)};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, NULL, false};
 	const TargetRates *r = t->rates;
 	double programs = launch_programs(f, b), bytes = 0;
 	for (int i = 0; i < lines->n; i++)

@@ -254,9 +254,15 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 	a->window = layout && a->vector == 1 ? access_window(op, &along) : 0;
 	if (a->window && (layout_contiguous(layout, along) < 2 || lower_repeats(layout) & (WINDOW - 1)))
 		a->window = 0;
+	int held = layout && a->vector == 1 ? access_records_held(op, layout, l->t) : 0;
+	while (held > 0 && lower_repeats(layout) & ((UINT64_C(1) << (held + layout->out[layout->rank - 1])) - 1))
+		held--;
+	a->records = held > 0 ? 1 << held : 0;
 	find_dims(a);
 	find_strides(l, a);
 	for (int d = 0; d < a->nd; d++) {
+		if (a->dim[d].letter == 'p' && a->records && d == a->nd - 1)
+			continue;                       /* whole */
 		if (a->dim[d].letter == 'p')
 			limit_part(l, a, d);
 		else if (a->dim[d].letter == 'i')

@@ -117,6 +117,68 @@ read_window(Lower *l, const LowerAccess *a, RegType t, int r, Reg out[WINDOW])
 	return at.mask;
 }
 
+/* Whole records of a thread, from register r on: as many vectors as a record has elements, each of as many elements as
+ * there are records; registers are by record, with the record's extent made a power of two.
+ *
+ *     x0 y0 z0 x1 | y1 z1 x2 y2 | z2 x3 y3 z3          four records of f32[4, 3], three vectors of four */
+static int
+record_extent(const LowerAccess *a)
+{
+	return 1 << a->layout->out[a->layout->rank - 1];
+}
+
+static ThreadAccess
+record_vector(Lower *l, const LowerAccess *a, RegType t, int r, int i)
+{
+	ThreadAccess at = {.type = t, .n = a->records, .align = a->unit * a->records};
+	lower_access_at(l, a, r, &at);
+	at.constant += (int64_t)i * a->records * a->unit;
+	return at;
+}
+
+static Reg
+read_records(Lower *l, const LowerAccess *a, RegType t, int r, Reg *out)
+{
+	int n = (int)a->tensor->type->extent[a->nd - 1], extent = record_extent(a);
+	Reg all[16], mask = 0;
+	for (int i = 0; i < a->records * extent; i++)
+		out[i] = lower_zero(l, t);              /* and what is behind a record */
+	for (int i = 0; i < n; i++) {
+		ThreadAccess at = record_vector(l, a, t, r, i);
+		at.cache = read_hint(l, a->op);
+		thread_load(l->b, &at, all);
+		mask = at.mask;
+		for (int e = i * a->records; e < (i + 1) * a->records; e++)
+			out[e / n * extent + e % n] = all[e % a->records];
+	}
+	return mask;
+}
+
+/* What is behind a record is outside of the tensor. */
+static void
+fill_records(const LowerAccess *a, const Reg *fill, Reg *out)
+{
+	int extent = record_extent(a);
+	for (int i = 0; i < a->records * extent; i++)
+		if (i % extent >= a->tensor->type->extent[a->nd - 1])
+			out[i] = fill[i];
+}
+
+static void
+write_records(Lower *l, const LowerAccess *a, RegType t, int r, Reg first, const Reg *data)
+{
+	int n = (int)a->tensor->type->extent[a->nd - 1], extent = record_extent(a);
+	Reg all[16];
+	for (int i = 0; i < n; i++) {
+		ThreadAccess at = record_vector(l, a, lower_memory_type(t), r, i);
+		at.cache = lower_cache(a->op, CACHE_NONE);
+		at.mask = lower_both(l, first, at.mask);
+		for (int e = i * a->records; e < (i + 1) * a->records; e++)
+			all[e % a->records] = lower_to_memory(l, t, data[e / n * extent + e % n]);
+		thread_store(l->b, &at, all);
+	}
+}
+
 static void
 lower_read(Lower *l, Op *op)
 {
@@ -126,7 +188,7 @@ lower_read(Lower *l, Op *op)
 	uint64_t repeats = lower_repeats(v->layout);
 	lower_access_make(l, &a, op, v->type, v->layout);
 	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
-	int vector = a.window ? WINDOW : vector_of(a.vector, repeats);
+	int vector = a.window ? WINDOW : a.records ? a.records * record_extent(&a) : vector_of(a.vector, repeats);
 	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
 	for (int r = 0; r < n; r += vector) {
@@ -136,6 +198,8 @@ lower_read(Lower *l, Op *op)
 		at.align = MAX(a.unit * vector >> packed, 1);
 		if (a.window) {
 			at.mask = read_window(l, &a, at.type, r, &out[r]);
+		} else if (a.records) {
+			at.mask = read_records(l, &a, at.type, r, &out[r]);
 		} else if (packed) {
 			at.mask = lower_access_mask(l, &a, r);
 			lower_packed_read(l, &a, r, vector, &at, &out[r]);
@@ -144,6 +208,8 @@ lower_read(Lower *l, Op *op)
 			thread_load(l->b, &at, &out[r]);
 		}
 		finish_load(l, lower_type(v->type), at.mask, fill ? fill + r : NULL, vector, &out[r]);
+		if (a.records && fill)
+			fill_records(&a, fill + r, &out[r]);
 	}
 	repeat_registers(out, n, repeats);
 }
@@ -158,12 +224,16 @@ lower_write(Lower *l, Op *op)
 	Reg first = lower_is_first_holder(l, v->layout), all[16];
 	lower_access_make(l, &a, op, v->type, v->layout);
 	bool packed = dtype_is_packed(v->type->elem) && !a.pointer;
-	int vector = vector_of(a.vector, repeats);
+	int vector = a.records ? a.records * record_extent(&a) : vector_of(a.vector, repeats);
 	for (int r = 0; r < lower_count(v); r += vector) {
 		ThreadAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector,
 			.cache = lower_cache(op, CACHE_NONE)};
 		if ((uint64_t)r & repeats)
 			continue;
+		if (a.records) {
+			write_records(l, &a, lower_type(v->type), r, first, &data[r]);
+			continue;
+		}
 		at.align = MAX(a.unit * vector >> packed, 1);
 		if (packed) {
 			at.mask = lower_both(l, first, lower_access_mask(l, &a, r));

@@ -77,6 +77,16 @@ convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t)
 	return e->cost;
 }
 
+/* Bytes from one row of a tile to the next: short rows that the compiler knows share sectors. */
+static int64_t
+row_bytes(const Op *op, int bytes)
+{
+	enum { FAR = 4096 };
+	const Type *t = op->in[0]->type;
+	bool is_row = t->kind == TYPE_TENSOR && t->rank > 1 && attr_index(op)[t->rank - 1] == 'p';
+	return is_row && t->extent[t->rank - 1] > 0 ? t->extent[t->rank - 1] * bytes : FAR;
+}
+
 /* A warp's access: registers in groups of `vector` neighbours, and the sectors that a group touches.  What pass drain
  * serves is put into shared memory, and a tensor map stores it. */
 static double
@@ -85,11 +95,14 @@ memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 	const Type *t = anchor_type(op);
 	int bits = element_bits(type_with_elem(a->m, t, t->elem));
 	int bytes = MAX(bits / 8, 1), vector = access_vector(op, l, a->t);
-	int touched = 0, least = 0, log = log2_floor(vector);
+	int touched = 0, least = 0, log = log2_floor(vector), records = access_records_held(op, l, a->t);
 	double n = MAX(registers(l) / vector, 1);
-	if (l->in[IN_LANE] <= 5 && bytes * vector <= 64) {
-		int64_t row = l->rank > 0 ? INT64_C(4096) : 0;
-		layout_sectors(l, bytes, row, log, &touched, &least);
+	if (records > 0) {
+		n = MAX((double)registers(l) / (1 << records) / t->extent[t->rank - 1], 1);
+		n *= (double)op->in[0]->type->extent[op->in[0]->type->rank - 1];
+		touched = MAX((1 << l->in[IN_LANE]) * (bytes << records) / 32, 1);
+	} else if (l->in[IN_LANE] <= 5 && bytes * vector <= 64) {
+		layout_sectors(l, bytes, l->rank > 0 ? row_bytes(op, bytes) : 0, log, &touched, &least);
 	}
 	if (op_family(op) == FAMILY_ATOMIC)
 		n *= 4;

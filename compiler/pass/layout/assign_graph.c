@@ -23,7 +23,8 @@ default_layout(const Assign *a, const Type *t)
 		order[d] = t->rank - 1 - d;
 	}
 	int spare = MAX(total - a->lanes - a->warps, 0);
-	Layout l = layout_coalesced(t->rank, shape, order, MIN(spare, 2), a->lanes, a->warps);
+	Layout l = layout_coalesced(t->rank, shape, order, MIN(MIN(spare, 2), t->rank ? shape[order[0]] : 0), a->lanes,
+	    a->warps);
 	return layout_intern(a->m, &l);
 }
 

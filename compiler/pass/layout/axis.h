@@ -49,7 +49,7 @@ AxisInfo axis_rule(const Op *op, const Value *out);
 /* axis_access.c */
 
 /* log2 of how many elements along dimension *dim of the tile that an op moves are neighbours in memory, aligned and inside
- * or outside together. */
+ * or outside together; where rows are taken whole, in row-major order up to that dimension. */
 int access_contiguity(const Op *op, const Target *t, int *dim);
 /* Elements that a thread may move in one access of an op whose tile lies so. */
 int access_vector(const Op *op, const Layout *l, const Target *t);
@@ -57,6 +57,12 @@ int access_vector(const Op *op, const Layout *l, const Target *t);
  * neighbours along *dim of the tile share, aligned and inside or outside together; 0: it is no such read. */
 enum { WINDOW = 4 };
 int access_window(const Op *op, int *dim);
+/* Of a read or write of whole records, %x[i +: n, :] of f32[N, 3], *dim the last dimension of the tile: log2 of the records
+ * that stand side by side, aligned to as many elements and inside or outside together, so that as many vectors move as a
+ * record has elements; at most 16 bytes each.  0: there are none. */
+int access_records(const Op *op, const Target *t, int *dim);
+/* Of those in one thread's lowest registers. */
+int access_records_held(const Op *op, const Layout *l, const Target *t);
 /* What a tensor's dimension is known to be divisible by, log2, and its least and greatest extent. */
 int dim_div(const Value *tensor, int d);
 void dim_range(const Value *tensor, int d, int64_t *lo, int64_t *hi);

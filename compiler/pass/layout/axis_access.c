@@ -99,14 +99,14 @@ index_div(const Span *x, int d)
 	return axis_div(axis_of(v), 0);
 }
 
-/* log2 of the elements by which every row of the last dimension starts apart, at most. */
+/* log2 of the elements by which what lies along dimensions from `from` on starts apart, at most. */
 static int
-rows_div(const Span *x)
+rows_div(const Span *x, int from)
 {
 	int least = DIV_MOST, stride = 0;
 	for (int d = x->rank - 2; d >= 0; d--) {
 		stride = MIN(stride + dim_div(x->tensor, d + 1), DIV_MOST);
-		if (x->index[d] != 'p' && is_zero(x->op->in[1 + d]))
+		if (d >= from || (x->index[d] != 'p' && is_zero(x->op->in[1 + d])))
 			continue;
 		least = MIN(least, stride + index_div(x, d));
 	}
@@ -133,35 +133,88 @@ gather_contiguity(const Span *x, int *dim)
 	return k;
 }
 
+/* Along tensor dimension d, of which the tile takes a part: log2 of the groups that are aligned, and inside or outside
+ * together. */
+static int
+part_contiguity(const Span *x, int d)
+{
+	const IntList *valid = attr_valid(x->op);
+	int k = MIN(axis_of(x->op->in[1 + d])->div[0], trailing_zeros(x->tile->extent[x->at[d]]));
+	if (!access_is_inside(x->op, d))
+		k = MIN(k, dim_div(x->tensor, d));
+	return valid ? MIN(k, trailing_zeros(valid->at[x->at[d]])) : k;
+}
+
+/* Does the tile take rows along dimension d whole, one after the other? */
+static bool
+takes_rows(const Span *x, int d)
+{
+	const IntList *valid = attr_valid(x->op);
+	int64_t extent = x->tensor->type->extent[d];
+	return d > 0 && x->index[d] == 'p' && x->index[d - 1] == 'p' && extent > 0 && is_zero(x->op->in[1 + d]) &&
+	    x->tile->extent[x->at[d]] == INT64_C(1) << log2_ceil(extent) && (!valid || valid->at[x->at[d]] == extent);
+}
+
+/* Rows whose extent is a power of two run on into one another. */
+static int
+parts_contiguity(const Span *x, int *first)
+{
+	int k = part_contiguity(x, *first), whole = 0;
+	for (; takes_rows(x, *first) && x->tensor->type->extent[*first] == x->tile->extent[x->at[*first]]; --*first) {
+		whole += log2_ceil(x->tile->extent[x->at[*first]]);
+		k = whole + part_contiguity(x, *first - 1);
+	}
+	return k;
+}
 
 static int
 tensor_contiguity(const Op *op, int *dim)
 {
 	Span x = access_open(op);
 	const FuncParam *p = tensor_param(x.tensor);
-	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits;
+	int last = x.rank - 1, first = last, bits = dtype_info[x.tensor->type->elem].bits;
 	int bytes = log2_floor(MAX(bits / 8, 1)), k;
 	const IntList *valid = attr_valid(op);
 	*dim = x.tile->rank - 1;
 	if (!p || p->strided || last < 0 || x.tile->rank == 0)
 		return 0;
-	if (x.index[last] == 'g')
+	if (x.index[last] == 'g') {
 		k = gather_contiguity(&x, dim);
-	else if (x.index[last] == 'p')
-		k = trailing_zeros(x.tile->extent[x.at[last]]);
-	else
-		return 0;
-	if (x.index[last] == 'p') {
+		k = access_is_inside(op, last) ? k : MIN(k, dim_div(x.tensor, last));
+		k = valid ? MIN(k, trailing_zeros(valid->at[*dim])) : k;
+	} else if (x.index[last] == 'p') {
 		*dim = x.at[last];
-		k = MIN(k, axis_of(op->in[1 + last])->div[0]);
+		k = bits < 8 || op_family(op) == FAMILY_ATOMIC ? part_contiguity(&x, last) : parts_contiguity(&x, &first);
+	} else {
+		return 0;
 	}
-	k = MIN(k, rows_div(&x));
-	k = MIN(k, MAX(axis_of(x.tensor)->div[0] - bytes, 0) + (bits < 8));
-	if (!access_is_inside(op, last))
-		k = MIN(k, dim_div(x.tensor, last));
-	if (valid)
-		k = MIN(k, trailing_zeros(valid->at[*dim]));
-	return k;
+	k = MIN(k, rows_div(&x, first));
+	return MIN(k, MAX(axis_of(x.tensor)->div[0] - bytes, 0) + (bits < 8));
+}
+
+int
+access_records(const Op *op, const Target *t, int *dim)
+{
+	enum { ELEMENTS_MOST = 8 };
+	if (op->in[0]->type->kind != TYPE_TENSOR || (op->kind != OP_READ && op->kind != OP_WRITE))
+		return 0;
+	Span x = access_open(op);
+	const FuncParam *p = tensor_param(x.tensor);
+	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits;
+	int64_t n = last > 0 ? x.tensor->type->extent[last] : 0;
+	if (!p || p->strided || bits < 8 || n < 3 || n > ELEMENTS_MOST || !(n & (n - 1)) || !takes_rows(&x, last))
+		return 0;
+	*dim = x.at[last];
+	int bytes = log2_floor(bits / 8), k = MIN(part_contiguity(&x, last - 1), rows_div(&x, last - 1));
+	k = MIN(k, MAX(axis_of(x.tensor)->div[0] - bytes, 0));
+	return MIN(k, log2_floor(t->vector_bytes) - bytes);
+}
+
+int
+access_records_held(const Op *op, const Layout *l, const Target *t)
+{
+	int dim, k = access_records(op, t, &dim);
+	return k > 0 ? MAX(MIN(k, layout_contiguous_rows(l, dim) - l->out[dim]), 0) : 0;
 }
 
 /* log2 of the bytes by which the records of a window begin apart from their tensor, at most. */
@@ -192,13 +245,7 @@ access_window(const Op *op, int *dim)
 	    !value_constant(op->in[1 + last], &channel) || channel < 0 || channel >= channels)
 		return 0;
 	*dim = x.at[row];
-	const IntList *valid = attr_valid(op);
-	int k = MIN(axis_of(op->in[1 + row])->div[0], trailing_zeros(x.tile->extent[*dim]));
-	if (!access_is_inside(op, row))
-		k = MIN(k, dim_div(x.tensor, row));
-	if (valid)
-		k = MIN(k, trailing_zeros(valid->at[*dim]));
-	return k >= LOG_WINDOW && window_div(&x, log2_floor(bits / 8)) >= LOG_WORD ? (int)words : 0;
+	return part_contiguity(&x, row) >= LOG_WINDOW && window_div(&x, log2_floor(bits / 8)) >= LOG_WORD ? (int)words : 0;
 }
 
 static int
@@ -248,7 +295,7 @@ access_vector(const Op *op, const Layout *l, const Target *t)
 	int dim, k = access_contiguity(op, t, &dim);
 	if (op_family(op) == FAMILY_ATOMIC || l->rank == 0)
 		return 1;
-	return 1 << MIN(k, layout_contiguous(l, dim));
+	return 1 << MIN(k, layout_contiguous_rows(l, dim));
 }
 
 /* Is it the symbol, or the least of it and something else? */

@@ -247,8 +247,11 @@ preferred(const Op *op, const Target *t)
 	const Type *tile = anchor_type(op);
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
 	int lanes = log2_ceil(t->lanes), warps = log2_ceil(f->schedule.warps);
-	int k = access_contiguity(op, t, &dim), along;
-	if (k == 0 && access_window(op, &along)) {      /* a thread has all of its words */
+	int k = access_contiguity(op, t, &dim), along, records = access_records(op, t, &along);
+	if (records > 0) {                              /* a thread has all of their vectors */
+		k = records + log2_ceil(tile->extent[along]);
+		dim = along;
+	} else if (k == 0 && access_window(op, &along)) {       /* a thread has all of its words */
 		k = log2_floor(WINDOW);
 		dim = along;
 	}

@@ -1,8 +1,10 @@
 /* Ops that move elements about, once there are gaps.
  *
  * A reshape keeps working where gaps stay at the end of what it takes apart or puts together: [3, 4] to [12] is [4, 4] to
- * [16].  Everything else is made of gathers, which take each element from where it is: index tiles are computed from the
- * true coordinates, and what they give for added elements does not matter. */
+ * [16]; so does a part that begins, where the compiler knows, at a multiple of its extent, a power of two.  A part of a cat
+ * that begins at a multiple of its extent is repeated over the whole, of which each element takes its own.  Everything else
+ * is made of gathers, which take each element from where it is: index tiles are computed from the true coordinates, and
+ * what they give for added elements does not matter. */
 #include "pass/shape/pad.h"
 
 #include <string.h>
@@ -97,6 +99,31 @@ pad_reshape(const Pad *p, Op *op)
 	replace(p, op, build1(&b, OP_RESHAPE, gather(&b, flat, index, 0), op->out[0].type));
 }
 
+/* x over and over along the axis, so often that the tile has the type's shape. */
+static Value *
+repeated(Builder *b, Value *x, const Type *t, int axis)
+{
+	int64_t shape[MAX_RANK] = {0};
+	for (int d = 0; d < t->rank; d++)
+		shape[d + (d >= axis)] = x->type->extent[d];
+	shape[axis] = 1;
+	Value *apart = build1(b, OP_RESHAPE, x, type_with_shape(b->m, x->type, t->rank + 1, shape));
+	shape[axis] = t->extent[axis] / x->type->extent[axis];
+	apart = build1(b, OP_BROADCAST, apart, type_with_shape(b->m, x->type, t->rank + 1, shape));
+	return build1(b, OP_RESHAPE, apart, type_with_shape(b->m, x->type, t->rank, t->extent));
+}
+
+/* Part i of a cat, from `start` on, as a tile of the cat's shape; elsewhere it holds anything. */
+static Value *
+part_of_cat(Builder *b, const Op *op, int i, int64_t start, Value *along)
+{
+	const Type *t = op->out[0].type, *part = op->in[i]->type;
+	int axis = (int)attr_axis(op);
+	if (start % part->extent[axis] == 0 && t->extent[axis] % part->extent[axis] == 0 && t->rank < LAYOUT_RANK)
+		return repeated(b, op->in[i], t, axis);
+	return gather(b, op->in[i], build2(b, OP_SUB, along, number(b, along, start)), axis);
+}
+
 /* Whole as long as every part is as it was and they add up to a power of two. */
 void
 pad_cat(const Pad *p, Op *op)
@@ -112,7 +139,7 @@ pad_cat(const Pad *p, Op *op)
 	Value *along = pad_iota(&b, op->out[0].type, TY_I32, axis), *all = NULL;
 	for (int i = op->nin - 1; i >= 0; i--) {
 		sum -= pad_was(p, op->in[i])->extent[axis];
-		Value *part = gather(&b, op->in[i], build2(&b, OP_SUB, along, number(&b, along, sum)), axis);
+		Value *part = part_of_cat(&b, op, i, sum, along);
 		int64_t end = sum + pad_was(p, op->in[i])->extent[axis];
 		all = all ? build3(&b, OP_SELECT, build2(&b, OP_LT, along, number(&b, along, end)), part, all) : part;
 	}
@@ -131,12 +158,32 @@ pad_flip(const Pad *p, Op *op)
 	replace(p, op, gather(&b, op->in[0], build2(&b, OP_SUB, number(&b, along, n - 1), along), axis));
 }
 
+/* All of the tile, but along d the `extent` elements from `at` on. */
+static Value *
+part(Builder *b, Value *v, int d, int64_t at, int64_t extent)
+{
+	const Type *t = v->type;
+	Value *in[1 + MAX_RANK] = {v}, *zero = build_int(b, type_scalar(b->m, TY_I64), 0);
+	int64_t extents[MAX_RANK];
+	char index[MAX_RANK + 1] = {0};
+	for (int i = 0; i < t->rank; i++) {
+		in[1 + i] = i == d ? build_int(b, zero->type, at) : zero;
+		extents[i] = i == d ? extent : t->extent[i];
+		index[i] = 'p';
+	}
+	Attr a[] = {attr_new_index(b->m, intern(b->m->cx->names, index)), attr_new_extents(b->m, extents, t->rank)};
+	return &op_make(b, OP_EXTRACT, in, 1 + t->rank, a, 2, NULL, 0)->out[0];
+}
+
 /* The `extent` elements along d from `start` on, which is clamped so that they are all within the `n` true ones. */
 static Value *
 take(Builder *b, Value *v, int d, Value *start, int64_t n, int64_t extent)
 {
 	const Type *t = v->type;
-	int64_t to[MAX_RANK];
+	const Attr *known = value_const(start);
+	int64_t to[MAX_RANK], at = known && known->kind == KIND_INT ? MAX(MIN(known->i, n - extent), 0) : -1;
+	if (at >= 0 && is_power_of_two(extent) && at % extent == 0)
+		return part(b, v, d, at, extent);
 	memcpy(to, t->extent, sizeof to);
 	to[d] = INT64_C(1) << log2_ceil(extent);
 	const Type *shape = type_with_shape(b->m, t, t->rank, to);
