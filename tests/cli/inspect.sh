@@ -55,8 +55,9 @@ kernel twice<B = 64>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B 
 example twice { N = 67108864; x = normal(0, 1); }
 END
 expect 0 "estimated [0-9.]* us: device memory [0-9.]*, then " inspect blocks.tgl
-expect 0 "chosen: persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl
-expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false
+expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
+expect 0 "chosen: persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
+expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64
 refuse "chosen"
 
 # A row that registers do not hold is read in parts.
@@ -74,7 +75,7 @@ expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096
 refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
 expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large
-expect 0 '"chosen": "  chosen: persistent = true' inspect blocks.tgl --json
+expect 0 '"chosen": "  chosen: B = ' inspect blocks.tgl --json
 expect 0 "twice for sm_80" inspect blocks.tgl --target=sm_80
 refuse "estimated"
 
@@ -137,7 +138,7 @@ expect 0 'read x .* a thread, sectors unknown: its indices are data; bounds' ins
 expect 0 'read x .* 2 of 2 sectors, counted in 4 of 4' inspect counted.tgl pick --run --example pairs
 expect 0 'read x .* 18 of 4 sectors, counted in 64 of 128' inspect counted.tgl pick --run --example rising
 expect 0 'read x .* 18 of 4 sectors, counted in 64 of 128' inspect counted.tgl pick --run --example rising --target=sm_80
-expect 0 'read x .* 1 of 1 sectors, counted in 64 of 131072' inspect counted.tgl pick --run --example large
+expect 0 'read x .* 1 of 1 sectors, counted in 64 of 131072' inspect counted.tgl pick --run --example large -D B=128
 holds grep -q 'chosen: persistent = true' "$out"
 expect 0 'atomic y .* 16 of 4 sectors, counted in 4 of 4' inspect counted.tgl tally --run
 expect 0 '"sectors": 18.0' inspect counted.tgl pick --run --example rising --json
@@ -180,8 +181,8 @@ kernel tally<B = 64>(x: in f32[N], n: out i32[1] = 0) grid(p: cdiv(N, B)) {
 }
 example tally { N = 16777216; x = normal(0, 1); }
 END
-expect 0 "read img *u8\[4, 64, 4\] *3 accesses of 8 bytes a thread" inspect gray.tgl gray
-expect 0 "chosen: persistent = true, coarsen = " inspect gray.tgl gray
+expect 0 "read img *u8\[4, 64, 4\] *3 accesses of 8 bytes a thread" inspect gray.tgl gray -D BH=4 -D BW=64
+expect 0 "chosen: persistent = true, coarsen = " inspect gray.tgl gray -D BH=4 -D BW=64
 expect 0 "a block for each program, which takes long to start: it has atomic operations" inspect gray.tgl tally
 
 # The accesses that need a barrier; shared memory adds up to the total.

@@ -339,7 +339,7 @@ test_odd_rows(void **state)
 static void
 test_small_tiles(void **state)
 {
-	static const char small[] = "kernel k<B = 64>" VECTORS "{ y[p * B +: B] = 2 * x[p * B +: B]; }";
+	static const char small[] = "kernel k<B = 64>" VECTORS "{ y[N - (p + 1) * B +: B] = flip(x[p * B +: B]); }";
 	Case c = {0};
 	assert_true(choose_vectors(&c, small, 1 << 26));
 	assert_int_equal(value(&c, "persistent"), 1);
@@ -355,6 +355,66 @@ test_small_tiles(void **state)
 	for (int i = 0; i < c.n; i++)
 		assert_string_not_equal(c.chosen[i].name, "persistent");
 	compile_close(c.cx);
+}
+
+static bool
+has_chosen(const Case *c, const char *name)
+{
+	for (int i = 0; i < c->n; i++)
+		if (strcmp(c->chosen[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Tiles that only cut the grid grow, unless the caller gave their size. */
+static void
+test_larger_tiles(void **state)
+{
+	static const char *const text[] = {
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = 2 * x[p * B +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ let i = p * B + arange(0, B); y[p * B +: B] = x[N - 1 - i] + (i as f32); }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B - 1 +: B] + x[p * B + 2 +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = sum(x[(p * B + arange(0, B))[:, new] + arange(0, 4)[new, :]], axis = 1); }",
+	};
+	Case c = {0};
+	for (int i = 0; i < LEN(text); i++) {
+		assert_true(choose_vectors(&c, text[i], 1 << 26));
+		assert_true(value(&c, "B") >= 128);
+		compile_close(c.cx);
+	}
+	c.fixed[0] = (NamedConst){.name = "B", .value = {.kind = CONST_INT, .i = 90}, .place = NOWHERE};
+	c.nfixed = 1;
+	choose_vectors(&c, text[0], 1 << 26);
+	assert_false(has_chosen(&c, "B"));
+	compile_close(c.cx);
+}
+
+/* Of these another size would compute something else, or nobody can say that it does not. */
+static void
+test_tiles_that_matter(void **state)
+{
+	static const char *const text[] = {
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = where(arange(0, B) == 0, 1.0, x[p * B +: B]); }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B +: B] * B; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B +: B] * p as f32; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B +: B] - mean(x[p * B +: B]); }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = cumsum(x[p * B +: B]); }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = flip(x[p * B +: B]); }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B / 2 +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B - 1 +: B] = x[p * B +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B - 1] = x[p * B +: B - 1]; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B + arange(0, B)] = x[p * B +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B +: B]; y[p] = 0.0; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = reshape(reshape(x[p * B +: B], [3, B / 3]).T, [B]); }",
+		"kernel k<B = 90>(x: in f32[M], y: out f32[N]) grid(p: cdiv(M, B)) { y[p * B +: B] = x[p * B +: B]; }",
+		"kernel k<B = 90>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) where B < 100 { y[p * B +: B] = x[p * B +: B]; }",
+	};
+	for (int i = 0; i < LEN(text); i++) {
+		Case c = {0};
+		choose_vectors(&c, text[i], 1 << 26);
+		assert_false(has_chosen(&c, "B"));
+		compile_close(c.cx);
+	}
 }
 
 /* Programs that wait for others, or that count them, stay as they are. */
@@ -393,7 +453,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_larger_tiles),
+		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

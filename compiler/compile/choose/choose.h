@@ -46,6 +46,16 @@ void choose_columns(const Kernel *k, const Bound *b, const ChooseBinding *how, c
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
+/* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
+enum { TILES_MOST = 3, TILE_SIZES = 3 };
+typedef struct ChooseTile {
+	NamedConst value[TILE_SIZES];
+	int n;
+	bool is_small;                                  /* what the header says are few bytes, or no power of two */
+} ChooseTile;
+int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    ChooseTile out[TILES_MOST]);
+
 /* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's. */
 bool choose_may_split(const Bound *b, const Target *t, bool by_itself);
 bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the last programs (pass stream) */

@@ -4,8 +4,9 @@
  *
  * A program of 256 bytes is less than what a multiprocessor moves while it starts a block: the time goes into starting.
  * Blocks that stay, and take one program after another, start once; and such that read for several programs at once wait
- * less often (pass coarsen).  A row for which registers do not suffice is read in parts (pass strip).  Each candidate goes
- * through the passes, and the model (model/bill.c) says what it takes.  What pass coalesce would choose by the tiles' sizes
+ * less often (pass coarsen).  A tile that only cuts the grid may be larger (choose_tile.c).  A row for which registers do
+ * not suffice is read in parts (pass strip).  Each candidate goes through the passes, and the model (model/bill.c) says
+ * what it takes.  What pass coalesce would choose by the tiles' sizes
  * alone stands unless another is clearly better: the model is off by more than the last percents that those rules were
  * tuned for.  It is further off where registers spill, in loops, of which the compiler behind overlaps trips, and for
  * launches that are shorter than their overhead; and who lists warps in tune(...) measured something. */
@@ -26,7 +27,8 @@ enum { REGISTERS_TOGETHER = 96 };
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
  * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
-static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, LEAST_CYCLES = 8000;
+static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, LEAST_CYCLES = 8000,
+	SMALL_TILE = 1.03;
 
 typedef struct Blocks {
 	Kernel *k;
@@ -36,9 +38,11 @@ typedef struct Blocks {
 	Program before;                                 /* `called` grows in that memory */
 	Bill bill;                                      /* of what the passes take */
 	double best;                                    /* cycles of the best so far, with what its distance costs */
-	double limit;                                   /* as little as makes it better at all; 0: nothing was tried */
+	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
 	int warps, programs, strip;                     /* of that; 0: as it is; programs: 1, blocks stay */
+	ChooseTile tile[TILES_MOST];
+	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
 } Blocks;
 
 static bool
@@ -89,6 +93,8 @@ try(Blocks *s, const Bound *first, int warps, int programs, int strip)
 	s->warps = warps;
 	s->programs = programs;
 	s->strip = strip;
+	s->with = s->now;
+	s->any = true;
 }
 
 static bool
@@ -141,7 +147,7 @@ greatest(const Bill *b)
 static bool
 can_gain(const Blocks *s)
 {
-	return s->bill.cycles > LEAST_CYCLES && s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
+	return s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
 /* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take
@@ -164,18 +170,10 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 }
 
 static void
-search(Blocks *s, const Bound *first, const TuneName *all, int n)
+try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
-	Bound b;
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	Module *m = compile_with(s, first, 0, 0, 0, &b);
-	const Func *f = m ? m->funcs.at[0] : NULL;
-	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) || !can_gain(s))
-		return;
-	s->rule = f->schedule.warps;
-	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
-	s->limit = s->best = s->bill.cycles * (listed ? LISTED : CLEARLY);
 	for (int programs = 0; programs <= most; programs = MAX(2 * programs, 1))
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
@@ -186,6 +184,65 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 		int warps = warps_open && !listed ? STRIP_WARPS : s->rule;
 		try(s, first, warps == s->rule ? 0 : warps, 0, warps * s->t->lanes * STRIP_ELEMENTS);
 	}
+}
+
+/* The tile's own rule, some warps about it, and blocks that stay where they take longest to start. */
+static void
+try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
+{
+	const ChooseTile *tile = &s->tile[s->now - 1];
+	Bound with, b;
+	Bill bill;
+	s->k->program->cx->mem = apart;                 /* what is bound outlives candidates */
+	if (!s->how->bind(s->how->user, tile->value, tile->n, &with))
+		return;
+	Module *m = compile_with(s, &with, 0, 0, 0, &b);
+	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill))
+		return;
+	int rule = s->rule = m->funcs.at[0]->schedule.warps;
+	bool starts = bill.part[BILL_START] > CLEARLY * greatest(&bill);
+	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
+		for (int warps = MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2)
+			if (warps_open || warps == rule)
+				try(s, &with, warps == rule ? 0 : warps, programs, 0);
+}
+
+/* Larger tiles.  Those of few bytes, or of no power of two, give way to what is as good by the model, which does not see
+ * all that they cost. */
+static void
+try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
+{
+	int rule = s->rule, n = 0;
+	Arena *keep = s->k->program->cx->mem, *apart = arena_open();
+	s->k->program->cx->mem = apart;
+	n = choose_tiles(s->k, first, s->t, s->how, apart, s->tile);
+	if (n > 0 && s->tile[0].is_small)
+		s->best = (s->any ? s->best : s->bill.cycles) * SMALL_TILE;
+	for (s->now = 1; s->now <= n; s->now++)
+		try_tile(s, most, warps_open, apart);
+	s->now = 0;
+	s->rule = rule;
+	s->k->program->cx->mem = keep;
+	arena_close(apart);
+}
+
+static void
+search(Blocks *s, const Bound *first, const TuneName *all, int n)
+{
+	Bound b;
+	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	Module *m = compile_with(s, first, 0, 0, 0, &b);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ||
+	    s->bill.cycles <= LEAST_CYCLES)
+		return;
+	s->rule = f->schedule.warps;
+	int most = programs_most(s, first, f, all, n);
+	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
+	s->best = s->bill.cycles * (listed ? LISTED : CLEARLY);
+	if (can_gain(s))
+		try_blocks(s, first, all, n, most);
+	try_tiles(s, first, most, warps_open && !listed);
 }
 
 static void
@@ -209,9 +266,11 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	cx->mem = keep;
 	k->program->called = s.before.called;
 	arena_close(s.mem);
-	if (s.best >= s.limit)
+	if (!s.any)
 		return false;
-	*values = NEW_ARRAY(mem, NamedConst, 4);
+	*values = NEW_ARRAY(mem, NamedConst, TILE_SIZES + 4);
+	for (int i = 0; s.with > 0 && i < s.tile[s.with - 1].n; i++)
+		(*values)[(*n)++] = s.tile[s.with - 1].value[i];
 	add(*values, n, cx, SCHEDULE_WARPS, CONST_INT, s.warps);
 	add(*values, n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, s.programs > 0);
 	add(*values, n, cx, SCHEDULE_COARSEN, CONST_INT, s.programs > 1 ? s.programs : 0);

@@ -1,0 +1,203 @@
+/* Sizes for tiles that only cut a grid: powers of two, as large as keep threads and memory busy.
+ *
+ *     B = 90 of f32                     =>      512, 1024 or 2048
+ *     BH = 7, BW = 50 of f32            =>      8 and 64, 8 and 128, 16 and 128
+ *
+ * The model says which, if any (choose_blocks.c). */
+#include "compile/choose/choose_tile.h"
+#include "compile/compile.h"
+
+#include <string.h>
+
+/* ---- the header ---- */
+
+static bool
+is_name(const Expr *e, const char *name)
+{
+	return e && e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
+}
+
+static bool
+is_mentioned(const Kernel *k, const char *name)
+{
+	const Item *it = k->item;
+	for (int i = 0; i < it->ctparams.n; i++)
+		if (expr_mentions(it->ctparams.at[i].value, name))
+			return true;
+	for (int i = 0; i < it->where.n; i++)
+		if (expr_mentions(it->where.at[i], name))
+			return true;
+	for (int i = 0; i < it->tune.n; i++)
+		if (strcmp(it->tune.at[i].name, name) == 0)
+			return true;
+	for (int i = 0; i < it->params.n; i++) {
+		const Param *p = &it->params.at[i];
+		if (expr_mentions(p->fill, name))
+			return true;
+		for (int d = 0; d < p->type->dims.n; d++)
+			if (expr_mentions(p->type->dims.at[d], name))
+				return true;
+	}
+	return false;
+}
+
+/* Is parameter i such a size by the header? */
+static bool
+open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i)
+{
+	const CtParam *p = &k->item->ctparams.at[i];
+	bool any = false;
+	*x = (Pair){.k = k, .name = p->name, .size = b->ct[i].value.i, .last_axis = AXIS_NONE};
+	if (!p->value || p->value->kind != EX_INT || b->ct[i].value.kind != CONST_INT || x->size < 2 ||
+	    how->is_fixed(how->user, p->name) || is_mentioned(k, p->name))
+		return false;
+	for (int a = 0; a < k->item->grid.n; a++) {
+		const Expr *e = k->item->grid.at[a].count;
+		bool cuts = e->kind == EX_CALL && is_name(e->a, "cdiv") && e->args.n == 2 &&
+		    is_name(e->args.at[1].e, p->name) && !expr_mentions(e->args.at[0].e, p->name);
+		if (!cuts && expr_mentions(e, p->name))
+			return false;
+		x->count[a] = cuts ? e->args.at[0].e : NULL;
+		any |= cuts;
+	}
+	return any;
+}
+
+/* ---- sizes ---- */
+
+enum { LINE_BYTES = 128, ROWS = 8, PROGRAMS_EACH = 8, SMALL = 2048 };
+
+typedef struct Sizes {
+	int n;
+	Pair at[TILE_SIZES];
+	int64_t programs, bytes;                        /* as the header says; of the largest tile that moves */
+	int element;                                    /* bytes */
+} Sizes;
+
+static Module *
+elaborate(Kernel *k, const Bound *b, const Target *t)
+{
+	const PassOptions opt = {.only = "simplify,licm,simplify"};
+	ArgAssumptions a = assumptions_of_sizes(k->program->cx->mem, b);
+	return compile_kernel(k, b, t->name, &a, &opt);
+}
+
+static bool
+bind_one(const ChooseBinding *how, const char *name, int64_t size, Bound *out)
+{
+	return how->bind(how->user, &(NamedConst){name, {.kind = CONST_INT, .i = size}, NOWHERE}, 1, out);
+}
+
+static void
+measure(Sizes *s, const Func *f)
+{
+	s->bytes = s->element = 0;
+	for (const Op *op = f->body->first; op; op = op->next) {
+		const Value *v = op_is_access(op) ? access_tile(op) : NULL;
+		int64_t bytes = v ? tile_bytes(v->type) : 0;
+		if (bytes <= s->bytes)
+			continue;
+		s->bytes = bytes;
+		s->element = element_bytes(v->type);
+	}
+}
+
+static void
+find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, Sizes *s)
+{
+	*s = (Sizes){.programs = 1};
+	for (int i = 0; i < b->naxis; i++)
+		s->programs *= MAX(b->grid[i], 1);
+	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
+		Pair *x = &s->at[s->n];
+		Bound twice;
+		if (!open_pair(x, k, b, how, i) || !bind_one(how, x->name, 2 * x->size, &twice))
+			continue;
+		Module *one = elaborate(k, b, t), *two = elaborate(k, &twice, t);
+		if (!one || !two || !tile_cuts_freely(x, one->funcs.at[0], two->funcs.at[0], mem))
+			continue;
+		measure(s, one->funcs.at[0]);
+		s->n++;
+	}
+}
+
+/* Elements of the dimension that the parameter cuts, about. */
+static int64_t
+elements_of(const Pair *x, const Bound *b)
+{
+	int64_t n = INT64_MAX;
+	for (int a = 0; a < b->naxis; a++)
+		if (x->count[a])
+			n = MIN(n, b->grid[a] * x->size);
+	return n;
+}
+
+static bool
+can_grow(const Sizes *s, int i, const int64_t *size, const Bound *b, const Target *t)
+{
+	double programs = (double)s->programs;
+	for (int j = 0; j < s->n; j++)
+		for (int a = 0; a < b->naxis; a++)
+			programs *= s->at[j].count[a] ? (double)s->at[j].size / (double)size[j] : 1;
+	return size[i] < elements_of(&s->at[i], b) && programs > PROGRAMS_EACH * t->rates->multiprocessors;
+}
+
+/* Which one to double: the fastest dimension up to a line, others up to some rows, which share what they read; -1: none. */
+static int
+next_to_grow(const Sizes *s, const int64_t *size, const Bound *b, const Target *t)
+{
+	int fast = -1, other = -1;
+	for (int i = 0; i < s->n; i++) {
+		bool is_fast = s->at[i].last_axis >= 0;
+		if (can_grow(s, i, size, b, t))
+			*(is_fast ? &fast : &other) = i;
+	}
+	if (fast >= 0 && size[fast] * s->element < LINE_BYTES)
+		return fast;
+	if (other >= 0 && (size[other] < ROWS || fast < 0))
+		return other;
+	return fast;
+}
+
+static double
+bytes_with(const Sizes *s, const int64_t *size)
+{
+	double bytes = (double)s->bytes;
+	for (int i = 0; i < s->n; i++) {
+		int axes = 0;
+		for (int a = 0; a < MAX_AXES; a++)
+			axes += s->at[i].count[a] != NULL;
+		for (int a = 0; a < axes; a++)
+			bytes *= (double)size[i] / (double)s->at[i].size;
+	}
+	return bytes;
+}
+
+int
+choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, ChooseTile out[TILES_MOST])
+{
+	static const double target[TILES_MOST] = {2048, 4096, 8192};
+	Sizes s;
+	int n = 0;
+	find_sizes(k, b, t, how, mem, &s);
+	for (int i = 0; i < TILES_MOST && s.n > 0; i++) {
+		int64_t size[TILE_SIZES];
+		bool is_new = n == 0;
+		for (int j = 0; j < s.n; j++)
+			size[j] = INT64_C(1) << log2_ceil(s.at[j].size);
+		for (int j; bytes_with(&s, size) < target[i] && (j = next_to_grow(&s, size, b, t)) >= 0;)
+			size[j] *= 2;
+		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL};
+		for (int j = 0; j < s.n; j++) {
+			tile.is_small |= (s.at[j].size & (s.at[j].size - 1)) != 0;
+			tile.value[j] = (NamedConst){s.at[j].name, {.kind = CONST_INT, .i = size[j]}, NOWHERE};
+			is_new |= n > 0 && out[n - 1].value[j].value.i != size[j];
+		}
+		bool differs = false;
+		for (int j = 0; j < s.n; j++)
+			differs |= size[j] != s.at[j].size;
+		if (is_new && differs && bytes_with(&s, size) <= 2 * target[i])
+			out[n++] = tile;
+	}
+	return n;
+}

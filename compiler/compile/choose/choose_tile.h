@@ -1,0 +1,34 @@
+/* Tiles that only cut a grid (choose_tile.c), for the choice of their sizes (choose_sizes.c). */
+#ifndef TEGULA_CHOOSE_TILE_H
+#define TEGULA_CHOOSE_TILE_H
+
+#include "compile/choose/choose.h"
+
+enum { AXIS_NONE = -1, AXIS_ANY = -2 };                 /* no part; a part along any axis */
+
+/* Of a value. */
+typedef struct Part {
+	int8_t axis[MAX_RANK];                          /* of each dimension */
+	int64_t scale[MAX_RANK];
+	bool differs;                                   /* a number that the modules disagree about */
+	bool is_local;                                  /* indices within a part */
+	int8_t start;                                   /* AXIS_NONE; else the value is index * times[…] + from */
+	int64_t times[2], number[2];
+	int64_t from;                                   /* less than 0: not known */
+} Part;
+
+typedef struct Pair {
+	const Kernel *k;
+	const char *name;                               /* of the parameter */
+	int64_t size;                                   /* its value in the first module; twice that in the second */
+	const Func *f;
+	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
+	Part *part;                                     /* by the value's id in the first module */
+	int written;                                    /* writes seen */
+	int last_axis;                                  /* of the last dimension that is written; AXIS_NONE */
+} Pair;
+
+/* Are the modules of that size and of twice that alike, and the elements of each part apart? */
+bool tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem);
+
+#endif
