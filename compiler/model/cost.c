@@ -214,8 +214,10 @@ reduction(Walk *w, const Op *op, double times)
 			w->c->shuffles += times * n * w->warps;
 			latency += run->n * (w->r->shuffle_latency + 4) * ways;
 		} else if (run->in == IN_WARP) {
+			double reads = (double)(1 << run->n) * MAX(states, 1) * p.n;    /* each thread those of all warps */
 			latency += through_shared(w, MAX(states, 1) * p.n * 4, times) + barrier(w, times);
-			add_issue(w, times * (1 << run->n) * MAX(states, 1) * each);
+			add_issue(w, times * (reads + (1 << run->n) * MAX(states, 1) * each));
+			w->c->shared += times * reads * w->warps;
 		} else if (ways == 1) {
 			states = MAX(states / (1 << run->n), 1);
 		}

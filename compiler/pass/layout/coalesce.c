@@ -12,10 +12,11 @@
 /* Elements of the largest tile for each thread, and warps, by what an H200 did.  Rows that are reduced: 16 elements a
  * thread, and 32 from four warps on, with 8 warps at most for up to 8,192 elements (softmax of 8192x8192 in f32: 131.4 us
  * with 8 warps, 132.9 with 16).  Rows that are read, reduced and written: two accesses a thread in up to 16 warps (softmax
- * of 32768x4096: 257.8 us, not 262.6).  Little arithmetic: one access a thread in 8 to 16 warps (silu in bf16: 127.8 us,
+ * of 32768x4096: 257.8 us, not 262.6), but 16 elements in rows of up to 1,024 (4096x1024: 5.7 us with 2 warps, 6.1 with 4;
+ * gradients of 32768x1000 66 and 77).  Little arithmetic: one access a thread in 8 to 16 warps (silu in bf16: 127.8 us,
  * not 158.8).  Rows that are ordered
  * are one warp's up to 16 elements a thread (the 8 greatest of 512: 41 us, not 54 with 2 warps). */
-enum { FEW_SUFFICE = 8192, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
+enum { FEW_SUFFICE = 8192, ROW_SHORT = 1024, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
 enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
 enum { LIGHT = 20 };                                    /* instructions of an element, roughly */
 /* Products that wait for memory, and elements that a warp of few and of more reads (H200, 4 bits, 64 x 128 a trip: 23.6 us
@@ -179,6 +180,7 @@ choose_warps(const Func *f, const Target *t)
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
 	if (x.reduces && x.most <= (int64_t)few * t->lanes * WARPS_PASS && is_row_pass(f, &x)) {
+		few = x.most <= ROW_SHORT ? MAX(few, ELEMENTS_REDUCED) : few;
 		more = few;
 	} else if (x.reduces) {
 		few = ELEMENTS_REDUCED;
