@@ -357,6 +357,20 @@ test_small_tiles(void **state)
 	compile_close(c.cx);
 }
 
+/* Programs of a small product each follow one another in blocks that stay. */
+static void
+test_small_products(void **state)
+{
+	static const char text[] = "kernel k<M = 8>(a: in f32[B, M, M], b: in f32[B, M, M], c: out f32[B, M, M]) grid(i: B)\n"
+	    "{ c[i, :, :] = a[i, :, :] @ b[i, :, :]; }";
+	Case c = {0};
+	for (int i = 0; i < 3; i++)
+		c.args[i] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 3, .dim = {1 << 18, 8, 8}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "persistent"), 1);
+	compile_close(c.cx);
+}
+
 static bool
 has_chosen(const Case *c, const char *name)
 {
@@ -453,7 +467,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_larger_tiles),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -482,7 +482,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	bool is_shared = split_of(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
 	if ((k->item->tune.n > 0 || s.products) && !is_shared)
 		ok = choose_products(&s, mem, values, n);
-	if (!s.products && !is_shared)
+	if (!ok && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	ok |= add_split(&s, mem, values, n);
 	cx->muted--;

@@ -111,14 +111,11 @@ static bool
 is_modelled(const Func *f)
 {
 	int n = 0;
-	bool loops = false, multiplies = false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (++n > OPS_MOST || is_crudely_modelled(op))
+		if (++n > OPS_MOST || is_crudely_modelled(op) || op_is_loop(op))
 			return false;
-		loops |= op_is_loop(op);
-		multiplies |= op->kind == OP_DOT;
 	}
-	return !loops || multiplies;
+	return true;
 }
 
 static bool
@@ -164,6 +161,8 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	    s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill))
 		return 0;
 	const char *reason = coarsen_reason(f);
+	if (coarsen_stays(f))
+		return 1;
 	if (reason && s->how->why)
 		text_printf(s->how->why, "  a block for each program, which takes long to start: %s\n", reason);
 	return reason ? 0 : PROGRAMS_MOST;

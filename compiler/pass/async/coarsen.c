@@ -35,8 +35,8 @@ typedef struct Coarsen {
 	Value **map[PROGRAMS_MOST];
 } Coarsen;
 
-const char *
-coarsen_reason(const Func *f)
+static const char *
+reason_but_products(const Func *f)
 {
 	if (f->naxis == 0)
 		return "it has one program";
@@ -45,7 +45,6 @@ coarsen_reason(const Func *f)
 		case FAMILY_ATOMIC: return "it has atomic operations";
 		case FAMILY_REPORT: return "it prints or asserts";
 		case FAMILY_PTX: return "it has PTX of its own";
-		case FAMILY_DOT: case FAMILY_DOT_ASYNC: return "it multiplies matrices";
 		case FAMILY_BUFFER: return "it has buffers";
 		default: break;
 		}
@@ -55,6 +54,22 @@ coarsen_reason(const Func *f)
 			return "it counts programs";
 	}
 	return NULL;
+}
+
+const char *
+coarsen_reason(const Func *f)
+{
+	const char *reason = reason_but_products(f);
+	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body))
+		if (op_family(op) == FAMILY_DOT || op_family(op) == FAMILY_DOT_ASYNC)
+			reason = "it multiplies matrices";
+	return reason;
+}
+
+bool
+coarsen_stays(const Func *f)
+{
+	return coarsen_reason(f) && !reason_but_products(f);
 }
 
 bool

@@ -129,6 +129,7 @@ bool order_programs(Module *m, Op *programs);
 /* coarsen.c: why a block cannot run several programs at once, or NULL; if it does, are the writes of a program that runs
  * once more left out? */
 const char *coarsen_reason(const Func *f);
+bool coarsen_stays(const Func *f);              /* it may run one after another, though not several at once */
 bool coarsen_guards(const Func *f);
 
 /* rings.c */
