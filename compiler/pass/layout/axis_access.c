@@ -230,13 +230,15 @@ access_halo(const Op *op, const Layout *l, const Target *t)
 int
 access_records(const Op *op, const Target *t, int *dim)
 {
-	enum { ELEMENTS_MOST = 8 };
+	enum { ELEMENTS_MOST = 8, WRITTEN_MOST = 16 };  /* bits: vectors of wider ones fill half sectors (repeat3) */
 	if (op->in[0]->type->kind != TYPE_TENSOR || (op->kind != OP_READ && op->kind != OP_WRITE))
 		return 0;
 	Span x = access_open(op);
 	const FuncParam *p = tensor_param(x.tensor);
 	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits;
 	int64_t n = last > 0 ? x.tensor->type->extent[last] : 0;
+	if (op->kind == OP_WRITE && bits > WRITTEN_MOST)
+		return 0;
 	if (!p || p->strided || bits < 8 || n < 3 || n > ELEMENTS_MOST || !(n & (n - 1)) || !takes_rows(&x, last))
 		return 0;
 	*dim = x.at[last];

@@ -7,19 +7,22 @@
  *     %r = extract %v, 0, 0 {index = "pi", extents = [64]} : u8[64]
  *     %g = extract %v, 0, 1 {index = "pi", extents = [64]} : u8[64]
  *
- *     write %y, %i, 0, %a {index = "pi", …}            %c = select %is_0, %a, %b : f32[64, 2]       (both broadcast)
+ *     write %y, %i, 0, %a {index = "pi", …}            %c = select %is_0, %a, %b : f16[64, 2]       (both broadcast)
  *     write %y, %i, 1, %b {index = "pi", …}      =>    write %y, %i, 0, %c {index = "pp", extents = [64, 2]}
  *
  * One channel alone is read or written a few bytes at a stride.  Whole records are one run of memory, which a thread moves
  * in vectors; pass coalesce keeps a record in one thread's registers, where taking it apart and putting it together only
  * names them.  Reads are joined where at least half of the channels are read; writes, where all are.  Accesses of one block
  * are joined, between which nothing writes the tensor (of reads) or touches it (of writes); the joined read stands at the
- * first of them, the write at the last. */
+ * first of them, the write at the last.
+ *
+ * Elements of 32 bits and more stay apart: a warp's accesses at such strides share sectors in the L1 cache, and a layout of
+ * records may not be what the rest of the kernel wants (an H200 took 98 us for `fft` of bench/warps/fit.tgl, 65 apart). */
 #include "pass/pass.h"
 
 #include <string.h>
 
-enum { CHANNELS_MOST = 8, RANK_MOST = 3 };
+enum { CHANNELS_MOST = 8, RANK_MOST = 3, BITS_MOST = 16 };
 
 typedef struct Group {
 	int n, channels;                                /* that are accessed, and of the tensor */
@@ -38,7 +41,8 @@ channel_of(const Func *f, const Op *op, int64_t *channels)
 	const IntList *extents = attr_extents(op);
 	int last = tensor->type->rank - 1;
 	if (last < 1 || !extents || f->param[tensor->index].strided || strchr(index, 'g') || index[last] != 'i' ||
-	    index[last - 1] != 'p' || extents->n > RANK_MOST || dtype_is_packed(tensor->type->elem))
+	    index[last - 1] != 'p' || extents->n > RANK_MOST || dtype_is_packed(tensor->type->elem) ||
+	    dtype_info[tensor->type->elem].bits > BITS_MOST)
 		return -1;
 	const Attr *at = value_const(op->in[1 + last]);
 	*channels = tensor->type->extent[last];
