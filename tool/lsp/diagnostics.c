@@ -114,12 +114,65 @@ word_before(const SourceFile *f, Place name, const char *word, Place *out)
 	return false;
 }
 
+/* The text of a place that ends on its line; NULL: it does not. */
+static const char *
+text_at(const SourceFile *f, Place p, Arena *mem)
+{
+	const char *at;
+	size_t size;
+	if (p.line != p.end_line || p.end_col <= p.col || !source_line(f, p.line, &at, &size) ||
+	    (size_t)p.end_col > size + 1)
+		return NULL;
+	return arena_strndup(mem, at + p.col - 1, (size_t)(p.end_col - p.col));
+}
+
+/* Helps that say how an expression is converted or compared: what follows `help`, up to `until`, goes behind it. */
+static bool
+fix_expression(const Analysis *a, const Diag *d, Fix *fix)
+{
+	static const struct {
+		const char *help, *until;
+	} row[] = {
+		{"convert it with '", "'"}, {"convert it first, as in `x ", "`"}, {"compare it, as in 'x ", "'"},
+	};
+	Arena *mem = a->cx->mem;
+	const char *text = text_at(analysis_source(a), d->place, mem);
+	for (size_t i = 0; text && i < LEN(row); i++) {
+		const char *from = d->help + strlen(row[i].help), *end;
+		if (strncmp(d->help, row[i].help, strlen(row[i].help)) != 0 || !(end = strstr(from, row[i].until)))
+			continue;
+		Place name = name_of(analysis_source(a), d->place);
+		const char *more = arena_strndup(mem, from, (size_t)(end - from));
+		bool is_single = name.end_col == d->place.end_col ||
+		    (text[0] == '(' && strchr(text, ')') == text + strlen(text) - 1);
+		*fix = (Fix){d->place, arena_printf(mem, is_single ? "%s %s" : "(%s) %s", text, more),
+			arena_printf(mem, "Write '%s' behind it", more)};
+		return true;
+	}
+	return false;
+}
+
+/* `x == 1;` to `x = 1;` */
+static bool
+fix_assignment(const Analysis *a, const Diag *d, Fix *fix)
+{
+	const char *text = text_at(analysis_source(a), d->place, a->cx->mem), *at = text ? strstr(text, "==") : NULL;
+	if (!at || strcmp(d->help, "to assign, write '='") != 0)
+		return false;
+	*fix = (Fix){d->place, "=", "Assign"};
+	fix->place.col += (int)(at - text);
+	fix->place.end_col = fix->place.col + 2;
+	return true;
+}
+
 static bool
 fix_of(const Analysis *a, const Diag *d, Fix *fix)
 {
 	const SourceFile *f = analysis_source(a);
-	const char *name = d->help ? offered(a->cx->mem, d->help) : NULL;
-	const NameDef *let = d->help && strstr(d->help, "declared with 'var'") ? let_at(a, d->place) : NULL;
+	if (!d->help)
+		return false;
+	const char *name = offered(a->cx->mem, d->help);
+	const NameDef *let = strstr(d->help, "declared with 'var'") ? let_at(a, d->place) : NULL;
 	if (name) {
 		*fix = (Fix){name_of(f, d->place), name, arena_printf(a->cx->mem, "Replace by '%s'", name)};
 		return fix->place.end_col > fix->place.col;
@@ -129,7 +182,7 @@ fix_of(const Analysis *a, const Diag *d, Fix *fix)
 		fix->title = arena_printf(a->cx->mem, "Declare '%s' with 'var'", let->name);
 		return true;
 	}
-	return false;
+	return fix_expression(a, d, fix) || fix_assignment(a, d, fix);
 }
 
 static bool
