@@ -73,6 +73,7 @@
 ;;;###autoload
 (add-to-list 'auto-mode-alist '("\\.tgl\\'" . tegula-mode))
 
+(defvar eglot-server-programs)
 (with-eval-after-load 'eglot
   (add-to-list 'eglot-server-programs '(tegula-mode . ("tegula" "lsp"))))
 
