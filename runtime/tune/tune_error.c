@@ -9,7 +9,8 @@
  *     o' = dot(p, v, o * exp2(m - m'))  the error of p, and the roundings of f32 in every trip
  *
  * A walk over the tile IR gives every value its error, as a share of the root mean square of the tile: 0 is what all
- * candidates compute alike, as anything made of inputs elementwise.  Independent roundings add up as a random walk does, so
+ * candidates compute alike, as what is made of inputs elementwise, but for sums of products, which may become one op.
+ * Independent roundings add up as a random walk does, so
  * n of them count as sqrt n; matrix units truncate, so that theirs count n times.  A difference cancels leading bits, and
  * an exponential magnifies its argument's error by the argument's size: both by factors that stand for usual data.  A value
  * that a loop carries goes through the roundings of its way around once a trip.  Floats that become integers, or positions,
@@ -176,13 +177,24 @@ is_position(const Op *op)
 	}
 }
 
+/* ptxas makes one rounding of a product and a sum, and which of two products it takes follows its order of instructions. */
+static bool
+may_fuse(const Op *op)
+{
+	bool sums = (op->kind == OP_ADD || op->kind == OP_SUB) && is_float(&op->out[0]);
+	for (int i = 0; i < op->nin && sums; i++)
+		if (op->in[i]->def && op->in[i]->def->kind == OP_MUL)
+			return true;
+	return false;
+}
+
 static void
 plain(Walk *w, const Op *op)
 {
 	RoundError e = worst_operand(w, op);
 	e.jumps |= e.share > 0 && is_position(op);
 	e.share = passed_on(w, op);
-	if (e.share > 0 || reorders(op))
+	if (e.share > 0 || reorders(op) || may_fuse(op))
 		e.share += own_roundings(w, op);
 	for (int i = 0; i < op->nout; i++) {
 		bool picks = i > 0 && op_family(op) == FAMILY_ORDER;    /* the indices of topk and sort */

@@ -235,6 +235,13 @@ static const char source[] =
     "    y[r] = sum(x[r, 0 +: B] else 0.0);\n"
     "}\n"
     "example together { R = 512; C = 20000; x = zeros; }\n"
+    "kernel mixed<B = 64>(x: in f32[N], y: out f32[N], g: out u8[N]) grid(p: cdiv(N, B)) tune(warps = {1, 2})\n"
+    "{\n"
+    "    let v = x[p * B +: B];\n"
+    "    y[p * B +: B] = 0.3 * v + 0.6 * abs(v);\n"
+    "    g[p * B +: B] = round(100 * (0.3 * v + 0.6 * abs(v))) as u8;\n"
+    "}\n"
+    "example mixed { N = 1024; x = zeros; }\n"
     "kernel attend<BN = 16>(q: in bf16[M, 64], k: in bf16[N, 64], v: in bf16[N, 64], o: out f32[M, 64], s8: out i8[M, 64])\n"
     "    grid(p: cdiv(M, 16)) tune(BN = {16, 32, 64, 128})\n"
     "{\n"
@@ -639,13 +646,16 @@ error_of(Fixture *f, const char *kernel, const char *param, bool *jumps)
 	return share;
 }
 
-/* By dtype, length and order: what is elementwise is the same in every candidate. */
+/* By dtype, length and order: what is elementwise is the same in every candidate, but for what may be fused. */
 static void
 test_error_bounds(void **state)
 {
 	Fixture *f = *state;
 	bool jumps;
 	assert_true(error_of(f, "double", "y", &jumps) == 0 && !jumps);
+	double fused = error_of(f, "mixed", "y", &jumps);   /* of two products and their sum, as one op or as two */
+	assert_true(fused > 0 && fused < 4 * 0x1p-24 && !jumps);
+	assert_true(error_of(f, "mixed", "g", &jumps) > 0 && jumps);
 	double sum = error_of(f, "means", "y", &jumps);
 	assert_true(sum > 8 * 0x1p-24 && sum < 256 * 0x1p-24 && !jumps);
 	double attention = error_of(f, "attend", "o", &jumps);
