@@ -12,11 +12,12 @@
  * cancel and leave the error alone, or if one of them is a dot's product: that is a sum of many terms already, whose own
  * roundings cancel no better.  A value that a loop carries is such a one if all that the loop and what follows make of it
  * is.  A quotient by a sum of many terms is a product with the sum's inverse, even where it is a term that may cancel:
- * the sum's roundings are as great as the product's.  Stores of f32 end the search, but for the logarithm of a positive
- * sum that is used elsewhere as what becomes narrow: attention's sums, whose logarithm has as absolute error what they
- * have as relative one.  A tile that is divided
- * by few numbers is multiplied by their inverses, and the exponential of a difference takes the factor log2 e into it
- * (exponent.c).
+ * the sum's roundings are as great as the product's.  So is a quotient by few numbers that is a term of the difference
+ * which an approximated exponential takes (scores over a temperature or below a soft cap, the greatest of them): the
+ * difference of rounded terms may be off by as much (exponent.c).  Stores of f32 end the search, but for the logarithm of
+ * a positive sum that is used elsewhere as what becomes narrow: attention's sums, whose logarithm has as absolute error
+ * what they have as relative one.  A tile that is divided by few numbers is multiplied by their inverses, and the
+ * exponential of a difference takes the factor log2 e into it (exponent.c).
  *
  * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
  * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u).  So is c + c erf u one
@@ -68,9 +69,10 @@ is_positive(const Value *v, int depth, const Assumed *all)
 	return true;
 }
 
-/* What uses need of a value while the pass runs, in Value.id: any small relative error will do; it is a term that may
- * cancel, in what becomes narrow; all of its bits. */
-enum { TOLERANT, CANCELS, EXACT };
+/* What uses need of a value while the pass runs, in Value.id: any small relative error will do; it is the difference
+ * that an approximated exponential takes; it is a term of such a difference; it is a term that may cancel, in what becomes
+ * narrow; all of its bits. */
+enum { TOLERANT, EXPONENT, EXPONENT_TERM, CANCELS, EXACT };
 
 static bool
 is_exact(const Value *v)
@@ -84,12 +86,16 @@ is_f32(const Value *v)
 	return v->type->kind == TYPE_TILE && v->type->ptr == PTR_NONE && v->type->elem == TY_F32;
 }
 
-/* Do all uses of column i in and behind a loop or branch tolerate an approximation? */
-static bool
-carries(const Op *op, int i)
+/* What all uses of column i in and behind a loop or branch need of it. */
+static int
+carried_need(const Op *op, int i)
 {
-	return i >= 0 && i < op->nout && !is_exact(&op->out[i]) &&
-	    (op->kind == OP_IF || (op->kind == OP_FOR && !is_exact(&op->region[0]->arg[1 + i])));
+	if (i < 0 || i >= op->nout || (op->kind != OP_IF && op->kind != OP_FOR))
+		return EXACT;
+	int needs = op->out[i].id;
+	if (op->kind == OP_FOR)
+		needs = MAX(needs, op->region[0]->arg[1 + i].id);
+	return needs <= EXPONENT_TERM ? needs : EXACT;
 }
 
 /* The terms of a sum cannot cancel, or cancel in any case. */
@@ -125,8 +131,16 @@ need(const Op *op, int i)
 	case OP_SELECT:
 		return i > 0 ? op->out->id : EXACT;
 	case OP_REDUCE:
+		if (op->out->id == EXPONENT_TERM && strcmp(attr_fn(op), "max") == 0)
+			return EXPONENT_TERM;
 		return !is_exact(op->out) && is_positive(op->out, 0, NULL) ? TOLERANT : EXACT;
+	case OP_EXP: case OP_EXP2:
+		return !is_exact(op->out) && op->in[0]->def && op->in[0]->def->kind == OP_SUB ? EXPONENT : EXACT;
+	case OP_TANH:                           /* has no greater relative error than what it takes */
+		return op->out->id == EXPONENT_TERM ? EXPONENT_TERM : EXACT;
 	case OP_ADD: case OP_SUB:
+		if (op->kind == OP_SUB && op->out->id == EXPONENT)
+			return EXPONENT_TERM;
 		if (is_exact(op->out))
 			return EXACT;
 		return op->kind == OP_ADD && is_tolerant_sum(op) ? TOLERANT : CANCELS;
@@ -135,9 +149,9 @@ need(const Op *op, int i)
 	case OP_DOT:
 		return i == 2 && !is_exact(op->out) ? TOLERANT : EXACT;
 	case OP_YIELD:
-		return op->home->parent && carries(op->home->parent, i) ? TOLERANT : EXACT;
+		return op->home->parent ? carried_need(op->home->parent, i) : EXACT;
 	case OP_FOR:
-		return carries(op, i - 3) ? TOLERANT : EXACT;
+		return carried_need(op, i - 3);
 	case OP_DIV:
 		return is_exact(op->out) ? EXACT : TOLERANT;
 	case OP_MUL: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
@@ -342,6 +356,19 @@ mark(Block *b)
 	return changed;
 }
 
+/* Quotients that are terms of exponents: before these get a look at far terms (exponent.c), which needs all bits. */
+static void
+invert_terms(Module *m, Block *b)
+{
+	for (Op *op = b->first, *next; op; op = next) {
+		next = op->next;
+		for (int r = 0; r < op->nregion; r++)
+			invert_terms(m, op->region[r]);
+		if (op->kind == OP_DIV && is_f32(op->out) && op->out->id == EXPONENT_TERM)
+			invert_divisor(m, op);
+	}
+}
+
 /* Users stand behind what they use, so the walk goes backwards: what is made before an op is walked next. */
 static void
 walk(Module *m, const Target *t, Block *b)
@@ -383,6 +410,7 @@ pass_relax(Module *m, const Target *t)
 			clear(m->funcs.at[i]->body);
 			while (mark(m->funcs.at[i]->body))
 				;
+			invert_terms(m, m->funcs.at[i]->body);
 			walk(m, t, m->funcs.at[i]->body);
 		}
 }
