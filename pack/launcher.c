@@ -949,7 +949,7 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	if (is_empty)
 		address = (uintptr_t)p->device->nothing + (m->is_stored ? 16 : 0);
 	TGP_DO(k->param[m->param].name, cuTensorMapEncodeTiled, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address, extent,
-	    stride, box, step, 0, m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_256, 0);
+	    stride, box, step, 0, m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_128, 0);
 	return TGP_OK;
 }
 

@@ -22,7 +22,7 @@ encode(Device *d, const TensorMap *m, const MapShape *shape, CudaMap *to)
 	}
 	int swizzle = m->swizzle ? log2_floor(m->swizzle / 16) : 0;
 	return CUDA_CALL(d, cuTensorMapEncodeTiled, to->bytes, type[m->elem_bytes], (unsigned)m->rank,
-	    (void *)(uintptr_t)shape->address, extent, stride, box, step, 0, swizzle, MAP_PROMOTION_256, 0);
+	    (void *)(uintptr_t)shape->address, extent, stride, box, step, 0, swizzle, MAP_PROMOTION_128, 0);
 }
 
 static bool
