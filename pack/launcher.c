@@ -803,9 +803,11 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 		p->grid[i] = i < k->naxis ? o->grid[i] : 1;
 		p->is_empty |= p->grid[i] <= 0;
 	}
-	for (i = 0; i < k->naxis && !p->is_empty; i++)
-		if (__builtin_mul_overflow(n, o->grid[i], &n))
+	for (i = 0; i < k->naxis && !p->is_empty; i++) {
+		int64_t ranks = i == p->loaded->form->cluster_axis ? p->loaded->form->cluster : 1;
+		if (__builtin_mul_overflow(n, (o->grid[i] + ranks - 1) / ranks * ranks, &n))
 			n = INT64_MAX;
+	}
 	if (p->loaded->resident && n > p->loaded->resident)
 		n = p->loaded->resident;
 	p->blocks = (unsigned)n * (unsigned)p->loaded->form->split;

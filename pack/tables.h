@@ -31,7 +31,9 @@ typedef struct TgpForm {
 	/* or NULL: of the target cpu, runs the grid; 0, or the number of an assert that was false, from 1, and its program */
 	int (*host)(const struct TgpCall *a, const struct TgpPlan *p, void *room, int64_t *at);
 	size_t room;                            /* bytes that it works in */
-	int threads, shared, cluster, persistent, early, registers;
+	int threads, shared, cluster;
+	int cluster_axis;                       /* of the grid, along which the blocks of a cluster run neighbours, or -1 */
+	int persistent, early, registers;
 	int split;                              /* blocks of a program */
 	long long part;                         /* bytes that each of those leaves for the one that joins them */
 	const TgpAbi *abi;

@@ -332,12 +332,6 @@ note_roles(InspectLine *x, const Op *op, Arena *mem)
 		      : arena_printf(mem, "%s, %d warps compute", copier, consumers);
 }
 
-static int64_t
-buffer_bytes(const Type *t)
-{
-	return t->elem == TY_BOOL ? t->slots * type_count(t) : t->slots * dtype_bytes(t->elem, type_count(t));
-}
-
 static bool
 note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
@@ -374,7 +368,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		x->kind = INSPECT_SHARED;
 		x->what = op->kind == OP_ALLOC ? "buffer" : "mbarriers";
 		x->tile = op->out[0].type;
-		x->smem_bytes = op->kind == OP_ALLOC ? buffer_bytes(x->tile) : 8 * x->tile->slots;
+		x->smem_bytes = buffer_slot_bytes(op) * x->tile->slots;
 		break;
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_SCAN: case OP_SCAN_FN: case OP_SORT: case OP_TOPK: case OP_HISTOGRAM:
 		x->kind = INSPECT_REDUCE;

@@ -369,6 +369,7 @@ enum { OP_EDGES = 4 };
 void op_edge(const Op *op, int i, int e, Value **from, Value **to);
 bool value_inside(const Value *v, const Block *b);              /* defined in b or in a region below it */
 bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
+int64_t buffer_slot_bytes(const Op *owner);             /* of an alloc or mbarrier: from a slot to the next */
 const Op *buffer_owner(const Value *v);                         /* the alloc or mbarrier of a buffer or a slot; or NULL */
 bool access_is_tensor(const Op *op);                            /* else its operand is pointers */
 int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */
@@ -378,6 +379,7 @@ const Op *op_roles(const Op *op, int *region);                  /* the roles in 
 int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
 bool op_is_bulk_copy(const Op *op);                             /* counted by an mbarrier */
 int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
+int func_cluster_axis(const Func *f);                    /* of the grid, along which its blocks run neighbours, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
 bool func_waits_late(const Func *f);                     /* op grid_wait says where it waits for the grids before */
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */

@@ -66,6 +66,17 @@ buffer_owner(const Value *v)
 	return k == OP_ALLOC || k == OP_MBARRIER || k == OP_SPLIT_PUT ? v->def : NULL;
 }
 
+int64_t
+buffer_slot_bytes(const Op *owner)
+{
+	const Type *t = owner->out[0].type;
+	if (owner->kind == OP_MBARRIER)
+		return 8;
+	if (owner->kind == OP_ALLOC && attr_slot_bytes(owner))
+		return attr_slot_bytes(owner);
+	return t->elem == TY_BOOL ? type_count(t) : dtype_bytes(t->elem, type_count(t));
+}
+
 bool
 access_is_tensor(const Op *op)
 {
@@ -167,6 +178,15 @@ func_cluster(const Func *f)
 		if (op->kind == OP_SPLIT_MEET && attr_cluster(op))
 			return MAX(f->schedule.split, 1);
 	return 1;
+}
+
+int
+func_cluster_axis(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
+			return (int)attr_along(op);
+	return -1;
 }
 
 int

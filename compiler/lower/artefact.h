@@ -70,6 +70,7 @@ typedef struct Artefact {
 	bool persistent;                                /* the grid is min(programs, what fits), each block walks on */
 	bool waits;                                     /* its code waits for the grid before it: it may start early */
 	int cluster;                                    /* blocks of a cluster; 1 */
+	int cluster_axis;                               /* of the grid, along which they run neighbours; or -1 */
 	int split;                                      /* blocks of a program; 1 */
 	int64_t part_bytes;                             /* that each of those leaves behind ABI_PARTS; 0 */
 	int parts_registers;                            /* a thread's at its start, of which roles take shares; or 0 */

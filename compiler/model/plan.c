@@ -27,9 +27,8 @@ scratch_limit(const Op *op, const Target *t)
 	Block *body = op->home->func->body;
 	int64_t room = t->shared_bytes;
 	for (const Op *o = body->first; o; o = op_after(o, body)) {
-		const Type *type = o->nout ? o->out[0].type : NULL;
 		if (o->kind == OP_ALLOC)
-			room -= (dtype_bytes(type->elem, type_count(type)) * type->slots + 1023) / 1024 * 1024;
+			room -= (buffer_slot_bytes(o) * o->out[0].type->slots + 1023) / 1024 * 1024;
 		else if (o->kind == OP_MBARRIER)
 			room -= 1024;
 	}

@@ -82,7 +82,8 @@ map_reason(const Op *op, const Target *t)
 		return "the tensor's address is not known to be a multiple of 16";
 	if (!strides_fit(f, p, tensor->type))
 		return "the tensor's rows are not known to be multiples of 16 bytes";
-	if (attr_valid(op) && !attr_undef(op) && op->kind != OP_WRITE)  /* a write leaves in pieces: pass drain */
+	bool is_stored = op->kind == OP_WRITE || op->kind == OP_SEND;
+	if (attr_valid(op) && !attr_undef(op) && !is_stored)            /* a write leaves in pieces: pass drain */
 		return "its extents are not powers of two";
 	if (op->kind == OP_READ && !access_fill_is_zero(op))
 		return "elements outside of the tensor are not 0";
@@ -114,26 +115,39 @@ slot_order(const Layout *slot, int size, int order[LAYOUT_RANK], TensorMap *out)
 	return true;
 }
 
-/* Do boxes that lie outside of the tensor along a dimension of the tile bring something else? */
+/* What boxes have to move along a dimension: all, or of what was added nothing. */
+static int64_t
+brought(const Op *op, int d, int64_t extent)
+{
+	bool is_less = (op->kind == OP_COPY && attr_undef(op)) || (op->kind == OP_SEND && attr_valid(op));
+	return is_less ? attr_valid(op)->at[d] : extent;
+}
+
+/* Rows of a box that may move: as many as divide what is brought, in whole periods of the swizzle; 0: too few. */
+static int
+moved_rows(int64_t need)
+{
+	enum { PERIOD = 8, LEAST = 16 };
+	if (need <= MAP_ROWS)
+		return (int)need;
+	for (int rows = MAP_ROWS; rows >= LEAST; rows -= PERIOD)
+		if (need % rows == 0)
+			return rows;
+	return 0;
+}
+
 bool
 map_moves_outside(const Op *op, int dim)
 {
 	const IntList *undef = op->kind == OP_COPY ? attr_outside_undef(op) : NULL, *inside = attr_inside(op);
 	int at[KERNEL_RANK];
-	if (!undef || !undef->at[dim])
+	if (!undef || !undef->at[dim] || !moved_rows(brought(op, dim, moved_type(op)->extent[dim])))
 		return false;
 	access_dims(op, at);
 	for (int d = 0; inside && d < op->in[0]->type->rank; d++)
 		if (attr_index(op)[d] == 'p' && at[d] == dim && inside->at[d])
 			return false;
 	return true;
-}
-
-/* What boxes have to bring along a dimension of the slot: all, or of what may hold anything nothing. */
-static int64_t
-brought(const Op *op, const Layout *slot, int d)
-{
-	return op->kind == OP_COPY && attr_undef(op) ? attr_valid(op)->at[d] : INT64_C(1) << slot->out[d];
 }
 
 /* Along the other dimensions a box goes as far as it stays dense.  Returns how many boxes there are. */
@@ -143,9 +157,9 @@ set_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tensor
 	bool is_whole = out->swizzle || (INT64_C(1) << slot->out[order[0]]) <= MAP_BOX || slot->rank == 1;
 	int64_t boxes = 1;
 	for (int i = 0; i < slot->rank; i++) {
-		int64_t extent = INT64_C(1) << slot->out[order[i]], need = brought(op, slot, order[i]);
+		int64_t extent = INT64_C(1) << slot->out[order[i]], need = brought(op, order[i], extent);
 		if (i > 0) {
-			int most = map_moves_outside(op, order[i]) ? MAP_ROWS : MAP_BOX;
+			int most = map_moves_outside(op, order[i]) ? moved_rows(need) : MAP_BOX;
 			out->box[i] = is_whole ? (int)MIN(need, most) : 1;
 			is_whole = is_whole && out->box[i] == extent;
 		}
@@ -205,7 +219,8 @@ static bool
 is_aligned(const Value *slot, const TensorMap *m, int64_t boxes)
 {
 	const Op *owner = buffer_owner(slot);
-	int64_t bytes = type_count(slot->type) * m->elem_bytes, period = m->swizzle ? 8 * m->swizzle : MAP_SLOT_ALIGN;
+	int64_t bytes = owner ? buffer_slot_bytes(owner) : type_count(slot->type) * m->elem_bytes;
+	int64_t period = m->swizzle ? 8 * m->swizzle : MAP_SLOT_ALIGN;
 	int64_t box = m->elem_bytes;
 	for (int i = 0; i < m->rank; i++)
 		box *= m->box[i];

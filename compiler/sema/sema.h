@@ -152,6 +152,7 @@ typedef struct TuneName {
 	const char *name;
 	Const *value;
 	int nvalue;
+	int more;                                       /* the last ones, which the header does not list (compile/choose) */
 } TuneName;
 
 /* Whether an example has a line that sets `name`. */

@@ -156,8 +156,12 @@ mma_named(const char *name)
 const WgmmaInfo *
 wgmma_named(const char *name)
 {
+	static const char prefix[] = "wgmma.n";
+	enum { LENGTH = sizeof prefix - 1 };
+	if (strncmp(name, prefix, LENGTH) != 0)
+		return NULL;
 	for (int i = 0; i < wgmma_count; i++)
-		if (strcmp(wgmma_info[i].name, name) == 0)
+		if (strcmp(wgmma_info[i].name + LENGTH, name + LENGTH) == 0)
 			return &wgmma_info[i];
 	return NULL;
 }

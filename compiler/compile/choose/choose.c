@@ -33,6 +33,7 @@ typedef struct Search {
 	const Program *before;
 	TuneName name[NAMES_MOST];
 	int n, parameters;                                      /* the first ones are compile-time parameters */
+	int more;                                               /* of the present values, that no header lists */
 	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
@@ -173,8 +174,14 @@ try_all(Search *s, int at)
 		return;
 	}
 	for (int i = 0; i < s->name[at].nvalue; i++) {
+		const TuneName *name = &s->name[at];
+		bool is_more = i >= name->nvalue - name->more;
+		if (is_more && s->more)                 /* one side of a tile is a power of two */
+			continue;
+		s->more += is_more;
 		s->value[at] = (NamedConst){s->name[at].name, s->name[at].value[i], NOWHERE};
 		try_all(s, at + 1);
+		s->more -= is_more;
 	}
 }
 
@@ -199,7 +206,7 @@ add_word(Search *s, Arena *mem, ScheduleName which, ConstKind kind, const int *v
 		value[i].kind = kind;
 		value[i].i = values[i];
 	}
-	s->name[s->n++] = (TuneName){schedule_info[which].text, value, n};
+	s->name[s->n++] = (TuneName){.name = schedule_info[which].text, .value = value, .nvalue = n};
 }
 
 /* A loop of sums: what the parts of others cost is choose_split's. */
@@ -336,11 +343,11 @@ product_with(void *user, const NamedConst *value)
 
 /* The module and the memory of what is bound are as before. */
 static void
-find_columns(Search *s, TuneName *all, int n, Arena *mem)
+find_between(Search *s, TuneName *all, int n, Arena *mem)
 {
 	Module *module = s->module;
 	Arena *keep = s->k->program->cx->mem;
-	choose_columns(s->k, s->first, s->how, s->t, product_with, s, mem, all, n);
+	choose_between(s->k, s->first, s->how, s->t, product_with, s, mem, all, n);
 	s->module = module;
 	s->k->program->cx->mem = keep;
 }
@@ -358,7 +365,7 @@ search(Search *s, Arena *mem)
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
 	s->divides = can_divide(s);
 	if (!few)
-		find_columns(s, all, n, mem);
+		find_between(s, all, n, mem);
 	add_names(s, all, n, true);
 	s->parameters = s->n;
 	if (!few) {

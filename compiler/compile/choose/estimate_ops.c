@@ -36,11 +36,17 @@ padded_count(const Type *t)
 	return n;
 }
 
-/* Of a slot that holds such a tile. */
+/* Of a slot that holds such a tile: boxes of 128 bytes side by side, the last as far as it is filled (pass pipeline). */
 static double
-slot_bytes(const Type *t)
+slot_bytes(const Estimate *e, const Type *t)
 {
-	return padded_count(t) * dtype_info[t->elem].bits / 8;
+	enum { BOX = 128, PERIOD = 8 };
+	double all = padded_count(t) * dtype_info[t->elem].bits / 8;
+	if (t->rank != 2 || !e->is_lone || t->extent[0] % PERIOD)
+		return all;
+	double rows = (double)t->extent[0], padded = (double)(INT64_C(1) << log2_ceil(t->extent[0]));
+	double row = (double)t->extent[1] * dtype_info[t->elem].bits / 8, boxes = ceil(row / BOX);
+	return boxes > 1 ? ((boxes - 1) * padded + rows) * BOX : all / padded * rows;
 }
 
 /* The instruction's rate is for 16 bits; other widths scale it. */
@@ -53,6 +59,13 @@ add_dot(Estimate *e, Op *op, Use *u)
 	int threads = e->warps * e->t->lanes;
 	DotWgmma w;
 	e->dots++;
+	if (e->transposes) {
+		e->warpgroup_dots++;
+		e->registers += (double)type_count(c) / threads;
+		u->products += count / (RATE_WARPGROUP * 16 / bits);
+		u->shared += (bytes_of(b) + bytes_of(a) * columns / 64) / SHARED_RATE;
+		return;
+	}
 	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
 		if (w.info->n % (int64_t)columns) {             /* of a tile that is padded, groups along N have all */
 			count *= padded_count(c) / (double)type_count(c);
@@ -62,8 +75,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->products += count / (RATE_WARPGROUP * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
-		bool is_lone = choose_count_dots(e->f) == 1;    /* others have all columns that were added (pass pad) */
-		e->registers += (is_lone ? (double)type_count(c) : padded_count(c)) / threads;
+		/* others have all columns that were added (pass pad) */
+		e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		e->registers += (w.register_a ? bytes_of(a) / 4 : 0) / threads;
 		e->decodes |= w.decodes;
 		e->filled += w.decodes ? bytes_of(b) : 0;
@@ -106,11 +119,13 @@ add_gather(Estimate *e, const Op *op, Use *u)
 	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
 }
 
-/* Of a tile on its way out, where there is little room: two pieces of 64 columns (pass drain). */
+/* Of a tile on its way out, where there is little room: two pieces of 64 columns, or of rows (pass drain). */
 static double
-staged_bytes(const Type *t)
+staged_bytes(const Estimate *e, const Type *t)
 {
-	enum { PIECES = 2, COLUMNS = 64 };
+	enum { PIECES = 2, COLUMNS = 64, PIECE_BYTES = 16384 };
+	if (e->transposes)
+		return MIN(bytes_of(t), PIECES * PIECE_BYTES);
 	int64_t columns = t->rank ? t->extent[t->rank - 1] : 1;
 	return columns > PIECES * COLUMNS ? bytes_of(t) * PIECES * COLUMNS / (double)columns : bytes_of(t);
 }
@@ -176,13 +191,13 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);
 		else
-			e->slot += in_loop && op->out[0].type->rank > 0 ? slot_bytes(op->out[0].type) : 0;
+			e->slot += in_loop && op->out[0].type->rank > 0 ? slot_bytes(e, op->out[0].type) : 0;
 		e->beside += in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0]) ? bytes : 0;
 		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
-		e->drain += staged_bytes(op->in[access_data(op)]->type);
+		e->drain += staged_bytes(e, op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
 		double cycles = cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;

@@ -33,6 +33,7 @@ typedef struct Estimate {
 	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
 	bool mapped;                                    /* what loops read comes by tensor maps */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
+	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
 	int dots, warpgroup_dots;
 } Estimate;
 

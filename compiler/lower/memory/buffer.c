@@ -25,21 +25,15 @@ address(Lower *l, Reg base, int64_t bytes)
 	return bytes ? thread_pointer(l->b, base, lower_i32(l, bytes)) : base;
 }
 
-static int64_t
-bytes_of(const Type *t)
-{
-	return t->kind == TYPE_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
-}
-
 Reg
 lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 {
 	const Type *t = ring->type;
-	int64_t n = t->slots, at;
+	int64_t n = t->slots, each = buffer_slot_bytes(buffer_owner(ring)), at;
 	Reg base = lower_regs(l, ring)[0];
 
 	if (value_constant(index, &at))
-		return address(l, base, ((at % n + n) % n) * bytes_of(t));
+		return address(l, base, ((at % n + n) % n) * each);
 	if (n == 1)
 		return base;
 	Reg i = lower_as(l, CAST_TRUNC, REG_I32, lower_regs(l, index)[0]);
@@ -51,7 +45,7 @@ lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 		Reg below = lower_op2(l, THREAD_SLT, i, lower_i32(l, 0));
 		i = lower_op3(l, THREAD_SELECT, below, lower_op2(l, THREAD_ADD, i, lower_i32(l, n)), i);
 	}
-	return thread_pointer(l->b, base, lower_op2(l, THREAD_MUL, i, lower_i32(l, bytes_of(t))));
+	return thread_pointer(l->b, base, lower_op2(l, THREAD_MUL, i, lower_i32(l, each)));
 }
 
 static void

@@ -220,12 +220,16 @@ cluster_program(const Op *programs)
 	return NULL;
 }
 
-/* Can the tile be copied in as many parts? */
+/* Can the tile be copied in as many parts?  A part has whole periods of the swizzle, of 8 rows. */
 static bool
 has_shares(const Staged *s, int ranks)
 {
 	const Type *t = s->read->out[0].type;
-	return type_count(t) / ranks >= 8 * t->extent[t->rank - 1];
+	const IntList *valid = attr_undef(s->read) ? attr_valid(s->read) : NULL;
+	int64_t rows = 1;
+	for (int d = 0; d < t->rank - 1; d++)
+		rows *= valid ? valid->at[d] : t->extent[d];
+	return rows % (8 * ranks) == 0;
 }
 
 int

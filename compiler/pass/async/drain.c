@@ -22,7 +22,8 @@
  *     %p = extract %c, %0, %64 {index = "pp", extents = [128, 64]}
  *     put %b1, %p …
  *
- * So does one of which columns were added, {valid = [128, 160]}: in pieces that end where it ends.
+ * So does one of which columns were added, {valid = [128, 160]}: in pieces that end where it ends.  Of one whose columns
+ * lie in several threads, as a transposed product's do, pieces are rows, and the last is sent as far as it is valid.
  *
  * Writes of kernels without matrix instructions stay, and others do: tiles of which a map can not serve the tensor
  * (map_reason), small ones, and those whose tensor is accessed elsewhere in the kernel, as nothing orders a send with
@@ -40,6 +41,8 @@ enum {
 	STORE_BYTES = 16,                               /* a thread's access: writes as wide as this need no convert */
 	SLOT_ALIGN = 1024,
 	BUFFERS = 2, BUFFERS_MOST = 8,
+	PERIOD = 8,                                     /* rows, of the swizzle */
+	PIECE_BYTES = 16384,                            /* of rows, at most */
 };
 
 typedef struct Drain {
@@ -101,17 +104,39 @@ is_of_one_group(const Op *op)
 	return !roles || attr_copies(roles)->at[region] == 1;
 }
 
-/* Columns of a write's tile that are there: all, or as many as make whole pieces; 0: rows were added, or others. */
+static int64_t
+written(const Op *write, int d)
+{
+	const IntList *valid = attr_valid(write);
+	return valid ? valid->at[d] : write->in[access_data(write)]->type->extent[d];
+}
+
+/* Columns of a write's tile that are there: all, or as many as make whole pieces; 0: others. */
 static int64_t
 written_columns(const Op *write)
 {
 	const Type *t = write->in[access_data(write)]->type;
-	const IntList *valid = attr_valid(write);
-	int64_t columns = valid ? valid->at[t->rank - 1] : t->extent[t->rank - 1];
-	for (int d = 0; valid && d < t->rank - 1; d++)
-		if (valid->at[d] != t->extent[d])
-			return 0;
+	int64_t columns = written(write, t->rank - 1);
 	return columns * element_bytes(t) % LEAST_ROW ? 0 : columns;
+}
+
+/* Rows that are there, in whole periods of the swizzle, of a tile that has all columns; 0: others, or of several tiles. */
+static int64_t
+written_rows(const Op *write)
+{
+	const Type *t = write->in[access_data(write)]->type;
+	int64_t rows = written(write, 0);
+	return t->rank != 2 || rows % PERIOD || written(write, 1) != t->extent[1] ? 0 : rows;
+}
+
+static bool
+has_all_rows(const Op *write)
+{
+	const Type *t = write->in[access_data(write)]->type;
+	for (int d = 0; d < t->rank - 1; d++)
+		if (written(write, d) != t->extent[d])
+			return false;
+	return true;
 }
 
 bool
@@ -121,8 +146,8 @@ drain_serves(const Func *f, const Target *t, const Op *op)
 		return false;
 	const Value *v = op->in[access_data(op)];
 	int bytes = element_bytes(v->type), rank = v->type->rank;
-	return (bytes == 2 || bytes == 4) && rank >= 2 && written_columns(op) > 0 &&
-	    type_count(v->type) >= LEAST_ELEMENTS;
+	int64_t count = has_all_rows(op) ? type_count(v->type) : written_rows(op) * written(op, rank - 1);
+	return (bytes == 2 || bytes == 4) && rank >= 2 && written_columns(op) > 0 && count >= LEAST_ELEMENTS;
 }
 
 static bool
@@ -169,9 +194,8 @@ room_for(const Drain *d, Op *write)
 	int64_t room = d->t->shared_bytes, scratch = 0;
 	const Op *from = is_in_loop(write) ? d->f->body->first : write;
 	for (const Op *op = d->f->body->first; op; op = op_after(op, d->f->body)) {
-		const Type *t = op->nout ? op->out[0].type : NULL;
 		if (op->kind == OP_ALLOC && is_used_from(d->f, op, from))
-			room -= (dtype_bytes(t->elem, type_count(t)) * t->slots + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+			room -= (buffer_slot_bytes(op) * op->out[0].type->slots + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 		else if (op->kind == OP_MBARRIER)
 			room -= SLOT_ALIGN;
 		else if (op != write->in[access_data(write)]->def)
@@ -189,9 +213,10 @@ piece_columns(int64_t columns, int bytes)
 	return MIN(columns & -columns, ROW_BYTES / bytes);
 }
 
-/* How a tile goes: pieces of `cols` columns through so many buffers. */
+/* How a tile goes: in pieces of `each` along dimension `dim` through so many buffers. */
 typedef struct Way {
-	int64_t cols;
+	int dim;
+	int64_t each;
 	int pieces, buffers;
 } Way;
 
@@ -206,23 +231,50 @@ are_register_bits(const Layout *l, int dim, int low)
 	return true;
 }
 
+static int
+count_buffers(int64_t room, int64_t each, int pieces, bool rotates)
+{
+	return (int)MIN(room / each, rotates ? BUFFERS : MIN(pieces, BUFFERS_MOST));
+}
+
+static bool
+in_columns(const Op *write, const Value *v, int64_t room, Way *out)
+{
+	int bytes = element_bytes(v->type), fast = v->type->rank - 1;
+	int64_t cols = written_columns(write), extent = v->type->extent[fast];
+	int64_t all = type_count(v->type) / extent * cols * bytes;
+	if (!has_all_rows(write))
+		return false;
+	*out = (Way){fast, cols, 1, 1};
+	if (all <= room && cols == extent)
+		return true;
+	out->each = piece_columns(cols, bytes);
+	out->pieces = (int)(cols / out->each);
+	out->buffers = count_buffers(room, all / out->pieces, out->pieces, cols == extent || is_in_loop(write));
+	return out->pieces > 1 && out->buffers > 0 && are_register_bits(v->layout, fast, log2_ceil(out->each));
+}
+
+/* Whole, or in pieces of as many rows as PIECE_BYTES have. */
+static bool
+in_rows(const Op *write, const Value *v, int64_t room, Way *out)
+{
+	int64_t rows = written_rows(write), line = v->type->extent[v->type->rank - 1] * element_bytes(v->type);
+	if (rows == 0)
+		return false;
+	*out = (Way){0, v->type->extent[0], 1, 1};
+	if (out->each * line <= room)
+		return true;
+	out->each = MAX(INT64_C(1) << log2_floor(PIECE_BYTES / line), PERIOD);
+	out->pieces = (int)((rows + out->each - 1) / out->each);
+	out->buffers = count_buffers(room, out->each * line, out->pieces, true);
+	return out->buffers > 0 && are_register_bits(v->layout, 0, log2_ceil(out->each));
+}
+
 static bool
 choose_way(const Drain *d, Op *write, const Value *v, Way *out)
 {
-	int bytes = element_bytes(v->type), fast = v->type->rank - 1;
-	int64_t room = room_for(d, write), cols = written_columns(write), extent = v->type->extent[fast];
-	int64_t all = type_count(v->type) / extent * cols * bytes;
-	*out = (Way){cols, 1, 1};
-	if (all <= room && cols == extent)
-		return true;
-	out->cols = piece_columns(cols, bytes);
-	out->pieces = (int)(cols / out->cols);
-	int64_t each = all / out->pieces, fit = room / each;
-	bool rotates = cols == extent || is_in_loop(write);
-	out->buffers = (int)MIN(fit, rotates ? BUFFERS : MIN(out->pieces, BUFFERS_MOST));
-	if (out->pieces < 2 || out->buffers < 1)
-		return false;
-	return are_register_bits(v->layout, fast, log2_ceil(out->cols));
+	int64_t room = room_for(d, write);
+	return in_columns(write, v, room, out) || in_rows(write, v, room, out);
 }
 
 static Value *
@@ -247,15 +299,16 @@ drain_bytes(Func *f, const Target *t, const Op *write)
 		return 0;
 	const Value *v = source_of(write);
 	int bytes = element_bytes(v->type), fast = v->type->rank - 1;
-	int64_t column = type_count(v->type) / v->type->extent[fast] * bytes, written = written_columns(write);
-	int64_t cols = piece_columns(written, bytes);
-	bool in_pieces = are_register_bits(v->layout, fast, log2_ceil(cols));
-	return column * (in_pieces ? MIN(written, BUFFERS * cols) : written);
+	int64_t column = type_count(v->type) / v->type->extent[fast] * bytes, all = column * written_columns(write);
+	Way way;
+	bool in_pieces = in_columns(write, v, all - 1, &way) || in_rows(write, v, all - 1, &way);
+	int64_t each = way.dim == fast ? column * way.each : all / v->type->extent[0] * way.each;
+	return in_pieces ? MIN(all, BUFFERS * each) : all;
 }
 
-/* Some columns of a tile, which are some of each thread's registers. */
+/* Some columns or rows of a tile, which are some of each thread's registers. */
 static Value *
-make_piece(Drain *d, Builder *b, Value *v, const Type *tile, int64_t from)
+make_piece(Drain *d, Builder *b, Value *v, const Type *tile, int dim, int64_t from)
 {
 	static const char letters[] = "ppppp";
 	Value *in[1 + KERNEL_RANK] = {v};
@@ -263,7 +316,7 @@ make_piece(Drain *d, Builder *b, Value *v, const Type *tile, int64_t from)
 	if (tile == v->type)
 		return v;
 	for (int i = 0; i < tile->rank; i++)
-		in[1 + i] = build_index(b, i == tile->rank - 1 ? from : 0);
+		in[1 + i] = build_index(b, i == dim ? from : 0);
 	Attr attr[] = {attr_new_index(d->m, &letters[KERNEL_RANK - tile->rank]),
 		attr_new_extents(d->m, tile->extent, tile->rank)};
 	Op *op = op_make(b, OP_EXTRACT, in, 1 + tile->rank, attr, 2, NULL, 0);
@@ -281,20 +334,27 @@ make_sent(Drain *d, Builder *b, int left)
 	op_make(b, OP_SENT, NULL, 0, attr, 2, NULL, 0);
 }
 
-/* As the write has it, from column `from` on. */
+/* As the write has it, from `from` on along dimension `dim` of the tile. */
 static Op *
-make_send(Drain *d, Builder *b, const Op *write, Value *slot, int64_t from)
+make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t from)
 {
 	Value *in[2 + KERNEL_RANK];
-	int rank = write->in[0]->type->rank, nattr = 1;
+	int rank = write->in[0]->type->rank, nattr = 1, at[KERNEL_RANK];
+	const Type *t = slot->type;
+	int64_t left = written(write, dim) - from;
 	Attr attr[2] = {attr_new_index(d->m, attr_index(write))};
 	memcpy(in, write->in, sizeof(Value *) * (size_t)(1 + rank));
-	if (from)
-		in[rank] = build2(b, OP_ADD, in[rank], build_index(b, from));
+	access_dims(write, at);
+	for (int i = 0; i < rank && from; i++)
+		if (attr_index(write)[i] == 'p' && at[i] == dim)
+			in[1 + i] = build2(b, OP_ADD, in[1 + i], build_index(b, from));
 	in[1 + rank] = slot;
 	if (attr_extents(write))
-		attr[nattr++] = attr_new_extents(d->m, slot->type->extent, slot->type->rank);
-	return op_make(b, OP_SEND, in, 2 + rank, attr, nattr, NULL, 0);
+		attr[nattr++] = attr_new_extents(d->m, t->extent, t->rank);
+	Op *send = op_make(b, OP_SEND, in, 2 + rank, attr, nattr, NULL, 0);
+	if (dim == 0 && left < t->extent[0])
+		attr_set_valid(d->m, send, (int64_t[]){left, t->extent[1]}, 2);
+	return send;
 }
 
 static void
@@ -308,14 +368,14 @@ drain(Drain *d, Op *write)
 	if (!choose_way(d, write, v, &way))
 		return;
 	memcpy(extent, v->type->extent, sizeof extent);
-	extent[v->type->rank - 1] = way.cols;
+	extent[way.dim] = way.each;
 	const Type *tile = way.pieces > 1 ? type_with_shape(d->m, v->type, v->type->rank, extent) : v->type;
 	bool loops = is_in_loop(write);
 	Builder b = build_before(write), at = build_before(loops ? outermost(d->f, write) : write);
 	for (int i = 0; i < way.buffers; i++)
 		buffer[i] = make_buffer(d, &at, tile);
 	for (int p = 0; p < way.pieces; p++) {
-		Value *slot = buffer[p % way.buffers], *piece = make_piece(d, &b, v, tile, p * way.cols);
+		Value *slot = buffer[p % way.buffers], *piece = make_piece(d, &b, v, tile, way.dim, p * way.each);
 		bool is_turn = way.pieces % way.buffers == 0;   /* the next program begins with the buffer that is next */
 		if (loops && p == 0 && !is_turn)
 			make_sent(d, &b, 0);
@@ -323,7 +383,7 @@ drain(Drain *d, Op *write)
 			make_sent(d, &b, way.buffers - 1);
 		op_make(&b, OP_PUT, (Value *[]){slot, piece}, 2, NULL, 0, NULL, 0);
 		op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
-		last = make_send(d, &b, write, slot, p * way.cols);
+		last = make_send(d, &b, write, slot, way.dim, p * way.each);
 	}
 	op_erase(write);
 	if (convert && convert->kind == OP_CONVERT && convert->out[0].nuses == 0)

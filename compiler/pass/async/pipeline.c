@@ -343,8 +343,8 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	if (p.reads.n == 0)
 		return;
 	find_wanted(&p);
-	int stages = choose_stages(&p);
 	pipeline_find_bulk(&p);
+	int stages = choose_stages(&p);
 	if (p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0)
 		pipeline_symmetric(&p, stages);
 	else if (p.is_async && stages >= 2) {

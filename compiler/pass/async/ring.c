@@ -102,6 +102,34 @@ choose_shared(Pipeline *p, const Staged *s)
 	return layout_intern(p->m, &l);
 }
 
+static bool
+is_filled_in_part(const Staged *s)
+{
+	return s->is_boxed && s->is_bulk && attr_undef(s->read);
+}
+
+/* Of a slot of boxes, up to the end of the last that is filled: where columns or rows were added the rest is not used. */
+static int64_t
+filled_bytes(const Pipeline *p, const Staged *s)
+{
+	const Value *v = &s->read->out[0];
+	const Layout *l = warpgroup_layout(p->m, v->type, pipeline_fast_dim(v->layout, v->type->rank - 1));
+	int order[LAYOUT_RANK], row, size = dtype_tile_size(v->type->elem);
+	int64_t all = tile_bytes(v->type);
+	if (v->type->rank != 2 || !layout_match_boxed(l, size, order, &row))
+		return all;
+	int64_t columns = attr_valid(s->read)->at[order[0]], rows = attr_valid(s->read)->at[order[1]];
+	int64_t boxes = (columns * size + row - 1) / row, box = v->type->extent[order[1]] * row;
+	return (boxes - 1) * box + rows * row;
+}
+
+static int64_t
+staged_bytes(const Pipeline *p, const Staged *s)
+{
+	const Type *t = s->read->out[0].type;
+	return is_filled_in_part(s) ? filled_bytes(p, s) : dtype_bytes(t->elem, type_count(t));
+}
+
 void
 pipeline_rings(Pipeline *p, Builder *b, int slots)
 {
@@ -116,6 +144,8 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 		if (attr_cut(p->loop))                  /* each trip waits for its own: the next loop may have its bytes */
 			attr_set_landed(p->m, s->ring->def, true);
 		s->ring->layout = choose_shared(p, s);
+		if (is_filled_in_part(s) && filled_bytes(p, s) < tile_bytes(v->type))
+			attr_set_slot_bytes(p->m, s->ring->def, filled_bytes(p, s));
 	}
 	b->place = p->loop->place;
 }
@@ -238,9 +268,8 @@ pipeline_stage_bytes(const Pipeline *p, bool converted)
 	int64_t n = 0;
 
 	for (int i = 0; i < p->reads.n; i++) {
-		const Type *t = p->reads.at[i].read->out[0].type;
-		if (p->reads.at[i].required || p->reads.at[i].is_boxed || !converted)
-			n += dtype_bytes(t->elem, type_count(t));
+		const Staged *s = &p->reads.at[i];
+		n += s->required || s->is_boxed || !converted ? staged_bytes(p, s) : 0;
 	}
 	return n;
 }

@@ -38,7 +38,7 @@ bool anchor_is_free(const Op *op);
 /* The type of the tile whose layout the anchor is. */
 const Type *anchor_type(const Op *op);
 
-/* dot_place.c: the layouts that a matrix instruction requires of operands a and b (0, 1), from its accumulator's; NULL
+/* dot_operand.c: the layouts that a matrix instruction requires of operands a and b (0, 1), from its accumulator's; NULL
  * where the dot is made of multiplications, which takes any. */
 const Layout *dot_operand(const Op *op, const Layout *acc, int which);
 /* `fragment` in the last two dimensions of a tile of that type, with the warps of `acc`, which does not have dimension

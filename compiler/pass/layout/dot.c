@@ -195,6 +195,8 @@ lay_out_dot(Op *dot, const Target *t)
 	bool chained = dot_next(f, &dot->out[0]);
 	for (Op *op = f->body->first; op && !chained; op = op_after(op, f->body))
 		chained = op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
+	if (!chained)
+		dot = dot_transpose(dot, t, warps);
 	if (dot_wgmma(dot, t, warps, chained))
 		return;
 	const MmaInfo *mma = choose_mma(dot, t, &reason);

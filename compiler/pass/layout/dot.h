@@ -29,9 +29,14 @@ typedef struct DotWgmma {
 Value *dot_operand_root(Value *v, bool *flipped);
 /* How 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */
 const char *dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out);
+/* Can they do the dot of so many rows, no power of two, only or better with its sides exchanged? */
+bool dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps);
 /* Chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;
  * chained: the product feeds another dot, or is fed by one, so that all warps are along M. */
 bool dot_wgmma(Op *dot, const Target *t, int warps, bool chained);
+
+/* dot_transpose.c: the product as one of the transposed operands, where only that has its rows as columns; else itself. */
+Op *dot_transpose(Op *dot, const Target *t, int warps);
 
 /* dot_fit.c: repeats operands that are smaller than the instruction to its size; the result's part is taken out again.  The
  * dot that there is then, or NULL: it has too many dimensions. */
@@ -39,7 +44,7 @@ Op *dot_fit(Op *dot, const MmaInfo *mma);
 /* Three products of rounded parts in place of one of f32. */
 void dot_split_tf32(Op *dot);
 
-/* dot_order.c: the order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
+/* dot_operand.c: the order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
 void dot_order_k(Op *dot, const MmaInfo *mma);
 
 /* expand.c: dot_scaled as multiplications by its scales and a dot. */

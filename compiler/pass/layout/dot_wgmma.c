@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
-enum { COLUMNS_APART = 128, COLUMNS_MULTIPLE = 32 };
+enum { COLUMNS_APART = 128 };
 enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 16 };     /* the last one: that make an element */
 
 Value *
@@ -87,15 +87,19 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 	return NULL;
 }
 
-/* Of a tile that was padded the instruction has the columns that were there, where one warpgroup has them all. */
-static int64_t
-instruction_columns(const Op *dot, int along)
+/* The instruction with the most columns.  Of a tile that was padded it has the columns that were there, where one warpgroup
+ * has them all and there is such an instruction. */
+static const WgmmaInfo *
+instruction(const Op *dot, const Target *t, int along)
 {
-	int64_t extent = dot->out[0].type->extent[1], columns = attr_columns(dot) ? attr_columns(dot) : extent;
+	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
+	int64_t extent = dot->out[0].type->extent[1], columns = attr_columns(dot);
 	int64_t all = INT64_C(1) << (log2_ceil(extent) - along);
 	if (wgmma_adds_apart(dot))
-		return MIN(all, COLUMNS_APART);
-	return along || columns % COLUMNS_MULTIPLE ? all : columns;
+		return target_wgmma(t, a, b, acc, MIN(all, COLUMNS_APART));
+	bool is_next = columns && log2_ceil(columns) == log2_ceil(extent);
+	const WgmmaInfo *fits = is_next && !along ? target_wgmma(t, a, b, acc, columns) : NULL;
+	return fits && fits->n == columns ? fits : target_wgmma(t, a, b, acc, all);
 }
 
 const char *
@@ -122,9 +126,7 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 		return "more warps than the tile divides into";
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
-	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem;
-	int64_t width = instruction_columns(dot, out->along[1]);
-	out->info = target_wgmma(t, a, b, acc->elem, width);
+	out->info = instruction(dot, t, out->along[1]);
 	if (!out->info)
 		return "no instruction for these types and columns";
 	if (dot->in[0]->type->extent[1] < out->info->k)
@@ -134,6 +136,23 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	const char *right = operand_reason(dot, 1, t, &computed);
 	out->decodes = computed && !right;
 	return left ? left : right;
+}
+
+/* Both operands lie in shared memory as they are: the conditions are the same for either side. */
+bool
+dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
+{
+	const Type *acc = dot->out[0].type, *a = dot->in[0]->type, *b = dot->in[1]->type;
+	bool computed[2];
+	int groups = warps - WARPGROUP_BITS;
+	if (!(t->has & HAS_WGMMA) || acc->rank != 2 || rows % (1 << COLUMN_BITS) || is_power_of_two(rows) ||
+	    attr_columns(dot) || !is_power_of_two(acc->extent[1]) || groups < 0 ||
+	    log2_ceil(acc->extent[1]) - ROW_BITS < groups || dot_is_exact(dot) || wgmma_adds_apart(dot))
+		return false;
+	const WgmmaInfo *info = target_wgmma(t, b->elem, a->elem, acc->elem, rows);
+	return info && info->n == rows && log2_ceil(rows) == log2_ceil(acc->extent[0]) && a->extent[1] >= info->k &&
+	    !operand_reason(dot, 0, t, &computed[0]) && !operand_reason(dot, 1, t, &computed[1]) && !computed[0] &&
+	    !computed[1];
 }
 
 /* ---- outside of tensors ---- */
@@ -190,6 +209,15 @@ is_carried(Flow *x, const Op *loop, int i)
 }
 
 static bool
+is_dropped_transposed(Flow *x, const Value *v)
+{
+	x->along = 1 - x->along;
+	bool is = is_dropped(x, v);
+	x->along = 1 - x->along;
+	return is;
+}
+
+static bool
 use_drops(Flow *x, const Op *op, int i)
 {
 	if (op->kind == OP_YIELD)
@@ -199,6 +227,8 @@ use_drops(Flow *x, const Op *op, int i)
 	if (op->kind == OP_WRITE)
 		return i == access_data(op) && !op->in[0]->def && !op->in[0]->block->parent &&
 		    !strchr(attr_index(op), 'g') && drops(x, op);
+	if (op->kind == OP_PERMUTE && op->out[0].type->rank == 2 && attr_dims(op)->at[0] == 1)
+		return is_dropped_transposed(x, &op->out[0]);
 	bool apart = op_has(op, ELEM) || op->kind == OP_CONVERT || (op->kind == OP_DOT && i == 2);
 	return apart && op->nout == 1 && type_same_shape(op->in[i]->type, op->out[0].type) && is_dropped(x, &op->out[0]);
 }

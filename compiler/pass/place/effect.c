@@ -153,7 +153,7 @@ add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
 		return;
 	const Type *t = of->out[0].type;
 	e.of = of;
-	e.slot_bytes = of->kind == OP_MBARRIER ? 8 : dtype_bytes(t->elem, type_count(t));
+	e.slot_bytes = buffer_slot_bytes(of);
 	e.lo = attr_smem(of);
 	e.hi = e.lo + e.slot_bytes * t->slots;
 	if (v->def->kind == OP_SLOT) {

@@ -67,11 +67,7 @@ find_spans(Smem *s, Block *b, int parent)
 static int64_t
 own_bytes(const Op *op)
 {
-	const Type *t = op->out[0].type;
-
-	if (op->kind == OP_MBARRIER)
-		return 8 * t->slots;
-	return dtype_bytes(t->elem, type_count(t)) * t->slots;
+	return buffer_slot_bytes(op) * op->out[0].type->slots;
 }
 
 static void

@@ -103,12 +103,10 @@ describe_index(const int64_t *at, int rank, char *out, size_t size)
 static int64_t
 smem_bytes(const Op *op, const Target *t)
 {
-	const Type *b = op->kind == OP_ALLOC ? op->out[0].type : NULL;
 	if (!op_attr(op, ATTR_SMEM))
 		return 0;
-	if (!b)
-		return op->kind == OP_MBARRIER ? 8 * op->out[0].type->slots : plan_op(op, t).scratch;
-	return b->slots * (b->elem == TY_BOOL ? type_count(b) : dtype_bytes(b->elem, type_count(b)));
+	bool is_buffer = op->kind == OP_ALLOC || op->kind == OP_MBARRIER;
+	return is_buffer ? buffer_slot_bytes(op) * op->out[0].type->slots : plan_op(op, t).scratch;
 }
 
 /* The op that owns the shared memory: one at one of the two places in the source, before one that merely has room there. */

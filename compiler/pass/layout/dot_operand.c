@@ -1,0 +1,157 @@
+/* How the operands of a matrix instruction lie in registers, given the accumulator.
+ *
+ *     acc [M, N]   lanes and low registers: the instruction's fragment C;  warps: along M and N
+ *     a   [M, K]   the fragment A;  warps: what they do along M; those along N hold the same
+ *     b   [K, N]   the fragment B;  warps: what they do along N; those along M hold the same
+ *
+ * Whatever fragment and warps do not cover goes over registers: along K first, then along the other dimension, then over
+ * leading (batch) dimensions.
+ *
+ * And in which order the instruction goes along K.  A dot's sum may take K in any order, as long as both operands do, so
+ * that an operand that memory holds in narrower elements than the instruction takes can lie so that a thread has
+ * neighbours: words of one row, which it unpacks for itself alone.
+ *
+ *     m16n8k16, K = 128, weights of 4 bits            positions that lane t of four holds at step s
+ *         in the instruction's order                  16 s + 2 t + {0, 1, 8, 9}
+ *         {k_bits = [2, 5, 6, 0, 1, 3, 4]}            32 t + 8 (s / 2) + 2 (s % 2) + {0, 4, 1, 5}
+ *
+ * Bit i of the instruction's position is bit k_bits[i] of the operand's.  Elements of 4 bits fill halves of a word with
+ * what is 16 bits apart in memory.  A lane has 16 bytes of neighbours, as a coalesced read gives them to it. */
+#include "model/model.h"
+#include "pass/layout/dot.h"
+
+#include <string.h>
+
+/* ---- along K ---- */
+
+enum { DEPTH = 12, RUN_BITS = 128, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };
+
+/* The least bits of an element of a tile in memory that v comes from, element by element; 0: from none. */
+static int
+memory_bits(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	int least = 0;
+	if (!op || depth == 0 || v->type->rank < 2)
+		return 0;
+	if (op->kind == OP_READ || op->kind == OP_LOAD)
+		return dtype_info[v->type->elem].bits;
+	if (!(op_info[op->kind].traits & ELEM) && op->kind != OP_PERMUTE && op->kind != OP_RESHAPE)
+		return 0;
+	for (int i = 0; i < op->nin; i++) {
+		int bits = memory_bits(op->in[i], depth - 1);
+		least = least && (!bits || least < bits) ? least : bits;
+	}
+	return least;
+}
+
+/* Is bit i of a fragment's position along K one that lanes move?  The fragment is that of operand a. */
+static bool
+is_of_lanes(const Layout *a, int bit)
+{
+	for (int i = 0; i < a->in[IN_LANE]; i++)
+		if (a->map.col[layout_in_at(a, IN_LANE) + i] == UINT64_C(1) << bit)
+			return true;
+	return false;
+}
+
+void
+dot_order_k(Op *dot, const MmaInfo *mma)
+{
+	Layout a = mma_layout_a(mma);
+	const Type *t = dot->in[0]->type;
+	int bits[] = {memory_bits(dot->in[0], DEPTH), memory_bits(dot->in[1], DEPTH)};
+	int least = bits[0] && (!bits[1] || bits[0] < bits[1]) ? bits[0] : bits[1];
+	int n = log2_ceil(t->extent[t->rank - 1]), own = log2_ceil(mma->k), lanes = 0, others = 0;
+	int64_t to[F2_MAX];
+	bool is_half = dtype_info[mma->a].bits == HALF_BITS;
+	bool both = bits[0] == bits[1] && least > PACKED_BITS;  /* too many conversions at once for a thread's registers */
+	if (!least || least >= dtype_info[mma->a].bits || least > 8 || both)
+		return;
+	int from = MIN(log2_ceil(RUN_BITS / least), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
+	bool by_halves = is_half && least == PACKED_BITS && apart < from;
+	for (int i = by_halves; i < n; i++) {
+		if (i < own && is_of_lanes(&a, i)) {
+			to[i] = from + lanes++;
+			continue;
+		}
+		others += by_halves && others == apart;
+		others += others == from ? LANES_BITS : 0;
+		to[i] = others++;
+	}
+	to[0] = by_halves ? apart : to[0];
+	if (lanes == LANES_BITS)
+		attr_set_k_bits(dot->home->func->module, dot, to, n);
+}
+
+/* ---- layouts ---- */
+
+static void
+add_column(Layout *l, InDim in, uint64_t image)
+{
+	l->map.col[l->map.nin++] = image;
+	l->in[in]++;
+}
+
+/* The registers that are missing: bits of the tile that nothing covers, dimension by dimension. */
+static void
+add_missing(Layout *l, uint64_t covered, const int *order, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int b = 0; b < l->out[order[i]]; b++) {
+			uint64_t image = UINT64_C(1) << (layout_out_at(l, order[i]) + b);
+			if (!(covered & image))
+				add_column(l, IN_REGISTER, image);
+		}
+}
+
+/* What warp bit i of the accumulator does in a tile that shares all of its dimensions but `lost`. */
+static uint64_t
+warp_image(const Layout *acc, int i, const Layout *to, int lost)
+{
+	return dot_share(acc, acc->map.col[layout_in_at(acc, IN_WARP) + i], lost, to);
+}
+
+Layout
+fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int lost)
+{
+	int rank = type->rank, order[LAYOUT_RANK], n = 0;
+	int lanes = layout_in_at(fragment, IN_LANE), regs = fragment->in[IN_REGISTER];
+	uint64_t covered = 0;
+	Layout l = {.rank = rank};
+	for (int d = 0; d < rank; d++)
+		l.out[d] = log2_ceil(type->extent[d]);
+	l.map.nout = layout_out_bits(&l);
+	for (int i = 0; i < fragment->map.nin; i++)
+		covered |= fragment_image(fragment, i, &l);
+	for (int i = 0; i < acc->in[IN_WARP]; i++)
+		covered |= warp_image(acc, i, &l, lost);
+	for (int i = 0; i < regs; i++)
+		add_column(&l, IN_REGISTER, fragment_image(fragment, i, &l));
+	order[n++] = lost;
+	for (int d = rank - 1; d >= 0; d--)
+		if (d != lost)
+			order[n++] = d;
+	add_missing(&l, covered, order, n);
+	for (int i = 0; i < fragment->in[IN_LANE]; i++)
+		add_column(&l, IN_LANE, fragment_image(fragment, lanes + i, &l));
+	for (int i = 0; i < acc->in[IN_WARP]; i++)
+		add_column(&l, IN_WARP, warp_image(acc, i, &l, lost));
+	return l;
+}
+
+const Layout *
+dot_operand(const Op *op, const Layout *acc, int which)
+{
+	const MmaInfo *mma = mma_named(attr_mma(op));
+	const WgmmaInfo *wgmma = mma ? NULL : wgmma_named(attr_mma(op));
+	const Type *t = op->in[which]->type;
+	if (!mma && !(wgmma && which == 0 && attr_register_a(op)))
+		return NULL;
+	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
+	int k = which == 0 ? t->rank - 1 : t->rank - 2;
+	Layout l = fragment_spread(&fragment, t, acc, k);
+	if (attr_k_bits(op))
+		l = layout_move_bits(&l, k, attr_k_bits(op)->at);
+	return layout_intern(op->home->func->module, &l);
+}

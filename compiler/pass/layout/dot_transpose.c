@@ -1,0 +1,111 @@
+/* Products whose rows are no multiple of an instruction's 64 are computed transposed, if the columns are one: the
+ * instruction's columns are any multiple of 8, so that tiles of 72 or 136 rows, which divide M well, cost no more.
+ *
+ *     for … (%acc = %0 : f32[256, 128]) {
+ *         %s = dot %a, %b, %acc {rows = 136} : f32[256, 128]
+ *         yield %s
+ *     }
+ *  =>
+ *     %r = for … (%acc = %0 : f32[128, 256]) {
+ *         %s = dot (permute %b), (permute %a), %acc {columns = 136, mma = "wgmma.n136k16.bf16"} : f32[128, 256]
+ *         yield %s
+ *     }
+ *     %t = permute %r : f32[256, 128]
+ *
+ * Both operands come from memory as they are, and nothing but loops carries the sum. */
+#include "pass/layout/dot.h"
+
+static const Type *
+transposed_type(Module *m, const Type *t)
+{
+	return type_with_shape(m, t, 2, (int64_t[]){t->extent[1], t->extent[0]});
+}
+
+static bool
+exchanges(const Op *op)
+{
+	return op && op->kind == OP_PERMUTE && op->out[0].type->rank == 2 && attr_dims(op)->at[0] == 1;
+}
+
+static Value *
+transpose(Builder *b, Value *v)
+{
+	if (exchanges(v->def))
+		return v->def->in[0];
+	if (v->def && v->def->kind == OP_CONST) {
+		const Type *t = transposed_type(b->m, v->type);
+		return &op_make(b, OP_CONST, NULL, 0, v->def->attr, v->def->nattr, &t, 1)->out[0];
+	}
+	Attr order = attr_new_dims(b->m, (int64_t[]){1, 0}, 2);
+	return &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+}
+
+/* The loop that carries the value into `op`, which makes its next: its number there, or -1. */
+static int
+carried(const Op *op, const Value *in, const Value *out)
+{
+	const Op *loop = op->home->parent, *yield = op->home->last;
+	if (!loop || loop->kind != OP_FOR || in->nuses != 1 || out->nuses != 1)
+		return -1;
+	for (int i = 0; i < yield->nin; i++)
+		if (yield->in[i] == out && in == &op->home->arg[1 + i])
+			return i;
+	return -1;
+}
+
+/* Values of loops that carry the sum become the transposed ones, from the innermost on; returns the last loop's result. */
+static Value *
+retype_loops(Module *m, const Op *dot, Value *sum, const Type *type)
+{
+	const Op *op = dot;
+	Value *in = dot->in[2], *out = sum;
+	for (int i = carried(op, in, out); i >= 0; i = carried(op, in, out)) {
+		Op *loop = op->home->parent;
+		in->type = type;
+		out = &loop->out[i];
+		out->type = type;
+		in = loop->in[3 + i];
+		op = loop;
+		if (carried(op, in, out) < 0) {
+			Builder b = build_before(loop);
+			op_set_in(loop, 3 + i, transpose(&b, in));
+		}
+	}
+	return out;
+}
+
+/* What follows takes the value as it was. */
+static void
+transpose_uses(Module *m, Value *v)
+{
+	Builder b = {.m = m, .block = v->block, .before = v->def->next, .place = v->def->place};
+	Attr order = attr_new_dims(m, (int64_t[]){1, 0}, 2);
+	Op *back = op_make(&b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0);
+	value_replace(v, &back->out[0]);
+	op_set_in(back, 0, v);
+}
+
+Op *
+dot_transpose(Op *dot, const Target *t, int warps)
+{
+	Module *m = dot->home->func->module;
+	Value *acc = dot->in[2], *sum = &dot->out[0];
+	bool is_carried = carried(dot, acc, sum) >= 0;
+	if (!attr_rows(dot) || !(is_carried || (acc->def && acc->def->kind == OP_CONST)) ||
+	    !dot_transposes(dot, attr_rows(dot), t, warps))
+		return dot;
+	Builder b = build_before(dot);
+	const Type *type = transposed_type(m, sum->type);
+	Value *last = retype_loops(m, dot, sum, type), *in[] = {transpose(&b, dot->in[1]), transpose(&b, dot->in[0]), acc};
+	if (!is_carried)
+		in[2] = transpose(&b, acc);
+	Op *made = op_make(&b, OP_DOT, in, 3, NULL, 0, &type, 1);
+	if (*attr_precision(dot))
+		attr_set_precision(m, made, attr_precision(dot));
+	attr_set_columns(m, made, attr_rows(dot));
+	made->out[0].name = sum->name;
+	value_replace(sum, &made->out[0]);
+	transpose_uses(m, is_carried ? last : &made->out[0]);
+	op_erase(dot);
+	return made;
+}
