@@ -209,7 +209,6 @@ typedef struct LowerAccess {
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;
 	int window;                                     /* words of WINDOW neighbours (access_window); 0: apart */
-	int halo;                                       /* elements of vectors that hold a thread's (access_halo) */
 	int records;                                    /* that a thread moves at once, whole (access_records); 0: apart */
 } LowerAccess;
 
@@ -221,11 +220,7 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
-
-/* memory/halo.c: do accesses start a few elements apart? */
 bool lower_has_halos(const Func *f);
-/* All registers of such a read, which begins between vectors; `fill` as for others. */
-void lower_read_halo(Lower *l, const LowerAccess *a, RegType t, CacheHint cache, const Reg *fill, Reg *out);
 
 /* memory/packed.c: n elements of 4 bits from register r on, of the tensor; `at` has the mask. */
 void lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, Reg *out);

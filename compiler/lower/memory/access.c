@@ -12,9 +12,9 @@
  *
  * computed once for all threads; lo only where the start may be negative.
  *
- * Where accesses start a few elements apart, as a stencil's, addresses and bounds are those of the root that the starts
- * have in common: x[i - 1 +: n] and x[i +: n] have one pointer, and where a thread's register of the one is a register of
- * the other, its address and mask are the same, and LLVM loads it once. */
+ * Where accesses start a few elements apart, as a stencil's, addresses and bounds are those of the root that the starts have
+ * in common: x[i - 1 +: n] and x[i +: n] have one pointer, and where a thread's register of the one is a register of the
+ * other, its address and mask are the same, and LLVM loads it once. */
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
@@ -34,7 +34,38 @@ lower_cache(const Op *op, CacheHint otherwise)
 	return otherwise;
 }
 
-enum { NEAR = 1024, FAR = 1 << 30 };                    /* between bounds of a root: further than any shift */
+enum { SHIFT_MOST = 512, FAR = 1 << 30 };               /* elements; and between bounds of a root */
+
+/* v as a root and a few elements more. */
+static const Value *
+root_of(const Value *v, int64_t *shift)
+{
+	const Op *op = v->def;
+	*shift = 0;
+	for (int i = 0; op && op->kind == OP_ADD && i < 2; i++) {
+		int64_t n;
+		if (!value_constant(op->in[i], &n) || n < -SHIFT_MOST || n > SHIFT_MOST)
+			continue;
+		*shift = n;
+		return op->in[1 - i];
+	}
+	return v;
+}
+
+bool
+lower_has_halos(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_READ || dtype_is_packed(op->in[0]->type->elem))
+			continue;
+		const char *index = attr_index(op);
+		int64_t shift;
+		for (int d = 0; index[d]; d++)
+			if (index[d] == 'p' && root_of(op->in[1 + d], &shift) != op->in[1 + d])
+				return true;
+	}
+	return false;
+}
 
 static void
 find_roots(const Lower *l, LowerAccess *a)
@@ -44,7 +75,7 @@ find_roots(const Lower *l, LowerAccess *a)
 	for (int d = 0; d < a->nd; d++) {
 		a->dim[d].root = a->dim[d].index;
 		if (shares && a->dim[d].letter == 'p')
-			a->dim[d].root = access_root(a->dim[d].index, &a->dim[d].shift);
+			a->dim[d].root = root_of(a->dim[d].index, &a->dim[d].shift);
 	}
 }
 
@@ -88,7 +119,7 @@ clamp(Lower *l, Reg v, Reg most, bool is_extent)
 static void
 limit_root(Lower *l, LowerAccess *a, int d)
 {
-	Reg root = lower_regs(l, a->dim[d].root)[0], least = lower_i64(l, -NEAR), most = lower_i64(l, FAR);
+	Reg root = lower_regs(l, a->dim[d].root)[0], least = lower_i64(l, -2 * SHIFT_MOST), most = lower_i64(l, FAR);
 	Reg room = lower_op2(l, THREAD_SUB, lower_dim(l, a->tensor, d), root);
 	room = lower_op2(l, THREAD_SMIN, lower_op2(l, THREAD_SMAX, room, least), most);
 	a->dim[d].hi = lower_as(l, CAST_TRUNC, REG_I32, room);
@@ -314,9 +345,6 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 		if (a->dim[d].letter == 'g')
 			part_gather(l, a, d);
 	}
-	int halo = l->has_halos && layout ? access_halo(op, layout, l->t) : 0;
-	if (1 << halo > a->vector && a->dim[a->nd - 1].is_rooted && !(lower_repeats(layout) & ((UINT64_C(1) << halo) - 1)))
-		a->halo = 1 << halo;
 	find_base(l, a);
 	for (int d = 0; d < a->nd && layout; d++)
 		if (a->dim[d].letter == 'p')
