@@ -184,7 +184,6 @@ begin(Lower *l)
 	ThreadParam *param = NEW_ARRAY(l->mem, ThreadParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
 	l->reduces_angles = lower_reduces_angles(l->f);
-	l->has_halos = lower_has_halos(l->f);
 	l->calls_angles = lower_angle_count(l->f) > ANGLES_INLINE;
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);

@@ -47,7 +47,6 @@ typedef struct Lower {
 	int nscratch;                                   /* uses of its scratch that the current op has made */
 	bool stores_through_pointers;                   /* so that any tensor may be written */
 	bool reduces_angles, calls_angles;
-	bool has_halos;                                 /* accesses start apart by a few elements (lower_has_halos) */
 } Lower;
 
 /* lower.c */
@@ -194,9 +193,6 @@ typedef struct LowerAccess {
 		char letter;                            /* of {index} */
 		int at;                                 /* p: which dimension of the tile; g: the first one */
 		const Value *index;
-		const Value *root;                      /* p: the index is this and `shift` more */
-		int64_t shift;
-		bool is_rooted;                         /* lo and hi are the root's */
 		LowerMap map;                           /* p: of the coordinate */
 		const Reg *gather;                      /* g: in the order of the layout's registers */
 		const Reg *still;                       /* g: what of them no trip of the loop changes (REG_I64), or NULL */
@@ -220,7 +216,6 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
-bool lower_has_halos(const Func *f);
 
 /* memory/packed.c: n elements of 4 bits from register r on, of the tensor; `at` has the mask. */
 void lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, Reg *out);
