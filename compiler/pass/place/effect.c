@@ -128,7 +128,8 @@ slot_owners(const Op *buffer, Arena *tmp)
 	ScratchOwners *all = NULL, o;
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind == OP_ROLES)
+		bool reads_slots = op->kind == OP_DOT && !*attr_mma(op);        /* of other threads, where they are */
+		if (op->kind == OP_ROLES || reads_slots)
 			return NULL;
 		if (!touches_buffer(op, buffer))
 			continue;
