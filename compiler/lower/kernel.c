@@ -50,6 +50,21 @@ writes_through_pointers(const Func *f)
 	return false;
 }
 
+/* Do threads read what others wrote, behind a barrier?  LLVM takes barriers not to change what is behind a pointer without
+ * alias. */
+static bool
+is_exchanged(const Func *f, const Value *tensor)
+{
+	bool reads = false, writes = false, meets = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_of = op->nin > 0 && op->in[0] == tensor;
+		reads |= is_of && op_has(op, READS);
+		writes |= is_of && op_has(op, WRITES);
+		meets |= attr_sync(op) || attr_sync_warp(op);
+	}
+	return reads && writes && meets;
+}
+
 static void
 make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
 {
@@ -64,7 +79,7 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
 	case ABI_POINTER:
 		out->type = REG_GLOBAL;
 		out->is_read_only = p->kind == PARAM_TENSOR && p->access == ACCESS_IN && !pointers && !l->reduces_angles;
-		out->is_aliased = p->kind == PARAM_POINTER || pointers;
+		out->is_aliased = p->kind == PARAM_POINTER || pointers || is_exchanged(l->f, &l->f->body->arg[a->param]);
 		out->align = (int)MAX(p->multiple, t->ptr != PTR_NONE ? 1 : (dtype_info[t->elem].bits + 7) / 8);
 		break;
 	case ABI_STRIDE:
