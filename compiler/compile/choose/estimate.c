@@ -261,7 +261,7 @@ plain_product(const Estimate *e, double programs, int together)
 	return estimate_product(&p);
 }
 
-/* False: tiles of rows that are padded, which is not modelled. */
+/* False: tiles of rows or columns that are padded, which no tensor map brings. */
 static bool
 find_form(Estimate *e)
 {
@@ -275,7 +275,13 @@ find_form(Estimate *e)
 	e->is_lone = n == 1 && dot->out[0].type->rank == 2;
 	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;
 	e->transposes = e->is_lone && dot_transposes(dot, rows, e->t, log2_ceil(e->warps));
-	return e->transposes || is_power_of_two(rows);
+	if (!e->is_lone || e->transposes)
+		return true;
+	DotWgmma w;
+	int64_t columns = dot->out[0].type->extent[1];
+	bool is_padded = !is_power_of_two(columns) && !dot_wgmma_reason(dot, e->t, log2_ceil(e->warps), false, &w) &&
+	    w.info->n % columns;
+	return is_power_of_two(rows) && !is_padded;
 }
 
 double

@@ -93,11 +93,11 @@ static const WgmmaInfo *
 instruction(const Op *dot, const Target *t, int along)
 {
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
-	int64_t extent = dot->out[0].type->extent[1], columns = attr_columns(dot);
+	int64_t extent = dot->out[0].type->extent[1], columns = attr_columns(dot) ? attr_columns(dot) : extent;
 	int64_t all = INT64_C(1) << (log2_ceil(extent) - along);
 	if (wgmma_adds_apart(dot))
 		return target_wgmma(t, a, b, acc, MIN(all, COLUMNS_APART));
-	bool is_next = columns && log2_ceil(columns) == log2_ceil(extent);
+	bool is_next = log2_ceil(columns) == log2_ceil(extent);
 	const WgmmaInfo *fits = is_next && !along ? target_wgmma(t, a, b, acc, columns) : NULL;
 	return fits && fits->n == columns ? fits : target_wgmma(t, a, b, acc, all);
 }
