@@ -9,12 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 5\n";
-
-/* The figures, in the file's order. */
-#define FIGURES(X)                                                                                 \
-	X(threads) X(warps) X(shared_bytes) X(naxis) X(persistent) X(waits) X(cluster) X(split) X(part_bytes) \
-	X(parts_registers) X(registers) X(spill_bytes) X(stack_bytes)
+static const char heading[] = "tegula artefact 6\n";
 
 enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
 
@@ -92,8 +87,8 @@ artefact_write(const Artefact *a, Text *out)
 	put_number(out, a->nmaps);
 	for (int i = 0; i < a->nmaps; i++)
 		put_map(out, &a->map[i]);
-#define X(figure) put_number(out, a->figure);
-	FIGURES(X)
+#define X(type, name) put_number(out, a->name);
+	ARTEFACT_FIGURES(X)
 #undef X
 	put_number(out, a->nasserts);
 	for (int i = 0; i < a->nasserts; i++)
@@ -212,8 +207,8 @@ get_all(Reader *r, Artefact *out)
 	free(target);
 	get_abi(r, out);
 	get_maps(r, out);
-#define X(figure) out->figure = get_number(r);
-	FIGURES(X)
+#define X(type, name) out->name = get_number(r);
+	ARTEFACT_FIGURES(X)
 #undef X
 	get_asserts(r, out);
 }

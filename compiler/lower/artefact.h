@@ -54,6 +54,22 @@ _Static_assert(sizeof(FaultRecord) == FAULT_BYTES, "as lowering addresses it");
 typedef enum ArtefactForm { FORM_PTX, FORM_CUBIN, FORM_MSL } ArtefactForm;
 
 /* Plain malloc throughout, the caller's: artefact_close frees it. */
+/* The numbers of an artefact, in the order of a cache file. The last three are what the text or the driver says, -1 for
+ * not known. */
+#define ARTEFACT_FIGURES(X)                                                                                           \
+	X(int, threads)                         /* of a block */                                                      \
+	X(int, warps)                           /* of a block */                                                      \
+	X(int64_t, shared_bytes)                /* dynamic shared memory of a block */                                \
+	X(int, naxis)                           /* of the grid */                                                     \
+	X(bool, persistent)                     /* the grid is min(programs, what fits), each block walks on */       \
+	X(bool, waits)                          /* its code waits for the grid before it: it may start early */       \
+	X(int, cluster)                         /* blocks of a cluster; 1 */                                          \
+	X(int, cluster_axis)                    /* of the grid, along which they run neighbours; or -1 */             \
+	X(int, split)                           /* blocks of a program; 1 */                                          \
+	X(int64_t, part_bytes)                  /* that each of those leaves behind ABI_PARTS; 0 */                   \
+	X(int, parts_registers)                 /* a thread's at its start, of which roles take shares; or 0 */       \
+	X(int, registers) X(int, spill_bytes) X(int, stack_bytes)
+
 typedef struct Artefact {
 	ArtefactForm form;
 	char *bytes;                                    /* PTX text with its final 0, or a cubin */
@@ -64,20 +80,11 @@ typedef struct Artefact {
 	int nabi;
 	TensorMap *map;                                 /* of its parameters ABI_TENSOR_MAP */
 	int nmaps;
-	int threads, warps;                             /* of a block */
-	int64_t shared_bytes;                           /* dynamic shared memory of a block */
-	int naxis;
-	bool persistent;                                /* the grid is min(programs, what fits), each block walks on */
-	bool waits;                                     /* its code waits for the grid before it: it may start early */
-	int cluster;                                    /* blocks of a cluster; 1 */
-	int cluster_axis;                               /* of the grid, along which they run neighbours; or -1 */
-	int split;                                      /* blocks of a program; 1 */
-	int64_t part_bytes;                             /* that each of those leaves behind ABI_PARTS; 0 */
-	int parts_registers;                            /* a thread's at its start, of which roles take shares; or 0 */
+#define X(type, name) type name;
+	ARTEFACT_FIGURES(X)
+#undef X
 	char **asserts;                                 /* of each assert, in text order: "FILE:LINE:COL: its text" */
 	int nasserts;
-	/* what the text or the driver says, -1: not known */
-	int registers, spill_bytes, stack_bytes;
 } Artefact;
 
 /* abi.c */

@@ -81,7 +81,7 @@ __wrap_compile_artefact(Module *m, const Target *t, Artefact *out)
 	Text ptx = {0};
 	*out = (Artefact){.form = FORM_PTX, .kernel = strdup(f->name), .threads = plan.threads ? plan.threads : 128,
 	    .shared_bytes = plan.shared, .naxis = f->naxis, .persistent = plan.persistent, .cluster = plan.cluster,
-	    .waits = plan.waits, .parts_registers = plan.parts_registers,
+	    .waits = plan.waits, .cluster_axis = -1, .parts_registers = plan.parts_registers,
 	    .abi = calloc(64, sizeof(AbiParam)), .nasserts = 3};
 	snprintf(out->target, sizeof out->target, "%s", t->name);
 	out->asserts = calloc(3, sizeof *out->asserts);

@@ -725,17 +725,25 @@ test_artefact(void **unused)
 {
 	Artefact a = sample(), b;
 	Text file = {0};
+	int figure = 1;
 	static const AbiKind kinds[] = {ABI_POINTER, ABI_STRIDE, ABI_STRIDE, ABI_SCALAR, ABI_GRID, ABI_GRID, ABI_INVERSE,
 	                                ABI_FAULTS};
+	assert_int_equal(a.threads, 64);
+	assert_int_equal(a.naxis, 2);
+	assert_int_equal(a.cluster_axis, -1);
+#define X(type, name) a.name = figure++;
+	ARTEFACT_FIGURES(X)
+#undef X
 	artefact_write(&a, &file);
 	assert_true(artefact_read(file.at, file.n, &b));
+#define X(type, name) assert_int_equal(b.name, a.name);
+	ARTEFACT_FIGURES(X)
+#undef X
 	assert_int_equal(b.nabi, LEN(kinds));
 	for (int i = 0; i < LEN(kinds); i++) {
 		assert_int_equal(b.abi[i].kind, kinds[i]);
 		assert_memory_equal(&a.abi[i], &b.abi[i], sizeof a.abi[i]);
 	}
-	assert_int_equal(b.threads, 64);
-	assert_int_equal(b.naxis, 2);
 	assert_int_equal(b.nasserts, 1);
 	assert_string_equal(b.asserts[0], a.asserts[0]);
 	assert_string_equal(b.kernel, "k");
