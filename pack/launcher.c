@@ -604,6 +604,8 @@ tgp_close(TgpContext **at)
 TGP_OPERATION(tgp_add, __builtin_add_overflow)
 TGP_OPERATION(tgp_sub, __builtin_sub_overflow)
 TGP_OPERATION(tgp_mul, __builtin_mul_overflow)
+/* What n elements of dimension d take in a contiguous tensor: a row of packed ones starts on a byte. */
+#define TGP_TAKEN(q, d, n) ((n) + ((q)->bits < 8 && (d) == (q)->rank - 1 ? (n) & 1 : 0))
 
 #define TGP_QUOTIENT(name, value) \
 	TGP_ARITHMETIC int64_t name(int *bad, int64_t a, int64_t b) \
@@ -650,7 +652,7 @@ tgp_is_rows(const TgpParam *q, const TgpPlan *p, const TgpShape *o, int i)
 	for (d = q->rank - 1; d >= 0 && p->given[i]; d--) {
 		same &= o->extent[i][d] == 1 || p->stride[i][d] == n;
 		empty |= o->extent[i][d] == 0;
-		n *= o->extent[i][d] > 0 ? o->extent[i][d] : 1;
+		n *= o->extent[i][d] > 0 ? TGP_TAKEN(q, d, o->extent[i][d]) : 1;
 	}
 	return same || empty;
 }
@@ -773,7 +775,7 @@ tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 	for (d = q->rank - 1; d >= 0; d--) {
 		int64_t extent = p->extent[i][d], stride = p->given[i] ? p->stride[i][d] : n;
 		p->stride[i][d] = stride;
-		n = tgp_mul(&bad, n, extent);
+		n = tgp_mul(&bad, n, TGP_TAKEN(q, d, extent));
 		if (extent > 1 && stride == 0 && q->what & TGP_OUT)
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is written, and its stride of dimension %d is 0", k->name,
 			    q->name, d);
@@ -819,8 +821,7 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 static char *
 tgp_map_bytes(TgpPlan *p, int i)
 {
-	uintptr_t at = ((uintptr_t)p->room + 127) / 128 * 128;
-	return (char *)at + 128 * i;
+	return (char *)(((uintptr_t)p->room + 127) / 128 * 128) + 128 * i;
 }
 
 static void
