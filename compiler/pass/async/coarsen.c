@@ -76,9 +76,12 @@ bool
 coarsen_guards(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op_is_access(op) && !access_is_tensor(op))
+		if (!op_is_access(op))
+			continue;
+		if (!access_is_tensor(op))
 			return true;
-		if (op_is_access(op) && f->param[op->in[0]->index].access == ACCESS_INOUT)
+		Access access = f->param[op->in[0]->index].access;
+		if (access == ACCESS_INOUT || (access != ACCESS_IN && op->nout > 0))
 			return true;
 	}
 	return false;

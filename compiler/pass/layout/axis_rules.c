@@ -215,13 +215,19 @@ rule_bits(const Op *op, const Type *t)
 	return x;
 }
 
+/* Ranges are of signed numbers: a u64 whose range has some below 0 may be the larger one. */
 static AxisInfo
 rule_least(const Op *op, const Type *t)
 {
 	AxisInfo x = rule_equal(op, t), l = in(op, 0), r = in(op, 1);
 	for (int d = 0; d < MAX(x.rank, 1); d++)
 		x.div[d] = MIN(axis_div_at(&l, d, 0, 0), axis_div_at(&r, d, 0, 0));
-	if (op->kind == OP_MIN)
+	bool wraps = t->elem == TY_U64 && (l.lo < 0 || r.lo < 0);
+	if (wraps && op->kind == OP_MIN && (l.lo >= 0 || r.lo >= 0))
+		set_range(&x, 0, l.lo >= 0 ? l.hi : r.hi);
+	else if (wraps)
+		return x;
+	else if (op->kind == OP_MIN)
 		set_range(&x, MIN(l.lo, r.lo), MIN(l.hi, r.hi));
 	else
 		set_range(&x, MAX(l.lo, r.lo), MAX(l.hi, r.hi));
