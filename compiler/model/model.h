@@ -10,6 +10,7 @@
 #ifndef TEGULA_MODEL_H
 #define TEGULA_MODEL_H
 
+#include "model/product.h"
 #include "target/target.h"
 
 /* The scope of the barrier that two accesses need between them. */
@@ -316,96 +317,6 @@ int sort_halvings(const SortPlan *p, int *bit);
 int sort_exchange_states(const SortPlan *p);
 /* Where register k of `count` states begins in scratch; k = p->n: the bytes in all. */
 int64_t sort_state_at(const SortPlan *p, int k, int64_t count);
-
-/* plan_dot.c: products by matrix instructions */
-
-typedef struct MmaSide {
-	int fragment;                                   /* log2 of a fragment's registers */
-	uint64_t tile[F2_MAX], step[F2_MAX];            /* fragments that each bit of their numbers moves by */
-} MmaSide;
-
-typedef struct MmaPlan {
-	const MmaInfo *mma;
-	int fragment;                                   /* log2 of the accumulator's registers a tile */
-	MmaSide side[2];
-	int tiles, steps;                               /* log2; of the accumulator; along K */
-} MmaPlan;
-
-/* The accumulator's registers in tiles of 2^fragment, and steps of k along K; tiles and steps are log2. */
-typedef struct FragmentWalk {
-	int fragment, tiles, steps, k;
-} FragmentWalk;
-
-/* Which fragments of operand `which`, whose layout is l, each step and tile take; false: it is not made of fragments. */
-bool plan_fragments(const FragmentWalk *p, const Layout *acc, const Layout *l, const Layout *fragment, int which,
-    MmaSide *s);
-/* False: there is no instruction, or the layouts are not those of its fragments. */
-bool plan_mma(const Op *op, MmaPlan *out);
-/* The operand's fragment that step and tile take. */
-uint64_t mma_fragment(const MmaSide *s, int step, int tile);
-/* The image of a fragment's bit i in the last two dimensions of a tile. */
-uint64_t fragment_image(const Layout *fragment, int i, const Layout *to);
-/* Coordinates in one tile as those in another that shares all of its dimensions but `lost`. */
-uint64_t dot_share(const Layout *from, uint64_t image, int lost, const Layout *to);
-
-/* plan_wgmma.c: products of warpgroups */
-
-typedef struct WgmmaSide {
-	bool is_transposed;
-	uint64_t descriptor;                            /* all but the start address */
-	/* bytes that each bit moves the start address by */
-	uint64_t tile[F2_MAX], step[F2_MAX], group[F2_MAX];
-} WgmmaSide;
-
-typedef struct WgmmaPlan {
-	const WgmmaInfo *info;
-	int fragment;                                   /* log2 of the accumulator's registers a tile */
-	int tiles, steps, groups;                       /* log2; of the accumulator; along K; warpgroups */
-	WgmmaSide side[2];
-	int apart;                                      /* log2 of the steps summed apart, then added; -1: none */
-	bool in_registers;                              /* operand a: */
-	MmaSide left;                                   /* its fragments */
-} WgmmaPlan;
-
-/* Of a dot or dot_start by an instruction of warpgroups: are its products summed apart, 128 along K, and then added? */
-bool wgmma_adds_apart(const Op *op);
-
-/* Of a dot_start.  False: its accumulator is not of the instruction's tiles, or an operand lies as no descriptor says. */
-bool plan_wgmma(const Op *op, WgmmaPlan *out);
-/* Bytes from the start of the operand's slot to what step and tile take, for warpgroup 0. */
-uint64_t wgmma_start(const WgmmaSide *s, int step, int tile);
-
-/* plan_dot_fma.c: products by multiplications and additions */
-
-typedef struct FmaSide {
-	DType from;
-	Layout given;                                   /* of the operand */
-	Layout want;                                    /* registers: those of the accumulator that move it, and k */
-	Layout shared;
-	const Value *slot;                              /* where it is read; NULL: in scratch */
-	int nregs;                                      /* log2 of the former */
-	int reg_bit[F2_MAX];                            /* which of the accumulator's */
-	int k_dim;
-	bool k_first;                                   /* in `want`: k's bits are the lower ones */
-	int vector;                                     /* log2 of the elements of a load */
-	int64_t at;                                     /* in scratch */
-} FmaSide;
-
-typedef struct FmaPlan {
-	const Op *op;
-	Layout acc;
-	DType compute;
-	int bytes;                                      /* of an element of `compute` */
-	FmaSide side[2];
-	int k_bits, unrolled;                           /* log2 of K, and of what is unrolled */
-	int chunk;                                      /* log2 of the k that are loaded together */
-	bool waits;                                     /* a barrier since the slots' gets: another one after the reads */
-	int64_t scratch;
-} FmaPlan;
-
-void plan_fma(const Op *op, const Target *t, FmaPlan *out);
-/* The register of `want` for value r at step k. */
-int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
 
 /* work.c: instructions of a warp for an element of an elementwise op, and those of the slow unit */
 double cost_work(const Op *op, double *special);

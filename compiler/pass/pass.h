@@ -58,6 +58,8 @@ const char *check_programs(Func *f, const Target *t, const Op **at);
 const char *check_staged(Func *f, const Target *t, const Op **at);
 const char *check_parted(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
+/* smem.c: bytes of shared memory that the function takes as it is. */
+int64_t smem_bytes(Func *f, const Target *t);
 const char *check_synced(Func *f, const Target *t, const Op **at);
 
 /* place/barrier.c: why there is a barrier before an op: the first two accesses found that need it. */

@@ -170,6 +170,16 @@ keep_in(Msl *m, MslNode *loop, int i, const char *tile)
 		msl_def(m, msl_inside(loop)[j])->tile = msl_def(m, loop->t->out[j])->tile = tile;
 }
 
+/* Of a loop that alone uses what the loop around it carries: the same matrix throughout. */
+static const char *
+carried_around(const Msl *m, const MslNode *loop, const Reg *init)
+{
+	const MslNode *given = msl_def(m, init[0]);
+	bool is_around = given->kind == NODE_CARRIED && given->matrix && given->owner &&
+	    loop->t->home->owner == given->owner->t;
+	return is_around ? tile_of(m, init) : NULL;
+}
+
 enum { FEW_ALIKE = 2 };                                 /* more are an array */
 
 void
@@ -179,6 +189,11 @@ msl_matrix_begin(Msl *m, MslNode *loop)
 		MslNode *inside = msl_def(m, msl_inside(loop)[i]), *after = msl_def(m, loop->t->out[i]);
 		if (!inside->matrix || inside->tile)
 			continue;
+		const char *around = carried_around(m, loop, &msl_init(loop)[i]);
+		if (around) {
+			keep_in(m, loop, i, around);
+			continue;
+		}
 		const char *hint = inside->hint ? inside->hint : after->hint ? after->hint : "acc";
 		const char *first = begins_as(m, &msl_init(loop)[i]), *name = msl_fresh(m, hint);
 		int n = alike(m, loop, i);

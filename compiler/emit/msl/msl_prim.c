@@ -62,6 +62,9 @@ msl_prim_text(Msl *m, MslNode *n)
 	case PRIM_FRAGMENT_LOAD: case PRIM_FRAGMENT_LOAD_F32:
 		msl_fragment_load_text(m, n);
 		return;
+	case PRIM_WARP_STEP:
+		msl_say(m, "simdgroup_barrier(mem_flags::mem_none);");
+		return;
 	case PRIM_WARP_BARRIER:
 		msl_say(m, m->barrier_device ? "simdgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 		                              : "simdgroup_barrier(mem_flags::mem_threadgroup);");

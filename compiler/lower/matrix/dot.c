@@ -7,6 +7,8 @@
  * An instruction waits for the one whose accumulator it takes (33 cycles on an H200), and a warp with few tiles for little
  * else: then steps go into up to four accumulators in turn, which are added at the end.
  *
+ * A simdgroup loads fragments of operands that stand in slots (model/plan_dot_squares.c) as they are needed.
+ *
  * Where operands are laid out otherwise, or there is no instruction, dot_fma.c multiplies and adds. */
 #include "lower/lower.h"
 
@@ -19,6 +21,8 @@ typedef struct Side {
 	int words;                                      /* of a fragment */
 	Reg **packed;                                   /* by fragment; NULL: not yet */
 	bool to_tf32;
+	bool in_slot;                                   /* fragments are loaded as they are needed, by: */
+	LowerSquares squares;
 } Side;
 
 static const Reg *
@@ -27,8 +31,12 @@ side_words(Side *s, Lower *l, uint64_t fragment)
 	int per_word = (1 << s->plan->fragment) / s->words;
 	if (s->packed[fragment])
 		return s->packed[fragment];
-	const Reg *v = s->regs + (fragment << s->plan->fragment);
 	Reg *w = s->packed[fragment] = NEW_ARRAY(l->mem, Reg, s->words);
+	if (s->in_slot) {
+		lower_square(l, &s->squares, fragment << s->plan->fragment, w);
+		return w;
+	}
+	const Reg *v = s->regs + (fragment << s->plan->fragment);
 	for (int i = 0; i < s->words; i++) {
 		if (per_word > 1)
 			w[i] = thread_pack(l->b, v + i * per_word, per_word);
@@ -56,31 +64,98 @@ log2_chains(const MmaPlan *p)
 	return MAX(MIN(CHAINS - p->tiles, p->steps - 1), 0);
 }
 
-static void
-multiply(Lower *l, const MmaPlan *p, const Op *op, Reg *out)
+/* The i'th tile: those that share a fragment of the operand which has more of them follow each other, so that the fewest
+ * are alive. */
+static int
+tile_at(const MmaPlan *p, const Side *side, int i)
 {
-	int c = 1 << p->fragment, n = lower_count(&op->out[0]), chains = 1 << log2_chains(p);
-	bool is_float = dtype_is_float(op->out[0].type->elem);
+	int bits[2] = {0, 0}, t = 0, taken = 0;
+	for (int b = 0; b < p->tiles; b++)
+		bits[p->side[0].tile[b] == 0]++;
+	if (!(side[0].in_slot && side[1].in_slot))
+		return i;
+	int first = bits[0] > bits[1];                  /* whose bits count fastest: rows', columns' */
+	for (int round = 0; round < 2; round++)
+		for (int b = 0; b < p->tiles; b++)
+			if ((p->side[0].tile[b] == 0) == (round == 0 ? first : !first))
+				t |= (i >> taken++ & 1) << b;
+	return t;
+}
+
+/* Step s of all tiles. */
+static void
+multiply_step(Lower *l, const MmaPlan *p, Side *side, int s, Reg *acc)
+{
+	for (int i = 0; i < 1 << p->tiles; i++) {
+		int t = tile_at(p, side, i);
+		const Reg *a = side_words(&side[0], l, mma_fragment(&p->side[0], s, t));
+		const Reg *b = side_words(&side[1], l, mma_fragment(&p->side[1], s, t));
+		thread_mma(l->b, p->mma, a, b, acc + (t << p->fragment), acc + (t << p->fragment));
+	}
+}
+
+static void
+multiply(Lower *l, const MmaPlan *p, const Op *op, Side *side, Reg *out)
+{
+	int n = lower_count(&op->out[0]), chains = 1 << log2_chains(p);
+	bool is_float = dtype_is_float(op->out[0].type->elem), in_slot = side[0].in_slot || side[1].in_slot;
 	Reg *sum[4] = {out}, zero = is_float ? thread_float_const(l->b, REG_F32, 0) : lower_i32(l, 0);
-	MmaWords words = mma_words(p->mma);
-	Side side[2] = {side_make(l, p, op->in[0], &p->side[0], words.a), side_make(l, p, op->in[1], &p->side[1], words.b)};
-	memcpy(out, lower_regs(l, op->in[2]), sizeof *out * (size_t)n);
 	for (int i = 1; i < chains; i++) {
 		sum[i] = NEW_ARRAY(l->mem, Reg, n);
 		for (int r = 0; r < n; r++)
 			sum[i][r] = zero;
 	}
-	for (int s = 0; s < 1 << p->steps; s++)
-		for (int t = 0; t < 1 << p->tiles; t++) {
-			const Reg *a = side_words(&side[0], l, mma_fragment(&p->side[0], s, t));
-			const Reg *b = side_words(&side[1], l, mma_fragment(&p->side[1], s, t));
-			Reg *acc = sum[s % chains] + t * c;
-			thread_mma(l->b, p->mma, a, b, acc, acc);
-		}
+	for (int s = 0; s < 1 << p->steps; s++) {
+		if (in_slot && chains == 1 && s > 0)
+			thread_prim(l->b, PRIM_WARP_STEP, NULL, 0, NULL, 0, NULL, 0);
+		multiply_step(l, p, side, s, sum[s % chains]);
+	}
 	for (int half = chains / 2; half > 0; half /= 2)
 		for (int i = 0; i < half; i++)
 			for (int r = 0; r < n; r++)
 				sum[i][r] = lower_op2(l, is_float ? THREAD_FADD : THREAD_ADD, sum[i][r], sum[i + half][r]);
+}
+
+/* Of operands in slots the steps are a loop, with the fragments of one step alive:
+ *
+ *     for k in 0 .. steps
+ *         warp_step                                no load comes before the products of the step before
+ *         a: a fragment for each row of tiles      b: one for each column
+ *         acc[tile] = mma a[row], b[column], acc[tile] */
+static void
+multiply_loop(Lower *l, const MmaPlan *p, const SquaresPlan *s, const Op *op, Side *side, Reg *out)
+{
+	int n = lower_count(&op->out[0]);
+	Reg *inside = NEW_ARRAY(l->mem, Reg, n);
+	Reg k = thread_loop(l->b, lower_i32(l, 0), lower_i32(l, 1 << p->steps), lower_i32(l, 1), out, inside, n);
+	thread_prim(l->b, PRIM_WARP_STEP, NULL, 0, NULL, 0, NULL, 0);
+	for (int i = 0; i < 2; i++)
+		side[i].squares.moved = lower_op2(l, THREAD_MUL, k, lower_i32(l, s->side[i].step));
+	multiply_step(l, p, side, 0, inside);
+	thread_loop_end(l->b, inside, out, n);
+}
+
+static void
+lower_mma(Lower *l, const MmaPlan *p, const Op *op, Reg *out)
+{
+	MmaWords words = mma_words(p->mma);
+	Side side[2] = {side_make(l, p, op->in[0], &p->side[0], words.a), side_make(l, p, op->in[1], &p->side[1], words.b)};
+	SquaresPlan s = {0};
+	bool in_slots = plan_squares(op, l->t, p, &s);
+
+	memcpy(out, lower_regs(l, op->in[2]), sizeof *out * (size_t)lower_count(&op->out[0]));
+	for (int i = 0; i < 2; i++)
+		if (s.side[i].slot) {
+			side[i].in_slot = true;
+			side[i].squares = lower_squares(l, lower_regs(l, s.side[i].slot)[0], &s.side[i], op->in[i]->layout,
+			    lower_type(op->in[i]->type));
+		}
+	if (in_slots && s.loops)
+		multiply_loop(l, p, &s, op, side, out);
+	else
+		multiply(l, p, op, side, out);
+	if (in_slots && s.waits)
+		lower_barrier(l);
 }
 
 void
@@ -99,7 +174,7 @@ lower_dot(Lower *l, Op *op)
 	}
 	Reg *out = lower_new(l, &op->out[0]);
 	if (plan_mma(op, &p))
-		multiply(l, &p, op, out);
+		lower_mma(l, &p, op, out);
 	else
 		lower_dot_fma(l, op, out);
 }

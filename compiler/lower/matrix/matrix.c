@@ -46,36 +46,6 @@ row_images(const Matrices *m, int bytes, uint64_t *image)
 	return 5 + m->warps;
 }
 
-/* The same by simdgroup_load, a square of 8 x 8 for every two registers. */
-static bool
-load_squares(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
-{
-	bool is_f32 = type == REG_F32, transposed;
-	int bytes = thread_type_bytes(type), stride, n = 5 + layout->in[IN_WARP], lanes = layout->in[IN_REGISTER];
-	DType elem = type == REG_F16 ? TY_F16 : type == REG_BF16 ? TY_BF16 : TY_F32;
-	uint64_t image[F2_MAX] = {0};
-	F2 to;
-
-	if ((type != REG_F16 && type != REG_BF16 && !is_f32) || !layout_fits_squares(layout, shared, &to, &stride,
-	    &transposed))
-		return false;
-	for (int i = 5; i < n; i++)
-		image[i] = to.col[lanes + i] * (uint64_t)bytes;
-	LowerMap map = lower_map(l, image, n);
-	for (int r = 0; r < 1 << lanes; r += 2) {
-		int64_t constant;
-		Reg word[2], offset = lower_map_at(l, &map, f2_apply(&to, (uint64_t)r) * (uint64_t)bytes, &constant);
-		Reg at = thread_pointer(l->b, base, lower_op2(l, THREAD_ADD, offset, lower_i32(l, constant)));
-		const int64_t imm[] = {stride, transposed, elem};
-		thread_prim(l->b, is_f32 ? PRIM_FRAGMENT_LOAD_F32 : PRIM_FRAGMENT_LOAD, &at, 1, imm, 3,
-		    is_f32 ? &out[r] : word,
-		    is_f32 ? 2 : 1);
-		if (!is_f32)
-			thread_unpack(l->b, word[0], type, &out[r], 2);
-	}
-	return true;
-}
-
 /* Where the matrices of register r lie; the constant part is added last, as instructions have room for it. */
 static Reg
 address(Lower *l, Reg base, const LowerMap *map, const F2 *to, int r, int bytes)
@@ -96,7 +66,7 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 	Matrices m;
 
 	if (layout && l->t->has & HAS_SIMDGROUP_MATRIX)
-		return load_squares(l, base, out, layout, shared, type);
+		return lower_squares_load(l, base, out, layout, shared, type);
 	if (!layout || !(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
 	    !layout_fits_matrix(layout, shared, bytes, &m.to, &m.transposed))
 		return false;

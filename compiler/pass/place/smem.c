@@ -228,7 +228,6 @@ place_items(Smem *s, Func *f, bool apart)
 		Item *i = order[k];
 		i->offset = find_offset(order, k, i, apart);
 		f->shared_bytes = MAX(f->shared_bytes, i->offset + i->bytes);
-		attr_set_smem(s->m, i->op, i->offset);
 	}
 }
 
@@ -348,6 +347,26 @@ check_smem(Func *f, const Target *t, const Op **at)
 	return NULL;
 }
 
+/* Scratch apart from buffers, where that costs no block its bytes. */
+static Smem
+place(Func *f, const Target *t)
+{
+	Smem s = collect(f, t);
+
+	keep_apart(&s);
+	place_items(&s, f, true);
+	if (f->shared_bytes > spare_bytes(&s, f))
+		place_items(&s, f, false);
+	return s;
+}
+
+int64_t
+smem_bytes(Func *f, const Target *t)
+{
+	place(f, t);
+	return f->shared_bytes;
+}
+
 void
 pass_smem(Module *m, const Target *t)
 {
@@ -355,11 +374,9 @@ pass_smem(Module *m, const Target *t)
 		Func *f = m->funcs.at[i];
 		if (f->is_reference)
 			continue;
-		Smem s = collect(f, t);
-		keep_apart(&s);
-		place_items(&s, f, true);
-		if (f->shared_bytes > spare_bytes(&s, f))
-			place_items(&s, f, false);
+		Smem s = place(f, t);
+		for (int k = 0; k < s.items.n; k++)
+			attr_set_smem(m, s.items.at[k].op, s.items.at[k].offset);
 		check_size(&s, f);
 	}
 }

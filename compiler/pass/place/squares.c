@@ -1,0 +1,135 @@
+/* Operands of simdgroups' products stand in buffers of their own until the product has read them, so that it loads a
+ * fragment when it needs it, and no lane holds a tile's fragments at once.
+ *
+ *     %d = convert %a : bf16[64, 32] #2            %s = alloc : buffer<1 x bf16[64, 32]> #7       squares of 8 x 8
+ *     %e = convert %b : bf16[32, 64] #3            put %s, %a
+ *     %p = dot %d, %e, %c                          %r = alloc : buffer<1 x bf16[32, 64]> #8
+ *                                        =>        put %r, %b
+ *                                                  %d = get %s : bf16[64, 32] #2
+ *                                                  %e = get %r : bf16[32, 64] #3
+ *                                                  %p = dot %d, %e, %c
+ *
+ * A conversion that goes through shared memory has two barriers of its own; two such operands of a product in a loop have
+ * two an iteration together.  An operand that is converted before a loop, as the queries of attention, is read in each
+ * iteration: llama.cpp and MLX do so too.  What does not fit into shared memory stays as it is. */
+#include "pass/pass.h"
+
+#include "model/model.h"
+
+enum { PRODUCTS_MOST = 4 };                             /* that read one tile */
+
+/* Does a product of simdgroups have v as an operand that it multiplies? */
+static bool
+multiplies(const Op *op, const Value *v)
+{
+	MmaPlan p;
+	return op->kind == OP_DOT && (op->in[0] == v || op->in[1] == v) && op->in[2] != v && plan_mma(op, &p);
+}
+
+/* Are all uses those of such products?  Then they are in `dots`. */
+static int
+find_products(const Func *f, const Value *v, Op **dots, int most)
+{
+	int uses = 0, n = 0;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool reads = false;
+		for (int i = 0; i < op->nin; i++) {
+			reads = reads || op->in[i] == v;
+			uses += op->in[i] == v;
+		}
+		if (!reads)
+			continue;
+		if (n == most || !multiplies(op, v))
+			return 0;
+		dots[n++] = op;
+	}
+	return uses == v->nuses ? n : 0;
+}
+
+static bool
+goes_through_squares(const Op *c)
+{
+	int stride;
+	bool transposed;
+	F2 to;
+	const Value *v = &c->out[0];
+	int rank = v->type->rank;
+	if (rank < 2 || !convert_scratch(c->in[0]->layout, v->layout, element_bytes(v->type)))
+		return false;
+	Layout squares = layout_squares(rank, v->layout->out);
+	return layout_fits_squares(v->layout, &squares, &to, &stride, &transposed);
+}
+
+static void
+use(Op *dot, const Value *v, Value *instead)
+{
+	for (int i = 0; i < 2; i++)
+		if (dot->in[i] == v)
+			op_set_in(dot, i, instead);
+}
+
+/* A tile in a buffer, and what its products get from there. */
+typedef struct Put {
+	Op *op, *dots[PRODUCTS_MOST], *gets[PRODUCTS_MOST];
+	int n;
+} Put;
+
+static void
+put_once(Module *m, const Value *v, Builder b, Value *from, Put *p)
+{
+	const Type *tile = v->type;
+	Layout squares = layout_squares(tile->rank, v->layout->out);
+	Value *slot = build0(&b, OP_ALLOC, type_buffer(m, tile->elem, 1, tile->rank, tile->extent));
+	slot->layout = layout_intern(m, &squares);
+	p->op = op_make(&b, OP_PUT, (Value *[]){slot, from}, 2, NULL, 0, NULL, 0);
+	for (int i = 0; i < p->n; i++) {
+		b = build_before(p->dots[i]);
+		p->gets[i] = op_make(&b, OP_GET, &slot, 1, NULL, 0, &tile, 1);
+		p->gets[i]->out[0].layout = v->layout;
+		use(p->dots[i], v, &p->gets[i]->out[0]);
+	}
+}
+
+/* As it was. */
+static void
+convert_again(Put *p)
+{
+	Builder b = build_before(p->op);
+	Op *alloc = p->op->in[0]->def, *first = p->gets[0];
+	Value *v = build1(&b, OP_CONVERT, p->op->in[1], first->out[0].type);
+	v->layout = first->out[0].layout;
+	for (int i = 0; i < p->n; i++) {
+		use(p->dots[i], &p->gets[i]->out[0], v);
+		op_erase(p->gets[i]);
+	}
+	op_erase(p->op);
+	op_erase(alloc);
+}
+
+static void
+visit(Func *f, const Target *t, Op *c)
+{
+	Put p;
+	p.n = goes_through_squares(c) ? find_products(f, &c->out[0], p.dots, PRODUCTS_MOST) : 0;
+	if (p.n == 0)
+		return;
+	put_once(f->module, &c->out[0], build_before(c), c->in[0], &p);
+	op_erase(c);
+	if (smem_bytes(f, t) > t->shared_bytes)
+		convert_again(&p);
+}
+
+void
+pass_squares(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t && t->has & HAS_SIMDGROUP_MATRIX; i++) {
+		Func *f = m->funcs.at[i];
+		if (f->is_reference)
+			continue;
+		for (Op *op = f->body->first, *next; op; op = next) {
+			next = op_after(op, f->body);
+			if (op->kind == OP_CONVERT)
+				visit(f, t, op);
+		}
+	}
+}
