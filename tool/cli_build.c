@@ -104,7 +104,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 
 Module *
 cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse, Bound *bound, Text *why)
+    bool *misuse, Bound *bound, ChooseWhy *why)
 {
 	Compile *cx = k->program->cx;
 	NamedConst *given = NEW_ARRAY(cx->mem, NamedConst, cli->define.n);
@@ -127,6 +127,8 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	if (!bind_with(&open, NULL, 0, bound))
 		return NULL;
 	bool chooses = choose_values(k, bound, target_named(target), &how, cx->mem, &chosen, &n);
+	if (why)
+		why_chosen(why, chosen, chooses ? n : 0);
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
 	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);

@@ -2,6 +2,7 @@
 #ifndef TEGULA_CLI_BUILD_H
 #define TEGULA_CLI_BUILD_H
 
+#include "compile/choose/choose.h"
 #include "tool/cli.h"
 #include "compile/compile.h"
 #include "compile/inspect.h"
@@ -18,7 +19,7 @@ bool cli_target(const Cli *cli, Compile *cx, const Target **out);
  * is what the header said, in the kernel's cx; *why, if not NULL, gets what the compiler chose (choose.h).  NULL after
  * errors in its cx, or (*misuse) after printing. */
 Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
-    bool *misuse, Bound *bound, Text *why);
+    bool *misuse, Bound *bound, ChooseWhy *why);
 /* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
  * after errors in m->cx. */
 bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);

@@ -107,6 +107,35 @@ cli_inspection_json(const Inspection *x)
 	    "spent", spent_json(x), "lines", lines);
 }
 
+static json_t *
+tried_json(const Tried *c, const Target *t)
+{
+	Text values = {0}, bill = {0};
+	why_values(c, &values);
+	if (c->cycles >= 0)
+		bill_print(&c->bill, t, &bill);
+	json_t *j = json_pack("{s:s, s:o, s:s?, s:s?, s:b}", "values", values.at, "estimated_us",
+	    c->cycles >= 0 ? json_real(c->bill.cycles / t->rates->clock) : json_null(), "bill", bill.at, "refused",
+	    c->refused, "chosen", c->is_chosen);
+	text_close(&values);
+	text_close(&bill);
+	return j;
+}
+
+/* With --explain all that was compared, and why no more was. */
+static json_t *
+inspection_json(const Inspection *x, const ChooseWhy *why)
+{
+	json_t *j = cli_inspection_json(x), *compared = why->mem ? json_array() : NULL;
+	for (int i = 0; i < why->tried.n && compared; i++)
+		json_array_append_new(compared, tried_json(&why->tried.at[i], x->t));
+	if (compared) {
+		json_object_set_new(j, "compared", compared);
+		json_object_set_new(j, "not_compared", why->none ? json_string(why->none) : json_null());
+	}
+	return j;
+}
+
 static int
 inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 {
@@ -120,7 +149,8 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];
 		Inspection x;
-		Text out = {0}, why = {0};
+		Text out = {0};
+		ChooseWhy why = {.mem = cli_has(cli, OPT_EXPLAIN) ? cx->mem : NULL};
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
 		n++;
@@ -130,15 +160,17 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}
-		x.chosen = why.at;
+		if (why.mem && !all)
+			why_print(&why, t, &why.chosen);
+		x.chosen = why.chosen.at;
 		if (all)
-			json_array_append_new(all, cli_inspection_json(&x));
+			json_array_append_new(all, inspection_json(&x, &why));
 		else
 			inspect_print(&x, &out);
 		if (out.n)
 			printf("%s%s", n > 1 ? "\n" : "", out.at);
 		text_close(&out);
-		text_close(&why);
+		text_close(&why.chosen);
 	}
 	if (n == 0 && cx->nerrors == 0)
 		status = name ? cli_no_kernel(cli, p, name)

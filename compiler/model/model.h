@@ -383,6 +383,7 @@ typedef struct Bill {
 	double path;                                    /* of one program that is alone */
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
 	double spilled;                                 /* registers that it lacks */
+	const char *refused;                            /* why there is none, where cycles are below 0; or NULL */
 } Bill;
 
 typedef struct LineBill {

@@ -82,7 +82,7 @@ estimate_alike(const Tuner *t, Estimated *estimated, bool *done, int i)
 			continue;
 		done[j] = true;
 		if (products)
-			estimated[j].cycles = choose_cycles(f, &c->bound, t->target);
+			estimated[j].cycles = choose_cycles(f, &c->bound, t->target, NULL);
 		else if (f)
 			estimated[j].cycles = cycles_after_passes(t, &c->bound);
 	}

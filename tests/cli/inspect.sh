@@ -60,6 +60,28 @@ expect 0 "chosen: persistent = true, coarsen = 4; the default would take .* us: 
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64
 refuse "chosen"
 
+# --explain: what was compared, what bounds each, and what was refused, with no GPU
+lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
+expect 0 'compared: [0-9]* combinations, 0 of them refused' inspect blocks.tgl --explain -D B=64
+holds test "$(lines | grep -c '(chosen)')" = 1
+holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; persistent = true, coarsen = 4  (chosen)'"
+holds grep -q "us: starting blocks .*; the header's own" "$out"
+expect 0 'chosen' inspect blocks.tgl -D B=64
+refuse 'compared'
+# the chosen one's time is what the kernel's is
+expect 0 'compared' inspect matmul.tgl --example large --explain -D ctas=1
+holds test "$(sed -n 's/^  estimated \([0-9.]* us\).*/\1/p' "$out")" = "$(sed -n 's/^ *[0-9.]*  \([0-9.]* us\): .*(chosen)/\1/p' "$out")"
+holds grep -q '^    refused [0-9]*: it needs more shared memory than a block has, as BM = ' "$out"
+holds grep -q '^    refused [0-9]*: the header refuses it' "$out"
+expect 0 'not the least: of several programs a multiprocessor, clusters of two' inspect matmul.tgl --example large --explain
+# least first; those refused last
+holds sh -c "grep -o '^    [0-9][0-9.]*  ' '$out' | sort -n -c"
+expect 0 'no other warps were compared: device memory bounds' inspect transpose.tgl --example large --explain
+expect 0 'nothing was compared: the target.s rates are not known' inspect blocks.tgl --explain --target=sm_80
+expect 0 '"refused": "it needs more registers than a thread has"' inspect matmul.tgl --example large --explain --json
+holds grep -q '"not_compared": null' "$out"
+holds test "$(grep -c '"chosen": true' "$out")" = 1
+
 # A row that registers do not hold is read in parts.
 cat >rows.tgl <<'END'
 kernel soft<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(r: R) {

@@ -11,43 +11,20 @@
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate.h"
+#include "compile/choose/search.h"
 
 #include "pass/async/pipeline.h"
 #include "pass/share/split_k.h"
 
 #include <string.h>
 
-enum { NAMES_MOST = 16, COMBINATIONS_MOST = 256 };
+enum { COMBINATIONS_MOST = 256 };
 static const double BETTER = 0.97;                              /* than the default, else that stays */
 static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
 enum { CLUSTER = 2, PAIRS_EACH = 4 };                           /* blocks; programs of a multiprocessor */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
 static const double CLUSTER_SHARE = 0.97;                       /* of what blocks alone take, to be better */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
-
-typedef struct Search {
-	Kernel *k;
-	const Target *t;
-	const ChooseBinding *how;
-	const Bound *first;
-	const Program *before;
-	TuneName name[NAMES_MOST];
-	int n, parameters;                                      /* the first ones are compile-time parameters */
-	int more;                                               /* of the present values, that no header lists */
-	bool divides;                                           /* blocks can share a program's loop */
-	bool products;                                          /* the kernel multiplies matrices */
-	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
-	bool tries_clusters;                                    /* of two blocks, for what is parted */
-	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
-	NamedConst value[NAMES_MOST];
-	Bound bound;                                            /* for the present parameters */
-	Module *module;                                         /* of that; NULL: not made, or not to be had */
-	Arena *mem;                                             /* of what belongs to them */
-	Bill bill;                                              /* of the header's defaults */
-	double best, least[2];                                  /* of programs as they are; shared by blocks, by two */
-	double paired;                                          /* in clusters */
-	NamedConst *chosen, *divided[2], *in_pairs;
-} Search;
 
 static bool
 is_modelled(const Search *s, const char *name)
@@ -74,9 +51,8 @@ add_names(Search *s, const TuneName *all, int n, bool parameters)
 	}
 }
 
-/* Elaborates, and simplifies; NULL where that fails. */
-static Module *
-elaborate(Search *s, const Bound *b)
+Module *
+search_elaborate(Search *s, const Bound *b)
 {
 	const PassOptions opt = {.only = CHOOSE_PASSES};
 	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
@@ -93,15 +69,17 @@ take_schedule(Search *s)
 }
 
 static double
-cycles_of(const Search *s)
+cycles_of(const Search *s, Bill *bill)
 {
 	Func *f = s->module->funcs.at[0];
 	Schedule open = s->bound.schedule;
 	open.specialize = -1;
 	if (s->adds_roles && s->bound.schedule.specialize == 0 && choose_count_dots(f) == 2 &&
-	    choose_roles(f, &open, s->t))
-		return -1;                                      /* it would be parted all the same */
-	return choose_cycles(f, &s->bound, s->t);
+	    choose_roles(f, &open, s->t)) {
+		*bill = (Bill){.cycles = -1, .refused = "it would be parted into roles all the same"};
+		return -1;
+	}
+	return choose_cycles(f, &s->bound, s->t, bill);
 }
 
 /* The present values, if they are better. */
@@ -114,12 +92,27 @@ keep(const Search *s, double cycles, double *best, NamedConst *values)
 	memcpy(values, s->value, sizeof *values * (size_t)s->n);
 }
 
+static NamedConst
+in_clusters(void)
+{
+	return (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = CLUSTER}, NOWHERE};
+}
+
 static void
 try(Search *s)
 {
-	if (!take_schedule(s) || !choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles))
+	const char *reason = NULL;
+	if (!take_schedule(s))
+		reason = "the header refuses it";
+	else if (!choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles))
+		reason = "multiprocessors have programs enough: no blocks share a loop";
+	if (reason) {
+		why_tried(s->how->why, s->value, s->n, -1, NULL, reason);
 		return;
-	double cycles = cycles_of(s);
+	}
+	Bill bill;
+	double cycles = cycles_of(s, &bill);
+	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
 	if (s->bound.schedule.split <= 1 || choose_shares_last(&s->bound.schedule))
 		keep(s, cycles, &s->best, s->chosen);
 	else
@@ -129,7 +122,10 @@ try(Search *s)
 	if (s->tries_clusters && s->bound.schedule.specialize == 1) {
 		int ctas = s->bound.schedule.ctas;
 		s->bound.schedule.ctas = CLUSTER;
-		keep(s, cycles_of(s), &s->paired, s->in_pairs);
+		s->value[s->n] = in_clusters();
+		cycles = cycles_of(s, &bill);
+		why_tried(s->how->why, s->value, s->n + 1, cycles, &bill, NULL);
+		keep(s, cycles, &s->paired, s->in_pairs);
 		s->bound.schedule.ctas = ctas;
 	}
 }
@@ -147,6 +143,8 @@ take_divided(Search *s)
 		return;
 	s->best = least;
 	memcpy(s->chosen, s->divided[streams], sizeof *s->chosen * (size_t)s->n);
+	if (streams)
+		why_because(s->how->why, "two blocks that share a loop wait for memory sooner than more of them do");
 }
 
 /* Binds and elaborates once for the present compile-time parameters. */
@@ -160,15 +158,17 @@ take_parameters(Search *s)
 	cx->mem = s->mem;
 	s->module = NULL;
 	if (s->how->bind(s->how->user, s->value, s->parameters, &s->bound))
-		s->module = elaborate(s, &s->bound);
+		s->module = search_elaborate(s, &s->bound);
 	return s->module != NULL;
 }
 
 static void
 try_all(Search *s, int at)
 {
-	if (at == s->parameters && !take_parameters(s))
+	if (at == s->parameters && !take_parameters(s)) {
+		why_tried(s->how->why, s->value, at, -1, NULL, "the header refuses it, or it does not compile");
 		return;
+	}
 	if (at == s->n) {
 		try(s);
 		return;
@@ -255,7 +255,7 @@ static double
 share_of_clusters(Search *s)
 {
 	Bound with;
-	s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = CLUSTER}, NOWHERE};
+	s->chosen[s->n++] = in_clusters();
 	const Func *f = parted_func(s, &with);
 	return f && func_cluster(f) == CLUSTER ? cluster_share(f, with.grid) : 0;
 }
@@ -265,7 +265,7 @@ static bool
 is_chained(Search *s, const Bound *b)
 {
 	Schedule open = b->schedule;
-	const Module *m = elaborate(s, b);
+	const Module *m = search_elaborate(s, b);
 	open.specialize = -1;
 	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0;
 }
@@ -284,6 +284,9 @@ add_cluster(Search *s, const Bound *b)
 		return;
 	if (share_of_clusters(s) < SHARE_LEAST)
 		s->n--;
+	else
+		why_because(s->how->why, "of several programs a multiprocessor, clusters of two are no slower by "
+					 "measurement, and the estimate sees no difference");
 }
 
 /* Clusters, where they are better than what blocks do alone. */
@@ -358,7 +361,7 @@ search(Search *s, Arena *mem)
 {
 	TuneName *all;
 	int n;
-	s->module = elaborate(s, s->first);
+	s->module = search_elaborate(s, s->first);
 	s->products = !s->module || choose_count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
@@ -375,6 +378,7 @@ search(Search *s, Arena *mem)
 	if (s->n == 0)
 		return false;
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
+	why_tried(s->how->why, NULL, 0, first, &s->bill, NULL);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
 	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	s->divided[0] = NEW_ARRAY(mem, NamedConst, s->n + 1);
@@ -416,62 +420,10 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 			(*values)[(*n)++].name = intern(cx->names, s->chosen[i].name);
 		}
 	if (ok && s->how->why)
-		choose_explain(*values, *n, &s->bill, s->t, s->how->why);
+		choose_explain(*values, *n, &s->bill, s->t, &s->how->why->chosen);
 	arena_close(s->mem);
 	arena_close(apart);
 	return ok;
-}
-
-/* How many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without products. */
-static int
-split_of(Search *s, bool merged)
-{
-	int split = 1;
-	Compile *cx = s->k->program->cx;
-	Arena *apart = arena_open(), *keep = cx->mem;
-	Program before = *s->k->program;
-	cx->mem = apart;
-	Module *m = elaborate(s, s->first);
-	const Func *f = m ? m->funcs.at[0] : NULL;
-	s->products = f && choose_count_dots(f) > 0;
-	if (f && (choose_merges(f) || (!merged && !s->products)))
-		split = choose_split_of(f, s->first, s->t);
-	cx->mem = keep;
-	s->k->program->called = before.called;
-	arena_close(apart);
-	return split;
-}
-
-/* Of a kernel without products, or with a merge: blocks that share a program, unless blocks stay. */
-static bool
-add_split(Search *s, Arena *mem, NamedConst **values, int *n)
-{
-	const char *name = schedule_info[SCHEDULE_SPLIT].text;
-	for (int i = 0; i < *n; i++) {
-		int which = schedule_named((*values)[i].name);
-		int64_t v = (*values)[i].value.i;
-		if ((which == SCHEDULE_SPLIT && v > 1) || (which == SCHEDULE_CTAS && v > 1) ||
-		    ((which == SCHEDULE_PERSISTENT || which == SCHEDULE_SPECIALIZE || which == SCHEDULE_COARSEN) && v > 0))
-			return false;
-	}
-	if (s->first->schedule.split > 0 || s->first->schedule.persistent > 0 ||
-	    s->first->schedule.specialize > 0 || s->first->schedule.ctas > 1 ||
-	    ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name))
-		return false;
-	int split = split_of(s, false);
-	if (split <= 1)
-		return false;
-	NamedConst *all = NEW_ARRAY(mem, NamedConst, *n + 1);
-	int kept = 0;
-	for (int i = 0; i < *n; i++)
-		if (schedule_named((*values)[i].name) != SCHEDULE_SPLIT)
-			all[kept++] = (*values)[i];
-	all[kept++] = (NamedConst){intern(s->k->program->cx->names, name), {.kind = CONST_INT, .i = split}, NOWHERE};
-	*values = all;
-	*n = kept;
-	if (s->how->why)
-		text_printf(s->how->why, "  chosen: split = %d, as few programs leave multiprocessors idle\n", split);
-	return true;
 }
 
 bool
@@ -482,16 +434,19 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	Arena *keep = cx->tmp;
 	bool ok = false;
 	*n = 0;
-	if (!t || !t->rates)
+	if (!t || !t->rates) {
+		why_none(how->why, "the target's rates are not known: the header's values and the rules of tiles' sizes "
+				   "stand");
 		return false;
+	}
 	cx->tmp = arena_open();
 	cx->muted++;
-	bool is_shared = split_of(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
+	bool is_shared = search_split(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
 	if ((k->item->tune.n > 0 || s.products) && !is_shared)
 		ok = choose_products(&s, mem, values, n);
 	if (!ok && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
-	ok |= add_split(&s, mem, values, n);
+	ok |= search_add_split(&s, mem, values, n);
 	cx->muted--;
 	arena_close(cx->tmp);
 	cx->tmp = keep;

@@ -5,12 +5,31 @@
 #include "model/model.h"
 #include "sema/sema.h"
 
+/* A combination of values that was compared. */
+typedef struct Tried {
+	const NamedConst *value;
+	int n;                                                  /* 0: what the header says */
+	double cycles;                                          /* that it was compared by; below 0: it was refused … */
+	const char *refused;                                    /* … for this */
+	Bill bill;
+	bool is_chosen;
+} Tried;
+
+/* What was chosen, and why (choose_why.c). */
+typedef struct ChooseWhy {
+	Text chosen;                                            /* lines: what was chosen, and what else would take */
+	Arena *mem;                                             /* of `tried`; NULL: only the lines are wanted */
+	VEC(Tried) tried;
+	const char *none;                                       /* why nothing was compared; or NULL */
+	const char *because;                                    /* why the least was not chosen; or NULL */
+} ChooseWhy;
+
 /* How a kernel is bound: with `given`, beside what the caller has, and no report of a refusal. */
 typedef struct ChooseBinding {
 	bool (*is_fixed)(void *user, const char *name);         /* the caller said its value */
 	bool (*bind)(void *user, const NamedConst *given, int n, Bound *out);
 	void *user;
-	Text *why;                                              /* gets what was chosen and what else would take; or NULL */
+	ChooseWhy *why;                                         /* gets what was chosen and what else would take; or NULL */
 } ChooseBinding;
 
 /* Of a kernel with products and tune(...): enumerates the values for compile-time parameters, warps and stages that are not
@@ -27,8 +46,9 @@ int choose_count_dots(const Func *f);
 /* How many of the ascending numbers of warps a kernel may have, if warpgroups can do all of its products; else 0.  One
  * product has two groups at most; where one feeds another, each group has rows of its own. */
 int choose_warps(Func *f, const Target *t, const int *warps, int n);
-/* What a launch of products takes, after those passes, with the schedule of `b`; below 0: it does not fit. */
-double choose_cycles(Func *f, const Bound *b, const Target *t);
+/* What a launch of products takes, after those passes, with the schedule of `b`; below 0: it does not fit.  The bill may
+ * be NULL. */
+double choose_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* choose_rows.c: tiles of products with few rows.  Puts the one size in place of those listed, in `all`, and joins smaller
  * ones to those of columns that are too few; false: it has no such rows. */
@@ -72,5 +92,18 @@ int choose_split_of(const Func *f, const Bound *b, const Target *t);
 bool choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out);
 /* "  chosen: warps = 1, persistent = true; the default takes 158 us: starting blocks 157, …" */
 void choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out);
+
+/* choose_why.c.  Each does nothing unless all that was tried is wanted.  `refused` NULL: the bill says why, or nothing
+ * does; `values` NULL: the header's. */
+void why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const Bill *bill, const char *refused);
+void why_none(ChooseWhy *why, const char *reason);
+void why_because(ChooseWhy *why, const char *reason);
+/* What is bound in the end; none: what the header says.  Marks what of `tried` it is, and puts the least first, refusals
+ * last. */
+void why_chosen(ChooseWhy *why, const NamedConst *chosen, int n);
+/* "BM = 128, warps = 8" */
+void why_values(const Tried *c, Text *out);
+/* A line for each of the best and one for each reason of a refusal. */
+void why_print(const ChooseWhy *why, const Target *t, Text *out);
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { VALUES_MOST = TILE_SIZES + 4 };
 enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
@@ -75,19 +76,57 @@ compile_with(Blocks *s, const Bound *first, int warps, int programs, int strip, 
 }
 
 static void
+add(NamedConst *values, int *n, Compile *cx, ScheduleName name, ConstKind kind, int v)
+{
+	if (v)
+		values[(*n)++] = (NamedConst){intern(cx->names, schedule_info[name].text), {.kind = kind, .i = v}, NOWHERE};
+}
+
+/* The values that a candidate is.  Returns how many. */
+static int
+values_of(const Blocks *s, int tile, int warps, int programs, int strip, NamedConst *out)
+{
+	int n = 0;
+	Compile *cx = s->k->program->cx;
+	for (int i = 0; tile > 0 && i < s->tile[tile - 1].n; i++)
+		out[n++] = s->tile[tile - 1].value[i];
+	add(out, &n, cx, SCHEDULE_WARPS, CONST_INT, warps);
+	add(out, &n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, programs > 0);
+	add(out, &n, cx, SCHEDULE_COARSEN, CONST_INT, programs > 1 ? programs : 0);
+	add(out, &n, cx, SCHEDULE_STRIP, CONST_INT, strip);
+	return n;
+}
+
+/* Why a candidate is none; NULL: it is one, and that is its bill. */
+static const char *
+refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
+{
+	if (f->strip_reason)
+		return f->strip_reason;
+	if (!estimate_bill(f, b, s->t, s->mem, NULL, bill))
+		return "a multiprocessor has no room for a block";
+	if (bill->spilled > 0)
+		return "registers spill";
+	return programs > 1 && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
+}
+
+static void
 try(Blocks *s, const Bound *first, int warps, int programs, int strip)
 {
 	Bound b;
 	Bill bill;
+	NamedConst values[VALUES_MOST];
 	Module *m = compile_with(s, first, warps, programs, strip, &b);
-	if (!m || m->funcs.at[0]->strip_reason || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill) ||
-	    bill.spilled > 0)
-		return;
-	if (programs > 1 && bill.registers > REGISTERS_TOGETHER)
-		return;
-	double cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(warps ? warps : s->rule)));
-	cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(programs, 1));
-	if (cycles >= s->best)
+	const char *reason = m ? refusal(s, m->funcs.at[0], &b, programs, &bill) : "it does not compile";
+	double cycles = -1;
+	if (!reason) {
+		cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(warps ? warps : s->rule)));
+		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(programs, 1));
+	}
+	if (s->how->why)
+		why_tried(s->how->why, values, values_of(s, s->now, warps, programs, strip, values), cycles,
+		    reason ? NULL : &bill, reason);
+	if (reason || cycles >= s->best)
 		return;
 	s->best = cycles;
 	s->warps = warps;
@@ -164,7 +203,7 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	if (coarsen_stays(f))
 		return 1;
 	if (reason && s->how->why)
-		text_printf(s->how->why, "  a block for each program, which takes long to start: %s\n", reason);
+		text_printf(&s->how->why->chosen, "  a block for each program, which takes long to start: %s\n", reason);
 	return reason ? 0 : PROGRAMS_MOST;
 }
 
@@ -232,23 +271,25 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Module *m = compile_with(s, first, 0, 0, 0, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
-	if (!m || !is_modelled(f) || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ||
-	    s->bill.cycles <= LEAST_CYCLES)
+	const char *none = !m      ? "it does not compile"
+	    : !is_modelled(f) ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
+	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
+	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
+	                                     : NULL;
+	if (none) {
+		why_none(s->how->why, none);
 		return;
+	}
+	why_tried(s->how->why, NULL, 0, s->bill.cycles, &s->bill, NULL);
 	s->rule = f->schedule.warps;
 	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->best = s->bill.cycles * (listed ? LISTED : CLEARLY);
 	if (can_gain(s))
 		try_blocks(s, first, all, n, most);
+	else
+		why_none(s->how->why, "device memory bounds the header's own: other blocks take as long");
 	try_tiles(s, first, most, warps_open && !listed);
-}
-
-static void
-add(NamedConst *values, int *n, Compile *cx, ScheduleName name, ConstKind kind, int v)
-{
-	if (v)
-		values[(*n)++] = (NamedConst){intern(cx->names, schedule_info[name].text), {.kind = kind, .i = v}, NOWHERE};
 }
 
 bool
@@ -267,14 +308,9 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	arena_close(s.mem);
 	if (!s.any)
 		return false;
-	*values = NEW_ARRAY(mem, NamedConst, TILE_SIZES + 4);
-	for (int i = 0; s.with > 0 && i < s.tile[s.with - 1].n; i++)
-		(*values)[(*n)++] = s.tile[s.with - 1].value[i];
-	add(*values, n, cx, SCHEDULE_WARPS, CONST_INT, s.warps);
-	add(*values, n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, s.programs > 0);
-	add(*values, n, cx, SCHEDULE_COARSEN, CONST_INT, s.programs > 1 ? s.programs : 0);
-	add(*values, n, cx, SCHEDULE_STRIP, CONST_INT, s.strip);
+	*values = NEW_ARRAY(mem, NamedConst, VALUES_MOST);
+	*n = values_of(&s, s.with, s.warps, s.programs, s.strip, *values);
 	if (*n > 0 && how->why)
-		choose_explain(*values, *n, &s.bill, t, how->why);
+		choose_explain(*values, *n, &s.bill, t, &how->why->chosen);
 	return *n > 0;
 }

@@ -71,16 +71,16 @@ choose_warps(Func *f, const Target *t, const int *warps, int n)
 /* More than two products, chained, which the estimate of parted kernels does not know, take a share of what they take
  * flat. */
 double
-choose_cycles(Func *f, const Bound *bound, const Target *t)
+choose_cycles(Func *f, const Bound *bound, const Target *t, Bill *bill)
 {
 	Bound b = *bound;
-	double cycles = estimate_cycles(f, &b, t, NULL);
+	double cycles = estimate_cycles(f, &b, t, bill);
 	if (cycles >= 0 || b.schedule.specialize != 1 || choose_count_dots(f) <= 2)
 		return cycles;
 	b.schedule.specialize = -1;
 	int columns = choose_roles(f, &b.schedule, t);
 	double share = CHAINED_SHARE * (columns + TRIP_COLUMNS) / MAX(columns, 1);
-	return columns ? share * estimate_cycles(f, &b, t, NULL) : -1;
+	return columns ? share * estimate_cycles(f, &b, t, bill) : -1;
 }
 
 bool

@@ -105,7 +105,7 @@ cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst
 {
 	Bound b;
 	Module *m = compile_chosen(k, t, how, chosen, n, &b, false);
-	return m && !reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], &b, t) : -1;
+	return m && !reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], &b, t, NULL) : -1;
 }
 
 void

@@ -219,16 +219,45 @@ has_chain(const Estimate *e)
 	return false;
 }
 
-/* Parted kernels are modelled with one product in the loop, or two that are chained and run at once. */
-static bool
-is_modelled(Estimate *e, bool chain)
+/* Parted kernels are modelled with one product in the loop, or two that are chained and run at once.  NULL: it is
+ * modelled. */
+static const char *
+model_reason(Estimate *e, bool chain)
 {
 	Schedule open = e->b->schedule;
 	open.specialize = -1;
 	e->chained = e->parted && chain && target_role_registers(e->t, e->warps / 4) && choose_roles(e->f, &open, e->t);
+	if (e->dots == 0)
+		return "nothing in it multiplies";
 	if (e->split > 1 && e->warpgroup_dots < e->dots)
-		return false;                           /* products of few rows wait for memory: not measured */
-	return e->dots > 0 && (!e->parted || e->chained || (e->dots == 1 && e->warpgroup_dots == 1));
+		return "blocks that share products of few rows, which wait for memory, are not modelled";
+	if (e->parted && !e->chained && (e->dots != 1 || e->warpgroup_dots != 1))
+		return "roles are modelled for one product of warpgroups, or two that are chained";
+	return NULL;
+}
+
+/* Why no block runs; NULL: some do. */
+static const char *
+room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
+{
+	if (together == 0)
+		return shared_bytes(e) > e->t->shared_bytes ? "it needs more shared memory than a block has"
+		                                            : "it needs more registers than a thread has";
+	if (e->stream && !is_plain)
+		return "only products by tensor maps alone share their last programs";
+	if (e->parted && !e->chained && e->filled > 0)
+		return "no tensor map brings an operand that one role would copy";
+	if (e->parted && !e->chained && is_few && !is_plain)
+		return "a multiprocessor has fewer than two programs, which roles need";
+	return NULL;
+}
+
+static double
+refuse(Bill *bill, const char *reason)
+{
+	if (bill)
+		*bill = (Bill){.cycles = -1, .refused = reason};
+	return -1;
 }
 
 /* The one product is of warpgroups, and nothing but tensor maps brings its operands. */
@@ -308,11 +337,12 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (e.stages <= 0)
 		e.stages = STAGES_MOST;
 	if (!find_form(&e))
-		return -1;
+		return refuse(bill, "no tensor map brings its tiles, which are padded");
 	walk(&e, f->body, false, &e.block);
 	bool chain = has_chain(&e);
-	if (!is_modelled(&e, chain))
-		return -1;
+	const char *reason = model_reason(&e, chain);
+	if (reason)
+		return refuse(bill, reason);
 	if (b->schedule.stages <= 0)
 		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
 			e.stages--;
@@ -320,8 +350,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	int together = resident(&e);
 	bool is_few = each < 2 && !e.stream && (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
 	bool is_plain = is_plain_product(&e);
-	if (together == 0 || (e.stream && !is_plain) || (e.parted && !e.chained && (e.filled > 0 || (is_few && !is_plain))))
-		return -1;
+	reason = room_reason(&e, is_few, is_plain, together);
+	if (reason)
+		return refuse(bill, reason);
 	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	if (is_plain)
 		cycles = plain_product(&e, programs, together) *

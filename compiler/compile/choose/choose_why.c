@@ -1,0 +1,167 @@
+/* Why the compiler chose what it did, for `inspect --explain`: all that was compared, with its bill, and what was refused.
+ *
+ *     compared: 96 combinations, 18 of them refused
+ *       1.00  45.2 us: products 40, then waiting 28.3, L2 cache 12        BM = 128, BN = 256, warps = 8  (chosen)
+ *       1.02  46.1 us: products 41, …
+ *     refused 12: a thread has fewer registers, as BM = 256, BN = 256, warps = 4 */
+#include "compile/choose/choose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 6 };
+
+void
+why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const Bill *bill, const char *refused)
+{
+	if (!why || !why->mem || (values && n == 0))    /* the header's own, once more */
+		return;
+	NamedConst *copy = NEW_ARRAY(why->mem, NamedConst, n + 1);
+	const char *reason = refused ? refused : bill && bill->refused ? bill->refused : "it does not fit";
+	Tried c = {.value = copy, .n = n, .cycles = cycles};
+	if (n > 0)
+		memcpy(copy, values, sizeof *copy * (size_t)n);
+	for (int i = 0; i < n; i++)
+		copy[i].name = arena_strdup(why->mem, values[i].name);
+	if (bill)
+		c.bill = *bill;
+	if (cycles < 0)
+		c.refused = arena_strdup(why->mem, reason);
+	vec_push(why->mem, &why->tried, c);
+}
+
+void
+why_none(ChooseWhy *why, const char *reason)
+{
+	if (why && why->mem)
+		why->none = reason;
+}
+
+void
+why_because(ChooseWhy *why, const char *reason)
+{
+	if (why && why->mem)
+		why->because = reason;
+}
+
+/* A value that a choice leaves out: a switch that is off, a loop that is whole. */
+static bool
+says_nothing(const NamedConst *v)
+{
+	return v->value.kind == CONST_BOOL ? !v->value.i : schedule_named(v->name) == SCHEDULE_SPLIT && v->value.i <= 1;
+}
+
+static bool
+has(const NamedConst *all, int n, const NamedConst *v)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(all[i].name, v->name) == 0)
+			return all[i].value.kind == v->value.kind && all[i].value.i == v->value.i;
+	return false;
+}
+
+static bool
+is_chosen(const Tried *c, const NamedConst *chosen, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!has(c->value, c->n, &chosen[i]))
+			return false;
+	for (int i = 0; i < c->n; i++)
+		if (!says_nothing(&c->value[i]) && !has(chosen, n, &c->value[i]))
+			return false;
+	return c->cycles >= 0;
+}
+
+static int
+by_cycles(const void *a, const void *b)
+{
+	const Tried *x = a, *y = b;
+	if ((x->cycles < 0) != (y->cycles < 0))
+		return x->cycles < 0 ? 1 : -1;
+	if (x->cycles >= 0 && x->is_chosen != y->is_chosen && x->cycles == y->cycles)
+		return x->is_chosen ? -1 : 1;
+	return x->cycles < y->cycles ? -1 : x->cycles > y->cycles;
+}
+
+void
+why_chosen(ChooseWhy *why, const NamedConst *chosen, int n)
+{
+	bool any = false;
+	for (int i = 0; i < why->tried.n; i++) {
+		Tried *c = &why->tried.at[i];
+		c->is_chosen = !any && (n == 0 ? c->n == 0 : c->n > 0) && is_chosen(c, chosen, n);
+		any |= c->is_chosen;
+	}
+	if (why->tried.n > 0)
+		qsort(why->tried.at, (size_t)why->tried.n, sizeof *why->tried.at, by_cycles);
+}
+
+void
+why_values(const Tried *c, Text *out)
+{
+	if (c->n == 0)
+		text_put(out, "the header's own");
+	for (int i = 0; i < c->n; i++) {
+		text_printf(out, "%s%s = ", i ? ", " : "", c->value[i].name);
+		const_text(&c->value[i].value, out);
+	}
+}
+
+static void
+print_one(const Tried *c, double least, const Target *t, Text *out)
+{
+	text_printf(out, "    %.2f  ", c->cycles / least);
+	bill_print(&c->bill, t, out);
+	text_put(out, "; ");
+	why_values(c, out);
+	text_put(out, c->is_chosen ? "  (chosen)\n" : "\n");
+}
+
+/* The i'th and all others that are refused for the same. */
+static void
+print_refused(const ChooseWhy *why, int i, Text *out)
+{
+	const Tried *c = &why->tried.at[i];
+	int n = 0;
+	for (int k = 0; k < why->tried.n; k++) {
+		const Tried *other = &why->tried.at[k];
+		bool same = other->cycles < 0 && strcmp(other->refused, c->refused) == 0;
+		if (same && k < i)
+			return;
+		n += same;
+	}
+	text_printf(out, "    refused %d: %s, as ", n, c->refused);
+	why_values(c, out);
+	text_put(out, "\n");
+}
+
+static void
+print_because(const ChooseWhy *why, const Tried *c, Text *out)
+{
+	const char *because = c->n == 0 ? "the header's own stand unless another is clearly better" : why->because;
+	text_printf(out, "          not the least: %s\n",
+	    because ? because : "what is less by the estimate is not what passes make of it, or not clearly better");
+}
+
+void
+why_print(const ChooseWhy *why, const Target *t, Text *out)
+{
+	int refused = 0, n = why->tried.n, shown = 0;
+	for (int i = 0; i < n; i++)
+		refused += why->tried.at[i].cycles < 0;
+	if (why->none)
+		text_printf(out, "  %s compared: %s\n", n > 0 ? "no other warps were" : "nothing was", why->none);
+	if (n > 0)
+		text_printf(out, "  compared: %d combination%s, %d of them refused\n", n, n == 1 ? "" : "s", refused);
+	for (int i = 0; i < n && why->tried.at[i].cycles >= 0; i++) {
+		const Tried *c = &why->tried.at[i];
+		if (shown < SHOWN || c->is_chosen || c->n == 0)
+			print_one(c, why->tried.at[0].cycles, t, out);
+		if (c->is_chosen && i > 0)
+			print_because(why, c, out);
+		shown++;
+	}
+	for (int i = 0; i < n; i++)
+		if (why->tried.at[i].cycles < 0)
+			print_refused(why, i, out);
+}

@@ -1,0 +1,42 @@
+/* The search among combinations of values for a kernel's products: what choose.c and choose_shares.c have in common. */
+#ifndef TEGULA_SEARCH_H
+#define TEGULA_SEARCH_H
+
+#include "compile/choose/choose.h"
+
+enum { NAMES_MOST = 16 };
+
+typedef struct Search {
+	Kernel *k;
+	const Target *t;
+	const ChooseBinding *how;
+	const Bound *first;
+	const Program *before;
+	TuneName name[NAMES_MOST];
+	int n, parameters;                                      /* the first ones are compile-time parameters */
+	int more;                                               /* of the present values, that no header lists */
+	bool divides;                                           /* blocks can share a program's loop */
+	bool products;                                          /* the kernel multiplies matrices */
+	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
+	bool tries_clusters;                                    /* of two blocks, for what is parted */
+	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
+	NamedConst value[NAMES_MOST];
+	Bound bound;                                            /* for the present parameters */
+	Module *module;                                         /* of that; NULL: not made, or not to be had */
+	Arena *mem;                                             /* of what belongs to them */
+	Bill bill;                                              /* of the header's defaults */
+	double best, least[2];                                  /* of programs as they are; shared by blocks, by two */
+	double paired;                                          /* in clusters */
+	NamedConst *chosen, *divided[2], *in_pairs;
+} Search;
+
+/* Elaborates, and simplifies; NULL where that fails. */
+Module *search_elaborate(Search *s, const Bound *b);
+
+/* choose_shares.c: how many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without
+ * products. */
+int search_split(Search *s, bool merged);
+/* Adds that to the values, unless blocks stay.  False: they stay as they are. */
+bool search_add_split(Search *s, Arena *mem, NamedConst **values, int *n);
+
+#endif
