@@ -259,6 +259,45 @@ build_float(Builder *b, const Type *t, double v)
 	return &op_make(b, OP_CONST, NULL, 0, &value, 1, &t, 1)->out[0];
 }
 
+const Type **
+value_types(Value *const *v, int n, Arena *mem)
+{
+	const Type **type = NEW_ARRAY(mem, const Type *, n);
+
+	for (int i = 0; i < n; i++)
+		type[i] = v[i]->type;
+	return type;
+}
+
+Op *
+build_for(Builder *b, Value *const bounds[3], Value *const *init, int n, const Op *like)
+{
+	Arena *tmp = b->m->cx->tmp;
+	Value **in = NEW_ARRAY(tmp, Value *, 3 + n);
+
+	for (int i = 0; i < 3 + n; i++)
+		in[i] = i < 3 ? bounds[i] : init[i - 3];
+	Op *loop = op_make_regions(b, OP_FOR, in, 3 + n, like ? like->attr : NULL, like ? like->nattr : 0, NULL, 0, 1);
+	const Type **arg = value_types(in + 2, 1 + n, tmp);     /* the index is of the step's type */
+	Block *body = loop->region[0] = block_make(b->block->func, loop, arg, 1 + n);
+	for (int i = 0; i < n; i++)
+		body->arg[1 + i].layout = loop->out[i].layout = init[i]->layout;
+	return loop;
+}
+
+Op *
+build_if(Builder *b, Value *condition, Value *const *like, int n)
+{
+	const Type **type = value_types(like, n, b->m->cx->tmp);
+	Op *branch = op_make_regions(b, OP_IF, &condition, 1, NULL, 0, type, n, 2);
+
+	for (int r = 0; r < 2; r++)
+		branch->region[r] = block_make(b->block->func, branch, NULL, 0);
+	for (int i = 0; i < n; i++)
+		branch->out[i].layout = like[i]->layout;
+	return branch;
+}
+
 Op *
 build_yield(Builder *b, Value *const *in, int nin)
 {

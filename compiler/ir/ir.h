@@ -342,9 +342,15 @@ Value *build1(Builder *b, OpKind kind, Value *x, const Type *want);
 Value *build2(Builder *b, OpKind kind, Value *x, Value *y);
 Value *build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z);
 Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any tile type */
+const Type **value_types(Value *const *v, int n, Arena *mem);
 Value *build_index(Builder *b, int64_t v);                      /* const, a scalar i64 */
 Value *build_float(Builder *b, const Type *t, double v);
 Builder build_before(Op *op);                                   /* new ops go before it, from its place in the source */
+/* A loop from bounds[0] below bounds[1] by bounds[2] that carries n values from `init` on, of their types and layouts, with
+ * the attributes of `like` unless it is NULL; and a branch with n results of the types and layouts of `like`.  Their regions
+ * are made, and empty: the caller fills them and ends them with a yield. */
+Op *build_for(Builder *b, Value *const bounds[3], Value *const *init, int n, const Op *like);
+Op *build_if(Builder *b, Value *condition, Value *const *like, int n);
 Op *build_yield(Builder *b, Value *const *in, int nin);
 
 void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */

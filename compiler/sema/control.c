@@ -94,7 +94,7 @@ count_tiles(const Val *v)
 }
 
 bool
-vals_flatten(Elab *e, const Val *v, int n, int room, Flat *out, Place at)
+vals_flatten(Elab *e, const Val *v, int n, Flat *out, Place at)
 {
 	int count = 0;
 
@@ -103,10 +103,9 @@ vals_flatten(Elab *e, const Val *v, int n, int room, Flat *out, Place at)
 		count += count_tiles(&v[i]);
 	if (count > MAX_CARRIED)
 		return diag_error(e->cx, at, DIAG_CARRIED_LIMIT, MAX_CARRIED);
-	out->v = NEW_ARRAY(e->cx->mem, Value *, room + count);
-	out->n = room;
+	out->v = NEW_ARRAY(e->cx->mem, Value *, count);
 	for (int i = 0; i < n; i++) {
-		int got = val_flatten(e, &v[i], out->v + out->n, room + count - out->n);
+		int got = val_flatten(e, &v[i], out->v + out->n, count - out->n);
 		if (got < 0)
 			unreachable();
 		out->n += got;
@@ -131,7 +130,7 @@ join_branches(Elab *e, Value *cond, Block *then, const Val *tv, Block *els, cons
 		else_v[changed.n] = ev[i];
 		vec_push(e->cx->mem, &changed, vars->at[i]);
 	}
-	if (!vals_flatten(e, then_v, changed.n, 0, &a, at) || !vals_flatten(e, else_v, changed.n, 0, &b, at))
+	if (!vals_flatten(e, then_v, changed.n, &a, at) || !vals_flatten(e, else_v, changed.n, &b, at))
 		return;
 	e->b.place = at;
 	Op *op = region_if(e, cond, then, a.v, els, b.v, a.n);

@@ -295,8 +295,8 @@ typedef struct Flat {
 	int n;
 } Flat;
 
-/* The tiles of n values behind `room` free elements; false, reported, if there are too many. */
-bool vals_flatten(Elab *e, const Val *v, int n, int room, Flat *out, Place at);
+/* The tiles of n values; false, reported, if there are too many. */
+bool vals_flatten(Elab *e, const Val *v, int n, Flat *out, Place at);
 Val *bindings_save(Elab *e, const BindingList *list);
 /* Gives each variable its tiles from consecutive results or block arguments, and those its name. */
 void bindings_take(Elab *e, const BindingList *vars, Value *from);

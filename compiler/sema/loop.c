@@ -23,31 +23,24 @@ range_vals(Elab *e, const Stmt *s, Val out[3])
 	return true;
 }
 
-/* What a loop carries: variables, and their values at entry, flattened behind `room` operands. */
+/* What a loop carries: variables, and their values at entry, flattened. */
 typedef struct Carried {
 	BindingList vars;
 	Flat flat;
-	int room, n;
-	const Type **type;                              /* the index first */
 } Carried;
 
 static Carried
-carried(Elab *e, const Stmt *s, int room)
+carried(Elab *e, const Stmt *s)
 {
-	Carried c = {.room = room};
+	Carried c = {0};
 
 	scan_assigned(e, &s->body, 0, &c.vars);
 	if (s->returns)
 		scan_hidden(e, &c.vars);
-	if (!vals_flatten(e, bindings_save(e, &c.vars), c.vars.n, room, &c.flat, s->place)) {
+	if (!vals_flatten(e, bindings_save(e, &c.vars), c.vars.n, &c.flat, s->place)) {
 		c.vars.n = 0;
-		vals_flatten(e, NULL, 0, room, &c.flat, s->place);
+		vals_flatten(e, NULL, 0, &c.flat, s->place);
 	}
-	c.n = c.flat.n - room;
-	c.type = NEW_ARRAY(e->cx->mem, const Type *, c.n + 1);
-	c.type[0] = type_scalar(e->m, TY_I64);
-	for (int i = 0; i < c.n; i++)
-		c.type[i + 1] = c.flat.v[room + i]->type;
 	return c;
 }
 
@@ -73,7 +66,7 @@ run_body(Elab *e, const Stmt *s, Block *body, int first, const Carried *c)
 		elab_list(e, &s->body, 0);
 	scope_pop(e);
 	e->b.place = s->place;
-	if (vals_flatten(e, bindings_save(e, &c->vars), c->vars.n, 0, &now, s->place))
+	if (vals_flatten(e, bindings_save(e, &c->vars), c->vars.n, &now, s->place))
 		build_yield(&e->b, now.v, now.n);
 	region_end(e, &r);
 }
@@ -149,18 +142,18 @@ merge_is_pure(Elab *e, const Block *b)
 static void
 elab_merge(Elab *e, const Stmt *s, Op *loop, const Carried *c)
 {
-	const Type **type = NEW_ARRAY(e->cx->mem, const Type *, 2 * c->n);
-	Value **in = NEW_ARRAY(e->cx->mem, Value *, c->n);
+	const Type **type = NEW_ARRAY(e->cx->mem, const Type *, 2 * c->flat.n);
+	Value **in = NEW_ARRAY(e->cx->mem, Value *, c->flat.n);
 	Flat now;
 
-	for (int i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->flat.n; i++) {
 		in[i] = &loop->out[i];
-		type[i] = type[i + c->n] = loop->out[i].type;
+		type[i] = type[i + c->flat.n] = loop->out[i].type;
 	}
-	Op *op = op_make_regions(&e->b, OP_MERGE, in, c->n, NULL, 0, NULL, 0, 1);
-	Block *b = op->region[0] = block_make(e->b.block->func, op, type, 2 * c->n);
+	Op *op = op_make_regions(&e->b, OP_MERGE, in, c->flat.n, NULL, 0, NULL, 0, 1);
+	Block *b = op->region[0] = block_make(e->b.block->func, op, type, 2 * c->flat.n);
 	Region r = {.outer = e->b, .block = b};
-	Val part = part_state(e, s, &c->vars, b->arg + c->n);
+	Val part = part_state(e, s, &c->vars, b->arg + c->flat.n);
 	bindings_take(e, &c->vars, b->arg);
 	e->b.block = b;
 	e->b.before = NULL;
@@ -169,7 +162,7 @@ elab_merge(Elab *e, const Stmt *s, Op *loop, const Carried *c)
 	elab_list(e, &s->orelse, 0);
 	scope_pop(e);
 	e->b.place = s->place;
-	if (vals_flatten(e, bindings_save(e, &c->vars), c->vars.n, 0, &now, s->place))
+	if (vals_flatten(e, bindings_save(e, &c->vars), c->vars.n, &now, s->place))
 		build_yield(&e->b, now.v, now.n);
 	region_end(e, &r);
 	merge_is_pure(e, b);
@@ -190,12 +183,9 @@ elab_for(Elab *e, const Stmt *s)
 	}
 	for (int i = 0; i < 3 && !ok; i++)              /* still checks the body */
 		bound[i] = build_int(&e->b, type_scalar(e->m, TY_I64), 1);
-	Carried c = carried(e, s, 3);
-	for (int i = 0; i < 3; i++)
-		c.flat.v[i] = bound[i];
+	Carried c = carried(e, s);
 	e->b.place = s->place;
-	Op *op = op_make_regions(&e->b, OP_FOR, c.flat.v, c.flat.n, NULL, 0, NULL, 0, 1);
-	op->region[0] = block_make(e->b.block->func, op, c.type, c.n + 1);
+	Op *op = build_for(&e->b, bound, c.flat.v, c.flat.n, NULL);
 	run_body(e, s, op->region[0], 1, &c);
 	bindings_take(e, &c.vars, op->out);
 	if (s->part.name && merge_fits(e, s, &c.vars))
@@ -226,22 +216,23 @@ while_condition(Elab *e, const Stmt *s)
 void
 elab_while(Elab *e, const Stmt *s)
 {
-	Carried c = carried(e, s, 0);
-	Op *op = op_make_regions(&e->b, OP_WHILE, c.flat.v, c.n, NULL, 0, NULL, 0, 2);
-	Value **yield = NEW_ARRAY(e->cx->mem, Value *, c.n + 1);
+	Carried c = carried(e, s);
+	Op *op = op_make_regions(&e->b, OP_WHILE, c.flat.v, c.flat.n, NULL, 0, NULL, 0, 2);
+	Value **yield = NEW_ARRAY(e->cx->mem, Value *, c.flat.n + 1);
+	const Type **type = value_types(c.flat.v, c.flat.n, e->cx->tmp);
 	Region r = {.outer = e->b};
 
 	for (int i = 0; i < 2; i++)
-		op->region[i] = block_make(e->b.block->func, op, c.type + 1, c.n);
+		op->region[i] = block_make(e->b.block->func, op, type, c.flat.n);
 	e->b.block = op->region[0];
 	e->b.before = NULL;
 	bindings_take(e, &c.vars, op->region[0]->arg);
 	yield[0] = while_condition(e, s);
 	if (!yield[0])
 		yield[0] = build_int(&e->b, type_scalar(e->m, TY_BOOL), 0);
-	for (int i = 0; i < c.n; i++)
+	for (int i = 0; i < c.flat.n; i++)
 		yield[i + 1] = &op->region[0]->arg[i];
-	build_yield(&e->b, yield, c.n + 1);
+	build_yield(&e->b, yield, c.flat.n + 1);
 	region_end(e, &r);
 	run_body(e, s, op->region[1], 0, &c);
 	bindings_take(e, &c.vars, op->out);

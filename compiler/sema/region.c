@@ -65,13 +65,9 @@ yield_into(Elab *e, Block *b, Value *const *v, int n)
 Op *
 region_if(Elab *e, Value *cond, Block *then, Value *const *tv, Block *els, Value *const *ev, int n)
 {
-	const Type **type = NEW_ARRAY(e->cx->tmp, const Type *, n);
-
-	for (int i = 0; i < n; i++)
-		type[i] = tv[i]->type;
 	yield_into(e, then, tv, n);
 	yield_into(e, els, ev, n);
-	Op *op = op_make_regions(&e->b, OP_IF, &cond, 1, NULL, 0, type, n, 2);
+	Op *op = op_make_regions(&e->b, OP_IF, &cond, 1, NULL, 0, value_types(tv, n, e->cx->tmp), n, 2);
 	attach(op, 0, then);
 	attach(op, 1, els);
 	return op;

@@ -147,15 +147,14 @@ coarsen(Coarsen *c)
 	Builder before = build_before(c->loop);
 	Value *count = build_index(&before, c->n);
 	Value *in[] = {c->loop->in[0], build2(&before, OP_DIV, c->loop->in[1], count), c->loop->in[2]};
-	const Type *index = in[0]->type;
 	func_number(c->f);
 	c->nvalues = c->f->nvalues;
 	c->early = NEW_ARRAY(tmp, bool, c->nvalues);
 	c->varies = NEW_ARRAY(tmp, bool, c->nvalues);
 	find_early(c);
 	find_varying(c);
-	c->made = op_make_regions(&before, OP_FOR, in, 3, NULL, 0, NULL, 0, 1);
-	Block *body = c->made->region[0] = block_make(c->f, c->made, &index, 1);
+	c->made = build_for(&before, in, NULL, 0, NULL);
+	Block *body = c->made->region[0];
 	body->arg[0].name = "programs";
 	Builder b = {.m = c->m, .block = body, .place = c->loop->place};
 	Value *first = build2(&b, OP_MUL, &body->arg[0], count);

@@ -87,26 +87,19 @@ make_loop(const Nest *n, Builder *b)
 {
 	const Op *outer = n->outer, *inner = n->inner;
 	int columns = inner->nout + 2;
-	Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, 3 + columns);
-	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, 1 + columns);
-	in[0] = build_index(b, 0);
-	in[1] = build2(b, OP_MUL, trips(b, outer), trips(b, inner));
-	in[2] = build_index(b, 1);
+	Value **init = NEW_ARRAY(b->m->cx->tmp, Value *, columns), *bounds[3];
+	bounds[0] = build_index(b, 0);
+	bounds[1] = build2(b, OP_MUL, trips(b, outer), trips(b, inner));
+	bounds[2] = build_index(b, 1);
 	for (int i = 0; i < inner->nout; i++)
-		in[3 + i] = i < n->carried ? outer->in[3 + i] : inner->in[3 + i];
-	in[3 + inner->nout] = outer->in[0];
-	in[4 + inner->nout] = inner->in[0];
-	type[0] = in[0]->type;
-	for (int i = 0; i < columns; i++)
-		type[1 + i] = in[3 + i]->type;
-	Op *loop = op_make_regions(b, OP_FOR, in, 3 + columns, NULL, 0, NULL, 0, 1);
-	Block *body = loop->region[0] = block_make(n->f, loop, type, 1 + columns);
+		init[i] = i < n->carried ? outer->in[3 + i] : inner->in[3 + i];
+	init[inner->nout] = outer->in[0];
+	init[1 + inner->nout] = inner->in[0];
+	Op *loop = build_for(b, bounds, init, columns, NULL);
+	Block *body = loop->region[0];
 	body->arg[0].name = "trip";
-	for (int i = 0; i < inner->nout; i++) {
-		const Value *was = &inner->region[0]->arg[1 + i];
-		body->arg[1 + i].layout = loop->out[i].layout = was->layout;
-		body->arg[1 + i].name = was->name;
-	}
+	for (int i = 0; i < inner->nout; i++)
+		body->arg[1 + i].name = inner->region[0]->arg[1 + i].name;
 	body->arg[1 + inner->nout].name = outer->region[0]->arg[0].name;
 	body->arg[2 + inner->nout].name = inner->region[0]->arg[0].name;
 	return loop;

@@ -19,22 +19,20 @@
 static Op *
 read_if(Pipeline *p, Builder *b, Value *index)
 {
-	const Type **type = NEW_ARRAY(p->tmp, const Type *, p->reads.n);
 	Value **give = NEW_ARRAY(p->tmp, Value *, p->reads.n);
 	Value *more = build2(b, OP_LT, index, p->loop->in[1]);
 
 	for (int i = 0; i < p->reads.n; i++)
-		type[i] = p->reads.at[i].read->out[0].type;
-	Op *branch = op_make_regions(b, OP_IF, &more, 1, NULL, 0, type, p->reads.n, 2);
+		give[i] = &p->reads.at[i].read->out[0];
+	Op *branch = build_if(b, more, give, p->reads.n);
 	for (int r = 0; r < 2; r++) {
-		branch->region[r] = block_make(p->f, branch, NULL, 0);
 		Builder in = {.m = p->m, .block = branch->region[r], .place = b->place};
 		for (int i = 0; i < p->reads.n; i++) {
 			const Staged *s = &p->reads.at[i];
 			in.place = s->read->place;
 			give[i] = r == 0 ? &pipeline_access(p, &in, s, OP_READ, NULL, index)->out[0]
-			                 : build_int(&in, type[i], 0);
-			give[i]->layout = branch->out[i].layout = s->read->out[0].layout;
+			                 : build_int(&in, s->read->out[0].type, 0);
+			give[i]->layout = s->read->out[0].layout;
 		}
 		build_yield(&in, give, p->reads.n);
 	}

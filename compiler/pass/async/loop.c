@@ -94,26 +94,18 @@ pipeline_carry(Pipeline *p, Value *const *init, int n)
 	Op *old = p->loop;
 	Block *from = p->body;
 	Builder b = {.m = p->m, .block = old->home, .before = old, .place = old->place};
-	int narg = from->narg + n;
-	Value **in = NEW_ARRAY(p->tmp, Value *, old->nin + n);
-	const Type **type = NEW_ARRAY(p->tmp, const Type *, narg);
+	Value **in = NEW_ARRAY(p->tmp, Value *, old->nout + n);
 
-	for (int i = 0; i < old->nin + n; i++)
-		in[i] = i < old->nin ? old->in[i] : init[i - old->nin];
-	for (int i = 0; i < narg; i++)
-		type[i] = i < from->narg ? from->arg[i].type : init[i - from->narg]->type;
-	Op *loop = op_make_regions(&b, OP_FOR, in, old->nin + n, old->attr, old->nattr, NULL, 0, 1);
-	Block *to = loop->region[0] = block_make(p->f, loop, type, narg);
-	for (int i = 0; i < narg; i++) {
-		to->arg[i].layout = i < from->narg ? from->arg[i].layout : init[i - from->narg]->layout;
-		to->arg[i].name = i < from->narg ? from->arg[i].name : NULL;
-		if (i < from->narg)
-			value_replace(&from->arg[i], &to->arg[i]);
+	for (int i = 0; i < old->nout + n; i++)
+		in[i] = i < old->nout ? old->in[3 + i] : init[i - old->nout];
+	Op *loop = build_for(&b, old->in, in, old->nout + n, old);
+	Block *to = loop->region[0];
+	for (int i = 0; i < from->narg; i++) {
+		to->arg[i].name = from->arg[i].name;
+		value_replace(&from->arg[i], &to->arg[i]);
 	}
 	while (from->first)
 		op_move(from->first, to, NULL);
-	for (int i = 0; i < loop->nout; i++)
-		loop->out[i].layout = to->arg[1 + i].layout;
 	for (int i = 0; i < old->nout; i++) {
 		loop->out[i].name = old->out[i].name;
 		value_replace(&old->out[i], &loop->out[i]);
@@ -121,7 +113,7 @@ pipeline_carry(Pipeline *p, Value *const *init, int n)
 	op_erase(old);
 	p->loop = loop;
 	p->body = to;
-	return &to->arg[narg - n];
+	return &to->arg[from->narg];
 }
 
 void

@@ -73,9 +73,8 @@ make_loop(Persist *p, Op *first)
 		total = total ? build2(&p->before, OP_MUL, total, n) : n;
 	}
 	Value *in[] = {block, total, build0(&p->before, OP_NUM_BLOCKS, NULL)};
-	const Type *index = block->type;
-	p->loop = op_make_regions(&p->before, OP_FOR, in, 3, NULL, 0, NULL, 0, 1);
-	p->body = p->loop->region[0] = block_make(p->f, p->loop, &index, 1);
+	p->loop = build_for(&p->before, in, NULL, 0, NULL);
+	p->body = p->loop->region[0];
 	p->body->arg[0].name = "program";
 	p->before.before = p->loop;
 }
@@ -120,9 +119,8 @@ static void
 guard(Persist *p, Op *op, Value *exists)
 {
 	Builder b = build_before(op);
-	Op *branch = op_make_regions(&b, OP_IF, &exists, 1, NULL, 0, NULL, 0, 2);
+	Op *branch = build_if(&b, exists, NULL, 0);
 	for (int r = 0; r < 2; r++) {
-		branch->region[r] = block_make(p->f, branch, NULL, 0);
 		Builder in = {.m = p->m, .block = branch->region[r], .place = op->place};
 		build_yield(&in, NULL, 0);
 	}

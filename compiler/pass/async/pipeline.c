@@ -60,10 +60,9 @@ static void
 issue(Pipeline *p, Builder *b, Value *index, Value *number)
 {
 	Value *more = build2(b, OP_LT, index, p->loop->in[1]);
-	Op *branch = op_make_regions(b, OP_IF, &more, 1, NULL, 0, NULL, 0, 2);
+	Op *branch = build_if(b, more, NULL, 0);
 
 	for (int r = 0; r < 2; r++) {
-		branch->region[r] = block_make(p->f, branch, NULL, 0);
 		Builder in = {.m = p->m, .block = branch->region[r], .place = b->place};
 		if (r == 0)
 			pipeline_copies(p, &in, index, number);

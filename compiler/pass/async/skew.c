@@ -258,25 +258,16 @@ make_loop(Skew *s, Builder *b, Value *const *first)
 {
 	Op *old = s->loop;
 	int n = old->nout, all = n + s->crossing.n;
-	Value **in = NEW_ARRAY(s->tmp, Value *, 3 + all);
-	const Type **type = NEW_ARRAY(s->tmp, const Type *, 1 + all);
+	Value **init = NEW_ARRAY(s->tmp, Value *, all), *from = build2(b, OP_ADD, old->in[0], old->in[2]);
 
-	in[0] = build2(b, OP_ADD, old->in[0], old->in[2]);
-	in[1] = old->in[1];
-	in[2] = old->in[2];
 	for (int i = 0; i < n; i++)
-		in[3 + i] = is_late_column(s, i) ? old->in[3 + i] : mapped(first, s->body->last->in[i]);
+		init[i] = is_late_column(s, i) ? old->in[3 + i] : mapped(first, s->body->last->in[i]);
 	for (int i = 0; i < s->crossing.n; i++)
-		in[3 + n + i] = mapped(first, s->crossing.at[i]);
-	type[0] = s->body->arg[0].type;
+		init[n + i] = mapped(first, s->crossing.at[i]);
+	Op *loop = build_for(b, (Value *[]){from, old->in[1], old->in[2]}, init, all, old);
+	Block *body = loop->region[0];
 	for (int i = 0; i < all; i++)
-		type[1 + i] = in[3 + i]->type;
-	Op *loop = op_make_regions(b, OP_FOR, in, 3 + all, old->attr, old->nattr, NULL, 0, 1);
-	Block *body = loop->region[0] = block_make(s->f, loop, type, 1 + all);
-	for (int i = 0; i < all; i++) {
-		body->arg[1 + i].layout = loop->out[i].layout = in[3 + i]->layout;
 		body->arg[1 + i].name = i < n ? s->body->arg[1 + i].name : s->crossing.at[i - n]->name;
-	}
 	body->arg[0].name = s->body->arg[0].name;
 	return loop;
 }
@@ -329,13 +320,7 @@ skew(Skew *s)
 	int n = old->nout;
 	Builder b = build_before(old);
 	Value *any = build2(&b, OP_LT, old->in[0], old->in[1]);
-	const Type **type = NEW_ARRAY(s->tmp, const Type *, n);
-
-	for (int i = 0; i < n; i++)
-		type[i] = old->out[i].type;
-	Op *branch = op_make_regions(&b, OP_IF, &any, 1, NULL, 0, type, n, 2);
-	for (int r = 0; r < 2; r++)
-		branch->region[r] = block_make(s->f, branch, NULL, 0);
+	Op *branch = build_if(&b, any, old->in + 3, n);
 	Builder in = {.m = s->m, .block = branch->region[0], .place = old->place};
 	Value **first = new_map(s);
 	first[s->body->arg[0].id] = old->in[0];
@@ -346,8 +331,8 @@ skew(Skew *s)
 	fill_loop(s, loop);
 	finish(s, &in, loop);
 	Builder none = {.m = s->m, .block = branch->region[1], .place = old->place};
-	build_yield(&none, old->in + 3, n);	for (int i = 0; i < n; i++) {
-		branch->out[i].layout = old->out[i].layout;
+	build_yield(&none, old->in + 3, n);
+	for (int i = 0; i < n; i++) {
 		branch->out[i].name = old->out[i].name;
 		value_replace(&old->out[i], &branch->out[i]);
 	}

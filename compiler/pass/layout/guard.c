@@ -115,11 +115,8 @@ static void
 guard_op(Guard *g, Op *op, Value *may, Value *v)
 {
 	Builder b = build_before(op);
-	const Type *type = op->out[0].type;
 	func_number(g->f);
-	Op *branch = op_make_regions(&b, OP_IF, &may, 1, NULL, 0, &type, 1, 2);
-	for (int r = 0; r < 2; r++)
-		branch->region[r] = block_make(g->f, branch, NULL, 0);
+	Op *branch = build_if(&b, may, (Value *[]){&op->out[0]}, 1);
 	Builder in = {.m = g->m, .block = branch->region[0], .place = op->place};
 	Builder not = {.m = g->m, .block = branch->region[1], .place = op->place};
 	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
@@ -129,7 +126,6 @@ guard_op(Guard *g, Op *op, Value *may, Value *v)
 	Value *changed = &op_clone(&in, op, map)->out[0];
 	build_yield(&in, &changed, 1);
 	build_yield(&not, &v, 1);
-	branch->out[0].layout = op->out[0].layout;
 	branch->out[0].name = op->out[0].name;
 	value_replace(&op->out[0], &branch->out[0]);
 	op_erase(op);

@@ -219,16 +219,9 @@ static Op *
 first_loop(Split *s, Builder *b, Value *end)
 {
 	Op *old = s->loop;
-	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, old->nin);
-	const Type **arg = NEW_ARRAY(s->m->cx->tmp, const Type *, s->body->narg);
-	memcpy(in, old->in, sizeof *in * (size_t)old->nin);
-	in[1] = end;
-	for (int i = 0; i < s->body->narg; i++)
-		arg[i] = s->body->arg[i].type;
 	s->copy = NEW_ARRAY(s->m->cx->tmp, Value *, s->f->nvalues);
 	s->is_true = NEW_ARRAY(s->m->cx->tmp, bool, s->f->nvalues);
-	Op *new = op_make_regions(b, OP_FOR, in, old->nin, old->attr, old->nattr, NULL, 0, 1);
-	new->region[0] = block_make(s->f, new, arg, s->body->narg);
+	Op *new = build_for(b, (Value *[]){old->in[0], end, old->in[2]}, old->in + 3, old->nout, old);
 	copy_block(s, s->body, new->region[0]);
 	mask_erase_unused(new->region[0]);
 	attr_set_cut(s->m, new, true);

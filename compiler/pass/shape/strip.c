@@ -333,20 +333,13 @@ combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *par
 static Op *
 make_loop(Strip *s, Builder *b, const OpList *reduce)
 {
-	Arena *tmp = s->m->cx->tmp;
-	int n = reduce->n;
-	Value **in = NEW_ARRAY(tmp, Value *, 3 + n);
-	const Type **type = NEW_ARRAY(tmp, const Type *, 1 + n);
-	in[0] = build_index(b, 0);
-	in[1] = build_index(b, s->row);
-	in[2] = build_index(b, s->part);
-	type[0] = in[0]->type;
-	for (int i = 0; i < n; i++) {
-		in[3 + i] = identity(b, reduce->at[i]);
-		type[1 + i] = in[3 + i]->type;
-	}
-	Op *loop = op_make_regions(b, OP_FOR, in, 3 + n, NULL, 0, NULL, 0, 1);
-	loop->region[0] = block_make(s->f, loop, type, 1 + n);
+	Value *bounds[3], **init = NEW_ARRAY(s->m->cx->tmp, Value *, reduce->n);
+	bounds[0] = build_index(b, 0);
+	bounds[1] = build_index(b, s->row);
+	bounds[2] = build_index(b, s->part);
+	for (int i = 0; i < reduce->n; i++)
+		init[i] = identity(b, reduce->at[i]);
+	Op *loop = build_for(b, bounds, init, reduce->n, NULL);
 	loop->region[0]->arg[0].name = "at";
 	return loop;
 }

@@ -244,21 +244,12 @@ is_tile(const Value *v)
 static Op *
 make_loop(const Slice *s, Builder *b)
 {
-	Arena *tmp = s->m->cx->tmp;
-	int n = s->loop->nout;
-	Value **in = NEW_ARRAY(tmp, Value *, 3 + n);
-	const Type **type = NEW_ARRAY(tmp, const Type *, 1 + n);
+	Value *const *in = s->loop->in, *step = build_index(b, s->step[s->body->arg[0].id] * s->n);
+	Value **init = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
 
-	memcpy(in, s->loop->in, 3 * sizeof *in);
-	in[2] = build_index(b, s->step[s->body->arg[0].id] * s->n);
-	type[0] = in[0]->type;
-	for (int i = 0; i < n; i++) {
-		type[1 + i] = sliced_type(s, s->loop->out[i].type);
-		in[3 + i] = zeros(b, type[1 + i]);
-	}
-	Op *loop = op_make_regions(b, OP_FOR, in, 3 + n, NULL, 0, NULL, 0, 1);
-	loop->region[0] = block_make(s->f, loop, type, 1 + n);
-	return loop;
+	for (int i = 0; i < s->loop->nout; i++)
+		init[i] = zeros(b, sliced_type(s, s->loop->out[i].type));
+	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 
 static void

@@ -93,14 +93,10 @@ static void
 join_if(const Split *s, Builder *b, Value *exists, Value **x, Value *const *y)
 {
 	int n = split_nstates(s);
-	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, n);
 	Value **both = NEW_ARRAY(b->m->cx->tmp, Value *, n);
+	Op *branch = build_if(b, exists, x, n);
 
-	for (int i = 0; i < n; i++)
-		type[i] = x[i]->type;
-	Op *branch = op_make_regions(b, OP_IF, &exists, 1, NULL, 0, type, n, 2);
 	for (int r = 0; r < 2; r++) {
-		branch->region[r] = block_make(b->block->func, branch, NULL, 0);
 		Builder in = {.m = b->m, .block = branch->region[r], .place = b->place};
 		if (r == 0)
 			split_join(s, &in, x, y, both);
@@ -135,24 +131,18 @@ void
 split_join_all(const Split *s, Builder *b, Value *count, Value **out)
 {
 	int n = split_nstates(s), others = b->block->func->schedule.split - 1, at_once = parts_at_once(s, others);
-	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, n + 1);
-	Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, n + 3);
+	Value *bounds[3];
 
 	get_part(s, b, build_index(b, 0), out);
 	if (at_once == others) {
 		join_some(s, b, build_index(b, 1), others, count, out);
 		return;
 	}
-	in[0] = build_index(b, 1);
-	in[1] = s->merge ? count : build_index(b, others + 1);
-	in[2] = build_index(b, at_once);
-	type[0] = count->type;
-	for (int i = 0; i < n; i++) {
-		in[3 + i] = out[i];
-		type[1 + i] = out[i]->type;
-	}
-	Op *loop = op_make_regions(b, OP_FOR, in, n + 3, NULL, 0, NULL, 0, 1);
-	Block *body = loop->region[0] = block_make(b->block->func, loop, type, n + 1);
+	bounds[0] = build_index(b, 1);
+	bounds[1] = s->merge ? count : build_index(b, others + 1);
+	bounds[2] = build_index(b, at_once);
+	Op *loop = build_for(b, bounds, out, n, NULL);
+	Block *body = loop->region[0];
 	Builder at = {.m = b->m, .block = body, .place = b->place};
 	for (int i = 0; i < n; i++)
 		out[i] = &body->arg[1 + i];

@@ -75,29 +75,16 @@ put_states(Split *s, Builder *b)
 	}
 }
 
-static Op *
-build_branch(Builder *b, Value *condition, const Type *const *type, int n)
-{
-	Op *branch = op_make_regions(b, OP_IF, &condition, 1, NULL, 0, type, n, 2);
-
-	for (int r = 0; r < 2; r++)
-		branch->region[r] = block_make(b->block->func, branch, NULL, 0);
-	return branch;
-}
-
 /* In a cluster the first joins, and the others may end once it has read what they have. */
 static void
 join_in_branch(Split *s, Builder *b, Value *last, Value *count, Value **out)
 {
 	int n = split_nstates(s);
-	const Type **type = NEW_ARRAY(b->m->cx->tmp, const Type *, n);
 	Value **own = NEW_ARRAY(b->m->cx->tmp, Value *, n);
 
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		own[i] = s->merge ? s->merge->in[i] : &s->loop->out[i];
-		type[i] = own[i]->type;
-	}
-	Op *branch = build_branch(b, last, type, n);
+	Op *branch = build_if(b, last, own, n);
 	Builder then = {.m = b->m, .block = branch->region[0], .place = b->place};
 	Builder orelse = {.m = b->m, .block = branch->region[1], .place = b->place};
 	split_join_all(s, &then, count, out);
@@ -114,7 +101,7 @@ static Op *
 leave_to_last(Op *rest, Value *last)
 {
 	Builder b = build_before(rest);
-	Op *branch = build_branch(&b, last, NULL, 0);
+	Op *branch = build_if(&b, last, NULL, 0);
 
 	for (Op *next; rest; rest = next) {
 		next = rest->next;
@@ -198,10 +185,7 @@ cut(Func *f, Op *loop, Op *merge)
 	Arena *tmp = f->module->cx->tmp;
 	int n = merge->nout;
 	Split s = {.loop = loop, .merge = merge};
-	const Type **type = NEW_ARRAY(tmp, const Type *, n + 1);
-	Value **in = NEW_ARRAY(tmp, Value *, n + 3), **part = NEW_ARRAY(tmp, Value *, n);
-	Value **out = NEW_ARRAY(tmp, Value *, n);
-	Value *from, *to;
+	Value **part = NEW_ARRAY(tmp, Value *, n), **out = NEW_ARRAY(tmp, Value *, n), *bounds[3], *from, *to;
 
 	func_number(f);
 	s.nvalues = f->nvalues;
@@ -209,16 +193,11 @@ cut(Func *f, Op *loop, Op *merge)
 	Parts parts = split_parts(&before, loop, build_index(&before, f->schedule.split));
 	split_part(&before, &parts, build_index(&before, 0), &from, &to);
 	Builder b = build_before(merge);
-	in[0] = build_index(&b, 1);
-	in[1] = parts.count;
-	in[2] = build_index(&b, 1);
-	type[0] = in[0]->type;
-	for (int i = 0; i < n; i++) {
-		in[3 + i] = merge->in[i];
-		type[1 + i] = merge->in[i]->type;
-	}
-	Op *over = op_make_regions(&b, OP_FOR, in, n + 3, NULL, 0, NULL, 0, 1);
-	Block *body = over->region[0] = block_make(f, over, type, n + 1);
+	bounds[0] = build_index(&b, 1);
+	bounds[1] = parts.count;
+	bounds[2] = build_index(&b, 1);
+	Op *over = build_for(&b, bounds, merge->in, n, NULL);
+	Block *body = over->region[0];
 	Builder at = {.m = f->module, .block = body, .place = loop->place};
 	Value **map = NEW_ARRAY(tmp, Value *, s.nvalues), *begin, *end;
 	split_part(&at, &parts, &body->arg[0], &begin, &end);

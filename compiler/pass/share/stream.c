@@ -250,36 +250,21 @@ place(Stream *s)
 	return end;
 }
 
-static Op *
-build_branch(Stream *s)
-{
-	Op *branch = op_make_regions(&s->b, OP_IF, &s->is_first, 1, NULL, 0, NULL, 0, 2);
-
-	for (int r = 0; r < 2; r++)
-		branch->region[r] = block_make(s->f, branch, NULL, 0);
-	return branch;
-}
-
 /* The program's other parts, which those of greater numbers in the order have. */
 static Op *
 join(Stream *s, Value *end)
 {
 	int n = s->loop->nout;
-	Arena *tmp = s->m->cx->tmp;
-	const Type **type = NEW_ARRAY(tmp, const Type *, n + 1);
-	Value **in = NEW_ARRAY(tmp, Value *, n + 3);
+	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, n + 1), *bounds[3];
 	Value *until = two(s, OP_CDIV, two(s, OP_MUL, end, s->workers), at_least(s, s->units, 1));
 
-	in[0] = two(s, OP_ADD, s->own, number(s, 1));
-	in[1] = build3(&s->b, OP_SELECT, s->is_whole, number(s, 0), until);
-	in[2] = number(s, 1);
-	type[0] = in[0]->type;
-	for (int i = 0; i < n; i++) {
-		in[3 + i] = &s->loop->out[i];
-		type[1 + i] = in[3 + i]->type;
-	}
-	Op *over = op_make_regions(&s->b, OP_FOR, in, n + 3, NULL, 0, NULL, 0, 1);
-	Block *body = over->region[0] = block_make(s->f, over, type, n + 1);
+	bounds[0] = two(s, OP_ADD, s->own, number(s, 1));
+	bounds[1] = build3(&s->b, OP_SELECT, s->is_whole, number(s, 0), until);
+	bounds[2] = number(s, 1);
+	for (int i = 0; i < n; i++)
+		in[i] = &s->loop->out[i];
+	Op *over = build_for(&s->b, bounds, in, n, NULL);
+	Block *body = over->region[0];
 	Stream at = *s;
 	at.b = (Builder){.m = s->m, .block = body, .place = s->loop->place};
 	Value *cluster = two(&at, OP_SUB, two(&at, OP_SUB, s->clusters, number(&at, 1)), &body->arg[0]);
@@ -290,7 +275,7 @@ join(Stream *s, Value *end)
 		in[1 + i] = &body->arg[1 + i];
 	Op *sum = op_make(&at.b, OP_STREAM_JOIN, in, n + 1, NULL, 0, NULL, 0);
 	for (int i = 0; i < n; i++) {
-		over->out[i].layout = body->arg[1 + i].layout = sum->out[i].layout = s->loop->out[i].layout;
+		sum->out[i].layout = s->loop->out[i].layout;
 		over->out[i].name = s->loop->out[i].name;
 		in[i] = &sum->out[i];
 	}
@@ -308,7 +293,7 @@ finish(Stream *s, Value *end)
 
 	s->b = build_before(rest);
 	s->b.place = loop->place;
-	Op *branch = build_branch(s);
+	Op *branch = build_if(&s->b, s->is_first, NULL, 0);
 	for (Op *next; rest != body->last; rest = next) {
 		next = rest->next;
 		op_move(rest, branch->region[0], NULL);

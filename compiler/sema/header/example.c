@@ -215,11 +215,8 @@ static Value *
 open_loop(Elab *e, int64_t count, int64_t step)
 {
 	Value *in[3] = {ir_const_int(e, TY_I64, 0), ir_const_int(e, TY_I64, count), ir_const_int(e, TY_I64, step)};
-	Op *op = op_make_regions(&e->b, OP_FOR, in, 3, NULL, 0, NULL, 0, 1);
-	const Type *index = type_scalar(e->m, TY_I64);
-	op->region[0] = block_make(e->func, op, &index, 1);
-	e->b.block = op->region[0];
-	return &op->region[0]->arg[0];
+	e->b.block = build_for(&e->b, in, NULL, 0, NULL)->region[0];
+	return &e->b.block->arg[0];
 }
 
 static void
