@@ -103,15 +103,6 @@ put_grid(const Func *f, const Bound *b, Text *out)
 	text_put(out, f->naxis ? ", along x; where it is 0, no launch\n" : "");
 }
 
-static bool
-has_inline_ptx(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_INLINE_PTX)
-			return true;
-	return false;
-}
-
 static void
 put_launch(const Func *f, const Bound *b, const Artefact *a, Text *out)
 {
@@ -122,7 +113,7 @@ put_launch(const Func *f, const Bound *b, const Artefact *a, Text *out)
 	else
 		text_put(out, "  cluster: none\n");
 	text_printf(out, "  shared memory of a block: %lld bytes, dynamic; static: %s\n", (long long)a->shared_bytes,
-	    has_inline_ptx(f) ? "what inline_ptx declares" : "none");
+	    block_find(f->body, OP_INLINE_PTX) ? "what inline_ptx declares" : "none");
 	if (a->shared_bytes > 48 * 1024)
 		text_put(out, "    over 49152 bytes: set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES first\n");
 	text_printf(out, "  programmatic stream serialization: %s\n", a->waits

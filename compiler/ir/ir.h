@@ -369,6 +369,7 @@ ValueList func_values(const Func *f, Arena *mem);               /* all, in that 
 
 bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
 bool value_is_int(const Value *v, int64_t n);                   /* just that one */
+bool value_is_zero(const Value *v);                             /* a constant, of floats too */
 /* Edge e, below OP_EDGES, of what column i of a `for`, `while` or `if` is in turn: its operand or what a region yields
  * becomes a region's argument or the result.  Those of an `if` come twice. */
 enum { OP_EDGES = 4 };
@@ -381,7 +382,12 @@ bool access_is_tensor(const Op *op);                            /* else its oper
 int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */
 Value *access_tile(const Op *op);                               /* what moves, by its layout; or NULL */
 Value *access_mask(const Op *op);                               /* of an access through pointers; or NULL */
+const Op *block_find(const Block *b, OpKind kind);              /* the first of that kind, regions entered; or NULL */
+const Op *func_find(const Func *f, OpKind kind);                /* the same, outside of regions */
 const Op *op_roles(const Op *op, int *region);                  /* the roles in whose region it stands; or NULL */
+bool op_is_over_programs(const Op *op);                         /* the loop over programs that pass persist makes */
+Op *func_programs(const Func *f);                               /* that loop; or NULL */
+const Op *cluster_program(const Block *b);                      /* the index of a program that clusters run; or NULL */
 int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
 bool op_is_bulk_copy(const Op *op);                             /* counted by an mbarrier */
 int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */

@@ -24,6 +24,14 @@ value_is_int(const Value *v, int64_t n)
 }
 
 bool
+value_is_zero(const Value *v)
+{
+	const Attr *a = value_const(v);
+
+	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
+}
+
+bool
 block_inside(const Block *b, const Block *outer)
 {
 	while (b != outer && b->parent)
@@ -132,12 +140,22 @@ op_warps(const Op *op)
 	return roles ? (int)attr_warps(roles)->at[region] : op->home->func->schedule.warps;
 }
 
-static const Op *
-roles_of(const Func *f)
+const Op *
+block_find(const Block *b, OpKind kind)
+{
+	const Op *op = b->first;
+
+	while (op && op->kind != kind)
+		op = op_after(op, b);
+	return op;
+}
+
+const Op *
+func_find(const Func *f, OpKind kind)
 {
 	const Op *op = f->body->first;
 
-	while (op && op->kind != OP_ROLES)
+	while (op && op->kind != kind)
 		op = op->next;
 	return op;
 }
@@ -145,16 +163,38 @@ roles_of(const Func *f)
 bool
 func_waits_late(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_GRID_WAIT)
-			return true;
-	return false;
+	return func_find(f, OP_GRID_WAIT) != NULL;
+}
+
+bool
+op_is_over_programs(const Op *op)
+{
+	return op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID;
+}
+
+Op *
+func_programs(const Func *f)
+{
+	Op *op = f->body->first;
+
+	while (op && !op_is_over_programs(op))
+		op = op->next;
+	return op;
+}
+
+const Op *
+cluster_program(const Block *b)
+{
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
+			return op;
+	return NULL;
 }
 
 int
 func_warps(const Func *f)
 {
-	const Op *roles = roles_of(f);
+	const Op *roles = func_find(f, OP_ROLES);
 
 	if (!roles)
 		return f->schedule.warps;
@@ -171,28 +211,25 @@ op_is_bulk_copy(const Op *op)
 int
 func_cluster(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_CLUSTER_BARRIER)
-			return MAX(f->schedule.ctas, 1);
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_SPLIT_MEET && attr_cluster(op))
-			return MAX(f->schedule.split, 1);
-	return 1;
+	const Op *meet = func_find(f, OP_SPLIT_MEET);
+
+	if (func_find(f, OP_CLUSTER_BARRIER))
+		return MAX(f->schedule.ctas, 1);
+	return meet && attr_cluster(meet) ? MAX(f->schedule.split, 1) : 1;
 }
 
 int
 func_cluster_axis(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
-			return (int)attr_along(op);
-	return -1;
+	const Op *at = cluster_program(f->body);
+
+	return at ? (int)attr_along(at) : -1;
 }
 
 int
 func_role_registers(const Func *f)
 {
-	const Op *roles = roles_of(f);
+	const Op *roles = func_find(f, OP_ROLES);
 	int64_t n = 0;
 
 	for (int r = 0; roles && attr_regs(roles) && r < 2; r++)

@@ -20,15 +20,6 @@ add_tensor(AbiList *l, Arena *mem, const Func *f, int i)
 			vec_push(mem, l, ((AbiParam){ABI_EXTENT, i, d, 8}));
 }
 
-static bool
-has_assert(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_ASSERT)
-			return true;
-	return false;
-}
-
 TensorMap *
 artefact_maps(const Func *f, const Target *t, Arena *mem, int *n)
 {
@@ -69,7 +60,7 @@ artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 		vec_push(mem, &l, ((AbiParam){ABI_GRID, 0, d, 4}));
 	for (int d = 0; d + 1 < f->naxis && f->schedule.group <= 1 && !artefact_is_persistent(f); d++)
 		vec_push(mem, &l, ((AbiParam){ABI_INVERSE, 0, d, 8}));
-	if (has_assert(f))
+	if (block_find(f->body, OP_ASSERT))
 		vec_push(mem, &l, ((AbiParam){ABI_FAULTS, 0, 0, 8}));
 	if (split_part_bytes(f)) {
 		vec_push(mem, &l, ((AbiParam){ABI_ARRIVALS, 0, 0, 8}));

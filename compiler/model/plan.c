@@ -240,9 +240,10 @@ split_part_bytes(const Func *f)
 {
 	int64_t n = 0;
 
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_STREAM_GIVE)
-			return given_bytes(op);
+	const Op *give = block_find(f->body, OP_STREAM_GIVE);
+
+	if (give)
+		return given_bytes(give);
 
 	for (const Op *op = f->body->first; op; op = op->next)
 		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))

@@ -357,19 +357,10 @@ run(Sim *s)
 
 /* ---- the function ---- */
 
-static const Op *
-roles_of(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_ROLES)
-			return op;
-	return NULL;
-}
-
 static void
 list_roles(Sim *s, double warps)
 {
-	const Op *roles = roles_of(s->f);
+	const Op *roles = func_find(s->f, OP_ROLES);
 	s->nroles = roles ? ROLES : 1;
 	s->groups = roles ? (int)attr_copies(roles)->at[1] : 1;
 	for (int i = 0; i < s->nroles; i++) {

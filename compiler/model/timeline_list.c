@@ -36,9 +36,9 @@ static bool
 list_loop(StepList *c, const Op *op, double times)
 {
 	const Block *body = op->region[op->nregion - 1];
-	const Op *yield = yield_of(body), *from = op->kind == OP_FOR ? op->in[0]->def : NULL;
+	const Op *yield = yield_of(body);
 	int skip = op->kind == OP_FOR ? 3 : 0, carried = op->nin - skip, first = body->narg - carried;
-	bool over_programs = from && from->kind == OP_BLOCK_ID, is_shown = !over_programs && syncs(op);
+	bool over_programs = op_is_over_programs(op), is_shown = !over_programs && syncs(op);
 	double trips = over_programs ? 1 : c->facts->trips(c->facts->user, op);
 	int n = is_shown ? (int)MIN(trips, c->shown) : 1;
 	if (is_shown)

@@ -37,10 +37,7 @@ has_loop(const Op *from)
 bool
 choose_merges(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_MERGE)
-			return true;
-	return false;
+	return func_find(f, OP_MERGE) != NULL;
 }
 
 bool

@@ -199,9 +199,7 @@ static double
 launch_trips(void *user, const Op *loop)
 {
 	const Launch *l = user;
-	const Op *from = loop->kind == OP_FOR ? loop->in[0]->def : NULL;
-	bool over_programs = from && from->kind == OP_BLOCK_ID;
-	return over_programs ? 1.0 / MAX(l->f->schedule.coarsen, 1) : estimate_trips(l->f, l->b, loop);
+	return op_is_over_programs(loop) ? 1.0 / MAX(l->f->schedule.coarsen, 1) : estimate_trips(l->f, l->b, loop);
 }
 
 static bool

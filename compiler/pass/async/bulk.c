@@ -16,7 +16,7 @@ Op *
 pipeline_programs(const Op *loop)
 {
 	Op *op = loop->home->parent;
-	return op && op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID ? op : NULL;
+	return op && op_is_over_programs(op) ? op : NULL;
 }
 
 /* An mbarrier is initialised once.  The symmetric form carries slots and phases on through a loop over programs. */

@@ -44,8 +44,7 @@ is_of_cluster(const Op *op)
 		return false;
 	const Value *of = op->in[0];
 	const Op *loop = of->def ? NULL : of->block->parent;
-	const Op *block = of->def ? of->def : loop && loop->kind == OP_FOR && of->index == 0 ? loop->in[0]->def : NULL;
-	return block && block->kind == OP_BLOCK_ID;
+	return of->def ? of->def->kind == OP_BLOCK_ID : loop && of->index == 0 && op_is_over_programs(loop);
 }
 
 /* Can it differ between programs that are neighbours along the axis? */
@@ -200,25 +199,14 @@ cluster_axis(const Func *func, const Target *t, int *along)
 double
 cluster_share(const Func *f, const int64_t *grid)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1) {
-			int64_t n = grid[attr_along(op)], ranks = attr_ranks(op);
-			return (double)n / (double)((n + ranks - 1) / ranks * ranks);
-		}
-	return 0;
+	const Op *at = cluster_program(f->body);
+	if (!at)
+		return 0;
+	int64_t n = grid[attr_along(at)], ranks = attr_ranks(at);
+	return (double)n / (double)((n + ranks - 1) / ranks * ranks);
 }
 
 /* ---- the loop's copies ---- */
-
-const Op *
-cluster_program(const Op *programs)
-{
-	const Block *b = programs->region[0];
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
-			return op;
-	return NULL;
-}
 
 /* Can the tile be copied in as many parts?  A part has whole periods of the swizzle, of 8 rows. */
 static bool
@@ -236,7 +224,7 @@ int
 cluster_find_shared(Pipeline *p)
 {
 	Op *programs = pipeline_programs(p->loop);
-	const Op *at = programs ? cluster_program(programs) : NULL;
+	const Op *at = programs ? cluster_program(programs->region[0]) : NULL;
 	int n = 0;
 	if (!at)
 		return 0;

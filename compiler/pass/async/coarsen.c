@@ -170,16 +170,6 @@ coarsen(Coarsen *c)
 	op_erase(c->loop);
 }
 
-/* As pass persist makes it. */
-static Op *
-loop_of_programs(const Func *f)
-{
-	for (Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID)
-			return op;
-	return NULL;
-}
-
 void
 pass_coarsen(Module *m, const Target *t)
 {
@@ -188,7 +178,7 @@ pass_coarsen(Module *m, const Target *t)
 		Coarsen c = {.m = m, .f = f, .n = MIN(f->schedule.coarsen, PROGRAMS_MOST)};
 		if (f->is_reference || c.n <= 1 || f->coarsen_reason)
 			continue;
-		c.loop = loop_of_programs(f);
+		c.loop = func_programs(f);
 		if (c.loop)
 			coarsen(&c);
 	}

@@ -12,15 +12,6 @@
 
 enum { BYTES_MOST = 8, DEPTH = 8 };                     /* of a thread */
 
-static bool
-has_ptx(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_INLINE_PTX)
-			return true;
-	return false;
-}
-
 /* A value that is there before the loop, or could be computed there. */
 static bool
 may_be_early(const Op *loop, const Value *v, int depth)
@@ -79,7 +70,7 @@ read_early(Func *f, Op *loop)
 void
 pipeline_early(Func *f)
 {
-	if (has_ptx(f))
+	if (block_find(f->body, OP_INLINE_PTX))
 		return;
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_FOR && loop_multiplies(op))

@@ -228,7 +228,7 @@ pass_persist(Module *m, const Target *t)
 		Op *loop = is_persistent(f) ? make_persistent(m, f, t) : NULL;
 		if (!loop && f->schedule.ctas > 1 && !f->is_reference)
 			choose_cluster(f, t, &(int){0});
-		if (loop && !asked && !cluster_program(loop) && order_programs(m, loop))
+		if (loop && !asked && !cluster_program(loop->region[0]) && order_programs(m, loop))
 			f->schedule.persistent = false; /* a block for each program */
 	}
 }

@@ -120,8 +120,6 @@ void pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number);
 void pipeline_await(Builder *b, Value *ring, Value *number, Value *phase);
 Value *pipeline_next_phase(Builder *b, Value *phase, Value *next_number);
 Value *pipeline_mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, const char *name);
-/* The loop over programs that the loop stands in, or NULL. */
-Op *pipeline_programs(const Op *loop);
 
 /* order.c: programs whose loops are longer come first, where the loop over programs has such; false: it has not */
 bool order_programs(Module *m, Op *programs);
@@ -153,8 +151,6 @@ double cluster_share(const Func *f, const int64_t *grid);
 bool cluster_varies(Func *f, int axis, const Op *read);
 /* Does the loop run as often in programs that are neighbours along the axis? */
 bool cluster_steps_alike(Func *f, int axis, const Op *loop);
-/* In the loop over programs, where a program's index comes from, if it is a cluster's; or NULL. */
-const Op *cluster_program(const Op *programs);
 /* Which copies go to all blocks of the cluster: those of reads that are the same for programs along the axis. */
 int cluster_find_shared(Pipeline *p);
 /* Around the loop over programs: mbarriers are set up before peers use them, and stay until peers do no more. */

@@ -376,7 +376,7 @@ steps_alike(const Protocol *p, const Op *copy)
 	Func *f = copy->home->func;
 	for (const Op *loop = copy->home->parent; loop && loop != p->roles; loop = loop->home->parent) {
 		const Op *programs = loop->home->parent;
-		const Op *at = programs && programs->kind == OP_FOR ? cluster_program(programs) : NULL;
+		const Op *at = programs && programs->kind == OP_FOR ? cluster_program(programs->region[0]) : NULL;
 		if (at && !cluster_steps_alike(f, (int)attr_along(at), loop))
 			return false;
 	}
@@ -430,12 +430,10 @@ check_trips(Protocol *p, Tracer *t, int first)
 const char *
 check_rings(Func *f, const Op **at)
 {
-	Protocol p = {.tmp = f->module->cx->tmp};
+	Protocol p = {.tmp = f->module->cx->tmp, .roles = func_find(f, OP_ROLES)};
 	int slots = longest_ring(f);
 	Tracer tracer;
 
-	for (const Op *op = f->body->first; op && !p.roles; op = op->next)
-		p.roles = op->kind == OP_ROLES ? op : NULL;
 	if (!slots)
 		return NULL;
 	trace_open(&tracer, f, p.tmp);

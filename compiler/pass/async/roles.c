@@ -62,9 +62,7 @@ refuse(Parting *p, const char *why)
 static bool
 find_programs(Parting *p)
 {
-	for (Op *op = p->f->body->first; op; op = op->next)
-		if (op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID)
-			p->programs = op;
+	p->programs = func_programs(p->f);
 	if (!p->programs)
 		return refuse(p, "no product of warpgroups is in a loop over programs");
 	const Op *next = p->programs->next;

@@ -357,8 +357,8 @@ pass_skew(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++) {
 		Func *f = m->funcs.at[i];
-		for (Op *op = f->body->first; op; op = op->next)
-			if (op->kind == OP_ROLES)
-				visit(m, f, op->region[1]);
+		const Op *roles = func_find(f, OP_ROLES);
+		if (roles)
+			visit(m, f, roles->region[1]);
 	}
 }

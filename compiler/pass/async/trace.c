@@ -86,10 +86,8 @@ has_loop(const Op *loop)
 {
 	const Block *b = loop->region[0];
 	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op->kind == OP_FOR)
-			for (const Op *in = op->region[0]->first; in; in = op_after(in, op->region[0]))
-				if (in->kind == OP_AWAIT)
-					return true;
+		if (op->kind == OP_FOR && block_find(op->region[0], OP_AWAIT))
+			return true;
 	return false;
 }
 

@@ -12,13 +12,6 @@
 
 #include <string.h>
 
-static bool
-is_zero(const Value *v)
-{
-	const Attr *a = value_const(v);
-	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
-}
-
 /* x + dot(a, b, 0), where the dot has no other use: the sum is the accumulator's work. */
 static void
 fold_sum(Op *add)
@@ -27,7 +20,7 @@ fold_sum(Op *add)
 		Op *dot = add->in[i]->def;
 		Value *acc = add->in[1 - i];
 		bool is_dot = dot && dot->kind == OP_DOT && dot->home == add->home;
-		if (!is_dot || dot->out[0].nuses != 1 || !is_zero(dot->in[2]))
+		if (!is_dot || dot->out[0].nuses != 1 || !value_is_zero(dot->in[2]))
 			continue;
 		op_set_in(dot, 2, acc);
 		op_move(dot, add->home, add);

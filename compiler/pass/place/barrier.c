@@ -274,12 +274,6 @@ leaves_effects(const Barrier *k, const Op *loop)
 	return false;
 }
 
-static bool
-is_over_programs(const Op *loop)
-{
-	return loop->kind == OP_FOR && loop->in[0]->def && loop->in[0]->def->kind == OP_BLOCK_ID;
-}
-
 static void
 close_global(Effects *open)
 {
@@ -308,7 +302,7 @@ walk_iterations(Barrier *k, Op *op, bool is_cut)
 		if (!leaves_effects(k, op))
 			break;
 		advance_iteration(&k->open, body);
-		if (is_over_programs(op))
+		if (op_is_over_programs(op))
 			close_global(&k->open);
 		if (is_cut)
 			break;

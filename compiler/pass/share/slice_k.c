@@ -280,14 +280,6 @@ fill_body(Sliced *x, Block *to, bool masks_sums)
 	build_yield(&x->b, out, s->loop->nout);
 }
 
-static bool
-is_zero(const Value *v)
-{
-	const Attr *a = value_const(v);
-
-	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
-}
-
 /* What the loop's results are: what they began with, and the sums of all slices. */
 static void
 add_slices(const Slice *s, Builder *b, Op *made)
@@ -298,7 +290,7 @@ add_slices(const Slice *s, Builder *b, Op *made)
 		Value *sum = &op_make(b, OP_REDUCE, &in, 1, attr, 2, NULL, 0)->out[0];
 		if (sum->type != s->loop->out[i].type)
 			sum = build1(b, OP_CAST, sum, s->loop->out[i].type);
-		sum = is_zero(s->loop->in[3 + i]) ? sum : build2(b, OP_ADD, s->loop->in[3 + i], sum);
+		sum = value_is_zero(s->loop->in[3 + i]) ? sum : build2(b, OP_ADD, s->loop->in[3 + i], sum);
 		sum->name = s->loop->out[i].name;
 		value_replace(&s->loop->out[i], sum);
 	}

@@ -32,14 +32,6 @@
  * run one after the other, so that `split` shows there what its merge makes; without `split` the op merge goes. */
 #include "pass/share/split_k.h"
 
-static bool
-is_zero(const Value *v)
-{
-	const Attr *a = value_const(v);
-
-	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
-}
-
 /* ---- on a GPU ---- */
 
 /* What the sums began with is added once: parts begin with zero. */
@@ -51,7 +43,7 @@ begin_sums(Split *s)
 	for (int i = 0; i < loop->nout && !s->merge; i++) {
 		Value *init = loop->in[3 + i];
 		s->fold[i] = split_fold(loop, i);
-		if (s->fold[i] != OP_ADD || is_zero(init))
+		if (s->fold[i] != OP_ADD || value_is_zero(init))
 			continue;
 		Builder b = build_before(loop);
 		Value *zero = dtype_is_float(init->type->elem) ? build_float(&b, init->type, 0)

@@ -56,14 +56,6 @@ typedef struct Stream {
 
 /* ---- which loop ---- */
 
-static bool
-is_zero(const Value *v)
-{
-	const Attr *a = value_const(v);
-
-	return a && (a->kind == KIND_FLOAT ? a->f == 0.0 : a->i == 0);
-}
-
 static const char *
 loop_reason(const Op *loop, const Block *body)
 {
@@ -78,7 +70,7 @@ loop_reason(const Op *loop, const Block *body)
 		const Type *t = loop->out[i].type;
 		if (split_fold(loop, i) != OP_ADD || t->rank == 0 || dtype_info[t->elem].bits != SUM_BITS)
 			return "its loop does more than add into tiles of 32 bits";
-		if (!is_zero(loop->in[3 + i]))
+		if (!value_is_zero(loop->in[3 + i]))
 			return "its sums begin with something else than 0";
 	}
 	return loop->nout ? NULL : "its loop carries nothing";
@@ -109,9 +101,7 @@ before_reason(const Op *loop, const Block *body)
 static const char *
 find(Stream *s, const Target *t)
 {
-	for (Op *op = s->f->body->first; op; op = op->next)
-		if (op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID)
-			s->programs = op;
+	s->programs = func_programs(s->f);
 	if (!(t->has & HAS_ATOMIC_ORDER))
 		return arena_printf(s->m->cx->mem, "%s has no order of memory between blocks", t->name);
 	if (!s->programs || s->f->schedule.coarsen > 1 || !s->f->schedule.persistent)
@@ -316,30 +306,20 @@ finish(Stream *s, Value *end)
 	build_yield(&give, NULL, 0);
 }
 
-/* By pass split_k. */
-static bool
-is_divided(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_SPLIT_MEET)
-			return true;
-	return false;
-}
-
 void
 pass_stream(Module *m, const Target *t)
 {
 	for (int i = 0; i < m->funcs.n && t; i++) {
 		Func *f = m->funcs.at[i];
 		Stream s = {.m = m, .f = f, .ranks = 1};
-		if (f->is_reference || f->schedule.split <= 1 || is_divided(f))
+		if (f->is_reference || f->schedule.split <= 1 || func_find(f, OP_SPLIT_MEET))
 			continue;
 		f->split_reason = find(&s, t);
 		f->stream = f->split_reason ? 0 : f->schedule.split;
 		f->schedule.split = 0;
 		if (f->split_reason)
 			continue;
-		const Op *at = cluster_program(s.programs);
+		const Op *at = cluster_program(s.programs->region[0]);
 		s.ranks = at ? (int)attr_ranks(at) : 1;
 		measure(&s);
 		finish(&s, place(&s));
