@@ -13,8 +13,8 @@
 
 #include "runtime/launch/launch.h"
 
-const Device *const device_rows[] = {&device_cpu, &device_cuda, &device_metal, &device_simt};
-const int device_nrows = LEN(device_rows);
+/* Every kind of device of this build, in the order of `tegula devices`. */
+static const Device *const rows[] = {&device_cpu, &device_cuda, &device_metal, &device_simt};
 
 static void
 fill_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt, va_list ap)
@@ -129,8 +129,8 @@ tgl_device_list(TglContext *cx, int i, TglDeviceInfo *out)
 {
 	if (!cx || !out || i < 0)
 		return false;
-	for (int row = 0; row < device_nrows; row++)
-		for (int n = 0; device_rows[row]->probe(n, &cx->probe); n++)
+	for (int row = 0; row < LEN(rows); row++)
+		for (int n = 0; rows[row]->probe(n, &cx->probe); n++)
 			if (i-- == 0) {
 				*out = cx->probe.info;
 				return true;
@@ -153,8 +153,8 @@ report_unknown(Compile *cx, const char *name, bool is_simt)
 {
 	VEC(const char *) known = {0};
 	const Target *t;
-	for (int i = 0; i < device_nrows; i++)
-		vec_push(cx->tmp, &known, device_rows[i]->name);
+	for (int i = 0; i < LEN(rows); i++)
+		vec_push(cx->tmp, &known, rows[i]->name);
 	for (int i = 0; is_simt && (t = target_at(i)); i++)
 		if (t->kind == TARGET_PTX)
 			vec_push(cx->tmp, &known, arena_printf(cx->tmp, "%s:%s", device_simt.name, t->name));
@@ -178,10 +178,10 @@ row_named(TglContext *cx, const char *name, int *index, const char **target)
 	long number = *end ? strtol(name + n + 1, &end, 10) : 0;
 	bool is_number = !name[n] || (end != name + n + 1 && name[n + 1] >= '0' && name[n + 1] <= '9');
 	*index = (int)MIN(number, INT32_MAX);
-	for (int i = 0; i < device_nrows; i++)
-		if (!*end && is_number && strlen(device_rows[i]->name) == n &&
-		    memcmp(device_rows[i]->name, name, n) == 0)
-			return device_rows[i];
+	for (int i = 0; i < LEN(rows); i++)
+		if (!*end && is_number && strlen(rows[i]->name) == n &&
+		    memcmp(rows[i]->name, name, n) == 0)
+			return rows[i];
 	report_unknown(cx->own, name, n == strlen(device_simt.name) && memcmp(device_simt.name, name, n) == 0);
 	return NULL;
 }

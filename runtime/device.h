@@ -141,10 +141,6 @@ struct Device {
 	void *state;
 };
 
-/* Every kind of device of this build, in the order of `tegula devices`. */
-extern const Device *const device_rows[];
-extern const int device_nrows;
-
 extern const Device device_cpu;         /* cpu.c */
 extern const Device device_cuda;        /* cuda.c */
 extern const Device device_metal;       /* metal.c */

@@ -39,7 +39,7 @@ compile_into(Compile *cx, Arena *mem)
 }
 
 /* `T`, `*mut f32`, `in strided f16[N, cdiv(K, 128)]`: as fmt writes it. */
-const char *
+static const char *
 param_type_text(Compile *cx, const KernelParam *p)
 {
 	Text s = {0};

@@ -117,7 +117,6 @@ void graph_keep(TglGraph *g, TglKernel *k, Instance *in, TglTensor *const *tenso
 /* What the compiler makes from now on goes to `mem`, so that it can be freed apart from the
  * program; returns where it went before.  Names that are interned stay the program's. */
 Arena *compile_into(Compile *cx, Arena *mem);
-const char *param_type_text(Compile *cx, const KernelParam *p);
 void program_unref(TglProgram *p);
 
 /* cache/cache_api.c */

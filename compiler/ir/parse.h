@@ -98,7 +98,6 @@ Value *read_resolve(Reader *r, const char *name, Place at);
 
 bool read_dtype(Reader *r, DType *t);
 bool read_type(Reader *r, const Type **out);
-bool read_layout(Reader *r, const Layout **out);        /* #N of a layout declared above, or nothing: NULL */
 bool read_place(Reader *r, Place *out);                 /* @line:col, @file:line:col, or nothing */
 bool read_block(Reader *r, Block *b);                   /* ops up to the closing brace */
 

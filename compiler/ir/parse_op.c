@@ -91,7 +91,8 @@ read_type(Reader *r, const Type **out)
 	return read_tile(r, out);
 }
 
-bool
+/* #N of a layout declared above, or nothing: NULL. */
+static bool
 read_layout(Reader *r, const Layout **out)
 {
 	int64_t n;

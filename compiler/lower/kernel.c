@@ -193,13 +193,38 @@ fetch_maps(Lower *l)
 	lower_end_when(l);
 }
 
+/* Each angle takes 90 instructions of PTX, most of them for large arguments, and LLVM's time is quadratic in them (1024
+ * angles a thread: 9 s).  Kernels with more than so many call a function of eight, where the target has calls. */
+enum { ANGLES_INLINE = 64 };
+
+/* Sines, cosines and tangents that a thread computes. */
+static int64_t
+angle_count(const Func *f)
+{
+	int64_t n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if ((op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !attr_fast(op))
+			n += lower_count(&op->out[0]);
+	return n;
+}
+
+/* Functions of angles branch.  LLVM and ptxas move loads of read-only memory down past branches, to their uses, and then
+ * nothing hides the latency: kernels with such functions load as from memory that may be written, and angles are reduced
+ * after PRIM_HOLD, which no such load passes and which becomes no instruction. */
+static void
+find_angles(Lower *l)
+{
+	int64_t n = angle_count(l->f);
+	l->reduces_angles = n > 0;
+	l->calls_angles = n > ANGLES_INLINE;
+}
+
 static void
 begin(Lower *l)
 {
 	ThreadParam *param = NEW_ARRAY(l->mem, ThreadParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
-	l->reduces_angles = lower_reduces_angles(l->f);
-	l->calls_angles = lower_angle_count(l->f) > ANGLES_INLINE;
+	find_angles(l);
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	ThreadKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
@@ -232,30 +257,6 @@ bind_params(Lower *l)
 			r = lower_op2(l, THREAD_NE, r, thread_int_const(l->b, REG_I8, 0));
 		lower_new(l, v)[0] = r;
 	}
-}
-
-static bool
-reduces_angle(const Op *op)
-{
-	return (op->kind == OP_SIN || op->kind == OP_COS || op->kind == OP_TAN) && !attr_fast(op);
-}
-
-bool
-lower_reduces_angles(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (reduces_angle(op))
-			return true;
-	return false;
-}
-
-int64_t
-lower_angle_count(const Func *f)
-{
-	int64_t n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += reduces_angle(op) ? lower_count(&op->out[0]) : 0;
-	return n;
 }
 
 /* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */
@@ -304,8 +305,9 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group)
 	}
 }
 
-void
-lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES])
+/* l->program becomes the position on the grid of program number `at`; `grid` is of at's type. */
+static void
+find_program_at(Lower *l, Reg at, const Reg grid[MAX_AXES])
 {
 	find_program(l, at, grid, l->f->schedule.group);
 }
@@ -334,7 +336,7 @@ lower_program_at(Lower *l, const Op *op, int axis)
 	if (axis >= l->f->naxis)
 		return lower_i64(l, 0);
 	if (attr_ranks(op) == 1 || along >= l->f->naxis) {
-		lower_find_program(l, at, l->programs);
+		find_program_at(l, at, l->programs);
 		return l->program[axis];
 	}
 	find_neighbour(l, op, at);
@@ -364,7 +366,7 @@ lower_programs(Lower *l)
 		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
 	}
 	if (!artefact_is_persistent(l->f))
-		lower_find_program(l, l->block, grid);
+		find_program_at(l, l->block, grid);
 	const Op *stream = l->t->has & HAS_GRID_WAIT ? stream_loop(l->f) : NULL;
 	for (Op *op = l->f->body->first; op; op = op->next) {
 		lower_op(l, op);

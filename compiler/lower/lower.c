@@ -61,13 +61,7 @@ lower_zeros(Lower *l, Value *v)
 void
 lower_refuse(Lower *l, const Op *op, const char *what)
 {
-	lower_refuse_on(l, op, what, l->t->name);
-}
-
-void
-lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where)
-{
-	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, where);
+	diag_error(l->cx, op->place, DIAG_LOWER_CANNOT, what, l->t->name);
 }
 
 void

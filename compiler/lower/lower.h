@@ -62,22 +62,11 @@ void lower_block(Lower *l, const Block *b);             /* every op of it but th
 void lower_op(Lower *l, Op *op);
 int lower_number(const Op *op, const Func *f);          /* among the function's ops of its kind, in text order, from 1 */
 
-/* Functions of angles branch.  LLVM and ptxas move loads of read-only memory down past branches, to their uses, and then
- * nothing hides the latency: kernels with such functions load as from memory that may be written, and angles are reduced
- * after PRIM_HOLD, which no such load passes and which becomes no instruction. */
-bool lower_reduces_angles(const Func *f);
-/* Sines, cosines and tangents that a thread computes. */
-int64_t lower_angle_count(const Func *f);
-/* Each takes 90 instructions of PTX, most of them for large arguments, and LLVM's time is quadratic in them (1024 angles a
- * thread: 9 s).  Kernels with more than so many call a function of eight, where the target has calls. */
-enum { ANGLES_INLINE = 64 };
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
-/* l->program becomes the position on the grid of program number `at`; `grid` is of at's type. */
 /* What ops program_at and program_exists give. */
 Reg lower_program_at(Lower *l, const Op *op, int axis);
 Reg lower_program_exists(Lower *l, const Op *op);
-void lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES]);
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
 Reg lower_dim(Lower *l, const Value *tensor, int dim);
 Reg lower_stride(Lower *l, const Value *tensor, int dim);
@@ -87,7 +76,6 @@ Reg lower_zero(Lower *l, RegType t);
 void lower_zeros(Lower *l, Value *v);                   /* for all of a result */
 /* Reports at the op what the target cannot do; the op's results become zeros. */
 void lower_refuse(Lower *l, const Op *op, const char *what);
-void lower_refuse_on(Lower *l, const Op *op, const char *what, const char *where);      /* other than the target */
 /* Threads that run the op: of the block or of its role. */
 static inline int lower_threads(const Lower *l) { return l->is_lone ? 1 : l->warps * l->t->lanes; }
 /* A block's barrier (a role's, within it), or a warp's. */
@@ -252,7 +240,6 @@ Reg lower_narrow_exact(Lower *l, DType t, Reg f32);     /* a value of t: nothing
 /* An integer wrapped into its type: 4-bit ones to their low half, extended; others stay as they are. */
 Reg lower_wrap(Lower *l, DType t, Reg r);
 Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);
-RegType lower_float_type(DType t);                      /* f16, bf16, f64; else REG_F32 */
 void lower_math(Lower *l, Op *op);                      /* math/math.c: functions made of arithmetic */
 void lower_memory(Lower *l, Op *op);                    /* memory/memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* memory/atomic.c */
@@ -310,8 +297,6 @@ void lower_stream_give(Lower *l, Op *op);               /* across/stream.c */
 void lower_stream_join(Lower *l, Op *op);
 Reg lower_split_rank(Lower *l);                         /* of this block, i64 */
 void lower_buffer(Lower *l, Op *op);                    /* memory/buffer.c: buffers, asynchronous copies, mbarriers */
-/* Where number `index` of a ring stands; in_range: it is below the number of slots. */
-Reg lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range);
 /* Of a ring of mbarriers; the number is taken modulo theirs unless it is seen to be below. */
 Reg lower_mbarrier_at(Lower *l, const Value *ring, const Value *number);
 void lower_copy_bulk(Lower *l, Op *op);                 /* memory/bulk.c: copies by tensor maps */

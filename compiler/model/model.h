@@ -35,9 +35,8 @@ typedef struct OpPlan {
 } OpPlan;
 
 OpPlan plan_op(const Op *op, const Target *t);
-/* Bytes that a split_put leaves; where they begin in what a block leaves in memory, and how many those are together. */
 bool split_put_has(const Op *put, int r);              /* does it put register r? */
-int64_t split_put_bytes(const Op *put);
+/* Where its bytes begin in what a block leaves in memory, and how many those are together. */
 int64_t split_put_offset(const Op *put);
 /* Also what a stream_give leaves, of which a block has one.  Flags of a block: one for each of its warps. */
 int64_t split_part_bytes(const Func *f);

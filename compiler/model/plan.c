@@ -195,8 +195,8 @@ split_put_has(const Op *put, int r)
 }
 
 /* What is put of a state, each register of each thread as words; elements that a thread has twice, once. */
-int64_t
-split_put_bytes(const Op *put)
+static int64_t
+put_bytes(const Op *put)
 {
 	const Value *v = put->in[0];
 	const Layout *l = v->layout;
@@ -218,7 +218,7 @@ split_put_offset(const Op *put)
 
 	for (const Op *op = body->first; op && op != put; op = op->next)
 		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))
-			at += split_put_bytes(op);
+			at += put_bytes(op);
 	return at;
 }
 
@@ -247,7 +247,7 @@ split_part_bytes(const Func *f)
 
 	for (const Op *op = f->body->first; op; op = op->next)
 		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))
-			n += split_put_bytes(op);
+			n += put_bytes(op);
 	return n;
 }
 
@@ -255,7 +255,7 @@ static int64_t
 buffer_scratch(const Op *op)
 {
 	switch (op->kind) {
-	case OP_SPLIT_PUT: return attr_cluster(op) ? split_put_bytes(op) : 0;
+	case OP_SPLIT_PUT: return attr_cluster(op) ? put_bytes(op) : 0;
 	case OP_SPLIT_MEET: return attr_cluster(op) ? 0 : 4;
 	case OP_COPY: return access_scratch(op, op->out[0].layout);
 	default: return 0;

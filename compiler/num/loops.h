@@ -154,9 +154,7 @@ LOOP_LIST(X)
 
 extern const Loops loops_at[CPU_LEVELS];
 
-/* reduce.c: f32 for narrow floats, a byte for 4-bit integers, else t. */
-DType wide_of(DType t);
-/* What is accumulated: the result's type for sums and their like, the elements' own for orders. */
+/* reduce.c: what is accumulated: the result's type for sums and their like, the elements' own for orders. */
 DType work_type(const Reduce *r);
 
 #endif

@@ -27,7 +27,8 @@ is_arg(ReduceFn fn)
 	return fn == RED_ARGMAX || fn == RED_ARGMIN;
 }
 
-DType
+/* f32 for narrow floats, a byte for 4-bit integers, else t. */
+static DType
 wide_of(DType t)
 {
 	if (dtype_is_float(t))

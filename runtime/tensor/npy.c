@@ -361,8 +361,8 @@ write_tensor(int fd, void *of)
 	return ok;
 }
 
-bool
-npy_save(const TglTensor *t, Compile *report, const char *path)
+static bool
+save(const TglTensor *t, Compile *report, const char *path)
 {
 	bool ok = file_write(path, write_tensor, (void *)t);
 	if (!ok)
@@ -379,7 +379,7 @@ tgl_tensor_save(TglTensor *t, const char *path)
 	TglStatus s = tensor_fetched(t, "tgl_tensor_save", true);
 	if (s != TGL_OK)
 		return s;
-	if (!npy_save(t, cx->own, path))
+	if (!save(t, cx->own, path))
 		return context_fail(cx, TGL_ERROR_FILE, NULL);
 	return TGL_OK;
 }

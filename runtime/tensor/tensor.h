@@ -74,6 +74,5 @@ bool npy_parse_header(const char *text, size_t size, NpyHeader *h, const char **
 /* npy.c */
 
 TglTensor *npy_open(TglDevice *dev, Compile *report, const char *path, int want);
-bool npy_save(const TglTensor *t, Compile *report, const char *path);
 
 #endif

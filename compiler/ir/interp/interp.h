@@ -101,8 +101,6 @@ bool tile_is_float(const Type *t);
 double tile_float(const Type *t, const void *data, int64_t at);
 void tile_whole(const Type *t, const void *data, int64_t at, char word[TILE_WORD]);     /* an integer, bool or pointer */
 void program_format(int naxis, const int64_t program[MAX_AXES], Text *out);         /* "program (1, 2)" */
-/* The tile's text, without its type: in lines, long ones in their first and last elements. */
-void tile_format(const Type *t, const void *data, Text *out);
 /* What a print with {trace} writes of a program, the tile's `data` being of its {valid} extents if it has some; false:
  * nothing, the print is for another program. */
 bool tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, Text *out);

@@ -48,8 +48,8 @@ format_dimension(const Type *t, const void *data, int d, int64_t at, Text *out)
 	text_put(out, "]");
 }
 
-void
-value_format(const Type *t, const void *data, Text *out)
+static void
+format_value(const Type *t, const void *data, Text *out)
 {
 	format_dimension(t, data, 0, 0, out);
 }
@@ -59,7 +59,7 @@ format_values(const Worker *w, const Op *op, int first, Text *out)
 {
 	for (int i = first; i < op->nin; i++) {
 		text_put(out, " ");
-		value_format(op->in[i]->type, value_at(w, op->in[i]), out);
+		format_value(op->in[i]->type, value_at(w, op->in[i]), out);
 	}
 }
 

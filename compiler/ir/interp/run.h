@@ -235,9 +235,6 @@ void disturb_dot(Worker *w, const Dot *d, const double *a, const double *b, doub
 /* provenance.c: which pointer parameters a tile of pointers may come from; a bit each, all: unknown */
 void provenance_find(Plan *p);
 
-/* report.c */
-void value_format(const Type *t, const void *data, Text *out);
-
 /* sanitize.c */
 typedef enum ShadowUse { SHADOW_READ, SHADOW_WRITE, SHADOW_ATOMIC } ShadowUse;
 /* The op is about to use the element of tensor parameter `param` that lies `at` elements from its first. */

@@ -317,8 +317,9 @@ show_scalar(Show *s)
 	text_printf(s->out, "%.*f", MAX(after, 1), number_read(digits, NULL));
 }
 
-void
-tile_format(const Type *t, const void *data, Text *out)
+/* The tile's text, without its type: in lines, long ones in their first and last elements. */
+static void
+format_tile(const Type *t, const void *data, Text *out)
 {
 	Show s = {.type = t, .data = data, .out = out, .cut = type_count(t) > WHOLE};
 	if (t->rank == 0) {
@@ -379,6 +380,6 @@ tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, T
 	text_printf(out, ": %s: ", attr_text(print));
 	type_print(&t, out);
 	text_put(out, t.rank > 0 ? "\n" : " ");
-	tile_format(&t, data, out);
+	format_tile(&t, data, out);
 	return true;
 }

@@ -126,11 +126,18 @@ pack_two(Lower *l, DType t, Reg a, Reg b)
 	return out;
 }
 
+/* f16, bf16, f64; else REG_F32. */
+static RegType
+float_type(DType t)
+{
+	return t == TY_F16 ? REG_F16 : t == TY_BF16 ? REG_BF16 : t == TY_F64 ? REG_F64 : REG_F32;
+}
+
 Reg
 lower_narrow(Lower *l, DType t, Reg x)
 {
 	if (t == TY_F16 || t == TY_BF16)
-		return lower_as(l, CAST_FTRUNC, lower_float_type(t), x);
+		return lower_as(l, CAST_FTRUNC, float_type(t), x);
 	if (has_pack(l, t))
 		return lower_as(l, CAST_TRUNC, REG_I8, pack_two(l, t, x, thread_float_const(l->b, REG_F32, 0)));
 	return is_byte_float(t) ? narrow_fields(l, t, x) : x;
@@ -144,12 +151,6 @@ lower_narrow_exact(Lower *l, DType t, Reg x)
 		return lower_narrow(l, t, x);
 	x = lower_as(l, CAST_BITS, REG_I16, lower_as(l, CAST_FTRUNC, REG_F16, x));
 	return lower_as(l, CAST_TRUNC, REG_I8, lower_op2(l, THREAD_LSHR, x, thread_int_const(l->b, REG_I16, 8)));
-}
-
-RegType
-lower_float_type(DType t)
-{
-	return t == TY_F16 ? REG_F16 : t == TY_BF16 ? REG_BF16 : t == TY_F64 ? REG_F64 : REG_F32;
 }
 
 /* ---- without rounding twice ---- */
@@ -344,8 +345,8 @@ lower_cast_one(Lower *l, DType from, DType to, Reg r)
 static Reg
 bitcast_one(Lower *l, DType from, DType to, Reg r)
 {
-	RegType a = dtype_is_float(from) ? lower_float_type(from) : int_type(from);
-	RegType b = dtype_is_float(to) ? lower_float_type(to) : int_type(to);
+	RegType a = dtype_is_float(from) ? float_type(from) : int_type(from);
+	RegType b = dtype_is_float(to) ? float_type(to) : int_type(to);
 	if (is_byte_float(from))
 		a = REG_I8;
 	if (is_byte_float(to))

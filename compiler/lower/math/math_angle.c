@@ -105,7 +105,7 @@ reduce_great(Math m, Reg x, Reg *k)
 	return math_select(m, finite, r, math_const(m, NAN));
 }
 
-/* Loads stay before it, see lower_reduces_angles. */
+/* Loads stay before it, see find_angles in lower/kernel.c. */
 static void
 hold(Lower *l)
 {

@@ -25,8 +25,9 @@ address(Lower *l, Reg base, int64_t bytes)
 	return bytes ? thread_pointer(l->b, base, lower_i32(l, bytes)) : base;
 }
 
-Reg
-lower_slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
+/* Where number `index` of a ring stands; in_range: it is below the number of slots. */
+static Reg
+slot_at(Lower *l, const Value *ring, const Value *index, bool in_range)
 {
 	const Type *t = ring->type;
 	int64_t n = t->slots, each = buffer_slot_bytes(buffer_owner(ring)), at;
@@ -232,7 +233,7 @@ lower_tokens(Lower *l, Op *op)
 Reg
 lower_mbarrier_at(Lower *l, const Value *ring, const Value *number)
 {
-	return lower_slot_at(l, ring, number, ring_holds(number, ring->type->slots));
+	return slot_at(l, ring, number, ring_holds(number, ring->type->slots));
 }
 
 static void
@@ -312,7 +313,7 @@ needs_tma(OpKind k)
 static void
 lower_slot(Lower *l, Op *op)
 {
-	lower_new(l, &op->out[0])[0] = lower_slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
+	lower_new(l, &op->out[0])[0] = slot_at(l, op->in[0], op->in[1], attr_wrapped(op));
 }
 
 static void

@@ -33,16 +33,11 @@ const Layout *anchor_of_result(const Op *op, int i, const Layout *l);
 /* Does the op have an anchor?  Control, yields, conversions and ops whose operands and results may have any layout have
  * none. */
 bool anchor_exists(const Op *op);
-/* Operands may be in any layout, and so may the results, which share one: topk, histogram, extract … */
-bool anchor_is_free(const Op *op);
 /* The type of the tile whose layout the anchor is. */
 const Type *anchor_type(const Op *op);
 
 /* dot_operand.c: the layouts that a matrix instruction requires of operands a and b (0, 1), from its accumulator's; NULL
  * where the dot is made of multiplications, which takes any. */
 const Layout *dot_operand(const Op *op, const Layout *acc, int which);
-/* `fragment` in the last two dimensions of a tile of that type, with the warps of `acc`, which does not have dimension
- * `lost`; the rest over registers. */
-Layout fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int lost);
 
 #endif

@@ -73,7 +73,6 @@ void assign_flood(Assign *a, int var, const Layout *l, int ways);
 
 /* assign_cost.c */
 double assign_cost(Assign *a);
-double convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t);
 
 /* assign_write.c: layouts and conversions into the module */
 void assign_write(Assign *a);

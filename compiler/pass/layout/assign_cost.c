@@ -64,7 +64,7 @@ conversion(const Assign *a, const Layout *src, const Layout *dst, int bits)
 	}
 }
 
-double
+static double
 convert_cost(Assign *a, const Layout *src, const Layout *dst, const Type *t)
 {
 	int bits = element_bits(t);

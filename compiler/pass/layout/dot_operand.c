@@ -112,8 +112,10 @@ warp_image(const Layout *acc, int i, const Layout *to, int lost)
 	return dot_share(acc, acc->map.col[layout_in_at(acc, IN_WARP) + i], lost, to);
 }
 
-Layout
-fragment_spread(const Layout *fragment, const Type *type, const Layout *acc, int lost)
+/* `fragment` in the last two dimensions of a tile of that type, with the warps of `acc`, which does not have dimension
+ * `lost`; the rest over registers. */
+static Layout
+spread_fragment(const Layout *fragment, const Type *type, const Layout *acc, int lost)
 {
 	int rank = type->rank, order[LAYOUT_RANK], n = 0;
 	int lanes = layout_in_at(fragment, IN_LANE), regs = fragment->in[IN_REGISTER];
@@ -150,7 +152,7 @@ dot_operand(const Op *op, const Layout *acc, int which)
 		return NULL;
 	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
 	int k = which == 0 ? t->rank - 1 : t->rank - 2;
-	Layout l = fragment_spread(&fragment, t, acc, k);
+	Layout l = spread_fragment(&fragment, t, acc, k);
 	if (attr_k_bits(op))
 		l = layout_move_bits(&l, k, attr_k_bits(op)->at);
 	return layout_intern(op->home->func->module, &l);

@@ -122,8 +122,9 @@ access_operand(const Op *op, const Layout *anchor, int i)
 	return keep(op, keep_dims(anchor, kept));
 }
 
-bool
-anchor_is_free(const Op *op)
+/* Operands may be in any layout, and so may the results, which share one: topk, histogram, extract … */
+static bool
+is_free(const Op *op)
 {
 	switch (op->kind) {
 	case OP_TOPK: case OP_HISTOGRAM: case OP_EXTRACT: case OP_CONST: case OP_IOTA: return true;
@@ -157,7 +158,7 @@ anchor_operand(const Op *op, const Layout *anchor, int i)
 {
 	int dims[LAYOUT_RANK];
 	Layout l;
-	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || anchor_is_free(op))
+	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || is_free(op))
 		return NULL;
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
@@ -204,7 +205,7 @@ anchor_result(const Op *op, const Layout *anchor, int i)
 		l = layout_pair(anchor);
 		return layout_intern(m, &l);
 	case OP_CAT:
-		if (anchor_is_free(op))
+		if (is_free(op))
 			return anchor;
 		l = stack(op, anchor);
 		return layout_intern(m, &l);
@@ -241,7 +242,7 @@ anchor_of_operand(const Op *op, int i, const Layout *l)
 {
 	int dims[LAYOUT_RANK];
 	Layout p;
-	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || anchor_is_free(op))
+	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || is_free(op))
 		return NULL;
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
@@ -272,7 +273,7 @@ anchor_of_result(const Op *op, int i, const Layout *l)
 		return NULL;
 	switch (op->kind) {
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_CAT:
-		if (op->kind == OP_CAT && anchor_is_free(op))
+		if (op->kind == OP_CAT && is_free(op))
 			return l;
 		return NULL;
 	case OP_RESHAPE:
@@ -295,7 +296,7 @@ anchor_type(const Op *op)
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_PREFETCH:
 		return op->in[0]->type;
 	case OP_CAT:
-		return anchor_is_free(op) ? op->out[0].type : op->in[0]->type;
+		return is_free(op) ? op->out[0].type : op->in[0]->type;
 	case OP_WRITE: case OP_ATOMIC:
 		return op->in[access_data(op)]->type;
 	case OP_STORE:

@@ -103,6 +103,19 @@ find(Simplify *s, Op *op)
 	return v;
 }
 
+/* May it, or anything in its regions, change memory? */
+static bool
+writes(const Op *op)
+{
+	if (op_has(op, WRITES) || op->kind == OP_INLINE_PTX)
+		return true;
+	for (int r = 0; r < op->nregion; r++)
+		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
+			if (op_has(in, WRITES) || in->kind == OP_INLINE_PTX)
+				return true;
+	return false;
+}
+
 static void
 simplify_op(Simplify *s, Op *op)
 {
@@ -115,7 +128,7 @@ simplify_op(Simplify *s, Op *op)
 	Op *same = seen_match(s->seen, op, s->epoch);
 	for (int i = 0; same && i < op->nout; i++)
 		simplify_forward(s, &op->out[i], &same->out[i]);
-	if (op_writes(op))
+	if (writes(op))
 		s->epoch++;
 }
 
@@ -152,18 +165,6 @@ simplify_emit2(Simplify *s, Op *at, OpKind kind, Value *x, Value *y)
 	return simplify_emit(s, at, kind, (Value *[]){x, y}, 2, NULL, 0, NULL);
 }
 
-bool
-op_writes(const Op *op)
-{
-	if ((op_info[op->kind].traits & WRITES) || op->kind == OP_INLINE_PTX)
-		return true;
-	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-			if ((op_info[in->kind].traits & WRITES) || in->kind == OP_INLINE_PTX)
-				return true;
-	return false;
-}
-
 static void walk(Simplify *s, Block *b);
 
 /* A loop's body may find memory as an earlier trip left it.  The function of a reduction keeps to itself: what
@@ -171,16 +172,16 @@ static void walk(Simplify *s, Block *b);
 static void
 walk_regions(Simplify *s, Op *op)
 {
-	bool writes = op_writes(op);
+	bool changes = writes(op);
 	Seen *outer = s->seen;
 
 	if (op_has_fn(op))
 		s->seen = seen_open(s->tmp);
-	if (writes && op->kind != OP_IF)
+	if (changes && op->kind != OP_IF)
 		s->epoch++;
 	for (int r = 0; r < op->nregion; r++)
 		walk(s, op->region[r]);
-	if (writes)
+	if (changes)
 		s->epoch++;
 	s->seen = outer;
 }

@@ -25,7 +25,6 @@ Value *simplify_emit(Simplify *s, Op *at, OpKind kind, Value *const *in, int nin
 Value *simplify_emit1(Simplify *s, Op *at, OpKind kind, Value *x, const Type *want);
 Value *simplify_emit2(Simplify *s, Op *at, OpKind kind, Value *x, Value *y);
 void simplify_forward(Simplify *s, Value *from, Value *to);
-bool op_writes(const Op *op);                           /* may it, or anything in its regions, change memory? */
 
 /* simplify_fold.c: ops on constants */
 

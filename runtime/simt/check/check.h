@@ -102,8 +102,6 @@ void clocks_open(Check *c);
 void clocks_begin(Check *c);                            /* a block */
 void clocks_end(Check *c);
 void clocks_close(Check *c);
-VectorClock *vector_new(Check *c);                               /* zeroed */
-void vector_drop(Check *c, VectorClock *s);
 void clocks_barrier(Check *c, SimtThread *const *who, int n);
 /* What t did until now, for others to acquire; whatever it does from here on is later. */
 HappensBefore clocks_publish(Check *c, int agent);

@@ -33,7 +33,8 @@ vector_take(Check *c)
 	return s;
 }
 
-VectorClock *
+/* Zeroed. */
+static VectorClock *
 vector_new(Check *c)
 {
 	VectorClock *s = vector_take(c);
@@ -41,7 +42,7 @@ vector_new(Check *c)
 	return s;
 }
 
-void
+static void
 vector_drop(Check *c, VectorClock *s)
 {
 	if (!s || s->is_kept || --s->refs > 0)

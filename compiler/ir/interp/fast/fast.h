@@ -171,7 +171,6 @@ void schedule_make(Plan *p);
 
 /* storage.c */
 void storage_choose(Plan *p);
-bool operand_takes_view(const Op *op, int i);
 bool op_is_fused(const Plan *p, const Op *op);          /* elementwise, on tiles: computed in a group */
 
 /* liveness.c: webs, live ranges and moves; regalloc.c: slots for webs */

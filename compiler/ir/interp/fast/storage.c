@@ -12,8 +12,8 @@
 
 enum { BIG_TILE = 1 << 16 };                            /* elements beyond which nothing is hoisted */
 
-bool
-operand_takes_view(const Op *op, int i)
+static bool
+takes_view(const Op *op, int i)
 {
 	switch (op->kind) {
 	case OP_DOT:
@@ -69,7 +69,7 @@ count_uses(Plan *p, const Op *op)
 
 	for (int i = 0; i < op->nin; i++) {
 		ValueInfo *v = value_info(p, op->in[i]);
-		if (is_plain || !operand_takes_view(op, i))
+		if (is_plain || !takes_view(op, i))
 			v->needs_dense = true;
 	}
 }
