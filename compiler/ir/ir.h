@@ -328,9 +328,8 @@ typedef struct Builder {
 Func *func_make(Module *m, const char *name, const FuncParam *param, const Type *const *type, int nparam);
 Block *block_make(Func *f, Op *parent, const Type *const *arg, int narg);
 
-/* Makes and inserts an op; result types come from infer_types with `want` as the types asked for
- * (needed where operands don't tell: const, cast, reshape, broadcast, read …; else NULL).  An op that
- * does not infer is our mistake: dies with the reason. */
+/* Makes and inserts an op; result types come from infer_types with `want` as the types asked for (needed where operands
+ * don't tell: const, cast, reshape, broadcast, read …; else NULL).  An op that does not infer is our mistake: dies. */
 Op *op_make(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
     const Type *const *want, int nwant);
 /* The same for ops with regions: the caller then fills op->region[i] (blocks made by block_make). */
@@ -342,13 +341,12 @@ Value *build1(Builder *b, OpKind kind, Value *x, const Type *want);
 Value *build2(Builder *b, OpKind kind, Value *x, Value *y);
 Value *build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z);
 Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any tile type */
-const Type **value_types(Value *const *v, int n, Arena *mem);
 Value *build_index(Builder *b, int64_t v);                      /* const, a scalar i64 */
 Value *build_float(Builder *b, const Type *t, double v);
 Builder build_before(Op *op);                                   /* new ops go before it, from its place in the source */
-/* A loop from bounds[0] below bounds[1] by bounds[2] that carries n values from `init` on, of their types and layouts, with
- * the attributes of `like` unless it is NULL; and a branch with n results of the types and layouts of `like`.  Their regions
- * are made, and empty: the caller fills them and ends them with a yield. */
+/* A loop from bounds[0] below bounds[1] by bounds[2] that carries n values, of the types and layouts of `init`, and has the
+ * attributes of `like` unless that is NULL; a branch with n results of the types and layouts of `like`.  The caller fills
+ * their regions and ends them with a yield. */
 Op *build_for(Builder *b, Value *const bounds[3], Value *const *init, int n, const Op *like);
 Op *build_if(Builder *b, Value *condition, Value *const *like, int n);
 Op *build_yield(Builder *b, Value *const *in, int nin);
@@ -364,6 +362,7 @@ Op *op_after(const Op *op, const Block *within);        /* next in text order, r
 void func_number(Func *f);                                      /* dense ids in text order */
 typedef VEC(Value *) ValueList;
 ValueList func_values(const Func *f, Arena *mem);               /* all, in that order */
+const Type **value_types(Value *const *v, int n, Arena *mem);
 
 /* query.c: what passes and lowering ask of values and ops */
 
@@ -469,9 +468,8 @@ static inline const Attr *attr_value(const Op *op) { return op_attr(op, ATTR_VAL
 const Attr *value_const(const Value *v);                /* of the constant that v is, or NULL */
 int64_t const_int(const Op *op);                        /* of a constant of integers or bools; of floats 0 */
 
-/* infer.c: the rules named in ops.def, used by build, parse and verify alike.
- * Fills out[0..nout) or returns false with a reason (in cx->tmp) that names expected and found.
- * `out` must have room for max(4, nin, nwant) types. */
+/* infer.c: the rules named in ops.def, used by build, parse and verify alike.  Fills out[0 .. nout), which has room for
+ * max(4, nin, nwant) types, or returns false with a reason (in cx->tmp) that names expected and found. */
 bool infer_types(Module *m, const Op *op, const Type *const *want, int nwant, const Type **out, int *nout,
     const char **why);
 
@@ -491,8 +489,7 @@ Module *module_parse(Compile *cx, int file);                    /* NULL after er
 
 /* verify.c */
 
-/* Structure, types and layouts; pass.c checks the other facts that a module claims.  Returns NULL, or what is wrong and
- * where, in cx->tmp. */
+/* Structure, types and layouts; pass.c checks the other facts that a module claims.  NULL, or what is wrong and where. */
 const char *module_verify(Module *m);
 const char *verify_message(Module *m, const char *why, const Op *at);   /* the same text of what another check found */
 /* The same; *at is the op to blame, or NULL. */
