@@ -79,13 +79,13 @@ line_json(const InspectLine *x)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
+	    "s:o, s:o, s:s?}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
 	    type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
-	    "pair", pair_json(x->pair), "counted", counted_json(x->counted));
+	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause);
 	text_close(&type);
 	text_close(&details);
 	return j;
@@ -98,13 +98,14 @@ cli_inspection_json(const Inspection *x)
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
 	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, "
-	    "s:o, s:o}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps, "shared_bytes",
-	    (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
+	    "s:o, s:o, s:f, s:i}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps,
+	    "shared_bytes", (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
 	    x->bank_conflicts, "mma", x->all_mma, "wgmma", x->all_wgmma, "registers", x->registers, "spills", x->spills,
 	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
 	    "blocks", x->blocks, "blocks_asked", x->asked, "estimated_us",
 	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "chosen", x->chosen,
-	    "spent", spent_json(x), "lines", lines);
+	    "spent", spent_json(x), "lines", lines, "programs", x->bill.launched, "multiprocessors",
+	    x->t->rates ? x->t->rates->multiprocessors : 0);
 }
 
 static json_t *

@@ -51,7 +51,7 @@ bounds_tested(const Op *op, Arena *mem)
 
 /* How a tile of that layout moves between threads and device memory. */
 static void
-measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target *t)
+measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target *t, Arena *mem)
 {
 	int vector = (int)attr_vector(op),
 	    bits = x->tile->ptr != PTR_NONE ? 64 : dtype_info[x->tile->elem].bits;
@@ -73,6 +73,7 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target
 		return;
 	}
 	x->sectors_known = inspect_sectors(arg, op, x->tile, x->layout, vector, &x->touched, &x->least);
+	x->cause = inspect_cause(arg, op, x->tile, x->layout, vector, mem);
 }
 
 /* Of elements of 4 bits: bytes are written, chunks of words read. */
@@ -118,7 +119,7 @@ note_access(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg
 	x->tile = v->type;
 	x->layout = v->layout;
 	x->tested = is_tensor ? bounds_tested(op, mem) : "";
-	measure_access(x, op, arg, t);
+	measure_access(x, op, arg, t, mem);
 }
 
 static void
@@ -137,7 +138,7 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	x->sectors_known = true;
 	if (!x->layout)
 		return;
-	measure_access(x, op, arg, t);
+	measure_access(x, op, arg, t, mem);
 	if (slot->layout && dtype_is_packed(x->tile->elem))
 		x->in = packed_banks(x->layout, slot->layout, false, t);
 	else if (slot->layout)

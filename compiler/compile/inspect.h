@@ -41,6 +41,7 @@ typedef struct InspectLine {
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
 	bool sectors_known;                             /* else its indices are data */
 	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
+	const char *cause;                              /* why it touches more sectors, or is narrow; NULL: neither */
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	InspectBanks in, out;                           /* to shared memory, and from it */
@@ -86,6 +87,8 @@ bool inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, cons
     int *least);
 /* Whole records of a thread (access_records): what of the line follows; false: the access moves none. */
 bool inspect_records(InspectLine *x, const Op *op, int bits, const Target *t);
+/* Why these are more than the fewest, and why the access is narrow, in words; NULL: neither, or not known. */
+const char *inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Arena *mem);
 /* Those of its first access in the first program, for a guess: where addresses are not known as many as lanes. */
 double inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector);
 

@@ -5,7 +5,10 @@
 #include "compile/choose/choose.h"
 #include "compile/inspect.h"
 
+#include <math.h>
 #include <string.h>
+
+static const double IDLE = 1.15;                        /* printed where the fullest executes so many times the mean */
 
 /* Between what is said of a line. */
 static void
@@ -51,6 +54,8 @@ put_memory(const InspectLine *x, Text *out)
 	text_printf(out, "%d access%s of %d byte%s a thread, ", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
 	    x->bytes == 1 ? "" : "s");
 	put_sectors(x, out);
+	if (x->cause)
+		text_printf(out, " (%s)", x->cause);
 	if (*x->tested)
 		text_printf(out, "; bounds tested along %s", x->tested);
 }
@@ -91,6 +96,13 @@ inspect_memory(const BarrierPair *p, Text *out)
 		text_printf(out, "bytes %lld to %lld of shared memory", (long long)p->lo, (long long)p->hi - 1);
 }
 
+/* The access that needs a barrier before an 'if', which may be the compiler's own; NULL: it is before an access. */
+static const Op *
+inner_access(const InspectLine *x)
+{
+	return x->pair && x->pair->after != x->op && x->op->kind == OP_IF ? x->pair->after : NULL;
+}
+
 /* "before this get: put of 11:15 writes bytes 0 to 4095 of shared memory, which it reads" */
 static void
 put_pair(const BarrierPair *p, Text *out)
@@ -102,7 +114,7 @@ put_pair(const BarrierPair *p, Text *out)
 	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
 	if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
 		text_put(out, ", which must be over");
-	else if (b == p->at && b->kind != OP_ROLES)
+	else if ((b == p->at && b->kind != OP_ROLES) || p->at->kind == OP_IF)
 		text_printf(out, ", which it %s", inspect_deed(b, p->after_writes));
 	else if (b != p->at)
 		text_printf(out, ", which %s of %d:%d %s", op_info[b->kind].text, b->place.line, b->place.col,
@@ -139,7 +151,11 @@ inspect_details(const InspectLine *x, Text *out)
 		text_put(out, "cut in two: the first has no masks, which are all true up to its end");
 		break;
 	case INSPECT_BARRIER:
-		text_printf(out, strcmp(x->way, "roles") ? "before this %s" : "before %s part", x->way);
+		if (inner_access(x))
+			text_printf(out, "before %s of %d:%d", op_info[inner_access(x)->kind].text,
+			    inner_access(x)->place.line, inner_access(x)->place.col);
+		else
+			text_printf(out, strcmp(x->way, "roles") ? "before this %s" : "before %s part", x->way);
 		if (x->pair)
 			put_pair(x->pair, out);
 		break;
@@ -166,6 +182,38 @@ put_line(const InspectLine *x, Text *out)
 	text_put(out, "\n");
 	text_close(&type);
 	text_close(&where);
+}
+
+/* The part that is the longest, and the line that takes the most of it. */
+static void
+put_longest(const Inspection *x, Text *out)
+{
+	int most = 0;
+	const LineBill *line = NULL;
+	for (int i = 0; i < BILL_PARTS; i++)
+		if (x->bill.part[i] > x->bill.part[most])
+			most = i;
+	for (int i = 0; i < x->spent.n; i++)
+		if (x->spent.at[i].part[most] > (line ? line->part[most] : 0))
+			line = &x->spent.at[i];
+	if (line && most == BILL_WAITING)
+		text_printf(out, "  mostly line %d, which waits for %s\n", line->line, line->wait);
+	else if (line)
+		text_printf(out, "  mostly line %d, which is bound by: %s\n", line->line, bill_part_names[most]);
+}
+
+/* Where the grid leaves multiprocessors idle. */
+static void
+put_grid(const Inspection *x, Text *out)
+{
+	int n = x->t->rates->multiprocessors;
+	double programs = x->bill.launched, mean = programs / n, most = ceil(mean);
+	if (programs < n)
+		text_printf(out, "  %.0f program%s for %d multiprocessors: %.0f have none\n", programs,
+		    programs == 1 ? "" : "s", n, n - programs);
+	else if (most > IDLE * mean)
+		text_printf(out, "  %.0f programs for %d multiprocessors: some execute %.0f, the mean is %.3g\n", programs,
+		    n, most, mean);
 }
 
 void
@@ -211,6 +259,9 @@ inspect_print(const Inspection *x, Text *out)
 		text_put(out, "  estimated ");
 		bill_print(&x->bill, x->t, out);
 		text_put(out, "\n");
+		put_longest(x, out);
+		if (x->bill.launched > 0)
+			put_grid(x, out);
 	}
 	if (x->chosen)
 		text_put(out, x->chosen);

@@ -13,9 +13,11 @@
 #include "num/num.h"
 #include "pass/layout/axis.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { SECTOR = 32, LANES_MOST = 64, VECTOR_MOST = 32, ACCESSES_MOST = 64, STEPS_MOST = 512, BASE_LOG = 44 };
+enum { SECTOR = 32, LANES_MOST = 64, VECTOR_MOST = 32, VECTOR_BYTES = 16, ACCESSES_MOST = 64,
+       STEPS_MOST = 512, BASE_LOG = 44 };
 
 typedef enum Where { AT_KNOWN, AT_OUTSIDE, AT_UNKNOWN } Where;
 
@@ -277,25 +279,105 @@ count(Walk *w, const Op *op, const Type *tile, const Layout *l, int first, int v
 	return true;
 }
 
+/* The first register of the access that touches the most sectors for its bytes; -1: addresses are not known. */
+static int
+worst_access(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched, int *least)
+{
+	Walk w = {.arg = arg};
+	int registers = 1 << l->in[IN_REGISTER], now, fewest, worst = 0;
+	*touched = *least = 1;
+	if (!arg || vector > VECTOR_MOST || 1 << l->in[IN_LANE] > LANES_MOST)
+		return -1;
+	vector = MIN(vector, registers);
+	for (int r = 0, n = 0; r < registers && n < ACCESSES_MOST; r += vector, n++) {
+		if (!count(&w, op, tile, l, r, vector, &now, &fewest))
+			return -1;
+		if (now * *least > *touched * fewest || (now * *least == *touched * fewest && now > *touched)) {
+			*touched = now;
+			*least = fewest;
+			worst = r;
+		}
+	}
+	return worst;
+}
+
 bool
 inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched,
     int *least)
 {
-	Walk w = {.arg = arg};
-	int registers = 1 << l->in[IN_REGISTER], now, fewest;
-	*touched = *least = 1;
-	if (!arg || vector > VECTOR_MOST || 1 << l->in[IN_LANE] > LANES_MOST)
-		return false;
-	vector = MIN(vector, registers);
-	for (int r = 0, n = 0; r < registers && n < ACCESSES_MOST; r += vector, n++) {
-		if (!count(&w, op, tile, l, r, vector, &now, &fewest))
-			return false;
-		if (now * *least > *touched * fewest || (now * *least == *touched * fewest && now > *touched)) {
-			*touched = now;
-			*least = fewest;
-		}
+	return worst_access(arg, op, tile, l, vector, touched, least) >= 0;
+}
+
+/* ---- why ---- */
+
+static bool
+depends_on_data(const InspectArg *arg, const Op *op)
+{
+	static const int64_t at[MAX_RANK] = {0};
+	const char *index = op->in[0]->type->kind == TYPE_TENSOR ? attr_index(op) : "";
+	for (int d = 0; index[d]; d++) {
+		Walk w = {.arg = arg};
+		int64_t i;
+		if (index[d] == 'g' && !element(&w, op->in[1 + d], at, &i))
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* What lies between the lanes of the worst access, where that costs sectors. */
+static void
+put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Text *out)
+{
+	Walk w = {.arg = arg};
+	int touched, least, n = 0, run = 1, first = worst_access(arg, op, tile, l, vector, &touched, &least);
+	int64_t at[LANES_MOST], bits, bytes = vector * (tile->ptr != PTR_NONE ? 64 : dtype_info[tile->elem].bits) / 8;
+	if (first < 0 || touched <= least || bytes == 0 || depends_on_data(arg, op))
+		return;
+	for (int lane = 0; lane < 1 << l->in[IN_LANE]; lane++)
+		if (lane_at(&w, op, tile, l, lane, first, &bits) == AT_KNOWN)
+			at[n++] = bits / 8;
+	while (run < n && at[run] == at[run - 1] + bytes)
+		run++;
+	if (n > 0 && run == n && at[0] % SECTOR)
+		text_printf(out, "a warp begins %lld bytes into a sector", (long long)(at[0] % SECTOR));
+	else if (run == 1 && n > 1)
+		text_printf(out, "neighbouring lanes are %lld bytes apart", llabs(at[1] - at[0]));
+	else if (run < n)
+		text_printf(out, "%lld bytes of %d lanes are adjacent, the next are %lld bytes apart",
+		    (long long)(run * bytes), run, llabs(at[run] - at[0]));
+}
+
+/* An access is no wider than the distance of rows is aligned to. */
+static void
+put_narrow(const InspectArg *arg, const Op *op, int vector, Text *out)
+{
+	const Value *tensor = op->in[0];
+	Walk w = {.arg = arg};
+	const InspectArg *x = tensor->type->kind == TYPE_TENSOR ? arg_of(&w, tensor) : NULL;
+	const char *index = x ? attr_index(op) : "";
+	int rank = (int)strlen(index), size = dtype_info[tensor->type->elem].bits;
+	int64_t bytes = (int64_t)vector * size / 8;
+	if (rank < 2 || index[rank - 1] != 'p' || x->stride[rank - 1] != 1 || bytes == 0 || bytes >= VECTOR_BYTES)
+		return;
+	for (int d = 0; d < rank - 1; d++) {
+		int64_t apart = x->stride[d] * size / 8;
+		if (x->dim[d] <= 1 || apart % (2 * bytes) == 0)
+			continue;
+		text_printf(out, "%sno wider, since rows are %lld bytes apart", out->n ? "; " : "", (long long)apart);
+		return;
+	}
+}
+
+const char *
+inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Arena *mem)
+{
+	Text t = {0};
+	if (!arg)
+		return NULL;
+	put_spread(arg, op, tile, l, MIN(vector, 1 << l->in[IN_REGISTER]), &t);
+	if (vector < 1 << l->in[IN_REGISTER])
+		put_narrow(arg, op, vector, &t);
+	return t.n ? text_take(&t, mem) : NULL;
 }
 
 double

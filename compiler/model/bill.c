@@ -54,7 +54,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 {
 	const TargetRates *r = t->rates;
 	int given;
-	*out = (Bill){.blocks = resident(c, t, &given), .registers = given};
+	*out = (Bill){.blocks = resident(c, t, &given), .registers = given, .launched = programs};
 	if (!out->blocks || c->shared_bytes > t->shared_bytes)
 		return false;
 	double spilled = MAX(c->registers - given, 0), issue = c->issue + SPILLED_ISSUE * spilled;

@@ -379,6 +379,7 @@ typedef struct Bill {
 	double part[BILL_PARTS];                        /* cycles of a multiprocessor for one program */
 	double programs;                                /* that the fullest multiprocessor runs */
 	double cycles;                                  /* of the launch */
+	double launched;                                /* programs of the whole launch; 0: not known */
 	double path;                                    /* of one program that is alone */
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
 	double spilled;                                 /* registers that it lacks */
