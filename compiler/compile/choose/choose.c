@@ -119,7 +119,8 @@ try(Search *s)
 		keep(s, cycles, &s->least[0], s->divided[0]);
 	if (s->bound.schedule.split == 2 && !choose_shares_last(&s->bound.schedule))
 		keep(s, cycles, &s->least[1], s->divided[1]);
-	if (s->tries_clusters && s->bound.schedule.specialize == 1) {
+	if (s->tries_clusters && s->bound.schedule.specialize == 1 &&
+	    estimate_pairs(s->module->funcs.at[0], &s->bound, CLUSTER) >= SHARE_LEAST) {
 		int ctas = s->bound.schedule.ctas;
 		s->bound.schedule.ctas = CLUSTER;
 		s->value[s->n] = in_clusters();

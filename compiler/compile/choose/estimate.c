@@ -325,7 +325,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	}
 	double programs = e.split;
 	if (e.ranks > 1)
-		e.along = estimate_along(f, b->naxis);
+		e.along = estimate_along(f, b, e.ranks);
+	if (e.along < 0)
+		e.ranks = 1;
 	for (int i = 0; i < b->naxis; i++) {
 		int ranks = e.ranks > 1 && i == e.along ? e.ranks : 1;
 		programs *= (double)((MAX(b->grid[i], 1) + ranks - 1) / ranks * ranks);

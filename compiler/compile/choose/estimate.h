@@ -12,8 +12,11 @@ double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* estimate_launch.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
-/* The axis of the grid along which neighbours have most of what loops read in common, as pass persist takes it. */
-int estimate_along(Func *f, int axes);
+/* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes
+ * it; -1: they share nothing. */
+int estimate_along(Func *f, const Bound *b, int ranks);
+/* Of the programs that such clusters run the share that there are; 0 if they share nothing. */
+double estimate_pairs(Func *f, const Bound *b, int ranks);
 /* Blocks of that cluster that share copies of what is read. */
 int estimate_sharers(const Op *read, int ranks, int along);
 /* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of

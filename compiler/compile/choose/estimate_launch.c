@@ -101,7 +101,8 @@ int
 estimate_sharers(const Op *read, int ranks, int along)
 {
 	bool is_tile = read->kind == OP_READ && read->out[0].type->rank == 2;
-	return ranks > 1 && is_tile && !cluster_varies(read->home->func, along, read) ? ranks : 1;
+	return ranks > 1 && is_tile && cluster_divides(read, ranks) &&
+	    !cluster_varies(read->home->func, along, read) ? ranks : 1;
 }
 
 static bool
@@ -156,20 +157,28 @@ estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, 
 }
 
 int
-estimate_along(Func *f, int axes)
+estimate_along(Func *f, const Bound *b, int ranks)
 {
 	int64_t most = 0;
-	int along = 0;
-	for (int d = 0; d < axes; d++) {
+	int along = -1;
+	for (int d = 0; d < b->naxis; d++) {
 		int64_t bytes = 0;
-		for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-			if (op->kind == OP_READ && op->home->parent && estimate_sharers(op, 2, d) > 1)
+		for (const Op *op = f->body->first; op && b->grid[d] > 1; op = op_after(op, f->body))
+			if (op->kind == OP_READ && op->home->parent && estimate_sharers(op, ranks, d) > 1)
 				bytes += tile_bytes(op->out[0].type);
 		if (bytes > most)
 			along = d;
-		most = MAX(most, bytes);
+		most = MAX(bytes, most);
 	}
 	return along;
+}
+
+double
+estimate_pairs(Func *f, const Bound *b, int ranks)
+{
+	int along = estimate_along(f, b, ranks);
+	int64_t n = along < 0 ? 0 : b->grid[along];
+	return (double)n / (double)((n + ranks - 1) / ranks * ranks + (along < 0));
 }
 
 double

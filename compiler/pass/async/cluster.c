@@ -107,6 +107,18 @@ cluster_steps_alike(Func *f, int axis, const Op *loop)
 	return !loop_varies(f, f->module->cx->tmp, axis, loop);
 }
 
+/* A part has whole periods of the swizzle, of 8 rows. */
+bool
+cluster_divides(const Op *read, int ranks)
+{
+	const Type *t = read->out[0].type;
+	const IntList *valid = attr_undef(read) ? attr_valid(read) : NULL;
+	int64_t rows = 1;
+	for (int d = 0; d < t->rank - 1; d++)
+		rows *= valid ? valid->at[d] : t->extent[d];
+	return rows % (8 * ranks) == 0;
+}
+
 bool
 has_warpgroup_product(const Block *b)
 {
@@ -118,7 +130,7 @@ has_warpgroup_product(const Block *b)
 
 /* ---- before there is a loop over programs ---- */
 
-/* Bytes that an iteration of the kernel's loops reads alike in programs along the axis. */
+/* Bytes that an iteration of the kernel's loops reads alike in programs along the axis, in parts for each block. */
 static int64_t
 common_bytes(Func *f, const Target *t, int axis)
 {
@@ -129,7 +141,7 @@ common_bytes(Func *f, const Target *t, int axis)
 			continue;
 		for (const Op *op = loop->region[0]->first; op; op = op->next)
 			if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, t) &&
-			    !read_varies(f, mem, axis, op))
+			    cluster_divides(op, f->schedule.ctas) && !read_varies(f, mem, axis, op))
 				n += tile_bytes(op->out[0].type);
 	}
 	return n;
@@ -193,7 +205,8 @@ cluster_axis(const Func *func, const Target *t, int *along)
 			*along = d;
 		most = MAX(bytes, most);
 	}
-	return most ? effects_reason(f) : "programs that are neighbours on the grid have no operand in common";
+	return most ? effects_reason(f) : "programs that are neighbours on the grid have no operand in common, or none "
+			       "whose rows are a multiple of 8 for each block";
 }
 
 double
@@ -208,18 +221,6 @@ cluster_share(const Func *f, const int64_t *grid)
 
 /* ---- the loop's copies ---- */
 
-/* Can the tile be copied in as many parts?  A part has whole periods of the swizzle, of 8 rows. */
-static bool
-has_shares(const Staged *s, int ranks)
-{
-	const Type *t = s->read->out[0].type;
-	const IntList *valid = attr_undef(s->read) ? attr_valid(s->read) : NULL;
-	int64_t rows = 1;
-	for (int d = 0; d < t->rank - 1; d++)
-		rows *= valid ? valid->at[d] : t->extent[d];
-	return rows % (8 * ranks) == 0;
-}
-
 int
 cluster_find_shared(Pipeline *p)
 {
@@ -232,7 +233,7 @@ cluster_find_shared(Pipeline *p)
 	if (!loop_varies(p->f, p->tmp, p->along, p->loop))
 		for (int i = 0; i < p->reads.n; i++) {
 			Staged *s = &p->reads.at[i];
-			s->is_shared = s->is_bulk && has_shares(s, (int)attr_ranks(at)) &&
+			s->is_shared = s->is_bulk && cluster_divides(s->read, (int)attr_ranks(at)) &&
 			    !read_varies(p->f, p->tmp, p->along, s->read);
 			n += s->is_shared;
 		}

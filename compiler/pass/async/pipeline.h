@@ -147,6 +147,8 @@ const char *cluster_axis(const Func *f, const Target *t, int *along);
 bool has_warpgroup_product(const Block *b);
 /* Of the programs that a launch in clusters runs, how many are there; 0: no clusters. */
 double cluster_share(const Func *f, const int64_t *grid);
+/* Can the tile be copied in as many parts? */
+bool cluster_divides(const Op *read, int ranks);
 /* Do programs that are neighbours along the axis read other tiles? */
 bool cluster_varies(Func *f, int axis, const Op *read);
 /* Does the loop run as often in programs that are neighbours along the axis? */
