@@ -119,7 +119,7 @@ test_few_rows(void **state)
 	assert_int_equal(value(&narrow, "BN"), 32);
 	compile_close(narrow.cx);
 	Case c = {0}, fixed = {.fixed = {{"BM", {.kind = CONST_INT, .i = 64}, {0}}}, .nfixed = 1};
-	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 33, 8192, 8192));
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 37, 4096, 11008));
 	assert_int_equal(value(&c, "BM"), 40);          /* transposed */
 	compile_close(c.cx);
 	assert_true(choose(&fixed, PRODUCT(PLAIN, SPACE), 16, 8192, 8192));

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { COMBINATIONS_MOST = 256 };
-static const double BETTER = 0.97;                              /* than the default, else that stays */
+static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the default; tiles that no header lists */
 static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
 enum { CLUSTER = 2, PAIRS_EACH = 4 };                           /* blocks; programs of a multiprocessor */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
@@ -79,7 +79,7 @@ cycles_of(const Search *s, Bill *bill)
 		*bill = (Bill){.cycles = -1, .refused = "it would be parted into roles all the same"};
 		return -1;
 	}
-	return choose_cycles(f, &s->bound, s->t, bill);
+	return choose_cycles(f, &s->bound, s->t, bill) * (s->more ? UNLISTED : 1);
 }
 
 /* The present values, if they are better. */
@@ -222,8 +222,11 @@ can_divide(const Search *s)
 static void
 add_forms(Search *s, Arena *mem)
 {
-	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1}, warps[] = {4, 8, 16};
+	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1};
+	static const int warps[] = {4, 8, 16}, stages[] = {2, 3, 4, 6, 8};
 	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, choose_warps(s->module->funcs.at[0], s->t, warps, LEN(warps)));
+	if (s->is_lone)
+		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, stages, LEN(stages));
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
@@ -299,10 +302,10 @@ take_clusters(Search *s)
 		return false;
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
 	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);
-	if (share_of_clusters(s) >= SHARE_LEAST)
-		return true;
-	memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
-	return false;
+	bool pairs = share_of_clusters(s) >= SHARE_LEAST;
+	if (!pairs)
+		memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
+	return pairs;
 }
 
 /* Without clusters. */
@@ -351,7 +354,7 @@ find_between(Search *s, TuneName *all, int n, Arena *mem)
 {
 	Module *module = s->module;
 	Arena *keep = s->k->program->cx->mem;
-	choose_between(s->k, s->first, s->how, s->t, product_with, s, mem, all, n);
+	s->is_lone = choose_between(s->k, s->first, s->how, s->t, product_with, s, mem, all, n);
 	s->module = module;
 	s->k->program->cx->mem = keep;
 }
@@ -381,10 +384,9 @@ search(Search *s, Arena *mem)
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	why_tried(s->how->why, NULL, 0, first, &s->bill, NULL);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
-	s->chosen = NEW_ARRAY(mem, NamedConst, s->n + 1);
-	s->divided[0] = NEW_ARRAY(mem, NamedConst, s->n + 1);
-	s->divided[1] = NEW_ARRAY(mem, NamedConst, s->n + 1);
-	s->in_pairs = NEW_ARRAY(mem, NamedConst, s->n + 1);
+	NamedConst **const of[] = {&s->chosen, &s->divided[0], &s->divided[1], &s->in_pairs};
+	for (int i = 0; i < LEN(of); i++)
+		*of[i] = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	s->tries_clusters = s->adds_roles && s->n < NAMES_MOST && !stands(s, SCHEDULE_CTAS) &&
 	    s->first->naxis <= AXES_MOST;
 	find_best(s, limit);

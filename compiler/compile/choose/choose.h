@@ -57,9 +57,9 @@ bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const Choos
 
 /* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
 typedef const Func *ChooseProduct(void *user, const NamedConst *value);
-/* choose_rows.c: adds, of a lone product, multiples of 32 between powers of two that are listed for its columns, and of 8
- * that divide its rows well. */
-void choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
+/* choose_rows.c: adds, of a lone product of warpgroups, multiples of 32 between powers of two listed for its columns, of 8
+ * that divide its rows well, and 6 and 8 slots beside those listed.  False: the kernel is none with a tile to choose. */
+bool choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
     void *user, Arena *mem, TuneName *all, int n);
 
 /* choose_blocks.c: the warps, and whether blocks stay, by the model; as choose_values, which calls it for kernels without

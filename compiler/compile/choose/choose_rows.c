@@ -214,10 +214,26 @@ add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const Targ
 		add_parts(name, size, mem);
 }
 
-void
+/* Slots beyond those listed: small tiles alone on their multiprocessors wait for copies that are too few. */
+static void
+add_slots(TuneName *t, Arena *mem)
+{
+	static const int more[] = {6, 8};
+	Const *all = NEW_ARRAY(mem, Const, t->nvalue + LEN(more));
+	int n = t->nvalue;
+	memcpy(all, t->value, sizeof *all * (size_t)n);
+	for (int i = 0; i < LEN(more); i++)
+		if (!lists(t, more[i]))
+			all[n++] = (Const){.kind = CONST_INT, .i = more[i]};
+	t->value = all;
+	t->nvalue = n;
+}
+
+bool
 choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
     void *user, Arena *mem, TuneName *all, int n)
 {
+	bool is_lone = false;
 	for (int i = 0; i < n; i++) {
 		int64_t size = divided(k, b, all[i].name);
 		if (size <= 0 || how->is_fixed(how->user, all[i].name) || shapes_mention(k, all[i].name))
@@ -229,7 +245,12 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 			if (!acc || acc->rank != 2 || acc->extent[0] == acc->extent[1])
 				continue;
 			add_tiles(&all[i], size, dot, all[i].value[v].i, t, mem);
+			is_lone |= has_columns_between(dot, t);
 			break;
 		}
 	}
+	for (int i = 0; i < n && is_lone; i++)
+		if (schedule_named(all[i].name) == SCHEDULE_STAGES)
+			add_slots(&all[i], mem);
+	return is_lone;
 }

@@ -43,9 +43,9 @@ static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, 
 static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
-static const double TRANSPOSED = 1.03;          /* not measured on many programs: only where it is clearly better */
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
 
 /* The blocks that share a program's loop have each a part of it. */
@@ -285,7 +285,7 @@ plain_product(const Estimate *e, double programs, int together)
 		.multiprocessors = floor(e->t->rates->multiprocessors * placed(e)),
 		.warpgroups = e->warps / 4, .stages = e->stages,
 		.split = e->split, .stream = e->stream, .ranks = e->ranks, .parted = e->parted,
-		.in_cluster = splits_in_cluster(e),
+		.in_cluster = splits_in_cluster(e), .depth = e->depth, .transposes = e->transposes,
 	};
 	return estimate_product(&p);
 }
@@ -357,9 +357,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, reason);
 	double cycles = programs_cycles(&e, programs, each, together) * (chain && !e.parted ? FLAT_CHAIN : 1);
 	if (is_plain)
-		cycles = plain_product(&e, programs, together) *
-		    (e.transposes && programs > t->rates->multiprocessors ? TRANSPOSED : 1);
-	cycles = MAX(cycles, memory_cycles(&e)) + 1e-4 * e.block.l2 * programs;
+		cycles = plain_product(&e, programs, together);
+	double memory = memory_cycles(&e), beside = is_plain ? BESIDE * fmin(cycles, memory) : 0;
+	cycles = fmax(cycles, memory) + beside + 1e-4 * e.block.l2 * programs;
 	if (bill)
 		fill_bill(&e, each, cycles, bill);
 	return cycles;

@@ -35,7 +35,8 @@ typedef struct ProductLaunch {
 	double elements, sums;                          /* of the tile; bytes of what a part leaves */
 	double together, multiprocessors;               /* blocks that are resident at once */
 	int warpgroups, stages, split, stream, ranks;
-	bool parted, in_cluster;                        /* in_cluster: what splits a loop */
+	double depth;                                   /* of a slot, in 128 bytes of a row */
+	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);

@@ -6,28 +6,33 @@
  * Programs at the tensor's edge have rows outside: where each multiprocessor has one program the slowest counts, else their
  * share.
  *
- *     program  = max(products, shared memory, lines, bytes through the L2 cache, trips * latency / (stages - 1))
+ *     program  = max(products, shared memory, lines, bytes through the L2 cache, trips * (latency / (stages - 1) + issue))
  *     launch   = rounds of as many programs as there are multiprocessors, the last with fewer, and what begins and ends
  *                them; not less than device memory takes
  *
- * The constants were fitted so that the fastest of a shape comes first: to 3,400 launches of bf16 on an H200, 30 shapes
- * from 48 to 8192 rows, tiles from 64 x 64 to 256 x 192, flat and parted, alone, in clusters and with loops shared.  What
- * comes first took 5.3 % longer than the fastest, and 3.7 % over 14 shapes that were not used.  Cycles of 1.78 GHz. */
+ * The constants were fitted so that the fastest of a shape comes first: to 6,300 launches of bf16 on an H200, 50 shapes
+ * from 37 to 8192 rows, tiles from 24 x 64 to 256 x 256, flat and parted, transposed, alone, in clusters and with loops
+ * shared.  What comes first took 2.3 % longer than the fastest, and 3.1 % over 23 shapes that were not used.  Cycles of
+ * 1.755 GHz. */
 #include "compile/choose/estimate.h"
 
 #include <math.h>
 
-static const double LAUNCH = 4094, FILL = 435, EPILOGUE = 1275, PARTED_EPILOGUE = 302, PARTED_START = 305;
-static const double LONE_WAIT = 72, PARTED_WAIT = 16;           /* of one warpgroup, whose product drains before the next */
-static const double LATENCY = 1924, SLOT_WAIT = 15;
-static const double L2_RATE = 6897, MEMORY_RATE = 2450;         /* bytes, all multiprocessors together */
-static const double BUSY = 0.19, UNEVEN = 1.09;                 /* slower: all matrix units at work; several blocks */
-static const double SCALE = 0.72;                               /* the median of measured by modelled times */
-static const double BESIDE_MEMORY = 0.3;                        /* of what waits for memory, the shorter is chosen */
-static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.3, EDGE_SHARE = 0.3;
-static const double CLUSTER_START = 1600, CLUSTER_SLOW = 1.05,  SPLIT_SLOW = 1.18;
-static const double JOIN_CLUSTER = 1000, PART_CLUSTER = 919, RATE_CLUSTER = 44;
-static const double JOIN_MEMORY = 4355, PART_MEMORY = 96, RATE_MEMORY = 146;
+static const double LAUNCH = 3257, FILL = 441, EPILOGUE = 1534, PARTED_EPILOGUE = 310, PARTED_START = 328;
+static const double LONE_WAIT = 65, PARTED_WAIT = 10;           /* of one warpgroup, whose product drains before the next */
+/* Of flat products of several warpgroups, a trip: transposed ones, and any that take less than SHORT cycles. */
+static const double TRANSPOSED_WAIT = 99, SHORT_WAIT = 20, SHORT = 400;
+static const double LATENCY = 1600, COPY_ISSUE = 50, SLOT_WAIT = 15, TRIP = 6;
+static const double DEEPER = 0.5;                               /* of a slot, that each row of 128 bytes more is worth */
+static const double L2_RATE = 7163, MEMORY_RATE = 2450;         /* bytes, all multiprocessors together */
+static const double BUSY = 0.117, UNEVEN = 1.019;               /* slower: all matrix units at work; several blocks */
+static const double SCALE = 0.726;                              /* the median of measured by modelled times */
+static const double BESIDE_MEMORY = 0.338;                      /* of what waits for memory, the shorter is chosen */
+static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.29, EDGE_SHARE = 0.3;
+static const double CLUSTER_START = 1627, CLUSTER_SLOW = 1.036, SPLIT_SLOW = 1.161;
+static const double TRANSPOSED_SLOW = 1.034;                    /* in more than one round */
+static const double JOIN_CLUSTER = 970, PART_CLUSTER = 1047, RATE_CLUSTER = 43.3;
+static const double JOIN_MEMORY = 4732, PART_MEMORY = 99, RATE_MEMORY = 137;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
  * 4096 x 4096 and 1031 x 4096 x 4096 take 0.86 to 0.93 of what they take alone; 520 x 11008 x 4096 took 1.6. */
 static const double STREAM_JOIN = 9000, STREAM_SLOW = 1.1, STREAM_EDGES = 1.2;
@@ -58,9 +63,12 @@ static double
 alone(const ProductLaunch *p, double active, bool edge)
 {
 	double ahead = fmax(p->stages - 1, 1), lone = p->parted ? PARTED_WAIT : LONE_WAIT;
-	double wait = SLOT_WAIT / ahead + (p->warpgroups == 1 ? lone : 0);
-	double trips = fmax(p->trips, 1), most = fmax(used(p, active, edge), trips * LATENCY / ahead);
-	return most + trips * wait + most / trips / 3;  /* the first trip's copies hide behind nothing */
+	double trips = fmax(p->trips, 1), several = (p->transposes ? TRANSPOSED_WAIT : 0) +
+	    SHORT_WAIT * fmax(1 - p->products / trips / SHORT, 0);
+	double wait = TRIP + SLOT_WAIT / ahead + (p->warpgroups == 1 ? lone : p->parted ? 0 : several);
+	double latency = LATENCY / (ahead + DEEPER * (p->depth - 1)) + COPY_ISSUE;
+	double most = fmax(used(p, active, edge), trips * latency);
+	return most + trips * wait + most / trips / 4;  /* the first trip's copies hide behind nothing */
 }
 
 typedef double Cost(const ProductLaunch *p, double active, bool edge);
@@ -134,6 +142,8 @@ estimate_product(const ProductLaunch *p)
 {
 	double cycles = p->parted ? parted_cycles(p) : flat_cycles(p);
 	double slow = (p->ranks > 1 ? CLUSTER_SLOW : 1) * (p->split > 1 ? SPLIT_SLOW : 1);
+	if (p->transposes && p->programs > p->multiprocessors)
+		slow *= TRANSPOSED_SLOW;
 	if (p->stream)
 		slow *= STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
 	double most = fmax(cycles, p->bytes / MEMORY_RATE) + BESIDE_MEMORY * cycles;

@@ -18,6 +18,7 @@ typedef struct Search {
 	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
+	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
 	bool tries_clusters;                                    /* of two blocks, for what is parted */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
