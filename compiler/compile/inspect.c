@@ -61,7 +61,10 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target
 	x->sectors_known = true;
 	if (!x->layout)
 		return;
-	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1);
+	int halo = access_halo(op, x->layout, t);       /* vectors that other reads share, one more than it fills */
+	vector = MAX(vector, 1 << halo);
+	x->bytes = MAX(vector * bits / 8, 1);
+	x->accesses = MAX((1 << x->layout->in[IN_REGISTER]) / vector, 1) + (halo > 0);
 	if (vector == 1 && inspect_records(x, op, bits, t))
 		return;
 	int along, words = vector == 1 ? access_window(op, &along) : 0;

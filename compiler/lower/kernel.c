@@ -225,6 +225,7 @@ begin(Lower *l)
 	ThreadParam *param = NEW_ARRAY(l->mem, ThreadParam, l->nabi);
 	l->stores_through_pointers = writes_through_pointers(l->f);
 	find_angles(l);
+	l->has_halos = lower_has_halos(l->f);
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
 	ThreadKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,

@@ -47,6 +47,7 @@ typedef struct Lower {
 	int nscratch;                                   /* uses of its scratch that the current op has made */
 	bool stores_through_pointers;                   /* so that any tensor may be written */
 	bool reduces_angles, calls_angles;
+	bool has_halos;                                 /* accesses start apart by a few elements (lower_has_halos) */
 } Lower;
 
 /* lower.c */
@@ -181,6 +182,9 @@ typedef struct LowerAccess {
 		char letter;                            /* of {index} */
 		int at;                                 /* p: which dimension of the tile; g: the first one */
 		const Value *index;
+		const Value *root;                      /* p: the index is this and `shift` more */
+		int64_t shift;
+		bool is_rooted;                         /* lo and hi are the root's */
 		LowerMap map;                           /* p: of the coordinate */
 		const Reg *gather;                      /* g: in the order of the layout's registers */
 		const Reg *still;                       /* g: what of them no trip of the loop changes (REG_I64), or NULL */
@@ -193,6 +197,7 @@ typedef struct LowerAccess {
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;
 	int window;                                     /* words of WINDOW neighbours (access_window); 0: apart */
+	int halo;                                       /* elements of vectors that hold a thread's (access_halo) */
 	int records;                                    /* that a thread moves at once, whole (access_records); 0: apart */
 } LowerAccess;
 
@@ -204,6 +209,11 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
+
+/* memory/halo.c: do accesses start a few elements apart? */
+bool lower_has_halos(const Func *f);
+/* All registers of such a read, which begins between vectors; `fill` as for others. */
+void lower_read_halo(Lower *l, const LowerAccess *a, RegType t, CacheHint cache, const Reg *fill, Reg *out);
 
 /* memory/packed.c: n elements of 4 bits from register r on, of the tensor; `at` has the mask. */
 void lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, Reg *out);

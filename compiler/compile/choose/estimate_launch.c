@@ -234,7 +234,9 @@ launch_vector(void *user, const Op *op)
 {
 	int registers, n = launch_records(user, op, &registers);
 	const Type *t = op->in[0]->type;
-	return n ? (double)n * registers / (double)t->extent[t->rank - 1] : (double)attr_vector(op);
+	const Value *v = access_tile(op);
+	int halo = v && v->layout ? access_halo(op, v->layout, ((const Launch *)user)->t) : 0;
+	return n ? (double)n * registers / (double)t->extent[t->rank - 1] : MAX((double)attr_vector(op), 1 << halo);
 }
 
 static double
@@ -249,7 +251,8 @@ launch_sectors(void *user, const Op *op)
 		return MAX(32.0 * records * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
 	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
 		return MAX(32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
-	return inspect_sectors_first(l->arg, op, v->type, v->layout, (int)attr_vector(op));
+	int vector = MAX((int)attr_vector(op), 1 << access_halo(op, v->layout, l->t));
+	return inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
 }
 
 /* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */

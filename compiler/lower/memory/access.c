@@ -10,7 +10,11 @@
  *
  *     hi = min(max(dim - start, 0), extent)     lo = min(max(-start, 0), extent)
  *
- * computed once for all threads; lo only where the start may be negative. */
+ * computed once for all threads; lo only where the start may be negative.
+ *
+ * Where accesses start a few elements apart, as a stencil's, addresses and bounds are those of the root that the starts
+ * have in common: x[i - 1 +: n] and x[i +: n] have one pointer, and where a thread's register of the one is a register of
+ * the other, its address and mask are the same, and LLVM loads it once. */
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
@@ -28,6 +32,20 @@ lower_cache(const Op *op, CacheHint otherwise)
 	if (strstr(text, "evict_last"))
 		return CACHE_KEEP;
 	return otherwise;
+}
+
+enum { NEAR = 1024, FAR = 1 << 30 };                    /* between bounds of a root: further than any shift */
+
+static void
+find_roots(const Lower *l, LowerAccess *a)
+{
+	bool shares = l->has_halos && a->layout && !dtype_is_packed(a->tile->elem) &&
+	    (a->op->kind == OP_READ || a->op->kind == OP_WRITE);
+	for (int d = 0; d < a->nd; d++) {
+		a->dim[d].root = a->dim[d].index;
+		if (shares && a->dim[d].letter == 'p')
+			a->dim[d].root = access_root(a->dim[d].index, &a->dim[d].shift);
+	}
 }
 
 /* Which dimension of the tile each p and g moves along. */
@@ -66,6 +84,23 @@ clamp(Lower *l, Reg v, Reg most, bool is_extent)
 	return lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_SMIN, v, most));
 }
 
+/* Bounds of the root, which reach further than any shift. */
+static void
+limit_root(Lower *l, LowerAccess *a, int d)
+{
+	Reg root = lower_regs(l, a->dim[d].root)[0], least = lower_i64(l, -NEAR), most = lower_i64(l, FAR);
+	Reg room = lower_op2(l, THREAD_SUB, lower_dim(l, a->tensor, d), root);
+	room = lower_op2(l, THREAD_SMIN, lower_op2(l, THREAD_SMAX, room, least), most);
+	a->dim[d].hi = lower_as(l, CAST_TRUNC, REG_I32, room);
+	a->dim[d].is_rooted = true;
+	name_after(l, a, a->dim[d].hi, "%s_left");
+	if (axis_of(a->dim[d].index)->lo >= 0)
+		return;
+	Reg before = lower_op2(l, THREAD_SUB, lower_i64(l, 0), root);
+	before = lower_op2(l, THREAD_SMIN, lower_op2(l, THREAD_SMAX, before, least), most);
+	a->dim[d].lo = lower_as(l, CAST_TRUNC, REG_I32, before);
+}
+
 static void
 limit_part(Lower *l, LowerAccess *a, int d)
 {
@@ -83,6 +118,10 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	if (inside) {
 		if (real < extent)
 			a->dim[d].hi = lower_i32(l, real);
+		return;
+	}
+	if (l->has_halos && a->layout && real == extent && (a->op->kind == OP_READ || a->op->kind == OP_WRITE)) {
+		limit_root(l, a, d);
 		return;
 	}
 	Reg at_start = lower_regs(l, v)[0];
@@ -161,7 +200,7 @@ find_base(Lower *l, LowerAccess *a)
 	Reg sum = 0;
 	int64_t v;
 	for (int d = 0; d < a->nd; d++) {
-		const Value *index = a->dim[d].index;
+		const Value *index = a->dim[d].root;
 		if (a->dim[d].letter == 'g' && a->dim[d].still)
 			sum = sum_of(l, sum, scaled(l, a, d, a->dim[d].moved));
 		if (a->dim[d].letter == 'g' || (a->window && d == a->nd - 1) || (value_constant(index, &v) && v == 0))
@@ -259,6 +298,7 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 		held--;
 	a->records = held > 0 ? 1 << held : 0;
 	find_dims(a);
+	find_roots(l, a);
 	find_strides(l, a);
 	for (int d = 0; d < a->nd; d++) {
 		if (a->dim[d].letter == 'p' && a->records && d == a->nd - 1)
@@ -274,6 +314,9 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 		if (a->dim[d].letter == 'g')
 			part_gather(l, a, d);
 	}
+	int halo = l->has_halos && layout ? access_halo(op, layout, l->t) : 0;
+	if (1 << halo > a->vector && a->dim[a->nd - 1].is_rooted && !(lower_repeats(layout) & ((UINT64_C(1) << halo) - 1)))
+		a->halo = 1 << halo;
 	find_base(l, a);
 	for (int d = 0; d < a->nd && layout; d++)
 		if (a->dim[d].letter == 'p')
@@ -338,6 +381,7 @@ row_of(Lower *l, const LowerAccess *a, int r)
 		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride >= 0)
 			continue;
 		coordinate_of(l, a, d, r, &add);
+		add += a->dim[d].shift;
 		if (!add)
 			continue;
 		sum = sum_of(l, sum, lower_op2(l, THREAD_MUL, a->dim[d].stride, lower_i64(l, add)));
@@ -355,7 +399,7 @@ constant_of(Lower *l, const LowerAccess *a, int r)
 		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride < 0)
 			continue;
 		coordinate_of(l, a, d, r, &add);
-		sum += add * a->dim[d].known_stride;
+		sum += (add + a->dim[d].shift) * a->dim[d].known_stride;
 	}
 	return sum;
 }
@@ -368,6 +412,10 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	if (!hi)
 		return 0;
 	Reg c = coordinate_of(l, a, d, r, &add);
+	if (a->dim[d].is_rooted) {
+		add += a->dim[d].shift;
+		lo = MAX(axis_of(a->dim[d].root)->lo, -FAR) + add < 0 ? lo : 0;
+	}
 	Reg end = add ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;
 	Reg mask = lower_op2(l, THREAD_SLT, c, end);
 	if (lo) {

@@ -191,7 +191,9 @@ lower_read(Lower *l, Op *op)
 	int vector = a.window ? WINDOW : a.records ? a.records * record_extent(&a) : vector_of(a.vector, repeats);
 	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
-	for (int r = 0; r < n; r += vector) {
+	if (a.halo)
+		lower_read_halo(l, &a, lower_type(v->type), read_hint(l, op), fill, out);
+	for (int r = 0; r < n && !a.halo; r += vector) {
 		ThreadAccess at = {.type = lower_memory_type(lower_type(v->type)), .n = vector, .cache = read_hint(l, op)};
 		if ((uint64_t)r & repeats)
 			continue;

@@ -94,7 +94,7 @@ memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 {
 	const Type *t = anchor_type(op);
 	int bits = element_bits(type_with_elem(a->m, t, t->elem));
-	int bytes = MAX(bits / 8, 1), vector = access_vector(op, l, a->t);
+	int bytes = MAX(bits / 8, 1), vector = MAX(access_vector(op, l, a->t), 1 << access_halo(op, l, a->t));
 	int touched = 0, least = 0, log = log2_floor(vector), records = access_records_held(op, l, a->t);
 	double n = MAX(registers(l) / vector, 1);
 	if (records > 0) {

@@ -57,6 +57,11 @@ int access_vector(const Op *op, const Layout *l, const Target *t);
  * neighbours along *dim of the tile share, aligned and inside or outside together; 0: it is no such read. */
 enum { WINDOW = 4 };
 int access_window(const Op *op, int *dim);
+/* v as a root and a few elements more. */
+const Value *access_root(const Value *v, int64_t *shift);
+/* Of a read that starts a few elements from where vectors may: log2 of the elements of those that hold a thread's, of which
+ * other reads a few elements apart take some; 0: it is no such read.  `l`: where the tile lies, or NULL. */
+int access_halo(const Op *op, const Layout *l, const Target *t);
 /* Of a read or write of whole records, %x[i +: n, :] of f32[N, 3], *dim the last dimension of the tile: log2 of the records
  * that stand side by side, aligned to as many elements and inside or outside together, so that as many vectors move as a
  * record has elements; at most 16 bytes each.  0: there are none. */

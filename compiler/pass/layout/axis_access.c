@@ -192,6 +192,41 @@ tensor_contiguity(const Op *op, int *dim)
 	return MIN(k, MAX(axis_of(x.tensor)->div[0] - bytes, 0) + (bits < 8));
 }
 
+const Value *
+access_root(const Value *v, int64_t *shift)
+{
+	enum { SHIFT_MOST = 512 };
+	const Op *op = v->def;
+	*shift = 0;
+	for (int i = 0; op && op->kind == OP_ADD && i < 2; i++) {
+		int64_t n;
+		if (!value_constant(op->in[i], &n) || n < -SHIFT_MOST || n > SHIFT_MOST)
+			continue;
+		*shift = n;
+		return op->in[1 - i];
+	}
+	return v;
+}
+
+int
+access_halo(const Op *op, const Layout *l, const Target *t)
+{
+	if (op->kind != OP_READ || op->in[0]->type->kind != TYPE_TENSOR)
+		return 0;
+	Span x = access_open(op);
+	const FuncParam *p = tensor_param(x.tensor);
+	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits, bytes = log2_floor(MAX(bits / 8, 1));
+	int64_t shift;
+	if (!p || p->strided || last < 0 || bits < 8 || x.index[last] != 'p' || attr_valid(op))
+		return 0;
+	const Value *root = access_root(op->in[1 + last], &shift);
+	int k = MIN(axis_of(root)->div[0], trailing_zeros(x.tile->extent[x.at[last]]));
+	k = MIN(MIN(k, dim_div(x.tensor, last)), rows_div(&x, last));
+	k = MIN(k, MIN(MAX(axis_of(x.tensor)->div[0] - bytes, 0), log2_floor(t->vector_bytes) - bytes));
+	k = l ? MIN(k, layout_contiguous(l, x.at[last])) : k;
+	return k > 0 && shift % (INT64_C(1) << k) ? k : 0;
+}
+
 int
 access_records(const Op *op, const Target *t, int *dim)
 {
