@@ -237,6 +237,16 @@ is_sum(const Type *t)
 	return is_state(t) && t->rank > 0 && t->elem != TY_BOOL && dtype_info[t->elem].bits == 32;
 }
 
+RULE(split_sum)
+{
+	if (!infer_puts(x, 1))
+		return false;
+	const Op *put = x->op->in[0]->def;
+	if (!is_sum(put->in[0]->type) || !attr_cluster(put))
+		return infer_expect(x, 0, "a tile of numbers of 32 bits, put for a cluster");
+	return true;
+}
+
 RULE(stream_give)
 {
 	for (int i = 0; i < x->op->nin; i++)

@@ -302,6 +302,7 @@ void lower_dot_wait(Lower *l, Op *op);
 void lower_split_put(Lower *l, Op *op);
 void lower_split_get(Lower *l, Op *op);
 void lower_split_meet(Lower *l, Op *op);
+void lower_split_sum(Lower *l, Op *op);
 void lower_split_done(Lower *l, Op *op);
 void lower_stream_give(Lower *l, Op *op);               /* across/stream.c */
 void lower_stream_join(Lower *l, Op *op);

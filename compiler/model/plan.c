@@ -210,6 +210,13 @@ put_bytes(const Op *put)
 	return l ? n * 4 * words << (l->in[IN_LANE] + l->in[IN_WARP]) : 0;
 }
 
+bool
+split_gets_own(const Op *get)
+{
+	const Op *rank = get->in[1]->def;
+	return attr_cluster(get->in[0]->def) && rank && rank->kind == OP_CONST && const_int(rank) == 0;
+}
+
 int64_t
 split_put_offset(const Op *put)
 {

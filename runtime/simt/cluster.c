@@ -48,19 +48,44 @@ PRIMITIVE(simt_cluster_address)
 	out[0] = at | (rank + 1) << OFFSET_BITS;
 }
 
+static void
+load_words(SimtThread *t, uint64_t from, uint32_t n, const char *what, uint64_t *out)
+{
+	uint32_t at, word[4];
+	SimtThread *of = simt_cluster_at(t, from, &at, what);
+	memcpy(word, simt_shared_of(t, of, at, 4 * n, SIMT_READ), 4 * n);
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = word[i];
+}
+
+static void
+store_words(SimtThread *t, uint64_t to, uint32_t n, const char *what, const uint64_t *in)
+{
+	uint32_t at, word[4];
+	SimtThread *of = simt_cluster_at(t, to, &at, what);
+	for (uint32_t i = 0; i < n; i++)
+		word[i] = (uint32_t)in[i];
+	memcpy(simt_shared_of(t, of, at, 4 * n, SIMT_WRITE), word, 4 * n);
+}
+
 PRIMITIVE(simt_cluster_load)
 {
-	uint32_t at, word;
-	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_load");
-	memcpy(&word, simt_shared_of(t, of, at, 4, SIMT_READ), sizeof word);
-	out[0] = word;
+	load_words(t, in[0], 1, "cluster_load", out);
+}
+
+PRIMITIVE(simt_cluster_load_4)
+{
+	load_words(t, in[0], 4, "cluster_load_4", out);
 }
 
 PRIMITIVE(simt_cluster_store)
 {
-	uint32_t at, word = (uint32_t)in[1];
-	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_store");
-	memcpy(simt_shared_of(t, of, at, 4, SIMT_WRITE), &word, sizeof word);
+	store_words(t, in[0], 1, "cluster_store", in + 1);
+}
+
+PRIMITIVE(simt_cluster_store_4)
+{
+	store_words(t, in[0], 4, "cluster_store_4", in + 1);
 }
 
 PRIMITIVE(simt_cluster_signal)

@@ -376,7 +376,7 @@ prim_operand(PrimKind k, int i)
 		return REG_GLOBAL;
 	if (k == PRIM_BULK_SEND || k == PRIM_BULK_STORE)
 		return i == 1 ? REG_SHARED : REG_I32;
-	bool is_word = k == PRIM_CLUSTER_LOAD || k == PRIM_CLUSTER_STORE || k == PRIM_CLUSTER_SIGNAL;
+	bool is_word = k >= PRIM_CLUSTER_LOAD && k <= PRIM_CLUSTER_SIGNAL;
 	return (i == 0 && k >= PRIM_CP_ASYNC && !is_word) || i == barrier ? REG_SHARED : REG_I32;
 }
 

@@ -10,7 +10,7 @@ typedef struct Boxes {
 	uint64_t mask;
 	_Alignas(16) uint8_t global[1 << 17];
 	uint8_t in[MOST], out[2][MOST];                 /* shared memory: to store; by block, what was loaded */
-	uint32_t seen[2][4];
+	uint32_t seen[2][8];
 	int bytes;
 } Boxes;
 
@@ -323,12 +323,15 @@ body_cluster(SimtThread *t, void *user)
 		uint64_t there = call(t, PRIM_CLUSTER_ADDRESS, IN(512, other));
 		uint64_t bar = call(t, PRIM_CLUSTER_ADDRESS, IN(BAR, other));
 		call(t, PRIM_CLUSTER_STORE, IN(there, 0x1234 + rank));
+		call(t, PRIM_CLUSTER_STORE_4, IN(there + 16, rank, rank + 2, rank + 4, rank + 6));
 		call(t, PRIM_CLUSTER_SIGNAL, IN(bar));
 		call(t, PRIM_MBAR_WAIT, IN(BAR, 0));
 		memcpy(&x->seen[rank][0], t->shared + 512, 4);
 		x->seen[rank][1] = (uint32_t)call(t, PRIM_CLUSTER_LOAD, IN(call(t, PRIM_CLUSTER_ADDRESS, IN(BOX, other))));
 		x->seen[rank][2] = (uint32_t)call(t, PRIM_NCLUSTER, NOTHING);
 		x->seen[rank][3] = (uint32_t)call(t, PRIM_CLUSTER_LOAD, IN(512));       /* one's own */
+		memcpy(&x->seen[rank][4], t->shared + 528, 12);
+		x->seen[rank][7] = (uint32_t)call(t, PRIM_CLUSTER_LOAD_4, IN(528));
 		uint64_t to = call(t, PRIM_CLUSTER_ADDRESS, IN(BOX + 256, other));
 		uint64_t bar2 = call(t, PRIM_CLUSTER_ADDRESS, IN(BAR + 8, other));
 		call(t, PRIM_BULK_SEND, IN(to, BOX, 32, bar2));
@@ -356,6 +359,9 @@ clusters(void **state)
 			assert_int_equal(x->seen[rank][1], byte * 0x01010101u);
 			assert_int_equal(x->seen[rank][2], 2);
 			assert_int_equal(x->seen[rank][3], 0x1234 + (rank ^ 1));
+			for (uint32_t i = 0; i < 3; i++)
+				assert_int_equal(x->seen[rank][4 + i], (rank ^ 1) + 2 * i);
+			assert_int_equal(x->seen[rank][7], rank ^ 1);
 			for (int k = 0; k < 32; k++)
 				assert_int_equal(x->out[rank][k], byte);
 			assert_memory_equal(x->out[rank] + 256, x->global, 64);

@@ -293,6 +293,11 @@ DEFINE(SPLIT_GET)
 	return true;
 }
 
+DEFINE(SPLIT_SUM)
+{
+	return true;
+}
+
 DEFINE(SPLIT_DONE)
 {
 	return true;

@@ -3,15 +3,18 @@
  *     %t = split_put %p           store word w of thread t at base + 4 (threads w + t)
  *     %last = split_meet %t       all words are stored
  *     %x = split_get %t, %i       load the words of the block of rank %i
- *     split_done %t               and they have been read: blocks may end
+ *     split_sum %t                the words of the first become the sum of all blocks'
+ *     split_done %t               and they have been read, or summed: blocks may end
  *
  * All blocks run the same code, so a thread's registers hold the same elements in each of them: no layout changes, and
- * accesses are of neighbouring words.  Elements are words: narrow ones are widened, wide ones are two.
+ * accesses are of neighbouring words, several of a thread side by side.  Elements are words: narrow ones are widened, wide
+ * ones are two.
  *
  * Blocks of a cluster have their words in their own shared memory, and split_meet and split_done are barriers of the
- * cluster; the first joins.  Else the words are in memory of the launch, several of a thread side by side, and blocks count
- * their arrivals, an atomic each that releases what the block has stored and acquires what others have.  The last to arrive
- * joins, and sets the count back to 0 for the next launch. */
+ * cluster; the first joins.  Of a sum each block adds its share of the words, whose elements it need not know: one block
+ * that reads seven tiles takes longer than eight that read an eighth of each.  Else the words are in memory of the launch,
+ * and blocks count their arrivals, an atomic each that releases what the block has stored and acquires what others have.
+ * The last to arrive joins, and sets the count back to 0 for the next launch. */
 #include "lower/lower.h"
 
 typedef struct State {
@@ -32,7 +35,7 @@ state_of(Lower *l, const Op *put)
 	s.words = thread_type_bytes(s.type) > 4 ? 2 : 1;
 	for (int r = 0; r < s.nregs; r++)
 		s.total += split_put_has(put, r) ? s.words : 0;
-	s.vector = attr_cluster(put) ? 1 : s.total % 4 == 0 ? 4 : s.total % 2 == 0 ? 2 : 1;
+	s.vector = s.total % 4 == 0 ? 4 : s.total % 2 == 0 ? 2 : 1;
 	return s;
 }
 
@@ -126,24 +129,33 @@ lower_split_put(Lower *l, Op *op)
 		store_words(l, &s, memory_of(l, &s, lower_split_rank(l)), SPACE_GLOBAL, word);
 }
 
+/* The address of shared memory in the block of that rank (REG_I32). */
+static Reg
+in_peer(Lower *l, Reg own, Reg rank)
+{
+	Reg in[] = {own, rank}, there;
+	thread_prim(l->b, PRIM_CLUSTER_ADDRESS, in, 2, NULL, 0, &there, 1);
+	return there;
+}
+
 static void
 load_peer(Lower *l, const State *s, Reg rank, Reg *word)
 {
-	Reg base = thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s->put)));
-	Reg in[] = {thread_pointer(l->b, base, own_offset(l, s)), lower_as(l, CAST_TRUNC, REG_I32, rank)}, there;
-	thread_prim(l->b, PRIM_CLUSTER_ADDRESS, in, 2, NULL, 0, &there, 1);
-	for (int w = 0; w < s->total; w++) {
-		Reg at = lower_op2(l, THREAD_ADD, there, lower_i32(l, words_at(l, s, w)));
-		thread_prim(l->b, PRIM_CLUSTER_LOAD, &at, 1, NULL, 0, &word[w], 1);
+	Reg own = thread_pointer(l->b, thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s->put))), own_offset(l, s));
+	Reg there = in_peer(l, own, lower_as(l, CAST_TRUNC, REG_I32, rank));
+	int n = s->vector == 4 ? 4 : 1;
+	for (int w = 0; w < s->total; w += n) {
+		int64_t constant = words_at(l, s, w - w % s->vector) + 4 * (w % s->vector);
+		Reg at = lower_op2(l, THREAD_ADD, there, lower_i32(l, constant));
+		thread_prim(l->b, n == 4 ? PRIM_CLUSTER_LOAD_4 : PRIM_CLUSTER_LOAD, &at, 1, NULL, 0, word + w, n);
 	}
 }
 
 static void
-load_memory(Lower *l, const State *s, Reg rank, Reg *word)
+load_words(Lower *l, const State *s, Reg base, Space space, Reg *word)
 {
-	Reg base = memory_of(l, s, rank);
 	for (int w = 0; w < s->total; w += s->vector) {
-		ThreadAccess a = {.space = SPACE_GLOBAL, .type = REG_I32, .n = s->vector, .base = base,
+		ThreadAccess a = {.space = space, .type = REG_I32, .n = s->vector, .base = base,
 			.align = 4 * s->vector, .offset = own_offset(l, s), .constant = words_at(l, s, w)};
 		thread_load(l->b, &a, word + w);
 	}
@@ -154,8 +166,14 @@ lower_split_get(Lower *l, Op *op)
 {
 	State s = state_of(l, op->in[0]->def);
 	Reg *word = NEW_ARRAY(l->mem, Reg, s.total), *out = lower_new(l, &op->out[0]);
+	Reg rank = lower_regs(l, op->in[1])[0];
 	int n = 0;
-	(attr_cluster(s.put) ? load_peer : load_memory)(l, &s, lower_regs(l, op->in[1])[0], word);
+	if (split_gets_own(op))
+		load_words(l, &s, thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s.put))), SPACE_SHARED, word);
+	else if (attr_cluster(s.put))
+		load_peer(l, &s, rank, word);
+	else
+		load_words(l, &s, memory_of(l, &s, rank), SPACE_GLOBAL, word);
 	for (int r = 0; r < s.nregs; r++) {
 		bool has = split_put_has(s.put, r);
 		if (has)
@@ -207,6 +225,78 @@ lower_split_meet(Lower *l, Op *op)
 	} else {
 		out[0] = count_arrival(l, op);
 	}
+}
+
+/* ---- sums ---- */
+
+enum { QUAD = 4, SUMMED_AT_ONCE = 64 };             /* words: of an access; in registers at a time */
+
+typedef struct Sum {
+	Lower *l;
+	bool is_float;
+	int blocks, quads;                              /* quads: of a tile */
+	Reg there[SPLIT_CLUSTER];                       /* this thread's first quad, in the block of each rank */
+} Sum;
+
+static Reg
+add_words(const Sum *s, Reg a, Reg b)
+{
+	Lower *l = s->l;
+	if (!s->is_float)
+		return lower_op2(l, THREAD_ADD, a, b);
+	Reg sum = lower_op2(l, THREAD_FADD, lower_as(l, CAST_BITS, REG_F32, a), lower_as(l, CAST_BITS, REG_F32, b));
+	return lower_as(l, CAST_BITS, REG_I32, sum);
+}
+
+/* The thread's quads from..to-1; each is as many behind the one before as all threads of the cluster have. */
+static void
+add_quads(const Sum *s, int from, int to)
+{
+	Lower *l = s->l;
+	int apart = 4 * QUAD * lower_threads(l) * s->blocks, n = to - from;
+	Reg word[SUMMED_AT_ONCE];
+
+	for (int q = 0; q < n; q++)
+		for (int r = 0; r < s->blocks; r++) {
+			Reg at = lower_op2(l, THREAD_ADD, s->there[r], lower_i32(l, (int64_t)apart * (from + q)));
+			thread_prim(l->b, PRIM_CLUSTER_LOAD_4, &at, 1, NULL, 0, word + QUAD * (q * s->blocks + r), QUAD);
+		}
+	for (int q = 0; q < n; q++) {
+		Reg in[1 + QUAD] = {lower_op2(l, THREAD_ADD, s->there[0], lower_i32(l, (int64_t)apart * (from + q)))};
+		const Reg *part = word + QUAD * q * s->blocks;
+		for (int k = 0; k < QUAD; k++) {
+			in[1 + k] = part[k];
+			for (int r = 1; r < s->blocks; r++)
+				in[1 + k] = add_words(s, in[1 + k], part[QUAD * r + k]);
+		}
+		thread_prim(l->b, PRIM_CLUSTER_STORE_4, in, 1 + QUAD, NULL, 0, NULL, 0);
+	}
+}
+
+void
+lower_split_sum(Lower *l, Op *op)
+{
+	const Op *put = op->in[0]->def;
+	State words = state_of(l, put);
+	int threads = lower_threads(l), each, at_once;
+	Sum s = {.l = l, .is_float = words.type == REG_F32, .blocks = l->f->schedule.split,
+		.quads = words.total * threads / QUAD};
+	Reg rank = lower_as(l, CAST_TRUNC, REG_I32, lower_split_rank(l));
+	Reg quad = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, rank, lower_i32(l, threads)), l->thread);
+	Reg base = thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(put)));
+	Reg own = thread_pointer(l->b, base, lower_op2(l, THREAD_MUL, quad, lower_i32(l, 4 * QUAD)));
+
+	for (int r = 0; r < s.blocks; r++)
+		s.there[r] = in_peer(l, own, lower_i32(l, r));
+	each = s.quads / (threads * s.blocks);
+	at_once = SUMMED_AT_ONCE / (QUAD * s.blocks);
+	for (int q = 0; q < each; q += at_once)
+		add_quads(&s, q, MIN(q + at_once, each));
+	if (s.quads % (threads * s.blocks) == 0)
+		return;
+	lower_when(l, lower_op2(l, THREAD_ULT, quad, lower_i32(l, s.quads - each * threads * s.blocks)));
+	add_quads(&s, each, each + 1);
+	lower_end_when(l);
 }
 
 void

@@ -254,6 +254,11 @@ visit(Barrier *k, Op *op)
 	for (int i = 0; i < effects.n; i++)
 		if (!effect_is_asynchronous(&effects.at[i]))
 			effects_add(&k->open, effects.at[i], k->tmp);
+	if (op->kind == OP_SPLIT_GET && split_gets_own(op)) {
+		const Op *put = op->in[0]->def;
+		OpPlan of = plan_op(put, k->t);
+		effects_add(&k->open, scratch_read(put, k->t, &of, k->tmp), k->tmp);
+	}
 	if (op->kind == OP_DOT_WAIT)
 		end_awaits(k);
 	if (op->kind == OP_CLUSTER_BARRIER || (attr_cluster(op) && op->kind != OP_SPLIT_PUT))

@@ -81,8 +81,8 @@ parts_at_once(const Split *s, int others)
 	return n;
 }
 
-static void
-get_part(const Split *s, Builder *b, Value *rank, Value **out)
+void
+split_get_all(const Split *s, Builder *b, Value *rank, Value **out)
 {
 	for (int i = 0; i < split_nstates(s); i++)
 		out[i] = s->put[i] ? build2(b, OP_SPLIT_GET, s->put[i], rank) : s->merge->in[i];
@@ -116,8 +116,8 @@ join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value *
 
 	for (int k = 0; k < n; k++) {
 		rank[k] = k ? build2(b, OP_ADD, first, build_index(b, k)) : first;
-		get_part(s, b, s->merge ? build2(b, OP_MIN, rank[k], build2(b, OP_SUB, count, build_index(b, 1))) : rank[k],
-		    y + nstate * k);
+		Value *of = s->merge ? build2(b, OP_MIN, rank[k], build2(b, OP_SUB, count, build_index(b, 1))) : rank[k];
+		split_get_all(s, b, of, y + nstate * k);
 	}
 	for (int k = 0; k < n; k++) {
 		if (s->merge)
@@ -133,7 +133,7 @@ split_join_all(const Split *s, Builder *b, Value *count, Value **out)
 	int n = split_nstates(s), others = b->block->func->schedule.split - 1, at_once = parts_at_once(s, others);
 	Value *bounds[3];
 
-	get_part(s, b, build_index(b, 0), out);
+	split_get_all(s, b, build_index(b, 0), out);
 	if (at_once == others) {
 		join_some(s, b, build_index(b, 1), others, count, out);
 		return;

@@ -24,8 +24,9 @@
  * Each block has neighbouring iterations, and one block joins what all have in the order of their ranks: the same result
  * on every run.  How two states join is known for sums, maxima and minima; of any other loop the source says it (op merge,
  * whose region then stands in place of the addition).  A target with clusters and up to SPLIT_CLUSTER blocks: they are a
- * cluster, what they put lies in their shared memory ({cluster}), the first joins, and a split_done follows.  Else it lies
- * in memory of the launch, and the last to arrive joins.
+ * cluster, what they put lies in their shared memory ({cluster}), and a split_done follows.  Sums of 32 bits are added by
+ * all of them there, a share each (split_sum), and the first gets what they come to; anything else the first joins.  Else
+ * it lies in memory of the launch, and the last to arrive joins.
  *
  * What stands before the loop is done by each block; so nothing up to its end may write or report.  Where a loop cannot be
  * divided, the kernel stays as it is, and Func.split_reason says why.  On the cpu device the parts of a loop with a merge
@@ -67,25 +68,54 @@ put_states(Split *s, Builder *b)
 	}
 }
 
-/* In a cluster the first joins, and the others may end once it has read what they have. */
+/* Does the loop only add tiles of 32 bits up? */
+static bool
+all_sum(const Split *s)
+{
+	for (int i = 0; i < s->loop->nout; i++) {
+		const Type *t = s->loop->out[i].type;
+		bool is_word = t->rank > 0 && t->elem != TY_BOOL && dtype_info[t->elem].bits == 32;
+		if (s->merge || s->fold[i] != OP_ADD || !is_word)
+			return false;
+	}
+	return true;
+}
+
+static void
+put_done(const Split *s, Builder *b)
+{
+	Op *done = op_make(b, OP_SPLIT_DONE, s->tokens, s->ntokens, NULL, 0, NULL, 0);
+	attr_set_cluster(b->m, done, true);
+}
+
+/* In a cluster the first gets the sums that all have added, or joins, and the others may end once it has read what they
+ * have. */
 static void
 join_in_branch(Split *s, Builder *b, Value *last, Value *count, Value **out)
 {
 	int n = split_nstates(s);
 	Value **own = NEW_ARRAY(b->m->cx->tmp, Value *, n);
+	bool sums = all_sum(s);
 
 	for (int i = 0; i < n; i++)
 		own[i] = s->merge ? s->merge->in[i] : &s->loop->out[i];
+	for (int i = 0; i < s->ntokens && sums; i++)
+		op_make(b, OP_SPLIT_SUM, &s->tokens[i], 1, NULL, 0, NULL, 0);
+	if (sums)
+		put_done(s, b);
 	Op *branch = build_if(b, last, own, n);
 	Builder then = {.m = b->m, .block = branch->region[0], .place = b->place};
 	Builder orelse = {.m = b->m, .block = branch->region[1], .place = b->place};
-	split_join_all(s, &then, count, out);
+	if (sums)
+		split_get_all(s, &then, build_index(&then, 0), out);
+	else
+		split_join_all(s, &then, count, out);
 	build_yield(&then, out, n);
 	build_yield(&orelse, own, n);
 	for (int i = 0; i < n; i++)
 		out[i] = &branch->out[i];
-	Op *done = op_make(b, OP_SPLIT_DONE, s->tokens, s->ntokens, NULL, 0, NULL, 0);
-	attr_set_cluster(b->m, done, true);
+	if (!sums)
+		put_done(s, b);
 }
 
 /* What comes from `rest` on is for the block that joins alone. */

@@ -49,6 +49,8 @@ Value *split_state(const Split *s, int i);
 int split_nstates(const Split *s);
 /* The state of two parts, from those of each. */
 void split_join(const Split *s, Builder *b, Value *const *x, Value *const *y, Value **out);
+/* The states of the part of that rank. */
+void split_get_all(const Split *s, Builder *b, Value *rank, Value **out);
 /* The states of all parts, in the order of their ranks. */
 void split_join_all(const Split *s, Builder *b, Value *count, Value **out);
 
