@@ -37,8 +37,9 @@ static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 
 static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
-/* Measured at 64 x 64 x 65536; of clusters of 4 and 8 blocks with much shared memory 28 and 14 run at once. */
-static const double MEET_CLUSTER = 2600, PART_CLUSTER = 900, RATE_CLUSTER = 24, PLACED = 0.85;
+/* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
+ * run at once on one H200, 30 and 15 on another. */
+static const double MEET_CLUSTER = 400, STEP_CLUSTER = 2300, RATE_CLUSTER = 11, PLACED = 0.85;
 /* Of 66 clusters of two some wait: 257 x 4096 x 4096 in tiles of 64 x 192 takes 44 us, 23 in single blocks. */
 static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
@@ -155,7 +156,7 @@ join_cycles(const Estimate *e)
 	if (e->split <= 1)
 		return 0;
 	if (splits_in_cluster(e))
-		return MEET_CLUSTER + (e->split - 1) * (PART_CLUSTER + e->sums / RATE_CLUSTER);
+		return MEET_CLUSTER + STEP_CLUSTER * log2(e->split) + e->sums / RATE_CLUSTER;
 	return MEET_MEMORY + (e->split - 1) * (PART_MEMORY + e->sums / RATE_PARTS);
 }
 
