@@ -366,6 +366,8 @@ typedef struct LineCosts {
 
 /* Only on targets that have rates. */
 void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out);
+/* cost_cpu.c: nanoseconds of a launch on the cpu device, of its module after its passes; of the facts only trips */
+double cpu_cost(const Func *f, const CpuRow *row, const CostFacts *facts, double programs);
 /* live.c: registers of a thread */
 int live_registers(const Func *f, Arena *mem);
 

@@ -16,13 +16,15 @@ enum { KB = 1024 };
 #define SM_120A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT)
 
 #define NVIDIA                                                                                     \
-	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, .vector_bytes = 16
+	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, \
+	.vector_bytes = 16, .tile_bytes = 8 * KB
 
 /* Registers of a core and how many simdgroups it holds are measured, by others; Apple names neither.  Sums: a simdgroup of
  * the products that MLX and llama.cpp ship holds 16 to 32 matrices of 8 x 8, two elements of each in a lane. */
 #define APPLE                                                                                      \
 	.kind = TARGET_METAL, .lanes = 32, .max_threads = 1024, .registers = 53248, .max_registers = 128,  \
-	.vector_bytes = 16, .shared_bytes = 32 * KB, .shared_bytes_unit = 32 * KB, .max_warps = 96, .most_sums = 64, \
+	.vector_bytes = 16, .tile_bytes = 8 * KB, .shared_bytes = 32 * KB, .shared_bytes_unit = 32 * KB,   \
+	.max_warps = 96, .most_sums = 64,                                                          \
 	.has = HAS_SIMDGROUP_MATRIX | HAS_BF16 | HAS_SIMD_REDUCE | HAS_REDUX,                              \
 	.functions = " exp exp2 log log2 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan atan2 pow "
 
@@ -36,6 +38,16 @@ static const TargetRates rates_h200 = {
 	.issue_rate = 0.8, .issue_alone = 2.5,          /* fitted, bench/results/h200-warps.md, as what follows */
 	.latency = 700, .shared_latency = 30, .shuffle_latency = 24, .barrier = 30,
 	.start_latency = 400, .start_block = 139,
+};
+
+/* Caches and vectors of x86-64 cores with AVX2 (AMD EPYC, two cores of a shared machine), where the rest was fitted to
+ * times of the kernels in bench/results/cpu-tiles.md.  Cores: of most machines. */
+static const TargetRates rates_cpu = {.multiprocessors = 8, .clock = 1000};
+const CpuRow cpu_row = {
+	.target = {.name = "cpu", .lanes = 1, .tile_bytes = 32 * KB, .rates = &rates_cpu},
+	.cores = 8, .vector_bytes = 32, .l1_bytes = 32 * KB, .l2_bytes = 1024 * KB,
+	.program = 80, .step = 30, .vector = 0.5, .special = 1.5, .l1_byte = 0.015, .l2_byte = 0.03, .memory_byte = 0.1,
+	.product = 0.025,
 };
 
 static const Target targets[] = {

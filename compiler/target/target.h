@@ -100,6 +100,7 @@ struct Target {
 	int most_sums;                                  /* of products that a thread should hold; 0: as the tiles say */
 	int max_warps;                                  /* resident on one multiprocessor */
 	int vector_bytes;                               /* widest access of a thread */
+	int tile_bytes;                                 /* the largest tile that is tried where only the grid is cut */
 	const TargetRates *rates;                       /* NULL: not measured */
 	const char *unused;                             /* matrix instructions of its own that nothing here uses; or NULL */
 	const char *functions;                          /* of f32 that its language has, by names of ops with a blank before
@@ -107,6 +108,20 @@ struct Target {
 };
 
 typedef struct Target Target;
+
+/* What the cpu device runs on, for choosing tiles: the same on every machine. */
+typedef struct CpuRow {
+	Target target;                                  /* its name, and tile_bytes */
+	int cores;                                      /* where the device's threads are not known */
+	int vector_bytes;
+	int64_t l1_bytes, l2_bytes;                     /* of a core */
+	/* nanoseconds of a core: of a program and of a step of the interpreter beside its elements; of 16 bytes in vector
+	 * arithmetic, of one exponential or the like, of moving a byte from the L1, the L2 cache and beyond; of a
+	 * multiplication of a dot */
+	double program, step, vector, special, l1_byte, l2_byte, memory_byte, product;
+} CpuRow;
+
+extern const CpuRow cpu_row;
 
 /* NULL if there is none of that name; target_at gives them all, NULL past the last. */
 const Target *target_named(const char *name);

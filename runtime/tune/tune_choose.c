@@ -10,6 +10,7 @@
 struct Chosen {
 	Chosen *next;
 	const char *dtypes, *sizes, *target;
+	int threads;                                    /* of the cpu device; 0 */
 	const char *values;                             /* "BM = 128, warps = 8"; "default" */
 };
 
@@ -37,6 +38,17 @@ bind(void *user, const NamedConst *given, int n, Bound *out)
 	return bind_quietly(l->k, l->b, all, m + n, mem, out, NULL);
 }
 
+/* Of the cpu device; 0: another one's, or none. */
+static int
+threads_of(const Binding *b)
+{
+	TglDeviceInfo info = {0};
+	if (!b->dev || !b->dev->dev.target || strcmp(b->dev->dev.target, cpu_row.target.name) != 0)
+		return 0;
+	b->dev->dev.info(&b->dev->dev, &info);
+	return info.threads;
+}
+
 const char *
 tune_choice(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem)
 {
@@ -45,7 +57,10 @@ tune_choice(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *t
 	NamedConst *values;
 	Text t = {0};
 	int n;
-	if (!choose_values(k->k, &b->bound, target_named(target), &how, mem, &values, &n))
+	bool chooses = strcmp(target, cpu_row.target.name) == 0
+	    ? choose_cpu(k->k, &b->bound, threads_of(b), &how, mem, &values, &n)
+	    : choose_values(k->k, &b->bound, target_named(target), &how, mem, &values, &n);
+	if (!chooses)
 		return "default";
 	values_print(values, n, &t);
 	return text_take(&t, mem);
@@ -56,15 +71,17 @@ tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey
 {
 	const char *target = b->dev->dev.target;
 	Arena *mem = k->program->compile->mem;
-	if (!b->dev->dev.load_artefact || !target || !target_named(target))
+	int threads = threads_of(b);
+	bool is_cpu = target && strcmp(target, cpu_row.target.name) == 0;
+	if (!is_cpu && (!b->dev->dev.load_artefact || !target || !target_named(target)))
 		return "default";
 	for (const Chosen *c = k->chosen; c; c = c->next) {
 		bool is_same = strcmp(c->sizes, key->close_sizes) == 0 && strcmp(c->dtypes, key->dtypes) == 0;
-		if (is_same && strcmp(c->target, target) == 0)
+		if (is_same && strcmp(c->target, target) == 0 && c->threads == threads)
 			return c->values;
 	}
 	Chosen *c = NEW(mem, Chosen);
-	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target,
+	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target, threads,
 	    tune_choice(k, b, ex, target, mem)};
 	k->chosen = c;
 	return c->values;

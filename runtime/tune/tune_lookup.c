@@ -247,11 +247,14 @@ tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
 	const char *known = NULL;
 	TuneKey key;
 	bool is_tunable = k->k->item->tune.n > 0;
-	if (!b->dev || (!is_tunable && !b->dev->dev.load_artefact))
+	if (!b->dev)
+		return;
+	bool ignores = b->untuned || context_tuning(cx) == TGL_TUNING_IGNORED;
+	if (ignores && !b->dev->dev.load_artefact)      /* the oracle's tiles are the source's, if one asks for those */
 		return;
 	Arena *mem = arena_open();
 	tune_key(k, b, b->dev, ex, mem, &key);
-	if (is_tunable && !b->untuned && context_tuning(cx) != TGL_TUNING_IGNORED) {
+	if (is_tunable && !ignores) {
 		known = tune_get(context_cache(cx), &key, mem);
 		context_cache_warn(cx, k->program->compile);
 	}

@@ -10,25 +10,25 @@ kernel scale<BLOCK = 4>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, BLOCK))
     y[p * BLOCK +: BLOCK] = 2.0 * x[p * BLOCK +: BLOCK];
 }
 reference scale { y[:] = 2.0 * x[:]; }
-example scale { N = 200000; x = normal(0, 1); }
-example scale "timed" bench { N = 300000; x = normal(0, 1); }
+example scale { N = 100000; x = normal(0, 1); }
+example scale "timed" bench { N = 150000; x = normal(0, 1); }
 kernel plain(x: in f32[N], y: out f32[N]) grid(p: N) { y[p] = x[p]; }
 example plain { N = 8; x = zeros; }
 END
 
 on='--device cpu --threads 1'
 expect 0 "^scale timed on cpu, 1 threads" tune scale.tgl scale $on --budget 5
-holds grep -q "f32, f32; N = 524288" "$out"
+holds grep -q "f32, f32; N = 262144" "$out"
 holds grep -q "^  4 combinations" "$out"
 holds grep -q "BLOCK = 4 (default): more than" "$out"
 holds grep -q "pruned  BLOCK = 4096: where BLOCK <= 2048" "$out"
 holds grep -q "won: BLOCK = [12]0[24][48]: .* times as fast as the default" "$out"
 holds grep -q "kept in $work/cache/cache1.db" "$out"
 holds test ! -s "$err"
-expect 0 "BLOCK = [12]0" run scale.tgl scale $on -D N=290000
+expect 0 "BLOCK = [12]0" run scale.tgl scale $on -D N=145000
 expect 0 "BLOCK = 4$" run scale.tgl scale $on
-TEGULA_TUNE=ignore expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
-expect 0 "BLOCK = 16$" run scale.tgl scale $on -D N=290000 -D BLOCK=16
+TEGULA_TUNE=ignore expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=145000
+expect 0 "BLOCK = 16$" run scale.tgl scale $on -D N=145000 -D BLOCK=16
 TEGULA_TUNE=off expect 0 "frozen: BLOCK = [12]0" tune scale.tgl scale $on
 TEGULA_TUNE=off expect 0 "frozen: nothing is known" tune scale.tgl scale $on --example ""
 TEGULA_TUNE=off expect 0 '"frozen": true' tune scale.tgl scale $on --json
@@ -54,9 +54,9 @@ END
 expect 0 "" tune --export results.txt
 holds test "$(grep -c '^"cpu, 1 threads" scale' results.txt)" = 2
 expect 0 "^2 removed" cache clear --tuning
-expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
+expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=145000
 expect 0 "^2 results taken" tune --import results.txt
-expect 0 "BLOCK = [12]0" run scale.tgl scale $on -D N=290000
+expect 0 "BLOCK = [12]0" run scale.tgl scale $on -D N=145000
 expect 0 "" tune --export -
 holds cmp "$out" results.txt
 echo nonsense >>results.txt
@@ -73,7 +73,7 @@ expect 0 "0 tuning results" cache list
 for values in "BLOCK = 16" "BLOCK = 1024, stages = 3" "warps = 64"; do
 	grep '^"cpu' results.txt | sed "s/: [A-Z].* (/: $values (/" >foreign.txt
 	expect 0 "^2 results taken" tune --import foreign.txt
-	expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=290000
+	expect 0 "BLOCK = 4$" run scale.tgl scale $on -D N=145000
 	holds grep -q "scale.tgl:1:8: warning: a stored tuning result sets .*tune(...) of 'scale' does not list.*W0402" "$err"
 	expect 0 "^2 removed" cache clear --tuning
 done

@@ -176,16 +176,16 @@ bytes_with(const Sizes *s, const int64_t *size)
 int
 choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, ChooseTile out[TILES_MOST])
 {
-	static const double target[TILES_MOST] = {2048, 4096, 8192};
 	Sizes s;
 	int n = 0;
 	find_sizes(k, b, t, how, mem, &s);
 	for (int i = 0; i < TILES_MOST && s.n > 0; i++) {
 		int64_t size[TILE_SIZES];
 		bool is_new = n == 0;
+		double bytes = t->tile_bytes >> (TILES_MOST - 1 - i);
 		for (int j = 0; j < s.n; j++)
 			size[j] = INT64_C(1) << log2_ceil(s.at[j].size);
-		for (int j; bytes_with(&s, size) < target[i] && (j = next_to_grow(&s, size, b, t)) >= 0;)
+		for (int j; bytes_with(&s, size) < bytes && (j = next_to_grow(&s, size, b, t)) >= 0;)
 			size[j] *= 2;
 		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL};
 		for (int j = 0; j < s.n; j++) {
@@ -196,7 +196,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		bool differs = false;
 		for (int j = 0; j < s.n; j++)
 			differs |= size[j] != s.at[j].size;
-		if (is_new && differs && bytes_with(&s, size) <= 2 * target[i])
+		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
 	return n;

@@ -212,21 +212,36 @@ no_default(Binder *b, Slot *s)
 	if (b->lenient)
 		return slot_set(b, s, &guess, NOWHERE, "a guess");
 	diag_error(b->cx, c->name_place, DIAG_CT_UNSET, s->name, b->k->name);
-	diag_help(b->cx, "give it a default, <%s = ...>, a value in an example, or -D %s=...", s->name, s->name);
+	diag_help(b->cx, "give it a default, <%s = ...>, values in tune(...), a value in an example, or -D %s=...", s->name,
+	    s->name);
 	scope_add(b->e, s->name, c->name_place, val_poison(NOWHERE), false);
 	s->set = true;
 	return false;
+}
+
+/* Its default; without one the first value that tune(...) lists. */
+static const Expr *
+default_of(const Binder *b, const Slot *s)
+{
+	const Item *it = b->k->item;
+	const CtParam *c = &it->ctparams.at[s->index];
+
+	for (int i = 0; i < it->tune.n && !c->value; i++)
+		if (it->tune.at[i].name == s->name && it->tune.at[i].values.n > 0)
+			return it->tune.at[i].values.at[0];
+	return c->value;
 }
 
 static bool
 bind_default(Binder *b, Slot *s)
 {
 	const CtParam *c = &b->k->item->ctparams.at[s->index];
+	const Expr *first = default_of(b, s);
 	Const value;
 
 	if (s->busy)
 		return diag_error(b->cx, c->name_place, DIAG_CT_CYCLE, s->name);
-	if (!c->value)
+	if (!first || (!c->value && s->set))
 		return s->set || no_default(b, s);
 	if (s->set) {
 		/* The default is not used, but its kind is what the value must have. */
@@ -236,11 +251,11 @@ bind_default(Binder *b, Slot *s)
 		return !known || default_kind_ok(b, s, &value);
 	}
 	s->busy = true;
-	bool ok = bind_needed(b, c->value) &&
-	    header_eval(b->e, c->value, arena_printf(b->cx->mem, "the default of '%s'", s->name), &value);
+	bool ok = bind_needed(b, first) &&
+	    header_eval(b->e, first, arena_printf(b->cx->mem, "the default of '%s'", s->name), &value);
 	s->busy = false;
 	if (ok)
-		return slot_set(b, s, &value, c->value->place, "its default");
+		return slot_set(b, s, &value, first->place, "its default");
 	if (!s->set)
 		scope_add(b->e, s->name, c->name_place, val_poison(NOWHERE), false);
 	s->set = true;
