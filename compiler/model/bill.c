@@ -52,7 +52,7 @@ take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates
 bool
 bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out)
 {
-	const TargetRates *r = t->rates;
+	const TargetRates *r = target_rates(t);
 	int given;
 	*out = (Bill){.blocks = resident(c, t, &given), .registers = given, .launched = programs};
 	if (!out->blocks || c->shared_bytes > t->shared_bytes)
@@ -127,7 +127,7 @@ void
 bill_print(const Bill *b, const Target *t, Text *out)
 {
 	bool said[BILL_PARTS] = {false};
-	put_time(b->cycles / t->rates->clock, out);
+	put_time(b->cycles / target_rates(t)->clock, out);
 	text_put(out, " us: ");
 	for (int n = 0; n < SAID; n++) {
 		int most = 0;
@@ -135,7 +135,7 @@ bill_print(const Bill *b, const Target *t, Text *out)
 			if (said[most] || (!said[i] && b->part[i] > b->part[most]))
 				most = i;
 		said[most] = true;
-		double us = b->part[most] * b->programs / t->rates->clock;
+		double us = b->part[most] * b->programs / target_rates(t)->clock;
 		if (n > 0 && us < 0.1)
 			break;
 		text_printf(out, "%s%s ", n == 0 ? "" : n == 1 ? ", then " : ", ", bill_part_names[most]);

@@ -401,6 +401,10 @@ typedef struct LineBills {
 	int n, cap;
 } LineBills;
 
+/* cost_simdgroups.c: cycles of a launch whose products are what takes time, on a target with figures, of its module after
+ * pass coalesce; below 0: it has no product, or its operands do not fit.  Of the facts only trips; bytes: of tensors. */
+double simdgroups_cost(const Func *f, const Target *t, const CostFacts *facts, double programs, double bytes,
+    Bill *out);
 /* A row for each line, as shares of the launch's bill. */
 void bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out);
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */

@@ -19,14 +19,27 @@ enum { KB = 1024 };
 	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, \
 	.vector_bytes = 16, .tile_bytes = 8 * KB
 
-/* Registers of a core and how many simdgroups it holds are measured, by others; Apple names neither.  Sums: a simdgroup of
+/* Registers and threadgroup memory of a core (64 KB: philipturner/metal-benchmarks) and how many simdgroups it holds are
+ * measured, by others; Apple names none of them.  Sums: a simdgroup of
  * the products that MLX and llama.cpp ship holds 16 to 32 matrices of 8 x 8, two elements of each in a lane. */
 #define APPLE                                                                                      \
 	.kind = TARGET_METAL, .lanes = 32, .max_threads = 1024, .registers = 53248, .max_registers = 128,  \
-	.vector_bytes = 16, .tile_bytes = 8 * KB, .shared_bytes = 32 * KB, .shared_bytes_unit = 32 * KB,   \
+	.vector_bytes = 16, .tile_bytes = 8 * KB, .shared_bytes = 32 * KB, .shared_bytes_unit = 64 * KB,   \
 	.max_warps = 96, .most_sums = 64,                                                          \
 	.has = HAS_SIMDGROUP_MATRIX | HAS_BF16 | HAS_SIMD_REDUCE | HAS_REDUX,                              \
 	.functions = " exp exp2 log log2 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan atan2 pow "
+
+/* None of these is measured here.  Cores, and clocks by teraflops (256 a cycle of a core): Apple's announcements of M1, M2
+ * and M3.  Rates and latencies of an M1: "iGPU Cache Setups Compared, Including M1" (Chips and Cheese, May 2022): 50.4 GB/s
+ * of 68.25 and 311 ns of memory, 384 GB/s of the L2 cache, 671 GB/s and 43 ns of threadgroup memory; of M2 and M3 the same
+ * share of memory's 100 GB/s, and the M1's cycles.  The barrier is a guess. */
+#define APPLE_FIGURES(cores, mhz, bytes)                                                           \
+	{.multiprocessors = cores, .clock = mhz, .memory_rate = bytes, .l2_rate = 37, .shared_rate = 65,   \
+	    .products_warp = 128, .special_rate = 32, .issue_rate = 1, .issue_alone = 4, .latency = 400,   \
+	    .shared_latency = 55, .barrier = 40}
+static const TargetRates figures_m1 = APPLE_FIGURES(8, 1278, 39);
+static const TargetRates figures_m2 = APPLE_FIGURES(10, 1398, 53);
+static const TargetRates figures_m3 = APPLE_FIGURES(10, 1380, 53);
 
 /* An H200 at 1.75 GHz. */
 static const TargetRates rates_h200 = {
@@ -66,9 +79,9 @@ static const Target targets[] = {
 	{NVIDIA, .name = "sm_120a", .capability = 120, .cpu = "sm_120a", .features = "+ptx87", .has = SM_120A,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48,
 	    .unused = "mma with block scales (mxf8f6f4, mxf4)"},
-	{APPLE, .name = "apple7", .capability = 7},
-	{APPLE, .name = "apple8", .capability = 8},
-	{APPLE, .name = "apple9", .capability = 9},
+	{APPLE, .name = "apple7", .capability = 7, .figures = &figures_m1},
+	{APPLE, .name = "apple8", .capability = 8, .figures = &figures_m2},
+	{APPLE, .name = "apple9", .capability = 9, .figures = &figures_m3},
 };
 
 /* A fragment is a linear map: for each register bit and each lane bit the element it moves to, as a row and a column in a

@@ -75,6 +75,7 @@ typedef struct TargetRates {
 	double clock;                                   /* cycles a microsecond */
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
 	double l2_rate;                                 /* bytes of sectors a cycle, each multiprocessor */
+	double shared_rate;                             /* bytes of shared memory a cycle: of products of simdgroups */
 	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */
 	double special_rate;                            /* threads' special functions a cycle */
 	double issue_rate;                              /* instructions that a scheduler begins a cycle, of many warps */
@@ -102,12 +103,16 @@ struct Target {
 	int vector_bytes;                               /* widest access of a thread */
 	int tile_bytes;                                 /* the largest tile that is tried where only the grid is cut */
 	const TargetRates *rates;                       /* NULL: not measured */
+	const TargetRates *figures;                     /* published by others, and of products alone; NULL: none */
 	const char *unused;                             /* matrix instructions of its own that nothing here uses; or NULL */
 	const char *functions;                          /* of f32 that its language has, by names of ops with a blank before
 	                                                 * and behind each; NULL: it has none */
 };
 
 typedef struct Target Target;
+
+/* What a bill is made with. */
+static inline const TargetRates *target_rates(const Target *t) { return t->rates ? t->rates : t->figures; }
 
 /* What the cpu device runs on, for choosing tiles: the same on every machine. */
 typedef struct CpuRow {

@@ -33,6 +33,20 @@ holds grep -q 'BM = 32, BN = 16' "$out"
 # a GPU chooses among the same, and takes the first without an estimate
 expect 0 'good' check tiles.tgl product --device=simt:sm_80 
 expect 0 'f32.64, 64.' inspect tiles.tgl product -D BM=64 -D BN=64
+# Apple's GPUs: tiles that registers and threadgroup memory hold, by figures that others published
+cp "$top/dsl_examples/matmul.tgl" "$top/dsl_examples/conv2d.tgl" "$top/dsl_examples/softmax.tgl" .
+large="matmul.tgl -D M=2048 -D N=2048 -D K=2048"
+expect 0 'dot 64x64x32 s8x8x8.bf16' inspect $large --explain --target=apple7
+holds grep -q 'BM = 64, BN = 64, BK = 32  (chosen)' "$out"
+holds grep -Eq '1[.][0-9]*  .*waiting .*; the header.s own$' "$out"
+holds grep -q 'refused [0-9]*: threadgroup memory cannot hold its operands, as BM' "$out"
+expect 0 '"bill": "[0-9.]* us: products' inspect $large --explain --json --target=apple9
+expect 0 'simdgroup_float8x8 acc.16.' build --emit=metal $large
+expect 0 'dot 128x128x64' inspect $large --target=apple7 -D BM=128 -D BN=128 -D BK=64
+expect 0 'dot 128x[0-9]*x[0-9]* s8' inspect $large --target=apple7 -D BM=128
+# four simdgroups have no room for the sums of 128 x 128
+expect 0 'refused [0-9]*: a lane has fewer registers, as the header.s own' inspect conv2d.tgl --explain --target=apple8
+expect 0 'nothing was compared: the estimate knows products alone' inspect softmax.tgl --explain --target=apple7
 sed 's/BM = {16, 64}, //' tiles.tgl >none.tgl
 expect 1 'E0521' run none.tgl product --device=cpu
 holds grep -q 'values in tune(...)' "$err"

@@ -437,6 +437,8 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	Arena *keep = cx->tmp;
 	bool ok = false;
 	*n = 0;
+	if (t && t->figures)
+		return choose_simdgroups(k, b, t, how, mem, values, n);
 	if (!t || !t->rates) {
 		why_none(how->why, "the target's rates are not known: the header's values and the rules of tiles' sizes "
 				   "stand");

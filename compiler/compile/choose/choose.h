@@ -39,9 +39,12 @@ typedef struct ChooseBinding {
 bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
-/* choose_cpu.c: the same for the cpu device of so many threads (0: the row's): compile-time parameters. */
+/* choose_parameters.c: the same for the cpu device of so many threads (0: the row's): compile-time parameters. */
 bool choose_cpu(Kernel *k, const Bound *b, int threads, const ChooseBinding *how, Arena *mem, NamedConst **values,
     int *n);
+/* The same for products on targets with figures for those alone. */
+bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
 #define CHOOSE_PASSES "simplify,licm,simplify,axis"
