@@ -59,6 +59,8 @@ void simt_copies_land(SimtThread *t, uint32_t begun, int64_t mbarrier);
 /* The one at an address; fails if there is none. */
 Mbarrier *simt_mbarrier(SimtThread *t, uint32_t at, const char *what);
 Mbarrier *simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const char *what);       /* in of's block */
+/* Fails where a write of t would go over a valid mbarrier of of's block: what is there then is not defined. */
+void simt_mbarriers_spared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes);
 void simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects);
 /* A copy that lands when the mbarrier's waiters cannot do without it any more. */
 void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);

@@ -571,6 +571,22 @@ build_words(ThreadBuilder *to, const Reg *param)
 	thread_if_end(to, NULL, NULL, 0);
 }
 
+/* One thread stores into what became an mbarrier. */
+static void
+build_over(ThreadBuilder *to, const Reg *param)
+{
+	Reg in[] = {param[2], thread_int_const(to, REG_I32, 1)}, thread;
+	ThreadAccess at = {.space = SPACE_SHARED, .type = REG_I32, .n = 1, .base = param[2], .constant = 4, .align = 4};
+	thread_prim(to, PRIM_THREAD, NULL, 0, NULL, 0, &thread, 1);
+	thread_if(to, thread_op(to, THREAD_EQ, thread, thread_int_const(to, REG_I32, 0), 0));
+	thread_prim(to, PRIM_MBAR_INIT, in, 2, NULL, 0, NULL, 0);
+	thread_if_end(to, NULL, NULL, 0);
+	thread_prim(to, PRIM_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	thread_if(to, thread_op(to, THREAD_EQ, thread, param[1], 0));
+	thread_store(to, &at, &thread);
+	thread_if_end(to, NULL, NULL, 0);
+}
+
 static EmitLlvm *
 emit_built(void (*body)(ThreadBuilder *to, const Reg *param), bool checks, Arena *mem)
 {
@@ -654,6 +670,16 @@ compiled_prints(void **state)
 	text_close(&r.printed);
 }
 
+/* On a GPU the mbarrier's own words may come up where the store was. */
+static void
+mbarriers_stay(void **state)
+{
+	assert_true(run_built(build_over, true, (uint64_t[]){0, 64}, 0).ok);
+	Result r = run_built(build_over, true, (uint64_t[]){0, 5}, 0);
+	assert_false(r.ok);
+	assert_non_null(strstr(r.report.text, "thread 5 writes over the mbarrier at 0"));
+}
+
 /* The checked form holds nothing that FastISel leaves to the slow selector for the rest of a block. */
 static void
 compiled_words(void **state)
@@ -689,6 +715,7 @@ main(void)
 	    cmocka_unit_test(first_report_wins), cmocka_unit_test(stacks_end), cmocka_unit_test(too_much),
 	    cmocka_unit_test(clusters), cmocka_unit_test(ends_are_told), cmocka_unit_test(compiled_loops),
 	    cmocka_unit_test(compiled_spins), cmocka_unit_test(compiled_prints), cmocka_unit_test(compiled_words),
+	    cmocka_unit_test(mbarriers_stay),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,10 +10,11 @@
  * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
  * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
  * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  Roles run at once:
- * what one has is apart from all that another has.  What a copy fills by itself lives at least until the last wait, unless
- * all that fills it has landed by its last use ({landed}); what is sent until the last sent.  Small scratch stands apart
- * from all buffers too, so that what follows a pipelined loop need not wait for its last readers, where as many blocks as
- * the warps leave room for still have theirs. */
+ * what one has is apart from all that another has.  An mbarrier stays to the end of the kernel: ordinary stores to where
+ * one is are not defined, and on an H200 its words came up in what was stored there.  What a copy fills by itself lives at
+ * least until the last wait, unless all that fills it has landed by its last use ({landed}); what is sent until the last
+ * sent.  Small scratch stands apart from all buffers too, so that what follows a pipelined loop need not wait for its last
+ * readers, where as many blocks as the warps leave room for still have theirs. */
 #include "pass/pass.h"
 
 #include "model/model.h"
@@ -149,6 +150,8 @@ find_uses(Smem *s)
 			extend(s, i, s->waited);
 		if (i->is_sent)
 			extend(s, i, s->sent);
+		if (i->op->kind == OP_MBARRIER)
+			i->to = s->spans.n - 1;
 	}
 }
 

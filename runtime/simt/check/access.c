@@ -4,6 +4,7 @@
  * A stray access is reported and sent to a sink, so that one run finds all there is; only a launch without checks, or
  * one that keeps no findings, ends with the first. */
 #include "runtime/simt/check/check.h"
+#include "runtime/simt/prims.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +246,8 @@ touch_shared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned
 		report_align(c, t, offset, shared_align(bytes), access, true);
 	if (c->costs)
 		costs_touch(c->costs, t, offset, bytes, true, access & SIMT_WRITE, from);
+	if ((access & (SIMT_WRITE | SIMT_ATOMIC)) == SIMT_WRITE)
+		simt_mbarriers_spared(t, of, offset, bytes);
 	if (c->writer && (access & SIMT_WRITE))
 		writers_touch(c, t, (uint32_t)of->cluster_rank * c->step + offset, bytes, access);
 	shared_touch(c, t, of, offset, bytes, access);

@@ -178,6 +178,14 @@ happen(Mbarrier *m)
 
 /* ---- primitives ---- */
 
+void
+simt_mbarriers_spared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes)
+{
+	for (const Mbarrier *m = simt_async(of)->mbarrier; m; m = m->next)
+		if (m->is_valid && offset < m->at + 8 && m->at < offset + (uint32_t)bytes)
+			simt_fail(t, "thread %d writes over the mbarrier at %u; mbar_inval ends one", t->thread, m->at);
+}
+
 PRIMITIVE(simt_mbar_init)
 {
 	uint32_t at = (uint32_t)in[0], count = (uint32_t)in[1];
