@@ -11,12 +11,20 @@
  *
  * A conversion that goes through shared memory has two barriers of its own; two such operands of a product in a loop have
  * two an iteration together.  An operand that is converted before a loop, as the queries of attention, is read in each
- * iteration: llama.cpp and MLX do so too.  What does not fit into shared memory stays as it is. */
+ * iteration: llama.cpp and MLX do so too.  What does not fit into shared memory stays as it is.
+ *
+ * An operand that is cast or permuted behind such a conversion, as weights of 4 bits, is cast and permuted before it: by
+ * one thread, where each simdgroup that has its rows would do it again.
+ *
+ *     %c = convert %w : i4[64, 64] #2               %v = cast %w : f16[64, 64] #1
+ *     %v = cast %c : f16[64, 64] #2         =>      %b = permute %v {dims = [1, 0]} : f16[64, 64] #9
+ *     %b = permute %v : f16[64, 64] #3              %d = convert %b : f16[64, 64] #3
+ */
 #include "pass/pass.h"
 
 #include "model/model.h"
 
-enum { PRODUCTS_MOST = 4 };                             /* that read one tile */
+enum { PRODUCTS_MOST = 4, CHAIN_MOST = 4 };             /* that read one tile; ops from a conversion to its product */
 
 /* Does a product of simdgroups have v as an operand that it multiplies? */
 static bool
@@ -106,17 +114,111 @@ convert_again(Put *p)
 	op_erase(alloc);
 }
 
-static void
+/* True: the conversion goes through a buffer now. */
+static bool
 visit(Func *f, const Target *t, Op *c)
 {
 	Put p;
 	p.n = goes_through_squares(c) ? find_products(f, &c->out[0], p.dots, PRODUCTS_MOST) : 0;
 	if (p.n == 0)
-		return;
+		return false;
 	put_once(f->module, &c->out[0], build_before(c), c->in[0], &p);
 	op_erase(c);
-	if (smem_bytes(f, t) > t->shared_bytes)
-		convert_again(&p);
+	if (smem_bytes(f, t) <= t->shared_bytes)
+		return true;
+	convert_again(&p);
+	return false;
+}
+
+/* Of a product's operand: the conversion behind which it is only cast and permuted, each with one use; or NULL. */
+static Op *
+convert_behind(const Value *operand)
+{
+	const Value *v = operand;
+	for (int n = 1; n < CHAIN_MOST && v->def && v->nuses == 1; n++) {
+		if (v->def->kind != OP_CAST && v->def->kind != OP_PERMUTE)
+			break;
+		v = v->def->in[0];
+	}
+	bool is_lone = v != operand && v->def && v->nuses == 1 && v->def->kind == OP_CONVERT;
+	return is_lone ? v->def : NULL;
+}
+
+static const Layout *
+layout_behind(Module *m, const Op *op, const Layout *l)
+{
+	if (op->kind == OP_CAST)
+		return l;
+	int dims[LAYOUT_RANK] = {0};
+	const IntList *a = attr_dims(op);
+	for (int d = 0; d < a->n; d++)
+		dims[d] = (int)a->at[d];
+	Layout p = layout_permute(l, dims);
+	return layout_intern(m, &p);
+}
+
+/* Clones what stands between the conversion and v, before it; its layouts follow from that of what is converted. */
+static Value *
+moved_before(Builder *b, Module *m, const Op *c, const Value *v)
+{
+	if (v == &c->out[0])
+		return c->in[0];
+	Value *in = moved_before(b, m, c, v->def->in[0]);
+	b->place = v->def->place;
+	Op *op = op_make(b, v->def->kind, &in, 1, v->def->attr, v->def->nattr, &v->type, 1);
+	op->out[0].layout = layout_behind(m, op, in->layout);
+	return &op->out[0];
+}
+
+static void
+erase_until(Op *op, const Op *first)
+{
+	while (op != first) {
+		Op *before = op->in[0]->def;
+		op_erase(op);
+		op = before;
+	}
+}
+
+/* What stands from the conversion to v gets the layouts of its clones, or those that it had. */
+static void
+lay_out(Value *v, const Value *clone, Op *c, const Layout *kept[CHAIN_MOST], bool as_clones)
+{
+	for (int i = 0;; i++) {
+		if (as_clones)
+			kept[i] = v->layout;
+		v->layout = as_clones ? clone->layout : kept[i];
+		if (v == &c->out[0])
+			return;
+		v = v->def->in[0];
+		clone = clone == c->in[0] ? clone : clone->def->in[0];
+	}
+}
+
+/* The conversion of a product's operand comes last, if it can then go through squares. */
+static void
+convert_last(Func *f, const Target *t, Op *dot, int i)
+{
+	MmaPlan p;
+	Op *c = plan_mma(dot, &p) ? convert_behind(dot->in[i]) : NULL;
+	if (!c || !convert_scratch(c->in[0]->layout, c->out[0].layout, element_bytes(c->out[0].type)))
+		return;
+	Value *operand = dot->in[i];
+	Builder b = build_before(c);
+	Value *moved = moved_before(&b, f->module, c, operand);
+	Value *last = build1(&b, OP_CONVERT, moved, operand->type);
+	last->layout = operand->layout;
+	op_set_in(dot, i, last);
+	const Layout *kept[CHAIN_MOST];
+	lay_out(operand, moved, c, kept, true);         /* takes no shared memory while it is not used */
+	if (goes_through_squares(last->def) && visit(f, t, last->def)) {
+		erase_until(operand->def, c->in[0]->def);
+		return;
+	}
+	lay_out(operand, moved, c, kept, false);
+	last = dot->in[i];                              /* another one, where it had been in a buffer */
+	op_set_in(dot, i, operand);
+	erase_until(last->def, c->in[0]->def);
 }
 
 void
@@ -128,6 +230,8 @@ pass_squares(Module *m, const Target *t)
 			continue;
 		for (Op *op = f->body->first, *next; op; op = next) {
 			next = op_after(op, f->body);
+			for (int k = 0; k < 2 && op->kind == OP_DOT; k++)
+				convert_last(f, t, op, k);
 			if (op->kind == OP_CONVERT)
 				visit(f, t, op);
 		}
