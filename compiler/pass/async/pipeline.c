@@ -378,5 +378,6 @@ pass_pipeline(Module *m, const Target *t)
 		pipeline_early(f);
 		walk(m, t, f, f->body);
 		warpgroup_products(m, f);
+		pipeline_decode_ahead(m, f);
 	}
 }

@@ -102,6 +102,9 @@ const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
 /* Each product of warpgroups reads its operands from shared memory, and runs by itself until its result is used. */
 void warpgroup_products(Module *m, Func *f);
 
+/* decode.c: operands that threads decode, an iteration ahead */
+void pipeline_decode_ahead(Module *m, Func *f);
+
 /* bulk.c */
 
 /* The loop over programs that the loop stands in, or NULL. */
