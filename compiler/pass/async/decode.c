@@ -89,7 +89,8 @@ carries_early(const Decode *d)
 	for (int n = 0; n < d->ops.n; n++)
 		for (int i = 0; i < d->ops.at[n]->nin; i++) {
 			const Value *v = d->ops.at[n]->in[i];
-			if (!v->def && v->block == d->p.body && v->index > 0 && !is_early(d, d->p.body->last->in[v->index - 1]))
+			bool is_carried = !v->def && v->block == d->p.body && v->index > 0;
+			if (is_carried && !is_early(d, d->p.body->last->in[v->index - 1]))
 				return false;
 		}
 	return true;

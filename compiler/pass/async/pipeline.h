@@ -53,9 +53,9 @@ typedef struct Pipeline {
 void pipeline_collapse(Func *f);
 /* Has the loop's own body a product of warpgroups? */
 bool loop_multiplies(const Op *loop);
-/* early.c: small tiles that ops behind such loops read are read before them */
+/* around.c: small tiles that ops behind such loops read are read before them */
 void pipeline_early(Func *f);
-/* sink.c: what only their results' uses need is computed behind such loops */
+/* around.c: what only their results' uses need is computed behind such loops */
 void pipeline_sink(Func *f);
 
 enum { COPY_LEAST = 4 };                                /* bytes that cp.async copies */

@@ -1,0 +1,148 @@
+/* What stands before and behind a loop of products of warpgroups.
+ *
+ * What the ops behind it read is read before it, if a thread holds little of it: the loop hides how long memory takes.
+ *
+ *     for … do (…) { … dot … }                     %b = read %bias, %n {…} : bf16[256] #1
+ *     %b = read %bias, %n {…} : bf16[256] #1  =>   for … do (…) { … dot … }
+ *
+ * That is a tensor of which the kernel writes nothing, and a tile of two registers a thread at most: a bias or scales of
+ * rows or columns.  What its indices are computed from goes with it.
+ *
+ * What is computed before it and used only behind it is computed behind it: accumulators leave no registers to hold it
+ * meanwhile.
+ *
+ *     %i = div %p, %w : i64[128] #1            for … do (…) { … dot … }
+ *     for … do (…) { … dot … }           =>    %i = div %p, %w : i64[128] #1
+ *     write %y, %i, …                          write %y, %i, …
+ *
+ * Tiles move, with what only they are computed from; scalars stay. */
+#include "pass/async/pipeline.h"
+
+#include <string.h>
+
+enum { BYTES_MOST = 8, DEPTH = 8 };                     /* of a thread */
+
+/* ---- read before ---- */
+
+/* A value that is there before the loop, or could be computed there. */
+static bool
+may_be_early(const Op *loop, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || op->home != loop->home)
+		return !value_inside(v, loop->home) || !op;
+	if (op == loop || depth == 0)
+		return false;
+	bool is_before = false;
+	for (const Op *at = loop->prev; at && !is_before; at = at->prev)
+		is_before = at == op;
+	for (int i = 0; i < op->nin && !is_before; i++)
+		if (!may_be_early(loop, op->in[i], depth - 1))
+			return false;
+	return is_before || (op_has(op, PURE) && op->nregion == 0);
+}
+
+static bool
+is_small_read(const Func *f, const Op *op)
+{
+	if (op->kind != OP_READ || !access_is_tensor(op) || op->out[0].type->rank == 0 || !op->out[0].layout ||
+	    f->param[op->in[0]->index].access != ACCESS_IN || strchr(attr_index(op), 'g'))
+		return false;
+	return dtype_tile_size(op->out[0].type->elem) << op->out[0].layout->in[IN_REGISTER] <= BYTES_MOST;
+}
+
+/* Before the loop, behind what it needs. */
+static void
+move_early(Op *loop, Op *op)
+{
+	for (int i = 0; i < op->nin; i++) {
+		Op *def = op->in[i]->def;
+		bool is_late = false;
+		for (const Op *at = loop->next; at && def && !is_late; at = at->next)
+			is_late = at == def;
+		if (is_late)
+			move_early(loop, def);
+	}
+	op_move(op, loop->home, loop);
+}
+
+static void
+read_early(Func *f, Op *loop)
+{
+	for (Op *op = loop->next, *next; op; op = next) {
+		bool moves = is_small_read(f, op);
+		next = op->next;
+		for (int i = 1; i < op->nin && moves; i++)
+			moves = may_be_early(loop, op->in[i], DEPTH);
+		if (moves)
+			move_early(loop, op);
+	}
+}
+
+void
+pipeline_early(Func *f)
+{
+	if (block_find(f->body, OP_INLINE_PTX))
+		return;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR && loop_multiplies(op))
+			read_early(f, op);
+}
+
+/* ---- computed behind ---- */
+
+/* Uses of each value, by Value.id, in the block up to the loop's end. */
+static int *
+early_uses(const Func *f, const Op *loop)
+{
+	int *uses = NEW_ARRAY(f->module->cx->tmp, int, f->nvalues);
+	const Block *home = loop->home;
+	for (const Op *op = home->first; op != loop->next; op = op_after(op, home))
+		for (int i = 0; i < op->nin; i++)
+			uses[op->in[i]->id]++;
+	return uses;
+}
+
+static bool
+is_sunk(const Op *op, const int *uses)
+{
+	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->out[0].nuses == 0)
+		return false;
+	return op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0 && uses[op->out[0].id] == 0;
+}
+
+/* The first op behind the loop in its block that has the value, or holds one that has. */
+static Op *
+first_user(const Value *v, Op *loop)
+{
+	const Block *home = loop->home;
+	for (Op *op = loop->next; op; op = op->next)
+		for (const Op *in = op; in != op->next; in = op_after(in, home))
+			for (int i = 0; i < in->nin; i++)
+				if (in->in[i] == v)
+					return op;
+	return loop->next;
+}
+
+static void
+sink_behind(Func *f, Op *loop)
+{
+	func_number(f);
+	int *uses = early_uses(f, loop);
+	for (Op *op = loop->prev, *prev; op; op = prev) {
+		prev = op->prev;
+		if (!is_sunk(op, uses))
+			continue;
+		for (int i = 0; i < op->nin; i++)
+			uses[op->in[i]->id]--;
+		op_move(op, loop->home, first_user(&op->out[0], loop));
+	}
+}
+
+void
+pipeline_sink(Func *f)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR && loop_multiplies(op))
+			sink_behind(f, op);
+}
