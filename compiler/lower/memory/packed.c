@@ -245,13 +245,28 @@ three(Lower *l, PrimKind kind, Reg a, int64_t b, Reg c)
 	return out;
 }
 
+/* Those of bits 4 to 7 of a half, without a shift of their own, in bf16: bits below 0x100 stand for that many 2^-133, so that
+ * they are 16 n times as much.  Times 2^123 and less 8 of them, they are exact, and 64th of what is asked for.  Shifts and
+ * the pipe that they share with logic are scarcer than multiplications. */
+static Reg
+upper_pair_bf16(Lower *l, const LowerPair *even, bool is_signed)
+{
+	int64_t flip = is_signed ? 0x00800080 : 0;
+	Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, even), 0x00f000f0, lower_i32(l, flip));
+	Reg less = lower_i32(l, (int32_t)(is_signed ? 0xbe00be00 : 0x80008000)), none = lower_i32(l, (int32_t)0x80008000);
+
+	return three(l, PRIM_FMA_BF16X2, three(l, PRIM_FMA_BF16X2, x, 0x7d007d00, less), 0x42804280, none);
+}
+
 /* Integers; in f16 those of bits 4 to 7 of a half need no shift of their own. */
 static Reg
 integer_pair(Lower *l, const LowerPair *p, bool is_signed, bool is_half)
 {
 	int64_t one = is_half ? 0x64006400 : 0x43004300, flip = is_signed ? 0x00080008 : 0;
+	LowerPair even = {p->word, 0, p->nibble - 1};
+	if (!is_half && !p->byte && p->nibble & 1)
+		return upper_pair_bf16(l, &even, is_signed);
 	if (is_half && !p->byte && p->nibble & 1) {     /* 1024 + 16 n, or 16 (n + 8): a 16th of it, less 64 or 72 */
-		LowerPair even = {p->word, 0, p->nibble - 1};
 		Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, &even), 0x00f000f0, lower_i32(l, one | flip << 4));
 		int32_t less = (int32_t)(is_signed ? 0xd480d480 : 0xd400d400);
 		return three(l, PRIM_FMA_F16X2, x, 0x2c002c00, lower_i32(l, less));
