@@ -108,7 +108,7 @@ walk(Estimate *e, const Block *b, bool in_loop, Use *u)
 			double late = is_late ? inside.l2 / inside.asked : 1, trip = longest(&inside);
 			double ahead = (LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
-			wait += e->decodes ? inside.arithmetic + DECODE_WAIT : 0;
+			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
 			e->serial += n * (MAX(trip, ahead) - trip + wait);
 		}
 		if (op->nregion == 0)

@@ -59,6 +59,12 @@ slot_bytes(const Estimate *e, const Type *t)
 	return boxes > 1 ? ((boxes - 1) * padded + rows) * BOX : all / padded * rows;
 }
 
+bool
+estimate_decodes_ahead(const Estimate *e)
+{
+	return e->stages > 2 && !e->parted;
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -89,7 +95,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		e->registers += (w.register_a ? bytes_of(a) / 4 : 0) / threads;
 		e->decodes |= w.decodes;
-		e->filled += w.decodes ? bytes_of(b) : 0;
+		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
 		e->registers += w.decodes ? padded_count(b) / threads : 0;      /* wider on the way */
 		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */

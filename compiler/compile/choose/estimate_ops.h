@@ -39,6 +39,8 @@ typedef struct Estimate {
 } Estimate;
 
 /* estimate_ops.c: adds what the op uses of its block, once, and notes what it holds. */
+/* Are operands decoded while the product of the iteration before works? (pass pipeline) */
+bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
 
 #endif

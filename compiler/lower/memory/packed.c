@@ -245,9 +245,9 @@ three(Lower *l, PrimKind kind, Reg a, int64_t b, Reg c)
 	return out;
 }
 
-/* Those of bits 4 to 7 of a half, without a shift of their own, in bf16: bits below 0x100 stand for that many 2^-133, so that
- * they are 16 n times as much.  Times 2^123 and less 8 of them, they are exact, and 64th of what is asked for.  Shifts and
- * the pipe that they share with logic are scarcer than multiplications. */
+/* Those of bits 4 to 7 of a half, without a shift of their own, in bf16: bits below 0x100 stand for that many 2^-133, so
+ * that they are 16 n times as much.  Times 2^123 and less 8 of them, they are exact, and 64th of what is asked for.  Shifts
+ * and the pipe that they share with logic are scarcer than multiplications. */
 static Reg
 upper_pair_bf16(Lower *l, const LowerPair *even, bool is_signed)
 {

@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-enum { SLOTS = 2, STAGES_LEAST = 3 };
+enum { SLOTS = 2 };
 
 typedef struct Decode {
 	Pipeline p;                                     /* the loop, and what pipeline_carry needs */
@@ -142,7 +142,7 @@ find(Decode *d)
 	const Value *buffer = d->put->in[0];
 	bool is_operand = buffer->def && buffer->def->kind == OP_ALLOC && buffer->nuses == 2 &&
 	    (d->start->in[0] == buffer || d->start->in[1] == buffer);
-	return is_operand && attr_left(d->wait) >= STAGES_LEAST - 2 && d->put->next->kind == OP_PROXY_FENCE &&
+	return is_operand && attr_left(d->wait) >= DECODED_AHEAD - 2 && d->put->next->kind == OP_PROXY_FENCE &&
 	    collect(d, d->put->in[1]) && carries_early(d) && owns_groups(d);
 }
 

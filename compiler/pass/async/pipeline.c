@@ -258,12 +258,25 @@ fixed_bytes(const Pipeline *p)
 	return n;
 }
 
+/* Of a tile that the loop computes and warpgroups read, once more: it is made an iteration ahead (decode.c). */
+static int64_t
+decoded_bytes(const Pipeline *p)
+{
+	int64_t n = 0;
+
+	for (const Op *op = p->body->first; op && p->f->schedule.specialize != 1; op = op_after(op, p->body))
+		for (int i = 0; i < op->nout && op->kind != OP_READ; i++)
+			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
+	return n;
+}
+
 /* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
  * for them; more of a loop that waits for memory, until enough is under way. */
 static int
 choose_stages(const Pipeline *p)
 {
 	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p) + fixed_bytes(p);
+	int64_t decoded = decoded_bytes(p);
 	int64_t room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
 	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
 
@@ -275,7 +288,7 @@ choose_stages(const Pipeline *p)
 		n++;
 	int64_t once = pipeline_beside_bytes(p);
 	each -= once;
-	while (n > 2 && n * each + once + scratch > room)
+	while (n > 2 && n * each + once + scratch + (n >= DECODED_AHEAD ? decoded : 0) > room)
 		n--;
 	return n * each + once + scratch <= p->t->shared_bytes ? n : 1;
 }

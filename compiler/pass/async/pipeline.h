@@ -103,6 +103,7 @@ const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
 void warpgroup_products(Module *m, Func *f);
 
 /* decode.c: operands that threads decode, an iteration ahead */
+enum { DECODED_AHEAD = 3 };                         /* slots of rings that it needs */
 void pipeline_decode_ahead(Module *m, Func *f);
 
 /* bulk.c */
