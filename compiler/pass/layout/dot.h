@@ -27,6 +27,8 @@ typedef struct DotWgmma {
 /* dot_wgmma.c */
 /* What an operand is, seen through permutations of its two dimensions; *flipped: an odd number of them exchanges these. */
 Value *dot_operand_root(Value *v, bool *flipped);
+/* Do threads compute the right operand, element by element, from what they read? */
+bool dot_decodes(const Op *dot);
 /* How 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */
 const char *dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out);
 /* Can they do the dot of so many rows, no power of two, only or better with its sides exchanged? */

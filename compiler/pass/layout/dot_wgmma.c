@@ -57,6 +57,14 @@ is_decoded(const Value *v, int depth)
 	return all;
 }
 
+bool
+dot_decodes(const Op *dot)
+{
+	bool flipped;
+	const Op *root = dot_operand_root(dot->in[1], &flipped)->def;
+	return root && root->kind != OP_READ && is_decoded(dot->in[1], DECODE_OPS);
+}
+
 /* Threads put a decoded operand into shared memory each trip, behind a fence and a barrier: the product must be large
  * beside that.  Of fewer rows warps multiply what they decode in registers. */
 static bool
