@@ -174,6 +174,26 @@ summary_json(const Inspection *x)
 	return j;
 }
 
+/* What was warned of in the kernel's lines: spills, with what helps against them. */
+static json_t *
+warnings_json(Compile *cx, const Kernel *k)
+{
+	Text t = {0};
+	diag_json(cx, &t, 0);
+	json_t *all = json_loads(t.at ? t.at : "[]", 0, NULL), *own = json_array(), *d;
+	size_t i;
+	json_array_foreach(all, i, d) {
+		json_int_t line = json_integer_value(json_object_get(d, "line"));
+		const char *file = json_string_value(json_object_get(d, "file"));
+		if (file && strcmp(file, cx->files.at[k->item->place.file].path) == 0 && line >= k->item->place.line &&
+		    line <= k->item->place.end_line)
+			json_array_append(own, d);
+	}
+	json_decref(all);
+	text_close(&t);
+	return own;
+}
+
 json_t *
 report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 {
@@ -190,12 +210,13 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL;
 	if (tuning && add_code(stages, m, t))
-		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:O}",
+		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:O, s:o}",
 		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
-		    summary_json(&x), "timeline", report_timeline(&x.timeline), "tuning", tuning);
+		    summary_json(&x), "timeline", report_timeline(&x.timeline), "tuning", tuning, "warnings",
+		    warnings_json(cx, k));
 	json_decref(tuning);
 	json_decref(stages);
 	text_close(&dumps);

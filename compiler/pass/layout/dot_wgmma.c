@@ -88,8 +88,10 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 		return which == 1 ? "the right operand is computed" : size > 2 ? "the left operand is computed" : NULL;
 	access_contiguity(read, t, &fast);
 	int k_dim = (which == 0) != flipped ? 1 : 0;
+	if (fast != k_dim && size != 2 && which == 1)
+		return "elements of other than 16 bits do not lie along K: the right operand should be [N, K], with .T";
 	if (fast != k_dim && size != 2)
-		return "elements of other than 16 bits do not lie along K";
+		return "elements of other than 16 bits do not lie along K: the left operand should be [M, K]";
 	if (read->out[0].type->extent[fast] * size < ROW_BYTES_LEAST)
 		return "an operand has rows of fewer than 32 bytes";
 	return NULL;
