@@ -126,7 +126,9 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	int n;
 	if (!bind_with(&open, NULL, 0, bound))
 		return NULL;
-	bool chooses = choose_values(k, bound, target_named(target), &how, cx->mem, &chosen, &n);
+	bool is_cpu = strcmp(target, "cpu") == 0;       /* whose choice only inspect asks for */
+	bool chooses = !is_cpu ? choose_values(k, bound, target_named(target), &how, cx->mem, &chosen, &n)
+	                       : why && choose_cpu(k, bound, 0, &how, cx->mem, &chosen, &n);
 	if (why)
 		why_chosen(why, chosen, chooses ? n : 0);
 	if (chooses && !bind_with(&open, chosen, n, bound))

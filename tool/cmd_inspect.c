@@ -137,6 +137,66 @@ inspection_json(const Inspection *x, const ChooseWhy *why)
 	return j;
 }
 
+/* ---- the cpu device ---- */
+
+static void
+print_cpu_tried(const ChooseWhy *why)
+{
+	if (why->none)
+		printf("  nothing else was compared: %s\n", why->none);
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		Text values = {0};
+		why_values(c, &values);
+		if (c->cycles >= 0)
+			printf("    %.6g us; %s%s\n", c->cycles / 1000, values.at, c->is_chosen ? "  (chosen)" : "");
+		else
+			printf("    refused: %s; %s\n", c->refused, values.at);
+		text_close(&values);
+	}
+}
+
+static json_t *
+cpu_json(const Func *f, double programs, double us, const ChooseWhy *why)
+{
+	json_t *all = json_array();
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		Text values = {0};
+		why_values(c, &values);
+		json_array_append_new(all, json_pack("{s:s, s:o, s:s?, s:b}", "values", values.at, "estimated_us",
+					       c->cycles >= 0 ? json_real(c->cycles / 1000) : json_null(), "refused",
+					       c->refused, "chosen", c->is_chosen));
+		text_close(&values);
+	}
+	return json_pack("{s:s, s:s, s:f, s:i, s:f, s:o}", "kernel", f->name, "target", "cpu", "programs", programs,
+	    "threads", cpu_row.cores, "estimated_us", us, "compared", all);
+}
+
+/* What is modelled there: programs, and the interpreter's steps and elements (model/cost_cpu.c). */
+static json_t *
+inspect_cpu(const Cli *cli, const Func *f, const Bound *b, ChooseWhy *why)
+{
+	double us = choose_cpu_cost(f, b, 0) / 1000, programs = 1;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(b->grid[i], 1);
+	if (cli->json)
+		return cpu_json(f, programs, us, why);
+	printf("%s for cpu: %.0f program%s\n", f->name, programs, programs == 1 ? "" : "s");
+	printf("  estimated %.6g us with %d threads\n", us, cpu_row.cores);
+	for (int i = 0; i < why->tried.n; i++)
+		if (why->tried.at[i].is_chosen && why->tried.at[i].n > 0) {
+			Text values = {0};
+			why_values(&why->tried.at[i], &values);
+			printf("  chosen: %s\n", values.at);
+			text_close(&values);
+		}
+	if (cli_has(cli, OPT_EXPLAIN))
+		print_cpu_tried(why);
+	puts("  not modelled: accesses, layouts, warps and registers, which only a GPU's target has");
+	return NULL;
+}
+
 static int
 inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 {
@@ -151,12 +211,21 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		Kernel *k = p->kernels.at[i];
 		Inspection x;
 		Text out = {0};
-		ChooseWhy why = {.mem = cli_has(cli, OPT_EXPLAIN) ? cx->mem : NULL};
+		ChooseWhy why = {.mem = cli_has(cli, OPT_EXPLAIN) || !t ? cx->mem : NULL};
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
 		n++;
 		Bound bound;
-		Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, &misuse, &bound, &why);
+		Module *m = cli_bound_module(cli, k, NULL, t ? t->name : "cpu", &passes, &misuse, &bound, &why);
+		if (m && !t) {
+			if (n > 1 && !all)
+				puts("");
+			json_t *j = inspect_cpu(cli, m->funcs.at[0], &bound, &why);
+			if (all)
+				json_array_append_new(all, j);
+			text_close(&why.chosen);
+			continue;
+		}
 		if (!m || !cli_inspect(m, t, &bound, &x) || (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
@@ -191,7 +260,12 @@ cmd_inspect(const Cli *cli)
 		return EXIT_MISUSE;
 	Compile *cx = compile_open();
 	int status = EXIT_WRONG;
-	if (cli_target(cli, cx, &t)) {
+	const char *name = cli->value[OPT_TARGET];
+	bool is_cpu = cli_has(cli, OPT_TARGET) && strcmp(name, "cpu") == 0;
+	if (is_cpu && cli_has(cli, OPT_RUN)) {
+		status = cli_misuse("--run counts sectors, which the cpu device does not have");
+	} else if (cli_target(cli, cx, &t)) {
+		t = is_cpu ? NULL : t;
 		int file = cli_source(cli, cx);
 		if (file >= 0)
 			status = inspect_kernels(cli, cx, file, t);

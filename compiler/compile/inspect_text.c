@@ -258,7 +258,7 @@ inspect_print(const Inspection *x, Text *out)
 	if (x->bill.cycles > 0) {
 		text_put(out, "  estimated ");
 		bill_print(&x->bill, x->t, out);
-		text_put(out, "\n");
+		text_put(out, x->t->rates && !x->t->rates->is_public ? "\n" : ", by published figures, not measured\n");
 		put_longest(x, out);
 		if (x->bill.launched > 0)
 			put_grid(x, out);

@@ -53,6 +53,20 @@ static const TargetRates rates_h200 = {
 	.start_latency = 400, .start_block = 139,
 };
 
+/* None of these is measured here.  Multiprocessors and clocks: data sheets of the A100 (SXM, 80 GB), the L40S and the B200;
+ * memory: the 0.92 of the data sheet's 2039, 864 and 8000 GB/s that a copy has on an H200.  Products of 16 bits: the A100's
+ * 312 and the L40S's 362 dense teraflops; the B200's are tcgen05's, which nothing here uses, so that it has an A100's.  L2
+ * cache: 5120 bytes a cycle (A100 whitepaper), others as an H200's.  Special functions: CUDA C++ Programming Guide,
+ * Arithmetic Instructions.  Latency of memory: an H200's nanoseconds; of the rest, and blocks' starts: its cycles. */
+#define NVIDIA_FIGURES(cores, mhz, bytes, l2, fma, memory)                                         \
+	{.is_public = true, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes, .l2_rate = l2,   \
+	    .products_warp = fma, .products_warpgroup = fma, .special_rate = 16, .issue_rate = 0.8,        \
+	    .issue_alone = 2.5, .latency = memory, .shared_latency = 30, .shuffle_latency = 24, .barrier = 30, \
+	    .start_latency = 400, .start_block = 139}
+static const TargetRates rates_a100 = NVIDIA_FIGURES(108, 1410, 1330, 47, 1024, 564);
+static const TargetRates rates_l40s = NVIDIA_FIGURES(142, 2520, 315, 46, 512, 1008);
+static const TargetRates rates_b200 = NVIDIA_FIGURES(148, 1850, 3980, 46, 1024, 740);
+
 /* Caches and vectors of x86-64 cores with AVX2 (AMD EPYC, two cores of a shared machine), where the rest was fitted to
  * times of the kernels in bench/results/cpu-tiles.md.  Cores: of most machines. */
 static const TargetRates rates_cpu = {.multiprocessors = 8, .clock = 1000};
@@ -67,15 +81,16 @@ static const Target targets[] = {
 	{NVIDIA, .name = "sm_75", .capability = 75, .cpu = "sm_75", .features = "+ptx70", .has = SM_75,
 	    .shared_bytes = 64 * KB, .shared_bytes_unit = 64 * KB, .max_warps = 32},
 	{NVIDIA, .name = "sm_80", .capability = 80, .cpu = "sm_80", .features = "+ptx74", .has = SM_80,
-	    .shared_bytes = 163 * KB, .shared_bytes_unit = 164 * KB, .max_warps = 64},
+	    .shared_bytes = 163 * KB, .shared_bytes_unit = 164 * KB, .max_warps = 64, .rates = &rates_a100},
 	{NVIDIA, .name = "sm_86", .capability = 86, .cpu = "sm_86", .features = "+ptx74", .has = SM_80,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
 	{NVIDIA, .name = "sm_89", .capability = 89, .cpu = "sm_89", .features = "+ptx84", .has = SM_89,
-	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
+	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48, .rates = &rates_l40s},
 	{NVIDIA, .name = "sm_90a", .capability = 90, .cpu = "sm_90a", .features = "+ptx84", .has = SM_90A,
 	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .rates = &rates_h200},
 	{NVIDIA, .name = "sm_100a", .capability = 100, .cpu = "sm_100a", .features = "+ptx86", .has = SM_100A,
-	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .unused = "tcgen05"},
+	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .unused = "tcgen05",
+	    .rates = &rates_b200},
 	{NVIDIA, .name = "sm_120a", .capability = 120, .cpu = "sm_120a", .features = "+ptx87", .has = SM_120A,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48,
 	    .unused = "mma with block scales (mxf8f6f4, mxf4)"},

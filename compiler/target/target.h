@@ -71,6 +71,7 @@ extern const int mma_count;
 
 /* How fast one is, in cycles of a multiprocessor: what the cost model (model/cost.c, bill.c) counts with. */
 typedef struct TargetRates {
+	bool is_public;                                 /* by published figures, none measured here */
 	int multiprocessors;
 	double clock;                                   /* cycles a microsecond */
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
@@ -102,7 +103,7 @@ struct Target {
 	int max_warps;                                  /* resident on one multiprocessor */
 	int vector_bytes;                               /* widest access of a thread */
 	int tile_bytes;                                 /* the largest tile that is tried where only the grid is cut */
-	const TargetRates *rates;                       /* NULL: not measured */
+	const TargetRates *rates;                       /* NULL: not known */
 	const TargetRates *figures;                     /* published by others, and of products alone; NULL: none */
 	const char *unused;                             /* matrix instructions of its own that nothing here uses; or NULL */
 	const char *functions;                          /* of f32 that its language has, by names of ops with a blank before

@@ -37,7 +37,7 @@ expect 0 'no clusters: chips place at most 8 blocks in a cluster' inspect matmul
     -D warps=8 -D specialize=1 -D ctas=16
 expect 0 'not parted into roles: the target has no bulk copies that an mbarrier counts' \
     inspect matmul.tgl --example large --target=sm_80 -D specialize=1
-expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large --target=sm_80
+expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large --target=sm_86
 expect 0 "convert .*through shared memory; into shared memory" inspect transpose.tgl --example large
 expect 0 "4 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=8
 expect 0 "8 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=4 -D BLOCK=4096
@@ -77,7 +77,7 @@ expect 0 'not the least: of several programs a multiprocessor, clusters of two' 
 # least first; those refused last
 holds sh -c "grep -o '^    [0-9][0-9.]*  ' '$out' | sort -n -c"
 expect 0 'no other warps were compared: device memory bounds' inspect transpose.tgl --example large --explain
-expect 0 'nothing was compared: the target.s rates are not known' inspect blocks.tgl --explain --target=sm_80
+expect 0 'nothing was compared: the target.s rates are not known' inspect blocks.tgl --explain --target=sm_86
 expect 0 '"refused": "it needs more registers than a thread has"' inspect matmul.tgl --example large --explain --json
 holds grep -q '"not_compared": null' "$out"
 holds test "$(grep -c '"chosen": true' "$out")" = 1
@@ -98,7 +98,7 @@ refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
 expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large
 expect 0 '"chosen": "  chosen: B = ' inspect blocks.tgl --json
-expect 0 "twice for sm_80" inspect blocks.tgl --target=sm_80
+expect 0 "twice for sm_86" inspect blocks.tgl --target=sm_86
 refuse "estimated"
 
 # Shared memory with the lines in which it is needed.
@@ -234,6 +234,12 @@ holds grep -q '2 programs for 132 multiprocessors: 130 have none' "$out"
 holds grep -q 'mostly line 1, which waits for ' "$out"
 expect 0 'barrier .* before this reduce: reduce of 4:14 reads .* in an earlier iteration, which it writes' inspect turns.tgl turns -D warps=4
 expect 0 'barrier .* before this store: load of 10:13 reads x, which it writes' inspect turns.tgl strays -D warps=4
+# other chips' rates are published ones; the cpu device has no accesses to show
+expect 0 'by published figures, not measured' inspect matmul.tgl --target=sm_80 --example large
+holds grep -q 'chosen: BM' "$out"
+expect 0 '^matmul for cpu: 4 programs' inspect matmul.tgl --target=cpu
+holds grep -q 'not modelled: accesses' "$out"
+expect 2 'run counts sectors' inspect matmul.tgl --target=cpu --run
 expect 0 '' inspect matmul.tgl --json --example large
 python3 - "$out" <<'PY' || fail "shared memory, or what lines cost, does not add up"
 import json, sys

@@ -42,6 +42,8 @@ bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 /* choose_parameters.c: the same for the cpu device of so many threads (0: the row's): compile-time parameters. */
 bool choose_cpu(Kernel *k, const Bound *b, int threads, const ChooseBinding *how, Arena *mem, NamedConst **values,
     int *n);
+/* Nanoseconds of a launch there, of the kernel after its passes. */
+double choose_cpu_cost(const Func *f, const Bound *b, int threads);
 /* The same for products on targets with figures for those alone. */
 bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);

@@ -53,6 +53,17 @@ programs_of(const Bound *b)
 	return n;
 }
 
+double
+choose_cpu_cost(const Func *f, const Bound *b, int threads)
+{
+	CpuRow row = cpu_row;
+	Trips t = {f, b};
+	const CostFacts facts = {.trips = trips_of, .user = &t};
+	if (threads > 0)
+		row.cores = threads;
+	return cpu_cost(f, &row, &facts, programs_of(b));
+}
+
 static double
 cost_of(const Choice *s, Func *f, const Bound *b, Bill *bill)
 {
@@ -60,7 +71,7 @@ cost_of(const Choice *s, Func *f, const Bound *b, Bill *bill)
 	const CostFacts facts = {.trips = trips_of, .user = &t};
 	if (!s->row)
 		return simdgroups_cost(f, s->t, &facts, programs_of(b), estimate_bytes(b), bill);
-	bill->cycles = cpu_cost(f, s->row, &facts, programs_of(b));
+	bill->cycles = choose_cpu_cost(f, b, s->row->cores);
 	return bill->cycles;
 }
 

@@ -117,22 +117,31 @@ print_one(const Tried *c, double least, const Target *t, Text *out)
 	text_put(out, c->is_chosen ? "  (chosen)\n" : "\n");
 }
 
-/* The i'th and all others that are refused for the same. */
+/* For each reason how many, and the first of them.  Some of 26,000 combinations are refused for one of few reasons. */
 static void
-print_refused(const ChooseWhy *why, int i, Text *out)
+print_refused(const ChooseWhy *why, Text *out)
 {
-	const Tried *c = &why->tried.at[i];
-	int n = 0;
-	for (int k = 0; k < why->tried.n; k++) {
-		const Tried *other = &why->tried.at[k];
-		bool same = other->cycles < 0 && strcmp(other->refused, c->refused) == 0;
-		if (same && k < i)
-			return;
-		n += same;
+	enum { REASONS = 32 };
+	const Tried *first[REASONS];
+	int count[REASONS], n = 0;
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		int k = 0;
+		while (c->cycles < 0 && k < n && strcmp(first[k]->refused, c->refused))
+			k++;
+		if (c->cycles >= 0 || k == REASONS)
+			continue;
+		if (k == n) {
+			first[n] = c;
+			count[n++] = 0;
+		}
+		count[k]++;
 	}
-	text_printf(out, "    refused %d: %s, as ", n, c->refused);
-	why_values(c, out);
-	text_put(out, "\n");
+	for (int k = 0; k < n; k++) {
+		text_printf(out, "    refused %d: %s, as ", count[k], first[k]->refused);
+		why_values(first[k], out);
+		text_put(out, "\n");
+	}
 }
 
 static void
@@ -161,7 +170,5 @@ why_print(const ChooseWhy *why, const Target *t, Text *out)
 			print_because(why, c, out);
 		shown++;
 	}
-	for (int i = 0; i < n; i++)
-		if (why->tried.at[i].cycles < 0)
-			print_refused(why, i, out);
+	print_refused(why, out);
 }

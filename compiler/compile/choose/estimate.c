@@ -29,7 +29,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double MEMORY_RATE = 2500;
 /* Not measured: latency of a lone group's product, which has drained before the next starts; of a fence and a barrier. */
 static const double LONE_WAIT = 100, DECODE_WAIT = 150;
 static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
@@ -194,7 +193,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 static double
 memory_cycles(const Estimate *e)
 {
-	return estimate_bytes(e->b) / MEMORY_RATE;
+	return estimate_bytes(e->b) / e->t->rates->memory_rate;
 }
 
 static void

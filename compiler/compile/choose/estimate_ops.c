@@ -1,8 +1,7 @@
 /* What ops of a kernel with products use, before layouts: products, shared memory, the L2 cache, arithmetic, registers, and
  * slots of shared memory.
  *
- * Figures of an H200 at 1.75 GHz (bench/results/h200-matmul.md): products by warpgroups 2048 multiplications of 16 bits a
- * cycle, by a warp's instructions 1200; shared memory 128 bytes, L2 46 bytes. */
+ * Rates of products and of the L2 cache are the target's; of shared memory 128 bytes a cycle. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate_ops.h"
@@ -15,7 +14,7 @@
 /* Cycles of an element that threads decode, beside its arithmetic: 4-bit and 8-bit weights on an H200, by 870 launches of
  * 16 to 2048 rows in tiles of 16 x 64 to 256 x 128. */
 static const double DECODED = 0.075;
-static const double RATE_WARPGROUP = 2048, RATE_WARP = 1200, SHARED_RATE = 128, L2_RATE = 46, LANES = 128, SPECIAL = 16;
+static const double SHARED_RATE = 128, LANES = 128;
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
@@ -81,7 +80,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 	if (e->transposes) {
 		e->warpgroup_dots++;
 		e->registers += (double)type_count(c) / threads;
-		u->products += count / (RATE_WARPGROUP * 16 / bits);
+		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		u->shared += (bytes_of(b) + bytes_of(a) * columns / 64) / SHARED_RATE;
 		return;
 	}
@@ -91,7 +90,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);
 		}
 		e->warpgroup_dots++;
-		u->products += count / (RATE_WARPGROUP * 16 / bits);
+		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
 		/* others have all columns that were added (pass pad) */
@@ -110,17 +109,18 @@ add_dot(Estimate *e, Op *op, Use *u)
 		return;
 	}
 	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
-	u->products += count / (RATE_WARP * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) * MAX(1, 16 / rows);
+	u->products += count / (e->t->rates->products_warp * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) *
+	    MAX(1, 16 / rows);
 	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
 	u->arithmetic += dot_decodes(op) ? padded_count(b) * along_m * DECODED : 0;     /* each warp for its rows */
 	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
 }
 
 static double
-cost_of(const Op *op)
+cost_of(const Estimate *e, const Op *op)
 {
 	switch (op_info[op->kind].cost) {
-	case COST_SFU: return LANES / SPECIAL;
+	case COST_SFU: return LANES / e->t->rates->special_rate;
 	case COST_DIVIDE: return 12;
 	case COST_LONG: return 24;
 	case COST_ALU: case COST_WHOLE: case COST_OPAQUE: return 1;
@@ -205,8 +205,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
 		double bytes = bytes_of(op->out[0].type);
 		int ranks = in_loop ? e->ranks : 1;
-		u->l2 += bytes * estimate_lines(e->b, op, ranks, e->along) / L2_RATE;
-		u->asked += bytes / estimate_sharers(op, ranks, e->along) / L2_RATE;
+		u->l2 += bytes * estimate_lines(e->b, op, ranks, e->along) / e->t->rates->l2_rate;
+		u->asked += bytes / estimate_sharers(op, ranks, e->along) / e->t->rates->l2_rate;
 		u->shared += bytes / SHARED_RATE;
 		u->read += bytes / SHARED_RATE;
 		add_boxes(e, op, ranks, in_loop, u);
@@ -220,9 +220,9 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
 		e->drain += staged_bytes(e, op->in[access_data(op)]->type);
-		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / L2_RATE;
+		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / e->t->rates->l2_rate;
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
-		double cycles = cost_of(op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
+		double cycles = cost_of(e, op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
 		u->arithmetic += cycles;
 		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
 		if ((op_info[op->kind].cost == COST_LONG || op->kind == OP_TANH) && in_loop)
