@@ -448,7 +448,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	cx->muted++;
 	bool is_shared = search_split(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
 	if ((k->item->tune.n > 0 || s.products) && !is_shared)
-		ok = choose_products(&s, mem, values, n);
+		ok = s.is_whole ? choose_whole(k, b, t, how, mem, values, n) : choose_products(&s, mem, values, n);
 	if (!ok && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	ok |= search_add_split(&s, mem, values, n);

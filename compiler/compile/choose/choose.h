@@ -76,6 +76,12 @@ bool choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, c
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
+/* choose_whole.c: the values of tune(...) for a kernel of many products, by what all passes make of it; as choose_values,
+ * which calls it for such a kernel as elaborated and simplified. */
+bool choose_is_whole(Func *f, const Bound *b, const Target *t);
+bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values,
+    int *n);
+
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
 enum { TILES_MOST = 3, TILE_SIZES = 3 };
 typedef struct ChooseTile {

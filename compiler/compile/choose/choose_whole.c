@@ -1,0 +1,144 @@
+/* Chooses values of tune(...) for kernels of many products, by what all passes make of each.
+ *
+ *     gated_delta … tune(CHUNK = {16, 32, 64}, BV = {32, 64, 128}, warps = {4, 8})
+ *
+ * Three products and more, each from what the one before it leaves, are no loop that streams operands: the time goes into
+ * their latencies and into tiles that change hands between them, and few are alive at once.  The estimate of products
+ * (estimate.c) adds up what all of them hold and refuses nearly everything; the model of what is built (model/cost.c) sees
+ * both.  That takes all passes, a hundredth of a second for so many products: so one name is changed at a time, from
+ * the header's own on, and the best of its values stays.
+ *
+ * On an H200 gated_delta took 2.9 times its best with the only values that fitted the estimate (16, 32, 8 warps); the bill
+ * says 2.3. */
+#include "compile/choose/choose.h"
+#include "compile/choose/estimate.h"
+#include "compile/compile.h"
+#include "pass/async/pipeline.h"
+
+#include <string.h>
+
+enum { NAMES_MOST = 8, TRIED_MOST = 24, PRODUCTS = 3 };
+static const double CLEARLY = 0.95;
+
+typedef struct Whole {
+	Kernel *k;
+	const Target *t;
+	const ChooseBinding *how;
+	Arena *mem;                                     /* of one candidate */
+	Program before;                                 /* `called` grows in that memory */
+	NamedConst value[NAMES_MOST], best_value[NAMES_MOST];
+	int n, best_n;
+	int tried;
+	double best;
+	Bill first;
+} Whole;
+
+/* Chained products of warpgroups run in roles, which the estimate knows. */
+bool
+choose_is_whole(Func *f, const Bound *b, const Target *t)
+{
+	Schedule open = b->schedule;
+	open.specialize = -1;
+	return choose_count_dots(f) >= PRODUCTS && !choose_roles(f, &open, t);
+}
+
+static void
+start(Whole *s)
+{
+	Compile *cx = s->k->program->cx;
+	arena_reset(s->mem);
+	arena_reset(cx->tmp);
+	s->k->program->called = s->before.called;
+	cx->mem = s->mem;
+}
+
+/* Cycles with the present values; below 0: there is no bill. */
+static double
+bill_of(Whole *s, Bill *bill)
+{
+	Bound b;
+	start(s);
+	*bill = (Bill){.cycles = -1, .refused = "the header refuses it, or it does not compile"};
+	if (!s->how->bind(s->how->user, s->value, s->n, &b))
+		return -1;
+	ArgAssumptions a = assumptions_of_sizes(s->mem, &b);
+	Module *m = compile_kernel(s->k, &b, s->t->name, &a, NULL);
+	if (m && !choose_bill(&b, m->funcs.at[0], s->t, s->mem, bill))
+		*bill = (Bill){.cycles = -1, .refused = "its products are not modelled"};
+	return bill->cycles;
+}
+
+static void
+try(Whole *s, const char *name, const Const *value)
+{
+	Bill bill;
+	int at = 0;
+	memcpy(s->value, s->best_value, sizeof s->value);
+	s->n = s->best_n;
+	while (at < s->n && strcmp(s->value[at].name, name) != 0)
+		at++;
+	s->value[at] = (NamedConst){name, *value, NOWHERE};
+	s->n = MAX(s->n, at + 1);
+	s->tried++;
+	double cycles = bill_of(s, &bill);
+	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
+	if (cycles < 0 || cycles >= s->best)
+		return;
+	s->best = cycles;
+	s->best_n = s->n;
+	memcpy(s->best_value, s->value, sizeof s->value);
+}
+
+/* What the header has anyway. */
+static bool
+is_first(const Whole *s, const Bound *first, const char *name, const Const *value)
+{
+	int at = ctparam_named(s->k, name), word = schedule_named(name);
+	return at >= 0 ? first->ct[at].value.kind == value->kind && first->ct[at].value.i == value->i
+	               : word >= 0 && first->schedule.at[word] == value->i;
+}
+
+static void
+search(Whole *s, const Bound *first, Arena *apart)
+{
+	TuneName *all;
+	int n, names = 0;
+	s->best = bill_of(s, &s->first);
+	if (s->best < 0)
+		return;
+	why_tried(s->how->why, NULL, 0, s->best, &s->first, NULL);
+	s->best *= CLEARLY;
+	s->k->program->cx->mem = apart;
+	if (!kernel_tune(s->k, first, &all, &n))
+		return;
+	for (int i = 0; i < n && names < NAMES_MOST; i++) {
+		if (s->how->is_fixed(s->how->user, all[i].name))
+			continue;
+		names++;
+		for (int v = 0; v < all[i].nvalue && s->tried < TRIED_MOST; v++)
+			if (!is_first(s, first, all[i].name, &all[i].value[v]))
+				try(s, all[i].name, &all[i].value[v]);
+	}
+}
+
+bool
+choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
+{
+	Compile *cx = k->program->cx;
+	Arena *keep = cx->mem, *apart = arena_open();
+	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program};
+	search(&s, b, apart);
+	cx->mem = keep;
+	k->program->called = s.before.called;
+	*n = s.best_n;
+	*values = NEW_ARRAY(mem, NamedConst, s.best_n + 1);
+	for (int i = 0; i < s.best_n; i++) {
+		(*values)[i] = s.best_value[i];
+		(*values)[i].name = intern(cx->names, s.best_value[i].name);
+	}
+	arena_close(s.mem);
+	arena_close(apart);
+	if (*n > 0 && how->why)
+		choose_explain(*values, *n, &s.first, t, &how->why->chosen);
+	return *n > 0;
+}
