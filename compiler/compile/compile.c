@@ -55,6 +55,9 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 		    f->coarsen_reason);
 	if (f->strip_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "strip", s->strip, f->strip_reason);
+	if (f->unroll_reason)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "unroll", s->unroll,
+		    f->unroll_reason);
 	if (f->slices_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "slices", s->slices,
 		    f->slices_reason);

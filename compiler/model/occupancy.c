@@ -12,13 +12,17 @@
  *     %s = reduce …
  *     %w = read …
  *
+ * Loops that read several trips ahead (pass unroll) hold what they read; ptxas alone begins a few of the reads together and
+ * the others one by one (column_mean of bench/warps/aside.tgl, 16 trips: 32 registers and 4 reads; asked for 6 blocks 80
+ * registers and 13 reads).  There as many blocks are asked for as the live registers leave room for.
+ *
  * With more live registers than that, they would spill.  Registers are counted where elements cannot be worked on one
- * after another, that is across reductions.  Loops and branches, scans, products, functions that are long in registers, and
- * tiles that reach out of their tensors are left alone. */
+ * after another, that is across reductions.  Other loops and branches, scans, products, functions that are long in
+ * registers, and tiles that reach out of their tensors are left alone. */
 #include "model/model.h"
 
 enum { REGISTERS = 64, LIVE_MIN = 24, LIVE_MAX = 36 };  /* of a thread */
-enum { BLOCKS_MAX = 16, OPS_MAX = 512 };                /* BLOCKS: the limit of sm_75 and sm_86 */
+enum { BLOCKS_MAX = 16, OPS_MAX = 512, EACH_LOOP = 8 };                /* BLOCKS: the limit of sm_75 and sm_86 */
 
 typedef struct LiveRange {
 	int first, last;                                /* numbers of ops */
@@ -131,6 +135,24 @@ max_live(const Func *f, Arena *mem, int *live, int *late)
 	return true;
 }
 
+static bool
+is_unrolled(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR && attr_unrolled(op) > 0)
+			return true;
+	return false;
+}
+
+static int
+blocks_ahead(const Func *f, const Target *t, Arena *mem)
+{
+	static const double MORE = 1.12;                /* than the estimate: addresses of each read */
+	int registers = MIN((int)(MORE * live_registers(f, mem)) + EACH_LOOP, t->max_registers);
+	int fit = t->registers / ((registers + 7) / 8 * 8 * f->schedule.warps * t->lanes);
+	return MIN(MIN(MAX(fit, 1), BLOCKS_MAX), t->max_warps / f->schedule.warps);
+}
+
 int
 min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 {
@@ -138,6 +160,8 @@ min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 	if (t->kind != TARGET_PTX || warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);
+	if (is_unrolled(f))
+		return blocks_ahead(f, t, mem);
 	if (!max_live(f, mem, &live, &late) || late == 0 || live < LIVE_MIN || live > LIVE_MAX)
 		return 0;
 	int fit = MIN(4 * (t->registers / 4 / (REGISTERS * t->lanes)), t->max_warps);   /* a quarter is one scheduler's */

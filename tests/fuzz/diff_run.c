@@ -66,6 +66,7 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	r->figure[SCHEDULE_SPLIT] = draw(&state, 3) ? -1 : 1 << draw(&state, 5);
 	r->figure[SCHEDULE_STRIP] = draw(&state, 4) ? -1 : 16 << draw(&state, 6);
 	r->figure[SCHEDULE_SLICES] = draw(&state, 4) ? -1 : 1 << draw(&state, 4);
+	r->figure[SCHEDULE_UNROLL] = draw(&state, 3) ? -1 : 1 << draw(&state, 4);
 	r->figure[SCHEDULE_CTAS] = draw(&state, 5) ? -1 : 1 << draw(&state, 3);
 }
 

@@ -1,0 +1,199 @@
+/* Loops read for several trips before they compute for the first of them, as the schedule word `unroll` asks.
+ *
+ *     for %lo, %hi, %s, %acc do (%r, %a) {               %n = cdiv (max (sub %hi, %lo), 0), %s
+ *         %v = read %x, %r, %c …                         %end = add %lo, (mul (mul (div %n, 2), 2), %s)
+ *         %b = add %a, %v                                %m = for %lo, %end, (mul %s, 2), %acc do (%r, %a) {
+ *         yield %b                               =>          %v0 = read %x, %r, %c …
+ *     }                                                      %v1 = read %x, (add %r, %s), %c …
+ *                                                            %b0 = add %a, %v0
+ *                                                            %b1 = add %b0, %v1
+ *                                                            yield %b1
+ *                                                        }
+ *                                                        for %end, %hi, %s, %m do … as before …
+ *
+ * A trip that reads a row of a few hundred bytes waits for memory as long as one that reads many, and what a loop carries
+ * leaves no second trip to start meanwhile.  ptxas does the same by four where a loop writes nothing and has no barrier.
+ * Reads go ahead that follow from the index and from what the loop leaves alone, of tensors that are only read: no other
+ * argument overlaps one that is written, so that they may pass writes.  All else stays in its order, and results are equal
+ * to the bit.
+ *
+ * Loops with loops or branches inside, with products, buffers or PTX of their own stay as they are. */
+#include "pass/layout/axis.h"
+#include "pass/layout/mask.h"
+#include "pass/pass.h"
+#include "target/target.h"
+
+#include <string.h>
+
+enum { TRIPS_MOST = 32 };
+
+typedef struct Unroll {
+	Module *m;
+	Func *f;
+	Op *loop;
+	Block *body;
+	int n;
+	bool *late, *early;                             /* by the value's id: follows from what is carried; is read ahead */
+	Value **map[TRIPS_MOST];
+} Unroll;
+
+static bool
+stays(const Op *op)
+{
+	switch (op_family(op)) {
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC: case FAMILY_BUFFER: case FAMILY_PTX: return true;
+	default: return op_is_control(op);
+	}
+}
+
+static bool
+is_plain_read(const Func *f, const Op *op)
+{
+	return op->kind == OP_READ && access_is_tensor(op) && f->param[op->in[0]->index].access == ACCESS_IN;
+}
+
+static void
+mark_early(Unroll *u, const Op *op)
+{
+	for (int i = 0; i < op->nout; i++)
+		u->early[op->out[i].id] = true;
+	for (int i = 0; i < op->nin; i++) {
+		const Value *v = op->in[i];
+		if (v->def && value_inside(v, u->body) && !u->early[v->id])
+			mark_early(u, v->def);
+	}
+}
+
+/* False: nothing can be read ahead. */
+static bool
+find_early(Unroll *u)
+{
+	bool any = false;
+	Arena *tmp = u->m->cx->tmp;
+	u->late = NEW_ARRAY(tmp, bool, u->f->nvalues);
+	u->early = NEW_ARRAY(tmp, bool, u->f->nvalues);
+	for (int i = 1; i < u->body->narg; i++)
+		u->late[u->body->arg[i].id] = true;
+	for (const Op *op = u->body->first; op != u->body->last; op = op->next) {
+		bool reads = is_plain_read(u->f, op), late = !reads && (!op_has(op, PURE) || op->nregion > 0);
+		if (stays(op))
+			return false;
+		for (int i = 0; i < op->nin; i++)
+			late |= u->late[op->in[i]->id];
+		for (int i = 0; i < op->nout; i++)
+			u->late[op->out[i].id] = late;
+		if (!reads || late)
+			continue;
+		mark_early(u, op);
+		any = true;
+	}
+	return any;
+}
+
+static void
+copy_ops(Unroll *u, Builder *b, int trip, bool early)
+{
+	for (const Op *op = u->body->first; op != u->body->last; op = op->next)
+		if ((op->nout > 0 && u->early[op->out[0].id]) == early)
+			op_clone(b, op, u->map[trip]);
+}
+
+static Value *
+copied(const Unroll *u, int trip, Value *v)
+{
+	return u->map[trip][v->id] ? u->map[trip][v->id] : v;
+}
+
+static void
+fill(Unroll *u, Op *made, int64_t step)
+{
+	Block *body = made->region[0];
+	Builder b = {.m = u->m, .block = body, .place = u->loop->place};
+	int carried = u->body->narg - 1;
+	body->arg[0].name = u->body->arg[0].name;
+	for (int i = 0; i < u->n; i++) {
+		u->map[i] = NEW_ARRAY(u->m->cx->tmp, Value *, u->f->nvalues);
+		b.place = u->loop->place;
+		u->map[i][u->body->arg[0].id] = i ? build2(&b, OP_ADD, &body->arg[0], build_index(&b, i * step))
+		                                  : &body->arg[0];
+		copy_ops(u, &b, i, true);
+	}
+	for (int i = 0; i < u->n; i++) {
+		for (int k = 1; k <= carried; k++) {
+			Value *before = i ? copied(u, i - 1, u->body->last->in[k - 1]) : &body->arg[k];
+			u->map[i][u->body->arg[k].id] = before;
+			body->arg[k].name = u->body->arg[k].name;
+		}
+		copy_ops(u, &b, i, false);
+	}
+	Value **yielded = NEW_ARRAY(u->m->cx->tmp, Value *, carried);
+	for (int k = 0; k < carried; k++)
+		yielded[k] = copied(u, u->n - 1, u->body->last->in[k]);
+	build_yield(&b, yielded, carried);
+}
+
+/* Where the groups of trips end: the whole loop's start, where its bounds may be too far apart to count. */
+static Value *
+end_of(const Unroll *u, Builder *b, Value *group)
+{
+	Value *lo = u->loop->in[0], *hi = u->loop->in[1];
+	Value *ok = mask_within(b, hi, mask_within(b, lo, NULL));
+	Value *span = build2(b, OP_MAX, build2(b, OP_SUB, hi, lo), build_index(b, 0));
+	Value *trips = build2(b, OP_CDIV, span, u->loop->in[2]);
+	Value *groups = build2(b, OP_DIV, trips, build_index(b, u->n));
+	Value *end = build2(b, OP_ADD, lo, build2(b, OP_MUL, groups, group));
+	return ok ? build3(b, OP_SELECT, ok, end, lo) : end;
+}
+
+static bool
+unroll(Unroll *u)
+{
+	int64_t step;
+	u->body = u->loop->region[0];
+	if (op_is_over_programs(u->loop) || attr_unrolled(u->loop) || !value_int(u->loop->in[2], &step) || step <= 0 ||
+	    step > INT32_MAX / TRIPS_MOST)
+		return false;
+	func_number(u->f);
+	if (!find_early(u))
+		return false;
+	axis_keep(u->f);
+	Builder b = build_before(u->loop);
+	Value *group = build_index(&b, step * u->n), *end = end_of(u, &b, group);
+	Op *made = build_for(&b, (Value *[]){u->loop->in[0], end, group}, u->loop->in + 3, u->loop->nout, u->loop);
+	fill(u, made, step);
+	attr_set_unrolled(u->m, made, u->n);
+	attr_set_unrolled(u->m, u->loop, -u->n);
+	op_set_in(u->loop, 0, end);
+	for (int i = 0; i < made->nout; i++)
+		op_set_in(u->loop, 3 + i, &made->out[i]);
+	u->f->has_axes = false;
+	return true;
+}
+
+static bool
+walk(Unroll *u, Block *b)
+{
+	bool any = false;
+	for (Op *op = b->first, *next; op; op = next) {
+		next = op->next;                        /* what is made stands before it */
+		u->loop = op;
+		if (op->kind == OP_FOR && unroll(u)) {
+			any = true;
+			continue;
+		}
+		for (int r = 0; r < op->nregion; r++)
+			any |= walk(u, op->region[r]);
+	}
+	return any;
+}
+
+void
+pass_unroll(Module *m, const Target *t)
+{
+	for (int i = 0; i < m->funcs.n && t; i++) {
+		Func *f = m->funcs.at[i];
+		Unroll u = {.m = m, .f = f, .n = MIN(f->schedule.unroll, TRIPS_MOST)};
+		if (!f->is_reference && u.n > 1 && !walk(&u, f->body))
+			f->unroll_reason = "no loop reads what it could read trips ahead";
+	}
+}
