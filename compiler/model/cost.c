@@ -12,6 +12,8 @@
 #include <string.h>
 
 enum { SECTOR = 32 };
+/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
+enum { OVERLAP = 4 };
 /* Cycles that a block which stays takes between programs: divisions. */
 enum { NEXT_PROGRAM = 500, NEXT_AXIS = 700 };
 
@@ -25,6 +27,9 @@ typedef struct Walk {
 	uint32_t *varies;                               /* the same: dimensions along which its elements differ */
 	double now;                                     /* no op begins before: the last barrier */
 	int warps, stages;
+	int overlap;                                    /* trips of the present loop whose reads are under way together */
+	const Op *loop;                                 /* of the function's body, that the walk is in; NULL */
+	const Op **read_in, **again_in;                 /* of each parameter: the first two such loops that read it */
 	Arena *mem;
 } Walk;
 
@@ -133,6 +138,23 @@ arithmetic(Walk *w, const Op *op, double times)
 
 /* ---- memory ---- */
 
+/* What a loop reads that another has read before, as the second of two passes over a row. */
+static void
+note_again(Walk *w, const Op *op, double bytes)
+{
+	const Value *v = op->in[0];
+	if (v->def || v->block != w->f->body || v->type->kind != TYPE_TENSOR || !w->loop || attr_unrolled(w->loop) < 0)
+		return;
+	const Op **first = &w->read_in[v->index], **second = &w->again_in[v->index];
+	if (!*first || *first == w->loop) {
+		*first = w->loop;
+		return;
+	}
+	*second = *second ? *second : w->loop;
+	w->c->again += bytes;
+	w->c->kept += *second == w->loop ? bytes : 0;
+}
+
 static double
 access(Walk *w, const Op *op, double times)
 {
@@ -150,8 +172,11 @@ access(Walk *w, const Op *op, double times)
 	w->c->requests += times * n * MAX(sectors / 4, vector * bits / 8 * w->t->lanes / 128) * w->warps;
 	w->c->sectors += times * n * sectors * w->warps;
 	w->c->bytes += times * held;
+	if (is_read)
+		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share */
-	return (is_read ? w->r->latency : 0) + n * sectors * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
+	double alone = is_read ? w->r->latency / w->overlap : 0;
+	return alone + n * sectors * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
 /* Bytes of a thread go through shared memory, there and back. */
@@ -271,33 +296,6 @@ order(Walk *w, const Op *op, double times)
 	return rounds * (w->r->shuffle_latency + 8) + w->r->barrier;
 }
 
-/* ---- products ---- */
-
-static double
-product(Walk *w, const Op *op, double times)
-{
-	const Type *c = op->out[0].type;
-	const Type *a = op->in[0]->type;
-	const IntList *flipped = attr_transposed(op);
-	double depth = (double)a->extent[flipped && flipped->at[0] ? a->rank - 2 : a->rank - 1];
-	double count = (double)type_count(c) * depth, bits = dtype_info[a->elem].bits;
-	const char *mma = attr_mma(op);
-	if (!*mma) {
-		add_issue(w, times * 1.5 * count / (w->t->lanes * w->warps));
-		return 4 * depth;
-	}
-	if (wgmma_named(mma)) {
-		w->c->products += times * count / (w->r->products_warpgroup * 16 / bits);
-		return count / (w->r->products_warpgroup * 16 / bits);
-	}
-	/* the instruction of a warp, of which a quarter of a multiprocessor does one at a time */
-	double rate = w->r->products_warp * 16 / MAX(bits, 16), rows = (double)c->extent[c->rank - 2];
-	double cycles = count / rate * MAX(16 / rows, 1);
-	add_issue(w, times * count / (w->warps * 2048.0) * 2);
-	w->c->products += times * cycles * MAX(4.0 / w->warps, 1);
-	return cycles * MAX(4.0 / w->warps, 1);
-}
-
 /* ---- ops ---- */
 
 static double
@@ -308,7 +306,8 @@ op_latency(Walk *w, const Op *op, double times)
 	switch (op_family(op)) {
 	case FAMILY_CONVERT: return conversion(w, op, times);
 	case FAMILY_REDUCE: case FAMILY_SCAN: return reduction(w, op, times);
-	case FAMILY_DOT: case FAMILY_DOT_ASYNC: return op->kind == OP_DOT_WAIT ? 0 : product(w, op, times);
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC: 
+		return op->kind == OP_DOT_WAIT ? 0 : cost_product(op, w->t, w->warps, times, w->c);
 	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER: return order(w, op, times);
 	default: break;
 	}
@@ -369,18 +368,6 @@ box_bytes(const Op *op)
 	return op->kind == OP_COPY || op->kind == OP_SEND ? (double)tile_bytes(op->in[access_data(op)]->type) : 0;
 }
 
-/* Cycles of shared memory that a product of warpgroups takes for its operands: b is read for every 64 rows. */
-static double
-product_shared(const Op *op)
-{
-	if (op->kind != OP_DOT_START || !op->out[0].layout)
-		return 0;
-	const Type *c = op->out[0].type;
-	double bytes = op->in[0]->type->kind == TYPE_TILE ? 0 : (double)tile_bytes(op->in[0]->type);
-	bytes += (double)tile_bytes(op->in[1]->type) * MAX((double)c->extent[c->rank - 2] / 64, 1);
-	return bytes / 128;
-}
-
 /* What the op, done `each` times, has added to the program's cost since `before`, and cycles to its path, of which
  * `barrier` are a barrier's. */
 static void
@@ -397,7 +384,7 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.special += now->special - before->special;
 	l->used.shuffles += now->shuffles - before->shuffles;
 	l->used.requests += now->requests - before->requests;
-	l->used.shared += now->shared - before->shared + each * product_shared(op);
+	l->used.shared += now->shared - before->shared + each * cost_product_shared(op);
 	l->used.products += now->products - before->products;
 	double box = each * box_bytes(op);
 	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
@@ -421,11 +408,27 @@ regions_ready(const Walk *w, const Op *op)
 	return at;
 }
 
+/* Does the assembler behind make four trips of one? */
+static bool
+overlaps(const Op *loop)
+{
+	if (loop->kind != OP_FOR || attr_unrolled(loop) > 0 || op_is_over_programs(loop))
+		return false;
+	for (const Op *op = loop->region[0]->first; op; op = op->next)
+		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
+			return false;
+	return true;
+}
+
 /* A loop's trips follow one another: each takes as long as its body's path. */
 static double
 region(Walk *w, const Op *op, double times)
 {
 	double start = regions_ready(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
+	int before = w->overlap;
+	const Op *outer = w->loop;
+	w->overlap = overlaps(op) ? OVERLAP : op_is_loop(op) ? 1 : before;
+	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {
 		double keep = w->now;
 		w->now = start;
@@ -437,6 +440,8 @@ region(Walk *w, const Op *op, double times)
 		end = MAX(end, w->now);
 		w->now = keep;
 	}
+	w->overlap = before;
+	w->loop = outer;
 	return n * (end - start);
 }
 
@@ -468,10 +473,13 @@ walk(Walk *w, const Block *b, double each)
 void
 cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out)
 {
-	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1), .mem = mem};
+	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1), .overlap = 1,
+	    .mem = mem};
 	*out = (ProgramCost){.warps = w.warps, .stays = f->schedule.persistent};
 	func_number(f);
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
+	w.read_in = NEW_ARRAY(mem, const Op *, MAX(f->body->narg, 1));
+	w.again_in = NEW_ARRAY(mem, const Op *, MAX(f->body->narg, 1));
 	w.varies = NEW_ARRAY(mem, uint32_t, MAX(f->nvalues, 1));
 	walk(&w, f->body, 1);
 	out->path = w.now;

@@ -321,6 +321,11 @@ int64_t sort_state_at(const SortPlan *p, int k, int64_t count);
 
 /* work.c: instructions of a warp for an element of an elementwise op, and those of the slow unit */
 double cost_work(const Op *op, double *special);
+/* The same file: adds what a product, done so often, uses; returns its latency */
+struct ProgramCost;
+double cost_product(const Op *op, const Target *target, int warps, double times, struct ProgramCost *out);
+/* Cycles of shared memory that one of warpgroups takes for its operands. */
+double cost_product_shared(const Op *op);
 
 /* cost.c: what one program uses, after the whole pipeline; CostFacts: what a launch's sizes say of a function */
 typedef struct CostFacts {
@@ -342,6 +347,7 @@ typedef struct ProgramCost {
 	double products;                                /* the same */
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
 	double bytes;                                   /* of tiles that memory takes or gives */
+	double again, kept;                             /* of these what loops read once more; the first of those loops */
 	double barriers;
 	double path;                                    /* cycles of latencies, one after another */
 	int registers;                                  /* of a thread */
@@ -387,6 +393,7 @@ typedef struct Bill {
 	double path;                                    /* of one program that is alone */
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
 	double spilled;                                 /* registers that it lacks */
+	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	const char *refused;                            /* why there is none, where cycles are below 0; or NULL */
 } Bill;
 

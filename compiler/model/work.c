@@ -73,3 +73,43 @@ cost_work(const Op *op, double *special)
 	*special = k.special;
 	return k.issue * width_of(op);
 }
+
+/* ---- products ---- */
+
+double
+cost_product(const Op *op, const Target *target, int warps, double times, ProgramCost *out)
+{
+	const Type *c = op->out[0].type;
+	const TargetRates *r = target->rates;
+	const Type *a = op->in[0]->type;
+	const IntList *flipped = attr_transposed(op);
+	double depth = (double)a->extent[flipped && flipped->at[0] ? a->rank - 2 : a->rank - 1];
+	double count = (double)type_count(c) * depth, bits = dtype_info[a->elem].bits;
+	const char *mma = attr_mma(op);
+	if (!*mma) {
+		out->issue += times * 1.5 * count / (target->lanes * warps);
+		return 4 * depth;
+	}
+	if (wgmma_named(mma)) {
+		out->products += times * count / (r->products_warpgroup * 16 / bits);
+		return count / (r->products_warpgroup * 16 / bits);
+	}
+	/* the instruction of a warp, of which a quarter of a multiprocessor does one at a time */
+	double rate = r->products_warp * 16 / MAX(bits, 16), rows = (double)c->extent[c->rank - 2];
+	double cycles = count / rate * MAX(16 / rows, 1);
+	out->issue += times * count / (warps * 2048.0) * 2;
+	out->products += times * cycles * MAX(4.0 / warps, 1);
+	return cycles * MAX(4.0 / warps, 1);
+}
+
+/* Cycles of shared memory that a product of warpgroups takes for its operands: b is read for every 64 rows. */
+double
+cost_product_shared(const Op *op)
+{
+	if (op->kind != OP_DOT_START || !op->out[0].layout)
+		return 0;
+	const Type *c = op->out[0].type;
+	double bytes = op->in[0]->type->kind == TYPE_TILE ? 0 : (double)tile_bytes(op->in[0]->type);
+	bytes += (double)tile_bytes(op->in[1]->type) * MAX((double)c->extent[c->rank - 2] / 64, 1);
+	return bytes / 128;
+}

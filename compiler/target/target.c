@@ -45,6 +45,7 @@ static const TargetRates figures_m3 = APPLE_FIGURES(10, 1380, 53);
 static const TargetRates rates_h200 = {
 	.multiprocessors = 132, .clock = 1750,          /* data sheet; under load */
 	.memory_rate = 2500,                            /* a copy's 4.4 TB/s, bench/results/h200-peers.md */
+	.l2_bytes = 60e6,                               /* what the driver says */
 	.l2_rate = 46,                                  /* products bound by it, bench/results/h200-matmul.md */
 	.products_warp = 1200, .products_warpgroup = 2048,      /* the same */
 	.special_rate = 16,                             /* CUDA C++ Programming Guide, Arithmetic Instructions */
@@ -58,14 +59,14 @@ static const TargetRates rates_h200 = {
  * 312 and the L40S's 362 dense teraflops; the B200's are tcgen05's, which nothing here uses, so that it has an A100's.  L2
  * cache: 5120 bytes a cycle (A100 whitepaper), others as an H200's.  Special functions: CUDA C++ Programming Guide,
  * Arithmetic Instructions.  Latency of memory: an H200's nanoseconds; of the rest, and blocks' starts: its cycles. */
-#define NVIDIA_FIGURES(cores, mhz, bytes, l2, fma, memory)                                         \
-	{.is_public = true, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes, .l2_rate = l2,   \
-	    .products_warp = fma, .products_warpgroup = fma, .special_rate = 16, .issue_rate = 0.8,        \
-	    .issue_alone = 2.5, .latency = memory, .shared_latency = 30, .shuffle_latency = 24, .barrier = 30, \
-	    .start_latency = 400, .start_block = 139}
-static const TargetRates rates_a100 = NVIDIA_FIGURES(108, 1410, 1330, 47, 1024, 564);
-static const TargetRates rates_l40s = NVIDIA_FIGURES(142, 2520, 315, 46, 512, 1008);
-static const TargetRates rates_b200 = NVIDIA_FIGURES(148, 1850, 3980, 46, 1024, 740);
+#define NVIDIA_FIGURES(cores, mhz, bytes, cache, l2, fma, memory)                                  \
+	{.is_public = true, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes,                  \
+	    .l2_bytes = cache, .l2_rate = l2, .products_warp = fma, .products_warpgroup = fma,             \
+	    .special_rate = 16, .issue_rate = 0.8, .issue_alone = 2.5, .latency = memory,                  \
+	    .shared_latency = 30, .shuffle_latency = 24, .barrier = 30, .start_latency = 400, .start_block = 139}
+static const TargetRates rates_a100 = NVIDIA_FIGURES(108, 1410, 1330, 40e6, 47, 1024, 564);
+static const TargetRates rates_l40s = NVIDIA_FIGURES(142, 2520, 315, 96e6, 46, 512, 1008);
+static const TargetRates rates_b200 = NVIDIA_FIGURES(148, 1850, 3980, 126e6, 46, 1024, 740);
 
 /* Caches and vectors of x86-64 cores with AVX2 (AMD EPYC, two cores of a shared machine), where the rest was fitted to
  * times of the kernels in bench/results/cpu-tiles.md.  Cores: of most machines. */

@@ -75,6 +75,7 @@ typedef struct TargetRates {
 	int multiprocessors;
 	double clock;                                   /* cycles a microsecond */
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
+	double l2_bytes;                                /* of the L2 cache */
 	double l2_rate;                                 /* bytes of sectors a cycle, each multiprocessor */
 	double shared_rate;                             /* bytes of shared memory a cycle: of products of simdgroups */
 	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */

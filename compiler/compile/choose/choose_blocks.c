@@ -19,17 +19,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MOST = TILE_SIZES + 4 };
-enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400 };
+enum { VALUES_MOST = TILE_SIZES + 6 };
+enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
-enum { REGISTERS_TOGETHER = 96 };
+enum { REGISTERS_TOGETHER = 96, READS_AHEAD = 32 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
  * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
-static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, LEAST_CYCLES = 8000,
-	SMALL_TILE = 1.03;
+static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.02,
+	LEAST_CYCLES = 8000, SMALL_TILE = 1.03, SPILLS = 1.15;
+
+/* A candidate; 0: as it is. */
+typedef struct Form {
+	int warps;
+	int programs;                                   /* that a block runs together; 1: blocks stay */
+	int strip, unroll, split;
+} Form;
 
 typedef struct Blocks {
 	Kernel *k;
@@ -41,7 +48,7 @@ typedef struct Blocks {
 	double best;                                    /* cycles of the best so far, with what its distance costs */
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
-	int warps, programs, strip;                     /* of that; 0: as it is; programs: 1, blocks stay */
+	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
 } Blocks;
@@ -55,7 +62,7 @@ is_open(const Blocks *s, ScheduleName name)
 
 /* The module after all passes, in the memory of the candidate. */
 static Module *
-compile_with(Blocks *s, const Bound *first, int warps, int programs, int strip, Bound *b)
+compile_with(Blocks *s, const Bound *first, Form x, Bound *b)
 {
 	Compile *cx = s->k->program->cx;
 	arena_reset(s->mem);
@@ -63,14 +70,11 @@ compile_with(Blocks *s, const Bound *first, int warps, int programs, int strip, 
 	s->k->program->called = s->before.called;
 	cx->mem = s->mem;
 	*b = *first;
-	if (warps)
-		b->schedule.at[SCHEDULE_WARPS] = warps;
-	if (programs)
-		b->schedule.at[SCHEDULE_PERSISTENT] = 1;
-	if (programs > 1)
-		b->schedule.at[SCHEDULE_COARSEN] = programs;
-	if (strip)
-		b->schedule.at[SCHEDULE_STRIP] = strip;
+	const int value[] = {[SCHEDULE_WARPS] = x.warps, [SCHEDULE_PERSISTENT] = x.programs > 0,
+	    [SCHEDULE_COARSEN] = x.programs > 1 ? x.programs : 0, [SCHEDULE_STRIP] = x.strip,
+	    [SCHEDULE_UNROLL] = x.unroll, [SCHEDULE_SPLIT] = x.split};
+	for (int i = 0; i < LEN(value); i++)
+		b->schedule.at[i] = value[i] ? value[i] : b->schedule.at[i];
 	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, NULL);
 }
@@ -84,54 +88,77 @@ add(NamedConst *values, int *n, Compile *cx, ScheduleName name, ConstKind kind, 
 
 /* The values that a candidate is.  Returns how many. */
 static int
-values_of(const Blocks *s, int tile, int warps, int programs, int strip, NamedConst *out)
+values_of(const Blocks *s, int tile, Form x, NamedConst *out)
 {
 	int n = 0;
 	Compile *cx = s->k->program->cx;
 	for (int i = 0; tile > 0 && i < s->tile[tile - 1].n; i++)
 		out[n++] = s->tile[tile - 1].value[i];
-	add(out, &n, cx, SCHEDULE_WARPS, CONST_INT, warps);
-	add(out, &n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, programs > 0);
-	add(out, &n, cx, SCHEDULE_COARSEN, CONST_INT, programs > 1 ? programs : 0);
-	add(out, &n, cx, SCHEDULE_STRIP, CONST_INT, strip);
+	add(out, &n, cx, SCHEDULE_WARPS, CONST_INT, x.warps);
+	add(out, &n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, x.programs > 0);
+	add(out, &n, cx, SCHEDULE_COARSEN, CONST_INT, x.programs > 1 ? x.programs : 0);
+	add(out, &n, cx, SCHEDULE_STRIP, CONST_INT, x.strip);
+	add(out, &n, cx, SCHEDULE_UNROLL, CONST_INT, x.unroll);
+	add(out, &n, cx, SCHEDULE_SPLIT, CONST_INT, x.split);
 	return n;
+}
+
+/* Of a thread, those that are under way in a loop that reads trips ahead, each with its address and bounds. */
+static double
+reads_ahead(const Func *f)
+{
+	double most = 0;
+	for (const Op *loop = f->body->first; loop; loop = op_after(loop, f->body)) {
+		double n = 0;
+		bool is_ahead = loop->kind == OP_FOR && attr_unrolled(loop) > 0;
+		for (const Op *op = is_ahead ? loop->region[0]->first : NULL; op; op = op->next) {
+			const Layout *l = op->kind == OP_READ ? op->out[0].layout : NULL;
+			int held = l ? l->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(l, IN_REGISTER)) : 0;
+			n += op->kind == OP_READ ? MAX((double)(1 << held) / MAX(attr_vector(op), 1), 1) : 0;
+		}
+		most = MAX(most, n);
+	}
+	return most;
 }
 
 /* Why a candidate is none; NULL: it is one, and that is its bill. */
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 {
-	if (f->strip_reason)
-		return f->strip_reason;
+	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason};
+	for (int i = 0; i < LEN(reasons); i++)
+		if (reasons[i])
+			return reasons[i];
 	if (!estimate_bill(f, b, s->t, s->mem, NULL, bill))
 		return "a multiprocessor has no room for a block";
 	if (bill->spilled > 0)
 		return "registers spill";
+	double reads = reads_ahead(f);
+	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_TOGETHER))
+		return "reads ahead would take more registers";
 	return programs > 1 && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
 }
 
 static void
-try(Blocks *s, const Bound *first, int warps, int programs, int strip)
+try(Blocks *s, const Bound *first, Form x)
 {
 	Bound b;
 	Bill bill;
 	NamedConst values[VALUES_MOST];
-	Module *m = compile_with(s, first, warps, programs, strip, &b);
-	const char *reason = m ? refusal(s, m->funcs.at[0], &b, programs, &bill) : "it does not compile";
+	Module *m = compile_with(s, first, x, &b);
+	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x.programs, &bill) : "it does not compile";
 	double cycles = -1;
 	if (!reason) {
-		cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(warps ? warps : s->rule)));
-		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(programs, 1));
+		cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(x.warps ? x.warps : s->rule)));
+		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
+		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + log2_ceil(MAX(x.split, 1)));
 	}
 	if (s->how->why)
-		why_tried(s->how->why, values, values_of(s, s->now, warps, programs, strip, values), cycles,
-		    reason ? NULL : &bill, reason);
+		why_tried(s->how->why, values, values_of(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
 	if (reason || cycles >= s->best)
 		return;
 	s->best = cycles;
-	s->warps = warps;
-	s->programs = programs;
-	s->strip = strip;
+	s->form = x;
 	s->with = s->now;
 	s->any = true;
 }
@@ -150,11 +177,23 @@ static bool
 is_modelled(const Func *f)
 {
 	int n = 0;
+	bool loops = false, multiplies = false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (++n > OPS_MOST || is_crudely_modelled(op) || op_is_loop(op))
+		if (++n > OPS_MOST || is_crudely_modelled(op) || (op_is_loop(op) && op->kind != OP_FOR))
 			return false;
+		loops |= op_is_loop(op);
+		multiplies |= op_family(op) == FAMILY_DOT;
 	}
-	return true;
+	return !loops || !multiplies;
+}
+
+static bool
+has_loop(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_is_loop(op))
+			return true;
+	return false;
 }
 
 static bool
@@ -179,11 +218,11 @@ greatest(const Bill *b)
 	return each;
 }
 
-/* Nothing is faster than memory. */
+/* Nothing is faster than memory, but what the L2 cache may have kept. */
 static bool
 can_gain(const Blocks *s)
 {
-	return s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
+	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
 /* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take
@@ -216,12 +255,37 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
-				try(s, first, warps == s->rule ? 0 : warps, programs, 0);
+				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
 	if (s->bill.spilled > 0 && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0) {
 		int warps = warps_open && !listed ? STRIP_WARPS : s->rule;
-		try(s, first, warps == s->rule ? 0 : warps, 0, warps * s->t->lanes * STRIP_ELEMENTS);
+		s->best = s->any ? s->best : MAX(s->best, SPILLS * s->bill.cycles);
+		try(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
+		                  .strip = warps * s->t->lanes * STRIP_ELEMENTS});
 	}
+}
+
+/* Loops read trips ahead, and blocks share them.  First the reads, with some warps about the rule; then, with the best of
+ * these, blocks. */
+static void
+try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
+{
+	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	bool unroll_open = is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
+	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
+	warps_open = warps_open && !listed;
+	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
+		for (int warps = warps_open ? MAX(s->rule / 2, 1) : s->rule;
+		     warps <= (warps_open ? MIN(8 * s->rule, WARPS_MOST) : s->rule); warps *= 2)
+			if (unroll != 2)                /* ptxas' own four are more */
+				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
+				                  .unroll = unroll > 1 ? unroll : 0});
+	Form best = s->form;
+	lists(all, n, schedule_info[SCHEDULE_SPLIT].text, 1, &listed);
+	if (listed || !is_open(s, SCHEDULE_SPLIT) || first->schedule.split > 0)
+		return;
+	for (best.split = 2; best.split <= SPLIT_MOST_TRIED; best.split *= 2)
+		try(s, first, best);
 }
 
 /* The tile's own rule, some warps about it, and blocks that stay where they take longest to start. */
@@ -234,7 +298,7 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	s->k->program->cx->mem = apart;                 /* what is bound outlives candidates */
 	if (!s->how->bind(s->how->user, tile->value, tile->n, &with))
 		return;
-	Module *m = compile_with(s, &with, 0, 0, 0, &b);
+	Module *m = compile_with(s, &with, (Form){0}, &b);
 	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill))
 		return;
 	int rule = s->rule = m->funcs.at[0]->schedule.warps;
@@ -242,7 +306,7 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2)
 			if (warps_open || warps == rule)
-				try(s, &with, warps == rule ? 0 : warps, programs, 0);
+				try(s, &with, (Form){.warps = warps == rule ? 0 : warps, .programs = programs});
 }
 
 /* Larger tiles.  Those of few bytes, or of no power of two, give way to what is as good by the model, which does not see
@@ -269,7 +333,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	Bound b;
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	Module *m = compile_with(s, first, 0, 0, 0, &b);
+	Module *m = compile_with(s, first, (Form){0}, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	const char *none = !m      ? "it does not compile"
 	    : !is_modelled(f) ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
@@ -285,7 +349,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->best = s->bill.cycles * (listed ? LISTED : CLEARLY);
-	if (can_gain(s))
+	bool loops = has_loop(f);
+	if (can_gain(s) && loops)
+		try_loops(s, first, all, n);
+	else if (can_gain(s))
 		try_blocks(s, first, all, n, most);
 	else
 		why_none(s->how->why, "device memory bounds the header's own: other blocks take as long");
@@ -309,7 +376,7 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	if (!s.any)
 		return false;
 	*values = NEW_ARRAY(mem, NamedConst, VALUES_MOST);
-	*n = values_of(&s, s.with, s.warps, s.programs, s.strip, *values);
+	*n = values_of(&s, s.with, s.form, *values);
 	if (*n > 0 && how->why)
 		choose_explain(*values, *n, &s.bill, t, &how->why->chosen);
 	return *n > 0;

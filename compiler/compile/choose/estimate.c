@@ -149,14 +149,14 @@ resident(const Estimate *e)
 }
 
 /* One block adds what the blocks that share a program's loop have. */
-static double
-join_cycles(const Estimate *e)
+double
+estimate_join(const Target *t, int split, double bytes)
 {
-	if (e->split <= 1)
+	if (split <= 1)
 		return 0;
-	if (splits_in_cluster(e))
-		return MEET_CLUSTER + STEP_CLUSTER * log2(e->split) + e->sums / RATE_CLUSTER;
-	return MEET_MEMORY + (e->split - 1) * (PART_MEMORY + e->sums / RATE_PARTS);
+	if (split <= SPLIT_CLUSTER && (t->has & HAS_CLUSTER))
+		return MEET_CLUSTER + STEP_CLUSTER * log2(split) + bytes / RATE_CLUSTER;
+	return MEET_MEMORY + (split - 1) * (PART_MEMORY + bytes / RATE_PARTS);
 }
 
 /* Tiles that threads put are held a trip ahead, or read in the trip where registers are too few. */
@@ -172,7 +172,7 @@ hold(Estimate *e)
 static double
 set_cycles(const Estimate *e, int n)
 {
-	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + join_cycles(e);
+	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + estimate_join(e->t, e->split, e->sums);
 	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
 }
 

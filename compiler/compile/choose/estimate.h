@@ -22,6 +22,8 @@ int estimate_sharers(const Op *read, int ranks, int along);
 /* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of
  * `ranks` neighbours along that axis. */
 double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
+/* Cycles until one block has what `split` blocks that share a loop leave, of so many bytes each. */
+double estimate_join(const Target *t, int split, double bytes);
 /* Bytes of the tensors, each as often as it is read or written whole. */
 double estimate_bytes(const Bound *b);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
