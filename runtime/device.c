@@ -44,6 +44,19 @@ device_error(DeviceError *e, DeviceFailure what, const char *help, const char *f
 	return false;
 }
 
+void
+device_probe_text(DeviceProbe *out, const DeviceError *error)
+{
+	if (out->info.available) {
+		snprintf(out->text, sizeof out->text, "%s", out->info.text);
+		out->info.text = out->text;
+		out->info.name = out->name;
+	} else {
+		snprintf(out->text, sizeof out->text, "%s%s%s", error->text, *error->help ? "; " : "", error->help);
+		out->info.why_not = out->text;
+	}
+}
+
 bool
 device_gpu_refuses(Device *d, const TglDeviceOptions *o)
 {

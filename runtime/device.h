@@ -177,6 +177,8 @@ bool device_host_sync(Device *d, Fault *fault);
 bool device_fail(Device *d, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
 /* The same where there is no device yet. */
 bool device_error(DeviceError *e, DeviceFailure what, const char *help, const char *fmt, ...) PRINTF(4, 5);
+/* What a probe found, or why the device is not available, goes to the probe's own memory. */
+void device_probe_text(DeviceProbe *out, const DeviceError *error);
 /* True, and it says so: what only devices of this machine do was asked of a GPU. */
 bool device_gpu_refuses(Device *d, const TglDeviceOptions *o);
 

@@ -62,9 +62,7 @@ ast_expr(Parser *p, Expr e)
 	e.depth = depth_above(p, below);
 	if (!e.depth)
 		e.kind = EX_ERROR;
-	Expr *node = NEW(p->cx->mem, Expr);
-	*node = e;
-	return node;
+	return NEW_COPY(p->cx->mem, &e, 1);
 }
 
 Expr *
@@ -128,9 +126,7 @@ ast_stmt(Parser *p, Stmt s)
 		s.kind = ST_ERROR;
 	if (!s.target)
 		s.op = BIN_NONE;
-	Stmt *node = NEW(p->cx->mem, Stmt);
-	*node = s;
-	return node;
+	return NEW_COPY(p->cx->mem, &s, 1);
 }
 
 static bool
@@ -214,25 +210,19 @@ ast_no_jump(Parser *p, Place at, const char *word)
 Pattern *
 ast_pattern(Parser *p, Pattern pattern)
 {
-	Pattern *node = NEW(p->cx->mem, Pattern);
-	*node = pattern;
-	return node;
+	return NEW_COPY(p->cx->mem, &pattern, 1);
 }
 
 TypeExpr *
 ast_type(Parser *p, TypeExpr t)
 {
-	TypeExpr *node = NEW(p->cx->mem, TypeExpr);
-	*node = t;
-	return node;
+	return NEW_COPY(p->cx->mem, &t, 1);
 }
 
 Item *
 ast_item(Parser *p, Item item)
 {
-	Item *node = NEW(p->cx->mem, Item);
-	*node = item;
-	return node;
+	return NEW_COPY(p->cx->mem, &item, 1);
 }
 
 Item *

@@ -125,6 +125,15 @@ arena_alloc(Arena *a, size_t size)
 	return p;
 }
 
+void *
+arena_copy(Arena *a, const void *from, size_t size)
+{
+	void *p = arena_alloc(a, MAX(size, 1));
+	if (size)
+		memcpy(p, from, size);
+	return p;
+}
+
 char *
 arena_strndup(Arena *a, const char *s, size_t n)
 {

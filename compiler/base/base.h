@@ -61,6 +61,7 @@ Arena *arena_open(void);
 void arena_close(Arena *a);
 void arena_reset(Arena *a);                         /* frees what is in it, keeps it open */
 void *arena_alloc(Arena *a, size_t size);           /* zeroed, aligned to 16; never NULL */
+void *arena_copy(Arena *a, const void *from, size_t size);
 char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF(2, 3);
@@ -68,6 +69,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_ARRAY(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)((n) > 0 ? (n) : 1)))
+#define NEW_COPY(a, from, n) arena_copy((a), (from), sizeof *(from) * (size_t)(n))   /* n elements; NULL: of none */
 
 /* vec: one growable array; `VEC(Op *) ops;` starts zeroed and grows in an arena */
 

@@ -219,7 +219,6 @@ tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 	return AT_KNOWN;
 }
 
-
 static Where
 pointer_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 {

@@ -174,13 +174,9 @@ op_make_regions(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *
 	if (b->call)
 		op->place.call = b->call;
 	op->nin = nin;
-	op->in = NEW_ARRAY(mem, Value *, nin);
-	for (int i = 0; i < nin; i++)
-		op->in[i] = in[i];
+	op->in = NEW_COPY(mem, in, nin);
 	op->nattr = nattr;
-	op->attr = NEW_ARRAY(mem, Attr, nattr);
-	if (nattr)
-		memcpy(op->attr, attr, sizeof *attr * (size_t)nattr);
+	op->attr = NEW_COPY(mem, attr, nattr);
 	if (!infer_types(b->m, op, want, nwant, type, &nout, &why))
 		die("%s: %s", op_info[kind].text, why);
 	for (int i = 0; i < nin; i++)

@@ -143,6 +143,7 @@ bool kernel_bind(Kernel *k, const ArgInfo *args, const NamedConst *given, int ng
 /* Whether the header (dimensions, defaults, fills, `where`, the grid) speaks of a name: if not, its value changes
  * nothing that binding finds out. */
 bool header_mentions(const Kernel *k, const char *name);
+bool header_mentions_beside_grid(const Kernel *k, const char *name);    /* all of it but the grid */
 bool expr_mentions(const Expr *x, const char *name);    /* x may be NULL */
 /* The same with what an example says; `given` overrides it.  Fills `args` with what is known afterwards. */
 bool example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out);

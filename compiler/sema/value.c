@@ -76,9 +76,7 @@ val_tuple(Elab *e, Place at, const Val *items, int n)
 {
 	Val v = {.kind = VAL_TUPLE, .place = at, .n = n};
 
-	v.items = NEW_ARRAY(e->cx->mem, Val, n);
-	if (n)
-		memcpy(v.items, items, sizeof *items * (size_t)n);
+	v.items = NEW_COPY(e->cx->mem, items, n);
 	return v;
 }
 

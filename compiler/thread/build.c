@@ -70,11 +70,7 @@ thread_is_available(const ThreadBuilder *b, Reg r)
 Reg *
 thread_copy(ThreadBuilder *b, const Reg *r, int n)
 {
-	if (n == 0)
-		return NULL;
-	Reg *c = NEW_ARRAY(b->m->mem, Reg, n);
-	memcpy(c, r, sizeof *c * (size_t)n);
-	return c;
+	return n ? NEW_COPY(b->m->mem, r, n) : NULL;
 }
 
 void
@@ -162,16 +158,6 @@ thread_leave(ThreadBuilder *b, int to)
 	}
 }
 
-static int64_t *
-numbers(ThreadBuilder *b, const int64_t *v, int n)
-{
-	if (n == 0)
-		return NULL;
-	int64_t *c = NEW_ARRAY(b->m->mem, int64_t, n);
-	memcpy(c, v, sizeof *c * (size_t)n);
-	return c;
-}
-
 ThreadNode *
 thread_node(ThreadBuilder *b, const ThreadNode *like, int nout)
 {
@@ -179,11 +165,9 @@ thread_node(ThreadBuilder *b, const ThreadNode *like, int nout)
 	*n = *like;
 	n->id = b->m->nnode++;
 	n->in = thread_copy(b, like->in, like->nin);
-	n->imm = numbers(b, like->imm, like->nimm);
-	if (like->at) {
-		n->at = NEW(b->m->mem, ThreadAccess);
-		*n->at = *like->at;
-	}
+	n->imm = like->nimm ? NEW_COPY(b->m->mem, like->imm, like->nimm) : NULL;
+	if (like->at)
+		n->at = NEW_COPY(b->m->mem, like->at, 1);
 	n->place = b->place;
 	b->m->kinds |= 1u << n->kind;
 	if (n->kind != NODE_CONST)

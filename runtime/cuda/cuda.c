@@ -91,14 +91,6 @@ fill_info(const CudaState *s, TglDeviceInfo *out)
 	out->cache = s->cache;
 }
 
-static void
-say_why_not(DeviceProbe *out, const DeviceError *error)
-{
-	snprintf(out->text, sizeof out->text, "%s%s%s", error->text, *error->help ? "; " : "",
-	    error->help);
-	out->info.why_not = out->text;
-}
-
 static bool
 cuda_probe(int index, DeviceProbe *out)
 {
@@ -111,7 +103,7 @@ cuda_probe(int index, DeviceProbe *out)
 	if (n == 0 && index > 0)
 		return false;
 	if (n == 0) {
-		say_why_not(out, &error);
+		device_probe_text(out, &error);
 		return true;
 	}
 	if (index >= n)
@@ -121,14 +113,9 @@ cuda_probe(int index, DeviceProbe *out)
 		cuda_explain(&s.cuda, r, "cuDeviceGet", &error);
 	out->info.available = r == 0 && describe(&s, &error);
 	snprintf(out->name, sizeof out->name, "cuda:%d", index);
-	if (out->info.available) {
+	if (out->info.available)
 		fill_info(&s, &out->info);
-		snprintf(out->text, sizeof out->text, "%s", s.text);
-		out->info.text = out->text;
-		out->info.name = out->name;
-	} else {
-		say_why_not(out, &error);
-	}
+	device_probe_text(out, &error);
 	cuda_close(&s.cuda);
 	return true;
 }

@@ -214,8 +214,7 @@ binding_close(Binding *b)
 void
 binding_pointers(TglKernel *k, Binding *b)
 {
-	BoundParam *param = NEW_ARRAY(b->mem, BoundParam, k->k->params.n);
-	memcpy(param, b->bound.param, sizeof *param * (size_t)k->k->params.n);
+	BoundParam *param = NEW_COPY(b->mem, b->bound.param, k->k->params.n);
 	b->bound.param = param;
 	for (int i = 0; i < k->k->params.n; i++) {
 		if (k->k->params.at[i].kind == PARAM_SCALAR)

@@ -67,12 +67,9 @@ describe(MetalState *s, DeviceError *error)
 	s->memory = METAL_SEND(m, working_set)(s->device, m->working_set);
 	s->max_shared = METAL_SEND(m, max_shared)(s->device, m->max_shared);
 	const Target *t = best_target(s->family);
-	if (!t) {
-		error->what = DEVICE_FAILED;
-		snprintf(error->text, sizeof error->text, "%s is not of Apple's own family 7 or later", s->name);
-		snprintf(error->help, sizeof error->help, "run on Apple silicon (M1, A14 or later)");
-		return false;
-	}
+	if (!t)
+		return device_error(error, DEVICE_FAILED, "run on Apple silicon (M1, A14 or later)",
+		    "%s is not of Apple's own family 7 or later", s->name);
 	number_format(s->text, sizeof s->text, "%s, Apple family %d, %.0f GiB; kernels are compiled for %s", s->name,
 	    s->family, (double)s->memory / (1 << 30), t->name);
 	return true;
@@ -84,10 +81,7 @@ open_gpu(MetalState *s, int index, DeviceError *error)
 	s->device = find_device(&s->metal, index);
 	if (s->device)
 		return describe(s, error);
-	error->what = DEVICE_FAILED;
-	snprintf(error->text, sizeof error->text, "there is no Metal device number %d", index);
-	error->help[0] = 0;
-	return false;
+	return device_error(error, DEVICE_FAILED, "", "there is no Metal device number %d", index);
 }
 
 static void
@@ -117,15 +111,9 @@ metal_probe(int index, DeviceProbe *out)
 	void *pool = open ? s.metal.objc_autoreleasePoolPush() : NULL;
 	void (*pop)(void *) = s.metal.objc_autoreleasePoolPop;
 	out->info.available = open && open_gpu(&s, 0, &error);
-	if (out->info.available) {
+	if (out->info.available)
 		fill_info(&s, &out->info);
-		snprintf(out->text, sizeof out->text, "%s", s.text);
-		out->info.text = out->text;
-		out->info.name = out->name;
-	} else {
-		snprintf(out->text, sizeof out->text, "%s%s%s", error.text, *error.help ? "; " : "", error.help);
-		out->info.why_not = out->text;
-	}
+	device_probe_text(out, &error);
 	release(&s.metal, &s.device);
 	if (open)
 		pop(pool);
@@ -268,14 +256,6 @@ metal_free(Device *d, void *p, size_t size)
 }
 
 static bool
-metal_copy(Device *d, void *to, const void *from, size_t size, bool wait)
-{
-	if (size)
-		memmove(to, from, size);
-	return true;
-}
-
-static bool
 metal_reaches(Device *d, const void *p, size_t size)
 {
 	if (size == 0 || metal_buffer_of(METAL_STATE(d), p, size))
@@ -311,8 +291,8 @@ const Device device_metal = {
     .info = metal_info,
     .alloc = metal_alloc,
     .free = metal_free,
-    .copy_in = metal_copy,
-    .copy_out = metal_copy,
+    .copy_in = device_host_copy,
+    .copy_out = device_host_copy,
     .reaches = metal_reaches,
     .load_artefact = metal_load,
     .unload = metal_unload,

@@ -153,8 +153,7 @@ place_orders(TuneWorks *w)
 	Tuner *t = w->t;
 	int nparams = t->k->k->params.n;
 	w->order = NEW_ARRAY(t->mem, Order, t->at.n);
-	w->info = NEW_ARRAY(t->mem, ArgInfo, nparams);
-	memcpy(w->info, t->binding.info, sizeof *w->info * (size_t)nparams);
+	w->info = NEW_COPY(t->mem, t->binding.info, nparams);
 	for (int i = 0; i < nparams; i++)
 		if (t->k->k->params.at[i].kind == PARAM_TENSOR)
 			w->info[i].given &= t->k->k->params.at[i].access != ACCESS_SCRATCH;

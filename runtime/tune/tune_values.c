@@ -136,8 +136,7 @@ bind_quietly(TglKernel *k, const Binding *b, const NamedConst *given, int n, Are
 {
 	Compile *cx = k->program->compile;
 	Reports before = reports_hide(cx, mem);
-	ArgInfo *info = NEW_ARRAY(mem, ArgInfo, k->k->params.n);
-	memcpy(info, b->info, sizeof *info * (size_t)k->k->params.n);
+	ArgInfo *info = NEW_COPY(mem, b->info, k->k->params.n);
 	for (int i = 0; i < k->k->params.n; i++) /* tensors still to be made have no shape yet */
 		if (k->k->params.at[i].kind == PARAM_TENSOR)
 			info[i].given = b->tensor[i] && k->k->params.at[i].access != ACCESS_SCRATCH;

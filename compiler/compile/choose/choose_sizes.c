@@ -20,25 +20,10 @@ is_name(const Expr *e, const char *name)
 static bool
 is_mentioned(const Kernel *k, const char *name)
 {
-	const Item *it = k->item;
-	for (int i = 0; i < it->ctparams.n; i++)
-		if (expr_mentions(it->ctparams.at[i].value, name))
+	for (int i = 0; i < k->item->tune.n; i++)
+		if (strcmp(k->item->tune.at[i].name, name) == 0)
 			return true;
-	for (int i = 0; i < it->where.n; i++)
-		if (expr_mentions(it->where.at[i], name))
-			return true;
-	for (int i = 0; i < it->tune.n; i++)
-		if (strcmp(it->tune.at[i].name, name) == 0)
-			return true;
-	for (int i = 0; i < it->params.n; i++) {
-		const Param *p = &it->params.at[i];
-		if (expr_mentions(p->fill, name))
-			return true;
-		for (int d = 0; d < p->type->dims.n; d++)
-			if (expr_mentions(p->type->dims.at[d], name))
-				return true;
-	}
-	return false;
+	return header_mentions_beside_grid(k, name);
 }
 
 /* Is parameter i such a size by the header? */

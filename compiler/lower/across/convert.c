@@ -35,8 +35,7 @@ permute_registers(Lower *l, const ConvertPlan *c, const Layout *src, const Layou
 {
 	int n = 1 << src->in[IN_REGISTER], nthread = dst->in[IN_LANE] + dst->in[IN_WARP];
 	uint64_t image[F2_MAX], mask = (uint64_t)n - 1;
-	Reg *v = NEW_ARRAY(l->mem, Reg, n);
-	memcpy(v, from, sizeof *v * (size_t)n);
+	Reg *v = NEW_COPY(l->mem, from, n);
 	for (int i = 0; i < nthread; i++)
 		image[i] = c->from.col[dst->in[IN_REGISTER] + i] & mask;
 	lower_exchange(l, v, n, image, nthread);

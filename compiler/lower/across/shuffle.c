@@ -33,8 +33,7 @@ sent_registers(Lower *l, const ShufflePlan *p, const Layout *src, const Layout *
 {
 	int n = 1 << src->in[IN_REGISTER], lanes = src->in[IN_LANE], warps = dst->in[IN_WARP];
 	uint64_t image[F2_MAX] = {0};
-	Reg *v = NEW_ARRAY(l->mem, Reg, n);
-	memcpy(v, from, sizeof *v * (size_t)n);
+	Reg *v = NEW_COPY(l->mem, from, n);
 	memcpy(image, p->sender.col, sizeof *image * (size_t)lanes);
 	for (int i = 0; i < warps; i++) {
 		uint64_t column = p->from.col[layout_in_at(dst, IN_WARP) + i];

@@ -185,9 +185,7 @@ lay_out_dot(Op *dot, const Target *t)
 	Func *f = dot->home->func;
 	const char *reason = "";
 	int warps = log2_ceil(MAX(f->schedule.warps, 1));
-	bool chained = dot_next(f, &dot->out[0]);
-	for (Op *op = f->body->first; op && !chained; op = op_after(op, f->body))
-		chained = op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
+	bool chained = dot_is_chained(f, dot);
 	if (!chained)
 		dot = dot_transpose(dot, t, warps);
 	if (dot_wgmma(dot, t, warps, chained))

@@ -12,6 +12,8 @@ bool dot_is_exact(const Op *dot);
 /* dot_chain.c */
 /* The dot whose operand 0 the value becomes through elementwise ops, or NULL. */
 Op *dot_next(const Func *f, const Value *v);
+/* Does the product feed another, or is it fed by one? */
+bool dot_is_chained(const Func *f, const Op *dot);
 /* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
  * first axis of the grid and the other on the second. */
 int dot_group(const Func *f);

@@ -32,6 +32,17 @@ dot_next(const Func *f, const Value *v)
 	return next_dot(f, v, DEPTH);
 }
 
+bool
+dot_is_chained(const Func *f, const Op *dot)
+{
+	if (dot_next(f, &dot->out[0]))
+		return true;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_DOT && dot_next(f, &op->out[0]) == dot)
+			return true;
+	return false;
+}
+
 /* The axes of the grid, as bits, that a value depends on. */
 static unsigned
 axes_of(const Value *v, bool *seen)

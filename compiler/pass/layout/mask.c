@@ -98,7 +98,7 @@ mask_affine(const Block *body, const Value *v, bool own, Affine *out)
 {
 	const Op *op = v->def;
 	Affine y;
-	if (!op || op->kind < OP_LT || op->kind > OP_GE || v->type->rank == 0)
+	if (!op || op_family(op) != FAMILY_COMPARE || v->type->rank == 0)
 		return false;
 	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
 	if ((op->kind != OP_LT && op->kind != OP_LE && !turned) || !affine(body, op->in[turned], 0, own, out) ||

@@ -39,11 +39,7 @@ effects_join(Effects *all, const Effects *other, Arena *tmp)
 Effects
 effects_copy(const Effects *of, Arena *tmp)
 {
-	Effects e = {.at = NEW_ARRAY(tmp, Effect, of->n), .n = of->n, .cap = of->n};
-
-	if (of->n)
-		memcpy(e.at, of->at, sizeof *e.at * (size_t)of->n);
-	return e;
+	return (Effects){.at = NEW_COPY(tmp, of->at, of->n), .n = of->n, .cap = of->n};
 }
 
 /* The ring of a slot that loops have closed is no longer known. */

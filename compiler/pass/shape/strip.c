@@ -272,12 +272,10 @@ static Op *
 copy_access(Strip *s, Builder *b, const Op *op)
 {
 	const IntList *old = attr_extents(op);
-	int64_t *extent = NEW_ARRAY(s->m->cx->tmp, int64_t, old->n);
+	int64_t *extent = NEW_COPY(s->m->cx->tmp, old->at, old->n);
 	Op part = *op;
-	memcpy(extent, old->at, sizeof *extent * (size_t)old->n);
 	extent[old->n - 1] = s->part;
-	part.attr = NEW_ARRAY(s->m->cx->tmp, Attr, op->nattr);
-	memcpy(part.attr, op->attr, sizeof *op->attr * (size_t)op->nattr);
+	part.attr = NEW_COPY(s->m->cx->tmp, op->attr, op->nattr);
 	for (int i = 0; i < part.nattr; i++)
 		if (part.attr[i].name == ATTR_EXTENTS)
 			part.attr[i] = attr_new_extents(s->m, extent, old->n);

@@ -83,13 +83,19 @@ expr_mentions(const Expr *x, const char *name)
 bool
 header_mentions(const Kernel *k, const char *name)
 {
+	for (int i = 0; i < k->item->grid.n; i++)
+		if (expr_mentions(k->item->grid.at[i].count, name))
+			return true;
+	return header_mentions_beside_grid(k, name);
+}
+
+bool
+header_mentions_beside_grid(const Kernel *k, const char *name)
+{
 	const Item *it = k->item;
 
 	for (int i = 0; i < it->ctparams.n; i++)
 		if (expr_mentions(it->ctparams.at[i].value, name))
-			return true;
-	for (int i = 0; i < it->grid.n; i++)
-		if (expr_mentions(it->grid.at[i].count, name))
 			return true;
 	for (int i = 0; i < it->where.n; i++)
 		if (expr_mentions(it->where.at[i], name))

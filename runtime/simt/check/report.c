@@ -265,8 +265,7 @@ by_place(const void *a, const void *b)
 bool
 simt_findings_report(const SimtFindings *f, Compile *cx)
 {
-	SimtFinding *all = NEW_ARRAY(cx->tmp, SimtFinding, f->n);
-	memcpy(all, f->at, sizeof *all * (size_t)f->n);
+	SimtFinding *all = NEW_COPY(cx->tmp, f->at, f->n);
 	if (f->n)
 		qsort(all, (size_t)f->n, sizeof *all, by_place);
 	for (int i = 0; i < f->n; i++) {
