@@ -55,7 +55,7 @@ lower_view(Lower *l, Op *op)
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]);
 	if (op->in[0]->layout && op->out[0].layout) {
-		Layout want = view_layout(op);
+		Layout want = view_layout(op, op->out[0].layout);
 		const Reg *in = lower_operand(l, op, 0, &want);
 		memcpy(out, in, sizeof *out * (size_t)n);
 		if (in == lower_regs(l, op->in[0]) && n == lower_count(op->in[0]))      /* what is known of pairs */

@@ -143,8 +143,8 @@ uint64_t slice_coordinates(const SlicePlan *s, uint64_t at);
 
 /* plan_move.c: shapes, tiles put together and taken apart, scatters, prints */
 
-/* The result's layout seen as one of the operand, through a reshape, permutation or broadcast. */
-Layout view_layout(const Op *op);
+/* A layout of the result seen as one of the operand, through a reshape, permutation or broadcast. */
+Layout view_layout(const Op *op, const Layout *out);
 /* The operand's layout from which both results of a split are renamed. */
 Layout split_layout(const Op *op);
 /* Are all parts of a cat alike, and a power of two of them?  Then each is wanted in cat_layout. */

@@ -101,7 +101,7 @@ view_scratch(const Op *op)
 {
 	if (op->nin == 0 || !op->in[0]->layout || !op->out[0].layout)
 		return 0;
-	Layout want = op->kind == OP_CONVERT ? *op->out[0].layout : view_layout(op);
+	Layout want = op->kind == OP_CONVERT ? *op->out[0].layout : view_layout(op, op->out[0].layout);
 	return operand_scratch(op->in[0], &want);
 }
 

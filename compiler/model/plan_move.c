@@ -11,10 +11,9 @@
 #include <string.h>
 
 Layout
-view_layout(const Op *op)
+view_layout(const Op *op, const Layout *out)
 {
 	const Type *in = op->in[0]->type;
-	const Layout *out = op->out[0].layout;
 	Layout l = *out;
 	int shape[LAYOUT_RANK] = {0};
 	for (int d = 0; d < in->rank; d++)

@@ -6,6 +6,7 @@
  *
  * Forward is always one layout.  Backward there may be many (a sum does not say how its summands lay), then
  * there is none. */
+#include "model/model.h"
 #include "pass/layout/anchor.h"
 
 #include <string.h>
@@ -15,47 +16,6 @@ keep(const Op *op, Layout l)
 {
 	l = layout_drop_broadcast(&l);
 	return layout_intern(op->home->func->module, &l);
-}
-
-static void
-shape_of(const Type *t, int shape[LAYOUT_RANK])
-{
-	memset(shape, 0, sizeof *shape * LAYOUT_RANK);
-	for (int d = 0; d < t->rank; d++)
-		shape[d] = log2_ceil(t->extent[d]);
-}
-
-/* Only dimensions of l with `from` set, packed anew; the images elsewhere are gone. */
-static Layout
-keep_dims(const Layout *l, const bool *kept)
-{
-	Layout r = *l;
-	for (int d = l->rank - 1; d >= 0; d--)
-		if (!kept[d])
-			r = layout_slice(&r, d);
-	return r;
-}
-
-/* The operand of a broadcast: dimensions of extent 1 hold nothing of the result's. */
-static Layout
-collapse(const Layout *l, const Type *to)
-{
-	Layout r = *l;
-	for (int d = 0; d < to->rank; d++)
-		if (to->extent[d] == 1 && l->out[d] > 0) {
-			r = layout_slice(&r, d);
-			r = layout_expand(&r, d);
-		}
-	return r;
-}
-
-static void
-permuted(const Op *op, bool inverse, int dims[LAYOUT_RANK])
-{
-	const IntList *a = attr_dims(op);
-	memset(dims, 0, sizeof *dims * LAYOUT_RANK);
-	for (int d = 0; d < a->n; d++)
-		dims[inverse ? (int)a->at[d] : d] = inverse ? d : (int)a->at[d];
 }
 
 /* A cat of as many equal parts as a power of two keeps them in the upper registers. */
@@ -91,35 +51,16 @@ stack(const Op *op, const Layout *l)
 	return r;
 }
 
-/* Which dimensions of the tile that an access moves come from its gather indices. */
-static bool
-gathered_dims(const Op *op, const Type *tile, bool *kept)
-{
-	const char *index = attr_index(op);
-	int d = 0, rank = 0;
-	memset(kept, 0, sizeof *kept * LAYOUT_RANK);
-	for (int i = 0; index[i]; i++)
-		if (index[i] == 'g')
-			rank = op->in[1 + i]->type->rank;
-	for (int i = 0; index[i] && index[i] != 'g'; i++)
-		d += index[i] == 'p';
-	for (int i = 0; i < rank && d + i < tile->rank; i++)
-		kept[d + i] = true;
-	return rank > 0;
-}
-
 static const Layout *
 access_operand(const Op *op, const Layout *anchor, int i)
 {
-	bool kept[LAYOUT_RANK];
-	const char *index = attr_index(op);
+	int at[KERNEL_RANK];
 	if (i >= access_data(op))
 		return anchor;
-	if (i < 1 || index[i - 1] != 'g')
+	if (i < 1 || attr_index(op)[i - 1] != 'g')
 		return NULL;
-	const Type *tile = op->nout ? op->out[0].type : op->in[access_data(op)]->type;
-	gathered_dims(op, tile, kept);
-	return keep(op, keep_dims(anchor, kept));
+	access_dims(op, at);
+	return keep(op, access_gather_layout(anchor, at[i - 1], op->in[i]->type->rank));
 }
 
 /* Operands may be in any layout, and so may the results, which share one: topk, histogram, extract … */
@@ -156,7 +97,6 @@ anchor_exists(const Op *op)
 const Layout *
 anchor_operand(const Op *op, const Layout *anchor, int i)
 {
-	int dims[LAYOUT_RANK];
 	Layout l;
 	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || is_free(op))
 		return NULL;
@@ -164,7 +104,7 @@ anchor_operand(const Op *op, const Layout *anchor, int i)
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
 		return access_operand(op, anchor, i);
 	case OP_BROADCAST:
-		return keep(op, collapse(anchor, op->in[0]->type));
+		return keep(op, view_layout(op, anchor));
 	case OP_SPLIT:
 		l = layout_pair(anchor);
 		return layout_intern(op->home->func->module, &l);
@@ -175,8 +115,7 @@ anchor_operand(const Op *op, const Layout *anchor, int i)
 	case OP_DOT:
 		return i == 2 ? anchor : dot_operand(op, anchor, i);
 	case OP_PERMUTE:
-		permuted(op, true, dims);
-		l = layout_permute(anchor, dims);
+		l = view_layout(op, anchor);
 		return layout_intern(op->home->func->module, &l);
 	default:
 		return anchor;
@@ -188,7 +127,7 @@ anchor_result(const Op *op, const Layout *anchor, int i)
 {
 	Module *m = op->home->func->module;
 	const Type *t = op->out[i].type;
-	int shape[LAYOUT_RANK];
+	int shape[LAYOUT_RANK] = {0};
 	Layout l;
 	if (!value_is_placed(&op->out[i]))
 		return NULL;
@@ -198,7 +137,8 @@ anchor_result(const Op *op, const Layout *anchor, int i)
 	case OP_RESHAPE:
 		if (!value_is_placed(op->in[0]))
 			return anchor;
-		shape_of(t, shape);
+		for (int d = 0; d < t->rank; d++)
+			shape[d] = log2_ceil(t->extent[d]);
 		l = layout_reshape(anchor, t->rank, shape);
 		return layout_intern(m, &l);
 	case OP_JOIN:
@@ -227,21 +167,15 @@ read_back(const Op *op, int i, const Layout *l)
 {
 	if (i >= access_data(op))
 		return l;
-	bool kept[LAYOUT_RANK];
-	const Type *tile = op->nout ? op->out[0].type : op->in[access_data(op)]->type;
-	if (attr_index(op)[i - 1] != 'g' || !gathered_dims(op, tile, kept))
-		return NULL;
-	for (int d = 0; d < tile->rank; d++)
-		if (!kept[d])
-			return NULL;
-	return l;
+	int rank = op->in[i]->type->rank;
+	return attr_index(op)[i - 1] == 'g' && rank > 0 && rank == access_tile(op)->type->rank ? l : NULL;
 }
 
 const Layout *
 anchor_of_operand(const Op *op, int i, const Layout *l)
 {
-	int dims[LAYOUT_RANK];
-	Layout p;
+	const IntList *of = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
+	int dims[LAYOUT_RANK] = {0};
 	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || is_free(op))
 		return NULL;
 	switch (op->kind) {
@@ -256,9 +190,9 @@ anchor_of_operand(const Op *op, int i, const Layout *l)
 	case OP_DOT:
 		return i == 2 ? l : NULL;
 	case OP_PERMUTE:
-		permuted(op, false, dims);
-		p = layout_permute(l, dims);
-		return checked_operand(op, i, l, p);
+		for (int d = 0; d < of->n; d++)
+			dims[d] = (int)of->at[d];
+		return checked_operand(op, i, l, layout_permute(l, dims));
 	default:
 		return l;
 	}
@@ -267,7 +201,6 @@ anchor_of_operand(const Op *op, int i, const Layout *l)
 const Layout *
 anchor_of_result(const Op *op, int i, const Layout *l)
 {
-	int shape[LAYOUT_RANK];
 	Layout p;
 	if (!value_is_placed(&op->out[i]) || !anchor_exists(op))
 		return NULL;
@@ -279,8 +212,7 @@ anchor_of_result(const Op *op, int i, const Layout *l)
 	case OP_RESHAPE:
 		if (!value_is_placed(op->in[0]))
 			return l;
-		shape_of(op->in[0]->type, shape);
-		p = layout_reshape(l, op->in[0]->type->rank, shape);
+		p = view_layout(op, l);
 		return layout_intern(op->home->func->module, &p);
 	default:
 		return l;
