@@ -350,6 +350,16 @@ op_erase(Op *op)
 	op->home = NULL;
 }
 
+void
+op_replace(Op *op, Op *by)
+{
+	for (int i = 0; i < op->nout; i++) {
+		by->out[i].name = op->out[i].name;
+		value_replace(&op->out[i], &by->out[i]);
+	}
+	op_erase(op);
+}
+
 bool
 op_inside(const Op *op, const Block *b)
 {

@@ -340,7 +340,7 @@ Value *build0(Builder *b, OpKind kind, const Type *want);
 Value *build1(Builder *b, OpKind kind, Value *x, const Type *want);
 Value *build2(Builder *b, OpKind kind, Value *x, Value *y);
 Value *build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z);
-Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any tile type */
+Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any tile type, of floats too */
 Value *build_index(Builder *b, int64_t v);                      /* const, a scalar i64 */
 Value *build_float(Builder *b, const Type *t, double v);
 Builder build_before(Op *op);                                   /* new ops go before it, from its place in the source */
@@ -352,6 +352,7 @@ Op *build_if(Builder *b, Value *condition, Value *const *like, int n);
 Op *build_yield(Builder *b, Value *const *in, int nin);
 
 void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */
+void op_replace(Op *op, Op *by);        /* each use of a result is of `by`'s; so are names; op goes */
 void op_set_in(Op *op, int i, Value *v);
 void op_move(Op *op, Block *to, Op *before);
 void op_erase(Op *op);                                          /* results must be unused */
@@ -474,7 +475,6 @@ bool infer_types(Module *m, const Op *op, const Type *const *want, int nwant, co
     const char **why);
 
 /* print.c, parse.c: the text form; parse(print(m)) prints the same */
-
 void module_print(const Module *m, Text *out);
 void op_print(const Op *op, Text *out);                         /* one line, regions left out */
 bool name_is_valid(const char *s);                              /* a letter or _, then letters, digits and _ */

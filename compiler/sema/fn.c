@@ -155,7 +155,7 @@ zero_like(Elab *e, const Item *fn, const Val *v, Val *out)
 		return false;
 	}
 	const Type *t = val_type(e, v);
-	*out = val_tile(fn->name_place, dtype_is_float(t->elem) ? build_float(&e->b, t, 0) : build_int(&e->b, t, 0));
+	*out = val_tile(fn->name_place, build_int(&e->b, t, 0));
 	return true;
 }
 

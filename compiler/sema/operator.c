@@ -159,8 +159,7 @@ cast_value(Elab *e, Value *v, DType to)
 	if (to == TY_BOOL && dtype_is_packed(v->type->elem))
 		v = cast_value(e, v, dtype_is_float(v->type->elem) ? TY_F16 : TY_I8);
 	if (to == TY_BOOL)
-		return build2(&e->b, OP_NE, v, dtype_is_float(v->type->elem) ? build_float(&e->b, v->type, 0)
-									     : build_int(&e->b, v->type, 0));
+		return build2(&e->b, OP_NE, v, build_int(&e->b, v->type, 0));
 	return build1(&e->b, OP_CAST, v, type_with_elem(e->m, v->type, to));
 }
 

@@ -149,11 +149,7 @@ collapse(const Nest *n)
 	Op *loop = make_loop(n, &b);
 	move_bodies(n, loop->region[0]);
 	count(n, loop);
-	for (int i = 0; i < n->carried; i++) {
-		loop->out[i].name = n->outer->out[i].name;
-		value_replace(&n->outer->out[i], &loop->out[i]);
-	}
-	op_erase(n->outer);
+	op_replace(n->outer, loop);
 	return loop;
 }
 

@@ -106,11 +106,7 @@ pipeline_carry(Pipeline *p, Value *const *init, int n)
 	}
 	while (from->first)
 		op_move(from->first, to, NULL);
-	for (int i = 0; i < old->nout; i++) {
-		loop->out[i].name = old->out[i].name;
-		value_replace(&old->out[i], &loop->out[i]);
-	}
-	op_erase(old);
+	op_replace(old, loop);
 	p->loop = loop;
 	p->body = to;
 	return &to->arg[from->narg];

@@ -202,7 +202,7 @@ can_part(Parting *p)
 static Value *
 stand_in(Builder *b, const Value *v)
 {
-	Value *zero = dtype_is_float(v->type->elem) ? build_float(b, v->type, 0) : build_int(b, v->type, 0);
+	Value *zero = build_int(b, v->type, 0);
 
 	zero->layout = v->layout;
 	return zero;

@@ -332,11 +332,7 @@ skew(Skew *s)
 	finish(s, &in, loop);
 	Builder none = {.m = s->m, .block = branch->region[1], .place = old->place};
 	build_yield(&none, old->in + 3, n);
-	for (int i = 0; i < n; i++) {
-		branch->out[i].name = old->out[i].name;
-		value_replace(&old->out[i], &branch->out[i]);
-	}
-	op_erase(old);
+	op_replace(old, branch);
 }
 
 static void

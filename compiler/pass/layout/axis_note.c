@@ -59,12 +59,9 @@ drop_mask(Op *op)
 		return;
 	Builder b = build_before(op);
 	Op *plain = op_make(&b, op->kind, op->in, op->kind == OP_LOAD ? 1 : 2, op->attr, op->nattr, NULL, 0);
-	if (op->nout) {
-		plain->out[0].name = op->out[0].name;
+	if (op->nout)
 		plain->out[0].layout = op->out[0].layout;
-		value_replace(&op->out[0], &plain->out[0]);
-	}
-	op_erase(op);
+	op_replace(op, plain);
 }
 
 static void

@@ -24,9 +24,7 @@ fold_sum(Op *add)
 			continue;
 		op_set_in(dot, 2, acc);
 		op_move(dot, add->home, add);
-		value_replace(&add->out[0], &dot->out[0]);
-		dot->out[0].name = add->out[0].name;
-		op_erase(add);
+		op_replace(add, dot);
 		return;
 	}
 }

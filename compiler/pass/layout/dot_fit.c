@@ -70,8 +70,7 @@ zero_beyond(Builder *b, Value *v, int d, int64_t valid)
 	Attr axis = attr_new_axis(b->m, d);
 	Value *i = &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &index, 1)->out[0];
 	Value *inside = build2(b, OP_LT, i, build_int(b, index, valid));
-	Value *zero = dtype_is_float(v->type->elem) ? build_float(b, v->type, 0) : build_int(b, v->type, 0);
-	return build3(b, OP_SELECT, inside, v, zero);
+	return build3(b, OP_SELECT, inside, v, build_int(b, v->type, 0));
 }
 
 static Value *

@@ -126,9 +126,7 @@ guard_op(Guard *g, Op *op, Value *may, Value *v)
 	Value *changed = &op_clone(&in, op, map)->out[0];
 	build_yield(&in, &changed, 1);
 	build_yield(&not, &v, 1);
-	branch->out[0].name = op->out[0].name;
-	value_replace(&op->out[0], &branch->out[0]);
-	op_erase(op);
+	op_replace(op, branch);
 }
 
 /* A product by 1 under the mask goes with it. */

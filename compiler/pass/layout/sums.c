@@ -189,8 +189,7 @@ begin(const Sums *s, Builder *b, Value *init, const Value *like)
 		return first_lane(s, b, init, like);
 	if (s->add->kind != OP_ADD)
 		return spread(s, b, init, like);
-	bool is_float = dtype_is_float(like->type->elem);
-	return placed(is_float ? build_float(b, like->type, 0) : build_int(b, like->type, 0), like->layout);
+	return placed(build_int(b, like->type, 0), like->layout);
 }
 
 /* The tile with its axis in three. */

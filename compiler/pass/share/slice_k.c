@@ -112,12 +112,6 @@ masked(Sliced *x, Value *v, Value *otherwise)
 	return build3(&x->b, OP_SELECT, spread(x, slices_that_exist(x), v->type), v, otherwise);
 }
 
-static Value *
-zeros(Builder *b, const Type *t)
-{
-	return dtype_is_float(t->elem) ? build_float(b, t, 0) : build_int(b, t, 0);
-}
-
 /* ---- reads ---- */
 
 /* The attributes of a read that has n times as much along dimension d, e of the tile's. */
@@ -184,7 +178,7 @@ slice_read(Sliced *x, const Op *op)
 	Value *wide = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
 	wide->name = op->out[0].name;
 	Value *v = apart(x, wide, e, is_new);
-	return slice_masks(x->s, op) ? masked(x, v, zeros(&x->b, v->type)) : v;
+	return slice_masks(x->s, op) ? masked(x, v, build_int(&x->b, v->type, 0)) : v;
 }
 
 /* ---- other ops ---- */
@@ -248,7 +242,7 @@ make_loop(const Slice *s, Builder *b)
 	Value **init = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
 
 	for (int i = 0; i < s->loop->nout; i++)
-		init[i] = zeros(b, sliced_type(s, s->loop->out[i].type));
+		init[i] = build_int(b, sliced_type(s, s->loop->out[i].type), 0);
 	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 

@@ -47,9 +47,7 @@ begin_sums(Split *s)
 		if (s->fold[i] != OP_ADD || value_is_zero(init))
 			continue;
 		Builder b = build_before(loop);
-		Value *zero = dtype_is_float(init->type->elem) ? build_float(&b, init->type, 0)
-		                                               : build_int(&b, init->type, 0);
-		op_set_in(loop, 3 + i, zero);
+		op_set_in(loop, 3 + i, build_int(&b, init->type, 0));
 		s->init[i] = init;
 	}
 }
