@@ -612,6 +612,7 @@ typedef struct TglTuneCandidate {
 	const char *why;
 	int samples;
 	double median, noise;           /* seconds; noise: half of the interval of 99 % */
+	double estimate;                /* seconds, by the cost model; 0: it has none */
 } TglTuneCandidate;
 
 typedef struct TglTuneOptions {

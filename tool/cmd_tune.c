@@ -129,9 +129,9 @@ json_result(TglKernel *k, const char *label, const TglTune *t)
 	json_t *all = json_array();
 	for (int i = 0; i < t->n; i++) {
 		const TglTuneCandidate *c = &t->candidate[i];
-		json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:b, s:i, s:f, s:f}", "values", c->values, "state",
-		    state_word[c->state], "why", c->why, "default", c->is_default, "samples", c->samples, "seconds",
-		    c->median, "noise", c->noise));
+		json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:b, s:i, s:f, s:f, s:f}", "values", c->values,
+		    "state", state_word[c->state], "why", c->why, "default", c->is_default, "samples", c->samples,
+		    "seconds", c->median, "noise", c->noise, "estimate", c->estimate));
 	}
 	return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:b, s:o, s:s?, s:s?, s:b, s:b, s:b, s:s?}", "kernel",
 	    tgl_kernel_name(k), "example", label, "device", t->device, "dtypes", t->dtypes, "sizes", t->sizes,

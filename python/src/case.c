@@ -154,8 +154,9 @@ method_tune(PyObject *self, PyObject *args, PyObject *kwargs)
 		PyObject *list = PyList_New(0);
 		for (int i = 0; list && i < t->n; i++) {
 			const TglTuneCandidate *a = &t->candidate[i];
-			PyObject *one = Py_BuildValue("{s:s,s:s,s:d,s:d,s:z}", "values", a->values,
-			    "state", states[a->state], "seconds", a->median, "noise", a->noise, "why", a->why);
+			PyObject *one = Py_BuildValue("{s:s,s:s,s:d,s:d,s:d,s:z}", "values", a->values,
+			    "state", states[a->state], "seconds", a->median, "noise", a->noise, "estimate", a->estimate,
+			    "why", a->why);
 			if (one)
 				PyList_Append(list, one);
 			Py_XDECREF(one);

@@ -266,6 +266,7 @@ hand_over(Tuner *t, TglTune *out)
 	out->combinations = t->combinations;
 	out->sampled = t->sampled;
 	out->spent = t->halving.spent;
+	double clock = t->target && t->target->rates ? t->target->rates->clock * 1e6 : 0;
 	for (int i = 0; i < t->at.n; i++) {
 		const Candidate *c = &t->at.at[i];
 		const Arm *r = arm_of(t, i);
@@ -275,7 +276,8 @@ hand_over(Tuner *t, TglTune *out)
 		    .why = c->why ? c->why : "",
 		    .samples = r ? r->n : 0,
 		    .median = r ? r->median : 0,
-		    .noise = r ? r->noise : 0};
+		    .noise = r ? r->noise : 0,
+		    .estimate = c->cycles > 0 && clock > 0 ? c->cycles / clock : 0};
 		if (c->state == TGL_TUNE_WON)
 			out->winner = i;
 		out->spent |= c->state == TGL_TUNE_SKIPPED;

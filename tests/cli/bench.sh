@@ -157,6 +157,23 @@ if command -v python3 >/dev/null; then
 	holds grep -q 'no memory for a tensor' out
 	holds grep -q 'failed: vector_add, vector_add_pointers' table.md
 fi
+# bench/forms: the own choice and others, with what the model says of each.
+if command -v python3 >/dev/null; then
+	cat >loop.tgl <<'END'
+kernel mean<B = 64>(x: in f32[R, C], y: out f32[C]) grid(p: cdiv(C, B)) {
+    var s = zeros([B], f32);
+    for r in range(0, R) {
+        s = s + x[r, p * B +: B];
+    }
+    y[p * B +: B] = s / R;
+}
+example mean "large" bench { R = 512; C = 1024; x = normal(0, 1); }
+END
+	env LD_LIBRARY_PATH="$build/mock" MOCK_CUDA_MEMORY=400000000 python3 "$top/bench/forms" loop.tgl --budget 2 >out 2>&1
+	holds test $? = 0
+	holds grep -Eq '^. mean . loop . unroll = [0-9]+, .* . 10[.]0 . [0-9.]+ . ' out
+	holds grep -q '1 of 1 within a tenth of the best form' out
+fi
 # No NVRTC, DIAG_FOREIGN_COMPILER: what stands in for it is no library, and there is no toolkit.
 mkdir empty
 : >empty/libnvrtc.so.13
