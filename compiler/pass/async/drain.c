@@ -39,7 +39,7 @@ enum {
 	LEAST_ROW = 64,                                 /* bytes of a row of the tile */
 	LEAST_ELEMENTS = 2048,
 	STORE_BYTES = 16,                               /* a thread's access: writes as wide as this need no convert */
-	SLOT_ALIGN = 1024,
+	SLOT_ALIGN = 1024, MBARRIER_BYTES = 8,
 	BUFFERS = 2, BUFFERS_MOST = 8,
 	PERIOD = 8,                                     /* rows, of the swizzle */
 	PIECE_BYTES = 16384,                            /* of rows, at most */
@@ -197,7 +197,7 @@ room_for(const Drain *d, Op *write)
 		if (op->kind == OP_ALLOC && is_used_from(d->f, op, from))
 			room -= (buffer_slot_bytes(op) * op->out[0].type->slots + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 		else if (op->kind == OP_MBARRIER)
-			room -= SLOT_ALIGN;
+			room -= MBARRIER_BYTES * op->out[0].type->slots;
 		else if (op != write->in[access_data(write)]->def)
 			scratch = MAX(scratch, plan_op(op, d->t).scratch);
 	}

@@ -128,16 +128,22 @@ guard(Persist *p, Op *op, Value *exists)
 }
 
 static void
-guard_effects(Persist *p)
+guard_effects(Persist *p, Value *exists)
 {
-	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
-	Attr attr[] = {attr_new_ranks(p->m, p->ranks), attr_new_along(p->m, p->along)};
-	Value *exists = &op_make(&b, OP_PROGRAM_EXISTS, (Value *[]){&p->body->arg[0]}, 1, attr, 2, NULL, 0)->out[0];
 	for (Op *op = p->body->first, *next; op; op = next) {
-		next = op->next;
+		next = op_after(op, p->body);
 		if (op_has(op, WRITES | EFFECT))
 			guard(p, op, exists);
 	}
+}
+
+/* The last programs of a cluster are not all on the grid. */
+static Value *
+make_exists(Persist *p)
+{
+	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
+	Attr attr[] = {attr_new_ranks(p->m, p->ranks), attr_new_along(p->m, p->along)};
+	return &op_make(&b, OP_PROGRAM_EXISTS, (Value *[]){&p->body->arg[0]}, 1, attr, 2, NULL, 0)->out[0];
 }
 
 /* The blocks of a cluster, if the kernel can have them; why not is noted. */
@@ -150,8 +156,9 @@ choose_cluster(Func *f, const Target *t, int *along)
 	return f->cluster_reason ? 1 : f->schedule.ctas;
 }
 
+/* Blocks that are asked for walk the grid as it is. */
 static Op *
-make_persistent(Module *m, Func *f, const Target *t)
+make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 {
 	Persist p = {.m = m, .f = f};
 	p.ranks = f->schedule.coarsen > 1 ? f->schedule.coarsen : choose_cluster(f, t, &p.along);
@@ -170,8 +177,11 @@ make_persistent(Module *m, Func *f, const Target *t)
 	Builder end = {.m = m, .block = p.body, .place = p.loop->place};
 	build_yield(&end, NULL, 0);
 	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.ranks > 1)
-		guard_effects(&p);
+		guard_effects(&p, make_exists(&p));
 	replace_positions(&p);
+	Value *exists = is_asked || p.ranks > 1 ? NULL : order_programs(m, p.loop);
+	if (exists)
+		guard_effects(&p, exists);
 	return p.loop;
 }
 
@@ -225,10 +235,8 @@ pass_persist(Module *m, const Target *t)
 		find_coarsening(f);
 		bool asked = f->schedule.persistent, parts = is_to_part(f, t);
 		f->schedule.persistent |= parts;
-		Op *loop = is_persistent(f) ? make_persistent(m, f, t) : NULL;
+		Op *loop = is_persistent(f) ? make_persistent(m, f, t, asked) : NULL;
 		if (!loop && f->schedule.ctas > 1 && !f->is_reference)
 			choose_cluster(f, t, &(int){0});
-		if (loop && !asked && !cluster_program(loop->region[0]) && order_programs(m, loop))
-			f->schedule.persistent = false; /* a block for each program */
 	}
 }

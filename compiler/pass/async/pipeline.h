@@ -125,8 +125,9 @@ void pipeline_await(Builder *b, Value *ring, Value *number, Value *phase);
 Value *pipeline_next_phase(Builder *b, Value *phase, Value *next_number);
 Value *pipeline_mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, const char *name);
 
-/* order.c: programs whose loops are longer come first, where the loop over programs has such; false: it has not */
-bool order_programs(Module *m, Op *programs);
+/* order.c: programs whose loops are longer come first, where the loop over programs has such.  Is there a program in this
+ * turn of the loop?  NULL: the order is the grid's, and there always is. */
+Value *order_programs(Module *m, Op *programs);
 
 /* coarsen.c: why a block cannot run several programs at once, or NULL; if it does, are the writes of a program that runs
  * once more left out? */

@@ -35,7 +35,8 @@
  *         arrive %empty.2, %now.2 {by = "warp"}
  *
  * In a loop over programs the tiles that are read before the loop, for products of warpgroups in it alone, come in the same
- * way, into rings of one slot that each program fills and frees once. */
+ * way, into rings of which each program fills and frees one slot: two, where there is room, so that the next program's are
+ * there when it begins. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
@@ -163,17 +164,18 @@ is_drained(const Pipeline *p, const Op *convert)
 	return op && drain_bytes(p->f, p->t, op) > 0;
 }
 
-/* The rings are there for all programs, beside the buffers of writes and the scratch of what else a program does; small
- * scratch stands apart.  One slot will do for a tile that threads read: it is in registers soon. */
-static void
-fit_slots(Rings *r, int slots, int64_t beside)
+/* The rings are there for all programs, beside the buffers of writes, `tiles` bytes of the program's own and the scratch of
+ * what else a program does; small scratch stands apart.  One slot will do for a tile that threads read: it is in registers
+ * soon.  How many slots there is room for of the program's tiles: 1 or 2. */
+static int
+fit_slots(Rings *r, int slots, int64_t tiles)
 {
 	const Pipeline *p = r->p;
 	const Block *body = p->f->body;
 	int64_t once = pipeline_beside_bytes(p), each = pipeline_stage_bytes(p, false) - once, scratch = 0;
+	int64_t beside = tiles + MBARRIERS;
 	int others = slots;
 
-	beside += MBARRIERS;
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		if (op->kind == OP_WRITE)
 			beside += drain_bytes(p->f, p->t, op);
@@ -188,6 +190,7 @@ fit_slots(Rings *r, int slots, int64_t beside)
 	}
 	for (int i = 0; i < r->n; i++)
 		r->at[i].slots = r->at[i].is_beside ? others : slots;
+	return slots * each + others * once + beside + tiles > p->t->shared_bytes ? 1 : 2;
 }
 
 /* The producer's part. */
@@ -359,7 +362,7 @@ find_tiles(const Pipeline *p, Tiles *tiles)
 }
 
 static void
-bring_tiles(Pipeline *p, const Tiles *tiles)
+bring_tiles(Pipeline *p, const Tiles *tiles, int slots)
 {
 	Pipeline outer;
 	Ring r = {.part = *p};
@@ -375,9 +378,9 @@ bring_tiles(Pipeline *p, const Tiles *tiles)
 		vec_push(p->tmp, &r.part.reads, s);
 		r.part.bulk_bytes += pipeline_bulk_bytes(s.read);
 	}
-	pipeline_rings(&r.part, &before, 1);
-	r.part.full = pipeline_mbarrier(p, &before, 1, 1, "loaded");
-	r.part.empty = pipeline_mbarrier(p, &before, 1, p->f->schedule.warps, "taken");
+	pipeline_rings(&r.part, &before, slots);
+	r.part.full = pipeline_mbarrier(p, &before, slots, 1, "loaded");
+	r.part.empty = pipeline_mbarrier(p, &before, slots, p->f->schedule.warps, "taken");
 	r.now = &arg[0];
 	r.phase = &arg[1];
 	r.now->name = "tile";
@@ -389,7 +392,7 @@ bring_tiles(Pipeline *p, const Tiles *tiles)
 	b = build_before(p->loop->next);
 	release(&r, &b);
 	b.before = outer.body->last;
-	step(&r, &b, 1, next);
+	step(&r, &b, slots, next);
 	pipeline_yield(&outer, next, 2);
 }
 
@@ -471,14 +474,14 @@ pipeline_symmetric(Pipeline *p, int slots)
 
 	cluster_find_shared(p);
 	find_rings(&r);
-	fit_slots(&r, slots, bytes);
+	int tile_slots = fit_slots(&r, slots, bytes);
 	make_rings(&r, &b);
 	carry_slots(&r, &b);
 	build_body(&r);
 	if (pipeline_programs(p->loop))
 		carry_on(p, 2 * r.n);
 	if (tiles.n)
-		bring_tiles(p, &tiles);
+		bring_tiles(p, &tiles, tile_slots);
 	if (p->ranks)
 		cluster_barriers(p->m, pipeline_programs(p->loop));
 }

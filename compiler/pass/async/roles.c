@@ -254,6 +254,42 @@ clear_layouts(Op *programs)
 			op->out[0].layout = NULL;
 }
 
+static bool
+is_for_roles(const Op *op, const Op *roles)
+{
+	int uses = 0;
+	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->out[0].type->kind != TYPE_TILE || op->out[0].type->rank)
+		return false;
+	for (const Op *in = roles; in != roles->next; in = op_after(in, roles->home))
+		for (int i = 0; i < in->nin; i++)
+			uses += in->in[i] == &op->out[0];
+	return uses == op->out[0].nuses;
+}
+
+/* Scalars that roles need are computed in each: the code before them has the registers that all threads begin with, and
+ * they would be held in both.  Not where blocks share programs (pass stream): ptxas spills what that needs (304 bytes of a
+ * cluster's product). */
+static void
+sink_scalars(Parting *p, Op *roles)
+{
+	for (Op *op = roles->prev, *prev; op; op = prev) {
+		prev = op->prev;
+		if (!is_for_roles(op, roles))
+			continue;
+		for (int r = 0; r < 2; r++) {
+			Block *body = roles->region[r];
+			Builder b = {.m = p->m, .block = body, .before = body->first, .place = op->place};
+			func_number(p->f);
+			Op *copy = op_clone(&b, op, NEW_ARRAY(p->tmp, Value *, p->f->nvalues));
+			for (Op *in = copy->next; in; in = op_after(in, body))
+				for (int i = 0; i < in->nin; i++)
+					if (in->in[i] == &op->out[0])
+						op_set_in(in, i, &copy->out[0]);
+		}
+		op_erase(op);
+	}
+}
+
 static void
 part(Parting *p)
 {
@@ -268,6 +304,9 @@ part(Parting *p)
 	drop_effects(p, producer, false);
 	drop_effects(p, p->programs, true);
 	clear_layouts(producer);
+	sweep(p->f);
+	if (p->f->stream <= 1)
+		sink_scalars(p, roles);
 	sweep(p->f);
 }
 
