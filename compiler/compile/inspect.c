@@ -168,7 +168,8 @@ note_map(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 		text_printf(&way, "%s %d", d ? " x" : "", m.box[d]);
 	text_printf(&way, m.swizzle ? ", swizzle %d" : ", no swizzle", m.swizzle);
 	if (m.ranks > 1)
-		text_printf(&way, ", shared out among %d blocks and sent to all", m.ranks);
+		text_printf(&way, m.is_stored ? ", of each of %d warps" : ", shared out among %d blocks and sent to all",
+		    m.ranks);
 	x->way = text_take(&way, mem);
 }
 

@@ -193,6 +193,21 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	return ranks > 1 ? "its tile is not as many parts as the cluster has blocks" : NULL;
 }
 
+/* A send by warp is shared out among the warps: each has as many rows, in whole periods of the swizzle. */
+static const char *
+share_rows(const Op *op, const Layout *slot, TensorMap *out)
+{
+	int i = slot->rank - 1, warps = op_warps(op);
+	int each = out->box[i] * out->boxes[i] / warps;
+	if (slot->rank < 2 || each == 0 || each % 8 || each > MAP_BOX)
+		return "its rows are not shared out among warps";
+	out->ranks = warps;
+	out->shared = i;
+	out->box[i] = each;
+	out->boxes[i] = 1;
+	return NULL;
+}
+
 /* The tensor's dimensions: the tile's in the slot's order, then those of one element. */
 static void
 set_dims(const Op *op, const int order[LAYOUT_RANK], int rank, TensorMap *out)
@@ -249,7 +264,8 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 		return "a row of the slot's boxes is shorter than 16 bytes";
 	if (boxes > MAP_BOXES)
 		return "the tile is of more than 64 boxes";
-	if ((why = share_boxes(op, &layout, order, out)))
+	bool is_by_warp = op->kind == OP_SEND && *attr_by(op);
+	if ((why = is_by_warp ? share_rows(op, &layout, out) : share_boxes(op, &layout, order, out)))
 		return why;
 	return is_aligned(slot, out, boxes) ? NULL : "slots or boxes are too small for their swizzle";
 }

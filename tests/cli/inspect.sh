@@ -249,7 +249,7 @@ assert held == k["shared_bytes"], (held, k["shared_bytes"])
 assert any(l["what"] == "mbarriers" for l in k["lines"])
 spent = {s["line"]: dict(s["parts"]) for s in k["spent"]}
 assert spent[11]["products"] > 1000 and spent[11]["shared memory"] > spent[13]["shared memory"] > 0, spent
-pair = next(l["pair"] for l in k["lines"] if l["what"] == "barrier")
+pair = next(l["pair"] for l in k["lines"] if l["what"] in ("barrier", "warp barrier"))
 assert pair["first"]["does"] and pair["second"]["op"], pair
 PY
 finish

@@ -15,6 +15,8 @@
  *     tensor_multi_2 slot + 16384 * rank,        map, bar, 3, n + 128 * rank,      k
  *     tensor_multi_2 slot + 16384 * rank + 8192, map, bar, 3, n + 128 * rank + 64, k
  *
+ * Of a send by warp, a lane of each takes the boxes of its warp's rows in the same way.
+ *
  * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all.  A send is
  * the same with tensor_store and a group of its own, which the same thread waits for by a sent. */
 #include "lower/lower.h"
@@ -71,7 +73,7 @@ static bool
 issue(Lower *l, const Boxes *x, int number)
 {
 	const TensorMap *m = &x->map;
-	bool is_shared = m->ranks > 1;
+	bool is_shared = m->ranks > 1 && !m->is_stored;
 	int first = m->is_stored ? 2 : is_shared ? 4 : 3;
 	Reg in[4 + KERNEL_RANK] = {0, x->param, x->bar};
 	uint64_t at = 0;
@@ -107,11 +109,14 @@ map_number(const Lower *l, const TensorMap *m)
 	return i;
 }
 
-/* By one thread, where the code is not one thread's already. */
+/* By one thread, or one of each warp, where the code is not one thread's already. */
 static Reg
-begin_alone(Lower *l)
+begin_alone(Lower *l, const Op *op)
 {
-	Reg one = l->is_lone ? 0 : lower_is_first_holder(l, NULL);
+	bool is_by_warp = *attr_by(op);
+	Reg one = l->is_lone || is_by_warp ? 0 : lower_is_first_holder(l, NULL);
+	if (is_by_warp)                                 /* takes no register, where accumulators leave few */
+		thread_prim(l->b, PRIM_ELECT, NULL, 0, NULL, 0, &one, 1);
 	if (one)
 		lower_when(l, one);
 	return one;
@@ -143,18 +148,19 @@ boxes_make(Lower *l, const Op *op, Boxes *x)
 	return true;
 }
 
-/* The boxes of the block's rank: as far apart in the slot as along the tensor. */
+/* The boxes of the block's rank, or of the warp: as far apart in the slot as along the tensor. */
 static void
 take_share(Lower *l, Boxes *x)
 {
 	int i = x->map.shared, d = x->at[x->map.dim[i]];
 	int64_t each = (int64_t)x->map.boxes[i] * x->map.box[i];
 	int64_t bytes = box_offset(x, (uint64_t)each << layout_out_at(&x->slot, d));
-	Reg rank;
+	Reg rank = l->warp;
 	for (int r = 0; r < x->map.ranks; r++)
 		if (box_offset(x, (uint64_t)(r * each) << layout_out_at(&x->slot, d)) != r * bytes)
-			die("shares of a multicast copy that are not equally far apart");
-	thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rank, 1);
+			die("shares of a copy that are not equally far apart");
+	if (!x->map.is_stored)
+		thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rank, 1);
 	x->base = thread_pointer(l->b, x->base, lower_op2(l, THREAD_MUL, rank, lower_i32(l, bytes)));
 	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], lower_op2(l, THREAD_MUL, rank, lower_i32(l, each)));
 }
@@ -177,7 +183,7 @@ lower_copy_bulk(Lower *l, Op *op)
 	Boxes x;
 	if (!boxes_make(l, op, &x))
 		return;
-	Reg one = begin_alone(l);
+	Reg one = begin_alone(l, op);
 	x.bar = lower_mbarrier_at(l, op->in[bar], op->in[bar + 1]);
 	issue_all(l, &x);
 	end_alone(l, one);
@@ -189,7 +195,7 @@ lower_send(Lower *l, Op *op)
 	Boxes x;
 	if (!boxes_make(l, op, &x))
 		return;
-	Reg one = begin_alone(l);
+	Reg one = begin_alone(l, op);
 	issue_all(l, &x);
 	thread_prim(l->b, PRIM_BULK_COMMIT, NULL, 0, NULL, 0, NULL, 0);
 	end_alone(l, one);
@@ -199,7 +205,7 @@ void
 lower_sent(Lower *l, Op *op)
 {
 	int64_t left = attr_left(op);
-	Reg one = begin_alone(l);
+	Reg one = begin_alone(l, op);
 	thread_prim(l->b, attr_read(op) ? PRIM_BULK_WAIT_READ : PRIM_BULK_WAIT, NULL, 0, &left, 1, NULL, 0);
 	end_alone(l, one);
 }

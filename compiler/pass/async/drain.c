@@ -11,6 +11,9 @@
  *     …
  *     sent {read = true}                                  before the kernel ends, or the role
  *
+ * Where each warp has rows of its own, as of a product of warpgroups, it sends them itself ({by = "warp"}): no barrier of
+ * the block goes before, and warpgroups need not be at the same program.
+ *
  * The map drops what is outside of the tensor.  A send goes on by itself: in a loop over programs the next one begins
  * meanwhile, and before a put the sends of its buffer are waited for.  Buffers of such a loop stand before it and keep
  * their bytes; of a write outside of loops, smem gives them those of rings that are no longer needed.
@@ -50,6 +53,8 @@ typedef struct Drain {
 	Func *f;
 	const Target *t;
 	Block *sent;                                    /* the kernel's body or the role that sends; NULL: none does */
+	bool is_by_warp;                                /* of the write that is drained; at the end: of any */
+	bool was_by_warp;
 } Drain;
 
 /* ---- which writes ---- */
@@ -327,11 +332,29 @@ make_piece(Drain *d, Builder *b, Value *v, const Type *tile, int dim, int64_t fr
 	return &op->out[0];
 }
 
+/* Has each warp as many rows of the tile, one behind the other, in whole periods of the swizzle? */
+static bool
+has_rows_of_warps(const Layout *l, int warps)
+{
+	int bits = log2_ceil(warps), low = l->out[0] - bits, at = layout_out_at(l, 0) + low;
+	uint64_t high = ((UINT64_C(1) << bits) - 1) << at;
+	int n = l->in[IN_REGISTER] + l->in[IN_LANE];
+	if (l->rank != 2 || l->in[IN_WARP] != bits || (INT64_C(1) << bits) != warps || low < log2_ceil(PERIOD))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (l->map.col[i] & high)
+			return false;
+	for (int i = 0; i < bits; i++)
+		if (l->map.col[n + i] != UINT64_C(1) << (at + i))
+			return false;
+	return true;
+}
+
 static void
 make_sent(Drain *d, Builder *b, int left)
 {
-	Attr attr[] = {attr_new_left(d->m, left), attr_new_read(d->m, true)};
-	op_make(b, OP_SENT, NULL, 0, attr, 2, NULL, 0);
+	Attr attr[] = {attr_new_left(d->m, left), attr_new_read(d->m, true), attr_new_by(d->m, "warp")};
+	op_make(b, OP_SENT, NULL, 0, attr, d->is_by_warp ? 3 : 2, NULL, 0);
 }
 
 /* As the write has it, from `from` on along dimension `dim` of the tile. */
@@ -342,7 +365,7 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 	int rank = write->in[0]->type->rank, nattr = 1, at[KERNEL_RANK];
 	const Type *t = slot->type;
 	int64_t left = written(write, dim) - from;
-	Attr attr[2] = {attr_new_index(d->m, attr_index(write))};
+	Attr attr[3] = {attr_new_index(d->m, attr_index(write))};
 	memcpy(in, write->in, sizeof(Value *) * (size_t)(1 + rank));
 	access_dims(write, at);
 	for (int i = 0; i < rank && from; i++)
@@ -351,6 +374,8 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 	in[1 + rank] = slot;
 	if (attr_extents(write))
 		attr[nattr++] = attr_new_extents(d->m, t->extent, t->rank);
+	if (d->is_by_warp)
+		attr[nattr++] = attr_new_by(d->m, "warp");
 	Op *send = op_make(b, OP_SEND, in, 2 + rank, attr, nattr, NULL, 0);
 	if (dim == 0 && left < t->extent[0])
 		attr_set_valid(d->m, send, (int64_t[]){left, t->extent[1]}, 2);
@@ -371,6 +396,7 @@ drain(Drain *d, Op *write)
 	extent[way.dim] = way.each;
 	const Type *tile = way.pieces > 1 ? type_with_shape(d->m, v->type, v->type->rank, extent) : v->type;
 	bool loops = is_in_loop(write);
+	d->is_by_warp = way.dim != 0 && !attr_valid(write) && has_rows_of_warps(v->layout, op_warps(write));
 	Builder b = build_before(write), at = build_before(loops ? outermost(d->f, write) : write);
 	for (int i = 0; i < way.buffers; i++)
 		buffer[i] = make_buffer(d, &at, tile);
@@ -386,6 +412,7 @@ drain(Drain *d, Op *write)
 		last = make_send(d, &b, write, slot, way.dim, p * way.each);
 	}
 	op_erase(write);
+	d->was_by_warp |= d->is_by_warp;
 	if (convert && convert->kind == OP_CONVERT && convert->out[0].nuses == 0)
 		op_erase(convert);
 	int region;
@@ -406,6 +433,7 @@ pass_drain(Module *m, const Target *t)
 			if (is_drained(&d, op))
 				drain(&d, op);
 		}
+		d.is_by_warp = d.was_by_warp;
 		bool is_region = d.sent && d.sent != d.f->body;
 		Builder end = {.m = m, .block = d.sent, .before = is_region ? d.sent->last : NULL, .place = d.f->place};
 		if (d.sent)

@@ -5,8 +5,8 @@
  *
  * A loop whose end grows with the position on the first axis, and whose beginning does not depend on it, makes later
  * programs longer.  Groups of positions on the other axes are walked one after the other, as many in each as give a block
- * four programs, or all if twice that is more: their keys and values lie in the L2 cache together.  In a group the longest come first, in rounds of a
- * program a block that go from the first block to the last and back:
+ * four programs, or all if twice that is more: their keys and values lie in the L2 cache together.  In a group the longest
+ * come first, in rounds of a program a block that go from the first block to the last and back:
  *
  *     block        0    1    2   ...
  *     round 0     32   32   31   ...  24       iterations of the loop that each program has
@@ -135,8 +135,10 @@ static Walk
 make_rounds(Module *m, Op *programs)
 {
 	Builder b = build_before(programs);
-	Walk w = {narrow(&b, programs->in[0]), narrow(&b, programs->in[2]), axis_programs(m, &b, 0), number(&b, 1), NULL, NULL};
+	Walk w = {.block = narrow(&b, programs->in[0]), .blocks = narrow(&b, programs->in[2])};
 	Value *one = number(&b, 1);
+	w.n = axis_programs(m, &b, 0);
+	w.others = one;
 	for (int d = 1; d < programs->home->func->naxis; d++)
 		w.others = build2(&b, OP_MUL, w.others, axis_programs(m, &b, d));
 	Value *least = build2(&b, OP_DIV, build2(&b, OP_MUL, w.blocks, number(&b, ROUNDS)), w.n);

@@ -258,7 +258,8 @@ static bool
 is_for_roles(const Op *op, const Op *roles)
 {
 	int uses = 0;
-	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->out[0].type->kind != TYPE_TILE || op->out[0].type->rank)
+	const Type *t = op->nout == 1 ? op->out[0].type : NULL;
+	if (!t || !op_has(op, PURE) || op->nregion || t->kind != TYPE_TILE || t->rank)
 		return false;
 	for (const Op *in = roles; in != roles->next; in = op_after(in, roles->home))
 		for (int i = 0; i < in->nin; i++)

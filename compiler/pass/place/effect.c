@@ -86,13 +86,14 @@ copies_in_groups(const Op *op)
 	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
 }
 
-/* The threads that touch each byte of a slot as `op` copies a tile there, or gets it. */
+/* The threads that touch each byte of a slot as `op` copies a tile there, or gets it, or puts it to be sent. */
 static bool
-find_owners(const Op *op, const Op *buffer, ScratchOwners *out)
+find_owners(const Op *op, const Op *buffer, bool is_sent, ScratchOwners *out)
 {
-	bool known = (op->kind == OP_GET || copies_in_groups(op)) && op->out[0].layout && buffer->out[0].layout;
+	bool known = op->kind == OP_GET || (op->kind == OP_PUT && is_sent) || copies_in_groups(op);
+	const Layout *held = !known ? NULL : op->kind == OP_PUT ? op->in[1]->layout : op->out[0].layout;
 
-	return known && buffer_owners(op->out[0].layout, buffer->out[0].layout, buffer->out[0].type->elem,
+	return held && buffer->out[0].layout && buffer_owners(held, buffer->out[0].layout, buffer->out[0].type->elem,
 	    op->kind == OP_GET, out);
 }
 
@@ -115,21 +116,33 @@ touches_buffer(const Op *op, const Op *buffer)
 	return false;
 }
 
-/* The threads that touch each byte of the buffer's slots, where only one warp ever does, by copies and gets alone; NULL: it
- * is otherwise.  One of several warps' needs a barrier of the block, and that one serves all. */
+static bool
+is_sent_by_warp(const Op *buffer)
+{
+	const Block *body = buffer->home->func->body;
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_SEND && *attr_by(op) && touches_buffer(op, buffer))
+			return true;
+	return false;
+}
+
+/* The threads that touch each byte of the buffer's slots, where only one warp ever does, by copies and gets, or puts and
+ * sends of what the warp has put; NULL: it is otherwise.  One of several warps' needs a barrier of the block, and that one
+ * serves all.  Roles have warps of their own: one of them sends. */
 static const ScratchOwners *
 slot_owners(const Op *buffer, Arena *tmp)
 {
 	const Block *body = buffer->home->func->body;
+	bool is_sent = is_sent_by_warp(buffer);
 	ScratchOwners *all = NULL, o;
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		bool reads_slots = op->kind == OP_DOT && !*attr_mma(op);        /* of other threads, where they are */
-		if (op->kind == OP_ROLES || reads_slots)
+		if ((op->kind == OP_ROLES || reads_slots) && !is_sent)
 			return NULL;
-		if (!touches_buffer(op, buffer))
+		if (!touches_buffer(op, buffer) || (op->kind == OP_SEND && *attr_by(op)))
 			continue;
-		if (!find_owners(op, buffer, &o) || (all && !same_warps(all, &o)))
+		if (!find_owners(op, buffer, is_sent, &o) || (all && !same_warps(all, &o)))
 			return NULL;
 		if (!all)
 			all = NEW(tmp, ScratchOwners);
