@@ -134,6 +134,11 @@ refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 	if (bill->spilled > 0)
 		return "registers spill";
 	double reads = reads_ahead(f);
+	int ops = 0;
+	for (const Op *op = f->body->first; op && reads > 0; op = op_after(op, f->body))
+		ops++;
+	if (ops > OPS_MOST)
+		return "its code would be long";
 	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_TOGETHER))
 		return "reads ahead would take more registers";
 	return programs > 1 && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
