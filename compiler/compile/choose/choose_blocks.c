@@ -23,7 +23,7 @@ enum { VALUES_MOST = TILE_SIZES + 6 };
 enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
-enum { REGISTERS_TOGETHER = 96, READS_AHEAD = 32 };
+enum { REGISTERS_TOGETHER = 96, READS_AHEAD = 32, LOOP_MOST = 256 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
  * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
@@ -121,6 +121,19 @@ reads_ahead(const Func *f)
 	return most;
 }
 
+static int
+longest_loop(const Func *f)
+{
+	int most = 0;
+	for (const Op *loop = f->body->first; loop; loop = op_after(loop, f->body)) {
+		int n = 0;
+		for (const Op *op = loop->kind == OP_FOR ? loop->region[0]->first : NULL; op; op = op->next)
+			n++;
+		most = MAX(most, n);
+	}
+	return most;
+}
+
 /* Why a candidate is none; NULL: it is one, and that is its bill. */
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
@@ -134,10 +147,7 @@ refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 	if (bill->spilled > 0)
 		return "registers spill";
 	double reads = reads_ahead(f);
-	int ops = 0;
-	for (const Op *op = f->body->first; op && reads > 0; op = op_after(op, f->body))
-		ops++;
-	if (ops > OPS_MOST)
+	if (reads > 0 && longest_loop(f) > LOOP_MOST)
 		return "its code would be long";
 	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_TOGETHER))
 		return "reads ahead would take more registers";
