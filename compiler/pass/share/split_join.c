@@ -65,17 +65,18 @@ split_join(const Split *s, Builder *b, Value *const *x, Value *const *y, Value *
 	}
 }
 
-/* Elements of the states of several parts that a block's threads have in registers at once: what is loaded at a time. */
-enum { LOADED_AT_ONCE = 8192, PARTS_AT_ONCE = 15 };
+/* Elements of the states of several parts that a thread has in registers at once: what is loaded at a time.  Each time
+ * costs the latency of the L2 cache. */
+enum { LOADED_AT_ONCE = 144, PARTS_AT_ONCE = 15, LANES = 32 };
 
 static int
-parts_at_once(const Split *s, int others)
+parts_at_once(const Split *s, const Func *f, int others)
 {
-	int64_t elements = 1;
+	int64_t elements = 1, loaded = LOADED_AT_ONCE * LANES * f->schedule.warps;
 
 	for (int i = 0; i < split_nstates(s); i++)
 		elements += type_count(split_state(s, i)->type);
-	int n = (int)MIN(MAX(LOADED_AT_ONCE / elements, 1), MIN(others, PARTS_AT_ONCE));
+	int n = (int)MIN(MAX(loaded / elements, 1), MIN(others, PARTS_AT_ONCE));
 	while (!s->merge && others % n)
 		n--;
 	return n;
@@ -88,9 +89,32 @@ split_get_all(const Split *s, Builder *b, Value *rank, Value **out)
 		out[i] = s->put[i] ? build2(b, OP_SPLIT_GET, s->put[i], rank) : s->merge->in[i];
 }
 
-/* %x, or where there is a part of that rank both: a branch, as ranks are the same in all threads. */
+static bool
+is_pure(const Block *region)
+{
+	for (const Op *op = region->first; op != region->last; op = op_after(op, region))
+		if (!op_has(op, PURE) || op->nregion)
+			return false;
+	return true;
+}
+
+/* %x, or where there is a part of that rank both: a select, since LLVM would move what is loaded into a branch and each part
+ * would wait for memory behind the one before. */
 static void
-join_if(const Split *s, Builder *b, Value *exists, Value **x, Value *const *y)
+join_select(const Split *s, Builder *b, Value *exists, Value **x, Value *const *y)
+{
+	int n = split_nstates(s);
+	Value **both = NEW_ARRAY(b->m->cx->tmp, Value *, n);
+	split_join(s, b, x, y, both);
+	for (int i = 0; i < n; i++) {
+		const Type *t = type_with_elem(b->m, x[i]->type, TY_BOOL);
+		x[i] = build3(b, OP_SELECT, t->rank ? build1(b, OP_BROADCAST, exists, t) : exists, both[i], x[i]);
+	}
+}
+
+/* The same by a branch, as ranks are the same in all threads. */
+static void
+join_branch(const Split *s, Builder *b, Value *exists, Value **x, Value *const *y)
 {
 	int n = split_nstates(s);
 	Value **both = NEW_ARRAY(b->m->cx->tmp, Value *, n);
@@ -121,7 +145,8 @@ join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value *
 	}
 	for (int k = 0; k < n; k++) {
 		if (s->merge)
-			join_if(s, b, build2(b, OP_LT, rank[k], count), x, y + nstate * k);
+			(is_pure(s->merge->region[0]) ? join_select : join_branch)
+			    (s, b, build2(b, OP_LT, rank[k], count), x, y + nstate * k);
 		else
 			split_join(s, b, x, y + nstate * k, x);
 	}
@@ -130,7 +155,8 @@ join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value *
 void
 split_join_all(const Split *s, Builder *b, Value *count, Value **out)
 {
-	int n = split_nstates(s), others = b->block->func->schedule.split - 1, at_once = parts_at_once(s, others);
+	const Func *f = b->block->func;
+	int n = split_nstates(s), others = f->schedule.split - 1, at_once = parts_at_once(s, f, others);
 	Value *bounds[3];
 
 	split_get_all(s, b, build_index(b, 0), out);
