@@ -75,7 +75,7 @@ estimate_alike(const Tuner *t, Estimated *estimated, bool *done, int i)
 {
 	const Bound *first = &t->at.at[i].bound;
 	Func *f = compile(t, first, CHOOSE_PASSES);
-	bool products = f && choose_count_dots(f) > 0 && !choose_is_whole(f, first, t->target);
+	bool products = f && choose_count_dots(f) > 0 && !choose_is_whole(t->k->k, f, first, t->target);
 	for (int j = i; j < t->at.n; j++) {
 		const Candidate *c = &t->at.at[j];
 		if (done[j] || c->dropped || (j > i && (!products || !same_parameters(first, &c->bound))))

@@ -66,6 +66,8 @@ bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const Choos
 
 /* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
 typedef const Func *ChooseProduct(void *user, const NamedConst *value);
+/* choose_rows.c: of grid(…: cdiv(D, name)) the value of dimension D; -1: there is no such axis */
+int64_t choose_divided(const Kernel *k, const Bound *b, const char *name);
 /* choose_rows.c: adds, of a lone product of warpgroups, multiples of 32 between powers of two listed for its columns, of 8
  * that divide its rows well, and 6 and 8 slots beside those listed.  False: the kernel is none with a tile to choose. */
 bool choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
@@ -76,9 +78,9 @@ bool choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, c
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
-/* choose_whole.c: the values of tune(...) for a kernel of many products, by what all passes make of it; as choose_values,
- * which calls it for such a kernel as elaborated and simplified. */
-bool choose_is_whole(Func *f, const Bound *b, const Target *t);
+/* choose_whole.c: the values of tune(...) for a kernel of many products, or of few rows and decoded weights, by what all
+ * passes make of it; as choose_values, which calls it for such a kernel as elaborated and simplified. */
+bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
 bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values,
     int *n);
 

@@ -28,9 +28,8 @@ is_name(const Expr *e, const char *name)
 	return e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
 }
 
-/* Of grid(…: cdiv(D, name)) the value of dimension D; -1: there is no such axis. */
-static int64_t
-divided(const Kernel *k, const Bound *b, const char *name)
+int64_t
+choose_divided(const Kernel *k, const Bound *b, const char *name)
 {
 	for (int i = 0; i < k->item->grid.n; i++) {
 		const Expr *e = k->item->grid.at[i].count;
@@ -97,7 +96,7 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 {
 	bool any = false;
 	for (int i = 0; i < n && !is_chained(f); i++) {
-		int64_t rows = divided(k, b, all[i].name), size = ROWS_LEAST;
+		int64_t rows = choose_divided(k, b, all[i].name), size = ROWS_LEAST;
 		while (size < rows)
 			size *= 2;
 		if (rows <= 0 || rows > ROWS_MOST || least_value(&all[i]) <= 0 || how->is_fixed(how->user, all[i].name) ||
@@ -108,7 +107,7 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 		any = true;
 	}
 	for (int i = 0; i < n && any; i++) {
-		int64_t columns = divided(k, b, all[i].name);
+		int64_t columns = choose_divided(k, b, all[i].name);
 		if (columns > 0 && all[i].nvalue > 1 && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
 			add_narrower(&all[i], columns, t->rates->multiprocessors, mem);
 	}
@@ -235,7 +234,7 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 {
 	bool is_lone = false;
 	for (int i = 0; i < n; i++) {
-		int64_t size = divided(k, b, all[i].name);
+		int64_t size = choose_divided(k, b, all[i].name);
 		if (size <= 0 || how->is_fixed(how->user, all[i].name) || shapes_mention(k, all[i].name))
 			continue;
 		for (int v = 0; v < all[i].nvalue; v++) {

@@ -98,8 +98,8 @@ is_pure(const Block *region)
 	return true;
 }
 
-/* %x, or where there is a part of that rank both: a select, since LLVM would move what is loaded into a branch and each part
- * would wait for memory behind the one before. */
+/* %x, or where there is a part of that rank both: a select, since LLVM would move what is loaded into a branch and each
+ * part would wait for memory behind the one before. */
 static void
 join_select(const Split *s, Builder *b, Value *exists, Value **x, Value *const *y)
 {
