@@ -17,7 +17,6 @@ typedef struct Scratch Scratch;
 
 struct TglContext {
 	int refs;                       /* the user's handle and every object opened on it */
-	bool closed;
 	Compile *own;                   /* reports that have no program */
 	TglError error;
 	Text text, json, message, file;

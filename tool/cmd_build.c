@@ -248,7 +248,7 @@ format_file(const Cli *cli, const char *path)
 	int status = EXIT_WRONG, file = source_open(cx, path, NOWHERE);
 	Ast *ast = file >= 0 ? ast_parse(cx, file) : NULL;
 	if (ast && cx->nerrors == 0) {
-		ast_print(cx, ast, &out);
+		ast_print(ast, &out);
 		const SourceFile *f = &cx->files.at[file];
 		bool same = out.n == f->size && memcmp(out.at, f->text, out.n) == 0;
 		status = EXIT_GOOD;

@@ -102,19 +102,19 @@ dump_stmts(const StmtList *l, int depth, Text *out)
 }
 
 static void
-dump_param(const Param *p, int depth, Text *out)
+dump_param(const Param *p, Text *out)
 {
-	line(out, depth, p->place, "param", p->name);
+	line(out, 1, p->place, "param", p->name);
 	if (p->type) {
 		static const char *const mode[] = {"value", "in", "out", "inout", "scratch"};
-		line(out, depth + 1, p->type->place,
+		line(out, 2, p->type->place,
 		    p->type->pointer ? p->type->mut ? "pointer mut" : "pointer" : mode[p->type->mode],
 		    p->type->elem->name);
 		for (int i = 0; i < p->type->dims.n; i++)
-			dump_expr(p->type->dims.at[i], depth + 2, out);
+			dump_expr(p->type->dims.at[i], 3, out);
 	}
 	if (p->fill)
-		dump_expr(p->fill, depth + 1, out);
+		dump_expr(p->fill, 2, out);
 }
 
 static void
@@ -129,9 +129,9 @@ dump_header(const Item *item, Text *out)
 			dump_expr(item->ctparams.at[i].value, 2, out);
 	}
 	for (int i = 0; i < item->params.n; i++)
-		dump_param(&item->params.at[i], 1, out);
+		dump_param(&item->params.at[i], out);
 	for (int i = 0; i < item->results.n; i++)
-		dump_param(&item->results.at[i], 1, out);
+		dump_param(&item->results.at[i], out);
 	for (int i = 0; i < item->grid.n; i++) {
 		line(out, 1, item->grid.at[i].name_place, "axis", item->grid.at[i].name);
 		dump_expr(item->grid.at[i].count, 2, out);

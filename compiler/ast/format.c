@@ -221,7 +221,7 @@ format_block(Printer *p, const StmtList *l, Place braces)
 }
 
 void
-ast_print(const Compile *cx, const Ast *ast, Text *out)
+ast_print(const Ast *ast, Text *out)
 {
 	Printer p = {.ast = ast, .out = out};
 	text_put(out, "");

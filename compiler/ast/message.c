@@ -173,7 +173,7 @@ is_name(const char *word)
 
 /* The mend, where the mistake is a common one; NULL if it is not. */
 static const char *
-mend(Parser *p, Place at, const char *word, const char *const *expected, int n)
+mend(Parser *p, const char *word, const char *const *expected, int n)
 {
 	bool expr = among(expected, n, "an integer");
 	const char *before = token_text(p, p->last);
@@ -243,7 +243,7 @@ parser_syntax_error(Parser *p, Place place, const char *found, const char *const
 	diag_error(p->cx, place, DIAG_SYNTAX, described_expected(p, expected, n), got);
 	if (++p->nsyntax > HELPED)
 		return;
-	const char *help = mend(p, place, text, expected, n);
+	const char *help = mend(p, text, expected, n);
 	if (help)
 		diag_help(p->cx, "%s", help);
 	note_opener(p, place, expected, n);

@@ -12,7 +12,7 @@
 /* The shape that {index} and {extents} select with operands first, first+1 …, one a dimension.
  * Gather tiles are allowed only of tensors. */
 static bool
-selected(Infer *x, const Type *of, int first, bool gathers, int *rank, int64_t *extent)
+selected(Infer *x, const Type *of, bool gathers, int *rank, int64_t *extent)
 {
 	const char *index = attr_index(x->op);
 	const IntList *extents = attr_extents(x->op);
@@ -22,12 +22,12 @@ selected(Infer *x, const Type *of, int first, bool gathers, int *rank, int64_t *
 	if ((int)strlen(index) != of->rank)
 		return infer_fail(x, "index is \"%s\"; expected a letter for each dimension of %s", index,
 		    infer_text(x, of));
-	if (x->op->nin < first + of->rank)
+	if (x->op->nin < 1 + of->rank)
 		return infer_fail(x, "%d operands; expected at least %d, an index for each dimension of %s",
-		    x->op->nin, first + of->rank, infer_text(x, of));
+		    x->op->nin, 1 + of->rank, infer_text(x, of));
 	*rank = 0;
 	for (int d = 0; d < of->rank; d++) {
-		int i = first + d;
+		int i = 1 + d;
 		if (index[d] == 'i') {
 			if (!infer_i64(x, i))
 				return false;
@@ -77,7 +77,7 @@ RULE(extract)
 	t = infer_in(x, 0);
 	if (t->kind != TYPE_TILE)
 		return infer_expect(x, 0, "a tile");
-	if (!selected(x, t, 1, false, &rank, extent) || !infer_count(x, 1 + t->rank, 1 + t->rank))
+	if (!selected(x, t, false, &rank, extent) || !infer_count(x, 1 + t->rank, 1 + t->rank))
 		return false;
 	for (int d = 0; d < t->rank; d++) {
 		int64_t n = attr_index(x->op)[d] == 'p' ? extent[e++] : 1;
@@ -115,7 +115,7 @@ infer_accessed(Infer *x, const Type **tile)
 	if (x->op->nin == 0 || infer_in(x, 0)->kind != TYPE_TENSOR)
 		return x->op->nin ? infer_expect(x, 0, "a tensor parameter")
 			      : infer_fail(x, "no operands; expected a tensor and its indices");
-	if (!selected(x, infer_in(x, 0), 1, true, &rank, extent))
+	if (!selected(x, infer_in(x, 0), true, &rank, extent))
 		return false;
 	*tile = type_tile(x->m, infer_in(x, 0)->elem, rank, extent);
 	return valid_extents(x, *tile);

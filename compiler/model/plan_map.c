@@ -172,7 +172,7 @@ set_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tensor
 /* A multicast copy is shared out among the blocks that it goes to: each copies some of the boxes along one dimension, or if
  * there is one box, rows of it, in whole periods of the swizzle. */
 static const char *
-share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
+share_boxes(const Op *op, const Layout *slot, TensorMap *out)
 {
 	int64_t ranks = op->kind == OP_COPY ? __builtin_popcountll((uint64_t)attr_mask(op)) : 0;
 	out->ranks = (int)MAX(ranks, 1);
@@ -265,7 +265,7 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	if (boxes > MAP_BOXES)
 		return "the tile is of more than 64 boxes";
 	bool is_by_warp = op->kind == OP_SEND && *attr_by(op);
-	if ((why = is_by_warp ? share_rows(op, &layout, out) : share_boxes(op, &layout, order, out)))
+	if ((why = is_by_warp ? share_rows(op, &layout, out) : share_boxes(op, &layout, out)))
 		return why;
 	return is_aligned(slot, out, boxes) ? NULL : "slots or boxes are too small for their swizzle";
 }

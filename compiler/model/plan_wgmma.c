@@ -54,10 +54,10 @@ has_stride(const Slot *s, int dim, int from, int to, uint64_t *stride)
 }
 
 static bool
-is_run(const Slot *s, int dim, int from, int to, uint64_t first)
+is_run(const Slot *s, int dim, int to, uint64_t first)
 {
-	for (int b = from; b < to; b++)
-		if (byte_of(s, dim, b) != first << (b - from))
+	for (int b = 0; b < to; b++)
+		if (byte_of(s, dim, b) != first << b)
 			return false;
 	return true;
 }
@@ -68,8 +68,8 @@ along_k(const Slot *s, int k_dim, int k, int rows, uint64_t *word)
 {
 	int chunk = CHUNK_BITS - s->bytes;
 	uint64_t lead, stride;
-	if (!is_run(s, k_dim, 0, chunk, UINT64_C(1) << s->bytes) || !has_stride(s, k_dim, chunk, k, &lead) ||
-	    !is_run(s, 1 - k_dim, 0, MIN(rows, GROUP_BITS), UINT64_C(16) << s->swizzle) ||
+	if (!is_run(s, k_dim, chunk, UINT64_C(1) << s->bytes) || !has_stride(s, k_dim, chunk, k, &lead) ||
+	    !is_run(s, 1 - k_dim, MIN(rows, GROUP_BITS), UINT64_C(16) << s->swizzle) ||
 	    !has_stride(s, 1 - k_dim, GROUP_BITS, rows, &stride) || (s->swizzle && lead != 16))
 		return false;
 	*word = lead >> CHUNK_BITS << WORD_LEAD | stride >> CHUNK_BITS << WORD_STRIDE;
@@ -81,9 +81,9 @@ transposed(const Slot *s, int k_dim, int k, int rows, uint64_t *word)
 {
 	int row = CHUNK_BITS + s->swizzle - s->bytes;
 	uint64_t lead, stride;
-	if (s->bytes != 1 || s->swizzle == 0 || !is_run(s, 1 - k_dim, 0, MIN(rows, row), UINT64_C(1) << s->bytes) ||
+	if (s->bytes != 1 || s->swizzle == 0 || !is_run(s, 1 - k_dim, MIN(rows, row), UINT64_C(1) << s->bytes) ||
 	    !has_stride(s, 1 - k_dim, row, rows, &lead) ||
-	    !is_run(s, k_dim, 0, GROUP_BITS, UINT64_C(16) << s->swizzle) || !has_stride(s, k_dim, GROUP_BITS, k, &stride))
+	    !is_run(s, k_dim, GROUP_BITS, UINT64_C(16) << s->swizzle) || !has_stride(s, k_dim, GROUP_BITS, k, &stride))
 		return false;
 	*word = lead >> CHUNK_BITS << WORD_LEAD | stride >> CHUNK_BITS << WORD_STRIDE;
 	return true;

@@ -24,7 +24,7 @@ static void
 store_raw(DType t, void *base, int64_t index, const void *v)
 {
 	if (dtype_is_packed(t)) {
-		tile_pack(t, v, base, index, 1);
+		tile_pack(v, base, index, 1);
 	} else {
 		int size = dtype_tile_size(t);
 		memcpy((char *)base + index * size, v, (size_t)size);
@@ -154,7 +154,7 @@ tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n)
 }
 
 void
-tile_pack(DType t, const void *in, void *base, int64_t at, int64_t n)
+tile_pack(const void *in, void *base, int64_t at, int64_t n)
 {
 	const uint8_t *x = in;
 	uint8_t *o = base;

@@ -136,7 +136,7 @@ void float_format(DType t, double x, Text *out);
 
 /* Packed 4-bit memory to and from tile elements; `at` counts elements from base. */
 void tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n);
-void tile_pack(DType t, const void *in, void *base, int64_t at, int64_t n);
+void tile_pack(const void *in, void *base, int64_t at, int64_t n);
 
 /* Monte Carlo arithmetic: each x becomes x * (1 + u * r), r uniform in (-1, 1). */
 void perturb_f64(double *x, int64_t n, double u, uint64_t *rng);

@@ -50,7 +50,7 @@ typedef struct Run {
 	const Loops *loops;
 	DType work;
 	int in_size, work_size;
-	Elem widen, better;
+	Elem widen;
 	RowsFn rows;
 	ColumnsFn columns;
 } Run;

@@ -103,7 +103,7 @@ compare_values(BinaryOp op, const Val *a, const Val *b)
 }
 
 static bool
-equal_words(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out)
+equal_words(BinaryOp op, const Val *a, const Val *b, Place at, Val *out)
 {
 	bool same;
 
@@ -137,7 +137,7 @@ bool
 const_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at, Val *out)
 {
 	if (!val_is_const(a) || !val_is_const(b))
-		return equal_words(e, op, a, b, at, out);
+		return equal_words(op, a, b, at, out);
 	bool bools = a->kind == VAL_BOOL && b->kind == VAL_BOOL;
 	if (op == BIN_MATMUL)
 		return false;

@@ -182,7 +182,7 @@ run_branch(Elab *e, const StmtList *body, const StmtList *rest, int from, Region
 {
 	DoneState done = done_save(e);
 
-	*r = region_begin(e, NULL, 0);
+	*r = region_begin(e);
 	scope_push(e);
 	bool ended = elab_list(e, body, 0);
 	scope_pop(e);
@@ -274,12 +274,12 @@ elab_unless_done(Elab *e, const StmtList *list, int from)
 		scan_hidden(e, &vars);
 	Val *old = bindings_save(e, &vars);
 	DoneState done = done_save(e);
-	then = region_begin(e, NULL, 0);
+	then = region_begin(e);
 	bool ended = elab_list(e, list, from);
 	region_end(e, &then);
 	done_restore(e, &done);
 	Val *tv = bindings_save(e, &vars);
-	els = region_begin(e, NULL, 0);
+	els = region_begin(e);
 	region_end(e, &els);
 	e->depth--;
 	join_branches(e, go, then.block, tv, els.block, old, &vars, old, list->at[from]->place);

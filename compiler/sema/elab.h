@@ -129,7 +129,7 @@ Value *val_ir(Elab *e, const Val *v);
  * dtype means f64. */
 Value *ir_cast(Elab *e, Value *v, DType to);
 /* The common dtype of two operands by the promotion rules; false (reported) if there is none. */
-bool promote2(Elab *e, const Val *a, const Val *b, Place at, DType *out);
+bool promote2(Elab *e, const Val *a, const Val *b, DType *out);
 /* The same of n operands; lists count as their numbers. */
 bool promote_all(Elab *e, const Val *in, int n, DType *out);
 /* Broadcasts to a shape as NumPy does (aligned right); NULL and an error naming both shapes if impossible. */
@@ -223,8 +223,7 @@ typedef struct Frame {
 	bool discover;                                  /* a first walk, muted, for the types of the results alone */
 	bool tail;                                      /* nothing of the function follows what is being elaborated */
 	VEC(Val) returns;                               /* discover: every returned value */
-	bool has_result;                                /* returned on a straight line: */
-	Val result;
+	Val result;                                     /* returned on a straight line */
 	Binding *slot, *done;                           /* NULL until needed */
 } Frame;
 
@@ -275,7 +274,7 @@ typedef struct Region {
 	Block *block;
 } Region;
 
-Region region_begin(Elab *e, const Type *const *args, int n);
+Region region_begin(Elab *e);
 void region_end(Elab *e, const Region *r);
 bool region_is_cheap(const Block *b);                    /* pure, without regions, a few ops: may run always */
 void region_splice(Elab *e, Block *b);                   /* moves its ops to where e->b is */

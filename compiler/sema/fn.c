@@ -86,7 +86,7 @@ match_args(Elab *e, const CallFrame *c, const CallArg *named, int n, int *from)
 }
 
 static bool
-bind_params(Elab *e, const CallFrame *c, const Val *args, const CallArg *named, int n, Scope *caller)
+bind_params(Elab *e, const CallFrame *c, const Val *args, const CallArg *named, int n)
 {
 	int *from = NEW_ARRAY(e->cx->mem, int, c->params->n);
 	bool ok = match_args(e, c, named, n, from);
@@ -164,7 +164,7 @@ zero_like(Elab *e, const Item *fn, const Val *v, Val *out)
 static bool
 discover(Elab *e, Frame *f)
 {
-	Region scratch = region_begin(e, NULL, 0);
+	Region scratch = region_begin(e);
 	Scope *scope = e->scope;
 	bool spent = e->stmt->spent;
 
@@ -296,7 +296,7 @@ elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int 
 	const Diag *last = e->cx->last;
 	e->scope = item ? e->stmt->file : fn->scope;
 	scope_push(e);
-	bool ok = bind_params(e, &c, args, named, n, caller);
+	bool ok = bind_params(e, &c, args, named, n);
 	Val v = val_poison(at);
 	const CallSite *outer = e->b.call;
 	if (item)

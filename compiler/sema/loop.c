@@ -203,10 +203,10 @@ while_condition(Elab *e, const Stmt *s)
 		return val_condition(e, &c);
 	}
 	Value *done = f->done->val.v;
-	Region then = region_begin(e, NULL, 0);
+	Region then = region_begin(e);
 	Value *no = build_int(&e->b, type_scalar(e->m, TY_BOOL), 0);
 	region_end(e, &then);
-	Region els = region_begin(e, NULL, 0);
+	Region els = region_begin(e);
 	Val c = elab_expr(e, s->e);
 	Value *cond = val_condition(e, &c);
 	region_end(e, &els);

@@ -214,7 +214,7 @@ promote_all(Elab *e, const Val *from, int n, DType *out)
 }
 
 bool
-promote2(Elab *e, const Val *a, const Val *b, Place at, DType *out)
+promote2(Elab *e, const Val *a, const Val *b, DType *out)
 {
 	return promote_all(e, (Val[]){*a, *b}, 2, out);
 }

@@ -4,9 +4,9 @@
 #include "sema/elab.h"
 
 Region
-region_begin(Elab *e, const Type *const *args, int n)
+region_begin(Elab *e)
 {
-	Region r = {.outer = e->b, .block = block_make(e->b.block->func, NULL, args, n)};
+	Region r = {.outer = e->b, .block = block_make(e->b.block->func, NULL, NULL, 0)};
 
 	e->b.block = r.block;
 	e->b.before = NULL;

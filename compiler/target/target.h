@@ -21,7 +21,6 @@ enum {
 	HAS_SETMAXNREG = 1 << 8,
 	HAS_CLUSTER = 1 << 9,
 	HAS_REDUX = 1 << 10,                            /* integer reductions over a warp */
-	HAS_ATOMIC_F16X2 = 1 << 11,
 	HAS_TCGEN05 = 1 << 12,
 	HAS_SIMDGROUP_MATRIX = 1 << 13,                 /* 8 x 8 matrices held by a simdgroup */
 	HAS_F64 = 1 << 14,

@@ -18,7 +18,7 @@ key_of(const SimtBlock *b, int id, uint64_t round)
 	return UINT64_C(1) << 62 | (uint64_t)(b - b->scheduler->block) << 48 | (uint64_t)id << 40 | round;
 }
 
-const char *
+void
 barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size)
 {
 	SimtBlock *b = f->t.block;
@@ -35,7 +35,6 @@ barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size)
 	else if (missing)
 		snprintf(text + n, size - (size_t)n, ": thread %d waits at %s", missing->t.thread, missing->what);
 	*other = missing && missing->state != FIBER_ENDED ? missing->t.site : 0;
-	return text;
 }
 
 /* All threads have arrived: those that wait go on. */

@@ -144,11 +144,7 @@ void scheduler_run(BlockScheduler *w, int64_t first);   /* the blocks of one clu
 
 /* barrier.c */
 
-const char *barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size);
-
-/* machine.c */
-
-void report_fill(BlockScheduler *w, const SimtThread *t, int other, const char *fmt, va_list ap);
+void barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size);
 
 /* guard.c: the ends of stacks */
 

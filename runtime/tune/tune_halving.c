@@ -73,7 +73,7 @@ best(const Halving *r)
 }
 
 static void
-drop_slow(Halving *r, Arm *x, const char *why)
+drop_slow(Arm *x, const char *why)
 {
 	x->out = x->slower = true;
 	x->why = why;
@@ -92,7 +92,7 @@ sample(Halving *r, int i)
 	arm_statistics(x);
 	int b = best(r);
 	if (b >= 0 && b != i && s > HOPELESS * r->arm[b].median && x->median > HOPELESS * r->arm[b].median)
-		drop_slow(r, x, "more than three times the time of the best");
+		drop_slow(x, "more than three times the time of the best");
 }
 
 /* Every one once; false: the time is up. */
@@ -125,7 +125,7 @@ drop_slower(Halving *r)
 	int b = best(r);
 	for (int i = 0; b >= 0 && i < r->n; i++)
 		if (!r->arm[i].out && i != b && is_slower(&r->arm[i], &r->arm[b]))
-			drop_slow(r, &r->arm[i], "slower");
+			drop_slow(&r->arm[i], "slower");
 }
 
 /* All but the better half go, never fewer than the finalists. */
@@ -138,7 +138,7 @@ halve(Halving *r)
 		for (int i = 0; i < r->n; i++)
 			if (!r->arm[i].out && (worst < 0 || r->arm[i].median >= r->arm[worst].median))
 				worst = i;
-		drop_slow(r, &r->arm[worst], "in the slower half");
+		drop_slow(&r->arm[worst], "in the slower half");
 	}
 }
 

@@ -173,11 +173,11 @@ static bool
 check_format(Compile *cx, const Ast *ast)
 {
 	Text once = {0}, twice = {0}, before = {0}, after = {0};
-	ast_print(cx, ast, &once);
+	ast_print(ast, &once);
 	const Ast *again = ast_parse(cx, source_text(cx, "<fmt>", once.at, once.n));
 	bool good = cx->nerrors == 0 || complain("what fmt prints does not parse");
 	if (good) {
-		ast_print(cx, again, &twice);
+		ast_print(again, &twice);
 		tree(cx, ast, &before);
 		tree(cx, again, &after);
 		good = strcmp(once.at, twice.at) == 0 || complain("fmt of fmt differs");

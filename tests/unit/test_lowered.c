@@ -198,7 +198,7 @@ to_memory(DType t, const uint8_t *tile)
 {
 	uint8_t *m = calloc(N, 8);
 	if (dtype_is_packed(t))
-		tile_pack(t, tile, m, 0, N);
+		tile_pack(tile, m, 0, N);
 	else
 		memcpy(m, tile, (size_t)N * (size_t)dtype_tile_size(t));
 	return m;

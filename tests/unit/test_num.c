@@ -589,7 +589,7 @@ test_packed(void **state)
 		assert_true(dtype_load_f64(TY_I4, memory, i) == s[i]);
 	}
 	memset(copy, 0xff, sizeof copy);
-	tile_pack(TY_I4, s + 3, copy, 3, 6);
+	tile_pack(s + 3, copy, 3, 6);
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(dtype_load_i64(TY_U4, copy, i), i >= 3 && i < 9 ? u[i] : 15);
 	dtype_store_f64(TY_F4E2M1, copy, 1, -1.6);

@@ -243,7 +243,7 @@ lsp_format(Server *s, Document *d, const json_t *params)
 	Ast *ast = file >= 0 ? ast_parse(cx, file) : NULL;
 	if (ast && cx->nerrors == 0) {
 		const SourceFile *f = &cx->files.at[file];
-		ast_print(cx, ast, &out);
+		ast_print(ast, &out);
 		if (out.n != f->size || memcmp(out.at, f->text, out.n) != 0)
 			json_array_append_new(edits, json_pack("{s:{s:{s:i, s:i}, s:{s:i, s:i}}, s:s}", "range", "start",
 			    "line", 0, "character", 0, "end", "line", INT32_MAX, "character", 0, "newText",

@@ -201,7 +201,7 @@ move_row(const TensorRows *r, int64_t at, char *tile, bool stores)
 			char *m = element(r, at + i * r->stride);
 			memcpy(stores ? m : x, stores ? x : m, (size_t)size);
 		} else if (stores) {
-			tile_pack(t, x, r->t->data, at + i * r->stride, 1);
+			tile_pack(x, r->t->data, at + i * r->stride, 1);
 		} else {
 			tile_unpack(t, r->t->data, at + i * r->stride, x, 1);
 		}

@@ -27,7 +27,7 @@ typedef struct State {
 } State;
 
 static State
-state_of(Lower *l, const Op *put)
+state_of(const Op *put)
 {
 	const Value *v = put->in[0];
 	State s = {.put = put, .type = lower_type(v->type), .nregs = lower_count(v), .repeats = lower_repeats(v->layout)};
@@ -78,7 +78,7 @@ from_words(Lower *l, const State *s, const Reg *word)
 }
 
 static int64_t
-words_at(const Lower *l, const State *s, int word)
+words_at(const Lower *l, int word)
 {
 	return (int64_t)4 * lower_threads(l) * word;
 }
@@ -106,7 +106,7 @@ store_words(Lower *l, const State *s, Reg base, Space space, const Reg *word)
 {
 	for (int w = 0; w < s->total; w += s->vector) {
 		ThreadAccess a = {.space = space, .type = REG_I32, .n = s->vector, .base = base, .align = 4 * s->vector,
-			.offset = own_offset(l, s), .constant = words_at(l, s, w)};
+			.offset = own_offset(l, s), .constant = words_at(l, w)};
 		thread_store(l->b, &a, word + w);
 	}
 }
@@ -114,7 +114,7 @@ store_words(Lower *l, const State *s, Reg base, Space space, const Reg *word)
 void
 lower_split_put(Lower *l, Op *op)
 {
-	State s = state_of(l, op);
+	State s = state_of(op);
 	const Reg *v = lower_regs(l, op->in[0]);
 	Reg *word = NEW_ARRAY(l->mem, Reg, s.total);
 	int n = 0;
@@ -145,7 +145,7 @@ load_peer(Lower *l, const State *s, Reg rank, Reg *word)
 	Reg there = in_peer(l, own, lower_as(l, CAST_TRUNC, REG_I32, rank));
 	int n = s->vector == 4 ? 4 : 1;
 	for (int w = 0; w < s->total; w += n) {
-		int64_t constant = words_at(l, s, w - w % s->vector) + 4 * (w % s->vector);
+		int64_t constant = words_at(l, w - w % s->vector) + 4 * (w % s->vector);
 		Reg at = lower_op2(l, THREAD_ADD, there, lower_i32(l, constant));
 		thread_prim(l->b, n == 4 ? PRIM_CLUSTER_LOAD_4 : PRIM_CLUSTER_LOAD, &at, 1, NULL, 0, word + w, n);
 	}
@@ -156,7 +156,7 @@ load_words(Lower *l, const State *s, Reg base, Space space, Reg *word)
 {
 	for (int w = 0; w < s->total; w += s->vector) {
 		ThreadAccess a = {.space = space, .type = REG_I32, .n = s->vector, .base = base,
-			.align = 4 * s->vector, .offset = own_offset(l, s), .constant = words_at(l, s, w)};
+			.align = 4 * s->vector, .offset = own_offset(l, s), .constant = words_at(l, w)};
 		thread_load(l->b, &a, word + w);
 	}
 }
@@ -164,7 +164,7 @@ load_words(Lower *l, const State *s, Reg base, Space space, Reg *word)
 void
 lower_split_get(Lower *l, Op *op)
 {
-	State s = state_of(l, op->in[0]->def);
+	State s = state_of(op->in[0]->def);
 	Reg *word = NEW_ARRAY(l->mem, Reg, s.total), *out = lower_new(l, &op->out[0]);
 	Reg rank = lower_regs(l, op->in[1])[0];
 	int n = 0;
@@ -277,7 +277,7 @@ void
 lower_split_sum(Lower *l, Op *op)
 {
 	const Op *put = op->in[0]->def;
-	State words = state_of(l, put);
+	State words = state_of(put);
 	int threads = lower_threads(l), each, at_once;
 	Sum s = {.l = l, .is_float = words.type == REG_F32, .blocks = l->f->schedule.split,
 		.quads = words.total * threads / QUAD};

@@ -42,7 +42,7 @@ next_words(Lower *l, Given *g, int n)
 
 /* Registers of a value that are no other's copy, in `out`. */
 static int
-own_registers(Lower *l, const Value *v, int *out)
+own_registers(const Value *v, int *out)
 {
 	int n = 0;
 
@@ -55,7 +55,7 @@ own_registers(Lower *l, const Value *v, int *out)
 static void
 give(Lower *l, Given *g, const Value *v)
 {
-	int *own = NEW_ARRAY(l->mem, int, lower_count(v)), n = own_registers(l, v, own), step = n % VECTOR ? 1 : VECTOR;
+	int *own = NEW_ARRAY(l->mem, int, lower_count(v)), n = own_registers(v, own), step = n % VECTOR ? 1 : VECTOR;
 	const Reg *from = lower_regs(l, v);
 	bool is_word = lower_type(v->type) == REG_I32;
 
@@ -112,7 +112,7 @@ wait_for(Lower *l, const Given *g)
 static void
 join(Lower *l, Given *g, const Value *mine, Value *out)
 {
-	int count = lower_count(mine), *own = NEW_ARRAY(l->mem, int, count), n = own_registers(l, mine, own);
+	int count = lower_count(mine), *own = NEW_ARRAY(l->mem, int, count), n = own_registers(mine, own);
 	int step = n % VECTOR ? 1 : VECTOR;
 	const Reg *from = lower_regs(l, mine);
 	Reg *sum = lower_new(l, out);

@@ -42,8 +42,8 @@ Reg math_reciprocal(Math m, Reg a);
 Reg math_power_of_two(Math m, Reg k);
 /* The nearest integer to x (|x| < 2^21): as a float, and *k as m.bits. */
 Reg math_round(Math m, Reg x, Reg *k);
-/* 2^x times a constant `by`, a power of two; x is a + b, |b| small. */
-Reg math_exp2_sum(Math m, Reg a, Reg b, double by);
+/* 2^x; x is a + b, |b| small. */
+Reg math_exp2_sum(Math m, Reg a, Reg b);
 /* x = m 2^e for x > 0, e as a float: m from 2/3 to 4/3, or, if `even`, from 1/sqrt(2) to sqrt(2). */
 Reg math_split(Math m, Reg x, bool even, Reg *e);
 

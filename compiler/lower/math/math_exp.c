@@ -82,19 +82,19 @@ math_exp2(Math m, Reg x)
 {
 	if (!m.wide)
 		return exp2_f32(m, x, 1, 0, 1);
-	return math_exp2_sum(m, x, math_const(m, 0), 1);
+	return math_exp2_sum(m, x, math_const(m, 0));
 }
 
 Reg
-math_exp2_sum(Math m, Reg a, Reg b, double by)
+math_exp2_sum(Math m, Reg a, Reg b)
 {
 	Reg k, held = clamp(m, a, m.wide ? -1100 : -160, m.wide ? 1030 : 130);
 	Reg t = math_round(m, held, &k);
 	Reg f = math_add(m, math_sub(m, held, t), b);
 	if (!m.wide)
-		return scale_twice(m, math_op1(m, THREAD_EXP2_FAST, f), k, by);
+		return scale_twice(m, math_op1(m, THREAD_EXP2_FAST, f), k, 1);
 	Reg r = math_fma(m, f, math_const(m, 0x1.abc9e3b39803fp-56), math_scale(m, f, ln2_high[0]));
-	return scale_twice(m, math_add(m, expm1_poly(m, r), math_const(m, 1)), k, by);
+	return scale_twice(m, math_add(m, expm1_poly(m, r), math_const(m, 1)), k, 1);
 }
 
 /* 2 (h p + (h - 1/2)) with h = 2^(k - 1), which no step overflows before its time. */

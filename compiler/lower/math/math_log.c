@@ -168,7 +168,7 @@ pow_magnitude(Math m, Reg a, Reg b)
 	Reg t = math_round(m, held, &k);
 	Reg f = math_fma(m, b, high, math_neg(m, t));
 	f = math_fma(m, b, low, f);
-	Reg r = math_exp2_sum(m, t, f, 1);
+	Reg r = math_exp2_sum(m, t, f);
 	r = math_select(m, is_over, math_const(m, INFINITY), r);
 	return math_select(m, is_under, math_const(m, 0), r);
 }

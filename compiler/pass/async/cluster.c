@@ -221,14 +221,14 @@ cluster_share(const Func *f, const int64_t *grid)
 
 /* ---- the loop's copies ---- */
 
-int
+void
 cluster_find_shared(Pipeline *p)
 {
 	Op *programs = pipeline_programs(p->loop);
 	const Op *at = programs ? cluster_program(programs->region[0]) : NULL;
 	int n = 0;
 	if (!at)
-		return 0;
+		return;
 	p->along = (int)attr_along(at);
 	if (!loop_varies(p->f, p->tmp, p->along, p->loop))
 		for (int i = 0; i < p->reads.n; i++) {
@@ -240,7 +240,6 @@ cluster_find_shared(Pipeline *p)
 	p->ranks = n ? (int)attr_ranks(at) : 0;
 	if (!n)
 		p->f->cluster_reason = "no operand of the loop is in common";
-	return n;
 }
 
 void

@@ -159,7 +159,7 @@ bool cluster_varies(Func *f, int axis, const Op *read);
 /* Does the loop run as often in programs that are neighbours along the axis? */
 bool cluster_steps_alike(Func *f, int axis, const Op *loop);
 /* Which copies go to all blocks of the cluster: those of reads that are the same for programs along the axis. */
-int cluster_find_shared(Pipeline *p);
+void cluster_find_shared(Pipeline *p);
 /* Around the loop over programs: mbarriers are set up before peers use them, and stay until peers do no more. */
 void cluster_barriers(Module *m, Op *programs);
 

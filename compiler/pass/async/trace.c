@@ -197,11 +197,11 @@ is_integer(const Value *v)
 
 /* What a block yields, from operand `first` on, becomes these values. */
 static void
-hand_over(Tracer *t, const Op *yield, int first, const Value *to, int n)
+hand_over(Tracer *t, const Op *yield, const Value *to, int n)
 {
 	int64_t *v = NEW_ARRAY(t->tmp, int64_t, n + 1);
 	for (int i = 0; i < n; i++)
-		v[i] = is_integer(&to[i]) ? value_of(t, yield->in[first + i]) : 0;
+		v[i] = is_integer(&to[i]) ? value_of(t, yield->in[i]) : 0;
 	for (int i = 0; i < n; i++)
 		set(t, &to[i], v[i]);
 }
@@ -362,12 +362,12 @@ trace_loop(Tracer *t, const Op *loop, Trace *out)
 	int n = loop->nout, trips = trips_of(t, loop);
 	Op first = {.in = loop->in + 3};
 
-	hand_over(t, &first, 0, b->arg + 1, n);
+	hand_over(t, &first, b->arg + 1, n);
 	for (int i = 0; i < trips; i++) {
 		set(t, &b->arg[0], index);
 		if (!trace_block(t, b, out))
 			return false;
-		hand_over(t, b->last, 0, b->arg + 1, n);
+		hand_over(t, b->last, b->arg + 1, n);
 		index = (int64_t)((uint64_t)index + (uint64_t)step);
 		t->stamp++;
 	}
@@ -384,7 +384,7 @@ trace_branch(Tracer *t, const Op *branch, Trace *out)
 	const Block *b = branch->region[!holds];
 	if (!trace_block(t, b, out))
 		return false;
-	hand_over(t, b->last, 0, branch->out, branch->nout);
+	hand_over(t, b->last, branch->out, branch->nout);
 	return true;
 }
 

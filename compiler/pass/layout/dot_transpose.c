@@ -55,7 +55,7 @@ carried(const Op *op, const Value *in, const Value *out)
 
 /* Values of loops that carry the sum become the transposed ones, from the innermost on; returns the last loop's result. */
 static Value *
-retype_loops(Module *m, const Op *dot, Value *sum, const Type *type)
+retype_loops(const Op *dot, Value *sum, const Type *type)
 {
 	const Op *op = dot;
 	Value *in = dot->in[2], *out = sum;
@@ -96,7 +96,7 @@ dot_transpose(Op *dot, const Target *t, int warps)
 		return dot;
 	Builder b = build_before(dot);
 	const Type *type = transposed_type(m, sum->type);
-	Value *last = retype_loops(m, dot, sum, type), *in[] = {transpose(&b, dot->in[1]), transpose(&b, dot->in[0]), acc};
+	Value *last = retype_loops(dot, sum, type), *in[] = {transpose(&b, dot->in[1]), transpose(&b, dot->in[0]), acc};
 	if (!is_carried)
 		in[2] = transpose(&b, acc);
 	Op *made = op_make(&b, OP_DOT, in, 3, NULL, 0, &type, 1);

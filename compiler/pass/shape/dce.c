@@ -39,9 +39,9 @@ is_root(const Op *op)
 }
 
 static void
-need_operands(Marks *k, const Op *op, int first)
+need_operands(Marks *k, const Op *op)
 {
-	for (int i = first; i < op->nin; i++)
+	for (int i = 0; i < op->nin; i++)
 		need(k, op->in[i]);
 }
 
@@ -61,8 +61,8 @@ need_column(Marks *k, const Op *op, int i)
 	Value *from, *to;
 
 	if (!op_is_control(op)) {                       /* reduce_fn, scan_fn, merge: one whole */
-		need_operands(k, op, 0);
-		need_operands(k, op->region[0]->last, 0);
+		need_operands(k, op);
+		need_operands(k, op->region[0]->last);
 		return;
 	}
 	need_control(k, op);
@@ -81,7 +81,7 @@ follow(Marks *k, const Value *v)
 	if (!op)
 		return;
 	if (!(op_info[op->kind].traits & REGION))
-		need_operands(k, op, 0);
+		need_operands(k, op);
 	else if (v->def)
 		need_column(k, op, v->index);
 	else if (op->kind == OP_WHILE)
@@ -98,7 +98,7 @@ mark(Marks *k)
 	for (Op *op = body->first; op; op = op_after(op, body)) {
 		if (!is_root(op))
 			continue;
-		need_operands(k, op, 0);
+		need_operands(k, op);
 		for (const Op *up = op->home->parent; up; up = up->home->parent)
 			need_control(k, up);
 	}

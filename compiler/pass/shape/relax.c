@@ -170,7 +170,7 @@ has_approximation(OpKind k)
 
 /* Many elements divided by one: by its inverse, which is computed once. */
 static void
-invert_divisor(Module *m, Op *op)
+invert_divisor(Op *op)
 {
 	Op *spread = op->kind == OP_DIV && op->out->type->rank > 0 ? op->in[1]->def : NULL;
 	if (!spread || spread->kind != OP_BROADCAST || type_count(spread->in[0]->type) * 4 > type_count(op->out->type))
@@ -224,7 +224,7 @@ split_constant(Value *v, double *c)
 
 /* c + c tanh u, or c - c tanh u. */
 static void
-join_tanh(Module *m, Op *op)
+join_tanh(Op *op)
 {
 	double c, by, inner;
 	for (int i = 0; i < 2; i++) {
@@ -299,7 +299,7 @@ rebuild_product(Builder *b, Value *v, int depth, double *product)
 
 /* The constants of a product as one.  What stands between is no greater than it was but by that. */
 static void
-join_constants(Module *m, Op *op)
+join_constants(Op *op)
 {
 	int n = 0;
 	double product = 1;
@@ -317,16 +317,16 @@ relax_op(Module *m, const Target *t, Op *op)
 {
 	if (has_approximation(op->kind)) {
 		attr_set_fast(m, op, true);
-		invert_divisor(m, op);
+		invert_divisor(op);
 		relax_exponent(op);
 		if (op->kind == OP_EXP2 && t && (t->has & HAS_WGMMA))
 			relax_scale(op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
-		join_tanh(m, op);
+		join_tanh(op);
 		if (t && (t->has & HAS_WGMMA))          /* see relax_erf.c */
 			join_erf(m, op);
 	} else if (op->kind == OP_MUL) {
-		join_constants(m, op);
+		join_constants(op);
 	}
 }
 
@@ -365,7 +365,7 @@ invert_terms(Module *m, Block *b)
 		for (int r = 0; r < op->nregion; r++)
 			invert_terms(m, op->region[r]);
 		if (op->kind == OP_DIV && is_f32(op->out) && op->out->id == EXPONENT_TERM)
-			invert_divisor(m, op);
+			invert_divisor(op);
 	}
 }
 
@@ -379,7 +379,7 @@ walk(Module *m, const Target *t, Block *b)
 		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out))
 			relax_op(m, t, op);
 		else if (op->kind == OP_DIV && is_f32(op->out) && op->out->id == CANCELS && is_long_sum(op->in[1], 0))
-			invert_divisor(m, op);
+			invert_divisor(op);
 		next = op->prev;
 		if (is_dead(op)) {
 			op_erase(op);

@@ -268,7 +268,7 @@ copy_op(Strip *s, Builder *b, const Op *op)
 	return made;
 }
 
-static Op *
+static void
 copy_access(Strip *s, Builder *b, const Op *op)
 {
 	const IntList *old = attr_extents(op);
@@ -279,7 +279,7 @@ copy_access(Strip *s, Builder *b, const Op *op)
 	for (int i = 0; i < part.nattr; i++)
 		if (part.attr[i].name == ATTR_EXTENTS)
 			part.attr[i] = attr_new_extents(s->m, extent, old->n);
-	return copy_op(s, b, &part);
+	copy_op(s, b, &part);
 }
 
 /* Indices go on from part to part. */

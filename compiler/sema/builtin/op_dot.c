@@ -34,7 +34,7 @@ types_fit(Elab *e, const char *name, Value **a, Value **b, bool packed_ok, Place
 		return true;
 	DType to;
 	Val va = val_tile(at, *a), vb = val_tile(at, *b);
-	if (!promote2(e, &va, &vb, at, &to))
+	if (!promote2(e, &va, &vb, &to))
 		return false;
 	*a = ir_convert(e, *a, to);
 	*b = ir_convert(e, *b, to);

@@ -101,9 +101,9 @@ make_iota(Call *c)
 
 /* Argument i as a tile of anything that can be moved about: packed elements and pointers too. */
 static Value *
-any_tile(Call *c, int i)
+any_tile(Call *c)
 {
-	return call_tile(c, i, IS_ANY | IS_PACKED | IS_POINTER);
+	return call_tile(c, 0, IS_ANY | IS_PACKED | IS_POINTER);
 }
 
 /* The shape argument of reshape: one extent may be -1 and is what the count leaves. */
@@ -137,7 +137,7 @@ shape_reshape(Call *c)
 	Elab *e = c->e;
 	int rank;
 	int64_t extent[MAX_RANK];
-	Value *x = any_tile(c, 0);
+	Value *x = any_tile(c);
 	if (!x || !reshape_extents(c, type_count(x->type), &rank, extent))
 		return val_poison(c->place);
 	int64_t count = extents_count(rank, extent);
@@ -185,7 +185,7 @@ shape_permute(Call *c)
 	Elab *e = c->e;
 	Val *a = &c->arg[0].val;
 	int dims[MAX_RANK];
-	Value *x = a->kind == VAL_TENSOR ? NULL : any_tile(c, 0);
+	Value *x = a->kind == VAL_TENSOR ? NULL : any_tile(c);
 	if (!x && a->kind != VAL_TENSOR)
 		return val_poison(c->place);
 	int rank = x ? x->type->rank : a->rank;
@@ -210,7 +210,7 @@ shape_broadcast_to(Call *c)
 {
 	int rank;
 	int64_t extent[MAX_RANK];
-	Value *x = any_tile(c, 0);
+	Value *x = any_tile(c);
 	if (!x || !call_shape(c, 1, &rank, extent))
 		return val_poison(c->place);
 	return val_tile(c->place, ir_broadcast(c->e, x, rank, extent, c->place));
@@ -219,7 +219,7 @@ shape_broadcast_to(Call *c)
 Val
 shape_expand_dims(Call *c)
 {
-	Value *x = any_tile(c, 0);
+	Value *x = any_tile(c);
 	int axis, n = 0;
 	int64_t extent[MAX_RANK + 1];
 	if (!x || !call_axis(c, 1, x->type->rank + 1, &axis))
@@ -328,7 +328,7 @@ Val
 shape_split(Call *c)
 {
 	Elab *e = c->e;
-	Value *x = any_tile(c, 0);
+	Value *x = any_tile(c);
 	if (!x)
 		return val_poison(c->place);
 	if (x->type->rank == 0 || x->type->extent[x->type->rank - 1] != 2) {

@@ -160,7 +160,7 @@ choices(Call *c, Value **x)
 
 /* The shape that n values broadcast to, if there is one; ir_broadcast reports if not. */
 static void
-common_shape(Call *c, Value *const *x, int n, int *rank, int64_t *extent)
+common_shape(Value *const *x, int n, int *rank, int64_t *extent)
 {
 	*rank = 0;
 	for (int i = 0; i < n; i++)
@@ -190,7 +190,7 @@ math_where(Call *c)
 	x[0] = condition(c, 0);
 	if (!x[0] || !choices(c, &x[1]))
 		return val_poison(c->place);
-	common_shape(c, x, 3, &rank, extent);
+	common_shape(x, 3, &rank, extent);
 	for (int i = 0; i < 3; i++) {
 		x[i] = ir_broadcast(e, x[i], rank, extent, c->arg[i].place);
 		if (!x[i])

@@ -14,7 +14,7 @@ is_scalar_bool(const Val *v)
 static Val
 logic_if(Elab *e, BinaryOp op, Value *a, Block *rest, Value *b, Place at)
 {
-	Region other = region_begin(e, NULL, 0);
+	Region other = region_begin(e);
 	Value *known = build_int(&e->b, type_scalar(e->m, TY_BOOL), op == BIN_LOR);
 
 	region_end(e, &other);
@@ -34,7 +34,7 @@ elab_logic(Elab *e, const Expr *x)
 		Val b = elab_expr(e, x->b);
 		return elab_binary(e, x->bin, &a, &b, x->place);
 	}
-	Region r = region_begin(e, NULL, 0);
+	Region r = region_begin(e);
 	Val b = elab_expr(e, x->b);
 	region_end(e, &r);
 	if (!is_scalar_bool(&b) || region_is_cheap(r.block)) {
@@ -75,7 +75,7 @@ common_type(Elab *e, const Val *a, const Val *b, Place at, const Type **out)
 	DType t;
 	int rank;
 	int64_t extent[MAX_RANK];
-	if (!promote2(e, a, b, at, &t) || !match_shapes(e, (Val[]){*a, *b}, 2, at, &rank, extent))
+	if (!promote2(e, a, b, &t) || !match_shapes(e, (Val[]){*a, *b}, 2, at, &rank, extent))
 		return false;
 	*out = type_tile(e->m, t, rank, extent);
 	return true;
@@ -139,10 +139,10 @@ cond_scalar(Elab *e, const Expr *x, Value *cond)
 	Choice c = {0};
 	int at = 0;
 
-	Region then = region_begin(e, NULL, 0);
+	Region then = region_begin(e);
 	Val a = elab_expr(e, x->b);
 	region_end(e, &then);
-	Region els = region_begin(e, NULL, 0);
+	Region els = region_begin(e);
 	Val b = elab_expr(e, x->c);
 	region_end(e, &els);
 	c.then = then.block;

@@ -25,7 +25,7 @@ tensor_name(Elab *e, const Val *t)
 }
 
 static bool
-count_ok(Elab *e, const Expr *x, const Val *t, TensorAccess *a)
+count_ok(Elab *e, const Expr *x, const Val *t)
 {
 	int n = 0;
 	for (int i = 0; i < x->subs.n; i++)
@@ -209,7 +209,7 @@ access_open(Elab *e, const Expr *x, const Val *base, TensorAccess *a)
 	bool ok = true;
 	*a = (TensorAccess){.tensor = *base, .place = x->place, .n = 1 + base->rank, .last_start = -1};
 	a->operand[0] = tensor_value(e, base);
-	if (!count_ok(e, x, base, a))
+	if (!count_ok(e, x, base))
 		return false;
 	if (base->rank == 0 && dtype_is_packed(a->operand[0]->type->elem))
 		return diag_error(e->cx, x->place, DIAG_PACKED_PARAM, dtype_info[a->operand[0]->type->elem].text);

@@ -191,7 +191,7 @@ bool same_place(Place a, Place b);
 
 /* offset: among the cells */
 void report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, uint32_t offset, bool by_proxy);
-void report_shared_undefined(Check *c, SimtThread *t, uint32_t offset, int bytes);
+void report_shared_undefined(Check *c, SimtThread *t, uint32_t offset);
 void report_shared_bounds(Check *c, SimtThread *t, uint32_t offset, int bytes, unsigned access);
 void report_align(Check *c, SimtThread *t, uint64_t at, int align, unsigned access, bool is_shared);
 void report_global_race(Check *c, const CheckAccess *now, const CheckAccess *before, const SimtRange *range,

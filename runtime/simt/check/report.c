@@ -161,7 +161,7 @@ access_of(Check *c, const SimtThread *t, unsigned access, SimtFinding *x)
 }
 
 void
-report_shared_undefined(Check *c, SimtThread *t, uint32_t offset, int bytes)
+report_shared_undefined(Check *c, SimtThread *t, uint32_t offset)
 {
 	const SimtLaunch *l = c->launch->launch;
 	SimtFinding x = {.code = DIAG_SIMT_UNDEFINED};

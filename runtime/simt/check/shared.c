@@ -424,7 +424,7 @@ shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int
 	if (c->same_value.at)
 		shared_settle(c);
 	if ((access & SIMT_READ) && !is_defined(c, offset, bytes, &first))
-		report_shared_undefined(c, t, first - base, bytes);
+		report_shared_undefined(c, t, first - base);
 	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {
 		make_room(c);
 		uint32_t n = run_of_equals(c, i, end);

@@ -111,25 +111,25 @@ chunk_at(const Operand *o, int row, int along)
 }
 
 /* Calls a chunk's address each: n rows, the first a multiple of 8. */
-typedef void EachChunk(SimtThread *t, uint32_t at, void *user);
+typedef void EachChunk(SimtThread *t, uint32_t at);
 
 static void
-each_chunk(SimtThread *t, const Operand *o, int first, int n, EachChunk *each, void *user)
+each_chunk(SimtThread *t, const Operand *o, int first, int n, EachChunk *each)
 {
 	int per = CHUNK * 8 / dtype_info[o->type].bits;
 	for (int r = o->is_transposed ? first / 8 : first; r < (o->is_transposed ? (first + n) / 8 : first + n); r++)
 		for (int k = 0; k < (o->is_transposed ? 2 * per : 2); k++)
-			each(t, chunk_at(o, r, k), user);
+			each(t, chunk_at(o, r, k));
 }
 
 static void
-touch(SimtThread *t, uint32_t at, void *user)
+touch(SimtThread *t, uint32_t at)
 {
 	simt_shared_at(t, at, CHUNK, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
 }
 
 static void
-leave(SimtThread *t, uint32_t at, void *user)
+leave(SimtThread *t, uint32_t at)
 {
 	simt_landed(t, t, at, CHUNK, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, -1);
 }
@@ -265,9 +265,9 @@ make(SimtThread *t, const Product *p, bool checks)
 	}
 	p->sums->under_way--;
 	if (checks && !has_registers)
-		each_chunk(t, &a, ROWS * warp, ROWS, leave, NULL);
+		each_chunk(t, &a, ROWS * warp, ROWS, leave);
 	if (checks)
-		each_chunk(t, &b, 0, i->n, leave, NULL);
+		each_chunk(t, &b, 0, i->n, leave);
 }
 
 /* ---- names of sums ---- */
@@ -408,8 +408,8 @@ begin_warp(const SimtLanes *l, int first, const WgmmaInfo *i)
 	for (int lane = 0; lane < SIMT_LANES && p->flags & WGMMA_REGISTERS; lane++)
 		memcpy(p->words[lane], (const void *)(uintptr_t)l->in[first + lane][IN_A], sizeof p->words[lane]);
 	if (!(p->flags & WGMMA_REGISTERS))
-		each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch, NULL);
-	each_chunk(t, &b, 0, i->n, touch, NULL);
+		each_chunk(t, &a, ROWS * (first / SIMT_LANES), ROWS, touch);
+	each_chunk(t, &b, 0, i->n, touch);
 }
 
 static void

@@ -152,7 +152,7 @@ schedule_constants(Plan *p, Block *b)
 }
 
 static bool
-is_unused(const Plan *p, const Op *op)
+is_unused(const Op *op)
 {
 	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & (WRITES | EFFECT)))
 		return false;
@@ -169,7 +169,7 @@ schedule_op(Plan *p, Sched *s, Op *op)
 
 	if (level < 2)
 		s = level == 0 ? p->fast->once : p->fast->launch;
-	if (is_unused(p, op))
+	if (is_unused(op))
 		return;
 	if (op_is_fused(p, op)) {
 		join_group(p, s, op);

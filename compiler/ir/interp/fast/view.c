@@ -155,11 +155,11 @@ store_run(const Walk *k, int64_t at, int64_t stride, int64_t n, const void *in)
 {
 	if (k->packed) {
 		if (stride == 1) {
-			tile_pack(k->elem, in, k->at, k->first + at, n);
+			tile_pack(in, k->at, k->first + at, n);
 			return;
 		}
 		for (int64_t i = 0; i < n; i++)
-			tile_pack(k->elem, (const char *)in + i, k->at, k->first + at + i * stride, 1);
+			tile_pack((const char *)in + i, k->at, k->first + at + i * stride, 1);
 		return;
 	}
 	char *out = k->at + at * k->size;
