@@ -147,14 +147,13 @@ has_empty_types(const Module *m)
 }
 
 void
-pass_empty(Module *m, const Target *t)
+pass_empty(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && has_empty_types(m); i++) {
-		Func *f = m->funcs.at[i];
-		for (Op *op = f->body->first, *next; op && !f->is_reference; op = next) {
-			next = op_after(op, f->body);
-			vanish(f, op);
-		}
-		func_number(f);
+	if (!has_empty_types(f->module))
+		return;
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		vanish(f, op);
 	}
+	func_number(f);
 }

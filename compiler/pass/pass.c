@@ -153,6 +153,15 @@ dump(Module *m, const PassInfo *p, const PassOptions *opt)
 	module_print(m, opt->dump_to);
 }
 
+/* Passes for GPUs alone never see a reference, which runs on the cpu device. */
+static void
+run_on_functions(Module *m, const Target *t, const PassInfo *p)
+{
+	for (int i = 0; i < m->funcs.n; i++)
+		if (!m->funcs.at[i]->is_reference || p->when != PASS_GPU)
+			p->run(m->funcs.at[i], t);
+}
+
 static bool
 run_one(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
 {
@@ -167,7 +176,7 @@ run_one(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
 		return false;
 	int before = opt->times ? count_ops(m) : 0;
 	double start = now_ms();
-	p->run(m, t);
+	run_on_functions(m, t, p);
 	double ms = now_ms() - start;
 	m->facts = (m->facts & ~p->drops) | p->adds;
 	if (p->drops & AXES)

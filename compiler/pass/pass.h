@@ -1,5 +1,5 @@
 /* The pass driver: runs rows of passes.def in order over a module, asserting needed facts, verifying, dumping and
- * timing.  A pass is a function of module and target; it prints nothing and decides nothing about whether it runs. */
+ * timing.  A pass runs on one function for a target; it prints nothing and decides nothing about whether it runs. */
 #ifndef TEGULA_PASS_H
 #define TEGULA_PASS_H
 
@@ -20,7 +20,7 @@ enum { PASS_ALL = 1, PASS_GPU = 2, PASS_ASKED = 4 };
 typedef struct PassInfo {
 	const char *name;
 	unsigned needs, adds, drops, when;
-	void (*run)(Module *m, const Target *t);
+	void (*run)(Func *f, const Target *t);
 	const char *meaning;
 } PassInfo;
 
@@ -46,7 +46,7 @@ double now_ms(void);                                    /* of a clock that only 
 /* shape/dce.c: dead code goes, and what loops carry for themselves alone. */
 void sweep(Func *f);
 
-#define PASS(name, needs, adds, drops, when, meaning) void pass_##name(Module *m, const Target *t);
+#define PASS(name, needs, adds, drops, when, meaning) void pass_##name(Func *f, const Target *t);
 #include "pass/passes.def"
 #undef PASS
 

@@ -51,8 +51,8 @@ layout_drawn(int rank, const int shape[LAYOUT_RANK], int lanes, int warps, uint6
 	return l;
 }
 
-void __real_pass_coalesce(Module *m, const Target *t);
-void __wrap_pass_coalesce(Module *m, const Target *t);
+void __real_pass_coalesce(Func *f, const Target *t);
+void __wrap_pass_coalesce(Func *f, const Target *t);
 Layout __real_layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int lanes,
     int warps);
 Layout __wrap_layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int lanes,
@@ -61,11 +61,11 @@ void __real_assign_write(Assign *a);
 void __wrap_assign_write(Assign *a);
 
 void
-__wrap_pass_coalesce(Module *m, const Target *t)
+__wrap_pass_coalesce(Func *f, const Target *t)
 {
 	drawing.state = drawing.seed;
 	drawing.coalesces = true;
-	__real_pass_coalesce(m, t);
+	__real_pass_coalesce(f, t);
 	drawing.coalesces = false;
 }
 

@@ -171,15 +171,9 @@ coarsen(Coarsen *c)
 }
 
 void
-pass_coarsen(Module *m, const Target *t)
+pass_coarsen(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		Coarsen c = {.m = m, .f = f, .n = MIN(f->schedule.coarsen, PROGRAMS_MOST)};
-		if (f->is_reference || c.n <= 1 || f->coarsen_reason)
-			continue;
-		c.loop = func_programs(f);
-		if (c.loop)
-			coarsen(&c);
-	}
+	Coarsen c = {.m = f->module, .f = f, .n = MIN(f->schedule.coarsen, PROGRAMS_MOST), .loop = func_programs(f)};
+	if (c.n > 1 && !f->coarsen_reason && c.loop)
+		coarsen(&c);
 }

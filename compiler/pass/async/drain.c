@@ -421,22 +421,20 @@ drain(Drain *d, Op *write)
 }
 
 void
-pass_drain(Module *m, const Target *t)
+pass_drain(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && (t->has & HAS_TMA); i++) {
-		Drain d = {.m = m, .f = m->funcs.at[i], .t = t};
-		if (!has_product(d.f) || has_pointers(d.f))
-			continue;
-		axis_drop(m);
-		for (Op *op = d.f->body->first, *next; op; op = next) {
-			next = op_after(op, d.f->body);
-			if (is_drained(&d, op))
-				drain(&d, op);
-		}
-		d.is_by_warp = d.was_by_warp;
-		bool is_region = d.sent && d.sent != d.f->body;
-		Builder end = {.m = m, .block = d.sent, .before = is_region ? d.sent->last : NULL, .place = d.f->place};
-		if (d.sent)
-			make_sent(&d, &end, 0);
+	Drain d = {.m = f->module, .f = f, .t = t};
+	if (!(t->has & HAS_TMA) || !has_product(f) || has_pointers(f))
+		return;
+	axis_drop(d.m);
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (is_drained(&d, op))
+			drain(&d, op);
 	}
+	d.is_by_warp = d.was_by_warp;
+	bool is_region = d.sent && d.sent != f->body;
+	Builder end = {.m = d.m, .block = d.sent, .before = is_region ? d.sent->last : NULL, .place = f->place};
+	if (d.sent)
+		make_sent(&d, &end, 0);
 }

@@ -195,14 +195,14 @@ is_to_part(const Func *f, const Target *t)
 static bool
 is_persistent(const Func *f)
 {
-	return f->schedule.persistent && f->naxis > 0 && !f->is_reference;
+	return f->schedule.persistent && f->naxis > 0;
 }
 
 /* Programs that run together are of a persistent block. */
 static void
 find_coarsening(Func *f)
 {
-	if (f->schedule.coarsen <= 1 || f->is_reference)
+	if (f->schedule.coarsen <= 1)
 		return;
 	f->coarsen_reason = coarsen_reason(f);
 	if (f->coarsen_reason)
@@ -228,15 +228,12 @@ check_programs(Func *f, const Target *t, const Op **at)
 }
 
 void
-pass_persist(Module *m, const Target *t)
+pass_persist(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		find_coarsening(f);
-		bool asked = f->schedule.persistent, parts = is_to_part(f, t);
-		f->schedule.persistent |= parts;
-		Op *loop = is_persistent(f) ? make_persistent(m, f, t, asked) : NULL;
-		if (!loop && f->schedule.ctas > 1 && !f->is_reference)
-			choose_cluster(f, t, &(int){0});
-	}
+	find_coarsening(f);
+	bool asked = f->schedule.persistent, parts = is_to_part(f, t);
+	f->schedule.persistent |= parts;
+	Op *loop = is_persistent(f) ? make_persistent(f->module, f, t, asked) : NULL;
+	if (!loop && f->schedule.ctas > 1)
+		choose_cluster(f, t, &(int){0});
 }

@@ -380,17 +380,14 @@ walk(Module *m, const Target *t, Func *f, Block *b)
 }
 
 void
-pass_pipeline(Module *m, const Target *t)
+pass_pipeline(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		if (f->is_reference || !(t->has & HAS_PIPELINES))
-			continue;
-		pipeline_collapse(f);
-		pipeline_sink(f);
-		pipeline_early(f);
-		walk(m, t, f, f->body);
-		warpgroup_products(m, f);
-		pipeline_decode_ahead(m, f);
-	}
+	if (!(t->has & HAS_PIPELINES))
+		return;
+	pipeline_collapse(f);
+	pipeline_sink(f);
+	pipeline_early(f);
+	walk(f->module, t, f, f->body);
+	warpgroup_products(f->module, f);
+	pipeline_decode_ahead(f->module, f);
 }

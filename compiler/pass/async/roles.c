@@ -312,17 +312,14 @@ part(Parting *p)
 }
 
 void
-pass_roles(Module *m, const Target *t)
+pass_roles(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		Parting p = {.m = m, .tmp = m->cx->tmp, .t = t, .f = f};
-		if (f->is_reference || !f->schedule.specialize)
-			continue;
-		if (can_part(&p))
-			part(&p);
-		f->whole_reason = p.why;
-		if (f->schedule.ctas > 1 && t->has & HAS_CLUSTER && func_cluster(f) == 1 && !f->cluster_reason)
-			f->cluster_reason = "it stays whole, and blocks of a cluster share copies of parted kernels";
-	}
+	Parting p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f};
+	if (!f->schedule.specialize)
+		return;
+	if (can_part(&p))
+		part(&p);
+	f->whole_reason = p.why;
+	if (f->schedule.ctas > 1 && t->has & HAS_CLUSTER && func_cluster(f) == 1 && !f->cluster_reason)
+		f->cluster_reason = "it stays whole, and blocks of a cluster share copies of parted kernels";
 }

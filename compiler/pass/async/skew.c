@@ -349,12 +349,9 @@ visit(Module *m, Func *f, Block *consumers)
 }
 
 void
-pass_skew(Module *m, const Target *t)
+pass_skew(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		const Op *roles = func_find(f, OP_ROLES);
-		if (roles)
-			visit(m, f, roles->region[1]);
-	}
+	const Op *roles = func_find(f, OP_ROLES);
+	if (roles)
+		visit(f->module, f, roles->region[1]);
 }

@@ -177,23 +177,17 @@ has_warpgroups(const Func *f)
 }
 
 void
-pass_assign(Module *m, const Target *t)
+pass_assign(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++) {
-		Assign a = {.m = m, .f = m->funcs.at[i], .t = t, .tmp = m->cx->tmp};
-		if (a.f->is_reference)
-			continue;
-		a.lanes = log2_ceil(t->lanes);
-		a.warps = log2_warps(a.f);
-		a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
-		a.warpgroups = has_warpgroups(a.f);
-		a.has_rings = a.warpgroups && (a.f->schedule.specialize == 1 || a.f->schedule.persistent == 1);
-		axis_keep(a.f);
-		set_vectors(a.f, t);                    /* those of preferred layouts */
-		assign_collect(&a);
-		spread_preferred(&a);
-		improve(&a);
-		assign_write(&a);
-		set_vectors(a.f, t);
-	}
+	Assign a = {.m = f->module, .f = f, .t = t, .tmp = f->module->cx->tmp, .lanes = log2_ceil(t->lanes),
+	    .warps = log2_warps(f), .warpgroups = has_warpgroups(f)};
+	a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
+	a.has_rings = a.warpgroups && (f->schedule.specialize == 1 || f->schedule.persistent == 1);
+	axis_keep(f);
+	set_vectors(f, t);                              /* those of preferred layouts */
+	assign_collect(&a);
+	spread_preferred(&a);
+	improve(&a);
+	assign_write(&a);
+	set_vectors(f, t);
 }

@@ -85,18 +85,14 @@ note_op(Op *op)
 }
 
 void
-pass_axis(Module *m, const Target *t)
+pass_axis(Func *f, const Target *t)
 {
-	(void)t;
-	for (int i = 0; i < m->funcs.n; i++) {
-		Func *f = m->funcs.at[i];
-		axis_keep(f);
-		for (Op *op = f->body->first, *next; op; op = next) {
-			next = op_after(op, f->body);
-			note_op(op);
-		}
-		func_number(f);
+	axis_keep(f);
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		note_op(op);
 	}
+	func_number(f);
 }
 
 const char *

@@ -317,8 +317,8 @@ tiles_fit(const Func *f, const Target *t)
 	return true;
 }
 
-static void
-coalesce(Func *f, const Target *t)
+void
+pass_coalesce(Func *f, const Target *t)
 {
 	if (f->schedule.warps == 0)
 		f->schedule.warps = choose_warps(f, t);
@@ -331,12 +331,4 @@ coalesce(Func *f, const Target *t)
 			coalesce_op(op, t);
 	}
 	func_number(f);
-}
-
-void
-pass_coalesce(Module *m, const Target *t)
-{
-	for (int i = 0; i < m->funcs.n; i++)
-		if (!m->funcs.at[i]->is_reference)
-			coalesce(m->funcs.at[i], t);
 }

@@ -201,8 +201,8 @@ lay_out_dot(Op *dot, const Target *t)
 		lay_out_fma(dot, log2_ceil(t->lanes), warps, reason);
 }
 
-static void
-visit(Func *f, const Target *t)
+void
+pass_dot(Func *f, const Target *t)
 {
 	func_number(f);
 	if (f->schedule.group == 0)
@@ -224,12 +224,4 @@ visit(Func *f, const Target *t)
 			lay_out_dot(op, t);
 	}
 	func_number(f);
-}
-
-void
-pass_dot(Module *m, const Target *t)
-{
-	for (int i = 0; i < m->funcs.n; i++)
-		if (!m->funcs.at[i]->is_reference)
-			visit(m->funcs.at[i], t);
 }

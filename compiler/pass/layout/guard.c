@@ -186,15 +186,12 @@ has_product(const Block *b)
 }
 
 void
-pass_guard(Module *m, const Target *t)
+pass_guard(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t && t->has & HAS_WGMMA; i++) {
-		Func *f = m->funcs.at[i];
-		if (f->is_reference)
-			continue;
-		axis_keep(f);
-		for (Op *op = f->body->first; op; op = op_after(op, f->body))
-			if (op->kind == OP_FOR && has_product(op->region[0]))
-				guard_loop(m, f, op);
-	}
+	if (!(t->has & HAS_WGMMA))
+		return;
+	axis_keep(f);
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR && has_product(op->region[0]))
+			guard_loop(f->module, f, op);
 }

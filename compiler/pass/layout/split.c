@@ -271,14 +271,10 @@ walk(Module *m, Func *f, Block *b)
 }
 
 void
-pass_split(Module *m, const Target *t)
+pass_split(Func *f, const Target *t)
 {
-	bool cuts = t && t->kind == TARGET_PTX && !(t->has & HAS_WGMMA);
-	for (int i = 0; i < m->funcs.n && cuts; i++) {
-		Func *f = m->funcs.at[i];
-		if (f->is_reference || !may_have_masks(f))
-			continue;
-		axis_keep(f);
-		walk(m, f, f->body);
-	}
+	if (t->kind != TARGET_PTX || t->has & HAS_WGMMA || !may_have_masks(f))
+		return;
+	axis_keep(f);
+	walk(f->module, f, f->body);
 }

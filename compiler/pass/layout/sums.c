@@ -281,15 +281,10 @@ walk(Module *m, Func *f, Block *b, bool *changed)
 }
 
 void
-pass_sums(Module *m, const Target *t)
+pass_sums(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		bool changed = false;
-		if (f->is_reference)
-			continue;
-		walk(m, f, f->body, &changed);
-		if (changed)
-			sweep(f);
-	}
+	bool changed = false;
+	walk(f->module, f, f->body, &changed);
+	if (changed)
+		sweep(f);
 }

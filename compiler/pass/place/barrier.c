@@ -479,11 +479,8 @@ barrier_pairs(const Func *f, const Target *t, Arena *mem)
 }
 
 void
-pass_barrier(Module *m, const Target *t)
+pass_barrier(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++)
-		if (!m->funcs.at[i]->is_reference) {
-			place_proxy_fences(m->funcs.at[i], t);
-			run(m->funcs.at[i], t, false, NULL, NULL);
-		}
+	place_proxy_fences(f, t);
+	run(f, t, false, NULL, NULL);
 }

@@ -371,15 +371,10 @@ smem_bytes(Func *f, const Target *t)
 }
 
 void
-pass_smem(Module *m, const Target *t)
+pass_smem(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		if (f->is_reference)
-			continue;
-		Smem s = place(f, t);
-		for (int k = 0; k < s.items.n; k++)
-			attr_set_smem(m, s.items.at[k].op, s.items.at[k].offset);
-		check_size(&s, f);
-	}
+	Smem s = place(f, t);
+	for (int k = 0; k < s.items.n; k++)
+		attr_set_smem(f->module, s.items.at[k].op, s.items.at[k].offset);
+	check_size(&s, f);
 }

@@ -222,18 +222,15 @@ convert_last(Func *f, const Target *t, Op *dot, int i)
 }
 
 void
-pass_squares(Module *m, const Target *t)
+pass_squares(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t && t->has & HAS_SIMDGROUP_MATRIX; i++) {
-		Func *f = m->funcs.at[i];
-		if (f->is_reference)
-			continue;
-		for (Op *op = f->body->first, *next; op; op = next) {
-			next = op_after(op, f->body);
-			for (int k = 0; k < 2 && op->kind == OP_DOT; k++)
-				convert_last(f, t, op, k);
-			if (op->kind == OP_CONVERT)
-				visit(f, t, op);
-		}
+	if (!(t->has & HAS_SIMDGROUP_MATRIX))
+		return;
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		for (int k = 0; k < 2 && op->kind == OP_DOT; k++)
+			convert_last(f, t, op, k);
+		if (op->kind == OP_CONVERT)
+			visit(f, t, op);
 	}
 }

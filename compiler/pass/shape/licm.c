@@ -70,8 +70,7 @@ walk(Block *b)
 }
 
 void
-pass_licm(Module *m, const Target *t)
+pass_licm(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++)
-		walk(m->funcs.at[i]->body);
+	walk(f->body);
 }

@@ -293,9 +293,10 @@ widen_all(Pad *p)
 	return any;
 }
 
-static void
-pad(Module *m, Func *f, const Target *t)
+void
+pass_pad(Func *f, const Target *t)
 {
+	Module *m = f->module;
 	Pad p = {.m = m, .f = f, .t = t};
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
@@ -324,12 +325,4 @@ check_padded(Func *f, const Target *t, const Op **at)
 					return "an extent that is no power of two, though the module claims PADDED";
 		}
 	return NULL;
-}
-
-void
-pass_pad(Module *m, const Target *t)
-{
-	for (int i = 0; i < m->funcs.n; i++)
-		if (!m->funcs.at[i]->is_reference)
-			pad(m, m->funcs.at[i], t);
 }

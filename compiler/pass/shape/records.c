@@ -201,9 +201,7 @@ walk(Func *f, Block *block)
 }
 
 void
-pass_records(Module *m, const Target *t)
+pass_records(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++)
-		if (!m->funcs.at[i]->is_reference)
-			walk(m->funcs.at[i], m->funcs.at[i]->body);
+	walk(f, f->body);
 }

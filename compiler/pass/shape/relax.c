@@ -403,14 +403,13 @@ clear(Block *b)
 }
 
 void
-pass_relax(Module *m, const Target *t)
+pass_relax(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++)
-		for (int round = 0; round < 2; round++) {       /* sums become products first, which join others then */
-			clear(m->funcs.at[i]->body);
-			while (mark(m->funcs.at[i]->body))
-				;
-			invert_terms(m, m->funcs.at[i]->body);
-			walk(m, t, m->funcs.at[i]->body);
-		}
+	for (int round = 0; round < 2; round++) {       /* sums become products first, which join others then */
+		clear(f->body);
+		while (mark(f->body))
+			;
+		invert_terms(f->module, f->body);
+		walk(f->module, t, f->body);
+	}
 }

@@ -224,12 +224,10 @@ simplify_round(Simplify *s)
 }
 
 void
-pass_simplify(Module *m, const Target *t)
+pass_simplify(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++) {
-		Simplify s = {.m = m, .tmp = m->cx->tmp, .f = m->funcs.at[i]};
-		for (int round = 0; round < MAX_ROUNDS && simplify_round(&s);)
-			round++;
-		func_number(m->funcs.at[i]);
-	}
+	Simplify s = {.m = f->module, .tmp = f->module->cx->tmp, .f = f};
+	for (int round = 0; round < MAX_ROUNDS && simplify_round(&s);)
+		round++;
+	func_number(f);
 }

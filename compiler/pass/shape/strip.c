@@ -416,25 +416,20 @@ strip(Strip *s)
 }
 
 void
-pass_strip(Module *m, const Target *t)
+pass_strip(Func *f, const Target *t)
 {
-	bool any = false;
-	for (int i = 0; i < m->funcs.n; i++) {
-		Func *f = m->funcs.at[i];
-		Strip s = {.m = m, .f = f, .row = longest_row(f), .part = f->schedule.strip};
-		if (f->is_reference || !s.part)
-			continue;
-		f->strip_reason = reason(&s);
-		if (f->strip_reason) {
-			f->schedule.strip = 0;
-			continue;
-		}
-		func_number(f);
-		s.needed = NEW_ARRAY(m->cx->tmp, bool, f->nvalues);
-		s.map = NEW_ARRAY(m->cx->tmp, Value *, f->nvalues);
-		strip(&s);
-		any = true;
+	Module *m = f->module;
+	Strip s = {.m = m, .f = f, .row = longest_row(f), .part = f->schedule.strip};
+	if (!s.part)
+		return;
+	f->strip_reason = reason(&s);
+	if (f->strip_reason) {
+		f->schedule.strip = 0;
+		return;
 	}
-	if (any)
-		pass_simplify(m, t);                    /* constants of several loops, comparisons of indices that go on */
+	func_number(f);
+	s.needed = NEW_ARRAY(m->cx->tmp, bool, f->nvalues);
+	s.map = NEW_ARRAY(m->cx->tmp, Value *, f->nvalues);
+	strip(&s);
+	pass_simplify(f, t);                            /* constants of several loops, comparisons of indices that go on */
 }

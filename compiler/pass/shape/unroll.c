@@ -188,12 +188,9 @@ walk(Unroll *u, Block *b)
 }
 
 void
-pass_unroll(Module *m, const Target *t)
+pass_unroll(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		Unroll u = {.m = m, .f = f, .n = MIN(f->schedule.unroll, TRIPS_MOST)};
-		if (!f->is_reference && u.n > 1 && !walk(&u, f->body))
-			f->unroll_reason = "no loop reads what it could read trips ahead";
-	}
+	Unroll u = {.m = f->module, .f = f, .n = MIN(f->schedule.unroll, TRIPS_MOST)};
+	if (u.n > 1 && !walk(&u, f->body))
+		f->unroll_reason = "no loop reads what it could read trips ahead";
 }

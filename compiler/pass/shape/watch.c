@@ -352,16 +352,13 @@ watch_block(Watch *w, Block *block)
 }
 
 void
-pass_watch(Module *m, const Target *t)
+pass_watch(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++) {
-		Func *f = m->funcs.at[i];
-		func_number(f);
-		Watch w = {.m = m, .f = f, .of = NEW_ARRAY(m->cx->tmp, Origin, f->nvalues), .changed = true};
-		while (w.changed) {
-			w.changed = false;
-			walk(&w);
-		}
-		watch_block(&w, f->body);
+	func_number(f);
+	Watch w = {.m = f->module, .f = f, .of = NEW_ARRAY(f->module->cx->tmp, Origin, f->nvalues), .changed = true};
+	while (w.changed) {
+		w.changed = false;
+		walk(&w);
 	}
+	watch_block(&w, f->body);
 }

@@ -362,13 +362,8 @@ visit(Module *m, Func *f, const Target *t)
 }
 
 void
-pass_slice_k(Module *m, const Target *t)
+pass_slice_k(Func *f, const Target *t)
 {
-	bool any = false;
-
-	for (int i = 0; i < m->funcs.n && t; i++)
-		if (!m->funcs.at[i]->is_reference && m->funcs.at[i]->schedule.slices != 1)
-			any |= visit(m, m->funcs.at[i], t);
-	if (any)
-		pass_simplify(m, t);                    /* steps of constants, sums that begin with zero */
+	if (f->schedule.slices != 1 && visit(f->module, f, t))
+		pass_simplify(f, t);                    /* steps of constants, sums that begin with zero */
 }

@@ -265,22 +265,19 @@ cut_all(Func *f)
 }
 
 void
-pass_split_k(Module *m, const Target *t)
+pass_split_k(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n; i++) {
-		Func *f = m->funcs.at[i];
-		bool is_asked = !f->is_reference && f->schedule.split > 1;
-		Found found;
-		if (is_asked && t && !split_is_stream(f, t)) {
-			f->split_reason = split_find(f, t, &found);
-			if (f->split_reason)
-				f->schedule.split = 0;
-			else
-				divide(f, t, found.loop, found.merge);
-		} else if (is_asked && !t) {
-			cut_all(f);
-		}
-		drop_merges(f);
-		func_number(f);
+	bool is_asked = !f->is_reference && f->schedule.split > 1;
+	Found found;
+	if (is_asked && t && !split_is_stream(f, t)) {
+		f->split_reason = split_find(f, t, &found);
+		if (f->split_reason)
+			f->schedule.split = 0;
+		else
+			divide(f, t, found.loop, found.merge);
+	} else if (is_asked && !t) {
+		cut_all(f);
 	}
+	drop_merges(f);
+	func_number(f);
 }

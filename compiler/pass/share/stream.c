@@ -307,21 +307,18 @@ finish(Stream *s, Value *end)
 }
 
 void
-pass_stream(Module *m, const Target *t)
+pass_stream(Func *f, const Target *t)
 {
-	for (int i = 0; i < m->funcs.n && t; i++) {
-		Func *f = m->funcs.at[i];
-		Stream s = {.m = m, .f = f, .ranks = 1};
-		if (f->is_reference || f->schedule.split <= 1 || func_find(f, OP_SPLIT_MEET))
-			continue;
-		f->split_reason = find(&s, t);
-		f->stream = f->split_reason ? 0 : f->schedule.split;
-		f->schedule.split = 0;
-		if (f->split_reason)
-			continue;
-		const Op *at = cluster_program(s.programs->region[0]);
-		s.ranks = at ? (int)attr_ranks(at) : 1;
-		measure(&s);
-		finish(&s, place(&s));
-	}
+	Stream s = {.m = f->module, .f = f, .ranks = 1};
+	if (f->schedule.split <= 1 || func_find(f, OP_SPLIT_MEET))
+		return;
+	f->split_reason = find(&s, t);
+	f->stream = f->split_reason ? 0 : f->schedule.split;
+	f->schedule.split = 0;
+	if (f->split_reason)
+		return;
+	const Op *at = cluster_program(s.programs->region[0]);
+	s.ranks = at ? (int)attr_ranks(at) : 1;
+	measure(&s);
+	finish(&s, place(&s));
 }
