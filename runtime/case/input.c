@@ -199,8 +199,10 @@ input_of(TglCase *c, int i, ExampleInput *in)
 	compile_into(cx, c->b.mem);
 	bool ok = example_input(c->k->k, c->example, &c->b.bound, i, c->seed, in);
 	compile_into(cx, keep);
-	if (ok)
+	if (ok) {
 		tune_apply(c->k, &c->b, c->example, c->b.mem);
+		binding_pointers(c->k, &c->b);          /* it may have bound the header anew */
+	}
 	return ok;
 }
 

@@ -42,6 +42,8 @@ try 1 "it cannot sanitize" '' run saxpy.tgl --device=cuda --sanitize
 try 1 '  cuda:1 .*WRONG' MOCK_CUDA_DEVICES=2 check saxpy.tgl
 try 1 '  cpu .*good' MOCK_CUDA_DEVICES=2 check saxpy.tgl
 try 0 '  cpu .*good' '' check saxpy.tgl --sanitize
+# a reference that needs a scalar's value, of a kernel for which the compiler chooses something
+try 1 '^0 good, 4 wrong, 0 failed' '' check --device=cuda ../semantics/split.tgl two_sums
 try 1 'no memory for a tensor .* of [0-9]+ bytes' MOCK_CUDA_MEMORY=20000 run saxpy.tgl
 try 1 'cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY' MOCK_CUDA_FAIL=cuMemAlloc_v2:3:2 run saxpy.tgl
 try 1 'cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.*E1140' MOCK_CUDA_FAIL=cuLaunchKernelEx:2:701 run saxpy.tgl
