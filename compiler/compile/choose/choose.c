@@ -447,8 +447,15 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	cx->tmp = arena_open();
 	cx->muted++;
 	bool is_shared = search_split(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
-	if ((k->item->tune.n > 0 || s.products) && !is_shared)
-		ok = s.is_whole ? choose_whole(k, b, t, how, mem, values, n) : choose_products(&s, mem, values, n);
+	bool is_by_warps = s.is_whole && s.is_lone_decode;
+	ChooseBinding quiet = *how;
+	quiet.why = NULL;
+	s.how = is_by_warps ? &quiet : how;             /* what it compares is not the last word */
+	if ((k->item->tune.n > 0 || s.products) && !is_shared && (!s.is_whole || is_by_warps))
+		ok = choose_products(&s, mem, values, n);
+	s.how = how;
+	if (s.is_whole && !is_shared)
+		ok = choose_whole(k, b, t, how, is_by_warps, mem, values, n);
 	if (!ok && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	ok |= search_add_split(&s, mem, values, n);

@@ -79,10 +79,11 @@ bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
     NamedConst **values, int *n);
 
 /* choose_whole.c: the values of tune(...) for a kernel of many products, or of few rows and decoded weights, by what all
- * passes make of it; as choose_values, which calls it for such a kernel as elaborated and simplified. */
+ * passes make of it; as choose_values, which calls it for such a kernel as elaborated and simplified.  By warps:
+ * `values` are the estimate's, which it may keep. */
 bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
-bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values,
-    int *n);
+bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
+    NamedConst **values, int *n);
 
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
 enum { TILES_MOST = 3, TILE_SIZES = 3 };

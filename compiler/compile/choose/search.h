@@ -17,6 +17,7 @@ typedef struct Search {
 	int more;                                               /* of the present values, that no header lists */
 	bool divides;                                           /* blocks can share a program's loop */
 	bool products;                                          /* the kernel multiplies matrices */
+	bool is_lone_decode;                                    /* of one product, for which both choose */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
 	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
