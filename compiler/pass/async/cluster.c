@@ -5,7 +5,7 @@
  *     b[k +: 64, pn * 256 +: 256]                     copies half to both      copies half to both
  *
  * The axis is the one along which most bytes are common.  A read is common if its indices do not depend on that axis, nor
- * on memory, and its loop runs as often in all blocks.  Copies and arrivals then cross blocks, which therefore must step
+ * on memory that the kernel writes, and its loop runs as often in all blocks.  Copies and arrivals then cross blocks, which therefore must step
  * through slots alike: a block past the end of the axis runs as its peers do (persist.c), and what it would do to memory
  * must stand where it can be left out. */
 #include "model/model.h"
@@ -47,6 +47,14 @@ is_of_cluster(const Op *op)
 	return of->def ? of->def->kind == OP_BLOCK_ID : loop && of->index == 0 && op_is_over_programs(loop);
 }
 
+/* A scalar of a tensor that the kernel only reads, as the first row of a group: the same wherever its index is. */
+static bool
+reads_constant(const Op *op)
+{
+	return op->kind == OP_READ && access_is_tensor(op) && op->out[0].type->rank == 0 && !op->in[0]->def &&
+	    op->home->func->param[op->in[0]->index].access == ACCESS_IN;
+}
+
 /* Can it differ between programs that are neighbours along the axis? */
 static bool
 varies(Varying *x, const Value *v)
@@ -63,7 +71,8 @@ varies(Varying *x, const Value *v)
 		return attr_axis(op) == x->axis;
 	if (is_of_cluster(op))
 		return false;
-	if (!op_has(op, PURE) || op->nregion || op->kind == OP_BLOCK_ID || op->kind == OP_PROGRAM_EXISTS)
+	if ((!op_has(op, PURE) && !reads_constant(op)) || op->nregion || op->kind == OP_BLOCK_ID ||
+	    op->kind == OP_PROGRAM_EXISTS)
 		return true;
 	for (int i = 0; i < op->nin; i++)
 		if (varies(x, op->in[i]))
@@ -166,6 +175,15 @@ is_read(const Func *f, const Value *tensor)
 	return false;
 }
 
+static bool
+stands_in_loop(const Op *op)
+{
+	for (const Op *in = op->home->parent; in; in = in->home->parent)
+		if (in->kind != OP_IF)
+			return true;
+	return false;
+}
+
 /* NULL: what the kernel does to memory can be left out of one block. */
 static const char *
 effects_reason(const Func *f)
@@ -175,8 +193,8 @@ effects_reason(const Func *f)
 			continue;
 		if (op_is_access(op) && !access_is_tensor(op))
 			return "it accesses memory through pointers";
-		if (op->home != f->body)
-			return "it writes inside of a loop or branch";
+		if (stands_in_loop(op))
+			return "it writes inside of a loop";
 		for (int i = 0; i < op->nout; i++)
 			if (op->out[i].nuses)
 				return "it uses what an atomic operation gives";

@@ -63,6 +63,8 @@ grows(const Value *v, const Block *body, int depth)
 	case OP_ADD: case OP_MIN: case OP_MAX:
 		return first ? !depends(op->in[1], body, 0) || grows(op->in[1], body, depth + 1)
 		             : !depends(op->in[0], body, 0) && grows(op->in[1], body, depth + 1);
+	case OP_SELECT:                                 /* an early return: no iteration (exit.c) */
+		return !depends(op->in[1], body, 0) && grows(op->in[2], body, depth + 1);
 	default:
 		return false;
 	}

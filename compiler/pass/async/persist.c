@@ -116,24 +116,12 @@ replace_positions(Persist *p)
 
 /* What a program does to memory, only if there is such a program. */
 static void
-guard(Persist *p, Op *op, Value *exists)
-{
-	Builder b = build_before(op);
-	Op *branch = build_if(&b, exists, NULL, 0);
-	for (int r = 0; r < 2; r++) {
-		Builder in = {.m = p->m, .block = branch->region[r], .place = op->place};
-		build_yield(&in, NULL, 0);
-	}
-	op_move(op, branch->region[0], branch->region[0]->last);
-}
-
-static void
 guard_effects(Persist *p, Value *exists)
 {
 	for (Op *op = p->body->first, *next; op; op = next) {
 		next = op_after(op, p->body);
 		if (op_has(op, WRITES | EFFECT))
-			guard(p, op, exists);
+			exit_guard(op, exists, 0);
 	}
 }
 
@@ -232,6 +220,8 @@ pass_persist(Func *f, const Target *t)
 {
 	find_coarsening(f);
 	bool asked = f->schedule.persistent, parts = is_to_part(f, t);
+	if (parts)
+		exit_flatten(f->body);
 	f->schedule.persistent |= parts;
 	Op *loop = is_persistent(f) ? make_persistent(f->module, f, t, asked) : NULL;
 	if (!loop && f->schedule.ctas > 1)

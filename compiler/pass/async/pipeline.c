@@ -36,6 +36,7 @@
  * (double_buffer.c). */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
+#include "pass/async/ring.h"
 
 #include <string.h>
 
@@ -390,4 +391,58 @@ pass_pipeline(Func *f, const Target *t)
 	walk(f->module, t, f, f->body);
 	warpgroup_products(f->module, f);
 	pipeline_decode_ahead(f->module, f);
+}
+
+/* ---- the fact STAGED: copies are committed before the next wait, and waited for before their ring is read ---- */
+
+static bool
+is_async_copy(const Op *op)
+{
+	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
+}
+
+/* The next op of that kind behind `op`, in its block or those around it within one loop, before any of kind `end`. */
+static bool
+has_behind(const Op *op, OpKind kind, OpKind end)
+{
+	for (; op; op = op->home->parent && op->home->parent->kind == OP_IF ? op->home->parent : NULL)
+		for (const Op *next = op->next; next; next = next->next)
+			if (next->kind == kind || next->kind == end)
+				return next->kind == kind;
+	return false;
+}
+
+static bool
+has_before(const Op *op, OpKind kind)
+{
+	for (; op; op = op->home->parent)
+		for (const Op *prev = op->prev; prev; prev = prev->prev)
+			if (prev->kind == kind)
+				return true;
+	return false;
+}
+
+/* Do asynchronous copies fill the buffer? */
+static bool
+is_copied_to(const Func *f, const Op *alloc)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (is_async_copy(op) && buffer_owner(op->in[access_data(op)]) == alloc)
+			return true;
+	return false;
+}
+
+const char *
+check_staged(Func *f, const Target *t, const Op **at)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		*at = op;
+		if (op->kind == OP_SLOT && attr_wrapped(op) && !ring_holds(op->in[1], op->in[0]->type->slots))
+			return "{wrapped} of a number that may not be one of the ring's slots";
+		if (is_async_copy(op) && !has_behind(op, OP_COMMIT, OP_WAIT))
+			return "an asynchronous copy that is not committed before the next wait";
+		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_before(op, OP_WAIT))
+			return "a get of what asynchronous copies fill, without a wait before it";
+	}
+	return f->module->facts & PARTED ? NULL : check_rings(f, at);
 }

@@ -6,8 +6,10 @@
  *                       double_buffer.c        the next tile in registers
  *     candidate.c   which reads of the loop, ring.c their slots, loop.c the loop with more carried values
  *     warpgroup.c   products that read those slots themselves
- *     groups.c      checks the outcome (fact STAGED), protocol.c the rings of mbarriers in it and behind pass roles
- *                   (PARTED), by what trace.c says that the code does */
+ *     exit.c        branches around a loop, which leave it in the loop over programs
+ *
+ * pipeline.c checks the outcome (fact STAGED), protocol.c the rings of mbarriers in it and behind pass roles (PARTED), by what
+ * trace.c says that the code does. */
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 
@@ -124,6 +126,11 @@ void pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number);
 void pipeline_await(Builder *b, Value *ring, Value *number, Value *phase);
 Value *pipeline_next_phase(Builder *b, Value *phase, Value *next_number);
 Value *pipeline_mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, const char *name);
+
+/* exit.c: what is behind an early return and multiplies goes before its condition. */
+void exit_flatten(Block *b);
+/* The op goes under the condition: into region 0 of a branch, where it holds, or 1, where it does not. */
+void exit_guard(Op *op, Value *condition, int taken);
 
 /* order.c: programs whose loops are longer come first, where the loop over programs has such.  Is there a program in this
  * turn of the loop?  NULL: the order is the grid's, and there always is. */

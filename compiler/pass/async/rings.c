@@ -15,8 +15,8 @@
  *                                                        yield %e, (next of the slots and phases)
  *                                                    }
  *
- * Reads that the same products use share a ring of mbarriers; others have their own, so that a slot is waited for no
- * earlier than its product begins, and is free as soon as that is over.  A slot's first turn waits for the phase before
+ * Reads that the same products use, or products of which none waits for another, share a ring of mbarriers; others have
+ * their own, so that a slot is waited for no earlier than its product begins, and is free as soon as that is over.  A slot's first turn waits for the phase before
  * the first, which is over from the beginning.  In a loop over programs slots and phases are carried on from program to
  * program.
  *
@@ -39,6 +39,7 @@
  * there when it begins. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
+#include "pass/layout/dot.h"
 
 enum { MOST_RINGS = 4, APART = 8192, MBARRIERS = 2048 };
 
@@ -56,6 +57,7 @@ typedef struct Rings {
 	Pipeline *p;
 	Ring at[MOST_RINGS];
 	int n;
+	bool is_chained;                                /* one product waits for another */
 } Rings;
 
 /* ---- which reads ---- */
@@ -83,12 +85,13 @@ has_other_uses(const Value *read, const Block *b)
 	return has_others(read, read, b);
 }
 
+/* The products that read v; where none waits for another they run together, and all count as such that do. */
 static void
-find_products(const Block *b, const Value *v, Op **first, Op **last)
+find_products(const Rings *r, const Value *v, Op **first, Op **last)
 {
 	*first = *last = NULL;
-	for (Op *op = b->first; op; op = op->next)
-		if (warpgroup_reads_in(op, v)) {
+	for (Op *op = r->p->body->first; op; op = op->next)
+		if (warpgroup_reads_in(op, v) || (!r->is_chained && op->kind == OP_DOT)) {
 			*first = *first ? *first : op;
 			*last = op;
 		}
@@ -129,7 +132,7 @@ group_reads(Rings *r)
 		const Staged *s = &r->p->reads.at[i];
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
-		find_products(r->p->body, v, &first, &last);
+		find_products(r, v, &first, &last);
 		Ring *ring = s->is_beside ? new_ring(r) : has_other_uses(v, r->p->body) ? NULL : ring_of(r, first, last);
 		if (!ring)
 			return false;
@@ -145,6 +148,7 @@ group_reads(Rings *r)
 static void
 find_rings(Rings *r)
 {
+	r->is_chained = dots_are_chained(r->p->f, r->p->body);
 	if (group_reads(r) && r->n > 1)
 		return;
 	r->n = 1;

@@ -14,6 +14,8 @@ bool dot_is_exact(const Op *dot);
 Op *dot_next(const Func *f, const Value *v);
 /* Does the product feed another, or is it fed by one? */
 bool dot_is_chained(const Func *f, const Op *dot);
+/* Does a product of the block feed another beside it? */
+bool dots_are_chained(const Func *f, const Block *b);
 /* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
  * first axis of the grid and the other on the second. */
 int dot_group(const Func *f);

@@ -33,6 +33,17 @@ dot_next(const Func *f, const Value *v)
 }
 
 bool
+dots_are_chained(const Func *f, const Block *b)
+{
+	for (const Op *op = b->first; op; op = op_after(op, b)) {
+		const Op *next = op->kind == OP_DOT ? dot_next(f, &op->out[0]) : NULL;
+		if (next && next->home == op->home)
+			return true;
+	}
+	return false;
+}
+
+bool
 dot_is_chained(const Func *f, const Op *dot)
 {
 	if (dot_next(f, &dot->out[0]))
