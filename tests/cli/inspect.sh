@@ -17,6 +17,24 @@ expect 0 'chosen: warps = [48], specialize = true' inspect untuned.tgl --example
 expect 0 '8 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=512
 expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D warps=8 -D specialize=0
 refuse 'roles'
+# Tiles of products that the header gives as numbers are chosen, unless it gives a schedule too or the caller says them.
+cat >sides.tgl <<'END'
+kernel sides<BM = 64, BN = 64, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], c: out bf16[M, N])
+    grid(i: cdiv(M, BM), j: cdiv(N, BN))
+{
+    var acc = zeros([BM, BN]);
+    for k in range(0, K, BK) {
+        acc += a[i * BM +: BM, k +: BK] @ b[k +: BK, j * BN +: BN];
+    }
+    c[i * BM +: BM, j * BN +: BN] = acc as bf16;
+}
+example sides { M = 4096; N = 4096; K = 4096; a = normal(0, 1); b = normal(0, 1); }
+END
+expect 0 'chosen: BM = 128, BN = 256, warps = 8' inspect sides.tgl
+expect 0 'dot 64x64x64' inspect sides.tgl -D BM=64 -D BN=64
+sed 's/BK = 64>/BK = 64, warps = 4>/' sides.tgl >given.tgl
+expect 0 'dot 64x64x64' inspect given.tgl
+
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
 expect 0 'chosen: warps = 8, specialize = true' inspect chain.tgl --example large
 expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024

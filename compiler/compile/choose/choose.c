@@ -369,6 +369,7 @@ search(Search *s, Arena *mem)
 	s->products = !s->module || choose_count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
+	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
 	s->divides = can_divide(s);
 	if (!few)

@@ -94,6 +94,11 @@ typedef struct ChooseTile {
 } ChooseTile;
 int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST]);
+/* Adds names of compile-time parameters that the header gives as numbers, lists nowhere and only cuts a grid by, if they
+ * are rows or columns of the products of `f`, with other sizes for them; not where the header gives a schedule, or where
+ * products are chained. */
+void choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
+    TuneName **all, int *n);
 
 /* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's. */
 bool choose_may_split(const Bound *b, const Target *t, bool by_itself);

@@ -3,9 +3,12 @@
  *     B = 90 of f32                     =>      512, 1024 or 2048
  *     BH = 7, BW = 50 of f32            =>      8 and 64, 8 and 128, 16 and 128
  *
- * The model says which, if any (choose_blocks.c). */
+ * The model says which, if any (choose_blocks.c).  Of products, their rows and columns: 64, 128 or 256 beside the header's,
+ * by the estimate of products (choose.c). */
 #include "compile/choose/choose_tile.h"
 #include "compile/compile.h"
+
+#include "pass/layout/dot.h"
 
 #include <string.h>
 
@@ -87,6 +90,26 @@ measure(Sizes *s, const Func *f)
 	}
 }
 
+/* Compares modules of some size and of twice that.  Numbers of the header's own size may be other numbers, too, as 64 of 64
+ * rows, 64 columns and steps of 64: three and five times it are less likely to. */
+static bool
+cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena *mem)
+{
+	int64_t size = x->size;
+	bool free = false;
+	for (int times = 1; times <= 5 && !free; times += 2) {
+		Bound once, twice;
+		x->size = times * size;
+		x->written = 0;
+		if (!bind_one(how, x->name, x->size, &once) || !bind_one(how, x->name, 2 * x->size, &twice))
+			break;
+		Module *one = elaborate(k, &once, t), *two = elaborate(k, &twice, t);
+		free = one && two && tile_cuts_freely(x, one->funcs.at[0], two->funcs.at[0], mem);
+	}
+	x->size = size;
+	return free;
+}
+
 static void
 find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, Sizes *s)
 {
@@ -95,11 +118,10 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		s->programs *= MAX(b->grid[i], 1);
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		Bound twice;
-		if (!open_pair(x, k, b, how, i) || !bind_one(how, x->name, 2 * x->size, &twice))
+		if (!open_pair(x, k, b, how, i) || !cuts_freely(x, k, t, how, mem))
 			continue;
-		Module *one = elaborate(k, b, t), *two = elaborate(k, &twice, t);
-		if (!one || !two || !tile_cuts_freely(x, one->funcs.at[0], two->funcs.at[0], mem))
+		Module *one = elaborate(k, b, t);
+		if (!one)
 			continue;
 		measure(s, one->funcs.at[0]);
 		s->n++;
@@ -164,7 +186,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	Sizes s;
 	int n = 0;
 	find_sizes(k, b, t, how, mem, &s);
-	for (int i = 0; i < TILES_MOST && s.n > 0; i++) {
+	for (int i = 0; i < TILES_MOST && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
 		bool is_new = n == 0;
 		double bytes = t->tile_bytes >> (TILES_MOST - 1 - i);
@@ -185,4 +207,56 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 			out[n++] = tile;
 	}
 	return n;
+}
+
+/* ---- products ---- */
+
+/* Is it the extent of some product's rows or columns? */
+static bool
+is_side_of_product(const Func *f, int64_t size)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
+		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size))
+			return true;
+	}
+	return false;
+}
+
+static TuneName
+sides_of(const Pair *x, Arena *mem)
+{
+	static const int64_t sides[] = {64, 128, 256};
+	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, LEN(sides) + 1)};
+	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
+	for (int i = 0; i < LEN(sides); i++)
+		if (sides[i] != x->size)
+			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i]};
+	return name;
+}
+
+/* Does the header give a word of the schedule?  Then that was laid out for its tile. */
+static bool
+has_schedule(const Kernel *k)
+{
+	for (int i = 0; i < k->item->ctparams.n; i++)
+		if (schedule_named(k->item->ctparams.at[i].name) >= 0)
+			return true;
+	return false;
+}
+
+void
+choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
+    TuneName **all, int *n)
+{
+	Sizes s;
+	if (has_schedule(k) || dots_are_chained(f, f->body))
+		return;
+	find_sizes(k, b, t, how, mem, &s);
+	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
+	memcpy(more, *all, sizeof *more * (size_t)*n);
+	*all = more;
+	for (int i = 0; i < s.n; i++)
+		if (is_side_of_product(f, s.at[i].size))
+			more[(*n)++] = sides_of(&s.at[i], mem);
 }

@@ -13,59 +13,39 @@
  *     numbers that programs' indices are multiplied with, so that a part starts where the one before it ends;
  *     indices within a part, to each of which the part's start is added.
  *
- * No op may see elements of one part together, or ask where in a part an element is.  What is written covers each dimension
- * of D elements from a start of 0 or more on, so that what the last program has too much falls outside of the tensor. */
+ * No op may see elements of one part together, or ask where in a part an element is; rows and columns of products may be
+ * parts, and what loops around products carry.  What is written covers each dimension of D elements from a start of 0 or
+ * more on, so that what the last program has too much falls outside of the tensor. */
 #include "compile/choose/choose_tile.h"
 
 #include <string.h>
 
-static bool
-exprs_same(const Expr *a, const Expr *b)
-{
-	if (!a || !b || a->kind != b->kind)
-		return a == b;
-	switch (a->kind) {
-	case EX_INT: return a->u == b->u;
-	case EX_NAME: return !a->scope && !b->scope && strcmp(a->name, b->name) == 0;
-	case EX_BINARY: return a->bin == b->bin && exprs_same(a->a, b->a) && exprs_same(a->b, b->b);
-	case EX_CALL:
-		if (!exprs_same(a->a, b->a) || a->args.n != b->args.n)
-			return false;
-		for (int i = 0; i < a->args.n; i++)
-			if (!exprs_same(a->args.at[i].e, b->args.at[i].e))
-				return false;
-		return true;
-	default: return false;
-	}
-}
-
 /* ---- both modules ---- */
 
-static Part *
-part_of(const Pair *x, const Value *v)
+Part *
+tile_part(const Pair *x, const Value *v)
 {
 	return &x->part[v->id];
 }
 
-/* A value like any other: no number of the modules' own, no start, no index within a part. */
-static bool
-is_plain(const Pair *x, const Value *v)
+bool
+tile_is_plain(const Pair *x, const Value *v)
 {
-	const Part *p = part_of(x, v);
+	const Part *p = tile_part(x, v);
 	return !p->differs && !p->is_local && p->start == AXIS_NONE;
 }
 
-static bool
-is_part(const Pair *x, const Value *v, int d)
+bool
+tile_is_part(const Pair *x, const Value *v, int d)
 {
-	return part_of(x, v)->axis[d] != AXIS_NONE;
+	return tile_part(x, v)->axis[d] != AXIS_NONE;
 }
 
 static bool
 has_parts(const Pair *x, const Value *v)
 {
 	for (int d = 0; d < v->type->rank; d++)
-		if (is_part(x, v, d))
+		if (tile_is_part(x, v, d))
 			return true;
 	return false;
 }
@@ -74,7 +54,7 @@ has_parts(const Pair *x, const Value *v)
 static bool
 type_parts(const Pair *x, const Value *v, const Value *w)
 {
-	Part *p = part_of(x, v);
+	Part *p = tile_part(x, v);
 	const Type *a = v->type, *b = w->type;
 	*p = (Part){.start = AXIS_NONE};
 	if (a->kind != b->kind || a->rank != b->rank || a->elem != b->elem || a->ptr != PTR_NONE)
@@ -91,12 +71,11 @@ type_parts(const Pair *x, const Value *v, const Value *w)
 	return true;
 }
 
-/* Dimension d of `to` is a part as dimension e of `from`. */
-static bool
-take_axis(const Pair *x, Value *to, int d, const Value *from, int e)
+bool
+tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e)
 {
-	Part *p = part_of(x, to);
-	const Part *q = part_of(x, from);
+	Part *p = tile_part(x, to);
+	const Part *q = tile_part(x, from);
 	if (p->axis[d] == AXIS_NONE || q->axis[e] == AXIS_NONE)
 		return p->axis[d] == q->axis[e];
 	if (p->axis[d] == AXIS_ANY)
@@ -109,7 +88,7 @@ take_axis(const Pair *x, Value *to, int d, const Value *from, int e)
 static bool
 visit_const(const Pair *x, const Op *a, const Op *b)
 {
-	Part *p = part_of(x, &a->out[0]);
+	Part *p = tile_part(x, &a->out[0]);
 	const Attr *u = attr_value(a), *v = attr_value(b);
 	if (attr_same(u, v))
 		return u->kind != KIND_INTS || a->out[0].type == b->out[0].type;
@@ -123,7 +102,7 @@ static bool
 visit_program(const Pair *x, const Op *a)
 {
 	int axis = (int)attr_axis(a);
-	Part *p = part_of(x, &a->out[0]);
+	Part *p = tile_part(x, &a->out[0]);
 	if (!x->count[axis])
 		return true;
 	p->start = (int8_t)axis;
@@ -135,7 +114,7 @@ visit_program(const Pair *x, const Op *a)
 static void
 keep_kind(const Pair *x, const Op *a, const Part *from)
 {
-	Part *p = part_of(x, &a->out[0]);
+	Part *p = tile_part(x, &a->out[0]);
 	p->is_local = from->is_local;
 	p->start = from->start;
 	memcpy(p->times, from->times, sizeof p->times);
@@ -145,10 +124,10 @@ keep_kind(const Pair *x, const Op *a, const Part *from)
 static bool
 times_number(const Pair *x, const Op *a, const Part *start, const Value *by)
 {
-	Part *p = part_of(x, &a->out[0]);
+	Part *p = tile_part(x, &a->out[0]);
 	int64_t n[2];
-	if (part_of(x, by)->differs)
-		memcpy(n, part_of(x, by)->number, sizeof n);
+	if (tile_part(x, by)->differs)
+		memcpy(n, tile_part(x, by)->number, sizeof n);
 	else if (!value_int(by, &n[0]))
 		return false;
 	else
@@ -166,11 +145,11 @@ static bool
 plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
 {
 	int64_t n;
-	if (!is_plain(x, other) || has_parts(x, other))
+	if (!tile_is_plain(x, other) || has_parts(x, other))
 		return false;
 	keep_kind(x, a, start);
 	bool known = value_int(other, &n) && n >= 0 && a->kind == OP_ADD && start->from >= 0;
-	part_of(x, &a->out[0])->from = known ? start->from + n : -1;
+	tile_part(x, &a->out[0])->from = known ? start->from + n : -1;
 	return a->kind == OP_ADD || other == a->in[1];
 }
 
@@ -178,12 +157,12 @@ plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
 static bool
 local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *start)
 {
-	Part *p = part_of(x, &a->out[0]);
+	Part *p = tile_part(x, &a->out[0]);
 	int n = 0;
 	if (start->start == AXIS_NONE || start->is_local || start->differs)
 		return false;
 	for (int d = 0; d < local->type->rank; d++) {
-		const Part *q = part_of(x, local);
+		const Part *q = tile_part(x, local);
 		if (q->axis[d] == AXIS_NONE)
 			continue;
 		n++;
@@ -201,7 +180,7 @@ parts_agree(const Pair *x, const Op *a)
 	for (int o = 0; o < a->nout; o++)
 		for (int i = 0; i < a->nin; i++)
 			for (int d = 0; d < a->out[o].type->rank && a->in[i]->type->rank == a->out[o].type->rank; d++)
-				if (!take_axis(x, &a->out[o], d, a->in[i], d))
+				if (!tile_take_axis(x, &a->out[o], d, a->in[i], d))
 					return false;
 	return true;
 }
@@ -210,7 +189,7 @@ static bool
 all_plain(const Pair *x, const Op *a)
 {
 	for (int i = 0; i < a->nin; i++)
-		if (!is_plain(x, a->in[i]))
+		if (!tile_is_plain(x, a->in[i]))
 			return false;
 	return true;
 }
@@ -220,17 +199,17 @@ visit_elementwise(const Pair *x, const Op *a)
 {
 	if (all_plain(x, a))
 		return parts_agree(x, a);
-	if (a->kind == OP_CAST && !part_of(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
-		keep_kind(x, a, part_of(x, a->in[0]));
+	if (a->kind == OP_CAST && !tile_part(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
+		keep_kind(x, a, tile_part(x, a->in[0]));
 		return true;
 	}
 	if (a->nin != 2)
 		return false;
 	for (int i = 0; i < 2; i++)
-		if (part_of(x, a->in[i])->is_local)
-			return local_plus_start(x, a, a->in[i], part_of(x, a->in[1 - i]));
+		if (tile_part(x, a->in[i])->is_local)
+			return local_plus_start(x, a, a->in[i], tile_part(x, a->in[1 - i]));
 	for (int i = 0; i < 2; i++) {
-		const Part *p = part_of(x, a->in[i]);
+		const Part *p = tile_part(x, a->in[i]);
 		if (p->start == AXIS_NONE || (i == 1 && a->kind == OP_SUB))
 			continue;
 		if (a->kind == OP_MUL)
@@ -246,11 +225,11 @@ visit_broadcast(const Pair *x, const Op *a)
 {
 	const Value *v = a->in[0];
 	Value *out = &a->out[0];
-	if (part_of(x, v)->differs)
+	if (tile_part(x, v)->differs)
 		return false;
-	keep_kind(x, a, part_of(x, v));
+	keep_kind(x, a, tile_part(x, v));
 	for (int d = 0; d < v->type->rank; d++)
-		if (v->type->extent[d] == out->type->extent[d] && !take_axis(x, out, d, v, d))
+		if (v->type->extent[d] == out->type->extent[d] && !tile_take_axis(x, out, d, v, d))
 			return false;
 	return true;
 }
@@ -260,8 +239,8 @@ static bool
 visit_reshape(const Pair *x, const Op *a)
 {
 	const Value *v = a->in[0];
-	Part *p = part_of(x, &a->out[0]);
-	const Part *q = part_of(x, v);
+	Part *p = tile_part(x, &a->out[0]);
+	const Part *q = tile_part(x, v);
 	const Type *from = v->type, *to = a->out[0].type;
 	int n = 0;
 	if (q->differs)
@@ -295,9 +274,9 @@ visit_permute(const Pair *x, const Op *a)
 {
 	const IntList *dims = attr_dims(a);
 	for (int d = 0; d < a->out[0].type->rank; d++)
-		if (!take_axis(x, &a->out[0], d, a->in[0], (int)dims->at[d]))
+		if (!tile_take_axis(x, &a->out[0], d, a->in[0], (int)dims->at[d]))
 			return false;
-	return is_plain(x, a->in[0]);
+	return tile_is_plain(x, a->in[0]);
 }
 
 /* Ops that see elements along an axis together, which is no part; `drops` it. */
@@ -307,9 +286,9 @@ visit_along(const Pair *x, const Op *a, bool drops)
 	int axis = (int)attr_axis(a);
 	for (int o = 0; o < a->nout; o++)
 		for (int d = 0; d < a->out[o].type->rank; d++)
-			if (!take_axis(x, &a->out[o], d, a->in[0], d + (drops && d >= axis)))
+			if (!tile_take_axis(x, &a->out[o], d, a->in[0], d + (drops && d >= axis)))
 				return false;
-	return all_plain(x, a) && !is_part(x, a->in[0], axis);
+	return all_plain(x, a) && !tile_is_part(x, a->in[0], axis);
 }
 
 /* join and split: the last dimension comes or goes. */
@@ -319,107 +298,69 @@ visit_pairs(const Pair *x, const Op *a)
 	for (int o = 0; o < a->nout; o++)
 		for (int i = 0; i < a->nin; i++)
 			for (int d = 0; d < MIN(a->out[o].type->rank, a->in[i]->type->rank); d++)
-				if (!take_axis(x, &a->out[o], d, a->in[i], d))
+				if (!tile_take_axis(x, &a->out[o], d, a->in[i], d))
 					return false;
 	return all_plain(x, a);
 }
 
-/* Where dimension i of a tensor's access starts: at a part, whose axis the tile's dimension d has. */
+/* Rows and columns may be parts, what is summed over none. */
 static bool
-takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
+visit_dot(const Pair *x, const Op *a)
 {
-	const Part *s = part_of(x, a->in[1 + i]);
-	Part *p = part_of(x, tile);
-	if (p->axis[d] == AXIS_NONE)
-		return is_plain(x, a->in[1 + i]);
-	if (s->start == AXIS_NONE || s->times[0] != p->scale[d] * x->size || s->times[1] != 2 * s->times[0])
+	const Value *left = a->in[0], *right = a->in[1];
+	Value *out = &a->out[0];
+	int rank = out->type->rank, r = rank - 2;
+	if (!all_plain(x, a) || left->type->rank != rank || right->type->rank != rank || tile_is_part(x, left, r + 1) ||
+	    tile_is_part(x, right, r) || !tile_take_axis(x, out, r, left, r) ||
+	    !tile_take_axis(x, out, r + 1, right, r + 1))
 		return false;
-	if (p->axis[d] == AXIS_ANY)
-		p->axis[d] = s->start;
-	return p->axis[d] == s->start;
-}
-
-static bool
-visit_indices(const Pair *x, const Op *a, const Value *tile, bool gathers)
-{
-	const char *index = attr_index(a);
-	bool gathered = false;
-	for (int i = 0, d = 0; index[i]; i++) {
-		const Value *v = a->in[1 + i];
-		if (index[i] == 'p' && !takes_part(x, a, tile, i, d++))
+	for (int d = 0; d < r; d++)
+		if (tile_is_part(x, out, d) || tile_is_part(x, left, d) || tile_is_part(x, right, d))
 			return false;
-		if (index[i] == 'p')
-			continue;
-		if (!is_plain(x, v) || (index[i] == 'g' && !gathers))
-			return false;
-		for (int e = 0; index[i] == 'g' && !gathered && e < v->type->rank; e++)
-			if (!take_axis(x, (Value *)tile, d + e, v, e))
-				return false;
-		d += index[i] == 'g' && !gathered ? v->type->rank : 0;
-		gathered |= index[i] == 'g';
-	}
-	return true;
-}
-
-static bool
-visit_read(const Pair *x, const Op *a)
-{
-	int fill = 1 + a->in[0]->type->rank;
-	const Value *v = a->nin > fill ? a->in[fill] : NULL;
-	if (!visit_indices(x, a, &a->out[0], true) || (v && !is_plain(x, v)))
-		return false;
-	for (int d = 0; v && d < v->type->rank; d++)
-		if (!take_axis(x, &a->out[0], d, v, d))
+	for (int d = 0; d < rank; d++)
+		if (!tile_take_axis(x, out, d, a->in[2], d))
 			return false;
 	return true;
 }
 
-/* All elements of the dimension, by all axes. */
+static bool visit_block(Pair *x, const Block *first, const Block *second);
+
 static bool
-visit_write(Pair *x, const Op *a)
+take_axes(const Pair *x, Value *to, const Value *from)
 {
-	const Value *tile = a->in[access_data(a)];
-	const char *index = attr_index(a);
-	const TypeExpr *type = x->k->item->params.at[a->in[0]->index].type;
-	bool covers[MAX_AXES] = {false};
-	if (!is_plain(x, tile) || !visit_indices(x, a, tile, false))
-		return false;
-	for (int i = 0, d = 0; index[i]; i++) {
-		if (index[i] != 'p')
-			continue;
-		const Part *p = part_of(x, tile);
-		int axis = p->axis[d];
-		if (index[i + 1] == '\0')
-			x->last_axis = axis;
-		if (axis >= 0) {
-			if (p->scale[d] != 1 || part_of(x, a->in[1 + i])->from < 0 ||
-			    !exprs_same(type->dims.at[i], x->count[axis]))
-				return false;
-			covers[axis] = true;
-		}
-		d++;
-	}
-	for (int axis = 0; axis < MAX_AXES; axis++)
-		if (x->count[axis] && !covers[axis])
+	for (int d = 0; d < to->type->rank; d++)
+		if (!tile_take_axis(x, to, d, from, d))
 			return false;
-	x->written++;
+	return tile_is_plain(x, from);
+}
+
+static bool
+carried_agree(const Pair *x, const Op *loop, Value *const *from)
+{
+	for (int i = 0; i < loop->nout; i++)
+		if (!take_axes(x, &loop->region[0]->arg[1 + i], from[i]))
+			return false;
 	return true;
 }
 
-/* Parts stay whole. */
+/* Of kernels with products.  What a loop carries has the parts that its body gives it: the second look knows them. */
 static bool
-visit_extract(const Pair *x, const Op *a)
+visit_loop(Pair *x, const Op *a, const Op *b)
 {
-	const char *index = attr_index(a);
-	const Value *v = a->in[0];
-	for (int i = 0, d = 0; index[i]; i++) {
-		if (!is_plain(x, a->in[1 + i]) || (is_part(x, v, i) && (index[i] != 'p' ||
-		    a->out[0].type->extent[d] != v->type->extent[i])))
-			return false;
-		if (index[i] == 'p' && !take_axis(x, &a->out[0], d++, v, i))
-			return false;
-	}
-	return is_plain(x, v);
+	const Block *body = a->region[0], *other = b->region[0];
+	bool ok = x->multiplies;
+	for (int i = 0; i < body->narg; i++)
+		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
+	for (int i = 0; i < 3; i++)
+		ok = ok && tile_is_plain(x, a->in[i]);
+	x->loops++;
+	for (int look = 0; look < 2; look++)
+		ok = ok && carried_agree(x, a, a->in + 3) && visit_block(x, body, other) &&
+		    carried_agree(x, a, body->last->in);
+	x->loops--;
+	for (int i = 0; i < a->nout && ok; i++)
+		ok = take_axes(x, &a->out[i], &body->arg[1 + i]);
+	return ok;
 }
 
 static bool
@@ -432,7 +373,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_PROGRAM_ID: return visit_program(x, a);
 	case OP_DIM: case OP_STRIDE: return true;
 	case OP_IOTA:
-		part_of(x, &a->out[0])->is_local = is_part(x, &a->out[0], (int)attr_axis(a));
+		tile_part(x, &a->out[0])->is_local = tile_is_part(x, &a->out[0], (int)attr_axis(a));
 		return true;
 	case OP_PHILOX: return all_plain(x, a) && parts_agree(x, a);
 	case OP_BROADCAST: return visit_broadcast(x, a);
@@ -441,9 +382,11 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_REDUCE: return visit_along(x, a, true);
 	case OP_SCAN: case OP_SORT: case OP_FLIP: return visit_along(x, a, false);
 	case OP_JOIN: case OP_SPLIT: return visit_pairs(x, a);
-	case OP_EXTRACT: return visit_extract(x, a);
-	case OP_READ: return visit_read(x, a);
-	case OP_WRITE: return visit_write(x, a);
+	case OP_EXTRACT: return tile_visit_extract(x, a);
+	case OP_DOT: return visit_dot(x, a);
+	case OP_FOR: return visit_loop(x, a, b);
+	case OP_READ: return tile_visit_read(x, a);
+	case OP_WRITE: return x->loops == 0 && tile_visit_write(x, a);
 	default: return false;
 	}
 }
@@ -464,6 +407,27 @@ attrs_alike(const Op *a, const Op *b)
 	return true;
 }
 
+/* Each op of both, up to a yield, which the loop looks at. */
+static bool
+visit_block(Pair *x, const Block *first, const Block *second)
+{
+	const Op *q = second->first;
+	for (const Op *p = first->first; p; p = p->next, q = q->next) {
+		if (!q || p->kind != q->kind || p->nin != q->nin || p->nout != q->nout || p->nregion != q->nregion ||
+		    (p->nregion > 0 && p->kind != OP_FOR) || !attrs_alike(p, q))
+			return false;
+		for (int i = 0; i < p->nin; i++)
+			if (p->in[i]->id != q->in[i]->id)
+				return false;
+		for (int i = 0; i < p->nout; i++)
+			if (!type_parts(x, &p->out[i], &q->out[i]))
+				return false;
+		if (p->kind != OP_YIELD && !visit_op(x, p, q))
+			return false;
+	}
+	return !q;
+}
+
 bool
 tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 {
@@ -472,23 +436,10 @@ tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 	if (a->nvalues != b->nvalues || a->nparam != b->nparam)
 		return false;
 	x->f = a;
+	x->multiplies = choose_count_dots(a) > 0;
 	x->part = NEW_ARRAY(mem, Part, MAX(a->nvalues, 1));
 	for (int i = 0; i < a->body->narg; i++)
 		if (!type_parts(x, &a->body->arg[i], &b->body->arg[i]))
 			return false;
-	const Op *q = b->body->first;
-	for (const Op *p = a->body->first; p; p = p->next, q = q->next) {
-		if (!q || p->kind != q->kind || p->nin != q->nin || p->nout != q->nout || p->nregion > 0 ||
-		    !attrs_alike(p, q))
-			return false;
-		for (int i = 0; i < p->nin; i++)
-			if (p->in[i]->id != q->in[i]->id)
-				return false;
-		for (int i = 0; i < p->nout; i++)
-			if (!type_parts(x, &p->out[i], &q->out[i]))
-				return false;
-		if (!visit_op(x, p, q))
-			return false;
-	}
-	return !q && x->written > 0;
+	return visit_block(x, a->body, b->body) && x->written > 0;
 }

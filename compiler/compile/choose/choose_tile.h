@@ -24,11 +24,25 @@ typedef struct Pair {
 	const Func *f;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
 	Part *part;                                     /* by the value's id in the first module */
+	bool multiplies;                                /* the kernel has products */
+	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
 	int last_axis;                                  /* of the last dimension that is written; AXIS_NONE */
 } Pair;
 
 /* Are the modules of that size and of twice that alike, and the elements of each part apart? */
 bool tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem);
+
+/* What is known of a value. */
+Part *tile_part(const Pair *x, const Value *v);
+/* A value like any other: no number of the modules' own, no start, no index within a part. */
+bool tile_is_plain(const Pair *x, const Value *v);
+bool tile_is_part(const Pair *x, const Value *v, int d);
+/* Dimension d of `to` is a part as dimension e of `from`. */
+bool tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e);
+/* choose_tile_access.c */
+bool tile_visit_read(const Pair *x, const Op *a);
+bool tile_visit_write(Pair *x, const Op *a);
+bool tile_visit_extract(const Pair *x, const Op *a);
 
 #endif

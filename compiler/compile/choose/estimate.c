@@ -35,8 +35,9 @@ static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 
 /* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
 static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
-/* Of n programs that a block takes in a fixed order, each of which leaves early or not: the most that one of 132 blocks has,
- * by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted, 164 flat. */
+/* Of n programs that a block takes in a fixed order, each of which leaves early or not: the most that one of 132 blocks
+ * has, by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted, 164
+ * flat. */
 static const double UNEVEN_EXITS = 2.6;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
 /* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14

@@ -67,6 +67,18 @@ estimate_decodes_ahead(const Estimate *e)
 	return e->stages > 2 && !e->parted;
 }
 
+/* A product of one iteration that begins with zeros and is scaled before it joins what the loop carries: both are held. */
+static bool
+is_added_later(const Estimate *e, const Op *dot)
+{
+	const Op *loop = dot->home->parent, *begin = dot->in[2]->def;
+	bool is_apart = loop && op_is_loop(loop) && begin && begin->kind == OP_CONST && !dot_next(e->f, &dot->out[0]);
+	for (const Op *op = dot->next; op && is_apart; op = op->next)
+		for (int i = 0; i < op->nin; i++)
+			is_apart &= op->kind != OP_ADD || op->in[i] != &dot->out[0];    /* it will begin with that */
+	return is_apart;
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -96,6 +108,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		/* others have all columns that were added (pass pad) */
 		e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		e->registers += (w.register_a ? bytes_of(a) / 4 : 0) / threads;
+		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
 		e->decodes |= w.decodes;
 		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
 		e->registers += w.decodes ? padded_count(b) / threads : 0;      /* wider on the way */

@@ -11,9 +11,9 @@
  *
  * A branch that nothing follows, and that multiplies, goes before its condition: its loops have no iteration where it is
  * not taken, and what it does to memory stays under the condition.  Then the loop stands in the loop over programs itself,
- * where rings go on from program to program and roles part it.  What is computed for a program that leaves is not used: reads of
- * tensors stay inside of them whatever their indices are.  Left alone: branches that access memory through pointers, that
- * loop under a further condition, or use what an atomic operation gives. */
+ * where rings go on from program to program and roles part it.  What is computed for a program that leaves is not used:
+ * reads of tensors stay inside of them whatever their indices are.  Left alone: branches that access memory through
+ * pointers, that loop under a further condition, or use what an atomic operation gives. */
 #include "pass/async/pipeline.h"
 
 /* The branch's code that multiplies, if the other has none: 0 or 1; else -1. */

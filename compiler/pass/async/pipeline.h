@@ -8,8 +8,8 @@
  *     warpgroup.c   products that read those slots themselves
  *     exit.c        branches around a loop, which leave it in the loop over programs
  *
- * pipeline.c checks the outcome (fact STAGED), protocol.c the rings of mbarriers in it and behind pass roles (PARTED), by what
- * trace.c says that the code does. */
+ * pipeline.c checks the outcome (fact STAGED), protocol.c the rings of mbarriers in it and behind pass roles (PARTED), by
+ * what trace.c says that the code does. */
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 

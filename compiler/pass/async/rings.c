@@ -16,9 +16,9 @@
  *                                                    }
  *
  * Reads that the same products use, or products of which none waits for another, share a ring of mbarriers; others have
- * their own, so that a slot is waited for no earlier than its product begins, and is free as soon as that is over.  A slot's first turn waits for the phase before
- * the first, which is over from the beginning.  In a loop over programs slots and phases are carried on from program to
- * program.
+ * their own, so that a slot is waited for no earlier than its product begins, and is free as soon as that is over.  A
+ * slot's first turn waits for the phase before the first, which is over from the beginning.  In a loop over programs slots
+ * and phases are carried on from program to program.
  *
  * In a cluster the blocks share copies of what their programs have in common: each copies a part of the tile to the slots
  * of all, a slot's bytes come from all, and a slot is free when the warps of all blocks have arrived:

@@ -1,0 +1,123 @@
+/* What reads, writes and extracts do with parts of tiles (choose_tile.c): a read or write of a part begins where the
+ * program's part of the dimension does, and what is written covers each dimension that a part cuts. */
+#include "compile/choose/choose_tile.h"
+
+#include <string.h>
+
+static bool
+exprs_same(const Expr *a, const Expr *b)
+{
+	if (!a || !b || a->kind != b->kind)
+		return a == b;
+	switch (a->kind) {
+	case EX_INT: return a->u == b->u;
+	case EX_NAME: return !a->scope && !b->scope && strcmp(a->name, b->name) == 0;
+	case EX_BINARY: return a->bin == b->bin && exprs_same(a->a, b->a) && exprs_same(a->b, b->b);
+	case EX_CALL:
+		if (!exprs_same(a->a, b->a) || a->args.n != b->args.n)
+			return false;
+		for (int i = 0; i < a->args.n; i++)
+			if (!exprs_same(a->args.at[i].e, b->args.at[i].e))
+				return false;
+		return true;
+	default: return false;
+	}
+}
+
+/* Where dimension i of a tensor's access starts: at a part, whose axis the tile's dimension d has. */
+static bool
+takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
+{
+	const Part *s = tile_part(x, a->in[1 + i]);
+	Part *p = tile_part(x, tile);
+	if (p->axis[d] == AXIS_NONE)
+		return tile_is_plain(x, a->in[1 + i]);
+	if (s->start == AXIS_NONE || s->times[0] != p->scale[d] * x->size || s->times[1] != 2 * s->times[0])
+		return false;
+	if (p->axis[d] == AXIS_ANY)
+		p->axis[d] = s->start;
+	return p->axis[d] == s->start;
+}
+
+static bool
+visit_indices(const Pair *x, const Op *a, const Value *tile, bool gathers)
+{
+	const char *index = attr_index(a);
+	bool gathered = false;
+	for (int i = 0, d = 0; index[i]; i++) {
+		const Value *v = a->in[1 + i];
+		if (index[i] == 'p' && !takes_part(x, a, tile, i, d++))
+			return false;
+		if (index[i] == 'p')
+			continue;
+		if (!tile_is_plain(x, v) || (index[i] == 'g' && !gathers))
+			return false;
+		for (int e = 0; index[i] == 'g' && !gathered && e < v->type->rank; e++)
+			if (!tile_take_axis(x, (Value *)tile, d + e, v, e))
+				return false;
+		d += index[i] == 'g' && !gathered ? v->type->rank : 0;
+		gathered |= index[i] == 'g';
+	}
+	return true;
+}
+
+bool
+tile_visit_read(const Pair *x, const Op *a)
+{
+	int fill = 1 + a->in[0]->type->rank;
+	const Value *v = a->nin > fill ? a->in[fill] : NULL;
+	if (!visit_indices(x, a, &a->out[0], true) || (v && !tile_is_plain(x, v)))
+		return false;
+	for (int d = 0; v && d < v->type->rank; d++)
+		if (!tile_take_axis(x, &a->out[0], d, v, d))
+			return false;
+	return true;
+}
+
+/* All elements of the dimension, by all axes. */
+bool
+tile_visit_write(Pair *x, const Op *a)
+{
+	const Value *tile = a->in[access_data(a)];
+	const char *index = attr_index(a);
+	const TypeExpr *type = x->k->item->params.at[a->in[0]->index].type;
+	bool covers[MAX_AXES] = {false};
+	if (!tile_is_plain(x, tile) || !visit_indices(x, a, tile, false))
+		return false;
+	for (int i = 0, d = 0; index[i]; i++) {
+		if (index[i] != 'p')
+			continue;
+		const Part *p = tile_part(x, tile);
+		int axis = p->axis[d];
+		if (index[i + 1] == '\0')
+			x->last_axis = axis;
+		if (axis >= 0) {
+			if (p->scale[d] != 1 || tile_part(x, a->in[1 + i])->from < 0 ||
+			    !exprs_same(type->dims.at[i], x->count[axis]))
+				return false;
+			covers[axis] = true;
+		}
+		d++;
+	}
+	for (int axis = 0; axis < MAX_AXES; axis++)
+		if (x->count[axis] && !covers[axis])
+			return false;
+	x->written++;
+	return true;
+}
+
+/* Parts stay whole. */
+bool
+tile_visit_extract(const Pair *x, const Op *a)
+{
+	const char *index = attr_index(a);
+	const Value *v = a->in[0];
+	for (int i = 0, d = 0; index[i]; i++) {
+		if (!tile_is_plain(x, a->in[1 + i]) || (tile_is_part(x, v, i) && (index[i] != 'p' ||
+		    a->out[0].type->extent[d] != v->type->extent[i])))
+			return false;
+		if (index[i] == 'p' && !tile_take_axis(x, &a->out[0], d++, v, i))
+			return false;
+	}
+	return tile_is_plain(x, v);
+}
